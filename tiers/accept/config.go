@@ -1,0 +1,26 @@
+// Package accept is the acceptance logic: it judges a draft by the draft
+// model's own token logprobs. Everything here is a function of values; there is
+// no clock, no network and no log. Start at [Judge].
+//
+// The formulas are those of mode "confidence": one scalar score per answer
+// whose running minimum only falls, so that early abort, commit and the guard
+// after the commit are one rule applied at different times.
+package accept
+
+// Nats is a natural-log probability or a difference of such. Thresholds carry
+// the unit in their names; never compare a score with a number of another unit.
+type Nats float64
+
+// Config is what an operator may tune of the judging, live.
+type Config struct {
+	// Threshold is the lowest score with which a draft is kept
+	// (setting speculation.threshold_nats, −20 … 20).
+	Threshold Nats
+
+	// The score is the least of three terms, each shifted by its offset so that
+	// one threshold fits all three. An offset is the value that the worst fifth
+	// of ordinary traffic does not reach.
+	MeanOffset    Nats // of the mean logprob of the answer so far (speculation.offset_mean_nats)
+	WindowOffset  Nats // of the worst 16-token window's mean (speculation.offset_window_nats)
+	EntropyOffset Nats // of the mean entropy of the first 8 tokens (speculation.offset_entropy_nats)
+}
