@@ -1,0 +1,197 @@
+package accept
+
+import "math"
+
+const (
+	// window is the length in tokens of the running window; a run of doubtful
+	// tokens of about a clause's length is what announces a rejection.
+	window = 16
+	// headTokens is how many first tokens the entropy term looks at, and the
+	// fewest after which a score may abort a draft.
+	headTokens = 8
+	// priorTokens and priorMean shrink the means of short answers: as if so many
+	// tokens of so many nats each had come before.
+	priorTokens = 8
+	priorMean   = -0.25
+	// mostMissing is the share of tokens that may lack a logprob.
+	mostMissing = 0.10
+	// leastLogprob is what engines write for minus infinity.
+	leastLogprob = -9999
+)
+
+// Verdict is the answer of the acceptance logic.
+type Verdict struct {
+	Accept bool
+	Reason string // why; one of the Reason constants
+	Score  Nats   // the running minimum
+	Tokens int    // tokens judged
+}
+
+// Why a draft was kept or not.
+const (
+	ReasonConfident  = "confident"        // the score stayed at or above the threshold
+	ReasonScore      = "low_score"        // the score fell below the threshold
+	ReasonNoLogprobs = "missing_logprobs" // too few tokens came with logprobs
+	ReasonEmpty      = "empty"            // nothing, or only white space
+	ReasonRepetition = "repetition"       // the answer runs in circles
+	ReasonCut        = "cut_short"        // it ended for another reason than the model's or the client's limit
+	ReasonInvalid    = "invalid_json"     // JSON was asked for, and this is none
+)
+
+// Judge scores one draft token by token. Its score is
+//
+//	s = min( mean − b_mean, minwin − b_win, −(entropy − b_H) )
+//
+// with mean the shrunk mean logprob so far, minwin the least shrunk mean of
+// any window of 16 tokens, and entropy the mean truncated entropy of the first 8
+// tokens, all in nats. The judged value is the running minimum of s, so crossing
+// the threshold is final. Adding a token is O(1) and does not allocate.
+//
+// The mean may rise again; that is why the minimum is kept over tokens from the
+// eighth on, and why an answer shorter than that is scored once, at its end.
+type Judge struct {
+	cfg Config
+
+	n, missing int
+	sum        float64
+	recent     [window]float64 // the last logprobs, a ring
+	recentSum  float64
+	entropy    float64 // summed over the head
+	minWindow  float64
+	worstStart int // first token of the worst window
+	min        float64
+	crossed    bool
+}
+
+// NewJudge returns a judge for one draft.
+func NewJudge(cfg Config) *Judge {
+	return &Judge{cfg: cfg, min: math.Inf(1), minWindow: math.Inf(1)}
+}
+
+// Add judges the next token: its logprob and those of the most likely
+// alternatives at its place (its own among them, in any order; none is allowed).
+// It reports whether the draft may still be kept.
+func (j *Judge) Add(logprob float64, top []float64) bool {
+	if logprob <= leastLogprob || math.IsNaN(logprob) {
+		j.missing++
+		logprob = priorMean
+	}
+	slot := j.n % window
+	j.recentSum += logprob - j.recent[slot]
+	j.recent[slot] = logprob
+	j.sum += logprob
+	if j.n < headTokens {
+		j.entropy += truncatedEntropy(logprob, top)
+	}
+	j.n++
+	j.window()
+	if j.n >= headTokens {
+		j.lower()
+	}
+	return !j.crossed
+}
+
+// Missing counts n tokens that came without logprobs.
+func (j *Judge) Missing(n int) {
+	j.n += n
+	j.missing += n
+	j.sum += float64(n) * priorMean
+}
+
+func (j *Judge) window() {
+	filled := min(j.n, window)
+	mean := (j.recentSum + float64(window-filled)*priorMean) / window
+	if mean < j.minWindow {
+		j.minWindow = mean
+		j.worstStart = max(j.n-window, 0)
+	}
+}
+
+// lower lets the running minimum fall to the present score.
+func (j *Judge) lower() {
+	mean := (j.sum + priorTokens*priorMean) / float64(j.n+priorTokens)
+	head := j.entropy / float64(max(min(j.n, headTokens), 1))
+	s := min(
+		mean-float64(j.cfg.MeanOffset),
+		j.minWindow-float64(j.cfg.WindowOffset),
+		float64(j.cfg.EntropyOffset)-head,
+	)
+	if s < j.min {
+		j.min = s
+	}
+	j.crossed = j.crossed || j.min < float64(j.cfg.Threshold)
+}
+
+// Score is the running minimum so far; before the eighth token it is the score
+// of what there is.
+func (j *Judge) Score() Nats {
+	if math.IsInf(j.min, 1) && j.n > 0 {
+		early := *j
+		early.lower()
+		return Nats(early.min)
+	}
+	return Nats(j.min)
+}
+
+// Tokens is how many tokens were judged.
+func (j *Judge) Tokens() int { return j.n }
+
+// Early is the verdict on an unfinished draft: whether what came so far may be
+// released.
+func (j *Judge) Early() Verdict { return j.verdict() }
+
+// Final is the verdict on a finished draft, with its structure checked too.
+func (j *Judge) Final(d Draft) Verdict {
+	if j.n > 0 {
+		j.lower()
+	}
+	v := j.verdict()
+	if v.Accept {
+		if reason := d.fault(); reason != "" {
+			v.Accept, v.Reason = false, reason
+		}
+	}
+	return v
+}
+
+func (j *Judge) verdict() Verdict {
+	v := Verdict{Accept: true, Reason: ReasonConfident, Score: j.Score(), Tokens: j.n}
+	switch {
+	case j.n == 0:
+		v = Verdict{Reason: ReasonEmpty}
+	case float64(j.missing) > mostMissing*float64(j.n):
+		v.Accept, v.Reason = false, ReasonNoLogprobs
+	case j.crossed || v.Score < j.cfg.Threshold:
+		v.Accept, v.Reason = false, ReasonScore
+	}
+	return v
+}
+
+// SafePrefix is how many leading tokens a rejected draft may pass on to the
+// target: those before the worst window, where the doubt began.
+func (j *Judge) SafePrefix() int {
+	if j.missing > 0 {
+		return 0
+	}
+	return min(j.worstStart, j.n)
+}
+
+// truncatedEntropy is H = −Σ p ln p over the alternatives, the unlisted mass r
+// counted as one more: − r ln r. Nats.
+func truncatedEntropy(logprob float64, top []float64) float64 {
+	if len(top) == 0 {
+		top = []float64{logprob}
+	}
+	h, mass := 0.0, 0.0
+	for _, lp := range top {
+		p := math.Exp(lp)
+		mass += p
+		if p > 0 {
+			h -= p * lp
+		}
+	}
+	if rest := 1 - mass; rest > 1e-9 {
+		h -= rest * math.Log(rest)
+	}
+	return h
+}

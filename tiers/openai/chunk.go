@@ -1,0 +1,334 @@
+package openai
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// Usage is the token count of an answer.
+type Usage struct{ Prompt, Completion int }
+
+// Chunk is one event of a streamed answer. Its slices are valid until the next
+// Parse.
+type Chunk struct {
+	Model   Span   // the value of "model", quotes included; empty when absent
+	Close   int    // offset of the object's last brace
+	Choices int    // choices in this chunk
+	Text    []byte // new text of the last choice
+	Plain   bool   // nothing but role and text: no tool call, no reasoning
+	Finish  []byte // finish_reason, empty while null
+	Stop    []byte // stop_reason as raw JSON
+
+	PromptIDs []int32
+	IDs       []int32
+	Logprobs  []float64 // of each new token, in nats
+
+	Usage    Usage
+	HasUsage bool
+	Fault    *Fault // the event tells of an error
+
+	tops   []float64 // the alternatives' logprobs, in one run
+	topEnd []int     // where each token's alternatives end in tops
+}
+
+// Top returns the logprobs of token i's most likely alternatives.
+func (c *Chunk) Top(i int) []float64 {
+	from := 0
+	if i > 0 {
+		from = c.topEnd[i-1]
+	}
+	return c.tops[from:c.topEnd[i]]
+}
+
+// ChunkParser parses the chunks of one stream, reusing its memory.
+type ChunkParser struct {
+	Judged bool // read logprobs and token ids as well
+
+	cur   cursor
+	chunk Chunk
+}
+
+// errNotChunk is returned for a data event that is JSON but no chunk.
+var errNotChunk = errors.New("not an answer chunk")
+
+// Parse reads one event's data. It is lenient about unknown fields and strict
+// about JSON. The result is valid until the next call.
+func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
+	c := &p.chunk
+	*c = Chunk{
+		Text: c.Text[:0], PromptIDs: c.PromptIDs[:0], IDs: c.IDs[:0], Logprobs: c.Logprobs[:0],
+		Finish: c.Finish[:0], Stop: c.Stop[:0], tops: c.tops[:0], topEnd: c.topEnd[:0], Plain: true,
+	}
+	p.cur.reset(data)
+	if !p.cur.enter('{') {
+		if p.cur.err == nil {
+			p.cur.err = errNotChunk
+		}
+		return nil, p.cur.err
+	}
+	for p.cur.more() {
+		name, _ := p.cur.name()
+		if p.cur.err != nil {
+			break
+		}
+		p.field(plainName(name))
+	}
+	c.Close = int(p.cur.dec.InputOffset()) - 1
+	p.cur.end()
+	if p.cur.err != nil {
+		return nil, fmt.Errorf("chunk: %w", p.cur.err)
+	}
+	return c, nil
+}
+
+func (p *ChunkParser) field(name []byte) {
+	c := &p.chunk
+	switch string(name) {
+	case "model":
+		_, c.Model = p.cur.value()
+	case "choices":
+		for ok := p.cur.open('['); ok && p.cur.more(); {
+			c.Choices++
+			p.choice()
+		}
+	case "usage":
+		c.HasUsage = p.usage()
+	case "prompt_token_ids":
+		c.PromptIDs = p.ids(c.PromptIDs)
+	case "error":
+		raw, _ := p.cur.value()
+		if len(raw) > 0 && raw[0] != 'n' {
+			c.Fault = parseFault(raw)
+		}
+	default:
+		p.cur.skip()
+	}
+}
+
+func (p *ChunkParser) choice() {
+	c := &p.chunk
+	if !p.cur.enter('{') {
+		p.refuse()
+		return
+	}
+	for p.cur.more() {
+		name, _ := p.cur.name()
+		if p.cur.err != nil {
+			return
+		}
+		switch string(plainName(name)) {
+		case "delta", "message":
+			p.delta()
+		case "text":
+			p.text()
+		case "finish_reason":
+			if raw, _ := p.cur.value(); len(raw) > 0 && raw[0] == '"' {
+				c.Finish = unquote(c.Finish[:0], raw)
+			}
+		case "stop_reason":
+			raw, _ := p.cur.value()
+			c.Stop = append(c.Stop[:0], raw...)
+		case "token_ids":
+			c.IDs = p.ids(c.IDs)
+		case "prompt_token_ids":
+			c.PromptIDs = p.ids(c.PromptIDs)
+		case "logprobs":
+			p.logprobs()
+		default:
+			p.cur.skip()
+		}
+	}
+}
+
+// refuse marks the chunk as malformed unless the JSON already is.
+func (p *ChunkParser) refuse() {
+	if p.cur.err == nil {
+		p.cur.fail(errNotChunk)
+	}
+}
+
+func (p *ChunkParser) text() {
+	raw, _ := p.cur.value()
+	if len(raw) > 0 && raw[0] == '"' {
+		p.chunk.Text = unquote(p.chunk.Text, raw)
+	}
+}
+
+func (p *ChunkParser) delta() {
+	if !p.cur.enter('{') {
+		p.refuse()
+		return
+	}
+	for p.cur.more() {
+		name, _ := p.cur.name()
+		if p.cur.err != nil {
+			return
+		}
+		switch string(plainName(name)) {
+		case "content":
+			p.text()
+		case "role":
+			p.cur.skip()
+		default:
+			raw, _ := p.cur.value()
+			if !harmless(raw) {
+				p.chunk.Plain = false
+			}
+		}
+	}
+}
+
+// ids reads a list of token ids, or null.
+func (p *ChunkParser) ids(into []int32) []int32 {
+	if !p.Judged {
+		p.cur.skip()
+		return into
+	}
+	if !p.cur.open('[') {
+		return into
+	}
+	for p.cur.more() {
+		raw, _ := p.cur.value()
+		id, err := strconv.ParseInt(string(raw), 10, 32)
+		if err != nil && p.cur.err == nil {
+			p.cur.fail(fmt.Errorf("token id %s: %w", clip(string(raw), longestNumber), errNotChunk))
+		}
+		into = append(into, int32(id))
+	}
+	return into
+}
+
+func (p *ChunkParser) usage() bool {
+	if !p.cur.open('{') {
+		return false
+	}
+	for p.cur.more() {
+		name, _ := p.cur.name()
+		if p.cur.err != nil {
+			return false
+		}
+		key := plainName(name)
+		prompt, completion := string(key) == "prompt_tokens", string(key) == "completion_tokens"
+		raw, _ := p.cur.value()
+		n, err := strconv.Atoi(string(raw))
+		if err != nil || n < 0 {
+			continue
+		}
+		switch {
+		case prompt:
+			p.chunk.Usage.Prompt = n
+		case completion:
+			p.chunk.Usage.Completion = n
+		}
+	}
+	return true
+}
+
+// Fault is an error as a backend words it.
+type Fault struct {
+	Status  int    // its "code" where that is a number, else 0
+	Type    string // vLLM's type, such as BadRequestError
+	Message string // clipped and free of addresses and control characters
+}
+
+// longestMessage bounds a backend's message before it is shown to a client.
+const longestMessage = 512
+
+// ParseFault reads an error body in any of the shapes that backends use:
+// {"error":{…}}, {"error":"…"}, a flat object, {"detail":…}. It never fails.
+func ParseFault(body []byte) *Fault {
+	var in cursor
+	in.reset(body)
+	f := &Fault{}
+	for ok := in.open('{'); ok && in.more(); {
+		name, _ := in.name()
+		if in.err != nil {
+			break
+		}
+		key := string(plainName(name))
+		raw, _ := in.value()
+		if len(raw) == 0 {
+			break
+		}
+		switch {
+		case key == "error" && raw[0] == '{':
+			return parseFault(raw)
+		case (key == "error" || key == "detail" || key == "message") && raw[0] == '"':
+			f.Message = safeMessage(raw)
+		default:
+			f.member(key, raw)
+		}
+	}
+	return f
+}
+
+func parseFault(raw []byte) *Fault {
+	f := &Fault{}
+	if len(raw) > 0 && raw[0] == '"' {
+		f.Message = safeMessage(raw)
+		return f
+	}
+	var in cursor
+	in.reset(raw)
+	for ok := in.open('{'); ok && in.more(); {
+		name, _ := in.name()
+		if in.err != nil {
+			break
+		}
+		key := string(plainName(name))
+		value, _ := in.value()
+		f.member(key, value)
+	}
+	return f
+}
+
+func (f *Fault) member(key string, raw []byte) {
+	if len(raw) == 0 {
+		return
+	}
+	switch {
+	case key == "message" && raw[0] == '"':
+		f.Message = safeMessage(raw)
+	case key == "type" && raw[0] == '"':
+		f.Type = clip(string(unquote(nil, raw)), 64)
+	case key == "code":
+		f.Status, _ = strconv.Atoi(string(raw)) // a string code leaves 0
+	}
+}
+
+// safeMessage takes out of a backend's message what must not reach a client:
+// control characters and memory addresses.
+func safeMessage(raw []byte) string {
+	text := unquote(nil, raw)
+	out := make([]byte, 0, min(len(text), longestMessage))
+	for i := 0; i < len(text) && len(out) < longestMessage; i++ {
+		if text[i] < 0x20 && text[i] != '\n' {
+			continue
+		}
+		if hex := addressLen(text[i:]); hex > 0 {
+			out = append(out, "0x…"...)
+			i += hex - 1
+			continue
+		}
+		out = append(out, text[i])
+	}
+	return string(bytes.ToValidUTF8(out, nil))
+}
+
+// addressLen is the length of a hexadecimal address of six digits or more at
+// the start of b, else 0.
+func addressLen(b []byte) int {
+	if len(b) < 8 || b[0] != '0' || b[1] != 'x' {
+		return 0
+	}
+	n := 2
+	for n < len(b) && bytes.IndexByte([]byte("0123456789abcdefABCDEF"), b[n]) >= 0 {
+		n++
+	}
+	if n < 8 {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,192 @@
+package openai
+
+import (
+	"bytes"
+	"errors"
+	"io"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Span is a half-open range of byte offsets.
+type Span struct{ Start, End int }
+
+// Of returns the bytes of b that the span covers.
+func (s Span) Of(b []byte) []byte { return b[s.Start:s.End] }
+
+// cursor walks one JSON text with jsontext's strict rules: duplicate names,
+// invalid UTF-8 and lone surrogates are errors at any depth. It can be reset and
+// used again without allocating.
+type cursor struct {
+	dec jsontext.Decoder
+	src bytes.Buffer
+	err error // the first syntax error; sticky
+}
+
+// reset points the cursor at data, which must stay unchanged while in use.
+func (c *cursor) reset(data []byte) {
+	c.src = *bytes.NewBuffer(data)
+	c.dec.Reset(&c.src)
+	c.err = nil
+}
+
+// enter reads the opening delimiter of an object or array.
+func (c *cursor) enter(open jsontext.Kind) bool {
+	if c.err != nil || c.dec.PeekKind() != open {
+		return false
+	}
+	return c.token()
+}
+
+// open enters the object or array that comes next; a value of another kind,
+// such as null, is passed over.
+func (c *cursor) open(kind jsontext.Kind) bool {
+	if c.enter(kind) {
+		return true
+	}
+	c.skip()
+	return false
+}
+
+// more reports whether the object or array entered has another member; at its
+// end it consumes the closing delimiter.
+func (c *cursor) more() bool {
+	if c.err != nil {
+		return false
+	}
+	switch c.dec.PeekKind() {
+	case '}', ']':
+		c.token()
+		return false
+	case 0:
+		c.token() // surfaces the syntax error
+		return false
+	}
+	return true
+}
+
+// token consumes one token and reports whether it was well formed.
+func (c *cursor) token() bool {
+	_, err := c.dec.ReadToken()
+	c.fail(err)
+	return c.err == nil
+}
+
+// name reads a member's name, still quoted and escaped, with its span.
+func (c *cursor) name() ([]byte, Span) { return c.value() }
+
+// value reads a whole value of any kind and returns its raw bytes and span.
+func (c *cursor) value() ([]byte, Span) {
+	if c.err != nil {
+		return nil, Span{}
+	}
+	v, err := c.dec.ReadValue()
+	if c.fail(err); c.err != nil {
+		return nil, Span{}
+	}
+	end := int(c.dec.InputOffset())
+	return v, Span{end - len(v), end}
+}
+
+// skip passes over a whole value.
+func (c *cursor) skip() { c.value() }
+
+// kind is the kind of the value that comes next, 0 at an error.
+func (c *cursor) kind() jsontext.Kind {
+	if c.err != nil {
+		return 0
+	}
+	return c.dec.PeekKind()
+}
+
+// end checks that nothing but white space follows.
+func (c *cursor) end() {
+	if c.err != nil {
+		return
+	}
+	if _, err := c.dec.ReadToken(); !errors.Is(err, io.EOF) {
+		if err == nil {
+			err = errTrailing
+		}
+		c.fail(err)
+	}
+}
+
+func (c *cursor) fail(err error) {
+	if err != nil && c.err == nil {
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		c.err = err
+	}
+}
+
+var errTrailing = errors.New("more text after the JSON value")
+
+// plainName returns the text of a quoted name. Names without escapes, which is
+// all that matter, cost no allocation.
+func plainName(quoted []byte) []byte {
+	inner := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(inner, '\\') < 0 {
+		return inner
+	}
+	return unquote(nil, quoted)
+}
+
+// unquote appends the text of a JSON string, which must have been validated.
+func unquote(dst, quoted []byte) []byte {
+	inner := quoted[1 : len(quoted)-1]
+	if bytes.IndexByte(inner, '\\') < 0 {
+		return append(dst, inner...)
+	}
+	out, err := jsontext.AppendUnquote(dst, quoted)
+	if err != nil {
+		return dst
+	}
+	return out
+}
+
+// quote appends text as a JSON string. Invalid UTF-8 becomes U+FFFD.
+func quote[T ~[]byte | ~string](dst []byte, text T) []byte {
+	out, _ := jsontext.AppendQuote(dst, text) // the error only reports replaced bytes
+	return out
+}
+
+// depthOffset returns the offset at which brackets nest deeper than limit, or
+// -1. It needs no valid JSON and no stack.
+func depthOffset(body []byte, limit int) int {
+	depth := 0
+	for i := 0; i < len(body); i++ {
+		switch body[i] {
+		case '"':
+			i = stringEnd(body, i)
+		case '{', '[':
+			if depth++; depth > limit {
+				return i
+			}
+		case '}', ']':
+			depth--
+		}
+	}
+	return -1
+}
+
+// stringEnd returns the offset of the quote that ends the string opened at i,
+// or the last offset where there is none.
+func stringEnd(body []byte, i int) int {
+	for j := i + 1; j < len(body); j++ {
+		k := bytes.IndexByte(body[j:], '"')
+		if k < 0 {
+			break
+		}
+		j += k
+		slashes := 0
+		for s := j - 1; s > i && body[s] == '\\'; s-- {
+			slashes++
+		}
+		if slashes%2 == 0 {
+			return j
+		}
+	}
+	return len(body) - 1
+}

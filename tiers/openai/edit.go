@@ -1,0 +1,71 @@
+package openai
+
+// Edit sets a top-level field to a raw JSON value, or deletes it when the
+// value is nil.
+type Edit struct {
+	Name  string
+	Value []byte
+}
+
+// Apply appends the body to dst with the edits spliced in and the [Stripped]
+// fields left out. Everything else, messages above all, is
+// copied byte for byte. A field named twice in edits takes the last value.
+func (r *Request) Apply(dst []byte, edits ...Edit) []byte {
+	dst = append(dst, '{')
+	first := true
+	sep := func() {
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+	}
+	for _, m := range r.members {
+		if stripped(m.name) || edited(edits, m.name) {
+			continue
+		}
+		sep()
+		dst = append(dst, m.whole.Of(r.Body)...)
+	}
+	for i, e := range edits {
+		if e.Value == nil || edited(edits[i+1:], e.Name) {
+			continue
+		}
+		sep()
+		dst = quote(dst, e.Name)
+		dst = append(dst, ':')
+		dst = append(dst, e.Value...)
+	}
+	return append(dst, '}')
+}
+
+func stripped(name string) bool {
+	for _, s := range Stripped {
+		if s == name {
+			return true
+		}
+	}
+	return false
+}
+
+func edited(edits []Edit, name string) bool {
+	for _, e := range edits {
+		if e.Name == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Extended returns the messages array with an assistant message of the given
+// text added at its end: what a continuation by text sends.
+func (r *Request) Extended(text []byte) []byte {
+	inside := r.messages.Of(r.Body)
+	out := make([]byte, 0, len(inside)+len(text)+64)
+	out = append(out, inside[:len(inside)-1]...)
+	out = append(out, `,{"role":"assistant","content":`...)
+	out = quote(out, text)
+	return append(out, "}]"...)
+}
+
+// Quote returns text as a JSON string.
+func Quote(text string) []byte { return quote(nil, text) }

@@ -1,0 +1,186 @@
+package openai
+
+import (
+	"strconv"
+)
+
+// Framer writes the frames and bodies of one answer: the same id, time and
+// model from the first byte to the last, whichever backend the text came from.
+type Framer struct {
+	kind    Kind
+	prefix  []byte // of every frame, up to the choices
+	id      string
+	created int64
+	model   string
+}
+
+// NewFramer returns a framer for an answer to a request of the given kind. The id is
+// the request's, without the API's prefix; created is in Unix seconds.
+func NewFramer(kind Kind, id, model string, created int64) *Framer {
+	f := &Framer{kind: kind, created: created, model: model}
+	object := "chat.completion.chunk"
+	f.id = "chatcmpl-" + id
+	if kind == Completion {
+		f.id, object = "cmpl-"+id, "text_completion"
+	}
+	f.prefix = f.head([]byte("data: "), object)
+	return f
+}
+
+func (f *Framer) head(dst []byte, object string) []byte {
+	dst = append(dst, `{"id":`...)
+	dst = quote(dst, f.id)
+	dst = append(dst, `,"object":"`...)
+	dst = append(dst, object...)
+	dst = append(dst, `","created":`...)
+	dst = strconv.AppendInt(dst, f.created, 10)
+	dst = append(dst, `,"model":`...)
+	dst = quote(dst, f.model)
+	return append(dst, `,"choices":[`...)
+}
+
+// Role appends the frame that opens a chat answer; completions have none.
+func (f *Framer) Role(dst []byte) []byte {
+	if f.kind == Completion {
+		return dst
+	}
+	dst = append(dst, f.prefix...)
+	return append(dst, `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}`+"\n\n"...)
+}
+
+// Text appends a frame with a piece of the answer.
+func (f *Framer) Text(dst, text []byte) []byte {
+	dst = f.choice(dst, text)
+	return append(dst, `,"logprobs":null,"finish_reason":null}]}`+"\n\n"...)
+}
+
+func (f *Framer) choice(dst, text []byte) []byte {
+	dst = append(dst, f.prefix...)
+	if f.kind == Completion {
+		return quote(append(dst, `{"index":0,"text":`...), text)
+	}
+	dst = append(dst, `{"index":0,"delta":{`...)
+	if len(text) > 0 {
+		dst = quote(append(dst, `"content":`...), text)
+	}
+	return append(dst, '}')
+}
+
+// Ending is how an answer ended.
+type Ending struct {
+	Finish string // finish_reason
+	Stop   []byte // stop_reason as raw JSON; nil is null
+	Usage  Usage
+	Extra  []byte // the object "foregate" as raw JSON
+}
+
+// Finish appends the frames that end a stream: the last text with its
+// finish_reason, the usage frame when the client asked for it, and the
+// terminator. The extra object rides on the last frame.
+func (f *Framer) Finish(dst, text []byte, e Ending, withUsage bool) []byte {
+	dst = f.choice(dst, text)
+	dst = append(dst, `,"logprobs":null,"finish_reason":`...)
+	dst = quote(dst, e.Finish)
+	dst = append(dst, `,"stop_reason":`...)
+	dst = append(dst, orNull(e.Stop)...)
+	dst = append(dst, "}]"...)
+	if withUsage {
+		dst = append(dst, "}\n\n"...)
+		dst = append(dst, f.prefix...)
+		dst = append(dst, `],"usage":`...)
+		dst = appendUsage(dst, e.Usage)
+	}
+	dst = appendExtra(dst, e.Extra)
+	return append(dst, "}\n\ndata: "+Done+"\n\n"...)
+}
+
+// Body appends the whole answer as one JSON object.
+func (f *Framer) Body(dst, text []byte, e Ending) []byte {
+	object, open := "chat.completion", `{"index":0,"message":{"role":"assistant","content":`
+	closing := `,"refusal":null}`
+	if f.kind == Completion {
+		object, open, closing = "text_completion", `{"index":0,"text":`, ""
+	}
+	dst = f.head(dst, object)
+	dst = quote(append(dst, open...), text)
+	dst = append(dst, closing...)
+	dst = append(dst, `,"logprobs":null,"finish_reason":`...)
+	dst = quote(dst, e.Finish)
+	dst = append(dst, `,"stop_reason":`...)
+	dst = append(dst, orNull(e.Stop)...)
+	dst = append(dst, `}],"usage":`...)
+	dst = appendUsage(dst, e.Usage)
+	dst = appendExtra(dst, e.Extra)
+	return append(dst, '}')
+}
+
+func orNull(raw []byte) []byte {
+	if len(raw) == 0 {
+		return []byte("null")
+	}
+	return raw
+}
+
+func appendUsage(dst []byte, u Usage) []byte {
+	dst = append(dst, `{"prompt_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.Prompt), 10)
+	dst = append(dst, `,"completion_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.Completion), 10)
+	dst = append(dst, `,"total_tokens":`...)
+	dst = strconv.AppendInt(dst, int64(u.Prompt+u.Completion), 10)
+	return append(dst, '}')
+}
+
+func appendExtra(dst, extra []byte) []byte {
+	if len(extra) == 0 {
+		return dst
+	}
+	return append(append(dst, `,"foregate":`...), extra...)
+}
+
+// Rewrite appends a backend's JSON object with the value of its model replaced
+// and the extra object, if any, added as its last member. The spans are those of a
+// [Chunk] or [Answer] of the same bytes.
+func Rewrite(dst, object []byte, model Span, end int, as string, extra []byte) []byte {
+	at := 0
+	if model.End > 0 {
+		dst = append(dst, object[:model.Start]...)
+		dst = quote(dst, as)
+		at = model.End
+	}
+	dst = append(dst, object[at:end]...)
+	dst = appendExtra(dst, extra)
+	return append(dst, '}')
+}
+
+// ErrorEvent appends the frame that tells of a failure in mid-stream. No
+// terminator follows it: the connection is aborted, so that nobody takes the
+// answer for a whole one.
+func ErrorEvent(dst []byte, e ErrorBody) []byte {
+	dst = append(dst, "event: error\ndata: "...)
+	dst = e.Append(dst)
+	return append(dst, "\n\n"...)
+}
+
+// ErrorBody is the error object of the OpenAI API.
+type ErrorBody struct{ Message, Type, Param, Code string }
+
+// Append appends the body {"error":{…}}. An empty param or code is null.
+func (e ErrorBody) Append(dst []byte) []byte {
+	dst = append(dst, `{"error":{"message":`...)
+	dst = quote(dst, e.Message)
+	dst = append(dst, `,"type":`...)
+	dst = quote(dst, e.Type)
+	dst = append(dst, `,"param":`...)
+	dst = quoteOrNull(dst, e.Param)
+	dst = append(dst, `,"code":`...)
+	dst = quoteOrNull(dst, e.Code)
+	return append(dst, "}}"...)
+}
+
+func quoteOrNull(dst []byte, text string) []byte {
+	if text == "" {
+		return append(dst, "null"...)
+	}
+	return quote(dst, text)
+}

@@ -1,0 +1,303 @@
+package openai
+
+import (
+	"bytes"
+	"fmt"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+func readModel(s *scanner, name string) (Span, *RequestError) {
+	raw, at, err := s.read(name, "a string", '"')
+	if err == nil && raw != nil {
+		s.req.Model = string(unquote(nil, raw))
+		if s.req.Model == "" {
+			return at, badField(name, "missing_required_parameter", "You must provide a model.")
+		}
+	}
+	return at, err
+}
+
+func readN(s *scanner, name string) (Span, *RequestError) {
+	raw, at, err := s.read(name, "an integer", '0')
+	if err != nil || raw == nil {
+		return at, err
+	}
+	v, err := s.integer(name, raw, 1, s.lim.N)
+	if err == nil {
+		s.req.N = max(s.req.N, v)
+	}
+	return at, err
+}
+
+func readSeed(s *scanner, name string) (Span, *RequestError) {
+	_, at, err := s.read(name, "an integer", '0')
+	s.req.HasSeed = true
+	return at, err
+}
+
+func readStop(s *scanner, name string) (Span, *RequestError) {
+	raw, at, err := s.read(name, "a string or an array of strings", '"', '[')
+	if err != nil || raw == nil {
+		return at, err
+	}
+	if raw[0] == '"' {
+		s.req.Stop = appendStop(nil, raw)
+		return at, nil
+	}
+	var in cursor
+	in.reset(raw)
+	in.enter('[')
+	for in.more() {
+		if in.kind() != '"' {
+			return at, wrongType(name, "an array of strings", in.kind())
+		}
+		v, _ := in.value()
+		if s.req.Stop = appendStop(s.req.Stop, v); len(s.req.Stop) > s.lim.Stops {
+			return at, badField(name, "invalid_value", "stop has more than %d strings.", s.lim.Stops)
+		}
+	}
+	return at, nil
+}
+
+func appendStop(stops []string, raw []byte) []string {
+	if text := string(unquote(nil, raw)); text != "" {
+		stops = append(stops, text)
+	}
+	return stops
+}
+
+func readStreamOptions(s *scanner, name string) (Span, *RequestError) {
+	raw, at, err := s.read(name, "an object", '{')
+	if err != nil || raw == nil {
+		return at, err
+	}
+	var in cursor
+	in.reset(raw)
+	in.enter('{')
+	for in.more() {
+		field, _ := in.name()
+		k := in.kind()
+		v, _ := in.value()
+		if string(plainName(field)) != "include_usage" || k == 'n' {
+			continue
+		}
+		if k != 't' && k != 'f' {
+			return at, wrongType("stream_options.include_usage", "a boolean", k)
+		}
+		s.req.IncludeUsage = string(v) == "true"
+	}
+	return at, nil
+}
+
+func readLogprobs(s *scanner, name string) (Span, *RequestError) {
+	if s.req.Kind == Completion {
+		return whole(0, func(s *scanner, _ int) { s.req.Logprobs = true })(s, name)
+	}
+	return flag(func(r *Request, v bool) { r.Logprobs = r.Logprobs || v })(s, name)
+}
+
+func readLogitBias(s *scanner, name string) (Span, *RequestError) {
+	raw, at, err := s.read(name, "an object", '{')
+	if err != nil || raw == nil {
+		return at, err
+	}
+	entries := bytes.Count(raw, []byte{':'})
+	if entries > s.lim.LogitBias {
+		return at, badField(name, "invalid_value", "logit_bias has more than %d entries.", s.lim.LogitBias)
+	}
+	s.req.Penalties = s.req.Penalties || entries > 0
+	return at, nil
+}
+
+func readToolChoice(s *scanner, name string) (Span, *RequestError) {
+	raw, at, err := s.read(name, "a string or an object", '"', '{')
+	if err == nil {
+		s.req.noTools = string(raw) == `"none"`
+	}
+	return at, err
+}
+
+func readFormat(s *scanner, name string) (Span, *RequestError) {
+	raw, at, err := s.read(name, "an object", '{')
+	if err != nil || raw == nil {
+		return at, err
+	}
+	if len(raw) > s.lim.Grammar {
+		return at, badField(name, "invalid_value", "%s is larger than %d bytes.", name, s.lim.Grammar)
+	}
+	var in cursor
+	in.reset(raw)
+	in.enter('{')
+	for in.more() {
+		field, _ := in.name()
+		v, _ := in.value()
+		if string(plainName(field)) == "type" {
+			s.req.Structured = string(v) != `"text"`
+		}
+	}
+	return at, nil
+}
+
+func readPrompt(s *scanner, name string) (Span, *RequestError) {
+	raw, at, err := s.read(name, "a string or an array", '"', '[')
+	if err != nil || raw == nil {
+		return at, err
+	}
+	if raw[0] == '"' {
+		s.req.SinglePlain = true
+		s.req.PromptBytes = len(raw) - 2
+		return at, nil
+	}
+	return at, s.promptList(raw)
+}
+
+// promptList measures a list of texts, of ids, or of lists of ids.
+func (s *scanner) promptList(raw []byte) *RequestError {
+	var in cursor
+	in.reset(raw)
+	in.enter('[')
+	for in.more() {
+		switch k := in.kind(); k {
+		case '"':
+			v, _ := in.value()
+			s.req.PromptBytes += len(v) - 2
+		case '0':
+			in.skip()
+			s.req.PromptTokens++
+		case '[':
+			v, _ := in.value()
+			s.req.PromptTokens += bytes.Count(v, []byte{','}) + 1
+		default:
+			return wrongType("prompt", "a list of strings or of token ids", k)
+		}
+	}
+	return nil
+}
+
+func readMessages(s *scanner, name string) (Span, *RequestError) {
+	if k := s.cur.kind(); k != '[' && k != 0 {
+		return Span{}, wrongType(name, "an array of messages", k)
+	}
+	if !s.cur.enter('[') {
+		s.cur.token()
+		return Span{}, nil
+	}
+	start := int(s.cur.dec.InputOffset()) - 1
+	count := 0
+	for s.cur.more() {
+		if count >= s.lim.Messages {
+			return Span{}, badField(name, "invalid_value", "There are more than %d messages.", s.lim.Messages)
+		}
+		if err := s.message(count); err != nil {
+			return Span{}, err
+		}
+		count++
+	}
+	if count == 0 && s.cur.err == nil {
+		return Span{}, badField(name, "invalid_value", "messages must hold at least one message.")
+	}
+	s.req.messages = Span{start, int(s.cur.dec.InputOffset())}
+	return s.req.messages, nil
+}
+
+// message reads one message: its role must be there, its content text or
+// parts.
+func (s *scanner) message(i int) *RequestError {
+	if k := s.cur.kind(); k != '{' && k != 0 {
+		return wrongType(fmt.Sprintf("messages[%d]", i), "an object", k)
+	}
+	if !s.cur.enter('{') {
+		s.cur.token()
+		return nil
+	}
+	role := false
+	for s.cur.more() {
+		quoted, _ := s.cur.name()
+		if s.cur.err != nil {
+			return nil
+		}
+		switch string(plainName(quoted)) {
+		case "role":
+			if k := s.cur.kind(); k != '"' && k != 0 {
+				return wrongType(fmt.Sprintf("messages[%d].role", i), "a string", k)
+			}
+			role = true
+			s.cur.skip()
+		case "content":
+			if err := s.content(i); err != nil {
+				return err
+			}
+		default:
+			raw, _ := s.cur.value()
+			s.req.PromptBytes += len(raw)
+		}
+	}
+	if !role && s.cur.err == nil {
+		return badField(fmt.Sprintf("messages[%d].role", i), "missing_required_parameter", "messages[%d] has no role.", i)
+	}
+	return nil
+}
+
+func (s *scanner) content(i int) *RequestError {
+	switch k := s.cur.kind(); k {
+	case '"':
+		raw, _ := s.cur.value()
+		s.req.PromptBytes += max(len(raw)-2, 0)
+	case 'n':
+		s.cur.skip()
+	case '[':
+		return s.parts(i)
+	case 0:
+		s.cur.token()
+	default:
+		return wrongType(fmt.Sprintf("messages[%d].content", i), "a string, null or an array of parts", k)
+	}
+	return nil
+}
+
+// parts reads a content array. Text parts are measured; a part that makes the
+// backend fetch a URL or decode a file is refused, because vLLM would fetch
+// addresses inside the cluster too.
+func (s *scanner) parts(i int) *RequestError {
+	s.cur.enter('[')
+	for s.cur.more() {
+		k := s.cur.kind()
+		if k != '{' && k != 0 {
+			return wrongType(fmt.Sprintf("messages[%d].content", i), "an array of objects", k)
+		}
+		raw, _ := s.cur.value()
+		if s.cur.err != nil {
+			return nil
+		}
+		s.req.PromptBytes += len(raw)
+		if typ := partType(raw); typ != "" {
+			s.req.Media = true
+			if _, ok := s.lim.Allow[typ]; !ok {
+				return badField(fmt.Sprintf("messages[%d].content", i), "unsupported_parameter", "Content parts of type %q are not accepted by this gateway.", clip(typ, 64))
+			}
+		}
+	}
+	return nil
+}
+
+// partType returns the type of a content part that is not plain text, "" for
+// text.
+func partType(raw []byte) string {
+	var in cursor
+	in.reset(raw)
+	in.enter('{')
+	typ := "unknown"
+	for in.more() {
+		field, _ := in.name()
+		k := in.kind()
+		v, _ := in.value()
+		if string(plainName(field)) == "type" && k == jsontext.Kind('"') {
+			typ = string(unquote(nil, v))
+		}
+	}
+	if typ == "text" || typ == "refusal" {
+		return ""
+	}
+	return typ
+}
