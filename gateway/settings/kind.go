@@ -1,0 +1,218 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// kind is how one sort of value is read, checked, stored and shown.
+type kind struct {
+	words string // the range, for people
+	set   func(v *Values, text string) error
+	get   func(v *Values) string
+}
+
+// number is a finite decimal number of lo … hi.
+func number[T ~float64](lo, hi float64, at func(*Values) *T) kind {
+	words := fmt.Sprintf("%s … %s", decimal(lo), decimal(hi))
+	return kind{
+		words: words,
+		set: func(v *Values, text string) error {
+			f, err := parseNumber(text)
+			if err != nil {
+				return fmt.Errorf("%w; want %s", err, words)
+			}
+			if f < lo || f > hi {
+				return fmt.Errorf("out of range; want %s", words)
+			}
+			*at(v) = T(f + 0) // −0 becomes 0
+			return nil
+		},
+		get: func(v *Values) string { return decimal(float64(*at(v))) },
+	}
+}
+
+// whole is a whole number of lo … hi.
+func whole(lo, hi int, at func(*Values) *int) kind {
+	words := fmt.Sprintf("whole number, %d … %d", lo, hi)
+	return kind{
+		words: words,
+		set: func(v *Values, text string) error {
+			n, err := parseWhole(text, lo, hi)
+			if err != nil {
+				return fmt.Errorf("%w; want %s", err, words)
+			}
+			*at(v) = n
+			return nil
+		},
+		get: func(v *Values) string { return strconv.Itoa(*at(v)) },
+	}
+}
+
+// millis is a duration written as whole milliseconds.
+func millis(lo, hi int, at func(*Values) *time.Duration) kind {
+	words := fmt.Sprintf("whole milliseconds, %d … %d", lo, hi)
+	return kind{
+		words: words,
+		set: func(v *Values, text string) error {
+			n, err := parseWhole(text, lo, hi)
+			if err != nil {
+				return fmt.Errorf("%w; want %s", err, words)
+			}
+			*at(v) = time.Duration(n) * time.Millisecond
+			return nil
+		},
+		get: func(v *Values) string { return strconv.FormatInt(at(v).Milliseconds(), 10) },
+	}
+}
+
+// duration is a duration of lo … hi with its unit.
+func duration(lo, hi time.Duration, at func(*Values) *time.Duration) kind {
+	words := fmt.Sprintf("duration, %s … %s", spell(lo), spell(hi))
+	return kind{
+		words: words,
+		set: func(v *Values, text string) error {
+			d, err := parseDuration(text)
+			if err != nil {
+				return fmt.Errorf("%w; want %s", err, words)
+			}
+			if d < lo || d > hi {
+				return fmt.Errorf("out of range; want %s", words)
+			}
+			*at(v) = d
+			return nil
+		},
+		get: func(v *Values) string { return spell(*at(v)) },
+	}
+}
+
+// choice is one of a few words.
+func choice[T ~string](at func(*Values) *T, of ...T) kind {
+	names := make([]string, len(of))
+	for i, w := range of {
+		names[i] = string(w)
+	}
+	words := strings.Join(names, ", ")
+	return kind{
+		words: words,
+		set: func(v *Values, text string) error {
+			for _, w := range of {
+				if text == string(w) {
+					*at(v) = w
+					return nil
+				}
+			}
+			return fmt.Errorf("not one of %s", words)
+		},
+		get: func(v *Values) string { return string(*at(v)) },
+	}
+}
+
+// yesNo is yes or no, spelled out.
+func yesNo(at func(*Values) *bool) kind {
+	return kind{
+		words: "yes, no",
+		set: func(v *Values, text string) error {
+			if text != "yes" && text != "no" {
+				return errors.New("not one of yes, no")
+			}
+			*at(v) = text == "yes"
+			return nil
+		},
+		get: func(v *Values) string {
+			if *at(v) {
+				return "yes"
+			}
+			return "no"
+		},
+	}
+}
+
+var (
+	errEmpty    = errors.New("empty")
+	errSpace    = errors.New("there is white space in it")
+	errNumber   = errors.New("not a decimal number")
+	errTooLarge = errors.New("too large a number")
+	errWhole    = errors.New("not a whole number")
+	errUnit     = errors.New(`no unit; write "10s" or "1200ms"`)
+	errDuration = errors.New("not a duration")
+)
+
+// parseNumber reads what people write as a number, and not what else
+// strconv.ParseFloat takes: NaN, infinities, hexadecimal, underscores.
+func parseNumber(text string) (float64, error) {
+	if err := plain(text); err != nil {
+		return 0, err
+	}
+	if strings.Trim(text, "0123456789+-.eE") != "" || strings.ContainsAny(text, "xX_") {
+		return 0, errNumber
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, errTooLarge
+	}
+	if err != nil {
+		return 0, errNumber
+	}
+	return f, nil
+}
+
+// parseWhole reads a decimal integer of lo … hi.
+func parseWhole(text string, lo, hi int) (int, error) {
+	if err := plain(text); err != nil {
+		return 0, err
+	}
+	n, err := strconv.Atoi(text)
+	if errors.Is(err, strconv.ErrRange) {
+		return 0, errTooLarge
+	}
+	if err != nil {
+		return 0, errWhole
+	}
+	if n < lo || n > hi {
+		return 0, errors.New("out of range")
+	}
+	return n, nil
+}
+
+func parseDuration(text string) (time.Duration, error) {
+	if err := plain(text); err != nil {
+		return 0, err
+	}
+	d, err := time.ParseDuration(text)
+	if err == nil {
+		return d, nil
+	}
+	if _, err := parseNumber(text); err == nil {
+		return 0, errUnit
+	}
+	return 0, errDuration
+}
+
+// plain refuses the two slips that are hard to see in a shell.
+func plain(text string) error {
+	if text == "" {
+		return errEmpty
+	}
+	if strings.ContainsAny(text, " \t\r\n") {
+		return errSpace
+	}
+	return nil
+}
+
+func decimal(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }
+
+// spell writes a duration without the zero parts that Duration.String adds.
+func spell(d time.Duration) string {
+	s := d.String()
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

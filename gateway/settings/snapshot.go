@@ -1,0 +1,224 @@
+package settings
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// What is read of the hash at most.
+const (
+	maxFields = 256
+	maxValue  = 4 << 10
+)
+
+// Snapshot is what was in force at one moment. It is immutable; what its
+// methods return is shared and must not be written to.
+type Snapshot struct {
+	global   Values
+	routes   map[string]*Values // only routes with overrides
+	set      map[string]string
+	rejected []Rejected
+}
+
+// Rejected is a field that was refused; the last good value stays in force.
+// Name and Value are printable and at most 64 bytes long.
+type Rejected struct {
+	Name   string
+	Value  string
+	Reason string
+}
+
+// Global returns the values of a route without overrides.
+func (s *Snapshot) Global() *Values { return &s.global }
+
+// Route returns the values of route name.
+func (s *Snapshot) Route(name string) *Values {
+	if v, ok := s.routes[name]; ok {
+		return v
+	}
+	return &s.global
+}
+
+// Rejected returns what was refused, sorted by name.
+func (s *Snapshot) Rejected() []Rejected { return s.rejected }
+
+// Set returns the fields in force as they were written; all others have their
+// default. A refused field appears with its last good value, if it had one.
+func (s *Snapshot) Set() map[string]string { return s.set }
+
+// Warnings tells of values that are valid and that somebody should know of:
+// every class that a kill switch turns away altogether.
+func (s *Snapshot) Warnings() []string {
+	warn := closed("", &s.global)
+	for _, name := range slices.Sorted(maps.Keys(s.routes)) {
+		warn = append(warn, closed(name, s.routes[name])...)
+	}
+	return warn
+}
+
+// closed lists the classes that v sheds at any usage.
+func closed(route string, v *Values) []string {
+	at := ""
+	if route != "" {
+		at = "@" + route
+	}
+	var warn []string
+	for _, c := range []struct {
+		name string
+		at   float64
+	}{{shedLow, v.Admission.Low}, {shedNormal, v.Admission.Normal}, {shedHigh, v.Admission.High}} {
+		if c.at == 0 {
+			warn = append(warn, c.name+at+" is 0: the whole class is turned away")
+		}
+	}
+	return warn
+}
+
+// FromHash makes a snapshot of the hash h for the configured routes. It is a
+// function of its arguments. A field that is refused keeps the value it has in
+// last, or its default when it has none there; last may be nil.
+func FromHash(h map[string]string, routes []string, last *Snapshot) (*Snapshot, []Rejected) {
+	if last == nil {
+		last = &Snapshot{global: Defaults()}
+	}
+	if len(h) > maxFields {
+		// Which 256 to read would be chance, so none are: the last good hash stays whole.
+		s := *last
+		s.rejected = []Rejected{{Name: Key, Reason: fmt.Sprintf("%d fields; at most %d are read, so nothing was applied", len(h), maxFields)}}
+		return &s, s.rejected
+	}
+	b := builder{hash: h, last: last.set, kept: map[string]string{}, level: map[string]int{}, refused: map[string]Rejected{}}
+	for name, value := range h {
+		b.field(name, value, routes)
+	}
+	s := &Snapshot{global: b.settle("", Defaults()), routes: map[string]*Values{}}
+	for _, name := range routes {
+		v := b.settle("@"+name, s.global)
+		if v != s.global {
+			s.routes[name] = &v
+		}
+	}
+	s.set = b.kept
+	for _, name := range slices.Sorted(maps.Keys(b.refused)) {
+		s.rejected = append(s.rejected, b.refused[name])
+	}
+	return s, s.rejected
+}
+
+// builder sorts the fields of one hash into kept and refused.
+type builder struct {
+	hash, last map[string]string
+	kept       map[string]string   // each parses; in the end no rule is broken
+	level      map[string]int      // how far a field was taken back by a rule
+	refused    map[string]Rejected // by the name in the hash; the first reason counts
+}
+
+// Levels of a field that breaks a rule. A field only climbs, so that settling
+// ends: as written, as it last was, not set at all.
+const (
+	asWritten = iota
+	asLast
+	notSet
+)
+
+// reasonFleet refuses an override of what only makes sense for all routes.
+const reasonFleet = "is the same for every route and cannot be overridden"
+
+// field keeps one field of the hash, or its last good value.
+func (b *builder) field(name, value string, routes []string) {
+	base, route, perRoute := strings.Cut(name, "@")
+	spec, ok := lookup(base)
+	switch {
+	case !ok:
+		b.refuse(name, value, unknown(base))
+		return
+	case perRoute && !spec.PerRoute:
+		b.refuse(name, value, reasonFleet)
+		return
+	case perRoute && !slices.Contains(routes, route):
+		b.refuse(name, value, "unknown route"+near(route, routes))
+		return
+	}
+	if err := check(spec, value); err != nil {
+		b.refuse(name, value, err.Error())
+		b.take(name, asLast)
+		return
+	}
+	b.kept[name] = value
+}
+
+func (b *builder) refuse(name, value, reason string) {
+	if _, told := b.refused[name]; !told {
+		b.refused[name] = Rejected{Name: show(name), Value: show(value), Reason: reason}
+	}
+}
+
+// take moves a field to an older level.
+func (b *builder) take(name string, level int) {
+	b.level[name] = level
+	old, had := b.last[name]
+	if level == asLast && had {
+		b.kept[name] = old
+		return
+	}
+	delete(b.kept, name)
+}
+
+// settle takes fields of one scope ("" or "@route") back until no rule is
+// broken, and returns the scope's values over base.
+func (b *builder) settle(suffix string, base Values) Values {
+	for {
+		v := b.apply(suffix, base)
+		fields, reason := broken(&v)
+		if reason == "" || !b.takeBack(fields, suffix, reason) {
+			return v
+		}
+	}
+}
+
+// apply lays the kept fields of a scope over base.
+func (b *builder) apply(suffix string, base Values) Values {
+	for i := range specs {
+		if value, ok := b.kept[specs[i].Name+suffix]; ok {
+			_ = specs[i].kind.set(&base, value) // kept only if it parsed
+		}
+	}
+	return base
+}
+
+// takeBack refuses those fields of a broken rule that are new, or, when the
+// rule broke without anything new here (a default or another scope moved), all
+// that are set. It reports whether there were any.
+func (b *builder) takeBack(fields []string, suffix, reason string) bool {
+	var fresh, set []string
+	for _, f := range fields {
+		name := f + suffix
+		now, isSet := b.kept[name]
+		old, wasSet := b.last[name]
+		if b.level[name] < asLast && (now != old || isSet != wasSet) {
+			fresh = append(fresh, name)
+		}
+		if isSet {
+			set = append(set, name)
+		}
+	}
+	to := asLast
+	if len(fresh) == 0 {
+		fresh, to = set, notSet
+	}
+	for _, name := range fresh {
+		b.refuse(name, b.hash[name], b.explain(name, reason))
+		b.take(name, to)
+	}
+	return len(fresh) > 0
+}
+
+// explain says why also when it is a removal that is refused.
+func (b *builder) explain(name, reason string) string {
+	if _, present := b.hash[name]; present {
+		return reason
+	}
+	return "cannot be removed: " + reason + "; " + show(b.last[name]) + " stays"
+}

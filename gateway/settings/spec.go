@@ -1,0 +1,155 @@
+package settings
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// Spec describes one setting.
+type Spec struct {
+	Name     string
+	Default  string
+	Range    string // what a value may be, in words
+	Doc      string
+	PerRoute bool // name@route may override it
+
+	kind kind
+}
+
+// Value returns the setting's value in v, spelled as an operator would.
+func (s Spec) Value(v *Values) string { return s.kind.get(v) }
+
+// Specs returns every setting, sorted by name.
+func Specs() []Spec { return slices.Clone(specs) }
+
+// Names of the settings that the cross-field rules speak of.
+const (
+	shedLow       = "shed.low"
+	shedNormal    = "shed.normal"
+	shedHigh      = "shed.high"
+	shedRelease   = "shed.release"
+	shedAllowHigh = "shed.allow_high"
+)
+
+// specs is the one table of settings: their ranges, defaults and places. It is
+// sorted by name, and never written after it was made.
+var specs = sorted([]Spec{
+	route("speculation.mode", "confidence", "How a route uses its draft pool: `off` sends everything to the target, `shadow` judges drafts beside the target's answers and only counts, `confidence` keeps drafts whose logprobs are good enough.",
+		choice(func(v *Values) *tiers.Mode { return &v.Tiers.Mode }, tiers.ModeOff, tiers.ModeShadow, tiers.ModeConfidence)),
+	route("speculation.threshold_nats", "0", "The lowest score with which a draft is kept. Higher keeps fewer drafts.",
+		number(-20, 20, func(v *Values) *accept.Nats { return &v.Tiers.Accept.Threshold })),
+	route("speculation.offset_mean_nats", "-0.45", "Subtracted from the mean logprob of the answer before it is compared with the threshold.",
+		number(-20, 20, func(v *Values) *accept.Nats { return &v.Tiers.Accept.MeanOffset })),
+	route("speculation.offset_window_nats", "-1.1", "Subtracted from the mean logprob of the worst 16-token window.",
+		number(-20, 20, func(v *Values) *accept.Nats { return &v.Tiers.Accept.WindowOffset })),
+	route("speculation.offset_entropy_nats", "1.0", "What the mean entropy of the first 8 tokens is subtracted from.",
+		number(-20, 20, func(v *Values) *accept.Nats { return &v.Tiers.Accept.EntropyOffset })),
+	route("speculation.holdback_tokens", "32", "Tokens of a stream held back before the draft is judged. Time to first token grows by a draft step for each.",
+		whole(0, 1024, func(v *Values) *int { return &v.Tiers.HoldbackTokens })),
+	route("speculation.holdback_ms", "1200", "The draft of a stream is judged after this many milliseconds at the latest.",
+		millis(0, 60000, func(v *Values) *time.Duration { return &v.Tiers.Holdback })),
+	route("speculation.max_prompt_tokens", "4000", "Prompts estimated longer than this go straight to the target.",
+		whole(0, 1000000, func(v *Values) *int { return &v.Tiers.MaxPrompt })),
+
+	route(shedLow, "0.85", "KV usage at which priority `low` is shed. 0 sheds all of it.",
+		number(0, 1, func(v *Values) *float64 { return &v.Admission.Low })),
+	route(shedNormal, "0.95", "KV usage at which priority `normal` is shed; not below `shed.low`. 0 sheds all of it.",
+		number(0, 1, func(v *Values) *float64 { return &v.Admission.Normal })),
+	route(shedHigh, "1.0", "KV usage at which priority `high` is shed; not below `shed.normal`. Below 0.5 it is refused unless `shed.allow_high` is `yes`.",
+		number(0, 1, func(v *Values) *float64 { return &v.Admission.High })),
+	route(shedAllowHigh, "no", "The second key of the kill switch: only with `yes` may `shed.high` be below 0.5.",
+		yesNo(func(v *Values) *bool { return &v.AllowHighShed })),
+	route(shedRelease, "0.05", "How far usage must fall below a threshold before shedding ends; less than every threshold that is not 0.",
+		number(0, 1, func(v *Values) *float64 { return &v.Admission.Release })),
+	route("shed.queue", "0", "Waiting requests per backend above which priority `low` is shed; 0 is off.",
+		whole(0, 100000, func(v *Values) *int { return &v.Admission.Queue })),
+
+	fleet("breaker.failures", "5", "Faults in a row, or within the window, that open a backend's breaker.",
+		whole(1, 1000, func(v *Values) *int { return &v.Breaker.Failures })),
+	fleet("breaker.window", "10s", "How far back faults count.",
+		duration(time.Second, 10*time.Minute, func(v *Values) *time.Duration { return &v.Breaker.Window })),
+	fleet("breaker.open", "10s", "How long an open breaker waits before it is probed.",
+		duration(100*time.Millisecond, 10*time.Minute, func(v *Values) *time.Duration { return &v.Breaker.Open })),
+
+	route("route.policy", "fit", "How a backend of a pool is chosen; all but `fit` are baselines for comparison.",
+		choice(func(v *Values) *string { return &v.Pool.Policy }, "fit", "round_robin", "least_requests", "p2c")),
+	route("route.lambda", "0.05", "Weight of KV usage k in a backend's expected wait: λ·k/(1−k) seconds.",
+		number(0, 100, func(v *Values) *float64 { return &v.Pool.Lambda })),
+
+	route("retry.attempts", "2", "Further backends tried after the first, before the first byte.",
+		whole(0, 10, func(v *Values) *int { return &v.Tiers.RetryAttempts })),
+	route("retry.budget", "0.2", "Share of the requests in flight that may be retries, never below 3.",
+		number(0, 1, func(v *Values) *float64 { return &v.Tiers.RetryBudget })),
+
+	route("timeout.draft_first_byte", "5s", "Longest wait for the draft's first token.",
+		duration(10*time.Millisecond, time.Hour, func(v *Values) *time.Duration { return &v.Tiers.Timeouts.DraftFirstByte })),
+	route("timeout.target_first_byte", "30s", "Longest wait for the target's first token with a prompt of up to 4,000 tokens; longer prompts get proportionally more.",
+		duration(10*time.Millisecond, time.Hour, func(v *Values) *time.Duration { return &v.Tiers.Timeouts.TargetFirstByte })),
+	route("timeout.chunk", "20s", "Longest silence inside a stream.",
+		duration(10*time.Millisecond, time.Hour, func(v *Values) *time.Duration { return &v.Tiers.Timeouts.Chunk })),
+	route("timeout.total", "600s", "Longest time for a whole request.",
+		duration(10*time.Millisecond, 24*time.Hour, func(v *Values) *time.Duration { return &v.Tiers.Timeouts.Total })),
+})
+
+var _ = pool.Config{} // the policies above are pool's
+
+// route makes a setting that name@route may override.
+func route(name, def, doc string, k kind) Spec {
+	s := fleet(name, def, doc, k)
+	s.PerRoute = true
+	return s
+}
+
+// fleet makes a setting that is the same for every route.
+func fleet(name, def, doc string, k kind) Spec {
+	return Spec{Name: name, Default: def, Range: k.words, Doc: doc, kind: k}
+}
+
+func sorted(s []Spec) []Spec {
+	slices.SortFunc(s, func(a, b Spec) int { return strings.Compare(a.Name, b.Name) })
+	return s
+}
+
+// lookup finds a setting by its name without @route.
+func lookup(name string) (*Spec, bool) {
+	i, ok := slices.BinarySearchFunc(specs, name, func(s Spec, n string) int { return strings.Compare(s.Name, n) })
+	if !ok {
+		return nil, false
+	}
+	return &specs[i], true
+}
+
+// Validate tells whether value may be stored under name, which may be
+// "name@route". It cannot see the other fields, so the rules between fields are
+// checked by [FromHash] alone.
+func Validate(name, value string) error {
+	base, onRoute, perRoute := strings.Cut(name, "@")
+	spec, ok := lookup(base)
+	switch {
+	case !ok:
+		return fmt.Errorf("%s: %s", show(name), unknown(base))
+	case perRoute && !spec.PerRoute:
+		return fmt.Errorf("%s: %s", show(name), reasonFleet)
+	case perRoute && onRoute == "":
+		return fmt.Errorf("%s: the route's name is missing after @", show(name))
+	}
+	if err := check(spec, value); err != nil {
+		return fmt.Errorf("%s: %q is refused: %w", show(name), show(value), err)
+	}
+	return nil
+}
+
+// check parses value for spec and throws the result away.
+func check(spec *Spec, value string) error {
+	if len(value) > maxValue {
+		return fmt.Errorf("%d bytes; at most %d are read", len(value), maxValue)
+	}
+	var scratch Values
+	return spec.kind.set(&scratch, value)
+}

@@ -1,0 +1,99 @@
+package settings
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// maxShown bounds what of a foreign name or value is ever shown.
+const maxShown = 64
+
+// show makes foreign text fit for a log field, a label and a terminal:
+// printable, valid UTF-8, at most maxShown bytes.
+func show(s string) string {
+	cut := len(s) > maxShown
+	if cut {
+		s = s[:maxShown]
+	}
+	s = strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, s)
+	if !cut && len(s) <= maxShown {
+		return s
+	}
+	const mark = "…"
+	end := min(len(s), maxShown-len(mark))
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + mark
+}
+
+// unknown is the reason for a name that is not in the table.
+func unknown(name string) string {
+	names := make([]string, len(specs))
+	for i := range specs {
+		names[i] = specs[i].Name
+	}
+	return "unknown setting" + near(name, names)
+}
+
+// near suggests the known name that is one or two slips away, if there is one.
+func near(name string, known []string) string {
+	if name == "" || len(name) > maxShown {
+		return ""
+	}
+	best, least := "", 3
+	for _, k := range known {
+		if d := distance(name, k); d < least && d < len(k) {
+			best, least = k, d
+		}
+	}
+	if best == "" {
+		return ""
+	}
+	return "; did you mean " + show(best) + "?"
+}
+
+// distance is Levenshtein's, in bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}
+
+// Reference returns the table of all settings in Markdown.
+func Reference() string {
+	var b strings.Builder
+	b.WriteString("| setting | default | allowed | per route | meaning |\n|---|---|---|---|---|\n")
+	for _, s := range Specs() {
+		b.WriteString("| " + strings.Join(slices.Concat(row(s), []string{s.Doc}), " | ") + " |\n")
+	}
+	return b.String()
+}
+
+func row(s Spec) []string {
+	perRoute := "yes"
+	if !s.PerRoute {
+		perRoute = "no"
+	}
+	return []string{"`" + s.Name + "`", "`" + s.Default + "`", s.Range, perRoute}
+}

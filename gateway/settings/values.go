@@ -1,0 +1,39 @@
+// Package settings holds what operators change while the gateway runs: one
+// Redis hash, read by every replica twice a second. Start at [New], which
+// returns a [Watcher]; a request reads its [Snapshot] once.
+//
+// It guarantees that a snapshot is immutable and always in range, that a field
+// which does not parse, is out of range or contradicts another keeps the last
+// good value and is named in [Snapshot.Rejected], the log and the metrics, and
+// that an unreadable Redis changes nothing.
+package settings
+
+import (
+	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// Values are all settings as the packages that obey them take them.
+type Values struct {
+	Tiers     tiers.Config
+	Pool      pool.Config
+	Admission admission.Config
+	Breaker   breaker.Config
+
+	// AllowHighShed is shed.allow_high: only with it may shed.high be below
+	// highFloor, so that no single field can turn the high class away.
+	AllowHighShed bool
+}
+
+// Defaults returns the values of a deployment in which nothing is set.
+func Defaults() Values {
+	var v Values
+	for i := range specs {
+		if err := specs[i].kind.set(&v, specs[i].Default); err != nil {
+			panic("settings: default of " + specs[i].Name + ": " + err.Error()) // the table is wrong; any test finds it
+		}
+	}
+	return v
+}

@@ -1,0 +1,188 @@
+package settings
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+)
+
+const (
+	defaultInterval = 500 * time.Millisecond
+	readDeadline    = 250 * time.Millisecond
+	maxLines        = 16 // log lines of one poll; a hash full of nonsense must not fill the log
+)
+
+// Options are what a [Watcher] needs to know.
+type Options struct {
+	// Redis is where the settings are; nil means defaults only. The client must
+	// have ContextTimeoutEnabled, or a frozen server delays Run's return by the
+	// client's own read timeout.
+	Redis    redis.UniversalClient
+	Routes   []string      // routes that may have overrides
+	Interval time.Duration // between reads; default 500 ms
+
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer // nil registers nothing
+}
+
+// Watcher keeps the newest good snapshot. Its methods are safe for concurrent
+// use.
+type Watcher struct {
+	redis    redis.UniversalClient
+	routes   []string
+	interval time.Duration
+	log      zerolog.Logger
+
+	snapshot atomic.Pointer[Snapshot]
+	lastRead atomic.Pointer[time.Time] // with its monotonic part; never compared with another machine's
+
+	mu      sync.Mutex // one poll at a time; guards what follows
+	metrics *metrics
+	raw     map[string]string // the hash behind snapshot
+	down    bool              // the last read failed
+}
+
+// New returns a watcher that holds the defaults until it has read.
+func New(o Options) *Watcher {
+	if o.Interval <= 0 {
+		o.Interval = defaultInterval
+	}
+	w := &Watcher{redis: o.Redis, routes: slices.Clone(o.Routes), interval: o.Interval, log: o.Logger, metrics: newMetrics(o.Registerer)}
+	s, _ := FromHash(nil, w.routes, nil)
+	w.snapshot.Store(s)
+	now := time.Now()
+	w.lastRead.Store(&now)
+	return w
+}
+
+// Snapshot returns the newest snapshot. A request reads it once and keeps it.
+func (w *Watcher) Snapshot() *Snapshot { return w.snapshot.Load() }
+
+// Age is the time since the settings were last read well, or since New when
+// they never were. It is 0 without Redis: defaults do not age.
+func (w *Watcher) Age() time.Duration {
+	if w.redis == nil {
+		return 0
+	}
+	return time.Since(*w.lastRead.Load())
+}
+
+// Run reads at once and then every interval until ctx ends, and returns nil.
+func (w *Watcher) Run(ctx context.Context) error {
+	if w.redis == nil {
+		<-ctx.Done()
+		return nil
+	}
+	tick := time.NewTicker(w.interval)
+	defer tick.Stop()
+	for {
+		_ = w.Poll(ctx) // told by log and metrics; the next tick tries again
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Poll reads the settings once, within 250 ms. Start-up calls it to serve its
+// first request with the operator's settings.
+func (w *Watcher) Poll(ctx context.Context) error {
+	if w.redis == nil {
+		return nil
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	bounded, cancel := context.WithTimeout(ctx, readDeadline)
+	defer cancel()
+	h, err := w.redis.HGetAll(bounded, Key).Result()
+	if err != nil {
+		return w.failed(ctx, err)
+	}
+	now := time.Now()
+	w.lastRead.Store(&now)
+	if w.down {
+		w.down = false
+		w.log.Info().Msg("settings are readable again")
+	}
+	if w.raw == nil || !maps.Equal(h, w.raw) {
+		w.apply(h)
+	}
+	return nil
+}
+
+// failed counts a failed read and logs the first of a row.
+func (w *Watcher) failed(ctx context.Context, err error) error {
+	err = fmt.Errorf("settings: read %s: %w", Key, err)
+	if ctx.Err() != nil {
+		return err // the caller is leaving; that says nothing about Redis
+	}
+	w.metrics.errors.Inc()
+	if !w.down {
+		w.down = true
+		w.log.Warn().Err(err).Msg("settings are not readable; the last good ones stay in force")
+	}
+	return err
+}
+
+// apply puts a changed hash into force.
+func (w *Watcher) apply(h map[string]string) {
+	last := w.snapshot.Load()
+	next, rejected := FromHash(h, w.routes, last)
+	w.raw = h
+	w.snapshot.Store(next)
+	w.metrics.refuse(rejected)
+	w.logRejected(last, rejected)
+	if changed := differing(last.set, next.set); len(changed) > 0 {
+		w.metrics.changed.Inc()
+		w.metrics.applied.SetToCurrentTime()
+		w.log.Info().Strs("changed", changed[:min(len(changed), maxLines)]).Int("count", len(changed)).Msg("settings applied")
+	}
+	for _, warning := range fresh(last.Warnings(), next.Warnings()) {
+		w.log.Warn().Str("warning", warning).Msg("kill switch in force")
+	}
+}
+
+// logRejected writes one line for every field refused anew.
+func (w *Watcher) logRejected(last *Snapshot, rejected []Rejected) {
+	news := fresh(last.rejected, rejected)
+	for i, r := range news {
+		if i == maxLines {
+			w.log.Warn().Int("more", len(news)-maxLines).Msg("further settings refused")
+			return
+		}
+		w.log.Warn().Str("name", r.Name).Str("value", r.Value).Str("reason", r.Reason).Msg("setting refused; its last good value stays in force")
+	}
+}
+
+// fresh returns what is in now and was not before.
+func fresh[T comparable](before, now []T) []T {
+	var news []T
+	for _, v := range now {
+		if !slices.Contains(before, v) {
+			news = append(news, v)
+		}
+	}
+	return news
+}
+
+// differing lists the fields that two hashes do not share, sorted.
+func differing(a, b map[string]string) []string {
+	names := map[string]struct{}{}
+	for _, pair := range [][2]map[string]string{{a, b}, {b, a}} {
+		for name, value := range pair[0] {
+			if other, ok := pair[1][name]; !ok || other != value {
+				names[name] = struct{}{}
+			}
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
