@@ -2,7 +2,11 @@ package pressure
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
 	"time"
 )
 
@@ -15,18 +19,122 @@ type Options struct {
 // Scraper takes readings over its own HTTP client: no proxy, no redirects, no
 // compression, a bounded body and a bounded time. It is safe for concurrent use.
 type Scraper struct {
-	opts Options
+	config func() Config
+	now    func() time.Time
+	client *http.Client
 }
 
 // NewScraper returns a Scraper with a connection pool of its own.
-func NewScraper(o Options) *Scraper { return &Scraper{opts: o} }
+func NewScraper(o Options) *Scraper {
+	if o.Config == nil {
+		o.Config = DefaultConfig
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	transport := &http.Transport{
+		// A backend is where the operator said; an environment variable must not
+		// send its traffic elsewhere.
+		Proxy:       nil,
+		DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext,
+		// vLLM's server closes idle connections after 5 s; being first avoids
+		// writing into one that is just being closed.
+		IdleConnTimeout:     4 * time.Second,
+		MaxIdleConnsPerHost: 1,
+		// Compressing costs vLLM's event loop time, and a small body that
+		// unpacks to a huge one would cost ours.
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+	return &Scraper{config: o.Config, now: o.Now, client: &http.Client{
+		Transport: transport,
+		// A redirect is an answer other than 200 and so an error.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
 
-// Scrape takes a reading from baseURL + "/metrics".
+// Close drops the idle connections.
+func (s *Scraper) Close() { s.client.CloseIdleConnections() }
+
+// StatusError is an answer other than 200.
+type StatusError struct {
+	URL  string
+	Code int
+}
+
+// Error names the URL and the code.
+func (e *StatusError) Error() string { return fmt.Sprintf("GET %s: status %d", e.URL, e.Code) }
+
+// Scrape takes a reading from baseURL + "/metrics". Its At is the time before
+// the request was sent, so that what we send meanwhile is never taken for
+// included.
 func (s *Scraper) Scrape(ctx context.Context, baseURL string) (Reading, error) {
-	return Reading{}, errors.New("not yet")
+	ctx, cancel := context.WithTimeout(ctx, s.config().OrDefaults().Timeout)
+	defer cancel()
+	at := s.now()
+	url := strings.TrimSuffix(baseURL, "/") + "/metrics"
+	resp, err := s.get(ctx, url)
+	if err != nil {
+		return Reading{}, err
+	}
+	defer closeBody(resp.Body)
+	// The context bounds the parsing too, which can take seconds for a hostile
+	// body: the parser reads a few kilobytes at a time.
+	r, err := parse(&cancelled{ctx: ctx, r: resp.Body}, resp.Header.Get("Content-Type"), at)
+	if err != nil {
+		return Reading{}, fmt.Errorf("GET %s: %w", url, err)
+	}
+	return r, nil
 }
 
 // Health asks baseURL + "/health"; nil means that the server says it is well.
+// An answer other than 200 is a *StatusError.
 func (s *Scraper) Health(ctx context.Context, baseURL string) error {
-	return errors.New("not yet")
+	ctx, cancel := context.WithTimeout(ctx, s.config().OrDefaults().Timeout)
+	defer cancel()
+	resp, err := s.get(ctx, strings.TrimSuffix(baseURL, "/")+"/health")
+	if err != nil {
+		return err
+	}
+	closeBody(resp.Body)
+	return nil
+}
+
+// get returns a response whose status is 200.
+func (s *Scraper) get(ctx context.Context, url string) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "text/plain;version=0.0.4")
+	req.Header.Set("User-Agent", "foregate-scraper")
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		closeBody(resp.Body)
+		return nil, &StatusError{URL: url, Code: resp.StatusCode}
+	}
+	return resp, nil
+}
+
+// closeBody reads a little of what is left, so that the connection can be used
+// again, and no more than that, so that an endless body cannot hold us.
+func closeBody(b io.ReadCloser) {
+	_, _ = io.CopyN(io.Discard, b, 4<<10) // best effort: the connection is dropped otherwise
+	_ = b.Close()                         // nothing to be done about it
+}
+
+// cancelled is a reader that ends with its context.
+type cancelled struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *cancelled) Read(b []byte) (int, error) {
+	if err := c.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return c.r.Read(b)
 }

@@ -1,0 +1,117 @@
+package pressure
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+func backend(t *testing.T, h http.HandlerFunc) string {
+	t.Helper()
+	s := httptest.NewServer(h)
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func scraper(t *testing.T, c Config) *Scraper {
+	t.Helper()
+	s := NewScraper(Options{Config: func() Config { return c }})
+	t.Cleanup(s.Close)
+	return s
+}
+
+func TestScrapeReadsMetricsAndTakesTheTimeBeforeItAsked(t *testing.T) {
+	url := backend(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" || !strings.HasPrefix(r.Header.Get("Accept"), "text/plain") {
+			http.Error(w, "no", http.StatusNotFound)
+			return
+		}
+		w.Header().Set("Content-Type", textType)
+		_, _ = w.Write(sample(t, "v1.txt"))
+	})
+	before := time.Now()
+	r, err := scraper(t, Config{Timeout: 10 * time.Second}).Scrape(t.Context(), url+"/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Running != 37 || r.At.Before(before) || r.At.After(time.Now()) {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestScrapeRefusesWhatIsNoReading(t *testing.T) {
+	var canary bool
+	elsewhere := backend(t, func(http.ResponseWriter, *http.Request) { canary = true })
+	for name, h := range map[string]http.HandlerFunc{
+		"not found": http.NotFound,
+		"error":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+		"redirect":  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, http.StatusFound) },
+		"empty":     func(http.ResponseWriter, *http.Request) {},
+		"a page":    func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html></html>") },
+		"cut off": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "1000")
+			fmt.Fprint(w, "vllm:kv_cache_usage_perc 0.5\n")
+		},
+		"10 MB": func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "vllm:kv_cache_usage_perc 0.5\n")
+			fmt.Fprint(w, strings.Repeat("# filler, and more of it\n", 10<<20/25))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if r, err := scraper(t, Config{Timeout: 10 * time.Second}).Scrape(t.Context(), backend(t, h)); err == nil {
+				t.Errorf("accepted as %+v", r)
+			}
+		})
+	}
+	if canary {
+		t.Error("a redirect was followed")
+	}
+}
+
+func TestScrapeOfASilentOrEndlessBackendEndsAtTheTimeout(t *testing.T) {
+	for name, h := range map[string]http.HandlerFunc{
+		"silent": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"endless": func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				fmt.Fprint(w, "# still going\n")
+				_ = http.NewResponseController(w).Flush()
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := time.Now()
+			_, err := scraper(t, Config{Timeout: 50 * time.Millisecond}).Scrape(t.Context(), backend(t, h))
+			if err == nil || time.Since(start) > 2*time.Second {
+				t.Errorf("%v after %s", err, time.Since(start))
+			}
+		})
+	}
+}
+
+func TestHealthTellsTheStatus(t *testing.T) {
+	code := http.StatusOK
+	url := backend(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/health" {
+			w.WriteHeader(code)
+		}
+	})
+	s := scraper(t, Config{Timeout: 10 * time.Second})
+	if err := s.Health(t.Context(), url); err != nil {
+		t.Error(err)
+	}
+	code = http.StatusServiceUnavailable
+	var status *StatusError
+	if err := s.Health(t.Context(), url); !errors.As(err, &status) || status.Code != code {
+		t.Errorf("got %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Health(ctx, url); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
