@@ -1,6 +1,26 @@
 package identity
 
-import "net/http"
+import (
+	"fmt"
+	"net/http"
+	"net/textproto"
+)
+
+// The headers that say who calls, as clients write them.
+const (
+	HeaderTenant   = "X-Tenant-ID"
+	HeaderPriority = "X-Priority"
+	HeaderRAGHash  = "X-RAG-Hash"
+
+	headerAuthorization = "Authorization"
+)
+
+// Longest values.
+const (
+	maxIdentity = 64
+	maxRAGHash  = 128
+	maxKey      = 512
+)
 
 // Kind is what is wrong with a request's identity.
 type Kind int
@@ -12,17 +32,67 @@ const (
 	Forbidden                // 403
 )
 
-// Error tells why a request has no identity. It never holds a client's value.
+// String is the kind as an error code.
+func (k Kind) String() string {
+	switch k {
+	case BadHeader:
+		return "bad_header"
+	case Unauthorized:
+		return "unauthorized"
+	case Forbidden:
+		return "forbidden"
+	}
+	return "unknown"
+}
+
+// Error tells why a request has no identity. It never holds a client's value,
+// so it may be shown, logged and counted.
 type Error struct {
 	Kind   Kind
-	Header string
+	Header string // the header at fault, "" when it is none
 	Reason string
 }
 
-// Error is the header and the reason, safe to show to the client.
-func (e *Error) Error() string { return e.Header + ": " + e.Reason }
+// Error is the header and the reason.
+func (e *Error) Error() string {
+	if e.Header == "" {
+		return e.Reason
+	}
+	return e.Header + ": " + e.Reason
+}
 
-// Header returns the one value of header name, "" when it is absent.
+// Header returns the value of header name, "" when it is absent. A header that
+// counts must be there once and be 1 to max of A-Z a-z 0-9 . _ : -, or the
+// error is an [*Error] of kind BadHeader: of two values a proxy in front may
+// have checked the other one, and Go joins folded lines with a space. Names
+// with underscores are other names; they are never read.
 func Header(h http.Header, name string, max int) (string, error) {
-	return h.Get(name), nil
+	values := h[textproto.CanonicalMIMEHeaderKey(name)]
+	switch {
+	case len(values) == 0:
+		return "", nil
+	case len(values) > 1:
+		return "", &Error{Kind: BadHeader, Header: name, Reason: "is given more than once"}
+	case !valid(values[0], max):
+		return "", &Error{Kind: BadHeader, Header: name, Reason: fmt.Sprintf("want 1–%d of A-Z a-z 0-9 . _ : -", max)}
+	}
+	return values[0], nil
+}
+
+// valid tells whether s is 1 to max of the characters that are harmless
+// everywhere.
+func valid(s string, max int) bool {
+	if len(s) == 0 || len(s) > max {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		case c == '.', c == '_', c == ':', c == '-':
+		default:
+			return false
+		}
+	}
+	return true
 }

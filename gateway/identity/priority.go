@@ -1,6 +1,6 @@
 package identity
 
-import "fmt"
+import "errors"
 
 // Priority is a request's class. The zero value is Low, so that a forgotten
 // ceiling gives the least.
@@ -13,23 +13,23 @@ const (
 	High
 )
 
-// Priorities lists every class, lowest first.
-var priorities = [...]string{Low: "low", Normal: "normal", High: "high"}
+// spelling is every class as headers, labels and the configuration write it.
+var spelling = [...]string{Low: "low", Normal: "normal", High: "high"}
 
-// String is the class as headers, labels and the configuration spell it.
+// String is the class as headers, labels and the configuration write it.
 func (p Priority) String() string {
 	if p < Low || p > High {
 		return "unknown"
 	}
-	return priorities[p]
+	return spelling[p]
 }
 
 // ParsePriority reads low, normal or high, in exactly this spelling.
 func ParsePriority(s string) (Priority, error) {
-	for p, name := range priorities {
+	for p, name := range spelling {
 		if s == name {
 			return Priority(p), nil
 		}
 	}
-	return Low, fmt.Errorf("a priority is low, normal or high")
+	return Low, errors.New("a priority is low, normal or high")
 }

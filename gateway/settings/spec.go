@@ -78,8 +78,8 @@ var specs = sorted([]Spec{
 		duration(100*time.Millisecond, 10*time.Minute, func(v *Values) *time.Duration { return &v.Breaker.Open })),
 
 	route("route.policy", "fit", "How a backend of a pool is chosen; all but `fit` are baselines for comparison.",
-		choice(func(v *Values) *string { return &v.Pool.Policy }, "fit", "round_robin", "least_requests", "p2c")),
-	route("route.lambda", "0.05", "Weight of KV usage k in a backend's expected wait: λ·k/(1−k) seconds.",
+		choice(func(v *Values) *string { return &v.Pool.Policy }, pool.PolicyFit, pool.PolicyRoundRobin, pool.PolicyLeastRequests, pool.PolicyP2C)),
+	route("route.lambda", "0.05", "Weight of a backend's KV usage in its expected wait: seconds for 1,000 prompt tokens at half-full KV memory.",
 		number(0, 100, func(v *Values) *float64 { return &v.Pool.Lambda })),
 
 	route("retry.attempts", "2", "Further backends tried after the first, before the first byte.",
@@ -96,8 +96,6 @@ var specs = sorted([]Spec{
 	route("timeout.total", "600s", "Longest time for a whole request.",
 		duration(10*time.Millisecond, 24*time.Hour, func(v *Values) *time.Duration { return &v.Tiers.Timeouts.Total })),
 })
-
-var _ = pool.Config{} // the policies above are pool's
 
 // route makes a setting that name@route may override.
 func route(name, def, doc string, k kind) Spec {

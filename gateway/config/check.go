@@ -1,0 +1,306 @@
+package config
+
+import (
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// check refuses what reads well and makes no sense. What is broken already is
+// not blamed twice: a field that was given and did not parse counts as given.
+func (r *reader) check(f *File) {
+	r.checkListeners(f)
+	r.checkRedis(f)
+	for _, name := range slices.Sorted(maps.Keys(f.Pools)) {
+		r.checkPool("pools."+name, f.Pools[name])
+	}
+	if len(f.Pools) == 0 && !r.has("pools") {
+		r.fail("pools", "missing; give at least one pool with its model and backends")
+	} else if len(f.Pools) == 0 && r.sound("pools") {
+		r.fail("pools", "there is no pool; give at least one with its model and backends")
+	}
+	r.checkRoutes(f)
+	r.checkTenants(f)
+	r.checkPassthrough(f)
+	r.checkIdentity(f)
+}
+
+func (r *reader) checkListeners(f *File) {
+	for _, l := range []struct{ path, addr string }{{"listen", f.Listen}, {"admin", f.Admin}} {
+		if _, _, err := splitAddr(l.addr); err != nil && r.sound(l.path) {
+			r.fail(l.path, "%v; want host:port such as 127.0.0.1:8080 or :8080", err)
+		}
+	}
+	if f.Listen == f.Admin && !strings.HasSuffix(f.Listen, ":0") && (r.has("listen") || r.has("admin")) {
+		r.fail("admin", "is the address of listen as well; the admin listener needs its own")
+	}
+}
+
+func (r *reader) checkRedis(f *File) {
+	if f.Redis.URL == "" {
+		f.Redis.URL = "none"
+	}
+	if _, err := ParseRedis(f.Redis.URL); err != nil {
+		r.fail("redis.url", "%v", err)
+	}
+	if f.Redis.CacheURL == "" {
+		return
+	}
+	if _, err := ParseRedis(f.Redis.CacheURL); err != nil {
+		r.fail("redis.cache_url", "%v", err)
+	}
+}
+
+func (r *reader) checkPool(path string, p Pool) {
+	if !r.sound(path) {
+		return
+	}
+	if !r.has(path + ".model") {
+		r.fail(path+".model", "missing; give the model's name as the backends know it")
+	} else if p.Model == "" && r.sound(path+".model") || len(p.Model) > 256 || strings.ContainsFunc(p.Model, notPrintable) {
+		r.fail(path+".model", "want 1–256 printable ASCII characters without spaces")
+	}
+	backends, discover := r.has(path+".backends"), r.has(path+".discover")
+	switch {
+	case backends && discover:
+		r.fail(path+".discover", "backends are given as well; keep one of the two")
+	case !backends && !discover:
+		r.fail(path, "has no backends; give backends: [http://host:8000] or discover: dns://host:8000")
+	case discover && r.sound(path+".discover"):
+		if err := checkDiscover(p.Discover); err != nil {
+			r.fail(path+".discover", "%v", err)
+		}
+	case backends && len(p.Backends) == 0 && r.sound(path+".backends"):
+		r.fail(path+".backends", "the list is empty; give at least one URL")
+	}
+	r.checkBackends(path+".backends", p.Backends)
+}
+
+// checkBackends writes each URL in its one spelling back into the list.
+func (r *reader) checkBackends(path string, backends []string) {
+	seen := map[string]int{}
+	for i, raw := range backends {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if !r.sound(at) {
+			continue
+		}
+		clean, err := baseURL(raw)
+		if err != nil {
+			r.fail(at, "%v", err)
+			continue
+		}
+		if first, twice := seen[clean]; twice {
+			r.fail(at, "is the same backend as %s[%d]; remove one", path, first)
+		}
+		seen[clean], backends[i] = i, clean
+	}
+}
+
+func notPrintable(c rune) bool { return c <= ' ' || c > '~' }
+
+func (r *reader) checkRoutes(f *File) {
+	if len(f.Routes) == 0 && r.sound("routes") {
+		r.fail("routes", "missing; give at least one route: {model: NAME, target: POOL}")
+	}
+	seen := map[string]int{}
+	for i, t := range f.Routes {
+		path := fmt.Sprintf("routes[%d]", i)
+		if !r.sound(path) {
+			continue
+		}
+		if !r.has(path + ".model") {
+			r.fail(path+".model", "missing; give the model name that clients ask for")
+		} else if r.sound(path + ".model") {
+			r.checkRouteName(path+".model", t.Model, seen, i)
+		}
+		if !r.has(path + ".target") {
+			r.fail(path+".target", "missing; name a pool (defined: %s)", poolNames(f))
+		} else {
+			r.checkPoolName(path+".target", t.Target, f)
+		}
+		if r.has(path + ".draft") {
+			r.checkPoolName(path+".draft", t.Draft, f)
+		}
+		if t.Draft != "" && t.Draft == t.Target {
+			r.fail(path+".draft", "is the target as well; name a cheaper pool, or leave draft out to use the target alone")
+		}
+	}
+}
+
+// checkRouteName keeps @ out of a route's name, because settings are written
+// name@route.
+func (r *reader) checkRouteName(path, model string, seen map[string]int, i int) {
+	if len(model) == 0 || len(model) > 128 || !only(model, "._:/-") {
+		r.fail(path, "want 1–128 of A-Z a-z 0-9 . _ : / -")
+		return
+	}
+	if first, twice := seen[model]; twice {
+		r.fail(path, "routes[%d] has this model already; remove one", first)
+		return
+	}
+	seen[model] = i
+}
+
+func (r *reader) checkPoolName(path, name string, f *File) {
+	if !r.sound(path) || !r.sound("pools") {
+		return // with half of the pools unread, nothing can be said of names
+	}
+	if !safeName(name) {
+		r.fail(path, "is not a pool's name (defined: %s)", poolNames(f))
+		return
+	}
+	if _, ok := f.Pools[name]; !ok {
+		r.fail(path, "pool %q is not defined (defined: %s)", name, poolNames(f))
+	}
+}
+
+func (r *reader) checkTenants(f *File) {
+	ids, keys := map[string]int{}, map[string]string{}
+	for i := range f.Tenants {
+		t, path := &f.Tenants[i], fmt.Sprintf("tenants[%d]", i)
+		if !r.sound(path) {
+			continue
+		}
+		first, twice := ids[t.ID]
+		switch {
+		case !r.has(path + ".id"):
+			r.fail(path+".id", "missing; give the tenant's name")
+		case !r.sound(path + ".id"):
+		case len(t.ID) == 0 || len(t.ID) > 64 || !only(t.ID, "._:-"):
+			r.fail(path+".id", "want 1–64 of A-Z a-z 0-9 . _ : -")
+		case twice:
+			r.fail(path+".id", "tenants[%d] has this id already; put all its keys into one entry", first)
+		default:
+			ids[t.ID] = i
+		}
+		if !slices.Contains([]string{"low", "normal", "high"}, t.MaxPriority) && r.sound(path+".max_priority") {
+			r.fail(path+".max_priority", "want low, normal or high")
+		}
+		r.checkKeys(path+".keys_sha256", t, keys)
+	}
+}
+
+// checkKeys never repeats what is written: it may be the key itself.
+func (r *reader) checkKeys(path string, t *Tenant, seen map[string]string) {
+	for i, key := range t.KeysSHA256 {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if !r.sound(at) {
+			continue
+		}
+		if _, err := hex.DecodeString(key); err != nil || len(key) != 64 {
+			r.fail(at, "want the 64 hex digits of the key's SHA-256 (printf %%s \"$KEY\" | sha256sum), got %d characters", len(key))
+			continue
+		}
+		key = strings.ToLower(key)
+		t.KeysSHA256[i] = key
+		if first, twice := seen[key]; twice {
+			r.fail(at, "is the same key as %s; a key belongs to one tenant", first)
+			continue
+		}
+		seen[key] = at
+	}
+}
+
+// engineControl are paths of vLLM that stop, change or reveal an engine; vLLM
+// asks nobody who calls them.
+var engineControl = []string{
+	"/pause", "/resume", "/is_paused", "/sleep", "/wake_up", "/is_sleeping", "/abort_requests",
+	"/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache", "/collective_rpc", "/server_info",
+	"/update_weights", "/init_weight_transfer_engine", "/scale_elastic_ep", "/is_scaling_elastic_ep",
+	"/start_profile", "/stop_profile", "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/invocations",
+	"/metrics", "/load", "/version", "/docs", "/openapi.json", "/redoc",
+}
+
+// served are paths that the gateway answers itself.
+var served = []string{"/v1/chat/completions", "/v1/completions", "/v1/models", "/livez", "/readyz"}
+
+func (r *reader) checkPassthrough(f *File) {
+	for i, p := range f.Passthrough {
+		at := fmt.Sprintf("passthrough[%d]", i)
+		switch {
+		case !r.sound(at):
+		case !strings.HasPrefix(p, "/") || len(p) < 2 || len(p) > 128 || !only(p, "/._-") ||
+			strings.Contains(p, "//") || strings.Contains(p, "..") || strings.Contains(p, "/./") || strings.HasSuffix(p, "/") || strings.HasSuffix(p, "/."):
+			r.fail(at, "want one exact path such as /v1/embeddings: no query, no // and no dots as a part")
+		case slices.Contains(engineControl, p):
+			r.fail(at, "this path controls or reveals the engine and cannot be opened to clients")
+		case slices.Contains(served, p):
+			r.fail(at, "the gateway answers this path itself; remove it")
+		case slices.Contains(f.Passthrough[:i], p):
+			r.fail(at, "is listed already; remove one")
+		}
+	}
+}
+
+// checkIdentity holds the rule that nobody but the local machine is believed
+// without a word about it in the file.
+func (r *reader) checkIdentity(f *File) {
+	keyed := slices.ContainsFunc(f.Tenants, func(t Tenant) bool { return len(t.KeysSHA256) > 0 })
+	if !r.sound("identity.mode") {
+		return
+	}
+	switch f.Identity.Mode {
+	case ModeOpen:
+		if keyed {
+			f.Identity.Mode = ModeKeys
+		} else if host, _, err := splitAddr(f.Listen); err == nil && !loopback(host) && r.sound("listen") {
+			r.fail("listen", "anybody who reaches this address could claim any tenant and priority; either give tenants their keys_sha256, "+
+				"or set identity: {mode: trusted_headers, trusted_proxies: [CIDR]} behind a proxy that sets the headers, or listen on loopback (127.0.0.1:8080)")
+		}
+	case ModeKeys:
+		if !keyed && r.sound("tenants") {
+			r.fail("identity.mode", "is keys, but no tenant has keys_sha256; give at least one")
+		}
+	case ModeTrustedHeaders:
+		r.checkProxies(f.Identity.TrustedProxies)
+		if keyed {
+			r.fail("identity.mode", "is trusted_headers, in which keys are not checked; remove keys_sha256 from the tenants, or the mode")
+		}
+	default:
+		r.fail("identity.mode", "want keys or trusted_headers, or leave it out")
+	}
+	r.checkIdle(f)
+}
+
+// checkIdle refuses what the mode would silently ignore.
+func (r *reader) checkIdle(f *File) {
+	if len(f.Identity.TrustedProxies) > 0 && (f.Identity.Mode == ModeOpen || f.Identity.Mode == ModeKeys) {
+		r.fail("identity.trusted_proxies", "is only read with mode: trusted_headers; set it or remove the list")
+	}
+	if f.Identity.Mode != ModeKeys {
+		return
+	}
+	for i, t := range f.Tenants {
+		path := fmt.Sprintf("tenants[%d]", i)
+		if len(t.KeysSHA256) == 0 && r.sound(path) && r.sound(path+".keys_sha256") {
+			r.fail(path, "has no keys_sha256, so nobody could be this tenant; give it a key or remove it")
+		}
+	}
+}
+
+func (r *reader) checkProxies(proxies []string) {
+	const path = "identity.trusted_proxies"
+	if len(proxies) == 0 && r.sound(path) {
+		r.fail(path, "mode trusted_headers needs the CIDRs of the proxies that set the headers, such as [10.0.0.0/16]")
+	}
+	for i, s := range proxies {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if !r.sound(at) {
+			continue
+		}
+		p, err := netip.ParsePrefix(s)
+		switch {
+		case err != nil:
+			r.fail(at, "want a CIDR such as 10.0.0.0/16, or 10.0.0.7/32 for one address")
+		case p.Addr().Is4In6():
+			r.fail(at, "write the IPv4 network itself, such as 10.0.0.0/16")
+		case p != p.Masked():
+			r.fail(at, "has address bits behind its length; write %s", p.Masked())
+		case p.Bits() == 0:
+			r.fail(at, "trusts every address there is; list the proxies' own networks")
+		}
+	}
+}

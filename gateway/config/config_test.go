@@ -1,0 +1,200 @@
+package config
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// TestEveryMistakeIsToldWithItsLineAndItsCure runs one file per mistake
+// against the exact message in the .txt beside it.
+func TestEveryMistakeIsToldWithItsLineAndItsCure(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) < 30 {
+		t.Fatalf("%d golden files, %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = Parse("foregate.yaml", data)
+			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", fmt.Sprintln(message(err)))
+			if strings.Contains(message(err), "hunter2") {
+				t.Errorf("the message holds a secret: %v", err)
+			}
+		})
+	}
+}
+
+func message(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	return err.Error()
+}
+
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestAFullFileIsReadWhole(t *testing.T) {
+	got, err := Load("testdata/full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := &File{
+		Listen:   ":8080",
+		Admin:    "127.0.0.1:9191",
+		Redis:    Redis{URL: "rediss://gateway:hunter2@redis:6379/1", CacheURL: "redis://cache:6379"},
+		Identity: Identity{Mode: ModeKeys},
+		Pools: map[string]Pool{
+			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", USDPerHour: 1.01, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}},
+			"llama-70b-h100": {Model: "meta-llama/Meta-Llama-3-70B-Instruct", USDPerHour: 12, Discover: "dns://vllm-target.svc:8000"},
+		},
+		Routes: []Route{
+			{Model: "llama-3", Draft: "llama-8b-a10g", Target: "llama-70b-h100", SameTokenizer: true},
+			{Model: "llama-3:large", Target: "llama-70b-h100"},
+		},
+		Tenants: []Tenant{
+			{ID: "acme", KeysSHA256: []string{strings.Repeat("ab", 32)}, MaxPriority: "high", RPM: 600, TPM: 200000},
+			{ID: "beta", KeysSHA256: []string{strings.Repeat("12", 32)}, MaxPriority: "normal"},
+		},
+		Passthrough: []string{"/v1/embeddings"},
+		Limits:      Limits{BodyBytes: 8 << 20, ResponseBytes: 1 << 20, InFlight: 100, HeaderBytes: 32 << 10},
+		Drain:       Drain{Delay: 0, Grace: 110 * time.Second},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestWhatIsLeftOutHasItsDefault(t *testing.T) {
+	got, err := Load("testdata/minimal.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := defaults()
+	want.Listen = "127.0.0.1:8080"
+	want.Pools = map[string]Pool{"big": {Model: "llama", Backends: []string{"http://127.0.0.1:8000"}}}
+	want.Routes = []Route{{Model: "llama", Target: "big"}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if got.Limits.BodyBytes != 4<<20 || got.Limits.ResponseBytes != 16<<20 || got.Limits.InFlight != 4096 ||
+		got.Limits.HeaderBytes != 16<<10 || got.Drain != (Drain{5 * time.Second, 25 * time.Second}) ||
+		got.Redis.URL != "none" || got.Admin != "127.0.0.1:9090" || len(got.Passthrough) != 7 {
+		t.Errorf("defaults moved: %+v", got)
+	}
+}
+
+func TestAMissingFileIsToldByName(t *testing.T) {
+	if _, err := Load("testdata/no-such-file"); err == nil || !strings.Contains(err.Error(), "no-such-file") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAHugeFileIsRefusedBeforeItIsParsed(t *testing.T) {
+	_, err := Parse("f", []byte(strings.Repeat("#", maxFile+1)))
+	if err == nil || !strings.Contains(err.Error(), "larger than") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestManyMistakesAreCutShort(t *testing.T) {
+	var b strings.Builder
+	for i := range 2000 {
+		fmt.Fprintf(&b, "x%d: 1\n", i)
+	}
+	_, err := Parse("f", []byte(b.String()))
+	lines := strings.Split(message(err), "\n")
+	if len(lines) != maxProblems+1 || !strings.HasSuffix(lines[maxProblems], "more") {
+		t.Errorf("%d lines, last %q", len(lines), lines[len(lines)-1])
+	}
+}
+
+func TestOnlyLoopbackIsOpen(t *testing.T) {
+	for addr, open := range map[string]bool{
+		"127.0.0.1:8080": true, "127.9.9.9:1": true, "[::1]:8080": true, "localhost:0": true, "[::ffff:127.0.0.1]:80": true,
+		":8080": false, "0.0.0.0:8080": false, "[::]:8080": false, "10.0.0.1:8080": false, "gateway:8080": false,
+		"localhost.evil.example:80": false, "127.0.0.1.nip.io:80": false,
+	} {
+		_, err := Parse("f", []byte("listen: '"+addr+"'\npools: {p: {model: m, backends: ['http://h']}}\nroutes: [{model: m, target: p}]\n"))
+		if (err == nil) != open {
+			t.Errorf("%s: %v", addr, err)
+		}
+	}
+}
+
+// FuzzParse checks that Parse never panics, that every line of an error names
+// the file, and that what it accepts keeps the promises that others build on.
+func FuzzParse(f *testing.F) {
+	files, _ := filepath.Glob("testdata/*.yaml")
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(data)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		file, err := Parse("foregate.yaml", data)
+		if err != nil {
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				if !strings.HasPrefix(line, "foregate.yaml:") {
+					t.Errorf("line %q does not name the file", line)
+				}
+			}
+			return
+		}
+		checkPromises(t, file)
+	})
+}
+
+func checkPromises(t *testing.T, f *File) {
+	t.Helper()
+	if len(f.Routes) == 0 || len(f.Pools) == 0 {
+		t.Error("accepted without routes or pools")
+	}
+	for _, r := range f.Routes {
+		_, target := f.Pools[r.Target]
+		_, draft := f.Pools[r.Draft]
+		if !target || (r.Draft != "" && !draft) || r.Model == "" || r.Draft == r.Target {
+			t.Errorf("accepted route %+v", r)
+		}
+	}
+	for name, p := range f.Pools {
+		if p.Model == "" || (len(p.Backends) == 0) == (p.Discover == "") || p.USDPerHour < 0 || !safeName(name) {
+			t.Errorf("accepted pool %q %+v", name, p)
+		}
+	}
+	host, _, err := splitAddr(f.Listen)
+	if err != nil || (f.Identity.Mode == ModeOpen && !loopback(host)) {
+		t.Errorf("accepted listen %q in mode %q", f.Listen, f.Identity.Mode)
+	}
+	if f.Identity.Mode == ModeTrustedHeaders && len(f.Identity.TrustedProxies) == 0 {
+		t.Error("accepted trusted headers from nowhere")
+	}
+}

@@ -1,0 +1,216 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxFile is far above any real file and far below what would hurt.
+const maxFile = 1 << 20
+
+// Load reads and checks the file at path.
+func Load(path string) (*File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, data)
+}
+
+// Parse checks data as a configuration file; name is what errors call it. The
+// error holds every mistake, one per line, in the order of the file.
+func Parse(name string, data []byte) (*File, error) {
+	r := &reader{name: name, lines: map[string]int{}, bad: map[string]bool{}}
+	root := r.document(data)
+	if root == nil {
+		return nil, r.err()
+	}
+	f := defaults()
+	r.lines[""] = root.Line
+	r.read("", root, layout(f))
+	if root.Kind == yaml.MappingNode {
+		r.check(f)
+	}
+	if len(r.problems) > 0 {
+		return nil, r.err()
+	}
+	return f, nil
+}
+
+// document returns the root of the one document in data, or nil.
+func (r *reader) document(data []byte) *yaml.Node {
+	if len(data) > maxFile {
+		r.add(0, "", fmt.Sprintf("is larger than %d bytes, which no configuration is", maxFile))
+		return nil
+	}
+	var doc, second yaml.Node
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	err := d.Decode(&doc)
+	if errors.Is(err, io.EOF) || (err == nil && len(doc.Content) == 1 && empty(doc.Content[0])) {
+		r.add(1, "", "the file is empty; it needs at least pools and routes")
+		return nil
+	}
+	if err == nil {
+		err = d.Decode(&second)
+	}
+	switch {
+	case errors.Is(err, io.EOF):
+		return doc.Content[0]
+	case err != nil:
+		r.add(syntax(err))
+	default:
+		r.add(second.Line, "", "a second document begins here; a configuration is one document, so remove the --- between them")
+	}
+	return nil
+}
+
+func empty(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null"
+}
+
+// position is how the YAML library begins an error that has one.
+var position = regexp.MustCompile(`^line (\d+): `)
+
+// syntax tells what is not YAML. A value wrongly taken for an alias is not
+// repeated: passwords may begin with an asterisk.
+func syntax(err error) (line int, path, text string) {
+	text = strings.TrimPrefix(err.Error(), "yaml: ")
+	if m := position.FindStringSubmatch(text); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		text = text[len(m[0]):]
+	}
+	if strings.Contains(text, "anchor") {
+		text = "a value that begins with * or & stands for an anchor; put it in quotes"
+	}
+	return line, "", "not YAML (here or in the line before): " + text
+}
+
+// defaults is the file in which nothing is given.
+func defaults() *File {
+	return &File{
+		Listen: ":8080",
+		Admin:  "127.0.0.1:9090",
+		Redis:  Redis{URL: "none"},
+		Pools:  map[string]Pool{},
+		Passthrough: []string{
+			"/v1/embeddings", "/v1/responses", "/v1/messages", "/tokenize", "/detokenize", "/v1/rerank", "/v1/score",
+		},
+		Limits: Limits{BodyBytes: 4 << 20, ResponseBytes: 16 << 20, InFlight: 4096, HeaderBytes: 16 << 10},
+		Drain:  Drain{Delay: 5 * time.Second, Grace: 25 * time.Second},
+	}
+}
+
+// layout says which field of the file goes where.
+func layout(f *File) value {
+	return group(map[string]value{
+		"listen": text(&f.Listen),
+		"admin":  text(&f.Admin),
+		"redis": group(map[string]value{
+			"url":       text(&f.Redis.URL),
+			"cache_url": text(&f.Redis.CacheURL),
+		}),
+		"identity": group(map[string]value{
+			"mode":            text(&f.Identity.Mode),
+			"trusted_proxies": texts(&f.Identity.TrustedProxies),
+		}),
+		"pools":  pools(f),
+		"routes": list(func(r *reader, _ int, path string, n *yaml.Node) { f.Routes = append(f.Routes, readRoute(r, path, n)) }),
+		"tenants": list(func(r *reader, _ int, path string, n *yaml.Node) {
+			f.Tenants = append(f.Tenants, readTenant(r, path, n))
+		}),
+		"passthrough": texts(&f.Passthrough),
+		"limits": group(map[string]value{
+			"body_bytes":     size(&f.Limits.BodyBytes, 1<<10, 1<<30),
+			"response_bytes": size(&f.Limits.ResponseBytes, 1<<10, 1<<30),
+			"in_flight":      whole(&f.Limits.InFlight, 1, 1_000_000),
+			"header_bytes":   headerSize(&f.Limits.HeaderBytes),
+		}),
+		"drain": group(map[string]value{
+			"delay": span(&f.Drain.Delay, 10*time.Minute),
+			"grace": span(&f.Drain.Grace, time.Hour),
+		}),
+	})
+}
+
+func headerSize(to *int) value {
+	return func(r *reader, path string, n *yaml.Node) {
+		v := int64(*to)
+		size(&v, 1<<10, 1<<20)(r, path, n)
+		*to = int(v)
+	}
+}
+
+// pools reads a mapping whose keys are the pools' names.
+func pools(f *File) value {
+	return func(r *reader, path string, n *yaml.Node) {
+		r.entries(path, n, func(at string, key, val *yaml.Node) {
+			var p Pool
+			r.read(at, val, group(map[string]value{
+				"model":        text(&p.Model),
+				"usd_per_hour": amount(&p.USDPerHour, 100_000),
+				"backends":     texts(&p.Backends),
+				"discover":     text(&p.Discover),
+			}))
+			f.Pools[key.Value] = p // also when it is broken, so that its routes are not blamed
+		})
+	}
+}
+
+func readRoute(r *reader, path string, n *yaml.Node) Route {
+	var t Route
+	group(map[string]value{
+		"model":          text(&t.Model),
+		"draft":          text(&t.Draft),
+		"target":         text(&t.Target),
+		"same_tokenizer": truth(&t.SameTokenizer),
+	})(r, path, n)
+	return t
+}
+
+func readTenant(r *reader, path string, n *yaml.Node) Tenant {
+	t := Tenant{MaxPriority: "normal"}
+	group(map[string]value{
+		"id": text(&t.ID),
+		"keys_sha256": list(func(r *reader, _ int, at string, n *yaml.Node) {
+			var key string
+			opaque(&key)(r, at, n)
+			t.KeysSHA256 = append(t.KeysSHA256, key)
+		}),
+		"max_priority": text(&t.MaxPriority),
+		"rpm":          whole(&t.RPM, 0, 1_000_000_000),
+		"tpm":          whole(&t.TPM, 0, 1_000_000_000_000),
+	})(r, path, n)
+	return t
+}
+
+// poolNames lists the pools for a message.
+func poolNames(f *File) string {
+	names := make([]string, 0, len(f.Pools))
+	for name := range f.Pools {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	const most = 20
+	if len(names) > most {
+		names = append(names[:most], "…")
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
