@@ -1,0 +1,436 @@
+package breaker
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+)
+
+var (
+	errBad  = errors.New("connection reset")
+	errBusy = errors.New("429")
+)
+
+// classify is what a caller might bring: errBusy is back-pressure.
+func classify(err error) Outcome {
+	if errors.Is(err, errBusy) {
+		return Backpressure
+	}
+	return Classify(err)
+}
+
+// tell lets n calls through, each with the outcome err.
+func tell(t *testing.T, s *Set, n int, err error) {
+	t.Helper()
+	for i := range n {
+		done, refused := s.Allow("big", "a")
+		if refused != nil {
+			t.Fatalf("call %d of %d refused: %v", i+1, n, refused)
+		}
+		done(err)
+	}
+}
+
+func wantOpen(t *testing.T, s *Set, want bool) {
+	t.Helper()
+	if got := s.Open("big", "a"); got != want {
+		t.Fatalf("Open is %v, want %v; %+v", got, want, s.States())
+	}
+}
+
+func TestFiveFaultsOpenAndOneSuccessAfterTheOpenTimeCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{})
+		tell(t, s, 4, errBad)
+		wantOpen(t, s, false)
+		tell(t, s, 1, errBad)
+		wantOpen(t, s, true)
+
+		_, err := s.Allow("big", "a")
+		refused, ok := errors.AsType[*OpenError](err)
+		if !ok || !errors.Is(err, ErrOpen) || refused.Backend != "a" ||
+			refused.Left < 8*time.Second || refused.Left > 12*time.Second {
+			t.Fatalf("got %v", err)
+		}
+		if want := "backend a (pool big) is open for another"; !strings.Contains(err.Error(), want) {
+			t.Errorf("%q lacks %q", err, want)
+		}
+		time.Sleep(refused.Left - 1)
+		wantOpen(t, s, true)
+		time.Sleep(1)
+		wantOpen(t, s, false)
+		tell(t, s, 1, nil)
+		wantOpen(t, s, false)
+		tell(t, s, 4, errBad) // nothing is left of the old counts
+		wantOpen(t, s, false)
+	})
+}
+
+func TestHalfOfAtLeastFiveFinishedCallsOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{})
+		for range 100 { // under way, and not to be counted
+			if _, err := s.Allow("big", "a"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, err := range []error{nil, errBad, nil, errBad} {
+			tell(t, s, 1, err)
+			wantOpen(t, s, false) // four of them say nothing yet
+		}
+		tell(t, s, 1, errBad)
+		wantOpen(t, s, true)
+	})
+}
+
+func TestBackpressureAndClientsThatLeaveNeverOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Classify: classify})
+		tell(t, s, 1000, errBusy)
+		wantOpen(t, s, false)
+		tell(t, s, 1000, fmt.Errorf("read: %w", context.Canceled))
+		wantOpen(t, s, false)
+		tell(t, s, 4, errBad)
+		tell(t, s, 1000, errBusy) // nor do they wipe out faults
+		tell(t, s, 1, errBad)
+		wantOpen(t, s, true)
+	})
+}
+
+func TestHalfOpenAdmitsExactlyOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{Classify: classify})
+		tell(t, s, 5, errBad)
+		time.Sleep(12 * time.Second)
+
+		var admitted atomic.Int32
+		dones := make(chan func(error), 64)
+		var wg sync.WaitGroup
+		for range 64 {
+			wg.Go(func() {
+				if done, err := s.Allow("big", "a"); err == nil {
+					admitted.Add(1)
+					dones <- done
+				}
+			})
+		}
+		wg.Wait()
+		if admitted.Load() != 1 {
+			t.Fatalf("%d admitted", admitted.Load())
+		}
+		wantOpen(t, s, true)
+		_, err := s.Allow("big", "a")
+		if refused, ok := errors.AsType[*OpenError](err); !ok || !refused.Probing {
+			t.Fatalf("got %v", err)
+		}
+
+		(<-dones)(errBusy) // says nothing, so the next may try
+		wantOpen(t, s, false)
+		tell(t, s, 1, errBad)
+		wantOpen(t, s, true) // and one fault opens again
+		time.Sleep(12 * time.Second)
+		tell(t, s, 6, nil)
+		wantOpen(t, s, false)
+	})
+}
+
+func TestTrialThatNeverTellsIsGivenUpOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{})
+		tell(t, s, 5, errBad)
+		time.Sleep(12 * time.Second)
+		forgotten, err := s.Allow("big", "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(trialBound - 1)
+		wantOpen(t, s, true)
+		time.Sleep(1)
+		wantOpen(t, s, false)
+		done, err := s.Allow("big", "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		forgotten(errBad) // too late to matter
+		wantOpen(t, s, true)
+		done(nil)
+		wantOpen(t, s, false)
+		if got := s.States()[0].State; got != "closed" {
+			t.Errorf("state %s", got)
+		}
+	})
+}
+
+func TestDoneCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{})
+		done, err := s.Allow("big", "a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 20 {
+			done(errBad)
+		}
+		wantOpen(t, s, false)
+	})
+}
+
+func TestFaultsOlderThanTheWindowAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{})
+		tell(t, s, 4, errBad)
+		time.Sleep(11 * time.Second)
+		tell(t, s, 4, errBad)
+		wantOpen(t, s, false)
+		tell(t, s, 1, errBad)
+		wantOpen(t, s, true)
+	})
+}
+
+func TestFaultOfACallLongerThanTheWindowStillCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{})
+		var dones []func(error)
+		for range 5 {
+			done, err := s.Allow("big", "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			dones = append(dones, done)
+		}
+		time.Sleep(30 * time.Second) // the header timeout of a hung backend
+		for _, done := range dones {
+			done(errBad)
+		}
+		wantOpen(t, s, true)
+	})
+}
+
+func TestOutcomeFromBeforeABreakerOpenedSaysNothingToTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{})
+		var dones []func(error)
+		for range 20 {
+			done, err := s.Allow("big", "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			dones = append(dones, done)
+		}
+		tell(t, s, 5, errBad)
+		time.Sleep(12 * time.Second)
+		tell(t, s, 1, nil)
+		for _, done := range dones {
+			done(errBad)
+		}
+		wantOpen(t, s, false)
+	})
+}
+
+func TestChangedConfigTakesEffectWithTheNextBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cfg := Config{}
+		s := New(Options{Config: func() Config { return cfg }})
+		tell(t, s, 5, errBad)
+		cfg = Config{Failures: 2, Open: time.Minute}
+		time.Sleep(12 * time.Second)
+		tell(t, s, 1, nil)
+		tell(t, s, 2, errBad)
+		wantOpen(t, s, true)
+		time.Sleep(47 * time.Second)
+		wantOpen(t, s, true)
+		time.Sleep(26 * time.Second)
+		wantOpen(t, s, false)
+	})
+}
+
+func TestOpenTimesAreSpread(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{})
+		least, most := time.Hour, time.Duration(0)
+		for range 200 {
+			tell(t, s, 5, errBad)
+			left := s.States()[0].Left
+			least, most = min(least, left), max(most, left)
+			time.Sleep(left)
+			tell(t, s, 1, nil)
+		}
+		if least < 8*time.Second || least > 9*time.Second || most > 12*time.Second || most < 11*time.Second {
+			t.Errorf("open between %s and %s", least, most)
+		}
+	})
+}
+
+func TestRetainForgetsTheOthersOfItsPoolAndTheirSeries(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	s := New(Options{Registerer: reg})
+	for _, k := range []key{{"big", "a"}, {"big", "b"}, {"small", "b"}} {
+		done, err := s.Allow(k.pool, k.backend)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer done(errBad) // one of a forgotten breaker harms nobody
+	}
+	s.Retain("big", []string{"a"})
+	var got []string
+	for _, st := range s.States() {
+		got = append(got, st.Pool+"/"+st.Backend)
+	}
+	if want := "big/a small/b"; strings.Join(got, " ") != want {
+		t.Errorf("kept %v, want %s", got, want)
+	}
+	if n := testutil.CollectAndCount(s.metrics.outcomes); n != 8 {
+		t.Errorf("%d series of outcomes, want 8", n)
+	}
+	if s.Open("big", "unheard of") || len(s.States()) != 2 {
+		t.Error("asking created a breaker")
+	}
+}
+
+func TestMetricsTellStateAndOutcomesAndTransitionsAreLoggedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := prometheus.NewPedanticRegistry()
+		var log bytes.Buffer
+		s := New(Options{Registerer: reg, Logger: zerolog.New(&log), Classify: classify})
+		tell(t, s, 2, errBusy)
+		tell(t, s, 5, errBad)
+		state := func(v int) {
+			t.Helper()
+			want := fmt.Sprintf(`
+# HELP foregate_breaker_outcomes_total Finished calls by what they said about the backend.
+# TYPE foregate_breaker_outcomes_total counter
+foregate_breaker_outcomes_total{backend="a",outcome="backpressure",pool="big"} 2
+foregate_breaker_outcomes_total{backend="a",outcome="fault",pool="big"} 5
+foregate_breaker_outcomes_total{backend="a",outcome="neutral",pool="big"} 0
+foregate_breaker_outcomes_total{backend="a",outcome="success",pool="big"} 0
+# HELP foregate_breaker_state State of the backend's breaker: 0 closed, 1 half-open, 2 open.
+# TYPE foregate_breaker_state gauge
+foregate_breaker_state{backend="a",pool="big"} %d
+`, v)
+			if err := testutil.GatherAndCompare(reg, strings.NewReader(want)); err != nil {
+				t.Error(err)
+			}
+		}
+		state(2)
+		time.Sleep(12 * time.Second)
+		state(1)
+		tell(t, s, 1, nil)
+		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
+		if len(lines) != 3 || !strings.Contains(lines[0], `"to":"open"`) || !strings.Contains(lines[2], `"to":"closed"`) {
+			t.Errorf("log:\n%s", log.String())
+		}
+		if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
+			t.Errorf("lint: %v, %v", problems, err)
+		}
+	})
+}
+
+// TestRandomHistoriesKeepTheRules drives breakers through random calls,
+// outcomes and waits and checks after each step what must always hold.
+func TestRandomHistoriesKeepTheRules(t *testing.T) {
+	for seed := range uint64(60) {
+		synctest.Test(t, func(t *testing.T) {
+			h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), s: New(Options{Classify: classify})}
+			for h.step = range 800 {
+				h.move()
+				h.check()
+			}
+			h.recover()
+		})
+	}
+}
+
+type history struct {
+	t     *testing.T
+	rng   *rand.Rand
+	s     *Set
+	step  int
+	dones []func(error)
+}
+
+func (h *history) move() {
+	switch h.rng.IntN(10) {
+	case 0:
+		time.Sleep(time.Duration(h.rng.Int64N(int64(4 * time.Second))))
+	case 1, 2, 3, 4:
+		wasOpen := h.s.Open("big", "a")
+		done, err := h.s.Allow("big", "a")
+		if (err != nil) != wasOpen {
+			h.t.Fatalf("step %d: Open said %v, Allow %v", h.step, wasOpen, err)
+		}
+		if err == nil {
+			h.dones = append(h.dones, done)
+		}
+	default:
+		if len(h.dones) == 0 {
+			return
+		}
+		i := h.rng.IntN(len(h.dones))
+		err := []error{nil, errBad, errBad, errBusy, context.Canceled}[h.rng.IntN(5)]
+		before := h.s.Open("big", "a")
+		h.dones[i](err)
+		if !before && h.s.Open("big", "a") && err != errBad {
+			h.t.Fatalf("step %d: %v opened", h.step, err)
+		}
+		if h.rng.IntN(3) > 0 { // else it may be told again
+			h.dones = append(h.dones[:i], h.dones[i+1:]...)
+		}
+	}
+}
+
+// check: what is shut says why, and ends by itself in bounded time.
+func (h *history) check() {
+	if !h.s.Open("big", "a") {
+		return
+	}
+	states := h.s.States()
+	if len(states) != 1 || states[0].State == "closed" || states[0].Left <= 0 || states[0].Left > trialBound {
+		h.t.Fatalf("step %d: shut, but %+v", h.step, states)
+	}
+}
+
+// recover: whatever happened, time and a success bring the backend back.
+func (h *history) recover() {
+	time.Sleep(trialBound)
+	tell(h.t, h.s, 1, nil)
+	if st := h.s.States()[0]; st.State != "closed" {
+		h.t.Fatalf("after a success: %+v", st)
+	}
+}
+
+func BenchmarkOpen(b *testing.B) {
+	s := New(Options{Logger: zerolog.New(io.Discard)})
+	done, _ := s.Allow("big", "a")
+	done(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		if s.Open("big", "a") {
+			b.Fatal("open")
+		}
+	}
+}
+
+func BenchmarkAllow(b *testing.B) {
+	s := New(Options{})
+	b.ReportAllocs()
+	for b.Loop() {
+		done, err := s.Allow("big", "a")
+		if err != nil {
+			b.Fatal(err)
+		}
+		done(nil)
+	}
+}

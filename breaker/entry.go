@@ -1,0 +1,226 @@
+package breaker
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/sony/gobreaker/v2"
+)
+
+const (
+	// buckets is into how many parts the window is cut; the oldest falls out
+	// as a new one begins.
+	buckets = 10
+	// minFinished is how many calls must have finished within the window before
+	// their share of faults means something.
+	minFinished = 5
+	// trialBound is how long the one request that tries a half-open breaker may
+	// take. gobreaker waits for ever; a request that never tells its outcome
+	// would keep the backend out until the process ends. It is well above the
+	// longest wait for a first byte (30 s on a target).
+	trialBound = time.Minute
+)
+
+// What gobreaker is told; the classes have been decided before.
+var (
+	errFault    = errors.New("fault")
+	errExcluded = errors.New("excluded")
+)
+
+// phase is a breaker's state under our own names.
+type phase = gobreaker.State
+
+const (
+	closed   = gobreaker.StateClosed
+	halfOpen = gobreaker.StateHalfOpen
+	open     = gobreaker.StateOpen
+)
+
+// move is a transition to be logged; nothing moved where from equals to.
+type move struct {
+	from, to phase
+	open     time.Duration // how long, of a move to open
+}
+
+// entry is one backend's breaker: a gobreaker, and around it what gobreaker
+// lacks (a random open time, a bound on trials, a change of config, a state
+// that can be read without changing it).
+type entry struct {
+	key
+	outcomes outcomes
+	base     time.Time
+
+	// Nanoseconds since base until which Open is true; 0 is never.
+	shut atomic.Int64
+	// The phase as last moved to, for reading without the lock.
+	seen atomic.Int32
+
+	// gobreaker has a lock of its own and calls back under it. All its calls
+	// are made under ours, so that the callback may write what we guard.
+	mu    sync.Mutex
+	cfg   Config
+	cb    *gobreaker.TwoStepCircuitBreaker[struct{}]
+	phase phase
+	age   uint64        // counts the moves and the replacements of cb
+	until time.Time     // when the open time ends
+	lasts time.Duration // how long that open time is in all
+	trial *call         // who tries a half-open breaker
+}
+
+// call is one request that was let through.
+type call struct {
+	step func(error) // gobreaker's own done; nil after it was called
+	age  uint64      // the entry's when the call began
+	at   time.Time
+}
+
+func newEntry(k key, base time.Time, cfg Config) *entry {
+	e := &entry{key: k, base: base}
+	e.fresh(cfg)
+	return e
+}
+
+// fresh replaces the breaker by an empty, closed one. gobreaker can neither be
+// reset nor reconfigured; a done of the old one then falls on the old one, which
+// is right.
+func (e *entry) fresh(cfg Config) {
+	e.cfg = cfg
+	e.age++
+	var cb *gobreaker.TwoStepCircuitBreaker[struct{}]
+	cb = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
+		MaxRequests:  1,
+		Interval:     cfg.Window / buckets * buckets,
+		BucketPeriod: cfg.Window / buckets,
+		// Ours is the open time that counts, because gobreaker's cannot be
+		// random; its own has always run out before ours.
+		Timeout:      cfg.Open / 2,
+		ReadyToTrip:  func(c gobreaker.Counts) bool { return trips(c, cfg.Failures) },
+		IsSuccessful: func(err error) bool { return err == nil },
+		IsExcluded:   func(err error) bool { return err == errExcluded },
+		OnStateChange: func(_ string, _, to gobreaker.State) {
+			if e.cb == cb {
+				e.moved(to, time.Now())
+			}
+		},
+	})
+	e.cb = cb
+}
+
+// trips decides whether the counts of a window open a breaker. The share is
+// that of finished calls: Requests also counts those under way, and a burst of
+// slow calls would hide that all fail.
+func trips(c gobreaker.Counts, failures int) bool {
+	if c.ConsecutiveFailures >= uint32(failures) {
+		return true
+	}
+	finished := c.TotalSuccesses + c.TotalFailures
+	return finished >= uint32(max(minFinished, failures)) && 2*c.TotalFailures >= finished
+}
+
+// moved notes a transition. It is called under both locks and must not block.
+func (e *entry) moved(to phase, now time.Time) {
+	e.phase = to
+	e.age++
+	e.trial = nil
+	e.seen.Store(int32(to))
+	if to != open {
+		e.shut.Store(0)
+		return
+	}
+	e.lasts = time.Duration(float64(e.cfg.Open) * (0.8 + 0.4*rand.Float64()))
+	e.until = now.Add(e.lasts)
+	e.shut.Store(int64(e.until.Sub(e.base)))
+}
+
+// allow lets a request through or says why not.
+func (e *entry) allow(cfg Config, now time.Time) (*call, move, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	was := e.phase
+	if e.phase == closed && cfg != e.cfg {
+		e.fresh(cfg)
+	}
+	if e.phase == open && now.Before(e.until) {
+		return nil, move{}, &OpenError{Pool: e.pool, Backend: e.backend, Left: e.until.Sub(now)}
+	}
+	if e.trial != nil && now.Sub(e.trial.at) >= trialBound {
+		e.settle(e.trial, errExcluded) // given up on: no evidence either way
+	}
+	step, err := e.cb.Allow()
+	if err != nil {
+		refused := &OpenError{Pool: e.pool, Backend: e.backend, Probing: e.trial != nil}
+		if e.trial != nil {
+			refused.Left = trialBound - now.Sub(e.trial.at)
+		}
+		return nil, move{from: was, to: e.phase}, refused
+	}
+	c := &call{step: step, age: e.age, at: now}
+	if e.phase == halfOpen {
+		e.trial = c
+		e.shut.Store(int64(now.Add(trialBound).Sub(e.base)))
+	}
+	return c, move{from: was, to: e.phase}, nil
+}
+
+// finish counts a call's outcome.
+func (e *entry) finish(c *call, o Outcome, now time.Time) move {
+	var told error
+	switch o {
+	case Success:
+	case Fault:
+		told = errFault
+	default:
+		told = errExcluded
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	was := e.phase
+	if e.stale(c, now) {
+		// gobreaker drops an outcome that is older than its window without a
+		// word; a backend that hangs until a 30 s timeout would never be found
+		// out. Count it as a call of now.
+		step, err := e.cb.Allow()
+		if err != nil {
+			return move{}
+		}
+		c.step = step
+	}
+	e.settle(c, told)
+	return move{from: was, to: e.phase, open: e.lasts}
+}
+
+// stale tells whether gobreaker would drop the outcome for its age alone: the
+// breaker was and is closed and is the same, but the call's bucket is about to
+// leave the window or has left.
+func (e *entry) stale(c *call, now time.Time) bool {
+	return e.phase == closed && c.age == e.age && now.Sub(c.at) > e.cfg.Window/buckets*(buckets-1)
+}
+
+// settle tells gobreaker an outcome, once, and frees the place of a trial.
+func (e *entry) settle(c *call, told error) {
+	if c.step == nil {
+		return
+	}
+	step := c.step
+	c.step = nil
+	step(told)
+	// Still the trial: the outcome was excluded, so another may try.
+	if e.trial == c {
+		e.trial = nil
+		e.shut.Store(0)
+	}
+}
+
+// now is the phase as one would meet it at t, and how long that still lasts. An
+// open breaker whose time is over counts as half-open before anybody tried it.
+func (e *entry) now(t time.Time) (phase, time.Duration) {
+	p := phase(e.seen.Load())
+	left := max(time.Duration(e.shut.Load())-t.Sub(e.base), 0)
+	if p == open && left == 0 {
+		p = halfOpen
+	}
+	return p, left
+}
