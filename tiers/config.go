@@ -12,7 +12,6 @@ type Mode string
 // The modes of this release (setting speculation.mode).
 const (
 	ModeOff        Mode = "off"        // every request goes to the target
-	ModeShadow     Mode = "shadow"     // the target answers; eligible drafts are judged beside it and counted
 	ModeConfidence Mode = "confidence" // a draft is kept when its own logprobs are good enough
 )
 

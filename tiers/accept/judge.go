@@ -61,6 +61,7 @@ type Judge struct {
 	worstStart int // first token of the worst window
 	min        float64
 	crossed    bool
+	refused    string // a reason from outside the score
 }
 
 // NewJudge returns a judge for one draft.
@@ -122,6 +123,16 @@ func (j *Judge) lower() {
 	j.crossed = j.crossed || j.min < float64(j.cfg.Threshold)
 }
 
+// Refuse rejects the draft for a reason that the score does not know.
+func (j *Judge) Refuse(reason string) {
+	if j.refused == "" {
+		j.refused = reason
+	}
+}
+
+// Rejected reports whether the draft can no longer be kept.
+func (j *Judge) Rejected() bool { return j.crossed || j.refused != "" }
+
 // Score is the running minimum so far; before the eighth token it is the score
 // of what there is.
 func (j *Judge) Score() Nats {
@@ -157,6 +168,8 @@ func (j *Judge) Final(d Draft) Verdict {
 func (j *Judge) verdict() Verdict {
 	v := Verdict{Accept: true, Reason: ReasonConfident, Score: j.Score(), Tokens: j.n}
 	switch {
+	case j.refused != "":
+		v.Accept, v.Reason = false, j.refused
 	case j.n == 0:
 		v = Verdict{Reason: ReasonEmpty}
 	case float64(j.missing) > mostMissing*float64(j.n):

@@ -277,5 +277,26 @@ func clip(s string, most int) string {
 	return s
 }
 
+// Limit is the most tokens that the client wants, 0 when only the context
+// bounds them. A completion that names none gets vLLM's default.
+func (r *Request) Limit() int {
+	if r.MaxTokens < 0 && r.Kind == Completion {
+		return completionDefault
+	}
+	return max(r.MaxTokens, 0)
+}
+
+// completionDefault is vLLM's max_tokens for completions that name none.
+const completionDefault = 16
+
+// Text is the prompt of a completion of one string.
+func (r *Request) Text() []byte {
+	raw := r.Raw("prompt")
+	if len(raw) == 0 || raw[0] != '"' {
+		return nil
+	}
+	return unquote(nil, raw)
+}
+
 // EstimateTokens guesses the tokens of n bytes of text.
 func EstimateTokens(n int) int { return int(math.Ceil(float64(n) / bytesPerToken)) }

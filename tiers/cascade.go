@@ -1,0 +1,200 @@
+package tiers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// Route maps a model name that clients ask for to its pools.
+type Route struct {
+	Model         string
+	Draft         *pool.Pool // nil: every request goes to the target
+	Target        *pool.Pool
+	SameTokenizer bool          // draft and target share tokenizer and chat template, so ids can be handed over
+	Config        func() Config // live
+}
+
+// Options wires a Cascade.
+type Options struct {
+	Routes     []Route
+	Gate       gate              // nil lets everything through
+	Transport  http.RoundTripper // nil is NewTransport()
+	MostBody   int64             // bytes of an answer that is not streamed; 0 is 16 MiB
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer // nil registers nothing
+	Now        func() time.Time      // nil is time.Now
+}
+
+// Cascade answers requests from the tiers of their routes. It is safe for
+// concurrent use.
+type Cascade struct {
+	routes    map[string]*Route
+	gate      gate
+	transport http.RoundTripper
+	mostBody  int64
+	log       zerolog.Logger
+	metrics   *metrics
+	now       func() time.Time
+	windows   windows
+
+	active, retrying atomic.Int64
+}
+
+const defaultMostBody = 16 << 20
+
+// New wires a cascade. Every route needs a model, a target and a Config.
+func New(o Options) (*Cascade, error) {
+	c := &Cascade{
+		routes: make(map[string]*Route, len(o.Routes)), gate: o.Gate, transport: o.Transport,
+		mostBody: o.MostBody, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now,
+	}
+	for i := range o.Routes {
+		rt := o.Routes[i]
+		switch {
+		case rt.Model == "" || rt.Target == nil || rt.Config == nil:
+			return nil, fmt.Errorf("tiers: route %q needs a model, a target and a config", rt.Model)
+		case c.routes[rt.Model] != nil:
+			return nil, fmt.Errorf("tiers: route %q is there twice", rt.Model)
+		}
+		c.routes[rt.Model] = &rt
+	}
+	if c.gate == nil {
+		c.gate = openGate{}
+	}
+	if c.transport == nil {
+		c.transport = NewTransport()
+	}
+	if c.mostBody == 0 {
+		c.mostBody = defaultMostBody
+	}
+	if c.now == nil {
+		c.now = time.Now
+	}
+	return c, nil
+}
+
+// Route returns the route of a model; the error matches [ErrUnknownModel].
+func (c *Cascade) Route(model string) (*Route, error) {
+	if rt, ok := c.routes[model]; ok {
+		return rt, nil
+	}
+	return nil, ErrUnknownModel
+}
+
+// NewTransport is the client side of the gateway: connections are kept for
+// less than the 5 s after which vLLM closes idle ones, nothing is decompressed, no
+// proxy is asked and no redirect followed.
+func NewTransport() *http.Transport {
+	dialer := net.Dialer{Timeout: time.Second, KeepAlive: 30 * time.Second}
+	return &http.Transport{
+		DialContext:            dialer.DialContext,
+		TLSHandshakeTimeout:    2 * time.Second,
+		MaxIdleConnsPerHost:    512,
+		MaxConnsPerHost:        4096,
+		IdleConnTimeout:        4 * time.Second,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: 64 << 10,
+		ReadBufferSize:         64 << 10,
+		WriteBufferSize:        64 << 10,
+	}
+}
+
+// Ask is one request as the gateway took it in.
+type Ask struct {
+	Request *openai.Request
+	Tier    Tier        // demanded; "" is Auto
+	ID      string      // of the request
+	Header  http.Header // to be sent along upstream: request id and trace, nothing of the client's own
+}
+
+// Answer answers one request into sink. The receipt is never nil. An error
+// before the first byte means that nothing was written; after it, it is a
+// *[BrokenError] or the sink's own. The client's leaving cancels ctx, and with it every
+// call upstream.
+func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*Receipt, error) {
+	rc := &Receipt{Route: a.Request.Model, Began: c.now()}
+	rt, err := c.Route(a.Request.Model)
+	if err != nil {
+		return rc, err
+	}
+	cfg := rt.Config()
+	rc.Plan = plan(cfg, facts{a.Request, a.Tier, rt.Draft != nil, rt.SameTokenizer})
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Total)
+	defer cancel()
+
+	j := &job{cascade: c, route: rt, cfg: cfg, ask: a, sink: sink, receipt: rc}
+	err = j.run(ctx)
+	c.metrics.settled(rc, cfg.Mode)
+	return rc, err
+}
+
+// job is one request on its way through the cascade.
+type job struct {
+	cascade *Cascade
+	route   *Route
+	cfg     Config
+	ask     Ask
+	sink    Sink
+	receipt *Receipt
+}
+
+func (j *job) run(ctx context.Context) error {
+	p := j.receipt.Plan
+	if p.Judged {
+		err := j.speculate(ctx)
+		if !errors.Is(err, errNoDraft) {
+			return err
+		}
+		return j.direct(ctx, j.route.Target, Target)
+	}
+	if p.Tier == Draft {
+		return j.direct(ctx, j.route.Draft, Draft)
+	}
+	return j.direct(ctx, j.route.Target, Target)
+}
+
+// begun notes the time of the answer's first byte.
+func (j *job) begun() { j.receipt.First = j.cascade.now().Sub(j.receipt.Began) }
+
+// call prepares a call to one of the route's pools.
+func (j *job) call(p *pool.Pool, path string, body []byte) call {
+	r := j.ask.Request
+	output := r.MaxTokens
+	if output < 0 {
+		output = typicalOutput
+	}
+	return call{
+		pool: p, path: path, body: body, header: j.ask.Header,
+		demand:   pool.Demand{PromptTokens: r.PromptTokens, OutputTokens: min(output, typicalOutput)},
+		chunk:    j.cfg.Timeouts.Chunk,
+		mostBody: j.cascade.mostBody,
+	}
+}
+
+const (
+	// typicalOutput is the expected length in tokens of an answer whose length
+	// nobody told: about the mean of public conversation traces.
+	typicalOutput = 200
+	// slowestRate is the least tokens per second that a healthy backend decodes
+	// for one request; it bounds the wait for an answer that is not streamed.
+	slowestRate = 5
+	// promptUnit is the prompt length up to which the first-byte timeouts hold.
+	promptUnit = 4000
+)
+
+// firstByte scales a first-byte timeout with the prompt.
+func (j *job) firstByte(base time.Duration) time.Duration {
+	units := max(1, float64(j.ask.Request.PromptTokens)/promptUnit)
+	return time.Duration(float64(base) * units)
+}

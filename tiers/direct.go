@@ -1,0 +1,173 @@
+package tiers
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// direct answers from one pool, unjudged: the backend's own frames or body with
+// the model's name put right and the extra object added.
+func (j *job) direct(ctx context.Context, p *pool.Pool, tier Tier) error {
+	r := j.ask.Request
+	edits := []openai.Edit{{Name: "model", Value: openai.Quote(p.Model())}}
+	if r.Stream && !r.IncludeUsage {
+		edits = append(edits, openai.Edit{Name: "stream_options", Value: []byte(`{"include_usage":true}`)})
+	}
+	k := j.call(p, r.Kind.Path(), r.Apply(nil, edits...))
+	k.stream = r.Stream
+	k.firstByte = j.directFirstByte(tier)
+	started := j.cascade.now()
+	x, err := j.cascade.dispatch(ctx, k, j.cfg, j.receipt)
+	if err != nil {
+		return err
+	}
+	j.receipt.Tier = tier
+	if tier == Target {
+		j.receipt.Target = j.cascade.now().Sub(started)
+	} else {
+		j.receipt.Draft = j.cascade.now().Sub(started)
+	}
+	j.begun()
+	if r.Stream {
+		return j.relayStream(x)
+	}
+	return j.relayBody(x)
+}
+
+// directFirstByte is how long to wait for the first byte. An answer that is not
+// streamed comes all at once, so its whole generation counts.
+func (j *job) directFirstByte(tier Tier) time.Duration {
+	t := j.cfg.Timeouts
+	base := t.TargetFirstByte
+	if tier == Draft {
+		base = t.DraftFirstByte
+	}
+	wait := j.firstByte(base)
+	r := j.ask.Request
+	if r.Stream {
+		return wait
+	}
+	if r.MaxTokens < 0 && r.Kind == openai.Chat {
+		return t.Total
+	}
+	return min(t.Total, wait+time.Duration(r.Limit())*time.Second/slowestRate)
+}
+
+func (j *job) relayBody(x *exchange) error {
+	rc, a := j.receipt, x.answer
+	rc.Finish, rc.PromptTokens = a.Finish, a.Usage.Prompt
+	j.count(a.Usage.Completion)
+	x.close(nil, a.Usage.Completion)
+	if err := j.sink.Begin(Head{Receipt: rc}); err != nil {
+		return err
+	}
+	return j.sink.Write(openai.Rewrite(nil, x.body, a.Model, a.End, j.route.Model, rc.extra()))
+}
+
+// count books the answer's tokens to the tier that made them.
+func (j *job) count(tokens int) {
+	if j.receipt.Tier == Draft {
+		j.receipt.AcceptedTokens = tokens
+	} else {
+		j.receipt.TargetTokens = tokens
+	}
+}
+
+// relayStream passes a stream on frame by frame, one write for each upstream
+// read.
+func (j *job) relayStream(x *exchange) error {
+	if err := j.sink.Begin(Head{Stream: true, Receipt: j.receipt}); err != nil {
+		x.close(nil, 0)
+		return err
+	}
+	s := relay{job: j}
+	for {
+		raw, chunk, err := x.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			f := err.(*Failure) // next returns nothing else
+			x.close(f, s.frames)
+			return &BrokenError{f}
+		}
+		s.pass(raw, chunk)
+		if x.buffered() {
+			continue
+		}
+		if err := s.write(); err != nil {
+			x.close(nil, s.frames)
+			return err
+		}
+	}
+	x.close(nil, j.receipt.AcceptedTokens+j.receipt.TargetTokens)
+	s.last(j.receipt.extra())
+	return s.write()
+}
+
+// relay rewrites the frames of one stream. A frame that may be the last waits
+// for the usage behind it, which the extra object tells.
+type relay struct {
+	job    *job
+	out    []byte
+	held   []byte // a frame's JSON, waiting
+	model  openai.Span
+	end    int
+	frames int
+}
+
+// pass takes in one frame. The usage frame stays here when only the gateway
+// asked for it.
+func (s *relay) pass(raw []byte, c *openai.Chunk) {
+	rc := s.job.receipt
+	s.frames++
+	if c.HasUsage {
+		rc.PromptTokens = c.Usage.Prompt
+		s.job.count(c.Usage.Completion)
+	}
+	if len(c.Finish) > 0 {
+		rc.Finish = string(c.Finish)
+	}
+	if c.HasUsage && c.Choices == 0 && !s.job.ask.Request.IncludeUsage {
+		return
+	}
+	s.flushHeld(nil)
+	if len(c.Finish) > 0 || c.Choices == 0 {
+		s.held = append(s.held, raw...)
+		s.model, s.end = c.Model, c.Close
+		return
+	}
+	s.frame(raw, c.Model, c.Close, nil)
+}
+
+// last adds the extra object to the last frame, and the terminator.
+func (s *relay) last(extra []byte) {
+	s.flushHeld(extra)
+	s.out = append(s.out, "data: "+openai.Done+"\n\n"...)
+}
+
+func (s *relay) flushHeld(extra []byte) {
+	if len(s.held) > 0 {
+		s.frame(s.held, s.model, s.end, extra)
+		s.held = s.held[:0]
+	}
+}
+
+func (s *relay) frame(raw []byte, model openai.Span, end int, extra []byte) {
+	s.out = append(s.out, "data: "...)
+	s.out = openai.Rewrite(s.out, raw, model, end, s.job.route.Model, extra)
+	s.out = append(s.out, "\n\n"...)
+}
+
+func (s *relay) write() error {
+	if len(s.out) == 0 {
+		return nil
+	}
+	err := s.job.sink.Write(s.out)
+	s.out = s.out[:0]
+	return err
+}

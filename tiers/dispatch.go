@@ -1,0 +1,116 @@
+package tiers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// gate is asked before a backend is called, and told what came of it. The outcome is
+// reported at the first byte; a fault after that is a sample of its own.
+type gate interface {
+	Allow(pool, backend string) (done func(error), err error)
+}
+
+// openGate lets everything through.
+type openGate struct{}
+
+func (openGate) Allow(string, string) (func(error), error) { return func(error) {}, nil }
+
+// leastRetries is the number of retries under way that the budget never goes
+// below, so that a quiet gateway may still retry.
+const leastRetries = 3
+
+// dispatch sends a call to a backend of its pool, and to others when that fails
+// before the first byte, within the retry budget. The error is a
+// *pool.NoBackendError, an *ExhaustedError, or a *Failure that no other backend
+// would mend.
+func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt) (*exchange, error) {
+	c.active.Add(1)
+	var t tries
+	defer func() {
+		c.active.Add(-1)
+		c.retrying.Add(-t.retries)
+	}()
+	for {
+		lease, done, err := c.acquire(&k)
+		if err != nil {
+			return nil, t.giveUp(k.pool.Name(), err)
+		}
+		x, failure := c.open(ctx, k, lease, done)
+		rc.try(k.pool.Name(), lease.Backend(), failure)
+		if failure == nil {
+			return x, nil
+		}
+		c.metrics.failed(failure)
+		t.add(failure)
+		k.demand.Exclude = append(k.demand.Exclude, lease.Backend())
+		if !failure.retryable() {
+			return nil, failure
+		}
+		if t.count > cfg.RetryAttempts || !c.retry(cfg.RetryBudget) {
+			return nil, t.giveUp(k.pool.Name(), nil)
+		}
+		t.retries++
+	}
+}
+
+// acquire picks a backend that its gate lets through.
+func (c *Cascade) acquire(k *call) (*pool.Lease, func(error), error) {
+	for {
+		lease, err := k.pool.Pick(k.demand)
+		if err != nil {
+			return nil, nil, err
+		}
+		done, err := c.gate.Allow(k.pool.Name(), lease.Backend())
+		if err == nil {
+			return lease, done, nil
+		}
+		lease.Done(0)
+		k.demand.Exclude = append(k.demand.Exclude, lease.Backend())
+	}
+}
+
+// retry takes one retry from the budget: a share of the calls under way, so
+// that a failing pool is not buried under its own retries (Envoy's and
+// Finagle's rule: 20 %, never below 3).
+func (c *Cascade) retry(budget float64) bool {
+	allowed := max(int64(float64(c.active.Load())*budget), leastRetries)
+	if c.retrying.Add(1) > allowed {
+		c.retrying.Add(-1)
+		c.metrics.budgetSpent.Inc()
+		return false
+	}
+	return true
+}
+
+// tries remembers what came of the calls of one dispatch.
+type tries struct {
+	count, busy int
+	retries     int64 // taken from the budget
+	hint        time.Duration
+	last        *Failure
+}
+
+func (t *tries) add(f *Failure) {
+	t.count++
+	t.last = f
+	if f.Kind == Backpressure {
+		t.busy++
+		t.hint = max(t.hint, f.RetryAfter)
+	}
+}
+
+// giveUp words the end: no backend at all, or none that answered.
+func (t *tries) giveUp(name string, err error) error {
+	if t.last == nil {
+		return err
+	}
+	var none *pool.NoBackendError
+	if err != nil && !errors.As(err, &none) {
+		return err
+	}
+	return &ExhaustedError{Pool: name, Tries: t.count, Last: t.last, Busy: t.hint, All: t.busy == t.count}
+}

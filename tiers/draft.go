@@ -1,0 +1,244 @@
+package tiers
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// errNoDraft says that the draft gave nothing to carry on from and nothing was
+// sent: the request goes to the target as if it had never been drafted.
+var errNoDraft = errors.New("no draft to build on")
+
+// reasonLost is the reason of a draft that broke off, reasonShape of one that
+// holds more than text.
+const (
+	reasonLost  = "draft_lost"
+	reasonShape = "not_plain_text"
+	reasonNone  = "draft_unavailable"
+)
+
+// step is a place between two chunks of a draft: that many tokens, and the text
+// they make. At a clean one the text ends where the tokens do.
+type step struct {
+	tokens, text int
+	clean        bool
+}
+
+// draft is a draft in the making.
+type draft struct {
+	job   *job
+	x     *exchange
+	judge *accept.Judge
+	reply *reply
+
+	promptIDs []int32
+	ids       []int32
+	steps     []step
+	finish    string
+	stopped   []byte // stop_reason as raw JSON
+	usage     openai.Usage
+	started   time.Time
+	committed bool
+}
+
+// speculate drafts, judges while the tokens come, and either finishes with the
+// draft or hands what was accepted of it to the target.
+func (j *job) speculate(ctx context.Context) error {
+	d := &draft{job: j, judge: accept.NewJudge(j.cfg.Accept), reply: j.newReply(), started: j.cascade.now()}
+	k := j.call(j.route.Draft, j.ask.Request.Kind.Path(), j.draftBody())
+	k.stream, k.judged = true, true
+	k.firstByte = j.firstByte(j.cfg.Timeouts.DraftFirstByte)
+	once := j.cfg
+	once.RetryAttempts = min(once.RetryAttempts, 1) // a draft is not worth more: the target answers anyway
+	x, err := j.cascade.dispatch(ctx, k, once, j.receipt)
+	if err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		j.receipt.Plan.Reason = reasonNone
+		return errNoDraft
+	}
+	d.x = x
+	cause, err := d.stream()
+	f, _ := errors.AsType[*Failure](cause)
+	x.close(f, d.judge.Tokens())
+	j.receipt.Draft = j.cascade.now().Sub(d.started)
+	switch {
+	case err != nil: // the client's side failed
+		return err
+	case ctx.Err() != nil:
+		return d.interrupted(cause)
+	}
+	return d.settle(ctx, f)
+}
+
+// interrupted ends a draft whose request was cancelled or timed out.
+func (d *draft) interrupted(cause error) error {
+	if cause == nil {
+		cause = &Failure{Kind: Expired, Pool: d.x.pool.Name(), Backend: d.x.lease.Backend()}
+	}
+	if d.reply.began {
+		return &BrokenError{cause}
+	}
+	return cause
+}
+
+func (j *job) newReply() *reply {
+	r := j.ask.Request
+	return &reply{
+		sink: j.sink, receipt: j.receipt, first: j.begun,
+		framer: openai.NewFramer(r.Kind, j.ask.ID, j.route.Model, j.cascade.now().Unix()),
+		stream: r.Stream, usage: r.IncludeUsage, includeStop: r.IncludeStop,
+		lagWord: j.receipt.Plan.resume == resumeText,
+		stops:   newStops(r.Stop),
+	}
+}
+
+// draftBody asks the draft pool for a stream with all that judging and
+// continuing need. Stop strings are left out: the gateway matches them.
+func (j *job) draftBody() []byte {
+	edits := []openai.Edit{
+		{Name: "model", Value: openai.Quote(j.route.Draft.Model())},
+		{Name: "stream", Value: []byte("true")},
+		{Name: "stream_options", Value: []byte(`{"include_usage":true}`)},
+		{Name: "return_token_ids", Value: []byte("true")},
+		{Name: "stop"}, {Name: "include_stop_str_in_output"},
+	}
+	if j.ask.Request.Kind == openai.Completion {
+		edits = append(edits, openai.Edit{Name: "logprobs", Value: []byte("5")})
+	} else {
+		edits = append(edits, openai.Edit{Name: "logprobs", Value: []byte("true")}, openai.Edit{Name: "top_logprobs", Value: []byte("5")})
+	}
+	return j.ask.Request.Apply(nil, edits...)
+}
+
+// stream reads the draft until it ends, is rejected, or breaks (cause). err is a
+// failure of the client's side.
+func (d *draft) stream() (cause, err error) {
+	for {
+		_, chunk, cause := d.x.next()
+		if cause == io.EOF {
+			return nil, nil
+		}
+		if cause != nil {
+			if d.finish != "" {
+				return nil, nil // the answer is whole; only its usage is missing
+			}
+			return cause, nil
+		}
+		if done := d.take(chunk); done {
+			return nil, nil
+		}
+		if d.x.buffered() || d.finish != "" {
+			continue
+		}
+		if err := d.decide(); err != nil || d.judge.Rejected() {
+			return nil, err
+		}
+	}
+}
+
+// take judges a chunk and appends it; it reports whether the draft is over.
+func (d *draft) take(c *openai.Chunk) bool {
+	d.promptIDs = append(d.promptIDs, c.PromptIDs...)
+	if c.HasUsage {
+		d.usage = c.Usage
+	}
+	if !c.Plain {
+		d.judge.Refuse(reasonShape)
+		return true
+	}
+	for i, lp := range c.Logprobs {
+		if !d.judge.Add(lp, c.Top(i)) {
+			return true // the crossing chunk is not part of what was accepted
+		}
+	}
+	d.judge.Missing(max(len(c.IDs)-len(c.Logprobs), 0))
+	if len(c.Logprobs) == 0 && len(c.IDs) == 0 && len(c.Text) > 0 {
+		d.judge.Missing(1)
+	}
+	d.ids = append(d.ids, c.IDs...)
+	if d.reply.add(c.Text) {
+		d.finish = "stop"
+		d.mark(c)
+		return true
+	}
+	d.mark(c)
+	if len(c.Finish) > 0 {
+		d.finish = string(c.Finish)
+		d.stopped = append(d.stopped[:0], c.Stop...)
+	}
+	return false
+}
+
+func (d *draft) mark(c *openai.Chunk) {
+	if len(c.IDs) == 0 && len(c.Text) == 0 {
+		return
+	}
+	// An engine sends a character only when it has all of its bytes, so the text
+	// ends where the tokens do wherever a chunk has text; the last chunk also holds
+	// the token that ended the answer, which a continuation must not see.
+	clean := len(c.Text) > 0 && len(c.Finish) == 0
+	d.steps = append(d.steps, step{d.judge.Tokens(), len(d.reply.text), clean})
+}
+
+// decide releases what the judge stands by: nothing before the hold-back is
+// over, everything judged after it.
+func (d *draft) decide() error {
+	if d.job.receipt.Plan.Whole {
+		return nil
+	}
+	if !d.committed {
+		cfg := d.job.cfg
+		waited := d.job.cascade.now().Sub(d.started)
+		if d.judge.Tokens() < max(cfg.HoldbackTokens, 1) && waited < cfg.Holdback {
+			return nil
+		}
+		v := d.judge.Early()
+		if !v.Accept {
+			d.judge.Refuse(v.Reason)
+			return nil
+		}
+		d.committed = true
+		d.job.receipt.Verdict = v
+		d.job.receipt.Tier = Draft
+	}
+	return d.reply.release()
+}
+
+// settle turns a draft that is over into an answer.
+func (d *draft) settle(ctx context.Context, lost *Failure) error {
+	rc, r := d.job.receipt, d.job.ask.Request
+	if d.finish == "length" && r.Limit() > 0 && d.judge.Tokens() < r.Limit() {
+		d.finish = "" // the draft's own context ended, not the client's limit
+	}
+	v := d.judge.Final(accept.Draft{Text: d.reply.text, IDs: d.ids, Finish: d.finish, WantJSON: r.Structured})
+	if lost != nil && v.Reason == accept.ReasonCut {
+		v.Reason = reasonLost
+	}
+	kept := v.Accept || (d.committed && d.finish != "" && v.Reason != accept.ReasonScore)
+	rc.Verdict = v
+	if kept {
+		return d.keep()
+	}
+	return d.escalate(ctx)
+}
+
+// keep finishes the answer with the draft.
+func (d *draft) keep() error {
+	rc := d.job.receipt
+	if d.usage.Completion == 0 || d.reply.stop != nil {
+		d.usage.Completion = d.judge.Tokens()
+	}
+	if d.usage.Prompt == 0 {
+		d.usage.Prompt = len(d.promptIDs)
+	}
+	rc.Tier, rc.Finish = Draft, d.finish
+	rc.AcceptedTokens, rc.PromptTokens = d.usage.Completion, d.usage.Prompt
+	return d.reply.finish(openai.Ending{Finish: d.finish, Stop: d.stopped, Usage: d.usage, Extra: rc.extra()})
+}

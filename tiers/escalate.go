@@ -1,0 +1,276 @@
+package tiers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strconv"
+
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+const (
+	// leastSalvage is the fewest accepted tokens worth carrying over when nothing
+	// was sent yet: below it a fresh answer is simpler and costs the same.
+	leastSalvage = 8
+	// sentenceBack is how far a cut may go back, in tokens, to end at a sentence or a line.
+	sentenceBack = 32
+)
+
+// escalate hands the request to the target, with the accepted part of the draft
+// where there is one.
+func (d *draft) escalate(ctx context.Context) error {
+	rc := d.job.receipt
+	at := d.seam()
+	rc.AcceptedTokens = at.tokens
+	rc.WastedTokens = d.judge.Tokens() - at.tokens
+	if at.tokens == 0 && !d.reply.began {
+		return errNoDraft
+	}
+	d.reply.cut(at.text)
+	d.ids = d.ids[:min(at.tokens, len(d.ids))]
+	rc.Tier = Mixed
+	err := d.continueOn(ctx, at)
+	if err == nil || d.reply.began {
+		return err
+	}
+	if f, ok := errors.AsType[*Failure](err); ok && f.Kind == Rejected {
+		rc.AcceptedTokens, rc.WastedTokens = 0, d.judge.Tokens()
+		return errNoDraft // this target cannot continue; a fresh answer it can give
+	}
+	return err
+}
+
+// seam is where the target takes over: the last clean place that the judge
+// stands by. What was sent is always before it.
+func (d *draft) seam() step {
+	if d.job.receipt.Plan.resume == resumeNever {
+		return step{}
+	}
+	if d.reply.began {
+		return d.lastClean(d.judge.Tokens())
+	}
+	tokens := d.judge.Tokens()
+	if d.judge.Rejected() {
+		tokens = d.judge.SafePrefix()
+	}
+	at := d.lastClean(tokens)
+	if whole := d.sentenceBefore(at); whole.tokens > 0 {
+		at = whole
+	}
+	if at.tokens < leastSalvage {
+		return step{}
+	}
+	return at
+}
+
+// lastClean is the last clean step of at most so many tokens.
+func (d *draft) lastClean(tokens int) step {
+	for i := len(d.steps) - 1; i >= 0; i-- {
+		if s := d.steps[i]; s.clean && s.tokens <= tokens {
+			return s
+		}
+	}
+	return step{}
+}
+
+// sentenceBefore is the last clean step near at whose text ends a sentence or
+// a line; none is step{}.
+func (d *draft) sentenceBefore(at step) step {
+	for i := len(d.steps) - 1; i >= 0; i-- {
+		s := d.steps[i]
+		switch {
+		case s.tokens > at.tokens || !s.clean:
+			continue
+		case s.tokens < at.tokens-sentenceBack:
+			return step{}
+		case bytes.ContainsRune([]byte(".!?\n"), rune(d.reply.text[s.text-1])):
+			return s
+		}
+	}
+	return step{}
+}
+
+// continueOn lets the target carry on from the seam.
+func (d *draft) continueOn(ctx context.Context, at step) error {
+	j := d.job
+	limit := j.ask.Request.Limit()
+	if limit > 0 && at.tokens >= limit {
+		return d.finishAt("length", openai.Usage{Prompt: d.promptTokens(), Completion: at.tokens})
+	}
+	k := d.continuation(&at)
+	if len(d.reply.text) == 0 && !d.reply.began {
+		return errNoDraft
+	}
+	k.stream = true
+	k.firstByte = j.firstByte(j.cfg.Timeouts.TargetFirstByte)
+	started := j.cascade.now()
+	x, err := j.cascade.dispatch(ctx, k, j.cfg, j.receipt)
+	if err != nil {
+		return d.broken(err)
+	}
+	j.receipt.Target = j.cascade.now().Sub(started)
+	return d.carryOn(x, at)
+}
+
+// continuation builds the call that continues from the seam: by ids where the
+// pools share a tokenizer, else by text.
+func (d *draft) continuation(at *step) call {
+	j := d.job
+	r := j.ask.Request
+	rest := r.Limit()
+	if rest > 0 {
+		rest -= at.tokens
+	}
+	window := j.cascade.windows.of(j.route.Target)
+	if rest == 0 && window > 0 {
+		rest = window - len(d.promptIDs) - len(d.ids) // all that the context still holds
+	}
+	if j.receipt.Plan.resume == resumeIDs && len(d.promptIDs) > 0 && len(d.ids) == at.tokens && rest > 0 {
+		return j.call(j.route.Target, openai.Completion.Path(), d.byIDs(rest))
+	}
+	// The released text ends at a whole word; the rest of the accepted part is
+	// dropped, so that the target chooses its own next token at the seam.
+	d.reply.lagWord = true
+	d.reply.cut(d.reply.releasable())
+	at.tokens = d.tokensIn(len(d.reply.text))
+	j.receipt.AcceptedTokens = at.tokens
+	return j.call(j.route.Target, r.Kind.Path(), d.byText(rest))
+}
+
+// tokensIn counts the tokens of the first so many bytes of text.
+func (d *draft) tokensIn(text int) int {
+	for i := len(d.steps) - 1; i >= 0; i-- {
+		if d.steps[i].text <= text {
+			return d.steps[i].tokens
+		}
+	}
+	return 0
+}
+
+// sampling are the fields that a continuation keeps as the client sent them.
+var sampling = []string{
+	"temperature", "top_p", "top_k", "min_p", "seed", "stop_token_ids", "ignore_eos",
+	"skip_special_tokens", "spaces_between_special_tokens", "user",
+}
+
+func (d *draft) byIDs(rest int) []byte {
+	r := d.job.ask.Request
+	b := append(make([]byte, 0, 512+8*(len(d.promptIDs)+len(d.ids))), `{"model":`...)
+	b = append(b, openai.Quote(d.job.route.Target.Model())...)
+	b = append(b, `,"prompt":[`...)
+	for i, ids := range [][]int32{d.promptIDs, d.ids} {
+		for n, id := range ids {
+			if i > 0 || n > 0 {
+				b = append(b, ',')
+			}
+			b = strconv.AppendInt(b, int64(id), 10)
+		}
+	}
+	b = append(b, `],"max_tokens":`...)
+	b = strconv.AppendInt(b, int64(rest), 10)
+	b = append(b, `,"stream":true,"stream_options":{"include_usage":true}`...)
+	for _, name := range sampling {
+		if raw := r.Raw(name); raw != nil {
+			b = append(b, `,"`+name+`":`...)
+			b = append(b, raw...)
+		}
+	}
+	return append(b, '}')
+}
+
+func (d *draft) byText(rest int) []byte {
+	r := d.job.ask.Request
+	edits := []openai.Edit{
+		{Name: "model", Value: openai.Quote(d.job.route.Target.Model())},
+		{Name: "stream", Value: []byte("true")},
+		{Name: "stream_options", Value: []byte(`{"include_usage":true}`)},
+		{Name: "stop"}, {Name: "include_stop_str_in_output"},
+	}
+	if rest > 0 {
+		edits = append(edits, openai.Edit{Name: "max_completion_tokens"}, openai.Edit{Name: "max_tokens", Value: strconv.AppendInt(nil, int64(rest), 10)})
+	}
+	switch {
+	case len(d.reply.text) == 0: // only the role was sent: there is nothing to carry over
+	case r.Kind == openai.Completion:
+		prompt := append(r.Text(), d.reply.text...)
+		edits = append(edits, openai.Edit{Name: "prompt", Value: openai.Quote(string(prompt))})
+	default:
+		edits = append(edits,
+			openai.Edit{Name: "messages", Value: r.Extended(d.reply.text)},
+			openai.Edit{Name: "add_generation_prompt", Value: []byte("false")},
+			openai.Edit{Name: "continue_final_message", Value: []byte("true")})
+	}
+	return r.Apply(nil, edits...)
+}
+
+// carryOn streams the target's part behind the accepted one.
+func (d *draft) carryOn(x *exchange, at step) error {
+	rc := d.job.receipt
+	d.reply.lagWord = false
+	chunks, ended := 0, false
+	var usage openai.Usage
+	for !ended {
+		_, chunk, err := x.next()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			f := err.(*Failure) // next returns nothing else
+			x.close(f, chunks)
+			return d.broken(f)
+		}
+		if len(chunk.Text) > 0 || len(chunk.Finish) > 0 {
+			chunks++
+		}
+		if chunk.HasUsage {
+			usage = chunk.Usage
+		}
+		if len(chunk.Finish) > 0 {
+			d.finish = string(chunk.Finish)
+			d.stopped = append(d.stopped[:0], chunk.Stop...)
+		}
+		if ended = d.reply.add(chunk.Text); ended {
+			d.finish = "stop"
+		}
+		if x.buffered() || ended || len(chunk.Finish) > 0 {
+			continue
+		}
+		if err := d.reply.release(); err != nil {
+			x.close(nil, chunks)
+			return err
+		}
+	}
+	if usage.Completion == 0 {
+		usage.Completion = chunks // a stop string ended it before the usage came
+	}
+	x.close(nil, usage.Completion)
+	rc.TargetTokens = usage.Completion
+	return d.finishAt(d.finish, openai.Usage{Prompt: d.promptTokens(), Completion: at.tokens + usage.Completion})
+}
+
+func (d *draft) finishAt(finish string, usage openai.Usage) error {
+	rc := d.job.receipt
+	rc.Finish, rc.PromptTokens = finish, usage.Prompt
+	return d.reply.finish(openai.Ending{Finish: finish, Stop: d.stopped, Usage: usage, Extra: rc.extra()})
+}
+
+func (d *draft) promptTokens() int {
+	switch {
+	case len(d.promptIDs) > 0:
+		return len(d.promptIDs)
+	case d.usage.Prompt > 0:
+		return d.usage.Prompt
+	}
+	return d.job.ask.Request.PromptTokens
+}
+
+// broken words a failure after the draft: before the first byte it is an
+// ordinary one.
+func (d *draft) broken(err error) error {
+	if d.reply.began {
+		return &BrokenError{err}
+	}
+	return err
+}

@@ -1,0 +1,262 @@
+package tiers
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+const (
+	mostEvent     = 1 << 20  // bytes of one server-sent event
+	mostErrorBody = 64 << 10 // bytes read of an error response
+	mostHint      = 60 * time.Second
+)
+
+// call is one request to be sent to some backend of a pool.
+type call struct {
+	pool   *pool.Pool
+	demand pool.Demand
+	path   string
+	body   []byte
+	stream bool // the answer is read event by event
+	judged bool // its chunks' logprobs and ids are read
+	raw    bool // the answer is passed on unread
+
+	firstByte time.Duration
+	chunk     time.Duration
+	mostBody  int64 // bytes of an answer that is not streamed
+
+	header http.Header // to be sent along: request id, trace
+}
+
+// exchange is one call under way at one backend. It must be closed.
+type exchange struct {
+	call
+	cascade *Cascade
+	lease   *pool.Lease
+	gate    func(error)
+
+	parent context.Context
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	timer  *time.Timer
+
+	resp    *http.Response
+	events  *openai.EventReader
+	parser  openai.ChunkParser
+	held    *openai.Chunk // the first chunk, read while opening
+	heldRaw []byte
+	answer  openai.Answer // of an answer that is not streamed
+	body    []byte        // its bytes
+
+	started  time.Time
+	first    time.Time // when the first byte came
+	finished bool      // a finish_reason was seen
+	ended    bool      // the terminator was seen: the connection may be reused
+	closing  sync.Once
+}
+
+// open sends the call and waits for its first byte: the first event of a
+// stream, or the whole of another answer. On failure everything is closed and
+// reported, and the error is a *Failure.
+func (c *Cascade) open(ctx context.Context, k call, lease *pool.Lease, done func(error)) (*exchange, *Failure) {
+	x := &exchange{call: k, cascade: c, lease: lease, gate: done, parent: ctx, started: c.now()}
+	x.ctx, x.cancel = context.WithCancelCause(ctx)
+	x.timer = time.AfterFunc(k.firstByte, func() { x.cancel(errFirstByte) })
+	if err := x.send(c.transport); err != nil {
+		f := x.failure(err)
+		x.close(f, 0)
+		return nil, f
+	}
+	x.timer.Stop()
+	x.timer = time.AfterFunc(k.chunk, func() { x.cancel(errStalled) })
+	x.timer.Stop() // it runs inside next only
+	x.first = c.now()
+	x.lease.FirstToken()
+	x.gate(nil)
+	return x, nil
+}
+
+func (x *exchange) send(transport http.RoundTripper) error {
+	req, err := http.NewRequestWithContext(x.ctx, http.MethodPost, x.lease.URL()+x.path, bytes.NewReader(x.call.body))
+	if err != nil {
+		return err
+	}
+	for k, v := range x.header {
+		req.Header[k] = v
+	}
+	req.Header.Set("Content-Type", "application/json")
+	x.resp, err = transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	if x.resp.StatusCode != http.StatusOK {
+		return x.refusal()
+	}
+	switch {
+	case x.raw:
+		return x.readFirst()
+	case !x.stream:
+		return x.readAnswer()
+	}
+	if kind, _, _ := mime.ParseMediaType(x.resp.Header.Get("Content-Type")); kind != "text/event-stream" {
+		return fmt.Errorf("%w: content type %q of a stream", errBody, kind)
+	}
+	x.events = openai.NewEventReader(x.resp.Body, mostEvent)
+	x.parser.Judged = x.judged
+	x.heldRaw, x.held, err = x.read()
+	return err
+}
+
+// refusal turns a response with an error status into a failure.
+func (x *exchange) refusal() error {
+	body, _ := io.ReadAll(io.LimitReader(x.resp.Body, mostErrorBody)) // what there is tells enough
+	f := &Failure{Kind: statusKind(x.resp.StatusCode), Status: x.resp.StatusCode, Fault: openai.ParseFault(body)}
+	if s, err := strconv.Atoi(x.resp.Header.Get("Retry-After")); err == nil && s > 0 {
+		f.RetryAfter = min(time.Duration(s)*time.Second, mostHint)
+	}
+	return f
+}
+
+// readAnswer reads an answer that is not streamed, whole and checked, so that a
+// bad one can still be asked of another backend.
+func (x *exchange) readAnswer() error {
+	body, err := io.ReadAll(io.LimitReader(x.resp.Body, x.mostBody+1))
+	if err != nil {
+		return err
+	}
+	if int64(len(body)) > x.mostBody {
+		return fmt.Errorf("%w: more than %d bytes", errBody, x.mostBody)
+	}
+	x.answer, err = openai.ParseAnswer(body)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", errBody, err)
+	case x.answer.Fault != nil:
+		return &Failure{Kind: ServerError, Status: x.answer.Fault.Status, Fault: x.answer.Fault}
+	case x.answer.Finish == "abort":
+		return &Failure{Kind: Aborted}
+	case x.answer.Choices == 0:
+		return fmt.Errorf("%w: an answer without choices", errBody)
+	}
+	x.body, x.ended = body, true
+	return nil
+}
+
+// next returns the next chunk with its bytes; io.EOF after the terminator. Any
+// other error is a *Failure. What is returned is valid until the next call.
+func (x *exchange) next() ([]byte, *openai.Chunk, error) {
+	if c := x.held; c != nil {
+		x.held = nil
+		return x.heldRaw, c, nil
+	}
+	x.timer.Reset(x.chunk)
+	raw, c, err := x.read()
+	x.timer.Stop()
+	if err != nil && err != io.EOF {
+		return nil, nil, x.failure(err)
+	}
+	return raw, c, err
+}
+
+func (x *exchange) read() ([]byte, *openai.Chunk, error) {
+	raw, err := x.events.Next()
+	if err == io.EOF {
+		return nil, nil, io.ErrUnexpectedEOF // the terminator is owed
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if string(raw) == openai.Done {
+		if !x.finished {
+			return nil, nil, io.ErrUnexpectedEOF
+		}
+		x.ended = true
+		return nil, nil, io.EOF
+	}
+	c, err := x.parser.Parse(raw)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%w: %w", errBody, err)
+	}
+	if c.Fault != nil {
+		return nil, nil, x.eventFault(c.Fault)
+	}
+	if string(c.Finish) == "abort" {
+		return nil, nil, &Failure{Kind: Aborted}
+	}
+	x.finished = x.finished || len(c.Finish) > 0
+	return raw, c, nil
+}
+
+// eventFault turns an error event into the failure its code names.
+func (x *exchange) eventFault(f *openai.Fault) *Failure {
+	kind := ServerError
+	if f.Status >= 400 {
+		kind = statusKind(f.Status)
+	}
+	return &Failure{Kind: kind, Status: f.Status, Fault: f}
+}
+
+// buffered reports whether the next event is at hand.
+func (x *exchange) buffered() bool { return x.held != nil || x.events.Buffered() }
+
+func (x *exchange) failure(err error) *Failure {
+	f, ok := err.(*Failure)
+	if !ok {
+		f = &Failure{Kind: transportKind(x.parent, x.ctx, err), Err: err}
+	}
+	f.Pool, f.Backend = x.pool.Name(), x.lease.Backend()
+	return f
+}
+
+// close ends the exchange: a stream that has not come to its end is aborted by
+// closing its connection. f is why, nil when all went well or the gateway itself
+// had enough; generated counts the tokens that came.
+func (x *exchange) close(f *Failure, generated int) {
+	x.closing.Do(func() {
+		x.timer.Stop()
+		if x.resp != nil && x.ended {
+			drain(x.resp.Body)
+		}
+		x.cancel(context.Canceled)
+		if x.resp != nil {
+			_ = x.resp.Body.Close() // nothing is owed to a body that is given up
+		}
+		x.report(f)
+		x.lease.Done(generated)
+	})
+}
+
+// drain reads what little is left after the terminator, so that the connection
+// can be used again.
+func drain(body io.Reader) {
+	_, _ = io.CopyN(io.Discard, body, 4<<10) // a body that has more is closed instead
+}
+
+// report tells the pool and the breaker what came of the call.
+func (x *exchange) report(f *Failure) {
+	switch {
+	case x.first.IsZero() && f == nil:
+		x.gate(&Failure{Kind: Gone})
+	case x.first.IsZero():
+		if f.Kind == Refused {
+			x.lease.Refused(f)
+		}
+		x.gate(f)
+	case f != nil:
+		// The outcome was told at the first byte; a later fault is one more sample.
+		if done, err := x.cascade.gate.Allow(x.pool.Name(), x.lease.Backend()); err == nil {
+			done(f)
+		}
+		x.cascade.metrics.failed(f)
+	}
+}

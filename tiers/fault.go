@@ -1,0 +1,183 @@
+package tiers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// FailureKind names what went wrong with one call to one backend.
+type FailureKind string
+
+// The kinds, as metrics and error codes name them.
+const (
+	Refused      FailureKind = "upstream_refused"      // no connection
+	Timeout      FailureKind = "upstream_timeout"      // no first byte in time
+	Stalled      FailureKind = "upstream_stalled"      // silence inside a stream
+	Reset        FailureKind = "upstream_reset"        // the connection broke
+	Cut          FailureKind = "upstream_cut"          // the stream ended without its end
+	ServerError  FailureKind = "upstream_error"        // 5xx, or an error event
+	Backpressure FailureKind = "upstream_busy"         // 429 or 503
+	Rejected     FailureKind = "upstream_rejected"     // another 4xx: the request is at fault
+	BadResponse  FailureKind = "bad_upstream_response" // not what the API promises
+	Aborted      FailureKind = "upstream_aborted"      // finish_reason "abort"
+	Gone         FailureKind = "client_gone"           // the client left
+	Expired      FailureKind = "deadline"              // the request's whole deadline passed
+)
+
+// Failure is why one call to a backend failed.
+type Failure struct {
+	Kind       FailureKind
+	Pool       string
+	Backend    string
+	Status     int           // of the response, 0 when there was none
+	Fault      *openai.Fault // what the backend said, nil when nothing
+	RetryAfter time.Duration // what the backend asked for
+	Err        error
+}
+
+// Error names the backend and the cause; it is for operators.
+func (f *Failure) Error() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "pool %s: backend %s: %s", f.Pool, f.Backend, f.Kind)
+	if f.Status != 0 {
+		fmt.Fprintf(&b, ": status %d", f.Status)
+	}
+	if f.Fault != nil && f.Fault.Message != "" {
+		fmt.Fprintf(&b, ": %q", f.Fault.Message)
+	}
+	if f.Err != nil {
+		fmt.Fprintf(&b, ": %v", f.Err)
+	}
+	return b.String()
+}
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Err }
+
+// retryable reports whether another backend might do better.
+func (f *Failure) retryable() bool {
+	switch f.Kind {
+	case Rejected, Gone, Expired:
+		return false
+	}
+	return true
+}
+
+// Class is what a call's outcome says about the health of its backend.
+type Class uint8
+
+// The four classes. Only faults count against a backend.
+const (
+	ClassSuccess Class = iota
+	ClassFault
+	ClassBusy    // shift load, do not blame
+	ClassNeutral // says nothing
+)
+
+// Classify maps the outcome of a call to its class: nil and a rejected request
+// are signs of life, a full backend is busy, a client that left says nothing.
+func Classify(err error) Class {
+	if err == nil {
+		return ClassSuccess
+	}
+	var f *Failure
+	if !errors.As(err, &f) {
+		return ClassNeutral
+	}
+	switch f.Kind {
+	case Rejected:
+		return ClassSuccess
+	case Backpressure:
+		return ClassBusy
+	case Gone, Expired:
+		return ClassNeutral
+	}
+	return ClassFault
+}
+
+// ExhaustedError says that every backend that was tried failed.
+type ExhaustedError struct {
+	Pool  string
+	Tries int
+	Last  *Failure
+	Busy  time.Duration // the longest wait that a busy backend asked for; set when all were busy
+	All   bool          // all tries found a busy backend
+}
+
+// Error carries the numbers and the last cause.
+func (e *ExhaustedError) Error() string {
+	return fmt.Sprintf("pool %s: all %d tries failed, last: %v", e.Pool, e.Tries, e.Last)
+}
+
+// Unwrap returns the last failure.
+func (e *ExhaustedError) Unwrap() error { return e.Last }
+
+// BrokenError says that an answer broke after its first byte had gone out.
+type BrokenError struct{ Cause error }
+
+// Error names the cause.
+func (e *BrokenError) Error() string { return fmt.Sprintf("broken off in mid-answer: %v", e.Cause) }
+
+// Unwrap returns the cause.
+func (e *BrokenError) Unwrap() error { return e.Cause }
+
+// ErrUnknownModel is returned for a model that no route has.
+var ErrUnknownModel = errors.New("unknown model")
+
+// errFirstByte and errStalled are the causes with which a call's own timers
+// cancel it.
+var (
+	errFirstByte = errors.New("no first byte in time")
+	errStalled   = errors.New("no next chunk in time")
+)
+
+// transportKind tells what an error of the transport or of a body read means.
+// parent is the request's own context, call the call's.
+func transportKind(parent, call context.Context, err error) FailureKind {
+	cause := context.Cause(call)
+	var dns *net.DNSError
+	var op *net.OpError
+	switch {
+	case errors.Is(parent.Err(), context.DeadlineExceeded):
+		return Expired
+	case parent.Err() != nil:
+		return Gone
+	case errors.Is(cause, errFirstByte):
+		return Timeout
+	case errors.Is(cause, errStalled):
+		return Stalled
+	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &dns),
+		errors.As(err, &op) && op.Op == "dial":
+		return Refused
+	case errors.Is(err, openai.ErrEventTooLong), errors.Is(err, errBody):
+		return BadResponse
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return Cut
+	}
+	return Reset
+}
+
+// errBody marks a body that is not what its headers promise.
+var errBody = errors.New("unusable response body")
+
+// statusKind tells what a status other than 200 means.
+func statusKind(status int) FailureKind {
+	switch {
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
+		return Backpressure
+	case status >= 500:
+		return ServerError
+	case status >= 400:
+		return Rejected
+	}
+	return BadResponse
+}

@@ -1,0 +1,97 @@
+package tiers
+
+import (
+	"context"
+	"io"
+	"net/http"
+
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// Forward is a request that passes through to a route's target pool.
+type Forward struct {
+	Path   string // allow-listed by the caller
+	Body   []byte
+	Header http.Header
+}
+
+// readUnit is how much of a passed-through body is read at once.
+const readUnit = 32 << 10
+
+// Forward passes a request through to the target pool of the route that its
+// body names, and the answer back byte for byte. Only the model's name in the
+// request is put right. Before the first byte it retries as Answer does.
+func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, error) {
+	rc := &Receipt{Began: c.now(), Plan: Plan{Tier: Target, Reason: "passthrough"}}
+	env, err := openai.Peek(f.Body)
+	if err != nil {
+		return rc, err
+	}
+	rt, err := c.Route(env.Name)
+	if err != nil {
+		return rc, err
+	}
+	rc.Route = rt.Model
+	cfg := rt.Config()
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Total)
+	defer cancel()
+
+	body := make([]byte, 0, len(f.Body)+64)
+	body = append(body, f.Body[:env.Model.Start]...)
+	body = append(body, openai.Quote(rt.Target.Model())...)
+	body = append(body, f.Body[env.Model.End:]...)
+	x, err := c.dispatch(ctx, call{
+		pool: rt.Target, path: f.Path, body: body, header: f.Header, raw: true,
+		demand:    pool.Demand{PromptTokens: openai.EstimateTokens(len(f.Body))},
+		firstByte: cfg.Timeouts.Total, // an answer that is not streamed comes all at once
+		chunk:     cfg.Timeouts.Chunk,
+	}, cfg, rc)
+	if err != nil {
+		return rc, err
+	}
+	rc.Tier = Target
+	rc.First = c.now().Sub(rc.Began)
+	rc.Target = rc.First
+	return rc, x.pass(sink, rc)
+}
+
+// pass copies a raw answer, one write for each read.
+func (x *exchange) pass(sink Sink, rc *Receipt) error {
+	head := Head{Receipt: rc, ContentType: x.resp.Header.Get("Content-Type"), Length: x.resp.ContentLength}
+	err := sink.Begin(head)
+	buf := x.body
+	for err == nil {
+		if len(buf) > 0 {
+			if err = sink.Write(buf); err != nil {
+				break
+			}
+		}
+		if x.ended {
+			break
+		}
+		x.timer.Reset(x.chunk)
+		n, rerr := x.resp.Body.Read(x.body[:cap(x.body)])
+		x.timer.Stop()
+		buf = x.body[:n]
+		x.ended = rerr == io.EOF
+		if rerr != nil && !x.ended {
+			f := x.failure(rerr)
+			x.close(f, 0)
+			return &BrokenError{f}
+		}
+	}
+	x.close(nil, 0)
+	return err
+}
+
+// readFirst reads the first bytes of a raw answer.
+func (x *exchange) readFirst() error {
+	buf := make([]byte, readUnit)
+	n, err := x.resp.Body.Read(buf)
+	x.body, x.ended = buf[:n], err == io.EOF
+	if x.ended {
+		err = nil
+	}
+	return err
+}

@@ -1,0 +1,129 @@
+package tiers
+
+import (
+	"bytes"
+	"unicode"
+
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// Sink takes an answer on its way to the client. Begin is called once, before
+// the first Write; each Write holds whole frames and is flushed.
+type Sink interface {
+	Begin(Head) error
+	Write(p []byte) error
+}
+
+// Head is what is known of an answer at its first byte.
+type Head struct {
+	Stream      bool // server-sent events, else JSON
+	Receipt     *Receipt
+	ContentType string // of an answer that passes through; "" otherwise
+	Length      int64  // of its body in bytes; 0 or less is unknown
+}
+
+// reply is one answer as the client gets it, whichever tiers its text comes
+// from. It matches stop strings over the whole text and never takes back what
+// was sent.
+type reply struct {
+	sink    Sink
+	framer  *openai.Framer
+	receipt *Receipt
+	first   func() // told before the first byte
+
+	stream, usage, includeStop bool
+	lagWord                    bool // release whole words only: a continuation by text starts behind one
+
+	text  []byte // of the whole answer, as far as it was accepted
+	sent  int    // bytes of it that the client has
+	began bool
+	stops stops
+	stop  []byte // the stop string that ended the text, as raw JSON
+	buf   []byte
+}
+
+// add appends text and reports whether a stop string ended the answer.
+func (r *reply) add(text []byte) bool {
+	r.text = append(r.text, text...)
+	if len(r.stops.words) == 0 || len(text) == 0 {
+		return false
+	}
+	start, end := r.stops.find(r.text)
+	if start < 0 {
+		return false
+	}
+	r.stop = openai.Quote(string(r.text[start:end]))
+	if r.includeStop {
+		start = end
+	}
+	r.text = r.text[:start]
+	return true
+}
+
+// cut drops text behind an offset that was not sent.
+func (r *reply) cut(to int) {
+	r.text = r.text[:max(to, r.sent)]
+	r.stops.rewind(len(r.text))
+}
+
+// begin hands the head to the client, and the role of a chat answer.
+func (r *reply) begin() error {
+	if r.began {
+		return nil
+	}
+	r.began = true
+	r.first()
+	if err := r.sink.Begin(Head{Stream: r.stream, Receipt: r.receipt}); err != nil {
+		return err
+	}
+	if r.stream {
+		r.buf = r.framer.Role(r.buf[:0])
+	}
+	return nil
+}
+
+// release sends what may be sent of a stream's text; a client that waits for
+// JSON gets nothing before the end.
+func (r *reply) release() error {
+	if !r.stream {
+		return nil
+	}
+	if err := r.begin(); err != nil {
+		return err
+	}
+	if upTo := r.releasable(); upTo > r.sent {
+		r.buf = r.framer.Text(r.buf, r.text[r.sent:upTo])
+		r.sent = upTo
+	}
+	if len(r.buf) == 0 {
+		return nil
+	}
+	err := r.sink.Write(r.buf)
+	r.buf = r.buf[:0]
+	return err
+}
+
+func (r *reply) releasable() int {
+	upTo := r.stops.safe(r.text)
+	if r.lagWord {
+		word := bytes.LastIndexFunc(r.text[:upTo], unicode.IsSpace)
+		upTo = len(bytes.TrimRightFunc(r.text[:max(word, 0)], unicode.IsSpace))
+	}
+	return upTo
+}
+
+// finish sends the rest and the end of the answer.
+func (r *reply) finish(e openai.Ending) error {
+	if err := r.begin(); err != nil {
+		return err
+	}
+	if r.stop != nil {
+		e.Stop = r.stop
+	}
+	if !r.stream {
+		return r.sink.Write(r.framer.Body(nil, r.text, e))
+	}
+	r.buf = r.framer.Finish(r.buf, r.text[r.sent:], e, r.usage)
+	r.sent = len(r.text)
+	return r.sink.Write(r.buf)
+}
