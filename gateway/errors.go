@@ -1,0 +1,243 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// problem is an error as the client gets it.
+type problem struct {
+	status int
+	body   openai.ErrorBody
+	retry  time.Duration // Retry-After; 0 is none
+	hope   bool          // a retry may help; without it a 5xx says X-Should-Retry: false
+	header [2]string     // one more header
+}
+
+// Error makes a problem an error, so that handlers can return the fixed ones.
+func (p *problem) Error() string { return p.body.Message }
+
+func invalid(status int, code, message string) *problem {
+	return &problem{status: status, body: openai.ErrorBody{Message: message, Type: "invalid_request_error", Code: code}}
+}
+
+// The refusals that need no numbers.
+var (
+	errNotFound    = invalid(http.StatusNotFound, "unknown_url", "There is nothing at this path. See GET /v1/models for the models served here.")
+	errMethod      = invalid(http.StatusMethodNotAllowed, "method_not_allowed", "This path does not take this method.")
+	errHeaders     = invalid(http.StatusRequestHeaderFieldsTooLarge, "too_many_headers", fmt.Sprintf("A request may have at most %d header lines.", mostHeaders))
+	errAbsoluteURI = invalid(http.StatusBadRequest, "bad_request_line", "The request line must name a path, not a whole URL.")
+	errEncoding    = invalid(http.StatusUnsupportedMediaType, "unsupported_encoding", "A Content-Encoding is not accepted; send the body as it is.")
+	errContentType = invalid(http.StatusUnsupportedMediaType, "unsupported_media_type", "Content-Type must be application/json, in UTF-8.")
+	errTooLarge    = invalid(http.StatusRequestEntityTooLarge, "body_too_large", "The request body is larger than this gateway accepts.")
+	errBodyTimeout = invalid(http.StatusRequestTimeout, "body_timeout", "The request body did not come in time.")
+	errTier        = invalid(http.StatusBadRequest, "bad_header", "X-Tier must be auto, draft or target.")
+	errOverloaded  = &problem{
+		status: http.StatusServiceUnavailable, retry: time.Second, hope: true,
+		body: openai.ErrorBody{Message: "The gateway has too many requests under way.", Type: "overloaded_error", Code: "overloaded"},
+	}
+	errPanic = &problem{
+		status: http.StatusInternalServerError, hope: true,
+		body: openai.ErrorBody{Message: "The gateway failed to handle this request.", Type: "server_error", Code: "internal_error"},
+	}
+)
+
+// modelError is a request for a model that no route has.
+type modelError struct{ name string }
+
+func (e *modelError) Error() string { return fmt.Sprintf("unknown model %q", e.name) }
+
+// bodyError is a request body that broke while it was read.
+type bodyError struct{ err error }
+
+func (e *bodyError) Error() string { return "reading the body: " + e.err.Error() }
+func (e *bodyError) Unwrap() error { return e.err }
+
+// problemOf is the error table: it maps every error that a handler may return to
+// what the client sees. What is for operators stays in the log.
+func problemOf(err error) *problem {
+	var (
+		fixed     *problem
+		request   *openai.RequestError
+		header    *identity.Error
+		model     *modelError
+		body      *bodyError
+		limited   *admission.LimitError
+		shed      *admission.ShedError
+		none      *pool.NoBackendError
+		exhausted *tiers.ExhaustedError
+		failure   *tiers.Failure
+	)
+	switch {
+	case errors.As(err, &fixed):
+		return fixed
+	case errors.As(err, &request):
+		return &problem{status: request.Status, body: openai.ErrorBody{Message: request.Message, Type: "invalid_request_error", Param: request.Param, Code: request.Code}}
+	case errors.As(err, &header):
+		return headerProblem(header)
+	case errors.As(err, &model):
+		return &problem{status: http.StatusNotFound, body: openai.ErrorBody{
+			Message: fmt.Sprintf("The model %q does not exist. GET /v1/models lists those that do.", clip(model.name)), Type: "invalid_request_error", Param: "model", Code: "model_not_found",
+		}}
+	case errors.As(err, &body):
+		return invalid(http.StatusBadRequest, "bad_body", "The request body could not be read whole.")
+	case errors.As(err, &limited):
+		return &problem{status: http.StatusTooManyRequests, retry: limited.Wait, hope: true, body: openai.ErrorBody{
+			Message: "The tenant's request rate is used up.", Type: "rate_limit_error", Code: "rate_limit_exceeded",
+		}}
+	case errors.As(err, &shed):
+		return shedProblem(shed.Decision)
+	case errors.As(err, &exhausted):
+		return exhaustedProblem(exhausted)
+	case errors.As(err, &none):
+		return noBackend()
+	case errors.As(err, &failure):
+		return failureProblem(failure)
+	case errors.Is(err, context.DeadlineExceeded):
+		return timedOut(tiers.Expired)
+	}
+	return errPanic
+}
+
+func headerProblem(e *identity.Error) *problem {
+	p := &problem{body: openai.ErrorBody{Message: e.Error(), Param: e.Header}}
+	switch e.Kind {
+	case identity.Unauthorized:
+		p.status, p.body.Type, p.body.Code = http.StatusUnauthorized, "authentication_error", "invalid_api_key"
+	case identity.Forbidden:
+		p.status, p.body.Type, p.body.Code = http.StatusForbidden, "permission_error", "forbidden"
+	default:
+		p.status, p.body.Type, p.body.Code = http.StatusBadRequest, "invalid_request_error", "bad_header"
+	}
+	return p
+}
+
+func shedProblem(d admission.Decision) *problem {
+	return &problem{
+		status: http.StatusServiceUnavailable, retry: max(d.RetryAfter, time.Second), hope: true,
+		body:   openai.ErrorBody{Message: "The pools are short of memory and this priority is shed for now.", Type: "overloaded_error", Code: "shed"},
+		header: [2]string{"X-Shed-Reason", fmt.Sprintf("%s;pool=%s;usage=%.2f;threshold=%.2f", d.Reason, d.Pool, d.Usage, d.Threshold)},
+	}
+}
+
+func noBackend() *problem {
+	return &problem{
+		status: http.StatusServiceUnavailable, retry: jitter(time.Second), hope: true,
+		body: openai.ErrorBody{Message: "No backend can take this request now.", Type: "overloaded_error", Code: "no_backend"},
+	}
+}
+
+func exhaustedProblem(e *tiers.ExhaustedError) *problem {
+	switch {
+	case e.All:
+		return &problem{
+			status: http.StatusServiceUnavailable, retry: jitter(max(e.Busy, time.Second)), hope: true,
+			body: openai.ErrorBody{Message: "All backends are busy.", Type: "overloaded_error", Code: string(tiers.Backpressure)},
+		}
+	case e.Last.Kind == tiers.Refused:
+		return noBackend()
+	}
+	return failureProblem(e.Last)
+}
+
+func failureProblem(f *tiers.Failure) *problem {
+	switch f.Kind {
+	case tiers.Timeout, tiers.Stalled, tiers.Expired:
+		return timedOut(f.Kind)
+	case tiers.Rejected:
+		return rejected(f)
+	}
+	return &problem{
+		status: http.StatusBadGateway, hope: true,
+		body: openai.ErrorBody{Message: "All tries to get an answer failed.", Type: "server_error", Code: string(f.Kind)},
+	}
+}
+
+// rejected passes on a backend's own refusal of the request. A refusal that the
+// gateway's own configuration earned is not the client's to see.
+func rejected(f *tiers.Failure) *problem {
+	switch f.Status {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusNotImplemented:
+	default:
+		return &problem{status: http.StatusBadGateway, body: openai.ErrorBody{
+			Message: "The backend refused the gateway's request.", Type: "server_error", Code: string(f.Kind),
+		}}
+	}
+	message := "The backend refused the request."
+	if f.Fault != nil && f.Fault.Message != "" {
+		message = f.Fault.Message
+	}
+	return invalid(f.Status, string(f.Kind), message)
+}
+
+func timedOut(kind tiers.FailureKind) *problem {
+	return &problem{
+		status: http.StatusGatewayTimeout, hope: kind == tiers.Timeout,
+		body: openai.ErrorBody{Message: "The answer did not come in time.", Type: "timeout_error", Code: string(kind)},
+	}
+}
+
+// jitter spreads retries: up to half as much again.
+func jitter(d time.Duration) time.Duration { return d + rand.N(d/2+time.Second) }
+
+func clip(s string) string {
+	const most = 128
+	if len(s) > most {
+		return s[:most] + "…"
+	}
+	return s
+}
+
+// fail answers an error: with its status before the first byte; after it with
+// an error event in a stream, and always by aborting the connection, so that
+// nobody takes the answer for a whole one.
+func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, err error) {
+	l.err = err
+	if left(r.Context()) {
+		l.code = statusGone
+		panic(http.ErrAbortHandler)
+	}
+	p := problemOf(err)
+	if context.Cause(r.Context()) == errDraining {
+		p = &problem{status: http.StatusServiceUnavailable, retry: time.Second, hope: true, body: openai.ErrorBody{
+			Message: "This replica is shutting down.", Type: "overloaded_error", Code: "gateway_draining",
+		}}
+	}
+	if l.out != nil && l.out.began {
+		l.code = statusBroken
+		if l.out.stream {
+			_ = l.out.Write(openai.ErrorEvent(nil, p.body)) // the connection is aborted whether or not this arrives
+		}
+		panic(http.ErrAbortHandler)
+	}
+	l.code = p.status
+	writeProblem(w, p)
+}
+
+func writeProblem(w http.ResponseWriter, p *problem) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	if p.retry > 0 {
+		seconds := int((p.retry + time.Second - 1) / time.Second)
+		h.Set("Retry-After", strconv.Itoa(min(max(seconds, 1), 60)))
+	}
+	if p.status >= 500 && !p.hope {
+		h.Set("X-Should-Retry", "false")
+	}
+	if p.header[0] != "" {
+		h.Set(p.header[0], p.header[1])
+	}
+	w.WriteHeader(p.status)
+	_, _ = w.Write(p.body.Append(nil)) // the client may be gone; there is nobody else to tell
+}

@@ -1,0 +1,147 @@
+package gateway
+
+import (
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/gateway/identity"
+)
+
+const (
+	mostHeaders = 128 // header lines of one request
+
+	// A body may take bodyHead to start, must then keep up leastBodyRate bytes/s,
+	// and be there within mostBodyTime.
+	bodyHead      = 5 * time.Second
+	leastBodyRate = 1 << 10
+	mostBodyTime  = 60 * time.Second
+)
+
+// frontDoor refuses what the HTTP server lets through and a gateway must not:
+// absolute request URIs, header names that a proxy may confuse, and keeps a connection
+// from being used again after a chunked request (request smuggling by
+// Content-Length beside Transfer-Encoding, which the server does not show).
+func (g *Gateway) frontDoor(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.TransferEncoding) > 0 {
+			w.Header().Set("Connection", "close")
+		}
+		if err := checkLine(r); err != nil {
+			g.fail(w, r, logOf(r), err)
+			return
+		}
+		for name := range r.Header {
+			if strings.Contains(name, "_") {
+				delete(r.Header, name) // X_Tenant_ID is X-Tenant-ID to some proxies
+			}
+		}
+		id, err := identity.Header(r.Header, "X-Request-Id", 64)
+		if err != nil {
+			g.fail(w, r, logOf(r), err)
+			return
+		}
+		if id != "" {
+			logOf(r).id = id
+		}
+		w.Header().Set("X-Request-Id", logOf(r).id)
+		next.ServeHTTP(w, r)
+	})
+}
+
+func checkLine(r *http.Request) error {
+	lines := 0
+	for _, values := range r.Header {
+		lines += len(values)
+	}
+	switch {
+	case lines > mostHeaders:
+		return errHeaders
+	case r.URL.Host != "" || !strings.HasPrefix(r.RequestURI, "/"):
+		return errAbsoluteURI
+	}
+	return nil
+}
+
+// readBody reads a JSON body, bounded in size and time. The header is judged
+// before the first byte is read.
+func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	most := g.opts.Limits.Body
+	switch {
+	case r.Header.Get("Content-Encoding") != "":
+		return nil, errEncoding
+	case !isJSON(r.Header):
+		return nil, errContentType
+	case r.ContentLength > most:
+		w.Header().Set("Connection", "close")
+		return nil, errTooLarge
+	}
+	rc := http.NewResponseController(w)
+	body, err := readSlowly(rc, r, most)
+	if err == nil {
+		err = rc.SetReadDeadline(time.Time{})
+	}
+	if err != nil {
+		w.Header().Set("Connection", "close")
+	}
+	switch {
+	case err == nil:
+		return body, nil
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, errBodyTimeout
+	case errors.Is(err, errTooLarge):
+		return nil, err
+	}
+	return nil, &bodyError{err}
+}
+
+// readSlowly reads the body with a rolling deadline: the longer it takes, the
+// more must have come.
+func readSlowly(rc *http.ResponseController, r *http.Request, most int64) ([]byte, error) {
+	start := time.Now()
+	size := r.ContentLength
+	if size < 0 {
+		size = 4 << 10
+	}
+	body := make([]byte, 0, size+1) // one more, so that the last read finds the end
+	for {
+		if len(body) == cap(body) {
+			body = append(body, 0)[:len(body)]
+		}
+		allowed := min(bodyHead+time.Duration(len(body))*time.Second/leastBodyRate, mostBodyTime)
+		if err := rc.SetReadDeadline(start.Add(allowed)); err != nil {
+			return nil, err
+		}
+		n, err := r.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case int64(len(body)) > most:
+			return nil, errTooLarge
+		case errors.Is(err, io.EOF):
+			return body, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+// isJSON accepts application/json, with a charset of UTF-8 or none.
+func isJSON(h http.Header) bool {
+	values := h.Values("Content-Type")
+	if len(values) != 1 {
+		return false
+	}
+	if values[0] == "application/json" {
+		return true
+	}
+	kind, params, err := mime.ParseMediaType(values[0])
+	if err != nil || kind != "application/json" {
+		return false
+	}
+	charset, ok := params["charset"]
+	return !ok || strings.EqualFold(charset, "utf-8")
+}

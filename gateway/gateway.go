@@ -1,0 +1,275 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// Loop is a background task that the gateway owns: it is started with the
+// gateway and ended, by its context, when the gateway stops.
+type Loop struct {
+	Name string
+	Run  func(context.Context) error
+}
+
+// Model is one route as GET /v1/models lists it.
+type Model struct{ ID string }
+
+// Limits bound what the gateway takes in. Zero fields take the defaults.
+type Limits struct {
+	Body     int64 // bytes of a request body; 4 MiB
+	Header   int   // bytes of a request's headers; 16 KiB
+	InFlight int   // requests under way; 4096
+}
+
+// Drain says how the gateway stops. Zero fields take the defaults.
+type Drain struct {
+	Delay time.Duration // not ready, but still accepting, so that load balancers notice; 5 s, negative is none
+	Grace time.Duration // for streams to finish after that; 25 s
+}
+
+// Options wires a Gateway.
+type Options struct {
+	Listen   string       // address of the public listener
+	Listener net.Listener // instead of Listen
+	Admin    string       // address of the admin listener; "" is none
+
+	Cascade   *tiers.Cascade
+	Models    []Model
+	Forward   []string // paths that pass through to the target
+	Identity  *identity.Resolver
+	Admission func(route string) admission.Config               // live
+	Loads     func(route string, demanded tiers.Tier) []PoolLoad // of the pools that a request could go to
+	Ready     func() error                                       // nil error when it can serve; nil is always
+	Loops     []Loop
+
+	Limits Limits
+	Scan   openai.Limits // zero takes openai.DefaultLimits
+	Drain  Drain
+
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer // nil registers nothing
+	Gatherer   prometheus.Gatherer   // served under /metrics; nil is none
+	Now        func() time.Time      // nil is time.Now
+}
+
+// PoolLoad is the load of one pool that a request could go to.
+type PoolLoad struct {
+	Pool  string
+	Loads []admission.Load
+}
+
+// Gateway serves one replica.
+type Gateway struct {
+	opts     Options
+	log      zerolog.Logger
+	metrics  *metrics
+	shedder  admission.Shedder
+	limiter  admission.Limiter
+	inFlight atomic.Int64
+	draining atomic.Bool
+	now      func() time.Time
+
+	public, admin           *http.Server
+	publicAddr, adminAddr   net.Addr
+	streams                 context.Context // of all requests; ended when the grace is over
+	cutStreams              context.CancelCauseFunc
+	loopsCtx                context.Context
+	stopLoops               context.CancelFunc
+	background              sync.WaitGroup
+	stopOnce                sync.Once
+	failed                  chan error
+	publicListener, adminLn net.Listener
+}
+
+// errDraining is why requests are cut when the grace is over.
+var errDraining = errors.New("gateway is draining")
+
+// New wires a gateway; nothing is listened on before Start.
+func New(o Options) (*Gateway, error) {
+	if o.Cascade == nil || o.Identity == nil {
+		return nil, errors.New("gateway: Options need a Cascade and an Identity")
+	}
+	o.Limits = o.Limits.withDefaults()
+	o.Drain = o.Drain.withDefaults()
+	if o.Scan.Depth == 0 {
+		o.Scan = openai.DefaultLimits()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Admission == nil {
+		o.Admission = func(string) admission.Config { return admission.DefaultConfig() }
+	}
+	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, failed: make(chan error, 2)}
+	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
+	g.loopsCtx, g.stopLoops = context.WithCancel(context.Background())
+	g.public = g.server(g.routes())
+	g.public.BaseContext = func(net.Listener) context.Context { return g.streams }
+	g.admin = g.server(g.adminRoutes())
+	return g, nil
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Body == 0 {
+		l.Body = 4 << 20
+	}
+	if l.Header == 0 {
+		l.Header = 16 << 10
+	}
+	if l.InFlight == 0 {
+		l.InFlight = 4096
+	}
+	return l
+}
+
+func (d Drain) withDefaults() Drain {
+	if d.Delay == 0 {
+		d.Delay = 5 * time.Second
+	}
+	if d.Grace == 0 {
+		d.Grace = 25 * time.Second
+	}
+	return d
+}
+
+// server is an http.Server with the limits of the front door. There is no
+// ReadTimeout and no WriteTimeout, because answers are streams; the body's
+// reading and every write have rolling deadlines of their own.
+func (g *Gateway) server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		IdleTimeout:       75 * time.Second, // longer than the load balancer's 60 s, so that it closes first
+		MaxHeaderBytes:    g.opts.Limits.Header,
+		ErrorLog:          newServerLog(g.log),
+	}
+}
+
+// Start listens and serves. It returns when both listeners are open.
+func (g *Gateway) Start() error {
+	if err := g.listen(); err != nil {
+		return err
+	}
+	for _, l := range g.opts.Loops {
+		g.background.Go(func() { g.supervise(l) })
+	}
+	g.background.Go(func() { g.serve(g.public, g.publicListener) })
+	if g.adminLn != nil {
+		g.background.Go(func() { g.serve(g.admin, g.adminLn) })
+	}
+	return nil
+}
+
+func (g *Gateway) listen() error {
+	var err error
+	g.publicListener = g.opts.Listener
+	if g.publicListener == nil {
+		if g.publicListener, err = net.Listen("tcp", g.opts.Listen); err != nil {
+			return fmt.Errorf("public listener: %w", err)
+		}
+	}
+	g.publicAddr = g.publicListener.Addr()
+	if g.opts.Admin == "" {
+		return nil
+	}
+	if g.adminLn, err = net.Listen("tcp", g.opts.Admin); err != nil {
+		_ = g.publicListener.Close() // nothing was served on it
+		return fmt.Errorf("admin listener: %w", err)
+	}
+	g.adminAddr = g.adminLn.Addr()
+	return nil
+}
+
+func (g *Gateway) serve(s *http.Server, ln net.Listener) {
+	if err := s.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+		g.log.Error().Err(err).Msg("listener failed")
+		g.failed <- err
+	}
+}
+
+// Failed delivers the error of a listener that broke.
+func (g *Gateway) Failed() <-chan error { return g.failed }
+
+// supervise runs a loop and starts it again after a pause when it fails or
+// panics.
+func (g *Gateway) supervise(l Loop) {
+	for pause := time.Second; ; pause = min(2*pause, 30*time.Second) {
+		err := g.runLoop(l)
+		if g.loopsCtx.Err() != nil {
+			return
+		}
+		g.log.Error().Err(err).Str("loop", l.Name).Dur("again_in", pause).Msg("background loop ended")
+		select {
+		case <-g.loopsCtx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (g *Gateway) runLoop(l Loop) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			g.metrics.panics.Inc()
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return l.Run(g.loopsCtx)
+}
+
+// Addr is the public listener's address.
+func (g *Gateway) Addr() net.Addr { return g.publicAddr }
+
+// AdminAddr is the admin listener's address, nil when there is none.
+func (g *Gateway) AdminAddr() net.Addr { return g.adminAddr }
+
+// cutBefore is how long before the end of the grace the streams that are left
+// are told and cut.
+const cutBefore = 2 * time.Second
+
+// Stop ends the gateway: it is not ready at once, accepts for the drain delay,
+// then only finishes what it has; what is not finished shortly before the grace
+// is over is cut with an error event. It returns when everything has ended. It
+// is idempotent; ctx shortens it.
+func (g *Gateway) Stop(ctx context.Context) {
+	g.stopOnce.Do(func() { g.stop(ctx) })
+}
+
+func (g *Gateway) stop(ctx context.Context) {
+	g.draining.Store(true)
+	if g.opts.Drain.Delay > 0 {
+		select {
+		case <-ctx.Done():
+		case <-time.After(g.opts.Drain.Delay):
+		}
+	}
+	grace := g.opts.Drain.Grace
+	ctx, cancel := context.WithTimeout(ctx, grace)
+	defer cancel()
+	cut := time.AfterFunc(max(grace-cutBefore, grace/2), func() { g.cutStreams(errDraining) })
+	defer cut.Stop()
+	if err := g.public.Shutdown(ctx); err != nil {
+		g.cutStreams(errDraining)
+		_ = g.public.Close() // what is left was told and cut above
+	}
+	g.stopLoops()
+	_ = g.admin.Close() // scrapes may be repeated
+	g.background.Wait()
+	g.cutStreams(errDraining)
+}

@@ -1,0 +1,170 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// handler answers a request or returns why it could not; the error table makes
+// the status.
+type handler func(l *exchangeLog, w http.ResponseWriter, r *http.Request) error
+
+func (g *Gateway) handle(h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		l := logOf(r)
+		if err := h(l, w, r); err != nil {
+			g.fail(w, r, l, err)
+		}
+	}
+}
+
+// enter does what comes before any work for a request: a place among those
+// under way, its identity, its body.
+func (g *Gateway) enter(l *exchangeLog, w http.ResponseWriter, r *http.Request) (body []byte, leave func(), err error) {
+	if g.inFlight.Add(1) > int64(g.opts.Limits.InFlight) {
+		g.inFlight.Add(-1)
+		return nil, nil, errOverloaded
+	}
+	leave = func() { g.inFlight.Add(-1) }
+	caller, err := g.opts.Identity.Identify(r)
+	if err == nil {
+		l.caller = caller
+		body, err = g.readBody(w, r)
+	}
+	if err == nil {
+		if wait, ok := g.limiter.Allow(caller.Tenant, caller.RPM, g.now()); !ok {
+			err = &admission.LimitError{Tenant: caller.Tenant, Wait: wait}
+		}
+	}
+	if err != nil {
+		leave()
+		return nil, nil, err
+	}
+	return body, leave, nil
+}
+
+// generate answers chat completions and completions through the cascade.
+func (g *Gateway) generate(kind openai.Kind) handler {
+	return func(l *exchangeLog, w http.ResponseWriter, r *http.Request) error {
+		body, leave, err := g.enter(l, w, r)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		tier, err := demandedTier(r.Header)
+		if err != nil {
+			return err
+		}
+		req, err := openai.Scan(kind, body, g.opts.Scan)
+		if err != nil {
+			return err
+		}
+		if _, err := g.opts.Cascade.Route(req.Model); err != nil {
+			return &modelError{req.Model}
+		}
+		l.route = req.Model
+		if err := g.admit(l, req.Model, tier); err != nil {
+			return err
+		}
+		out := &sink{w: w, rc: http.NewResponseController(w), stream: req.Stream}
+		l.out = out
+		rc, err := g.opts.Cascade.Answer(r.Context(), tiers.Ask{Request: req, Tier: tier, ID: l.id, Header: upstreamHeader(l, r)}, out)
+		l.receipt = rc
+		return err
+	}
+}
+
+// forward passes an allow-listed path through to the target pool.
+func (g *Gateway) forward(path string) handler {
+	return func(l *exchangeLog, w http.ResponseWriter, r *http.Request) error {
+		body, leave, err := g.enter(l, w, r)
+		if err != nil {
+			return err
+		}
+		defer leave()
+		env, err := openai.Peek(body)
+		if err != nil {
+			return err
+		}
+		if _, err := g.opts.Cascade.Route(env.Name); err != nil {
+			return &modelError{env.Name}
+		}
+		l.route = env.Name
+		if err := g.admit(l, env.Name, tiers.Target); err != nil {
+			return err
+		}
+		out := &sink{w: w, rc: http.NewResponseController(w)}
+		l.out = out
+		rc, err := g.opts.Cascade.Forward(r.Context(), tiers.Forward{Path: path, Body: body, Header: upstreamHeader(l, r)}, out)
+		l.receipt = rc
+		return err
+	}
+}
+
+// admit sheds a request when every pool that it could go to is above the
+// threshold of its class.
+func (g *Gateway) admit(l *exchangeLog, route string, tier tiers.Tier) error {
+	if g.opts.Loads == nil {
+		return nil
+	}
+	var last admission.Decision
+	for _, p := range g.opts.Loads(route, tier) {
+		last = g.shedder.Shed(g.opts.Admission(route), l.caller.Priority, p.Pool, p.Loads)
+		if !last.Shed {
+			return nil
+		}
+	}
+	if !last.Shed {
+		return nil
+	}
+	g.metrics.shed.WithLabelValues(l.caller.Priority.String(), last.Pool, last.Reason).Inc()
+	return &admission.ShedError{Decision: last}
+}
+
+// demandedTier reads X-Tier.
+func demandedTier(h http.Header) (tiers.Tier, error) {
+	v, err := identity.Header(h, "X-Tier", 16)
+	if err != nil {
+		return "", err
+	}
+	switch t := tiers.Tier(v); t {
+	case "", tiers.Auto:
+		return tiers.Auto, nil
+	case tiers.Draft, tiers.Target:
+		return t, nil
+	}
+	return "", errTier
+}
+
+// upstreamHeader is all that goes upstream of the client's headers: the request
+// id, which names the answer, and a well-formed trace.
+func upstreamHeader(l *exchangeLog, r *http.Request) http.Header {
+	h := http.Header{"X-Request-Id": {l.id}}
+	if t := r.Header.Get("Traceparent"); traceparent(t) {
+		h["Traceparent"] = []string{t}
+	}
+	return h
+}
+
+// traceparent reports whether t has the form of the W3C's trace context,
+// version 00: 00-<32 hex>-<16 hex>-<2 hex>.
+func traceparent(t string) bool {
+	if len(t) != 55 || t[:3] != "00-" || t[35] != '-' || t[52] != '-' {
+		return false
+	}
+	for i, c := range []byte(t[3:]) {
+		hex := (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f')
+		if dash := i == 32 || i == 49; hex == dash {
+			return false
+		}
+	}
+	return true
+}
+
+// left reports whether the request's own client went away.
+func left(ctx context.Context) bool { return ctx.Err() != nil && context.Cause(ctx) != errDraining }

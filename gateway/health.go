@@ -1,0 +1,57 @@
+package gateway
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// livez says that the process is up.
+func (g *Gateway) livez(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") }
+
+// readyz says whether new requests should come here, and if not, why.
+func (g *Gateway) readyz(w http.ResponseWriter, _ *http.Request) {
+	if g.draining.Load() {
+		writeText(w, http.StatusServiceUnavailable, "draining\n")
+		return
+	}
+	if g.opts.Ready != nil {
+		if err := g.opts.Ready(); err != nil {
+			writeText(w, http.StatusServiceUnavailable, err.Error()+"\n")
+			return
+		}
+	}
+	writeText(w, http.StatusOK, "ok\n")
+}
+
+func writeText(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text)) // a prober that hung up needs no answer
+}
+
+// models lists the routes.
+func (g *Gateway) models(l *exchangeLog, w http.ResponseWriter, r *http.Request) error {
+	caller, err := g.opts.Identity.Identify(r)
+	if err != nil {
+		return err
+	}
+	l.caller = caller
+	created := strconv.FormatInt(g.now().Unix(), 10)
+	b := []byte(`{"object":"list","data":[`)
+	for i, m := range g.opts.Models {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"id":`...)
+		b = append(b, openai.Quote(m.ID)...)
+		b = append(b, `,"object":"model","created":`+created+`,"owned_by":"foregate"}`...)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, err = w.Write(append(b, "]}"...))
+	if err != nil {
+		l.code = statusGone
+	}
+	return nil
+}

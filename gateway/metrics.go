@@ -1,0 +1,65 @@
+package gateway
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// metrics are the HTTP surface's own. Labels come from the configuration and
+// from closed sets.
+type metrics struct {
+	requests  *prometheus.CounterVec
+	duration  *prometheus.HistogramVec
+	firstByte *prometheus.HistogramVec
+	shed      *prometheus.CounterVec
+	inFlight  prometheus.Gauge
+	panics    prometheus.Counter
+}
+
+// latencyBuckets span a cached answer and a long generation, in seconds.
+var latencyBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_requests_total", Help: "Requests by route, the tier that answered, status and priority.",
+		}, []string{"route", "tier", "code", "priority"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "llm_request_duration_seconds", Help: "Seconds from the request to the end of its answer.", Buckets: latencyBuckets,
+		}, []string{"cache_hit", "model"}),
+		firstByte: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "foregate_time_to_first_token_seconds", Help: "Seconds from the request to the first byte of its answer.", Buckets: latencyBuckets,
+		}, []string{"route", "tier"}),
+		shed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_shed_total", Help: "Requests refused because the pools were short, by reason.",
+		}, []string{"priority", "pool", "reason"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "foregate_requests_in_flight", Help: "Requests under way.",
+		}),
+		panics: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "foregate_panics_total", Help: "Panics that were caught.",
+		}),
+	}
+	if reg != nil {
+		reg.MustRegister(m.requests, m.duration, m.firstByte, m.shed, m.inFlight, m.panics)
+	}
+	return m
+}
+
+// request books one finished request. Requests that named no route of ours
+// share the empty label.
+func (m *metrics) request(l *exchangeLog, took time.Duration) {
+	tier := ""
+	if rc := l.receipt; rc != nil {
+		tier = string(rc.Tier)
+		if rc.First > 0 {
+			m.firstByte.WithLabelValues(l.route, tier).Observe(rc.First.Seconds())
+		}
+	}
+	m.requests.WithLabelValues(l.route, tier, strconv.Itoa(l.code), l.caller.Priority.String()).Inc()
+	if l.route != "" {
+		m.duration.WithLabelValues("false", l.route).Observe(took.Seconds())
+	}
+}

@@ -1,0 +1,143 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	stdlog "log"
+	"net/http"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers"
+)
+
+// Codes of the access record for what no HTTP status says.
+const (
+	statusGone   = 499 // the client left
+	statusBroken = 597 // the answer broke off after its first byte
+)
+
+// exchangeLog gathers what the access record of one request will say. It never
+// holds prompts, answers or keys.
+type exchangeLog struct {
+	id      string
+	began   time.Time
+	caller  identity.Caller
+	route   string
+	code    int // 0: as written
+	out     *sink
+	receipt *tiers.Receipt
+	err     error
+}
+
+type logKey struct{}
+
+func logOf(r *http.Request) *exchangeLog {
+	l, ok := r.Context().Value(logKey{}).(*exchangeLog)
+	if !ok {
+		return &exchangeLog{}
+	}
+	return l
+}
+
+// record writes one line and books the metrics of each request.
+func (g *Gateway) record(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		l := &exchangeLog{id: newID(), began: g.now()}
+		g.metrics.inFlight.Inc()
+		defer func() {
+			g.metrics.inFlight.Dec()
+			g.settle(l, r)
+		}()
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), logKey{}, l)))
+	})
+}
+
+// recovered turns a panic into a 500, or into an aborted connection when the
+// answer had begun. The process lives.
+func (g *Gateway) recovered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p == http.ErrAbortHandler {
+				panic(p) // ours: the server closes the connection
+			}
+			g.metrics.panics.Inc()
+			g.log.Error().Str("request_id", logOf(r).id).Interface("panic", p).Bytes("stack", debug.Stack()).Msg("handler panicked")
+			g.fail(w, r, logOf(r), errPanic)
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// settle books a request that is over.
+func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
+	if l.code == 0 {
+		l.code = http.StatusOK
+	}
+	g.metrics.request(l, g.now().Sub(l.began))
+	if quiet(r.URL.Path) {
+		return
+	}
+	e := g.log.Info()
+	if l.code >= 500 {
+		e = g.log.Warn()
+	}
+	e = e.Str("request_id", l.id).Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).Int("code", l.code).
+		Dur("ms", g.now().Sub(l.began)).Str("tenant", l.caller.Tenant).Str("priority", l.caller.Priority.String())
+	if l.caller.Clamped {
+		e = e.Bool("priority_clamped", true)
+	}
+	if rc := l.receipt; rc != nil {
+		e = recordReceipt(e, rc)
+	}
+	if l.err != nil {
+		e = e.Str("error", clip(l.err.Error()))
+	}
+	e.Msg("request")
+}
+
+func recordReceipt(e *zerolog.Event, rc *tiers.Receipt) *zerolog.Event {
+	var tried []string
+	for _, t := range rc.Tries {
+		name := t.Pool + "/" + t.Backend
+		if t.Failed != "" {
+			name += "!" + string(t.Failed)
+		}
+		tried = append(tried, name)
+	}
+	return e.Str("route", rc.Route).Str("tier", string(rc.Tier)).Str("acceptance", rc.Acceptance()).
+		Strs("tried", tried).Dur("first_ms", rc.First).Str("finish", rc.Finish).
+		Int("prompt_tokens", rc.PromptTokens).Int("accepted_tokens", rc.AcceptedTokens).
+		Int("target_tokens", rc.TargetTokens).Int("wasted_tokens", rc.WastedTokens)
+}
+
+// quiet are the paths that are asked all day and say nothing.
+func quiet(path string) bool { return path == "/livez" || path == "/readyz" }
+
+// newID is a request id of 128 random bits.
+func newID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails (crypto/rand)
+	return hex.EncodeToString(b[:])
+}
+
+// newServerLog hands net/http's own complaints to the logger, one bounded line
+// each.
+func newServerLog(log zerolog.Logger) *stdlog.Logger { return stdlog.New(serverLog{log}, "", 0) }
+
+type serverLog struct{ log zerolog.Logger }
+
+func (s serverLog) Write(p []byte) (int, error) {
+	s.log.Debug().Str("detail", strconv.Quote(clip(strings.TrimSpace(string(p))))).Msg("http server")
+	return len(p), nil
+}

@@ -1,0 +1,47 @@
+package gateway
+
+import (
+	"net/http"
+	"net/http/pprof"
+
+	"github.com/go-chi/chi/v5"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// routes is the public surface, whole. Everything else is 404 or 405.
+func (g *Gateway) routes() http.Handler {
+	r := chi.NewRouter()
+	// Order matters: the record sees every outcome, recovery what the front door
+	// and the handlers do, and the front door runs before anything trusts a header.
+	r.Use(g.record, g.recovered, g.frontDoor)
+	r.NotFound(g.handle(func(*exchangeLog, http.ResponseWriter, *http.Request) error { return errNotFound }))
+	r.MethodNotAllowed(g.handle(func(*exchangeLog, http.ResponseWriter, *http.Request) error { return errMethod }))
+
+	r.Post("/v1/chat/completions", g.handle(g.generate(openai.Chat)))
+	r.Post("/v1/completions", g.handle(g.generate(openai.Completion)))
+	for _, path := range g.opts.Forward {
+		r.Post(path, g.handle(g.forward(path)))
+	}
+	r.Get("/v1/models", g.handle(g.models))
+	r.Get("/livez", g.livez)
+	r.Get("/readyz", g.readyz)
+	return r
+}
+
+// adminRoutes is the operators' surface, on a listener of its own.
+func (g *Gateway) adminRoutes() http.Handler {
+	r := chi.NewRouter()
+	r.Get("/livez", g.livez)
+	r.Get("/readyz", g.readyz)
+	if g.opts.Gatherer != nil {
+		r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(g.opts.Gatherer, promhttp.HandlerOpts{ErrorLog: newServerLog(g.log)}))
+	}
+	r.HandleFunc("/debug/pprof/*", pprof.Index)
+	r.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	r.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	r.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	r.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	return r
+}
