@@ -1,0 +1,16 @@
+// Package vllmsim is a vLLM server without a GPU: it answers the OpenAI routes that vLLM answers, in vLLM's own shapes,
+// and behaves under load as vLLM's V1 scheduler does.
+//
+// Start with [New] and [Server.Start], or in tests with [Start]. Three parts stand behind the wire:
+//
+//   - [Model], a seeded pseudo language model whose next-token distributions are known exactly, so that a test can say
+//     what an acceptance rule should have decided. A draft is the same language with [Options.Divergence] above zero.
+//   - [Scheduler], a pure step machine over values and a given time: token budget, seats, KV blocks, prefix cache,
+//     preemption by recompute. It owns no goroutine and reads no clock; the engine loop (engine.go) drives it in real,
+//     scaled time, and a virtual-time lab may drive it as it likes.
+//   - [Profile], the speeds of one model on one kind of GPU.
+//
+// The package guarantees: the same options and the same request give the same answer, whatever the load; generating on
+// from prompt and prefix ids gives what one go would have given; a client that hangs up frees its blocks before the next
+// step is scheduled. It shares no code with the gateway, so that it can be wrong only on its own account.
+package vllmsim

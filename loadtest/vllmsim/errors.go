@@ -1,0 +1,91 @@
+package vllmsim
+
+import (
+	"net/http"
+	"strconv"
+)
+
+// apiError is an error as a client sees it.
+type apiError struct {
+	status  int
+	kind    string // the body's type
+	message string
+	param   string
+	lazy    bool // found by the engine only: under stream it comes as an event after a 200
+}
+
+// Error implements error.
+func (e *apiError) Error() string { return e.message }
+
+const (
+	kindBadRequest = "BadRequestError"
+	kindInternal   = "InternalServerError"
+)
+
+// invalid is a semantic refusal of one parameter (vLLM's VLLMValidationError).
+func invalid(message, param, value string) *apiError {
+	return &apiError{status: http.StatusBadRequest, kind: kindBadRequest, param: param,
+		message: message + " (parameter=" + param + ", value=" + value + ")"}
+}
+
+// refused is a refusal without a parameter.
+func refused(message string) *apiError {
+	return &apiError{status: http.StatusBadRequest, kind: kindBadRequest, message: message}
+}
+
+// malformed is a body that does not fit the schema: vLLM says 400, never 422.
+func malformed(detail string) *apiError {
+	return &apiError{status: http.StatusBadRequest, kind: "Bad Request", message: "1 validation error:\n  " + detail}
+}
+
+func noModel(name string) *apiError {
+	return &apiError{status: http.StatusNotFound, kind: "NotFoundError", param: "model",
+		message: "The model `" + name + "` does not exist."}
+}
+
+// statusError is the error of a bare status, for faults.
+func statusError(status int) *apiError {
+	switch status {
+	case http.StatusServiceUnavailable:
+		return &apiError{status: status, kind: "Service Unavailable", message: "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance."}
+	case http.StatusInternalServerError:
+		return &apiError{status: status, kind: kindInternal, message: "EngineCore encountered an issue. See stack trace (above) for the root cause."}
+	}
+	return &apiError{status: status, kind: http.StatusText(status), message: http.StatusText(status)}
+}
+
+// body is the error as JSON; flat is the shape up to v0.10.0.
+func (e *apiError) body(flat bool) []byte {
+	if flat {
+		return e.flat(nil)
+	}
+	b := append([]byte(nil), `{"error":{"message":`...)
+	return append(e.fields(b), '}')
+}
+
+// event is the error as it stands in a stream: old servers put their flat shape under the same outer key.
+func (e *apiError) event(flat bool) []byte {
+	if flat {
+		return append(e.flat([]byte(`{"error":`)), '}')
+	}
+	return e.body(false)
+}
+
+func (e *apiError) flat(b []byte) []byte {
+	return e.fields(append(b, `{"object":"error","message":`...))
+}
+
+func (e *apiError) fields(b []byte) []byte {
+	b = appendQuoted(b, e.message)
+	b = append(b, `,"type":`...)
+	b = appendQuoted(b, e.kind)
+	b = append(b, `,"param":`...)
+	if e.param == "" {
+		b = append(b, "null"...)
+	} else {
+		b = appendQuoted(b, e.param)
+	}
+	b = append(b, `,"code":`...)
+	b = strconv.AppendInt(b, int64(e.status), 10)
+	return append(b, '}')
+}

@@ -1,0 +1,234 @@
+package vllmsim
+
+import (
+	"slices"
+	"unicode/utf8"
+)
+
+// Finish reasons as they go over the wire.
+const (
+	finishStop   = "stop"
+	finishLength = "length"
+	finishAbort  = "abort"
+	finishTools  = "tool_calls"
+)
+
+// genSpec is what a request asks of one choice.
+type genSpec struct {
+	sampling
+	maxTokens   int
+	minTokens   int
+	ignoreEOS   bool
+	stop        []string
+	stopIDs     []int32
+	includeStop bool
+	keepSpecial bool
+	logprobs    int // -1 = none, otherwise the number of alternatives
+	script      []scripted
+	abortAfter  int
+}
+
+// scripted is one token of a forced answer (tool call, JSON): what a grammar-constrained sampler would have picked.
+type scripted struct {
+	id   int32
+	p    float64 // its probability; the rest goes to the model's own candidates
+	part part
+}
+
+// part says which piece of an answer a token belongs to.
+type part uint8
+
+const (
+	partText part = iota
+	partHidden
+	partName // the end of a tool call's head: name is known from here
+	partArgs
+)
+
+// event is one engine output of one choice.
+type event struct {
+	choice int
+	id     int32
+	part   part
+	text   string
+	lp     *tokenLogprob
+	finish string // "" while it goes on
+	stop   any    // stop_reason: nil, string or int32
+	cached int    // prompt tokens found in the cache; set on the first event
+}
+
+// generator is the Source of one choice: model, sampler, detokeniser and stop rules in one.
+type generator struct {
+	spec   *genSpec
+	model  *Model
+	cur    cursor
+	dist   Dist
+	cands  [numCands]Cand
+	n      int // tokens so far
+	text   stopText
+	detok  detok
+	choice int
+	last   event
+}
+
+func newGenerator(m *Model, prompt []int32, spec *genSpec, choice int) *generator {
+	g := &generator{spec: spec, model: m, cur: m.cursorAt(prompt), choice: choice}
+	g.dist.Top = g.cands[:0]
+	g.detok = detok{t: m.tok, keepSpecial: spec.keepSpecial}
+	g.text = newStopText(spec.stop, spec.includeStop)
+	return g
+}
+
+// Next implements Source.
+func (g *generator) Next() (int32, bool) {
+	g.model.fill(&g.cur, &g.dist)
+	ev := event{choice: g.choice}
+	if g.n < len(g.spec.script) {
+		sc := g.spec.script[g.n]
+		g.force(sc)
+		ev.id, ev.part = sc.id, sc.part
+	} else {
+		ev.id = g.spec.pick(&g.dist, g.n, g.bans())
+	}
+	g.n++
+	g.cur.push(ev.id)
+	eos := ev.id == tokEOT || ev.id == tokEndOfText
+	stopped := g.n >= g.spec.minTokens && (eos && !g.spec.ignoreEOS || slices.Contains(g.spec.stopIDs, ev.id))
+	delta := ""
+	if !stopped || g.spec.keepSpecial && eos || g.spec.includeStop && !eos {
+		delta = g.detok.push(ev.id)
+	}
+	if g.spec.logprobs >= 0 {
+		ev.lp = newTokenLogprob(g.model.tok, &g.dist, ev.id, g.spec.logprobs)
+		ev.lp.settle(delta, ev.id)
+	}
+	g.finish(&ev, stopped, eos, delta)
+	g.last = ev
+	return ev.id, ev.finish != ""
+}
+
+// finish applies the stop rules in vLLM's order: stop tokens, length, then stop strings in the text.
+func (g *generator) finish(ev *event, stopped, eos bool, delta string) {
+	switch {
+	case stopped:
+		ev.finish = finishStop
+		if !eos {
+			ev.stop = ev.id
+		}
+	case g.n >= g.spec.maxTokens:
+		ev.finish = finishLength
+	case g.spec.abortAfter > 0 && g.n >= g.spec.abortAfter:
+		ev.finish = finishAbort
+	}
+	if len(g.spec.stop) == 0 {
+		ev.text = delta
+		return
+	}
+	hit := g.text.push(delta, g.n > g.spec.minTokens)
+	if hit != "" {
+		ev.finish, ev.stop = finishStop, hit
+	}
+	ev.text = g.text.take(ev.finish != "")
+}
+
+// bans returns the ids that may not come yet, or nil.
+func (g *generator) bans() func(int32) bool {
+	if g.n >= g.spec.minTokens {
+		return nil
+	}
+	return func(id int32) bool {
+		return id == tokEOT || id == tokEndOfText || slices.Contains(g.spec.stopIDs, id)
+	}
+}
+
+// force makes a scripted token the most probable one of the distribution.
+func (g *generator) force(sc scripted) {
+	d := &g.dist
+	kept := d.Top[:0]
+	var rest float64
+	for _, c := range d.Top {
+		if c.ID != sc.id {
+			kept = append(kept, c)
+			rest += c.P
+		}
+	}
+	if len(kept) == numCands {
+		rest -= kept[numCands-1].P
+		kept = kept[:numCands-1]
+	}
+	left := 1 - sc.p - d.Tail*float64(d.Vocab-len(kept)-1)
+	for i := range kept {
+		kept[i].P *= left / rest
+	}
+	d.Top = slices.Insert(kept, 0, Cand{ID: sc.id, P: sc.p})
+	slices.SortStableFunc(d.Top, func(a, b Cand) int {
+		if a.P > b.P {
+			return -1
+		}
+		return 1
+	})
+}
+
+// stopText is an answer's text with stop strings looked for and, while it streams, enough held back that no part of a
+// stop string ever goes out.
+type stopText struct {
+	stop    []string
+	include bool
+	hold    int // characters
+	buf     []byte
+	given   int
+}
+
+func newStopText(stop []string, include bool) stopText {
+	s := stopText{stop: stop, include: include}
+	if include {
+		return s
+	}
+	for _, w := range stop {
+		s.hold = max(s.hold, utf8.RuneCountInString(w)-1)
+	}
+	return s
+}
+
+// push appends delta and returns the stop string that it completes, with the text cut there.
+func (s *stopText) push(delta string, check bool) string {
+	s.buf = append(s.buf, delta...)
+	if !check || delta == "" {
+		return ""
+	}
+	for _, w := range s.stop {
+		// Only where the new characters take part in the match.
+		from := max(0, len(s.buf)-len(delta)-len(w)+1)
+		at := indexBytes(s.buf[from:], w)
+		if at < 0 {
+			continue
+		}
+		at += from
+		if s.include {
+			at += len(w)
+		}
+		s.buf = s.buf[:at]
+		return w
+	}
+	return ""
+}
+
+// take returns the text that may go out now.
+func (s *stopText) take(finished bool) string {
+	end := len(s.buf)
+	if !finished {
+		for range s.hold {
+			if end <= s.given {
+				break
+			}
+			_, n := utf8.DecodeLastRune(s.buf[s.given:end])
+			end -= n
+		}
+	}
+	if end <= s.given {
+		return ""
+	}
+	out := string(s.buf[s.given:end])
+	s.given = end
+	return out
+}

@@ -1,0 +1,86 @@
+package vllmsim
+
+import (
+	"net/http"
+)
+
+// call is one generation request on its way: its sequences in the engine and what came of them.
+type call struct {
+	s     *Server
+	req   *request
+	fault Fault
+	w     http.ResponseWriter
+	r     *http.Request
+	box   *mailbox
+	jobs  []*job
+}
+
+// serveGenerate answers /v1/chat/completions and /v1/completions.
+func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, chat bool) {
+	body, err := readBody(r)
+	fault := s.nextFault()
+	if fault.Hang == "headers" {
+		s.hang(r)
+		panic(http.ErrAbortHandler)
+	}
+	w = withCut(w, r, &fault)
+	if fault.Status != 0 {
+		if fault.RetryAfter != "" {
+			w.Header().Set("Retry-After", fault.RetryAfter)
+		}
+		writeJSON(w, fault.Status, statusError(fault.Status).body(s.opts.FlatErrors || fault.FlatErrors))
+		return
+	}
+	var req *request
+	if err == nil {
+		req, err = s.parse(body, chat, r.Header.Get)
+	}
+	if err != nil {
+		s.writeError(w, err)
+		return
+	}
+	c := &call{s: s, req: req, fault: fault, w: w, r: r, box: newMailbox()}
+	if req.stream {
+		c.stream()
+		return
+	}
+	c.answer()
+}
+
+// submit hands the request's sequences to the engine.
+func (c *call) submit() bool {
+	for i := range c.req.specs {
+		spec := &c.req.specs[i]
+		spec.abortAfter = c.fault.AbortAfterTokens
+		prompt := c.req.prompts[i/c.req.n]
+		g := newGenerator(c.s.model, prompt, spec, i)
+		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, NoCacheRead: c.req.noCacheRead, Source: g}
+		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box})
+	}
+	return c.s.engine.submit(c.jobs)
+}
+
+// wait returns the next outputs, or false when the client has left. Whoever leaves early aborts what is still running.
+func (c *call) wait(spare []event) ([]event, bool) {
+	for {
+		if got := c.box.take(spare); len(got) > 0 {
+			return got, true
+		}
+		select {
+		case <-c.box.notify:
+		case <-c.r.Context().Done():
+			return nil, false
+		}
+	}
+}
+
+// abort takes the request out of the engine.
+func (c *call) abort() { c.s.engine.abort(c.jobs) }
+
+// stalled ends a request that a fault silences: it hangs until the client goes, and then never ends the body.
+func (c *call) stalled() {
+	c.s.hang(c.r)
+	panic(http.ErrAbortHandler)
+}
+
+var errEngine = &apiError{status: http.StatusInternalServerError, kind: kindInternal, message: "Internal server error"}

@@ -1,0 +1,235 @@
+package vllmsim
+
+import (
+	"math"
+	"strconv"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Bucket bounds of vllm-api 5.2.
+var (
+	bucketsTTFT  = []float64{0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560}
+	bucketsITL   = []float64{0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80}
+	bucketsE2E   = []float64{0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680}
+	bucketsIter  = []float64{1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384}
+	bucketsN     = []float64{1, 2, 5, 10, 20}
+	finishOrder  = []string{finishStop, finishLength, finishAbort, "error", "repetition"}
+	sleepStates  = []string{"awake", "weights_offloaded", "discard_all"}
+	modelLabel   = []string{"model_name"}
+	engineLabels = []string{"model_name", "engine"}
+)
+
+// metrics are what one server shows at /metrics, in the names of vLLM's V1 or V0 engine. Times are seconds of the wall
+// clock: at a time scale of 20 the server looks like one on a GPU twenty times as fast.
+type metrics struct {
+	reg    *prometheus.Registry
+	v0     bool
+	labels []string
+	values []string
+
+	running, waiting, swapped, kv, cpuKV, hitRate prometheus.Gauge
+	byCapacity, byDeferred                        prometheus.Gauge
+	queries, hits, preemptions                    prometheus.Counter
+	promptTokens, genTokens                       prometheus.Counter
+	computedTokens, cachedTokens, cachedTotal     prometheus.Counter
+	success                                       map[string]prometheus.Counter
+	iteration, ttft, itl, tpot, e2e               prometheus.Observer
+	queue, prefill, decode, inference             prometheus.Observer
+	kvComputed, prompts, gens, maxGens, n, maxTok prometheus.Observer
+	seen                                          Counts // totals already added to counters
+}
+
+func newMetrics(o *Options, p *Profile) *metrics {
+	m := &metrics{reg: prometheus.NewRegistry(), v0: o.Metrics == "v0",
+		labels: engineLabels, values: []string{o.Model, "0"}, success: map[string]prometheus.Counter{}}
+	if m.v0 {
+		m.labels, m.values = modelLabel, []string{o.Model}
+	}
+	m.running = m.gauge("num_requests_running", "Number of requests in model execution batches.")
+	m.waiting = m.gauge("num_requests_waiting", "Number of requests waiting to be processed.")
+	m.preemptions = m.counter("num_preemptions_total", "Cumulative number of preemptions from the engine.")
+	m.promptTokens = m.counter("prompt_tokens_total", "Number of prefill tokens processed.")
+	m.genTokens = m.counter("generation_tokens_total", "Number of generation tokens processed.")
+	reasons := m.counterVec("request_success_total", "Count of successfully processed requests.", "finished_reason")
+	for _, r := range finishOrder {
+		m.success[r] = reasons.WithLabelValues(append(m.values[:len(m.values):len(m.values)], r)...)
+	}
+	m.newHistograms(bucketsTokens(o.MaxModelLen))
+	if m.v0 {
+		m.newV0()
+	} else {
+		m.newV1()
+	}
+	m.cacheConfig(p)
+	return m
+}
+
+func (m *metrics) newHistograms(tokens []float64) {
+	ttft, itl, e2e := bucketsTTFT, bucketsITL, bucketsE2E
+	itlName := "inter_token_latency_seconds"
+	if m.v0 {
+		// V0's lists stopped earlier.
+		ttft, itl, e2e, itlName = ttft[:16], itl[:13], e2e[:15], "time_per_output_token_seconds"
+	}
+	m.iteration = m.histogram("iteration_tokens_total", "Histogram of number of tokens per engine_step.", bucketsIter)
+	m.ttft = m.histogram("time_to_first_token_seconds", "Histogram of time to first token in seconds.", ttft)
+	m.itl = m.histogram(itlName, "Histogram of inter-token latency in seconds.", itl)
+	m.e2e = m.histogram("e2e_request_latency_seconds", "Histogram of e2e request latency in seconds.", e2e)
+	m.queue = m.histogram("request_queue_time_seconds", "Histogram of time spent in WAITING phase for request.", e2e)
+	m.prefill = m.histogram("request_prefill_time_seconds", "Histogram of time spent in PREFILL phase for request.", e2e)
+	m.decode = m.histogram("request_decode_time_seconds", "Histogram of time spent in DECODE phase for request.", e2e)
+	m.inference = m.histogram("request_inference_time_seconds", "Histogram of time spent in RUNNING phase for request.", e2e)
+	m.prompts = m.histogram("request_prompt_tokens", "Number of prefill tokens processed.", tokens)
+	m.gens = m.histogram("request_generation_tokens", "Number of generation tokens processed.", tokens)
+	m.maxGens = m.histogram("request_max_num_generation_tokens", "Histogram of maximum number of requested generation tokens.", tokens)
+	m.n = m.histogram("request_params_n", "Histogram of the n request parameter.", bucketsN)
+	m.maxTok = m.histogram("request_params_max_tokens", "Histogram of the max_tokens request parameter.", tokens)
+	if !m.v0 {
+		m.tpot = m.histogram("request_time_per_output_token_seconds", "Histogram of time_per_output_token_seconds per request.", itl)
+		m.kvComputed = m.histogram("request_prefill_kv_computed_tokens", "Histogram of new KV tokens computed during prefill.", tokens)
+	}
+}
+
+func (m *metrics) newV1() {
+	m.kv = m.gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.")
+	by := m.gaugeVec("num_requests_waiting_by_reason", "Number of waiting requests by reason.", "reason")
+	m.byCapacity, m.byDeferred = by.WithLabelValues(m.with("capacity")...), by.WithLabelValues(m.with("deferred")...)
+	m.queries = m.counter("prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.")
+	m.hits = m.counter("prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.")
+	src := m.counterVec("prompt_tokens_by_source_total", "Number of prompt tokens by source.", "source")
+	m.computedTokens, m.cachedTokens = src.WithLabelValues(m.with("local_compute")...), src.WithLabelValues(m.with("local_cache_hit")...)
+	src.WithLabelValues(m.with("external_kv_transfer")...)
+	m.cachedTotal = m.counter("prompt_tokens_cached_total", "Number of cached prompt tokens.")
+	sleep := m.gaugeVec("engine_sleep_state", "Engine sleep state.", "sleep_state")
+	for i, s := range sleepStates {
+		sleep.WithLabelValues(m.with(s)...).Set([]float64{1, 0, 0}[i])
+	}
+}
+
+func (m *metrics) newV0() {
+	m.kv = m.gauge("gpu_cache_usage_perc", "GPU KV-cache usage. 1 means 100 percent usage.")
+	m.cpuKV = m.gauge("cpu_cache_usage_perc", "CPU KV-cache usage. 1 means 100 percent usage.")
+	m.swapped = m.gauge("num_requests_swapped", "Number of requests swapped to CPU.")
+	m.hitRate = m.gauge("gpu_prefix_cache_hit_rate", "GPU prefix cache block hit rate.")
+	cpu := m.gauge("cpu_prefix_cache_hit_rate", "CPU prefix cache block hit rate.")
+	cpu.Set(-1)
+	m.hitRate.Set(-1)
+}
+
+func (m *metrics) cacheConfig(p *Profile) {
+	labels := prometheus.Labels{"block_size": strconv.Itoa(blockSize), "cache_dtype": "auto",
+		"enable_prefix_caching": "True", "gpu_memory_utilization": "0.92", "num_gpu_blocks": strconv.Itoa(p.Blocks)}
+	if m.v0 {
+		labels["num_cpu_blocks"], labels["gpu_memory_utilization"] = "2048", "0.9"
+	} else {
+		labels["engine"], labels["prefix_caching_hash_algo"] = "0", "sha256"
+		labels["kv_cache_size_tokens"] = strconv.Itoa((p.Blocks - 1) * blockSize)
+	}
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "vllm:cache_config_info",
+		Help: "Information of the LLMEngine CacheConfig", ConstLabels: labels})
+	m.reg.MustRegister(g)
+	g.Set(1)
+}
+
+// with appends a label value to the common ones.
+func (m *metrics) with(v string) []string { return append(m.values[:len(m.values):len(m.values)], v) }
+
+func (m *metrics) gaugeVec(name, help string, extra ...string) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "vllm:" + name, Help: help},
+		append(m.labels[:len(m.labels):len(m.labels)], extra...))
+	m.reg.MustRegister(v)
+	return v
+}
+
+func (m *metrics) gauge(name, help string) prometheus.Gauge {
+	return m.gaugeVec(name, help).WithLabelValues(m.values...)
+}
+
+func (m *metrics) counterVec(name, help string, extra ...string) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vllm:" + name, Help: help},
+		append(m.labels[:len(m.labels):len(m.labels)], extra...))
+	m.reg.MustRegister(v)
+	return v
+}
+
+func (m *metrics) counter(name, help string) prometheus.Counter {
+	return m.counterVec(name, help).WithLabelValues(m.values...)
+}
+
+func (m *metrics) histogram(name, help string, buckets []float64) prometheus.Observer {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "vllm:" + name, Help: help, Buckets: buckets}, m.labels)
+	m.reg.MustRegister(v)
+	return v.WithLabelValues(m.values...)
+}
+
+// bucketsTokens is the 1-2-5 series up to limit.
+func bucketsTokens(limit int) []float64 {
+	var out []float64
+	for e := 0; ; e++ {
+		for _, k := range []float64{1, 2, 5} {
+			v := k * math.Pow10(e)
+			if v > float64(limit) {
+				return out
+			}
+			out = append(out, v)
+		}
+	}
+}
+
+// levels sets the gauges from the scheduler. It runs once per step, so an idle server keeps showing its last step.
+func (m *metrics) levels(c Counts) {
+	m.running.Set(float64(c.Running))
+	m.waiting.Set(float64(c.Waiting))
+	m.kv.Set(float64(c.BlocksUsed) / float64(c.BlocksTotal))
+	m.preemptions.Add(float64(c.Preemptions - m.seen.Preemptions))
+	if m.v0 {
+		if c.PrefixQueries > 0 {
+			m.hitRate.Set(float64(c.PrefixHits) / float64(c.PrefixQueries))
+		}
+	} else {
+		m.byCapacity.Set(float64(c.Waiting))
+		m.queries.Add(float64(c.PrefixQueries - m.seen.PrefixQueries))
+		m.hits.Add(float64(c.PrefixHits - m.seen.PrefixHits))
+	}
+	m.seen = c
+}
+
+func (m *metrics) step(b *Batch) { m.iteration.Observe(float64(b.Tokens)) }
+
+// token counts one output.
+func (m *metrics) token(it *Item, e *engine) {
+	m.genTokens.Inc()
+	q := it.Seq
+	if !it.First {
+		m.itl.Observe(e.real(q.LastToken - it.Previous).Seconds())
+		return
+	}
+	m.promptTokens.Add(float64(len(q.Prompt)))
+	m.ttft.Observe(e.real(q.FirstToken - q.Arrival).Seconds())
+	if !m.v0 {
+		m.computedTokens.Add(float64(len(q.Prompt) - q.Cached))
+		m.cachedTokens.Add(float64(q.Cached))
+		m.cachedTotal.Add(float64(q.Cached))
+		m.kvComputed.Observe(float64(len(q.Prompt) - q.Cached))
+	}
+}
+
+// done counts a finished sequence.
+func (m *metrics) done(j *job, finish string, e *engine) {
+	q := j.seq
+	m.success[finish].Inc()
+	m.e2e.Observe(e.real(q.LastToken - q.Arrival).Seconds())
+	m.queue.Observe(e.real(q.Scheduled - q.Arrival).Seconds())
+	m.prefill.Observe(e.real(q.FirstToken - q.Scheduled).Seconds())
+	m.decode.Observe(e.real(q.LastToken - q.FirstToken).Seconds())
+	m.inference.Observe(e.real(q.LastToken - q.Scheduled).Seconds())
+	m.prompts.Observe(float64(len(q.Prompt)))
+	m.gens.Observe(float64(q.Generated()))
+	m.maxGens.Observe(float64(q.Generated()))
+	m.n.Observe(1)
+	m.maxTok.Observe(float64(j.gen.spec.maxTokens))
+	if !m.v0 && q.Generated() > 1 {
+		m.tpot.Observe(e.real(q.LastToken-q.FirstToken).Seconds() / float64(q.Generated()-1))
+	}
+}

@@ -1,0 +1,99 @@
+package vllmsim
+
+import (
+	"fmt"
+)
+
+// Options say what a server simulates. The zero value is a target model on an A10G in real time.
+type Options struct {
+	Model       string  // served model name; default "sim"
+	Profile     string  // speeds and sizes, see [ProfileNames]; default "a10g-8b"
+	Divergence  float64 // 0..1: how far this model strays from the target of the same seed; 0 is the target itself
+	Seed        uint64  // the language; a draft and its target share it
+	TimeScale   float64 // 20 = twenty times faster than the profile; default 1
+	Metrics     string  // "v1" (default) or "v0"
+	MaxModelLen int     // default 131072; never more than the KV cache holds
+
+	Policy              string // scheduling policy: "fcfs" (default) or "priority"
+	BlocksOverride      int    // KV blocks instead of the profile's
+	MaxNumSeqs          int    // instead of the profile's
+	MaxBatchedTokens    int    // instead of the profile's
+	PromptTokensDetails bool   // --enable-prompt-tokens-details: usage tells cached_tokens
+	FlatErrors          bool   // error bodies up to v0.10.0
+}
+
+// withDefaults fills in what is left out, and the profile as overridden.
+func (o Options) withDefaults() (Options, Profile, error) {
+	if o.Model == "" {
+		o.Model = "sim"
+	}
+	if o.Profile == "" {
+		o.Profile = "a10g-8b"
+	}
+	if o.TimeScale == 0 {
+		o.TimeScale = 1
+	}
+	if o.Metrics == "" {
+		o.Metrics = "v1"
+	}
+	if o.Policy == "" {
+		o.Policy = "fcfs"
+	}
+	p, err := ProfileByName(o.Profile)
+	if err != nil {
+		return o, p, err
+	}
+	override(&p.Blocks, o.BlocksOverride)
+	override(&p.MaxSeqs, o.MaxNumSeqs)
+	override(&p.MaxBatchedTokens, o.MaxBatchedTokens)
+	if o.MaxModelLen == 0 {
+		o.MaxModelLen = 131072
+	}
+	// vLLM refuses to start with a context that its cache cannot hold; here it shrinks, as --max-model-len auto does.
+	o.MaxModelLen = min(o.MaxModelLen, (p.Blocks-1)*blockSize)
+	return o, p, o.validate(&p)
+}
+
+func override(dst *int, v int) {
+	if v != 0 {
+		*dst = v
+	}
+}
+
+func (o *Options) validate(p *Profile) error {
+	switch {
+	case !(o.Divergence >= 0 && o.Divergence <= 1):
+		return fmt.Errorf("vllmsim: divergence %v is not within 0..1", o.Divergence)
+	case !(o.TimeScale > 0):
+		return fmt.Errorf("vllmsim: time scale %v is not above 0", o.TimeScale)
+	case o.Metrics != "v0" && o.Metrics != "v1":
+		return fmt.Errorf("vllmsim: unknown metrics generation %q; known: v0, v1", o.Metrics)
+	case o.Policy != "fcfs" && o.Policy != "priority":
+		return fmt.Errorf("vllmsim: unknown policy %q; known: fcfs, priority", o.Policy)
+	case p.Blocks < 2 || p.MaxSeqs < 1 || p.MaxBatchedTokens < 1 || o.MaxModelLen < 1:
+		return fmt.Errorf("vllmsim: %d blocks, %d sequences, %d batched tokens, context %d: all must be positive",
+			p.Blocks, p.MaxSeqs, p.MaxBatchedTokens, o.MaxModelLen)
+	}
+	return nil
+}
+
+// TB is what Start needs of a test; *testing.T and *testing.B fit.
+type TB interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Cleanup(func())
+}
+
+// Start runs a server on a free loopback port until the test ends.
+func Start(t TB, o Options) *Server {
+	t.Helper()
+	s, err := New(o)
+	if err == nil {
+		err = s.Start("127.0.0.1:0")
+	}
+	if err != nil {
+		t.Fatalf("vllmsim: %v", err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}

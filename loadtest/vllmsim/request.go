@@ -1,0 +1,384 @@
+package vllmsim
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// maxLogprobs is vLLM's --max-logprobs default.
+const maxLogprobs = 20
+
+// request is a validated generation request.
+type request struct {
+	chat           bool
+	id             string
+	created        int64
+	model          string
+	role           string
+	prompts        [][]int32
+	texts          []string // of the prompts, for echo
+	n              int
+	stream         bool
+	usage          bool
+	continuous     bool
+	returnIDs      bool
+	asIDs          bool
+	echo           bool
+	hideGenerated  bool // max_tokens 0 with echo
+	promptLogprobs int  // -1 = none
+	noCacheRead    bool
+	salt           uint64
+	priority       int64
+	specs          []genSpec // one per choice, index prompt*n+j
+	tool           *toolCall
+	lazy           *apiError
+}
+
+// parse validates a body in vLLM's order: schema, model, fields, prompt length.
+func (s *Server) parse(body []byte, chat bool, header func(string) string) (*request, *apiError) {
+	var w wireRequest
+	if err := decode(body, &w); err != nil {
+		return nil, err
+	}
+	if err := w.checkSchema(chat); err != nil {
+		return nil, err
+	}
+	if w.Model != "" && w.Model != s.opts.Model {
+		return nil, noModel(w.Model)
+	}
+	r := &request{chat: chat, created: time.Now().Unix(), model: s.opts.Model, role: "assistant", n: 1, stream: w.Stream,
+		returnIDs: w.ReturnTokenIDs, asIDs: w.ReturnTokensAsTokenIDs, promptLogprobs: -1, priority: w.Priority}
+	if w.N != nil {
+		r.n = *w.N
+	}
+	if o := w.StreamOptions; o != nil {
+		r.usage, r.continuous = o.IncludeUsage, o.Continuous && o.IncludeUsage
+	}
+	r.id = s.requestID(chat, header("X-Request-Id"), w.RequestID)
+	if p, err := strconv.ParseInt(header("X-Vllm-Priority"), 10, 64); err == nil {
+		r.priority = p
+	}
+	if w.CacheSalt != nil {
+		r.salt = hashString(1, *w.CacheSalt)
+	}
+	spec, err := s.spec(&w, r)
+	if err != nil {
+		return nil, err
+	}
+	if chat {
+		err = s.chatPrompt(&w, r)
+	} else {
+		err = s.completionPrompts(&w, r)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r, s.finishSpecs(&w, r, spec)
+}
+
+func (s *Server) requestID(chat bool, header, body string) string {
+	id := header
+	if id == "" {
+		id = body
+	}
+	if id == "" {
+		id = fmt.Sprintf("%016x%016x", mix(s.ids.Add(1), s.nonce), mix(s.ids.Load(), ^s.nonce))
+	}
+	if chat {
+		return "chatcmpl-" + id
+	}
+	return "cmpl-" + id
+}
+
+// checkSchema holds what vLLM's request models refuse before anything else.
+func (w *wireRequest) checkSchema(chat bool) *apiError {
+	if chat && w.Messages == nil {
+		return missing("messages")
+	}
+	if !chat && isNull(w.Prompt) {
+		return missing("prompt")
+	}
+	if w.StreamOptions != nil && !w.Stream {
+		return invalid("Stream options can only be defined when `stream=True`.", "stream_options", "{}")
+	}
+	if p := w.PromptLogprobs; p != nil {
+		if w.Stream && (*p > 0 || *p == -1) {
+			return invalid("`prompt_logprobs` are not available when `stream=True`.", "prompt_logprobs", strconv.Itoa(*p))
+		}
+		if *p < -1 {
+			return invalid("`prompt_logprobs` must be a positive value or -1.", "prompt_logprobs", strconv.Itoa(*p))
+		}
+	}
+	if w.CacheSalt != nil && *w.CacheSalt == "" {
+		return refused("Parameter 'cache_salt' must be a non-empty string if provided.")
+	}
+	if chat {
+		return w.checkChat()
+	}
+	return nil
+}
+
+func (w *wireRequest) checkChat() *apiError {
+	if t := w.TopLogprobs; t != nil && *t != 0 && string(w.Logprobs) != "true" {
+		return invalid("when using `top_logprobs`, `logprobs` must be set to true.", "top_logprobs", strconv.Itoa(*t))
+	}
+	if w.Tools != nil && len(w.Tools) == 0 {
+		return refused("`tools` must not be an empty array; either provide at least one tool or omit the field.")
+	}
+	if w.ContinueFinalMessage && w.AddGenerationPrompt != nil && *w.AddGenerationPrompt {
+		return refused("Cannot set both `continue_final_message` and `add_generation_prompt` to True.")
+	}
+	return nil
+}
+
+// spec reads the sampling fields.
+func (s *Server) spec(w *wireRequest, r *request) (genSpec, *apiError) {
+	g := genSpec{minTokens: w.MinTokens, ignoreEOS: w.IgnoreEOS, stopIDs: w.StopTokenIDs, includeStop: w.IncludeStop,
+		logprobs: -1, sampling: sampling{temperature: 1, topP: 1}}
+	g.keepSpecial = w.SkipSpecialTokens != nil && !*w.SkipSpecialTokens
+	var err *apiError
+	if g.stop, err = stopList(w.Stop); err != nil {
+		return g, err
+	}
+	if len(g.stop) > 4 {
+		return g, invalid("At most 4 stop strings are allowed.", "stop", strconv.Itoa(len(g.stop)))
+	}
+	for _, word := range g.stop {
+		if word == "" {
+			return g, refused("stop cannot contain an empty string.")
+		}
+	}
+	if err := g.readSampling(w); err != nil {
+		return g, err
+	}
+	if r.n < 1 {
+		return g, invalid(fmt.Sprintf("n must be at least 1, got %d.", r.n), "n", strconv.Itoa(r.n))
+	}
+	if r.n > 1 && g.temperature == 0 {
+		return g, refused(fmt.Sprintf("n must be 1 when using greedy sampling, got %d.", r.n))
+	}
+	if err := w.readLogprobs(&g, r); err != nil {
+		return g, err
+	}
+	return g, nil
+}
+
+func (g *genSpec) readSampling(w *wireRequest) *apiError {
+	float := func(v float64) string { return string(appendFloat(nil, v)) }
+	if t := w.Temperature; t != nil {
+		if *t < 0 || *t > 2 {
+			return invalid("temperature must be in [0, 2], got "+float(*t)+".", "temperature", float(*t))
+		}
+		g.temperature = *t
+	}
+	if p := w.TopP; p != nil {
+		if *p <= 0 || *p > 1 {
+			return invalid("top_p must be in (0, 1], got "+float(*p)+".", "top_p", float(*p))
+		}
+		g.topP = *p
+	}
+	if k := w.TopK; k != nil {
+		if *k < -1 {
+			return refused(fmt.Sprintf("top_k must be 0 (disable), or at least 1, got %d.", *k))
+		}
+		g.topK = *k
+	}
+	if p := w.MinP; p != nil {
+		if *p < 0 || *p > 1 {
+			return refused("min_p must be in [0, 1], got " + float(*p) + ".")
+		}
+		g.minP = *p
+	}
+	if w.MinTokens < 0 {
+		return refused(fmt.Sprintf("min_tokens must be greater than or equal to 0, got %d.", w.MinTokens))
+	}
+	return nil
+}
+
+// readLogprobs reads the two dialects of logprobs and the prompt's. Too many are found by the engine only.
+func (w *wireRequest) readLogprobs(g *genSpec, r *request) *apiError {
+	if r.chat {
+		if string(w.Logprobs) == "true" {
+			g.logprobs = 0
+			if w.TopLogprobs != nil {
+				g.logprobs = *w.TopLogprobs
+			}
+		}
+	} else if !isNull(w.Logprobs) {
+		if json.Unmarshal(w.Logprobs, &g.logprobs) != nil {
+			return malformed(`{'type': 'int_parsing', 'loc': ('body', 'logprobs'), 'msg': 'Input should be a valid integer'}`)
+		}
+		if g.logprobs < -1 {
+			return invalid("`logprobs` must be a positive value.", "logprobs", strconv.Itoa(g.logprobs))
+		}
+	}
+	if w.PromptLogprobs != nil {
+		r.promptLogprobs, r.noCacheRead = *w.PromptLogprobs, true
+	}
+	r.echo = w.Echo
+	if r.echo && !r.chat && g.logprobs >= 0 {
+		r.noCacheRead = true // vLLM turns prompt_logprobs on for echo
+		if r.promptLogprobs < 0 {
+			r.promptLogprobs = g.logprobs
+		}
+	}
+	tooMany := func(what string, n int) {
+		r.lazy = &apiError{status: 400, kind: kindBadRequest, lazy: true, param: what,
+			message: fmt.Sprintf("Requested %s of %d, which is greater than max allowed: %d", strings.ReplaceAll(what, "_", " "), n, maxLogprobs)}
+	}
+	if g.logprobs > maxLogprobs {
+		tooMany("sample_logprobs", g.logprobs)
+	}
+	if r.promptLogprobs > maxLogprobs {
+		tooMany("prompt_logprobs", r.promptLogprobs)
+	}
+	return nil
+}
+
+func (s *Server) chatPrompt(w *wireRequest, r *request) *apiError {
+	in := templateInput{messages: w.Messages, tools: w.Tools, generation: true, open: w.ContinueFinalMessage}
+	if w.AddGenerationPrompt != nil {
+		in.generation = *w.AddGenerationPrompt
+	}
+	if in.open && in.generation {
+		return refused("continue_final_message and add_generation_prompt are not compatible. Use continue_final_message when you want the model to continue the final message, and add_generation_prompt when you want to add a header that will prompt it to start a new assistant message instead.")
+	}
+	if string(w.ToolChoice) == `"none"` {
+		in.tools = nil
+	}
+	if in.open && len(w.Messages) > 0 {
+		r.role = w.Messages[len(w.Messages)-1].Role
+	}
+	ids, err := s.tok.render(in)
+	if err != nil {
+		return err
+	}
+	r.prompts = [][]int32{w.truncate(ids)}
+	return nil
+}
+
+func (s *Server) completionPrompts(w *wireRequest, r *request) *apiError {
+	list, err := promptList(w.Prompt)
+	if err != nil {
+		return err
+	}
+	for _, p := range list {
+		ids := p.ids
+		if !p.asIDs {
+			if w.AddSpecialTokens == nil || *w.AddSpecialTokens {
+				ids = append(ids, tokBOS)
+			}
+			ids = s.tok.AppendEncode(ids, p.text)
+		}
+		for _, id := range ids {
+			if id < 0 || int(id) >= s.tok.Size() {
+				r.lazy = &apiError{status: 400, kind: kindBadRequest, lazy: true,
+					message: fmt.Sprintf("Token id %d is out of vocabulary", id)}
+				ids = nil
+				break
+			}
+		}
+		if len(ids) == 0 && r.lazy == nil {
+			return refused("The decoder prompt cannot be empty")
+		}
+		text := p.text
+		if p.asIDs {
+			text = s.tok.Decode(ids, true)
+		}
+		r.prompts, r.texts = append(r.prompts, w.truncate(ids)), append(r.texts, text)
+	}
+	return nil
+}
+
+// truncate keeps the last n prompt tokens when the request says so.
+func (w *wireRequest) truncate(ids []int32) []int32 {
+	if n := w.TruncatePromptTokens; n != nil && *n >= 1 && len(ids) > *n {
+		return ids[len(ids)-*n:]
+	}
+	return ids
+}
+
+// finishSpecs checks lengths and makes one spec per choice.
+func (s *Server) finishSpecs(w *wireRequest, r *request, base genSpec) *apiError {
+	asked, err := w.maxTokens(r)
+	if err != nil {
+		return err
+	}
+	if r.lazy != nil {
+		return nil
+	}
+	script, err := s.script(w, r)
+	if err != nil {
+		return err
+	}
+	for i, prompt := range r.prompts {
+		if err := s.checkLength(len(prompt), max(asked, 0), !r.chat && w.idPrompt()); err != nil {
+			return err
+		}
+		base.maxTokens = s.opts.MaxModelLen - len(prompt)
+		if asked >= 0 {
+			base.maxTokens = min(base.maxTokens, max(asked, 1))
+		}
+		seed := hashIDs(hashString(s.opts.Seed, s.opts.Model), r.prompts[i])
+		if w.Seed != nil {
+			seed = mix(0x5eed, uint64(*w.Seed))
+		}
+		for j := range r.n {
+			g := base
+			g.seed, g.script = mix(seed, uint64(j)), script
+			r.specs = append(r.specs, g)
+		}
+	}
+	return nil
+}
+
+// idPrompt reports whether the prompt came as token ids: its length is then known exactly.
+func (w *wireRequest) idPrompt() bool { return !strings.Contains(string(w.Prompt), `"`) }
+
+// maxTokens returns the asked limit, -1 when there is none.
+func (w *wireRequest) maxTokens(r *request) (int, *apiError) {
+	limit := w.MaxTokens
+	if r.chat && w.MaxCompletionTokens != nil {
+		limit = w.MaxCompletionTokens
+	}
+	asked := -1
+	if !r.chat {
+		asked = 16
+	}
+	if limit != nil {
+		asked = *limit
+		if asked == 0 && r.echo && !r.chat {
+			r.hideGenerated = true
+		} else if asked < 1 {
+			return 0, invalid(fmt.Sprintf("max_tokens must be at least 1, got %d.", asked), "max_tokens", strconv.Itoa(asked))
+		}
+		if w.MinTokens > asked {
+			return 0, refused(fmt.Sprintf("min_tokens must be less than or equal to max_tokens=%d, got %d.", asked, w.MinTokens))
+		}
+	}
+	return asked, nil
+}
+
+// checkLength refuses what does not fit the context (vllm-api 1.4).
+func (s *Server) checkLength(prompt, asked int, exact bool) *apiError {
+	limit := s.opts.MaxModelLen
+	if asked > limit {
+		return invalid(fmt.Sprintf("max_tokens=%d cannot be greater than max_model_len=%d. Please request fewer output tokens.", asked, limit),
+			"max_tokens", strconv.Itoa(asked))
+	}
+	if prompt > limit-asked {
+		about := ""
+		if !exact {
+			prompt, about = limit-asked+1, "at least " // tokenisation stops at the limit
+		}
+		return invalid(fmt.Sprintf("This model's maximum context length is %d tokens. However, you requested %d output tokens and your prompt contains %s%d input tokens, for a total of %s%d tokens. Please reduce the length of the input prompt or the number of requested output tokens.",
+			limit, asked, about, prompt, about, prompt+asked), "input_tokens", strconv.Itoa(prompt))
+	}
+	if prompt == limit {
+		return refused(fmt.Sprintf("The decoder prompt (length %d) plus the number of requested output tokens (at least 1) is longer than the maximum model length of %d.", prompt, limit))
+	}
+	return nil
+}

@@ -1,0 +1,285 @@
+package vllmsim
+
+import (
+	"net/http"
+	"strconv"
+)
+
+// streamer writes one event stream. What never changes in a chunk is built once; a token costs appends and one write.
+type streamer struct {
+	*call
+	rc      *http.ResponseController
+	buf     []byte
+	pre     []byte // a chunk up to its choice's index
+	n       []int  // tokens so far per choice
+	offset  []int  // characters so far per choice, for completion logprobs
+	prompt  int    // prompt tokens, all prompts
+	cached  int
+	started []bool
+	open    int
+	total   int
+}
+
+// stream serves a request as events. The headers go out before the request is queued, as vLLM's do.
+func (c *call) stream() {
+	c.w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	c.w.WriteHeader(http.StatusOK)
+	st := &streamer{call: c, rc: http.NewResponseController(c.w)}
+	if st.rc.Flush() != nil {
+		return
+	}
+	switch {
+	case c.req.lazy != nil:
+		st.fail(c.req.lazy)
+		return
+	case !c.submit():
+		st.fail(statusError(http.StatusInternalServerError))
+		return
+	}
+	defer c.abort()
+	st.prepare()
+	var events []event
+	for st.open > 0 {
+		var ok bool
+		if events, ok = c.wait(events); !ok {
+			return
+		}
+		st.buf = st.buf[:0]
+		for i := range events {
+			st.event(&events[i])
+			if st.strikes() {
+				return
+			}
+		}
+		if !st.flush() {
+			return
+		}
+	}
+	st.buf = st.buf[:0]
+	st.end()
+	st.flush()
+}
+
+func (st *streamer) prepare() {
+	k := len(st.jobs)
+	st.n, st.offset, st.started, st.open = make([]int, k), make([]int, k), make([]bool, k), k
+	for _, p := range st.req.prompts {
+		st.prompt += len(p)
+	}
+	object := "text_completion"
+	if st.req.chat {
+		object = "chat.completion.chunk"
+	}
+	st.pre = append([]byte("data: "), st.head(object)...)
+	if st.req.echo && !st.req.chat {
+		for i := range st.offset {
+			st.offset[i] = len([]rune(st.req.texts[i/st.req.n]))
+		}
+	}
+}
+
+func (st *streamer) flush() bool {
+	if len(st.buf) == 0 {
+		return true
+	}
+	if _, err := st.w.Write(st.buf); err != nil {
+		return false
+	}
+	return st.rc.Flush() == nil
+}
+
+// strikes plays the faults that come after some tokens; it reports that the stream is over.
+func (st *streamer) strikes() bool {
+	f := &st.fault
+	switch {
+	case f.Hang == "stream" && st.total >= f.AfterTokens:
+		st.flush()
+		st.abort()
+		st.stalled()
+	case f.CleanEOFAfterTokens > 0 && st.total >= f.CleanEOFAfterTokens:
+		st.flush()
+		return true
+	case f.ErrorEventAfterTokens > 0 && st.total >= f.ErrorEventAfterTokens:
+		st.flush()
+		st.fail(errEngine)
+		return true
+	}
+	return false
+}
+
+// fail ends the stream with an error event.
+func (st *streamer) fail(err *apiError) {
+	st.buf = append(st.buf[:0], "data: "...)
+	st.buf = append(st.buf, err.event(st.s.opts.FlatErrors || st.fault.FlatErrors)...)
+	st.buf = append(st.buf, "\n\ndata: [DONE]\n\n"...)
+	st.flush()
+}
+
+// event writes the chunks of one output.
+func (st *streamer) event(ev *event) {
+	st.total++
+	st.cached += ev.cached
+	if st.req.chat && !st.started[0] {
+		// The role chunks of all choices come with the very first output.
+		for i := range st.jobs {
+			st.roleChunk(i)
+		}
+	}
+	if ev.id >= 0 {
+		st.n[ev.choice]++
+	}
+	if st.req.chat {
+		st.chatChunk(ev)
+	} else {
+		st.completionChunk(ev)
+	}
+	st.started[ev.choice] = true
+	if ev.finish != "" {
+		st.open--
+	}
+}
+
+func (st *streamer) roleChunk(i int) {
+	st.started[i] = true
+	b := append(st.buf, st.pre...)
+	b = append(b, `{"index":`...)
+	b = strconv.AppendInt(b, int64(i), 10)
+	b = append(b, `,"delta":{"role":`...)
+	b = appendQuoted(b, st.req.role)
+	b = append(b, `,"content":""},"logprobs":null,"finish_reason":null}]`...)
+	if st.req.continuous {
+		b = append(appendUsage(append(b, `,"usage":`...), st.prompt, 0), '}')
+	}
+	b = append(b, `,"prompt_token_ids":`...)
+	b = st.appendIDsIf(b, st.req.prompts[0])
+	st.buf = append(b, `,"prompt_text":null}`+"\n\n"...)
+}
+
+// chatChunk writes one output of the chat route. Parts of a tool call that a parser swallows give no chunk.
+func (st *streamer) chatChunk(ev *event) {
+	if ev.part == partHidden && ev.finish == "" {
+		return
+	}
+	b := append(st.buf, st.pre...)
+	b = append(b, `{"index":`...)
+	b = strconv.AppendInt(b, int64(ev.choice), 10)
+	b = append(b, `,"delta":{`...)
+	b = st.appendDelta(b, ev)
+	b = append(b, `},"logprobs":`...)
+	if ev.lp == nil {
+		b = append(b, "null"...)
+	} else {
+		b = append(b, `{"content":[`...)
+		b = append(ev.lp.appendChat(b, st.req.asIDs), "]}"...)
+	}
+	if ev.finish == "" {
+		b = append(b, `,"finish_reason":null`...)
+	} else {
+		b = appendFinish(b, st.finishOf(ev.finish), ev.stop)
+	}
+	b = append(b, `,"token_ids":`...)
+	b = st.appendTokenIDs(b, ev)
+	st.chunkTail(append(b, "}]"...), ev)
+}
+
+func (st *streamer) appendDelta(b []byte, ev *event) []byte {
+	switch ev.part {
+	case partName:
+		b = append(b, `"tool_calls":[{"id":`...)
+		b = appendQuoted(b, st.req.tool.id)
+		b = append(b, `,"type":"function","index":0,"function":{"name":`...)
+		b = appendQuoted(b, st.req.tool.name)
+		return append(b, `,"arguments":""}}]`...)
+	case partArgs:
+		b = append(b, `"tool_calls":[{"index":0,"function":{"arguments":`...)
+		b = appendQuoted(b, ev.text)
+		return append(b, `}}]`...)
+	case partText, partHidden:
+	}
+	b = append(b, `"content":`...)
+	if ev.part == partHidden {
+		return append(b, `""`...)
+	}
+	return appendQuoted(b, ev.text)
+}
+
+func (st *streamer) appendTokenIDs(b []byte, ev *event) []byte {
+	switch {
+	case !st.req.returnIDs:
+		return append(b, "null"...)
+	case ev.id < 0:
+		return append(b, "[]"...)
+	}
+	b = append(b, '[')
+	b = strconv.AppendInt(b, int64(ev.id), 10)
+	return append(b, ']')
+}
+
+// chunkTail ends a chunk after its choices.
+func (st *streamer) chunkTail(b []byte, ev *event) {
+	if st.req.continuous {
+		i := ev.choice
+		b = append(appendUsage(append(b, `,"usage":`...), len(st.req.prompts[i/st.req.n]), st.n[i]), '}')
+	}
+	if ev.finish != "" && !st.req.usage {
+		b = append(b, `,"system_fingerprint":"`+fingerprint+`"`...)
+	}
+	st.buf = append(b, "}\n\n"...)
+}
+
+func (st *streamer) completionChunk(ev *event) {
+	i := ev.choice
+	first := !st.started[i]
+	text := ev.text
+	if st.req.hideGenerated {
+		text = ""
+	}
+	if first && st.req.echo {
+		text = st.req.texts[i/st.req.n] + text
+	}
+	b := append(st.buf, st.pre...)
+	b = append(b, `{"index":`...)
+	b = strconv.AppendInt(b, int64(i), 10)
+	b = append(b, `,"text":`...)
+	b = appendQuoted(b, text)
+	b = append(b, `,"logprobs":`...)
+	if ev.lp == nil {
+		b = append(b, "null"...)
+	} else {
+		lp := completionLogprobs{asIDs: st.req.asIDs, offset: st.offset[i]}
+		lp.addAll([]*tokenLogprob{ev.lp})
+		st.offset[i] += len([]rune(ev.lp.text))
+		b = lp.append(b)
+	}
+	if ev.finish == "" {
+		b = append(b, `,"finish_reason":null,"stop_reason":null`...)
+	} else {
+		b = appendFinish(b, ev.finish, ev.stop)
+	}
+	b = append(b, `,"prompt_token_ids":`...)
+	if first {
+		b = st.appendIDsIf(b, st.req.prompts[i/st.req.n])
+	} else {
+		b = append(b, "null"...)
+	}
+	b = append(b, `,"token_ids":`...)
+	b = st.appendTokenIDs(b, ev)
+	st.chunkTail(append(b, "}]"...), ev)
+}
+
+// end writes the usage chunk, if it was asked for, and the terminator.
+func (st *streamer) end() {
+	if st.req.usage {
+		tokens := 0
+		for _, n := range st.n {
+			tokens += n
+		}
+		b := append(st.buf, st.pre...)
+		b = appendUsage(append(b, `],"usage":`...), st.prompt, tokens)
+		if st.s.opts.PromptTokensDetails {
+			b = st.appendDetails(append(b, `,"prompt_tokens_details":`...), st.cached)
+		}
+		st.buf = append(b, `},"system_fingerprint":"`+fingerprint+`"}`+"\n\n"...)
+	}
+	st.buf = append(st.buf, "data: [DONE]\n\n"...)
+}

@@ -1,0 +1,64 @@
+package vllmsim
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// templateInput is what the chat template renders.
+type templateInput struct {
+	messages   []wireMessage
+	tools      []wireTool
+	generation bool // add_generation_prompt
+	open       bool // continue_final_message
+}
+
+// render writes a conversation as ids, in the manner of Llama 3: every message is a header, a blank line, its text and
+// an end-of-turn token. Text is encoded piece by piece, so it can never become a special token.
+func (t *Tokenizer) render(in templateInput) ([]int32, *apiError) {
+	out := []int32{tokBOS}
+	if len(in.tools) > 0 {
+		list, err := json.Marshal(in.tools)
+		if err != nil {
+			return nil, refused("tools cannot be rendered")
+		}
+		out = t.header(out, "system")
+		out = t.AppendEncode(out, "You can call these functions:\n"+string(list))
+		out = append(out, tokEOT)
+	}
+	for i := range in.messages {
+		m := &in.messages[i]
+		text, err := m.text()
+		if err != nil {
+			return nil, err
+		}
+		last := i == len(in.messages)-1
+		if !last || !in.open {
+			text = strings.TrimSpace(text)
+		}
+		role := m.Role
+		if role == "tool" {
+			role = "ipython"
+		}
+		out = t.header(out, role)
+		out = t.AppendEncode(out, text)
+		if !isNull(m.ToolCalls) {
+			out = append(out, tokPythonTag)
+			out = t.AppendEncode(out, string(m.ToolCalls))
+		}
+		if !last || !in.open {
+			out = append(out, tokEOT)
+		}
+	}
+	if in.generation {
+		out = t.header(out, "assistant")
+	}
+	return out, nil
+}
+
+func (t *Tokenizer) header(out []int32, role string) []int32 {
+	out = append(out, tokStartHeader)
+	out = t.AppendEncode(out, role)
+	out = append(out, tokEndHeader)
+	return t.AppendEncode(out, "\n\n")
+}

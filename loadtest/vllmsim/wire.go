@@ -1,0 +1,204 @@
+package vllmsim
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// wireRequest is the body of both generation routes, as far as the simulator reads it. Unknown fields are ignored, as
+// vLLM does.
+type wireRequest struct {
+	Model                  string          `json:"model"`
+	Messages               []wireMessage   `json:"messages"`
+	Prompt                 json.RawMessage `json:"prompt"`
+	Stream                 bool            `json:"stream"`
+	StreamOptions          *streamOptions  `json:"stream_options"`
+	MaxTokens              *int            `json:"max_tokens"`
+	MaxCompletionTokens    *int            `json:"max_completion_tokens"`
+	MinTokens              int             `json:"min_tokens"`
+	IgnoreEOS              bool            `json:"ignore_eos"`
+	Stop                   json.RawMessage `json:"stop"`
+	StopTokenIDs           []int32         `json:"stop_token_ids"`
+	IncludeStop            bool            `json:"include_stop_str_in_output"`
+	SkipSpecialTokens      *bool           `json:"skip_special_tokens"`
+	Temperature            *float64        `json:"temperature"`
+	TopP                   *float64        `json:"top_p"`
+	TopK                   *int            `json:"top_k"`
+	MinP                   *float64        `json:"min_p"`
+	Seed                   *int64          `json:"seed"`
+	N                      *int            `json:"n"`
+	Logprobs               json.RawMessage `json:"logprobs"`
+	TopLogprobs            *int            `json:"top_logprobs"`
+	PromptLogprobs         *int            `json:"prompt_logprobs"`
+	Echo                   bool            `json:"echo"`
+	ReturnTokenIDs         bool            `json:"return_token_ids"`
+	ReturnTokensAsTokenIDs bool            `json:"return_tokens_as_token_ids"`
+	AddGenerationPrompt    *bool           `json:"add_generation_prompt"`
+	ContinueFinalMessage   bool            `json:"continue_final_message"`
+	AddSpecialTokens       *bool           `json:"add_special_tokens"`
+	TruncatePromptTokens   *int            `json:"truncate_prompt_tokens"`
+	Tools                  []wireTool      `json:"tools"`
+	ToolChoice             json.RawMessage `json:"tool_choice"`
+	ResponseFormat         *responseFormat `json:"response_format"`
+	StructuredOutputs      *structured     `json:"structured_outputs"`
+	CacheSalt              *string         `json:"cache_salt"`
+	Priority               int64           `json:"priority"`
+	RequestID              string          `json:"request_id"`
+}
+
+type streamOptions struct {
+	IncludeUsage bool `json:"include_usage"`
+	Continuous   bool `json:"continuous_usage_stats"`
+}
+
+type responseFormat struct {
+	Type       string `json:"type"`
+	JSONSchema *struct {
+		Schema json.RawMessage `json:"schema"`
+	} `json:"json_schema"`
+}
+
+type structured struct {
+	JSON       json.RawMessage `json:"json"`
+	Choice     []string        `json:"choice"`
+	JSONObject bool            `json:"json_object"`
+}
+
+type wireTool struct {
+	Type     string `json:"type"`
+	Function struct {
+		Name        string          `json:"name"`
+		Description string          `json:"description,omitempty"`
+		Parameters  json.RawMessage `json:"parameters,omitempty"`
+	} `json:"function"`
+}
+
+type wireMessage struct {
+	Role      string          `json:"role"`
+	Content   json.RawMessage `json:"content"`
+	ToolCalls json.RawMessage `json:"tool_calls"`
+}
+
+// text returns the message's text; only text parts are known.
+func (m *wireMessage) text() (string, *apiError) {
+	if isNull(m.Content) {
+		return "", nil
+	}
+	var s string
+	if json.Unmarshal(m.Content, &s) == nil {
+		return s, nil
+	}
+	var parts []struct {
+		Type string `json:"type"`
+		Text string `json:"text"`
+	}
+	if err := json.Unmarshal(m.Content, &parts); err != nil {
+		return "", malformed(`{'type': 'string_type', 'loc': ('body', 'messages', 'content'), 'msg': 'Input should be a valid string'}`)
+	}
+	var b strings.Builder
+	for i, p := range parts {
+		if p.Type != "text" {
+			return "", refused("At most 0 " + p.Type + "(s) may be provided in one prompt.")
+		}
+		if i > 0 {
+			b.WriteByte('\n')
+		}
+		b.WriteString(p.Text)
+	}
+	return b.String(), nil
+}
+
+func isNull(raw json.RawMessage) bool {
+	return len(raw) == 0 || bytes.Equal(bytes.TrimSpace(raw), []byte("null"))
+}
+
+// decode reads a body into v, with errors as pydantic words them.
+func decode(body []byte, v any) *apiError {
+	err := json.Unmarshal(body, v)
+	if err == nil {
+		return nil
+	}
+	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
+		kind := pyKind(te.Type.Kind().String())
+		return malformed(fmt.Sprintf("{'type': '%s_type', 'loc': ('body', '%s'), 'msg': 'Input should be a valid %s', 'input': '%s'}",
+			kind, te.Field, kind, te.Value))
+	}
+	at := int64(0)
+	if se, ok := errors.AsType[*json.SyntaxError](err); ok {
+		at = se.Offset
+	}
+	return malformed(fmt.Sprintf("{'type': 'json_invalid', 'loc': ('body', %d), 'msg': 'JSON decode error', 'input': {}, 'ctx': {'error': 'Expecting value'}}", at))
+}
+
+func pyKind(k string) string {
+	switch {
+	case strings.HasPrefix(k, "int"), strings.HasPrefix(k, "uint"):
+		return "int"
+	case strings.HasPrefix(k, "float"):
+		return "float"
+	case k == "slice":
+		return "list"
+	case k == "struct":
+		return "dict"
+	}
+	return k
+}
+
+func missing(field string) *apiError {
+	return malformed(fmt.Sprintf("{'type': 'missing', 'loc': ('body', '%s'), 'msg': 'Field required'}", field))
+}
+
+// stopList reads a string or a list of strings.
+func stopList(raw json.RawMessage) ([]string, *apiError) {
+	if isNull(raw) {
+		return nil, nil
+	}
+	var one string
+	if json.Unmarshal(raw, &one) == nil {
+		return []string{one}, nil
+	}
+	var list []string
+	if json.Unmarshal(raw, &list) != nil {
+		return nil, malformed(`{'type': 'list_type', 'loc': ('body', 'stop'), 'msg': 'Input should be a valid list'}`)
+	}
+	return list, nil
+}
+
+// promptInput is one prompt of /v1/completions: text or ids.
+type promptInput struct {
+	text  string
+	ids   []int32
+	asIDs bool
+}
+
+// promptList reads the four shapes of the prompt field.
+func promptList(raw json.RawMessage) ([]promptInput, *apiError) {
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return []promptInput{{text: s}}, nil
+	}
+	var list []string
+	if json.Unmarshal(raw, &list) == nil && len(list) > 0 {
+		out := make([]promptInput, len(list))
+		for i, t := range list {
+			out[i].text = t
+		}
+		return out, nil
+	}
+	var ids []int32
+	if json.Unmarshal(raw, &ids) == nil && len(ids) > 0 {
+		return []promptInput{{ids: ids, asIDs: true}}, nil
+	}
+	var many [][]int32
+	if json.Unmarshal(raw, &many) == nil && len(many) > 0 {
+		out := make([]promptInput, len(many))
+		for i, t := range many {
+			out[i] = promptInput{ids: t, asIDs: true}
+		}
+		return out, nil
+	}
+	return nil, refused("prompt should be a non-empty string, list of strings, list of token ids or list of lists of token ids.")
+}
