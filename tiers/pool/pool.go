@@ -2,14 +2,19 @@
 // are up, how loaded they are, and which one a request should go to.
 //
 // Start at [New], [Pool.Run] and [Pool.Pick]. The choice itself is [Choose], a
-// pure function in fit.go whose formula is documented there; Pool gathers the
-// values it judges. A backend that refuses a connection is out at once and
-// comes back when a probe finds it; one whose metrics cannot be read stays in
-// with an unknown reading, which counts as neither idle nor full.
+// pure function whose formula is documented at [Wait]; Pool gathers the values
+// it judges. A backend that refuses a connection is out at once and comes back
+// when a probe finds it; one whose metrics cannot be read stays in with an
+// unknown reading, which counts as neither idle nor full.
 package pool
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,18 +23,13 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// Resolver answers which addresses a host name has; net.DefaultResolver is one.
-type Resolver interface {
-	LookupHost(ctx context.Context, host string) ([]string, error)
-}
-
 // Options wires a Pool. Either Backends or Discover is set.
 type Options struct {
 	Name       string
 	Model      string
 	Backends   []string // base URLs
 	Discover   string   // "dns://host:port": every A and AAAA record is a backend
-	USDPerHour float64
+	USDPerHour float64  // of one backend
 
 	Config   func() Config          // live; nil is DefaultConfig
 	Pressure func() pressure.Config // live; nil is pressure.DefaultConfig
@@ -45,46 +45,180 @@ type Options struct {
 }
 
 // Pool is a set of backends that serve one model. It is safe for concurrent use.
-type Pool struct{ opts Options }
+type Pool struct {
+	name, model string
+	usdPerHour  float64
+	config      func() Config
+	pressure    func() pressure.Config
+	open        func(string) bool
+	now         func() time.Time
+	log         zerolog.Logger
+	metrics     *metrics
+	score       prometheus.Observer
+	scraper     *pressure.Scraper
+	discovery   *discovery    // nil: the set is fixed
+	slots       chan struct{} // one per scrape under way
+	running     atomic.Bool
 
-// New checks the options and returns a Pool that may be picked from at once;
-// readings, discovery and recovery need Run.
-func New(o Options) (*Pool, error) { return &Pool{opts: o}, nil }
+	set     atomic.Pointer[[]*backend] // never changed, only replaced
+	scratch sync.Pool                  // of *[]Candidate, so that Pick need not allocate them
 
-// Name is the pool's name.
-func (p *Pool) Name() string { return p.opts.Name }
-
-// Model is the model that the pool's backends serve.
-func (p *Pool) Model() string { return p.opts.Model }
-
-// USDPerHour is what one backend of the pool costs.
-func (p *Pool) USDPerHour() float64 { return p.opts.USDPerHour }
-
-// Run scrapes, probes and discovers until ctx ends, and returns nil after all
-// that it started has ended.
-func (p *Pool) Run(ctx context.Context) error { <-ctx.Done(); return nil }
-
-// Healthy tells whether some backend is neither down nor Open.
-func (p *Pool) Healthy() bool { return false }
-
-// BackendState is one backend as status, shedding and metrics see it.
-type BackendState struct {
-	ID         string
-	URL        string
-	Reading    pressure.Reading // the last one, however old
-	HasReading bool             // Reading is younger than pressure.Config.Absent
-	KVUsage    float64          // aged, 0..1; the pool's mean when HasReading is false
-	InFlight   int              // this replica's requests there
-	Tokens     int              // their prompt tokens and half of their expected output
-	Down       bool
-	Why        string  // why it is down
-	Open       bool    // the breaker's view
-	Wait       float64 // expected seconds before a typical prompt's first token
-	Score      float64 // 1/(1+Wait)
-
-	PrefillRate float64 // learned, prompt tokens per second
-	DecodeRate  float64 // learned, tokens per second of one request
+	mu         sync.Mutex // guards the backends' state and what follows
+	turn       uint64
+	meanPrompt float64 // moving average of the prompts picked for
 }
 
-// Snapshot tells how every backend stands, in the order of the set.
-func (p *Pool) Snapshot() []BackendState { return nil }
+// New checks the options and returns a Pool that may be picked from at once;
+// readings, discovery and recovery need Run. Until discovery has answered, a
+// discovered pool has no backends.
+func New(o Options) (*Pool, error) {
+	urls, d, err := o.validate()
+	if err != nil {
+		return nil, fmt.Errorf("pool %q: %w", o.Name, err)
+	}
+	o = o.withDefaults()
+	p := &Pool{
+		name: o.Name, model: o.Model, usdPerHour: o.USDPerHour,
+		config: o.Config, pressure: o.Pressure, open: o.Open, now: o.Now,
+		log:        o.Logger.With().Str("pool", o.Name).Logger(),
+		metrics:    newMetrics(o.Registerer),
+		scraper:    pressure.NewScraper(pressure.Options{Config: o.Pressure, Now: o.Now}),
+		discovery:  d,
+		slots:      make(chan struct{}, scrapesAtOnce),
+		scratch:    sync.Pool{New: func() any { return new([]Candidate) }},
+		meanPrompt: meanPromptDefault,
+	}
+	p.score = p.metrics.score.WithLabelValues(p.name)
+	p.set.Store(&[]*backend{})
+	p.replace(urls)
+	return p, nil
+}
+
+// validate refuses what would go wrong later and returns the backends' URLs in
+// their one spelling, or the discovery.
+func (o Options) validate() ([]string, *discovery, error) {
+	switch {
+	case o.Name == "":
+		return nil, nil, errors.New("has no name")
+	case len(o.Backends) > 0 && o.Discover != "":
+		return nil, nil, fmt.Errorf("has both backends and discover %q", o.Discover)
+	case len(o.Backends) == 0 && o.Discover == "":
+		return nil, nil, errors.New("has neither backends nor discover")
+	case !(o.USDPerHour >= 0 && o.USDPerHour < 1e9):
+		return nil, nil, fmt.Errorf("costs %v USD per hour", o.USDPerHour)
+	}
+	if o.Discover != "" {
+		d, err := newDiscovery(o.Discover, o.Resolver)
+		if err != nil {
+			return nil, nil, fmt.Errorf("discover %q: %w", o.Discover, err)
+		}
+		return nil, d, nil
+	}
+	var urls []string
+	for _, raw := range o.Backends {
+		u, err := checkURL(raw)
+		if err != nil {
+			return nil, nil, fmt.Errorf("backend %q: %w", raw, err)
+		}
+		if slices.Contains(urls, u) {
+			return nil, nil, fmt.Errorf("backend %q: given twice", raw)
+		}
+		urls = append(urls, u)
+	}
+	return urls, nil, nil
+}
+
+func (o Options) withDefaults() Options {
+	if o.Config == nil {
+		o.Config = DefaultConfig
+	}
+	if o.Pressure == nil {
+		o.Pressure = pressure.DefaultConfig
+	}
+	if o.Open == nil {
+		o.Open = func(string) bool { return false }
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
+
+// Name is the pool's name.
+func (p *Pool) Name() string { return p.name }
+
+// Model is the model that the pool's backends serve.
+func (p *Pool) Model() string { return p.model }
+
+// USDPerHour is what one backend of the pool costs.
+func (p *Pool) USDPerHour() float64 { return p.usdPerHour }
+
+// Run scrapes, probes and discovers until ctx ends, and returns nil after all
+// that it started has ended. It may run once at a time.
+func (p *Pool) Run(ctx context.Context) error {
+	if p.running.Swap(true) {
+		return fmt.Errorf("pool %s: runs already", p.name)
+	}
+	defer p.running.Store(false)
+	defer p.scraper.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	w := watchers{pool: p, ends: map[*backend]func(){}}
+	defer w.wait()
+	defer cancel()
+
+	w.follow(ctx)
+	if p.discovery == nil {
+		<-ctx.Done()
+		return nil
+	}
+	ticker := time.NewTicker(lookupEvery)
+	defer ticker.Stop()
+	for {
+		p.discover(ctx)
+		w.follow(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+// watchers are the goroutines of a Run, one per backend.
+type watchers struct {
+	pool *Pool
+	all  sync.WaitGroup
+	ends map[*backend]func() // ends a watcher and waits for it
+}
+
+// follow starts watchers for new backends and ends those of backends that left.
+func (w *watchers) follow(ctx context.Context) {
+	set := *w.pool.set.Load()
+	for b, end := range w.ends {
+		if slices.Contains(set, b) {
+			continue
+		}
+		// Only then, or the watcher might bring a series back.
+		end()
+		delete(w.ends, b)
+		w.pool.metrics.forget(w.pool.name, b.id)
+	}
+	for _, b := range set {
+		if w.ends[b] == nil {
+			w.start(ctx, b)
+		}
+	}
+}
+
+func (w *watchers) start(ctx context.Context, b *backend) {
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	w.ends[b] = func() { cancel(); <-ended }
+	w.all.Go(func() {
+		defer close(ended)
+		defer cancel()
+		w.pool.watch(ctx, b)
+	})
+}
+
+func (w *watchers) wait() { w.all.Wait() }

@@ -2,27 +2,33 @@ package pressure
 
 import "time"
 
-// Aged says what KV usage a reading still stands for at now. Up to Fresh it
-// counts as it is. From there to Absent it moves linearly to mean, the pool's
+// Weight says how much a reading taken at at still counts at now: 1 up to
+// Fresh, falling linearly to 0 at Absent. From Absent on, and for the zero
+// time, known is false. What weighs less than 1 is to be mixed with the pool's
 // mean, because an old reading is no evidence that its backend is idle or full.
-// From Absent on, and for a reading that never was, known is false and usage
-// must not be used as a measurement; it is mean then.
+func Weight(at, now time.Time, c Config) (weight float64, known bool) {
+	c = c.OrDefaults()
+	age := now.Sub(at)
+	switch {
+	case at.IsZero():
+		return 0, false
+	case age <= c.Fresh:
+		return 1, true
+	case age >= c.Absent:
+		return 0, false
+	}
+	return float64(c.Absent-age) / float64(c.Absent-c.Fresh), true
+}
+
+// Aged says what KV usage a reading still stands for at now: its own, mixed
+// with mean, the pool's mean, by [Weight]. Where known is false, usage is mean
+// and must not be used as a measurement.
 //
 // A mean that is not within 0..1 (nobody has a fresh reading) moves nothing.
 func Aged(r Reading, mean float64, now time.Time, c Config) (usage float64, known bool) {
-	c = c.OrDefaults()
-	if r.At.IsZero() {
-		return mean, false
-	}
-	age := now.Sub(r.At)
-	switch {
-	case age <= c.Fresh:
-		return r.KVUsage, true
-	case age >= c.Absent:
-		return mean, false
-	case !(mean >= 0 && mean <= 1):
+	weight, known := Weight(r.At, now, c)
+	if known && !(mean >= 0 && mean <= 1) {
 		return r.KVUsage, true
 	}
-	gone := float64(age-c.Fresh) / float64(c.Absent-c.Fresh)
-	return r.KVUsage*(1-gone) + mean*gone, true
+	return r.KVUsage*weight + mean*(1-weight), known
 }
