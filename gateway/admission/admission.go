@@ -4,10 +4,13 @@
 // only remember.
 //
 // It guarantees that a reading that is missing or makes no sense never counts
-// as a full backend, and that every refusal says when to come back.
+// as a full backend nor as an idle one, and that every refusal says when to
+// come back.
 package admission
 
 import (
+	"math"
+	"strconv"
 	"time"
 
 	"github.com/foregate/foregate/gateway/identity"
@@ -15,12 +18,12 @@ import (
 
 // Config is what an operator may tune of shedding, live.
 type Config struct {
-	Low, Normal, High float64 // KV usage at which the class is shed (shed.low, shed.normal, shed.high)
+	Low, Normal, High float64 // KV usage at which the class is shed, 0 … 1; 0 sheds all of it (shed.low, shed.normal, shed.high)
 	Release           float64 // shedding ends this far below the threshold (shed.release)
 	Queue             int     // waiting requests per backend above which low is shed; 0 is off (shed.queue)
 }
 
-// DefaultConfig returns the settings' defaults.
+// DefaultConfig holds the values that are used where none are set.
 func DefaultConfig() Config {
 	return Config{Low: 0.85, Normal: 0.95, High: 1.0, Release: 0.05}
 }
@@ -44,6 +47,10 @@ type Load struct {
 	Waiting int     // requests queued at the backend
 }
 
+// known tells whether the load says something. NaN compares false with every
+// threshold and would keep a full pool open; it is no reading.
+func (l Load) known() bool { return l.Known && l.Usage >= 0 && l.Usage <= 1 }
+
 // The reasons of a [Decision].
 const (
 	ReasonKV    = "kv_pressure"
@@ -55,45 +62,91 @@ type Decision struct {
 	Shed  bool
 	Pool  string
 	Class identity.Priority
-	// Usage is the least KV usage of the backends known, and Threshold what it
-	// was compared with; for ReasonQueue both count waiting requests.
+
+	// Usage is the least KV usage of the backends known, 0 when there is none,
+	// and Threshold what it was compared with. With ReasonQueue both count
+	// waiting requests instead.
 	Usage, Threshold float64
-	Reason           string        // ReasonKV, ReasonQueue or ""
+	Reason           string        // ReasonKV or ReasonQueue, "" when not shed
 	RetryAfter       time.Duration // whole seconds, 1 … 30; set by Shedder
 }
 
-// Shed decides for one class and one pool.
+// String is the decision as X-Shed-Reason tells it, "" when nothing is shed.
+func (d Decision) String() string {
+	if !d.Shed {
+		return ""
+	}
+	return d.Reason + ";pool=" + d.Pool + ";usage=" + short(d.Usage) + ";threshold=" + short(d.Threshold)
+}
+
+func short(f float64) string { return strconv.FormatFloat(f, 'g', 4, 64) }
+
+// Shed decides whether class may go to pool, whose backends carry loads. It
+// sheds when every backend whose usage is known is at or above the class's
+// threshold; while the class was being shed, the threshold is lower by Release.
+// A backend of unknown usage has no say, and with none known nothing is shed:
+// what cannot be read must neither close a pool nor hide a full one. Only a
+// threshold of 0, the operator's kill switch, is obeyed whatever is known.
 func Shed(cfg Config, class identity.Priority, pool string, loads []Load, was bool) Decision {
-	return Decision{Pool: pool, Class: class}
+	d := Decision{Pool: pool, Class: class, Threshold: cfg.Threshold(class)}
+	if was {
+		d.Threshold = math.Max(0, d.Threshold-cfg.Release)
+	}
+	usage, waiting, any := least(loads)
+	d.Usage = usage
+	if !any && cfg.Threshold(class) > 0 {
+		return d
+	}
+	if usage >= d.Threshold {
+		d.Shed, d.Reason = true, ReasonKV
+		return d
+	}
+	if class == identity.Low && cfg.Queue > 0 && waiting > cfg.Queue {
+		d.Shed, d.Reason = true, ReasonQueue
+		d.Usage, d.Threshold = float64(waiting), float64(cfg.Queue)
+	}
+	return d
 }
 
-// Shedder is Shed with a memory of what is being shed. The zero value works.
-type Shedder struct{}
-
-// Shed decides like the function Shed and remembers.
-func (s *Shedder) Shed(cfg Config, class identity.Priority, pool string, loads []Load) Decision {
-	return Shed(cfg, class, pool, loads, false)
+// least is the lowest usage and the shortest queue among the loads known: if
+// these are above a limit, all are.
+func least(loads []Load) (usage float64, waiting int, any bool) {
+	for _, l := range loads {
+		if !l.known() {
+			continue
+		}
+		if !any {
+			usage, waiting, any = l.Usage, l.Waiting, true
+			continue
+		}
+		usage, waiting = min(usage, l.Usage), min(waiting, l.Waiting)
+	}
+	return usage, waiting, any
 }
 
-// Limiter is a token bucket per tenant. The zero value works.
-type Limiter struct{}
+// Bounds of Retry-After, in seconds.
+const (
+	retryMin    = 1
+	retryMax    = 30
+	retrySpread = 5 // over how many seconds the callers of a barely full pool are spread
+)
 
-// Allow takes one request of tenant's rpm, or says how long to wait.
-func (l *Limiter) Allow(tenant string, rpm int, now time.Time) (wait time.Duration, ok bool) {
-	return 0, true
+// RetryAfter is when to come back after d: whole seconds from 1 up to a bound
+// that grows from 5 s at the threshold to 30 s when there is no room left, or
+// when the class is closed altogether. r is
+// uniform in 0 … 1 and spreads the callers, so that they do not all return in
+// the same second.
+func RetryAfter(d Decision, r float64) time.Duration {
+	severity := 1.0
+	if d.Reason == ReasonQueue {
+		severity = (d.Usage - d.Threshold) / math.Max(d.Threshold, 1)
+	} else if d.Threshold > 0 && d.Threshold < 1 {
+		severity = (d.Usage - d.Threshold) / (1 - d.Threshold)
+	}
+	bound := retrySpread + math.Min(math.Max(severity, 0), 1)*(retryMax-retrySpread)
+	seconds := retryMin + math.Floor(math.Min(math.Max(r, 0), 1)*bound)
+	if !(seconds >= retryMin && seconds <= retryMax) { // also when r or the usage is NaN
+		seconds = retryMax
+	}
+	return time.Duration(seconds) * time.Second
 }
-
-// ShedError is the refusal of a request by pressure.
-type ShedError struct{ Decision Decision }
-
-// Error tells the pool, its usage and the limit of the class.
-func (e *ShedError) Error() string { return "shed" }
-
-// LimitError is the refusal of a request by its tenant's rate.
-type LimitError struct {
-	Tenant string
-	Wait   time.Duration
-}
-
-// Error tells the tenant and the wait.
-func (e *LimitError) Error() string { return "limited" }

@@ -1,0 +1,108 @@
+package admission
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestSheddingEndsOnlyBelowTheRelease(t *testing.T) {
+	s := &Shedder{Rand: func() float64 { return 0 }}
+	cfg := DefaultConfig()
+	flips, last := 0, false
+	for i, step := range []struct {
+		usage float64
+		shed  bool
+	}{{0.84, false}, {0.85, true}, {0.84, true}, {0.86, true}, {0.81, true}, {0.79, false}, {0.81, false}, {0.84, false}, {0.85, true}} {
+		d := s.Shed(cfg, low, "p", at(step.usage))
+		if d.Shed != step.shed {
+			t.Errorf("step %d, usage %v: shed %v", i, step.usage, d.Shed)
+		}
+		if d.Shed != (d.RetryAfter == time.Second) {
+			t.Errorf("step %d: retry after %v", i, d.RetryAfter)
+		}
+		if d.Shed != last {
+			flips++
+		}
+		last = d.Shed
+	}
+	if flips != 3 {
+		t.Errorf("%d flips", flips)
+	}
+}
+
+func TestPoolsAndClassesAreRememberedApart(t *testing.T) {
+	var s Shedder
+	cfg := DefaultConfig()
+	s.Shed(cfg, low, "a", at(0.9))
+	if !s.Shed(cfg, low, "a", at(0.82)).Shed {
+		t.Error("pool a forgot")
+	}
+	if s.Shed(cfg, low, "b", at(0.82)).Shed {
+		t.Error("pool b remembers pool a")
+	}
+	if s.Shed(cfg, normal, "a", at(0.92)).Shed {
+		t.Error("normal remembers low")
+	}
+}
+
+func TestAQueueDoesNotLowerTheThresholdOfUsage(t *testing.T) {
+	var s Shedder
+	cfg := DefaultConfig()
+	cfg.Queue = 2
+	if d := s.Shed(cfg, low, "p", []Load{{Usage: 0.82, Known: true, Waiting: 9}}); d.Reason != ReasonQueue {
+		t.Fatalf("got %+v", d)
+	}
+	if d := s.Shed(cfg, low, "p", at(0.82)); d.Shed {
+		t.Errorf("got %+v", d)
+	}
+}
+
+func TestWhatWasShedLongAgoIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var s Shedder
+		cfg := DefaultConfig()
+		s.Shed(cfg, low, "p", at(0.9))
+		time.Sleep(memory)
+		if !s.Shed(cfg, low, "p", at(0.82)).Shed {
+			t.Error("forgotten too early")
+		}
+		time.Sleep(memory + 1)
+		if s.Shed(cfg, low, "p", at(0.82)).Shed {
+			t.Error("not forgotten")
+		}
+	})
+}
+
+func TestTheMemoryOfPoolsIsBounded(t *testing.T) {
+	var s Shedder
+	cfg := DefaultConfig()
+	for i := range maxShedding + 100 {
+		if !s.Shed(cfg, low, fmt.Sprint(i), at(0.9)).Shed {
+			t.Fatal("not shed")
+		}
+	}
+	if len(s.shedding) != maxShedding {
+		t.Errorf("%d classes remembered", len(s.shedding))
+	}
+}
+
+func TestManyRequestsMayAskAtOnce(t *testing.T) {
+	var s Shedder
+	var l Limiter
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for j := range 200 {
+				d := s.Shed(DefaultConfig(), low, fmt.Sprint(j%3), at(float64(j%100)/100))
+				if d.Shed && (d.RetryAfter < time.Second || d.RetryAfter > 30*time.Second) {
+					t.Errorf("retry after %v", d.RetryAfter)
+				}
+				l.Allow(fmt.Sprint(i, j%7), 60, time.Now())
+			}
+		})
+	}
+	wg.Wait()
+}
