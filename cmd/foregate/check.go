@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/foregate/foregate/gateway/config"
+)
+
+type checkCmd struct {
+	File string `arg:"" help:"The configuration file." type:"path"`
+}
+
+// Run prints every mistake of a file, or what it configures.
+func (c *checkCmd) Run(e *env) error {
+	f, err := config.Load(c.File)
+	if err != nil {
+		_, _ = fmt.Fprintln(e.stderr, err)
+		return errSilent
+	}
+	_, err = fmt.Fprintf(e.stdout, "%s: ok: %d pools, %d routes, %d tenants\n", c.File, len(f.Pools), len(f.Routes), len(f.Tenants))
+	return err
+}
+
+type versionCmd struct{}
+
+// Run prints the module's version and the revision it was built from.
+func (versionCmd) Run(e *env) error {
+	version, revision := "unknown", ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		version = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				revision = " " + s.Value
+			}
+		}
+	}
+	_, err := fmt.Fprintf(e.stdout, "foregate %s%s\n", version, revision)
+	return err
+}

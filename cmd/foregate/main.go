@@ -1,0 +1,67 @@
+// Command foregate runs the gateway: serve, demo, check, settings.
+//
+// It only wires: flags and the configuration file become the Options of the
+// packages that do the work. Start at assemble in replica.go.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+
+// cli is the command line.
+type cli struct {
+	Serve   serveCmd   `cmd:"" help:"Run a gateway replica."`
+	Demo    demoCmd    `cmd:"" help:"Run everything on this machine: simulated pools, embedded Redis, replicas behind one port, a trickle of traffic."`
+	Check   checkCmd   `cmd:"" help:"Check a configuration file and say what is wrong with it."`
+	Version versionCmd `cmd:"" help:"Print the version."`
+}
+
+// env is what commands know of the process that runs them.
+type env struct {
+	ctx            context.Context // ends at SIGINT or SIGTERM
+	stdout, stderr io.Writer
+}
+
+// errSilent ends a command whose complaints have been printed.
+var errSilent = errors.New("")
+
+func run(args []string, stdout, stderr io.Writer) int {
+	var c cli
+	status := -1
+	parser, err := kong.New(&c, kong.Name("foregate"), kong.UsageOnError(),
+		kong.Description("An OpenAI-compatible gateway that answers from a cheap draft pool first."),
+		kong.Writers(stdout, stderr), kong.Exit(func(code int) { status = code }))
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, "foregate:", err)
+		return 2
+	}
+	cmd, err := parser.Parse(args)
+	if status >= 0 { // --help was asked for
+		return status
+	}
+	if err != nil {
+		_, _ = fmt.Fprintln(stderr, "foregate:", err)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	switch err := cmd.Run(&env{ctx, stdout, stderr}); {
+	case err == nil:
+		return 0
+	case errors.Is(err, errSilent):
+		return 1
+	default:
+		_, _ = fmt.Fprintln(stderr, "foregate:", err)
+		return 1
+	}
+}

@@ -1,0 +1,239 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// parts are what a replica is built from, beside its configuration.
+type parts struct {
+	file       *config.File
+	redis      redis.UniversalClient // nil: no shared state
+	listener   net.Listener          // instead of file.Listen
+	admin      string                // "" is none
+	log        zerolog.Logger
+	registerer prometheus.Registerer
+	gatherer   prometheus.Gatherer
+}
+
+// replica is one gateway with what it is made of.
+type replica struct {
+	parts
+	settings *settings.Watcher
+	breakers *breaker.Set
+	pools    map[string]*pool.Pool
+	gateway  *gateway.Gateway
+}
+
+// assemble wires one replica. Nothing runs before the gateway's Start, but the
+// operator's settings are read once, so that the first request obeys them.
+func assemble(ctx context.Context, p parts) (*replica, error) {
+	r := &replica{parts: p, pools: make(map[string]*pool.Pool, len(p.file.Pools))}
+	var models []string
+	for _, rt := range p.file.Routes {
+		models = append(models, rt.Model)
+	}
+	r.settings = settings.New(settings.Options{Redis: p.redis, Routes: models, Logger: p.log, Registerer: p.registerer})
+	if err := r.settings.Poll(ctx); err != nil {
+		p.log.Warn().Err(err).Msg("settings could not be read; defaults are in force until they can")
+	}
+	r.breakers = breaker.New(breaker.Options{
+		Config:   func() breaker.Config { return r.settings.Snapshot().Global().Breaker },
+		Classify: outcome, Logger: p.log, Registerer: p.registerer,
+	})
+	if err := r.makePools(); err != nil {
+		return nil, err
+	}
+	cascade, err := r.makeCascade()
+	if err != nil {
+		return nil, err
+	}
+	who, err := resolver(p.file)
+	if err != nil {
+		return nil, err
+	}
+	r.gateway, err = gateway.New(r.gatewayOptions(cascade, who, models))
+	return r, err
+}
+
+// outcome tells the breaker what a call's end says about its backend.
+func outcome(err error) breaker.Outcome {
+	switch tiers.Classify(err) {
+	case tiers.ClassSuccess:
+		return breaker.Success
+	case tiers.ClassFault:
+		return breaker.Fault
+	case tiers.ClassBusy:
+		return breaker.Backpressure
+	default:
+		return breaker.Neutral
+	}
+}
+
+func (r *replica) makePools() error {
+	for name, def := range r.file.Pools {
+		p, err := pool.New(pool.Options{
+			Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, USDPerHour: def.USDPerHour,
+			Config: func() pool.Config { return r.settings.Snapshot().Global().Pool },
+			Open:   func(backend string) bool { return r.breakers.Open(name, backend) },
+			Logger: r.log, Registerer: r.registerer,
+		})
+		if err != nil {
+			return err
+		}
+		r.pools[name] = p
+	}
+	return nil
+}
+
+func (r *replica) makeCascade() (*tiers.Cascade, error) {
+	var routes []tiers.Route
+	for _, def := range r.file.Routes {
+		routes = append(routes, tiers.Route{
+			Model: def.Model, Draft: r.pools[def.Draft], Target: r.pools[def.Target], SameTokenizer: def.SameTokenizer,
+			Config: func() tiers.Config { return r.settings.Snapshot().Route(def.Model).Tiers },
+		})
+	}
+	return tiers.New(tiers.Options{
+		Routes: routes, Gate: r.breakers, MostBody: r.file.Limits.ResponseBytes,
+		Logger: r.log, Registerer: r.registerer,
+	})
+}
+
+func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver, models []string) gateway.Options {
+	f := r.file
+	o := gateway.Options{
+		Listen: f.Listen, Listener: r.listener, Admin: r.admin,
+		Cascade: cascade, Forward: f.Passthrough, Identity: who,
+		Admission: func(route string) admission.Config { return r.settings.Snapshot().Route(route).Admission },
+		Loads:     r.loads, Ready: r.ready,
+		Limits: gateway.Limits{Body: f.Limits.BodyBytes, Header: f.Limits.HeaderBytes, InFlight: f.Limits.InFlight},
+		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
+		Logger: r.log, Registerer: r.registerer, Gatherer: r.gatherer,
+		Loops: []gateway.Loop{
+			{Name: "settings", Run: r.settings.Run},
+			{Name: "cascade", Run: cascade.Run},
+			{Name: "breakers", Run: r.retainBreakers},
+		},
+	}
+	for _, m := range models {
+		o.Models = append(o.Models, gateway.Model{ID: m})
+	}
+	for name, p := range r.pools {
+		o.Loops = append(o.Loops, gateway.Loop{Name: "pool " + name, Run: p.Run})
+	}
+	return o
+}
+
+// retainBreakers forgets the breakers of backends that discovery has dropped.
+func (r *replica) retainBreakers(ctx context.Context) error {
+	tick := time.NewTicker(30 * time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		for name, p := range r.pools {
+			var ids []string
+			for _, b := range p.Snapshot() {
+				ids = append(ids, b.ID)
+			}
+			r.breakers.Retain(name, ids)
+		}
+	}
+}
+
+// routePools are the pools that a request on a route could go to.
+func (r *replica) routePools(route string, demanded tiers.Tier) []*pool.Pool {
+	for _, def := range r.file.Routes {
+		if def.Model != route {
+			continue
+		}
+		draft, target := r.pools[def.Draft], r.pools[def.Target]
+		switch {
+		case draft == nil || demanded == tiers.Target:
+			return []*pool.Pool{target}
+		case demanded == tiers.Draft:
+			return []*pool.Pool{draft}
+		}
+		return []*pool.Pool{draft, target}
+	}
+	return nil
+}
+
+func (r *replica) loads(route string, demanded tiers.Tier) []gateway.PoolLoad {
+	pools := r.routePools(route, demanded)
+	out := make([]gateway.PoolLoad, 0, len(pools))
+	for _, p := range pools {
+		l := gateway.PoolLoad{Pool: p.Name()}
+		for _, b := range p.Snapshot() {
+			if b.Down || b.Open {
+				continue
+			}
+			l.Loads = append(l.Loads, admission.Load{Usage: b.KVUsage, Known: b.HasReading, Waiting: b.Reading.Waiting})
+		}
+		out = append(out, l)
+	}
+	return out
+}
+
+// ready says whether every route has a backend that may answer.
+func (r *replica) ready() error {
+	for _, def := range r.file.Routes {
+		able := false
+		for _, p := range r.routePools(def.Model, tiers.Auto) {
+			able = able || p.Healthy()
+		}
+		if !able {
+			return fmt.Errorf("route %s: no backend is up", def.Model)
+		}
+	}
+	return nil
+}
+
+// resolver turns the file's tenants into the identities that requests have.
+func resolver(f *config.File) (*identity.Resolver, error) {
+	o := identity.Options{Mode: identity.Mode(f.Identity.Mode)}
+	for _, cidr := range f.Identity.TrustedProxies {
+		prefix, err := netip.ParsePrefix(cidr)
+		if err != nil {
+			return nil, fmt.Errorf("identity.trusted_proxies: %w", err)
+		}
+		o.TrustedProxies = append(o.TrustedProxies, prefix)
+	}
+	for _, def := range f.Tenants {
+		highest, err := identity.ParsePriority(def.MaxPriority)
+		if err != nil {
+			return nil, fmt.Errorf("tenant %s: %w", def.ID, err)
+		}
+		t := identity.Tenant{ID: def.ID, MaxPriority: highest, RPM: def.RPM, TPM: def.TPM}
+		for _, sum := range def.KeysSHA256 {
+			var digest [32]byte
+			if _, err := hex.Decode(digest[:], []byte(sum)); err != nil {
+				return nil, fmt.Errorf("tenant %s: %w", def.ID, err)
+			}
+			t.KeySHA256 = append(t.KeySHA256, digest)
+		}
+		o.Tenants = append(o.Tenants, t)
+	}
+	return identity.New(o)
+}
