@@ -40,8 +40,8 @@ const (
 // specs is the one table of settings: their ranges, defaults and places. It is
 // sorted by name, and never written after it was made.
 var specs = sorted([]Spec{
-	route("speculation.mode", "confidence", "How a route uses its draft pool: `off` sends everything to the target, `shadow` judges drafts beside the target's answers and only counts, `confidence` keeps drafts whose logprobs are good enough.",
-		choice(func(v *Values) *tiers.Mode { return &v.Tiers.Mode }, tiers.ModeOff, tiers.ModeShadow, tiers.ModeConfidence)),
+	route("speculation.mode", "confidence", "How a route uses its draft pool: `off` sends everything to the target, `confidence` keeps drafts whose logprobs are good enough.",
+		choice(func(v *Values) *tiers.Mode { return &v.Tiers.Mode }, tiers.ModeOff, tiers.ModeConfidence)),
 	route("speculation.threshold_nats", "0", "The lowest score with which a draft is kept. Higher keeps fewer drafts.",
 		number(-20, 20, func(v *Values) *accept.Nats { return &v.Tiers.Accept.Threshold })),
 	route("speculation.offset_mean_nats", "-0.45", "Subtracted from the mean logprob of the answer before it is compared with the threshold.",
