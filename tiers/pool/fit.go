@@ -89,11 +89,16 @@ func wait(cfg Config, c *Candidate, need Demand) float64 {
 	seconds += float64(max(need.OutputTokens, 0)) / c.DecodeRate * n / (n + doubleBatch)
 	k := c.usage()
 	seconds += max(cfg.Lambda, 0) * prompt / 1000 * k / (1 - k)
-	// A value that is no number must neither win nor poison the comparison.
-	if !(seconds >= 0 && seconds < math.MaxFloat64) {
-		return math.MaxFloat64
+	return sane(seconds)
+}
+
+// sane makes what is no cost the highest one, so that it neither wins nor
+// poisons the comparison.
+func sane(v float64) float64 {
+	if v >= 0 && v < math.MaxFloat64 {
+		return v
 	}
-	return seconds
+	return math.MaxFloat64
 }
 
 // Score maps a wait to 0..1; 1 is no wait.
@@ -181,7 +186,7 @@ type cost func(Config, *Candidate, Demand) float64
 
 // requests is the cost of the baselines.
 func requests(_ Config, c *Candidate, _ Demand) float64 {
-	return c.Waiting + c.Running + c.OwnRequests
+	return sane(c.Waiting + c.Running + c.OwnRequests)
 }
 
 func (c *choice) may(i int) bool { return c.cands[i].room(c.need) >= c.least }

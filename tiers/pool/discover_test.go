@@ -1,0 +1,120 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// answers is a resolver that says what it holds.
+type answers struct {
+	addrs []string
+	err   error
+	hang  bool
+}
+
+func (a *answers) LookupHost(ctx context.Context, _ string) ([]string, error) {
+	if a.hang {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return a.addrs, a.err
+}
+
+func ids(p *Pool) string {
+	var out []string
+	for _, s := range p.Snapshot() {
+		out = append(out, s.ID)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestDiscoveryFollowsDNSAndKeepsTheLastGoodAnswerForAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dns := &answers{}
+		p := fixed(t, Options{Discover: "dns://gpu.internal:8000", Resolver: dns})
+		step := func(want string) {
+			t.Helper()
+			p.discover(t.Context())
+			if got := ids(p); got != want {
+				t.Fatalf("got %q, want %q", got, want)
+			}
+		}
+		step("") // no answer yet
+		if _, err := p.Pick(Demand{}); !errors.Is(err, ErrNoBackend) || p.Healthy() {
+			t.Fatalf("picked of nothing: %v", err)
+		}
+		dns.addrs = []string{"10.0.0.2", "10.0.0.1", "10.0.0.2", "fd00::1", "fe80::1%eth0", "nonsense"}
+		step("10.0.0.1-8000 10.0.0.2-8000 -fd00--1--8000")
+		l := pick(t, p, Demand{PromptTokens: 7, Exclude: []string{"10.0.0.1-8000", "-fd00--1--8000"}})
+
+		dns.addrs = []string{"10.0.0.2", "10.0.0.3"}
+		step("10.0.0.2-8000 10.0.0.3-8000")
+		if s := p.Snapshot()[0]; s.InFlight != 1 {
+			t.Errorf("what stayed was forgotten: %+v", s)
+		}
+		dns.addrs = nil // the answer empties
+		time.Sleep(keepGood / 2)
+		step("10.0.0.2-8000 10.0.0.3-8000")
+		dns.err = &net.DNSError{Err: "no such host", IsNotFound: true}
+		time.Sleep(keepGood/2 - 1)
+		step("10.0.0.2-8000 10.0.0.3-8000")
+		time.Sleep(1)
+		step("")
+		l.Done(3) // of a backend that is gone: harmless
+
+		dns.addrs, dns.err = []string{"10.0.0.9"}, nil
+		step("10.0.0.9-8000")
+		dns.hang = true
+		before := time.Now()
+		step("10.0.0.9-8000")
+		if took := time.Since(before); took != lookupTimeout {
+			t.Errorf("a hanging name server held for %s", took)
+		}
+	})
+}
+
+func TestAnswerOfThousandsIsBounded(t *testing.T) {
+	dns := &answers{}
+	for i := range 3000 {
+		dns.addrs = append(dns.addrs, net.IPv4(10, 0, byte(i>>8), byte(i)).String())
+	}
+	p := fixed(t, Options{Discover: "dns://gpu.internal:8000", Resolver: dns})
+	p.discover(t.Context())
+	if n := len(p.Snapshot()); n != maxFound {
+		t.Errorf("%d backends", n)
+	}
+}
+
+func TestSeriesOfABackendThatLeftAreDeleted(t *testing.T) {
+	dns := &answers{addrs: []string{"127.0.0.1", "127.0.0.2"}}
+	reg := prometheus.NewPedanticRegistry()
+	p := fixed(t, Options{Discover: "dns://gpu.internal:1", Resolver: dns, Registerer: reg})
+	// A second pool on the same registry shares the series and keeps its own.
+	other := fixed(t, Options{Name: "small", Registerer: reg})
+	pick(t, other, Demand{}).Done(0)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	w := watchers{pool: p, ends: map[*backend]func(){}}
+	p.discover(ctx)
+	w.follow(ctx)
+	if n := testutil.CollectAndCount(p.metrics.up); n != 4 {
+		t.Errorf("%d series, want 4", n)
+	}
+	dns.addrs = []string{"127.0.0.2"}
+	p.discover(ctx)
+	w.follow(ctx)
+	if n := testutil.CollectAndCount(p.metrics.up); n != 3 {
+		t.Errorf("%d series, want 3", n)
+	}
+	cancel()
+	w.wait()
+}

@@ -1,0 +1,311 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// fixed returns a pool of backends that nobody serves, for tests without a
+// network.
+func fixed(t testing.TB, o Options) *Pool {
+	t.Helper()
+	if o.Name == "" {
+		o.Name = "big"
+	}
+	if o.Backends == nil && o.Discover == "" {
+		o.Backends = []string{"http://a:8000", "http://b:8000"}
+	}
+	p, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// give hands a backend a reading as if it had just been scraped.
+func (p *Pool) give(i int, r pressure.Reading) {
+	b := (*p.set.Load())[i]
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b.beginScrape()
+	if r.At.IsZero() {
+		r.At = p.now()
+	}
+	b.take(r)
+}
+
+func pick(t testing.TB, p *Pool, d Demand) *Lease {
+	t.Helper()
+	l, err := p.Pick(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func TestOptionsThatWouldGoWrongAreRefusedWithPoolAndURL(t *testing.T) {
+	one := []string{"http://a:8000"}
+	for name, c := range map[string]struct {
+		opts Options
+		want string
+	}{
+		"no name":       {Options{Backends: one}, `pool "": has no name`},
+		"nothing":       {Options{Name: "big"}, `pool "big": has neither backends nor discover`},
+		"both":          {Options{Name: "big", Backends: one, Discover: "dns://a:1"}, `pool "big": has both backends and discover "dns://a:1"`},
+		"scheme":        {Options{Name: "big", Backends: []string{"ftp://a"}}, `backend "ftp://a": scheme is "ftp", not http or https`},
+		"no scheme":     {Options{Name: "big", Backends: []string{"a:8000"}}, `backend "a:8000": scheme is "a", not http or https`},
+		"no host":       {Options{Name: "big", Backends: []string{"http://:8000"}}, `no host`},
+		"unparsable":    {Options{Name: "big", Backends: []string{"http://a b"}}, `not a URL`},
+		"password":      {Options{Name: "big", Backends: []string{"http://u:p@a"}}, `has a user name or password`},
+		"query":         {Options{Name: "big", Backends: []string{"http://a?x"}}, `has a query`},
+		"fragment":      {Options{Name: "big", Backends: []string{"http://a#x"}}, `has a fragment`},
+		"twice":         {Options{Name: "big", Backends: []string{"http://a", "HTTP://A:80/"}}, `backend "HTTP://A:80/": given twice`},
+		"negative cost": {Options{Name: "big", Backends: one, USDPerHour: -1}, `costs -1 USD per hour`},
+		"not dns":       {Options{Name: "big", Discover: "http://a:1"}, `discover "http://a:1": scheme is "http", not dns`},
+		"no dns port":   {Options{Name: "big", Discover: "dns://a"}, `must be dns://host:port`},
+		"dns path":      {Options{Name: "big", Discover: "dns://a:1/x"}, `has more than a host and a port`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := New(c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestIDsAreStableUniqueAndFitForKeys(t *testing.T) {
+	long := "http://" + strings.Repeat("very-long-label.", 8) + "example:8000"
+	p := fixed(t, Options{Backends: []string{
+		"http://10.0.0.7:8000/", "https://GPU_3.Example.com", "http://[::1]:9", "http://10.0.0.7:8000/second", long, "https://10.0.0.7:8000",
+	}})
+	seen := map[string]bool{}
+	var ids []string
+	for _, s := range p.Snapshot() {
+		if !regexp.MustCompile(`^[a-z0-9.-]{1,64}$`).MatchString(s.ID) || seen[s.ID] {
+			t.Errorf("id %q", s.ID)
+		}
+		seen[s.ID] = true
+		ids = append(ids, s.ID)
+		if strings.HasSuffix(s.URL, "/") {
+			t.Errorf("URL %q", s.URL)
+		}
+	}
+	if ids[0] != "10.0.0.7-8000" || ids[1] != "gpu-3.example.com" || !strings.HasPrefix(ids[3], "10.0.0.7-8000-") {
+		t.Errorf("ids %q", ids)
+	}
+}
+
+func TestConcurrentRequestsOfAnIdlePoolAreSpread(t *testing.T) {
+	p := fixed(t, Options{Backends: []string{"http://a", "http://b", "http://c", "http://d"}})
+	for i := range 4 {
+		p.give(i, pressure.Reading{KVUsage: 0.1, BlockSize: 16, Blocks: 10_000})
+	}
+	for range 40 {
+		pick(t, p, Demand{PromptTokens: 1000})
+	}
+	for _, s := range p.Snapshot() {
+		if s.InFlight != 10 || s.Tokens != 10_000 {
+			t.Errorf("%s has %d requests, %d tokens", s.ID, s.InFlight, s.Tokens)
+		}
+	}
+}
+
+func TestOwnRequestsCountUntilAReadingThatBeganAfterThemIncludesThem(t *testing.T) {
+	p := fixed(t, Options{Backends: []string{"http://a"}})
+	b := (*p.set.Load())[0]
+	own := func() (requests, queued, held int) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		sum := b.before
+		sum.add(b.after)
+		return sum.requests, sum.queued, sum.held
+	}
+	want := func(requests, queued, held int) {
+		t.Helper()
+		if r, q, h := own(); r != requests || q != queued || h != held {
+			t.Fatalf("own %d, %d, %d; want %d, %d, %d", r, q, h, requests, queued, held)
+		}
+	}
+	first := pick(t, p, Demand{PromptTokens: 100})
+	want(1, 100, 100)
+	p.mu.Lock()
+	b.beginScrape()
+	p.mu.Unlock()
+	second := pick(t, p, Demand{PromptTokens: 10})
+	want(2, 110, 110)
+	p.mu.Lock()
+	b.take(pressure.Reading{At: time.Now()})
+	p.mu.Unlock()
+	want(1, 10, 10) // the first is in the reading, the second may not be
+	first.FirstToken()
+	want(1, 10, 10)
+	second.FirstToken()
+	second.FirstToken()
+	want(1, 0, 10)
+	first.Done(5)
+	first.Done(5)
+	want(1, 0, 10)
+	second.Done(5)
+	want(0, 0, 0)
+	if s := p.Snapshot()[0]; s.InFlight != 0 || s.Tokens != 0 || b.all != (tally{}) {
+		t.Errorf("left over: %+v, %+v", s, b.all)
+	}
+}
+
+func TestUnknownReadingIsNeitherIdleNorFull(t *testing.T) {
+	p := fixed(t, Options{Backends: []string{"http://idle", "http://unknown", "http://busy"}})
+	p.give(0, pressure.Reading{KVUsage: 0.1})
+	p.give(2, pressure.Reading{KVUsage: 0.9, Waiting: 20, Running: 100})
+	s := p.Snapshot()
+	if s[1].HasReading || s[1].KVUsage != 0.5 {
+		t.Errorf("unknown: %+v", s[1])
+	}
+	if !(s[0].Wait < s[1].Wait && s[1].Wait < s[2].Wait) {
+		t.Errorf("waits %v, %v, %v", s[0].Wait, s[1].Wait, s[2].Wait)
+	}
+	// Our own requests count there, beyond what the mean stands for.
+	before := s[1].Wait
+	for range 40 {
+		pick(t, p, Demand{PromptTokens: 2000, Exclude: []string{"idle", "busy"}})
+	}
+	if after := p.Snapshot()[1].Wait; after < before+5 {
+		t.Errorf("40 own requests: %v, then %v", before, after)
+	}
+	// Where nobody knows anything, it is half.
+	if s := fixed(t, Options{}).Snapshot(); s[0].KVUsage != unknownUsage || s[0].Score <= 0 || s[0].Score >= 1 {
+		t.Errorf("got %+v", s[0])
+	}
+}
+
+func TestOldReadingMovesTowardThePoolsMean(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	p := fixed(t, Options{Now: func() time.Time { return now }})
+	p.give(0, pressure.Reading{KVUsage: 0.9, Waiting: 10})
+	now = now.Add(6 * time.Second)
+	p.give(1, pressure.Reading{KVUsage: 0.5})
+	if s := p.Snapshot()[0]; !s.HasReading || s.KVUsage < 0.699 || s.KVUsage > 0.701 {
+		t.Errorf("halfway: %+v", s)
+	}
+	now = now.Add(4 * time.Second)
+	p.give(1, pressure.Reading{KVUsage: 0.5})
+	if s := p.Snapshot()[0]; s.HasReading || s.KVUsage != 0.5 || s.Reading.KVUsage != 0.9 {
+		t.Errorf("absent: %+v", s)
+	}
+}
+
+func TestNoBackendTellsTheNumbers(t *testing.T) {
+	p := fixed(t, Options{
+		Backends: []string{"http://a", "http://b", "http://c", "http://d"},
+		Open:     func(id string) bool { return id == "b" },
+	})
+	pick(t, p, Demand{Exclude: []string{"b", "c", "d"}}).Refused(errors.New("dial a: connection refused"))
+	p.give(3, pressure.Reading{BlockSize: 16, Blocks: 11})
+	_, err := p.Pick(Demand{PromptTokens: 161, Exclude: []string{"c"}})
+	const want = "pool big: no backend among 4: 1 down, 1 broken, 1 tried already, 1 with a cache smaller than the prompt, last: dial a: connection refused"
+	if err == nil || err.Error() != want {
+		t.Errorf("got  %v\nwant %s", err, want)
+	}
+	e, ok := errors.AsType[*NoBackendError](err)
+	if !ok || !errors.Is(err, ErrNoBackend) || e.Total != 4 || e.Full != 1 {
+		t.Errorf("got %+v", e)
+	}
+	if !p.Healthy() {
+		t.Error("d is healthy")
+	}
+}
+
+func TestRefusedBackendIsOutAtOnceButAClientThatLeftRefusesNothing(t *testing.T) {
+	p := fixed(t, Options{})
+	l := pick(t, p, Demand{})
+	l.Refused(context.Canceled)
+	if s := p.Snapshot(); s[0].Down || s[1].Down {
+		t.Fatal("a client that left took a backend out")
+	}
+	l.Refused(nil)
+	l.Done(0)
+	for range 10 {
+		if other := pick(t, p, Demand{}); other.Backend() == l.Backend() {
+			t.Fatal("picked again")
+		}
+	}
+	pick(t, p, Demand{}).Refused(errors.New("no such host"))
+	if _, err := p.Pick(Demand{}); !errors.Is(err, ErrNoBackend) || p.Healthy() {
+		t.Errorf("healthy %v, %v", p.Healthy(), err)
+	}
+}
+
+func TestSpeedIsLearnedPerBackendWithinBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := fixed(t, Options{Backends: []string{"http://a"}})
+		for range 60 {
+			l := pick(t, p, Demand{PromptTokens: 2000})
+			time.Sleep(2 * time.Second) // 1,000 tokens/s
+			l.FirstToken()
+			time.Sleep(10 * time.Second)
+			l.Done(101) // 10 tokens/s
+		}
+		if s := p.Snapshot()[0]; s.PrefillRate < 990 || s.PrefillRate > 1010 || s.DecodeRate < 9.9 || s.DecodeRate > 10.1 {
+			t.Errorf("learned %v and %v", s.PrefillRate, s.DecodeRate)
+		}
+		// Two at once: the second's time is explained by the first before it.
+		for range 20 {
+			one, two := pick(t, p, Demand{PromptTokens: 2000}), pick(t, p, Demand{PromptTokens: 2000})
+			time.Sleep(2 * time.Second)
+			one.FirstToken()
+			time.Sleep(2 * time.Second)
+			two.FirstToken()
+			one.Done(0)
+			two.Done(0)
+		}
+		if s := p.Snapshot()[0]; s.PrefillRate < 900 || s.PrefillRate > 1100 {
+			t.Errorf("with a queue: %v", s.PrefillRate)
+		}
+		for range 200 {
+			l := pick(t, p, Demand{PromptTokens: 2000})
+			time.Sleep(time.Hour)
+			l.FirstToken()
+			time.Sleep(time.Hour)
+			l.Done(1000)
+		}
+		if s := p.Snapshot()[0]; s.PrefillRate < prefillLeast || s.DecodeRate < decodeLeast {
+			t.Errorf("below the bounds: %v and %v", s.PrefillRate, s.DecodeRate)
+		}
+	})
+}
+
+func TestLeasesOfManyGoroutinesLeaveNothingBehind(t *testing.T) {
+	p := fixed(t, Options{})
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			for i := range 500 {
+				l, err := p.Pick(Demand{PromptTokens: i, OutputTokens: i})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if i%3 > 0 {
+					l.FirstToken()
+				}
+				if i%50 == 0 {
+					p.give(i/50%2, pressure.Reading{KVUsage: 0.5})
+				}
+				l.Done(i)
+			}
+		})
+	}
+	wg.Wait()
+	for _, b := range *p.set.Load() {
+		if b.all != (tally{}) || b.before != (tally{}) || b.after != (tally{}) {
+			t.Errorf("%s: %+v, %+v, %+v", b.id, b.all, b.before, b.after)
+		}
+	}
+}

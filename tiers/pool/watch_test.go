@@ -1,0 +1,248 @@
+package pool
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// server is a backend that tells of itself and can be taken down and back up
+// at the same address.
+type server struct {
+	t       *testing.T
+	addr    string
+	http    *httptest.Server
+	metrics atomic.Value // string; empty is 404
+	health  atomic.Int32 // status
+	probes  atomic.Int32 // of /health
+}
+
+func serve(t *testing.T, metrics string) *server {
+	t.Helper()
+	s := &server{t: t}
+	s.metrics.Store(metrics)
+	s.health.Store(http.StatusOK)
+	s.up("127.0.0.1:0")
+	t.Cleanup(func() { s.http.Close() })
+	return s
+}
+
+func (s *server) up(addr string) {
+	s.t.Helper()
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.addr = l.Addr().String()
+	s.http = httptest.NewUnstartedServer(s)
+	_ = s.http.Listener.Close()
+	s.http.Listener = l
+	s.http.Start()
+}
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/health":
+		w.WriteHeader(int(s.health.Load()))
+		s.probes.Add(1)
+	case "/metrics":
+		body := s.metrics.Load().(string)
+		if body == "" {
+			http.NotFound(w, r)
+			return
+		}
+		_, _ = w.Write([]byte(body))
+	}
+}
+
+func (s *server) url() string { return "http://" + s.addr }
+
+// events are the pool's log lines, which is how a test waits without sleeping.
+type events chan map[string]any
+
+func (e events) Write(line []byte) (int, error) {
+	var m map[string]any
+	if err := json.Unmarshal(line, &m); err != nil {
+		return 0, err
+	}
+	e <- m
+	return len(line), nil
+}
+
+// await reads log lines until one says so.
+func (e events) await(t *testing.T, message string) {
+	t.Helper()
+	timeout := time.After(20 * time.Second)
+	for {
+		select {
+		case m := <-e:
+			if m["message"] == message {
+				return
+			}
+		case <-timeout:
+			t.Fatalf("%q was never logged", message)
+		}
+	}
+}
+
+// run starts a pool over the given servers and ends it with the test.
+func run(t *testing.T, o Options, servers ...*server) (*Pool, events) {
+	t.Helper()
+	log := make(events, 1000)
+	for _, s := range servers {
+		o.Backends = append(o.Backends, s.url())
+	}
+	o.Name, o.Logger = "big", zerolog.New(log)
+	o.Pressure = func() pressure.Config {
+		return pressure.Config{Interval: 5 * time.Millisecond, Timeout: 5 * time.Second}
+	}
+	p, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return p, log
+}
+
+// eventually waits for what no log line tells.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	timeout := time.After(20 * time.Second)
+	for !ok() {
+		select {
+		case <-tick.C:
+		case <-timeout:
+			t.Fatalf("never: %s", what)
+		}
+	}
+}
+
+const usage = "vllm:kv_cache_usage_perc{engine=\"0\"} 0.25\n" +
+	"vllm:cache_config_info{block_size=\"16\",engine=\"0\",num_gpu_blocks=\"1001\"} 1\n"
+
+func TestReadingsArriveAndAreShown(t *testing.T) {
+	s := serve(t, usage+"vllm:num_requests_waiting 3\n")
+	reg := prometheus.NewPedanticRegistry()
+	p, _ := run(t, Options{Registerer: reg}, s)
+	eventually(t, "a reading", func() bool { return p.Snapshot()[0].HasReading })
+	got := p.Snapshot()[0]
+	if got.KVUsage != 0.25 || got.Reading.Waiting != 3 || got.Reading.Capacity() != 16_000 || got.Down {
+		t.Errorf("got %+v", got)
+	}
+	eventually(t, "the gauge", func() bool { return testutil.CollectAndCount(p.metrics.kvUsage) == 1 })
+	if v := testutil.ToFloat64(p.metrics.kvUsage); v != 0.25 {
+		t.Errorf("gauge %v", v)
+	}
+	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
+		t.Errorf("lint: %v, %v", problems, err)
+	}
+	if err := p.Run(t.Context()); err == nil {
+		t.Error("ran twice at once")
+	}
+}
+
+func TestBackendThatRefusesIsOutAtOnceAndBackByAProbe(t *testing.T) {
+	a, b := serve(t, usage), serve(t, usage)
+	p, log := run(t, Options{}, a, b)
+	eventually(t, "both readings", func() bool {
+		s := p.Snapshot()
+		return s[0].HasReading && s[1].HasReading
+	})
+	a.http.Close()
+	// A request finds out: it dials, is refused and says so.
+	_, err := net.Dial("tcp", a.addr)
+	if err == nil {
+		t.Fatal("not closed")
+	}
+	l := pick(t, p, Demand{Exclude: []string{p.Snapshot()[1].ID}, PromptTokens: 1})
+	l.Refused(err)
+	l.Done(0)
+	for range 20 {
+		l := pick(t, p, Demand{PromptTokens: 1})
+		if l.URL() != b.url() {
+			t.Fatal("picked one that is down")
+		}
+		l.Done(0)
+	}
+	log.await(t, "backend is down")
+	a.up(a.addr)
+	log.await(t, "backend is up again")
+	if s := p.Snapshot()[0]; s.Down || s.Why != "" {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestScraperThatIsRefusedTakesTheBackendOutBeforeARequestMeetsIt(t *testing.T) {
+	a := serve(t, usage)
+	p, log := run(t, Options{}, a)
+	eventually(t, "a reading", func() bool { return p.Snapshot()[0].HasReading })
+	a.http.Close()
+	log.await(t, "backend is down")
+	if p.Healthy() {
+		t.Error("healthy")
+	}
+	_, err := p.Pick(Demand{})
+	if e, ok := errors.AsType[*NoBackendError](err); !ok || e.Down != 1 || !strings.Contains(err.Error(), "connection refused") {
+		t.Errorf("got %v", err)
+	}
+	// Its engine is dead: the port answers, its health does not.
+	a.health.Store(http.StatusServiceUnavailable)
+	a.up(a.addr)
+	eventually(t, "three probes", func() bool { return a.probes.Load() >= 3 })
+	if p.Healthy() {
+		t.Error("a dead engine is healthy")
+	}
+	a.health.Store(http.StatusOK)
+	log.await(t, "backend is up again")
+}
+
+func TestServerWithoutHealthComesBackByItsMetrics(t *testing.T) {
+	a := serve(t, usage)
+	a.health.Store(http.StatusNotFound)
+	p, log := run(t, Options{}, a)
+	eventually(t, "a reading", func() bool { return p.Snapshot()[0].HasReading })
+	pick(t, p, Demand{}).Refused(errors.New("connection refused"))
+	log.await(t, "backend is up again")
+}
+
+func TestBackendWithoutMetricsStaysInWithAnUnknownReading(t *testing.T) {
+	for name, body := range map[string]string{"missing": "", "garbage": "<html>\n", "percent": "vllm:kv_cache_usage_perc 85\n"} {
+		t.Run(name, func(t *testing.T) {
+			a := serve(t, body)
+			p, log := run(t, Options{}, a)
+			log.await(t, "backend's metrics cannot be read")
+			if s := p.Snapshot()[0]; s.Down || s.HasReading || s.KVUsage != unknownUsage {
+				t.Errorf("got %+v", s)
+			}
+			pick(t, p, Demand{PromptTokens: 10}).Done(0)
+			if testutil.ToFloat64(p.metrics.scrapeErrors) == 0 || testutil.CollectAndCount(p.metrics.kvUsage) != 0 {
+				t.Error("not counted, or shown as known")
+			}
+			a.metrics.Store(usage)
+			log.await(t, "backend's metrics can be read again")
+		})
+	}
+}
