@@ -137,13 +137,17 @@ func (w *Watcher) failed(ctx context.Context, err error) error {
 func (w *Watcher) apply(h map[string]string) {
 	last := w.snapshot.Load()
 	next, rejected := FromHash(h, w.routes, last)
+	first := w.raw == nil
 	w.raw = h
 	w.snapshot.Store(next)
 	w.metrics.refuse(rejected)
 	w.logRejected(last, rejected)
-	if changed := differing(last.set, next.set); len(changed) > 0 {
-		w.metrics.changed.Inc()
+	changed := differing(last.set, next.set)
+	if first || len(changed) > 0 {
 		w.metrics.applied.SetToCurrentTime()
+	}
+	if len(changed) > 0 {
+		w.metrics.changed.Inc()
 		w.log.Info().Strs("changed", changed[:min(len(changed), maxLines)]).Int("count", len(changed)).Msg("settings applied")
 	}
 	for _, warning := range fresh(last.Warnings(), next.Warnings()) {
