@@ -1,0 +1,161 @@
+package settings
+
+import (
+	"flag"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+func TestTheReferenceIsUpToDate(t *testing.T) {
+	const file = "testdata/reference.md"
+	got := Reference()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
+	want := Values{
+		Tiers: tiers.Config{
+			Mode:           tiers.ModeConfidence,
+			Accept:         accept.Config{Threshold: 0, MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1.0},
+			HoldbackTokens: 32,
+			Holdback:       1200 * time.Millisecond,
+			MaxPrompt:      4000,
+			RetryAttempts:  2,
+			RetryBudget:    0.2,
+			Timeouts: tiers.Timeouts{
+				DraftFirstByte: 5 * time.Second, TargetFirstByte: 30 * time.Second, Chunk: 20 * time.Second, Total: 10 * time.Minute,
+			},
+		},
+		Pool:      pool.DefaultConfig(),
+		Admission: admission.DefaultConfig(),
+		Breaker:   breaker.DefaultConfig(),
+	}
+	if diff := cmp.Diff(want, Defaults()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestEverySettingIsWellFormed(t *testing.T) {
+	name := regexp.MustCompile(`^[a-z]+(\.[a-z_]+)$`)
+	all := Specs()
+	if !slices.IsSortedFunc(all, func(a, b Spec) int { return strings.Compare(a.Name, b.Name) }) {
+		t.Error("not sorted")
+	}
+	defaults := Defaults()
+	for i, s := range all {
+		if !name.MatchString(s.Name) || s.Doc == "" || !strings.HasSuffix(s.Doc, ".") || strings.ContainsAny(s.Doc+s.Range, "|\n") || s.Range == "" {
+			t.Errorf("%+v", s)
+		}
+		if i > 0 && all[i-1].Name == s.Name {
+			t.Errorf("%s is there twice", s.Name)
+		}
+		if s.PerRoute == strings.HasPrefix(s.Name, "breaker.") {
+			t.Errorf("%s: per route %v", s.Name, s.PerRoute)
+		}
+		if err := Validate(s.Name, s.Default); err != nil {
+			t.Error(err)
+		}
+		if err := Validate(s.Name, s.Value(&defaults)); err != nil {
+			t.Errorf("what it shows it does not read: %v", err)
+		}
+	}
+}
+
+// TestEverySettingHasAPlaceOfItsOwn sets each to something else and sees that
+// exactly it has changed.
+func TestEverySettingHasAPlaceOfItsOwn(t *testing.T) {
+	other := map[string]string{
+		"speculation.mode": "off", "route.policy": "p2c", "shed.allow_high": "yes", "breaker.failures": "7", "breaker.window": "7s", "breaker.open": "7s",
+		"timeout.draft_first_byte": "7s", "timeout.target_first_byte": "7s", "timeout.chunk": "7s", "timeout.total": "7s",
+		"speculation.holdback_tokens": "7", "speculation.holdback_ms": "7", "speculation.max_prompt_tokens": "7", "retry.attempts": "7", "shed.queue": "7",
+	}
+	for _, s := range Specs() {
+		value := other[s.Name]
+		if value == "" {
+			value = "0.7"
+		}
+		v := Defaults()
+		if err := s.kind.set(&v, value); err != nil {
+			t.Fatalf("%s: %v", s.Name, err)
+		}
+		for _, o := range Specs() {
+			d := Defaults()
+			if changed := o.Value(&v) != o.Value(&d); changed != (o.Name == s.Name) {
+				t.Errorf("setting %s to %s: %s changed: %v", s.Name, value, o.Name, changed)
+			}
+		}
+		if got := s.Value(&v); got != value {
+			t.Errorf("%s: set %s, got %s", s.Name, value, got)
+		}
+	}
+}
+
+func TestValidateTellsWhatIsWrong(t *testing.T) {
+	for _, tc := range [][3]string{
+		{"shed.low", "0.8", ""},
+		{"shed.low@any-route", "1e-1", ""},
+		{"timeout.chunk", "1m30s", ""},
+		{"speculation.threshold_nats", "-20", ""},
+		{"shed.low", "", `shed.low: "" is refused: empty; want 0 … 1`},
+		{"shed.low", "NaN", `shed.low: "NaN" is refused: not a decimal number; want 0 … 1`},
+		{"shed.low", "+Inf", `shed.low: "+Inf" is refused: not a decimal number; want 0 … 1`},
+		{"shed.low", "infinity", `shed.low: "infinity" is refused: not a decimal number; want 0 … 1`},
+		{"shed.low", "1e309", `shed.low: "1e309" is refused: too large a number; want 0 … 1`},
+		{"shed.low", "0x1p-1", `shed.low: "0x1p-1" is refused: not a decimal number; want 0 … 1`},
+		{"shed.low", "0_1", `shed.low: "0_1" is refused: not a decimal number; want 0 … 1`},
+		{"shed.low", "0,8", `shed.low: "0,8" is refused: not a decimal number; want 0 … 1`},
+		{"shed.low", "85", `shed.low: "85" is refused: out of range; want 0 … 1`},
+		{"shed.low", "85%", `shed.low: "85%" is refused: not a decimal number; want 0 … 1`},
+		{"shed.low", "-0.1", `shed.low: "-0.1" is refused: out of range; want 0 … 1`},
+		{"shed.low", " 0.8", `shed.low: " 0.8" is refused: there is white space in it; want 0 … 1`},
+		{"shed.low", "0.8\n", `shed.low: "0.8?" is refused: there is white space in it; want 0 … 1`},
+		{"retry.attempts", "1.5", `retry.attempts: "1.5" is refused: not a whole number; want whole number, 0 … 10`},
+		{"retry.attempts", "11", `retry.attempts: "11" is refused: out of range; want whole number, 0 … 10`},
+		{"retry.attempts", "0x2", `retry.attempts: "0x2" is refused: not a whole number; want whole number, 0 … 10`},
+		{"retry.attempts", "99999999999999999999", `retry.attempts: "99999999999999999999" is refused: too large a number; want whole number, 0 … 10`},
+		{"speculation.holdback_ms", "1200ms", `speculation.holdback_ms: "1200ms" is refused: not a whole number; want whole milliseconds, 0 … 60000`},
+		{"timeout.chunk", "20", `timeout.chunk: "20" is refused: no unit; write "10s" or "1200ms"; want duration, 10ms … 1h`},
+		{"timeout.chunk", "soon", `timeout.chunk: "soon" is refused: not a duration; want duration, 10ms … 1h`},
+		{"timeout.chunk", "-5s", `timeout.chunk: "-5s" is refused: out of range; want duration, 10ms … 1h`},
+		{"timeout.chunk", "9999999h", `timeout.chunk: "9999999h" is refused: not a duration; want duration, 10ms … 1h`},
+		{"speculation.mode", "On", `speculation.mode: "On" is refused: not one of off, confidence`},
+		{"shed.allow_high", "true", `shed.allow_high: "true" is refused: not one of yes, no`},
+		{"shed.lo", "1", `shed.lo: unknown setting; did you mean shed.low?`},
+		{"banana", "1", `banana: unknown setting`},
+		{"shed.low@", "0.8", `shed.low@: the route's name is missing after @`},
+		{"breaker.open@llama", "3s", `breaker.open@llama: is the same for every route and cannot be overridden`},
+	} {
+		err, got := Validate(tc[0], tc[1]), ""
+		if err != nil {
+			got = err.Error()
+		}
+		if got != tc[2] {
+			t.Errorf("%s %q:\n got %s\nwant %s", tc[0], tc[1], got, tc[2])
+		}
+	}
+}

@@ -1,0 +1,352 @@
+package settings
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/rs/zerolog"
+)
+
+// client is what the reliability notes ask of the background client.
+func client(addr string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: addr, Dialer: dial, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
+		DialTimeout: 250 * time.Millisecond, ReadTimeout: 250 * time.Millisecond, WriteTimeout: 250 * time.Millisecond,
+		DisableIdentity: true, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	})
+}
+
+// logbook is a log that may be read while it is written.
+type logbook struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *logbook) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(p)
+}
+
+// lines returns level, message and the named field of each line so far.
+func (l *logbook) lines(t *testing.T) []string {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var out []string
+	for line := range strings.Lines(l.buf.String()) {
+		var e struct{ Level, Message, Name, Value, Warning string }
+		if err := json.Unmarshal([]byte(line), &e); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		out = append(out, strings.Join(strings.Fields(fmt.Sprintln(e.Level, e.Message, e.Name, e.Value, e.Warning)), " "))
+	}
+	return out
+}
+
+// within waits until done, or fails after the bound; it looks often.
+func within(t *testing.T, bound time.Duration, done func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(bound)
+	defer deadline.Stop()
+	look := time.NewTicker(2 * time.Millisecond)
+	defer look.Stop()
+	for !done() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("not within %v", bound)
+		case <-look.C:
+		}
+	}
+}
+
+// store is a Redis to set settings in.
+type store struct {
+	addr string
+	set  func(field, value string)
+	del  func(fields ...string)
+}
+
+// stores runs the same test on miniredis and, when REDIS_ADDR is set, on Redis.
+func stores(t *testing.T, test func(t *testing.T, s store)) {
+	t.Run("miniredis", func(t *testing.T) {
+		m := miniredis.RunT(t)
+		test(t, store{m.Addr(), func(f, v string) { m.HSet(Key, f, v) }, func(fs ...string) {
+			for _, f := range fs {
+				m.HDel(Key, f)
+			}
+		}})
+	})
+	t.Run("redis", func(t *testing.T) {
+		addr := os.Getenv("REDIS_ADDR")
+		if addr == "" {
+			t.Skip("REDIS_ADDR is not set")
+		}
+		c := client(addr, nil)
+		t.Cleanup(func() { _ = c.Close() })
+		clear := func() { c.Del(context.Background(), Key) }
+		clear()
+		t.Cleanup(clear)
+		test(t, store{addr, func(f, v string) { c.HSet(context.Background(), Key, f, v) }, func(fs ...string) { c.HDel(context.Background(), Key, fs...) }})
+	})
+}
+
+// start runs a watcher until the test ends.
+func start(t *testing.T, o Options) *Watcher {
+	t.Helper()
+	w := New(o)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := w.Run(ctx); err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	return w
+}
+
+func TestAChangeIsInForceWithinASecond(t *testing.T) {
+	stores(t, func(t *testing.T, s store) {
+		c := client(s.addr, nil)
+		defer func() { _ = c.Close() }()
+		w := start(t, Options{Redis: c, Routes: []string{"llama"}})
+		within(t, time.Second, func() bool { return w.Age() < 400*time.Millisecond })
+		for _, value := range []string{"0.8", "0.7", "0.6"} {
+			s.set("shed.low", value)
+			s.set("speculation.mode@llama", "off")
+			within(t, time.Second, func() bool { return in(w.Snapshot().Global(), shedLow) == value })
+			within(t, time.Second, func() bool { return in(w.Snapshot().Route("llama"), "speculation.mode") == "off" })
+		}
+		s.set("shed.low", "banana")
+		within(t, time.Second, func() bool { return len(w.Snapshot().Rejected()) == 1 })
+		if r := w.Snapshot().Rejected()[0]; r.Name != shedLow || r.Value != "banana" || in(w.Snapshot().Global(), shedLow) != "0.6" {
+			t.Errorf("rejected %+v, shed.low %s", r, in(w.Snapshot().Global(), shedLow))
+		}
+		s.del("shed.low", "speculation.mode@llama")
+		within(t, time.Second, func() bool { return in(w.Snapshot().Global(), shedLow) == "0.85" && len(w.Snapshot().Rejected()) == 0 })
+	})
+}
+
+func TestWithoutRedisTheLastGoodSettingsStay(t *testing.T) {
+	m := miniredis.RunT(t)
+	c := client(m.Addr(), nil)
+	defer func() { _ = c.Close() }()
+	w := start(t, Options{Redis: c, Interval: 10 * time.Millisecond})
+	m.HSet(Key, shedLow, "0.7")
+	within(t, 5*time.Second, func() bool { return in(w.Snapshot().Global(), shedLow) == "0.7" })
+	m.Close()
+	within(t, 5*time.Second, func() bool { return w.Age() > 100*time.Millisecond })
+	if in(w.Snapshot().Global(), shedLow) != "0.7" {
+		t.Error("the last good value is gone")
+	}
+	if err := m.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	m.HSet(Key, shedLow, "0.6")
+	within(t, 10*time.Second, func() bool { return in(w.Snapshot().Global(), shedLow) == "0.6" })
+}
+
+func TestAFrozenRedisHoldsUpAPollForItsDeadlineOnly(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0") // accepts by the backlog and never answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = mute.Close() }()
+	c := client(mute.Addr().String(), nil)
+	defer func() { _ = c.Close() }()
+	w := New(Options{Redis: c})
+	began := time.Now()
+	if err := w.Poll(t.Context()); err == nil {
+		t.Error("read from a mute server")
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("took %v", took)
+	}
+}
+
+func TestWithoutARedisThereAreDefaults(t *testing.T) {
+	w := start(t, Options{})
+	if err := w.Poll(t.Context()); err != nil || w.Age() != 0 {
+		t.Errorf("poll: %v, age %v", err, w.Age())
+	}
+	if diff := cmp.Diff(Defaults(), *w.Snapshot().Global()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestOnlyTransitionsAreLogged(t *testing.T) {
+	m := miniredis.RunT(t)
+	c := client(m.Addr(), nil)
+	defer func() { _ = c.Close() }()
+	var log logbook
+	w := New(Options{Redis: c, Logger: zerolog.New(&log)})
+	poll := func(times int) {
+		for range times {
+			_ = w.Poll(t.Context())
+		}
+	}
+	m.HSet(Key, shedLow, "1.5", "foo\nbar", "x")
+	poll(3)
+	m.HSet(Key, shedLow, "1.6")
+	m.HSet(Key, shedNormal, "0.9")
+	poll(3)
+	m.HSet(Key, shedLow, "0")
+	poll(3)
+	m.SetError("LOADING")
+	poll(3)
+	m.SetError("")
+	poll(3)
+	if err := m.Set("other", "x"); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"warn setting refused; its last good value stays in force foo?bar x",
+		"warn setting refused; its last good value stays in force shed.low 1.5",
+		"warn setting refused; its last good value stays in force shed.low 1.6",
+		"info settings applied",
+		"info settings applied",
+		"warn kill switch in force shed.low is 0: the whole class is turned away",
+		"warn settings are not readable; the last good ones stay in force",
+		"info settings are readable again",
+	}
+	if diff := cmp.Diff(want, log.lines(t)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestAHashFullOfNonsenseDoesNotFillTheLog(t *testing.T) {
+	m := miniredis.RunT(t)
+	c := client(m.Addr(), nil)
+	defer func() { _ = c.Close() }()
+	var log logbook
+	reg := prometheus.NewPedanticRegistry()
+	w := New(Options{Redis: c, Logger: zerolog.New(&log), Registerer: reg})
+	for i := range 200 {
+		m.HSet(Key, fmt.Sprintf("x%03d\xff", i), "1")
+	}
+	if err := w.Poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(log.lines(t)); n != maxLines+1 {
+		t.Errorf("%d lines", n)
+	}
+	if n := testutil.CollectAndCount(w.metrics.rejected); n != maxNames {
+		t.Errorf("%d series", n)
+	}
+	m.Del(Key)
+	if err := w.Poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := testutil.CollectAndCount(w.metrics.rejected); n != 0 {
+		t.Errorf("%d series are left", n)
+	}
+}
+
+func TestTheMetricsTellWhatIsRefused(t *testing.T) {
+	m := miniredis.RunT(t)
+	c := client(m.Addr(), nil)
+	defer func() { _ = c.Close() }()
+	reg := prometheus.NewPedanticRegistry()
+	w := New(Options{Redis: c, Registerer: reg})
+	m.HSet(Key, shedLow, "1.5", "bad\xff\nname", "x", "retry.attempts", "3")
+	_ = w.Poll(t.Context())
+	m.SetError("LOADING")
+	_ = w.Poll(t.Context())
+	want := `
+# HELP foregate_settings_changed_total Times that changed settings were put into force.
+# TYPE foregate_settings_changed_total counter
+foregate_settings_changed_total 1
+# HELP foregate_settings_errors_total Reads of the live settings that failed; the last good settings stay in force.
+# TYPE foregate_settings_errors_total counter
+foregate_settings_errors_total 1
+# HELP foregate_settings_rejected 1 for every field of the live settings that this replica refuses; its last good value stays in force.
+# TYPE foregate_settings_rejected gauge
+foregate_settings_rejected{name="bad??name"} 1
+foregate_settings_rejected{name="shed.low"} 1
+`
+	err := testutil.GatherAndCompare(reg, strings.NewReader(want),
+		"foregate_settings_changed_total", "foregate_settings_errors_total", "foregate_settings_rejected")
+	if err != nil {
+		t.Error(err)
+	}
+	if at := testutil.ToFloat64(w.metrics.applied); at < 1e9 {
+		t.Errorf("applied at %v", at)
+	}
+	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
+		t.Errorf("lint: %v, %v", problems, err)
+	}
+}
+
+func TestAKeyOfTheWrongTypeChangesNothing(t *testing.T) {
+	m := miniredis.RunT(t)
+	c := client(m.Addr(), nil)
+	defer func() { _ = c.Close() }()
+	w := New(Options{Redis: c})
+	m.HSet(Key, shedLow, "0.7")
+	if err := w.Poll(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	m.Del(Key)
+	if err := m.Set(Key, "not a hash"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Poll(t.Context()); err == nil || in(w.Snapshot().Global(), shedLow) != "0.7" {
+		t.Errorf("poll: %v, shed.low %s", err, in(w.Snapshot().Global(), shedLow))
+	}
+}
+
+func TestSettingsAreReadEveryIntervalAndAgeWhenTheyAreNot(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := miniredis.NewMiniRedis()
+		defer m.Close()
+		c := client("127.0.0.1:6379", func(context.Context, string, string) (net.Conn, error) { return m.Dial() })
+		defer func() { _ = c.Close() }()
+		w := New(Options{Redis: c})
+		time.Sleep(time.Minute)
+		if w.Age() != time.Minute {
+			t.Errorf("never read: age %v", w.Age())
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		wg.Go(func() { _ = w.Run(ctx) })
+		synctest.Wait()
+		if w.Age() != 0 {
+			t.Errorf("just read: age %v", w.Age())
+		}
+		m.HSet(Key, shedLow, "0.7")
+		time.Sleep(499 * time.Millisecond)
+		synctest.Wait()
+		if in(w.Snapshot().Global(), shedLow) != "0.85" || w.Age() != 499*time.Millisecond {
+			t.Errorf("read early: age %v", w.Age())
+		}
+		time.Sleep(time.Millisecond)
+		synctest.Wait()
+		if in(w.Snapshot().Global(), shedLow) != "0.7" || w.Age() != 0 {
+			t.Errorf("not read after 500 ms: age %v", w.Age())
+		}
+		m.SetError("LOADING")
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if in(w.Snapshot().Global(), shedLow) != "0.7" || w.Age() != 10*time.Second {
+			t.Errorf("age %v", w.Age())
+		}
+		cancel()
+		wg.Wait()
+	})
+}
