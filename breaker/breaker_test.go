@@ -382,7 +382,7 @@ func (h *history) move() {
 		err := []error{nil, errBad, errBad, errBusy, context.Canceled}[h.rng.IntN(5)]
 		before := h.s.Open("big", "a")
 		h.dones[i](err)
-		if !before && h.s.Open("big", "a") && err != errBad {
+		if !before && h.s.Open("big", "a") && !errors.Is(err, errBad) {
 			h.t.Fatalf("step %d: %v opened", h.step, err)
 		}
 		if h.rng.IntN(3) > 0 { // else it may be told again

@@ -96,10 +96,10 @@ func (e *entry) fresh(cfg Config) {
 		BucketPeriod: cfg.Window / buckets,
 		// Ours is the open time that counts, because gobreaker's cannot be
 		// random; its own has always run out before ours.
-		Timeout:      cfg.Open / 2,
+		Timeout:      max(cfg.Open/2, 1), // 0 would mean 60 s
 		ReadyToTrip:  func(c gobreaker.Counts) bool { return trips(c, cfg.Failures) },
 		IsSuccessful: func(err error) bool { return err == nil },
-		IsExcluded:   func(err error) bool { return err == errExcluded },
+		IsExcluded:   func(err error) bool { return errors.Is(err, errExcluded) },
 		OnStateChange: func(_ string, _, to gobreaker.State) {
 			if e.cb == cb {
 				e.moved(to, time.Now())
@@ -113,11 +113,12 @@ func (e *entry) fresh(cfg Config) {
 // that of finished calls: Requests also counts those under way, and a burst of
 // slow calls would hide that all fail.
 func trips(c gobreaker.Counts, failures int) bool {
-	if c.ConsecutiveFailures >= uint32(failures) {
+	if int(c.ConsecutiveFailures) >= failures {
 		return true
 	}
-	finished := c.TotalSuccesses + c.TotalFailures
-	return finished >= uint32(max(minFinished, failures)) && 2*c.TotalFailures >= finished
+	faults := int(c.TotalFailures)
+	finished := int(c.TotalSuccesses) + faults
+	return finished >= max(minFinished, failures) && 2*faults >= finished
 }
 
 // moved notes a transition. It is called under both locks and must not block.

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"net/url"
@@ -155,13 +156,13 @@ func checkURL(raw string) (string, error) {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return "", fmt.Errorf("scheme is %q, not http or https", u.Scheme)
 	case u.Hostname() == "":
-		return "", fmt.Errorf("no host")
+		return "", errors.New("no host")
 	case u.User != nil:
-		return "", fmt.Errorf("has a user name or password")
+		return "", errors.New("has a user name or password")
 	case u.RawQuery != "" || u.ForceQuery:
-		return "", fmt.Errorf("has a query")
+		return "", errors.New("has a query")
 	case u.Fragment != "" || strings.HasSuffix(raw, "#"):
-		return "", fmt.Errorf("has a fragment")
+		return "", errors.New("has a fragment")
 	}
 	u.Host = strings.ToLower(u.Host)
 	port := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]

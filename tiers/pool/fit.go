@@ -110,10 +110,10 @@ func (c *Candidate) usage() float64 {
 	if c.Capacity > 0 {
 		k += c.OwnHeld / float64(c.Capacity)
 	}
-	if !(k >= 0) {
-		return 0
+	if k >= 0 {
+		return min(k, maxUsage)
 	}
-	return min(k, maxUsage)
+	return 0 // negative, or not a number
 }
 
 // room is how well a request can be placed.

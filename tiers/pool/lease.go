@@ -21,7 +21,8 @@ type Lease struct {
 	done  bool
 }
 
-func newLease(p *Pool, b *backend, c *Candidate, d Demand, now time.Time) *Lease {
+// lease makes a lease on b, which was chosen as c.
+func (p *Pool) lease(b *backend, c *Candidate, d Demand, now time.Time) *Lease {
 	prompt, output := max(d.PromptTokens, 0), max(d.OutputTokens, 0)
 	return &Lease{
 		pool: p, backend: b, start: now, scrape: b.scrape,

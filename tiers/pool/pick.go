@@ -73,7 +73,7 @@ func (p *Pool) Pick(d Demand) (*Lease, error) {
 		return nil, err
 	}
 	p.meanPrompt += (float64(max(d.PromptTokens, 0)) - p.meanPrompt) * promptShare
-	l := newLease(p, set[i], &cands[i], d, now)
+	l := p.lease(set[i], &cands[i], d, now)
 	set[i].start(l.part)
 	p.mu.Unlock()
 

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -104,7 +105,7 @@ func (o Options) validate() ([]string, *discovery, error) {
 		return nil, nil, fmt.Errorf("has both backends and discover %q", o.Discover)
 	case len(o.Backends) == 0 && o.Discover == "":
 		return nil, nil, errors.New("has neither backends nor discover")
-	case !(o.USDPerHour >= 0 && o.USDPerHour < 1e9):
+	case o.USDPerHour < 0 || math.IsNaN(o.USDPerHour) || math.IsInf(o.USDPerHour, 0):
 		return nil, nil, fmt.Errorf("costs %v USD per hour", o.USDPerHour)
 	}
 	if o.Discover != "" {

@@ -27,7 +27,7 @@ func Weight(at, now time.Time, c Config) (weight float64, known bool) {
 // A mean that is not within 0..1 (nobody has a fresh reading) moves nothing.
 func Aged(r Reading, mean float64, now time.Time, c Config) (usage float64, known bool) {
 	weight, known := Weight(r.At, now, c)
-	if known && !(mean >= 0 && mean <= 1) {
+	if known && !within(mean, 1) {
 		return r.KVUsage, true
 	}
 	return r.KVUsage*weight + mean*(1-weight), known

@@ -112,8 +112,7 @@ func (r *Reading) addUsage(fams families, now time.Time) (engine string, err err
 		if err != nil {
 			return "", err
 		}
-		// Said this way round because every comparison with NaN is false.
-		if !(v >= 0 && v <= 1) {
+		if !within(v, 1) {
 			return "", fmt.Errorf("%s is %v, not within 0..1", fam.GetName(), v)
 		}
 		if err := recent(fam, m, now); err != nil {
@@ -145,6 +144,10 @@ func recent(fam *dto.MetricFamily, m *dto.Metric, now time.Time) error {
 	return nil
 }
 
+// within tells whether v is a number within 0..limit. It asks what must hold
+// rather than what must not, because every comparison with NaN is false.
+func within(v, limit float64) bool { return v >= 0 && v <= limit }
+
 // gauge is the value of a gauge or of a series whose type was not told.
 func gauge(fam *dto.MetricFamily, m *dto.Metric) (float64, error) {
 	switch {
@@ -165,7 +168,7 @@ func requests(fams families, name string) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		if !(v >= 0 && v <= maxRequests) {
+		if !within(v, maxRequests) {
 			return 0, fmt.Errorf("%s is %v, not within 0..%d", name, v, maxRequests)
 		}
 		sum += int(v)
@@ -209,7 +212,7 @@ func counter(fams families, names []string) (float64, error) {
 		}
 		for _, m := range fam.GetMetric() {
 			v := count(m)
-			if !(v >= 0 && v <= maxCounter) {
+			if !within(v, maxCounter) {
 				return 0, fmt.Errorf("%s is %v, not within 0..%g", name, v, maxCounter)
 			}
 			sum += v
