@@ -70,7 +70,7 @@ func TestFiveFaultsOpenAndOneSuccessAfterTheOpenTimeCloses(t *testing.T) {
 		}
 		time.Sleep(refused.Left - 1)
 		wantOpen(t, s, true)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		wantOpen(t, s, false)
 		tell(t, s, 1, nil)
 		wantOpen(t, s, false)
@@ -158,7 +158,7 @@ func TestTrialThatNeverTellsIsGivenUpOn(t *testing.T) {
 		}
 		time.Sleep(trialBound - 1)
 		wantOpen(t, s, true)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		wantOpen(t, s, false)
 		done, err := s.Allow("big", "a")
 		if err != nil {

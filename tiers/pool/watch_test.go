@@ -171,13 +171,13 @@ func TestBackendThatRefusesIsOutAtOnceAndBackByAProbe(t *testing.T) {
 		s := p.Snapshot()
 		return s[0].HasReading && s[1].HasReading
 	})
+	l := pick(t, p, Demand{Exclude: []string{p.Snapshot()[1].ID}, PromptTokens: 1})
 	a.http.Close()
-	// A request finds out: it dials, is refused and says so.
+	// The request finds out: it dials, is refused and says so.
 	_, err := net.Dial("tcp", a.addr)
 	if err == nil {
 		t.Fatal("not closed")
 	}
-	l := pick(t, p, Demand{Exclude: []string{p.Snapshot()[1].ID}, PromptTokens: 1})
 	l.Refused(err)
 	l.Done(0)
 	for range 20 {

@@ -3,7 +3,7 @@ package pressure
 import (
 	"context"
 	"errors"
-	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -52,14 +52,14 @@ func TestScrapeRefusesWhatIsNoReading(t *testing.T) {
 		"error":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
 		"redirect":  func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, elsewhere, http.StatusFound) },
 		"empty":     func(http.ResponseWriter, *http.Request) {},
-		"a page":    func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html></html>") },
+		"a page":    func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "<html></html>") },
 		"cut off": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1000")
-			fmt.Fprint(w, "vllm:kv_cache_usage_perc 0.5\n")
+			_, _ = io.WriteString(w, "vllm:kv_cache_usage_perc 0.5\n")
 		},
 		"10 MB": func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, "vllm:kv_cache_usage_perc 0.5\n")
-			fmt.Fprint(w, strings.Repeat("# filler, and more of it\n", 10<<20/25))
+			_, _ = io.WriteString(w, "vllm:kv_cache_usage_perc 0.5\n")
+			_, _ = io.WriteString(w, strings.Repeat("# filler, and more of it\n", 10<<20/25))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestScrapeOfASilentOrEndlessBackendEndsAtTheTimeout(t *testing.T) {
 		"silent": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 		"endless": func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
-				fmt.Fprint(w, "# still going\n")
+				_, _ = io.WriteString(w, "# still going\n")
 				_ = http.NewResponseController(w).Flush()
 			}
 		},
