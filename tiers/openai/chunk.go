@@ -61,7 +61,7 @@ func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
 		Text: c.Text[:0], PromptIDs: c.PromptIDs[:0], IDs: c.IDs[:0], Logprobs: c.Logprobs[:0],
 		Finish: c.Finish[:0], Stop: c.Stop[:0], tops: c.tops[:0], topEnd: c.topEnd[:0], Plain: true,
 	}
-	p.cur.reset(data)
+	p.cur.resetLenient(data)
 	if !p.cur.enter('{') {
 		if p.cur.err == nil {
 			p.cur.err = errNotChunk

@@ -30,6 +30,14 @@ func (c *cursor) reset(data []byte) {
 	c.err = nil
 }
 
+// resetLenient is reset for what backends write: duplicate names, of which the last one
+// counts, are not looked for.
+func (c *cursor) resetLenient(data []byte) {
+	c.src = *bytes.NewBuffer(data)
+	c.dec.Reset(&c.src, jsontext.AllowDuplicateNames(true))
+	c.err = nil
+}
+
 // enter reads the opening delimiter of an object or array.
 func (c *cursor) enter(open jsontext.Kind) bool {
 	if c.err != nil || c.dec.PeekKind() != open {

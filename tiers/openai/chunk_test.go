@@ -1,0 +1,146 @@
+package openai
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const chatChunk = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"Par\u00e9"},` +
+	`"logprobs":{"content":[{"token":"Par","logprob":-0.25,"bytes":[80],"top_logprobs":[{"token":"Par","logprob":-0.25,"bytes":[80]},{"token":"The","logprob":-2,"bytes":[84]}]}]},` +
+	`"finish_reason":null,"token_ids":[59604]}],"prompt_token_ids":[1,2,3]}`
+
+func TestAJudgedChunkTellsTextIDsAndLogprobs(t *testing.T) {
+	p := ChunkParser{Judged: true}
+	c, err := p.Parse([]byte(chatChunk))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(c.Text) != "Paré" || !cmp.Equal(c.IDs, []int32{59604}) || !cmp.Equal(c.PromptIDs, []int32{1, 2, 3}) ||
+		!cmp.Equal(c.Logprobs, []float64{-0.25}) || !cmp.Equal(c.Top(0), []float64{-0.25, -2}) || !c.Plain || c.Choices != 1 {
+		t.Errorf("got %+v", c)
+	}
+	if string(c.Model.Of([]byte(chatChunk))) != `"m"` {
+		t.Errorf("model at %v", c.Model)
+	}
+}
+
+func TestACompletionChunkTellsTheSame(t *testing.T) {
+	p := ChunkParser{Judged: true}
+	c, err := p.Parse([]byte(`{"model":"m","choices":[{"index":0,"text":" a b","logprobs":{"text_offset":[0,2],"token_logprobs":[-0.5,-1],"tokens":[" a"," b"],` +
+		`"top_logprobs":[{" a":-0.5," x":-3},{" b":-1}]},"finish_reason":"length","stop_reason":null,"token_ids":[5,6],"prompt_token_ids":[9]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(c.Text) != " a b" || string(c.Finish) != "length" || !cmp.Equal(c.Logprobs, []float64{-0.5, -1}) ||
+		!cmp.Equal(c.Top(0), []float64{-0.5, -3}) || !cmp.Equal(c.Top(1), []float64{-1}) || !cmp.Equal(c.IDs, []int32{5, 6}) || !cmp.Equal(c.PromptIDs, []int32{9}) {
+		t.Errorf("got %+v, tops %v %v", c, c.Top(0), c.Top(1))
+	}
+}
+
+func TestUsageToolsAndErrorsAreSeen(t *testing.T) {
+	var p ChunkParser
+	c, err := p.Parse([]byte(`{"model":"m","choices":[],"usage":{"prompt_tokens":5,"total_tokens":8,"completion_tokens":3,"prompt_tokens_details":null}}`))
+	if err != nil || !c.HasUsage || c.Usage != (Usage{5, 3}) || c.Choices != 0 {
+		t.Errorf("usage: %+v, %v", c, err)
+	}
+	c, err = p.Parse([]byte(`{"choices":[{"delta":{"role":"assistant","tool_calls":[{"index":0}]},"finish_reason":null}],"usage":null}`))
+	if err != nil || c.Plain || c.HasUsage {
+		t.Errorf("tools: %+v, %v", c, err)
+	}
+	c, err = p.Parse([]byte(`{"error":{"message":"at 0x7f3a99887766 failed\u0007","type":"InternalServerError","param":null,"code":500}}`))
+	if err != nil || c.Fault == nil || c.Fault.Status != 500 || c.Fault.Message != "at 0x… failed" {
+		t.Errorf("fault: %+v, %v", c.Fault, err)
+	}
+}
+
+func TestFaultsAreReadInEveryShapeBackendsUse(t *testing.T) {
+	for body, want := range map[string]Fault{
+		`{"error":{"message":"m","type":"NotFoundError","param":"model","code":404}}`:     {404, "NotFoundError", "m"},
+		`{"object":"error","message":"m","type":"NotFoundError","param":null,"code":404}`: {404, "NotFoundError", "m"},
+		`{"error":"Unauthorized"}`: {Message: "Unauthorized"},
+		`{"detail":"Not Found"}`:   {Message: "Not Found"},
+		`{"error":{"message":"m","type":"server_error","code":"server_error"}}`: {Type: "server_error", Message: "m"},
+		`<html>`: {}, ``: {}, `[]`: {}, `{"error":`: {},
+	} {
+		if got := ParseFault([]byte(body)); *got != want {
+			t.Errorf("%s: got %+v, want %+v", body, *got, want)
+		}
+	}
+}
+
+func TestWhatIsWrittenIsWhatVLLMWouldWrite(t *testing.T) {
+	f := NewFramer(Chat, "x", "llama-3", 7)
+	got := string(f.Role(nil)) + string(f.Text(nil, []byte("a\"b"))) +
+		string(f.Finish(nil, nil, Ending{Finish: "stop", Usage: Usage{2, 3}, Extra: []byte(`{"tier":"draft"}`)}, true))
+	head := `{"id":"chatcmpl-x","object":"chat.completion.chunk","created":7,"model":"llama-3","choices":[`
+	want := `data: ` + head + `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}` + "\n\n" +
+		`data: ` + head + `{"index":0,"delta":{"content":"a\"b"},"logprobs":null,"finish_reason":null}]}` + "\n\n" +
+		`data: ` + head + `{"index":0,"delta":{},"logprobs":null,"finish_reason":"stop","stop_reason":null}]}` + "\n\n" +
+		`data: ` + head + `],"usage":{"prompt_tokens":2,"completion_tokens":3,"total_tokens":5},"foregate":{"tier":"draft"}}` + "\n\ndata: [DONE]\n\n"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	body := f.Body(nil, []byte("hi"), Ending{Finish: "length", Usage: Usage{1, 1}})
+	if !json.Valid(body) || !strings.Contains(string(body), `"message":{"role":"assistant","content":"hi","refusal":null}`) {
+		t.Errorf("body %s", body)
+	}
+}
+
+func TestRewriteReplacesTheModelAndAddsTheExtraObject(t *testing.T) {
+	in := []byte(`{"id":"1","model":"real","choices":[]}`)
+	var p ChunkParser
+	c, err := p.Parse(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(Rewrite(nil, in, c.Model, c.Close, "llama-3", []byte(`{"tier":"target"}`)))
+	if want := `{"id":"1","model":"llama-3","choices":[],"foregate":{"tier":"target"}}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// FuzzChunk: no bytes make the parser panic, and what it accepts is JSON whose
+// rewriting is JSON again.
+func FuzzChunk(f *testing.F) {
+	f.Add([]byte(chatChunk))
+	f.Add([]byte(`{"choices":[{"text":"x","logprobs":{"token_logprobs":[null],"top_logprobs":[null]},"finish_reason":"stop"}]}`))
+	f.Add([]byte(`{"error":"x"}`))
+	f.Add([]byte(`{"usage":{"prompt_tokens":1e9}}`))
+	f.Add([]byte(`{"choices":null,"model":{"a":1}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		p := ChunkParser{Judged: true}
+		c, err := p.Parse(data)
+		if err != nil {
+			return
+		}
+		for i := range c.Logprobs {
+			if lp := c.Logprobs[i]; lp > 0 || lp < noLogprob {
+				t.Fatalf("logprob %v", lp)
+			}
+			c.Top(i)
+		}
+		if out := Rewrite(nil, data, c.Model, c.Close, "m", nil); !json.Valid(out) {
+			t.Fatalf("%s became %s", data, out)
+		}
+		ParseFault(data)
+	})
+}
+
+func BenchmarkParseChunk(b *testing.B) {
+	for name, judged := range map[string]bool{"relayed": false, "judged": true} {
+		b.Run(name, func(b *testing.B) {
+			p := ChunkParser{Judged: judged}
+			data := []byte(chatChunk)
+			b.ReportAllocs()
+			b.SetBytes(int64(len(data)))
+			for b.Loop() {
+				if _, err := p.Parse(data); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

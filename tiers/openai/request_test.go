@@ -1,0 +1,225 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func scanChat(t *testing.T, body string) *Request {
+	t.Helper()
+	r, err := Scan(Chat, []byte(body), DefaultLimits())
+	if err != nil {
+		t.Fatalf("Scan(%s): %v", body, err)
+	}
+	return r
+}
+
+func TestAChatRequestIsReadInOnePass(t *testing.T) {
+	r := scanChat(t, `{"model":"llama-3","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":[{"type":"text","text":"hi"}]}],
+		"stream":true,"stream_options":{"include_usage":true},"max_tokens":5,"max_completion_tokens":7,"stop":["\n\n","END"],
+		"temperature":0.5,"n":1,"seed":3,"x_custom":{"a":[1,2]}}`)
+	want := Request{
+		Kind: Chat, Model: "llama-3", Stream: true, IncludeUsage: true, MaxTokens: 7, N: 1, Stop: []string{"\n\n", "END"},
+		Temperature: 0.5, HasSeed: true, SinglePlain: true,
+	}
+	got := *r
+	got.Body, got.members, got.messages = nil, nil, Span{}
+	got.PromptBytes, got.PromptTokens = 0, 0
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v\nwant %+v", got, want)
+	}
+	if r.PromptTokens < 5 || r.PromptTokens > 20 {
+		t.Errorf("prompt estimated at %d tokens", r.PromptTokens)
+	}
+}
+
+func TestWhatIsWrongIsSaidWithItsPlace(t *testing.T) {
+	for name, c := range map[string]struct {
+		kind         Kind
+		body         string
+		param, code  string
+		messageHolds string
+	}{
+		"an empty body":            {Chat, ``, "", "invalid_json", "empty"},
+		"no object":                {Chat, `[1]`, "", "invalid_json", "must be a JSON object"},
+		"cut off":                  {Chat, `{"model":"m"`, "", "invalid_json", "byte 12"},
+		"junk behind":              {Chat, `{"model":"m","messages":[{"role":"user"}]} x`, "", "invalid_json", "byte"},
+		"two documents":            {Chat, `{"model":"m","messages":[{"role":"user"}]}{}`, "", "invalid_json", "byte"},
+		"NaN":                      {Chat, `{"model":"m","temperature":NaN}`, "", "invalid_json", "byte 27"},
+		"a byte order mark":        {Chat, "\xef\xbb\xbf{}", "", "invalid_json", "byte 0"},
+		"invalid UTF-8":            {Chat, "{\"model\":\"m\xff\"}", "", "invalid_json", "UTF-8"},
+		"a lone surrogate":         {Chat, `{"model":"\ud800"}`, "", "invalid_json", "surrogate"},
+		"a raw NUL":                {Chat, "{\"model\":\"a\x00b\"}", "", "invalid_json", "byte"},
+		"a name twice":             {Chat, `{"model":"a","model":"b"}`, "model", "duplicate_key", "model"},
+		"a name twice by escape":   {Chat, `{"model":"a","mod\u0065l":"b"}`, "model", "duplicate_key", "byte"},
+		"a nested name twice":      {Chat, `{"model":"m","messages":[{"role":"user","role":"x"}]}`, "messages/0/role", "duplicate_key", "/messages/0/role"},
+		"a case variant":           {Chat, `{"Model":"m"}`, "Model", "duplicate_key", `must be written "model"`},
+		"too deep":                 {Chat, `{"x":` + strings.Repeat("[", 100), "", "too_deep", "64 levels at byte"},
+		"no model":                 {Chat, `{"messages":[{"role":"user"}]}`, "model", "missing_required_parameter", "model"},
+		"a null model":             {Chat, `{"model":null}`, "model", "invalid_type", "null"},
+		"no messages":              {Chat, `{"model":"m"}`, "messages", "missing_required_parameter", "messages"},
+		"empty messages":           {Chat, `{"model":"m","messages":[]}`, "messages", "invalid_value", "at least one"},
+		"messages of text":         {Chat, `{"model":"m","messages":"hi"}`, "messages", "invalid_type", "a string"},
+		"a message of text":        {Chat, `{"model":"m","messages":["hi"]}`, "messages[0]", "invalid_type", "an object"},
+		"a message without role":   {Chat, `{"model":"m","messages":[{"content":"x"}]}`, "messages[0].role", "missing_required_parameter", "no role"},
+		"content of a number":      {Chat, `{"model":"m","messages":[{"role":"user","content":1}]}`, "messages[0].content", "invalid_type", "a number"},
+		"an image":                 {Chat, `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"http://169.254.169.254/"}}]}]}`, "messages[0].content", "unsupported_parameter", "image_url"},
+		"stream of a number":       {Chat, `{"model":"m","stream":1}`, "stream", "invalid_type", "a boolean"},
+		"n of nine":                {Chat, `{"model":"m","n":9}`, "n", "invalid_value", "between 1 and 8"},
+		"max_tokens of a fraction": {Chat, `{"model":"m","max_tokens":1.5}`, "max_tokens", "invalid_type", "1.5"},
+		"max_tokens below zero":    {Chat, `{"model":"m","max_tokens":-1}`, "max_tokens", "invalid_value", "-1"},
+		"a hot temperature":        {Chat, `{"model":"m","temperature":3}`, "temperature", "invalid_value", "between 0 and 2"},
+		"a huge number":            {Chat, `{"model":"m","temperature":0.` + strings.Repeat("1", 60) + `}`, "temperature", "invalid_value", "between"},
+		"stop of numbers":          {Chat, `{"model":"m","stop":[1]}`, "stop", "invalid_type", "strings"},
+		"prompt_logprobs":          {Chat, `{"model":"m","prompt_logprobs":1}`, "prompt_logprobs", "unsupported_parameter", "not accepted"},
+		"a chat template":          {Chat, `{"model":"m","chat_template":"{{x}}"}`, "chat_template", "unsupported_parameter", "not accepted"},
+		"a prompt in a chat":       {Chat, `{"model":"m","prompt":"x"}`, "prompt", "unknown_parameter", "not a parameter"},
+		"a prompt of objects":      {Completion, `{"model":"m","prompt":[{}]}`, "prompt", "invalid_type", "an object"},
+		"too large a schema":       {Chat, `{"model":"m","response_format":{"x":"` + strings.Repeat("a", 300<<10) + `"}}`, "response_format", "invalid_value", "larger"},
+	} {
+		_, err := Scan(c.kind, []byte(c.body), DefaultLimits())
+		var re *RequestError
+		if !errors.As(err, &re) {
+			t.Errorf("%s: error is %v", name, err)
+			continue
+		}
+		if re.Status != http.StatusBadRequest || re.Param != c.param || re.Code != c.code || !strings.Contains(re.Message, c.messageHolds) {
+			t.Errorf("%s: got %d %q %q %q, want param %q code %q and %q in the message", name, re.Status, re.Param, re.Code, re.Message, c.param, c.code, c.messageHolds)
+		}
+	}
+}
+
+func TestHarmlessValuesOfRefusedFieldsPass(t *testing.T) {
+	scanChat(t, `{"model":"m","messages":[{"role":"user","content":"x"}],"echo":false,"prompt_logprobs":null,"use_beam_search":false,"stop":null,"max_tokens":null}`)
+}
+
+func TestWhatBarsADraftIsSeen(t *testing.T) {
+	base := `{"model":"m","messages":[{"role":"user","content":"x"}],`
+	for field, seen := range map[string]func(*Request) bool{
+		`"tools":[{"type":"function"}]`:                      func(r *Request) bool { return r.Tools },
+		`"tools":[{"type":"function"}],"tool_choice":"none"`: func(r *Request) bool { return !r.Tools },
+		`"response_format":{"type":"json_object"}`:           func(r *Request) bool { return r.Structured },
+		`"response_format":{"type":"text"}`:                  func(r *Request) bool { return !r.Structured },
+		`"logprobs":true`:                                    func(r *Request) bool { return r.Logprobs },
+		`"frequency_penalty":0`:                              func(r *Request) bool { return !r.Penalties },
+		`"frequency_penalty":0.1`:                            func(r *Request) bool { return r.Penalties },
+		`"logit_bias":{"5":1}`:                               func(r *Request) bool { return r.Penalties },
+		`"min_tokens":4`:                                     func(r *Request) bool { return r.Penalties },
+		`"continue_final_message":true`:                      func(r *Request) bool { return r.Continues },
+		`"add_generation_prompt":false`:                      func(r *Request) bool { return r.Continues },
+		`"n":2`:                                              func(r *Request) bool { return r.N == 2 },
+		`"structured_outputs":{"regex":"a+"}`:                func(r *Request) bool { return r.Structured },
+		`"stop":"x","include_stop_str_in_output":true`:       func(r *Request) bool { return r.IncludeStop && len(r.Stop) == 1 },
+	} {
+		if r := scanChat(t, base+field+"}"); !seen(r) {
+			t.Errorf("%s was not seen", field)
+		}
+	}
+}
+
+func TestPromptsOfIDsAreCountedExactly(t *testing.T) {
+	for prompt, want := range map[string]int{`[1,2,3]`: 3, `[[1,2],[3,4,5]]`: 5} {
+		r, err := Scan(Completion, []byte(`{"model":"m","prompt":`+prompt+`}`), DefaultLimits())
+		if err != nil || r.PromptTokens != want || r.SinglePlain {
+			t.Errorf("%s: %d tokens, single %v, error %v", prompt, r.PromptTokens, r.SinglePlain, err)
+		}
+	}
+}
+
+func TestEditsAreSplicesThatLeaveTheRestUntouched(t *testing.T) {
+	r := scanChat(t, `{ "messages" : [ {"role":"user","content":"a  b\u00e9"} ] , "model":"llama-3","priority":-9000000000000000000,
+		"cache_salt":"x","stream":false,"unknown":  {"k": [1, 2]} }`)
+	got := string(r.Apply(nil,
+		Edit{"model", Quote("target")}, Edit{"stream", []byte("true")}, Edit{Name: "stop"}, Edit{"extra", []byte("1")}))
+	want := `{"messages" : [ {"role":"user","content":"a  b\u00e9"} ],"unknown":  {"k": [1, 2]},"model":"target","stream":true,"extra":1}`
+	if got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestAContinuationByTextAddsOneAssistantMessage(t *testing.T) {
+	r := scanChat(t, `{"model":"m","messages":[{"role":"user","content":"x"} ]}`)
+	got := string(r.Extended([]byte("so \"far\"\n")))
+	want := `[{"role":"user","content":"x"} ,{"role":"assistant","content":"so \"far\"\n"}]`
+	if got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestPeekFindsTheModelWhereverItStands(t *testing.T) {
+	body := []byte(`{"input":["x"],"model" : "llama-3","k":1}`)
+	env, err := Peek(body)
+	if err != nil || env.Name != "llama-3" || string(env.Model.Of(body)) != `"llama-3"` {
+		t.Errorf("got %+v, %v", env, err)
+	}
+	for _, bad := range []string{``, `{}`, `{"model":3}`, `{"model":"a","model":"b"}`, `[]`, `{"model":"a"} 1`, strings.Repeat("[", 1000)} {
+		if _, err := Peek([]byte(bad)); err == nil {
+			t.Errorf("Peek(%.30s) found no fault", bad)
+		}
+	}
+}
+
+// FuzzScan checks what every other part relies on: what the scan accepts, the
+// standard library reads the same way, and an edited body is valid JSON that says
+// what the edit says and keeps every other field.
+func FuzzScan(f *testing.F) {
+	f.Add([]byte(`{"model":"llama-3","messages":[{"role":"user","content":"hi"}],"stream":true,"max_tokens":5,"stop":["a"]}`))
+	f.Add([]byte(`{"model":"a","mod\u0065l":"b"}`))
+	f.Add([]byte(`{"model":"m","messages":[{"role":"user","content":[{"type":"text","text":"x"}]}],"priority":1}`))
+	f.Add([]byte(`{"Model":"m"}`))
+	f.Add([]byte("{\"model\":\"\xff\"}"))
+	f.Add([]byte(strings.Repeat(`{"a":`, 80)))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		r, err := Scan(Chat, body, DefaultLimits())
+		if err != nil {
+			var re *RequestError
+			if !errors.As(err, &re) || re.Status < 400 || re.Status > 499 || re.Message == "" {
+				t.Fatalf("error %#v", err)
+			}
+			return
+		}
+		var std struct {
+			Model  string `json:"model"`
+			Stream bool   `json:"stream"`
+		}
+		if err := json.Unmarshal(body, &std); err != nil {
+			t.Fatalf("the standard library refuses what the scan accepts: %v", err)
+		}
+		if std.Model != r.Model || std.Stream != r.Stream {
+			t.Fatalf("read %q %v, the standard library %q %v", r.Model, r.Stream, std.Model, std.Stream)
+		}
+		var before, after map[string]json.RawMessage
+		if err := json.Unmarshal(r.Apply(nil, Edit{"model", Quote("edited")}), &after); err != nil {
+			t.Fatalf("the edited body is no JSON: %v", err)
+		}
+		if string(after["model"]) != `"edited"` {
+			t.Fatalf("the edit was lost: %s", after["model"])
+		}
+		_ = json.Unmarshal(body, &before)
+		for name, raw := range before {
+			if name != "model" && !stripped(name) && string(after[name]) != string(raw) {
+				t.Fatalf("field %q changed from %s to %s", name, raw, after[name])
+			}
+		}
+	})
+}
+
+func BenchmarkScan(b *testing.B) {
+	for _, size := range []int{1 << 10, 16 << 10, 128 << 10} {
+		body := []byte(`{"model":"llama-3","stream":true,"messages":[{"role":"user","content":"` + strings.Repeat("lorem ipsum ", size/12) + `"}]}`)
+		b.Run(fmt.Sprintf("%dKiB", size>>10), func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Scan(Chat, body, DefaultLimits()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
