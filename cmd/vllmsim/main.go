@@ -62,7 +62,7 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) int {
 	}
 	_, _ = fmt.Fprintf(out, "vllmsim: %s (%s, divergence %g) on %s\n", f.Model, f.Profile, f.Divergence, s.URL())
 	<-ctx.Done()
-	if err := s.Close(); err != nil {
+	if err := s.Terminate(); err != nil {
 		return fail(errs, err)
 	}
 	return 0

@@ -40,10 +40,7 @@ func (c *call) answer() {
 		c.s.writeError(c.w, c.req.lazy)
 		return
 	}
-	if !c.submit() {
-		c.s.writeError(c.w, statusError(http.StatusInternalServerError))
-		return
-	}
+	c.submit()
 	defer c.abort()
 	choices := make([]choice, len(c.jobs))
 	cached := 0

@@ -55,21 +55,24 @@ func (e *engine) now() time.Duration { return time.Duration(float64(time.Since(e
 // real converts the engine's time to the wall's.
 func (e *engine) real(d time.Duration) time.Duration { return time.Duration(float64(d) / e.scale) }
 
-// submit queues jobs together. It reports false when the engine has stopped.
-func (e *engine) submit(jobs []*job) bool {
+// submit queues jobs together. A stopped engine ends them at once with finish_reason abort, as vLLM does after SIGTERM.
+func (e *engine) submit(jobs []*job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.closed {
-		return false
-	}
 	now := e.now()
 	for _, j := range jobs {
+		if e.closed {
+			j.box.push(abortEvent(j))
+			continue
+		}
 		e.jobs[j.seq] = j
 		e.sched.Add(j.seq, now)
 	}
 	e.signal()
-	return true
 }
+
+// abortEvent ends a choice without a token.
+func abortEvent(j *job) event { return event{choice: j.gen.choice, id: -1, finish: finishAbort} }
 
 // abort takes jobs out, wherever they are: their blocks are free before the next step.
 func (e *engine) abort(jobs []*job) {
@@ -193,7 +196,7 @@ func (e *engine) shut() {
 	for q, j := range e.jobs {
 		e.sched.Abort(q)
 		e.totals.aborted++
-		j.box.push(event{choice: j.gen.choice, id: -1, finish: finishAbort})
+		j.box.push(abortEvent(j))
 	}
 	clear(e.jobs)
 	e.met.levels(e.sched.Counts())
@@ -218,10 +221,13 @@ func (b *mailbox) push(ev event) {
 	}
 }
 
-// take swaps the collected events for spare, which the caller is done with.
+// take swaps the collected events, if any, for spare, which the caller is done with.
 func (b *mailbox) take(spare []event) []event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if len(b.events) == 0 {
+		return nil
+	}
 	got := b.events
 	b.events = spare[:0]
 	return got

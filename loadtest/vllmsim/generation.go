@@ -48,7 +48,7 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, chat bool
 }
 
 // submit hands the request's sequences to the engine.
-func (c *call) submit() bool {
+func (c *call) submit() {
 	for i := range c.req.specs {
 		spec := &c.req.specs[i]
 		spec.abortAfter = c.fault.AbortAfterTokens
@@ -57,7 +57,7 @@ func (c *call) submit() bool {
 		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, NoCacheRead: c.req.noCacheRead, Source: g}
 		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box})
 	}
-	return c.s.engine.submit(c.jobs)
+	c.s.engine.submit(c.jobs)
 }
 
 // wait returns the next outputs, or false when the client has left. Whoever leaves early aborts what is still running.

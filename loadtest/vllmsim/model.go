@@ -64,12 +64,12 @@ func (d Dist) Argmax() int32 { return d.Top[0].ID }
 //	anchor = hash of all ids up to the last header's end (of the first 16 ids when there is no header)
 //	h      = hash(seed, anchor, last 8 ids, ids since the anchor)
 //	c_0..c_23 drawn by h from the grammar's classes that may follow the last token
-//	gap    = 3.5..8 mostly; at a fork, with probability 0.04 + 0.3 d^2, (1-d)*1.5 + 0.15..2.65
+//	gap    = 3.5..8 mostly; at a fork, with probability 0.02 + 0.3 d^2, (1-d)*2.5 + 0.15..2.65
 //	l_0 = 0, l_1 = -gap, l_i = -gap - 0.5 (i-1) - 0..0.5
 //	P(x)   = (1-5e-5) * sum over c_i = x of exp(l_i) / sum of all exp(l_j)  +  5e-5 / V
 //
 // where d in (0,1) is the difficulty of the prompt, a hash of the anchor. A draft of divergence D has
-// l_i + 4 D d z_i with z_i noise of variance one, and swaps l_0 and l_1 with probability 0.01 D d: errors are likelier
+// l_i + 4 D d z_i with z_i noise of variance one, and swaps l_0 and l_1 with probability 0.03 D d: errors are likelier
 // where its own gap is small, so its confidence predicts agreement, but not always. D = 0 is exactly the target.
 type Model struct {
 	seed       uint64
@@ -205,8 +205,8 @@ func (m *Model) fill(c *cursor, d *Dist) {
 
 func gapOf(h uint64, diff float64) float64 {
 	u := unit(mix(h, 0x9a))
-	if unit(mix(h, 0xf0)) < 0.04+0.3*diff*diff {
-		return 0.15 + 2.5*u + 1.5*(1-diff)
+	if unit(mix(h, 0xf0)) < 0.02+0.3*diff*diff {
+		return 0.15 + 2.5*u + 2.5*(1-diff)
 	}
 	return 3.5 + 4.5*u
 }
@@ -223,7 +223,7 @@ func (m *Model) perturb(h uint64, diff float64, logits *[numCands]float64) {
 		s := float64(n&0xffff) + float64(n>>16&0xffff) + float64(n>>32&0xffff) + float64(n>>48)
 		logits[i] += 4 * stray * (s/65536 - 2) * math.Sqrt(3)
 	}
-	if unit(mix(h, 0xbad)) < 0.01*stray {
+	if unit(mix(h, 0xbad)) < 0.03*stray {
 		logits[0], logits[1] = logits[1], logits[0]
 	}
 }

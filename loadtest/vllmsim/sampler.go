@@ -21,11 +21,7 @@ func (s *sampling) pick(d *Dist, t int, banned func(int32) bool) int32 {
 		}
 	}
 	var w [numCands]float64
-	total := s.weights(d, &w, banned)
-	tail := 0.0
-	if s.untruncated() {
-		tail = math.Pow(d.Tail, 1/s.temperature) * float64(d.Vocab-len(d.Top))
-	}
+	total, tail := s.weights(d, &w, banned)
 	h := mix(s.seed, uint64(t))
 	u := unit(h) * (total + tail)
 	for i := range d.Top {
@@ -37,36 +33,38 @@ func (s *sampling) pick(d *Dist, t int, banned func(int32) bool) int32 {
 }
 
 func (s *sampling) untruncated() bool {
-	return (s.topP <= 0 || s.topP >= 1) && s.topK <= 0 && s.minP <= 0
+	return s.topP >= 1 && s.topK <= 0 && s.minP <= 0
 }
 
-// weights fills w with unnormalised weights after temperature and truncation, and returns their sum.
-func (s *sampling) weights(d *Dist, w *[numCands]float64, banned func(int32) bool) float64 {
-	var all float64
+// weights fills w with the candidates' weights after temperature and truncation, relative to the most probable one so
+// that a low temperature does not underflow. It returns their sum and the tail's weight.
+func (s *sampling) weights(d *Dist, w *[numCands]float64, banned func(int32) bool) (sum, tail float64) {
+	best := d.Top[0].P
+	scale := func(p float64) float64 {
+		if s.temperature == 1 {
+			return p / best
+		}
+		return math.Pow(p/best, 1/s.temperature)
+	}
 	for i, c := range d.Top {
-		w[i] = c.P
-		if s.temperature != 1 {
-			// Relative to the largest, so that a low temperature does not underflow to nothing.
-			w[i] = math.Pow(c.P/d.Top[0].P, 1/s.temperature) * math.Pow(d.Top[0].P, 1/s.temperature)
+		if banned == nil || !banned(c.ID) {
+			w[i] = scale(c.P)
 		}
-		if banned != nil && banned(c.ID) {
-			w[i] = 0
-		}
-		all += w[i]
+		sum += w[i]
 	}
+	tail = scale(d.Tail) * float64(d.Vocab-len(d.Top))
 	if s.untruncated() {
-		return all
+		return sum, tail
 	}
-	var kept, best float64
+	all, kept := sum+tail, 0.0
 	for i := range d.Top {
-		best = max(best, w[i])
-		cut := s.topK > 0 && i >= s.topK || s.topP > 0 && s.topP < 1 && kept >= s.topP*all || w[i] < s.minP*best
+		cut := s.topK > 0 && i >= s.topK || s.topP < 1 && kept >= s.topP*all || w[i] < s.minP*w[0]
 		if cut && kept > 0 {
 			w[i] = 0
 		}
 		kept += w[i]
 	}
-	return kept
+	return kept, 0
 }
 
 // tailID returns one of the ids that are not in Top, all equally likely.

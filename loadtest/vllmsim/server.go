@@ -26,6 +26,7 @@ type Server struct {
 	http    *httpStats
 	faults  faults
 	ids     atomic.Uint64
+	active  atomic.Int64 // handlers running
 	nonce   uint64
 	routes  map[string]route
 
@@ -116,9 +117,46 @@ func (s *Server) Close() error {
 	}
 	err := srv.Close()
 	cancel()
-	s.tasks.Wait()
+	s.settle()
 	return err
 }
+
+// Terminate is what SIGTERM does to vLLM: requests under way end with finish_reason abort under their 200, then the
+// server closes.
+func (s *Server) Terminate() error {
+	s.mu.Lock()
+	cancel := s.cancel
+	s.mu.Unlock()
+	if cancel != nil {
+		cancel()
+		s.settleHandlers()
+	}
+	return s.Close()
+}
+
+// settle waits for everything that Start and the handlers started, at most patience.
+func (s *Server) settle() {
+	s.settleHandlers()
+	s.tasks.Wait()
+}
+
+// settleHandlers waits until no handler runs, at most patience.
+func (s *Server) settleHandlers() {
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for s.active.Load() > 0 {
+		select {
+		case <-limit.C:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// patience bounds how long Close waits for handlers whose connection is dead already.
+const patience = 2 * time.Second
 
 // route is what one path answers, by method.
 type route struct {
@@ -154,6 +192,8 @@ func (s *Server) routeTable() map[string]route {
 
 // ServeHTTP implements http.Handler. Unknown paths and wrong methods get the web framework's answers, not vLLM's.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.active.Add(1)
+	defer s.active.Add(-1)
 	s.count(r.URL.Path)
 	rt, ok := s.routes[r.URL.Path]
 	if !ok {

@@ -28,14 +28,11 @@ func (c *call) stream() {
 	if st.rc.Flush() != nil {
 		return
 	}
-	switch {
-	case c.req.lazy != nil:
+	if c.req.lazy != nil {
 		st.fail(c.req.lazy)
 		return
-	case !c.submit():
-		st.fail(statusError(http.StatusInternalServerError))
-		return
 	}
+	c.submit()
 	defer c.abort()
 	st.prepare()
 	var events []event

@@ -1,0 +1,443 @@
+package vllmsim
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// fast is a time scale at which nothing is waited for.
+const fast = 2000
+
+// post sends a body and returns status and answer.
+func post(t *testing.T, s *Server, path, body string) (int, string) {
+	t.Helper()
+	return do(t, s, "POST", path, body)
+}
+
+func do(t *testing.T, s *Server, method, path, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Request-Id", "fixed")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+// eventually waits until cond holds.
+func eventually(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(10 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-deadline.C:
+			t.Fatalf("still waiting until %s", what)
+		case <-tick.C:
+		}
+	}
+}
+
+// answer is what the tests read of both answer shapes.
+type answer struct {
+	Choices []struct {
+		Text    string `json:"text"`
+		Message struct {
+			Content   *string `json:"content"`
+			ToolCalls []struct {
+				Function struct{ Name, Arguments string } `json:"function"`
+			} `json:"tool_calls"`
+		} `json:"message"`
+		Delta struct {
+			Content   string `json:"content"`
+			ToolCalls []struct {
+				Function struct{ Name, Arguments string } `json:"function"`
+			} `json:"tool_calls"`
+		} `json:"delta"`
+		FinishReason   string            `json:"finish_reason"`
+		StopReason     any               `json:"stop_reason"`
+		TokenIDs       []int32           `json:"token_ids"`
+		PromptLogprobs []map[string]rank `json:"prompt_logprobs"`
+	} `json:"choices"`
+	PromptTokenIDs []int32 `json:"prompt_token_ids"`
+	Usage          struct {
+		PromptTokens     int `json:"prompt_tokens"`
+		CompletionTokens int `json:"completion_tokens"`
+		Details          *struct {
+			Cached int `json:"cached_tokens"`
+		} `json:"prompt_tokens_details"`
+	} `json:"usage"`
+	PromptLogprobs []map[string]rank `json:"prompt_logprobs"`
+}
+
+type rank struct {
+	Logprob float64 `json:"logprob"`
+	Rank    int     `json:"rank"`
+}
+
+func ask(t *testing.T, s *Server, path, body string) answer {
+	t.Helper()
+	status, text := post(t, s, path, body)
+	if status != http.StatusOK {
+		t.Fatalf("%s: %d %s", body, status, text)
+	}
+	var a answer
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		t.Fatalf("%v in %s", err, text)
+	}
+	return a
+}
+
+var volatile = regexp.MustCompile(`"created":\d+|chatcmpl-tool-[0-9a-f]+|modelperm-[0-9a-f]+`)
+
+// golden compares with testdata, ids and times made equal.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	got = volatile.ReplaceAllStringFunc(got, func(m string) string { return strings.TrimRight(m, "0123456789abcdef") + "1" })
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
+		t.Errorf("%s (-want +got):\n%s", name, d)
+	}
+}
+
+const tools = `"tools":[{"type":"function","function":{"name":"get_weather","parameters":{"type":"object","properties":{"city":{"type":"string"},"days":{"type":"integer"},"metric":{"type":"boolean"}}}}}]`
+
+func TestAnswersLookAsVLLMWritesThem(t *testing.T) {
+	s := Start(t, Options{Seed: 1, TimeScale: fast, PromptTokensDetails: false})
+	hi := `"messages":[{"role":"user","content":"hi"}]`
+	cases := map[string][2]string{
+		"chat.json":               {"/v1/chat/completions", `{` + hi + `,"max_tokens":3,"temperature":0}`},
+		"chat_full.json":          {"/v1/chat/completions", `{` + hi + `,"max_tokens":2,"temperature":0,"logprobs":true,"top_logprobs":2,"prompt_logprobs":1,"return_token_ids":true}`},
+		"chat_stream.txt":         {"/v1/chat/completions", `{` + hi + `,"max_tokens":3,"temperature":0,"stream":true}`},
+		"chat_stream_usage.txt":   {"/v1/chat/completions", `{` + hi + `,"max_tokens":3,"temperature":0,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true},"logprobs":true,"top_logprobs":1,"return_token_ids":true}`},
+		"chat_tool.json":          {"/v1/chat/completions", `{` + hi + `,"tool_choice":"required",` + tools + `}`},
+		"chat_tool_stream.txt":    {"/v1/chat/completions", `{` + hi + `,"tool_choice":"required","stream":true,` + tools + `}`},
+		"completion.json":         {"/v1/completions", `{"prompt":"The river","max_tokens":2,"temperature":0}`},
+		"completion_full.json":    {"/v1/completions", `{"prompt":"The river","max_tokens":2,"temperature":0,"logprobs":1,"echo":true,"return_token_ids":true}`},
+		"completion_many.json":    {"/v1/completions", `{"prompt":[[0,300],[0,301]],"max_tokens":1,"temperature":0}`},
+		"completion_stream.txt":   {"/v1/completions", `{"prompt":"The river","max_tokens":3,"temperature":0,"stream":true,"logprobs":0,"return_token_ids":true,"stream_options":{"include_usage":true}}`},
+		"completion_lazy_err.txt": {"/v1/completions", `{"prompt":"x","stream":true,"logprobs":21}`},
+		"tokenize.json":           {"/tokenize", `{"prompt":"Hi there","return_token_strs":true}`},
+		"detokenize.json":         {"/detokenize", `{"tokens":[0,88,121]}`},
+	}
+	for name, c := range cases {
+		_, got := post(t, s, c[0], c[1])
+		golden(t, name, got)
+	}
+	_, got := do(t, s, "GET", "/v1/models", "")
+	golden(t, "models.json", got)
+}
+
+func TestErrorsAreWordedAndCodedAsVLLMDoes(t *testing.T) {
+	s := Start(t, Options{TimeScale: fast, MaxModelLen: 64})
+	msg := `"messages":[{"role":"user","content":"hi"}]`
+	long := strings.Repeat("river ", 100)
+	var b strings.Builder
+	for _, c := range [][2]string{
+		{"/v1/chat/completions", `{"model":"nope",` + msg + `}`},
+		{"/v1/chat/completions", `{`},
+		{"/v1/chat/completions", `{"model":"sim"}`},
+		{"/v1/chat/completions", `{` + msg + `,"n":"many"}`},
+		{"/v1/chat/completions", `{` + msg + `,"temperature":3}`},
+		{"/v1/chat/completions", `{` + msg + `,"temperature":0,"n":2}`},
+		{"/v1/chat/completions", `{` + msg + `,"top_p":0}`},
+		{"/v1/chat/completions", `{` + msg + `,"max_tokens":0}`},
+		{"/v1/chat/completions", `{` + msg + `,"max_tokens":4,"min_tokens":5}`},
+		{"/v1/chat/completions", `{` + msg + `,"max_tokens":65}`},
+		{"/v1/chat/completions", `{` + msg + `,"stream_options":{}}`},
+		{"/v1/chat/completions", `{` + msg + `,"top_logprobs":2}`},
+		{"/v1/chat/completions", `{` + msg + `,"stream":true,"prompt_logprobs":1}`},
+		{"/v1/chat/completions", `{` + msg + `,"prompt_logprobs":25}`},
+		{"/v1/chat/completions", `{` + msg + `,"continue_final_message":true}`},
+		{"/v1/chat/completions", `{` + msg + `,"continue_final_message":true,"add_generation_prompt":true}`},
+		{"/v1/chat/completions", `{` + msg + `,"tools":[]}`},
+		{"/v1/chat/completions", `{` + msg + `,"cache_salt":""}`},
+		{"/v1/chat/completions", `{` + msg + `,"stop":["a","b","c","d","e"]}`},
+		{"/v1/completions", `{"max_tokens":1}`},
+		{"/v1/completions", `{"prompt":[]}`},
+		{"/v1/completions", `{"prompt":[999999]}`},
+		{"/v1/completions", `{"prompt":"` + long + `"}`},
+		{"/v1/completions", `{"prompt":[` + strings.Repeat("300,", 63) + `300],"max_tokens":1}`},
+		{"/v1/nowhere", `{}`},
+		{"/metrics", `{}`},
+	} {
+		status, got := post(t, s, c[0], c[1])
+		sent := c[1]
+		if len(sent) > 120 {
+			sent = sent[:120] + "..."
+		}
+		fmt.Fprintf(&b, "%s %s\n%d %s\n\n", c[0], sent, status, got)
+	}
+	golden(t, "errors.txt", b.String())
+}
+
+func TestABodyThatIsNotJSONIsRefused(t *testing.T) {
+	s := Start(t, Options{TimeScale: fast})
+	resp, err := http.Post(s.URL()+"/v1/completions", "text/plain", strings.NewReader(`{"prompt":"x"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	expect(t, "status", resp.StatusCode, http.StatusBadRequest)
+}
+
+func TestTheSameSeedGivesTheSameAnswerAndStreamsIt(t *testing.T) {
+	a, b := Start(t, Options{Seed: 4, TimeScale: fast}), Start(t, Options{Seed: 4, TimeScale: fast})
+	for _, extra := range []string{``, `,"temperature":0`, `,"seed":7`, `,"temperature":1.4,"top_p":0.9`} {
+		body := `{"messages":[{"role":"user","content":"Describe a harbor"}]` + extra
+		first, second := ask(t, a, "/v1/chat/completions", body+`}`), ask(t, b, "/v1/chat/completions", body+`}`)
+		if d := cmp.Diff(first, second); d != "" {
+			t.Errorf("%s: two answers\n%s", extra, d)
+		}
+		text, last := streamed(t, a, "/v1/chat/completions", body+`,"stream":true}`)
+		expect(t, "streamed text", text, *first.Choices[0].Message.Content)
+		expect(t, "finish", last, first.Choices[0].FinishReason)
+	}
+}
+
+// streamed reads a stream's text and finish reason.
+func streamed(t *testing.T, s *Server, path, body string) (text, finish string) {
+	t.Helper()
+	_, raw := post(t, s, path, body)
+	for line := range strings.Lines(raw) {
+		data, ok := strings.CutPrefix(strings.TrimSpace(line), "data: ")
+		if !ok || data == "[DONE]" {
+			continue
+		}
+		var a answer
+		if err := json.Unmarshal([]byte(data), &a); err != nil {
+			t.Fatalf("%v in %s", err, data)
+		}
+		for _, c := range a.Choices {
+			text += c.Text + c.Delta.Content
+			if c.FinishReason != "" {
+				finish = c.FinishReason
+			}
+		}
+	}
+	return text, finish
+}
+
+func TestContinuingGivesWhatOneGoWouldHaveGiven(t *testing.T) {
+	s := Start(t, Options{Seed: 11, TimeScale: fast})
+	for k := range 12 {
+		user := fmt.Sprintf(`{"role":"user","content":"Question %d, please"}`, k)
+		whole := ask(t, s, "/v1/chat/completions", `{"messages":[`+user+`],"temperature":0,"return_token_ids":true}`)
+		ids, text := whole.Choices[0].TokenIDs, *whole.Choices[0].Message.Content
+		cut := len(ids) / 2
+		prefix := s.tok.Decode(ids[:cut], true)
+		if strings.ContainsRune(prefix, '\uFFFD') {
+			continue // cut inside a character: only ids can go on from there
+		}
+		prompt := append(slices.Clone(whole.PromptTokenIDs), ids[:cut]...)
+		byIDs := ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"temperature":0,"max_tokens":2000}`, appendIDs(nil, prompt)))
+		expect(t, "by ids", prefix+byIDs.Choices[0].Text, text)
+		byText := ask(t, s, "/v1/chat/completions", `{"messages":[`+user+`,{"role":"assistant","content":`+
+			string(appendQuoted(nil, prefix))+`}],"temperature":0,"add_generation_prompt":false,"continue_final_message":true}`)
+		expect(t, "by text", prefix+*byText.Choices[0].Message.Content, text)
+	}
+}
+
+func TestPromptLogprobsAreTheModelsOwn(t *testing.T) {
+	s := Start(t, Options{Seed: 3, TimeScale: fast})
+	m := NewModel(3, 0)
+	prompt := chat(t, "score me")
+	draft, _ := greedy(NewModel(3, 0.5), prompt, 40)
+	ids := append(slices.Clone(prompt), draft...)
+	a := ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":1,"prompt_logprobs":1}`, appendIDs(nil, ids)))
+	got := a.Choices[0].PromptLogprobs
+	expect(t, "positions", len(got), len(ids))
+	if got[0] != nil {
+		t.Error("the first position is not null")
+	}
+	for i := 1; i < len(ids); i++ {
+		d := m.Next(ids[:i])
+		own := got[i][fmt.Sprint(ids[i])]
+		expect(t, "own entry", own, rank{d.LogProb(ids[i]), d.Rank(ids[i])})
+		best, ok := got[i][fmt.Sprint(d.Argmax())]
+		if !ok || best.Rank != 1 {
+			t.Errorf("position %d: the argmax has %+v", i, best)
+		}
+	}
+}
+
+func TestStopStringsAndTokensEndAnAnswer(t *testing.T) {
+	s := Start(t, Options{Seed: 5, TimeScale: fast})
+	base := `{"messages":[{"role":"user","content":"stop it"}],"temperature":0,"return_token_ids":true`
+	whole := ask(t, s, "/v1/chat/completions", base+`}`)
+	text := *whole.Choices[0].Message.Content
+	word := text[len(text)/3 : len(text)/3+9] // across tokens
+	at := strings.Index(text, word)
+	stop := `,"stop":` + string(appendQuoted(nil, word))
+	cut := ask(t, s, "/v1/chat/completions", base+stop+`}`)
+	expect(t, "cut text", *cut.Choices[0].Message.Content, text[:at])
+	expect(t, "stop reason", cut.Choices[0].StopReason, any(word))
+	streamedText, _ := streamed(t, s, "/v1/chat/completions", base+stop+`,"stream":true}`)
+	expect(t, "streamed", streamedText, text[:at])
+	kept := ask(t, s, "/v1/chat/completions", base+stop+`,"include_stop_str_in_output":true}`)
+	expect(t, "kept text", *kept.Choices[0].Message.Content, text[:at+len(word)])
+	id := whole.Choices[0].TokenIDs[5]
+	byID := ask(t, s, "/v1/chat/completions", base+fmt.Sprintf(`,"stop_token_ids":[%d]}`, id))
+	expect(t, "stop id", byID.Choices[0].StopReason, any(float64(id)))
+	more := ask(t, s, "/v1/chat/completions", base+`,"ignore_eos":true,"max_tokens":400}`)
+	expect(t, "ignore_eos", more.Usage.CompletionTokens, 400)
+	least := ask(t, s, "/v1/chat/completions", base+`,"min_tokens":350}`)
+	if least.Usage.CompletionTokens < 350 {
+		t.Errorf("min_tokens 350 gave %d", least.Usage.CompletionTokens)
+	}
+}
+
+func TestToolCallsAndJSONFitTheirSchemas(t *testing.T) {
+	s := Start(t, Options{TimeScale: fast})
+	calls := 0
+	for k := range 40 {
+		body := fmt.Sprintf(`{"messages":[{"role":"user","content":"weather %d"}],%s}`, k, tools)
+		c := ask(t, s, "/v1/chat/completions", body).Choices[0]
+		if c.FinishReason != "tool_calls" {
+			continue
+		}
+		calls++
+		var args struct {
+			City   *string `json:"city"`
+			Days   *int    `json:"days"`
+			Metric *bool   `json:"metric"`
+		}
+		if err := json.Unmarshal([]byte(c.Message.ToolCalls[0].Function.Arguments), &args); err != nil || args.City == nil || args.Days == nil || args.Metric == nil {
+			t.Errorf("arguments %s: %v", c.Message.ToolCalls[0].Function.Arguments, err)
+		}
+	}
+	if calls < 5 || calls > 35 {
+		t.Errorf("%d of 40 prompts call a tool", calls)
+	}
+	c := ask(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"j"}],"response_format":{"type":"json_schema","json_schema":{"name":"x","schema":{"type":"object","properties":{"list":{"type":"array","items":{"enum":["a","b"]}},"n":{"type":"number"}}}}}}`)
+	var v struct {
+		List []string `json:"list"`
+		N    *float64 `json:"n"`
+	}
+	if err := json.Unmarshal([]byte(*c.Choices[0].Message.Content), &v); err != nil || len(v.List) == 0 || v.N == nil {
+		t.Errorf("%s: %v", *c.Choices[0].Message.Content, err)
+	}
+}
+
+func TestAClientThatLeavesFreesItsBlocks(t *testing.T) {
+	s := Start(t, Options{TimeScale: 1})
+	for _, stream := range []string{"true", "false"} {
+		ctx, cancel := context.WithCancel(t.Context())
+		req, err := http.NewRequestWithContext(ctx, "POST", s.URL()+"/v1/completions",
+			strings.NewReader(`{"prompt":"go on","max_tokens":100000,"ignore_eos":true,"stream":`+stream+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		done := make(chan error, 1)
+		go func() {
+			resp, err := http.DefaultClient.Do(req)
+			if err == nil {
+				_, err = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+			}
+			done <- err
+		}()
+		eventually(t, "it runs", func() bool { return s.State().Running == 1 && s.State().KVBlocksUsed > 0 })
+		cancel()
+		eventually(t, "it is gone", func() bool { return s.State().Running == 0 && s.State().KVBlocksUsed == 0 })
+		<-done
+	}
+	expect(t, "aborted", s.State().Aborted, 2)
+	eventually(t, "the gauge heals", func() bool {
+		_, page := do(t, s, "GET", "/metrics", "")
+		return strings.Contains(page, `vllm:num_requests_running{engine="0",model_name="sim"} 0.0`)
+	})
+}
+
+func TestHeadersComeBeforeTheRequestIsQueued(t *testing.T) {
+	s, err := New(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start("127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	s.SetFault(Fault{Slow: 1e6}) // no step ends
+	resp, err := http.Post(s.URL()+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"x","stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	expect(t, "type", resp.Header.Get("Content-Type"), "text/event-stream; charset=utf-8")
+	if err := s.Terminate(); err != nil {
+		t.Fatal(err)
+	}
+	body, _ := io.ReadAll(resp.Body)
+	if !bytes.Contains(body, []byte(`"finish_reason":"abort"`)) || !bytes.HasSuffix(body, []byte("data: [DONE]\n\n")) {
+		t.Errorf("after SIGTERM: %s", body)
+	}
+}
+
+func TestMetricNamesAreThoseOfTheirGeneration(t *testing.T) {
+	for _, gen := range []string{"v1", "v0"} {
+		s := Start(t, Options{TimeScale: fast, Metrics: gen, Model: "m"})
+		_, _ = post(t, s, "/v1/completions", `{"prompt":"x","max_tokens":3}`)
+		_, page := do(t, s, "GET", "/metrics", "")
+		var names []string
+		for line := range strings.Lines(page) {
+			switch {
+			case strings.HasPrefix(line, "# TYPE "):
+				names = append(names, strings.TrimSpace(line))
+			case !strings.HasPrefix(line, "#"):
+				names = append(names, line[:strings.LastIndexByte(line, ' ')])
+			}
+		}
+		golden(t, "metrics_"+gen+".txt", strings.Join(names, "\n"))
+	}
+}
+
+func TestUnknownOptionsAreRefusedByName(t *testing.T) {
+	_, err := New(Options{Profile: "tpu"})
+	if err == nil || !strings.Contains(err.Error(), "a10g-8b") {
+		t.Errorf("got %v", err)
+	}
+	for _, o := range []Options{{Divergence: 2}, {TimeScale: -1}, {Metrics: "v7"}, {Policy: "random"}} {
+		if _, err := New(o); err == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+}
