@@ -13,25 +13,24 @@ const maxShown = 64
 // show makes foreign text fit for a log field, a label and a terminal:
 // printable, valid UTF-8, at most maxShown bytes.
 func show(s string) string {
-	cut := len(s) > maxShown
-	if cut {
-		s = s[:maxShown]
-	}
-	s = strings.Map(func(r rune) rune {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
-			return '?'
-		}
-		return r
-	}, s)
-	if !cut && len(s) <= maxShown {
-		return s
-	}
 	const mark = "…"
-	end := min(len(s), maxShown-len(mark))
-	for !utf8.RuneStart(s[end]) {
-		end--
+	var b strings.Builder
+	for _, r := range s {
+		if r == utf8.RuneError || !unicode.IsPrint(r) {
+			r = '?'
+		}
+		if b.Len()+utf8.RuneLen(r) <= maxShown {
+			b.WriteRune(r)
+			continue
+		}
+		kept := b.String()
+		for len(kept) > maxShown-len(mark) {
+			_, last := utf8.DecodeLastRuneInString(kept)
+			kept = kept[:len(kept)-last]
+		}
+		return kept + mark
 	}
-	return s[:end] + mark
+	return b.String()
 }
 
 // unknown is the reason for a name that is not in the table.
