@@ -92,9 +92,9 @@ func Shed(cfg Config, class identity.Priority, pool string, loads []Load, was bo
 	if was {
 		d.Threshold = math.Max(0, d.Threshold-cfg.Release)
 	}
-	usage, waiting, any := least(loads)
+	usage, waiting, known := least(loads)
 	d.Usage = usage
-	if !any && cfg.Threshold(class) > 0 {
+	if !known && cfg.Threshold(class) > 0 {
 		return d
 	}
 	if usage >= d.Threshold {
@@ -110,18 +110,18 @@ func Shed(cfg Config, class identity.Priority, pool string, loads []Load, was bo
 
 // least is the lowest usage and the shortest queue among the loads known: if
 // these are above a limit, all are.
-func least(loads []Load) (usage float64, waiting int, any bool) {
+func least(loads []Load) (usage float64, waiting int, known bool) {
 	for _, l := range loads {
 		if !l.known() {
 			continue
 		}
-		if !any {
-			usage, waiting, any = l.Usage, l.Waiting, true
+		if !known {
+			usage, waiting, known = l.Usage, l.Waiting, true
 			continue
 		}
 		usage, waiting = min(usage, l.Usage), min(waiting, l.Waiting)
 	}
-	return usage, waiting, any
+	return usage, waiting, known
 }
 
 // Bounds of Retry-After, in seconds.
@@ -145,8 +145,8 @@ func RetryAfter(d Decision, r float64) time.Duration {
 	}
 	bound := retrySpread + math.Min(math.Max(severity, 0), 1)*(retryMax-retrySpread)
 	seconds := retryMin + math.Floor(math.Min(math.Max(r, 0), 1)*bound)
-	if !(seconds >= retryMin && seconds <= retryMax) { // also when r or the usage is NaN
-		seconds = retryMax
+	if math.IsNaN(seconds) { // r or the usage was
+		return retryMax * time.Second
 	}
-	return time.Duration(seconds) * time.Second
+	return time.Duration(math.Min(seconds, retryMax)) * time.Second
 }

@@ -24,10 +24,11 @@ type Shedder struct {
 	Now  func() time.Time // nil is time.Now
 
 	mu       sync.Mutex
-	shedding map[class]time.Time // when it was last decided so
+	shedding map[poolClass]time.Time // when it was last decided so
 }
 
-type class struct {
+// poolClass is what is shed: one class at one pool.
+type poolClass struct {
 	pool     string
 	priority identity.Priority
 }
@@ -35,7 +36,7 @@ type class struct {
 // Shed decides like the function [Shed], remembers the outcome, and says when
 // to come back.
 func (s *Shedder) Shed(cfg Config, priority identity.Priority, pool string, loads []Load) Decision {
-	now, key := s.now(), class{pool, priority}
+	now, key := s.now(), poolClass{pool, priority}
 	s.mu.Lock()
 	last, was := s.shedding[key]
 	d := Shed(cfg, priority, pool, loads, was && now.Sub(last) <= memory)
@@ -48,13 +49,13 @@ func (s *Shedder) Shed(cfg Config, priority identity.Priority, pool string, load
 }
 
 // remember keeps only what is being shed for its usage; s.mu is held.
-func (s *Shedder) remember(key class, shed bool, now time.Time) {
+func (s *Shedder) remember(key poolClass, shed bool, now time.Time) {
 	if !shed {
 		delete(s.shedding, key)
 		return
 	}
 	if s.shedding == nil {
-		s.shedding = map[class]time.Time{}
+		s.shedding = map[poolClass]time.Time{}
 	}
 	if _, known := s.shedding[key]; known || len(s.shedding) < maxShedding {
 		s.shedding[key] = now

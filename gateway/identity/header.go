@@ -62,27 +62,27 @@ func (e *Error) Error() string {
 }
 
 // Header returns the value of header name, "" when it is absent. A header that
-// counts must be there once and be 1 to max of A-Z a-z 0-9 . _ : -, or the
+// counts must be there once and be 1 to longest of A-Z a-z 0-9 . _ : -, or the
 // error is an [*Error] of kind BadHeader: of two values a proxy in front may
 // have checked the other one, and Go joins folded lines with a space. Names
 // with underscores are other names; they are never read.
-func Header(h http.Header, name string, max int) (string, error) {
+func Header(h http.Header, name string, longest int) (string, error) {
 	values := h[textproto.CanonicalMIMEHeaderKey(name)]
 	switch {
 	case len(values) == 0:
 		return "", nil
 	case len(values) > 1:
 		return "", &Error{Kind: BadHeader, Header: name, Reason: "is given more than once"}
-	case !valid(values[0], max):
-		return "", &Error{Kind: BadHeader, Header: name, Reason: fmt.Sprintf("want 1–%d of A-Z a-z 0-9 . _ : -", max)}
+	case !valid(values[0], longest):
+		return "", &Error{Kind: BadHeader, Header: name, Reason: fmt.Sprintf("want 1–%d of A-Z a-z 0-9 . _ : -", longest)}
 	}
 	return values[0], nil
 }
 
-// valid tells whether s is 1 to max of the characters that are harmless
+// valid tells whether s is 1 to longest of the characters that are harmless
 // everywhere.
-func valid(s string, max int) bool {
-	if len(s) == 0 || len(s) > max {
+func valid(s string, longest int) bool {
+	if len(s) == 0 || len(s) > longest {
 		return false
 	}
 	for i := range len(s) {
