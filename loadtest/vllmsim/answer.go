@@ -172,7 +172,7 @@ func (c *call) chatBody(choices []choice, cached int) []byte {
 func (c *call) appendMessage(b []byte, ch *choice) []byte {
 	t := c.req.tool
 	if t == nil {
-		b = appendQuoted(b, ch.text.String())
+		b = appendQuoted(b, c.req.echoText+ch.text.String())
 		return append(b, `,"refusal":null,"annotations":null,"audio":null,"function_call":null,"reasoning":null}`...)
 	}
 	b = append(b, `null,"refusal":null,"annotations":null,"audio":null,"function_call":null,"tool_calls":[{"id":`...)

@@ -52,6 +52,9 @@ func newEngine(s *Scheduler, scale float64, met *metrics) *engine {
 // now is the scaled clock.
 func (e *engine) now() time.Duration { return time.Duration(float64(time.Since(e.epoch)) * e.scale) }
 
+// seconds is a stretch of the engine's time as the wall's; an engine behind its clock may have started before the arrival.
+func (e *engine) seconds(d time.Duration) float64 { return max(0, e.real(d).Seconds()) }
+
 // real converts the engine's time to the wall's.
 func (e *engine) real(d time.Duration) time.Duration { return time.Duration(float64(d) / e.scale) }
 
@@ -143,7 +146,7 @@ func (e *engine) begin() *Batch {
 		start = oldest
 	}
 	if len(e.sched.running) == 0 {
-		start = now // idle until now
+		start = max(e.vend, now) // idle until now
 	}
 	b := e.sched.Step(start)
 	if b == nil && e.gone {

@@ -11,7 +11,6 @@ type apiError struct {
 	kind    string // the body's type
 	message string
 	param   string
-	lazy    bool // found by the engine only: under stream it comes as an event after a 200
 }
 
 // Error implements error.

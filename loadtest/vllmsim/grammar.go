@@ -83,8 +83,11 @@ func (m *Model) draw(last int32, cls uint8, h, key uint64) int32 {
 }
 
 func (m *Model) drawOnce(last int32, cls uint8, h, key uint64) int32 {
-	if last < numSpecial && last == tokEndHeader {
+	if last == tokEndHeader {
 		return m.tok.ids["\n\n"]
+	}
+	if last == tokEOT {
+		cls = clsEnd // ignore_eos: another sentence
 	}
 	options := follow[cls]
 	next := options[h%uint64(len(options))]

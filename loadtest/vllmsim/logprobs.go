@@ -14,10 +14,8 @@ func indexBytes(b []byte, s string) int { return bytes.Index(b, []byte(s)) }
 
 // tokenLogprob is one generated token with its alternatives. Values are raw: before temperature and truncation.
 type tokenLogprob struct {
-	text string
-	id   int32
-	lp   float64
-	top  []altLogprob
+	altLogprob
+	top []altLogprob
 }
 
 type altLogprob struct {
@@ -27,7 +25,7 @@ type altLogprob struct {
 }
 
 func newTokenLogprob(t *Tokenizer, d *Dist, id int32, n int) *tokenLogprob {
-	r := &tokenLogprob{id: id, lp: clampLogprob(d.LogProb(id)), text: t.shown(id)}
+	r := &tokenLogprob{altLogprob: altLogprob{id: id, lp: clampLogprob(d.LogProb(id)), text: t.shown(id)}}
 	for _, c := range d.topN(n) {
 		r.top = append(r.top, altLogprob{text: t.shown(c.ID), id: c.ID, lp: clampLogprob(math.Log(c.P))})
 	}
@@ -72,28 +70,30 @@ func (d *Dist) topN(n int) []Cand {
 	return out
 }
 
-// appendChatLogprobs appends one element of choices[].logprobs.content.
+// appendChat appends one element of choices[].logprobs.content.
 func (l *tokenLogprob) appendChat(dst []byte, asIDs bool) []byte {
-	dst = appendLogprobEntry(dst, l.text, l.id, l.lp, asIDs)
+	dst = l.appendEntry(dst, asIDs)
 	dst = append(dst, `,"top_logprobs":[`...)
 	for i, a := range l.top {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = appendLogprobEntry(dst, a.text, a.id, a.lp, asIDs)
+		dst = a.appendEntry(dst, asIDs)
 		dst = append(dst, '}')
 	}
 	return append(dst, "]}"...)
 }
 
-func appendLogprobEntry(dst []byte, text string, id int32, lp float64, asIDs bool) []byte {
+// appendEntry leaves the object open.
+func (a *altLogprob) appendEntry(dst []byte, asIDs bool) []byte {
+	text := a.text
 	if asIDs {
-		text = tokenIDText(id)
+		text = tokenIDText(a.id)
 	}
 	dst = append(dst, `{"token":`...)
 	dst = appendQuoted(dst, text)
 	dst = append(dst, `,"logprob":`...)
-	dst = appendFloat(dst, lp)
+	dst = appendFloat(dst, a.lp)
 	dst = append(dst, `,"bytes":[`...)
 	for i := range len(text) {
 		if i > 0 {

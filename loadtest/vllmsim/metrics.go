@@ -202,11 +202,11 @@ func (m *metrics) token(it *Item, e *engine) {
 	m.genTokens.Inc()
 	q := it.Seq
 	if !it.First {
-		m.itl.Observe(e.real(q.LastToken - it.Previous).Seconds())
+		m.itl.Observe(e.seconds(q.LastToken - it.Previous))
 		return
 	}
 	m.promptTokens.Add(float64(len(q.Prompt)))
-	m.ttft.Observe(e.real(q.FirstToken - q.Arrival).Seconds())
+	m.ttft.Observe(e.seconds(q.FirstToken - q.Arrival))
 	if !m.v0 {
 		m.computedTokens.Add(float64(len(q.Prompt) - q.Cached))
 		m.cachedTokens.Add(float64(q.Cached))
@@ -219,17 +219,17 @@ func (m *metrics) token(it *Item, e *engine) {
 func (m *metrics) done(j *job, finish string, e *engine) {
 	q := j.seq
 	m.success[finish].Inc()
-	m.e2e.Observe(e.real(q.LastToken - q.Arrival).Seconds())
-	m.queue.Observe(e.real(q.Scheduled - q.Arrival).Seconds())
-	m.prefill.Observe(e.real(q.FirstToken - q.Scheduled).Seconds())
-	m.decode.Observe(e.real(q.LastToken - q.FirstToken).Seconds())
-	m.inference.Observe(e.real(q.LastToken - q.Scheduled).Seconds())
+	m.e2e.Observe(e.seconds(q.LastToken - q.Arrival))
+	m.queue.Observe(e.seconds(q.Scheduled - q.Arrival))
+	m.prefill.Observe(e.seconds(q.FirstToken - q.Scheduled))
+	m.decode.Observe(e.seconds(q.LastToken - q.FirstToken))
+	m.inference.Observe(e.seconds(q.LastToken - q.Scheduled))
 	m.prompts.Observe(float64(len(q.Prompt)))
 	m.gens.Observe(float64(q.Generated()))
 	m.maxGens.Observe(float64(q.Generated()))
 	m.n.Observe(1)
 	m.maxTok.Observe(float64(j.gen.spec.maxTokens))
 	if !m.v0 && q.Generated() > 1 {
-		m.tpot.Observe(e.real(q.LastToken-q.FirstToken).Seconds() / float64(q.Generated()-1))
+		m.tpot.Observe(e.seconds(q.LastToken-q.FirstToken) / float64(q.Generated()-1))
 	}
 }

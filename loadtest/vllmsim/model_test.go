@@ -140,7 +140,7 @@ func TestSamplingFollowsTheDistribution(t *testing.T) {
 		d = m.Next(ctx)
 	}
 	for _, temp := range []float64{1, 0.7, 1.6} {
-		const n = 60000
+		const n = 20000
 		s := sampling{temperature: temp, topP: 1, seed: 42}
 		counts := map[int32]int{}
 		for i := range n {

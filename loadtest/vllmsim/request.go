@@ -27,14 +27,15 @@ type request struct {
 	returnIDs      bool
 	asIDs          bool
 	echo           bool
-	hideGenerated  bool // max_tokens 0 with echo
-	promptLogprobs int  // -1 = none
+	echoText       string // of the chat route: the last message
+	hideGenerated  bool   // max_tokens 0 with echo
+	promptLogprobs int    // none, or how many alternatives
 	noCacheRead    bool
 	salt           uint64
 	priority       int64
 	specs          []genSpec // one per choice, index prompt*n+j
 	tool           *toolCall
-	lazy           *apiError
+	lazy           *apiError // found by the engine only: under stream it comes as an event after a 200
 }
 
 // parse validates a body in vLLM's order: schema, model, fields, prompt length.
@@ -50,7 +51,7 @@ func (s *Server) parse(body []byte, chat bool, header func(string) string) (*req
 		return nil, noModel(w.Model)
 	}
 	r := &request{chat: chat, created: time.Now().Unix(), model: s.opts.Model, role: "assistant", n: 1, stream: w.Stream,
-		returnIDs: w.ReturnTokenIDs, asIDs: w.ReturnTokensAsTokenIDs, promptLogprobs: -1, priority: w.Priority}
+		returnIDs: w.ReturnTokenIDs, asIDs: w.ReturnTokensAsTokenIDs, priority: w.Priority}
 	if w.N != nil {
 		r.n = *w.N
 	}
@@ -137,7 +138,7 @@ func (w *wireRequest) checkChat() *apiError {
 // spec reads the sampling fields.
 func (s *Server) spec(w *wireRequest, r *request) (genSpec, *apiError) {
 	g := genSpec{minTokens: w.MinTokens, ignoreEOS: w.IgnoreEOS, stopIDs: w.StopTokenIDs, includeStop: w.IncludeStop,
-		logprobs: -1, sampling: sampling{temperature: 1, topP: 1}}
+		sampling: sampling{temperature: 1, topP: 1}}
 	g.keepSpecial = w.SkipSpecialTokens != nil && !*w.SkipSpecialTokens
 	var err *apiError
 	if g.stop, err = stopList(w.Stop); err != nil {
@@ -198,44 +199,49 @@ func (g *genSpec) readSampling(w *wireRequest) *apiError {
 	return nil
 }
 
-// readLogprobs reads the two dialects of logprobs and the prompt's. Too many are found by the engine only.
+// readLogprobs reads the two dialects of logprobs and the prompt's. -1 asks for the whole vocabulary, which is more than
+// --max-logprobs allows; too many are found by the engine only.
 func (w *wireRequest) readLogprobs(g *genSpec, r *request) *apiError {
-	if r.chat {
-		if string(w.Logprobs) == "true" {
-			g.logprobs = 0
-			if w.TopLogprobs != nil {
-				g.logprobs = *w.TopLogprobs
-			}
-		}
-	} else if !isNull(w.Logprobs) {
+	switch {
+	case !r.chat && !isNull(w.Logprobs):
 		if json.Unmarshal(w.Logprobs, &g.logprobs) != nil {
 			return malformed(`{'type': 'int_parsing', 'loc': ('body', 'logprobs'), 'msg': 'Input should be a valid integer'}`)
 		}
-		if g.logprobs < -1 {
-			return invalid("`logprobs` must be a positive value.", "logprobs", strconv.Itoa(g.logprobs))
+	case r.chat && string(w.Logprobs) == "true":
+		g.logprobs = 0
+		if w.TopLogprobs != nil {
+			g.logprobs = *w.TopLogprobs
 		}
+	default:
+		g.logprobs = none
 	}
+	if g.logprobs < -1 && g.logprobs != none {
+		return invalid("`logprobs` must be a positive value.", "logprobs", strconv.Itoa(g.logprobs))
+	}
+	r.promptLogprobs, r.echo = none, w.Echo
 	if w.PromptLogprobs != nil {
-		r.promptLogprobs, r.noCacheRead = *w.PromptLogprobs, true
+		r.promptLogprobs = *w.PromptLogprobs
+	} else if r.echo {
+		r.promptLogprobs = g.logprobs // echo asks for the prompt's too, and so costs the cached prefix
 	}
-	r.echo = w.Echo
-	if r.echo && !r.chat && g.logprobs >= 0 {
-		r.noCacheRead = true // vLLM turns prompt_logprobs on for echo
-		if r.promptLogprobs < 0 {
-			r.promptLogprobs = g.logprobs
-		}
-	}
-	tooMany := func(what string, n int) {
-		r.lazy = &apiError{status: 400, kind: kindBadRequest, lazy: true, param: what,
-			message: fmt.Sprintf("Requested %s of %d, which is greater than max allowed: %d", strings.ReplaceAll(what, "_", " "), n, maxLogprobs)}
-	}
-	if g.logprobs > maxLogprobs {
-		tooMany("sample_logprobs", g.logprobs)
-	}
-	if r.promptLogprobs > maxLogprobs {
-		tooMany("prompt_logprobs", r.promptLogprobs)
-	}
+	r.noCacheRead = r.promptLogprobs != none
+	r.checkMany("sample", &g.logprobs)
+	r.checkMany("prompt", &r.promptLogprobs)
 	return nil
+}
+
+// none stands for logprobs that were not asked for.
+const none = -1 << 31
+
+// checkMany notes a refusal when more logprobs are wanted than the server gives.
+func (r *request) checkMany(what string, n *int) {
+	if *n == -1 {
+		*n = DefaultTokenizer().Size()
+	}
+	if *n > maxLogprobs {
+		r.lazy = &apiError{status: 400, kind: kindBadRequest, param: what + "_logprobs",
+			message: fmt.Sprintf("Requested %s logprobs of %d, which is greater than max allowed: %d", what, *n, maxLogprobs)}
+	}
 }
 
 func (s *Server) chatPrompt(w *wireRequest, r *request) *apiError {
@@ -249,8 +255,14 @@ func (s *Server) chatPrompt(w *wireRequest, r *request) *apiError {
 	if string(w.ToolChoice) == `"none"` {
 		in.tools = nil
 	}
-	if in.open && len(w.Messages) > 0 {
-		r.role = w.Messages[len(w.Messages)-1].Role
+	if len(w.Messages) > 0 {
+		last := &w.Messages[len(w.Messages)-1]
+		if in.open {
+			r.role = last.Role
+		}
+		if r.echo && last.Role == r.role {
+			r.echoText, _ = last.text() // render refuses what has no text
+		}
 	}
 	ids, err := s.tok.render(in)
 	if err != nil {
@@ -275,7 +287,7 @@ func (s *Server) completionPrompts(w *wireRequest, r *request) *apiError {
 		}
 		for _, id := range ids {
 			if id < 0 || int(id) >= s.tok.Size() {
-				r.lazy = &apiError{status: 400, kind: kindBadRequest, lazy: true,
+				r.lazy = &apiError{status: 400, kind: kindBadRequest,
 					message: fmt.Sprintf("Token id %d is out of vocabulary", id)}
 				ids = nil
 				break

@@ -32,6 +32,9 @@ func (c *call) stream() {
 		st.fail(c.req.lazy)
 		return
 	}
+	if c.fault.Hang == "stream" && c.fault.AfterTokens == 0 {
+		c.stalled()
+	}
 	c.submit()
 	defer c.abort()
 	st.prepare()
@@ -121,6 +124,11 @@ func (st *streamer) event(ev *event) {
 		for i := range st.jobs {
 			st.roleChunk(i)
 		}
+		if st.req.echoText != "" {
+			for i := range st.jobs {
+				st.echoChunk(i)
+			}
+		}
 	}
 	if ev.id >= 0 {
 		st.n[ev.choice]++
@@ -150,6 +158,15 @@ func (st *streamer) roleChunk(i int) {
 	b = append(b, `,"prompt_token_ids":`...)
 	b = st.appendIDsIf(b, st.req.prompts[0])
 	st.buf = append(b, `,"prompt_text":null}`+"\n\n"...)
+}
+
+// echoChunk repeats the last message in front of what continues it.
+func (st *streamer) echoChunk(i int) {
+	b := append(st.buf, st.pre...)
+	b = append(b, `{"index":`...)
+	b = strconv.AppendInt(b, int64(i), 10)
+	b = appendQuoted(append(b, `,"delta":{"content":`...), st.req.echoText)
+	st.buf = append(b, `},"logprobs":null,"finish_reason":null}]}`+"\n\n"...)
 }
 
 // chatChunk writes one output of the chat route. Parts of a tool call that a parser swallows give no chunk.
