@@ -1,0 +1,57 @@
+# Every target works on a fresh machine with Go, make and git; what else is
+# needed is installed or named.
+
+GO      ?= go
+PKGS    := ./...
+FUZZFOR ?= 30s
+LINT    := $(GO) tool -modfile=.ci/lint/go.mod
+
+.PHONY: help build run test unit race lint fuzz bench golden docs sim clean
+
+help: ## List the targets.
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+build: ## Build foregate and vllmsim into bin/.
+	$(GO) build -trimpath -o bin/ ./cmd/foregate ./cmd/vllmsim
+
+run: ## Start everything on this machine: simulated pools, two replicas, traffic.
+	$(GO) run ./cmd/foregate demo
+
+sim: ## Start one simulated vLLM on 127.0.0.1:8000.
+	$(GO) run ./cmd/vllmsim --listen 127.0.0.1:8000
+
+test: redis vet race ## Everything a contributor needs to pass: vet, and all tests under the race detector against a real Redis.
+
+.PHONY: redis vet
+redis:
+	@.ci/need-redis
+
+vet:
+	$(GO) vet $(PKGS)
+
+unit: ## The tests alone, without the race detector.
+	$(GO) test $(PKGS)
+
+race: redis ## The tests under the race detector.
+	.ci/with-redis $(GO) test -race -timeout 5m $(PKGS)
+
+lint: ## gofmt, golangci-lint, staticcheck.
+	@test -z "$$(gofmt -l cmd gateway tiers breaker loadtest)" || { gofmt -l cmd gateway tiers breaker loadtest; echo 'run gofmt -w on these'; exit 1; }
+	$(LINT) golangci-lint run
+	$(LINT) staticcheck $(PKGS)
+
+fuzz: ## Every fuzz target for FUZZFOR (30s).
+	.ci/fuzz $(FUZZFOR)
+
+bench: ## Cost beside a bare reverse proxy in the same run, and the micro-benchmarks.
+	$(GO) test -run '^$$' -bench '^BenchmarkCost$$' -benchtime 1x -timeout 20m ./cmd/foregate
+	$(GO) test -run '^$$' -bench . -benchmem ./tiers/... ./breaker ./gateway/...
+
+golden: ## Rewrite the golden files.
+	$(GO) test ./gateway/config ./gateway/settings ./loadtest/vllmsim ./cmd/foregate -run 'Golden|golden|Reference|Mistake|Wire|Chunk' -update
+
+docs: ## Rewrite the generated reference (REFERENCE.md).
+	$(GO) test ./cmd/foregate -run Reference -update
+
+clean: ## Remove what build made.
+	rm -rf bin

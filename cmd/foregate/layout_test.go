@@ -1,0 +1,149 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/foregate/foregate/"
+
+// arrows is the import table: which of our packages each may import. ARCHITECTURE.md
+// explains it; a change here is a change there.
+var arrows = map[string][]string{
+	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/identity", "gateway/settings", "tiers", "tiers/pool", "breaker", "loadtest/vllmsim"},
+	"cmd/vllmsim":  {"loadtest/vllmsim"},
+
+	"gateway":           {"gateway/identity", "gateway/admission", "tiers", "tiers/openai", "tiers/pool"},
+	"gateway/admission": {"gateway/identity", "tiers/pressure"},
+	"gateway/config":    {},
+	"gateway/identity":  {},
+	"gateway/settings":  {"gateway/admission", "tiers", "tiers/accept", "tiers/pool", "tiers/pressure", "breaker"},
+
+	"tiers":          {"tiers/accept", "tiers/openai", "tiers/pool"},
+	"tiers/accept":   {},
+	"tiers/openai":   {},
+	"tiers/pool":     {"tiers/pressure"},
+	"tiers/pressure": {},
+
+	"breaker":          {},
+	"loadtest/vllmsim": {},
+}
+
+// walls says which packages alone may import a library: its vocabulary stays in
+// those rooms. A folder stands for itself alone.
+var walls = map[string][]string{
+	"github.com/go-chi/chi":               {"gateway"},
+	"github.com/sony/gobreaker":           {"breaker"},
+	"github.com/redis/go-redis":           {"cmd/foregate", "gateway/settings"},
+	"github.com/alicebob/miniredis":       {"cmd/foregate"},
+	"github.com/alecthomas/kong":          {"cmd/foregate", "cmd/vllmsim"},
+	"github.com/go-json-experiment/json":  {"tiers/openai", "loadtest/vllmsim"},
+	"go.yaml.in/yaml":                     {"gateway/config"},
+	"github.com/prometheus/common":        {"tiers/pressure"},
+	"github.com/prometheus/client_golang": {"cmd/foregate", "gateway", "gateway/settings", "tiers", "tiers/pool", "breaker", "loadtest/vllmsim"},
+	"github.com/rs/zerolog":               {"cmd/foregate", "gateway", "gateway/settings", "tiers", "tiers/pool", "breaker"},
+	"github.com/openai/openai-go":         {}, // tests only
+	"github.com/google/go-cmp":            {}, // tests only
+}
+
+// eachFile parses every Go file of the module that is not a test.
+func eachFile(t *testing.T, visit func(dir string, imports []string, pkgDoc bool)) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != root && strings.HasPrefix(d.Name(), "."):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly|parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		var imports []string
+		for _, i := range f.Imports {
+			name, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			imports = append(imports, name)
+		}
+		rel, err := filepath.Rel(root, filepath.Dir(path))
+		visit(filepath.ToSlash(rel), imports, f.Doc != nil)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestImportsFollowTheArrows(t *testing.T) {
+	seen := map[string]bool{}
+	eachFile(t, func(dir string, imports []string, _ bool) {
+		allowed, known := arrows[dir]
+		if !known {
+			t.Errorf("package %s is not in the import table", dir)
+		}
+		seen[dir] = true
+		for _, name := range imports {
+			if ours, ok := strings.CutPrefix(name, module); ok && !slices.Contains(allowed, ours) {
+				t.Errorf("%s imports %s, which the table does not allow", dir, ours)
+			}
+		}
+	})
+	for dir := range arrows {
+		if !seen[dir] {
+			t.Errorf("the import table names %s, which does not exist", dir)
+		}
+	}
+}
+
+func TestLibrariesStayInTheirRooms(t *testing.T) {
+	eachFile(t, func(dir string, imports []string, _ bool) {
+		for _, name := range imports {
+			for library, rooms := range walls {
+				if strings.HasPrefix(name, library) && !slices.Contains(rooms, dir) {
+					t.Errorf("%s imports %s, which belongs in %v", dir, name, rooms)
+				}
+			}
+		}
+	})
+}
+
+func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+	documented := map[string]bool{}
+	eachFile(t, func(dir string, _ []string, doc bool) { documented[dir] = documented[dir] || doc })
+	for dir, ok := range documented {
+		if !ok {
+			t.Errorf("package %s has no package comment", dir)
+		}
+	}
+}
+
+func TestFilesStayShort(t *testing.T) {
+	const most = 500
+	root := filepath.Join("..", "..")
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") {
+			return err
+		}
+		src, err := os.ReadFile(path)
+		if lines := strings.Count(string(src), "\n"); lines > most {
+			t.Errorf("%s has %d lines, more than %d", path, lines, most)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
