@@ -11,7 +11,6 @@ type choice struct {
 	text   strings.Builder
 	ids    []int32
 	lps    []*tokenLogprob
-	texts  []string
 	finish string
 	stop   any
 	tokens int

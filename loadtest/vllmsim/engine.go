@@ -35,6 +35,7 @@ type job struct {
 	seq *Seq
 	gen *generator
 	box *mailbox
+	n   int // choices per prompt that the request asks for
 }
 
 const (
@@ -199,6 +200,7 @@ func (e *engine) shut() {
 	for q, j := range e.jobs {
 		e.sched.Abort(q)
 		e.totals.aborted++
+		e.met.success[finishAbort].Inc()
 		j.box.push(abortEvent(j))
 	}
 	clear(e.jobs)

@@ -40,7 +40,7 @@ func TestTheEngineTakesTheProfilesTime(t *testing.T) {
 			t.Errorf("took %v, want %v", got, want/2)
 		}
 		cancel()
-		<-done
+		_ = <-done
 	})
 }
 

@@ -3,6 +3,7 @@ package vllmsim
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -99,11 +100,12 @@ func (s *Server) nextFault() Fault {
 
 func (s *Server) serveFault(w http.ResponseWriter, r *http.Request) {
 	var f Fault
-	body, err := readBody(r)
-	if err == nil {
-		err = decode(body, &f)
-	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<16)) // of any type: people type this by hand
 	if err != nil {
+		s.writeError(w, refused(err.Error()))
+		return
+	}
+	if err := decode(body, &f); err != nil {
 		s.writeError(w, err)
 		return
 	}

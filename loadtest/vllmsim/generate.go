@@ -157,6 +157,9 @@ func (g *generator) force(sc scripted) {
 		kept = kept[:numCands-1]
 	}
 	left := 1 - sc.p - d.Tail*float64(d.Vocab-len(kept)-1)
+	if len(kept) == 0 {
+		sc.p += left
+	}
 	for i := range kept {
 		kept[i].P *= left / rest
 	}

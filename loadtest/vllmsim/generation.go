@@ -55,7 +55,7 @@ func (c *call) submit() {
 		prompt := c.req.prompts[i/c.req.n]
 		g := newGenerator(c.s.model, prompt, spec, i)
 		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, NoCacheRead: c.req.noCacheRead, Source: g}
-		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box})
+		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box, n: c.req.n})
 	}
 	c.s.engine.submit(c.jobs)
 }

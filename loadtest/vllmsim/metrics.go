@@ -227,7 +227,9 @@ func (m *metrics) done(j *job, finish string, e *engine) {
 	m.prompts.Observe(float64(len(q.Prompt)))
 	m.gens.Observe(float64(q.Generated()))
 	m.maxGens.Observe(float64(q.Generated()))
-	m.n.Observe(1)
+	if j.gen.choice%max(j.n, 1) == 0 { // once per prompt
+		m.n.Observe(float64(j.n))
+	}
 	m.maxTok.Observe(float64(j.gen.spec.maxTokens))
 	if !m.v0 && q.Generated() > 1 {
 		m.tpot.Observe(e.seconds(q.LastToken-q.FirstToken) / float64(q.Generated()-1))

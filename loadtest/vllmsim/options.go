@@ -1,8 +1,6 @@
 package vllmsim
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // Options say what a server simulates. The zero value is a target model on an A10G in real time.
 type Options struct {

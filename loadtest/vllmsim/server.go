@@ -3,6 +3,8 @@ package vllmsim
 import (
 	"context"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -79,6 +81,7 @@ func (s *Server) Start(listen string) error {
 		ReadHeaderTimeout: 30 * time.Second,
 		IdleTimeout:       5 * time.Second, // uvicorn's keep-alive
 		MaxHeaderBytes:    4 << 20,
+		ErrorLog:          log.New(io.Discard, "", 0), // connections die here on purpose
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
 	s.tasks.Go(func() { s.engine.run(ctx) })
