@@ -178,9 +178,10 @@ func (g *Gateway) Start() error {
 
 func (g *Gateway) listen() error {
 	var err error
+	var ln net.ListenConfig
 	g.publicListener = g.opts.Listener
 	if g.publicListener == nil {
-		if g.publicListener, err = net.Listen("tcp", g.opts.Listen); err != nil {
+		if g.publicListener, err = ln.Listen(g.loopsCtx, "tcp", g.opts.Listen); err != nil {
 			return fmt.Errorf("public listener: %w", err)
 		}
 	}
@@ -188,7 +189,7 @@ func (g *Gateway) listen() error {
 	if g.opts.Admin == "" {
 		return nil
 	}
-	if g.adminLn, err = net.Listen("tcp", g.opts.Admin); err != nil {
+	if g.adminLn, err = ln.Listen(g.loopsCtx, "tcp", g.opts.Admin); err != nil {
 		_ = g.publicListener.Close() // nothing was served on it
 		return fmt.Errorf("admin listener: %w", err)
 	}

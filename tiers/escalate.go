@@ -1,11 +1,11 @@
 package tiers
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -85,7 +85,7 @@ func (d *draft) sentenceBefore(at step) step {
 			continue
 		case s.tokens < at.tokens-sentenceBack:
 			return step{}
-		case bytes.ContainsRune([]byte(".!?\n"), rune(d.reply.text[s.text-1])):
+		case strings.IndexByte(".!?\n", d.reply.text[s.text-1]) >= 0:
 			return s
 		}
 	}

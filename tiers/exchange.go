@@ -81,7 +81,9 @@ func (c *Cascade) open(ctx context.Context, k call, lease *pool.Lease, done func
 	x.timer = time.AfterFunc(k.chunk, func() { x.cancel(errStalled) })
 	x.timer.Stop() // it runs inside next only
 	x.first = c.now()
-	x.lease.FirstToken()
+	if k.stream {
+		x.lease.FirstToken() // the first byte of another answer is its last, too
+	}
 	x.gate(nil)
 	return x, nil
 }

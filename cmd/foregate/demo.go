@@ -80,7 +80,8 @@ func (d *demo) start() error {
 	}
 	d.client = client
 	d.running = append(d.running, closeRedis)
-	ln, err := net.Listen("tcp", d.cmd.Listen)
+	var lc net.ListenConfig
+	ln, err := lc.Listen(d.env.ctx, "tcp", d.cmd.Listen)
 	if err != nil {
 		return err
 	}

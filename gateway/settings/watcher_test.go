@@ -99,9 +99,9 @@ func stores(t *testing.T, test func(t *testing.T, s store)) {
 		}
 		c := client(addr, nil)
 		t.Cleanup(func() { _ = c.Close() })
-		clear := func() { c.Del(context.Background(), Key) }
-		clear()
-		t.Cleanup(clear)
+		wipe := func() { c.Del(context.Background(), Key) }
+		wipe()
+		t.Cleanup(wipe)
 		test(t, store{addr, func(f, v string) { c.HSet(context.Background(), Key, f, v) }, func(fs ...string) { c.HDel(context.Background(), Key, fs...) }})
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // Usage is the token count of an answer.
@@ -324,7 +325,7 @@ func addressLen(b []byte) int {
 		return 0
 	}
 	n := 2
-	for n < len(b) && bytes.IndexByte([]byte("0123456789abcdefABCDEF"), b[n]) >= 0 {
+	for n < len(b) && strings.IndexByte("0123456789abcdefABCDEF", b[n]) >= 0 {
 		n++
 	}
 	if n < 8 {

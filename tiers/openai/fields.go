@@ -19,9 +19,9 @@ var readers = map[string]reader{
 	"prompt":                readPrompt,
 	"stream":                flag(func(r *Request, v bool) { r.Stream = v }),
 	"stream_options":        readStreamOptions,
-	"max_tokens":            whole(0, func(s *scanner, v int) { s.req.MaxTokens = v }),
-	"max_completion_tokens": whole(0, func(s *scanner, v int) { s.maxCompletion = v }),
-	"min_tokens":            whole(0, func(s *scanner, v int) { s.req.Penalties = s.req.Penalties || v > 0 }),
+	"max_tokens":            whole(func(s *scanner, v int) { s.req.MaxTokens = v }),
+	"max_completion_tokens": whole(func(s *scanner, v int) { s.maxCompletion = v }),
+	"min_tokens":            whole(func(s *scanner, v int) { s.req.Penalties = s.req.Penalties || v > 0 }),
 	"n":                     readN,
 	"best_of":               readN,
 	"stop":                  readStop,
@@ -36,7 +36,7 @@ var readers = map[string]reader{
 	"allowed_token_ids":     present(func(r *Request) { r.Penalties = true }),
 
 	"logprobs":                   readLogprobs,
-	"top_logprobs":               whole(0, func(s *scanner, v int) { s.req.Logprobs = s.req.Logprobs || v > 0 }),
+	"top_logprobs":               whole(func(s *scanner, v int) { s.req.Logprobs = s.req.Logprobs || v > 0 }),
 	"tools":                      present(func(r *Request) { r.tools = true }),
 	"functions":                  present(func(r *Request) { r.tools = true }),
 	"tool_choice":                readToolChoice,
@@ -146,13 +146,14 @@ func flag(set func(*Request, bool)) reader {
 	}
 }
 
-func whole(least int, set func(*scanner, int)) reader {
+// whole reads an integer from 0 up.
+func whole(set func(*scanner, int)) reader {
 	return func(s *scanner, name string) (Span, *RequestError) {
 		raw, at, err := s.read(name, "an integer", '0')
 		if err != nil || raw == nil {
 			return at, err
 		}
-		v, err := s.integer(name, raw, least, s.lim.Tokens)
+		v, err := s.integer(name, raw, 0, s.lim.Tokens)
 		if err == nil {
 			set(s, v)
 		}

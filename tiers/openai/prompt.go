@@ -92,7 +92,7 @@ func readStreamOptions(s *scanner, name string) (Span, *RequestError) {
 
 func readLogprobs(s *scanner, name string) (Span, *RequestError) {
 	if s.req.Kind == Completion {
-		return whole(0, func(s *scanner, _ int) { s.req.Logprobs = true })(s, name)
+		return whole(func(s *scanner, _ int) { s.req.Logprobs = true })(s, name)
 	}
 	return flag(func(r *Request, v bool) { r.Logprobs = r.Logprobs || v })(s, name)
 }

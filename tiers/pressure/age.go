@@ -2,7 +2,7 @@ package pressure
 
 import "time"
 
-// Weight says how much a reading taken at at still counts at now: 1 up to
+// Weight says how much a reading taken at time at still counts at now: 1 up to
 // Fresh, falling linearly to 0 at Absent. From Absent on, and for the zero
 // time, known is false. What weighs less than 1 is to be mixed with the pool's
 // mean, because an old reading is no evidence that its backend is idle or full.

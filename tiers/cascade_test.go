@@ -1,0 +1,333 @@
+package tiers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+func chat(prompt, more string) string {
+	return fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}],"temperature":0%s}`, prompt, more)
+}
+
+// prompts vary in length and difficulty.
+func prompts(n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprintf("Question %d: tell me about item %d%s.", i, i*7919%1000, strings.Repeat(" and more", i%9)))
+	}
+	return out
+}
+
+func TestADemandedTargetAnswersWordForWordAsItselfWould(t *testing.T) {
+	for seed := range uint64(4) {
+		r := newRig(t, seed, 0.5, true)
+		for i, p := range prompts(12) {
+			more := fmt.Sprintf(`,"max_tokens":%d,"stream":%v`, 40+i*10, i%2 == 0)
+			got, rc, err := r.ask(openai.Chat, Target, chat(p, more))
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := direct(t, r.target.URL(), "/v1/chat/completions", strings.Replace(chat(p, more), `"m"`, `"big"`, 1))
+			if got.text != want.text || got.finish != want.finish {
+				t.Fatalf("seed %d: %q\ngot  %q %s\nwant %q %s", seed, p, got.text, got.finish, want.text, want.finish)
+			}
+			if got.foregate.Tier != "target" || rc.Acceptance() != "bypassed;reason=demanded" {
+				t.Errorf("told %+v, %s", got.foregate, rc.Acceptance())
+			}
+		}
+	}
+}
+
+// TestTheAcceptedPrefixAndItsContinuationAreWhatWasStreamed drives many answers
+// through the cascade with thresholds that reject some of them early, some late
+// and some never, and recomputes each from its parts: the draft model's own
+// tokens up to the seam, then what the target itself makes of exactly those ids.
+func TestTheAcceptedPrefixAndItsContinuationAreWhatWasStreamed(t *testing.T) {
+	tiers := map[string]int{}
+	for seed := range uint64(4) {
+		r := newRig(t, seed, 0.6, true)
+		for i, p := range prompts(30) {
+			r.cfg.Accept = windowOnly(i)
+			body := chat(p, fmt.Sprintf(`,"stream":%v,"max_tokens":%d,"stream_options":{"include_usage":true}`, i%3 > 0, 30+i*9))
+			if i%3 == 0 {
+				body = chat(p, fmt.Sprintf(`,"max_tokens":%d`, 30+i*9))
+			}
+			got, rc, err := r.ask(openai.Chat, Auto, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tiers[got.foregate.Tier]++
+			r.checkParts(p, 30+i*9, got, rc)
+		}
+	}
+	t.Logf("answers by tier: %v", tiers)
+	for _, tier := range []string{"draft", "target", "mixed"} {
+		if tiers[tier] < 5 {
+			t.Errorf("only %d answers came from %s: the test shows nothing of it", tiers[tier], tier)
+		}
+	}
+}
+
+// windowOnly is a judging that only looks at the worst window, so that rejections
+// come anywhere in an answer; every fifth keeps nearly all.
+func windowOnly(i int) accept.Config {
+	return accept.Config{MeanOffset: -9, EntropyOffset: 9, WindowOffset: [...]accept.Nats{-0.25, -0.35, -0.45, -0.6, -3}[i%5]}
+}
+
+func (r *rig) checkParts(prompt string, limit int, got answer, rc *Receipt) {
+	r.t.Helper()
+	draft := direct(r.t, r.draft.URL(), "/v1/chat/completions",
+		strings.Replace(chat(prompt, fmt.Sprintf(`,"max_tokens":%d,"return_token_ids":true`, limit)), `"m"`, `"small"`, 1))
+	want, finish, completion := draft.text, draft.finish, len(draft.ids)
+	if got.foregate.Tier != "draft" {
+		ids := append(bytes.Clone(nil), '[')
+		accepted := draft.ids[:got.foregate.Accepted]
+		for i, id := range append(append([]int32{}, draft.promptIDs...), accepted...) {
+			if i > 0 {
+				ids = append(ids, ',')
+			}
+			ids = fmt.Append(ids, id)
+		}
+		ids = append(ids, ']')
+		rest := direct(r.t, r.target.URL(), "/v1/completions",
+			fmt.Sprintf(`{"model":"big","prompt":%s,"max_tokens":%d,"temperature":0,"return_token_ids":true}`, ids, limit-len(accepted)))
+		want = r.textOf(accepted) + rest.text
+		finish, completion = rest.finish, len(accepted)+len(rest.ids)
+	}
+	if got.text != want {
+		r.t.Fatalf("%q (%+v)\ngot  %q\nwant %q", prompt, got.foregate, got.text, want)
+	}
+	if got.finish != finish || (got.usage.Completion != completion && got.usage.Prompt > 0) {
+		r.t.Fatalf("%q (%+v): finish %s, %d tokens; want %s, %d", prompt, got.foregate, got.finish, got.usage.Completion, finish, completion)
+	}
+	if got.usage.Prompt > 0 && got.usage.Prompt != len(draft.promptIDs) {
+		r.t.Fatalf("%q: %d prompt tokens, want %d", prompt, got.usage.Prompt, len(draft.promptIDs))
+	}
+	if rc.Finish != got.finish || string(rc.Tier) != got.foregate.Tier {
+		r.t.Errorf("receipt says %s %s, the client %s %s", rc.Finish, rc.Tier, got.finish, got.foregate.Tier)
+	}
+}
+
+func (r *rig) textOf(ids []int32) string {
+	if len(ids) == 0 {
+		return ""
+	}
+	raw, err := json.Marshal(map[string]any{"model": "small", "tokens": ids})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	resp, err := http.Post(r.draft.URL()+"/detokenize", "application/json", bytes.NewReader(raw))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var out struct{ Prompt string }
+	if err := json.NewDecoder(resp.Body).Decode(&out); err != nil {
+		r.t.Fatal(err)
+	}
+	return out.Prompt
+}
+
+func TestPoolsWithoutACommonTokenizerContinueByText(t *testing.T) {
+	r := newRig(t, 1, 0.6, false)
+	mixed := 0
+	for i, p := range prompts(30) {
+		r.cfg.Accept = windowOnly(i)
+		got, _, err := r.ask(openai.Chat, Auto, chat(p, fmt.Sprintf(`,"max_tokens":200,"stream":%v`, i%3 > 0)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.foregate.Tier != "mixed" {
+			continue
+		}
+		mixed++
+		draft := direct(t, r.draft.URL(), "/v1/chat/completions", strings.Replace(chat(p, `,"max_tokens":200`), `"m"`, `"small"`, 1))
+		common := 0
+		for common < len(got.text) && common < len(draft.text) && got.text[common] == draft.text[common] {
+			common++
+		}
+		if common == 0 || got.finish == "" {
+			t.Errorf("%q: nothing of the draft in %q", p, got.text)
+		}
+		// The continuation of exactly the shared words is what the target adds.
+		prefix := sharedPrefix(t, r, p, got.text)
+		if prefix == "" {
+			t.Errorf("%q: no prefix of %q continues to it on the target", p, got.text)
+		}
+	}
+	if mixed < 5 {
+		t.Errorf("only %d mixed answers: the test shows nothing", mixed)
+	}
+}
+
+// sharedPrefix finds the words after which the target itself continues to text.
+func sharedPrefix(t *testing.T, r *rig, prompt, text string) string {
+	t.Helper()
+	for i := len(text); i > 0; i-- {
+		if i < len(text) && text[i] != ' ' && text[i] != '\n' {
+			continue
+		}
+		head := text[:i]
+		req := fmt.Sprintf(`{"model":"big","messages":[{"role":"user","content":%q},{"role":"assistant","content":%q}],"temperature":0,"max_tokens":200,`+
+			`"add_generation_prompt":false,"continue_final_message":true}`, prompt, head)
+		if rest := direct(t, r.target.URL(), "/v1/chat/completions", req); strings.HasPrefix(head+rest.text, text) || strings.HasPrefix(text, head+rest.text) && len(rest.text) > 0 {
+			return head
+		}
+	}
+	return ""
+}
+
+func TestARejectedDraftIsAbortedUpstream(t *testing.T) {
+	r := newRig(t, 2, 0.6, true)
+	r.cfg.Accept.Threshold = 19 // nothing passes
+	if _, rc, err := r.ask(openai.Chat, Auto, chat("Tell me a long story.", `,"max_tokens":400,"ignore_eos":true`)); err != nil {
+		t.Fatal(err)
+	} else if rc.Tier != Target || rc.Verdict.Accept {
+		t.Errorf("receipt %+v", rc)
+	}
+	eventually(t, "the abort of the draft", func() bool {
+		s := r.draft.State()
+		return s.Running == 0 && s.Waiting == 0
+	})
+	if n := r.draft.State().GeneratedTokens; n > 60 {
+		t.Errorf("the draft went on for %d tokens after it was rejected at 8", n)
+	}
+}
+
+func TestAClientThatLeavesStopsTheBackend(t *testing.T) {
+	r := newRig(t, 3, 0, true)
+	req, err := openai.Scan(openai.Chat, []byte(chat("Go on for ever.", `,"stream":true,"ignore_eos":true,"max_tokens":100000`)), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := errors.New("client gone")
+	out := &failingSink{after: 3, err: gone}
+	if _, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "x"}, out); !errors.Is(err, gone) {
+		t.Errorf("got %v", err)
+	}
+	eventually(t, "the abort", func() bool { return r.draft.State().Running == 0 })
+}
+
+// failingSink is a client that leaves after some writes.
+type failingSink struct {
+	after int
+	err   error
+}
+
+func (s *failingSink) Begin(Head) error { return nil }
+
+func (s *failingSink) Write([]byte) error {
+	if s.after--; s.after < 0 {
+		return s.err
+	}
+	return nil
+}
+
+func TestStopStringsEndAnAnswerWhereverTheyFall(t *testing.T) {
+	r := newRig(t, 5, 0.6, true)
+	tiers := map[string]int{}
+	for i, p := range prompts(24) {
+		r.cfg.Accept = windowOnly(i)
+		plain, _, err := r.ask(openai.Chat, Auto, chat(p, `,"max_tokens":120`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(plain.text) < 60 {
+			continue
+		}
+		// A stop string that straddles tokens, from somewhere in the answer itself.
+		at := len(plain.text) / 3
+		for !isASCII(plain.text[at:at+7]) && at+8 < len(plain.text) {
+			at++
+		}
+		stop := plain.text[at : at+7]
+		want := plain.text[:strings.Index(plain.text, stop)]
+		for _, stream := range []bool{true, false} {
+			for _, include := range []bool{true, false} {
+				want := want
+				if include {
+					want += stop
+				}
+				got, _, err := r.ask(openai.Chat, Auto, chat(p, fmt.Sprintf(`,"max_tokens":120,"stop":[%q,"never to be seen"],"stream":%v,"include_stop_str_in_output":%v`, stop, stream, include)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				tiers[got.foregate.Tier]++
+				if got.foregate.Tier == plain.foregate.Tier && (got.text != want || got.finish != "stop") {
+					t.Fatalf("stop %q, stream %v, include %v, %+v:\ngot  %q %s\nwant %q", stop, stream, include, got.foregate, got.text, got.finish, want)
+				}
+			}
+		}
+	}
+	t.Logf("answers by tier: %v", tiers)
+}
+
+func isASCII(s string) bool {
+	for i := range len(s) {
+		if s[i] >= 0x80 {
+			return false
+		}
+	}
+	return true
+}
+
+func TestRequestsThatMustNotBeSwitchedGoToTheTarget(t *testing.T) {
+	r := newRig(t, 1, 0.2, true)
+	for more, reason := range map[string]string{
+		`,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}}]`: "tools",
+		`,"logprobs":true`:                       "logprobs",
+		`,"n":2,"temperature":1`:                 "n",
+		`,"seed":1,"temperature":1`:              "seed",
+		`,"frequency_penalty":0.5,"stream":true`: "penalties",
+	} {
+		body := chat("x", more+`,"max_tokens":8`)
+		if strings.Contains(more, "temperature") {
+			body = strings.Replace(body, `"temperature":0,`, "", 1)
+		}
+		_, rc, err := r.ask(openai.Chat, Auto, body)
+		if err != nil {
+			t.Errorf("%s: %v", more, err)
+			continue
+		}
+		if rc.Tier != Target || rc.Plan.Reason != reason {
+			t.Errorf("%s: tier %s, reason %s", more, rc.Tier, rc.Plan.Reason)
+		}
+	}
+}
+
+func TestALostDraftPoolCostsNothingButTheMoney(t *testing.T) {
+	r := newRig(t, 1, 0.2, true)
+	if err := r.draft.Close(); err != nil {
+		t.Fatal(err)
+	}
+	got, rc, err := r.ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":20`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rc.Acceptance() != "bypassed;reason=draft_unavailable" || got.text == "" || rc.Tier != Target {
+		t.Errorf("%s from %s: %q", rc.Acceptance(), rc.Tier, got.text)
+	}
+}
+
+func TestADownTargetStillServesAcceptedDrafts(t *testing.T) {
+	r := newRig(t, 1, 0, true)
+	if err := r.target.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r.cfg.Accept.Threshold = -15
+	got, rc, err := r.ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":20`))
+	if err != nil || rc.Tier != Draft || got.text == "" {
+		t.Errorf("%v, tier %s, %q", err, rc.Tier, got.text)
+	}
+	if _, _, err := r.ask(openai.Chat, Target, chat("Hello", "")); err == nil {
+		t.Error("a demanded target answered from nowhere")
+	}
+}

@@ -1,0 +1,245 @@
+package tiers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+const testScale = 200 // simulated hardware runs that much faster
+
+// testConfig accepts most of the simulator's drafts; tests move what they test.
+func testConfig() Config {
+	return Config{
+		Mode:           ModeConfidence,
+		Accept:         accept.Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1},
+		HoldbackTokens: 16, Holdback: time.Second, MaxPrompt: 100000,
+		RetryAttempts: 2, RetryBudget: 0.2,
+		Timeouts: Timeouts{DraftFirstByte: 5 * time.Second, TargetFirstByte: 5 * time.Second, Chunk: 5 * time.Second, Total: time.Minute},
+	}
+}
+
+// rig is a cascade over one draft and one target simulator.
+type rig struct {
+	t             *testing.T
+	draft, target *vllmsim.Server
+	cascade       *Cascade
+	cfg           Config
+}
+
+func newRig(t *testing.T, seed uint64, divergence float64, same bool) *rig {
+	t.Helper()
+	r := &rig{t: t, cfg: testConfig()}
+	r.draft = vllmsim.Start(t, vllmsim.Options{Model: "small", Profile: "a10g-8b", Divergence: divergence, Seed: seed, TimeScale: testScale})
+	r.target = vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: seed, TimeScale: testScale})
+	r.cascade = newTestCascade(t, Route{
+		Model: "m", Draft: testPool(t, "drafts", "small", r.draft.URL()), Target: testPool(t, "targets", "big", r.target.URL()),
+		SameTokenizer: same, Config: func() Config { return r.cfg },
+	})
+	return r
+}
+
+func newTestCascade(t *testing.T, rt Route) *Cascade {
+	t.Helper()
+	transport := NewTransport()
+	t.Cleanup(transport.CloseIdleConnections)
+	c, err := New(Options{Routes: []Route{rt}, Transport: transport})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.readWindow(t.Context(), rt.Target); err != nil {
+		t.Logf("context length: %v", err)
+	}
+	return c
+}
+
+func testPool(t *testing.T, name, model string, urls ...string) *pool.Pool {
+	t.Helper()
+	p, err := pool.New(pool.Options{Name: name, Model: model, Backends: urls})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// collector is a client in memory.
+type collector struct {
+	head   Head
+	begun  int
+	writes [][]byte
+	onText func() // after each write
+}
+
+func (c *collector) Begin(h Head) error {
+	c.head = h
+	c.begun++
+	return nil
+}
+
+func (c *collector) Write(p []byte) error {
+	c.writes = append(c.writes, bytes.Clone(p))
+	if c.onText != nil {
+		c.onText()
+	}
+	return nil
+}
+
+// answer is what a client makes of an answer.
+type answer struct {
+	text     string
+	finish   string
+	stop     string
+	roles    int
+	done     bool
+	usage    openai.Usage
+	foregate struct {
+		Tier     string `json:"tier"`
+		Accepted int    `json:"accepted_tokens"`
+		Target   int    `json:"target_tokens"`
+		Verdict  string `json:"acceptance"`
+		Reason   string `json:"reason"`
+	}
+	ids, promptIDs []int32
+}
+
+// wireChunk is a chunk or an answer as any client would decode it.
+type wireChunk struct {
+	Choices []struct {
+		Text    string `json:"text"`
+		Message struct {
+			Content string `json:"content"`
+		} `json:"message"`
+		Delta struct {
+			Role    string `json:"role"`
+			Content string `json:"content"`
+		} `json:"delta"`
+		Finish    string          `json:"finish_reason"`
+		Stop      json.RawMessage `json:"stop_reason"`
+		IDs       []int32         `json:"token_ids"`
+		PromptIDs []int32         `json:"prompt_token_ids"`
+	} `json:"choices"`
+	Usage *struct {
+		Prompt     int `json:"prompt_tokens"`
+		Completion int `json:"completion_tokens"`
+	} `json:"usage"`
+	PromptIDs []int32         `json:"prompt_token_ids"`
+	Foregate  json.RawMessage `json:"foregate"`
+}
+
+func (a *answer) add(t *testing.T, raw []byte) {
+	t.Helper()
+	var c wireChunk
+	if err := json.Unmarshal(raw, &c); err != nil {
+		t.Fatalf("chunk %s: %v", raw, err)
+	}
+	a.promptIDs = append(a.promptIDs, c.PromptIDs...)
+	for _, ch := range c.Choices {
+		a.text += ch.Text + ch.Delta.Content + ch.Message.Content
+		a.ids = append(a.ids, ch.IDs...)
+		a.promptIDs = append(a.promptIDs, ch.PromptIDs...)
+		if ch.Delta.Role != "" {
+			a.roles++
+		}
+		if ch.Finish != "" {
+			a.finish = ch.Finish
+			a.stop = string(ch.Stop)
+		}
+	}
+	if c.Usage != nil {
+		a.usage = openai.Usage{Prompt: c.Usage.Prompt, Completion: c.Usage.Completion}
+	}
+	if c.Foregate != nil {
+		if err := json.Unmarshal(c.Foregate, &a.foregate); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// read makes an answer of a body or a stream.
+func read(t *testing.T, stream bool, body []byte) answer {
+	t.Helper()
+	var a answer
+	if !stream {
+		a.add(t, body)
+		return a
+	}
+	events := openai.NewEventReader(bytes.NewReader(body), 1<<20)
+	for {
+		data, err := events.Next()
+		if err == io.EOF {
+			return a
+		}
+		if err != nil {
+			t.Fatalf("stream: %v", err)
+		}
+		if string(data) == openai.Done {
+			a.done = true
+			continue
+		}
+		a.add(t, data)
+	}
+}
+
+// ask sends a chat or completion body through the cascade.
+func (r *rig) ask(kind openai.Kind, tier Tier, body string) (answer, *Receipt, error) {
+	r.t.Helper()
+	req, err := openai.Scan(kind, []byte(body), openai.DefaultLimits())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	var out collector
+	rc, err := r.cascade.Answer(r.t.Context(), Ask{Request: req, Tier: tier, ID: "test", Header: http.Header{}}, &out)
+	if err != nil {
+		return answer{}, rc, err
+	}
+	if out.begun != 1 {
+		r.t.Errorf("Begin was called %d times", out.begun)
+	}
+	return read(r.t, req.Stream, bytes.Join(out.writes, nil)), rc, nil
+}
+
+// direct asks a simulator itself.
+func direct(t *testing.T, url, path, body string) answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	raw, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %d %s %v", path, resp.StatusCode, raw, err)
+	}
+	return read(t, strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream"), raw)
+}
+
+// eventually polls until ok or the time is up.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !ok() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not happen in 10 s", what)
+		}
+		<-tick.C
+	}
+}
