@@ -2,6 +2,7 @@ package vllmsim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -40,7 +41,9 @@ func TestTheEngineTakesTheProfilesTime(t *testing.T) {
 			t.Errorf("took %v, want %v", got, want/2)
 		}
 		cancel()
-		_ = <-done
+		if err := <-done; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
 	})
 }
 

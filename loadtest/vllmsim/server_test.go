@@ -378,7 +378,9 @@ func TestAClientThatLeavesFreesItsBlocks(t *testing.T) {
 		eventually(t, "it runs", func() bool { return s.State().Running == 1 && s.State().KVBlocksUsed > 0 })
 		cancel()
 		eventually(t, "it is gone", func() bool { return s.State().Running == 0 && s.State().KVBlocksUsed == 0 })
-		_ = <-done
+		if err := <-done; err == nil {
+			t.Error("the answer came to its end")
+		}
 	}
 	expect(t, "aborted", s.State().Aborted, 2)
 	eventually(t, "the gauge heals", func() bool {
