@@ -6,17 +6,25 @@ import (
 	"testing"
 )
 
-// roleEnv makes this test binary be something else: tests that need a process
-// of its own start the binary again with it set to one of roles.
+// beForegate makes this test binary the program itself, so that the end-to-end
+// tests drive the real main path, race detector and all, in a process of its own.
+const beForegate = "FOREGATE_TEST_BE_FOREGATE"
+
+// roleEnv makes it one of roles, for tests that need other processes.
 const roleEnv = "FOREGATE_TEST_ROLE"
 
 // roles are what the test binary can be beside itself. A role's arguments are
 // os.Args[1:]; what it returns is the exit status.
 var roles = map[string]func() int{
-	"foregate": func() int { return run(os.Args[1:], os.Stdout, os.Stderr) },
+	"cost-mock":      mockRole,
+	"cost-yardstick": yardstickRole,
+	"cost-gateway":   gatewayRole,
 }
 
 func TestMain(m *testing.M) {
+	if os.Getenv(beForegate) != "" {
+		main()
+	}
 	name := os.Getenv(roleEnv)
 	if name == "" {
 		os.Exit(m.Run())

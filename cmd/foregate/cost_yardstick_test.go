@@ -1,0 +1,75 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// yardstickRole is what the gateway is measured by: the standard library's
+// reverse proxy with a transport tuned as the gateway's, and nothing else. Its
+// argument is the upstream's URL.
+func yardstickRole() int {
+	if err := serveYardstick(os.Args[1]); err != nil {
+		_, _ = fmt.Fprintln(os.Stderr, "yardstick:", err)
+	}
+	return 1
+}
+
+func serveYardstick(upstream string) error {
+	to, err := url.Parse(upstream)
+	if err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	admin, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	tuneMemory() // as serve does
+	fmt.Println(ln.Addr(), admin.Addr())
+	go exitAtEOF()
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector())
+	metrics := &http.Server{Handler: promhttp.HandlerFor(reg, promhttp.HandlerOpts{}), ReadHeaderTimeout: 5 * time.Second}
+	go func() { _ = metrics.Serve(admin) }()
+	proxy := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		FlushInterval: -1, // at once
+		BufferPool:    &copyBuffers{},
+		ErrorLog:      log.New(io.Discard, "", 0),
+		Transport: &http.Transport{
+			MaxIdleConnsPerHost: 512, MaxConnsPerHost: 4096, IdleConnTimeout: 4 * time.Second,
+			DisableCompression: true, ReadBufferSize: 64 << 10, WriteBufferSize: 64 << 10,
+		},
+	}}
+	return proxy.Serve(ln)
+}
+
+// copyBuffers lends the proxy its buffers.
+type copyBuffers struct{ pool sync.Pool }
+
+// Get implements httputil.BufferPool.
+func (b *copyBuffers) Get() []byte {
+	if p, ok := b.pool.Get().(*[]byte); ok {
+		return *p
+	}
+	return make([]byte, 64<<10)
+}
+
+// Put implements httputil.BufferPool.
+func (b *copyBuffers) Put(p []byte) { b.pool.Put(&p) }
