@@ -88,7 +88,7 @@ func (g *generator) Next() (int32, bool) {
 		g.force(sc)
 		ev.id, ev.part = sc.id, sc.part
 	} else {
-		ev.id = g.spec.pick(&g.dist, g.n, g.bans())
+		ev.id = g.spec.pick(&g.dist, g.cur.since, g.bans())
 	}
 	g.n++
 	g.cur.push(ev.id)

@@ -92,8 +92,13 @@ func (m *Model) Next(ctx []int32) Dist {
 
 // Difficulty returns the difficulty in (0,1) of the prompt that ctx holds.
 func (m *Model) Difficulty(ctx []int32) float64 {
+	return m.difficulty(m.anchorOf(ctx))
+}
+
+// anchorOf is the long-range part of a context. It is the same for a prompt and for the prompt with a begun answer.
+func (m *Model) anchorOf(ctx []int32) uint64 {
 	c := m.cursorAt(ctx)
-	return m.difficulty(c.key())
+	return c.key()
 }
 
 func (m *Model) difficulty(anchor uint64) float64 { return unit(mix(m.seed^0xd1ff, anchor)) }

@@ -326,7 +326,7 @@ func (s *Server) finishSpecs(w *wireRequest, r *request, base genSpec) *apiError
 	if err != nil {
 		return err
 	}
-	for i, prompt := range r.prompts {
+	for _, prompt := range r.prompts {
 		if err := s.checkLength(len(prompt), max(asked, 0), !r.chat && w.idPrompt()); err != nil {
 			return err
 		}
@@ -334,7 +334,7 @@ func (s *Server) finishSpecs(w *wireRequest, r *request, base genSpec) *apiError
 		if asked >= 0 {
 			base.maxTokens = min(base.maxTokens, max(asked, 1))
 		}
-		seed := hashIDs(hashString(s.opts.Seed, s.opts.Model), r.prompts[i])
+		seed := mix(hashString(s.opts.Seed, s.opts.Model), s.model.anchorOf(prompt))
 		if w.Seed != nil {
 			seed = mix(0x5eed, uint64(*w.Seed))
 		}

@@ -2,7 +2,9 @@ package vllmsim
 
 import "math"
 
-// sampling is how one choice picks its tokens. The zero temperature takes the argmax.
+// sampling is how one choice picks its tokens. The zero temperature takes the argmax. The draw for a token depends on
+// the seed and on its distance to the anchor, not on where generation began: so a sampled answer, too, goes on from a
+// prefix as it would have gone on in one go.
 type sampling struct {
 	temperature float64
 	topP, minP  float64
@@ -10,7 +12,7 @@ type sampling struct {
 	seed        uint64
 }
 
-// pick samples the t-th token of an answer from d. It is a pure function of the seed, t and d. banned ids, if any, are
+// pick samples the token at distance t from d. It is a pure function of the seed, t and d. banned ids, if any, are
 // left out (min_tokens keeps the end of sequence away).
 func (s *sampling) pick(d *Dist, t int, banned func(int32) bool) int32 {
 	if s.temperature == 0 {
