@@ -134,10 +134,16 @@ func (d *draft) stream() (cause, err error) {
 		if done := d.take(chunk); done {
 			return nil, nil
 		}
-		if d.x.buffered() || d.finish != "" {
+		if d.finish != "" {
 			continue
 		}
-		if err := d.decide(); err != nil || d.judge.Rejected() {
+		if d.decide(); d.judge.Rejected() {
+			return nil, nil
+		}
+		if !d.committed || d.x.buffered() {
+			continue
+		}
+		if err := d.reply.release(); err != nil {
 			return nil, err
 		}
 	}
@@ -187,28 +193,26 @@ func (d *draft) mark(c *openai.Chunk) {
 	d.steps = append(d.steps, step{d.judge.Tokens(), len(d.reply.text), clean})
 }
 
-// decide releases what the judge stands by: nothing before the hold-back is
-// over, everything judged after it.
-func (d *draft) decide() error {
-	if d.job.receipt.Plan.Whole {
-		return nil
+// decide commits to the draft when the hold-back is over and the judge stands by
+// what came so far. It looks at every chunk, so that the same tokens lead to
+// the same decision however they were cut into reads.
+func (d *draft) decide() {
+	if d.committed || d.job.receipt.Plan.Whole {
+		return
 	}
-	if !d.committed {
-		cfg := d.job.cfg
-		waited := d.job.cascade.now().Sub(d.started)
-		if d.judge.Tokens() < max(cfg.HoldbackTokens, 1) && waited < cfg.Holdback {
-			return nil
-		}
-		v := d.judge.Early()
-		if !v.Accept {
-			d.judge.Refuse(v.Reason)
-			return nil
-		}
-		d.committed = true
-		d.job.receipt.Verdict = v
-		d.job.receipt.Tier = Draft
+	cfg := d.job.cfg
+	waited := d.job.cascade.now().Sub(d.started)
+	if d.judge.Tokens() < max(cfg.HoldbackTokens, 1) && waited < cfg.Holdback {
+		return
 	}
-	return d.reply.release()
+	v := d.judge.Early()
+	if !v.Accept {
+		d.judge.Refuse(v.Reason)
+		return
+	}
+	d.committed = true
+	d.job.receipt.Verdict = v
+	d.job.receipt.Tier = Draft
 }
 
 // settle turns a draft that is over into an answer.

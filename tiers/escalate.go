@@ -48,7 +48,7 @@ func (d *draft) seam() step {
 	if d.job.receipt.Plan.resume == resumeNever {
 		return step{}
 	}
-	if d.reply.began {
+	if d.committed {
 		return d.lastClean(d.judge.Tokens())
 	}
 	tokens := d.judge.Tokens()
