@@ -144,11 +144,17 @@ func (st *streamer) event(ev *event) {
 	}
 }
 
+// begin starts a chunk with its choice's index and returns the buffer; who appends to it puts it back.
+func (st *streamer) begin(i int) []byte {
+	st.buf = append(st.buf, st.pre...)
+	st.buf = append(st.buf, `{"index":`...)
+	st.buf = strconv.AppendInt(st.buf, int64(i), 10)
+	return st.buf
+}
+
 func (st *streamer) roleChunk(i int) {
 	st.started[i] = true
-	b := append(st.buf, st.pre...)
-	b = append(b, `{"index":`...)
-	b = strconv.AppendInt(b, int64(i), 10)
+	b := st.begin(i)
 	b = append(b, `,"delta":{"role":`...)
 	b = appendQuoted(b, st.req.role)
 	b = append(b, `,"content":""},"logprobs":null,"finish_reason":null}]`...)
@@ -157,16 +163,16 @@ func (st *streamer) roleChunk(i int) {
 	}
 	b = append(b, `,"prompt_token_ids":`...)
 	b = st.appendIDsIf(b, st.req.prompts[0])
-	st.buf = append(b, `,"prompt_text":null}`+"\n\n"...)
+	b = append(b, `,"prompt_text":null}`+"\n\n"...)
+	st.buf = b
 }
 
 // echoChunk repeats the last message in front of what continues it.
 func (st *streamer) echoChunk(i int) {
-	b := append(st.buf, st.pre...)
-	b = append(b, `{"index":`...)
-	b = strconv.AppendInt(b, int64(i), 10)
+	b := st.begin(i)
 	b = appendQuoted(append(b, `,"delta":{"content":`...), st.req.echoText)
-	st.buf = append(b, `},"logprobs":null,"finish_reason":null}]}`+"\n\n"...)
+	b = append(b, `},"logprobs":null,"finish_reason":null}]}`+"\n\n"...)
+	st.buf = b
 }
 
 // chatChunk writes one output of the chat route. Parts of a tool call that a parser swallows give no chunk.
@@ -174,9 +180,7 @@ func (st *streamer) chatChunk(ev *event) {
 	if ev.part == partHidden && ev.finish == "" {
 		return
 	}
-	b := append(st.buf, st.pre...)
-	b = append(b, `{"index":`...)
-	b = strconv.AppendInt(b, int64(ev.choice), 10)
+	b := st.begin(ev.choice)
 	b = append(b, `,"delta":{`...)
 	b = st.appendDelta(b, ev)
 	b = append(b, `},"logprobs":`...)
@@ -238,7 +242,8 @@ func (st *streamer) chunkTail(b []byte, ev *event) {
 	if ev.finish != "" && !st.req.usage {
 		b = append(b, `,"system_fingerprint":"`+fingerprint+`"`...)
 	}
-	st.buf = append(b, "}\n\n"...)
+	b = append(b, "}\n\n"...)
+	st.buf = b
 }
 
 func (st *streamer) completionChunk(ev *event) {
@@ -251,9 +256,7 @@ func (st *streamer) completionChunk(ev *event) {
 	if first && st.req.echo {
 		text = st.req.texts[i/st.req.n] + text
 	}
-	b := append(st.buf, st.pre...)
-	b = append(b, `{"index":`...)
-	b = strconv.AppendInt(b, int64(i), 10)
+	b := st.begin(i)
 	b = append(b, `,"text":`...)
 	b = appendQuoted(b, text)
 	b = append(b, `,"logprobs":`...)
@@ -288,12 +291,13 @@ func (st *streamer) end() {
 		for _, n := range st.n {
 			tokens += n
 		}
-		b := append(st.buf, st.pre...)
-		b = appendUsage(append(b, `],"usage":`...), st.prompt, tokens)
+		st.buf = append(st.buf, st.pre...)
+		b := appendUsage(append(st.buf, `],"usage":`...), st.prompt, tokens)
 		if st.s.opts.PromptTokensDetails {
 			b = st.appendDetails(append(b, `,"prompt_tokens_details":`...), st.cached)
 		}
-		st.buf = append(b, `},"system_fingerprint":"`+fingerprint+`"}`+"\n\n"...)
+		b = append(b, `},"system_fingerprint":"`+fingerprint+`"}`+"\n\n"...)
+		st.buf = b
 	}
 	st.buf = append(st.buf, "data: [DONE]\n\n"...)
 }

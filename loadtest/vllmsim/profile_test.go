@@ -1,0 +1,37 @@
+package vllmsim
+
+import (
+	"testing"
+	"time"
+)
+
+// The orders of magnitude that vllm-api 7 and acceptance.md fact 2 report.
+func TestProfilesStayWithinWhatIsReported(t *testing.T) {
+	cases := []struct {
+		profile, what string
+		w             work
+		low, high     time.Duration
+	}{
+		{"a10g-8b", "32 sequences of 1000 tokens", work{decoding: 32, kvRead: 32000}, 26 * time.Millisecond, 42 * time.Millisecond},
+		{"a100-8b", "one sequence", work{decoding: 1, kvRead: 500}, 8 * time.Millisecond, 15 * time.Millisecond},
+		{"h100-70b-tp4", "one sequence", work{decoding: 1, kvRead: 500}, 20 * time.Millisecond, 40 * time.Millisecond},
+		{"h100-70b-tp4", "a full chunk", work{prefill: 8192, kvRead: 8192}, 400 * time.Millisecond, 1200 * time.Millisecond},
+		{"a10g-13b", "one sequence", work{decoding: 1, kvRead: 500}, 15 * time.Millisecond, 30 * time.Millisecond},
+	}
+	for _, c := range cases {
+		p, err := ProfileByName(c.profile)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := p.stepTime(c.w); d < c.low || d > c.high {
+			t.Errorf("%s, %s: %v, want %v to %v", c.profile, c.what, d, c.low, c.high)
+		}
+	}
+}
+
+func TestAScoredPromptCostsMoreThanAReadOne(t *testing.T) {
+	p := profiles["a10g-8b"]
+	if plain, scored := p.stepTime(work{prefill: 1000}), p.stepTime(work{prefill: 1000, scored: 1000}); scored <= plain {
+		t.Errorf("%v scored, %v plain", scored, plain)
+	}
+}
