@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	startWait = 30 * time.Second // for a process to serve; race builds on a busy machine are slow
+	stopWait  = 20 * time.Second // for it to end
+	pollEvery = 5 * time.Millisecond
+)
+
+// process is a running `foregate serve`.
+type process struct {
+	base, admin string // URLs of the two listeners
+	addr        string // of the public one
+
+	cmd    *exec.Cmd
+	log    syncBuffer
+	served chan struct{} // closed when it has told its addresses
+	exited chan struct{} // closed when it has ended
+	status error
+}
+
+// serve starts the program on a configuration and stops it with the test,
+// checking that it ended well: status 0, no race, no panic.
+func serve(t *testing.T, config string) *process {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "foregate.yaml")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{served: make(chan struct{}), exited: make(chan struct{})}
+	p.cmd = exec.Command(exe, "serve", "-c", file)
+	p.cmd.Env = append(os.Environ(), beForegate+"=1")
+	stderr, err := p.cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go p.watch(stderr)
+	t.Cleanup(func() { p.end(t) })
+	select {
+	case <-p.served:
+	case <-p.exited:
+		t.Fatalf("the gateway ended at once: %v\n%s", p.status, p.log.String())
+	case <-time.After(startWait):
+		t.Fatalf("the gateway did not serve within %v\n%s", startWait, p.log.String())
+	}
+	return p
+}
+
+// watch gathers the log, finds the addresses in it, and notes the end.
+func (p *process) watch(stderr io.Reader) {
+	lines := bufio.NewReader(stderr)
+	for {
+		line, err := lines.ReadBytes('\n')
+		p.log.write(line)
+		var said struct{ Message, Listen, Admin string }
+		if json.Unmarshal(line, &said) == nil && said.Message == "serving" {
+			p.addr, p.base, p.admin = said.Listen, "http://"+said.Listen, "http://"+said.Admin
+			close(p.served)
+		}
+		if err != nil {
+			break
+		}
+	}
+	p.status = p.cmd.Wait()
+	close(p.exited)
+}
+
+// terminate asks the process to stop.
+func (p *process) terminate(t *testing.T) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		t.Errorf("SIGTERM: %v", err)
+	}
+}
+
+// end stops the process, if the test did not, and checks how it went.
+func (p *process) end(t *testing.T) {
+	p.terminate(t)
+	select {
+	case <-p.exited:
+	case <-time.After(stopWait):
+		t.Errorf("the gateway did not stop within %v of SIGTERM", stopWait)
+		_ = p.cmd.Process.Kill() // by its id; the wait below sees it end
+		<-p.exited
+	}
+	log := p.log.String()
+	if p.status != nil {
+		t.Errorf("the gateway ended with %v\n%s", p.status, log)
+	}
+	for _, bad := range []string{"DATA RACE", "panicked", "goroutine "} {
+		if strings.Contains(log, bad) {
+			t.Errorf("the gateway's log holds %q:\n%s", bad, log)
+			break
+		}
+	}
+}
+
+// ready waits until the gateway says it can serve every route.
+func (p *process) ready(t *testing.T) {
+	t.Helper()
+	eventually(t, "the gateway is ready", func() bool {
+		status, _ := get(t, p.base+"/readyz")
+		return status == http.StatusOK
+	})
+}
+
+// metrics is the page of the admin listener.
+func (p *process) metrics(t *testing.T) string {
+	t.Helper()
+	status, page := get(t, p.admin+"/metrics")
+	if status != http.StatusOK {
+		t.Fatalf("GET /metrics: status %d", status)
+	}
+	return page
+}
+
+// plain is a client that keeps to the loopback and follows nothing.
+var plain = &http.Client{
+	Transport:     &http.Transport{MaxIdleConnsPerHost: 128, DisableCompression: true},
+	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	Timeout:       time.Minute,
+}
+
+// get returns status and body, status 0 when there was no answer.
+func get(t *testing.T, url string) (int, string) {
+	t.Helper()
+	resp, err := plain.Get(url)
+	if err != nil {
+		return 0, ""
+	}
+	body, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close() // it was read to its end
+	if err != nil {
+		return 0, ""
+	}
+	return resp.StatusCode, string(body)
+}
+
+// eventually polls until ok, for at most 10 seconds.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	within(t, 10*time.Second, what, ok)
+}
+
+func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for tick := time.NewTicker(pollEvery); ; <-tick.C {
+		if ok() {
+			tick.Stop()
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+	}
+}
+
+// syncBuffer is a log that is read while it is written.
+type syncBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *syncBuffer) write(p []byte) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.buf.Write(p)
+}
+
+// String is what was written so far.
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}
