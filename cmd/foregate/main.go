@@ -24,6 +24,8 @@ type cli struct {
 	Demo    demoCmd    `cmd:"" help:"Run everything on this machine: simulated pools, embedded Redis, replicas behind one port, a trickle of traffic."`
 	Check   checkCmd   `cmd:"" help:"Check a configuration file and say what is wrong with it."`
 	Version versionCmd `cmd:"" help:"Print the version."`
+
+	Reference referenceCmd `cmd:"" hidden:"" help:"Print the reference of settings, headers, metrics and flags."`
 }
 
 // env is what commands know of the process that runs them.

@@ -14,10 +14,18 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 )
 
+// quietRedis keeps go-redis from writing a line of its own for every failed dial:
+// what matters, that a Redis went away or came back, its users log once.
+type quietRedis struct{}
+
+// Printf drops the line.
+func (quietRedis) Printf(context.Context, string, ...any) {}
+
 // openRedis connects to the Redis that a configuration names; nothing is sent
 // yet, so a Redis that is away does not keep a replica from starting. close ends
 // what was opened. The client is nil for "none".
 func openRedis(raw string) (client redis.UniversalClient, close func(), err error) {
+	redis.SetLogger(quietRedis{})
 	ep, err := config.ParseRedis(raw)
 	if err != nil {
 		return nil, nil, err

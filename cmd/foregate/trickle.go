@@ -78,7 +78,7 @@ func (t *trickle) send(ctx context.Context, n int) {
 		question = fmt.Sprintf(question, n)
 	}
 	body, err := json.Marshal(map[string]any{
-		"model": demoRoute, "stream": rand.N(3) > 0, "temperature": float64(rand.N(2)), "max_tokens": 64 + rand.N(192),
+		"model": demoRoute, "stream": rand.N(3) > 0, "temperature": []float64{0, 1, 1, 1}[rand.N(4)], "max_tokens": 64 + rand.N(192),
 		"messages": []map[string]string{{"role": "user", "content": question}},
 	})
 	if err != nil {

@@ -77,9 +77,9 @@ var specs = sorted([]Spec{
 	fleet("breaker.open", "10s", "How long an open breaker waits before it is probed.",
 		duration(100*time.Millisecond, 10*time.Minute, func(v *Values) *time.Duration { return &v.Breaker.Open })),
 
-	route("route.policy", "fit", "How a backend of a pool is chosen; all but `fit` are baselines for comparison.",
+	fleet("route.policy", "fit", "How a backend of a pool is chosen; all but `fit` are baselines for comparison.",
 		choice(func(v *Values) *string { return &v.Pool.Policy }, pool.PolicyFit, pool.PolicyRoundRobin, pool.PolicyLeastRequests, pool.PolicyP2C)),
-	route("route.lambda", "0.05", "Weight of a backend's KV usage in its expected wait: seconds for 1,000 prompt tokens at half-full KV memory.",
+	fleet("route.lambda", "0.05", "Weight of a backend's KV usage in its expected wait: seconds for 1,000 prompt tokens at half-full KV memory.",
 		number(0, 100, func(v *Values) *float64 { return &v.Pool.Lambda })),
 
 	route("retry.attempts", "2", "Further backends tried after the first, before the first byte.",

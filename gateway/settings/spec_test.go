@@ -74,7 +74,8 @@ func TestEverySettingIsWellFormed(t *testing.T) {
 		if i > 0 && all[i-1].Name == s.Name {
 			t.Errorf("%s is there twice", s.Name)
 		}
-		if s.PerRoute == strings.HasPrefix(s.Name, "breaker.") {
+		shared := strings.HasPrefix(s.Name, "breaker.") || strings.HasPrefix(s.Name, "route.") // of pools, which routes share
+		if s.PerRoute == shared {
 			t.Errorf("%s: per route %v", s.Name, s.PerRoute)
 		}
 		if err := Validate(s.Name, s.Default); err != nil {

@@ -1,0 +1,26 @@
+package gateway
+
+// HeaderDoc describes one header of the public surface for the reference.
+type HeaderDoc struct{ Name, Values, Meaning string }
+
+// RequestHeaders are the headers that the gateway obeys.
+var RequestHeaders = []HeaderDoc{
+	{"Authorization", "`Bearer KEY`", "The caller's key. Keys map to a tenant and its highest priority (identity mode `keys`)."},
+	{"X-Tenant-ID", "`[A-Za-z0-9._:-]{1,64}`", "The tenant, where headers are trusted; with keys it may only repeat the key's tenant."},
+	{"X-Priority", "`high`, `normal`, `low`", "The request's class; `normal` when absent. It can lower the tenant's highest class, never raise it."},
+	{"X-RAG-Hash", "`[A-Za-z0-9._:-]{1,128}`", "Digest of the retrieved context."},
+	{"X-Tier", "`auto`, `draft`, `target`", "Who answers: the cascade, the draft pool unjudged, or the target pool."},
+	{"X-Request-ID", "`[A-Za-z0-9._:-]{1,64}`", "Names the request in the log, upstream and in the answer's `id`; made up when absent."},
+	{"traceparent", "W3C trace context, version 00", "Sent on upstream; anything malformed is dropped."},
+}
+
+// ResponseHeaders are the headers that the gateway sets.
+var ResponseHeaders = []HeaderDoc{
+	{"X-Request-ID", "as above", "On every response."},
+	{"X-Tier", "`draft`, `target`, `mixed`", "What the answer came from; for a stream, what is known at its first byte."},
+	{"X-Acceptance", "`accepted`, `rejected` or `bypassed`, then `;reason=…;score=…`", "What the acceptance logic said of the draft (score in nats), or why it was not asked."},
+	{"Server-Timing", "`draft`, `target`, `total`; ms", "Where the time until the first byte went."},
+	{"Retry-After", "whole seconds", "With 429 and 503: when to come back, jittered."},
+	{"X-Should-Retry", "`false`", "With a 5xx that a retry cannot help. The SDKs obey it."},
+	{"X-Shed-Reason", "`kv_pressure;pool=…;usage=…;threshold=…`", "With a 503 by pressure: which pool, and by how much."},
+}
