@@ -19,15 +19,16 @@ const connections = 64
 // form is how long the benchmark takes and how sure it is.
 type form struct {
 	rounds  int
-	lasts   time.Duration // of a load that is not paced
+	lasts   time.Duration // of a slice of a load that is not paced
+	slices  int           // of such a load, per round
 	tokens  int           // of a stream
 	pause   time.Duration // between the tokens of a paced one
 	samples int           // of a latency, per round
 }
 
 var (
-	fullForm  = form{rounds: 13, lasts: 350 * time.Millisecond, tokens: 200, pause: 8 * time.Millisecond, samples: 40}
-	shortForm = form{rounds: 3, lasts: 200 * time.Millisecond, tokens: 200, pause: 8 * time.Millisecond, samples: 30}
+	fullForm  = form{rounds: 13, lasts: 60 * time.Millisecond, slices: 6, tokens: 200, pause: 8 * time.Millisecond, samples: 40}
+	shortForm = form{rounds: 3, lasts: 50 * time.Millisecond, slices: 4, tokens: 150, pause: 8 * time.Millisecond, samples: 30}
 )
 
 // workload is a load with a name. It is measured at the yardstick, at the
@@ -35,6 +36,7 @@ var (
 type workload struct {
 	load
 	title     string
+	slices    int // that it is applied in
 	tokens    int // of each request; 0: it is counted by requests
 	yard, own bool
 	judged    bool // by the gateway
@@ -44,7 +46,7 @@ type workload struct {
 func workloads(f form) []workload {
 	var list []workload
 	add := func(title string, x exchangeOf, yard, own bool) {
-		list = append(list, workload{title: title, yard: yard, own: own, load: load{exchangeOf: x, lasts: f.lasts, most: 1 << 20}})
+		list = append(list, workload{title: title, slices: f.slices, yard: yard, own: own, load: load{exchangeOf: x, lasts: f.lasts, most: 1 << 20}})
 	}
 	add("embeddings 1 KiB", embeddingsOf(1<<10), true, true)
 	add("embeddings 16 KiB", embeddingsOf(16<<10), true, true)
@@ -64,7 +66,7 @@ func workloads(f form) []workload {
 		w := &list[requests+i]
 		w.tokens, w.judged = f.tokens, !w.yard
 		if i < 3 { // paced: a stream each, begun one after the other
-			w.lasts, w.most, w.stagger = 0, 1, f.pause/connections
+			w.slices, w.lasts, w.most, w.stagger = 1, 0, 1, f.pause/connections
 		}
 	}
 	return list
@@ -131,21 +133,18 @@ func newCost(b *testing.B, f form) *cost {
 	c.yard.settle(b, chatOf(1<<10, "target"), connections)
 	c.own.settle(b, chatOf(1<<10, "target"), connections)
 	for _, p := range []*party{c.yard, c.own} { // both take their final shape
-		if _, err := p.apply(load{exchangeOf: chatOf(16<<10, "target"), lasts: f.lasts / 2, most: 1 << 20}); err != nil {
+		if _, err := p.apply(load{exchangeOf: chatOf(16<<10, "target"), lasts: time.Second / 2, most: 1 << 20}); err != nil {
 			b.Fatal(err)
 		}
 	}
 	return c
 }
 
-// round measures everything once, each load at the yardstick and at the gateway
-// in turn; who is first changes from round to round.
+// round measures everything once.
 func (c *cost) round(b *testing.B, r int) {
 	b.Helper()
 	for _, w := range c.loads {
-		sides := []func(){func() { c.atYard(b, w) }, func() { c.atOwn(b, w) }}
-		sides[r%2]()
-		sides[1-r%2]()
+		c.compare(b, w, r)
 	}
 	for _, d := range c.delays {
 		if err := d.round(c); err != nil {
@@ -154,23 +153,32 @@ func (c *cost) round(b *testing.B, r int) {
 	}
 }
 
-func (c *cost) atYard(b *testing.B, w workload) {
+// compare puts a load on the yardstick and the gateway in turn, slice by slice,
+// so that what else happens on the machine meets both. Who is first changes.
+func (c *cost) compare(b *testing.B, w workload, round int) {
 	b.Helper()
+	yard, own := &tally{party: c.yard}, &tally{party: c.own}
+	var both []*tally
 	if w.yard {
-		cost, _ := c.yard.measure(b, w)
-		c.yardCost[w.title] = append(c.yardCost[w.title], cost)
+		both = append(both, yard)
 	}
-}
-
-func (c *cost) atOwn(b *testing.B, w workload) {
-	b.Helper()
-	if !w.own {
-		return
+	if w.own {
+		both = append(both, own)
 	}
-	cost, n := c.own.measure(b, w)
-	c.ownCost[w.title] = append(c.ownCost[w.title], cost)
+	for _, t := range both {
+		t.begin(b)
+	}
+	for i := range w.slices * len(both) {
+		both[(round+i)%len(both)].slice(b, w)
+	}
+	if w.yard {
+		c.yardCost[w.title] = append(c.yardCost[w.title], yard.end(b, w))
+	}
+	if w.own {
+		c.ownCost[w.title] = append(c.ownCost[w.title], own.end(b, w))
+	}
 	if w.judged {
-		c.judged += n * w.tokens
+		c.judged += own.requests * w.tokens
 	}
 }
 

@@ -102,7 +102,7 @@ func (p *party) apply(l load) (int, error) {
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
-		return 0, fmt.Errorf("%s: %s", p.name, firstOf(err))
+		return 0, fmt.Errorf("%s: %d of %d sessions failed, the first: %s", p.name, strings.Count(err.Error(), "\n")+1, len(errs), firstOf(err))
 	}
 	return int(count.Load()), nil
 }
@@ -119,22 +119,41 @@ type sample struct{ cpu, mallocs float64 } // µs, objects
 // connections stand on both sides.
 const warmUp = 3
 
-// measure applies a load and returns its cost per request, or per token where
-// the load has tokens, and how many requests it took.
-func (p *party) measure(b *testing.B, w workload) (sample, int) {
+// tally gathers what a load costs one process.
+type tally struct {
+	party    *party
+	requests int
+	cpu      float64 // ns
+	mallocs  float64
+}
+
+// begin makes the process ready for a measurement.
+func (t *tally) begin(b *testing.B) {
 	b.Helper()
-	if _, err := p.apply(load{exchangeOf: chatOf(1<<10, "target"), most: warmUp}); err != nil {
-		b.Fatalf("before %s: %v", w.title, err)
+	if _, err := t.party.apply(load{exchangeOf: chatOf(1<<10, "target"), most: warmUp}); err != nil {
+		b.Fatalf("warming up: %v", err)
 	}
-	allocated, used := p.mallocs(b), p.cpu(b)
-	n, err := p.apply(w.load)
+	t.mallocs = t.party.mallocs(b)
+}
+
+// slice applies the load once.
+func (t *tally) slice(b *testing.B, w workload) {
+	b.Helper()
+	before := t.party.cpu(b)
+	n, err := t.party.apply(w.load)
 	if err != nil {
 		b.Fatalf("%s: %v", w.title, err)
 	}
-	used = p.cpu(b) - used
-	allocated = p.mallocs(b) - allocated - p.scrape
-	units := float64(n * max(w.tokens, 1))
-	return sample{cpu: used / 1e3 / units, mallocs: allocated / units}, n
+	t.cpu += t.party.cpu(b) - before
+	t.requests += n
+}
+
+// end returns the cost per request, or per token where the load has tokens.
+func (t *tally) end(b *testing.B, w workload) sample {
+	b.Helper()
+	objects := t.party.mallocs(b) - t.mallocs - t.party.scrape
+	units := float64(t.requests * max(w.tokens, 1))
+	return sample{cpu: t.cpu / 1e3 / units, mallocs: objects / units}
 }
 
 // requestOf puts a body on the wire with the headers that an OpenAI client

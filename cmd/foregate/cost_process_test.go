@@ -66,13 +66,15 @@ func firstLine(b *testing.B, r io.Reader) []string {
 }
 
 func startMock(b *testing.B) *party {
-	p, out, _ := startRole(b, "cost-mock", 0)
+	p, out, errs := startRole(b, "cost-mock", 0)
+	go func() { _, _ = io.Copy(os.Stderr, errs) }()
 	p.addr = firstLine(b, out)[0]
 	return p
 }
 
 func startYardstick(b *testing.B, upstream string) *party {
-	p, out, _ := startRole(b, "cost-yardstick", proxyProcs, "http://"+upstream)
+	p, out, errs := startRole(b, "cost-yardstick", proxyProcs, "http://"+upstream)
+	go func() { _, _ = io.Copy(os.Stderr, errs) }()
 	addrs := firstLine(b, out)
 	p.addr, p.admin = addrs[0], addrs[1]
 	return p

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"log"
 	"net"
 	"net/http"
@@ -51,7 +50,7 @@ func serveYardstick(upstream string) error {
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(to) },
 		FlushInterval: -1, // at once
 		BufferPool:    &copyBuffers{},
-		ErrorLog:      log.New(io.Discard, "", 0),
+		ErrorLog:      log.New(os.Stderr, "yardstick: ", 0),
 		Transport: &http.Transport{
 			MaxIdleConnsPerHost: 512, MaxConnsPerHost: 4096, IdleConnTimeout: 4 * time.Second,
 			DisableCompression: true, ReadBufferSize: 64 << 10, WriteBufferSize: 64 << 10,
