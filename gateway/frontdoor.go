@@ -28,6 +28,7 @@ const (
 // Content-Length beside Transfer-Encoding, which the server does not show).
 func (g *Gateway) frontDoor(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Request-Id", logOf(r).id)
 		if len(r.TransferEncoding) > 0 {
 			w.Header().Set("Connection", "close")
 		}
@@ -47,8 +48,8 @@ func (g *Gateway) frontDoor(next http.Handler) http.Handler {
 		}
 		if id != "" {
 			logOf(r).id = id
+			w.Header().Set("X-Request-Id", id)
 		}
-		w.Header().Set("X-Request-Id", logOf(r).id)
 		next.ServeHTTP(w, r)
 	})
 }

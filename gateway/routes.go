@@ -17,7 +17,7 @@ func (g *Gateway) routes() http.Handler {
 	// and the handlers do, and the front door runs before anything trusts a header.
 	r.Use(g.record, g.recovered, g.frontDoor)
 	r.NotFound(g.handle(func(*exchangeLog, http.ResponseWriter, *http.Request) error { return errNotFound }))
-	r.MethodNotAllowed(g.handle(func(*exchangeLog, http.ResponseWriter, *http.Request) error { return errMethod }))
+	r.MethodNotAllowed(g.handle(wrongMethod))
 
 	r.Post("/v1/chat/completions", g.handle(g.generate(openai.Chat)))
 	r.Post("/v1/completions", g.handle(g.generate(openai.Completion)))
@@ -44,4 +44,16 @@ func (g *Gateway) adminRoutes() http.Handler {
 	r.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	r.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return r
+}
+
+// wrongMethod names the one method that a path takes: the paths that are only
+// read take GET, all others POST.
+func wrongMethod(_ *exchangeLog, w http.ResponseWriter, r *http.Request) error {
+	allow := http.MethodPost
+	switch r.URL.Path {
+	case "/v1/models", "/livez", "/readyz":
+		allow = http.MethodGet
+	}
+	w.Header().Set("Allow", allow)
+	return errMethod
 }

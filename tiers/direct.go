@@ -62,10 +62,11 @@ func (j *job) relayBody(x *exchange) error {
 	rc.Finish, rc.PromptTokens = a.Finish, a.Usage.Prompt
 	j.count(a.Usage.Completion)
 	x.close(nil, a.Usage.Completion)
-	if err := j.sink.Begin(Head{Receipt: rc}); err != nil {
+	out := openai.Rewrite(make([]byte, 0, len(x.body)+256), x.body, a.Model, a.End, j.route.Model, rc.extra())
+	if err := j.sink.Begin(Head{Receipt: rc, Length: int64(len(out))}); err != nil {
 		return err
 	}
-	return j.sink.Write(openai.Rewrite(nil, x.body, a.Model, a.End, j.route.Model, rc.extra()))
+	return j.sink.Write(out)
 }
 
 // count books the answer's tokens to the tier that made them.

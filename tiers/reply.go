@@ -66,14 +66,15 @@ func (r *reply) cut(to int) {
 	r.stops.rewind(len(r.text))
 }
 
-// begin hands the head to the client, and the role of a chat answer.
-func (r *reply) begin() error {
+// begin hands the head to the client, and the role of a streamed chat answer.
+// length is that of a JSON body, 0 of a stream.
+func (r *reply) begin(length int) error {
 	if r.began {
 		return nil
 	}
 	r.began = true
 	r.first()
-	if err := r.sink.Begin(Head{Stream: r.stream, Receipt: r.receipt}); err != nil {
+	if err := r.sink.Begin(Head{Stream: r.stream, Receipt: r.receipt, Length: int64(length)}); err != nil {
 		return err
 	}
 	if r.stream {
@@ -88,7 +89,7 @@ func (r *reply) release() error {
 	if !r.stream {
 		return nil
 	}
-	if err := r.begin(); err != nil {
+	if err := r.begin(0); err != nil {
 		return err
 	}
 	if upTo := r.releasable(); upTo > r.sent {
@@ -114,14 +115,18 @@ func (r *reply) releasable() int {
 
 // finish sends the rest and the end of the answer.
 func (r *reply) finish(e openai.Ending) error {
-	if err := r.begin(); err != nil {
-		return err
-	}
 	if r.stop != nil {
 		e.Stop = r.stop
 	}
 	if !r.stream {
-		return r.sink.Write(r.framer.Body(nil, r.text, e))
+		body := r.framer.Body(nil, r.text, e)
+		if err := r.begin(len(body)); err != nil {
+			return err
+		}
+		return r.sink.Write(body)
+	}
+	if err := r.begin(0); err != nil {
+		return err
 	}
 	r.buf = r.framer.Finish(r.buf, r.text[r.sent:], e, r.usage)
 	r.sent = len(r.text)

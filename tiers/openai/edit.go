@@ -7,8 +7,8 @@ type Edit struct {
 	Value []byte
 }
 
-// Apply appends the body to dst with the edits spliced in and the [Stripped]
-// fields left out. Everything else, messages above all, is
+// Apply appends the body to dst with the edits spliced in, and without the
+// [Stripped] fields and refused ones that ask for nothing. Everything else, messages above all, is
 // copied byte for byte. A field named twice in edits takes the last value.
 func (r *Request) Apply(dst []byte, edits ...Edit) []byte {
 	dst = append(dst, '{')
@@ -20,7 +20,7 @@ func (r *Request) Apply(dst []byte, edits ...Edit) []byte {
 		first = false
 	}
 	for _, m := range r.members {
-		if stripped(m.name) || edited(edits, m.name) {
+		if m.drop || edited(edits, m.name) {
 			continue
 		}
 		sep()

@@ -2,6 +2,7 @@ package openai
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,36 +33,31 @@ var readers = map[string]reader{
 	"presence_penalty":      number(-2, 2, func(r *Request, v float64) { r.Penalties = r.Penalties || v != 0 }),
 	"repetition_penalty":    number(0, 10, func(r *Request, v float64) { r.Penalties = r.Penalties || v != 1 }),
 	"logit_bias":            readLogitBias,
-	"bad_words":             present(func(r *Request) { r.Penalties = true }),
-	"allowed_token_ids":     present(func(r *Request) { r.Penalties = true }),
+	"bad_words":             list('"', func(r *Request) { r.Penalties = true }),
+	"allowed_token_ids":     list('0', func(r *Request) { r.Penalties = true }),
 
 	"logprobs":                   readLogprobs,
 	"top_logprobs":               whole(func(s *scanner, v int) { s.req.Logprobs = s.req.Logprobs || v > 0 }),
-	"tools":                      present(func(r *Request) { r.tools = true }),
-	"functions":                  present(func(r *Request) { r.tools = true }),
+	"tools":                      list('{', func(r *Request) { r.tools = true }),
+	"functions":                  list('{', func(r *Request) { r.tools = true }),
 	"tool_choice":                readToolChoice,
 	"response_format":            readFormat,
-	"structured_outputs":         sized(func(r *Request) { r.Structured = true }),
+	"structured_outputs":         readStructured,
 	"continue_final_message":     flag(func(r *Request, v bool) { r.Continues = r.Continues || v }),
 	"add_generation_prompt":      flag(func(r *Request, v bool) { r.Continues = r.Continues || !v }),
 	"include_stop_str_in_output": flag(func(r *Request, v bool) { r.IncludeStop = v }),
-
-	// Refused unless the operator allows them: they give back text that the
-	// gateway or the template added, run code of the client's choosing, or cost
-	// an engine its life (prompt_logprobs).
-	"chat_template":        refused,
-	"chat_template_kwargs": refused,
-	"documents":            refused,
-	"media_io_kwargs":      refused,
-	"mm_processor_kwargs":  refused,
-	"prompt_logprobs":      refused,
-	"prompt_embeds":        refused,
-	"echo":                 refused,
-	"return_prompt_text":   refused,
-	"return_token_ids":     refused,
-	"logprob_token_ids":    refused,
-	"use_beam_search":      refused,
 }
+
+// refusals are the fields that are refused unless the operator allows them: they
+// give back text that the gateway or the template added, run code of the client's
+// choosing, or cost an engine its life (prompt_logprobs).
+var refusals = []string{
+	"chat_template", "chat_template_kwargs", "documents", "media_io_kwargs", "mm_processor_kwargs",
+	"prompt_logprobs", "prompt_embeds", "echo", "return_prompt_text", "return_token_ids",
+	"logprob_token_ids", "use_beam_search",
+}
+
+func refusedByDefault(name string) bool { return slices.Contains(refusals, name) }
 
 // Stripped are the fields that never reach a backend as the client sent them:
 // they steer its scheduler, its caches and its connectors.
@@ -70,7 +66,7 @@ var Stripped = []string{
 	"kv_transfer_params", "ec_transfer_params", "vllm_xargs",
 }
 
-// harmless are refused fields whose value asks for nothing; they are stripped.
+// harmless reports whether a refused field asks for nothing. It is stripped then.
 func harmless(raw []byte) bool {
 	switch string(raw) {
 	case "null", "false", "[]", "{}", `""`:
@@ -82,6 +78,9 @@ func harmless(raw []byte) bool {
 // readerOf finds a field's reader. A name that differs from a known one only in
 // case is refused: parsers disagree on whom it means.
 func readerOf(name string, kind Kind) (reader, *RequestError) {
+	if refusedByDefault(name) {
+		return refused, nil
+	}
 	if read, ok := readers[name]; ok {
 		if (kind == Chat && name == "prompt") || (kind == Completion && name == "messages") {
 			return nil, badField(name, "unknown_parameter", "%s is not a parameter of %s.", name, kind.Path())
@@ -196,9 +195,20 @@ func number(least, most float64, set func(*Request, float64)) reader {
 	}
 }
 
-func present(set func(*Request)) reader {
-	return func(s *scanner, _ string) (Span, *RequestError) {
-		raw, at := s.cur.value()
+// list reads an array whose elements are of one kind; set is called when there
+// are any.
+func list(kind byte, set func(*Request)) reader {
+	return func(s *scanner, name string) (Span, *RequestError) {
+		raw, at, err := s.read(name, "an array", '[')
+		if err != nil || raw == nil {
+			return at, err
+		}
+		if !only(raw, kind) {
+			return at, badField(name, "invalid_type", "%s must hold only elements that are %s.", name, kindWord(jsontext.Kind(kind)))
+		}
+		if len(raw) > s.lim.Grammar {
+			return at, badField(name, "invalid_value", "%s is larger than %d bytes.", name, s.lim.Grammar)
+		}
 		if !harmless(raw) {
 			set(s.req)
 		}
@@ -206,20 +216,13 @@ func present(set func(*Request)) reader {
 	}
 }
 
-func sized(set func(*Request)) reader {
-	return func(s *scanner, name string) (Span, *RequestError) {
-		raw, at := s.cur.value()
-		if len(raw) > s.lim.Grammar {
-			return at, badField(name, "invalid_value", "%s is larger than %d bytes.", name, s.lim.Grammar)
-		}
-		set(s.req)
-		return at, nil
-	}
-}
-
 func refused(s *scanner, name string) (Span, *RequestError) {
 	raw, at := s.cur.value()
-	if _, ok := s.lim.Allow[name]; ok || s.cur.err != nil || harmless(raw) {
+	if _, ok := s.lim.Allow[name]; ok || s.cur.err != nil {
+		return at, nil
+	}
+	if harmless(raw) {
+		s.drop = true
 		return at, nil
 	}
 	return at, badField(name, "unsupported_parameter", "%s is not accepted by this gateway.", name)

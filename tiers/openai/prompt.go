@@ -3,6 +3,7 @@ package openai
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -31,9 +32,15 @@ func readN(s *scanner, name string) (Span, *RequestError) {
 }
 
 func readSeed(s *scanner, name string) (Span, *RequestError) {
-	_, at, err := s.read(name, "an integer", '0')
+	raw, at, err := s.read(name, "an integer", '0')
+	if err != nil || raw == nil {
+		return at, err
+	}
+	if _, perr := strconv.ParseInt(string(raw), 10, 64); perr != nil {
+		return at, badField(name, "invalid_type", "%s must be an integer of 64 bits, but is %s.", name, clip(string(raw), longestNumber))
+	}
 	s.req.HasSeed = true
-	return at, err
+	return at, nil
 }
 
 func readStop(s *scanner, name string) (Span, *RequestError) {
@@ -102,9 +109,19 @@ func readLogitBias(s *scanner, name string) (Span, *RequestError) {
 	if err != nil || raw == nil {
 		return at, err
 	}
-	entries := bytes.Count(raw, []byte{':'})
-	if entries > s.lim.LogitBias {
-		return at, badField(name, "invalid_value", "logit_bias has more than %d entries.", s.lim.LogitBias)
+	var in cursor
+	in.reset(raw)
+	entries := 0
+	for ok := in.open('{'); ok && in.more(); entries++ {
+		in.name()
+		v, _ := in.value()
+		bias, perr := strconv.ParseFloat(string(v), 64)
+		switch {
+		case perr != nil || bias < -100 || bias > 100:
+			return at, badField(name, "invalid_value", "%s must map token ids to numbers between -100 and 100, but holds %s.", name, clip(string(v), longestNumber))
+		case entries == s.lim.LogitBias:
+			return at, badField(name, "invalid_value", "%s has more than %d entries.", name, s.lim.LogitBias)
+		}
 	}
 	s.req.Penalties = s.req.Penalties || entries > 0
 	return at, nil
@@ -136,6 +153,18 @@ func readFormat(s *scanner, name string) (Span, *RequestError) {
 			s.req.Structured = string(v) != `"text"`
 		}
 	}
+	return at, nil
+}
+
+func readStructured(s *scanner, name string) (Span, *RequestError) {
+	raw, at, err := s.read(name, "an object", '{')
+	if err != nil || raw == nil {
+		return at, err
+	}
+	if len(raw) > s.lim.Grammar {
+		return at, badField(name, "invalid_value", "%s is larger than %d bytes.", name, s.lim.Grammar)
+	}
+	s.req.Structured = true
 	return at, nil
 }
 

@@ -87,6 +87,7 @@ type member struct {
 	name  string
 	whole Span // from the name's quote to the value's end
 	value Span
+	drop  bool // not to be forwarded
 }
 
 // RequestError says what is wrong with a request and where.
@@ -137,7 +138,8 @@ type scanner struct {
 	lim Limits
 	cur *cursor
 
-	maxCompletion int // max_completion_tokens, -1 when absent
+	maxCompletion int  // max_completion_tokens, -1 when absent
+	drop          bool // the member just read is not to be forwarded
 }
 
 // object walks the top-level members and hands each to its reader.
@@ -175,8 +177,10 @@ func (s *scanner) member() *RequestError {
 		return err
 	}
 	var value Span
-	if read == nil || (s.cur.kind() == 'n' && name != "messages" && name != "prompt" && name != "model") {
+	s.drop = false
+	if read == nil || (s.cur.kind() == 'n' && !needed(name)) {
 		_, value = s.cur.value() // unknown, or null, which everywhere means absent
+		s.drop = refusedByDefault(name)
 	} else {
 		value, err = read(s, name)
 	}
@@ -186,9 +190,12 @@ func (s *scanner) member() *RequestError {
 	case err != nil:
 		return err
 	}
-	s.req.members = append(s.req.members, member{name: name, whole: Span{at.Start, value.End}, value: value})
+	s.req.members = append(s.req.members, member{name: name, whole: Span{at.Start, value.End}, value: value, drop: s.drop || stripped(name)})
 	return nil
 }
+
+// needed are the fields that may not be null.
+func needed(name string) bool { return name == "model" || name == "messages" || name == "prompt" }
 
 // check tells what only the whole request can tell.
 func (s *scanner) check() *RequestError {
@@ -199,12 +206,12 @@ func (s *scanner) check() *RequestError {
 	if !r.has("model") {
 		return badField("model", "missing_required_parameter", "You must provide a model.")
 	}
-	needed := "messages"
+	input := "messages"
 	if r.Kind == Completion {
-		needed = "prompt"
+		input = "prompt"
 	}
-	if !r.has(needed) {
-		return badField(needed, "missing_required_parameter", "You must provide %s.", needed)
+	if !r.has(input) {
+		return badField(input, "missing_required_parameter", "You must provide %s.", input)
 	}
 	if r.Kind == Chat {
 		r.SinglePlain = !r.Media

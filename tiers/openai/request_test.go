@@ -75,6 +75,12 @@ func TestWhatIsWrongIsSaidWithItsPlace(t *testing.T) {
 		"max_tokens below zero":    {Chat, `{"model":"m","max_tokens":-1}`, "max_tokens", "invalid_value", "-1"},
 		"a hot temperature":        {Chat, `{"model":"m","temperature":3}`, "temperature", "invalid_value", "between 0 and 2"},
 		"a huge number":            {Chat, `{"model":"m","temperature":0.` + strings.Repeat("1", 60) + `}`, "temperature", "invalid_value", "between"},
+		"a seed of a fraction":     {Chat, `{"model":"m","seed":1.5}`, "seed", "invalid_type", "1.5"},
+		"tools of text":            {Chat, `{"model":"m","tools":"x"}`, "tools", "invalid_type", "an array"},
+		"tools of numbers":         {Chat, `{"model":"m","tools":[1]}`, "tools", "invalid_type", "an object"},
+		"bad words of numbers":     {Chat, `{"model":"m","bad_words":[1]}`, "bad_words", "invalid_type", "a string"},
+		"a grammar of text":        {Chat, `{"model":"m","structured_outputs":"x"}`, "structured_outputs", "invalid_type", "an object"},
+		"a bias of text":           {Chat, `{"model":"m","logit_bias":{"5":"x"}}`, "logit_bias", "invalid_value", "between -100 and 100"},
 		"stop of numbers":          {Chat, `{"model":"m","stop":[1]}`, "stop", "invalid_type", "strings"},
 		"prompt_logprobs":          {Chat, `{"model":"m","prompt_logprobs":1}`, "prompt_logprobs", "unsupported_parameter", "not accepted"},
 		"a chat template":          {Chat, `{"model":"m","chat_template":"{{x}}"}`, "chat_template", "unsupported_parameter", "not accepted"},
@@ -94,8 +100,28 @@ func TestWhatIsWrongIsSaidWithItsPlace(t *testing.T) {
 	}
 }
 
-func TestHarmlessValuesOfRefusedFieldsPass(t *testing.T) {
-	scanChat(t, `{"model":"m","messages":[{"role":"user","content":"x"}],"echo":false,"prompt_logprobs":null,"use_beam_search":false,"stop":null,"max_tokens":null}`)
+func TestHarmlessValuesOfRefusedFieldsAreStripped(t *testing.T) {
+	r := scanChat(t, `{"model":"m","messages":[{"role":"user","content":"x"}],"echo":false,"prompt_logprobs":null,"use_beam_search":false,"stop":null,"max_tokens":null}`)
+	want := `{"model":"m","messages":[{"role":"user","content":"x"}],"stop":null,"max_tokens":null}`
+	if got := string(r.Apply(nil)); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+func TestURLsThatABackendWouldFetchDoNotPassThrough(t *testing.T) {
+	for body, refused := range map[string]bool{
+		`{"model":"m","input":[{"type":"input_image","image_url":"http://169.254.169.254/"}]}`:                             true,
+		`{"model":"m","messages":[{"content":[{"type":"image","source":{"type":"url","url":"https://x"}}]}]}`:              true,
+		`{"model":"m","input":[{"image_url":{"detail":"low","url":"http://x"}}]}`:                                          true,
+		`{"model":"m","input":[{"image_url":["http://x"]}]}`:                                                               true,
+		`{"model":"m","url":"file:///etc/passwd"}`:                                                                         true,
+		`{"model":"m","input":[{"image_url":"data:image/png;base64,AAAA"}]}`:                                               false,
+		`{"model":"m","input":"see http://example.org","tools":[{"parameters":{"properties":{"url":{"type":"string"}}}}]}`: false,
+	} {
+		if _, err := Peek([]byte(body)); (err != nil) != refused {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
 }
 
 func TestWhatBarsADraftIsSeen(t *testing.T) {
@@ -157,7 +183,7 @@ func TestPeekFindsTheModelWhereverItStands(t *testing.T) {
 	if err != nil || env.Name != "llama-3" || string(env.Model.Of(body)) != `"llama-3"` {
 		t.Errorf("got %+v, %v", env, err)
 	}
-	for _, bad := range []string{``, `{}`, `{"model":3}`, `{"model":"a","model":"b"}`, `[]`, `{"model":"a"} 1`, strings.Repeat("[", 1000)} {
+	for _, bad := range []string{``, `{}`, `{"model":3}`, `{"model":"a","model":"b"}`, `[]`, `{"model":"a"} 1`, `{"model":"a","Model":"b"}`, strings.Repeat("[", 1000)} {
 		if _, err := Peek([]byte(bad)); err == nil {
 			t.Errorf("Peek(%.30s) found no fault", bad)
 		}
@@ -202,7 +228,7 @@ func FuzzScan(f *testing.F) {
 		}
 		_ = json.Unmarshal(body, &before)
 		for name, raw := range before {
-			if name != "model" && !stripped(name) && string(after[name]) != string(raw) {
+			if name != "model" && !stripped(name) && !refusedByDefault(name) && string(after[name]) != string(raw) {
 				t.Fatalf("field %q changed from %s to %s", name, raw, after[name])
 			}
 		}
