@@ -204,7 +204,7 @@ func clip(s string) string {
 // nobody takes the answer for a whole one.
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, err error) {
 	l.err = err
-	if left(r.Context()) {
+	if left(r.Context()) && !errors.Is(err, errBodyTimeout) { // the server ends the context of a body that it could not read, too
 		l.code = statusGone
 		panic(http.ErrAbortHandler)
 	}

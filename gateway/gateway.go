@@ -40,7 +40,7 @@ type Limits struct {
 // Drain says how the gateway stops. Zero fields take the defaults.
 type Drain struct {
 	Delay time.Duration // not ready, but still accepting, so that load balancers notice; 5 s, negative is none
-	Grace time.Duration // for streams to finish after that; 25 s
+	Grace time.Duration // for streams to finish after that; 25 s, negative is none
 }
 
 // Options wires a Gateway.
@@ -53,7 +53,7 @@ type Options struct {
 	Models    []Model
 	Forward   []string // paths that pass through to the target
 	Identity  *identity.Resolver
-	Admission func(route string) admission.Config               // live
+	Admission func(route string) admission.Config                // live
 	Loads     func(route string, demanded tiers.Tier) []PoolLoad // of the pools that a request could go to
 	Ready     func() error                                       // nil error when it can serve; nil is always
 	Loops     []Loop
@@ -158,6 +158,8 @@ func (g *Gateway) server(h http.Handler) *http.Server {
 		IdleTimeout:       75 * time.Second, // longer than the load balancer's 60 s, so that it closes first
 		MaxHeaderBytes:    g.opts.Limits.Header,
 		ErrorLog:          newServerLog(g.log),
+
+		DisableGeneralOptionsHandler: true, // OPTIONS * is for the front door, like all else
 	}
 }
 

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// settingsWithin is how soon a live setting must be in force.
+const settingsWithin = time.Second
+
+// startRedis runs a real redis-server until the test ends.
+func startRedis(t *testing.T) *redis.Client {
+	t.Helper()
+	exe, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("redis-server is not in PATH, and CI must run this test")
+		}
+		t.Skip("redis-server is not in PATH; install it (apt-get install redis-server) to run this test")
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := ln.Addr().(*net.TCPAddr)
+	_ = ln.Close() // the port is for the server
+	cmd := exec.Command(exe, "--bind", "127.0.0.1", "--port", fmt.Sprint(addr.Port), "--save", "", "--appendonly", "no", "--dir", t.TempDir())
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	client := redis.NewClient(&redis.Options{Addr: addr.String()})
+	t.Cleanup(func() {
+		_ = client.Close()
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait() // it may say that it was terminated
+	})
+	eventually(t, "redis-server answers", func() bool { return client.Ping(t.Context()).Err() == nil })
+	return client
+}
+
+func TestLiveSettingsAreInForceWithinASecond(t *testing.T) {
+	client := startRedis(t)
+	b := newRecorder(t)
+	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+redis: {url: "redis://%s/0"}
+pools:
+  small: {model: small, backends: [%q]}
+  large: {model: large, backends: [%q]}
+routes: [{model: llama-3, draft: small, target: large, same_tokenizer: true}]
+drain: {delay: 0s, grace: 2s}
+`, client.Options().Addr, b.url, newRecorder(t).url))
+	p.ready(t)
+	hset := func(name, value string) {
+		t.Helper()
+		if err := client.HSet(t.Context(), "foregate:settings", name, value).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// acceptance is what the gateway says of a draft now.
+	acceptance := func() string {
+		_, head := post(t, p.base+"/v1/chat/completions", chatBody("llama-3"))
+		return head.Get("X-Acceptance")
+	}
+	becomes := func(want string) {
+		t.Helper()
+		within(t, settingsWithin, "X-Acceptance says "+want, func() bool { return strings.HasPrefix(acceptance(), want) })
+	}
+	becomes("accepted;reason=confident")
+	hset("speculation.threshold_nats", "20")
+	becomes("rejected;reason=low_score")
+	hset("speculation.mode", "off")
+	becomes("bypassed;reason=mode_off")
+	hset("speculation.mode@llama-3", "confidence")
+	becomes("rejected;reason=low_score")
+	hset("speculation.threshold_nats", "-5")
+	becomes("accepted;reason=confident")
+
+	hset("speculation.threshold_nats", "very high")
+	hset("speculation.treshold", "1")
+	hset("shed.low", "NaN")
+	within(t, settingsWithin, "the bad values are named in /metrics", func() bool {
+		page := p.metrics(t)
+		return strings.Contains(page, `foregate_settings_rejected{name="speculation.threshold_nats"} 1`) &&
+			strings.Contains(page, `foregate_settings_rejected{name="speculation.treshold"} 1`) &&
+			strings.Contains(page, `foregate_settings_rejected{name="shed.low"} 1`)
+	})
+	if got := acceptance(); !strings.HasPrefix(got, "accepted") {
+		t.Errorf("a refused value changed the decision: %s", got)
+	}
+	hset("speculation.threshold_nats", "-5")
+	within(t, settingsWithin, "a mended value is no longer named", func() bool {
+		return !strings.Contains(p.metrics(t), `foregate_settings_rejected{name="speculation.threshold_nats"}`)
+	})
+	if lines := strings.Count(p.log.String(), "speculation.treshold"); lines != 1 {
+		t.Errorf("the bad field was logged %d times, want once", lines)
+	}
+}
