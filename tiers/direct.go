@@ -38,8 +38,9 @@ func (j *job) direct(ctx context.Context, p *pool.Pool, tier Tier) error {
 	return j.relayBody(x)
 }
 
-// directFirstByte is how long to wait for the first byte. An answer that is not
-// streamed comes all at once, so its whole generation counts.
+// directFirstByte is how long to wait for the first byte, 0 for as long as the
+// request lives. An answer that is not streamed comes all at once, so its whole
+// generation counts.
 func (j *job) directFirstByte(tier Tier) time.Duration {
 	t := j.cfg.Timeouts
 	base := t.TargetFirstByte
@@ -52,9 +53,12 @@ func (j *job) directFirstByte(tier Tier) time.Duration {
 		return wait
 	}
 	if r.MaxTokens < 0 && r.Kind == openai.Chat {
-		return t.Total
+		return 0
 	}
-	return min(t.Total, wait+time.Duration(r.Limit())*time.Second/slowestRate)
+	if wait += time.Duration(r.Limit()) * time.Second / slowestRate; wait >= t.Total {
+		return 0
+	}
+	return wait
 }
 
 func (j *job) relayBody(x *exchange) error {

@@ -31,8 +31,8 @@ type call struct {
 	judged bool // its chunks' logprobs and ids are read
 	raw    bool // the answer is passed on unread
 
-	firstByte time.Duration
-	chunk     time.Duration
+	firstByte time.Duration // longest wait for the first byte; 0 leaves it to the request's deadline
+	chunk     time.Duration // longest silence after it
 	mostBody  int64 // bytes of an answer that is not streamed
 
 	header http.Header // to be sent along: request id, trace
@@ -71,15 +71,17 @@ type exchange struct {
 func (c *Cascade) open(ctx context.Context, k call, lease *pool.Lease, done func(error)) (*exchange, *Failure) {
 	x := &exchange{call: k, cascade: c, lease: lease, gate: done, parent: ctx, started: c.now()}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	x.timer = time.AfterFunc(k.firstByte, func() { x.cancel(errFirstByte) })
+	if k.firstByte > 0 {
+		first := time.AfterFunc(k.firstByte, func() { x.cancel(errFirstByte) })
+		defer first.Stop()
+	}
+	x.timer = time.AfterFunc(time.Hour, func() { x.cancel(errStalled) })
+	x.timer.Stop() // it runs inside next only
 	if err := x.send(c.transport); err != nil {
 		f := x.failure(err)
 		x.close(f, 0)
 		return nil, f
 	}
-	x.timer.Stop()
-	x.timer = time.AfterFunc(k.chunk, func() { x.cancel(errStalled) })
-	x.timer.Stop() // it runs inside next only
 	x.first = c.now()
 	if k.stream {
 		x.lease.FirstToken() // the first byte of another answer is its last, too

@@ -43,9 +43,8 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, 
 	body = append(body, f.Body[env.Model.End:]...)
 	x, err := c.dispatch(ctx, call{
 		pool: rt.Target, path: f.Path, body: body, header: f.Header, raw: true,
-		demand:    pool.Demand{PromptTokens: openai.EstimateTokens(len(f.Body))},
-		firstByte: cfg.Timeouts.Total, // an answer that is not streamed comes all at once
-		chunk:     cfg.Timeouts.Chunk,
+		demand: pool.Demand{PromptTokens: openai.EstimateTokens(len(f.Body))},
+		chunk:  cfg.Timeouts.Chunk, // no first-byte deadline: an answer that is not streamed comes all at once
 	}, cfg, rc)
 	if err != nil {
 		return rc, err
