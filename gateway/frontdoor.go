@@ -28,7 +28,6 @@ const (
 // Content-Length beside Transfer-Encoding, which the server does not show).
 func (g *Gateway) frontDoor(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("X-Request-Id", logOf(r).id)
 		if len(r.TransferEncoding) > 0 {
 			w.Header().Set("Connection", "close")
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"golang.org/x/net/netutil"
 
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/identity"
@@ -35,6 +36,7 @@ type Limits struct {
 	Body     int64 // bytes of a request body; 4 MiB
 	Header   int   // bytes of a request's headers; 16 KiB
 	InFlight int   // requests under way; 4096
+	Conns    int   // open client connections, idle ones too; 16384
 }
 
 // Drain says how the gateway stops. Zero fields take the defaults.
@@ -135,6 +137,9 @@ func (l Limits) withDefaults() Limits {
 	if l.InFlight == 0 {
 		l.InFlight = 4096
 	}
+	if l.Conns == 0 {
+		l.Conns = 16384
+	}
 	return l
 }
 
@@ -188,6 +193,7 @@ func (g *Gateway) listen() error {
 		}
 	}
 	g.publicAddr = g.publicListener.Addr()
+	g.publicListener = netutil.LimitListener(g.publicListener, g.opts.Limits.Conns)
 	if g.opts.Admin == "" {
 		return nil
 	}

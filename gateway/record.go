@@ -55,6 +55,7 @@ func (g *Gateway) record(next http.Handler) http.Handler {
 			g.metrics.inFlight.Dec()
 			g.settle(l, r)
 		}()
+		w.Header().Set("X-Request-Id", l.id) // also of what the front door refuses
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), logKey{}, l)))
 	})
 }

@@ -33,7 +33,7 @@ type call struct {
 
 	firstByte time.Duration // longest wait for the first byte; 0 leaves it to the request's deadline
 	chunk     time.Duration // longest silence after it
-	mostBody  int64 // bytes of an answer that is not streamed
+	mostBody  int64         // bytes of an answer that is not streamed
 
 	header http.Header // to be sent along: request id, trace
 }
