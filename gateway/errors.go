@@ -191,8 +191,10 @@ func timedOut(kind tiers.FailureKind) *problem {
 // jitter spreads retries: up to half as much again.
 func jitter(d time.Duration) time.Duration { return d + rand.N(d/2+time.Second) }
 
-func clip(s string) string {
-	const most = 128
+// clip bounds text from outside for a message or a log field.
+func clip(s string) string { return clipTo(s, 128) }
+
+func clipTo(s string, most int) string {
 	if len(s) > most {
 		return s[:most] + "…"
 	}

@@ -23,6 +23,9 @@ const (
 	statusBroken = 597 // the answer broke off after its first byte
 )
 
+// mostDetail bounds an error's text in the log, in bytes.
+const mostDetail = 512
+
 // exchangeLog gathers what the access record of one request will say. It never
 // holds prompts, answers or keys.
 type exchangeLog struct {
@@ -102,7 +105,7 @@ func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
 		e = recordReceipt(e, rc)
 	}
 	if l.err != nil {
-		e = e.Str("error", clip(l.err.Error()))
+		e = e.Str("error", clipTo(l.err.Error(), mostDetail))
 	}
 	e.Msg("request")
 }
