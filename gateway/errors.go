@@ -224,6 +224,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, e
 		panic(http.ErrAbortHandler)
 	}
 	l.code = p.status
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftoverTime)) // the refusal must not wait for a body that may never come
 	writeProblem(w, p)
 }
 

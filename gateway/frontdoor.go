@@ -20,6 +20,9 @@ const (
 	bodyHead      = 5 * time.Second
 	leastBodyRate = 1 << 10
 	mostBodyTime  = 60 * time.Second
+
+	// leftoverTime is how long the rest of a refused request is waited for.
+	leftoverTime = 200 * time.Millisecond
 )
 
 // frontDoor refuses what the HTTP server lets through and a gateway must not:
@@ -31,7 +34,11 @@ func (g *Gateway) frontDoor(next http.Handler) http.Handler {
 		if len(r.TransferEncoding) > 0 {
 			w.Header().Set("Connection", "close")
 		}
+		// Whoever answers without reading the body leaves it to the server, which
+		// reads on in the hope of using the connection again: not for ever.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyHead)) // a connection that is gone shows soon enough
 		if err := checkLine(r); err != nil {
+			w.Header().Set("Connection", "close")
 			g.fail(w, r, logOf(r), err)
 			return
 		}
@@ -42,6 +49,7 @@ func (g *Gateway) frontDoor(next http.Handler) http.Handler {
 		}
 		id, err := identity.Header(r.Header, "X-Request-Id", 64)
 		if err != nil {
+			w.Header().Set("Connection", "close")
 			g.fail(w, r, logOf(r), err)
 			return
 		}
@@ -72,7 +80,7 @@ func checkLine(r *http.Request) error {
 func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	most := g.opts.Limits.Body
 	switch {
-	case r.Header.Get("Content-Encoding") != "":
+	case len(r.Header["Content-Encoding"]) > 0: // also an empty one: another may stand behind it
 		return nil, errEncoding
 	case !isJSON(r.Header):
 		return nil, errContentType

@@ -188,7 +188,7 @@ func sharedPrefix(t *testing.T, r *rig, prompt, text string) string {
 func TestARejectedDraftIsAbortedUpstream(t *testing.T) {
 	r := newRig(t, 2, 0.6, true)
 	r.cfg.Accept.Threshold = 19 // nothing passes
-	if _, rc, err := r.ask(openai.Chat, Auto, chat("Tell me a long story.", `,"max_tokens":20000,"ignore_eos":true`)); err != nil {
+	if _, rc, err := r.ask(openai.Chat, Auto, chat("Tell me a long story.", `,"max_tokens":4000,"ignore_eos":true`)); err != nil {
 		t.Fatal(err)
 	} else if rc.Tier != Target || rc.Verdict.Accept {
 		t.Errorf("receipt %+v", rc)
