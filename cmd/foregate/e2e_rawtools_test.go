@@ -1,0 +1,138 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// silence is how long a raw connection may say nothing before the test takes it
+// for idle: all that a gateway on the loopback would say has come by then.
+const silence = 700 * time.Millisecond
+
+// reply is one HTTP response read from a raw connection.
+type rawReply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// rawResult is all that a raw connection said.
+type rawResult struct {
+	replies []rawReply
+	closed  bool // by the gateway
+}
+
+// raw sends bytes as they are and reads until the gateway closes or is silent.
+func raw(t *testing.T, addr string, payload []byte) rawResult {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	sent := make(chan struct{})
+	go func() {
+		defer close(sent)
+		_ = conn.SetWriteDeadline(time.Now().Add(10 * time.Second))
+		_, _ = conn.Write(payload) // a gateway that has seen enough may close before the end
+	}()
+	var got rawResult
+	in := bufio.NewReader(conn)
+	wait := 10 * time.Second // for the first response
+	for {
+		_ = conn.SetReadDeadline(time.Now().Add(wait))
+		wait = silence
+		if _, err := in.Peek(1); err != nil {
+			got.closed = !isTimeout(err)
+			break
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			t.Fatalf("what came is no HTTP response: %v", err)
+		}
+		body, _ := io.ReadAll(resp.Body) // what there is
+		got.replies = append(got.replies, rawReply{resp.StatusCode, resp.Header, string(body)})
+	}
+	_ = conn.Close()
+	<-sent
+	return got
+}
+
+func isTimeout(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) && ne.Timeout()
+}
+
+// request builds a POST of JSON with its true length; extra are whole header
+// lines.
+func request(path string, body []byte, extra ...string) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: gateway\r\n", path)
+	if !strings.Contains(strings.ToLower(strings.Join(extra, "\n")), "content-type:") {
+		b.WriteString("Content-Type: application/json\r\n")
+	}
+	b.WriteString("Content-Length: " + strconv.Itoa(len(body)) + "\r\n")
+	for _, line := range extra {
+		b.WriteString(line + "\r\n")
+	}
+	b.WriteString("\r\n")
+	b.Write(body)
+	return b.Bytes()
+}
+
+// guarded is a gateway over two recording backends, to see what gets through.
+type guarded struct {
+	*process
+	draft, target *recorder
+}
+
+func newGuarded(t *testing.T) *guarded {
+	t.Helper()
+	g := &guarded{draft: newRecorder(t), target: newRecorder(t)}
+	g.process = serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+pools:
+  small: {model: small, backends: [%q]}
+  large: {model: large, backends: [%q]}
+routes: [{model: llama-3, draft: small, target: large, same_tokenizer: true}]
+drain: {delay: 0s, grace: 2s}
+`, g.draft.url, g.target.url))
+	g.ready(t)
+	return g
+}
+
+// untouched checks that nothing reached a backend.
+func (g *guarded) untouched(t *testing.T) {
+	t.Helper()
+	for _, r := range append(g.draft.all(), g.target.all()...) {
+		t.Errorf("this reached a backend: %s %.200q %v", r.path, r.body, r.header)
+	}
+	g.draft.forget()
+	g.target.forget()
+}
+
+// refuse sends a body and checks that it is refused with a status, a code and a
+// message that says what and where.
+func (g *guarded) refuse(t *testing.T, path string, body []byte, status int, code, message string, extra ...string) {
+	t.Helper()
+	got := raw(t, g.addr, request(path, body, append(extra, "Connection: close")...))
+	if len(got.replies) != 1 {
+		t.Fatalf("%d responses came, want 1: %+v", len(got.replies), got.replies)
+	}
+	r := got.replies[0]
+	if r.status != status || !strings.Contains(r.body, message) {
+		t.Errorf("status %d, want %d; message with %q: %s", r.status, status, message, r.body)
+		return
+	}
+	checkError(t, r.header, r.body, &refusal{kind: "invalid_request_error", code: code})
+}
