@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Usage is the token count of an answer.
@@ -63,18 +65,9 @@ func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
 		Finish: c.Finish[:0], Stop: c.Stop[:0], tops: c.tops[:0], topEnd: c.topEnd[:0], Plain: true,
 	}
 	p.cur.resetLenient(data)
-	if !p.cur.enter('{') {
-		if p.cur.err == nil {
-			p.cur.err = errNotChunk
-		}
-		return nil, p.cur.err
-	}
-	for p.cur.more() {
-		name, _ := p.cur.name()
-		if p.cur.err != nil {
-			break
-		}
-		p.field(plainName(name))
+	p.expect('{')
+	for name := range p.cur.object() {
+		p.field(name)
 	}
 	c.Close = int(p.cur.dec.InputOffset()) - 1
 	p.cur.end()
@@ -90,7 +83,7 @@ func (p *ChunkParser) field(name []byte) {
 	case "model":
 		_, c.Model = p.cur.value()
 	case "choices":
-		for ok := p.cur.open('['); ok && p.cur.more(); {
+		for range p.cur.array() {
 			c.Choices++
 			p.choice()
 		}
@@ -110,16 +103,9 @@ func (p *ChunkParser) field(name []byte) {
 
 func (p *ChunkParser) choice() {
 	c := &p.chunk
-	if !p.cur.enter('{') {
-		p.refuse()
-		return
-	}
-	for p.cur.more() {
-		name, _ := p.cur.name()
-		if p.cur.err != nil {
-			return
-		}
-		switch string(plainName(name)) {
+	p.expect('{')
+	for name := range p.cur.object() {
+		switch string(name) {
 		case "delta", "message":
 			p.delta()
 		case "text":
@@ -143,9 +129,10 @@ func (p *ChunkParser) choice() {
 	}
 }
 
-// refuse marks the chunk as malformed unless the JSON already is.
-func (p *ChunkParser) refuse() {
-	if p.cur.err == nil {
+// expect marks the chunk as malformed unless a value of that kind comes next.
+func (p *ChunkParser) expect(kind jsontext.Kind) {
+	if p.cur.kind() != kind {
+		p.cur.token() // surfaces a syntax error, if it is one
 		p.cur.fail(errNotChunk)
 	}
 }
@@ -158,16 +145,9 @@ func (p *ChunkParser) text() {
 }
 
 func (p *ChunkParser) delta() {
-	if !p.cur.enter('{') {
-		p.refuse()
-		return
-	}
-	for p.cur.more() {
-		name, _ := p.cur.name()
-		if p.cur.err != nil {
-			return
-		}
-		switch string(plainName(name)) {
+	p.expect('{')
+	for name := range p.cur.object() {
+		switch string(name) {
 		case "content":
 			p.text()
 		case "role":
@@ -187,10 +167,7 @@ func (p *ChunkParser) ids(into []int32) []int32 {
 		p.cur.skip()
 		return into
 	}
-	if !p.cur.open('[') {
-		return into
-	}
-	for p.cur.more() {
+	for range p.cur.array() {
 		raw, _ := p.cur.value()
 		id, err := strconv.ParseInt(string(raw), 10, 32)
 		if err != nil && p.cur.err == nil {
@@ -201,16 +178,9 @@ func (p *ChunkParser) ids(into []int32) []int32 {
 	return into
 }
 
-func (p *ChunkParser) usage() bool {
-	if !p.cur.open('{') {
-		return false
-	}
-	for p.cur.more() {
-		name, _ := p.cur.name()
-		if p.cur.err != nil {
-			return false
-		}
-		key := plainName(name)
+func (p *ChunkParser) usage() (found bool) {
+	for key := range p.cur.object() {
+		found = true
 		prompt, completion := string(key) == "prompt_tokens", string(key) == "completion_tokens"
 		raw, _ := p.cur.value()
 		n, err := strconv.Atoi(string(raw))
@@ -224,7 +194,7 @@ func (p *ChunkParser) usage() bool {
 			p.chunk.Usage.Completion = n
 		}
 	}
-	return true
+	return found
 }
 
 // Fault is an error as a backend words it.
@@ -243,12 +213,8 @@ func ParseFault(body []byte) *Fault {
 	var in cursor
 	in.reset(body)
 	f := &Fault{}
-	for ok := in.open('{'); ok && in.more(); {
-		name, _ := in.name()
-		if in.err != nil {
-			break
-		}
-		key := string(plainName(name))
+	for name := range in.object() {
+		key := string(name)
 		raw, _ := in.value()
 		if len(raw) == 0 {
 			break
@@ -273,12 +239,8 @@ func parseFault(raw []byte) *Fault {
 	}
 	var in cursor
 	in.reset(raw)
-	for ok := in.open('{'); ok && in.more(); {
-		name, _ := in.name()
-		if in.err != nil {
-			break
-		}
-		key := string(plainName(name))
+	for name := range in.object() {
+		key := string(name)
 		value, _ := in.value()
 		f.member(key, value)
 	}

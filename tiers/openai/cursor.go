@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"iter"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -46,14 +47,35 @@ func (c *cursor) enter(open jsontext.Kind) bool {
 	return c.token()
 }
 
-// open enters the object or array that comes next; a value of another kind,
-// such as null, is passed over.
-func (c *cursor) open(kind jsontext.Kind) bool {
-	if c.enter(kind) {
-		return true
+// object enters the object that comes next and yields the names of its members;
+// the loop's body must read each member's value. A value of another kind, such as
+// null, is passed over. A name is valid until the next read.
+func (c *cursor) object() iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		if !c.enter('{') {
+			c.skip()
+			return
+		}
+		for c.more() {
+			quoted, _ := c.value()
+			if c.err != nil || !yield(plainName(quoted)) {
+				return
+			}
+		}
 	}
-	c.skip()
-	return false
+}
+
+// array enters the array that comes next and yields the index of each element,
+// which the loop's body must read. A value of another kind is passed over.
+func (c *cursor) array() iter.Seq[int] {
+	return func(yield func(int) bool) {
+		if !c.enter('[') {
+			c.skip()
+			return
+		}
+		for i := 0; c.more() && yield(i); i++ {
+		}
+	}
 }
 
 // more reports whether the object or array entered has another member; at its
@@ -79,9 +101,6 @@ func (c *cursor) token() bool {
 	c.fail(err)
 	return c.err == nil
 }
-
-// name reads a member's name, still quoted and escaped, with its span.
-func (c *cursor) name() ([]byte, Span) { return c.value() }
 
 // value reads a whole value of any kind and returns its raw bytes and span.
 func (c *cursor) value() ([]byte, Span) {

@@ -10,21 +10,14 @@ func (p *ChunkParser) logprobs() {
 		p.cur.skip()
 		return
 	}
-	if !p.cur.open('{') {
-		return
-	}
-	for p.cur.more() {
-		name, _ := p.cur.name()
-		if p.cur.err != nil {
-			return
-		}
-		switch string(plainName(name)) {
+	for name := range p.cur.object() {
+		switch string(name) {
 		case "content":
-			for ok := p.cur.open('['); ok && p.cur.more(); {
+			for range p.cur.array() {
 				p.contentToken()
 			}
 		case "token_logprobs":
-			for ok := p.cur.open('['); ok && p.cur.more(); {
+			for range p.cur.array() {
 				p.chunk.Logprobs = append(p.chunk.Logprobs, p.nats())
 			}
 		case "top_logprobs":
@@ -39,20 +32,13 @@ func (p *ChunkParser) logprobs() {
 }
 
 func (p *ChunkParser) contentToken() {
-	if !p.cur.enter('{') {
-		p.refuse()
-		return
-	}
-	for p.cur.more() {
-		name, _ := p.cur.name()
-		if p.cur.err != nil {
-			return
-		}
-		switch string(plainName(name)) {
+	p.expect('{')
+	for name := range p.cur.object() {
+		switch string(name) {
 		case "logprob":
 			p.chunk.Logprobs = append(p.chunk.Logprobs, p.nats())
 		case "top_logprobs":
-			for ok := p.cur.open('['); ok && p.cur.more(); {
+			for range p.cur.array() {
 				p.alternative()
 			}
 		default:
@@ -63,16 +49,9 @@ func (p *ChunkParser) contentToken() {
 }
 
 func (p *ChunkParser) alternative() {
-	if !p.cur.enter('{') {
-		p.refuse()
-		return
-	}
-	for p.cur.more() {
-		name, _ := p.cur.name()
-		if p.cur.err != nil {
-			return
-		}
-		if string(plainName(name)) == "logprob" {
+	p.expect('{')
+	for name := range p.cur.object() {
+		if string(name) == "logprob" {
 			p.chunk.tops = append(p.chunk.tops, p.nats())
 			continue
 		}
@@ -82,12 +61,8 @@ func (p *ChunkParser) alternative() {
 
 // topMaps reads completions' list of {token text: logprob}.
 func (p *ChunkParser) topMaps() {
-	if !p.cur.open('[') {
-		return
-	}
-	for p.cur.more() {
-		for ok := p.cur.open('{'); ok && p.cur.more(); {
-			p.cur.name()
+	for range p.cur.array() {
+		for range p.cur.object() {
 			p.chunk.tops = append(p.chunk.tops, p.nats())
 		}
 		p.chunk.topEnd = append(p.chunk.topEnd, len(p.chunk.tops))

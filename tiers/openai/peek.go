@@ -22,12 +22,8 @@ func Peek(body []byte) (Envelope, error) {
 	var c cursor
 	var env Envelope
 	c.reset(body)
-	for ok := c.open('{'); ok && c.more(); {
-		quoted, _ := c.name()
-		if c.err != nil {
-			break
-		}
-		name := string(plainName(quoted))
+	for field := range c.object() {
+		name := string(field)
 		switch {
 		case name == "model":
 			if kind := c.kind(); kind != '"' && kind != 0 {
@@ -88,7 +84,7 @@ func namesURL(name string) bool {
 func only(raw []byte, kind byte) bool {
 	var in cursor
 	in.reset(raw)
-	for ok := in.open('['); ok && in.more(); {
+	for range in.array() {
 		if byte(in.kind()) != kind {
 			return false
 		}

@@ -54,8 +54,7 @@ func readStop(s *scanner, name string) (Span, *RequestError) {
 	}
 	var in cursor
 	in.reset(raw)
-	in.enter('[')
-	for in.more() {
+	for range in.array() {
 		if in.kind() != '"' {
 			return at, wrongType(name, "an array of strings", in.kind())
 		}
@@ -81,12 +80,11 @@ func readStreamOptions(s *scanner, name string) (Span, *RequestError) {
 	}
 	var in cursor
 	in.reset(raw)
-	in.enter('{')
-	for in.more() {
-		field, _ := in.name()
+	for field := range in.object() {
+		wanted := string(field) == "include_usage"
 		k := in.kind()
 		v, _ := in.value()
-		if string(plainName(field)) != "include_usage" || k == 'n' {
+		if !wanted || k == 'n' {
 			continue
 		}
 		if k != 't' && k != 'f' {
@@ -112,8 +110,7 @@ func readLogitBias(s *scanner, name string) (Span, *RequestError) {
 	var in cursor
 	in.reset(raw)
 	entries := 0
-	for ok := in.open('{'); ok && in.more(); entries++ {
-		in.name()
+	for range in.object() {
 		v, _ := in.value()
 		bias, perr := strconv.ParseFloat(string(v), 64)
 		switch {
@@ -122,6 +119,7 @@ func readLogitBias(s *scanner, name string) (Span, *RequestError) {
 		case entries == s.lim.LogitBias:
 			return at, badField(name, "invalid_value", "%s has more than %d entries.", name, s.lim.LogitBias)
 		}
+		entries++
 	}
 	s.req.Penalties = s.req.Penalties || entries > 0
 	return at, nil
@@ -145,11 +143,10 @@ func readFormat(s *scanner, name string) (Span, *RequestError) {
 	}
 	var in cursor
 	in.reset(raw)
-	in.enter('{')
-	for in.more() {
-		field, _ := in.name()
+	for field := range in.object() {
+		isType := string(field) == "type"
 		v, _ := in.value()
-		if string(plainName(field)) == "type" {
+		if isType {
 			s.req.Structured = string(v) != `"text"`
 		}
 	}
@@ -185,8 +182,7 @@ func readPrompt(s *scanner, name string) (Span, *RequestError) {
 func (s *scanner) promptList(raw []byte) *RequestError {
 	var in cursor
 	in.reset(raw)
-	in.enter('[')
-	for in.more() {
+	for range in.array() {
 		switch k := in.kind(); k {
 		case '"':
 			v, _ := in.value()
@@ -236,17 +232,9 @@ func (s *scanner) message(i int) *RequestError {
 	if k := s.cur.kind(); k != '{' && k != 0 {
 		return wrongType(fmt.Sprintf("messages[%d]", i), "an object", k)
 	}
-	if !s.cur.enter('{') {
-		s.cur.token()
-		return nil
-	}
 	role := false
-	for s.cur.more() {
-		quoted, _ := s.cur.name()
-		if s.cur.err != nil {
-			return nil
-		}
-		switch string(plainName(quoted)) {
+	for name := range s.cur.object() {
+		switch string(name) {
 		case "role":
 			if k := s.cur.kind(); k != '"' && k != 0 {
 				return wrongType(fmt.Sprintf("messages[%d].role", i), "a string", k)
@@ -315,13 +303,11 @@ func (s *scanner) parts(i int) *RequestError {
 func partType(raw []byte) string {
 	var in cursor
 	in.reset(raw)
-	in.enter('{')
 	typ := "unknown"
-	for in.more() {
-		field, _ := in.name()
-		k := in.kind()
+	for field := range in.object() {
+		isType := string(field) == "type" && in.kind() == jsontext.KindString
 		v, _ := in.value()
-		if string(plainName(field)) == "type" && k == jsontext.Kind('"') {
+		if isType {
 			typ = string(unquote(nil, v))
 		}
 	}

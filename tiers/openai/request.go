@@ -167,7 +167,7 @@ func (s *scanner) object() *RequestError {
 }
 
 func (s *scanner) member() *RequestError {
-	quoted, at := s.cur.name()
+	quoted, at := s.cur.value()
 	if s.cur.err != nil {
 		return syntaxError(s.req.Body, s.cur.err)
 	}
