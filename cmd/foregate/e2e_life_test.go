@@ -1,0 +1,238 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/openai/openai-go/v3"
+	"github.com/openai/openai-go/v3/option"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+func TestSIGTERMLetsStreamsFinishAndEndsWithStatusZero(t *testing.T) {
+	sim := vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: 1, TimeScale: 10})
+	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+pools: {only: {model: m, backends: [%q]}}
+routes: [{model: llama-3, target: only}]
+drain: {delay: 500ms, grace: 15s}
+`, sim.URL()))
+	p.ready(t)
+	params := ask("llama-3", "Tell a long story.")
+	params.MaxTokens = openai.Int(600) // about 1.5 s of this backend
+	var streams sync.WaitGroup
+	for i := range 10 {
+		streams.Go(func() {
+			a, err := tryStream(t.Context(), t, p, params, option.WithJSONSet("ignore_eos", true))
+			if err != nil {
+				t.Errorf("stream %d was not let finish: %v", i, err)
+				return
+			}
+			if a.usage.CompletionTokens != 600 {
+				t.Errorf("stream %d ended after %d tokens", i, a.usage.CompletionTokens)
+			}
+		})
+	}
+	eventually(t, "all streams are under way", func() bool { return sim.State().Running == 10 })
+	p.terminate(t)
+	eventually(t, "the gateway says that it is not ready", func() bool {
+		status, text := get(t, p.base+"/readyz")
+		return status == http.StatusServiceUnavailable && text == "draining\n"
+	})
+	if status, _ := get(t, p.base+"/livez"); status != http.StatusOK {
+		t.Errorf("it is draining and alive, but /livez says %d", status)
+	}
+	if got := whole(t, p, ask("llama-3", "Still there?")); got.texts[0] == "" {
+		t.Error("a request in the drain delay was not answered")
+	}
+	streams.Wait()
+	select {
+	case <-p.exited: // the end of the test checks the status
+	case <-time.After(stopWait):
+		t.Error("the process did not end after its last stream")
+	}
+	if status, _ := get(t, p.base+"/livez"); status != 0 {
+		t.Errorf("the listener is still open: %d", status)
+	}
+}
+
+func TestAnIdleGatewayStopsAtOnce(t *testing.T) {
+	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+pools: {only: {model: m, backends: [%q]}}
+routes: [{model: llama-3, target: only}]
+drain: {delay: 0s, grace: 25s}
+`, newRecorder(t).url))
+	p.ready(t)
+	began := time.Now()
+	p.terminate(t)
+	select {
+	case <-p.exited:
+	case <-time.After(stopWait):
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("with nothing to do it took %v to stop", took)
+	}
+}
+
+func TestABadConfigurationIsRefusedByFileLineAndField(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "bad.yaml")
+	if err := os.WriteFile(file, []byte("listen: 127.0.0.1:0\npools:\n  p: {model: m, backends: [\"ftp://x\"]}\nroutes: [{model: a, target: q}]\nsurprise: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"serve", "-c", file}, {"check", file}} {
+		status, out := foregate(t, args...)
+		if status != 1 {
+			t.Errorf("%v ended with status %d", args, status)
+		}
+		for _, want := range []string{file + ":3: pools.p.backends[0]", file + ":4: routes[0].target", file + ":5: surprise"} {
+			if !strings.Contains(out, want) {
+				t.Errorf("%v does not say %q:\n%s", args, want, out)
+			}
+		}
+	}
+	if status, out := foregate(t, "serve", "-c", file+".gone"); status != 1 || !strings.Contains(out, "gone") {
+		t.Errorf("a missing file: status %d, %s", status, out)
+	}
+	if status, _ := foregate(t, "no-such-command"); status == 0 {
+		t.Error("an unknown command ended with status 0")
+	}
+}
+
+// foregate runs the program to its end.
+func foregate(t *testing.T, args ...string) (int, string) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, args...)
+	cmd.Env = append(os.Environ(), beForegate+"=1")
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	_ = cmd.Run() // the status tells
+	return cmd.ProcessState.ExitCode(), out.String()
+}
+
+func TestTheDemonstrationAnswersAndStops(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--time-scale", "20")
+	cmd.Env = append(os.Environ(), beForegate+"=1")
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = in, in
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = in.Close() // the child has its own
+	var said syncBuffer
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		buf := make([]byte, 4096)
+		for {
+			n, err := out.Read(buf)
+			said.write(buf[:n])
+			if err != nil {
+				return
+			}
+		}
+	})
+	stopped := false
+	t.Cleanup(func() {
+		if !stopped {
+			_ = cmd.Process.Kill() // by its id; the test has failed already
+			_ = cmd.Wait()
+		}
+		reading.Wait()
+		_ = out.Close()
+	})
+	url := func(label string) string {
+		for line := range strings.Lines(said.String()) {
+			if rest, ok := strings.CutPrefix(strings.TrimSpace(line), label); ok {
+				return strings.TrimSpace(rest)
+			}
+		}
+		return ""
+	}
+	eventually(t, "the demo says where it is", func() bool { return url("requests") != "" && url("metrics") != "" })
+	body, _ := post(t, url("requests"), chatBody("llama-3"))
+	if !strings.Contains(body, `"foregate":{`) {
+		t.Errorf("the demo answers %s", body)
+	}
+	eventually(t, "the demo reports its traffic", func() bool {
+		return strings.Contains(said.String(), "accepted")
+	})
+	if status, page := get(t, url("metrics")); status != http.StatusOK || !strings.Contains(page, `replica="2"`) {
+		t.Errorf("metrics: status %d", status)
+	}
+	began := time.Now()
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	stopped = true
+	if took := time.Since(began); err != nil || took > 8*time.Second {
+		t.Errorf("the demo ended with %v after %v:\n%s", err, took, said.String())
+	}
+	if strings.Contains(said.String(), "DATA RACE") {
+		t.Errorf("the demo races:\n%s", said.String())
+	}
+}
+
+func TestABackendThatDiesIsLeftWithoutAFailedRequest(t *testing.T) {
+	var sims []*vllmsim.Server
+	for range 2 {
+		sims = append(sims, vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: 1, TimeScale: simScale}))
+	}
+	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+pools: {only: {model: m, backends: [%q, %q]}}
+routes: [{model: llama-3, target: only}]
+drain: {delay: 0s, grace: 5s}
+`, sims[0].URL(), sims[1].URL()))
+	p.ready(t)
+	params := ask("llama-3", "Say something short.")
+	params.MaxTokens = openai.Int(5)
+	for i := range 60 {
+		if i == 20 {
+			// Its listener closes; nothing is under way there.
+			if err := sims[0].Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := tryWhole(t, p, params); err != nil {
+			t.Fatalf("request %d: %v", i, err)
+		}
+	}
+	if err := sims[1].Close(); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := plain.Post(p.base+chat, "application/json", strings.NewReader(chatBody("llama-3")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close() // it was read to its end
+	if err != nil || resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(body), "no_backend") {
+		t.Errorf("with no backend left: status %d, %v: %s", resp.StatusCode, err, body)
+	}
+	eventually(t, "the gateway is not ready without backends", func() bool {
+		status, _ := get(t, p.base+"/readyz")
+		return status == http.StatusServiceUnavailable
+	})
+}
