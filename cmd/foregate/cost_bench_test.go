@@ -27,7 +27,7 @@ type form struct {
 }
 
 var (
-	fullForm  = form{rounds: 13, lasts: 60 * time.Millisecond, slices: 6, tokens: 200, pause: 8 * time.Millisecond, samples: 40}
+	fullForm  = form{rounds: 12, lasts: 60 * time.Millisecond, slices: 6, tokens: 200, pause: 8 * time.Millisecond, samples: 40}
 	shortForm = form{rounds: 3, lasts: 50 * time.Millisecond, slices: 4, tokens: 150, pause: 8 * time.Millisecond, samples: 30}
 )
 
