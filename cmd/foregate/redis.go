@@ -22,9 +22,9 @@ type quietRedis struct{}
 func (quietRedis) Printf(context.Context, string, ...any) {}
 
 // openRedis connects to the Redis that a configuration names; nothing is sent
-// yet, so a Redis that is away does not keep a replica from starting. close ends
+// yet, so a Redis that is away does not keep a replica from starting. stop ends
 // what was opened. The client is nil for "none".
-func openRedis(raw string) (client redis.UniversalClient, close func(), err error) {
+func openRedis(raw string) (client redis.UniversalClient, stop func(), err error) {
 	redis.SetLogger(quietRedis{})
 	ep, err := config.ParseRedis(raw)
 	if err != nil {

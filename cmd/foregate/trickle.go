@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 )
@@ -74,7 +75,7 @@ var questions = []string{
 // send makes one request. What comes of it is in the gateway's counters.
 func (t *trickle) send(ctx context.Context, n int) {
 	question := questions[rand.N(len(questions))]
-	if bytes.ContainsRune([]byte(question), '%') {
+	if strings.Contains(question, "%") {
 		question = fmt.Sprintf(question, n)
 	}
 	body, err := json.Marshal(map[string]any{

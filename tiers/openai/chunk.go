@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Usage is the token count of an answer.
@@ -65,7 +63,7 @@ func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
 		Finish: c.Finish[:0], Stop: c.Stop[:0], tops: c.tops[:0], topEnd: c.topEnd[:0], Plain: true,
 	}
 	p.cur.resetLenient(data)
-	p.expect('{')
+	p.expectObject()
 	for name := range p.cur.object() {
 		p.field(name)
 	}
@@ -103,7 +101,7 @@ func (p *ChunkParser) field(name []byte) {
 
 func (p *ChunkParser) choice() {
 	c := &p.chunk
-	p.expect('{')
+	p.expectObject()
 	for name := range p.cur.object() {
 		switch string(name) {
 		case "delta", "message":
@@ -129,9 +127,9 @@ func (p *ChunkParser) choice() {
 	}
 }
 
-// expect marks the chunk as malformed unless a value of that kind comes next.
-func (p *ChunkParser) expect(kind jsontext.Kind) {
-	if p.cur.kind() != kind {
+// expectObject marks the chunk as malformed unless an object comes next.
+func (p *ChunkParser) expectObject() {
+	if p.cur.kind() != '{' {
 		p.cur.token() // surfaces a syntax error, if it is one
 		p.cur.fail(errNotChunk)
 	}
@@ -145,7 +143,7 @@ func (p *ChunkParser) text() {
 }
 
 func (p *ChunkParser) delta() {
-	p.expect('{')
+	p.expectObject()
 	for name := range p.cur.object() {
 		switch string(name) {
 		case "content":

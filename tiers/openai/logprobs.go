@@ -32,7 +32,7 @@ func (p *ChunkParser) logprobs() {
 }
 
 func (p *ChunkParser) contentToken() {
-	p.expect('{')
+	p.expectObject()
 	for name := range p.cur.object() {
 		switch string(name) {
 		case "logprob":
@@ -49,7 +49,7 @@ func (p *ChunkParser) contentToken() {
 }
 
 func (p *ChunkParser) alternative() {
-	p.expect('{')
+	p.expectObject()
 	for name := range p.cur.object() {
 		if string(name) == "logprob" {
 			p.chunk.tops = append(p.chunk.tops, p.nats())
