@@ -57,6 +57,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal finds the default handler, and ends the process
 	switch err := cmd.Run(&env{ctx, stdout, stderr}); {
 	case err == nil:
 		return 0

@@ -98,6 +98,8 @@ routes: [{model: m, draft: d, target: t}]
 		return "", err
 	}
 	var reg descRegisterer
+	_, stopLog := openLog(io.Discard, &reg)
+	defer stopLog()
 	if _, err := assemble(ctx, parts{file: file, log: zerolog.Nop(), registerer: &reg}); err != nil {
 		return "", err
 	}

@@ -65,6 +65,11 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 	if err != nil {
 		return nil, err
 	}
+	for _, t := range p.file.Tenants {
+		if t.TPM > 0 {
+			p.log.Warn().Str("tenant", t.ID).Msg("tpm is not enforced by this release; rpm is")
+		}
+	}
 	who, err := resolver(p.file)
 	if err != nil {
 		return nil, err

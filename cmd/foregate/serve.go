@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"os"
 	"runtime/debug"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/rs/zerolog"
+	"github.com/rs/zerolog/diode"
 
 	"github.com/foregate/foregate/gateway/config"
 )
@@ -29,14 +31,16 @@ func (c *serveCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	log := zerolog.New(e.stderr).Level(level).With().Timestamp().Logger()
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	lines, closeLog := openLog(e.stderr, reg)
+	defer closeLog()
+	log := zerolog.New(lines).Level(level).With().Timestamp().Logger()
 	client, closeRedis, err := openRedis(f.Redis.URL)
 	if err != nil {
 		return err
 	}
 	defer closeRedis()
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	r, err := assemble(e.ctx, parts{file: f, redis: client, admin: f.Admin, log: log, registerer: reg, gatherer: reg})
 	if err != nil {
 		return err
@@ -63,5 +67,33 @@ func (c *serveCmd) Run(e *env) error {
 func tuneMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
+	}
+}
+
+const (
+	logLines = 4096                  // lines that may wait to be written
+	logPoll  = 10 * time.Millisecond // how often they are
+	logLast  = time.Second           // for the last of them, at the end
+)
+
+// openLog returns a writer that never blocks a request: lines that a full disk or
+// a pipe nobody reads cannot take are dropped and counted. stop writes what is
+// left, or gives it up after a second.
+func openLog(w io.Writer, reg prometheus.Registerer) (lines io.Writer, stop func()) {
+	dropped := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "foregate_log_lines_dropped_total", Help: "Log lines that were dropped because the log could not take them.",
+	})
+	reg.MustRegister(dropped)
+	ring := diode.NewWriter(struct{ io.Writer }{w}, logLines, logPoll, func(missed int) { dropped.Add(float64(missed)) })
+	return ring, func() {
+		written := make(chan struct{})
+		go func() {
+			defer close(written)
+			_ = ring.Close() // the process ends; nobody is left to tell
+		}()
+		select {
+		case <-written:
+		case <-time.After(logLast):
+		}
 	}
 }
