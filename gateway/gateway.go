@@ -252,6 +252,10 @@ func (g *Gateway) AdminAddr() net.Addr { return g.adminAddr }
 // are told and cut.
 const cutBefore = 2 * time.Second
 
+// lastWords is how long streams have to tell their clients that they are cut,
+// when there is no grace left.
+const lastWords = 500 * time.Millisecond
+
 // Stop ends the gateway: it is not ready at once, accepts for the drain delay,
 // then only finishes what it has; what is not finished shortly before the grace
 // is over is cut with an error event. It returns when everything has ended. It
@@ -275,7 +279,10 @@ func (g *Gateway) stop(ctx context.Context) {
 	defer cut.Stop()
 	if err := g.public.Shutdown(ctx); err != nil {
 		g.cutStreams(errDraining)
-		_ = g.public.Close() // what is left was told and cut above
+		last, done := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+		_ = g.public.Shutdown(last) // whoever can be told why is told
+		done()
+		_ = g.public.Close()
 	}
 	g.stopLoops()
 	_ = g.admin.Close() // scrapes may be repeated

@@ -82,7 +82,7 @@ func checkAnswer(t *testing.T, route, from string, a *answer) {
 		t.Errorf("model is %q, want %q", a.model, route)
 	}
 	if !strings.Contains(from, a.told.Tier) || a.told.Tier == "" {
-		t.Errorf("route %s: the answer is from %q, want one of %s", route, a.told.Tier, from)
+		t.Errorf("route %s: the answer is from %q, want one of %s (X-Acceptance %s, request %s)", route, a.told.Tier, from, a.header.Get("X-Acceptance"), a.id)
 	}
 	if f := a.finish[0]; f != "stop" && f != "length" {
 		t.Errorf("finish_reason is %q", f)

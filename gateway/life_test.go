@@ -1,0 +1,400 @@
+package gateway
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// bench is a gateway over one target, with what a test may turn.
+type bench struct {
+	*Gateway
+	url       string
+	registry  *prometheus.Registry
+	transport *http.Transport
+	client    *http.Client
+}
+
+// startBench runs a gateway over a backend; adjust may change its options.
+func startBench(t *testing.T, backend string, adjust func(*Options)) *bench {
+	t.Helper()
+	b := &bench{registry: prometheus.NewRegistry(), transport: tiers.NewTransport()}
+	target, err := pool.New(pool.Options{Name: "targets", Model: "m", Backends: []string{backend}, Registerer: b.registry})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := tiers.Config{Mode: tiers.ModeConfidence, Accept: accept.Config{MeanOffset: -1}, MaxPrompt: 1000, Timeouts: tiers.Timeouts{
+		DraftFirstByte: 20 * time.Second, TargetFirstByte: 20 * time.Second, Chunk: 20 * time.Second, Total: time.Minute}}
+	cascade, err := tiers.New(tiers.Options{Transport: b.transport, Registerer: b.registry, Routes: []tiers.Route{{
+		Model: "llama-3", Target: target, Config: func() tiers.Config { return cfg }}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, err := identity.New(identity.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Models: []Model{{ID: "llama-3"}},
+		Drain: Drain{Delay: -1, Grace: 5 * time.Second}, Registerer: b.registry, Gatherer: b.registry,
+		Loops: []Loop{{Name: "pool", Run: target.Run}, {Name: "cascade", Run: cascade.Run}}}
+	if adjust != nil {
+		adjust(&o)
+	}
+	if b.Gateway, err = New(o); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Stop(context.Background()) })
+	b.url = "http://" + b.Addr().String()
+	b.client = &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}
+	t.Cleanup(b.client.CloseIdleConnections)
+	return b
+}
+
+func simulator(t *testing.T) *vllmsim.Server {
+	t.Helper()
+	return vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: 1, TimeScale: 50})
+}
+
+// ask sends a chat request of so many tokens and returns the response unread.
+func (b *bench) ask(t *testing.T, stream bool, tokens int) *http.Response {
+	t.Helper()
+	resp, err := b.try(t.Context(), stream, tokens)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp
+}
+
+func (b *bench) try(ctx context.Context, stream bool, tokens int) (*http.Response, error) {
+	body := fmt.Sprintf(`{"model":"llama-3","stream":%t,"max_tokens":%d,"ignore_eos":true,"temperature":0,"messages":[{"role":"user","content":"hi"}]}`, stream, tokens)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	return b.client.Do(req)
+}
+
+// rest reads what is left of a response.
+func rest(resp *http.Response) (string, error) {
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	return string(body), err
+}
+
+// soon polls until ok, for at most ten seconds.
+func soon(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}
+
+func TestTwoGatewaysRunInOneProcess(t *testing.T) {
+	sim := simulator(t)
+	one, two := startBench(t, sim.URL(), nil), startBench(t, sim.URL(), nil)
+	first, err := rest(one.ask(t, false, 20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.Stop(t.Context())
+	if _, err := one.try(t.Context(), false, 20); err == nil {
+		t.Error("the stopped gateway still answers")
+	}
+	second, err := rest(two.ask(t, true, 20))
+	if err != nil || !strings.HasSuffix(second, "data: [DONE]\n\n") {
+		t.Errorf("the other gateway: %v, %s; the first said %s", err, second, first)
+	}
+}
+
+func TestStopLetsStreamsFinishAndMayBeCalledAgain(t *testing.T) {
+	sim := simulator(t)
+	g := startBench(t, sim.URL(), nil)
+	resp := g.ask(t, true, 1000) // about half a second
+	var stops sync.WaitGroup
+	began := time.Now()
+	for range 3 {
+		stops.Go(func() { g.Stop(context.Background()) })
+	}
+	soon(t, "the listener is closed", func() bool {
+		conn, err := net.Dial("tcp", g.Addr().String())
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err != nil
+	})
+	body, err := rest(resp)
+	if err != nil || !strings.HasSuffix(body, "data: [DONE]\n\n") || strings.Contains(body, "event: error") {
+		t.Errorf("the stream was cut: %v …%s", err, body[max(0, len(body)-300):])
+	}
+	stops.Wait()
+	if took := time.Since(began); took > 4*time.Second {
+		t.Errorf("with its last stream gone it took %v to stop", took)
+	}
+	g.Stop(t.Context())
+}
+
+func TestWhatIsLeftAtTheEndOfTheGraceIsToldAndCut(t *testing.T) {
+	sim := simulator(t)
+	sim.SetFault(vllmsim.Fault{Hang: "stream", AfterTokens: 5})
+	g := startBench(t, sim.URL(), func(o *Options) { o.Drain.Grace = time.Second })
+	stream := g.ask(t, true, 1000)
+	sim.SetFault(vllmsim.Fault{Hang: "headers"})
+	var whole sync.WaitGroup
+	whole.Go(func() {
+		resp, err := g.try(t.Context(), false, 1000)
+		if err != nil {
+			t.Errorf("a request without an answer yet was cut without a word: %v", err)
+			return
+		}
+		body, err := rest(resp)
+		if err != nil || resp.StatusCode != http.StatusServiceUnavailable || resp.Header.Get("Retry-After") == "" || !strings.Contains(body, "gateway_draining") {
+			t.Errorf("status %d, Retry-After %q, %v: %s", resp.StatusCode, resp.Header.Get("Retry-After"), err, body)
+		}
+	})
+	soon(t, "both requests are under way", func() bool { return g.inFlight.Load() == 2 && sim.State().Requests["/v1/chat/completions"] == 2 })
+	began := time.Now()
+	g.Stop(context.Background())
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("a grace of 1 s took %v", took)
+	}
+	body, err := rest(stream)
+	if !errors.Is(err, io.ErrUnexpectedEOF) || strings.Contains(body, "[DONE]") {
+		t.Errorf("the cut stream ended with %v: %s", err, body)
+	}
+	if !strings.Contains(body, "event: error\ndata: {\"error\":") || !strings.Contains(body, `"code":"gateway_draining"`) {
+		t.Errorf("the cut stream was not told why: %s", body)
+	}
+	whole.Wait()
+	soon(t, "nothing is under way", func() bool { return g.inFlight.Load() == 0 })
+}
+
+func TestStopObeysItsContext(t *testing.T) {
+	sim := simulator(t)
+	sim.SetFault(vllmsim.Fault{Hang: "stream", AfterTokens: 5})
+	g := startBench(t, sim.URL(), func(o *Options) { o.Drain = Drain{Delay: time.Hour, Grace: time.Hour} })
+	stream := g.ask(t, true, 1000)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	began := time.Now()
+	g.Stop(ctx)
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("it took %v to stop at once", took)
+	}
+	if body, err := rest(stream); err == nil || !strings.Contains(body, "gateway_draining") {
+		t.Errorf("the cut stream ended with %v: %s", err, body)
+	}
+}
+
+func TestAGatewayThatNeverStartedCanBeStopped(t *testing.T) {
+	sim := simulator(t)
+	g := startBench(t, sim.URL(), nil)
+	other, err := New(g.opts.withoutMetrics())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.Stop(t.Context())
+}
+
+func (o Options) withoutMetrics() Options {
+	o.Registerer = nil
+	return o
+}
+
+func TestAPanicInAHandlerIsA500AndTheProcessLives(t *testing.T) {
+	sim := simulator(t)
+	broken := true
+	var mu sync.Mutex
+	g := startBench(t, sim.URL(), func(o *Options) {
+		o.Loads = func(string, tiers.Tier) []PoolLoad {
+			mu.Lock()
+			defer mu.Unlock()
+			if broken {
+				panic("a bug")
+			}
+			return nil
+		}
+	})
+	for range 3 {
+		resp := g.ask(t, true, 5)
+		body, err := rest(resp)
+		if err != nil || resp.StatusCode != http.StatusInternalServerError || !strings.Contains(body, `"code":"internal_error"`) || strings.Contains(body, "a bug") {
+			t.Errorf("status %d, %v: %s", resp.StatusCode, err, body)
+		}
+	}
+	mu.Lock()
+	broken = false
+	mu.Unlock()
+	if body, err := rest(g.ask(t, false, 5)); err != nil || !strings.Contains(body, `"finish_reason":"length"`) {
+		t.Errorf("after the panics: %v %s", err, body)
+	}
+	if got := testutil.ToFloat64(g.metrics.panics); got != 3 {
+		t.Errorf("%v panics were counted, want 3", got)
+	}
+	if n := g.inFlight.Load(); n != 0 {
+		t.Errorf("%d requests are still counted as under way", n)
+	}
+}
+
+func TestALoopThatPanicsIsStartedAgain(t *testing.T) {
+	sim := simulator(t)
+	again := make(chan struct{})
+	runs := 0
+	g := startBench(t, sim.URL(), func(o *Options) {
+		o.Loops = append(o.Loops, Loop{Name: "flaky", Run: func(ctx context.Context) error {
+			if runs++; runs == 1 {
+				panic("a bug in the background")
+			}
+			close(again)
+			<-ctx.Done()
+			return nil
+		}})
+	})
+	select {
+	case <-again:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the loop was not started again")
+	}
+	if got := testutil.ToFloat64(g.metrics.panics); got != 1 {
+		t.Errorf("%v panics were counted, want 1", got)
+	}
+}
+
+// flood answers every request with events that never end, as fast as they are
+// taken.
+func flood(t *testing.T) (url string, left <-chan struct{}) {
+	t.Helper()
+	gone := make(chan struct{}, 16)
+	event := []byte(`data: {"model":"m","choices":[{"index":0,"delta":{"content":"` + strings.Repeat("x", 32<<10) + `"},"finish_reason":null}]}` + "\n\n")
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			http.NotFound(w, r)
+			return
+		}
+		defer func() { gone <- struct{}{} }()
+		w.Header().Set("Content-Type", "text/event-stream")
+		for r.Context().Err() == nil {
+			if _, err := w.Write(event); err != nil {
+				return
+			}
+		}
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL, gone
+}
+
+func TestAClientThatReadsNothingIsCutAndItsGenerationWithIt(t *testing.T) {
+	t.Parallel()
+	url, left := flood(t)
+	g := startBench(t, url, nil)
+	conn, err := net.Dial("tcp", g.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	const body = `{"model":"llama-3","stream":true,"messages":[{"role":"user","content":"hi"}]}`
+	began := time.Now()
+	_, err = fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-left:
+	case <-time.After(writeWait + 10*time.Second):
+		t.Fatal("a client that reads nothing holds its generation")
+	}
+	if took := time.Since(began); took < writeWait || took > writeWait+5*time.Second {
+		t.Errorf("it was cut after %v, want %v", took, writeWait)
+	}
+	soon(t, "nothing is under way", func() bool { return g.inFlight.Load() == 0 })
+	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	if got, err := io.ReadAll(bufio.NewReader(conn)); bytes.Contains(got, []byte("[DONE]")) {
+		t.Errorf("a cut stream has an end: %v", err)
+	}
+}
+
+func TestTheMetricsHaveGoodNames(t *testing.T) {
+	sim := simulator(t)
+	g := startBench(t, sim.URL(), nil)
+	for _, stream := range []bool{true, false} {
+		if _, err := rest(g.ask(t, stream, 5)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	problems, err := testutil.GatherAndLint(g.registry)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+func TestAStoppedGatewayLeavesNoGoroutineBehind(t *testing.T) {
+	sim := simulator(t)
+	warm := startBench(t, sim.URL(), nil) // the packages' own goroutines, such as the resolver's
+	if _, err := rest(warm.ask(t, true, 5)); err != nil {
+		t.Fatal(err)
+	}
+	warm.Stop(t.Context())
+	warm.transport.CloseIdleConnections()
+	warm.client.CloseIdleConnections()
+	before := settled(t)
+	g := startBench(t, sim.URL(), nil)
+	for i := range 20 {
+		ctx, cancel := context.WithCancel(t.Context())
+		resp, err := g.try(ctx, i%2 == 0, 20+i*50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i%3 == 0 {
+			cancel() // the client leaves in the middle
+		}
+		_, _ = rest(resp) // whole or cut
+		cancel()
+	}
+	g.Stop(t.Context())
+	g.transport.CloseIdleConnections()
+	g.client.CloseIdleConnections()
+	soon(t, fmt.Sprintf("as many goroutines as before (%d)", before), func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// settled is the number of goroutines once it no longer falls.
+func settled(t *testing.T) int {
+	t.Helper()
+	least, since := runtime.NumGoroutine(), time.Now()
+	soon(t, "the goroutines settle", func() bool {
+		if n := runtime.NumGoroutine(); n < least {
+			least, since = n, time.Now()
+		}
+		return time.Since(since) > 300*time.Millisecond
+	})
+	return least
+}
