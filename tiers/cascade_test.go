@@ -341,3 +341,13 @@ func TestADownTargetStillServesAcceptedDrafts(t *testing.T) {
 		t.Error("a demanded target answered from nowhere")
 	}
 }
+
+func TestADraftThatQueuesLongerThanTheHoldBackIsStillJudged(t *testing.T) {
+	r := newRig(t, 1, 0, true)
+	r.cfg.Holdback = 0 // over before the role chunk comes
+	r.cfg.Accept.Threshold = -15
+	got, rc, err := r.ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":20,"stream":true`))
+	if err != nil || rc.Tier != Draft || !rc.Verdict.Accept || got.text == "" {
+		t.Errorf("%v, %s from %s: %q", err, rc.Acceptance(), rc.Tier, got.text)
+	}
+}

@@ -197,7 +197,7 @@ func (d *draft) mark(c *openai.Chunk) {
 // what came so far. It looks at every chunk, so that the same tokens lead to
 // the same decision however they were cut into reads.
 func (d *draft) decide() {
-	if d.committed || d.job.receipt.Plan.Whole {
+	if d.committed || d.job.receipt.Plan.Whole || d.judge.Tokens() == 0 {
 		return
 	}
 	cfg := d.job.cfg

@@ -99,6 +99,9 @@ func (x *exchange) send(transport http.RoundTripper) error {
 		req.Header[k] = v
 	}
 	req.Header.Set("Content-Type", "application/json")
+	// Named but empty: the header is not sent, and net/http sends the request again
+	// where a reused connection turns out to be closed before its first byte.
+	req.Header["Idempotency-Key"] = nil
 	x.resp, err = transport.RoundTrip(req)
 	if err != nil {
 		return err
