@@ -41,6 +41,7 @@ func TestTheOfficialClient(t *testing.T) {
 	t.Run("gets as many tokens as it allows", func(t *testing.T) { t.Parallel(); testMaxTokens(t, w) })
 	t.Run("sees the headers of its answer", func(t *testing.T) { t.Parallel(); testHeaders(t, w) })
 	t.Run("lists the models", func(t *testing.T) { t.Parallel(); testModels(t, w) })
+	t.Run("is counted under good names", func(t *testing.T) { t.Parallel(); testMetricNames(t, w) })
 	t.Run("passes embeddings and tokenize through", func(t *testing.T) { t.Parallel(); testPassthrough(t, w) })
 }
 
