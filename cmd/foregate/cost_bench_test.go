@@ -123,9 +123,10 @@ func newCost(b *testing.B, f form) *cost {
 	b.Helper()
 	c := &cost{form: f, loads: workloads(f), delays: newDelays(), began: time.Now()}
 	c.yardCost, c.ownCost = make(map[string][]sample), make(map[string][]sample)
-	c.mock = startMock(b)
-	c.yard = startYardstick(b, c.mock.addr)
-	c.own = startGateway(b, c.mock.addr)
+	binary := leanBinary(b)
+	c.mock = startMock(b, binary)
+	c.yard = startYardstick(b, binary, c.mock.addr)
+	c.own = startGateway(b, binary, c.mock.addr)
 	s, err := connect(c.mock.addr)
 	if err != nil {
 		b.Fatal(err)

@@ -27,18 +27,14 @@ type party struct {
 	scrape            float64 // allocations that one reading of its metrics makes
 }
 
-// startRole starts the binary in a role and hands on what it writes. It is killed
+// startRole starts the lean binary in a role and hands on what it writes. It is killed
 // when the benchmark ends, and ends itself when its standard input does.
-func startRole(b *testing.B, role string, procs int, args ...string) (p *party, stdout, stderr io.Reader) {
+func startRole(b *testing.B, binary, role string, args ...string) (p *party, stdout, stderr io.Reader) {
 	b.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		b.Fatal(err)
-	}
-	cmd := exec.Command(self, args...)
+	cmd := exec.Command(binary, args...)
 	cmd.Env = append(os.Environ(), roleEnv+"="+role)
-	if procs > 0 {
-		cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(procs))
+	if role != "cost-mock" {
+		cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(proxyProcs))
 	}
 	pipes := make([]io.ReadCloser, 2)
 	_, errIn := cmd.StdinPipe()
@@ -55,6 +51,28 @@ func startRole(b *testing.B, role string, procs int, args ...string) (p *party, 
 	return &party{name: role, pid: cmd.Process.Pid}, pipes[0], pipes[1]
 }
 
+// leanBinary builds this test binary without the other tests: what they keep in
+// variables (tens of MiB at times) would be live heap in the processes that are
+// measured, which would be collected the less often for it.
+func leanBinary(b *testing.B) string {
+	b.Helper()
+	names, err := filepath.Glob("*.go")
+	if err != nil {
+		b.Fatal(err)
+	}
+	out := filepath.Join(b.TempDir(), "cost.test")
+	args := []string{"test", "-c", "-vet=off", "-o", out}
+	for _, name := range names {
+		if !strings.HasSuffix(name, "_test.go") || name == "main_test.go" || strings.HasPrefix(name, "cost_") {
+			args = append(args, name)
+		}
+	}
+	if text, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		b.Fatalf("building what is measured: %v\n%s", err, text)
+	}
+	return out
+}
+
 // firstLine is what a role announces: its addresses.
 func firstLine(b *testing.B, r io.Reader) []string {
 	b.Helper()
@@ -65,15 +83,15 @@ func firstLine(b *testing.B, r io.Reader) []string {
 	return strings.Fields(line)
 }
 
-func startMock(b *testing.B) *party {
-	p, out, errs := startRole(b, "cost-mock", 0)
+func startMock(b *testing.B, binary string) *party {
+	p, out, errs := startRole(b, binary, "cost-mock")
 	go func() { _, _ = io.Copy(os.Stderr, errs) }()
 	p.addr = firstLine(b, out)[0]
 	return p
 }
 
-func startYardstick(b *testing.B, upstream string) *party {
-	p, out, errs := startRole(b, "cost-yardstick", proxyProcs, "http://"+upstream)
+func startYardstick(b *testing.B, binary, upstream string) *party {
+	p, out, errs := startRole(b, binary, "cost-yardstick", "http://"+upstream)
 	go func() { _, _ = io.Copy(os.Stderr, errs) }()
 	addrs := firstLine(b, out)
 	p.addr, p.admin = addrs[0], addrs[1]
@@ -82,7 +100,7 @@ func startYardstick(b *testing.B, upstream string) *party {
 
 // startGateway starts `foregate serve` as in production, its log at level info
 // into a pipe.
-func startGateway(b *testing.B, upstream string) *party {
+func startGateway(b *testing.B, binary, upstream string) *party {
 	file := filepath.Join(b.TempDir(), "foregate.yaml")
 	text := fmt.Sprintf(`
 listen: 127.0.0.1:0
@@ -98,7 +116,7 @@ drain: {delay: 0s, grace: 1s}
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	p, _, log := startRole(b, "cost-gateway", proxyProcs, "serve", "-c", file)
+	p, _, log := startRole(b, binary, "cost-gateway", "serve", "-c", file)
 	lines := bufio.NewReaderSize(log, wireBuffer)
 	for p.addr == "" {
 		line, err := lines.ReadBytes('\n')
