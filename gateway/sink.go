@@ -9,7 +9,8 @@ import (
 	"github.com/foregate/foregate/tiers"
 )
 
-// writeWait is how long a client may take to accept one write. A client that
+// writeWait is how long a client may take to accept one write (nine tenths of it
+// at the least). A client that
 // reads nothing is cut then, and its generation with it.
 const writeWait = 10 * time.Second
 
@@ -21,6 +22,7 @@ type sink struct {
 	stream bool // what the client asked for
 	began  bool
 	bytes  int64
+	until  time.Time // the write deadline in force
 }
 
 var _ tiers.Sink = (*sink)(nil)
@@ -55,8 +57,11 @@ func (s *sink) Begin(head tiers.Head) error {
 
 // Write sends p and flushes.
 func (s *sink) Write(p []byte) error {
-	if err := s.rc.SetWriteDeadline(time.Now().Add(writeWait)); err != nil {
-		return err
+	if now := time.Now(); s.until.Sub(now) < writeWait-writeWait/10 { // renewed only now and then: it costs as much as a small write
+		s.until = now.Add(writeWait)
+		if err := s.rc.SetWriteDeadline(s.until); err != nil {
+			return err
+		}
 	}
 	n, err := s.w.Write(p)
 	s.bytes += int64(n)

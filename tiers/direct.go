@@ -17,7 +17,7 @@ func (j *job) direct(ctx context.Context, p *pool.Pool, tier Tier) error {
 	if r.Stream && !r.IncludeUsage {
 		edits = append(edits, openai.Edit{Name: "stream_options", Value: []byte(`{"include_usage":true}`)})
 	}
-	k := j.call(p, r.Kind.Path(), r.Apply(nil, edits...))
+	k := j.call(p, r.Kind.Path(), r.Apply(make([]byte, 0, len(r.Body)+256), edits...))
 	k.stream = r.Stream
 	k.firstByte = j.directFirstByte(tier)
 	started := j.cascade.now()

@@ -114,13 +114,14 @@ func (j *job) draftBody() []byte {
 	} else {
 		edits = append(edits, openai.Edit{Name: "logprobs", Value: []byte("true")}, openai.Edit{Name: "top_logprobs", Value: []byte("5")})
 	}
-	return j.ask.Request.Apply(nil, edits...)
+	return j.ask.Request.Apply(make([]byte, 0, len(j.ask.Request.Body)+256), edits...)
 }
 
 // stream reads the draft until it ends, is rejected, or breaks (cause). err is a
 // failure of the client's side.
 func (d *draft) stream() (cause, err error) {
 	for {
+		d.x.parser.NoTop = !d.judge.WantsTop()
 		_, chunk, cause := d.x.next()
 		if cause == io.EOF {
 			return nil, nil

@@ -48,7 +48,7 @@ type exchange struct {
 	parent context.Context
 	ctx    context.Context
 	cancel context.CancelCauseFunc
-	timer  *time.Timer
+	timer  *time.Timer // of the silence between chunks; runs only while one is awaited
 
 	resp    *http.Response
 	events  *openai.EventReader
@@ -75,8 +75,6 @@ func (c *Cascade) open(ctx context.Context, k call, lease *pool.Lease, done func
 		first := time.AfterFunc(k.firstByte, func() { x.cancel(errFirstByte) })
 		defer first.Stop()
 	}
-	x.timer = time.AfterFunc(time.Hour, func() { x.cancel(errStalled) })
-	x.timer.Stop() // it runs inside next only
 	if err := x.send(c.transport); err != nil {
 		f := x.failure(err)
 		x.close(f, 0)
@@ -137,12 +135,9 @@ func (x *exchange) refusal() error {
 // readAnswer reads an answer that is not streamed, whole and checked, so that a
 // bad one can still be asked of another backend.
 func (x *exchange) readAnswer() error {
-	body, err := io.ReadAll(io.LimitReader(x.resp.Body, x.mostBody+1))
+	body, err := x.readAll()
 	if err != nil {
 		return err
-	}
-	if int64(len(body)) > x.mostBody {
-		return fmt.Errorf("%w: more than %d bytes", errBody, x.mostBody)
 	}
 	x.answer, err = openai.ParseAnswer(body)
 	switch {
@@ -159,6 +154,23 @@ func (x *exchange) readAnswer() error {
 	return nil
 }
 
+// readAll reads the body up to the cap, at once where its length is told.
+func (x *exchange) readAll() ([]byte, error) {
+	length := x.resp.ContentLength
+	if length > x.mostBody {
+		return nil, fmt.Errorf("%w: %d bytes, more than %d", errBody, length, x.mostBody)
+	}
+	var buf bytes.Buffer
+	buf.Grow(int(max(length, 0)) + bytes.MinRead)
+	if _, err := buf.ReadFrom(io.LimitReader(x.resp.Body, x.mostBody+1)); err != nil {
+		return nil, err
+	}
+	if int64(buf.Len()) > x.mostBody {
+		return nil, fmt.Errorf("%w: more than %d bytes", errBody, x.mostBody)
+	}
+	return buf.Bytes(), nil
+}
+
 // next returns the next chunk with its bytes; io.EOF after the terminator. Any
 // other error is a *Failure. What is returned is valid until the next call.
 func (x *exchange) next() ([]byte, *openai.Chunk, error) {
@@ -166,13 +178,22 @@ func (x *exchange) next() ([]byte, *openai.Chunk, error) {
 		x.held = nil
 		return x.heldRaw, c, nil
 	}
-	x.timer.Reset(x.chunk)
+	x.watch()
 	raw, c, err := x.read()
 	x.timer.Stop()
 	if err != nil && err != io.EOF {
 		return nil, nil, x.failure(err)
 	}
 	return raw, c, err
+}
+
+// watch starts the timer that ends a silent call.
+func (x *exchange) watch() {
+	if x.timer == nil {
+		x.timer = time.AfterFunc(x.chunk, func() { x.cancel(errStalled) })
+		return
+	}
+	x.timer.Reset(x.chunk)
 }
 
 func (x *exchange) read() ([]byte, *openai.Chunk, error) {
@@ -230,7 +251,6 @@ func (x *exchange) failure(err error) *Failure {
 // had enough; generated counts the tokens that came.
 func (x *exchange) close(f *Failure, generated int) {
 	x.closing.Do(func() {
-		x.timer.Stop()
 		if x.resp != nil && x.ended {
 			drain(x.resp.Body)
 		}

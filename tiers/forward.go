@@ -11,9 +11,10 @@ import (
 
 // Forward is a request that passes through to a route's target pool.
 type Forward struct {
-	Path   string // allow-listed by the caller
-	Body   []byte
-	Header http.Header
+	Path     string // allow-listed by the caller
+	Body     []byte
+	Envelope openai.Envelope // of the body
+	Header   http.Header
 }
 
 // readUnit is how much of a passed-through body is read at once.
@@ -24,11 +25,7 @@ const readUnit = 32 << 10
 // request is put right. Before the first byte it retries as Answer does.
 func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, error) {
 	rc := &Receipt{Began: c.now(), Plan: Plan{Tier: Target, Reason: "passthrough"}}
-	env, err := openai.Peek(f.Body)
-	if err != nil {
-		return rc, err
-	}
-	rt, err := c.Route(env.Name)
+	rt, err := c.Route(f.Envelope.Name)
 	if err != nil {
 		return rc, err
 	}
@@ -38,9 +35,9 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, 
 	defer cancel()
 
 	body := make([]byte, 0, len(f.Body)+64)
-	body = append(body, f.Body[:env.Model.Start]...)
+	body = append(body, f.Body[:f.Envelope.Model.Start]...)
 	body = append(body, openai.Quote(rt.Target.Model())...)
-	body = append(body, f.Body[env.Model.End:]...)
+	body = append(body, f.Body[f.Envelope.Model.End:]...)
 	x, err := c.dispatch(ctx, call{
 		pool: rt.Target, path: f.Path, body: body, header: f.Header, raw: true,
 		demand: pool.Demand{PromptTokens: openai.EstimateTokens(len(f.Body))},
@@ -69,7 +66,7 @@ func (x *exchange) pass(sink Sink, rc *Receipt) error {
 		if x.ended {
 			break
 		}
-		x.timer.Reset(x.chunk)
+		x.watch()
 		n, rerr := x.resp.Body.Read(x.body[:cap(x.body)])
 		x.timer.Stop()
 		buf = x.body[:n]
@@ -86,7 +83,11 @@ func (x *exchange) pass(sink Sink, rc *Receipt) error {
 
 // readFirst reads the first bytes of a raw answer.
 func (x *exchange) readFirst() error {
-	buf := make([]byte, readUnit)
+	size := int64(readUnit)
+	if length := x.resp.ContentLength; length >= 0 {
+		size = min(size, length+1) // one more, so that the read that fills it also finds the end
+	}
+	buf := make([]byte, size)
 	n, err := x.resp.Body.Read(buf)
 	x.body, x.ended = buf[:n], err == io.EOF
 	if x.ended {

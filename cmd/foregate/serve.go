@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -71,9 +73,11 @@ func tuneMemory() {
 }
 
 const (
-	logLines = 4096                  // lines that may wait to be written
-	logPoll  = 10 * time.Millisecond // how often they are
-	logLast  = time.Second           // for the last of them, at the end
+	logLines  = 4096                  // lines that may wait to be written
+	logPoll   = 10 * time.Millisecond // how often they are taken up
+	logBuffer = 64 << 10              // bytes written at once
+	logFlush  = 100 * time.Millisecond
+	logLast   = time.Second // for the last of them, at the end
 )
 
 // openLog returns a writer that never blocks a request: lines that a full disk or
@@ -84,7 +88,8 @@ func openLog(w io.Writer, reg prometheus.Registerer) (lines io.Writer, stop func
 		Name: "foregate_log_lines_dropped_total", Help: "Log lines that were dropped because the log could not take them.",
 	})
 	reg.MustRegister(dropped)
-	ring := diode.NewWriter(struct{ io.Writer }{w}, logLines, logPoll, func(missed int) { dropped.Add(float64(missed)) })
+	buffered := &lineBuffer{out: bufio.NewWriterSize(w, logBuffer)}
+	ring := diode.NewWriter(buffered, logLines, logPoll, func(missed int) { dropped.Add(float64(missed)) })
 	return ring, func() {
 		written := make(chan struct{})
 		go func() {
@@ -96,4 +101,31 @@ func openLog(w io.Writer, reg prometheus.Registerer) (lines io.Writer, stop func
 		case <-time.After(logLast):
 		}
 	}
+}
+
+// lineBuffer gathers lines and writes them together, at the latest after
+// logFlush: a write for each would cost as much as the line itself.
+type lineBuffer struct {
+	mu  sync.Mutex
+	out *bufio.Writer
+	due bool // a flush is under way
+}
+
+// Write takes one line.
+func (b *lineBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.due {
+		b.due = true
+		time.AfterFunc(logFlush, func() { _ = b.Close() }) // flushes; the next write sees an error
+	}
+	return b.out.Write(p)
+}
+
+// Close writes what was gathered. More may follow.
+func (b *lineBuffer) Close() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.due = false
+	return b.out.Flush()
 }

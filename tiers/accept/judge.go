@@ -92,6 +92,10 @@ func (j *Judge) Add(logprob float64, top []float64) bool {
 	return !j.crossed
 }
 
+// WantsTop reports whether the alternatives of the next token matter: only those
+// of the head do.
+func (j *Judge) WantsTop() bool { return j.n < headTokens }
+
 // Missing counts n tokens that came without logprobs.
 func (j *Judge) Missing(n int) {
 	j.n += n

@@ -46,6 +46,7 @@ func (c *Chunk) Top(i int) []float64 {
 // ChunkParser parses the chunks of one stream, reusing its memory.
 type ChunkParser struct {
 	Judged bool // read logprobs and token ids as well
+	NoTop  bool // but not the alternatives' logprobs
 
 	cur   cursor
 	chunk Chunk

@@ -182,6 +182,9 @@ func quote[T ~[]byte | ~string](dst []byte, text T) []byte {
 // depthOffset returns the offset at which brackets nest deeper than limit, or
 // -1. It needs no valid JSON and no stack.
 func depthOffset(body []byte, limit int) int {
+	if bytes.Count(body, []byte{'{'})+bytes.Count(body, []byte{'['}) <= limit {
+		return -1 // so few brackets cannot nest deeper
+	}
 	depth := 0
 	for i := 0; i < len(body); i++ {
 		switch body[i] {

@@ -21,6 +21,10 @@ func (p *ChunkParser) logprobs() {
 				p.chunk.Logprobs = append(p.chunk.Logprobs, p.nats())
 			}
 		case "top_logprobs":
+			if p.NoTop {
+				p.cur.skip()
+				continue
+			}
 			p.topMaps()
 		default:
 			p.cur.skip()
@@ -38,6 +42,10 @@ func (p *ChunkParser) contentToken() {
 		case "logprob":
 			p.chunk.Logprobs = append(p.chunk.Logprobs, p.nats())
 		case "top_logprobs":
+			if p.NoTop {
+				p.cur.skip()
+				continue
+			}
 			for range p.cur.array() {
 				p.alternative()
 			}

@@ -127,7 +127,14 @@ func cutEvent(b []byte, joined *[]byte, eof bool) (data []byte, size int, ok boo
 // with it; 0 when the line's end is not there yet. A CR at the very end of b may
 // be half of CR LF, so it waits for the next byte.
 func cutLine(b []byte, eof bool) (line []byte, size int) {
-	i := bytes.IndexAny(b, "\r\n")
+	i := bytes.IndexByte(b, '\n')
+	before := b // a CR alone may end the line earlier
+	if i >= 0 {
+		before = b[:i]
+	}
+	if cr := bytes.IndexByte(before, '\r'); cr >= 0 {
+		i = cr
+	}
 	switch {
 	case i < 0:
 		return nil, 0
