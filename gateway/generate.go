@@ -87,7 +87,7 @@ func (g *Gateway) forward(path string) handler {
 			return err
 		}
 		defer leave()
-		env, err := openai.Peek(body)
+		env, err := openai.Peek(body, g.opts.Scan)
 		if err != nil {
 			return err
 		}
@@ -100,7 +100,7 @@ func (g *Gateway) forward(path string) handler {
 		}
 		out := &sink{w: w, rc: http.NewResponseController(w)}
 		l.out = out
-		rc, err := g.opts.Cascade.Forward(r.Context(), tiers.Forward{Path: path, Body: body, Envelope: env, Header: upstreamHeader(l, r)}, out)
+		rc, err := g.opts.Cascade.Forward(r.Context(), tiers.Forward{Path: path, Envelope: env, Bytes: len(body), Header: upstreamHeader(l, r)}, out)
 		l.receipt = rc
 		return err
 	}

@@ -11,9 +11,9 @@ import (
 
 // Forward is a request that passes through to a route's target pool.
 type Forward struct {
-	Path     string // allow-listed by the caller
-	Body     []byte
-	Envelope openai.Envelope // of the body
+	Path     string          // allow-listed by the caller
+	Envelope openai.Envelope // the body, as it was read
+	Bytes    int             // of the body
 	Header   http.Header
 }
 
@@ -34,13 +34,10 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, 
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Total)
 	defer cancel()
 
-	body := make([]byte, 0, len(f.Body)+64)
-	body = append(body, f.Body[:f.Envelope.Model.Start]...)
-	body = append(body, openai.Quote(rt.Target.Model())...)
-	body = append(body, f.Body[f.Envelope.Model.End:]...)
+	body := f.Envelope.Apply(make([]byte, 0, f.Bytes+64), rt.Target.Model())
 	x, err := c.dispatch(ctx, call{
 		pool: rt.Target, path: f.Path, body: body, header: f.Header, raw: true,
-		demand: pool.Demand{PromptTokens: openai.EstimateTokens(len(f.Body))},
+		demand: pool.Demand{PromptTokens: openai.EstimateTokens(f.Bytes)},
 		chunk:  cfg.Timeouts.Chunk, // no first-byte deadline: an answer that is not streamed comes all at once
 	}, cfg, rc)
 	if err != nil {

@@ -1,6 +1,9 @@
 package openai
 
-import "fmt"
+import (
+	"fmt"
+	"sync"
+)
 
 // Answer is what the gateway needs to know of a whole JSON answer.
 type Answer struct {
@@ -12,9 +15,21 @@ type Answer struct {
 	Fault   *Fault
 }
 
+// keptText bounds what a kept parser may hold on to, in bytes.
+const keptText = 64 << 10
+
+// parsers are kept for the next answer, like cursors.
+var parsers = sync.Pool{New: func() any { return new(ChunkParser) }}
+
 // ParseAnswer reads a non-streamed answer.
 func ParseAnswer(body []byte) (Answer, error) {
-	var p ChunkParser
+	p, _ := parsers.Get().(*ChunkParser)
+	defer func() {
+		p.cur.reset(nil)
+		if cap(p.chunk.Text) <= keptText {
+			parsers.Put(p)
+		}
+	}()
 	c, err := p.Parse(body)
 	if err != nil {
 		return Answer{}, fmt.Errorf("answer: %w", err)

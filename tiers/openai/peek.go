@@ -7,38 +7,35 @@ import (
 
 // Envelope is all that the gateway needs of a request it passes through.
 type Envelope struct {
-	Name  string // the model asked for
-	Model Span   // where its value stands, quotes included
+	Name string // the model asked for
+
+	body    []byte
+	model   Span // where its value stands, quotes included
+	members []member
+	drops   bool // some member is not to be forwarded
 }
 
-// Peek reads the model of a JSON request strictly and validates the rest. A
-// string that a backend would take for a URL to fetch is refused, because it
-// could name an address inside the cluster. The error is always a *RequestError.
-func Peek(body []byte) (Envelope, error) {
-	const depth = 64
-	if at := depthOffset(body, depth); at >= 0 {
-		return Envelope{}, badField("", "too_deep", "The request body nests deeper than %d levels at byte %d.", depth, at)
+// Peek reads the model of a JSON request strictly and validates the rest. What
+// steers an engine is stripped, what is refused of a generation request is refused
+// here too, and so is a string that a backend would take for a URL to fetch,
+// because it could name an address inside the cluster. The error is always a
+// *RequestError.
+func Peek(body []byte, lim Limits) (Envelope, error) {
+	if at := depthOffset(body, lim.Depth); at >= 0 {
+		return Envelope{}, badField("", "too_deep", "The request body nests deeper than %d levels at byte %d.", lim.Depth, at)
 	}
-	var c cursor
-	var env Envelope
-	c.reset(body)
-	for field := range c.object() {
-		name := string(field)
-		switch {
-		case name == "model":
-			if kind := c.kind(); kind != '"' && kind != 0 {
-				return Envelope{}, wrongType(name, "a string", kind)
-			}
-			raw, at := c.value()
-			if c.err == nil {
-				env = Envelope{Name: string(unquote(nil, raw)), Model: at}
-			}
-		case strings.EqualFold(name, "model"):
-			return Envelope{}, badField(clip(name, 64), "duplicate_key", "The field %q must be written \"model\".", clip(name, 64))
-		default:
-			if err := c.refuseURLs(name); err != nil {
-				return Envelope{}, err
-			}
+	c := borrowCursor(body)
+	defer c.release()
+	env := Envelope{body: body}
+	if !c.enter('{') && c.err == nil && c.kind() != 0 {
+		return Envelope{}, badField("", "invalid_json", "The request body must be a JSON object.")
+	}
+	for c.more() {
+		if len(env.members) == lim.Fields {
+			return Envelope{}, badField("", "too_many_fields", "The request has more than %d fields.", lim.Fields)
+		}
+		if err := env.read(c, lim); err != nil {
+			return Envelope{}, err
 		}
 	}
 	if c.end(); c.err != nil {
@@ -48,6 +45,53 @@ func Peek(body []byte) (Envelope, error) {
 		return Envelope{}, badField("model", "missing_required_parameter", "You must provide a model.")
 	}
 	return env, nil
+}
+
+// read reads one top-level member.
+func (e *Envelope) read(c *cursor, lim Limits) *RequestError {
+	quoted, at := c.value()
+	if c.err != nil {
+		return nil // told by the caller
+	}
+	name := string(plainName(quoted))
+	m := member{name: name, drop: stripped(name)}
+	switch kind := c.kind(); {
+	case name == "model" && kind != '"' && kind != 0:
+		return wrongType(name, "a string", kind)
+	case name == "model":
+		raw, at := c.value()
+		if c.err == nil {
+			e.Name, e.model = string(unquote(nil, raw)), at
+		}
+	case strings.EqualFold(name, "model"):
+		return badField(clip(name, 64), "duplicate_key", "The field %q must be written \"model\".", clip(name, 64))
+	case refusedByDefault(name):
+		s := scanner{cur: c, lim: lim}
+		if _, err := refused(&s, name); err != nil {
+			return err
+		}
+		m.drop = s.drop
+	default:
+		if err := c.refuseURLs(name); err != nil {
+			return err
+		}
+	}
+	m.whole = Span{at.Start, int(c.dec.InputOffset())}
+	e.members = append(e.members, m)
+	e.drops = e.drops || m.drop
+	return nil
+}
+
+// Apply appends the body with the model's name replaced. Every other byte stays
+// as it was, unless a member had to go.
+func (e Envelope) Apply(dst []byte, model string) []byte {
+	if !e.drops {
+		dst = append(dst, e.body[:e.model.Start]...)
+		dst = quote(dst, model)
+		return append(dst, e.body[e.model.End:]...)
+	}
+	r := Request{Body: e.body, members: e.members}
+	return r.Apply(dst, Edit{"model", Quote(model)})
 }
 
 // refuseURLs passes over the value of a top-level field and refuses a URL under

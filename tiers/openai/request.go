@@ -117,10 +117,11 @@ func Scan(kind Kind, body []byte, lim Limits) (*Request, error) {
 	if at := depthOffset(body, lim.Depth); at >= 0 {
 		return nil, badField("", "too_deep", "The request body nests deeper than %d levels at byte %d.", lim.Depth, at)
 	}
-	r := &Request{Kind: kind, Body: body, MaxTokens: -1, N: 1, Temperature: 1}
-	var c cursor
-	c.reset(body)
-	s := scanner{req: r, lim: lim, cur: &c}
+	const usual = 16 // members of a request
+	r := &Request{Kind: kind, Body: body, MaxTokens: -1, N: 1, Temperature: 1, members: make([]member, 0, usual)}
+	c := borrowCursor(body)
+	defer c.release()
+	s := scanner{req: r, lim: lim, cur: c}
 	if err := s.object(); err != nil {
 		return nil, err
 	}

@@ -108,6 +108,20 @@ func TestHarmlessValuesOfRefusedFieldsAreStripped(t *testing.T) {
 	}
 }
 
+func TestWhatSteersAnEngineIsStrippedFromWhatPassesThrough(t *testing.T) {
+	body := []byte(`{ "input" : "x" , "priority":-9, "model":"m","cache_salt":"other","echo":false,"k": [1] }`)
+	env, err := Peek(body, DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(env.Apply(nil, "big")), `{"input" : "x","k": [1],"model":"big"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	if _, err := Peek([]byte(`{"model":"m","prompt_logprobs":5}`), DefaultLimits()); err == nil {
+		t.Error("prompt_logprobs passed through")
+	}
+}
+
 func TestURLsThatABackendWouldFetchDoNotPassThrough(t *testing.T) {
 	for body, refused := range map[string]bool{
 		`{"model":"m","input":[{"type":"input_image","image_url":"http://169.254.169.254/"}]}`:                             true,
@@ -118,7 +132,7 @@ func TestURLsThatABackendWouldFetchDoNotPassThrough(t *testing.T) {
 		`{"model":"m","input":[{"image_url":"data:image/png;base64,AAAA"}]}`:                                               false,
 		`{"model":"m","input":"see http://example.org","tools":[{"parameters":{"properties":{"url":{"type":"string"}}}}]}`: false,
 	} {
-		if _, err := Peek([]byte(body)); (err != nil) != refused {
+		if _, err := Peek([]byte(body), DefaultLimits()); (err != nil) != refused {
 			t.Errorf("%s: %v", body, err)
 		}
 	}
@@ -179,12 +193,15 @@ func TestAContinuationByTextAddsOneAssistantMessage(t *testing.T) {
 
 func TestPeekFindsTheModelWhereverItStands(t *testing.T) {
 	body := []byte(`{"input":["x"],"model" : "llama-3","k":1}`)
-	env, err := Peek(body)
-	if err != nil || env.Name != "llama-3" || string(env.Model.Of(body)) != `"llama-3"` {
+	env, err := Peek(body, DefaultLimits())
+	if err != nil || env.Name != "llama-3" {
 		t.Errorf("got %+v, %v", env, err)
 	}
+	if got, want := string(env.Apply(nil, "big")), `{"input":["x"],"model" : "big","k":1}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
 	for _, bad := range []string{``, `{}`, `{"model":3}`, `{"model":"a","model":"b"}`, `[]`, `{"model":"a"} 1`, `{"model":"a","Model":"b"}`, strings.Repeat("[", 1000)} {
-		if _, err := Peek([]byte(bad)); err == nil {
+		if _, err := Peek([]byte(bad), DefaultLimits()); err == nil {
 			t.Errorf("Peek(%.30s) found no fault", bad)
 		}
 	}
