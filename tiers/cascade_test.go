@@ -27,9 +27,9 @@ func prompts(n int) []string {
 }
 
 func TestADemandedTargetAnswersWordForWordAsItselfWould(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range uint64(16) {
 		r := newRig(t, seed, 0.5, true)
-		for i, p := range prompts(12) {
+		for i, p := range prompts(6) {
 			more := fmt.Sprintf(`,"max_tokens":%d,"stream":%v`, 40+i*10, i%2 == 0)
 			got, rc, err := r.ask(openai.Chat, Target, chat(p, more))
 			if err != nil {
@@ -52,9 +52,9 @@ func TestADemandedTargetAnswersWordForWordAsItselfWould(t *testing.T) {
 // tokens up to the seam, then what the target itself makes of exactly those ids.
 func TestTheAcceptedPrefixAndItsContinuationAreWhatWasStreamed(t *testing.T) {
 	tiers := map[string]int{}
-	for seed := range uint64(4) {
+	for seed := range uint64(12) {
 		r := newRig(t, seed, 1, true)
-		for i, p := range prompts(30) {
+		for i, p := range prompts(15) {
 			r.cfg.Accept = windowOnly(i)
 			body := chat(p, fmt.Sprintf(`,"stream":%v,"max_tokens":%d,"stream_options":{"include_usage":true}`, i%3 > 0, 30+i*9))
 			if i%3 == 0 {
