@@ -140,9 +140,9 @@ func noBackend() *problem {
 
 func exhaustedProblem(e *tiers.ExhaustedError) *problem {
 	switch {
-	case e.All:
+	case e.AllBusy:
 		return &problem{
-			status: http.StatusServiceUnavailable, retry: jitter(max(e.Busy, time.Second)), hope: true,
+			status: http.StatusServiceUnavailable, retry: jitter(max(e.RetryAfter, time.Second)), hope: true,
 			body: openai.ErrorBody{Message: "All backends are busy.", Type: "overloaded_error", Code: string(tiers.Backpressure)},
 		}
 	case e.Last.Kind == tiers.Refused:

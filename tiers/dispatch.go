@@ -112,5 +112,5 @@ func (t *tries) giveUp(name string, err error) error {
 	if err != nil && !errors.As(err, &none) {
 		return err
 	}
-	return &ExhaustedError{Pool: name, Tries: t.count, Last: t.last, Busy: t.hint, All: t.busy == t.count}
+	return &ExhaustedError{Pool: name, Tries: t.count, Last: t.last, RetryAfter: t.hint, AllBusy: t.busy == t.count}
 }

@@ -14,19 +14,17 @@ import (
 // sent: the request goes to the target as if it had never been drafted.
 var errNoDraft = errors.New("no draft to build on")
 
-// reasonLost is the reason of a draft that broke off, reasonShape of one that
-// holds more than text.
 const (
-	reasonLost  = "draft_lost"
-	reasonShape = "not_plain_text"
-	reasonNone  = "draft_unavailable"
+	reasonLost  = "draft_lost"        // it broke off
+	reasonShape = "not_plain_text"    // it holds more than text
+	reasonNone  = "draft_unavailable" // no backend gave one
 )
 
 // step is a place between two chunks of a draft: that many tokens, and the text
 // they make. At a clean one the text ends where the tokens do.
 type step struct {
-	tokens, text int
-	clean        bool
+	tokens, text, ids int // ids is short of tokens where a backend left some out
+	clean             bool
 }
 
 // draft is a draft in the making.
@@ -172,7 +170,9 @@ func (d *draft) take(c *openai.Chunk) bool {
 	d.ids = append(d.ids, c.IDs...)
 	if d.reply.add(c.Text) {
 		d.finish = "stop"
-		d.mark(c)
+		for len(d.steps) > 0 && d.steps[len(d.steps)-1].text > len(d.reply.text) {
+			d.steps = d.steps[:len(d.steps)-1] // it lies behind the stop string's start
+		}
 		return true
 	}
 	d.mark(c)
@@ -187,11 +187,14 @@ func (d *draft) mark(c *openai.Chunk) {
 	if len(c.IDs) == 0 && len(c.Text) == 0 {
 		return
 	}
-	// An engine sends a character only when it has all of its bytes, so the text
-	// ends where the tokens do wherever a chunk has text; the last chunk also holds
-	// the token that ended the answer, which a continuation must not see.
-	clean := len(c.Text) > 0 && len(c.Finish) == 0
-	d.steps = append(d.steps, step{d.judge.Tokens(), len(d.reply.text), clean})
+	// An engine sends a character only when it has all of its bytes, so the text of
+	// a one-token chunk ends where the token does. A chunk of several may hold half
+	// a character that it does not show; the tokens' own bytes would tell. The last
+	// chunk also holds the token that ended the answer, which a continuation must
+	// not see.
+	whole := len(c.IDs) <= 1 || c.TokenBytes == len(c.Text)
+	clean := len(c.Text) > 0 && len(c.Finish) == 0 && whole
+	d.steps = append(d.steps, step{d.judge.Tokens(), len(d.reply.text), len(d.ids), clean})
 }
 
 // decide commits to the draft when the hold-back is over and the judge stands by
@@ -219,10 +222,10 @@ func (d *draft) decide() {
 // settle turns a draft that is over into an answer.
 func (d *draft) settle(ctx context.Context, lost *Failure) error {
 	rc, r := d.job.receipt, d.job.ask.Request
-	if d.finish == "length" && r.Limit() > 0 && d.judge.Tokens() < r.Limit() {
+	if d.finish == "length" && (r.Limit() == 0 || d.judge.Tokens() < r.Limit()) {
 		d.finish = "" // the draft's own context ended, not the client's limit
 	}
-	v := d.judge.Final(accept.Draft{Text: d.reply.text, IDs: d.ids, Finish: d.finish, WantJSON: r.Structured})
+	v := d.judge.Final(accept.Draft{Text: d.reply.text, IDs: d.ids, Finish: d.finish, WantJSON: r.JSON})
 	if lost != nil && v.Reason == accept.ReasonCut {
 		v.Reason = reasonLost
 	}
@@ -240,9 +243,7 @@ func (d *draft) keep() error {
 	if d.usage.Completion == 0 || d.reply.stop != nil {
 		d.usage.Completion = d.judge.Tokens()
 	}
-	if d.usage.Prompt == 0 {
-		d.usage.Prompt = len(d.promptIDs)
-	}
+	d.usage.Prompt = d.promptTokens()
 	rc.Tier, rc.Finish = Draft, d.finish
 	rc.AcceptedTokens, rc.PromptTokens = d.usage.Completion, d.usage.Prompt
 	return d.reply.finish(openai.Ending{Finish: d.finish, Stop: d.stopped, Usage: d.usage, Extra: rc.extra()})

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -29,15 +30,17 @@ func (d *draft) escalate(ctx context.Context) error {
 		return errNoDraft
 	}
 	d.reply.cut(at.text)
-	d.ids = d.ids[:min(at.tokens, len(d.ids))]
+	d.ids = d.ids[:min(at.ids, len(d.ids))]
 	rc.Tier = Mixed
 	err := d.continueOn(ctx, at)
 	if err == nil || d.reply.began {
 		return err
 	}
-	if f, ok := errors.AsType[*Failure](err); ok && f.Kind == Rejected {
+	if f, ok := errors.AsType[*Failure](err); ok && f.Kind != Gone && f.Kind != Expired {
+		// This target cannot continue, or broke off while it did. Nothing was sent, so
+		// a fresh answer is as good.
 		rc.AcceptedTokens, rc.WastedTokens = 0, d.judge.Tokens()
-		return errNoDraft // this target cannot continue; a fresh answer it can give
+		return errNoDraft
 	}
 	return err
 }
@@ -50,6 +53,10 @@ func (d *draft) seam() step {
 	}
 	if d.committed {
 		return d.lastClean(d.judge.Tokens())
+	}
+	switch d.job.receipt.Verdict.Reason {
+	case accept.ReasonNoLogprobs, accept.ReasonRepetition, accept.ReasonEmpty:
+		return step{} // no part of it was vouched for
 	}
 	tokens := d.judge.Tokens()
 	if d.judge.Rejected() {
@@ -115,7 +122,8 @@ func (d *draft) continueOn(ctx context.Context, at step) error {
 }
 
 // continuation builds the call that continues from the seam: by ids where the
-// pools share a tokenizer, else by text.
+// pools share a tokenizer, else by text, which moves the seam back to the end of
+// a word.
 func (d *draft) continuation(at *step) call {
 	j := d.job
 	r := j.ask.Request
@@ -134,8 +142,12 @@ func (d *draft) continuation(at *step) call {
 	// dropped, so that the target chooses its own next token at the seam.
 	d.reply.lagWord = true
 	d.reply.cut(d.reply.releasable())
-	at.tokens = d.tokensIn(len(d.reply.text))
-	j.receipt.AcceptedTokens = at.tokens
+	kept := d.tokensIn(len(d.reply.text))
+	if r.Limit() > 0 {
+		rest += at.tokens - kept
+	}
+	j.receipt.AcceptedTokens, j.receipt.WastedTokens = kept, d.judge.Tokens()-kept
+	at.tokens = kept
 	return j.call(j.route.Target, r.Kind.Path(), d.byText(rest))
 }
 
@@ -258,10 +270,10 @@ func (d *draft) finishAt(finish string, usage openai.Usage) error {
 
 func (d *draft) promptTokens() int {
 	switch {
-	case len(d.promptIDs) > 0:
-		return len(d.promptIDs)
 	case d.usage.Prompt > 0:
 		return d.usage.Prompt
+	case len(d.promptIDs) > 0:
+		return len(d.promptIDs)
 	}
 	return d.job.ask.Request.PromptTokens
 }

@@ -19,6 +19,7 @@ const (
 	mostEvent     = 1 << 20  // bytes of one server-sent event
 	mostErrorBody = 64 << 10 // bytes read of an error response
 	mostHint      = 60 * time.Second
+	drainWait     = 50 * time.Millisecond // for the end of a body behind its terminator
 )
 
 // call is one request to be sent to some backend of a pool.
@@ -252,7 +253,9 @@ func (x *exchange) failure(err error) *Failure {
 func (x *exchange) close(f *Failure, generated int) {
 	x.closing.Do(func() {
 		if x.resp != nil && x.ended {
+			soon := time.AfterFunc(drainWait, func() { x.cancel(context.Canceled) })
 			drain(x.resp.Body)
+			soon.Stop()
 		}
 		x.cancel(context.Canceled)
 		if x.resp != nil {

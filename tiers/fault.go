@@ -31,6 +31,7 @@ const (
 	Aborted      FailureKind = "upstream_aborted"      // finish_reason "abort"
 	Gone         FailureKind = "client_gone"           // the client left
 	Expired      FailureKind = "deadline"              // the request's whole deadline passed
+	Exhausted    FailureKind = "gateway_exhausted"     // this gateway ran out of files, ports or memory
 )
 
 // Failure is why one call to a backend failed.
@@ -98,7 +99,7 @@ func Classify(err error) Class {
 		return ClassSuccess
 	case Backpressure:
 		return ClassBusy
-	case Gone, Expired:
+	case Gone, Expired, Exhausted:
 		return ClassNeutral
 	}
 	return ClassFault
@@ -109,8 +110,9 @@ type ExhaustedError struct {
 	Pool  string
 	Tries int
 	Last  *Failure
-	Busy  time.Duration // the longest wait that a busy backend asked for; set when all were busy
-	All   bool          // all tries found a busy backend
+
+	AllBusy    bool          // every try found a busy backend
+	RetryAfter time.Duration // the longest wait that one of them asked for
 }
 
 // Error carries the numbers and the last cause.
@@ -155,6 +157,9 @@ func transportKind(parent, call context.Context, err error) FailureKind {
 		return Timeout
 	case errors.Is(cause, errStalled):
 		return Stalled
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
+		errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.EADDRNOTAVAIL):
+		return Exhausted // no fault of the backend's
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &dns),
 		errors.As(err, &op) && op.Op == "dial":
 		return Refused

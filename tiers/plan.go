@@ -90,6 +90,10 @@ func bypass(cfg Config, f facts) string {
 		return "seed"
 	case r.Penalties && r.Stream:
 		return "penalties"
+	case r.MinTokens && len(r.Stop) > 0:
+		return "min_tokens" // an engine ignores stop strings before them; the gateway's matcher does not count
+	case r.Extras:
+		return "output_fields"
 	case r.PromptTokens > cfg.MaxPrompt:
 		return "prompt_length"
 	}

@@ -63,6 +63,7 @@ func (r *reply) add(text []byte) bool {
 // cut drops text behind an offset that was not sent.
 func (r *reply) cut(to int) {
 	r.text = r.text[:max(to, r.sent)]
+	r.stop = nil
 	r.stops.rewind(len(r.text))
 }
 

@@ -25,6 +25,8 @@ type Chunk struct {
 	PromptIDs []int32
 	IDs       []int32
 	Logprobs  []float64 // of each new token, in nats
+	// TokenBytes is the sum of the new tokens' own bytes, as far as told.
+	TokenBytes int
 
 	Usage    Usage
 	HasUsage bool

@@ -22,7 +22,7 @@ var readers = map[string]reader{
 	"stream_options":        readStreamOptions,
 	"max_tokens":            whole(func(s *scanner, v int) { s.req.MaxTokens = v }),
 	"max_completion_tokens": whole(func(s *scanner, v int) { s.maxCompletion = v }),
-	"min_tokens":            whole(func(s *scanner, v int) { s.req.Penalties = s.req.Penalties || v > 0 }),
+	"min_tokens":            whole(readMinTokens),
 	"n":                     readN,
 	"best_of":               readN,
 	"stop":                  readStop,
@@ -218,11 +218,17 @@ func list(kind byte, set func(*Request)) reader {
 
 func refused(s *scanner, name string) (Span, *RequestError) {
 	raw, at := s.cur.value()
-	if _, ok := s.lim.Allow[name]; ok || s.cur.err != nil {
+	if s.cur.err != nil {
 		return at, nil
 	}
 	if harmless(raw) {
 		s.drop = true
+		return at, nil
+	}
+	if _, ok := s.lim.Allow[name]; ok {
+		if s.req != nil {
+			s.req.Extras = true
+		}
 		return at, nil
 	}
 	return at, badField(name, "unsupported_parameter", "%s is not accepted by this gateway.", name)

@@ -39,6 +39,11 @@ func (p *ChunkParser) contentToken() {
 	p.expectObject()
 	for name := range p.cur.object() {
 		switch string(name) {
+		case "bytes":
+			for range p.cur.array() {
+				p.cur.skip()
+				p.chunk.TokenBytes++
+			}
 		case "logprob":
 			p.chunk.Logprobs = append(p.chunk.Logprobs, p.nats())
 		case "top_logprobs":

@@ -4,9 +4,15 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
+
+func readMinTokens(s *scanner, v int) {
+	s.req.MinTokens = v > 0
+	s.req.Penalties = s.req.Penalties || v > 0
+}
 
 func readModel(s *scanner, name string) (Span, *RequestError) {
 	raw, at, err := s.read(name, "a string", '"')
@@ -146,8 +152,9 @@ func readFormat(s *scanner, name string) (Span, *RequestError) {
 	for field := range in.object() {
 		isType := string(field) == "type"
 		v, _ := in.value()
-		if isType {
-			s.req.Structured = string(v) != `"text"`
+		if isType && string(v) != `"text"` {
+			s.req.Structured = true
+			s.req.JSON = s.req.JSON || strings.HasPrefix(string(v), `"json`)
 		}
 	}
 	return at, nil
@@ -162,6 +169,12 @@ func readStructured(s *scanner, name string) (Span, *RequestError) {
 		return at, badField(name, "invalid_value", "%s is larger than %d bytes.", name, s.lim.Grammar)
 	}
 	s.req.Structured = true
+	var in cursor
+	in.reset(raw)
+	for field := range in.object() {
+		s.req.JSON = s.req.JSON || strings.HasPrefix(string(field), "json")
+		in.skip()
+	}
 	return at, nil
 }
 

@@ -67,6 +67,9 @@ type Request struct {
 
 	Tools       bool // tools are offered and tool_choice does not forbid them
 	Structured  bool // response_format or structured_outputs constrain the answer
+	JSON        bool // to JSON
+	Extras      bool // a field that adds to the answer, which the operator allows
+	MinTokens   bool // min_tokens is above 0
 	Logprobs    bool // the client asked for logprobs
 	Media       bool // a message carries an image, audio, video or a file
 	Penalties   bool // penalties, biases or min_tokens, which act on the whole answer
@@ -201,7 +204,7 @@ func needed(name string) bool { return name == "model" || name == "messages" || 
 // check tells what only the whole request can tell.
 func (s *scanner) check() *RequestError {
 	r := s.req
-	if s.maxCompletion >= 0 {
+	if s.maxCompletion >= 0 && r.Kind == Chat { // vLLM's completions do not know it
 		r.MaxTokens = s.maxCompletion
 	}
 	if !r.has("model") {
