@@ -1,6 +1,7 @@
 package tiers
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"time"
@@ -66,7 +67,7 @@ func (j *job) relayBody(x *exchange) error {
 	rc.Finish, rc.PromptTokens = a.Finish, a.Usage.Prompt
 	j.count(a.Usage.Completion)
 	x.close(nil, a.Usage.Completion)
-	out := openai.Rewrite(make([]byte, 0, len(x.body)+256), x.body, a.Model, a.End, j.route.Model, rc.extra())
+	out := openai.Rewrite(make([]byte, 0, len(x.whole)+256), x.whole, a.Model, a.End, j.route.Model, rc.extra())
 	if err := j.sink.Begin(Head{Receipt: rc, Length: int64(len(out))}); err != nil {
 		return err
 	}
@@ -97,6 +98,7 @@ func (j *job) relayStream(x *exchange) error {
 		}
 		if err != nil {
 			f := err.(*Failure) // next returns nothing else
+			s.estimate()
 			x.close(f, s.frames)
 			return &BrokenError{f}
 		}
@@ -105,6 +107,7 @@ func (j *job) relayStream(x *exchange) error {
 			continue
 		}
 		if err := s.write(); err != nil {
+			s.estimate()
 			x.close(nil, s.frames)
 			return err
 		}
@@ -122,14 +125,16 @@ type relay struct {
 	held   []byte // a frame's JSON, waiting
 	model  openai.Span
 	end    int
-	frames int
+	frames int // that held text
 }
 
 // pass takes in one frame. The usage frame stays here when only the gateway
 // asked for it.
 func (s *relay) pass(raw []byte, c *openai.Chunk) {
 	rc := s.job.receipt
-	s.frames++
+	if len(c.Text) > 0 {
+		s.frames++
+	}
 	if c.HasUsage {
 		rc.PromptTokens = c.Usage.Prompt
 		s.job.count(c.Usage.Completion)
@@ -164,8 +169,19 @@ func (s *relay) flushHeld(extra []byte) {
 
 func (s *relay) frame(raw []byte, model openai.Span, end int, extra []byte) {
 	s.out = append(s.out, "data: "...)
+	for i := bytes.IndexByte(raw, '\n'); i >= 0; i = bytes.IndexByte(raw, '\n') {
+		raw[i] = ' ' // of an event of several lines; inside a JSON string it cannot be
+	}
 	s.out = openai.Rewrite(s.out, raw, model, end, s.job.route.Model, extra)
 	s.out = append(s.out, "\n\n"...)
+}
+
+// estimate counts a frame for a token where a stream broke off before its usage
+// came.
+func (s *relay) estimate() {
+	if rc := s.job.receipt; rc.AcceptedTokens+rc.TargetTokens == 0 {
+		s.job.count(s.frames)
+	}
 }
 
 func (s *relay) write() error {

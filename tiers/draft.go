@@ -17,6 +17,7 @@ var errNoDraft = errors.New("no draft to build on")
 const (
 	reasonLost  = "draft_lost"        // it broke off
 	reasonShape = "not_plain_text"    // it holds more than text
+	reasonLong  = "too_long"          // it outgrew what an answer may be
 	reasonNone  = "draft_unavailable" // no backend gave one
 )
 
@@ -78,7 +79,7 @@ func (j *job) speculate(ctx context.Context) error {
 // interrupted ends a draft whose request was cancelled or timed out.
 func (d *draft) interrupted(cause error) error {
 	if cause == nil {
-		cause = &Failure{Kind: Expired, Pool: d.x.pool.Name(), Backend: d.x.lease.Backend()}
+		cause = d.x.failure(d.x.parent.Err())
 	}
 	if d.reply.began {
 		return &BrokenError{cause}
@@ -154,8 +155,12 @@ func (d *draft) take(c *openai.Chunk) bool {
 	if c.HasUsage {
 		d.usage = c.Usage
 	}
-	if !c.Plain {
+	switch {
+	case !c.Plain:
 		d.judge.Refuse(reasonShape)
+		return true
+	case int64(len(d.reply.text)+len(c.Text)) > d.job.cascade.mostBody:
+		d.judge.Refuse(reasonLong)
 		return true
 	}
 	for i, lp := range c.Logprobs {
@@ -163,7 +168,7 @@ func (d *draft) take(c *openai.Chunk) bool {
 			return true // the crossing chunk is not part of what was accepted
 		}
 	}
-	d.judge.Missing(max(len(c.IDs)-len(c.Logprobs), 0))
+	d.judge.Missing(len(c.IDs) - len(c.Logprobs))
 	if len(c.Logprobs) == 0 && len(c.IDs) == 0 && len(c.Text) > 0 {
 		d.judge.Missing(1)
 	}

@@ -3,6 +3,7 @@ package tiers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -54,8 +55,9 @@ func (d *draft) seam() step {
 	if d.committed {
 		return d.lastClean(d.judge.Tokens())
 	}
-	switch d.job.receipt.Verdict.Reason {
-	case accept.ReasonNoLogprobs, accept.ReasonRepetition, accept.ReasonEmpty:
+	switch reason := d.job.receipt.Verdict.Reason; {
+	case reason == accept.ReasonNoLogprobs, reason == accept.ReasonRepetition, reason == accept.ReasonEmpty, reason == reasonLong,
+		reason == accept.ReasonCut && d.finish != "":
 		return step{} // no part of it was vouched for
 	}
 	tokens := d.judge.Tokens()
@@ -161,6 +163,10 @@ func (d *draft) tokensIn(text int) int {
 	return 0
 }
 
+// countedStream asks for the usage in every chunk, so that it is known too where
+// a stop string ends the answer before the last one.
+const countedStream = `{"include_usage":true,"continuous_usage_stats":true}`
+
 // sampling are the fields that a continuation keeps as the client sent them.
 var sampling = []string{
 	"temperature", "top_p", "top_k", "min_p", "seed", "stop_token_ids", "ignore_eos",
@@ -182,7 +188,7 @@ func (d *draft) byIDs(rest int) []byte {
 	}
 	b = append(b, `],"max_tokens":`...)
 	b = strconv.AppendInt(b, int64(rest), 10)
-	b = append(b, `,"stream":true,"stream_options":{"include_usage":true}`...)
+	b = append(b, `,"stream":true,"stream_options":`+countedStream...)
 	for _, name := range sampling {
 		if raw := r.Raw(name); raw != nil {
 			b = append(b, `,"`+name+`":`...)
@@ -197,7 +203,7 @@ func (d *draft) byText(rest int) []byte {
 	edits := []openai.Edit{
 		{Name: "model", Value: openai.Quote(d.job.route.Target.Model())},
 		{Name: "stream", Value: []byte("true")},
-		{Name: "stream_options", Value: []byte(`{"include_usage":true}`)},
+		{Name: "stream_options", Value: []byte(countedStream)},
 		{Name: "stop"}, {Name: "include_stop_str_in_output"},
 	}
 	if rest > 0 {
@@ -242,6 +248,11 @@ func (d *draft) carryOn(x *exchange, at step) error {
 		if len(chunk.Finish) > 0 {
 			d.finish = string(chunk.Finish)
 			d.stopped = append(d.stopped[:0], chunk.Stop...)
+		}
+		if int64(len(d.reply.text)+len(chunk.Text)) > d.job.cascade.mostBody {
+			f := x.failure(fmt.Errorf("%w: an answer of more than %d bytes", errBody, d.job.cascade.mostBody))
+			x.close(f, chunks)
+			return d.broken(f)
 		}
 		if ended = d.reply.add(chunk.Text); ended {
 			d.finish = "stop"

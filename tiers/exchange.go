@@ -57,7 +57,7 @@ type exchange struct {
 	held    *openai.Chunk // the first chunk, read while opening
 	heldRaw []byte
 	answer  openai.Answer // of an answer that is not streamed
-	body    []byte        // its bytes
+	whole   []byte        // its bytes; of a raw answer the buffer it is read into
 
 	started  time.Time
 	first    time.Time // when the first byte came
@@ -151,7 +151,7 @@ func (x *exchange) readAnswer() error {
 	case x.answer.Choices == 0:
 		return fmt.Errorf("%w: an answer without choices", errBody)
 	}
-	x.body, x.ended = body, true
+	x.whole, x.ended = body, true
 	return nil
 }
 
@@ -198,6 +198,15 @@ func (x *exchange) watch() {
 }
 
 func (x *exchange) read() ([]byte, *openai.Chunk, error) {
+	for {
+		raw, c, err := x.readEvent()
+		if err != nil || c.Choices > 0 || c.HasUsage {
+			return raw, c, err
+		}
+	} // an event that says nothing is passed over
+}
+
+func (x *exchange) readEvent() ([]byte, *openai.Chunk, error) {
 	raw, err := x.events.Next()
 	if err == io.EOF {
 		return nil, nil, io.ErrUnexpectedEOF // the terminator is owed
@@ -280,6 +289,9 @@ func (x *exchange) report(f *Failure) {
 	case x.first.IsZero():
 		if f.Kind == Refused {
 			x.lease.Refused(f)
+		}
+		if f.Kind == Expired { // not a byte in all that time is the backend's fault
+			f = &Failure{Kind: Timeout, Pool: f.Pool, Backend: f.Backend, Err: f.Err}
 		}
 		x.gate(f)
 	case f != nil:

@@ -53,7 +53,7 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, 
 func (x *exchange) pass(sink Sink, rc *Receipt) error {
 	head := Head{Receipt: rc, ContentType: x.resp.Header.Get("Content-Type"), Length: x.resp.ContentLength}
 	err := sink.Begin(head)
-	buf := x.body
+	buf := x.whole
 	for err == nil {
 		if len(buf) > 0 {
 			if err = sink.Write(buf); err != nil {
@@ -64,9 +64,9 @@ func (x *exchange) pass(sink Sink, rc *Receipt) error {
 			break
 		}
 		x.watch()
-		n, rerr := x.resp.Body.Read(x.body[:cap(x.body)])
+		n, rerr := x.resp.Body.Read(x.whole[:cap(x.whole)])
 		x.timer.Stop()
-		buf = x.body[:n]
+		buf = x.whole[:n]
 		x.ended = rerr == io.EOF
 		if rerr != nil && !x.ended {
 			f := x.failure(rerr)
@@ -86,7 +86,7 @@ func (x *exchange) readFirst() error {
 	}
 	buf := make([]byte, size)
 	n, err := x.resp.Body.Read(buf)
-	x.body, x.ended = buf[:n], err == io.EOF
+	x.whole, x.ended = buf[:n], err == io.EOF
 	if x.ended {
 		err = nil
 	}

@@ -48,12 +48,8 @@ func (m *metrics) failed(f *Failure) {
 
 // settled books a finished request.
 func (m *metrics) settled(rc *Receipt, mode Mode) {
-	verdict, reason := "bypassed", rc.Plan.Reason
+	verdict, reason := rc.verdict()
 	if rc.judged() {
-		verdict, reason = "rejected", rc.Verdict.Reason
-		if rc.Verdict.Accept {
-			verdict = "accepted"
-		}
 		m.drafted.WithLabelValues(rc.Route).Add(float64(rc.Verdict.Tokens))
 		m.accepted.WithLabelValues(rc.Route).Add(float64(rc.AcceptedTokens))
 		m.tokens.WithLabelValues(string(Draft), "wasted").Add(float64(rc.WastedTokens))

@@ -52,14 +52,22 @@ func (rc *Receipt) try(pool, backend string, f *Failure) {
 // Acceptance is the value of the X-Acceptance header: what is known when it is
 // written.
 func (rc *Receipt) Acceptance() string {
+	word, reason := rc.verdict()
 	if !rc.judged() {
-		return "bypassed;reason=" + rc.Plan.Reason
+		return word + ";reason=" + reason
 	}
-	word := "rejected"
-	if rc.Verdict.Accept {
-		word = "accepted"
+	return word + ";reason=" + reason + ";score=" + score(rc.Verdict)
+}
+
+// verdict is what became of the draft, in one word, and why.
+func (rc *Receipt) verdict() (word, reason string) {
+	switch {
+	case !rc.judged():
+		return "bypassed", rc.Plan.Reason
+	case rc.Verdict.Accept:
+		return "accepted", rc.Verdict.Reason
 	}
-	return word + ";reason=" + rc.Verdict.Reason + ";score=" + score(rc.Verdict)
+	return "rejected", rc.Verdict.Reason
 }
 
 func (rc *Receipt) judged() bool { return rc.Verdict.Reason != "" }
@@ -80,13 +88,7 @@ func (rc *Receipt) extra() []byte {
 	b = strconv.AppendInt(b, int64(rc.AcceptedTokens), 10)
 	b = append(b, `,"target_tokens":`...)
 	b = strconv.AppendInt(b, int64(rc.TargetTokens), 10)
-	verdict, reason := "bypassed", rc.Plan.Reason
-	if rc.judged() {
-		verdict, reason = "rejected", rc.Verdict.Reason
-		if rc.Verdict.Accept {
-			verdict = "accepted"
-		}
-	}
+	verdict, reason := rc.verdict()
 	b = append(b, `,"acceptance":"`...)
 	b = append(b, verdict...)
 	b = append(b, `","reason":"`...)

@@ -3,6 +3,7 @@ package tiers
 import (
 	"bytes"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -107,12 +108,22 @@ func (r *reply) release() error {
 
 func (r *reply) releasable() int {
 	upTo := r.stops.safe(r.text)
-	if r.lagWord {
-		word := bytes.LastIndexFunc(r.text[:upTo], unicode.IsSpace)
-		upTo = len(bytes.TrimRightFunc(r.text[:max(word, 0)], unicode.IsSpace))
+	if !r.lagWord {
+		return upTo
 	}
-	return upTo
+	tail := max(upTo-longestWord, 0)
+	for tail > 0 && !utf8.RuneStart(r.text[tail]) {
+		tail--
+	}
+	word := bytes.LastIndexFunc(r.text[tail:upTo], unicode.IsSpace)
+	if word < 0 {
+		return tail // no spaces, as in Chinese: some characters are held back instead
+	}
+	return len(bytes.TrimRightFunc(r.text[:tail+word], unicode.IsSpace))
 }
+
+// longestWord is how many bytes are held back at most to end at a whole word.
+const longestWord = 48
 
 // finish sends the rest and the end of the answer.
 func (r *reply) finish(e openai.Ending) error {

@@ -98,9 +98,9 @@ func (j *Judge) WantsTop() bool { return j.n < headTokens }
 
 // Missing counts n tokens that came without logprobs.
 func (j *Judge) Missing(n int) {
-	j.n += n
-	j.missing += n
-	j.sum += float64(n) * priorMean
+	for range n {
+		j.Add(leastLogprob, nil)
+	}
 }
 
 func (j *Judge) window() {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 )
@@ -200,7 +201,7 @@ func (p *ChunkParser) usage() (found bool) {
 
 // Fault is an error as a backend words it.
 type Fault struct {
-	Status  int    // its "code" where that is a number, else 0
+	Status  int    // its "code" as a number, or what its words mean; 0 when they say nothing
 	Type    string // vLLM's type, such as BadRequestError
 	Message string // clipped and free of addresses and control characters
 }
@@ -257,8 +258,25 @@ func (f *Fault) member(key string, raw []byte) {
 		f.Message = safeMessage(raw)
 	case key == "type" && raw[0] == '"':
 		f.Type = clip(string(unquote(nil, raw)), 64)
+	case key == "code" && raw[0] == '"':
+		f.word(string(unquote(nil, raw)))
 	case key == "code":
-		f.Status, _ = strconv.Atoi(string(raw)) // a string code leaves 0
+		if status, err := strconv.Atoi(string(raw)); err == nil {
+			f.Status = status
+		}
+	}
+	if f.Status == 0 {
+		f.word(f.Type)
+	}
+}
+
+// word derives the status from the words that backends without numeric codes use.
+func (f *Fault) word(word string) {
+	switch word {
+	case "invalid_request_error", "json_parse_error", "BadRequestError":
+		f.Status = http.StatusBadRequest
+	case "model_not_found", "NotFoundError":
+		f.Status = http.StatusNotFound
 	}
 }
 

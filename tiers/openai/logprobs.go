@@ -1,6 +1,9 @@
 package openai
 
-import "strconv"
+import (
+	"bytes"
+	"strconv"
+)
 
 // logprobs reads the logprobs of a choice in either shape: chat's
 // {"content":[{"logprob":…,"top_logprobs":[…]}]} or completions'
@@ -40,9 +43,8 @@ func (p *ChunkParser) contentToken() {
 	for name := range p.cur.object() {
 		switch string(name) {
 		case "bytes":
-			for range p.cur.array() {
-				p.cur.skip()
-				p.chunk.TokenBytes++
+			if raw, _ := p.cur.value(); len(raw) > len("[]") && raw[0] == '[' {
+				p.chunk.TokenBytes += bytes.Count(raw, []byte{','}) + 1
 			}
 		case "logprob":
 			p.chunk.Logprobs = append(p.chunk.Logprobs, p.nats())

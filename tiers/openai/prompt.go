@@ -87,9 +87,10 @@ func readStreamOptions(s *scanner, name string) (Span, *RequestError) {
 	var in cursor
 	in.reset(raw)
 	for field := range in.object() {
-		wanted := string(field) == "include_usage"
+		wanted, each := string(field) == "include_usage", string(field) == "continuous_usage_stats"
 		k := in.kind()
 		v, _ := in.value()
+		s.req.Extras = s.req.Extras || each && string(v) == "true"
 		if !wanted || k == 'n' {
 			continue
 		}

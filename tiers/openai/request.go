@@ -68,7 +68,7 @@ type Request struct {
 	Tools       bool // tools are offered and tool_choice does not forbid them
 	Structured  bool // response_format or structured_outputs constrain the answer
 	JSON        bool // to JSON
-	Extras      bool // a field that adds to the answer, which the operator allows
+	Extras      bool // something is to be added to the answer that only its backend can
 	MinTokens   bool // min_tokens is above 0
 	Logprobs    bool // the client asked for logprobs
 	Media       bool // a message carries an image, audio, video or a file

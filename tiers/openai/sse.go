@@ -39,7 +39,7 @@ func NewEventReader(src io.Reader, most int) *EventReader {
 // is io.EOF when the stream ended between events, io.ErrUnexpectedEOF when it
 // ended inside one, else that of the source.
 func (r *EventReader) Next() ([]byte, error) {
-	lines := 0
+	reads := 0
 	for {
 		event, size, ok := cutEvent(r.buf[r.start:r.end], &r.data, r.err == io.EOF)
 		if ok {
@@ -56,7 +56,7 @@ func (r *EventReader) Next() ([]byte, error) {
 			return nil, r.ended()
 		}
 		r.fill()
-		if lines++; lines > r.most {
+		if reads++; reads > r.most {
 			return nil, ErrEventTooLong // a source that returns nothing, for ever
 		}
 	}
@@ -65,8 +65,14 @@ func (r *EventReader) Next() ([]byte, error) {
 // Buffered reports whether another whole event is at hand without reading, so
 // that several events may share one flush.
 func (r *EventReader) Buffered() bool {
-	rest := r.buf[r.start:r.end]
-	return bytes.Contains(rest, []byte("\n\n")) || bytes.Contains(rest, []byte("\r\n\r\n"))
+	var joined []byte
+	for rest := r.buf[r.start:r.end]; ; {
+		data, size, ok := cutEvent(rest, &joined, false)
+		if !ok || data != nil {
+			return ok
+		}
+		rest = rest[size:] // a comment
+	}
 }
 
 func (r *EventReader) ended() error {
