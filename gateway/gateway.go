@@ -55,9 +55,9 @@ type Options struct {
 	Models    []Model
 	Forward   []string // paths that pass through to the target
 	Identity  *identity.Resolver
-	Admission func(route string) admission.Config                // live
-	Loads     func(route string, demanded tiers.Tier) []PoolLoad // of the pools that a request could go to
-	Ready     func() error                                       // nil error when it can serve; nil is always
+	Admission func(route string) admission.Config            // live
+	Loads     func(route string, plan tiers.Plan) []PoolLoad // of the pools that a request so planned could go to
+	Ready     func() error                                   // nil error when it can serve; nil is always
 	Loops     []Loop
 
 	Limits Limits

@@ -64,16 +64,18 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 		if err != nil {
 			return err
 		}
-		if _, err := g.opts.Cascade.Route(req.Model); err != nil {
+		ask := tiers.Ask{Request: req, Tier: tier, ID: l.id, Header: upstreamHeader(l, r)}
+		plan, err := g.opts.Cascade.Plan(ask)
+		if err != nil {
 			return &modelError{req.Model}
 		}
 		l.route = req.Model
-		if err := g.admit(l, req.Model, tier); err != nil {
+		if err := g.admit(l, plan); err != nil {
 			return err
 		}
 		out := &sink{w: w, rc: http.NewResponseController(w), stream: req.Stream}
 		l.out = out
-		rc, err := g.opts.Cascade.Answer(r.Context(), tiers.Ask{Request: req, Tier: tier, ID: l.id, Header: upstreamHeader(l, r)}, out)
+		rc, err := g.opts.Cascade.Answer(r.Context(), ask, out)
 		l.receipt = rc
 		return err
 	}
@@ -95,7 +97,7 @@ func (g *Gateway) forward(path string) handler {
 			return &modelError{env.Name}
 		}
 		l.route = env.Name
-		if err := g.admit(l, env.Name, tiers.Target); err != nil {
+		if err := g.admit(l, tiers.Plan{Tier: tiers.Target}); err != nil {
 			return err
 		}
 		out := &sink{w: w, rc: http.NewResponseController(w)}
@@ -106,15 +108,16 @@ func (g *Gateway) forward(path string) handler {
 	}
 }
 
-// admit sheds a request when every pool that it could go to is above the
-// threshold of its class.
-func (g *Gateway) admit(l *exchangeLog, route string, tier tiers.Tier) error {
+// admit sheds a request when every pool that its plan could send it to is above
+// the threshold of its class: an idle draft pool says nothing about a request
+// that goes straight to the target.
+func (g *Gateway) admit(l *exchangeLog, plan tiers.Plan) error {
 	if g.opts.Loads == nil {
 		return nil
 	}
 	var last admission.Decision
-	for _, p := range g.opts.Loads(route, tier) {
-		last = g.shedder.Shed(g.opts.Admission(route), l.caller.Priority, p.Pool, p.Loads)
+	for _, p := range g.opts.Loads(l.route, plan) {
+		last = g.shedder.Shed(g.opts.Admission(l.route), l.caller.Priority, p.Pool, p.Loads)
 		if !last.Shed {
 			return nil
 		}

@@ -233,7 +233,7 @@ func TestAPanicInAHandlerIsA500AndTheProcessLives(t *testing.T) {
 	broken := true
 	var mu sync.Mutex
 	g := startBench(t, sim.URL(), func(o *Options) {
-		o.Loads = func(string, tiers.Tier) []PoolLoad {
+		o.Loads = func(string, tiers.Plan) []PoolLoad {
 			mu.Lock()
 			defer mu.Unlock()
 			if broken {

@@ -176,48 +176,61 @@ func (r *replica) retainBreakers(ctx context.Context) error {
 	}
 }
 
-// routePools are the pools that a request on a route could go to.
-func (r *replica) routePools(route string, demanded tiers.Tier) []*pool.Pool {
+// routePools are the draft and the target pool of a route; draft is nil when it
+// has none, both when there is no such route.
+func (r *replica) routePools(route string) (draft, target *pool.Pool) {
 	for _, def := range r.file.Routes {
-		if def.Model != route {
-			continue
+		if def.Model == route {
+			return r.pools[def.Draft], r.pools[def.Target]
 		}
-		draft, target := r.pools[def.Draft], r.pools[def.Target]
-		switch {
-		case draft == nil || demanded == tiers.Target:
-			return []*pool.Pool{target}
-		case demanded == tiers.Draft:
-			return []*pool.Pool{draft}
-		}
-		return []*pool.Pool{draft, target}
 	}
-	return nil
+	return nil, nil
 }
 
-func (r *replica) loads(route string, demanded tiers.Tier) []gateway.PoolLoad {
-	pools := r.routePools(route, demanded)
-	out := make([]gateway.PoolLoad, 0, len(pools))
-	for _, p := range pools {
-		l := gateway.PoolLoad{Pool: p.Name()}
-		for _, b := range p.Snapshot() {
-			if b.Down || b.Open {
-				continue
-			}
-			l.Loads = append(l.Loads, admission.Load{Usage: b.KVUsage, Known: b.HasReading, Waiting: b.Reading.Waiting})
-		}
-		out = append(out, l)
+// loads are those of the pools that a request so planned could go to. A pool
+// without a live backend takes nothing, so it is left out when the other lives:
+// its silence must not keep a full one open.
+func (r *replica) loads(route string, plan tiers.Plan) []gateway.PoolLoad {
+	draft, target := r.routePools(route)
+	if !plan.Judged && plan.Tier == tiers.Draft {
+		target = nil
+	} else if !plan.Judged {
+		draft = nil
 	}
-	return out
+	var live, dead []gateway.PoolLoad
+	for _, p := range []*pool.Pool{draft, target} {
+		if p == nil {
+			continue
+		}
+		if l := poolLoad(p); len(l.Loads) > 0 {
+			live = append(live, l)
+		} else {
+			dead = append(dead, l)
+		}
+	}
+	if len(live) > 0 {
+		return live
+	}
+	return dead
+}
+
+// poolLoad is the load of a pool's live backends.
+func poolLoad(p *pool.Pool) gateway.PoolLoad {
+	l := gateway.PoolLoad{Pool: p.Name()}
+	for _, b := range p.Snapshot() {
+		if b.Down || b.Open {
+			continue
+		}
+		l.Loads = append(l.Loads, admission.Load{Usage: b.KVUsage, Known: b.HasReading, Waiting: b.Reading.Waiting})
+	}
+	return l
 }
 
 // ready says whether every route has a backend that may answer.
 func (r *replica) ready() error {
 	for _, def := range r.file.Routes {
-		able := false
-		for _, p := range r.routePools(def.Model, tiers.Auto) {
-			able = able || p.Healthy()
-		}
-		if !able {
+		draft, target := r.routePools(def.Model)
+		if !target.Healthy() && (draft == nil || !draft.Healthy()) {
 			return fmt.Errorf("route %s: no backend is up", def.Model)
 		}
 	}
