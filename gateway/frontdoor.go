@@ -6,6 +6,7 @@ import (
 	"mime"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +21,10 @@ const (
 	bodyHead      = 5 * time.Second
 	leastBodyRate = 1 << 10
 	mostBodyTime  = 60 * time.Second
+
+	// bodyStart is the most that is set aside for a body before any of it has
+	// come: a Content-Length is a claim, and many claims are a lot of memory.
+	bodyStart = 64 << 10
 
 	// leftoverTime is how long the rest of a refused request is waited for.
 	leftoverTime = 200 * time.Millisecond
@@ -111,14 +116,10 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, erro
 // more must have come.
 func readSlowly(rc *http.ResponseController, r *http.Request, most int64) ([]byte, error) {
 	start := time.Now()
-	size := r.ContentLength
-	if size < 0 {
-		size = 4 << 10
-	}
-	body := make([]byte, 0, size+1) // one more, so that the last read finds the end
+	body := make([]byte, 0, firstBuffer(r.ContentLength))
 	for {
 		if len(body) == cap(body) {
-			body = append(body, 0)[:len(body)]
+			body = slices.Grow(body, cap(body)) // twice what has come
 		}
 		allowed := min(bodyHead+time.Duration(len(body))*time.Second/leastBodyRate, mostBodyTime)
 		if err := rc.SetReadDeadline(start.Add(allowed)); err != nil {
@@ -135,6 +136,14 @@ func readSlowly(rc *http.ResponseController, r *http.Request, most int64) ([]byt
 			return nil, err
 		}
 	}
+}
+
+// firstBuffer is how much is set aside for a body that claims a size, -1 for none.
+func firstBuffer(size int64) int64 {
+	if size < 0 {
+		return 4 << 10
+	}
+	return min(size+1, bodyStart) // one more, so that the last read finds the end
 }
 
 // isJSON accepts application/json, with a charset of UTF-8 or none.
