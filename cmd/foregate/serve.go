@@ -88,8 +88,8 @@ func openLog(w io.Writer, reg prometheus.Registerer) (lines io.Writer, stop func
 		Name: "foregate_log_lines_dropped_total", Help: "Log lines that were dropped because the log could not take them.",
 	})
 	reg.MustRegister(dropped)
-	buffered := &lineBuffer{out: bufio.NewWriterSize(w, logBuffer)}
-	ring := diode.NewWriter(buffered, logLines, logPoll, func(missed int) { dropped.Add(float64(missed)) })
+	lost := func(n int) { dropped.Add(float64(n)) }
+	ring := diode.NewWriter(newLineBuffer(w, lost), logLines, logPoll, lost)
 	return ring, func() {
 		written := make(chan struct{})
 		go func() {
@@ -104,11 +104,19 @@ func openLog(w io.Writer, reg prometheus.Registerer) (lines io.Writer, stop func
 }
 
 // lineBuffer gathers lines and writes them together, at the latest after
-// logFlush: a write for each would cost as much as the line itself.
+// logFlush: a write for each would cost as much as the line itself. Lines that
+// could not be written are lost and counted; the next ones are tried again.
 type lineBuffer struct {
-	mu  sync.Mutex
-	out *bufio.Writer
-	due bool // a flush is under way
+	mu    sync.Mutex
+	w     io.Writer
+	out   *bufio.Writer
+	lines int  // gathered in out
+	due   bool // a flush is under way
+	lost  func(lines int)
+}
+
+func newLineBuffer(w io.Writer, lost func(lines int)) *lineBuffer {
+	return &lineBuffer{w: w, out: bufio.NewWriterSize(w, logBuffer), lost: lost}
 }
 
 // Write takes one line.
@@ -117,9 +125,17 @@ func (b *lineBuffer) Write(p []byte) (int, error) {
 	defer b.mu.Unlock()
 	if !b.due {
 		b.due = true
-		time.AfterFunc(logFlush, func() { _ = b.Close() }) // flushes; the next write sees an error
+		time.AfterFunc(logFlush, func() { _ = b.Close() }) // flushes; what was lost is counted
 	}
-	return b.out.Write(p)
+	if len(p) > b.out.Available() { // whole lines leave together, so that it is known which were lost
+		_ = b.flush() // counted; this line may have better luck
+	}
+	b.lines++
+	n, err := b.out.Write(p)
+	if err != nil {
+		b.lose()
+	}
+	return n, err
 }
 
 // Close writes what was gathered. More may follow.
@@ -127,5 +143,23 @@ func (b *lineBuffer) Close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.due = false
-	return b.out.Flush()
+	return b.flush()
+}
+
+// flush writes what was gathered; b.mu is held.
+func (b *lineBuffer) flush() error {
+	err := b.out.Flush()
+	if err != nil {
+		b.lose()
+	}
+	b.lines = 0
+	return err
+}
+
+// lose gives up what is gathered. A bufio.Writer keeps its first error for
+// ever, so it is made anew.
+func (b *lineBuffer) lose() {
+	b.out.Reset(b.w)
+	b.lost(b.lines)
+	b.lines = 0
 }
