@@ -194,6 +194,9 @@ func checkPromises(t *testing.T, f *File) {
 	if err != nil || (f.Identity.Mode == ModeOpen && !loopback(host)) {
 		t.Errorf("accepted listen %q in mode %q", f.Listen, f.Identity.Mode)
 	}
+	if host, _, err := splitAddr(f.Admin); err != nil || !loopback(host) {
+		t.Errorf("accepted admin %q", f.Admin)
+	}
 	if f.Identity.Mode == ModeTrustedHeaders && len(f.Identity.TrustedProxies) == 0 {
 		t.Error("accepted trusted headers from nowhere")
 	}
