@@ -117,7 +117,8 @@ func (g *Gateway) admit(l *exchangeLog, plan tiers.Plan) error {
 	}
 	var last admission.Decision
 	for _, p := range g.opts.Loads(l.route, plan) {
-		last = g.shedder.Shed(g.opts.Admission(l.route), l.caller.Priority, p.Pool, p.Loads)
+		at := admission.Place{Route: l.route, Pool: p.Pool, Class: l.caller.Priority}
+		last = g.shedder.Shed(g.opts.Admission(l.route), at, p.Loads)
 		if !last.Shed {
 			return nil
 		}

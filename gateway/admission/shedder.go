@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxShedding bounds the memory; pools come from the configuration, so it is
-	// never reached.
+	// maxShedding bounds the memory; routes and pools come from the configuration,
+	// so it is never reached.
 	maxShedding = 4096
 	// memory is how long "was shedding" counts without a request that renews
 	// it. Every caller that was refused has been told to come back by then.
@@ -24,23 +24,25 @@ type Shedder struct {
 	Now  func() time.Time // nil is time.Now
 
 	mu       sync.Mutex
-	shedding map[poolClass]time.Time // when it was last decided so
+	shedding map[Place]time.Time // when it was last decided so
 }
 
-// poolClass is what is shed: one class at one pool.
-type poolClass struct {
-	pool     string
-	priority identity.Priority
+// Place is what is shed: one class of one route at one pool. Thresholds are set
+// by route, so what one route remembers must not lower those of another that
+// shares its pool.
+type Place struct {
+	Route, Pool string
+	Class       identity.Priority
 }
 
 // Shed decides like the function [Shed], remembers the outcome, and says when
 // to come back.
-func (s *Shedder) Shed(cfg Config, priority identity.Priority, pool string, loads []Load) Decision {
-	now, key := s.now(), poolClass{pool, priority}
+func (s *Shedder) Shed(cfg Config, at Place, loads []Load) Decision {
+	now := s.now()
 	s.mu.Lock()
-	last, was := s.shedding[key]
-	d := Shed(cfg, priority, pool, loads, was && now.Sub(last) <= memory)
-	s.remember(key, d.Reason == ReasonKV, now) // a long queue must not lower the threshold of usage
+	last, was := s.shedding[at]
+	d := Shed(cfg, at.Class, at.Pool, loads, was && now.Sub(last) <= memory)
+	s.remember(at, d.Reason == ReasonKV, now) // a long queue must not lower the threshold of usage
 	s.mu.Unlock()
 	if d.Shed {
 		d.RetryAfter = RetryAfter(d, s.random())
@@ -49,16 +51,16 @@ func (s *Shedder) Shed(cfg Config, priority identity.Priority, pool string, load
 }
 
 // remember keeps only what is being shed for its usage; s.mu is held.
-func (s *Shedder) remember(key poolClass, shed bool, now time.Time) {
+func (s *Shedder) remember(at Place, shed bool, now time.Time) {
 	if !shed {
-		delete(s.shedding, key)
+		delete(s.shedding, at)
 		return
 	}
 	if s.shedding == nil {
-		s.shedding = map[poolClass]time.Time{}
+		s.shedding = map[Place]time.Time{}
 	}
-	if _, known := s.shedding[key]; known || len(s.shedding) < maxShedding {
-		s.shedding[key] = now
+	if _, known := s.shedding[at]; known || len(s.shedding) < maxShedding {
+		s.shedding[at] = now
 	}
 }
 

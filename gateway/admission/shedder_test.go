@@ -16,7 +16,7 @@ func TestSheddingEndsOnlyBelowTheRelease(t *testing.T) {
 		usage float64
 		shed  bool
 	}{{0.84, false}, {0.85, true}, {0.84, true}, {0.86, true}, {0.81, true}, {0.79, false}, {0.81, false}, {0.84, false}, {0.85, true}} {
-		d := s.Shed(cfg, low, "p", at(step.usage))
+		d := s.Shed(cfg, Place{"r", "p", low}, at(step.usage))
 		if d.Shed != step.shed {
 			t.Errorf("step %d, usage %v: shed %v", i, step.usage, d.Shed)
 		}
@@ -33,18 +33,21 @@ func TestSheddingEndsOnlyBelowTheRelease(t *testing.T) {
 	}
 }
 
-func TestPoolsAndClassesAreRememberedApart(t *testing.T) {
+func TestRoutesPoolsAndClassesAreRememberedApart(t *testing.T) {
 	var s Shedder
 	cfg := DefaultConfig()
-	s.Shed(cfg, low, "a", at(0.9))
-	if !s.Shed(cfg, low, "a", at(0.82)).Shed {
+	s.Shed(cfg, Place{"r", "a", low}, at(0.9))
+	if !s.Shed(cfg, Place{"r", "a", low}, at(0.82)).Shed {
 		t.Error("pool a forgot")
 	}
-	if s.Shed(cfg, low, "b", at(0.82)).Shed {
+	if s.Shed(cfg, Place{"r", "b", low}, at(0.82)).Shed {
 		t.Error("pool b remembers pool a")
 	}
-	if s.Shed(cfg, normal, "a", at(0.92)).Shed {
+	if s.Shed(cfg, Place{"r", "a", normal}, at(0.92)).Shed {
 		t.Error("normal remembers low")
+	}
+	if s.Shed(cfg, Place{"another", "a", low}, at(0.82)).Shed {
+		t.Error("a route remembers another's")
 	}
 }
 
@@ -52,10 +55,10 @@ func TestAQueueDoesNotLowerTheThresholdOfUsage(t *testing.T) {
 	var s Shedder
 	cfg := DefaultConfig()
 	cfg.Queue = 2
-	if d := s.Shed(cfg, low, "p", []Load{{Usage: 0.82, Known: true, Waiting: 9}}); d.Reason != ReasonQueue {
+	if d := s.Shed(cfg, Place{"r", "p", low}, []Load{{Usage: 0.82, Known: true, Waiting: 9}}); d.Reason != ReasonQueue {
 		t.Fatalf("got %+v", d)
 	}
-	if d := s.Shed(cfg, low, "p", at(0.82)); d.Shed {
+	if d := s.Shed(cfg, Place{"r", "p", low}, at(0.82)); d.Shed {
 		t.Errorf("got %+v", d)
 	}
 }
@@ -64,13 +67,13 @@ func TestWhatWasShedLongAgoIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var s Shedder
 		cfg := DefaultConfig()
-		s.Shed(cfg, low, "p", at(0.9))
+		s.Shed(cfg, Place{"r", "p", low}, at(0.9))
 		time.Sleep(memory)
-		if !s.Shed(cfg, low, "p", at(0.82)).Shed {
+		if !s.Shed(cfg, Place{"r", "p", low}, at(0.82)).Shed {
 			t.Error("forgotten too early")
 		}
 		time.Sleep(memory + 1)
-		if s.Shed(cfg, low, "p", at(0.82)).Shed {
+		if s.Shed(cfg, Place{"r", "p", low}, at(0.82)).Shed {
 			t.Error("not forgotten")
 		}
 	})
@@ -80,7 +83,7 @@ func TestTheMemoryOfPoolsIsBounded(t *testing.T) {
 	var s Shedder
 	cfg := DefaultConfig()
 	for i := range maxShedding + 100 {
-		if !s.Shed(cfg, low, fmt.Sprint(i), at(0.9)).Shed {
+		if !s.Shed(cfg, Place{"r", fmt.Sprint(i), low}, at(0.9)).Shed {
 			t.Fatal("not shed")
 		}
 	}
@@ -96,7 +99,7 @@ func TestManyRequestsMayAskAtOnce(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for j := range 200 {
-				d := s.Shed(DefaultConfig(), low, fmt.Sprint(j%3), at(float64(j%100)/100))
+				d := s.Shed(DefaultConfig(), Place{"r", fmt.Sprint(j%3), low}, at(float64(j%100)/100))
 				if d.Shed && (d.RetryAfter < time.Second || d.RetryAfter > 30*time.Second) {
 					t.Errorf("retry after %v", d.RetryAfter)
 				}
