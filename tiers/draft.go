@@ -94,6 +94,7 @@ func (j *job) newReply() *reply {
 		framer: openai.NewFramer(r.Kind, j.ask.ID, j.route.Model, j.cascade.now().Unix()),
 		stream: r.Stream, usage: r.IncludeUsage, includeStop: r.IncludeStop,
 		lagWord: j.receipt.Plan.resume == resumeText,
+		bound:   unbounded,
 		stops:   newStops(r.Stop),
 	}
 }
@@ -143,6 +144,7 @@ func (d *draft) stream() (cause, err error) {
 		if !d.committed || d.x.buffered() {
 			continue
 		}
+		d.reply.bound = d.lastClean(d.judge.Tokens()).text // what is sent, a seam must be able to follow
 		if err := d.reply.release(); err != nil {
 			return nil, err
 		}
@@ -197,7 +199,7 @@ func (d *draft) mark(c *openai.Chunk) {
 	// a character that it does not show; the tokens' own bytes would tell. The last
 	// chunk also holds the token that ended the answer, which a continuation must
 	// not see.
-	whole := len(c.IDs) <= 1 || c.TokenBytes == len(c.Text)
+	whole := len(c.IDs) <= 1 || c.TokenBytes == len(c.Text) || d.job.receipt.Plan.resume != resumeIDs
 	clean := len(c.Text) > 0 && len(c.Finish) == 0 && whole
 	d.steps = append(d.steps, step{d.judge.Tokens(), len(d.reply.text), len(d.ids), clean})
 }

@@ -226,7 +226,7 @@ func (d *draft) byText(rest int) []byte {
 // carryOn streams the target's part behind the accepted one.
 func (d *draft) carryOn(x *exchange, at step) error {
 	rc := d.job.receipt
-	d.reply.lagWord = false
+	d.reply.lagWord, d.reply.bound = false, unbounded
 	chunks, ended := 0, false
 	var usage openai.Usage
 	for !ended {

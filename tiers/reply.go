@@ -2,6 +2,7 @@ package tiers
 
 import (
 	"bytes"
+	"math"
 	"unicode"
 	"unicode/utf8"
 
@@ -35,6 +36,7 @@ type reply struct {
 	stream, usage, includeStop bool
 	lagWord                    bool // release whole words only: a continuation by text starts behind one
 
+	bound int    // bytes of text that may be sent so far
 	text  []byte // of the whole answer, as far as it was accepted
 	sent  int    // bytes of it that the client has
 	began bool
@@ -42,6 +44,9 @@ type reply struct {
 	stop  []byte // the stop string that ended the text, as raw JSON
 	buf   []byte
 }
+
+// unbounded lets all text be sent that stop strings allow.
+const unbounded = math.MaxInt
 
 // add appends text and reports whether a stop string ended the answer.
 func (r *reply) add(text []byte) bool {
@@ -107,7 +112,7 @@ func (r *reply) release() error {
 }
 
 func (r *reply) releasable() int {
-	upTo := r.stops.safe(r.text)
+	upTo := min(r.stops.safe(r.text), r.bound)
 	if !r.lagWord {
 		return upTo
 	}
