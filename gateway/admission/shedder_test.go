@@ -99,7 +99,7 @@ func TestManyRequestsMayAskAtOnce(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for j := range 200 {
-				d := s.Shed(DefaultConfig(), Place{"r", fmt.Sprint(j%3), low}, at(float64(j%100)/100))
+				d := s.Shed(DefaultConfig(), Place{"r", fmt.Sprint(j % 3), low}, at(float64(j%100)/100))
 				if d.Shed && (d.RetryAfter < time.Second || d.RetryAfter > 30*time.Second) {
 					t.Errorf("retry after %v", d.RetryAfter)
 				}
