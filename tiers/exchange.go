@@ -90,7 +90,7 @@ func (c *Cascade) open(ctx context.Context, k call, lease *pool.Lease, done func
 }
 
 func (x *exchange) send(transport http.RoundTripper) error {
-	req, err := http.NewRequestWithContext(x.ctx, http.MethodPost, x.lease.URL()+x.path, bytes.NewReader(x.call.body))
+	req, err := http.NewRequestWithContext(x.ctx, http.MethodPost, x.lease.URL()+x.path, bytes.NewReader(x.body))
 	if err != nil {
 		return err
 	}
