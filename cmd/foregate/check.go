@@ -18,8 +18,22 @@ func (c *checkCmd) Run(e *env) error {
 		_, _ = fmt.Fprintln(e.stderr, err)
 		return errSilent
 	}
+	for _, w := range warnings(f) {
+		_, _ = fmt.Fprintf(e.stderr, "%s: warning: %s\n", c.File, w)
+	}
 	_, err = fmt.Fprintf(e.stdout, "%s: ok: %d pools, %d routes, %d tenants\n", c.File, len(f.Pools), len(f.Routes), len(f.Tenants))
 	return err
+}
+
+// warnings are what a sound file asks for and does not get.
+func warnings(f *config.File) []string {
+	var out []string
+	for _, t := range f.Tenants {
+		if t.TPM > 0 {
+			out = append(out, fmt.Sprintf("tenant %s: tpm is not enforced by this release; rpm is", t.ID))
+		}
+	}
+	return out
 }
 
 type versionCmd struct{}

@@ -65,10 +65,8 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range p.file.Tenants {
-		if t.TPM > 0 {
-			p.log.Warn().Str("tenant", t.ID).Msg("tpm is not enforced by this release; rpm is")
-		}
+	for _, w := range warnings(p.file) {
+		p.log.Warn().Msg(w)
 	}
 	who, err := resolver(p.file)
 	if err != nil {

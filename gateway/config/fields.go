@@ -1,0 +1,42 @@
+package config
+
+// FieldDoc describes one field of the file for the reference.
+type FieldDoc struct{ Name, Default, Meaning string }
+
+// required marks a field without a default.
+const required = "required"
+
+// Fields are all fields of the file, in the order in which one is written. A
+// name in capitals stands for one of the operator's own.
+var Fields = []FieldDoc{
+	{"listen", "`:8080`", "Public listener, `HOST:PORT`. Beyond loopback only with `identity` or tenants' keys."},
+	{"admin", "`127.0.0.1:9090`", "Listener of `/metrics`, `/livez`, `/readyz` and pprof. It must be on loopback; reach it through a tunnel or a sidecar."},
+	{"redis.url", "`none`", "Where live settings are read from: `redis://[USER:PASSWORD@]HOST:6379/0`, `rediss://…` (TLS), `unix:///PATH`, " +
+		"`redis+sentinel://HOST:26379,HOST:26379/MASTER`, `redis+cluster://HOST:6379,HOST:6379` (both with `rediss+…`, too), " +
+		"`embedded` (inside this process, one replica only) or `none`. In a password, write `?`, `#`, `%` and `/` as `%3F`, `%23`, `%25` and `%2F`."},
+	{"redis.cache_url", "`redis.url`", "Another Redis for cached answers, in the same forms. This release caches no answers and does not read it."},
+	{"identity.mode", "none, or `keys` when a tenant has keys", "Whom to believe about tenant and priority: `keys` (bearer keys of the tenants) or `trusted_headers` " +
+		"(`X-Tenant-ID` and `X-Priority` as the proxies listed set them). Without either, only on a loopback listener, anybody may claim anything."},
+	{"identity.trusted_proxies", "none", "CIDRs of the proxies whose headers are believed, such as `[10.0.0.0/16]`; with mode `trusted_headers` only, and required there."},
+	{"pools.NAME.model", required, "The model's name as the backends know it."},
+	{"pools.NAME.usd_per_hour", "`0`", "Price of one backend."},
+	{"pools.NAME.backends", "this or `discover`", "Base URLs of the backends, without `/v1`: `[\"http://a10g-0:8000\"]`."},
+	{"pools.NAME.discover", "this or `backends`", "`dns://HOST:PORT`: every address of the name is a backend; looked up every 5 s."},
+	{"routes[].model", required, "The model name that clients ask for: 1–128 of `A-Z a-z 0-9 . _ : / -`."},
+	{"routes[].draft", "none", "The pool that drafts. Without one every request goes to the target."},
+	{"routes[].target", required, "The pool that answers what the draft cannot."},
+	{"routes[].same_tokenizer", "`false`", "Draft and target share tokenizer and chat template, so that the target can go on from the draft's token ids."},
+	{"tenants[].id", required, "The tenant's name: 1–64 of `A-Z a-z 0-9 . _ : -`."},
+	{"tenants[].keys_sha256", "none", "SHA-256 of each of its bearer keys, in hex: `printf %s \"$KEY\" \\| sha256sum`."},
+	{"tenants[].max_priority", "`normal`", "Highest class that its requests may have: `low`, `normal` or `high`."},
+	{"tenants[].rpm", "`0`", "Requests per minute, counted by each replica for itself; 0 is unlimited."},
+	{"tenants[].tpm", "`0`", "Tokens per minute; 0 is unlimited. Not enforced by this release."},
+	{"passthrough", "`/v1/embeddings`, `/v1/responses`, `/v1/messages`, `/tokenize`, `/detokenize`, `/v1/rerank`, `/v1/score`",
+		"Exact paths that are handed to the route's target pool as they are. Paths that control or reveal an engine are refused."},
+	{"limits.body_bytes", "`4MiB`", "Largest request body, 1KiB … 1GiB."},
+	{"limits.response_bytes", "`16MiB`", "Largest answer that is not streamed, 1KiB … 1GiB."},
+	{"limits.in_flight", "`4096`", "Requests under way at once, 1 … 1000000; more are answered with 503."},
+	{"limits.header_bytes", "`16KiB`", "Most bytes of a request's headers, 1KiB … 1MiB."},
+	{"drain.delay", "`5s`", "How long the gateway still accepts after SIGTERM, not ready, so that load balancers notice; up to 10m."},
+	{"drain.grace", "`25s`", "How long running requests may go on after that; up to 1h."},
+}

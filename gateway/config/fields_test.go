@@ -1,0 +1,69 @@
+package config
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestEveryFieldIsDocumented asks the reader itself for the fields it knows: an
+// unknown one at each level is answered with the list.
+func TestEveryFieldIsDocumented(t *testing.T) {
+	_, err := Parse("f", []byte(`x: 1
+redis: {x: 1}
+identity: {x: 1}
+pools: {NAME: {x: 1}}
+routes: [{x: 1}]
+tenants: [{x: 1}]
+limits: {x: 1}
+drain: {x: 1}
+`))
+	var known []string
+	groups := []string{"redis", "identity", "pools", "routes", "tenants", "limits", "drain"}
+	for _, m := range regexp.MustCompile(`(?m)^f:\d+: (\S*)x: unknown field; known here: (.*)$`).FindAllStringSubmatch(message(err), -1) {
+		for field := range strings.SplitSeq(m[2], ", ") {
+			if m[1] == "" && slices.Contains(groups, field) {
+				continue
+			}
+			known = append(known, strings.Replace(m[1], "[0]", "[]", 1)+field)
+		}
+	}
+	var documented []string
+	for _, f := range Fields {
+		documented = append(documented, f.Name)
+	}
+	slices.Sort(known)
+	slices.Sort(documented)
+	if diff := cmp.Diff(known, documented); diff != "" {
+		t.Errorf("-read +documented:\n%s", diff)
+	}
+}
+
+// TestTheDocumentedDefaultsAreInForce writes the defaults out, as documented,
+// and expects the file in which nothing is written.
+func TestTheDocumentedDefaultsAreInForce(t *testing.T) {
+	var got File
+	fill := map[string]func(string){
+		"listen": func(s string) { got.Listen = s }, "admin": func(s string) { got.Admin = s }, "redis.url": func(s string) { got.Redis.URL = s },
+		"passthrough":           func(s string) { got.Passthrough = strings.Split(s, ", ") },
+		"limits.body_bytes":     func(s string) { got.Limits.BodyBytes, _ = parseSize(s) },
+		"limits.response_bytes": func(s string) { got.Limits.ResponseBytes, _ = parseSize(s) },
+		"limits.header_bytes":   func(s string) { n, _ := parseSize(s); got.Limits.HeaderBytes = int(n) },
+		"limits.in_flight":      func(s string) { n, _ := parseSize(s); got.Limits.InFlight = int(n) },
+		"drain.delay":           func(s string) { got.Drain.Delay, _ = time.ParseDuration(s) },
+		"drain.grace":           func(s string) { got.Drain.Grace, _ = time.ParseDuration(s) },
+	}
+	for _, f := range Fields {
+		if set := fill[f.Name]; set != nil {
+			set(strings.ReplaceAll(f.Default, "`", ""))
+		}
+	}
+	got.Pools = map[string]Pool{}
+	if diff := cmp.Diff(defaults(), &got); diff != "" {
+		t.Errorf("-in force +documented:\n%s", diff)
+	}
+}
