@@ -14,17 +14,21 @@ help: ## List the targets.
 build: ## Build foregate and vllmsim into bin/.
 	$(GO) build -trimpath -o bin/ ./cmd/foregate ./cmd/vllmsim
 
-run: ## Start everything on this machine: simulated pools, two replicas, traffic.
-	$(GO) run ./cmd/foregate demo
+# The shell becomes the program: Ctrl-C reaches it alone, and it ends with 0.
+run: build ## Start everything on this machine: simulated pools, two replicas, traffic.
+	@exec bin/foregate demo
 
-sim: ## Start one simulated vLLM on 127.0.0.1:8000.
-	$(GO) run ./cmd/vllmsim --listen 127.0.0.1:8000
+sim: build ## Start one simulated vLLM on 127.0.0.1:8000.
+	@exec bin/vllmsim --listen 127.0.0.1:8000
 
 test: redis vet race ## Everything a contributor needs to pass: vet, and all tests under the race detector against a real Redis.
 
-.PHONY: redis vet
+.PHONY: redis cc vet
 redis:
 	@.ci/need-redis
+
+cc: # the race detector is linked by a C compiler
+	@.ci/need-cc
 
 vet:
 	$(GO) vet $(PKGS)
@@ -32,11 +36,12 @@ vet:
 unit: ## The tests alone, without the race detector.
 	$(GO) test $(PKGS)
 
-race: redis ## The tests under the race detector.
-	.ci/with-redis $(GO) test -race -timeout 5m $(PKGS)
+race: redis cc ## The tests under the race detector.
+	CGO_ENABLED=1 .ci/with-redis $(GO) test -race -timeout 5m $(PKGS)
 
-lint: ## gofmt, golangci-lint, staticcheck.
+lint: ## gofmt, go mod tidy, golangci-lint, staticcheck.
 	@test -z "$$(gofmt -l cmd gateway tiers breaker loadtest)" || { gofmt -l cmd gateway tiers breaker loadtest; echo 'run gofmt -w on these'; exit 1; }
+	$(GO) mod tidy -diff
 	$(LINT) golangci-lint run
 	$(LINT) staticcheck $(PKGS)
 
