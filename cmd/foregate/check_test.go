@@ -6,6 +6,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway/config"
 )
 
 // call runs the program in this process.
@@ -44,5 +48,44 @@ tenants: [{id: acme, tpm: 1000}, {id: beta, rpm: 10}]
 func TestTheVersionIsTold(t *testing.T) {
 	if status, out, _ := call(t, "version"); status != 0 || !strings.HasPrefix(out, "foregate ") {
 		t.Errorf("status %d: %q", status, out)
+	}
+}
+
+func TestTheDemonstrationNamesTheFlagThatIsWrong(t *testing.T) {
+	for _, c := range []struct{ flag, value, want string }{
+		{"--listen", "nonsense", "foregate: --listen: listen tcp: address nonsense: missing port in address"},
+		{"--redis", "foo://x", "foregate: --redis: want redis://HOST:6379/0"},
+	} {
+		if status, _, errs := call(t, "demo", "--admin", "127.0.0.1:0", c.flag, c.value); status != 1 || !strings.HasPrefix(errs, c.want) {
+			t.Errorf("%s %s: status %d, %q", c.flag, c.value, status, errs)
+		}
+	}
+}
+
+func TestARedisThatIsAwayIsToldOnceByName(t *testing.T) {
+	file, err := config.Parse("f", []byte(`listen: 127.0.0.1:0
+pools: {p: {model: m, backends: ["http://127.0.0.1:1"]}}
+routes: [{model: m, target: p}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	away, err := config.ParseRedis("redis://:hunter2@127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, stop, err := openRedis(away)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	var log bytes.Buffer
+	if _, err := assemble(t.Context(), parts{file: file, redis: client, redisName: away.String(), log: zerolog.New(&log)}); err != nil {
+		t.Fatal(err)
+	}
+	said := log.String()
+	if strings.Count(said, "settings are not readable") != 1 || strings.Count(said, `"warn"`) != 1 || !strings.Contains(said, `"redis":"single 127.0.0.1:1"`) ||
+		!strings.Contains(said, "defaults are in force until they are") || strings.Contains(said, "hunter2") {
+		t.Errorf("got %s", said)
 	}
 }

@@ -60,30 +60,35 @@ func (c *demoCmd) Run(e *env) error {
 
 // demo is a running demonstration. stop ends what was started, in reverse.
 type demo struct {
-	cmd      *demoCmd
-	env      *env
-	registry *prometheus.Registry
-	client   redis.UniversalClient
-	front    *fanOut
-	admin    string
-	running  []func()
+	cmd       *demoCmd
+	env       *env
+	registry  *prometheus.Registry
+	client    redis.UniversalClient
+	redisName string
+	front     *fanOut
+	admin     string
+	running   []func()
 }
 
 func (d *demo) start() error {
+	endpoint, err := config.ParseRedis(d.cmd.Redis)
+	if err != nil {
+		return fmt.Errorf("--redis: %w", err)
+	}
 	file, err := d.startPools()
 	if err != nil {
 		return err
 	}
-	client, closeRedis, err := openRedis(d.cmd.Redis)
+	client, closeRedis, err := openRedis(endpoint)
 	if err != nil {
 		return err
 	}
-	d.client = client
+	d.client, d.redisName = client, endpoint.String()
 	d.running = append(d.running, closeRedis)
 	var lc net.ListenConfig
 	ln, err := lc.Listen(d.env.ctx, "tcp", d.cmd.Listen)
 	if err != nil {
-		return err
+		return fmt.Errorf("--listen: %w", err)
 	}
 	d.front = newFanOut(ln, d.cmd.Replicas)
 	d.running = append(d.running, d.front.stop)
@@ -101,7 +106,7 @@ func (d *demo) start() error {
 
 func (d *demo) startReplica(i int, file *config.File) (*gateway.Gateway, error) {
 	p := parts{
-		file: file, redis: d.client, listener: d.front.part(i),
+		file: file, redis: d.client, redisName: d.redisName, listener: d.front.part(i),
 		log:        zerolog.New(d.env.stderr).Level(zerolog.ErrorLevel).With().Timestamp().Int("replica", i+1).Logger(),
 		registerer: prometheus.WrapRegistererWith(prometheus.Labels{"replica": fmt.Sprint(i + 1)}, d.registry),
 	}

@@ -1,4 +1,4 @@
-// Command foregate runs the gateway: serve, demo, check, settings.
+// Command foregate runs the gateway: serve, demo, check, version.
 //
 // It only wires: flags and the configuration file become the Options of the
 // packages that do the work. Start at assemble in replica.go.
@@ -40,7 +40,7 @@ var errSilent = errors.New("")
 func run(args []string, stdout, stderr io.Writer) int {
 	var c cli
 	status := -1
-	parser, err := kong.New(&c, kong.Name("foregate"), kong.UsageOnError(),
+	parser, err := kong.New(&c, kong.Name("foregate"),
 		kong.Description("An OpenAI-compatible gateway that answers from a cheap draft pool first."),
 		kong.Writers(stdout, stderr), kong.Exit(func(code int) { status = code }))
 	if err != nil {

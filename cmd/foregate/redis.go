@@ -21,15 +21,11 @@ type quietRedis struct{}
 // Printf drops the line.
 func (quietRedis) Printf(context.Context, string, ...any) {}
 
-// openRedis connects to the Redis that a configuration names; nothing is sent
-// yet, so a Redis that is away does not keep a replica from starting. stop ends
-// what was opened. The client is nil for "none".
-func openRedis(raw string) (client redis.UniversalClient, stop func(), err error) {
+// openRedis connects to the Redis that was named; nothing is sent yet, so a
+// Redis that is away does not keep a replica from starting. stop ends what was
+// opened. The client is nil for "none".
+func openRedis(ep config.Endpoint) (client redis.UniversalClient, stop func(), err error) {
 	redis.SetLogger(quietRedis{})
-	ep, err := config.ParseRedis(raw)
-	if err != nil {
-		return nil, nil, err
-	}
 	o := controlOptions(ep)
 	switch ep.Kind {
 	case config.KindNone:

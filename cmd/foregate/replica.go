@@ -26,6 +26,7 @@ import (
 type parts struct {
 	file       *config.File
 	redis      redis.UniversalClient // nil: no shared state
+	redisName  string                // for the log
 	listener   net.Listener          // instead of file.Listen
 	admin      string                // "" is none
 	log        zerolog.Logger
@@ -50,10 +51,11 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 	for _, rt := range p.file.Routes {
 		models = append(models, rt.Model)
 	}
-	r.settings = settings.New(settings.Options{Redis: p.redis, Routes: models, Logger: p.log, Registerer: p.registerer})
-	if err := r.settings.Poll(ctx); err != nil {
-		p.log.Warn().Err(err).Msg("settings could not be read; defaults are in force until they can")
-	}
+	r.settings = settings.New(settings.Options{
+		Redis: p.redis, Routes: models, Registerer: p.registerer,
+		Logger: p.log.With().Str("redis", p.redisName).Logger(),
+	})
+	_ = r.settings.Poll(ctx) // logs a failure itself, and tries again every second
 	r.breakers = breaker.New(breaker.Options{
 		Config:   func() breaker.Config { return r.settings.Snapshot().Global().Breaker },
 		Classify: outcome, Logger: p.log, Registerer: p.registerer,

@@ -38,12 +38,18 @@ func (c *serveCmd) Run(e *env) error {
 	lines, closeLog := openLog(e.stderr, reg)
 	defer closeLog()
 	log := zerolog.New(lines).Level(level).With().Timestamp().Logger()
-	client, closeRedis, err := openRedis(f.Redis.URL)
+	endpoint, err := config.ParseRedis(f.Redis.URL)
+	if err != nil {
+		return err
+	}
+	client, closeRedis, err := openRedis(endpoint)
 	if err != nil {
 		return err
 	}
 	defer closeRedis()
-	r, err := assemble(e.ctx, parts{file: f, redis: client, admin: f.Admin, log: log, registerer: reg, gatherer: reg})
+	r, err := assemble(e.ctx, parts{
+		file: f, redis: client, redisName: endpoint.String(), admin: f.Admin, log: log, registerer: reg, gatherer: reg,
+	})
 	if err != nil {
 		return err
 	}

@@ -121,7 +121,7 @@ func TestPoolsAreLookedAtByThePlan(t *testing.T) {
 func TestWithTheModeOffAFullTargetSheds(t *testing.T) {
 	store := miniredis.RunT(t)
 	store.HSet("foregate:settings", "speculation.mode", "off")
-	client, stop, err := openRedis("redis://" + store.Addr())
+	client, stop, err := openRedis(config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{store.Addr()}})
 	if err != nil {
 		t.Fatal(err)
 	}

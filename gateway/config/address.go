@@ -169,6 +169,9 @@ func withPort(addr, port string) (string, error) {
 	if host, p, err := splitAddr(addr); err == nil && host != "" && p != 0 {
 		return addr, nil
 	}
+	if i := strings.LastIndexByte(addr, ':'); i > 0 && hostOK(strings.Trim(addr[:i], "[]")) && !hostOK(addr) {
+		return "", errors.New("the port is not a number of 1 … 65535")
+	}
 	bare := strings.TrimSuffix(strings.TrimPrefix(addr, "["), "]")
 	if !hostOK(bare) {
 		return "", errors.New("a host is missing or malformed; want HOST:PORT")

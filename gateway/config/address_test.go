@@ -48,6 +48,14 @@ func TestBadRedisURLsAreRefusedWithoutRepeatingThem(t *testing.T) {
 	}
 }
 
+func TestAWrongPortIsCalledOne(t *testing.T) {
+	for _, raw := range []string{"redis://:pw@h:99999", "redis://h:0", "redis://h:x", "redis+cluster://a,b:-1", "redis://[::1]:99999"} {
+		if _, err := ParseRedis(raw); err == nil || !strings.Contains(err.Error(), "the port is not a number of 1 … 65535") {
+			t.Errorf("%s: %v", raw, err)
+		}
+	}
+}
+
 func TestAnEndpointNeverPrintsItsPassword(t *testing.T) {
 	e, err := ParseRedis("rediss+sentinel://u:hunter2@a,b/fg")
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -72,7 +73,7 @@ func (r *reader) document(data []byte) *yaml.Node {
 	case errors.Is(err, io.EOF):
 		return doc.Content[0]
 	case err != nil:
-		r.add(syntax(err))
+		r.add(syntax(err, data))
 	default:
 		r.add(second.Line, "", "a second document begins here; a configuration is one document, so remove the --- between them")
 	}
@@ -86,18 +87,37 @@ func empty(n *yaml.Node) bool {
 // position is how the YAML library begins an error that has one.
 var position = regexp.MustCompile(`^line (\d+): `)
 
+// anchor is how the YAML library names an alias that stands for nothing.
+var anchor = regexp.MustCompile(`unknown anchor '(.*)' referenced`)
+
 // syntax tells what is not YAML. A value wrongly taken for an alias is not
 // repeated: passwords may begin with an asterisk.
-func syntax(err error) (line int, path, text string) {
+func syntax(err error, data []byte) (line int, path, text string) {
 	text = strings.TrimPrefix(err.Error(), "yaml: ")
 	if m := position.FindStringSubmatch(text); m != nil {
 		line, _ = strconv.Atoi(m[1])
 		text = text[len(m[0]):]
 	}
+	if line == 0 {
+		line = lineOf(text, data)
+	}
 	if strings.Contains(text, "anchor") {
 		text = "a value that begins with * or & stands for an anchor; put it in quotes"
 	}
 	return line, "", "not YAML (here or in the line before): " + text
+}
+
+// lineOf finds the line of an error that tells none: the library tells neither
+// where an alias stands nor which byte is no text, and leaves out line 1.
+func lineOf(text string, data []byte) int {
+	at := bytes.IndexFunc(data, func(c rune) bool { return c == utf8.RuneError || (c < ' ' && !strings.ContainsRune("\t\r\n", c)) })
+	switch m := anchor.FindStringSubmatch(text); {
+	case m != nil:
+		at = bytes.Index(data, []byte("*"+m[1]))
+	case !strings.Contains(text, "UTF-8") && !strings.Contains(text, "control characters"):
+		return 1
+	}
+	return 1 + bytes.Count(data[:max(at, 0)], []byte("\n"))
 }
 
 // defaults is the file in which nothing is given.

@@ -128,7 +128,11 @@ func (w *Watcher) failed(ctx context.Context, err error) error {
 	w.metrics.errors.Inc()
 	if !w.down {
 		w.down = true
-		w.log.Warn().Err(err).Msg("settings are not readable; the last good ones stay in force")
+		inForce := "the last good ones stay in force"
+		if w.raw == nil {
+			inForce = "defaults are in force until they are"
+		}
+		w.log.Warn().Err(err).Msg("settings are not readable; " + inForce)
 	}
 	return err
 }
