@@ -25,16 +25,14 @@ func (g *Gateway) routes() http.Handler {
 		r.Post(path, g.handle(g.forward(path)))
 	}
 	r.Get("/v1/models", g.handle(g.models))
-	r.Get("/livez", g.livez)
-	r.Get("/readyz", g.readyz)
+	g.probes(r)
 	return r
 }
 
 // adminRoutes is the operators' surface, on a listener of its own.
 func (g *Gateway) adminRoutes() http.Handler {
 	r := chi.NewRouter()
-	r.Get("/livez", g.livez)
-	r.Get("/readyz", g.readyz)
+	g.probes(r)
 	if g.opts.Gatherer != nil {
 		r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(g.opts.Gatherer, promhttp.HandlerOpts{ErrorLog: newServerLog(g.log)}))
 	}
@@ -46,12 +44,22 @@ func (g *Gateway) adminRoutes() http.Handler {
 	return r
 }
 
-// wrongMethod names the one method that a path takes: the paths that are only
-// read take GET, all others POST.
+// probes are asked by load balancers, some of which only want the head.
+func (g *Gateway) probes(r chi.Router) {
+	for path, h := range map[string]http.HandlerFunc{"/livez": g.livez, "/readyz": g.readyz} {
+		r.Get(path, h)
+		r.Head(path, h)
+	}
+}
+
+// wrongMethod names the methods that a path takes: probes take GET and HEAD, the
+// list of models GET, all others POST.
 func wrongMethod(_ *exchangeLog, w http.ResponseWriter, r *http.Request) error {
 	allow := http.MethodPost
 	switch r.URL.Path {
-	case "/v1/models", "/livez", "/readyz":
+	case "/livez", "/readyz":
+		allow = http.MethodGet + ", " + http.MethodHead
+	case "/v1/models":
 		allow = http.MethodGet
 	}
 	w.Header().Set("Allow", allow)

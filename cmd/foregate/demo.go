@@ -90,7 +90,7 @@ func (d *demo) start() error {
 	if err != nil {
 		return fmt.Errorf("--listen: %w", err)
 	}
-	d.front = newFanOut(ln, d.cmd.Replicas)
+	d.front = newFanOut(ln, d.cmd.Replicas, d.log())
 	d.running = append(d.running, d.front.stop)
 	var replicas []*gateway.Gateway
 	d.running = append(d.running, func() { stopAll(replicas) })
@@ -104,10 +104,15 @@ func (d *demo) start() error {
 	return nil
 }
 
+// log is for what must not go unseen between the lines of the report.
+func (d *demo) log() zerolog.Logger {
+	return zerolog.New(d.env.stderr).Level(zerolog.ErrorLevel).With().Timestamp().Logger()
+}
+
 func (d *demo) startReplica(i int, file *config.File) (*gateway.Gateway, error) {
 	p := parts{
 		file: file, redis: d.client, redisName: d.redisName, listener: d.front.part(i),
-		log:        zerolog.New(d.env.stderr).Level(zerolog.ErrorLevel).With().Timestamp().Int("replica", i+1).Logger(),
+		log:        d.log().With().Int("replica", i+1).Logger(),
 		registerer: prometheus.WrapRegistererWith(prometheus.Labels{"replica": fmt.Sprint(i + 1)}, d.registry),
 	}
 	if i == 0 { // one admin port shows all replicas

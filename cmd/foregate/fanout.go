@@ -1,14 +1,26 @@
 package main
 
 import (
+	"errors"
 	"net"
 	"sync"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// How long to wait after a connection that could not be accepted: doubled each
+// time up to the most, as net/http does.
+const (
+	acceptPause     = 5 * time.Millisecond
+	mostAcceptPause = time.Second
 )
 
 // fanOut deals the connections of one listener to several servers in turn: a
 // load balancer in miniature, without a proxy's copying.
 type fanOut struct {
 	ln    net.Listener
+	log   zerolog.Logger
 	parts []*partListener
 	done  chan struct{}
 	once  sync.Once
@@ -16,8 +28,8 @@ type fanOut struct {
 }
 
 // newFanOut starts dealing; stop ends it.
-func newFanOut(ln net.Listener, n int) *fanOut {
-	f := &fanOut{ln: ln, done: make(chan struct{})}
+func newFanOut(ln net.Listener, n int, log zerolog.Logger) *fanOut {
+	f := &fanOut{ln: ln, log: log, done: make(chan struct{})}
 	for range n {
 		f.parts = append(f.parts, &partListener{owner: f, conns: make(chan net.Conn), closed: make(chan struct{})})
 	}
@@ -32,7 +44,7 @@ func (f *fanOut) part(i int) net.Listener { return f.parts[i] }
 
 func (f *fanOut) deal() {
 	for turn := 0; ; turn++ {
-		conn, err := f.ln.Accept()
+		conn, err := f.accept()
 		if err != nil {
 			return // closed; a demo does not outlive its listener
 		}
@@ -44,6 +56,23 @@ func (f *fanOut) deal() {
 		case <-f.done:
 			_ = conn.Close() // so are all
 			return
+		}
+	}
+}
+
+// accept waits for the next connection. Errors that pass, such as too many open
+// files, are waited out; the error that it returns means that the end has come.
+func (f *fanOut) accept() (net.Conn, error) {
+	for pause := acceptPause; ; pause = min(2*pause, mostAcceptPause) {
+		conn, err := f.ln.Accept()
+		if err == nil || errors.Is(err, net.ErrClosed) {
+			return conn, err
+		}
+		f.log.Error().Err(err).Dur("again_in", pause).Msg("a connection could not be accepted")
+		select {
+		case <-f.done:
+			return nil, net.ErrClosed
+		case <-time.After(pause):
 		}
 	}
 }

@@ -1,0 +1,42 @@
+package gateway
+
+import (
+	"net/http"
+	"testing"
+)
+
+func TestProbesMayAskForTheHeadAlone(t *testing.T) {
+	g := startBench(t, simulator(t).URL(), nil)
+	for _, base := range []string{g.url, "http://" + g.AdminAddr().String()} {
+		for method, want := range map[string]int{http.MethodGet: 200, http.MethodHead: 200, http.MethodPost: 405, http.MethodDelete: 405} {
+			for _, path := range []string{"/livez", "/readyz"} {
+				if got, _ := g.status(t, method, base+path); got != want {
+					t.Errorf("%s %s%s: %d, want %d", method, base, path, got, want)
+				}
+			}
+		}
+	}
+	if got, allow := g.status(t, http.MethodPost, g.url+"/livez"); got != 405 || allow != "GET, HEAD" {
+		t.Errorf("POST /livez: %d, Allow %q", got, allow)
+	}
+	if got, allow := g.status(t, http.MethodHead, g.url+"/v1/models"); got != 405 || allow != "GET" {
+		t.Errorf("HEAD /v1/models: %d, Allow %q", got, allow)
+	}
+}
+
+// status sends a request without a body.
+func (b *bench) status(t *testing.T, method, url string) (code int, allow string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := b.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rest(resp); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header.Get("Allow")
+}
