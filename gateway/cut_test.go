@@ -169,7 +169,7 @@ func startCut(t *testing.T, targetCut bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := New(Options{Listen: "127.0.0.1:0", Cascade: cascade, Identity: who, Drain: Drain{Delay: -1, Grace: 3 * time.Second}})
+	g, err := New(Options{Listen: "127.0.0.1:0", Cascade: cascade, Identity: who, Drain: Drain{Grace: 3 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}

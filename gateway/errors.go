@@ -93,11 +93,11 @@ func problemOf(err error) *problem {
 	case errors.As(err, &body):
 		return invalid(http.StatusBadRequest, "bad_body", "The request body could not be read whole.")
 	case errors.As(err, &limited):
-		return &problem{status: http.StatusTooManyRequests, retry: limited.Wait, hope: true, body: openai.ErrorBody{
+		return &problem{status: http.StatusTooManyRequests, retry: limited.RetryAfter(), hope: true, body: openai.ErrorBody{
 			Message: "The tenant's request rate is used up.", Type: "rate_limit_error", Code: "rate_limit_exceeded",
 		}}
 	case errors.As(err, &shed):
-		return shedProblem(shed.Decision)
+		return shedProblem(shed)
 	case errors.As(err, &exhausted):
 		return exhaustedProblem(exhausted)
 	case errors.As(err, &none):
@@ -123,11 +123,11 @@ func headerProblem(e *identity.Error) *problem {
 	return p
 }
 
-func shedProblem(d admission.Decision) *problem {
+func shedProblem(e *admission.ShedError) *problem {
 	return &problem{
-		status: http.StatusServiceUnavailable, retry: max(d.RetryAfter, time.Second), hope: true,
+		status: http.StatusServiceUnavailable, retry: e.RetryAfter(), hope: true,
 		body:   openai.ErrorBody{Message: "The pools are short of memory and this priority is shed for now.", Type: "overloaded_error", Code: "shed"},
-		header: [2]string{"X-Shed-Reason", fmt.Sprintf("%s;pool=%s;usage=%.2f;threshold=%.2f", d.Reason, d.Pool, d.Usage, d.Threshold)},
+		header: [2]string{"X-Shed-Reason", e.Decision.String()},
 	}
 }
 

@@ -39,10 +39,10 @@ type Limits struct {
 	Conns    int   // open client connections, idle ones too; 16384
 }
 
-// Drain says how the gateway stops. Zero fields take the defaults.
+// Drain says how the gateway stops. Zero is at once.
 type Drain struct {
-	Delay time.Duration // not ready, but still accepting, so that load balancers notice; 5 s, negative is none
-	Grace time.Duration // for streams to finish after that; 25 s, negative is none
+	Delay time.Duration // not ready, but still accepting, so that load balancers notice
+	Grace time.Duration // for streams to finish after that
 }
 
 // Options wires a Gateway.
@@ -87,16 +87,35 @@ type Gateway struct {
 	draining atomic.Bool
 	now      func() time.Time
 
-	public, admin           *http.Server
-	publicAddr, adminAddr   net.Addr
-	streams                 context.Context // of all requests; ended when the grace is over
-	cutStreams              context.CancelCauseFunc
-	loopsCtx                context.Context
-	stopLoops               context.CancelFunc
-	background              sync.WaitGroup
-	stopOnce                sync.Once
-	failed                  chan error
-	publicListener, adminLn net.Listener
+	public, admin door
+	streams       context.Context // of all requests; ended when the grace is over
+	cutStreams    context.CancelCauseFunc
+	loopsCtx      context.Context
+	stopLoops     context.CancelFunc
+	background    sync.WaitGroup
+	stopOnce      sync.Once
+	failed        chan error
+}
+
+// door is one of the two ways in: a server and what it listens on, nil before
+// Start and when the door stays shut.
+type door struct {
+	server *http.Server
+	ln     net.Listener
+	addr   net.Addr
+}
+
+// open starts listening on addr, or takes ln when it is given.
+func (d *door) open(ctx context.Context, addr string, ln net.Listener) error {
+	if ln == nil {
+		var lc net.ListenConfig
+		var err error
+		if ln, err = lc.Listen(ctx, "tcp", addr); err != nil {
+			return err
+		}
+	}
+	d.ln, d.addr = ln, ln.Addr()
+	return nil
 }
 
 // errDraining is why requests are cut when the grace is over.
@@ -108,7 +127,6 @@ func New(o Options) (*Gateway, error) {
 		return nil, errors.New("gateway: Options need a Cascade and an Identity")
 	}
 	o.Limits = o.Limits.withDefaults()
-	o.Drain = o.Drain.withDefaults()
 	if o.Scan.Depth == 0 {
 		o.Scan = openai.DefaultLimits()
 	}
@@ -121,9 +139,9 @@ func New(o Options) (*Gateway, error) {
 	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, failed: make(chan error, 2)}
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
 	g.loopsCtx, g.stopLoops = context.WithCancel(context.Background())
-	g.public = g.server(g.routes())
-	g.public.BaseContext = func(net.Listener) context.Context { return g.streams }
-	g.admin = g.server(g.adminRoutes())
+	g.public.server = g.server(g.routes())
+	g.public.server.BaseContext = func(net.Listener) context.Context { return g.streams }
+	g.admin.server = g.server(g.adminRoutes())
 	return g, nil
 }
 
@@ -141,16 +159,6 @@ func (l Limits) withDefaults() Limits {
 		l.Conns = 16384
 	}
 	return l
-}
-
-func (d Drain) withDefaults() Drain {
-	if d.Delay == 0 {
-		d.Delay = 5 * time.Second
-	}
-	if d.Grace == 0 {
-		d.Grace = 25 * time.Second
-	}
-	return d
 }
 
 // server is an http.Server with the limits of the front door. There is no
@@ -176,37 +184,30 @@ func (g *Gateway) Start() error {
 	for _, l := range g.opts.Loops {
 		g.background.Go(func() { g.supervise(l) })
 	}
-	g.background.Go(func() { g.serve(g.public, g.publicListener) })
-	if g.adminLn != nil {
-		g.background.Go(func() { g.serve(g.admin, g.adminLn) })
+	g.background.Go(func() { g.serve(g.public) })
+	if g.admin.ln != nil {
+		g.background.Go(func() { g.serve(g.admin) })
 	}
 	return nil
 }
 
 func (g *Gateway) listen() error {
-	var err error
-	var ln net.ListenConfig
-	g.publicListener = g.opts.Listener
-	if g.publicListener == nil {
-		if g.publicListener, err = ln.Listen(g.loopsCtx, "tcp", g.opts.Listen); err != nil {
-			return fmt.Errorf("public listener: %w", err)
-		}
+	if err := g.public.open(g.loopsCtx, g.opts.Listen, g.opts.Listener); err != nil {
+		return fmt.Errorf("public listener: %w", err)
 	}
-	g.publicAddr = g.publicListener.Addr()
-	g.publicListener = netutil.LimitListener(g.publicListener, g.opts.Limits.Conns)
+	g.public.ln = netutil.LimitListener(g.public.ln, g.opts.Limits.Conns)
 	if g.opts.Admin == "" {
 		return nil
 	}
-	if g.adminLn, err = ln.Listen(g.loopsCtx, "tcp", g.opts.Admin); err != nil {
-		_ = g.publicListener.Close() // nothing was served on it
+	if err := g.admin.open(g.loopsCtx, g.opts.Admin, nil); err != nil {
+		_ = g.public.ln.Close() // nothing was served on it
 		return fmt.Errorf("admin listener: %w", err)
 	}
-	g.adminAddr = g.adminLn.Addr()
 	return nil
 }
 
-func (g *Gateway) serve(s *http.Server, ln net.Listener) {
-	if err := s.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+func (g *Gateway) serve(d door) {
+	if err := d.server.Serve(d.ln); !errors.Is(err, http.ErrServerClosed) {
 		g.log.Error().Err(err).Msg("listener failed")
 		g.failed <- err
 	}
@@ -243,10 +244,10 @@ func (g *Gateway) runLoop(l Loop) (err error) {
 }
 
 // Addr is the public listener's address.
-func (g *Gateway) Addr() net.Addr { return g.publicAddr }
+func (g *Gateway) Addr() net.Addr { return g.public.addr }
 
 // AdminAddr is the admin listener's address, nil when there is none.
-func (g *Gateway) AdminAddr() net.Addr { return g.adminAddr }
+func (g *Gateway) AdminAddr() net.Addr { return g.admin.addr }
 
 // cutBefore is how long before the end of the grace the streams that are left
 // are told and cut.
@@ -277,15 +278,15 @@ func (g *Gateway) stop(ctx context.Context) {
 	defer cancel()
 	cut := time.AfterFunc(max(grace-cutBefore, grace/2), func() { g.cutStreams(errDraining) })
 	defer cut.Stop()
-	if err := g.public.Shutdown(ctx); err != nil {
+	if err := g.public.server.Shutdown(ctx); err != nil {
 		g.cutStreams(errDraining)
 		last, done := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
-		_ = g.public.Shutdown(last) // whoever can be told why is told
+		_ = g.public.server.Shutdown(last) // whoever can be told why is told
 		done()
-		_ = g.public.Close()
+		_ = g.public.server.Close()
 	}
 	g.stopLoops()
-	_ = g.admin.Close() // scrapes may be repeated
+	_ = g.admin.server.Close() // scrapes may be repeated
 	g.background.Wait()
 	g.cutStreams(errDraining)
 }

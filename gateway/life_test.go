@@ -55,7 +55,7 @@ func startBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 		t.Fatal(err)
 	}
 	o := Options{Listen: "127.0.0.1:0", Admin: "127.0.0.1:0", Cascade: cascade, Identity: who, Models: []Model{{ID: "llama-3"}},
-		Drain: Drain{Delay: -1, Grace: 5 * time.Second}, Registerer: b.registry, Gatherer: b.registry,
+		Drain: Drain{Grace: 5 * time.Second}, Registerer: b.registry, Gatherer: b.registry,
 		Loops: []Loop{{Name: "pool", Run: target.Run}, {Name: "cascade", Run: cascade.Run}}}
 	if adjust != nil {
 		adjust(&o)

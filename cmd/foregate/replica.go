@@ -130,7 +130,7 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 		Admission: func(route string) admission.Config { return r.settings.Snapshot().Route(route).Admission },
 		Loads:     r.loads, Ready: r.ready,
 		Limits: gateway.Limits{Body: f.Limits.BodyBytes, Header: f.Limits.HeaderBytes, InFlight: f.Limits.InFlight},
-		Drain:  gateway.Drain{Delay: given(f.Drain.Delay), Grace: given(f.Drain.Grace)},
+		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 		Logger: r.log, Registerer: r.registerer, Gatherer: r.gatherer,
 		Loops: []gateway.Loop{
 			{Name: "settings", Run: r.settings.Run},
@@ -145,15 +145,6 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 		o.Loops = append(o.Loops, gateway.Loop{Name: "pool " + name, Run: p.Run})
 	}
 	return o
-}
-
-// given is a duration of the file, where 0 is meant, as the gateway's Options
-// have it, where 0 is the default and less is none.
-func given(d time.Duration) time.Duration {
-	if d == 0 {
-		return -1
-	}
-	return d
 }
 
 // retainBreakers forgets the breakers of backends that discovery has dropped.
