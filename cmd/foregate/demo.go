@@ -71,6 +71,9 @@ type demo struct {
 }
 
 func (d *demo) start() error {
+	if err := config.CheckAdmin(d.cmd.Admin); err != nil {
+		return fmt.Errorf("--admin: %w", err)
+	}
 	endpoint, err := config.ParseRedis(d.cmd.Redis)
 	if err != nil {
 		return fmt.Errorf("--redis: %w", err)

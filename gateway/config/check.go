@@ -34,9 +34,8 @@ func (r *reader) checkListeners(f *File) {
 			r.fail(l.path, "%v; want host:port such as 127.0.0.1:8080 or :8080", err)
 		}
 	}
-	if host, _, err := splitAddr(f.Admin); err == nil && !loopback(host) && r.sound("admin") {
-		r.fail("admin", "must be on loopback (127.0.0.1:9090) until it can be protected: whoever reaches it can profile this process; "+
-			"to reach it from elsewhere, use a tunnel or a sidecar")
+	if err := CheckAdmin(f.Admin); err != nil && r.sound("admin") {
+		r.fail("admin", "%v", err)
 	}
 	if f.Listen == f.Admin && !strings.HasSuffix(f.Listen, ":0") && (r.has("listen") || r.has("admin")) {
 		r.fail("admin", "is the address of listen as well; the admin listener needs its own")
