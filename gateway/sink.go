@@ -10,8 +10,8 @@ import (
 )
 
 // writeWait is how long a client may take to accept one write (nine tenths of it
-// at the least). A client that
-// reads nothing is cut then, and its generation with it.
+// at the least). A client that reads nothing is cut then, and its generation with
+// it.
 const writeWait = 10 * time.Second
 
 // sink writes an answer to the client: headers once, then whole frames, each
@@ -21,7 +21,6 @@ type sink struct {
 	rc     *http.ResponseController
 	stream bool // what the client asked for
 	began  bool
-	bytes  int64
 	until  time.Time // the write deadline in force
 }
 
@@ -63,8 +62,7 @@ func (s *sink) Write(p []byte) error {
 			return err
 		}
 	}
-	n, err := s.w.Write(p)
-	s.bytes += int64(n)
+	_, err := s.w.Write(p)
 	if err != nil || !s.stream {
 		return err
 	}

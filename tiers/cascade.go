@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -28,10 +27,9 @@ type Route struct {
 // Options wires a Cascade.
 type Options struct {
 	Routes     []Route
-	Gate       gate              // nil lets everything through
-	Transport  http.RoundTripper // nil is NewTransport()
-	MostBody   int64             // bytes of an answer that is not streamed; 0 is 16 MiB
-	Logger     zerolog.Logger
+	Gate       gate                  // nil lets everything through
+	Transport  http.RoundTripper     // nil is NewTransport()
+	MostBody   int64                 // bytes of an answer that is not streamed; 0 is 16 MiB
 	Registerer prometheus.Registerer // nil registers nothing
 	Now        func() time.Time      // nil is time.Now
 }
@@ -43,7 +41,6 @@ type Cascade struct {
 	gate      gate
 	transport http.RoundTripper
 	mostBody  int64
-	log       zerolog.Logger
 	metrics   *metrics
 	now       func() time.Time
 	windows   windows
@@ -57,7 +54,7 @@ const defaultMostBody = 16 << 20
 func New(o Options) (*Cascade, error) {
 	c := &Cascade{
 		routes: make(map[string]*Route, len(o.Routes)), gate: o.Gate, transport: o.Transport,
-		mostBody: o.MostBody, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now,
+		mostBody: o.MostBody, metrics: newMetrics(o.Registerer), now: o.Now,
 	}
 	for i := range o.Routes {
 		rt := o.Routes[i]
@@ -165,14 +162,12 @@ type job struct {
 
 func (j *job) run(ctx context.Context) error {
 	p := j.receipt.Plan
-	if p.Judged {
-		err := j.speculate(ctx)
-		if !errors.Is(err, errNoDraft) {
+	switch {
+	case p.Judged:
+		if err := j.speculate(ctx); !errors.Is(err, errNoDraft) {
 			return err
 		}
-		return j.direct(ctx, j.route.Target, Target)
-	}
-	if p.Tier == Draft {
+	case p.Tier == Draft:
 		return j.direct(ctx, j.route.Draft, Draft)
 	}
 	return j.direct(ctx, j.route.Target, Target)
@@ -190,9 +185,8 @@ func (j *job) call(p *pool.Pool, path string, body []byte) call {
 	}
 	return call{
 		pool: p, path: path, body: body, header: j.ask.Header,
-		demand:   pool.Demand{PromptTokens: r.PromptTokens, OutputTokens: min(output, typicalOutput)},
-		chunk:    j.cfg.Timeouts.Chunk,
-		mostBody: j.cascade.mostBody,
+		demand: pool.Demand{PromptTokens: r.PromptTokens, OutputTokens: min(output, typicalOutput)},
+		chunk:  j.cfg.Timeouts.Chunk,
 	}
 }
 

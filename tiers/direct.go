@@ -16,7 +16,7 @@ func (j *job) direct(ctx context.Context, p *pool.Pool, tier Tier) error {
 	r := j.ask.Request
 	edits := []openai.Edit{{Name: "model", Value: openai.Quote(p.Model())}}
 	if r.Stream && !r.IncludeUsage {
-		edits = append(edits, openai.Edit{Name: "stream_options", Value: []byte(`{"include_usage":true}`)})
+		edits = append(edits, openai.Edit{Name: "stream_options", Value: []byte(usageStream)})
 	}
 	k := j.call(p, r.Kind.Path(), r.Apply(make([]byte, 0, len(r.Body)+256), edits...))
 	k.stream = r.Stream

@@ -99,16 +99,24 @@ func (j *job) newReply() *reply {
 	}
 }
 
-// draftBody asks the draft pool for a stream with all that judging and
-// continuing need. Stop strings are left out: the gateway matches them.
-func (j *job) draftBody() []byte {
-	edits := []openai.Edit{
-		{Name: "model", Value: openai.Quote(j.route.Draft.Model())},
+// usageStream asks for the usage at the end of a stream.
+const usageStream = `{"include_usage":true}`
+
+// streamEdits turn a request into one for a stream whose stop strings the gateway
+// matches itself.
+func streamEdits(model, options string) []openai.Edit {
+	return []openai.Edit{
+		{Name: "model", Value: openai.Quote(model)},
 		{Name: "stream", Value: []byte("true")},
-		{Name: "stream_options", Value: []byte(`{"include_usage":true}`)},
-		{Name: "return_token_ids", Value: []byte("true")},
+		{Name: "stream_options", Value: []byte(options)},
 		{Name: "stop"}, {Name: "include_stop_str_in_output"},
 	}
+}
+
+// draftBody asks the draft pool for a stream with all that judging and
+// continuing need.
+func (j *job) draftBody() []byte {
+	edits := append(streamEdits(j.route.Draft.Model(), usageStream), openai.Edit{Name: "return_token_ids", Value: []byte("true")})
 	if j.ask.Request.Kind == openai.Completion {
 		edits = append(edits, openai.Edit{Name: "logprobs", Value: []byte("5")})
 	} else {

@@ -200,12 +200,7 @@ func (d *draft) byIDs(rest int) []byte {
 
 func (d *draft) byText(rest int) []byte {
 	r := d.job.ask.Request
-	edits := []openai.Edit{
-		{Name: "model", Value: openai.Quote(d.job.route.Target.Model())},
-		{Name: "stream", Value: []byte("true")},
-		{Name: "stream_options", Value: []byte(countedStream)},
-		{Name: "stop"}, {Name: "include_stop_str_in_output"},
-	}
+	edits := streamEdits(d.job.route.Target.Model(), countedStream)
 	if rest > 0 {
 		edits = append(edits, openai.Edit{Name: "max_completion_tokens"}, openai.Edit{Name: "max_tokens", Value: strconv.AppendInt(nil, int64(rest), 10)})
 	}

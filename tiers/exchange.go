@@ -34,7 +34,6 @@ type call struct {
 
 	firstByte time.Duration // longest wait for the first byte; 0 leaves it to the request's deadline
 	chunk     time.Duration // longest silence after it
-	mostBody  int64         // bytes of an answer that is not streamed
 
 	header http.Header // to be sent along: request id, trace
 }
@@ -59,7 +58,6 @@ type exchange struct {
 	answer  openai.Answer // of an answer that is not streamed
 	whole   []byte        // its bytes; of a raw answer the buffer it is read into
 
-	started  time.Time
 	first    time.Time // when the first byte came
 	finished bool      // a finish_reason was seen
 	ended    bool      // the terminator was seen: the connection may be reused
@@ -70,7 +68,7 @@ type exchange struct {
 // stream, or the whole of another answer. On failure everything is closed and
 // reported, and the error is a *Failure.
 func (c *Cascade) open(ctx context.Context, k call, lease *pool.Lease, done func(error)) (*exchange, *Failure) {
-	x := &exchange{call: k, cascade: c, lease: lease, gate: done, parent: ctx, started: c.now()}
+	x := &exchange{call: k, cascade: c, lease: lease, gate: done, parent: ctx}
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	if k.firstByte > 0 {
 		first := time.AfterFunc(k.firstByte, func() { x.cancel(errFirstByte) })
@@ -158,16 +156,16 @@ func (x *exchange) readAnswer() error {
 // readAll reads the body up to the cap, at once where its length is told.
 func (x *exchange) readAll() ([]byte, error) {
 	length := x.resp.ContentLength
-	if length > x.mostBody {
-		return nil, fmt.Errorf("%w: %d bytes, more than %d", errBody, length, x.mostBody)
+	if length > x.cascade.mostBody {
+		return nil, fmt.Errorf("%w: %d bytes, more than %d", errBody, length, x.cascade.mostBody)
 	}
 	var buf bytes.Buffer
 	buf.Grow(int(max(length, 0)) + bytes.MinRead)
-	if _, err := buf.ReadFrom(io.LimitReader(x.resp.Body, x.mostBody+1)); err != nil {
+	if _, err := buf.ReadFrom(io.LimitReader(x.resp.Body, x.cascade.mostBody+1)); err != nil {
 		return nil, err
 	}
-	if int64(buf.Len()) > x.mostBody {
-		return nil, fmt.Errorf("%w: more than %d bytes", errBody, x.mostBody)
+	if int64(buf.Len()) > x.cascade.mostBody {
+		return nil, fmt.Errorf("%w: more than %d bytes", errBody, x.cascade.mostBody)
 	}
 	return buf.Bytes(), nil
 }

@@ -117,8 +117,7 @@ func (r *replica) makeCascade() (*tiers.Cascade, error) {
 		})
 	}
 	return tiers.New(tiers.Options{
-		Routes: routes, Gate: r.breakers, MostBody: r.file.Limits.ResponseBytes,
-		Logger: r.log, Registerer: r.registerer,
+		Routes: routes, Gate: r.breakers, MostBody: r.file.Limits.ResponseBytes, Registerer: r.registerer,
 	})
 }
 

@@ -1,5 +1,7 @@
 package openai
 
+import "slices"
+
 // Edit sets a top-level field to a raw JSON value, or deletes it when the
 // value is nil.
 type Edit struct {
@@ -38,22 +40,10 @@ func (r *Request) Apply(dst []byte, edits ...Edit) []byte {
 	return append(dst, '}')
 }
 
-func stripped(name string) bool {
-	for _, s := range Stripped {
-		if s == name {
-			return true
-		}
-	}
-	return false
-}
+func stripped(name string) bool { return slices.Contains(Stripped, name) }
 
 func edited(edits []Edit, name string) bool {
-	for _, e := range edits {
-		if e.Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(edits, func(e Edit) bool { return e.Name == name })
 }
 
 // Extended returns the messages array with an assistant message of the given

@@ -85,7 +85,7 @@ func (p *ChunkParser) topMaps() {
 }
 
 // noLogprob stands for a logprob that is missing or no number: vLLM's own
-// stand-in for minus infinity.
+// stand-in for minus infinity. tiers/accept takes it for a token without one.
 const noLogprob = -9999
 
 func (p *ChunkParser) nats() float64 {
