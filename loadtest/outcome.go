@@ -1,0 +1,112 @@
+package loadtest
+
+import "time"
+
+// The ways a request ends.
+const (
+	Answered = "answered"
+	Shed     = "shed"    // 503 with X-Shed-Reason
+	Limited  = "limited" // 429
+	Failed   = "failed"  // any other error before the first byte
+	Broken   = "broken"  // after it
+)
+
+// Outcome is what came of one request. Times are since the start of the run, in
+// the profiles' time.
+type Outcome struct {
+	Session, Turn    int
+	Tenant, Priority string
+
+	At    time.Duration // when it should have been sent
+	First time.Duration // first byte of text; 0: none came
+	Done  time.Duration // end of the answer, or of the attempt
+
+	End    string // one of the constants above
+	Detail string // of an error: few words, few different ones
+
+	Tier       string // draft, target, mixed; "" is unknown
+	Acceptance string // accepted, rejected, bypassed; "" is unknown
+	Reason     string // of the acceptance
+	Cached     bool   // served from the response cache
+
+	PromptTokens int
+	DraftTokens  int // of the answer, from the draft
+	TargetTokens int // of the answer, from the target
+
+	Checked   bool // the answer was compared with what the target alone would have said
+	Identical bool // it is the same
+	Wrong     bool // it was accepted from the draft, and the target would have rejected it
+}
+
+// Usage is what a pool's backends did in the measured time, all of them
+// together.
+type Usage struct {
+	Tier       string // draft or target
+	Backends   int
+	GPUs       int     // of one backend
+	USDPerHour float64 // of one backend
+
+	Busy                      time.Duration // spent in engine steps, the profiles' time
+	PrefixQueries, PrefixHits int           // prompt tokens
+	Preemptions, Deaths       int
+	Generated                 int // tokens, thrown-away ones too
+}
+
+// Sample is the state of one backend at a time of the run.
+type Sample struct {
+	At       time.Duration
+	Tier     string
+	Backend  int
+	KVUsage  float64 // 0..1
+	Running  int
+	Waiting  int
+	Alive    bool
+	Finished int // sequences, since the start
+}
+
+// Result is what one case of a scenario came to.
+type Result struct {
+	Case     string
+	Window   time.Duration // measured: from the warm-up's end to the last answer
+	Recorder *Recorder
+	Pools    []Usage
+	Samples  []Sample
+}
+
+// Row is a result in numbers. Shares are 0..1; what could not be measured is 0.
+type Row struct {
+	Name     string `json:"name"`
+	Requests int    `json:"requests"` // counted: sent after the warm-up
+	Errors   int    `json:"errors"`   // failed, limited or broken; shed ones apart
+	Shed     int    `json:"shed"`
+
+	Escalated int `json:"escalated"` // drafts that were rejected
+	Cached    int `json:"cached"`
+
+	TTFT50 float64 `json:"ttft_p50_ms"`
+	TTFT95 float64 `json:"ttft_p95_ms"`
+	TTFT99 float64 `json:"ttft_p99_ms"`
+	E2E50  float64 `json:"e2e_p50_ms"`
+	E2E95  float64 `json:"e2e_p95_ms"`
+	E2E99  float64 `json:"e2e_p99_ms"`
+
+	RequestsPerSecond float64 `json:"requests_per_s"` // answered
+	TokensPerSecond   float64 `json:"tokens_per_s"`   // of answers
+
+	PrefixHitRate float64 `json:"prefix_hit_rate"` // of prompt tokens looked up in KV caches
+	Preemptions   int     `json:"preemptions"`
+	OOMDeaths     int     `json:"oom_deaths"`
+	GPUSeconds    float64 `json:"gpu_seconds"`  // busy GPUs × seconds, both tiers
+	USDPerMTok    float64 `json:"usd_per_mtok"` // price of the busy time per million tokens of answers
+
+	Acceptance      float64 `json:"acceptance"`        // accepted ÷ (accepted + rejected)
+	DraftTokenShare float64 `json:"draft_token_share"` // of the answers' tokens
+	WrongAccepts    float64 `json:"wrong_accept_rate"` // of the accepted drafts that were checked
+	Identical       float64 `json:"identical_rate"`    // of the answers that were checked
+	CacheHitRate    float64 `json:"cache_hit_rate"`    // cached ÷ answered
+
+	DraftGPUSeconds  float64 `json:"draft_gpu_seconds"`
+	TargetGPUSeconds float64 `json:"target_gpu_seconds"`
+	DraftUSD         float64 `json:"draft_usd"`
+	TargetUSD        float64 `json:"target_usd"`
+}
