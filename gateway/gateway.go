@@ -55,9 +55,9 @@ type Options struct {
 	Models    []Model
 	Forward   []string // paths that pass through to the target
 	Identity  *identity.Resolver
-	Admission func(route string) admission.Config            // live
-	Loads     func(route string, plan tiers.Plan) []PoolLoad // of the pools that a request so planned could go to
-	Ready     func() error                                   // nil error when it can serve; nil is always
+	Admission func(route string) admission.Config                      // live
+	Loads     func(route string, plan tiers.Plan) []admission.PoolLoad // of the pools that a request so planned could go to
+	Ready     func() error                                             // nil error when it can serve; nil is always
 	Loops     []Loop
 
 	Limits Limits
@@ -68,12 +68,6 @@ type Options struct {
 	Registerer prometheus.Registerer // nil registers nothing
 	Gatherer   prometheus.Gatherer   // served under /metrics; nil is none
 	Now        func() time.Time      // nil is time.Now
-}
-
-// PoolLoad is the load of one pool that a request could go to.
-type PoolLoad struct {
-	Pool  string
-	Loads []admission.Load
 }
 
 // Gateway serves one replica.

@@ -115,19 +115,12 @@ func (g *Gateway) admit(l *exchangeLog, plan tiers.Plan) error {
 	if g.opts.Loads == nil {
 		return nil
 	}
-	var last admission.Decision
-	for _, p := range g.opts.Loads(l.route, plan) {
-		at := admission.Place{Route: l.route, Pool: p.Pool, Class: l.caller.Priority}
-		last = g.shedder.Shed(g.opts.Admission(l.route), at, p.Loads)
-		if !last.Shed {
-			return nil
-		}
-	}
-	if !last.Shed {
+	d := g.shedder.Admit(g.opts.Admission(l.route), l.route, l.caller.Priority, g.opts.Loads(l.route, plan))
+	if !d.Shed {
 		return nil
 	}
-	g.metrics.shed.WithLabelValues(l.caller.Priority.String(), last.Pool, last.Reason).Inc()
-	return &admission.ShedError{Decision: last}
+	g.metrics.shed.WithLabelValues(l.caller.Priority.String(), d.Pool, d.Reason).Inc()
+	return &admission.ShedError{Decision: d}
 }
 
 // demandedTier reads X-Tier.

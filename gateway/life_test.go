@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers"
@@ -233,7 +234,7 @@ func TestAPanicInAHandlerIsA500AndTheProcessLives(t *testing.T) {
 	broken := true
 	var mu sync.Mutex
 	g := startBench(t, sim.URL(), func(o *Options) {
-		o.Loads = func(string, tiers.Plan) []PoolLoad {
+		o.Loads = func(string, tiers.Plan) []admission.PoolLoad {
 			mu.Lock()
 			defer mu.Unlock()
 			if broken {

@@ -147,7 +147,7 @@ func (c *Cascade) Plan(a Ask) (Plan, error) {
 }
 
 func (rt *Route) plan(cfg Config, a Ask) Plan {
-	return plan(cfg, facts{a.Request, a.Tier, rt.Draft != nil, rt.SameTokenizer})
+	return PlanFor(cfg, Facts{a.Request, a.Tier, rt.Draft != nil, rt.SameTokenizer})
 }
 
 // job is one request on its way through the cascade.

@@ -289,7 +289,7 @@ func TestAnAnswerOutOfAllBoundsIsNotKept(t *testing.T) {
 	})
 	r := scriptedRig(t, draft.URL, draft.URL)
 	_, rc, _ := r.ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":10`))
-	if rc.Verdict.Accept || rc.Verdict.Reason != reasonLong {
+	if rc.Verdict.Accept || rc.Verdict.Reason != accept.ReasonLong {
 		t.Errorf("verdict %+v", rc.Verdict)
 	}
 }

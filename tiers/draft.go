@@ -17,38 +17,32 @@ var errNoDraft = errors.New("no draft to build on")
 const (
 	reasonLost  = "draft_lost"        // it broke off
 	reasonShape = "not_plain_text"    // it holds more than text
-	reasonLong  = "too_long"          // it outgrew what an answer may be
 	reasonNone  = "draft_unavailable" // no backend gave one
 )
 
-// step is a place between two chunks of a draft: that many tokens, and the text
-// they make. At a clean one the text ends where the tokens do.
-type step struct {
-	tokens, text, ids int // ids is short of tokens where a backend left some out
-	clean             bool
-}
-
 // draft is a draft in the making.
 type draft struct {
-	job   *job
-	x     *exchange
-	judge *accept.Judge
-	reply *reply
+	job    *job
+	x      *exchange
+	course accept.Course
+	reply  *reply
 
 	promptIDs []int32
 	ids       []int32
-	steps     []step
 	finish    string
 	stopped   []byte // stop_reason as raw JSON
 	usage     openai.Usage
 	started   time.Time
-	committed bool
 }
 
 // speculate drafts, judges while the tokens come, and either finishes with the
 // draft or hands what was accepted of it to the target.
 func (j *job) speculate(ctx context.Context) error {
-	d := &draft{job: j, judge: accept.NewJudge(j.cfg.Accept), reply: j.newReply(), started: j.cascade.now()}
+	d := &draft{job: j, reply: j.newReply(), started: j.cascade.now()}
+	d.course = accept.Course{
+		Judge: accept.NewJudge(j.cfg.Accept), Holdback: j.cfg.HoldbackTokens,
+		Whole: j.receipt.Plan.Whole, Resumes: j.receipt.Plan.Resumes(),
+	}
 	k := j.call(j.route.Draft, j.ask.Request.Kind.Path(), j.draftBody())
 	k.stream, k.judged = true, true
 	k.firstByte = j.firstByte(j.cfg.Timeouts.DraftFirstByte)
@@ -65,7 +59,7 @@ func (j *job) speculate(ctx context.Context) error {
 	d.x = x
 	cause, err := d.stream()
 	f, _ := errors.AsType[*Failure](cause)
-	x.close(f, d.judge.Tokens())
+	x.close(f, d.course.Tokens())
 	j.receipt.Draft = j.cascade.now().Sub(d.started)
 	switch {
 	case err != nil: // the client's side failed
@@ -129,7 +123,7 @@ func (j *job) draftBody() []byte {
 // failure of the client's side.
 func (d *draft) stream() (cause, err error) {
 	for {
-		d.x.parser.NoTop = !d.judge.WantsTop()
+		d.x.parser.NoTop = !d.course.WantsTop()
 		_, chunk, cause := d.x.next()
 		if cause == io.EOF {
 			return nil, nil
@@ -146,13 +140,13 @@ func (d *draft) stream() (cause, err error) {
 		if d.finish != "" {
 			continue
 		}
-		if d.decide(); d.judge.Rejected() {
+		if d.decide(); d.course.Rejected() {
 			return nil, nil
 		}
-		if !d.committed || d.x.buffered() {
+		if !d.course.Committed() || d.x.buffered() {
 			continue
 		}
-		d.reply.bound = d.lastClean(d.judge.Tokens()).text // what is sent, a seam must be able to follow
+		d.reply.bound = d.course.LastClean(d.course.Tokens()).Text // what is sent, a seam must be able to follow
 		if err := d.reply.release(); err != nil {
 			return nil, err
 		}
@@ -167,27 +161,25 @@ func (d *draft) take(c *openai.Chunk) bool {
 	}
 	switch {
 	case !c.Plain:
-		d.judge.Refuse(reasonShape)
+		d.course.Refuse(reasonShape)
 		return true
 	case int64(len(d.reply.text)+len(c.Text)) > d.job.cascade.mostBody:
-		d.judge.Refuse(reasonLong)
+		d.course.Refuse(accept.ReasonLong)
 		return true
 	}
 	for i, lp := range c.Logprobs {
-		if !d.judge.Add(lp, c.Top(i)) {
+		if !d.course.Add(lp, c.Top(i)) {
 			return true // the crossing chunk is not part of what was accepted
 		}
 	}
-	d.judge.Missing(len(c.IDs) - len(c.Logprobs))
+	d.course.Missing(len(c.IDs) - len(c.Logprobs))
 	if len(c.Logprobs) == 0 && len(c.IDs) == 0 && len(c.Text) > 0 {
-		d.judge.Missing(1)
+		d.course.Missing(1)
 	}
 	d.ids = append(d.ids, c.IDs...)
 	if d.reply.add(c.Text) {
 		d.finish = "stop"
-		for len(d.steps) > 0 && d.steps[len(d.steps)-1].text > len(d.reply.text) {
-			d.steps = d.steps[:len(d.steps)-1] // it lies behind the stop string's start
-		}
+		d.course.Shorten(len(d.reply.text))
 		return true
 	}
 	d.mark(c)
@@ -209,44 +201,32 @@ func (d *draft) mark(c *openai.Chunk) {
 	// not see.
 	whole := len(c.IDs) <= 1 || c.TokenBytes == len(c.Text) || d.job.receipt.Plan.resume != resumeIDs
 	clean := len(c.Text) > 0 && len(c.Finish) == 0 && whole
-	d.steps = append(d.steps, step{d.judge.Tokens(), len(d.reply.text), len(d.ids), clean})
+	d.course.Mark(accept.Step{
+		Tokens: d.course.Tokens(), Text: len(d.reply.text), IDs: len(d.ids), Clean: clean, Rests: accept.Rests(d.reply.text),
+	})
 }
 
-// decide commits to the draft when the hold-back is over and the judge stands by
-// what came so far. It looks at every chunk, so that the same tokens lead to
-// the same decision however they were cut into reads.
+// decide commits to the draft when its time has come.
 func (d *draft) decide() {
-	if d.committed || d.job.receipt.Plan.Whole || d.judge.Tokens() == 0 {
-		return
+	waited := d.job.cascade.now().Sub(d.started) >= d.job.cfg.Holdback
+	if d.course.Decide(waited) {
+		d.job.receipt.Verdict = d.course.Early()
+		d.job.receipt.Tier = Draft
 	}
-	cfg := d.job.cfg
-	waited := d.job.cascade.now().Sub(d.started)
-	if d.judge.Tokens() < max(cfg.HoldbackTokens, 1) && waited < cfg.Holdback {
-		return
-	}
-	v := d.judge.Early()
-	if !v.Accept {
-		d.judge.Refuse(v.Reason)
-		return
-	}
-	d.committed = true
-	d.job.receipt.Verdict = v
-	d.job.receipt.Tier = Draft
 }
 
 // settle turns a draft that is over into an answer.
 func (d *draft) settle(ctx context.Context, lost *Failure) error {
 	rc, r := d.job.receipt, d.job.ask.Request
-	if d.finish == "length" && (r.Limit() == 0 || d.judge.Tokens() < r.Limit()) {
+	if d.finish == "length" && (r.Limit() == 0 || d.course.Tokens() < r.Limit()) {
 		d.finish = "" // the draft's own context ended, not the client's limit
 	}
-	v := d.judge.Final(accept.Draft{Text: d.reply.text, IDs: d.ids, Finish: d.finish, WantJSON: r.JSON})
+	v := d.course.Final(accept.Draft{Text: d.reply.text, IDs: d.ids, Finish: d.finish, WantJSON: r.JSON})
 	if lost != nil && v.Reason == accept.ReasonCut {
 		v.Reason = reasonLost
 	}
-	kept := v.Accept || (d.committed && d.finish != "" && v.Reason != accept.ReasonScore)
 	rc.Verdict = v
-	if kept {
+	if d.course.Keeps(v, d.finish != "") {
 		return d.keep()
 	}
 	return d.escalate(ctx)
@@ -256,7 +236,7 @@ func (d *draft) settle(ctx context.Context, lost *Failure) error {
 func (d *draft) keep() error {
 	rc := d.job.receipt
 	if d.usage.Completion == 0 || d.reply.stop != nil {
-		d.usage.Completion = d.judge.Tokens()
+		d.usage.Completion = d.course.Tokens()
 	}
 	d.usage.Prompt = d.promptTokens()
 	rc.Tier, rc.Finish = Draft, d.finish

@@ -6,32 +6,23 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"strings"
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
-)
-
-const (
-	// leastSalvage is the fewest accepted tokens worth carrying over when nothing
-	// was sent yet: below it a fresh answer is simpler and costs the same.
-	leastSalvage = 8
-	// sentenceBack is how far a cut may go back, in tokens, to end at a sentence or a line.
-	sentenceBack = 32
 )
 
 // escalate hands the request to the target, with the accepted part of the draft
 // where there is one.
 func (d *draft) escalate(ctx context.Context) error {
 	rc := d.job.receipt
-	at := d.seam()
-	rc.AcceptedTokens = at.tokens
-	rc.WastedTokens = d.judge.Tokens() - at.tokens
-	if at.tokens == 0 && !d.reply.began {
+	at := d.course.Seam(rc.Verdict, d.finish != "")
+	rc.AcceptedTokens = at.Tokens
+	rc.WastedTokens = d.course.Tokens() - at.Tokens
+	if at.Tokens == 0 && !d.reply.began {
 		return errNoDraft
 	}
-	d.reply.cut(at.text)
-	d.ids = d.ids[:min(at.ids, len(d.ids))]
+	d.reply.cut(at.Text)
+	d.ids = d.ids[:min(at.IDs, len(d.ids))]
 	rc.Tier = Mixed
 	err := d.continueOn(ctx, at)
 	if err == nil || d.reply.began {
@@ -40,73 +31,18 @@ func (d *draft) escalate(ctx context.Context) error {
 	if f, ok := errors.AsType[*Failure](err); ok && f.Kind != Gone && f.Kind != Expired {
 		// This target cannot continue, or broke off while it did. Nothing was sent, so
 		// a fresh answer is as good.
-		rc.AcceptedTokens, rc.WastedTokens = 0, d.judge.Tokens()
+		rc.AcceptedTokens, rc.WastedTokens = 0, d.course.Tokens()
 		return errNoDraft
 	}
 	return err
 }
 
-// seam is where the target takes over: the last clean place that the judge
-// stands by. What was sent is always before it.
-func (d *draft) seam() step {
-	if d.job.receipt.Plan.resume == resumeNever {
-		return step{}
-	}
-	if d.committed {
-		return d.lastClean(d.judge.Tokens())
-	}
-	switch reason := d.job.receipt.Verdict.Reason; {
-	case reason == accept.ReasonNoLogprobs, reason == accept.ReasonRepetition, reason == accept.ReasonEmpty, reason == reasonLong,
-		reason == accept.ReasonCut && d.finish != "":
-		return step{} // no part of it was vouched for
-	}
-	tokens := d.judge.Tokens()
-	if d.judge.Rejected() {
-		tokens = d.judge.SafePrefix()
-	}
-	at := d.lastClean(tokens)
-	if whole := d.sentenceBefore(at); whole.tokens > 0 {
-		at = whole
-	}
-	if at.tokens < leastSalvage {
-		return step{}
-	}
-	return at
-}
-
-// lastClean is the last clean step of at most so many tokens.
-func (d *draft) lastClean(tokens int) step {
-	for i := len(d.steps) - 1; i >= 0; i-- {
-		if s := d.steps[i]; s.clean && s.tokens <= tokens {
-			return s
-		}
-	}
-	return step{}
-}
-
-// sentenceBefore is the last clean step near at whose text ends a sentence or
-// a line; none is step{}.
-func (d *draft) sentenceBefore(at step) step {
-	for i := len(d.steps) - 1; i >= 0; i-- {
-		s := d.steps[i]
-		switch {
-		case s.tokens > at.tokens || !s.clean:
-			continue
-		case s.tokens < at.tokens-sentenceBack:
-			return step{}
-		case strings.IndexByte(".!?\n", d.reply.text[s.text-1]) >= 0:
-			return s
-		}
-	}
-	return step{}
-}
-
 // continueOn lets the target carry on from the seam.
-func (d *draft) continueOn(ctx context.Context, at step) error {
+func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 	j := d.job
 	limit := j.ask.Request.Limit()
-	if limit > 0 && at.tokens >= limit {
-		return d.finishAt("length", openai.Usage{Prompt: d.promptTokens(), Completion: at.tokens})
+	if limit > 0 && at.Tokens >= limit {
+		return d.finishAt("length", openai.Usage{Prompt: d.promptTokens(), Completion: at.Tokens})
 	}
 	k := d.continuation(&at)
 	if len(d.reply.text) == 0 && !d.reply.began {
@@ -126,41 +62,31 @@ func (d *draft) continueOn(ctx context.Context, at step) error {
 // continuation builds the call that continues from the seam: by ids where the
 // pools share a tokenizer, else by text, which moves the seam back to the end of
 // a word.
-func (d *draft) continuation(at *step) call {
+func (d *draft) continuation(at *accept.Step) call {
 	j := d.job
 	r := j.ask.Request
 	rest := r.Limit()
 	if rest > 0 {
-		rest -= at.tokens
+		rest -= at.Tokens
 	}
 	window := j.cascade.windows.of(j.route.Target)
 	if rest == 0 && window > 0 {
 		rest = window - len(d.promptIDs) - len(d.ids) // all that the context still holds
 	}
-	if j.receipt.Plan.resume == resumeIDs && len(d.promptIDs) > 0 && len(d.ids) == at.tokens && rest > 0 {
+	if j.receipt.Plan.resume == resumeIDs && len(d.promptIDs) > 0 && len(d.ids) == at.Tokens && rest > 0 {
 		return j.call(j.route.Target, openai.Completion.Path(), d.byIDs(rest))
 	}
 	// The released text ends at a whole word; the rest of the accepted part is
 	// dropped, so that the target chooses its own next token at the seam.
 	d.reply.lagWord = true
 	d.reply.cut(d.reply.releasable())
-	kept := d.tokensIn(len(d.reply.text))
+	kept := d.course.TokensIn(len(d.reply.text))
 	if r.Limit() > 0 {
-		rest += at.tokens - kept
+		rest += at.Tokens - kept
 	}
-	j.receipt.AcceptedTokens, j.receipt.WastedTokens = kept, d.judge.Tokens()-kept
-	at.tokens = kept
+	j.receipt.AcceptedTokens, j.receipt.WastedTokens = kept, d.course.Tokens()-kept
+	at.Tokens = kept
 	return j.call(j.route.Target, r.Kind.Path(), d.byText(rest))
-}
-
-// tokensIn counts the tokens of the first so many bytes of text.
-func (d *draft) tokensIn(text int) int {
-	for i := len(d.steps) - 1; i >= 0; i-- {
-		if d.steps[i].text <= text {
-			return d.steps[i].tokens
-		}
-	}
-	return 0
 }
 
 // countedStream asks for the usage in every chunk, so that it is known too where
@@ -219,7 +145,7 @@ func (d *draft) byText(rest int) []byte {
 }
 
 // carryOn streams the target's part behind the accepted one.
-func (d *draft) carryOn(x *exchange, at step) error {
+func (d *draft) carryOn(x *exchange, at accept.Step) error {
 	rc := d.job.receipt
 	d.reply.lagWord, d.reply.bound = false, unbounded
 	chunks, ended := 0, false
@@ -265,7 +191,7 @@ func (d *draft) carryOn(x *exchange, at step) error {
 	}
 	x.close(nil, usage.Completion)
 	rc.TargetTokens = usage.Completion
-	return d.finishAt(d.finish, openai.Usage{Prompt: d.promptTokens(), Completion: at.tokens + usage.Completion})
+	return d.finishAt(d.finish, openai.Usage{Prompt: d.promptTokens(), Completion: at.Tokens + usage.Completion})
 }
 
 func (d *draft) finishAt(finish string, usage openai.Usage) error {

@@ -34,19 +34,26 @@ type Plan struct {
 	resume resume
 }
 
-// facts are what a plan is made from.
-type facts struct {
-	req           *openai.Request
-	demanded      Tier
-	hasDraft      bool
-	sameTokenizer bool
+// Resumes reports whether the target can carry on from a part of the draft.
+func (p Plan) Resumes() bool { return p.resume != resumeNever }
+
+// MayUse reports whether a request so planned could go to the route's draft or
+// target pool.
+func (p Plan) MayUse(t Tier) bool { return p.Judged || p.Tier == t }
+
+// Facts are what a plan is made from.
+type Facts struct {
+	Request       *openai.Request
+	Demanded      Tier
+	HasDraft      bool // the route has a draft pool
+	SameTokenizer bool // its pools share tokenizer and chat template
 }
 
-// plan decides how to answer: a pure function of the settings and the request.
+// PlanFor decides how to answer: a pure function of the settings and the request.
 // The first rule that matches wins.
-func plan(cfg Config, f facts) Plan {
-	r := f.req
-	if f.demanded == Draft && f.hasDraft {
+func PlanFor(cfg Config, f Facts) Plan {
+	r := f.Request
+	if f.Demanded == Draft && f.HasDraft {
 		return Plan{Tier: Draft, Reason: "demanded"}
 	}
 	if reason := bypass(cfg, f); reason != "" {
@@ -58,7 +65,7 @@ func plan(cfg Config, f facts) Plan {
 		// A continuation would count penalties from its own start, and a grammar
 		// begins anew at the first generated token: such answers are never switched.
 		p.Whole = true
-	case f.sameTokenizer:
+	case f.SameTokenizer:
 		p.resume = resumeIDs
 	default:
 		p.resume = resumeText
@@ -67,12 +74,12 @@ func plan(cfg Config, f facts) Plan {
 }
 
 // bypass names why a request goes straight to the target, "" when it does not.
-func bypass(cfg Config, f facts) string {
-	r := f.req
+func bypass(cfg Config, f Facts) string {
+	r := f.Request
 	switch {
-	case f.demanded == Target:
+	case f.Demanded == Target:
 		return "demanded"
-	case !f.hasDraft:
+	case !f.HasDraft:
 		return "no_draft_pool"
 	case cfg.Mode == ModeOff:
 		return "mode_off"

@@ -17,7 +17,7 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. ARCHITECTURE.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/identity", "gateway/settings", "tiers", "tiers/pool", "breaker", "loadtest/vllmsim"},
+	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/identity", "gateway/settings", "tiers", "tiers/pool", "tiers/pressure", "breaker", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
 	"gateway":           {"gateway/identity", "gateway/admission", "tiers", "tiers/openai", "tiers/pool"},
@@ -47,7 +47,7 @@ var walls = map[string][]string{
 	"github.com/go-json-experiment/json":  {"tiers/openai", "loadtest/vllmsim"},
 	"go.yaml.in/yaml":                     {"gateway/config"},
 	"github.com/prometheus/common":        {"tiers/pressure"},
-	"github.com/prometheus/client_golang": {"cmd/foregate", "gateway", "gateway/settings", "tiers", "tiers/pool", "breaker", "loadtest/vllmsim"},
+	"github.com/prometheus/client_golang": {"cmd/foregate", "gateway", "gateway/settings", "tiers", "tiers/pool", "tiers/pressure", "breaker", "loadtest/vllmsim"},
 	"github.com/rs/zerolog":               {"cmd/foregate", "gateway", "gateway/settings", "tiers/pool", "breaker"},
 	"github.com/openai/openai-go":         {}, // tests only
 	"github.com/google/go-cmp":            {}, // tests only

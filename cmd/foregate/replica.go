@@ -20,6 +20,7 @@ import (
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/pressure"
 )
 
 // parts are what a replica is built from, beside its configuration.
@@ -96,9 +97,10 @@ func (r *replica) makePools() error {
 	for name, def := range r.file.Pools {
 		p, err := pool.New(pool.Options{
 			Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, USDPerHour: def.USDPerHour,
-			Config: func() pool.Config { return r.settings.Snapshot().Global().Pool },
-			Open:   func(backend string) bool { return r.breakers.Open(name, backend) },
-			Logger: r.log, Registerer: r.registerer,
+			Config:   func() pool.Config { return r.settings.Snapshot().Global().Pool },
+			Pressure: func() pressure.Config { return r.settings.Snapshot().Global().Pressure },
+			Open:     func(backend string) bool { return r.breakers.Open(name, backend) },
+			Logger:   r.log, Registerer: r.registerer,
 		})
 		if err != nil {
 			return err
@@ -177,36 +179,22 @@ func (r *replica) routePools(route string) (draft, target *pool.Pool) {
 	return nil, nil
 }
 
-// loads are those of the pools that a request so planned could go to. A pool
-// without a live backend takes nothing, so it is left out when the other lives:
-// its silence must not keep a full one open.
-func (r *replica) loads(route string, plan tiers.Plan) []gateway.PoolLoad {
+// loads are those of the pools that a request so planned could go to.
+func (r *replica) loads(route string, plan tiers.Plan) []admission.PoolLoad {
 	draft, target := r.routePools(route)
-	if !plan.Judged && plan.Tier == tiers.Draft {
-		target = nil
-	} else if !plan.Judged {
-		draft = nil
+	var out []admission.PoolLoad
+	if draft != nil && plan.MayUse(tiers.Draft) {
+		out = append(out, poolLoad(draft))
 	}
-	var live, dead []gateway.PoolLoad
-	for _, p := range []*pool.Pool{draft, target} {
-		if p == nil {
-			continue
-		}
-		if l := poolLoad(p); len(l.Loads) > 0 {
-			live = append(live, l)
-		} else {
-			dead = append(dead, l)
-		}
+	if target != nil && plan.MayUse(tiers.Target) {
+		out = append(out, poolLoad(target))
 	}
-	if len(live) > 0 {
-		return live
-	}
-	return dead
+	return out
 }
 
 // poolLoad is the load of a pool's live backends.
-func poolLoad(p *pool.Pool) gateway.PoolLoad {
-	l := gateway.PoolLoad{Pool: p.Name()}
+func poolLoad(p *pool.Pool) admission.PoolLoad {
+	l := admission.PoolLoad{Pool: p.Name()}
 	for _, b := range p.Snapshot() {
 		if b.Down || b.Open {
 			continue

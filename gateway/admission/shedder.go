@@ -2,6 +2,7 @@ package admission
 
 import (
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +34,31 @@ type Shedder struct {
 type Place struct {
 	Route, Pool string
 	Class       identity.Priority
+}
+
+// PoolLoad is the load of one pool that a request could go to: of its backends
+// that are up and whose breaker is closed.
+type PoolLoad struct {
+	Pool  string
+	Loads []Load
+}
+
+// Admit decides on a request that could go to any of pools, in order of
+// preference: it is shed when each of them sheds its class, and the decision
+// returned is then the last one's. A pool without a live backend takes nothing, so it
+// has no say while another lives: its silence must not keep a full one open.
+func (s *Shedder) Admit(cfg Config, route string, class identity.Priority, pools []PoolLoad) Decision {
+	live := slices.ContainsFunc(pools, func(p PoolLoad) bool { return len(p.Loads) > 0 })
+	var last Decision
+	for _, p := range pools {
+		if live && len(p.Loads) == 0 {
+			continue
+		}
+		if last = s.Shed(cfg, Place{route, p.Pool, class}, p.Loads); !last.Shed {
+			break
+		}
+	}
+	return last
 }
 
 // Shed decides like the function [Shed], remembers the outcome, and says when

@@ -109,3 +109,24 @@ func TestManyRequestsMayAskAtOnce(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+func TestARequestIsShedOnlyWhenEveryPoolItCouldGoToShedsIt(t *testing.T) {
+	var s Shedder
+	cfg := DefaultConfig()
+	full, idle, dead := at(0.99), at(0.1), []Load(nil)
+	for name, tc := range map[string]struct {
+		pools []PoolLoad
+		shed  string // the pool named in the refusal
+	}{
+		"no pool":                          {nil, ""},
+		"room in the second":               {[]PoolLoad{{"draft", full}, {"target", idle}}, ""},
+		"both full":                        {[]PoolLoad{{"draft", full}, {"target", full}}, "target"},
+		"a dead pool keeps nothing open":   {[]PoolLoad{{"draft", full}, {"target", dead}}, "draft"},
+		"all dead: somebody else's answer": {[]PoolLoad{{"draft", dead}, {"target", dead}}, ""},
+	} {
+		d := s.Admit(cfg, name, low, tc.pools)
+		if d.Shed != (tc.shed != "") || d.Shed && d.Pool != tc.shed {
+			t.Errorf("%s: %+v", name, d)
+		}
+	}
+}

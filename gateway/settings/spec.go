@@ -82,6 +82,9 @@ var specs = sorted([]Spec{
 	fleet("route.lambda", "0.05", "Weight of a backend's KV usage in its expected wait: seconds for 1,000 prompt tokens at half-full KV memory.",
 		number(0, 100, func(v *Values) *float64 { return &v.Pool.Lambda })),
 
+	fleet("scrape.interval", "500ms", "How often a replica reads a backend's metrics. A reading counts as it is for 2s, so 1s is as slow as is wise.",
+		duration(20*time.Millisecond, time.Minute, func(v *Values) *time.Duration { return &v.Pressure.Interval })),
+
 	route("retry.attempts", "2", "Further backends tried after the first, before the first byte.",
 		whole(0, 10, func(v *Values) *int { return &v.Tiers.RetryAttempts })),
 	route("retry.budget", "0.2", "Share of the requests in flight that may be retries, never below 3.",

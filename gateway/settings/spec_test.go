@@ -16,6 +16,7 @@ import (
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/pressure"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -52,6 +53,7 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 			},
 		},
 		Pool:      pool.DefaultConfig(),
+		Pressure:  pressure.Config{Interval: pressure.DefaultConfig().Interval},
 		Admission: admission.DefaultConfig(),
 		Breaker:   breaker.DefaultConfig(),
 	}
@@ -74,7 +76,7 @@ func TestEverySettingIsWellFormed(t *testing.T) {
 		if i > 0 && all[i-1].Name == s.Name {
 			t.Errorf("%s is there twice", s.Name)
 		}
-		shared := strings.HasPrefix(s.Name, "breaker.") || strings.HasPrefix(s.Name, "route.") // of pools, which routes share
+		shared := strings.HasPrefix(s.Name, "breaker.") || strings.HasPrefix(s.Name, "route.") || strings.HasPrefix(s.Name, "scrape.") // of pools, which routes share
 		if s.PerRoute == shared {
 			t.Errorf("%s: per route %v", s.Name, s.PerRoute)
 		}
@@ -91,7 +93,7 @@ func TestEverySettingIsWellFormed(t *testing.T) {
 // exactly it has changed.
 func TestEverySettingHasAPlaceOfItsOwn(t *testing.T) {
 	other := map[string]string{
-		"speculation.mode": "off", "route.policy": "p2c", "shed.allow_high": "yes", "breaker.failures": "7", "breaker.window": "7s", "breaker.open": "7s",
+		"speculation.mode": "off", "route.policy": "p2c", "shed.allow_high": "yes", "breaker.failures": "7", "breaker.window": "7s", "breaker.open": "7s", "scrape.interval": "7s",
 		"timeout.draft_first_byte": "7s", "timeout.target_first_byte": "7s", "timeout.chunk": "7s", "timeout.total": "7s",
 		"speculation.holdback_tokens": "7", "speculation.holdback_ms": "7", "speculation.max_prompt_tokens": "7", "retry.attempts": "7", "shed.queue": "7",
 	}

@@ -36,6 +36,7 @@ const (
 	ReasonRepetition = "repetition"       // the answer runs in circles
 	ReasonCut        = "cut_short"        // it ended for another reason than the model's or the client's limit
 	ReasonInvalid    = "invalid_json"     // JSON was asked for, and this is none
+	ReasonLong       = "too_long"         // it outgrew what an answer may be
 )
 
 // Judge scores one draft token by token. Its score is

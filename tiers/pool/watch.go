@@ -64,6 +64,12 @@ func (p *Pool) look(ctx context.Context, b *backend) {
 		p.missed(b, err)
 		return
 	}
+	p.taken(b, r)
+	p.setUp(b, asked)
+}
+
+// taken stores a reading of the scrape that was begun last.
+func (p *Pool) taken(b *backend, r pressure.Reading) {
 	p.mu.Lock()
 	b.take(r)
 	wasBlind := b.blind
@@ -73,7 +79,24 @@ func (p *Pool) look(ctx context.Context, b *backend) {
 	if wasBlind {
 		p.log.Info().Str("backend", b.id).Msg("backend's metrics can be read again")
 	}
-	p.setUp(b, asked)
+}
+
+// Observe stores a reading that was taken now by somebody else, as if a scrape
+// had just brought it: the backend is up. It reports whether there is such a
+// backend. Who observes does not Run.
+func (p *Pool) Observe(backend string, r pressure.Reading) bool {
+	for _, b := range *p.set.Load() {
+		if b.id != backend {
+			continue
+		}
+		p.mu.Lock()
+		b.beginScrape()
+		p.mu.Unlock()
+		p.taken(b, r)
+		p.setUp(b, p.now())
+		return true
+	}
+	return false
 }
 
 // noHealth tells whether a server answered that it knows no /health.

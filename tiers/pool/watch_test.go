@@ -246,3 +246,29 @@ func TestBackendWithoutMetricsStaysInWithAnUnknownReading(t *testing.T) {
 		})
 	}
 }
+
+func TestAReadingFromElsewhereCountsAsAScrape(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	p, err := New(Options{Name: "p", Model: "m", Backends: []string{"http://127.0.0.1:1", "http://127.0.0.1:2"},
+		Now: func() time.Time { return now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := p.Snapshot()[0].ID
+	l, err := p.Pick(Demand{PromptTokens: 100, Exclude: []string{p.Snapshot()[1].ID}})
+	if err != nil || l.Backend() != first {
+		t.Fatal(l, err)
+	}
+	l.Refused(nil)
+	if p.Observe("nobody", pressure.Reading{}) {
+		t.Error("a reading of an unknown backend was taken")
+	}
+	now = now.Add(time.Second)
+	if !p.Observe(first, pressure.Reading{At: now, KVUsage: 0.25, BlockSize: 16, Blocks: 101}) {
+		t.Error("a reading was not taken")
+	}
+	s := p.Snapshot()[0]
+	if s.Down || !s.HasReading || s.KVUsage != 0.25 {
+		t.Errorf("the lease before it should be in the reading, and the backend up: %+v", s)
+	}
+}

@@ -1,0 +1,138 @@
+package accept
+
+import "strings"
+
+const (
+	// leastSalvage is the fewest accepted tokens worth carrying over when nothing
+	// was sent yet: below it a fresh answer is simpler and costs the same.
+	leastSalvage = 8
+	// sentenceBack is how far a cut may go back, in tokens, to end at a sentence or a line.
+	sentenceBack = 32
+)
+
+// Step is a place between two chunks of a draft: what came before it.
+type Step struct {
+	Tokens, Text, IDs int  // tokens, bytes of text, and ids, which are short of tokens where a backend left some out
+	Clean             bool // the text ends where the tokens do
+	Rests             bool // the text ends a sentence or a line
+}
+
+// Rests reports whether text ends a sentence or a line.
+func Rests(text []byte) bool {
+	return len(text) > 0 && strings.IndexByte(".!?\n", text[len(text)-1]) >= 0
+}
+
+// Course follows one draft as it comes: whether it is committed, whether it is
+// kept in the end, and where the target takes over when it is not. Tokens are
+// judged by the Judge inside; places where the draft may be cut are told by Mark.
+type Course struct {
+	*Judge
+	Holdback int  // tokens held back before the decision
+	Whole    bool // nothing is released before the whole draft was judged
+	Resumes  bool // the target can carry on from a part of it
+
+	steps     []Step
+	committed bool
+}
+
+// Mark notes a place where chunks meet.
+func (c *Course) Mark(s Step) { c.steps = append(c.steps, s) }
+
+// Shorten forgets the places behind so many bytes of text: a stop string began
+// there.
+func (c *Course) Shorten(text int) {
+	for len(c.steps) > 0 && c.steps[len(c.steps)-1].Text > text {
+		c.steps = c.steps[:len(c.steps)-1]
+	}
+}
+
+// Decide commits to the draft when the hold-back is over and the judge stands by
+// what came so far; waited says that the hold-back's time is over. It reports
+// whether this call committed. It is to be asked at every chunk, so that the same
+// tokens lead to the same decision however they were cut into reads.
+func (c *Course) Decide(waited bool) bool {
+	if c.committed || c.Whole || c.Tokens() == 0 || (c.Tokens() < max(c.Holdback, 1) && !waited) {
+		return false
+	}
+	v := c.Early()
+	if !v.Accept {
+		c.Refuse(v.Reason)
+		return false
+	}
+	c.committed = true
+	return true
+}
+
+// Committed reports whether the draft may be released as it comes.
+func (c *Course) Committed() bool { return c.committed }
+
+// Keeps reports whether a draft that is over is the answer: it was accepted, or it
+// was committed, came to its end (ended), and only its shape is at fault, which
+// cannot be taken back any more.
+func (c *Course) Keeps(v Verdict, ended bool) bool {
+	return v.Accept || (c.committed && ended && v.Reason != ReasonScore)
+}
+
+// Seam is where the target takes over a draft that was not kept for the verdict's
+// reason: the last clean place that the judge stands by, at a sentence's end if one
+// is near. What was released is always before it. The zero Step means afresh.
+func (c *Course) Seam(v Verdict, ended bool) Step {
+	switch {
+	case !c.Resumes:
+		return Step{}
+	case c.committed:
+		return c.LastClean(c.Tokens())
+	case v.Reason == ReasonNoLogprobs, v.Reason == ReasonRepetition, v.Reason == ReasonEmpty, v.Reason == ReasonLong,
+		v.Reason == ReasonCut && ended:
+		return Step{} // no part of it was vouched for
+	}
+	tokens := c.Tokens()
+	if c.Rejected() {
+		tokens = c.SafePrefix()
+	}
+	at := c.LastClean(tokens)
+	if s := c.restBefore(at); s.Tokens > 0 {
+		at = s
+	}
+	if at.Tokens < leastSalvage {
+		return Step{}
+	}
+	return at
+}
+
+// LastClean is the last clean step of at most so many tokens.
+func (c *Course) LastClean(tokens int) Step {
+	for i := len(c.steps) - 1; i >= 0; i-- {
+		if s := c.steps[i]; s.Clean && s.Tokens <= tokens {
+			return s
+		}
+	}
+	return Step{}
+}
+
+// TokensIn counts the tokens of the first so many bytes of text.
+func (c *Course) TokensIn(text int) int {
+	for i := len(c.steps) - 1; i >= 0; i-- {
+		if c.steps[i].Text <= text {
+			return c.steps[i].Tokens
+		}
+	}
+	return 0
+}
+
+// restBefore is the last clean step near at whose text ends a sentence or a line;
+// none is Step{}.
+func (c *Course) restBefore(at Step) Step {
+	for i := len(c.steps) - 1; i >= 0; i-- {
+		s := c.steps[i]
+		switch {
+		case s.Tokens > at.Tokens || !s.Clean:
+			continue
+		case s.Tokens < at.Tokens-sentenceBack:
+			return Step{}
+		case s.Rests:
+			return s
+		}
+	}
+	return Step{}
+}
