@@ -39,7 +39,10 @@ func (c *call) answer() {
 		c.s.writeError(c.w, c.req.lazy)
 		return
 	}
-	c.submit()
+	if err := c.submit(); err != nil {
+		c.s.writeError(c.w, err)
+		return
+	}
 	defer c.abort()
 	choices := make([]choice, len(c.jobs))
 	cached := 0
@@ -51,6 +54,10 @@ func (c *call) answer() {
 		}
 		for i := range events {
 			ev := &events[i]
+			if ev.finish == finishDead {
+				c.s.writeError(c.w, errDead)
+				return
+			}
 			choices[ev.choice].add(ev)
 			cached += ev.cached
 			if ev.finish != "" {

@@ -16,15 +16,22 @@ type engine struct {
 	epoch time.Time
 	wake  chan struct{}
 
-	mu     sync.Mutex
-	sched  *Scheduler
-	vend   time.Duration // when the last step ended
-	lag    time.Duration
-	closed bool
-	jobs   map[*Seq]*job
-	totals totals
-	met    *metrics
-	gone   bool // sequences left without a step: levels must be shown anew
+	limits limits
+	stop   chan struct{} // closed by kill
+	told   chan struct{} // closed when a client has learnt of the death
+
+	mu      sync.Mutex
+	sched   *Scheduler
+	vend    time.Duration // when the last step ended
+	lag     time.Duration
+	closed  string // the finish reason that everything ends with: abort after SIGTERM, dead after a death; "" while it runs
+	killed  bool
+	known   bool // told is closed
+	jobs    map[*Seq]*job
+	prefill int // prompt tokens of the jobs that have no output yet
+	totals  totals
+	met     *metrics
+	gone    bool // sequences left without a step: levels must be shown anew
 }
 
 // totals are what State counts beside the scheduler.
@@ -32,10 +39,11 @@ type totals struct{ aborted, finished, generated int }
 
 // job is one sequence with the request that waits for it.
 type job struct {
-	seq *Seq
-	gen *generator
-	box *mailbox
-	n   int // choices per prompt that the request asks for
+	seq     *Seq
+	gen     *generator
+	box     *mailbox
+	n       int  // choices per prompt that the request asks for
+	started bool // it has an output
 }
 
 const (
@@ -46,8 +54,8 @@ const (
 )
 
 func newEngine(s *Scheduler, scale float64, met *metrics) *engine {
-	return &engine{scale: scale, epoch: time.Now(), wake: make(chan struct{}, 1), sched: s,
-		jobs: map[*Seq]*job{}, met: met}
+	return &engine{scale: scale, epoch: time.Now(), wake: make(chan struct{}, 1), stop: make(chan struct{}),
+		told: make(chan struct{}), sched: s, jobs: map[*Seq]*job{}, met: met}
 }
 
 // now is the scaled clock.
@@ -59,37 +67,83 @@ func (e *engine) seconds(d time.Duration) float64 { return max(0, e.real(d).Seco
 // real converts the engine's time to the wall's.
 func (e *engine) real(d time.Duration) time.Duration { return time.Duration(float64(d) / e.scale) }
 
-// submit queues jobs together. A stopped engine ends them at once with finish_reason abort, as vLLM does after SIGTERM.
-func (e *engine) submit(jobs []*job) {
+// submit queues jobs together, or none of them when that is more than the limits allow. An engine that has stopped ends
+// them at once: with finish_reason abort, as vLLM does after SIGTERM, or as its death ends them.
+func (e *engine) submit(jobs []*job) *apiError {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.closed != "" {
+		for _, j := range jobs {
+			j.box.push(lastEvent(j, e.closed))
+		}
+		e.tell(len(jobs))
+		return nil
+	}
+	queued := e.prefill
+	for i, j := range jobs {
+		if e.limits.full(len(e.jobs)+i+1, queued) {
+			return errBusy
+		}
+		queued += len(j.seq.Prompt)
+	}
+	e.prefill = queued
 	now := e.now()
 	for _, j := range jobs {
-		if e.closed {
-			j.box.push(abortEvent(j))
-			continue
-		}
 		e.jobs[j.seq] = j
 		e.sched.Add(j.seq, now)
 	}
 	e.signal()
+	return nil
 }
 
-// abortEvent ends a choice without a token.
-func abortEvent(j *job) event { return event{choice: j.gen.choice, id: -1, finish: finishAbort} }
+// preflight refuses a request of n choices before anything is done for it: when the engine is dead, or full.
+func (e *engine) preflight(n int) *apiError {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch {
+	case e.closed == finishDead:
+		e.tell(1)
+		return errDead
+	case e.closed == "" && e.limits.full(len(e.jobs)+n, e.prefill):
+		return errBusy
+	}
+	return nil
+}
+
+// lastEvent ends a choice without a token.
+func lastEvent(j *job, finish string) event {
+	return event{choice: j.gen.choice, id: -1, finish: finish}
+}
 
 // abort takes jobs out, wherever they are: their blocks are free before the next step.
 func (e *engine) abort(jobs []*job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, j := range jobs {
-		delete(e.jobs, j.seq)
+		e.drop(j)
 		if e.sched.Abort(j.seq) {
 			e.totals.aborted++
 			e.gone = true
 		}
 	}
 	e.signal()
+}
+
+// drop forgets a job.
+func (e *engine) drop(j *job) {
+	if e.jobs[j.seq] == nil {
+		return
+	}
+	delete(e.jobs, j.seq)
+	e.start(j)
+}
+
+// start notes that a job's prefill is over, one way or the other.
+func (e *engine) start(j *job) {
+	if !j.started {
+		j.started = true
+		e.prefill -= len(j.seq.Prompt)
+	}
 }
 
 func (e *engine) signal() {
@@ -103,22 +157,26 @@ func (e *engine) signal() {
 func (e *engine) setSlow(factor float64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.sched.slow = 1
-	if factor > 0 {
-		e.sched.slow = factor
+	if factor <= 0 {
+		factor = 1
 	}
+	slowDown(e.sched, factor)
 }
 
-// run steps until ctx ends; then every request that is still there ends with finish_reason abort, as after SIGTERM.
+// run steps until ctx ends or the engine dies; either ends every request that is still there.
 func (e *engine) run(ctx context.Context) {
-	defer e.shut()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
 	for ctx.Err() == nil {
-		b := e.begin()
+		b, dead := e.begin()
+		if dead {
+			e.end(finishDead)
+			return
+		}
 		if b == nil {
 			select {
 			case <-ctx.Done():
+			case <-e.stop:
 			case <-e.wake:
 			}
 			continue
@@ -127,15 +185,19 @@ func (e *engine) run(ctx context.Context) {
 			timer.Reset(wait)
 			select {
 			case <-ctx.Done():
-				return
+				continue
+			case <-e.stop:
+				continue
 			case <-timer.C:
 			}
 		}
 		e.commit(b)
 	}
+	e.end(finishAbort)
 }
 
-func (e *engine) begin() *Batch {
+// begin starts the next step, if there is anything to do; dead reports that there will be none any more.
+func (e *engine) begin() (b *Batch, dead bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.now()
@@ -149,12 +211,15 @@ func (e *engine) begin() *Batch {
 	if len(e.sched.running) == 0 {
 		start = max(e.vend, now) // idle until now
 	}
-	b := e.sched.Step(start)
+	if e.killed {
+		return nil, true
+	}
+	b = e.sched.Step(start)
 	if b == nil && e.gone {
 		e.gone = false
 		e.met.levels(e.sched.Counts())
 	}
-	return b
+	return b, outOfMemory(e.sched)
 }
 
 func (e *engine) commit(b *Batch) {
@@ -180,6 +245,7 @@ func (e *engine) deliver(it *Item) {
 		return
 	}
 	e.totals.generated++
+	e.start(j)
 	ev := j.gen.last
 	if it.First {
 		ev.cached = it.Seq.Cached
@@ -191,20 +257,6 @@ func (e *engine) deliver(it *Item) {
 		e.met.done(j, ev.finish, e)
 	}
 	j.box.push(ev)
-}
-
-func (e *engine) shut() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.closed = true
-	for q, j := range e.jobs {
-		e.sched.Abort(q)
-		e.totals.aborted++
-		e.met.success[finishAbort].Inc()
-		j.box.push(abortEvent(j))
-	}
-	clear(e.jobs)
-	e.met.levels(e.sched.Counts())
 }
 
 // mailbox collects the outputs of one request until its handler takes them.

@@ -46,9 +46,9 @@ func noModel(name string) *apiError {
 func statusError(status int) *apiError {
 	switch status {
 	case http.StatusServiceUnavailable:
-		return &apiError{status: status, kind: "Service Unavailable", message: "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance."}
+		return errBusy
 	case http.StatusInternalServerError:
-		return &apiError{status: status, kind: kindInternal, message: "EngineCore encountered an issue. See stack trace (above) for the root cause."}
+		return errDead
 	}
 	return &apiError{status: status, kind: http.StatusText(status), message: http.StatusText(status)}
 }

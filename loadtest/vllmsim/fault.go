@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // Fault is what goes wrong from now on. The zero value is a healthy server.
@@ -25,6 +26,31 @@ type Fault struct {
 	Slow                  float64 `json:"slow,omitempty"`                     // every engine step takes so many times longer
 	Metrics               string  `json:"metrics,omitempty"`                  // "garbage", "missing", "frozen" or "nan"
 	FlatErrors            bool    `json:"flat_errors,omitempty"`              // error bodies up to v0.10.0
+
+	KVUsage *float64 `json:"kv_usage,omitempty"` // what /metrics says of the KV cache instead of the truth
+
+	// At most one of these three strikes, once. Seconds are the profile's time.
+	Refuse            bool    `json:"refuse,omitempty"`              // the network is cut: connections end, and new ones are refused
+	Die               bool    `json:"die,omitempty"`                 // the engine dies, and the process with it
+	SpotNoticeSeconds float64 `json:"spot_notice_seconds,omitempty"` // it dies so much later; until then State shows the notice
+
+	DownSeconds float64 `json:"down_seconds,omitempty"` // how long it is away; 0 means [Options.Restart]
+}
+
+// lasting is the fault without what strikes once.
+func (f Fault) lasting() Fault {
+	f.Refuse, f.Die, f.SpotNoticeSeconds, f.DownSeconds = false, false, 0, 0
+	return f
+}
+
+// strikes counts how many outages the fault asks for.
+func (f *Fault) strikes() (n int) {
+	for _, asked := range []bool{f.Refuse, f.Die, f.SpotNoticeSeconds > 0} {
+		if asked {
+			n++
+		}
+	}
+	return n
 }
 
 func (f *Fault) validate() error {
@@ -33,6 +59,12 @@ func (f *Fault) validate() error {
 		return fmt.Errorf("vllmsim: fault status %d is no error", f.Status)
 	case f.Hang != "" && f.Hang != "headers" && f.Hang != "stream":
 		return fmt.Errorf("vllmsim: unknown hang %q; known: headers, stream", f.Hang)
+	case f.strikes() > 1:
+		return errors.New("vllmsim: a fault has one of refuse, die and spot_notice_seconds")
+	case f.DownSeconds < 0 || f.SpotNoticeSeconds < 0 || f.DownSeconds > 0 && f.strikes() == 0:
+		return errors.New("vllmsim: down_seconds goes with refuse, die or spot_notice_seconds; neither is negative")
+	case f.KVUsage != nil && !(*f.KVUsage >= 0 && *f.KVUsage <= 1):
+		return errors.New("vllmsim: kv_usage is within 0..1")
 	case f.Rate < 0 || f.Rate > 1 || f.Slow < 0 || f.For < 0:
 		return errors.New("vllmsim: fault rate is within 0..1, slow and for are not negative")
 	case f.Metrics != "" && f.Metrics != "garbage" && f.Metrics != "missing" && f.Metrics != "frozen" && f.Metrics != "nan":
@@ -76,24 +108,70 @@ func (f *faults) hit(seed uint64) (now Fault, cleared bool) {
 	return now, cleared
 }
 
-// SetFault replaces the current fault; the zero value clears it. Requests under way keep the fault they met. Words that
-// mean nothing (an unknown hang) do nothing; POST /sim/fault refuses them.
-func (s *Server) SetFault(f Fault) {
-	var page []byte
-	if f.Metrics == "frozen" {
-		page, _ = expose(s.met.reg) // our own registry gathers without error, or the page freezes empty
+// set replaces the lasting part.
+func (f *faults) set(now Fault) {
+	f.mu.Lock()
+	f.now, f.left, f.drawn = now, now.For, 0
+	f.mu.Unlock()
+}
+
+// SetFault replaces the current fault; the zero value clears it, and takes a spot notice back. Requests under way keep the
+// fault they met. It refuses words that mean nothing, and outages of a server that cannot have them.
+func (s *Server) SetFault(f Fault) error {
+	if err := f.validate(); err != nil {
+		return err
 	}
-	s.faults.mu.Lock()
-	s.faults.now, s.faults.left, s.faults.drawn, s.faults.frozen = f, f.For, 0, page
-	s.faults.mu.Unlock()
-	s.engine.setSlow(f.Slow)
+	if f.Refuse && s.Addr() == "" {
+		return errRefuse
+	}
+	if f.Metrics == "frozen" {
+		page, _ := expose(s.life().met.reg) // our own registry gathers without error, or the page freezes empty
+		s.faults.mu.Lock()
+		s.faults.frozen = page
+		s.faults.mu.Unlock()
+	}
+	s.faults.set(f.lasting())
+	s.life().engine.setSlow(f.Slow)
+	down := s.opts.Restart
+	if f.DownSeconds > 0 {
+		down = time.Duration(f.DownSeconds * 1e9)
+	}
+	s.expect(time.Duration(f.SpotNoticeSeconds*1e9), down)
+	switch {
+	case f.Refuse:
+		return s.refuse(down)
+	case f.Die:
+		s.die(down)
+	}
+	return nil
+}
+
+// expect announces a death, or takes the announcement back.
+func (s *Server) expect(in, down time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.spot != nil {
+		s.spot.Stop()
+	}
+	s.notice = in > 0 && !s.closed
+	if s.notice {
+		s.spot = time.AfterFunc(time.Duration(float64(in)/s.opts.TimeScale), func() { s.die(down) })
+	}
+}
+
+// die kills the engine; Run does the rest.
+func (s *Server) die(down time.Duration) {
+	s.mu.Lock()
+	s.downtime = down
+	s.mu.Unlock()
+	s.life().engine.kill()
 }
 
 // nextFault draws the fault of one generation request.
 func (s *Server) nextFault() Fault {
 	f, cleared := s.faults.hit(s.opts.Seed)
 	if cleared {
-		s.engine.setSlow(0)
+		s.life().engine.setSlow(0)
 	}
 	return f
 }
@@ -109,18 +187,26 @@ func (s *Server) serveFault(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w, err)
 		return
 	}
+	// An outage takes this connection, too: the answer must be out before it strikes.
 	if err := f.validate(); err != nil {
 		s.writeError(w, refused(err.Error()))
 		return
 	}
-	s.SetFault(f)
+	if f.Refuse && s.Addr() == "" {
+		s.writeError(w, refused(errRefuse.Error()))
+		return
+	}
+	w.Header().Set("Content-Length", "2")
 	writeJSON(w, http.StatusOK, []byte("{}"))
+	_ = http.NewResponseController(w).Flush() // a client that is gone gets its fault all the same
+	_ = s.SetFault(f)                         // what it refuses has been refused above
 }
 
 // hang waits until the client leaves or the server dies.
 func (s *Server) hang(r *http.Request) {
 	select {
 	case <-r.Context().Done():
+	case <-s.life().over:
 	case <-s.closing:
 	}
 }

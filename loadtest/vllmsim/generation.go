@@ -7,6 +7,7 @@ import (
 // call is one generation request on its way: its sequences in the engine and what came of them.
 type call struct {
 	s     *Server
+	life  *life
 	req   *request
 	fault Fault
 	w     http.ResponseWriter
@@ -39,7 +40,7 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, chat bool
 		s.writeError(w, err)
 		return
 	}
-	c := &call{s: s, req: req, fault: fault, w: w, r: r, box: newMailbox()}
+	c := &call{s: s, life: s.life(), req: req, fault: fault, w: w, r: r, box: newMailbox()}
 	if req.stream {
 		c.stream()
 		return
@@ -47,8 +48,8 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, chat bool
 	c.answer()
 }
 
-// submit hands the request's sequences to the engine.
-func (c *call) submit() {
+// submit hands the request's sequences to the engine, which may be full by now.
+func (c *call) submit() *apiError {
 	for i := range c.req.specs {
 		spec := &c.req.specs[i]
 		spec.abortAfter = c.fault.AbortAfterTokens
@@ -57,7 +58,7 @@ func (c *call) submit() {
 		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, NoCacheRead: c.req.noCacheRead, Source: g}
 		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box, n: c.req.n})
 	}
-	c.s.engine.submit(c.jobs)
+	return c.life.engine.submit(c.jobs)
 }
 
 // wait returns the next outputs, or false when the client has left. Whoever leaves early aborts what is still running.
@@ -75,7 +76,7 @@ func (c *call) wait(spare []event) ([]event, bool) {
 }
 
 // abort takes the request out of the engine.
-func (c *call) abort() { c.s.engine.abort(c.jobs) }
+func (c *call) abort() { c.life.engine.abort(c.jobs) }
 
 // stalled ends a request that a fault silences: it hangs until the client goes, and then never ends the body.
 func (c *call) stalled() {

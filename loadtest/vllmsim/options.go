@@ -1,6 +1,9 @@
 package vllmsim
 
-import "fmt"
+import (
+	"fmt"
+	"time"
+)
 
 // Options say what a server simulates. The zero value is a target model on an A10G in real time.
 type Options struct {
@@ -18,6 +21,12 @@ type Options struct {
 	MaxBatchedTokens    int    // instead of the profile's
 	PromptTokensDetails bool   // --enable-prompt-tokens-details: usage tells cached_tokens
 	FlatErrors          bool   // error bodies up to v0.10.0
+	MaxQueuedReqs       int    // --max-num-queued-reqs of v0.29: more requests at once get a 503; 0 = no limit
+	MaxQueuedTokens     int    // --max-num-queued-tokens: so does who comes when so many prompt tokens are in prefill; 0 = no limit
+
+	OOM     bool          // a running sequence that finds no block kills the engine instead of preempting
+	Restart time.Duration // how long a death keeps the address refusing connections, in the profile's time; default 60 s
+	Fault   Fault         // what is wrong from the start
 }
 
 // withDefaults fills in what is left out, and the profile as overridden.
@@ -36,6 +45,9 @@ func (o Options) withDefaults() (Options, Profile, error) {
 	}
 	if o.Policy == "" {
 		o.Policy = "fcfs"
+	}
+	if o.Restart == 0 {
+		o.Restart = time.Minute
 	}
 	p, err := ProfileByName(o.Profile)
 	if err != nil {
@@ -68,11 +80,14 @@ func (o *Options) validate(p *Profile) error {
 		return fmt.Errorf("vllmsim: unknown metrics generation %q; known: v0, v1", o.Metrics)
 	case o.Policy != "fcfs" && o.Policy != "priority":
 		return fmt.Errorf("vllmsim: unknown policy %q; known: fcfs, priority", o.Policy)
+	case o.MaxQueuedReqs < 0 || o.MaxQueuedTokens < 0 || o.Restart < 0:
+		return fmt.Errorf("vllmsim: %d queued requests, %d queued tokens, restart after %v: none may be negative",
+			o.MaxQueuedReqs, o.MaxQueuedTokens, o.Restart)
 	case p.Blocks < 2 || p.MaxSeqs < 1 || p.MaxBatchedTokens < 1 || o.MaxModelLen < 1:
 		return fmt.Errorf("vllmsim: %d blocks, %d sequences, %d batched tokens, context %d: all must be positive",
 			p.Blocks, p.MaxSeqs, p.MaxBatchedTokens, o.MaxModelLen)
 	}
-	return nil
+	return o.Fault.validate()
 }
 
 // TB is what Start needs of a test; *testing.T and *testing.B fit.

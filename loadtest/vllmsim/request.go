@@ -69,6 +69,9 @@ func (s *Server) parse(body []byte, chat bool, header func(string) string) (*req
 	if err != nil {
 		return nil, err
 	}
+	if err := s.life().engine.preflight(r.n); err != nil {
+		return nil, err
+	}
 	if chat {
 		err = s.chatPrompt(&w, r)
 	} else {

@@ -44,7 +44,13 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, b)
 }
 
-func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) }
+func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
+	if s.life().engine.dead() {
+		w.WriteHeader(http.StatusServiceUnavailable)
+		return
+	}
+	w.WriteHeader(http.StatusOK)
+}
 
 func (s *Server) serveVersion(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, []byte(`{"version":"`+serverVersion+`"}`))
@@ -61,7 +67,7 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusNotFound, []byte(`{"detail":"Not Found"}`))
 		return
 	}
-	page, err := expose(s.met.reg)
+	page, err := expose(s.life().met.reg)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
@@ -77,7 +83,22 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	case "nan":
 		page = spoil(page)
 	}
+	if f.KVUsage != nil {
+		page = lie(page, *f.KVUsage)
+	}
 	_, _ = w.Write(page)
+}
+
+// lie shows another KV usage than the true one.
+func lie(page []byte, usage float64) []byte {
+	var b strings.Builder
+	for line := range strings.Lines(string(page)) {
+		if strings.HasPrefix(line, "vllm:kv_cache_usage_perc{") || strings.HasPrefix(line, "vllm:gpu_cache_usage_perc{") {
+			line = line[:strings.LastIndexByte(line, ' ')+1] + pyFloat(usage) + "\n"
+		}
+		b.WriteString(line)
+	}
+	return []byte(b.String())
 }
 
 // spoil makes every sample NaN.
@@ -90,54 +111,6 @@ func spoil(page []byte) []byte {
 		b.WriteString(line)
 	}
 	return []byte(b.String())
-}
-
-// State is what the server is doing and has done.
-type State struct {
-	Running         int            `json:"running"`
-	Waiting         int            `json:"waiting"`
-	KVBlocksUsed    int            `json:"kv_blocks_used"`
-	KVBlocksTotal   int            `json:"kv_blocks_total"`
-	Requests        map[string]int `json:"requests"` // seen, per path
-	Aborted         int            `json:"aborted"`  // sequences whose client left
-	Finished        int            `json:"finished"`
-	GeneratedTokens int            `json:"generated_tokens"`
-	Preemptions     int            `json:"preemptions"`
-	PrefixQueries   int            `json:"prefix_queries"` // tokens
-	PrefixHits      int            `json:"prefix_hits"`
-	Steps           int            `json:"steps"`
-	LagSeconds      float64        `json:"lag_seconds"` // how far this machine fell behind its time scale
-}
-
-// State returns the server's state now.
-func (s *Server) State() State {
-	st := s.engine.state()
-	st.Requests = map[string]int{}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for p, n := range s.seen {
-		st.Requests[p] = n
-	}
-	return st
-}
-
-func (e *engine) state() State {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	c := e.sched.Counts()
-	return State{Running: c.Running, Waiting: c.Waiting, KVBlocksUsed: c.BlocksUsed, KVBlocksTotal: c.BlocksTotal,
-		Aborted: e.totals.aborted, Finished: e.totals.finished, GeneratedTokens: e.totals.generated,
-		Preemptions: c.Preemptions, PrefixQueries: c.PrefixQueries, PrefixHits: c.PrefixHits, Steps: c.Steps,
-		LagSeconds: e.real(e.lag).Seconds()}
-}
-
-func (s *Server) serveState(w http.ResponseWriter, _ *http.Request) {
-	b, err := json.Marshal(s.State())
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	writeJSON(w, http.StatusOK, b)
 }
 
 func (s *Server) serveTokenize(w http.ResponseWriter, r *http.Request) {

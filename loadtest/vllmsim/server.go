@@ -3,8 +3,6 @@ package vllmsim
 import (
 	"context"
 	"errors"
-	"io"
-	"log"
 	"net"
 	"net/http"
 	"sync"
@@ -23,19 +21,25 @@ type Server struct {
 	profile Profile
 	tok     *Tokenizer
 	model   *Model
-	engine  *engine
-	met     *metrics
-	http    *httpStats
 	faults  faults
 	ids     atomic.Uint64
 	active  atomic.Int64 // handlers running
 	nonce   uint64
 	routes  map[string]route
+	current atomic.Pointer[life]
 
 	mu       sync.Mutex
 	seen     map[string]int
+	past     State // sums over the lives before this one
+	deaths   int
+	downtime time.Duration // of the next death
+	notice   bool
+	spot     *time.Timer // the death that the notice is about
+	outages  int         // that keep the listener closed
 	srv      *http.Server
 	listener net.Listener
+	hold     func() // lets go of the port while there is no listener
+	addr     string
 	cancel   context.CancelFunc
 	tasks    sync.WaitGroup
 	closed   bool
@@ -49,56 +53,36 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opts: o, profile: p, tok: DefaultTokenizer(), model: NewModel(o.Seed, o.Divergence),
-		nonce: uint64(time.Now().UnixNano()), seen: map[string]int{}, closing: make(chan struct{})}
-	s.met = newMetrics(&s.opts, &p)
-	s.http = newHTTPStats(s.met.reg)
-	s.engine = newEngine(NewScheduler(p, o.Policy == "priority"), o.TimeScale, s.met)
+		nonce: uint64(time.Now().UnixNano()), seen: map[string]int{}, downtime: o.Restart, closing: make(chan struct{})}
 	s.routes = s.routeTable()
+	s.faults.set(o.Fault.lasting())
+	s.current.Store(s.newLife())
 	return s, nil
-}
-
-// Run drives the engine until ctx ends. Use it when the handler is mounted on a server of one's own.
-func (s *Server) Run(ctx context.Context) error {
-	s.engine.run(ctx)
-	return ctx.Err()
 }
 
 // Start listens and serves, and runs the engine, until Close.
 func (s *Server) Start(listen string) error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || s.srv != nil {
+	if s.closed || s.addr != "" {
+		s.mu.Unlock()
 		return errors.New("vllmsim: started twice, or closed")
 	}
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", listen)
-	if err != nil {
+	if err := s.listen(listen); err != nil {
+		s.mu.Unlock()
 		return err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s.listener, s.cancel = l, cancel
-	s.srv = &http.Server{
-		Handler:           s,
-		ReadHeaderTimeout: 30 * time.Second,
-		IdleTimeout:       5 * time.Second, // uvicorn's keep-alive
-		MaxHeaderBytes:    4 << 20,
-		ErrorLog:          log.New(io.Discard, "", 0), // connections die here on purpose
-		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
-	}
-	s.tasks.Go(func() { s.engine.run(ctx) })
-	s.tasks.Go(func() { _ = s.srv.Serve(l) })
-	return nil
+	s.cancel = cancel
+	s.tasks.Go(func() { _ = s.Run(ctx) }) // ends with ctx
+	s.mu.Unlock()
+	return s.SetFault(s.opts.Fault)
 }
 
-type connKey struct{}
-
-// Addr returns the listener's address, or "" before Start.
+// Addr returns the listener's address, or "" before Start. It stays the same through an outage.
 func (s *Server) Addr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.listener == nil {
-		return ""
-	}
-	return s.listener.Addr().String()
+	return s.addr
 }
 
 // URL returns the base URL, without a trailing slash.
@@ -114,11 +98,20 @@ func (s *Server) Close() error {
 	s.closed = true
 	close(s.closing)
 	srv, cancel := s.srv, s.cancel
+	if s.spot != nil {
+		s.spot.Stop()
+	}
+	if s.hold != nil {
+		s.hold()
+	}
 	s.mu.Unlock()
-	if srv == nil {
+	if cancel == nil {
 		return nil
 	}
-	err := srv.Close()
+	var err error
+	if srv != nil {
+		err = srv.Close()
+	}
 	cancel()
 	s.settle()
 	return err
@@ -218,7 +211,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	sw := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 	start := time.Now()
 	h(sw, r)
-	s.http.observe(r, sw.status, time.Since(start))
+	s.life().http.observe(r, sw.status, time.Since(start))
 }
 
 func (s *Server) count(path string) {

@@ -35,7 +35,10 @@ func (c *call) stream() {
 	if c.fault.Hang == "stream" && c.fault.AfterTokens == 0 {
 		c.stalled()
 	}
-	c.submit()
+	if err := c.submit(); err != nil {
+		st.fail(err)
+		return
+	}
 	defer c.abort()
 	st.prepare()
 	var events []event
@@ -46,6 +49,9 @@ func (c *call) stream() {
 		}
 		st.buf = st.buf[:0]
 		for i := range events {
+			if st.dies(&events[i]) {
+				return
+			}
 			st.event(&events[i])
 			if st.strikes() {
 				return
@@ -105,6 +111,15 @@ func (st *streamer) strikes() bool {
 		return true
 	}
 	return false
+}
+
+// dies ends the stream as the death of the engine does, if ev is that.
+func (st *streamer) dies(ev *event) bool {
+	if ev.finish == finishDead {
+		st.flush()
+		st.fail(errDead)
+	}
+	return ev.finish == finishDead
 }
 
 // fail ends the stream with an error event.

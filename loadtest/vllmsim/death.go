@@ -1,0 +1,68 @@
+package vllmsim
+
+import "net/http"
+
+// finishDead ends a choice whose engine died. It never goes over the wire: JSON answers turn into a 500, streams into an
+// error event.
+const finishDead = "dead"
+
+var (
+	errDead = &apiError{status: http.StatusInternalServerError, kind: kindInternal,
+		message: "EngineCore encountered an issue. See stack trace (above) for the root cause."}
+	errBusy = &apiError{status: http.StatusServiceUnavailable, kind: "Service Unavailable",
+		message: "The engine is currently busy and cannot accept new requests. Please try again later or on a different instance."}
+)
+
+// limits are what a server of v0.29 and later takes in before it answers 503 (vllm-api 1.5); 0 is no limit.
+type limits struct{ requests, tokens int }
+
+// full reports whether one more request is too many: it would be the inFlight-th at once, and prefill prompt tokens are
+// before it.
+func (l limits) full(inFlight, prefill int) bool {
+	return l.requests > 0 && inFlight > l.requests || l.tokens > 0 && prefill >= l.tokens
+}
+
+// kill makes the engine die before its next step.
+func (e *engine) kill() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.killed && e.closed == "" {
+		e.killed = true
+		close(e.stop)
+	}
+}
+
+// dead reports whether the engine has died.
+func (e *engine) dead() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.closed == finishDead
+}
+
+// end ends every request that is still there, and from now on every one that comes.
+func (e *engine) end(finish string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = finish
+	n := len(e.jobs)
+	for q, j := range e.jobs {
+		e.sched.Abort(q)
+		e.totals.aborted++
+		if finish == finishAbort {
+			e.met.success[finishAbort].Inc()
+		}
+		j.box.push(lastEvent(j, finish))
+	}
+	clear(e.jobs)
+	e.prefill = 0
+	e.met.levels(e.sched.Counts())
+	e.tell(n)
+}
+
+// tell notes that n clients have learnt of the death.
+func (e *engine) tell(n int) {
+	if e.closed == finishDead && n > 0 && !e.known {
+		e.known = true
+		close(e.told)
+	}
+}

@@ -1,0 +1,253 @@
+package vllmsim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// endless is a request that does not end before its server does.
+const endless = `{"prompt":"go on","max_tokens":100000,"ignore_eos":true,"stream":%t}`
+
+// outcome is how one request ended.
+type outcome struct {
+	status int
+	body   string
+	err    error
+}
+
+// begin sends a completion and returns where its end arrives.
+func begin(s *Server, body string) <-chan outcome {
+	out := make(chan outcome, 1)
+	url := s.URL()
+	go func() {
+		resp, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(body))
+		if err != nil {
+			out <- outcome{err: err}
+			return
+		}
+		defer func() { _ = resp.Body.Close() }()
+		b, err := io.ReadAll(resp.Body)
+		out <- outcome{resp.StatusCode, string(b), err}
+	}()
+	return out
+}
+
+// refuses reports whether connections to the server are refused.
+func refuses(s *Server) bool {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Get(s.URL() + "/health")
+	if err == nil {
+		_ = resp.Body.Close()
+	}
+	return errors.Is(err, syscall.ECONNREFUSED)
+}
+
+const deadBody = `{"error":{"message":"EngineCore encountered an issue. See stack trace (above) for the root cause.","type":"InternalServerError","param":null,"code":500}}`
+
+// deadEnds checks a stream and a JSON answer whose engine died under them.
+func deadEnds(t *testing.T, stream, plain outcome) {
+	t.Helper()
+	if stream.err != nil || stream.status != 200 || !strings.HasSuffix(stream.body, "data: "+deadBody+"\n\ndata: [DONE]\n\n") {
+		t.Errorf("stream: %d %v %s", stream.status, stream.err, stream.body[max(0, len(stream.body)-300):])
+	}
+	if plain.err != nil || plain.status != 500 || plain.body != deadBody {
+		t.Errorf("JSON: %+v", plain)
+	}
+}
+
+func TestAnEngineThatRunsOutOfMemoryDiesAndComesBackEmpty(t *testing.T) {
+	s := Start(t, Options{TimeScale: fast, BlocksOverride: 20, OOM: true, Restart: 400 * time.Second, PromptTokensDetails: true})
+	warm := `{"prompt":"` + strings.Repeat("the river and the house ", 10) + `","max_tokens":1}`
+	ask(t, s, "/v1/completions", warm)
+	if ask(t, s, "/v1/completions", warm).Usage.Details.Cached == 0 {
+		t.Error("the warm prefix is not reused")
+	}
+	// Two answers that cannot both be held to their end.
+	long := `{"prompt":"go on","max_tokens":250,"ignore_eos":true,"stream":%t}`
+	a, b := begin(s, fmt.Sprintf(long, true)), begin(s, fmt.Sprintf(long, false))
+	deadEnds(t, <-a, <-b)
+	eventually(t, "connections are refused", func() bool { return refuses(s) })
+	st := s.State()
+	if st.Alive || st.Deaths != 1 || st.Running != 0 || st.KVBlocksUsed != 0 {
+		t.Errorf("dead: %+v", st)
+	}
+	eventually(t, "it is back", func() bool { return s.State().Alive })
+	_, page := do(t, s, "GET", "/metrics", "")
+	if !strings.Contains(page, `vllm:generation_tokens_total{engine="0",model_name="sim"} 0.0`) {
+		t.Error("the metrics remember a former life")
+	}
+	expect(t, "an empty cache", ask(t, s, "/v1/completions", warm).Usage.Details.Cached, 0)
+	now := s.State()
+	if now.Finished != st.Finished+1 || now.GeneratedTokens != st.GeneratedTokens+1 || now.PrefixHits != st.PrefixHits ||
+		now.BusySeconds <= st.BusySeconds || st.BusySeconds <= 0 || now.Aborted != 2 {
+		t.Errorf("totals were lost:\n%+v\n%+v", st, now)
+	}
+}
+
+func TestADeathByOrderTellsEveryoneFirst(t *testing.T) {
+	s := Start(t, Options{TimeScale: 50})
+	a, b := begin(s, fmt.Sprintf(endless, true)), begin(s, fmt.Sprintf(endless, false))
+	eventually(t, "both run", func() bool { return s.State().Running == 2 })
+	status, body := post(t, s, "/sim/fault", `{"die":true,"down_seconds":10}`)
+	expect(t, "the order's answer", [2]any{status, body}, [2]any{200, "{}"})
+	deadEnds(t, <-a, <-b)
+	eventually(t, "connections are refused", func() bool { return refuses(s) })
+	eventually(t, "it is back", func() bool { return s.State().Alive })
+	expect(t, "deaths", s.State().Deaths, 1)
+	ask(t, s, "/v1/completions", `{"prompt":"x","max_tokens":1}`)
+}
+
+func TestADeadEngineThatNobodyAsksIsNoticedByTheWatchdog(t *testing.T) {
+	s := Start(t, Options{TimeScale: 1, Restart: time.Millisecond}) // 5 s of it
+	if err := s.SetFault(Fault{Die: true}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "health says so", func() bool { status, _ := do(t, s, "GET", "/health", ""); return status == 503 })
+	status, body := post(t, s, "/v1/completions", `{"prompt":"x","stream":true}`)
+	expect(t, "an answer", [2]any{status, body}, [2]any{500, deadBody}) // before any header of a stream
+	eventually(t, "it is back, as somebody has asked", func() bool { return s.State().Alive })
+}
+
+func TestARefusingServerCutsEveryConnectionAndKeepsItsCache(t *testing.T) {
+	s := Start(t, Options{TimeScale: fast, PromptTokensDetails: true})
+	warm := `{"prompt":"` + strings.Repeat("the river and the house ", 20) + `","max_tokens":1}`
+	ask(t, s, "/v1/completions", warm)
+	if err := s.SetFault(Fault{Slow: 2e4}); err != nil {
+		t.Fatal(err)
+	}
+	a := begin(s, fmt.Sprintf(endless, true))
+	eventually(t, "it runs", func() bool { return s.State().Running == 1 })
+	status, _ := post(t, s, "/sim/fault", `{"refuse":true,"down_seconds":800}`)
+	expect(t, "the order's answer", status, 200)
+	if got := <-a; got.err == nil {
+		t.Errorf("the stream came to an end: %+v", got)
+	}
+	eventually(t, "connections are refused", func() bool { return refuses(s) })
+	expect(t, "alive", s.State().Alive, false)
+	eventually(t, "it is back", func() bool { return s.State().Alive })
+	expect(t, "deaths", s.State().Deaths, 0)
+	if ask(t, s, "/v1/completions", warm).Usage.Details.Cached == 0 {
+		t.Error("the cache is gone")
+	}
+}
+
+func TestASpotNoticeIsShownWhileTheServerStillServes(t *testing.T) {
+	s := Start(t, Options{TimeScale: 100, Fault: Fault{SpotNoticeSeconds: 30, DownSeconds: 30}})
+	_, page := do(t, s, "GET", "/sim/state", "")
+	if !strings.Contains(page, `"alive":true,"notice":true,"deaths":0`) {
+		t.Error(page)
+	}
+	ask(t, s, "/v1/completions", `{"prompt":"x","max_tokens":1}`)
+	eventually(t, "it dies", func() bool { st := s.State(); return st.Deaths == 1 && !st.Alive && !st.Notice })
+	eventually(t, "another instance is there", func() bool { return s.State().Alive })
+}
+
+func TestASpotNoticeCanBeTakenBack(t *testing.T) {
+	s := Start(t, Options{TimeScale: 1})
+	if err := s.SetFault(Fault{SpotNoticeSeconds: 3600}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "notice", s.State().Notice, true)
+	if err := s.SetFault(Fault{}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "notice", s.State().Notice, false)
+}
+
+func TestAnEmbeddedServerCannotRefuseButCanDie(t *testing.T) {
+	s, err := New(Options{TimeScale: fast, Restart: 400 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := httptest.NewServer(s)
+	t.Cleanup(h.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = s.Run(ctx) })
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	if err := s.SetFault(Fault{Refuse: true}); !errors.Is(err, errRefuse) {
+		t.Errorf("got %v", err)
+	}
+	resp, err := http.Post(h.URL+"/sim/fault", "", strings.NewReader(`{"refuse":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if resp.StatusCode != 400 || !strings.Contains(string(b), "no listener of its own") {
+		t.Errorf("%d %s", resp.StatusCode, b)
+	}
+	if err := s.SetFault(Fault{Die: true}); err != nil {
+		t.Fatal(err)
+	}
+	health := func() int {
+		resp, err := http.Get(h.URL + "/health")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		return resp.StatusCode
+	}
+	eventually(t, "it is dead", func() bool { return health() == 503 })
+	eventually(t, "it is back", func() bool { return health() == 200 && s.State().Alive })
+	other, err := New(Options{Fault: Fault{Refuse: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Run(ctx); !errors.Is(err, errRefuse) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestOutagesMayOverlap(t *testing.T) {
+	s := Start(t, Options{TimeScale: fast, Restart: 100 * time.Second})
+	addr := s.Addr()
+	for _, f := range []Fault{{Refuse: true, DownSeconds: 100}, {Refuse: true, DownSeconds: 600}, {Die: true}} {
+		if err := s.SetFault(f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "it refuses", func() bool { return refuses(s) })
+	eventually(t, "it is back", func() bool { return s.State().Alive && s.State().Deaths == 1 })
+	expect(t, "address", s.Addr(), addr)
+	ask(t, s, "/v1/completions", `{"prompt":"x","max_tokens":1}`)
+}
+
+func TestAServerCanBeClosedWhileItIsAway(t *testing.T) {
+	for _, f := range []Fault{{Refuse: true, DownSeconds: 1e6}, {Die: true, DownSeconds: 1e6}} {
+		s := Start(t, Options{TimeScale: fast, Fault: f})
+		eventually(t, "it is away", func() bool { return !s.State().Alive })
+		if err := s.Terminate(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestNonsensicalOutagesAreRefused(t *testing.T) {
+	s := Start(t, Options{TimeScale: fast})
+	for _, body := range []string{`{"refuse":true,"die":true}`, `{"down_seconds":3}`, `{"refuse":true,"down_seconds":-1}`, `{"kv_usage":2}`} {
+		status, got := post(t, s, "/sim/fault", body)
+		if status != 400 {
+			t.Errorf("%s: %d %s", body, status, got)
+		}
+	}
+}
+
+func TestKVUsageCanLie(t *testing.T) {
+	for gen, name := range map[string]string{"v1": `vllm:kv_cache_usage_perc{engine="0",model_name="sim"} 0.05`, "v0": `vllm:gpu_cache_usage_perc{model_name="sim"} 0.05`} {
+		s := Start(t, Options{TimeScale: fast, Metrics: gen, Fault: Fault{KVUsage: new(0.05)}})
+		_, page := do(t, s, "GET", "/metrics", "")
+		if !strings.Contains(page, name) {
+			t.Errorf("%s: the truth is told", gen)
+		}
+	}
+}

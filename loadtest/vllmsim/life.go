@@ -1,0 +1,172 @@
+package vllmsim
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"time"
+)
+
+// life is one process of the simulated server, from its start to its death: what a restart loses.
+type life struct {
+	engine *engine
+	met    *metrics
+	http   *httpStats
+	over   chan struct{} // closed when the process exits: whatever hangs lets go
+}
+
+// watchdog is how long vLLM takes to notice a dead engine that nobody asks for anything (in the profile's time).
+const watchdog = 5 * time.Second
+
+func (s *Server) newLife() *life {
+	l := &life{over: make(chan struct{}), met: newMetrics(&s.opts, &s.profile)}
+	l.http = newHTTPStats(l.met.reg)
+	l.engine = newEngine(schedulerFor(&s.opts, s.profile), s.opts.TimeScale, l.met)
+	l.engine.limits = limits{requests: s.opts.MaxQueuedReqs, tokens: s.opts.MaxQueuedTokens}
+	l.engine.setSlow(s.faults.get().Slow)
+	return l
+}
+
+// life is the process that runs now, or the one that ran last.
+func (s *Server) life() *life { return s.current.Load() }
+
+// Run drives the engine until ctx ends. Use it when the handler is mounted on a server of one's own: after a death, the
+// handler then answers as one whose engine is dead, until the restart.
+func (s *Server) Run(ctx context.Context) error {
+	if s.opts.Fault.Refuse && s.Addr() == "" {
+		return errRefuse
+	}
+	for ctx.Err() == nil {
+		l := s.life()
+		l.engine.run(ctx)
+		if l.engine.dead() {
+			s.restart(ctx, l)
+		}
+	}
+	return ctx.Err()
+}
+
+// restart is what follows a death: the clients are told, the process exits, its address refuses connections, and another
+// process comes up with everything at zero.
+func (s *Server) restart(ctx context.Context, l *life) {
+	s.mu.Lock()
+	s.deaths++
+	down := s.downtime
+	s.downtime, s.notice = s.opts.Restart, false
+	if s.spot != nil {
+		s.spot.Stop() // one death is enough
+	}
+	s.mu.Unlock()
+	select {
+	case <-l.engine.told:
+	case <-ctx.Done():
+	case <-time.After(l.engine.real(watchdog)):
+	}
+	close(l.over)
+	s.hangUp(true)
+	s.pause(ctx, down)
+	if ctx.Err() != nil {
+		return // it stays dead: nobody would run another
+	}
+	s.mu.Lock()
+	st := l.engine.state()
+	s.past.add(&st)
+	s.current.Store(s.newLife())
+	s.mu.Unlock()
+	s.comeBack(ctx)
+}
+
+// pause waits for a stretch of the profile's time.
+func (s *Server) pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(time.Duration(float64(d) / s.opts.TimeScale))
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	case <-s.closing:
+	}
+}
+
+var errRefuse = errors.New("vllmsim: only a server that Start has started can refuse connections: this one has no listener of its own")
+
+// refuse makes the server unreachable for a while, as a cut cable would; the engine lives on.
+func (s *Server) refuse(down time.Duration) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.addr == "" || s.closed {
+		return errRefuse
+	}
+	s.tasks.Go(func() {
+		ctx := context.Background() // pause ends with the server
+		s.hangUp(false)
+		s.pause(ctx, down)
+		s.comeBack(ctx)
+	})
+	return nil
+}
+
+// hangUp closes the listener, but keeps its port, and the connections: politely, when answers under way are to be
+// delivered. Outages may overlap; the server is back when the last one is over.
+func (s *Server) hangUp(politely bool) {
+	s.mu.Lock()
+	s.outages++
+	srv, l := s.srv, s.listener
+	s.srv, s.listener = nil, nil
+	if l != nil {
+		_ = l.Close()
+		s.hold = holdPort(s.addr)
+	}
+	s.mu.Unlock()
+	if srv == nil {
+		return
+	}
+	if politely {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_ = srv.Shutdown(ctx) // who has not ended by then is cut off
+	}
+	_ = srv.Close()
+}
+
+// comeBack listens again once no outage is left. The port may have been lent to somebody for a moment.
+func (s *Server) comeBack(ctx context.Context) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.outages--
+	for s.outages == 0 && s.addr != "" && !s.closed && ctx.Err() == nil {
+		if s.listen(s.addr) == nil {
+			return
+		}
+		s.mu.Unlock()
+		s.pause(ctx, time.Duration(float64(50*time.Millisecond)*s.opts.TimeScale))
+		s.mu.Lock()
+	}
+}
+
+// listen opens the listener and serves on it; s.mu is held.
+func (s *Server) listen(addr string) error {
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", addr)
+	if err != nil {
+		return err
+	}
+	if s.hold != nil {
+		s.hold()
+		s.hold = nil
+	}
+	srv := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: 30 * time.Second,
+		IdleTimeout:       5 * time.Second, // uvicorn's keep-alive
+		MaxHeaderBytes:    4 << 20,
+		ErrorLog:          log.New(io.Discard, "", 0), // connections die here on purpose
+		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
+	}
+	s.srv, s.listener, s.addr = srv, l, l.Addr().String()
+	s.tasks.Go(func() { _ = srv.Serve(l) })
+	return nil
+}
+
+type connKey struct{}

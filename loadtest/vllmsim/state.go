@@ -1,0 +1,72 @@
+package vllmsim
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+)
+
+// State is what the server is doing and has done. What it counts goes on through deaths; levels are those of now.
+type State struct {
+	Alive           bool           `json:"alive"`  // the engine is, and connections are taken
+	Notice          bool           `json:"notice"` // a spot notice has been given
+	Deaths          int            `json:"deaths"`
+	Running         int            `json:"running"`
+	Waiting         int            `json:"waiting"`
+	KVBlocksUsed    int            `json:"kv_blocks_used"`
+	KVBlocksTotal   int            `json:"kv_blocks_total"`
+	Requests        map[string]int `json:"requests"` // by path
+	Aborted         int            `json:"aborted"`  // sequences that were ended by their client or with the engine
+	Finished        int            `json:"finished"`
+	GeneratedTokens int            `json:"generated_tokens"`
+	Preemptions     int            `json:"preemptions"`
+	PrefixQueries   int            `json:"prefix_queries"` // tokens
+	PrefixHits      int            `json:"prefix_hits"`
+	Steps           int            `json:"steps"`
+	BusySeconds     float64        `json:"busy_seconds"` // spent in steps, in the profile's time
+	LagSeconds      float64        `json:"lag_seconds"`  // how far this machine fell behind its time scale
+}
+
+// State returns the server's state now.
+func (s *Server) State() State {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.life()
+	st := l.engine.state()
+	st.add(&s.past)
+	st.Alive = !l.engine.dead() && s.outages == 0
+	st.Notice, st.Deaths, st.Requests = s.notice, s.deaths, maps.Clone(s.seen)
+	return st
+}
+
+// add adds what o counted.
+func (st *State) add(o *State) {
+	st.Aborted += o.Aborted
+	st.Finished += o.Finished
+	st.GeneratedTokens += o.GeneratedTokens
+	st.Preemptions += o.Preemptions
+	st.PrefixQueries += o.PrefixQueries
+	st.PrefixHits += o.PrefixHits
+	st.Steps += o.Steps
+	st.BusySeconds += o.BusySeconds
+	st.LagSeconds += o.LagSeconds
+}
+
+func (e *engine) state() State {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	c := e.sched.Counts()
+	return State{Running: c.Running, Waiting: c.Waiting, KVBlocksUsed: c.BlocksUsed, KVBlocksTotal: c.BlocksTotal,
+		Aborted: e.totals.aborted, Finished: e.totals.finished, GeneratedTokens: e.totals.generated,
+		Preemptions: c.Preemptions, PrefixQueries: c.PrefixQueries, PrefixHits: c.PrefixHits, Steps: c.Steps,
+		BusySeconds: busySeconds(c), LagSeconds: e.real(e.lag).Seconds()}
+}
+
+func (s *Server) serveState(w http.ResponseWriter, _ *http.Request) {
+	b, err := json.Marshal(s.State())
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	writeJSON(w, http.StatusOK, b)
+}
