@@ -69,13 +69,17 @@ func (c *call) answer() {
 			return
 		}
 	}
-	var b []byte
-	if c.req.chat {
-		b = c.chatBody(choices, cached)
-	} else {
-		b = c.completionBody(choices, cached)
+	writeJSON(c.w, http.StatusOK, c.body(choices, cached))
+}
+
+func (c *call) body(choices []choice, cached int) []byte {
+	switch {
+	case c.req.chat:
+		return c.chatBody(choices, cached)
+	case c.req.tokens:
+		return c.tokensBody(choices, cached)
 	}
-	writeJSON(c.w, http.StatusOK, b)
+	return c.completionBody(choices, cached)
 }
 
 // answerFault plays the faults that strike after some tokens.
@@ -108,6 +112,13 @@ func (c *call) head(object string) []byte {
 
 // tail closes an answer after its choices; extra stands between usage and the rest.
 func (c *call) tail(b []byte, choices []choice, cached int, extra func([]byte) []byte) []byte {
+	b = append(b, `],"service_tier":null,"system_fingerprint":"`+fingerprint+`","usage":`...)
+	b = extra(c.appendTotals(b, choices, cached))
+	return append(b, `,"kv_transfer_params":null,"ec_transfer_params":null,"metrics":null}`...)
+}
+
+// appendTotals appends the usage of the whole answer.
+func (c *call) appendTotals(b []byte, choices []choice, cached int) []byte {
 	prompt, tokens := 0, 0
 	for _, p := range c.req.prompts {
 		prompt += len(p)
@@ -115,13 +126,9 @@ func (c *call) tail(b []byte, choices []choice, cached int, extra func([]byte) [
 	for i := range choices {
 		tokens += choices[i].tokens
 	}
-	b = append(b, `],"service_tier":null,"system_fingerprint":"`+fingerprint+`","usage":`...)
-	b = appendUsage(b, prompt, tokens)
-	b = append(b, `,"prompt_tokens_details":`...)
+	b = append(appendUsage(b, prompt, tokens), `,"prompt_tokens_details":`...)
 	b = c.appendDetails(b, cached)
-	b = append(b, `,"completion_tokens_details":null}`...)
-	b = extra(b)
-	return append(b, `,"kv_transfer_params":null,"ec_transfer_params":null,"metrics":null}`...)
+	return append(b, `,"completion_tokens_details":null}`...)
 }
 
 func (c *call) appendDetails(b []byte, cached int) []byte {
@@ -212,7 +219,7 @@ func (c *call) appendScores(b []byte, prompt []int32) []byte {
 	if c.req.promptLogprobs < 0 {
 		return append(b, "null"...)
 	}
-	return c.s.model.appendPromptLogprobs(b, prompt, c.req.promptLogprobs)
+	return c.s.model.appendPromptLogprobs(b, prompt, c.req.promptLogprobs, !c.req.wire.undecoded())
 }
 
 func (c *call) completionBody(choices []choice, cached int) []byte {

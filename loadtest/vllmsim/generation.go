@@ -16,8 +16,8 @@ type call struct {
 	jobs  []*job
 }
 
-// serveGenerate answers /v1/chat/completions and /v1/completions.
-func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, chat bool) {
+// serveGenerate answers the three routes that generate.
+func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, a api) {
 	body, err := readBody(r)
 	fault := s.nextFault()
 	if fault.Hang == "headers" {
@@ -34,7 +34,7 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, chat bool
 	}
 	var req *request
 	if err == nil {
-		req, err = s.parse(body, chat, r.Header.Get)
+		req, err = s.parse(body, intake{api: a, header: r.Header.Get})
 	}
 	if err != nil {
 		s.writeError(w, err)

@@ -180,8 +180,8 @@ func appendComma(dst []byte, i int) []byte {
 }
 
 // appendPromptLogprobs writes the prompt_logprobs array for a prompt: null first, then per token an object of the token
-// itself and the n best, keyed by id, with true ranks.
-func (m *Model) appendPromptLogprobs(dst []byte, prompt []int32, n int) []byte {
+// itself and the n best, keyed by id, with true ranks, and with their texts if decoded.
+func (m *Model) appendPromptLogprobs(dst []byte, prompt []int32, n int, decoded bool) []byte {
 	dst = append(dst, '[')
 	m.scorePrompt(prompt, func(i int, d *Dist) {
 		dst = appendComma(dst, i)
@@ -190,11 +190,11 @@ func (m *Model) appendPromptLogprobs(dst []byte, prompt []int32, n int) []byte {
 			return
 		}
 		dst = append(dst, '{')
-		dst = m.appendRanked(dst, prompt[i], d.LogProb(prompt[i]), d.Rank(prompt[i]))
+		dst = m.appendRanked(dst, Cand{prompt[i], d.Prob(prompt[i])}, d.Rank(prompt[i]), decoded)
 		for r, c := range d.topN(n) {
 			if c.ID != prompt[i] {
 				dst = append(dst, ',')
-				dst = m.appendRanked(dst, c.ID, math.Log(c.P), r+1)
+				dst = m.appendRanked(dst, c, r+1, decoded)
 			}
 		}
 		dst = append(dst, '}')
@@ -202,15 +202,18 @@ func (m *Model) appendPromptLogprobs(dst []byte, prompt []int32, n int) []byte {
 	return append(dst, ']')
 }
 
-func (m *Model) appendRanked(dst []byte, id int32, lp float64, rank int) []byte {
+func (m *Model) appendRanked(dst []byte, c Cand, rank int, decoded bool) []byte {
 	dst = append(dst, '"')
-	dst = strconv.AppendInt(dst, int64(id), 10)
+	dst = strconv.AppendInt(dst, int64(c.ID), 10)
 	dst = append(dst, `":{"logprob":`...)
-	dst = appendFloat(dst, clampLogprob(lp))
+	dst = appendFloat(dst, clampLogprob(math.Log(c.P)))
 	dst = append(dst, `,"rank":`...)
 	dst = strconv.AppendInt(dst, int64(rank), 10)
 	dst = append(dst, `,"decoded_token":`...)
-	dst = appendQuoted(dst, m.tok.shown(id))
+	if !decoded {
+		return append(dst, "null}"...)
+	}
+	dst = appendQuoted(dst, m.tok.shown(c.ID))
 	return append(dst, '}')
 }
 

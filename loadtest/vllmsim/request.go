@@ -14,6 +14,8 @@ const maxLogprobs = 20
 // request is a validated generation request.
 type request struct {
 	chat           bool
+	tokens         bool // /inference/v1/generate
+	wire           *wireRequest
 	id             string
 	created        int64
 	model          string
@@ -38,52 +40,73 @@ type request struct {
 	lazy           *apiError // found by the engine only: under stream it comes as an event after a 200
 }
 
-// parse validates a body in vLLM's order: schema, model, fields, prompt length.
-func (s *Server) parse(body []byte, chat bool, header func(string) string) (*request, *apiError) {
-	var w wireRequest
-	if err := decode(body, &w); err != nil {
+// api is one of the three ways to ask for tokens.
+type api uint8
+
+const (
+	apiCompletion api = iota
+	apiChat
+	apiTokens // /inference/v1/generate
+)
+
+// prefix is what the ids of its answers begin with.
+func (a api) prefix() string { return [...]string{"cmpl-", "chatcmpl-", "generate-tokens-"}[a] }
+
+// intake is how a body arrived.
+type intake struct {
+	api    api
+	render bool // it is only to be rendered: the engine is not asked
+	header func(string) string
+}
+
+// parse validates a body in vLLM's order: schema, model, fields, room in the engine, prompt length.
+func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
+	w, err := readWire(body, in.api)
+	if err != nil {
 		return nil, err
 	}
-	if err := w.checkSchema(chat); err != nil {
+	if err := w.checkSchema(in.api); err != nil {
 		return nil, err
 	}
 	if w.Model != "" && w.Model != s.opts.Model {
 		return nil, noModel(w.Model)
 	}
-	r := &request{chat: chat, created: time.Now().Unix(), model: s.opts.Model, role: "assistant", n: 1, stream: w.Stream,
-		returnIDs: w.ReturnTokenIDs, asIDs: w.ReturnTokensAsTokenIDs, priority: w.Priority}
+	r := &request{chat: in.api == apiChat, tokens: in.api == apiTokens, wire: w, created: time.Now().Unix(), model: s.opts.Model,
+		role: "assistant", n: 1, stream: w.Stream, returnIDs: w.ReturnTokenIDs, asIDs: w.ReturnTokensAsTokenIDs, priority: w.Priority}
 	if w.N != nil {
 		r.n = *w.N
 	}
 	if o := w.StreamOptions; o != nil {
 		r.usage, r.continuous = o.IncludeUsage, o.Continuous && o.IncludeUsage
 	}
-	r.id = s.requestID(chat, header("X-Request-Id"), w.RequestID)
-	if p, err := strconv.ParseInt(header("X-Vllm-Priority"), 10, 64); err == nil {
+	r.id = s.requestID(in.api, in.header("X-Request-Id"), w.RequestID)
+	if p, err := strconv.ParseInt(in.header("X-Vllm-Priority"), 10, 64); err == nil {
 		r.priority = p
 	}
 	if w.CacheSalt != nil {
 		r.salt = hashString(1, *w.CacheSalt)
 	}
-	spec, err := s.spec(&w, r)
+	spec, err := s.spec(w, r)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.life().engine.preflight(r.n); err != nil {
-		return nil, err
+	if !in.render {
+		err = s.life().engine.preflight(r.n)
 	}
-	if chat {
-		err = s.chatPrompt(&w, r)
-	} else {
-		err = s.completionPrompts(&w, r)
+	switch {
+	case err != nil:
+	case r.chat:
+		err = s.chatPrompt(w, r)
+	default:
+		err = s.completionPrompts(w, r)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return r, s.finishSpecs(&w, r, spec)
+	return r, s.finishSpecs(w, r, spec)
 }
 
-func (s *Server) requestID(chat bool, header, body string) string {
+func (s *Server) requestID(a api, header, body string) string {
 	id := header
 	if id == "" {
 		id = body
@@ -91,25 +114,22 @@ func (s *Server) requestID(chat bool, header, body string) string {
 	if id == "" {
 		id = fmt.Sprintf("%016x%016x", mix(s.ids.Add(1), s.nonce), mix(s.ids.Load(), ^s.nonce))
 	}
-	if chat {
-		return "chatcmpl-" + id
-	}
-	return "cmpl-" + id
+	return a.prefix() + id
 }
 
 // checkSchema holds what vLLM's request models refuse before anything else.
-func (w *wireRequest) checkSchema(chat bool) *apiError {
-	if chat && w.Messages == nil {
+func (w *wireRequest) checkSchema(a api) *apiError {
+	if a == apiChat && w.Messages == nil {
 		return missing("messages")
 	}
-	if !chat && isNull(w.Prompt) {
+	if a != apiChat && isNull(w.Prompt) {
 		return missing("prompt")
 	}
 	if w.StreamOptions != nil && !w.Stream {
 		return invalid("Stream options can only be defined when `stream=True`.", "stream_options", "{}")
 	}
 	if p := w.PromptLogprobs; p != nil {
-		if w.Stream && (*p > 0 || *p == -1) {
+		if a != apiTokens && w.Stream && (*p > 0 || *p == -1) {
 			return invalid("`prompt_logprobs` are not available when `stream=True`.", "prompt_logprobs", strconv.Itoa(*p))
 		}
 		if *p < -1 {
@@ -119,7 +139,7 @@ func (w *wireRequest) checkSchema(chat bool) *apiError {
 	if w.CacheSalt != nil && *w.CacheSalt == "" {
 		return refused("Parameter 'cache_salt' must be a non-empty string if provided.")
 	}
-	if chat {
+	if a == apiChat {
 		return w.checkChat()
 	}
 	return nil
@@ -330,7 +350,12 @@ func (s *Server) finishSpecs(w *wireRequest, r *request, base genSpec) *apiError
 		return err
 	}
 	for _, prompt := range r.prompts {
-		if err := s.checkLength(len(prompt), max(asked, 0), !r.chat && w.idPrompt()); err != nil {
+		if r.tokens {
+			// Nobody looks at the length before the engine does.
+			if r.lazy = s.checkEngineLength(len(prompt)); r.lazy != nil {
+				return nil
+			}
+		} else if err := s.checkLength(len(prompt), max(asked, 0), !r.chat && w.idPrompt()); err != nil {
 			return err
 		}
 		base.maxTokens = s.opts.MaxModelLen - len(prompt)
@@ -360,7 +385,7 @@ func (w *wireRequest) maxTokens(r *request) (int, *apiError) {
 		limit = w.MaxCompletionTokens
 	}
 	asked := -1
-	if !r.chat {
+	if !r.chat && !r.tokens {
 		asked = 16
 	}
 	if limit != nil {
@@ -392,7 +417,15 @@ func (s *Server) checkLength(prompt, asked int, exact bool) *apiError {
 		return invalid(fmt.Sprintf("This model's maximum context length is %d tokens. However, you requested %d output tokens and your prompt contains %s%d input tokens, for a total of %s%d tokens. Please reduce the length of the input prompt or the number of requested output tokens.",
 			limit, asked, about, prompt, about, prompt+asked), "input_tokens", strconv.Itoa(prompt))
 	}
-	if prompt == limit {
+	return s.checkEngineLength(prompt)
+}
+
+// checkEngineLength is the engine's own look at the length.
+func (s *Server) checkEngineLength(prompt int) *apiError {
+	switch limit := s.opts.MaxModelLen; {
+	case prompt > limit:
+		return refused(fmt.Sprintf("The decoder prompt (length %d) is longer than the maximum model length of %d. Make sure that `max_model_len` is no smaller than the number of text tokens.", prompt, limit))
+	case prompt == limit:
 		return refused(fmt.Sprintf("The decoder prompt (length %d) plus the number of requested output tokens (at least 1) is longer than the maximum model length of %d.", prompt, limit))
 	}
 	return nil

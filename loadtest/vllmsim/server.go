@@ -165,24 +165,33 @@ func (s *Server) routeTable() map[string]route {
 	post := func(h http.HandlerFunc) route {
 		return route{handlers: map[string]http.HandlerFunc{"POST": h}, counted: true}
 	}
+	generate := func(a api) route {
+		return post(func(w http.ResponseWriter, r *http.Request) { s.serveGenerate(w, r, a) })
+	}
+	render := func(a api) route {
+		return post(func(w http.ResponseWriter, r *http.Request) { s.serveRender(w, r, a) })
+	}
 	models := get(s.serveModels)
 	models.counted = true
 	ping := get(s.serveHealth)
 	ping.handlers["POST"] = s.serveHealth
 	return map[string]route{
-		"/v1/chat/completions": post(func(w http.ResponseWriter, r *http.Request) { s.serveGenerate(w, r, true) }),
-		"/v1/completions":      post(func(w http.ResponseWriter, r *http.Request) { s.serveGenerate(w, r, false) }),
-		"/v1/models":           models,
-		"/v1/embeddings":       post(s.serveEmbeddings),
-		"/tokenize":            post(s.serveTokenize),
-		"/detokenize":          post(s.serveDetokenize),
-		"/health":              get(s.serveHealth),
-		"/ping":                ping,
-		"/version":             get(s.serveVersion),
-		"/load":                get(s.serveLoad),
-		"/metrics":             get(s.serveMetrics),
-		"/sim/state":           get(s.serveState),
-		"/sim/fault":           post(s.serveFault),
+		"/v1/chat/completions":        generate(apiChat),
+		"/v1/completions":             generate(apiCompletion),
+		"/inference/v1/generate":      generate(apiTokens),
+		"/v1/chat/completions/render": render(apiChat),
+		"/v1/completions/render":      render(apiCompletion),
+		"/v1/models":                  models,
+		"/v1/embeddings":              post(s.serveEmbeddings),
+		"/tokenize":                   post(s.serveTokenize),
+		"/detokenize":                 post(s.serveDetokenize),
+		"/health":                     get(s.serveHealth),
+		"/ping":                       ping,
+		"/version":                    get(s.serveVersion),
+		"/load":                       get(s.serveLoad),
+		"/metrics":                    get(s.serveMetrics),
+		"/sim/state":                  get(s.serveState),
+		"/sim/fault":                  post(s.serveFault),
 	}
 }
 

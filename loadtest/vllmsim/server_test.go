@@ -116,7 +116,7 @@ func ask(t *testing.T, s *Server, path, body string) answer {
 	return a
 }
 
-var volatile = regexp.MustCompile(`"created":\d+|chatcmpl-tool-[0-9a-f]+|modelperm-[0-9a-f]+`)
+var volatile = regexp.MustCompile(`"created":\d+|"request_id":"(?:chatcmpl|cmpl)-[0-9a-f]{32}|chatcmpl-tool-[0-9a-f]+|modelperm-[0-9a-f]+`)
 
 // golden compares with testdata, ids and times made equal.
 func golden(t *testing.T, name, got string) {
@@ -154,6 +154,11 @@ func TestAnswersLookAsVLLMWritesThem(t *testing.T) {
 		"completion_many.json":    {"/v1/completions", `{"prompt":[[0,300],[0,301]],"max_tokens":1,"temperature":0}`},
 		"completion_stream.txt":   {"/v1/completions", `{"prompt":"The river","max_tokens":3,"temperature":0,"stream":true,"logprobs":0,"return_token_ids":true,"stream_options":{"include_usage":true}}`},
 		"completion_lazy_err.txt": {"/v1/completions", `{"prompt":"x","stream":true,"logprobs":21}`},
+		"generate.json":           {"/inference/v1/generate", `{"token_ids":[0,300,301],"sampling_params":{"max_tokens":2,"temperature":0,"logprobs":2,"prompt_logprobs":1,"detokenize":false}}`},
+		"generate_stream.txt":     {"/inference/v1/generate", `{"token_ids":[0,300,301],"sampling_params":{"max_tokens":2,"seed":3,"n":2,"logprobs":0},"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`},
+		"generate_plain.txt":      {"/inference/v1/generate", `{"token_ids":[0,300,301],"sampling_params":{"max_tokens":2,"temperature":0},"stream":true}`},
+		"render_chat.json":        {"/v1/chat/completions/render", `{"model":"sim",` + hi + `,"max_tokens":3,"temperature":0,"logprobs":true,"top_logprobs":2,"stream":true,"stream_options":{"include_usage":true}}`},
+		"render_completion.json":  {"/v1/completions/render", `{"prompt":["The river","x y"],"stop":"x","cache_salt":"s","priority":-3,"seed":7,"prompt_logprobs":0}`},
 		"tokenize.json":           {"/tokenize", `{"prompt":"Hi there","return_token_strs":true}`},
 		"detokenize.json":         {"/detokenize", `{"tokens":[0,88,121]}`},
 	}

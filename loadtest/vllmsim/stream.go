@@ -77,6 +77,9 @@ func (st *streamer) prepare() {
 		object = "chat.completion.chunk"
 	}
 	st.pre = append([]byte("data: "), st.head(object)...)
+	if st.req.tokens {
+		st.pre = append(appendQuoted([]byte(`data: {"request_id":`), st.req.id), `,"choices":[`...)
+	}
 	if st.req.echo && !st.req.chat {
 		for i := range st.offset {
 			st.offset[i] = len([]rune(st.req.texts[i/st.req.n]))
@@ -148,9 +151,12 @@ func (st *streamer) event(ev *event) {
 	if ev.id >= 0 {
 		st.n[ev.choice]++
 	}
-	if st.req.chat {
+	switch {
+	case st.req.chat:
 		st.chatChunk(ev)
-	} else {
+	case st.req.tokens:
+		st.tokensChunk(ev)
+	default:
 		st.completionChunk(ev)
 	}
 	st.started[ev.choice] = true
@@ -311,8 +317,12 @@ func (st *streamer) end() {
 		if st.s.opts.PromptTokensDetails {
 			b = st.appendDetails(append(b, `,"prompt_tokens_details":`...), st.cached)
 		}
-		b = append(b, `},"system_fingerprint":"`+fingerprint+`"}`+"\n\n"...)
-		st.buf = b
+		if !st.req.tokens {
+			b = append(b, `},"system_fingerprint":"`+fingerprint+`"`...)
+		} else {
+			b = append(b, '}')
+		}
+		st.buf = append(b, "}\n\n"...)
 	}
 	st.buf = append(st.buf, "data: [DONE]\n\n"...)
 }

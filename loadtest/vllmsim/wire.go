@@ -47,12 +47,16 @@ type wireRequest struct {
 	CacheSalt              *string         `json:"cache_salt"`
 	Priority               int64           `json:"priority"`
 	RequestID              string          `json:"request_id"`
+	Detokenize             *bool           `json:"detokenize"` // of /inference/v1/generate
 }
 
 type streamOptions struct {
 	IncludeUsage bool `json:"include_usage"`
 	Continuous   bool `json:"continuous_usage_stats"`
 }
+
+// undecoded reports that no token is to be turned into text.
+func (w *wireRequest) undecoded() bool { return w.Detokenize != nil && !*w.Detokenize }
 
 type responseFormat struct {
 	Type       string `json:"type"`
