@@ -1,4 +1,249 @@
 package loadtest
 
-// Recorder gathers outcomes. It is safe for concurrent use.
-type Recorder struct{}
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	different = 32      // names that are counted apart
+	other     = "other" // the name of all that come after them
+	spans     = 80      // of a plot over time
+)
+
+// Recorder gathers outcomes in room that does not grow with their number. It is
+// safe for concurrent use.
+//
+// Latencies count from [Outcome.At], when a request should have been sent, so a
+// sender that falls behind shows up as latency and is not left out.
+type Recorder struct {
+	warmup time.Duration
+
+	mu     sync.Mutex
+	t      tally
+	ttft   latency
+	e2e    latency
+	series series
+
+	ends, details, tiers, acceptances, reasons counts
+	tenants, priorities                        map[string]*group
+}
+
+// NewRecorder makes a recorder that does not count what arrives before warmup.
+func NewRecorder(warmup time.Duration) *Recorder {
+	return &Recorder{
+		warmup: warmup,
+		ttft:   latency{digits: 3}, e2e: latency{digits: 3},
+		series: series{from: warmup},
+		ends:   counts{}, details: counts{}, tiers: counts{}, acceptances: counts{}, reasons: counts{},
+		tenants: map[string]*group{}, priorities: map[string]*group{},
+	}
+}
+
+// tally is what is counted of all outcomes together.
+type tally struct {
+	Requests, Answered, Shed, Errors, Cached int
+
+	Accepted, Rejected          int
+	PromptTokens                int // of answered requests
+	DraftTokens, TargetTokens   int // of answers
+	Checked, Identical          int
+	CheckedAccepts, WrongAccept int // accepted from the draft, and checked
+}
+
+// counts are numbers by name; there are at most 33 names.
+type counts map[string]int
+
+func (c counts) add(name string) {
+	if name == "" {
+		return
+	}
+	if _, ok := c[name]; !ok && len(c) >= different {
+		name = other
+	}
+	c[name]++
+}
+
+// group is what came of the requests of one tenant or priority.
+type group struct {
+	Name                            string
+	Requests, Answered, Shed, Error int
+	ttft                            latency
+	TTFT50, TTFT95                  float64 // ms; filled by summary
+}
+
+// Add counts an outcome, unless it arrived before the warm-up's end.
+func (r *Recorder) Add(o Outcome) {
+	if o.At < r.warmup {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+
+	r.t.Requests++
+	r.ends.add(o.End)
+	r.tiers.add(o.Tier)
+	r.acceptances.add(o.Acceptance)
+	r.reasons.add(o.Reason)
+	switch o.Acceptance {
+	case "accepted":
+		r.t.Accepted++
+	case "rejected":
+		r.t.Rejected++
+	}
+	r.check(o)
+
+	r.series.at(o.At).arrived++
+	end := r.series.at(max(o.Done, o.At))
+	switch o.End {
+	case Answered:
+		end.answered++
+		end.tokens += o.DraftTokens + o.TargetTokens
+		r.answered(o)
+	case Shed:
+		r.t.Shed++
+		end.shed++
+		r.details.add(described(o))
+	default:
+		r.t.Errors++
+		end.errored++
+		r.details.add(described(o))
+	}
+	groupOf(r.tenants, o.Tenant).add(o)
+	groupOf(r.priorities, o.Priority).add(o)
+}
+
+// answered counts what only answers have.
+func (r *Recorder) answered(o Outcome) {
+	r.t.Answered++
+	if o.Cached {
+		r.t.Cached++
+	}
+	r.t.PromptTokens += o.PromptTokens
+	r.t.DraftTokens += o.DraftTokens
+	r.t.TargetTokens += o.TargetTokens
+	r.e2e.add(o.Done - o.At)
+	if o.First > 0 {
+		r.ttft.add(o.First - o.At)
+		r.series.at(o.At).ttft.add(o.First - o.At)
+	}
+}
+
+// check counts how the answer compares with the target's.
+func (r *Recorder) check(o Outcome) {
+	if !o.Checked {
+		return
+	}
+	r.t.Checked++
+	if o.Identical {
+		r.t.Identical++
+	}
+	if o.Acceptance != "accepted" {
+		return
+	}
+	r.t.CheckedAccepts++
+	if o.Wrong {
+		r.t.WrongAccept++
+	}
+}
+
+// described names an end that is not an answer.
+func described(o Outcome) string {
+	if o.Detail == "" {
+		return cmp.Or(o.End, Failed)
+	}
+	return cmp.Or(o.End, Failed) + ": " + o.Detail
+}
+
+// groupOf finds a name's group, or makes it; there are at most 33.
+func groupOf(groups map[string]*group, name string) *group {
+	if g := groups[name]; g != nil {
+		return g
+	}
+	if len(groups) >= different {
+		name = other
+	}
+	if groups[name] == nil {
+		groups[name] = &group{Name: name, ttft: latency{digits: 2}}
+	}
+	return groups[name]
+}
+
+func (g *group) add(o Outcome) {
+	g.Requests++
+	switch o.End {
+	case Answered:
+		g.Answered++
+		if o.First > 0 {
+			g.ttft.add(o.First - o.At)
+		}
+	case Shed:
+		g.Shed++
+	default:
+		g.Error++
+	}
+}
+
+// summary is what a recorder holds, at one moment.
+type summary struct {
+	tally
+	Warmup time.Duration
+
+	TTFT, E2E           []float64 // ms: p50, p95, p99
+	TTFTCurve, E2ECurve []share
+	Course              []instant
+
+	Ends, Details, Tiers, Acceptances, Reasons []named
+	Tenants, Priorities                        []group
+}
+
+// named is a name's number.
+type named struct {
+	Name string
+	N    int
+}
+
+// summary reads everything at once. That of no recorder is empty.
+func (r *Recorder) summary() summary {
+	if r == nil {
+		return summary{TTFT: make([]float64, 3), E2E: make([]float64, 3)}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return summary{
+		tally: r.t, Warmup: r.warmup,
+		TTFT: r.ttft.at(0.5, 0.95, 0.99), E2E: r.e2e.at(0.5, 0.95, 0.99),
+		TTFTCurve: r.ttft.curve(), E2ECurve: r.e2e.curve(),
+		Course: r.series.instants(spans),
+		Ends:   r.ends.sorted(), Details: r.details.sorted(), Tiers: r.tiers.sorted(),
+		Acceptances: r.acceptances.sorted(), Reasons: r.reasons.sorted(),
+		Tenants: sortedGroups(r.tenants), Priorities: sortedGroups(r.priorities),
+	}
+}
+
+// sorted gives the largest first.
+func (c counts) sorted() []named {
+	out := make([]named, 0, len(c))
+	for name, n := range c {
+		out = append(out, named{name, n})
+	}
+	slices.SortFunc(out, func(a, b named) int {
+		return cmp.Or(cmp.Compare(b.N, a.N), cmp.Compare(a.Name, b.Name))
+	})
+	return out
+}
+
+// sortedGroups copies the groups, by name.
+func sortedGroups(groups map[string]*group) []group {
+	out := make([]group, 0, len(groups))
+	for _, g := range groups {
+		one := *g
+		q := g.ttft.at(0.5, 0.95)
+		one.TTFT50, one.TTFT95, one.ttft = q[0], q[1], latency{}
+		out = append(out, one)
+	}
+	slices.SortFunc(out, func(a, b group) int { return cmp.Compare(a.Name, b.Name) })
+	return out
+}

@@ -1,0 +1,264 @@
+package loadtest
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// answer is an outcome that went well.
+func answer(at, ttft, e2e time.Duration) Outcome {
+	return Outcome{At: at, First: at + ttft, Done: at + e2e, End: Answered, TargetTokens: 10}
+}
+
+func TestPercentilesAreThoseOfTheSortedValues(t *testing.T) {
+	for _, n := range []int{1, 2, 7, 100, exactly, exactly + 1, 5000, 60000} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(1, uint64(n)))
+			l, values := latency{digits: 3}, []float64{}
+			for range n {
+				d := time.Duration(math.Exp(rng.NormFloat64()*2+11)) * time.Microsecond
+				l.add(d)
+				values = append(values, float64(d)/1e6)
+			}
+			slices.Sort(values)
+			for _, q := range []float64{0.01, 0.5, 0.95, 0.99, 1} {
+				want := values[int(math.Ceil(q*float64(n)-1e-9))-1]
+				got := l.at(q)[0]
+				if got < want || got > want*1.001+0.001 {
+					t.Errorf("p%v of %d is %v ms, want %v", 100*q, n, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestMergedLatenciesAreThoseOfAllValues(t *testing.T) {
+	for _, sizes := range [][2]int{{0, 0}, {3, 4}, {exactly, 1}, {10, 1000}, {1000, 10}, {1000, 1000}} {
+		a, b, all := latency{digits: 2}, latency{digits: 2}, latency{digits: 2}
+		for i := range sizes[0] + sizes[1] {
+			d := time.Duration(1+(i*7919)%10007) * time.Millisecond
+			all.add(d)
+			if i < sizes[0] {
+				a.add(d)
+			} else {
+				b.add(d)
+			}
+		}
+		a.merge(&b)
+		if a.count() != all.count() {
+			t.Fatalf("%v: %d values, want %d", sizes, a.count(), all.count())
+		}
+		for i, got := range a.at(0.5, 0.95) {
+			if want := all.at(0.5, 0.95)[i]; math.Abs(got-want) > want*0.01 {
+				t.Errorf("%v: %v ms, want %v", sizes, got, want)
+			}
+		}
+	}
+}
+
+func TestADurationOutOfRangeCountsAsTheNearestInRange(t *testing.T) {
+	l := latency{digits: 3}
+	l.add(-time.Second)
+	l.add(100 * time.Hour)
+	if diff := cmp.Diff([]float64{0.001, 7.2e6}, l.at(0.5, 1)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatArrivesInTheWarmUpIsNotCounted(t *testing.T) {
+	r := NewRecorder(time.Minute)
+	r.Add(answer(time.Minute-1, time.Second, 10*time.Second))
+	r.Add(answer(time.Minute, time.Second, 2*time.Second))
+	res := &Result{Recorder: r, Window: 10 * time.Second}
+	if got := res.Row(); got.Requests != 1 || got.E2E99 != 2000 || got.RequestsPerSecond != 0.1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestLatencyCountsFromWhenTheRequestWasDue(t *testing.T) {
+	r := NewRecorder(0)
+	r.Add(Outcome{At: 5 * time.Second, First: 8 * time.Second, Done: 9 * time.Second, End: Answered})
+	s := r.summary()
+	if s.TTFT[0] != 3000 || s.E2E[0] != 4000 {
+		t.Errorf("TTFT %v, E2E %v", s.TTFT, s.E2E)
+	}
+}
+
+func TestOnlyAnswersHaveLatencies(t *testing.T) {
+	r := NewRecorder(0)
+	for _, end := range []string{Shed, Limited, Failed, Broken, ""} {
+		r.Add(Outcome{First: time.Second, Done: time.Second, End: end, TargetTokens: 5})
+	}
+	r.Add(Outcome{Done: time.Second, End: Answered})
+	s := r.summary()
+	if s.TTFT[0] != 0 || s.E2E[0] != 1000 || s.Errors != 4 || s.Shed != 1 || s.TargetTokens != 0 {
+		t.Errorf("%+v", s)
+	}
+}
+
+func TestAResultBecomesARow(t *testing.T) {
+	r := NewRecorder(0)
+	add := func(o Outcome) {
+		o.End = Answered
+		o.First, o.Done = o.At+100*time.Millisecond, o.At+time.Second
+		r.Add(o)
+	}
+	add(Outcome{Acceptance: "accepted", DraftTokens: 30, Checked: true, Identical: true})
+	add(Outcome{Acceptance: "accepted", DraftTokens: 30, Checked: true, Wrong: true})
+	add(Outcome{Acceptance: "accepted", DraftTokens: 30})
+	add(Outcome{Acceptance: "rejected", TargetTokens: 60, Checked: true, Identical: true})
+	add(Outcome{Acceptance: "bypassed", TargetTokens: 50, Cached: true})
+	r.Add(Outcome{End: Shed})
+	r.Add(Outcome{End: Limited})
+	res := &Result{Case: "one", Window: 10 * time.Second, Recorder: r, Pools: []Usage{
+		{Tier: "draft", GPUs: 1, USDPerHour: 0.6, Busy: 30 * time.Minute, PrefixQueries: 100, PrefixHits: 10, Preemptions: 1},
+		{Tier: "target", GPUs: 4, USDPerHour: 10, Busy: time.Hour, PrefixQueries: 100, PrefixHits: 80, Deaths: 2},
+	}}
+	want := Row{
+		Name: "one", Requests: 7, Errors: 1, Shed: 1, Escalated: 1, Cached: 1,
+		TTFT50: 100, TTFT95: 100, TTFT99: 100, E2E50: 1000, E2E95: 1000, E2E99: 1000,
+		RequestsPerSecond: 0.5, TokensPerSecond: 20,
+		PrefixHitRate: 0.45, Preemptions: 1, OOMDeaths: 2, GPUSeconds: 1800 + 14400, USDPerMTok: 10.3 * 1e6 / 200,
+		Acceptance: 0.75, DraftTokenShare: 0.45, WrongAccepts: 0.5, Identical: 2.0 / 3, CacheHitRate: 0.2,
+		DraftGPUSeconds: 1800, TargetGPUSeconds: 14400, DraftUSD: 0.3, TargetUSD: 10,
+	}
+	if diff := cmp.Diff(want, res.Row()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestEveryNumberOfARowIsFinite(t *testing.T) {
+	inf := math.Inf(1)
+	for name, r := range map[string]*Result{
+		"nothing":     {},
+		"no outcomes": {Recorder: NewRecorder(0), Window: time.Second},
+		"no window":   {Recorder: recorded(answer(0, 1, 2))},
+		"odd prices":  {Pools: []Usage{{Tier: "draft", USDPerHour: math.NaN(), Busy: 1}, {Tier: "target", USDPerHour: inf, Busy: 1}}},
+		"dear prices": {Pools: []Usage{{Tier: "target", USDPerHour: math.MaxFloat64, Busy: 1e6 * time.Hour}}, Recorder: recorded(answer(0, 1, 2))},
+	} {
+		row := reflect.ValueOf(r.Row())
+		for i := range row.NumField() {
+			if f := row.Field(i); f.Kind() == reflect.Float64 && finite(f.Float()) != f.Float() {
+				t.Errorf("%s: %s is %v", name, row.Type().Field(i).Name, f.Float())
+			}
+		}
+	}
+}
+
+func recorded(os ...Outcome) *Recorder {
+	r := NewRecorder(0)
+	for _, o := range os {
+		r.Add(o)
+	}
+	return r
+}
+
+func TestManyMayAddAtOnce(t *testing.T) {
+	r, wg := NewRecorder(0), sync.WaitGroup{}
+	for w := range 8 {
+		wg.Go(func() {
+			for i := range 1000 {
+				at := time.Duration(i) * 100 * time.Millisecond
+				r.Add(answer(at, time.Duration(w+1)*time.Millisecond, time.Second))
+				if i%100 == 0 {
+					r.summary()
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if s := r.summary(); s.Requests != 8000 || s.TTFT[0] < 4 || s.TTFT[0] > 4.01 {
+		t.Errorf("%d requests, TTFT %v", s.Requests, s.TTFT)
+	}
+}
+
+func TestARecorderStaysSmallHoweverMuchItHears(t *testing.T) {
+	r := NewRecorder(0)
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	for i := range 300_000 {
+		name := fmt.Sprint("name ", i)
+		at := time.Duration(i) * time.Second
+		o := answer(at, time.Duration(i%9999)*time.Millisecond, time.Minute)
+		o.Tenant, o.Priority, o.Tier, o.Acceptance, o.Reason = name, name, name, name, name
+		r.Add(o)
+		r.Add(Outcome{At: at, End: Failed, Detail: name})
+	}
+	if grown := heap() - before; grown > 12<<20 {
+		t.Errorf("%d bytes", grown)
+	}
+	s := r.summary()
+	for what, n := range map[string]int{
+		"details": len(s.Details), "tiers": len(s.Tiers), "acceptances": len(s.Acceptances), "reasons": len(s.Reasons),
+		"tenants": len(s.Tenants), "priorities": len(s.Priorities),
+	} {
+		if n != different+1 {
+			t.Errorf("%d %s", n, what)
+		}
+	}
+	if s.Details[0] != (named{other, 300_000 - different}) {
+		t.Errorf("%v is first", s.Details[0])
+	}
+	if n := len(r.series.buckets); n > seriesLen {
+		t.Errorf("%d buckets", n)
+	}
+}
+
+func TestASeriesKeepsItsSumsWhenItWidens(t *testing.T) {
+	s := series{from: time.Minute}
+	for i := range 10_000 {
+		b := s.at(time.Minute + time.Duration(i)*time.Second)
+		b.answered++
+		b.tokens += 3
+		b.ttft.add(time.Millisecond)
+	}
+	answered, tokens, timed := 0.0, 0.0, 0
+	for _, in := range s.instants(spans) {
+		answered += in.Answered * (in.To - in.From).Seconds()
+		tokens += in.Tokens * (in.To - in.From).Seconds()
+		timed += in.Timed
+	}
+	if math.Round(answered) != 10_000 || math.Round(tokens) != 30_000 || timed != 10_000 {
+		t.Errorf("answered %v, tokens %v, timed %d", answered, tokens, timed)
+	}
+	if n := len(s.instants(spans)); n > spans {
+		t.Errorf("%d spans", n)
+	}
+}
+
+func TestTheLongestRunFitsASeries(t *testing.T) {
+	s := series{}
+	s.at(math.MaxInt64).answered++
+	s.at(math.MinInt64).answered++
+	if len(s.buckets) > seriesLen || s.buckets[0].answered != 1 {
+		t.Errorf("%d buckets", len(s.buckets))
+	}
+}
+
+func TestTheOutcomeOfAnErrorIsNamedByItsEndAndDetail(t *testing.T) {
+	r := recorded(
+		Outcome{End: Failed, Detail: "timeout"}, Outcome{End: Failed, Detail: "timeout"},
+		Outcome{End: Shed, Detail: "kv"}, Outcome{End: Limited}, Outcome{})
+	names := []string{}
+	for _, d := range r.summary().Details {
+		names = append(names, fmt.Sprint(d.N, " ", d.Name))
+	}
+	if got, want := strings.Join(names, ", "), "2 failed: timeout, 1 failed, 1 limited, 1 shed: kv"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
