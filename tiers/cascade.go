@@ -178,16 +178,19 @@ func (j *job) begun() { j.receipt.First = j.cascade.now().Sub(j.receipt.Began) }
 
 // call prepares a call to one of the route's pools.
 func (j *job) call(p *pool.Pool, path string, body []byte) call {
-	r := j.ask.Request
-	output := r.MaxTokens
-	if output < 0 {
-		output = typicalOutput
-	}
 	return call{
 		pool: p, path: path, body: body, header: j.ask.Header,
-		demand: pool.Demand{PromptTokens: r.PromptTokens, OutputTokens: min(output, typicalOutput)},
-		chunk:  j.cfg.Timeouts.Chunk,
+		demand: DemandOf(j.ask.Request), chunk: j.cfg.Timeouts.Chunk,
 	}
+}
+
+// DemandOf is what a request asks of a backend.
+func DemandOf(r *openai.Request) pool.Demand {
+	output := typicalOutput
+	if r.MaxTokens >= 0 {
+		output = min(r.MaxTokens, typicalOutput)
+	}
+	return pool.Demand{PromptTokens: r.PromptTokens, OutputTokens: output}
 }
 
 const (
@@ -203,6 +206,11 @@ const (
 
 // firstByte scales a first-byte timeout with the prompt.
 func (j *job) firstByte(base time.Duration) time.Duration {
-	units := max(1, float64(j.ask.Request.PromptTokens)/promptUnit)
-	return time.Duration(float64(base) * units)
+	return FirstByte(base, j.ask.Request.PromptTokens)
+}
+
+// FirstByte scales a first-byte timeout with a prompt of so many tokens: it holds up
+// to 4,000, and longer prompts get proportionally more.
+func FirstByte(base time.Duration, promptTokens int) time.Duration {
+	return time.Duration(float64(base) * max(1, float64(promptTokens)/promptUnit))
 }

@@ -222,7 +222,7 @@ func (s *scanner) check() *RequestError {
 	}
 	r.Tools = r.tools && !r.noTools
 	if r.PromptTokens == 0 {
-		r.PromptTokens = r.PromptBytes/bytesPerToken + 1
+		r.PromptTokens = EstimateTokens(max(r.PromptBytes, 1))
 	}
 	return nil
 }

@@ -81,13 +81,18 @@ func (p *Pool) taken(b *backend, r pressure.Reading) {
 	}
 }
 
-// Observe stores a reading that was taken now by somebody else, as if a scrape
-// had just brought it: the backend is up. It reports whether there is such a
+// Observe stores what somebody else found now, as if a scrape had just brought it: a
+// reading, which also says that the backend is up, or with err a refused
+// connection, which says that it is down. It reports whether there is such a
 // backend. Who observes does not Run.
-func (p *Pool) Observe(backend string, r pressure.Reading) bool {
+func (p *Pool) Observe(backend string, r pressure.Reading, err error) bool {
 	for _, b := range *p.set.Load() {
 		if b.id != backend {
 			continue
+		}
+		if err != nil {
+			p.setDown(b, err)
+			return true
 		}
 		p.mu.Lock()
 		b.beginScrape()

@@ -260,15 +260,18 @@ func TestAReadingFromElsewhereCountsAsAScrape(t *testing.T) {
 		t.Fatal(l, err)
 	}
 	l.Refused(nil)
-	if p.Observe("nobody", pressure.Reading{}) {
+	if p.Observe("nobody", pressure.Reading{}, nil) {
 		t.Error("a reading of an unknown backend was taken")
 	}
 	now = now.Add(time.Second)
-	if !p.Observe(first, pressure.Reading{At: now, KVUsage: 0.25, BlockSize: 16, Blocks: 101}) {
+	if !p.Observe(first, pressure.Reading{At: now, KVUsage: 0.25, BlockSize: 16, Blocks: 101}, nil) {
 		t.Error("a reading was not taken")
 	}
 	s := p.Snapshot()[0]
 	if s.Down || !s.HasReading || s.KVUsage != 0.25 {
 		t.Errorf("the lease before it should be in the reading, and the backend up: %+v", s)
+	}
+	if p.Observe(first, pressure.Reading{}, errors.New("refused")); !p.Snapshot()[0].Down {
+		t.Error("a refused connection did not take the backend out")
 	}
 }
