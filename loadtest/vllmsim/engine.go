@@ -227,7 +227,7 @@ func (e *engine) commit(b *Batch) {
 	defer e.mu.Unlock()
 	e.sched.Commit(b)
 	e.vend = b.End
-	e.met.step(b)
+	e.met.step(b, e)
 	for i := range b.Items {
 		it := &b.Items[i]
 		if it.Emits {

@@ -7,26 +7,56 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 )
 
 // expose writes a registry as Python's prometheus_client does, which is what a gateway meets in front of vLLM: labels in
-// alphabetical order, every value a float ("3.0"), large ones as 1.234567e+06.
-func expose(g prometheus.Gatherer) ([]byte, error) {
-	families, err := g.Gather()
+// alphabetical order, every value a float ("3.0"), large ones as 1.234567e+06, and beside each counter, histogram and
+// summary a gauge of when it was made, which V0 switched off.
+func (m *metrics) expose() ([]byte, error) {
+	families, err := m.reg.Gather()
 	if err != nil {
 		return nil, err
 	}
 	var b bytes.Buffer
 	for _, f := range families {
-		b.WriteString("# HELP " + f.GetName() + " " + f.GetHelp() + "\n")
-		b.WriteString("# TYPE " + f.GetName() + " " + strings.ToLower(f.GetType().String()) + "\n")
-		for _, m := range f.GetMetric() {
-			writeMetric(&b, f.GetName(), m)
+		writeHead(&b, f.GetName(), f.GetHelp(), strings.ToLower(f.GetType().String()))
+		for _, one := range f.GetMetric() {
+			writeMetric(&b, f.GetName(), one)
+		}
+		if !m.v0 {
+			writeCreated(&b, f)
 		}
 	}
 	return b.Bytes(), nil
+}
+
+func writeHead(b *bytes.Buffer, name, help, kind string) {
+	b.WriteString("# HELP " + name + " " + help + "\n# TYPE " + name + " " + kind + "\n")
+}
+
+// writeCreated writes the gauges of a family's birth.
+func writeCreated(b *bytes.Buffer, f *dto.MetricFamily) {
+	name := f.GetName() + "_created"
+	if f.GetType() == dto.MetricType_COUNTER {
+		name = strings.TrimSuffix(f.GetName(), "_total") + "_created"
+	}
+	for i, one := range f.GetMetric() {
+		at := one.GetCounter().GetCreatedTimestamp()
+		if at == nil {
+			at = one.GetHistogram().GetCreatedTimestamp()
+		}
+		if at == nil {
+			at = one.GetSummary().GetCreatedTimestamp()
+		}
+		if at == nil {
+			return
+		}
+		if i == 0 {
+			writeHead(b, name, f.GetHelp(), "gauge")
+		}
+		writeSample(b, name, one.GetLabel(), "", float64(at.AsTime().UnixNano())/1e9)
+	}
 }
 
 func writeMetric(b *bytes.Buffer, name string, m *dto.Metric) {
@@ -35,6 +65,9 @@ func writeMetric(b *bytes.Buffer, name string, m *dto.Metric) {
 		writeSample(b, name, m.GetLabel(), "", m.GetGauge().GetValue())
 	case m.GetCounter() != nil:
 		writeSample(b, name, m.GetLabel(), "", m.GetCounter().GetValue())
+	case m.GetSummary() != nil: // Python's have no quantiles
+		writeSample(b, name+"_count", m.GetLabel(), "", float64(m.GetSummary().GetSampleCount()))
+		writeSample(b, name+"_sum", m.GetLabel(), "", m.GetSummary().GetSampleSum())
 	case m.GetHistogram() != nil:
 		h := m.GetHistogram()
 		for _, k := range h.GetBucket() {

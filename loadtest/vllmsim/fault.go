@@ -125,7 +125,7 @@ func (s *Server) SetFault(f Fault) error {
 		return errRefuse
 	}
 	if f.Metrics == "frozen" {
-		page, _ := expose(s.life().met.reg) // our own registry gathers without error, or the page freezes empty
+		page, _ := s.life().met.expose() // our own registry gathers without error, or the page freezes empty
 		s.faults.mu.Lock()
 		s.faults.frozen = page
 		s.faults.mu.Unlock()

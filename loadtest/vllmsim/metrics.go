@@ -2,7 +2,7 @@ package vllmsim
 
 import (
 	"math"
-	"strconv"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
@@ -33,10 +33,15 @@ type metrics struct {
 	queries, hits, preemptions                    prometheus.Counter
 	promptTokens, genTokens                       prometheus.Counter
 	computedTokens, cachedTokens, cachedTotal     prometheus.Counter
+	allTokens                                     prometheus.Counter // V0 only, as are promptRate, genRate and bestOf
+	promptRate, genRate                           prometheus.Gauge
+	loras                                         prometheus.Gauge
 	success                                       map[string]prometheus.Counter
 	iteration, ttft, itl, tpot, e2e               prometheus.Observer
 	queue, prefill, decode, inference             prometheus.Observer
 	kvComputed, prompts, gens, maxGens, n, maxTok prometheus.Observer
+	bestOf, inQueue                               prometheus.Observer
+	rates                                         rates
 	seen                                          Counts // totals already added to counters
 }
 
@@ -61,7 +66,8 @@ func newMetrics(o *Options, p *Profile) *metrics {
 	} else {
 		m.newV1()
 	}
-	m.cacheConfig(p)
+	m.cacheConfig(o, p)
+	m.process()
 	return m
 }
 
@@ -89,47 +95,6 @@ func (m *metrics) newHistograms(tokens []float64) {
 		m.tpot = m.histogram("request_time_per_output_token_seconds", "Histogram of time_per_output_token_seconds per request.", itl)
 		m.kvComputed = m.histogram("request_prefill_kv_computed_tokens", "Histogram of new KV tokens computed during prefill.", tokens)
 	}
-}
-
-func (m *metrics) newV1() {
-	m.kv = m.gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.")
-	by := m.gaugeVec("num_requests_waiting_by_reason", "Number of waiting requests by reason.", "reason")
-	m.byCapacity, m.byDeferred = by.WithLabelValues(m.with("capacity")...), by.WithLabelValues(m.with("deferred")...)
-	m.queries = m.counter("prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.")
-	m.hits = m.counter("prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.")
-	src := m.counterVec("prompt_tokens_by_source_total", "Number of prompt tokens by source.", "source")
-	m.computedTokens, m.cachedTokens = src.WithLabelValues(m.with("local_compute")...), src.WithLabelValues(m.with("local_cache_hit")...)
-	src.WithLabelValues(m.with("external_kv_transfer")...)
-	m.cachedTotal = m.counter("prompt_tokens_cached_total", "Number of cached prompt tokens.")
-	sleep := m.gaugeVec("engine_sleep_state", "Engine sleep state.", "sleep_state")
-	for i, s := range sleepStates {
-		sleep.WithLabelValues(m.with(s)...).Set([]float64{1, 0, 0}[i])
-	}
-}
-
-func (m *metrics) newV0() {
-	m.kv = m.gauge("gpu_cache_usage_perc", "GPU KV-cache usage. 1 means 100 percent usage.")
-	m.cpuKV = m.gauge("cpu_cache_usage_perc", "CPU KV-cache usage. 1 means 100 percent usage.")
-	m.swapped = m.gauge("num_requests_swapped", "Number of requests swapped to CPU.")
-	m.hitRate = m.gauge("gpu_prefix_cache_hit_rate", "GPU prefix cache block hit rate.")
-	cpu := m.gauge("cpu_prefix_cache_hit_rate", "CPU prefix cache block hit rate.")
-	cpu.Set(-1)
-	m.hitRate.Set(-1)
-}
-
-func (m *metrics) cacheConfig(p *Profile) {
-	labels := prometheus.Labels{"block_size": strconv.Itoa(blockSize), "cache_dtype": "auto",
-		"enable_prefix_caching": "True", "gpu_memory_utilization": "0.92", "num_gpu_blocks": strconv.Itoa(p.Blocks)}
-	if m.v0 {
-		labels["num_cpu_blocks"], labels["gpu_memory_utilization"] = "2048", "0.9"
-	} else {
-		labels["engine"], labels["prefix_caching_hash_algo"] = "0", "sha256"
-		labels["kv_cache_size_tokens"] = strconv.Itoa((p.Blocks - 1) * blockSize)
-	}
-	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "vllm:cache_config_info",
-		Help: "Information of the LLMEngine CacheConfig", ConstLabels: labels})
-	m.reg.MustRegister(g)
-	g.Set(1)
 }
 
 // with appends a label value to the common ones.
@@ -183,6 +148,7 @@ func (m *metrics) levels(c Counts) {
 	m.waiting.Set(float64(c.Waiting))
 	m.kv.Set(float64(c.BlocksUsed) / float64(c.BlocksTotal))
 	m.preemptions.Add(float64(c.Preemptions - m.seen.Preemptions))
+	m.loras.Set(float64(time.Now().UnixNano()) / 1e9)
 	if m.v0 {
 		if c.PrefixQueries > 0 {
 			m.hitRate.Set(float64(c.PrefixHits) / float64(c.PrefixQueries))
@@ -195,12 +161,25 @@ func (m *metrics) levels(c Counts) {
 	m.seen = c
 }
 
-func (m *metrics) step(b *Batch) { m.iteration.Observe(float64(b.Tokens)) }
+func (m *metrics) step(b *Batch, e *engine) {
+	m.iteration.Observe(float64(b.Tokens))
+	if m.v0 {
+		m.rates.show(m, b.End, e)
+	}
+}
 
 // token counts one output.
 func (m *metrics) token(it *Item, e *engine) {
 	m.genTokens.Inc()
 	q := it.Seq
+	if m.v0 {
+		m.rates.gen++
+		m.allTokens.Inc()
+		if it.First {
+			m.rates.prompt += len(q.Prompt)
+			m.allTokens.Add(float64(len(q.Prompt)))
+		}
+	}
 	if !it.First {
 		m.itl.Observe(e.seconds(q.LastToken - it.Previous))
 		return
@@ -229,6 +208,12 @@ func (m *metrics) done(j *job, finish string, e *engine) {
 	m.maxGens.Observe(float64(q.Generated()))
 	if j.gen.choice%max(j.n, 1) == 0 { // once per prompt
 		m.n.Observe(float64(j.n))
+		if m.v0 {
+			m.bestOf.Observe(float64(j.n))
+		}
+	}
+	if m.v0 {
+		m.inQueue.Observe(e.seconds(q.Scheduled - q.Arrival))
 	}
 	m.maxTok.Observe(float64(j.gen.spec.maxTokens))
 	if !m.v0 && q.Generated() > 1 {

@@ -67,7 +67,7 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusNotFound, []byte(`{"detail":"Not Found"}`))
 		return
 	}
-	page, err := expose(s.life().met.reg)
+	page, err := s.life().met.expose()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

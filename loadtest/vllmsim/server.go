@@ -220,7 +220,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	sw := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 	start := time.Now()
 	h(sw, r)
-	s.life().http.observe(r, sw.status, time.Since(start))
+	s.life().http.observe(r, sw, time.Since(start))
 }
 
 func (s *Server) count(path string) {

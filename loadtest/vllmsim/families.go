@@ -1,0 +1,102 @@
+package vllmsim
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// This file holds the metric families that one generation has and the other has not, and what is not about the engine.
+
+func (m *metrics) newV1() {
+	m.kv = m.gauge("kv_cache_usage_perc", "KV-cache usage. 1 means 100 percent usage.")
+	by := m.gaugeVec("num_requests_waiting_by_reason", "Number of waiting requests by reason.", "reason")
+	m.byCapacity, m.byDeferred = by.WithLabelValues(m.with("capacity")...), by.WithLabelValues(m.with("deferred")...)
+	m.queries = m.counter("prefix_cache_queries_total", "Prefix cache queries, in terms of number of queried tokens.")
+	m.hits = m.counter("prefix_cache_hits_total", "Prefix cache hits, in terms of number of cached tokens.")
+	src := m.counterVec("prompt_tokens_by_source_total", "Number of prompt tokens by source.", "source")
+	m.computedTokens, m.cachedTokens = src.WithLabelValues(m.with("local_compute")...), src.WithLabelValues(m.with("local_cache_hit")...)
+	src.WithLabelValues(m.with("external_kv_transfer")...)
+	m.cachedTotal = m.counter("prompt_tokens_cached_total", "Number of cached prompt tokens.")
+	for name, help := range map[string]string{
+		"external_prefix_cache_queries_total": "External prefix cache queries from KV connector cross-instance cache sharing, in terms of number of queried tokens.",
+		"external_prefix_cache_hits_total":    "External prefix cache hits from KV connector cross-instance cache sharing, in terms of number of cached tokens.",
+		"mm_cache_queries_total":              "Multi-modal cache queries, in terms of number of queried items.",
+		"mm_cache_hits_total":                 "Multi-modal cache hits, in terms of number of cached items.",
+		"estimated_flops_per_gpu_total":       "Estimated number of floating point operations per GPU.",
+		"estimated_read_bytes_per_gpu_total":  "Estimated number of bytes read from memory per GPU.",
+		"estimated_write_bytes_per_gpu_total": "Estimated number of bytes written to memory per GPU.",
+	} {
+		m.counter(name, help) // nothing here ever counts in them
+	}
+	sleep := m.gaugeVec("engine_sleep_state", "Engine sleep state.", "sleep_state")
+	for i, s := range sleepStates {
+		sleep.WithLabelValues(m.with(s)...).Set([]float64{1, 0, 0}[i])
+	}
+}
+
+func (m *metrics) newV0() {
+	m.kv = m.gauge("gpu_cache_usage_perc", "GPU KV-cache usage. 1 means 100 percent usage.")
+	m.cpuKV = m.gauge("cpu_cache_usage_perc", "CPU KV-cache usage. 1 means 100 percent usage.")
+	m.swapped = m.gauge("num_requests_swapped", "Number of requests swapped to CPU.")
+	m.hitRate = m.gauge("gpu_prefix_cache_hit_rate", "GPU prefix cache block hit rate.")
+	cpu := m.gauge("cpu_prefix_cache_hit_rate", "CPU prefix cache block hit rate.")
+	cpu.Set(-1)
+	m.hitRate.Set(-1)
+	m.allTokens = m.counter("tokens_total", "Number of prefill plus generation tokens processed.")
+	m.promptRate = m.gauge("avg_prompt_throughput_toks_per_s", "Average prefill throughput in tokens/s.")
+	m.genRate = m.gauge("avg_generation_throughput_toks_per_s", "Average generation throughput in tokens/s.")
+	m.inQueue = m.histogram("time_in_queue_requests", "Histogram of time the request spent in queue in seconds.", bucketsE2E[:15])
+	m.bestOf = m.histogram("request_params_best_of", "Histogram of the best_of request parameter.", bucketsN)
+}
+
+// rates are V0's average throughputs, which it works out every five seconds.
+type rates struct {
+	since       time.Duration
+	prompt, gen int
+}
+
+func (r *rates) show(m *metrics, now time.Duration, e *engine) {
+	if now-r.since < 5*time.Second {
+		return
+	}
+	s := e.seconds(now - r.since)
+	m.promptRate.Set(float64(r.prompt) / s)
+	m.genRate.Set(float64(r.gen) / s)
+	*r = rates{since: now}
+}
+
+// process are the series of Python's own collectors; the start tells one life from the next.
+func (m *metrics) process() {
+	one := func(name, help string, v float64, labels prometheus.Labels) prometheus.Gauge {
+		g := prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels})
+		m.reg.MustRegister(g)
+		g.Set(v)
+		return g
+	}
+	one("python_info", "Python platform information", 1, prometheus.Labels{"implementation": "CPython", "major": "3",
+		"minor": "12", "patchlevel": "11", "version": "3.12.11"})
+	now := float64(time.Now().UnixNano()) / 1e9
+	one("process_start_time_seconds", "Start time of the process since unix epoch in seconds.", now, nil)
+	one("process_max_fds", "Maximum number of open file descriptors.", 65536, nil)
+	m.loras = one("vllm:lora_requests_info", "Running stats on lora requests.", now, prometheus.Labels{"max_lora": "0",
+		"running_lora_adapters": "", "waiting_lora_adapters": ""})
+}
+
+func (m *metrics) cacheConfig(o *Options, p *Profile) {
+	labels := prometheus.Labels{"block_size": strconv.Itoa(blockSize), "cache_dtype": "auto", "sliding_window": "None",
+		"is_attention_free": "False", "num_gpu_blocks_override": "None", "enable_prefix_caching": "True", "gpu_memory_utilization": "0.92", "num_gpu_blocks": strconv.Itoa(p.Blocks)}
+	if m.v0 {
+		labels["num_cpu_blocks"], labels["gpu_memory_utilization"] = "2048", "0.9"
+	} else {
+		labels["engine"], labels["prefix_caching_hash_algo"] = "0", "sha256"
+		tokens := (p.Blocks - 1) * blockSize
+		labels["kv_cache_size_tokens"] = strconv.Itoa(tokens)
+		labels["kv_cache_max_concurrency"] = pyFloat(float64(tokens) / float64(o.MaxModelLen))
+	}
+	g := prometheus.NewGauge(prometheus.GaugeOpts{Name: "vllm:cache_config_info",
+		Help: "Information of the LLMEngine CacheConfig", ConstLabels: labels})
+	m.reg.MustRegister(g)
+	g.Set(1)
+}
