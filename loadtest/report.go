@@ -1,0 +1,170 @@
+package loadtest
+
+import "encoding/json"
+
+// The kinds of run that a [Report] is of.
+const (
+	Live    = "live"    // the gateway over HTTP, in real or hastened time
+	Virtual = "virtual" // the gateway's decisions in computed time
+)
+
+// Report is what a run of a scenario ends in.
+type Report struct {
+	Scenario *Scenario
+	Seed     uint64
+	Kind     string // Live or Virtual
+	Command  string // that repeats it; "" is not told
+	Results  []*Result
+	Notes    []string // what a reader must know to trust the numbers
+}
+
+// JSON is the report's rows, for machines.
+func (r *Report) JSON() ([]byte, error) {
+	doc := struct {
+		Scenario string `json:"scenario"`
+		Seed     uint64 `json:"seed"`
+		Kind     string `json:"kind"`
+		Rows     []Row  `json:"rows"`
+	}{r.name(), r.Seed, r.Kind, []Row{}}
+	for _, res := range r.Results {
+		doc.Rows = append(doc.Rows, res.Row())
+	}
+	out, err := json.MarshalIndent(doc, "", "  ")
+	return append(out, '\n'), err
+}
+
+func (r *Report) name() string {
+	if r.Scenario == nil {
+		return ""
+	}
+	return r.Scenario.Name
+}
+
+func (r *Report) about() string {
+	if r.Scenario == nil {
+		return ""
+	}
+	return r.Scenario.About
+}
+
+// measured is one case with all that is known of it, read once.
+type measured struct {
+	summary
+	Row
+	result *Result
+}
+
+func (r *Report) measured() []measured {
+	out := []measured{}
+	for _, res := range r.Results {
+		s := res.Recorder.summary()
+		out = append(out, measured{summary: s, Row: res.row(s), result: res})
+	}
+	return out
+}
+
+// metric is one line of the table.
+type metric struct {
+	name string
+	unit unit
+	good int // +1: more is better, −1: less is, 0: neither
+	of   func(m measured) float64
+	// base is what a share is of; where it is 0 there is nothing to tell. nil is
+	// always.
+	base func(m measured) int
+}
+
+// text is the metric of one case, as it is printed.
+func (x metric) text(m measured) string {
+	if x.base != nil && x.base(m) == 0 {
+		return "–"
+	}
+	return x.unit.text(x.of(m))
+}
+
+// ratio is the metric of one case beside the first's, as it is printed; "" where
+// it says nothing.
+func (x metric) ratio(m, first measured) string {
+	if x.base != nil && (x.base(m) == 0 || x.base(first) == 0) {
+		return ""
+	}
+	return times(x.of(m), x.of(first))
+}
+
+// section is a group of metrics.
+type section struct {
+	name    string
+	metrics []metric
+}
+
+// metrics are the lines of the table, in order.
+func metrics() []section {
+	answered := func(m measured) int { return m.Answered }
+	return []section{
+		{"Load", []metric{
+			{"Requests", counted, 0, func(m measured) float64 { return float64(m.Row.Requests) }, nil},
+			{"Answered", counted, 1, func(m measured) float64 { return float64(m.Answered) }, nil},
+			{"Shed", counted, -1, func(m measured) float64 { return float64(m.Row.Shed) }, nil},
+			{"Errors", counted, -1, func(m measured) float64 { return float64(m.Row.Errors) }, nil},
+			{"Answers per second", plain, 1, func(m measured) float64 { return m.RequestsPerSecond }, nil},
+			{"Tokens per second", plain, 1, func(m measured) float64 { return m.TokensPerSecond }, nil},
+		}},
+		{"Latency", []metric{
+			{"TTFT p50", millis, -1, func(m measured) float64 { return m.TTFT50 }, answered},
+			{"TTFT p95", millis, -1, func(m measured) float64 { return m.TTFT95 }, answered},
+			{"TTFT p99", millis, -1, func(m measured) float64 { return m.TTFT99 }, answered},
+			{"E2E p50", millis, -1, func(m measured) float64 { return m.E2E50 }, answered},
+			{"E2E p95", millis, -1, func(m measured) float64 { return m.E2E95 }, answered},
+			{"E2E p99", millis, -1, func(m measured) float64 { return m.E2E99 }, answered},
+		}},
+		{"Cache and memory", []metric{
+			{"Cached answers", percent, 1, func(m measured) float64 { return m.CacheHitRate }, answered},
+			{"Prefix hits", percent, 1, func(m measured) float64 { return m.PrefixHitRate }, queried},
+			{"KV usage, peak", percent, 0, peak, func(m measured) int { return len(m.result.Samples) }},
+			{"Preemptions", counted, -1, func(m measured) float64 { return float64(m.Preemptions) }, nil},
+			{"OOM deaths", counted, -1, func(m measured) float64 { return float64(m.OOMDeaths) }, nil},
+		}},
+		{"Money", money()},
+		{"Acceptance and quality", quality()},
+	}
+}
+
+func money() []metric {
+	return []metric{
+		{"Draft GPU busy", seconds, -1, func(m measured) float64 { return m.DraftGPUSeconds }, nil},
+		{"Target GPU busy", seconds, -1, func(m measured) float64 { return m.TargetGPUSeconds }, nil},
+		{"Both", seconds, -1, func(m measured) float64 { return m.GPUSeconds }, nil},
+		{"Draft cost", dollars, -1, func(m measured) float64 { return m.DraftUSD }, nil},
+		{"Target cost", dollars, -1, func(m measured) float64 { return m.TargetUSD }, nil},
+		{"Per million tokens", dollars, -1, func(m measured) float64 { return m.USDPerMTok }, delivered},
+	}
+}
+
+func quality() []metric {
+	return []metric{
+		{"Drafts accepted", percent, 1, func(m measured) float64 { return m.Acceptance }, func(m measured) int { return m.Accepted + m.Rejected }},
+		{"Escalated", counted, 0, func(m measured) float64 { return float64(m.Escalated) }, nil},
+		{"Tokens by the draft", percent, 0, func(m measured) float64 { return m.DraftTokenShare }, delivered},
+		{"Wrongly accepted", percent, -1, func(m measured) float64 { return m.WrongAccepts }, func(m measured) int { return m.CheckedAccepts }},
+		{"Same as target's", percent, 1, func(m measured) float64 { return m.Row.Identical }, func(m measured) int { return m.Checked }},
+	}
+}
+
+func delivered(m measured) int { return m.DraftTokens + m.TargetTokens }
+
+func queried(m measured) int {
+	n := 0
+	for _, u := range m.result.Pools {
+		n += u.PrefixQueries
+	}
+	return n
+}
+
+// peak is the highest KV usage that any backend showed.
+func peak(m measured) float64 {
+	top := 0.0
+	for _, s := range m.result.Samples {
+		top = max(top, finite(s.KVUsage))
+	}
+	return top
+}

@@ -1,0 +1,230 @@
+package loadtest
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+var updateReports = flag.Bool("update-reports", false, "rewrite testdata/report_*")
+
+// made is a report with so many cases, made up but plausible.
+func made(cases int) *Report {
+	names := []string{
+		"round robin", "prefix-aware", "prefix-aware + <cache>", "speculative", "speculative, overcommitted to 0.95",
+		"all, with a draft pool that is far too small", "verylongnamewithoutanyplacetobreakit", "all & then some",
+	}
+	r := &Report{
+		Scenario: &Scenario{
+			Name:  "everything",
+			About: "Thirty users with 4,000-token contexts on eight GPUs, as article D has it. What does each part of the gateway add, and what does it cost?",
+		},
+		Seed: 7, Kind: Virtual, Command: "loadtest run scenarios/everything.yaml --virtual --seed 7",
+		Notes: []string{"Speeds are those of the profiles, which were fitted to published figures and not measured here; a real backend may differ by a third either way."},
+	}
+	for i := range cases {
+		name := names[i%len(names)]
+		if i >= len(names) {
+			name = fmt.Sprint(name, " ", i)
+		}
+		r.Results = append(r.Results, madeResult(name, i))
+	}
+	return r
+}
+
+// madeResult is a result that gets better with n.
+func madeResult(name string, n int) *Result {
+	rng := rand.New(rand.NewPCG(uint64(n), 3))
+	r := &Result{Case: name, Window: 9 * time.Minute, Recorder: NewRecorder(time.Minute)}
+	for i := range 6000 {
+		o := madeOutcome(rng, n)
+		o.At = time.Duration(i) * 100 * time.Millisecond
+		o.First += o.At
+		o.Done += o.At
+		r.Recorder.Add(o)
+	}
+	r.Pools = []Usage{{
+		Tier: "target", Backends: 8, GPUs: 4, USDPerHour: 12, Busy: 40 * time.Minute / time.Duration(n+1),
+		PrefixQueries: 20_000_000, PrefixHits: 2_500_000 * min(n+1, 7), Preemptions: 1200 / (n + 1), Deaths: max(2-n, 0),
+	}}
+	if n >= 3 {
+		r.Pools = append(r.Pools, Usage{Tier: "draft", Backends: 4, GPUs: 1, USDPerHour: 0.9, Busy: 25 * time.Minute})
+	}
+	for _, p := range r.Pools {
+		for b := range p.Backends {
+			r.Samples = append(r.Samples, madeSamples(rng, p.Tier, b, n)...)
+		}
+	}
+	return r
+}
+
+func madeOutcome(rng *rand.Rand, n int) Outcome {
+	ms := func(median, spread float64) time.Duration {
+		return time.Duration(median * math.Exp(rng.NormFloat64()*spread) * float64(time.Millisecond))
+	}
+	o := Outcome{
+		End: Answered, Tenant: []string{"acme", "globex", "initech"}[rng.IntN(3)], Priority: []string{"high", "normal", "low"}[rng.IntN(3)],
+		Tier: "target", Acceptance: "bypassed", Reason: "no draft pool", PromptTokens: 4000, TargetTokens: 200,
+	}
+	o.First = ms(480/float64(n+1), 0.5)
+	o.Done = o.First + ms(2500, 0.3)
+	switch p := rng.Float64(); {
+	case p < 0.03 && o.Priority == "low":
+		o.End, o.Detail, o.First, o.Done = Shed, "kv_pressure", 0, time.Millisecond
+	case p < 0.035/float64(n+1):
+		o.End, o.Detail, o.First = Failed, []string{"connection refused", "timeout", "no backend"}[rng.IntN(3)], 0
+	case p < 0.037/float64(n+1):
+		o.End, o.Detail = Broken, "stream ended early"
+	case p < 0.2 && n >= 2:
+		o.Cached, o.First, o.Done = true, ms(2, 0.2), ms(4, 0.2)
+	case p < 0.8 && n >= 3:
+		o.Tier, o.Acceptance, o.Reason, o.DraftTokens, o.TargetTokens = "draft", "accepted", "score", 200, 0
+		o.Checked = p < 0.5
+		o.Identical, o.Wrong = rng.Float64() < 0.9, rng.Float64() < 0.006
+	case n >= 3:
+		o.Tier, o.Acceptance, o.Reason = "mixed", "rejected", "score"
+	}
+	return o
+}
+
+func madeSamples(rng *rand.Rand, tier string, backend, n int) []Sample {
+	out, usage := []Sample{}, 0.5
+	for at := time.Duration(0); at < 10*time.Minute; at += 2 * time.Second {
+		usage = min(max(usage+rng.NormFloat64()*0.04, 0.05), 1)
+		dead := n < 2 && backend == 1 && at > 4*time.Minute && at < 5*time.Minute
+		s := Sample{At: at, Tier: tier, Backend: backend, KVUsage: usage, Alive: !dead, Running: 12}
+		if dead {
+			s.KVUsage, s.Running = 0, 0
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// golden compares with a file in testdata, or rewrites it.
+func goldenReport(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *updateReports {
+		if err := os.MkdirAll("testdata", 0o750); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, got, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTablesAreAsInTheGoldenFiles(t *testing.T) {
+	for _, n := range []int{0, 1, 2, 8} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			goldenReport(t, fmt.Sprintf("report_%d.txt", n), []byte(made(n).Table()))
+		})
+	}
+	empty := &Report{Results: []*Result{{Case: "nothing came"}, {Case: "nor here"}}}
+	goldenReport(t, "report_empty.txt", []byte(empty.Table()))
+}
+
+func TestATableFitsItsWidth(t *testing.T) {
+	for n := range 12 {
+		for line := range strings.Lines(made(n).Table()) {
+			if w := utf8.RuneCountInString(strings.TrimSpace(line)); w > tableWidth {
+				t.Errorf("%d cases: %d characters: %s", n, w, line)
+			}
+		}
+	}
+}
+
+func TestJSONIsAsInTheGoldenFile(t *testing.T) {
+	got, err := made(2).JSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	goldenReport(t, "report_2.json", got)
+}
+
+func TestARowHasTheAgreedFields(t *testing.T) {
+	want := strings.Fields(`name requests errors shed escalated cached
+		ttft_p50_ms ttft_p95_ms ttft_p99_ms e2e_p50_ms e2e_p95_ms e2e_p99_ms
+		requests_per_s tokens_per_s prefix_hit_rate preemptions oom_deaths gpu_seconds usd_per_mtok
+		acceptance draft_token_share wrong_accept_rate identical_rate cache_hit_rate
+		draft_gpu_seconds target_gpu_seconds draft_usd target_usd`)
+	got := []string{}
+	for f := range reflect.TypeFor[Row]().Fields() {
+		got = append(got, f.Tag.Get("json"))
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestJSONOfAnEmptyReportHasNoNulls(t *testing.T) {
+	for _, r := range []*Report{{}, {Results: []*Result{{}}}} {
+		out, err := r.JSON()
+		if err != nil || !json.Valid(out) || strings.Contains(string(out), "null") {
+			t.Errorf("%s, %v", out, err)
+		}
+	}
+}
+
+func TestNumbersAreShortAndTellTheirSize(t *testing.T) {
+	for _, c := range []struct {
+		u    unit
+		v    float64
+		want string
+	}{
+		{counted, 0, "0"}, {counted, 999, "999"}, {counted, 1234567, "1,234,567"}, {counted, 12345678, "12.3M"},
+		{millis, 0.0123, "0.012 ms"}, {millis, 0.00001, "1e-05 ms"}, {millis, 9.999, "10.0 ms"}, {millis, 99.96, "100 ms"}, {millis, 12345.6, "12,346 ms"},
+		{percent, 0, "0%"}, {percent, 1, "100%"}, {percent, 0.975, "97.5%"}, {percent, 0.0004, "0.04%"},
+		{dollars, 0.0123, "$0.012"}, {dollars, 3.8, "$3.80"}, {dollars, 1234.5, "$1,234.50"}, {dollars, 123456, "$123,456"},
+		{plain, -1234.5, "-1,234"}, {plain, 3e13, "3.0e+13"},
+	} {
+		if got := c.u.with(c.v); got != c.want {
+			t.Errorf("%v is %s, want %s", c.v, got, c.want)
+		}
+	}
+}
+
+func TestARatioTakesAtMostFiveCharacters(t *testing.T) {
+	for _, c := range []struct {
+		a, b float64
+		want string
+	}{
+		{1, 0, ""}, {0, 0, ""}, {0, 5, "×0.00"}, {1, 1.001, "="}, {95, 480, "×0.20"}, {1, 1e6, "×~0"},
+		{3.2, 1, "×3.20"}, {9.96, 1, "×10"}, {998, 1, "×998"}, {1e9, 1, "×>999"}, {math.Inf(1), 1, ""}, {-1, 1, ""},
+	} {
+		if got := times(c.a, c.b); got != c.want || utf8.RuneCountInString(got) > 5 {
+			t.Errorf("%v ÷ %v is %q, want %q", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+func TestANameIsBrokenWhereItHasJoints(t *testing.T) {
+	for name, want := range map[string]string{
+		"short": "short", "prefix-aware routing": "prefix-aware|routing", "a b c": "a b c",
+		"abcdefghijklmnopqrstuvwxyz0123": "abcdefghijklm|nopqrstuvwxyz|0123", "ünïcödé-ünïcödé": "ünïcödé-|ünïcödé", "": "",
+		"a verylongwordindeedhere": "a|verylongwordi|ndeedhere",
+	} {
+		if got := strings.Join(broken(name, 13), "|"); got != want {
+			t.Errorf("%q is %q, want %q", name, got, want)
+		}
+	}
+}
