@@ -1,11 +1,12 @@
 package vllmsim
 
-// What the scheduler is about to offer, until it does.
+// schedulerFor makes the scheduler that the options ask for.
+func schedulerFor(o *Options, p Profile) *Scheduler {
+	return NewScheduler(p, SchedulerOptions{Priority: o.Policy == "priority", OOM: o.OOM})
+}
 
-func schedulerFor(o *Options, p Profile) *Scheduler { return NewScheduler(p, o.Policy == "priority") }
+func slowDown(s *Scheduler, factor float64) { s.SetSlow(factor) }
 
-func slowDown(s *Scheduler, factor float64) { s.slow = factor }
+func outOfMemory(s *Scheduler) bool { return s.Dead() }
 
-func outOfMemory(*Scheduler) bool { return false }
-
-func busySeconds(Counts) float64 { return 0 }
+func busySeconds(c Counts) float64 { return c.Busy.Seconds() }

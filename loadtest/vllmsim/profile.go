@@ -16,6 +16,7 @@ import (
 // reading the cache.
 type Profile struct {
 	Name             string
+	GPUs             int // of one server
 	Blocks           int // num_gpu_blocks, the null block included
 	MaxBatchedTokens int
 	MaxSeqs          int
@@ -26,8 +27,10 @@ type Profile struct {
 	LMHead           float64 // share that a prefill token costs more when its own logprobs are wanted (vllm-api 4.2.3)
 }
 
-// blockSize is vLLM's default on GPUs.
-const blockSize = 16
+// BlockSize is the number of tokens in a KV block: vLLM's default on GPUs.
+const BlockSize = 16
+
+const blockSize = BlockSize
 
 var profiles = map[string]Profile{
 	// Llama-3.1-8B, 4-bit weights, on an A10G: 24 GB, 600 GB/s, 70 dense fp16 TFLOPS.
@@ -35,25 +38,25 @@ var profiles = map[string]Profile{
 	// Base: 5.7 GB at 75 % of 600 GB/s = 12.7 ms, and 1.3 ms of launches. PerSeq: 4-bit kernels stop being bandwidth
 	// bound early; 0.35 ms puts 32 sequences of 1000 tokens at 35 ms, inside the 26-42 ms of acceptance.md fact 2.
 	// PerKVToken: 128 KiB at 70 % of 600 GB/s. PerPrefillToken: 16 GFLOP at 57 % of 70 TFLOPS.
-	"a10g-8b": {Blocks: 6860, MaxBatchedTokens: 2048, MaxSeqs: 256,
+	"a10g-8b": {GPUs: 1, Blocks: 6860, MaxBatchedTokens: 2048, MaxSeqs: 256,
 		Base: 14e-3, PerPrefillToken: 0.4e-3, PerSeq: 0.35e-3, PerKVToken: 0.312e-6, LMHead: 0.075},
 	// Llama-3.1-70B, bf16, tensor parallel over four H100: 4*3.35 TB/s, 4*990 dense bf16 TFLOPS.
 	// Blocks: 140 GiB left for KV (vllm-api 7: 130-150) at 320 KiB/token = 459k tokens.
 	// Base: 35 GB per GPU at 80 % of 3.35 TB/s = 13.1 ms, 160 all-reduces of 20 us = 3.2 ms, launches and sampling 5 ms.
 	// PerSeq: 140 GFLOP at 45 % of 3960 TFLOPS. PerKVToken: 80 KiB per GPU at 70 % of 3.35 TB/s.
 	// PerPrefillToken: the same arithmetic at 35 %, as prefill pays attention and communication too.
-	"h100-70b-tp4": {Blocks: 28672, MaxBatchedTokens: 8192, MaxSeqs: 1024,
+	"h100-70b-tp4": {GPUs: 4, Blocks: 28672, MaxBatchedTokens: 8192, MaxSeqs: 1024,
 		Base: 21e-3, PerPrefillToken: 0.1e-3, PerSeq: 0.08e-3, PerKVToken: 0.035e-6, LMHead: 0.015},
 	// Llama-3.1-8B, bf16, on an A100-80GB: 2.0 TB/s, 312 dense bf16 TFLOPS; vLLM's A100 defaults 2048/256.
 	// Blocks: 79.2 GiB*0.92 - 15 weights - 2.9 = 55 GiB at 128 KiB/token = 450k tokens.
 	// Base: 16 GB at 80 % of 2.0 TB/s = 10 ms, and 1.5 ms. PerKVToken: 128 KiB at 70 % of 2.0 TB/s.
 	// PerPrefillToken: 16 GFLOP at 45 % of 312 TFLOPS; PerSeq: at 90 %, as it overlaps with reading weights.
-	"a100-8b": {Blocks: 28160, MaxBatchedTokens: 2048, MaxSeqs: 256,
+	"a100-8b": {GPUs: 1, Blocks: 28160, MaxBatchedTokens: 2048, MaxSeqs: 256,
 		Base: 11.5e-3, PerPrefillToken: 0.114e-3, PerSeq: 0.057e-3, PerKVToken: 0.094e-6, LMHead: 0.075},
 	// Llama-2-13B, 4-bit weights, on an A10G: full multi-head attention, so 800 KiB of KV per token and little room.
 	// Blocks: 20.5 - 7.3 weights - 1.4 = 11.8 GiB = 15.4k tokens. Base: 7.3 GB at 75 % of 600 GB/s = 16.2 ms, and 1.5.
 	// PerKVToken: 800 KiB at 70 % of 600 GB/s. PerPrefillToken: 26 GFLOP at 57 % of 70 TFLOPS.
-	"a10g-13b": {Blocks: 966, MaxBatchedTokens: 2048, MaxSeqs: 256,
+	"a10g-13b": {GPUs: 1, Blocks: 966, MaxBatchedTokens: 2048, MaxSeqs: 256,
 		Base: 17.7e-3, PerPrefillToken: 0.65e-3, PerSeq: 0.5e-3, PerKVToken: 1.95e-6, LMHead: 0.05},
 }
 

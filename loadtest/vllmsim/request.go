@@ -362,13 +362,12 @@ func (s *Server) finishSpecs(w *wireRequest, r *request, base genSpec) *apiError
 		if asked >= 0 {
 			base.maxTokens = min(base.maxTokens, max(asked, 1))
 		}
-		seed := mix(hashString(s.opts.Seed, s.opts.Model), s.model.anchorOf(prompt))
-		if w.Seed != nil {
-			seed = mix(0x5eed, uint64(*w.Seed))
-		}
 		for j := range r.n {
 			g := base
-			g.seed, g.script = mix(seed, uint64(j)), script
+			g.seed, g.script = SampleSeed(s.opts.Seed, s.opts.Model, s.model, prompt, j), script
+			if w.Seed != nil {
+				g.seed = mix(mix(0x5eed, uint64(*w.Seed)), uint64(j))
+			}
 			r.specs = append(r.specs, g)
 		}
 	}

@@ -72,6 +72,9 @@ type Counts struct {
 	Preemptions               int
 	PrefixQueries, PrefixHits int // tokens
 	Steps                     int
+	Busy                      time.Duration // spent in steps
+	PromptTokens              int           // whose prefill finished, cached ones included
+	GeneratedTokens           int
 }
 
 // Scheduler is vLLM's V1 scheduler as a pure step machine: [Scheduler.Step] decides what the next step computes and how
@@ -79,6 +82,8 @@ type Counts struct {
 type Scheduler struct {
 	profile  Profile
 	priority bool
+	oom      bool
+	dead     bool
 	pool     *blockPool
 	running  []*Seq
 	waiting  []*Seq
@@ -87,10 +92,22 @@ type Scheduler struct {
 	slow     float64
 }
 
-// NewScheduler returns an empty scheduler; priority selects vLLM's priority policy instead of first come, first served.
-func NewScheduler(p Profile, priority bool) *Scheduler {
-	return &Scheduler{profile: p, priority: priority, pool: newBlockPool(p.Blocks), slow: 1}
+// SchedulerOptions choose between the ways of vLLM.
+type SchedulerOptions struct {
+	Priority bool // the priority policy instead of first come, first served
+	OOM      bool // the older behaviour: a running sequence that finds no block kills the engine instead of preempting
 }
+
+// NewScheduler returns an empty scheduler.
+func NewScheduler(p Profile, o SchedulerOptions) *Scheduler {
+	return &Scheduler{profile: p, priority: o.Priority, oom: o.OOM, pool: newBlockPool(p.Blocks), slow: 1}
+}
+
+// Dead reports whether the engine has died of a full cache: it makes no step any more.
+func (s *Scheduler) Dead() bool { return s.dead }
+
+// SetSlow makes every step take so many times longer; 1 is the profile's speed.
+func (s *Scheduler) SetSlow(factor float64) { s.slow = factor }
 
 // Counts returns levels and totals as they are now.
 func (s *Scheduler) Counts() Counts {
@@ -141,9 +158,15 @@ func (s *Scheduler) Abort(q *Seq) bool {
 // Step decides the next step at time now: running sequences first, in order, then waiting ones while tokens, seats and
 // blocks last. It returns nil when there is nothing to compute. Commit must follow before the next Step.
 func (s *Scheduler) Step(now time.Duration) *Batch {
+	if s.dead {
+		return nil
+	}
 	b := &Batch{Start: now}
 	budget := s.profile.MaxBatchedTokens
 	budget, preempted := s.stepRunning(b, budget)
+	if s.dead {
+		return nil
+	}
 	if !preempted {
 		s.admit(b, budget, now)
 	}
@@ -158,6 +181,7 @@ func (s *Scheduler) Step(now time.Duration) *Batch {
 	}
 	b.End = now + time.Duration(float64(s.profile.stepTime(w))*s.slow)
 	s.counts.Steps++
+	s.counts.Busy += b.End - b.Start
 	return b
 }
 
@@ -180,6 +204,9 @@ func (s *Scheduler) stepRunning(b *Batch, budget int) (left int, preempted bool)
 		q := s.running[i]
 		n := min(len(q.ids)-q.computed, budget)
 		for !s.grow(q, n) {
+			if s.dead = s.oom; s.dead {
+				return 0, false
+			}
 			preempted = true
 			victim := s.victim()
 			if at := slices.Index(s.running, victim); at < i {
@@ -318,9 +345,11 @@ func (s *Scheduler) Commit(b *Batch) {
 		}
 		it.Token, it.Finished = q.Source.Next()
 		q.ids = append(q.ids, it.Token)
+		s.counts.GeneratedTokens++
 		it.Previous, q.LastToken = q.LastToken, b.End
 		if q.Generated() == 1 {
 			it.First, q.FirstToken = true, b.End
+			s.counts.PromptTokens += len(q.Prompt)
 		}
 		if it.Finished {
 			finished = true

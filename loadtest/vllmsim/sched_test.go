@@ -28,7 +28,7 @@ func seq(first int32, n int, out int32) *Seq {
 
 func small(blocks, seqs, budget int) *Scheduler {
 	return NewScheduler(Profile{Blocks: blocks, MaxSeqs: seqs, MaxBatchedTokens: budget, Base: 0.01,
-		PerPrefillToken: 0.001, PerSeq: 0.002}, false)
+		PerPrefillToken: 0.001, PerSeq: 0.002}, SchedulerOptions{})
 }
 
 // tokens is what a batch computes, per sequence in order.

@@ -5,6 +5,35 @@ import (
 	"strings"
 )
 
+// Message is one turn of a conversation.
+type Message struct{ Role, Content string }
+
+// Chat returns the ids that a server makes of messages for an answer to follow. It is AppendStart, AppendMessage for
+// each, and AppendGenerationPrompt; who renders the same long message often keeps its part.
+func (t *Tokenizer) Chat(list []Message) []int32 {
+	out := t.AppendStart(nil)
+	for _, m := range list {
+		out = t.AppendMessage(out, m)
+	}
+	return t.AppendGenerationPrompt(out)
+}
+
+// AppendStart appends what a conversation begins with.
+func (t *Tokenizer) AppendStart(dst []int32) []int32 { return append(dst, tokBOS) }
+
+// AppendMessage appends a message that is complete.
+func (t *Tokenizer) AppendMessage(dst []int32, m Message) []int32 {
+	role := m.Role
+	if role == "tool" {
+		role = "ipython"
+	}
+	dst = t.header(dst, role)
+	return append(t.AppendEncode(dst, strings.TrimSpace(m.Content)), tokEOT)
+}
+
+// AppendGenerationPrompt appends the header of an answer.
+func (t *Tokenizer) AppendGenerationPrompt(dst []int32) []int32 { return t.header(dst, "assistant") }
+
 // templateInput is what the chat template renders.
 type templateInput struct {
 	messages   []wireMessage
