@@ -1,0 +1,157 @@
+package virtual
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// failure is why an attempt gave nothing more.
+type failure struct {
+	status  int  // HTTP status, 0 when there was none
+	refused bool // no connection
+	lost    bool // under way when the engine died
+	detail  string
+}
+
+// retryable follows the gateway: everything but a client error is tried elsewhere.
+func (f failure) retryable() bool { return f.status == 0 || f.status >= 500 || f.status == 429 }
+
+// call is what a request asks of one tier, over as many attempts as it takes.
+type call struct {
+	request  *request
+	tier     *tier
+	demand   pool.Demand
+	prompt   []int32
+	limit    int // tokens of the answer; 0: the context's end
+	stream   bool
+	patience time.Duration // for the first byte; 0 is without end
+	attempts int           // at most
+	onToken  func(a *attempt, id int32, done bool)
+	onFail   func(f failure, began bool)
+
+	tried   int
+	current *attempt
+}
+
+// attempt is one call to one backend, and the source of its tokens.
+type attempt struct {
+	call    *call
+	backend *backend
+	lease   *pool.Lease
+	seq     vllmsim.Seq
+	writer  *vllmsim.Writer
+	number  int // of the run, for an order that does not change
+	tokens  int
+	over    bool
+}
+
+// Next makes the next token.
+func (a *attempt) Next() (int32, bool) { return a.writer.Next() }
+
+// sortedJobs are the attempts in the order in which they began.
+func sortedJobs(jobs map[*attempt]struct{}) []*attempt {
+	out := make([]*attempt, 0, len(jobs))
+	for a := range jobs {
+		out = append(out, a)
+	}
+	slices.SortFunc(out, func(a, b *attempt) int { return cmp.Compare(a.number, b.number) })
+	return out
+}
+
+// start picks a backend and sends the call there.
+func (c *call) start() {
+	r := c.request.replica
+	lease, err := r.pools[c.tier.name].Pick(c.demand)
+	if err != nil {
+		c.onFail(failure{status: 503, detail: "no_backend"}, false)
+		return
+	}
+	c.tried++
+	l := r.lab
+	l.attempts++
+	a := &attempt{call: c, backend: r.backends[c.tier.name+"/"+lease.Backend()], lease: lease, number: l.attempts}
+	c.current = a
+	limit := a.backend.contextLength() - len(c.prompt)
+	if limit < 1 || c.limit > limit {
+		a.fail(failure{status: 400})
+		return
+	}
+	if c.limit > 0 {
+		limit = c.limit
+	}
+	q := c.request.req
+	a.writer = vllmsim.NewWriter(c.tier.model, c.prompt, vllmsim.Sampling{
+		Temperature: q.Temperature, MaxTokens: limit, IgnoreEOS: q.IgnoreEOS,
+		Seed: vllmsim.SampleSeed(l.seed, c.tier.def.Model, c.tier.model, c.prompt, 0),
+	})
+	a.seq = vllmsim.Seq{Prompt: c.prompt, Source: a}
+	l.clock.after(hop, func() {
+		if !a.over {
+			a.backend.submit(a)
+		}
+	})
+	if c.patience > 0 {
+		l.clock.after(c.patience, func() {
+			if !a.over && a.tokens == 0 {
+				a.backend.abort(a)
+				a.fail(failure{detail: "timeout"})
+			}
+		})
+	}
+}
+
+// token hands a token on.
+func (a *attempt) token(id int32, done bool) {
+	if a.over {
+		return // it was left, but the engine has not heard of it yet
+	}
+	a.tokens++
+	if a.tokens == 1 && a.call.stream {
+		a.lease.FirstToken()
+	}
+	if done {
+		a.end()
+	}
+	a.call.onToken(a, id, done)
+}
+
+// end gives the backend's place back.
+func (a *attempt) end() {
+	if a.over {
+		return
+	}
+	a.over = true
+	a.lease.Done(a.tokens)
+}
+
+// stop leaves before the end; the engine hears of it a hop later.
+func (a *attempt) stop() {
+	if a.over {
+		return
+	}
+	a.end()
+	a.backend.lab.clock.after(hop, func() { a.backend.abort(a) })
+}
+
+// fail ends the attempt and tries elsewhere, where that may help.
+func (a *attempt) fail(f failure) {
+	if a.over {
+		return
+	}
+	if f.refused {
+		a.lease.Refused(errRefused)
+	}
+	a.end()
+	c := a.call
+	began := a.tokens > 0 && c.stream
+	if began || !f.retryable() || c.tried >= c.attempts {
+		c.onFail(f, began)
+		return
+	}
+	c.demand.Exclude = append(c.demand.Exclude, a.lease.Backend())
+	c.start()
+}

@@ -1,0 +1,207 @@
+package virtual
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// request is one request on its way through a replica.
+type request struct {
+	lab     *lab
+	replica *replica
+	req     *loadtest.Request
+	shape   *openai.Request // as the gateway's scan would see it
+	plan    tiers.Plan
+	prompt  []int32
+	out     loadtest.Outcome
+	ids     []int32 // of the answer, the end token included
+	call    *call
+	began   time.Duration // when the replica had it
+	over    bool
+	done    func(text string)
+	release func()
+}
+
+// send brings a request to a replica; done is told the answer's text, "" when there
+// is none.
+func (l *lab) send(q *loadtest.Request, at time.Duration, done func(text string)) {
+	r := &request{lab: l, replica: l.replicas[l.sent%len(l.replicas)], req: q, done: done}
+	l.sent++
+	r.prompt = l.prompts.render(q.Messages)
+	r.out = loadtest.Outcome{
+		Session: q.Session, Turn: q.Turn, Tenant: q.Tenant, Priority: q.Priority, At: at, PromptTokens: len(r.prompt),
+	}
+	r.shape = &openai.Request{
+		Kind: openai.Chat, Model: route, Stream: q.Stream, MaxTokens: -1, N: 1, Temperature: q.Temperature, SinglePlain: true,
+	}
+	if q.MaxTokens > 0 {
+		r.shape.MaxTokens = q.MaxTokens
+	}
+	for _, m := range q.Messages {
+		r.shape.PromptBytes += len(m.Content)
+	}
+	r.shape.PromptTokens = openai.EstimateTokens(max(r.shape.PromptBytes, 1))
+	l.clock.after(hop, r.enter)
+	l.clock.after(l.scenario.Deadline, r.patience())
+}
+
+// patience is what happens at the client's deadline. The event outlives the request
+// by minutes, so it must not hold it.
+func (r *request) patience() func() {
+	waiting := &r
+	r.release = func() { waiting = nil }
+	return func() {
+		if waiting != nil {
+			(*waiting).giveUp()
+		}
+	}
+}
+
+// giveUp is the client's patience at its end.
+func (r *request) giveUp() {
+	if r.over {
+		return
+	}
+	if r.call != nil && r.call.current != nil {
+		r.call.current.stop()
+	}
+	end := loadtest.Failed
+	if r.out.First > 0 {
+		end = loadtest.Broken
+	}
+	r.finish(end, "timeout")
+}
+
+// enter is the gateway's front: plan, admission, and off to the first tier.
+func (r *request) enter() {
+	r.began = r.lab.clock.now
+	_, hasDraft := r.lab.tiers["draft"]
+	r.plan = tiers.PlanFor(r.lab.values.Tiers, tiers.Facts{Request: r.shape, Demanded: tiers.Auto, HasDraft: hasDraft, SameTokenizer: true})
+	r.out.Acceptance, r.out.Reason = "bypassed", r.plan.Reason
+	if !r.replica.admit(r.req.Priority, r.plan) {
+		r.finish(loadtest.Shed, "")
+		return
+	}
+	if r.plan.Judged {
+		r.speculate()
+		return
+	}
+	r.direct()
+}
+
+// firstByte scales a first-byte time-out with the prompt, as the gateway does.
+func (r *request) firstByte(base time.Duration) time.Duration {
+	return tiers.FirstByte(base, r.shape.PromptTokens)
+}
+
+// newCall prepares a call to a tier.
+func (r *request) newCall(tier tiers.Tier, prompt []int32, limit int) *call {
+	r.call = &call{
+		request: r, tier: r.lab.tiers[string(tier)], demand: tiers.DemandOf(r.shape), prompt: prompt, limit: limit,
+		stream: true, attempts: 1 + r.lab.values.Tiers.RetryAttempts,
+	}
+	return r.call
+}
+
+// direct asks the target alone.
+func (r *request) direct() {
+	c := r.newCall(tiers.Target, r.prompt, r.req.MaxTokens)
+	c.stream = r.req.Stream
+	if r.req.Stream {
+		c.patience = r.firstByte(r.lab.values.Tiers.Timeouts.TargetFirstByte)
+	}
+	r.out.Tier = "target"
+	r.follow(c)
+}
+
+// follow lets the target's tokens be the answer, or the rest of it.
+func (r *request) follow(c *call) {
+	c.onToken = func(_ *attempt, id int32, done bool) {
+		r.ids = append(r.ids, id)
+		r.out.TargetTokens++
+		if r.req.Stream {
+			r.first()
+		}
+		if done {
+			r.finish(loadtest.Answered, "")
+		}
+	}
+	c.onFail = func(f failure, began bool) { r.lose(f, began || r.out.First > 0) }
+	c.start()
+}
+
+// first notes when the client sees the first text.
+func (r *request) first() {
+	if r.out.First == 0 {
+		r.out.First = r.lab.clock.now + 2*hop
+	}
+}
+
+// lose ends a request that no backend answered.
+func (r *request) lose(f failure, began bool) {
+	end := loadtest.Failed
+	if began {
+		end = loadtest.Broken
+	}
+	detail := f.detail
+	switch {
+	case f.status == 400, f.status == 503:
+		detail = fmt.Sprintf("http_%d", f.status)
+	case detail == "timeout":
+		detail = "http_504"
+	default:
+		detail = "http_502"
+	}
+	if began {
+		detail = "broken"
+	}
+	r.finish(end, detail)
+}
+
+// speculate drafts, and escalates what does not hold.
+func (r *request) speculate() {
+	cfg := r.lab.values.Tiers
+	d := &draft{request: r, course: accept.Course{
+		Judge: accept.NewJudge(cfg.Accept), Holdback: cfg.HoldbackTokens, Whole: r.plan.Whole, Resumes: r.plan.Resumes(),
+	}}
+	c := r.newCall(tiers.Draft, r.prompt, r.req.MaxTokens)
+	c.attempts = min(c.attempts, 2)
+	c.patience = r.firstByte(cfg.Timeouts.DraftFirstByte)
+	c.onToken, c.onFail = d.token, d.fail
+	c.start()
+}
+
+// finish books the outcome, a hop later at the client.
+func (r *request) finish(end, detail string) {
+	if r.over {
+		return
+	}
+	r.over = true
+	r.release()
+	l := r.lab
+	r.out.End, r.out.Detail = end, detail
+	r.out.Done = l.clock.now + hop
+	if end == loadtest.Answered {
+		r.out.Done += hop
+		r.first()
+		if !r.req.Stream {
+			r.out.First = r.out.Done
+		}
+		l.judge.Check(r.req, r.prompt, r.ids, &r.out)
+	}
+	l.clock.at(r.out.Done, func() {
+		l.recorder.Add(r.out)
+		l.last = max(l.last, l.clock.now)
+		text := ""
+		if end == loadtest.Answered {
+			text = vllmsim.DefaultTokenizer().Decode(r.ids, true)
+		}
+		r.done(text)
+	})
+}
