@@ -98,7 +98,7 @@ func (r *reading) scenario(b *block) {
 	warmup := b.at("warmup")
 	warmup.span(&s.Warmup, 0, maxDuration)
 	if warmup.given() && s.Duration > 0 && s.Warmup >= s.Duration {
-		warmup.fail("leaves nothing to measure; want less than the duration, %s", brief(s.Duration))
+		warmup.fail("leaves nothing to measure; want less than the duration, %s", tidy(s.Duration))
 	}
 	b.at("deadline").span(&s.Deadline, time.Second, maxDuration)
 	b.at("time_scale").number(&s.TimeScale, 0.1, 1000)

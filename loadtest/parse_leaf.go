@@ -81,14 +81,14 @@ func (p spot) span(to *time.Duration, lo, hi time.Duration) {
 	case err != nil:
 		p.fail("want a duration with its unit, such as 500ms, 90s or 10m")
 	case d < lo || d > hi:
-		p.fail("want a duration of %s … %s", brief(lo), brief(hi))
+		p.fail("want a duration of %s … %s", tidy(lo), tidy(hi))
 	default:
 		*to = d
 	}
 }
 
-// brief prints a duration without its empty tail: 10m, not 10m0s.
-func brief(d time.Duration) string {
+// tidy prints a duration without its empty tail: 10m, not 10m0s.
+func tidy(d time.Duration) string {
 	s := d.String()
 	if t, ok := strings.CutSuffix(s, "m0s"); ok {
 		s = t + "m"
@@ -137,7 +137,7 @@ func (p spot) id(to *string) {
 	*to = v
 }
 
-// line is text of one line, for people.
+// oneLine is text of one line, for people.
 func (p spot) oneLine(to *string, most int) {
 	v, ok := p.scalar("text", "!!str")
 	if !ok {

@@ -70,7 +70,7 @@ func (r *reading) fault(_ int, p spot) {
 	at := b.need("at", "a duration from the start")
 	at.span(&f.At, 0, maxDuration)
 	if at.given() && r.s.Duration > 0 && f.At >= r.s.Duration {
-		at.fail("is after the last arrival; want less than the duration, %s", brief(r.s.Duration))
+		at.fail("is after the last arrival; want less than the duration, %s", tidy(r.s.Duration))
 	}
 	b.at("for").span(&f.For, 0, maxDuration)
 	pool := b.need("pool", "draft or target")

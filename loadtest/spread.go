@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -33,4 +34,65 @@ func (s Spread) count(u float64, lo, hi int) int {
 // seconds returns a value as a time, at most a day.
 func (s Spread) seconds(u float64) time.Duration {
 	return time.Duration(min(s.quantile(u), maxSeconds) * float64(time.Second))
+}
+
+// draw is a place among hashes: what is drawn there depends on nothing but the
+// numbers that lead to it.
+type draw uint64
+
+// of returns the place that parts lead to from here.
+func (d draw) of(parts ...uint64) draw {
+	x := uint64(d)
+	for _, p := range parts { // the finish of SplitMix64 over each
+		x = (x ^ p) + 0x9e3779b97f4a7c15
+		x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+		x = (x ^ x>>27) * 0x94d049bb133111eb
+		x ^= x >> 31
+	}
+	return draw(x)
+}
+
+// unit is uniform in (0, 1), both ends excluded.
+func (d draw) unit() float64 { return (float64(d>>11) + 0.5) / (1 << 53) }
+
+// shares are the cumulative shares of some choices, in their order.
+type shares []float64
+
+// byWeight gives each choice the share of its weight; all are alike when no
+// weight is above zero.
+func byWeight(weights []float64) shares {
+	s, sum := make(shares, len(weights)), 0.0
+	for i, w := range weights {
+		sum += max(w, 0)
+		s[i] = sum
+	}
+	for i := range s {
+		if sum > 0 {
+			s[i] /= sum
+		} else {
+			s[i] = float64(i+1) / float64(len(s))
+		}
+	}
+	return s
+}
+
+// byRank gives n choices shares by Zipf's law: that of rank r is as 1/r^exponent.
+func byRank(n int, exponent float64) shares {
+	w := make([]float64, n)
+	for i := range w {
+		w[i] = math.Pow(float64(i+1), -exponent)
+	}
+	return byWeight(w)
+}
+
+// pick returns the choice at u, 0 < u < 1.
+func (s shares) pick(u float64) int {
+	i, exact := slices.BinarySearch(s, u)
+	if exact {
+		i++
+	}
+	for i < len(s)-1 && i > 0 && s[i] == s[i-1] { // without a share
+		i++
+	}
+	return min(i, len(s)-1)
 }

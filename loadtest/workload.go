@@ -1,5 +1,14 @@
 package loadtest
 
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
 // Message is one turn of a conversation.
 type Message struct{ Role, Content string }
 
@@ -15,3 +24,237 @@ type Request struct {
 	Temperature      float64
 	Stream           bool
 }
+
+// Workload is the load of one case: conversation i is the same in every run of
+// it, whenever and by whomever it is asked for. It is safe for concurrent use;
+// a [Session] is not.
+type Workload struct {
+	s     *Scenario
+	seed  draw
+	users int // closed; otherwise 0
+
+	pacer      *pacer
+	trace      *trace
+	kinds      []kind
+	mix        shares // of kinds
+	tenants    []Tenant
+	customers  shares   // of tenants
+	priorities []shares // of each tenant, over priorityNames
+	popular    shares   // of what is repeated, by rank
+	openings   shelf
+}
+
+var priorityNames = []string{"high", "normal", "low"}
+
+// maxShelf is how many bytes of shared text are kept.
+const maxShelf = 64 << 20
+
+// templateTokens is what a chat template adds to a lone user message.
+const templateTokens = 10
+
+// NewWorkload makes ready the load of a case. It reads the trace; the error
+// names file and line.
+func NewWorkload(s *Scenario, c *Case, seed uint64) (*Workload, error) {
+	if len(s.Prompts) == 0 || s.Duration <= 0 {
+		return nil, errors.New("loadtest: a scenario without prompts or duration; see Parse")
+	}
+	load := c.Load
+	if load <= 0 {
+		load = 1
+	}
+	w := &Workload{
+		s: s, seed: draw(0).of(seed), tenants: s.Tenants,
+		popular: byRank(repeatWindow, 1), openings: shelf{most: maxShelf},
+	}
+	var rows []row
+	switch a := s.Arrivals; a.Kind {
+	case Closed:
+		w.users = max(1, int(math.Round(float64(a.Users)*load)))
+	case Replay:
+		speed := a.Trace.Speed * load
+		if speed <= 0 {
+			speed = load
+		}
+		t, err := openTrace(a.Trace, speed, s.Duration)
+		if err != nil {
+			return nil, err
+		}
+		w.trace, rows = t, t.rows
+	}
+	w.pacer = newPacer(s, load, w.seed.of(drawArrival), rows)
+	w.share()
+	return w, nil
+}
+
+// share makes ready the mixes.
+func (w *Workload) share() {
+	var weights []float64
+	for i := range w.s.Prompts {
+		w.kinds = append(w.kinds, newKind(&w.s.Prompts[i]))
+		weights = append(weights, w.s.Prompts[i].Weight)
+	}
+	w.mix = byWeight(weights)
+	if len(w.tenants) == 0 {
+		w.tenants = []Tenant{{ID: "default", Weight: 1}}
+	}
+	weights = nil
+	for _, t := range w.tenants {
+		weights = append(weights, t.Weight)
+		p := []float64{t.Priority["high"], t.Priority["normal"], t.Priority["low"]}
+		if p[0]+p[1]+p[2] <= 0 {
+			p[1] = 1
+		}
+		w.priorities = append(w.priorities, byWeight(p))
+	}
+	w.customers = byWeight(weights)
+}
+
+// Notes says what a reader of the results should know of the load; it is
+// usually empty.
+func (w *Workload) Notes() []string {
+	if w.trace == nil || !w.trace.cut {
+		return nil
+	}
+	return []string{fmt.Sprintf("the trace %s is longer than %d requests or %d block ids; the rest is left out",
+		w.s.Arrivals.Trace.Path, maxRows, maxHashes)}
+}
+
+// Closed tells whether users take turns; otherwise Start says when to begin.
+func (w *Workload) Closed() bool { return w.users > 0 }
+
+// Users returns how many users a closed load has, and otherwise 0. User u's
+// conversation k is number k*Users + u.
+func (w *Workload) Users() int { return w.users }
+
+// Start returns when conversation i of an open loop begins, never before
+// conversation i−1; ok is false when that is past the end of the arrivals.
+// Asking in order costs the same each time.
+func (w *Workload) Start(i int) (at time.Duration, ok bool) {
+	if w.Closed() {
+		return 0, false
+	}
+	return w.pacer.start(i)
+}
+
+// FirstThink returns when a user of a closed load begins: somewhere within a
+// pause, so that users do not begin together.
+func (w *Workload) FirstThink(user int) time.Duration {
+	d := w.seed.of(drawFirst, uint64(user))
+	pause := w.s.Arrivals.Think.seconds(d.of(drawPause).unit())
+	return time.Duration(float64(pause) * d.unit())
+}
+
+// at is the place of what is drawn for conversation i.
+func (w *Workload) at(i int) draw { return w.seed.of(uint64(i)) }
+
+func (w *Workload) kindOf(i int) int { return w.mix.pick(w.at(i).of(drawKind).unit()) }
+
+// tenantOf returns whose conversation i is. A user is of one tenant, and the
+// users are shared out exactly by weight.
+func (w *Workload) tenantOf(i int) int {
+	if w.Closed() {
+		return w.customers.pick((float64(i%w.users) + 0.5) / float64(w.users))
+	}
+	return w.customers.pick(w.at(i).of(drawTenant).unit())
+}
+
+// Session is one conversation.
+type Session struct {
+	number   int
+	kind     kind
+	place    draw // of what is drawn for it
+	words    draw // of what it says: its own place, or an earlier one's
+	tenant   string
+	priority string
+	rag      string
+	pause    Spread
+	turn     int
+	turns    int
+	output   int // tokens, forced; 0 is not
+	limit    int
+	messages []Message
+}
+
+// Session returns conversation i, at its first turn.
+func (w *Workload) Session(i int) *Session {
+	origin, user := w.origin(i), 0
+	if w.Closed() {
+		user = i % w.users
+	}
+	tenant := w.tenantOf(i)
+	s := &Session{
+		number: i, kind: w.kinds[w.kindOf(i)], place: w.at(i), words: w.at(origin),
+		tenant: w.tenants[tenant].ID, pause: w.s.Arrivals.Think,
+		priority: priorityNames[w.priorities[tenant].pick(w.at(i).of(drawPriority).unit())],
+	}
+	if w.trace != nil {
+		w.replay(s)
+		return s
+	}
+	s.turns = s.kind.Turns.count(s.words.of(drawTurns).unit(), 1, maxTurns)
+	s.limit = s.kind.MaxTokens
+	o := w.open(s.kind, origin, user)
+	s.rag = o.rag
+	if o.content != "" {
+		s.messages = append(s.messages, Message{"system", o.content})
+	}
+	s.ask()
+	return s
+}
+
+// replay fills a conversation from its row of the trace.
+func (w *Workload) replay(s *Session) {
+	r := w.trace.rows[s.number%len(w.trace.rows)]
+	n := max(1, int(r.input)-templateTokens)
+	var b strings.Builder
+	for i, id := range w.trace.blocks(r) {
+		b.WriteString(text(draw(0).of(drawBlock), id, min(blockTokens, max(0, n-i*blockTokens))))
+	}
+	if rest := n - int(r.count)*blockTokens; rest > 0 {
+		b.WriteString(text(w.seed.of(drawQuestion), uint64(s.number), rest))
+	}
+	s.turns, s.output = 1, max(1, int(r.output))
+	s.messages = []Message{{"user", b.String()}}
+}
+
+// ask adds the user's message of this turn, and says how long the answer is to be.
+func (s *Session) ask() {
+	d := s.words.of(drawQuestion, uint64(s.turn))
+	n := s.kind.Question.count(d.of(drawLength).unit(), 1, maxTokens)
+	s.messages = append(s.messages, Message{"user", text(d, 0, n)})
+	if s.kind.Output != (Spread{}) {
+		s.output = s.kind.Output.count(s.words.of(drawOutput, uint64(s.turn)).unit(), 1, maxTokens)
+	}
+}
+
+// Request returns the request of the current turn. Each is a fresh value.
+func (s *Session) Request() *Request {
+	r := &Request{
+		Session: s.number, Turn: s.turn, Prompt: s.kind.Name, Tenant: s.tenant, Priority: s.priority, RAGHash: s.rag,
+		Messages: slices.Clone(s.messages), MaxTokens: s.limit, Temperature: s.kind.Temperature, Stream: s.kind.Stream,
+	}
+	if s.output > 0 {
+		r.IgnoreEOS, r.MaxTokens = true, s.output
+		if s.limit > 0 {
+			r.MaxTokens = min(s.output, s.limit)
+		}
+	}
+	return r
+}
+
+// Answered adds an answer to the conversation. more says that there is a next
+// turn, think how long the user reads and types before it.
+func (s *Session) Answered(text string) (think time.Duration, more bool) {
+	if s.turn+1 >= s.turns {
+		return 0, false
+	}
+	think = s.kind.Think.seconds(s.place.of(drawThink, uint64(s.turn)).unit())
+	s.turn++
+	s.messages = append(s.messages, Message{"assistant", text})
+	s.ask()
+	return think, true
+}
+
+// Think returns the pause of a closed load after this conversation, before the
+// user's next one.
+func (s *Session) Think() time.Duration { return s.pause.seconds(s.place.of(drawPause).unit()) }

@@ -1,0 +1,108 @@
+package loadtest
+
+import (
+	"math"
+	"sync"
+	"time"
+)
+
+// pacer says when the conversations of an open loop begin. It walks from one to
+// the next, and from the first again when an earlier one is asked for.
+type pacer struct {
+	mu    sync.Mutex
+	kind  string
+	seed  draw
+	end   float64 // seconds; nothing begins then or later
+	rate  float64 // per second
+	burst int
+	every float64 // seconds
+	rows  []row   // of a trace
+
+	next   int     // conversations walked past
+	last   float64 // when conversation next−1 begins
+	gaps   uint64  // drawn
+	single float64 // when the next one outside of bursts begins
+	rush   float64 // when the next burst does
+	left   int     // of the burst that has begun
+}
+
+// newPacer scales the scenario's arrivals by load.
+func newPacer(s *Scenario, load float64, seed draw, rows []row) *pacer {
+	a := s.Arrivals
+	p := &pacer{
+		kind: a.Kind, seed: seed, end: s.Duration.Seconds(), rows: rows,
+		rate: a.PerSecond * load, burst: max(1, int(math.Round(float64(a.Burst)*load))), every: a.Every.Seconds(),
+	}
+	p.reset()
+	return p
+}
+
+func (p *pacer) reset() {
+	p.next, p.last, p.gaps, p.left = 0, 0, 0, 0
+	p.rush = math.Inf(1)
+	if p.kind == Bursts && p.every > 0 {
+		p.rush = p.every
+	}
+	p.single = p.gap()
+}
+
+// start returns when conversation i begins, and false when that is past the end.
+func (p *pacer) start(i int) (time.Duration, bool) {
+	if i < 0 {
+		return 0, false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	at := p.last
+	switch p.kind {
+	case Rate:
+		at = float64(i) / p.rate
+	case Replay:
+		if i >= len(p.rows) {
+			return 0, false
+		}
+		at = p.rows[i].at.Seconds()
+	default:
+		if i < p.next-1 {
+			p.reset()
+		}
+		for p.next <= i {
+			if p.next > 0 && p.last >= p.end { // so is all that follows
+				return 0, false
+			}
+			p.last = p.step()
+			p.next++
+		}
+		at = p.last
+	}
+	if !(at < p.end) {
+		return 0, false
+	}
+	return time.Duration(at * float64(time.Second)), true
+}
+
+// step returns when the next one begins.
+func (p *pacer) step() float64 {
+	if p.left > 0 {
+		p.left--
+		return p.last
+	}
+	if p.rush <= p.single {
+		at := p.rush
+		p.rush += p.every
+		p.left = p.burst - 1
+		return at
+	}
+	at := p.single
+	p.single += p.gap()
+	return at
+}
+
+// gap draws the time between two independent arrivals.
+func (p *pacer) gap() float64 {
+	if p.rate <= 0 {
+		return math.Inf(1)
+	}
+	p.gaps++
+	return -math.Log(p.seed.of(p.gaps).unit()) / p.rate
+}

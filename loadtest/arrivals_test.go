@@ -1,0 +1,142 @@
+package loadtest
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+)
+
+// starts returns all arrivals, in seconds.
+func starts(t *testing.T, duration, arrivals string) []float64 {
+	t.Helper()
+	w := workload(t, fmt.Sprintf("duration: %s\narrivals: %s\nprompts: [{name: a, question: 5}]", duration, arrivals))
+	var all []float64
+	for i := 0; ; i++ {
+		at, ok := w.Start(i)
+		if !ok {
+			if _, again := w.Start(i + 5); again {
+				t.Error("after the end there is more")
+			}
+			if first, ok := w.Start(0); !ok || first.Seconds() != all[0] {
+				t.Errorf("the first begins at %s when asked again, and at %vs before", first, all[0])
+			}
+			return all
+		}
+		all = append(all, at.Seconds())
+	}
+}
+
+func TestEvenArrivalsAreEvenlySpaced(t *testing.T) {
+	all := starts(t, "10s", "{rate: 5}")
+	if len(all) != 50 || all[0] != 0 || all[49] != 9.8 {
+		t.Errorf("%d from %v to %v", len(all), all[0], all[len(all)-1])
+	}
+}
+
+func TestPoissonGapsHaveTheirMeanAndVariance(t *testing.T) {
+	all := starts(t, "2000s", "{poisson: 10}")
+	var sum, squares float64
+	for i := 1; i < len(all); i++ {
+		gap := all[i] - all[i-1]
+		if gap < 0 {
+			t.Fatalf("arrival %d is before the one before", i)
+		}
+		sum += gap
+		squares += gap * gap
+	}
+	n := float64(len(all) - 1)
+	mean := sum / n
+	if variance := squares/n - mean*mean; math.Abs(mean-0.1) > 0.003 || math.Abs(variance-0.01) > 0.0006 {
+		t.Errorf("%v arrivals, mean gap %v, variance %v; want 0.1 and 0.01", n, mean, variance)
+	}
+}
+
+func TestBurstsComeOnTopOfIndependentArrivals(t *testing.T) {
+	all := starts(t, "300s", "{bursts: {per_second: 2, burst: 20, every: 30s}}")
+	if !slices.IsSorted(all) {
+		t.Fatal("not in order")
+	}
+	for at := 30.0; at < 300; at += 30 {
+		n := 0
+		for _, a := range all {
+			if a == at {
+				n++
+			}
+		}
+		if n != 20 {
+			t.Errorf("%d at %vs, want 20", n, at)
+		}
+	}
+	if n := len(all) - 9*20; n < 500 || n > 700 {
+		t.Errorf("%d outside of the bursts, want about 600", n)
+	}
+	if only := starts(t, "100s", "{bursts: {burst: 3, every: 30s}}"); !slices.Equal(only, []float64{30, 30, 30, 60, 60, 60, 90, 90, 90}) {
+		t.Errorf("bursts alone: %v", only)
+	}
+}
+
+func TestLoadMultipliesArrivals(t *testing.T) {
+	one, two := starts(t, "100s", "{poisson: 10}"), starts(t, "100s\nload: 2", "{poisson: 10}")
+	if two[0] != math.Floor(one[0]*0.5e9)/1e9 && math.Abs(two[0]-one[0]/2) > 1e-8 || len(two) < 19*len(one)/10-100 {
+		t.Errorf("%d and %d arrivals, the first at %v and %v", len(one), len(two), one[0], two[0])
+	}
+	w := workload(t, "duration: 10s\nload: 1.5\narrivals: {closed: {users: 3}}\nprompts: [{name: a, question: 5}]")
+	if w.Users() != 5 {
+		t.Errorf("%d users, want 5", w.Users())
+	}
+	if d := w.FirstThink(2); d != 0 {
+		t.Errorf("a user without pauses begins after %s", d)
+	}
+}
+
+func TestAskingOutOfOrderGivesTheSameTimes(t *testing.T) {
+	w := workload(t, "duration: 1h\narrivals: {poisson: 5}\nprompts: [{name: a, question: 5}]")
+	var want []time.Duration
+	for i := range 100 {
+		at, _ := w.Start(i)
+		want = append(want, at)
+	}
+	for _, i := range []int{99, 3, 50, 50, 49, 0, 99} {
+		if at, ok := w.Start(i); !ok || at != want[i] {
+			t.Errorf("%d begins at %s, want %s", i, at, want[i])
+		}
+	}
+	if _, ok := w.Start(-1); ok {
+		t.Error("conversation −1 begins")
+	}
+}
+
+func TestASpreadHasItsQuantiles(t *testing.T) {
+	for _, tc := range []struct {
+		s       Spread
+		u, want float64
+	}{
+		{Spread{}, 0.9, 0}, {Spread{Fixed: 7}, 0.1, 7},
+		{Spread{Min: 10, Max: 20}, 0.25, 12.5},
+		{Spread{P50: 129, P95: 451}, 0.5, 129}, {Spread{P50: 129, P95: 451}, 0.95, 451},
+		{Spread{P50: 129, P95: 451, Max: 300}, 0.95, 300}, {Spread{P50: 129, P95: 451, Min: 100}, 0.01, 100},
+		{Spread{P50: 5, P95: 5}, 0.999, 5},
+	} {
+		if got := tc.s.quantile(tc.u); math.Abs(got-tc.want) > 1e-9*max(1, tc.want) {
+			t.Errorf("%+v at %v is %v, want %v", tc.s, tc.u, got, tc.want)
+		}
+	}
+}
+
+func TestDrawsAreUniform(t *testing.T) {
+	var bins [20]int
+	const n = 100_000
+	for i := range uint64(n) {
+		bins[int(draw(3).of(i, 5).unit()*20)]++
+	}
+	chi := 0.0
+	for _, b := range bins {
+		d := float64(b) - n/20
+		chi += d * d / (n / 20)
+	}
+	if chi > 50 { // 19 degrees of freedom: 43.8 is one in a thousand
+		t.Errorf("chi² is %v: %v", chi, bins)
+	}
+}
