@@ -160,7 +160,7 @@ func (e *engine) setSlow(factor float64) {
 	if factor <= 0 {
 		factor = 1
 	}
-	slowDown(e.sched, factor)
+	e.sched.SetSlow(factor)
 }
 
 // run steps until ctx ends or the engine dies; either ends every request that is still there.
@@ -219,7 +219,7 @@ func (e *engine) begin() (b *Batch, dead bool) {
 		e.gone = false
 		e.met.levels(e.sched.Counts())
 	}
-	return b, outOfMemory(e.sched)
+	return b, e.sched.Dead()
 }
 
 func (e *engine) commit(b *Batch) {

@@ -24,7 +24,8 @@ const watchdog = 5 * time.Second
 func (s *Server) newLife() *life {
 	l := &life{over: make(chan struct{}), met: newMetrics(&s.opts, &s.profile)}
 	l.http = newHTTPStats(l.met.reg)
-	l.engine = newEngine(schedulerFor(&s.opts, s.profile), s.opts.TimeScale, l.met)
+	sched := NewScheduler(s.profile, SchedulerOptions{Priority: s.opts.Policy == "priority", OOM: s.opts.OOM})
+	l.engine = newEngine(sched, s.opts.TimeScale, l.met)
 	l.engine.limits = limits{requests: s.opts.MaxQueuedReqs, tokens: s.opts.MaxQueuedTokens}
 	l.engine.setSlow(s.faults.get().Slow)
 	return l

@@ -59,7 +59,7 @@ func (e *engine) state() State {
 	return State{Running: c.Running, Waiting: c.Waiting, KVBlocksUsed: c.BlocksUsed, KVBlocksTotal: c.BlocksTotal,
 		Aborted: e.totals.aborted, Finished: e.totals.finished, GeneratedTokens: e.totals.generated,
 		Preemptions: c.Preemptions, PrefixQueries: c.PrefixQueries, PrefixHits: c.PrefixHits, Steps: c.Steps,
-		BusySeconds: busySeconds(c), LagSeconds: e.real(e.lag).Seconds()}
+		BusySeconds: c.Busy.Seconds(), LagSeconds: e.real(e.lag).Seconds()}
 }
 
 func (s *Server) serveState(w http.ResponseWriter, _ *http.Request) {
