@@ -108,11 +108,7 @@ func (r *reading) scenario(b *block) {
 	arrivals := b.need("arrivals", "closed, rate, poisson, bursts or trace")
 	r.arrivals(arrivals.fields())
 	r.prompts(b)
-	b.at("tenants").items(1000, r.tenant)
-	if len(s.Tenants) == 0 {
-		s.Tenants = []Tenant{{ID: "default", Weight: 1, Priority: map[string]float64{"normal": 1}}}
-	}
-	r.unlike(b.at("tenants"))
+	r.tenants(b.at("tenants"))
 
 	replicas.whole(&r.base.Replicas, 1, maxReplicas)
 	r.load(load, &r.base)

@@ -56,13 +56,8 @@ func (r *reading) prompts(b *block) {
 	p := b.need("prompts", "a list of kinds of conversations")
 	p.items(64, r.prompt)
 	sum := 0.0
-	names := map[string]bool{}
 	for _, x := range s.Prompts {
 		sum += x.Weight
-		if names[x.Name] && x.Name != "" {
-			p.fail("two are named %s; want names that differ", x.Name)
-		}
-		names[x.Name] = true
 	}
 	if len(s.Prompts) > 0 && sum == 0 {
 		p.fail("no weight is above 0; want at least one")
@@ -72,7 +67,14 @@ func (r *reading) prompts(b *block) {
 func (r *reading) prompt(_ int, p spot) {
 	x := Prompt{Weight: 1, Stream: true, Turns: Spread{Fixed: 1}, Question: Spread{Fixed: 1}}
 	b := p.fields()
-	b.need("name", "a word").id(&x.Name)
+	name := b.need("name", "a word")
+	name.id(&x.Name)
+	for i, other := range r.s.Prompts {
+		if x.Name != "" && other.Name == x.Name {
+			name.fail("is already that of prompts[%d]", i)
+			break
+		}
+	}
 	b.at("weight").number(&x.Weight, 0, 1e6)
 	system, context := b.at("system"), b.at("context")
 	r.shared(system, &x.System)
@@ -124,11 +126,33 @@ func (r *reading) shared(p spot, to *Shared) {
 	b.done()
 }
 
+// tenants reads the customers; without any there is one.
+func (r *reading) tenants(p spot) {
+	p.items(1000, r.tenant)
+	if len(r.s.Tenants) == 0 {
+		r.s.Tenants = []Tenant{{ID: "default", Weight: 1, Priority: map[string]float64{"normal": 1}}}
+	}
+	sum := 0.0
+	for _, t := range r.s.Tenants {
+		sum += t.Weight
+	}
+	if sum == 0 {
+		p.fail("no weight is above 0; want at least one")
+	}
+}
+
 // tenant reads one customer.
 func (r *reading) tenant(_ int, p spot) {
 	b := p.fields()
 	x := Tenant{Weight: 1}
-	b.need("id", "a word").id(&x.ID)
+	id := b.need("id", "a word")
+	id.id(&x.ID)
+	for i, other := range r.s.Tenants {
+		if x.ID != "" && other.ID == x.ID {
+			id.fail("is already that of tenants[%d]", i)
+			break
+		}
+	}
 	b.at("weight").number(&x.Weight, 0, 1e6)
 	if pr := b.at("priority"); pr.given() {
 		x.Priority = map[string]float64{}
@@ -152,20 +176,4 @@ func (r *reading) tenant(_ int, p spot) {
 	}
 	b.done()
 	r.s.Tenants = append(r.s.Tenants, x)
-}
-
-// unlike checks the tenants together.
-func (r *reading) unlike(p spot) {
-	sum := 0.0
-	ids := map[string]bool{}
-	for _, t := range r.s.Tenants {
-		sum += t.Weight
-		if ids[t.ID] && t.ID != "" {
-			p.fail("two have the id %s; want ids that differ", t.ID)
-		}
-		ids[t.ID] = true
-	}
-	if sum == 0 {
-		p.fail("no weight is above 0; want at least one")
-	}
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // draft lays the draft pool of the file over a case's; none takes it away.
@@ -11,7 +13,10 @@ func (r *reading) draft(p spot, c *Case) {
 	if !p.given() {
 		return
 	}
-	if p.node.Value == "none" {
+	if p.node.Kind == yaml.ScalarNode {
+		if p.node.Value != "none" {
+			p.fail("want fields (name: value) or none, got %s", kindOf(p.node))
+		}
 		c.Draft = nil
 		return
 	}

@@ -68,7 +68,7 @@ func readTrace(r io.Reader, t Trace, speed float64, end time.Duration) (*trace, 
 	}
 	out, number := &trace{}, 0
 	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%s:%d: %s", t.Path, number, fmt.Sprintf(format, args...))
+		return fmt.Errorf("%s:%d: %s", t.Path, max(1, number), fmt.Sprintf(format, args...))
 	}
 	var first, last time.Duration
 	lines := bufio.NewScanner(r)
@@ -177,10 +177,16 @@ func jsonRow(line []byte) (e entry, err error) {
 		IDs       []uint64 `json:"hash_ids"`
 	}
 	if err := json.Unmarshal(line, &in); err != nil {
-		if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-			return e, fmt.Errorf("%s: want a number, got %s", wrong.Field, wrong.Value)
+		wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+		switch {
+		case ok && wrong.Field == "":
+			return e, fmt.Errorf("want a JSON object, got %s", wrong.Value)
+		case ok && wrong.Field == "timestamp":
+			return e, fmt.Errorf("timestamp: want a number, got %s", wrong.Value)
+		case ok:
+			return e, fmt.Errorf("%s: want whole numbers, not negative, got %s", wrong.Field, wrong.Value)
 		}
-		return e, fmt.Errorf("no JSON object: %w", err)
+		return e, fmt.Errorf("no JSON: %w", err)
 	}
 	const century = 3.2e12 // milliseconds
 	switch {

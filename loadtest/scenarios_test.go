@@ -1,0 +1,40 @@
+package loadtest
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestEveryScenarioOfOursParses(t *testing.T) {
+	files, err := filepath.Glob("scenarios/*.yaml")
+	if err != nil || len(files) < 6 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			s, err := Load(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := sane(s); err != nil {
+				t.Error(err)
+			}
+			if len(s.About) < 100 {
+				t.Errorf("its about says little: %q", s.About)
+			}
+			if _, err := os.Stat(s.Arrivals.Trace.Path); s.Arrivals.Kind == Replay && err != nil {
+				return // a trace that the user fetches
+			}
+			for i := range s.Cases {
+				w, err := NewWorkload(s, &s.Cases[i], s.Seed)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for k := range 20 {
+					talk(w.Session(k))
+				}
+			}
+		})
+	}
+}
