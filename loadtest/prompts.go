@@ -36,7 +36,7 @@ const repeatWindow = 256
 type kind struct {
 	*Prompt
 	place           draw // of its shared text: by name, so that it is the same in every run
-	system, context shares
+	system, context odds
 }
 
 func newKind(p *Prompt) kind {
@@ -94,12 +94,12 @@ func (w *Workload) open(k kind, origin, user int) opening {
 		return opening{}
 	}
 	if key[0].own || key[1].own {
-		return write(key)
+		return compose(key)
 	}
-	return w.openings.get(key, write)
+	return w.openings.get(key, compose)
 }
 
-func write(p [2]passage) opening {
+func compose(p [2]passage) opening {
 	context := p[1].String()
 	o := opening{content: p[0].String() + context}
 	if context != "" {

@@ -55,13 +55,13 @@ func (d draw) of(parts ...uint64) draw {
 // unit is uniform in (0, 1), both ends excluded.
 func (d draw) unit() float64 { return (float64(d>>11) + 0.5) / (1 << 53) }
 
-// shares are the cumulative shares of some choices, in their order.
-type shares []float64
+// odds are the cumulative shares of some choices, in their order.
+type odds []float64
 
 // byWeight gives each choice the share of its weight; all are alike when no
 // weight is above zero.
-func byWeight(weights []float64) shares {
-	s, sum := make(shares, len(weights)), 0.0
+func byWeight(weights []float64) odds {
+	s, sum := make(odds, len(weights)), 0.0
 	for i, w := range weights {
 		sum += max(w, 0)
 		s[i] = sum
@@ -77,7 +77,7 @@ func byWeight(weights []float64) shares {
 }
 
 // byRank gives n choices shares by Zipf's law: that of rank r is as 1/r^exponent.
-func byRank(n int, exponent float64) shares {
+func byRank(n int, exponent float64) odds {
 	w := make([]float64, n)
 	for i := range w {
 		w[i] = math.Pow(float64(i+1), -exponent)
@@ -86,7 +86,7 @@ func byRank(n int, exponent float64) shares {
 }
 
 // pick returns the choice at u, 0 < u < 1.
-func (s shares) pick(u float64) int {
+func (s odds) pick(u float64) int {
 	i, exact := slices.BinarySearch(s, u)
 	if exact {
 		i++

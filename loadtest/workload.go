@@ -36,11 +36,11 @@ type Workload struct {
 	pacer      *pacer
 	trace      *trace
 	kinds      []kind
-	mix        shares // of kinds
+	mix        odds // of kinds
 	tenants    []Tenant
-	customers  shares   // of tenants
-	priorities []shares // of each tenant, over priorityNames
-	popular    shares   // of what is repeated, by rank
+	customers  odds   // of tenants
+	priorities []odds // of each tenant, over priorityNames
+	popular    odds   // of what is repeated, by rank
 	openings   shelf
 }
 
