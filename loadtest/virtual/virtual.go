@@ -112,7 +112,7 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 }
 
 func (l *lab) addTier(name string, def *loadtest.Pool, divergence float64) error {
-	t := &tier{name: name, def: def, model: vllmsim.NewModel(l.seed, divergence)}
+	t := &tier{name: name, def: def, model: vllmsim.NewDraft(l.seed, divergence, def.Blind)}
 	var err error
 	if t.profile, err = profileOf(def); err != nil {
 		return fmt.Errorf("%s pool: %w", name, err)

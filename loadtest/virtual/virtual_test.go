@@ -1,6 +1,9 @@
 package virtual
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -48,4 +51,138 @@ func TestTheSameSeedGivesTheSameRowToTheDigit(t *testing.T) {
 		t.Error("another seed gave the same row")
 	}
 	t.Logf("%+v", a)
+}
+
+func TestEveryRequestIsAccountedFor(t *testing.T) {
+	for name, text := range map[string]string{
+		"a draft pool": small,
+		"three replicas, one backend dies twice": `
+about: x
+duration: 60s
+arrivals: {poisson: 20}
+replicas: 3
+prompts: [{name: chat, weight: 1, question: 50, max_tokens: 200}]
+target: {profile: a100-8b, count: 2, usd_per_hour: 1}
+settings: {speculation.mode: "off"}
+faults: [{at: 10s, for: 5s, pool: target, backend: 0, die: true}, {at: 30s, for: 5s, pool: target, backend: 0, die: true}]
+`,
+		"everything errs": `
+about: x
+duration: 20s
+arrivals: {rate: 5}
+prompts: [{name: chat, weight: 1, question: 50, max_tokens: 200}]
+target: {profile: a100-8b, usd_per_hour: 1}
+settings: {speculation.mode: "off"}
+faults: [{at: 0s, pool: target, backend: all, status: 500}]
+`,
+	} {
+		s := scenario(t, text)
+		r := row(t, s, 1)
+		if r.Requests == 0 || r.Errors+r.Shed > r.Requests || r.Requests-r.Errors-r.Shed > 0 && r.TokensPerSecond <= 0 {
+			t.Errorf("%s: %+v", name, r)
+		}
+		if name == "everything errs" && r.Errors != r.Requests {
+			t.Errorf("%d of %d failed at a pool that only errs", r.Errors, r.Requests)
+		}
+		if name != "everything errs" && r.Errors > r.Requests/10 {
+			t.Errorf("%s: %d of %d failed", name, r.Errors, r.Requests)
+		}
+	}
+}
+
+const crowded = `
+about: More than the cache holds.
+duration: 120s
+arrivals: {poisson: 6}
+prompts: [{name: rag, weight: 1, question: 600, output: 400}]
+tenants: [{id: a, weight: 1, priority: {low: 1, normal: 1}}]
+target: {profile: a10g-13b, count: 2, usd_per_hour: 1, oom: OOM, restart: 20s}
+settings: {speculation.mode: "off", shed.low: "SHED", shed.normal: "SHED", shed.high: "1"}
+`
+
+func crowd(t *testing.T, oom, shed string) loadtest.Row {
+	t.Helper()
+	return row(t, scenario(t, strings.NewReplacer("OOM", oom, "SHED", shed).Replace(crowded)), 3)
+}
+
+func TestAnOverfullCacheKillsOrPreemptsAndSheddingHelps(t *testing.T) {
+	dying, preempting, shedding := crowd(t, "true", "1"), crowd(t, "false", "1"), crowd(t, "false", "0.5")
+	if dying.OOMDeaths == 0 || dying.Errors == 0 || dying.Preemptions != 0 {
+		t.Errorf("with oom: %d deaths, %d errors, %d preemptions", dying.OOMDeaths, dying.Errors, dying.Preemptions)
+	}
+	if preempting.OOMDeaths != 0 || preempting.Preemptions == 0 {
+		t.Errorf("without: %d deaths, %d preemptions", preempting.OOMDeaths, preempting.Preemptions)
+	}
+	if preempting.Shed > 0 && preempting.Shed >= shedding.Shed || shedding.Shed == 0 || shedding.Preemptions >= preempting.Preemptions {
+		t.Errorf("shed %d, then %d; preempted %d, then %d", preempting.Shed, shedding.Shed, preempting.Preemptions, shedding.Preemptions)
+	}
+}
+
+func TestWhatCannotBeRunIsRefusedWithItsPlace(t *testing.T) {
+	for _, tc := range []struct{ old, with, want string }{
+		{"profile: h100-70b-tp4", "profile: tpu", `test.yaml, case test: target pool: vllmsim: unknown profile "tpu"`},
+		{"usd_per_hour: 27.5}", "usd_per_hour: 27.5}\nsettings: {route.policy: nearest}", `setting route.policy`},
+	} {
+		s := scenario(t, strings.Replace(small, tc.old, tc.with, 1))
+		_, err := Run(t.Context(), s, &s.Cases[0], 1)
+		if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), "test, case", "test.yaml, case"), tc.want) {
+			t.Errorf("%s: %v", tc.with, err)
+		}
+	}
+	s := scenario(t, small)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Run(ctx, s, &s.Cases[0], 1); !errors.Is(err, context.Canceled) {
+		t.Errorf("a cancelled run ended with %v", err)
+	}
+}
+
+func TestAClientsPatienceEndsARequest(t *testing.T) {
+	s := scenario(t, `
+about: x
+duration: 10s
+deadline: 2s
+arrivals: {rate: 1}
+prompts: [{name: long, weight: 1, question: 50, output: 1000}]
+target: {profile: a10g-8b, usd_per_hour: 1}
+settings: {speculation.mode: "off"}
+`)
+	r := row(t, s, 1)
+	if r.Requests != 10 && r.Requests != 11 || r.Errors != r.Requests {
+		t.Errorf("%d of %d failed", r.Errors, r.Requests)
+	}
+	if r.GPUSeconds > 30 {
+		t.Errorf("%v GPU-seconds: the engine went on for nobody", r.GPUSeconds)
+	}
+}
+
+// fleet keeps eight backends busy decoding.
+const fleet = `
+about: An hour's worth of decoding.
+duration: 20s
+arrivals: {closed: {users: 512, think: 0}}
+prompts: [{name: chat, weight: 1, question: 40, output: 300}]
+target: {profile: a100-8b, count: 8, usd_per_hour: 1}
+settings: {speculation.mode: "off"}
+`
+
+// BenchmarkVirtualTokens prints how many generated tokens of eight backends one core
+// simulates in a second, the gateway's decisions included.
+func BenchmarkVirtualTokens(b *testing.B) {
+	for name, text := range map[string]string{"fleet": fleet, "cascade": strings.Replace(small, "poisson: 4", "poisson: 12", 1)} {
+		b.Run(name, func(b *testing.B) {
+			s := scenario(b, text)
+			tokens := 0.0
+			for b.Loop() {
+				r, err := Run(b.Context(), s, &s.Cases[0], 1)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for _, u := range r.Pools {
+					tokens += float64(u.Generated)
+				}
+			}
+			b.ReportMetric(tokens/b.Elapsed().Seconds(), "tokens/s")
+		})
+	}
 }

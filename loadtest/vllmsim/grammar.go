@@ -1,6 +1,9 @@
 package vllmsim
 
-import "strings"
+import (
+	"math"
+	"strings"
+)
 
 // follow says which classes may come after a class; a class listed more often comes more often.
 var follow = [numClasses][]uint8{
@@ -22,17 +25,24 @@ var follow = [numClasses][]uint8{
 	clsSpace:   {clsByte},
 }
 
-// spaceOdds is how often, of a thousand nouns, an answer goes on with a space and a character written in bytes.
+// spaceOdds is how often, of 1024 nouns, an answer goes on with a space and a character written in bytes.
 const spaceOdds = 25
 
-// answerLen returns the length at which an answer to this prompt wants to end: 10 to 210 tokens, a few three times that.
+// Lengths of answers: lognormal with a median of 129 tokens and 95 % below 451, those of the public conversation trace
+// (Azure 2023: Patel et al., Splitwise, ISCA 2024). An answer ends with the sentence that reaches its length, so the
+// drawn one is short of it by what a sentence runs over on average.
+const (
+	lengthMedian = 129
+	lengthSigma  = 0.761 // ln(451/129) / 1.645
+	overshoot    = 13
+	lengthMost   = 4096
+)
+
+// answerLen returns the length in tokens at which an answer to this prompt wants to end.
 func (m *Model) answerLen(key uint64) int {
-	u := unit(mix(m.seed^0x1e4, key))
-	n := 10 + 200*u*u
-	if unit(mix(m.seed^0x1e5, key)) < 0.1 {
-		n *= 3
-	}
-	return int(n)
+	z := math.Sqrt2 * math.Erfinv(2*unit(mix(m.seed^0x1e4, key))-1)
+	n := lengthMedian*math.Exp(lengthSigma*z) - overshoot
+	return int(min(max(n, 1), lengthMost)) // an infinite z is one bound or the other
 }
 
 // settled reports whether the next token is the end of the answer: at the end of a sentence, when the answer is long
@@ -84,29 +94,32 @@ func (m *Model) draw(last int32, cls uint8, h, key uint64) int32 {
 
 func (m *Model) drawOnce(last int32, cls uint8, h, key uint64) int32 {
 	if last == tokEndHeader {
-		return m.tok.ids["\n\n"]
+		return m.tok.newLine
 	}
 	if last == tokEOT {
 		cls = clsEnd // ignore_eos: another sentence
 	}
 	options := follow[cls]
-	next := options[h%uint64(len(options))]
-	if cls == clsNoun && h>>40%1000 < spaceOdds {
+	next := options[below(uint32(h), len(options))]
+	if cls == clsNoun && h>>54 < spaceOdds {
 		next = clsSpace
 	}
-	pick := h >> 8
+	pick := uint32(h >> 22)
 	switch next {
 	case clsByte:
-		return firstByte + int32(splitChars[pick%uint64(len(splitChars))][0])
+		return firstByte + int32(splitChars[below(pick, len(splitChars))][0])
 	case clsNoun:
 		// Two of three nouns come from the prompt's own dozen: answers keep to a subject.
-		if pick%3 != 0 {
-			pick = mix(mix(m.seed, key), pick/3%12)
+		if h&0xffff < 65536*2/3 {
+			pick = uint32(mix(m.seed^key, uint64(below(pick, 12))))
 		}
 	}
 	list := m.tok.byClass[next]
-	return list[pick%uint64(len(list))]
+	return list[below(pick, len(list))]
 }
+
+// below maps 32 random bits to 0 … n−1 (Lemire's multiplication, whose bias is n/2^32).
+func below(bits uint32, n int) int { return int(uint64(bits) * uint64(n) >> 32) }
 
 // byteCandidates continues an unfinished character.
 func (m *Model) byteCandidates(c *cursor, h uint64, ids *[numCands]int32) {

@@ -1,9 +1,7 @@
 package vllmsim
 
 import (
-	"cmp"
 	"math"
-	"slices"
 	"unicode/utf8"
 )
 
@@ -58,8 +56,8 @@ func (d Dist) Rank(id int32) int {
 // Argmax returns the most probable id, the lowest of equals.
 func (d Dist) Argmax() int32 { return d.Top[0].ID }
 
-// Model is the seeded pseudo language model. The distribution after a context is a pure function of seed, divergence
-// and ids:
+// Model is the seeded pseudo language model. The distribution after a context is a pure function of seed, divergence,
+// blindness and ids:
 //
 //	anchor = hash of all ids up to the last header's end (of the first 16 ids when there is no header)
 //	h      = hash(seed, anchor, last 8 ids, ids since the anchor)
@@ -69,17 +67,24 @@ func (d Dist) Argmax() int32 { return d.Top[0].ID }
 //	P(x)   = (1-5e-5) * sum over c_i = x of exp(l_i) / sum of all exp(l_j)  +  5e-5 / V
 //
 // where d in (0,1) is the difficulty of the prompt, a hash of the anchor. A draft of divergence D has
-// l_i + 4 D d z_i with z_i noise of variance one, and swaps l_0 and l_1 with probability 0.03 D d: errors are likelier
+// l_i + 3 D d z_i with z_i noise of variance one, and swaps l_0 and l_1 with probability 0.02 D d: errors are likelier
 // where its own gap is small, so its confidence predicts agreement, but not always. D = 0 is exactly the target.
+//
+// At a share of positions, its blindness B, a draft keeps the first choice that the noise gave it, but shows a gap
+// that has nothing to do with it: drawn anew, for a difficulty drawn anew. So it errs as often, and knows it less.
 type Model struct {
 	seed       uint64
 	divergence float64
+	blind      float64
 	tok        *Tokenizer
 }
 
 // NewModel returns the model of a seed; divergence 0 is the target, more is a draft of it.
-func NewModel(seed uint64, divergence float64) *Model {
-	return &Model{seed: mix(seed, 0x51), divergence: divergence, tok: DefaultTokenizer()}
+func NewModel(seed uint64, divergence float64) *Model { return NewDraft(seed, divergence, 0) }
+
+// NewDraft returns a draft whose confidence says the less of its errors the higher blind is, 0 to 1.
+func NewDraft(seed uint64, divergence, blind float64) *Model {
+	return &Model{seed: mix(seed, 0x51), divergence: divergence, blind: blind, tok: DefaultTokenizer()}
 }
 
 // Next returns the distribution of the token after ctx.
@@ -187,24 +192,25 @@ func (m *Model) fill(c *cursor, d *Dist) {
 	h := c.near(mix(m.seed, key))
 	diff := m.difficulty(key)
 	var ids [numCands]int32
-	var logits [numCands]float64
+	var weights [numCands]float64
 	m.candidates(c, h, &ids)
 	gap := gapOf(h, diff)
 	if m.settled(c, h, key) {
 		gap = 3.5 + 3*unit(mix(h, 0x5e7)) // the end of an answer is rarely in doubt
 	}
-	for i := 1; i < numCands; i++ {
-		logits[i] = -gap - 0.5*float64(i-1) - 0.5*unit(mix(h, 0x10+uint64(i)))
+	spread(h, gap, &weights)
+	if m.divergence > 0 {
+		m.perturb(h, key, diff, &weights)
 	}
-	m.perturb(h, diff, &logits)
 	d.Vocab, d.Tail = m.tok.Size(), tailMass/float64(m.tok.Size())
-	d.Top = mergeCands(d.Top[:0], &ids, &logits)
+	d.Top = mergeCands(d.Top[:0], &ids, &weights)
 	var sum float64
 	for i := range d.Top {
 		sum += d.Top[i].P
 	}
+	scale := (1 - tailMass) / sum
 	for i := range d.Top {
-		d.Top[i].P = d.Top[i].P/sum*(1-tailMass) + d.Tail
+		d.Top[i].P = d.Top[i].P*scale + d.Tail
 	}
 }
 
@@ -216,41 +222,83 @@ func gapOf(h uint64, diff float64) float64 {
 	return 3.5 + 4.5*u
 }
 
-// perturb turns the target's logits into the draft's.
-func (m *Model) perturb(h uint64, diff float64, logits *[numCands]float64) {
-	if m.divergence == 0 {
-		return
+// shape holds exp(-0.5 (i-1)), the candidates' common decline, and jitter exp(-0.5 k/256), what is drawn for each.
+var (
+	shape  [numCands]float64
+	jitter [256]float64
+)
+
+func init() {
+	for i := range shape {
+		shape[i] = math.Exp(-0.5 * float64(i-1))
 	}
-	stray := m.divergence * diff
-	for i := range logits {
-		n := mix(h, 0xd0a0+uint64(i))
-		// Four uniforms make a bell of variance 1/3; the factor brings it to one.
-		s := float64(n&0xffff) + float64(n>>16&0xffff) + float64(n>>32&0xffff) + float64(n>>48)
-		logits[i] += 4 * stray * (s/65536 - 2) * math.Sqrt(3)
-	}
-	if unit(mix(h, 0xbad)) < 0.03*stray {
-		logits[0], logits[1] = logits[1], logits[0]
+	for k := range jitter {
+		jitter[k] = math.Exp(-0.5 * float64(k) / 256)
 	}
 }
 
-// mergeCands sums equal ids and sorts by weight.
-func mergeCands(dst []Cand, ids *[numCands]int32, logits *[numCands]float64) []Cand {
-next:
-	for i, id := range ids {
-		w := math.Exp(logits[i])
-		for j := range dst {
-			if dst[j].ID == id {
-				dst[j].P += w
-				continue next
+// spread fills in exp(l_i): 1, and what lies a gap below it.
+func spread(h uint64, gap float64, weights *[numCands]float64) {
+	weights[0] = 1
+	step := math.Exp(-gap)
+	var bits uint64
+	for i := 1; i < numCands; i++ {
+		if i%8 == 1 {
+			bits = mix(h, 0x10+uint64(i))
+		}
+		weights[i] = step * shape[i] * jitter[bits&0xff]
+		bits >>= 8
+	}
+}
+
+// perturb turns the target's weights into the draft's.
+func (m *Model) perturb(h, key uint64, diff float64, weights *[numCands]float64) {
+	stray := m.divergence * diff
+	for i := range weights {
+		n := mix(h, 0xd0a0+uint64(i))
+		// Four uniforms make a bell of variance 1/3; the factor brings it to one.
+		s := float64(n&0xffff) + float64(n>>16&0xffff) + float64(n>>32&0xffff) + float64(n>>48)
+		weights[i] *= math.Exp(3 * stray * (s/65536 - 2) * math.Sqrt(3))
+	}
+	if unit(mix(h, 0xbad)) < 0.02*stray {
+		weights[0], weights[1] = weights[1], weights[0]
+	}
+	if m.blind > 0 && unit(mix(h, 0xb11d)) < m.blind {
+		best := 0
+		for i, w := range weights {
+			if w > weights[best] {
+				best = i
 			}
 		}
-		dst = append(dst, Cand{ID: id, P: w})
+		shown := mix(h, 0x5807)
+		spread(shown, gapOf(shown, unit(mix(m.seed^0x5d1ff, key))), weights)
+		weights[0], weights[best] = weights[best], weights[0]
 	}
-	slices.SortFunc(dst, func(a, b Cand) int {
-		if a.P != b.P {
-			return cmp.Compare(b.P, a.P)
+}
+
+// mergeCands sums equal ids and sorts by weight, equal ones by id. Weights come nearly sorted, so insertion is quick.
+func mergeCands(dst []Cand, ids *[numCands]int32, weights *[numCands]float64) []Cand {
+	var seen uint64 // a bit per id modulo 64: most ids are told apart by it
+next:
+	for i, id := range ids {
+		bit := uint64(1) << (uint32(id) & 63)
+		if seen&bit != 0 {
+			for j := range dst {
+				if dst[j].ID == id {
+					dst[j].P += weights[i]
+					continue next
+				}
+			}
 		}
-		return cmp.Compare(a.ID, b.ID)
-	})
+		seen |= bit
+		dst = append(dst, Cand{ID: id, P: weights[i]})
+	}
+	for i := 1; i < len(dst); i++ {
+		c, j := dst[i], i
+		for ; j > 0 && (dst[j-1].P < c.P || dst[j-1].P == c.P && dst[j-1].ID > c.ID); j-- {
+			dst[j] = dst[j-1]
+		}
+		dst[j] = c
+	}
 	return dst
 }

@@ -10,6 +10,7 @@ type Options struct {
 	Model       string  // served model name; default "sim"
 	Profile     string  // speeds and sizes, see [ProfileNames]; default "a10g-8b"
 	Divergence  float64 // 0..1: how far this model strays from the target of the same seed; 0 is the target itself
+	Blind       float64 // 0..1: how little its confidence says of where it strays, see [Model]
 	Seed        uint64  // the language; a draft and its target share it
 	TimeScale   float64 // 20 = twenty times faster than the profile; default 1
 	Metrics     string  // "v1" (default) or "v0"
@@ -74,6 +75,8 @@ func (o *Options) validate(p *Profile) error {
 	switch {
 	case !(o.Divergence >= 0 && o.Divergence <= 1):
 		return fmt.Errorf("vllmsim: divergence %v is not within 0..1", o.Divergence)
+	case !(o.Blind >= 0 && o.Blind <= 1):
+		return fmt.Errorf("vllmsim: blind %v is not within 0..1", o.Blind)
 	case !(o.TimeScale > 0):
 		return fmt.Errorf("vllmsim: time scale %v is not above 0", o.TimeScale)
 	case o.Metrics != "v0" && o.Metrics != "v1":

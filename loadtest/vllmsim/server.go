@@ -52,7 +52,7 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, profile: p, tok: DefaultTokenizer(), model: NewModel(o.Seed, o.Divergence),
+	s := &Server{opts: o, profile: p, tok: DefaultTokenizer(), model: NewDraft(o.Seed, o.Divergence, o.Blind),
 		nonce: uint64(time.Now().UnixNano()), seen: map[string]int{}, downtime: o.Restart, closing: make(chan struct{})}
 	s.routes = s.routeTable()
 	s.faults.set(o.Fault.lasting())
