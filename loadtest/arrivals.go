@@ -53,7 +53,7 @@ func (p *pacer) start(i int) (time.Duration, bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	at := p.last
+	var at float64
 	switch p.kind {
 	case Rate:
 		at = float64(i) / p.rate

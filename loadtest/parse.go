@@ -94,13 +94,13 @@ func (r *reading) scenario(b *block) {
 	b.at("about").prose(&s.About, 16<<10)
 	b.at("seed").seed(&s.Seed)
 	duration := b.need("duration", "for how long conversations begin, such as 10m")
-	duration.span(&s.Duration, time.Second, maxDuration)
+	duration.span(&s.Duration, time.Second)
 	warmup := b.at("warmup")
-	warmup.span(&s.Warmup, 0, maxDuration)
+	warmup.span(&s.Warmup, 0)
 	if warmup.given() && s.Duration > 0 && s.Warmup >= s.Duration {
 		warmup.fail("leaves nothing to measure; want less than the duration, %s", tidy(s.Duration))
 	}
-	b.at("deadline").span(&s.Deadline, time.Second, maxDuration)
+	b.at("deadline").span(&s.Deadline, time.Second)
 	b.at("time_scale").number(&s.TimeScale, 0.1, 1000)
 
 	r.base = Case{Name: s.Name, Replicas: 1, Load: 1, Settings: map[string]string{}}

@@ -70,8 +70,8 @@ func (p spot) seed(to *uint64) {
 	*to = x
 }
 
-// span is a duration of lo … hi.
-func (p spot) span(to *time.Duration, lo, hi time.Duration) {
+// span is a duration of at least lo.
+func (p spot) span(to *time.Duration, lo time.Duration) {
 	v, ok := p.scalar("a duration such as 90s or 10m", "!!str", "!!int", "!!float")
 	if !ok {
 		return
@@ -80,8 +80,8 @@ func (p spot) span(to *time.Duration, lo, hi time.Duration) {
 	switch {
 	case err != nil:
 		p.fail("want a duration with its unit, such as 500ms, 90s or 10m")
-	case d < lo || d > hi:
-		p.fail("want a duration of %s … %s", tidy(lo), tidy(hi))
+	case d < lo || d > maxDuration:
+		p.fail("want a duration of %s … %s", tidy(lo), tidy(maxDuration))
 	default:
 		*to = d
 	}
@@ -212,7 +212,7 @@ func (p spot) spread(to *Spread, lo, hi float64) {
 	switch {
 	case p50.given() != p95.given():
 		p.fail("a lognormal needs both p50 and p95")
-	case !p50.given() && !(least.given() && most.given()):
+	case !p50.given() && (!least.given() || !most.given()):
 		p.fail("want a number, {min, max} or {p50, p95}")
 	case most.given() && s.Max < s.Min:
 		most.fail("is below min; want at least %v", s.Min)

@@ -26,7 +26,7 @@ func (r *reading) arrivals(b *block) {
 			c := p.fields()
 			c.at("per_second").number(&a.PerSecond, 0, maxPerSecond)
 			c.need("burst", "how many come at once").whole(&a.Burst, 1, maxUsers)
-			c.need("every", "a duration such as 30s").span(&a.Every, 100*time.Millisecond, maxDuration)
+			c.need("every", "a duration such as 30s").span(&a.Every, 100*time.Millisecond)
 			c.done()
 		case Replay:
 			r.trace(p.fields())

@@ -61,7 +61,7 @@ func (p spot) pool(to *Pool) {
 	b.at("policy").choice(&to.Policy, "fcfs", "priority")
 	b.at("metrics").choice(&to.Metrics, "v1", "v0")
 	b.at("oom").truth(&to.OOM)
-	b.at("restart").span(&to.Restart, time.Second, maxDuration)
+	b.at("restart").span(&to.Restart, time.Second)
 	b.done()
 }
 
@@ -73,11 +73,11 @@ func (r *reading) fault(_ int, p spot) {
 	}
 	var f Fault
 	at := b.need("at", "a duration from the start")
-	at.span(&f.At, 0, maxDuration)
+	at.span(&f.At, 0)
 	if at.given() && r.s.Duration > 0 && f.At >= r.s.Duration {
 		at.fail("is after the last arrival; want less than the duration, %s", tidy(r.s.Duration))
 	}
-	b.at("for").span(&f.For, 0, maxDuration)
+	b.at("for").span(&f.For, 0)
 	pool := b.need("pool", "draft or target")
 	pool.choice(&f.Pool, "draft", "target")
 	backend := b.need("backend", "a number from 0, or all")

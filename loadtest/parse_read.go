@@ -248,10 +248,10 @@ func (p spot) items(most int, each func(i int, item spot)) {
 
 // kindOf names what a node is, never what it says.
 func kindOf(n *yaml.Node) string {
-	switch {
-	case n.Kind == yaml.MappingNode:
+	switch n.Kind {
+	case yaml.MappingNode:
 		return "fields"
-	case n.Kind == yaml.SequenceNode:
+	case yaml.SequenceNode:
 		return "a list"
 	}
 	switch n.ShortTag() {

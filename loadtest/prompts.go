@@ -41,7 +41,7 @@ type kind struct {
 
 func newKind(p *Prompt) kind {
 	h := fnv.New64a()
-	h.Write([]byte(p.Name)) //nolint:errcheck // a hash takes everything
+	h.Write([]byte(p.Name))
 	k := kind{Prompt: p, place: draw(h.Sum64()).of(0)}
 	if p.System.Variants > 0 {
 		k.system = byRank(p.System.Variants, p.System.Zipf)
