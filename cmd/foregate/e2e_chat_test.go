@@ -96,7 +96,8 @@ func checkAnswer(t *testing.T, route, from string, a *answer) {
 
 // checkUsage compares the usage with the text, and with the foregate object. The
 // simulator's tokenizer gives a text back the ids it was made of, and the token
-// that ended the answer is counted too.
+// that ended the answer is counted too. An answer cut by its limit may end inside a
+// character of up to four byte tokens, of which nothing is shown.
 func checkUsage(t *testing.T, a *answer) {
 	t.Helper()
 	u := a.usage
@@ -110,7 +111,8 @@ func checkUsage(t *testing.T, a *answer) {
 	if a.finish[0] == "stop" {
 		tokens++
 	}
-	if int64(tokens) != u.CompletionTokens {
+	hidden := u.CompletionTokens - int64(tokens)
+	if hidden < 0 || hidden > 0 && (a.finish[0] != "length" || hidden > 3 || !strings.HasSuffix(a.texts[0], " ")) {
 		t.Errorf("the text has %d tokens, the usage says %d (tier %s, finish %s): %q", tokens, u.CompletionTokens, a.told.Tier, a.finish[0], a.texts[0])
 	}
 }

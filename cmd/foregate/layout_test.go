@@ -19,6 +19,7 @@ const module = "github.com/foregate/foregate/"
 var arrows = map[string][]string{
 	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/identity", "gateway/settings", "tiers", "tiers/pool", "tiers/pressure", "breaker", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
+	"cmd/loadtest": {"loadtest", "loadtest/live", "loadtest/virtual", "loadtest/quality"},
 
 	"gateway":           {"gateway/identity", "gateway/admission", "tiers", "tiers/openai", "tiers/pool"},
 	"gateway/admission": {"gateway/identity", "tiers/pressure"},
@@ -32,25 +33,32 @@ var arrows = map[string][]string{
 	"tiers/pool":     {"tiers/pressure"},
 	"tiers/pressure": {},
 
-	"breaker":          {},
+	"breaker": {},
+
+	"loadtest":         {},
+	"loadtest/live":    {"loadtest", "loadtest/vllmsim"}, // the gateway over HTTP only
+	"loadtest/quality": {"loadtest", "loadtest/vllmsim", "tiers/accept"},
+	"loadtest/virtual": {"loadtest", "loadtest/quality", "loadtest/vllmsim", "gateway/admission", "gateway/identity", "gateway/settings",
+		"tiers", "tiers/accept", "tiers/openai", "tiers/pool", "tiers/pressure"}, // the gateway's pure decisions only
 	"loadtest/vllmsim": {},
 }
 
 // walls says which packages alone may import a library: its vocabulary stays in
 // those rooms. A folder stands for itself alone.
 var walls = map[string][]string{
-	"github.com/go-chi/chi":               {"gateway"},
-	"github.com/sony/gobreaker":           {"breaker"},
-	"github.com/redis/go-redis":           {"cmd/foregate", "gateway/settings"},
-	"github.com/alicebob/miniredis":       {"cmd/foregate"},
-	"github.com/alecthomas/kong":          {"cmd/foregate", "cmd/vllmsim"},
-	"github.com/go-json-experiment/json":  {"tiers/openai", "loadtest/vllmsim"},
-	"go.yaml.in/yaml":                     {"gateway/config"},
-	"github.com/prometheus/common":        {"tiers/pressure"},
-	"github.com/prometheus/client_golang": {"cmd/foregate", "gateway", "gateway/settings", "tiers", "tiers/pool", "tiers/pressure", "breaker", "loadtest/vllmsim"},
-	"github.com/rs/zerolog":               {"cmd/foregate", "gateway", "gateway/settings", "tiers/pool", "breaker"},
-	"github.com/openai/openai-go":         {}, // tests only
-	"github.com/google/go-cmp":            {}, // tests only
+	"github.com/go-chi/chi":                {"gateway"},
+	"github.com/sony/gobreaker":            {"breaker"},
+	"github.com/redis/go-redis":            {"cmd/foregate", "cmd/loadtest", "gateway/settings"},
+	"github.com/alicebob/miniredis":        {"cmd/foregate"},
+	"github.com/alecthomas/kong":           {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
+	"github.com/go-json-experiment/json":   {"tiers/openai", "loadtest/vllmsim"},
+	"go.yaml.in/yaml":                      {"gateway/config", "loadtest"},
+	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
+	"github.com/prometheus/common":         {"tiers/pressure"},
+	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/settings", "tiers", "tiers/pool", "tiers/pressure", "breaker", "loadtest/vllmsim"},
+	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/settings", "tiers/pool", "breaker"},
+	"github.com/openai/openai-go":          {}, // tests only
+	"github.com/google/go-cmp":             {}, // tests only
 }
 
 // eachFile parses every Go file of the module that is not a test.
