@@ -14,6 +14,7 @@ type choice struct {
 	finish string
 	stop   any
 	tokens int
+	cached int
 }
 
 // add takes one output.
@@ -22,6 +23,7 @@ func (c *choice) add(ev *event) {
 		c.tokens++
 		c.ids = append(c.ids, ev.id)
 	}
+	c.cached += ev.cached
 	if ev.part == partText {
 		c.text.WriteString(ev.text)
 	}
@@ -45,7 +47,6 @@ func (c *call) answer() {
 	}
 	defer c.abort()
 	choices := make([]choice, len(c.jobs))
-	cached := 0
 	var events []event
 	for open, n := len(choices), 0; open > 0; {
 		var ok bool
@@ -59,7 +60,6 @@ func (c *call) answer() {
 				return
 			}
 			choices[ev.choice].add(ev)
-			cached += ev.cached
 			if ev.finish != "" {
 				open--
 			}
@@ -69,17 +69,17 @@ func (c *call) answer() {
 			return
 		}
 	}
-	writeJSON(c.w, http.StatusOK, c.body(choices, cached))
+	writeJSON(c.w, http.StatusOK, c.body(choices))
 }
 
-func (c *call) body(choices []choice, cached int) []byte {
+func (c *call) body(choices []choice) []byte {
 	switch {
 	case c.req.chat:
-		return c.chatBody(choices, cached)
+		return c.chatBody(choices)
 	case c.req.tokens:
-		return c.tokensBody(choices, cached)
+		return c.tokensBody(choices)
 	}
-	return c.completionBody(choices, cached)
+	return c.completionBody(choices)
 }
 
 // answerFault plays the faults that strike after some tokens.
@@ -111,14 +111,14 @@ func (c *call) head(object string) []byte {
 }
 
 // tail closes an answer after its choices; extra stands between usage and the rest.
-func (c *call) tail(b []byte, choices []choice, cached int, extra func([]byte) []byte) []byte {
+func (c *call) tail(b []byte, choices []choice, extra func([]byte) []byte) []byte {
 	b = append(b, `],"service_tier":null,"system_fingerprint":"`+fingerprint+`","usage":`...)
-	b = extra(c.appendTotals(b, choices, cached))
+	b = extra(c.appendTotals(b, choices))
 	return append(b, `,"kv_transfer_params":null,"ec_transfer_params":null,"metrics":null}`...)
 }
 
-// appendTotals appends the usage of the whole answer.
-func (c *call) appendTotals(b []byte, choices []choice, cached int) []byte {
+// appendTotals appends the usage of the whole answer. What was cached is told of the last sequence alone, as vLLM does.
+func (c *call) appendTotals(b []byte, choices []choice) []byte {
 	prompt, tokens := 0, 0
 	for _, p := range c.req.prompts {
 		prompt += len(p)
@@ -127,12 +127,13 @@ func (c *call) appendTotals(b []byte, choices []choice, cached int) []byte {
 		tokens += choices[i].tokens
 	}
 	b = append(appendUsage(b, prompt, tokens), `,"prompt_tokens_details":`...)
-	b = c.appendDetails(b, cached)
+	b = c.appendDetails(b, choices[len(choices)-1].cached)
 	return append(b, `,"completion_tokens_details":null}`...)
 }
 
+// appendDetails appends prompt_tokens_details; only the chat route tells of nothing being cached.
 func (c *call) appendDetails(b []byte, cached int) []byte {
-	if !c.s.opts.PromptTokensDetails {
+	if !c.s.opts.PromptTokensDetails || cached == 0 && !c.req.chat {
 		return append(b, "null"...)
 	}
 	b = append(b, `{"cached_tokens":`...)
@@ -149,7 +150,7 @@ func appendUsage(b []byte, prompt, tokens int) []byte {
 	return strconv.AppendInt(b, int64(tokens), 10)
 }
 
-func (c *call) chatBody(choices []choice, cached int) []byte {
+func (c *call) chatBody(choices []choice) []byte {
 	b := c.head("chat.completion")
 	for i := range choices {
 		ch := &choices[i]
@@ -172,7 +173,7 @@ func (c *call) chatBody(choices []choice, cached int) []byte {
 		b = c.appendIDsIf(b, ch.ids)
 		b = append(b, `,"routed_experts":null}`...)
 	}
-	return c.tail(b, choices, cached, func(b []byte) []byte {
+	return c.tail(b, choices, func(b []byte) []byte {
 		b = append(b, `,"prompt_logprobs":`...)
 		b = c.appendScores(b, c.req.prompts[0])
 		b = append(b, `,"prompt_token_ids":`...)
@@ -222,7 +223,7 @@ func (c *call) appendScores(b []byte, prompt []int32) []byte {
 	return c.s.model.appendPromptLogprobs(b, prompt, c.req.promptLogprobs, !c.req.wire.undecoded())
 }
 
-func (c *call) completionBody(choices []choice, cached int) []byte {
+func (c *call) completionBody(choices []choice) []byte {
 	b := c.head("text_completion")
 	for i := range choices {
 		ch := &choices[i]
@@ -252,7 +253,7 @@ func (c *call) completionBody(choices []choice, cached int) []byte {
 		b = c.appendIDsIf(b, prompt)
 		b = append(b, `,"routed_experts":null}`...)
 	}
-	return c.tail(b, choices, cached, func(b []byte) []byte { return b })
+	return c.tail(b, choices, func(b []byte) []byte { return b })
 }
 
 // completionText is the text with the prompt in front when it is echoed.

@@ -78,7 +78,7 @@ func TestAWarmPrefixIsReusedUnlessSalted(t *testing.T) {
 	body := func(user, salt string) string {
 		return `{"messages":[{"role":"system","content":"` + system + `"},{"role":"user","content":"` + user + `"}],"max_tokens":2` + salt + `}`
 	}
-	cached := func(b string) int { return ask(t, s, "/v1/chat/completions", b).Usage.Details.Cached }
+	cached := func(b string) int { return cachedOf(ask(t, s, "/v1/chat/completions", b)) }
 	expect(t, "cold", cached(body("one", "")), 0)
 	if got := cached(body("two", "")); got < 200 || got%blockSize != 0 {
 		t.Errorf("warm: %d cached tokens", got)

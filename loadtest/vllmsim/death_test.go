@@ -68,12 +68,19 @@ func TestAnEngineThatRunsOutOfMemoryDiesAndComesBackEmpty(t *testing.T) {
 	s := Start(t, Options{TimeScale: fast, BlocksOverride: 20, OOM: true, Restart: 400 * time.Second, PromptTokensDetails: true})
 	warm := `{"prompt":"` + strings.Repeat("the river and the house ", 10) + `","max_tokens":1}`
 	ask(t, s, "/v1/completions", warm)
-	if ask(t, s, "/v1/completions", warm).Usage.Details.Cached == 0 {
+	if cachedOf(ask(t, s, "/v1/completions", warm)) == 0 {
 		t.Error("the warm prefix is not reused")
 	}
 	// Two answers that cannot both be held to their end.
 	long := `{"prompt":"go on","max_tokens":250,"ignore_eos":true,"stream":%t}`
+	if err := s.SetFault(Fault{Slow: 2e4}); err != nil {
+		t.Fatal(err)
+	}
 	a, b := begin(s, fmt.Sprintf(long, true)), begin(s, fmt.Sprintf(long, false))
+	eventually(t, "both are there", func() bool { st := s.State(); return st.Running+st.Waiting == 2 })
+	if err := s.SetFault(Fault{}); err != nil {
+		t.Fatal(err)
+	}
 	deadEnds(t, <-a, <-b)
 	eventually(t, "connections are refused", func() bool { return refuses(s) })
 	st := s.State()
@@ -85,7 +92,7 @@ func TestAnEngineThatRunsOutOfMemoryDiesAndComesBackEmpty(t *testing.T) {
 	if !strings.Contains(page, `vllm:generation_tokens_total{engine="0",model_name="sim"} 0.0`) {
 		t.Error("the metrics remember a former life")
 	}
-	expect(t, "an empty cache", ask(t, s, "/v1/completions", warm).Usage.Details.Cached, 0)
+	expect(t, "an empty cache", cachedOf(ask(t, s, "/v1/completions", warm)), 0)
 	now := s.State()
 	if now.Finished != st.Finished+1 || now.GeneratedTokens != st.GeneratedTokens+1 || now.PrefixHits != st.PrefixHits ||
 		now.BusySeconds <= st.BusySeconds || st.BusySeconds <= 0 || now.Aborted != 2 {
@@ -135,7 +142,7 @@ func TestARefusingServerCutsEveryConnectionAndKeepsItsCache(t *testing.T) {
 	expect(t, "alive", s.State().Alive, false)
 	eventually(t, "it is back", func() bool { return s.State().Alive })
 	expect(t, "deaths", s.State().Deaths, 0)
-	if ask(t, s, "/v1/completions", warm).Usage.Details.Cached == 0 {
+	if cachedOf(ask(t, s, "/v1/completions", warm)) == 0 {
 		t.Error("the cache is gone")
 	}
 }

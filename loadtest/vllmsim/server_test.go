@@ -87,15 +87,25 @@ type answer struct {
 		TokenIDs       []int32           `json:"token_ids"`
 		PromptLogprobs []map[string]rank `json:"prompt_logprobs"`
 	} `json:"choices"`
-	PromptTokenIDs []int32 `json:"prompt_token_ids"`
-	Usage          struct {
-		PromptTokens     int `json:"prompt_tokens"`
-		CompletionTokens int `json:"completion_tokens"`
-		Details          *struct {
-			Cached int `json:"cached_tokens"`
-		} `json:"prompt_tokens_details"`
-	} `json:"usage"`
+	PromptTokenIDs []int32           `json:"prompt_token_ids"`
+	Usage          usage             `json:"usage"`
 	PromptLogprobs []map[string]rank `json:"prompt_logprobs"`
+}
+
+type usage struct {
+	PromptTokens     int `json:"prompt_tokens"`
+	CompletionTokens int `json:"completion_tokens"`
+	Details          *struct {
+		Cached int `json:"cached_tokens"`
+	} `json:"prompt_tokens_details"`
+}
+
+// cachedOf is the number of prompt tokens found in the cache; vLLM leaves a zero out on some routes.
+func cachedOf(a answer) int {
+	if a.Usage.Details == nil {
+		return 0
+	}
+	return a.Usage.Details.Cached
 }
 
 type rank struct {

@@ -14,7 +14,7 @@ type streamer struct {
 	n       []int  // tokens so far per choice
 	offset  []int  // characters so far per choice, for completion logprobs
 	prompt  int    // prompt tokens, all prompts
-	cached  int
+	cached  int    // of the first sequence to answer
 	started []bool
 	open    int
 	total   int
@@ -136,7 +136,9 @@ func (st *streamer) fail(err *apiError) {
 // event writes the chunks of one output.
 func (st *streamer) event(ev *event) {
 	st.total++
-	st.cached += ev.cached
+	if st.total == 1 {
+		st.cached = ev.cached
+	}
 	if st.req.chat && !st.started[0] {
 		// The role chunks of all choices come with the very first output.
 		for i := range st.jobs {
@@ -314,7 +316,7 @@ func (st *streamer) end() {
 		}
 		st.buf = append(st.buf, st.pre...)
 		b := appendUsage(append(st.buf, `],"usage":`...), st.prompt, tokens)
-		if st.s.opts.PromptTokensDetails {
+		if st.s.opts.PromptTokensDetails && (st.cached > 0 || st.req.chat) {
 			b = st.appendDetails(append(b, `,"prompt_tokens_details":`...), st.cached)
 		}
 		if !st.req.tokens {

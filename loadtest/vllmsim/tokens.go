@@ -49,7 +49,7 @@ func readWire(body []byte, a api) (*wireRequest, *apiError) {
 }
 
 // tokensBody is the answer of /inference/v1/generate.
-func (c *call) tokensBody(choices []choice, cached int) []byte {
+func (c *call) tokensBody(choices []choice) []byte {
 	b := appendQuoted([]byte(`{"request_id":`), c.req.id)
 	b = appendQuoted(append(b, `,"model":`...), c.req.model)
 	b = append(b, `,"created":`...)
@@ -63,7 +63,7 @@ func (c *call) tokensBody(choices []choice, cached int) []byte {
 		b = appendIDs(append(b, `,"token_ids":`...), ch.ids)
 		b = append(b, `,"routed_experts":null,"sampling_mask":null}`...)
 	}
-	b = c.appendTotals(append(b, `],"usage":`...), choices, cached)
+	b = c.appendTotals(append(b, `],"usage":`...), choices)
 	b = c.appendScores(append(b, `,"prompt_logprobs":`...), c.req.prompts[0])
 	return append(b, `,"kv_transfer_params":null,"ec_transfer_params":null}`...)
 }

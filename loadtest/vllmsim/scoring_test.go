@@ -1,0 +1,156 @@
+package vllmsim
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// Every entry of every position is what the model itself says, on each of the three routes and for any number of
+// alternatives: the acceptance rules of a gateway can then be held to what they should have decided.
+func TestPromptLogprobsOverHTTPAreExactEverywhere(t *testing.T) {
+	s := Start(t, Options{Seed: 3, TimeScale: fast})
+	target, draft := NewModel(3, 0), NewModel(3, 0.4)
+	positions, firsts := 0, 0
+	for k := range 20 {
+		user := fmt.Sprintf("score answer %d", k)
+		prompt := chat(t, user)
+		answer, _ := greedy(draft, prompt, 60)
+		ids := append(slices.Clone(prompt), answer...)
+		text := s.tok.Decode(answer, true)
+		n := []int{0, 1, 5, 20}[k%4]
+		byIDs := ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":1,"prompt_logprobs":%d}`, appendIDs(nil, ids), n))
+		exact(t, target, ids, n, byIDs.Choices[0].PromptLogprobs)
+		bare := generate(t, s, fmt.Sprintf(`{"token_ids":%s,"sampling_params":{"max_tokens":1,"prompt_logprobs":%d}}`, appendIDs(nil, ids), n))
+		exact(t, target, ids, n, bare.PromptLogprobs)
+		byText := ask(t, s, "/v1/chat/completions", fmt.Sprintf(`{"messages":[{"role":"user","content":%q},{"role":"assistant","content":%s}],`+
+			`"add_generation_prompt":false,"continue_final_message":true,"return_token_ids":true,"max_tokens":1,"prompt_logprobs":%d}`,
+			user, appendQuoted(nil, text), n))
+		exact(t, target, byText.PromptTokenIDs, n, byText.PromptLogprobs)
+		for i := len(prompt); i < len(ids); i++ {
+			positions++
+			if byIDs.Choices[0].PromptLogprobs[i][strconv.Itoa(int(ids[i]))].Rank == 1 {
+				firsts++
+			}
+		}
+	}
+	// A draft is right mostly, but not always: else nothing was shown.
+	if share := float64(firsts) / float64(positions); share < 0.6 || share > 0.995 {
+		t.Errorf("the target agrees with %.3f of %d tokens", share, positions)
+	}
+}
+
+// exact compares one list of prompt logprobs with the model's distributions.
+func exact(t *testing.T, m *Model, ids []int32, n int, got []map[string]rank) {
+	t.Helper()
+	if len(got) != len(ids) || got[0] != nil {
+		t.Fatalf("%d positions for %d ids, the first %v", len(got), len(ids), got[0])
+	}
+	for i := 1; i < len(ids); i++ {
+		d := m.Next(ids[:i])
+		want := map[string]rank{strconv.Itoa(int(ids[i])): {max(d.LogProb(ids[i]), logprobFloor), d.Rank(ids[i])}}
+		for r, c := range d.topN(n) {
+			if c.ID != ids[i] {
+				want[strconv.Itoa(int(c.ID))] = rank{math.Log(c.P), r + 1}
+			}
+		}
+		if !equalRanks(got[i], want) {
+			t.Fatalf("position %d of %d: %v, the model says %v", i, len(ids), got[i], want)
+		}
+	}
+}
+
+func equalRanks(a, b map[string]rank) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for id, r := range a {
+		if w, ok := b[id]; !ok || w != r { // to the last bit: JSON carries floats whole
+			return false
+		}
+	}
+	return true
+}
+
+// tally is what the prefix cache has counted.
+type tally struct{ queries, hits, computed, cached float64 }
+
+func tallied(t *testing.T, s *Server) tally {
+	t.Helper()
+	_, page := do(t, s, "GET", "/metrics", "")
+	read := func(name string) float64 { return sample(t, page, "vllm:"+name) }
+	const l = `engine="0",model_name="sim"`
+	v := tally{read("prefix_cache_queries_total{" + l + "}"), read("prefix_cache_hits_total{" + l + "}"),
+		read("prompt_tokens_by_source_total{" + l + `,source="local_compute"}`), read("prompt_tokens_by_source_total{" + l + `,source="local_cache_hit"}`)}
+	expect(t, "all prompt tokens", read("prompt_tokens_total{"+l+"}"), v.computed+v.cached)
+	expect(t, "cached tokens", read("prompt_tokens_cached_total{"+l+"}"), v.cached)
+	st := s.State()
+	expect(t, "the state's", [2]float64{float64(st.PrefixQueries), float64(st.PrefixHits)}, [2]float64{v.queries, v.hits})
+	return v
+}
+
+func TestPrefixHitsAreCountedAsVLLMCounts(t *testing.T) {
+	s := Start(t, Options{Seed: 2, TimeScale: fast, PromptTokensDetails: true})
+	ids := s.tok.Encode(strings.Repeat("Keep to the rules of the house. ", 15))
+	total := tally{}
+	send := func(what string, prompt []int32, extra string, queried, hit int) answer {
+		t.Helper()
+		a := ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":20,"ignore_eos":true,"temperature":0,"return_token_ids":true%s}`, appendIDs(nil, prompt), extra))
+		expect(t, what+": cached_tokens", cachedOf(a), hit)
+		total.queries += float64(queried)
+		total.hits += float64(hit)
+		total.cached += float64(hit)
+		total.computed += float64(len(prompt) - hit)
+		if got := tallied(t, s); got != total {
+			t.Errorf("%s: %+v, want %+v", what, got, total)
+		}
+		return a
+	}
+	full := (len(ids) - 1) / blockSize * blockSize // the last token is always computed again
+	first := send("cold", ids, "", len(ids), 0)
+	send("warm", ids, "", len(ids), full)
+	send("whole blocks only", ids[:64], "", 64, 48)
+	send("scored: nothing is looked up", ids, `,"prompt_logprobs":0`, 0, 0)
+	send("salted", ids, `,"cache_salt":"s"`, len(ids), 0)
+	send("salted again", ids, `,"cache_salt":"s"`, len(ids), full)
+	// Generated tokens are cached, too: all but the last, which was never computed.
+	turn := slices.Concat(ids, first.Choices[0].TokenIDs, s.tok.Encode(" And then?"))
+	send("the next turn", turn, "", len(turn), (len(ids)+19)/blockSize*blockSize)
+	fresh := s.tok.Encode(strings.Repeat("Another matter of the sea altogether. ", 15))
+	send("scored cold", fresh, `,"prompt_logprobs":1`, 0, 0)
+	send("what scoring has filled", fresh, "", len(fresh), (len(fresh)-1)/blockSize*blockSize)
+	other := s.tok.Encode(strings.Repeat("Of winds and of what they carry. ", 15))
+	send("echoed with logprobs: scored, too", other, `,"echo":true,"logprobs":0`, 0, 0)
+	send("and filled", other, "", len(other), (len(other)-1)/blockSize*blockSize)
+}
+
+// What a draft's answer was scored with is what its continuation starts from.
+func TestScoreThenContinueHitsTheCacheOnEveryRoute(t *testing.T) {
+	s := Start(t, Options{Seed: 2, TimeScale: fast, PromptTokensDetails: true})
+	for k, route := range []string{"completions", "generate", "chat"} {
+		user := fmt.Sprintf("Question %d %s", k, strings.Repeat("of the sea ", 20))
+		prompt := chat(t, user)
+		draft, _ := greedy(NewModel(2, 0.5), prompt, 50)
+		ids := append(slices.Clone(prompt), draft...)
+		switch route {
+		case "completions":
+			ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":1,"prompt_logprobs":0}`, appendIDs(nil, ids)))
+		case "generate":
+			generate(t, s, fmt.Sprintf(`{"token_ids":%s,"sampling_params":{"max_tokens":1,"prompt_logprobs":0}}`, appendIDs(nil, ids)))
+		case "chat":
+			body, err := json.Marshal(s.tok.Decode(draft, true))
+			if err != nil {
+				t.Fatal(err)
+			}
+			ask(t, s, "/v1/chat/completions", fmt.Sprintf(`{"messages":[{"role":"user","content":%q},{"role":"assistant","content":%s}],`+
+				`"add_generation_prompt":false,"continue_final_message":true,"max_tokens":1,"prompt_logprobs":0}`, user, body))
+		}
+		cut := ids[:len(prompt)+len(draft)*3/4]
+		a := ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":2}`, appendIDs(nil, cut)))
+		expect(t, route, cachedOf(a), (len(cut)-1)/blockSize*blockSize)
+	}
+}
