@@ -1,0 +1,177 @@
+package live
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/foregate/foregate/loadtest"
+)
+
+// mostInFlight bounds the requests under way. What comes beyond is not sent, and
+// counted as failed: the run has left what one client can do.
+const mostInFlight = 20_000
+
+// clientFull is the detail of what was not sent.
+const clientFull = "client_full"
+
+// mostRefusal is how much of an error's body is read, so that its connection can
+// be used again.
+const mostRefusal = 64 << 10
+
+// client sends requests to the replicas in turn, as a load balancer would.
+type client struct {
+	model    string
+	key      string // bearer; "" is none
+	clock    clock
+	deadline time.Duration // the wall's time
+	doors    []door
+	next     atomic.Uint64
+	inFlight atomic.Int64
+}
+
+// door is one replica with the connections to it.
+type door struct {
+	url       string
+	transport *http.Transport
+}
+
+func newClient(o *Options, bases []string) *client {
+	c := &client{model: routeModel, key: o.Key, deadline: o.Scenario.Deadline}
+	if o.Model != "" {
+		c.model = o.Model
+	}
+	for _, base := range bases {
+		c.doors = append(c.doors, door{base + "/v1/chat/completions", &http.Transport{
+			MaxIdleConns: mostInFlight, MaxIdleConnsPerHost: mostInFlight, IdleConnTimeout: 30 * time.Second,
+			DisableCompression: true, ReadBufferSize: 8 << 10, WriteBufferSize: 16 << 10,
+			DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			TLSHandshakeTimeout: 10 * time.Second,
+		}})
+	}
+	return c
+}
+
+// begin starts the client's clock.
+func (c *client) begin(scale float64) {
+	c.clock = clock{time.Now(), scale}
+	c.deadline = c.clock.wall(c.deadline)
+}
+
+// close lets go of the connections.
+func (c *client) close() {
+	for _, d := range c.doors {
+		d.transport.CloseIdleConnections()
+	}
+}
+
+// send sends one request whose body was made before, and waits for the answer's
+// end. It fills in the outcome and returns the answer's text.
+func (c *client) send(ctx context.Context, q *loadtest.Request, body []byte, out *loadtest.Outcome) string {
+	defer func() { out.Done = max(c.clock.now(), out.At) }()
+	if c.inFlight.Add(1) > mostInFlight {
+		c.inFlight.Add(-1)
+		out.End, out.Detail = loadtest.Failed, clientFull
+		return ""
+	}
+	defer c.inFlight.Add(-1)
+	ctx, cancel := context.WithTimeout(ctx, c.deadline)
+	defer cancel()
+	d := &c.doors[c.next.Add(1)%uint64(len(c.doors))]
+	req, err := c.request(ctx, d, q, body)
+	if err != nil {
+		out.End, out.Detail = loadtest.Failed, "bad_url"
+		return ""
+	}
+	resp, err := d.transport.RoundTrip(req) // no redirects, no cookies: what is asked is what is measured
+	if err != nil {
+		out.End, out.Detail = loadtest.Failed, trouble(ctx, err)
+		return ""
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read, or is cut on purpose
+	if resp.StatusCode != http.StatusOK {
+		refusal(resp, out)
+		return ""
+	}
+	return c.read(ctx, resp, out)
+}
+
+// request builds the HTTP request.
+func (c *client) request(ctx context.Context, d *door, q *loadtest.Request, body []byte) (*http.Request, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	h := req.Header
+	h["Content-Type"] = []string{"application/json"}
+	for name, value := range map[string]string{"X-Tenant-Id": q.Tenant, "X-Priority": q.Priority, "X-Rag-Hash": q.RAGHash} {
+		if value != "" {
+			h[name] = []string{value}
+		}
+	}
+	if c.key != "" {
+		h["Authorization"] = []string{"Bearer " + c.key}
+	}
+	return req, nil
+}
+
+// read takes the answer in.
+func (c *client) read(ctx context.Context, resp *http.Response, out *loadtest.Outcome) string {
+	var a answer
+	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // "" is neither of them
+	read := a.readJSON
+	if kind == "text/event-stream" {
+		read = a.readStream
+	}
+	err := read(resp.Body, c.clock.now)
+	a.fill(out)
+	out.Cached = strings.HasPrefix(strings.ToLower(resp.Header.Get("X-Cache")), "hit")
+	if err != nil {
+		out.End, out.Detail = loadtest.Broken, trouble(ctx, err)
+		return ""
+	}
+	out.End = loadtest.Answered
+	return a.text.String()
+}
+
+// refusal says what an error status means.
+func refusal(resp *http.Response, out *loadtest.Outcome) {
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, mostRefusal)) // its words are for people
+	reason := resp.Header.Get("X-Shed-Reason")
+	switch {
+	case resp.StatusCode == http.StatusServiceUnavailable && reason != "":
+		out.End = loadtest.Shed
+		out.Detail, _, _ = strings.Cut(reason, ";")
+	case resp.StatusCode == http.StatusTooManyRequests:
+		out.End, out.Detail = loadtest.Limited, "http_429"
+	default:
+		out.End, out.Detail = loadtest.Failed, "http_"+strconv.Itoa(resp.StatusCode)
+	}
+}
+
+// trouble names an error in one of few words.
+func trouble(ctx context.Context, err error) string {
+	for _, known := range []error{errNoDone, errEvent, errLongLine, errBadJSON} {
+		if errors.Is(err, known) {
+			return known.Error()
+		}
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return "timeout"
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
+		return "connect"
+	}
+	if errors.Is(err, io.EOF) {
+		return errNoDone.Error()
+	}
+	return errCut.Error()
+}

@@ -1,0 +1,117 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// Options say what is run against what.
+type Options struct {
+	Scenario *loadtest.Scenario
+	Case     *loadtest.Case // one of the scenario's
+	Seed     uint64
+
+	// Foregate is the path of the gateway's binary.
+	Foregate string
+	// Redis is the URL of one that is there, with an empty database; "" starts a
+	// redis-server.
+	Redis string
+	// Settings writes the gateway's live settings into a Redis, and returns what
+	// undoes it; not needed with Target.
+	Settings func(ctx context.Context, url string, fields map[string]string) (undo func(context.Context) error, err error)
+
+	// Target is the base URL of something that runs already. Nothing is started
+	// then: no simulators, no Redis, no gateway, no faults.
+	Target string
+	Model  string // that Target is asked for; default "lab"
+	Key    string // its bearer key; "" is none
+
+	// Check compares an answer with what it should have been. It is called for
+	// answered requests, after the answer, by one goroutine; answers that it has
+	// not come to when too many wait stay unchecked. Nil checks none.
+	Check func(q *loadtest.Request, text string, out *loadtest.Outcome)
+	// Progress is told a few times a second; nil tells nobody.
+	Progress func(Progress)
+	// Note is told what a reader must know to trust the result; nil is not.
+	Note func(text string)
+}
+
+// Progress is how far a run has come.
+type Progress struct {
+	Case     string
+	At       time.Duration // the profiles' time; 0 while things are being started
+	Duration time.Duration // of the arrivals
+
+	Sent, InFlight         int // requests
+	Answered, Shed, Failed int
+	Unchecked              int           // answers that Check did not come to
+	Lag                    time.Duration // how far this machine has fallen behind the time scale, the wall's time
+	Done                   bool          // this is the last word
+}
+
+// Run measures one case. It returns when the last answer has come and everything
+// that it started has ended; the error tells why there is no result.
+func Run(ctx context.Context, o Options) (*loadtest.Result, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	work, err := loadtest.NewWorkload(o.Scenario, o.Case, o.Seed)
+	if err != nil {
+		return nil, fmt.Errorf("case %s: %w", o.Case.Name, err)
+	}
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	sys := &system{opts: o}
+	bases := []string{targetBase(o.Target)}
+	if o.Target == "" {
+		if sys, err = startSystem(ctx, o, fail); err != nil {
+			return nil, fmt.Errorf("case %s: %w", o.Case.Name, err)
+		}
+		defer sys.stop()
+		bases = sys.bases()
+	}
+	r := newRun(&o, sys, work, newClient(&o, bases))
+	defer r.client.close()
+	result := r.play(ctx)
+	if ctx.Err() != nil {
+		return nil, fmt.Errorf("case %s: %w", o.Case.Name, context.Cause(ctx))
+	}
+	r.notes()
+	return result, nil
+}
+
+// Supports says whether the simulator knows what the scenario asks of it; a run
+// would refuse it in the middle.
+func Supports(s *loadtest.Scenario) error {
+	for _, c := range s.Cases {
+		for _, p := range []*loadtest.Pool{c.Draft, &c.Target} {
+			if p == nil {
+				continue
+			}
+			if _, err := vllmsim.ProfileByName(p.Profile); err != nil {
+				return fmt.Errorf("case %s: %w", c.Name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// check refuses what would panic later.
+func (o *Options) check() error {
+	switch {
+	case o.Scenario == nil || o.Case == nil:
+		return errors.New("live: Options need a Scenario and a Case")
+	case o.Scenario.TimeScale <= 0:
+		return fmt.Errorf("live: time scale %v is not above 0", o.Scenario.TimeScale)
+	case o.Scenario.Deadline <= 0:
+		return fmt.Errorf("live: deadline %v is not above 0", o.Scenario.Deadline)
+	case o.Target == "" && o.Foregate == "":
+		return errors.New("live: Options need Foregate, the gateway's binary, or a Target")
+	}
+	return nil
+}

@@ -1,0 +1,252 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"runtime"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/loadtest"
+)
+
+const steady = `
+about: Twenty seconds of steady load on a small fleet.
+duration: 20s
+warmup: 2s
+time_scale: 20
+arrivals: {rate: 4}
+prompts: [{name: chat, question: 40, turns: {min: 1, max: 2}, think: 1, max_tokens: 60}]
+draft: {profile: a10g-8b, count: 2, divergence: 0.5, usd_per_hour: 1}
+target: {profile: h100-70b-tp4, usd_per_hour: 27.5}
+replicas: 2
+settings: {speculation.holdback_ms: "600", speculation.threshold_nats: "0.2"}
+`
+
+func TestACaseRunsAgainstRealProcesses(t *testing.T) {
+	o := options(t, steady)
+	var checked atomic.Int64
+	o.Check = func(q *loadtest.Request, text string, out *loadtest.Outcome) {
+		out.Checked, out.Identical = true, text != "" && len(q.Messages) > 0
+		checked.Add(1)
+	}
+	var last Progress
+	o.Progress = func(p Progress) { last = p }
+	r := mustRun(t, o)
+	row := r.Row()
+	if row.Requests < 18*4 || row.Errors != 0 || row.Shed != 0 {
+		t.Errorf("%d requests, %d errors, %d shed; want 72 or more, and no others", row.Requests, row.Errors, row.Shed)
+	}
+	if row.DraftTokenShare <= 0 || row.DraftTokenShare >= 1 || row.Acceptance <= 0 || row.Escalated <= 0 {
+		t.Errorf("both tiers should have answered: share %v, acceptance %v", row.DraftTokenShare, row.Acceptance)
+	}
+	if row.TTFT50 < 100 || row.TTFT50 > row.TTFT99 || row.E2E50 <= row.TTFT50 || row.E2E99 > 60_000 {
+		t.Errorf("first token p50 %v ms, p99 %v ms, end p50 %v ms", row.TTFT50, row.TTFT99, row.E2E50)
+	}
+	if row.Identical != 1 || int(checked.Load()) != row.Requests {
+		t.Errorf("%d of %d answers were checked, identical %v", checked.Load(), row.Requests, row.Identical)
+	}
+	if !last.Done || last.Sent < row.Requests || last.InFlight != 0 {
+		t.Errorf("last word %+v", last)
+	}
+	if len(r.Pools) != 2 || r.Pools[0].Tier != "draft" || r.Pools[0].Backends != 2 || r.Pools[1].GPUs != 4 {
+		t.Fatalf("pools %+v", r.Pools)
+	}
+	for _, p := range r.Pools {
+		if p.Busy <= 0 || p.Generated <= 0 || p.PrefixQueries <= 0 {
+			t.Errorf("a pool did nothing: %+v", p)
+		}
+	}
+	seen := map[string]int{}
+	for _, s := range r.Samples {
+		seen[s.Tier]++
+	}
+	if seen["draft"] != 2*seen["target"] || seen["target"] < 10 {
+		t.Errorf("samples %v", seen)
+	}
+}
+
+const dying = `
+about: The only target dies.
+duration: 10s
+time_scale: 20
+arrivals: {closed: {users: 4, think: 0.2}}
+prompts: [{name: chat, question: 20, max_tokens: 20}]
+target: {profile: h100-70b-tp4}
+faults: [{at: 3s, for: 3s, pool: target, backend: all, die: true}]
+`
+
+func TestADeathIsCountedAndItsRequestsFail(t *testing.T) {
+	o := options(t, dying)
+	r := mustRun(t, o)
+	row := r.Row()
+	if row.OOMDeaths != 1 || row.Errors == 0 || row.Errors >= row.Requests {
+		t.Errorf("%d deaths, %d of %d requests failed", row.OOMDeaths, row.Errors, row.Requests)
+	}
+	dead := 0
+	for _, s := range r.Samples {
+		if !s.Alive {
+			dead++
+		}
+	}
+	if dead == 0 || dead == len(r.Samples) {
+		t.Errorf("dead in %d of %d samples", dead, len(r.Samples))
+	}
+}
+
+func TestARunThatIsGivenUpLeavesNothing(t *testing.T) {
+	o := options(t, strings.Replace(steady, "duration: 20s", "duration: 1h", 1))
+	before := runtime.NumGoroutine()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	o.Progress = func(p Progress) {
+		if p.Answered > 3 {
+			cancel()
+		}
+	}
+	if _, err := Run(ctx, o); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if left := children(t); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+	eventually(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })
+	if t.Failed() {
+		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 1)
+	}
+}
+
+func TestASystemThatStopsClosesItsPorts(t *testing.T) {
+	o := options(t, steady)
+	s, err := startSystem(t.Context(), o, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	var urls []string
+	for _, r := range s.replicas {
+		urls = append(urls, r.base, r.admin)
+	}
+	for _, p := range s.pools {
+		for _, b := range p.backends {
+			urls = append(urls, b.sim.URL())
+		}
+	}
+	urls = append(urls, strings.TrimSuffix(s.redisURL, "/0"))
+	if len(children(t)) != 3 {
+		t.Errorf("children %v; want two replicas and a Redis", children(t))
+	}
+	s.stop()
+	for _, u := range urls {
+		_, addr, _ := strings.Cut(u, "://")
+		if conn, err := net.Dial("tcp", addr); err == nil {
+			_ = conn.Close()
+			t.Errorf("%s is still open", u)
+		}
+	}
+	if _, err := os.Stat(s.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("its folder is still there: %v", err)
+	}
+}
+
+func TestAReplicaThatDiesFailsTheRunWithItsLog(t *testing.T) {
+	failed := make(chan error, 1)
+	s, err := startSystem(t.Context(), options(t, dying), func(err error) { failed <- err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.stop()
+	if err := s.replicas[0].cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-failed; !strings.Contains(err.Error(), "gateway 0 ended by itself: signal: killed") {
+		t.Error(err)
+	}
+}
+
+func TestABinaryThatFailsIsQuoted(t *testing.T) {
+	o := options(t, dying)
+	o.Foregate = filepath.Join(t.TempDir(), "foregate")
+	if err := os.WriteFile(o.Foregate, []byte("#!/bin/sh\necho out of order >&2\nexit 3\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Run(t.Context(), o)
+	if err == nil || !strings.Contains(err.Error(), "exit status 3") || !strings.Contains(err.Error(), "out of order") {
+		t.Error(err)
+	}
+}
+
+func TestWhatIsMissingIsSaid(t *testing.T) {
+	o := options(t, dying)
+	o.Foregate = filepath.Join(t.TempDir(), "foregate")
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "run make build") {
+		t.Error(err)
+	}
+	t.Setenv("PATH", t.TempDir())
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "install redis-server, or use --redis URL") {
+		t.Error(err)
+	}
+	if left := children(t); len(left) > 0 {
+		t.Errorf("processes are left: %v", left)
+	}
+}
+
+func TestASettingThatTheGatewayRefusesFailsTheRun(t *testing.T) {
+	o := options(t, dying+"settings: {shed.low: \"7\"}\n")
+	if _, err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "refuses the case's settings shed.low") {
+		t.Error(err)
+	}
+}
+
+// children are the processes that this one has started and that still are.
+func children(t *testing.T) (names []string) {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("reads /proc")
+	}
+	dirs, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range dirs {
+		text, err := os.ReadFile(d)
+		if err != nil {
+			continue // it has ended since
+		}
+		name, rest, _ := strings.Cut(string(text), ") ")
+		if f := strings.Fields(rest); len(f) > 1 && f[1] == strconv.Itoa(os.Getpid()) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func TestTheEndOfThisProcessIsTheEndOfItsChildren(t *testing.T) {
+	gatewayBinary(t)
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells children")
+	}
+	pid := killedParent(t)
+	eventually(t, "the orphan has ended", func() bool {
+		state, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		return err != nil || strings.Contains(string(state), ") Z ")
+	})
+}
+
+func TestTheClockScalesBothWays(t *testing.T) {
+	c := clock{time.Now().Add(-time.Second), 20}
+	if c.of(time.Second) != 20*time.Second || c.wall(20*time.Second) != time.Second || c.now() < 20*time.Second {
+		t.Error(c.of(time.Second), c.wall(20*time.Second), c.now())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if c.until(ctx, time.Hour) || c.until(ctx, 0) {
+		t.Error("a wait that was given up did not say so")
+	}
+}

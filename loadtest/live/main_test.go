@@ -1,0 +1,144 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/loadtest"
+)
+
+// built is the folder of the gateway's binary, removed when the tests are over.
+var built string
+
+// beParent makes this test binary a process that starts a Redis, tells its
+// process id, and waits to be killed.
+const beParent = "FOREGATE_TEST_BE_PARENT"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(beParent) != "" {
+		p, _, err := startRedis(context.Background(), os.TempDir())
+		if err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		fmt.Println(p.cmd.Process.Pid)
+		<-p.exited
+		os.Exit(0)
+	}
+	status := m.Run()
+	if built != "" {
+		_ = os.RemoveAll(built)
+	}
+	os.Exit(status)
+}
+
+// build makes the gateway's binary, once, when the first test needs it.
+var build = sync.OnceValues(func() (path string, err error) {
+	if built, err = os.MkdirTemp("", "foregate-built-"); err != nil {
+		return "", err
+	}
+	path = filepath.Join(built, "foregate")
+	out, err := exec.Command("go", "build", "-o", path, "../../cmd/foregate").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("%w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// gatewayBinary returns the path of the gateway. It skips where there is no Redis
+// to run it with.
+func gatewayBinary(t *testing.T) string {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Skip("redis-server is not in PATH; make test installs it")
+	}
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// store writes settings as cmd/loadtest does.
+func store(ctx context.Context, url string, fields map[string]string) (func(context.Context) error, error) {
+	o, err := redis.ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	c := redis.NewClient(o)
+	if len(fields) > 0 {
+		err = c.HSet(ctx, "foregate:settings", fields).Err()
+	}
+	return func(context.Context) error { return c.Close() }, err
+}
+
+// killedParent starts such a process, kills it, and returns its child's id.
+func killedParent(t *testing.T) (pid int) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), beParent+"=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = fmt.Fscan(out, &pid)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // killed
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+// scenario parses one.
+func scenario(t *testing.T, text string) *loadtest.Scenario {
+	t.Helper()
+	s, err := loadtest.Parse(t.Name()+".yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// options run the first case of a scenario against real processes.
+func options(t *testing.T, text string) Options {
+	t.Helper()
+	s := scenario(t, text)
+	return Options{Scenario: s, Case: &s.Cases[0], Seed: 7, Foregate: gatewayBinary(t), Settings: store}
+}
+
+// mustRun runs and fails the test on an error.
+func mustRun(t *testing.T, o Options) *loadtest.Result {
+	t.Helper()
+	r, err := Run(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// eventually polls until ok, for at most 10 seconds.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(10 * time.Second)
+	for tick := time.NewTicker(5 * time.Millisecond); ; <-tick.C {
+		if ok() {
+			tick.Stop()
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 10 s: %s", what)
+		}
+	}
+}

@@ -1,0 +1,191 @@
+package live
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+func TestTheBodyIsTheRequestAsJSON(t *testing.T) {
+	q := &loadtest.Request{Messages: []loadtest.Message{{Role: "system", Content: "a \"b\"\n\\ é \x01 \u2028"}, {Role: "user", Content: "bad \xff end"}},
+		MaxTokens: 7, IgnoreEOS: true, Temperature: 0.7, Stream: true}
+	var got map[string]any
+	if err := json.Unmarshal(appendBody(nil, "lab", q), &got); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{
+		"model": "lab", "temperature": 0.7, "max_tokens": 7.0, "ignore_eos": true, "stream": true,
+		"stream_options": map[string]any{"include_usage": true},
+		"messages": []any{
+			map[string]any{"role": "system", "content": q.Messages[0].Content},
+			map[string]any{"role": "user", "content": "bad \ufffd end"},
+		},
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if got := string(appendBody(nil, "m", &loadtest.Request{})); got != `{"model":"m","messages":[],"temperature":0}` {
+		t.Error(got)
+	}
+}
+
+func FuzzQuote(f *testing.F) {
+	f.Add("plain")
+	f.Add("\x00\"\\\xed\xa0\x80é")
+	f.Fuzz(func(t *testing.T, s string) {
+		var got string
+		if err := json.Unmarshal(appendQuoted(nil, s), &got); err != nil {
+			t.Fatalf("%q: %v", s, err)
+		}
+		if want := string(bytes.ToValidUTF8([]byte(s), []byte("\ufffd"))); strings.ReplaceAll(got, "\ufffd", "") != strings.ReplaceAll(want, "\ufffd", "") {
+			t.Errorf("%q became %q", s, got)
+		}
+	})
+}
+
+// FuzzStream reads any bytes as a stream: it ends, and says the same however
+// they are cut.
+func FuzzStream(f *testing.F) {
+	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n"))
+	f.Add([]byte("event: error\ndata: {}\n\n"))
+	f.Add([]byte("data: {\"error\":null,\"usage\":{}}\r\n\r\ndata:[DONE]"))
+	f.Add([]byte("data: " + strings.Repeat("x", 20_000)))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		now := func() time.Duration { return time.Second }
+		var a, b answer
+		errA := a.readStream(bytes.NewReader(data), now)
+		errB := b.readStream(iotest.OneByteReader(bytes.NewReader(data)), now)
+		if !errors.Is(errA, errB) || a.text.String() != b.text.String() {
+			t.Errorf("%v and %q; byte by byte %v and %q", errA, a.text.String(), errB, b.text.String())
+		}
+	})
+}
+
+func TestALineWithoutEndIsGivenUp(t *testing.T) {
+	var a answer
+	endless := io.MultiReader(strings.NewReader("data: "), &forever{})
+	if err := a.readStream(endless, nil); !errors.Is(err, errLongLine) {
+		t.Error(err)
+	}
+	long := `data: {"choices":[{"delta":{"content":"` + strings.Repeat("é", 40_000) + "\"}}]}\n\ndata: [DONE]\n\n"
+	var b answer
+	if err := b.readStream(strings.NewReader(long), func() time.Duration { return 1 }); err != nil || b.text.Len() != 80_000 {
+		t.Error(err, b.text.Len())
+	}
+}
+
+// forever is a line that never ends.
+type forever struct{}
+
+func (*forever) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = 'x'
+	}
+	return len(p), nil
+}
+
+func TestDurationsAreDividedByTheTimeScale(t *testing.T) {
+	in := map[string]string{
+		"speculation.holdback_ms": "400", "timeout.chunk@lab": "10s", "breaker.open": "1s", "shed.low": "0.5", "timeout.total": "soon",
+	}
+	want := map[string]string{
+		"speculation.holdback_ms": "20", "timeout.chunk@lab": "500ms", "timeout.chunk": "1s", "breaker.open": "100ms", "shed.low": "0.5", "timeout.total": "soon",
+		"scrape.interval": "25ms", "breaker.window": "1s", "timeout.draft_first_byte": "250ms", "timeout.target_first_byte": "1.5s",
+	}
+	if d := cmp.Diff(want, scaled(in, 20)); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(in, scaled(in, 1)); d != "" {
+		t.Error(d)
+	}
+	if got := scaled(nil, 1000)["speculation.holdback_ms"]; got != "1" {
+		t.Errorf("hold-back %s", got)
+	}
+}
+
+func TestATailKeepsTheEnd(t *testing.T) {
+	var l tail
+	if l.String() != "" {
+		t.Error(l.String())
+	}
+	for range 3 {
+		_, _ = l.Write(bytes.Repeat([]byte("a"), tailBytes/2))
+	}
+	_, _ = l.Write([]byte("end"))
+	if got := l.String(); len(got) != tailBytes+len("…") || !strings.HasSuffix(got, "aend") {
+		t.Errorf("%d bytes, ending in %q", len(got), got[len(got)-5:])
+	}
+}
+
+func TestFaultsOfABackendComeTogetherAndGoAlone(t *testing.T) {
+	sim := vllmsim.Start(t, vllmsim.Options{TimeScale: 50})
+	b := &backend{sim: sim}
+	kv := 0.5
+	for n, f := range []*loadtest.Fault{
+		{Slow: 3}, {Status: 500, Rate: 0.5}, {Metrics: "nan"}, {KVUsage: kv}, {Status: 503}, {Hang: "headers"},
+	} {
+		if err := b.begin(n, translate(f)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := vllmsim.Fault{Slow: 3, Status: 503, Metrics: "nan", KVUsage: &kv, Hang: "headers"}
+	if d := cmp.Diff(want, b.all()); d != "" {
+		t.Error(d)
+	}
+	for _, n := range []int{0, 4, 5} {
+		if err := b.end(n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want = vllmsim.Fault{Status: 500, Rate: 0.5, Metrics: "nan", KVUsage: &kv}
+	if d := cmp.Diff(want, b.all()); d != "" {
+		t.Error(d)
+	}
+	if err := b.begin(9, translate(&loadtest.Fault{Die: true, For: time.Hour})); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it is dead", func() bool { return !sim.State().Alive })
+	if d := cmp.Diff(want, b.all()); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestAFaultStrikesWhoItNames(t *testing.T) {
+	s := &system{pools: []*pool{{tier: tierTarget, backends: []*backend{{}, {}}}}}
+	for _, tc := range []struct {
+		fault loadtest.Fault
+		want  int
+	}{
+		{loadtest.Fault{Pool: "target", Backend: -1}, 2},
+		{loadtest.Fault{Pool: "target", Backend: 1}, 1},
+		{loadtest.Fault{Pool: "target", Backend: 2}, 0},
+		{loadtest.Fault{Pool: "draft", Backend: -1}, 0},
+	} {
+		if got := len(s.struck(&tc.fault)); got != tc.want {
+			t.Errorf("%+v strikes %d; want %d", tc.fault, got, tc.want)
+		}
+	}
+}
+
+func TestSamplesAreThinnedWhenThereAreManyOfThem(t *testing.T) {
+	sim := vllmsim.Start(t, vllmsim.Options{})
+	g := &gauge{every: sampleEvery, clock: clock{time.Now(), 1},
+		sys: &system{pools: []*pool{{tier: tierDraft, backends: []*backend{{sim: sim}}}}}}
+	for range 5 * mostSamples {
+		g.round()
+	}
+	n := len(g.samples())
+	if n >= mostSamples || n < mostSamples/2-1 || g.every < 8*sampleEvery {
+		t.Errorf("%d samples, every %v", n, g.every)
+	}
+}

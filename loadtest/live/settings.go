@@ -1,0 +1,72 @@
+package live
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// span is a setting of the gateway that is a duration: what it is when nobody
+// sets it, and the least that the gateway takes.
+type span struct{ usual, least time.Duration }
+
+// spans are those that a run divides by its time scale. REFERENCE.md has the
+// same numbers.
+var spans = map[string]span{
+	"speculation.holdback_ms":   {1200 * time.Millisecond, time.Millisecond},
+	"scrape.interval":           {500 * time.Millisecond, 20 * time.Millisecond},
+	"breaker.open":              {10 * time.Second, 100 * time.Millisecond},
+	"breaker.window":            {10 * time.Second, time.Second},
+	"timeout.draft_first_byte":  {5 * time.Second, 10 * time.Millisecond},
+	"timeout.target_first_byte": {30 * time.Second, 10 * time.Millisecond},
+	"timeout.chunk":             {20 * time.Second, 10 * time.Millisecond},
+	"timeout.total":             {600 * time.Second, 10 * time.Millisecond},
+}
+
+// scaled are a case's settings as a gateway needs them whose backends run scale
+// times faster. What cannot be read is left for the gateway to refuse.
+func scaled(settings map[string]string, scale float64) map[string]string {
+	out := maps.Clone(settings)
+	if scale == 1 {
+		return out
+	}
+	if out == nil {
+		out = map[string]string{}
+	}
+	for name, sp := range spans {
+		if _, ok := out[name]; !ok {
+			out[name] = spell(name, sp.usual)
+		}
+	}
+	for field, value := range out {
+		name, _, _ := strings.Cut(field, "@")
+		sp, ok := spans[name]
+		if !ok {
+			continue
+		}
+		if d, ok := readSpan(name, value); ok && d > 0 {
+			out[field] = spell(name, max(sp.least, time.Duration(float64(d)/scale)))
+		}
+	}
+	return out
+}
+
+// millis reports whether a setting is written as whole milliseconds.
+func millis(name string) bool { return strings.HasSuffix(name, "_ms") }
+
+func readSpan(name, value string) (time.Duration, bool) {
+	if millis(name) {
+		n, err := strconv.Atoi(value)
+		return time.Duration(n) * time.Millisecond, err == nil
+	}
+	d, err := time.ParseDuration(value)
+	return d, err == nil
+}
+
+func spell(name string, d time.Duration) string {
+	if millis(name) {
+		return strconv.FormatInt(d.Round(time.Millisecond).Milliseconds(), 10)
+	}
+	return d.Round(time.Millisecond).String()
+}

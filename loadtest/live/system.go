@@ -1,0 +1,203 @@
+package live
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// The tiers, as pools are called in the gateway's configuration.
+const (
+	tierDraft  = "draft"
+	tierTarget = "target"
+)
+
+// system is what a case runs against: everything that was started for it.
+type system struct {
+	opts     Options
+	pools    []*pool
+	replicas []*replica
+	redis    *process
+	redisURL string
+	undo     func(context.Context) error // of the settings
+	dir      string
+	fail     context.CancelCauseFunc // told when a child ends by itself
+	watchers sync.WaitGroup
+}
+
+// pool is a tier's simulators.
+type pool struct {
+	tier     string
+	spec     *loadtest.Pool
+	backends []*backend
+}
+
+// backend is one simulator with what is wrong with it now.
+type backend struct {
+	sim    *vllmsim.Server
+	mu     sync.Mutex
+	faults []active
+}
+
+// startSystem starts simulators, Redis and replicas, in this order. fail is told
+// of children that end by themselves.
+func startSystem(ctx context.Context, o Options, fail context.CancelCauseFunc) (*system, error) {
+	s := &system{opts: o, fail: fail}
+	whole := false
+	defer func() { // also on a panic
+		if !whole {
+			s.stop()
+		}
+	}()
+	if err := s.startAll(ctx); err != nil {
+		return nil, err
+	}
+	whole = true
+	return s, nil
+}
+
+func (s *system) startAll(ctx context.Context) (err error) {
+	if s.dir, err = os.MkdirTemp("", "foregate-loadtest-"); err != nil {
+		return err
+	}
+	if err := s.startPools(); err != nil {
+		return err
+	}
+	if err := s.startSettings(ctx); err != nil {
+		return err
+	}
+	for i := range max(1, s.opts.Case.Replicas) {
+		r, err := s.startReplica(ctx, i)
+		if err != nil {
+			return err
+		}
+		s.replicas = append(s.replicas, r)
+		s.watch(r.process)
+	}
+	for _, r := range s.replicas {
+		if err := r.obeys(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// startPools starts the simulators: one language, strayed from by the draft.
+func (s *system) startPools() error {
+	c := s.opts.Case
+	if c.Draft != nil {
+		if err := s.startPool(tierDraft, c.Draft); err != nil {
+			return err
+		}
+	}
+	return s.startPool(tierTarget, &c.Target)
+}
+
+func (s *system) startPool(tier string, spec *loadtest.Pool) error {
+	p := &pool{tier: tier, spec: spec}
+	s.pools = append(s.pools, p)
+	o := vllmsim.Options{
+		Model: spec.Model, Profile: spec.Profile, Seed: s.opts.Seed, TimeScale: s.opts.Scenario.TimeScale,
+		BlocksOverride: spec.Blocks, MaxNumSeqs: spec.MaxSeqs, MaxBatchedTokens: spec.MaxBatchedTokens,
+		Policy: spec.Policy, Metrics: spec.Metrics, OOM: spec.OOM, Restart: spec.Restart,
+		PromptTokensDetails: true,
+	}
+	if tier == tierDraft {
+		o.Divergence, o.Blind = spec.Divergence, spec.Blind
+	}
+	for i := range max(1, spec.Count) {
+		sim, err := vllmsim.New(o)
+		if err != nil {
+			return fmt.Errorf("pool %s: %w", tier, err)
+		}
+		p.backends = append(p.backends, &backend{sim: sim})
+		if err := sim.Start("127.0.0.1:0"); err != nil {
+			return fmt.Errorf("pool %s, backend %d: %w", tier, i, err)
+		}
+	}
+	return nil
+}
+
+// startSettings finds or starts the Redis, and writes the case's settings into it.
+func (s *system) startSettings(ctx context.Context) (err error) {
+	if s.redisURL = s.opts.Redis; s.redisURL == "" {
+		if s.redis, s.redisURL, err = startRedis(ctx, s.dir); err != nil {
+			return err
+		}
+		s.watch(s.redis)
+	}
+	if s.opts.Settings == nil {
+		return errors.New("live: Options.Settings is nil: nobody can write the case's settings")
+	}
+	s.undo, err = s.opts.Settings(ctx, s.redisURL, scaled(s.opts.Case.Settings, s.opts.Scenario.TimeScale))
+	return err
+}
+
+// watch makes the run fail when a child ends by itself.
+func (s *system) watch(p *process) {
+	s.watchers.Go(func() {
+		<-p.exited
+		if !p.stopping.Load() {
+			s.fail(p.died())
+		}
+	})
+}
+
+// stop ends everything that was started, in the order in which it depends on
+// each other, and waits for it.
+func (s *system) stop() {
+	var ending sync.WaitGroup
+	for _, r := range s.replicas {
+		ending.Go(r.stop)
+	}
+	ending.Wait()
+	if s.undo != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), startPatience)
+		_ = s.undo(ctx) // a Redis that is away has nothing left of ours either, or its owner must see
+		cancel()
+	}
+	if s.redis != nil {
+		s.redis.stop()
+	}
+	for _, p := range s.pools {
+		for _, b := range p.backends {
+			ending.Go(func() { _ = b.sim.Close() }) // nobody is left to miss an answer
+		}
+	}
+	ending.Wait()
+	s.watchers.Wait()
+	if s.dir != "" {
+		_ = os.RemoveAll(s.dir) // in the temporary folder; the system will get it
+	}
+}
+
+// bases are the URLs that the client spreads its requests over.
+func (s *system) bases() []string {
+	var urls []string
+	for _, r := range s.replicas {
+		urls = append(urls, r.base)
+	}
+	return urls
+}
+
+// pool returns the tier's pool, nil when the case has none.
+func (s *system) pool(tier string) *pool {
+	for _, p := range s.pools {
+		if p.tier == tier {
+			return p
+		}
+	}
+	return nil
+}
+
+// targetBase is a --target as the client needs it: people copy base URLs with and
+// without the /v1.
+func targetBase(url string) string {
+	return strings.TrimSuffix(strings.TrimRight(url, "/"), "/v1")
+}
