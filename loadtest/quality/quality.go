@@ -18,38 +18,80 @@ import (
 
 // Judge compares answers with those of a target. It is safe for concurrent use.
 type Judge struct {
-	seed  uint64
+	seed          uint64
+	tok           *vllmsim.Tokenizer
+	draft, target voice
+}
+
+// voice is a model under the name that it is served by, which decides its draws.
+type voice struct {
 	name  string
 	model *vllmsim.Model
-	tok   *vllmsim.Tokenizer
 }
 
-// NewJudge returns the judge of the target that serves model name in the language
-// of seed.
-func NewJudge(seed uint64, name string) *Judge {
-	return &Judge{seed: seed, name: name, model: vllmsim.NewModel(seed, 0), tok: vllmsim.DefaultTokenizer()}
+// NewJudge returns the judge of a case's answers in the language of seed.
+func NewJudge(seed uint64, c *loadtest.Case) *Judge {
+	j := &Judge{seed: seed, tok: vllmsim.DefaultTokenizer(), target: voice{c.Target.Model, vllmsim.NewModel(seed, 0)}}
+	if c.Draft != nil {
+		j.draft = voice{c.Draft.Model, vllmsim.NewDraft(seed, c.Draft.Divergence, c.Draft.Blind)}
+	}
+	return j
 }
 
-// CheckText is Check for an answer of which only the text is known.
+// CheckText is Check for an answer of which only the text is known. A text may hide
+// tokens (an end that was ignored, half a character at a limit), so the answer is
+// compared as text, and a draft's tokens are those that it must have written.
 func (j *Judge) CheckText(q *loadtest.Request, text string, out *loadtest.Outcome) {
 	list := make([]vllmsim.Message, len(q.Messages))
 	for i, m := range q.Messages {
 		list[i] = vllmsim.Message(m)
 	}
-	ids := j.tok.Encode(text)
-	if out.DraftTokens+out.TargetTokens == len(ids)+1 {
-		ids = append(ids, vllmsim.EndOfTurn) // counted, but without text
+	prompt := j.tok.Chat(list)
+	out.Checked = true
+	_, out.Identical = j.writes(j.target, q, prompt, text)
+	if out.Identical || out.Acceptance != "accepted" || out.Tier != "draft" {
+		return
 	}
-	j.Check(q, j.tok.Chat(list), ids, out)
+	ids, ok := j.writes(j.draft, q, prompt, text)
+	if !ok {
+		ids = j.tok.Encode(text)
+	}
+	out.Wrong = !j.stands(q, prompt, ids)
+}
+
+// writes reports whether a model, asked alone, says text, and with which tokens.
+func (j *Judge) writes(v voice, q *loadtest.Request, prompt []int32, text string) (ids []int32, same bool) {
+	w := j.writer(v, q, prompt)
+	for {
+		id, done := w.Next()
+		ids = append(ids, id)
+		rest, ok := strings.CutPrefix(text, w.Text())
+		if !ok {
+			return nil, false
+		}
+		if text = rest; done {
+			return ids, text == ""
+		}
+	}
+}
+
+func (j *Judge) writer(v voice, q *loadtest.Request, prompt []int32) *vllmsim.Writer {
+	limit := q.MaxTokens
+	if limit == 0 {
+		limit = math.MaxInt32
+	}
+	return vllmsim.NewWriter(v.model, prompt, vllmsim.Sampling{
+		Temperature: q.Temperature, MaxTokens: limit, IgnoreEOS: q.IgnoreEOS,
+		Seed: vllmsim.SampleSeed(j.seed, v.name, v.model, prompt, 0),
+	})
 }
 
 // Check fills in what is known of the answer's quality. ids is the answer with its
 // end token, if it came to one.
 func (j *Judge) Check(q *loadtest.Request, prompt, ids []int32, out *loadtest.Outcome) {
 	out.Checked = true
-	if out.Tier == "target" {
-		out.Identical = true // it is the target's own answer
-		return
+	if out.Identical = out.Tier == "target"; out.Identical {
+		return // it is the target's own answer
 	}
 	out.Identical = j.identical(q, prompt, ids)
 	if out.Acceptance == "accepted" && out.Tier == "draft" {
@@ -59,14 +101,7 @@ func (j *Judge) Check(q *loadtest.Request, prompt, ids []int32, out *loadtest.Ou
 
 // identical asks the target the same and compares token by token.
 func (j *Judge) identical(q *loadtest.Request, prompt, ids []int32) bool {
-	limit := q.MaxTokens
-	if limit == 0 {
-		limit = math.MaxInt32
-	}
-	w := vllmsim.NewWriter(j.model, prompt, vllmsim.Sampling{
-		Temperature: q.Temperature, MaxTokens: limit, IgnoreEOS: q.IgnoreEOS,
-		Seed: vllmsim.SampleSeed(j.seed, j.name, j.model, prompt, 0),
-	})
+	w := j.writer(j.target, q, prompt)
 	for i, id := range ids {
 		own, done := w.Next()
 		if own != id {
@@ -82,7 +117,7 @@ func (j *Judge) identical(q *loadtest.Request, prompt, ids []int32) bool {
 // stands applies the lenient rule.
 func (j *Judge) stands(q *loadtest.Request, prompt, ids []int32) bool {
 	span := accept.Lenient{Leniency: accept.Balanced(q.Temperature > 0)}
-	j.model.Score(prompt, ids, func(i int, d *vllmsim.Dist) bool {
+	j.target.model.Score(prompt, ids, func(i int, d *vllmsim.Dist) bool {
 		best := d.Argmax()
 		o := accept.Opinion{Logprob: accept.Nats(d.LogProb(ids[i])), Top: accept.Nats(d.LogProb(best))}
 		if span.Typical {

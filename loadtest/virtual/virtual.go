@@ -100,7 +100,7 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 			return nil, err
 		}
 	}
-	l.judge = quality.NewJudge(seed, c.Target.Model)
+	l.judge = quality.NewJudge(seed, c)
 	for i := range c.Replicas {
 		r, err := l.newReplica(i)
 		if err != nil {

@@ -2,9 +2,6 @@ package vllmsim
 
 import "math"
 
-// EndOfTurn is the token that ends an answer.
-const EndOfTurn int32 = tokEOT
-
 // Sampling is how a [Writer] picks tokens.
 type Sampling struct {
 	Temperature float64
