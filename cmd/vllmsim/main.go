@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -15,17 +17,30 @@ import (
 )
 
 type flags struct {
-	Listen      string  `default:"127.0.0.1:8000" help:"Address to listen on."`
-	Model       string  `default:"sim" help:"Served model name."`
-	Profile     string  `default:"a10g-8b" help:"Speeds and sizes of one model on one GPU."`
-	Divergence  float64 `default:"0" help:"How far this model strays from the target of the same seed, 0 to 1."`
-	Seed        uint64  `default:"1" help:"Seed of the language; a draft and its target share it."`
-	TimeScale   float64 `default:"1" help:"How many times faster than the profile time runs."`
-	Metrics     string  `default:"v1" enum:"v0,v1" help:"Generation of metric names: v0 or v1."`
-	MaxModelLen int     `default:"131072" help:"Context length; never more than the KV cache holds."`
-	Policy      string  `default:"fcfs" enum:"fcfs,priority" help:"Scheduling policy: fcfs or priority."`
-	Blocks      int     `default:"0" help:"KV blocks instead of the profile's."`
-	MaxNumSeqs  int     `default:"0" help:"Sequences at once instead of the profile's."`
+	Listen  string `default:"127.0.0.1:8000" help:"Address to listen on; port 0 takes a free one, which is printed."`
+	Model   string `default:"sim" help:"Served model name."`
+	Profile string `default:"a10g-8b" help:"Speeds and sizes of one model on one kind of GPU: ${profiles}."`
+
+	Divergence float64 `group:"The language" default:"0" help:"How far this model strays from the target of the same seed: 0 is the target, 1 the worst draft."`
+	Blind      float64 `group:"The language" default:"0" help:"How little a draft's confidence says of where it strays, 0 to 1."`
+	Seed       uint64  `group:"The language" default:"1" help:"Seed of the language; a draft and its target share it."`
+
+	TimeScale        float64 `group:"The engine" default:"1" help:"How many times faster than the profile time runs: 20 makes a GPU twenty times as fast."`
+	MaxModelLen      int     `group:"The engine" default:"131072" help:"Context length in tokens; never more than the KV cache holds."`
+	Policy           string  `group:"The engine" aliases:"scheduling-policy" default:"fcfs" enum:"fcfs,priority" help:"Scheduling policy: fcfs or priority."`
+	Blocks           int     `group:"The engine" default:"0" help:"KV blocks of 16 tokens; 0 is the profile's number."`
+	MaxNumSeqs       int     `group:"The engine" default:"0" help:"Sequences in a step at most; 0 is the profile's number."`
+	MaxBatchedTokens int     `group:"The engine" aliases:"max-num-batched-tokens" default:"0" help:"Tokens in a step at most; 0 is the profile's number."`
+	MaxQueuedReqs    int     `group:"The engine" name:"max-num-queued-reqs" default:"0" help:"Requests at once, running and waiting, before others get a 503 (vLLM 0.29); n choices count n times; 0 is no limit."`
+	MaxQueuedTokens  int     `group:"The engine" name:"max-num-queued-tokens" default:"0" help:"Prompt tokens in prefill from which on others get a 503 (vLLM 0.29); 0 is no limit."`
+
+	Metrics             string `group:"The wire" default:"v1" enum:"v0,v1" help:"Generation of metric names: v0 (vLLM 0.7 and before) or v1."`
+	FlatErrors          bool   `group:"The wire" help:"Error bodies of vLLM 0.10.0 and before."`
+	PromptTokensDetails bool   `group:"The wire" name:"enable-prompt-tokens-details" help:"Usage tells cached_tokens."`
+
+	OOM     bool          `group:"What goes wrong" help:"A running sequence that finds no KV block kills the engine instead of preempting another."`
+	Restart time.Duration `group:"What goes wrong" default:"60s" help:"How long connections are refused after a death, in the profile's time."`
+	Fault   string        `group:"What goes wrong" placeholder:"JSON" help:"What is wrong from the start, as POST /sim/fault takes it later, such as '{\"status\":503,\"rate\":0.1}' or '{\"spot_notice_seconds\":120}'."`
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -41,6 +56,7 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) int {
 	var f flags
 	exit := -1
 	parser, err := kong.New(&f, kong.Name("vllmsim"), kong.Description("A vLLM server without a GPU."),
+		kong.Vars{"profiles": strings.Join(vllmsim.ProfileNames(), ", ")},
 		kong.Writers(out, errs), kong.Exit(func(code int) { exit = code }))
 	if err == nil {
 		_, err = parser.Parse(args)
@@ -48,12 +64,14 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) int {
 	if exit >= 0 { // --help has been printed
 		return exit
 	}
+	var o vllmsim.Options
+	if err == nil {
+		o, err = f.options()
+	}
 	if err != nil {
 		return fail(errs, err)
 	}
-	s, err := vllmsim.New(vllmsim.Options{Model: f.Model, Profile: f.Profile, Divergence: f.Divergence, Seed: f.Seed,
-		TimeScale: f.TimeScale, Metrics: f.Metrics, MaxModelLen: f.MaxModelLen, Policy: f.Policy,
-		BlocksOverride: f.Blocks, MaxNumSeqs: f.MaxNumSeqs})
+	s, err := vllmsim.New(o)
 	if err == nil {
 		err = s.Start(f.Listen)
 	}
@@ -68,7 +86,21 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) int {
 	return 0
 }
 
+func (f *flags) options() (vllmsim.Options, error) {
+	o := vllmsim.Options{Model: f.Model, Profile: f.Profile, Divergence: f.Divergence, Blind: f.Blind, Seed: f.Seed,
+		TimeScale: f.TimeScale, MaxModelLen: f.MaxModelLen, Policy: f.Policy, BlocksOverride: f.Blocks,
+		MaxNumSeqs: f.MaxNumSeqs, MaxBatchedTokens: f.MaxBatchedTokens, MaxQueuedReqs: f.MaxQueuedReqs,
+		MaxQueuedTokens: f.MaxQueuedTokens, Metrics: f.Metrics, FlatErrors: f.FlatErrors,
+		PromptTokensDetails: f.PromptTokensDetails, OOM: f.OOM, Restart: f.Restart}
+	if f.Fault == "" {
+		return o, nil
+	}
+	var err error
+	o.Fault, err = vllmsim.ParseFault([]byte(f.Fault))
+	return o, err
+}
+
 func fail(errs io.Writer, err error) int {
-	_, _ = fmt.Fprintln(errs, "vllmsim:", err)
+	_, _ = fmt.Fprintln(errs, "vllmsim:", strings.TrimPrefix(err.Error(), "vllmsim: "))
 	return 1
 }

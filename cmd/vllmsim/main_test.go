@@ -45,3 +45,57 @@ func TestAnUnknownProfileEndsWithTheKnownOnes(t *testing.T) {
 		t.Error(errs.String())
 	}
 }
+
+func TestEveryFlagReachesTheServer(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- serve(ctx, []string{"--listen=127.0.0.1:0", "--blocks=100", "--max-num-seqs=4", "--max-num-batched-tokens=64",
+			"--scheduling-policy=priority", "--max-num-queued-reqs=9", "--max-num-queued-tokens=900", "--oom", "--restart=5s", "--blind=0.5",
+			"--divergence=0.1", "--time-scale=100", "--metrics=v0", "--flat-errors", "--enable-prompt-tokens-details", "--max-model-len=512",
+			`--fault={"status":503,"for":1}`}, w, io.Discard)
+	}()
+	line := make([]byte, 200)
+	n, err := r.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, url, _ := strings.Cut(strings.TrimSpace(string(line[:n])), " on ")
+	ask := func() (int, string) {
+		resp, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"x","max_tokens":1}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		b, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(b)
+	}
+	if status, body := ask(); status != 503 || !strings.HasPrefix(body, `{"object":"error"`) {
+		t.Errorf("the fault: %d %s", status, body)
+	}
+	if status, body := ask(); status != 200 {
+		t.Errorf("healed: %d %s", status, body)
+	}
+	cancel()
+	if c := <-code; c != 0 {
+		t.Errorf("exit code %d", c)
+	}
+}
+
+func TestWhatCannotBeIsSaidOnce(t *testing.T) {
+	for _, c := range []struct{ flag, says string }{
+		{`--fault={"refues":true}`, `vllmsim: this is no fault: json: unknown field "refues"`},
+		{`--fault={"refuse":true,"die":true}`, "vllmsim: a fault has one of"},
+		{"--max-num-queued-reqs=-1", "vllmsim: -1 queued requests"},
+		{"--policy=random", "--policy"},
+	} {
+		var errs bytes.Buffer
+		if code := serve(t.Context(), []string{c.flag}, io.Discard, &errs); code != 1 {
+			t.Errorf("%s: exit code %d", c.flag, code)
+		}
+		if got := errs.String(); !strings.Contains(got, c.says) || strings.Count(got, "vllmsim:") != 1 {
+			t.Errorf("%s: %q", c.flag, got)
+		}
+	}
+}

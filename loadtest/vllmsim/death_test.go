@@ -241,7 +241,7 @@ func TestAServerCanBeClosedWhileItIsAway(t *testing.T) {
 
 func TestNonsensicalOutagesAreRefused(t *testing.T) {
 	s := Start(t, Options{TimeScale: fast})
-	for _, body := range []string{`{"refuse":true,"die":true}`, `{"down_seconds":3}`, `{"refuse":true,"down_seconds":-1}`, `{"kv_usage":2}`} {
+	for _, body := range []string{`{"refuse":true,"die":true}`, `{"down_seconds":3}`, `{"refuse":true,"down_seconds":-1}`, `{"kv_usage":2}`, `{"refues":true}`, `{`} {
 		status, got := post(t, s, "/sim/fault", body)
 		if status != 400 {
 			t.Errorf("%s: %d %s", body, status, got)

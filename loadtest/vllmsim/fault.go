@@ -1,6 +1,8 @@
 package vllmsim
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -51,6 +53,18 @@ func (f *Fault) strikes() (n int) {
 		}
 	}
 	return n
+}
+
+// ParseFault reads a fault from JSON, as POST /sim/fault takes it. A name that it does not know is an error: a fault that
+// does not happen proves nothing.
+func ParseFault(body []byte) (Fault, error) {
+	var f Fault
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&f); err != nil {
+		return f, fmt.Errorf("vllmsim: this is no fault: %w", err)
+	}
+	return f, f.validate()
 }
 
 func (f *Fault) validate() error {
@@ -177,25 +191,20 @@ func (s *Server) nextFault() Fault {
 }
 
 func (s *Server) serveFault(w http.ResponseWriter, r *http.Request) {
-	var f Fault
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<16)) // of any type: people type this by hand
 	if err != nil {
 		s.writeError(w, refused(err.Error()))
 		return
 	}
-	if err := decode(body, &f); err != nil {
-		s.writeError(w, err)
-		return
+	f, err := ParseFault(body)
+	if err == nil && f.Refuse && s.Addr() == "" {
+		err = errRefuse
 	}
-	// An outage takes this connection, too: the answer must be out before it strikes.
-	if err := f.validate(); err != nil {
+	if err != nil {
 		s.writeError(w, refused(err.Error()))
 		return
 	}
-	if f.Refuse && s.Addr() == "" {
-		s.writeError(w, refused(errRefuse.Error()))
-		return
-	}
+	// An outage takes this connection, too: the answer must be out before it strikes.
 	w.Header().Set("Content-Length", "2")
 	writeJSON(w, http.StatusOK, []byte("{}"))
 	_ = http.NewResponseController(w).Flush() // a client that is gone gets its fault all the same
