@@ -235,7 +235,7 @@ func (c counts) sorted() []named {
 	return out
 }
 
-// sortedGroups copies the groups, by name.
+// sortedGroups copies the groups: high, normal, low, then by name.
 func sortedGroups(groups map[string]*group) []group {
 	out := make([]group, 0, len(groups))
 	for _, g := range groups {
@@ -244,6 +244,9 @@ func sortedGroups(groups map[string]*group) []group {
 		one.TTFT50, one.TTFT95, one.ttft = q[0], q[1], latency{}
 		out = append(out, one)
 	}
-	slices.SortFunc(out, func(a, b group) int { return cmp.Compare(a.Name, b.Name) })
+	rank := func(g group) int { return (slices.Index([]string{"high", "normal", "low"}, g.Name) + 4) % 4 }
+	slices.SortFunc(out, func(a, b group) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Name, b.Name))
+	})
 	return out
 }

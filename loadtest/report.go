@@ -102,10 +102,10 @@ func metrics() []section {
 	answered := func(m measured) int { return m.Answered }
 	return []section{
 		{"Load", []metric{
-			{"Requests", counted, 0, func(m measured) float64 { return float64(m.Row.Requests) }, nil},
+			{"Requests", counted, 0, func(m measured) float64 { return float64(m.Requests) }, nil},
 			{"Answered", counted, 1, func(m measured) float64 { return float64(m.Answered) }, nil},
-			{"Shed", counted, -1, func(m measured) float64 { return float64(m.Row.Shed) }, nil},
-			{"Errors", counted, -1, func(m measured) float64 { return float64(m.Row.Errors) }, nil},
+			{"Shed", counted, -1, func(m measured) float64 { return float64(m.Shed) }, nil},
+			{"Errors", counted, -1, func(m measured) float64 { return float64(m.Errors) }, nil},
 			{"Answers per second", plain, 1, func(m measured) float64 { return m.RequestsPerSecond }, nil},
 			{"Tokens per second", plain, 1, func(m measured) float64 { return m.TokensPerSecond }, nil},
 		}},
@@ -120,7 +120,7 @@ func metrics() []section {
 		{"Cache and memory", []metric{
 			{"Cached answers", percent, 1, func(m measured) float64 { return m.CacheHitRate }, answered},
 			{"Prefix hits", percent, 1, func(m measured) float64 { return m.PrefixHitRate }, queried},
-			{"KV usage, peak", percent, 0, peak, func(m measured) int { return len(m.result.Samples) }},
+			{peakName, percent, 0, peak, func(m measured) int { return len(m.result.Samples) }},
 			{"Preemptions", counted, -1, func(m measured) float64 { return float64(m.Preemptions) }, nil},
 			{"OOM deaths", counted, -1, func(m measured) float64 { return float64(m.OOMDeaths) }, nil},
 		}},
@@ -131,11 +131,11 @@ func metrics() []section {
 
 func money() []metric {
 	return []metric{
-		{"Draft GPU busy", seconds, -1, func(m measured) float64 { return m.DraftGPUSeconds }, nil},
-		{"Target GPU busy", seconds, -1, func(m measured) float64 { return m.TargetGPUSeconds }, nil},
-		{"Both", seconds, -1, func(m measured) float64 { return m.GPUSeconds }, nil},
-		{"Draft cost", dollars, -1, func(m measured) float64 { return m.DraftUSD }, nil},
-		{"Target cost", dollars, -1, func(m measured) float64 { return m.TargetUSD }, nil},
+		{"Draft GPU busy", seconds, 0, func(m measured) float64 { return m.DraftGPUSeconds }, nil},
+		{"Target GPU busy", seconds, 0, func(m measured) float64 { return m.TargetGPUSeconds }, nil},
+		{"GPU busy, both", seconds, -1, func(m measured) float64 { return m.GPUSeconds }, nil},
+		{"Draft cost", dollars, 0, func(m measured) float64 { return m.DraftUSD }, nil},
+		{"Target cost", dollars, 0, func(m measured) float64 { return m.TargetUSD }, nil},
 		{"Per million tokens", dollars, -1, func(m measured) float64 { return m.USDPerMTok }, delivered},
 	}
 }
@@ -146,7 +146,7 @@ func quality() []metric {
 		{"Escalated", counted, 0, func(m measured) float64 { return float64(m.Escalated) }, nil},
 		{"Tokens by the draft", percent, 0, func(m measured) float64 { return m.DraftTokenShare }, delivered},
 		{"Wrongly accepted", percent, -1, func(m measured) float64 { return m.WrongAccepts }, func(m measured) int { return m.CheckedAccepts }},
-		{"Same as target's", percent, 1, func(m measured) float64 { return m.Row.Identical }, func(m measured) int { return m.Checked }},
+		{"Same as target's", percent, 1, func(m measured) float64 { return m.Identical }, func(m measured) int { return m.Checked }},
 	}
 }
 
@@ -159,6 +159,9 @@ func queried(m measured) int {
 	}
 	return n
 }
+
+// peakName is the name of peak, which has a plot of its own.
+const peakName = "KV usage, peak"
 
 // peak is the highest KV usage that any backend showed.
 func peak(m measured) float64 {

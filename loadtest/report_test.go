@@ -2,12 +2,9 @@ package loadtest
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -16,8 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 )
-
-var updateReports = flag.Bool("update-reports", false, "rewrite testdata/report_*")
 
 // made is a report with so many cases, made up but plausible.
 func made(cases int) *Report {
@@ -43,9 +38,11 @@ func made(cases int) *Report {
 	return r
 }
 
+func newRand(n int) *rand.Rand { return rand.New(rand.NewPCG(uint64(n), 3)) }
+
 // madeResult is a result that gets better with n.
 func madeResult(name string, n int) *Result {
-	rng := rand.New(rand.NewPCG(uint64(n), 3))
+	rng := newRand(n)
 	r := &Result{Case: name, Window: 9 * time.Minute, Recorder: NewRecorder(time.Minute)}
 	for i := range 6000 {
 		o := madeOutcome(rng, n)
@@ -112,35 +109,14 @@ func madeSamples(rng *rand.Rand, tier string, backend, n int) []Sample {
 	return out
 }
 
-// golden compares with a file in testdata, or rewrites it.
-func goldenReport(t *testing.T, name string, got []byte) {
-	t.Helper()
-	path := filepath.Join("testdata", name)
-	if *updateReports {
-		if err := os.MkdirAll("testdata", 0o750); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, got, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), string(got)); diff != "" {
-		t.Error(diff)
-	}
-}
-
 func TestTablesAreAsInTheGoldenFiles(t *testing.T) {
 	for _, n := range []int{0, 1, 2, 8} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
-			goldenReport(t, fmt.Sprintf("report_%d.txt", n), []byte(made(n).Table()))
+			golden(t, fmt.Sprintf("testdata/report_%d.txt", n), made(n).Table())
 		})
 	}
 	empty := &Report{Results: []*Result{{Case: "nothing came"}, {Case: "nor here"}}}
-	goldenReport(t, "report_empty.txt", []byte(empty.Table()))
+	golden(t, "testdata/report_empty.txt", empty.Table())
 }
 
 func TestATableFitsItsWidth(t *testing.T) {
@@ -158,7 +134,7 @@ func TestJSONIsAsInTheGoldenFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	goldenReport(t, "report_2.json", got)
+	golden(t, "testdata/report_2.json", string(got))
 }
 
 func TestARowHasTheAgreedFields(t *testing.T) {

@@ -29,6 +29,7 @@ func (b *bucket) merge(o *bucket) {
 // any length takes the same room.
 type series struct {
 	from    time.Duration // begin of the first
+	last    time.Duration // the latest time asked for
 	width   time.Duration
 	buckets []bucket
 }
@@ -38,6 +39,7 @@ func (s *series) at(t time.Duration) *bucket {
 	if s.width == 0 {
 		s.width = firstBucket
 	}
+	s.last = max(s.last, t)
 	t = max(t-s.from, 0)
 	for t/s.width >= seriesLen {
 		s.buckets = pairs(s.buckets, 2)
@@ -69,25 +71,39 @@ type instant struct {
 	Timed                                   int     // answers that TTFT50 and TTFT95 are of
 }
 
-// instants is the series in at most n spans.
+// instants is the series in at most n spans. The last ends with the run, and is
+// at least half as long as the others, for a rate over less would say little.
 func (s *series) instants(n int) []instant {
 	if len(s.buckets) == 0 {
 		return nil
 	}
 	group := (len(s.buckets) + n - 1) / n
 	width := s.width * time.Duration(group)
+	merged, end := pairs(s.buckets, group), max(s.last, s.from+1)
+	if k := len(merged) - 1; k > 0 && end-s.from-width*time.Duration(k) < width/2 {
+		merged[k-1].merge(&merged[k])
+		merged = merged[:k]
+	}
 	out := []instant{}
-	for i, b := range pairs(s.buckets, group) {
-		q := b.ttft.at(0.5, 0.95)
-		per := 1 / width.Seconds()
+	for i := range merged {
 		from := s.from + time.Duration(i)*width
-		out = append(out, instant{
-			From: from, To: from + width,
-			Arrived: float64(b.arrived) * per, Answered: float64(b.answered) * per,
-			Shed: float64(b.shed) * per, Errors: float64(b.errored) * per,
-			Tokens: float64(b.tokens) * per,
-			TTFT50: q[0], TTFT95: q[1], Timed: b.ttft.count(),
-		})
+		to := from + width
+		if i > 0 && i == len(merged)-1 {
+			to = max(end, from+width/2)
+		}
+		out = append(out, merged[i].instant(from, to))
 	}
 	return out
+}
+
+// instant is the bucket as what happened from one time to another.
+func (b *bucket) instant(from, to time.Duration) instant {
+	q, per := b.ttft.at(0.5, 0.95), 1/(to-from).Seconds()
+	return instant{
+		From: from, To: to,
+		Arrived: float64(b.arrived) * per, Answered: float64(b.answered) * per,
+		Shed: float64(b.shed) * per, Errors: float64(b.errored) * per,
+		Tokens: float64(b.tokens) * per,
+		TTFT50: q[0], TTFT95: q[1], Timed: b.ttft.count(),
+	}
 }
