@@ -1,0 +1,26 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// gatewayBinary finds the gateway: where it was said to be, beside this program,
+// or in PATH.
+func gatewayBinary(said string) (string, error) {
+	if said != "" {
+		return filepath.Abs(said) // an empty folder in PATH is nobody's wish
+	}
+	if self, err := os.Executable(); err == nil {
+		beside := filepath.Join(filepath.Dir(self), "foregate")
+		if st, err := os.Stat(beside); err == nil && st.Mode().IsRegular() {
+			return beside, nil
+		}
+	}
+	if path, err := exec.LookPath("foregate"); err == nil {
+		return path, nil
+	}
+	return "", errors.New("there is no foregate beside loadtest or in PATH: run make build, or use --foregate PATH")
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/live"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+const small = `
+about: |
+  A small cascade. It shows little.
+duration: 10s
+arrivals: {rate: 4}
+prompts: [{name: chat, question: 20, max_tokens: 20}]
+draft: {profile: a10g-8b, divergence: 0.2}
+target: {profile: h100-70b-tp4}
+compare:
+  - {name: cascade}
+  - {name: "target alone", settings: {speculation.mode: "off"}}
+`
+
+// world puts scenarios into a folder of its own, and goes there.
+func world(t *testing.T, files map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Chdir(dir)
+}
+
+// program runs it.
+func program(args ...string) (status int, stdout, stderr string) {
+	var out, errs bytes.Buffer
+	status = run(args, &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+// report is what --json prints.
+type report struct {
+	Scenario string
+	Seed     uint64
+	Kind     string
+	Rows     []loadtest.Row
+}
+
+func TestARunPrintsATable(t *testing.T) {
+	world(t, map[string]string{"small.yaml": small})
+	status, out, errs := program("run", "small", "--html", "page.html")
+	if status != 0 || !strings.Contains(out, "small — virtual run, seed 1") || !strings.Contains(out, "target alone") {
+		t.Errorf("status %d\n%s%s", status, out, errs)
+	}
+	page, err := os.ReadFile("page.html")
+	if err != nil || !strings.Contains(string(page), "<svg") {
+		t.Errorf("%v, page %.200s", err, page)
+	}
+	if left, _ := filepath.Glob(".loadtest-*"); len(left) > 0 {
+		t.Errorf("left over: %v", left)
+	}
+}
+
+func TestJSONIsAllThatGoesToTheStandardOutput(t *testing.T) {
+	world(t, map[string]string{"small.yaml": small})
+	status, out, errs := program("run", filepath.Join(folder, "small.yaml"), "--json", "--seed", "9", "--case", "target alone", "--duration", "5s")
+	var r report
+	if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil {
+		t.Fatalf("status %d, %v\n%s%s", status, err, out, errs)
+	}
+	if r.Seed != 9 || r.Kind != "virtual" || len(r.Rows) != 1 || r.Rows[0].Name != "target alone" || r.Rows[0].Requests != 20 {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestSeveralSeedsAreSummedUp(t *testing.T) {
+	world(t, map[string]string{"small.yaml": strings.Replace(small, "rate", "poisson", 1)})
+	status, out, errs := program("run", "small", "--seeds", "3")
+	if status != 0 || !strings.Contains(out, "deviation of 3 seeds, 1 to 3") || !strings.Contains(out, "ttft_p50_ms") || !strings.Contains(out, " ± ") {
+		t.Errorf("status %d\n%s%s", status, out, errs)
+	}
+	_, out, _ = program("run", "small", "--seeds", "3", "--json")
+	var all []report
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 3 || all[2].Seed != 3 {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func TestATargetIsMeasuredFromOutside(t *testing.T) {
+	world(t, map[string]string{"small.yaml": small})
+	sim := vllmsim.Start(t, vllmsim.Options{Model: "m", TimeScale: 20})
+	status, out, errs := program("run", "small", "--json", "--case", "cascade", "--target", sim.URL()+"/v1", "--model", "m",
+		"--time-scale", "20", "--api-key", "secret")
+	var r report
+	if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil {
+		t.Fatalf("status %d, %v\n%s%s", status, err, out, errs)
+	}
+	if r.Kind != "live" || len(r.Rows) != 1 || r.Rows[0].Requests != 40 || r.Rows[0].Errors != 0 {
+		t.Errorf("%+v", r)
+	}
+	if n := sim.State().Finished; n != 40 {
+		t.Errorf("%d requests came", n)
+	}
+}
+
+func TestMistakesAreToldApartFromFailures(t *testing.T) {
+	world(t, map[string]string{"small.yaml": small, "bad.yaml": "duration: never\n"})
+	t.Setenv("PATH", "")
+	for _, tc := range []struct {
+		args   string
+		status int
+		say    string
+	}{
+		{"", 2, "run"},
+		{"run", 2, "<scenario>"},
+		{"run small --frobnicate", 2, "--frobnicate"},
+		{"run small --live --virtual", 2, "--virtual"},
+		{"run small --virtual --target http://127.0.0.1:1", 2, "--target"},
+		{"run small --target http://127.0.0.1:1 --redis redis://x", 2, "--redis"},
+		{"run small --model m", 2, "--target"},
+		{"run small --time-scale 5", 2, "--live"},
+		{"run small --live --time-scale 5000", 2, "0.1 to 1000"},
+		{"run small --seeds 0", 2, "--seeds"},
+		{"run small --case nobody", 2, "it has cascade, target alone"},
+		{"run small --duration 0s --case nobody", 2, "nobody"},
+		{"run small --html nowhere/page.html", 1, "--html"},
+		{"run nothing", 1, "there is no scenario nothing"},
+		{"run bad", 1, "bad.yaml:1"},
+		{"run small --live", 1, "run make build, or use --foregate PATH"},
+		{"run small --live --foregate nowhere/foregate --redis redis://127.0.0.1:1/0", 1, "127.0.0.1:1"},
+		{"run small --live --foregate nowhere/foregate", 1, "install redis-server, or use --redis URL"},
+		{"check small", 1, "small"},
+	} {
+		status, out, errs := program(strings.Fields(tc.args)...)
+		if status != tc.status || !strings.Contains(errs, tc.say) || out != "" {
+			t.Errorf("%s: status %d, want %d with %q\n%s%s", tc.args, status, tc.status, tc.say, out, errs)
+		}
+	}
+}
+
+func TestARunThatIsInterruptedSaysSo(t *testing.T) {
+	world(t, map[string]string{"small.yaml": small})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	if status := runCtx(ctx, []string{"run", "small"}, &out, &errs); status != 1 || !strings.Contains(errs.String(), "interrupted") {
+		t.Errorf("status %d\n%s%s", status, out.String(), errs.String())
+	}
+}
+
+func TestScenariosAreListedWithTheirFirstSentence(t *testing.T) {
+	world(t, map[string]string{"small.yaml": small, "a.yaml": strings.Replace(small, "A small", "Another", 1)})
+	status, out, _ := program("list")
+	if want := "a      Another cascade.\nsmall  A small cascade.\n"; status != 0 || out != want {
+		t.Errorf("status %d\n%s", status, out)
+	}
+	t.Chdir(t.TempDir())
+	if status, _, errs := program("list"); status != 1 || !strings.Contains(errs, "no scenarios") {
+		t.Errorf("status %d, %s", status, errs)
+	}
+}
+
+func TestEveryFileIsChecked(t *testing.T) {
+	world(t, map[string]string{"small.yaml": small, "bad.yaml": "duration: never\n", "odd.yaml": strings.Replace(small, "h100-70b-tp4", "abacus", 1)})
+	in := func(name string) string { return filepath.Join(folder, name) }
+	status, out, errs := program("check", in("bad.yaml"), in("small.yaml"), in("odd.yaml"))
+	if status != 1 || !strings.Contains(out, "small.yaml: sound; cases: cascade, target alone") ||
+		!strings.Contains(errs, "bad.yaml:1") || !strings.Contains(errs, `unknown profile "abacus"`) {
+		t.Errorf("status %d\n%s%s", status, out, errs)
+	}
+	if status, _, _ := program("check", in("small.yaml")); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+func TestHelpIsNoError(t *testing.T) {
+	if status, out, _ := program("run", "--help"); status != 0 || !strings.Contains(out, "--time-scale") {
+		t.Errorf("status %d\n%s", status, out)
+	}
+}
+
+func TestARunNeedsARedisDatabaseOfItsOwn(t *testing.T) {
+	m := miniredis.RunT(t)
+	url := "redis://" + m.Addr() + "/3"
+	undo, err := store(t.Context(), url, map[string]string{"shed.low": "0.5"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Select(3)
+	if got := m.HGet(settingsKey, "shed.low"); got != "0.5" {
+		t.Errorf("stored %q", got)
+	}
+	if _, err := store(t.Context(), url, nil); err == nil || !strings.Contains(err.Error(), "holds 1 keys") {
+		t.Error(err)
+	}
+	if err := undo(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if keys := m.Keys(); len(keys) != 0 {
+		t.Errorf("left over: %v", keys)
+	}
+	if _, err := store(t.Context(), "redis+sentinel://x", nil); err == nil || !strings.Contains(err.Error(), "--redis") {
+		t.Error(err)
+	}
+}
+
+func TestProgressWithoutATerminalIsALineNowAndThen(t *testing.T) {
+	var out bytes.Buffer
+	m := newMeter(&out)
+	p := live.Progress{Case: "c", At: 30 * time.Second, Duration: time.Minute, Sent: 9, InFlight: 2, Answered: 5, Shed: 1, Failed: 1, Lag: time.Second}
+	m.show(p)
+	m.next = time.Now().Add(-time.Second)
+	m.show(p)
+	m.show(p)
+	if want := "c:  50 %  30s of 1m0s  9 sent, 2 under way, 5 answered, 1 shed, 1 failed, 1s behind\n"; out.String() != want {
+		t.Errorf("%q", out.String())
+	}
+}
+
+func TestOnATerminalOneLineIsRedrawn(t *testing.T) {
+	var out bytes.Buffer
+	m := newMeter(&out)
+	m.terminal = true
+	m.show(live.Progress{Case: "c"})
+	m.show(live.Progress{Case: "c", Done: true})
+	m.clear()
+	if got := out.String(); !strings.HasPrefix(got, "\r\x1b[Kc:") || !strings.HasSuffix(got, "answered\r\x1b[K") {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestTheCommandCanBeRepeatedAndTellsNoKey(t *testing.T) {
+	got := command([]string{"run", "x", "--case", "it's all", "--api-key", "k1", "--api-key=k2"})
+	if want := `loadtest run x --case 'it'\''s all' --api-key … --api-key=…`; got != want {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/foregate/foregate/loadtest"
+)
+
+// page is the file that --html names. It is opened before the run, so that a
+// wrong path does not cost one, and put in its place after it.
+type page struct {
+	path string
+	file *os.File // beside it; nil: no page is wanted, or it is done
+}
+
+func newPage(path string) (*page, error) {
+	if path == "" {
+		return &page{}, nil
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".loadtest-*.html")
+	if err != nil {
+		return nil, fmt.Errorf("--html: %w", err)
+	}
+	return &page{path, f}, nil
+}
+
+// write puts the report there.
+func (p *page) write(r *loadtest.Report) error {
+	if p.file == nil {
+		return nil
+	}
+	text, err := r.HTML()
+	if err == nil {
+		_, err = p.file.Write(text)
+	}
+	if err == nil {
+		err = p.file.Chmod(0o644)
+	}
+	if err == nil {
+		err = p.file.Close()
+	}
+	if err == nil {
+		err = os.Rename(p.file.Name(), p.path)
+	}
+	if err != nil {
+		return fmt.Errorf("--html: %w", err)
+	}
+	p.file = nil
+	return nil
+}
+
+// drop removes a page that was not written.
+func (p *page) drop() {
+	if p.file != nil {
+		_ = p.file.Close() // it holds nothing
+		_ = os.Remove(p.file.Name())
+	}
+}
+
+// asJSON is the report's JSON, or a list of them when there are several seeds.
+func asJSON(reports []*loadtest.Report) ([]byte, error) {
+	var all []json.RawMessage
+	for _, r := range reports {
+		one, err := r.JSON()
+		if err != nil || len(reports) == 1 {
+			return one, err
+		}
+		all = append(all, one)
+	}
+	out, err := json.MarshalIndent(all, "", "  ")
+	return append(out, '\n'), err
+}
+
+// spread is a table of all numbers of the rows over the seeds: mean ± standard
+// deviation of the sample.
+func spread(reports []*loadtest.Report) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Mean ± standard deviation of %d seeds, %d to %d:\n\n", len(reports), reports[0].Seed, reports[len(reports)-1].Seed)
+	rows := make([][]reflect.Value, len(reports[0].Results)) // by case, then by seed
+	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
+	for _, r := range reports {
+		for i, res := range r.Results {
+			rows[i] = append(rows[i], reflect.ValueOf(res.Row()))
+		}
+	}
+	for _, row := range rows {
+		_, _ = fmt.Fprintf(w, "\t%s", row[0].FieldByName("Name").String()) // memory takes everything
+	}
+	_, _ = fmt.Fprintln(w)
+	kind := reflect.TypeFor[loadtest.Row]()
+	for f := range kind.NumField() {
+		name, _, _ := strings.Cut(kind.Field(f).Tag.Get("json"), ",")
+		if kind.Field(f).Type.Kind() == reflect.String {
+			continue
+		}
+		_, _ = fmt.Fprint(w, name)
+		for _, row := range rows {
+			mean, sd := moments(row, f)
+			_, _ = fmt.Fprintf(w, "\t%.4g ± %.2g", mean, sd)
+		}
+		_, _ = fmt.Fprintln(w)
+	}
+	_ = w.Flush() // as above
+	return b.String()
+}
+
+// moments are mean and standard deviation of a field over the seeds.
+func moments(row []reflect.Value, field int) (mean, sd float64) {
+	value := func(v reflect.Value) float64 {
+		if f := v.Field(field); f.CanInt() {
+			return float64(f.Int())
+		} else {
+			return f.Float()
+		}
+	}
+	for _, v := range row {
+		mean += value(v) / float64(len(row))
+	}
+	for _, v := range row {
+		sd += (value(v) - mean) * (value(v) - mean)
+	}
+	if len(row) > 1 {
+		sd = math.Sqrt(sd / float64(len(row)-1))
+	}
+	return mean, sd
+}

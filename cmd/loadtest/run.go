@@ -1,0 +1,208 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/live"
+	"github.com/foregate/foregate/loadtest/quality"
+	"github.com/foregate/foregate/loadtest/virtual"
+)
+
+type runCmd struct {
+	Scenario string `arg:"" help:"A scenario's file, or its name in loadtest/scenarios."`
+
+	Live    bool `xor:"kind" help:"Run it against real processes of the gateway."`
+	Virtual bool `xor:"kind" help:"Compute it in virtual time; the default."`
+
+	Seed      uint64        `help:"Seed of the load and the language, instead of the scenario's."`
+	Seeds     int           `default:"1" help:"Run it with so many seeds from the first on, and print mean and deviation."`
+	Case      []string      `sep:"none" help:"Run only the case of this name; may be given again."`
+	Duration  time.Duration `help:"For how long conversations begin, instead of the scenario's duration."`
+	TimeScale float64       `help:"How many times faster than the profiles a live run goes, instead of the scenario's; with --target 1."`
+
+	JSON bool   `name:"json" help:"Print the rows as JSON; nothing else goes to the standard output."`
+	HTML string `name:"html" placeholder:"FILE" help:"Write a page with plots to a file as well."`
+
+	Foregate string `placeholder:"PATH" help:"The gateway's binary; default foregate beside this program, then in PATH."`
+	Redis    string `placeholder:"URL" help:"A Redis database that is empty and may be emptied, instead of a redis-server of one's own."`
+	Target   string `placeholder:"URL" help:"Send the load to something that runs already; no simulators, no gateway, no faults. Implies --live."`
+	Model    string `help:"The model to ask --target for; default lab."`
+	APIKey   string `name:"api-key" env:"LOADTEST_API_KEY" help:"The bearer key for --target."`
+}
+
+// Run makes the measurement and prints it.
+func (c *runCmd) Run(e *env) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	s, err := open(c.Scenario)
+	if err != nil {
+		return err
+	}
+	cases, err := c.override(s)
+	if err != nil {
+		return err
+	}
+	if c.kind() == loadtest.Live && c.Target == "" {
+		if c.Foregate, err = gatewayBinary(c.Foregate); err != nil {
+			return err
+		}
+	}
+	page, err := newPage(c.HTML)
+	if err != nil {
+		return err
+	}
+	defer page.drop()
+	var reports []*loadtest.Report
+	for n := range uint64(c.Seeds) {
+		r, err := c.measure(e, s, cases, s.Seed+n)
+		if err != nil {
+			return err
+		}
+		reports = append(reports, r)
+	}
+	if err := page.write(reports[0]); err != nil {
+		return err
+	}
+	return c.print(e, reports)
+}
+
+// check refuses flags that contradict each other.
+func (c *runCmd) check() error {
+	isLive := c.kind() == loadtest.Live
+	switch {
+	case c.Virtual && c.Target != "":
+		return misuse("--virtual computes everything; it sends nothing to --target %s", c.Target)
+	case c.Target != "" && (c.Foregate != "" || c.Redis != ""):
+		return misuse("with --target nothing is started; leave --foregate and --redis out")
+	case c.Target == "" && c.Model != "":
+		return misuse("--model is what --target is asked for")
+	case !isLive && (c.Foregate != "" || c.Redis != "" || c.TimeScale != 0):
+		return misuse("--foregate, --redis and --time-scale are for --live")
+	case c.TimeScale < 0 || c.TimeScale > 1000 || c.TimeScale > 0 && c.TimeScale < 0.1:
+		return misuse("--time-scale %g: want 0.1 to 1000", c.TimeScale)
+	case c.Seeds < 1 || c.Seeds > 1000:
+		return misuse("--seeds %d: want 1 to 1000", c.Seeds)
+	}
+	return nil
+}
+
+func (c *runCmd) kind() string {
+	if c.Live || c.Target != "" {
+		return loadtest.Live
+	}
+	return loadtest.Virtual
+}
+
+// override puts the flags into the scenario, and returns the cases that are to be
+// run.
+func (c *runCmd) override(s *loadtest.Scenario) ([]*loadtest.Case, error) {
+	if c.Seed != 0 {
+		s.Seed = c.Seed
+	}
+	switch {
+	case c.TimeScale != 0:
+		s.TimeScale = c.TimeScale
+	case c.Target != "":
+		s.TimeScale = 1 // what runs there runs in real time
+	}
+	if c.Duration != 0 {
+		if c.Duration <= s.Warmup {
+			return nil, misuse("--duration %v leaves nothing to measure after the warm-up of %v", c.Duration, s.Warmup)
+		}
+		s.Duration = c.Duration
+	}
+	var cases []*loadtest.Case
+	for _, name := range c.Case {
+		if !slices.Contains(caseNames(s), name) {
+			return nil, misuse("%s has no case %s; it has %s", s.Name, name, strings.Join(caseNames(s), ", "))
+		}
+	}
+	for i := range s.Cases {
+		if len(c.Case) == 0 || slices.Contains(c.Case, s.Cases[i].Name) {
+			cases = append(cases, &s.Cases[i])
+		}
+	}
+	return cases, nil
+}
+
+// measure runs the cases with one seed.
+func (c *runCmd) measure(e *env, s *loadtest.Scenario, cases []*loadtest.Case, seed uint64) (*loadtest.Report, error) {
+	r := &loadtest.Report{Scenario: s, Seed: seed, Kind: c.kind(), Command: command(e.args)}
+	m := newMeter(e.stderr)
+	defer m.clear()
+	for _, cs := range cases {
+		var res *loadtest.Result
+		var err error
+		if r.Kind == loadtest.Live {
+			res, err = live.Run(e.ctx, c.options(s, cs, seed, m, r))
+		} else {
+			m.say(fmt.Sprintf("%s: computing", cs.Name))
+			res, err = virtual.Run(e.ctx, s, cs, seed)
+		}
+		if errors.Is(err, context.Canceled) {
+			return nil, errors.New("interrupted; everything that was started has ended")
+		}
+		if err != nil {
+			return nil, err
+		}
+		r.Results = append(r.Results, res)
+	}
+	return r, nil
+}
+
+// options are those of one live case.
+func (c *runCmd) options(s *loadtest.Scenario, cs *loadtest.Case, seed uint64, m *meter, r *loadtest.Report) live.Options {
+	o := live.Options{
+		Scenario: s, Case: cs, Seed: seed, Foregate: c.Foregate, Redis: c.Redis, Settings: store,
+		Target: c.Target, Model: c.Model, Key: c.APIKey,
+		Progress: m.show, Note: func(text string) { r.Notes = append(r.Notes, text) },
+	}
+	if c.Target == "" { // of another target nobody knows what it should have said
+		o.Check = quality.NewJudge(seed, cs).CheckText
+	}
+	return o
+}
+
+// print puts the reports on the standard output.
+func (c *runCmd) print(e *env, reports []*loadtest.Report) error {
+	if c.JSON {
+		out, err := asJSON(reports)
+		if err != nil {
+			return err
+		}
+		e.say("%s", out)
+		return nil
+	}
+	e.say("%s", reports[0].Table())
+	if len(reports) > 1 {
+		e.say("\n%s", spread(reports))
+	}
+	return nil
+}
+
+// command is the command line, so that it can be repeated. A key is not told.
+func command(args []string) string {
+	words := []string{"loadtest"}
+	hide := false
+	for _, a := range args {
+		switch {
+		case hide:
+			a, hide = "…", false
+		case a == "--api-key":
+			hide = true
+		case strings.HasPrefix(a, "--api-key="):
+			a = "--api-key=…"
+		case a == "" || strings.ContainsAny(a, " \t\n'\"\\$`*?[]{}()<>|&;#~!"):
+			a = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
+		}
+		words = append(words, a)
+	}
+	return strings.Join(words, " ")
+}
