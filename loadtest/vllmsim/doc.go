@@ -10,6 +10,10 @@
 //     scaled time, and a virtual-time lab may drive it as it likes.
 //   - [Profile], the speeds of one model on one kind of GPU.
 //
+// A server has lives: one whose engine dies (out of memory, by a [Fault], after a spot notice) ends what is under way as
+// vLLM does, refuses connections for a while and comes back on the same address with nothing remembered. testdata/script
+// says what every answer must look like; with VLLM_URL set its test asks a real server instead.
+//
 // The package guarantees: the same options and the same request give the same answer, whatever the load; generating on
 // from prompt and prefix ids gives what one go would have given; a client that hangs up frees its blocks before the next
 // step is scheduled. It shares no code with the gateway, so that it can be wrong only on its own account.

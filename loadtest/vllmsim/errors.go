@@ -59,7 +59,7 @@ func (e *apiError) body(flat bool) []byte {
 		return e.flat(nil)
 	}
 	b := append([]byte(nil), `{"error":{"message":`...)
-	return append(e.fields(b), '}')
+	return append(e.fields(b, e.param), '}')
 }
 
 // event is the error as it stands in a stream: old servers put their flat shape under the same outer key.
@@ -70,20 +70,17 @@ func (e *apiError) event(flat bool) []byte {
 	return e.body(false)
 }
 
+// flat never names a parameter: old servers did not.
 func (e *apiError) flat(b []byte) []byte {
-	return e.fields(append(b, `{"object":"error","message":`...))
+	return e.fields(append(b, `{"object":"error","message":`...), "")
 }
 
-func (e *apiError) fields(b []byte) []byte {
+func (e *apiError) fields(b []byte, param string) []byte {
 	b = appendQuoted(b, e.message)
 	b = append(b, `,"type":`...)
 	b = appendQuoted(b, e.kind)
 	b = append(b, `,"param":`...)
-	if e.param == "" {
-		b = append(b, "null"...)
-	} else {
-		b = appendQuoted(b, e.param)
-	}
+	b = appendNullable(b, param)
 	b = append(b, `,"code":`...)
 	b = strconv.AppendInt(b, int64(e.status), 10)
 	return append(b, '}')
