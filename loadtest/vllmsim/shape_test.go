@@ -2,6 +2,7 @@ package vllmsim
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -188,7 +189,7 @@ func (c claim) sum(text string) (any, error) {
 		x, ok1 := total.(float64)
 		y, ok2 := v.(float64)
 		if e != nil || !ok1 || !ok2 {
-			return nil, fmt.Errorf("%s: %v, %v", text, err, e)
+			return nil, fmt.Errorf("%s: %w", text, errors.Join(err, e, errors.New("only numbers can be added")))
 		}
 		total = x + y
 	}

@@ -324,7 +324,8 @@ func (st *streamer) end() {
 		} else {
 			b = append(b, '}')
 		}
-		st.buf = append(b, "}\n\n"...)
+		b = append(b, "}\n\n"...)
+		st.buf = b
 	}
 	st.buf = append(st.buf, "data: [DONE]\n\n"...)
 }

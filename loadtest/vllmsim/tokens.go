@@ -128,7 +128,8 @@ func (st *streamer) tokensChunk(ev *event) {
 	} else {
 		b = append(b, "null"...)
 	}
-	st.buf = append(b, "}\n\n"...)
+	b = append(b, "}\n\n"...)
+	st.buf = b
 }
 
 // serveRender answers the two render routes: what would be generated from, as bodies for /inference/v1/generate.
