@@ -6,7 +6,7 @@ import (
 )
 
 const (
-	numCands = 24   // explicit candidates per position, before equal ids are merged
+	numCands = 16   // explicit candidates per position, before equal ids are merged
 	tailMass = 5e-5 // spread evenly over the whole vocabulary
 	window   = 8    // ids of near context that a distribution depends on
 )
@@ -61,7 +61,7 @@ func (d Dist) Argmax() int32 { return d.Top[0].ID }
 //
 //	anchor = hash of all ids up to the last header's end (of the first 16 ids when there is no header)
 //	h      = hash(seed, anchor, last 8 ids, ids since the anchor)
-//	c_0..c_23 drawn by h from the grammar's classes that may follow the last token
+//	c_0..c_15 drawn by h from the grammar's classes that may follow the last token
 //	gap    = 3.5..8 mostly; at a fork, with probability 0.02 + 0.3 d^2, (1-d)*2.5 + 0.15..2.65
 //	l_0 = 0, l_1 = -gap, l_i = -gap - 0.5 (i-1) - 0..0.5
 //	P(x)   = (1-5e-5) * sum over c_i = x of exp(l_i) / sum of all exp(l_j)  +  5e-5 / V
