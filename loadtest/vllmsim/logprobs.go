@@ -74,14 +74,27 @@ func (d *Dist) topN(n int) []Cand {
 func (l *tokenLogprob) appendChat(dst []byte, asIDs bool) []byte {
 	dst = l.appendEntry(dst, asIDs)
 	dst = append(dst, `,"top_logprobs":[`...)
-	for i, a := range l.top {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
-		dst = a.appendEntry(dst, asIDs)
-		dst = append(dst, '}')
-	}
+	l.alternatives(len(l.top), func(i int, a *altLogprob) {
+		dst = append(a.appendEntry(appendComma(dst, i), asIDs), '}')
+	})
 	return append(dst, "]}"...)
+}
+
+// alternatives visits what top_logprobs of the chat shape holds. vLLM lists the token itself first, then the best ones in
+// order, and cuts the list at n: a token that is not the argmax stands in front of it, and if it is not among the n best,
+// the last of these is left out.
+func (l *tokenLogprob) alternatives(n int, visit func(i int, a *altLogprob)) {
+	if n < 1 {
+		return
+	}
+	visit(0, &l.altLogprob)
+	i := 1
+	for k := range l.top {
+		if i < n && l.top[k].id != l.id {
+			visit(i, &l.top[k])
+			i++
+		}
+	}
 }
 
 // appendEntry leaves the object open.

@@ -154,3 +154,41 @@ func TestScoreThenContinueHitsTheCacheOnEveryRoute(t *testing.T) {
 		expect(t, route, cachedOf(a), (len(cut)-1)/blockSize*blockSize)
 	}
 }
+
+// A sampled token stands in front of better ones, and may push the last of them out: who takes the first two for the
+// two best is wrong.
+func TestTheChosenTokenIsListedFirstAmongItsAlternatives(t *testing.T) {
+	s := Start(t, Options{Seed: 3, TimeScale: fast})
+	_, text := post(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}],"temperature":2,"max_tokens":300,"ignore_eos":true,"logprobs":true,"top_logprobs":3}`)
+	var a struct {
+		Choices []struct {
+			Logprobs struct {
+				Content []struct {
+					Token   string
+					Logprob float64
+					Top     []struct {
+						Token   string
+						Logprob float64
+					} `json:"top_logprobs"`
+				}
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(text), &a); err != nil {
+		t.Fatal(err)
+	}
+	odd := 0
+	for _, c := range a.Choices[0].Logprobs.Content {
+		expect(t, "entries", len(c.Top), 3)
+		expect(t, "the first", c.Top[0].Logprob, c.Logprob)
+		if c.Top[0].Logprob < c.Top[1].Logprob {
+			odd++
+		}
+		if c.Top[1].Logprob < c.Top[2].Logprob {
+			t.Errorf("the others are not in order: %+v", c)
+		}
+	}
+	if odd < 10 {
+		t.Errorf("only %d of 300 tokens were not the argmax", odd)
+	}
+}

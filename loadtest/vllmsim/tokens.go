@@ -81,8 +81,7 @@ func (c *call) appendTokensLogprobs(b []byte, lps []*tokenLogprob) []byte {
 	return append(b, "]}"...)
 }
 
-// appendNamed appends one element of logprobs.content of /inference/v1/generate. vLLM lists the token itself first and
-// cuts the list to n, so that the least of the n best is left out when the token is not among them.
+// appendNamed appends one element of logprobs.content of /inference/v1/generate.
 func (l *tokenLogprob) appendNamed(b []byte, n int) []byte {
 	put := func(a *altLogprob) {
 		b = appendQuoted(append(b, `{"token":`...), tokenIDText(a.id))
@@ -90,17 +89,11 @@ func (l *tokenLogprob) appendNamed(b []byte, n int) []byte {
 	}
 	put(&l.altLogprob)
 	b = append(b, `,"top_logprobs":[`...)
-	put(&l.altLogprob)
-	b = append(b, '}')
-	k := 1
-	for i := range l.top {
-		if k < n && l.top[i].id != l.id {
-			b = append(b, ',')
-			put(&l.top[i])
-			b = append(b, '}')
-			k++
-		}
-	}
+	l.alternatives(n, func(i int, a *altLogprob) {
+		b = appendComma(b, i)
+		put(a)
+		b = append(b, '}')
+	})
 	return append(b, "]}"...)
 }
 
