@@ -12,6 +12,8 @@ type block struct {
 	hash       uint64 // 0 = not cached
 	ref        int32
 	prev, next int32 // neighbours in the free list, which runs through block 0
+	// The ring of the blocks of this content, in the order in which they were published.
+	older, newer int32
 }
 
 func newBlockPool(total int) *blockPool {
@@ -47,12 +49,8 @@ func (p *blockPool) take(dst []int32, n int) []int32 {
 	for range n {
 		i := p.blocks[0].next
 		p.unlink(i)
-		b := &p.blocks[i]
-		if b.hash != 0 {
-			delete(p.byHash, b.hash)
-			b.hash = 0
-		}
-		b.ref = 1
+		p.forget(i)
+		p.blocks[i].ref = 1
 		dst = append(dst, i)
 	}
 	return dst
@@ -83,13 +81,36 @@ func (p *blockPool) share(run []int32) {
 	}
 }
 
-// publish makes a full block findable. A second block of the same content stays private.
+// publish makes a full block findable, after those of the same content: who does not read the cache computes such
+// duplicates, and they must be found when the blocks that they repeat are gone.
 func (p *blockPool) publish(i int32, hash uint64) {
-	if _, ok := p.byHash[hash]; ok || p.blocks[i].hash != 0 {
+	b := &p.blocks[i]
+	b.hash = hash
+	first, ok := p.byHash[hash]
+	if !ok {
+		p.byHash[hash], b.older, b.newer = i, i, i
 		return
 	}
-	p.blocks[i].hash = hash
-	p.byHash[hash] = i
+	last := p.blocks[first].older
+	b.older, b.newer = last, first
+	p.blocks[last].newer, p.blocks[first].older = i, i
+}
+
+// forget takes a block out of the index, if it is there; its oldest duplicate is found instead.
+func (p *blockPool) forget(i int32) {
+	b := &p.blocks[i]
+	switch {
+	case b.hash == 0:
+		return
+	case b.newer == i:
+		delete(p.byHash, b.hash)
+	default:
+		p.blocks[b.older].newer, p.blocks[b.newer].older = b.newer, b.older
+		if p.byHash[b.hash] == i {
+			p.byHash[b.hash] = b.newer
+		}
+	}
+	b.hash = 0
 }
 
 // release gives blocks back, tail first so that prefixes live longer. Uncached blocks are the first to be used again.

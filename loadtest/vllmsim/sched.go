@@ -170,6 +170,9 @@ func (s *Scheduler) Step(now time.Duration) *Batch {
 	if !preempted {
 		s.admit(b, budget, now)
 	}
+	if preempted && len(b.Items) == 0 {
+		return s.Step(now) // the first to run gave way itself: vLLM's step is empty and takes no time
+	}
 	if len(b.Items) == 0 {
 		return nil
 	}
@@ -218,8 +221,7 @@ func (s *Scheduler) stepRunning(b *Batch, budget int) (left int, preempted bool)
 			}
 		}
 		if q.state != seqRunning {
-			i--
-			continue
+			break // it gave way itself: in vLLM nobody behind it is computed in this step
 		}
 		s.take(b, q, n)
 		budget -= n
