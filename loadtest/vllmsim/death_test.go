@@ -65,7 +65,7 @@ func deadEnds(t *testing.T, stream, plain outcome) {
 }
 
 func TestAnEngineThatRunsOutOfMemoryDiesAndComesBackEmpty(t *testing.T) {
-	s := Start(t, Options{TimeScale: fast, BlocksOverride: 20, OOM: true, Restart: 400 * time.Second, PromptTokensDetails: true})
+	s := Start(t, Options{TimeScale: fast, BlocksOverride: 20, OOM: true, Restart: 1200 * time.Second, PromptTokensDetails: true})
 	warm := `{"prompt":"` + strings.Repeat("the river and the house ", 10) + `","max_tokens":1}`
 	ask(t, s, "/v1/completions", warm)
 	if cachedOf(ask(t, s, "/v1/completions", warm)) == 0 {
@@ -104,7 +104,7 @@ func TestADeathByOrderTellsEveryoneFirst(t *testing.T) {
 	s := Start(t, Options{TimeScale: 50})
 	a, b := begin(s, fmt.Sprintf(endless, true)), begin(s, fmt.Sprintf(endless, false))
 	eventually(t, "both run", func() bool { return s.State().Running == 2 })
-	status, body := post(t, s, "/sim/fault", `{"die":true,"down_seconds":10}`)
+	status, body := post(t, s, "/sim/fault", `{"die":true,"down_seconds":30}`)
 	expect(t, "the order's answer", [2]any{status, body}, [2]any{200, "{}"})
 	deadEnds(t, <-a, <-b)
 	eventually(t, "connections are refused", func() bool { return refuses(s) })
@@ -133,7 +133,7 @@ func TestARefusingServerCutsEveryConnectionAndKeepsItsCache(t *testing.T) {
 	}
 	a := begin(s, fmt.Sprintf(endless, true))
 	eventually(t, "it runs", func() bool { return s.State().Running == 1 })
-	status, _ := post(t, s, "/sim/fault", `{"refuse":true,"down_seconds":800}`)
+	status, _ := post(t, s, "/sim/fault", `{"refuse":true,"down_seconds":1200}`)
 	expect(t, "the order's answer", status, 200)
 	if got := <-a; got.err == nil {
 		t.Errorf("the stream came to an end: %+v", got)
@@ -148,12 +148,15 @@ func TestARefusingServerCutsEveryConnectionAndKeepsItsCache(t *testing.T) {
 }
 
 func TestASpotNoticeIsShownWhileTheServerStillServes(t *testing.T) {
-	s := Start(t, Options{TimeScale: 100, Fault: Fault{SpotNoticeSeconds: 30, DownSeconds: 30}})
+	s := Start(t, Options{TimeScale: 100, Fault: Fault{SpotNoticeSeconds: 3600}})
 	_, page := do(t, s, "GET", "/sim/state", "")
 	if !strings.Contains(page, `"alive":true,"notice":true,"deaths":0`) {
 		t.Error(page)
 	}
 	ask(t, s, "/v1/completions", `{"prompt":"x","max_tokens":1}`)
+	if err := s.SetFault(Fault{SpotNoticeSeconds: 1, DownSeconds: 60}); err != nil {
+		t.Fatal(err)
+	}
 	eventually(t, "it dies", func() bool { st := s.State(); return st.Deaths == 1 && !st.Alive && !st.Notice })
 	eventually(t, "another instance is there", func() bool { return s.State().Alive })
 }
@@ -218,7 +221,7 @@ func TestAnEmbeddedServerCannotRefuseButCanDie(t *testing.T) {
 func TestOutagesMayOverlap(t *testing.T) {
 	s := Start(t, Options{TimeScale: fast, Restart: 100 * time.Second})
 	addr := s.Addr()
-	for _, f := range []Fault{{Refuse: true, DownSeconds: 100}, {Refuse: true, DownSeconds: 600}, {Die: true}} {
+	for _, f := range []Fault{{Refuse: true, DownSeconds: 100}, {Refuse: true, DownSeconds: 1200}, {Die: true}} {
 		if err := s.SetFault(f); err != nil {
 			t.Fatal(err)
 		}
