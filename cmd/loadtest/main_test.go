@@ -213,8 +213,10 @@ func TestARunNeedsARedisDatabaseOfItsOwn(t *testing.T) {
 	if keys := m.Keys(); len(keys) != 0 {
 		t.Errorf("left over: %v", keys)
 	}
-	if _, err := store(t.Context(), "redis+sentinel://x", nil); err == nil || !strings.Contains(err.Error(), "--redis") {
-		t.Error(err)
+	for _, bad := range []string{"redis+sentinel://x", "redis://:secret@[::1"} {
+		if _, err := store(t.Context(), bad, nil); err == nil || !strings.Contains(err.Error(), "--redis") || strings.Contains(err.Error(), "secret") {
+			t.Error(err)
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -20,10 +21,13 @@ func (quiet) Printf(context.Context, string, ...any) {}
 // store writes the settings of a case into an empty Redis database. What undoes
 // it empties it again: of what a run leaves (settings, cached answers) nothing
 // may reach the next one, and nothing of anybody else's may be there.
-func store(ctx context.Context, url string, fields map[string]string) (undo func(context.Context) error, err error) {
+func store(ctx context.Context, address string, fields map[string]string) (undo func(context.Context) error, err error) {
 	redis.SetLogger(quiet{})
-	o, err := redis.ParseURL(url)
+	o, err := redis.ParseURL(address)
 	if err != nil {
+		if bad, ok := errors.AsType[*url.Error](err); ok {
+			err = bad.Err // without the URL, which may hold a password
+		}
 		return nil, fmt.Errorf("--redis: %w; want redis://HOST:6379/DB, rediss://… or unix://PATH?db=DB", err)
 	}
 	client := redis.NewClient(o)

@@ -239,6 +239,36 @@ func TestTheEndOfThisProcessIsTheEndOfItsChildren(t *testing.T) {
 	})
 }
 
+func TestWhatDistortsAResultIsNoted(t *testing.T) {
+	var notes []string
+	s := scenario(t, steady)
+	o := Options{Scenario: s, Case: &s.Cases[0], Note: func(text string) { notes = append(notes, text) }}
+	work, err := loadtest.NewWorkload(o.Scenario, o.Case, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRun(&o, &system{}, work, newClient(&o, nil))
+	r.gauge = &gauge{sys: r.sys}
+	r.client.begin(20)
+	r.notes()
+	if len(notes) > 0 {
+		t.Errorf("nothing went wrong, but %q", notes)
+	}
+	r.sent.Store(10)
+	r.late.Store(int64(10 * time.Second))
+	raise(&r.latest, int64(2*time.Second))
+	raise(&r.latest, int64(time.Second))
+	r.unchecked.Store(3)
+	r.settle(nil, "", loadtest.Outcome{End: loadtest.Failed, Detail: clientFull})
+	r.notes()
+	got := strings.Join(notes, "\n")
+	for _, want := range []string{"sent 1s later than they were due, 2s at most", "3 answers came too fast", "1 requests failed in the client"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no word of %q in\n%s", want, got)
+		}
+	}
+}
+
 func TestTheClockScalesBothWays(t *testing.T) {
 	c := clock{time.Now().Add(-time.Second), 20}
 	if c.of(time.Second) != 20*time.Second || c.wall(20*time.Second) != time.Second || c.now() < 20*time.Second {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -187,5 +189,30 @@ func TestSamplesAreThinnedWhenThereAreManyOfThem(t *testing.T) {
 	n := len(g.samples())
 	if n >= mostSamples || n < mostSamples/2-1 || g.every < 8*sampleEvery {
 		t.Errorf("%d samples, every %v", n, g.every)
+	}
+}
+
+// The gateway's own reference holds the same defaults and bounds.
+func TestTheScaledSettingsAreThoseOfTheReference(t *testing.T) {
+	text, err := os.ReadFile("../../REFERENCE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile("(?m)^\\| `([a-z_.]+)` \\| `([^`]*)` \\| (?:duration|whole milliseconds), ([^ ]+) …")
+	seen := 0
+	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
+		sp, ok := spans[m[1]]
+		if !ok {
+			continue // another kind of time, such as how long an answer is kept
+		}
+		seen++
+		usual, ok := readSpan(m[1], m[2])
+		least, _ := readSpan(m[1], m[3])
+		if !ok || usual != sp.usual || least != sp.least && !millis(m[1]) {
+			t.Errorf("%s is %v, at least %v; the reference says %s and %s", m[1], sp.usual, sp.least, m[2], m[3])
+		}
+	}
+	if seen != len(spans) {
+		t.Errorf("%d of %d settings are in the reference", seen, len(spans))
 	}
 }

@@ -19,6 +19,10 @@ const (
 	mostUnchecked = 4096
 
 	tellEvery = 200 * time.Millisecond
+
+	// tooLate is a delay of the sender, on average and of the wall's time, that a
+	// reader must know of.
+	tooLate = 5 * time.Millisecond
 )
 
 // run is one run of a case, from the first request to the last answer.
@@ -36,6 +40,7 @@ type run struct {
 	sent, answered, shed, failed, unchecked atomic.Int64
 	full                                    atomic.Int64 // not sent: the client was full
 	last                                    atomic.Int64 // when the last answer ended
+	late, latest                            atomic.Int64 // how much later than due requests were sent: all together, the worst
 }
 
 // answered is an answer that may be checked.
@@ -123,6 +128,9 @@ func (r *run) converse(ctx context.Context, s *loadtest.Session, at time.Duratio
 		}
 		out := loadtest.Outcome{Session: q.Session, Turn: q.Turn, Tenant: q.Tenant, Priority: q.Priority, At: at}
 		r.sent.Add(1)
+		late := int64(r.client.clock.now() - at)
+		r.late.Add(late)
+		raise(&r.latest, late)
 		text := r.client.send(ctx, q, body, &out)
 		if ctx.Err() != nil {
 			return at // nobody wants the result any more
@@ -139,17 +147,18 @@ func (r *run) converse(ctx context.Context, s *loadtest.Session, at time.Duratio
 	}
 }
 
+// raise makes v at least x.
+func raise(v *atomic.Int64, x int64) {
+	for old := v.Load(); old < x && !v.CompareAndSwap(old, x); old = v.Load() {
+	}
+}
+
 // settle counts what came of a request. It never waits.
 func (r *run) settle(q *loadtest.Request, text string, out loadtest.Outcome) {
 	switch out.End {
 	case loadtest.Answered:
 		r.answered.Add(1)
-		for done := int64(out.Done); ; {
-			last := r.last.Load()
-			if done <= last || r.last.CompareAndSwap(last, done) {
-				break
-			}
-		}
+		raise(&r.last, int64(out.Done))
 	case loadtest.Shed:
 		r.shed.Add(1)
 	default:
@@ -216,9 +225,13 @@ func (r *run) notes() {
 		r.opts.Note(n)
 	}
 	name := r.opts.Case.Name
-	if lag, took := r.gauge.lag(), time.Since(r.client.clock.start); lag > took/100 {
+	if lag, took := r.gauge.lag(), time.Since(r.client.clock.start); lag > took/50 {
 		r.opts.Note(fmt.Sprintf("%s: this machine was too slow for time scale %g: a simulator stood still for %v of %v; latencies are too long",
 			name, r.scenario.TimeScale, lag.Round(time.Millisecond), took.Round(time.Millisecond)))
+	}
+	if mean := r.late.Load() / max(1, r.sent.Load()); mean > int64(r.client.clock.of(tooLate)) {
+		r.opts.Note(fmt.Sprintf("%s: requests were sent %v later than they were due, %v at most; that is in the latencies",
+			name, time.Duration(mean).Round(time.Millisecond), time.Duration(r.latest.Load()).Round(time.Millisecond)))
 	}
 	if n := r.unchecked.Load(); n > 0 {
 		r.opts.Note(fmt.Sprintf("%s: %d answers came too fast to be checked", name, n))
