@@ -2,6 +2,7 @@ package vllmsim
 
 import (
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -25,106 +26,150 @@ var follow = [numClasses][]uint8{
 	clsSpace:   {clsByte},
 }
 
-// spaceOdds is how often, of 1024 nouns, an answer goes on with a space and a character written in bytes.
+// spaceOdds is how often, of a thousand nouns, an answer goes on with a space and a character written in bytes.
 const spaceOdds = 25
 
-// Lengths of answers: lognormal with a median of 129 tokens and 95 % below 451, those of the public conversation trace
-// (Azure 2023: Patel et al., Splitwise, ISCA 2024). An answer ends with the sentence that reaches its length, so the
-// drawn one is short of it by what a sentence runs over on average.
+// menuSize is the number of entries of a menu: what may follow a token, each entry equally likely.
+const menuSize = 4096
+
+// A menu's entry is an id, or stands for one of the nouns that the answer keeps to.
+const firstSubject = 0xff00
+
+type menu [menuSize]uint16
+
+// buildMenus draws up what may follow each token: a menu for its class, or its own when it would fuse with something on
+// that menu. So an answer's text encodes to the ids that it was made of.
+func (t *Tokenizer) buildMenus() {
+	var byClass [numClasses]*menu
+	for c := range byClass {
+		byClass[c] = t.classMenu(uint8(c))
+	}
+	t.menus = make([]*menu, len(t.pieces))
+	for id := range t.menus {
+		t.menus[id] = t.unfused(int32(id), byClass[t.class[id]])
+	}
+	t.menus[tokEOT] = byClass[clsEnd] // ignore_eos: another sentence
+	var blank menu
+	for i := range blank {
+		blank[i] = uint16(t.ids["\n\n"])
+	}
+	t.menus[tokEndHeader] = &blank
+}
+
+// classMenu gives each class that may follow its share of the menu.
+func (t *Tokenizer) classMenu(cls uint8) *menu {
+	var m menu
+	options := follow[cls]
+	for i := range m {
+		k := i * len(options)
+		next := options[k/menuSize]
+		if cls == clsNoun && i%1000 < spaceOdds {
+			next = clsSpace
+		}
+		m[i] = t.entry(next, uint64(k%menuSize), mix(uint64(cls), uint64(i)))
+	}
+	return &m
+}
+
+// entry picks an entry of a class. Two of three nouns are the prompt's own: answers keep to a subject.
+func (t *Tokenizer) entry(cls uint8, at, h uint64) uint16 {
+	list := t.byClass[cls]
+	switch {
+	case cls == clsByte:
+		return uint16(firstByte + int32(splitChars[h%uint64(len(splitChars))][0]))
+	case cls == clsNoun && h%3 != 0:
+		return uint16(firstSubject + h/3%uint64(len(voice{}.subjects)))
+	}
+	return uint16(list[at*uint64(len(list))/menuSize])
+}
+
+// unfused is m without what would fuse with id, or m itself if nothing would.
+func (t *Tokenizer) unfused(id int32, m *menu) *menu {
+	fuses := func(e uint16) bool {
+		if e >= firstSubject {
+			return t.extends(id, ' ')
+		}
+		return t.extends(id, t.pieces[e][0])
+	}
+	if !slices.ContainsFunc(m[:], fuses) {
+		return m
+	}
+	var left []uint16
+	for _, e := range m {
+		if !fuses(e) {
+			left = append(left, e)
+		}
+	}
+	if len(left) == 0 {
+		return m
+	}
+	var own menu
+	for i := range own {
+		own[i] = left[i*len(left)/menuSize]
+	}
+	return &own
+}
+
+// answerLen returns the length at which an answer to this prompt wants to end. The law is lognormal, and gives answers,
+// which go on to the end of their sentence, the median and the 95th percentile of the Azure conversation trace of 2023:
+// 129 and 451 tokens. (The trace has a hump near 400, which raises its mean to 211; here it is about 170.)
+func (m *Model) answerLen(key uint64) int {
+	u := (math.Floor(unit(mix(m.seed^0x1e4, key))*(1<<20)) + 0.5) / (1 << 20)
+	return int(min(max(lengthMedian*math.Exp(lengthSpread*normal(u)), 5), lengthMost))
+}
+
 const (
-	lengthMedian = 129
-	lengthSigma  = 0.761 // ln(451/129) / 1.645
-	overshoot    = 13
+	lengthMedian = 120
+	lengthSpread = 0.79
 	lengthMost   = 4096
 )
 
-// answerLen returns the length in tokens at which an answer to this prompt wants to end.
-func (m *Model) answerLen(key uint64) int {
-	z := math.Sqrt2 * math.Erfinv(2*unit(mix(m.seed^0x1e4, key))-1)
-	n := lengthMedian*math.Exp(lengthSigma*z) - overshoot
-	return int(min(max(n, 1), lengthMost)) // an infinite z is one bound or the other
-}
-
 // settled reports whether the next token is the end of the answer: at the end of a sentence, when the answer is long
-// enough. Without a header there is no start to count from, and every eighth sentence is the last.
-func (m *Model) settled(c *cursor, h, key uint64) bool {
-	last := c.last()
-	if m.tok.class[last] != clsEnd || c.npend > 0 {
+// enough. Without a header there is no start to count from, and every sixteenth sentence is the last.
+func (v *voice) settled(c *cursor, h uint64) bool {
+	if c.npend > 0 {
 		return false
 	}
-	if !c.anchored {
-		return unit(mix(h, 0xe05)) < 0.125
+	if !v.anchored {
+		return mix(h, 0xe05)%16 == 0
 	}
-	return c.since >= m.answerLen(key)
+	return c.since >= v.length
 }
 
-// candidates draws the explicit candidates from what the grammar allows after the context.
-func (m *Model) candidates(c *cursor, h uint64, ids *[numCands]int32) {
+// candidates draws the explicit candidates from what the grammar allows after the context. It reports whether the
+// answer should end here.
+func (m *Model) candidates(c *cursor, v *voice, h uint64, ids *[numCands]int32) (settled bool) {
 	if c.npend > 0 {
-		m.byteCandidates(c, h, ids)
-		return
+		byteCandidates(c, h, ids)
+		return false
 	}
-	last := c.last()
-	cls := m.tok.class[last]
-	for i := range ids {
-		ids[i] = m.draw(last, cls, mix(h, 0x100+uint64(i)), c.key())
+	list := m.tok.menus[c.last]
+	for i := 0; i < numCands; {
+		r := mix(h, uint64(0x100+i))
+		for n := min(i+5, numCands); i < n; i++ {
+			id := int32(list[r%menuSize])
+			if id >= firstSubject {
+				id = v.subjects[id-firstSubject]
+			}
+			ids[i] = id
+			r /= menuSize
+		}
 	}
-	if m.settled(c, h, c.key()) {
+	if m.tok.class[c.last] != clsEnd {
+		return false
+	}
+	if v.settled(c, h) {
 		ids[0] = tokEOT
-		return
+		return true
 	}
-	if cls == clsEnd {
-		ids[numCands-1] = tokEOT
-	}
+	ids[numCands-1] = tokEOT
+	return false
 }
-
-// draw picks one token that may follow last. Tokens that would fuse with last when encoded again are redrawn, so that
-// an answer's text encodes to the ids it was made of.
-func (m *Model) draw(last int32, cls uint8, h, key uint64) int32 {
-	var id int32
-	for range 4 {
-		id = m.drawOnce(last, cls, h, key)
-		if !m.tok.extends(last, m.tok.pieces[id][0]) {
-			break
-		}
-		h = mix(h, 1)
-	}
-	return id
-}
-
-func (m *Model) drawOnce(last int32, cls uint8, h, key uint64) int32 {
-	if last == tokEndHeader {
-		return m.tok.newLine
-	}
-	if last == tokEOT {
-		cls = clsEnd // ignore_eos: another sentence
-	}
-	options := follow[cls]
-	next := options[below(uint32(h), len(options))]
-	if cls == clsNoun && h>>54 < spaceOdds {
-		next = clsSpace
-	}
-	pick := uint32(h >> 22)
-	switch next {
-	case clsByte:
-		return firstByte + int32(splitChars[below(pick, len(splitChars))][0])
-	case clsNoun:
-		// Two of three nouns come from the prompt's own dozen: answers keep to a subject.
-		if h&0xffff < 65536*2/3 {
-			pick = uint32(mix(m.seed^key, uint64(below(pick, 12))))
-		}
-	}
-	list := m.tok.byClass[next]
-	return list[below(pick, len(list))]
-}
-
-// below maps 32 random bits to 0 … n−1 (Lemire's multiplication, whose bias is n/2^32).
-func below(bits uint32, n int) int { return int(uint64(bits) * uint64(n) >> 32) }
 
 // byteCandidates continues an unfinished character.
-func (m *Model) byteCandidates(c *cursor, h uint64, ids *[numCands]int32) {
+func byteCandidates(c *cursor, h uint64, ids *[numCands]int32) {
 	open := string(c.pend[:c.npend])
-	var fits []byte
+	fits := make([]byte, 0, 32)
 	for _, s := range splitChars {
 		if strings.HasPrefix(s, open) {
 			fits = append(fits, s[len(open)])

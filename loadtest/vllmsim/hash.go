@@ -23,10 +23,14 @@ func hashString(h uint64, s string) uint64 {
 	return mix(h, uint64(len(s)))
 }
 
+// foldID folds one token id into a hash of ids: a polynomial, as prompts are long and this runs for every token of
+// them. Its low bits are poor until it goes through mix.
+func foldID(h uint64, id int32) uint64 { return (h + uint64(id+1)) * 0xd6e8feb86659fd93 }
+
 // hashIDs folds token ids into h.
 func hashIDs(h uint64, ids []int32) uint64 {
 	for _, id := range ids {
-		h = mix(h, uint64(uint32(id)))
+		h = foldID(h, id)
 	}
-	return h
+	return mix(h, uint64(len(ids)))
 }

@@ -15,7 +15,7 @@ type Tokenizer struct {
 	trie    [][256]int16 // node -> byte -> node, 0 = none
 	term    []int32      // node -> id ending here, -1 = none
 	node    []int16      // id -> its node, 0 for special tokens
-	newLine int32        // the id of a blank line
+	menus   []*menu      // id -> what may follow it in an answer
 }
 
 // defaultTokenizer is built once: every simulated model has the same vocabulary, as a draft and its target must.
@@ -27,10 +27,10 @@ func DefaultTokenizer() *Tokenizer { return defaultTokenizer() }
 func newTokenizer() *Tokenizer {
 	t := &Tokenizer{ids: map[string]int32{}, trie: make([][256]int16, 1, 8192), term: []int32{-1}}
 	t.buildVocab()
-	t.newLine = t.ids["\n\n"]
 	for id, c := range t.class {
 		t.byClass[c] = append(t.byClass[c], int32(id))
 	}
+	t.buildMenus()
 	return t
 }
 
