@@ -1,0 +1,140 @@
+package vllmsim
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// writing is a chat answer with its ids and logprobs.
+type writing struct {
+	PromptTokenIDs []int32 `json:"prompt_token_ids"`
+	Choices        []struct {
+		Message      struct{ Content string }
+		TokenIDs     []int32 `json:"token_ids"`
+		FinishReason string  `json:"finish_reason"`
+		Logprobs     struct{ Content []struct{ Logprob float64 } }
+	}
+}
+
+func written(t *testing.T, s *Server, body string) (a writing) {
+	t.Helper()
+	_, text := post(t, s, "/v1/chat/completions", body)
+	if err := json.Unmarshal([]byte(text), &a); err != nil || len(a.Choices) != 1 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return a
+}
+
+// A lab in virtual time must see the very tokens that a server would have sent.
+func TestAWriterWritesWhatAServerWouldHaveAnswered(t *testing.T) {
+	s := Start(t, Options{Seed: 6, Divergence: 0.3, Blind: 0.5, TimeScale: fast})
+	m := NewDraft(6, 0.3, 0.5)
+	for i, c := range []struct {
+		body string
+		how  Sampling
+	}{
+		{`"temperature":0,"max_tokens":4000`, Sampling{MaxTokens: 4000}},
+		{`"temperature":0.7,"max_tokens":4000`, Sampling{Temperature: 0.7, MaxTokens: 4000}},
+		{`"max_tokens":60`, Sampling{Temperature: 1, MaxTokens: 60}},
+		{`"temperature":1.3,"top_p":0.9,"max_tokens":500,"ignore_eos":true`,
+			Sampling{Temperature: 1.3, TopP: 0.9, MaxTokens: 500, IgnoreEOS: true}},
+	} {
+		question := fmt.Sprintf(" Who wrote %d? ", i) // white space at the ends goes
+		a := written(t, s, `{"messages":[{"role":"system","content":"Be brief."},{"role":"user","content":`+
+			string(appendQuoted(nil, question))+`}],"return_token_ids":true,"logprobs":true,"top_logprobs":3,`+c.body+`}`)
+		prompt := DefaultTokenizer().Chat([]Message{{"system", "Be brief."}, {"user", question}})
+		expect(t, "prompt", prompt, a.PromptTokenIDs)
+		c.how.Seed = SampleSeed(6, "sim", m, prompt, 0)
+		w := NewWriter(m, prompt, c.how)
+		var ids []int32
+		var text strings.Builder
+		var lps, theirs []float64
+		for done := false; !done; {
+			var id int32
+			id, done = w.Next()
+			ids, lps = append(ids, id), append(lps, w.Logprob())
+			text.WriteString(w.Text())
+			if top := w.Top(nil, 3); len(top) != 3 || !slices.IsSortedFunc(top, func(a, b float64) int { return -int(math.Copysign(1, a-b)) }) || top[0] < w.Logprob() {
+				t.Fatalf("the three best are %v, the token has %v", top, w.Logprob())
+			}
+		}
+		ch := &a.Choices[0]
+		expect(t, "ids", ids, ch.TokenIDs)
+		expect(t, "text", text.String(), ch.Message.Content)
+		expect(t, "finish", w.Finish(), ch.FinishReason)
+		for _, lp := range ch.Logprobs.Content {
+			theirs = append(theirs, lp.Logprob)
+		}
+		expect(t, "logprobs", lps, theirs)
+	}
+}
+
+func TestASeedDependsOnTheChoiceTheNameAndThePrompt(t *testing.T) {
+	m := NewModel(1, 0)
+	p, q := chat(t, "one"), chat(t, "two")
+	seen := map[uint64]bool{
+		SampleSeed(1, "sim", m, p, 0): true, SampleSeed(1, "sim", m, p, 1): true, SampleSeed(1, "other", m, p, 0): true,
+		SampleSeed(1, "sim", m, q, 0): true, SampleSeed(2, "sim", m, p, 0): true,
+	}
+	expect(t, "different seeds", len(seen), 5)
+	begun := append(slices.Clone(p), DefaultTokenizer().Encode("The river")...)
+	expect(t, "of a begun answer", SampleSeed(1, "sim", m, begun, 0), SampleSeed(1, "sim", m, p, 0))
+}
+
+// BenchmarkVirtualTokens is how many tokens one core generates in virtual time: full batches, prefill and answers that
+// end, and the logprob of every token read.
+func BenchmarkVirtualTokens(b *testing.B) {
+	for _, c := range []struct {
+		profile string
+		draft   float64
+		how     Sampling
+	}{
+		{"h100-70b-tp4", 0, Sampling{}},
+		{"a10g-8b", 0.2, Sampling{}},
+		{"a10g-8b", 0.2, Sampling{Temperature: 0.7}},
+	} {
+		b.Run(fmt.Sprintf("%s/%g/%g", c.profile, c.draft, c.how.Temperature), func(b *testing.B) {
+			p, err := ProfileByName(c.profile)
+			if err != nil {
+				b.Fatal(err)
+			}
+			p.MaxSeqs = 128
+			m, s, now := NewModel(1, c.draft), NewScheduler(p, SchedulerOptions{}), time.Duration(0)
+			c.how.MaxTokens = 2000
+			add := func(k int) {
+				how, prompt := c.how, chat(b, fmt.Sprintf("%d %s", k, strings.Repeat("the river runs ", 30)))
+				how.Seed = SampleSeed(1, "sim", m, prompt, 0)
+				s.Add(&Seq{Prompt: prompt, Source: NewWriter(m, prompt, how)}, now)
+			}
+			asked := 0
+			for ; asked < p.MaxSeqs; asked++ {
+				add(asked)
+			}
+			tokens, sum := 0, 0.0
+			for b.Loop() {
+				batch := s.Step(now)
+				s.Commit(batch)
+				now = batch.End
+				for i := range batch.Items {
+					it := &batch.Items[i]
+					if !it.Emits {
+						continue
+					}
+					tokens++
+					sum += it.Seq.Source.(*Writer).Logprob()
+					if it.Finished {
+						add(asked)
+						asked++
+					}
+				}
+			}
+			b.ReportMetric(float64(tokens)/b.Elapsed().Seconds(), "tokens/s")
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(tokens), "ns/token")
+		})
+	}
+}
