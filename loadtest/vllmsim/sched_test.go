@@ -1,7 +1,6 @@
 package vllmsim
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -26,6 +25,7 @@ func seq(first int32, n int, out int32) *Seq {
 	return q
 }
 
+// small makes a scheduler of so many blocks (one of them the null block), seats, and tokens per step.
 func small(blocks, seqs, budget int) *Scheduler {
 	return NewScheduler(Profile{Blocks: blocks, MaxSeqs: seqs, MaxBatchedTokens: budget, Base: 0.01,
 		PerPrefillToken: 0.001, PerSeq: 0.002}, SchedulerOptions{})
@@ -52,6 +52,47 @@ func step(s *Scheduler, now *time.Duration) []int {
 	return tokens(b)
 }
 
+// steps runs n steps and returns the last.
+func steps(s *Scheduler, now *time.Duration, n int) (last []int) {
+	for range n {
+		last = step(s, now)
+	}
+	return last
+}
+
+// add queues sequences in this order.
+func add(s *Scheduler, now time.Duration, all ...*Seq) {
+	for _, q := range all {
+		s.Add(q, now)
+	}
+}
+
+// serve runs one sequence from its arrival to its end.
+func serve(s *Scheduler, now *time.Duration, q *Seq) {
+	for s.Add(q, *now); q.state != seqDone; {
+		step(s, now)
+	}
+}
+
+// levels is what is running and waiting, how many blocks are used, and how often somebody gave way.
+func levels(s *Scheduler) [4]int {
+	c := s.Counts()
+	return [4]int{c.Running, c.Waiting, c.BlocksUsed, c.Preemptions}
+}
+
+// same reports whether the queue is exactly these sequences.
+func same(queue []*Seq, want ...*Seq) bool {
+	if len(queue) != len(want) {
+		return false
+	}
+	for i := range queue {
+		if queue[i] != want[i] {
+			return false
+		}
+	}
+	return true
+}
+
 func expect(t *testing.T, what string, got, want any) {
 	t.Helper()
 	if d := cmp.Diff(want, got); d != "" {
@@ -59,179 +100,146 @@ func expect(t *testing.T, what string, got, want any) {
 	}
 }
 
-func TestALongPromptIsChunkedAroundRunningDecodes(t *testing.T) {
+// 20 of the first prompt and 12 of the second fill a budget of 32; then the decode goes first and the chunk takes the 31
+// that are left; then 70-12-31 = 27 remain. The first step takes 10 ms + 32*1 ms, the second 10 + 2 + 31*1.
+func TestALongPromptTakesTheTokensThatDecodesLeave(t *testing.T) {
 	s, now := small(100, 8, 32), time.Duration(0)
-	s.Add(seq(0, 20, 10), now)
-	s.Add(seq(5000, 70, 10), now)
-	expect(t, "first step fills the budget", step(s, &now), []int{20, 12})
+	add(s, now, seq(0, 20, 10), seq(5000, 70, 10))
+	expect(t, "the first step fills the budget", step(s, &now), []int{20, 12})
 	expect(t, "its time", now, 42*time.Millisecond)
 	expect(t, "decode first, then the chunk", step(s, &now), []int{1, 31})
-	expect(t, "again, the rest", step(s, &now), []int{1, 27})
+	expect(t, "until", now, 85*time.Millisecond)
+	expect(t, "the rest", step(s, &now), []int{1, 27})
 	expect(t, "both decode", step(s, &now), []int{1, 1})
 }
 
+// A has 40-32 = 8 tokens of its prompt left when B comes: they go first, and B gets 32-8 = 24 of its 30.
+func TestRunningPrefillsGoBeforeWaitingOnes(t *testing.T) {
+	s, now := small(100, 8, 32), time.Duration(0)
+	a, b := seq(0, 40, 5), seq(5000, 30, 5)
+	add(s, now, a, b)
+	expect(t, "A alone", step(s, &now), []int{32})
+	expect(t, "B holds nothing", levels(s), [4]int{1, 1, 2, 0})
+	expect(t, "the rest of A, a part of B", step(s, &now), []int{8, 24})
+	expect(t, "a decode and the rest of B", step(s, &now), []int{1, 6})
+}
+
+// Two decodes use up a budget of two, so C, with a seat and blocks for it, waits until A ends with its second token.
+func TestDecodesAloneMayUseUpTheBudget(t *testing.T) {
+	s, now := small(100, 8, 2), time.Duration(0)
+	add(s, now, seq(0, 1, 2), seq(1000, 1, 5), seq(2000, 1, 5))
+	expect(t, "A and B", step(s, &now), []int{1, 1})
+	expect(t, "their decodes", step(s, &now), []int{1, 1})
+	expect(t, "C waits no more", levels(s), [4]int{1, 1, 1, 0})
+	expect(t, "B and C", step(s, &now), []int{1, 1})
+}
+
+// Three of 16 tokens fit 99 blocks and 1000 tokens, but there are two seats.
 func TestSeatsLimitHowManyRun(t *testing.T) {
 	s, now := small(100, 2, 1000), time.Duration(0)
-	for i := range int32(3) {
-		s.Add(seq(i*1000, 16, 2), now)
-	}
+	add(s, now, seq(0, 16, 2), seq(1000, 16, 2), seq(2000, 16, 2))
 	expect(t, "two are seated", step(s, &now), []int{16, 16})
-	expect(t, "one waits", s.Counts().Waiting, 1)
-	step(s, &now)
+	expect(t, "one waits", levels(s), [4]int{2, 1, 2, 0})
+	expect(t, "who finish in their second step", step(s, &now), []int{1, 1})
 	expect(t, "the third follows", step(s, &now), []int{16})
 }
 
-func TestTheHeadOfTheQueueHoldsUpWhoWouldFit(t *testing.T) {
-	s, now := small(11, 8, 1000), time.Duration(0) // 10 usable blocks
-	s.Add(seq(0, 96, 50), now)                     // 6 blocks
-	s.Add(seq(1000, 80, 5), now)                   // 5 blocks: does not fit
-	s.Add(seq(2000, 16, 5), now)                   // would fit
-	expect(t, "only the first", step(s, &now), []int{96})
-	expect(t, "two wait", s.Counts().Waiting, 2)
+func TestAnIdleSchedulerMakesNoStep(t *testing.T) {
+	s, now := small(100, 2, 1000), time.Duration(0)
+	expect(t, "before anything", s.Step(now) == nil, true)
+	serve(s, &now, seq(0, 16, 2))
+	expect(t, "after everything", s.Step(now) == nil, true)
+	expect(t, "steps", s.Counts().Steps, 2)
 }
 
-func TestPrefixHitsAreCountedOnceAndSkipTheCachedBlocks(t *testing.T) {
-	s, now := small(100, 8, 1000), time.Duration(0)
-	s.Add(seq(0, 64, 1), now)
-	step(s, &now)
-	q := seq(0, 64, 1)
-	s.Add(q, now)
-	// All four blocks are cached, but the last token must be computed again: one whole block is.
-	expect(t, "one block computed", step(s, &now), []int{16})
-	expect(t, "hits", [2]int{s.Counts().PrefixQueries, s.Counts().PrefixHits}, [2]int{128, 48})
-	expect(t, "cached", q.Cached, 48)
-	salted := seq(0, 64, 1)
-	salted.Salt = 7
-	s.Add(salted, now)
-	expect(t, "another salt shares nothing", step(s, &now), []int{64})
-}
-
-func TestScoringReadsNoCacheButFillsIt(t *testing.T) {
-	s, now := small(100, 8, 1000), time.Duration(0)
-	for range 2 {
-		q := seq(0, 64, 1)
-		q.NoCacheRead = true
-		s.Add(q, now)
-		expect(t, "the whole prompt", step(s, &now), []int{64})
+// Three steps: A's prompt of 20; A's decode beside B's scored prompt of 10; two decodes. The cache is read up to what
+// each has computed with the step: 20, 21+10 = 31, 22+11 = 33 tokens.
+func TestEachTermOfTheProfileCostsWhatItSays(t *testing.T) {
+	const ms = time.Millisecond
+	cases := []struct {
+		term string
+		p    Profile
+		want [3]time.Duration
+	}{
+		{"base", Profile{Base: 0.01}, [3]time.Duration{10 * ms, 10 * ms, 10 * ms}},
+		{"prefill", Profile{PerPrefillToken: 0.001}, [3]time.Duration{20 * ms, 10 * ms, 0}},
+		{"scored prefill", Profile{PerPrefillToken: 0.001, LMHead: 0.5}, [3]time.Duration{20 * ms, 15 * ms, 0}},
+		{"sequences", Profile{PerSeq: 0.002}, [3]time.Duration{0, 2 * ms, 4 * ms}},
+		{"cache reads", Profile{PerKVToken: 0.0001}, [3]time.Duration{2 * ms, 3100 * time.Microsecond, 3300 * time.Microsecond}},
+		{"all", Profile{Base: 0.01, PerPrefillToken: 0.001, LMHead: 0.5, PerSeq: 0.002, PerKVToken: 0.0001},
+			[3]time.Duration{32 * ms, 30100 * time.Microsecond, 17300 * time.Microsecond}},
 	}
-	expect(t, "not counted", s.Counts().PrefixQueries, 0)
-	s.Add(seq(0, 64, 1), now)
-	expect(t, "the next one hits", step(s, &now), []int{16})
-}
-
-func TestWhenBlocksRunOutTheNewestIsRecomputed(t *testing.T) {
-	s, now := small(5, 8, 1000), time.Duration(0) // 4 usable blocks
-	first, second := seq(0, 32, 20), seq(1000, 32, 20)
-	s.Add(first, now)
-	s.Add(second, now)
-	expect(t, "both fit", step(s, &now), []int{32, 32})
-	expect(t, "the second gives way", step(s, &now), []int{1})
-	c := s.Counts()
-	expect(t, "counts", []int{c.Running, c.Waiting, c.Preemptions}, []int{1, 1, 1})
-	for first.state != seqDone {
-		step(s, &now)
-	}
-	// The second comes back with 32 prompt tokens and one generated; its first block survived in the cache or not, but
-	// the prompt is not counted as a lookup again.
-	queries := s.Counts().PrefixQueries
-	for second.state != seqDone {
-		step(s, &now)
-	}
-	expect(t, "lookups", s.Counts().PrefixQueries, queries)
-	expect(t, "generated", second.Generated(), 20)
-	expect(t, "all free", s.Counts().BlocksUsed, 0)
-}
-
-func TestPriorityOrdersTheQueueAndChoosesTheVictim(t *testing.T) {
-	s, now := small(5, 1, 1000), time.Duration(0)
-	s.priority = true
-	low, high := seq(0, 16, 2), seq(1000, 16, 2)
-	low.Priority, high.Priority = 5, -5
-	s.Add(low, now)
-	s.Add(high, now)
-	step(s, &now)
-	expect(t, "the urgent one runs", [2]seqState{high.state, low.state}, [2]seqState{seqRunning, seqWaiting})
-
-	s, now = small(5, 8, 1000), 0 // 4 usable blocks
-	s.priority = true
-	low, high = seq(0, 16, 40), seq(1000, 16, 40)
-	low.Priority = 5
-	s.Add(low, now)
-	step(s, &now)
-	s.Add(high, now)
-	for s.Counts().Preemptions == 0 {
-		step(s, &now)
-	}
-	expect(t, "the unimportant one gave way", [2]seqState{high.state, low.state}, [2]seqState{seqRunning, seqWaiting})
-}
-
-// However requests come, go and leave, blocks are neither lost nor given out twice.
-func TestBlocksAreNeverLost(t *testing.T) {
-	for seed := range uint64(20) {
-		r := rand.New(rand.NewPCG(seed, 1))
-		s, now := small(12+r.IntN(30), 1+r.IntN(6), 8+r.IntN(64)), time.Duration(0)
-		s.priority = seed%2 == 1
-		room := (s.pool.usable() - 1) * blockSize
-		var live []*Seq
-		for range 200 {
-			switch r.IntN(4) {
-			case 0, 1:
-				n := 1 + r.IntN(room/2)
-				q := seq(int32(r.IntN(3)*1000), n, int32(1+r.IntN(room/2)))
-				q.NoCacheRead, q.Priority = r.IntN(5) == 0, int64(r.IntN(3))
-				s.Add(q, now)
-				live = append(live, q)
-			case 2:
-				if len(live) > 0 {
-					s.Abort(live[r.IntN(len(live))])
-				}
+	for _, c := range cases {
+		c.p.Blocks, c.p.MaxSeqs, c.p.MaxBatchedTokens = 100, 8, 1000
+		s, scored := NewScheduler(c.p, SchedulerOptions{}), seq(1000, 10, 5)
+		scored.NoCacheRead = true
+		var got [3]time.Duration
+		for i, q := range []*Seq{seq(0, 20, 5), scored, nil} {
+			if q != nil {
+				s.Add(q, 0)
 			}
-			step(s, &now)
-			checkBlocks(t, s)
+			b := s.Step(time.Second)
+			s.Commit(b)
+			got[i] = (b.End - b.Start).Round(time.Microsecond)
 		}
-		for s.Counts().Running+s.Counts().Waiting > 0 {
-			if step(s, &now) == nil {
-				t.Fatalf("seed %d: stuck with %+v", seed, s.Counts())
-			}
-			checkBlocks(t, s)
-		}
-		expect(t, "blocks in use at the end", s.Counts().BlocksUsed, 0)
+		expect(t, c.term, got, c.want)
 	}
 }
 
-func checkBlocks(t *testing.T, s *Scheduler) {
-	t.Helper()
-	refs := make([]int32, len(s.pool.blocks))
-	for _, q := range s.running {
-		for _, b := range q.blocks {
-			refs[b]++
-		}
-		if q.computed > len(q.blocks)*blockSize {
-			t.Fatalf("%d tokens computed in %d blocks", q.computed, len(q.blocks))
-		}
+// A prompt of 20 takes 10 + 20 = 30 ms, three times slower 90; its decode 10 + 2 = 12 ms at the profile's speed again.
+func TestASlowedSchedulerTakesSoManyTimesLonger(t *testing.T) {
+	s, now := small(100, 8, 1000), time.Duration(0)
+	s.Add(seq(0, 20, 5), now)
+	s.SetSlow(3)
+	step(s, &now)
+	expect(t, "slowed", now.Round(time.Microsecond), 90*time.Millisecond)
+	s.SetSlow(1)
+	step(s, &now)
+	expect(t, "not slowed", now.Round(time.Microsecond), 102*time.Millisecond)
+	expect(t, "busy", s.Counts().Busy, now)
+}
+
+// A's prompt of 20 takes two steps of a budget of 16: 26 and 14 ms; its decode 12. After a second of rest B, whose first
+// block is cached, computes 4 of its 20 tokens in 14 ms.
+func TestTotalsCountWorkNotRest(t *testing.T) {
+	s, now := small(100, 8, 16), time.Duration(0)
+	totals := func() [3]int {
+		c := s.Counts()
+		return [3]int{c.Steps, c.PromptTokens, c.GeneratedTokens}
 	}
-	free := 0
-	for i := s.pool.blocks[0].next; i != 0; i = s.pool.blocks[i].next {
-		free++
-		if refs[i] != 0 {
-			t.Fatalf("block %d is free and held", i)
+	s.Add(seq(0, 20, 2), now)
+	step(s, &now)
+	expect(t, "in the middle of the prompt", totals(), [3]int{1, 0, 0})
+	step(s, &now)
+	expect(t, "at the first token", totals(), [3]int{2, 20, 1})
+	step(s, &now)
+	expect(t, "at the end", totals(), [3]int{3, 20, 2})
+	now += time.Second
+	serve(s, &now, seq(0, 20, 1))
+	expect(t, "cached tokens are prompt tokens", totals(), [3]int{4, 40, 3})
+	expect(t, "busy", s.Counts().Busy.Round(time.Microsecond), 66*time.Millisecond)
+}
+
+// Both arrive at 1 s; the one seat is A's until it has its two tokens, at 1 s + 10 + 16 = 26 ms and 12 ms later. B's
+// follow at 26 and 12 ms again.
+func TestTimesAreSetAsThingsHappen(t *testing.T) {
+	s, now := small(100, 1, 1000), time.Second
+	a, b := seq(0, 16, 2), seq(1000, 16, 2)
+	add(s, now, a, b)
+	first := s.Step(now)
+	s.Commit(first)
+	expect(t, "the first token", []any{first.Items[0].First, first.Items[0].Finished, first.Items[0].Emits}, []any{true, false, true})
+	second := s.Step(first.End)
+	s.Commit(second)
+	expect(t, "the last token", []any{second.Items[0].First, second.Items[0].Finished, second.Items[0].Previous}, []any{false, true, first.End})
+	now = second.End
+	steps(s, &now, 2)
+	ms := func(q *Seq) (out [4]int64) {
+		for i, at := range []time.Duration{q.Arrival, q.Scheduled, q.FirstToken, q.LastToken} {
+			out[i] = at.Round(time.Microsecond).Milliseconds()
 		}
+		return out
 	}
-	held := 0
-	for i, n := range refs[1:] {
-		if s.pool.blocks[i+1].ref != n {
-			t.Fatalf("block %d has %d references, counts %d", i+1, n, s.pool.blocks[i+1].ref)
-		}
-		if n > 0 {
-			held++
-		}
-	}
-	if free != s.pool.free || free+held != s.pool.usable() {
-		t.Fatalf("%d free (counted %d) and %d held of %d", free, s.pool.free, held, s.pool.usable())
-	}
-	for h, i := range s.pool.byHash {
-		if s.pool.blocks[i].hash != h {
-			t.Fatalf("the index holds block %d under a hash that it lost", i)
-		}
-	}
+	expect(t, "A", ms(a), [4]int64{1000, 1000, 1026, 1038})
+	expect(t, "B", ms(b), [4]int64{1000, 1038, 1064, 1076})
 }

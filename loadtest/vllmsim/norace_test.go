@@ -1,0 +1,6 @@
+//go:build !race
+
+package vllmsim
+
+// raceEnabled tells tests that do a lot that they are slowed tenfold.
+const raceEnabled = false
