@@ -177,66 +177,6 @@ func TestAnswersEncodeToTheIDsTheyWereMadeOf(t *testing.T) {
 	}
 }
 
-func TestSamplingFollowsTheDistribution(t *testing.T) {
-	m := NewModel(2, 0)
-	d := fork(t, m)
-	for _, temp := range []float64{1, 0.7, 1.6} {
-		const n = 20000
-		s := sampling{temperature: temp, topP: 1, seed: 42}
-		counts := map[int32]int{}
-		for i := range n {
-			counts[s.pick(&d, i, nil)]++
-		}
-		want, rest := make([]float64, len(d.Top)), 0.0
-		tail := math.Pow(d.Tail, 1/temp) * float64(d.Vocab-len(d.Top))
-		sum := tail
-		for i, c := range d.Top {
-			want[i] = math.Pow(c.P, 1/temp)
-			sum += want[i]
-		}
-		var chi float64
-		left := n
-		for i, c := range d.Top {
-			e := want[i] / sum * n
-			if e < 5 {
-				rest += e
-				continue
-			}
-			left -= counts[c.ID]
-			chi += (float64(counts[c.ID]) - e) * (float64(counts[c.ID]) - e) / e
-		}
-		rest += tail / sum * n
-		chi += (float64(left) - rest) * (float64(left) - rest) / max(rest, 1)
-		if chi > 60 { // 24 degrees of freedom: 51 is the 99.9th percentile
-			t.Errorf("temperature %v: chi-square %.1f", temp, chi)
-		}
-	}
-}
-
-func TestTruncationKeepsTheNucleus(t *testing.T) {
-	d := Dist{Top: []Cand{{1, 0.5}, {2, 0.3}, {3, 0.15}}, Tail: 0.05 / 997, Vocab: 1000}
-	cases := []struct {
-		name string
-		s    sampling
-		want int
-	}{
-		{"top_k 1 keeps one", sampling{temperature: 1, topP: 1, topK: 1}, 1},
-		{"top_p 0.5 keeps one", sampling{temperature: 1, topP: 0.5}, 1},
-		{"top_p 0.51 keeps two", sampling{temperature: 1, topP: 0.51}, 2},
-		{"min_p 0.5 keeps two", sampling{temperature: 1, topP: 1, minP: 0.5}, 2},
-		{"temperature 0 keeps the argmax", sampling{}, 1},
-	}
-	for _, c := range cases {
-		seen := map[int32]bool{}
-		for i := range 3000 {
-			seen[c.s.pick(&d, i, nil)] = true
-		}
-		if len(seen) != c.want {
-			t.Errorf("%s: %d tokens came up", c.name, len(seen))
-		}
-	}
-}
-
 func BenchmarkNext(b *testing.B) {
 	m := NewModel(1, 0.2)
 	cur := m.cursorAt(chat(b, "hello"))

@@ -1,0 +1,207 @@
+package vllmsim
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+)
+
+// law is the distribution that how samples from d, by definition: temperature, then min_p, then top_k, then top_p of
+// what is left. Every id of the vocabulary is there.
+func law(d *Dist, how *sampling) []float64 {
+	p := make([]float64, d.Vocab)
+	order := make([]int, d.Vocab)
+	for id := range p {
+		p[id], order[id] = math.Pow(d.Prob(int32(id)), 1/how.temperature), id
+	}
+	scaleTo1(p)
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(p[b], p[a]) })
+	best := p[order[0]]
+	for n, id := range order {
+		if p[id] < how.minP*best || how.topK > 0 && n >= how.topK {
+			p[id] = 0
+		}
+	}
+	scaleTo1(p)
+	before := 0.0
+	for _, id := range order {
+		share := p[id]
+		if how.topP < 1 && before >= how.topP {
+			p[id] = 0
+		}
+		before += share
+	}
+	scaleTo1(p)
+	return p
+}
+
+func scaleTo1(p []float64) {
+	sum := 0.0
+	for _, x := range p {
+		sum += x
+	}
+	for i := range p {
+		p[i] /= sum
+	}
+}
+
+// chiSquare tells how far counts are from n times p: in standard deviations of its own law (Wilson and Hilferty), so
+// that more than 3.7 comes by chance once in ten thousand times. What is expected less than five times is one class.
+func chiSquare(t *testing.T, counts map[int32]int, p []float64, n int) float64 {
+	t.Helper()
+	var chi, rest float64
+	df, left := -1.0, n
+	for id, share := range p {
+		e, got := share*float64(n), counts[int32(id)]
+		if share == 0 && got > 0 {
+			t.Errorf("token %d came %d times, but never should", id, got)
+		}
+		if e < 5 {
+			rest += e
+			continue
+		}
+		left -= got
+		df++
+		chi += (float64(got) - e) * (float64(got) - e) / e
+	}
+	if rest > 0.5 {
+		df++
+		chi += (float64(left) - rest) * (float64(left) - rest) / rest
+	}
+	if df < 1 {
+		return 0
+	}
+	v := 2 / (9 * df)
+	return (math.Cbrt(chi/df) - (1 - v)) / math.Sqrt(v)
+}
+
+func TestSampledTokensFollowTheDistributionThroughEveryTruncation(t *testing.T) {
+	const n = 20000
+	cases := []sampling{
+		{temperature: 1, topP: 1}, {temperature: 0.7, topP: 1}, {temperature: 0.2, topP: 1}, {temperature: 1.6, topP: 1},
+		{temperature: 1, topP: 1, topK: 3}, {temperature: 1.3, topP: 1, topK: 5}, {temperature: 0.7, topP: 0.9},
+		{temperature: 1.5, topP: 0.95}, {temperature: 1, topP: 1, minP: 0.02}, {temperature: 1.5, topP: 1, minP: 0.1},
+		{temperature: 1.4, topP: 0.8, topK: 6, minP: 0.01},
+	}
+	for seed, m := range []*Model{NewModel(2, 0), NewModel(3, 0), NewDraft(2, 0.5, 0), NewDraft(4, 0.5, 1)} {
+		d := fork(t, m)
+		for _, how := range cases {
+			how.seed = uint64(100 + seed)
+			counts := map[int32]int{}
+			for i := range n {
+				counts[how.pick(&d, i, nil)]++
+			}
+			if z := chiSquare(t, counts, law(&d, &how), n); z > 3.7 {
+				t.Errorf("model %d, %+v: %.1f standard deviations off", seed, how, z)
+			}
+		}
+	}
+}
+
+// One draw from each of many seeds, at the same place, is as good as many draws from one seed.
+func TestSeedsAreIndependent(t *testing.T) {
+	const n = 20000
+	d := fork(t, NewModel(2, 0))
+	counts := map[int32]int{}
+	for i := range n {
+		how := sampling{temperature: 0.9, topP: 1, seed: uint64(i)}
+		counts[how.pick(&d, 17, nil)]++
+	}
+	if z := chiSquare(t, counts, law(&d, &sampling{temperature: 0.9, topP: 1}), n); z > 3.7 {
+		t.Errorf("%.1f standard deviations off", z)
+	}
+}
+
+// The tail's tokens are all there, and none of the candidates comes as one of them.
+func TestTheTailIsSampledEvenly(t *testing.T) {
+	d := Dist{Top: []Cand{{7, 0.3}, {3, 0.2}}, Tail: 0.5 / 48, Vocab: 50}
+	for _, temperature := range []float64{1, 0.6, 1.8} {
+		how := sampling{temperature: temperature, topP: 1, seed: 5}
+		counts := map[int32]int{}
+		for i := range 50000 {
+			counts[how.pick(&d, i, nil)]++
+		}
+		if z := chiSquare(t, counts, law(&d, &how), 50000); z > 3.7 {
+			t.Errorf("temperature %v: %.1f standard deviations off", temperature, z)
+		}
+	}
+}
+
+func TestBannedTokensNeverComeAndTheRestKeepTheirShares(t *testing.T) {
+	const n = 20000
+	d := fork(t, NewModel(2, 0))
+	ban := d.Top[0].ID
+	for _, how := range []sampling{{temperature: 1, topP: 1}, {temperature: 0.7, topP: 1, topK: 4}, {temperature: 1, topP: 0.8}} {
+		left := d
+		left.Top = slices.Clone(d.Top[1:])
+		p := law(&Dist{Top: left.Top, Tail: d.Tail, Vocab: d.Vocab}, &how)
+		p[ban] = 0 // the tail's share of one id
+		scaleTo1(p)
+		counts := map[int32]int{}
+		for i := range n {
+			counts[how.pick(&d, i, func(id int32) bool { return id == ban })]++
+		}
+		if z := chiSquare(t, counts, p, n); z > 3.7 {
+			t.Errorf("%+v: %.1f standard deviations off", how, z)
+		}
+	}
+}
+
+func TestTemperatureZeroTakesTheArgmaxWhichHasRankOne(t *testing.T) {
+	for _, m := range []*Model{NewModel(2, 0), NewDraft(2, 0.7, 0), NewDraft(2, 0.7, 1)} {
+		for k := range 50 {
+			prompt := chat(t, fmt.Sprintf("rank %d", k))
+			w := NewWriter(m, prompt, Sampling{MaxTokens: 100})
+			for done := false; !done; {
+				d := m.Next(prompt)
+				var id int32
+				id, done = w.Next()
+				best := slices.MaxFunc(d.Top, func(a, b Cand) int { return cmp.Or(cmp.Compare(a.P, b.P), cmp.Compare(b.ID, a.ID)) })
+				if id != best.ID || d.Rank(id) != 1 || d.Argmax() != id || d.LogProb(id) != w.Logprob() {
+					t.Fatalf("took %d of rank %d, the best is %d", id, d.Rank(id), best.ID)
+				}
+				for i, c := range d.Top {
+					if d.Rank(c.ID) != i+1 {
+						t.Fatalf("candidate %d has rank %d", i+1, d.Rank(c.ID))
+					}
+				}
+				prompt = append(prompt, id)
+			}
+		}
+	}
+}
+
+func TestATokenOfTheTailHasTheLastRank(t *testing.T) {
+	d := NewModel(2, 0).Next(chat(t, "last"))
+	id := int32(numSpecial)
+	for d.Prob(id) != d.Tail {
+		id++
+	}
+	expect(t, "rank", d.Rank(id), d.Vocab)
+}
+
+func TestTruncationKeepsTheNucleus(t *testing.T) {
+	d := Dist{Top: []Cand{{1, 0.5}, {2, 0.3}, {3, 0.15}}, Tail: 0.05 / 997, Vocab: 1000}
+	cases := []struct {
+		name string
+		s    sampling
+		want int
+	}{
+		{"top_k 1 keeps one", sampling{temperature: 1, topP: 1, topK: 1}, 1},
+		{"top_p 0.5 keeps one", sampling{temperature: 1, topP: 0.5}, 1},
+		{"top_p 0.51 keeps two", sampling{temperature: 1, topP: 0.51}, 2},
+		{"min_p 0.5 keeps two", sampling{temperature: 1, topP: 1, minP: 0.5}, 2},
+		{"temperature 0 keeps the argmax", sampling{}, 1},
+	}
+	for _, c := range cases {
+		seen := map[int32]bool{}
+		for i := range 3000 {
+			seen[c.s.pick(&d, i, nil)] = true
+		}
+		if len(seen) != c.want {
+			t.Errorf("%s: %d tokens came up", c.name, len(seen))
+		}
+	}
+}
