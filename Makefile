@@ -6,13 +6,13 @@ PKGS    := ./...
 FUZZFOR ?= 30s
 LINT    := $(GO) tool -modfile=.ci/lint/go.mod
 
-.PHONY: help build run test unit race lint fuzz bench golden docs sim clean
+.PHONY: help build run test unit race baselines lint fuzz bench load agree golden docs sim clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
-build: ## Build foregate and vllmsim into bin/.
-	$(GO) build -trimpath -o bin/ ./cmd/foregate ./cmd/vllmsim
+build: ## Build foregate, vllmsim and loadtest into bin/.
+	$(GO) build -trimpath -o bin/ ./cmd/foregate ./cmd/vllmsim ./cmd/loadtest
 
 # The shell becomes the program: Ctrl-C reaches it alone, and it ends with 0.
 run: build ## Start everything on this machine: simulated pools, two replicas, traffic.
@@ -21,7 +21,7 @@ run: build ## Start everything on this machine: simulated pools, two replicas, t
 sim: build ## Start one simulated vLLM on 127.0.0.1:8000.
 	@exec bin/vllmsim --listen 127.0.0.1:8000
 
-test: redis vet race ## Everything a contributor needs to pass: vet, and all tests under the race detector against a real Redis.
+test: redis vet race baselines ## Everything a contributor needs to pass: vet, all tests under the race detector against a real Redis, the lab's baselines.
 
 .PHONY: redis cc vet
 redis:
@@ -39,6 +39,10 @@ unit: ## The tests alone, without the race detector.
 race: redis cc ## The tests under the race detector.
 	CGO_ENABLED=1 .ci/with-redis $(GO) test -race -timeout 5m $(PKGS)
 
+# One goroutine: the race detector would only make them slow.
+baselines: ## The lab's scenarios give the committed rows, to the digit.
+	$(GO) test -run Baselines ./loadtest/virtual
+
 lint: ## gofmt, go mod tidy, golangci-lint, staticcheck.
 	@test -z "$$(gofmt -l cmd gateway tiers breaker loadtest)" || { gofmt -l cmd gateway tiers breaker loadtest; echo 'run gofmt -w on these'; exit 1; }
 	$(GO) mod tidy -diff
@@ -51,9 +55,16 @@ fuzz: ## Every fuzz target for FUZZFOR (30s).
 bench: ## Cost beside a bare reverse proxy in the same run, and the micro-benchmarks.
 	$(GO) test -run '^$$' -bench '^BenchmarkCost$$' -benchtime 1x -timeout 20m ./cmd/foregate
 	$(GO) test -run '^$$' -bench . -benchmem ./tiers/... ./breaker ./gateway/...
+	$(GO) test -run '^$$' -bench Tokens -cpu 1 ./loadtest/vllmsim ./loadtest/virtual
+
+load: build ## One small scenario live: simulators, Redis, a replica, a table.
+	bin/loadtest run smoke
+
+agree: build redis ## Live runs and virtual time are the same experiment (five seeds, under a minute).
+	bin/loadtest agree agree
 
 golden: ## Rewrite the golden files.
-	$(GO) test ./gateway/config ./gateway/settings ./loadtest/vllmsim ./cmd/foregate -run 'Golden|golden|Reference|Mistake|Wire|Chunk' -update
+	$(GO) test ./gateway/config ./gateway/settings ./loadtest ./loadtest/vllmsim ./loadtest/virtual ./cmd/foregate -update
 
 docs: ## Rewrite the generated reference (REFERENCE.md).
 	$(GO) test ./cmd/foregate -run Reference -update

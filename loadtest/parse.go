@@ -74,7 +74,7 @@ func Parse(name string, data []byte) (*Scenario, error) {
 	base := filepath.Base(name)
 	r := &reading{s: &Scenario{
 		Name: strings.TrimSuffix(base, filepath.Ext(base)),
-		Seed: 1, Deadline: 10 * time.Minute, TimeScale: 1,
+		Kind: Live, Seed: 1, Deadline: 10 * time.Minute, TimeScale: 1,
 	}}
 	r.scenario(root.fields())
 	if err := sh.err(); err != nil {
@@ -92,6 +92,7 @@ type reading struct {
 func (r *reading) scenario(b *block) {
 	s := r.s
 	b.at("about").prose(&s.About, 16<<10)
+	b.at("kind").choice(&s.Kind, Live, Virtual)
 	b.at("seed").seed(&s.Seed)
 	duration := b.need("duration", "for how long conversations begin, such as 10m")
 	duration.span(&s.Duration, time.Second)

@@ -8,6 +8,7 @@ type Scenario struct {
 	Name  string // of the file, without .yaml
 	About string // what it shows, and where its numbers come from
 
+	Kind      string        // of run unless the command says: Live (default) or Virtual, for long ones
 	Seed      uint64        // default 1
 	Duration  time.Duration // arrivals end then; what is under way is finished
 	Warmup    time.Duration // what arrives before is sent, but not counted

@@ -1,5 +1,6 @@
 // Command loadtest measures the gateway: run makes a measurement that a scenario
-// describes, list tells what scenarios there are, check finds their mistakes.
+// describes, agree holds its two kinds of run against each other, list tells what
+// scenarios there are, check finds their mistakes.
 //
 // It only wires: flags become the Options of package live or the arguments of
 // package virtual. Start at runCmd in run.go.
@@ -22,6 +23,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 // cli is the command line.
 type cli struct {
 	Run   runCmd   `cmd:"" help:"Run a scenario and print what came of it."`
+	Agree agreeCmd `cmd:"" help:"Run a scenario live and in virtual time, with several seeds, and say whether the two agree."`
 	List  listCmd  `cmd:"" help:"List the scenarios."`
 	Check checkCmd `cmd:"" help:"Check scenario files and say what is wrong with them."`
 }

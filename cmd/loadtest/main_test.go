@@ -20,6 +20,7 @@ import (
 const small = `
 about: |
   A small cascade. It shows little.
+kind: virtual
 duration: 10s
 arrivals: {rate: 4}
 prompts: [{name: chat, question: 20, max_tokens: 20}]
@@ -132,7 +133,7 @@ func TestMistakesAreToldApartFromFailures(t *testing.T) {
 		{"run small --virtual --target http://127.0.0.1:1", 2, "--target"},
 		{"run small --target http://127.0.0.1:1 --redis redis://x", 2, "--redis"},
 		{"run small --model m", 2, "--target"},
-		{"run small --time-scale 5", 2, "--live"},
+		{"run small --virtual --time-scale 5", 2, "--live"},
 		{"run small --live --time-scale 5000", 2, "0.1 to 1000"},
 		{"run small --seeds 0", 2, "--seeds"},
 		{"run small --case nobody", 2, "it has cascade, target alone"},

@@ -94,21 +94,35 @@ func spread(reports []*loadtest.Report) string {
 		_, _ = fmt.Fprintf(w, "\t%s", row[0].FieldByName("Name").String()) // memory takes everything
 	}
 	_, _ = fmt.Fprintln(w)
-	kind := reflect.TypeFor[loadtest.Row]()
-	for f := range kind.NumField() {
-		name, _, _ := strings.Cut(kind.Field(f).Tag.Get("json"), ",")
-		if kind.Field(f).Type.Kind() == reflect.String {
-			continue
-		}
-		_, _ = fmt.Fprint(w, name)
+	for _, f := range numbers() {
+		_, _ = fmt.Fprint(w, f.name)
 		for _, row := range rows {
-			mean, sd := moments(row, f)
+			mean, sd := moments(row, f.index)
 			_, _ = fmt.Fprintf(w, "\t%.4g ± %.2g", mean, sd)
 		}
 		_, _ = fmt.Fprintln(w)
 	}
 	_ = w.Flush() // as above
 	return b.String()
+}
+
+// number is a column of a row that holds one.
+type number struct {
+	name  string // in JSON
+	index int    // of the field
+}
+
+// numbers are a row's columns but its name.
+func numbers() []number {
+	var out []number
+	kind := reflect.TypeFor[loadtest.Row]()
+	for i := range kind.NumField() {
+		if f := kind.Field(i); f.Type.Kind() != reflect.String {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			out = append(out, number{name, i})
+		}
+	}
+	return out
 }
 
 // moments are mean and standard deviation of a field over the seeds.

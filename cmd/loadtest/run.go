@@ -17,8 +17,8 @@ import (
 type runCmd struct {
 	Scenario string `arg:"" help:"A scenario's file, or its name in loadtest/scenarios."`
 
-	Live    bool `xor:"kind" help:"Run it against real processes of the gateway."`
-	Virtual bool `xor:"kind" help:"Compute it in virtual time; the default."`
+	Live    bool `xor:"kind" help:"Run it against real processes of the gateway. What the scenario says is the default, and it means this when it says nothing."`
+	Virtual bool `xor:"kind" help:"Compute it in virtual time."`
 
 	Seed      uint64        `help:"Seed of the load and the language, instead of the scenario's."`
 	Seeds     int           `default:"1" help:"Run it with so many seeds from the first on, and print mean and deviation."`
@@ -38,34 +38,14 @@ type runCmd struct {
 
 // Run makes the measurement and prints it.
 func (c *runCmd) Run(e *env) error {
-	if err := c.check(); err != nil {
-		return err
-	}
-	s, err := open(c.Scenario)
-	if err != nil {
-		return err
-	}
-	cases, err := c.override(s)
-	if err != nil {
-		return err
-	}
-	if c.kind() == loadtest.Live && c.Target == "" {
-		if c.Foregate, err = gatewayBinary(c.Foregate); err != nil {
-			return err
-		}
-	}
 	page, err := newPage(c.HTML)
 	if err != nil {
 		return err
 	}
 	defer page.drop()
-	var reports []*loadtest.Report
-	for n := range uint64(c.Seeds) {
-		r, err := c.measure(e, s, cases, s.Seed+n)
-		if err != nil {
-			return err
-		}
-		reports = append(reports, r)
+	reports, err := c.reports(e)
+	if err != nil {
+		return err
 	}
 	if err := page.write(reports[0]); err != nil {
 		return err
@@ -73,9 +53,43 @@ func (c *runCmd) Run(e *env) error {
 	return c.print(e, reports)
 }
 
-// check refuses flags that contradict each other.
-func (c *runCmd) check() error {
-	isLive := c.kind() == loadtest.Live
+// reports makes the measurement, once with each seed.
+func (c *runCmd) reports(e *env) ([]*loadtest.Report, error) {
+	s, err := open(c.Scenario)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.check(s); err != nil {
+		return nil, err
+	}
+	cases, err := c.override(s)
+	if err != nil {
+		return nil, err
+	}
+	if s.Kind == loadtest.Live && c.Target == "" {
+		if c.Foregate, err = gatewayBinary(c.Foregate); err != nil {
+			return nil, err
+		}
+	}
+	var reports []*loadtest.Report
+	for n := range uint64(c.Seeds) {
+		r, err := c.measure(e, s, cases, s.Seed+n)
+		if err != nil {
+			return nil, err
+		}
+		reports = append(reports, r)
+	}
+	return reports, nil
+}
+
+// check settles the kind of the run, and refuses flags that contradict each other.
+func (c *runCmd) check(s *loadtest.Scenario) error {
+	switch {
+	case c.Virtual:
+		s.Kind = loadtest.Virtual
+	case c.Live, c.Target != "", c.Foregate != "", c.Redis != "", c.TimeScale != 0: // these mean it
+		s.Kind = loadtest.Live
+	}
 	switch {
 	case c.Virtual && c.Target != "":
 		return misuse("--virtual computes everything; it sends nothing to --target %s", c.Target)
@@ -83,7 +97,7 @@ func (c *runCmd) check() error {
 		return misuse("with --target nothing is started; leave --foregate and --redis out")
 	case c.Target == "" && c.Model != "":
 		return misuse("--model is what --target is asked for")
-	case !isLive && (c.Foregate != "" || c.Redis != "" || c.TimeScale != 0):
+	case c.Virtual && (c.Foregate != "" || c.Redis != "" || c.TimeScale != 0):
 		return misuse("--foregate, --redis and --time-scale are for --live")
 	case c.TimeScale < 0 || c.TimeScale > 1000 || c.TimeScale > 0 && c.TimeScale < 0.1:
 		return misuse("--time-scale %g: want 0.1 to 1000", c.TimeScale)
@@ -91,13 +105,6 @@ func (c *runCmd) check() error {
 		return misuse("--seeds %d: want 1 to 1000", c.Seeds)
 	}
 	return nil
-}
-
-func (c *runCmd) kind() string {
-	if c.Live || c.Target != "" {
-		return loadtest.Live
-	}
-	return loadtest.Virtual
 }
 
 // override puts the flags into the scenario, and returns the cases that are to be
@@ -132,9 +139,11 @@ func (c *runCmd) override(s *loadtest.Scenario) ([]*loadtest.Case, error) {
 	return cases, nil
 }
 
+var errInterrupted = errors.New("interrupted; everything that was started has ended")
+
 // measure runs the cases with one seed.
 func (c *runCmd) measure(e *env, s *loadtest.Scenario, cases []*loadtest.Case, seed uint64) (*loadtest.Report, error) {
-	r := &loadtest.Report{Scenario: s, Seed: seed, Kind: c.kind(), Command: command(e.args)}
+	r := &loadtest.Report{Scenario: s, Seed: seed, Kind: s.Kind, Command: command(e.args)}
 	m := newMeter(e.stderr)
 	defer m.clear()
 	for _, cs := range cases {
@@ -147,7 +156,7 @@ func (c *runCmd) measure(e *env, s *loadtest.Scenario, cases []*loadtest.Case, s
 			res, err = virtual.Run(e.ctx, s, cs, seed)
 		}
 		if errors.Is(err, context.Canceled) {
-			return nil, errors.New("interrupted; everything that was started has ended")
+			return nil, errInterrupted
 		}
 		if err != nil {
 			return nil, err

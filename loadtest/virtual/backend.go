@@ -32,7 +32,8 @@ type backend struct {
 	marked                         vllmsim.Counts // totals at the warm-up's end
 	deaths, deathsMarked, finished int
 
-	fault  loadtest.Fault
+	faults []*loadtest.Fault // under way
+	fault  loadtest.Fault    // all of them together
 	frozen *pressure.Reading
 	drawn  uint64
 }
