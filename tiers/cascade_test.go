@@ -139,7 +139,7 @@ func (r *rig) textOf(ids []int32) string {
 func TestPoolsWithoutACommonTokenizerContinueByText(t *testing.T) {
 	r := newRig(t, 1, 1, false)
 	mixed := 0
-	for i, p := range prompts(30) {
+	for i, p := range prompts(80) {
 		r.cfg.Accept = windowOnly(i)
 		got, _, err := r.ask(openai.Chat, Auto, chat(p, fmt.Sprintf(`,"max_tokens":200,"stream":%v`, i%3 > 0)))
 		if err != nil {
