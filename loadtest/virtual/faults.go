@@ -7,7 +7,7 @@ import (
 )
 
 // planFaults puts the scenario's faults into the queue.
-func (l *lab) planFaults() error {
+func (l *lab) planFaults() {
 	for _, f := range l.scenario.Faults {
 		t := l.tiers[f.Pool]
 		if t == nil {
@@ -19,7 +19,6 @@ func (l *lab) planFaults() error {
 			}
 		}
 	}
-	return nil
 }
 
 // plan lets f strike b when its time comes, and end.

@@ -108,7 +108,8 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 		}
 		l.replicas = append(l.replicas, r)
 	}
-	return l, l.planFaults()
+	l.planFaults()
+	return l, nil
 }
 
 func (l *lab) addTier(name string, def *loadtest.Pool, divergence float64) error {
