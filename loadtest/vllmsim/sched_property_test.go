@@ -294,8 +294,8 @@ func (m *machine) checkIndex() error {
 // However requests come, go and leave, blocks are neither lost nor counted twice, and everybody ends.
 func TestBlocksAreNeverLostInAMillionRandomSteps(t *testing.T) {
 	const seeds = 8
-	steps := 1_000_000 / seeds
-	if raceEnabled || testing.Short() {
+	steps, whole := 1_000_000/seeds, !raceEnabled && !testing.Short()
+	if !whole {
 		steps /= 20
 	}
 	for seed := range uint64(seeds) {
@@ -313,7 +313,7 @@ func TestBlocksAreNeverLostInAMillionRandomSteps(t *testing.T) {
 				preempted += m.s.Counts().Preemptions
 				hits += m.s.Counts().PrefixHits
 			}
-			if preempted < steps/500 || hits < steps/10 {
+			if whole && (preempted < steps/500 || hits < steps/10) {
 				t.Errorf("%d preemptions and %d hits: the random steps are too tame", preempted, hits)
 			}
 		})

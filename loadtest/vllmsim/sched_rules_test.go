@@ -26,6 +26,7 @@ func TestTheHeadOfTheQueueHoldsUpWhoWouldFit(t *testing.T) {
 	add(s, now, a, b, c)
 	expect(t, "only the first", step(s, &now), []int{90})
 	expect(t, "two wait", levels(s), [4]int{1, 2, 6, 0})
+	expect(t, "in the next step too", step(s, &now), []int{1})
 	s.Abort(b)
 	expect(t, "without the head", step(s, &now), []int{1, 16})
 }

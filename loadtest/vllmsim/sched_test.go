@@ -186,6 +186,14 @@ func TestEachTermOfTheProfileCostsWhatItSays(t *testing.T) {
 	}
 }
 
+// The second chunk of 17 tokens is one token: 10 + 1 ms, like any of the prompt, and not the 10 + 2 of a decode.
+func TestAChunkOfOneTokenIsNoDecode(t *testing.T) {
+	s, now := small(100, 8, 16), time.Duration(0)
+	s.Add(seq(0, 17, 5), now)
+	expect(t, "the rest", steps(s, &now, 2), []int{1})
+	expect(t, "its time after the first chunk's", now.Round(time.Microsecond), (26+11)*time.Millisecond)
+}
+
 // A prompt of 20 takes 10 + 20 = 30 ms, three times slower 90; its decode 10 + 2 = 12 ms at the profile's speed again.
 func TestASlowedSchedulerTakesSoManyTimesLonger(t *testing.T) {
 	s, now := small(100, 8, 1000), time.Duration(0)
