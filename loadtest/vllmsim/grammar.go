@@ -26,7 +26,8 @@ var follow = [numClasses][]uint8{
 	clsSpace:   {clsByte},
 }
 
-// spaceOdds is how often, of a thousand nouns, an answer goes on with a space and a character written in bytes.
+// spaceOdds is how many of every thousand entries of a noun's menu, a last incomplete thousand included, are a space and
+// then a character written in bytes: 125 of all, or 3 %.
 const spaceOdds = 25
 
 // menuSize is the number of entries of a menu: what may follow a token, each entry equally likely.
@@ -41,12 +42,17 @@ type menu [menuSize]uint16
 // that menu. So an answer's text encodes to the ids that it was made of.
 func (t *Tokenizer) buildMenus() {
 	var byClass [numClasses]*menu
+	var starts [numClasses][]byte
 	for c := range byClass {
 		byClass[c] = t.classMenu(uint8(c))
+		starts[c] = t.starts(byClass[c])
 	}
 	t.menus = make([]*menu, len(t.pieces))
-	for id := range t.menus {
-		t.menus[id] = t.unfused(int32(id), byClass[t.class[id]])
+	for id, cls := range t.class {
+		t.menus[id] = byClass[cls]
+		if slices.ContainsFunc(starts[cls], func(b byte) bool { return t.extends(int32(id), b) }) {
+			t.menus[id] = t.unfused(int32(id), byClass[cls])
+		}
 	}
 	t.menus[tokEOT] = byClass[clsEnd] // ignore_eos: another sentence
 	var blank menu
@@ -54,6 +60,27 @@ func (t *Tokenizer) buildMenus() {
 		blank[i] = uint16(t.ids["\n\n"])
 	}
 	t.menus[tokEndHeader] = &blank
+}
+
+// start is the byte that an entry begins with.
+func (t *Tokenizer) start(entry uint16) byte {
+	if entry >= firstSubject {
+		return ' '
+	}
+	return t.pieces[entry][0]
+}
+
+// starts lists the bytes that a menu's entries begin with.
+func (t *Tokenizer) starts(m *menu) []byte {
+	var seen [256]bool
+	var out []byte
+	for _, e := range m {
+		if b := t.start(e); !seen[b] {
+			seen[b] = true
+			out = append(out, b)
+		}
+	}
+	return out
 }
 
 // classMenu gives each class that may follow its share of the menu.
@@ -83,20 +110,11 @@ func (t *Tokenizer) entry(cls uint8, at, h uint64) uint16 {
 	return uint16(list[at*uint64(len(list))/menuSize])
 }
 
-// unfused is m without what would fuse with id, or m itself if nothing would.
+// unfused is m without what would fuse with id; m itself if that is all of it.
 func (t *Tokenizer) unfused(id int32, m *menu) *menu {
-	fuses := func(e uint16) bool {
-		if e >= firstSubject {
-			return t.extends(id, ' ')
-		}
-		return t.extends(id, t.pieces[e][0])
-	}
-	if !slices.ContainsFunc(m[:], fuses) {
-		return m
-	}
 	var left []uint16
 	for _, e := range m {
-		if !fuses(e) {
+		if !t.extends(id, t.start(e)) {
 			left = append(left, e)
 		}
 	}

@@ -19,8 +19,8 @@ const (
 //	W(x)   = sum over c_i = x of exp(l_i)
 //	P(x)   = (1-5e-5) * W(x) / sum of all W  +  5e-5 / V
 //
-// where d in (0,1) is the difficulty of the prompt, a hash of the anchor. Where the answer should end, c_0 is the end
-// token and gap = 3.5..6.5.
+// where d in (0,1) is the difficulty of the prompt, a hash of the anchor. At the end of a sentence c_15 is the end token,
+// and once the answer is as long as it should be, c_0 is, with gap = 3.5..6.5.
 //
 // A draft of divergence D multiplies W(x) of the target's r-th candidate by exp(3.4 D d z_r), with z_r normal noise in 64
 // steps, and swaps the first two with probability 0.02 D d. Errors are likelier where its own gap is small and where the
