@@ -161,7 +161,7 @@ func (s *Scheduler) Step(now time.Duration) *Batch {
 	if s.dead {
 		return nil
 	}
-	b := &Batch{Start: now}
+	b := &Batch{Start: now, Items: make([]Item, 0, len(s.running)+4)}
 	budget := s.profile.MaxBatchedTokens
 	budget, preempted := s.stepRunning(b, budget)
 	if s.dead {
@@ -226,7 +226,9 @@ func (s *Scheduler) stepRunning(b *Batch, budget int) (left int, preempted bool)
 		s.take(b, q, n)
 		budget -= n
 	}
-	b.Items = slices.DeleteFunc(b.Items, func(it Item) bool { return it.dropped })
+	if preempted {
+		b.Items = slices.DeleteFunc(b.Items, func(it Item) bool { return it.dropped })
+	}
 	return budget, preempted
 }
 
