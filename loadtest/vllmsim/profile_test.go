@@ -35,3 +35,15 @@ func TestAScoredPromptCostsMoreThanAReadOne(t *testing.T) {
 		t.Errorf("%v scored, %v plain", scored, plain)
 	}
 }
+
+// A bill is per GPU.
+func TestProfilesTellTheirGPUs(t *testing.T) {
+	want := map[string]int{"a10g-8b": 1, "a10g-13b": 1, "a100-8b": 1, "h100-70b-tp4": 4}
+	for _, name := range ProfileNames() {
+		p, err := ProfileByName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect(t, name, p.GPUs, want[name])
+	}
+}
