@@ -48,7 +48,8 @@ type Usage struct {
 
 	Busy                      time.Duration // spent in engine steps, the profiles' time
 	PrefixQueries, PrefixHits int           // prompt tokens
-	Preemptions, Deaths       int
+	Preemptions               int
+	Deaths, OOMDeaths         int // of engines; of a full cache
 	Generated                 int // tokens, thrown-away ones too
 }
 
@@ -80,7 +81,7 @@ type Row struct {
 	Errors   int    `json:"errors"`   // failed, limited or broken; shed ones apart
 	Shed     int    `json:"shed"`
 
-	Escalated int `json:"escalated"` // drafts that were rejected
+	Escalated int `json:"escalated"` // answered requests whose draft was rejected
 	Cached    int `json:"cached"`
 
 	TTFT50 float64 `json:"ttft_p50_ms"`
@@ -97,7 +98,7 @@ type Row struct {
 	Preemptions   int     `json:"preemptions"`
 	OOMDeaths     int     `json:"oom_deaths"`
 	GPUSeconds    float64 `json:"gpu_seconds"`  // busy GPUs × seconds, both tiers
-	USDPerMTok    float64 `json:"usd_per_mtok"` // price of the busy time per million tokens of answers
+	USDPerMTok    float64 `json:"usd_per_mtok"` // price of the busy time per million tokens of answers that ended in it
 
 	Acceptance      float64 `json:"acceptance"`        // accepted ÷ (accepted + rejected)
 	DraftTokenShare float64 `json:"draft_token_share"` // of the answers' tokens

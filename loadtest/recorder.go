@@ -49,6 +49,7 @@ type tally struct {
 	Accepted, Rejected          int
 	PromptTokens                int // of answered requests
 	DraftTokens, TargetTokens   int // of answers
+	Delivered                   int // tokens of answers that ended after the warm-up, whenever they began
 	Checked, Identical          int
 	CheckedAccepts, WrongAccept int // accepted from the draft, and checked
 }
@@ -74,26 +75,20 @@ type group struct {
 	TTFT50, TTFT95                  float64 // ms; filled by summary
 }
 
-// Add counts an outcome, unless it arrived before the warm-up's end.
+// Add counts an outcome, unless it arrived before the warm-up's end. A draft's
+// verdict counts where there is an answer: of others a client hears none.
 func (r *Recorder) Add(o Outcome) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if o.End == Answered && o.Done >= r.warmup {
+		r.t.Delivered += o.DraftTokens + o.TargetTokens
+	}
 	if o.At < r.warmup {
 		return
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-
 	r.t.Requests++
 	r.ends.add(o.End)
 	r.tiers.add(o.Tier)
-	r.acceptances.add(o.Acceptance)
-	r.reasons.add(o.Reason)
-	switch o.Acceptance {
-	case "accepted":
-		r.t.Accepted++
-	case "rejected":
-		r.t.Rejected++
-	}
-	r.check(o)
 
 	r.series.at(o.At).arrived++
 	end := r.series.at(max(o.Done, o.At))
@@ -118,6 +113,15 @@ func (r *Recorder) Add(o Outcome) {
 // answered counts what only answers have.
 func (r *Recorder) answered(o Outcome) {
 	r.t.Answered++
+	r.acceptances.add(o.Acceptance)
+	r.reasons.add(o.Reason)
+	switch o.Acceptance {
+	case "accepted":
+		r.t.Accepted++
+	case "rejected":
+		r.t.Rejected++
+	}
+	r.check(o)
 	if o.Cached {
 		r.t.Cached++
 	}

@@ -167,6 +167,9 @@ const peakName = "KV usage, peak"
 func peak(m measured) float64 {
 	top := 0.0
 	for _, s := range m.result.Samples {
+		if s.At < m.result.Recorder.warmup {
+			continue
+		}
 		top = max(top, finite(s.KVUsage))
 	}
 	return top

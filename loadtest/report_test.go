@@ -53,7 +53,7 @@ func madeResult(name string, n int) *Result {
 	}
 	r.Pools = []Usage{{
 		Tier: "target", Backends: 8, GPUs: 4, USDPerHour: 12, Busy: 40 * time.Minute / time.Duration(n+1),
-		PrefixQueries: 20_000_000, PrefixHits: 2_500_000 * min(n+1, 7), Preemptions: 1200 / (n + 1), Deaths: max(2-n, 0),
+		PrefixQueries: 20_000_000, PrefixHits: 2_500_000 * min(n+1, 7), Preemptions: 1200 / (n + 1), OOMDeaths: max(2-n, 0),
 	}}
 	if n >= 3 {
 		r.Pools = append(r.Pools, Usage{Tier: "draft", Backends: 4, GPUs: 1, USDPerHour: 0.9, Busy: 25 * time.Minute})

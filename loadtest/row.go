@@ -27,7 +27,7 @@ func (r *Result) row(s summary) Row {
 		CacheHitRate:    ratio(float64(s.Cached), float64(s.Answered)),
 	}
 	r.pools(&row)
-	row.USDPerMTok = ratio((row.DraftUSD+row.TargetUSD)*1e6, tokens)
+	row.USDPerMTok = ratio((row.DraftUSD+row.TargetUSD)*1e6, float64(s.Delivered))
 	return row
 }
 
@@ -38,7 +38,7 @@ func (r *Result) pools(row *Row) {
 		queries += u.PrefixQueries
 		hits += u.PrefixHits
 		row.Preemptions += u.Preemptions
-		row.OOMDeaths += u.Deaths
+		row.OOMDeaths += u.OOMDeaths
 
 		seconds := finite(u.Busy.Seconds() * float64(u.GPUs))
 		usd := finite(u.Busy.Hours() * u.USDPerHour)

@@ -20,7 +20,7 @@ func (j *job) direct(ctx context.Context, p *pool.Pool, tier Tier) error {
 	}
 	k := j.call(p, r.Kind.Path(), r.Apply(make([]byte, 0, len(r.Body)+256), edits...))
 	k.stream = r.Stream
-	k.firstByte = j.directFirstByte(tier)
+	k.firstByte = j.cfg.Timeouts.DirectFirstByte(tier, r)
 	started := j.cascade.now()
 	x, err := j.cascade.dispatch(ctx, k, j.cfg, j.receipt)
 	if err != nil {
@@ -39,17 +39,15 @@ func (j *job) direct(ctx context.Context, p *pool.Pool, tier Tier) error {
 	return j.relayBody(x)
 }
 
-// directFirstByte is how long to wait for the first byte, 0 for as long as the
-// request lives. An answer that is not streamed comes all at once, so its whole
-// generation counts.
-func (j *job) directFirstByte(tier Tier) time.Duration {
-	t := j.cfg.Timeouts
+// DirectFirstByte is how long to wait for the first byte of one tier's own answer, 0
+// for as long as the request lives. An answer that is not streamed comes all at
+// once, so its whole generation counts.
+func (t Timeouts) DirectFirstByte(tier Tier, r *openai.Request) time.Duration {
 	base := t.TargetFirstByte
 	if tier == Draft {
 		base = t.DraftFirstByte
 	}
-	wait := j.firstByte(base)
-	r := j.ask.Request
+	wait := FirstByte(base, r.PromptTokens)
 	if r.Stream {
 		return wait
 	}

@@ -35,11 +35,27 @@ type env struct {
 	stdout, stderr io.Writer
 }
 
-// say prints for the reader. One who has hung up needs no answer.
+// say prints for the reader; run tells when that did not work.
 func (e *env) say(format string, args ...any) { _, _ = fmt.Fprintf(e.stdout, format, args...) }
 
 // warn prints beside the results.
 func (e *env) warn(format string, args ...any) { _, _ = fmt.Fprintf(e.stderr, format, args...) }
+
+// reader is who reads the standard output.
+type reader struct {
+	w   io.Writer
+	err error // the first that writing met
+}
+
+// Write implements io.Writer. One who has hung up needs nothing more; a full disk must
+// not pass for a result.
+func (r *reader) Write(p []byte) (int, error) {
+	n, err := r.w.Write(p)
+	if err != nil && r.err == nil && !errors.Is(err, syscall.EPIPE) {
+		r.err = err
+	}
+	return n, err
+}
 
 // errSilent ends a command whose complaints have been printed.
 var errSilent = errors.New("")
@@ -63,7 +79,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 func runCtx(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var c cli
 	status := -1
-	e := &env{ctx, args, stdout, stderr}
+	out := &reader{w: stdout}
+	e := &env{ctx, args, out, stderr}
 	parser, err := kong.New(&c, kong.Name("loadtest"), kong.Description("Measure the gateway against simulated or real backends."),
 		kong.Writers(stdout, stderr), kong.Exit(func(code int) { status = code }))
 	if err != nil {
@@ -79,6 +96,9 @@ func runCtx(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	err = cmd.Run(e)
+	if err == nil {
+		err = out.err
+	}
 	if err == nil {
 		return 0
 	}

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -135,6 +137,8 @@ func TestMistakesAreToldApartFromFailures(t *testing.T) {
 		{"run small --model m", 2, "--target"},
 		{"run small --virtual --time-scale 5", 2, "--live"},
 		{"run small --live --time-scale 5000", 2, "0.1 to 1000"},
+		{"run small --live --time-scale nan", 2, "0.1 to 1000"},
+		{"run small --target gateway:8080", 2, "want a URL such as"},
 		{"run small --seeds 0", 2, "--seeds"},
 		{"run small --case nobody", 2, "it has cascade, target alone"},
 		{"run small --duration 0s --case nobody", 2, "nobody"},
@@ -150,6 +154,67 @@ func TestMistakesAreToldApartFromFailures(t *testing.T) {
 		if status != tc.status || !strings.Contains(errs, tc.say) || out != "" {
 			t.Errorf("%s: status %d, want %d with %q\n%s%s", tc.args, status, tc.status, tc.say, out, errs)
 		}
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+func TestAResultThatCouldNotBeWrittenIsAFailure(t *testing.T) {
+	world(t, map[string]string{"small.yaml": small})
+	for _, args := range [][]string{{"run", "small"}, {"run", "small", "--json"}, {"list"}} {
+		var errs bytes.Buffer
+		if status := runCtx(t.Context(), args, full{}, &errs); status != 1 || !strings.Contains(errs.String(), "no space left") {
+			t.Errorf("%v: status %d, %s", args, status, errs.String())
+		}
+	}
+}
+
+func TestThePageLeavesLinksAndDevicesWhatTheyAre(t *testing.T) {
+	world(t, map[string]string{"small.yaml": small})
+	if err := os.WriteFile("page.html", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("page.html", "link.html"); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := program("run", "small", "--html", "link.html"); status != 0 {
+		t.Fatal(errs)
+	}
+	if st, err := os.Lstat("link.html"); err != nil || st.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is gone: %v, %v", st, err)
+	}
+	if page, err := os.ReadFile("page.html"); err != nil || !bytes.Contains(page, []byte("</html>")) {
+		t.Errorf("nothing behind the link: %v", err)
+	}
+	if err := syscall.Mkfifo("pipe", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	got := make(chan []byte)
+	go func() {
+		page, _ := os.ReadFile("pipe")
+		got <- page
+	}()
+	if status, _, errs := program("run", "small", "--html", "pipe"); status != 0 {
+		t.Fatal(errs)
+	}
+	if !bytes.Contains(<-got, []byte("</html>")) {
+		t.Error("nothing came through the pipe")
+	}
+}
+
+func TestATargetThatAnswersNothingIsAFailure(t *testing.T) {
+	world(t, map[string]string{"small.yaml": small})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+	status, out, errs := program("run", "small", "--target", "http://"+l.Addr().String(), "--case", "cascade", "--duration", "1s")
+	if status != 1 || !strings.Contains(errs, "answered nothing") || !strings.Contains(out, "Errors") {
+		t.Errorf("status %d\n%s%s", status, out, errs)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -50,7 +51,19 @@ func (c *runCmd) Run(e *env) error {
 	if err := page.write(reports[0]); err != nil {
 		return err
 	}
-	return c.print(e, reports)
+	if err := c.print(e, reports); err != nil {
+		return err
+	}
+	if c.Target != "" && !slices.ContainsFunc(reports[0].Results, func(r *loadtest.Result) bool { return r.Row().RequestsPerSecond > 0 }) {
+		return fmt.Errorf("%s answered nothing", c.Target)
+	}
+	return nil
+}
+
+// isBase tells whether a URL is one to send requests to.
+func isBase(raw string) bool {
+	u, err := url.Parse(raw)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
 // reports makes the measurement, once with each seed.
@@ -95,11 +108,13 @@ func (c *runCmd) check(s *loadtest.Scenario) error {
 		return misuse("--virtual computes everything; it sends nothing to --target %s", c.Target)
 	case c.Target != "" && (c.Foregate != "" || c.Redis != ""):
 		return misuse("with --target nothing is started; leave --foregate and --redis out")
+	case c.Target != "" && !isBase(c.Target):
+		return misuse("--target %s: want a URL such as http://gateway:8080", c.Target)
 	case c.Target == "" && c.Model != "":
 		return misuse("--model is what --target is asked for")
 	case c.Virtual && (c.Foregate != "" || c.Redis != "" || c.TimeScale != 0):
 		return misuse("--foregate, --redis and --time-scale are for --live")
-	case c.TimeScale < 0 || c.TimeScale > 1000 || c.TimeScale > 0 && c.TimeScale < 0.1:
+	case c.TimeScale != 0 && !(c.TimeScale >= 0.1 && c.TimeScale <= 1000):
 		return misuse("--time-scale %g: want 0.1 to 1000", c.TimeScale)
 	case c.Seeds < 1 || c.Seeds > 1000:
 		return misuse("--seeds %d: want 1 to 1000", c.Seeds)

@@ -13,8 +13,9 @@
 // (speculation.holdback_ms, scrape.interval, breaker.* and timeout.*, the case's
 // own values or the defaults) are divided by it too, within the range that the
 // gateway allows. What cannot be scaled is how long a reading of a backend's
-// metrics counts (2 s), the second that settings take to arrive, and the costs of
-// the gateway and of this machine: at 20, a millisecond of them is reported as 20.
+// metrics counts (2 s), the second that settings take to arrive, the 5 tokens a second
+// by which the gateway bounds the wait for a JSON answer, and the costs of the gateway
+// and of this machine: at 20, a millisecond of them is reported as 20.
 //
 // Run guarantees that whatever it started has ended when it returns, however it
 // returns: processes are stopped by their id and waited for, listeners closed,

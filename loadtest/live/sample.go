@@ -107,6 +107,7 @@ func (g *gauge) usage(after map[*backend]vllmsim.State) []loadtest.Usage {
 			u.PrefixHits += is.PrefixHits - was.PrefixHits
 			u.Preemptions += is.Preemptions - was.Preemptions
 			u.Deaths += is.Deaths - was.Deaths
+			u.OOMDeaths += is.OOMDeaths - was.OOMDeaths
 			u.Generated += is.GeneratedTokens - was.GeneratedTokens
 		}
 		all = append(all, u)

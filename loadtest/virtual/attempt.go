@@ -32,6 +32,7 @@ type call struct {
 	attempts int           // at most
 	onToken  func(a *attempt, id int32, done bool)
 	onFail   func(f failure, began bool)
+	onRetry  func() // forgets what a failed attempt gave; may be nil
 
 	tried   int
 	current *attempt
@@ -153,5 +154,8 @@ func (a *attempt) fail(f failure) {
 		return
 	}
 	c.demand.Exclude = append(c.demand.Exclude, a.lease.Backend())
+	if c.onRetry != nil {
+		c.onRetry()
+	}
 	c.start()
 }

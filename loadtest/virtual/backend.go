@@ -27,10 +27,12 @@ type backend struct {
 	life  int // counts deaths: events of an earlier life do nothing
 	jobs  map[*attempt]struct{}
 
-	shown                          vllmsim.Counts // as /metrics shows them: those of the last step
-	past                           vllmsim.Counts // totals of earlier lives
-	marked                         vllmsim.Counts // totals at the warm-up's end
-	deaths, deathsMarked, finished int
+	shown                vllmsim.Counts // as /metrics shows them: those of the last step
+	past                 vllmsim.Counts // totals of earlier lives
+	marked               vllmsim.Counts // totals at the warm-up's end
+	deaths, deathsMarked int
+	ooms, oomsMarked     int // of these, of a full cache
+	finished             int
 
 	faults []*loadtest.Fault // under way
 	fault  loadtest.Fault    // all of them together
@@ -100,6 +102,7 @@ func (b *backend) turn() {
 	}
 	b.batch = b.sched.Step(b.lab.clock.now)
 	if b.sched.Dead() {
+		b.ooms++
 		b.die(b.tier.def.Restart)
 		return
 	}
@@ -176,7 +179,7 @@ func (b *backend) totals() vllmsim.Counts {
 }
 
 // mark begins what is measured.
-func (b *backend) mark() { b.marked, b.deathsMarked = b.totals(), b.deaths }
+func (b *backend) mark() { b.marked, b.deathsMarked, b.oomsMarked = b.totals(), b.deaths, b.ooms }
 
 func (b *backend) addUsage(u *loadtest.Usage) {
 	c := b.totals()
@@ -186,6 +189,7 @@ func (b *backend) addUsage(u *loadtest.Usage) {
 	u.Preemptions += c.Preemptions - b.marked.Preemptions
 	u.Generated += c.GeneratedTokens - b.marked.GeneratedTokens
 	u.Deaths += b.deaths - b.deathsMarked
+	u.OOMDeaths += b.ooms - b.oomsMarked
 }
 
 func (b *backend) sample() loadtest.Sample {

@@ -15,6 +15,7 @@ type draft struct {
 	course accept.Course
 	text   int // bytes so far
 	finish string
+	lost   bool // it broke off
 	top    [topLogprobs]float64
 }
 
@@ -58,7 +59,7 @@ func (d *draft) token(a *attempt, id int32, done bool) {
 // fail is a draft that no backend gave, or that broke off.
 func (d *draft) fail(_ failure, began bool) {
 	if began {
-		d.finish = ""
+		d.finish, d.lost = "", true
 		d.settle()
 		return
 	}
@@ -74,6 +75,9 @@ func (d *draft) settle() {
 		d.finish = "" // its own context ended, not the client's limit
 	}
 	v := d.course.Final(accept.Draft{Text: []byte(text), IDs: d.ids, Finish: d.finish})
+	if d.lost && v.Reason == accept.ReasonCut {
+		v.Reason = "draft_lost"
+	}
 	d.out.Acceptance, d.out.Reason = "rejected", v.Reason
 	if v.Accept {
 		d.out.Acceptance = "accepted"
@@ -101,5 +105,17 @@ func (d *draft) settle() {
 	prompt := append(append(make([]int32, 0, len(d.prompt)+len(d.ids)), d.prompt...), d.ids...)
 	c := d.newCall(tiers.Target, prompt, rest)
 	c.patience = d.firstByte(d.lab.values.Tiers.Timeouts.TargetFirstByte)
+	c.onFail = d.stranded
 	d.follow(c)
+}
+
+// stranded is a continuation that no target gave, or that broke off. While nothing
+// was sent, an answer from the target alone is as good, unless there is no target.
+func (d *draft) stranded(f failure, began bool) {
+	if d.out.First > 0 || f.detail == "no_backend" {
+		d.lose(f, began || d.out.First > 0)
+		return
+	}
+	d.ids, d.out.DraftTokens, d.out.TargetTokens = d.ids[:0], 0, 0
+	d.direct()
 }

@@ -46,7 +46,9 @@ func (b *backend) plan(f loadtest.Fault) {
 func (b *backend) suffer(faults []*loadtest.Fault) {
 	b.faults, b.fault = faults, loadtest.Fault{}
 	for _, f := range faults {
-		b.fault.Slow = max(b.fault.Slow, f.Slow)
+		if f.Slow != 0 {
+			b.fault.Slow = f.Slow
+		}
 		if f.Status != 0 {
 			b.fault.Status, b.fault.Rate = f.Status, f.Rate
 		}

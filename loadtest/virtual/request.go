@@ -113,10 +113,9 @@ func (r *request) newCall(tier tiers.Tier, prompt []int32, limit int) *call {
 func (r *request) direct() {
 	c := r.newCall(tiers.Target, r.prompt, r.req.MaxTokens)
 	c.stream = r.req.Stream
-	if r.req.Stream {
-		c.patience = r.firstByte(r.lab.values.Tiers.Timeouts.TargetFirstByte)
-	}
+	c.patience = r.lab.values.Tiers.Timeouts.DirectFirstByte(tiers.Target, r.shape)
 	r.out.Tier = "target"
+	c.onFail = func(f failure, began bool) { r.lose(f, began) }
 	r.follow(c)
 }
 
@@ -132,7 +131,8 @@ func (r *request) follow(c *call) {
 			r.finish(loadtest.Answered, "")
 		}
 	}
-	c.onFail = func(f failure, began bool) { r.lose(f, began || r.out.First > 0) }
+	kept := len(r.ids)
+	c.onRetry = func() { r.ids, r.out.TargetTokens = r.ids[:kept], 0 }
 	c.start()
 }
 
@@ -197,9 +197,9 @@ func (r *request) finish(end, detail string) {
 	}
 	l.clock.at(r.out.Done, func() {
 		l.recorder.Add(r.out)
-		l.last = max(l.last, l.clock.now)
 		text := ""
 		if end == loadtest.Answered {
+			l.last = max(l.last, l.clock.now)
 			text = vllmsim.DefaultTokenizer().Decode(r.ids, true)
 		}
 		r.done(text)

@@ -65,8 +65,9 @@ type tier struct {
 	backends []*backend
 }
 
-// Run measures one case. The gateway's breakers, its response cache and tenant
-// limits, and time-outs other than those of the first byte are not simulated.
+// Run measures one case. The gateway's breakers, its retry budget, its response
+// cache and tenant limits, and time-outs other than those of the first byte are not
+// simulated.
 // The error tells what the scenario asks that cannot be run so.
 func Run(ctx context.Context, s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*loadtest.Result, error) {
 	l, err := newLab(s, c, seed)

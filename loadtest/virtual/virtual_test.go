@@ -31,6 +31,8 @@ func row(t testing.TB, s *loadtest.Scenario, seed uint64) loadtest.Row {
 	return r.Row()
 }
 
+func replace(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
+
 const small = `
 about: A small cascade.
 duration: 60s
@@ -102,7 +104,7 @@ settings: {speculation.mode: "off", shed.low: "SHED", shed.normal: "SHED", shed.
 
 func crowd(t *testing.T, oom, shed string) loadtest.Row {
 	t.Helper()
-	return row(t, scenario(t, strings.NewReplacer("OOM", oom, "SHED", shed).Replace(crowded)), 3)
+	return row(t, scenario(t, replace(crowded, "OOM", oom, "SHED", shed)), 3)
 }
 
 func TestAnOverfullCacheKillsOrPreemptsAndSheddingHelps(t *testing.T) {

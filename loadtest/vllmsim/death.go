@@ -39,6 +39,13 @@ func (e *engine) dead() bool {
 	return e.closed == finishDead
 }
 
+// outOfMemory reports whether a full cache killed the engine.
+func (e *engine) outOfMemory() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sched.Dead()
+}
+
 // end ends every request that is still there, and from now on every one that comes.
 func (e *engine) end(finish string) {
 	e.mu.Lock()

@@ -55,6 +55,9 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) restart(ctx context.Context, l *life) {
 	s.mu.Lock()
 	s.deaths++
+	if l.engine.outOfMemory() {
+		s.oomDeaths++
+	}
 	down := s.downtime
 	s.downtime, s.notice = s.opts.Restart, false
 	if s.spot != nil {

@@ -11,6 +11,7 @@ type State struct {
 	Alive           bool           `json:"alive"`  // the engine is, and connections are taken
 	Notice          bool           `json:"notice"` // a spot notice has been given
 	Deaths          int            `json:"deaths"`
+	OOMDeaths       int            `json:"oom_deaths"` // those of a full cache
 	Running         int            `json:"running"`
 	Waiting         int            `json:"waiting"`
 	KVBlocksUsed    int            `json:"kv_blocks_used"`
@@ -35,7 +36,7 @@ func (s *Server) State() State {
 	st := l.engine.state()
 	st.add(&s.past)
 	st.Alive = !l.engine.dead() && s.outages == 0
-	st.Notice, st.Deaths, st.Requests = s.notice, s.deaths, maps.Clone(s.seen)
+	st.Notice, st.Deaths, st.OOMDeaths, st.Requests = s.notice, s.deaths, s.oomDeaths, maps.Clone(s.seen)
 	return st
 }
 
