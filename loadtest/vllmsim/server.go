@@ -28,24 +28,22 @@ type Server struct {
 	routes  map[string]route
 	current atomic.Pointer[life]
 
-	mu     sync.Mutex
-	seen   map[string]int
-	past   State // sums over the lives before this one
-	deaths int
-
-	oomDeaths int
-	downtime  time.Duration // of the next death
-	notice    bool
-	spot      *time.Timer // the death that the notice is about
-	outages   int         // that keep the listener closed
-	srv       *http.Server
-	listener  net.Listener
-	hold      func() // lets go of the port while there is no listener
-	addr      string
-	cancel    context.CancelFunc
-	tasks     sync.WaitGroup
-	closed    bool
-	closing   chan struct{}
+	mu                sync.Mutex
+	seen              map[string]int
+	past              State // sums over the lives before this one
+	deaths, oomDeaths int
+	downtime          time.Duration // of the next death
+	notice            bool
+	spot              *time.Timer // the death that the notice is about
+	outages           int         // that keep the listener closed
+	srv               *http.Server
+	listener          net.Listener
+	hold              func() // lets go of the port while there is no listener
+	addr              string
+	cancel            context.CancelFunc
+	tasks             sync.WaitGroup
+	closed            bool
+	closing           chan struct{}
 }
 
 // New makes a server that does not listen yet.
