@@ -31,6 +31,8 @@ type backend struct {
 	after  tally  // of all: begun after the last scrape was sent
 	scrape uint64 // the number of the last scrape that was begun
 	read   uint64 // the number of the scrape that gave the reading
+
+	prefillSince time.Time // when the prefill that is under way among them began, as far as we know
 }
 
 // tally sums leases.
@@ -56,7 +58,10 @@ func (t *tally) sub(o tally) {
 }
 
 // start counts a lease in.
-func (b *backend) start(t tally) {
+func (b *backend) start(t tally, now time.Time) {
+	if b.all.queued == 0 {
+		b.prefillSince = now
+	}
 	b.all.add(t)
 	b.after.add(t)
 }
@@ -92,6 +97,22 @@ type mean struct {
 	usage, waiting, running float64
 	known                   bool
 	prompt                  float64 // of the requests that were picked for
+	rates                   rates   // of all backends
+}
+
+// fastest is how much of the pool's mean time per token a backend may be believed to
+// need at least, and slowest at most. A pool is one model on one kind of hardware:
+// who seems faster found the prompt in its prefix cache, and would draw every other
+// prompt too; who seems slower was measured behind a queue that nobody saw, and would
+// never be asked again.
+const fastest, slowest = 0.8, 1.5
+
+// limit bounds what a backend has learned by what all have.
+func (m *mean) limit(r rates) rates {
+	return rates{
+		prefill: clamp(r.prefill, fastest*m.rates.prefill, slowest*m.rates.prefill),
+		decode:  clamp(r.decode, fastest*m.rates.decode, slowest*m.rates.decode),
+	}
 }
 
 // unknownUsage stands in for the pool's mean where no backend has a reading:
@@ -101,6 +122,10 @@ const unknownUsage = 0.5
 // meanOf averages over the backends that are up and freshly read.
 func meanOf(set []*backend, now time.Time, c pressure.Config) mean {
 	var m mean
+	for _, b := range set {
+		m.rates.prefill += b.rates.prefill / float64(len(set))
+		m.rates.decode += b.rates.decode / float64(len(set))
+	}
 	n := 0.0
 	for _, b := range set {
 		if w, _ := pressure.Weight(b.reading.At, now, c); b.down != nil || w < 1 {
@@ -124,7 +149,8 @@ func (b *backend) candidate(c *Candidate, m mean, now time.Time, cfg pressure.Co
 	c.Down = b.down != nil
 	c.Capacity, c.BlockSize = b.reading.Capacity(), b.reading.BlockSize
 	c.MeanPrompt = m.prompt
-	c.PrefillRate, c.DecodeRate = 1/b.rates.prefill, 1/b.rates.decode
+	r := m.limit(b.rates)
+	c.PrefillRate, c.DecodeRate = 1/r.prefill, 1/r.decode
 
 	weight, known := pressure.Weight(b.reading.At, now, cfg)
 	if !known {
@@ -144,6 +170,8 @@ func (b *backend) candidate(c *Candidate, m mean, now time.Time, cfg pressure.Co
 	c.OwnRequests = float64(b.before.requests + b.after.requests)
 	c.OwnQueued = float64(b.before.queued + b.after.queued)
 	c.OwnHeld = float64(b.before.held + b.after.held)
+	done := now.Sub(b.prefillSince).Seconds() * c.PrefillRate
+	c.OwnPrefill = max(float64(b.all.queued)-done, 0)
 }
 
 // checkURL returns a base URL in its one spelling: lower case, no default port,

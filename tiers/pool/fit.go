@@ -61,6 +61,11 @@ type Candidate struct {
 	OwnQueued   float64 // prompt tokens of those whose prefill has not finished
 	OwnHeld     float64 // tokens with which they fill the KV cache
 
+	// OwnPrefill is the prompt tokens of all of this replica's requests there whose
+	// prefill has not finished, those that the reading calls running among them: of
+	// a prompt that is being computed a reading tells nothing but that it runs.
+	OwnPrefill float64
+
 	Cached      int     // prompt tokens expected in this backend's prefix cache
 	PrefillRate float64 // prompt tokens per second
 	DecodeRate  float64 // tokens per second of one request
@@ -69,7 +74,8 @@ type Candidate struct {
 // Wait is the number of seconds that a request is expected to lose on c:
 //
 //	  uncached prompt tokens / prefill rate                         its own prefill
-//	+ (waiting × mean prompt + own queued tokens) / prefill rate    the queue before it
+//	+ the greater of (waiting × mean prompt + own queued tokens)
+//	  and own unfinished prefill / prefill rate                     the queue before it
 //	+ output tokens / decode rate × n/(n+64)                        its share of a crowded batch
 //	+ λ × prompt tokens/1000 × k/(1−k)                              the price of a full cache
 //
@@ -83,7 +89,7 @@ func Wait(cfg Config, c Candidate, need Demand) float64 { return wait(cfg, &c, n
 // wait takes a pointer because it runs three times per backend and pick.
 func wait(cfg Config, c *Candidate, need Demand) float64 {
 	prompt := float64(max(need.PromptTokens, 0))
-	ahead := c.Waiting*c.MeanPrompt + c.OwnQueued
+	ahead := c.ahead()
 	seconds := (max(prompt-float64(c.Cached), 0) + ahead) / c.PrefillRate
 	n := c.Running + c.OwnRequests
 	seconds += float64(max(need.OutputTokens, 0)) / c.DecodeRate * n / (n + doubleBatch)
@@ -91,6 +97,9 @@ func wait(cfg Config, c *Candidate, need Demand) float64 {
 	seconds += max(cfg.Lambda, 0) * prompt / 1000 * k / (1 - k)
 	return sane(seconds)
 }
+
+// ahead is how many prompt tokens are computed before a new one's.
+func (c *Candidate) ahead() float64 { return max(c.Waiting*c.MeanPrompt+c.OwnQueued, c.OwnPrefill) }
 
 // sane makes what is no cost the highest one, so that it neither wins nor
 // poisons the comparison.

@@ -26,7 +26,7 @@ func (p *Pool) lease(b *backend, c *Candidate, d Demand, now time.Time) *Lease {
 	prompt, output := max(d.PromptTokens, 0), max(d.OutputTokens, 0)
 	return &Lease{
 		pool: p, backend: b, start: now, scrape: b.scrape,
-		ahead: c.Waiting*c.MeanPrompt + c.OwnQueued - float64(c.Cached),
+		ahead: c.ahead() - float64(c.Cached),
 		part:  tally{requests: 1, queued: prompt, held: prompt, tokens: prompt + output/2},
 	}
 }
@@ -54,6 +54,7 @@ func (l *Lease) FirstToken() {
 	b.rates.learnPrefill(float64(l.part.queued)+l.ahead, now.Sub(l.start))
 	finished := tally{queued: l.part.queued}
 	l.part.sub(finished)
+	b.prefillSince = now // one after the other: the next has only begun
 	b.end(finished, l.scrape)
 }
 

@@ -74,7 +74,7 @@ func (p *Pool) Pick(d Demand) (*Lease, error) {
 	}
 	p.meanPrompt += (float64(max(d.PromptTokens, 0)) - p.meanPrompt) * promptShare
 	l := p.lease(set[i], &cands[i], d, now)
-	set[i].start(l.part)
+	set[i].start(l.part, now)
 	p.mu.Unlock()
 
 	set[i].metrics.inflight.Inc()
