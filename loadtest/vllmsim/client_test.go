@@ -115,7 +115,7 @@ func TestTheOfficialClientUnderstandsErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	stream := c.Chat.Completions.NewStreaming(t.Context(), question("x"))
-	for stream.Next() { //nolint:revive // only the end matters
+	for stream.Next() { // only the end matters
 	}
 	if err := stream.Err(); err == nil || !strings.Contains(err.Error(), "Internal server error") {
 		t.Errorf("a stream that broke ended with %v", err)
