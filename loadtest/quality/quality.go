@@ -18,7 +18,6 @@ import (
 
 // Judge compares answers with those of a target. It is safe for concurrent use.
 type Judge struct {
-	seed          uint64
 	tok           *vllmsim.Tokenizer
 	draft, target voice
 }
@@ -31,7 +30,7 @@ type voice struct {
 
 // NewJudge returns the judge of a case's answers in the language of seed.
 func NewJudge(seed uint64, c *loadtest.Case) *Judge {
-	j := &Judge{seed: seed, tok: vllmsim.DefaultTokenizer(), target: voice{c.Target.Model, vllmsim.NewModel(seed, 0)}}
+	j := &Judge{tok: vllmsim.DefaultTokenizer(), target: voice{c.Target.Model, vllmsim.NewModel(seed, 0)}}
 	if c.Draft != nil {
 		j.draft = voice{c.Draft.Model, vllmsim.NewDraft(seed, c.Draft.Divergence, c.Draft.Blind)}
 	}
@@ -82,7 +81,7 @@ func (j *Judge) writer(v voice, q *loadtest.Request, prompt []int32) *vllmsim.Wr
 	}
 	return vllmsim.NewWriter(v.model, prompt, vllmsim.Sampling{
 		Temperature: q.Temperature, MaxTokens: limit, IgnoreEOS: q.IgnoreEOS,
-		Seed: vllmsim.SampleSeed(j.seed, v.name, v.model, prompt, 0),
+		Seed: v.model.SampleSeed(v.name, prompt, 0),
 	})
 }
 

@@ -87,7 +87,7 @@ func (c *call) start() {
 	q := c.request.req
 	a.writer = vllmsim.NewWriter(c.tier.model, c.prompt, vllmsim.Sampling{
 		Temperature: q.Temperature, MaxTokens: limit, IgnoreEOS: q.IgnoreEOS,
-		Seed: vllmsim.SampleSeed(l.seed, c.tier.def.Model, c.tier.model, c.prompt, 0),
+		Seed: c.tier.model.SampleSeed(c.tier.def.Model, c.prompt, 0),
 	})
 	a.seq = vllmsim.Seq{Prompt: c.prompt, Source: a}
 	l.clock.after(hop, func() {

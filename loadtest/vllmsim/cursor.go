@@ -102,3 +102,12 @@ func (c *cursor) key() uint64 {
 	}
 	return mix(c.head, 2)
 }
+
+// place is what the draw for the next token depends on besides the seed: the distance to the anchor. Without a header
+// it is the distance to the prompt's start and, as the seed then knows nothing of the prompt, what came right before.
+func (c *cursor) place() uint64 {
+	if c.anchored {
+		return uint64(c.since)
+	}
+	return mix(c.near, uint64(c.since))
+}

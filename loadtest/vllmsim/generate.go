@@ -88,7 +88,7 @@ func (g *generator) Next() (int32, bool) {
 		g.force(sc)
 		ev.id, ev.part = sc.id, sc.part
 	} else {
-		ev.id = g.spec.pick(&g.dist, g.cur.since, g.bans())
+		ev.id = g.spec.pick(&g.dist, g.cur.place(), g.bans())
 	}
 	g.n++
 	g.cur.push(ev.id)
@@ -132,13 +132,11 @@ func (g *generator) finish(ev *event, stopped, eos bool, delta string) {
 }
 
 // bans returns the ids that may not come yet, or nil.
-func (g *generator) bans() func(int32) bool {
+func (g *generator) bans() []int32 {
 	if g.n >= g.spec.minTokens {
 		return nil
 	}
-	return func(id int32) bool {
-		return id == tokEOT || id == tokEndOfText || slices.Contains(g.spec.stopIDs, id)
-	}
+	return append([]int32{tokEOT, tokEndOfText}, g.spec.stopIDs...)
 }
 
 // force makes a scripted token the most probable one of the distribution.

@@ -20,7 +20,9 @@ const (
 //	P(x)   = (1-5e-5) * W(x) / sum of all W  +  5e-5 / V
 //
 // where d in (0,1) is the difficulty of the prompt, a hash of the anchor. At the end of a sentence c_15 is the end token,
-// and once the answer is as long as it should be, c_0 is, with gap = 3.5..6.5.
+// and once the answer is as long as it should be, c_0 is, with gap = 3.5..6.5. Without a header there is no start to
+// count from: one of 16 sentences ends the answer. After the first byte of a character written in bytes, c_0..c_11 are
+// bytes that go on with one of the characters that no piece holds, drawn by h, and the others any continuation bytes.
 //
 // A draft of divergence D multiplies W(x) of the target's r-th candidate by exp(3.4 D d z_r), with z_r normal noise in 64
 // steps, and swaps the first two with probability 0.02 D d. Errors are likelier where its own gap is small and where the
@@ -31,6 +33,7 @@ const (
 // have led astray, it swaps the first two at one place of the answer, drawn evenly, and now and then after it (see
 // blunderOdds).
 type Model struct {
+	language   uint64 // the seed it was made with
 	seed       uint64
 	divergence float64
 	blind      float64
@@ -43,7 +46,7 @@ func NewModel(seed uint64, divergence float64) *Model { return NewDraft(seed, di
 // NewDraft returns a draft whose confidence says nothing about its errors on the share blind of all prompts. It is
 // wrong as often at any blindness.
 func NewDraft(seed uint64, divergence, blind float64) *Model {
-	return &Model{seed: mix(seed, 0x51), divergence: divergence, blind: blind, tok: DefaultTokenizer()}
+	return &Model{language: seed, seed: mix(seed, 0x51), divergence: divergence, blind: blind, tok: DefaultTokenizer()}
 }
 
 // Next returns the distribution of the token after ctx.
@@ -55,17 +58,20 @@ func (m *Model) Next(ctx []int32) Dist {
 }
 
 // Difficulty returns the difficulty in (0,1) of the prompt that ctx holds.
-func (m *Model) Difficulty(ctx []int32) float64 { return m.difficulty(m.anchorOf(ctx)) }
+func (m *Model) Difficulty(ctx []int32) float64 {
+	c := m.readTo(ctx)
+	return m.difficulty(c.key())
+}
 
 func (m *Model) difficulty(key uint64) float64 { return unit(mix(m.seed^0xd1ff, key)) }
 
-// anchorOf is the long-range part of a context. It is the same for a prompt and for the prompt with a begun answer.
-func (m *Model) anchorOf(ctx []int32) uint64 {
+// readTo takes in what ctx means in the long run.
+func (m *Model) readTo(ctx []int32) cursor {
 	c := newCursor(m.tok)
 	for _, id := range ctx {
 		c.fold(id)
 	}
-	return c.key()
+	return c
 }
 
 // The weights that candidates start from: exp of a slope by place, and of a quantised 0..-0.5.

@@ -364,7 +364,7 @@ func (s *Server) finishSpecs(w *wireRequest, r *request, base genSpec) *apiError
 		}
 		for j := range r.n {
 			g := base
-			g.seed, g.script = SampleSeed(s.opts.Seed, s.opts.Model, s.model, prompt, j), script
+			g.seed, g.script = s.model.SampleSeed(s.opts.Model, prompt, j), script
 			if w.Seed != nil {
 				g.seed = mix(mix(0x5eed, uint64(*w.Seed)), uint64(j))
 			}

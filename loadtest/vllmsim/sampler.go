@@ -1,10 +1,13 @@
 package vllmsim
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // sampling is how one choice picks its tokens. The zero temperature takes the argmax. The draw for a token depends on
-// the seed and on its distance to the anchor, not on where generation began: so a sampled answer, too, goes on from a
-// prefix as it would have gone on in one go.
+// the seed and on the token's place (see cursor.place), not on where generation began: so a sampled answer, too, goes on
+// from a prefix as it would have gone on in one go.
 type sampling struct {
 	temperature float64
 	topP, minP  float64
@@ -12,29 +15,36 @@ type sampling struct {
 	seed        uint64
 }
 
-// pick samples the token at distance t from d. It is a pure function of the seed, t and d. banned ids, if any, are
-// left out (min_tokens keeps the end of sequence away).
-func (s *sampling) pick(d *Dist, t int, banned func(int32) bool) int32 {
-	h := mix(s.seed, uint64(t))
+// pick samples the token at place at from d. It is a pure function of the seed, at and d. banned ids, if any, are left
+// out (min_tokens keeps the end of sequence away); at the zero temperature, too.
+func (s *sampling) pick(d *Dist, at uint64, banned []int32) int32 {
+	h := mix(s.seed, at)
 	switch {
 	case s.temperature == 0:
 		for _, c := range d.Top {
-			if banned == nil || !banned(c.ID) {
+			if !slices.Contains(banned, c.ID) {
 				return c.ID
 			}
 		}
+		return d.nthOfTail(0, banned)
 	case banned == nil && s.temperature <= 1 && s.untruncated():
 		return s.draw(d, h)
 	}
 	var w [numCands]float64
-	total, tail := s.weights(d, &w, banned)
-	u := unit(h) * (total + tail)
+	k := s.keep(d, &w, banned)
+	u := unit(h) * (k.sum + float64(k.tail)*k.each)
 	for i := range d.Top {
 		if u -= w[i]; u < 0 {
 			return d.Top[i].ID
 		}
 	}
-	return d.tailID(mix(h, 7), banned)
+	switch {
+	case k.tail == k.all && k.all > 0:
+		return d.tailID(mix(h, 7), banned)
+	case k.tail > 0:
+		return d.nthOfTail(min(int(u/k.each), k.tail-1), banned)
+	}
+	return d.Top[k.last].ID // u fell off the end by rounding
 }
 
 func (s *sampling) untruncated() bool {
@@ -67,9 +77,18 @@ func (d *Dist) at(h uint64) (int32, float64) {
 	return d.tailID(mix(h, 7), nil), d.Tail
 }
 
-// weights fills w with the candidates' weights after temperature and truncation, relative to the most probable one so
-// that a low temperature does not underflow. It returns their sum and the tail's weight, which any truncation cuts off.
-func (s *sampling) weights(d *Dist, w *[numCands]float64, banned func(int32) bool) (sum, tail float64) {
+// kept is what temperature and truncation leave of a distribution, in weights relative to the most probable token's.
+type kept struct {
+	sum  float64 // of the candidates' weights
+	each float64 // weight of each token of the tail
+	all  int     // tokens of the tail, without those that are banned
+	tail int     // how many of them are left: those of the lowest ids, as all weigh the same
+	last int     // the last candidate left
+}
+
+// keep fills w with the candidates' weights after temperature and truncation, relative to the most probable one so that
+// a low temperature does not underflow.
+func (s *sampling) keep(d *Dist, w *[numCands]float64, banned []int32) kept {
 	best := d.Top[0].P
 	scale := func(p float64) float64 {
 		if s.temperature == 1 {
@@ -77,60 +96,109 @@ func (s *sampling) weights(d *Dist, w *[numCands]float64, banned func(int32) boo
 		}
 		return math.Pow(p/best, 1/s.temperature)
 	}
+	k := kept{each: scale(d.Tail), all: d.Vocab - len(d.Top) - d.tailHas(banned)}
+	k.tail = k.all
 	for i, c := range d.Top {
-		if banned == nil || !banned(c.ID) {
+		if banned == nil || !slices.Contains(banned, c.ID) {
 			w[i] = scale(c.P)
+			k.last = i
 		}
-		sum += w[i]
+		k.sum += w[i]
 	}
-	tail = scale(d.Tail) * float64(d.Vocab-len(d.Top))
 	if !s.untruncated() {
-		return s.truncate(w[:len(d.Top)], tail), 0
+		s.truncate(w[:len(d.Top)], &k)
 	}
-	return sum, tail
+	return k
 }
 
 // truncate zeroes the weights that min_p, top_k and then top_p leave out, as vLLM does: top_p is a share of what the
-// others have left. It returns what remains.
-func (s *sampling) truncate(w []float64, tail float64) (kept float64) {
-	n, best, left := 0, 0.0, tail
-	if s.topK > 0 || s.minP > 0 {
-		left = 0
-	}
-	for i := range w {
-		if best == 0 {
-			best = w[i]
+// others have left. The tail comes last, and keeps as many tokens as it takes.
+func (s *sampling) truncate(w []float64, k *kept) {
+	best := k.each // when every candidate is banned
+	for _, x := range w {
+		if x > 0 {
+			best = x
+			break
 		}
+	}
+	n := 0
+	k.sum = 0
+	for i := range w {
 		if w[i] < s.minP*best || s.topK > 0 && n >= s.topK {
 			w[i] = 0
 		}
 		if w[i] > 0 {
 			n++
+			k.last = i
 		}
-		left += w[i]
+		k.sum += w[i]
 	}
+	if k.each < s.minP*best {
+		k.tail = 0
+	}
+	if s.topK > 0 {
+		k.tail = min(k.tail, max(s.topK-n, 0))
+	}
+	if s.topP < 1 {
+		s.nucleus(w, k)
+	}
+}
+
+// nucleus keeps tokens until they hold the share top_p, at least one.
+func (s *sampling) nucleus(w []float64, k *kept) {
+	share := s.topP * (k.sum + float64(k.tail)*k.each)
+	k.sum = 0
 	for i := range w {
-		if s.topP < 1 && kept > 0 && kept >= s.topP*left {
+		if k.sum > 0 && k.sum >= share {
 			w[i] = 0
 		}
-		kept += w[i]
+		if w[i] > 0 {
+			k.last = i
+		}
+		k.sum += w[i]
 	}
-	return kept
+	if k.tail > 0 {
+		k.tail = min(k.tail, max(0, int(math.Ceil((share-k.sum)/k.each))))
+	}
+}
+
+// tailHas counts the different banned ids in the tail.
+func (d *Dist) tailHas(banned []int32) (n int) {
+	for i, id := range banned {
+		if id >= 0 && int(id) < d.Vocab && !d.explicit(id) && !slices.Contains(banned[:i], id) {
+			n++
+		}
+	}
+	return n
+}
+
+func (d *Dist) explicit(id int32) bool {
+	for i := range d.Top {
+		if d.Top[i].ID == id {
+			return true
+		}
+	}
+	return false
 }
 
 // tailID returns one of the ids that are not in Top, all equally likely.
-func (d *Dist) tailID(h uint64, banned func(int32) bool) int32 {
+func (d *Dist) tailID(h uint64, banned []int32) int32 {
 	for {
 		id := int32(h % uint64(d.Vocab))
+		if !d.explicit(id) && !slices.Contains(banned, id) {
+			return id
+		}
 		h = mix(h, 11)
-		if banned != nil && banned(id) {
+	}
+}
+
+// nthOfTail returns the tail's id number n in order of id, counted from 0.
+func (d *Dist) nthOfTail(n int, banned []int32) int32 {
+	for id := int32(0); ; id++ {
+		if d.explicit(id) || slices.Contains(banned, id) {
 			continue
 		}
-		free := true
-		for i := range d.Top {
-			free = free && d.Top[i].ID != id
-		}
-		if free {
+		if n--; n < 0 {
 			return id
 		}
 	}

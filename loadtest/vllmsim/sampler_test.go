@@ -3,6 +3,7 @@ package vllmsim
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"testing"
@@ -84,6 +85,9 @@ func TestSampledTokensFollowTheDistributionThroughEveryTruncation(t *testing.T) 
 		{temperature: 1, topP: 1, topK: 3}, {temperature: 1.3, topP: 1, topK: 5}, {temperature: 0.7, topP: 0.9},
 		{temperature: 1.5, topP: 0.95}, {temperature: 1, topP: 1, minP: 0.02}, {temperature: 1.5, topP: 1, minP: 0.1},
 		{temperature: 1.4, topP: 0.8, topK: 6, minP: 0.01},
+		// Into the tail, which holds a quarter of all at temperature 2.
+		{temperature: 2, topP: 0.99}, {temperature: 2, topP: 1, topK: 1000}, {temperature: 2, topP: 1, minP: 1e-6},
+		{temperature: 2, topP: 0.9, topK: 2000, minP: 1e-7}, {temperature: 1.8, topP: 0.999}, {temperature: 1, topP: 0.99999},
 	}
 	for seed, m := range []*Model{NewModel(2, 0), NewModel(3, 0), NewDraft(2, 0.5, 0), NewDraft(4, 0.5, 1)} {
 		d := fork(t, m)
@@ -91,11 +95,35 @@ func TestSampledTokensFollowTheDistributionThroughEveryTruncation(t *testing.T) 
 			how.seed = uint64(100 + seed)
 			counts := map[int32]int{}
 			for i := range n {
-				counts[how.pick(&d, i, nil)]++
+				counts[how.pick(&d, uint64(i), nil)]++
 			}
 			if z := chiSquare(t, counts, law(&d, &how), n); z > 3.7 {
 				t.Errorf("model %d, %+v: %.1f standard deviations off", seed, how, z)
 			}
+		}
+	}
+}
+
+// What top_p and top_k take of the tail are the lowest ids that are not candidates; what is banned gives its place to the next.
+func TestTruncationTakesTheTailFromTheLowestIDs(t *testing.T) {
+	d := Dist{Top: []Cand{{2, 0.3}, {5, 0.2}}, Tail: 0.5 / 48, Vocab: 50}
+	for _, c := range []struct {
+		how    sampling
+		banned []int32
+		want   []int32
+	}{
+		{sampling{temperature: 1, topP: 1, topK: 5}, nil, []int32{0, 1, 2, 3, 5}},
+		{sampling{temperature: 1, topP: 0.5 + 3.5/96}, nil, []int32{0, 1, 2, 3, 4, 5}},
+		{sampling{temperature: 1, topP: 1, topK: 5}, []int32{0, 3, 3, 2, 99}, []int32{1, 4, 5, 6, 7}},
+		{sampling{temperature: 1, topP: 1, topK: 2, minP: 0.9}, []int32{2, 5}, []int32{0, 1}},
+		{sampling{temperature: 0}, []int32{2, 5, 0}, []int32{1}},
+	} {
+		seen := map[int32]bool{}
+		for i := range uint64(3000) {
+			seen[c.how.pick(&d, i, c.banned)] = true
+		}
+		if got := slices.Sorted(maps.Keys(seen)); !slices.Equal(got, c.want) {
+			t.Errorf("%+v without %v: %v, want %v", c.how, c.banned, got, c.want)
 		}
 	}
 }
@@ -121,7 +149,7 @@ func TestTheTailIsSampledEvenly(t *testing.T) {
 		how := sampling{temperature: temperature, topP: 1, seed: 5}
 		counts := map[int32]int{}
 		for i := range 50000 {
-			counts[how.pick(&d, i, nil)]++
+			counts[how.pick(&d, uint64(i), nil)]++
 		}
 		if z := chiSquare(t, counts, law(&d, &how), 50000); z > 3.7 {
 			t.Errorf("temperature %v: %.1f standard deviations off", temperature, z)
@@ -141,7 +169,7 @@ func TestBannedTokensNeverComeAndTheRestKeepTheirShares(t *testing.T) {
 		scaleTo1(p)
 		counts := map[int32]int{}
 		for i := range n {
-			counts[how.pick(&d, i, func(id int32) bool { return id == ban })]++
+			counts[how.pick(&d, uint64(i), []int32{ban})]++
 		}
 		if z := chiSquare(t, counts, p, n); z > 3.7 {
 			t.Errorf("%+v: %.1f standard deviations off", how, z)
@@ -198,7 +226,7 @@ func TestTruncationKeepsTheNucleus(t *testing.T) {
 	for _, c := range cases {
 		seen := map[int32]bool{}
 		for i := range 3000 {
-			seen[c.s.pick(&d, i, nil)] = true
+			seen[c.s.pick(&d, uint64(i), nil)] = true
 		}
 		if len(seen) != c.want {
 			t.Errorf("%s: %d tokens came up", c.name, len(seen))

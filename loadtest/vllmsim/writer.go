@@ -12,9 +12,14 @@ type Sampling struct {
 }
 
 // SampleSeed is the seed with which a server samples choice number choice of a request that names none: the language's
-// seed, the served model's name and the prompt decide.
-func SampleSeed(seed uint64, name string, m *Model, prompt []int32, choice int) uint64 {
-	return mix(mix(hashString(seed, name), m.anchorOf(prompt)), uint64(choice))
+// seed, the served model's name and the prompt up to its last header decide. Without a header nobody can tell a prompt
+// from what was generated since, so that the prompt has no say.
+func (m *Model) SampleSeed(name string, prompt []int32, choice int) uint64 {
+	key := mix(hashSeed, 2)
+	if c := m.readTo(prompt); c.anchored {
+		key = c.key()
+	}
+	return mix(mix(hashString(m.language, name), key), uint64(choice))
 }
 
 // Writer is a [Source] that samples from a model, without a server around it: it makes the tokens that a server would

@@ -49,7 +49,7 @@ func TestAWriterWritesWhatAServerWouldHaveAnswered(t *testing.T) {
 			string(appendQuoted(nil, question))+`}],"return_token_ids":true,"logprobs":true,"top_logprobs":3,`+c.body+`}`)
 		prompt := DefaultTokenizer().Chat([]Message{{"system", "Be brief."}, {"user", question}})
 		expect(t, "prompt", prompt, a.PromptTokenIDs)
-		c.how.Seed = SampleSeed(6, "sim", m, prompt, 0)
+		c.how.Seed = m.SampleSeed("sim", prompt, 0)
 		w := NewWriter(m, prompt, c.how)
 		var ids []int32
 		var text strings.Builder
@@ -78,12 +78,36 @@ func TestASeedDependsOnTheChoiceTheNameAndThePrompt(t *testing.T) {
 	m := NewModel(1, 0)
 	p, q := chat(t, "one"), chat(t, "two")
 	seen := map[uint64]bool{
-		SampleSeed(1, "sim", m, p, 0): true, SampleSeed(1, "sim", m, p, 1): true, SampleSeed(1, "other", m, p, 0): true,
-		SampleSeed(1, "sim", m, q, 0): true, SampleSeed(2, "sim", m, p, 0): true,
+		m.SampleSeed("sim", p, 0): true, m.SampleSeed("sim", p, 1): true, m.SampleSeed("other", p, 0): true,
+		m.SampleSeed("sim", q, 0): true, NewModel(2, 0).SampleSeed("sim", p, 0): true,
 	}
 	expect(t, "different seeds", len(seen), 5)
 	begun := append(slices.Clone(p), DefaultTokenizer().Encode("The river")...)
-	expect(t, "of a begun answer", SampleSeed(1, "sim", m, begun, 0), SampleSeed(1, "sim", m, p, 0))
+	expect(t, "of a begun answer", m.SampleSeed("sim", begun, 0), m.SampleSeed("sim", p, 0))
+}
+
+// From prompt and any prefix of what came, the rest comes again: with and without a header, sampled and not, with a seed
+// and without.
+func TestAnAnswerGoesOnFromEveryPrefix(t *testing.T) {
+	s := Start(t, Options{Seed: 4, TimeScale: fast})
+	words := s.tok.Encode("The river runs to the sea and the city waits for its long quiet evening of rain in the old harbor.")
+	header := chat(t, "go on")
+	for _, length := range []int{1, 3, 8, 15, 16, 20} {
+		for _, prompt := range [][]int32{words[:length], slices.Concat(header, words[:length])} {
+			for _, how := range []string{`"temperature":1.2`, `"temperature":0.8,"top_p":0.9`, `"temperature":1,"seed":5`, `"temperature":0`} {
+				body := func(ids []int32, limit int) string {
+					return fmt.Sprintf(`{"prompt":%s,"max_tokens":%d,"ignore_eos":true,"return_token_ids":true,%s}`, appendIDs(nil, ids), limit, how)
+				}
+				whole := ask(t, s, "/v1/completions", body(prompt, 24)).Choices[0].TokenIDs
+				for cut := 1; cut < len(whole); cut++ {
+					got := ask(t, s, "/v1/completions", body(slices.Concat(prompt, whole[:cut]), 24-cut)).Choices[0].TokenIDs
+					if !slices.Equal(got, whole[cut:]) {
+						t.Fatalf("%s, prompt of %d: after %d tokens %v, want %v", how, len(prompt), cut, got, whole[cut:])
+					}
+				}
+			}
+		}
+	}
 }
 
 // BenchmarkVirtualTokens is how many tokens one core generates in virtual time: full batches, prefill and answers that
@@ -108,7 +132,7 @@ func BenchmarkVirtualTokens(b *testing.B) {
 			c.how.MaxTokens = 2000
 			add := func(k int) {
 				how, prompt := c.how, chat(b, fmt.Sprintf("%d %s", k, strings.Repeat("the river runs ", 30)))
-				how.Seed = SampleSeed(1, "sim", m, prompt, 0)
+				how.Seed = m.SampleSeed("sim", prompt, 0)
 				s.Add(&Seq{Prompt: prompt, Source: NewWriter(m, prompt, how)}, now)
 			}
 			asked := 0
