@@ -27,17 +27,21 @@ type backend struct {
 	life  int // counts deaths: events of an earlier life do nothing
 	jobs  map[*attempt]struct{}
 
-	shown                vllmsim.Counts // as /metrics shows them: those of the last step
-	past                 vllmsim.Counts // totals of earlier lives
-	marked               vllmsim.Counts // totals at the warm-up's end
-	deaths, deathsMarked int
-	ooms, oomsMarked     int // of these, of a full cache
-	finished             int
+	shown    vllmsim.Counts // as /metrics shows them: those of the last step
+	past     history        // of earlier lives
+	marked   history        // at the warm-up's end
+	finished int
 
 	faults []*loadtest.Fault // under way
 	fault  loadtest.Fault    // all of them together
 	frozen *pressure.Reading
 	drawn  uint64
+}
+
+// history is what a backend has done and suffered.
+type history struct {
+	vllmsim.Counts     // totals; levels are not kept
+	deaths, ooms   int // ooms are those of a full cache
 }
 
 func newBackend(l *lab, t *tier, index int) *backend {
@@ -102,7 +106,7 @@ func (b *backend) turn() {
 	}
 	b.batch = b.sched.Step(b.lab.clock.now)
 	if b.sched.Dead() {
-		b.ooms++
+		b.past.ooms++
 		b.die(b.tier.def.Restart)
 		return
 	}
@@ -148,8 +152,8 @@ func (b *backend) die(back time.Duration) {
 	}
 	b.alive, b.batch = false, nil
 	b.life++
-	b.deaths++
-	addTotals(&b.past, b.sched.Counts())
+	b.past.deaths++
+	b.past.add(b.sched.Counts())
 	lost := sortedJobs(b.jobs)
 	clear(b.jobs)
 	b.fresh()
@@ -159,37 +163,36 @@ func (b *backend) die(back time.Duration) {
 	b.lab.clock.after(back, func() { b.alive = true })
 }
 
-// addTotals adds the totals of one life to those of the lives before; levels are
-// not totals.
-func addTotals(sum *vllmsim.Counts, c vllmsim.Counts) {
-	sum.Preemptions += c.Preemptions
-	sum.PrefixQueries += c.PrefixQueries
-	sum.PrefixHits += c.PrefixHits
-	sum.Steps += c.Steps
-	sum.Busy += c.Busy
-	sum.PromptTokens += c.PromptTokens
-	sum.GeneratedTokens += c.GeneratedTokens
+// add adds the totals of one life.
+func (h *history) add(c vllmsim.Counts) {
+	h.Preemptions += c.Preemptions
+	h.PrefixQueries += c.PrefixQueries
+	h.PrefixHits += c.PrefixHits
+	h.Steps += c.Steps
+	h.Busy += c.Busy
+	h.PromptTokens += c.PromptTokens
+	h.GeneratedTokens += c.GeneratedTokens
 }
 
 // totals are those of all lives.
-func (b *backend) totals() vllmsim.Counts {
-	c := b.past
-	addTotals(&c, b.sched.Counts())
-	return c
+func (b *backend) totals() history {
+	h := b.past
+	h.add(b.sched.Counts())
+	return h
 }
 
 // mark begins what is measured.
-func (b *backend) mark() { b.marked, b.deathsMarked, b.oomsMarked = b.totals(), b.deaths, b.ooms }
+func (b *backend) mark() { b.marked = b.totals() }
 
 func (b *backend) addUsage(u *loadtest.Usage) {
-	c := b.totals()
-	u.Busy += c.Busy - b.marked.Busy
-	u.PrefixQueries += c.PrefixQueries - b.marked.PrefixQueries
-	u.PrefixHits += c.PrefixHits - b.marked.PrefixHits
-	u.Preemptions += c.Preemptions - b.marked.Preemptions
-	u.Generated += c.GeneratedTokens - b.marked.GeneratedTokens
-	u.Deaths += b.deaths - b.deathsMarked
-	u.OOMDeaths += b.ooms - b.oomsMarked
+	was, is := &b.marked, b.totals()
+	u.Busy += is.Busy - was.Busy
+	u.PrefixQueries += is.PrefixQueries - was.PrefixQueries
+	u.PrefixHits += is.PrefixHits - was.PrefixHits
+	u.Preemptions += is.Preemptions - was.Preemptions
+	u.Generated += is.GeneratedTokens - was.GeneratedTokens
+	u.Deaths += is.deaths - was.deaths
+	u.OOMDeaths += is.ooms - was.ooms
 }
 
 func (b *backend) sample() loadtest.Sample {
