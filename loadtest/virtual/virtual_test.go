@@ -115,8 +115,8 @@ func TestAnOverfullCacheKillsOrPreemptsAndSheddingHelps(t *testing.T) {
 	if preempting.OOMDeaths != 0 || preempting.Preemptions == 0 {
 		t.Errorf("without: %d deaths, %d preemptions", preempting.OOMDeaths, preempting.Preemptions)
 	}
-	if preempting.Shed > 0 && preempting.Shed >= shedding.Shed || shedding.Shed == 0 || shedding.Preemptions >= preempting.Preemptions {
-		t.Errorf("shed %d, then %d; preempted %d, then %d", preempting.Shed, shedding.Shed, preempting.Preemptions, shedding.Preemptions)
+	if preempting.Shed != 0 || shedding.Shed == 0 || shedding.TTFT95 > preempting.TTFT95/2 {
+		t.Errorf("shed %d, then %d; TTFT p95 %v ms, then %v", preempting.Shed, shedding.Shed, preempting.TTFT95, shedding.TTFT95)
 	}
 }
 
