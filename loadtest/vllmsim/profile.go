@@ -55,9 +55,10 @@ var profiles = map[string]Profile{
 		Base: 11.5e-3, PerPrefillToken: 0.114e-3, PerSeq: 0.057e-3, PerKVToken: 0.094e-6, LMHead: 0.075},
 	// Llama-2-13B, 4-bit weights, on an A10G: full multi-head attention, so 800 KiB of KV per token and little room.
 	// Blocks: 20.5 - 7.3 weights - 1.4 = 11.8 GiB = 15.4k tokens. Base: 7.3 GB at 75 % of 600 GB/s = 16.2 ms, and 1.5.
-	// PerKVToken: 800 KiB at 70 % of 600 GB/s. PerPrefillToken: 26 GFLOP at 57 % of 70 TFLOPS.
+	// PerKVToken: 800 KiB at 70 % of 600 GB/s. PerPrefillToken: 26 GFLOP at 57 % of 70 TFLOPS. PerSeq: the 0.35 ms of
+	// a10g-8b, which is arithmetic, times 26/16 GFLOP. LMHead: 2*32000*5120 of 26 GFLOP.
 	"a10g-13b": {GPUs: 1, Blocks: 966, MaxBatchedTokens: 2048, MaxSeqs: 256,
-		Base: 17.7e-3, PerPrefillToken: 0.65e-3, PerSeq: 0.5e-3, PerKVToken: 1.95e-6, LMHead: 0.05},
+		Base: 17.7e-3, PerPrefillToken: 0.65e-3, PerSeq: 0.57e-3, PerKVToken: 1.95e-6, LMHead: 0.013},
 }
 
 // ProfileNames returns the known profiles.
