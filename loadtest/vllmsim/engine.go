@@ -15,6 +15,7 @@ type engine struct {
 	scale float64
 	epoch time.Time
 	wake  chan struct{}
+	other chan struct{} // the step under way ends at another time than it did
 
 	limits limits
 	stop   chan struct{} // closed by kill
@@ -22,6 +23,7 @@ type engine struct {
 
 	mu      sync.Mutex
 	sched   *Scheduler
+	step    *Batch        // under way
 	vend    time.Duration // when the last step ended
 	lag     time.Duration
 	closed  string // the finish reason that everything ends with: abort after SIGTERM, dead after a death; "" while it runs
@@ -42,9 +44,12 @@ type job struct {
 	seq     *Seq
 	gen     *generator
 	box     *mailbox
-	n       int  // choices per prompt that the request asks for
+	parent  *parent
 	started bool // it has an output
 }
+
+// parent is what the n choices of one prompt have in common: vLLM counts some things once for all of them.
+type parent struct{ n, finished, most int }
 
 const (
 	// early is how long before its end a step's result may be delivered, in real time: below it a timer costs more
@@ -54,7 +59,7 @@ const (
 )
 
 func newEngine(s *Scheduler, scale float64, met *metrics) *engine {
-	return &engine{scale: scale, epoch: time.Now(), wake: make(chan struct{}, 1), stop: make(chan struct{}),
+	return &engine{scale: scale, epoch: time.Now(), wake: make(chan struct{}, 1), other: make(chan struct{}, 1), stop: make(chan struct{}),
 		told: make(chan struct{}), sched: s, jobs: map[*Seq]*job{}, met: met}
 }
 
@@ -92,7 +97,7 @@ func (e *engine) submit(jobs []*job) *apiError {
 		e.jobs[j.seq] = j
 		e.sched.Add(j.seq, now)
 	}
-	e.signal()
+	signal(e.wake)
 	return nil
 }
 
@@ -126,7 +131,7 @@ func (e *engine) abort(jobs []*job) {
 			e.gone = true
 		}
 	}
-	e.signal()
+	signal(e.wake)
 }
 
 // drop forgets a job.
@@ -146,19 +151,24 @@ func (e *engine) start(j *job) {
 	}
 }
 
-func (e *engine) signal() {
+// signal tells whoever waits on c, now or next.
+func signal(c chan struct{}) {
 	select {
-	case e.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// setSlow stretches every step.
+// setSlow stretches every step; what is left of the one under way, too.
 func (e *engine) setSlow(factor float64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if factor <= 0 {
 		factor = 1
+	}
+	if e.step != nil && !e.killed {
+		e.sched.Retime(e.step, e.now(), factor)
+		signal(e.other)
 	}
 	e.sched.SetSlow(factor)
 }
@@ -181,19 +191,38 @@ func (e *engine) run(ctx context.Context) {
 			}
 			continue
 		}
-		if wait := e.real(b.End - e.now()); wait > early {
-			timer.Reset(wait)
-			select {
-			case <-ctx.Done():
-				continue
-			case <-e.stop:
-				continue
-			case <-timer.C:
-			}
+		if e.await(ctx, b, timer) {
+			e.commit(b)
 		}
-		e.commit(b)
 	}
 	e.end(finishAbort)
+}
+
+// await waits until a step ends; it reports false when the engine ends before it.
+func (e *engine) await(ctx context.Context, b *Batch, timer *time.Timer) bool {
+	for {
+		wait := e.left(b)
+		if wait <= early {
+			return true
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+			return false
+		case <-e.stop:
+			return false
+		case <-e.other:
+		case <-timer.C:
+			return true
+		}
+	}
+}
+
+// left is how long a step has still to go, on the wall's clock.
+func (e *engine) left(b *Batch) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.real(b.End - e.now())
 }
 
 // begin starts the next step, if there is anything to do; dead reports that there will be none any more.
@@ -215,6 +244,7 @@ func (e *engine) begin() (b *Batch, dead bool) {
 		return nil, true
 	}
 	b = e.sched.Step(start)
+	e.step = b
 	if b == nil && e.gone {
 		e.gone = false
 		e.met.levels(e.sched.Counts())
@@ -225,6 +255,7 @@ func (e *engine) begin() (b *Batch, dead bool) {
 func (e *engine) commit(b *Batch) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.step = nil
 	e.sched.Commit(b)
 	e.vend = b.End
 	e.met.step(b, e)

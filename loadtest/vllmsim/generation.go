@@ -50,13 +50,17 @@ func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, a api) {
 
 // submit hands the request's sequences to the engine, which may be full by now.
 func (c *call) submit() *apiError {
+	var family *parent
 	for i := range c.req.specs {
+		if i%c.req.n == 0 {
+			family = &parent{n: c.req.n}
+		}
 		spec := &c.req.specs[i]
 		spec.abortAfter = c.fault.AbortAfterTokens
 		prompt := c.req.prompts[i/c.req.n]
 		g := newGenerator(c.s.model, prompt, spec, i)
 		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, NoCacheRead: c.req.noCacheRead, Source: g}
-		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box, n: c.req.n})
+		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box, parent: family})
 	}
 	return c.life.engine.submit(c.jobs)
 }

@@ -57,7 +57,11 @@ func newMetrics(o *Options, p *Profile) *metrics {
 	m.promptTokens = m.counter("prompt_tokens_total", "Number of prefill tokens processed.")
 	m.genTokens = m.counter("generation_tokens_total", "Number of generation tokens processed.")
 	reasons := m.counterVec("request_success_total", "Count of successfully processed requests.", "finished_reason")
-	for _, r := range finishOrder {
+	known := finishOrder
+	if m.v0 {
+		known = known[:3]
+	}
+	for _, r := range known {
 		m.success[r] = reasons.WithLabelValues(append(m.values[:len(m.values):len(m.values)], r)...)
 	}
 	m.newHistograms(bucketsTokens(o.MaxModelLen))
@@ -205,18 +209,26 @@ func (m *metrics) done(j *job, finish string, e *engine) {
 	m.inference.Observe(e.seconds(q.LastToken - q.Scheduled))
 	m.prompts.Observe(float64(len(q.Prompt)))
 	m.gens.Observe(float64(q.Generated()))
-	m.maxGens.Observe(float64(q.Generated()))
-	if j.gen.choice%max(j.n, 1) == 0 { // once per prompt
-		m.n.Observe(float64(j.n))
-		if m.v0 {
-			m.bestOf.Observe(float64(j.n))
-		}
-	}
+	m.family(j.parent, q.Generated())
 	if m.v0 {
 		m.inQueue.Observe(e.seconds(q.Scheduled - q.Arrival))
 	}
 	m.maxTok.Observe(float64(j.gen.spec.maxTokens))
-	if !m.v0 && q.Generated() > 1 {
-		m.tpot.Observe(e.seconds(q.LastToken-q.FirstToken) / float64(q.Generated()-1))
+	if !m.v0 { // one token alone counts as 0
+		m.tpot.Observe(e.seconds(q.LastToken-q.FirstToken) / float64(max(q.Generated()-1, 1)))
+	}
+}
+
+// family counts what is counted once for all choices of a prompt, when the last of them ends.
+func (m *metrics) family(p *parent, tokens int) {
+	p.finished++
+	p.most = max(p.most, tokens)
+	if p.finished < p.n {
+		return
+	}
+	m.maxGens.Observe(float64(p.most))
+	m.n.Observe(float64(p.n))
+	if m.v0 {
+		m.bestOf.Observe(float64(p.n))
 	}
 }

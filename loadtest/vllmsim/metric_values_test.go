@@ -1,0 +1,313 @@
+package vllmsim
+
+import (
+	"context"
+	"maps"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// toy is a profile to reckon with: a step takes 10 ms, and 1 ms for each prompt token and 2 ms for each sequence that
+// decodes in it.
+func toy(blocks, seats int) Profile {
+	return Profile{Blocks: blocks, MaxBatchedTokens: 64, MaxSeqs: seats, Base: 10e-3, PerPrefillToken: 1e-3, PerSeq: 2e-3}
+}
+
+// bench is an engine with its metrics and no server around it.
+type bench struct {
+	*engine
+	t     *testing.T
+	model *Model
+	start time.Time
+}
+
+func newBench(t *testing.T, generation string, p *Profile) *bench {
+	t.Helper()
+	o, _, err := Options{Metrics: generation, Model: "m"}.withDefaults()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &bench{engine: newEngine(NewScheduler(*p, SchedulerOptions{}), 1, newMetrics(&o, p)), t: t, model: NewModel(1, 0), start: time.Now()}
+}
+
+// ask submits one prompt with one choice for each limit of tokens.
+func (b *bench) ask(prompt []int32, limits ...int) []*job {
+	b.t.Helper()
+	var jobs []*job
+	family := &parent{n: len(limits)}
+	for i, limit := range limits {
+		g := newGenerator(b.model, prompt, &genSpec{maxTokens: limit, ignoreEOS: true, logprobs: none}, i)
+		jobs = append(jobs, &job{seq: &Seq{Prompt: prompt, Source: g}, gen: g, box: newMailbox(), parent: family})
+	}
+	if err := b.submit(jobs); err != nil {
+		b.t.Fatal(err)
+	}
+	return jobs
+}
+
+// at lets the bubble's time pass up to d after the start.
+func (b *bench) at(d time.Duration) {
+	time.Sleep(time.Until(b.start.Add(d)))
+	synctest.Wait()
+}
+
+// values are the engine's series, without what every one of them has: the namespace, the labels of the model. Buckets and
+// times of birth are left out, and so are those that are 0.
+func (b *bench) values() map[string]float64 {
+	b.t.Helper()
+	page, err := b.met.expose()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for line := range strings.Lines(string(page)) {
+		name, ok := strings.CutPrefix(strings.TrimSpace(line), "vllm:")
+		if !ok || strings.Contains(name, "_bucket{") || strings.Contains(name, "_created{") ||
+			strings.HasPrefix(name, "lora") || strings.HasPrefix(name, "cache_config") || strings.HasPrefix(name, "engine_sleep") {
+			continue
+		}
+		name, text, _ := strings.Cut(name, "} ")
+		name, labels, _ := strings.Cut(name, "{")
+		for label := range strings.SplitSeq(labels, ",") {
+			if !strings.HasPrefix(label, "engine=") && !strings.HasPrefix(label, "model_name=") {
+				name += "/" + strings.Trim(label[strings.IndexByte(label, '=')+1:], `"`)
+			}
+		}
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		if v != 0 {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// shows compares every value that is not 0.
+func (b *bench) shows(what string, want map[string]float64) {
+	b.t.Helper()
+	if d := cmp.Diff(want, b.values(), cmpopts.EquateApprox(0, 1e-6)); d != "" {
+		b.t.Errorf("%s (-want +got):\n%s", what, d)
+	}
+}
+
+// level compares those named.
+func (b *bench) level(what string, want map[string]float64) {
+	b.t.Helper()
+	all := b.values()
+	for name, v := range want {
+		if got := all[name]; got < v-1e-9 || got > v+1e-9 {
+			b.t.Errorf("%s: %s is %g, not %g", what, name, got, v)
+		}
+	}
+}
+
+func histogram(m map[string]float64, name string, count, sum float64) {
+	m[name+"_count"], m[name+"_sum"] = count, sum
+}
+
+func ids(from, n int) []int32 {
+	out := make([]int32, n)
+	for i := range out {
+		out[i] = int32(from + i)
+	}
+	return out
+}
+
+// running runs the engine in a bubble.
+func running(t *testing.T, generation string, p Profile, history func(b *bench)) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, generation, &p)
+		ctx, cancel := context.WithCancel(t.Context())
+		go b.run(ctx)
+		history(b)
+		cancel()
+		synctest.Wait()
+	})
+}
+
+// Two seats. A (33 tokens in, 3 out) comes at 0, and at 20 ms B and C, two choices (4 and 2 out) for the same prompt, of
+// which 32 tokens are cached by then.
+//
+//	step  from  to   cost                  A    B    C
+//	1       0   43   10 + 33               1
+//	2      43   56   10 + 1 prompt + 2     2    1
+//	3      56   70   10 + 2*2              3    2
+//	4      70   83   10 + 2 + 1 prompt          3    1
+//	5      83   97   10 + 2*2                   4    2
+func queueAndCache(b *bench) {
+	prompt := ids(300, 33)
+	b.ask(prompt, 3)
+	b.at(20 * time.Millisecond)
+	b.ask(prompt, 4, 2)
+	b.at(60 * time.Millisecond)
+}
+
+// Times of A, B and C, in seconds; B and C have waited for a seat.
+var (
+	ttft    = .043 + .036 + .063
+	queued  = 0 + .023 + .050
+	filled  = .043 + .013 + .013
+	decoded = .027 + .041 + .014
+)
+
+// common is what both generations show of them in the end.
+func common() map[string]float64 {
+	m := map[string]float64{"prompt_tokens_total": 99, "generation_tokens_total": 9, "request_success_total/length": 3}
+	histogram(m, "iteration_tokens_total", 5, 33+2+2+2+2)
+	histogram(m, "time_to_first_token_seconds", 3, ttft)
+	histogram(m, "e2e_request_latency_seconds", 3, queued+filled+decoded)
+	histogram(m, "request_queue_time_seconds", 3, queued)
+	histogram(m, "request_prefill_time_seconds", 3, filled)
+	histogram(m, "request_decode_time_seconds", 3, decoded)
+	histogram(m, "request_inference_time_seconds", 3, filled+decoded)
+	histogram(m, "request_prompt_tokens", 3, 99)
+	histogram(m, "request_generation_tokens", 3, 9)
+	histogram(m, "request_params_max_tokens", 3, 9)
+	histogram(m, "request_max_num_generation_tokens", 2, 3+4) // once per prompt: the longest choice
+	histogram(m, "request_params_n", 2, 1+2)
+	return m
+}
+
+func TestMetricsOfAQueueAndACacheAddUp(t *testing.T) {
+	running(t, "v1", toy(20, 2), func(b *bench) {
+		queueAndCache(b)
+		// After step 2: A has 34 tokens in 3 blocks, B shares two of them, C has no seat.
+		b.level("in step 3", map[string]float64{"num_requests_running": 2, "num_requests_waiting": 1,
+			"num_requests_waiting_by_reason/capacity": 1, "kv_cache_usage_perc": 4. / 19})
+		b.at(time.Second)
+		want := common()
+		maps.Copy(want, map[string]float64{"prefix_cache_queries_total": 99, "prefix_cache_hits_total": 64, "prompt_tokens_cached_total": 64,
+			"prompt_tokens_by_source_total/local_compute": 35, "prompt_tokens_by_source_total/local_cache_hit": 64})
+		histogram(want, "inter_token_latency_seconds", 6, decoded)
+		histogram(want, "request_time_per_output_token_seconds", 3, .027/2+.041/3+.014/1)
+		histogram(want, "request_prefill_kv_computed_tokens", 3, 33+1+1)
+		b.shows("in the end", want)
+	})
+}
+
+func TestMetricsOfV0AddUp(t *testing.T) {
+	running(t, "v0", toy(20, 2), func(b *bench) {
+		queueAndCache(b)
+		b.level("in step 3", map[string]float64{"num_requests_running": 2, "num_requests_waiting": 1, "gpu_cache_usage_perc": 4. / 19})
+		b.at(time.Second)
+		want := common()
+		maps.Copy(want, map[string]float64{"tokens_total": 99 + 9, "gpu_prefix_cache_hit_rate": 64. / 99, "cpu_prefix_cache_hit_rate": -1})
+		histogram(want, "time_per_output_token_seconds", 6, decoded)
+		histogram(want, "time_in_queue_requests", 3, queued)
+		histogram(want, "request_params_best_of", 2, 1+2)
+		b.shows("in the end", want)
+	})
+}
+
+// Four blocks. A (30 in, 10 out) and B (15 in, many out) fill them; in step 4 A needs a third, and B gives way. It comes
+// back when A is done, with the first block of its own still cached, and its client leaves in the step after.
+//
+//	step  from  to   cost             A    B
+//	1       0   55   10 + 45          1    1
+//	2, 3   55   83   2 * (10 + 2*2)   3    3
+//	4      83   95   10 + 2           4    preempted
+//	5-10   95  167   6 * (10 + 2)     10
+//	11    167  179   10 + 2 prompt         4
+//	12    179  191   10 + 2                gone at 185
+func TestMetricsOfAPreemptionAndADisconnectAddUp(t *testing.T) {
+	running(t, "v1", toy(5, 8), func(b *bench) {
+		b.ask(ids(300, 30), 10)
+		gone := b.ask(ids(400, 15), 40)
+		b.at(90 * time.Millisecond)
+		b.level("in step 4", map[string]float64{"num_requests_running": 2, "num_requests_waiting": 0, "kv_cache_usage_perc": 1, "num_preemptions_total": 0})
+		b.at(100 * time.Millisecond)
+		b.level("in step 5", map[string]float64{"num_requests_running": 1, "num_requests_waiting": 1, "kv_cache_usage_perc": .75, "num_preemptions_total": 1})
+		b.at(185 * time.Millisecond)
+		b.level("in step 12", map[string]float64{"num_requests_running": 1, "num_requests_waiting": 0, "kv_cache_usage_perc": .5})
+		b.abort(gone)
+		b.level("until it ends", map[string]float64{"num_requests_running": 1})
+		b.at(time.Second)
+		want := map[string]float64{"prompt_tokens_total": 45, "generation_tokens_total": 14, "request_success_total/length": 1, "num_preemptions_total": 1,
+			"prefix_cache_queries_total": 45, "prompt_tokens_by_source_total/local_compute": 45} // a readmission is no hit, a disconnect no success
+		histogram(want, "iteration_tokens_total", 12, 45+2+2+1+6+2+1)
+		histogram(want, "time_to_first_token_seconds", 2, .055+.055)
+		histogram(want, "inter_token_latency_seconds", 9+3, .112+(.179-.055))
+		histogram(want, "request_prefill_kv_computed_tokens", 2, 45)
+		for name, sum := range map[string]float64{"e2e_request_latency_seconds": .167, "request_queue_time_seconds": 0, "request_prefill_time_seconds": .055,
+			"request_decode_time_seconds": .112, "request_inference_time_seconds": .167, "request_time_per_output_token_seconds": .112 / 9,
+			"request_prompt_tokens": 30, "request_generation_tokens": 10, "request_max_num_generation_tokens": 10, "request_params_n": 1, "request_params_max_tokens": 10} {
+			want[name+"_count"] = 1
+			if sum != 0 {
+				want[name+"_sum"] = sum
+			}
+		}
+		b.shows("in the end", want)
+	})
+}
+
+// A step that has been decided shows the levels at its end. An abort between two steps must not wait for a third, which
+// may never come.
+func TestAnAbortBetweenTwoStepsHealsTheGauges(t *testing.T) {
+	p := toy(20, 2)
+	b := newBench(t, "v1", &p)
+	prompt := ids(300, 33)
+	last := b.ask(prompt, 9)
+	step, _ := b.begin()
+	b.commit(step)
+	b.level("after a step", map[string]float64{"num_requests_running": 1, "kv_cache_usage_perc": 3. / 19})
+	<-b.wake // of the request
+	b.abort(last)
+	b.level("nothing has looked yet", map[string]float64{"num_requests_running": 1})
+	select {
+	case <-b.wake:
+	default:
+		t.Error("the abort wakes nobody")
+	}
+	if step, _ := b.begin(); step != nil {
+		t.Fatalf("a step for nobody: %+v", step)
+	}
+	b.level("the empty step", map[string]float64{"num_requests_running": 0, "num_requests_waiting": 0, "kv_cache_usage_perc": 0})
+}
+
+// An answer of one token has no time between tokens, and counts as 0 (vLLM has no condition there).
+func TestAnAnswerOfOneTokenTakesNoTimePerToken(t *testing.T) {
+	running(t, "v1", toy(20, 2), func(b *bench) {
+		b.ask(ids(300, 20), 1)
+		b.at(time.Second)
+		b.level("in the end", map[string]float64{"request_time_per_output_token_seconds_count": 1, "request_time_per_output_token_seconds_sum": 0,
+			"inter_token_latency_seconds_count": 0, "time_to_first_token_seconds_sum": .030})
+	})
+}
+
+func TestWhatTheServerEndsCountsAsAborted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := toy(20, 2)
+		b := newBench(t, "v1", &p)
+		ctx, cancel := context.WithCancel(t.Context())
+		go b.run(ctx)
+		b.ask(ids(300, 20), 50, 60)
+		b.at(35 * time.Millisecond)
+		cancel() // SIGTERM
+		synctest.Wait()
+		b.level("in the end", map[string]float64{"request_success_total/abort": 2, "request_success_total/length": 0,
+			"num_requests_running": 0, "kv_cache_usage_perc": 0})
+	})
+}
+
+// Whichever of the choices ends first, second and last.
+func TestWhatChoicesHaveInCommonIsCountedWithTheLastOfThem(t *testing.T) {
+	p := toy(20, 2)
+	b := newBench(t, "v1", &p)
+	family := &parent{n: 3}
+	for _, tokens := range []int{2, 5, 3} {
+		b.shows("before the last", map[string]float64{})
+		b.met.family(family, tokens)
+	}
+	want := map[string]float64{}
+	histogram(want, "request_max_num_generation_tokens", 1, 5)
+	histogram(want, "request_params_n", 1, 3)
+	b.shows("after it", want)
+}
