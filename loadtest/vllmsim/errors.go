@@ -18,6 +18,7 @@ func (e *apiError) Error() string { return e.message }
 
 const (
 	kindBadRequest = "BadRequestError"
+	kindSchema     = "Bad Request"
 	kindInternal   = "InternalServerError"
 )
 
@@ -34,7 +35,7 @@ func refused(message string) *apiError {
 
 // malformed is a body that does not fit the schema: vLLM says 400, never 422.
 func malformed(detail string) *apiError {
-	return &apiError{status: http.StatusBadRequest, kind: "Bad Request", message: "1 validation error:\n  " + detail}
+	return &apiError{status: http.StatusBadRequest, kind: kindSchema, message: "1 validation error:\n  " + detail}
 }
 
 func noModel(name string) *apiError {

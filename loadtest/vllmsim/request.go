@@ -8,8 +8,11 @@ import (
 	"time"
 )
 
-// maxLogprobs is vLLM's --max-logprobs default.
-const maxLogprobs = 20
+const (
+	maxLogprobs  = 20    // vLLM's --max-logprobs default
+	maxSequences = 16384 // VLLM_MAX_N_SEQUENCES, and here of all prompts together
+	maxPrompts   = 1024  // VLLM_MAX_COMPLETION_PROMPTS
+)
 
 // request is a validated generation request.
 type request struct {
@@ -125,6 +128,9 @@ func (w *wireRequest) checkSchema(a api) *apiError {
 	if a != apiChat && isNull(w.Prompt) {
 		return missing("prompt")
 	}
+	if err := w.checkPrompt(a); err != nil {
+		return err
+	}
 	if w.StreamOptions != nil && !w.Stream {
 		return invalid("Stream options can only be defined when `stream=True`.", "stream_options", "{}")
 	}
@@ -145,7 +151,33 @@ func (w *wireRequest) checkSchema(a api) *apiError {
 	return nil
 }
 
+// checkPrompt reads the prompts and what is said of their length. A prompt of no known shape is found later.
+func (w *wireRequest) checkPrompt(a api) *apiError {
+	if n := w.TruncatePromptTokens; n != nil && *n < -1 {
+		return tooSmall("'truncate_prompt_tokens'", *n, -1)
+	}
+	if side := w.TruncationSide; side != nil && *side != "left" && *side != "right" {
+		return malformed("{'type': 'literal_error', 'loc': ('body', 'truncation_side'), 'msg': \"Input should be 'left' or 'right'\", 'input': '" + *side + "'}")
+	}
+	if a == apiChat {
+		return nil
+	}
+	var err *apiError
+	if w.prompts, err = promptList(w.Prompt); err != nil && err.kind == kindSchema {
+		return err
+	}
+	if len(w.prompts) > maxPrompts {
+		return refused(fmt.Sprintf("prompt list length %d exceeds the maximum allowed count of %d. To increase this limit, set the VLLM_MAX_COMPLETION_PROMPTS environment variable. (parameter=prompt)", len(w.prompts), maxPrompts))
+	}
+	return nil
+}
+
 func (w *wireRequest) checkChat() *apiError {
+	for i := range w.Messages {
+		if w.Messages[i].Role == "" { // an empty one is taken for none
+			return malformed(fmt.Sprintf("{'type': 'missing', 'loc': ('body', 'messages', %d, 'role'), 'msg': 'Field required'}", i))
+		}
+	}
 	if t := w.TopLogprobs; t != nil && *t != 0 && string(w.Logprobs) != "true" {
 		return invalid("when using `top_logprobs`, `logprobs` must be set to true.", "top_logprobs", strconv.Itoa(*t))
 	}
@@ -180,6 +212,10 @@ func (s *Server) spec(w *wireRequest, r *request) (genSpec, *apiError) {
 	}
 	if r.n < 1 {
 		return g, invalid(fmt.Sprintf("n must be at least 1, got %d.", r.n), "n", strconv.Itoa(r.n))
+	}
+	if r.n > maxSequences || r.n*max(len(w.prompts), 1) > maxSequences {
+		return g, invalid(fmt.Sprintf("n must be at most %d, over all prompts, got %d. To increase this limit, set the VLLM_MAX_N_SEQUENCES environment variable.",
+			maxSequences, r.n), "n", strconv.Itoa(r.n))
 	}
 	if r.n > 1 && g.temperature == 0 {
 		return g, refused(fmt.Sprintf("n must be 1 when using greedy sampling, got %d.", r.n))
@@ -291,16 +327,17 @@ func (s *Server) chatPrompt(w *wireRequest, r *request) *apiError {
 	if err != nil {
 		return err
 	}
-	r.prompts = [][]int32{w.truncate(ids)}
-	return nil
+	ids, err = s.truncate(w, r, ids)
+	r.prompts = [][]int32{ids}
+	return err
 }
 
 func (s *Server) completionPrompts(w *wireRequest, r *request) *apiError {
-	list, err := promptList(w.Prompt)
-	if err != nil {
+	if len(w.prompts) == 0 {
+		_, err := promptList(w.Prompt) // checkSchema has let it through for this word
 		return err
 	}
-	for _, p := range list {
+	for _, p := range w.prompts {
 		ids := p.ids
 		if !p.asIDs {
 			if w.AddSpecialTokens == nil || *w.AddSpecialTokens {
@@ -316,6 +353,10 @@ func (s *Server) completionPrompts(w *wireRequest, r *request) *apiError {
 				break
 			}
 		}
+		ids, err := s.truncate(w, r, ids)
+		if err != nil {
+			return err
+		}
 		if len(ids) == 0 && r.lazy == nil {
 			return refused("The decoder prompt cannot be empty")
 		}
@@ -323,17 +364,34 @@ func (s *Server) completionPrompts(w *wireRequest, r *request) *apiError {
 		if p.asIDs {
 			text = s.tok.Decode(ids, true)
 		}
-		r.prompts, r.texts = append(r.prompts, w.truncate(ids)), append(r.texts, text)
+		r.prompts, r.texts = append(r.prompts, ids), append(r.texts, text)
 	}
 	return nil
 }
 
-// truncate keeps the last n prompt tokens when the request says so.
-func (w *wireRequest) truncate(ids []int32) []int32 {
-	if n := w.TruncatePromptTokens; n != nil && *n >= 1 && len(ids) > *n {
-		return ids[len(ids)-*n:]
+// truncate keeps so many prompt tokens as the request says: the last ones, unless it says otherwise; -1 are as many as
+// leave room for what it asks for.
+func (s *Server) truncate(w *wireRequest, r *request, ids []int32) ([]int32, *apiError) {
+	if w.TruncatePromptTokens == nil {
+		return ids, nil
 	}
-	return ids
+	asked, err := w.maxTokens(r)
+	if err != nil || asked > s.opts.MaxModelLen {
+		return ids, err // checkLength has words for the latter
+	}
+	n, room := *w.TruncatePromptTokens, s.opts.MaxModelLen-max(asked, 0)
+	switch {
+	case n > room:
+		return ids, invalid(fmt.Sprintf("truncate_prompt_tokens=%d cannot be greater than max_model_len - max_tokens = %d. Please request a smaller truncation size.", n, room),
+			"truncate_prompt_tokens", strconv.Itoa(n))
+	case n < 0:
+		n = room
+	}
+	n = min(n, len(ids))
+	if w.TruncationSide != nil && *w.TruncationSide == "right" {
+		return ids[:n], nil
+	}
+	return ids[len(ids)-n:], nil
 }
 
 // finishSpecs checks lengths and makes one spec per choice.

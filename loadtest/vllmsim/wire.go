@@ -3,8 +3,8 @@ package vllmsim
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -40,6 +40,7 @@ type wireRequest struct {
 	ContinueFinalMessage   bool            `json:"continue_final_message"`
 	AddSpecialTokens       *bool           `json:"add_special_tokens"`
 	TruncatePromptTokens   *int            `json:"truncate_prompt_tokens"`
+	TruncationSide         *string         `json:"truncation_side"`
 	Tools                  []wireTool      `json:"tools"`
 	ToolChoice             json.RawMessage `json:"tool_choice"`
 	ResponseFormat         *responseFormat `json:"response_format"`
@@ -48,6 +49,8 @@ type wireRequest struct {
 	Priority               int64           `json:"priority"`
 	RequestID              string          `json:"request_id"`
 	Detokenize             *bool           `json:"detokenize"` // of /inference/v1/generate
+
+	prompts []promptInput // what checkSchema has made of Prompt
 }
 
 type streamOptions struct {
@@ -92,14 +95,14 @@ func (m *wireMessage) text() (string, *apiError) {
 		return "", nil
 	}
 	var s string
-	if json.Unmarshal(m.Content, &s) == nil {
+	if unmarshal(m.Content, &s) == nil {
 		return s, nil
 	}
 	var parts []struct {
 		Type string `json:"type"`
 		Text string `json:"text"`
 	}
-	if err := json.Unmarshal(m.Content, &parts); err != nil {
+	if err := unmarshal(m.Content, &parts); err != nil {
 		return "", malformed(`{'type': 'string_type', 'loc': ('body', 'messages', 'content'), 'msg': 'Input should be a valid string'}`)
 	}
 	var b strings.Builder
@@ -117,42 +120,6 @@ func (m *wireMessage) text() (string, *apiError) {
 
 func isNull(raw json.RawMessage) bool {
 	return len(raw) == 0 || bytes.Equal(bytes.TrimSpace(raw), []byte("null"))
-}
-
-// decode reads a body into v, with errors as pydantic words them.
-func decode(body []byte, v any) *apiError {
-	err := json.Unmarshal(body, v)
-	if err == nil {
-		return nil
-	}
-	if te, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		kind := pyKind(te.Type.Kind().String())
-		return malformed(fmt.Sprintf("{'type': '%s_type', 'loc': ('body', '%s'), 'msg': 'Input should be a valid %s', 'input': '%s'}",
-			kind, te.Field, kind, te.Value))
-	}
-	at := int64(0)
-	if se, ok := errors.AsType[*json.SyntaxError](err); ok {
-		at = se.Offset
-	}
-	return malformed(fmt.Sprintf("{'type': 'json_invalid', 'loc': ('body', %d), 'msg': 'JSON decode error', 'input': {}, 'ctx': {'error': 'Expecting value'}}", at))
-}
-
-func pyKind(k string) string {
-	switch {
-	case strings.HasPrefix(k, "int"), strings.HasPrefix(k, "uint"):
-		return "int"
-	case strings.HasPrefix(k, "float"):
-		return "float"
-	case k == "slice":
-		return "list"
-	case k == "struct":
-		return "dict"
-	}
-	return k
-}
-
-func missing(field string) *apiError {
-	return malformed(fmt.Sprintf("{'type': 'missing', 'loc': ('body', '%s'), 'msg': 'Field required'}", field))
 }
 
 // stopList reads a string or a list of strings.
@@ -194,15 +161,28 @@ func promptList(raw json.RawMessage) ([]promptInput, *apiError) {
 	}
 	var ids []int32
 	if json.Unmarshal(raw, &ids) == nil && len(ids) > 0 {
-		return []promptInput{{ids: ids, asIDs: true}}, nil
+		return []promptInput{{ids: ids, asIDs: true}}, natural(ids, "")
 	}
 	var many [][]int32
 	if json.Unmarshal(raw, &many) == nil && len(many) > 0 {
 		out := make([]promptInput, len(many))
 		for i, t := range many {
 			out[i] = promptInput{ids: t, asIDs: true}
+			if err := natural(t, strconv.Itoa(i)+", "); err != nil {
+				return nil, err
+			}
 		}
 		return out, nil
 	}
 	return nil, refused("prompt should be a non-empty string, list of strings, list of token ids or list of lists of token ids.")
+}
+
+// natural refuses negative token ids; at is where the list stands in its parent.
+func natural(ids []int32, at string) *apiError {
+	for i, id := range ids {
+		if id < 0 {
+			return tooSmall(fmt.Sprintf("'prompt', %s%d", at, i), int(id), 0)
+		}
+	}
+	return nil
 }
