@@ -3,6 +3,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -92,6 +93,16 @@ func (f *flags) options() (vllmsim.Options, error) {
 		MaxNumSeqs: f.MaxNumSeqs, MaxBatchedTokens: f.MaxBatchedTokens, MaxQueuedReqs: f.MaxQueuedReqs,
 		MaxQueuedTokens: f.MaxQueuedTokens, Metrics: f.Metrics, FlatErrors: f.FlatErrors,
 		PromptTokensDetails: f.PromptTokensDetails, OOM: f.OOM, Restart: f.Restart}
+	// What is zero in the library stands for a default; here it was said.
+	if f.TimeScale == 0 {
+		return o, errors.New("time scale 0 stands still")
+	}
+	if f.MaxModelLen == 0 {
+		return o, errors.New("a context of 0 tokens holds nothing")
+	}
+	if f.Restart == 0 {
+		o.Restart = time.Nanosecond
+	}
 	if f.Fault == "" {
 		return o, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestItSaysWhereItListensAndStopsWhenTold(t *testing.T) {
@@ -85,7 +86,12 @@ func TestEveryFlagReachesTheServer(t *testing.T) {
 
 func TestWhatCannotBeIsSaidOnce(t *testing.T) {
 	for _, c := range []struct{ flag, says string }{
-		{`--fault={"refues":true}`, `vllmsim: this is no fault: json: unknown field "refues"`},
+		{`--fault={"refues":true}`, `vllmsim: this is no fault: unknown field "refues"`},
+		{`--fault={"slow":1e300}`, "vllmsim: fault slow is within 0..1000000, not 1e+300"},
+		{"--time-scale=0", "vllmsim: time scale 0 stands still"},
+		{"--time-scale=Inf", "vllmsim: time scale +Inf is not within"},
+		{"--time-scale=NaN", "vllmsim: time scale NaN is not within"},
+		{"--max-model-len=0", "vllmsim: a context of 0 tokens"},
 		{`--fault={"refuse":true,"die":true}`, "vllmsim: a fault has one of"},
 		{"--max-num-queued-reqs=-1", "vllmsim: -1 queued requests"},
 		{"--policy=random", "--policy"},
@@ -97,5 +103,41 @@ func TestWhatCannotBeIsSaidOnce(t *testing.T) {
 		if got := errs.String(); !strings.Contains(got, c.says) || strings.Count(got, "vllmsim:") != 1 {
 			t.Errorf("%s: %q", c.flag, got)
 		}
+	}
+}
+
+// A restart after no time is what was asked for, not the default.
+func TestAServerCanBeToldToComeBackAtOnce(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- serve(ctx, []string{"--listen=127.0.0.1:0", "--restart=0s", "--time-scale=1000", `--fault={"die":true}`}, w, io.Discard)
+	}()
+	line := make([]byte, 200)
+	n, err := r.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, url, _ := strings.Cut(strings.TrimSpace(string(line[:n])), " on ")
+	start := time.Now()
+	client := http.Client{Timeout: time.Second}
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for back := false; !back; <-tick.C {
+		if time.Since(start) > 10*time.Second {
+			t.Fatal("it does not come back")
+		}
+		resp, err := client.Get(url + "/sim/state")
+		if err != nil {
+			continue
+		}
+		b, _ := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		back = strings.Contains(string(b), `"alive":true`) && strings.Contains(string(b), `"deaths":1`)
+	}
+	cancel()
+	if c := <-code; c != 0 {
+		t.Errorf("exit code %d", c)
 	}
 }

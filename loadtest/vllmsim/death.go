@@ -50,7 +50,9 @@ func (e *engine) outOfMemory() bool {
 func (e *engine) end(finish string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.closed = finish
+	if e.closed != finishDead { // nothing revives it
+		e.closed = finish
+	}
 	n := len(e.jobs)
 	for q, j := range e.jobs {
 		e.sched.Abort(q)

@@ -29,7 +29,8 @@ func begin(s *Server, body string) <-chan outcome {
 	out := make(chan outcome, 1)
 	url := s.URL()
 	go func() {
-		resp, err := http.Post(url+"/v1/completions", "application/json", strings.NewReader(body))
+		client := http.Client{Timeout: waiting}
+		resp, err := client.Post(url+"/v1/completions", "application/json", strings.NewReader(body))
 		if err != nil {
 			out <- outcome{err: err}
 			return
@@ -39,6 +40,18 @@ func begin(s *Server, body string) <-chan outcome {
 		out <- outcome{resp.StatusCode, string(b), err}
 	}()
 	return out
+}
+
+// ended is what became of a request that begin sent.
+func ended(t *testing.T, c <-chan outcome) outcome {
+	t.Helper()
+	select {
+	case got := <-c:
+		return got
+	case <-time.After(2 * waiting):
+		t.Fatal("a request does not end")
+		return outcome{}
+	}
 }
 
 // refuses reports whether connections to the server are refused.
@@ -81,7 +94,7 @@ func TestAnEngineThatRunsOutOfMemoryDiesAndComesBackEmpty(t *testing.T) {
 	if err := s.SetFault(Fault{}); err != nil {
 		t.Fatal(err)
 	}
-	deadEnds(t, <-a, <-b)
+	deadEnds(t, ended(t, a), ended(t, b))
 	eventually(t, "connections are refused", func() bool { return refuses(s) })
 	st := s.State()
 	if st.Alive || st.Deaths != 1 || st.Running != 0 || st.KVBlocksUsed != 0 {
@@ -106,7 +119,7 @@ func TestADeathByOrderTellsEveryoneFirst(t *testing.T) {
 	eventually(t, "both run", func() bool { return s.State().Running == 2 })
 	status, body := post(t, s, "/sim/fault", `{"die":true,"down_seconds":30}`)
 	expect(t, "the order's answer", [2]any{status, body}, [2]any{200, "{}"})
-	deadEnds(t, <-a, <-b)
+	deadEnds(t, ended(t, a), ended(t, b))
 	eventually(t, "connections are refused", func() bool { return refuses(s) })
 	eventually(t, "it is back", func() bool { return s.State().Alive })
 	expect(t, "deaths", s.State().Deaths, 1)
@@ -135,7 +148,7 @@ func TestARefusingServerCutsEveryConnectionAndKeepsItsCache(t *testing.T) {
 	eventually(t, "it runs", func() bool { return s.State().Running == 1 })
 	status, _ := post(t, s, "/sim/fault", `{"refuse":true,"down_seconds":1200}`)
 	expect(t, "the order's answer", status, 200)
-	if got := <-a; got.err == nil {
+	if got := ended(t, a); got.err == nil {
 		t.Errorf("the stream came to an end: %+v", got)
 	}
 	eventually(t, "connections are refused", func() bool { return refuses(s) })

@@ -2,7 +2,7 @@ package vllmsim
 
 import (
 	"bytes"
-	"encoding/json"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/go-json-experiment/json"
 )
 
 // Fault is what goes wrong from now on. The zero value is a healthy server.
@@ -59,13 +61,21 @@ func (f *Fault) strikes() (n int) {
 // does not happen proves nothing.
 func ParseFault(body []byte) (Fault, error) {
 	var f Fault
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(&f); err != nil {
+	if bytes.Equal(bytes.TrimSpace(body), []byte("null")) {
+		return f, errors.New("vllmsim: this is no fault: null; {} is a healthy server")
+	}
+	err := json.Unmarshal(body, &f, json.RejectUnknownMembers(true))
+	if se, ok := errors.AsType[*json.SemanticError](err); ok && errors.Is(err, json.ErrUnknownName) {
+		err = fmt.Errorf("unknown field %q", se.JSONPointer.LastToken())
+	}
+	if err != nil {
 		return f, fmt.Errorf("vllmsim: this is no fault: %w", err)
 	}
 	return f, f.validate()
 }
+
+// extreme bounds what a fault stretches and how long it lasts, in seconds: times beyond it overflow.
+const extreme = 1e6
 
 func (f *Fault) validate() error {
 	switch {
@@ -75,14 +85,40 @@ func (f *Fault) validate() error {
 		return fmt.Errorf("vllmsim: unknown hang %q; known: headers, stream", f.Hang)
 	case f.strikes() > 1:
 		return errors.New("vllmsim: a fault has one of refuse, die and spot_notice_seconds")
-	case f.DownSeconds < 0 || f.SpotNoticeSeconds < 0 || f.DownSeconds > 0 && f.strikes() == 0:
-		return errors.New("vllmsim: down_seconds goes with refuse, die or spot_notice_seconds; neither is negative")
+	case f.DownSeconds > 0 && f.strikes() == 0:
+		return errors.New("vllmsim: down_seconds goes with refuse, die or spot_notice_seconds")
 	case f.KVUsage != nil && !(*f.KVUsage >= 0 && *f.KVUsage <= 1):
 		return errors.New("vllmsim: kv_usage is within 0..1")
-	case f.Rate < 0 || f.Rate > 1 || f.Slow < 0 || f.For < 0:
-		return errors.New("vllmsim: fault rate is within 0..1, slow and for are not negative")
+	case !(f.Rate >= 0 && f.Rate <= 1):
+		return errors.New("vllmsim: fault rate is within 0..1")
 	case f.Metrics != "" && f.Metrics != "garbage" && f.Metrics != "missing" && f.Metrics != "frozen" && f.Metrics != "nan":
 		return fmt.Errorf("vllmsim: unknown metrics fault %q; known: garbage, missing, frozen, nan", f.Metrics)
+	}
+	return cmp.Or(f.validateTimes(), f.validateCounts())
+}
+
+func (f *Fault) validateTimes() error {
+	for _, t := range []struct {
+		name string
+		v    float64
+	}{{"slow", f.Slow}, {"spot_notice_seconds", f.SpotNoticeSeconds}, {"down_seconds", f.DownSeconds}} {
+		if !(t.v >= 0 && t.v <= extreme) {
+			return fmt.Errorf("vllmsim: fault %s is within 0..%.0f, not %g", t.name, extreme, t.v)
+		}
+	}
+	return nil
+}
+
+func (f *Fault) validateCounts() error {
+	for _, c := range []struct {
+		name string
+		v    int
+	}{{"for", f.For}, {"after_tokens", f.AfterTokens}, {"cut_after_bytes", f.CutAfterBytes},
+		{"clean_eof_after_tokens", f.CleanEOFAfterTokens}, {"abort_after_tokens", f.AbortAfterTokens},
+		{"error_event_after_tokens", f.ErrorEventAfterTokens}} {
+		if c.v < 0 {
+			return fmt.Errorf("vllmsim: fault %s is %d, but cannot be negative", c.name, c.v)
+		}
 	}
 	return nil
 }
@@ -145,7 +181,6 @@ func (s *Server) SetFault(f Fault) error {
 		s.faults.mu.Unlock()
 	}
 	s.faults.set(f.lasting())
-	s.life().engine.setSlow(f.Slow)
 	down := s.opts.Restart
 	if f.DownSeconds > 0 {
 		down = time.Duration(f.DownSeconds * 1e9)
@@ -153,10 +188,14 @@ func (s *Server) SetFault(f Fault) error {
 	s.expect(time.Duration(f.SpotNoticeSeconds*1e9), down)
 	switch {
 	case f.Refuse:
-		return s.refuse(down)
+		if err := s.refuse(down); err != nil {
+			return err
+		}
 	case f.Die:
-		s.die(down)
+		s.die(down) // and the next life is as slow as this fault says
+		return nil
 	}
+	s.life().engine.setSlow(f.Slow)
 	return nil
 }
 
@@ -216,6 +255,7 @@ func (s *Server) hang(r *http.Request) {
 	select {
 	case <-r.Context().Done():
 	case <-s.life().over:
+	case <-s.leaving:
 	case <-s.closing:
 	}
 }

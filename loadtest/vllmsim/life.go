@@ -7,6 +7,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -40,14 +41,17 @@ func (s *Server) Run(ctx context.Context) error {
 	if s.opts.Fault.Refuse && s.Addr() == "" {
 		return errRefuse
 	}
-	for ctx.Err() == nil {
+	for {
+		// Even when ctx has ended before the engine was ever run: it must turn away whoever has come in.
 		l := s.life()
 		l.engine.run(ctx)
 		if l.engine.dead() {
 			s.restart(ctx, l)
 		}
+		if l == s.life() {
+			return ctx.Err()
+		}
 	}
-	return ctx.Err()
 }
 
 // restart is what follows a death: the clients are told, the process exits, its address refuses connections, and another
@@ -128,11 +132,57 @@ func (s *Server) hangUp(politely bool) {
 		return
 	}
 	if politely {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		_ = srv.Shutdown(ctx) // who has not ended by then is cut off
+		s.drain(srv, patience)
 	}
 	_ = srv.Close()
+}
+
+// drain takes no more connections and waits until no request is under way on any, at most limit: what is then left is
+// for the caller to cut off. [http.Server.Shutdown] alone would also wait for connections that nobody uses yet.
+func (s *Server) drain(srv *http.Server, limit time.Duration) {
+	now, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = srv.Shutdown(now) // closes the listener and what is idle; its waiting is done below
+	until(limit, func() bool { return s.conns.none() })
+}
+
+// until polls until cond holds, at most limit.
+func until(limit time.Duration, cond func() bool) {
+	end := time.NewTimer(limit)
+	defer end.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !cond() {
+		select {
+		case <-end.C:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// busyConns are the connections on which a request has begun to arrive and its answer has not wholly gone out: a handler
+// that has returned may still have its answer in net/http's buffers.
+type busyConns struct {
+	mu  sync.Mutex
+	set map[net.Conn]bool
+}
+
+// note is an [http.Server.ConnState].
+func (b *busyConns) note(c net.Conn, state http.ConnState) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if state == http.StateActive {
+		b.set[c] = true
+	} else {
+		delete(b.set, c)
+	}
+}
+
+func (b *busyConns) none() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.set) == 0
 }
 
 // comeBack listens again once no outage is left. The port may have been lent to somebody for a moment.
@@ -166,6 +216,7 @@ func (s *Server) listen(addr string) error {
 		IdleTimeout:       5 * time.Second, // uvicorn's keep-alive
 		MaxHeaderBytes:    4 << 20,
 		ErrorLog:          log.New(io.Discard, "", 0), // connections die here on purpose
+		ConnState:         s.conns.note,
 		ConnContext:       func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
 	s.srv, s.listener, s.addr = srv, l, l.Addr().String()

@@ -23,7 +23,7 @@ func TestTooManyRequestsAtOnceAreTurnedAway(t *testing.T) {
 	if err := s.SetFault(Fault{Die: true}); err != nil {
 		t.Fatal(err)
 	}
-	deadEnds(t, <-a, <-b)
+	deadEnds(t, ended(t, a), ended(t, b))
 }
 
 func TestTooManyPromptTokensInPrefillAreTurnedAway(t *testing.T) {
@@ -36,7 +36,7 @@ func TestTooManyPromptTokensInPrefillAreTurnedAway(t *testing.T) {
 	if err := s.SetFault(Fault{Die: true, DownSeconds: 1}); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, "status", (<-a).status, 500)
+	expect(t, "status", ended(t, a).status, 500)
 	eventually(t, "it is back", func() bool { return s.State().Alive })
 	// However long, a prompt alone gets in; and once its prefill is over it is no burden.
 	ask(t, s, "/v1/completions", long)

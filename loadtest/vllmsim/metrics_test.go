@@ -61,5 +61,5 @@ func TestGaugesGoStaleWhileNothingHappens(t *testing.T) {
 	if err := s.SetFault(Fault{Die: true}); err != nil {
 		t.Fatal(err)
 	}
-	expect(t, "status", (<-running).status, 500)
+	expect(t, "status", ended(t, running).status, 500)
 }

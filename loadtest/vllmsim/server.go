@@ -24,6 +24,7 @@ type Server struct {
 	faults  faults
 	ids     atomic.Uint64
 	active  atomic.Int64 // handlers running
+	conns   busyConns
 	nonce   uint64
 	routes  map[string]route
 	current atomic.Pointer[life]
@@ -43,7 +44,8 @@ type Server struct {
 	cancel            context.CancelFunc
 	tasks             sync.WaitGroup
 	closed            bool
-	closing           chan struct{}
+	leaving, closing  chan struct{} // closed by Terminate and Close
+	leave             sync.Once
 }
 
 // New makes a server that does not listen yet.
@@ -53,7 +55,8 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opts: o, profile: p, tok: DefaultTokenizer(), model: NewDraft(o.Seed, o.Divergence, o.Blind),
-		nonce: uint64(time.Now().UnixNano()), seen: map[string]int{}, downtime: o.Restart, closing: make(chan struct{})}
+		nonce: uint64(time.Now().UnixNano()), seen: map[string]int{}, downtime: o.Restart, leaving: make(chan struct{}), closing: make(chan struct{})}
+	s.conns.set = map[net.Conn]bool{}
 	s.routes = s.routeTable()
 	s.faults.set(o.Fault.lasting())
 	s.current.Store(s.newLife())
@@ -117,42 +120,36 @@ func (s *Server) Close() error {
 	return err
 }
 
-// Terminate is what SIGTERM does to vLLM: requests under way end with finish_reason abort under their 200, then the
-// server closes.
+// Terminate is what SIGTERM does to vLLM: no more connections, requests under way end with finish_reason abort under
+// their 200, then the server closes. Who reads so slowly that the answer is not out within grace is cut off, and so are
+// those that a fault lets hang.
 func (s *Server) Terminate() error {
 	s.mu.Lock()
-	cancel := s.cancel
+	cancel, srv := s.cancel, s.srv
 	s.mu.Unlock()
 	if cancel != nil {
 		cancel()
-		s.settleHandlers()
+		s.leave.Do(func() { close(s.leaving) })
+	}
+	if srv != nil {
+		s.drain(srv, grace)
 	}
 	return s.Close()
 }
 
-// settle waits for everything that Start and the handlers started, at most patience.
+// settle waits for everything that Start and the handlers started, the handlers at most patience.
 func (s *Server) settle() {
-	s.settleHandlers()
+	until(patience, func() bool { return s.active.Load() == 0 })
 	s.tasks.Wait()
 }
 
-// settleHandlers waits until no handler runs, at most patience.
-func (s *Server) settleHandlers() {
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for s.active.Load() > 0 {
-		select {
-		case <-limit.C:
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// patience bounds how long Close waits for handlers whose connection is dead already.
-const patience = 2 * time.Second
+const (
+	// patience bounds how long Close waits for handlers whose connection is dead already, and a dead engine's process
+	// for its clients.
+	patience = 2 * time.Second
+	// grace is what Kubernetes gives a process between SIGTERM and SIGKILL. vLLM itself has no limit.
+	grace = 30 * time.Second
+)
 
 // route is what one path answers, by method.
 type route struct {
@@ -173,6 +170,8 @@ func (s *Server) routeTable() map[string]route {
 	}
 	models := get(s.serveModels)
 	models.counted = true
+	fault := post(s.serveFault)
+	fault.counted = false // vLLM has no such route
 	ping := get(s.serveHealth)
 	ping.handlers["POST"] = s.serveHealth
 	return map[string]route{
@@ -191,7 +190,7 @@ func (s *Server) routeTable() map[string]route {
 		"/load":                       get(s.serveLoad),
 		"/metrics":                    get(s.serveMetrics),
 		"/sim/state":                  get(s.serveState),
-		"/sim/fault":                  post(s.serveFault),
+		"/sim/fault":                  fault,
 	}
 }
 

@@ -32,7 +32,9 @@ func post(t *testing.T, s *Server, path, body string) (int, string) {
 
 func do(t *testing.T, s *Server, method, path, body string) (int, string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, strings.NewReader(body))
+	ctx, cancel := context.WithTimeout(t.Context(), waiting)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, s.URL()+path, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,10 +52,13 @@ func do(t *testing.T, s *Server, method, path, body string) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
+// waiting is how long a test waits for what ought to come at once.
+const waiting = 20 * time.Second
+
 // eventually waits until cond holds.
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.NewTimer(10 * time.Second)
+	deadline := time.NewTimer(waiting)
 	defer deadline.Stop()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
@@ -418,7 +423,8 @@ func TestHeadersComeBeforeTheRequestIsQueued(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = s.Close() })
 	s.SetFault(Fault{Slow: 1e6}) // no step ends
-	resp, err := http.Post(s.URL()+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"x","stream":true}`))
+	client := http.Client{Timeout: waiting}
+	resp, err := client.Post(s.URL()+"/v1/completions", "application/json", strings.NewReader(`{"prompt":"x","stream":true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -427,9 +433,9 @@ func TestHeadersComeBeforeTheRequestIsQueued(t *testing.T) {
 	if err := s.Terminate(); err != nil {
 		t.Fatal(err)
 	}
-	body, _ := io.ReadAll(resp.Body)
-	if !bytes.Contains(body, []byte(`"finish_reason":"abort"`)) || !bytes.HasSuffix(body, []byte("data: [DONE]\n\n")) {
-		t.Errorf("after SIGTERM: %s", body)
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || !bytes.Contains(body, []byte(`"finish_reason":"abort"`)) || !bytes.HasSuffix(body, []byte("data: [DONE]\n\n")) {
+		t.Errorf("after SIGTERM: %v %s", err, body)
 	}
 }
 
