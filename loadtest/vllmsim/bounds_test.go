@@ -2,6 +2,7 @@ package vllmsim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -128,6 +129,9 @@ func TestTimeScalesThatNoClockCountsAreRefused(t *testing.T) {
 			t.Errorf("%g is accepted", scale)
 		}
 	}
+	if _, err := New(Options{Restart: 1 << 62}); err == nil {
+		t.Error("a restart after a century is accepted")
+	}
 	if _, err := New(Options{}); err != nil {
 		t.Error(err)
 	}
@@ -142,7 +146,7 @@ func TestARunThatIsOverBeforeItBeginsTurnsEveryoneAway(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if err := s.Run(ctx); err != context.Canceled {
+		if err := s.Run(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
 		b := &bench{engine: s.life().engine, t: t, model: s.model}

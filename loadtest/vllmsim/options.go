@@ -77,8 +77,10 @@ func (o *Options) validate(p *Profile) error {
 		return fmt.Errorf("vllmsim: divergence %v is not within 0..1", o.Divergence)
 	case !(o.Blind >= 0 && o.Blind <= 1):
 		return fmt.Errorf("vllmsim: blind %v is not within 0..1", o.Blind)
-	case !(o.TimeScale >= 1e-3 && o.TimeScale <= 1e5): // clocks of 64 bits count no further
-		return fmt.Errorf("vllmsim: time scale %v is not within 0.001..100000", o.TimeScale)
+	case !(o.TimeScale >= 0.01 && o.TimeScale <= 1e5): // clocks of 64 bits count no further
+		return fmt.Errorf("vllmsim: time scale %v is not within 0.01..100000", o.TimeScale)
+	case o.Restart > extreme*time.Second:
+		return fmt.Errorf("vllmsim: restart after %v is too late to be seen; at most %v", o.Restart, extreme*time.Second)
 	case o.Metrics != "v0" && o.Metrics != "v1":
 		return fmt.Errorf("vllmsim: unknown metrics generation %q; known: v0, v1", o.Metrics)
 	case o.Policy != "fcfs" && o.Policy != "priority":
