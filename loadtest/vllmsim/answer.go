@@ -220,7 +220,7 @@ func (c *call) appendScores(b []byte, prompt []int32) []byte {
 	if c.req.promptLogprobs < 0 {
 		return append(b, "null"...)
 	}
-	return c.s.model.appendPromptLogprobs(b, prompt, c.req.promptLogprobs, !c.req.wire.undecoded())
+	return c.s.model.appendPromptLogprobs(b, scoring{prompt, c.req.form}, c.req.promptLogprobs, !c.req.wire.undecoded())
 }
 
 func (c *call) completionBody(choices []choice) []byte {
@@ -237,7 +237,7 @@ func (c *call) completionBody(choices []choice) []byte {
 		} else {
 			lp := completionLogprobs{asIDs: c.req.asIDs}
 			if c.req.echo {
-				c.s.echoLogprobs(&lp, prompt, c.req.specs[i].logprobs)
+				c.s.echoLogprobs(&lp, scoring{prompt, c.req.form}, c.req.specs[i].logprobs)
 			}
 			if !c.req.hideGenerated {
 				lp.addAll(ch.lps)
@@ -278,8 +278,9 @@ func (l *completionLogprobs) addAll(lps []*tokenLogprob) {
 }
 
 // echoLogprobs puts the prompt's tokens in front.
-func (s *Server) echoLogprobs(l *completionLogprobs, prompt []int32, n int) {
-	s.model.scorePrompt(prompt, func(i int, d *Dist) {
+func (s *Server) echoLogprobs(l *completionLogprobs, in scoring, n int) {
+	prompt := in.prompt
+	s.model.scorePrompt(in, func(i int, d *Dist) {
 		if d == nil {
 			l.entries, l.texts = append(l.entries, nil), append(l.texts, s.tok.shown(prompt[0]))
 			return

@@ -17,6 +17,11 @@ type cursor struct {
 	pend     [utf8.UTFMax]byte
 	npend    int    // bytes in pend: a character that is not complete yet
 	voice    *voice // what the model is like in this context, once it was asked
+
+	ctx       []int32 // the prompt, as far as it is known beforehand
+	form      *form   // what the request says of the answer after the last header
+	assistant bool    // the last header is one of an answer
+	shape     *shape  // of an answer that may be a structured one
 }
 
 const (
@@ -44,6 +49,7 @@ func newCursor(t *Tokenizer) cursor {
 // cursorAt reads a context. Only its last ids are looked at closely.
 func (m *Model) cursorAt(ctx []int32) cursor {
 	c := newCursor(m.tok)
+	c.ctx = ctx
 	for _, id := range ctx[:max(0, len(ctx)-window)] {
 		c.fold(id)
 	}
@@ -63,12 +69,19 @@ func (c *cursor) fold(id int32) {
 	c.all = foldID(c.all, id)
 	c.count++
 	c.since++
+	if c.since == 1 {
+		c.opens(id)
+	} else if c.shape != nil && !c.shape.push(c.tok, id) {
+		c.shape = nil
+	}
 	if c.count <= 16 {
 		c.head = c.all
 	}
 	if id == tokEndHeader {
 		c.anchor, c.anchored, c.since = c.all, true, 0
+		c.assistant, c.shape = c.last == c.tok.ids["assistant"], nil
 	}
+	c.last = id
 }
 
 // look takes in what an id means to the ids right after it. near is a polynomial of the last ids, so that the one that
@@ -76,7 +89,7 @@ func (c *cursor) fold(id int32) {
 func (c *cursor) look(id int32) {
 	gone := &c.ring[c.count%window]
 	c.near = (c.near+uint64(id+1))*nearBase - uint64(*gone+1)*nearGone*nearBase
-	*gone, c.last = id, id
+	*gone = id
 	if id < firstByte+utf8.RuneSelf || id >= firstPiece {
 		c.npend = 0
 		return

@@ -1,6 +1,9 @@
 package vllmsim
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Cand is one explicit candidate of a distribution.
 type Cand struct {
@@ -98,4 +101,32 @@ func (d *Dist) normalise(vocab int) {
 	for i := range d.Top {
 		d.Top[i].P = d.Top[i].P*scale + d.Tail
 	}
+}
+
+// force gives a scripted token its probability, and others theirs. The rest goes to the candidates there were.
+func (d *Dist) force(sc scripted, others []Cand) {
+	given := append([]Cand{{ID: sc.id, P: sc.p}}, others...)
+	kept := d.Top[:0]
+	for _, c := range d.Top {
+		if !slices.ContainsFunc(given, func(g Cand) bool { return g.ID == c.ID }) {
+			kept = append(kept, c)
+		}
+	}
+	kept = kept[:min(len(kept), numCands-len(given))]
+	left := 1 - d.Tail*float64(d.Vocab-len(kept)-len(given))
+	for _, c := range given {
+		left -= c.P
+	}
+	var rest float64
+	for _, c := range kept {
+		rest += c.P
+	}
+	if len(kept) == 0 {
+		given[0].P += left
+	}
+	for i := range kept {
+		kept[i].P *= left / rest
+	}
+	d.Top = slices.Insert(kept, 0, given...)
+	d.sort()
 }

@@ -15,6 +15,8 @@
 // says what every answer must look like; with VLLM_URL set its test asks a real server instead.
 //
 // The package guarantees: the same options and the same request give the same answer, whatever the load; generating on
-// from prompt and prefix ids gives what one go would have given; a client that hangs up frees its blocks before the next
-// step is scheduled. It shares no code with the gateway, so that it can be wrong only on its own account.
+// from prompt and prefix ids gives what one go would have given, unless the request holds the answer to a format: as in
+// vLLM, that grammar begins at the first token generated and does not see the prompt, so that the answer begins anew; a
+// client that hangs up frees its blocks before the next step is scheduled. It shares no code with the gateway, so that it
+// can be wrong only on its own account.
 package vllmsim

@@ -81,14 +81,18 @@ func newGenerator(m *Model, prompt []int32, spec *genSpec, choice int) *generato
 
 // Next implements Source.
 func (g *generator) Next() (int32, bool) {
-	g.model.fill(&g.cur, &g.dist)
 	ev := event{choice: g.choice}
 	if g.n < len(g.spec.script) {
 		sc := g.spec.script[g.n]
-		g.force(sc)
+		g.model.prose(&g.cur, &g.dist)
+		g.dist.force(sc, nil)
 		ev.id, ev.part = sc.id, sc.part
 	} else {
-		ev.id = g.spec.pick(&g.dist, g.cur.place(), g.bans())
+		how := g.spec.sampling
+		if g.model.fill(&g.cur, &g.dist) {
+			how.temperature = 0
+		}
+		ev.id = how.pick(&g.dist, g.cur.place(), g.bans())
 	}
 	g.n++
 	g.cur.push(ev.id)
@@ -137,37 +141,6 @@ func (g *generator) bans() []int32 {
 		return nil
 	}
 	return append([]int32{tokEOT, tokEndOfText}, g.spec.stopIDs...)
-}
-
-// force makes a scripted token the most probable one of the distribution.
-func (g *generator) force(sc scripted) {
-	d := &g.dist
-	kept := d.Top[:0]
-	var rest float64
-	for _, c := range d.Top {
-		if c.ID != sc.id {
-			kept = append(kept, c)
-			rest += c.P
-		}
-	}
-	if len(kept) == numCands {
-		rest -= kept[numCands-1].P
-		kept = kept[:numCands-1]
-	}
-	left := 1 - sc.p - d.Tail*float64(d.Vocab-len(kept)-1)
-	if len(kept) == 0 {
-		sc.p += left
-	}
-	for i := range kept {
-		kept[i].P *= left / rest
-	}
-	d.Top = slices.Insert(kept, 0, Cand{ID: sc.id, P: sc.p})
-	slices.SortStableFunc(d.Top, func(a, b Cand) int {
-		if a.P > b.P {
-			return -1
-		}
-		return 1
-	})
 }
 
 // stopText is an answer's text with stop strings looked for and, while it streams, enough held back that no part of a

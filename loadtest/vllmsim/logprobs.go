@@ -194,9 +194,10 @@ func appendComma(dst []byte, i int) []byte {
 
 // appendPromptLogprobs writes the prompt_logprobs array for a prompt: null first, then per token an object of the token
 // itself and the n best, keyed by id, with true ranks, and with their texts if decoded.
-func (m *Model) appendPromptLogprobs(dst []byte, prompt []int32, n int, decoded bool) []byte {
+func (m *Model) appendPromptLogprobs(dst []byte, in scoring, n int, decoded bool) []byte {
+	prompt := in.prompt
 	dst = append(dst, '[')
-	m.scorePrompt(prompt, func(i int, d *Dist) {
+	m.scorePrompt(in, func(i int, d *Dist) {
 		dst = appendComma(dst, i)
 		if d == nil {
 			dst = append(dst, "null"...)
@@ -230,9 +231,21 @@ func (m *Model) appendRanked(dst []byte, c Cand, rank int, decoded bool) []byte 
 	return append(dst, '}')
 }
 
+// scoring is a prompt whose tokens are scoring, with what the request says of the shape of its answer.
+type scoring struct {
+	prompt []int32
+	form   *form
+}
+
 // scorePrompt calls visit with the distribution of every prompt token; nil for the first.
-func (m *Model) scorePrompt(prompt []int32, visit func(i int, d *Dist)) {
+func (m *Model) scorePrompt(in scoring, visit func(i int, d *Dist)) {
+	prompt := in.prompt
 	cur := newCursor(m.tok)
+	cur.ctx = prompt
+	last := len(prompt) - 1 // the header that the answer follows
+	for last >= 0 && prompt[last] != tokEndHeader {
+		last--
+	}
 	d := Dist{Top: make([]Cand, 0, numCands)}
 	for i, id := range prompt {
 		if i == 0 {
@@ -240,6 +253,9 @@ func (m *Model) scorePrompt(prompt []int32, visit func(i int, d *Dist)) {
 		} else {
 			m.fill(&cur, &d)
 			visit(i, &d)
+		}
+		if i == last {
+			cur.form = in.form
 		}
 		cur.push(id)
 	}

@@ -24,6 +24,9 @@ const (
 // count from: one of 16 sentences ends the answer. After the first byte of a character written in bytes, c_0..c_11 are
 // bytes that go on with one of the characters that no piece holds, drawn by h, and the others any continuation bytes.
 //
+// An answer that has begun as a structured one (see shape.go) goes on as one: P(x) of the token that comes next is then
+// given, and what is left is shared by the others as above.
+//
 // A draft of divergence D multiplies W(x) of the target's r-th candidate by exp(3.4 D d z_r), with z_r normal noise in 64
 // steps, and swaps the first two with probability 0.02 D d. Errors are likelier where its own gap is small and where the
 // prompt is hard, so its confidence predicts agreement, but not always. D = 0 is exactly the target.
@@ -85,8 +88,14 @@ var slope, jitter = func() (s [numCands]float64, j [256]float64) {
 	return s, j
 }()
 
-// fill computes the distribution after c into d, reusing d's memory.
-func (m *Model) fill(c *cursor, d *Dist) {
+// fill computes the distribution after c into d, reusing d's memory. It reports whether the answer is a structured one.
+func (m *Model) fill(c *cursor, d *Dist) (structured bool) {
+	m.prose(c, d)
+	return c.shape != nil && m.shaped(c, d)
+}
+
+// prose is fill as if no answer were structured.
+func (m *Model) prose(c *cursor, d *Dist) {
 	v := m.voiceAt(c)
 	h := mix(c.near^v.hash, uint64(c.since))
 	var ids [numCands]int32

@@ -40,6 +40,7 @@ type request struct {
 	priority       int64
 	specs          []genSpec // one per choice, index prompt*n+j
 	tool           *toolCall
+	form           *form     // of the answer
 	lazy           *apiError // found by the engine only: under stream it comes as an event after a 200
 }
 

@@ -34,6 +34,9 @@ func (t *Tokenizer) AppendMessage(dst []int32, m Message) []int32 {
 // AppendGenerationPrompt appends the header of an answer.
 func (t *Tokenizer) AppendGenerationPrompt(dst []int32) []int32 { return t.header(dst, "assistant") }
 
+// toolsIntro is what the template says before it lists the tools.
+const toolsIntro = "You can call these functions:"
+
 // templateInput is what the chat template renders.
 type templateInput struct {
 	messages   []wireMessage
@@ -52,7 +55,7 @@ func (t *Tokenizer) render(in templateInput) ([]int32, *apiError) {
 			return nil, refused("tools cannot be rendered")
 		}
 		out = t.header(out, "system")
-		out = t.AppendEncode(out, "You can call these functions:\n"+string(list))
+		out = t.AppendEncode(out, toolsIntro+"\n"+string(list))
 		out = append(out, tokEOT)
 	}
 	for i := range in.messages {
