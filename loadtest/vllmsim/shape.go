@@ -49,7 +49,7 @@ func (s *shape) push(t *Tokenizer, id int32) bool {
 		s.call = true
 	case id < numSpecial:
 		return false
-	case len(s.text) == 0 && !s.call && s.form == nil && !strings.Contains("{[", t.pieces[id][:1]):
+	case len(s.text) == 0 && !s.call && s.form == nil && t.pieces[id][0] != '{' && t.pieces[id][0] != '[':
 		return false
 	default:
 		s.text = append(s.text, t.pieces[id]...)
