@@ -3,7 +3,6 @@ package vllmsim
 import (
 	"encoding/json"
 	"slices"
-	"strings"
 )
 
 // shape is an answer as long as it may be a structured one: JSON, a tool call, one of several texts. The language knows
