@@ -55,7 +55,7 @@ var walls = map[string][]string{
 	"go.yaml.in/yaml":                      {"gateway/config", "loadtest"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"tiers/pressure"},
-	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/settings", "tiers", "tiers/pool", "tiers/pressure", "breaker", "loadtest/vllmsim"},
+	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/settings", "tiers", "tiers/pool", "breaker", "loadtest/vllmsim"},
 	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/settings", "tiers/pool", "breaker"},
 	"github.com/openai/openai-go":          {}, // tests only
 	"github.com/google/go-cmp":             {}, // tests only
