@@ -25,7 +25,7 @@ type request struct {
 	began   time.Duration // when the replica had it
 	over    bool
 	done    func(text string)
-	release func()
+	release func() // lets the client's deadline forget the request
 }
 
 // send brings a request to a replica; done is told the answer's text, "" when there
@@ -54,11 +54,11 @@ func (l *lab) send(q *loadtest.Request, at time.Duration, done func(text string)
 // patience is what happens at the client's deadline. The event outlives the request
 // by minutes, so it must not hold it.
 func (r *request) patience() func() {
-	waiting := &r
+	waiting := r
 	r.release = func() { waiting = nil }
 	return func() {
 		if waiting != nil {
-			(*waiting).giveUp()
+			waiting.giveUp()
 		}
 	}
 }
