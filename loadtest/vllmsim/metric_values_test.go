@@ -22,9 +22,10 @@ func toy(blocks, seats int) Profile {
 // bench is an engine with its metrics and no server around it.
 type bench struct {
 	*engine
-	t     *testing.T
-	model *Model
-	start time.Time
+	t      *testing.T
+	model  *Model
+	start  time.Time
+	begins func() // lets the engine run, at the first wait: what is asked before comes in one step; nil: it runs
 }
 
 func newBench(t *testing.T, generation string, p *Profile) *bench {
@@ -53,6 +54,10 @@ func (b *bench) ask(prompt []int32, limits ...int) []*job {
 
 // at lets the bubble's time pass up to d after the start.
 func (b *bench) at(d time.Duration) {
+	if b.begins != nil {
+		b.begins()
+		b.begins = nil
+	}
 	time.Sleep(time.Until(b.start.Add(d)))
 	synctest.Wait()
 }
@@ -126,7 +131,7 @@ func running(t *testing.T, generation string, p Profile, history func(b *bench))
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, generation, &p)
 		ctx, cancel := context.WithCancel(t.Context())
-		go b.run(ctx)
+		b.begins = func() { go b.run(ctx) }
 		history(b)
 		cancel()
 		synctest.Wait()
