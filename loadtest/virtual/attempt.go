@@ -76,7 +76,7 @@ func (c *call) start() {
 	l.attempts++
 	a := &attempt{call: c, backend: r.backends[c.tier.name+"/"+lease.Backend()], lease: lease, number: l.attempts}
 	c.current = a
-	limit := a.backend.contextLength() - len(c.prompt)
+	limit := c.tier.context - len(c.prompt)
 	if limit < 1 || c.limit > limit {
 		a.fail(failure{status: 400})
 		return

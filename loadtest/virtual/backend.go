@@ -59,11 +59,6 @@ func (b *backend) fresh() {
 	b.shown = b.sched.Counts()
 }
 
-// contextLength is what vLLM would serve with: never more than the cache holds.
-func (b *backend) contextLength() int {
-	return min(131072, (b.tier.profile.Blocks-1)*vllmsim.BlockSize)
-}
-
 // submit queues an attempt, as it arrives. What cannot be taken ends at once.
 func (b *backend) submit(a *attempt) {
 	switch f := &b.fault; {

@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
@@ -84,7 +85,7 @@ func (d *draft) settle() {
 	}
 	if d.course.Keeps(v, d.finish != "") {
 		d.out.Tier, d.out.DraftTokens = "draft", len(d.ids)
-		d.request.finish("answered", "")
+		d.request.finish(loadtest.Answered, "")
 		return
 	}
 	at := d.course.Seam(v, d.finish != "")
@@ -98,7 +99,7 @@ func (d *draft) settle() {
 	rest := d.req.MaxTokens
 	if rest > 0 {
 		if rest -= at.Tokens; rest <= 0 {
-			d.request.finish("answered", "")
+			d.request.finish(loadtest.Answered, "")
 			return
 		}
 	}

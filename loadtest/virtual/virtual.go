@@ -25,8 +25,8 @@ const (
 	// and loopback, about half of what the gateway adds at the median (README).
 	hop = 200 * time.Microsecond
 
-	// samples bounds the samples of one backend.
-	samples = 600
+	// mostSamples bounds the samples of one backend.
+	mostSamples = 600
 
 	// checkEvery is how many events pass between two looks at the context.
 	checkEvery = 4096
@@ -62,6 +62,7 @@ type tier struct {
 	def      *loadtest.Pool
 	model    *vllmsim.Model
 	profile  vllmsim.Profile
+	context  int // tokens that a prompt and its answer may have
 	backends []*backend
 }
 
@@ -114,30 +115,21 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 }
 
 func (l *lab) addTier(name string, def *loadtest.Pool, divergence float64) error {
-	t := &tier{name: name, def: def, model: vllmsim.NewDraft(l.seed, divergence, def.Blind)}
-	var err error
-	if t.profile, err = profileOf(def); err != nil {
+	o, profile, err := vllmsim.Options{
+		Profile: def.Profile, Divergence: divergence, Blind: def.Blind, Policy: def.Policy, Metrics: def.Metrics,
+		BlocksOverride: def.Blocks, MaxNumSeqs: def.MaxSeqs, MaxBatchedTokens: def.MaxBatchedTokens,
+	}.Resolve()
+	if err != nil {
 		return fmt.Errorf("%s pool: %w", name, err)
+	}
+	t := &tier{
+		name: name, def: def, model: vllmsim.NewDraft(l.seed, divergence, def.Blind), profile: profile, context: o.MaxModelLen,
 	}
 	for i := range def.Count {
 		t.backends = append(t.backends, newBackend(l, t, i))
 	}
 	l.tiers[name] = t
 	return nil
-}
-
-// profileOf is the pool's profile with its own sizes.
-func profileOf(def *loadtest.Pool) (vllmsim.Profile, error) {
-	p, err := vllmsim.ProfileByName(def.Profile)
-	if err != nil {
-		return p, err
-	}
-	for dst, v := range map[*int]int{&p.Blocks: def.Blocks, &p.MaxSeqs: def.MaxSeqs, &p.MaxBatchedTokens: def.MaxBatchedTokens} {
-		if v > 0 {
-			*dst = v
-		}
-	}
-	return p, nil
 }
 
 // run plays events until the last answer is there.
@@ -193,8 +185,8 @@ func (l *lab) sample() {
 			}
 		}
 	}
-	every := max(time.Second, l.scenario.Duration/samples)
-	if l.clock.now <= l.scenario.Duration+time.Duration(samples)*every {
+	every := max(time.Second, l.scenario.Duration/mostSamples)
+	if l.clock.now <= l.scenario.Duration+time.Duration(mostSamples)*every {
 		l.clock.after(every, l.sample)
 	}
 }

@@ -80,7 +80,7 @@ func TestAWarmPrefixIsReusedUnlessSalted(t *testing.T) {
 	}
 	cached := func(b string) int { return cachedOf(ask(t, s, "/v1/chat/completions", b)) }
 	expect(t, "cold", cached(body("one", "")), 0)
-	if got := cached(body("two", "")); got < 200 || got%blockSize != 0 {
+	if got := cached(body("two", "")); got < 200 || got%BlockSize != 0 {
 		t.Errorf("warm: %d cached tokens", got)
 	}
 	expect(t, "salted", cached(body("three", `,"cache_salt":"s"`)), 0)

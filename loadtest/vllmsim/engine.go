@@ -37,7 +37,7 @@ type engine struct {
 }
 
 // totals are what State counts beside the scheduler.
-type totals struct{ aborted, finished, generated int }
+type totals struct{ aborted, finished int }
 
 // job is one sequence with the request that waits for it.
 type job struct {
@@ -275,7 +275,6 @@ func (e *engine) deliver(it *Item) {
 	if j == nil {
 		return
 	}
-	e.totals.generated++
 	e.start(j)
 	ev := j.gen.last
 	if it.First {

@@ -85,13 +85,13 @@ func (m *metrics) process() {
 }
 
 func (m *metrics) cacheConfig(o *Options, p *Profile) {
-	labels := prometheus.Labels{"block_size": strconv.Itoa(blockSize), "cache_dtype": "auto", "sliding_window": "None",
+	labels := prometheus.Labels{"block_size": strconv.Itoa(BlockSize), "cache_dtype": "auto", "sliding_window": "None",
 		"is_attention_free": "False", "num_gpu_blocks_override": "None", "enable_prefix_caching": "True", "gpu_memory_utilization": "0.92", "num_gpu_blocks": strconv.Itoa(p.Blocks)}
 	if m.v0 {
 		labels["num_cpu_blocks"], labels["gpu_memory_utilization"] = "2048", "0.9"
 	} else {
 		labels["engine"], labels["prefix_caching_hash_algo"] = "0", "sha256"
-		tokens := (p.Blocks - 1) * blockSize
+		tokens := (p.Blocks - 1) * BlockSize
 		labels["kv_cache_size_tokens"] = strconv.Itoa(tokens)
 		labels["kv_cache_max_concurrency"] = pyFloat(float64(tokens) / float64(o.MaxModelLen))
 	}

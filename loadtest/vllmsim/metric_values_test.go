@@ -30,7 +30,7 @@ type bench struct {
 
 func newBench(t *testing.T, generation string, p *Profile) *bench {
 	t.Helper()
-	o, _, err := Options{Metrics: generation, Model: "m"}.withDefaults()
+	o, _, err := Options{Metrics: generation, Model: "m"}.Resolve()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,8 +30,9 @@ type Options struct {
 	Fault   Fault         // what is wrong from the start
 }
 
-// withDefaults fills in what is left out, and the profile as overridden.
-func (o Options) withDefaults() (Options, Profile, error) {
+// Resolve fills in what is left out and returns the profile with the sizes that the options put in its place. The error
+// tells what a server would not start with.
+func (o Options) Resolve() (Options, Profile, error) {
 	if o.Model == "" {
 		o.Model = "sim"
 	}
@@ -61,7 +62,7 @@ func (o Options) withDefaults() (Options, Profile, error) {
 		o.MaxModelLen = 131072
 	}
 	// vLLM refuses to start with a context that its cache cannot hold; here it shrinks, as --max-model-len auto does.
-	o.MaxModelLen = min(o.MaxModelLen, (p.Blocks-1)*blockSize)
+	o.MaxModelLen = min(o.MaxModelLen, (p.Blocks-1)*BlockSize)
 	return o, p, o.validate(&p)
 }
 

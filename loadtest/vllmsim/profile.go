@@ -30,8 +30,6 @@ type Profile struct {
 // BlockSize is the number of tokens in a KV block: vLLM's default on GPUs.
 const BlockSize = 16
 
-const blockSize = BlockSize
-
 var profiles = map[string]Profile{
 	// Llama-3.1-8B, 4-bit weights, on an A10G: 24 GB, 600 GB/s, 70 dense fp16 TFLOPS.
 	// Blocks: 22.3 GiB*0.92 - 5.7 weights - 1.4 activations and graphs = 13.4 GiB at 128 KiB/token = 110k tokens.

@@ -274,7 +274,7 @@ func (s *Scheduler) preempt(b *Batch, q *Seq) (refund int) {
 
 // grow gives q the blocks for n more tokens, or reports false and changes nothing.
 func (s *Scheduler) grow(q *Seq, n int) bool {
-	need := (q.computed+n+blockSize-1)/blockSize - len(q.blocks)
+	need := (q.computed+n+BlockSize-1)/BlockSize - len(q.blocks)
 	if need > s.pool.free {
 		return false
 	}
@@ -286,10 +286,10 @@ func (s *Scheduler) grow(q *Seq, n int) bool {
 
 // take books n tokens of q into the batch and publishes the blocks that they fill.
 func (s *Scheduler) take(b *Batch, q *Seq, n int) {
-	before := q.computed / blockSize
+	before := q.computed / BlockSize
 	q.computed += n
 	q.hashTo(q.computed)
-	for k := before; k < q.computed/blockSize; k++ {
+	for k := before; k < q.computed/BlockSize; k++ {
 		s.pool.publish(q.blocks[k], q.hashes[k])
 	}
 	b.Items = append(b.Items, Item{Seq: q, Tokens: n, Emits: q.computed == len(q.ids)})
@@ -297,12 +297,12 @@ func (s *Scheduler) take(b *Batch, q *Seq, n int) {
 
 // hashTo extends the chained block hashes to cover the full blocks of the first n tokens.
 func (q *Seq) hashTo(n int) {
-	for k := len(q.hashes); k < n/blockSize; k++ {
+	for k := len(q.hashes); k < n/BlockSize; k++ {
 		parent := mix(q.Salt, 0xb10c)
 		if k > 0 {
 			parent = q.hashes[k-1]
 		}
-		h := hashIDs(parent, q.ids[k*blockSize:(k+1)*blockSize])
+		h := hashIDs(parent, q.ids[k*BlockSize:(k+1)*BlockSize])
 		q.hashes = append(q.hashes, h|1) // never 0, which means not cached
 	}
 }
@@ -316,15 +316,15 @@ func (s *Scheduler) admit(b *Batch, budget int, now time.Duration) {
 		if !q.NoCacheRead {
 			// At least the last token is computed again: its logits are needed.
 			q.hashTo(len(q.ids) - 1)
-			run, idle = s.pool.match(q.hashes[:(len(q.ids)-1)/blockSize])
+			run, idle = s.pool.match(q.hashes[:(len(q.ids)-1)/BlockSize])
 		}
-		need := (len(q.ids)+blockSize-1)/blockSize - len(run)
+		need := (len(q.ids)+BlockSize-1)/BlockSize - len(run)
 		if need > s.pool.free-idle {
 			return
 		}
 		s.waiting = s.waiting[1:]
 		s.pool.share(run)
-		q.blocks, q.computed, q.state = append(q.blocks, run...), len(run)*blockSize, seqRunning
+		q.blocks, q.computed, q.state = append(q.blocks, run...), len(run)*BlockSize, seqRunning
 		s.countLookup(q)
 		if !q.scheduled {
 			q.scheduled, q.Scheduled = true, now

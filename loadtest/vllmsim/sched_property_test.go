@@ -43,7 +43,7 @@ func (m *machine) act() error {
 // add queues a sequence that can end: its prompt and its answer fit in the cache together. Prompts come in families that
 // are the same up to some token.
 func (m *machine) add() {
-	room := m.s.pool.usable() * blockSize
+	room := m.s.pool.usable() * BlockSize
 	if len(m.live) >= 12 {
 		return
 	}
@@ -182,13 +182,13 @@ func (m *machine) checkSequences() error {
 		if waiting == 1 && (q.computed != 0 || len(q.blocks) != 0) {
 			return fmt.Errorf("who waits holds %d blocks for %d tokens", len(q.blocks), q.computed)
 		}
-		if want := (q.computed + blockSize - 1) / blockSize; len(q.blocks) != want || q.computed > len(q.ids) {
+		if want := (q.computed + BlockSize - 1) / BlockSize; len(q.blocks) != want || q.computed > len(q.ids) {
 			return fmt.Errorf("%d of %d tokens computed in %d blocks", q.computed, len(q.ids), len(q.blocks))
 		}
 		for k, i := range q.blocks {
 			m.refs[i]++
 			want := uint64(0) // not full yet
-			if k < q.computed/blockSize {
+			if k < q.computed/BlockSize {
 				want = q.hashes[k]
 			}
 			if got := s.pool.blocks[i].hash; got != want {
@@ -205,7 +205,7 @@ func (m *machine) checkSequences() error {
 // hashesHold reports whether the hashes kept are those of the tokens.
 func (q *Seq) hashesHold() bool {
 	again := &Seq{Salt: q.Salt, ids: q.ids}
-	again.hashTo(len(q.hashes) * blockSize)
+	again.hashTo(len(q.hashes) * BlockSize)
 	return slices.Equal(again.hashes, q.hashes)
 }
 

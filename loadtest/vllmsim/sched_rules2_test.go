@@ -10,7 +10,7 @@ func cached(s *Scheduler, q *Seq) int {
 	again := &Seq{Salt: q.Salt, ids: q.Prompt}
 	again.hashTo(len(q.Prompt) - 1)
 	run, _ := s.pool.match(again.hashes)
-	return len(run) * blockSize
+	return len(run) * BlockSize
 }
 
 // noRead is seq with its prompt's logprobs wanted.

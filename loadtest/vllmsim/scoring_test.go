@@ -110,7 +110,7 @@ func TestPrefixHitsAreCountedAsVLLMCounts(t *testing.T) {
 		}
 		return a
 	}
-	full := (len(ids) - 1) / blockSize * blockSize // the last token is always computed again
+	full := (len(ids) - 1) / BlockSize * BlockSize // the last token is always computed again
 	first := send("cold", ids, "", len(ids), 0)
 	send("warm", ids, "", len(ids), full)
 	send("whole blocks only", ids[:64], "", 64, 48)
@@ -119,13 +119,13 @@ func TestPrefixHitsAreCountedAsVLLMCounts(t *testing.T) {
 	send("salted again", ids, `,"cache_salt":"s"`, len(ids), full)
 	// Generated tokens are cached, too: all but the last, which was never computed.
 	turn := slices.Concat(ids, first.Choices[0].TokenIDs, s.tok.Encode(" And then?"))
-	send("the next turn", turn, "", len(turn), (len(ids)+19)/blockSize*blockSize)
+	send("the next turn", turn, "", len(turn), (len(ids)+19)/BlockSize*BlockSize)
 	fresh := s.tok.Encode(strings.Repeat("Another matter of the sea altogether. ", 15))
 	send("scored cold", fresh, `,"prompt_logprobs":1`, 0, 0)
-	send("what scoring has filled", fresh, "", len(fresh), (len(fresh)-1)/blockSize*blockSize)
+	send("what scoring has filled", fresh, "", len(fresh), (len(fresh)-1)/BlockSize*BlockSize)
 	other := s.tok.Encode(strings.Repeat("Of winds and of what they carry. ", 15))
 	send("echoed with logprobs: scored, too", other, `,"echo":true,"logprobs":0`, 0, 0)
-	send("and filled", other, "", len(other), (len(other)-1)/blockSize*blockSize)
+	send("and filled", other, "", len(other), (len(other)-1)/BlockSize*BlockSize)
 }
 
 // What a draft's answer was scored with is what its continuation starts from.
@@ -151,7 +151,7 @@ func TestScoreThenContinueHitsTheCacheOnEveryRoute(t *testing.T) {
 		}
 		cut := ids[:len(prompt)+len(draft)*3/4]
 		a := ask(t, s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":2}`, appendIDs(nil, cut)))
-		expect(t, route, cachedOf(a), (len(cut)-1)/blockSize*blockSize)
+		expect(t, route, cachedOf(a), (len(cut)-1)/BlockSize*BlockSize)
 	}
 }
 

@@ -50,7 +50,7 @@ type Server struct {
 
 // New makes a server that does not listen yet.
 func New(o Options) (*Server, error) {
-	o, p, err := o.withDefaults()
+	o, p, err := o.Resolve()
 	if err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ func (e *engine) state() State {
 	defer e.mu.Unlock()
 	c := e.sched.Counts()
 	return State{Running: c.Running, Waiting: c.Waiting, KVBlocksUsed: c.BlocksUsed, KVBlocksTotal: c.BlocksTotal,
-		Aborted: e.totals.aborted, Finished: e.totals.finished, GeneratedTokens: e.totals.generated,
+		Aborted: e.totals.aborted, Finished: e.totals.finished, GeneratedTokens: c.GeneratedTokens,
 		Preemptions: c.Preemptions, PrefixQueries: c.PrefixQueries, PrefixHits: c.PrefixHits, Steps: c.Steps,
 		BusySeconds: c.Busy.Seconds(), LagSeconds: e.real(e.lag).Seconds()}
 }

@@ -23,11 +23,7 @@ func (t *Tokenizer) AppendStart(dst []int32) []int32 { return append(dst, tokBOS
 
 // AppendMessage appends a message that is complete.
 func (t *Tokenizer) AppendMessage(dst []int32, m Message) []int32 {
-	role := m.Role
-	if role == "tool" {
-		role = "ipython"
-	}
-	dst = t.header(dst, role)
+	dst = t.header(dst, m.Role)
 	return append(t.AppendEncode(dst, strings.TrimSpace(m.Content)), tokEOT)
 }
 
@@ -48,7 +44,7 @@ type templateInput struct {
 // render writes a conversation as ids, in the manner of Llama 3: every message is a header, a blank line, its text and
 // an end-of-turn token. Text is encoded piece by piece, so it can never become a special token.
 func (t *Tokenizer) render(in templateInput) ([]int32, *apiError) {
-	out := []int32{tokBOS}
+	out := t.AppendStart(nil)
 	if len(in.tools) > 0 {
 		list, err := json.Marshal(in.tools)
 		if err != nil {
@@ -68,11 +64,7 @@ func (t *Tokenizer) render(in templateInput) ([]int32, *apiError) {
 		if !last || !in.open {
 			text = strings.TrimSpace(text)
 		}
-		role := m.Role
-		if role == "tool" {
-			role = "ipython"
-		}
-		out = t.header(out, role)
+		out = t.header(out, m.Role)
 		out = t.AppendEncode(out, text)
 		if !isNull(m.ToolCalls) {
 			out = append(out, tokPythonTag)
@@ -83,12 +75,16 @@ func (t *Tokenizer) render(in templateInput) ([]int32, *apiError) {
 		}
 	}
 	if in.generation {
-		out = t.header(out, "assistant")
+		out = t.AppendGenerationPrompt(out)
 	}
 	return out, nil
 }
 
+// header opens a message. What a tool says comes from "ipython", as Llama calls it.
 func (t *Tokenizer) header(out []int32, role string) []int32 {
+	if role == "tool" {
+		role = "ipython"
+	}
 	out = append(out, tokStartHeader)
 	out = t.AppendEncode(out, role)
 	out = append(out, tokEndHeader)

@@ -123,9 +123,11 @@ const unknownUsage = 0.5
 func meanOf(set []*backend, now time.Time, c pressure.Config) mean {
 	var m mean
 	for _, b := range set {
-		m.rates.prefill += b.rates.prefill / float64(len(set))
-		m.rates.decode += b.rates.decode / float64(len(set))
+		m.rates.prefill += b.rates.prefill
+		m.rates.decode += b.rates.decode
 	}
+	all := float64(max(len(set), 1))
+	m.rates.prefill, m.rates.decode = m.rates.prefill/all, m.rates.decode/all
 	n := 0.0
 	for _, b := range set {
 		if w, _ := pressure.Weight(b.reading.At, now, c); b.down != nil || w < 1 {
