@@ -191,6 +191,28 @@ func TestTheClientsLimitHoldsAcrossASeamOfText(t *testing.T) {
 	}
 }
 
+func TestACutInsideAChunkOfSeveralTokensCountsThem(t *testing.T) {
+	token := func(text string) string {
+		list := strings.ReplaceAll(strings.Trim(fmt.Sprint([]byte(text)), "[]"), " ", ",")
+		return `{"logprob":-0.01,"bytes":[` + list + `]}`
+	}
+	draft := newScripted(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		say(w, roleChunk)
+		for i := 0; i < 18; i += 3 { // and cut
+			a, b, c := fmt.Sprintf(" w%d", i), fmt.Sprintf(" w%d", i+1), fmt.Sprintf(" w%d", i+2)
+			say(w, fmt.Sprintf(`{"choices":[{"index":0,"delta":{"content":%q},"logprobs":{"content":[%s,%s,%s]},"finish_reason":null,"token_ids":[%d,%d,%d]}]}`,
+				a+b+c, token(a), token(b), token(c), i, i+1, i+2))
+		}
+	})
+	target := newScripted(t, ending)
+	r := scriptedRig(t, draft.URL, target.URL)
+	r.cascade.routes["m"].SameTokenizer = false
+	got, rc, err := r.ask(openai.Chat, Auto, chat("Hello", `,"stream":true,"max_tokens":100`))
+	if err != nil || got.text != draftWords(17)+" TARGET" || rc.AcceptedTokens != 17 {
+		t.Errorf("%q, %d tokens accepted, %v", got.text, rc.AcceptedTokens, err)
+	}
+}
+
 func TestABodyLeftOpenBehindItsEndHoldsNobodyUp(t *testing.T) {
 	backend := newScripted(t, func(_ int, w http.ResponseWriter, r *http.Request) {
 		say(w, roleChunk, spoken("hi", "5", -0.01, "stop"), openai.Done)

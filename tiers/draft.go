@@ -190,20 +190,42 @@ func (d *draft) take(c *openai.Chunk) bool {
 	return false
 }
 
+// mark notes where the chunk ends, as a place where the draft may be cut.
 func (d *draft) mark(c *openai.Chunk) {
 	if len(c.IDs) == 0 && len(c.Text) == 0 {
 		return
 	}
+	told := d.markWithin(c)
 	// An engine sends a character only when it has all of its bytes, so the text of
 	// a one-token chunk ends where the token does. A chunk of several may hold half
 	// a character that it does not show; the tokens' own bytes would tell. The last
 	// chunk also holds the token that ended the answer, which a continuation must
 	// not see.
-	whole := len(c.IDs) <= 1 || c.TokenBytes == len(c.Text) || d.job.receipt.Plan.resume != resumeIDs
+	whole := len(c.IDs) <= 1 || told || d.job.receipt.Plan.resume != resumeIDs
 	clean := len(c.Text) > 0 && len(c.Finish) == 0 && whole
 	d.course.Mark(accept.Step{
 		Tokens: d.course.Tokens(), Text: len(d.reply.text), IDs: len(d.ids), Clean: clean, Rests: accept.Rests(d.reply.text),
 	})
+}
+
+// markWithin notes where the tokens inside a chunk of several end, so that a cut by
+// text can count what it keeps; a seam by ids falls between chunks only. It reports
+// whether the tokens' own bytes are told and are the chunk's text.
+func (d *draft) markWithin(c *openai.Chunk) bool {
+	size := 0
+	for _, n := range c.TokenBytes {
+		size += n
+	}
+	n := len(c.TokenBytes)
+	if size != len(c.Text) || n != len(c.IDs) || n != len(c.Logprobs) {
+		return false
+	}
+	at := accept.Step{Tokens: d.course.Tokens() - n, Text: len(d.reply.text) - size, IDs: len(d.ids) - n}
+	for i := range n - 1 {
+		at.Tokens, at.Text, at.IDs = at.Tokens+1, at.Text+c.TokenBytes[i], at.IDs+1
+		d.course.Mark(at)
+	}
+	return true
 }
 
 // decide commits to the draft when its time has come.

@@ -23,11 +23,10 @@ type Chunk struct {
 	Finish  []byte // finish_reason, empty while null
 	Stop    []byte // stop_reason as raw JSON
 
-	PromptIDs []int32
-	IDs       []int32
-	Logprobs  []float64 // of each new token, in nats
-	// TokenBytes is the sum of the new tokens' own bytes, as far as told.
-	TokenBytes int
+	PromptIDs  []int32
+	IDs        []int32
+	Logprobs   []float64 // of each new token, in nats
+	TokenBytes []int     // how many bytes each new token has; 0 where the backend does not tell
 
 	Usage    Usage
 	HasUsage bool
@@ -64,7 +63,8 @@ func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
 	c := &p.chunk
 	*c = Chunk{
 		Text: c.Text[:0], PromptIDs: c.PromptIDs[:0], IDs: c.IDs[:0], Logprobs: c.Logprobs[:0],
-		Finish: c.Finish[:0], Stop: c.Stop[:0], tops: c.tops[:0], topEnd: c.topEnd[:0], Plain: true,
+		TokenBytes: c.TokenBytes[:0],
+		Finish:     c.Finish[:0], Stop: c.Stop[:0], tops: c.tops[:0], topEnd: c.topEnd[:0], Plain: true,
 	}
 	p.cur.resetLenient(data)
 	p.expectObject()

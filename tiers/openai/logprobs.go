@@ -40,11 +40,12 @@ func (p *ChunkParser) logprobs() {
 
 func (p *ChunkParser) contentToken() {
 	p.expectObject()
+	size := 0
 	for name := range p.cur.object() {
 		switch string(name) {
 		case "bytes":
 			if raw, _ := p.cur.value(); len(raw) > len("[]") && raw[0] == '[' {
-				p.chunk.TokenBytes += bytes.Count(raw, []byte{','}) + 1
+				size = bytes.Count(raw, []byte{','}) + 1
 			}
 		case "logprob":
 			p.chunk.Logprobs = append(p.chunk.Logprobs, p.nats())
@@ -60,6 +61,7 @@ func (p *ChunkParser) contentToken() {
 			p.cur.skip()
 		}
 	}
+	p.chunk.TokenBytes = append(p.chunk.TokenBytes, size)
 	p.chunk.topEnd = append(p.chunk.topEnd, len(p.chunk.tops))
 }
 
