@@ -113,7 +113,7 @@ func checkUsage(t *testing.T, a *answer) {
 	}
 	hidden := u.CompletionTokens - int64(tokens)
 	if hidden < 0 || hidden > 0 && (a.finish[0] != "length" || hidden > 3 || !strings.HasSuffix(a.texts[0], " ")) {
-		t.Errorf("the text has %d tokens, the usage says %d (tier %s, finish %s): %q", tokens, u.CompletionTokens, a.told.Tier, a.finish[0], a.texts[0])
+		t.Errorf("the text has %d tokens, the usage says %d (%+v, finish %s, model %s): %q", tokens, u.CompletionTokens, a.told, a.finish[0], a.model, a.texts[0])
 	}
 }
 

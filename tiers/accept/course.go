@@ -1,6 +1,9 @@
 package accept
 
-import "strings"
+import (
+	"sort"
+	"strings"
+)
 
 const (
 	// leastSalvage is the fewest accepted tokens worth carrying over when nothing
@@ -110,14 +113,14 @@ func (c *Course) LastClean(tokens int) Step {
 	return Step{}
 }
 
-// TokensIn counts the tokens of the first so many bytes of text.
+// TokensIn counts the tokens that the first so many bytes of text came from. One of
+// which only a part is in them counts: it was paid for, and it was shown.
 func (c *Course) TokensIn(text int) int {
-	for i := len(c.steps) - 1; i >= 0; i-- {
-		if c.steps[i].Text <= text {
-			return c.steps[i].Tokens
-		}
+	if text <= 0 || len(c.steps) == 0 {
+		return 0
 	}
-	return 0
+	i := sort.Search(len(c.steps)-1, func(i int) bool { return c.steps[i].Text >= text })
+	return c.steps[i].Tokens
 }
 
 // restBefore is the last clean step near at whose text ends a sentence or a line;

@@ -139,7 +139,9 @@ func TestPlacesBehindAStopStringAreForgotten(t *testing.T) {
 	if diff := cmp.Diff(want, c.LastClean(9)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if got := c.TokensIn(25); got != 2 {
-		t.Errorf("25 bytes hold %d tokens, want 2", got)
+	for text, want := range map[int]int{0: 0, 20: 2, 25: 3, 30: 3, 99: 3} { // one that is shown in part counts
+		if got := c.TokensIn(text); got != want {
+			t.Errorf("%d bytes came from %d tokens, want %d", text, got, want)
+		}
 	}
 }
