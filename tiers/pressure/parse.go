@@ -86,6 +86,7 @@ func reading(fams families, now time.Time) (Reading, error) {
 	if out.Waiting, err = requests(fams, "vllm:num_requests_waiting"); err != nil {
 		return Reading{}, err
 	}
+	out.addRanks(fams)
 	out.addCapacity(fams["vllm:cache_config_info"], fullest)
 	if err := out.addCounters(fams); err != nil {
 		return Reading{}, err

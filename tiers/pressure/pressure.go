@@ -31,6 +31,24 @@ type Reading struct {
 	Iterations       float64 // engine steps: stands still while running > 0 in a hung engine
 
 	Generation string // "v1" or "v0", by the metric names seen
+
+	// Ranks are the engines one by one, by their number, where there are several and
+	// each tells all three; at most MostRanks, else none.
+	Ranks []Rank
+
+	// Hung says that whoever took the reading found the engine standing still while
+	// it had work, and that it did not answer a probe. Nothing in /metrics tells it.
+	Hung bool
+}
+
+// MostRanks is how many engines behind one URL are told apart.
+const MostRanks = 64
+
+// Rank is one engine's load.
+type Rank struct {
+	KVUsage float64 // 0..1
+	Running int
+	Waiting int
 }
 
 // Capacity is how many tokens the fullest engine's KV cache holds; 0 is

@@ -1,0 +1,44 @@
+package pressure
+
+import (
+	"strconv"
+
+	dto "github.com/prometheus/client_model/go"
+)
+
+// addRanks tells several engines apart. It runs behind the checks of the three
+// families; engines that are not numbered 0, 1, 2 … stay untold, because a request
+// could not name them.
+func (r *Reading) addRanks(fams families) {
+	if r.Engines < 2 || r.Engines > MostRanks {
+		return
+	}
+	ranks := make([]Rank, r.Engines)
+	usage := fams["vllm:kv_cache_usage_perc"]
+	if usage == nil {
+		usage = fams["vllm:gpu_cache_usage_perc"]
+	}
+	if !byRank(usage, ranks, func(k *Rank, v float64) { k.KVUsage = v }) ||
+		!byRank(fams["vllm:num_requests_running"], ranks, func(k *Rank, v float64) { k.Running += int(v) }) ||
+		!byRank(fams["vllm:num_requests_waiting"], ranks, func(k *Rank, v float64) { k.Waiting += int(v) }) {
+		return
+	}
+	r.Ranks = ranks
+}
+
+// byRank hands each engine's value to set; false says that an engine is missing or
+// is not numbered.
+func byRank(fam *dto.MetricFamily, ranks []Rank, set func(*Rank, float64)) bool {
+	var seen uint64
+	for _, m := range fam.GetMetric() {
+		name, _ := label(m, "engine")
+		n, err := strconv.Atoi(name)
+		v, valueErr := gauge(fam, m)
+		if err != nil || valueErr != nil || n < 0 || n >= len(ranks) {
+			return false
+		}
+		seen |= 1 << n
+		set(&ranks[n], v)
+	}
+	return seen == 1<<len(ranks)-1
+}
