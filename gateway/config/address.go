@@ -261,11 +261,45 @@ func bracket(host string) string {
 	return host
 }
 
-// checkDiscover checks dns://host:port.
+// checkDiscover checks where backends are to be found: dns://, srv:// or file://.
 func checkDiscover(raw string) error {
-	addr, ok := strings.CutPrefix(raw, "dns://")
-	if host, port, err := splitAddr(addr); !ok || err != nil || host == "" || port == 0 {
-		return errors.New("want dns://HOST:PORT, such as dns://vllm-draft.svc:8000")
+	scheme, rest, _ := strings.Cut(raw, "://")
+	switch scheme {
+	case "dns":
+		if host, port, err := splitAddr(rest); err != nil || host == "" || port == 0 {
+			return errors.New("want dns://HOST:PORT, such as dns://vllm-draft.svc:8000")
+		}
+		return nil
+	case "srv":
+		return checkService(rest)
+	case "file":
+		return checkFile(rest)
+	}
+	return errors.New("want dns://HOST:PORT, srv://_SERVICE._tcp.NAME or file:///PATH, such as dns://vllm-draft.svc:8000")
+}
+
+// checkService checks _SERVICE._tcp.NAME.
+func checkService(rest string) error {
+	service, name, ok := strings.Cut(rest, "._tcp.")
+	bare, underscored := strings.CutPrefix(service, "_")
+	if !ok || !underscored || strings.Contains(bare, ".") || !hostOK(bare) || !hostOK(name) {
+		return errors.New("want srv://_SERVICE._tcp.NAME without a port, which the records tell, such as srv://_vllm._tcp.gpu.internal")
+	}
+	return nil
+}
+
+// checkFile checks the path of a file, escaped as in a URL. Whether the file is
+// there is another matter: it may come later.
+func checkFile(rest string) error {
+	if strings.ContainsAny(rest, "?#") {
+		return errors.New("want file:///PATH; write ? and # in the path as %3F and %23")
+	}
+	path, err := url.PathUnescape(rest)
+	if err != nil {
+		return errors.New("the path has a % that is no escape; write % as %25")
+	}
+	if path == "" || strings.HasSuffix(path, "/") || strings.ContainsFunc(path, func(c rune) bool { return c < ' ' }) {
+		return errors.New("want a file's path, such as file:///etc/foregate/backends")
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (r *reader) checkPool(path string, p Pool) {
 	case backends && discover:
 		r.fail(path+".discover", "backends are given as well; keep one of the two")
 	case !backends && !discover:
-		r.fail(path, "has no backends; give backends: [http://host:8000] or discover: dns://host:8000")
+		r.fail(path, "has no backends; give backends: [http://host:8000] or discover: dns://host:8000, srv://… or file://…")
 	case discover && r.sound(path+".discover"):
 		if err := checkDiscover(p.Discover); err != nil {
 			r.fail(path+".discover", "%v", err)

@@ -58,7 +58,8 @@ type Pool struct {
 	Model      string   // the model's name at the backends
 	USDPerHour float64  // price of one backend
 	Backends   []string // base URLs without a trailing slash
-	Discover   string   // dns://host:port
+	Discover   string   // dns://HOST:PORT, srv://_SERVICE._tcp.NAME or file://PATH
+	KVEvents   int      // port of vLLM's KV events (ZMQ) on each backend, 1 … 65535; 0 is none
 }
 
 // Route maps a model name that clients ask for to its pools.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/tiers/discover"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -72,7 +74,7 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		Identity: Identity{Mode: ModeKeys},
 		Pools: map[string]Pool{
 			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", USDPerHour: 1.01, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}},
-			"llama-70b-h100": {Model: "meta-llama/Meta-Llama-3-70B-Instruct", USDPerHour: 12, Discover: "dns://vllm-target.svc:8000"},
+			"llama-70b-h100": {Model: "meta-llama/Meta-Llama-3-70B-Instruct", USDPerHour: 12, Discover: "dns://vllm-target.svc:8000", KVEvents: 5557},
 		},
 		Routes: []Route{
 			{Model: "llama-3", Draft: "llama-8b-a10g", Target: "llama-70b-h100", SameTokenizer: true},
@@ -194,7 +196,8 @@ func checkPromises(t *testing.T, f *File) {
 		}
 	}
 	for name, p := range f.Pools {
-		if p.Model == "" || (len(p.Backends) == 0) == (p.Discover == "") || p.USDPerHour < 0 || !safeName(name) {
+		if p.Model == "" || (len(p.Backends) == 0) == (p.Discover == "") || p.USDPerHour < 0 || !safeName(name) || p.KVEvents < 0 || p.KVEvents > 65535 ||
+			(p.Discover != "" && discover.Check(p.Discover) != nil) {
 			t.Errorf("accepted pool %q %+v", name, p)
 		}
 	}

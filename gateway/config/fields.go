@@ -21,7 +21,10 @@ var Fields = []FieldDoc{
 	{"pools.NAME.model", required, "The model's name as the backends know it."},
 	{"pools.NAME.usd_per_hour", "`0`", "Price of one backend."},
 	{"pools.NAME.backends", "this or `discover`", "Base URLs of the backends, without `/v1`: `[\"http://a10g-0:8000\"]`."},
-	{"pools.NAME.discover", "this or `backends`", "`dns://HOST:PORT`: every address of the name is a backend; looked up every 5 s."},
+	{"pools.NAME.discover", "this or `backends`", "Where the backends are found instead: `dns://HOST:PORT` (every address of the name; asked every 5 s), " +
+		"`srv://_SERVICE._tcp.NAME` (every SRV record of the lowest priority number, target and port; asked every 5 s), or `file:///PATH` " +
+		"(a base URL per line with `#` comments, or the JSON of Prometheus' `file_sd`; looked at every 500 ms; a path without the leading `/` is relative to the working directory)."},
+	{"pools.NAME.kv_events", "`0`", "Port on which each backend publishes its KV cache events over ZMQ (vLLM's `--kv-events-config`), 1 … 65535; 0 is none."},
 	{"routes[].model", required, "The model name that clients ask for: 1–128 of `A-Z a-z 0-9 . _ : / -`."},
 	{"routes[].draft", "none", "The pool that drafts. Without one every request goes to the target."},
 	{"routes[].target", required, "The pool that answers what the draft cannot."},

@@ -185,6 +185,7 @@ func pools(f *File) value {
 				"usd_per_hour": amount(&p.USDPerHour, 100_000),
 				"backends":     texts(&p.Backends),
 				"discover":     text(&p.Discover),
+				"kv_events":    whole(&p.KVEvents, 0, 65535),
 			}))
 			f.Pools[key.Value] = p // also when it is broken, so that its routes are not blamed
 		})
