@@ -34,6 +34,7 @@ type flags struct {
 	MaxBatchedTokens int     `group:"The engine" aliases:"max-num-batched-tokens" default:"0" help:"Tokens in a step at most; 0 is the profile's number."`
 	MaxQueuedReqs    int     `group:"The engine" name:"max-num-queued-reqs" default:"0" help:"Requests at once, running and waiting, before others get a 503 (vLLM 0.29); n choices count n times; 0 is no limit."`
 	MaxQueuedTokens  int     `group:"The engine" name:"max-num-queued-tokens" default:"0" help:"Prompt tokens in prefill from which on others get a 503 (vLLM 0.29); 0 is no limit."`
+	DataParallelSize int     `group:"The engine" default:"1" help:"Engines behind the one address, each with its own KV cache; the header X-data-parallel-rank chooses one."`
 
 	Metrics             string `group:"The wire" default:"v1" enum:"v0,v1" help:"Generation of metric names: v0 (vLLM 0.7 and before) or v1."`
 	FlatErrors          bool   `group:"The wire" help:"Error bodies of vLLM 0.10.0 and before."`
@@ -92,10 +93,13 @@ func (f *flags) options() (vllmsim.Options, error) {
 		TimeScale: f.TimeScale, MaxModelLen: f.MaxModelLen, Policy: f.Policy, BlocksOverride: f.Blocks,
 		MaxNumSeqs: f.MaxNumSeqs, MaxBatchedTokens: f.MaxBatchedTokens, MaxQueuedReqs: f.MaxQueuedReqs,
 		MaxQueuedTokens: f.MaxQueuedTokens, Metrics: f.Metrics, FlatErrors: f.FlatErrors,
-		PromptTokensDetails: f.PromptTokensDetails, OOM: f.OOM, Restart: f.Restart}
+		DataParallelSize: f.DataParallelSize, PromptTokensDetails: f.PromptTokensDetails, OOM: f.OOM, Restart: f.Restart}
 	// What is zero in the library stands for a default; here it was said.
 	if f.TimeScale == 0 {
 		return o, errors.New("time scale 0 stands still")
+	}
+	if f.DataParallelSize == 0 {
+		return o, errors.New("a server of 0 engines answers nothing")
 	}
 	if f.MaxModelLen == 0 {
 		return o, errors.New("a context of 0 tokens holds nothing")

@@ -149,7 +149,7 @@ func TestARunThatIsOverBeforeItBeginsTurnsEveryoneAway(t *testing.T) {
 		if err := s.Run(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
-		b := &bench{engine: s.life().engine, t: t, model: s.model}
+		b := &bench{engine: s.life().engines[0], t: t, model: s.model}
 		box := b.ask(ids(300, 5), 3)[0].box
 		events := box.take(nil)
 		if len(events) != 1 || events[0].finish != finishAbort {

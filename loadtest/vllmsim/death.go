@@ -1,6 +1,9 @@
 package vllmsim
 
-import "net/http"
+import (
+	"net/http"
+	"sync"
+)
 
 // finishDead ends a choice whose engine died. It never goes over the wire: JSON answers turn into a 500, streams into an
 // error event.
@@ -21,6 +24,74 @@ type limits struct{ requests, tokens int }
 func (l limits) full(inFlight, prefill int) bool {
 	return l.requests > 0 && inFlight > l.requests || l.tokens > 0 && prefill >= l.tokens
 }
+
+// load is what a server has in hand, in all its engines: the limits are the API server's, and so they count across them.
+type load struct {
+	limits limits
+
+	mu       sync.Mutex
+	requests int
+	prefill  int // prompt tokens of the jobs that have no output yet
+}
+
+// full reports whether a request of n choices is too many.
+func (l *load) full(n int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.limits.full(l.requests+n, l.prefill)
+}
+
+// take counts jobs in, all of them or none.
+func (l *load) take(jobs []*job) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	queued := l.prefill
+	for i, j := range jobs {
+		if l.limits.full(l.requests+i+1, queued) {
+			return false
+		}
+		queued += len(j.seq.Prompt)
+	}
+	for _, j := range jobs {
+		j.counted = true
+	}
+	l.prefill = queued
+	l.requests += len(jobs)
+	return true
+}
+
+// start notes that a job's prefill is over, one way or the other.
+func (l *load) start(j *job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begun(j)
+}
+
+func (l *load) begun(j *job) {
+	if j.counted && !j.started {
+		l.prefill -= len(j.seq.Prompt)
+	}
+	j.started = true
+}
+
+// leave counts a job out.
+func (l *load) leave(j *job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.begun(j)
+	if j.counted {
+		j.counted = false
+		l.requests--
+	}
+}
+
+// news is a death that clients learn of.
+type news struct {
+	once sync.Once
+	told chan struct{} // closed when one has
+}
+
+func newNews() *news { return &news{told: make(chan struct{})} }
 
 // kill makes the engine die before its next step.
 func (e *engine) kill() {
@@ -61,17 +132,16 @@ func (e *engine) end(finish string) {
 			e.met.success[finishAbort].Inc()
 		}
 		j.box.push(lastEvent(j, finish))
+		e.load.leave(j)
 	}
 	clear(e.jobs)
-	e.prefill = 0
 	e.met.levels(e.sched.Counts())
 	e.tell(n)
 }
 
 // tell notes that n clients have learnt of the death.
 func (e *engine) tell(n int) {
-	if e.closed == finishDead && n > 0 && !e.known {
-		e.known = true
-		close(e.told)
+	if e.closed == finishDead && n > 0 {
+		e.news.once.Do(func() { close(e.news.told) })
 	}
 }

@@ -17,23 +17,23 @@ type engine struct {
 	wake  chan struct{}
 	other chan struct{} // the step under way ends at another time than it did
 
-	limits limits
-	stop   chan struct{} // closed by kill
-	told   chan struct{} // closed when a client has learnt of the death
+	load *load         // of the server: the engines of one share it
+	news *news         // of the server's death
+	stop chan struct{} // closed by kill
 
-	mu      sync.Mutex
-	sched   *Scheduler
-	step    *Batch        // under way
-	vend    time.Duration // when the last step ended
-	lag     time.Duration
-	closed  string // the finish reason that everything ends with: abort after SIGTERM, dead after a death; "" while it runs
-	killed  bool
-	known   bool // told is closed
-	jobs    map[*Seq]*job
-	prefill int // prompt tokens of the jobs that have no output yet
-	totals  totals
-	met     *metrics
-	gone    bool // sequences left without a step: levels must be shown anew
+	mu     sync.Mutex
+	sched  *Scheduler
+	step   *Batch        // under way
+	vend   time.Duration // when the last step ended
+	lag    time.Duration
+	closed string // the finish reason that everything ends with: abort after SIGTERM, dead after a death; "" while it runs
+	killed bool
+	jobs   map[*Seq]*job
+	totals totals
+	met    *metrics
+	gone   bool          // sequences left without a step: levels must be shown anew
+	hung   bool          // by a fault: the step under way does not end
+	since  time.Duration // it has been, on the engine's clock
 }
 
 // totals are what State counts beside the scheduler.
@@ -45,11 +45,19 @@ type job struct {
 	gen     *generator
 	box     *mailbox
 	parent  *parent
-	started bool // it has an output
+	engine  *engine // that has it; the server says which
+	counted bool    // in the server's load
+	started bool    // it has an output
 }
 
-// parent is what the n choices of one prompt have in common: vLLM counts some things once for all of them.
-type parent struct{ n, finished, most int }
+// parent is what the n choices of one prompt have in common: vLLM counts some things once for all of them. They may be in
+// several engines.
+type parent struct {
+	n int
+
+	mu             sync.Mutex
+	finished, most int
+}
 
 const (
 	// early is how long before its end a step's result may be delivered, in real time: below it a timer costs more
@@ -60,7 +68,7 @@ const (
 
 func newEngine(s *Scheduler, scale float64, met *metrics) *engine {
 	return &engine{scale: scale, epoch: time.Now(), wake: make(chan struct{}, 1), other: make(chan struct{}, 1), stop: make(chan struct{}),
-		told: make(chan struct{}), sched: s, jobs: map[*Seq]*job{}, met: met}
+		load: &load{}, news: newNews(), sched: s, jobs: map[*Seq]*job{}, met: met}
 }
 
 // now is the scaled clock.
@@ -75,30 +83,41 @@ func (e *engine) real(d time.Duration) time.Duration { return time.Duration(floa
 // submit queues jobs together, or none of them when that is more than the limits allow. An engine that has stopped ends
 // them at once: with finish_reason abort, as vLLM does after SIGTERM, or as its death ends them.
 func (e *engine) submit(jobs []*job) *apiError {
+	if err := e.admit(jobs); err != nil {
+		return err
+	}
+	e.add(jobs)
+	return nil
+}
+
+// admit counts jobs in the server's load, or refuses them all. One that has stopped refuses nobody: see add.
+func (e *engine) admit(jobs []*job) *apiError {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed != "" || e.load.take(jobs) {
+		return nil
+	}
+	return errBusy
+}
+
+// add queues jobs that have been admitted.
+func (e *engine) add(jobs []*job) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed != "" {
 		for _, j := range jobs {
+			e.load.leave(j)
 			j.box.push(lastEvent(j, e.closed))
 		}
 		e.tell(len(jobs))
-		return nil
+		return
 	}
-	queued := e.prefill
-	for i, j := range jobs {
-		if e.limits.full(len(e.jobs)+i+1, queued) {
-			return errBusy
-		}
-		queued += len(j.seq.Prompt)
-	}
-	e.prefill = queued
 	now := e.now()
 	for _, j := range jobs {
 		e.jobs[j.seq] = j
 		e.sched.Add(j.seq, now)
 	}
 	signal(e.wake)
-	return nil
 }
 
 // preflight refuses a request of n choices before anything is done for it: when the engine is dead, or full.
@@ -109,7 +128,7 @@ func (e *engine) preflight(n int) *apiError {
 	case e.closed == finishDead:
 		e.tell(1)
 		return errDead
-	case e.closed == "" && e.limits.full(len(e.jobs)+n, e.prefill):
+	case e.closed == "" && e.load.full(n):
 		return errBusy
 	}
 	return nil
@@ -140,15 +159,7 @@ func (e *engine) drop(j *job) {
 		return
 	}
 	delete(e.jobs, j.seq)
-	e.start(j)
-}
-
-// start notes that a job's prefill is over, one way or the other.
-func (e *engine) start(j *job) {
-	if !j.started {
-		j.started = true
-		e.prefill -= len(j.seq.Prompt)
-	}
+	e.load.leave(j)
 }
 
 // signal tells whoever waits on c, now or next.
@@ -167,7 +178,7 @@ func (e *engine) setSlow(factor float64) {
 		factor = 1
 	}
 	if e.step != nil && !e.killed {
-		e.sched.Retime(e.step, e.now(), factor)
+		e.sched.Retime(e.step, e.stepClock(), factor)
 		signal(e.other)
 	}
 	e.sched.SetSlow(factor)
@@ -201,7 +212,10 @@ func (e *engine) run(ctx context.Context) {
 // await waits until a step ends; it reports false when the engine ends before it.
 func (e *engine) await(ctx context.Context, b *Batch, timer *time.Timer) bool {
 	for {
-		wait := e.left(b)
+		wait, hung := e.left(b)
+		if hung {
+			wait = time.Hour // or until the fault ends
+		}
 		if wait <= early {
 			return true
 		}
@@ -213,16 +227,15 @@ func (e *engine) await(ctx context.Context, b *Batch, timer *time.Timer) bool {
 			return false
 		case <-e.other:
 		case <-timer.C:
-			return true
 		}
 	}
 }
 
-// left is how long a step has still to go, on the wall's clock.
-func (e *engine) left(b *Batch) time.Duration {
+// left is how long a step has still to go, on the wall's clock; hung says that it does not end.
+func (e *engine) left(b *Batch) (wait time.Duration, hung bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.real(b.End - e.now())
+	return e.real(b.End - e.now()), e.hung
 }
 
 // begin starts the next step, if there is anything to do; dead reports that there will be none any more.
@@ -275,7 +288,7 @@ func (e *engine) deliver(it *Item) {
 	if j == nil {
 		return
 	}
-	e.start(j)
+	e.load.start(j)
 	ev := j.gen.last
 	if it.First {
 		ev.cached = it.Seq.Cached
@@ -283,7 +296,7 @@ func (e *engine) deliver(it *Item) {
 	e.met.token(it, e)
 	if it.Finished {
 		e.totals.finished++
-		delete(e.jobs, it.Seq)
+		e.drop(j)
 		e.met.done(j, ev.finish, e)
 	}
 	j.box.push(ev)

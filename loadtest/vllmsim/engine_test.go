@@ -29,7 +29,7 @@ func TestTheEngineTakesTheProfilesTime(t *testing.T) {
 		box := newMailbox()
 		g := newGenerator(s.model, prompt, &spec, 0)
 		start := time.Now()
-		s.life().engine.submit([]*job{{seq: &Seq{Prompt: prompt, Source: g}, gen: g, box: box, parent: &parent{n: 1}}})
+		s.life().engines[0].submit([]*job{{seq: &Seq{Prompt: prompt, Source: g}, gen: g, box: box, parent: &parent{n: 1}}})
 		var events []event
 		for len(events) < 3 {
 			<-box.notify

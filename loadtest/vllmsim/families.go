@@ -90,7 +90,7 @@ func (m *metrics) cacheConfig(o *Options, p *Profile) {
 	if m.v0 {
 		labels["num_cpu_blocks"], labels["gpu_memory_utilization"] = "2048", "0.9"
 	} else {
-		labels["engine"], labels["prefix_caching_hash_algo"] = "0", "sha256"
+		labels["engine"], labels["prefix_caching_hash_algo"] = strconv.Itoa(m.rank), "sha256"
 		tokens := (p.Blocks - 1) * BlockSize
 		labels["kv_cache_size_tokens"] = strconv.Itoa(tokens)
 		labels["kv_cache_max_concurrency"] = pyFloat(float64(tokens) / float64(o.MaxModelLen))

@@ -21,7 +21,7 @@ type Fault struct {
 	Rate       float64 `json:"rate,omitempty"`        // share of generation requests hit, by a seeded draw; 0 means all
 	For        int     `json:"for,omitempty"`         // clear after so many hit requests; 0 = until cleared
 
-	Hang                  string  `json:"hang,omitempty"`                     // "headers": nothing is ever sent; "stream": nothing after AfterTokens
+	Hang                  string  `json:"hang,omitempty"`                     // "headers": nothing is ever sent; "stream": nothing after AfterTokens; "engine": no step ends while it lasts
 	AfterTokens           int     `json:"after_tokens,omitempty"`             // for hang "stream"
 	CutAfterBytes         int     `json:"cut_after_bytes,omitempty"`          // reset the connection after so many body bytes
 	CleanEOFAfterTokens   int     `json:"clean_eof_after_tokens,omitempty"`   // end the body properly, without finish_reason or [DONE]
@@ -40,6 +40,8 @@ type Fault struct {
 
 	DownSeconds float64 `json:"down_seconds,omitempty"` // how long it is away; 0 means [Options.Restart]
 }
+
+const hangEngine = "engine"
 
 // lasting is the fault without what strikes once.
 func (f Fault) lasting() Fault {
@@ -81,8 +83,8 @@ func (f *Fault) validate() error {
 	switch {
 	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
 		return fmt.Errorf("vllmsim: fault status %d is no error", f.Status)
-	case f.Hang != "" && f.Hang != "headers" && f.Hang != "stream":
-		return fmt.Errorf("vllmsim: unknown hang %q; known: headers, stream", f.Hang)
+	case f.Hang != "" && f.Hang != "headers" && f.Hang != "stream" && f.Hang != hangEngine:
+		return fmt.Errorf("vllmsim: unknown hang %q; known: headers, stream, engine", f.Hang)
 	case f.strikes() > 1:
 		return errors.New("vllmsim: a fault has one of refuse, die and spot_notice_seconds")
 	case f.DownSeconds > 0 && f.strikes() == 0:
@@ -175,7 +177,7 @@ func (s *Server) SetFault(f Fault) error {
 		return errRefuse
 	}
 	if f.Metrics == "frozen" {
-		page, _ := s.life().met.expose() // our own registry gathers without error, or the page freezes empty
+		page, _ := s.life().expose() // our own registry gathers without error, or the page freezes empty
 		s.faults.mu.Lock()
 		s.faults.frozen = page
 		s.faults.mu.Unlock()
@@ -195,7 +197,7 @@ func (s *Server) SetFault(f Fault) error {
 		s.die(down) // and the next life is as slow as this fault says
 		return nil
 	}
-	s.life().engine.setSlow(f.Slow)
+	s.life().ail(&f)
 	return nil
 }
 
@@ -217,14 +219,14 @@ func (s *Server) die(down time.Duration) {
 	s.mu.Lock()
 	s.downtime = down
 	s.mu.Unlock()
-	s.life().engine.kill()
+	s.life().kill()
 }
 
 // nextFault draws the fault of one generation request.
 func (s *Server) nextFault() Fault {
 	f, cleared := s.faults.hit(s.opts.Seed)
 	if cleared {
-		s.life().engine.setSlow(0)
+		s.life().ail(&Fault{})
 	}
 	return f
 }

@@ -62,7 +62,7 @@ func (c *call) submit() *apiError {
 		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, NoCacheRead: c.req.noCacheRead, Source: g}
 		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box, parent: family})
 	}
-	return c.life.engine.submit(c.jobs)
+	return c.life.submit(c.jobs, c.req.rank)
 }
 
 // wait returns the next outputs, or false when the client has left. Whoever leaves early aborts what is still running.
@@ -80,7 +80,7 @@ func (c *call) wait(spare []event) ([]event, bool) {
 }
 
 // abort takes the request out of the engine.
-func (c *call) abort() { c.life.engine.abort(c.jobs) }
+func (c *call) abort() { c.life.abort(c.jobs) }
 
 // stalled ends a request that a fault silences: it hangs until the client goes, and then never ends the body.
 func (c *call) stalled() {

@@ -13,22 +13,33 @@ import (
 
 // life is one process of the simulated server, from its start to its death: what a restart loses.
 type life struct {
-	engine *engine
-	met    *metrics
-	http   *httpStats
-	over   chan struct{} // closed when the process exits: whatever hangs lets go
+	engines  []*engine // by data-parallel rank
+	balancer balancer
+	http     *httpStats
+	over     chan struct{} // closed when the process exits: whatever hangs lets go
 }
 
 // watchdog is how long vLLM takes to notice a dead engine that nobody asks for anything (in the profile's time).
 const watchdog = 5 * time.Second
 
 func (s *Server) newLife() *life {
-	l := &life{over: make(chan struct{}), met: newMetrics(&s.opts, &s.profile)}
-	l.http = newHTTPStats(l.met.reg)
-	sched := NewScheduler(s.profile, SchedulerOptions{Priority: s.opts.Policy == "priority", OOM: s.opts.OOM})
-	l.engine = newEngine(sched, s.opts.TimeScale, l.met)
-	l.engine.limits = limits{requests: s.opts.MaxQueuedReqs, tokens: s.opts.MaxQueuedTokens}
-	l.engine.setSlow(s.faults.get().Slow)
+	l := &life{over: make(chan struct{}), balancer: balancer{every: time.Duration(float64(balanceEvery) / s.opts.TimeScale)}}
+	met := newMetrics(&s.opts, &s.profile)
+	l.http = newHTTPStats(met.reg)
+	now := s.faults.get()
+	for rank := range s.opts.DataParallelSize {
+		if rank > 0 {
+			met = met.next(&s.opts, &s.profile, rank)
+		}
+		sched := NewScheduler(s.profile, SchedulerOptions{Priority: s.opts.Policy == "priority", OOM: s.opts.OOM})
+		e := newEngine(sched, s.opts.TimeScale, met)
+		if rank > 0 {
+			e.load, e.news = l.engines[0].load, l.engines[0].news
+		}
+		e.load.limits = limits{requests: s.opts.MaxQueuedReqs, tokens: s.opts.MaxQueuedTokens}
+		l.engines = append(l.engines, e)
+	}
+	l.ail(&now)
 	return l
 }
 
@@ -44,8 +55,8 @@ func (s *Server) Run(ctx context.Context) error {
 	for {
 		// Even when ctx has ended before the engine was ever run: it must turn away whoever has come in.
 		l := s.life()
-		l.engine.run(ctx)
-		if l.engine.dead() {
+		l.run(ctx)
+		if l.dead() {
 			s.restart(ctx, l)
 		}
 		if l == s.life() {
@@ -59,7 +70,7 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) restart(ctx context.Context, l *life) {
 	s.mu.Lock()
 	s.deaths++
-	if l.engine.outOfMemory() {
+	if l.outOfMemory() {
 		s.oomDeaths++
 	}
 	down := s.downtime
@@ -69,9 +80,9 @@ func (s *Server) restart(ctx context.Context, l *life) {
 	}
 	s.mu.Unlock()
 	select {
-	case <-l.engine.told:
+	case <-l.engines[0].news.told:
 	case <-ctx.Done():
-	case <-time.After(l.engine.real(watchdog)):
+	case <-time.After(l.engines[0].real(watchdog)):
 	}
 	close(l.over)
 	s.hangUp(true)
@@ -80,8 +91,7 @@ func (s *Server) restart(ctx context.Context, l *life) {
 		return // it stays dead: nobody would run another
 	}
 	s.mu.Lock()
-	st := l.engine.state()
-	s.past.add(&st)
+	s.bury(l)
 	s.current.Store(s.newLife())
 	s.mu.Unlock()
 	s.comeBack(ctx)

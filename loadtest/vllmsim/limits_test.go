@@ -41,7 +41,8 @@ func TestTooManyPromptTokensInPrefillAreTurnedAway(t *testing.T) {
 	// However long, a prompt alone gets in; and once its prefill is over it is no burden.
 	ask(t, s, "/v1/completions", long)
 	ask(t, s, "/v1/completions", `{"prompt":"x","max_tokens":1}`)
-	s.life().engine.mu.Lock()
-	defer s.life().engine.mu.Unlock()
-	expect(t, "in prefill", s.life().engine.prefill, 0)
+	load := s.life().engines[0].load
+	load.mu.Lock()
+	defer load.mu.Unlock()
+	expect(t, "in prefill", load.prefill, 0)
 }

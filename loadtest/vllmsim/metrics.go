@@ -1,7 +1,9 @@
 package vllmsim
 
 import (
+	"errors"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,6 +29,7 @@ type metrics struct {
 	v0     bool
 	labels []string
 	values []string
+	rank   int
 
 	running, waiting, swapped, kv, cpuKV, hitRate prometheus.Gauge
 	byCapacity, byDeferred                        prometheus.Gauge
@@ -45,9 +48,23 @@ type metrics struct {
 	seen                                          Counts // totals already added to counters
 }
 
+// newMetrics makes the page of a server with the series of its first engine.
 func newMetrics(o *Options, p *Profile) *metrics {
-	m := &metrics{reg: prometheus.NewRegistry(), v0: o.Metrics == "v0",
-		labels: engineLabels, values: []string{o.Model, "0"}, success: map[string]prometheus.Counter{}}
+	m := rankMetrics(prometheus.NewRegistry(), o, p, 0)
+	m.process()
+	return m
+}
+
+// next adds the series of one more engine to m's page.
+func (m *metrics) next(o *Options, p *Profile, rank int) *metrics {
+	n := rankMetrics(m.reg, o, p, rank)
+	n.loras = m.loras
+	return n
+}
+
+func rankMetrics(reg *prometheus.Registry, o *Options, p *Profile, rank int) *metrics {
+	m := &metrics{reg: reg, v0: o.Metrics == "v0", rank: rank,
+		labels: engineLabels, values: []string{o.Model, strconv.Itoa(rank)}, success: map[string]prometheus.Counter{}}
 	if m.v0 {
 		m.labels, m.values = modelLabel, []string{o.Model}
 	}
@@ -71,8 +88,19 @@ func newMetrics(o *Options, p *Profile) *metrics {
 		m.newV1()
 	}
 	m.cacheConfig(o, p)
-	m.process()
 	return m
+}
+
+// register adds a family to the page, or finds the one that another engine has added.
+func register[C prometheus.Collector](m *metrics, c C) C {
+	err := m.reg.Register(c)
+	if dup, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		return dup.ExistingCollector.(C)
+	}
+	if err != nil {
+		panic(err) // a family that contradicts itself
+	}
+	return c
 }
 
 func (m *metrics) newHistograms(tokens []float64) {
@@ -107,8 +135,7 @@ func (m *metrics) with(v string) []string { return append(m.values[:len(m.values
 func (m *metrics) gaugeVec(name, help string, extra ...string) *prometheus.GaugeVec {
 	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "vllm:" + name, Help: help},
 		append(m.labels[:len(m.labels):len(m.labels)], extra...))
-	m.reg.MustRegister(v)
-	return v
+	return register(m, v)
 }
 
 func (m *metrics) gauge(name, help string) prometheus.Gauge {
@@ -118,8 +145,7 @@ func (m *metrics) gauge(name, help string) prometheus.Gauge {
 func (m *metrics) counterVec(name, help string, extra ...string) *prometheus.CounterVec {
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "vllm:" + name, Help: help},
 		append(m.labels[:len(m.labels):len(m.labels)], extra...))
-	m.reg.MustRegister(v)
-	return v
+	return register(m, v)
 }
 
 func (m *metrics) counter(name, help string) prometheus.Counter {
@@ -128,8 +154,7 @@ func (m *metrics) counter(name, help string) prometheus.Counter {
 
 func (m *metrics) histogram(name, help string, buckets []float64) prometheus.Observer {
 	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "vllm:" + name, Help: help, Buckets: buckets}, m.labels)
-	m.reg.MustRegister(v)
-	return v.WithLabelValues(m.values...)
+	return register(m, v).WithLabelValues(m.values...)
 }
 
 // bucketsTokens is the 1-2-5 series up to limit.
@@ -221,6 +246,8 @@ func (m *metrics) done(j *job, finish string, e *engine) {
 
 // family counts what is counted once for all choices of a prompt, when the last of them ends.
 func (m *metrics) family(p *parent, tokens int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.finished++
 	p.most = max(p.most, tokens)
 	if p.finished < p.n {

@@ -1,6 +1,7 @@
 package vllmsim
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -15,6 +16,8 @@ type Options struct {
 	TimeScale   float64 // 20 = twenty times faster than the profile; default 1
 	Metrics     string  // "v1" (default) or "v0"
 	MaxModelLen int     // default 131072; never more than the KV cache holds
+
+	DataParallelSize int // engines behind the one address, each with its own KV cache; default 1, at most 256
 
 	Policy              string // scheduling policy: "fcfs" (default) or "priority"
 	BlocksOverride      int    // KV blocks instead of the profile's
@@ -44,6 +47,9 @@ func (o Options) Resolve() (Options, Profile, error) {
 	}
 	if o.Metrics == "" {
 		o.Metrics = "v1"
+	}
+	if o.DataParallelSize == 0 {
+		o.DataParallelSize = 1
 	}
 	if o.Policy == "" {
 		o.Policy = "fcfs"
@@ -84,6 +90,10 @@ func (o *Options) validate(p *Profile) error {
 		return fmt.Errorf("vllmsim: restart after %v is too late to be seen; at most %v", o.Restart, extreme*time.Second)
 	case o.Metrics != "v0" && o.Metrics != "v1":
 		return fmt.Errorf("vllmsim: unknown metrics generation %q; known: v0, v1", o.Metrics)
+	case o.DataParallelSize < 1 || o.DataParallelSize > 256:
+		return fmt.Errorf("vllmsim: data parallel size %d is not within 1..256", o.DataParallelSize)
+	case o.DataParallelSize > 1 && o.Metrics == "v0":
+		return errors.New("vllmsim: data parallelism came with V1: metrics of v0 have no engine label")
 	case o.Policy != "fcfs" && o.Policy != "priority":
 		return fmt.Errorf("vllmsim: unknown policy %q; known: fcfs, priority", o.Policy)
 	case o.MaxQueuedReqs < 0 || o.MaxQueuedTokens < 0 || o.Restart < 0:

@@ -21,8 +21,9 @@ func TestPromtoolAcceptsWhatMetricsShows(t *testing.T) {
 	if err != nil {
 		t.Skip("promtool (Debian package prometheus) is not in PATH:", err)
 	}
-	for _, gen := range []string{"v1", "v0"} {
-		s := Start(t, Options{TimeScale: fast, Metrics: gen, Model: `m "quoted"`})
+	for gen, o := range map[string]Options{"v1": {}, "v0": {Metrics: "v0"}, "v1 of three engines": {DataParallelSize: 3}} {
+		o.TimeScale, o.Model = fast, `m "quoted"`
+		s := Start(t, o)
 		ask(t, s, "/v1/completions", `{"prompt":"x","max_tokens":3}`)
 		_, page := do(t, s, "GET", "/metrics", "")
 		var out bytes.Buffer

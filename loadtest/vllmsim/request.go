@@ -37,6 +37,7 @@ type request struct {
 	promptLogprobs int    // none, or how many alternatives
 	noCacheRead    bool
 	salt           uint64
+	rank           int // the engine that the client asked for, or -1
 	priority       int64
 	specs          []genSpec // one per choice, index prompt*n+j
 	tool           *toolCall
@@ -87,6 +88,7 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	if p, err := strconv.ParseInt(in.header("X-Vllm-Priority"), 10, 64); err == nil {
 		r.priority = p
 	}
+	r.rank, r.lazy = s.rank(in.header("X-data-parallel-rank"))
 	if w.CacheSalt != nil {
 		r.salt = hashString(1, *w.CacheSalt)
 	}
@@ -95,7 +97,7 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 		return nil, err
 	}
 	if !in.render {
-		err = s.life().engine.preflight(r.n)
+		err = s.life().preflight(r.n)
 	}
 	switch {
 	case err != nil:

@@ -45,7 +45,7 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
-	if s.life().engine.dead() {
+	if s.life().dead() {
 		w.WriteHeader(http.StatusServiceUnavailable)
 		return
 	}
@@ -67,7 +67,7 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusNotFound, []byte(`{"detail":"Not Found"}`))
 		return
 	}
-	page, err := s.life().met.expose()
+	page, err := s.life().expose()
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

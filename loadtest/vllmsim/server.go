@@ -31,7 +31,7 @@ type Server struct {
 
 	mu                sync.Mutex
 	seen              map[string]int
-	past              State // sums over the lives before this one
+	past              []EngineState // what each engine counted in the lives before this one
 	deaths, oomDeaths int
 	downtime          time.Duration // of the next death
 	notice            bool

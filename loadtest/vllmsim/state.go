@@ -8,24 +8,30 @@ import (
 
 // State is what the server is doing and has done. What it counts goes on through deaths; levels are those of now.
 type State struct {
-	Alive           bool           `json:"alive"`  // the engine is, and connections are taken
-	Notice          bool           `json:"notice"` // a spot notice has been given
-	Deaths          int            `json:"deaths"`
-	OOMDeaths       int            `json:"oom_deaths"` // those of a full cache
-	Running         int            `json:"running"`
-	Waiting         int            `json:"waiting"`
-	KVBlocksUsed    int            `json:"kv_blocks_used"`
-	KVBlocksTotal   int            `json:"kv_blocks_total"`
-	Requests        map[string]int `json:"requests"` // by path
-	Aborted         int            `json:"aborted"`  // sequences that were ended by their client or with the engine
-	Finished        int            `json:"finished"`
-	GeneratedTokens int            `json:"generated_tokens"`
-	Preemptions     int            `json:"preemptions"`
-	PrefixQueries   int            `json:"prefix_queries"` // tokens
-	PrefixHits      int            `json:"prefix_hits"`
-	Steps           int            `json:"steps"`
-	BusySeconds     float64        `json:"busy_seconds"` // spent in steps, in the profile's time
-	LagSeconds      float64        `json:"lag_seconds"`  // how far this machine fell behind its time scale
+	Alive       bool           `json:"alive"`  // the engine is, and connections are taken
+	Notice      bool           `json:"notice"` // a spot notice has been given
+	Deaths      int            `json:"deaths"`
+	OOMDeaths   int            `json:"oom_deaths"` // those of a full cache
+	Requests    map[string]int `json:"requests"`   // by path
+	EngineState                // the sum over the engines
+	Engines     []EngineState  `json:"engines"` // by data-parallel rank
+}
+
+// EngineState is what one engine is doing and has done.
+type EngineState struct {
+	Running         int     `json:"running"`
+	Waiting         int     `json:"waiting"`
+	KVBlocksUsed    int     `json:"kv_blocks_used"`
+	KVBlocksTotal   int     `json:"kv_blocks_total"`
+	Aborted         int     `json:"aborted"` // sequences that were ended by their client or with the engine
+	Finished        int     `json:"finished"`
+	GeneratedTokens int     `json:"generated_tokens"`
+	Preemptions     int     `json:"preemptions"`
+	PrefixQueries   int     `json:"prefix_queries"` // tokens
+	PrefixHits      int     `json:"prefix_hits"`
+	Steps           int     `json:"steps"`
+	BusySeconds     float64 `json:"busy_seconds"` // spent in steps, in the profile's time
+	LagSeconds      float64 `json:"lag_seconds"`  // how far this machine fell behind its time scale
 }
 
 // State returns the server's state now.
@@ -33,15 +39,38 @@ func (s *Server) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.life()
-	st := l.engine.state()
-	st.add(&s.past)
-	st.Alive = !l.engine.dead() && s.outages == 0
+	st := State{Engines: l.state()}
+	for i := range st.Engines {
+		if i < len(s.past) {
+			st.Engines[i].add(&s.past[i])
+		}
+		st.levels(&st.Engines[i])
+		st.add(&st.Engines[i])
+	}
+	st.Alive = !l.dead() && s.outages == 0
 	st.Notice, st.Deaths, st.OOMDeaths, st.Requests = s.notice, s.deaths, s.oomDeaths, maps.Clone(s.seen)
 	return st
 }
 
+// bury keeps what a life that ends has counted; s.mu is held.
+func (s *Server) bury(l *life) {
+	states := l.state()
+	for i := range s.past {
+		states[i].add(&s.past[i])
+	}
+	s.past = states
+}
+
+// levels adds o's levels.
+func (st *EngineState) levels(o *EngineState) {
+	st.Running += o.Running
+	st.Waiting += o.Waiting
+	st.KVBlocksUsed += o.KVBlocksUsed
+	st.KVBlocksTotal += o.KVBlocksTotal
+}
+
 // add adds what o counted.
-func (st *State) add(o *State) {
+func (st *EngineState) add(o *EngineState) {
 	st.Aborted += o.Aborted
 	st.Finished += o.Finished
 	st.GeneratedTokens += o.GeneratedTokens
@@ -53,11 +82,11 @@ func (st *State) add(o *State) {
 	st.LagSeconds += o.LagSeconds
 }
 
-func (e *engine) state() State {
+func (e *engine) state() EngineState {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	c := e.sched.Counts()
-	return State{Running: c.Running, Waiting: c.Waiting, KVBlocksUsed: c.BlocksUsed, KVBlocksTotal: c.BlocksTotal,
+	return EngineState{Running: c.Running, Waiting: c.Waiting, KVBlocksUsed: c.BlocksUsed, KVBlocksTotal: c.BlocksTotal,
 		Aborted: e.totals.aborted, Finished: e.totals.finished, GeneratedTokens: c.GeneratedTokens,
 		Preemptions: c.Preemptions, PrefixQueries: c.PrefixQueries, PrefixHits: c.PrefixHits, Steps: c.Steps,
 		BusySeconds: c.Busy.Seconds(), LagSeconds: e.real(e.lag).Seconds()}

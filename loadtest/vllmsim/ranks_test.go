@@ -1,0 +1,258 @@
+package vllmsim
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// sent posts a completion to one rank, as the header says.
+func sent(t *testing.T, s *Server, rank, body string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+"/v1/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-data-parallel-rank", rank)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
+func TestARequestIsComputedByTheRankThatItsHeaderNames(t *testing.T) {
+	s := Start(t, Options{TimeScale: fast, DataParallelSize: 3})
+	body := `{"prompt":"` + strings.Repeat("river ", 100) + `","max_tokens":2}`
+	for range 2 {
+		status, got := sent(t, s, "2", body)
+		expect(t, "status of "+got, status, 200)
+	}
+	st := s.State()
+	if e := st.Engines[2]; e.Finished != 2 || e.PrefixHits < 6*BlockSize || e.KVBlocksTotal != st.Engines[0].KVBlocksTotal {
+		t.Errorf("rank 2: %+v", e)
+	}
+	expect(t, "all", []int{st.Finished, st.PrefixHits}, []int{2, st.Engines[2].PrefixHits})
+	// Each rank has a cache of its own.
+	sent(t, s, "1", body)
+	e := s.State().Engines[1]
+	expect(t, "rank 1", []int{e.Finished, e.PrefixHits}, []int{1, 0})
+	expect(t, "rank 0", s.State().Engines[0].Steps, 0)
+}
+
+func TestARankThatThereIsNotIsRefused(t *testing.T) {
+	const said = `{"error":{"message":"data_parallel_rank %s is out of range [0, %d).","type":"BadRequestError","param":null,"code":400}}`
+	for _, n := range []int{1, 2} {
+		s := Start(t, Options{TimeScale: fast, DataParallelSize: n})
+		for _, rank := range []string{"2", "-1"} {
+			status, got := sent(t, s, rank, `{"prompt":"x"}`)
+			expect(t, rank, [2]any{status, got}, [2]any{400, fmt.Sprintf(said, rank, n)})
+			status, got = sent(t, s, rank, `{"prompt":"x","stream":true}`)
+			expect(t, "its stream", [2]any{status, got}, [2]any{200, "data: " + fmt.Sprintf(said, rank, n) + "\n\ndata: [DONE]\n\n"})
+		}
+		status, _ := sent(t, s, "left", `{"prompt":"x","max_tokens":1}`)
+		expect(t, "what is no number is no rank", status, 200)
+	}
+}
+
+func TestTheBalancerSpreadsWhatNamesNoRank(t *testing.T) {
+	s := Start(t, Options{DataParallelSize: 3}) // in real time: the balancer's counts live for a tenth of a second
+	ask(t, s, "/v1/completions", `{"prompt":"alone","max_tokens":1}`)
+	expect(t, "the first of equals", s.State().Engines[0].Finished, 1)
+	out := begin(s, `{"prompt":["a","b"],"n":3,"max_tokens":100000,"ignore_eos":true,"temperature":1}`)
+	eventually(t, "all choices run", func() bool { return s.State().Running == 6 })
+	for rank, e := range s.State().Engines {
+		expect(t, fmt.Sprintf("rank %d", rank), e.Running, 2)
+	}
+	if err := s.SetFault(Fault{Die: true, DownSeconds: 30}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "status", ended(t, out).status, 500)
+}
+
+func TestTheBalancerGoesByWaitingFourfoldAndRunning(t *testing.T) {
+	b := &balancer{every: time.Hour, at: time.Now()}
+	b.counts = []struct{ waiting, running int }{{1, 3}, {0, 8}, {2, 0}, {0, 6}}
+	engines := []*engine{{scale: 0}, {scale: 1}, {scale: 2}, {scale: 3}}
+	var got []float64
+	for range 5 {
+		got = append(got, b.pick(engines).scale)
+	}
+	// Scores 7, 8, 8, 6; each that is sent adds 4.
+	expect(t, "picked", got, []float64{3, 0, 1, 2, 3})
+}
+
+func TestOneEnginesDeathTakesTheOthersAlong(t *testing.T) {
+	s := Start(t, Options{TimeScale: 50, DataParallelSize: 2, OOM: true, BlocksOverride: 30, MaxNumSeqs: 2})
+	other := begin(s, fmt.Sprintf(`{"prompt":"go on","max_tokens":%d,"ignore_eos":true}`, 29*BlockSize-10))
+	eventually(t, "it runs", func() bool { return s.State().Running == 1 })
+	status, _ := sent(t, s, "1", `{"prompt":["one","two"],"max_tokens":400,"ignore_eos":true}`)
+	expect(t, "the one that ran out", status, 500)
+	if got := ended(t, other); got.status != 500 && !strings.Contains(got.body, `"finish_reason":"length"`) {
+		t.Errorf("the other: %+v", got)
+	}
+	eventually(t, "it is counted", func() bool { return s.State().OOMDeaths == 1 })
+	eventually(t, "it is back", func() bool { return s.State().Alive })
+	expect(t, "what they counted goes on", s.State().Engines[1].Aborted, 2)
+}
+
+func TestEveryEngineHasItsOwnSeries(t *testing.T) {
+	s := Start(t, Options{TimeScale: fast, DataParallelSize: 3, Model: "m"})
+	sent(t, s, "1", `{"prompt":"x","max_tokens":3}`)
+	_, page := do(t, s, "GET", "/metrics", "")
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, f := range families {
+		if !strings.HasPrefix(name, "vllm:") || name == "vllm:lora_requests_info" {
+			continue
+		}
+		ranks := map[string]int{}
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if l.GetName() == "engine" {
+					ranks[l.GetValue()]++
+				}
+			}
+		}
+		if len(ranks) != 3 || ranks["0"] == 0 || ranks["0"] != ranks["1"] || ranks["1"] != ranks["2"] {
+			t.Errorf("%s: %v", name, ranks)
+		}
+	}
+	for rank, want := range []float64{0, 3, 0} {
+		expect(t, fmt.Sprintf("tokens of rank %d", rank), sample(t, page, fmt.Sprintf(`vllm:generation_tokens_total{engine="%d",model_name="m"}`, rank)), want)
+	}
+}
+
+func TestLimitsCountAcrossTheEngines(t *testing.T) {
+	s := Start(t, Options{TimeScale: 50, DataParallelSize: 2, MaxQueuedReqs: 2})
+	out := begin(s, fmt.Sprintf(endless, true))
+	eventually(t, "it runs", func() bool { return s.State().Running == 1 })
+	status, got := sent(t, s, "1", `{"prompt":["x","y"],"max_tokens":1}`)
+	expect(t, "two more", [2]any{status, got}, [2]any{503, busyBody})
+	status, _ = sent(t, s, "1", `{"prompt":"x","max_tokens":1}`)
+	expect(t, "one more", status, 200)
+	if err := s.SetFault(Fault{Die: true, DownSeconds: 30}); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, out)
+}
+
+func TestDataParallelismIsOfV1AndWithinReason(t *testing.T) {
+	for want, o := range map[string]Options{
+		"vllmsim: data parallel size 257 is not within 1..256":                       {DataParallelSize: 257},
+		"vllmsim: data parallel size -1 is not within 1..256":                        {DataParallelSize: -1},
+		"vllmsim: data parallelism came with V1: metrics of v0 have no engine label": {DataParallelSize: 2, Metrics: "v0"},
+		`vllmsim: unknown hang "wires"; known: headers, stream, engine`:              {Fault: Fault{Hang: "wires"}},
+	} {
+		if _, err := New(o); err == nil || err.Error() != want {
+			t.Errorf("%v instead of %s", err, want)
+		}
+	}
+}
+
+// stepCount is how many steps the metrics page has seen.
+func stepCount(t *testing.T, s *Server) float64 {
+	_, page := do(t, s, "GET", "/metrics", "")
+	return sample(t, page, `vllm:iteration_tokens_total_count{engine="0",model_name="sim"}`)
+}
+
+func TestAHungEngineStandsStillAndGoesOn(t *testing.T) {
+	s := Start(t, Options{TimeScale: 50})
+	out := begin(s, `{"prompt":"go on","max_tokens":1000,"ignore_eos":true}`)
+	eventually(t, "steps end", func() bool { return stepCount(t, s) > 3 })
+	if err := s.SetFault(Fault{Hang: hangEngine}); err != nil {
+		t.Fatal(err)
+	}
+	before, late := stepCount(t, s), begin(s, `{"prompt":"late","max_tokens":2}`)
+	for range 50 { // a step takes 0.3 ms here, and each of these more
+		status, _ := do(t, s, "GET", "/health", "")
+		expect(t, "health", status, 200)
+	}
+	_, page := do(t, s, "GET", "/metrics", "")
+	expect(t, "running", sample(t, page, `vllm:num_requests_running{engine="0",model_name="sim"}`), 1.0)
+	expect(t, "steps", stepCount(t, s), before)
+	expect(t, "the other is not taken in", s.State().Waiting, 1)
+	if err := s.SetFault(Fault{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []<-chan outcome{out, late} {
+		got := ended(t, c)
+		if got.status != 200 || !strings.Contains(got.body, `"finish_reason":"length"`) {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+// In a bubble the clock is exact: what is left of the step when it begins to hang is still left when it goes on.
+func TestAHangLastsAsLongAsItDoes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, err := New(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- s.Run(ctx) }()
+		prompt, box := ids(1, 500), newMailbox()
+		g := newGenerator(s.model, prompt, &genSpec{maxTokens: 1, logprobs: none}, 0)
+		q := &Seq{Prompt: prompt, Source: g}
+		if err := s.life().submit([]*job{{seq: q, gen: g, box: box, parent: &parent{n: 1}}}, -1); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Millisecond)
+		for _, f := range []Fault{{Hang: hangEngine}, {Hang: hangEngine, Slow: 2}, {}} {
+			if err := s.SetFault(f); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Minute)
+		}
+		<-box.notify
+		p := profiles["a10g-8b"]
+		cancel()
+		<-done
+		st := s.State()
+		want := p.stepTime(work{prefill: 500, kvRead: 500})
+		if took := q.LastToken - q.Arrival - 2*time.Minute; math.Abs(float64(took-want)) > 100 {
+			t.Errorf("took %v beside the hang, not %v", took, want)
+		}
+		if math.Abs(st.BusySeconds-want.Seconds()) > 1e-6 || st.LagSeconds != 0 {
+			t.Errorf("busy %g s, not %v, with a lag of %g s", st.BusySeconds, want, st.LagSeconds)
+		}
+	})
+}
+
+func TestAnEngineThatHangsWhileIdleTakesARequestInAndDiesWithIt(t *testing.T) {
+	s := Start(t, Options{TimeScale: 50, Fault: Fault{Hang: hangEngine}})
+	out := begin(s, fmt.Sprintf(endless, false))
+	eventually(t, "it is in the step", func() bool { return s.State().Running == 1 })
+	if err := s.SetFault(Fault{Hang: hangEngine, Die: true, DownSeconds: 30}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "status", ended(t, out).status, 500)
+	eventually(t, "it is back", func() bool { return s.State().Alive })
+	out = begin(s, `{"prompt":"x","max_tokens":2}`)
+	eventually(t, "the next life hangs, too", func() bool { return s.State().Running == 1 })
+	expect(t, "steps since", stepCount(t, s), 0.0)
+	if err := s.SetFault(Fault{}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "status", ended(t, out).status, 200)
+}
