@@ -83,13 +83,18 @@ func checkLine(r *http.Request) error {
 // readBody reads a JSON body, bounded in size and time. The header is judged
 // before the first byte is read.
 func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
-	most := g.opts.Limits.Body
 	switch {
 	case len(r.Header["Content-Encoding"]) > 0: // also an empty one: another may stand behind it
 		return nil, errEncoding
 	case !isJSON(r.Header):
 		return nil, errContentType
-	case r.ContentLength > most:
+	}
+	return takeBody(w, r, g.opts.Limits.Body)
+}
+
+// takeBody reads a body of any kind, bounded in size and time.
+func takeBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+	if r.ContentLength > most {
 		w.Header().Set("Connection", "close")
 		return nil, errTooLarge
 	}

@@ -58,6 +58,7 @@ type Options struct {
 	Admission func(route string) admission.Config                      // live
 	Loads     func(route string, plan tiers.Plan) []admission.PoolLoad // of the pools that a request so planned could go to
 	Ready     func() error                                             // nil error when it can serve; nil is always
+	Fleet     Fleet                                                    // served under /admin/ on the admin listener; nil is none
 	Loops     []Loop
 
 	Limits Limits

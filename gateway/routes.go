@@ -32,7 +32,10 @@ func (g *Gateway) routes() http.Handler {
 // adminRoutes is the operators' surface, on a listener of its own.
 func (g *Gateway) adminRoutes() http.Handler {
 	r := chi.NewRouter()
+	r.NotFound(func(w http.ResponseWriter, _ *http.Request) { writeProblem(w, errNoPath) })
+	r.MethodNotAllowed(adminMethod)
 	g.probes(r)
+	g.fleetRoutes(r)
 	if g.opts.Gatherer != nil {
 		r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(g.opts.Gatherer, promhttp.HandlerOpts{ErrorLog: newServerLog(g.log)}))
 	}

@@ -1,0 +1,483 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// orders is a fleet that notes what it was told.
+type orders struct {
+	mu    sync.Mutex
+	views []BackendView
+	told  []string
+	err   error
+}
+
+func (o *orders) Drain(ctx context.Context, pool, backend, why string, d time.Duration) error {
+	return o.note(ctx, fmt.Sprintf("drain %s/%s %q %s", pool, backend, why, d))
+}
+
+func (o *orders) Undrain(ctx context.Context, pool, backend string) error {
+	return o.note(ctx, fmt.Sprintf("undrain %s/%s", pool, backend))
+}
+
+func (o *orders) note(ctx context.Context, what string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if _, bounded := ctx.Deadline(); !bounded {
+		return errors.New("an order without a deadline")
+	}
+	o.told = append(o.told, what)
+	return o.err
+}
+
+func (o *orders) Backends() []BackendView { return o.views }
+
+// last forgets and returns what was told.
+func (o *orders) last() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	told := strings.Join(o.told, "; ")
+	o.told = nil
+	return told
+}
+
+// twoPools have one backend in common.
+func twoPools() *orders {
+	return &orders{views: []BackendView{
+		{Pool: "small", ID: "127.0.0.1-8000", URL: "http://127.0.0.1:8000", State: "up", KVUsage: 0.25, InFlight: 3, Age: 0.5},
+		{Pool: "small", ID: "a10g-0-8000", URL: "https://a10g-0:8000/vllm", State: "drained", Why: "by hand", Age: -1},
+		{Pool: "big", ID: "-fd00--1--8000", URL: "http://[fd00::1]:8000", State: "down", Why: "refused", KVUsage: math.NaN()},
+		{Pool: "big", ID: "127.0.0.1-8000", URL: "http://127.0.0.1:8000", State: "suspect", KVUsage: 1, Age: 9},
+		{Pool: "big", ID: "h100", URL: "http://h100", State: "up"},
+	}}
+}
+
+// office is a gateway whose operators can be tested.
+type office struct {
+	*bench
+	admin string
+	log   *lines
+}
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) holding(part string) (found []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for line := range strings.Lines(l.b.String()) {
+		if strings.Contains(line, part) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+func openOffice(t *testing.T, f Fleet) office {
+	t.Helper()
+	log := &lines{}
+	b := startBench(t, simulator(t).URL(), func(o *Options) { o.Fleet, o.Logger = f, zerolog.New(log) })
+	return office{bench: b, admin: "http://" + b.AdminAddr().String(), log: log}
+}
+
+// send returns status and body; headers are name, value, …
+func (b *bench) send(t *testing.T, method, url, body string, headers ...string) (int, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		if headers[i] == "Host" {
+			req.Host = headers[i+1]
+			continue
+		}
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	resp, err := b.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := rest(resp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kind := resp.Header.Get("Content-Type"); kind != "application/json" {
+		t.Errorf("%s %s: Content-Type %q", method, url, kind)
+	}
+	return resp.StatusCode, got
+}
+
+func TestABackendIsDrainedByAnyOfItsNames(t *testing.T) {
+	f := twoPools()
+	o := openOffice(t, f)
+	for query, want := range map[string]string{
+		"drain?backend=a10g-0-8000":                                      `drain small/a10g-0-8000 "by hand" 0s`,
+		"drain?backend=a10g-0:8000&for=10m&why=new+driver":               `drain small/a10g-0-8000 "new driver" 10m0s`,
+		"drain?backend=A10G-0:8000&pool=small":                           `drain small/a10g-0-8000 "by hand" 0s`,
+		"drain?backend=https://a10g-0:8000/vllm/":                        `drain small/a10g-0-8000 "by hand" 0s`,
+		"drain?backend=[fd00::1]:8000":                                   `drain big/-fd00--1--8000 "by hand" 0s`,
+		"drain?backend=127.0.0.1-8000&pool=big":                          `drain big/127.0.0.1-8000 "by hand" 0s`,
+		"drain?backend=127.0.0.1:8000&pool=small&for=720h":               `drain small/127.0.0.1-8000 "by hand" 720h0m0s`,
+		"drain?backend=h100:80":                                          `drain big/h100 "by hand" 0s`,
+		"drain?backend=http://h100":                                      `drain big/h100 "by hand" 0s`,
+		"drain?backend=http%3A%2F%2FH100%3A80%2F":                        `drain big/h100 "by hand" 0s`,
+		"undrain?backend=h100":                                           `undrain big/h100`,
+		"undrain?backend=http://127.0.0.1:8000&pool=big":                 `undrain big/127.0.0.1-8000`,
+		"undrain?backend=gone:8000":                                      `undrain /gone:8000`, // the fleet may know it still
+		"spot?backend=h100":                                              `drain big/h100 "spot notice" 10m0s`,
+		"spot?backend=h100&for=1h":                                       `drain big/h100 "spot notice" 1h0m0s`,
+		"drain?backend=http://a10g-0:8000/vllm":                          `drain /http://a10g-0:8000/vllm "by hand" 0s`, // http is not https
+		"drain?backend=https://a10g-0:8000":                              `drain /https://a10g-0:8000 "by hand" 0s`,
+		"drain?backend=h100&why=" + strings.Repeat("x", 256) + "&for=1s": `drain big/h100 "` + strings.Repeat("x", 256) + `" 1s`,
+	} {
+		code, body := o.send(t, http.MethodPost, o.admin+"/admin/"+query, "")
+		if got := f.last(); code != http.StatusOK || got != want {
+			t.Errorf("%s: %d %s: told %q, want %q", query, code, body, got, want)
+		}
+	}
+}
+
+func TestTheAnswerToAnOrderSaysWhatWasDone(t *testing.T) {
+	f := twoPools()
+	o := openOffice(t, f)
+	for query, want := range map[string]string{
+		"drain?backend=h100:80":        `{"backend":"h100","pool":"big","drained":true,"shared":true}`,
+		"drain?backend=h100&for=90s":   `{"backend":"h100","pool":"big","drained":true,"for_seconds":90,"shared":true}`,
+		"undrain?backend=http://h100/": `{"backend":"h100","pool":"big","drained":false,"shared":true}`,
+		"spot?backend=h100":            `{"backend":"h100","pool":"big","drained":true,"for_seconds":600,"shared":true}`,
+	} {
+		if code, body := o.send(t, http.MethodPost, o.admin+"/admin/"+query, ""); code != http.StatusOK || strings.TrimSpace(body) != want {
+			t.Errorf("%s: %d %s", query, code, body)
+		}
+	}
+	f.err = fmt.Errorf("redis: %w", ErrNotShared)
+	code, body := o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100", "")
+	if code != http.StatusOK || !strings.HasPrefix(body, `{"backend":"h100","pool":"big","drained":true,"shared":false,"message":"Done by this replica.`) {
+		t.Errorf("with Redis away: %d %s", code, body)
+	}
+}
+
+func TestASpotNoticeIsReadFromWhateverTheCloudSends(t *testing.T) {
+	f := twoPools()
+	o := openOffice(t, f)
+	for _, c := range []struct{ query, body, want string }{
+		{"", `{"backend":"h100"}`, `drain big/h100 "spot notice" 10m0s`},
+		{"", `{"backend":"127.0.0.1:8000","pool":"small","deadline_seconds":120}`, `drain small/127.0.0.1-8000 "spot notice" 12m0s`},
+		{"", `{"backend":"h100","deadline_seconds":0.5,"other":[1]}`, `drain big/h100 "spot notice" 10m1s`},
+		{"?backend=h100", `{"backend":"a10g-0-8000","deadline_seconds":30}`, `drain big/h100 "spot notice" 10m30s`},
+		{"?backend=h100&for=2m", `{"deadline_seconds":30}`, `drain big/h100 "spot notice" 2m0s`},
+		{"?backend=h100", `Type: Notification, which is no JSON`, `drain big/h100 "spot notice" 10m0s`},
+		{"?backend=h100", `["preempted"]`, `drain big/h100 "spot notice" 10m0s`},
+		{"?backend=h100", strings.Repeat("x", orderBody), `drain big/h100 "spot notice" 10m0s`},
+	} {
+		code, body := o.send(t, http.MethodPost, o.admin+"/admin/spot"+c.query, c.body, "Content-Type", "text/plain")
+		if got := f.last(); code != http.StatusOK || got != c.want {
+			t.Errorf("%s %.80s: %d %s: told %q, want %q", c.query, c.body, code, body, got, c.want)
+		}
+	}
+}
+
+func TestABadOrderIsRefusedAndNobodyIsTold(t *testing.T) {
+	f := twoPools()
+	o := openOffice(t, f)
+	for _, c := range []struct {
+		path, body string
+		code       int
+		want       string
+	}{
+		{"drain", "", 400, "backend: is missing"},
+		{"drain?backend=", "", 400, "backend: is missing"},
+		{"undrain?pool=big", "", 400, "backend: is missing"},
+		{"spot", `{"pool":"big"}`, 400, "backend: is missing"},
+		{"spot", `{"backend":7}`, 400, "backend: want text"},
+		{"spot?backend=h100", `{"deadline_seconds":-1}`, 400, "deadline_seconds: want seconds"},
+		{"spot?backend=h100", `{"deadline_seconds":1e9}`, 400, "deadline_seconds: want seconds"},
+		{"drain?backend=h100&pol=big", "", 400, "unknown parameter; known here: backend, pool, for, why"},
+		{"drain?backend=h100&backend=a", "", 400, "is given twice"},
+		{"undrain?backend=h100&for=1m", "", 400, "unknown parameter"},
+		{"drain?backend=h100&for=0s", "", 400, "for: want a duration such as 10m"},
+		{"drain?backend=h100&for=721h", "", 400, "for: want a duration"},
+		{"drain?backend=h100&for=", "", 400, "for: want a duration"},
+		{"drain?backend=h100&for=10", "", 400, "for: want a duration"},
+		{"drain?backend=h100&why=a%0Ab", "", 400, "why: want"},
+		{"drain?backend=h100&why=%ff", "", 400, "why: want"},
+		{"drain?backend=h100&why=" + strings.Repeat("x", 257), "", 400, "why: want"},
+		{"drain?backend=h%20100", "", 400, "backend: want"},
+		{"drain?backend=h100&pool=" + strings.Repeat("x", 257), "", 400, "pool: want"},
+		{"drain?backend=%zz", "", 400, "the query is malformed"},
+		{"drain?backend=127.0.0.1-8000", "", 409, "big/127.0.0.1-8000, small/127.0.0.1-8000"},
+		{"undrain?backend=http://127.0.0.1:8000", "", 409, "big/127.0.0.1-8000, small/127.0.0.1-8000"},
+		{"spot", `{"backend":"127.0.0.1:8000"}`, 409, "big/127.0.0.1-8000, small/127.0.0.1-8000"},
+		{"drain?backend=h100", strings.Repeat("x", orderBody+1), 413, "larger"},
+		{"spot?backend=h100", strings.Repeat("x", orderBody+1), 413, "larger"},
+		{"nothing", "", 404, "nothing at this path"},
+	} {
+		code, body := o.send(t, http.MethodPost, o.admin+"/admin/"+c.path, c.body)
+		if told := f.last(); code != c.code || !strings.Contains(body, c.want) || !strings.HasPrefix(body, `{"error":{"message":`) || told != "" {
+			t.Errorf("%.80s: %d %s; told %q, want %d %s", c.path, code, body, told, c.code, c.want)
+		}
+	}
+}
+
+func TestAnOrderForABackendThatNobodyKnowsNamesThoseThatAre(t *testing.T) {
+	f := twoPools()
+	for i := range 100 {
+		f.views = append(f.views, BackendView{Pool: "wide", ID: fmt.Sprintf("w-%03d", i), URL: fmt.Sprintf("http://w-%03d", i)})
+	}
+	f.err = fmt.Errorf("fleet: %w", ErrUnknownBackend)
+	o := openOffice(t, f)
+	code, body := o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=nobody&pool=big", "")
+	if code != http.StatusNotFound || !strings.Contains(body, `There is no backend \"nobody\" in the pool \"big\". Known are: big/-fd00--1--8000, big/127.0.0.1-8000`) ||
+		!strings.Contains(body, "unknown_backend") || strings.Count(body, "wide/") > 15 || !strings.Contains(body, "…") {
+		t.Errorf("%d %s", code, body)
+	}
+	f.err = ErrAmbiguousBackend
+	if code, body := o.send(t, http.MethodPost, o.admin+"/admin/undrain?backend=h100", ""); code != http.StatusConflict || !strings.Contains(body, "big/h100") {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+func TestAFleetThatFailsIsA500ThatTellsNothing(t *testing.T) {
+	f := twoPools()
+	f.err = errors.New("redis://u:hunter2@r broke")
+	o := openOffice(t, f)
+	code, body := o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100", "")
+	if code != http.StatusInternalServerError || !strings.Contains(body, "order_failed") || strings.Contains(body, "hunter2") {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+func TestEveryOrderLeavesOneLine(t *testing.T) {
+	f := twoPools()
+	o := openOffice(t, f)
+	o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100&for=1m&why=new+driver", "")
+	f.err = errors.New("broken")
+	o.send(t, http.MethodPost, o.admin+"/admin/undrain?backend=h100", "")
+	got := o.log.holding("operator's order")
+	if len(got) != 2 {
+		t.Fatalf("%d lines: %q", len(got), got)
+	}
+	for i, parts := range [][]string{
+		{`"level":"info"`, `"order":"drain"`, `"remote":"127.0.0.1:`, `"pool":"big"`, `"backend":"h100"`, `"why":"new driver"`, `"done":true`},
+		{`"level":"warn"`, `"order":"undrain"`, `"error":"broken"`, `"done":false`},
+	} {
+		for _, part := range parts {
+			if !strings.Contains(got[i], part) {
+				t.Errorf("line %d does not hold %s: %s", i, part, got[i])
+			}
+		}
+	}
+}
+
+func TestPagesOfOtherSitesGiveNoOrders(t *testing.T) {
+	f := twoPools()
+	o := openOffice(t, f)
+	host := o.AdminAddr().String()
+	for _, c := range []struct {
+		allowed bool
+		headers []string
+	}{
+		{true, nil},
+		{true, []string{"Host", "foregate.internal"}},
+		{true, []string{"Origin", "http://" + host}},
+		{true, []string{"Origin", "http://" + host, "Sec-Fetch-Site", "same-origin"}},
+		{true, []string{"Host", "LocalHost:9090", "Origin", "http://localhost:9090", "Sec-Fetch-Site", "same-origin"}},
+		{true, []string{"Host", "[::1]:9090", "Origin", "http://[::1]:9090"}},
+		{false, []string{"Origin", "https://evil.example"}},
+		{false, []string{"Origin", "null"}},
+		{false, []string{"Origin", ""}},
+		{false, []string{"Origin", "http://127.0.0.1:1"}},
+		{false, []string{"Origin", "http://" + host, "Origin", "https://evil.example"}},
+		{false, []string{"Origin", "https://evil.example", "Sec-Fetch-Site", "same-origin"}},
+		{false, []string{"Sec-Fetch-Site", "cross-site"}},
+		{false, []string{"Origin", "http://" + host, "Sec-Fetch-Site", "same-site"}},
+		{false, []string{"Host", "evil.example:9090", "Origin", "http://evil.example:9090", "Sec-Fetch-Site", "same-origin"}}, // a name that was made to point here
+	} {
+		for _, path := range []string{"drain", "undrain", "spot"} {
+			code, body := o.send(t, http.MethodPost, o.admin+"/admin/"+path+"?backend=h100", "", c.headers...)
+			if told := f.last(); (code == http.StatusOK) != c.allowed || (told != "") != c.allowed || !c.allowed && (code != http.StatusForbidden || !strings.Contains(body, "cross_site")) {
+				t.Errorf("%s %q: %d %s, told %q", path, c.headers, code, body, told)
+			}
+		}
+	}
+}
+
+func TestOrdersArePostedAndBackendsAreGot(t *testing.T) {
+	f := twoPools()
+	o := openOffice(t, f)
+	for path, allow := range map[string]string{"drain": "POST", "undrain": "POST", "spot": "POST", "backends": "GET"} {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodPost} {
+			if method == allow {
+				continue
+			}
+			if code, got := o.status(t, method, o.admin+"/admin/"+path+"?backend=h100"); code != http.StatusMethodNotAllowed || got != allow {
+				t.Errorf("%s %s: %d, Allow %q", method, path, code, got)
+			}
+		}
+	}
+	if told := f.last(); told != "" {
+		t.Errorf("told %q", told)
+	}
+}
+
+func TestThePublicPortAndAGatewayWithoutAFleetKnowNoOrders(t *testing.T) {
+	f := twoPools()
+	o := openOffice(t, f)
+	bare := openOffice(t, nil)
+	for _, base := range []string{o.url, bare.url, bare.admin} {
+		for _, path := range []string{"drain", "undrain", "spot", "backends", ""} {
+			for _, method := range []string{http.MethodGet, http.MethodPost} {
+				if code, body := o.send(t, method, base+"/admin/"+path+"?backend=h100", ""); code != http.StatusNotFound || !strings.Contains(body, "unknown_url") {
+					t.Errorf("%s %s/admin/%s: %d %s", method, base, path, code, body)
+				}
+			}
+		}
+	}
+	if told := f.last(); told != "" {
+		t.Errorf("told %q", told)
+	}
+}
+
+func TestBackendsAreListedByPool(t *testing.T) {
+	o := openOffice(t, twoPools())
+	code, body := o.send(t, http.MethodGet, o.admin+"/admin/backends", "")
+	want := `{"pools":[
+{"pool":"big","backends":[
+{"id":"-fd00--1--8000","url":"http://[fd00::1]:8000","state":"down","why":"refused","kv_usage":null,"in_flight":0,"reading_age_seconds":null},
+{"id":"127.0.0.1-8000","url":"http://127.0.0.1:8000","state":"suspect","kv_usage":1,"in_flight":0,"reading_age_seconds":9},
+{"id":"h100","url":"http://h100","state":"up","kv_usage":0,"in_flight":0,"reading_age_seconds":0}]},
+{"pool":"small","backends":[
+{"id":"127.0.0.1-8000","url":"http://127.0.0.1:8000","state":"up","kv_usage":0.25,"in_flight":3,"reading_age_seconds":0.5},
+{"id":"a10g-0-8000","url":"https://a10g-0:8000/vllm","state":"drained","why":"by hand","kv_usage":null,"in_flight":0,"reading_age_seconds":null}]}]}`
+	if diff := cmp.Diff(strings.ReplaceAll(want, "\n", ""), strings.TrimSpace(body)); code != http.StatusOK || diff != "" {
+		t.Errorf("%d, -want +got:\n%s", code, diff)
+	}
+	empty := openOffice(t, &orders{})
+	if code, body := empty.send(t, http.MethodGet, empty.admin+"/admin/backends", ""); code != http.StatusOK || strings.TrimSpace(body) != `{"pools":[]}` {
+		t.Errorf("of none: %d %s", code, body)
+	}
+}
+
+// FuzzOrder checks that whatever a webhook sends becomes an order within bounds
+// or a refusal.
+func FuzzOrder(f *testing.F) {
+	f.Add("backend=h100&for=1m", []byte(`{"backend":"a","pool":"b","deadline_seconds":120}`))
+	f.Add("", []byte(`{"backend":"h100","deadline_seconds":1e400}`))
+	f.Add("backend=%ff;", []byte(`[`))
+	f.Fuzz(func(t *testing.T, raw string, body []byte) {
+		for _, read := range []func(q map[string][]string) (order, error){
+			func(q map[string][]string) (order, error) { return spotOrder(q, body) },
+			func(q map[string][]string) (order, error) { return drainOrder(q, body) },
+		} {
+			q, err := query(raw, []string{"backend", "pool", "for", "why"})
+			if err != nil {
+				return
+			}
+			o, err := read(q)
+			if err != nil {
+				continue
+			}
+			if o.backend == "" || len(o.backend)+len(o.pool)+len(o.why) > 768 || o.span < 0 || o.span > mostSpan || o.why == "" {
+				t.Errorf("%q %q gave %+v", raw, body, o)
+			}
+			_ = named(twoPools().views, o.pool, o.backend)
+			if !json.Valid(ambiguous(o, nil).(*problem).body.Append(nil)) {
+				t.Errorf("the refusal of %+v is no JSON", o)
+			}
+		}
+	})
+}
+
+// TestARouteWithoutBackendsSaysWhenToComeBack is for the minute in which a pool
+// has lost all its machines: every kind of request is answered at once.
+func TestARouteWithoutBackendsSaysWhenToComeBack(t *testing.T) {
+	nobody, err := pool.New(pool.Options{Name: "nobody", Model: "m", Discover: "dns://gpu.invalid:8000"}) // never asked: it is not run
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, draft := range map[string]*pool.Pool{"target alone": nil, "draft and target": nobody} {
+		cfg := tiers.Config{Mode: tiers.ModeConfidence, MaxPrompt: 1000, Timeouts: tiers.Timeouts{
+			DraftFirstByte: 20 * time.Second, TargetFirstByte: 20 * time.Second, Chunk: 20 * time.Second, Total: time.Minute}}
+		cascade, err := tiers.New(tiers.Options{Transport: tiers.NewTransport(), Routes: []tiers.Route{{
+			Model: "llama-3", Draft: draft, Target: nobody, Config: func() tiers.Config { return cfg }}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		who, err := identity.New(identity.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := startBench(t, "http://127.0.0.1:9", func(o *Options) {
+			o.Cascade, o.Identity, o.Loops, o.Forward = cascade, who, nil, []string{"/v1/embeddings"}
+		})
+		for _, c := range []struct{ path, body string }{
+			{"/v1/chat/completions", `{"model":"llama-3","messages":[{"role":"user","content":"hi"}]}`},
+			{"/v1/chat/completions", `{"model":"llama-3","stream":true,"messages":[{"role":"user","content":"hi"}]}`},
+			{"/v1/completions", `{"model":"llama-3","prompt":"hi"}`},
+			{"/v1/embeddings", `{"model":"llama-3","input":"hi"}`},
+		} {
+			began := time.Now()
+			resp, err := g.client.Post(g.url+c.path, "application/json", strings.NewReader(c.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(resp.Body)
+			_ = resp.Body.Close()
+			seconds, notWhole := strconv.Atoi(resp.Header.Get("Retry-After"))
+			if err != nil || resp.StatusCode != http.StatusServiceUnavailable || notWhole != nil || seconds < 1 || !bytes.Contains(body, []byte(`"code":"no_backend"`)) {
+				t.Errorf("%s, %s: %d, Retry-After %q, %v: %s", name, c.path, resp.StatusCode, resp.Header.Get("Retry-After"), err, body)
+			}
+			if took := time.Since(began); took > 5*time.Second { // its deadlines are 20 s and more
+				t.Errorf("%s, %s: it took %s", name, c.path, took)
+			}
+		}
+		if n := g.inFlight.Load(); n != 0 {
+			soon(t, "nothing is under way", func() bool { return g.inFlight.Load() == 0 })
+		}
+	}
+}
+
+func TestNamesAreMatchedInOneFormAtATime(t *testing.T) {
+	views := []BackendView{{Pool: "p", ID: "h-80", URL: "http://h/a"}, {Pool: "p", ID: "h-80-b", URL: "http://h:80/b"}, {Pool: "q", ID: "x", URL: "nonsense"}}
+	for name, want := range map[string][]string{
+		"h-80": {"h-80"}, "h:80": {"h-80", "h-80-b"}, "h": {"h-80", "h-80-b"}, "http://h/b/": {"h-80-b"}, "http://h": nil, "h/a": nil, "": nil, "://": nil, "http://": nil, "[": nil,
+	} {
+		var got []string
+		for _, v := range named(views, "", name) {
+			got = append(got, v.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}

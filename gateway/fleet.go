@@ -1,0 +1,110 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Fleet is what operators may ask of the backends. It is safe for concurrent
+// use. A backend is named by its pool and its id in Backends; where none there is
+// so named, by what the operator wrote, pool "" included: it may be one that left
+// and is to come back.
+type Fleet interface {
+	// Drain stops new work on a backend, on every replica, for d; 0 is until
+	// Undrain. What runs there goes on. Its errors match ErrUnknownBackend,
+	// ErrAmbiguousBackend, or ErrNotShared when it was done all the same.
+	Drain(ctx context.Context, pool, backend, why string, d time.Duration) error
+	// Undrain ends a drain, with the same errors; one that there is not is none.
+	Undrain(ctx context.Context, pool, backend string) error
+	// Backends are all backends of all pools as this replica sees them.
+	Backends() []BackendView
+}
+
+// What a Fleet's errors may match.
+var (
+	ErrUnknownBackend   = errors.New("unknown backend")
+	ErrAmbiguousBackend = errors.New("several pools have this backend")
+	// ErrNotShared means that the order was carried out by this replica, while the
+	// others could not be told.
+	ErrNotShared = errors.New("the other replicas could not be told")
+)
+
+// BackendView is one backend as operators see it.
+type BackendView struct {
+	Pool, ID, URL string
+	State         string  // up, down, drained or suspect
+	Why           string  // why it is not up; "" when it is
+	KVUsage       float64 // of its last reading, 0 … 1
+	InFlight      int     // this replica's requests there
+	Age           float64 // seconds since that reading; negative or no number: there is none
+}
+
+// named picks the backends that an operator may mean by name: an id, else a base
+// URL, else host:port; in one pool, or in any when pool is "".
+func named(views []BackendView, pool, name string) []BackendView {
+	base, address := spelling(name)
+	for _, same := range []func(v BackendView) bool{
+		func(v BackendView) bool { return v.ID == name },
+		func(v BackendView) bool { b, _ := spelling(v.URL); return base != "" && b == base },
+		func(v BackendView) bool { _, a := spelling(v.URL); return base == "" && address != "" && a == address },
+	} {
+		var found []BackendView
+		for _, v := range views {
+			if (pool == "" || v.Pool == pool) && same(v) {
+				found = append(found, v)
+			}
+		}
+		if len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// spelling returns a base URL in a form that can be compared, "" when raw is only
+// an address, and its host:port, "" when it has none.
+func spelling(raw string) (base, address string) {
+	whole := strings.Contains(raw, "://")
+	if !whole {
+		raw = "http://" + raw
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Hostname() == "" {
+		return "", ""
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	address = strings.ToLower(net.JoinHostPort(u.Hostname(), port))
+	path := strings.TrimRight(u.EscapedPath(), "/")
+	switch {
+	case whole:
+		return u.Scheme + "://" + address + path, address
+	case path != "":
+		return "", ""
+	}
+	return "", address
+}
+
+// roll lists backends as pool/id for a message, at most twenty.
+func roll(views []BackendView) string {
+	const most = 20
+	names := make([]string, 0, len(views))
+	for _, v := range views {
+		names = append(names, v.Pool+"/"+v.ID)
+	}
+	slices.Sort(names)
+	if len(names) > most {
+		names = append(names[:most], "…")
+	}
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}

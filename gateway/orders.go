@@ -1,0 +1,163 @@
+package gateway
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	leastSpan = time.Second
+	mostSpan  = 30 * 24 * time.Hour
+	// spotSpan is how long after its end a spot machine's name stays out: by then
+	// it has left discovery, or is another machine.
+	spotSpan = 10 * time.Minute
+	mostSpot = 24 * time.Hour // of notice
+)
+
+// order is what an operator, or a cloud, wants of a backend.
+type order struct {
+	pool, backend, why string
+	span               time.Duration // 0 is without end
+}
+
+// query reads parameters strictly: one that is misspelt or given twice could
+// mean another backend.
+func query(raw string, known []string) (url.Values, error) {
+	q, err := url.ParseQuery(raw)
+	if err != nil {
+		return nil, badParam("", "the query is malformed; escape & ; % + as in a URL")
+	}
+	for _, name := range slices.Sorted(maps.Keys(q)) {
+		if !slices.Contains(known, name) {
+			return nil, badParam(clip(name), "unknown parameter; known here: "+strings.Join(known, ", "))
+		}
+		if len(q[name]) > 1 {
+			return nil, badParam(name, "is given twice")
+		}
+	}
+	return q, nil
+}
+
+func badParam(name, message string) *problem {
+	p := invalid(http.StatusBadRequest, "bad_parameter", message)
+	if name != "" {
+		p.body.Param, p.body.Message = name, name+": "+message
+	}
+	return p
+}
+
+// drainOrder reads backend, pool, for and why. The body is not read.
+func drainOrder(q url.Values, _ []byte) (order, error) {
+	o, err := undrainOrder(q, nil)
+	if err != nil {
+		return order{}, err
+	}
+	if o.span, err = spanOf(q); err != nil {
+		return order{}, err
+	}
+	o.why = cmp.Or(q.Get("why"), "by hand")
+	if len(o.why) > 256 || !utf8.ValidString(o.why) || strings.ContainsFunc(o.why, unicode.IsControl) {
+		return order{}, badParam("why", "want at most 256 bytes of text in one line")
+	}
+	return o, nil
+}
+
+// undrainOrder reads backend and pool.
+func undrainOrder(q url.Values, _ []byte) (order, error) {
+	o := order{pool: q.Get("pool"), backend: q.Get("backend")}
+	if o.backend == "" {
+		return order{}, badParam("backend", "is missing; give an id such as 10.0.0.7-8000, its host:port or its base URL")
+	}
+	for _, p := range []struct{ name, value string }{{"backend", o.backend}, {"pool", o.pool}} {
+		if len(p.value) > 256 || strings.ContainsFunc(p.value, func(c rune) bool { return c <= ' ' || c > '~' }) {
+			return order{}, badParam(p.name, "want at most 256 printable ASCII characters without spaces")
+		}
+	}
+	return o, nil
+}
+
+// spanOf reads for, a duration; none is 0.
+func spanOf(q url.Values) (time.Duration, error) {
+	if !q.Has("for") {
+		return 0, nil
+	}
+	d, err := time.ParseDuration(q.Get("for"))
+	if err != nil || d < leastSpan || d > mostSpan {
+		return 0, badParam("for", fmt.Sprintf("want a duration such as 10m, %s … %s", leastSpan, mostSpan))
+	}
+	return d, nil
+}
+
+// spotOrder reads a cloud's notice. The query was written by an operator and
+// goes before the body, of which only three fields are read, if it is JSON at all:
+// clouds send what they like.
+func spotOrder(q url.Values, body []byte) (order, error) {
+	var fields map[string]json.RawMessage
+	_ = json.Unmarshal(body, &fields) // another cloud's words
+	for _, name := range []string{"backend", "pool"} {
+		var text string
+		if raw, ok := fields[name]; ok && !q.Has(name) {
+			if json.Unmarshal(raw, &text) != nil {
+				return order{}, badParam(name, "want text in the body")
+			}
+			q.Set(name, text)
+		}
+	}
+	var notice float64
+	if raw, ok := fields["deadline_seconds"]; ok {
+		if json.Unmarshal(raw, &notice) != nil || notice < 0 || notice > mostSpot.Seconds() {
+			return order{}, badParam("deadline_seconds", fmt.Sprintf("want seconds, 0 … %g", mostSpot.Seconds()))
+		}
+	}
+	o, err := undrainOrder(q, nil)
+	if err != nil {
+		return order{}, err
+	}
+	o.why = "spot notice"
+	if o.span, err = spanOf(q); err != nil {
+		return order{}, err
+	}
+	o.span = cmp.Or(o.span, time.Duration(math.Ceil(notice))*time.Second+spotSpan)
+	return o, nil
+}
+
+// sameSite refuses what a browser sends on behalf of another site's page. A page
+// whose name was made to point here (DNS rebinding) looks like one of our own, so
+// pages are believed on an IP address or localhost only; tools send no Origin.
+func sameSite(r *http.Request) error {
+	origins := r.Header.Values("Origin")
+	if len(origins) == 0 && r.Header.Get("Sec-Fetch-Site") == "" {
+		return nil
+	}
+	for _, raw := range origins {
+		if o, err := url.Parse(raw); err != nil || !strings.EqualFold(o.Host, r.Host) {
+			return errCrossSite
+		}
+	}
+	if err := http.NewCrossOriginProtection().Check(r); err != nil || !plainHost(r.Host) {
+		return errCrossSite
+	}
+	return nil
+}
+
+// plainHost tells whether nobody but this machine or its network decides where
+// host leads to.
+func plainHost(host string) bool {
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return err == nil || strings.EqualFold(host, "localhost")
+}
