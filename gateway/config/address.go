@@ -219,7 +219,7 @@ func CheckAdmin(addr string) error {
 		return fmt.Errorf("%w; want host:port such as 127.0.0.1:9090", err)
 	}
 	if !loopback(host) {
-		return errors.New("must be on loopback (127.0.0.1:9090) until it can be protected: whoever reaches it can profile this process; " +
+		return errors.New("must be on loopback (127.0.0.1:9090) until it can be protected: whoever reaches it can profile this process and drain backends; " +
 			"to reach it from elsewhere, use a tunnel or a sidecar")
 	}
 	return nil

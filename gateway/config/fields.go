@@ -10,7 +10,7 @@ const required = "required"
 // name in capitals stands for one of the operator's own.
 var Fields = []FieldDoc{
 	{"listen", "`:8080`", "Public listener, `HOST:PORT`. Beyond loopback only with `identity` or tenants' keys."},
-	{"admin", "`127.0.0.1:9090`", "Listener of `/metrics`, `/livez`, `/readyz` and pprof. It must be on loopback; reach it through a tunnel or a sidecar."},
+	{"admin", "`127.0.0.1:9090`", "Listener of `/metrics`, `/livez`, `/readyz`, pprof and the operators' orders (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`). It must be on loopback; reach it through a tunnel or a sidecar."},
 	{"redis.url", "`none`", "Where live settings are read from: `redis://[USER:PASSWORD@]HOST:6379/0`, `rediss://…` (TLS), `unix:///PATH`, " +
 		"`redis+sentinel://HOST:26379,HOST:26379/MASTER`, `redis+cluster://HOST:6379,HOST:6379` (both with `rediss+…`, too), " +
 		"`embedded` (inside this process, one replica only) or `none`. In a password, write `?`, `#`, `%` and `/` as `%3F`, `%23`, `%25` and `%2F`."},
