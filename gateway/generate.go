@@ -64,7 +64,9 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 		if err != nil {
 			return err
 		}
-		ask := tiers.Ask{Request: req, Tier: tier, ID: l.id, Header: upstreamHeader(l, r)}
+		ask := tiers.Ask{
+			Request: req, Tier: tier, ID: l.id, Tenant: l.caller.Tenant, RAG: l.caller.RAGHash, Header: upstreamHeader(l, r),
+		}
 		plan, err := g.opts.Cascade.Plan(ask)
 		if err != nil {
 			return &modelError{req.Model}

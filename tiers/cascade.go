@@ -13,6 +13,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/prefix"
 )
 
 // Route maps a model name that clients ask for to its pools.
@@ -112,6 +113,8 @@ type Ask struct {
 	Request *openai.Request
 	Tier    Tier        // demanded; "" is Auto
 	ID      string      // of the request
+	Tenant  string      // whose it is
+	RAG     string      // digest of the retrieved context, "" when not told
 	Header  http.Header // to be sent along upstream: request id and trace, nothing of the client's own
 }
 
@@ -130,7 +133,7 @@ func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*Receipt, error
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Total)
 	defer cancel()
 
-	j := &job{cascade: c, route: rt, cfg: cfg, ask: a, sink: sink, receipt: rc}
+	j := &job{cascade: c, route: rt, cfg: cfg, ask: a, demand: DemandOf(a.Request, a.head()), sink: sink, receipt: rc}
 	err = j.run(ctx)
 	c.metrics.settled(rc, cfg.Mode)
 	return rc, err
@@ -156,6 +159,7 @@ type job struct {
 	route   *Route
 	cfg     Config
 	ask     Ask
+	demand  pool.Demand
 	sink    Sink
 	receipt *Receipt
 }
@@ -180,17 +184,24 @@ func (j *job) begun() { j.receipt.First = j.cascade.now().Sub(j.receipt.Began) }
 func (j *job) call(p *pool.Pool, path string, body []byte) call {
 	return call{
 		pool: p, path: path, body: body, header: j.ask.Header,
-		demand: DemandOf(j.ask.Request), chunk: j.cfg.Timeouts.Chunk,
+		demand: j.demand, chunk: j.cfg.Timeouts.Chunk,
 	}
 }
 
-// DemandOf is what a request asks of a backend.
-func DemandOf(r *openai.Request) pool.Demand {
-	output := typicalOutput
+// DemandOf is what a request asks of a backend; head is what its prompt begins with.
+func DemandOf(r *openai.Request, head prefix.Head) pool.Demand {
+	d := pool.Demand{PromptTokens: r.PromptTokens, PromptBytes: r.PromptBytes, OutputTokens: typicalOutput}
 	if r.MaxTokens >= 0 {
-		output = min(r.MaxTokens, typicalOutput)
+		d.OutputTokens = min(r.MaxTokens, typicalOutput)
 	}
-	return pool.Demand{PromptTokens: r.PromptTokens, OutputTokens: output}
+	d.Parts = head.Parts(max(r.PromptBytes, len(head.System)+len(head.First)))
+	return d
+}
+
+// head is what the request's prompt begins with.
+func (a *Ask) head() prefix.Head {
+	system, first := a.Request.Head()
+	return prefix.Head{Tenant: a.Tenant, RAG: a.RAG, System: system, First: first}
 }
 
 const (

@@ -35,18 +35,20 @@ func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt)
 		c.retrying.Add(-t.retries)
 	}()
 	for {
-		lease, done, err := c.acquire(&k)
-		if err != nil {
+		x := &exchange{cascade: c}
+		if err := x.acquire(&k); err != nil {
 			return nil, t.giveUp(k.pool.Name(), err)
 		}
-		x, failure := c.open(ctx, k, lease, done)
-		rc.try(k.pool.Name(), lease.Backend(), failure)
+		x.call = k
+		failure := x.open(ctx)
+		backend := x.lease.Backend()
+		rc.try(k.pool.Name(), backend, failure)
 		if failure == nil {
 			return x, nil
 		}
 		c.metrics.failed(failure)
 		t.add(failure)
-		k.demand.Exclude = append(k.demand.Exclude, lease.Backend())
+		k.demand.Exclude = append(k.demand.Exclude, backend)
 		if !failure.retryable() {
 			return nil, failure
 		}
@@ -58,18 +60,18 @@ func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt)
 }
 
 // acquire picks a backend that its gate lets through.
-func (c *Cascade) acquire(k *call) (*pool.Lease, func(error), error) {
+func (x *exchange) acquire(k *call) error {
 	for {
-		lease, err := k.pool.Pick(k.demand)
-		if err != nil {
-			return nil, nil, err
+		if err := k.pool.PickInto(&x.lease, &k.demand); err != nil {
+			return err
 		}
-		done, err := c.gate.Allow(k.pool.Name(), lease.Backend())
+		done, err := x.cascade.gate.Allow(k.pool.Name(), x.lease.Backend())
 		if err == nil {
-			return lease, done, nil
+			x.gate = done
+			return nil
 		}
-		lease.Done(0)
-		k.demand.Exclude = append(k.demand.Exclude, lease.Backend())
+		x.lease.Done(0)
+		k.demand.Exclude = append(k.demand.Exclude, x.lease.Backend())
 	}
 }
 

@@ -74,7 +74,9 @@ func (d *draft) continuation(at *accept.Step) call {
 		rest = window - len(d.promptIDs) - len(d.ids) // all that the context still holds
 	}
 	if j.receipt.Plan.resume == resumeIDs && len(d.promptIDs) > 0 && len(d.ids) == at.Tokens && rest > 0 {
-		return j.call(j.route.Target, openai.Completion.Path(), d.byIDs(rest))
+		k := j.call(j.route.Target, openai.Completion.Path(), d.byIDs(rest))
+		k.demand.PromptTokens, k.demand.PromptBytes = len(d.promptIDs)+len(d.ids), 0
+		return k
 	}
 	// The released text ends at a whole word; the rest of the accepted part is
 	// dropped, so that the target chooses its own next token at the seam.
@@ -86,7 +88,9 @@ func (d *draft) continuation(at *accept.Step) call {
 	}
 	j.receipt.AcceptedTokens, j.receipt.WastedTokens = kept, d.course.Tokens()-kept
 	at.Tokens = kept
-	return j.call(j.route.Target, r.Kind.Path(), d.byText(rest))
+	k := j.call(j.route.Target, r.Kind.Path(), d.byText(rest))
+	k.demand.PromptBytes += len(d.reply.text)
+	return k
 }
 
 // countedStream asks for the usage in every chunk, so that it is known too where

@@ -42,7 +42,7 @@ type call struct {
 type exchange struct {
 	call
 	cascade *Cascade
-	lease   *pool.Lease
+	lease   pool.Lease
 	gate    func(error)
 
 	parent context.Context
@@ -59,6 +59,7 @@ type exchange struct {
 	whole   []byte        // its bytes; of a raw answer the buffer it is read into
 
 	first    time.Time // when the first byte came
+	counted  bool      // the prompt's length was told
 	finished bool      // a finish_reason was seen
 	ended    bool      // the terminator was seen: the connection may be reused
 	closing  sync.Once
@@ -67,24 +68,24 @@ type exchange struct {
 // open sends the call and waits for its first byte: the first event of a
 // stream, or the whole of another answer. On failure everything is closed and
 // reported, and the error is a *Failure.
-func (c *Cascade) open(ctx context.Context, k call, lease *pool.Lease, done func(error)) (*exchange, *Failure) {
-	x := &exchange{call: k, cascade: c, lease: lease, gate: done, parent: ctx}
+func (x *exchange) open(ctx context.Context) *Failure {
+	x.parent = ctx
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
-	if k.firstByte > 0 {
-		first := time.AfterFunc(k.firstByte, func() { x.cancel(errFirstByte) })
+	if x.firstByte > 0 {
+		first := time.AfterFunc(x.firstByte, func() { x.cancel(errFirstByte) })
 		defer first.Stop()
 	}
-	if err := x.send(c.transport); err != nil {
+	if err := x.send(x.cascade.transport); err != nil {
 		f := x.failure(err)
 		x.close(f, 0)
-		return nil, f
+		return f
 	}
-	x.first = c.now()
-	if k.stream {
+	x.first = x.cascade.now()
+	if x.stream {
 		x.lease.FirstToken() // the first byte of another answer is its last, too
 	}
 	x.gate(nil)
-	return x, nil
+	return nil
 }
 
 func (x *exchange) send(transport http.RoundTripper) error {
@@ -99,6 +100,9 @@ func (x *exchange) send(transport http.RoundTripper) error {
 	// Named but empty: the header is not sent, and net/http sends the request again
 	// where a reused connection turns out to be closed before its first byte.
 	req.Header["Idempotency-Key"] = nil
+	if rank := x.lease.Rank(); rank >= 0 {
+		req.Header["X-Data-Parallel-Rank"] = []string{strconv.Itoa(rank)}
+	}
 	x.resp, err = transport.RoundTrip(req)
 	if err != nil {
 		return err
@@ -150,7 +154,16 @@ func (x *exchange) readAnswer() error {
 		return fmt.Errorf("%w: an answer without choices", errBody)
 	}
 	x.whole, x.ended = body, true
+	x.count(x.answer.Usage.Prompt)
 	return nil
+}
+
+// count tells the pool how long the prompt really was.
+func (x *exchange) count(prompt int) {
+	if !x.counted {
+		x.counted = true
+		x.lease.Counted(prompt)
+	}
 }
 
 // readAll reads the body up to the cap, at once where its length is told.
@@ -180,6 +193,7 @@ func (x *exchange) next() ([]byte, *openai.Chunk, error) {
 	x.watch()
 	raw, c, err := x.read()
 	x.timer.Stop()
+	x.lease.Answered()
 	if err != nil && err != io.EOF {
 		return nil, nil, x.failure(err)
 	}
@@ -230,6 +244,9 @@ func (x *exchange) readEvent() ([]byte, *openai.Chunk, error) {
 		return nil, nil, &Failure{Kind: Aborted}
 	}
 	x.finished = x.finished || len(c.Finish) > 0
+	if c.HasUsage {
+		x.count(c.Usage.Prompt)
+	}
 	return raw, c, nil
 }
 
@@ -287,6 +304,9 @@ func (x *exchange) report(f *Failure) {
 	case x.first.IsZero():
 		if f.Kind == Refused {
 			x.lease.Refused(f)
+		}
+		if c := Classify(f); c == ClassFault || c == ClassBusy {
+			x.lease.Failed() // however fast it says so
 		}
 		if f.Kind == Expired { // not a byte in all that time is the backend's fault
 			f = &Failure{Kind: Timeout, Pool: f.Pool, Backend: f.Backend, Err: f.Err}

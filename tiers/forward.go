@@ -37,7 +37,7 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, 
 	body := f.Envelope.Apply(make([]byte, 0, f.Bytes+64), rt.Target.Model())
 	x, err := c.dispatch(ctx, call{
 		pool: rt.Target, path: f.Path, body: body, header: f.Header, raw: true,
-		demand: pool.Demand{PromptTokens: openai.EstimateTokens(f.Bytes)},
+		demand: pool.Demand{PromptBytes: f.Bytes},
 		chunk:  cfg.Timeouts.Chunk, // no first-byte deadline: an answer that is not streamed comes all at once
 	}, cfg, rc)
 	if err != nil {

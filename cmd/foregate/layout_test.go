@@ -17,7 +17,7 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. ARCHITECTURE.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/identity", "gateway/settings", "tiers", "tiers/pool", "tiers/pressure", "breaker", "loadtest/vllmsim"},
+	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/identity", "gateway/settings", "tiers", "tiers/choose", "tiers/pool", "tiers/pressure", "breaker", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/live", "loadtest/virtual", "loadtest/quality"},
 
@@ -25,12 +25,15 @@ var arrows = map[string][]string{
 	"gateway/admission": {"gateway/identity", "tiers/pressure"},
 	"gateway/config":    {},
 	"gateway/identity":  {},
-	"gateway/settings":  {"gateway/admission", "tiers", "tiers/accept", "tiers/pool", "tiers/pressure", "breaker"},
+	"gateway/settings":  {"gateway/admission", "tiers", "tiers/accept", "tiers/choose", "tiers/pressure", "breaker"},
 
-	"tiers":          {"tiers/accept", "tiers/openai", "tiers/pool"},
+	"tiers":          {"tiers/accept", "tiers/openai", "tiers/pool", "tiers/prefix"},
 	"tiers/accept":   {},
+	"tiers/choose":   {},
+	"tiers/discover": {},
 	"tiers/openai":   {},
-	"tiers/pool":     {"tiers/pressure"},
+	"tiers/pool":     {"tiers/choose", "tiers/discover", "tiers/prefix", "tiers/pressure"},
+	"tiers/prefix":   {},
 	"tiers/pressure": {},
 
 	"breaker": {},
@@ -39,7 +42,7 @@ var arrows = map[string][]string{
 	"loadtest/live":    {"loadtest", "loadtest/vllmsim"}, // the gateway over HTTP only
 	"loadtest/quality": {"loadtest", "loadtest/vllmsim", "tiers/accept"},
 	"loadtest/virtual": {"loadtest", "loadtest/quality", "loadtest/vllmsim", "gateway/admission", "gateway/identity", "gateway/settings",
-		"tiers", "tiers/accept", "tiers/openai", "tiers/pool", "tiers/pressure"}, // the gateway's pure decisions only
+		"tiers", "tiers/accept", "tiers/choose", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/pressure"}, // the gateway's pure decisions only
 	"loadtest/vllmsim": {},
 }
 

@@ -19,6 +19,7 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -97,7 +98,7 @@ func (r *replica) makePools() error {
 	for name, def := range r.file.Pools {
 		p, err := pool.New(pool.Options{
 			Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, USDPerHour: def.USDPerHour,
-			Config:   func() pool.Config { return r.settings.Snapshot().Global().Pool },
+			Config:   func() choose.Config { return r.settings.Snapshot().Global().Pool },
 			Pressure: func() pressure.Config { return r.settings.Snapshot().Global().Pressure },
 			Open:     func(backend string) bool { return r.breakers.Open(name, backend) },
 			Logger:   r.log, Registerer: r.registerer,

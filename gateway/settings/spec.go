@@ -8,7 +8,7 @@ import (
 
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/choose"
 )
 
 // Spec describes one setting.
@@ -78,9 +78,13 @@ var specs = sorted([]Spec{
 		duration(100*time.Millisecond, 10*time.Minute, func(v *Values) *time.Duration { return &v.Breaker.Open })),
 
 	fleet("route.policy", "fit", "How a backend of a pool is chosen; all but `fit` are baselines for comparison.",
-		choice(func(v *Values) *string { return &v.Pool.Policy }, pool.PolicyFit, pool.PolicyRoundRobin, pool.PolicyLeastRequests, pool.PolicyP2C)),
+		choice(func(v *Values) *string { return &v.Pool.Policy }, choose.PolicyFit, choose.PolicyRoundRobin,
+			choose.PolicyRandom, choose.PolicyLeastRequests, choose.PolicyP2C, choose.PolicyWeighted)),
 	fleet("route.lambda", "0.05", "Weight of a backend's KV usage in its expected wait: seconds for 1,000 prompt tokens at half-full KV memory.",
 		number(0, 100, func(v *Values) *float64 { return &v.Pool.Lambda })),
+
+	fleet("route.spill", "1.25", "How busy a backend may be, as a multiple of the pool's mean, while it still gets every request whose prefix is warm there.",
+		number(1, 100, func(v *Values) *float64 { return &v.Pool.Spill })),
 
 	fleet("scrape.interval", "500ms", "How often a replica reads a backend's metrics. A reading counts as it is for 2s, so 1s is as slow as is wise.",
 		duration(20*time.Millisecond, time.Minute, func(v *Values) *time.Duration { return &v.Pressure.Interval })),

@@ -15,7 +15,7 @@ import (
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -52,7 +52,7 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 				DraftFirstByte: 5 * time.Second, TargetFirstByte: 30 * time.Second, Chunk: 20 * time.Second, Total: 10 * time.Minute,
 			},
 		},
-		Pool:      pool.DefaultConfig(),
+		Pool:      choose.DefaultConfig(),
 		Pressure:  pressure.Config{Interval: pressure.DefaultConfig().Interval},
 		Admission: admission.DefaultConfig(),
 		Breaker:   breaker.DefaultConfig(),
@@ -95,7 +95,7 @@ func TestEverySettingHasAPlaceOfItsOwn(t *testing.T) {
 	other := map[string]string{
 		"speculation.mode": "off", "route.policy": "p2c", "shed.allow_high": "yes", "breaker.failures": "7", "breaker.window": "7s", "breaker.open": "7s", "scrape.interval": "7s",
 		"timeout.draft_first_byte": "7s", "timeout.target_first_byte": "7s", "timeout.chunk": "7s", "timeout.total": "7s",
-		"speculation.holdback_tokens": "7", "speculation.holdback_ms": "7", "speculation.max_prompt_tokens": "7", "retry.attempts": "7", "shed.queue": "7",
+		"speculation.holdback_tokens": "7", "speculation.holdback_ms": "7", "speculation.max_prompt_tokens": "7", "retry.attempts": "7", "route.spill": "7", "shed.queue": "7",
 	}
 	for _, s := range Specs() {
 		value := other[s.Name]

@@ -12,14 +12,14 @@ import (
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/tiers"
-	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
 // Values are all settings as the packages that obey them take them.
 type Values struct {
 	Tiers     tiers.Config
-	Pool      pool.Config
+	Pool      choose.Config
 	Pressure  pressure.Config // ages are pressure's defaults
 	Admission admission.Config
 	Breaker   breaker.Config

@@ -111,10 +111,12 @@ func (a *attempt) token(id int32, done bool) {
 		return // it was left, but the engine has not heard of it yet
 	}
 	a.tokens++
+	a.lease.Answered()
 	if a.tokens == 1 && a.call.stream {
 		a.lease.FirstToken()
 	}
 	if done {
+		a.lease.Counted(len(a.call.prompt))
 		a.end()
 	}
 	a.call.onToken(a, id, done)
@@ -145,6 +147,9 @@ func (a *attempt) fail(f failure) {
 	}
 	if f.refused {
 		a.lease.Refused(errRefused)
+	}
+	if f.retryable() {
+		a.lease.Failed()
 	}
 	a.end()
 	c := a.call

@@ -1,13 +1,12 @@
 package virtual
 
 import (
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -18,12 +17,13 @@ type replica struct {
 	index    int
 	pools    map[string]*pool.Pool
 	backends map[string]*backend // by pool name and backend id, "draft/127.0.0.1-8000"
+	watchers map[string]*watcher // as backends
 	shedder  admission.Shedder
 	drawn    uint64
 }
 
 func (l *lab) newReplica(index int) (*replica, error) {
-	r := &replica{lab: l, index: index, pools: map[string]*pool.Pool{}, backends: map[string]*backend{}}
+	r := &replica{lab: l, index: index, pools: map[string]*pool.Pool{}, backends: map[string]*backend{}, watchers: map[string]*watcher{}}
 	r.shedder = admission.Shedder{Now: l.clock.wall, Rand: r.random}
 	for name, t := range l.tiers {
 		var urls []string
@@ -32,8 +32,9 @@ func (l *lab) newReplica(index int) (*replica, error) {
 		}
 		p, err := pool.New(pool.Options{
 			Name: name, Model: t.def.Model, Backends: urls, USDPerHour: t.def.USDPerHour, Now: l.clock.wall,
-			Config:   func() pool.Config { return l.values.Pool },
+			Config:   func() choose.Config { return l.values.Pool },
 			Pressure: func() pressure.Config { return l.values.Pressure },
+			Fleet:    others{r},
 		})
 		if err != nil {
 			return nil, err
@@ -50,30 +51,6 @@ func (l *lab) newReplica(index int) (*replica, error) {
 func (r *replica) random() float64 {
 	r.drawn++
 	return unit(r.lab.seed, 1<<32+uint64(r.index), r.drawn)
-}
-
-// watch begins to read every backend's metrics, each at a phase of its own.
-func (r *replica) watch() {
-	for _, name := range []string{"draft", "target"} {
-		p := r.pools[name]
-		if p == nil {
-			continue
-		}
-		for _, s := range p.Snapshot() {
-			id := s.ID
-			b := r.backends[name+"/"+id]
-			var look func()
-			look = func() {
-				reading, err := b.reading()
-				if err == nil || errors.Is(err, errRefused) {
-					p.Observe(id, reading, err)
-				}
-				interval := r.lab.values.Pressure.OrDefaults().Interval
-				r.lab.clock.after(time.Duration(float64(interval)*(0.9+0.2*r.random())), look)
-			}
-			r.lab.clock.at(0, look)
-		}
-	}
 }
 
 // loads are those of the pools that a request so planned could go to.

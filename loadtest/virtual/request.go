@@ -9,6 +9,7 @@ import (
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/prefix"
 )
 
 // request is one request on its way through a replica.
@@ -100,10 +101,23 @@ func (r *request) firstByte(base time.Duration) time.Duration {
 	return tiers.FirstByte(base, r.shape.PromptTokens)
 }
 
+// head is what the prompt begins with, as the gateway finds it in a body.
+func (r *request) head() prefix.Head {
+	h := prefix.Head{Tenant: r.req.Tenant, RAG: r.req.RAGHash}
+	for _, m := range r.req.Messages {
+		if m.Role != "system" {
+			h.First = []byte(m.Content)
+			break
+		}
+		h.System = append(h.System, m.Content...)
+	}
+	return h
+}
+
 // newCall prepares a call to a tier.
 func (r *request) newCall(tier tiers.Tier, prompt []int32, limit int) *call {
 	r.call = &call{
-		request: r, tier: r.lab.tiers[string(tier)], demand: tiers.DemandOf(r.shape), prompt: prompt, limit: limit,
+		request: r, tier: r.lab.tiers[string(tier)], demand: tiers.DemandOf(r.shape, r.head()), prompt: prompt, limit: limit,
 		stream: true, attempts: 1 + r.lab.values.Tiers.RetryAttempts,
 	}
 	return r.call

@@ -223,6 +223,7 @@ func readMessages(s *scanner, name string) (Span, *RequestError) {
 		return Span{}, nil
 	}
 	start := int(s.cur.dec.InputOffset()) - 1
+	s.req.system = Span{start + 1, start + 1}
 	count := 0
 	for s.cur.more() {
 		if count >= s.lim.Messages {
@@ -246,7 +247,7 @@ func (s *scanner) message(i int) *RequestError {
 	if k := s.cur.kind(); k != '{' && k != 0 {
 		return wrongType(fmt.Sprintf("messages[%d]", i), "an object", k)
 	}
-	role := false
+	role, system := false, false
 	for name := range s.cur.object() {
 		switch string(name) {
 		case "role":
@@ -254,7 +255,8 @@ func (s *scanner) message(i int) *RequestError {
 				return wrongType(fmt.Sprintf("messages[%d].role", i), "a string", k)
 			}
 			role = true
-			s.cur.skip()
+			raw, _ := s.cur.value()
+			system = string(raw) == `"system"` || string(raw) == `"developer"`
 		case "content":
 			if err := s.content(i); err != nil {
 				return err
@@ -267,7 +269,21 @@ func (s *scanner) message(i int) *RequestError {
 	if !role && s.cur.err == nil {
 		return badField(fmt.Sprintf("messages[%d].role", i), "missing_required_parameter", "messages[%d] has no role.", i)
 	}
+	s.lead(system)
 	return nil
+}
+
+// lead notes where the leading system messages end, and the first message behind
+// them.
+func (s *scanner) lead(system bool) {
+	end := int(s.cur.dec.InputOffset())
+	switch r := s.req; {
+	case r.first.End > 0:
+	case system:
+		r.system.End = end
+	default:
+		r.first = Span{r.system.End, end}
+	}
 }
 
 func (s *scanner) content(i int) *RequestError {

@@ -81,6 +81,8 @@ type Request struct {
 
 	members  []member
 	messages Span // of the messages array
+	system   Span // of its leading system messages; empty where there are none
+	first    Span // of the message behind them, from their end
 	noTools  bool // tool_choice is "none"
 	tools    bool
 }

@@ -3,26 +3,28 @@ package pool
 import (
 	"fmt"
 	"testing"
+	"time"
 
+	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
 func BenchmarkPick(b *testing.B) {
-	for _, n := range []int{8, 100} {
+	for _, n := range []int{8, 100, 1000} {
 		b.Run(fmt.Sprintf("backends=%d", n), func(b *testing.B) {
 			var urls []string
 			for i := range n {
-				urls = append(urls, fmt.Sprintf("http://10.0.0.%d:8000", i))
+				urls = append(urls, fmt.Sprintf("http://10.0.%d.%d:8000", i/250, i%250))
 			}
 			p := fixed(b, Options{Backends: urls, Open: func(string) bool { return false }})
 			for i := range n {
 				p.give(i, pressure.Reading{KVUsage: float64(i) / float64(n), Running: i, BlockSize: 16, Blocks: 28130})
 			}
-			d := Demand{PromptTokens: 800, OutputTokens: 200}
+			d := Demand{PromptTokens: 800, OutputTokens: 200, Parts: prefix.Head{Tenant: "t", System: make([]byte, 2000), First: []byte("x")}.Parts(3200)}
 			b.ReportAllocs()
+			var l Lease
 			for b.Loop() {
-				l, err := p.Pick(d)
-				if err != nil {
+				if err := p.PickInto(&l, &d); err != nil {
 					b.Fatal(err)
 				}
 				l.Done(0)
@@ -31,20 +33,22 @@ func BenchmarkPick(b *testing.B) {
 	}
 }
 
-func BenchmarkChoose(b *testing.B) {
-	for _, n := range []int{8, 100} {
-		b.Run(fmt.Sprintf("backends=%d", n), func(b *testing.B) {
-			cands := make([]Candidate, n)
-			for i := range cands {
-				cands[i] = idle()
-				cands[i].Waiting = float64(i % 7)
-			}
-			turn := uint64(0)
-			b.ReportAllocs()
-			for b.Loop() {
-				Choose(DefaultConfig(), cands, Demand{PromptTokens: 800}, turn)
-				turn++
-			}
-		})
+func BenchmarkReadingsApplied(b *testing.B) {
+	var urls, ids []string
+	for i := range 1000 {
+		urls = append(urls, fmt.Sprintf("http://10.0.%d.%d:8000", i/250, i%250))
 	}
+	now := time.Unix(1_800_000_000, 0)
+	p := fixed(b, Options{Backends: urls, Now: func() time.Time { return now }})
+	for _, s := range p.Snapshot() {
+		ids = append(ids, s.ID)
+	}
+	r := pressure.Reading{KVUsage: 0.5, Running: 8, BlockSize: 16, Blocks: 28130}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		now = now.Add(time.Microsecond)
+		r.At, r.Iterations = now, float64(i)
+		p.Hear(ids[i%len(ids)], r)
+	}
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "readings/s")
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/foregate/foregate/tiers/discover"
 )
 
 // answers is a resolver that says what it holds.
@@ -26,6 +28,10 @@ func (a *answers) LookupHost(ctx context.Context, _ string) ([]string, error) {
 		return nil, ctx.Err()
 	}
 	return a.addrs, a.err
+}
+
+func (a *answers) LookupSRV(context.Context, string, string, string) (string, []*net.SRV, error) {
+	return "", nil, a.err
 }
 
 func ids(p *Pool) string {
@@ -75,7 +81,7 @@ func TestDiscoveryFollowsDNSAndKeepsTheLastGoodAnswerForAMinute(t *testing.T) {
 		dns.hang = true
 		before := time.Now()
 		step("10.0.0.9-8000")
-		if took := time.Since(before); took != lookupTimeout {
+		if took := time.Since(before); took != 4*time.Second {
 			t.Errorf("a hanging name server held for %s", took)
 		}
 	})
@@ -88,7 +94,7 @@ func TestAnswerOfThousandsIsBounded(t *testing.T) {
 	}
 	p := fixed(t, Options{Discover: "dns://gpu.internal:8000", Resolver: dns})
 	p.discover(t.Context())
-	if n := len(p.Snapshot()); n != maxFound {
+	if n := len(p.Snapshot()); n != discover.Most {
 		t.Errorf("%d backends", n)
 	}
 }

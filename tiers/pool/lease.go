@@ -7,28 +7,19 @@ import (
 )
 
 // Lease is one request's place on a backend. Done must be called always. All
-// methods may be called from any goroutine.
+// methods may be called from any goroutine. It must not be copied once picked.
 type Lease struct {
 	pool    *Pool
 	backend *backend
 	start   time.Time
-	scrape  uint64  // the backend's last scrape when this began
 	ahead   float64 // tokens that were queued before this one's
+	rank    int
+	bytes   int // of the prompt's text; 0 where its length was exact
 
 	// Guarded by Pool.mu.
 	part  tally     // what is still counted of it
 	first time.Time // when the first token came; zero until then
 	done  bool
-}
-
-// lease makes a lease on b, which was chosen as c.
-func (p *Pool) lease(b *backend, c *Candidate, d Demand, now time.Time) *Lease {
-	prompt, output := max(d.PromptTokens, 0), max(d.OutputTokens, 0)
-	return &Lease{
-		pool: p, backend: b, start: now, scrape: b.scrape,
-		ahead: c.ahead() - float64(c.Cached),
-		part:  tally{requests: 1, queued: prompt, held: prompt, tokens: prompt + output/2},
-	}
 }
 
 // Backend is the backend's id: its host and port within [a-z0-9.-]{1,64},
@@ -38,6 +29,14 @@ func (l *Lease) Backend() string { return l.backend.id }
 // URL is the backend's base URL without a trailing slash.
 func (l *Lease) URL() string { return l.backend.url }
 
+// Rank is the engine behind the URL that the request should go to, −1 where the
+// server may choose.
+func (l *Lease) Rank() int { return l.rank }
+
+// Answered says that the backend gives tokens. It costs next to nothing and may be
+// called for every read.
+func (l *Lease) Answered() { l.backend.vitals.answered(l.pool.now) }
+
 // FirstToken says that the prefill has finished: the prompt no longer queues,
 // and what it took is learned. It is for the first generated token as it comes;
 // for an answer that comes in one piece, and so after the decoding too, call
@@ -45,17 +44,44 @@ func (l *Lease) URL() string { return l.backend.url }
 func (l *Lease) FirstToken() {
 	p, b := l.pool, l.backend
 	now := p.now()
+	l.Answered()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l.done || !l.first.IsZero() {
 		return
 	}
 	l.first = now
+	b.vitals.fault(false, now)
 	b.rates.learnPrefill(float64(l.part.queued)+l.ahead, now.Sub(l.start))
 	finished := tally{queued: l.part.queued}
 	l.part.sub(finished)
 	b.prefillSince = now // one after the other: the next has only begun
-	b.end(finished, l.scrape)
+	b.end(finished, l.start)
+}
+
+// Counted tells how many tokens the prompt really had: what is held is put right, and
+// the next estimates.
+func (l *Lease) Counted(prompt int) {
+	if prompt <= 0 {
+		return
+	}
+	p := l.pool
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if l.bytes > 0 {
+		if factor := p.length.learn(l.bytes, prompt); factor != 1 {
+			p.warm.Rescale(factor)
+		}
+	}
+	if l.done {
+		return
+	}
+	off := tally{held: l.part.held - prompt, tokens: l.part.held - prompt}
+	if l.first.IsZero() {
+		off.queued = min(off.held, l.part.queued)
+	}
+	l.part.sub(off)
+	l.backend.end(off, l.start)
 }
 
 // Refused says that no connection could be made (refused, no such host): the
@@ -71,11 +97,24 @@ func (l *Lease) Refused(err error) {
 	l.pool.setDown(l.backend, err)
 }
 
+// Failed says that the call failed by the backend's fault: until it answers again it
+// draws less traffic, however fast it fails.
+func (l *Lease) Failed() {
+	p := l.pool
+	now := p.now()
+	p.mu.Lock()
+	l.backend.vitals.fault(true, now)
+	p.mu.Unlock()
+}
+
 // Done gives the place back; generated is the number of tokens that came, 0 if
 // unknown. Only the first call counts.
 func (l *Lease) Done(generated int) {
 	p, b := l.pool, l.backend
 	now := p.now()
+	if generated > 0 {
+		l.Answered()
+	}
 	p.mu.Lock()
 	if l.done {
 		p.mu.Unlock()
@@ -85,7 +124,10 @@ func (l *Lease) Done(generated int) {
 	if !l.first.IsZero() {
 		b.rates.learnDecode(float64(generated-1), now.Sub(l.first))
 	}
-	b.end(l.part, l.scrape)
+	if !b.gone {
+		p.warm.Push(b.number, generated)
+	}
+	b.end(l.part, l.start)
 	p.mu.Unlock()
 	b.metrics.inflight.Dec()
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/foregate/foregate/tiers/pressure"
 )
 
 // metrics are the package's series. Pools that share a registry share them;
@@ -14,6 +16,12 @@ type metrics struct {
 	inflight     *prometheus.GaugeVec
 	scrapeErrors *prometheus.CounterVec
 	score        *prometheus.HistogramVec
+	prevented    *prometheus.CounterVec
+	age          *prometheus.GaugeVec
+	expected     *prometheus.CounterVec
+	prompt       *prometheus.CounterVec
+	hits         *prometheus.GaugeVec
+	queries      *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -21,14 +29,20 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help},
 			[]string{"pool", "backend"}))
 	}
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
+	}
 	return &metrics{
-		kvUsage:  gauge("foregate_backend_kv_usage", "Share of the KV cache in use by the last reading; absent while unknown."),
-		up:       gauge("foregate_backend_up", "1 while the backend accepts connections, 0 after it refused one."),
-		inflight: gauge("foregate_backend_inflight", "Requests of this replica under way on the backend."),
-		scrapeErrors: register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_scrape_errors_total",
-			Help: "Scrapes of the backend's metrics that gave no reading.",
-		}, []string{"pool", "backend"})),
+		prevented:    counter("router_evictions_prevented_total", "Picks whose backend had room for the prompt where the one in turn had none without an eviction.", "pool"),
+		age:          gauge("foregate_scrape_age_seconds", "Age of the backend's reading, whichever replica took it."),
+		expected:     counter("foregate_prefix_expected_tokens_total", "Prompt tokens that were expected in the prefix cache of the backend that was picked.", "pool", "backend"),
+		prompt:       counter("foregate_prefix_prompt_tokens_total", "Prompt tokens of the requests that were sent there, as estimated.", "pool", "backend"),
+		hits:         gauge("foregate_backend_prefix_hit_tokens", "Prompt tokens found in the prefix cache since the backend's start, by its own count."),
+		queries:      gauge("foregate_backend_prefix_query_tokens", "Prompt tokens looked up in the prefix cache since the backend's start, by its own count."),
+		kvUsage:      gauge("foregate_backend_kv_usage", "Share of the KV cache in use by the last reading; absent while unknown."),
+		up:           gauge("foregate_backend_up", "1 while the backend accepts connections, 0 after it refused one."),
+		inflight:     gauge("foregate_backend_inflight", "Requests of this replica under way on the backend."),
+		scrapeErrors: counter("foregate_scrape_errors_total", "Scrapes of the backend's metrics that gave no reading.", "pool", "backend"),
 		score: register(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "router_fit_score",
 			Help:    "1/(1+expected wait in seconds) of the backend that was picked.",
@@ -61,6 +75,8 @@ type backendMetrics struct {
 	up           prometheus.Gauge
 	inflight     prometheus.Gauge
 	scrapeErrors prometheus.Counter
+	expected     prometheus.Counter
+	prompt       prometheus.Counter
 }
 
 func (m *metrics) of(pool, backend string) backendMetrics {
@@ -68,24 +84,29 @@ func (m *metrics) of(pool, backend string) backendMetrics {
 		up:           m.up.WithLabelValues(pool, backend),
 		inflight:     m.inflight.WithLabelValues(pool, backend),
 		scrapeErrors: m.scrapeErrors.WithLabelValues(pool, backend),
+		expected:     m.expected.WithLabelValues(pool, backend),
+		prompt:       m.prompt.WithLabelValues(pool, backend),
 	}
 	b.up.Set(1)
 	return b
 }
 
-// usage tells a backend's KV usage, or that it is unknown.
-func (m *metrics) usage(pool, backend string, v float64, known bool) {
-	if !known {
-		m.kvUsage.DeleteLabelValues(pool, backend)
-		return
-	}
-	m.kvUsage.WithLabelValues(pool, backend).Set(v)
+// reading shows what a reading told.
+func (m *metrics) reading(pool, backend string, r pressure.Reading) {
+	m.kvUsage.WithLabelValues(pool, backend).Set(r.KVUsage)
+	m.hits.WithLabelValues(pool, backend).Set(r.PrefixHits)
+	m.queries.WithLabelValues(pool, backend).Set(r.PrefixQueries)
 }
+
+// unknown shows that nothing is known of a backend's KV usage.
+func (m *metrics) unknown(pool, backend string) { m.kvUsage.DeleteLabelValues(pool, backend) }
 
 // forget drops a backend's series.
 func (m *metrics) forget(pool, backend string) {
-	m.kvUsage.DeleteLabelValues(pool, backend)
-	m.up.DeleteLabelValues(pool, backend)
-	m.inflight.DeleteLabelValues(pool, backend)
-	m.scrapeErrors.DeleteLabelValues(pool, backend)
+	for _, g := range []*prometheus.GaugeVec{m.kvUsage, m.up, m.inflight, m.age, m.hits, m.queries} {
+		g.DeleteLabelValues(pool, backend)
+	}
+	for _, c := range []*prometheus.CounterVec{m.scrapeErrors, m.expected, m.prompt} {
+		c.DeleteLabelValues(pool, backend)
+	}
 }

@@ -1,11 +1,12 @@
 // Package pool knows the backends that serve one model: which there are, which
 // are up, how loaded they are, and which one a request should go to.
 //
-// Start at [New], [Pool.Run] and [Pool.Pick]. The choice itself is [Choose], a
-// pure function whose formula is documented at [Wait]; Pool gathers the values
-// it judges. A backend that refuses a connection is out at once and comes back
-// when a probe finds it; one whose metrics cannot be read stays in with an
-// unknown reading, which counts as neither idle nor full.
+// Start at [New], [Pool.Run] and [Pool.Pick]. The choice itself is [choose.Choose], a
+// pure function; Pool gathers the values it judges. A backend that refuses a
+// connection is out at once and comes back when a probe finds it; one that makes no
+// steps though it has work is out until it does; one whose metrics cannot be read, or
+// cannot be true, stays in with an unknown reading, which counts as neither idle nor
+// full.
 package pool
 
 import (
@@ -21,6 +22,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/discover"
+	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -29,17 +33,19 @@ type Options struct {
 	Name       string
 	Model      string
 	Backends   []string // base URLs
-	Discover   string   // "dns://host:port": every A and AAAA record is a backend
+	Discover   string   // where the backends are found instead, see [discover.New]
 	USDPerHour float64  // of one backend
 
-	Config   func() Config          // live; nil is DefaultConfig
+	Config   func() choose.Config   // live; nil is choose.DefaultConfig
 	Pressure func() pressure.Config // live; nil is pressure.DefaultConfig
 
 	// Open is the breaker's view: true means do not pick. It is asked once per
 	// backend and pick, so it must be cheap; nil is never open.
 	Open func(backend string) bool
 
-	Resolver   Resolver // nil is net.DefaultResolver
+	Fleet      Fleet             // the other replicas; nil: this one reads every backend's metrics itself
+	Index      Index             // nil: what is warm is estimated
+	Resolver   discover.Resolver // nil is net.DefaultResolver
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing; pools may share one
 	Now        func() time.Time      // nil is time.Now
@@ -49,55 +55,69 @@ type Options struct {
 type Pool struct {
 	name, model string
 	usdPerHour  float64
-	config      func() Config
+	config      func() choose.Config
 	pressure    func() pressure.Config
 	open        func(string) bool
+	fleet       Fleet
+	index       Index
 	now         func() time.Time
 	log         zerolog.Logger
 	metrics     *metrics
 	score       prometheus.Observer
+	prevented   prometheus.Counter
 	scraper     *pressure.Scraper
-	discovery   *discovery    // nil: the set is fixed
+	source      discover.Source // nil: the set is fixed
+	found       found
 	slots       chan struct{} // one per scrape under way
 	running     atomic.Bool
 
 	set     atomic.Pointer[[]*backend] // never changed, only replaced
-	scratch sync.Pool                  // of *[]Candidate, so that Pick need not allocate them
+	scratch sync.Pool                  // of *round, so that a pick need not allocate it
 
 	mu         sync.Mutex // guards the backends' state and what follows
 	turn       uint64
-	meanPrompt float64 // moving average of the prompts picked for
+	byID       map[string]*backend
+	numbered   []*backend // by number in warm; nil: gone
+	warm       *prefix.Table
+	told       []prefix.Placement // memory of one pick
+	length     density
+	meanPrompt float64 // moving average of what was to be computed of the prompts picked for
+	mean       mean
+	meanAt     time.Time
 }
 
 // New checks the options and returns a Pool that may be picked from at once;
 // readings, discovery and recovery need Run. Until discovery has answered, a
 // discovered pool has no backends.
 func New(o Options) (*Pool, error) {
-	urls, d, err := o.validate()
+	urls, source, err := o.validate()
 	if err != nil {
 		return nil, fmt.Errorf("pool %q: %w", o.Name, err)
 	}
 	o = o.withDefaults()
 	p := &Pool{
 		name: o.Name, model: o.Model, usdPerHour: o.USDPerHour,
-		config: o.Config, pressure: o.Pressure, open: o.Open, now: o.Now,
-		log:        o.Logger.With().Str("pool", o.Name).Logger(),
-		metrics:    newMetrics(o.Registerer),
-		scraper:    pressure.NewScraper(pressure.Options{Config: o.Pressure, Now: o.Now}),
-		discovery:  d,
+		config: o.Config, pressure: o.Pressure, open: o.Open, fleet: o.Fleet, index: o.Index, now: o.Now,
+		log:     o.Logger.With().Str("pool", o.Name).Logger(),
+		metrics: newMetrics(o.Registerer),
+		scraper: pressure.NewScraper(pressure.Options{Config: o.Pressure, Now: o.Now}),
+		source:  source, found: newFound(o.Discover),
 		slots:      make(chan struct{}, scrapesAtOnce),
-		scratch:    sync.Pool{New: func() any { return new([]Candidate) }},
+		scratch:    sync.Pool{New: func() any { return new(round) }},
+		warm:       prefix.NewTable(mostParts),
+		byID:       map[string]*backend{},
 		meanPrompt: meanPromptDefault,
 	}
 	p.score = p.metrics.score.WithLabelValues(p.name)
+	p.prevented = p.metrics.prevented.WithLabelValues(p.name)
 	p.set.Store(&[]*backend{})
 	p.replace(urls)
 	return p, nil
 }
 
 // validate refuses what would go wrong later and returns the backends' URLs in
-// their one spelling, or the discovery.
-func (o Options) validate() ([]string, *discovery, error) {
+// their one spelling, or where they are found.
+func (o Options) validate() ([]string, discover.Source, error) {
 	switch {
 	case o.Name == "":
 		return nil, nil, errors.New("has no name")
@@ -109,15 +129,15 @@ func (o Options) validate() ([]string, *discovery, error) {
 		return nil, nil, fmt.Errorf("costs %v USD per hour", o.USDPerHour)
 	}
 	if o.Discover != "" {
-		d, err := newDiscovery(o.Discover, o.Resolver)
+		source, err := discover.New(o.Discover, o.Resolver)
 		if err != nil {
 			return nil, nil, fmt.Errorf("discover %q: %w", o.Discover, err)
 		}
-		return nil, d, nil
+		return nil, source, nil
 	}
 	var urls []string
 	for _, raw := range o.Backends {
-		u, err := checkURL(raw)
+		u, err := discover.URL(raw)
 		if err != nil {
 			return nil, nil, fmt.Errorf("backend %q: %w", raw, err)
 		}
@@ -131,7 +151,7 @@ func (o Options) validate() ([]string, *discovery, error) {
 
 func (o Options) withDefaults() Options {
 	if o.Config == nil {
-		o.Config = DefaultConfig
+		o.Config = choose.DefaultConfig
 	}
 	if o.Pressure == nil {
 		o.Pressure = pressure.DefaultConfig
@@ -168,11 +188,11 @@ func (p *Pool) Run(ctx context.Context) error {
 	defer cancel()
 
 	w.follow(ctx)
-	if p.discovery == nil {
+	if p.source == nil {
 		<-ctx.Done()
 		return nil
 	}
-	ticker := time.NewTicker(lookupEvery)
+	ticker := time.NewTicker(p.source.Every())
 	defer ticker.Stop()
 	for {
 		p.discover(ctx)

@@ -33,13 +33,10 @@ func fixed(t testing.TB, o Options) *Pool {
 // give hands a backend a reading as if it had just been scraped.
 func (p *Pool) give(i int, r pressure.Reading) {
 	b := (*p.set.Load())[i]
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	b.beginScrape()
 	if r.At.IsZero() {
 		r.At = p.now()
 	}
-	b.take(r)
+	p.taken(b, r)
 }
 
 func pick(t testing.TB, p *Pool, d Demand) *Lease {
@@ -69,9 +66,9 @@ func TestOptionsThatWouldGoWrongAreRefusedWithPoolAndURL(t *testing.T) {
 		"fragment":      {Options{Name: "big", Backends: []string{"http://a#x"}}, `has a fragment`},
 		"twice":         {Options{Name: "big", Backends: []string{"http://a", "HTTP://A:80/"}}, `backend "HTTP://A:80/": given twice`},
 		"negative cost": {Options{Name: "big", Backends: one, USDPerHour: -1}, `costs -1 USD per hour`},
-		"not dns":       {Options{Name: "big", Discover: "http://a:1"}, `discover "http://a:1": scheme is "http", not dns`},
-		"no dns port":   {Options{Name: "big", Discover: "dns://a"}, `must be dns://host:port`},
-		"dns path":      {Options{Name: "big", Discover: "dns://a:1/x"}, `has more than a host and a port`},
+		"not dns":       {Options{Name: "big", Discover: "http://a:1"}, `discover "http://a:1": want dns://HOST:PORT, srv://`},
+		"no dns port":   {Options{Name: "big", Discover: "dns://a"}, `want dns://HOST:PORT with a port`},
+		"dns path":      {Options{Name: "big", Discover: "dns://a:1/x"}, `want dns://HOST:PORT with a port`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := New(c.opts); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -119,40 +116,37 @@ func TestConcurrentRequestsOfAnIdlePoolAreSpread(t *testing.T) {
 }
 
 func TestOwnRequestsCountUntilAReadingThatBeganAfterThemIncludesThem(t *testing.T) {
-	p := fixed(t, Options{Backends: []string{"http://a"}})
+	now := time.Unix(1_800_000_000, 0)
+	p := fixed(t, Options{Backends: []string{"http://a"}, Now: func() time.Time { return now }})
 	b := (*p.set.Load())[0]
-	own := func() (requests, queued, held int) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		sum := b.before
-		sum.add(b.after)
-		return sum.requests, sum.queued, sum.held
-	}
 	want := func(requests, queued, held int) {
 		t.Helper()
-		if r, q, h := own(); r != requests || q != queued || h != held {
-			t.Fatalf("own %d, %d, %d; want %d, %d, %d", r, q, h, requests, queued, held)
+		if own := b.recent.sum; own.requests != requests || own.queued != queued || own.held != held {
+			t.Fatalf("own %+v; want %d, %d, %d", own, requests, queued, held)
 		}
 	}
 	first := pick(t, p, Demand{PromptTokens: 100})
 	want(1, 100, 100)
-	p.mu.Lock()
-	b.beginScrape()
-	p.mu.Unlock()
+	now = now.Add(200 * time.Millisecond)
+	begun := now // the scrape is sent
+	now = now.Add(100 * time.Millisecond)
 	second := pick(t, p, Demand{PromptTokens: 10})
 	want(2, 110, 110)
-	p.mu.Lock()
-	b.take(pressure.Reading{At: time.Now()})
-	p.mu.Unlock()
+	now = now.Add(700 * time.Millisecond) // its reading comes by way of another replica
+	p.Hear("a", pressure.Reading{At: begun})
 	want(1, 10, 10) // the first is in the reading, the second may not be
+	p.Hear("a", pressure.Reading{At: begun.Add(-time.Second)})
+	want(1, 10, 10) // an older one changes nothing
 	first.FirstToken()
 	want(1, 10, 10)
 	second.FirstToken()
 	second.FirstToken()
 	want(1, 0, 10)
+	second.Counted(16)
+	want(1, 0, 16)
 	first.Done(5)
 	first.Done(5)
-	want(1, 0, 10)
+	want(1, 0, 16)
 	second.Done(5)
 	want(0, 0, 0)
 	if s := p.Snapshot()[0]; s.InFlight != 0 || s.Tokens != 0 || b.all != (tally{}) {
@@ -209,7 +203,7 @@ func TestNoBackendTellsTheNumbers(t *testing.T) {
 	pick(t, p, Demand{Exclude: []string{"b", "c", "d"}}).Refused(errors.New("dial a: connection refused"))
 	p.give(3, pressure.Reading{BlockSize: 16, Blocks: 11})
 	_, err := p.Pick(Demand{PromptTokens: 161, Exclude: []string{"c"}})
-	const want = "pool big: no backend among 4: 1 down, 1 broken, 1 tried already, 1 with a cache smaller than the prompt, last: dial a: connection refused"
+	const want = "pool big: no backend among 4: 1 down, 0 drained, 1 broken, 1 tried already, 1 with a cache smaller than the prompt, last: dial a: connection refused"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}
@@ -304,8 +298,8 @@ func TestLeasesOfManyGoroutinesLeaveNothingBehind(t *testing.T) {
 	}
 	wg.Wait()
 	for _, b := range *p.set.Load() {
-		if b.all != (tally{}) || b.before != (tally{}) || b.after != (tally{}) {
-			t.Errorf("%s: %+v, %+v, %+v", b.id, b.all, b.before, b.after)
+		if b.all != (tally{}) || b.recent.sum != (tally{}) {
+			t.Errorf("%s: %+v, %+v", b.id, b.all, b.recent.sum)
 		}
 	}
 }

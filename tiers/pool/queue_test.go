@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -39,6 +40,16 @@ func taken(t *testing.T, p *Pool) int {
 	return n
 }
 
+// looked are the candidates of a pick as of now.
+func looked(p *Pool) []choose.Candidate {
+	var r round
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r.all(*p.set.Load())
+	p.fill(&r, p.pressure().OrDefaults(), p.now())
+	return r.cands
+}
+
 func TestAPromptThatIsBeingComputedIsAQueueThoughItsReadingSaysRunning(t *testing.T) {
 	p, _, _ := busy(t)
 	if n := taken(t, p); n > 0 {
@@ -63,12 +74,8 @@ func TestTheNextPromptInTheQueueHasOnlyBegunWhenTheOneBeforeItHasEnded(t *testin
 	second := pick(t, p, Demand{PromptTokens: 4000, Exclude: []string{(*p.set.Load())[1].id}})
 	*now = now.Add(900 * time.Millisecond)
 	first.FirstToken()
-	p.mu.Lock()
-	cands := make([]Candidate, 2)
 	set := *p.set.Load()
-	p.fill(cands, set, p.pressure().OrDefaults(), p.now())
-	p.mu.Unlock()
-	if got := cands[0].OwnPrefill; got != 4000 {
+	if got := looked(p)[0].OwnPrefill; got != 4000 {
 		t.Errorf("%v tokens are left of the second prompt, which has only begun", got)
 	}
 	second.Done(0)
@@ -83,10 +90,7 @@ func TestNobodyIsBelievedToBeMuchFasterOrSlowerThanThePool(t *testing.T) {
 	set := *p.set.Load()
 	set[0].rates.prefill = 1.0 / 40_000 // found every prompt in its cache
 	set[3].rates.prefill = 1.0 / 400    // was measured behind a queue that nobody saw
-	cands := make([]Candidate, len(set))
-	p.mu.Lock()
-	p.fill(cands, set, p.pressure().OrDefaults(), p.now())
-	p.mu.Unlock()
+	cands := looked(p)
 	mean := (1.0/40_000 + 2.0/prefillDefault + 1.0/400) / 4
 	for i, want := range []float64{1 / (fastest * mean), 1 / (fastest * mean), 1 / (fastest * mean), 1 / (slowest * mean)} {
 		if got := cands[i].PrefillRate; got < want*0.999 || got > want*1.001 {

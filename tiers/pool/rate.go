@@ -55,3 +55,38 @@ func (r *rates) learnDecode(tokens float64, took time.Duration) {
 }
 
 func clamp(v, least, most float64) float64 { return max(least, min(v, most)) }
+
+// Bounds of what is believed of how long a token is, in tokens per byte of text:
+// from one in 16 bytes (whitespace, code) to one for each byte.
+const (
+	densityDefault = 1.0 / 4 // the vendors' rule of thumb for English
+	densityLeast   = 1.0 / 16
+	densityMost    = 1.0
+	// A prompt of fullText bytes or more counts wholly as a sample.
+	fullText = 2000.0
+)
+
+// density is what is learned of a model's tokens per byte of text, its chat template
+// included. Zero is not learned yet.
+type density float64
+
+func (d density) of(bytes int) int {
+	if d == 0 {
+		d = densityDefault
+	}
+	return int(float64(max(bytes, 1))*float64(d)) + 1
+}
+
+// learn takes that a prompt of so many bytes had so many tokens. The first long
+// sample replaces the rule of thumb; factor is by how much it was wrong, else 1.
+func (d *density) learn(bytes, tokens int) (factor float64) {
+	sample := clamp(float64(tokens)/float64(bytes), densityLeast, densityMost)
+	if *d == 0 && float64(bytes) >= fullText {
+		*d = density(sample)
+		return sample / densityDefault
+	}
+	if *d > 0 {
+		*d += density((sample - float64(*d)) * learnShare * min(float64(bytes)/fullText, 1))
+	}
+	return 1
+}

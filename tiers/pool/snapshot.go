@@ -1,6 +1,9 @@
 package pool
 
-import "github.com/foregate/foregate/tiers/pressure"
+import (
+	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/pressure"
+)
 
 // BackendState is one backend as status, shedding and metrics see it.
 type BackendState struct {
@@ -12,7 +15,9 @@ type BackendState struct {
 	InFlight   int              // this replica's requests there
 	Tokens     int              // their prompt tokens and half of their expected output
 	Down       bool
-	Why        string  // why it is down
+	Drained    bool    // it gets no new requests
+	Suspect    bool    // it seems to hang, and gets requests only where no other is left
+	Why        string  // why it is down or drained, or what is wrong with it
 	Open       bool    // the breaker's view
 	Wait       float64 // expected seconds that a prompt of the mean length loses there
 	Score      float64 // 1/(1+Wait)
@@ -30,35 +35,48 @@ func (p *Pool) Snapshot() []BackendState {
 	for i, b := range set {
 		out[i].Open = p.open(b.id)
 	}
-	cands := make([]Candidate, len(set))
+	var r round
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.fill(cands, set, age, now)
-	typical := Demand{PromptTokens: int(p.meanPrompt)}
+	r.all(set)
+	p.fill(&r, age, now)
+	typical := choose.Need{PromptTokens: int(p.meanPrompt)}
 	for i, b := range set {
-		s, c := &out[i], &cands[i]
+		s, c := &out[i], &r.cands[i]
 		s.ID, s.URL = b.id, b.url
 		s.Reading = b.reading
-		_, s.HasReading = pressure.Weight(b.reading.At, now, age)
-		s.KVUsage = c.usage()
+		_, s.HasReading = b.weigh(now, age)
+		s.KVUsage = c.KVUsage()
 		s.InFlight, s.Tokens = b.all.requests, b.all.tokens
-		if b.down != nil {
-			s.Down, s.Why = true, b.down.Error()
+		s.Down, s.Drained, s.Suspect = b.down != nil, b.drained != "", c.Suspect
+		switch condition := b.vitals.condition(); {
+		case s.Down:
+			s.Why = b.down.Error()
+		case s.Drained:
+			s.Why = b.drained
+		case condition != "well":
+			s.Why = condition
 		}
-		s.Wait = wait(cfg, c, typical)
-		s.Score = Score(s.Wait)
+		s.Wait = choose.Wait(cfg, *c, typical)
+		s.Score = choose.Score(s.Wait)
 		s.PrefillRate, s.DecodeRate = c.PrefillRate, c.DecodeRate
 	}
 	return out
 }
 
-// Healthy tells whether some backend is neither down nor Open.
+// Healthy tells whether some backend is neither down nor drained nor Open.
 func (p *Pool) Healthy() bool {
 	for _, b := range *p.set.Load() {
-		if !p.open(b.id) && !p.isDown(b) {
+		if !p.open(b.id) && !p.isOut(b) {
 			return true
 		}
 	}
 	return false
+}
+
+func (p *Pool) isOut(b *backend) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return b.out()
 }

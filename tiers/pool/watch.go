@@ -11,37 +11,63 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// scrapesAtOnce bounds the scrapes of one pool that are under way. A pool of
-// hundreds, all hanging, must not hold hundreds of connections for it.
-const scrapesAtOnce = 32
+const (
+	// scrapesAtOnce bounds the scrapes of one pool that are under way. A pool of
+	// hundreds, all hanging, must not hold hundreds of connections for it.
+	scrapesAtOnce = 32
+	// Overdue is how old a reading may be that another replica is to take before this
+	// one takes it itself: half of what is fresh, so that a replica which dies is not
+	// missed, and not so soon that a late tick doubles the work.
+	Overdue = 1250 * time.Millisecond
+	// Again is how long a replica that took another's part, in vain, waits before it
+	// does so again.
+	Again = 2 * time.Second
+	// probeWait is how long an engine that stands still has to give one token.
+	probeWait = 500 * time.Millisecond
+)
 
-// watch scrapes b every interval, and probes it while it is down, until ctx
-// ends.
+// watch reads b's metrics every interval, or sees to it that another replica does,
+// and probes it while it is down, until ctx ends.
 func (p *Pool) watch(ctx context.Context, b *backend) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var vain time.Time // when this replica took another's part in vain
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
 		}
-		select {
-		case <-ctx.Done():
-			return
-		case p.slots <- struct{}{}:
-			p.look(ctx, b)
+		if mine := p.mine(b); mine || p.missing(b) && p.now().Sub(vain) >= Again {
+			select {
+			case <-ctx.Done():
+				return
+			case p.slots <- struct{}{}:
+			}
+			if ok := p.look(ctx, b); !ok && !mine {
+				vain = p.now()
+			}
 			<-p.slots
 		}
+		p.tellAge(b)
 		// Jitter, so that the backends and the replicas do not scrape in step.
 		timer.Reset(time.Duration(float64(p.pressure().OrDefaults().Interval) * (0.9 + 0.2*rand.Float64())))
 	}
 }
 
-// look takes one reading of b. A backend that is down is asked for its health
-// first, and its metrics speak for it only where it knows no /health: a vLLM
-// whose engine is dead still serves metrics.
-func (p *Pool) look(ctx context.Context, b *backend) {
+func (p *Pool) mine(b *backend) bool { return p.fleet == nil || p.fleet.Mine(p.name, b.id) }
+
+// missing reports whether b's reading is overdue.
+func (p *Pool) missing(b *backend) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now().Sub(b.reading.At) > max(Overdue, 2*p.pressure().OrDefaults().Interval)
+}
+
+// look takes one reading of b and reports whether it got one. A backend that is down
+// is asked for its health first, and its metrics speak for it only where it knows no
+// /health: a vLLM whose engine is dead still serves metrics.
+func (p *Pool) look(ctx context.Context, b *backend) bool {
 	asked := p.now()
 	if p.isDown(b) {
 		err := p.scraper.Health(ctx, b.url)
@@ -50,58 +76,74 @@ func (p *Pool) look(ctx context.Context, b *backend) {
 			p.setUp(b, asked)
 		case !noHealth(err):
 			p.forgetOld(b)
-			return
+			return false
 		}
 	}
-	p.mu.Lock()
-	b.beginScrape()
-	p.mu.Unlock()
 	r, err := p.scraper.Scrape(ctx, b.url)
 	if ctx.Err() != nil {
-		return // we are ending, which says nothing about the backend
+		return false // we are ending, which says nothing about the backend
 	}
 	if err != nil {
 		p.missed(b, err)
-		return
+		return false
 	}
+	r.Answers = b.vitals.answersSince(asked.Add(-Overdue))
 	p.taken(b, r)
 	p.setUp(b, asked)
+	if p.fleet != nil {
+		p.fleet.Publish(p.name, b.id, r)
+	}
+	if p.isSuspect(b) {
+		p.probe(ctx, b)
+	}
+	return true
 }
 
-// taken stores a reading of the scrape that was begun last.
+// probe asks an engine whose numbers stand still for a token. Where it comes, it is
+// the numbers that are wrong.
+func (p *Pool) probe(ctx context.Context, b *backend) {
+	ctx, cancel := context.WithTimeout(ctx, probeWait)
+	defer cancel()
+	if p.scraper.Probe(ctx, b.url, p.model) == nil {
+		b.vitals.answered(p.now)
+	}
+}
+
+// taken stores a reading.
 func (p *Pool) taken(b *backend, r pressure.Reading) {
 	p.mu.Lock()
-	b.take(r)
+	was := b.vitals.condition()
+	restarted := b.take(r)
+	if !b.gone {
+		p.warm.Capacity(b.number, r.Capacity()*max(r.Engines, 1))
+	}
+	if restarted {
+		p.cold(b)
+	}
+	is := b.vitals.condition()
 	wasBlind := b.blind
 	b.blind = false
 	p.mu.Unlock()
-	p.metrics.usage(p.name, b.id, r.KVUsage, true)
+	p.metrics.reading(p.name, b.id, r)
 	if wasBlind {
 		p.log.Info().Str("backend", b.id).Msg("backend's metrics can be read again")
 	}
+	if restarted {
+		p.log.Info().Str("backend", b.id).Msg("backend was restarted")
+	}
+	if was != is {
+		p.log.Warn().Str("backend", b.id).Str("was", was).Str("is", is).Msg("backend's condition changed")
+	}
 }
 
-// Observe stores what somebody else found now, as if a scrape had just brought it: a
-// reading, which also says that the backend is up, or with err a refused
-// connection, which says that it is down. It reports whether there is such a
-// backend. Who observes does not Run.
-func (p *Pool) Observe(backend string, r pressure.Reading, err error) bool {
-	for _, b := range *p.set.Load() {
-		if b.id != backend {
-			continue
-		}
-		if err != nil {
-			p.setDown(b, err)
-			return true
-		}
-		p.mu.Lock()
-		b.beginScrape()
-		p.mu.Unlock()
-		p.taken(b, r)
-		p.setUp(b, p.now())
-		return true
+// tellAge shows how old b's reading is.
+func (p *Pool) tellAge(b *backend) {
+	p.mu.Lock()
+	at := b.reading.At
+	p.mu.Unlock()
+	if !at.IsZero() {
+		p.metrics.age.WithLabelValues(p.name, b.id).Set(p.now().Sub(at).Seconds())
 	}
-	return false
 }
 
 // noHealth tells whether a server answered that it knows no /health.
@@ -139,7 +181,7 @@ func (p *Pool) forgetOld(b *backend) bool {
 	_, known := pressure.Weight(b.reading.At, now, age)
 	p.mu.Unlock()
 	if !known {
-		p.metrics.usage(p.name, b.id, 0, false)
+		p.metrics.unknown(p.name, b.id)
 	}
 	return known
 }
@@ -149,6 +191,12 @@ func (p *Pool) isDown(b *backend) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return b.down != nil
+}
+
+func (p *Pool) isSuspect(b *backend) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return b.vitals.suspect()
 }
 
 // setDown takes b out.
@@ -165,8 +213,10 @@ func (p *Pool) setDown(b *backend, err error) {
 }
 
 // setUp takes b back in, on the word of a question that was asked at the given
-// time; a refusal since then is newer.
+// time; a refusal since then is newer. What refused connections was restarted, so its
+// cache is taken to be empty.
 func (p *Pool) setUp(b *backend, asked time.Time) {
+	now := p.now()
 	p.mu.Lock()
 	was, since := b.down, b.downAt
 	if was == nil || since.After(asked) {
@@ -174,7 +224,16 @@ func (p *Pool) setUp(b *backend, asked time.Time) {
 		return
 	}
 	b.down = nil
+	b.vitals.came(now)
+	p.cold(b)
 	p.mu.Unlock()
 	b.metrics.up.Set(1)
-	p.log.Info().Str("backend", b.id).Dur("after", p.now().Sub(since)).Msg("backend is up again")
+	p.log.Info().Str("backend", b.id).Dur("after", now.Sub(since)).Msg("backend is up again")
+}
+
+// cold says that b's cache is empty. The caller holds mu.
+func (p *Pool) cold(b *backend) {
+	if !b.gone {
+		p.warm.Forget(b.number)
+	}
 }

@@ -48,6 +48,7 @@ func TestBothGenerationsAndOpenMetricsGiveTheirReading(t *testing.T) {
 		{"dp.txt", textType, Reading{
 			KVUsage: 0.75, Running: 30, Waiting: 3, Engines: 2, BlockSize: 32, Blocks: 2000,
 			GenerationTokens: 300, Generation: "v1",
+			Ranks: []Rank{{KVUsage: 0.25, Running: 10}, {KVUsage: 0.75, Running: 20, Waiting: 3}},
 		}},
 		{"openmetrics.txt", openType, Reading{
 			KVUsage: 0.5, Running: 1, Waiting: 2, Engines: 1, PromptTokens: 77, Iterations: 9, Generation: "v1",
@@ -115,7 +116,7 @@ func TestWhatIsNotAReadingIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if r, err := Parse(strings.NewReader(in), textType); err == nil {
 				t.Errorf("accepted as %+v", r)
-			} else if r != (Reading{}) {
+			} else if !cmp.Equal(r, Reading{}) {
 				t.Errorf("an error came with %+v", r)
 			}
 		})
@@ -171,7 +172,7 @@ func FuzzParse(f *testing.F) {
 		}
 		r, err := Parse(bytes.NewReader(in), contentType)
 		if err != nil {
-			if r != (Reading{}) {
+			if !cmp.Equal(r, Reading{}) {
 				t.Fatalf("an error came with %+v", r)
 			}
 			return
@@ -203,4 +204,38 @@ func BenchmarkParse(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+func TestEnginesAreToldApartWhereEachIsNumberedAndTellsAll(t *testing.T) {
+	all := usage0("0", "0.25") + usage0("1", "0.5") + running0("0", "1") + running0("1", "2") + waiting0("0", "3") + waiting0("1", "4")
+	for name, c := range map[string]struct {
+		in   string
+		want []Rank
+	}{
+		"two engines":    {all, []Rank{{0.25, 1, 3}, {0.5, 2, 4}}},
+		"one engine":     {usage0("0", "0.25") + running0("0", "1") + waiting0("0", "3"), nil},
+		"one tells less": {strings.Replace(all, waiting0("1", "4"), "", 1), nil},
+		"not numbered":   {strings.ReplaceAll(all, `"1"`, `"one"`), nil},
+		"a gap":          {strings.ReplaceAll(all, `"1"`, `"2"`), nil},
+	} {
+		r, err := Parse(strings.NewReader(c.in), textType)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(c.want, r.Ranks); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
+
+func usage0(engine, v string) string {
+	return `vllm:kv_cache_usage_perc{engine="` + engine + `"} ` + v + "\n"
+}
+
+func running0(engine, v string) string {
+	return `vllm:num_requests_running{engine="` + engine + `"} ` + v + "\n"
+}
+
+func waiting0(engine, v string) string {
+	return `vllm:num_requests_waiting{engine="` + engine + `"} ` + v + "\n"
 }

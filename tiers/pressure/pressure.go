@@ -36,9 +36,9 @@ type Reading struct {
 	// each tells all three; at most MostRanks, else none.
 	Ranks []Rank
 
-	// Hung says that whoever took the reading found the engine standing still while
-	// it had work, and that it did not answer a probe. Nothing in /metrics tells it.
-	Hung bool
+	// Answers says that whoever took the reading has seen the engine answer lately,
+	// though these numbers stand still. Nothing in /metrics tells it.
+	Answers bool
 }
 
 // MostRanks is how many engines behind one URL are told apart.

@@ -1,7 +1,9 @@
 package pressure
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -58,12 +60,12 @@ func (s *Scraper) Close() { s.client.CloseIdleConnections() }
 
 // StatusError is an answer other than 200.
 type StatusError struct {
-	URL  string
-	Code int
+	Method, URL string
+	Code        int
 }
 
 // Error names the URL and the code.
-func (e *StatusError) Error() string { return fmt.Sprintf("GET %s: status %d", e.URL, e.Code) }
+func (e *StatusError) Error() string { return fmt.Sprintf("%s %s: status %d", e.Method, e.URL, e.Code) }
 
 // Scrape takes a reading from baseURL + "/metrics". Its At is the time before
 // the request was sent, so that what we send meanwhile is never taken for
@@ -100,6 +102,31 @@ func (s *Scraper) Health(ctx context.Context, baseURL string) error {
 	return nil
 }
 
+// Probe asks for one token of the model, which an engine that hangs does not give;
+// nil means that it came. The context bounds it.
+func (s *Scraper) Probe(ctx context.Context, baseURL, model string) error {
+	body, err := json.Marshal(map[string]any{"model": model, "prompt": []int{1}, "max_tokens": 1})
+	if err != nil {
+		return err
+	}
+	url := strings.TrimSuffix(baseURL, "/") + "/v1/completions"
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := s.do(req)
+	if err != nil {
+		return err
+	}
+	_, err = io.CopyN(io.Discard, resp.Body, 64<<10)
+	_ = resp.Body.Close() // nothing to be done about it
+	if err != io.EOF {
+		return fmt.Errorf("POST %s: %w", url, err)
+	}
+	return nil
+}
+
 // get returns a response whose status is 200.
 func (s *Scraper) get(ctx context.Context, url string) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
@@ -107,6 +134,10 @@ func (s *Scraper) get(ctx context.Context, url string) (*http.Response, error) {
 		return nil, err
 	}
 	req.Header.Set("Accept", "text/plain;version=0.0.4")
+	return s.do(req)
+}
+
+func (s *Scraper) do(req *http.Request) (*http.Response, error) {
 	req.Header.Set("User-Agent", "foregate-scraper")
 	resp, err := s.client.Do(req)
 	if err != nil {
@@ -114,7 +145,7 @@ func (s *Scraper) get(ctx context.Context, url string) (*http.Response, error) {
 	}
 	if resp.StatusCode != http.StatusOK {
 		closeBody(resp.Body)
-		return nil, &StatusError{URL: url, Code: resp.StatusCode}
+		return nil, &StatusError{Method: req.Method, URL: req.URL.String(), Code: resp.StatusCode}
 	}
 	return resp, nil
 }

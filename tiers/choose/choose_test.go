@@ -1,4 +1,4 @@
-package pool
+package choose
 
 import (
 	"math"
@@ -10,7 +10,7 @@ import (
 func idle() Candidate {
 	return Candidate{
 		Capacity: 100_000, BlockSize: 16, MeanPrompt: 500,
-		PrefillRate: prefillDefault, DecodeRate: decodeDefault,
+		PrefillRate: 4000, DecodeRate: 40,
 	}
 }
 
@@ -27,7 +27,7 @@ func TestWaitIsTheFormula(t *testing.T) {
 		OwnRequests: 2, OwnQueued: 800, OwnHeld: 1000,
 		Cached: 500, PrefillRate: 2000, DecodeRate: 50,
 	}
-	need := Demand{PromptTokens: 2500, OutputTokens: 100}
+	need := Need{PromptTokens: 2500, OutputTokens: 100}
 	want := (2500.0-500)/2000 + // its own prefill: 1 s
 		(3.0*400+800)/2000 + // the queue: 1 s
 		100.0/50*32/(32+64) + // a third of two seconds of decoding
@@ -38,7 +38,7 @@ func TestWaitIsTheFormula(t *testing.T) {
 }
 
 func TestLeastWaitIsChosen(t *testing.T) {
-	need := Demand{PromptTokens: 1000, OutputTokens: 200}
+	need := Need{PromptTokens: 1000, OutputTokens: 200}
 	for name, c := range map[string]struct {
 		cands []Candidate
 		want  int
@@ -68,7 +68,7 @@ func TestLeastWaitIsChosen(t *testing.T) {
 func TestPromptGoesWhereItsBlocksFitEvenIfThatIsBusier(t *testing.T) {
 	full := with(func(c *Candidate) { c.Usage = 0.9995 }) // 50 tokens are free
 	busy := with(func(c *Candidate) { c.Waiting = 1000 })
-	need := Demand{PromptTokens: 51} // 4 blocks, 64 tokens
+	need := Need{PromptTokens: 51} // 4 blocks, 64 tokens
 	if got := Choose(DefaultConfig(), []Candidate{full, busy}, need, 0); got != 1 {
 		t.Errorf("got %d", got)
 	}
@@ -77,12 +77,12 @@ func TestPromptGoesWhereItsBlocksFitEvenIfThatIsBusier(t *testing.T) {
 		t.Errorf("a full pool refused: %d", got)
 	}
 	// Longer than the whole cache is a no.
-	if got := Choose(DefaultConfig(), []Candidate{full, busy}, Demand{PromptTokens: 100_001}, 0); got != -1 {
+	if got := Choose(DefaultConfig(), []Candidate{full, busy}, Need{PromptTokens: 100_001}, 0); got != -1 {
 		t.Errorf("got %d", got)
 	}
 	// A cache of unknown size takes everything.
 	unknown := with(func(c *Candidate) { c.Capacity = 0 })
-	if got := Choose(DefaultConfig(), []Candidate{full, unknown}, Demand{PromptTokens: 100_001}, 0); got != 1 {
+	if got := Choose(DefaultConfig(), []Candidate{full, unknown}, Need{PromptTokens: 100_001}, 0); got != 1 {
 		t.Errorf("got %d", got)
 	}
 }
@@ -91,10 +91,10 @@ func TestLargePromptsLookForRoomAndSmallOnesPack(t *testing.T) {
 	roomyButBusy := with(func(c *Candidate) { c.Usage, c.OwnQueued = 0.1, 200 })
 	fullButFree := with(func(c *Candidate) { c.Usage = 0.8 })
 	cands := []Candidate{roomyButBusy, fullButFree}
-	if got := Choose(DefaultConfig(), cands, Demand{PromptTokens: 50}, 0); got != 1 {
+	if got := Choose(DefaultConfig(), cands, Need{PromptTokens: 50}, 0); got != 1 {
 		t.Errorf("the small prompt went to %d", got)
 	}
-	if got := Choose(DefaultConfig(), cands, Demand{PromptTokens: 8000}, 0); got != 0 {
+	if got := Choose(DefaultConfig(), cands, Need{PromptTokens: 8000}, 0); got != 0 {
 		t.Errorf("the large prompt went to %d", got)
 	}
 }
@@ -106,7 +106,7 @@ func TestEqualsAreTakenInTurn(t *testing.T) {
 	cands := []Candidate{idle(), down, slightlyFaster, busy, idle()}
 	got := map[int]int{}
 	for turn := range uint64(300) {
-		got[Choose(DefaultConfig(), cands, Demand{PromptTokens: 1000}, turn)]++
+		got[Choose(DefaultConfig(), cands, Need{PromptTokens: 1000}, turn)]++
 	}
 	if got[0] != 100 || got[2] != 100 || got[4] != 100 {
 		t.Errorf("got %v", got)
@@ -123,7 +123,7 @@ func TestBaselinesFollowTheirRule(t *testing.T) {
 	count := func(policy string) map[int]int {
 		got := map[int]int{}
 		for turn := range uint64(900) {
-			got[Choose(Config{Policy: policy}, cands, Demand{PromptTokens: 10}, turn)]++
+			got[Choose(Config{Policy: policy}, cands, Need{PromptTokens: 10}, turn)]++
 		}
 		return got
 	}
@@ -136,8 +136,8 @@ func TestBaselinesFollowTheirRule(t *testing.T) {
 	if got := count(PolicyP2C); got[1] != 0 || got[2] < got[0] || got[0] < got[3] || got[3] == 0 {
 		t.Errorf("two choices: %v", got)
 	}
-	for _, policy := range []string{PolicyRoundRobin, PolicyLeastRequests, PolicyP2C} {
-		if got := Choose(Config{Policy: policy}, cands[1:2], Demand{}, 7); got != -1 {
+	for _, policy := range []string{PolicyRoundRobin, PolicyRandom, PolicyLeastRequests, PolicyP2C, PolicyWeighted} {
+		if got := Choose(Config{Policy: policy}, cands[1:2], Need{}, 7); got != -1 {
 			t.Errorf("%s: got %d of none", policy, got)
 		}
 	}
@@ -151,7 +151,7 @@ func TestChooseNeverTakesOneThatMayNotBe(t *testing.T) {
 	odd := []float64{0, -1, 1, 0.5, 1e300, math.Inf(1), math.Inf(-1), math.NaN()}
 	rng := rand.New(rand.NewPCG(1, 2))
 	value := func() float64 { return odd[rng.IntN(len(odd))] }
-	policies := []string{"", PolicyFit, PolicyRoundRobin, PolicyLeastRequests, PolicyP2C}
+	policies := []string{"", PolicyFit, PolicyRoundRobin, PolicyRandom, PolicyLeastRequests, PolicyP2C, PolicyWeighted}
 	for range 20_000 {
 		cands := make([]Candidate, rng.IntN(6))
 		usable := false
@@ -164,7 +164,7 @@ func TestChooseNeverTakesOneThatMayNotBe(t *testing.T) {
 				PrefillRate: value(), DecodeRate: value(),
 			}
 		}
-		need := Demand{PromptTokens: rng.IntN(3000) - 100, OutputTokens: rng.IntN(100) - 10}
+		need := Need{PromptTokens: rng.IntN(3000) - 100, OutputTokens: rng.IntN(100) - 10}
 		for i := range cands {
 			c := &cands[i]
 			usable = usable || !c.Down && !c.Broken && !c.Excluded && (c.Capacity == 0 || need.PromptTokens <= c.Capacity)
@@ -177,7 +177,7 @@ func TestChooseNeverTakesOneThatMayNotBe(t *testing.T) {
 			}
 			continue
 		}
-		if c := cands[got]; c.Down || c.Broken || c.Excluded || c.tooSmall(need) {
+		if c := cands[got]; c.Down || c.Broken || c.Excluded || c.TooSmall(need) {
 			t.Fatalf("%q chose %+v", cfg.Policy, c)
 		}
 	}

@@ -1,0 +1,98 @@
+package virtual
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/prefix"
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// others is what one replica tells the others: through Redis, so what is told waits
+// for the teller's next exchange and then for the listener's.
+type others struct{ teller *replica }
+
+// Mine deals the backends out among the replicas.
+func (f others) Mine(string, string) bool { return true } // nobody asks: watch deals them out
+
+// Publish is done by watch.
+func (f others) Publish(string, string, pressure.Reading) {}
+
+// Place tells the others where prompts went.
+func (f others) Place(name string, said []prefix.Placement) {
+	said = slices.Clone(said)
+	for _, r := range f.teller.lab.replicas {
+		if r != f.teller {
+			f.teller.lab.clock.after(f.teller.exchange(), func() { r.pools[name].HearPlaced(said) })
+		}
+	}
+}
+
+// exchange is how long something told takes to be heard: two exchanges with Redis, each
+// at a phase of its own.
+func (r *replica) exchange() time.Duration {
+	interval := r.lab.values.Pressure.OrDefaults().Interval
+	return time.Duration(float64(interval) * (r.random() + r.random()))
+}
+
+// watch begins to read the metrics of the backends, each at a phase of its own. One
+// replica reads a backend for all; the others read it themselves while they hear
+// nothing of it.
+func (r *replica) watch() {
+	for _, name := range []string{"draft", "target"} {
+		p := r.pools[name]
+		if p == nil {
+			continue
+		}
+		for i, s := range p.Snapshot() {
+			w := &watcher{replica: r, pool: p, name: name, id: s.ID, backend: r.backends[name+"/"+s.ID], mine: i%len(r.lab.replicas) == r.index}
+			r.watchers[name+"/"+s.ID] = w
+			r.lab.clock.at(0, w.tick)
+		}
+	}
+}
+
+// watcher reads one backend's metrics for one replica.
+type watcher struct {
+	replica  *replica
+	pool     *pool.Pool
+	name, id string
+	backend  *backend
+	mine     bool
+	heard    time.Duration // when the newest reading was taken
+	vain     time.Duration // when it last looked, in vain, though it was not its part
+}
+
+func (w *watcher) tick() {
+	l := w.replica.lab
+	now := l.clock.now
+	interval := l.values.Pressure.OrDefaults().Interval
+	if w.mine || now-w.heard > max(pool.Overdue, 2*interval) && now-w.vain >= pool.Again {
+		w.look()
+	}
+	l.clock.after(time.Duration(float64(interval)*(0.9+0.2*w.replica.random())), w.tick)
+}
+
+func (w *watcher) look() {
+	l := w.replica.lab
+	now := l.clock.now
+	reading, err := w.backend.reading()
+	if err == nil || errors.Is(err, errRefused) {
+		w.pool.Observe(w.id, reading, err)
+	}
+	if err != nil {
+		w.vain = now
+		return
+	}
+	w.heard = now
+	for _, r := range l.replicas {
+		if other := r.watchers[w.name+"/"+w.id]; other != w {
+			l.clock.after(w.replica.exchange(), func() {
+				other.heard = max(other.heard, now)
+				other.pool.Hear(other.id, reading)
+			})
+		}
+	}
+}

@@ -1,0 +1,162 @@
+package choose
+
+import "math"
+
+const (
+	// maxUsage bounds k in k/(1−k): a full cache is very dear, not infinitely so.
+	maxUsage = 0.99
+	// doubleBatch is the number of running requests at which a decode step takes
+	// twice as long as alone. Our estimate: vllm-api.md §7 says that the time
+	// per token grows with the batch but gives no slope; a batch of 64 is where
+	// an 8B model's step on one GPU has roughly doubled.
+	doubleBatch = 64
+	// faultSeconds is what a call that fails for certain costs: it is more than any
+	// wait worth taking, so that a backend that answers errors at once does not look
+	// like the fastest one before its breaker opens.
+	faultSeconds = 10
+)
+
+// cost is what a policy minimises.
+type cost func(Config, *Candidate, Need) float64
+
+// Wait is the number of seconds that a request is expected to lose on c, or to cost
+// others there:
+//
+//	  uncached prompt tokens / prefill rate                         its own prefill
+//	+ the greater of (waiting × mean prompt + own queued tokens)
+//	  and own unfinished prefill / prefill rate                     the queue before it
+//	+ output tokens / decode rate × n/(n+64)                        its share of a crowded batch
+//	+ λ × prompt tokens/1000 × k/(1−k)                              the price of a full cache
+//	+ tokens of warm prefixes that it pushes out / prefill rate     what others will compute again
+//	+ 10 × share of failed calls                                    the tries that follow
+//
+// n is the number of running requests and k the KV usage, both with our own
+// added. The third term is the part of the decode time that the others cause:
+// if a step takes 1 + n/64 times as long as alone, that is the share n/(n+64)
+// of the time per token as observed. The fourth is a price, not a measurement:
+// what preemption and queueing for blocks will cost, growing without a step.
+func Wait(cfg Config, c Candidate, need Need) float64 { return wait(cfg, &c, need) }
+
+// wait takes a pointer because it runs three times per backend and pick.
+func wait(cfg Config, c *Candidate, need Need) float64 {
+	prompt := float64(max(need.PromptTokens, 0))
+	seconds := (c.uncached(need) + c.Ahead() + c.displaced(need)) / c.PrefillRate
+	n := c.Running + c.OwnRequests
+	seconds += float64(max(need.OutputTokens, 0)) / c.DecodeRate * n / (n + doubleBatch)
+	k := c.KVUsage()
+	seconds += max(cfg.Lambda, 0) * prompt / 1000 * k / (1 - k)
+	return sane(seconds + c.Faults*faultSeconds)
+}
+
+// Score maps a wait to 0..1; 1 is no wait.
+func Score(wait float64) float64 { return 1 / (1 + wait) }
+
+// Ahead is how many prompt tokens are computed before a new one's.
+func (c *Candidate) Ahead() float64 { return max(c.Waiting*c.MeanPrompt+c.OwnQueued, c.OwnPrefill) }
+
+// uncached is how many of the prompt's tokens are to be computed.
+func (c *Candidate) uncached(need Need) float64 {
+	return max(float64(need.PromptTokens-c.Cached), 0)
+}
+
+// mostDisplaced bounds what a prompt pushes out, in its own lengths. Where prefixes
+// take turns in a cache that is too small for them, each pushes the next out, and all
+// of them pay: so one more is dearer where there are more than where there are fewer.
+const mostDisplaced = 4
+
+// displaced is how many tokens of warm prefixes the prompt pushes out of the cache.
+func (c *Candidate) displaced(need Need) float64 {
+	if c.Capacity == 0 {
+		return 0
+	}
+	more := c.uncached(need)
+	return min(max(c.Placed+more-float64(c.Capacity), 0), mostDisplaced*more)
+}
+
+// KVUsage is the KV usage corrected by our own tokens, 0..0.99.
+func (c *Candidate) KVUsage() float64 {
+	k := c.Usage
+	if c.Capacity > 0 {
+		k += c.OwnHeld / float64(c.Capacity)
+	}
+	if k >= 0 {
+		return min(k, maxUsage)
+	}
+	return 0 // negative, or not a number
+}
+
+// crowd is the number of requests there: what the baselines minimise.
+func crowd(_ Config, c *Candidate, _ Need) float64 {
+	return sane(c.Waiting + c.Running + c.OwnRequests)
+}
+
+// longPrompt is the prompt length in tokens above which weighted looks almost only
+// at the free KV memory.
+const longPrompt = 2048
+
+// weighted is the score that KV-aware routers have published, turned into a cost:
+// free share of the KV memory × w + headroom × (1−w), w 0.8, or 0.95 for long
+// prompts. Headroom is the share of the free tokens that the prompt leaves. It sees
+// the last reading alone, and so sends every burst to the emptiest backend.
+func weighted(_ Config, c *Candidate, need Need) float64 {
+	w := 0.8
+	if need.PromptTokens > longPrompt {
+		w = 0.95
+	}
+	free := min(max(1-c.Usage, 0), 1)
+	headroom := free
+	if tokens := free * float64(c.Capacity); tokens > 0 {
+		headroom = max(1-float64(max(need.PromptTokens, 0))/tokens, 0)
+	}
+	return sane(1 - free*w - headroom*(1-w))
+}
+
+// sane makes what is no cost the highest one, so that it neither wins nor
+// poisons the comparison.
+func sane(v float64) float64 {
+	if v >= 0 && v < math.MaxFloat64 {
+		return v
+	}
+	return math.MaxFloat64
+}
+
+// room is how well a request can be placed.
+type room int
+
+const (
+	never room = iota // not up, tried, or the prompt is longer than the whole cache
+	risky             // it seems to hang
+	queue             // the prompt must wait for blocks: vLLM queues without bound
+	fits              // the prompt fits in the free blocks
+)
+
+// room judges c for a request.
+func (c *Candidate) room(need Need) room {
+	switch {
+	case c.Down || c.Broken || c.Excluded || c.TooSmall(need):
+		return never
+	case c.Suspect:
+		return risky
+	case c.Capacity == 0:
+		return fits // nothing is known against it
+	}
+	// vLLM reserves blocks for the whole prompt and none for the output.
+	block := max(c.BlockSize, 1)
+	blocks := (max(need.PromptTokens, 0) + block - 1) / block
+	free := float64(c.Capacity)*(1-c.Usage) - c.OwnHeld
+	if float64(blocks*block) > free {
+		return queue
+	}
+	return fits
+}
+
+// TooSmall tells whether the prompt could never fit.
+func (c *Candidate) TooSmall(need Need) bool {
+	return c.Capacity > 0 && need.PromptTokens > c.Capacity
+}
+
+// Evicts tells whether the prompt would push something out of c's KV memory: blocks
+// that are in use, or prefixes that are warm.
+func (c *Candidate) Evicts(need Need) bool {
+	return c.room(need) == queue || c.displaced(need) > 0
+}

@@ -1,0 +1,85 @@
+package pool
+
+import "time"
+
+// tally sums leases.
+type tally struct {
+	requests int
+	queued   int // prompt tokens that are still to be computed, those expected in the cache left out
+	held     int // prompt tokens: what fills the cache soon after the start
+	tokens   int // prompt tokens and half of the expected output: what fills it on average
+}
+
+func (t *tally) add(o tally) {
+	t.requests += o.requests
+	t.queued += o.queued
+	t.held += o.held
+	t.tokens += o.tokens
+}
+
+func (t *tally) sub(o tally) {
+	t.requests -= o.requests
+	t.queued -= o.queued
+	t.held -= o.held
+	t.tokens -= o.tokens
+}
+
+const (
+	slice = 50 * time.Millisecond
+	kept  = 128 // 6.4 s: a reading older than that is hardly one any more
+)
+
+// recent sums leases by when they began, so that what a reading cannot include yet
+// is known whoever took it, and however late it comes. A lease that began in the same
+// slice as the reading counts as not included: better twice than never.
+type recent struct {
+	by    [kept]tally
+	now   int64 // number of the newest slice
+	since int64 // leases of this slice and later are not in the reading
+	sum   tally // of those
+}
+
+func sliceOf(at time.Time) int64 { return at.UnixNano() / int64(slice) }
+
+// start counts a lease in.
+func (r *recent) start(t tally, at time.Time) {
+	n := r.advance(sliceOf(at))
+	r.by[n%kept].add(t)
+	if n >= r.since {
+		r.sum.add(t)
+	}
+}
+
+// end counts a part of a lease out that began at the given time.
+func (r *recent) end(t tally, at time.Time) {
+	n := sliceOf(at)
+	if n > r.now-kept && n <= r.now {
+		r.by[n%kept].sub(t)
+	}
+	if n >= r.since {
+		r.sum.sub(t)
+	}
+}
+
+// read says that a reading taken at the given time is in force. What began so long
+// before that its slice is gone counts as included.
+func (r *recent) read(at time.Time) {
+	r.since = sliceOf(at)
+	r.sum = tally{}
+	for n := max(r.since, r.now-kept+1); n <= r.now; n++ {
+		r.sum.add(r.by[n%kept])
+	}
+}
+
+// advance makes n the newest slice, unless time went back, and returns the slice to
+// use.
+func (r *recent) advance(n int64) int64 {
+	if n <= r.now {
+		return max(n, r.now-kept+1)
+	}
+	for i := max(r.now+1, n-kept+1); i <= n; i++ {
+		r.by[i%kept] = tally{}
+	}
+	r.now = n
+	return n
+}

@@ -1,0 +1,198 @@
+package pool
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+const (
+	// An engine that has work and makes no step for this long is suspect, and so out
+	// within 2 s of the last step with readings every 500 ms. A step takes 5–100 ms, with
+	// a chunk of a long prompt up to a few seconds on a slow card: slowSteps times the
+	// longest pause that ended well, or that our own prompts explain, is waited for.
+	hungAfter = time.Second
+	slowSteps = 1.5
+	// longStep is the prompt tokens of one step: vLLM's default on cards that are slow
+	// enough for it to matter (vllm-api.md §7).
+	longStep = 2048
+	// lyingAfter is how long a KV usage may stay the same to the last bit while the
+	// engine makes steps for lyingRequests requests, each of which needs a block
+	// more every 16 tokens (reliability.md M6).
+	lyingAfter    = 10 * time.Second
+	lyingRequests = 8
+	// rampTime is how long a backend that has just come takes less than its share,
+	// from rampLeast of it on (Traefik's breaker: 10 s, linear).
+	rampTime  = 10 * time.Second
+	rampLeast = 0.1
+	// faultsFade is the time in which the memory of failed calls fades to a third.
+	faultsFade = 10 * time.Second
+	// faultShare is how much one call moves the share of failed ones.
+	faultShare = 0.3
+)
+
+// vitals are what a series of readings, and what becomes of our own calls, tell of a
+// backend beside its load.
+type vitals struct {
+	iterations float64
+	moved      time.Time     // when a step was last seen, or no work
+	pause      time.Duration // the longest without a step that ended well
+	standing   bool          // there was work and no step for too long
+
+	usage   float64
+	changed time.Time // when the usage last changed, or there was too little work to tell
+	lying   bool      // the usage says nothing: it is always the same, or all of it is frozen
+
+	since time.Time // when it came, or came back; zero is long ago
+
+	faults   float64 // share of failed calls, when it was last moved
+	faultsAt time.Time
+
+	listening atomic.Bool  // somebody wants to know whether it still answers
+	heard     atomic.Int64 // when it last answered, as Unix nanoseconds
+}
+
+// see takes a reading in; own is how many of our requests are there that it could
+// know, and step how long the longest step may take that they explain. restarted says
+// that its counters began anew: its cache is empty.
+func (v *vitals) see(r pressure.Reading, own int, step time.Duration) (restarted bool) {
+	busy := r.Running > 0 || own > 0
+	restarted = r.Iterations < v.iterations
+	if restarted {
+		v.since = r.At
+	}
+	moves := r.Iterations != v.iterations
+	if moves && busy && !restarted && !v.moved.IsZero() {
+		v.pause = max(min(r.At.Sub(v.moved), time.Minute), v.pause-v.pause/512)
+	}
+	// Whoever stood still is well again when it makes a step, not when its work is gone.
+	if moves || !v.standing && !busy || r.Iterations == 0 || v.moved.IsZero() {
+		v.iterations, v.moved = r.Iterations, r.At
+	}
+	v.standing = r.At.Sub(v.moved) >= max(hungAfter, time.Duration(slowSteps*float64(max(v.pause, step))))
+	v.listening.Store(r.At.After(v.moved))
+	if r.Answers && v.standing {
+		v.heard.Store(r.At.UnixNano())
+	}
+	if r.KVUsage != v.usage || max(r.Running, own) < lyingRequests || v.changed.IsZero() {
+		v.usage, v.changed = r.KVUsage, r.At
+	}
+	v.lying = !v.standing && r.At.Sub(v.changed) >= lyingAfter
+	return restarted
+}
+
+// answered notes that the backend gives tokens, where somebody wants to know.
+func (v *vitals) answered(now func() time.Time) {
+	if v.listening.Load() {
+		v.heard.Store(now().UnixNano())
+	}
+}
+
+// answers reports whether it gave tokens after its readings stood still: then it is
+// the readings that are frozen, not the engine.
+func (v *vitals) answers() bool { return v.heard.Load() > v.moved.Add(hungAfter/2).UnixNano() }
+
+// suspect reports whether it seems to hang.
+func (v *vitals) suspect() bool { return v.standing && !v.answers() }
+
+// untrue reports whether the readings are not to be believed.
+func (v *vitals) untrue() bool { return v.lying || v.standing && v.answers() }
+
+// came says that it is there now, with nothing in its cache.
+func (v *vitals) came(now time.Time) { v.since = now }
+
+// ramp is the share of its turns that it may take, 0.1 to 1.
+func (v *vitals) ramp(now time.Time) float64 {
+	if v.since.IsZero() {
+		return 1
+	}
+	done := now.Sub(v.since).Seconds() / rampTime.Seconds()
+	return clamp(rampLeast+(1-rampLeast)*done, rampLeast, 1)
+}
+
+// fault books a call's end.
+func (v *vitals) fault(failed bool, now time.Time) {
+	share := v.failing(now)
+	if failed {
+		share += (1 - share) * faultShare
+	} else {
+		share -= share * faultShare
+	}
+	v.faults, v.faultsAt = share, now
+}
+
+// failing is the share of the late calls that failed.
+func (v *vitals) failing(now time.Time) float64 {
+	if v.faults == 0 {
+		return 0
+	}
+	return v.faults * math.Exp(-now.Sub(v.faultsAt).Seconds()/faultsFade.Seconds())
+}
+
+// answersSince reports whether it gave tokens since a time, as far as somebody
+// listened.
+func (v *vitals) answersSince(t time.Time) bool { return v.heard.Load() > t.UnixNano() }
+
+// condition names what is wrong, for the log and for operators; "well" is nothing.
+func (v *vitals) condition() string {
+	switch {
+	case v.suspect():
+		return "stands still"
+	case v.standing:
+		return "its metrics stand still, it answers"
+	case v.lying:
+		return "its KV usage never changes"
+	}
+	return "well"
+}
+
+// hits compares what was expected to be in a prefix cache with what its engine found
+// there, both as shares of prompt tokens that follow the last few requests.
+type hits struct {
+	expected, found   float64
+	queries, counted  float64 // the engine's counters by the last reading
+	expects, measures float64 // tokens behind expected and found, bounded
+}
+
+// hitWindow is how many prompt tokens are followed: of the order of ten long prompts.
+const hitWindow = 32_000
+
+// expect notes how much of a prompt is expected to be found.
+func (h *hits) expect(cached, prompt float64) {
+	follow(&h.expected, &h.expects, cached, prompt)
+}
+
+// see takes the engine's own counters in; restarted says that they began anew.
+func (h *hits) see(r pressure.Reading, restarted bool) {
+	queries, found := r.PrefixQueries-h.queries, r.PrefixHits-h.counted
+	if !restarted && queries > 0 && found >= 0 && h.queries > 0 {
+		follow(&h.found, &h.measures, found, queries)
+	}
+	h.queries, h.counted = r.PrefixQueries, r.PrefixHits
+}
+
+// follow moves a share by a sample of so many tokens of all.
+func follow(share, weight *float64, part, all float64) {
+	if all <= 0 {
+		return
+	}
+	*weight = min(*weight+all, hitWindow)
+	*share += (min(part/all, 1) - *share) * min(all / *weight, 1)
+}
+
+// leastTrust is the share of an expectation below which it is wrong: a few prompts
+// more or less in the window move the share by less than that.
+const leastTrust = 0.6
+
+// trust is how much of an expectation comes true: 1, unless it is clearly wrong.
+func (h *hits) trust() float64 {
+	if h.expects < hitWindow || h.measures < hitWindow || h.found >= leastTrust*h.expected {
+		return 1
+	}
+	return h.found / h.expected
+}
+
+// forgive begins anew to compare.
+func (h *hits) forgive() { h.expects, h.measures = 0, 0 }

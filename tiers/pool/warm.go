@@ -1,0 +1,115 @@
+package pool
+
+import (
+	"time"
+
+	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/prefix"
+)
+
+// mostParts is how many prefixes a pool remembers: with a few places each, about
+// 4 MB.
+const mostParts = 1 << 14
+
+// Index knows what is in the prefix caches, where it is told by the engines
+// themselves. It is asked once per backend and pick under the pool's lock, so it must
+// be quick.
+type Index interface {
+	// Cached is how many leading tokens of a request's prompt a backend holds; known
+	// is false where it cannot tell, and the estimate stands.
+	Cached(backend string, d *Demand) (tokens int, known bool)
+}
+
+// warmth fills in how much of the prompt each candidate has in its cache. The caller
+// holds mu.
+func (p *Pool) warmth(s *round, d *Demand, prompt int) {
+	s.raw = append(s.raw[:0], make([]int, len(s.backends))...)
+	p.warm.Find(d.parts(), prompt, func(number, tokens int, main bool) {
+		b := p.numbered[number]
+		if b == nil {
+			return
+		}
+		if i := s.index(b); i >= 0 && tokens > s.cands[i].Cached {
+			s.cands[i].Cached, s.cands[i].Main = tokens, main
+		}
+	})
+	for i, b := range s.backends {
+		c := &s.cands[i]
+		s.raw[i] = c.Cached
+		if c.Cached > 0 {
+			c.Cached = int(float64(c.Cached) * b.hits.trust())
+		}
+		if p.index == nil {
+			continue
+		}
+		if tokens, known := p.index.Cached(b.id, d); known {
+			c.Cached = min(tokens, prompt)
+		}
+	}
+}
+
+// index is where a backend stands among those looked at, −1 when it does not.
+func (s *round) index(b *backend) int {
+	if b.at < len(s.backends) && s.backends[b.at] == b {
+		return b.at // all are looked at
+	}
+	for i, o := range s.backends {
+		if o == b {
+			return i
+		}
+	}
+	return -1
+}
+
+// leave gives up a place that the engine has no room for: where a prompt was expected
+// to be warm, most such expectations were wrong, and so it goes elsewhere. One at a
+// time: those that stay may fit now. The caller holds mu.
+func (p *Pool) leave(s *round, d *Demand, picked int) {
+	for i, b := range s.backends {
+		if i != picked && s.raw[i] > s.raw[picked] && b.hits.trust() < 1 {
+			b.hits.forgive()
+			p.warm.Leave(d.parts(), b.number)
+		}
+	}
+}
+
+// place notes where a prompt went, and tells other replicas. The caller holds mu.
+func (p *Pool) place(b *backend, d *Demand, prompt int, now time.Time) {
+	p.told = p.warm.Place(p.told[:0], d.parts(), prompt, b.number, b.id, now)
+	if len(p.told) > 0 && p.fleet != nil {
+		p.fleet.Place(p.name, p.told)
+	}
+}
+
+// rank is the engine behind b's URL that is to take a prompt, so that its next turn
+// finds it warm; −1 leaves it to the server. The caller holds mu.
+func (p *Pool) rank(b *backend, d *Demand, prompt int) int {
+	key := d.key()
+	if key == 0 || prompt < leastRanked || len(b.reading.Ranks) == 0 || b.vitals.untrue() {
+		return -1
+	}
+	var engines [maxRanks]choose.Engine
+	n := 0
+	for _, r := range b.reading.Ranks[:min(len(b.reading.Ranks), maxRanks)] {
+		engines[n] = choose.Engine{KVUsage: r.KVUsage, Requests: float64(r.Running + r.Waiting)}
+		n++
+	}
+	return choose.Rank(p.config(), engines[:n], uint64(key))
+}
+
+const (
+	leastRanked = 256 // prompt tokens: below it the server's own balance is worth more
+	maxRanks    = 64
+)
+
+// HearPlaced takes in where other replicas sent prompts.
+func (p *Pool) HearPlaced(said []prefix.Placement) {
+	now := p.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range said {
+		if b := p.byID[s.Backend]; b != nil {
+			p.warm.Hear(s, b.number, now)
+		}
+	}
+}
