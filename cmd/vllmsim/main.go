@@ -40,6 +40,12 @@ type flags struct {
 	FlatErrors          bool   `group:"The wire" help:"Error bodies of vLLM 0.10.0 and before."`
 	PromptTokensDetails bool   `group:"The wire" name:"enable-prompt-tokens-details" help:"Usage tells cached_tokens."`
 
+	KVEventsEndpoint       string `group:"The wire" name:"kv-events-endpoint" placeholder:"tcp://HOST:PORT" help:"Publish KV cache events over ZMQ, as vLLM's --kv-events-config; rank r has PORT + r; port 0 takes free ones, which are printed."`
+	KVEventsReplayEndpoint string `group:"The wire" name:"kv-events-replay-endpoint" placeholder:"tcp://HOST:PORT" help:"Where past KV cache events are asked for."`
+	KVEventsTopic          string `group:"The wire" name:"kv-events-topic" help:"Topic of KV cache events."`
+	KVEventsArrays         bool   `group:"The wire" name:"kv-events-arrays" help:"KV cache events in the form of vLLM 0.23 and before."`
+	DevMode                bool   `group:"The wire" env:"VLLM_SERVER_DEV_MODE" help:"There is POST /reset_prefix_cache."`
+
 	OOM     bool          `group:"What goes wrong" help:"A running sequence that finds no KV block kills the engine instead of preempting another."`
 	Restart time.Duration `group:"What goes wrong" default:"60s" help:"How long connections are refused after a death, in the profile's time."`
 	Fault   string        `group:"What goes wrong" placeholder:"JSON" help:"What is wrong from the start, as POST /sim/fault takes it later, such as '{\"status\":503,\"rate\":0.1}' or '{\"spot_notice_seconds\":120}'."`
@@ -81,6 +87,11 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) int {
 		return fail(errs, err)
 	}
 	_, _ = fmt.Fprintf(out, "vllmsim: %s (%s, divergence %g) on %s\n", f.Model, f.Profile, f.Divergence, s.URL())
+	for rank := range f.DataParallelSize {
+		if at := s.KVEventsEndpoint(rank); at != "" {
+			_, _ = fmt.Fprintf(out, "vllmsim: KV events of rank %d on %s, replayed on %q\n", rank, at, s.KVReplayEndpoint(rank))
+		}
+	}
 	<-ctx.Done()
 	if err := s.Terminate(); err != nil {
 		return fail(errs, err)
@@ -93,7 +104,8 @@ func (f *flags) options() (vllmsim.Options, error) {
 		TimeScale: f.TimeScale, MaxModelLen: f.MaxModelLen, Policy: f.Policy, BlocksOverride: f.Blocks,
 		MaxNumSeqs: f.MaxNumSeqs, MaxBatchedTokens: f.MaxBatchedTokens, MaxQueuedReqs: f.MaxQueuedReqs,
 		MaxQueuedTokens: f.MaxQueuedTokens, Metrics: f.Metrics, FlatErrors: f.FlatErrors,
-		DataParallelSize: f.DataParallelSize, PromptTokensDetails: f.PromptTokensDetails, OOM: f.OOM, Restart: f.Restart}
+		DataParallelSize: f.DataParallelSize, PromptTokensDetails: f.PromptTokensDetails, OOM: f.OOM, Restart: f.Restart, DevMode: f.DevMode,
+		KVEvents: vllmsim.KVEvents{Endpoint: f.KVEventsEndpoint, ReplayEndpoint: f.KVEventsReplayEndpoint, Topic: f.KVEventsTopic, Arrays: f.KVEventsArrays}}
 	// What is zero in the library stands for a default; here it was said.
 	if f.TimeScale == 0 {
 		return o, errors.New("time scale 0 stands still")

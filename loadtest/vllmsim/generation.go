@@ -59,7 +59,7 @@ func (c *call) submit() *apiError {
 		spec.abortAfter = c.fault.AbortAfterTokens
 		prompt := c.req.prompts[i/c.req.n]
 		g := newGenerator(c.s.model, prompt, spec, i)
-		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, NoCacheRead: c.req.noCacheRead, Source: g}
+		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, SaltText: c.req.saltText, NoCacheRead: c.req.noCacheRead, Source: g}
 		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box, parent: family})
 	}
 	return c.life.submit(c.jobs, c.req.rank)

@@ -37,6 +37,10 @@ func (s *Server) newLife() *life {
 			e.load, e.news = l.engines[0].load, l.engines[0].news
 		}
 		e.load.limits = limits{requests: s.opts.MaxQueuedReqs, tokens: s.opts.MaxQueuedTokens}
+		if s.opts.KVEvents.Endpoint != "" {
+			e.events = newKVEvents(&s.opts.KVEvents, rank)
+			sched.pool.watch = e.events
+		}
 		l.engines = append(l.engines, e)
 	}
 	l.ail(&now)
@@ -133,6 +137,7 @@ func (s *Server) hangUp(politely bool) {
 	s.outages++
 	srv, l := s.srv, s.listener
 	s.srv, s.listener = nil, nil
+	s.wires.down()
 	if l != nil {
 		_ = l.Close()
 		s.hold = holdPort(s.addr)
@@ -201,7 +206,7 @@ func (s *Server) comeBack(ctx context.Context) {
 	defer s.mu.Unlock()
 	s.outages--
 	for s.outages == 0 && s.addr != "" && !s.closed && ctx.Err() == nil {
-		if s.listen(s.addr) == nil {
+		if s.listen(s.addr) == nil && s.wires.up(s.life()) == nil {
 			return
 		}
 		s.mu.Unlock()
@@ -212,6 +217,9 @@ func (s *Server) comeBack(ctx context.Context) {
 
 // listen opens the listener and serves on it; s.mu is held.
 func (s *Server) listen(addr string) error {
+	if s.listener != nil {
+		return nil // and what else was to come back did not
+	}
 	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return err

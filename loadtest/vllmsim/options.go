@@ -1,6 +1,7 @@
 package vllmsim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -28,6 +29,9 @@ type Options struct {
 	MaxQueuedReqs       int    // --max-num-queued-reqs of v0.29: more requests at once get a 503; 0 = no limit
 	MaxQueuedTokens     int    // --max-num-queued-tokens: so does who comes when so many prompt tokens are in prefill; 0 = no limit
 
+	DevMode  bool     // VLLM_SERVER_DEV_MODE: there is /reset_prefix_cache
+	KVEvents KVEvents // what of the prefix cache is published
+
 	OOM     bool          // a running sequence that finds no block kills the engine instead of preempting
 	Restart time.Duration // how long a death keeps the address refusing connections, in the profile's time; default 60 s
 	Fault   Fault         // what is wrong from the start
@@ -51,6 +55,8 @@ func (o Options) Resolve() (Options, Profile, error) {
 	if o.DataParallelSize == 0 {
 		o.DataParallelSize = 1
 	}
+	o.KVEvents.HWM = cmp.Or(o.KVEvents.HWM, 100000)
+	o.KVEvents.Buffer = cmp.Or(o.KVEvents.Buffer, 10000)
 	if o.Policy == "" {
 		o.Policy = "fcfs"
 	}
@@ -103,7 +109,7 @@ func (o *Options) validate(p *Profile) error {
 		return fmt.Errorf("vllmsim: %d blocks, %d sequences, %d batched tokens, context %d: all must be positive",
 			p.Blocks, p.MaxSeqs, p.MaxBatchedTokens, o.MaxModelLen)
 	}
-	return o.Fault.validate()
+	return cmp.Or(o.KVEvents.validate(), o.Fault.validate())
 }
 
 // TB is what Start needs of a test; *testing.T and *testing.B fit.

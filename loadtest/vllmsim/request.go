@@ -37,6 +37,7 @@ type request struct {
 	promptLogprobs int    // none, or how many alternatives
 	noCacheRead    bool
 	salt           uint64
+	saltText       string
 	rank           int // the engine that the client asked for, or -1
 	priority       int64
 	specs          []genSpec // one per choice, index prompt*n+j
@@ -90,7 +91,7 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	}
 	r.rank, r.lazy = s.rank(in.header("X-data-parallel-rank"))
 	if w.CacheSalt != nil {
-		r.salt = hashString(1, *w.CacheSalt)
+		r.salt, r.saltText = hashString(1, *w.CacheSalt), *w.CacheSalt
 	}
 	spec, err := s.spec(w, r)
 	if err != nil {

@@ -17,6 +17,7 @@ type Seq struct {
 	Prompt      []int32
 	Priority    int64  // lower is earlier, under the priority policy
 	Salt        uint64 // mixed into the first block's hash: isolates prefix reuse
+	SaltText    string // what KV events show of it
 	NoCacheRead bool   // prompt_logprobs: recompute the whole prompt (its blocks are still cached for others)
 	Source      Source
 
@@ -291,6 +292,9 @@ func (s *Scheduler) take(b *Batch, q *Seq, n int) {
 	q.hashTo(q.computed)
 	for k := before; k < q.computed/BlockSize; k++ {
 		s.pool.publish(q.blocks[k], q.hashes[k])
+	}
+	if after := q.computed / BlockSize; s.pool.watch != nil && after > before {
+		s.pool.watch.stored(q, before, after)
 	}
 	b.Items = append(b.Items, Item{Seq: q, Tokens: n, Emits: q.computed == len(q.ids)})
 }

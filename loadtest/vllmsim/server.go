@@ -43,6 +43,7 @@ type Server struct {
 	addr              string
 	cancel            context.CancelFunc
 	tasks             sync.WaitGroup
+	wires             kvWires
 	closed            bool
 	leaving, closing  chan struct{} // closed by Terminate and Close
 	leave             sync.Once
@@ -70,7 +71,12 @@ func (s *Server) Start(listen string) error {
 		s.mu.Unlock()
 		return errors.New("vllmsim: started twice, or closed")
 	}
+	if err := s.wires.open(&s.opts, s.life()); err != nil {
+		s.mu.Unlock()
+		return err
+	}
 	if err := s.listen(listen); err != nil {
+		s.wires.down()
 		s.mu.Unlock()
 		return err
 	}
@@ -107,6 +113,7 @@ func (s *Server) Close() error {
 	if s.hold != nil {
 		s.hold()
 	}
+	s.wires.close()
 	s.mu.Unlock()
 	if cancel == nil {
 		return nil
@@ -141,6 +148,7 @@ func (s *Server) Terminate() error {
 func (s *Server) settle() {
 	until(patience, func() bool { return s.active.Load() == 0 })
 	s.tasks.Wait()
+	s.wires.tasks.Wait()
 }
 
 const (
@@ -174,7 +182,7 @@ func (s *Server) routeTable() map[string]route {
 	fault.counted = false // vLLM has no such route
 	ping := get(s.serveHealth)
 	ping.handlers["POST"] = s.serveHealth
-	return map[string]route{
+	all := map[string]route{
 		"/v1/chat/completions":        generate(apiChat),
 		"/v1/completions":             generate(apiCompletion),
 		"/inference/v1/generate":      generate(apiTokens),
@@ -192,6 +200,10 @@ func (s *Server) routeTable() map[string]route {
 		"/sim/state":                  get(s.serveState),
 		"/sim/fault":                  fault,
 	}
+	if s.opts.DevMode {
+		all["/reset_prefix_cache"] = post(s.serveReset)
+	}
+	return all
 }
 
 // ServeHTTP implements http.Handler. Unknown paths and wrong methods get the web framework's answers, not vLLM's.
