@@ -32,11 +32,11 @@ const BlockSize = 16
 
 var profiles = map[string]Profile{
 	// Llama-3.1-8B, 4-bit weights, on an A10G: 24 GB, 600 GB/s, 70 dense fp16 TFLOPS.
-	// Blocks: 22.3 GiB*0.92 - 5.7 weights - 1.4 activations and graphs = 13.4 GiB at 128 KiB/token = 110k tokens.
+	// Blocks: 22.3 GiB*0.92 - 5.3 weights (5.7 GB) - 1.4 activations and graphs = 13.8 GiB at 128 KiB/token = 113k tokens.
 	// Base: 5.7 GB at 75 % of 600 GB/s = 12.7 ms, and 1.3 ms of launches. PerSeq: 4-bit kernels stop being bandwidth
 	// bound early; 0.35 ms puts 32 sequences of 1000 tokens at 35 ms, inside the 26-42 ms of acceptance.md fact 2.
 	// PerKVToken: 128 KiB at 70 % of 600 GB/s. PerPrefillToken: 16 GFLOP at 57 % of 70 TFLOPS.
-	"a10g-8b": {GPUs: 1, Blocks: 6860, MaxBatchedTokens: 2048, MaxSeqs: 256,
+	"a10g-8b": {GPUs: 1, Blocks: 7070, MaxBatchedTokens: 2048, MaxSeqs: 256,
 		Base: 14e-3, PerPrefillToken: 0.4e-3, PerSeq: 0.35e-3, PerKVToken: 0.312e-6, LMHead: 0.075},
 	// Llama-3.1-70B, bf16, tensor parallel over four H100: 4*3.35 TB/s, 4*990 dense bf16 TFLOPS.
 	// Blocks: 140 GiB left for KV (vllm-api 7: 130-150) at 320 KiB/token = 459k tokens.
@@ -52,10 +52,10 @@ var profiles = map[string]Profile{
 	"a100-8b": {GPUs: 1, Blocks: 28160, MaxBatchedTokens: 2048, MaxSeqs: 256,
 		Base: 11.5e-3, PerPrefillToken: 0.114e-3, PerSeq: 0.057e-3, PerKVToken: 0.094e-6, LMHead: 0.075},
 	// Llama-2-13B, 4-bit weights, on an A10G: full multi-head attention, so 800 KiB of KV per token and little room.
-	// Blocks: 20.5 - 7.3 weights - 1.4 = 11.8 GiB = 15.4k tokens. Base: 7.3 GB at 75 % of 600 GB/s = 16.2 ms, and 1.5.
+	// Blocks: 20.5 - 6.8 weights (7.3 GB) - 1.4 = 12.3 GiB = 16.1k tokens. Base: 7.3 GB at 75 % of 600 GB/s = 16.2 ms, and 1.5.
 	// PerKVToken: 800 KiB at 70 % of 600 GB/s. PerPrefillToken: 26 GFLOP at 57 % of 70 TFLOPS. PerSeq: the 0.35 ms of
 	// a10g-8b, which is arithmetic, times 26/16 GFLOP. LMHead: 2*32000*5120 of 26 GFLOP.
-	"a10g-13b": {GPUs: 1, Blocks: 966, MaxBatchedTokens: 2048, MaxSeqs: 256,
+	"a10g-13b": {GPUs: 1, Blocks: 1007, MaxBatchedTokens: 2048, MaxSeqs: 256,
 		Base: 17.7e-3, PerPrefillToken: 0.65e-3, PerSeq: 0.57e-3, PerKVToken: 1.95e-6, LMHead: 0.013},
 }
 
