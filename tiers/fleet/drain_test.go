@@ -1,0 +1,114 @@
+package fleet
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
+)
+
+func TestADrainIsHeardByAllUntilItIsUndone(t *testing.T) {
+	stores(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
+		a, b := join(t, o, "a"), join(t, o, "b")
+		ticks(t, a, b)
+		why := `disk "full" — ` + strings.Repeat("ü", 200)
+		if err := a.Drain(t.Context(), "small", "b0", why, 0); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Drain(t.Context(), "small", "rack/7", "", time.Hour); err != nil {
+			t.Fatal(err)
+		}
+		ticks(t, a, b)
+		ticks(t, a, b)
+		for _, m := range []*member{a, b} {
+			got := m.small.drains()
+			if len(got) != 2 || !strings.HasPrefix(why, got["b0"]) || len(got["b0"]) < mostWhy-3 || m.small.told != 1 || m.large.told != 0 {
+				t.Errorf("%s heard %q, %d and %d times", m.self, got, m.small.told, m.large.told)
+			}
+		}
+		for _, backend := range []string{"b0", "rack/7", "never drained"} {
+			if err := b.Undrain(t.Context(), "small", backend); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ticks(t, a, b)
+		for _, m := range []*member{a, b} {
+			if len(m.small.drains()) != 0 || m.small.told != 2 {
+				t.Errorf("%s still knows %q", m.self, m.small.drains())
+			}
+		}
+	})
+}
+
+func TestADrainEndsByItselfEvenWithoutRedis(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, o := embedded(t)
+		a, b := join(t, o, "a"), join(t, o, "b")
+		a.run(t)
+		b.run(t)
+		time.Sleep(time.Second)
+		begun := time.Now()
+		for backend, d := range map[string]time.Duration{"short": 10 * time.Second, "long": time.Minute, "open": 0} {
+			if err := b.Drain(t.Context(), "small", backend, "why", d); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if len(b.small.drains()) != 3 {
+			t.Errorf("who drained does not hear of it at once: %v", b.small.drains())
+		}
+		time.Sleep(600 * time.Millisecond)
+		all := map[string]string{"short": "why", "long": "why", "open": "why"}
+		if diff := cmp.Diff(a.small.drains(), all); diff != "" {
+			t.Error(diff)
+		}
+		for len(a.small.drains()) == 3 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if took := time.Since(begun); took < 10*time.Second || took > 10*time.Second+560*time.Millisecond {
+			t.Errorf("ended after %v", took)
+		}
+		time.Sleep(tidyEvery)
+		if fields, err := r.HKeys(keyDrain); err != nil || len(fields) != 2 {
+			t.Errorf("not tidied: %v, %v", fields, err)
+		}
+		r.SetError("ERR gone")
+		time.Sleep(time.Minute)
+		if diff := cmp.Diff(a.small.drains(), map[string]string{"open": "why"}); diff != "" {
+			t.Error(diff)
+		}
+	})
+}
+
+func TestWhatPeopleTypeAsADrainIsReadKindly(t *testing.T) {
+	stores(t, func(t *testing.T, o *redis.Options, raw *redis.Client) {
+		a := join(t, o, "a")
+		if err := raw.HSet(t.Context(), keyDrain, "small/b0", `{"why":"me"}`, "small/b1", `{}`, "small/b2", "banana", "small/b3", `{"until":-1}`,
+			"small/b4", `{"until":1e999}`, "small/", `{}`, "smaller/b5", `{}`, "b6", `{}`, "small/b7", `{"until":1}`).Err(); err != nil {
+			t.Fatal(err)
+		}
+		ticks(t, a, a, a)
+		if diff := cmp.Diff(a.small.drains(), map[string]string{"b0": "me", "b1": ""}); diff != "" {
+			t.Error(diff)
+		}
+		if a.log.count("of no use") != 1 || a.count(errWhy) != 9 && a.count(errWhy) != 3 {
+			t.Errorf("%d logged, %d counted", a.log.count("of no use"), a.count(errWhy))
+		}
+	})
+}
+
+func TestDrainRefusesWhatItCannotKeep(t *testing.T) {
+	_, o := embedded(t)
+	a := join(t, o, "a")
+	for _, c := range []struct {
+		pool, backend string
+		d             time.Duration
+	}{{"nowhere", "b0", 0}, {"small", "", 0}, {"small", strings.Repeat("b", 300), 0}, {"small", "b0", -time.Second}, {"small", "b0", time.Microsecond}} {
+		if err := a.Drain(t.Context(), c.pool, c.backend, "why", c.d); err == nil {
+			t.Errorf("%+v is taken", c)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// deadline is that of a round trip, however much is in it.
+const deadline = 250 * time.Millisecond
+
+// ask is one command of a tick.
+type ask struct {
+	send func(context.Context, redis.Pipeliner) redis.Cmder
+	got  func(redis.Cmder) // the reply, or the server's refusal
+
+	cmd redis.Cmder
+}
+
+func (a *ask) err() error { return a.cmd.Err() }
+func (a *ask) heard()     { a.got(a.cmd) }
+
+// script is an ask for a script that answers Redis' ms, what went wrong, and a list. A reply
+// of another shape, and a refusal, go to refused.
+func script(s *redis.Script, key string, args []any, got func(now int64, wrong string, told []any), refused func(error)) ask {
+	return ask{
+		send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
+			return s.EvalSha(ctx, p, []string{key}, args...)
+		},
+		got: func(cmd redis.Cmder) {
+			now, wrong, told, err := shape(cmd)
+			if err == nil {
+				got(now, wrong, told)
+			} else {
+				refused(err)
+			}
+		},
+	}
+}
+
+// shape takes a script's reply apart.
+func shape(cmd redis.Cmder) (now int64, wrong string, told []any, err error) {
+	if cmd.Err() != nil {
+		return 0, "", nil, cmd.Err()
+	}
+	c, ok := cmd.(*redis.Cmd)
+	if !ok {
+		return 0, "", nil, fmt.Errorf("a %T for a script", cmd)
+	}
+	reply, ok := c.Val().([]any)
+	if !ok || len(reply) != 3 {
+		return 0, "", nil, errors.New("a script's reply has another shape")
+	}
+	now, ok = reply[0].(int64)
+	wrong, ok2 := reply[1].(string)
+	told, ok3 := reply[2].([]any)
+	if !ok || !ok2 || !ok3 {
+		return 0, "", nil, errors.New("a script's reply has other types")
+	}
+	return now, wrong, told, nil
+}
+
+// pairs walks over fields and values.
+func pairs(told []any) iter.Seq2[string, string] {
+	return func(yield func(string, string) bool) {
+		for i := 0; i+1 < len(told); i += 2 {
+			id, ok := told[i].(string)
+			value, ok2 := told[i+1].(string)
+			if ok && ok2 && !yield(id, value) {
+				return
+			}
+		}
+	}
+}
+
+// entry is one of a log.
+type entry struct {
+	id       entryID
+	by, said string
+}
+
+// entriesOf reads either command that reads a log, the oldest entry first. What an entry
+// lacks is empty, which is no placements.
+func entriesOf(cmd redis.Cmder) ([]entry, error) {
+	var got []redis.XMessage
+	err := cmd.Err()
+	switch c := cmd.(type) {
+	case *redis.XStreamSliceCmd:
+		if len(c.Val()) > 0 {
+			got = c.Val()[0].Messages
+		}
+	case *redis.XMessageSliceCmd: // newest first
+		for i := len(c.Val()) - 1; i >= 0; i-- {
+			got = append(got, c.Val()[i])
+		}
+	}
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return nil, err
+	}
+	entries := make([]entry, 0, len(got))
+	for _, m := range got {
+		id, ok := parseID(m.ID)
+		if !ok {
+			return nil, fmt.Errorf("entry id %.64q", m.ID)
+		}
+		by, _ := m.Values["by"].(string)
+		said, _ := m.Values["said"].(string)
+		entries = append(entries, entry{id, by, said})
+	}
+	return entries, nil
+}
+
+// exchange asks in one round trip. Where Redis does not know the scripts (it was restarted,
+// or another took over), it loads them and asks again what was not done. An error is one of
+// the connection, after which nobody knows what was done; refusals are in the asks.
+func (f *Fleet) exchange(ctx context.Context, asks []ask) error {
+	all := make([]*ask, len(asks))
+	for i := range asks {
+		all[i] = &asks[i]
+	}
+	if err := f.round(ctx, all); err != nil {
+		return err
+	}
+	var again []*ask
+	for _, a := range all {
+		if redis.HasErrorPrefix(a.err(), "NOSCRIPT") {
+			again = append(again, a)
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	if err := f.load(ctx); err != nil {
+		return err
+	}
+	return f.round(ctx, again)
+}
+
+// round is one round trip.
+func (f *Fleet) round(ctx context.Context, asks []*ask) error {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	pipe := f.redis.Pipeline()
+	for _, a := range asks {
+		a.cmd = a.send(ctx, pipe)
+	}
+	f.metrics.commands.Add(float64(len(asks)))
+	_, _ = pipe.Exec(ctx) // the first error of any ask; each has its own
+	for _, a := range asks {
+		if err := a.err(); err != nil && !refusal(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// refusal says whether an error is the server's answer to one command.
+func refusal(err error) bool {
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
+}
+
+// load gives Redis the scripts: in a cluster, every node of it.
+func (f *Fleet) load(ctx context.Context) error {
+	for _, source := range sources {
+		bounded, cancel := context.WithTimeout(ctx, deadline)
+		err := f.redis.ScriptLoad(bounded, source).Err()
+		cancel()
+		f.metrics.commands.Inc()
+		if err != nil {
+			return fmt.Errorf("load a script: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,50 @@
+package fleet
+
+import (
+	_ "embed" // the scripts
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The keys share the hash tag {fg}, so that a cluster answers a tick from one node.
+// None has a TTL: a flood of cached answers evicts what has one first. Their number is
+// bounded, and freshness is inside, by Redis' clock.
+const (
+	// keyReplicas is a sorted set: replica id, by the ms of its last heartbeat.
+	keyReplicas = "foregate:{fg}:replicas"
+	// keyPressure, with a pool's name behind it, is a hash: backend → reading.
+	keyPressure = "foregate:{fg}:pressure:"
+	// keyPlaced, with a pool's name behind it, is a stream of placements.
+	keyPlaced = "foregate:{fg}:placed:"
+	// keyDrain is a hash: "<pool>/<backend>" → why, and until when.
+	keyDrain = "foregate:{fg}:drain"
+)
+
+// Every script touches one key. They are run by EVALSHA and loaded by SCRIPT LOAD, never by
+// EVAL, which an operator's ACL may deny.
+var (
+	//go:embed beat.lua
+	beatSource string
+	//go:embed share.lua
+	shareSource string
+	//go:embed tidy.lua
+	tidySource string
+	//go:embed drain.lua
+	drainSource string
+
+	beatScript  = redis.NewScript(beatSource)
+	shareScript = redis.NewScript(shareSource)
+	tidyScript  = redis.NewScript(tidySource)
+	drainScript = redis.NewScript(drainSource)
+
+	sources = []string{beatSource, shareSource, tidySource, drainSource}
+)
+
+const (
+	mostMembers  = 1024 // replicas believed in
+	mostBackends = 4096 // fields of a pool's hash; one with more is dropped and told anew
+	mostDrains   = 4096 // fields of the drains' hash
+	mostTidied   = 256  // fields of one hash deleted at once
+	mostID       = 256  // bytes of a backend's id
+	mostReplica  = 64   // bytes of a replica's id
+)

@@ -1,0 +1,126 @@
+package fleet
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// goneAfter is how old a heartbeat may be: the same for the heartbeats of others,
+	// by Redis' clock, and for what this replica heard of them, by its own.
+	goneAfter = 1500 * time.Millisecond
+	// dropAfter is when a replica that is gone leaves the set.
+	dropAfter = 10 * time.Second
+)
+
+// Mode says what this replica's word on ownership rests on.
+type Mode int
+
+// The modes, from the one with the least to the one with the most of Redis in it.
+const (
+	Local    Mode = iota // alone: no Redis, or none for 1.5 s; every backend is mine
+	Degraded             // the last tick failed; the members of up to 1.5 s ago are believed
+	Shared               // the members are those of the last tick
+)
+
+// modes are all of them, for the gauge.
+var modes = []Mode{Local, Degraded, Shared}
+
+// String is the mode's name in metrics and logs.
+func (m Mode) String() string {
+	switch m {
+	case Shared:
+		return "shared"
+	case Degraded:
+		return "degraded"
+	default:
+		return "local"
+	}
+}
+
+// view is who lives, as of one heartbeat.
+type view struct {
+	members []string // sorted
+	hashes  []uint64 // of members
+	at      time.Time
+	failed  bool // the tick after it
+}
+
+func newView(members []string, at time.Time) *view {
+	v := &view{members: members, hashes: make([]uint64, len(members)), at: at}
+	for i, m := range members {
+		v.hashes[i] = hash(offset, m)
+	}
+	return v
+}
+
+// mode is what v is worth at now.
+func (v *view) mode(now time.Time) Mode {
+	switch {
+	case v == nil || now.Sub(v.at) >= goneAfter:
+		return Local
+	case v.failed:
+		return Degraded
+	}
+	return Shared
+}
+
+// owner is the member with the highest score for a backend (rendezvous hashing): one
+// that leaves gives up its own backends and nobody else's.
+func (v *view) owner(pool, backend string) string {
+	key := hash(hash(hash(offset, pool), "/"), backend)
+	best, high := -1, uint64(0)
+	for i, h := range v.hashes {
+		if score := mix(h ^ key); best < 0 || score > high {
+			best, high = i, score // of equals, the first by name
+		}
+	}
+	return v.members[best]
+}
+
+// live makes what Redis told a list of members: valid, sorted, each once, self among them.
+func live(told []string, self string) []string {
+	members := append(make([]string, 0, len(told)+1), self)
+	for _, m := range told {
+		if validReplica(m) {
+			members = append(members, m)
+		}
+	}
+	slices.Sort(members)
+	return slices.Compact(members)
+}
+
+// validReplica says whether an id is 1..64 printable ASCII characters without space,
+// so that it stands in a value between spaces.
+func validReplica(id string) bool {
+	if id == "" || len(id) > mostReplica {
+		return false
+	}
+	for i := range len(id) {
+		if id[i] <= ' ' || id[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+const (
+	offset = 14695981039346656037 // FNV-1a's
+	prime  = 1099511628211
+)
+
+// hash goes on with FNV-1a. All replicas of a fleet must agree on it, so it is ours and
+// never changes.
+func hash(h uint64, s string) uint64 {
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * prime
+	}
+	return h
+}
+
+// mix is the finaliser of SplitMix64: every bit in turns over half of those out.
+func mix(h uint64) uint64 {
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
+}

@@ -1,0 +1,291 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// takeover is how long the backends of a replica that died may be without an owner.
+const takeover = goneAfter + 550*time.Millisecond
+
+func TestEveryBackendHasOneOwnerAmongThreeReplicas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, o := embedded(t)
+		a, b, c := join(t, o, "a"), join(t, o, "b"), join(t, o, "c")
+		for _, m := range []*member{a, b, c} {
+			m.run(t)
+		}
+		time.Sleep(time.Second)
+		by := owners("small", 600, a, b, c)
+		oneEach(t, by)
+		share := map[string]int{}
+		for _, who := range by {
+			share[who[0]]++
+		}
+		for _, m := range []*member{a, b, c} {
+			if n := share[m.self]; n < 160 || n > 240 {
+				t.Errorf("%s owns %d of 600 backends", m.self, n)
+			}
+			if m.Mode() != Shared || !slices.Equal(m.Members(), []string{"a", "b", "c"}) {
+				t.Errorf("%s is %s with %v", m.self, m.Mode(), m.Members())
+			}
+		}
+		if cmp.Equal(by, owners("large", 600, a, b, c)) {
+			t.Error("two pools have the same owners")
+		}
+	})
+}
+
+func TestWhoJoinsTakesItsShareAndNobodyElsesMoves(t *testing.T) {
+	before, after := newView([]string{"a", "b", "c"}, time.Now()), newView([]string{"a", "b", "c", "d"}, time.Now())
+	moved := 0
+	for i := range 10_000 {
+		backend := fmt.Sprint("b", i)
+		old, now := before.owner("p", backend), after.owner("p", backend)
+		if old != now {
+			moved++
+			if now != "d" {
+				t.Fatalf("%s went from %s to %s", backend, old, now)
+			}
+		}
+	}
+	if moved < 2300 || moved > 2700 {
+		t.Errorf("%d of 10,000 backends moved to the fourth replica", moved)
+	}
+}
+
+func TestOwnersAreTheSameInEveryVersion(t *testing.T) {
+	v := newView([]string{"replica-1", "replica-2", "replica-3"}, time.Now())
+	var got []string
+	for _, backend := range []string{"gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5", "gpu-6"} {
+		got = append(got, v.owner("small", backend)[len("replica-"):])
+	}
+	if want := []string{"2", "1", "1", "1", "1", "1"}; !slices.Equal(got, want) {
+		t.Errorf("owners %q, not %q: replicas of two versions would disagree", got, want)
+	}
+}
+
+func TestWhoLeavesIsFollowedByTheNextTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, o := embedded(t)
+		a, b := join(t, o, "a"), join(t, o, "b")
+		a.run(t)
+		stop := b.run(t)
+		time.Sleep(2 * time.Second)
+		oneEach(t, owners("small", 50, a, b))
+		stop()
+		time.Sleep(551 * time.Millisecond)
+		oneEach(t, owners("small", 50, a))
+		if !slices.Equal(a.Members(), []string{"a"}) {
+			t.Errorf("members %v", a.Members())
+		}
+	})
+}
+
+func TestWhoDiesIsFollowedWithinOneAndAHalfSecondsAndATick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		_, o := embedded(t)
+		a, b := join(t, o, "a"), join(t, o, "b")
+		a.run(t)
+		ticks(t, b) // its last
+		died := time.Now()
+		for len(a.Members()) != 2 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		for len(a.Members()) != 1 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if took := time.Since(died); took < goneAfter || took > takeover+10*time.Millisecond {
+			t.Errorf("taken over after %v", took)
+		}
+		oneEach(t, owners("small", 50, a))
+	})
+}
+
+func TestAReplicaWithoutRedisOwnsEverything(t *testing.T) {
+	f, err := New(Options{Pools: []Pool{&ears{name: "small"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	f.Publish("small", "b", busy(time.Now(), 0.5))
+	if !f.Mine("small", "b") || f.Mode() != Local || len(f.Members()) != 1 {
+		t.Errorf("mine %v, %s, members %v", f.Mine("small", "b"), f.Mode(), f.Members())
+	}
+	if err := f.Drain(t.Context(), "small", "b", "why", 0); err == nil {
+		t.Error("a drain was shared with nobody")
+	}
+}
+
+func TestRedisAwayMakesADegradedAndThenALocalReplica(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, o := embedded(t)
+		a, b := join(t, o, "a"), join(t, o, "b")
+		a.run(t)
+		b.run(t)
+		time.Sleep(2 * time.Second)
+		lines := a.log.count("\n")
+		m.SetError("LOADING Redis is loading the dataset in memory")
+		gone := time.Now()
+		for a.Mode() == Shared {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if took := time.Since(gone); took > 560*time.Millisecond || a.Mode() != Degraded {
+			t.Errorf("%s after %v", a.Mode(), took)
+		}
+		oneEach(t, owners("small", 50, a, b))
+		for a.Mode() == Degraded {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if took := time.Since(gone); took > goneAfter+10*time.Millisecond {
+			t.Errorf("local after %v", took)
+		}
+		oneEach(t, owners("small", 50, a)) // all of them
+		time.Sleep(time.Minute)
+		m.SetError("")
+		back := time.Now()
+		for a.Mode() != Shared || b.Mode() != Shared || len(a.Members()) != 2 || len(b.Members()) != 2 {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if took := time.Since(back); took > 1110*time.Millisecond {
+			t.Errorf("shared again after %v", took)
+		}
+		oneEach(t, owners("small", 50, a, b))
+		if n := a.log.count("\n") - lines; n != 3 {
+			t.Errorf("%d log lines for shared → degraded → local → shared", n)
+		}
+		if a.count(errRedis) < 100 {
+			t.Errorf("%d errors counted in a minute", a.count(errRedis))
+		}
+	})
+}
+
+func TestAClockThatJumpsAnHourCostsOneTickOfDoubt(t *testing.T) {
+	for _, jump := range []time.Duration{time.Hour, -time.Hour} {
+		t.Run(jump.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, o := embedded(t)
+				a, b := join(t, o, "a"), join(t, o, "b")
+				skew := time.Duration(0)
+				step := func() {
+					time.Sleep(500 * time.Millisecond)
+					r.SetTime(time.Now().Add(skew))
+					for _, m := range []*member{a, b} {
+						m.Publish("small", "of "+m.self, busy(time.Now(), 0.5))
+						m.Place("small", placements(1))
+					}
+					ticks(t, a, b)
+				}
+				for range 5 {
+					step()
+				}
+				for _, skew = range []time.Duration{jump, 0} {
+					step() // of doubt
+					placed := len(a.small.places())
+					for range 5 {
+						step()
+						oneEach(t, owners("small", 50, a, b))
+						if at := a.small.reading("of b").At; time.Since(at) > 600*time.Millisecond {
+							t.Fatalf("with a clock %v off, the reading is of %v ago", skew, time.Since(at))
+						}
+					}
+					if n := len(a.small.places()) - placed; n != 5 {
+						t.Errorf("with a clock %v off, %d of 5 placements were heard", skew, n)
+					}
+				}
+			})
+		})
+	}
+}
+
+func TestAForeignSetOfReplicasIsNotBelieved(t *testing.T) {
+	_, o := embedded(t)
+	a := join(t, o, "a")
+	for i, id := range []string{"", "with space", "ünïcode", string(make([]byte, 65)), "b"} {
+		if err := a.redis.ZAdd(t.Context(), keyReplicas, z(float64(time.Now().UnixMilli()-int64(i)), id)).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ticks(t, a)
+	if !slices.Equal(a.Members(), []string{"a", "b"}) {
+		t.Errorf("members %q", a.Members())
+	}
+}
+
+func TestNewRefusesWhatCannotBeAddressed(t *testing.T) {
+	for _, o := range []Options{
+		{Replica: "two words"},
+		{Pools: []Pool{&ears{name: ""}}},
+		{Pools: []Pool{&ears{name: "a/b"}}},
+		{Pools: []Pool{&ears{name: "a"}, &ears{name: "a"}}},
+	} {
+		if _, err := New(o); err == nil {
+			t.Errorf("%+v is taken", o)
+		}
+	}
+	f, err := New(Options{})
+	if err != nil || !validReplica(f.self) {
+		t.Errorf("a random id is %q, %v", f.self, err)
+	}
+}
+
+func TestTheIntervalLeavesRoomForALostHeartbeat(t *testing.T) {
+	set := time.Duration(0)
+	f, err := New(Options{Interval: func() time.Duration { return set }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ set, least, most time.Duration }{
+		{0, 450 * time.Millisecond, 550 * time.Millisecond},
+		{time.Hour, 585 * time.Millisecond, 715 * time.Millisecond},
+		{1, 45 * time.Millisecond, 55 * time.Millisecond},
+	} {
+		set = c.set
+		for range 100 {
+			if d := f.pause(); d < c.least || d > c.most {
+				t.Fatalf("set to %v, the pause is %v", c.set, d)
+			}
+		}
+	}
+}
+
+func TestMetricsAreWellFormedAndKnownFromTheStart(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	if _, err := New(Options{Registerer: reg}); err != nil {
+		t.Fatal(err)
+	}
+	problems, err := testutil.GatherAndLint(reg)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+	if n, err := testutil.GatherAndCount(reg); err != nil || n != 1+len(modes)+len(kinds)+2 {
+		t.Errorf("%d series, %v", n, err)
+	}
+}
+
+func BenchmarkMineAmongFiftyReplicas(b *testing.B) {
+	var ids []string
+	for i := range 50 {
+		ids = append(ids, fmt.Sprint("replica-", i))
+	}
+	f, err := New(Options{Replica: "replica-7"})
+	if err != nil {
+		b.Fatal(err)
+	}
+	f.view.Store(newView(live(ids, f.self), time.Now().Add(time.Hour)))
+	for b.Loop() {
+		f.Mine("small", "gpu-17.example:8000")
+	}
+}

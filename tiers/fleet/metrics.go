@@ -1,0 +1,71 @@
+package fleet
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// The kinds of errors, a closed set.
+const (
+	errRedis     = "redis"     // a round trip failed: refused, late, cut, or no heartbeat answered
+	errReplicas  = "replicas"  // the set of replicas: wrong type, no memory
+	errPressure  = "pressure"  // a pool's hash of readings, as above
+	errPlaced    = "placed"    // a pool's stream of placements, as above
+	errDrain     = "drain"     // the hash of drains, as above
+	errReading   = "reading"   // a value that is no reading
+	errPlacement = "placement" // an entry that is no placements
+	errWhy       = "why"       // a value that is no drain
+)
+
+var kinds = []string{errRedis, errReplicas, errPressure, errPlaced, errDrain, errReading, errPlacement, errWhy}
+
+type metrics struct {
+	replicas prometheus.Gauge
+	mode     *prometheus.GaugeVec
+	errors   *prometheus.CounterVec
+	commands prometheus.Counter
+	dropped  prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
+	m := &metrics{
+		replicas: f.NewGauge(prometheus.GaugeOpts{
+			Name: "foregate_fleet_replicas",
+			Help: "Replicas that live, this one included, as far as this one knows.",
+		}),
+		mode: f.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "foregate_fleet_mode",
+			Help: "1 for the mode this replica is in: shared; degraded, the last members are believed; local, alone.",
+		}, []string{"mode"}),
+		errors: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_fleet_errors_total",
+			Help: "What went wrong between this replica and the fleet, by kind: redis is a failed round trip, others are a key or a value in it.",
+		}, []string{"kind"}),
+		commands: f.NewCounter(prometheus.CounterOpts{
+			Name: "foregate_fleet_commands_total",
+			Help: "Commands sent to Redis for the fleet.",
+		}),
+		dropped: f.NewCounter(prometheus.CounterOpts{
+			Name: "foregate_fleet_placements_dropped_total",
+			Help: "Prefix placements that other replicas were not told of: too many in one tick, or Redis away.",
+		}),
+	}
+	for _, kind := range kinds {
+		m.errors.WithLabelValues(kind)
+	}
+	m.show(Local, 1)
+	return m
+}
+
+// show sets the gauges.
+func (m *metrics) show(now Mode, replicas int) {
+	for _, mode := range modes {
+		v := 0.0
+		if mode == now {
+			v = 1
+		}
+		m.mode.WithLabelValues(mode.String()).Set(v)
+	}
+	m.replicas.Set(float64(replicas))
+}

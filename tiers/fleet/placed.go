@@ -1,0 +1,184 @@
+package fleet
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/tiers/prefix"
+)
+
+const (
+	mostPlaced  = 512  // placements of a pool and tick
+	keptEntries = 8192 // of a pool's log, about
+	readEntries = 256  // of a pool's log in one tick
+	firstRead   = 64   // entries that a fresh replica reads
+	// warmFor is how old an entry may be when it is read: prefix.Table forgets as soon.
+	warmFor = 5 * time.Minute
+	// mostPayload bounds an entry that is read: 512 placements on 512 backends.
+	mostPayload = mostPlaced * (mostID + 2 + 8 + 3*binary.MaxVarintLen64)
+	// slack is how many ms an entry may be younger than the heartbeat before it in the same
+	// round trip, with room to spare.
+	slack    = 1000
+	placedV1 = 1
+)
+
+var errNoPlacements = errors.New("no placements of version 1")
+
+// encodePlacements packs placements: version; how many backends, and each with its length;
+// how many placements, and of each the backend's number, the key, tokens, own·2 + cold.
+// What is out of range is left out.
+func encodePlacements(said []prefix.Placement) (packed string, left int) {
+	number := map[string]uint64{}
+	var names, body []byte
+	n := 0
+	for _, p := range said {
+		if n == mostPlaced || !placeable(p) {
+			left++
+			continue
+		}
+		i, known := number[p.Backend]
+		if !known {
+			i = uint64(len(number))
+			number[p.Backend] = i
+			names = binary.AppendUvarint(names, uint64(len(p.Backend)))
+			names = append(names, p.Backend...)
+		}
+		own := uint64(p.Own) << 1
+		if p.Cold {
+			own |= 1
+		}
+		body = binary.AppendUvarint(body, i)
+		body = binary.LittleEndian.AppendUint64(body, uint64(p.Key))
+		body = binary.AppendUvarint(binary.AppendUvarint(body, uint64(p.Tokens)), own)
+		n++
+	}
+	if n == 0 {
+		return "", left
+	}
+	b := binary.AppendUvarint([]byte{placedV1}, uint64(len(number)))
+	b = binary.AppendUvarint(append(b, names...), uint64(n))
+	return string(append(b, body...)), left
+}
+
+func placeable(p prefix.Placement) bool {
+	return p.Backend != "" && len(p.Backend) <= mostID && p.Own >= 0 && p.Own <= p.Tokens && p.Tokens <= math.MaxInt32
+}
+
+// decodePlacements appends what was packed to into, all of it or nothing.
+func decodePlacements(into []prefix.Placement, packed string) ([]prefix.Placement, error) {
+	if len(packed) > mostPayload || packed == "" || packed[0] != placedV1 {
+		return into, errNoPlacements
+	}
+	r := reader{b: packed[1:]}
+	backends := make([]string, r.count())
+	for i := range backends {
+		backends[i] = r.name()
+	}
+	told := into
+	for range r.count() {
+		backend := r.uvarint()
+		p := prefix.Placement{Key: prefix.Key(r.fixed()), Tokens: r.int(math.MaxInt32)}
+		own := r.int(2*math.MaxInt32 + 1)
+		p.Own, p.Cold = own>>1, own&1 == 1
+		if backend >= uint64(len(backends)) {
+			return into, errNoPlacements
+		}
+		p.Backend = backends[backend]
+		r.bad = r.bad || !placeable(p)
+		if r.bad {
+			return into, errNoPlacements
+		}
+		told = append(told, p)
+	}
+	if r.bad || r.b != "" {
+		return into, errNoPlacements
+	}
+	return told, nil
+}
+
+// reader takes numbers off the front of b. Once bad, it gives zeros.
+type reader struct {
+	b   string
+	bad bool
+}
+
+func (r *reader) take(n int) string {
+	if r.bad || n > len(r.b) {
+		r.bad = true
+		return ""
+	}
+	s := r.b[:n]
+	r.b = r.b[n:]
+	return s
+}
+
+func (r *reader) uvarint() uint64 {
+	var v uint64
+	for shift := 0; shift < 64; shift += 7 {
+		s := r.take(1)
+		if r.bad {
+			return 0
+		}
+		v |= uint64(s[0]&0x7f) << shift
+		if s[0] < 0x80 {
+			return v
+		}
+	}
+	r.bad = true
+	return 0
+}
+
+// int is a number of at most so much.
+func (r *reader) int(most uint64) int {
+	v := r.uvarint()
+	if v > most {
+		r.bad = true
+		return 0
+	}
+	return int(v)
+}
+
+// count is how many things follow, each of a byte at least.
+func (r *reader) count() int {
+	n := r.int(mostPlaced)
+	if n > len(r.b) {
+		r.bad = true
+		return 0
+	}
+	return n
+}
+
+func (r *reader) name() string {
+	n := r.int(mostID)
+	r.bad = r.bad || n == 0
+	return strings.Clone(r.take(n))
+}
+
+func (r *reader) fixed() uint64 {
+	s := r.take(8)
+	if r.bad {
+		return 0
+	}
+	return binary.LittleEndian.Uint64([]byte(s))
+}
+
+// entryID is where an entry stands in a log.
+type entryID struct{ ms, n uint64 }
+
+// parseID reads "1700000000000-0".
+func parseID(id string) (entryID, bool) {
+	ms, n, _ := strings.Cut(id, "-")
+	a, err := strconv.ParseUint(ms, 10, 64)
+	b, err2 := strconv.ParseUint(n, 10, 64)
+	return entryID{a, b}, err == nil && err2 == nil
+}
+
+func (e entryID) String() string {
+	return strconv.FormatUint(e.ms, 10) + "-" + strconv.FormatUint(e.n, 10)
+}
+
+func (e entryID) after(o entryID) bool { return e.ms > o.ms || e.ms == o.ms && e.n > o.n }

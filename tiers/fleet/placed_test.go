@@ -1,0 +1,219 @@
+package fleet
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/tiers/prefix"
+)
+
+// placements are n that differ.
+func placements(n int) []prefix.Placement {
+	var said []prefix.Placement
+	for i := range n {
+		said = append(said, prefix.Placement{Key: prefix.Key(i) << 40, Backend: fmt.Sprint("b", i%7), Tokens: 1000 + i, Own: i, Cold: i%2 == 0})
+	}
+	return said
+}
+
+func z(score float64, member string) redis.Z { return redis.Z{Score: score, Member: member} }
+
+func TestPlacementsComeBackAsTheyWere(t *testing.T) {
+	for _, n := range []int{1, 2, 100, mostPlaced} {
+		packed, left := encodePlacements(placements(n))
+		got, err := decodePlacements(nil, packed)
+		if err != nil || left != 0 || !cmp.Equal(got, placements(n)) {
+			t.Errorf("%d placements: %v, %d left out, %s", n, err, left, cmp.Diff(got, placements(n)))
+		}
+		if n == 100 && len(packed) > 1500 {
+			t.Errorf("100 placements take %d bytes", len(packed))
+		}
+	}
+	long := make([]prefix.Placement, mostPlaced)
+	for i := range long {
+		long[i] = prefix.Placement{Key: math.MaxUint64, Backend: fmt.Sprintf("%0256d", i), Tokens: math.MaxInt32, Own: math.MaxInt32, Cold: true}
+	}
+	packed, _ := encodePlacements(long)
+	if got, err := decodePlacements(nil, packed); err != nil || !cmp.Equal(got, long) {
+		t.Errorf("the longest entry, %d bytes: %v", len(packed), err)
+	}
+}
+
+func TestPlacementsOutOfRangeAreLeftOut(t *testing.T) {
+	bad := []prefix.Placement{
+		{Key: 1, Tokens: 5, Own: 5},
+		{Key: 1, Backend: strings.Repeat("b", mostID+1), Tokens: 5},
+		{Key: 1, Backend: "b", Tokens: 5, Own: 6},
+		{Key: 1, Backend: "b", Tokens: -5, Own: -6},
+		{Key: 1, Backend: "b", Tokens: math.MaxInt32 + 1},
+	}
+	if packed, left := encodePlacements(bad); packed != "" || left != len(bad) {
+		t.Errorf("%q, %d left out", packed, left)
+	}
+}
+
+func TestACutOrSpoiltEntryIsNoPlacements(t *testing.T) {
+	packed, _ := encodePlacements(placements(20))
+	for i := range packed {
+		if _, err := decodePlacements(nil, packed[:i]); err == nil {
+			t.Errorf("cut after %d bytes it is taken", i)
+		}
+	}
+	before := placements(3)
+	for _, bad := range []string{packed + "x", "\x02" + packed[1:], "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", strings.Repeat("\x01", mostPayload+1)} {
+		if got, err := decodePlacements(before, bad); err == nil || !cmp.Equal(got, placements(3)) {
+			t.Errorf("%.20q is taken: %v", bad, err)
+		}
+	}
+}
+
+func TestPlacementsAreHeardInOneOrderByAll(t *testing.T) {
+	stores(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
+		a, b, c := join(t, o, "a"), join(t, o, "b"), join(t, o, "c")
+		ticks(t, a, b, c)
+		for i := range 20 {
+			a.Place("small", []prefix.Placement{{Key: prefix.Key(2 * i), Backend: "b0", Tokens: 300, Own: 300}})
+			b.Place("small", []prefix.Placement{{Key: prefix.Key(2*i + 1), Backend: "b1", Tokens: 300, Own: 300}})
+			if i%2 == 0 {
+				ticks(t, b, a)
+			} else {
+				ticks(t, a, b, c)
+			}
+		}
+		ticks(t, a, b, c)
+		if n := len(c.small.places()); n != 40 {
+			t.Errorf("c heard %d of 40", n)
+		}
+		only := func(odd prefix.Key) (said []prefix.Placement) {
+			for _, p := range c.small.places() {
+				if p.Key%2 == odd {
+					said = append(said, p)
+				}
+			}
+			return said
+		}
+		if diff := cmp.Diff(a.small.places(), only(1)); diff != "" {
+			t.Errorf("a heard other than b's: %s", diff)
+		}
+		if diff := cmp.Diff(b.small.places(), only(0)); diff != "" {
+			t.Errorf("b heard other than a's: %s", diff)
+		}
+		if len(c.large.places()) != 0 {
+			t.Error("another pool heard of it")
+		}
+		d, e := join(t, o, "d"), join(t, o, "e")
+		ticks(t, d, e)
+		if diff := cmp.Diff(d.small.places(), e.small.places()); diff != "" || len(d.small.places()) != 40 {
+			t.Errorf("two fresh replicas heard %d: %s", len(d.small.places()), diff)
+		}
+	})
+}
+
+func TestAFreshReplicaHearsTheLastEntriesOnly(t *testing.T) {
+	stores(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
+		a := join(t, o, "a")
+		for i := range firstRead + 10 {
+			a.Place("small", []prefix.Placement{{Key: prefix.Key(i), Backend: "b0", Tokens: 300, Own: 300}})
+			ticks(t, a)
+		}
+		b := join(t, o, "b")
+		ticks(t, b)
+		said := b.small.places()
+		if len(said) != firstRead || said[0].Key != 10 || said[firstRead-1].Key != firstRead+9 {
+			t.Fatalf("heard %d, from %d", len(said), said[0].Key)
+		}
+		ticks(t, b)
+		if len(b.small.places()) != firstRead {
+			t.Error("entries were heard twice")
+		}
+	})
+}
+
+func TestPlacementsBeyondTheBoundAreDroppedAndCounted(t *testing.T) {
+	_, o := embedded(t)
+	a, b := join(t, o, "a"), join(t, o, "b")
+	ticks(t, a, b)
+	for range 3 {
+		a.Place("small", placements(200))
+	}
+	a.Place("large", placements(3))
+	a.Place("nowhere", placements(3))
+	if n := testutil.ToFloat64(a.metrics.dropped); n != 600-mostPlaced {
+		t.Errorf("%v were dropped", n)
+	}
+	ticks(t, a, b)
+	if n := len(b.small.places()); n != mostPlaced {
+		t.Errorf("%d were heard", n)
+	}
+	if diff := cmp.Diff(b.large.places(), placements(3)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestALogFarBehindIsReadInBoundedParts(t *testing.T) {
+	_, o := embedded(t)
+	a, b := join(t, o, "a"), join(t, o, "b")
+	ticks(t, b)
+	for i := range readEntries + 10 {
+		a.Place("small", []prefix.Placement{{Key: prefix.Key(i), Backend: "b0", Tokens: 300, Own: 300}})
+		ticks(t, a)
+	}
+	ticks(t, b)
+	if n := len(b.small.places()); n != readEntries {
+		t.Errorf("%d entries were read in one tick", n)
+	}
+	ticks(t, b)
+	said := b.small.places()
+	if len(said) != readEntries+10 || said[len(said)-1].Key != readEntries+9 {
+		t.Errorf("%d entries were read in two", len(said))
+	}
+}
+
+func TestForeignEntriesOfALogAreSkippedAndCounted(t *testing.T) {
+	stores(t, func(t *testing.T, o *redis.Options, raw *redis.Client) {
+		a, b := join(t, o, "a"), join(t, o, "b")
+		ticks(t, a, b)
+		for _, values := range [][]any{{"banana", "1"}, {"by", "x"}, {"by", "x", "said", "\x01\x05"}} {
+			if err := raw.XAdd(t.Context(), &redis.XAddArgs{Stream: keyPlaced + "small", Values: values}).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.Place("small", placements(5))
+		ticks(t, a, b)
+		ticks(t, a, b)
+		if diff := cmp.Diff(b.small.places(), placements(5)); diff != "" {
+			t.Error(diff)
+		}
+		if b.count(errPlacement) != 3 || b.log.count("of no use") != 1 {
+			t.Errorf("%d counted, %d logged", b.count(errPlacement), b.log.count("of no use"))
+		}
+	})
+}
+
+func FuzzDecodePlacements(f *testing.F) {
+	for _, n := range []int{1, 5, 50} {
+		packed, _ := encodePlacements(placements(n))
+		f.Add(packed)
+	}
+	f.Add("\x01\x00\x00")
+	f.Fuzz(func(t *testing.T, packed string) {
+		said, err := decodePlacements(nil, packed)
+		if err != nil {
+			return
+		}
+		if len(said) > mostPlaced {
+			t.Fatalf("%d placements", len(said))
+		}
+		again, left := encodePlacements(said)
+		same, err := decodePlacements(nil, again)
+		if len(said) > 0 && (err != nil || left != 0 || !cmp.Equal(same, said)) {
+			t.Fatalf("%v became %v, %v", said, same, err)
+		}
+	})
+}

@@ -1,0 +1,232 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// A stored reading is words between single spaces: version, sequence, source, and the
+// fields of [pressure.Reading] but At; "-" is an empty one. The sequence is the ms, by Redis'
+// clock, at which it was taken. Every version begins with these two, so that the freshest
+// wins across versions.
+const (
+	version     = "1"
+	wordsOf     = 18
+	mostValue   = 4096    // bytes of a stored reading, with 64 ranks
+	mostSeq     = 1 << 52 // ms; exact in Lua's numbers
+	mostCount   = math.MaxInt32
+	mostCounter = 1e18 // as tiers/pressure takes
+)
+
+var errNotOurs = errors.New("no reading of version " + version)
+
+// stamp is the sequence of a stored reading of any version.
+func stamp(value string) (seq int64, ok bool) {
+	_, rest, ok := strings.Cut(value, " ")
+	word, _, more := strings.Cut(rest, " ")
+	if !ok || !more {
+		return 0, false
+	}
+	seq, err := strconv.ParseInt(word, 10, 64)
+	return seq, err == nil && seq >= 0 && seq <= mostSeq
+}
+
+// encodeReading writes what stands behind version and sequence, or refuses a reading
+// that nobody would take.
+func encodeReading(source string, r pressure.Reading) (string, error) {
+	if err := check(r); err != nil {
+		return "", err
+	}
+	b := append(make([]byte, 0, 160), source...)
+	b = appendFloat(append(b, ' '), r.KVUsage)
+	for _, v := range counts(&r) {
+		b = strconv.AppendInt(append(b, ' '), int64(*v), 10)
+	}
+	for _, v := range counters(&r) {
+		b = appendFloat(append(b, ' '), *v)
+	}
+	b = append(append(b, ' '), orDash(r.Generation)...)
+	b = append(append(b, ' '), orDash(encodeRanks(r.Ranks))...)
+	flags := ""
+	if r.Answers {
+		flags = "a"
+	}
+	b = append(append(b, ' '), orDash(flags)...)
+	return string(b), nil
+}
+
+func appendFloat(b []byte, v float64) []byte { return strconv.AppendFloat(b, v, 'g', -1, 64) }
+
+// orDash makes a word of what may be empty.
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// encodeRanks writes usage,running,waiting of each rank, with semicolons between.
+func encodeRanks(ranks []pressure.Rank) string {
+	var b []byte
+	for i, k := range ranks {
+		if i > 0 {
+			b = append(b, ';')
+		}
+		b = append(appendFloat(b, k.KVUsage), ',')
+		b = append(strconv.AppendInt(b, int64(k.Running), 10), ',')
+		b = strconv.AppendInt(b, int64(k.Waiting), 10)
+	}
+	return string(b)
+}
+
+// decodeReading reads a stored reading strictly: what is not finite, not in range,
+// missing or too much makes it none. Its At is zero.
+func decodeReading(value string) (seq int64, source string, r pressure.Reading, err error) {
+	seq, ok := stamp(value)
+	if !ok || len(value) > mostValue || !strings.HasPrefix(value, version+" ") {
+		return seq, "", r, errNotOurs
+	}
+	w := words{rest: strings.Split(value, " ")}
+	if len(w.rest) != wordsOf {
+		return seq, "", r, fmt.Errorf("%d words, not %d", len(w.rest), wordsOf)
+	}
+	w.rest = w.rest[2:]
+	source = w.word()
+	r.KVUsage = w.float()
+	for _, v := range counts(&r) {
+		*v = w.count()
+	}
+	for _, v := range counters(&r) {
+		*v = w.float()
+	}
+	r.Generation = w.word()
+	r.Ranks = decodeRanks(&w, w.word())
+	switch flags := w.word(); flags {
+	case "a":
+		r.Answers = true
+	case "":
+	default:
+		w.refuse("flags", flags)
+	}
+	if !validReplica(source) {
+		w.refuse("source", source)
+	}
+	if w.err == nil {
+		w.err = check(r)
+	}
+	if w.err != nil {
+		return seq, "", pressure.Reading{}, w.err
+	}
+	return seq, source, r, nil
+}
+
+func decodeRanks(w *words, word string) []pressure.Rank {
+	if word == "" {
+		return nil
+	}
+	var ranks []pressure.Rank
+	for one := range strings.SplitSeq(word, ";") {
+		parts := words{rest: strings.Split(one, ",")}
+		if len(parts.rest) != 3 || len(ranks) == pressure.MostRanks {
+			w.refuse("ranks", one)
+			return nil
+		}
+		ranks = append(ranks, pressure.Rank{KVUsage: parts.float(), Running: parts.count(), Waiting: parts.count()})
+		if parts.err != nil {
+			w.refuse("ranks", one)
+			return nil
+		}
+	}
+	return ranks
+}
+
+// words are read one after the other; the first that is not what it should be is err. There
+// must be enough of them.
+type words struct {
+	rest []string
+	err  error
+}
+
+func (w *words) next() string {
+	s := w.rest[0]
+	w.rest = w.rest[1:]
+	return s
+}
+
+func (w *words) refuse(what, word string) {
+	if w.err == nil {
+		w.err = fmt.Errorf("%s: %.40q", what, word)
+	}
+}
+
+// word is empty for "-". An empty one is refused.
+func (w *words) word() string {
+	s := w.next()
+	if s == "" {
+		w.refuse("word", s)
+	}
+	if s == "-" {
+		return ""
+	}
+	return s
+}
+
+func (w *words) float() float64 {
+	s := w.next()
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		w.refuse("number", s)
+	}
+	return v
+}
+
+func (w *words) count() int {
+	s := w.next()
+	v, err := strconv.ParseInt(s, 10, 32)
+	if err != nil {
+		w.refuse("count", s)
+	}
+	return int(v)
+}
+
+func counts(r *pressure.Reading) [5]*int {
+	return [...]*int{&r.Running, &r.Waiting, &r.Engines, &r.BlockSize, &r.Blocks}
+}
+
+func counters(r *pressure.Reading) [6]*float64 {
+	return [...]*float64{&r.PromptTokens, &r.GenerationTokens, &r.PrefixQueries, &r.PrefixHits, &r.Preemptions, &r.Iterations}
+}
+
+// check says what of a reading is out of range. Every comparison is false for NaN.
+func check(r pressure.Reading) error {
+	if !(r.KVUsage >= 0 && r.KVUsage <= 1) {
+		return fmt.Errorf("KV usage %g is not within 0..1", r.KVUsage)
+	}
+	for i, v := range counts(&r) {
+		if *v < 0 || *v > mostCount {
+			return fmt.Errorf("count %d is %d", i+1, *v)
+		}
+	}
+	for i, v := range counters(&r) {
+		if !(*v >= 0 && *v <= mostCounter) {
+			return fmt.Errorf("counter %d is %g", i+1, *v)
+		}
+	}
+	if len(r.Ranks) > pressure.MostRanks {
+		return fmt.Errorf("%d ranks", len(r.Ranks))
+	}
+	for i, k := range r.Ranks {
+		if !(k.KVUsage >= 0 && k.KVUsage <= 1) || k.Running < 0 || k.Running > mostCount || k.Waiting < 0 || k.Waiting > mostCount {
+			return fmt.Errorf("rank %d is %+v", i, k)
+		}
+	}
+	if g := r.Generation; g != "" && g != "v0" && g != "v1" {
+		return errors.New("unknown generation of metrics")
+	}
+	return nil
+}

@@ -1,0 +1,344 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/tiers/prefix"
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// turn is one tick's.
+type turn struct {
+	at   time.Time // local, before anything was sent
+	now  int64     // Redis' ms
+	asks []ask
+	sent []parcel // by pool
+}
+
+// parcel is what was taken from a pool's queues.
+type parcel struct {
+	readings map[string]pressure.Reading
+	places   int
+}
+
+// field is a value of a hash, remembered so that only what changed is read again.
+type field struct {
+	value  string
+	seq    int64
+	ahead  bool // of Redis' clock: looked at again
+	broken bool // and so nobody's
+}
+
+// pause is the time to the next tick.
+func (f *Fleet) pause() time.Duration {
+	d := f.interval()
+	if d <= 0 {
+		d = defaultInterval
+	}
+	d = min(max(d, leastInterval), mostInterval)
+	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
+}
+
+// tick tells and hears everything once, in one round trip when all is well.
+func (f *Fleet) tick(ctx context.Context) {
+	t := f.turn()
+	err := f.exchange(ctx, t.asks)
+	if err == nil {
+		err = t.asks[0].err() // the heartbeat: who refuses that, refuses everything
+	}
+	if err == nil {
+		for i := range t.asks {
+			t.asks[i].heard()
+		}
+	} else {
+		f.failed(t)
+	}
+	f.tellDrains(f.clock.when(f.now()))
+	f.settle(err)
+}
+
+// turn makes the list of what a tick asks, the heartbeat first.
+func (f *Fleet) turn() *turn {
+	t := &turn{at: f.now()}
+	t.asks = append(t.asks, f.beat(t), f.askDrains())
+	tidy := f.tidies(t.at)
+	for _, p := range f.pools {
+		readings, places := p.take()
+		packed, left := encodePlacements(places)
+		f.metrics.dropped.Add(float64(left))
+		t.sent = append(t.sent, parcel{readings, len(places) - left})
+		t.asks = append(t.asks, f.share(t, p, readings))
+		if packed != "" {
+			t.asks = append(t.asks, f.tellPlaced(p, packed))
+		}
+		t.asks = append(t.asks, f.askPlaced(t, p))
+		if tidy {
+			t.asks = f.tidy(t.asks, errPressure, p.pressure, stale(p.heard, f.clock.when(t.at)))
+		}
+	}
+	if tidy {
+		f.tidied = t.at
+		t.asks = f.tidy(t.asks, errDrain, keyDrain, f.over(f.clock.when(t.at)))
+	}
+	return t
+}
+
+// failed is after a tick of which nothing can be believed. Readings wait for the next, until
+// they are too old; placements do not, because some may have arrived.
+func (f *Fleet) failed(t *turn) {
+	f.metrics.errors.WithLabelValues(errRedis).Inc()
+	for i, p := range f.pools {
+		p.giveBack(t.sent[i].readings)
+		f.metrics.dropped.Add(float64(t.sent[i].places))
+	}
+	f.doubt()
+}
+
+// doubt keeps the members, as those of before.
+func (f *Fleet) doubt() {
+	if v := f.view.Load(); v != nil && !v.failed {
+		older := *v
+		older.failed = true
+		f.view.Store(&older)
+	}
+}
+
+// settle shows the mode, and logs when it changed.
+func (f *Fleet) settle(err error) {
+	mode, members := f.Mode(), f.Members()
+	f.metrics.show(mode, len(members))
+	if f.told && mode == f.mode {
+		return
+	}
+	e := f.log.Warn().Err(err)
+	what := "fleet: who else lives cannot be read from Redis; this replica works alone"
+	switch mode {
+	case Shared:
+		e, what = f.log.Info(), "fleet: shared with others through Redis"
+	case Degraded:
+		what = "fleet: who else lives cannot be read from Redis; the last members are believed for 1.5 s"
+	}
+	e.Str("mode", mode.String()).Int("replicas", len(members)).Str("replica", f.self).Msg(what)
+	f.told, f.mode = true, mode
+}
+
+// note counts what is wrong with a key, and logs when it becomes so and when it no longer is.
+func (f *Fleet) note(kind, key string, err error) {
+	if err != nil {
+		f.metrics.errors.WithLabelValues(kind).Inc()
+	}
+	f.turned(kind+" "+key, key, err)
+}
+
+// turned logs a change between well and not.
+func (f *Fleet) turned(what, key string, err error) {
+	switch {
+	case err != nil && !f.troubled[what]:
+		f.troubled[what] = true
+		f.log.Warn().Err(err).Str("key", key).Msg("fleet: a key in Redis is of no use; the rest goes on")
+	case err == nil && f.troubled[what]:
+		delete(f.troubled, what)
+		f.log.Info().Str("key", key).Msg("fleet: the key in Redis is well again")
+	}
+}
+
+// beat is the heartbeat, which tells who lives and what time it is.
+func (f *Fleet) beat(t *turn) ask {
+	args := []any{f.self, goneAfter.Milliseconds(), dropAfter.Milliseconds(), mostMembers}
+	return script(beatScript, keyReplicas, args, func(now int64, wrong string, told []any) {
+		t.now = now
+		f.clock = clock{ms: now, at: t.at}
+		if wrong != "" {
+			f.note(errReplicas, keyReplicas, errors.New(wrong))
+			f.doubt()
+			return
+		}
+		f.note(errReplicas, keyReplicas, nil)
+		ids := make([]string, 0, len(told))
+		for _, m := range told {
+			id, _ := m.(string) // another thing is no valid id either
+			ids = append(ids, id)
+		}
+		f.view.Store(newView(live(ids, f.self), t.at))
+	}, func(err error) {
+		f.note(errReplicas, keyReplicas, err)
+		f.doubt()
+	})
+}
+
+// share tells of a pool's readings and asks for all.
+func (f *Fleet) share(t *turn, p *pool, readings map[string]pressure.Reading) ask {
+	args := []any{mostBackends, "drop"}
+	for backend, r := range readings {
+		age := max(t.at.Sub(r.At), 0)
+		tail, err := encodeReading(f.self, r)
+		if err != nil || age > publishable {
+			continue
+		}
+		args = append(args, backend, age.Milliseconds(), tail)
+	}
+	return script(shareScript, p.pressure, args, func(now int64, wrong string, told []any) {
+		if wrong == "" {
+			f.note(errPressure, p.pressure, nil)
+		} else {
+			f.note(errPressure, p.pressure, errors.New(wrong))
+		}
+		if wrong == "" || len(told) > 0 { // what could not be written may still be read
+			f.hear(t, p, now, told)
+		}
+	}, func(err error) { f.note(errPressure, p.pressure, err) })
+}
+
+// hear tells a pool what is news in its hash.
+func (f *Fleet) hear(t *turn, p *pool, now int64, told []any) {
+	var wrong error
+	next := p.spare
+	for id, value := range pairs(told) {
+		old, known := p.heard[id]
+		if known && old.value == value && !old.ahead {
+			next[id] = old
+			if old.broken {
+				wrong = errNotOurs
+			}
+			continue
+		}
+		seq, source, r, err := decodeReading(value)
+		_, stamped := stamp(value)
+		next[id] = field{value: value, seq: seq, ahead: stamped && seq > now, broken: !stamped}
+		switch {
+		case err != nil:
+			wrong = fmt.Errorf("field %.64q: %w", id, err)
+			f.metrics.errors.WithLabelValues(errReading).Inc()
+		case seq <= now && source != f.self:
+			r.At = t.at.Add(-time.Duration(now-seq) * time.Millisecond)
+			p.Hear(id, r) // a pool that has no such backend may have it later
+		}
+	}
+	clear(p.heard)
+	p.heard, p.spare = next, p.heard
+	f.turned(errReading+" "+p.name, p.pressure, wrong)
+}
+
+// tidies says whether it is this replica's turn to delete what is nobody's.
+func (f *Fleet) tidies(at time.Time) bool {
+	v := f.view.Load()
+	return v.mode(at) == Shared && v.members[0] == f.self && at.Sub(f.tidied) >= tidyEvery
+}
+
+// tidy appends the deletion of fields, if there are any.
+func (f *Fleet) tidy(asks []ask, kind, key string, args []any) []ask {
+	if len(args) == 0 {
+		return asks
+	}
+	return append(asks, ask{
+		send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
+			return tidyScript.EvalSha(ctx, p, []string{key}, args...)
+		},
+		got: func(cmd redis.Cmder) {
+			if err := cmd.Err(); err != nil {
+				f.metrics.errors.WithLabelValues(kind).Inc() // logged by who reads the key
+			}
+		},
+	})
+}
+
+// stale are the fields of a hash of readings that nobody renews, with their values.
+func stale(heard map[string]field, now int64) []any {
+	var old []any
+	for id, v := range heard {
+		far := max(now-v.seq, v.seq-now)
+		if v.broken || far > tidyAfter.Milliseconds() {
+			old = append(old, id, v.value)
+		}
+		if len(old) >= 2*mostTidied {
+			break
+		}
+	}
+	return old
+}
+
+// tellPlaced is this replica's entry in a pool's log.
+func (f *Fleet) tellPlaced(p *pool, packed string) ask {
+	return ask{
+		send: func(ctx context.Context, pipe redis.Pipeliner) redis.Cmder {
+			return pipe.XAdd(ctx, &redis.XAddArgs{Stream: p.placed, MaxLen: keptEntries, Approx: true, Values: []any{"by", f.self, "said", packed}})
+		},
+		got: func(cmd redis.Cmder) {
+			if cmd.Err() != nil {
+				f.metrics.errors.WithLabelValues(errPlaced).Inc() // logged by the reading
+			}
+		},
+	}
+}
+
+// askPlaced asks for what is new in a pool's log. A fresh replica begins at its end, and so does
+// one whose last entry is ahead of Redis' clock: after a jump back, a log that was begun
+// anew would stay behind it for hours.
+func (f *Fleet) askPlaced(t *turn, p *pool) ask {
+	ahead := p.last.ms > uint64(max(f.clock.ms, 0))+slack
+	back := !p.read || ahead
+	return ask{
+		send: func(ctx context.Context, pipe redis.Pipeliner) redis.Cmder {
+			if back {
+				return pipe.XRevRangeN(ctx, p.placed, "+", "-", firstRead)
+			}
+			return pipe.XRead(ctx, &redis.XReadArgs{Streams: []string{p.placed, p.last.String()}, Count: readEntries, Block: -1})
+		},
+		got: func(cmd redis.Cmder) {
+			entries, err := entriesOf(cmd)
+			f.note(errPlaced, p.placed, err)
+			if err == nil {
+				f.hearPlaced(t, p, entries, back)
+			}
+		},
+	}
+}
+
+// hearPlaced tells a pool what others placed.
+func (f *Fleet) hearPlaced(t *turn, p *pool, entries []entry, back bool) {
+	if back && (len(entries) == 0 || p.last.after(entries[len(entries)-1].id)) {
+		p.last = entryID{} // it is another log
+	}
+	p.read = true
+	var said []prefix.Placement
+	var wrong error
+	for _, e := range entries {
+		if !e.id.after(p.last) {
+			continue
+		}
+		p.last = e.id
+		old := t.now - int64(min(e.id.ms, mostSeq))
+		if e.by == f.self || old > warmFor.Milliseconds() {
+			continue
+		}
+		var err error
+		if said, err = decodePlacements(said, e.said); err != nil {
+			f.metrics.errors.WithLabelValues(errPlacement).Inc()
+			wrong = fmt.Errorf("entry %s: %w", e.id, err)
+		}
+	}
+	if len(entries) > 0 {
+		f.turned(errPlacement+" "+p.name, p.placed, wrong)
+	}
+	if len(said) > 0 {
+		p.HearPlaced(said)
+	}
+}
+
+// leave takes this replica out of the set.
+func (f *Fleet) leave(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	f.metrics.commands.Inc()
+	if err := f.redis.ZRem(ctx, keyReplicas, f.self).Err(); err != nil {
+		f.metrics.errors.WithLabelValues(errRedis).Inc()
+		f.log.Warn().Err(err).Msg("fleet: cannot leave; others take over in " + strconv.Itoa(int(goneAfter.Milliseconds())) + " ms")
+	}
+}
