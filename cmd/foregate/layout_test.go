@@ -17,7 +17,8 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. ARCHITECTURE.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/identity", "gateway/settings", "tiers", "tiers/choose", "tiers/pool", "tiers/pressure", "breaker", "loadtest/vllmsim"},
+	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/identity", "gateway/settings",
+		"tiers", "tiers/choose", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/pressure", "breaker", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/live", "loadtest/virtual", "loadtest/quality"},
 
@@ -31,6 +32,8 @@ var arrows = map[string][]string{
 	"tiers/accept":   {},
 	"tiers/choose":   {},
 	"tiers/discover": {},
+	"tiers/fleet":    {"tiers/prefix", "tiers/pressure"},
+	"tiers/kvevents": {},
 	"tiers/openai":   {},
 	"tiers/pool":     {"tiers/choose", "tiers/discover", "tiers/prefix", "tiers/pressure"},
 	"tiers/prefix":   {},
@@ -51,15 +54,15 @@ var arrows = map[string][]string{
 var walls = map[string][]string{
 	"github.com/go-chi/chi":                {"gateway"},
 	"github.com/sony/gobreaker":            {"breaker"},
-	"github.com/redis/go-redis":            {"cmd/foregate", "cmd/loadtest", "gateway/settings"},
+	"github.com/redis/go-redis":            {"cmd/foregate", "cmd/loadtest", "gateway/settings", "tiers/fleet"},
 	"github.com/alicebob/miniredis":        {"cmd/foregate"},
 	"github.com/alecthomas/kong":           {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
 	"github.com/go-json-experiment/json":   {"tiers/openai", "loadtest/vllmsim"},
 	"go.yaml.in/yaml":                      {"gateway/config", "loadtest"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"tiers/pressure"},
-	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/settings", "tiers", "tiers/pool", "breaker", "loadtest/vllmsim"},
-	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/settings", "tiers/pool", "breaker"},
+	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/settings", "tiers", "tiers/fleet", "tiers/kvevents", "tiers/pool", "breaker", "loadtest/vllmsim"},
+	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/settings", "tiers/fleet", "tiers/kvevents", "tiers/pool", "breaker"},
 	"github.com/openai/openai-go":          {}, // tests only
 	"github.com/google/go-cmp":             {}, // tests only
 }

@@ -79,7 +79,13 @@ func openEmbedded(o *redis.UniversalOptions) (redis.UniversalClient, func(), err
 		return nil, nil, fmt.Errorf("embedded Redis: %w", err)
 	}
 	o.Addrs = []string{"127.0.0.1:0"}
-	o.Dialer = func(context.Context, string, string) (net.Conn, error) { return m.Dial() }
+	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
+		c, err := m.Dial()
+		if err != nil {
+			return nil, err
+		}
+		return newPipe(c), nil
+	}
 	client := redis.NewUniversalClient(o)
 	return client, func() {
 		_ = client.Close() // only connections are lost

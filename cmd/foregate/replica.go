@@ -20,6 +20,7 @@ import (
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/fleet"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -42,6 +43,7 @@ type replica struct {
 	settings *settings.Watcher
 	breakers *breaker.Set
 	pools    map[string]*pool.Pool
+	fleet    *fleet.Fleet
 	gateway  *gateway.Gateway
 }
 
@@ -63,6 +65,9 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 		Classify: outcome, Logger: p.log, Registerer: p.registerer,
 	})
 	if err := r.makePools(); err != nil {
+		return nil, err
+	}
+	if err := r.joinFleet(); err != nil {
 		return nil, err
 	}
 	cascade, err := r.makeCascade()
@@ -130,7 +135,7 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 		Listen: f.Listen, Listener: r.listener, Admin: r.admin,
 		Cascade: cascade, Forward: f.Passthrough, Identity: who,
 		Admission: func(route string) admission.Config { return r.settings.Snapshot().Route(route).Admission },
-		Loads:     r.loads, Ready: r.ready,
+		Loads:     r.loads, Ready: r.ready, Fleet: operators{r},
 		Limits: gateway.Limits{Body: f.Limits.BodyBytes, Header: f.Limits.HeaderBytes, InFlight: f.Limits.InFlight},
 		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 		Logger: r.log, Registerer: r.registerer, Gatherer: r.gatherer,
@@ -138,6 +143,7 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 			{Name: "settings", Run: r.settings.Run},
 			{Name: "cascade", Run: cascade.Run},
 			{Name: "breakers", Run: r.retainBreakers},
+			{Name: "fleet", Run: r.fleet.Run},
 		},
 	}
 	for _, m := range models {
@@ -197,7 +203,7 @@ func (r *replica) loads(route string, plan tiers.Plan) []admission.PoolLoad {
 func poolLoad(p *pool.Pool) admission.PoolLoad {
 	l := admission.PoolLoad{Pool: p.Name()}
 	for _, b := range p.Snapshot() {
-		if b.Down || b.Open {
+		if b.Down || b.Drained || b.Open {
 			continue
 		}
 		l.Loads = append(l.Loads, admission.Load{Usage: b.KVUsage, Known: b.HasReading, Waiting: b.Reading.Waiting})

@@ -33,7 +33,7 @@ func (f others) Place(name string, said []prefix.Placement) {
 // exchange is how long something told takes to be heard: two exchanges with Redis, each
 // at a phase of its own.
 func (r *replica) exchange() time.Duration {
-	interval := r.lab.values.Pressure.OrDefaults().Interval
+	interval := r.lab.values.Pressure.OrDefaults().Interval / 2
 	return time.Duration(float64(interval) * (r.random() + r.random()))
 }
 

@@ -34,11 +34,11 @@ func (l *lab) newReplica(index int) (*replica, error) {
 			Name: name, Model: t.def.Model, Backends: urls, USDPerHour: t.def.USDPerHour, Now: l.clock.wall,
 			Config:   func() choose.Config { return l.values.Pool },
 			Pressure: func() pressure.Config { return l.values.Pressure },
-			Fleet:    others{r},
 		})
 		if err != nil {
 			return nil, err
 		}
+		p.Join(others{r})
 		r.pools[name] = p
 		for i, s := range p.Snapshot() {
 			r.backends[name+"/"+s.ID] = t.backends[i]
@@ -63,7 +63,7 @@ func (r *replica) loads(plan tiers.Plan) []admission.PoolLoad {
 		}
 		l := admission.PoolLoad{Pool: p.Name()}
 		for _, b := range p.Snapshot() {
-			if !b.Down {
+			if !b.Down && !b.Drained {
 				l.Loads = append(l.Loads, admission.Load{Usage: b.KVUsage, Known: b.HasReading, Waiting: b.Reading.Waiting})
 			}
 		}

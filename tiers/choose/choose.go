@@ -140,8 +140,9 @@ type choice struct {
 	cands []Candidate
 	need  Need
 	turn  uint64
-	least room // what a candidate must offer
-	ramps bool // a candidate that has just started passes most of its turns on
+	least room    // what a candidate must offer
+	ramps bool    // a candidate that has just started passes most of its turns on
+	most  float64 // requests that a candidate may have before this one; 0 is no bound
 }
 
 // settle sets what a candidate must offer: the best that somebody does, wanted at
@@ -172,24 +173,54 @@ func (c *choice) passes(i int) bool {
 	return c.ramps && ramp > 0 && ramp < 1 && unit(mix(c.turn*0x9e37+uint64(i))) >= ramp
 }
 
-func (c *choice) may(i int) bool { return c.cands[i].room(c.need) >= c.least && !c.passes(i) }
+func (c *choice) may(i int) bool {
+	return c.cands[i].room(c.need) >= c.least && !c.passes(i) && (c.most == 0 || crowd(c.cfg, &c.cands[i], c.need) <= c.most)
+}
+
+const (
+	// few requests at once are no crowd, however idle the others are.
+	few = 3
+	// packed times Spill is where a backend gets nothing more while there are others,
+	// whatever is warm there: with the default, at one and a half times its share.
+	packed = 1.2
+)
 
 // fit is the default policy.
 func (c *choice) fit() int {
+	spill := max(c.cfg.Spill, 1) * (c.mean() + few)
+	c.most = spill * packed
 	best := c.cheapest(wait, tieShare, tieSeconds)
 	if best < 0 {
-		return best
+		c.most = 0 // no number at all, or only such as make no sense
+		best = c.cheapest(wait, tieShare, tieSeconds)
 	}
 	warm := c.warmest()
-	if warm < 0 || warm == best || c.crowded(warm) {
+	if warm < 0 || warm == best {
 		return best
 	}
-	// What is warm there is worth as much again: it stays warm for the next.
+	// What is computed twice is time that the next ones wait, too; so it counts twice,
+	// or three times as long as it is not crowded there.
 	k := &c.cands[warm]
-	if wait(c.cfg, k, c.need) <= wait(c.cfg, &c.cands[best], c.need)+float64(k.Cached)/k.PrefillRate {
+	again := max(float64(k.Cached-c.cands[best].Cached), 0) / k.PrefillRate
+	if crowd(c.cfg, k, c.need) <= spill {
+		again *= 2
+	}
+	if wait(c.cfg, k, c.need) <= wait(c.cfg, &c.cands[best], c.need)+again {
 		return warm
 	}
 	return best
+}
+
+// mean is the mean number of requests of those that may be used.
+func (c *choice) mean() float64 {
+	sum, n := 0.0, 0.0
+	for i := range c.cands {
+		if c.may(i) {
+			sum += crowd(c.cfg, &c.cands[i], c.need)
+			n++
+		}
+	}
+	return sum / max(n, 1)
 }
 
 // warmest is the candidate with most of the prompt in its cache, −1 when nobody has
@@ -213,22 +244,6 @@ func (c *choice) warmest() int {
 		}
 	}
 	return warm
-}
-
-// few requests at once are no crowd, however idle the others are.
-const few = 3
-
-// crowded reports whether a candidate is busier than Spill times the mean.
-func (c *choice) crowded(i int) bool {
-	sum, n := 0.0, 0.0
-	for j := range c.cands {
-		if c.may(j) {
-			sum += crowd(c.cfg, &c.cands[j], c.need)
-			n++
-		}
-	}
-	mean := sum / n
-	return !(crowd(c.cfg, &c.cands[i], c.need) <= max(c.cfg.Spill, 1)*(mean+few)) // NaN is crowded
 }
 
 // nth is the turn'th of those that may be used, counting round and round.

@@ -118,7 +118,7 @@ func TestBaselinesFollowTheirRule(t *testing.T) {
 		with(func(c *Candidate) { c.Running = 9 }),
 		{Down: true},
 		with(func(c *Candidate) { c.Running, c.Waiting = 2, 1 }),
-		with(func(c *Candidate) { c.OwnRequests = 20 }),
+		with(func(c *Candidate) { c.OwnRequests = 12 }),
 	}
 	count := func(policy string) map[int]int {
 		got := map[int]int{}

@@ -19,7 +19,7 @@ type backend struct {
 
 	down    error // why it is down; nil is up
 	downAt  time.Time
-	drained string // why it gets no new requests; "" is not drained
+	drained drains // why it gets no new requests
 	blind   bool   // it was logged that there are no readings
 
 	reading pressure.Reading
@@ -59,7 +59,7 @@ func (b *backend) take(r pressure.Reading) (restarted bool) {
 }
 
 // out reports whether it gets no new requests.
-func (b *backend) out() bool { return b.down != nil || b.drained != "" }
+func (b *backend) out(now time.Time) bool { return b.down != nil || b.drained.why(now) != "" }
 
 // mean is what the pool's backends with a fresh reading have in common; it
 // stands in where a reading is old or missing.
@@ -125,7 +125,7 @@ func (b *backend) weigh(now time.Time, c pressure.Config) (weight float64, known
 
 // candidate fills in what Choose is to know of b.
 func (b *backend) candidate(c *choose.Candidate, m *mean, now time.Time, cfg pressure.Config) {
-	c.Down = b.out()
+	c.Down = b.out(now)
 	c.Suspect = b.vitals.suspect()
 	c.Ramp = b.vitals.ramp(now)
 	c.Faults = b.vitals.failing(now)

@@ -13,6 +13,10 @@ type Fleet interface {
 	Place(pool string, said []prefix.Placement)       // where prompts were sent; said is not kept
 }
 
+// Join tells the pool of the other replicas. It is called before the first pick, and
+// not at all where there are none: then this replica reads every backend itself.
+func (p *Pool) Join(f Fleet) { p.fleet = f }
+
 // Hear takes a reading in that another replica took; r.At is when, by the clock here.
 // One that is not newer than what is known is ignored. It reports whether there is
 // such a backend.
@@ -31,41 +35,6 @@ func (p *Pool) Hear(backend string, r pressure.Reading) bool {
 	p.taken(b, r)
 	p.setUp(b, r.At)
 	return true
-}
-
-// HearDrains takes in which backends are drained, by id, and why: all of them. Those
-// that are not named get requests again.
-func (p *Pool) HearDrains(drained map[string]string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, b := range *p.set.Load() {
-		p.drain(b, drained[b.id])
-	}
-}
-
-// Drain gives a backend no new requests, and lets what runs there finish; why "" ends
-// it. It reports whether there is such a backend.
-func (p *Pool) Drain(backend, why string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	b := p.byID[backend]
-	if b == nil {
-		return false
-	}
-	p.drain(b, why)
-	return true
-}
-
-// drain is told again and again; the caller holds mu.
-func (p *Pool) drain(b *backend, why string) {
-	if b.drained == why {
-		return
-	}
-	if b.drained != "" && why == "" {
-		b.vitals.came(p.now())
-	}
-	b.drained = why
-	p.log.Info().Str("backend", b.id).Str("why", why).Bool("drained", why != "").Int("inflight", b.all.requests).Msg("backend's drain changed")
 }
 
 // Observe stores what somebody else found now, as if a scrape had just brought it: a

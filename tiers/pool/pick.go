@@ -79,7 +79,7 @@ func (p *Pool) PickInto(l *Lease, d *Demand) error {
 	need := p.need(d)
 	i := -1
 	if len(set) > mostLooked {
-		s.sample(p, set, d, turn)
+		s.sample(p, set, d, turn, now)
 		i = p.choose(s, cfg, need, d, age, now, turn)
 	}
 	if i < 0 {
@@ -152,7 +152,7 @@ const (
 
 // sample looks at those where the prompt is warm or at home, and at some in a row
 // from a place drawn by the turn. The caller holds mu.
-func (s *round) sample(p *Pool, set []*backend, d *Demand, turn uint64) {
+func (s *round) sample(p *Pool, set []*backend, d *Demand, turn uint64, now time.Time) {
 	s.backends = s.backends[:0]
 	p.warm.Find(d.parts(), 1<<30, func(number, _ int, _ bool) {
 		if b := p.numbered[number]; b != nil && len(s.backends) < mostLooked/2 {
@@ -175,7 +175,7 @@ func (s *round) sample(p *Pool, set []*backend, d *Demand, turn uint64) {
 		}
 	}
 	for i, from := 0, prefix.Rendezvous(prefix.Key(turn), 0); i < len(set) && len(s.backends) < mostLooked; i++ {
-		if b := set[(from+uint64(i))%uint64(len(set))]; !b.out() {
+		if b := set[(from+uint64(i))%uint64(len(set))]; !b.out(now) {
 			s.add(b)
 		}
 	}
@@ -258,7 +258,7 @@ func (p *Pool) none(s *round, need choose.Need) error {
 			if e.Last == nil || b.downAt.After(last) {
 				e.Last, last = b.down, b.downAt
 			}
-		case b.drained != "":
+		case c.Down:
 			e.Drained++
 		case c.Broken:
 			e.Broken++

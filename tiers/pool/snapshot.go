@@ -49,12 +49,12 @@ func (p *Pool) Snapshot() []BackendState {
 		_, s.HasReading = b.weigh(now, age)
 		s.KVUsage = c.KVUsage()
 		s.InFlight, s.Tokens = b.all.requests, b.all.tokens
-		s.Down, s.Drained, s.Suspect = b.down != nil, b.drained != "", c.Suspect
+		s.Down, s.Drained, s.Suspect = b.down != nil, b.drained.why(now) != "", c.Suspect
 		switch condition := b.vitals.condition(); {
 		case s.Down:
 			s.Why = b.down.Error()
 		case s.Drained:
-			s.Why = b.drained
+			s.Why = b.drained.why(now)
 		case condition != "well":
 			s.Why = condition
 		}
@@ -78,5 +78,5 @@ func (p *Pool) Healthy() bool {
 func (p *Pool) isOut(b *backend) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return b.out()
+	return b.out(p.now())
 }

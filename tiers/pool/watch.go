@@ -49,7 +49,7 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 			}
 			<-p.slots
 		}
-		p.tellAge(b)
+		p.tell(b)
 		// Jitter, so that the backends and the replicas do not scrape in step.
 		timer.Reset(time.Duration(float64(p.pressure().OrDefaults().Interval) * (0.9 + 0.2*rand.Float64())))
 	}
@@ -136,10 +136,11 @@ func (p *Pool) taken(b *backend, r pressure.Reading) {
 	}
 }
 
-// tellAge shows how old b's reading is.
-func (p *Pool) tellAge(b *backend) {
+// tell shows how old b's reading is, and that a drain has run out.
+func (p *Pool) tell(b *backend) {
 	p.mu.Lock()
 	at := b.reading.At
+	p.drained(b)
 	p.mu.Unlock()
 	if !at.IsZero() {
 		p.metrics.age.WithLabelValues(p.name, b.id).Set(p.now().Sub(at).Seconds())

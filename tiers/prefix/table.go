@@ -8,9 +8,9 @@ import (
 const (
 	// leastTokens is the shortest part worth remembering: 16 blocks of vLLM's.
 	leastTokens = 256
-	// life is how long a part that nobody asks for is remembered. A conversation
-	// whose user thinks longer has mostly lost its place to others.
-	life = 5 * time.Minute
+	// life is how long a part that nobody asks for is remembered, and fresh how long it
+	// counts as something that the next prompt should not push out.
+	life, fresh = time.Hour, 5 * time.Minute
 	// tellAgain is how often others are told of a part that is in use: well within
 	// life, so that they do not forget it.
 	tellAgain = time.Minute
@@ -31,6 +31,7 @@ type Table struct {
 	most     int
 	entries  map[Key]*entry
 	ring     entry  // its next is the entry used last, its prev the one to go first
+	edge     *entry // the one that was used first of those that are fresh; &ring: none is
 	free     *entry // a list, by next
 	backends []cache
 }
@@ -66,6 +67,7 @@ type place struct {
 func NewTable(most int) *Table {
 	t := &Table{most: most, entries: make(map[Key]*entry)}
 	t.ring.prev, t.ring.next = &t.ring, &t.ring
+	t.edge = &t.ring
 	return t
 }
 
@@ -313,32 +315,51 @@ func (t *Table) entry(k Key) *entry {
 	return e
 }
 
-// expire drops parts that nobody asked for during life, a few at a time.
+// expire forgets what nobody asked for in a while, a few parts at a time.
 func (t *Table) expire(now time.Time) {
 	for range 2 * MostParts {
-		e := t.ring.prev
-		if e == &t.ring || now.Sub(e.used) < life {
-			return
+		if e := t.edge; e != &t.ring && now.Sub(e.used) >= fresh {
+			t.edge = e.prev
+			t.uncount(e)
 		}
-		t.drop(e)
+		if e := t.ring.prev; e != &t.ring && now.Sub(e.used) >= life {
+			t.drop(e)
+		}
+	}
+}
+
+// uncount takes an entry out of the sums.
+func (t *Table) uncount(e *entry) {
+	for i := range e.places {
+		t.leave(&e.places[i])
+		e.places[i].own = 0
 	}
 }
 
 func (t *Table) drop(e *entry) {
-	for i := range e.places {
-		t.leave(&e.places[i])
-	}
+	t.uncount(e)
+	t.unlink(e)
 	delete(t.entries, e.key)
-	e.prev.next, e.next.prev = e.next, e.prev
 	e.prev, e.next = nil, t.free
 	t.free = e
+}
+
+// unlink takes e out of the ring.
+func (t *Table) unlink(e *entry) {
+	if t.edge == e {
+		t.edge = e.prev
+	}
+	e.prev.next, e.next.prev = e.next, e.prev
 }
 
 // front makes e the entry used last.
 func (t *Table) front(e *entry) {
 	if e.prev != nil {
-		e.prev.next, e.next.prev = e.next, e.prev
+		t.unlink(e)
 	}
 	e.prev, e.next = &t.ring, t.ring.next
 	e.prev.next, e.next.prev = e, e
+	if t.edge == &t.ring {
+		t.edge = e
+	}
 }

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/tiers/fleet"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// joinFleet lets the pools share what they know with other replicas.
+func (r *replica) joinFleet() (err error) {
+	o := fleet.Options{
+		Redis: r.redis, Logger: r.log, Registerer: r.registerer,
+		// A reading waits for the teller's exchange and then for the listener's, and must be
+		// heard before it is overdue (pool.Overdue).
+		Interval: func() time.Duration { return r.settings.Snapshot().Global().Pressure.OrDefaults().Interval / 2 },
+	}
+	for _, p := range r.pools {
+		o.Pools = append(o.Pools, p)
+	}
+	if r.fleet, err = fleet.New(o); err != nil {
+		return err
+	}
+	for _, p := range r.pools {
+		p.Join(r.fleet)
+	}
+	return nil
+}
+
+// operators carries out what operators order of the backends.
+type operators struct{ *replica }
+
+// Drain stops new work on a backend, on every replica that can be reached.
+func (o operators) Drain(ctx context.Context, name, backend, why string, d time.Duration) error {
+	p, err := o.poolOf(name, backend)
+	if err != nil {
+		return err
+	}
+	if err := o.fleet.Drain(ctx, p.Name(), backend, why, d); err != nil {
+		p.Drain(backend, why, d)
+		return fmt.Errorf("%w: %w", gateway.ErrNotShared, err)
+	}
+	return nil
+}
+
+// Undrain ends a drain.
+func (o operators) Undrain(ctx context.Context, name, backend string) error {
+	p, err := o.poolOf(name, backend)
+	if err != nil {
+		return err
+	}
+	p.Undrain(backend)
+	if err := o.fleet.Undrain(ctx, p.Name(), backend); err != nil {
+		return fmt.Errorf("%w: %w", gateway.ErrNotShared, err)
+	}
+	return nil
+}
+
+// poolOf is the pool that is named, or the only one that has the backend.
+func (o operators) poolOf(name, backend string) (*pool.Pool, error) {
+	if p := o.pools[name]; p != nil {
+		return p, nil
+	}
+	var found *pool.Pool
+	for _, p := range o.pools {
+		if !slices.ContainsFunc(p.Snapshot(), func(s pool.BackendState) bool { return s.ID == backend }) {
+			continue
+		}
+		if found != nil {
+			return nil, gateway.ErrAmbiguousBackend
+		}
+		found = p
+	}
+	if found == nil || name != "" {
+		return nil, gateway.ErrUnknownBackend
+	}
+	return found, nil
+}
+
+// Backends are all backends of all pools.
+func (o operators) Backends() []gateway.BackendView {
+	var out []gateway.BackendView
+	now := time.Now()
+	for name, p := range o.pools {
+		for _, s := range p.Snapshot() {
+			v := gateway.BackendView{
+				Pool: name, ID: s.ID, URL: s.URL, State: "up", Why: s.Why,
+				KVUsage: s.Reading.KVUsage, InFlight: s.InFlight, Age: -1,
+			}
+			if !s.Reading.At.IsZero() {
+				v.Age = now.Sub(s.Reading.At).Seconds()
+			}
+			switch {
+			case s.Down:
+				v.State = "down"
+			case s.Drained:
+				v.State = "drained"
+			case s.Suspect:
+				v.State = "suspect"
+			}
+			out = append(out, v)
+		}
+	}
+	return out
+}
