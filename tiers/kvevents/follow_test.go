@@ -310,7 +310,7 @@ func TestASlowSubscriberMissesMessagesAndSaysSo(t *testing.T) {
 					return false
 				}
 			})
-			for range 60 { // 9 MB: more than sockets buffer
+			for range 20 { // 3 MB: more than the sockets of a connection that stands still buffer
 				n++
 				send(t, s, -1, prompt(n, 30000), "")
 			}
@@ -320,7 +320,12 @@ func TestASlowSubscriberMissesMessagesAndSaysSo(t *testing.T) {
 				send(t, s, -1, prompt(n, 40), "")
 				return x.count(kindGap) > 0
 			})
-			has(t, x, "and goes on", prompt(n, 40), "", 32, true)
+			eventually(t, "it goes on", func() bool { // a message that is missed shows with the next one alone
+				n++
+				send(t, s, -1, prompt(n, 40), "")
+				tokens, known := x.Cached("b", Chain(nil, prompt(n, 40), 16, ""))
+				return tokens == 32 && known
+			})
 			tokens, known := x.Cached("b", Chain(nil, prompt(n-10, 40), 16, ""))
 			if replay && tokens != 32 || !replay && tokens == 0 && known {
 				t.Errorf("of the one before: %d, %t", tokens, known)
