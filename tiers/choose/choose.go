@@ -149,8 +149,8 @@ type choice struct {
 // most. Whoever has just started is left out of most turns while others are there.
 func (c *choice) settle(wanted room) {
 	c.ramps = true
-	if c.least = c.best(); c.least == never {
-		c.ramps = false
+	if c.least = c.best(); c.least <= risky {
+		c.ramps = false // one that has just started is better than one that hangs
 		c.least = c.best()
 	}
 	c.least = max(min(c.least, wanted), risky)
