@@ -17,6 +17,9 @@ type others struct{ teller *replica }
 // Mine deals the backends out among the replicas.
 func (f others) Mine(string, string) bool { return true } // nobody asks: watch deals them out
 
+// Sharing is always so: virtual time has no faults of Redis.
+func (f others) Sharing() bool { return true }
+
 // Publish is done by watch.
 func (f others) Publish(string, string, pressure.Reading) {}
 

@@ -163,6 +163,9 @@ func (f *Fleet) Mine(pool, backend string) bool {
 // Mode is what the word on ownership rests on now.
 func (f *Fleet) Mode() Mode { return f.view.Load().mode(f.now()) }
 
+// Sharing reports whether the replicas hear of each other now.
+func (f *Fleet) Sharing() bool { return f.Mode() == Shared }
+
 // Members are the ids of the replicas that live, sorted, this one's among them.
 func (f *Fleet) Members() []string {
 	v := f.view.Load()

@@ -11,6 +11,7 @@ type Fleet interface {
 	Mine(pool, backend string) bool                   // whether this replica reads the backend's metrics for all
 	Publish(pool, backend string, r pressure.Reading) // a reading that was just taken
 	Place(pool string, said []prefix.Placement)       // where prompts were sent; said is not kept
+	Sharing() bool                                    // whether what is told is heard by now
 }
 
 // Join tells the pool of the other replicas. It is called before the first pick, and

@@ -106,7 +106,9 @@ func (p *Pool) PickInto(l *Lease, d *Demand) error {
 
 // need is the demand as Choose sees it. The caller holds mu.
 func (p *Pool) need(d *Demand) choose.Need {
-	n := choose.Need{PromptTokens: max(d.PromptTokens, 0), OutputTokens: max(d.OutputTokens, 0), Keyed: d.key() != 0}
+	n := choose.Need{PromptTokens: max(d.PromptTokens, 0), OutputTokens: max(d.OutputTokens, 0)}
+	// Replicas that hear of each other need not guess where the others would send it.
+	n.Keyed = d.key() != 0 && p.fleet != nil && !p.fleet.Sharing()
 	if d.PromptBytes > 0 {
 		n.PromptTokens = p.length.of(d.PromptBytes)
 	}
