@@ -194,6 +194,9 @@ func DemandOf(r *openai.Request, head prefix.Head) pool.Demand {
 	if r.MaxTokens >= 0 {
 		d.OutputTokens = min(r.MaxTokens, typicalOutput)
 	}
+	if r.PromptBytes == 0 {
+		d.IDs = r.IDs()
+	}
 	d.Parts = head.Parts(max(r.PromptBytes, len(head.System)+len(head.First)))
 	return d
 }

@@ -193,7 +193,7 @@ func TestTheClientsLimitHoldsAcrossASeamOfText(t *testing.T) {
 
 func TestACutInsideAChunkOfSeveralTokensCountsThem(t *testing.T) {
 	token := func(text string) string {
-		list := strings.ReplaceAll(strings.Trim(fmt.Sprint([]byte(text)), "[]"), " ", ",")
+		list := strings.ReplaceAll(strings.Trim(fmt.Sprintf("%d", []byte(text)), "[]"), " ", ",")
 		return `{"logprob":-0.01,"bytes":[` + list + `]}`
 	}
 	draft := newScripted(t, func(_ int, w http.ResponseWriter, _ *http.Request) {

@@ -110,6 +110,9 @@ func (x *exchange) send(transport http.RoundTripper) error {
 	if x.resp.StatusCode != http.StatusOK {
 		return x.refusal()
 	}
+	if !x.raw {
+		x.lease.Sent(x.body)
+	}
 	switch {
 	case x.raw:
 		return x.readFirst()

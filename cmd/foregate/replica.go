@@ -21,6 +21,7 @@ import (
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/fleet"
+	"github.com/foregate/foregate/tiers/kvevents"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -43,6 +44,8 @@ type replica struct {
 	settings *settings.Watcher
 	breakers *breaker.Set
 	pools    map[string]*pool.Pool
+	events   *kvevents.Index     // nil where no pool has one
+	indexes  map[string]*kvIndex // by pool, where it has one
 	fleet    *fleet.Fleet
 	gateway  *gateway.Gateway
 }
@@ -50,7 +53,7 @@ type replica struct {
 // assemble wires one replica. Nothing runs before the gateway's Start, but the
 // operator's settings are read once, so that the first request obeys them.
 func assemble(ctx context.Context, p parts) (*replica, error) {
-	r := &replica{parts: p, pools: make(map[string]*pool.Pool, len(p.file.Pools))}
+	r := &replica{parts: p, pools: make(map[string]*pool.Pool, len(p.file.Pools)), indexes: map[string]*kvIndex{}}
 	var models []string
 	for _, rt := range p.file.Routes {
 		models = append(models, rt.Model)
@@ -106,6 +109,7 @@ func (r *replica) makePools() error {
 			Config:   func() choose.Config { return r.settings.Snapshot().Global().Pool },
 			Pressure: func() pressure.Config { return r.settings.Snapshot().Global().Pressure },
 			Open:     func(backend string) bool { return r.breakers.Open(name, backend) },
+			Index:    r.indexOf(name, def.KVEvents),
 			Logger:   r.log, Registerer: r.registerer,
 		})
 		if err != nil {
@@ -151,6 +155,9 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 	}
 	for name, p := range r.pools {
 		o.Loops = append(o.Loops, gateway.Loop{Name: "pool " + name, Run: p.Run})
+		if x := r.indexes[name]; x != nil {
+			o.Loops = append(o.Loops, gateway.Loop{Name: "KV index " + name, Run: func(ctx context.Context) error { return x.run(ctx, p) }})
+		}
 	}
 	return o
 }

@@ -1,5 +1,7 @@
 package openai
 
+import "strconv"
+
 const (
 	// A plain prompt is known by its first bytes: shortHead of a template that many
 	// have in common, where it is at least twice as long, and longHead of all.
@@ -31,4 +33,24 @@ func (r *Request) slice(at Span) []byte {
 		return nil
 	}
 	return r.Body[at.Start:at.End]
+}
+
+// IDs are the token ids of a prompt that is one list of them, else nil.
+func (r *Request) IDs() []int32 {
+	raw := r.Raw("prompt")
+	if r.Kind != Completion || len(raw) == 0 || raw[0] != '[' || r.PromptBytes > 0 {
+		return nil
+	}
+	var in cursor
+	in.reset(raw)
+	ids := make([]int32, 0, r.PromptTokens)
+	for range in.array() {
+		v, _ := in.value()
+		id, err := strconv.ParseInt(string(v), 10, 32)
+		if err != nil {
+			return nil // a list of lists, or no id
+		}
+		ids = append(ids, int32(id))
+	}
+	return ids
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"github.com/foregate/foregate/tiers/prefix"
 )
 
 // Lease is one request's place on a backend. Done must be called always. All
@@ -14,6 +16,7 @@ type Lease struct {
 	start   time.Time
 	ahead   float64 // tokens that were queued before this one's
 	rank    int
+	key     prefix.Key
 	bytes   int // of the prompt's text; 0 where its length was exact
 
 	// Guarded by Pool.mu.
@@ -36,6 +39,14 @@ func (l *Lease) Rank() int { return l.rank }
 // Answered says that the backend gives tokens. It costs next to nothing and may be
 // called for every read.
 func (l *Lease) Answered() { l.backend.vitals.answered(l.pool.now) }
+
+// Sent tells what was sent there, where somebody wants to know; body must not change
+// any more.
+func (l *Lease) Sent(body []byte) {
+	if l.pool.index != nil && l.key != 0 {
+		l.pool.index.Learn(l.key, l.URL(), body)
+	}
+}
 
 // FirstToken says that the prefill has finished: the prompt no longer queues,
 // and what it took is learned. It is for the first generated token as it comes;

@@ -138,6 +138,7 @@ func (d *Demand) parts() []prefix.Part {
 type round struct {
 	backends []*backend
 	cands    []choose.Candidate
+	chain    []uint64
 	raw      []int // what was expected to be cached, before it was compared with what comes true
 }
 
@@ -232,7 +233,7 @@ func (p *Pool) meanNow(now time.Time, age pressure.Config) mean {
 func (p *Pool) lease(l *Lease, b *backend, c *choose.Candidate, need choose.Need, d *Demand, now time.Time) {
 	prompt := need.PromptTokens
 	*l = Lease{
-		pool: p, backend: b, start: now, bytes: d.PromptBytes,
+		pool: p, backend: b, start: now, bytes: d.PromptBytes, key: d.key(),
 		ahead: c.Ahead(),
 		rank:  p.rank(b, d, prompt),
 		part:  tally{requests: 1, queued: max(prompt-c.Cached, 0), held: prompt, tokens: prompt + need.OutputTokens/2},

@@ -12,12 +12,18 @@ import (
 const mostParts = 1 << 14
 
 // Index knows what is in the prefix caches, where it is told by the engines
-// themselves. It is asked once per backend and pick under the pool's lock, so it must
-// be quick.
+// themselves. Chain and Cached are asked under the pool's lock, so they must be quick;
+// none may wait.
 type Index interface {
-	// Cached is how many leading tokens of a request's prompt a backend holds; known
-	// is false where it cannot tell, and the estimate stands.
-	Cached(backend string, d *Demand) (tokens int, known bool)
+	// Chain appends what names the blocks of a request's prompt to into; nothing where
+	// they are not known yet.
+	Chain(into []uint64, d *Demand) []uint64
+	// Cached is how many leading tokens of such a prompt a backend holds; known is false
+	// where it cannot tell, and the estimate stands.
+	Cached(backend string, chain []uint64) (tokens int, known bool)
+	// Learn has the blocks of a prompt found out, by the body that was sent to a
+	// backend; it is kept and must not change.
+	Learn(key prefix.Key, url string, body []byte)
 }
 
 // warmth fills in how much of the prompt each candidate has in its cache. The caller
@@ -33,16 +39,20 @@ func (p *Pool) warmth(s *round, d *Demand, prompt int) {
 			s.cands[i].Cached, s.cands[i].Main = tokens, main
 		}
 	})
+	s.chain = s.chain[:0]
+	if p.index != nil {
+		s.chain = p.index.Chain(s.chain, d)
+	}
 	for i, b := range s.backends {
 		c := &s.cands[i]
 		s.raw[i] = c.Cached
 		if c.Cached > 0 {
 			c.Cached = int(float64(c.Cached) * b.hits.trust())
 		}
-		if p.index == nil {
+		if len(s.chain) == 0 {
 			continue
 		}
-		if tokens, known := p.index.Cached(b.id, d); known {
+		if tokens, known := p.index.Cached(b.id, s.chain); known {
 			c.Cached = min(tokens, prompt)
 		}
 	}
