@@ -163,22 +163,32 @@ func (s *round) sample(p *Pool, set []*backend, d *Demand, turn uint64, now time
 		}
 	})
 	if key := d.key(); key != 0 {
-		var homes [mostHomes]*backend
-		for _, b := range set {
-			for i := range homes {
-				if homes[i] == nil || prefix.Rendezvous(key, b.hash) > prefix.Rendezvous(key, homes[i].hash) {
-					copy(homes[i+1:], homes[i:])
-					homes[i] = b
-					break
-				}
-			}
-		}
-		for _, b := range homes {
-			s.add(b)
-		}
+		s.homes(set, key)
 	}
 	for i, from := 0, prefix.Rendezvous(prefix.Key(turn), 0); i < len(set) && len(s.backends) < mostLooked; i++ {
 		if b := set[(from+uint64(i))%uint64(len(set))]; !b.out(now) {
+			s.add(b)
+		}
+	}
+}
+
+// homes adds those nearest to a prompt's home.
+func (s *round) homes(set []*backend, key prefix.Key) {
+	var nearest [mostHomes]*backend
+	var ranks [mostHomes]uint64
+	for _, b := range set {
+		rank := prefix.Rendezvous(key, b.hash)
+		if rank <= ranks[mostHomes-1] {
+			continue
+		}
+		at := mostHomes - 1
+		for ; at > 0 && rank > ranks[at-1]; at-- {
+			nearest[at], ranks[at] = nearest[at-1], ranks[at-1]
+		}
+		nearest[at], ranks[at] = b, rank
+	}
+	for _, b := range nearest {
+		if b != nil {
 			s.add(b)
 		}
 	}
