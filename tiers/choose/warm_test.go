@@ -271,7 +271,7 @@ func TestOneThatHasJustStartedIsBetterThanASuspect(t *testing.T) {
 }
 
 func TestAfterAStartTheShareOfTurnsGrowsLinearlyAndIsNeverEverything(t *testing.T) {
-	const turns = 40_000
+	const turns = 10_000
 	for _, policy := range []string{PolicyFit, PolicyRoundRobin, PolicyRandom, PolicyLeastRequests, PolicyP2C, PolicyWeighted} {
 		for _, ramp := range []float64{0.1, 0.25, 0.5, 0.75, 0.9} {
 			t.Run(fmt.Sprintf("%s/%v", policy, ramp), func(t *testing.T) {
