@@ -120,20 +120,6 @@ func Choose(cfg Config, cands []Candidate, need Need, turn uint64) int {
 	return c.fit()
 }
 
-const (
-	// Waits that differ by less than tieShare of the least plus tieSeconds count
-	// as equal. One engine step takes 5–100 ms (vllm-api.md §5.5) and learned rates
-	// are noisy, so a smaller difference says nothing, and without the band the
-	// luckiest backend would take every request of an idle pool.
-	tieShare   = 0.10
-	tieSeconds = 0.005
-	// worthCached is how many prompt tokens must be warm for a backend to be held on
-	// to: 16 blocks, some tens of milliseconds of prefill.
-	worthCached = 256
-	// asWarm is what part less may be warm on a backend that counts as equally warm.
-	asWarm = 8
-)
-
 // choice is one decision's input.
 type choice struct {
 	cfg   Config
@@ -177,99 +163,6 @@ func (c *choice) may(i int) bool {
 	return c.cands[i].room(c.need) >= c.least && !c.passes(i) && (c.most == 0 || crowd(c.cfg, &c.cands[i], c.need) <= c.most)
 }
 
-const (
-	// few requests at once are no crowd, however idle the others are.
-	few = 3
-	// packed times Spill is where a backend gets nothing more while there are others,
-	// whatever is warm there: with the default, at one and a half times its share.
-	packed = 1.2
-)
-
-// fit is the default policy.
-func (c *choice) fit() int {
-	spill := max(c.cfg.Spill, 1) * (c.mean() + few)
-	c.most = spill * packed
-	best := c.cheapest(wait, tieShare, tieSeconds)
-	if best < 0 {
-		c.most = 0 // no number at all, or only such as make no sense
-		best = c.cheapest(wait, tieShare, tieSeconds)
-	}
-	warm := c.warmest()
-	if warm < 0 || warm == best {
-		return best
-	}
-	// What is computed twice is time that the next ones wait, too; so it counts twice,
-	// or three times as long as it is not crowded there.
-	k := &c.cands[warm]
-	again := max(float64(k.Cached-c.cands[best].Cached), 0) / k.PrefillRate
-	if crowd(c.cfg, k, c.need) <= spill {
-		again *= 2
-	}
-	if wait(c.cfg, k, c.need) <= wait(c.cfg, &c.cands[best], c.need)+again {
-		return warm
-	}
-	return best
-}
-
-// mean is the mean number of requests of those that may be used.
-func (c *choice) mean() float64 {
-	sum, n := 0.0, 0.0
-	for i := range c.cands {
-		if c.may(i) {
-			sum += crowd(c.cfg, &c.cands[i], c.need)
-			n++
-		}
-	}
-	return sum / max(n, 1)
-}
-
-// warmest is the candidate with most of the prompt in its cache, −1 when nobody has
-// enough of it to matter. Of those that have about as much, it is the main one, so
-// that all replicas come back to the same and the other copies fade.
-func (c *choice) warmest() int {
-	most := worthCached
-	for i := range c.cands {
-		if c.may(i) {
-			most = max(most, c.cands[i].Cached)
-		}
-	}
-	warm := -1
-	for i := range c.cands {
-		k := &c.cands[i]
-		if k.Cached < most-most/asWarm || k.Cached < worthCached || !c.may(i) {
-			continue
-		}
-		if was := warm; was < 0 || k.Main && !c.cands[was].Main || k.Main == c.cands[was].Main && k.Home > c.cands[was].Home {
-			warm = i
-		}
-	}
-	return warm
-}
-
-// nth is the turn'th of those that may be used, counting round and round.
-func (c *choice) nth(turn uint64) int {
-	n := uint64(0)
-	for i := range c.cands {
-		if c.may(i) {
-			n++
-		}
-	}
-	if n == 0 {
-		return -1
-	}
-	skip := turn % n
-	for i := range c.cands {
-		if !c.may(i) {
-			continue
-		}
-		if skip == 0 {
-			return i
-		}
-		skip--
-	}
-	return -1
-}
-
 // cheapest is the candidate of least cost. Of those within the band of it, the one
 // nearest home is taken, or each in turn where the prompt has none.
 func (c *choice) cheapest(price cost, share, more float64) int {
@@ -305,17 +198,4 @@ func (c *choice) cheapest(price cost, share, more float64) int {
 		skip--
 	}
 	return -1
-}
-
-// ofTwo draws two by a hash of the turn and takes the one with fewer requests.
-func (c *choice) ofTwo() int {
-	h := mix(c.turn)
-	a, b := c.nth(h>>32), c.nth(h&math.MaxUint32)
-	if a < 0 || b < 0 {
-		return a
-	}
-	if crowd(c.cfg, &c.cands[b], c.need) < crowd(c.cfg, &c.cands[a], c.need) {
-		return b
-	}
-	return a
 }

@@ -85,32 +85,6 @@ func (c *Candidate) KVUsage() float64 {
 	return 0 // negative, or not a number
 }
 
-// crowd is the number of requests there: what the baselines minimise.
-func crowd(_ Config, c *Candidate, _ Need) float64 {
-	return sane(c.Waiting + c.Running + c.OwnRequests)
-}
-
-// longPrompt is the prompt length in tokens above which weighted looks almost only
-// at the free KV memory.
-const longPrompt = 2048
-
-// weighted is the score that KV-aware routers have published, turned into a cost:
-// free share of the KV memory × w + headroom × (1−w), w 0.8, or 0.95 for long
-// prompts. Headroom is the share of the free tokens that the prompt leaves. It sees
-// the last reading alone, and so sends every burst to the emptiest backend.
-func weighted(_ Config, c *Candidate, need Need) float64 {
-	w := 0.8
-	if need.PromptTokens > longPrompt {
-		w = 0.95
-	}
-	free := min(max(1-c.Usage, 0), 1)
-	headroom := free
-	if tokens := free * float64(c.Capacity); tokens > 0 {
-		headroom = max(1-float64(max(need.PromptTokens, 0))/tokens, 0)
-	}
-	return sane(1 - free*w - headroom*(1-w))
-}
-
 // sane makes what is no cost the highest one, so that it neither wins nor
 // poisons the comparison.
 func sane(v float64) float64 {
