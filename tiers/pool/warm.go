@@ -58,19 +58,6 @@ func (p *Pool) warmth(s *round, d *Demand, prompt int) {
 	}
 }
 
-// index is where a backend stands among those looked at, −1 when it does not.
-func (s *round) index(b *backend) int {
-	if b.at < len(s.backends) && s.backends[b.at] == b {
-		return b.at // all are looked at
-	}
-	for i, o := range s.backends {
-		if o == b {
-			return i
-		}
-	}
-	return -1
-}
-
 // leave gives up a place that the engine has no room for: where a prompt was expected
 // to be warm, most such expectations were wrong, and so it goes elsewhere. One at a
 // time: those that stay may fit now. The caller holds mu.
