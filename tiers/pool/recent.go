@@ -53,7 +53,10 @@ func (r *recent) start(t tally, at time.Time) {
 // end counts a part of a lease out that began at the given time.
 func (r *recent) end(t tally, at time.Time) {
 	n := sliceOf(at)
-	if n > r.now-kept && n <= r.now {
+	if n > r.now {
+		return // it began before the clock went back
+	}
+	if n > r.now-kept {
 		r.by[n%kept].sub(t)
 	}
 	if n >= r.since {
@@ -64,18 +67,22 @@ func (r *recent) end(t tally, at time.Time) {
 // read says that a reading taken at the given time is in force. What began so long
 // before that its slice is gone counts as included.
 func (r *recent) read(at time.Time) {
-	r.since = sliceOf(at)
+	r.since = max(sliceOf(at), r.now-kept+1)
 	r.sum = tally{}
-	for n := max(r.since, r.now-kept+1); n <= r.now; n++ {
+	for n := r.since; n <= r.now; n++ {
 		r.sum.add(r.by[n%kept])
 	}
 }
 
-// advance makes n the newest slice, unless time went back, and returns the slice to
-// use.
+// advance makes n the newest slice, unless time went back a little, and returns the
+// slice to use. When the clock was put back, what began before is forgotten.
 func (r *recent) advance(n int64) int64 {
+	if n <= r.now-kept {
+		*r = recent{now: n, since: n}
+		return n
+	}
 	if n <= r.now {
-		return max(n, r.now-kept+1)
+		return n
 	}
 	for i := max(r.now+1, n-kept+1); i <= n; i++ {
 		r.by[i%kept] = tally{}

@@ -1,0 +1,158 @@
+package pool
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// begun is a lease as the plain model of recent knows it.
+type begun struct {
+	at time.Time
+	t  tally
+}
+
+// model is recent without slices that come round: all leases, one by one.
+type model struct {
+	live   []begun
+	since  int64
+	newest int64
+}
+
+func (m *model) sum() (t tally) {
+	for _, l := range m.live {
+		if sliceOf(l.at) >= m.since {
+			t.add(l.t)
+		}
+	}
+	return t
+}
+
+func aTally(rng *rand.Rand) tally {
+	return tally{requests: 1, queued: rng.IntN(5000), held: rng.IntN(5000), tokens: rng.IntN(9000)}
+}
+
+func TestOwnRequestsSinceAReadingOfAnyAgeAreThoseOfAPlainList(t *testing.T) {
+	for seed := range uint64(20) {
+		rng := rand.New(rand.NewPCG(seed, 3))
+		var r recent
+		var m model
+		now := time.Unix(1_800_000_000, int64(rng.IntN(1e9)))
+		for i := range 3000 {
+			step := time.Duration(rng.ExpFloat64() * float64(20*time.Millisecond))
+			if rng.IntN(300) == 0 {
+				step = time.Duration(rng.IntN(20_000)) * time.Millisecond // slices come round
+			}
+			now = now.Add(step)
+			switch op := rng.IntN(10); {
+			case op < 5:
+				at := now
+				if rng.IntN(4) == 0 { // the clock went back a little
+					at = at.Add(-time.Duration(rng.IntN(300)) * time.Millisecond)
+				}
+				l := begun{at, aTally(rng)}
+				if sliceOf(at) <= m.newest-kept {
+					continue
+				}
+				r.start(l.t, at)
+				m.live = append(m.live, l)
+				m.newest = max(m.newest, sliceOf(at))
+			case op < 8 && len(m.live) > 0:
+				at := rng.IntN(len(m.live))
+				l := &m.live[at]
+				if rng.IntN(3) == 0 { // a part of it: its first token came
+					first := tally{queued: l.t.queued}
+					r.end(first, l.at)
+					l.t.sub(first)
+					continue
+				}
+				r.end(l.t, l.at)
+				m.live = slices.Delete(m.live, at, at+1)
+			case op == 8:
+				at := now.Add(-time.Duration(rng.IntN(9000)) * time.Millisecond)
+				r.read(at)
+				m.since = max(sliceOf(at), m.newest-kept+1)
+			}
+			if got, want := r.sum, m.sum(); got != want {
+				t.Fatalf("seed %d, step %d: %+v, want %+v", seed, i, got, want)
+			}
+		}
+	}
+}
+
+func TestALeaseInTheSliceOfTheReadingCountsAsNotIncluded(t *testing.T) {
+	var r recent
+	at := time.Unix(1_800_000_000, 0)
+	one := tally{requests: 1}
+	r.start(one, at.Add(slice-1))
+	r.start(one, at.Add(slice))
+	if r.read(at.Add(slice - 1)); r.sum.requests != 2 {
+		t.Errorf("same slice: %d", r.sum.requests)
+	}
+	if r.read(at.Add(slice)); r.sum.requests != 1 {
+		t.Errorf("the slice before: %d", r.sum.requests)
+	}
+	if r.read(at.Add(-time.Second)); r.sum.requests != 2 {
+		t.Errorf("an older reading: %d", r.sum.requests)
+	}
+	if r.read(at.Add(time.Hour)); r.sum.requests != 0 {
+		t.Errorf("a reading from the future: %d", r.sum.requests)
+	}
+}
+
+func TestALeaseThatIsOlderThanItsReadingCanTellIsNotTakenOutTwice(t *testing.T) {
+	var r recent
+	at := time.Unix(1_800_000_000, 0)
+	one := tally{requests: 1}
+	r.start(one, at)
+	r.start(one, at.Add(kept*slice)) // its slice is gone
+	r.read(at.Add(-time.Second))     // a reading that was very long on its way
+	if r.sum.requests != 1 {
+		t.Fatalf("%d requests, want the new one", r.sum.requests)
+	}
+	if r.end(one, at); r.sum.requests != 1 {
+		t.Errorf("%d requests: what does not count was counted out", r.sum.requests)
+	}
+}
+
+func TestAClockThatJumpsLeavesNothingBehind(t *testing.T) {
+	for _, jump := range []time.Duration{time.Hour, -time.Hour, -7 * time.Second, 7 * time.Second} {
+		var r recent
+		now := time.Unix(1_800_000_000, 0)
+		var live []begun
+		begin := func() {
+			l := begun{now, tally{requests: 1, queued: 10, held: 10, tokens: 10}}
+			r.start(l.t, now)
+			live = append(live, l)
+		}
+		end := func() {
+			r.end(live[0].t, live[0].at)
+			live = live[1:]
+		}
+		for range 20 {
+			now = now.Add(100 * time.Millisecond)
+			begin()
+		}
+		now = now.Add(jump)
+		for i := range 2000 {
+			now = now.Add(30 * time.Millisecond)
+			begin()
+			end()
+			if r.sum.requests < 0 || r.sum.requests > 40 {
+				t.Fatalf("jump %v: %d requests of 20 under way", jump, r.sum.requests)
+			}
+			if i%16 == 0 {
+				r.read(now.Add(-200 * time.Millisecond))
+			}
+		}
+		r.read(now)
+		for len(live) > 0 {
+			end()
+		}
+		now = now.Add(time.Second)
+		if r.read(now); r.sum != (tally{}) {
+			t.Errorf("jump %v: left behind %+v", jump, r.sum)
+		}
+	}
+}
