@@ -80,7 +80,8 @@ func (t *Table) Join(hash uint64) int {
 // Rejoin gives a number to another backend.
 func (t *Table) Rejoin(backend int, hash uint64) {
 	t.Forget(backend)
-	t.backends[backend].hash = hash
+	b := &t.backends[backend]
+	b.hash, b.capacity = hash, 0
 }
 
 // Rescale says that all lengths told so far were estimates, wrong by a factor.

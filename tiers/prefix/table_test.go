@@ -257,6 +257,12 @@ func TestForgetLeaveRejoinAndRescale(t *testing.T) {
 	if warm, _ := found(table, prompt(1, 1), 8000); len(warm) != 0 || table.Placed(0) != 0 {
 		t.Errorf("another backend under the same number: %v", warm)
 	}
+	table.Capacity(0, 1000)
+	table.Rejoin(0, 78)
+	table.Place(nil, prompt(1, 1), 4000, 0, "x", start)
+	if warm, _ := found(table, prompt(1, 1), 4000); warm[0] != 4000 {
+		t.Errorf("its cache is as small as the other's: %v", warm)
+	}
 	check(t, table)
 	// A new life is warm again.
 	table.Place(nil, prompt(1, 1), 4000, 1, "x", start)

@@ -1,0 +1,132 @@
+package pool
+
+import (
+	"math"
+	"testing"
+
+	"github.com/foregate/foregate/tiers/prefix"
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+func TestTheFirstLongSampleReplacesTheRuleOfThumb(t *testing.T) {
+	var d density
+	if got := d.of(4000); got != 1001 {
+		t.Errorf("by the rule of thumb: %d", got)
+	}
+	if f := d.learn(1999, 1000); f != 1 || d != 0 {
+		t.Errorf("a short prompt taught %v, %v", d, f)
+	}
+	if f := d.learn(4000, 800); math.Abs(f-0.8) > 1e-9 || d != 0.2 {
+		t.Errorf("factor %v, density %v", f, d)
+	}
+	if f := d.learn(4000, 1600); f != 1 || math.Abs(float64(d)-(0.2+0.2*0.2)) > 1e-9 {
+		t.Errorf("the second moves by a fifth: %v, %v", d, f)
+	}
+	was := d
+	if d.learn(20, 20); math.Abs(float64(d-was)) > 0.002 {
+		t.Errorf("a prompt of 20 bytes moved it from %v to %v", was, d)
+	}
+	if d.of(0) < 1 || d.of(-5) < 1 {
+		t.Error("a prompt of no bytes has no tokens")
+	}
+}
+
+func TestTokensPerByteStayWithinBounds(t *testing.T) {
+	for _, c := range []struct {
+		tokens int
+		want   float64
+	}{{1, densityLeast}, {1 << 40, densityMost}} {
+		var d density
+		for range 100 {
+			d.learn(5000, c.tokens)
+		}
+		if math.Abs(float64(d)-c.want) > 1e-9 {
+			t.Errorf("%d tokens of 5,000 bytes: %v, want %v", c.tokens, d, c.want)
+		}
+	}
+}
+
+func TestWhatWasRememberedByTheRuleOfThumbIsRescaled(t *testing.T) {
+	b := newBench(t, Options{Backends: []string{"http://a"}})
+	parts := prefix.Head{Tenant: "t", First: []byte("x")}.Parts(8000)
+	l := pick(t, b.Pool, Demand{PromptBytes: 8000, Parts: parts})
+	if got := b.warm.Placed(0); got != 2001 {
+		t.Fatalf("placed %v", got)
+	}
+	l.Counted(4000)
+	if got := b.warm.Placed(0); math.Abs(got-4002) > 1e-6 {
+		t.Errorf("placed %v after it was counted", got)
+	}
+	// The next one is estimated by what was learned, and found warm.
+	n := pick(t, b.Pool, Demand{PromptBytes: 8000, Parts: parts})
+	if n.part.held != 4001 || n.part.queued > 1 {
+		t.Errorf("held %d, to be computed %d", n.part.held, n.part.queued)
+	}
+	n.Counted(4100)
+	if got := b.warm.Placed(0); math.Abs(got-4002) > 2 {
+		t.Errorf("the second sample rescaled: %v", got)
+	}
+	l.Done(1)
+	n.Done(1)
+}
+
+func TestAnExactLengthTeachesNothing(t *testing.T) {
+	b := newBench(t, Options{})
+	l := pick(t, b.Pool, Demand{PromptTokens: 4000})
+	l.Counted(9000)
+	if b.length != 0 {
+		t.Errorf("learned %v", b.length)
+	}
+	l.Done(1)
+}
+
+func TestCountedPutsRightWhatIsHeldAndQueued(t *testing.T) {
+	for name, c := range map[string]struct {
+		counted           int
+		first             bool // the first token came before
+		held, queue, used int
+	}{
+		"longer":                      {1500, false, 1500, 1500, 1550},
+		"shorter":                     {400, false, 400, 400, 450},
+		"longer, after first token":   {1500, true, 1500, 0, 1550},
+		"shorter, after first token":  {400, true, 400, 0, 450},
+		"as estimated":                {1000, false, 1000, 1000, 1050},
+		"nothing is no count":         {0, false, 1000, 1000, 1050},
+		"less than nothing is no one": {-3, false, 1000, 1000, 1050},
+	} {
+		b := newBench(t, Options{Backends: []string{"http://a"}})
+		other := pick(t, b.Pool, Demand{PromptTokens: 10, OutputTokens: 20})
+		l := pick(t, b.Pool, Demand{PromptTokens: 1000, OutputTokens: 100})
+		if c.first {
+			l.FirstToken()
+		}
+		l.Counted(c.counted)
+		other.Done(0)
+		want := tally{requests: 1, queued: c.queue, held: c.held, tokens: c.used}
+		if a := b.first().all; a != want || b.first().recent.sum != want {
+			t.Errorf("%s: %+v and %+v, want %+v", name, a, b.first().recent.sum, want)
+		}
+		l.Done(0)
+		l.Counted(77)
+		if a := b.first(); a.all != (tally{}) || a.recent.sum != (tally{}) {
+			t.Errorf("%s: left behind %+v, %+v", name, a.all, a.recent.sum)
+		}
+	}
+}
+
+func TestCountedOfAWarmPromptNeverQueuesLessThanNothing(t *testing.T) {
+	b := newBench(t, Options{Backends: []string{"http://a"}})
+	b.give(0, pressure.Reading{BlockSize: 16, Blocks: 10_001})
+	parts := prefix.Head{Tenant: "t", First: []byte("x")}.Parts(4000)
+	for range 3 {
+		l := pick(t, b.Pool, Demand{PromptTokens: 4000, Parts: parts})
+		l.Counted(1000)
+		if q := b.first().all.queued; q < 0 {
+			t.Fatalf("%d tokens are queued", q)
+		}
+		l.Done(1)
+	}
+	if a := b.first(); a.all != (tally{}) || a.recent.sum != (tally{}) {
+		t.Errorf("left behind %+v, %+v", a.all, a.recent.sum)
+	}
+}

@@ -1,0 +1,165 @@
+package pool
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/prefix"
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// told is a fleet that notes what it is told.
+type told struct{ placed []prefix.Placement }
+
+func (*told) Mine(string, string) bool                 { return true }
+func (*told) Publish(string, string, pressure.Reading) {}
+func (*told) Sharing() bool                            { return true }
+func (f *told) Place(_ string, said []prefix.Placement) {
+	f.placed = append(f.placed, said...)
+}
+
+func (b *bench) drainOf(i int) string { return (*b.set.Load())[i].drained.why(b.now) }
+
+func TestADrainedBackendGetsNoNewRequestsAndKeepsThoseItHas(t *testing.T) {
+	b := newBench(t, Options{})
+	l := pick(t, b.Pool, Demand{Exclude: []string{"b", "c", "d"}})
+	if !b.Drain("a", "upgrade", 0) || b.Drain("nobody", "x", 0) || b.Undrain("nobody") {
+		t.Fatal("known and unknown backends")
+	}
+	if b.picks(40) > 0 {
+		t.Error("picked while drained")
+	}
+	s := b.Snapshot()[0]
+	if !s.Drained || s.Why != "upgrade" || s.InFlight != 1 || s.Down {
+		t.Errorf("got %+v", s)
+	}
+	l.Done(1)
+	b.Undrain("a")
+	if b.Snapshot()[0].Drained {
+		t.Error("still drained")
+	}
+}
+
+func TestADrainEndsByItself(t *testing.T) {
+	b := newBench(t, Options{})
+	b.Drain("a", "spot notice", time.Minute)
+	b.now = b.now.Add(time.Minute - 1)
+	if b.drainOf(0) != "spot notice" || b.picks(20) > 0 {
+		t.Error("ended too early")
+	}
+	b.now = b.now.Add(1)
+	b.tell(b.first())
+	if b.drainOf(0) != "" || b.first().vitals.ramp(b.now) != rampLeast {
+		t.Errorf("%q, ramp %v", b.drainOf(0), b.first().vitals.ramp(b.now))
+	}
+}
+
+func TestAFleetsDrainAndAnOwnOneAreEachEnough(t *testing.T) {
+	b := newBench(t, Options{})
+	b.HearDrains(map[string]string{"a": "fleet", "nobody": "x"})
+	b.Drain("a", "here", 0)
+	if b.drainOf(0) != "fleet" || b.drainOf(1) != "" {
+		t.Errorf("%q, %q", b.drainOf(0), b.drainOf(1))
+	}
+	b.HearDrains(nil)
+	if b.drainOf(0) != "here" || b.first().vitals.ramp(b.now) != 1 {
+		t.Errorf("the fleet's is over, the own one is not: %q", b.drainOf(0))
+	}
+	b.HearDrains(map[string]string{"a": "fleet"})
+	b.Undrain("a")
+	if b.drainOf(0) != "fleet" {
+		t.Errorf("the own one is over, the fleet's is not: %q", b.drainOf(0))
+	}
+	b.HearDrains(map[string]string{"b": "other"})
+	if b.drainOf(0) != "" || b.drainOf(1) != "other" || b.first().vitals.ramp(b.now) != rampLeast {
+		t.Errorf("%q, %q", b.drainOf(0), b.drainOf(1))
+	}
+}
+
+func TestAnUndrainedBackendTakesItsTurnsGradually(t *testing.T) {
+	b := newBench(t, Options{})
+	b.tick(0, func(int) pressure.Reading { return works(0, 1) })
+	b.Drain("a", "x", 0)
+	b.now = b.now.Add(time.Minute)
+	b.Undrain("a")
+	b.HearDrains(nil) // says nothing new
+	last := -1
+	for s := range 11 {
+		b.tick(0, func(int) pressure.Reading { return works(0, float64(s+2)) })
+		n := b.picks(1200)
+		fair := 300 * clamp(0.1+0.09*float64(s), 0, 1)
+		if float64(n) < fair*0.7-10 || float64(n) > fair*1.4+30 || n < last-40 {
+			t.Errorf("second %d: %d of 1,200, want about %.0f", s, n, fair)
+		}
+		last = n
+		b.now = b.now.Add(time.Second)
+	}
+}
+
+func TestNoBackendCountsTheDrainedOnes(t *testing.T) {
+	b := newBench(t, Options{})
+	b.Drain("a", "x", 0)
+	b.HearDrains(map[string]string{"b": "y", "c": "y"})
+	l := pick(t, b.Pool, Demand{})
+	if l.Backend() != "d" {
+		t.Fatal(l.Backend())
+	}
+	_, err := b.Pick(Demand{Exclude: []string{"d"}})
+	if e, ok := errors.AsType[*NoBackendError](err); !ok || e.Drained != 3 || e.Excluded != 1 || e.Down != 0 {
+		t.Errorf("got %v", err)
+	}
+	if !b.Healthy() {
+		t.Error("d is healthy")
+	}
+	b.Drain("d", "x", 0)
+	if b.Healthy() {
+		t.Error("all are drained")
+	}
+	l.Done(0)
+}
+
+func TestHearIgnoresOldReadingsAndUnknownBackends(t *testing.T) {
+	b := newBench(t, Options{})
+	r := works(4, 10)
+	r.At = b.now
+	if !b.Hear("a", r) || b.Hear("nobody", r) {
+		t.Error("known and unknown")
+	}
+	for _, age := range []time.Duration{0, time.Second, time.Hour} {
+		old := works(99, 99)
+		old.At = b.now.Add(-age)
+		if !b.Hear("a", old) || b.first().reading.Running != 4 {
+			t.Errorf("%v old: %+v", age, b.first().reading)
+		}
+	}
+	// A reading is word that it is up, if it was taken after the refusal.
+	l := pick(t, b.Pool, Demand{Exclude: []string{"b", "c", "d"}})
+	b.now = b.now.Add(time.Second)
+	l.Refused(nil)
+	r.At = b.now.Add(-time.Millisecond)
+	if b.Hear("a", r); !b.Snapshot()[0].Down {
+		t.Error("up by a reading that is older than the refusal")
+	}
+	b.now = b.now.Add(time.Second)
+	r.At = b.now
+	if b.Hear("a", r); b.Snapshot()[0].Down || b.first().vitals.ramp(b.now) != rampLeast {
+		t.Error("not up by a newer one, or at once in full")
+	}
+}
+
+func TestPlacementsAreToldAndHeardByID(t *testing.T) {
+	b := newBench(t, Options{})
+	var fleet told
+	b.Join(&fleet)
+	parts := prefix.Head{Tenant: "t", System: make([]byte, 2000), First: []byte("x")}.Parts(8000)
+	l := pick(t, b.Pool, Demand{PromptTokens: 4000, Parts: parts})
+	if len(fleet.placed) != 2 || fleet.placed[1].Backend != l.Backend() || !fleet.placed[0].Cold {
+		t.Fatalf("told %+v", fleet.placed)
+	}
+	other := newBench(t, Options{Backends: []string{"http://d", "http://c", "http://b", "http://a", "http://e"}})
+	other.HearPlaced(append(fleet.placed, prefix.Placement{Key: 5, Backend: "nobody", Tokens: 900, Own: 900, Cold: true}))
+	if m := pick(t, other.Pool, Demand{PromptTokens: 4000, Parts: parts}); m.Backend() != l.Backend() {
+		t.Errorf("placed on %s, the other replica picks %s", l.Backend(), m.Backend())
+	}
+}

@@ -1,0 +1,70 @@
+package pool
+
+import (
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+func TestTheRampIsLinearOverTenSeconds(t *testing.T) {
+	var v vitals
+	now := time.Unix(1_800_000_000, 0)
+	if v.ramp(now) != 1 {
+		t.Error("who was always there takes everything")
+	}
+	v.came(now)
+	for s, want := range map[time.Duration]float64{-5: 0.1, 0: 0.1, 1: 0.19, 5: 0.55, 9: 0.91, 10: 1, 3600: 1} {
+		if got := v.ramp(now.Add(s * time.Second)); got < want-1e-9 || got > want+1e-9 {
+			t.Errorf("after %d s: %v, want %v", s, got, want)
+		}
+	}
+}
+
+func TestWhoComesBackFromARefusalStartsColdAndGradually(t *testing.T) {
+	b := newBench(t, Options{})
+	b.tick(0, func(int) pressure.Reading { return works(0, 1) })
+	l := pick(t, b.Pool, Demand{Exclude: []string{"b", "c", "d"}})
+	l.Refused(nil)
+	l.Done(0)
+	b.now = b.now.Add(5 * time.Second)
+	if !b.Observe("a", works(0, 2), nil) {
+		t.Fatal("unknown")
+	}
+	b.tick(0, func(int) pressure.Reading { return works(0, 3) })
+	if n := b.picks(400); n == 0 || n > 30 {
+		t.Errorf("%d of 400 picks at once", n)
+	}
+}
+
+func TestBackendsOfTheStartTakeTheirShareAtOnceAndLaterOnesDoNot(t *testing.T) {
+	b := newBench(t, Options{})
+	for i, x := range *b.set.Load() {
+		if x.vitals.ramp(b.now) != 1 {
+			t.Errorf("backend %d ramps at the start of everything", i)
+		}
+	}
+	b.replace([]string{"http://a", "http://new"})
+	set := *b.set.Load()
+	if set[0].vitals.ramp(b.now) != 1 || set[1].vitals.ramp(b.now) != rampLeast {
+		t.Errorf("ramps %v and %v", set[0].vitals.ramp(b.now), set[1].vitals.ramp(b.now))
+	}
+}
+
+func TestANumberThatIsGivenAgainBringsNothingAlong(t *testing.T) {
+	b := newBench(t, Options{Backends: []string{"http://a", "http://b"}})
+	number := b.first().number
+	b.give(0, works(1, 5))
+	b.warm.Push(number, 500)
+	l := pick(t, b.Pool, Demand{PromptTokens: 3000, Exclude: []string{"b"}})
+	b.replace([]string{"http://b"})
+	b.replace([]string{"http://b", "http://c"})
+	c := (*b.set.Load())[1]
+	if c.number != number || b.numbered[number] != c || b.warm.Placed(number) != 0 {
+		t.Errorf("number %d, want %d; placed %v", c.number, number, b.warm.Placed(number))
+	}
+	l.Done(10) // of one that is gone
+	if c.all != (tally{}) {
+		t.Errorf("%+v", c.all)
+	}
+}

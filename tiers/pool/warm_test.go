@@ -1,0 +1,253 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/foregate/foregate/tiers/prefix"
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// urls are so many backends.
+func urls(n int) []string {
+	var out []string
+	for i := range n {
+		out = append(out, fmt.Sprintf("http://10.0.%d.%d:8000", i/250, i%250))
+	}
+	return out
+}
+
+// conversation is a demand of a prompt of so many tokens.
+func conversation(name string, tokens int) Demand {
+	return Demand{PromptTokens: tokens, OutputTokens: 100, Parts: prefix.Head{Tenant: "t", First: []byte(name)}.Parts(4 * tokens)}
+}
+
+func TestTheNextTurnGoesWhereTheLastOneIsWarm(t *testing.T) {
+	b := newBench(t, Options{Backends: urls(8)})
+	b.tick(0, func(int) pressure.Reading { return works(4, 1) })
+	where := map[string]string{}
+	for turn := range 5 {
+		for i := range 40 {
+			name := fmt.Sprint(i)
+			l := pick(t, b.Pool, conversation(name, 4000+200*turn))
+			if was, ok := where[name]; ok && was != l.Backend() {
+				t.Fatalf("turn %d of conversation %d went from %s to %s", turn, i, was, l.Backend())
+			}
+			where[name] = l.Backend()
+			l.FirstToken()
+			l.Done(50)
+		}
+	}
+}
+
+func TestOfHundredsOfBackendsAPickAlwaysSeesTheWarmOnes(t *testing.T) {
+	for _, n := range []int{65, 200, 1000} {
+		b := newBench(t, Options{Backends: urls(n)})
+		b.tick(0, func(int) pressure.Reading { return works(4, 1) })
+		set := *b.set.Load()
+		for i := range 300 {
+			d := conversation(fmt.Sprint(i), 4000)
+			at := set[(i*7919)%n]
+			b.HearPlaced([]prefix.Placement{{Key: d.key(), Backend: at.id, Tokens: 4000, Own: 4000, Cold: true}})
+			l := pick(t, b.Pool, d)
+			if l.backend != at {
+				t.Fatalf("%d backends, pick %d: %s, warm is %s", n, i, l.Backend(), at.id)
+			}
+			l.Done(0)
+		}
+	}
+}
+
+func TestASampleHasWarmOnesHomesAndOthersAndEachOnce(t *testing.T) {
+	b := newBench(t, Options{Backends: urls(300)})
+	set := *b.set.Load()
+	d := conversation("x", 4000)
+	for i := range prefixPlaces {
+		b.HearPlaced([]prefix.Placement{{Key: d.key(), Backend: set[i].id, Tokens: 4000, Own: 4000, Cold: true}})
+	}
+	seen := map[*backend]bool{}
+	for turn := range uint64(400) {
+		var s round
+		s.sample(b.Pool, set, &d, turn, b.now)
+		once := map[*backend]bool{}
+		for _, x := range s.backends {
+			once[x], seen[x] = true, true
+		}
+		if len(once) != len(s.backends) || len(once) > mostLooked {
+			t.Fatalf("%d backends, %d of them different", len(s.backends), len(once))
+		}
+		for i := range prefixPlaces {
+			if !once[set[i]] {
+				t.Fatalf("turn %d: the warm backend %d is not looked at", turn, i)
+			}
+		}
+	}
+	if len(seen) != len(set) {
+		t.Errorf("only %d of %d are ever looked at", len(seen), len(set))
+	}
+}
+
+const prefixPlaces = 16 // a part is known on so many backends at most
+
+func TestWhereNoneOfTheSampleMayBeUsedAllAreLookedAt(t *testing.T) {
+	b := newBench(t, Options{Backends: urls(400)})
+	last := (*b.set.Load())[399]
+	// All but one have a cache that the prompt cannot fit.
+	b.tick(0, func(i int) pressure.Reading {
+		r := works(1, 1)
+		if i != 399 {
+			r.Blocks = 11
+		}
+		return r
+	})
+	for i := range 100 {
+		l := pick(t, b.Pool, conversation(fmt.Sprint(i), 4000))
+		if l.backend != last {
+			t.Fatal(l.Backend())
+		}
+		l.Done(0)
+	}
+	_, err := b.Pick(Demand{PromptTokens: 4000, Exclude: []string{last.id}})
+	if e, ok := errors.AsType[*NoBackendError](err); !ok || e.Total != 400 || e.Full != 399 || e.Excluded != 1 {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAPickAllocatesNothing(t *testing.T) {
+	if racing {
+		t.Skip("the race detector allocates")
+	}
+	for _, n := range []int{8, 300} {
+		b := newBench(t, Options{Backends: urls(n)})
+		b.Join(&quiet{})
+		b.tick(0, func(int) pressure.Reading { return works(4, 1) })
+		d := conversation("x", 4000)
+		var l Lease
+		if allocs := testing.AllocsPerRun(500, func() {
+			if err := b.PickInto(&l, &d); err != nil {
+				t.Fatal(err)
+			}
+			l.Done(0)
+		}); allocs > 0 {
+			t.Errorf("%d backends: %v allocations", n, allocs)
+		}
+	}
+}
+
+// quiet is a fleet that takes everything and keeps nothing.
+type quiet struct{ told }
+
+func (*quiet) Place(string, []prefix.Placement) {}
+
+func TestARankIsNamedOnlyWhereItHelps(t *testing.T) {
+	ranks := func(n int) []pressure.Rank {
+		out := make([]pressure.Rank, n)
+		for i := range out {
+			out[i] = pressure.Rank{KVUsage: 0.2, Running: 4}
+		}
+		return out
+	}
+	for name, c := range map[string]struct {
+		change func(*bench)
+		demand Demand
+		ranked bool
+	}{
+		"several engines":          {nil, conversation("x", 4000), true},
+		"a short prompt":           {nil, conversation("x", leastRanked-1), false},
+		"a prompt without a name":  {nil, Demand{PromptTokens: 4000}, false},
+		"an untrue reading":        {func(b *bench) { b.first().vitals.lying = true }, conversation("x", 4000), false},
+		"one engine":               {func(b *bench) { b.first().reading.Ranks = nil }, conversation("x", 4000), false},
+		"more than can be counted": {func(b *bench) { b.first().reading.Ranks = ranks(maxRanks + 9) }, conversation("x", 4000), true},
+	} {
+		b := newBench(t, Options{Backends: []string{"http://a"}})
+		r := works(32, 1)
+		r.Engines, r.Ranks = 8, ranks(8)
+		b.give(0, r)
+		if c.change != nil {
+			c.change(b)
+		}
+		l := pick(t, b.Pool, c.demand)
+		if got := l.Rank(); (got >= 0) != c.ranked || got >= maxRanks {
+			t.Errorf("%s: rank %d", name, got)
+		}
+		if again := pick(t, b.Pool, c.demand); again.Rank() != l.Rank() {
+			t.Errorf("%s: rank %d, then %d", name, l.Rank(), again.Rank())
+		}
+	}
+	// Crowded: the server knows better.
+	b := newBench(t, Options{Backends: []string{"http://a"}})
+	r := works(32, 1)
+	r.Engines, r.Ranks = 8, ranks(8)
+	b.give(0, r)
+	home := pick(t, b.Pool, conversation("x", 4000)).Rank()
+	r.Ranks = ranks(8)
+	r.Ranks[home].Running = 30
+	r.Iterations++
+	b.give(0, r)
+	if got := pick(t, b.Pool, conversation("x", 4000)).Rank(); got != -1 {
+		t.Errorf("rank %d, whose engine is crowded", got)
+	}
+}
+
+func TestPicksThatAvoidAnEvictionAreCounted(t *testing.T) {
+	b := newBench(t, Options{Backends: []string{"http://a", "http://b"}, Registerer: prometheus.NewPedanticRegistry()})
+	full := func(i int) pressure.Reading {
+		r := works(4, 1)
+		if i == 0 {
+			r.KVUsage = 0.999
+		}
+		return r
+	}
+	b.tick(0, full)
+	for range 10 {
+		pick(t, b.Pool, Demand{PromptTokens: 4000}).Done(0)
+	}
+	if n := testutil.ToFloat64(b.prevented); n != 5 {
+		t.Errorf("%v picks are counted; of ten, five were the full one's turn", n)
+	}
+	b.tick(0, func(int) pressure.Reading { return works(4, 1) })
+	for range 10 {
+		pick(t, b.Pool, Demand{PromptTokens: 4000}).Done(0)
+	}
+	if n := testutil.ToFloat64(b.prevented); n != 5 {
+		t.Errorf("%v, where both have room", n)
+	}
+	b.Drain("a", "x", 0)
+	b.tick(0, full)
+	for range 10 {
+		pick(t, b.Pool, Demand{PromptTokens: 4000}).Done(0)
+	}
+	if n := testutil.ToFloat64(b.prevented); n != 5 {
+		t.Errorf("%v, where the full one is out anyway", n)
+	}
+}
+
+func TestAnExpectationThatDoesNotComeTrueIsTrustedLess(t *testing.T) {
+	var h hits
+	at := 0.0
+	for range 20 {
+		h.expect(3600, 4000)
+		at += 4000
+		h.see(pressure.Reading{PrefixQueries: at, PrefixHits: at * 0.3}, false)
+	}
+	if got := h.trust(); got < 0.3 || got > 0.4 {
+		t.Errorf("0.9 expected, 0.3 found: trust %v", got)
+	}
+	h.forgive()
+	if h.trust() != 1 {
+		t.Error("not forgiven")
+	}
+	var good hits
+	for range 20 {
+		good.expect(3600, 4000)
+		at += 4000
+		good.see(pressure.Reading{PrefixQueries: at, PrefixHits: at * 0.8}, false)
+	}
+	if good.trust() != 1 {
+		t.Errorf("0.9 expected, 0.8 found: trust %v", good.trust())
+	}
+}
