@@ -1,0 +1,323 @@
+package virtual
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// ledger is where the pools register their metrics: it keeps the one that grows with
+// each pick.
+type ledger struct {
+	prometheus.Registerer
+	prompt *prometheus.CounterVec
+}
+
+// Register implements prometheus.Registerer.
+func (g *ledger) Register(c prometheus.Collector) error {
+	err := g.Registerer.Register(c)
+	if v, ok := c.(*prometheus.CounterVec); ok && err == nil {
+		about := make(chan *prometheus.Desc, 1)
+		v.Describe(about)
+		if strings.Contains((<-about).String(), `"foregate_prefix_prompt_tokens_total"`) {
+			g.prompt = v
+		}
+	}
+	return err
+}
+
+// sight is a call to a backend.
+type sight struct {
+	at      time.Duration
+	backend int
+	calls   float64
+}
+
+// seen is a run and the calls that it made.
+type seen struct {
+	*lab
+	calls   []sight
+	ids     []string
+	running []int         // on each backend when the fault struck
+	step    time.Duration // the sick one's last, before which its work was done
+	steps   int
+}
+
+// watch runs a case with pools like the lab's own whose picks can be seen.
+func watch(t *testing.T, s *loadtest.Scenario, c *loadtest.Case) *seen {
+	t.Helper()
+	l, err := newLab(s, c, s.Seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &seen{lab: l}
+	book := &ledger{Registerer: prometheus.NewRegistry()}
+	for _, r := range l.replicas {
+		var urls []string
+		for i := range l.tiers["target"].backends {
+			urls = append(urls, fmt.Sprintf("http://target-%d:8000", i))
+		}
+		p, err := pool.New(pool.Options{
+			Name: "target", Model: c.Target.Model, Backends: urls, Now: l.clock.wall, Registerer: book,
+			Config:   func() choose.Config { return l.values.Pool },
+			Pressure: func() pressure.Config { return l.values.Pressure },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Join(others{r})
+		r.pools["target"] = p
+		v.ids = v.ids[:0]
+		for _, b := range p.Snapshot() {
+			v.ids = append(v.ids, b.ID)
+		}
+	}
+	if err := v.play(t.Context(), book); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// play is run, with a look at the ledger after each event that made calls.
+func (v *seen) play(ctx context.Context, book *ledger) error {
+	was, grown := make([]float64, len(v.ids)), make([]float64, len(v.ids))
+	v.begin()
+	v.clock.at(struck-1, func() {
+		for _, b := range v.tiers["target"].backends {
+			v.running = append(v.running, len(b.jobs))
+		}
+	})
+	for made := 0; !v.ended || v.open > 0; {
+		if !v.clock.step() || ctx.Err() != nil {
+			return fmt.Errorf("the run stopped: %v", ctx.Err())
+		}
+		if n := v.tiers["target"].backends[sick].shown.Steps; n != v.steps {
+			v.step, v.steps = v.clock.now, n
+		}
+		if v.attempts == made {
+			continue
+		}
+		all := 0.0
+		for i, id := range v.ids {
+			var m dto.Metric
+			if err := book.prompt.WithLabelValues("target", id).Write(&m); err != nil {
+				return err
+			}
+			grown[i], was[i] = m.GetCounter().GetValue()-was[i], m.GetCounter().GetValue()
+			all += grown[i]
+		}
+		for i := range grown {
+			if grown[i] > 0 {
+				v.calls = append(v.calls, sight{v.clock.now, i, float64(v.attempts-made) * grown[i] / all})
+			}
+		}
+		made = v.attempts
+	}
+	return nil
+}
+
+// share is a backend's part of the calls in a window, and how many there were.
+func (v *seen) share(backend int, from, to time.Duration) (share, calls float64) {
+	for _, c := range v.calls {
+		if c.at >= from && c.at < to {
+			calls += c.calls
+			if c.backend == backend {
+				share += c.calls
+			}
+		}
+	}
+	return share / max(calls, 1), calls
+}
+
+// last is when a backend was called last within a window.
+func (v *seen) last(backend int, from, to time.Duration) (last time.Duration) {
+	for _, c := range v.calls {
+		if c.backend == backend && c.at >= from && c.at < to {
+			last = c.at
+		}
+	}
+	return last
+}
+
+// busy is three replicas and eight backends, half busy, with conversations and shared
+// documents.
+const busy = `
+about: x
+duration: 60s
+deadline: 60s
+replicas: 3
+arrivals: {poisson: 40}
+prompts:
+  - {name: document, weight: 2, system: {tokens: 2000, variants: 40, zipf: 0.7}, question: {p50: 40, p95: 200}, output: {p50: 100, p95: 300, max: 500}}
+  - {name: chat, weight: 2, question: {p50: 60, p95: 400}, turns: {min: 1, max: 3}, think: 2, output: {p50: 100, p95: 300, max: 500}}
+target: {profile: a100-8b, count: 8, usd_per_hour: 1, restart: 25s}
+settings: {speculation.mode: "off", shed.low: 1, shed.normal: 1, shed.high: 1}
+`
+
+const (
+	struck = 20 * time.Second // when the fault begins
+	sick   = 3                // whom it strikes
+	fair   = 1.0 / 8
+)
+
+// TestFaultsThatTheBaselinesDoNotShow looks at single picks while something goes wrong.
+// It runs where the baselines run.
+func TestFaultsThatTheBaselinesDoNotShow(t *testing.T) {
+	if slow {
+		t.Skip("left out under the race detector; make baselines runs it without")
+	}
+	for name, test := range map[string]func(*testing.T){
+		"a backend that dies is called no more after two seconds and no client sees it": dies,
+		"a restarted backend starts below its share and grows":                          restarts,
+		"a backend whose metrics say nothing true keeps about its share":                lies,
+		"a backend that hangs gets no new requests two seconds after its last step":     hangs,
+		"a backend that answers errors at once attracts less than its share":            errs,
+		"a burst is spread over all backends":                                           bursts,
+	} {
+		t.Run(name, test)
+	}
+}
+
+// strike runs busy with one fault.
+func strike(t *testing.T, text string, f loadtest.Fault) (*seen, loadtest.Row) {
+	t.Helper()
+	s := scenario(t, text)
+	if f.At == 0 {
+		f.At = struck
+	}
+	f.Pool, f.Backend = "target", sick
+	s.Faults = []loadtest.Fault{f}
+	v := watch(t, s, &s.Cases[0])
+	row := v.result().Row()
+	if row.Requests < 2000 {
+		t.Fatalf("only %d requests", row.Requests)
+	}
+	return v, row
+}
+
+func dies(t *testing.T) {
+	for _, streams := range []string{"false", "true"} {
+		text := strings.ReplaceAll(busy, "output: {p50", "stream: "+streams+", output: {p50")
+		v, row := strike(t, text, loadtest.Fault{Die: true, For: 25 * time.Second})
+		last := v.last(sick, struck, struck+25*time.Second)
+		t.Logf("last called %v after its death; %d of %d failed", last-struck, row.Errors, row.Requests)
+		if last > struck+2*time.Second {
+			t.Errorf("called %v after its death", last-struck)
+		}
+		// An answer that had begun to stream is lost, and no other.
+		if streams == "false" && row.Errors > 0 || row.Errors > v.running[sick] {
+			t.Errorf("stream %s: %d requests failed, %d were running there", streams, row.Errors, v.running[sick])
+		}
+	}
+}
+
+func restarts(t *testing.T) {
+	v, _ := strike(t, busy, loadtest.Fault{Die: true, For: 10 * time.Second})
+	back := struck + 10*time.Second
+	first := time.Duration(math.MaxInt64)
+	for _, c := range v.calls {
+		if c.backend == sick && c.at > back && c.at < first {
+			first = c.at
+		}
+	}
+	if first > back+4*time.Second {
+		t.Fatalf("first called %v after its return", first-back)
+	}
+	early, _ := v.share(sick, back, back+2*time.Second)
+	middle, _ := v.share(sick, back+2*time.Second, back+6*time.Second)
+	late, _ := v.share(sick, back+6*time.Second, back+12*time.Second)
+	t.Logf("shares %.3f, %.3f, %.3f; fair %.3f", early, middle, late, fair)
+	if early >= fair || early > middle || middle > late*1.1 || late < fair/2 {
+		t.Errorf("shares %.3f, %.3f, %.3f; fair is %.3f", early, middle, late, fair)
+	}
+}
+
+func lies(t *testing.T) {
+	for name, f := range map[string]loadtest.Fault{
+		"frozen": {Metrics: "frozen"},
+		"idle":   {KVUsage: 1e-12},
+		"none":   {Metrics: "missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v, row := strike(t, busy, f)
+			// A lie is known after ten seconds; what is frozen after one.
+			share, calls := v.share(sick, struck+12*time.Second, time.Minute)
+			t.Logf("%.3f of %.0f calls", share, calls)
+			if share < fair/2 || share > 1.5*fair {
+				t.Errorf("%.3f of %.0f calls, fair is %.3f", share, calls, fair)
+			}
+			if row.Errors > 0 {
+				t.Errorf("%d of %d failed", row.Errors, row.Requests)
+			}
+		})
+	}
+}
+
+func hangs(t *testing.T) {
+	v, row := strike(t, busy, loadtest.Fault{Hang: "headers"})
+	// What ran before goes on, so nobody can know before its last step.
+	last := v.last(sick, struck, time.Minute)
+	t.Logf("last called %v after its last step; %d of %d failed", last-v.step, row.Errors, row.Requests)
+	if last > v.step+2*time.Second {
+		t.Errorf("called %v after its last step", last-v.step)
+	}
+	if row.Errors > 0 {
+		t.Errorf("%d of %d requests failed, and seven backends are well", row.Errors, row.Requests)
+	}
+}
+
+func errs(t *testing.T) {
+	v, row := strike(t, busy, loadtest.Fault{Status: 500})
+	share, calls := v.share(sick, struck+time.Second, time.Minute)
+	t.Logf("%.3f of %.0f calls, %d of %d failed", share, calls, row.Errors, row.Requests)
+	if share > fair/2 {
+		t.Errorf("%.3f of %.0f calls, fair is %.3f", share, calls, fair)
+	}
+	if row.Errors > 0 {
+		t.Errorf("%d of %d requests failed, and seven backends are well", row.Errors, row.Requests)
+	}
+}
+
+// bursts holds fit to its bound where all come at once: one
+// and a half times the fair share, and of the few that are no crowd, in each replica's
+// view.
+func bursts(t *testing.T) {
+	s, err := loadtest.Load(filepath.Join("..", "scenarios", "bursty-multitenant.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Duration = 8 * time.Minute
+	i := slices.IndexFunc(s.Cases, func(c loadtest.Case) bool { return c.Name == "fit" })
+	v := watch(t, s, &s.Cases[i])
+	const window, few = 5 * time.Second, 3
+	seen, worst := false, 0.0
+	for from := time.Duration(0); from < s.Duration; from += time.Second {
+		for b := range v.ids {
+			share, calls := v.share(b, from, from+window)
+			if calls < 200 {
+				break
+			}
+			seen, worst = true, max(worst, share/fair)
+			if most := 1.5 * (fair*calls + few*float64(len(v.replicas))); share*calls > most {
+				t.Errorf("at %v backend %d gets %.0f of %.0f calls, at most %.0f are right", from, b, share*calls, calls, most)
+			}
+		}
+	}
+	if !seen {
+		t.Error("no burst was seen")
+	}
+	t.Logf("the most is %.2f times the fair share", worst)
+}
