@@ -2,6 +2,7 @@ package virtual
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -101,8 +102,11 @@ func (v *seen) play(ctx context.Context, book *ledger) error {
 		}
 	})
 	for made := 0; !v.ended || v.open > 0; {
-		if !v.clock.step() || ctx.Err() != nil {
-			return fmt.Errorf("the run stopped: %v", ctx.Err())
+		if !v.clock.step() {
+			return errors.New("the run waits for something that never comes")
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 		if n := v.tiers["target"].backends[sick].shown.Steps; n != v.steps {
 			v.step, v.steps = v.clock.now, n

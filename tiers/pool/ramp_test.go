@@ -14,8 +14,8 @@ func TestTheRampIsLinearOverTenSeconds(t *testing.T) {
 		t.Error("who was always there takes everything")
 	}
 	v.came(now)
-	for s, want := range map[time.Duration]float64{-5: 0.1, 0: 0.1, 1: 0.19, 5: 0.55, 9: 0.91, 10: 1, 3600: 1} {
-		if got := v.ramp(now.Add(s * time.Second)); got < want-1e-9 || got > want+1e-9 {
+	for s, want := range map[int]float64{-5: 0.1, 0: 0.1, 1: 0.19, 5: 0.55, 9: 0.91, 10: 1, 3600: 1} {
+		if got := v.ramp(now.Add(time.Duration(s) * time.Second)); got < want-1e-9 || got > want+1e-9 {
 			t.Errorf("after %d s: %v, want %v", s, got, want)
 		}
 	}

@@ -226,6 +226,35 @@ func TestPicksThatAvoidAnEvictionAreCounted(t *testing.T) {
 	}
 }
 
+// sure is an Index that knows of one backend.
+type sure struct {
+	id     string
+	tokens int
+}
+
+func (sure) Chain(into []uint64, _ *Demand) []uint64 { return append(into, 1) }
+
+func (sure) Learn(prefix.Key, string, []byte) {}
+
+func (s sure) Cached(backend string, _ []uint64) (int, bool) { return s.tokens, backend == s.id }
+
+func TestWhatAnEngineTellsItselfStandsBeforeTheEstimate(t *testing.T) {
+	d := conversation("x", 4000)
+	b := newBench(t, Options{Index: sure{"c", 9000}})
+	b.tick(0, func(int) pressure.Reading { return works(4, 1) })
+	if l := pick(t, b.Pool, d); l.Backend() != "c" || l.part.queued != 0 {
+		t.Errorf("%s, %d tokens to be computed", l.Backend(), l.part.queued)
+	}
+	// Told that nothing is there, the estimate is not believed.
+	b = newBench(t, Options{Index: sure{"c", 0}})
+	b.HearPlaced([]prefix.Placement{{Key: d.key(), Backend: "c", Tokens: 4000, Own: 4000, Cold: true}})
+	b.tick(0, func(int) pressure.Reading { return works(4, 1) })
+	d.Exclude = []string{"a", "b", "d"}
+	if l := pick(t, b.Pool, d); l.part.queued != 4000 {
+		t.Errorf("%d tokens to be computed", l.part.queued)
+	}
+}
+
 func TestAnExpectationThatDoesNotComeTrueIsTrustedLess(t *testing.T) {
 	var h hits
 	at := 0.0

@@ -119,7 +119,7 @@ func TestWhatIsThoughtToBeWarmIsWarmInAnEngine(t *testing.T) {
 			tr := c.tr
 			tr.rng = rand.New(rand.NewPCG(1, 2))
 			now := time.Unix(1_800_000_000, 0)
-			table, real := NewTable(10_000), newEngine(c.capacity)
+			table, cache := NewTable(10_000), newEngine(c.capacity)
 			table.Capacity(table.Join(1), c.capacity)
 			var off, prompts, found, expected float64
 			const requests = 1500
@@ -129,7 +129,7 @@ func TestWhatIsThoughtToBeWarmIsWarmInAnEngine(t *testing.T) {
 				warm := 0
 				table.Find(tr.parts(k), len(k.ids), func(_, tokens int, _ bool) { warm = max(warm, tokens) })
 				out := 1 + tr.rng.Int32N(50)
-				cached := real.serve(k.ids, out)
+				cached := cache.serve(k.ids, out)
 				table.Place(nil, tr.parts(k), len(k.ids), 0, "a", now)
 				table.Push(0, int(out))
 				if i < requests/3 {
