@@ -33,7 +33,7 @@ drain: {delay: 0s, grace: 5s}
 `, simTarget, sim.URL(), port))
 	p.ready(t)
 	value := func(name string) float64 {
-		m := regexp.MustCompile(`(?m)^`+name+`(?:\{.*\})? (\S+)$`).FindStringSubmatch(p.metrics(t))
+		m := regexp.MustCompile(`(?m)^` + name + `(?:\{.*\})? (\S+)$`).FindStringSubmatch(p.metrics(t))
 		if m == nil {
 			return 0
 		}
