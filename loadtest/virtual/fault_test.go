@@ -253,6 +253,7 @@ func lies(t *testing.T) {
 	for name, f := range map[string]loadtest.Fault{
 		"frozen": {Metrics: "frozen"},
 		"idle":   {KVUsage: 1e-12},
+		"full":   {KVUsage: 1},
 		"none":   {Metrics: "missing"},
 	} {
 		t.Run(name, func(t *testing.T) {

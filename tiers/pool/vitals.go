@@ -76,7 +76,10 @@ func (v *vitals) see(r pressure.Reading, own int, step time.Duration) (restarted
 	if r.Answers && v.standing {
 		v.heard.Store(r.At.UnixNano())
 	}
-	if r.KVUsage != v.usage || max(r.Running, own) < lyingRequests || v.changed.IsZero() {
+	// Without requests nothing is in use, so a usage that is shown all the same is as
+	// telling; and a lie stands until it changes, though it may keep everybody away.
+	few := max(r.Running, own) < lyingRequests && !v.lying && (r.KVUsage == 0 || r.Running+r.Waiting > 0)
+	if r.KVUsage != v.usage || few || v.changed.IsZero() {
 		v.usage, v.changed = r.KVUsage, r.At
 	}
 	v.lying = !v.standing && r.At.Sub(v.changed) >= lyingAfter

@@ -233,6 +233,25 @@ func TestAUsageThatNeverChangesUnderLoadIsALieWhateverItIs(t *testing.T) {
 	}
 }
 
+func TestALieThatKeepsEverybodyAwayIsFoundOut(t *testing.T) {
+	b := newBench(t, Options{})
+	read := func(usage float64) func() pressure.Reading {
+		return func() pressure.Reading {
+			r := works(0, 500) // nobody comes, and no step is made
+			r.KVUsage = usage
+			return r
+		}
+	}
+	b.run(12*time.Second, read(1))
+	if s := b.Snapshot()[0]; s.HasReading || b.picks(400) < 50 {
+		t.Errorf("full without a request, and believed: %+v", s)
+	}
+	b.run(12*time.Second, read(0))
+	if b.first().vitals.untrue() {
+		t.Error("an idle engine whose cache is empty says the truth")
+	}
+}
+
 func TestCountersThatBeginAnewAreARestart(t *testing.T) {
 	b := newBench(t, Options{})
 	parts := prefix.Head{Tenant: "t", First: []byte("x")}.Parts(4000)
