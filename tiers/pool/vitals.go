@@ -61,11 +61,14 @@ func (v *vitals) see(r pressure.Reading, own int, step time.Duration) (restarted
 	busy := r.Running > 0 || own > 0
 	restarted = r.Iterations < v.iterations
 	if restarted {
-		v.since = r.At
+		v.came(r.At)
 	}
 	moves := r.Iterations != v.iterations
 	if moves && busy && !restarted && !v.moved.IsZero() {
 		v.pause = max(min(r.At.Sub(v.moved), time.Minute), v.pause-v.pause/512)
+	}
+	if moves && v.standing {
+		v.faults = 0 // calls failed because it stood still, and will not for that
 	}
 	// Whoever stood still is well again when it makes a step, not when its work is gone.
 	if moves || !v.standing && !busy || r.Iterations == 0 || v.moved.IsZero() {
@@ -103,8 +106,9 @@ func (v *vitals) suspect() bool { return v.standing && !v.answers() }
 // untrue reports whether the readings are not to be believed.
 func (v *vitals) untrue() bool { return v.lying || v.standing && v.answers() }
 
-// came says that it is there now, with nothing in its cache.
-func (v *vitals) came(now time.Time) { v.since = now }
+// came says that it is there now, with nothing in its cache. Calls that failed before
+// say nothing of it: without requests it could not live them down.
+func (v *vitals) came(now time.Time) { v.since, v.faults = now, 0 }
 
 // ramp is the share of its turns that it may take, 0.1 to 1.
 func (v *vitals) ramp(now time.Time) float64 {
