@@ -102,9 +102,10 @@ func TestCountedPutsRightWhatIsHeldAndQueued(t *testing.T) {
 		}
 		l.Counted(c.counted)
 		other.Done(0)
-		want := tally{requests: 1, queued: c.queue, held: c.held, tokens: c.used}
-		if a := b.first().all; a != want || b.first().recent.sum != want {
-			t.Errorf("%s: %+v and %+v, want %+v", name, a, b.first().recent.sum, want)
+		for _, a := range []tally{b.first().all, b.first().recent.sum} {
+			if a.requests != 1 || a.queued != c.queue || a.held != c.held || a.tokens != c.used {
+				t.Errorf("%s: %+v, want %+v", name, a, c)
+			}
 		}
 		l.Done(0)
 		l.Counted(77)

@@ -13,6 +13,17 @@ type begun struct {
 	t  tally
 }
 
+// aRecent is one as a pool makes it, and a time some hours after.
+func aRecent(t *testing.T) (*recent, time.Time) {
+	b := newBench(t, Options{})
+	return &b.first().recent, b.now.Add(5 * time.Hour)
+}
+
+// numbered counts slices: those of the pool's begin at its start, as these.
+func numbered(at time.Time) int64 {
+	return at.Sub(time.Unix(1_800_000_000, 0)).Nanoseconds() / int64(slice)
+}
+
 // model is recent without slices that come round: all leases, one by one.
 type model struct {
 	live   []begun
@@ -22,7 +33,7 @@ type model struct {
 
 func (m *model) sum() (t tally) {
 	for _, l := range m.live {
-		if sliceOf(l.at) >= m.since {
+		if numbered(l.at) >= m.since {
 			t.add(l.t)
 		}
 	}
@@ -36,9 +47,9 @@ func aTally(rng *rand.Rand) tally {
 func TestOwnRequestsSinceAReadingOfAnyAgeAreThoseOfAPlainList(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		var r recent
+		r, now := aRecent(t)
 		var m model
-		now := time.Unix(1_800_000_000, int64(rng.IntN(1e9)))
+		now = now.Add(time.Duration(rng.IntN(1e9)))
 		for i := range 3000 {
 			step := time.Duration(rng.ExpFloat64() * float64(20*time.Millisecond))
 			if rng.IntN(300) == 0 {
@@ -52,12 +63,12 @@ func TestOwnRequestsSinceAReadingOfAnyAgeAreThoseOfAPlainList(t *testing.T) {
 					at = at.Add(-time.Duration(rng.IntN(300)) * time.Millisecond)
 				}
 				l := begun{at, aTally(rng)}
-				if sliceOf(at) <= m.newest-kept {
+				if numbered(at) <= m.newest-kept {
 					continue
 				}
 				r.start(l.t, at)
 				m.live = append(m.live, l)
-				m.newest = max(m.newest, sliceOf(at))
+				m.newest = max(m.newest, numbered(at))
 			case op < 8 && len(m.live) > 0:
 				at := rng.IntN(len(m.live))
 				l := &m.live[at]
@@ -72,7 +83,7 @@ func TestOwnRequestsSinceAReadingOfAnyAgeAreThoseOfAPlainList(t *testing.T) {
 			case op == 8:
 				at := now.Add(-time.Duration(rng.IntN(9000)) * time.Millisecond)
 				r.read(at)
-				m.since = max(sliceOf(at), m.newest-kept+1)
+				m.since = max(numbered(at), m.newest-kept+1)
 			}
 			if got, want := r.sum, m.sum(); got != want {
 				t.Fatalf("seed %d, step %d: %+v, want %+v", seed, i, got, want)
@@ -82,8 +93,7 @@ func TestOwnRequestsSinceAReadingOfAnyAgeAreThoseOfAPlainList(t *testing.T) {
 }
 
 func TestALeaseInTheSliceOfTheReadingCountsAsNotIncluded(t *testing.T) {
-	var r recent
-	at := time.Unix(1_800_000_000, 0)
+	r, at := aRecent(t)
 	one := tally{requests: 1}
 	r.start(one, at.Add(slice-1))
 	r.start(one, at.Add(slice))
@@ -102,8 +112,7 @@ func TestALeaseInTheSliceOfTheReadingCountsAsNotIncluded(t *testing.T) {
 }
 
 func TestALeaseThatIsOlderThanItsReadingCanTellIsNotTakenOutTwice(t *testing.T) {
-	var r recent
-	at := time.Unix(1_800_000_000, 0)
+	r, at := aRecent(t)
 	one := tally{requests: 1}
 	r.start(one, at)
 	r.start(one, at.Add(kept*slice)) // its slice is gone
@@ -118,8 +127,7 @@ func TestALeaseThatIsOlderThanItsReadingCanTellIsNotTakenOutTwice(t *testing.T) 
 
 func TestAClockThatJumpsLeavesNothingBehind(t *testing.T) {
 	for _, jump := range []time.Duration{time.Hour, -time.Hour, -7 * time.Second, 7 * time.Second} {
-		var r recent
-		now := time.Unix(1_800_000_000, 0)
+		r, now := aRecent(t)
 		var live []begun
 		begin := func() {
 			l := begun{now, tally{requests: 1, queued: 10, held: 10, tokens: 10}}
