@@ -41,7 +41,7 @@ func TestADrainOnOneReplicaHoldsOnAllAndCutsNoStream(t *testing.T) {
 	}
 	w.order(t, "drain?why=maintenance&backend="+url.QueryEscape(drained.URL()), "", true)
 	began := time.Now()
-	last, slowest := w.lastAsked(t, drained, began, 2500*time.Millisecond)
+	last, slowest := lastAsked(drained, began, 2500*time.Millisecond, func() { w.replicas[0].sees(t) })
 	promised(t, "the last request that the drained backend was sent", last, time.Second, slowest)
 	if !w.states(t, drained.URL(), "drained") {
 		t.Error("a replica does not say that the backend is drained")

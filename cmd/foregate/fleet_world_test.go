@@ -207,15 +207,15 @@ func (w *fleetWorld) count(path string) (all int, each []int) {
 // questions go elsewhere.
 func asked(s *vllmsim.Server) int { return s.State().Requests[chat] }
 
-// lastAsked watches a backend for a while and tells how long after the given time the
-// last request of a client reached it.
-func (w *fleetWorld) lastAsked(t *testing.T, s *vllmsim.Server, since time.Time, d time.Duration) (last, slowest time.Duration) {
+// lastAsked watches a backend, and looks, until so long after the given time; it tells
+// how long after it the last request of a client reached the backend.
+func lastAsked(s *vllmsim.Server, since time.Time, d time.Duration, look func()) (last, slowest time.Duration) {
 	was := asked(s)
 	slowest = during(d-time.Since(since), func() {
 		if now := asked(s); now != was {
 			last, was = time.Since(since), now
 		}
-		w.replicas[0].sees(t)
+		look()
 	})
 	return last, slowest
 }
