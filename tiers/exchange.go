@@ -157,6 +157,7 @@ func (x *exchange) readAnswer() error {
 		return fmt.Errorf("%w: an answer without choices", errBody)
 	}
 	x.whole, x.ended = body, true
+	x.lease.Answered()
 	x.count(x.answer.Usage.Prompt)
 	return nil
 }
@@ -193,10 +194,13 @@ func (x *exchange) next() ([]byte, *openai.Chunk, error) {
 		x.held = nil
 		return x.heldRaw, c, nil
 	}
+	fresh := !x.events.Buffered() // what is at hand says nothing of the backend now
 	x.watch()
 	raw, c, err := x.read()
 	x.timer.Stop()
-	x.lease.Answered()
+	if err == nil && fresh {
+		x.lease.Answered()
+	}
 	if err != nil && err != io.EOF {
 		return nil, nil, x.failure(err)
 	}

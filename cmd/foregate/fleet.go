@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -37,14 +38,18 @@ type operators struct{ *replica }
 // Drain stops new work on a backend, on every replica that can be reached.
 func (o operators) Drain(ctx context.Context, name, backend, why string, d time.Duration) error {
 	p, err := o.poolOf(name, backend)
-	if err != nil {
+	switch {
+	case err != nil:
+		return err
+	case !has(p, backend):
+		return gateway.ErrUnknownBackend
+	}
+	err = o.fleet.Drain(ctx, p.Name(), backend, why, d)
+	if err == nil || errors.Is(err, fleet.ErrFull) {
 		return err
 	}
-	if err := o.fleet.Drain(ctx, p.Name(), backend, why, d); err != nil {
-		p.Drain(backend, why, d)
-		return fmt.Errorf("%w: %w", gateway.ErrNotShared, err)
-	}
-	return nil
+	p.Drain(backend, why, d)
+	return fmt.Errorf("%w: %w", gateway.ErrNotShared, err)
 }
 
 // Undrain ends a drain.
@@ -53,11 +58,19 @@ func (o operators) Undrain(ctx context.Context, name, backend string) error {
 	if err != nil {
 		return err
 	}
-	p.Undrain(backend)
-	if err := o.fleet.Undrain(ctx, p.Name(), backend); err != nil {
+	undone := p.Undrain(backend)
+	switch err := o.fleet.Undrain(ctx, p.Name(), backend); {
+	case err == nil:
+		return nil
+	case undone:
 		return fmt.Errorf("%w: %w", gateway.ErrNotShared, err)
+	default:
+		return fmt.Errorf("%s stays drained on all replicas: %w", backend, err)
 	}
-	return nil
+}
+
+func has(p *pool.Pool, backend string) bool {
+	return slices.ContainsFunc(p.Snapshot(), func(s pool.BackendState) bool { return s.ID == backend })
 }
 
 // poolOf is the pool that is named, or the only one that has the backend.
@@ -67,7 +80,7 @@ func (o operators) poolOf(name, backend string) (*pool.Pool, error) {
 	}
 	var found *pool.Pool
 	for _, p := range o.pools {
-		if !slices.ContainsFunc(p.Snapshot(), func(s pool.BackendState) bool { return s.ID == backend }) {
+		if !has(p, backend) {
 			continue
 		}
 		if found != nil {

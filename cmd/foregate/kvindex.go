@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/url"
 	"strconv"
@@ -46,12 +45,13 @@ func (x *kvIndex) name(backend string) string { return x.pool + "/" + backend }
 
 // Cached is how much of a prompt a backend holds. Of one with other blocks nothing is
 // known.
-func (x *kvIndex) Cached(backend string, chain []uint64) (tokens int, known bool) {
+func (x *kvIndex) Cached(backend string, chain []uint64) (tokens int, whole, known bool) {
 	name := x.name(backend)
 	if size := x.events.BlockSize(name); size != 0 && size != kvBlock {
-		return 0, false
+		return 0, false, false
 	}
-	return x.events.Cached(name, chain)
+	tokens, known = x.events.Cached(name, chain)
+	return tokens, tokens >= len(chain)*kvBlock, known
 }
 
 // Chain names the blocks of a prompt: by its ids where it has some, else as learned for
@@ -100,15 +100,18 @@ func (x *kvIndex) follow(ctx context.Context, p *pool.Pool, all *sync.WaitGroup,
 	there := map[string]bool{}
 	for _, b := range p.Snapshot() {
 		for rank := range max(b.Reading.Engines, 1) {
-			name := fmt.Sprintf("%s/%d", b.ID, rank)
-			there[name] = true
 			u, err := url.Parse(b.URL)
-			if feeds[name] != nil || err != nil {
-				continue
+			if err != nil {
+				continue // a pool has none such
 			}
 			endpoint := "tcp://" + net.JoinHostPort(u.Hostname(), strconv.Itoa(x.port+rank))
+			feedOf := b.ID + " " + endpoint
+			there[feedOf] = true
+			if feeds[feedOf] != nil {
+				continue
+			}
 			feed, cancel := context.WithCancel(ctx)
-			feeds[name] = cancel
+			feeds[feedOf] = cancel
 			all.Go(func() { _ = x.events.Follow(feed, x.name(b.ID), endpoint) }) // logs its failures itself, and goes on
 		}
 	}

@@ -210,7 +210,7 @@ func (r *replica) loads(route string, plan tiers.Plan) []admission.PoolLoad {
 func poolLoad(p *pool.Pool) admission.PoolLoad {
 	l := admission.PoolLoad{Pool: p.Name()}
 	for _, b := range p.Snapshot() {
-		if b.Down || b.Drained || b.Open {
+		if b.Down || b.Drained || b.Open || b.Suspect {
 			continue
 		}
 		l.Loads = append(l.Loads, admission.Load{Usage: b.KVUsage, Known: b.HasReading, Waiting: b.Reading.Waiting})

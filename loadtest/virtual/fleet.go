@@ -64,15 +64,13 @@ type watcher struct {
 	name, id string
 	backend  *backend
 	mine     bool
-	heard    time.Duration // when the newest reading was taken
-	vain     time.Duration // when it last looked, in vain, though it was not its part
+	vain     time.Time // when it last looked, in vain
 }
 
 func (w *watcher) tick() {
 	l := w.replica.lab
-	now := l.clock.now
 	interval := l.values.Pressure.OrDefaults().Interval
-	if w.mine || now-w.heard > max(pool.Overdue, 2*interval) && now-w.vain >= pool.Again {
+	if w.pool.Looks(w.id, w.mine, w.vain) {
 		w.look()
 	}
 	l.clock.after(time.Duration(float64(interval)*(0.9+0.2*w.replica.random())), w.tick)
@@ -80,22 +78,17 @@ func (w *watcher) tick() {
 
 func (w *watcher) look() {
 	l := w.replica.lab
-	now := l.clock.now
 	reading, err := w.backend.reading()
 	if err == nil || errors.Is(err, errRefused) {
 		w.pool.Observe(w.id, reading, err)
 	}
 	if err != nil {
-		w.vain = now
+		w.vain = l.clock.wall()
 		return
 	}
-	w.heard = now
 	for _, r := range l.replicas {
 		if other := r.watchers[w.name+"/"+w.id]; other != w {
-			l.clock.after(w.replica.exchange(), func() {
-				other.heard = max(other.heard, now)
-				other.pool.Hear(other.id, reading)
-			})
+			l.clock.after(w.replica.exchange(), func() { other.pool.Hear(other.id, reading) })
 		}
 	}
 }

@@ -63,7 +63,7 @@ func (r *replica) loads(plan tiers.Plan) []admission.PoolLoad {
 		}
 		l := admission.PoolLoad{Pool: p.Name()}
 		for _, b := range p.Snapshot() {
-			if !b.Down && !b.Drained {
+			if !b.Down && !b.Drained && !b.Suspect {
 				l.Loads = append(l.Loads, admission.Load{Usage: b.KVUsage, Known: b.HasReading, Waiting: b.Reading.Waiting})
 			}
 		}

@@ -50,7 +50,7 @@ type Candidate struct {
 	Broken   bool    // its breaker is open
 	Excluded bool    // tried already
 	Suspect  bool    // seems to hang: only where nobody else is left
-	Ramp     float64 // share of its turns that it may take after a start; 0 and 1 are all
+	Ramp     float64 // how far it is after a start, 0..1: bounds its share; 0 and 1 are no bound
 
 	Usage     float64 // KV usage, aged; the pool's mean where unknown; 0..1
 	Capacity  int     // tokens the KV cache holds; 0 is unknown
@@ -152,11 +152,18 @@ func (c *choice) best() room {
 	return best
 }
 
+// starting is how many times its fair share a candidate may take at the end of its
+// ramp: it is idle, and would take everything it is offered.
+const starting = 2
+
 // passes reports whether a candidate that has just started leaves this turn to
 // others.
 func (c *choice) passes(i int) bool {
 	ramp := c.cands[i].Ramp
-	return c.ramps && ramp > 0 && ramp < 1 && unit(mix(c.turn*0x9e37+uint64(i))) >= ramp
+	if !c.ramps || ramp <= 0 || ramp >= 1 {
+		return false
+	}
+	return unit(mix(c.turn*0x9e37+uint64(i))) >= ramp*min(starting/float64(len(c.cands)), 1)
 }
 
 func (c *choice) may(i int) bool {

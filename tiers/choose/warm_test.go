@@ -282,12 +282,12 @@ func TestAfterAStartTheShareOfTurnsGrowsLinearlyAndIsNeverEverything(t *testing.
 						c.Running, c.Usage, c.Ramp = 0, 0, ramp
 					}
 				})
-				most := ramp
+				most := ramp * 2 / 4 // twice its fair share at the end
 				if policy == PolicyRoundRobin || policy == PolicyRandom {
-					most = ramp / 4
+					most /= 4
 				}
 				if policy == PolicyP2C {
-					most = ramp * 7 / 16
+					most *= 7.0 / 16
 				}
 				n := 0.0
 				for turn := range uint64(turns) {

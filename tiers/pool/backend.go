@@ -19,8 +19,9 @@ type backend struct {
 
 	down    error // why it is down; nil is up
 	downAt  time.Time
-	drained drains // why it gets no new requests
-	blind   bool   // it was logged that there are no readings
+	drained drains    // why it gets no new requests
+	probed  time.Time // when it was last asked for a token
+	blind   bool      // it was logged that there are no readings
 
 	reading pressure.Reading
 	vitals  vitals
@@ -52,10 +53,18 @@ func (b *backend) end(t tally, began time.Time) {
 func (b *backend) take(r pressure.Reading) (restarted bool) {
 	b.recent.read(r.At)
 	b.reading = r
-	step := min(float64(b.all.queued), longStep) * b.rates.prefill
-	restarted = b.vitals.see(r, b.all.requests-b.recent.sum.requests, time.Duration(step*float64(time.Second)))
+	restarted = b.vitals.see(r, b.load())
 	b.hits.see(r, restarted)
 	return restarted
+}
+
+// load is what we have there that the reading could know.
+func (b *backend) load() load {
+	step := min(float64(b.all.queued), longStep) * b.rates.prefill
+	return load{
+		requests: b.all.requests - b.recent.sum.requests, waiting: b.all.waiting - b.recent.sum.waiting,
+		step: time.Duration(step * float64(time.Second)),
+	}
 }
 
 // out reports whether it gets no new requests.
@@ -96,7 +105,7 @@ func meanOf(set []*backend, now time.Time, c pressure.Config) mean {
 	for _, b := range set {
 		m.rates.prefill += b.rates.prefill
 		m.rates.decode += b.rates.decode
-		if b.down != nil || b.vitals.untrue() || now.Sub(b.reading.At) > c.Fresh {
+		if b.down != nil || b.vitals.standing || b.vitals.lying || now.Sub(b.reading.At) > c.Fresh {
 			continue
 		}
 		n++
@@ -150,7 +159,8 @@ func (b *backend) candidate(c *choose.Candidate, m *mean, now time.Time, cfg pre
 	c.Waiting = float64(b.reading.Waiting)*weight + m.waiting*(1-weight)
 	c.Running = float64(b.reading.Running)*weight + m.running*(1-weight)
 	own := &b.recent.sum
-	c.OwnRequests, c.OwnQueued, c.OwnHeld = float64(own.requests), float64(own.queued), float64(own.held)
+	c.OwnRequests, c.OwnQueued = float64(own.requests), float64(own.queued)
+	c.OwnHeld = float64(own.held) / float64(max(b.reading.Engines, 1)) // the capacity is one engine's
 	done := now.Sub(b.prefillSince).Seconds() * c.PrefillRate
 	c.OwnPrefill = max(float64(b.all.queued)-done, 0)
 }

@@ -76,7 +76,7 @@ func (p *Pool) replace(urls []string) {
 	}
 	for _, b := range old {
 		if kept[b.url] == nil {
-			p.part(b)
+			p.remove(b)
 		}
 	}
 	p.set.Store(&set)
@@ -88,12 +88,21 @@ func (p *Pool) replace(urls []string) {
 	p.log.Info().Int("backends", len(set)).Int("added", added).Int("gone", gone).Msg("backends changed")
 }
 
+func (p *Pool) has(id string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.byID[id] != nil
+}
+
 // join makes a backend known; late says that the pool was there before it. The caller
 // holds mu.
 func (p *Pool) join(id, url string, late bool) *backend {
+	now := p.now()
 	b := &backend{id: id, url: url, hash: xxhash.Sum64String(id), rates: newRates(), metrics: p.metrics.of(p.name, id)}
+	b.recent.base, b.vitals.base = now, now
+	b.drained = drains{fleet: p.fleetDrains[id], here: p.ownDrains[id]}
 	if late {
-		b.vitals.came(p.now())
+		b.vitals.came(now)
 	}
 	b.number = slices.Index(p.numbered, nil)
 	if b.number < 0 {
@@ -107,8 +116,8 @@ func (p *Pool) join(id, url string, late bool) *backend {
 	return b
 }
 
-// part forgets a backend; its leases live on. The caller holds mu.
-func (p *Pool) part(b *backend) {
+// remove forgets a backend; its leases live on. The caller holds mu.
+func (p *Pool) remove(b *backend) {
 	b.gone = true
 	p.warm.Forget(b.number)
 	p.numbered[b.number] = nil

@@ -1,14 +1,25 @@
 package pool
 
-import "time"
+import (
+	"maps"
+	"time"
+)
+
+// order is one to drain a backend.
+type order struct {
+	why   string
+	until time.Time // zero is without end
+}
+
+// mostDrains bounds the orders that a pool keeps for backends that may yet come.
+const mostDrains = 4096
 
 // drains are why a backend gets no new requests: what all replicas know, and what only
 // this one could be told because the others were out of reach.
 type drains struct {
 	fleet string
-	here  string
-	until time.Time // of here; zero is without end
-	told  string    // what was logged last
+	here  order
+	told  string // what was logged last
 }
 
 // why is "" when it is not drained.
@@ -16,19 +27,24 @@ func (d *drains) why(now time.Time) string {
 	switch {
 	case d.fleet != "":
 		return d.fleet
-	case d.here != "" && (d.until.IsZero() || now.Before(d.until)):
-		return d.here
+	case d.here.why != "" && (d.here.until.IsZero() || now.Before(d.here.until)):
+		return d.here.why
 	}
 	return ""
 }
 
-// HearDrains takes in which backends are drained, by id, and why: all of them. Those
-// that are not named get requests again.
+// HearDrains takes in which backends are drained, by id, and why: all of them, such as
+// are to come among them. Those that are not named get requests again. What all know
+// of a backend stands in the place of what only this replica was told.
 func (p *Pool) HearDrains(drained map[string]string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.fleetDrains = maps.Clone(drained)
+	for id := range drained {
+		delete(p.ownDrains, id)
+	}
 	for _, b := range *p.set.Load() {
-		b.drained.fleet = drained[b.id]
+		b.drained.fleet, b.drained.here = drained[b.id], p.ownDrains[b.id]
 		p.drained(b)
 	}
 }
@@ -36,26 +52,37 @@ func (p *Pool) HearDrains(drained map[string]string) {
 // Drain gives a backend no new requests for d (0: until Undrain), and lets what runs
 // there finish. Only this replica knows. It reports whether there is such a backend.
 func (p *Pool) Drain(backend, why string, d time.Duration) bool {
-	var until time.Time
+	o := order{why: why}
 	if d > 0 {
-		until = p.now().Add(d)
+		o.until = p.now().Add(d)
 	}
-	return p.setDrain(backend, why, until)
-}
-
-// Undrain ends this replica's own Drain.
-func (p *Pool) Undrain(backend string) bool { return p.setDrain(backend, "", time.Time{}) }
-
-func (p *Pool) setDrain(backend, why string, until time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.byID[backend] == nil {
+		return false
+	}
+	if len(p.ownDrains) < mostDrains {
+		p.ownDrains[backend] = o // it may leave and come back
+	}
+	b := p.byID[backend]
+	b.drained.here = o
+	p.drained(b)
+	return true
+}
+
+// Undrain ends this replica's own Drain. It reports whether the backend gets requests
+// now: not if all replicas hold it drained, or there is none such.
+func (p *Pool) Undrain(backend string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.ownDrains, backend)
 	b := p.byID[backend]
 	if b == nil {
 		return false
 	}
-	b.drained.here, b.drained.until = why, until
+	b.drained.here = order{}
 	p.drained(b)
-	return true
+	return b.drained.fleet == ""
 }
 
 // drained logs a change of b's drain; one that has come back takes its turns

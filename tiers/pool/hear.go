@@ -1,6 +1,8 @@
 package pool
 
 import (
+	"time"
+
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -19,23 +21,33 @@ type Fleet interface {
 func (p *Pool) Join(f Fleet) { p.fleet = f }
 
 // Hear takes a reading in that another replica took; r.At is when, by the clock here.
-// One that is not newer than what is known is ignored. It reports whether there is
-// such a backend.
+// One that is not newer than what is known is ignored. It says nothing of whether this
+// replica can reach the backend. It reports whether there is such a backend.
 func (p *Pool) Hear(backend string, r pressure.Reading) bool {
 	p.mu.Lock()
 	b := p.byID[backend]
-	if b == nil {
-		p.mu.Unlock()
-		return false
-	}
-	if !r.At.After(b.reading.At) {
-		p.mu.Unlock()
-		return true
-	}
+	news := b != nil && r.At.After(b.reading.At)
 	p.mu.Unlock()
-	p.taken(b, r)
-	p.setUp(b, r.At)
-	return true
+	if news {
+		p.taken(b, r)
+	}
+	return b != nil
+}
+
+// Looks reports whether this replica has to look at a backend's metrics itself: because
+// that is its part (mine), because the backend is down for it, or because nothing was
+// heard of it for too long, and the last look, in vain, is Again ago.
+func (p *Pool) Looks(backend string, mine bool, vain time.Time) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.byID[backend]
+	return b != nil && p.looks(b, mine, vain)
+}
+
+func (p *Pool) looks(b *backend, mine bool, vain time.Time) bool {
+	now := p.now()
+	missing := now.Sub(b.reading.At) > max(Overdue, 2*p.pressure().OrDefaults().Interval)
+	return mine || b.down != nil || missing && now.Sub(vain) >= Again
 }
 
 // Observe stores what somebody else found now, as if a scrape had just brought it: a

@@ -36,8 +36,8 @@ func (l *Lease) URL() string { return l.backend.url }
 // server may choose.
 func (l *Lease) Rank() int { return l.rank }
 
-// Answered says that the backend gives tokens. It costs next to nothing and may be
-// called for every read.
+// Answered says that a token has just come. It costs next to nothing and may be called
+// for every read.
 func (l *Lease) Answered() { l.backend.vitals.answered(l.pool.now) }
 
 // Sent tells what was sent there, where somebody wants to know; body must not change
@@ -64,7 +64,7 @@ func (l *Lease) FirstToken() {
 	l.first = now
 	b.vitals.fault(false, now)
 	b.rates.learnPrefill(float64(l.part.queued)+l.ahead, now.Sub(l.start))
-	finished := tally{queued: l.part.queued}
+	finished := tally{queued: l.part.queued, waiting: 1}
 	l.part.sub(finished)
 	b.prefillSince = now // one after the other: the next has only begun
 	b.end(finished, l.start)
@@ -123,9 +123,6 @@ func (l *Lease) Failed() {
 func (l *Lease) Done(generated int) {
 	p, b := l.pool, l.backend
 	now := p.now()
-	if generated > 0 {
-		l.Answered()
-	}
 	p.mu.Lock()
 	if l.done {
 		p.mu.Unlock()

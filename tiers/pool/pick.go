@@ -155,7 +155,7 @@ func (p *Pool) fill(s *round, age pressure.Config, now time.Time) {
 	s.cands = append(s.cands[:0], make([]choose.Candidate, len(s.backends))...)
 	for i, b := range s.backends {
 		b.candidate(&s.cands[i], &m, now, age)
-		s.cands[i].Placed = p.warm.Placed(b.number)
+		s.cands[i].Placed = p.warm.Placed(b.number) / float64(max(b.reading.Engines, 1))
 	}
 }
 
@@ -180,7 +180,7 @@ func (p *Pool) lease(l *Lease, b *backend, c *choose.Candidate, need choose.Need
 		pool: p, backend: b, start: now, bytes: d.PromptBytes, key: d.key(),
 		ahead: c.Ahead(),
 		rank:  p.rank(b, d, prompt),
-		part:  tally{requests: 1, queued: max(prompt-c.Cached, 0), held: prompt, tokens: prompt + need.OutputTokens/2},
+		part:  tally{requests: 1, waiting: 1, queued: max(prompt-c.Cached, 0), held: prompt, tokens: prompt + need.OutputTokens/2},
 	}
 }
 

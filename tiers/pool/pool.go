@@ -74,16 +74,18 @@ type Pool struct {
 	set     atomic.Pointer[[]*backend] // never changed, only replaced
 	scratch sync.Pool                  // of *round, so that a pick need not allocate it
 
-	mu         sync.Mutex // guards the backends' state and what follows
-	turn       uint64
-	byID       map[string]*backend
-	numbered   []*backend // by number in warm; nil: gone
-	warm       *prefix.Table
-	told       []prefix.Placement // memory of one pick
-	length     density
-	meanPrompt float64 // moving average of what was to be computed of the prompts picked for
-	mean       mean
-	meanAt     time.Time
+	mu          sync.Mutex // guards the backends' state and what follows
+	turn        uint64
+	byID        map[string]*backend
+	numbered    []*backend        // by number in warm; nil: gone
+	fleetDrains map[string]string // by id: why; never changed, only replaced
+	ownDrains   map[string]order  // by id: what only this replica was told
+	warm        *prefix.Table
+	told        []prefix.Placement // memory of one pick
+	length      density
+	meanPrompt  float64 // moving average of what was to be computed of the prompts picked for
+	mean        mean
+	meanAt      time.Time
 }
 
 // New checks the options and returns a Pool that may be picked from at once;
@@ -106,6 +108,7 @@ func New(o Options) (*Pool, error) {
 		scratch:    sync.Pool{New: func() any { return new(round) }},
 		warm:       prefix.NewTable(mostParts),
 		byID:       map[string]*backend{},
+		ownDrains:  map[string]order{},
 		meanPrompt: meanPromptDefault,
 	}
 	p.score = p.metrics.score.WithLabelValues(p.name)
@@ -222,7 +225,9 @@ func (w *watchers) follow(ctx context.Context) {
 		// Only then, or the watcher might bring a series back.
 		end()
 		delete(w.ends, b)
-		w.pool.metrics.forget(w.pool.name, b.id)
+		if !w.pool.has(b.id) { // another URL may have the id now
+			w.pool.metrics.forget(w.pool.name, b.id)
+		}
 	}
 	for _, b := range set {
 		if w.ends[b] == nil {

@@ -5,6 +5,7 @@ import "time"
 // tally sums leases.
 type tally struct {
 	requests int
+	waiting  int // requests whose first token has not come
 	queued   int // prompt tokens that are still to be computed, those expected in the cache left out
 	held     int // prompt tokens: what fills the cache soon after the start
 	tokens   int // prompt tokens and half of the expected output: what fills it on average
@@ -12,6 +13,7 @@ type tally struct {
 
 func (t *tally) add(o tally) {
 	t.requests += o.requests
+	t.waiting += o.waiting
 	t.queued += o.queued
 	t.held += o.held
 	t.tokens += o.tokens
@@ -19,6 +21,7 @@ func (t *tally) add(o tally) {
 
 func (t *tally) sub(o tally) {
 	t.requests -= o.requests
+	t.waiting -= o.waiting
 	t.queued -= o.queued
 	t.held -= o.held
 	t.tokens -= o.tokens
@@ -33,17 +36,20 @@ const (
 // is known whoever took it, and however late it comes. A lease that began in the same
 // slice as the reading counts as not included: better twice than never.
 type recent struct {
+	base  time.Time // before every lease
 	by    [kept]tally
 	now   int64 // number of the newest slice
 	since int64 // leases of this slice and later are not in the reading
 	sum   tally // of those
 }
 
-func sliceOf(at time.Time) int64 { return at.UnixNano() / int64(slice) }
+// slice is the number of the slice that a time falls in, by the monotonic clock where
+// the times have it.
+func (r *recent) slice(at time.Time) int64 { return max(int64(at.Sub(r.base)/slice), 0) }
 
 // start counts a lease in.
 func (r *recent) start(t tally, at time.Time) {
-	n := r.advance(sliceOf(at))
+	n := r.advance(r.slice(at))
 	r.by[n%kept].add(t)
 	if n >= r.since {
 		r.sum.add(t)
@@ -52,7 +58,7 @@ func (r *recent) start(t tally, at time.Time) {
 
 // end counts a part of a lease out that began at the given time.
 func (r *recent) end(t tally, at time.Time) {
-	n := sliceOf(at)
+	n := r.slice(at)
 	if n > r.now {
 		return // it began before the clock went back
 	}
@@ -67,7 +73,7 @@ func (r *recent) end(t tally, at time.Time) {
 // read says that a reading taken at the given time is in force. What began so long
 // before that its slice is gone counts as included.
 func (r *recent) read(at time.Time) {
-	r.since = max(sliceOf(at), r.now-kept+1)
+	r.since = max(r.slice(at), r.now-kept+1)
 	r.sum = tally{}
 	for n := r.since; n <= r.now; n++ {
 		r.sum.add(r.by[n%kept])
@@ -78,7 +84,7 @@ func (r *recent) read(at time.Time) {
 // slice to use. When the clock was put back, what began before is forgotten.
 func (r *recent) advance(n int64) int64 {
 	if n <= r.now-kept {
-		*r = recent{now: n, since: n}
+		*r = recent{base: r.base, now: n, since: n}
 		return n
 	}
 	if n <= r.now {

@@ -15,6 +15,11 @@ const (
 	// longest pause that ended well, or that our own prompts explain, is waited for.
 	hungAfter = time.Second
 	slowSteps = 1.5
+	// longestPause is the longest that may be learned: longer ones are hangs that ended.
+	longestPause = 5 * time.Second
+	// answersFor is how long a token speaks for an engine whose numbers stand still; it is
+	// probed more often than that.
+	answersFor = 3 * time.Second
 	// longStep is the prompt tokens of one step: vLLM's default on cards that are slow
 	// enough for it to matter (vllm-api.md §7).
 	longStep = 2048
@@ -36,10 +41,14 @@ const (
 // vitals are what a series of readings, and what becomes of our own calls, tell of a
 // backend beside its load.
 type vitals struct {
+	base time.Time // before everything: heard counts from it
+	at   time.Time // when the last reading was taken
+
 	iterations float64
 	moved      time.Time     // when a step was last seen, or no work
-	pause      time.Duration // the longest without a step that ended well
-	standing   bool          // there was work and no step for too long
+	still      time.Duration // how long there has been work and no step
+	pause      time.Duration // the longest of these that ended well
+	standing   bool          // it is too long
 
 	usage   float64
 	changed time.Time // when the usage last changed, or there was too little work to tell
@@ -51,37 +60,32 @@ type vitals struct {
 	faultsAt time.Time
 
 	listening atomic.Bool  // somebody wants to know whether it still answers
-	heard     atomic.Int64 // when it last answered, as Unix nanoseconds
+	heard     atomic.Int64 // when it last gave a token, in nanoseconds after base
 }
 
-// see takes a reading in; own is how many of our requests are there that it could
-// know, and step how long the longest step may take that they explain. restarted says
-// that its counters began anew: its cache is empty.
-func (v *vitals) see(r pressure.Reading, own int, step time.Duration) (restarted bool) {
-	busy := r.Running > 0 || own > 0
+// load is what we have there that a reading could know.
+type load struct {
+	requests, waiting int           // waiting are those whose first token has not come
+	step              time.Duration // how long the longest step may take that they explain
+}
+
+// see takes a reading in. restarted says that its counters began anew: its cache is
+// empty.
+func (v *vitals) see(r pressure.Reading, own load) (restarted bool) {
 	restarted = r.Iterations < v.iterations
 	if restarted {
 		v.came(r.At)
 	}
-	moves := r.Iterations != v.iterations
-	if moves && busy && !restarted && !v.moved.IsZero() {
-		v.pause = max(min(r.At.Sub(v.moved), time.Minute), v.pause-v.pause/512)
-	}
-	if moves && v.standing {
-		v.faults = 0 // calls failed because it stood still, and will not for that
-	}
-	// Whoever stood still is well again when it makes a step, not when its work is gone.
-	if moves || !v.standing && !busy || r.Iterations == 0 || v.moved.IsZero() {
-		v.iterations, v.moved = r.Iterations, r.At
-	}
-	v.standing = r.At.Sub(v.moved) >= max(hungAfter, time.Duration(slowSteps*float64(max(v.pause, step))))
-	v.listening.Store(r.At.After(v.moved))
+	v.step(r, r.Running > 0 || r.Waiting > 0 || own.waiting > 0, restarted)
+	v.standing = v.still >= max(hungAfter, time.Duration(slowSteps*float64(max(v.pause, own.step))))
+	v.listening.Store(v.still > 0)
 	if r.Answers && v.standing {
-		v.heard.Store(r.At.UnixNano())
+		v.heard.Store(int64(r.At.Sub(v.base)))
 	}
+	v.at = r.At
 	// Without requests nothing is in use, so a usage that is shown all the same is as
 	// telling; and a lie stands until it changes, though it may keep everybody away.
-	few := max(r.Running, own) < lyingRequests && !v.lying && (r.KVUsage == 0 || r.Running+r.Waiting > 0)
+	few := max(r.Running, own.requests) < lyingRequests && !v.lying && (r.KVUsage == 0 || r.Running+r.Waiting > 0)
 	if r.KVUsage != v.usage || few || v.changed.IsZero() {
 		v.usage, v.changed = r.KVUsage, r.At
 	}
@@ -89,16 +93,54 @@ func (v *vitals) see(r pressure.Reading, own int, step time.Duration) (restarted
 	return restarted
 }
 
-// answered notes that the backend gives tokens, where somebody wants to know.
-func (v *vitals) answered(now func() time.Time) {
-	if v.listening.Load() {
-		v.heard.Store(now().UnixNano())
+// step follows how long the engine has made no step though it had work.
+func (v *vitals) step(r pressure.Reading, busy, restarted bool) {
+	switch moves := r.Iterations != v.iterations; {
+	case moves || r.Iterations == 0 || v.moved.IsZero():
+		if v.still > 0 && v.still <= longestPause && !restarted {
+			v.pause = max(v.still, v.pause-v.pause/512)
+		}
+		if v.standing {
+			v.faults = 0 // calls failed because it stood still, and will not for that
+		}
+		v.iterations, v.moved, v.still = r.Iterations, r.At, 0
+	case busy || v.standing: // who stood still is well when it makes a step, not when its work is gone
+		v.still = r.At.Sub(v.moved)
+	default:
+		v.moved, v.still = r.At, 0
 	}
 }
 
-// answers reports whether it gave tokens after its readings stood still: then it is
+// silent notes that the metrics cannot be read while requests of ours wait for their
+// first token there: the whole process may hang.
+func (v *vitals) silent(own load, now time.Time) {
+	if own.waiting > 0 && !v.at.IsZero() && now.Sub(v.at) >= max(hungAfter, time.Duration(slowSteps*float64(own.step))) {
+		v.still = now.Sub(v.at)
+		v.standing = true
+		v.listening.Store(true)
+	}
+}
+
+// answered notes that the backend gives tokens, where somebody wants to know.
+func (v *vitals) answered(now func() time.Time) {
+	if v.listening.Load() {
+		v.heard.Store(int64(now().Sub(v.base)))
+	}
+}
+
+// answers reports whether it gives tokens though its readings stand still: then it is
 // the readings that are frozen, not the engine.
-func (v *vitals) answers() bool { return v.heard.Load() > v.moved.Add(hungAfter/2).UnixNano() }
+func (v *vitals) answers() bool {
+	heard := time.Duration(v.heard.Load())
+	return heard > v.moved.Sub(v.base)+hungAfter/2 && heard > v.at.Sub(v.base)-answersFor
+}
+
+// answersSince reports whether it gave tokens since a time, as far as somebody
+// listened.
+func (v *vitals) answersSince(t time.Time) bool {
+	heard := time.Duration(v.heard.Load())
+	return heard > 0 && heard > t.Sub(v.base)
+}
 
 // suspect reports whether it seems to hang.
 func (v *vitals) suspect() bool { return v.standing && !v.answers() }
@@ -137,10 +179,6 @@ func (v *vitals) failing(now time.Time) float64 {
 	}
 	return v.faults * math.Exp(-now.Sub(v.faultsAt).Seconds()/faultsFade.Seconds())
 }
-
-// answersSince reports whether it gave tokens since a time, as far as somebody
-// listened.
-func (v *vitals) answersSince(t time.Time) bool { return v.heard.Load() > t.UnixNano() }
 
 // condition names what is wrong, for the log and for operators; "well" is nothing.
 func (v *vitals) condition() string {

@@ -125,10 +125,11 @@ func TestALongStepIsLearnedByThePauseThatEndedWell(t *testing.T) {
 	at := time.Unix(1_800_000_000, 0)
 	see := func(steps float64, after time.Duration) {
 		at = at.Add(after)
-		v.see(pressure.Reading{At: at, Running: 2, Iterations: steps}, 0, 0)
+		v.see(pressure.Reading{At: at, Running: 2, Iterations: steps}, load{})
 	}
 	see(1, 0)
-	see(2, 3*time.Second) // three seconds without a step that ended well
+	see(1, 3*time.Second) // three seconds without a step
+	see(2, 0)             // that ended well
 	see(2, 4*time.Second)
 	if v.suspect() {
 		t.Error("suspect after 4 s, though 3 s were well: 4.5 s are waited")

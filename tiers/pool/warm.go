@@ -18,9 +18,10 @@ type Index interface {
 	// Chain appends what names the blocks of a request's prompt to into; nothing where
 	// they are not known yet.
 	Chain(into []uint64, d *Demand) []uint64
-	// Cached is how many leading tokens of such a prompt a backend holds; known is false
-	// where it cannot tell, and the estimate stands.
-	Cached(backend string, chain []uint64) (tokens int, known bool)
+	// Cached is how many leading tokens of such a prompt a backend holds; whole says that
+	// these are all that the chain names, so that there may be more. known is false where
+	// it cannot tell, and the estimate stands.
+	Cached(backend string, chain []uint64) (tokens int, whole, known bool)
 	// Learn has the blocks of a prompt found out, by the body that was sent to a
 	// backend; it is kept and must not change.
 	Learn(key prefix.Key, url string, body []byte)
@@ -52,7 +53,10 @@ func (p *Pool) warmth(s *round, d *Demand, prompt int) {
 		if len(s.chain) == 0 {
 			continue
 		}
-		if tokens, known := p.index.Cached(b.id, s.chain); known {
+		switch tokens, whole, known := p.index.Cached(b.id, s.chain); {
+		case known && whole: // the chain is the prompt's as it was when it was learned
+			c.Cached = min(max(tokens, c.Cached), prompt)
+		case known:
 			c.Cached = min(tokens, prompt)
 		}
 	}
@@ -82,7 +86,7 @@ func (p *Pool) place(b *backend, d *Demand, prompt int, now time.Time) {
 // finds it warm; −1 leaves it to the server. The caller holds mu.
 func (p *Pool) rank(b *backend, d *Demand, prompt int) int {
 	key := d.key()
-	if key == 0 || prompt < leastRanked || len(b.reading.Ranks) == 0 || b.vitals.untrue() {
+	if _, known := b.weigh(p.now(), p.pressure().OrDefaults()); !known || key == 0 || prompt < leastRanked || len(b.reading.Ranks) == 0 {
 		return -1
 	}
 	var engines [maxRanks]choose.Engine

@@ -230,27 +230,37 @@ func TestPicksThatAvoidAnEvictionAreCounted(t *testing.T) {
 type sure struct {
 	id     string
 	tokens int
+	whole  bool
 }
 
 func (sure) Chain(into []uint64, _ *Demand) []uint64 { return append(into, 1) }
 
 func (sure) Learn(prefix.Key, string, []byte) {}
 
-func (s sure) Cached(backend string, _ []uint64) (int, bool) { return s.tokens, backend == s.id }
+func (s sure) Cached(backend string, _ []uint64) (int, bool, bool) {
+	return s.tokens, s.whole, backend == s.id
+}
 
 func TestWhatAnEngineTellsItselfStandsBeforeTheEstimate(t *testing.T) {
 	d := conversation("x", 4000)
-	b := newBench(t, Options{Index: sure{"c", 9000}})
+	b := newBench(t, Options{Index: sure{"c", 9000, false}})
 	b.tick(0, func(int) pressure.Reading { return works(4, 1) })
 	if l := pick(t, b.Pool, d); l.Backend() != "c" || l.part.queued != 0 {
 		t.Errorf("%s, %d tokens to be computed", l.Backend(), l.part.queued)
 	}
 	// Told that nothing is there, the estimate is not believed.
-	b = newBench(t, Options{Index: sure{"c", 0}})
+	b = newBench(t, Options{Index: sure{"c", 0, false}})
 	b.HearPlaced([]prefix.Placement{{Key: d.key(), Backend: "c", Tokens: 4000, Own: 4000, Cold: true}})
 	b.tick(0, func(int) pressure.Reading { return works(4, 1) })
 	d.Exclude = []string{"a", "b", "d"}
 	if l := pick(t, b.Pool, d); l.part.queued != 4000 {
+		t.Errorf("%d tokens to be computed", l.part.queued)
+	}
+	// A conversation has grown since its blocks were learned.
+	b = newBench(t, Options{Index: sure{"c", 160, true}})
+	b.HearPlaced([]prefix.Placement{{Key: d.key(), Backend: "c", Tokens: 3900, Own: 3900, Cold: true}})
+	b.tick(0, func(int) pressure.Reading { return works(4, 1) })
+	if l := pick(t, b.Pool, d); l.part.queued != 100 {
 		t.Errorf("%d tokens to be computed", l.part.queued)
 	}
 }

@@ -22,8 +22,9 @@ const (
 	// Again is how long a replica that took another's part, in vain, waits before it
 	// does so again.
 	Again = 2 * time.Second
-	// probeWait is how long an engine that stands still has to give one token.
-	probeWait = 500 * time.Millisecond
+	// probeEvery is how often it is asked, by each replica that doubts it, and
+	// probeWait how long an engine that stands still has to give one token.
+	probeEvery, probeWait = time.Second, 500 * time.Millisecond
 )
 
 // watch reads b's metrics every interval, or sees to it that another replica does,
@@ -38,7 +39,8 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 			return
 		case <-timer.C:
 		}
-		if mine := p.mine(b); mine || p.missing(b) && p.now().Sub(vain) >= Again {
+		mine := p.fleet == nil || p.fleet.Mine(p.name, b.id)
+		if p.Looks(b.id, mine, vain) {
 			select {
 			case <-ctx.Done():
 				return
@@ -49,19 +51,13 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 			}
 			<-p.slots
 		}
+		if p.doubts(b) {
+			p.probe(ctx, b)
+		}
 		p.tell(b)
 		// Jitter, so that the backends and the replicas do not scrape in step.
 		timer.Reset(time.Duration(float64(p.pressure().OrDefaults().Interval) * (0.9 + 0.2*rand.Float64())))
 	}
-}
-
-func (p *Pool) mine(b *backend) bool { return p.fleet == nil || p.fleet.Mine(p.name, b.id) }
-
-// missing reports whether b's reading is overdue.
-func (p *Pool) missing(b *backend) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.now().Sub(b.reading.At) > max(Overdue, 2*p.pressure().OrDefaults().Interval)
 }
 
 // look takes one reading of b and reports whether it got one. A backend that is down
@@ -93,9 +89,6 @@ func (p *Pool) look(ctx context.Context, b *backend) bool {
 	if p.fleet != nil {
 		p.fleet.Publish(p.name, b.id, r)
 	}
-	if p.isSuspect(b) {
-		p.probe(ctx, b)
-	}
 	return true
 }
 
@@ -109,9 +102,13 @@ func (p *Pool) probe(ctx context.Context, b *backend) {
 	}
 }
 
-// taken stores a reading.
+// taken stores a reading, unless there is a newer one.
 func (p *Pool) taken(b *backend, r pressure.Reading) {
 	p.mu.Lock()
+	if r.At.Before(b.reading.At) {
+		p.mu.Unlock()
+		return
+	}
 	was := b.vitals.condition()
 	restarted := b.take(r)
 	if !b.gone {
@@ -162,6 +159,9 @@ func (p *Pool) missed(b *backend, err error) {
 	b.metrics.scrapeErrors.Inc()
 	known := p.forgetOld(b)
 	p.mu.Lock()
+	if errors.Is(err, context.DeadlineExceeded) {
+		b.vitals.silent(b.load(), p.now())
+	}
 	goesBlind := !known && !b.blind
 	b.blind = b.blind || !known
 	p.mu.Unlock()
@@ -194,10 +194,17 @@ func (p *Pool) isDown(b *backend) bool {
 	return b.down != nil
 }
 
-func (p *Pool) isSuspect(b *backend) bool {
+// doubts reports whether b is to be asked for a token: its numbers stand still, and
+// that was not asked lately.
+func (p *Pool) doubts(b *backend) bool {
+	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return b.vitals.suspect()
+	if !b.vitals.standing || b.down != nil || now.Sub(b.probed) < probeEvery {
+		return false
+	}
+	b.probed = now
+	return true
 }
 
 // setDown takes b out.
@@ -206,16 +213,16 @@ func (p *Pool) setDown(b *backend, err error) {
 	p.mu.Lock()
 	was := b.down
 	b.down, b.downAt = err, now
+	b.metrics.up.Set(0)
 	p.mu.Unlock()
 	if was == nil {
-		b.metrics.up.Set(0)
 		p.log.Warn().Str("backend", b.id).Err(err).Msg("backend is down")
 	}
 }
 
 // setUp takes b back in, on the word of a question that was asked at the given
 // time; a refusal since then is newer. What refused connections was restarted, so its
-// cache is taken to be empty.
+// cache is taken to be empty; what could not be reached may have it still.
 func (p *Pool) setUp(b *backend, asked time.Time) {
 	now := p.now()
 	p.mu.Lock()
@@ -225,10 +232,12 @@ func (p *Pool) setUp(b *backend, asked time.Time) {
 		return
 	}
 	b.down = nil
+	if errors.Is(was, syscall.ECONNREFUSED) {
+		p.cold(b)
+	}
 	b.vitals.came(now)
-	p.cold(b)
-	p.mu.Unlock()
 	b.metrics.up.Set(1)
+	p.mu.Unlock()
 	p.log.Info().Str("backend", b.id).Dur("after", now.Sub(since)).Msg("backend is up again")
 }
 

@@ -192,7 +192,6 @@ func (t *Table) Place(told []Placement, parts []Part, prompt, backend int, id st
 		tokens := part.tokens(prompt)
 		own := tokens - before
 		if own < leastTokens {
-			t.Push(backend, own)
 			continue
 		}
 		before = tokens
@@ -207,6 +206,7 @@ func (t *Table) Place(told []Placement, parts []Part, prompt, backend int, id st
 			told = append(told, said)
 		}
 	}
+	t.Push(backend, prompt-before) // what is not remembered is computed each time, as far as we know
 	return told
 }
 
