@@ -18,7 +18,7 @@ const module = "github.com/foregate/foregate/"
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
 	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/identity", "gateway/settings",
-		"tiers", "tiers/choose", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/pressure", "breaker", "loadtest/vllmsim"},
+		"tiers", "tiers/choose", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "breaker", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/live", "loadtest/virtual", "loadtest/quality"},
 

@@ -159,7 +159,9 @@ func (b *backend) candidate(c *choose.Candidate, m *mean, now time.Time, cfg pre
 	c.Waiting = float64(b.reading.Waiting)*weight + m.waiting*(1-weight)
 	c.Running = float64(b.reading.Running)*weight + m.running*(1-weight)
 	own := &b.recent.sum
-	c.OwnRequests, c.OwnQueued = float64(own.requests), float64(own.queued)
+	// A request that the reading could know and does not show has not got so far.
+	unseen := b.all.requests - b.reading.Running - b.reading.Waiting
+	c.OwnRequests, c.OwnQueued = float64(max(own.requests, unseen)), float64(own.queued)
 	c.OwnHeld = float64(own.held) / float64(max(b.reading.Engines, 1)) // the capacity is one engine's
 	done := now.Sub(b.prefillSince).Seconds() * c.PrefillRate
 	c.OwnPrefill = max(float64(b.all.queued)-done, 0)
