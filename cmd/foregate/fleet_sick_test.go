@@ -168,6 +168,8 @@ func TestABackendWhoseMetricsFreezeOrLieKeepsServingItsShare(t *testing.T) {
 	w := newFleet(t, 4)
 	l := startTraffic(t, 24, w.replicas...)
 	frozen, idle := w.sims[0], w.sims[3]
+	// Numbers that stand still are found out while they show work.
+	eventually(t, "it is at work", func() bool { return frozen.State().Running > 2 })
 	none := 0.0
 	for s, f := range map[*vllmsim.Server]vllmsim.Fault{frozen: {Metrics: "frozen"}, idle: {KVUsage: &none}} {
 		if err := s.SetFault(f); err != nil {
