@@ -52,7 +52,13 @@ func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt)
 		if !failure.retryable() {
 			return nil, failure
 		}
-		if t.count > cfg.RetryAttempts || !c.retry(cfg.RetryBudget) {
+		if t.count > cfg.RetryAttempts {
+			return nil, t.giveUp(k.pool.Name(), nil)
+		}
+		if failure.lost() {
+			continue // who is dead is not buried deeper, and all that it had come at once
+		}
+		if !c.retry(cfg.RetryBudget) {
 			return nil, t.giveUp(k.pool.Name(), nil)
 		}
 		t.retries++
@@ -77,7 +83,8 @@ func (x *exchange) acquire(k *call) error {
 
 // retry takes one retry from the budget: a share of the calls under way, so
 // that a failing pool is not buried under its own retries (Envoy's and
-// Finagle's rule: 20 %, never below 3).
+// Finagle's rule: 20 %, never below 3). Calls whose backend is gone are tried elsewhere
+// without it, as often as any.
 func (c *Cascade) retry(budget float64) bool {
 	allowed := max(int64(float64(c.active.Load())*budget), leastRetries)
 	if c.retrying.Add(1) > allowed {

@@ -73,6 +73,10 @@ func (f *Failure) retryable() bool {
 	return true
 }
 
+// lost reports whether the connection was refused or broke: the backend, not its work,
+// is at fault.
+func (f *Failure) lost() bool { return f.Kind == Refused || f.Kind == Reset || f.Kind == Cut }
+
 // Class is what a call's outcome says about the health of its backend.
 type Class uint8
 

@@ -75,6 +75,7 @@ func (b *backend) out(now time.Time) bool { return b.down != nil || b.drained.wh
 type mean struct {
 	usage, waiting, running float64
 	known                   bool
+	own                     float64 // requests of ours, over all backends that are up
 	prompt                  float64 // of the requests that were picked for
 	rates                   rates   // of all backends
 }
@@ -101,11 +102,15 @@ const unknownUsage = 0.5
 // meanOf averages over the backends that are up and freshly and truly read.
 func meanOf(set []*backend, now time.Time, c pressure.Config) mean {
 	var m mean
-	n := 0.0
+	n, up := 0.0, 0.0
 	for _, b := range set {
 		m.rates.prefill += b.rates.prefill
 		m.rates.decode += b.rates.decode
-		if b.down != nil || b.vitals.standing || b.vitals.lying || now.Sub(b.reading.At) > c.Fresh {
+		if b.down == nil {
+			up++
+			m.own += float64(b.all.requests)
+		}
+		if b.down != nil || b.vitals.standing || b.vitals.untrue() || now.Sub(b.reading.At) > c.Fresh {
 			continue
 		}
 		n++
@@ -113,6 +118,7 @@ func meanOf(set []*backend, now time.Time, c pressure.Config) mean {
 		m.waiting += float64(b.reading.Waiting)
 		m.running += float64(b.reading.Running)
 	}
+	m.own /= max(up, 1)
 	all := float64(max(len(set), 1))
 	m.rates.prefill, m.rates.decode = m.rates.prefill/all, m.rates.decode/all
 	if n == 0 {
@@ -145,10 +151,11 @@ func (b *backend) candidate(c *choose.Candidate, m *mean, now time.Time, cfg pre
 
 	weight, known := b.weigh(now, cfg)
 	if !known {
-		// Our own requests are all we know. The mean stands in for what others
-		// may have sent; it includes ours, so only what exceeds it is added.
+		// Our own requests are all we know. The mean stands in for what others may have
+		// sent, and as far as ours differ from our own mean, so will theirs.
 		c.Usage, c.Waiting, c.Running = m.usage, m.waiting, m.running
-		c.OwnRequests = max(float64(b.all.requests)-m.waiting-m.running, 0)
+		more := (float64(b.all.requests) - m.own) * max((m.waiting+m.running)/max(m.own, 1), 1)
+		c.Running = max(c.Running+more, 0)
 		c.OwnQueued = max(float64(b.all.queued)-m.waiting*m.prompt, 0)
 		return
 	}

@@ -148,3 +148,35 @@ func TestASuspectIsNotInTheMean(t *testing.T) {
 		t.Errorf("the mean usage is %v", m.usage)
 	}
 }
+
+func TestAnAnswerWithoutAStepShowsThatTheMetricsAreFrozenThoughTheySayIdle(t *testing.T) {
+	b := newBench(t, Options{})
+	idle := func() pressure.Reading { return works(0, 100) }
+	b.run(2*time.Second, idle)
+	l := pick(t, b.Pool, Demand{PromptTokens: 10, Exclude: []string{"b", "c", "d"}})
+	b.now = b.now.Add(400 * time.Millisecond)
+	l.FirstToken()
+	l.Done(5)
+	b.run(500*time.Millisecond, idle)
+	if s := b.Snapshot()[0]; s.HasReading || s.Suspect || s.Why == "" {
+		t.Errorf("got %+v", s)
+	}
+	b.run(500*time.Millisecond, func() pressure.Reading { return works(0, 101) })
+	if s := b.Snapshot()[0]; !s.HasReading || s.Why != "" {
+		t.Errorf("they move again: %+v", s)
+	}
+}
+
+func TestOneFailedCallIsForgottenInSeconds(t *testing.T) {
+	var v vitals
+	now := time.Unix(1_800_000_000, 0)
+	for fails, want := range map[int]time.Duration{1: 6 * time.Second, 3: 10 * time.Second} {
+		v.faults = 0
+		for range fails {
+			v.fault(true, now)
+		}
+		if v.failing(now.Add(time.Second)) == 0 || v.failing(now.Add(want)) > 0 {
+			t.Errorf("%d failed calls count for %v after 1 s and %v after %v", fails, v.failing(now.Add(time.Second)), v.failing(now.Add(want)), want)
+		}
+	}
+}

@@ -62,6 +62,7 @@ func (l *Lease) FirstToken() {
 		return
 	}
 	l.first = now
+	b.vitals.served = now
 	b.vitals.fault(false, now)
 	b.rates.learnPrefill(float64(l.part.queued)+l.ahead, now.Sub(l.start))
 	finished := tally{queued: l.part.queued, waiting: 1}

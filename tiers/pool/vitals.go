@@ -15,6 +15,8 @@ const (
 	// longest pause that ended well, or that our own prompts explain, is waited for.
 	hungAfter = time.Second
 	slowSteps = 1.5
+	// frozenMargin is what may lie between a step and the answer's first byte here.
+	frozenMargin = 250 * time.Millisecond
 	// longestPause is the longest that may be learned: longer ones are hangs that ended.
 	longestPause = 5 * time.Second
 	// answersFor is how long a token speaks for an engine whose numbers stand still; it is
@@ -33,7 +35,10 @@ const (
 	rampTime  = 10 * time.Second
 	rampLeast = 0.1
 	// faultsFade is the time in which the memory of failed calls fades to a third.
-	faultsFade = 10 * time.Second
+	faultsFade = 5 * time.Second
+	// leastFaults is the share of failed calls below which they are forgotten: one failed
+	// call counts for 5 s, three in a row for 10.
+	leastFaults = 0.1
 	// faultShare is how much one call moves the share of failed ones.
 	faultShare = 0.3
 )
@@ -49,6 +54,8 @@ type vitals struct {
 	still      time.Duration // how long there has been work and no step
 	pause      time.Duration // the longest of these that ended well
 	standing   bool          // it is too long
+	served     time.Time     // when it last began an answer of ours
+	frozen     bool          // it began one, and its count of steps did not move
 
 	usage   float64
 	changed time.Time // when the usage last changed, or there was too little work to tell
@@ -95,6 +102,9 @@ func (v *vitals) see(r pressure.Reading, own load) (restarted bool) {
 
 // step follows how long the engine has made no step though it had work.
 func (v *vitals) step(r pressure.Reading, busy, restarted bool) {
+	// An answer that began between two readings took a step between them.
+	seen := v.served.After(v.moved.Add(frozenMargin)) && r.At.After(v.served)
+	v.frozen = v.frozen || seen && !v.moved.IsZero() && r.Iterations > 0
 	switch moves := r.Iterations != v.iterations; {
 	case moves || r.Iterations == 0 || v.moved.IsZero():
 		if v.still > 0 && v.still <= longestPause && !restarted {
@@ -104,6 +114,7 @@ func (v *vitals) step(r pressure.Reading, busy, restarted bool) {
 			v.faults = 0 // calls failed because it stood still, and will not for that
 		}
 		v.iterations, v.moved, v.still = r.Iterations, r.At, 0
+		v.frozen = false
 	case busy || v.standing: // who stood still is well when it makes a step, not when its work is gone
 		v.still = r.At.Sub(v.moved)
 	default:
@@ -146,7 +157,7 @@ func (v *vitals) answersSince(t time.Time) bool {
 func (v *vitals) suspect() bool { return v.standing && !v.answers() }
 
 // untrue reports whether the readings are not to be believed.
-func (v *vitals) untrue() bool { return v.lying || v.standing && v.answers() }
+func (v *vitals) untrue() bool { return v.lying || v.frozen || v.standing && v.answers() }
 
 // came says that it is there now, with nothing in its cache. Calls that failed before
 // say nothing of it: without requests it could not live them down.
@@ -177,7 +188,11 @@ func (v *vitals) failing(now time.Time) float64 {
 	if v.faults == 0 {
 		return 0
 	}
-	return v.faults * math.Exp(-now.Sub(v.faultsAt).Seconds()/faultsFade.Seconds())
+	share := v.faults * math.Exp(-now.Sub(v.faultsAt).Seconds()/faultsFade.Seconds())
+	if share < leastFaults {
+		return 0
+	}
+	return share
 }
 
 // condition names what is wrong, for the log and for operators; "well" is nothing.
@@ -185,7 +200,7 @@ func (v *vitals) condition() string {
 	switch {
 	case v.suspect():
 		return "stands still"
-	case v.standing:
+	case v.standing, v.frozen:
 		return "its metrics stand still, it answers"
 	case v.lying:
 		return "its KV usage never changes"
