@@ -26,7 +26,7 @@ type Config struct {
 	MaxPrompt      int           // prompts estimated longer than this many tokens are not drafted (speculation.max_prompt_tokens, 0 … 1000000)
 
 	RetryAttempts int     // further backends tried after the first, before the first byte (retry.attempts, 0 … 10)
-	RetryBudget   float64 // share of requests in flight that may be retries, never below 3 (retry.budget, 0 … 1)
+	RetryBudget   float64 // share of requests in flight that may be retries, never below 10 (retry.budget, 0 … 1)
 
 	Timeouts Timeouts
 }

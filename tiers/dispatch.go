@@ -20,8 +20,9 @@ type openGate struct{}
 func (openGate) Allow(string, string) (func(error), error) { return func(error) {}, nil }
 
 // leastRetries is the number of retries under way that the budget never goes
-// below, so that a quiet gateway may still retry.
-const leastRetries = 3
+// below: what one engine of a small pool takes with it when it dies is tried
+// elsewhere.
+const leastRetries = 10
 
 // dispatch sends a call to a backend of its pool, and to others when that fails
 // before the first byte, within the retry budget. The error is a
@@ -83,7 +84,7 @@ func (x *exchange) acquire(k *call) error {
 
 // retry takes one retry from the budget: a share of the calls under way, so
 // that a failing pool is not buried under its own retries (Envoy's and
-// Finagle's rule: 20 %, never below 3). Calls whose backend is gone are tried elsewhere
+// Finagle's rule: 20 %; the floor is Finagle's). Calls whose backend is gone are tried elsewhere
 // without it, as often as any.
 func (c *Cascade) retry(budget float64) bool {
 	allowed := max(int64(float64(c.active.Load())*budget), leastRetries)

@@ -91,7 +91,7 @@ var specs = sorted([]Spec{
 
 	route("retry.attempts", "2", "Further backends tried after the first, before the first byte.",
 		whole(0, 10, func(v *Values) *int { return &v.Tiers.RetryAttempts })),
-	route("retry.budget", "0.2", "Share of the requests in flight that may be retries, never below 3. Retries after a refused or broken connection are not counted.",
+	route("retry.budget", "0.2", "Share of the requests in flight that may be retries, never below 10. Retries after a refused or broken connection are not counted.",
 		number(0, 1, func(v *Values) *float64 { return &v.Tiers.RetryBudget })),
 
 	route("timeout.draft_first_byte", "5s", "Longest wait for the draft's first token.",
