@@ -64,6 +64,7 @@ var walls = map[string][]string{
 	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/settings", "tiers", "tiers/fleet", "tiers/kvevents", "tiers/pool", "breaker", "loadtest/vllmsim"},
 	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/settings", "tiers/fleet", "tiers/kvevents", "tiers/pool", "breaker"},
 	"github.com/tinylib/msgp":              {"tiers/kvevents", "loadtest/vllmsim"},
+	"github.com/cespare/xxhash":            {"tiers/pool", "tiers/prefix"},
 	"github.com/go-zeromq/zmq4":            {}, // tests only
 	"github.com/openai/openai-go":          {}, // tests only
 	"github.com/google/go-cmp":             {}, // tests only
