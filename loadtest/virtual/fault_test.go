@@ -296,9 +296,8 @@ func errs(t *testing.T) {
 	}
 }
 
-// bursts holds fit to its bound where all come at once: one
-// and a half times the fair share, and of the few that are no crowd, in each replica's
-// view.
+// bursts holds fit to its bound where all come at once: one and a half times the fair
+// share, with three seeds.
 func bursts(t *testing.T) {
 	s, err := loadtest.Load(filepath.Join("..", "scenarios", "bursty-multitenant.yaml"))
 	if err != nil {
@@ -306,23 +305,28 @@ func bursts(t *testing.T) {
 	}
 	s.Duration = 8 * time.Minute
 	i := slices.IndexFunc(s.Cases, func(c loadtest.Case) bool { return c.Name == "fit" })
-	v := watch(t, s, &s.Cases[i])
-	const window, few = 5 * time.Second, 3
-	seen, worst := false, 0.0
-	for from := time.Duration(0); from < s.Duration; from += time.Second {
+	for s.Seed = 1; s.Seed <= 3; s.Seed++ {
+		v := watch(t, s, &s.Cases[i])
+		worst := v.busiest(s.Duration)
+		t.Logf("seed %d: the most is %.2f times the fair share", s.Seed, worst)
+		if worst == 0 || worst > 1.5 {
+			t.Errorf("seed %d: %.2f times the fair share; 0 is no burst", s.Seed, worst)
+		}
+	}
+}
+
+// busiest is the greatest share of the calls of a burst's 5 s that one backend got, as
+// a multiple of the fair one; 0 is that there was no burst.
+func (v *seen) busiest(until time.Duration) (worst float64) {
+	const window = 5 * time.Second
+	for from := time.Duration(0); from < until; from += time.Second {
 		for b := range v.ids {
 			share, calls := v.share(b, from, from+window)
 			if calls < 200 {
 				break
 			}
-			seen, worst = true, max(worst, share/fair)
-			if most := 1.5 * (fair*calls + few*float64(len(v.replicas))); share*calls > most {
-				t.Errorf("at %v backend %d gets %.0f of %.0f calls, at most %.0f are right", from, b, share*calls, calls, most)
-			}
+			worst = max(worst, share/fair)
 		}
 	}
-	if !seen {
-		t.Error("no burst was seen")
-	}
-	t.Logf("the most is %.2f times the fair share", worst)
+	return worst
 }

@@ -123,7 +123,7 @@ func TestBaselinesFollowTheirRule(t *testing.T) {
 	count := func(policy string) map[int]int {
 		got := map[int]int{}
 		for turn := range uint64(900) {
-			got[Choose(Config{Policy: policy}, cands, Need{PromptTokens: 10}, turn)]++
+			got[Choose(Config{Policy: policy, Spill: 2}, cands, Need{PromptTokens: 10}, turn)]++
 		}
 		return got
 	}

@@ -15,7 +15,7 @@ const (
 )
 
 const (
-	// few requests at once are no crowd, however idle the others are.
+	// few requests more than the mean are no crowd, however idle the others are.
 	few = 3
 	// packed times Spill is where a backend gets nothing more while there are others,
 	// whatever is warm there: with the default, at one and a half times its share.
@@ -24,8 +24,9 @@ const (
 
 // fit is the default policy.
 func (c *choice) fit() int {
-	spill := max(c.cfg.Spill, 1) * (c.mean() + few)
-	c.most = spill * packed
+	mean := c.mean()
+	spill := max(c.cfg.Spill, 1)
+	c.most = max(spill*packed*mean-1, mean+few) // before this one
 	best := c.cheapest(wait, tieShare, tieSeconds)
 	if best < 0 {
 		c.most = 0 // no number at all, or only such as make no sense
@@ -39,7 +40,7 @@ func (c *choice) fit() int {
 	// or three times as long as it is not crowded there.
 	k := &c.cands[warm]
 	again := max(float64(k.Cached-c.cands[best].Cached), 0) / k.PrefillRate
-	if crowd(c.cfg, k, c.need) <= spill {
+	if crowd(c.cfg, k, c.need) <= spill*(mean+few) {
 		again *= 2
 	}
 	if wait(c.cfg, k, c.need) <= wait(c.cfg, &c.cands[best], c.need)+again {
