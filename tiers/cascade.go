@@ -195,7 +195,7 @@ func DemandOf(r *openai.Request, head prefix.Head) pool.Demand {
 		d.OutputTokens = min(r.MaxTokens, typicalOutput)
 	}
 	if r.PromptBytes == 0 {
-		d.IDs = r.IDs()
+		d.IDs = r.IDs
 	}
 	d.Parts = head.Parts(max(r.PromptBytes, len(head.System)+len(head.First)))
 	return d

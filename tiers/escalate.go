@@ -76,8 +76,8 @@ func (d *draft) continuation(at *accept.Step) call {
 	}
 	if j.receipt.Plan.resume == resumeIDs && len(d.promptIDs) > 0 && len(d.ids) == at.Tokens && rest > 0 {
 		k := j.call(j.route.Target, openai.Completion.Path(), d.byIDs(rest))
-		k.demand.IDs = slices.Concat(d.promptIDs, d.ids)
-		k.demand.PromptTokens, k.demand.PromptBytes = len(k.demand.IDs), 0
+		k.demand.IDs = func() []int32 { return slices.Concat(d.promptIDs, d.ids) }
+		k.demand.PromptTokens, k.demand.PromptBytes = len(d.promptIDs)+len(d.ids), 0
 		return k
 	}
 	// The released text ends at a whole word; the rest of the accepted part is

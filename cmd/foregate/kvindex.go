@@ -57,8 +57,10 @@ func (x *kvIndex) Cached(backend string, chain []uint64) (tokens int, whole, kno
 // Chain names the blocks of a prompt: by its ids where it has some, else as learned for
 // the conversation, or for its system prompt.
 func (x *kvIndex) Chain(into []uint64, d *pool.Demand) []uint64 {
-	if len(d.IDs) > 0 {
-		return kvevents.Chain(into, d.IDs, kvBlock, "")
+	if d.IDs != nil {
+		if ids := d.IDs(); len(ids) > 0 {
+			return kvevents.Chain(into, ids, kvBlock, "")
+		}
 	}
 	for i := len(d.Parts) - 1; i >= 0; i-- {
 		if k := d.Parts[i].Key; k != 0 {

@@ -58,13 +58,13 @@ func (p *Pool) Drain(backend, why string, d time.Duration) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.byID[backend] == nil {
+	b := p.byID[backend]
+	if b == nil {
 		return false
 	}
 	if len(p.ownDrains) < mostDrains {
 		p.ownDrains[backend] = o // it may leave and come back
 	}
-	b := p.byID[backend]
 	b.drained.here = o
 	p.drained(b)
 	return true

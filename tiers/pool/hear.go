@@ -41,10 +41,9 @@ func (p *Pool) Looks(backend string, mine bool, vain time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.byID[backend]
-	return b != nil && p.looks(b, mine, vain)
-}
-
-func (p *Pool) looks(b *backend, mine bool, vain time.Time) bool {
+	if b == nil {
+		return false
+	}
 	now := p.now()
 	missing := now.Sub(b.reading.At) > max(Overdue, 2*p.pressure().OrDefaults().Interval)
 	return mine || b.down != nil || missing && now.Sub(vain) >= Again

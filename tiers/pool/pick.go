@@ -16,10 +16,10 @@ var ErrNoBackend = errors.New("no backend")
 
 // Demand is what a request asks of a backend.
 type Demand struct {
-	PromptTokens int     // counted, or estimated by somebody who knows no better
-	PromptBytes  int     // of text from which the pool estimates the tokens; 0: PromptTokens is exact
-	IDs          []int32 // the prompt's token ids, where the client sent them
-	OutputTokens int     // expected
+	PromptTokens int            // counted, or estimated by somebody who knows no better
+	PromptBytes  int            // of text from which the pool estimates the tokens; 0: PromptTokens is exact
+	IDs          func() []int32 // the prompt's token ids, where they are known; nil: they are not. Only an Index asks
+	OutputTokens int            // expected
 
 	Parts [prefix.MostParts]prefix.Part // what the prompt begins with; those with Key 0 are absent
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/prefix"
+	"github.com/foregate/foregate/tiers/pressure"
 )
 
 // mostParts is how many prefixes a pool remembers: with a few places each, about
@@ -86,22 +87,23 @@ func (p *Pool) place(b *backend, d *Demand, prompt int, now time.Time) {
 // finds it warm; −1 leaves it to the server. The caller holds mu.
 func (p *Pool) rank(b *backend, d *Demand, prompt int) int {
 	key := d.key()
-	if _, known := b.weigh(p.now(), p.pressure().OrDefaults()); !known || key == 0 || prompt < leastRanked || len(b.reading.Ranks) == 0 {
+	if len(b.reading.Ranks) == 0 || prompt < leastRanked || key == 0 {
 		return -1
 	}
-	var engines [maxRanks]choose.Engine
+	if _, known := b.weigh(p.now(), p.pressure().OrDefaults()); !known {
+		return -1
+	}
+	var engines [pressure.MostRanks]choose.Engine
 	n := 0
-	for _, r := range b.reading.Ranks[:min(len(b.reading.Ranks), maxRanks)] {
+	for _, r := range b.reading.Ranks[:min(len(b.reading.Ranks), pressure.MostRanks)] {
 		engines[n] = choose.Engine{KVUsage: r.KVUsage, Requests: float64(r.Running + r.Waiting)}
 		n++
 	}
 	return choose.Rank(p.config(), engines[:n], uint64(key))
 }
 
-const (
-	leastRanked = 256 // prompt tokens: below it the server's own balance is worth more
-	maxRanks    = 64
-)
+// leastRanked is the prompt tokens below which the server's own balance is worth more.
+const leastRanked = 256
 
 // HearPlaced takes in where other replicas sent prompts.
 func (p *Pool) HearPlaced(said []prefix.Placement) {

@@ -184,7 +184,8 @@ func (t *Table) warm(p *place) float64 {
 	return min(max(b.capacity-(b.pushed-p.pushed), 0), p.tokens)
 }
 
-// Place notes that a prompt of that length is sent to a backend, and appends to told what other replicas should hear of it. id is the backend's, for them.
+// Place notes that a prompt of that length is sent to a backend, and appends to told
+// what other replicas should hear of it. id is the backend's, for them.
 func (t *Table) Place(told []Placement, parts []Part, prompt, backend int, id string, now time.Time) []Placement {
 	t.expire(now)
 	before := 0 // tokens of the part before
