@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"net"
-	"net/netip"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -63,10 +60,7 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 		Logger: p.log.With().Str("redis", p.redisName).Logger(),
 	})
 	_ = r.settings.Poll(ctx) // logs a failure itself, and tries again every second
-	r.breakers = breaker.New(breaker.Options{
-		Config:   func() breaker.Config { return r.settings.Snapshot().Global().Breaker },
-		Classify: outcome, Logger: p.log, Registerer: p.registerer,
-	})
+	r.makeBreakers()
 	if err := r.makePools(); err != nil {
 		return nil, err
 	}
@@ -86,20 +80,6 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 	}
 	r.gateway, err = gateway.New(r.gatewayOptions(cascade, who, models))
 	return r, err
-}
-
-// outcome tells the breaker what a call's end says about its backend.
-func outcome(err error) breaker.Outcome {
-	switch tiers.Classify(err) {
-	case tiers.ClassSuccess:
-		return breaker.Success
-	case tiers.ClassFault:
-		return breaker.Fault
-	case tiers.ClassBusy:
-		return breaker.Backpressure
-	default:
-		return breaker.Neutral
-	}
 }
 
 func (r *replica) makePools() error {
@@ -162,26 +142,6 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 	return o
 }
 
-// retainBreakers forgets the breakers of backends that discovery has dropped.
-func (r *replica) retainBreakers(ctx context.Context) error {
-	tick := time.NewTicker(30 * time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		for name, p := range r.pools {
-			var ids []string
-			for _, b := range p.Snapshot() {
-				ids = append(ids, b.ID)
-			}
-			r.breakers.Retain(name, ids)
-		}
-	}
-}
-
 // routePools are the draft and the target pool of a route; draft is nil when it
 // has none, both when there is no such route.
 func (r *replica) routePools(route string) (draft, target *pool.Pool) {
@@ -193,31 +153,6 @@ func (r *replica) routePools(route string) (draft, target *pool.Pool) {
 	return nil, nil
 }
 
-// loads are those of the pools that a request so planned could go to.
-func (r *replica) loads(route string, plan tiers.Plan) []admission.PoolLoad {
-	draft, target := r.routePools(route)
-	var out []admission.PoolLoad
-	if draft != nil && plan.MayUse(tiers.Draft) {
-		out = append(out, poolLoad(draft))
-	}
-	if target != nil && plan.MayUse(tiers.Target) {
-		out = append(out, poolLoad(target))
-	}
-	return out
-}
-
-// poolLoad is the load of a pool's live backends.
-func poolLoad(p *pool.Pool) admission.PoolLoad {
-	l := admission.PoolLoad{Pool: p.Name()}
-	for _, b := range p.Snapshot() {
-		if b.Down || b.Drained || b.Open || b.Suspect {
-			continue
-		}
-		l.Loads = append(l.Loads, admission.Load{Usage: b.KVUsage, Known: b.HasReading, Waiting: b.Reading.Waiting})
-	}
-	return l
-}
-
 // ready says whether every route has a backend that may answer.
 func (r *replica) ready() error {
 	for _, def := range r.file.Routes {
@@ -227,32 +162,4 @@ func (r *replica) ready() error {
 		}
 	}
 	return nil
-}
-
-// resolver turns the file's tenants into the identities that requests have.
-func resolver(f *config.File) (*identity.Resolver, error) {
-	o := identity.Options{Mode: identity.Mode(f.Identity.Mode)}
-	for _, cidr := range f.Identity.TrustedProxies {
-		prefix, err := netip.ParsePrefix(cidr)
-		if err != nil {
-			return nil, fmt.Errorf("identity.trusted_proxies: %w", err)
-		}
-		o.TrustedProxies = append(o.TrustedProxies, prefix)
-	}
-	for _, def := range f.Tenants {
-		highest, err := identity.ParsePriority(def.MaxPriority)
-		if err != nil {
-			return nil, fmt.Errorf("tenant %s: %w", def.ID, err)
-		}
-		t := identity.Tenant{ID: def.ID, MaxPriority: highest, RPM: def.RPM, TPM: def.TPM}
-		for _, sum := range def.KeysSHA256 {
-			var digest [32]byte
-			if _, err := hex.Decode(digest[:], []byte(sum)); err != nil {
-				return nil, fmt.Errorf("tenant %s: %w", def.ID, err)
-			}
-			t.KeySHA256 = append(t.KeySHA256, digest)
-		}
-		o.Tenants = append(o.Tenants, t)
-	}
-	return identity.New(o)
 }

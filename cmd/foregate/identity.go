@@ -1,0 +1,38 @@
+package main
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/identity"
+)
+
+// resolver turns the file's tenants into the identities that requests have.
+func resolver(f *config.File) (*identity.Resolver, error) {
+	o := identity.Options{Mode: identity.Mode(f.Identity.Mode)}
+	for _, cidr := range f.Identity.TrustedProxies {
+		prefix, err := netip.ParsePrefix(cidr)
+		if err != nil {
+			return nil, fmt.Errorf("identity.trusted_proxies: %w", err)
+		}
+		o.TrustedProxies = append(o.TrustedProxies, prefix)
+	}
+	for _, def := range f.Tenants {
+		highest, err := identity.ParsePriority(def.MaxPriority)
+		if err != nil {
+			return nil, fmt.Errorf("tenant %s: %w", def.ID, err)
+		}
+		t := identity.Tenant{ID: def.ID, MaxPriority: highest, RPM: def.RPM, TPM: def.TPM}
+		for _, sum := range def.KeysSHA256 {
+			var digest [32]byte
+			if _, err := hex.Decode(digest[:], []byte(sum)); err != nil {
+				return nil, fmt.Errorf("tenant %s: %w", def.ID, err)
+			}
+			t.KeySHA256 = append(t.KeySHA256, digest)
+		}
+		o.Tenants = append(o.Tenants, t)
+	}
+	return identity.New(o)
+}
