@@ -50,7 +50,7 @@ func adminMethod(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/livez", "/readyz":
 		allow = http.MethodGet + ", " + http.MethodHead
-	case "/metrics", "/admin/backends":
+	case "/metrics", "/admin/backends", "/admin/status", "/admin/settings":
 		allow = http.MethodGet
 	}
 	w.Header().Set("Allow", allow)
@@ -176,14 +176,14 @@ func (g *Gateway) orderProblem(err error) *problem {
 	return errOrder
 }
 
-// poolList is one pool of GET /admin/backends.
-type poolList struct {
+// PoolView is one pool of GET /admin/backends and GET /admin/status.
+type PoolView struct {
 	Pool     string        `json:"pool"`
-	Backends []backendLine `json:"backends"`
+	Backends []BackendLine `json:"backends"`
 }
 
-// backendLine is one backend of GET /admin/backends.
-type backendLine struct {
+// BackendLine is one backend of GET /admin/backends and GET /admin/status.
+type BackendLine struct {
 	ID       string   `json:"id"`
 	URL      string   `json:"url"`
 	State    string   `json:"state"`
@@ -193,23 +193,28 @@ type backendLine struct {
 	Age      *float64 `json:"reading_age_seconds"`
 }
 
-// backends lists pools and backends by name.
+// backends answers GET /admin/backends.
 func (g *Gateway) backends(w http.ResponseWriter, _ *http.Request) {
-	views := slices.Clone(g.opts.Fleet.Backends())
+	writeJSON(w, map[string]any{"pools": listed(g.opts.Fleet.Backends())})
+}
+
+// listed sorts backends into pools, both by name.
+func listed(views []BackendView) []PoolView {
+	views = slices.Clone(views)
 	slices.SortFunc(views, func(a, b BackendView) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.ID, b.ID)) })
-	list := []poolList{}
+	list := []PoolView{}
 	for _, v := range views {
 		if len(list) == 0 || list[len(list)-1].Pool != v.Pool {
-			list = append(list, poolList{Pool: v.Pool})
+			list = append(list, PoolView{Pool: v.Pool})
 		}
-		line := backendLine{ID: v.ID, URL: v.URL, State: v.State, Why: v.Why, InFlight: v.InFlight}
+		line := BackendLine{ID: v.ID, URL: v.URL, State: v.State, Why: v.Why, InFlight: v.InFlight}
 		if v.Age >= 0 && !math.IsInf(v.Age, 0) && !math.IsNaN(v.KVUsage) && !math.IsInf(v.KVUsage, 0) {
 			line.KVUsage, line.Age = &v.KVUsage, &v.Age
 		}
 		last := &list[len(list)-1]
 		last.Backends = append(last.Backends, line)
 	}
-	writeJSON(w, map[string]any{"pools": list})
+	return list
 }
 
 // writeJSON answers 200. What it is given can be encoded.

@@ -12,17 +12,24 @@ func (g *Gateway) livez(w http.ResponseWriter, _ *http.Request) { writeText(w, h
 
 // readyz says whether new requests should come here, and if not, why.
 func (g *Gateway) readyz(w http.ResponseWriter, _ *http.Request) {
-	if g.draining.Load() {
-		writeText(w, http.StatusServiceUnavailable, "draining\n")
+	if why := g.unready(); why != "" {
+		writeText(w, http.StatusServiceUnavailable, why+"\n")
 		return
+	}
+	writeText(w, http.StatusOK, "ok\n")
+}
+
+// unready is why new requests should not come here, "" when they should.
+func (g *Gateway) unready() string {
+	if g.draining.Load() {
+		return "draining"
 	}
 	if g.opts.Ready != nil {
 		if err := g.opts.Ready(); err != nil {
-			writeText(w, http.StatusServiceUnavailable, err.Error()+"\n")
-			return
+			return err.Error()
 		}
 	}
-	writeText(w, http.StatusOK, "ok\n")
+	return ""
 }
 
 func writeText(w http.ResponseWriter, status int, text string) {

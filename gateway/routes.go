@@ -36,6 +36,7 @@ func (g *Gateway) adminRoutes() http.Handler {
 	r.MethodNotAllowed(adminMethod)
 	g.probes(r)
 	g.fleetRoutes(r)
+	g.insideRoutes(r)
 	if g.opts.Gatherer != nil {
 		r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(g.opts.Gatherer, promhttp.HandlerOpts{ErrorLog: newServerLog(g.log)}))
 	}

@@ -1,0 +1,131 @@
+package gateway
+
+import (
+	"net/http"
+
+	"github.com/go-chi/chi/v5"
+)
+
+// Inside is what operators may see of the replica around a gateway. It is safe for
+// concurrent use, waits for nothing, and what it returns is the caller's.
+type Inside interface {
+	// Status is how the replica stands. The gateway itself fills in whether it is ready,
+	// what is in flight, and the pools.
+	Status() Status
+	// Settings are all live settings as they are in force, those of a route when route
+	// is not "".
+	Settings(route string) []SettingView
+}
+
+// Status is how one replica stands, as GET /admin/status tells it. Optional parts are
+// nil or empty where there is nothing to tell.
+type Status struct {
+	Version  string   `json:"version"`
+	Replica  string   `json:"replica,omitempty"` // what it calls itself in the fleet
+	Uptime   float64  `json:"uptime_seconds"`
+	Ready    string   `json:"ready"` // "yes", or why not
+	InFlight int      `json:"in_flight"`
+	Replicas []string `json:"replicas,omitempty"` // that live, itself among them
+
+	Redis    RedisView     `json:"redis"`
+	Settings SettingsView  `json:"settings"`
+	Breakers []BreakerView `json:"breakers"` // those that are not closed
+	Pools    []PoolView    `json:"pools"`
+	Shedding []SheddingNow `json:"shedding"` // classes that are turned away now
+}
+
+// RedisView is the shared state as this replica has it.
+type RedisView struct {
+	Name  string   `json:"name,omitempty"` // where it is, without credentials; "" is none
+	Rung  string   `json:"rung"`           // shared, degraded or local
+	Since *float64 `json:"since_seconds,omitempty"`
+	Why   string   `json:"why,omitempty"` // it is not shared
+}
+
+// SettingsView is what the live settings are and are not.
+type SettingsView struct {
+	Age      float64       `json:"age_seconds"` // since they were last read
+	Why      string        `json:"why,omitempty"`
+	Changed  []SettingView `json:"changed"`            // in force and other than their defaults
+	Refused  []RefusedView `json:"refused"`            // their last good values stay in force
+	Unknown  []RefusedView `json:"unknown"`            // ignored: of another version, or misspelt
+	Switches []string      `json:"switches,omitempty"` // kill switches in force
+}
+
+// SettingView is one setting in force.
+type SettingView struct {
+	Name    string `json:"name"` // name or name@route
+	Value   string `json:"value"`
+	Default string `json:"default"`
+	Range   string `json:"range,omitempty"`
+}
+
+// RefusedView is a field of the settings that is not in force, and why.
+type RefusedView struct {
+	Name   string `json:"name"`
+	Value  string `json:"value"`
+	Reason string `json:"reason"`
+}
+
+// BreakerView is a breaker that is not closed.
+type BreakerView struct {
+	Pool    string   `json:"pool"`
+	Backend string   `json:"backend"`
+	State   string   `json:"state"`
+	Left    float64  `json:"left_seconds,omitempty"` // until it is tried, or its trial is over
+	Since   *float64 `json:"since_seconds,omitempty"`
+	Why     string   `json:"why,omitempty"`
+}
+
+// SheddingNow is one class that is turned away now.
+type SheddingNow struct {
+	Route     string   `json:"route,omitempty"`
+	Pool      string   `json:"pool"`
+	Priority  string   `json:"priority"`
+	Reason    string   `json:"reason"`
+	Usage     float64  `json:"usage"`
+	Threshold float64  `json:"threshold"`
+	Since     *float64 `json:"since_seconds,omitempty"`
+}
+
+// insideRoutes tell operators how the replica stands. A gateway without an Inside has
+// none.
+func (g *Gateway) insideRoutes(r chi.Router) {
+	if g.opts.Inside == nil {
+		return
+	}
+	r.Get("/admin/status", g.status)
+	r.Get("/admin/settings", g.settings)
+}
+
+// status answers GET /admin/status.
+func (g *Gateway) status(w http.ResponseWriter, _ *http.Request) {
+	s := g.opts.Inside.Status()
+	s.Ready = "yes"
+	if why := g.unready(); why != "" {
+		s.Ready = why
+	}
+	s.InFlight = int(g.inFlight.Load())
+	s.Pools = []PoolView{}
+	if g.opts.Fleet != nil {
+		s.Pools = listed(g.opts.Fleet.Backends())
+	}
+	writeJSON(w, s)
+}
+
+// settings answers GET /admin/settings?route=NAME.
+func (g *Gateway) settings(w http.ResponseWriter, r *http.Request) {
+	q, err := query(r.URL.RawQuery, []string{"route"})
+	if err != nil {
+		writeProblem(w, problemOf(err))
+		return
+	}
+	route := q.Get("route")
+	if route != "" {
+		if _, err := g.opts.Cascade.Route(route); err != nil {
+			writeProblem(w, problemOf(&modelError{route}))
+			return
+		}
+	}
+	writeJSON(w, map[string]any{"route": route, "settings": g.opts.Inside.Settings(route)})
+}
