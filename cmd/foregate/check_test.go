@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway/config"
@@ -63,7 +64,7 @@ func TestTheDemonstrationNamesTheFlagThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestARedisThatIsAwayIsToldOnceByName(t *testing.T) {
+func TestARedisThatRefusesIsToldOnceByName(t *testing.T) {
 	file, err := config.Parse("f", []byte(`listen: 127.0.0.1:0
 pools: {p: {model: m, backends: ["http://127.0.0.1:1"]}}
 routes: [{model: m, target: p}]
@@ -71,21 +72,23 @@ routes: [{model: m, target: p}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	away, err := config.ParseRedis("redis://:hunter2@127.0.0.1:1")
+	m := miniredis.RunT(t)
+	m.RequireAuth("another")
+	shut, err := config.ParseRedis("redis://:hunter2@" + m.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, stop, err := openRedis(away)
+	client, stop, err := openRedis(shut)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
 	var log bytes.Buffer
-	if _, err := assemble(t.Context(), parts{file: file, redis: client, redisName: away.String(), log: zerolog.New(&log)}); err != nil {
+	if _, err := assemble(t.Context(), parts{file: file, redis: client, redisName: shut.String(), log: zerolog.New(&log)}); err != nil {
 		t.Fatal(err)
 	}
 	said := log.String()
-	if strings.Count(said, "settings are not readable") != 1 || strings.Count(said, `"warn"`) != 1 || !strings.Contains(said, `"redis":"single 127.0.0.1:1"`) ||
+	if strings.Count(said, "settings are not readable") != 1 || strings.Count(said, `"warn"`) != 1 || !strings.Contains(said, `"redis":"single `+m.Addr()+`"`) ||
 		!strings.Contains(said, "defaults are in force until they are") || strings.Contains(said, "hunter2") {
 		t.Errorf("got %s", said)
 	}

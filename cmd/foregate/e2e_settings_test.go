@@ -90,7 +90,7 @@ drain: {delay: 0s, grace: 2s}
 	within(t, settingsWithin, "the bad values are named in /metrics", func() bool {
 		page := p.metrics(t)
 		return strings.Contains(page, `foregate_settings_rejected{name="speculation.threshold_nats"} 1`) &&
-			strings.Contains(page, `foregate_settings_rejected{name="speculation.treshold"} 1`) &&
+			strings.Contains(page, `foregate_settings_unknown{name="speculation.treshold"} 1`) &&
 			strings.Contains(page, `foregate_settings_rejected{name="shed.low"} 1`)
 	})
 	if got := acceptance(); !strings.HasPrefix(got, "accepted") {

@@ -7,26 +7,34 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// maxNames bounds the label of the rejected gauge; what does not fit is one
+// maxNames bounds the label of the gauges that name fields; what does not fit is one
 // series named other.
 const maxNames = 64
 
 type metrics struct {
-	rejected *prometheus.GaugeVec
-	applied  prometheus.Gauge
-	changed  prometheus.Counter
-	errors   prometheus.Counter
+	rejected, unknown named
+	applied           prometheus.Gauge
+	changed           prometheus.Counter
+	errors            prometheus.Counter
+}
 
-	shown []string // labels of rejected now, so that only stale ones are deleted
+// named is a gauge that is 1 for every field of a list.
+type named struct {
+	*prometheus.GaugeVec
+	shown []string // labels now, so that only stale ones are deleted
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
 	f := promauto.With(reg)
 	return &metrics{
-		rejected: f.NewGaugeVec(prometheus.GaugeOpts{
+		rejected: named{GaugeVec: f.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "foregate_settings_rejected",
 			Help: "1 for every field of the live settings that this replica refuses; its last good value stays in force.",
-		}, []string{"name"}),
+		}, []string{"name"})},
+		unknown: named{GaugeVec: f.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "foregate_settings_unknown",
+			Help: "1 for every field of the live settings that this replica does not know and ignores: of another version, or misspelt.",
+		}, []string{"name"})},
 		applied: f.NewGauge(prometheus.GaugeOpts{
 			Name: "foregate_settings_applied_timestamp_seconds",
 			Help: "When this replica last put changed settings into force.",
@@ -42,23 +50,23 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	}
 }
 
-// refuse shows exactly the given fields as rejected.
-func (m *metrics) refuse(rejected []Rejected) {
+// show shows exactly the given fields.
+func (n *named) show(fields []Rejected) {
 	var now []string
-	for _, r := range rejected {
+	for _, r := range fields {
 		if len(now) == maxNames {
 			now[maxNames-1] = "other"
 			break
 		}
 		now = append(now, r.Name)
 	}
-	for _, name := range m.shown {
+	for _, name := range n.shown {
 		if !slices.Contains(now, name) {
-			m.rejected.DeleteLabelValues(name)
+			n.DeleteLabelValues(name)
 		}
 	}
 	for _, name := range now {
-		m.rejected.WithLabelValues(name).Set(1)
+		n.WithLabelValues(name).Set(1)
 	}
-	m.shown = now
+	n.shown = now
 }

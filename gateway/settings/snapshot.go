@@ -20,10 +20,11 @@ type Snapshot struct {
 	routes   map[string]*Values // only routes with overrides
 	set      map[string]string
 	rejected []Rejected
+	unknown  []Rejected
 }
 
-// Rejected is a field that was refused; the last good value stays in force.
-// Name and Value are printable and at most 64 bytes long.
+// Rejected is a field that is not in force, and why. Name and Value are printable and
+// at most 64 bytes long; a Value too long to be read is "…".
 type Rejected struct {
 	Name   string
 	Value  string
@@ -41,8 +42,13 @@ func (s *Snapshot) Route(name string) *Values {
 	return &s.global
 }
 
-// Rejected returns what was refused, sorted by name.
+// Rejected returns what was refused, sorted by name; the last good values of these
+// fields stay in force.
 func (s *Snapshot) Rejected() []Rejected { return s.rejected }
+
+// Unknown returns the fields that mean nothing to this replica, sorted by name: settings
+// of another version, routes that it does not have, slips of the pen. They are ignored.
+func (s *Snapshot) Unknown() []Rejected { return s.unknown }
 
 // Set returns the fields in force as they were written; all others have their
 // default. A refused field appears with its last good value, if it had one.
@@ -84,12 +90,11 @@ func FromHash(h map[string]string, routes []string, last *Snapshot) (*Snapshot, 
 		last = &Snapshot{global: Defaults()}
 	}
 	if len(h) > maxFields {
-		// Which 256 to read would be chance, so none are: the last good hash stays whole.
-		s := *last
-		s.rejected = []Rejected{{Name: Key, Reason: fmt.Sprintf("%d fields; at most %d are read, so nothing was applied", len(h), maxFields)}}
-		return &s, s.rejected
+		s := last.overfull()
+		return s, s.rejected
 	}
-	b := builder{hash: h, last: last.set, kept: map[string]string{}, level: map[string]int{}, refused: map[string]Rejected{}}
+	b := builder{hash: h, last: last.set, kept: map[string]string{}, level: map[string]int{},
+		refused: map[string]Rejected{}, unknown: map[string]Rejected{}}
 	for name, value := range h {
 		b.field(name, value, routes)
 	}
@@ -101,18 +106,35 @@ func FromHash(h map[string]string, routes []string, last *Snapshot) (*Snapshot, 
 		}
 	}
 	s.set = b.kept
-	for _, name := range slices.Sorted(maps.Keys(b.refused)) {
-		s.rejected = append(s.rejected, b.refused[name])
-	}
+	s.rejected, s.unknown = byName(b.refused), byName(b.unknown)
 	return s, s.rejected
 }
 
-// builder sorts the fields of one hash into kept and refused.
+// overfull is the snapshot after a hash of more than maxFields. Which of them to read
+// would be chance, so none are: the last good hash stays whole.
+func (s *Snapshot) overfull() *Snapshot {
+	next := *s
+	next.unknown = nil
+	next.rejected = []Rejected{{Name: Key, Reason: fmt.Sprintf("more than %d fields, so nothing was applied", maxFields)}}
+	return &next
+}
+
+// byName lists fields by their names in the hash.
+func byName(fields map[string]Rejected) []Rejected {
+	var out []Rejected
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		out = append(out, fields[name])
+	}
+	return out
+}
+
+// builder sorts the fields of one hash into kept, refused and unknown.
 type builder struct {
 	hash, last map[string]string
 	kept       map[string]string   // each parses; in the end no rule is broken
 	level      map[string]int      // how far a field was taken back by a rule
 	refused    map[string]Rejected // by the name in the hash; the first reason counts
+	unknown    map[string]Rejected // by the name in the hash
 }
 
 // Levels of a field that breaks a rule. A field only climbs, so that settling
@@ -132,13 +154,13 @@ func (b *builder) field(name, value string, routes []string) {
 	spec, ok := lookup(base)
 	switch {
 	case !ok:
-		b.refuse(name, value, unknown(base))
+		b.unknown[name] = Rejected{show(name), showValue(value), unknown(base)}
 		return
 	case perRoute && !spec.PerRoute:
 		b.refuse(name, value, reasonFleet)
 		return
 	case perRoute && !slices.Contains(routes, route):
-		b.refuse(name, value, "unknown route"+near(route, routes))
+		b.unknown[name] = Rejected{show(name), showValue(value), "unknown route" + near(route, routes)}
 		return
 	}
 	if err := check(spec, value); err != nil {
@@ -151,7 +173,7 @@ func (b *builder) field(name, value string, routes []string) {
 
 func (b *builder) refuse(name, value, reason string) {
 	if _, told := b.refused[name]; !told {
-		b.refused[name] = Rejected{Name: show(name), Value: show(value), Reason: reason}
+		b.refused[name] = Rejected{show(name), showValue(value), reason}
 	}
 }
 

@@ -3,6 +3,7 @@ package settings
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +38,7 @@ func TestAHashBecomesASnapshot(t *testing.T) {
 		global   []string // name=value expected
 		llama    []string
 		rejected []string // "name: reason"
+		unknown  []string
 	}{
 		{name: "nothing set", global: []string{"shed.low=0.85", "timeout.total=10m"}},
 		{name: "one field", now: []string{"shed.low=0.80"}, global: []string{"shed.low=0.8"}, llama: []string{"shed.low=0.8"}},
@@ -49,11 +51,15 @@ func TestAHashBecomesASnapshot(t *testing.T) {
 		{name: "a bad field does not hold up a good one", now: []string{"shed.low=NaN", "retry.attempts=3"},
 			global: []string{"shed.low=0.85", "retry.attempts=3"}, rejected: []string{"shed.low: not a decimal number; want 0 … 1"}},
 		{name: "a removed field has its default", last: []string{"shed.low=0.7"}, global: []string{"shed.low=0.85"}},
-		{name: "unknown names", now: []string{"shed.lo=0.8", "foo=1", "=1", "shed.low@=0.5"}, rejected: []string{
+		{name: "unknown names", now: []string{"shed.lo=0.8", "foo=1", "=1", "shed.low@=0.5"}, unknown: []string{
 			": unknown setting", "foo: unknown setting", "shed.lo: unknown setting; did you mean shed.low?", "shed.low@: unknown route"}},
 		{name: "unknown routes and fleet settings", now: []string{"shed.low@lama=0.5", "breaker.open@llama=3s", "shed.low@llama@llama=0.5"}, rejected: []string{
-			"breaker.open@llama: is the same for every route and cannot be overridden",
-			"shed.low@lama: unknown route; did you mean llama?", "shed.low@llama@llama: unknown route"}},
+			"breaker.open@llama: is the same for every route and cannot be overridden"},
+			unknown: []string{"shed.low@lama: unknown route; did you mean llama?", "shed.low@llama@llama: unknown route"}},
+		{name: "settings of another version leave their neighbours alone", last: []string{"shed.low=0.7", "shed.normal=0.8"},
+			now:    []string{"shed.low=0.6", "shed.normal=0.8", "shed.lowest=0.1", "warp.factor=9", "shed.lowest@llama=\xff"},
+			global: []string{"shed.low=0.6", "shed.normal=0.8"}, unknown: []string{
+				"shed.lowest: unknown setting", "shed.lowest@llama: unknown setting", "warp.factor: unknown setting"}},
 		{name: "low above normal: the new one goes", last: []string{"shed.low=0.8"}, now: []string{"shed.low=0.8", "shed.normal=0.7"},
 			global: []string{"shed.low=0.8", "shed.normal=0.95"}, rejected: []string{"shed.normal: shed.low 0.8 is above shed.normal 0.7"}},
 		{name: "both new: both go", now: []string{"shed.low=0.9", "shed.normal=0.7"},
@@ -85,7 +91,7 @@ func TestAHashBecomesASnapshot(t *testing.T) {
 			llama:    []string{"shed.high=1", "shed.normal=0.1", "shed.low=0.1"},
 			rejected: []string{"shed.high@llama: shed.high 0.1 is below 0.5 and would turn even high away; shed.allow_high must be yes as well"}},
 		{name: "a value too long", now: []string{"shed.low=0." + strings.Repeat("8", 5000)},
-			rejected: []string{"shed.low: 5002 bytes; at most 4096 are read"}},
+			rejected: []string{"shed.low: longer than the 4096 bytes that are read"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var last *Snapshot
@@ -96,12 +102,11 @@ func TestAHashBecomesASnapshot(t *testing.T) {
 				}
 			}
 			s, rejected := FromHash(hash(tc.now...), routes, last)
-			var got []string
-			for _, r := range rejected {
-				got = append(got, r.Name+": "+r.Reason)
-			}
-			if diff := cmp.Diff(tc.rejected, got); diff != "" {
+			if diff := cmp.Diff(tc.rejected, reasons(rejected)); diff != "" {
 				t.Errorf("rejected: -want +got:\n%s", diff)
+			}
+			if diff := cmp.Diff(tc.unknown, reasons(s.Unknown())); diff != "" {
+				t.Errorf("unknown: -want +got:\n%s", diff)
 			}
 			expect(t, "global", s.Global(), tc.global)
 			expect(t, "llama", s.Route("llama"), tc.llama)
@@ -110,6 +115,15 @@ func TestAHashBecomesASnapshot(t *testing.T) {
 			}
 		})
 	}
+}
+
+// reasons lists fields as "name: reason".
+func reasons(fields []Rejected) []string {
+	var out []string
+	for _, r := range fields {
+		out = append(out, r.Name+": "+r.Reason)
+	}
+	return out
 }
 
 func expect(t *testing.T, scope string, v *Values, want []string) {
@@ -192,13 +206,13 @@ func FuzzFromHash(f *testing.F) {
 		for _, v := range []*Values{last.Global(), s.Global(), s.Route("r"), last.Route("r")} {
 			checkRange(t, v)
 		}
-		for _, r := range rejected {
+		for _, r := range slices.Concat(rejected, s.Unknown()) {
 			if len(r.Name) > maxShown || len(r.Value) > maxShown || r.Reason == "" {
 				t.Errorf("rejected %+v", r)
 			}
 		}
-		if len(h) > len(s.Set())+len(rejected) && len(h) <= maxFields {
-			t.Errorf("of %d fields %d are set and %d rejected", len(h), len(s.Set()), len(rejected))
+		if len(h) > len(s.Set())+len(rejected)+len(s.Unknown()) && len(h) <= maxFields {
+			t.Errorf("of %d fields %d are set and %d rejected", len(h), len(s.Set()), len(rejected)+len(s.Unknown()))
 		}
 	})
 }

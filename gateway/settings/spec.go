@@ -153,7 +153,7 @@ func Validate(name, value string) error {
 // check parses value for spec and throws the result away.
 func check(spec *Spec, value string) error {
 	if len(value) > maxValue {
-		return fmt.Errorf("%d bytes; at most %d are read", len(value), maxValue)
+		return fmt.Errorf("longer than the %d bytes that are read", maxValue)
 	}
 	var scratch Values
 	return spec.kind.set(&scratch, value)

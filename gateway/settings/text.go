@@ -33,6 +33,15 @@ func show(s string) string {
 	return b.String()
 }
 
+// showValue is show for a value. One that is too long to be read is not shown at all:
+// how much of it is at hand depends on how it was read.
+func showValue(s string) string {
+	if len(s) > maxValue {
+		return "…"
+	}
+	return show(s)
+}
+
 // unknown is the reason for a name that is not in the table.
 func unknown(name string) string {
 	names := make([]string, len(specs))

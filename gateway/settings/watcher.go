@@ -36,7 +36,7 @@ type Options struct {
 // Watcher keeps the newest good snapshot. Its methods are safe for concurrent
 // use.
 type Watcher struct {
-	redis    redis.UniversalClient
+	redis    redis.UniversalClient // nil: defaults only
 	routes   []string
 	interval time.Duration
 	log      zerolog.Logger
@@ -46,8 +46,10 @@ type Watcher struct {
 
 	mu      sync.Mutex // one poll at a time; guards what follows
 	metrics *metrics
-	raw     map[string]string // the hash behind snapshot
-	down    bool              // the last read failed
+	reader  reader
+	read    bool    // once at least
+	raw     content // behind snapshot
+	refused bool    // Redis answered the last reads with an error
 }
 
 // New returns a watcher that holds the defaults until it has read.
@@ -56,6 +58,7 @@ func New(o Options) *Watcher {
 		o.Interval = defaultInterval
 	}
 	w := &Watcher{redis: o.Redis, routes: slices.Clone(o.Routes), interval: o.Interval, log: o.Logger, metrics: newMetrics(o.Registerer)}
+	w.reader.redis = o.Redis
 	s, _ := FromHash(nil, w.routes, nil)
 	w.snapshot.Store(s)
 	now := time.Now()
@@ -103,33 +106,35 @@ func (w *Watcher) Poll(ctx context.Context) error {
 	defer w.mu.Unlock()
 	bounded, cancel := context.WithTimeout(ctx, readDeadline)
 	defer cancel()
-	h, err := w.redis.HGetAll(bounded, Key).Result()
+	c, err := w.reader.read(bounded)
 	if err != nil {
 		return w.failed(ctx, err)
 	}
 	now := time.Now()
 	w.lastRead.Store(&now)
-	if w.down {
-		w.down = false
+	if w.refused {
+		w.refused = false
 		w.log.Info().Msg("settings are readable again")
 	}
-	if w.raw == nil || !maps.Equal(h, w.raw) {
-		w.apply(h)
+	if !w.read || c.overfull != w.raw.overfull || !maps.Equal(c.fields, w.raw.fields) {
+		w.apply(c)
 	}
 	return nil
 }
 
-// failed counts a failed read and logs the first of a row.
+// failed counts a failed read. When Redis answers with an error, it logs the first of a
+// row: that is for an operator to mend. That Redis is silent is what the fleet tells,
+// for all who use it.
 func (w *Watcher) failed(ctx context.Context, err error) error {
 	err = fmt.Errorf("settings: read %s: %w", Key, err)
 	if ctx.Err() != nil {
 		return err // the caller is leaving; that says nothing about Redis
 	}
 	w.metrics.errors.Inc()
-	if !w.down {
-		w.down = true
+	if !w.refused && answered(err) {
+		w.refused = true
 		inForce := "the last good ones stay in force"
-		if w.raw == nil {
+		if !w.read {
 			inForce = "defaults are in force until they are"
 		}
 		w.log.Warn().Err(err).Msg("settings are not readable; " + inForce)
@@ -138,14 +143,21 @@ func (w *Watcher) failed(ctx context.Context, err error) error {
 }
 
 // apply puts a changed hash into force.
-func (w *Watcher) apply(h map[string]string) {
+func (w *Watcher) apply(c content) {
 	last := w.snapshot.Load()
-	next, rejected := FromHash(h, w.routes, last)
-	first := w.raw == nil
-	w.raw = h
+	var next *Snapshot
+	if c.overfull {
+		next = last.overfull()
+	} else {
+		next, _ = FromHash(c.fields, w.routes, last)
+	}
+	first := !w.read
+	w.read, w.raw = true, c
 	w.snapshot.Store(next)
-	w.metrics.refuse(rejected)
-	w.logRejected(last, rejected)
+	w.metrics.rejected.show(next.rejected)
+	w.metrics.unknown.show(next.unknown)
+	w.logFields(fresh(last.rejected, next.rejected), "setting refused; its last good value stays in force")
+	w.logFields(fresh(last.unknown, next.unknown), "setting is not known here and is ignored")
 	changed := differing(last.set, next.set)
 	if first || len(changed) > 0 {
 		w.metrics.applied.SetToCurrentTime()
@@ -159,15 +171,14 @@ func (w *Watcher) apply(h map[string]string) {
 	}
 }
 
-// logRejected writes one line for every field refused anew.
-func (w *Watcher) logRejected(last *Snapshot, rejected []Rejected) {
-	news := fresh(last.rejected, rejected)
+// logFields writes one line for each of the fields.
+func (w *Watcher) logFields(news []Rejected, message string) {
 	for i, r := range news {
 		if i == maxLines {
-			w.log.Warn().Int("more", len(news)-maxLines).Msg("further settings refused")
+			w.log.Warn().Int("more", len(news)-maxLines).Msg("further fields: " + message)
 			return
 		}
-		w.log.Warn().Str("name", r.Name).Str("value", r.Value).Str("reason", r.Reason).Msg("setting refused; its last good value stays in force")
+		w.log.Warn().Str("name", r.Name).Str("value", r.Value).Str("reason", r.Reason).Msg(message)
 	}
 }
 

@@ -216,8 +216,8 @@ func TestOnlyTransitionsAreLogged(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{
-		"warn setting refused; its last good value stays in force foo?bar x",
 		"warn setting refused; its last good value stays in force shed.low 1.5",
+		"warn setting is not known here and is ignored foo?bar x",
 		"warn setting refused; its last good value stays in force shed.low 1.6",
 		"info settings applied",
 		"info settings applied",
@@ -246,14 +246,14 @@ func TestAHashFullOfNonsenseDoesNotFillTheLog(t *testing.T) {
 	if n := len(log.lines(t)); n != maxLines+1 {
 		t.Errorf("%d lines", n)
 	}
-	if n := testutil.CollectAndCount(w.metrics.rejected); n != maxNames {
+	if n := testutil.CollectAndCount(w.metrics.unknown); n != maxNames {
 		t.Errorf("%d series", n)
 	}
 	m.Del(Key)
 	if err := w.Poll(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if n := testutil.CollectAndCount(w.metrics.rejected); n != 0 {
+	if n := testutil.CollectAndCount(w.metrics.unknown); n != 0 {
 		t.Errorf("%d series are left", n)
 	}
 }
@@ -277,11 +277,13 @@ foregate_settings_changed_total 1
 foregate_settings_errors_total 1
 # HELP foregate_settings_rejected 1 for every field of the live settings that this replica refuses; its last good value stays in force.
 # TYPE foregate_settings_rejected gauge
-foregate_settings_rejected{name="bad??name"} 1
 foregate_settings_rejected{name="shed.low"} 1
+# HELP foregate_settings_unknown 1 for every field of the live settings that this replica does not know and ignores: of another version, or misspelt.
+# TYPE foregate_settings_unknown gauge
+foregate_settings_unknown{name="bad??name"} 1
 `
 	err := testutil.GatherAndCompare(reg, strings.NewReader(want),
-		"foregate_settings_changed_total", "foregate_settings_errors_total", "foregate_settings_rejected")
+		"foregate_settings_changed_total", "foregate_settings_errors_total", "foregate_settings_rejected", "foregate_settings_unknown")
 	if err != nil {
 		t.Error(err)
 	}

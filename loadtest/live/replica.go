@@ -129,8 +129,8 @@ func (r *replica) ready(ctx context.Context) bool {
 	return err == nil
 }
 
-// rejected matches a setting that the gateway refuses, on its metrics page.
-var rejected = regexp.MustCompile(`(?m)^foregate_settings_rejected\{name="([^"]*)"\} 1$`)
+// rejected matches a setting that the gateway refuses or ignores, on its metrics page.
+var rejected = regexp.MustCompile(`(?m)^foregate_settings_(?:rejected|unknown)\{name="([^"]*)"\} 1$`)
 
 // obeys complains of settings that the replica does not follow: the run would
 // measure something else than its case says.

@@ -87,7 +87,7 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 		return nil, err
 	}
 	snapshot, rejected := settings.FromHash(c.Settings, []string{route}, nil)
-	if len(rejected) > 0 {
+	if rejected = append(rejected, snapshot.Unknown()...); len(rejected) > 0 {
 		return nil, fmt.Errorf("setting %s: %s", rejected[0].Name, rejected[0].Reason)
 	}
 	l := &lab{
