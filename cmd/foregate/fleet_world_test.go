@@ -110,7 +110,7 @@ func shares(t *testing.T, p *process, members int) bool {
 // fleetMode is the mode that a page of metrics tells.
 func fleetMode(page string) string {
 	for _, mode := range []string{"shared", "degraded", "local"} {
-		if strings.Contains(page, fmt.Sprintf("foregate_fleet_mode{mode=%q} 1\n", mode)) {
+		if strings.Contains(page, fmt.Sprintf("foregate_redis_mode{mode=%q} 1\n", mode)) {
 			return mode
 		}
 	}

@@ -13,6 +13,12 @@
 // in which backends have two owners or none is told of (pools then scrape for themselves);
 // drains with an end keep to that clock.
 //
+// How much Redis there is, is the [Mode] of this replica, a ladder: shared, degraded at the
+// first tick that fails, local when none went well for 1.5 s; shared again after three good
+// ticks in a row and half a second, or up to 4 s where it fell soon after the last climb. A
+// tick whose heartbeat Redis refuses (it is full, read-only, loading) has failed; what it
+// tells all the same (drains, placements) is heard. [Fleet.Known] outlives all of that.
+//
 // What a replica hears is aged from before its tick was sent, so a reading looks older than
 // it is by up to a round trip, and younger by up to one on the way in. From the scrape to
 // the last replica's ear it takes up to two ticks; with scrapes every s, a reading that is
@@ -33,6 +39,6 @@
 //	R = 3, P = 2, B = 8:       6 round trips/s,    48 sent/s,   164 executed/s, Redis busy 0.04 %
 //	R = 50, P = 10, B = 500: 100 round trips/s, 3,200 sent/s, 9,000 executed/s, Redis busy 5 %
 //
-// Losing its scripts costs each replica one round trip per script, once, and a tick's second.
+// Losing its scripts costs each replica two round trips more, once.
 // Every 30 s one replica sends up to P + 1 commands more, to tidy.
 package fleet

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"regexp"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -164,16 +167,53 @@ func refusal(err error) bool {
 	return ok
 }
 
-// load gives Redis the scripts: in a cluster, every node of it.
+// load gives Redis the scripts. In a cluster that is the node that has the keys, as far as
+// one knows, and then every master, because a slot may be on its way to another: nodes that
+// hang or refuse are passed over, and who still lacks a script says so again.
 func (f *Fleet) load(ctx context.Context) error {
-	for _, source := range sources {
-		bounded, cancel := context.WithTimeout(ctx, deadline)
-		err := f.redis.ScriptLoad(bounded, source).Err()
-		cancel()
-		f.metrics.commands.Inc()
-		if err != nil {
-			return fmt.Errorf("load a script: %w", err)
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	f.metrics.commands.Add(float64(len(sources)))
+	cluster, ok := f.redis.(*redis.ClusterClient)
+	if !ok {
+		return loadInto(ctx, f.redis)
+	}
+	if node, err := cluster.MasterForKey(ctx, keyReplicas); err == nil {
+		if err := loadInto(ctx, node); err != nil && refusal(err) {
+			return err
 		}
 	}
+	_ = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return loadInto(ctx, node) })
 	return nil
+}
+
+func loadInto(ctx context.Context, node redis.Cmdable) error {
+	_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, source := range sources {
+			p.ScriptLoad(ctx, source)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("load the scripts: %w", err)
+	}
+	return nil
+}
+
+// scriptLine is where Redis says in which line of a script something went wrong.
+var scriptLine = regexp.MustCompile(`@user_script:(\d+)`)
+
+// inScript adds that line to an error: of a command that an ACL denies to a script, Redis
+// tells the client no more than where it stands.
+func inScript(source string, err error) error {
+	m := scriptLine.FindStringSubmatch(err.Error())
+	if m == nil {
+		return err
+	}
+	n, _ := strconv.Atoi(m[1])
+	lines := strings.Split(source, "\n")
+	if n < 1 || n > len(lines) {
+		return err
+	}
+	return fmt.Errorf("%w (%s)", err, lines[n-1])
 }

@@ -52,6 +52,8 @@ type Options struct {
 	Redis   redis.UniversalClient
 	Replica string // 1..64 printable ASCII characters, unlike every other replica's; "" is a random one
 	Pools   []Pool
+	// Expect is how many replicas there are, for one that has not heard of more; 0 is 1.
+	Expect int
 	// Interval is between ticks, live; nil or 0 is 500 ms. It is held to 50..650 ms, so that
 	// one lost heartbeat does not make a replica look gone.
 	Interval func() time.Duration
@@ -72,12 +74,18 @@ type Fleet struct {
 	metrics  *metrics
 	now      func() time.Time
 
-	view atomic.Pointer[view]
-	kick chan struct{} // a tick is wanted now
+	view   atomic.Pointer[view]
+	kick   chan struct{} // a tick is wanted now
+	begun  time.Time
+	expect int
+	known  atomic.Int64 // replicas heard of
 
 	// Of the goroutine that ticks.
-	told     bool // the first mode was logged
-	mode     Mode // as last logged
+	ladder   ladder
+	fewer    time.Time // since when fewer than known are heard of
+	unheard  error     // why the last tick's heartbeat did not count
+	told     bool      // the first mode was logged
+	mode     Mode      // as last logged
 	clock    clock
 	tidied   time.Time
 	drains   map[string]drain // by field
@@ -131,8 +139,9 @@ func New(o Options) (*Fleet, error) {
 	}
 	f := &Fleet{
 		redis: o.Redis, self: o.Replica, byName: map[string]*pool{}, interval: o.Interval, log: o.Logger, now: o.Now,
-		kick: make(chan struct{}, 1), troubled: map[string]bool{},
+		kick: make(chan struct{}, 1), troubled: map[string]bool{}, expect: max(o.Expect, 1),
 	}
+	f.begun = f.now()
 	for _, p := range o.Pools {
 		name := p.Name()
 		if name == "" || strings.Contains(name, "/") {
@@ -148,7 +157,7 @@ func New(o Options) (*Fleet, error) {
 		f.pools = append(f.pools, f.byName[name])
 	}
 	f.metrics = newMetrics(o.Registerer)
-	f.tidied = f.now()
+	f.tidied = f.begun
 	return f, nil
 }
 
@@ -160,8 +169,23 @@ func (f *Fleet) Mine(pool, backend string) bool {
 	return v.mode(f.now()) == Local || len(v.members) == 1 || v.owner(pool, backend) == f.self
 }
 
-// Mode is what the word on ownership rests on now.
+// Mode is the rung that this replica stands on now. It reads memory only.
 func (f *Fleet) Mode() Mode { return f.view.Load().mode(f.now()) }
+
+// Since is when that mode was entered, by this replica's clock.
+func (f *Fleet) Since() time.Time {
+	v := f.view.Load()
+	if v == nil {
+		return f.begun
+	}
+	return v.entered(f.now())
+}
+
+// Known is the number of replicas that were last known to live, this one included, however
+// long ago that was, and at least what [Options] expect: what a limit for all of them is
+// divided by while Redis is away. It counts one more at once, one less only after 10 s of
+// [Shared].
+func (f *Fleet) Known() int { return max(int(f.known.Load()), f.expect) }
 
 // Sharing reports whether the replicas hear of each other now.
 func (f *Fleet) Sharing() bool { return f.Mode() == Shared }

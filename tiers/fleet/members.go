@@ -13,41 +13,17 @@ const (
 	dropAfter = 10 * time.Second
 )
 
-// Mode says what this replica's word on ownership rests on.
-type Mode int
-
-// The modes, from the one with the least to the one with the most of Redis in it.
-const (
-	Local    Mode = iota // alone: no Redis, or none for 1.5 s; every backend is mine
-	Degraded             // the last tick failed; the members of up to 1.5 s ago are believed
-	Shared               // the members are those of the last tick
-)
-
-// modes are all of them, for the gauge.
-var modes = []Mode{Local, Degraded, Shared}
-
-// String is the mode's name in metrics and logs.
-func (m Mode) String() string {
-	switch m {
-	case Shared:
-		return "shared"
-	case Degraded:
-		return "degraded"
-	default:
-		return "local"
-	}
-}
-
 // view is who lives, as of one heartbeat.
 type view struct {
 	members []string // sorted
 	hashes  []uint64 // of members
 	at      time.Time
-	failed  bool // the tick after it
+	rung    Mode      // while it is young
+	since   time.Time // when that was entered
 }
 
 func newView(members []string, at time.Time) *view {
-	v := &view{members: members, hashes: make([]uint64, len(members)), at: at}
+	v := &view{members: members, hashes: make([]uint64, len(members)), at: at, rung: Shared, since: at}
 	for i, m := range members {
 		v.hashes[i] = hash(offset, m)
 	}
@@ -56,13 +32,18 @@ func newView(members []string, at time.Time) *view {
 
 // mode is what v is worth at now.
 func (v *view) mode(now time.Time) Mode {
-	switch {
-	case v == nil || now.Sub(v.at) >= goneAfter:
+	if v == nil || now.Sub(v.at) >= goneAfter {
 		return Local
-	case v.failed:
-		return Degraded
 	}
-	return Shared
+	return v.rung
+}
+
+// entered is when the mode of now was.
+func (v *view) entered(now time.Time) time.Time {
+	if v.rung != Local && v.mode(now) == Local {
+		return v.at.Add(goneAfter)
+	}
+	return v.since
 }
 
 // owner is the member with the highest score for a backend (rendezvous hashing): one

@@ -159,7 +159,7 @@ func TestRedisAwayMakesADegradedAndThenALocalReplica(t *testing.T) {
 		for a.Mode() != Shared || b.Mode() != Shared || len(a.Members()) != 2 || len(b.Members()) != 2 {
 			time.Sleep(10 * time.Millisecond)
 		}
-		if took := time.Since(back); took > 1110*time.Millisecond {
+		if took := time.Since(back); took > climbTicks*560*time.Millisecond {
 			t.Errorf("shared again after %v", took)
 		}
 		oneEach(t, owners("small", 50, a, b))

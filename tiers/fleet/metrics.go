@@ -35,8 +35,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help: "Replicas that live, this one included, as far as this one knows.",
 		}),
 		mode: f.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "foregate_fleet_mode",
-			Help: "1 for the mode this replica is in: shared; degraded, the last members are believed; local, alone.",
+			Name: "foregate_redis_mode",
+			Help: "1 for the mode this replica is in: shared; degraded, Redis fails now and then or since 1.5 s at most; local, without Redis, alone.",
 		}, []string{"mode"}),
 		errors: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_fleet_errors_total",

@@ -17,7 +17,6 @@ import (
 // turn is one tick's.
 type turn struct {
 	at   time.Time // local, before anything was sent
-	now  int64     // Redis' ms
 	asks []ask
 	sent []parcel // by pool
 }
@@ -36,6 +35,15 @@ type field struct {
 	broken bool // and so nobody's
 }
 
+// beat is why the heartbeat was refused, if it was.
+func (t *turn) beat() error {
+	err := t.asks[0].err()
+	if err == nil {
+		return nil
+	}
+	return inScript(beatSource, err)
+}
+
 // pause is the time to the next tick.
 func (f *Fleet) pause() time.Duration {
 	d := f.interval()
@@ -46,22 +54,26 @@ func (f *Fleet) pause() time.Duration {
 	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
 }
 
-// tick tells and hears everything once, in one round trip when all is well.
+// tick tells and hears everything once, in one round trip when all is well. Where Redis
+// refuses the heartbeat, what it does answer is heard all the same.
 func (f *Fleet) tick(ctx context.Context) {
 	t := f.turn()
 	err := f.exchange(ctx, t.asks)
-	if err == nil {
-		err = t.asks[0].err() // the heartbeat: who refuses that, refuses everything
+	answered := err == nil
+	if answered {
+		err = t.beat()
 	}
-	if err == nil {
-		for i := range t.asks {
-			t.asks[i].heard()
-		}
-	} else {
+	f.unheard = err
+	if err != nil {
 		f.failed(t)
 	}
+	for i := range t.asks {
+		if answered && (err == nil || t.asks[i].err() == nil) {
+			t.asks[i].heard()
+		}
+	}
 	f.tellDrains(f.clock.when(f.now()))
-	f.settle(err)
+	f.settle()
 }
 
 // turn makes the list of what a tick asks, the heartbeat first.
@@ -103,21 +115,38 @@ func (f *Fleet) failed(t *turn) {
 
 // doubt keeps the members, as those of before.
 func (f *Fleet) doubt() {
-	if v := f.view.Load(); v != nil && !v.failed {
+	now := f.now()
+	v := f.view.Load()
+	rung := f.ladder.ill(v.mode(now), now)
+	if v != nil && v.mode(now) != rung {
 		older := *v
-		older.failed = true
+		older.rung, older.since = rung, now
 		f.view.Store(&older)
 	}
 }
 
+// believe takes over who lives.
+func (f *Fleet) believe(members []string, at time.Time) {
+	now := f.now()
+	was, since := f.Mode(), f.Since()
+	v := newView(members, at)
+	if v.rung = f.ladder.well(was, now); v.rung == was {
+		v.since = since
+	} else {
+		v.since = now
+	}
+	f.view.Store(v)
+	f.reckon(len(members), now)
+}
+
 // settle shows the mode, and logs when it changed.
-func (f *Fleet) settle(err error) {
+func (f *Fleet) settle() {
 	mode, members := f.Mode(), f.Members()
 	f.metrics.show(mode, len(members))
 	if f.told && mode == f.mode {
 		return
 	}
-	e := f.log.Warn().Err(err)
+	e := f.log.Warn().Err(f.unheard)
 	what := "fleet: who else lives cannot be read from Redis; this replica works alone"
 	switch mode {
 	case Shared:
@@ -125,7 +154,7 @@ func (f *Fleet) settle(err error) {
 	case Degraded:
 		what = "fleet: who else lives cannot be read from Redis; the last members are believed for 1.5 s"
 	}
-	e.Str("mode", mode.String()).Int("replicas", len(members)).Str("replica", f.self).Msg(what)
+	e.Str("mode", mode.String()).Int("replicas", len(members)).Int("known", f.Known()).Str("replica", f.self).Msg(what)
 	f.told, f.mode = true, mode
 }
 
@@ -137,9 +166,11 @@ func (f *Fleet) note(kind, key string, err error) {
 	f.turned(kind+" "+key, key, err)
 }
 
-// turned logs a change between well and not.
+// turned logs a change between well and not. Where the heartbeat did not count, that is
+// logged as the mode, and the same trouble of other keys is not.
 func (f *Fleet) turned(what, key string, err error) {
 	switch {
+	case f.unheard != nil:
 	case err != nil && !f.troubled[what]:
 		f.troubled[what] = true
 		f.log.Warn().Err(err).Str("key", key).Msg("fleet: a key in Redis is of no use; the rest goes on")
@@ -153,22 +184,22 @@ func (f *Fleet) turned(what, key string, err error) {
 func (f *Fleet) beat(t *turn) ask {
 	args := []any{f.self, goneAfter.Milliseconds(), dropAfter.Milliseconds(), mostMembers}
 	return script(beatScript, keyReplicas, args, func(now int64, wrong string, told []any) {
-		t.now = now
 		f.clock = clock{ms: now, at: t.at}
 		if wrong != "" {
-			f.note(errReplicas, keyReplicas, errors.New(wrong))
+			f.metrics.errors.WithLabelValues(errReplicas).Inc()
+			f.unheard = fmt.Errorf("%s: %s", keyReplicas, wrong)
 			f.doubt()
 			return
 		}
-		f.note(errReplicas, keyReplicas, nil)
 		ids := make([]string, 0, len(told))
 		for _, m := range told {
 			id, _ := m.(string) // another thing is no valid id either
 			ids = append(ids, id)
 		}
-		f.view.Store(newView(live(ids, f.self), t.at))
+		f.believe(live(ids, f.self), t.at)
 	}, func(err error) {
-		f.note(errReplicas, keyReplicas, err)
+		f.metrics.errors.WithLabelValues(errReplicas).Inc()
+		f.unheard = err
 		f.doubt()
 	})
 }
@@ -314,7 +345,7 @@ func (f *Fleet) hearPlaced(t *turn, p *pool, entries []entry, back bool) {
 			continue
 		}
 		p.last = e.id
-		old := t.now - int64(min(e.id.ms, mostSeq))
+		old := f.clock.when(t.at) - int64(min(e.id.ms, mostSeq))
 		if e.by == f.self || old > warmFor.Milliseconds() {
 			continue
 		}

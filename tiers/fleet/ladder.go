@@ -1,0 +1,100 @@
+package fleet
+
+import "time"
+
+// Mode is the rung of the ladder that this replica stands on: what its word on everything
+// shared rests on. Nothing else decides it.
+type Mode int
+
+// The modes, from the one with the least to the one with the most of Redis in it.
+const (
+	Local    Mode = iota // alone: no Redis, or no heartbeat that it took for 1.5 s; every backend is mine
+	Degraded             // not every tick goes well; the members of up to 1.5 s ago are believed
+	Shared               // the members are those of the last tick
+)
+
+// modes are all of them, for the gauge.
+var modes = []Mode{Local, Degraded, Shared}
+
+// String is the mode's name in metrics and logs.
+func (m Mode) String() string {
+	switch m {
+	case Shared:
+		return "shared"
+	case Degraded:
+		return "degraded"
+	default:
+		return "local"
+	}
+}
+
+const (
+	// climbTicks is how many ticks in a row must go well before the way up.
+	climbTicks = 3
+	// leastHold is how long they must go well, mostHold the most of it: a fall within
+	// shortStay after a climb doubles it, so that a Redis that comes and goes is called
+	// degraded instead of everything by turns.
+	leastHold = 500 * time.Millisecond
+	mostHold  = 4 * time.Second
+	shortStay = 5 * time.Second
+)
+
+// ladder says when a rung is left upward: never at the first good tick, but at start. Down
+// it goes at the first bad tick, and to Local by the age of the last good one ([view.mode]).
+type ladder struct {
+	good int           // ticks in a row that went well, while below Shared
+	from time.Time     // when the first of them did
+	top  time.Time     // when Shared was reached
+	hold time.Duration // how long it must go well before the next climb; 0 before anything went wrong
+}
+
+// well is the rung after a tick that went well.
+func (l *ladder) well(was Mode, now time.Time) Mode {
+	if was == Shared {
+		return Shared
+	}
+	if l.good == 0 {
+		l.from = now
+	}
+	l.good++
+	if l.hold > 0 && (l.good < climbTicks || now.Sub(l.from) < l.hold) {
+		return was
+	}
+	l.good, l.top = 0, now
+	return Shared
+}
+
+// ill is the rung after a tick that went wrong.
+func (l *ladder) ill(was Mode, now time.Time) Mode {
+	l.good = 0
+	if was != Shared {
+		l.hold = max(l.hold, leastHold)
+		return was
+	}
+	if l.hold > 0 && now.Sub(l.top) < shortStay {
+		l.hold = min(2*l.hold, mostHold)
+	} else {
+		l.hold = leastHold
+	}
+	return Degraded
+}
+
+// fewerAfter is how long fewer replicas must be heard of, while everything is shared, before
+// fewer are reckoned with: after a flush or a failover they join again one by one.
+const fewerAfter = dropAfter
+
+// reckon notes how many replicas a tick told of.
+func (f *Fleet) reckon(n int, now time.Time) {
+	switch {
+	case int64(n) >= f.known.Load():
+		f.known.Store(int64(n))
+		f.fewer = time.Time{}
+	case f.Mode() != Shared:
+		f.fewer = time.Time{}
+	case f.fewer.IsZero():
+		f.fewer = now
+	case now.Sub(f.fewer) >= fewerAfter:
+		f.known.Store(int64(n))
+		f.fewer = time.Time{}
+	}
+}
