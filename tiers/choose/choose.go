@@ -41,6 +41,12 @@ type Need struct {
 	PromptTokens int  // estimated or counted
 	OutputTokens int  // expected
 	Keyed        bool // the prompt has a home: between equals the greatest Home decides, not the turn
+
+	// What the request may ask of a backend that is short of memory; see
+	// [Candidate.Above].
+	Limit float64 // share of the KV cache that it may fill, 0..1; 0 is no limit
+	Holds int     // tokens that it will fill the cache with in the end: prompt and expected output
+	Queue int     // requests that may wait there; 0 is any number
 }
 
 // Candidate is one backend as Choose sees it: values only. "Own" are this
@@ -63,6 +69,11 @@ type Candidate struct {
 	OwnRequests float64 // own requests
 	OwnQueued   float64 // prompt tokens of those whose prefill has not finished
 	OwnHeld     float64 // tokens with which they fill the KV cache
+	OthersHeld  float64 // the same of other replicas' requests that the reading cannot include, as far as one can guess
+
+	Blind  bool    // Usage says nothing: no limit holds here
+	Growth float64 // tokens by which the requests there will still fill the cache, at the worst moment
+	Shared int     // prompt tokens of this request that another one there holds already
 
 	// OwnPrefill is the prompt tokens of all of this replica's requests there whose
 	// prefill has not finished, those that the reading calls running among them: of
@@ -93,6 +104,8 @@ func unit(x uint64) float64 { return float64(x>>11) / (1 << 53) }
 // Choose returns the index of the candidate to use, −1 when none may be. It is
 // pure: the same values and the same turn give the same answer. Turn is counted
 // up by the caller and decides between equals.
+//
+// Where everybody that may be used is above the request's limit, nobody is chosen.
 //
 // Fit takes the candidate where most of the prompt is warm, as long as it is not too
 // busy (Config.Spill); else the one of least expected wait, [Wait]. Where the
@@ -127,6 +140,7 @@ type choice struct {
 	need  Need
 	turn  uint64
 	least room    // what a candidate must offer
+	none  bool    // no candidate may be filled so far: whoever asks must wait
 	ramps bool    // a candidate that has just started passes most of its turns on
 	most  float64 // requests that a candidate may have before this one; 0 is no bound
 }
@@ -135,11 +149,12 @@ type choice struct {
 // most. Whoever has just started is left out of most turns while others are there.
 func (c *choice) settle(wanted room) {
 	c.ramps = true
-	if c.least = c.best(); c.least <= risky {
-		c.ramps = false // one that has just started is better than one that hangs
+	if c.least = c.best(); c.least <= full {
+		c.ramps = false // one that has just started is better than one that hangs or is full
 		c.least = c.best()
 	}
 	c.least = max(min(c.least, wanted), risky)
+	c.none = c.least == full
 }
 
 func (c *choice) best() room {
@@ -167,7 +182,7 @@ func (c *choice) passes(i int) bool {
 }
 
 func (c *choice) may(i int) bool {
-	return c.cands[i].room(c.need) >= c.least && !c.passes(i) && (c.most == 0 || crowd(c.cfg, &c.cands[i], c.need) <= c.most)
+	return !c.none && c.cands[i].room(c.need) >= c.least && !c.passes(i) && (c.most == 0 || crowd(c.cfg, &c.cands[i], c.need) <= c.most)
 }
 
 // cheapest is the candidate of least cost. Of those within the band of it, the one

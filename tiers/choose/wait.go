@@ -75,14 +75,19 @@ func (c *Candidate) displaced(need Need) float64 {
 
 // KVUsage is the KV usage corrected by our own tokens, 0..0.99.
 func (c *Candidate) KVUsage() float64 {
-	k := c.Usage
-	if c.Capacity > 0 {
-		k += c.OwnHeld / float64(c.Capacity)
-	}
+	k := c.filled()
 	if k >= 0 {
 		return min(k, maxUsage)
 	}
 	return 0 // negative, or not a number
+}
+
+// filled is the KV usage with our own tokens, unbounded.
+func (c *Candidate) filled() float64 {
+	if c.Capacity == 0 {
+		return c.Usage
+	}
+	return c.Usage + c.OwnHeld/float64(c.Capacity)
 }
 
 // sane makes what is no cost the highest one, so that it neither wins nor
@@ -92,45 +97,4 @@ func sane(v float64) float64 {
 		return v
 	}
 	return math.MaxFloat64
-}
-
-// room is how well a request can be placed.
-type room int
-
-const (
-	never room = iota // not up, tried, or the prompt is longer than the whole cache
-	risky             // it seems to hang
-	queue             // the prompt must wait for blocks: vLLM queues without bound
-	fits              // the prompt fits in the free blocks
-)
-
-// room judges c for a request.
-func (c *Candidate) room(need Need) room {
-	switch {
-	case c.Down || c.Broken || c.Excluded || c.TooSmall(need):
-		return never
-	case c.Suspect:
-		return risky
-	case c.Capacity == 0:
-		return fits // nothing is known against it
-	}
-	// vLLM reserves blocks for the whole prompt and none for the output.
-	block := max(c.BlockSize, 1)
-	blocks := (max(need.PromptTokens, 0) + block - 1) / block
-	free := float64(c.Capacity)*(1-c.Usage) - c.OwnHeld
-	if float64(blocks*block) > free {
-		return queue
-	}
-	return fits
-}
-
-// TooSmall tells whether the prompt could never fit.
-func (c *Candidate) TooSmall(need Need) bool {
-	return c.Capacity > 0 && need.PromptTokens > c.Capacity
-}
-
-// Evicts tells whether the prompt would push something out of c's KV memory: blocks
-// that are in use, or prefixes that are warm.
-func (c *Candidate) Evicts(need Need) bool {
-	return c.room(need) == queue || c.displaced(need) > 0
 }

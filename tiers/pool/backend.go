@@ -30,6 +30,7 @@ type backend struct {
 
 	all    tally  // what we have under way there
 	recent recent // of these, what the reading cannot include
+	under  under  // one by one
 
 	prefillSince time.Time // when the prefill that is under way among them began, as far as we know
 }
@@ -150,6 +151,7 @@ func (b *backend) candidate(c *choose.Candidate, m *mean, now time.Time, cfg pre
 	c.PrefillRate, c.DecodeRate = 1/r.prefill, 1/r.decode
 
 	weight, known := b.weigh(now, cfg)
+	c.Blind = !known && !m.known
 	if !known {
 		// Our own requests are all we know. The mean stands in for what others may have
 		// sent, and as far as ours differ from our own mean, so will theirs.

@@ -57,6 +57,7 @@ func TestWhatWasRememberedByTheRuleOfThumbIsRescaled(t *testing.T) {
 	if got := b.warm.Placed(0); math.Abs(got-4002) > 1e-6 {
 		t.Errorf("placed %v after it was counted", got)
 	}
+	l.Done(1)
 	// The next one is estimated by what was learned, and found warm.
 	n := pick(t, b.Pool, Demand{PromptBytes: 8000, Parts: parts})
 	if n.part.held != 4001 || n.part.queued > 1 {
@@ -66,7 +67,6 @@ func TestWhatWasRememberedByTheRuleOfThumbIsRescaled(t *testing.T) {
 	if got := b.warm.Placed(0); math.Abs(got-4002) > 2 {
 		t.Errorf("the second sample rescaled: %v", got)
 	}
-	l.Done(1)
 	n.Done(1)
 }
 

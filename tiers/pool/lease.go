@@ -18,8 +18,14 @@ type Lease struct {
 	rank    int
 	key     prefix.Key
 	bytes   int // of the prompt's text; 0 where its length was exact
+	parts   [prefix.MostParts]prefix.Part
+	shared  int  // tokens of the prompt that another request there held already
+	output  int  // tokens that the answer is expected to have
+	most    int  // tokens that it may have at most; 0 is unknown
+	whole   bool // it comes in one piece
 
 	// Guarded by Pool.mu.
+	at    int       // its place among the backend's leases
 	part  tally     // what is still counted of it
 	first time.Time // when the first token came; zero until then
 	done  bool
@@ -88,7 +94,8 @@ func (l *Lease) Counted(prompt int) {
 	if l.done {
 		return
 	}
-	off := tally{held: l.part.held - prompt, tokens: l.part.held - prompt}
+	held := max(prompt-l.shared, 0)
+	off := tally{held: l.part.held - held, tokens: l.part.held - held}
 	if l.first.IsZero() {
 		off.queued = min(off.held, l.part.queued)
 	}
@@ -137,6 +144,9 @@ func (l *Lease) Done(generated int) {
 		p.warm.Push(b.number, generated)
 	}
 	b.end(l.part, l.start)
+	b.under.end(l)
+	p.ended(l, generated, now)
 	p.mu.Unlock()
 	b.metrics.inflight.Dec()
+	p.moreRoom()
 }

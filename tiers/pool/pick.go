@@ -1,8 +1,6 @@
 package pool
 
 import (
-	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,52 +9,27 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// ErrNoBackend matches every failed pick.
-var ErrNoBackend = errors.New("no backend")
-
 // Demand is what a request asks of a backend.
 type Demand struct {
 	PromptTokens int            // counted, or estimated by somebody who knows no better
 	PromptBytes  int            // of text from which the pool estimates the tokens; 0: PromptTokens is exact
 	IDs          func() []int32 // the prompt's token ids, where they are known; nil: they are not. Only an Index asks
 	OutputTokens int            // expected
+	MostOutput   int            // tokens that the answer may have at most; 0 is unknown
+	Whole        bool           // it comes in one piece, so that one does not see it begin
+
+	// How full a backend may be that the request goes to; see [choose.Candidate.Above].
+	Limit float64 // share of the KV cache, 0..1; 0 is no limit
+	Queue int     // requests that may wait there; 0 is any number
 
 	Parts [prefix.MostParts]prefix.Part // what the prompt begins with; those with Key 0 are absent
 
 	Exclude []string // ids of backends that were tried already
 }
 
-// NoBackendError tells why nothing could be picked. Each backend is counted
-// once, under the first that applies.
-type NoBackendError struct {
-	Pool     string
-	Total    int
-	Down     int   // refused a connection
-	Drained  int   // an operator or a spot notice took it out
-	Broken   int   // breaker open
-	Excluded int   // tried already
-	Full     int   // the prompt is longer than the whole KV cache
-	Last     error // why the one that went down last did; nil when none is down
-}
-
-// Error carries the numbers.
-func (e *NoBackendError) Error() string {
-	s := fmt.Sprintf("pool %s: no backend among %d: %d down, %d drained, %d broken, %d tried already, %d with a cache smaller than the prompt",
-		e.Pool, e.Total, e.Down, e.Drained, e.Broken, e.Excluded, e.Full)
-	if e.Last != nil {
-		s += ", last: " + e.Last.Error()
-	}
-	return s
-}
-
-// Is matches ErrNoBackend.
-func (e *NoBackendError) Is(target error) bool { return target == ErrNoBackend }
-
-// Unwrap is why the last backend went down.
-func (e *NoBackendError) Unwrap() error { return e.Last }
-
 // Pick chooses a backend and counts the request as under way there until the
-// lease's Done. The error is a *NoBackendError.
+// lease's Done. The error is a *NoBackendError, or a *FullError where some would do but
+// for the demand's limit.
 func (p *Pool) Pick(d Demand) (*Lease, error) {
 	l := new(Lease)
 	if err := p.PickInto(l, &d); err != nil {
@@ -87,12 +60,13 @@ func (p *Pool) PickInto(l *Lease, d *Demand) error {
 		i = p.choose(s, cfg, need, d, age, now, turn)
 	}
 	if i < 0 {
-		return p.none(s, need)
+		return p.none(s, need, d)
 	}
 	b, c := s.backends[i], &s.cands[i]
 	p.meanPrompt += (float64(max(need.PromptTokens-c.Cached, 0)) - p.meanPrompt) * promptShare
 	p.lease(l, b, c, need, d, now)
 	b.start(l.part, now)
+	b.under.start(l)
 	p.book(s, i, need, turn)
 	p.leave(s, d, i)
 	p.place(b, d, need.PromptTokens, now)
@@ -111,6 +85,9 @@ func (p *Pool) need(d *Demand) choose.Need {
 	n.Keyed = d.key() != 0 && p.fleet != nil && !p.fleet.Sharing()
 	if d.PromptBytes > 0 {
 		n.PromptTokens = p.length.of(d.PromptBytes)
+	}
+	if d.Limit > 0 {
+		n.Limit, n.Queue, n.Holds = d.Limit, d.Queue, n.PromptTokens+p.output(d)
 	}
 	return n
 }
@@ -146,6 +123,7 @@ func (p *Pool) choose(s *round, cfg choose.Config, need choose.Need, d *Demand, 
 		}
 	}
 	p.warmth(s, d, need.PromptTokens)
+	p.shared(s, d, need.PromptTokens)
 	return choose.Choose(cfg, s.cands, need, turn)
 }
 
@@ -155,6 +133,7 @@ func (p *Pool) fill(s *round, age pressure.Config, now time.Time) {
 	s.cands = append(s.cands[:0], make([]choose.Candidate, len(s.backends))...)
 	for i, b := range s.backends {
 		b.candidate(&s.cands[i], &m, now, age)
+		p.foresee(&s.cands[i], b, &m, now)
 		s.cands[i].Placed = p.warm.Placed(b.number) / float64(max(b.reading.Engines, 1))
 	}
 }
@@ -176,11 +155,12 @@ func (p *Pool) meanNow(now time.Time, age pressure.Config) mean {
 // lease makes l a lease on b, which was chosen as c. The caller holds mu.
 func (p *Pool) lease(l *Lease, b *backend, c *choose.Candidate, need choose.Need, d *Demand, now time.Time) {
 	prompt := need.PromptTokens
+	held := max(prompt-c.Shared, 0)
 	*l = Lease{
-		pool: p, backend: b, start: now, bytes: d.PromptBytes, key: d.key(),
-		ahead: c.Ahead(),
-		rank:  p.rank(b, d, prompt),
-		part:  tally{requests: 1, waiting: 1, queued: max(prompt-c.Cached, 0), held: prompt, tokens: prompt + need.OutputTokens/2},
+		pool: p, backend: b, start: now, bytes: d.PromptBytes, key: d.key(), parts: d.Parts,
+		ahead: c.Ahead(), shared: prompt - held, output: p.output(d), most: d.MostOutput, whole: d.Whole,
+		rank: p.rank(b, d, prompt),
+		part: tally{requests: 1, waiting: 1, queued: max(prompt-c.Cached, 0), held: held, tokens: held + need.OutputTokens/2},
 	}
 }
 
@@ -191,29 +171,4 @@ func (p *Pool) book(s *round, picked int, need choose.Need, turn uint64) {
 	if !other.Down && other.Evicts(need) && !s.cands[picked].Evicts(need) {
 		p.prevented.Inc()
 	}
-}
-
-// none says why no candidate would do. The caller holds mu.
-func (p *Pool) none(s *round, need choose.Need) error {
-	e := &NoBackendError{Pool: p.name, Total: len(s.backends)}
-	var last time.Time
-	for i := range s.cands {
-		b := s.backends[i]
-		switch c := &s.cands[i]; {
-		case b.down != nil:
-			e.Down++
-			if e.Last == nil || b.downAt.After(last) {
-				e.Last, last = b.down, b.downAt
-			}
-		case c.Down:
-			e.Drained++
-		case c.Broken:
-			e.Broken++
-		case c.Excluded:
-			e.Excluded++
-		case c.TooSmall(need):
-			e.Full++
-		}
-	}
-	return e
 }

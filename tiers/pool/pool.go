@@ -44,6 +44,7 @@ type Options struct {
 	Open func(backend string) bool
 
 	Fleet      Fleet             // the other replicas; nil: this one reads every backend's metrics itself
+	Replicas   func() int        // how many replicas there are, this one included; nil is 1
 	Index      Index             // nil: what is warm is estimated
 	Resolver   discover.Resolver // nil is net.DefaultResolver
 	Logger     zerolog.Logger
@@ -59,6 +60,8 @@ type Pool struct {
 	pressure    func() pressure.Config
 	open        func(string) bool
 	fleet       Fleet
+	replicas    func() int
+	room        func() // called when there may be more room than before; may be nil
 	index       Index
 	now         func() time.Time
 	log         zerolog.Logger
@@ -84,6 +87,8 @@ type Pool struct {
 	told        []prefix.Placement // memory of one pick
 	length      density
 	meanPrompt  float64 // moving average of what was to be computed of the prompts picked for
+	meanOutput  float64 // moving average of the tokens that answers had
+	freed       flow    // tokens that ended requests have freed
 	mean        mean
 	meanAt      time.Time
 }
@@ -99,7 +104,7 @@ func New(o Options) (*Pool, error) {
 	o = o.withDefaults()
 	p := &Pool{
 		name: o.Name, model: o.Model, usdPerHour: o.USDPerHour,
-		config: o.Config, pressure: o.Pressure, open: o.Open, index: o.Index, now: o.Now,
+		config: o.Config, pressure: o.Pressure, open: o.Open, replicas: o.Replicas, index: o.Index, now: o.Now,
 		log:     o.Logger.With().Str("pool", o.Name).Logger(),
 		metrics: newMetrics(o.Registerer),
 		scraper: pressure.NewScraper(pressure.Options{Config: o.Pressure, Now: o.Now}),
@@ -110,6 +115,7 @@ func New(o Options) (*Pool, error) {
 		byID:       map[string]*backend{},
 		ownDrains:  map[string]order{},
 		meanPrompt: meanPromptDefault,
+		meanOutput: meanOutputDefault,
 	}
 	p.score = p.metrics.score.WithLabelValues(p.name)
 	p.prevented = p.metrics.prevented.WithLabelValues(p.name)
@@ -162,6 +168,9 @@ func (o Options) withDefaults() Options {
 	if o.Open == nil {
 		o.Open = func(string) bool { return false }
 	}
+	if o.Replicas == nil {
+		o.Replicas = func() int { return 1 }
+	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -170,6 +179,18 @@ func (o Options) withDefaults() Options {
 
 // Name is the pool's name.
 func (p *Pool) Name() string { return p.name }
+
+// OnRoom has f called whenever a backend may have more room than before: a request
+// ended, or a reading came. It is set before the first pick. f is called without the
+// pool's locks, often, and must be quick.
+func (p *Pool) OnRoom(f func()) { p.room = f }
+
+// moreRoom says that somebody who waits may try again.
+func (p *Pool) moreRoom() {
+	if p.room != nil {
+		p.room()
+	}
+}
 
 // Model is the model that the pool's backends serve.
 func (p *Pool) Model() string { return p.model }

@@ -122,6 +122,7 @@ func (p *Pool) taken(b *backend, r pressure.Reading) {
 	b.blind = false
 	p.mu.Unlock()
 	p.metrics.reading(p.name, b.id, r)
+	p.moreRoom()
 	if wasBlind {
 		p.log.Info().Str("backend", b.id).Msg("backend's metrics can be read again")
 	}

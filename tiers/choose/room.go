@@ -1,0 +1,78 @@
+package choose
+
+// room is how well a request can be placed.
+type room int
+
+const (
+	never room = iota // not up, tried, or the prompt is longer than the whole cache
+	risky             // it seems to hang
+	full              // above the request's limit
+	queue             // the prompt must wait for blocks: vLLM queues without bound
+	fits              // the prompt fits in the free blocks
+)
+
+// room judges c for a request.
+func (c *Candidate) room(need Need) room {
+	switch {
+	case c.Down || c.Broken || c.Excluded || c.TooSmall(need):
+		return never
+	case c.Suspect:
+		return risky
+	case c.Above(need):
+		return full
+	case c.Capacity == 0:
+		return fits // nothing is known against it
+	}
+	// vLLM reserves blocks for the whole prompt and none for the output.
+	block := max(c.BlockSize, 1)
+	blocks := (max(need.PromptTokens, 0) + block - 1) / block
+	free := float64(c.Capacity)*(1-c.Usage) - c.OwnHeld
+	if float64(blocks*block) > free {
+		return queue
+	}
+	return fits
+}
+
+// Above tells whether c is too full for the request, by its limit: because its KV usage
+// is at the limit, because more requests wait there than may, or because it will be
+// above the limit when all that is there has grown and the request too. The last is
+// what keeps an engine from running out of memory: vLLM lets in whatever prompt fits,
+// and what has been let in goes on growing. A backend that has nothing to do takes
+// whatever fits its cache.
+func (c *Candidate) Above(need Need) bool {
+	switch {
+	case need.Limit <= 0 || c.Blind:
+		return false
+	case need.Queue > 0 && c.Waiting > float64(need.Queue), c.filled() >= need.Limit:
+		return true
+	case c.Capacity == 0 || c.Running+c.Waiting+c.OwnRequests == 0:
+		return false
+	}
+	more := float64(max(need.Holds-c.Shared, 0))
+	return c.committed()+more > need.Limit*float64(c.Capacity)
+}
+
+// committed is the tokens that what is there will hold at the worst moment.
+func (c *Candidate) committed() float64 {
+	return c.Usage*float64(c.Capacity) + c.Waiting*c.MeanPrompt + c.OwnHeld + c.OthersHeld + c.Growth
+}
+
+// Over is by how many tokens c is above the request's limit, 0 where it is not or where
+// that cannot be told.
+func (c *Candidate) Over(need Need) float64 {
+	if !c.Above(need) {
+		return 0
+	}
+	return max(c.committed()+float64(need.Holds-c.Shared)-need.Limit*float64(c.Capacity), 0)
+}
+
+// TooSmall tells whether the prompt could never fit.
+func (c *Candidate) TooSmall(need Need) bool {
+	return c.Capacity > 0 && need.PromptTokens > c.Capacity
+}
+
+// Evicts tells whether the prompt would push something out of c's KV memory: blocks
+// that are in use, or prefixes that are warm.
+func (c *Candidate) Evicts(need Need) bool {
+	return c.room(need) == queue || c.displaced(need) > 0
+}

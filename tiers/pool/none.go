@@ -1,0 +1,125 @@
+package pool
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/foregate/foregate/tiers/choose"
+)
+
+// What a failed pick is, for errors.Is. The types below carry the numbers.
+var (
+	ErrNoBackend = errors.New("no backend")
+	ErrFull      = errors.New("pool full")
+)
+
+// NoBackendError tells why nothing could be picked. Each backend is counted
+// once, under the first that applies.
+type NoBackendError struct {
+	Pool     string
+	Total    int
+	Down     int   // refused a connection
+	Drained  int   // an operator or a spot notice took it out
+	Broken   int   // breaker open
+	Excluded int   // tried already
+	Full     int   // the prompt is longer than the whole KV cache
+	Last     error // why the one that went down last did; nil when none is down
+}
+
+// Error carries the numbers.
+func (e *NoBackendError) Error() string {
+	s := fmt.Sprintf("pool %s: no backend among %d: %d down, %d drained, %d broken, %d tried already, %d with a cache smaller than the prompt",
+		e.Pool, e.Total, e.Down, e.Drained, e.Broken, e.Excluded, e.Full)
+	if e.Last != nil {
+		s += ", last: " + e.Last.Error()
+	}
+	return s
+}
+
+// Is matches ErrNoBackend.
+func (e *NoBackendError) Is(target error) bool { return target == ErrNoBackend }
+
+// Unwrap is why the last backend went down.
+func (e *NoBackendError) Unwrap() error { return e.Last }
+
+// FullError tells that backends would do, but for the demand's limit: one may wait for
+// room.
+type FullError struct {
+	Pool    string
+	Limit   float64 // the demand's
+	Usage   float64 // the least KV usage of those that would do, own tokens included
+	Waiting int     // the fewest requests that wait at one of them
+	Queue   int     // the demand's limit of these, 0 is none
+
+	// Wait is how long requests at the rate of the last seconds take to free what is
+	// missing, by what one has seen here of it; 0 is unknown.
+	Wait time.Duration
+}
+
+// Error carries the numbers.
+func (e *FullError) Error() string {
+	return fmt.Sprintf("pool %s: no backend has room: KV usage %.3g at least, limit %.3g, %d requests waiting at least",
+		e.Pool, e.Usage, e.Limit, e.Waiting)
+}
+
+// Is matches ErrFull.
+func (e *FullError) Is(target error) bool { return target == ErrFull }
+
+// isFull is the *FullError where some candidate would do but for the demand's limit,
+// else nil. The caller holds mu.
+func (p *Pool) isFull(s *round, need choose.Need, d *Demand) error {
+	if d.Limit <= 0 {
+		return nil
+	}
+	e := &FullError{Pool: p.name, Limit: d.Limit, Usage: 1, Queue: d.Queue}
+	over := -1.0
+	for i := range s.cands {
+		c := &s.cands[i]
+		if c.Down || c.Broken || c.Excluded || c.TooSmall(need) || c.Suspect {
+			continue
+		}
+		if o := c.Over(need); over < 0 || o < over {
+			over = o
+		}
+		if waits := int(c.Waiting); e.Usage == 1 || waits < e.Waiting {
+			e.Waiting = waits
+		}
+		e.Usage = min(e.Usage, c.KVUsage())
+	}
+	if over < 0 {
+		return nil
+	}
+	if rate := p.freed.perSecond(p.now()) / float64(max(len(s.cands), 1)); rate > 0 {
+		e.Wait = time.Duration(over / rate * float64(time.Second))
+	}
+	return e
+}
+
+// none says why no candidate would do. The caller holds mu.
+func (p *Pool) none(s *round, need choose.Need, d *Demand) error {
+	if e := p.isFull(s, need, d); e != nil {
+		return e
+	}
+	e := &NoBackendError{Pool: p.name, Total: len(s.backends)}
+	var last time.Time
+	for i := range s.cands {
+		b := s.backends[i]
+		switch c := &s.cands[i]; {
+		case b.down != nil:
+			e.Down++
+			if e.Last == nil || b.downAt.After(last) {
+				e.Last, last = b.down, b.downAt
+			}
+		case c.Down:
+			e.Drained++
+		case c.Broken:
+			e.Broken++
+		case c.Excluded:
+			e.Excluded++
+		case c.TooSmall(need):
+			e.Full++
+		}
+	}
+	return e
+}
