@@ -6,7 +6,7 @@ PKGS    := ./...
 FUZZFOR ?= 30s
 LINT    := $(GO) tool -modfile=.ci/lint/go.mod
 
-.PHONY: help build run test unit race baselines lint fuzz bench load agree golden docs sim clean
+.PHONY: help build run test unit race baselines lint fuzz bench load chaos agree golden docs sim clean
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -59,6 +59,9 @@ bench: ## Cost beside a bare reverse proxy in the same run, and the micro-benchm
 
 load: build ## One small scenario live: simulators, Redis, a replica, a table.
 	bin/loadtest run smoke
+
+chaos: build redis ## The fault suite: three gateways, real Redis servers, a table of what was promised and seen (CHAOS=--short for a few minutes).
+	bin/loadtest chaos $(CHAOS)
 
 agree: build redis ## Live runs and virtual time are the same experiment (five seeds, under a minute).
 	bin/loadtest agree agree

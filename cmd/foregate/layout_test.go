@@ -20,7 +20,7 @@ var arrows = map[string][]string{
 	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/identity", "gateway/settings",
 		"tiers", "tiers/choose", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "breaker", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
-	"cmd/loadtest": {"loadtest", "loadtest/live", "loadtest/virtual", "loadtest/quality"},
+	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality"},
 
 	"gateway":           {"gateway/identity", "gateway/admission", "tiers", "tiers/openai", "tiers/pool"},
 	"gateway/admission": {"gateway/identity", "tiers/pressure"},
@@ -42,6 +42,7 @@ var arrows = map[string][]string{
 	"breaker": {},
 
 	"loadtest":         {},
+	"loadtest/chaos":   {"loadtest/vllmsim"},             // the gateway over HTTP and as processes only
 	"loadtest/live":    {"loadtest", "loadtest/vllmsim"}, // the gateway over HTTP only
 	"loadtest/quality": {"loadtest", "loadtest/vllmsim", "tiers/accept"},
 	"loadtest/virtual": {"loadtest", "loadtest/quality", "loadtest/vllmsim", "gateway/admission", "gateway/identity", "gateway/settings",
@@ -54,15 +55,16 @@ var arrows = map[string][]string{
 var walls = map[string][]string{
 	"github.com/go-chi/chi":                {"gateway"},
 	"github.com/sony/gobreaker":            {"breaker"},
-	"github.com/redis/go-redis":            {"cmd/foregate", "cmd/loadtest", "gateway/settings", "tiers/fleet"},
+	"github.com/redis/go-redis":            {"cmd/foregate", "cmd/loadtest", "gateway/settings", "loadtest/chaos", "tiers/fleet"},
 	"github.com/alicebob/miniredis":        {"cmd/foregate"},
 	"github.com/alecthomas/kong":           {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
+	"github.com/go-jose/go-jose":           {"gateway/identity"},
 	"github.com/go-json-experiment/json":   {"tiers/openai", "loadtest/vllmsim"},
 	"go.yaml.in/yaml":                      {"gateway/config", "loadtest"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"tiers/pressure"},
 	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/settings", "tiers", "tiers/fleet", "tiers/kvevents", "tiers/pool", "breaker", "loadtest/vllmsim"},
-	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/settings", "tiers/fleet", "tiers/kvevents", "tiers/pool", "breaker"},
+	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/identity", "gateway/settings", "tiers/fleet", "tiers/kvevents", "tiers/pool", "breaker"},
 	"github.com/tinylib/msgp":              {"tiers/kvevents", "loadtest/vllmsim"},
 	"github.com/cespare/xxhash":            {"tiers/pool", "tiers/prefix"},
 	"github.com/go-zeromq/zmq4":            {}, // tests only

@@ -25,6 +25,7 @@ type cli struct {
 	Run   runCmd   `cmd:"" help:"Run a scenario and print what came of it."`
 	Agree agreeCmd `cmd:"" help:"Run a scenario live and in virtual time, with several seeds, and say whether the two agree."`
 	List  listCmd  `cmd:"" help:"List the scenarios."`
+	Chaos chaosCmd `cmd:"" help:"Make faults under load and hold the gateway to what is promised under each."`
 	Check checkCmd `cmd:"" help:"Check scenario files and say what is wrong with them."`
 }
 

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/foregate/foregate/loadtest/chaos"
+)
+
+type chaosCmd struct {
+	Short   bool     `help:"The chosen rows, with shorter phases: a few minutes."`
+	Only    []string `placeholder:"ID,…" help:"Only the rows of these ids."`
+	List    bool     `help:"List the rows and run none."`
+	Gateway string   `placeholder:"PATH" help:"The gateway's binary; default foregate beside this program, then in PATH."`
+	Out     string   `placeholder:"FILE" help:"Write the table to a file as well."`
+	Scale   float64  `default:"1" help:"How many times longer than usual the phases of the whole form last."`
+}
+
+// Run makes faults and prints what came of them.
+func (c *chaosCmd) Run(e *env) (err error) {
+	o := chaos.Options{Only: c.Only, Short: c.Short, Scale: c.Scale, Out: e.stdout, Say: e.warn}
+	if c.Scale <= 0 {
+		return misuse("--scale %v is not above 0", c.Scale)
+	}
+	rows, err := chaos.Choose(&o)
+	if err != nil {
+		return usageError{err}
+	}
+	if c.List {
+		for i := range rows {
+			e.say("%-4s %s\n     %s\n", rows[i].ID, rows[i].Fault, rows[i].Promise)
+		}
+		return nil
+	}
+	if o.Gateway, err = gatewayBinary(c.Gateway); err != nil {
+		return err
+	}
+	if c.Out != "" {
+		f, err := os.Create(c.Out)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, f.Close()) }()
+		o.Out = io.MultiWriter(e.stdout, f)
+	}
+	if err := chaos.Run(e.ctx, o); err != nil {
+		return fmt.Errorf("chaos: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,120 @@
+package chaos
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// answer reads one answer and holds it to what the API promises.
+type answer struct {
+	first func() // called at the first byte
+
+	text     bool // there was some
+	finishes int
+	dones    int
+	failed   string // what an error event said
+	begun    bool
+}
+
+// piece is a chunk of a stream, or an answer that is not streamed.
+type piece struct {
+	Choices []struct {
+		Delta   struct{ Content string } `json:"delta"`
+		Message struct{ Content string } `json:"message"`
+		Finish  *string                  `json:"finish_reason"`
+	} `json:"choices"`
+	Error json.RawMessage `json:"error"`
+}
+
+// begin notes the first byte.
+func (a *answer) begin() {
+	if !a.begun {
+		a.begun = true
+		a.first()
+	}
+}
+
+// whole reads an answer that is not streamed.
+func (a *answer) whole(r io.Reader) (kind, detail string) {
+	body, err := io.ReadAll(io.LimitReader(r, mostAnswer))
+	a.begin()
+	var p piece
+	switch {
+	case err != nil:
+		return trouble(err, CutSilent), err.Error()
+	case json.Unmarshal(body, &p) != nil:
+		return Garbled, string(body[:min(len(body), 200)])
+	case len(p.Error) > 0:
+		return ErrorEvent, string(p.Error)
+	case len(p.Choices) != 1:
+		return Twice, fmt.Sprintf("%d choices", len(p.Choices))
+	case p.Choices[0].Finish == nil || p.Choices[0].Message.Content == "":
+		return Unfinished, string(body[:min(len(body), 200)])
+	}
+	return Answered, ""
+}
+
+// stream reads server-sent events to the connection's end, past [DONE] and errors.
+func (a *answer) stream(r io.Reader) (kind, detail string) {
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 0, 4<<10), mostAnswer)
+	for lines.Scan() {
+		a.begin()
+		line := lines.Text()
+		if strings.HasPrefix(line, "event: error") && a.failed == "" {
+			a.failed = line
+		}
+		data, ok := strings.CutPrefix(line, "data:")
+		if !ok {
+			continue
+		}
+		if kind, detail := a.event(strings.TrimSpace(data)); kind != "" {
+			return kind, detail
+		}
+	}
+	return a.verdict(lines.Err())
+}
+
+// event takes up one event's data; a kind ends the reading.
+func (a *answer) event(data string) (kind, detail string) {
+	if data == "[DONE]" {
+		a.dones++
+		return "", ""
+	}
+	var p piece
+	if json.Unmarshal([]byte(data), &p) != nil {
+		return Garbled, data
+	}
+	if len(p.Error) > 0 && string(p.Error) != "null" {
+		a.failed = string(p.Error)
+	}
+	for _, c := range p.Choices {
+		a.text = a.text || c.Delta.Content != ""
+		if c.Finish != nil {
+			a.finishes++
+		}
+	}
+	return "", ""
+}
+
+// verdict names a stream that has ended.
+func (a *answer) verdict(err error) (kind, detail string) {
+	switch {
+	case a.failed != "" && a.dones > 0:
+		return DoneLies, a.failed
+	case a.failed != "":
+		return ErrorEvent, a.failed
+	case err != nil:
+		return trouble(err, CutSilent), err.Error()
+	case a.dones == 0:
+		return CutSilent, "the stream ended without [DONE]"
+	case a.dones > 1 || a.finishes > 1:
+		return Twice, fmt.Sprintf("%d [DONE], %d finish reasons", a.dones, a.finishes)
+	case a.finishes == 0 || !a.text:
+		return Unfinished, fmt.Sprintf("%d finish reasons", a.finishes)
+	}
+	return Answered, ""
+}

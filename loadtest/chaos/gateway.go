@@ -1,0 +1,214 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// Gateway is one process of the gateway, which a row may kill, stop and start again at
+// the same addresses.
+type Gateway struct {
+	Number int
+	// OutOfTurn keeps the loads away, as a load balancer that has noticed would.
+	OutOfTurn atomic.Bool
+	// Leaving says that its end is part of the row: it need not live at the end.
+	Leaving atomic.Bool
+
+	listen, admin string // HOST:PORT
+	binary, file  string
+	env           []string
+	log           *journal
+
+	mu  sync.Mutex
+	run *child // nil before the first start
+}
+
+// Base is the URL of its public listener, Admin of the other.
+func (g *Gateway) Base() string { return "http://" + g.listen }
+
+// Admin is the URL of its admin listener.
+func (g *Gateway) Admin() string { return "http://" + g.admin }
+
+// newGateway writes the configuration of number i; nothing runs yet.
+func newGateway(o *Options, dir string, i int, file map[string]any, env []string) (*Gateway, error) {
+	addrs, err := freeAddrs(2)
+	if err != nil {
+		return nil, err
+	}
+	file["listen"], file["admin"] = addrs[0], addrs[1]
+	text, err := json.Marshal(file) // JSON is YAML
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{
+		Number: i, listen: addrs[0], admin: addrs[1], binary: o.Gateway, env: env,
+		file: filepath.Join(dir, fmt.Sprintf("gateway-%d.yaml", i)), log: &journal{},
+	}
+	return g, os.WriteFile(g.file, text, 0o600) // it holds a password
+}
+
+// Start runs it and waits until it serves; a Redis that is away does not keep it from
+// that.
+func (g *Gateway) Start(ctx context.Context) error {
+	run, err := launch(fmt.Sprintf("gateway %d", g.Number), g.log, g.env, g.binary, "serve", "-c", g.file)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("there is no gateway at %s: run make build, or use --gateway PATH", g.binary)
+	}
+	if err != nil {
+		return err
+	}
+	g.mu.Lock()
+	g.run = run
+	g.mu.Unlock()
+	return run.serves(ctx, func() bool { return g.Ready(ctx) })
+}
+
+// process is what runs, or ran last.
+func (g *Gateway) process() *child {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.run
+}
+
+// Ready reports whether /readyz says 200.
+func (g *Gateway) Ready(ctx context.Context) bool {
+	_, err := fetch(ctx, g.Base()+"/readyz")
+	return err == nil
+}
+
+// Alive reports whether the process has not ended.
+func (g *Gateway) Alive() bool { p := g.process(); return p != nil && p.alive() }
+
+// PID is the process' id.
+func (g *Gateway) PID() int { return g.process().cmd.Process.Pid }
+
+// Kill ends it as a crash would.
+func (g *Gateway) Kill() { g.process().kill() }
+
+// Terminate asks it to end (SIGTERM) and does not wait; [Gateway.Ended] does.
+func (g *Gateway) Terminate() error {
+	if err := g.process().cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("gateway %d: %w", g.Number, err)
+	}
+	return nil
+}
+
+// Ended waits for its end, and tells the status.
+func (g *Gateway) Ended(ctx context.Context) error {
+	p := g.process()
+	select {
+	case <-p.exited:
+		return p.status
+	case <-ctx.Done():
+		return fmt.Errorf("gateway %d has not ended: %w", g.Number, context.Cause(ctx))
+	}
+}
+
+// Freeze stops it where it stands, Thaw lets it go on.
+func (g *Gateway) Freeze() error { return g.process().freeze() }
+
+// Thaw lets it go on.
+func (g *Gateway) Thaw() error { return g.process().thaw() }
+
+// Lines is how many lines it has logged that are no access records.
+func (g *Gateway) Lines() int { return g.log.count() }
+
+// Logged reports whether a line that is kept holds the words.
+func (g *Gateway) Logged(words string) bool {
+	return g.log.find(func(line string) bool { return strings.Contains(line, words) }) != ""
+}
+
+// Page is a page of its admin listener; it answers 200.
+func (g *Gateway) Page(ctx context.Context, path string) (string, error) {
+	return fetch(ctx, g.Admin()+path)
+}
+
+// Metrics is what /metrics says now.
+func (g *Gateway) Metrics(ctx context.Context) (Metrics, error) {
+	page, err := g.Page(ctx, "/metrics")
+	return Metrics(page), err
+}
+
+// Metrics is a page of metrics.
+type Metrics string
+
+// rung matches the mode in which a gateway is with Redis.
+var rung = regexp.MustCompile(`(?m)^foregate_(?:redis|fleet)_mode\{mode="(\w+)"\} 1$`)
+
+// Mode is the rung of the ladder that the gateway is on; "" when the page does not tell.
+func (m Metrics) Mode() string {
+	if found := rung.FindStringSubmatch(string(m)); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+// Value is a series' value, by its name with its labels as on the page; false: there is
+// none.
+func (m Metrics) Value(series string) (float64, bool) {
+	for line := range strings.Lines(string(m)) {
+		if rest, ok := strings.CutPrefix(line, series+" "); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(rest), 64)
+			return v, err == nil
+		}
+	}
+	return 0, false
+}
+
+// Sum adds up the series of a name whose labels hold all of the words.
+func (m Metrics) Sum(name string, words ...string) (sum float64) {
+lines:
+	for line := range strings.Lines(string(m)) {
+		rest, ok := strings.CutPrefix(line, name)
+		if !ok || rest[0] != '{' && rest[0] != ' ' {
+			continue
+		}
+		for _, w := range words {
+			if !strings.Contains(rest, w) {
+				continue lines
+			}
+		}
+		if v, err := strconv.ParseFloat(strings.TrimSpace(rest[strings.LastIndexByte(strings.TrimSpace(rest), ' ')+1:]), 64); err == nil {
+			sum += v
+		}
+	}
+	return sum
+}
+
+// fetcher asks gateways how they are; it keeps no connections, which would be counted as
+// the gateway's goroutines.
+var fetcher = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// fetch reads a page that answers 200.
+func fetch(ctx context.Context, url string) (string, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	resp, err := fetcher.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read, or is not wanted
+	page, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
+	if err != nil {
+		return "", err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("GET %s: %s", url, resp.Status)
+	}
+	return string(page), nil
+}

@@ -1,0 +1,261 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// What became of a request. Whatever is not one of the first three is an error of its
+// own kind; http_NNN (a refusal that is none of them) is one too.
+const (
+	Answered = "answered"
+	Limited  = "limited" // 429
+	Shed     = "shed"    // 503 with X-Shed-Reason
+
+	Unreached  = "connect"          // nobody took the connection
+	TimedOut   = "timeout"          // the client's patience ended
+	ErrorEvent = "error_event"      // the stream told of an error and was cut
+	CutSilent  = "cut_silently"     // the connection ended and no error was told
+	DoneLies   = "done_after_error" // [DONE] came after an error
+	Twice      = "twice"            // more than one end, or the answer to another request
+	Unfinished = "no_finish"        // [DONE], but no finish_reason or no text
+	Garbled    = "garbled"          // not what the API says
+)
+
+// Phases of a row.
+const (
+	Before = "before" // nothing is wrong
+	During = "during" // from the fault's beginning until all is as before
+	After  = "after"
+)
+
+const (
+	clientPatience = 20 * time.Second // with one request
+	mostInFlight   = 512              // requests of a load at once; more are not sent, and counted
+	mostAnswer     = 1 << 20          // bytes of an answer that are read
+)
+
+// Request is one that a load sends.
+type Request struct {
+	Tenant   string // one of [Tenants]
+	Priority string // high, normal, low; "" sends none
+	Stream   bool
+	Tokens   int    // max_tokens
+	Prompt   string // "" is a short one, different each time
+}
+
+// Outcome is what became of one.
+type Outcome struct {
+	Kind    string
+	Detail  string // of an error
+	Phase   string // in which it was sent
+	Gateway int
+	Stream  bool
+	Class   string // its priority
+	At      time.Time
+	First   time.Duration // from when it was due to the first byte of the answer's body
+	Total   time.Duration // to its end
+	Header  http.Header   // of the answer; nil when there was none
+}
+
+// Load sends requests at a steady rate, whatever is outstanding, to the gateways in
+// turn, and keeps what became of each. Start it with [World.StartLoad].
+type Load struct {
+	gateways func() []*Gateway
+	rate     float64
+	next     func(n int) Request
+	client   *http.Client
+	phase    atomic.Pointer[string]
+	inFlight atomic.Int64
+	sent     atomic.Int64
+
+	mu       sync.Mutex
+	outcomes []Outcome
+
+	cancel  context.CancelFunc
+	running sync.WaitGroup
+}
+
+// usualLoad is streams and JSON by turns, three priorities, two tenants.
+func usualLoad(n int) Request {
+	return Request{
+		Tenant: Tenants[n%2], Priority: [...]string{"high", "normal", "low"}[n%3], Stream: n/2%2 == 0, Tokens: 12,
+	}
+}
+
+// StartLoad sends rate requests a second as next says (nil: streams and JSON, three
+// priorities, two tenants) until [Load.Stop]. The world's own load is w.Load; a row may
+// have more.
+func (w *World) StartLoad(rate float64, next func(n int) Request) *Load {
+	if next == nil {
+		next = usualLoad
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	l := &Load{
+		gateways: func() []*Gateway { return w.Gateways }, rate: rate, next: next, cancel: cancel,
+		client: &http.Client{Timeout: clientPatience, Transport: &http.Transport{
+			MaxIdleConnsPerHost: mostInFlight, DisableCompression: true, IdleConnTimeout: 30 * time.Second,
+		}},
+	}
+	l.Phase(Before)
+	l.running.Go(func() { l.run(ctx) })
+	w.loads = append(w.loads, l)
+	return l
+}
+
+// Phase marks what is sent from here on.
+func (l *Load) Phase(name string) { l.phase.Store(&name) }
+
+// Sent is how many requests were sent so far.
+func (l *Load) Sent() int { return int(l.sent.Load()) }
+
+// Stop sends no more, waits for what is under way and closes the connections.
+func (l *Load) Stop() {
+	l.cancel()
+	l.running.Wait()
+	l.client.CloseIdleConnections()
+}
+
+func (l *Load) run(ctx context.Context) {
+	tick := time.NewTicker(time.Duration(float64(time.Second) / l.rate))
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		g := l.turn(n)
+		if g == nil || l.inFlight.Add(1) > mostInFlight {
+			l.keep(Outcome{Kind: Unreached, Detail: "the client is full, or no gateway takes requests", Phase: *l.phase.Load(), At: time.Now()})
+			if g != nil {
+				l.inFlight.Add(-1)
+			}
+			continue
+		}
+		l.running.Go(func() { // the wait for it is what Stop does
+			defer l.inFlight.Add(-1)
+			l.keep(l.send(g, n, l.next(n)))
+		})
+	}
+}
+
+// turn is the gateway whose turn it is, of those that a load balancer would ask.
+func (l *Load) turn(n int) *Gateway {
+	all := l.gateways()
+	for i := range all {
+		if g := all[(n+i)%len(all)]; !g.OutOfTurn.Load() {
+			return g
+		}
+	}
+	return nil
+}
+
+func (l *Load) keep(o Outcome) {
+	l.sent.Add(1)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.outcomes = append(l.outcomes, o)
+}
+
+// Outcomes are those of the phases named, or all; of finished requests only.
+func (l *Load) Outcomes(phases ...string) (out []Outcome) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range l.outcomes {
+		if len(phases) == 0 || slices.Contains(phases, o.Phase) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// Send sends one request to a gateway, beside what the load sends, and tells what became
+// of it; it is not among the load's outcomes.
+func (l *Load) Send(g *Gateway, r Request) Outcome { return l.send(g, int(time.Now().UnixNano()), r) }
+
+// body is the request as JSON.
+func (r *Request) body(n int) []byte {
+	prompt := r.Prompt
+	if prompt == "" {
+		prompt = fmt.Sprintf("Question %d: what is the colour of the sky over a harbour?", n)
+	}
+	b := map[string]any{
+		"model": routeModel, "messages": []map[string]string{{"role": "user", "content": prompt}},
+		"max_tokens": r.Tokens, "stream": r.Stream, "temperature": 0,
+	}
+	text, _ := json.Marshal(b) // strings and numbers
+	return text
+}
+
+// send sends one request and waits for the answer's end.
+func (l *Load) send(g *Gateway, n int, r Request) (o Outcome) {
+	id := fmt.Sprintf("chaos-%d-%d", n, time.Now().UnixNano())
+	o = Outcome{Phase: *l.phase.Load(), Gateway: g.Number, Stream: r.Stream, Class: r.Priority, At: time.Now()}
+	defer func() { o.Total = time.Since(o.At) }()
+	req, err := http.NewRequest(http.MethodPost, g.Base()+"/v1/chat/completions", bytes.NewReader(r.body(n))) //nolint:noctx // the client has a time limit
+	if err != nil {
+		o.Kind, o.Detail = Unreached, err.Error()
+		return o
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+Key(r.Tenant))
+	req.Header.Set("X-Request-Id", id)
+	if r.Priority != "" {
+		req.Header.Set("X-Priority", r.Priority)
+	}
+	resp, err := l.client.Do(req)
+	if err != nil {
+		o.Kind, o.Detail = trouble(err, Unreached), err.Error()
+		return o
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read, or is of no use
+	o.Header = resp.Header
+	a := answer{first: func() { o.First = time.Since(o.At) }}
+	switch {
+	case resp.StatusCode != http.StatusOK:
+		o.Kind, o.Detail = refusal(resp)
+	case r.Stream:
+		o.Kind, o.Detail = a.stream(resp.Body)
+	default:
+		o.Kind, o.Detail = a.whole(resp.Body)
+	}
+	if o.Kind == Answered && resp.Header.Get("X-Request-Id") != id {
+		o.Kind, o.Detail = Twice, "the answer has the id "+resp.Header.Get("X-Request-Id")
+	}
+	return o
+}
+
+// refusal names a status that is not 200.
+func refusal(resp *http.Response) (kind, detail string) {
+	text, _ := io.ReadAll(io.LimitReader(resp.Body, 4<<10)) // what there is of it
+	switch {
+	case resp.StatusCode == http.StatusTooManyRequests:
+		kind = Limited
+	case resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("X-Shed-Reason") != "":
+		kind = Shed
+	default:
+		kind = fmt.Sprintf("http_%d", resp.StatusCode)
+	}
+	return kind, strings.TrimSpace(string(text))
+}
+
+// trouble names an error of the connection; usual is its kind when it is no time-out.
+func trouble(err error, usual string) string {
+	var late net.Error
+	if errors.As(err, &late) && late.Timeout() {
+		return TimedOut
+	}
+	return usual
+}

@@ -1,0 +1,52 @@
+package chaos
+
+import (
+	"context"
+	"slices"
+	"time"
+)
+
+// settingsKey is the hash of live settings.
+const settingsKey = "foregate:settings"
+
+// Row is one line of the table: a fault and what is promised under it.
+type Row struct {
+	ID, Fault, Promise string
+
+	Short bool // part of the short form
+	Shape Shape
+
+	// Added is the latency that the fault may add to any request; 0 is the 15 ms budget of
+	// a lookup, below 0 is not checked.
+	Added time.Duration
+	// Recover is how long after the fault's end all is as before; 0 is not checked.
+	Recover time.Duration
+	// Bears are kinds of outcomes, beside [Answered], that break no promise.
+	Bears []string
+	// Quiet is how many lines each gateway may log per strike beside access records; 0 is
+	// 10. Ten more are free.
+	Quiet int
+
+	// Run makes the fault, once the load runs and its latency before is known, and checks
+	// what is particular to the row with [World.Break] and [World.Until]. An error means
+	// that the row could not be carried out. Run leaves the world healed.
+	Run func(ctx context.Context, w *World) error
+	// Absent says why there is no such row yet, in place of Run.
+	Absent string
+}
+
+// Seen is what came of a row.
+type Seen struct {
+	Sent, Answered int
+	Errors         map[string]int // by kind
+	Samples        []string       // a detail of each kind
+	// Added latency: the time to the first byte during the fault beyond the median before.
+	AddedP99, AddedWorst time.Duration
+	Recovered            time.Duration
+	Notes, Broken        []string
+}
+
+// Rows are all rows, in the order of the table. A file adds its rows here.
+func Rows() []Row {
+	return slices.Concat(redisRows())
+}

@@ -1,0 +1,244 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Options say what to run.
+type Options struct {
+	Gateway string   // the gateway's binary
+	Only    []string // ids; empty is all
+	Short   bool     // the rows of the short form, with shorter phases
+	Scale   float64  // of the phases' lengths in the whole form; 0 is 1
+	Out     io.Writer
+	Say     func(format string, args ...any) // progress and last words
+}
+
+const (
+	rowPatience = 5 * time.Minute // with one row, times the scale
+)
+
+// ErrBroken is Run's when a promise was broken.
+var ErrBroken = errors.New("a promise was broken")
+
+// Choose are the rows that o asks for, and an error that names what is not there.
+func Choose(o *Options) ([]Row, error) {
+	all := Rows()
+	if len(o.Only) == 0 {
+		return slices.DeleteFunc(all, func(r Row) bool { return o.Short && !r.Short && r.Absent == "" }), nil
+	}
+	var out []Row
+	for _, id := range o.Only {
+		i := slices.IndexFunc(all, func(r Row) bool { return strings.EqualFold(r.ID, id) })
+		if i < 0 {
+			return nil, fmt.Errorf("there is no row %q; --list tells them", id)
+		}
+		out = append(out, all[i])
+	}
+	return out, nil
+}
+
+// Run runs rows one after the other and prints a table line by line. It returns an error
+// that wraps [ErrBroken] when a promise was not kept, others when a row could not be
+// carried out. Whatever it started has ended when it returns.
+func Run(ctx context.Context, o Options) error {
+	rows, err := Choose(&o)
+	if err != nil {
+		return err
+	}
+	if o.Scale == 0 {
+		o.Scale = 1
+	}
+	redis.SetLogger(quiet{})
+	if err := heading(o.Out); err != nil {
+		return err
+	}
+	var failed []string
+	began := time.Now()
+	for i := range rows {
+		seen := runRow(ctx, &o, &rows[i])
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := line(o.Out, &rows[i], &seen); err != nil {
+			return err
+		}
+		if len(seen.Broken) > 0 {
+			failed = append(failed, rows[i].ID)
+		}
+	}
+	o.Say("%d rows in %v\n", len(rows), time.Since(began).Round(time.Second))
+	if len(failed) > 0 {
+		return fmt.Errorf("%w: %s", ErrBroken, strings.Join(failed, ", "))
+	}
+	return nil
+}
+
+// quiet keeps go-redis from a line for every dial that fails: that is what is wanted here.
+type quiet struct{}
+
+// Printf drops the line.
+func (quiet) Printf(context.Context, string, ...any) {}
+
+// runRow runs one row in a world of its own.
+func runRow(ctx context.Context, o *Options, r *Row) Seen {
+	if r.Absent != "" {
+		return Seen{}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(float64(rowPatience)*max(1, o.Scale)), errors.New("the row took too long"))
+	defer cancel()
+	began := time.Now()
+	o.Say("%s: %s …\n", r.ID, r.Fault)
+	w, err := startWorld(ctx, *o, r.Shape)
+	if err != nil {
+		o.Say("%v\n", err)
+		return Seen{Broken: []string{"the world did not start"}}
+	}
+	if err := w.carryOut(ctx, r); err != nil {
+		w.Break("not carried out: %v", err)
+	}
+	seen := w.seen(r)
+	words := w.lastWords()
+	if err := w.stop(); err != nil {
+		seen.Broken = append(seen.Broken, err.Error())
+	}
+	o.Say("%s: %v; a timer was late by %v at most\n", r.ID, time.Since(began).Round(100*time.Millisecond), w.Pulse.Worst().Round(time.Millisecond))
+	if len(seen.Broken) > 0 {
+		o.Say("%s FAILED: %s\n%s\n%s", r.ID, strings.Join(seen.Broken, "; "), strings.Join(seen.Samples, "\n"), words)
+	}
+	return seen
+}
+
+// carryOut takes the row through its phases.
+func (w *World) carryOut(ctx context.Context, r *Row) (err error) {
+	if err := w.warmUp(ctx); err != nil {
+		return err
+	}
+	if w.Rate > 0 {
+		w.Load = w.StartLoad(w.Rate, w.Shape.Load)
+	}
+	if err := w.Hold(ctx, w.Span(2*time.Second, 4*time.Second)); err != nil {
+		return err
+	}
+	if err := r.Run(ctx, w); err != nil {
+		return err
+	}
+	w.Phase(After)
+	if err := w.Hold(ctx, w.Span(time.Second, 2*time.Second)); err != nil {
+		return err
+	}
+	for _, l := range w.loads {
+		l.Stop()
+	}
+	w.invariants(ctx, r.Quiet)
+	return nil
+}
+
+// warmUp sends a few requests to each gateway, so that what is made once is made, and
+// measures what they hold.
+func (w *World) warmUp(ctx context.Context) (err error) {
+	l := w.StartLoad(1, nil)
+	l.Stop()
+	w.loads = nil
+	for n := range 6 {
+		for _, g := range w.Gateways {
+			l.Send(g, usualLoad(n))
+		}
+	}
+	l.client.CloseIdleConnections()
+	w.base, err = w.footprints(ctx)
+	return err
+}
+
+// seen sums the row up and holds it to its promise.
+func (w *World) seen(r *Row) Seen {
+	s := Seen{Errors: map[string]int{}, Recovered: w.healed, Notes: w.notes}
+	for _, l := range w.loads {
+		s.count(l.Outcomes(), r.Bears)
+	}
+	var before, during []Outcome
+	for _, l := range w.loads {
+		before, during = append(before, l.Outcomes(Before)...), append(during, l.Outcomes(During)...)
+	}
+	added := addedLatency(before, during)
+	s.AddedP99, s.AddedWorst = added.p99, added.worst
+	for kind, n := range s.Errors {
+		if !slices.Contains(r.Bears, kind) {
+			w.Break("%d × %s", n, kind)
+		}
+	}
+	budget := r.Added
+	if budget == 0 {
+		budget = lookupBudget
+	}
+	if bound := w.Pulse.Bound(budget) + added.noise; budget > 0 && added.worst > bound {
+		w.Break("added %v, promised %v (on this machine %v)", round(added.worst), budget, round(bound))
+	}
+	if r.Recover > 0 && w.healed > w.Pulse.Bound(r.Recover) {
+		w.Break("recovered after %v, promised %v", round(w.healed), r.Recover)
+	}
+	s.Broken = w.broken
+	return s
+}
+
+// lookupBudget is the longest that a request may wait for Redis.
+const lookupBudget = 15 * time.Millisecond
+
+// count takes outcomes up.
+func (s *Seen) count(all []Outcome, _ []string) {
+	for _, o := range all {
+		s.Sent++
+		if o.Kind == Answered {
+			s.Answered++
+			continue
+		}
+		if s.Errors[o.Kind]++; s.Errors[o.Kind] == 1 {
+			s.Samples = append(s.Samples, fmt.Sprintf("%s (%s the fault, gateway %d, after %v): %s", o.Kind, o.Phase, o.Gateway, round(o.Total), o.Detail))
+		}
+	}
+}
+
+// addition is latency that a fault added.
+type addition struct{ p99, worst, noise time.Duration }
+
+// addedLatency compares the time to the first byte, streams with streams and JSON with
+// JSON, with the median before; noise is how far the worst was from it before.
+func addedLatency(before, during []Outcome) (a addition) {
+	for _, stream := range []bool{true, false} {
+		was, is := firsts(before, stream), firsts(during, stream)
+		if len(was) == 0 || len(is) == 0 {
+			continue
+		}
+		median := was[len(was)/2]
+		a.p99 = max(a.p99, is[len(is)*99/100]-median)
+		a.worst = max(a.worst, is[len(is)-1]-median)
+		a.noise = max(a.noise, was[len(was)-1]-median)
+	}
+	return a
+}
+
+// firsts are the times to the first byte of what was answered, in order.
+func firsts(all []Outcome, stream bool) (out []time.Duration) {
+	for _, o := range all {
+		if o.Kind == Answered && o.Stream == stream {
+			out = append(out, o.First)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func round(d time.Duration) time.Duration {
+	if d < 100*time.Millisecond {
+		return d.Round(100 * time.Microsecond)
+	}
+	return d.Round(time.Millisecond)
+}

@@ -1,0 +1,372 @@
+package chaos
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+const (
+	routeModel = "chaos"
+	draftPool  = "draft"
+	targetPool = "target"
+	simSeed    = 7
+	usualRate  = 40.0 // requests a second
+	usualScale = 20   // of the simulators' time
+)
+
+// Tenants are those of the usual configuration; [Key] is the bearer key of each. Both may
+// ask for every priority, and have rate limits that the usual load stays far below, so
+// that admission asks Redis about every request.
+var Tenants = [...]string{"acme", "globex"}
+
+// Key is the bearer key of a tenant.
+func Key(tenant string) string { return "chaos-key-of-" + tenant }
+
+// Shape says what a row's world is made of. The zero value is what most rows want: one
+// Redis server, three gateways, two draft and two target simulators, the usual load.
+type Shape struct {
+	Redis    Topology
+	Gateways int     // default 3
+	Drafts   int     // simulators of the draft pool; default 2, below 0 none
+	Targets  int     // of the target pool; default 2
+	Rate     float64 // of w.Load, requests a second; default 40, below 0 none
+	Load     func(n int) Request
+	Sim      func(o *vllmsim.Options) // changes what each simulator is
+	// Config changes the configuration file of gateway i before it is written.
+	Config   func(i int, file map[string]any)
+	Env      []string          // of the gateways: NAME=VALUE
+	Settings map[string]string // in foregate:settings before the gateways start
+	Unshared bool              // the gateways need not share with each other before the row begins
+}
+
+// World is everything that runs for one row.
+type World struct {
+	Shape
+	Drafts, Targets []*vllmsim.Server
+	Redis           *Redis
+	Gateways        []*Gateway
+	Load            *Load
+	Pulse           *Pulse
+
+	opts    Options
+	dir     string
+	loads   []*Load
+	adopted []func() error
+	base    []footprint // of each gateway before the load
+	strikes int         // faults so far
+	healed  time.Duration
+	notes   []string
+	broken  []string
+}
+
+// startWorld starts it all and waits until the gateways share with each other. What it
+// started before an error is ended.
+func startWorld(ctx context.Context, o Options, s Shape) (w *World, err error) {
+	w = &World{Shape: s.withDefaults(), opts: o, Redis: &Redis{Topology: NoRedis}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, w.stop())
+			err = fmt.Errorf("%w\n%s", err, w.lastWords())
+		}
+	}()
+	if w.dir, err = os.MkdirTemp("", "foregate-chaos-"); err != nil {
+		return w, err
+	}
+	w.Pulse = startPulse()
+	if err := w.startSims(); err != nil {
+		return w, err
+	}
+	if w.Redis, err = startRedis(ctx, w.Shape.Redis, w.Shape.Gateways, w.dir); err != nil {
+		return w, err
+	}
+	if err := w.set(ctx, w.Settings); err != nil {
+		return w, err
+	}
+	for i := range w.Shape.Gateways {
+		g, err := newGateway(&o, w.dir, i, w.config(i), w.Env)
+		if err != nil {
+			return w, err
+		}
+		w.Gateways = append(w.Gateways, g)
+		if err := g.Start(ctx); err != nil {
+			return w, err
+		}
+	}
+	if !w.Unshared && w.Redis.Topology != NoRedis {
+		if err := w.Settled(ctx, 15*time.Second); err != nil {
+			return w, fmt.Errorf("the gateways do not share: %w", err)
+		}
+	}
+	return w, nil
+}
+
+func (s Shape) withDefaults() Shape {
+	if s.Gateways == 0 {
+		s.Gateways = 3
+	}
+	if s.Drafts == 0 {
+		s.Drafts = 2
+	}
+	if s.Targets == 0 {
+		s.Targets = 2
+	}
+	if s.Rate == 0 {
+		s.Rate = usualRate
+	}
+	return s
+}
+
+func (w *World) startSims() error {
+	start := func(n int, divergence float64) (out []*vllmsim.Server, err error) {
+		for range n {
+			o := vllmsim.Options{Model: routeModel, Seed: simSeed, TimeScale: usualScale, Divergence: divergence}
+			if w.Sim != nil {
+				w.Sim(&o)
+			}
+			s, err := vllmsim.New(o)
+			if err != nil {
+				return out, err
+			}
+			if err := s.Start("127.0.0.1:0"); err != nil {
+				return out, err
+			}
+			w.Adopt(s.Close)
+			out = append(out, s)
+		}
+		return out, nil
+	}
+	var err error
+	if w.Drafts, err = start(max(0, w.Shape.Drafts), 0.1); err != nil {
+		return err
+	}
+	w.Targets, err = start(w.Shape.Targets, 0)
+	return err
+}
+
+// config is the configuration file of gateway i, but for its listeners.
+func (w *World) config(i int) map[string]any {
+	urls := func(sims []*vllmsim.Server) (out []string) {
+		for _, s := range sims {
+			out = append(out, s.URL())
+		}
+		return out
+	}
+	pools := map[string]any{targetPool: map[string]any{"model": routeModel, "backends": urls(w.Targets)}}
+	route := map[string]any{"model": routeModel, "target": targetPool, "same_tokenizer": true}
+	if len(w.Drafts) > 0 {
+		pools[draftPool] = map[string]any{"model": routeModel, "backends": urls(w.Drafts)}
+		route["draft"] = draftPool
+	}
+	var tenants []any
+	for _, id := range Tenants {
+		sum := sha256.Sum256([]byte(Key(id)))
+		tenants = append(tenants, map[string]any{
+			"id": id, "keys_sha256": []string{hex.EncodeToString(sum[:])}, "max_priority": "high", "rpm": 100_000, "tpm": 100_000_000,
+		})
+	}
+	file := map[string]any{
+		"redis": map[string]any{"url": w.Redis.url(i)}, "pools": pools, "routes": []any{route}, "tenants": tenants,
+		"drain": map[string]any{"delay": "0s", "grace": "10s"},
+	}
+	if w.Config != nil {
+		w.Config(i, file)
+	}
+	return file
+}
+
+// set writes live settings where the gateways read them.
+func (w *World) set(ctx context.Context, values map[string]string) error {
+	if len(values) == 0 {
+		return nil
+	}
+	s := w.Redis.Servers[0]
+	if w.Redis.Topology == Cluster {
+		s = w.Redis.Servers[w.Redis.Holder(ctx, settingsKey)]
+	}
+	if err := s.Client.HSet(ctx, settingsKey, values).Err(); err != nil {
+		return fmt.Errorf("HSET %s: %w", settingsKey, err)
+	}
+	return nil
+}
+
+// Adopt has stop called at the world's end, the last adopted first.
+func (w *World) Adopt(stop func() error) { w.adopted = append(w.adopted, stop) }
+
+// Dir is a folder that goes with the world.
+func (w *World) Dir() string { return w.dir }
+
+// Short reports whether the short form was asked for.
+func (w *World) Short() bool { return w.opts.Short }
+
+// Span is how long a phase lasts: short in the short form, else whole times the scale.
+func (w *World) Span(short, whole time.Duration) time.Duration {
+	if w.opts.Short {
+		return short
+	}
+	return time.Duration(float64(whole) * w.opts.Scale)
+}
+
+// Hold lets the load go on for a while.
+func (w *World) Hold(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// Strike is one fault: begin, hold while the load goes on, end; then it waits until the
+// gateways share with each other again and keeps the longest time that this took. What is
+// sent from the fault's beginning to the recovery counts as sent during the fault.
+func (w *World) Strike(ctx context.Context, hold time.Duration, begin, end func() error) error {
+	return w.StrikeUntil(ctx, hold, begin, end, w.Shared)
+}
+
+// StrikeUntil is Strike with another word on when all is as before.
+func (w *World) StrikeUntil(ctx context.Context, hold time.Duration, begin, end func() error, well func(context.Context) bool) error {
+	w.strikes++
+	w.Phase(During)
+	if err := begin(); err != nil {
+		return err
+	}
+	if err := w.Hold(ctx, hold); err != nil {
+		return err
+	}
+	if err := end(); err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := poll(ctx, mostRecovery, func() bool { return well(ctx) }); err != nil {
+		w.Break("not recovered %v after the fault's end: %v; modes %v", mostRecovery, err, w.Modes(ctx))
+	}
+	w.healed = max(w.healed, time.Since(began))
+	w.Phase(After)
+	return nil
+}
+
+// mostRecovery is how long a recovery is waited for.
+const mostRecovery = 30 * time.Second
+
+// Phase marks what all loads send from here on.
+func (w *World) Phase(name string) {
+	w.Pulse.Phase(name)
+	for _, l := range w.loads {
+		l.Phase(name)
+	}
+}
+
+// Modes are the rungs that the gateways are on; "" is one that does not answer.
+func (w *World) Modes(ctx context.Context) []string {
+	var out []string
+	for _, g := range w.Gateways {
+		mode := ""
+		if g.Alive() {
+			if m, err := g.Metrics(ctx); err == nil {
+				mode = m.Mode()
+			}
+		}
+		out = append(out, mode)
+	}
+	return out
+}
+
+// InMode reports whether every gateway is on one of the rungs.
+func (w *World) InMode(ctx context.Context, modes ...string) bool {
+	for _, m := range w.Modes(ctx) {
+		if !slices.Contains(modes, m) {
+			return false
+		}
+	}
+	return true
+}
+
+// Shared reports whether every gateway shares with all others.
+func (w *World) Shared(ctx context.Context) bool {
+	for _, g := range w.Gateways {
+		m, err := g.Metrics(ctx)
+		if err != nil || m.Mode() != "shared" {
+			return false
+		}
+		if n, ok := m.Value("foregate_fleet_replicas"); ok && int(n) != len(w.Gateways) {
+			return false
+		}
+	}
+	return true
+}
+
+// Settled waits until every gateway shares with all others.
+func (w *World) Settled(ctx context.Context, limit time.Duration) error {
+	if err := poll(ctx, limit, func() bool { return w.Shared(ctx) }); err != nil {
+		return fmt.Errorf("modes %v: %w", w.Modes(ctx), err)
+	}
+	return nil
+}
+
+// Until waits until ok, at most for limit, and tells how long it took. What does not come
+// in time breaks the row's promise.
+func (w *World) Until(ctx context.Context, limit time.Duration, what string, ok func() bool) time.Duration {
+	began := time.Now()
+	if err := poll(ctx, w.Pulse.Bound(limit), ok); err != nil {
+		w.Break("%s: not within %v", what, limit)
+	}
+	return time.Since(began)
+}
+
+// Note puts words beside the row in the table.
+func (w *World) Note(format string, args ...any) {
+	w.notes = append(w.notes, fmt.Sprintf(format, args...))
+}
+
+// Break says which promise was not kept; the row fails, and goes on.
+func (w *World) Break(format string, args ...any) {
+	w.broken = append(w.broken, fmt.Sprintf(format, args...))
+}
+
+// stop ends everything that runs, and waits.
+func (w *World) stop() error {
+	var errs []error
+	for _, l := range w.loads {
+		l.Stop()
+	}
+	for _, g := range w.Gateways { // all at once
+		if p := g.process(); p != nil && p.alive() {
+			_ = p.thaw() // a frozen one hears nothing
+			_ = g.Terminate()
+		}
+	}
+	for _, g := range w.Gateways {
+		if p := g.process(); p != nil {
+			errs = append(errs, p.stop())
+		}
+	}
+	errs = append(errs, w.Redis.stop())
+	for i := len(w.adopted) - 1; i >= 0; i-- {
+		errs = append(errs, w.adopted[i]())
+	}
+	if w.Pulse != nil {
+		w.Pulse.stop()
+	}
+	if w.dir != "" {
+		errs = append(errs, os.RemoveAll(w.dir))
+	}
+	return errors.Join(errs...)
+}
+
+// lastWords are the last log lines of each gateway.
+func (w *World) lastWords() (out string) {
+	for _, g := range w.Gateways {
+		out += fmt.Sprintf("--- gateway %d, last lines of its log:\n%s\n", g.Number, g.log.last(25))
+	}
+	return out
+}
