@@ -86,13 +86,19 @@ func valid(s string, longest int) bool {
 		return false
 	}
 	for i := range len(s) {
-		c := s[i]
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
-		case c == '.', c == '_', c == ':', c == '-':
-		default:
+		if !harmless(rune(s[i])) {
 			return false
 		}
 	}
 	return true
+}
+
+// harmless tells whether c means nothing in a label, a log line, a header or a
+// Redis key.
+func harmless(c rune) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		return true
+	}
+	return c == '.' || c == '_' || c == ':' || c == '-'
 }

@@ -1,22 +1,16 @@
-// Package identity says who is calling: it turns a request's credentials and
-// headers into a [Caller] with a tenant and a priority. Start at [New] and
-// [Resolver.Identify].
-//
-// It guarantees that a tenant and a priority come from a source that may name
-// them (a key, a proxy on the list, or a caller on this very machine), that a
-// header never raises a priority above the tenant's ceiling, and that every
-// value it hands out is safe in a label, a log line and a Redis key. No error
-// of this package repeats a value that a client sent.
 package identity
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
-	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
 )
 
 // DefaultTenant is the tenant of a request that names none.
@@ -26,10 +20,12 @@ const DefaultTenant = "default"
 // of identity.mode in the configuration.
 type Mode string
 
-// The modes of this release.
+// The modes.
 const (
 	Open           Mode = ""                // headers are believed; only callers on the loopback are served
 	Keys           Mode = "keys"            // tenant and ceiling come from the bearer key
+	Signed         Mode = "signed"          // they come from X-Identity, which a load balancer signs
+	JWTs           Mode = "jwt"             // they come from the claims of a bearer token
 	TrustedHeaders Mode = "trusted_headers" // headers are believed when they come from a listed proxy
 )
 
@@ -46,6 +42,11 @@ type Options struct {
 	Mode           Mode
 	Tenants        []Tenant
 	TrustedProxies []netip.Prefix // socket addresses that may set headers, mode TrustedHeaders only
+	SigningKeys    []SigningKey   // mode Signed only
+	JWT            JWT            // mode JWTs only
+
+	Logger zerolog.Logger   // told of changes of the key set
+	Now    func() time.Time // nil is time.Now
 }
 
 // Caller is who a request comes from and what it may ask for.
@@ -57,11 +58,17 @@ type Caller struct {
 	RAGHash  string // "" when the header is absent
 }
 
-// Resolver tells callers apart. It is immutable and safe for concurrent use.
+// Resolver tells callers apart. It is safe for concurrent use; nothing of it
+// changes but the key set of mode JWTs, while Run runs.
 type Resolver struct {
-	mode    Mode
-	byID    map[string]*Tenant
-	proxies []netip.Prefix
+	mode     Mode
+	byID     map[string]*Tenant
+	proxies  []netip.Prefix
+	secrets  map[string][]byte // by key id, mode Signed
+	tokens   *tokens           // mode JWTs
+	warnings []string
+	log      zerolog.Logger
+	now      func() time.Time
 
 	// byKey finds a tenant by its key's digest. A plain map is enough: how long
 	// it takes may tell something of the digest that was looked up, but to get
@@ -70,9 +77,15 @@ type Resolver struct {
 	byKey map[[32]byte]*Tenant
 }
 
-// New checks the options and builds a Resolver.
+// New checks the options, reads the files that they name and builds a Resolver.
+// Errors name a file by what it is for, never by its path or content.
 func New(o Options) (*Resolver, error) {
-	r := &Resolver{mode: o.Mode, byID: map[string]*Tenant{}, byKey: map[[32]byte]*Tenant{}, proxies: slices.Clone(o.TrustedProxies)}
+	r := &Resolver{
+		mode: o.Mode, byID: map[string]*Tenant{}, byKey: map[[32]byte]*Tenant{}, proxies: slices.Clone(o.TrustedProxies), log: o.Logger, now: o.Now,
+	}
+	if r.now == nil {
+		r.now = time.Now
+	}
 	for _, t := range o.Tenants {
 		if err := r.add(t); err != nil {
 			return nil, err
@@ -83,15 +96,45 @@ func New(o Options) (*Resolver, error) {
 			return nil, fmt.Errorf("identity: trusted proxy %v is not a plain IPv4 or IPv6 network", p)
 		}
 	}
-	switch {
-	case o.Mode != Open && o.Mode != Keys && o.Mode != TrustedHeaders:
-		return nil, errors.New("identity: unknown mode")
-	case o.Mode == Keys && len(r.byKey) == 0:
-		return nil, errors.New("identity: mode keys needs a tenant with a key")
-	case o.Mode == TrustedHeaders && len(r.proxies) == 0:
-		return nil, errors.New("identity: mode trusted_headers needs trusted proxies")
+	if err := r.believe(o); err != nil {
+		return nil, err
 	}
 	return r, nil
+}
+
+// believe makes ready whatever the mode believes in.
+func (r *Resolver) believe(o Options) (err error) {
+	switch o.Mode {
+	case Open:
+	case Keys:
+		if len(r.byKey) == 0 {
+			return errors.New("identity: mode keys needs a tenant with a key")
+		}
+	case TrustedHeaders:
+		if len(r.proxies) == 0 {
+			return errors.New("identity: mode trusted_headers needs trusted proxies")
+		}
+	case Signed:
+		r.secrets, r.warnings, err = readSecrets(o.SigningKeys)
+	case JWTs:
+		r.tokens, err = newTokens(o.JWT)
+	default:
+		return errors.New("identity: unknown mode")
+	}
+	return err
+}
+
+// Warnings are what New found that works and should be otherwise.
+func (r *Resolver) Warnings() []string { return r.warnings }
+
+// Run follows the key set of mode JWTs, and only waits in the other modes. It
+// returns when ctx ends.
+func (r *Resolver) Run(ctx context.Context) error {
+	if r.tokens == nil {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return r.tokens.keys.follow(ctx, r.log)
 }
 
 // add files a copy of t under its id and its keys.
@@ -129,62 +172,76 @@ func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
-	t, err := r.tenant(req, name)
+	who, err := r.claim(req, name)
 	if err != nil {
 		return Caller{}, err
 	}
+	if !asked.explicit {
+		asked.priority = who.usual
+	}
+	t := who.tenant
 	c := Caller{Tenant: t.ID, RPM: t.RPM, TPM: t.TPM, RAGHash: rag}
-	c.Priority, c.Clamped = clamp(asked, t.MaxPriority)
+	c.Priority, c.Clamped = clamp(asked, who.ceiling)
 	return c, nil
 }
 
-// tenant finds who req speaks for; name is what its header says.
-func (r *Resolver) tenant(req *http.Request, name string) (*Tenant, error) {
-	if r.mode == Keys {
+// claim is what a source that may say so says of a request.
+type claim struct {
+	tenant  *Tenant
+	ceiling Priority // the highest that the request may have
+	usual   Priority // what it has when X-Priority is absent, under the ceiling
+}
+
+// claim finds who req speaks for; name is what its X-Tenant-ID says.
+func (r *Resolver) claim(req *http.Request, name string) (claim, error) {
+	switch r.mode {
+	case Keys:
 		return r.byBearer(req.Header, name)
+	case Signed:
+		return r.bySignature(req, name)
+	case JWTs:
+		return r.byToken(req.Header, name)
 	}
 	if !r.believes(req.RemoteAddr) {
-		return nil, &Error{Kind: Forbidden, Reason: "this address may not name a tenant or a priority"}
+		return claim{}, &Error{Kind: Forbidden, Reason: "this address may not name a tenant or a priority"}
 	}
 	if name == "" {
 		name = DefaultTenant
 	}
-	if t := r.byID[name]; t != nil {
-		return t, nil
+	return r.named(name, High, Normal), nil
+}
+
+// named is the claim of tenant id, which need not be listed, with a ceiling that
+// the list may lower.
+func (r *Resolver) named(id string, ceiling, usual Priority) claim {
+	if t := r.byID[id]; t != nil {
+		return claim{t, min(ceiling, t.MaxPriority), usual}
 	}
-	return &Tenant{ID: name, MaxPriority: High}, nil
+	return claim{&Tenant{ID: id, MaxPriority: ceiling}, ceiling, usual}
 }
 
 // byBearer finds the tenant whose key the request carries.
-func (r *Resolver) byBearer(h http.Header, name string) (*Tenant, error) {
-	key, err := bearer(h)
+func (r *Resolver) byBearer(h http.Header, name string) (claim, error) {
+	key, err := bearer(h, maxKey)
 	if err != nil {
-		return nil, err
+		return claim{}, err
 	}
 	t := r.byKey[sha256.Sum256([]byte(key))]
 	if t == nil {
-		return nil, &Error{Kind: Unauthorized, Header: headerAuthorization, Reason: "the key is not known"}
+		return claim{}, refused("the key is not known")
 	}
-	if name != "" && name != t.ID {
-		return nil, &Error{Kind: Forbidden, Header: HeaderTenant, Reason: "is not the tenant of this key"}
+	if err := sameTenant(name, t.ID); err != nil {
+		return claim{}, err
 	}
-	return t, nil
+	return claim{t, t.MaxPriority, Normal}, nil
 }
 
-// bearer takes the key out of the Authorization header.
-func bearer(h http.Header) (string, error) {
-	values := h[headerAuthorization]
-	switch {
-	case len(values) == 0:
-		return "", &Error{Kind: Unauthorized, Header: headerAuthorization, Reason: "missing; send Bearer and a key"}
-	case len(values) > 1:
-		return "", &Error{Kind: BadHeader, Header: headerAuthorization, Reason: "is given more than once"}
+// sameTenant refuses an X-Tenant-ID that contradicts the credentials.
+func sameTenant(name, id string) error {
+	if name != "" && name != id {
+		return &Error{Kind: Forbidden, Header: HeaderTenant, Reason: "is not the tenant of these credentials"}
 	}
-	scheme, key, ok := strings.Cut(values[0], " ")
-	if !ok || !strings.EqualFold(scheme, "Bearer") || key == "" || len(key) > maxKey {
-		return "", &Error{Kind: Unauthorized, Header: headerAuthorization, Reason: "want Bearer and a key"}
-	}
-	return key, nil
+	return nil
 }
 
 // believes tells whether headers that arrive from this socket address count. It

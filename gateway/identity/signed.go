@@ -1,0 +1,201 @@
+package identity
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// HeaderIdentity carries what a load balancer signed, mode Signed. The package
+// comment has its form.
+const HeaderIdentity = "X-Identity"
+
+const (
+	signedAhead = 300 * time.Second // how long a signature may hold
+	clocksApart = 30 * time.Second  // allowed between two machines' clocks
+
+	maxAssertion = 512     // bytes of X-Identity
+	leastSecret  = 32      // bytes, as many as the HMAC has
+	maxSecret    = 4 << 10 // bytes
+)
+
+// SigningKey is a secret that X-Identity may be signed with, mode Signed.
+type SigningKey struct {
+	ID   string // what kid= says
+	File string // the path of the secret
+}
+
+// readSecrets reads the files of keys. Warnings are for the operator.
+func readSecrets(keys []SigningKey) (secrets map[string][]byte, warnings []string, err error) {
+	if len(keys) == 0 {
+		return nil, nil, errors.New("identity: mode signed needs a key")
+	}
+	secrets = make(map[string][]byte, len(keys))
+	for _, k := range keys {
+		if !valid(k.ID, maxIdentity) {
+			return nil, nil, errors.New("identity: a key's id is 1–64 of A-Z a-z 0-9 . _ : -")
+		}
+		if secrets[k.ID] != nil {
+			return nil, nil, fmt.Errorf("identity: key %s is given twice", k.ID)
+		}
+		secret, open, err := readSecret(k.File)
+		if err != nil {
+			return nil, nil, fmt.Errorf("identity: the file of key %s: %w", k.ID, err)
+		}
+		for other, s := range secrets {
+			if bytes.Equal(s, secret) {
+				return nil, nil, fmt.Errorf("identity: keys %s and %s are the same secret; a key that is to replace another must differ", other, k.ID)
+			}
+		}
+		if open {
+			warnings = append(warnings, fmt.Sprintf("identity: the file of key %s may be read by every user of this machine; take the permission away (chmod o-r)", k.ID))
+		}
+		secrets[k.ID] = secret
+	}
+	return secrets, warnings, nil
+}
+
+// readSecret reads one secret; open says that everybody on the machine may.
+func readSecret(path string) (secret []byte, open bool, err error) {
+	data, state, err := readSmall(path, maxSecret+2)
+	if err != nil {
+		return nil, false, err
+	}
+	secret = bytes.TrimSuffix(bytes.TrimSuffix(data, []byte("\n")), []byte("\r"))
+	switch {
+	case len(secret) < leastSecret || len(secret) > maxSecret:
+		return nil, false, fmt.Errorf("has %d characters; want %d … %d, such as openssl rand -hex 32 writes", len(secret), leastSecret, maxSecret)
+	case bytes.ContainsFunc(secret, func(c rune) bool { return c <= ' ' || c > '~' }):
+		return nil, false, errors.New("has bytes that are not printable ASCII; want one line such as openssl rand -hex 32 writes")
+	}
+	return secret, state.Mode().Perm()&0o004 != 0, nil
+}
+
+// assertion is what X-Identity says.
+type assertion struct {
+	tenant   string
+	priority Priority
+	expires  int64 // seconds since 1970
+	keyID    string
+	said     string // the value before ";sig="
+	mac      [sha256.Size]byte
+}
+
+// parseAssertion takes the value of X-Identity apart; nothing in it is to be
+// believed before the HMAC was compared.
+func parseAssertion(value string) (a assertion, ok bool) {
+	said, mac, ok := strings.Cut(value, ";sig=")
+	if !ok || len(mac) != base64.RawURLEncoding.EncodedLen(sha256.Size) {
+		return a, false
+	}
+	a.said = said
+	var buf [sha256.Size]byte
+	if n, err := base64.RawURLEncoding.Strict().Decode(buf[:], []byte(mac)); err != nil || n != sha256.Size {
+		return a, false
+	}
+	a.mac = buf
+	tenant, rest, ok := field(said, "v1;t=")
+	if !ok || !valid(tenant, maxIdentity) {
+		return a, false
+	}
+	a.tenant = tenant
+	class, rest, ok := field(rest, "p=")
+	if !ok {
+		return a, false
+	}
+	var err error
+	if a.priority, err = ParsePriority(class); err != nil {
+		return a, false
+	}
+	expires, rest, ok := field(rest, "exp=")
+	if !ok {
+		return a, false
+	}
+	if a.expires, err = strconv.ParseInt(expires, 10, 64); err != nil || a.expires < 0 || expires[0] == '+' {
+		return a, false
+	}
+	a.keyID, ok = strings.CutPrefix(rest, "kid=")
+	return a, ok && valid(a.keyID, maxIdentity)
+}
+
+// field cuts a field with this name off the front of text, with the semicolon
+// behind it.
+func field(text, name string) (value, rest string, ok bool) {
+	if text, ok = strings.CutPrefix(text, name); !ok {
+		return "", "", false
+	}
+	return strings.Cut(text, ";")
+}
+
+// bySignature finds the tenant that X-Identity names for this very request.
+func (r *Resolver) bySignature(req *http.Request, name string) (claim, error) {
+	value, err := assertionHeader(req.Header)
+	if err != nil {
+		return claim{}, err
+	}
+	a, ok := parseAssertion(value)
+	if !ok {
+		return claim{}, unsigned("want v1;t=TENANT;p=PRIORITY;exp=UNIX;kid=KEYID;sig=SIGNATURE")
+	}
+	secret := r.secrets[a.keyID]
+	if secret == nil {
+		return claim{}, unsigned("the key is not known")
+	}
+	mac := sign(secret, a.said, req.Method, req.URL.EscapedPath())
+	if !hmac.Equal(mac, a.mac[:]) {
+		return claim{}, unsigned("the signature does not fit this request")
+	}
+	switch left := time.Unix(a.expires, 0).Sub(r.now()); {
+	case left < -clocksApart:
+		return claim{}, unsigned("the signature is no longer valid")
+	case left > signedAhead+clocksApart:
+		return claim{}, unsigned("the signature holds for longer than 300 s")
+	}
+	if err := sameTenant(name, a.tenant); err != nil {
+		return claim{}, err
+	}
+	return r.named(a.tenant, a.priority, a.priority), nil
+}
+
+// assertionHeader is the value of X-Identity, which must be there once. Whatever
+// a proxy may have read in another way is a bad header.
+func assertionHeader(h http.Header) (string, error) {
+	values := h[HeaderIdentity]
+	switch {
+	case len(values) == 0:
+		return "", unsigned("missing; requests come through a load balancer that signs them")
+	case len(values) > 1:
+		return "", &Error{Kind: BadHeader, Header: HeaderIdentity, Reason: "is given more than once"}
+	case values[0] == "" || len(values[0]) > maxAssertion || strings.ContainsFunc(values[0], notAssertion):
+		return "", &Error{Kind: BadHeader, Header: HeaderIdentity, Reason: fmt.Sprintf("want 1–%d of A-Z a-z 0-9 . _ : - ; =", maxAssertion)}
+	}
+	return values[0], nil
+}
+
+// notAssertion finds what X-Identity has no use for.
+func notAssertion(c rune) bool { return c != ';' && c != '=' && !harmless(c) }
+
+// sign is the HMAC of what was said about a request.
+func sign(secret []byte, said, method, path string) []byte {
+	text := make([]byte, 0, 256)
+	text = append(text, said...)
+	text = append(text, '\n')
+	text = append(text, method...)
+	text = append(text, '\n')
+	text = append(text, path...)
+	mac := hmac.New(sha256.New, secret)
+	_, _ = mac.Write(text) // a hash never fails
+	return mac.Sum(nil)
+}
+
+// unsigned is a request that nobody vouches for.
+func unsigned(reason string) *Error {
+	return &Error{Kind: Unauthorized, Header: HeaderIdentity, Reason: reason}
+}
