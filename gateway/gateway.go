@@ -58,6 +58,7 @@ type Options struct {
 	Admission func(route string) admission.Config                      // live
 	Loads     func(route string, plan tiers.Plan) []admission.PoolLoad // of the pools that a request so planned could go to
 	Ready     func() error                                             // nil error when it can serve; nil is always
+	Rung      func() string                                            // how much Redis there is, which /readyz tells beside; nil tells nothing
 	Fleet     Fleet                                                    // served under /admin/ on the admin listener; nil is none
 	Inside    Inside                                                   // served under /admin/status and /admin/settings; nil is none
 	Loops     []Loop

@@ -10,13 +10,19 @@ import (
 // livez says that the process is up.
 func (g *Gateway) livez(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") }
 
-// readyz says whether new requests should come here, and if not, why.
+// readyz says whether new requests should come here, and if not, why. How much Redis
+// there is stands in a line of its own, and changes nothing: without any, requests are
+// answered as well.
 func (g *Gateway) readyz(w http.ResponseWriter, _ *http.Request) {
 	if why := g.unready(); why != "" {
 		writeText(w, http.StatusServiceUnavailable, why+"\n")
 		return
 	}
-	writeText(w, http.StatusOK, "ok\n")
+	text := "ok\n"
+	if g.opts.Rung != nil {
+		text += "redis: " + g.opts.Rung() + "\n"
+	}
+	writeText(w, http.StatusOK, text)
 }
 
 // unready is why new requests should not come here, "" when they should.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"sync/atomic"
 	"testing"
 )
 
@@ -21,6 +22,22 @@ func TestProbesMayAskForTheHeadAlone(t *testing.T) {
 	}
 	if got, allow := g.status(t, http.MethodHead, g.url+"/v1/models"); got != 405 || allow != "GET" {
 		t.Errorf("HEAD /v1/models: %d, Allow %q", got, allow)
+	}
+}
+
+func TestReadyTellsHowMuchRedisThereIsAndDoesNotMind(t *testing.T) {
+	var rung atomic.Value
+	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Rung = func() string { return rung.Load().(string) } })
+	for _, mode := range []string{"shared", "degraded", "local"} {
+		rung.Store(mode)
+		resp, err := g.client.Get(g.url + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := rest(resp)
+		if err != nil || resp.StatusCode != http.StatusOK || string(body) != "ok\nredis: "+mode+"\n" {
+			t.Errorf("%s: %d %q, %v", mode, resp.StatusCode, body, err)
+		}
 	}
 }
 

@@ -78,13 +78,13 @@ routes: [{model: m, target: p}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, stop, err := openRedis(shut)
+	store, stop, err := openRedis(shut)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
 	var log bytes.Buffer
-	if _, err := assemble(t.Context(), parts{file: file, redis: client, redisName: shut.String(), log: zerolog.New(&log)}); err != nil {
+	if _, err := assemble(t.Context(), parts{file: file, redis: store.control, redisName: shut.String(), log: zerolog.New(&log)}); err != nil {
 		t.Fatal(err)
 	}
 	said := log.String()

@@ -82,11 +82,11 @@ func (d *demo) start() error {
 	if err != nil {
 		return err
 	}
-	client, closeRedis, err := openRedis(endpoint)
+	store, closeRedis, err := openRedis(endpoint)
 	if err != nil {
 		return err
 	}
-	d.client, d.redisName = client, endpoint.String()
+	d.client, d.redisName = store.control, endpoint.String()
 	d.running = append(d.running, closeRedis)
 	var lc net.ListenConfig
 	ln, err := lc.Listen(d.env.ctx, "tcp", d.cmd.Listen)

@@ -15,7 +15,7 @@ import (
 // joinFleet lets the pools share what they know with other replicas.
 func (r *replica) joinFleet() (err error) {
 	o := fleet.Options{
-		Redis: r.redis, Logger: r.log, Registerer: r.registerer,
+		Redis: r.redis, Expect: r.file.Redis.Replicas, Logger: r.log, Registerer: r.registerer,
 		// A reading waits for the teller's exchange and then for the listener's, and must be
 		// heard before it is overdue (pool.Overdue).
 		Interval: func() time.Duration { return r.settings.Snapshot().Global().Pressure.OrDefaults().Interval / 2 },

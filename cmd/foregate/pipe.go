@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"net"
+	"os"
 	"sync"
+	"time"
 )
 
 // pipeBacklog is how many writes may wait for an embedded server; a pipeline of
@@ -18,6 +20,9 @@ type pipe struct {
 	out  chan []byte
 	done chan struct{}
 	once sync.Once
+
+	mu    sync.Mutex
+	until time.Time // writes; zero is for ever
 }
 
 func newPipe(c net.Conn) *pipe {
@@ -40,14 +45,55 @@ func (p *pipe) send() {
 	}
 }
 
-// Write queues b.
+// Write queues b. When too much waits already it waits, until the deadline that was
+// set before it began.
 func (p *pipe) Write(b []byte) (int, error) {
+	select {
+	case <-p.done:
+		return 0, net.ErrClosed
+	default:
+	}
+	select {
+	case p.out <- bytes.Clone(b):
+		return len(b), nil
+	default:
+	}
+	late, stop := p.late()
+	defer stop()
 	select {
 	case p.out <- bytes.Clone(b):
 		return len(b), nil
 	case <-p.done:
 		return 0, net.ErrClosed
+	case <-late:
+		return 0, os.ErrDeadlineExceeded
 	}
+}
+
+// late tells when the deadline for writing is over: never, when there is none.
+func (p *pipe) late() (late <-chan time.Time, stop func()) {
+	p.mu.Lock()
+	until := p.until
+	p.mu.Unlock()
+	if until.IsZero() {
+		return nil, func() {}
+	}
+	t := time.NewTimer(time.Until(until))
+	return t.C, func() { t.Stop() }
+}
+
+// SetWriteDeadline holds for writes that begin after it.
+func (p *pipe) SetWriteDeadline(until time.Time) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.until = until
+	return nil
+}
+
+// SetDeadline holds for both directions.
+func (p *pipe) SetDeadline(until time.Time) error {
+	_ = p.SetWriteDeadline(until)
+	return p.SetReadDeadline(until)
 }
 
 // Close ends both directions.

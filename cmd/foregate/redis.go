@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
+	"os"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -21,31 +23,48 @@ type quietRedis struct{}
 // Printf drops the line.
 func (quietRedis) Printf(context.Context, string, ...any) {}
 
+// clients are a replica's connections to one Redis; both are nil for "none".
+type clients struct {
+	control redis.UniversalClient // of loops in the background
+	request redis.UniversalClient // of what a request may ask for while it waits
+}
+
 // openRedis connects to the Redis that was named; nothing is sent yet, so a
 // Redis that is away does not keep a replica from starting. stop ends what was
-// opened. The client is nil for "none".
-func openRedis(ep config.Endpoint) (client redis.UniversalClient, stop func(), err error) {
+// opened. An error is one of a file that the endpoint names.
+func openRedis(ep config.Endpoint) (c clients, stop func(), err error) {
 	redis.SetLogger(quietRedis{})
-	o := controlOptions(ep)
-	switch ep.Kind {
-	case config.KindNone:
-		return nil, func() {}, nil
-	case config.KindEmbedded:
-		return openEmbedded(o)
+	if ep.Kind == config.KindNone {
+		return clients{}, func() {}, nil
 	}
-	client = redis.NewUniversalClient(o)
-	return client, func() { _ = client.Close() }, nil // only connections are lost
+	o := controlOptions(ep)
+	if o.TLSConfig, err = tlsOf(ep); err != nil {
+		return clients{}, nil, fmt.Errorf("redis: %w", err)
+	}
+	if ep.Kind == config.KindEmbedded {
+		client, stop, err := openEmbedded(o)
+		return clients{client, client}, stop, err
+	}
+	c.control = redis.NewUniversalClient(o)
+	c.request = redis.NewUniversalClient(onRequests(o))
+	return c, func() {
+		_ = c.request.Close() // only connections are lost
+		_ = c.control.Close()
+	}, nil
 }
 
 // controlOptions are those of a client for background work: no retries (a
 // script that ran twice would count twice), short deadlines that hold for socket
-// I/O too, few connections.
+// I/O too, few connections. In a cluster a command that was sent to the wrong node
+// goes on at once to the one that it tells, and no further.
 func controlOptions(ep config.Endpoint) *redis.UniversalOptions {
 	o := &redis.UniversalOptions{
-		Addrs: ep.Addrs, Username: ep.Username, Password: string(ep.Password), DB: ep.DB, MasterName: ep.Master,
+		Addrs: ep.Addrs, Username: ep.Username, Password: string(ep.Password), DB: ep.DB,
+		MasterName: ep.Master, SentinelUsername: ep.SentinelUsername, SentinelPassword: string(ep.SentinelPassword),
 		IsClusterMode:         ep.Kind == config.KindCluster,
 		ContextTimeoutEnabled: true,
 		MaxRetries:            -1,
+		MinRetryBackoff:       -1,
 		DialerRetries:         1,
 		DialTimeout:           250 * time.Millisecond,
 		ReadTimeout:           250 * time.Millisecond,
@@ -58,9 +77,6 @@ func controlOptions(ep config.Endpoint) *redis.UniversalOptions {
 			Mode: maintnotifications.ModeDisabled, // it would raise read timeouts to 10 s
 		},
 	}
-	if ep.TLS {
-		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12}
-	}
 	if ep.Network == "unix" {
 		o.Dialer = func(ctx context.Context, _, addr string) (net.Conn, error) {
 			var d net.Dialer
@@ -68,6 +84,46 @@ func controlOptions(ep config.Endpoint) *redis.UniversalOptions {
 		}
 	}
 	return o
+}
+
+// onRequests makes the options of a client that requests wait for: many
+// connections, none of which is waited for, and replies that are late sooner. Its
+// callers have deadlines of their own, and leave a command behind rather than cut
+// it off, because that would cost a connection.
+func onRequests(control *redis.UniversalOptions) *redis.UniversalOptions {
+	o := *control
+	o.ReadTimeout, o.WriteTimeout = 100*time.Millisecond, 100*time.Millisecond
+	o.PoolSize, o.MinIdleConns, o.MaxActiveConns = 32, 4, 64
+	o.PoolTimeout = 5 * time.Millisecond
+	o.PipelinePoolSize = -1 // pipelines use the pool that there is
+	return &o
+}
+
+// tlsOf reads the files of an endpoint with TLS; nil is without. Server
+// certificates are checked against the name that is dialed, or the one given.
+func tlsOf(ep config.Endpoint) (*tls.Config, error) {
+	if !ep.TLS {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: ep.ServerName}
+	if ep.CAFile != "" {
+		pem, err := os.ReadFile(ep.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("ca_file: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("ca_file: %s holds no certificate in PEM", ep.CAFile)
+		}
+	}
+	if ep.CertFile != "" {
+		cert, err := tls.LoadX509KeyPair(ep.CertFile, ep.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("cert_file, key_file: %w", err)
+		}
+		c.Certificates = []tls.Certificate{cert}
+	}
+	return c, nil
 }
 
 // openEmbedded starts a Redis inside this process, reached through a pipe: no

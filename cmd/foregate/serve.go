@@ -38,17 +38,17 @@ func (c *serveCmd) Run(e *env) error {
 	lines, closeLog := openLog(e.stderr, reg)
 	defer closeLog()
 	log := zerolog.New(lines).Level(level).With().Timestamp().Logger()
-	endpoint, err := config.ParseRedis(f.Redis.URL)
+	endpoint, err := f.Redis.Endpoint()
 	if err != nil {
 		return err
 	}
-	client, closeRedis, err := openRedis(endpoint)
+	store, closeRedis, err := openRedis(endpoint)
 	if err != nil {
 		return err
 	}
 	defer closeRedis()
 	r, err := assemble(e.ctx, parts{
-		file: f, redis: client, redisName: endpoint.String(), admin: f.Admin, log: log, registerer: reg, gatherer: reg,
+		file: f, redis: store.control, redisName: endpoint.String(), admin: f.Admin, log: log, registerer: reg, gatherer: reg,
 	})
 	if err != nil {
 		return err

@@ -121,12 +121,12 @@ func TestPoolsAreLookedAtByThePlan(t *testing.T) {
 func TestWithTheModeOffAFullTargetSheds(t *testing.T) {
 	store := miniredis.RunT(t)
 	store.HSet("foregate:settings", "speculation.mode", "off")
-	client, stop, err := openRedis(config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{store.Addr()}})
+	clients, stop, err := openRedis(config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{store.Addr()}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	r, _ := pressed(t, client)
+	r, _ := pressed(t, clients.control)
 	if got := shedBy(t, r, "m", ""); !strings.Contains(got, "pool=t;") {
 		t.Errorf("got %q", got)
 	}

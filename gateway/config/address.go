@@ -44,6 +44,11 @@ type Endpoint struct {
 	Password Secret
 	Master   string // Sentinel's name of the master
 	DB       int
+
+	// From beside the URL (see [Redis]).
+	CAFile, CertFile, KeyFile, ServerName string
+	SentinelUsername                      string
+	SentinelPassword                      Secret
 }
 
 // String is the endpoint without its credentials, fit for a log.

@@ -134,3 +134,36 @@ func FuzzParseRedis(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatStandsBesideAURLGoesWhereItIsRead(t *testing.T) {
+	r := Redis{
+		URL: "rediss://u:p@h", CacheURL: "redis+sentinel://a/m", CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name",
+		SentinelUsername: "su", SentinelPassword: "sp",
+	}
+	control, err := r.Endpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Endpoint{
+		Kind: KindSingle, Network: "tcp", Addrs: []string{"h:6379"}, TLS: true, Username: "u", Password: "p",
+		CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name",
+	}
+	if diff := cmp.Diff(want, control); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	cache, err := r.CacheEndpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = Endpoint{Kind: KindSentinel, Network: "tcp", Addrs: []string{"a:26379"}, Master: "m", SentinelUsername: "su", SentinelPassword: "sp"}
+	if diff := cmp.Diff(want, cache); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if all := fmt.Sprintf("%v %+v %#v %#v", cache, cache, cache, r); strings.Contains(all, `"sp"`) || strings.Contains(all, "sp}") {
+		t.Errorf("it prints the Sentinels' password: %s", all)
+	}
+	r.CacheURL = ""
+	if cache, err = r.CacheEndpoint(); err != nil || cmp.Diff(control, cache) != "" {
+		t.Errorf("without a URL of its own the cache is at %v, %v", cache, err)
+	}
+}

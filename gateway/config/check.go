@@ -42,21 +42,6 @@ func (r *reader) checkListeners(f *File) {
 	}
 }
 
-func (r *reader) checkRedis(f *File) {
-	if f.Redis.URL == "" {
-		f.Redis.URL = "none"
-	}
-	if _, err := ParseRedis(f.Redis.URL); err != nil {
-		r.fail("redis.url", "%v", err)
-	}
-	if f.Redis.CacheURL == "" {
-		return
-	}
-	if _, err := ParseRedis(f.Redis.CacheURL); err != nil {
-		r.fail("redis.cache_url", "%v", err)
-	}
-}
-
 func (r *reader) checkPool(path string, p Pool) {
 	if !r.sound(path) {
 		return

@@ -28,8 +28,8 @@ type File struct {
 	Drain  Drain
 }
 
-// Redis says where shared state lives. Neither URL may be logged as it is: use
-// [ParseRedis] and print the Endpoint.
+// Redis says where shared state lives. Neither URL may be logged as it is: print
+// the [Endpoint] that [Redis.Endpoint] makes of it.
 type Redis struct {
 	// URL is redis://, rediss://, unix://, either of the first two with
 	// +sentinel or +cluster, "embedded" (inside this process, one replica
@@ -37,6 +37,16 @@ type Redis struct {
 	URL string
 	// CacheURL keeps cached answers apart from coordination; "" is URL.
 	CacheURL string
+	// Replicas is how many replicas there are, for one that has not heard it from
+	// Redis; default 1.
+	Replicas int
+
+	// Of both URLs, where they have TLS: files in PEM. ServerName is the name that
+	// the certificates must have; "" is the host that is dialed.
+	CAFile, CertFile, KeyFile, ServerName string
+	// Of both URLs, where they have Sentinels: what these ask for.
+	SentinelUsername string
+	SentinelPassword Secret
 }
 
 // The modes of [Identity].

@@ -68,9 +68,13 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &File{
-		Listen:   ":8080",
-		Admin:    "127.0.0.1:9191",
-		Redis:    Redis{URL: "rediss://gateway:hunter2@redis:6379/1", CacheURL: "redis://cache:6379"},
+		Listen: ":8080",
+		Admin:  "127.0.0.1:9191",
+		Redis: Redis{
+			URL: "rediss://gateway:hunter2@redis:6379/1", CacheURL: "redis+sentinel://cache/answers", Replicas: 3,
+			CAFile: "/etc/foregate/ca.pem", CertFile: "/etc/foregate/redis.pem", KeyFile: "/etc/foregate/redis.key", ServerName: "redis.internal",
+			SentinelUsername: "watcher", SentinelPassword: "hunter2",
+		},
 		Identity: Identity{Mode: ModeKeys},
 		Pools: map[string]Pool{
 			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", USDPerHour: 1.01, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}},

@@ -11,10 +11,17 @@ const required = "required"
 var Fields = []FieldDoc{
 	{"listen", "`:8080`", "Public listener, `HOST:PORT`. Beyond loopback only with `identity` or tenants' keys."},
 	{"admin", "`127.0.0.1:9090`", "Listener of `/metrics`, `/livez`, `/readyz`, pprof and the operators' orders (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`). It must be on loopback; reach it through a tunnel or a sidecar."},
-	{"redis.url", "`none`", "Where live settings are read from: `redis://[USER:PASSWORD@]HOST:6379/0`, `rediss://…` (TLS), `unix:///PATH`, " +
+	{"redis.url", "`none`", "Where live settings are read from and replicas share what they know: `redis://[USER:PASSWORD@]HOST:6379/0`, `rediss://…` (TLS), `unix:///PATH`, " +
 		"`redis+sentinel://HOST:26379,HOST:26379/MASTER`, `redis+cluster://HOST:6379,HOST:6379` (both with `rediss+…`, too), " +
 		"`embedded` (inside this process, one replica only) or `none`. In a password, write `?`, `#`, `%` and `/` as `%3F`, `%23`, `%25` and `%2F`."},
 	{"redis.cache_url", "`redis.url`", "Another Redis for cached answers, in the same forms. This release caches no answers and does not read it."},
+	{"redis.replicas", "`1`", "How many replicas there are, 1 … 1000, for one that has not heard it from Redis: limits of the whole fleet are divided by it while Redis is away."},
+	{"redis.ca_file", "the system's", "PEM file of the authorities that the certificates of Redis and Sentinels are checked against; with TLS URLs only, as are the next three."},
+	{"redis.cert_file", "none", "PEM file of the certificate that is shown to Redis, with `redis.key_file`."},
+	{"redis.key_file", "none", "PEM file of that certificate's private key."},
+	{"redis.server_name", "the host that is dialed", "Name that the servers' certificates must have, where Sentinels or the cluster tell addresses that are not in them."},
+	{"redis.sentinel_username", "none", "User at the Sentinels; the user and password in the URL are those at the servers behind them."},
+	{"redis.sentinel_password", "none", "Password at the Sentinels."},
 	{"identity.mode", "none, or `keys` when a tenant has keys", "Whom to believe about tenant and priority: `keys` (bearer keys of the tenants) or `trusted_headers` " +
 		"(`X-Tenant-ID` and `X-Priority` as the proxies listed set them). Without either, only on a loopback listener, anybody may claim anything."},
 	{"identity.trusted_proxies", "none", "CIDRs of the proxies whose headers are believed, such as `[10.0.0.0/16]`; with mode `trusted_headers` only, and required there."},

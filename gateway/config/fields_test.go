@@ -49,6 +49,7 @@ func TestTheDocumentedDefaultsAreInForce(t *testing.T) {
 	var got File
 	fill := map[string]func(string){
 		"listen": func(s string) { got.Listen = s }, "admin": func(s string) { got.Admin = s }, "redis.url": func(s string) { got.Redis.URL = s },
+		"redis.replicas":        func(s string) { n, _ := parseSize(s); got.Redis.Replicas = int(n) },
 		"passthrough":           func(s string) { got.Passthrough = strings.Split(s, ", ") },
 		"limits.body_bytes":     func(s string) { got.Limits.BodyBytes, _ = parseSize(s) },
 		"limits.response_bytes": func(s string) { got.Limits.ResponseBytes, _ = parseSize(s) },

@@ -125,7 +125,7 @@ func defaults() *File {
 	return &File{
 		Listen: ":8080",
 		Admin:  "127.0.0.1:9090",
-		Redis:  Redis{URL: "none"},
+		Redis:  Redis{URL: "none", Replicas: 1},
 		Pools:  map[string]Pool{},
 		Passthrough: []string{
 			"/v1/embeddings", "/v1/responses", "/v1/messages", "/tokenize", "/detokenize", "/v1/rerank", "/v1/score",
@@ -141,8 +141,15 @@ func layout(f *File) value {
 		"listen": text(&f.Listen),
 		"admin":  text(&f.Admin),
 		"redis": group(map[string]value{
-			"url":       text(&f.Redis.URL),
-			"cache_url": text(&f.Redis.CacheURL),
+			"url":               text(&f.Redis.URL),
+			"cache_url":         text(&f.Redis.CacheURL),
+			"replicas":          whole(&f.Redis.Replicas, 1, 1000),
+			"ca_file":           text(&f.Redis.CAFile),
+			"cert_file":         text(&f.Redis.CertFile),
+			"key_file":          text(&f.Redis.KeyFile),
+			"server_name":       text(&f.Redis.ServerName),
+			"sentinel_username": text(&f.Redis.SentinelUsername),
+			"sentinel_password": opaque((*string)(&f.Redis.SentinelPassword)),
 		}),
 		"identity": group(map[string]value{
 			"mode":            text(&f.Identity.Mode),

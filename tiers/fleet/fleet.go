@@ -78,7 +78,8 @@ type Fleet struct {
 	kick   chan struct{} // a tick is wanted now
 	begun  time.Time
 	expect int
-	known  atomic.Int64 // replicas heard of
+	known  atomic.Int64          // replicas heard of
+	why    atomic.Pointer[error] // unheard, for others
 
 	// Of the goroutine that ticks.
 	ladder   ladder
@@ -179,6 +180,15 @@ func (f *Fleet) Since() time.Time {
 		return f.begun
 	}
 	return v.entered(f.now())
+}
+
+// Why is why this replica is not [Shared] at the moment, as its last tick found it: nil when
+// that tick went well, or none was made.
+func (f *Fleet) Why() error {
+	if why := f.why.Load(); why != nil {
+		return *why
+	}
+	return nil
 }
 
 // Known is the number of replicas that were last known to live, this one included, however

@@ -143,6 +143,8 @@ func (f *Fleet) believe(members []string, at time.Time) {
 func (f *Fleet) settle() {
 	mode, members := f.Mode(), f.Members()
 	f.metrics.show(mode, len(members))
+	why := f.unheard
+	f.why.Store(&why)
 	if f.told && mode == f.mode {
 		return
 	}

@@ -1,0 +1,72 @@
+package config
+
+// Endpoint is where coordination lives.
+func (r Redis) Endpoint() (Endpoint, error) { return r.endpoint(r.URL) }
+
+// CacheEndpoint is where cached answers live: with coordination, unless they have
+// a URL of their own.
+func (r Redis) CacheEndpoint() (Endpoint, error) {
+	if r.CacheURL == "" {
+		return r.Endpoint()
+	}
+	return r.endpoint(r.CacheURL)
+}
+
+// endpoint is a URL with what is said beside it.
+func (r Redis) endpoint(raw string) (Endpoint, error) {
+	e, err := ParseRedis(raw)
+	if err != nil {
+		return e, err
+	}
+	if e.TLS {
+		e.CAFile, e.CertFile, e.KeyFile, e.ServerName = r.CAFile, r.CertFile, r.KeyFile, r.ServerName
+	}
+	if e.Kind == KindSentinel {
+		e.SentinelUsername, e.SentinelPassword = r.SentinelUsername, r.SentinelPassword
+	}
+	return e, nil
+}
+
+func (r *reader) checkRedis(f *File) {
+	if f.Redis.URL == "" {
+		f.Redis.URL = "none"
+	}
+	control, err := f.Redis.Endpoint()
+	if err != nil {
+		r.fail("redis.url", "%v", err)
+	}
+	cache, err2 := f.Redis.CacheEndpoint()
+	if err2 != nil && f.Redis.CacheURL != "" {
+		r.fail("redis.cache_url", "%v", err2)
+	}
+	if err != nil || err2 != nil {
+		return // what stands beside a URL cannot be judged without it
+	}
+	if !control.TLS && !cache.TLS {
+		for _, field := range []string{"ca_file", "cert_file", "key_file", "server_name"} {
+			r.idleRedis(field, "rediss://… (TLS)")
+		}
+	}
+	if control.Kind != KindSentinel && cache.Kind != KindSentinel {
+		r.idleRedis("sentinel_username", "redis+sentinel://…")
+		r.idleRedis("sentinel_password", "redis+sentinel://…")
+	}
+	switch {
+	case r.has("redis.cert_file") && !r.has("redis.key_file"):
+		r.fail("redis.cert_file", "needs redis.key_file, the certificate's private key")
+	case r.has("redis.key_file") && !r.has("redis.cert_file"):
+		r.fail("redis.key_file", "needs redis.cert_file, the certificate that the key belongs to")
+	case r.has("redis.sentinel_username") && !r.has("redis.sentinel_password"):
+		r.fail("redis.sentinel_username", "needs redis.sentinel_password")
+	}
+	if name := f.Redis.ServerName; name != "" && !hostOK(name) && r.sound("redis.server_name") {
+		r.fail("redis.server_name", "want the name in the server's certificate, such as redis.internal")
+	}
+}
+
+// idleRedis refuses what no URL would have a use for.
+func (r *reader) idleRedis(field, scheme string) {
+	if r.has("redis." + field) {
+		r.fail("redis."+field, "is only read with %s; change the URL or remove this", scheme)
+	}
+}
