@@ -3,3 +3,12 @@ package settings
 // Key is the Redis hash of the live settings, field = setting. It has no TTL
 // and no hash tag: people type it, and eviction must not touch it.
 const Key = "foregate:settings"
+
+// LogKey is the Redis stream of the changes that a [Store] made or found, about
+// the last mostEntries of them. It has no TTL either. In a cluster it is in
+// another slot than Key, so no command or transaction touches both.
+const LogKey = "foregate:settings:log"
+
+// mostEntries is how many changes are kept. One holds all settings as they were
+// after it: 1 kB where twenty are set, 115 kB at the very most.
+const mostEntries = 1000

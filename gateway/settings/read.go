@@ -18,7 +18,7 @@ type content struct {
 // reader reads the hash without being hurt by one that somebody filled with megabytes.
 // It belongs to one goroutine at a time.
 type reader struct {
-	redis   redis.UniversalClient
+	redis   redis.Cmdable
 	careful bool // the last answer was too large, or did not come in time
 }
 

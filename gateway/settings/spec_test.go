@@ -92,17 +92,9 @@ func TestEverySettingIsWellFormed(t *testing.T) {
 // TestEverySettingHasAPlaceOfItsOwn sets each to something else and sees that
 // exactly it has changed.
 func TestEverySettingHasAPlaceOfItsOwn(t *testing.T) {
-	other := map[string]string{
-		"speculation.mode": "off", "route.policy": "p2c", "shed.allow_high": "yes", "breaker.failures": "7", "breaker.window": "7s", "breaker.open": "7s", "scrape.interval": "7s",
-		"timeout.draft_first_byte": "7s", "timeout.target_first_byte": "7s", "timeout.chunk": "7s", "timeout.total": "7s",
-		"speculation.holdback_tokens": "7", "speculation.holdback_ms": "7", "speculation.max_prompt_tokens": "7", "retry.attempts": "7", "route.spill": "7", "shed.queue": "7",
-	}
 	for _, s := range Specs() {
-		value := other[s.Name]
-		if value == "" {
-			value = "0.7"
-		}
 		v := Defaults()
+		value := another(s)
 		if err := s.kind.set(&v, value); err != nil {
 			t.Fatalf("%s: %v", s.Name, err)
 		}
@@ -116,6 +108,17 @@ func TestEverySettingHasAPlaceOfItsOwn(t *testing.T) {
 			t.Errorf("%s: set %s, got %s", s.Name, value, got)
 		}
 	}
+}
+
+// another is a good value that is not the default.
+func another(s Spec) string {
+	for _, value := range []string{"0.7", "7", "7s", "700ms", "yes", "off", "p2c"} {
+		d := Defaults()
+		if check(&s, value) == nil && value != s.Value(&d) {
+			return value
+		}
+	}
+	return "" // the test says what is wrong with it
 }
 
 func TestValidateTellsWhatIsWrong(t *testing.T) {

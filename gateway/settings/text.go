@@ -12,19 +12,22 @@ const maxShown = 64
 
 // show makes foreign text fit for a log field, a label and a terminal:
 // printable, valid UTF-8, at most maxShown bytes.
-func show(s string) string {
+func show(s string) string { return showTo(s, maxShown) }
+
+// showTo is show for at most so many bytes.
+func showTo(s string, most int) string {
 	const mark = "…"
 	var b strings.Builder
 	for _, r := range s {
 		if r == utf8.RuneError || !unicode.IsPrint(r) {
 			r = '?'
 		}
-		if b.Len()+utf8.RuneLen(r) <= maxShown {
+		if b.Len()+utf8.RuneLen(r) <= most {
 			b.WriteRune(r)
 			continue
 		}
 		kept := b.String()
-		for len(kept) > maxShown-len(mark) {
+		for len(kept) > most-len(mark) {
 			_, last := utf8.DecodeLastRuneInString(kept)
 			kept = kept[:len(kept)-last]
 		}

@@ -1,0 +1,160 @@
+package settings
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Entry is one change of the settings as the log keeps it.
+type Entry struct {
+	ID      string // in the stream; begins with Redis' time in milliseconds
+	Version int64  // of the settings after the change: 1, 2, …
+	Who     string // Nobody for a change that bypassed the log
+	Why     string
+	Changes []Change // sorted by name
+
+	after map[string]string // the whole hash, as far as kept tells
+}
+
+// Nobody is who made the changes that were found and not made through the log.
+const Nobody = "unknown"
+
+// Change is what happened to one field. Nil is a field that is not set.
+type Change struct {
+	Name string  `json:"name"`
+	Old  *string `json:"old"`
+	New  *string `json:"new"`
+}
+
+// At is when the entry was written, by Redis' clock.
+func (e Entry) At() time.Time {
+	ms, _, _ := strings.Cut(e.ID, "-")
+	n, err := strconv.ParseInt(ms, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(n)
+}
+
+// What of a field and of a line is kept at most, in bytes.
+const (
+	keptName  = 192
+	keptValue = 256
+	keptWho   = 64
+	keptWhy   = 256
+	keptEntry = 1 << 20
+)
+
+// kept returns those fields of a hash that the log can tell of: text, and no longer than
+// any setting is. What is not among them is never changed by a [Store] either, unless
+// somebody unsets it.
+func kept(h map[string]string) map[string]string {
+	out := make(map[string]string, len(h))
+	for name, value := range h {
+		if keeps(name, value) {
+			out[name] = value
+		}
+	}
+	return out
+}
+
+func keeps(name, value string) bool {
+	return len(name) <= keptName && len(value) <= keptValue && utf8.ValidString(name) && utf8.ValidString(value)
+}
+
+// changesOf lists what must happen to a so that it becomes b.
+func changesOf(a, b map[string]string) []Change {
+	var out []Change
+	for _, name := range differing(a, b) {
+		c := Change{Name: name}
+		if v, ok := a[name]; ok {
+			c.Old = &v
+		}
+		if v, ok := b[name]; ok {
+			c.New = &v
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// before is the hash that the entry's change was made to.
+func (e Entry) before() map[string]string {
+	h := maps.Clone(e.after)
+	for _, c := range e.Changes {
+		if c.Old == nil {
+			delete(h, c.Name)
+		} else {
+			h[c.Name] = *c.Old
+		}
+	}
+	return h
+}
+
+// values are an entry as the stream has it.
+func (e Entry) values() ([]string, error) {
+	changes, err := json.Marshal(e.Changes)
+	if err != nil {
+		return nil, err
+	}
+	after, err := json.Marshal(e.after)
+	if err != nil {
+		return nil, err
+	}
+	return []string{"version", strconv.FormatInt(e.Version, 10), "who", e.Who, "why", e.Why,
+		"changes", string(changes), "settings", string(after)}, nil
+}
+
+// parseEntry reads what values wrote, and refuses what it cannot have written.
+func parseEntry(m redis.XMessage) (Entry, error) {
+	word := func(name string) string {
+		s, _ := m.Values[name].(string) // "" is refused below, where it may not be
+		return s
+	}
+	e := Entry{ID: m.ID, Who: showTo(word("who"), keptWho), Why: showTo(word("why"), keptWhy)}
+	var err error
+	if e.Version, err = strconv.ParseInt(word("version"), 10, 64); err != nil || e.Version < 1 {
+		return Entry{}, fmt.Errorf("entry %s: its version is no number of 1 and more", show(m.ID))
+	}
+	changes, after := word("changes"), word("settings")
+	if len(changes) > keptEntry || len(after) > keptEntry {
+		return Entry{}, fmt.Errorf("entry %s: longer than %d bytes", show(m.ID), keptEntry)
+	}
+	if err := json.Unmarshal([]byte(changes), &e.Changes); err != nil {
+		return Entry{}, fmt.Errorf("entry %s: changes: %w", show(m.ID), err)
+	}
+	if err := json.Unmarshal([]byte(after), &e.after); err != nil {
+		return Entry{}, fmt.Errorf("entry %s: settings: %w", show(m.ID), err)
+	}
+	if err := e.check(); err != nil {
+		return Entry{}, fmt.Errorf("entry %s: %w", show(m.ID), err)
+	}
+	return e, nil
+}
+
+// check refuses an entry that contradicts itself.
+func (e Entry) check() error {
+	if e.after == nil || len(e.after) > maxFields {
+		return errors.New("there are no settings in it, or too many")
+	}
+	for name, value := range e.after {
+		if !keeps(name, value) {
+			return errors.New("a setting in it is too long")
+		}
+	}
+	for _, c := range e.Changes {
+		is, has := e.after[c.Name]
+		if has != (c.New != nil) || has && is != *c.New || c.Old != nil && !keeps(c.Name, *c.Old) {
+			return fmt.Errorf("what it says of %s does not fit together", show(c.Name))
+		}
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+package settings
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// page is how many entries of the log are read at once.
+const page = 50
+
+// Read returns the hash, without values that are too long to be read. Of one with too
+// many fields the snapshot says so.
+func (s *Store) Read(ctx context.Context) (*Snapshot, error) {
+	r := reader{redis: s.redis, careful: true}
+	c, err := r.read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("settings: read %s: %w", Key, err)
+	}
+	if c.overfull {
+		none, _ := FromHash(nil, nil, nil)
+		return none.overfull(), nil
+	}
+	routes := s.routes
+	if routes == nil {
+		routes = routesOf(c.fields)
+	}
+	snapshot, _ := FromHash(c.fields, routes, nil)
+	return snapshot, nil
+}
+
+// History calls yield with the entries of the log, the newest first, until it returns
+// false. Entries that cannot be read are passed over.
+func (s *Store) History(ctx context.Context, yield func(Entry) bool) error {
+	_, err := walk(ctx, s.redis, yield)
+	return err
+}
+
+// walk is History over any connection. It returns how many entries could not be read.
+func walk(ctx context.Context, c redis.Cmdable, yield func(Entry) bool) (unreadable int, err error) {
+	last := "+"
+	for seen := 0; seen < 2*mostEntries; { // MAXLEN ~ keeps some more
+		messages, err := c.XRevRangeN(ctx, LogKey, last, "-", page).Result()
+		if err != nil {
+			return unreadable, fmt.Errorf("settings: read %s: %w", LogKey, err)
+		}
+		for _, m := range messages {
+			e, err := parseEntry(m)
+			if err != nil {
+				unreadable++
+				continue
+			}
+			if !yield(e) {
+				return unreadable, nil
+			}
+		}
+		if len(messages) < page {
+			return unreadable, nil
+		}
+		seen += page
+		last = "(" + messages[len(messages)-1].ID
+	}
+	return unreadable, nil
+}
+
+// newest is the newest entry that can be read; the zero Entry where there is none.
+func newest(ctx context.Context, c redis.Cmdable) (Entry, error) {
+	var head Entry
+	_, err := walk(ctx, c, func(e Entry) bool { head = e; return false })
+	return head, err
+}
+
+// version is the hash as it was after a version.
+func (s *Store) version(ctx context.Context, version int64) (map[string]string, error) {
+	if version == 0 {
+		return map[string]string{}, nil
+	}
+	var found *Entry
+	var known []int64
+	err := s.History(ctx, func(e Entry) bool {
+		if e.Version == version {
+			found = &e
+		}
+		known = append(known, e.Version)
+		return found == nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case found != nil:
+		return found.after, nil
+	case len(known) == 0:
+		return nil, &RefusedError{[]string{fmt.Sprintf("there is no version %d: the log is empty", version)}}
+	}
+	return nil, &RefusedError{[]string{fmt.Sprintf("there is no version %d: the log holds %d to %d", version, slices.Min(known), slices.Max(known))}}
+}
+
+// VersionOf is the version that the entry with this id made.
+func (s *Store) VersionOf(ctx context.Context, id string) (int64, error) {
+	var version int64
+	err := s.History(ctx, func(e Entry) bool {
+		if e.ID == id {
+			version = e.Version
+		}
+		return version == 0
+	})
+	if err == nil && version == 0 {
+		err = &RefusedError{[]string{show(id) + ": there is no such entry in the log"}}
+	}
+	return version, err
+}

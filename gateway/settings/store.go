@@ -1,0 +1,295 @@
+package settings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Store is where operators change the settings and look at their history. It is for
+// people and scripts, a few changes a minute: every call takes some round trips, and
+// waits as long as its context allows.
+//
+// A change is logged first and made then, each in a transaction that fails if somebody
+// else wrote meanwhile, because in a cluster no transaction holds both keys. Whoever dies
+// in between leaves a change in the log that never was; the next change finds that the
+// settings are as before it and says so in the log. So no setting is lost that was
+// confirmed, no change is made that the log does not know, and a change that came by
+// another way (redis-cli) is found, and logged as [Nobody]'s, before the next one.
+type Store struct {
+	redis  redis.UniversalClient
+	routes []string
+}
+
+// NewStore returns a store. routes are those that may have settings of their own; nil is
+// any.
+func NewStore(client redis.UniversalClient, routes []string) *Store {
+	return &Store{redis: client, routes: routes}
+}
+
+// Order says who changes settings, why, and how.
+type Order struct {
+	Who, Why string
+	Force    bool // also names and routes that are not known here
+	DryRun   bool // only tell what would change
+}
+
+// Result is what came of an order.
+type Result struct {
+	Version int64    // of the settings afterwards; 0: nothing was written
+	Changes []Change // none: the settings were as wanted
+	Found   []Change // made past the log before this order, and logged with it
+	Notes   []string // what somebody should know of the settings afterwards
+}
+
+// RefusedError says what is wrong with an order, one line for each field. Nothing was
+// changed.
+type RefusedError struct{ Problems []string }
+
+// Error is all lines.
+func (e *RefusedError) Error() string { return strings.Join(e.Problems, "\n") }
+
+var (
+	// errRaced: somebody else wrote meanwhile. It is tried again.
+	errRaced = errors.New("the settings or their log were changed by somebody else again and again; try again")
+	// errPending: the newest change in the log is not in the settings, perhaps not yet.
+	errPending = errors.New("another change is under way")
+)
+
+const (
+	mostRaces   = 32
+	pendingWait = 2 * time.Second // longer than anybody takes from the log to the settings
+	pendingLook = 100 * time.Millisecond
+)
+
+// Set sets and unsets fields, all of them or none. An error that is not a *[RefusedError]
+// is Redis'.
+func (s *Store) Set(ctx context.Context, o Order, set map[string]string, unset []string) (Result, error) {
+	return s.change(ctx, o, func(now map[string]string) (map[string]string, error) {
+		next := maps.Clone(now)
+		for name, value := range set {
+			next[name] = value
+		}
+		var missing []string
+		for _, name := range unset {
+			if _, ok := next[name]; !ok {
+				missing = append(missing, show(name)+": is not set"+near(name, slices.Collect(maps.Keys(now))))
+			}
+			delete(next, name)
+		}
+		if len(missing) > 0 {
+			return nil, &RefusedError{missing}
+		}
+		return next, nil
+	})
+}
+
+// Rollback makes the settings what they were after a version, as a change of its own.
+// Version 0 is nothing set. Fields that the log cannot keep stay.
+func (s *Store) Rollback(ctx context.Context, o Order, version int64) (Result, error) {
+	then, err := s.version(ctx, version)
+	if err != nil {
+		return Result{}, err
+	}
+	o.Force = true // what was in force needs nobody's consent
+	return s.change(ctx, o, func(now map[string]string) (map[string]string, error) {
+		next := maps.Clone(then)
+		for name, value := range now {
+			if !keeps(name, value) {
+				next[name] = value
+			}
+		}
+		return next, nil
+	})
+}
+
+// edit makes the settings that are wanted of those that are. It must not change now.
+type edit func(now map[string]string) (next map[string]string, err error)
+
+// change carries out an edit, again when somebody else was faster.
+func (s *Store) change(ctx context.Context, o Order, e edit) (Result, error) {
+	var waited time.Duration
+	for races := 0; ; {
+		a := attempt{store: s, order: o, impatient: waited >= pendingWait}
+		err := a.run(ctx, e)
+		pause := pendingLook
+		switch {
+		case errors.Is(err, errPending):
+			waited += pause
+		case errors.Is(err, errRaced) && races < mostRaces:
+			races++
+			pause = rand.N(pendingLook)
+		default:
+			return a.result, err
+		}
+		select {
+		case <-ctx.Done():
+			return Result{}, fmt.Errorf("%w: %w", err, ctx.Err())
+		case <-time.After(pause):
+		}
+	}
+}
+
+// attempt is one try to carry out an order.
+type attempt struct {
+	store     *Store
+	order     Order
+	impatient bool // what is pending has been waited for long enough
+
+	now, next map[string]string
+	logged    []string // ids of the entries written
+	result    Result
+}
+
+// run reads the settings, logs the change and makes it.
+func (a *attempt) run(ctx context.Context, e edit) error {
+	err := a.store.redis.Watch(ctx, func(tx *redis.Tx) error {
+		if err := a.prepare(ctx, tx, e); err != nil || len(a.result.Changes) == 0 {
+			return err
+		}
+		err := a.store.redis.Watch(ctx, func(logTx *redis.Tx) error { return a.log(ctx, logTx) }, LogKey)
+		if err != nil || a.order.DryRun {
+			return err
+		}
+		return a.write(ctx, tx)
+	}, Key)
+	if errors.Is(err, redis.TxFailedErr) {
+		return errRaced
+	}
+	return err
+}
+
+// prepare reads the settings and makes and judges those that are wanted.
+func (a *attempt) prepare(ctx context.Context, tx *redis.Tx, e edit) error {
+	r := reader{redis: tx, careful: true}
+	c, err := r.read(ctx)
+	if err != nil {
+		return fmt.Errorf("settings: read %s: %w", Key, err)
+	}
+	if c.overfull {
+		return &RefusedError{[]string{fmt.Sprintf("%s has more than %d fields, so replicas read none of them; DEL it, and roll back to the last version of the log", Key, maxFields)}}
+	}
+	a.now = c.fields
+	if a.next, err = e(a.now); err != nil {
+		return err
+	}
+	a.result.Changes = changesOf(a.now, a.next)
+	a.result.Notes, err = a.store.judge(a.now, a.next, a.order.Force)
+	return err
+}
+
+// log writes the change, and before it one that was found, into the log.
+func (a *attempt) log(ctx context.Context, tx *redis.Tx) error {
+	head, err := newest(ctx, tx)
+	if err != nil {
+		return err
+	}
+	now := kept(a.now)
+	found, err := a.found(head, now)
+	if err != nil {
+		return err
+	}
+	entries := make([]Entry, 0, 2)
+	if found != nil {
+		a.result.Found = found.Changes
+		entries = append(entries, *found)
+	}
+	next := kept(a.next)
+	entries = append(entries, Entry{Version: head.Version + int64(len(entries)) + 1, Who: showTo(a.order.Who, keptWho), Why: showTo(a.order.Why, keptWhy),
+		Changes: changesOf(now, next), after: next})
+	if a.order.DryRun {
+		return nil
+	}
+	ids := make([]*redis.StringCmd, len(entries))
+	_, err = tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		for i, e := range entries {
+			values, err := e.values()
+			if err != nil {
+				return err
+			}
+			ids[i] = p.XAdd(ctx, &redis.XAddArgs{Stream: LogKey, MaxLen: mostEntries, Approx: true, Values: values})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		a.logged = append(a.logged, id.Val())
+	}
+	a.result.Version = entries[len(entries)-1].Version
+	return nil
+}
+
+// found is the change by which the settings came to differ from what the log says, nil
+// when they do not.
+func (a *attempt) found(head Entry, now map[string]string) (*Entry, error) {
+	if maps.Equal(head.after, now) {
+		return nil, nil
+	}
+	why := "made past the log"
+	switch {
+	case head.Version == 0:
+		why = "as found when the log began"
+	case maps.Equal(head.before(), now) && !a.impatient && !a.order.DryRun:
+		return nil, errPending
+	case maps.Equal(head.before(), now):
+		why = fmt.Sprintf("version %d never took effect, or was undone past the log", head.Version)
+	}
+	return &Entry{Version: head.Version + 1, Who: Nobody, Why: why, Changes: changesOf(head.after, now), after: now}, nil
+}
+
+// write makes the logged change, or takes it out of the log again.
+func (a *attempt) write(ctx context.Context, tx *redis.Tx) error {
+	_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		for _, c := range a.result.Changes {
+			if c.New == nil {
+				p.HDel(ctx, Key, c.Name)
+			} else {
+				p.HSet(ctx, Key, c.Name, *c.New)
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		return nil
+	}
+	if !answered(err) {
+		return a.lookBack(ctx, err)
+	}
+	a.result.Version = 0
+	a.unlog(ctx)
+	if errors.Is(err, redis.TxFailedErr) {
+		return err
+	}
+	return fmt.Errorf("settings: write %s: %w; nothing was changed", Key, err)
+}
+
+// lookBack finds out whether a change was made whose answer did not come.
+func (a *attempt) lookBack(ctx context.Context, cause error) error {
+	r := reader{redis: a.store.redis, careful: true}
+	c, err := r.read(ctx)
+	switch {
+	case err != nil || c.overfull:
+		return fmt.Errorf("settings: write %s: %w; whether the change was made is not known: look with foregate settings list", Key, cause)
+	case maps.Equal(c.fields, a.next):
+		return nil
+	}
+	a.result.Version = 0
+	a.unlog(ctx)
+	return fmt.Errorf("settings: write %s: %w; nothing was changed", Key, cause)
+}
+
+// unlog takes back what was logged. Where that fails, the next change finds that the
+// entry never took effect.
+func (a *attempt) unlog(ctx context.Context) {
+	_ = a.store.redis.XDel(ctx, LogKey, a.logged...).Err()
+	a.logged = nil
+}
