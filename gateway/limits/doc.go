@@ -1,0 +1,35 @@
+// Package limits holds a tenant to its requests per minute, its tokens per minute and its
+// concurrent requests, over all replicas. Start at [Limiter.Enter], which asks, and
+// [Grant.Settle], which tells what was really used.
+//
+// # What is promised
+//
+// Requests and tokens are counted in Redis, in one script and one round trip for both: a
+// request that is refused for one of them uses up neither. A tenant without such limits costs
+// no round trip. No request fails because of Redis, and none waits for it longer than the
+// budget; after five failures in a row none waits at all, until a command in the background
+// was answered in time.
+//
+// While Redis is not to be had, a replica admits the tenant's limit divided by the number of
+// replicas last known, so all together admit no more than the limit (a limit below the number
+// of replicas is the exception: each lets at least one in). A tenant gains no second burst by
+// Redis' going nor by its return.
+//
+// Concurrent requests are counted by each replica for itself, without Redis: it lets in the
+// limit divided by the number of replicas, rounded up, at least one.
+//
+// # The law
+//
+// A bucket holds what is owed and loses a minute's limit every minute. Who asks is let in
+// while no more than a slack is owed, and all it asks for is then owed: this is GCRA, kept as
+// a level, so that a changed limit counts at once. For an integer sum, no minute sees more
+// than limit + slack. The slack of requests is a fiftieth of the limit less one (limits under
+// 200: up to three requests, up to a tenth), so that a burst is 1.2 seconds' worth; a minute's
+// worth would let in twice the limit within a minute. Tokens are estimates until they are
+// settled and come in large pieces: their slack is three seconds' worth, and the last one let
+// in may go beyond it. Nobody who asks for less goes first. Local buckets drain slower by the
+// slack, so that no minute sees more than the share.
+//
+// The script is ours, since what there is asks for one limit per round trip (redis_rate, by
+// EVAL, last released in 2023) or takes several round trips (throttled).
+package limits

@@ -1,0 +1,125 @@
+package limits
+
+import (
+	"math"
+	"time"
+)
+
+// Limit is what a tenant may have. Zero fields are unlimited.
+type Limit struct {
+	RPM        int     // requests per minute
+	TPM        int     // tokens per minute, of prompts and answers
+	Concurrent int     // requests under way
+	HighShare  float64 // of RPM, what may have priority high, 0 … 1; 0 is all
+}
+
+// counted says whether the limit needs more than this replica's own count.
+func (l Limit) counted() bool { return l.RPM > 0 || l.TPM > 0 }
+
+// law is that of one bucket: what it loses in a minute, and what may be owed when the next is
+// let in. A law of 0 lets all in.
+type law struct{ cap, slack float64 }
+
+// laws are those of a tenant's three buckets.
+type laws struct{ requests, tokens, high law }
+
+// A burst of requests is slack + 1: 1.2 s worth; of small limits 4 requests, but at most a
+// tenth of a minute, and at least one.
+func requestSlack(n float64) float64 { return math.Max(0, math.Max(n/50, math.Min(4, n/10))-1) }
+
+// Three seconds' worth: requests come with hundreds or thousands of tokens each.
+func tokenSlack(n float64) float64 { return n / 20 }
+
+// A quarter of a minute's share: who goes beyond it is demoted, not refused.
+func highSlack(n float64) float64 { return math.Max(0, n/4-1) }
+
+// shared are the laws of a tenant's buckets in Redis.
+func (l Limit) shared() laws {
+	r, t, h := float64(l.RPM), float64(l.TPM), float64(l.RPM)*l.HighShare
+	return laws{law{r, requestSlack(r)}, law{t, tokenSlack(t)}, law{h, highSlack(h)}}
+}
+
+// local are the laws of one of n replicas that count for themselves. The slack is taken off
+// the drain, so that their sum is no more than the limit in any minute.
+func (l Limit) local(n int) laws {
+	share := func(whole float64, slack func(float64) float64) law {
+		part := whole / float64(max(n, 1))
+		s := slack(part)
+		return law{part - s, s}
+	}
+	r := float64(l.RPM)
+	return laws{share(r, requestSlack), share(float64(l.TPM), tokenSlack), share(r*l.HighShare, highSlack)}
+}
+
+// places are the concurrent requests that one of n replicas lets in.
+func (l Limit) places(n int) int {
+	n = max(n, 1)
+	return max(1, (l.Concurrent+n-1)/n)
+}
+
+// hair forgives the rounding of what was drained.
+const hair = 1e-6
+
+// wait is how long until the next is let in while so much is owed; 0 is now.
+func (w law) wait(owed float64) time.Duration {
+	if w.cap <= 0 || owed <= w.slack+hair {
+		return 0
+	}
+	return minutes((owed - w.slack) / w.cap)
+}
+
+// bucket is a level that falls with time. The zero value is empty.
+type bucket struct {
+	owed float64
+	at   time.Time
+}
+
+// drain brings the bucket to now. A clock that steps back drains nothing.
+func (b *bucket) drain(w law, now time.Time) {
+	if passed := now.Sub(b.at); passed > 0 {
+		b.owed = math.Max(0, math.Min(b.owed, mostOwed*w.cap)-passed.Minutes()*w.cap)
+		b.at = now
+	}
+}
+
+// add charges n, or gives it back where it is negative.
+func (b *bucket) add(w law, n float64) {
+	b.owed = math.Max(0, math.Min(b.owed+n, mostOwed*w.cap))
+}
+
+// fill takes what was saved up; more is owed already or then.
+func (b *bucket) fill(owed float64) { b.owed = math.Max(b.owed, owed) }
+
+// Window is how a tenant stands with one limit.
+type Window struct {
+	Limit     int           // per minute; 0: there is no such limit
+	Remaining int           // may be asked for at once
+	Reset     time.Duration // until nothing is owed
+}
+
+// requestWindow tells how many requests are let in at once.
+func requestWindow(limit int, w law, owed float64) Window {
+	v := window(limit, w, owed)
+	if limit > 0 && owed <= w.slack+hair {
+		v.Remaining = min(limit, int(w.slack-owed+hair)+1)
+	}
+	return v
+}
+
+// tokenWindow tells the largest request that is let in.
+func tokenWindow(limit int, w law, owed float64) Window {
+	v := window(limit, w, owed)
+	if owed <= w.slack+hair {
+		v.Remaining = max(0, limit-int(math.Ceil(owed)))
+	}
+	return v
+}
+
+func window(limit int, w law, owed float64) Window {
+	if limit <= 0 {
+		return Window{}
+	}
+	return Window{Limit: limit, Reset: minutes(owed / w.cap)}
+}
+
+func minutes(m float64) time.Duration { return time.Duration(m * float64(time.Minute)) }

@@ -1,0 +1,229 @@
+package limits
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+)
+
+const defaultBudget = 15 * time.Millisecond
+
+// Options are what a [Limiter] needs to know.
+type Options struct {
+	// Redis is where replicas count together; nil is alone, with the whole limit. Its timeouts bound a command, so
+	// they should be short (100 ms), and it should not retry: a script that ran twice counts twice.
+	Redis    redis.UniversalClient
+	Replicas func() int           // how many there are, as last known; nil and less than 1 are 1
+	Budget   func() time.Duration // the longest wait for Redis, live; nil and 0 are 15 ms
+
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer // nil registers nothing
+	Now        func() time.Time      // nil is time.Now
+}
+
+// Limiter holds tenants to their limits. Its methods are safe for concurrent use.
+type Limiter struct {
+	redis    redis.UniversalClient
+	replicas func() int
+	budget   func() time.Duration
+	log      zerolog.Logger
+	metrics  *metrics
+	now      func() time.Time
+
+	guard guard
+	slots chan struct{} // of lookups under way
+
+	mu      sync.Mutex
+	tenants tenants
+
+	corrections corrections
+}
+
+// New returns a limiter. Without [Limiter.Run] it counts as well, but does not settle tokens
+// in Redis, and does not find back to a Redis that was away.
+func New(o Options) *Limiter {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	l := &Limiter{
+		redis: o.Redis, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, slots: make(chan struct{}, mostLookups),
+		replicas: func() int { return 1 },
+		budget:   func() time.Duration { return defaultBudget },
+	}
+	if o.Replicas != nil && o.Redis != nil {
+		l.replicas = func() int { return max(1, o.Replicas()) }
+	}
+	if o.Budget != nil {
+		l.budget = func() time.Duration {
+			if d := o.Budget(); d > 0 {
+				return d
+			}
+			return defaultBudget
+		}
+	}
+	if o.Redis != nil {
+		l.metrics.shared.Set(1)
+	}
+	return l
+}
+
+// Ask is one request before it is let in.
+type Ask struct {
+	Tenant string // checked by the caller: it becomes part of a key
+	Limit  Limit
+	Tokens int  // expected, of prompt and answer
+	High   bool // it has priority high
+	Retry  bool // its sender marked it as a retry
+}
+
+// Grant is a request let in. Settle must be called once it is over.
+type Grant struct {
+	Standing
+	Demoted bool // its tenant has used up its share of priority high: treat it as normal
+
+	limiter *Limiter
+	tenant  *tenant
+	ask     Ask
+	shared  bool // counted in Redis
+	settled atomic.Bool
+}
+
+// Enter lets a request in or refuses it with an [*Error]. It waits no longer than the budget,
+// and not at all for a tenant that has no limit per minute. ctx gives values only: a client
+// that leaves does not take back what was asked.
+func (l *Limiter) Enter(ctx context.Context, a Ask) (*Grant, error) {
+	a.Tokens = max(a.Tokens, 0)
+	replicas, now := l.replicas(), l.now()
+	g := &Grant{limiter: l, ask: a}
+	back, err := l.begin(g, replicas, now)
+	if err != nil {
+		l.metrics.limited.WithLabelValues(string(err.Limit)).Inc()
+		return nil, err
+	}
+	if !a.Limit.counted() {
+		return g, nil
+	}
+	got, laws := l.count(ctx, g, back, replicas)
+	g.Demoted = got.demoted
+	g.Requests = requestWindow(a.Limit.RPM, laws.requests, got.requests)
+	g.Tokens = tokenWindow(a.Limit.TPM, laws.tokens, got.tokens)
+	if got.refused == "" {
+		if g.Demoted {
+			l.metrics.demoted.Inc()
+		}
+		return g, nil
+	}
+	l.leave(g.tenant, a)
+	l.metrics.limited.WithLabelValues(string(got.refused)).Inc()
+	return nil, refusal(a, g.Standing, got, laws)
+}
+
+// refusal tells how long until the law would let the next in.
+func refusal(a Ask, s Standing, got answer, w laws) *Error {
+	e := &Error{Tenant: a.Tenant, Limit: got.refused, Most: a.Limit.RPM, Asked: 1, Wait: w.requests.wait(got.requests), Standing: s}
+	if got.refused == Tokens {
+		e.Most, e.Asked, e.Wait = a.Limit.TPM, a.Tokens, w.tokens.wait(got.tokens)
+	}
+	return e
+}
+
+// begin does what needs no Redis: it counts the attempt and takes a place. back says that the
+// tenant was served without Redis before.
+func (l *Limiter) begin(g *Grant, replicas int, now time.Time) (back bool, refused *Error) {
+	a := g.ask
+	if a.Retry {
+		l.metrics.retry.Inc()
+	} else {
+		l.metrics.first.Inc()
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var start laws // alone, a tenant that is new has its burst
+	if l.redis != nil {
+		start = a.Limit.local(replicas)
+	}
+	t := l.tenants.of(a.Tenant, start, now)
+	g.tenant, g.StopRetrying = t, t.count(a.Retry, now)
+	if a.Limit.TPM > 0 && a.Tokens > a.Limit.TPM {
+		return false, &Error{Tenant: a.Tenant, Limit: Tokens, Most: a.Limit.TPM, Asked: a.Tokens, Hopeless: true, Standing: g.Standing}
+	}
+	if a.Limit.Concurrent > 0 {
+		most := a.Limit.places(replicas)
+		if t.under >= most {
+			return false, &Error{Tenant: a.Tenant, Limit: Concurrency, Most: most, Asked: 1, Wait: time.Second, Standing: g.Standing}
+		}
+		t.under++
+	}
+	return t.away, nil
+}
+
+// count asks Redis, or this replica's own buckets.
+func (l *Limiter) count(ctx context.Context, g *Grant, back bool, replicas int) (answer, laws) {
+	a := g.ask
+	var got answer
+	if l.redis != nil {
+		c := charge{requests: 1, tokens: a.Tokens, how: howAsk}
+		if a.High {
+			c.high = 1
+		}
+		if back {
+			c.how = howBack
+		}
+		got, g.shared = l.lookup(ctx, keyLimit+a.Tenant, a.Limit.shared(), c)
+	}
+	own := l.own(a.Limit, replicas)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if g.shared {
+		g.tenant.heard(own, l.now())
+		return got, a.Limit.shared()
+	}
+	return g.tenant.decide(a, own, l.now()), own
+}
+
+// own are the laws of this replica's buckets: its share, or all where there is no Redis at
+// all to share with.
+func (l *Limiter) own(limit Limit, replicas int) laws {
+	if l.redis == nil {
+		return limit.shared()
+	}
+	return limit.local(replicas)
+}
+
+// leave gives back the place of a request.
+func (l *Limiter) leave(t *tenant, a Ask) {
+	if a.Limit.Concurrent > 0 {
+		l.mu.Lock()
+		t.under--
+		l.mu.Unlock()
+	}
+}
+
+// Settle ends a request that really used so many tokens of prompt and answer; less than 0 is
+// unknown, and the estimate stands. It gives back no more than was taken, and never waits:
+// Redis is told in the background. Further calls do nothing.
+func (g *Grant) Settle(used int) {
+	if g.settled.Swap(true) {
+		return
+	}
+	l := g.limiter
+	l.leave(g.tenant, g.ask)
+	more := used - g.ask.Tokens
+	if used < 0 || more == 0 || g.ask.Limit.TPM <= 0 {
+		return
+	}
+	if g.shared {
+		l.correct(g.ask, more)
+		return
+	}
+	w := l.own(g.ask.Limit, l.replicas()).tokens
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	g.tenant.tokens.drain(w, l.now())
+	g.tenant.tokens.add(w, float64(more))
+}

@@ -1,0 +1,63 @@
+package limits
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// The ends that a question to Redis may take, a closed set.
+const (
+	resultShared  = "shared"  // answered in time
+	resultLate    = "late"    // not within the budget
+	resultError   = "error"   // refused, or the connection failed
+	resultWrong   = "wrong"   // the tenant's key is of another type, or the answer makes no sense
+	resultBusy    = "busy"    // too many questions under way
+	resultSkipped = "skipped" // Redis is away, so it was not asked
+)
+
+var results = []string{resultShared, resultLate, resultError, resultWrong, resultBusy, resultSkipped}
+
+type metrics struct {
+	limited  *prometheus.CounterVec
+	redis    *prometheus.CounterVec
+	attempts *prometheus.CounterVec
+	demoted  prometheus.Counter
+	dropped  prometheus.Counter
+	shared   prometheus.Gauge
+
+	first, retry prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
+	m := &metrics{
+		limited: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_limited_total", Help: "Requests refused because of their tenant's limit, by which.",
+		}, []string{"limit"}),
+		redis: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_limit_redis_total",
+			Help: "Requests of tenants with a limit per minute, by how it was counted: shared is in Redis and in time, all others by this replica for itself.",
+		}, []string{"result"}),
+		attempts: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_attempts_total",
+			Help: "Requests whose body was read, first tries and those that an SDK marked as retries; (first + retry) / first is the amplification.",
+		}, []string{"kind"}),
+		demoted: f.NewCounter(prometheus.CounterOpts{
+			Name: "foregate_limit_demoted_total", Help: "Requests of priority high that were made normal because their tenant's share of it was used up.",
+		}),
+		dropped: f.NewCounter(prometheus.CounterOpts{
+			Name: "foregate_limit_corrections_dropped_total", Help: "Corrections of estimated tokens that Redis was not told of.",
+		}),
+		shared: f.NewGauge(prometheus.GaugeOpts{
+			Name: "foregate_limit_shared", Help: "1 while tenants' limits are counted over all replicas, 0 while this one counts for itself.",
+		}),
+	}
+	for _, k := range []Kind{Requests, Tokens, Concurrency} {
+		m.limited.WithLabelValues(string(k))
+	}
+	for _, r := range results {
+		m.redis.WithLabelValues(r)
+	}
+	m.first, m.retry = m.attempts.WithLabelValues("first"), m.attempts.WithLabelValues("retry")
+	return m
+}

@@ -1,0 +1,211 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// mostLookups bounds the questions under way; what is beyond is counted locally.
+	mostLookups = 64
+	// failuresInARow are those after which Redis is not asked for a while.
+	failuresInARow = 5
+	// pause is that while, and up to half as long again, so that replicas do not come back together.
+	pause = time.Second
+	// backgroundTime bounds a round trip that nobody waits for.
+	backgroundTime = 250 * time.Millisecond
+)
+
+// answer is a verdict on one request.
+type answer struct {
+	refused          Kind // "" when it was let in
+	demoted          bool // too much of priority high
+	requests, tokens float64
+}
+
+// errKey is what is wrong with a tenant's key or the answer; Redis itself is well.
+var errKey = errors.New("the key is not a limit's")
+
+// parse reads the script's reply.
+func parse(reply any) (answer, error) {
+	list, ok := reply.([]any)
+	if !ok || len(list) != 5 {
+		return answer{}, fmt.Errorf("%w: the script's reply has another shape", errKey)
+	}
+	if text, ok := list[0].(string); !ok || text != "" {
+		return answer{}, fmt.Errorf("%w: %.64q", errKey, text)
+	}
+	var n [4]int64
+	for i := range n {
+		if n[i], ok = list[i+1].(int64); !ok || n[i] < 0 {
+			return answer{}, fmt.Errorf("%w: the script's reply has other types", errKey)
+		}
+	}
+	a := answer{demoted: n[1] == 1, requests: float64(n[2]) / 1000, tokens: float64(n[3]) / 1000}
+	switch n[0] {
+	case 0:
+	case 1:
+		a.refused = Requests
+	case 2:
+		a.refused = Tokens
+	default:
+		return answer{}, fmt.Errorf("%w: verdict %d", errKey, n[0])
+	}
+	return a, nil
+}
+
+// How the script is asked.
+const (
+	howAsk    = "ask"
+	howBack   = "back"   // after this replica counted for itself
+	howSettle = "settle" // charge, or give back, whatever is owed
+)
+
+// charge is what the script is told to count.
+type charge struct {
+	requests, tokens, high int
+	how                    string
+}
+
+// evaluate sends the script, in c's pipeline if c is one.
+func evaluate(ctx context.Context, c redis.Scripter, key string, w laws, n charge) *redis.Cmd {
+	return limitScript.EvalSha(ctx, c, []string{key},
+		w.requests.cap, w.requests.slack, w.tokens.cap, w.tokens.slack, w.high.cap, w.high.slack,
+		n.requests, n.tokens, n.high, n.how, mostOwed, expiry.Milliseconds())
+}
+
+// ask is one round trip; two more where Redis does not know the script.
+func (l *Limiter) ask(ctx context.Context, key string, w laws, n charge) (answer, error) {
+	reply, err := evaluate(ctx, l.redis, key, w, n).Result()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		if err := l.load(ctx); err != nil {
+			return answer{}, err
+		}
+		reply, err = evaluate(ctx, l.redis, key, w, n).Result()
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return parse(reply)
+}
+
+// load gives Redis the script: in a cluster, every node of it.
+func (l *Limiter) load(ctx context.Context) error {
+	if err := l.redis.ScriptLoad(ctx, limitSource).Err(); err != nil {
+		return fmt.Errorf("load the script: %w", err)
+	}
+	return nil
+}
+
+// lookup asks Redis without waiting longer than the budget; ok is false when this replica
+// must count for itself. The command itself is not cut off: a deadline would close its
+// connection, and a Redis that is a little late would see nothing but new ones.
+func (l *Limiter) lookup(ctx context.Context, key string, w laws, n charge) (a answer, ok bool) {
+	if l.guard.away.Load() {
+		l.metrics.redis.WithLabelValues(resultSkipped).Inc()
+		return answer{}, false
+	}
+	select {
+	case l.slots <- struct{}{}:
+	default:
+		l.metrics.redis.WithLabelValues(resultBusy).Inc()
+		return answer{}, false
+	}
+	type outcome struct {
+		answer
+		err error
+	}
+	came := make(chan outcome, 1)
+	detached := context.WithoutCancel(ctx)
+	go func() {
+		defer func() { <-l.slots }()
+		a, err := l.ask(detached, key, w, n)
+		came <- outcome{a, err}
+	}()
+	timer := time.NewTimer(l.budget())
+	defer timer.Stop()
+	select {
+	case got := <-came:
+		result := resultShared
+		switch {
+		case got.err == nil:
+			l.guard.answered()
+		case errors.Is(got.err, errKey):
+			result = resultWrong
+			l.guard.answered()
+		default:
+			result = resultError
+			l.failed(got.err)
+		}
+		l.metrics.redis.WithLabelValues(result).Inc()
+		return got.answer, got.err == nil
+	case <-timer.C:
+		l.metrics.redis.WithLabelValues(resultLate).Inc()
+		l.failed(errLate)
+		return answer{}, false
+	}
+}
+
+var errLate = errors.New("no answer within the budget")
+
+// failed counts a failure, and tells once when it was the last that requests wait for.
+func (l *Limiter) failed(err error) {
+	if l.guard.failed(l.now()) {
+		l.metrics.shared.Set(0)
+		l.log.Warn().Err(err).Int("replicas", l.replicas()).Msg("tenants' limits are counted by this replica for itself: Redis does not answer")
+	}
+}
+
+// guard keeps requests from a Redis that does not answer.
+type guard struct {
+	away atomic.Bool // written under mu
+
+	mu       sync.Mutex
+	failures int // in a row
+	until    time.Time
+}
+
+func (g *guard) answered() {
+	g.mu.Lock()
+	g.failures = 0
+	g.mu.Unlock()
+}
+
+// failed says whether this failure closed the way.
+func (g *guard) failed(now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failures++
+	if g.failures < failuresInARow || g.away.Load() {
+		return false
+	}
+	g.until = now.Add(pause + rand.N(pause/2))
+	g.away.Store(true)
+	return true
+}
+
+// due says whether Redis should be tried again.
+func (g *guard) due(now time.Time) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.away.Load() && !now.Before(g.until)
+}
+
+// tried opens the way after a good try, or waits anew.
+func (g *guard) tried(good bool, now time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if good {
+		g.failures = 0
+		g.away.Store(false)
+		return
+	}
+	g.until = now.Add(pause + rand.N(pause/2))
+}

@@ -1,0 +1,179 @@
+package limits
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	flushEvery      = 100 * time.Millisecond
+	mostCorrections = 10_000 // tenants with something to settle
+	flushAtOnce     = 256    // corrections in one round trip
+)
+
+// corrections are tokens to settle, added up by tenant.
+type corrections struct {
+	mu   sync.Mutex
+	more map[string]*correction
+}
+
+type correction struct {
+	limit  Limit
+	tokens int // to charge; below 0: to give back
+}
+
+// correct queues a correction; what the queue cannot take is dropped and counted.
+func (l *Limiter) correct(a Ask, more int) {
+	q := &l.corrections
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c, ok := q.more[a.Tenant]
+	switch {
+	case ok:
+		c.limit, c.tokens = a.Limit, c.tokens+more
+	case len(q.more) >= mostCorrections:
+		l.metrics.dropped.Inc()
+	default:
+		if q.more == nil {
+			q.more = map[string]*correction{}
+		}
+		q.more[a.Tenant] = &correction{a.Limit, more}
+	}
+}
+
+func (q *corrections) take() map[string]*correction {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := q.more
+	q.more = nil
+	return all
+}
+
+// Run settles tokens in Redis every 100 ms, and tries a Redis that was away, until ctx ends.
+// It then settles what is left and waits for lookups under way, a second at most, and returns
+// nil.
+func (l *Limiter) Run(ctx context.Context) error {
+	if l.redis == nil {
+		<-ctx.Done()
+		return nil
+	}
+	whole := context.WithoutCancel(ctx)
+	l.inBackground(whole, l.load) // a failure shows at the first request
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			l.flush(whole)
+			l.rest()
+			return nil
+		case <-tick.C:
+		}
+		if l.guard.due(l.now()) {
+			l.try(whole)
+		}
+		l.flush(whole)
+	}
+}
+
+// rest waits for lookups under way. Later ones find no slot.
+func (l *Limiter) rest() {
+	deadline := time.NewTimer(time.Second)
+	defer deadline.Stop()
+	for range mostLookups {
+		select {
+		case l.slots <- struct{}{}:
+		case <-deadline.C:
+			return
+		}
+	}
+}
+
+func (l *Limiter) inBackground(ctx context.Context, do func(context.Context) error) bool {
+	bounded, cancel := context.WithTimeout(ctx, backgroundTime)
+	defer cancel()
+	return do(bounded) == nil
+}
+
+// try asks a Redis that was away as a request would: it must write, and be in time.
+func (l *Limiter) try(ctx context.Context) {
+	began := l.now()
+	good := l.inBackground(ctx, func(ctx context.Context) error {
+		_, err := l.ask(ctx, keyProbe, Limit{RPM: 1}.shared(), charge{how: howSettle})
+		if errors.Is(err, errKey) {
+			return nil // it answers
+		}
+		return err
+	})
+	now := l.now()
+	good = good && now.Sub(began) <= l.budget()
+	l.guard.tried(good, now)
+	if good {
+		l.metrics.shared.Set(1)
+		l.log.Info().Msg("tenants' limits are counted over all replicas again")
+	}
+}
+
+// flush tells Redis of the corrections. Those that it cannot take are dropped: by the time it
+// is back they are no longer true.
+func (l *Limiter) flush(ctx context.Context) {
+	all := l.corrections.take()
+	if len(all) == 0 {
+		return
+	}
+	if l.guard.away.Load() {
+		l.metrics.dropped.Add(float64(len(all)))
+		return
+	}
+	part := make(map[string]*correction, min(len(all), flushAtOnce))
+	for name, c := range all {
+		part[name] = c
+		if len(part) == flushAtOnce {
+			l.settle(ctx, part)
+			clear(part)
+		}
+	}
+	l.settle(ctx, part)
+}
+
+// settle is one round trip; two more where Redis does not know the script.
+func (l *Limiter) settle(ctx context.Context, part map[string]*correction) {
+	if len(part) == 0 {
+		return
+	}
+	left := l.send(ctx, part)
+	if len(left) > 0 && l.inBackground(ctx, l.load) {
+		left = l.send(ctx, left)
+	}
+	l.metrics.dropped.Add(float64(len(left)))
+}
+
+// send returns what Redis did not know the script for; what else fails is dropped.
+func (l *Limiter) send(ctx context.Context, part map[string]*correction) map[string]*correction {
+	bounded, cancel := context.WithTimeout(ctx, backgroundTime)
+	defer cancel()
+	pipe := l.redis.Pipeline()
+	sent := make(map[string]*redis.Cmd, len(part))
+	for name, c := range part {
+		sent[name] = evaluate(bounded, pipe, keyLimit+name, c.limit.shared(), charge{tokens: c.tokens, how: howSettle})
+	}
+	_, _ = pipe.Exec(bounded) // the first error of any; each has its own
+	var again map[string]*correction
+	for name, cmd := range sent {
+		switch err := cmd.Err(); {
+		case err == nil:
+		case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			if again == nil {
+				again = map[string]*correction{}
+			}
+			again[name] = part[name]
+		default:
+			l.metrics.dropped.Inc()
+		}
+	}
+	return again
+}
