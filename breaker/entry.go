@@ -39,15 +39,9 @@ const (
 	open     = gobreaker.StateOpen
 )
 
-// move is a transition to be logged; nothing moved where from equals to.
-type move struct {
-	from, to phase
-	open     time.Duration // how long, of a move to open
-}
-
 // entry is one backend's breaker: a gobreaker, and around it what gobreaker
 // lacks (a random open time, a bound on trials, a change of config, a state
-// that can be read without changing it).
+// that can be read without changing it), and what the fleet says of the backend.
 type entry struct {
 	key
 	outcomes outcomes
@@ -55,30 +49,46 @@ type entry struct {
 
 	// Nanoseconds since base until which Open is true; 0 is never.
 	shut atomic.Int64
-	// The phase as last moved to, for reading without the lock.
-	seen atomic.Int32
+	// Nanoseconds since base when the last ramp began; 0 is none.
+	ramping atomic.Int64
+	// Somebody probes it from here.
+	probing atomic.Bool
 
 	// gobreaker has a lock of its own and calls back under it. All its calls
 	// are made under ours, so that the callback may write what we guard.
 	mu    sync.Mutex
 	cfg   Config
 	cb    *gobreaker.TwoStepCircuitBreaker[struct{}]
-	phase phase
+	phase phase         // this replica's own
 	age   uint64        // counts the moves and the replacements of cb
-	until time.Time     // when the open time ends
+	until time.Time     // when the own open time ends
 	lasts time.Duration // how long that open time is in all
 	trial *call         // who tries a half-open breaker
+	cut   bool          // the last own fault: could not be reached
+
+	view     view     // the fleet's
+	evidence evidence // for the fleet
+	period   uint64   // counts the closings
+
+	shown phase     // the phase as last told
+	since time.Time // when shown left closed
+	may   bool      // the pool's floor lets it be shut for what it answered
+
+	// Of the goroutine of Run.
+	read    time.Time // when it was last asked for in Redis
+	trouble bool      // its key there is of no use, and that was logged
 }
 
 // call is one request that was let through.
 type call struct {
-	step func(error) // gobreaker's own done; nil after it was called
-	age  uint64      // the entry's when the call began
-	at   time.Time
+	step   func(error) // gobreaker's own done; nil after it was called, or where it was not asked
+	age    uint64      // the entry's when the call began
+	period uint64      // likewise
+	at     time.Time
 }
 
 func newEntry(k key, base time.Time, cfg Config) *entry {
-	e := &entry{key: k, base: base}
+	e := &entry{key: k, base: base, may: true}
 	e.fresh(cfg)
 	return e
 }
@@ -89,6 +99,7 @@ func newEntry(k key, base time.Time, cfg Config) *entry {
 func (e *entry) fresh(cfg Config) {
 	e.cfg = cfg
 	e.age++
+	e.phase, e.trial = closed, nil
 	var cb *gobreaker.TwoStepCircuitBreaker[struct{}]
 	cb = gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		MaxRequests:  1,
@@ -121,49 +132,50 @@ func trips(c gobreaker.Counts, failures int) bool {
 	return finished >= max(minFinished, failures) && 2*faults >= finished
 }
 
-// moved notes a transition. It is called under both locks and must not block.
+// moved notes a transition of gobreaker's. It is called under both locks and must
+// not block.
 func (e *entry) moved(to phase, now time.Time) {
 	e.phase = to
 	e.age++
 	e.trial = nil
-	e.seen.Store(int32(to))
-	if to != open {
-		e.shut.Store(0)
-		return
+	if to == open {
+		e.opened(now)
 	}
+}
+
+// opened begins an open time of this replica's own. The caller holds mu.
+func (e *entry) opened(now time.Time) {
 	e.lasts = time.Duration(float64(e.cfg.Open) * (0.8 + 0.4*rand.Float64()))
 	e.until = now.Add(e.lasts)
-	e.shut.Store(int64(e.until.Sub(e.base)))
 }
 
 // allow lets a request through or says why not.
 func (e *entry) allow(cfg Config, now time.Time) (*call, move, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	was := e.phase
 	if e.phase == closed && cfg != e.cfg {
 		e.fresh(cfg)
 	}
-	if e.phase == open && now.Before(e.until) {
-		return nil, move{}, &OpenError{Pool: e.pool, Backend: e.backend, Left: e.until.Sub(now)}
-	}
-	if e.trial != nil && now.Sub(e.trial.at) >= trialBound {
+	if e.phase == halfOpen && e.trial != nil && now.Sub(e.trial.at) >= trialBound {
 		e.settle(e.trial, errExcluded) // given up on: no evidence either way
 	}
-	step, err := e.cb.Allow()
-	if err != nil {
-		refused := &OpenError{Pool: e.pool, Backend: e.backend, Probing: e.trial != nil}
-		if e.trial != nil {
-			refused.Left = trialBound - now.Sub(e.trial.at)
+	refused := e.refuses(now)
+	if refused != nil && !e.spared(now) {
+		return nil, e.show(now), refused
+	}
+	c := &call{period: e.period, at: now}
+	if refused == nil {
+		step, err := e.cb.Allow()
+		if err != nil { // cannot be: refuses has judged by the same state
+			return nil, e.show(now), &OpenError{Pool: e.pool, Backend: e.backend, Probing: true}
 		}
-		return nil, move{from: was, to: e.phase}, refused
+		c.step = step
 	}
-	c := &call{step: step, age: e.age, at: now}
-	if e.phase == halfOpen {
+	c.age = e.age // Allow may have moved it
+	if e.phase == halfOpen && c.step != nil {
 		e.trial = c
-		e.shut.Store(int64(now.Add(trialBound).Sub(e.base)))
 	}
-	return c, move{from: was, to: e.phase}, nil
+	return c, e.show(now), nil
 }
 
 // finish counts a call's outcome.
@@ -171,14 +183,16 @@ func (e *entry) finish(c *call, o Outcome, now time.Time) move {
 	var told error
 	switch o {
 	case Success:
-	case Fault:
+	case Fault, Unreachable:
 		told = errFault
 	default:
 		told = errExcluded
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	was := e.phase
+	if c.period == e.period {
+		e.evidence.note(o, now.Sub(e.base))
+	}
 	if e.stale(c, now) {
 		// gobreaker drops an outcome that is older than its window without a
 		// word; a backend that hangs until a 30 s timeout would never be found
@@ -189,15 +203,18 @@ func (e *entry) finish(c *call, o Outcome, now time.Time) move {
 		}
 		c.step = step
 	}
+	if told == errFault && c.step != nil && c.age == e.age {
+		e.cut = o == Unreachable
+	}
 	e.settle(c, told)
-	return move{from: was, to: e.phase, open: e.lasts}
+	return e.show(now)
 }
 
 // stale tells whether gobreaker would drop the outcome for its age alone: the
 // breaker was and is closed and is the same, but the call's bucket is about to
 // leave the window or has left.
 func (e *entry) stale(c *call, now time.Time) bool {
-	return e.phase == closed && c.age == e.age && now.Sub(c.at) > e.cfg.Window/buckets*(buckets-1)
+	return c.step != nil && e.phase == closed && c.age == e.age && now.Sub(c.at) > e.cfg.Window/buckets*(buckets-1)
 }
 
 // settle tells gobreaker an outcome, once, and frees the place of a trial.
@@ -211,17 +228,5 @@ func (e *entry) settle(c *call, told error) {
 	// Still the trial: the outcome was excluded, so another may try.
 	if e.trial == c {
 		e.trial = nil
-		e.shut.Store(0)
 	}
-}
-
-// now is the phase as one would meet it at t, and how long that still lasts. An
-// open breaker whose time is over counts as half-open before anybody tried it.
-func (e *entry) now(t time.Time) (phase, time.Duration) {
-	p := phase(e.seen.Load())
-	left := max(time.Duration(e.shut.Load())-t.Sub(e.base), 0)
-	if p == open && left == 0 {
-		p = halfOpen
-	}
-	return p, left
 }

@@ -7,7 +7,8 @@ import (
 
 // metrics are the package's series.
 type metrics struct {
-	outcomes *prometheus.CounterVec
+	outcomes, transitions, probes *prometheus.CounterVec
+	errors                        prometheus.Counter
 }
 
 // outcomes are one backend's counters by class; an array so that counting an
@@ -23,14 +24,44 @@ func (o *outcomes) of(c Outcome) prometheus.Counter {
 
 func newMetrics(reg prometheus.Registerer, states func() []State) *metrics {
 	if reg != nil {
-		reg.MustRegister(&stateCollector{states: states, desc: prometheus.NewDesc(
-			"foregate_breaker_state", "State of the backend's breaker: 0 closed, 1 half-open, 2 open.",
-			[]string{"pool", "backend"}, nil)})
+		reg.MustRegister(&stateCollector{
+			states: states,
+			state: prometheus.NewDesc(
+				"foregate_breaker_state", "State of the backend's breaker: 0 closed, 1 half-open, 2 open.",
+				[]string{"pool", "backend"}, nil),
+			alone: prometheus.NewDesc(
+				"foregate_breaker_disagree", "1 where the breaker is open on this replica and closed for the fleet: it is the replica's own network that is sick.",
+				[]string{"pool", "backend"}, nil),
+		})
 	}
-	return &metrics{outcomes: promauto.With(reg).NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_breaker_outcomes_total",
-		Help: "Finished calls by what they said about the backend.",
-	}, []string{"pool", "backend", "outcome"})}
+	f := promauto.With(reg)
+	m := &metrics{
+		outcomes: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_breaker_outcomes_total",
+			Help: "Finished calls by what they said about the backend.",
+		}, []string{"pool", "backend", "outcome"}),
+		transitions: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_breaker_transitions_total",
+			Help: "Transitions of the backend's breaker as this replica saw them, by the state that it came to.",
+		}, []string{"pool", "backend", "to"}),
+		probes: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_breaker_probes_total",
+			Help: "Probes of open backends by this replica, by what they found; late is a result that came after another replica had taken over.",
+		}, []string{"result"}),
+		errors: f.NewCounter(prometheus.CounterOpts{
+			Name: "foregate_breaker_redis_errors_total",
+			Help: "Round trips to Redis for the breakers that failed, and commands that it refused.",
+		}),
+	}
+	for _, r := range []string{probeWell, probeFault, probeNeutral, probeLate} {
+		m.probes.WithLabelValues(r)
+	}
+	return m
+}
+
+// moved counts a transition.
+func (m *metrics) moved(k key, to phase) {
+	m.transitions.WithLabelValues(k.pool, k.backend, to.String()).Inc()
 }
 
 func (m *metrics) outcomesOf(k key) outcomes {
@@ -44,18 +75,20 @@ func (m *metrics) outcomesOf(k key) outcomes {
 // forget drops a backend's counters. A call that is still under way counts on
 // into one that nobody collects.
 func (m *metrics) forget(k key) {
-	m.outcomes.DeletePartialMatch(prometheus.Labels{"pool": k.pool, "backend": k.backend})
+	of := prometheus.Labels{"pool": k.pool, "backend": k.backend}
+	m.outcomes.DeletePartialMatch(of)
+	m.transitions.DeletePartialMatch(of)
 }
 
 // stateCollector reads the states when it is asked, because an open breaker
 // becomes due by time alone and nothing would set a gauge then.
 type stateCollector struct {
-	states func() []State
-	desc   *prometheus.Desc
+	states       func() []State
+	state, alone *prometheus.Desc
 }
 
 // Describe implements prometheus.Collector.
-func (c *stateCollector) Describe(out chan<- *prometheus.Desc) { out <- c.desc }
+func (c *stateCollector) Describe(out chan<- *prometheus.Desc) { out <- c.state; out <- c.alone }
 
 // Collect implements prometheus.Collector.
 func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
@@ -67,6 +100,11 @@ func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 		case open.String():
 			v = 2
 		}
-		out <- prometheus.MustNewConstMetric(c.desc, prometheus.GaugeValue, v, s.Pool, s.Backend)
+		alone := 0.0
+		if s.Alone {
+			alone = 1
+		}
+		out <- prometheus.MustNewConstMetric(c.state, prometheus.GaugeValue, v, s.Pool, s.Backend)
+		out <- prometheus.MustNewConstMetric(c.alone, prometheus.GaugeValue, alone, s.Pool, s.Backend)
 	}
 }

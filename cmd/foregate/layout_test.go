@@ -55,7 +55,7 @@ var arrows = map[string][]string{
 var walls = map[string][]string{
 	"github.com/go-chi/chi":                {"gateway"},
 	"github.com/sony/gobreaker":            {"breaker"},
-	"github.com/redis/go-redis":            {"cmd/foregate", "cmd/loadtest", "gateway/settings", "loadtest/chaos", "tiers/fleet"},
+	"github.com/redis/go-redis":            {"breaker", "cmd/foregate", "cmd/loadtest", "gateway/settings", "loadtest/chaos", "tiers/fleet"},
 	"github.com/alicebob/miniredis":        {"cmd/foregate"},
 	"github.com/alecthomas/kong":           {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
 	"github.com/go-jose/go-jose":           {"gateway/identity"},

@@ -133,6 +133,7 @@ func (p *Pool) fill(s *round, age pressure.Config, now time.Time) {
 	s.cands = append(s.cands[:0], make([]choose.Candidate, len(s.backends))...)
 	for i, b := range s.backends {
 		b.candidate(&s.cands[i], &m, now, age)
+		s.cands[i].Ramp = min(s.cands[i].Ramp, p.ramp(b.id))
 		p.foresee(&s.cands[i], b, &m, now)
 		s.cands[i].Placed = p.warm.Placed(b.number) / float64(max(b.reading.Engines, 1))
 	}

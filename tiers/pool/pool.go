@@ -42,6 +42,9 @@ type Options struct {
 	// Open is the breaker's view: true means do not pick. It is asked once per
 	// backend and pick, so it must be cheap; nil is never open.
 	Open func(backend string) bool
+	// Ramp is the share of its turns, 0..1, that a backend may take by the breaker's word,
+	// beside its own after a start. It is asked as often as Open; nil is always 1.
+	Ramp func(backend string) float64
 
 	Fleet      Fleet             // the other replicas; nil: this one reads every backend's metrics itself
 	Replicas   func() int        // how many replicas there are, this one included; nil is 1
@@ -59,6 +62,7 @@ type Pool struct {
 	config      func() choose.Config
 	pressure    func() pressure.Config
 	open        func(string) bool
+	ramp        func(string) float64
 	fleet       Fleet
 	replicas    func() int
 	room        func() // called when there may be more room than before; may be nil
@@ -167,6 +171,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Open == nil {
 		o.Open = func(string) bool { return false }
+	}
+	if o.Ramp == nil {
+		o.Ramp = func(string) float64 { return 1 }
 	}
 	if o.Replicas == nil {
 		o.Replicas = func() int { return 1 }

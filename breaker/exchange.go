@@ -1,0 +1,118 @@
+package breaker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+)
+
+// deadline is that of a round trip, however much is in it.
+const deadline = 250 * time.Millisecond
+
+// link is the way to Redis.
+type link struct {
+	redis  redis.UniversalClient
+	errors prometheus.Counter
+}
+
+// ask is one command of a round trip.
+type ask struct {
+	send func(context.Context, redis.Pipeliner) redis.Cmder
+	cmd  redis.Cmder
+}
+
+// run asks for a script.
+func run(s *redis.Script, k key, args ...any) ask {
+	return ask{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
+		return s.EvalSha(ctx, p, []string{k.redis()}, args...)
+	}}
+}
+
+// numbers takes a script's reply apart: n numbers, and what follows.
+func (a *ask) numbers(n int) ([]int64, []any, error) {
+	if err := a.cmd.Err(); err != nil {
+		return nil, nil, err
+	}
+	c, ok := a.cmd.(*redis.Cmd)
+	if !ok {
+		return nil, nil, fmt.Errorf("a %T for a script", a.cmd)
+	}
+	reply, ok := c.Val().([]any)
+	if !ok || len(reply) < n {
+		return nil, nil, errors.New("a script's reply has another shape")
+	}
+	out := make([]int64, n)
+	for i := range out {
+		if out[i], ok = reply[i].(int64); !ok {
+			return nil, nil, errors.New("a script's reply has other types")
+		}
+	}
+	return out, reply[n:], nil
+}
+
+// exchange asks in one round trip. Where Redis does not know the scripts (it was restarted,
+// or another took over), it loads them and asks again what was not done. An error is one of
+// the connection, after which nobody knows what was done; refusals are in the asks.
+func (l *link) exchange(ctx context.Context, asks []ask) error {
+	all := make([]*ask, len(asks))
+	for i := range asks {
+		all[i] = &asks[i]
+	}
+	if err := l.round(ctx, all); err != nil {
+		return err
+	}
+	var again []*ask
+	for _, a := range all {
+		if redis.HasErrorPrefix(a.cmd.Err(), "NOSCRIPT") {
+			again = append(again, a)
+		}
+	}
+	if len(again) == 0 {
+		return nil
+	}
+	for _, source := range sources {
+		if err := l.load(ctx, source); err != nil {
+			return err
+		}
+	}
+	return l.round(ctx, again)
+}
+
+// round is one round trip.
+func (l *link) round(ctx context.Context, asks []*ask) error {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	pipe := l.redis.Pipeline()
+	for _, a := range asks {
+		a.cmd = a.send(ctx, pipe)
+	}
+	_, _ = pipe.Exec(ctx) // the first error of any ask; each has its own
+	for _, a := range asks {
+		if err := a.cmd.Err(); err != nil && !refusal(err) {
+			l.errors.Inc()
+			return err
+		}
+	}
+	return nil
+}
+
+// refusal says whether an error is the server's answer to one command.
+func refusal(err error) bool {
+	_, ok := errors.AsType[redis.Error](err)
+	return ok
+}
+
+// load gives Redis a script: in a cluster, every node of it.
+func (l *link) load(ctx context.Context, source string) error {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	if err := l.redis.ScriptLoad(ctx, source).Err(); err != nil {
+		l.errors.Inc()
+		return fmt.Errorf("load a script: %w", err)
+	}
+	return nil
+}

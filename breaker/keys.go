@@ -1,0 +1,40 @@
+package breaker
+
+import (
+	_ "embed" // the scripts
+
+	"github.com/redis/go-redis/v9"
+)
+
+// The keys share the hash tag {fg}, so that a cluster answers a tick from one node. They have
+// no TTL, because a flood of cached answers evicts what has one first; their number is that
+// of the backends, and one that is closed and idle is absent.
+const (
+	// keyBreaker, with "<pool>/<backend>" behind it, is a hash: the fleet's state of one
+	// breaker (st 0 closed, 1 half-open, 2 open; ep its epoch; ou open until; n the openings
+	// in a row; ur it could not be reached), the lease of whoever tests it (pt token, pu
+	// until, ps successes) and, while it is closed, the evidence of the last ten seconds
+	// (t:<s> finished calls, f:<s> faults, u:<s> of these: not reached).
+	keyBreaker = "foregate:{fg}:breaker:"
+	// channelEvents carries a word of each transition, and each replica's beat.
+	channelEvents = "foregate:{fg}:ev"
+)
+
+func (k key) redis() string { return keyBreaker + k.pool + "/" + k.backend }
+
+// Every script touches one key. They are run by EVALSHA and loaded by SCRIPT LOAD, never by
+// EVAL, which an operator's ACL may deny.
+var (
+	//go:embed sync.lua
+	syncSource string
+	//go:embed acquire.lua
+	acquireSource string
+	//go:embed result.lua
+	resultSource string
+
+	syncScript    = redis.NewScript(syncSource)
+	acquireScript = redis.NewScript(acquireSource)
+	resultScript  = redis.NewScript(resultSource)
+
+	sources = []string{syncSource, acquireSource, resultSource}
+)

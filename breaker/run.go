@@ -1,0 +1,259 @@
+package breaker
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	tickEvery  = 250 * time.Millisecond
+	tickJitter = 0.2
+	// leastPause is between two ticks, however often one is woken.
+	leastPause = 20 * time.Millisecond
+	// quietEvery is how often a backend without news is read, and beatEvery how often
+	// this replica's beat is sent, while words of transitions are known to arrive.
+	// Two reads may fail before the view is stale.
+	quietEvery = 850 * time.Millisecond
+	beatEvery  = time.Second
+	// mostEager is the number of backends up to which all are read at every tick while
+	// words of transitions do not arrive.
+	mostEager = 128
+	// goneAfter is how long the key of a backend that nobody has any more is kept: far
+	// longer than anything in it means something, if others have it still.
+	goneAfter = 10 * time.Minute
+	mostGone  = 1024
+	// mostProbes bounds the probes that are under way from here.
+	mostProbes = 32
+)
+
+// loop is what one Run keeps.
+type loop struct {
+	set    *Set
+	away   bool      // the last tick failed
+	ticked time.Time // when the last one began
+	beat   time.Time // when the last beat was sent
+	probes sync.WaitGroup
+	slots  chan struct{}
+}
+
+// Run shares what this replica saw and hears what all did, until ctx ends; it returns nil
+// after all that it started has ended. Without Redis it only waits. It may run once at a
+// time.
+func (s *Set) Run(ctx context.Context) error {
+	if s.link == nil {
+		<-ctx.Done()
+		return nil
+	}
+	l := &loop{set: s, slots: make(chan struct{}, mostProbes)}
+	var ears sync.WaitGroup
+	ears.Go(func() { s.ear.listen(ctx) })
+	defer ears.Wait()
+	defer l.probes.Wait()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-timer.C:
+		case <-s.ear.wake:
+			if !sleep(ctx, leastPause-time.Since(l.ticked)) {
+				return nil
+			}
+		}
+		l.ticked = time.Now()
+		l.tick(ctx)
+		timer.Reset(time.Duration(float64(tickEvery) * (1 - tickJitter + 2*tickJitter*rand.Float64())))
+	}
+}
+
+// sleep waits, and reports whether that was not cut short.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// wake has Run tick now.
+func (s *Set) wake() {
+	if s.ear != nil {
+		s.ear.poke()
+	}
+}
+
+// tick tells and hears everything once, in one round trip when all is well.
+func (l *loop) tick(ctx context.Context) {
+	s := l.set
+	entries := *s.entries.Load()
+	about, asks := l.asks(entries, time.Now())
+	told := len(asks)
+	asks = append(asks, l.others(time.Now())...)
+	if len(asks) > 0 {
+		err := s.link.exchange(ctx, asks)
+		if ctx.Err() != nil {
+			return
+		}
+		was := l.away
+		l.away = err != nil || l.hear(about, asks) == 0 && told > 0
+		if was && !l.away {
+			s.wake() // now what was seen meanwhile can be told
+		}
+	}
+	l.look(ctx, entries)
+}
+
+// hear takes in what Redis answered, and tells of how many breakers it knew anything. about
+// are those that the first asks are for.
+func (l *loop) hear(about []*entry, asks []ask) (known int) {
+	now := time.Now()
+	for i := range asks {
+		switch {
+		case i >= len(about):
+			if asks[i].cmd.Err() != nil {
+				l.set.link.errors.Inc()
+			}
+		case l.heard(about[i], &asks[i], now):
+			known++
+		}
+	}
+	return known
+}
+
+// asks are those for breakers: all that have news, and the rest now and then. While Redis
+// is away nothing is told, because nobody would know what had arrived.
+func (l *loop) asks(entries map[key]*entry, now time.Time) (about []*entry, asks []ask) {
+	s := l.set
+	every := quietEvery
+	if s.ear.nudged.Swap(false) || l.away || !s.ear.hears.Load() && len(entries) <= mostEager {
+		every = 0
+	}
+	for _, e := range entries {
+		var n news
+		if !l.away {
+			n = e.news(now)
+		}
+		if n.finished == 0 && now.Sub(e.read) < every {
+			continue
+		}
+		about = append(about, e)
+		asks = append(asks, run(syncScript, e.key, n.finished, n.faults, n.unreachable,
+			evidenceBucket.Milliseconds(), evidenceBuckets, leastFinished, leastPercent,
+			fleetOpen.Milliseconds(), fleetLongest.Milliseconds(), spread(), channelEvents))
+	}
+	return about, asks
+}
+
+// spread is the random part of an open time, in permille of it.
+func spread() int { return rand.IntN(2*fleetSpread+1) - fleetSpread }
+
+// news takes what is to be told of a backend.
+func (e *entry) news(now time.Time) news {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.evidence.take(now.Sub(e.base))
+}
+
+// others are the asks that are not for a breaker: this replica's beat, and the keys of
+// backends that are gone.
+func (l *loop) others(now time.Time) (asks []ask) {
+	s := l.set
+	if now.Sub(l.beat) >= beatEvery {
+		l.beat = now
+		asks = append(asks, ask{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
+			return p.Publish(ctx, channelEvents, s.ear.beat)
+		}})
+	}
+	s.mu.Lock()
+	gone := s.gone
+	s.gone = nil
+	s.mu.Unlock()
+	for _, k := range gone {
+		asks = append(asks, ask{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
+			return p.PExpire(ctx, k.redis(), goneAfter)
+		}})
+	}
+	return asks
+}
+
+// heard takes in what Redis says of a breaker, and reports whether it knows anything of it.
+func (l *loop) heard(e *entry, a *ask, now time.Time) bool {
+	s := l.set
+	v, err := a.view(now)
+	var wrong *wrongKeyError
+	switch {
+	case err == nil:
+		e.read = now
+		s.tell(e, e.adopt(v, s.config().orDefaults()))
+	case errors.As(err, &wrong):
+		s.tell(e, e.forsake(now))
+		fallthrough
+	default:
+		s.link.errors.Inc()
+	}
+	switch {
+	case wrong != nil && !e.trouble:
+		e.trouble = true
+		s.log.Warn().Str("key", e.redis()).Err(err).Msg("breaker: a key in Redis is of no use; this replica decides alone on its backend")
+	case err == nil && e.trouble:
+		e.trouble = false
+		s.log.Info().Str("key", e.redis()).Msg("breaker: the key in Redis is well again")
+	}
+	return err == nil || wrong != nil
+}
+
+// wrongKeyError is what Redis finds wrong with a key.
+type wrongKeyError struct{ said string }
+
+func (e *wrongKeyError) Error() string { return e.said }
+
+// view reads the reply of the script sync, which came at the given time. What is out of
+// range is closed, or over.
+func (a *ask) view(now time.Time) (view, error) {
+	n, rest, err := a.numbers(5)
+	if err != nil {
+		return view{}, err
+	}
+	if len(rest) != 1 {
+		return view{}, errors.New("a script's reply has another shape")
+	}
+	if said, _ := rest[0].(string); said != "" {
+		return view{}, &wrongKeyError{said}
+	}
+	v := view{epoch: n[1], cut: n[4] == 1, at: now}
+	left := time.Duration(0)
+	switch n[0] {
+	case 1:
+		v.phase, left = halfOpen, ms(n[3])
+	case 2:
+		v.phase, left = open, ms(n[2])
+	}
+	v.until = now.Add(left)
+	return v, nil
+}
+
+// ms is a time that a script told, within what one can be.
+func ms(n int64) time.Duration {
+	return time.Duration(min(max(n, 0), 2*fleetLongest.Milliseconds())) * time.Millisecond
+}
+
+// look sees to what time has changed: views that have grown stale, breakers that are due.
+func (l *loop) look(ctx context.Context, entries map[key]*entry) {
+	s := l.set
+	now := time.Now()
+	for _, e := range entries {
+		s.tell(e, e.look(now))
+		if due, alone := e.wanted(now); due && !e.probing.Swap(true) {
+			l.start(ctx, e, alone)
+		}
+	}
+}
