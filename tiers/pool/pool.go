@@ -108,7 +108,7 @@ func New(o Options) (*Pool, error) {
 	o = o.withDefaults()
 	p := &Pool{
 		name: o.Name, model: o.Model, usdPerHour: o.USDPerHour,
-		config: o.Config, pressure: o.Pressure, open: o.Open, replicas: o.Replicas, index: o.Index, now: o.Now,
+		config: o.Config, pressure: o.Pressure, open: o.Open, ramp: o.Ramp, replicas: o.Replicas, index: o.Index, now: o.Now,
 		log:     o.Logger.With().Str("pool", o.Name).Logger(),
 		metrics: newMetrics(o.Registerer),
 		scraper: pressure.NewScraper(pressure.Options{Config: o.Pressure, Now: o.Now}),
