@@ -2,17 +2,23 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
 	"time"
 
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/pressure"
 )
 
 // makeBreakers wires the breakers of all pools.
 func (r *replica) makeBreakers() {
 	r.breakers = breaker.New(breaker.Options{
 		Config:   func() breaker.Config { return r.settings.Snapshot().Global().Breaker },
-		Classify: outcome, Logger: r.log, Registerer: r.registerer,
+		Classify: outcome, Redis: r.redis, Probe: r.probe, Logger: r.log, Registerer: r.registerer,
 	})
 }
 
@@ -22,6 +28,9 @@ func outcome(err error) breaker.Outcome {
 	case tiers.ClassSuccess:
 		return breaker.Success
 	case tiers.ClassFault:
+		if f, ok := errors.AsType[*tiers.Failure](err); ok && f.Kind == tiers.Refused {
+			return breaker.Unreachable
+		}
 		return breaker.Fault
 	case tiers.ClassBusy:
 		return breaker.Backpressure
@@ -30,22 +39,65 @@ func outcome(err error) breaker.Outcome {
 	}
 }
 
-// retainBreakers forgets the breakers of backends that discovery has dropped.
-func (r *replica) retainBreakers(ctx context.Context) error {
-	tick := time.NewTicker(30 * time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-		for name, p := range r.pools {
-			var ids []string
-			for _, b := range p.Snapshot() {
-				ids = append(ids, b.ID)
-			}
-			r.breakers.Retain(name, ids)
-		}
+// probe tests a backend that is open; its error is one that outcome understands.
+func (r *replica) probe(ctx context.Context, name, backend string) error {
+	p := r.pools[name]
+	if p == nil {
+		return fmt.Errorf("no pool is named %q", name)
 	}
+	err := p.Probe(ctx, backend)
+	if err == nil {
+		return nil
+	}
+	return &tiers.Failure{Kind: probeKind(err), Pool: name, Backend: backend, Err: err}
+}
+
+// probeKind tells what a probe that failed says of the backend: a request of one token that
+// it refuses as wrong, or has no place for, shows that it is alive.
+func probeKind(err error) tiers.FailureKind {
+	if status, ok := errors.AsType[*pressure.StatusError](err); ok {
+		switch {
+		case status.Code == http.StatusTooManyRequests:
+			return tiers.Backpressure
+		case status.Code >= 400 && status.Code < 500:
+			return tiers.Rejected
+		}
+		return tiers.ServerError
+	}
+	op, dialled := errors.AsType[*net.OpError](err)
+	if _, dns := errors.AsType[*net.DNSError](err); dns || dialled && op.Op == "dial" {
+		return tiers.Refused
+	}
+	return tiers.Reset
+}
+
+// membersEvery is how soon the breakers know which backends there are.
+const membersEvery = time.Second
+
+// runBreakers lets the breakers share what they know, and tells them which backends there
+// are: those that discovery has dropped are forgotten.
+func (r *replica) runBreakers(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var members sync.WaitGroup
+	defer members.Wait()
+	defer cancel()
+	members.Go(func() {
+		tick := time.NewTicker(membersEvery)
+		defer tick.Stop()
+		for {
+			for name, p := range r.pools {
+				var ids []string
+				for _, b := range p.Snapshot() {
+					ids = append(ids, b.ID)
+				}
+				r.breakers.Retain(name, ids)
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	return r.breakers.Run(ctx)
 }

@@ -89,6 +89,7 @@ func (r *replica) makePools() error {
 			Config:   func() choose.Config { return r.settings.Snapshot().Global().Pool },
 			Pressure: func() pressure.Config { return r.settings.Snapshot().Global().Pressure },
 			Open:     func(backend string) bool { return r.breakers.Open(name, backend) },
+			Ramp:     func(backend string) float64 { return r.breakers.Ramp(name, backend) },
 			Index:    r.indexOf(name, def.KVEvents),
 			Logger:   r.log, Registerer: r.registerer,
 		})
@@ -126,7 +127,7 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 		Loops: []gateway.Loop{
 			{Name: "settings", Run: r.settings.Run},
 			{Name: "cascade", Run: cascade.Run},
-			{Name: "breakers", Run: r.retainBreakers},
+			{Name: "breakers", Run: r.runBreakers},
 			{Name: "fleet", Run: r.fleet.Run},
 		},
 	}
