@@ -206,6 +206,10 @@ func clipTo(s string, most int) string {
 // nobody takes the answer for a whole one.
 func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, err error) {
 	l.err = err
+	if shed, ok := errors.AsType[*admission.ShedError](err); ok {
+		d := shed.Decision
+		g.metrics.shed.WithLabelValues(d.Class.String(), d.Pool, d.Reason).Inc()
+	}
 	if left(r.Context()) && !errors.Is(err, errBodyTimeout) { // the server ends the context of a body that it could not read, too
 		l.code = statusGone
 		panic(http.ErrAbortHandler)

@@ -51,17 +51,17 @@ type Options struct {
 	Listener net.Listener // instead of Listen
 	Admin    string       // address of the admin listener; "" is none
 
-	Cascade   *tiers.Cascade
-	Models    []Model
-	Forward   []string // paths that pass through to the target
-	Identity  *identity.Resolver
-	Admission func(route string) admission.Config                      // live
-	Loads     func(route string, plan tiers.Plan) []admission.PoolLoad // of the pools that a request so planned could go to
-	Ready     func() error                                             // nil error when it can serve; nil is always
-	Rung      func() string                                            // how much Redis there is, which /readyz tells beside; nil tells nothing
-	Fleet     Fleet                                                    // served under /admin/ on the admin listener; nil is none
-	Inside    Inside                                                   // served under /admin/status and /admin/settings; nil is none
-	Loops     []Loop
+	Cascade  *tiers.Cascade
+	Models   []Model
+	Forward  []string // paths that pass through to the target
+	Identity *identity.Resolver
+	Ready    func() error  // nil error when it can serve; nil is always
+	Fleet    Fleet         // served under /admin/ on the admin listener; nil is none
+	Inside   Inside        // served under /admin/status and /admin/settings; nil is none
+	Rung     func() string // how much Redis there is, which /readyz tells beside; nil tells nothing
+	Loops    []Loop
+
+	Timeouts func(route string) Timeouts // live; nil is DefaultTimeouts
 
 	Limits Limits
 	Scan   openai.Limits // zero takes openai.DefaultLimits
@@ -78,7 +78,6 @@ type Gateway struct {
 	opts     Options
 	log      zerolog.Logger
 	metrics  *metrics
-	shedder  admission.Shedder
 	limiter  admission.Limiter
 	inFlight atomic.Int64
 	draining atomic.Bool
@@ -129,9 +128,6 @@ func New(o Options) (*Gateway, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.Admission == nil {
-		o.Admission = func(string) admission.Config { return admission.DefaultConfig() }
 	}
 	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, failed: make(chan error, 2)}
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())

@@ -65,17 +65,13 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 			return err
 		}
 		ask := tiers.Ask{
-			Request: req, Tier: tier, ID: l.id, Tenant: l.caller.Tenant, RAG: l.caller.RAGHash, Header: upstreamHeader(l, r),
+			Request: req, Tier: tier, ID: l.id, Tenant: l.caller.Tenant, Class: int8(l.caller.Priority), RAG: l.caller.RAGHash, Header: upstreamHeader(l, r),
 		}
-		plan, err := g.opts.Cascade.Plan(ask)
-		if err != nil {
+		if _, err := g.opts.Cascade.Route(req.Model); err != nil {
 			return &modelError{req.Model}
 		}
 		l.route = req.Model
-		if err := g.admit(l, plan); err != nil {
-			return err
-		}
-		out := &sink{w: w, rc: http.NewResponseController(w), stream: req.Stream}
+		out := &sink{w: w, rc: http.NewResponseController(w), wait: g.timeouts(l.route).Write, stream: req.Stream}
 		l.out = out
 		rc, err := g.opts.Cascade.Answer(r.Context(), ask, out)
 		l.receipt = rc
@@ -99,30 +95,14 @@ func (g *Gateway) forward(path string) handler {
 			return &modelError{env.Name}
 		}
 		l.route = env.Name
-		if err := g.admit(l, tiers.Plan{Tier: tiers.Target}); err != nil {
-			return err
-		}
-		out := &sink{w: w, rc: http.NewResponseController(w)}
+		out := &sink{w: w, rc: http.NewResponseController(w), wait: g.timeouts(l.route).Write}
 		l.out = out
-		rc, err := g.opts.Cascade.Forward(r.Context(), tiers.Forward{Path: path, Envelope: env, Bytes: len(body), Header: upstreamHeader(l, r)}, out)
+		rc, err := g.opts.Cascade.Forward(r.Context(), tiers.Forward{
+			Path: path, Envelope: env, Bytes: len(body), Tenant: l.caller.Tenant, Class: int8(l.caller.Priority), Header: upstreamHeader(l, r),
+		}, out)
 		l.receipt = rc
 		return err
 	}
-}
-
-// admit sheds a request when every pool that its plan could send it to is above
-// the threshold of its class: an idle draft pool says nothing about a request
-// that goes straight to the target.
-func (g *Gateway) admit(l *exchangeLog, plan tiers.Plan) error {
-	if g.opts.Loads == nil {
-		return nil
-	}
-	d := g.shedder.Admit(g.opts.Admission(l.route), l.route, l.caller.Priority, g.opts.Loads(l.route, plan))
-	if !d.Shed {
-		return nil
-	}
-	g.metrics.shed.WithLabelValues(l.caller.Priority.String(), d.Pool, d.Reason).Inc()
-	return &admission.ShedError{Decision: d}
 }
 
 // demandedTier reads X-Tier.

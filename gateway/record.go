@@ -120,7 +120,7 @@ func recordReceipt(e *zerolog.Event, rc *tiers.Receipt) *zerolog.Event {
 		tried = append(tried, name)
 	}
 	return e.Str("route", rc.Route).Str("tier", string(rc.Tier)).Str("acceptance", rc.Acceptance()).
-		Strs("tried", tried).Dur("first_ms", rc.First).Str("finish", rc.Finish).
+		Strs("tried", tried).Dur("waited_ms", rc.Waited).Dur("first_ms", rc.First).Str("finish", rc.Finish).
 		Int("prompt_tokens", rc.PromptTokens).Int("accepted_tokens", rc.AcceptedTokens).
 		Int("target_tokens", rc.TargetTokens).Int("wasted_tokens", rc.WastedTokens)
 }

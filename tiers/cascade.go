@@ -29,6 +29,7 @@ type Route struct {
 type Options struct {
 	Routes     []Route
 	Gate       gate                  // nil lets everything through
+	Line       Line                  // nil lets everybody in
 	Transport  http.RoundTripper     // nil is NewTransport()
 	MostBody   int64                 // bytes of an answer that is not streamed; 0 is 16 MiB
 	Registerer prometheus.Registerer // nil registers nothing
@@ -40,6 +41,7 @@ type Options struct {
 type Cascade struct {
 	routes    map[string]*Route
 	gate      gate
+	line      Line
 	transport http.RoundTripper
 	mostBody  int64
 	metrics   *metrics
@@ -54,7 +56,7 @@ const defaultMostBody = 16 << 20
 // New wires a cascade. Every route needs a model, a target and a Config.
 func New(o Options) (*Cascade, error) {
 	c := &Cascade{
-		routes: make(map[string]*Route, len(o.Routes)), gate: o.Gate, transport: o.Transport,
+		routes: make(map[string]*Route, len(o.Routes)), gate: o.Gate, line: o.Line, transport: o.Transport,
 		mostBody: o.MostBody, metrics: newMetrics(o.Registerer), now: o.Now,
 	}
 	for i := range o.Routes {
@@ -69,6 +71,9 @@ func New(o Options) (*Cascade, error) {
 	}
 	if c.gate == nil {
 		c.gate = openGate{}
+	}
+	if c.line == nil {
+		c.line = openLine{}
 	}
 	if c.transport == nil {
 		c.transport = NewTransport()
@@ -114,6 +119,7 @@ type Ask struct {
 	Tier    Tier        // demanded; "" is Auto
 	ID      string      // of the request
 	Tenant  string      // whose it is
+	Class   int8        // of its priority: higher goes first
 	RAG     string      // digest of the retrieved context, "" when not told
 	Header  http.Header // to be sent along upstream: request id and trace, nothing of the client's own
 }
@@ -184,9 +190,17 @@ func (j *job) begun() { j.receipt.First = j.cascade.now().Sub(j.receipt.Began) }
 func (j *job) call(p *pool.Pool, path string, body []byte) call {
 	return call{
 		pool: p, path: path, body: body, header: j.ask.Header,
+		turn: Turn{
+			Route: j.route.Model, Pool: p.Name(), Tenant: j.ask.Tenant, Class: j.ask.Class,
+			Tokens: j.demand.PromptTokens + j.demand.OutputTokens,
+		},
 		demand: j.demand, chunk: j.cfg.Timeouts.Chunk,
 	}
 }
+
+// EnginePriority is what an engine is told of a class: vLLM's priority scheduler takes the
+// lower number first, and 0 is what a request has that names none. The middle class is 0.
+func EnginePriority(class int8) int64 { return 10 * (1 - int64(class)) }
 
 // DemandOf is what a request asks of a backend; head is what its prompt begins with.
 func DemandOf(r *openai.Request, head prefix.Head) pool.Demand {
@@ -194,6 +208,7 @@ func DemandOf(r *openai.Request, head prefix.Head) pool.Demand {
 	if r.MaxTokens >= 0 {
 		d.OutputTokens = min(r.MaxTokens, typicalOutput)
 	}
+	d.MostOutput = r.Limit()
 	if r.PromptBytes == 0 {
 		d.IDs = r.IDs
 	}

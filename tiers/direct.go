@@ -19,7 +19,7 @@ func (j *job) direct(ctx context.Context, p *pool.Pool, tier Tier) error {
 		edits = append(edits, openai.Edit{Name: "stream_options", Value: []byte(usageStream)})
 	}
 	k := j.call(p, r.Kind.Path(), r.Apply(make([]byte, 0, len(r.Body)+256), edits...))
-	k.stream = r.Stream
+	k.stream, k.demand.Whole = r.Stream, !r.Stream
 	k.firstByte = j.cfg.Timeouts.DirectFirstByte(tier, r)
 	started := j.cascade.now()
 	x, err := j.cascade.dispatch(ctx, k, j.cfg, j.receipt)

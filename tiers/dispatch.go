@@ -19,6 +19,33 @@ type openGate struct{}
 
 func (openGate) Allow(string, string) (func(error), error) { return func(error) {}, nil }
 
+// Line decides whose turn it is at a pool that is short of memory.
+type Line interface {
+	// Enter runs try, at once or when the request's turn comes, with the share of KV
+	// memory that it may fill a backend to and the number of requests that may wait
+	// there (0 is no limit). It returns nil or try's error; or why the request was
+	// turned away; or the context's cause. The error is a *pool.FullError where t.Now
+	// is set and there is no room. waited is how long it took.
+	Enter(ctx context.Context, t Turn, try func(limit float64, queue int) error) (waited time.Duration, err error)
+}
+
+// Turn is what a line needs to know of a request.
+type Turn struct {
+	Route, Pool string
+	Tenant      string
+	Class       int8 // as Ask.Class
+	Tokens      int  // that it asks for, about
+	Now         bool // it does not wait
+	Must        bool // its answer has begun: it is not turned away
+}
+
+// openLine lets everybody in.
+type openLine struct{}
+
+func (openLine) Enter(_ context.Context, _ Turn, try func(float64, int) error) (time.Duration, error) {
+	return 0, try(0, 0)
+}
+
 // leastRetries is the number of retries under way that the budget never goes
 // below: what one engine of a small pool takes with it when it dies is tried
 // elsewhere.
@@ -26,8 +53,8 @@ const leastRetries = 10
 
 // dispatch sends a call to a backend of its pool, and to others when that fails
 // before the first byte, within the retry budget. The error is a
-// *pool.NoBackendError, an *ExhaustedError, or a *Failure that no other backend
-// would mend.
+// *pool.NoBackendError, a *pool.FullError or the line's, an *ExhaustedError, or a
+// *Failure that no other backend would mend.
 func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt) (*exchange, error) {
 	c.active.Add(1)
 	var t tries
@@ -37,7 +64,9 @@ func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt)
 	}()
 	for {
 		x := &exchange{cascade: c}
-		if err := x.acquire(&k); err != nil {
+		waited, err := x.acquire(ctx, &k)
+		rc.Waited += waited
+		if err != nil {
 			return nil, t.giveUp(k.pool.Name(), err)
 		}
 		x.call = k
@@ -66,8 +95,16 @@ func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt)
 	}
 }
 
-// acquire picks a backend that its gate lets through.
-func (x *exchange) acquire(k *call) error {
+// acquire picks a backend when it is the request's turn.
+func (x *exchange) acquire(ctx context.Context, k *call) (waited time.Duration, err error) {
+	return x.cascade.line.Enter(ctx, k.turn, func(limit float64, queue int) error {
+		k.demand.Limit, k.demand.Queue = limit, queue
+		return x.pick(k)
+	})
+}
+
+// pick picks a backend that its gate lets through.
+func (x *exchange) pick(k *call) error {
 	for {
 		if err := k.pool.PickInto(&x.lease, &k.demand); err != nil {
 			return err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
 )
 
 // errNoDraft says that the draft gave nothing to carry on from and nothing was
@@ -18,6 +19,7 @@ const (
 	reasonLost  = "draft_lost"        // it broke off
 	reasonShape = "not_plain_text"    // it holds more than text
 	reasonNone  = "draft_unavailable" // no backend gave one
+	reasonFull  = "draft_full"        // the draft pool has no room for its class
 )
 
 // draft is a draft in the making.
@@ -45,6 +47,7 @@ func (j *job) speculate(ctx context.Context) error {
 	}
 	k := j.call(j.route.Draft, j.ask.Request.Kind.Path(), j.draftBody())
 	k.stream, k.judged = true, true
+	k.turn.Now = true // the target may have room
 	k.firstByte = j.firstByte(j.cfg.Timeouts.DraftFirstByte)
 	once := j.cfg
 	once.RetryAttempts = min(once.RetryAttempts, 1) // a draft is not worth more: the target answers anyway
@@ -54,6 +57,9 @@ func (j *job) speculate(ctx context.Context) error {
 			return err
 		}
 		j.receipt.Plan.Reason = reasonNone
+		if errors.Is(err, pool.ErrFull) {
+			j.receipt.Plan.Reason = reasonFull
+		}
 		return errNoDraft
 	}
 	d.x = x

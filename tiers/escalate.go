@@ -50,6 +50,7 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 		return errNoDraft
 	}
 	k.stream = true
+	k.turn.Must = d.reply.began
 	k.firstByte = j.firstByte(j.cfg.Timeouts.TargetFirstByte)
 	started := j.cascade.now()
 	x, err := j.cascade.dispatch(ctx, k, j.cfg, j.receipt)

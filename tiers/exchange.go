@@ -25,6 +25,7 @@ const (
 // call is one request to be sent to some backend of a pool.
 type call struct {
 	pool   *pool.Pool
+	turn   Turn
 	demand pool.Demand
 	path   string
 	body   []byte

@@ -14,6 +14,8 @@ type Forward struct {
 	Path     string          // allow-listed by the caller
 	Envelope openai.Envelope // the body, as it was read
 	Bytes    int             // of the body
+	Tenant   string
+	Class    int8 // as Ask.Class
 	Header   http.Header
 }
 
@@ -37,7 +39,8 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, 
 	body := f.Envelope.Apply(make([]byte, 0, f.Bytes+64), rt.Target.Model())
 	x, err := c.dispatch(ctx, call{
 		pool: rt.Target, path: f.Path, body: body, header: f.Header, raw: true,
-		demand: pool.Demand{PromptBytes: f.Bytes},
+		turn:   Turn{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class, Tokens: openai.EstimateTokens(f.Bytes)},
+		demand: pool.Demand{PromptBytes: f.Bytes, Whole: true},
 		chunk:  cfg.Timeouts.Chunk, // no first-byte deadline: an answer that is not streamed comes all at once
 	}, cfg, rc)
 	if err != nil {

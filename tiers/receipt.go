@@ -23,6 +23,7 @@ type Receipt struct {
 	WastedTokens   int // draft tokens that were thrown away
 
 	Began  time.Time     // when the request was taken up
+	Waited time.Duration // for room at the pools
 	Draft  time.Duration // spent on the draft
 	Target time.Duration // spent on the target until its first byte
 	First  time.Duration // until the answer's first byte

@@ -1,32 +1,40 @@
 package main
 
 import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
 	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers"
-	"github.com/foregate/foregate/tiers/pool"
 )
 
-// loads are those of the pools that a request so planned could go to.
-func (r *replica) loads(route string, plan tiers.Plan) []admission.PoolLoad {
-	draft, target := r.routePools(route)
-	var out []admission.PoolLoad
-	if draft != nil && plan.MayUse(tiers.Draft) {
-		out = append(out, poolLoad(draft))
+// makeLines has requests wait in turns for pools that are short of memory.
+func (r *replica) makeLines() {
+	r.lines = admission.NewLines(slices.Collect(maps.Keys(r.pools)), r.registerer)
+	for name, p := range r.pools {
+		p.OnRoom(func() { r.lines.Wake(name) })
 	}
-	if target != nil && plan.MayUse(tiers.Target) {
-		out = append(out, poolLoad(target))
-	}
-	return out
 }
 
-// poolLoad is the load of a pool's live backends.
-func poolLoad(p *pool.Pool) admission.PoolLoad {
-	l := admission.PoolLoad{Pool: p.Name()}
-	for _, b := range p.Snapshot() {
-		if b.Down || b.Drained || b.Open || b.Suspect {
-			continue
+// Enter is [tiers.Line], by the settings of the request's route.
+func (r *replica) Enter(ctx context.Context, t tiers.Turn, try func(limit float64, queue int) error) (time.Duration, error) {
+	return r.lines.Enter(ctx, t.Pool, &admission.Waiter{
+		Route: t.Route, Class: identity.Priority(t.Class), Tenant: t.Tenant, Tokens: t.Tokens,
+		Config: r.settings.Snapshot().Route(t.Route).Admission,
+		Now:    t.Now, Must: t.Must, Try: try,
+	})
+}
+
+// shedding are the classes that are shed now, by pool.
+func (r *replica) shedding() map[string][]string {
+	out := map[string][]string{}
+	for name := range r.pools {
+		for _, class := range r.lines.Shedding(name) {
+			out[name] = append(out[name], class.String())
 		}
-		l.Loads = append(l.Loads, admission.Load{Usage: b.KVUsage, Known: b.HasReading, Waiting: b.Reading.Waiting})
 	}
-	return l
+	return out
 }

@@ -44,6 +44,7 @@ type replica struct {
 	events   *kvevents.Index     // nil where no pool has one
 	indexes  map[string]*kvIndex // by pool, where it has one
 	fleet    *fleet.Fleet
+	lines    *admission.Lines
 	gateway  *gateway.Gateway
 }
 
@@ -67,16 +68,17 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 	if err := r.joinFleet(); err != nil {
 		return nil, err
 	}
+	r.makeLines()
 	cascade, err := r.makeCascade()
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range warnings(p.file) {
-		p.log.Warn().Msg(w)
-	}
-	who, err := resolver(p.file)
+	who, err := resolver(p.file, p.log)
 	if err != nil {
 		return nil, err
+	}
+	for _, w := range append(warnings(p.file), who.Warnings()...) {
+		p.log.Warn().Msg(w)
 	}
 	r.gateway, err = gateway.New(r.gatewayOptions(cascade, who, models))
 	return r, err
@@ -110,7 +112,7 @@ func (r *replica) makeCascade() (*tiers.Cascade, error) {
 		})
 	}
 	return tiers.New(tiers.Options{
-		Routes: routes, Gate: r.breakers, MostBody: r.file.Limits.ResponseBytes, Registerer: r.registerer,
+		Routes: routes, Gate: r.breakers, Line: r, MostBody: r.file.Limits.ResponseBytes, Registerer: r.registerer,
 	})
 }
 
@@ -119,8 +121,7 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 	o := gateway.Options{
 		Listen: f.Listen, Listener: r.listener, Admin: r.admin,
 		Cascade: cascade, Forward: f.Passthrough, Identity: who,
-		Admission: func(route string) admission.Config { return r.settings.Snapshot().Route(route).Admission },
-		Loads:     r.loads, Ready: r.ready, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r},
+		Ready: r.ready, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r},
 		Limits: gateway.Limits{Body: f.Limits.BodyBytes, Header: f.Limits.HeaderBytes, InFlight: f.Limits.InFlight},
 		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 		Logger: r.log, Registerer: r.registerer, Gatherer: r.gatherer,
@@ -129,6 +130,7 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 			{Name: "cascade", Run: cascade.Run},
 			{Name: "breakers", Run: r.runBreakers},
 			{Name: "fleet", Run: r.fleet.Run},
+			{Name: "identity", Run: who.Run},
 		},
 	}
 	for _, m := range models {

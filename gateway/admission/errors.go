@@ -20,7 +20,10 @@ type ShedError struct{ Decision Decision }
 func (e *ShedError) Error() string {
 	d := e.Decision
 	what := "KV memory in use"
-	if d.Reason == ReasonQueue {
+	switch d.Reason {
+	case ReasonGrowth:
+		what = "KV memory to be used"
+	case ReasonQueue, ReasonLine:
 		what = "requests waiting"
 	}
 	return fmt.Sprintf("pool %s is too busy for priority %s: %s %s, limit %s; retry in %s",

@@ -67,6 +67,12 @@ var specs = sorted([]Spec{
 		yesNo(func(v *Values) *bool { return &v.AllowHighShed })),
 	route(shedRelease, "0.05", "How far usage must fall below a threshold before shedding ends; less than every threshold that is not 0.",
 		number(0, 1, func(v *Values) *float64 { return &v.Admission.Release })),
+	route("shed.wait_low", "500ms", "How long a request of priority `low` waits for room at a pool before it is shed; 0s sheds at once.",
+		duration(0, 10*time.Minute, func(v *Values) *time.Duration { return &v.Admission.WaitLow })),
+	route("shed.wait_normal", "10s", "The same for priority `normal`.",
+		duration(0, 10*time.Minute, func(v *Values) *time.Duration { return &v.Admission.WaitNormal })),
+	route("shed.wait_high", "30s", "The same for priority `high`, which goes first.",
+		duration(0, 10*time.Minute, func(v *Values) *time.Duration { return &v.Admission.WaitHigh })),
 	route("shed.queue", "0", "Waiting requests per backend above which priority `low` is shed; 0 is off.",
 		whole(0, 100000, func(v *Values) *int { return &v.Admission.Queue })),
 

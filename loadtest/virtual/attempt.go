@@ -2,10 +2,13 @@ package virtual
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/pool"
 )
 
@@ -14,11 +17,14 @@ type failure struct {
 	status  int  // HTTP status, 0 when there was none
 	refused bool // no connection
 	lost    bool // under way when the engine died
+	shed    bool // the gateway turned it away
 	detail  string
 }
 
 // retryable follows the gateway: everything but a client error is tried elsewhere.
-func (f failure) retryable() bool { return f.status == 0 || f.status >= 500 || f.status == 429 }
+func (f failure) retryable() bool {
+	return f.status == 0 && !f.shed || f.status >= 500 || f.status == 429
+}
 
 // call is what a request asks of one tier, over as many attempts as it takes.
 type call struct {
@@ -30,12 +36,15 @@ type call struct {
 	stream   bool
 	patience time.Duration // for the first byte; 0 is without end
 	attempts int           // at most
+	now      bool          // it does not wait for room
+	must     bool          // its answer has begun
 	onToken  func(a *attempt, id int32, done bool)
 	onFail   func(f failure, began bool)
 	onRetry  func() // forgets what a failed attempt gave; may be nil
 
 	tried   int
 	current *attempt
+	waiter  *admission.Waiter
 }
 
 // attempt is one call to one backend, and the source of its tokens.
@@ -63,14 +72,47 @@ func sortedJobs(jobs map[*attempt]struct{}) []*attempt {
 	return out
 }
 
-// start picks a backend and sends the call there.
+// start asks for a place at a backend, and sends the call there when it has one.
 func (c *call) start() {
 	r := c.request.replica
-	lease, err := r.pools[c.tier.name].Pick(c.demand)
-	if err != nil {
-		c.onFail(failure{status: 503, detail: "no_backend"}, false)
-		return
+	var lease *pool.Lease
+	c.waiter = &admission.Waiter{
+		Route: route, Class: class(c.request.req.Priority), Tenant: c.request.req.Tenant,
+		Tokens: c.demand.PromptTokens + c.demand.OutputTokens, Config: r.lab.values.Admission, Now: c.now, Must: c.must,
 	}
+	c.waiter.Try = func(limit float64, queue int) (err error) {
+		c.demand.Limit, c.demand.Queue = limit, queue
+		lease, err = r.pools[c.tier.name].Pick(c.demand)
+		return err
+	}
+	c.waiter.Done = func(err error) {
+		switch {
+		case err == nil:
+			c.send(lease)
+		case errors.Is(err, admission.ErrShed):
+			c.onFail(failure{status: 503, shed: true}, false)
+		case errors.Is(err, pool.ErrFull):
+			c.onFail(failure{status: 503, detail: "full"}, false)
+		default:
+			c.onFail(failure{status: 503, detail: "no_backend"}, false)
+		}
+	}
+	r.lines[c.tier.name].enter(c.waiter)
+}
+
+// leave gives the call up.
+func (c *call) leave() {
+	if c.current != nil {
+		c.current.stop()
+	}
+	if c.waiter != nil {
+		c.request.replica.lines[c.tier.name].Leave(c.waiter)
+	}
+}
+
+// send sends the call to a backend.
+func (c *call) send(lease *pool.Lease) {
+	r := c.request.replica
 	c.tried++
 	l := r.lab
 	l.attempts++
@@ -90,6 +132,9 @@ func (c *call) start() {
 		Seed: c.tier.model.SampleSeed(c.tier.def.Model, c.prompt, 0),
 	})
 	a.seq = vllmsim.Seq{Prompt: c.prompt, Source: a}
+	if c.tier.def.Policy == "priority" {
+		a.seq.Priority = tiers.EnginePriority(int8(class(q.Priority)))
+	}
 	l.clock.after(hop, func() {
 		if !a.over {
 			a.backend.submit(a)

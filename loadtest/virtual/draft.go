@@ -58,13 +58,16 @@ func (d *draft) token(a *attempt, id int32, done bool) {
 }
 
 // fail is a draft that no backend gave, or that broke off.
-func (d *draft) fail(_ failure, began bool) {
+func (d *draft) fail(f failure, began bool) {
 	if began {
 		d.finish, d.lost = "", true
 		d.settle()
 		return
 	}
 	d.plan.Reason = "draft_unavailable"
+	if f.detail == "full" {
+		d.plan.Reason = "draft_full"
+	}
 	d.out.Reason = d.plan.Reason
 	d.direct()
 }
@@ -106,6 +109,7 @@ func (d *draft) settle() {
 	prompt := append(append(make([]int32, 0, len(d.prompt)+len(d.ids)), d.prompt...), d.ids...)
 	c := d.newCall(tiers.Target, prompt, rest)
 	c.patience = d.firstByte(d.lab.values.Tiers.Timeouts.TargetFirstByte)
+	c.must = d.out.First > 0
 	c.onFail = d.stranded
 	d.follow(c)
 }
@@ -113,7 +117,7 @@ func (d *draft) settle() {
 // stranded is a continuation that no target gave, or that broke off. While nothing
 // was sent, an answer from the target alone is as good, unless there is no target.
 func (d *draft) stranded(f failure, began bool) {
-	if d.out.First > 0 || f.detail == "no_backend" {
+	if d.out.First > 0 || f.detail == "no_backend" || f.shed {
 		d.lose(f, began || d.out.First > 0)
 		return
 	}

@@ -3,9 +3,6 @@ package virtual
 import (
 	"fmt"
 
-	"github.com/foregate/foregate/gateway/admission"
-	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/pressure"
@@ -18,13 +15,12 @@ type replica struct {
 	pools    map[string]*pool.Pool
 	backends map[string]*backend // by pool name and backend id, "draft/127.0.0.1-8000"
 	watchers map[string]*watcher // as backends
-	shedder  admission.Shedder
+	lines    map[string]*line    // by pool
 	drawn    uint64
 }
 
 func (l *lab) newReplica(index int) (*replica, error) {
-	r := &replica{lab: l, index: index, pools: map[string]*pool.Pool{}, backends: map[string]*backend{}, watchers: map[string]*watcher{}}
-	r.shedder = admission.Shedder{Now: l.clock.wall, Rand: r.random}
+	r := &replica{lab: l, index: index, pools: map[string]*pool.Pool{}, backends: map[string]*backend{}, watchers: map[string]*watcher{}, lines: map[string]*line{}}
 	for name, t := range l.tiers {
 		var urls []string
 		for i := range t.backends {
@@ -34,12 +30,15 @@ func (l *lab) newReplica(index int) (*replica, error) {
 			Name: name, Model: t.def.Model, Backends: urls, USDPerHour: t.def.USDPerHour, Now: l.clock.wall,
 			Config:   func() choose.Config { return l.values.Pool },
 			Pressure: func() pressure.Config { return l.values.Pressure },
+			Replicas: func() int { return l.spec.Replicas },
 		})
 		if err != nil {
 			return nil, err
 		}
 		p.Join(others{r})
 		r.pools[name] = p
+		r.lines[name] = newLine(r, name)
+		p.OnRoom(r.lines[name].wake)
 		for i, s := range p.Snapshot() {
 			r.backends[name+"/"+s.ID] = t.backends[i]
 		}
@@ -51,32 +50,4 @@ func (l *lab) newReplica(index int) (*replica, error) {
 func (r *replica) random() float64 {
 	r.drawn++
 	return unit(r.lab.seed, 1<<32+uint64(r.index), r.drawn)
-}
-
-// loads are those of the pools that a request so planned could go to.
-func (r *replica) loads(plan tiers.Plan) []admission.PoolLoad {
-	var out []admission.PoolLoad
-	for _, t := range []tiers.Tier{tiers.Draft, tiers.Target} {
-		p := r.pools[string(t)]
-		if p == nil || !plan.MayUse(t) {
-			continue
-		}
-		l := admission.PoolLoad{Pool: p.Name()}
-		for _, b := range p.Snapshot() {
-			if !b.Down && !b.Drained && !b.Suspect {
-				l.Loads = append(l.Loads, admission.Load{Usage: b.KVUsage, Known: b.HasReading, Waiting: b.Reading.Waiting})
-			}
-		}
-		out = append(out, l)
-	}
-	return out
-}
-
-// admit reports whether the class's pressure lets a request in.
-func (r *replica) admit(priority string, plan tiers.Plan) bool {
-	class, err := identity.ParsePriority(priority)
-	if err != nil {
-		class = identity.Normal
-	}
-	return !r.shedder.Admit(r.lab.values.Admission, route, class, r.loads(plan)).Shed
 }

@@ -69,8 +69,8 @@ func (r *request) giveUp() {
 	if r.over {
 		return
 	}
-	if r.call != nil && r.call.current != nil {
-		r.call.current.stop()
+	if r.call != nil {
+		r.call.leave()
 	}
 	end := loadtest.Failed
 	if r.out.First > 0 {
@@ -85,10 +85,6 @@ func (r *request) enter() {
 	_, hasDraft := r.lab.tiers["draft"]
 	r.plan = tiers.PlanFor(r.lab.values.Tiers, tiers.Facts{Request: r.shape, Demanded: tiers.Auto, HasDraft: hasDraft, SameTokenizer: true})
 	r.out.Acceptance, r.out.Reason = "bypassed", r.plan.Reason
-	if !r.replica.admit(r.req.Priority, r.plan) {
-		r.finish(loadtest.Shed, "")
-		return
-	}
 	if r.plan.Judged {
 		r.speculate()
 		return
@@ -127,6 +123,7 @@ func (r *request) newCall(tier tiers.Tier, prompt []int32, limit int) *call {
 func (r *request) direct() {
 	c := r.newCall(tiers.Target, r.prompt, r.req.MaxTokens)
 	c.stream = r.req.Stream
+	c.demand.Whole = !c.stream
 	c.patience = r.lab.values.Tiers.Timeouts.DirectFirstByte(tiers.Target, r.shape)
 	r.out.Tier = "target"
 	c.onFail = func(f failure, began bool) { r.lose(f, began) }
@@ -164,6 +161,10 @@ func (r *request) lose(f failure, began bool) {
 		end = loadtest.Broken
 	}
 	detail := f.detail
+	if f.shed {
+		r.finish(loadtest.Shed, "")
+		return
+	}
 	switch {
 	case f.status == 400, f.status == 503:
 		detail = fmt.Sprintf("http_%d", f.status)
@@ -186,6 +187,7 @@ func (r *request) speculate() {
 	}}
 	c := r.newCall(tiers.Draft, r.prompt, r.req.MaxTokens)
 	c.attempts = min(c.attempts, 2)
+	c.now = true
 	c.patience = r.firstByte(cfg.Timeouts.DraftFirstByte)
 	c.onToken, c.onFail = d.token, d.fail
 	c.start()

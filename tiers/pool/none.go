@@ -49,6 +49,7 @@ type FullError struct {
 	Pool    string
 	Limit   float64 // the demand's
 	Usage   float64 // the least KV usage of those that would do, own tokens included
+	Peak    float64 // the least that it would come to with the request
 	Waiting int     // the fewest requests that wait at one of them
 	Queue   int     // the demand's limit of these, 0 is none
 
@@ -81,6 +82,9 @@ func (p *Pool) isFull(s *round, need choose.Need, d *Demand) error {
 		}
 		if o := c.Over(need); over < 0 || o < over {
 			over = o
+			if c.Capacity > 0 {
+				e.Peak = d.Limit + o/float64(c.Capacity)
+			}
 		}
 		if waits := int(c.Waiting); e.Usage == 1 || waits < e.Waiting {
 			e.Waiting = waits

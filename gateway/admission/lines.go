@@ -1,0 +1,187 @@
+package admission
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/foregate/foregate/gateway/identity"
+)
+
+// poll is how often those who wait are looked at although nothing was heard: room also
+// comes by time, and so do the ends of waits.
+const poll = 50 * time.Millisecond
+
+// Lines are the lines at the pools of a replica. They are safe for concurrent use.
+type Lines struct {
+	byPool  map[string]*line
+	metrics *metrics
+}
+
+// line is a Line with a lock, and whom it wakes.
+type line struct {
+	mu       sync.Mutex
+	line     Line
+	timer    *time.Timer
+	polls    bool // the timer runs
+	shown    int  // flips that the gauges show
+	gauges   [identity.High + 1]prometheus.Gauge
+	shedding [identity.High + 1]prometheus.Gauge
+
+	waiting atomic.Int64 // as line says, for who only wants to know whether to look
+	dirty   atomic.Bool  // somebody asked for a look that nobody has taken yet
+}
+
+// NewLines makes a line for each pool. reg may be nil.
+func NewLines(pools []string, reg prometheus.Registerer) *Lines {
+	s := &Lines{byPool: map[string]*line{}, metrics: newMetrics(reg)}
+	for _, name := range pools {
+		l := &line{line: Line{Pool: name}}
+		for c := identity.Low; c <= identity.High; c++ {
+			l.gauges[c] = s.metrics.waiting.WithLabelValues(name, c.String())
+			l.shedding[c] = s.metrics.shedding.WithLabelValues(name, c.String())
+		}
+		l.timer = time.AfterFunc(time.Hour, l.tick)
+		l.timer.Stop()
+		s.byPool[name] = l
+	}
+	return s
+}
+
+// outcome is what becomes of one Enter. The line's lock guards it.
+type outcome struct {
+	err  error
+	done bool
+	over chan error // of one that waits
+}
+
+func (o *outcome) set(err error) {
+	o.err, o.done = err, true
+	if o.over != nil {
+		o.over <- err
+	}
+}
+
+// Enter waits until w may enter its pool, and returns what came of it: nil, an error of
+// w.Try's, a *ShedError, or the context's cause when the caller has left. w.Done is
+// Enter's own. waited is 0 where it did not have to.
+func (s *Lines) Enter(ctx context.Context, poolName string, w *Waiter) (waited time.Duration, err error) {
+	l := s.byPool[poolName]
+	if l == nil {
+		return 0, w.Try(0, 0) // not a pool of the configuration: nothing to keep order at
+	}
+	now := time.Now()
+	var o outcome
+	w.Done = o.set
+	if l.enter(w, &o, now) {
+		return 0, o.err
+	}
+	select {
+	case err = <-o.over:
+	case <-ctx.Done():
+		if l.leave(w) {
+			return time.Since(now), context.Cause(ctx)
+		}
+		err = <-o.over // it was its turn just then; whoever it goes to hears of the leaving
+	}
+	waited = time.Since(now)
+	s.metrics.wait.WithLabelValues(w.Class.String()).Observe(waited.Seconds())
+	return waited, err
+}
+
+// Wake says that there may be more room at a pool. It is cheap where nobody waits, and
+// never blocks.
+func (s *Lines) Wake(poolName string) {
+	if l := s.byPool[poolName]; l != nil && l.waiting.Load() > 0 {
+		l.wake()
+	}
+}
+
+// Shedding lists the classes that are shed at a pool for some route.
+func (s *Lines) Shedding(poolName string) []identity.Priority {
+	l := s.byPool[poolName]
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.line.classes()
+}
+
+// enter asks for w, and reports whether the answer is there already.
+func (l *line) enter(w *Waiter, o *outcome, now time.Time) bool {
+	l.mu.Lock()
+	l.line.Enter(w, now)
+	if !o.done {
+		o.over = make(chan error, 1)
+	}
+	l.settle()
+	done := o.done
+	l.mu.Unlock()
+	if l.dirty.Load() {
+		l.wake()
+	}
+	return done
+}
+
+func (l *line) leave(w *Waiter) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	left := l.line.Leave(w)
+	l.settle()
+	return left
+}
+
+// wake lets in who has room. Whoever holds the lock takes the look that others ask for:
+// a try may give a place back, which wakes the line that it is tried for.
+func (l *line) wake() {
+	l.dirty.Store(true)
+	for l.dirty.Load() && l.mu.TryLock() {
+		for l.dirty.Swap(false) {
+			l.line.Serve(time.Now())
+		}
+		l.settle()
+		l.mu.Unlock()
+	}
+}
+
+// tick looks although nothing was heard.
+func (l *line) tick() {
+	l.mu.Lock()
+	l.polls = false
+	l.line.Serve(time.Now())
+	l.settle()
+	l.mu.Unlock()
+	if l.dirty.Load() {
+		l.wake()
+	}
+}
+
+// settle has the timer run while somebody waits, and shows who waits and what is shed.
+// l.mu is held.
+func (l *line) settle() {
+	all := l.line.All()
+	was := l.waiting.Swap(int64(all))
+	if all > 0 && !l.polls {
+		l.polls = true
+		l.timer.Reset(poll)
+	}
+	if was > 0 || all > 0 {
+		for c := range l.gauges {
+			l.gauges[c].Set(float64(l.line.Waiting(identity.Priority(c))))
+		}
+	}
+	if l.shown == l.line.flips {
+		return
+	}
+	l.shown = l.line.flips
+	for c := range l.shedding {
+		l.shedding[c].Set(0)
+	}
+	for _, c := range l.line.classes() {
+		l.shedding[c].Set(1)
+	}
+}
