@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime/debug"
 
+	"github.com/rs/zerolog"
+
 	"github.com/foregate/foregate/gateway/config"
 )
 
@@ -18,7 +20,12 @@ func (c *checkCmd) Run(e *env) error {
 		_, _ = fmt.Fprintln(e.stderr, err)
 		return errSilent
 	}
-	for _, w := range warnings(f) {
+	who, err := resolver(f, zerolog.Nop())
+	if err != nil {
+		_, _ = fmt.Fprintf(e.stderr, "%s: %v\n", c.File, err)
+		return errSilent
+	}
+	for _, w := range append(warnings(f), who.Warnings()...) {
 		_, _ = fmt.Fprintf(e.stderr, "%s: warning: %s\n", c.File, w)
 	}
 	_, err = fmt.Fprintf(e.stdout, "%s: ok: %d pools, %d routes, %d tenants\n", c.File, len(f.Pools), len(f.Routes), len(f.Tenants))

@@ -5,13 +5,19 @@ import (
 	"fmt"
 	"net/netip"
 
+	"github.com/rs/zerolog"
+
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
 )
 
-// resolver turns the file's tenants into the identities that requests have.
-func resolver(f *config.File) (*identity.Resolver, error) {
-	o := identity.Options{Mode: identity.Mode(f.Identity.Mode)}
+// resolver turns the file's tenants and keys into the identities that requests
+// have. It reads the secrets or the key set that the file names.
+func resolver(f *config.File, log zerolog.Logger) (*identity.Resolver, error) {
+	o := identity.Options{Mode: identity.Mode(f.Identity.Mode), JWT: identity.JWT(f.Identity.JWT), Logger: log}
+	for _, k := range f.Identity.Keys {
+		o.SigningKeys = append(o.SigningKeys, identity.SigningKey(k))
+	}
 	for _, cidr := range f.Identity.TrustedProxies {
 		prefix, err := netip.ParsePrefix(cidr)
 		if err != nil {

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
-	"net/netip"
 	"slices"
 	"strings"
 )
@@ -219,76 +218,6 @@ func (r *reader) checkPassthrough(f *File) {
 			r.fail(at, "the gateway answers this path itself; remove it")
 		case slices.Contains(f.Passthrough[:i], p):
 			r.fail(at, "is listed already; remove one")
-		}
-	}
-}
-
-// checkIdentity holds the rule that nobody but the local machine is believed
-// without a word about it in the file.
-func (r *reader) checkIdentity(f *File) {
-	keyed := slices.ContainsFunc(f.Tenants, func(t Tenant) bool { return len(t.KeysSHA256) > 0 })
-	if !r.sound("identity.mode") {
-		return
-	}
-	switch f.Identity.Mode {
-	case ModeOpen:
-		if keyed {
-			f.Identity.Mode = ModeKeys
-		} else if host, _, err := splitAddr(f.Listen); err == nil && !loopback(host) && r.sound("listen") {
-			r.fail("listen", "anybody who reaches this address could claim any tenant and priority; either give tenants their keys_sha256, "+
-				"or set identity: {mode: trusted_headers, trusted_proxies: [CIDR]} behind a proxy that sets the headers, or listen on loopback (127.0.0.1:8080)")
-		}
-	case ModeKeys:
-		if !keyed && r.sound("tenants") {
-			r.fail("identity.mode", "is keys, but no tenant has keys_sha256; give at least one")
-		}
-	case ModeTrustedHeaders:
-		r.checkProxies(f.Identity.TrustedProxies)
-		if keyed {
-			r.fail("identity.mode", "is trusted_headers, in which keys are not checked; remove keys_sha256 from the tenants, or the mode")
-		}
-	default:
-		r.fail("identity.mode", "want keys or trusted_headers, or leave it out")
-	}
-	r.checkIdle(f)
-}
-
-// checkIdle refuses what the mode would silently ignore.
-func (r *reader) checkIdle(f *File) {
-	if len(f.Identity.TrustedProxies) > 0 && (f.Identity.Mode == ModeOpen || f.Identity.Mode == ModeKeys) {
-		r.fail("identity.trusted_proxies", "is only read with mode: trusted_headers; set it or remove the list")
-	}
-	if f.Identity.Mode != ModeKeys {
-		return
-	}
-	for i, t := range f.Tenants {
-		path := fmt.Sprintf("tenants[%d]", i)
-		if len(t.KeysSHA256) == 0 && r.sound(path) && r.sound(path+".keys_sha256") {
-			r.fail(path, "has no keys_sha256, so nobody could be this tenant; give it a key or remove it")
-		}
-	}
-}
-
-func (r *reader) checkProxies(proxies []string) {
-	const path = "identity.trusted_proxies"
-	if len(proxies) == 0 && r.sound(path) {
-		r.fail(path, "mode trusted_headers needs the CIDRs of the proxies that set the headers, such as [10.0.0.0/16]")
-	}
-	for i, s := range proxies {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if !r.sound(at) {
-			continue
-		}
-		p, err := netip.ParsePrefix(s)
-		switch {
-		case err != nil:
-			r.fail(at, "want a CIDR such as 10.0.0.0/16, or 10.0.0.7/32 for one address")
-		case p.Addr().Is4In6():
-			r.fail(at, "write the IPv4 network itself, such as 10.0.0.0/16")
-		case p != p.Masked():
-			r.fail(at, "has address bits behind its length; write %s", p.Masked())
-		case p.Bits() == 0:
-			r.fail(at, "trusts every address there is; list the proxies' own networks")
 		}
 	}
 }

@@ -53,13 +53,34 @@ type Redis struct {
 const (
 	ModeOpen           = ""                // only on a loopback listener
 	ModeKeys           = "keys"            // bearer keys of the tenants
+	ModeSigned         = "signed"          // X-Identity as signed by a load balancer
+	ModeJWT            = "jwt"             // bearer tokens of an issuer
 	ModeTrustedHeaders = "trusted_headers" // X-Tenant-ID and X-Priority as set by the proxies listed
 )
 
 // Identity says whom to believe about tenant and priority.
 type Identity struct {
-	Mode           string   // "keys" is filled in when a tenant has keys
-	TrustedProxies []string // CIDRs, mode trusted_headers only
+	Mode           string       // "keys" is filled in when a tenant has keys
+	TrustedProxies []string     // CIDRs, mode trusted_headers only
+	Keys           []SigningKey // mode signed only
+	JWT            JWT          // mode jwt only
+}
+
+// SigningKey is a secret that X-Identity may be signed with.
+type SigningKey struct {
+	ID   string // what signers write as kid=
+	File string // path of the secret
+}
+
+// JWT says which tokens count.
+type JWT struct {
+	Issuer   string // iss of every token
+	Audience string // aud holds it
+	JWKSFile string // path of the issuer's public keys
+
+	Algorithms    []string // none is RS256, ES256 and EdDSA
+	TenantClaim   string   // "" is tenant, and sub where there is none
+	PriorityClaim string   // "" is priority
 }
 
 // Pool is a set of backends that serve one model on one kind of hardware. It

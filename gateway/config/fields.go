@@ -22,9 +22,19 @@ var Fields = []FieldDoc{
 	{"redis.server_name", "the host that is dialed", "Name that the servers' certificates must have, where Sentinels or the cluster tell addresses that are not in them."},
 	{"redis.sentinel_username", "none", "User at the Sentinels; the user and password in the URL are those at the servers behind them."},
 	{"redis.sentinel_password", "none", "Password at the Sentinels."},
-	{"identity.mode", "none, or `keys` when a tenant has keys", "Whom to believe about tenant and priority: `keys` (bearer keys of the tenants) or `trusted_headers` " +
-		"(`X-Tenant-ID` and `X-Priority` as the proxies listed set them). Without either, only on a loopback listener, anybody may claim anything."},
+	{"identity.mode", "none, or `keys` when a tenant has keys", "Whom to believe about tenant and priority: `keys` (bearer keys of the tenants), `signed` (`X-Identity` as a load balancer signs it for each request), " +
+		"`jwt` (bearer tokens of an issuer) or `trusted_headers` (`X-Tenant-ID` and `X-Priority` as the proxies listed set them). " +
+		"Without any, only on a loopback listener, anybody may claim anything. All but `keys` may name tenants that are not listed; they have no limits of their own."},
 	{"identity.trusted_proxies", "none", "CIDRs of the proxies whose headers are believed, such as `[10.0.0.0/16]`; with mode `trusted_headers` only, and required there."},
+	{"identity.keys[].id", "required with `signed`", "The key's name, which `X-Identity` says as `kid=`: 1–64 of `A-Z a-z 0-9 . _ : -`. Give two keys or more while one replaces another."},
+	{"identity.keys[].file", "required with `signed`", "Path of the file with the secret: one line of 32 to 4096 printable characters (`openssl rand -hex 32`), read at the start."},
+	{"identity.jwt.issuer", "required with `jwt`", "The `iss` of every token."},
+	{"identity.jwt.audience", "required with `jwt`", "The `aud` that names this gateway; a token's `aud` must hold it."},
+	{"identity.jwt.jwks_file", "required with `jwt`", "Path of the issuer's public keys (a JSON Web Key Set, as its `jwks_uri` serves it). " +
+		"Looked at every 30 s and read again when it has changed; while it is broken the keys before it stay in force."},
+	{"identity.jwt.algorithms", "`[RS256, ES256, EdDSA]`", "What tokens may be signed with: these or `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES384`, `ES512`."},
+	{"identity.jwt.tenant_claim", "`tenant`, else `sub`", "The claim that names the tenant."},
+	{"identity.jwt.priority_claim", "`priority`", "The claim that names the highest priority; a token without it has `normal`."},
 	{"pools.NAME.model", required, "The model's name as the backends know it."},
 	{"pools.NAME.usd_per_hour", "`0`", "Price of one backend."},
 	{"pools.NAME.backends", "this or `discover`", "Base URLs of the backends, without `/v1`: `[\"http://a10g-0:8000\"]`."},

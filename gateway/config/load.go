@@ -154,6 +154,17 @@ func layout(f *File) value {
 		"identity": group(map[string]value{
 			"mode":            text(&f.Identity.Mode),
 			"trusted_proxies": texts(&f.Identity.TrustedProxies),
+			"keys": list(func(r *reader, _ int, path string, n *yaml.Node) {
+				f.Identity.Keys = append(f.Identity.Keys, readSigningKey(r, path, n))
+			}),
+			"jwt": group(map[string]value{
+				"issuer":         text(&f.Identity.JWT.Issuer),
+				"audience":       text(&f.Identity.JWT.Audience),
+				"jwks_file":      text(&f.Identity.JWT.JWKSFile),
+				"algorithms":     texts(&f.Identity.JWT.Algorithms),
+				"tenant_claim":   text(&f.Identity.JWT.TenantClaim),
+				"priority_claim": text(&f.Identity.JWT.PriorityClaim),
+			}),
 		}),
 		"pools":  pools(f),
 		"routes": list(func(r *reader, _ int, path string, n *yaml.Node) { f.Routes = append(f.Routes, readRoute(r, path, n)) }),
@@ -208,6 +219,12 @@ func readRoute(r *reader, path string, n *yaml.Node) Route {
 		"same_tokenizer": truth(&t.SameTokenizer),
 	})(r, path, n)
 	return t
+}
+
+func readSigningKey(r *reader, path string, n *yaml.Node) SigningKey {
+	var k SigningKey
+	group(map[string]value{"id": text(&k.ID), "file": text(&k.File)})(r, path, n)
+	return k
 }
 
 func readTenant(r *reader, path string, n *yaml.Node) Tenant {

@@ -24,7 +24,7 @@ func tenants() []Tenant {
 	}
 }
 
-func resolver(t *testing.T, mode Mode) *Resolver {
+func resolver(t testing.TB, mode Mode) *Resolver {
 	t.Helper()
 	o := Options{Mode: mode, Tenants: tenants()}
 	if mode == TrustedHeaders {
@@ -176,7 +176,7 @@ func TestSpoofedHeadersOnTheWire(t *testing.T) {
 func TestMistakenOptionsAreRefused(t *testing.T) {
 	key := sha256.Sum256([]byte("k"))
 	for name, o := range map[string]Options{
-		"unknown mode":                 {Mode: "jwt"},
+		"unknown mode":                 {Mode: "oauth"},
 		"keys without keys":            {Mode: Keys, Tenants: []Tenant{{ID: "a"}}},
 		"trusted headers from nowhere": {Mode: TrustedHeaders},
 		"a tenant twice":               {Tenants: []Tenant{{ID: "a"}, {ID: "a"}}},

@@ -1,0 +1,174 @@
+package config
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// checkIdentity holds the rule that nobody but the local machine is believed
+// without a word about it in the file.
+func (r *reader) checkIdentity(f *File) {
+	keyed := slices.ContainsFunc(f.Tenants, func(t Tenant) bool { return len(t.KeysSHA256) > 0 })
+	if !r.sound("identity.mode") {
+		return
+	}
+	switch f.Identity.Mode {
+	case ModeOpen:
+		if keyed {
+			f.Identity.Mode = ModeKeys
+		} else if host, _, err := splitAddr(f.Listen); err == nil && !loopback(host) && r.sound("listen") {
+			r.fail("listen", "anybody who reaches this address could claim any tenant and priority; either give tenants their keys_sha256, "+
+				"or set identity: {mode: trusted_headers, trusted_proxies: [CIDR]} behind a proxy that sets the headers, "+
+				"or let a load balancer or an issuer sign (identity.mode signed or jwt), or listen on loopback (127.0.0.1:8080)")
+		}
+	case ModeKeys:
+		if !keyed && r.sound("tenants") {
+			r.fail("identity.mode", "is keys, but no tenant has keys_sha256; give at least one")
+		}
+	case ModeTrustedHeaders:
+		r.checkProxies(f.Identity.TrustedProxies)
+	case ModeSigned:
+		r.checkSigningKeys(f.Identity.Keys)
+	case ModeJWT:
+		r.checkJWT(f.Identity.JWT)
+	default:
+		r.fail("identity.mode", "want keys, signed, jwt or trusted_headers, or leave it out")
+		return
+	}
+	if keyed && f.Identity.Mode != ModeKeys {
+		r.fail("identity.mode", "is %s, in which tenants' keys are not checked; remove keys_sha256 from the tenants, or the mode", f.Identity.Mode)
+	}
+	r.checkIdle(f)
+}
+
+// checkIdle refuses what the mode would silently ignore.
+func (r *reader) checkIdle(f *File) {
+	for _, of := range []struct{ path, mode string }{
+		{"identity.trusted_proxies", ModeTrustedHeaders}, {"identity.keys", ModeSigned}, {"identity.jwt", ModeJWT},
+	} {
+		if r.has(of.path) && r.sound(of.path) && f.Identity.Mode != of.mode {
+			r.fail(of.path, "is only read with mode: %s; set it or remove the field", of.mode)
+		}
+	}
+	if f.Identity.Mode != ModeKeys {
+		return
+	}
+	for i, t := range f.Tenants {
+		path := fmt.Sprintf("tenants[%d]", i)
+		if len(t.KeysSHA256) == 0 && r.sound(path) && r.sound(path+".keys_sha256") {
+			r.fail(path, "has no keys_sha256, so nobody could be this tenant; give it a key or remove it")
+		}
+	}
+}
+
+func (r *reader) checkProxies(proxies []string) {
+	const path = "identity.trusted_proxies"
+	if len(proxies) == 0 && r.sound(path) {
+		r.fail(path, "mode trusted_headers needs the CIDRs of the proxies that set the headers, such as [10.0.0.0/16]")
+	}
+	for i, s := range proxies {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if !r.sound(at) {
+			continue
+		}
+		p, err := netip.ParsePrefix(s)
+		switch {
+		case err != nil:
+			r.fail(at, "want a CIDR such as 10.0.0.0/16, or 10.0.0.7/32 for one address")
+		case p.Addr().Is4In6():
+			r.fail(at, "write the IPv4 network itself, such as 10.0.0.0/16")
+		case p != p.Masked():
+			r.fail(at, "has address bits behind its length; write %s", p.Masked())
+		case p.Bits() == 0:
+			r.fail(at, "trusts every address there is; list the proxies' own networks")
+		}
+	}
+}
+
+// checkSigningKeys checks what mode signed needs. Whether the files hold secrets
+// is found out by who reads them.
+func (r *reader) checkSigningKeys(keys []SigningKey) {
+	const path = "identity.keys"
+	if len(keys) == 0 && r.sound(path) {
+		r.fail(path, "mode signed needs at least one key, such as [{id: k1, file: /run/secrets/k1}]")
+	}
+	seen := map[string]int{}
+	for i, k := range keys {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if !r.sound(at) {
+			continue
+		}
+		first, twice := seen[k.ID]
+		switch {
+		case !r.has(at + ".id"):
+			r.fail(at+".id", "missing; give the key's name, which signers write as kid=")
+		case !r.sound(at + ".id"):
+		case len(k.ID) == 0 || len(k.ID) > 64 || !only(k.ID, "._:-"):
+			r.fail(at+".id", "want 1–64 of A-Z a-z 0-9 . _ : -")
+		case twice:
+			r.fail(at+".id", "%s[%d] has this id already; a key that is to replace another has its own", path, first)
+		default:
+			seen[k.ID] = i
+		}
+		r.checkPath(at+".file", k.File, "missing; give the path of the file that holds the secret, such as /run/secrets/k1")
+	}
+}
+
+// checkPath checks the path of a file that must be given. It is not repeated:
+// a secret may have been written in its place.
+func (r *reader) checkPath(path, file, missing string) {
+	switch {
+	case !r.has(path):
+		r.fail(path, "%s", missing)
+	case r.sound(path) && (file == "" || strings.HasSuffix(file, "/") || strings.ContainsFunc(file, unicode.IsControl)):
+		r.fail(path, "want a file's path")
+	}
+}
+
+// signatures are the algorithms that a token may be signed with. A secret that
+// is shared (HS256) would let whoever checks tokens make them.
+var signatures = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
+
+func (r *reader) checkJWT(t JWT) {
+	const path = "identity.jwt"
+	if !r.has(path) {
+		r.fail(path, "mode jwt needs {issuer: …, audience: …, jwks_file: …}")
+		return
+	}
+	if !r.sound(path) {
+		return
+	}
+	r.checkClaim(path+".issuer", t.Issuer, "missing; give the iss of the tokens, such as https://login.example.com/")
+	r.checkClaim(path+".audience", t.Audience, "missing; give the aud that names this gateway, so that tokens for other services are not accepted here")
+	r.checkPath(path+".jwks_file", t.JWKSFile, "missing; give the path of the issuer's key set (what its jwks_uri serves)")
+	r.checkClaim(path+".tenant_claim", t.TenantClaim, "")
+	r.checkClaim(path+".priority_claim", t.PriorityClaim, "")
+	if r.has(path+".algorithms") && r.sound(path+".algorithms") && len(t.Algorithms) == 0 {
+		r.fail(path+".algorithms", "the list is empty; name the issuer's, or leave it out for RS256, ES256 and EdDSA")
+	}
+	for i, name := range t.Algorithms {
+		at := fmt.Sprintf("%s.algorithms[%d]", path, i)
+		switch {
+		case !r.sound(at):
+		case !slices.Contains(signatures, name):
+			r.fail(at, "want one of %s; none and HS… are never accepted", strings.Join(signatures, ", "))
+		case slices.Contains(t.Algorithms[:i], name):
+			r.fail(at, "is listed already; remove one")
+		}
+	}
+}
+
+// checkClaim checks the name or value of a claim; with missing it must be given.
+func (r *reader) checkClaim(path, value, missing string) {
+	switch {
+	case !r.has(path):
+		if missing != "" {
+			r.fail(path, "%s", missing)
+		}
+	case r.sound(path) && (value == "" || len(value) > 256 || strings.ContainsFunc(value, notPrintable)):
+		r.fail(path, "want 1–256 printable ASCII characters without spaces")
+	}
+}
