@@ -99,7 +99,7 @@ func (g *Gateway) obey(c change, w http.ResponseWriter, r *http.Request) (done, 
 	if err != nil {
 		return done{}, err
 	}
-	body, err := takeBody(w, r, orderBody)
+	body, err := takeBody(w, r, orderBody, DefaultTimeouts())
 	if err != nil {
 		return done{}, err
 	}

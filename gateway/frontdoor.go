@@ -16,11 +16,8 @@ import (
 const (
 	mostHeaders = 128 // header lines of one request
 
-	// A body may take bodyHead to start, must then keep up leastBodyRate bytes/s,
-	// and be there within mostBodyTime.
-	bodyHead      = 5 * time.Second
+	// leastBodyRate is what a body must keep up, in bytes/s, once it has started.
 	leastBodyRate = 1 << 10
-	mostBodyTime  = 60 * time.Second
 
 	// bodyStart is the most that is set aside for a body before any of it has
 	// come: a Content-Length is a claim, and many claims are a lot of memory.
@@ -41,7 +38,7 @@ func (g *Gateway) frontDoor(next http.Handler) http.Handler {
 		}
 		// Whoever answers without reading the body leaves it to the server, which
 		// reads on in the hope of using the connection again: not for ever.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(bodyHead)) // a connection that is gone shows soon enough
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.timeouts("").BodyStart)) // a connection that is gone shows soon enough
 		if err := checkLine(r); err != nil {
 			w.Header().Set("Connection", "close")
 			g.fail(w, r, logOf(r), err)
@@ -89,17 +86,17 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) ([]byte, erro
 	case !isJSON(r.Header):
 		return nil, errContentType
 	}
-	return takeBody(w, r, g.opts.Limits.Body)
+	return takeBody(w, r, g.opts.Limits.Body, g.timeouts(""))
 }
 
 // takeBody reads a body of any kind, bounded in size and time.
-func takeBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error) {
+func takeBody(w http.ResponseWriter, r *http.Request, most int64, t Timeouts) ([]byte, error) {
 	if r.ContentLength > most {
 		w.Header().Set("Connection", "close")
 		return nil, errTooLarge
 	}
 	rc := http.NewResponseController(w)
-	body, err := readSlowly(rc, r, most)
+	body, err := readSlowly(rc, r, most, t)
 	if err == nil {
 		err = rc.SetReadDeadline(time.Time{})
 	}
@@ -119,14 +116,14 @@ func takeBody(w http.ResponseWriter, r *http.Request, most int64) ([]byte, error
 
 // readSlowly reads the body with a rolling deadline: the longer it takes, the
 // more must have come.
-func readSlowly(rc *http.ResponseController, r *http.Request, most int64) ([]byte, error) {
+func readSlowly(rc *http.ResponseController, r *http.Request, most int64, t Timeouts) ([]byte, error) {
 	start := time.Now()
 	body := make([]byte, 0, firstBuffer(r.ContentLength))
 	for {
 		if len(body) == cap(body) {
 			body = slices.Grow(body, cap(body)) // twice what has come
 		}
-		allowed := min(bodyHead+time.Duration(len(body))*time.Second/leastBodyRate, mostBodyTime)
+		allowed := min(t.BodyStart+time.Duration(len(body))*time.Second/leastBodyRate, t.Body)
 		if err := rc.SetReadDeadline(start.Add(allowed)); err != nil {
 			return nil, err
 		}

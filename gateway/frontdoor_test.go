@@ -19,7 +19,7 @@ func TestAClaimedLengthSetsAsideNoMoreThanTheStart(t *testing.T) {
 func TestBodiesOfEverySizeAreReadWhole(t *testing.T) {
 	const most = 1 << 20
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := readSlowly(http.NewResponseController(w), r, most)
+		body, err := readSlowly(http.NewResponseController(w), r, most, DefaultTimeouts())
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 			return

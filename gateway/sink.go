@@ -9,11 +9,6 @@ import (
 	"github.com/foregate/foregate/tiers"
 )
 
-// writeWait is how long a client may take to accept one write (nine tenths of it
-// at the least). A client that reads nothing is cut then, and its generation with
-// it.
-const writeWait = 10 * time.Second
-
 // sink writes an answer to the client: headers once, then whole frames, each
 // flushed at once.
 type sink struct {
@@ -21,7 +16,8 @@ type sink struct {
 	rc     *http.ResponseController
 	stream bool // what the client asked for
 	began  bool
-	until  time.Time // the write deadline in force
+	wait   time.Duration // longest for one write, see [Timeouts]
+	until  time.Time     // the write deadline in force
 }
 
 var _ tiers.Sink = (*sink)(nil)
@@ -56,8 +52,8 @@ func (s *sink) Begin(head tiers.Head) error {
 
 // Write sends p and flushes.
 func (s *sink) Write(p []byte) error {
-	if now := time.Now(); s.until.Sub(now) < writeWait-writeWait/10 { // renewed only now and then: it costs as much as a small write
-		s.until = now.Add(writeWait)
+	if now := time.Now(); s.until.Sub(now) < s.wait-s.wait/10 { // renewed only now and then: it costs as much as a small write
+		s.until = now.Add(s.wait)
 		if err := s.rc.SetWriteDeadline(s.until); err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -31,6 +30,7 @@ type Options struct {
 	Gate       gate                  // nil lets everything through
 	Line       Line                  // nil lets everybody in
 	Transport  http.RoundTripper     // nil is NewTransport()
+	Dial       func() Dial           // live, for the default Transport; nil is DefaultDial
 	MostBody   int64                 // bytes of an answer that is not streamed; 0 is 16 MiB
 	Registerer prometheus.Registerer // nil registers nothing
 	Now        func() time.Time      // nil is time.Now
@@ -76,7 +76,7 @@ func New(o Options) (*Cascade, error) {
 		c.line = openLine{}
 	}
 	if c.transport == nil {
-		c.transport = NewTransport()
+		c.transport = newTransport(dialer{o.Dial})
 	}
 	if c.mostBody == 0 {
 		c.mostBody = defaultMostBody
@@ -98,11 +98,12 @@ func (c *Cascade) Route(model string) (*Route, error) {
 // NewTransport is the client side of the gateway: connections are kept for
 // less than the 5 s after which vLLM closes idle ones, nothing is decompressed, no
 // proxy is asked and no redirect followed.
-func NewTransport() *http.Transport {
-	dialer := net.Dialer{Timeout: time.Second, KeepAlive: 30 * time.Second}
+func NewTransport() *http.Transport { return newTransport(dialer{}) }
+
+func newTransport(d dialer) *http.Transport {
 	return &http.Transport{
-		DialContext:            dialer.DialContext,
-		TLSHandshakeTimeout:    2 * time.Second,
+		DialContext:            d.dial,
+		DialTLSContext:         d.dialTLS,
 		MaxIdleConnsPerHost:    512,
 		MaxConnsPerHost:        4096,
 		IdleConnTimeout:        4 * time.Second,

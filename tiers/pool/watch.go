@@ -22,9 +22,9 @@ const (
 	// Again is how long a replica that took another's part, in vain, waits before it
 	// does so again.
 	Again = 2 * time.Second
-	// probeEvery is how often it is asked, by each replica that doubts it, and
-	// probeWait how long an engine that stands still has to give one token.
-	probeEvery, probeWait = time.Second, 500 * time.Millisecond
+	// probeEvery is how often an engine that stands still is asked for one token, by
+	// each replica that doubts it.
+	probeEvery = time.Second
 )
 
 // watch reads b's metrics every interval, or sees to it that another replica does,
@@ -95,7 +95,7 @@ func (p *Pool) look(ctx context.Context, b *backend) bool {
 // probe asks an engine whose numbers stand still for a token. Where it comes, it is
 // the numbers that are wrong.
 func (p *Pool) probe(ctx context.Context, b *backend) {
-	ctx, cancel := context.WithTimeout(ctx, probeWait)
+	ctx, cancel := context.WithTimeout(ctx, p.pressure().OrDefaults().Probe)
 	defer cancel()
 	if p.scraper.Probe(ctx, b.url, p.model) == nil {
 		b.vitals.answered(p.now)

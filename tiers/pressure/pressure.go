@@ -64,6 +64,7 @@ func (r Reading) Capacity() int {
 type Config struct {
 	Interval time.Duration // between two scrapes of one backend (default 500 ms)
 	Timeout  time.Duration // of one scrape, parsing included (default 500 ms)
+	Probe    time.Duration // for an engine that stands still to give one token (default 500 ms)
 	Fresh    time.Duration // up to this age a reading counts as it is (default 2 s)
 	Absent   time.Duration // from this age on it says nothing (default 10 s)
 }
@@ -73,6 +74,7 @@ func DefaultConfig() Config {
 	return Config{
 		Interval: 500 * time.Millisecond,
 		Timeout:  500 * time.Millisecond,
+		Probe:    500 * time.Millisecond,
 		Fresh:    2 * time.Second,
 		Absent:   10 * time.Second,
 	}
@@ -87,6 +89,9 @@ func (c Config) OrDefaults() Config {
 	}
 	if c.Timeout <= 0 {
 		c.Timeout = d.Timeout
+	}
+	if c.Probe <= 0 {
+		c.Probe = d.Probe
 	}
 	if c.Fresh <= 0 {
 		c.Fresh = d.Fresh
