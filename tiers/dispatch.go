@@ -21,12 +21,11 @@ func (openGate) Allow(string, string) (func(error), error) { return func(error) 
 
 // Line decides whose turn it is at a pool that is short of memory.
 type Line interface {
-	// Enter runs try, at once or when the request's turn comes, with the share of KV
-	// memory that it may fill a backend to and the number of requests that may wait
-	// there (0 is no limit). It returns nil or try's error; or why the request was
+	// Enter runs try, at once or when the request's turn comes, with how full a backend
+	// may be that it goes to. It returns nil or try's error; or why the request was
 	// turned away; or the context's cause. The error is a *pool.FullError where t.Now
 	// is set and there is no room. waited is how long it took.
-	Enter(ctx context.Context, t Turn, try func(limit float64, queue int) error) (waited time.Duration, err error)
+	Enter(ctx context.Context, t Turn, try func(pool.Limit) error) (waited time.Duration, err error)
 }
 
 // Turn is what a line needs to know of a request.
@@ -42,8 +41,8 @@ type Turn struct {
 // openLine lets everybody in.
 type openLine struct{}
 
-func (openLine) Enter(_ context.Context, _ Turn, try func(float64, int) error) (time.Duration, error) {
-	return 0, try(0, 0)
+func (openLine) Enter(_ context.Context, _ Turn, try func(pool.Limit) error) (time.Duration, error) {
+	return 0, try(pool.Limit{})
 }
 
 // leastRetries is the number of retries under way that the budget never goes
@@ -97,8 +96,8 @@ func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt)
 
 // acquire picks a backend when it is the request's turn.
 func (x *exchange) acquire(ctx context.Context, k *call) (waited time.Duration, err error) {
-	return x.cascade.line.Enter(ctx, k.turn, func(limit float64, queue int) error {
-		k.demand.Limit, k.demand.Queue = limit, queue
+	return x.cascade.line.Enter(ctx, k.turn, func(limit pool.Limit) error {
+		k.demand.Limit = limit
 		return x.pick(k)
 	})
 }

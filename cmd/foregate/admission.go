@@ -9,6 +9,7 @@ import (
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/pool"
 )
 
 // makeLines has requests wait in turns for pools that are short of memory.
@@ -20,7 +21,7 @@ func (r *replica) makeLines() {
 }
 
 // Enter is [tiers.Line], by the settings of the request's route.
-func (r *replica) Enter(ctx context.Context, t tiers.Turn, try func(limit float64, queue int) error) (time.Duration, error) {
+func (r *replica) Enter(ctx context.Context, t tiers.Turn, try func(pool.Limit) error) (time.Duration, error) {
 	return r.lines.Enter(ctx, t.Pool, &admission.Waiter{
 		Route: t.Route, Class: identity.Priority(t.Class), Tenant: t.Tenant, Tokens: t.Tokens,
 		Config: r.settings.Snapshot().Route(t.Route).Admission,

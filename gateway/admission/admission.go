@@ -26,6 +26,7 @@ type Config struct {
 	Low, Normal, High float64 // KV usage at which the class is shed, 0 … 1; 0 sheds all of it (shed.low, shed.normal, shed.high)
 	Release           float64 // shedding ends this far below the threshold (shed.release)
 	Queue             int     // waiting requests per backend above which low is shed; 0 is off (shed.queue)
+	Foresee           bool    // what requests will still add to KV memory counts too, not only what is in use (shed.foresee)
 
 	WaitLow, WaitNormal, WaitHigh time.Duration // longest wait for room, 0 … 10 min; 0 sheds at once (shed.wait_low, …)
 }
@@ -33,7 +34,7 @@ type Config struct {
 // DefaultConfig holds the values that are used where none are set.
 func DefaultConfig() Config {
 	return Config{
-		Low: 0.85, Normal: 0.95, High: 1.0, Release: 0.05,
+		Low: 0.85, Normal: 0.95, High: 1.0, Release: 0.05, Foresee: true,
 		WaitLow: 500 * time.Millisecond, WaitNormal: 10 * time.Second, WaitHigh: 30 * time.Second,
 	}
 }

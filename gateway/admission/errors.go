@@ -3,14 +3,12 @@ package admission
 import (
 	"errors"
 	"fmt"
-	"math"
 	"time"
 )
 
 // What a refusal is, for errors.Is. The types below carry the numbers.
 var (
-	ErrShed    = errors.New("shed")         // 503
-	ErrLimited = errors.New("rate limited") // 429
+	ErrShed = errors.New("shed") // 503
 )
 
 // ShedError refuses a request because its pool is full; it is an [ErrShed].
@@ -35,24 +33,3 @@ func (e *ShedError) Unwrap() error { return ErrShed }
 
 // RetryAfter is the value of Retry-After.
 func (e *ShedError) RetryAfter() time.Duration { return e.Decision.RetryAfter }
-
-// LimitError refuses a request because its tenant has used up its rate; it is
-// an [ErrLimited].
-type LimitError struct {
-	Tenant string
-	Wait   time.Duration // until the next request would be let in
-}
-
-// Error tells the tenant and the wait.
-func (e *LimitError) Error() string {
-	return fmt.Sprintf("tenant %s has used up its requests per minute; retry in %s", e.Tenant, e.RetryAfter())
-}
-
-// Unwrap makes it an [ErrLimited].
-func (e *LimitError) Unwrap() error { return ErrLimited }
-
-// RetryAfter is the value of Retry-After: the wait in whole seconds, rounded
-// up, at least one.
-func (e *LimitError) RetryAfter() time.Duration {
-	return time.Duration(math.Max(1, math.Ceil(e.Wait.Seconds()))) * time.Second
-}

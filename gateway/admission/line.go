@@ -31,10 +31,9 @@ type Waiter struct {
 	Now  bool // it does not wait
 	Must bool // its answer has begun: it goes first, and enters at the end of its wait whatever the pool says
 
-	// Try takes a place at a backend that it fills up to a share of its KV memory (0 is
-	// no limit) and at which no more than queue requests wait (0 is any number). The
-	// error is a *pool.FullError where there is no such room.
-	Try func(limit float64, queue int) error
+	// Try takes a place at a backend that is no fuller than the limit, or returns a
+	// *pool.FullError where there is none such.
+	Try func(pool.Limit) error
 	// Done is told once what came of it: nil, an error of Try's, or a *ShedError. It is
 	// called within the line's own methods.
 	Done func(error)
@@ -138,7 +137,7 @@ func (l *Line) Enter(w *Waiter, now time.Time) {
 		w.Done(&w.last)
 		return
 	case w.Must && (wait <= 0 || crowd):
-		w.Done(w.Try(0, 0))
+		w.Done(w.Try(pool.Limit{}))
 		return
 	case !w.Must && (wait <= 0 || crowd || w.last.Wait > wait): // it would wait in vain
 		l.refuse(w)
@@ -195,7 +194,7 @@ func (l *Line) trickle(now time.Time) {
 		if w == nil {
 			continue
 		}
-		if err := w.Try(w.Config.Threshold(c+1), 0); !errors.Is(err, pool.ErrFull) {
+		if err := w.Try(pool.Limit{Usage: w.Config.Threshold(c + 1), Now: !w.Config.Foresee}); !errors.Is(err, pool.ErrFull) {
 			l.trickled = now
 			l.waiting[c].served(w)
 			w.Done(err)
@@ -212,7 +211,7 @@ func (l *Line) expire(now time.Time) {
 				l.refuse(w)
 				continue
 			}
-			w.Done(w.Try(0, 0))
+			w.Done(w.Try(pool.Limit{}))
 		}
 	}
 }
@@ -223,7 +222,7 @@ func (l *Line) Leave(w *Waiter) bool { return l.waiting[w.rank()].leave(w) }
 
 // try takes a place for w, and notes whether its class is shed.
 func (l *Line) try(w *Waiter, limit float64, now time.Time) error {
-	err := w.Try(limit, w.Config.queue(w.Class))
+	err := w.Try(pool.Limit{Usage: limit, Queue: w.Config.queue(w.Class), Now: !w.Config.Foresee})
 	full, ok := errors.AsType[*pool.FullError](err)
 	if ok {
 		w.last = *full

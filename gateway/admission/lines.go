@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers/pool"
 )
 
 // poll is how often those who wait are looked at although nothing was heard: room also
@@ -71,7 +72,7 @@ func (o *outcome) set(err error) {
 func (s *Lines) Enter(ctx context.Context, poolName string, w *Waiter) (waited time.Duration, err error) {
 	l := s.byPool[poolName]
 	if l == nil {
-		return 0, w.Try(0, 0) // not a pool of the configuration: nothing to keep order at
+		return 0, w.Try(pool.Limit{}) // not a pool of the configuration: nothing to keep order at
 	}
 	now := time.Now()
 	var o outcome

@@ -73,6 +73,8 @@ var specs = sorted([]Spec{
 		duration(0, 10*time.Minute, func(v *Values) *time.Duration { return &v.Admission.WaitNormal })),
 	route("shed.wait_high", "30s", "The same for priority `high`, which goes first.",
 		duration(0, 10*time.Minute, func(v *Values) *time.Duration { return &v.Admission.WaitHigh })),
+	route("shed.foresee", "yes", "Count what requests will still add to KV memory, not only what is in use. Without it engines can run out of memory below every threshold.",
+		yesNo(func(v *Values) *bool { return &v.Admission.Foresee })),
 	route("shed.queue", "0", "Waiting requests per backend above which priority `low` is shed; 0 is off.",
 		whole(0, 100000, func(v *Values) *int { return &v.Admission.Queue })),
 
@@ -92,6 +94,15 @@ var specs = sorted([]Spec{
 	fleet("route.spill", "1.25", "How busy a backend may be, as a multiple of the pool's mean, while it still gets every request whose prefix is warm there.",
 		number(1, 100, func(v *Values) *float64 { return &v.Pool.Spill })),
 
+	fleet("limit.high_share", "0.2", "Share of a tenant's requests that may have priority `high`; those beyond it are served as `normal`. 0 is all.",
+		number(0, 1, func(v *Values) *float64 { return &v.Limit.HighShare })),
+	fleet("redis.budget", "15ms", "Longest time that a request waits for Redis; then it goes on without.",
+		duration(time.Millisecond, time.Second, func(v *Values) *time.Duration { return &v.Limit.Budget })),
+
+	fleet("scrape.timeout", "500ms", "Longest time for one reading of a backend's metrics, or one question for its health.",
+		duration(20*time.Millisecond, time.Minute, func(v *Values) *time.Duration { return &v.Pressure.Timeout })),
+	fleet("scrape.probe", "500ms", "How long an engine whose numbers stand still has to give the one token that it is asked for.",
+		duration(20*time.Millisecond, time.Minute, func(v *Values) *time.Duration { return &v.Pressure.Probe })),
 	fleet("scrape.interval", "500ms", "How often a replica reads a backend's metrics. A reading counts as it is for 2s, so 1s is as slow as is wise.",
 		duration(20*time.Millisecond, time.Minute, func(v *Values) *time.Duration { return &v.Pressure.Interval })),
 
@@ -100,6 +111,16 @@ var specs = sorted([]Spec{
 	route("retry.budget", "0.2", "Share of the requests in flight that may be retries, never below 10. Retries after a refused or broken connection are not counted.",
 		number(0, 1, func(v *Values) *float64 { return &v.Tiers.RetryBudget })),
 
+	fleet("timeout.connect", "1s", "Longest time for a connection to a backend to come up.",
+		duration(10*time.Millisecond, time.Minute, func(v *Values) *time.Duration { return &v.Dial.Connect })),
+	fleet("timeout.tls", "2s", "Longest time for the TLS handshake with an `https` backend.",
+		duration(10*time.Millisecond, time.Minute, func(v *Values) *time.Duration { return &v.Dial.TLS })),
+	fleet("timeout.body_start", "5s", "How long a client's request body may take to start; from then on it must keep up 1 KiB a second.",
+		duration(10*time.Millisecond, 10*time.Minute, func(v *Values) *time.Duration { return &v.Client.BodyStart })),
+	fleet("timeout.body", "60s", "Longest time for a client's whole request body.",
+		duration(10*time.Millisecond, time.Hour, func(v *Values) *time.Duration { return &v.Client.Body })),
+	route("timeout.write", "10s", "How long a client may take to accept one write; one that reads nothing is cut then, and its generation with it.",
+		duration(10*time.Millisecond, time.Hour, func(v *Values) *time.Duration { return &v.Client.Write })),
 	route("timeout.draft_first_byte", "5s", "Longest wait for the draft's first token.",
 		duration(10*time.Millisecond, time.Hour, func(v *Values) *time.Duration { return &v.Tiers.Timeouts.DraftFirstByte })),
 	route("timeout.target_first_byte", "30s", "Longest wait for the target's first token with a prompt of up to 4,000 tokens; longer prompts get proportionally more.",

@@ -80,8 +80,8 @@ func (c *call) start() {
 		Route: route, Class: class(c.request.req.Priority), Tenant: c.request.req.Tenant,
 		Tokens: c.demand.PromptTokens + c.demand.OutputTokens, Config: r.lab.values.Admission, Now: c.now, Must: c.must,
 	}
-	c.waiter.Try = func(limit float64, queue int) (err error) {
-		c.demand.Limit, c.demand.Queue = limit, queue
+	c.waiter.Try = func(limit pool.Limit) (err error) {
+		c.demand.Limit = limit
 		lease, err = r.pools[c.tier.name].Pick(c.demand)
 		return err
 	}

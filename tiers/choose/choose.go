@@ -45,7 +45,7 @@ type Need struct {
 	// What the request may ask of a backend that is short of memory; see
 	// [Candidate.Above].
 	Limit float64 // share of the KV cache that it may fill, 0..1; 0 is no limit
-	Holds int     // tokens that it will fill the cache with in the end: prompt and expected output
+	Holds int     // tokens that it will fill the cache with in the end: prompt and expected output; 0: only what is in use now counts
 	Queue int     // requests that may wait there; 0 is any number
 }
 

@@ -45,7 +45,7 @@ func (c *Candidate) Above(need Need) bool {
 		return false
 	case need.Queue > 0 && c.Waiting > float64(need.Queue), c.filled() >= need.Limit:
 		return true
-	case c.Capacity == 0 || c.Running+c.Waiting+c.OwnRequests == 0:
+	case need.Holds == 0 || c.Capacity == 0 || c.Running+c.Waiting+c.OwnRequests == 0:
 		return false
 	}
 	more := float64(max(need.Holds-c.Shared, 0))

@@ -13,8 +13,11 @@ const (
 	// meanOutputDefault is the length in tokens of answers before any was seen: about the
 	// mean of public conversation traces.
 	meanOutputDefault = 200.0
-	// outputShare is how much one answer moves the mean length.
+	// outputShare is how much one answer moves the mean length and its spread.
 	outputShare = 1.0 / 64
+	// sure is how many standard deviations of what is there together are kept free for
+	// answers that are longer than the mean: with 3, one forecast in 700 is too low.
+	sure = 3
 	// tail is the share of its expected length that an answer which has passed it is
 	// expected to go on for. Lengths of answers have long tails.
 	tail = 4
@@ -140,8 +143,9 @@ func (p *Pool) foresee(c *choose.Candidate, b *backend, m *mean, now time.Time) 
 	if own > 0 {
 		c.Growth = b.under.forecast(now, m.limit(b.rates).decode) * all / own
 	} else {
-		c.Growth = all * p.meanOutput / 2
+		c.Growth = all * p.outputs.mean / 2
 	}
+	c.Growth += sure*p.outputs.deviation()*math.Sqrt(all) + all*float64(c.BlockSize)/2 // the last block of each is half full
 	c.OthersHeld = c.OwnHeld * float64(max(p.replicas(), 1)-1)
 }
 
@@ -160,18 +164,35 @@ func (p *Pool) shared(s *round, d *Demand, prompt int) {
 // output is how many tokens an answer is expected to have. The caller holds mu.
 func (p *Pool) output(d *Demand) int {
 	if d.MostOutput > 0 {
-		return min(d.MostOutput, int(p.meanOutput))
+		return min(d.MostOutput, int(p.outputs.mean))
 	}
-	return int(p.meanOutput)
+	return int(p.outputs.mean)
 }
 
 // ended learns from a lease that is over. The caller holds mu.
 func (p *Pool) ended(l *Lease, generated int, now time.Time) {
 	if generated > 0 {
-		p.meanOutput += (float64(generated) - p.meanOutput) * outputShare
+		p.outputs.learn(float64(generated))
 	}
 	p.freed.add(float64(l.part.held+generated), now)
 }
+
+// lengths are mean and spread of the lengths of answers, by exponential forgetting.
+type lengths struct{ mean, variance float64 }
+
+// lengthsDefault are those before any was seen: lengths of answers are about as far
+// spread as they are long.
+func lengthsDefault() lengths {
+	return lengths{mean: meanOutputDefault, variance: meanOutputDefault * meanOutputDefault}
+}
+
+func (l *lengths) learn(n float64) {
+	off := n - l.mean
+	l.mean += off * outputShare
+	l.variance += (off*off - l.variance) * outputShare
+}
+
+func (l *lengths) deviation() float64 { return math.Sqrt(l.variance) }
 
 // flow is a rate over the last seconds, by exponential forgetting.
 type flow struct {

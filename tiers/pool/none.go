@@ -70,10 +70,10 @@ func (e *FullError) Is(target error) bool { return target == ErrFull }
 // isFull is the *FullError where some candidate would do but for the demand's limit,
 // else nil. The caller holds mu.
 func (p *Pool) isFull(s *round, need choose.Need, d *Demand) error {
-	if d.Limit <= 0 {
+	if d.Limit.Usage <= 0 {
 		return nil
 	}
-	e := &FullError{Pool: p.name, Limit: d.Limit, Usage: 1, Queue: d.Queue}
+	e := &FullError{Pool: p.name, Limit: d.Limit.Usage, Usage: 1, Queue: d.Limit.Queue}
 	over := -1.0
 	for i := range s.cands {
 		c := &s.cands[i]
@@ -83,7 +83,7 @@ func (p *Pool) isFull(s *round, need choose.Need, d *Demand) error {
 		if o := c.Over(need); over < 0 || o < over {
 			over = o
 			if c.Capacity > 0 {
-				e.Peak = d.Limit + o/float64(c.Capacity)
+				e.Peak = d.Limit.Usage + o/float64(c.Capacity)
 			}
 		}
 		if waits := int(c.Waiting); e.Usage == 1 || waits < e.Waiting {

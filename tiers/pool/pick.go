@@ -18,13 +18,19 @@ type Demand struct {
 	MostOutput   int            // tokens that the answer may have at most; 0 is unknown
 	Whole        bool           // it comes in one piece, so that one does not see it begin
 
-	// How full a backend may be that the request goes to; see [choose.Candidate.Above].
-	Limit float64 // share of the KV cache, 0..1; 0 is no limit
-	Queue int     // requests that may wait there; 0 is any number
+	Limit Limit // of the backend that it goes to
 
 	Parts [prefix.MostParts]prefix.Part // what the prompt begins with; those with Key 0 are absent
 
 	Exclude []string // ids of backends that were tried already
+}
+
+// Limit is how full a backend may be, or become, that a request goes to; see
+// [choose.Candidate.Above].
+type Limit struct {
+	Usage float64 // share of the KV cache, 0..1; 0 is no limit
+	Queue int     // requests that may wait there; 0 is any number
+	Now   bool    // only what is in use now counts, not what it will grow to
 }
 
 // Pick chooses a backend and counts the request as under way there until the
@@ -86,8 +92,11 @@ func (p *Pool) need(d *Demand) choose.Need {
 	if d.PromptBytes > 0 {
 		n.PromptTokens = p.length.of(d.PromptBytes)
 	}
-	if d.Limit > 0 {
-		n.Limit, n.Queue, n.Holds = d.Limit, d.Queue, n.PromptTokens+p.output(d)
+	if d.Limit.Usage > 0 {
+		n.Limit, n.Queue = d.Limit.Usage, d.Limit.Queue
+		if !d.Limit.Now {
+			n.Holds = n.PromptTokens + p.output(d)
+		}
 	}
 	return n
 }

@@ -91,7 +91,7 @@ type Pool struct {
 	told        []prefix.Placement // memory of one pick
 	length      density
 	meanPrompt  float64 // moving average of what was to be computed of the prompts picked for
-	meanOutput  float64 // moving average of the tokens that answers had
+	outputs     lengths // of answers, in tokens
 	freed       flow    // tokens that ended requests have freed
 	mean        mean
 	meanAt      time.Time
@@ -119,7 +119,7 @@ func New(o Options) (*Pool, error) {
 		byID:       map[string]*backend{},
 		ownDrains:  map[string]order{},
 		meanPrompt: meanPromptDefault,
-		meanOutput: meanOutputDefault,
+		outputs:    lengthsDefault(),
 	}
 	p.score = p.metrics.score.WithLabelValues(p.name)
 	p.prevented = p.metrics.prevented.WithLabelValues(p.name)
