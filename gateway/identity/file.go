@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// readSmall reads a regular file of at most most bytes, and its state before
+// readSmall reads a regular file of that many bytes at the most, and its state before
 // the first byte was read, so that a change meanwhile can be seen. Errors do not
 // repeat the path: who mistakes the field for that of a secret writes one there.
 func readSmall(path string, most int64) (data []byte, state fs.FileInfo, err error) {

@@ -35,6 +35,7 @@ type Tenant struct {
 	KeySHA256   [][32]byte // SHA-256 of each of its keys
 	MaxPriority Priority   // the highest priority it may ask for
 	RPM, TPM    int        // requests and tokens per minute; 0 is unlimited
+	Concurrent  int        // requests under way; 0 is unlimited
 }
 
 // Options are what a [Resolver] needs to know.
@@ -51,11 +52,12 @@ type Options struct {
 
 // Caller is who a request comes from and what it may ask for.
 type Caller struct {
-	Tenant   string
-	Priority Priority
-	Clamped  bool   // the header asked for more than the tenant may have
-	RPM, TPM int    // requests and tokens per minute; 0 is unlimited
-	RAGHash  string // "" when the header is absent
+	Tenant     string
+	Priority   Priority
+	Clamped    bool   // the header asked for more than the tenant may have
+	RPM, TPM   int    // requests and tokens per minute; 0 is unlimited
+	Concurrent int    // requests under way; 0 is unlimited
+	RAGHash    string // "" when the header is absent
 }
 
 // Resolver tells callers apart. It is safe for concurrent use; nothing of it
@@ -180,7 +182,7 @@ func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 		asked.priority = who.usual
 	}
 	t := who.tenant
-	c := Caller{Tenant: t.ID, RPM: t.RPM, TPM: t.TPM, RAGHash: rag}
+	c := Caller{Tenant: t.ID, RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent, RAGHash: rag}
 	c.Priority, c.Clamped = clamp(asked, who.ceiling)
 	return c, nil
 }

@@ -105,6 +105,26 @@ func TestAKeyCountsForItsOwnAlgorithmAlone(t *testing.T) {
 	}
 }
 
+// record is a log that the test reads while the loop runs.
+type record struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (r *record) Write(p []byte) (int, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.text.Write(p)
+}
+
+// take returns what was written since the last call.
+func (r *record) take() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.text.Reset()
+	return r.text.String()
+}
+
 // TestKeysAreReplacedWithoutARefusal changes the key set under way: from one key
 // to both to the other, with broken and missing files in between, of which each
 // is told once. Tokens of a key that stands in the file or in the last good one
@@ -116,7 +136,7 @@ func TestKeysAreReplacedWithoutARefusal(t *testing.T) {
 	next := "Authorization: Bearer " + token(t, jose.EdDSA, issuer()["ed2"], map[string]any{"kid": "ed2"}, claims(nil))
 	writeKeySet(t, file, "ed")
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log record
 		o.Logger = zerolog.New(&log)
 		r := made(t, o)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -138,7 +158,6 @@ func TestKeysAreReplacedWithoutARefusal(t *testing.T) {
 			{func() { _ = os.Remove(file) }, []string{old, next}, "away"},
 			{func() { writeKeySet(t, file, "ed2") }, []string{next}, "was read again"},
 		} {
-			log.Reset()
 			step.change()
 			time.Sleep(4 * keySetEvery)
 			synctest.Wait()
@@ -147,9 +166,10 @@ func TestKeysAreReplacedWithoutARefusal(t *testing.T) {
 					t.Errorf("after %q: %v", step.said, err)
 				}
 			}
-			lines := strings.Count(log.String(), "\n")
-			if !strings.Contains(log.String(), step.said) || lines > 1 || (lines == 1) != (step.said != "") || strings.Contains(log.String(), "canary") {
-				t.Errorf("want one line with %q, got %s", step.said, &log)
+			said := log.take()
+			lines := strings.Count(said, "\n")
+			if !strings.Contains(said, step.said) || lines > 1 || (lines == 1) != (step.said != "") || strings.Contains(said, "canary") {
+				t.Errorf("want one line with %q, got %s", step.said, said)
 			}
 		}
 		cancel()

@@ -26,6 +26,9 @@ const (
 	maxSecret    = 4 << 10 // bytes
 )
 
+// oneSpelling reads base64url without padding, and of each value one spelling.
+var oneSpelling = base64.RawURLEncoding.Strict()
+
 // SigningKey is a secret that X-Identity may be signed with, mode Signed.
 type SigningKey struct {
 	ID   string // what kid= says
@@ -92,12 +95,12 @@ type assertion struct {
 // believed before the HMAC was compared.
 func parseAssertion(value string) (a assertion, ok bool) {
 	said, mac, ok := strings.Cut(value, ";sig=")
-	if !ok || len(mac) != base64.RawURLEncoding.EncodedLen(sha256.Size) {
+	if !ok || len(mac) != oneSpelling.EncodedLen(sha256.Size) {
 		return a, false
 	}
 	a.said = said
 	var buf [sha256.Size]byte
-	if n, err := base64.RawURLEncoding.Strict().Decode(buf[:], []byte(mac)); err != nil || n != sha256.Size {
+	if n, err := oneSpelling.Decode(buf[:], []byte(mac)); err != nil || n != sha256.Size {
 		return a, false
 	}
 	a.mac = buf
