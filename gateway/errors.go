@@ -11,6 +11,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -21,7 +22,7 @@ type problem struct {
 	status int
 	body   openai.ErrorBody
 	retry  time.Duration // Retry-After; 0 is none
-	hope   bool          // a retry may help; without it a 5xx says X-Should-Retry: false
+	hope   bool          // a retry may help; without it a 429 or 5xx says X-Should-Retry: false
 	header [2]string     // one more header
 }
 
@@ -73,7 +74,7 @@ func problemOf(err error) *problem {
 		header    *identity.Error
 		model     *modelError
 		body      *bodyError
-		limited   *admission.LimitError
+		limited   *limits.Error
 		shed      *admission.ShedError
 		none      *pool.NoBackendError
 		exhausted *tiers.ExhaustedError
@@ -93,9 +94,7 @@ func problemOf(err error) *problem {
 	case errors.As(err, &body):
 		return invalid(http.StatusBadRequest, "bad_body", "The request body could not be read whole.")
 	case errors.As(err, &limited):
-		return &problem{status: http.StatusTooManyRequests, retry: limited.RetryAfter(), hope: true, body: openai.ErrorBody{
-			Message: "The tenant's request rate is used up.", Type: "rate_limit_error", Code: "rate_limit_exceeded",
-		}}
+		return limitProblem(limited)
 	case errors.As(err, &shed):
 		return shedProblem(shed)
 	case errors.As(err, &exhausted):
@@ -228,18 +227,31 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, e
 		panic(http.ErrAbortHandler)
 	}
 	l.code = p.status
+	if l.stopRetrying && (p.status == http.StatusTooManyRequests || p.status == http.StatusServiceUnavailable) {
+		hopeless := *p
+		hopeless.hope = false
+		p = &hopeless
+	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftoverTime)) // the refusal must not wait for a body that may never come
 	writeProblem(w, p)
+}
+
+// wholeSeconds rounds a wait up to what Retry-After can say: 1 to 300.
+func wholeSeconds(d time.Duration) int {
+	return int(min(max((d+time.Second-1)/time.Second, 1), 300))
 }
 
 func writeProblem(w http.ResponseWriter, p *problem) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	if p.retry > 0 {
-		seconds := int((p.retry + time.Second - 1) / time.Second)
-		h.Set("Retry-After", strconv.Itoa(min(max(seconds, 1), 60)))
+		wait := p.retry
+		if p.status != http.StatusTooManyRequests {
+			wait = min(wait, mostObeyed)
+		}
+		h.Set("Retry-After", strconv.Itoa(wholeSeconds(wait)))
 	}
-	if p.status >= 500 && !p.hope {
+	if (p.status >= 500 || p.status == http.StatusTooManyRequests) && !p.hope {
 		h.Set("X-Should-Retry", "false")
 	}
 	if p.header[0] != "" {

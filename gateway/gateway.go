@@ -15,8 +15,8 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/net/netutil"
 
-	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -51,15 +51,17 @@ type Options struct {
 	Listener net.Listener // instead of Listen
 	Admin    string       // address of the admin listener; "" is none
 
-	Cascade  *tiers.Cascade
-	Models   []Model
-	Forward  []string // paths that pass through to the target
-	Identity *identity.Resolver
-	Ready    func() error  // nil error when it can serve; nil is always
-	Fleet    Fleet         // served under /admin/ on the admin listener; nil is none
-	Inside   Inside        // served under /admin/status and /admin/settings; nil is none
-	Rung     func() string // how much Redis there is, which /readyz tells beside; nil tells nothing
-	Loops    []Loop
+	Cascade   *tiers.Cascade
+	Models    []Model
+	Forward   []string // paths that pass through to the target
+	Identity  *identity.Resolver
+	Limiter   *limits.Limiter // run by whoever made it; nil is one for this replica alone
+	HighShare func() float64  // of a tenant's requests per minute, what may have priority high, live; nil is 0.2, 0 is all
+	Ready     func() error    // nil error when it can serve; nil is always
+	Fleet     Fleet           // served under /admin/ on the admin listener; nil is none
+	Inside    Inside          // served under /admin/status and /admin/settings; nil is none
+	Rung      func() string   // how much Redis there is, which /readyz tells beside; nil tells nothing
+	Loops     []Loop
 
 	Timeouts func(route string) Timeouts // live; nil is DefaultTimeouts
 
@@ -78,7 +80,6 @@ type Gateway struct {
 	opts     Options
 	log      zerolog.Logger
 	metrics  *metrics
-	limiter  admission.Limiter
 	inFlight atomic.Int64
 	draining atomic.Bool
 	now      func() time.Time
@@ -128,6 +129,12 @@ func New(o Options) (*Gateway, error) {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Limiter == nil {
+		o.Limiter = limits.New(limits.Options{Registerer: o.Registerer, Now: o.Now})
+	}
+	if o.HighShare == nil {
+		o.HighShare = func() float64 { return highShare }
 	}
 	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, failed: make(chan error, 2)}
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
@@ -36,11 +35,6 @@ func (g *Gateway) enter(l *exchangeLog, w http.ResponseWriter, r *http.Request) 
 		l.caller = caller
 		body, err = g.readBody(w, r)
 	}
-	if err == nil {
-		if wait, ok := g.limiter.Allow(caller.Tenant, caller.RPM, g.now()); !ok {
-			err = &admission.LimitError{Tenant: caller.Tenant, Wait: wait}
-		}
-	}
 	if err != nil {
 		leave()
 		return nil, nil, err
@@ -64,6 +58,11 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 		if err != nil {
 			return err
 		}
+		settle, err := g.enterLimits(l, w, r, estimateOf(req))
+		if err != nil {
+			return err
+		}
+		defer settle()
 		ask := tiers.Ask{
 			Request: req, Tier: tier, ID: l.id, Tenant: l.caller.Tenant, Class: int8(l.caller.Priority), RAG: l.caller.RAGHash, Header: upstreamHeader(l, r),
 		}
@@ -91,6 +90,11 @@ func (g *Gateway) forward(path string) handler {
 		if err != nil {
 			return err
 		}
+		settle, err := g.enterLimits(l, w, r, estimate{prompt: openai.EstimateTokens(len(body))})
+		if err != nil {
+			return err
+		}
+		defer settle()
 		if _, err := g.opts.Cascade.Route(env.Name); err != nil {
 			return &modelError{env.Name}
 		}

@@ -11,6 +11,7 @@ var RequestHeaders = []HeaderDoc{
 	{"X-RAG-Hash", "`[A-Za-z0-9._:-]{1,128}`", "Digest of the retrieved context."},
 	{"X-Tier", "`auto`, `draft`, `target`", "Who answers: the cascade, the draft pool unjudged, or the target pool."},
 	{"X-Request-ID", "`[A-Za-z0-9._:-]{1,64}`", "Names the request in the log, upstream and in the answer's `id`; made up when absent."},
+	{"X-Stainless-Retry-Count", "a number", "The SDKs' own count of tries before this one. Refusals of a tenant that retries much tell its clients to stop."},
 	{"traceparent", "W3C trace context, version 00", "Sent on upstream; anything malformed is dropped."},
 }
 
@@ -21,6 +22,9 @@ var ResponseHeaders = []HeaderDoc{
 	{"X-Acceptance", "`accepted`, `rejected` or `bypassed`, then `;reason=…;score=…`", "What the acceptance logic said of the draft (score in nats), or why it was not asked."},
 	{"Server-Timing", "`draft`, `target`, `total`; ms", "Where the time until the first byte went."},
 	{"Retry-After", "whole seconds", "With 429 and 503: when to come back, jittered."},
-	{"X-Should-Retry", "`false`", "With a 5xx that a retry cannot help. The SDKs obey it."},
+	{"X-Should-Retry", "`false`", "With a 429 or 5xx that a retry cannot help, or while more than a tenth of the tenant's requests are retries. The SDKs obey it."},
+	{"X-RateLimit-Limit-Requests, -Tokens", "a number", "The tenant's limit per minute, where it has one."},
+	{"X-RateLimit-Remaining-Requests, -Tokens", "a number", "Requests that may be sent at once; tokens that one request may ask for now."},
+	{"X-RateLimit-Reset-Requests, -Tokens", "`120ms`, `6m0s`", "Until nothing is owed any more and a whole burst may be sent."},
 	{"X-Shed-Reason", "`kv_pressure;pool=…;usage=…;threshold=…`", "With a 503 by pressure: which pool, and by how much."},
 }

@@ -37,6 +37,9 @@ type exchangeLog struct {
 	out     *sink
 	receipt *tiers.Receipt
 	err     error
+
+	demoted      bool // from priority high: its tenant's share was used up
+	stopRetrying bool // retries are too much of what its tenant sends
 }
 
 type logKey struct{}
@@ -100,6 +103,9 @@ func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
 		Dur("ms", g.now().Sub(l.began)).Str("tenant", l.caller.Tenant).Str("priority", l.caller.Priority.String())
 	if l.caller.Clamped {
 		e = e.Bool("priority_clamped", true)
+	}
+	if l.demoted {
+		e = e.Bool("priority_demoted", true)
 	}
 	if rc := l.receipt; rc != nil {
 		e = recordReceipt(e, rc)

@@ -36,8 +36,8 @@ func (c *checkCmd) Run(e *env) error {
 func warnings(f *config.File) []string {
 	var out []string
 	for _, t := range f.Tenants {
-		if t.TPM > 0 {
-			out = append(out, fmt.Sprintf("tenant %s: tpm is not enforced by this release; rpm is", t.ID))
+		if n := f.Redis.Replicas; t.RPM > 0 && t.RPM < n {
+			out = append(out, fmt.Sprintf("tenant %s: while Redis is away each of %d replicas lets in at least one request at once, so its rpm of %d may be exceeded", t.ID, n, t.RPM))
 		}
 	}
 	return out

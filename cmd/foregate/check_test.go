@@ -31,17 +31,18 @@ func configFile(t *testing.T, text string) string {
 	return file
 }
 
-func TestCheckWarnsOfWhatIsNotEnforced(t *testing.T) {
+func TestCheckWarnsOfALimitTooSmallToShare(t *testing.T) {
 	file := configFile(t, `listen: 127.0.0.1:0
+redis: {url: "redis://h:6379", replicas: 3}
 pools: {p: {model: m, backends: ["http://h:1"]}}
 routes: [{model: m, target: p}]
-tenants: [{id: acme, tpm: 1000}, {id: beta, rpm: 10}]
+tenants: [{id: acme, tpm: 1000, rpm: 2}, {id: beta, rpm: 10}]
 `)
 	status, out, errs := call(t, "check", file)
 	if status != 0 || !strings.Contains(out, ": ok: 1 pools, 1 routes, 2 tenants") {
 		t.Errorf("status %d: %s", status, out)
 	}
-	if want := file + ": warning: tenant acme: tpm is not enforced by this release; rpm is\n"; errs != want {
+	if want := file + ": warning: tenant acme: while Redis is away each of 3 replicas lets in at least one request at once, so its rpm of 2 may be exceeded\n"; errs != want {
 		t.Errorf("got %q, want %q", errs, want)
 	}
 }

@@ -127,7 +127,8 @@ func TestEveryRowOfTheErrorTableIsAnsweredInOpenAIsShape(t *testing.T) {
 	t.Run("too many requests", func(t *testing.T) {
 		t.Parallel()
 		row := refusal{headers: []string{"Authorization", "Bearer " + keyLimited}, status: 429,
-			kind: "rate_limit_error", code: "rate_limit_exceeded", retry: `^(5\d|60)$`}
+			kind: "requests", code: "rate_limit_exceeded", message: "1 requests per minute", retry: `^(5\d|6\d)$`,
+			extra: "X-Ratelimit-Remaining-Requests", extraIs: "^0$"}
 		if status, _, body := row.send(t, p); status != http.StatusOK {
 			t.Fatalf("the first request got %d: %s", status, body)
 		}

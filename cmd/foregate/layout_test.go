@@ -17,15 +17,16 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. ARCHITECTURE.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/identity", "gateway/settings",
+	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/identity", "gateway/limits", "gateway/settings",
 		"tiers", "tiers/choose", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "breaker", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality"},
 
-	"gateway":           {"gateway/identity", "gateway/admission", "tiers", "tiers/openai", "tiers/pool"},
+	"gateway":           {"gateway/identity", "gateway/admission", "gateway/limits", "tiers", "tiers/openai", "tiers/pool"},
 	"gateway/admission": {"gateway/identity", "tiers/pressure"},
 	"gateway/config":    {},
 	"gateway/identity":  {},
+	"gateway/limits":    {},
 	"gateway/settings":  {"gateway/admission", "tiers", "tiers/accept", "tiers/choose", "tiers/pressure", "breaker"},
 
 	"tiers":          {"tiers/accept", "tiers/openai", "tiers/pool", "tiers/prefix"},
@@ -55,7 +56,7 @@ var arrows = map[string][]string{
 var walls = map[string][]string{
 	"github.com/go-chi/chi":                {"gateway"},
 	"github.com/sony/gobreaker":            {"breaker"},
-	"github.com/redis/go-redis":            {"breaker", "cmd/foregate", "cmd/loadtest", "gateway/settings", "loadtest/chaos", "tiers/fleet"},
+	"github.com/redis/go-redis":            {"breaker", "cmd/foregate", "cmd/loadtest", "gateway/limits", "gateway/settings", "loadtest/chaos", "tiers/fleet"},
 	"github.com/alicebob/miniredis":        {"cmd/foregate"},
 	"github.com/alecthomas/kong":           {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
 	"github.com/go-jose/go-jose":           {"gateway/identity"},
@@ -63,8 +64,8 @@ var walls = map[string][]string{
 	"go.yaml.in/yaml":                      {"gateway/config", "loadtest"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"tiers/pressure"},
-	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/settings", "tiers", "tiers/fleet", "tiers/kvevents", "tiers/pool", "breaker", "loadtest/vllmsim"},
-	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/identity", "gateway/settings", "tiers/fleet", "tiers/kvevents", "tiers/pool", "breaker"},
+	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/limits", "gateway/settings", "tiers", "tiers/fleet", "tiers/kvevents", "tiers/pool", "breaker", "loadtest/vllmsim"},
+	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/identity", "gateway/limits", "gateway/settings", "tiers/fleet", "tiers/kvevents", "tiers/pool", "breaker"},
 	"github.com/tinylib/msgp":              {"tiers/kvevents", "loadtest/vllmsim"},
 	"github.com/cespare/xxhash":            {"tiers/pool", "tiers/prefix"},
 	"github.com/go-zeromq/zmq4":            {}, // tests only

@@ -14,6 +14,7 @@ import (
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/choose"
@@ -27,6 +28,7 @@ import (
 type parts struct {
 	file       *config.File
 	redis      redis.UniversalClient // nil: no shared state
+	lookups    redis.UniversalClient // of what requests wait for; nil where redis is
 	redisName  string                // for the log
 	listener   net.Listener          // instead of file.Listen
 	admin      string                // "" is none
@@ -45,6 +47,7 @@ type replica struct {
 	indexes  map[string]*kvIndex // by pool, where it has one
 	fleet    *fleet.Fleet
 	lines    *admission.Lines
+	limiter  *limits.Limiter
 	gateway  *gateway.Gateway
 }
 
@@ -69,6 +72,7 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 		return nil, err
 	}
 	r.makeLines()
+	r.makeLimiter()
 	cascade, err := r.makeCascade()
 	if err != nil {
 		return nil, err
@@ -120,7 +124,7 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 	f := r.file
 	o := gateway.Options{
 		Listen: f.Listen, Listener: r.listener, Admin: r.admin,
-		Cascade: cascade, Forward: f.Passthrough, Identity: who,
+		Cascade: cascade, Forward: f.Passthrough, Identity: who, Limiter: r.limiter,
 		Ready: r.ready, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r},
 		Limits: gateway.Limits{Body: f.Limits.BodyBytes, Header: f.Limits.HeaderBytes, InFlight: f.Limits.InFlight},
 		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
@@ -130,6 +134,7 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 			{Name: "cascade", Run: cascade.Run},
 			{Name: "breakers", Run: r.runBreakers},
 			{Name: "fleet", Run: r.fleet.Run},
+			{Name: "limits", Run: r.limiter.Run},
 			{Name: "identity", Run: who.Run},
 		},
 	}

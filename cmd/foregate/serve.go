@@ -48,7 +48,7 @@ func (c *serveCmd) Run(e *env) error {
 	}
 	defer closeRedis()
 	r, err := assemble(e.ctx, parts{
-		file: f, redis: store.control, redisName: endpoint.String(), admin: f.Admin, log: log, registerer: reg, gatherer: reg,
+		file: f, redis: store.control, lookups: store.request, redisName: endpoint.String(), admin: f.Admin, log: log, registerer: reg, gatherer: reg,
 	})
 	if err != nil {
 		return err

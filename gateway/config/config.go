@@ -107,6 +107,7 @@ type Tenant struct {
 	KeysSHA256  []string // lower-case hex
 	MaxPriority string   // low, normal (the default) or high
 	RPM, TPM    int      // requests and tokens per minute; 0 is unlimited
+	Concurrent  int      // requests under way; 0 is unlimited
 }
 
 // Limits bound what one request and all requests together may take.

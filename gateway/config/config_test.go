@@ -85,7 +85,7 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 			{Model: "llama-3:large", Target: "llama-70b-h100"},
 		},
 		Tenants: []Tenant{
-			{ID: "acme", KeysSHA256: []string{strings.Repeat("ab", 32)}, MaxPriority: "high", RPM: 600, TPM: 200000},
+			{ID: "acme", KeysSHA256: []string{strings.Repeat("ab", 32)}, MaxPriority: "high", RPM: 600, TPM: 200000, Concurrent: 40},
 			{ID: "beta", KeysSHA256: []string{strings.Repeat("12", 32)}, MaxPriority: "normal"},
 		},
 		Passthrough: []string{"/v1/embeddings"},

@@ -239,6 +239,7 @@ func readTenant(r *reader, path string, n *yaml.Node) Tenant {
 		"max_priority": text(&t.MaxPriority),
 		"rpm":          whole(&t.RPM, 0, 1_000_000_000),
 		"tpm":          whole(&t.TPM, 0, 1_000_000_000_000),
+		"concurrent":   whole(&t.Concurrent, 0, 1_000_000),
 	})(r, path, n)
 	return t
 }

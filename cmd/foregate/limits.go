@@ -1,0 +1,12 @@
+package main
+
+import "github.com/foregate/foregate/gateway/limits"
+
+// makeLimiter holds tenants to their limits, over all replicas of the fleet.
+func (r *replica) makeLimiter() {
+	o := limits.Options{Redis: r.lookups, Replicas: r.fleet.Known, Logger: r.log, Registerer: r.registerer}
+	if o.Redis == nil {
+		o.Redis = r.redis
+	}
+	r.limiter = limits.New(o)
+}

@@ -1,0 +1,132 @@
+package gateway
+
+import (
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+const (
+	// typicalAnswer is the expected length in tokens of an answer whose length the client
+	// does not limit. What was really used is settled afterwards.
+	typicalAnswer = 512
+	// highShare is the share of a tenant's requests that may have priority high, where no
+	// other is given.
+	highShare = 0.2
+	// mostObeyed is the longest Retry-After that the SDKs obey; instead of a longer one they
+	// come back after a few seconds, so they are told not to.
+	mostObeyed = time.Minute
+)
+
+// enterLimits asks for a request of so many tokens in the name of its tenant. It tells the
+// client how the tenant stands, and makes a request that goes beyond its tenant's share of
+// priority high a normal one. done settles what was used.
+func (g *Gateway) enterLimits(l *exchangeLog, w http.ResponseWriter, r *http.Request, need estimate) (done func(), err error) {
+	c := &l.caller
+	a := limits.Ask{
+		Tenant: c.Tenant, Tokens: need.prompt + need.answer, High: c.Priority == identity.High, Retry: retried(r.Header),
+		Limit: limits.Limit{RPM: c.RPM, TPM: c.TPM, Concurrent: c.Concurrent, HighShare: g.opts.HighShare()},
+	}
+	grant, err := g.opts.Limiter.Enter(r.Context(), a)
+	if refused, ok := err.(*limits.Error); ok {
+		l.stopRetrying = refused.Standing.StopRetrying
+		tellStanding(w.Header(), refused.Standing)
+	}
+	if err != nil {
+		return nil, err
+	}
+	l.stopRetrying = grant.StopRetrying
+	tellStanding(w.Header(), grant.Standing)
+	if grant.Demoted {
+		c.Priority, l.demoted = identity.Normal, true
+	}
+	return func() { grant.Settle(need.used(l)) }, nil
+}
+
+// estimate is what a request is expected to use, in tokens.
+type estimate struct{ prompt, answer int }
+
+// estimateOf a request that the cascade answers.
+func estimateOf(r *openai.Request) estimate {
+	answer := typicalAnswer
+	if r.MaxTokens >= 0 {
+		answer = r.MaxTokens
+	}
+	return estimate{r.PromptTokens, answer * max(r.N, 1)}
+}
+
+// used is what a request that is over has used: nothing where no backend answered, and less
+// than 0 where that is not known.
+func (e estimate) used(l *exchangeLog) int {
+	rc := l.receipt
+	if rc == nil || rc.Tier == "" && !answered(rc) {
+		return 0
+	}
+	told := rc.AcceptedTokens + rc.TargetTokens
+	switch {
+	case rc.PromptTokens > 0:
+		return rc.PromptTokens + told
+	case told > 0:
+		return e.prompt + told // it broke off before its usage came
+	}
+	return -1
+}
+
+// answered says whether any try got through, so that an engine worked on the prompt.
+func answered(rc *tiers.Receipt) bool {
+	for _, t := range rc.Tries {
+		if t.Failed == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// retried says whether an SDK marked a request as a further try.
+func retried(h http.Header) bool {
+	n, err := strconv.Atoi(h.Get("X-Stainless-Retry-Count"))
+	return err == nil && n > 0
+}
+
+// tellStanding sets the headers that OpenAI's clients read.
+func tellStanding(h http.Header, s limits.Standing) {
+	tell := func(kind string, w limits.Window) {
+		if w.Limit == 0 {
+			return
+		}
+		h.Set("X-Ratelimit-Limit-"+kind, strconv.Itoa(w.Limit))
+		h.Set("X-Ratelimit-Remaining-"+kind, strconv.Itoa(w.Remaining))
+		h.Set("X-Ratelimit-Reset-"+kind, w.Reset.Round(time.Millisecond).String())
+	}
+	tell("Requests", s.Requests)
+	tell("Tokens", s.Tokens)
+}
+
+// limitProblem is a refusal as OpenAI words it: the type says which limit. Concurrent requests
+// are requests.
+func limitProblem(e *limits.Error) *problem {
+	p := &problem{status: http.StatusTooManyRequests, hope: true, body: openai.ErrorBody{Type: string(e.Limit), Code: "rate_limit_exceeded"}}
+	most, asked := strconv.Itoa(e.Most), strconv.Itoa(e.Asked)
+	switch {
+	case e.Hopeless:
+		p.hope = false
+		p.body.Message = "Request too large: it may need " + asked + " tokens (prompt and longest answer), and the limit is " + most +
+			" tokens per minute. Shorten the prompt or lower max_tokens; a retry cannot help."
+		return p
+	case e.Limit == limits.Concurrency:
+		p.body.Type = string(limits.Requests)
+		p.body.Message = "Too many requests under way: the limit is " + most + " at once."
+	default:
+		p.body.Message = "Rate limit reached: the limit is " + most + " " + string(e.Limit) + " per minute."
+	}
+	p.retry = e.Wait + rand.N(min(e.Wait/2, 5*time.Second)+time.Second) // never sooner, and not all together
+	p.hope = p.retry <= mostObeyed
+	p.body.Message += " Please try again in " + strconv.Itoa(wholeSeconds(p.retry)) + "s."
+	return p
+}
