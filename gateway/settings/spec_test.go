@@ -53,7 +53,10 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 			},
 		},
 		Pool:      choose.DefaultConfig(),
-		Pressure:  pressure.Config{Interval: pressure.DefaultConfig().Interval},
+		Pressure:  pressure.Config{Interval: pressure.DefaultConfig().Interval, Timeout: pressure.DefaultConfig().Timeout, Probe: pressure.DefaultConfig().Probe},
+		Dial:      tiers.DefaultDial(),
+		Client:    Client{BodyStart: 5 * time.Second, Body: time.Minute, Write: 10 * time.Second},
+		Limit:     Limit{HighShare: 0.2, Budget: 15 * time.Millisecond},
 		Admission: admission.DefaultConfig(),
 		Breaker:   breaker.DefaultConfig(),
 	}
@@ -76,7 +79,9 @@ func TestEverySettingIsWellFormed(t *testing.T) {
 		if i > 0 && all[i-1].Name == s.Name {
 			t.Errorf("%s is there twice", s.Name)
 		}
-		shared := strings.HasPrefix(s.Name, "breaker.") || strings.HasPrefix(s.Name, "route.") || strings.HasPrefix(s.Name, "scrape.") // of pools, which routes share
+		// of pools, connections, tenants and requests whose route is not known yet
+		shared := slices.Contains([]string{"breaker", "route", "scrape", "limit", "redis"}, strings.Split(s.Name, ".")[0]) ||
+			slices.Contains([]string{"timeout.connect", "timeout.tls", "timeout.body_start", "timeout.body"}, s.Name)
 		if s.PerRoute == shared {
 			t.Errorf("%s: per route %v", s.Name, s.PerRoute)
 		}
@@ -112,7 +117,7 @@ func TestEverySettingHasAPlaceOfItsOwn(t *testing.T) {
 
 // another is a good value that is not the default.
 func another(s Spec) string {
-	for _, value := range []string{"0.7", "7", "7s", "700ms", "yes", "off", "p2c"} {
+	for _, value := range []string{"0.7", "7", "7s", "700ms", "yes", "no", "off", "p2c"} {
 		d := Defaults()
 		if check(&s, value) == nil && value != s.Value(&d) {
 			return value

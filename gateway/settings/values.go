@@ -9,6 +9,8 @@
 package settings
 
 import (
+	"time"
+
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/tiers"
@@ -23,10 +25,26 @@ type Values struct {
 	Pressure  pressure.Config // ages are pressure's defaults
 	Admission admission.Config
 	Breaker   breaker.Config
+	Dial      tiers.Dial
+	Client    Client
+	Limit     Limit
 
 	// AllowHighShed is shed.allow_high: only with it may shed.high be below
 	// highFloor, so that no single field can turn the high class away.
 	AllowHighShed bool
+}
+
+// Client bounds what is waited for a client.
+type Client struct {
+	BodyStart time.Duration // for a body to start (timeout.body_start)
+	Body      time.Duration // for a whole body (timeout.body)
+	Write     time.Duration // for the client to accept one write (timeout.write)
+}
+
+// Limit is what of the tenants' limits is the same for all.
+type Limit struct {
+	HighShare float64       // of a tenant's requests that may have priority high, 0 … 1; 0 is all (limit.high_share)
+	Budget    time.Duration // the longest wait of a request for Redis (redis.budget)
 }
 
 // Defaults returns the values of a deployment in which nothing is set.
