@@ -47,10 +47,32 @@ func openRedis(ep config.Endpoint) (c clients, stop func(), err error) {
 	}
 	c.control = redis.NewUniversalClient(o)
 	c.request = redis.NewUniversalClient(onRequests(o))
+<<<<<<< /tmp/f5/redis/tree/cmd/foregate/redis.go
+	ready := warm(c.request)
+	return c, func() {
+		_ = c.request.Close() // only connections are lost
+		_ = c.control.Close()
+		<-ready
+	}, nil
+}
+
+// warm has a client ask its Sentinels, or its cluster for the slots, before a
+// request has to. ready is closed when that is over, after 2 s at most.
+func warm(c redis.UniversalClient) (ready <-chan struct{}) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_ = c.Ping(ctx).Err() // who uses the client finds out as well
+	}()
+	return done
+=======
 	return c, func() {
 		_ = c.request.Close() // only connections are lost
 		_ = c.control.Close()
 	}, nil
+>>>>>>> /tmp/f5/redis/h
 }
 
 // controlOptions are those of a client for background work: no retries (a
