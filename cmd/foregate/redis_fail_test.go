@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// failover is how long it may take until commands are answered again, with Sentinels that
+// find a master gone after a second; converged how long after that everything is shared.
+const (
+	failover  = 5 * time.Second
+	converged = 2 * time.Second
+)
+
+func TestAFailoverOfSentinelsIsOverInSevenSecondsWithOneLinePerRung(t *testing.T) {
+	for what, end := range map[string]func(*redisNode, *testing.T){
+		"killed": func(n *redisNode, _ *testing.T) { n.kill() },
+		"frozen": (*redisNode).freeze,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			s := newSentinels(t)
+			p := newPair(t, fmt.Sprintf(`url: "redis+sentinel://%s/fg", sentinel_password: watch`, strings.Join(s.addrs, ",")))
+			eventually(t, "they share", p.shared)
+			before := p.lines(`"mode":`)
+			began := time.Now()
+			end(s.master, t)
+			eventually(t, "they notice", func() bool { return !p.mode("shared") })
+			within(t, failover+converged+busyMachine, "they share again", p.shared)
+			took := time.Since(began)
+			t.Logf("shared again after %v", took.Round(10*time.Millisecond))
+			p.obeys(t, s.replica.raw, 450*time.Millisecond)
+			if n := p.lines(`"mode":`) - before; n > 3 {
+				t.Errorf("%d lines for degraded, local, shared:\n%s", n, p.logs[0].String())
+			}
+		})
+	}
+}
+
+func TestARedisThatReturnsEmptyIsFilledAgain(t *testing.T) {
+	t.Parallel()
+	n := node(t, nil)
+	p := newPair(t, "url: redis://"+n.addr)
+	eventually(t, "they share", p.shared)
+	p.obeys(t, n.raw, 450*time.Millisecond)
+	n.kill()
+	eventually(t, "they are alone", func() bool { return p.mode("local") })
+	if known := p.replicas[0].fleet.Known(); known != 2 {
+		t.Errorf("alone, a replica knows of %d", known)
+	}
+	n.start(t)
+	within(t, time.Second+converged+busyMachine, "they share again", p.shared)
+	p.obeys(t, n.raw, 350*time.Millisecond)
+}
+
+func TestAFrozenNodeOfAClusterLeavesTheOthersKeysAlone(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	p := newPair(t, `url: "`+c.url()+`"`)
+	eventually(t, "they share", p.shared)
+	_, ours, others := c.of(t, "foregate:{fg}:replicas")
+	theirs := ""
+	for i := 0; theirs == ""; i++ {
+		if _, has, _ := c.of(t, fmt.Sprint("foregate:cache:", i)); has == others[0] {
+			theirs = fmt.Sprint("foregate:cache:", i)
+		}
+	}
+	before := p.lines(`"mode":`)
+	others[0].freeze(t)
+	during(3*time.Second, func() {})
+	if n := p.lines(`"mode":`) - before; n != 0 || !p.shared() {
+		t.Errorf("another node is frozen: %d changes of rung", n)
+	}
+	others[0].thaw(t)
+	ours.freeze(t)
+	eventually(t, "they are alone", func() bool { return p.mode("local") })
+	slow := 0
+	for range 50 {
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		began := time.Now()
+		if err := p.request.Get(ctx, theirs).Err(); !errors.Is(err, redis.Nil) || time.Since(began) > 100*time.Millisecond+busyMachine {
+			slow++
+		}
+		cancel()
+	}
+	if slow > 5 {
+		t.Errorf("%d of 50 lookups at a node that is well failed", slow)
+	}
+	ours.thaw(t)
+	within(t, converged+busyMachine+time.Second, "they share again", p.shared)
+}
+
+func TestASlotThatMovesHealsByItself(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	p := newPair(t, `url: "`+c.url()+`"`)
+	eventually(t, "they share", p.shared)
+	slot, from, others := c.of(t, "foregate:{fg}:replicas")
+	to := others[0]
+	source, target := from.do(t, "CLUSTER", "MYID"), to.do(t, "CLUSTER", "MYID")
+	to.do(t, "CLUSTER", "SETSLOT", slot, "IMPORTING", source)
+	from.do(t, "CLUSTER", "SETSLOT", slot, "MIGRATING", target)
+	host, port, _ := net.SplitHostPort(to.addr)
+	for {
+		keys, _ := from.do(t, "CLUSTER", "GETKEYSINSLOT", slot, 100).([]any)
+		if len(keys) == 0 {
+			break
+		}
+		for _, key := range keys {
+			from.do(t, "MIGRATE", host, port, key, 0, 5000, "REPLACE")
+		}
+	}
+	within(t, converged+busyMachine, "they share half way, when every key is asked for elsewhere", p.shared)
+	to.do(t, "CLUSTER", "SETSLOT", slot, "NODE", target)
+	from.do(t, "CLUSTER", "SETSLOT", slot, "NODE", target)
+	within(t, converged+busyMachine, "they share", p.shared)
+	if n := fmt.Sprint(to.do(t, "ZCARD", "foregate:{fg}:replicas")); n != "2" {
+		t.Errorf("the slot's owner knows %s replicas", n)
+	}
+	reloaded := time.Now()
+	within(t, converged+busyMachine, "they stay", func() bool { return time.Since(reloaded) > time.Second && p.shared() })
+}
+
+func TestTheEmbeddedServersPipeObeysDeadlinesWhenNobodyReads(t *testing.T) {
+	ours, theirs := net.Pipe()
+	p := newPipe(ours)
+	t.Cleanup(func() { _, _ = p.Close(), theirs.Close() })
+	if err := p.SetDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	for range pipeBacklog + 2 { // one is being sent
+		if _, err = p.Write([]byte("x")); err != nil {
+			break
+		}
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a write behind %d others: %v", pipeBacklog, err)
+	}
+	if _, err := p.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a read of nothing: %v", err)
+	}
+	if err := p.SetWriteDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	written := make(chan error, 1)
+	go func() {
+		_, err := p.Write([]byte("y"))
+		written <- err
+	}()
+	if _, err := theirs.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-written; err != nil {
+		t.Errorf("there is room again: %v", err)
+	}
+	_ = p.Close()
+	if _, err := p.Write([]byte("z")); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a write to a closed pipe: %v", err)
+	}
+}

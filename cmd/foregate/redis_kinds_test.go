@@ -1,0 +1,127 @@
+package main
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/gateway/config"
+)
+
+func TestReplicasShareThroughATCPPort(t *testing.T) {
+	t.Parallel()
+	n := node(t, nil)
+	p := newPair(t, fmt.Sprintf("url: redis://%s/0", n.addr))
+	eventually(t, "they share", p.shared)
+	p.obeys(t, n.raw, 450*time.Millisecond)
+}
+
+func TestReplicasShareThroughAUnixSocket(t *testing.T) {
+	t.Parallel()
+	dir, err := os.MkdirTemp("", "fg") // short: a socket's path has at most 107 bytes
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	socket := filepath.Join(dir, "s")
+	n := node(t, &redis.Options{Network: "unix", Addr: socket}, "--port", "0", "--unixsocket", socket)
+	p := newPair(t, "url: unix://"+socket)
+	eventually(t, "they share", p.shared)
+	p.obeys(t, n.raw, 450*time.Millisecond)
+}
+
+func TestReplicasShareThroughTLSAsAnACLUser(t *testing.T) {
+	t.Parallel()
+	ca, cert, key := certificates(t)
+	pem, err := os.ReadFile(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hands := &tls.Config{RootCAs: x509.NewCertPool(), Certificates: []tls.Certificate{own}}
+	hands.RootCAs.AppendCertsFromPEM(pem)
+	addr := "127.0.0.1:" + freePort(t)
+	_, port, _ := net.SplitHostPort(addr)
+	n := node(t, &redis.Options{Addr: addr, TLSConfig: hands}, "--port", "0", "--tls-port", port,
+		"--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", ca, "--tls-auth-clients", "yes")
+	n.do(t, "ACL", "SETUSER", "foregate", "on", ">s3cret", "allcommands", "~foregate:*", "&foregate:*")
+	n.do(t, "ACL", "SETUSER", "default", "resetpass", "nopass", "-@all", "+hset", "+ping", "+hello", "+client", "+acl", "allkeys")
+	section := "url: rediss://foregate:s3cret@%s, ca_file: %s, cert_file: %s, key_file: %s, server_name: %s"
+	p := newPair(t, fmt.Sprintf(section, n.addr, ca, cert, key, "redis.internal"))
+	eventually(t, "they share", p.shared)
+	p.obeys(t, n.raw, 450*time.Millisecond)
+	for name, section := range map[string]string{
+		"another name":      fmt.Sprintf(section, n.addr, ca, cert, key, "redis.example"),
+		"another authority": fmt.Sprintf("url: rediss://foregate:s3cret@%s, cert_file: %s, key_file: %s", n.addr, cert, key),
+		"no certificate":    fmt.Sprintf("url: rediss://foregate:s3cret@%s, ca_file: %s", n.addr, ca),
+		"no TLS":            fmt.Sprintf("url: redis://foregate:s3cret@%s", n.addr),
+		"another password":  fmt.Sprintf("url: rediss://foregate:wrong@%s, ca_file: %s, cert_file: %s, key_file: %s", n.addr, ca, cert, key),
+	} {
+		p := newPair(t, section)
+		eventually(t, name+" is told", func() bool { return p.lines(`"mode":"local"`) == 1 })
+		if p.mode("shared") || strings.Contains(p.logs[0].String(), "s3cret") {
+			t.Errorf("%s: %s", name, p.logs[0].String())
+		}
+	}
+}
+
+func TestFilesThatAreNoneAreToldAtStart(t *testing.T) {
+	ca, cert, key := certificates(t)
+	for want, ep := range map[string]config.Endpoint{
+		"ca_file: open /nowhere":                        {CAFile: "/nowhere"},
+		"ca_file: " + key + " holds no certificate":     {CAFile: key},
+		"cert_file, key_file: open /nowhere":            {CertFile: "/nowhere", KeyFile: key},
+		"cert_file, key_file: tls: found a certificate": {CertFile: cert, KeyFile: ca},
+		"cert_file, key_file: tls: private key does no": {CertFile: ca, KeyFile: key},
+	} {
+		ep.Kind, ep.Network, ep.Addrs, ep.TLS = config.KindSingle, "tcp", []string{"127.0.0.1:1"}, true
+		if _, _, err := openRedis(ep); err == nil || !strings.HasPrefix(err.Error(), "redis: "+want) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+}
+
+func TestReplicasShareThroughSentinelsThatAskForAPassword(t *testing.T) {
+	t.Parallel()
+	s := newSentinels(t)
+	url := "url: redis+sentinel://" + strings.Join(s.addrs, ",") + "/fg"
+	p := newPair(t, `"url": "`+url[5:]+`", sentinel_password: watch`)
+	eventually(t, "they share", p.shared)
+	p.obeys(t, s.master.raw, 450*time.Millisecond)
+	without := newPair(t, `"url": "`+url[5:]+`"`)
+	eventually(t, "without the password they are told so", func() bool { return without.lines("NOAUTH") > 0 })
+}
+
+func TestReplicasShareThroughACluster(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	p := newPair(t, `url: "`+c.url()+`"`)
+	eventually(t, "they share", p.shared)
+	p.obeys(t, hands(t, c), 450*time.Millisecond)
+	keys := []string{"foregate:{fg}:replicas", "foregate:{fg}:pressure:only", "foregate:{fg}:drain", "foregate:{fg}:placed:only", "foregate:{fg}:breaker:x"}
+	slot, _, _ := c.of(t, keys[0])
+	for _, key := range keys {
+		if other, _, _ := c.of(t, key); other != slot {
+			t.Errorf("%s is in slot %d, not %d", key, other, slot)
+		}
+	}
+}
+
+// hands are a client of the whole cluster for the test itself.
+func hands(t *testing.T, c *cluster) *redis.ClusterClient {
+	t.Helper()
+	h := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{c.nodes[0].addr}})
+	t.Cleanup(func() { _ = h.Close() })
+	return h
+}
