@@ -29,7 +29,7 @@ type clients struct {
 	request redis.UniversalClient // of what a request may ask for while it waits
 }
 
-// openRedis connects to the Redis that was named; nothing is sent yet, so a
+// openRedis connects to the Redis that was named; nothing is waited for, so a
 // Redis that is away does not keep a replica from starting. stop ends what was
 // opened. An error is one of a file that the endpoint names.
 func openRedis(ep config.Endpoint) (c clients, stop func(), err error) {
@@ -47,7 +47,6 @@ func openRedis(ep config.Endpoint) (c clients, stop func(), err error) {
 	}
 	c.control = redis.NewUniversalClient(o)
 	c.request = redis.NewUniversalClient(onRequests(o))
-<<<<<<< /tmp/f5/redis/tree/cmd/foregate/redis.go
 	ready := warm(c.request)
 	return c, func() {
 		_ = c.request.Close() // only connections are lost
@@ -67,12 +66,6 @@ func warm(c redis.UniversalClient) (ready <-chan struct{}) {
 		_ = c.Ping(ctx).Err() // who uses the client finds out as well
 	}()
 	return done
-=======
-	return c, func() {
-		_ = c.request.Close() // only connections are lost
-		_ = c.control.Close()
-	}, nil
->>>>>>> /tmp/f5/redis/h
 }
 
 // controlOptions are those of a client for background work: no retries (a

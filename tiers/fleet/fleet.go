@@ -162,6 +162,9 @@ func New(o Options) (*Fleet, error) {
 	return f, nil
 }
 
+// Self is what this replica calls itself.
+func (f *Fleet) Self() string { return f.self }
+
 // Mine says whether this replica is the one to scrape a backend. It is true of every
 // backend for a replica that is alone, as far as it knows: two owners are harmless, none
 // is not. It reads memory only, about 0.1 µs at 50 replicas.
