@@ -7,7 +7,7 @@ local t=redis.call('TIME'); local now=t[1]*1000+math.floor(t[2]/1000)
 local v=redis.call('HMGET',k,'st','pt','ep','ps','n')
 local function count(i)
   local n=tonumber(v[i])
-  if n==nil or n~=n or n<0 or n>9007199254740991 then return 0 end
+  if n==nil or n~=n or n<0 or n>=9007199254740991 then return 0 end
   return math.floor(n)
 end
 local function whole(n) return string.format('%.0f',n) end

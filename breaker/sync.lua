@@ -13,7 +13,7 @@ for i=1,#flat,2 do fields[flat[i]]=flat[i+1] end
 -- What is no count is nothing.
 local function count(name)
   local v=tonumber(fields[name])
-  if v==nil or v~=v or v<0 or v>9007199254740991 then return 0 end
+  if v==nil or v~=v or v<0 or v>=9007199254740991 then return 0 end
   return math.floor(v)
 end
 local function whole(v) return string.format('%.0f',v) end
@@ -30,11 +30,12 @@ if state==0 then
     local kind,at=string.match(name,'^([tfu]):(%d+)$')
     if kind then
       at=tonumber(at)
-      if at<=bucket-kept or at>bucket then old[#old+1]=name
+      if at==nil or at<=bucket-kept or at>bucket then old[#old+1]=name
       else live=true; sum[kind]=sum[kind]+count(name) end
     end
   end
-  if sum.f>0 and sum.t>=tonumber(ARGV[6]) and sum.f*100>=sum.t*tonumber(ARGV[7]) then
+  -- Only a fault opens, not that successes have grown old.
+  if tonumber(ARGV[2])>0 and sum.t>=tonumber(ARGV[6]) and sum.f*100>=sum.t*tonumber(ARGV[7]) then
     local n=math.min(count('n'),10)
     local open=math.floor(math.min(tonumber(ARGV[8])*2^n,longest)*(1000+tonumber(ARGV[10]))/1000)
     cut=0; if sum.u*2>sum.f then cut=1 end
@@ -45,11 +46,13 @@ if state==0 then
     return {2,epoch,open,0,cut,''}
   end
   if not live then
-    if size>0 then redis.call('DEL',k) end -- closed and nothing seen: as good as absent
+    -- Closed and nothing seen is as good as absent, once an epoch by the clock is a later one.
+    if size>0 and epoch<now then redis.call('DEL',k) end
   else
     for i=1,#old do redis.call('HDEL',k,old[i]) end
     for i,kind in ipairs({'t','f','u'}) do
-      if tonumber(ARGV[i])>0 then redis.call('HINCRBY',k,kind..':'..whole(bucket),ARGV[i]) end
+      local name,more=kind..':'..whole(bucket),tonumber(ARGV[i])
+      if more>0 then redis.call('HSET',k,name,whole(count(name)+more)) end
     end
   end
 end

@@ -1,0 +1,322 @@
+package breaker
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+)
+
+// long asks for the long form of tests over random histories.
+var long = os.Getenv("BREAKER_LONG") != ""
+
+// TestRandomHistoriesOfAFleetKeepTheInvariants drives the scripts as eight replicas might,
+// with results that come late, replicas that die, a clock of Redis' that jumps by an hour,
+// lost keys and garbage, and checks every answer against what must always hold.
+// BREAKER_LONG=1 makes it a million operations.
+func TestRandomHistoriesOfAFleetKeepTheInvariants(t *testing.T) {
+	histories, operations := 10, 10_000
+	switch {
+	case long:
+		histories = 100
+	case testing.Short():
+		histories = 2
+	}
+	first := rand.Uint64() >> 32
+	for i := range histories {
+		seed := first + uint64(i)
+		synctest.Test(t, func(t *testing.T) {
+			h := newFleetHistory(t, seed)
+			for h.step = range operations {
+				h.move()
+			}
+			h.heal()
+			t.Logf("seed %d: %d granted, %d closed, %d opened, %d late", seed, h.granted, h.closings, h.openings, h.late)
+			if h.granted == 0 || h.closings == 0 || h.openings == 0 || h.late == 0 {
+				t.Errorf("seed %d: nothing was tried", seed)
+			}
+		})
+	}
+}
+
+const replicasOfHistory = 8
+
+// fleetHistory is one history, and what is known of the breaker by the answers.
+type fleetHistory struct {
+	t     *testing.T
+	seed  uint64
+	step  int
+	rng   *rand.Rand
+	mini  *miniredis.Miniredis
+	link  *link
+	clock time.Time
+	k     key
+
+	tokens [replicasOfHistory][]string // that a replica may still tell a result of
+	given  int
+
+	epoch     int64
+	phase     phase
+	known     bool      // phase is what it must be
+	holder    string    // of the lease, "" is unknown or nobody
+	leased    time.Time // until; zero is unknown
+	openUntil time.Time // zero is unknown
+	successes int
+	wild      bool // garbage was written since the last transition
+
+	granted, closings, openings, late int
+}
+
+func newFleetHistory(t *testing.T, seed uint64) *fleetHistory {
+	mini, o := embedded(t)
+	o.PoolSize = 1
+	client := redis.NewClient(o)
+	t.Cleanup(func() { _ = client.Close() })
+	h := &fleetHistory{
+		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 7)), mini: mini,
+		link:  &link{redis: client, errors: prometheus.NewCounter(prometheus.CounterOpts{Name: "e"})},
+		clock: time.Unix(1_800_000_000, 0), k: key{"big", "a"}, known: true,
+	}
+	mini.SetTime(h.clock)
+	return h
+}
+
+func (h *fleetHistory) fail(format string, args ...any) {
+	h.t.Helper()
+	h.t.Fatalf("seed %d, step %d: %s", h.seed, h.step, fmt.Sprintf(format, args...))
+}
+
+func (h *fleetHistory) pass(d time.Duration) {
+	h.clock = h.clock.Add(d)
+	h.mini.SetTime(h.clock)
+}
+
+// ask runs one script, which must answer.
+func (h *fleetHistory) ask(a ask, n int) []int64 {
+	h.t.Helper()
+	asks := []ask{a}
+	if err := h.link.exchange(h.t.Context(), asks); err != nil {
+		h.fail("%v", err)
+	}
+	got, _, err := asks[0].numbers(n)
+	if err != nil {
+		h.fail("%v", err)
+	}
+	return got
+}
+
+func (h *fleetHistory) move() {
+	who := h.rng.IntN(replicasOfHistory)
+	switch p := h.rng.IntN(1000); {
+	case p < 300:
+		h.sync(who)
+	case p < 450:
+		h.acquire(who)
+	case p < 650:
+		h.result(who)
+	case p < 980:
+		h.pass(time.Duration(h.rng.ExpFloat64()*800) * time.Millisecond)
+	case p < 988: // it dies, and with it its leases
+		h.tokens[who] = nil
+	case p < 991:
+		h.pass([]time.Duration{-time.Hour, time.Hour}[h.rng.IntN(2)])
+		h.leased, h.openUntil = time.Time{}, time.Time{}
+		if h.mini.HGet(h.k.redis(), "ep") == "" {
+			h.epoch = 0 // the clock was all that it went by
+		}
+	case p < 994:
+		h.mini.FlushAll()
+		h.lost()
+		h.phase, h.known = closed, true
+	default:
+		h.garbage()
+	}
+}
+
+// lost is after the hash is gone: epochs go on by the clock.
+func (h *fleetHistory) lost() {
+	h.known, h.holder, h.leased, h.openUntil = false, "", time.Time{}, time.Time{}
+	if h.clock.UnixMilli() <= h.epoch {
+		h.epoch = 0
+	}
+}
+
+func (h *fleetHistory) garbage() {
+	fields := []string{"st", "ep", "ou", "n", "pt", "pu", "ps", "ur", "t:1", "f:99999999999999999999", "u:", fmt.Sprint("t:", h.clock.Unix()), fmt.Sprint("f:", h.clock.Unix()), "banana"}
+	values := []string{"banana", "NaN", "-nan", "1e999", "-3", "", "0.5", "9007199254740991", "9007199254740993", "1", "2", "3", "0x10", "inf", "-1e308", "99999999"}
+	for range 1 + h.rng.IntN(3) {
+		h.mini.HSet(h.k.redis(), fields[h.rng.IntN(len(fields))], values[h.rng.IntN(len(values))])
+	}
+	h.lost()
+	h.epoch, h.wild = 0, true
+}
+
+// moved is after an answer that names an epoch.
+func (h *fleetHistory) moved(epoch int64) {
+	h.t.Helper()
+	if epoch < h.epoch {
+		h.fail("epoch %d after %d", epoch, h.epoch)
+	}
+	h.epoch = epoch
+}
+
+func (h *fleetHistory) sync(int) {
+	finished := max(h.rng.IntN(14)-4, 0)
+	faults := 0
+	if finished > 0 && h.rng.IntN(2) == 0 {
+		faults = h.rng.IntN(finished + 1)
+	}
+	got := h.ask(run(syncScript, h.k, finished, faults, faults/2, 1000, 10, 5, 50, 2000, 30000, h.rng.IntN(201)-100, channelEvents), 5)
+	state, left, leased := phaseOf(got[0]), got[2], got[3]
+	if got[1] != 0 { // a closed one that was idle has none
+		h.moved(got[1])
+	}
+	most := int64(33_000)
+	if h.wild || h.openUntil.IsZero() {
+		most = 60_000
+	}
+	if left < 0 || left > most || state != open && left != 0 || leased < 0 || leased > 60_000 {
+		h.fail("%v", got)
+	}
+	if h.known && state != h.phase && (h.phase != closed || state != open || faults == 0) {
+		h.fail("it was %v, and is %v: %v", h.phase, state, got)
+	}
+	if h.known && h.phase == closed && state == open {
+		h.opened(left)
+	}
+	if !h.openUntil.IsZero() && state == open && left != max(h.openUntil.Sub(h.clock).Milliseconds(), 0) {
+		h.fail("open for %d ms, want %v", left, h.openUntil.Sub(h.clock))
+	}
+	h.phase, h.known = state, true
+}
+
+// phaseOf is a script's number of a state.
+func phaseOf(n int64) phase { return []phase{closed, halfOpen, open}[n] }
+
+func (h *fleetHistory) opened(ms int64) {
+	h.openings++
+	h.openUntil, h.wild = h.clock.Add(time.Duration(ms)*time.Millisecond), false
+	h.holder, h.leased = "", time.Time{}
+}
+
+func (h *fleetHistory) acquire(who int) {
+	h.given++
+	token := fmt.Sprint(who, "-", h.given)
+	got := h.ask(run(acquireScript, h.k, token, lease.Milliseconds(), fleetLongest.Milliseconds()), 2)
+	if got[0] == 0 {
+		if h.known && (h.phase == open && !h.openUntil.IsZero() && !h.clock.Before(h.openUntil) ||
+			h.phase == halfOpen && !h.leased.IsZero() && !h.clock.Before(h.leased)) {
+			h.fail("a due breaker's lease was refused")
+		}
+		return
+	}
+	switch {
+	case h.known && h.phase == closed:
+		h.fail("a lease of a closed breaker")
+	case !h.leased.IsZero() && h.clock.Before(h.leased):
+		h.fail("a second lease, %v before the end of the first", h.leased.Sub(h.clock))
+	case h.known && h.phase == open && h.clock.Before(h.openUntil):
+		h.fail("a lease %v too early", h.openUntil.Sub(h.clock))
+	}
+	h.moved(got[1])
+	h.granted++
+	h.phase, h.known, h.wild = halfOpen, true, false
+	h.holder, h.leased, h.openUntil, h.successes = token, h.clock.Add(lease), time.Time{}, 0
+	h.tokens[who] = append(h.tokens[who], token)
+}
+
+func (h *fleetHistory) result(who int) {
+	if len(h.tokens[who]) == 0 {
+		return
+	}
+	i := h.rng.IntN(len(h.tokens[who]))
+	token := h.tokens[who][i]
+	well := h.rng.IntN(4) > 0
+	before, _ := h.link.redis.HGetAll(h.t.Context(), h.k.redis()).Result()
+	got := h.ask(run(resultScript, h.k, token, flag(well), successesClose, 2000, 30000, lease.Milliseconds(), h.rng.IntN(201)-100, "0", channelEvents), 3)
+	if h.rng.IntN(3) > 0 { // else it may be told again
+		h.tokens[who] = append(h.tokens[who][:i], h.tokens[who][i+1:]...)
+	}
+	if got[0] == -1 {
+		h.late++
+		after, _ := h.link.redis.HGetAll(h.t.Context(), h.k.redis()).Result()
+		if diff := cmp.Diff(before, after); diff != "" {
+			h.fail("a late result changed something: %s", diff)
+		}
+		if h.holder == token {
+			h.fail("the holder is not believed")
+		}
+		return
+	}
+	if h.holder != "" && token != h.holder {
+		h.fail("%s is believed, and %s has the lease", token, h.holder)
+	}
+	h.moved(got[1])
+	switch {
+	case !well && got[0] == 2:
+		if got[2] < 1800 || got[2] > 33_000 {
+			h.fail("open for %d ms", got[2])
+		}
+		h.phase = open
+		h.opened(got[2])
+	case well && got[0] == 1:
+		h.successes++
+		h.leased = h.clock.Add(lease)
+	case well && got[0] == 0:
+		if h.holder != "" && !h.wild && h.successes+1 < successesClose {
+			h.fail("closed after %d successes", h.successes+1)
+		}
+		h.closings++
+		h.phase, h.holder, h.leased = closed, "", time.Time{}
+	default:
+		h.fail("%v for %v", got, well)
+	}
+}
+
+// heal: whatever happened, a backend that is well is back in a bounded time.
+func (h *fleetHistory) heal() {
+	for range 100 {
+		got := h.ask(run(syncScript, h.k, 0, 0, 0, 1000, 10, 5, 50, 2000, 30000, 0, channelEvents), 5)
+		if phaseOf(got[0]) == closed {
+			return
+		}
+		if h.ask(run(acquireScript, h.k, "healer", lease.Milliseconds(), fleetLongest.Milliseconds()), 2)[0] == 1 {
+			for range successesClose {
+				h.ask(run(resultScript, h.k, "healer", "1", successesClose, 2000, 30000, lease.Milliseconds(), 0, "0", channelEvents), 3)
+			}
+		}
+		h.pass(time.Second)
+	}
+	h.fail("open after 100 s of health")
+}
+
+// FuzzView: whatever Redis says, a view is closed or ends.
+func FuzzView(f *testing.F) {
+	f.Add(int64(2), int64(1), int64(2000), int64(0), int64(1), "", 6)
+	f.Add(int64(-1), int64(-1), int64(-1), int64(1<<62), int64(7), "WRONGTYPE", 3)
+	f.Fuzz(func(t *testing.T, state, epoch, open, leased, cut int64, wrong string, n int) {
+		reply := []any{state, epoch, open, leased, cut, wrong}
+		now := time.Unix(1_800_000_000, 0)
+		cmd := redis.NewCmdResult(reply[:min(max(n, 0), len(reply))], nil)
+		v, err := (&ask{cmd: cmd}).view(now)
+		if err != nil {
+			return
+		}
+		if left := v.until.Sub(now); left < 0 || left > 2*fleetLongest || !v.at.Equal(now) {
+			t.Errorf("%+v", v)
+		}
+		if until := v.shuts(); until.Sub(now) > 2*fleetLongest {
+			t.Errorf("shut until %v", until)
+		}
+		if v.phase == closed && !v.shuts().IsZero() {
+			t.Error("closed, and shut")
+		}
+	})
+}
