@@ -5,8 +5,9 @@ type HeaderDoc struct{ Name, Values, Meaning string }
 
 // RequestHeaders are the headers that the gateway obeys.
 var RequestHeaders = []HeaderDoc{
-	{"Authorization", "`Bearer KEY`", "The caller's key. Keys map to a tenant and its highest priority (identity mode `keys`)."},
-	{"X-Tenant-ID", "`[A-Za-z0-9._:-]{1,64}`", "The tenant, where headers are trusted; with keys it may only repeat the key's tenant."},
+	{"Authorization", "`Bearer KEY`", "The caller's key, which maps to a tenant and its highest priority (identity mode `keys`), or a JSON Web Token that names them (mode `jwt`)."},
+	{"X-Identity", "`v1;t=TENANT;p=PRIORITY;exp=UNIX;kid=KEYID;sig=SIGNATURE`", "Tenant and class as a load balancer signed them for this method and path (identity mode `signed`)."},
+	{"X-Tenant-ID", "`[A-Za-z0-9._:-]{1,64}`", "The tenant, where headers are trusted; with keys, signatures and tokens it may only repeat theirs."},
 	{"X-Priority", "`high`, `normal`, `low`", "The request's class; `normal` when absent. It can lower the tenant's highest class, never raise it."},
 	{"X-RAG-Hash", "`[A-Za-z0-9._:-]{1,128}`", "Digest of the retrieved context."},
 	{"X-Tier", "`auto`, `draft`, `target`", "Who answers: the cascade, the draft pool unjudged, or the target pool."},
