@@ -69,7 +69,8 @@ type Candidate struct {
 	OwnRequests float64 // own requests
 	OwnQueued   float64 // prompt tokens of those whose prefill has not finished
 	OwnHeld     float64 // tokens with which they fill the KV cache
-	OthersHeld  float64 // the same of other replicas' requests that the reading cannot include, as far as one can guess
+	OwnPartly   float64 // tokens of own prompts that are not computed yet: an engine takes blocks as it goes, so that a reading may include a part of them
+	OthersHeld  float64 // what other replicas' requests hold or are about to, beyond the reading, as far as one can guess
 
 	Blind  bool    // Usage says nothing: no limit holds here
 	Growth float64 // tokens by which the requests there will still fill the cache, at the worst moment

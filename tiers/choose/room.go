@@ -54,7 +54,7 @@ func (c *Candidate) Above(need Need) bool {
 
 // committed is the tokens that what is there will hold at the worst moment.
 func (c *Candidate) committed() float64 {
-	return c.Usage*float64(c.Capacity) + c.Waiting*c.MeanPrompt + c.OwnHeld + c.OthersHeld + c.Growth
+	return c.Usage*float64(c.Capacity) + max(c.OwnHeld, c.OwnPartly) + c.OthersHeld + c.Growth
 }
 
 // Over is by how many tokens c is above the request's limit, 0 where it is not or where

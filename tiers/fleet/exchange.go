@@ -29,7 +29,7 @@ func (a *ask) heard()     { a.got(a.cmd) }
 
 // script is an ask for a script that answers Redis' ms, what went wrong, and a list. A reply
 // of another shape, and a refusal, go to refused.
-func script(s *redis.Script, key string, args []any, got func(now int64, wrong string, told []any), refused func(error)) ask {
+func script(s lua, key string, args []any, got func(now int64, wrong string, told []any), refused func(error)) ask {
 	return ask{
 		send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
 			return s.EvalSha(ctx, p, []string{key}, args...)
@@ -39,7 +39,7 @@ func script(s *redis.Script, key string, args []any, got func(now int64, wrong s
 			if err == nil {
 				got(now, wrong, told)
 			} else {
-				refused(err)
+				refused(s.explain(err))
 			}
 		},
 	}
@@ -203,15 +203,15 @@ func loadInto(ctx context.Context, node redis.Cmdable) error {
 // scriptLine is where Redis says in which line of a script something went wrong.
 var scriptLine = regexp.MustCompile(`@user_script:(\d+)`)
 
-// inScript adds that line to an error: of a command that an ACL denies to a script, Redis
+// explain adds that line to an error: of a command that an ACL denies to a script, Redis
 // tells the client no more than where it stands.
-func inScript(source string, err error) error {
+func (s lua) explain(err error) error {
 	m := scriptLine.FindStringSubmatch(err.Error())
 	if m == nil {
 		return err
 	}
 	n, _ := strconv.Atoi(m[1])
-	lines := strings.Split(source, "\n")
+	lines := strings.Split(s.source, "\n")
 	if n < 1 || n > len(lines) {
 		return err
 	}

@@ -32,13 +32,21 @@ var (
 	//go:embed drain.lua
 	drainSource string
 
-	beatScript  = redis.NewScript(beatSource)
-	shareScript = redis.NewScript(shareSource)
-	tidyScript  = redis.NewScript(tidySource)
-	drainScript = redis.NewScript(drainSource)
+	beatScript  = newLua(beatSource)
+	shareScript = newLua(shareSource)
+	tidyScript  = newLua(tidySource)
+	drainScript = newLua(drainSource)
 
 	sources = []string{beatSource, shareSource, tidySource, drainSource}
 )
+
+// lua is a script that knows its lines.
+type lua struct {
+	*redis.Script
+	source string
+}
+
+func newLua(source string) lua { return lua{redis.NewScript(source), source} }
 
 const (
 	mostMembers  = 1024 // replicas believed in

@@ -4,7 +4,7 @@
 local k=KEYS[1]
 local t=redis.call('TIME'); local now=t[1]*1000+math.floor(t[2]/1000)
 local n=redis.pcall('HLEN',k)
-if type(n)=='table' then return {now,n.err,{}} end
+if type(n)=='table' then return {now,'HLEN: '..n.err,{}} end
 if n>tonumber(ARGV[1]) then
   if ARGV[2]=='drop' then redis.call('UNLINK',k) end
   return {now,'more than '..ARGV[1]..' fields',{}}
@@ -18,7 +18,7 @@ for i=3,#ARGV,3 do
   if old then old=tonumber(old) end
   if not old or old<seq or old>now then
     local r=redis.pcall('HSET',k,ARGV[i],'1 '..string.format('%.0f',seq)..' '..ARGV[i+2])
-    if type(r)=='table' and r.err then err=r.err; break end
+    if type(r)=='table' and r.err then err='HSET: '..r.err; break end
   end
 end
 return {now,err,redis.call('HGETALL',k)}

@@ -41,7 +41,7 @@ func (t *turn) beat() error {
 	if err == nil {
 		return nil
 	}
-	return inScript(beatSource, err)
+	return beatScript.explain(err)
 }
 
 // pause is the time to the next tick.

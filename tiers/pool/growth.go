@@ -32,6 +32,8 @@ type under struct {
 	using  map[prefix.Key]int // of their parts
 
 	growth float64 // of the leases, as forecast
+	partly float64 // prompt tokens of those that have not begun to answer, and their number
+	begin  int
 	at     time.Time
 	stale  bool
 }
@@ -114,7 +116,12 @@ func (u *under) forecast(now time.Time, pace float64) float64 {
 	}
 	var count, held [spans]int
 	all := 0
+	u.partly, u.begin = 0, 0
 	for _, l := range u.leases {
+		if since := l.since(); since.IsZero() || since.After(now) {
+			u.partly += float64(l.part.held)
+			u.begin++
+		}
 		left, generated := l.remaining(now, pace)
 		s := span(left)
 		count[s]++
@@ -138,26 +145,57 @@ func (u *under) forecast(now time.Time, pace float64) float64 {
 // replicas are taken to be like ours; without any of ours, like the mean. The caller
 // holds mu.
 func (p *Pool) foresee(c *choose.Candidate, b *backend, m *mean, now time.Time) {
-	own := float64(len(b.under.leases))
-	all := max(c.Running+c.Waiting+c.OwnRequests, own)
-	if own > 0 {
-		c.Growth = b.under.forecast(now, m.limit(b.rates).decode) * all / own
+	pace := m.limit(b.rates)
+	own, all := float64(len(b.under.leases)), c.Running+c.Waiting+c.OwnRequests
+	c.Growth = b.under.forecast(now, pace.decode)
+	if all = max(all, own); own > 0 {
+		c.Growth *= all / own
 	} else {
 		c.Growth = all * p.outputs.mean / 2
 	}
 	c.Growth += sure*p.outputs.deviation()*math.Sqrt(all) + all*float64(c.BlockSize)/2 // the last block of each is half full
-	c.OthersHeld = c.OwnHeld * float64(max(p.replicas(), 1)-1)
+
+	seen := b.reading.At.Sub(b.prefillSince).Seconds() / pace.prefill // of the prompt under way, by the reading
+	c.OwnPartly = max(b.under.partly-max(seen, 0), 0)
+	each := p.meanPrompt
+	if b.under.begin > 0 {
+		each = b.under.partly / float64(b.under.begin)
+	}
+	waits := max(c.Waiting-float64(max(b.under.begin-b.recent.sum.waiting, 0)), 0) // those of others that the reading shows
+	c.OthersHeld = waits*each + float64(b.recent.sum.held)*float64(max(p.replicas(), 1)-1)
+
+	engines := float64(max(b.reading.Engines, 1)) // the capacity is one engine's
+	c.Growth, c.OwnPartly, c.OthersHeld = c.Growth/engines, c.OwnPartly/engines, c.OthersHeld/engines
 }
 
 // shared fills in what each candidate need not hold a second time of a prompt: the parts
-// that are warm there and in use. The caller holds mu.
+// that are warm there and in use by other requests. Of ours that is known; that another
+// replica's request uses a part is as likely for each of them as it has been of ours.
+// The caller holds mu.
 func (p *Pool) shared(s *round, d *Demand, prompt int) {
+	others := 1 - math.Pow(1-p.inUse, float64(max(p.replicas(), 1)-1))
 	for i, b := range s.backends {
-		for _, part := range d.Parts {
-			if part.Key != 0 && b.under.using[part.Key] > 0 {
-				s.cands[i].Shared = min(s.cands[i].Cached, int(part.Share*float64(prompt)))
-			}
+		if c := &s.cands[i]; c.Cached > 0 {
+			c.Shared = max(b.under.shared(c, d, prompt), int(others*float64(c.Cached)))
 		}
+	}
+}
+
+// shared is how many of the prompt's warm tokens our own requests there are using.
+func (u *under) shared(c *choose.Candidate, d *Demand, prompt int) int {
+	n := 0
+	for _, part := range d.Parts {
+		if part.Key != 0 && u.using[part.Key] > 0 {
+			n = max(n, int(part.Share*float64(prompt)))
+		}
+	}
+	return min(n, c.Cached)
+}
+
+// met learns how much of what is warm is in use. The caller holds mu.
+func (p *Pool) met(b *backend, c *choose.Candidate, d *Demand, prompt int) {
+	if c.Cached > 0 {
+		p.inUse += (float64(b.under.shared(c, d, prompt))/float64(c.Cached) - p.inUse) * outputShare
 	}
 }
 

@@ -70,6 +70,7 @@ func (p *Pool) PickInto(l *Lease, d *Demand) error {
 	}
 	b, c := s.backends[i], &s.cands[i]
 	p.meanPrompt += (float64(max(need.PromptTokens-c.Cached, 0)) - p.meanPrompt) * promptShare
+	p.met(b, c, d, need.PromptTokens)
 	p.lease(l, b, c, need, d, now)
 	b.start(l.part, now)
 	b.under.start(l)

@@ -92,6 +92,7 @@ type Pool struct {
 	length      density
 	meanPrompt  float64 // moving average of what was to be computed of the prompts picked for
 	outputs     lengths // of answers, in tokens
+	inUse       float64 // moving share of warm prompts whose prefix another request of ours was using
 	freed       flow    // tokens that ended requests have freed
 	mean        mean
 	meanAt      time.Time
