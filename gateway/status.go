@@ -21,7 +21,6 @@ type Inside interface {
 // nil or empty where there is nothing to tell.
 type Status struct {
 	Version  string   `json:"version"`
-	Replica  string   `json:"replica,omitempty"` // what it calls itself in the fleet
 	Uptime   float64  `json:"uptime_seconds"`
 	Ready    string   `json:"ready"` // "yes", or why not
 	InFlight int      `json:"in_flight"`
@@ -36,16 +35,15 @@ type Status struct {
 
 // RedisView is the shared state as this replica has it.
 type RedisView struct {
-	Name  string   `json:"name,omitempty"` // where it is, without credentials; "" is none
-	Rung  string   `json:"rung"`           // shared, degraded or local
-	Since *float64 `json:"since_seconds,omitempty"`
-	Why   string   `json:"why,omitempty"` // it is not shared
+	Name  string  `json:"name,omitempty"` // where it is, without credentials; "" is none
+	Rung  string  `json:"rung"`           // shared, degraded or local
+	Since float64 `json:"since_seconds"`  // since it is so
+	Why   string  `json:"why,omitempty"`  // it is not shared
 }
 
 // SettingsView is what the live settings are and are not.
 type SettingsView struct {
-	Age      float64       `json:"age_seconds"` // since they were last read
-	Why      string        `json:"why,omitempty"`
+	Age      float64       `json:"age_seconds"`        // since they were last read
 	Changed  []SettingView `json:"changed"`            // in force and other than their defaults
 	Refused  []RefusedView `json:"refused"`            // their last good values stay in force
 	Unknown  []RefusedView `json:"unknown"`            // ignored: of another version, or misspelt
@@ -69,23 +67,17 @@ type RefusedView struct {
 
 // BreakerView is a breaker that is not closed.
 type BreakerView struct {
-	Pool    string   `json:"pool"`
-	Backend string   `json:"backend"`
-	State   string   `json:"state"`
-	Left    float64  `json:"left_seconds,omitempty"` // until it is tried, or its trial is over
-	Since   *float64 `json:"since_seconds,omitempty"`
-	Why     string   `json:"why,omitempty"`
+	Pool    string  `json:"pool"`
+	Backend string  `json:"backend"`
+	State   string  `json:"state"`                  // open or half-open
+	Left    float64 `json:"left_seconds,omitempty"` // until it is tried, or its trial is over
+	Alone   bool    `json:"alone,omitempty"`        // closed for the fleet, and not here
 }
 
-// SheddingNow is one class that is turned away now.
+// SheddingNow is a pool and the classes that are turned away from it now.
 type SheddingNow struct {
-	Route     string   `json:"route,omitempty"`
-	Pool      string   `json:"pool"`
-	Priority  string   `json:"priority"`
-	Reason    string   `json:"reason"`
-	Usage     float64  `json:"usage"`
-	Threshold float64  `json:"threshold"`
-	Since     *float64 `json:"since_seconds,omitempty"`
+	Pool       string   `json:"pool"`
+	Priorities []string `json:"priorities"`
 }
 
 // insideRoutes tell operators how the replica stands. A gateway without an Inside has

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"runtime/debug"
 
 	"github.com/rs/zerolog"
 
@@ -47,15 +46,6 @@ type versionCmd struct{}
 
 // Run prints the module's version and the revision it was built from.
 func (versionCmd) Run(e *env) error {
-	version, revision := "unknown", ""
-	if info, ok := debug.ReadBuildInfo(); ok {
-		version = info.Main.Version
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				revision = " " + s.Value
-			}
-		}
-	}
-	_, err := fmt.Fprintf(e.stdout, "foregate %s%s\n", version, revision)
+	_, err := fmt.Fprintf(e.stdout, "foregate %s\n", version())
 	return err
 }

@@ -1,4 +1,4 @@
-// Command foregate runs the gateway: serve, demo, check, version.
+// Command foregate runs the gateway and looks after it: serve, demo, check, settings, status, version.
 //
 // It only wires: flags and the configuration file become the Options of the
 // packages that do the work. Start at assemble in replica.go.
@@ -20,10 +20,12 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // cli is the command line.
 type cli struct {
-	Serve   serveCmd   `cmd:"" help:"Run a gateway replica."`
-	Demo    demoCmd    `cmd:"" help:"Run everything on this machine: simulated pools, embedded Redis, replicas behind one port, a trickle of traffic."`
-	Check   checkCmd   `cmd:"" help:"Check a configuration file and say what is wrong with it."`
-	Version versionCmd `cmd:"" help:"Print the version."`
+	Serve    serveCmd    `cmd:"" help:"Run a gateway replica."`
+	Demo     demoCmd     `cmd:"" help:"Run everything on this machine: simulated pools, embedded Redis, replicas behind one port, a trickle of traffic."`
+	Check    checkCmd    `cmd:"" help:"Check a configuration file and say what is wrong with it."`
+	Settings settingsCmd `cmd:"" help:"List and change the live settings, look at their history, and roll back."`
+	Status   statusCmd   `cmd:"" help:"Tell how a replica stands."`
+	Version  versionCmd  `cmd:"" help:"Print the version."`
 
 	Reference referenceCmd `cmd:"" hidden:"" help:"Print the reference of settings, headers, metrics and flags."`
 }

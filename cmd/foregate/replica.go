@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -117,6 +118,7 @@ func (r *replica) makeCascade() (*tiers.Cascade, error) {
 	}
 	return tiers.New(tiers.Options{
 		Routes: routes, Gate: r.breakers, Line: r, MostBody: r.file.Limits.ResponseBytes, Registerer: r.registerer,
+		Dial: func() tiers.Dial { return r.settings.Snapshot().Global().Dial },
 	})
 }
 
@@ -125,10 +127,12 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 	o := gateway.Options{
 		Listen: f.Listen, Listener: r.listener, Admin: r.admin,
 		Cascade: cascade, Forward: f.Passthrough, Identity: who, Limiter: r.limiter,
-		Ready: r.ready, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r},
-		Limits: gateway.Limits{Body: f.Limits.BodyBytes, Header: f.Limits.HeaderBytes, InFlight: f.Limits.InFlight},
-		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
-		Logger: r.log, Registerer: r.registerer, Gatherer: r.gatherer,
+		Ready: r.ready, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r}, Inside: inside{r, time.Now()},
+		Timeouts:  r.timeouts,
+		HighShare: func() float64 { return r.settings.Snapshot().Global().Limit.HighShare },
+		Limits:    gateway.Limits{Body: f.Limits.BodyBytes, Header: f.Limits.HeaderBytes, InFlight: f.Limits.InFlight},
+		Drain:     gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
+		Logger:    r.log, Registerer: r.registerer, Gatherer: r.gatherer,
 		Loops: []gateway.Loop{
 			{Name: "settings", Run: r.settings.Run},
 			{Name: "cascade", Run: cascade.Run},

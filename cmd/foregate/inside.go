@@ -1,0 +1,119 @@
+package main
+
+import (
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/settings"
+)
+
+// inside shows operators how a replica stands.
+type inside struct {
+	*replica
+	began time.Time
+}
+
+// Status tells how the replica stands.
+func (i inside) Status() gateway.Status {
+	s := gateway.Status{
+		Version: version(), Uptime: time.Since(i.began).Seconds(), Replicas: i.fleet.Members(),
+		Redis: gateway.RedisView{Name: i.redisName, Rung: i.fleet.Mode().String(), Since: time.Since(i.fleet.Since()).Seconds()},
+	}
+	if err := i.fleet.Why(); err != nil {
+		s.Redis.Why = err.Error()
+	}
+	s.Settings = i.view()
+	s.Breakers = []gateway.BreakerView{}
+	for _, b := range i.breakers.States() {
+		if b.State != "closed" {
+			s.Breakers = append(s.Breakers, gateway.BreakerView{Pool: b.Pool, Backend: b.Backend, State: b.State, Left: b.Left.Seconds(), Alone: b.Alone})
+		}
+	}
+	s.Shedding = []gateway.SheddingNow{}
+	for pool, classes := range i.shedding() {
+		s.Shedding = append(s.Shedding, gateway.SheddingNow{Pool: pool, Priorities: classes})
+	}
+	slices.SortFunc(s.Shedding, func(a, b gateway.SheddingNow) int { return strings.Compare(a.Pool, b.Pool) })
+	return s
+}
+
+// view is what the live settings are and are not.
+func (i inside) view() gateway.SettingsView {
+	snapshot := i.settings.Snapshot()
+	v := gateway.SettingsView{
+		Age: i.settings.Age().Seconds(), Switches: snapshot.Warnings(),
+		Changed: []gateway.SettingView{}, Refused: fields(snapshot.Rejected()), Unknown: fields(snapshot.Unknown()),
+	}
+	for _, s := range settings.Specs() {
+		for _, route := range append([]string{""}, i.routes()...) {
+			shown := viewOf(s, snapshot, route)
+			if route == "" && shown.Value != shown.Default || route != "" && shown.Value != s.Value(snapshot.Global()) {
+				v.Changed = append(v.Changed, shown)
+			}
+		}
+	}
+	return v
+}
+
+// Settings are all settings as they are in force.
+func (i inside) Settings(route string) []gateway.SettingView {
+	snapshot := i.settings.Snapshot()
+	var out []gateway.SettingView
+	for _, s := range settings.Specs() {
+		out = append(out, viewOf(s, snapshot, route))
+	}
+	return out
+}
+
+func (i inside) routes() []string {
+	var out []string
+	for _, def := range i.file.Routes {
+		out = append(out, def.Model)
+	}
+	return out
+}
+
+// viewOf is one setting as it is in force for a route, or for all when route is "".
+func viewOf(s settings.Spec, snapshot *settings.Snapshot, route string) gateway.SettingView {
+	v := gateway.SettingView{Name: s.Name, Value: s.Value(snapshot.Route(route)), Default: spelled(s), Range: s.Range}
+	if route != "" && s.PerRoute {
+		v.Name += "@" + route
+	}
+	return v
+}
+
+// spelled is a setting's default in the spelling of values in force.
+func spelled(s settings.Spec) string {
+	d := settings.Defaults()
+	return s.Value(&d)
+}
+
+func fields(rejected []settings.Rejected) []gateway.RefusedView {
+	out := []gateway.RefusedView{}
+	for _, r := range rejected {
+		out = append(out, gateway.RefusedView(r))
+	}
+	return out
+}
+
+// timeouts bound what is waited for a client of a route.
+func (r *replica) timeouts(route string) gateway.Timeouts {
+	return gateway.Timeouts(r.settings.Snapshot().Route(route).Client)
+}
+
+// version is that of the program's module, and of the revision it was built from.
+func version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "unknown"
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return info.Main.Version + " " + s.Value
+		}
+	}
+	return info.Main.Version
+}

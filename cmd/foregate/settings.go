@@ -1,0 +1,235 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/settings"
+)
+
+// settingsWait bounds a command of `foregate settings`, all its round trips together.
+const settingsWait = 20 * time.Second
+
+type settingsCmd struct {
+	List     listCmd     `cmd:"" help:"List all settings: their values, defaults and ranges, and who changed them last."`
+	Get      getCmd      `cmd:"" help:"Print the value of a setting."`
+	Set      setCmd      `cmd:"" help:"Set settings, all or none; every replica obeys within a second."`
+	Unset    unsetCmd    `cmd:"" help:"Give settings their defaults again."`
+	Log      logCmd      `cmd:"" help:"Print the history, the newest change first."`
+	Rollback rollbackCmd `cmd:"" help:"Make the settings what they were after a version."`
+}
+
+// where says which Redis and which routes.
+type where struct {
+	Redis  string `help:"The URL of the Redis that the replicas share; without it that of --config, else $$FOREGATE_REDIS." placeholder:"URL"`
+	Config string `short:"c" type:"path" help:"The replicas' configuration file: where Redis is, and which routes there are."`
+}
+
+// open connects to the settings. Its client waits longer than a replica's: people have
+// more patience, and worse lines.
+func (f where) open(ctx context.Context) (*desk, error) {
+	url, from := cmp.Or(f.Redis, os.Getenv("FOREGATE_REDIS")), "--redis"
+	d := &desk{}
+	ep, err := config.ParseRedis(url)
+	if f.Config != "" {
+		file, ferr := config.Load(f.Config)
+		if ferr != nil {
+			return nil, ferr
+		}
+		for _, r := range file.Routes {
+			d.routes = append(d.routes, r.Model)
+		}
+		if f.Redis == "" {
+			from = f.Config
+			ep, err = file.Redis.Endpoint()
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", from, err)
+	}
+	switch ep.Kind {
+	case config.KindNone:
+		return nil, errors.New("no Redis is named: give --redis URL, --config FILE or $FOREGATE_REDIS")
+	case config.KindEmbedded:
+		return nil, errors.New("an embedded Redis is inside its replica; nobody else can change settings there")
+	}
+	redis.SetLogger(quietRedis{})
+	o := controlOptions(ep)
+	if o.TLSConfig, err = tlsOf(ep); err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 5*time.Second, 5*time.Second, 5*time.Second, 5*time.Second
+	o.MinIdleConns = 0
+	d.client = redis.NewUniversalClient(o)
+	d.Store = settings.NewStore(d.client, d.routes)
+	d.ctx, d.cancel = context.WithTimeout(ctx, settingsWait)
+	return d, nil
+}
+
+// desk is where an operator works on the settings.
+type desk struct {
+	*settings.Store
+	routes []string // nil: not known
+	client redis.UniversalClient
+
+	ctx    context.Context // of the one command
+	cancel context.CancelFunc
+}
+
+func (d *desk) close() {
+	d.cancel()
+	_ = d.client.Close() // only connections are lost
+}
+
+// order is what commands that change something are told.
+type order struct {
+	As      string `help:"Who changes the settings; otherwise the user and the machine." placeholder:"NAME"`
+	Because string `help:"Why, for the log." placeholder:"TEXT"`
+	DryRun  bool   `help:"Only tell what would change."`
+}
+
+func (o order) order(force bool) settings.Order {
+	return settings.Order{Who: cmp.Or(o.As, whoami()), Why: o.Because, DryRun: o.DryRun, Force: force}
+}
+
+// whoami is who runs this process, as far as the environment tells.
+func whoami() string {
+	name := cmp.Or(os.Getenv("SUDO_USER"), os.Getenv("USER"), "somebody")
+	host, err := os.Hostname()
+	if err != nil {
+		return name
+	}
+	return name + "@" + host
+}
+
+type setCmd struct {
+	where
+	order
+	Force    bool     `help:"Also settings and routes that this version does not know."`
+	Settings []string `arg:"" help:"NAME=VALUE or NAME@ROUTE=VALUE, any number of them; or one NAME and its VALUE."`
+}
+
+// Run sets settings.
+func (c *setCmd) Run(e *env) error {
+	set, err := assignments(c.Settings)
+	if err != nil {
+		return err
+	}
+	return c.change(e, c.order, func(d *desk) (settings.Result, error) { return d.Set(d.ctx, c.order.order(c.Force), set, nil) })
+}
+
+// assignments reads NAME=VALUE …, or NAME VALUE.
+func assignments(words []string) (map[string]string, error) {
+	if len(words) == 2 && !strings.Contains(words[0], "=") {
+		return map[string]string{words[0]: words[1]}, nil
+	}
+	set := map[string]string{}
+	for _, word := range words {
+		name, value, ok := strings.Cut(word, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("%q: want NAME=VALUE", cut(word, 60))
+		}
+		if _, twice := set[name]; twice {
+			return nil, fmt.Errorf("%s is given twice", cut(name, 60))
+		}
+		set[name] = value
+	}
+	return set, nil
+}
+
+type unsetCmd struct {
+	where
+	order
+	Names []string `arg:"" help:"NAME or NAME@ROUTE, any number of them."`
+}
+
+// Run unsets settings.
+func (c *unsetCmd) Run(e *env) error {
+	return c.change(e, c.order, func(d *desk) (settings.Result, error) {
+		return d.Set(d.ctx, c.order.order(false), nil, c.Names)
+	})
+}
+
+type rollbackCmd struct {
+	where
+	order
+	Version int64  `arg:"" optional:"" default:"-1" help:"The version, as foregate settings log tells it; 0 is nothing set."`
+	To      string `help:"Instead of the version, the id of an entry of the log." placeholder:"ID"`
+}
+
+// Run restores the settings of a version.
+func (c *rollbackCmd) Run(e *env) error {
+	if (c.Version < 0) == (c.To == "") {
+		return errors.New("rollback: give a version, or --to ID; foregate settings log tells both")
+	}
+	return c.change(e, c.order, func(d *desk) (settings.Result, error) {
+		version := c.Version
+		if c.To != "" {
+			var err error
+			if version, err = d.VersionOf(d.ctx, c.To); err != nil {
+				return settings.Result{}, err
+			}
+		}
+		o := c.order.order(false)
+		o.Why = cmp.Or(o.Why, fmt.Sprintf("back to version %d", version))
+		return d.Rollback(d.ctx, o, version)
+	})
+}
+
+// change makes a change and tells what came of it.
+func (f where) change(e *env, o order, make func(d *desk) (settings.Result, error)) error {
+	d, err := f.open(e.ctx)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	r, err := make(d)
+	if refused, ok := errors.AsType[*settings.RefusedError](err); ok {
+		for _, p := range refused.Problems {
+			_, _ = fmt.Fprintln(e.stderr, p)
+		}
+		_, _ = fmt.Fprintln(e.stderr, "nothing was changed")
+		return errSilent
+	}
+	if err != nil {
+		return err
+	}
+	for _, n := range r.Notes {
+		_, _ = fmt.Fprintln(e.stderr, "note: "+n)
+	}
+	if d.routes == nil && namesRoute(r.Changes) {
+		_, _ = fmt.Fprintln(e.stderr, "note: without --config it is not known which routes there are")
+	}
+	if len(r.Found) > 0 {
+		_, _ = fmt.Fprintln(e.stdout, "found, changed past the log before:")
+		printChanges(e.stdout, r.Found)
+	}
+	switch {
+	case len(r.Changes) == 0:
+		_, err = fmt.Fprintln(e.stdout, "nothing to change")
+	case o.DryRun:
+		_, _ = fmt.Fprintln(e.stdout, "would change:")
+		printChanges(e.stdout, r.Changes)
+	default:
+		_, _ = fmt.Fprintf(e.stdout, "version %d:\n", r.Version)
+		printChanges(e.stdout, r.Changes)
+	}
+	return err
+}
+
+func namesRoute(changes []settings.Change) bool {
+	for _, c := range changes {
+		if strings.Contains(c.Name, "@") {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,254 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/gateway/settings"
+)
+
+type listCmd struct {
+	where
+	Route string `help:"The values of one route." placeholder:"NAME"`
+	JSON  bool   `help:"As JSON."`
+}
+
+// line is one setting as list and get tell it.
+type line struct {
+	Name    string     `json:"name"`
+	Value   string     `json:"value"` // in force by the hash
+	Default string     `json:"default"`
+	Allowed string     `json:"allowed"`
+	Set     bool       `json:"set"` // by a field of the hash
+	When    *time.Time `json:"when,omitempty"`
+	Who     string     `json:"who,omitempty"`
+	Problem string     `json:"problem,omitempty"`
+}
+
+// Run lists the settings.
+func (c *listCmd) Run(e *env) error {
+	d, err := c.open(e.ctx)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	if c.Route != "" && d.routes != nil && !slices.Contains(d.routes, c.Route) {
+		return fmt.Errorf("there is no route %s; there are: %s", cut(c.Route, 60), strings.Join(d.routes, ", "))
+	}
+	snapshot, err := d.Read(d.ctx)
+	if err != nil {
+		return err
+	}
+	lines := linesOf(snapshot, c.Route)
+	if err := d.sign(lines); err != nil {
+		_, _ = fmt.Fprintln(e.stderr, "note: who changed what is not known:", err)
+	}
+	if c.JSON {
+		return writeLines(e.stdout, lines)
+	}
+	t := table{most: 32}
+	t.add("SETTING", "VALUE", "DEFAULT", "CHANGED", "ALLOWED")
+	for _, l := range lines {
+		if l.Problem == "" {
+			t.add(l.Name, l.Value, l.Default, l.changed(), l.Allowed)
+		}
+	}
+	t.write(e.stdout)
+	for _, l := range lines {
+		if l.Problem != "" {
+			_, _ = fmt.Fprintf(e.stdout, "%s %q: %s\n", l.Name, l.Value, l.Problem)
+		}
+	}
+	return nil
+}
+
+// changed tells who changed a setting last, and when.
+func (l line) changed() string {
+	switch {
+	case !l.Set:
+		return ""
+	case l.When == nil:
+		return "set"
+	}
+	return l.When.Format("01-02 15:04") + " " + l.Who
+}
+
+// linesOf are all settings, those of a route, or of all routes that have their own; and at
+// the end the fields that are not in force.
+func linesOf(s *settings.Snapshot, route string) []line {
+	set := s.Set()
+	var lines []line
+	for _, spec := range settings.Specs() {
+		l := line{Name: spec.Name, Value: spec.Value(s.Route(route)), Default: spelled(spec), Allowed: spec.Range}
+		_, l.Set = set[spec.Name]
+		if _, own := set[spec.Name+"@"+route]; own && route != "" {
+			l.Name, l.Set = spec.Name+"@"+route, true
+		}
+		lines = append(lines, l)
+		if route != "" {
+			continue
+		}
+		for _, name := range slices.Sorted(maps.Keys(set)) {
+			if base, of, ok := strings.Cut(name, "@"); ok && base == spec.Name {
+				lines = append(lines, line{Name: name, Value: spec.Value(s.Route(of)), Default: l.Default, Allowed: l.Allowed, Set: true})
+			}
+		}
+	}
+	for _, r := range s.Rejected() {
+		lines = append(lines, line{Name: r.Name, Value: r.Value, Set: true, Problem: "refused: " + r.Reason})
+	}
+	for _, r := range s.Unknown() {
+		lines = append(lines, line{Name: r.Name, Value: r.Value, Set: true, Problem: "ignored: " + r.Reason})
+	}
+	return lines
+}
+
+// sign puts into the lines who changed them last, as far as the log goes back.
+func (d *desk) sign(lines []line) error {
+	open := map[string]*line{}
+	for i := range lines {
+		if l := &lines[i]; l.Set {
+			open[l.Name] = l
+		}
+	}
+	if len(open) == 0 {
+		return nil
+	}
+	return d.History(d.ctx, func(entry settings.Entry) bool {
+		for _, c := range entry.Changes {
+			if l := open[c.Name]; l != nil {
+				at := entry.At().UTC()
+				l.When, l.Who = &at, entry.Who
+				delete(open, c.Name)
+			}
+		}
+		return len(open) > 0
+	})
+}
+
+func writeLines(w io.Writer, v any) error {
+	b, err := json.MarshalIndent(v, "", "  ")
+	if err == nil {
+		_, err = fmt.Fprintln(w, string(b))
+	}
+	return err
+}
+
+type getCmd struct {
+	where
+	Name string `arg:"" help:"NAME or NAME@ROUTE."`
+}
+
+// Run prints the value that is in force by the hash.
+func (c *getCmd) Run(e *env) error {
+	base, route, onRoute := strings.Cut(c.Name, "@")
+	i := slices.IndexFunc(settings.Specs(), func(s settings.Spec) bool { return s.Name == base })
+	if i < 0 || onRoute && (route == "" || !settings.Specs()[i].PerRoute) {
+		return settings.Validate(c.Name, "")
+	}
+	d, err := c.open(e.ctx)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	if onRoute && d.routes != nil && !slices.Contains(d.routes, route) {
+		return fmt.Errorf("there is no route %s; there are: %s", cut(route, 60), strings.Join(d.routes, ", "))
+	}
+	snapshot, err := d.Read(d.ctx)
+	if err != nil {
+		return err
+	}
+	for _, r := range slices.Concat(snapshot.Rejected(), snapshot.Unknown()) {
+		if r.Name == c.Name || r.Name == settings.Key {
+			_, _ = fmt.Fprintf(e.stderr, "note: %s %q is refused: %s\n", r.Name, r.Value, r.Reason)
+		}
+	}
+	_, err = fmt.Fprintln(e.stdout, settings.Specs()[i].Value(snapshot.Route(route)))
+	return err
+}
+
+type logCmd struct {
+	where
+	Name  string `arg:"" optional:"" help:"Only changes of this setting, NAME or NAME@ROUTE."`
+	Limit int    `default:"20" help:"At most so many changes (${default})."`
+	JSON  bool   `help:"As JSON."`
+}
+
+// logLine is one change of the history as JSON.
+type logLine struct {
+	ID      string            `json:"id"`
+	Version int64             `json:"version"`
+	When    time.Time         `json:"when"`
+	Who     string            `json:"who"`
+	Why     string            `json:"why,omitempty"`
+	Changes []settings.Change `json:"changes"`
+}
+
+// Run prints the history.
+func (c *logCmd) Run(e *env) error {
+	d, err := c.open(e.ctx)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	all := []logLine{}
+	err = d.History(d.ctx, func(entry settings.Entry) bool {
+		if len(all) >= c.Limit {
+			return false
+		}
+		changes := entry.Changes
+		if c.Name != "" {
+			changes = slices.DeleteFunc(slices.Clone(changes), func(ch settings.Change) bool { return ch.Name != c.Name })
+		}
+		if len(changes) > 0 || c.Name == "" {
+			all = append(all, logLine{entry.ID, entry.Version, entry.At().UTC(), entry.Who, entry.Why, changes})
+		}
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		return writeLines(e.stdout, all)
+	}
+	for _, t := range all {
+		head := fmt.Sprintf("version %d  %s  %s", t.Version, t.When.Format("2006-01-02 15:04:05Z"), t.Who)
+		if t.Why != "" {
+			head += ": " + t.Why
+		}
+		_, _ = fmt.Fprintln(e.stdout, cut(head, width))
+		printChanges(e.stdout, t.Changes)
+	}
+	return nil
+}
+
+// printChanges tells what happened to fields.
+func printChanges(w io.Writer, changes []settings.Change) {
+	t := table{indent: 2}
+	for _, c := range changes {
+		t.add(c.Name, valueOf(c.Name, c.Old), "→ "+valueOf(c.Name, c.New))
+	}
+	t.write(w)
+}
+
+// valueOf is a field's value, or the default that holds without one.
+func valueOf(name string, v *string) string {
+	if v != nil {
+		return cut(*v, 60)
+	}
+	base, _, onRoute := strings.Cut(name, "@")
+	if onRoute {
+		return "not set"
+	}
+	for _, s := range settings.Specs() {
+		if s.Name == base {
+			return spelled(s) + " (default)"
+		}
+	}
+	return "not set"
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/gateway"
+)
+
+const (
+	statusWait = 5 * time.Second
+	mostStatus = 16 << 20 // bytes of an answer; 1,000 backends are 300 kB
+)
+
+type statusCmd struct {
+	Admin string `default:"http://127.0.0.1:9090" env:"FOREGATE_ADMIN" help:"The replica's admin listener (${default})." placeholder:"URL"`
+	JSON  bool   `help:"As JSON, as the replica tells it."`
+}
+
+// Run asks a replica how it stands, and prints that. The exit status is 1 when the
+// replica cannot be reached.
+func (c *statusCmd) Run(e *env) error {
+	body, err := c.fetch(e)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		var out bytes.Buffer
+		if err := json.Indent(&out, body, "", "  "); err != nil {
+			return fmt.Errorf("%s: %w", c.Admin, err)
+		}
+		_, err := fmt.Fprintln(e.stdout, strings.TrimSpace(out.String()))
+		return err
+	}
+	var s gateway.Status
+	if err := json.Unmarshal(body, &s); err != nil {
+		return fmt.Errorf("%s: %w", c.Admin, err)
+	}
+	printStatus(e.stdout, s)
+	return nil
+}
+
+func (c *statusCmd) fetch(e *env) ([]byte, error) {
+	base := c.Admin
+	if !strings.Contains(base, "://") {
+		base = "http://" + base
+	}
+	at, err := url.JoinPath(base, "/admin/status")
+	if err != nil {
+		return nil, errors.New("--admin: want a URL such as http://127.0.0.1:9090")
+	}
+	req, err := http.NewRequestWithContext(e.ctx, http.MethodGet, at, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("--admin: %w", err)
+	}
+	resp, err := (&http.Client{Timeout: statusWait, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}).Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("the replica cannot be reached: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read
+	body, err := io.ReadAll(io.LimitReader(resp.Body, mostStatus+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", at, err)
+	case resp.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("%s: status %d; is that the admin listener of a replica?", at, resp.StatusCode)
+	case len(body) > mostStatus:
+		return nil, fmt.Errorf("%s: an answer of more than %d bytes", at, mostStatus)
+	}
+	return body, nil
+}
+
+// printStatus writes a status for people, no wider than a terminal.
+func printStatus(w io.Writer, s gateway.Status) {
+	head := table{most: 12}
+	ready := "ready"
+	if s.Ready != "yes" {
+		ready = "NOT READY: " + s.Ready
+	}
+	head.add("foregate", s.Version)
+	head.add("up", span(s.Uptime)+", "+ready)
+	head.add("in flight", fmt.Sprint(s.InFlight))
+	head.add("redis", redisText(s.Redis))
+	head.add("replicas", fmt.Sprintf("%d that live: %s", len(s.Replicas), strings.Join(s.Replicas, ", ")))
+	shed := "nothing"
+	if len(s.Shedding) > 0 {
+		var words []string
+		for _, p := range s.Shedding {
+			words = append(words, p.Pool+" ("+strings.Join(p.Priorities, ", ")+")")
+		}
+		shed = strings.Join(words, ", ")
+	}
+	head.add("shedding", shed)
+	head.add("settings", "read "+span(s.Settings.Age)+" ago")
+	head.write(w)
+	printSettings(w, s.Settings)
+	printBreakers(w, s.Breakers)
+	printPools(w, s.Pools)
+}
+
+func redisText(r gateway.RedisView) string {
+	text := r.Rung + " since " + span(r.Since)
+	if r.Name == "" {
+		return r.Rung + ", without Redis"
+	}
+	text += ", " + r.Name
+	if r.Why != "" {
+		text += ": " + r.Why
+	}
+	return text
+}
+
+func printSettings(w io.Writer, v gateway.SettingsView) {
+	for _, warning := range v.Switches {
+		_, _ = fmt.Fprintln(w, "  "+cut("KILL SWITCH: "+warning, width-2))
+	}
+	changed := table{indent: 2}
+	for _, s := range v.Changed {
+		changed.add(s.Name, s.Value, "default "+s.Default)
+	}
+	changed.write(w)
+	for _, part := range []struct {
+		what string
+		all  []gateway.RefusedView
+	}{{"REFUSED", v.Refused}, {"UNKNOWN", v.Unknown}} {
+		for _, r := range part.all {
+			_, _ = fmt.Fprintln(w, "  "+cut(fmt.Sprintf("%s %s %q: %s", part.what, printable(r.Name), r.Value, r.Reason), width-2))
+		}
+	}
+}
+
+func printBreakers(w io.Writer, all []gateway.BreakerView) {
+	if len(all) == 0 {
+		_, _ = fmt.Fprintln(w, "breakers   all closed")
+		return
+	}
+	_, _ = fmt.Fprintln(w, "breakers")
+	t := table{indent: 2}
+	for _, b := range all {
+		text := b.State + ", " + span(b.Left) + " left"
+		if b.Alone {
+			text += ", here alone"
+		}
+		t.add(b.Pool+"/"+b.Backend, text)
+	}
+	t.write(w)
+}
+
+func printPools(w io.Writer, pools []gateway.PoolView) {
+	t := table{most: 36}
+	for _, p := range pools {
+		t.add("pool "+p.Pool, "state", "KV", "in flight", "read", "why")
+		for _, b := range p.Backends {
+			usage, age := "?", "never"
+			if b.KVUsage != nil {
+				usage = fmt.Sprintf("%.0f%%", 100**b.KVUsage)
+			}
+			if b.Age != nil {
+				age = span(*b.Age) + " ago"
+			}
+			t.add("  "+b.ID, b.State, usage, fmt.Sprint(b.InFlight), age, b.Why)
+		}
+	}
+	t.write(w)
+}
+
+// span is a time of so many seconds in one or two units.
+func span(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%dm %ds", int(d.Minutes()), int(d.Seconds())%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh %dm", int(d.Hours()), int(d.Minutes())%60)
+	}
+	return fmt.Sprintf("%dd %dh", int(d.Hours())/24, int(d.Hours())%24)
+}
