@@ -287,17 +287,18 @@ func (p *patient) Close() error {
 type server struct {
 	t    testing.TB
 	addr string
+	args []string
 	cmd  *exec.Cmd
 }
 
 // serve starts a real redis-server, which ends with the test.
-func serve(t testing.TB) *server {
+func serve(t testing.TB, args ...string) *server {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, addr: ln.Addr().String()}
+	s := &server{t: t, addr: ln.Addr().String(), args: args}
 	_ = ln.Close() // the port is for the server
 	s.start()
 	t.Cleanup(s.stop)
@@ -314,7 +315,8 @@ func (s *server) start() {
 		s.t.Skip("redis-server is not in PATH; install it (apt-get install redis-server) to run this test")
 	}
 	_, port, _ := net.SplitHostPort(s.addr)
-	s.cmd = exec.Command(exe, "--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", s.t.TempDir())
+	args := append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no", "--dir", s.t.TempDir()}, s.args...)
+	s.cmd = exec.Command(exe, args...)
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}

@@ -14,7 +14,7 @@ const (
 	tickEvery  = 250 * time.Millisecond
 	tickJitter = 0.2
 	// leastPause is between two ticks, however often one is woken.
-	leastPause = 20 * time.Millisecond
+	leastPause = 5 * time.Millisecond
 	// quietEvery is how often a backend without news is read, and beatEvery how often
 	// this replica's beat is sent, while words of transitions are known to arrive.
 	// Two reads may fail before the view is stale.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -233,12 +235,17 @@ func (h *fleetHistory) acquire(who int) {
 }
 
 func (h *fleetHistory) result(who int) {
-	if len(h.tokens[who]) == 0 {
+	if holder, _, _ := strings.Cut(h.holder, "-"); holder != "" && h.rng.IntN(2) == 0 {
+		who, _ = strconv.Atoi(holder)
+	}
+	n := len(h.tokens[who])
+	if n == 0 {
 		return
 	}
-	i := h.rng.IntN(len(h.tokens[who]))
+	i := max(h.rng.IntN(2*n), n) - n // the newest as often as any other
+	i = n - 1 - i
 	token := h.tokens[who][i]
-	well := h.rng.IntN(4) > 0
+	well := h.rng.IntN(8) > 0
 	before, _ := h.link.redis.HGetAll(h.t.Context(), h.k.redis()).Result()
 	got := h.ask(run(resultScript, h.k, token, flag(well), successesClose, 2000, 30000, lease.Milliseconds(), h.rng.IntN(201)-100, "0", channelEvents), 3)
 	if h.rng.IntN(3) > 0 { // else it may be told again

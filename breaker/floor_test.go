@@ -1,0 +1,161 @@
+package breaker
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// pooled is a Set without Redis whose pool big has n backends, "b0" and on.
+func pooled(n int) (*member, []string) {
+	m := &member{Set: New(Options{Classify: judge})}
+	var ids []string
+	for i := range n {
+		ids = append(ids, fmt.Sprint("b", i))
+	}
+	m.Retain("big", ids)
+	return m, ids
+}
+
+// shut names the backends that are kept out.
+func (m *member) shut(ids []string) (shut []string) {
+	for _, id := range ids {
+		if m.Open("big", id) {
+			shut = append(shut, id)
+		}
+	}
+	return shut
+}
+
+func TestAPoolWhoseBackendsAllAnswerErrorsKeepsHalfOfThem(t *testing.T) {
+	for n, want := range map[int]string{1: "[]", 2: "[b1]", 3: "[b2]", 4: "[b2 b3]", 5: "[b3 b4]"} {
+		synctest.Test(t, func(t *testing.T) {
+			m, ids := pooled(n)
+			for i := range ids {
+				m.calls(ids[n-1-i], 5, errBad) // the last first
+				time.Sleep(time.Millisecond)
+			}
+			if got := fmt.Sprint(m.shut(ids)); got != want {
+				t.Errorf("of %d backends %s are kept out, want %s", n, got, want)
+			}
+			for _, s := range m.States() {
+				if s.State != "open" {
+					t.Errorf("%+v", s)
+				}
+			}
+			if m.calls("b0", 3, errBad) != 3 {
+				t.Error("who is kept in is refused")
+			}
+		})
+	}
+}
+
+func TestWhatCannotBeReachedIsKeptOutAllTheSame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, ids := pooled(4)
+		for _, id := range ids {
+			m.calls(id, 5, errUnreachable)
+		}
+		if got := m.shut(ids); len(got) != 4 {
+			t.Errorf("only %v", got)
+		}
+	})
+}
+
+func TestWhoOpenedFirstStaysOutAndAnotherTakesItsPlaceWhenItCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, ids := pooled(4)
+		for _, id := range []string{"b2", "b0", "b3", "b1"} {
+			m.calls(id, 5, errBad)
+			time.Sleep(time.Second)
+		}
+		for range 100 {
+			if got := fmt.Sprint(m.shut(ids)); got != "[b0 b2]" {
+				t.Fatalf("kept out are %s", got)
+			}
+			m.calls("b3", 1, errBad)
+			time.Sleep(10 * time.Millisecond)
+		}
+		time.Sleep(12 * time.Second)
+		m.calls("b2", 1, nil) // its trial
+		m.calls("b0", 1, errBad)
+		m.calls("b3", 1, errBad)
+		m.calls("b1", 1, errBad)
+		if got := fmt.Sprint(m.shut(ids)); got != "[b0 b3]" {
+			t.Errorf("kept out are %s", got)
+		}
+	})
+}
+
+func TestTheFloorHoldsInAFleetAndForWhatItCannotReach(t *testing.T) {
+	bubble(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
+		w := &site{}
+		all := fleetOf(t, o, 3, w)
+		for _, m := range all {
+			m.Retain("big", members)
+			m.Retain("small", members)
+		}
+		for _, b := range members {
+			w.set(b, errBad)
+			all[0].calls(b, 5, errBad)
+			time.Sleep(400 * time.Millisecond)
+		}
+		for range 100 {
+			for i, m := range all {
+				if got := fmt.Sprint(m.shut(members)); got != "[a b]" {
+					t.Fatalf("replica %d keeps out %s", i, got)
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		for _, b := range members { // the engines are gone, and say nothing any more
+			w.set(b, errUnreachable)
+		}
+		time.Sleep(35 * time.Second)
+		for i, m := range all {
+			if got := m.shut(members); len(got) != 4 {
+				t.Errorf("replica %d keeps out only %v", i, got)
+			}
+		}
+	})
+}
+
+// TestNeverMoreThanHalfIsKeptOut looks on while calls of many goroutines fail.
+func TestNeverMoreThanHalfIsKeptOut(t *testing.T) {
+	m, ids := pooled(6)
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	for range 4 {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(rand.Uint64(), 1))
+			for range 3000 {
+				m.calls(ids[rng.IntN(len(ids))], 1, errBad)
+			}
+		})
+	}
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			if got := m.shut(ids); len(got) > 3 {
+				t.Errorf("%v are kept out", got)
+				return
+			}
+		}
+	})
+	wg.Wait()
+	close(stop)
+	watch.Wait()
+	if got := m.shut(ids); len(got) != 3 {
+		t.Errorf("%v are kept out at last", got)
+	}
+}

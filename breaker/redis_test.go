@@ -1,0 +1,277 @@
+package breaker
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// machine is what a busy machine may add to a time that is promised.
+const machine = 500 * time.Millisecond
+
+// members is the pool of these tests.
+var members = []string{"a", "b", "c", "d"}
+
+// together has every replica of a fleet know the pool, and waits until all have heard of it.
+func together(t *testing.T, all []*member, hearing bool) {
+	t.Helper()
+	for _, m := range all {
+		if len(m.States()) == 0 {
+			m.Retain("big", members)
+		}
+	}
+	within(t, 10*time.Second, "all have heard of every backend", func() bool {
+		return !slices.ContainsFunc(all, func(m *member) bool { return m.ear.hears.Load() != hearing || !m.shares() })
+	})
+}
+
+// shares reports whether a replica has the fleet's word on all backends.
+func (m *member) shares() bool {
+	for _, e := range *m.entries.Load() {
+		e.mu.Lock()
+		fresh := e.view.fresh(time.Now())
+		e.mu.Unlock()
+		if !fresh {
+			return false
+		}
+	}
+	return true
+}
+
+func TestATripIsSeenByEightReplicas(t *testing.T) {
+	trips := make([]string, 24)
+	for i := range trips {
+		trips[i] = fmt.Sprint("b", i)
+	}
+	for _, c := range []struct {
+		name string
+		args []string
+		deaf bool
+	}{
+		{name: "with words of it"},
+		{name: "without", args: []string{"--rename-command", "SUBSCRIBE", ""}, deaf: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			all := fleetOf(t, options(serve(t, c.args...).addr), 8, &site{})
+			for _, m := range all {
+				m.Retain("big", trips)
+			}
+			together(t, all, !c.deaf)
+			var took []time.Duration
+			for i, backend := range trips {
+				begun := time.Now()
+				all[i%8].calls(backend, 5, errBad)
+				within(t, 350*time.Millisecond+machine, "all know", func() bool { return every(all, backend, "open") })
+				took = append(took, time.Since(begun))
+			}
+			slices.Sort(took)
+			t.Logf("seen by all: median %v, at most %v", took[len(took)/2], took[len(took)-1])
+		})
+	}
+}
+
+func TestNothingOnARequestsWayGoesToRedis(t *testing.T) {
+	m := join(t, options(serve(t).addr), "alone", &site{}) // and does not run
+	m.Retain("big", members)
+	for _, backend := range members {
+		m.calls(backend, 100, nil)
+		m.calls(backend, 10, errBad)
+		m.Open("big", backend)
+		m.Ramp("big", backend)
+	}
+	if n := m.cmds.count(); n != 0 {
+		t.Errorf("%d commands", n)
+	}
+}
+
+func TestAFrozenRedisHoldsNoRequestAndIsSharedAgainWhenItThaws(t *testing.T) {
+	s := serve(t)
+	all := fleetOf(t, options(s.addr), 2, &site{})
+	together(t, all, true)
+	s.signal(syscall.SIGSTOP)
+	slowest := time.Duration(0)
+	calls := func(n int, err error) {
+		for range n {
+			begun := time.Now()
+			all[0].calls("a", 1, err)
+			slowest = max(slowest, time.Since(begun))
+		}
+	}
+	calls(500, nil)
+	within(t, staleAfter+machine, "nobody has the fleet's word", func() bool { calls(1, nil); return !all[0].shares() })
+	calls(1000, errBad)
+	if !all[0].Open("big", "a") || all[1].Open("big", "a") {
+		t.Error("the own breakers do not rule")
+	}
+	t.Logf("the slowest call took %v", slowest)
+	if slowest > deadline/2+machine/2 {
+		t.Errorf("a call took %v", slowest)
+	}
+	s.signal(syscall.SIGCONT)
+	within(t, 3*time.Second, "shared again", func() bool { return all[0].shares() && all[1].shares() })
+	if n := all[0].log.count("Redis"); n > 0 {
+		t.Errorf("%d lines", n)
+	}
+}
+
+func TestARedisThatRestartsEmptyIsSharedAgain(t *testing.T) {
+	s := serve(t)
+	all := fleetOf(t, options(s.addr), 3, &site{})
+	together(t, all, true)
+	all[0].calls("a", 5, errBad)
+	within(t, 350*time.Millisecond+machine, "all know", func() bool { return every(all, "a", "open") })
+	s.stop()
+	s.start()
+	within(t, 10*time.Second, "closed again", func() bool { return every(all, "a", "closed") })
+	together(t, all, true)
+	all[1].calls("b", 5, errBad)
+	within(t, 350*time.Millisecond+machine, "all know", func() bool { return every(all, "b", "open") })
+}
+
+func TestARealRedisThatForgotTheScriptsIsGivenThemAgain(t *testing.T) {
+	s := serve(t)
+	raw := redis.NewClient(options(s.addr))
+	t.Cleanup(func() { _ = raw.Close() })
+	all := fleetOf(t, options(s.addr), 2, &site{})
+	together(t, all, true)
+	if err := raw.ScriptFlush(t.Context()).Err(); err != nil {
+		t.Fatal(err)
+	}
+	all[0].calls("a", 5, errBad)
+	within(t, 350*time.Millisecond+machine, "all know", func() bool { return every(all, "a", "open") })
+	within(t, 10*time.Second, "closed again", func() bool { return every(all, "a", "closed") })
+	if stats := raw.Info(t.Context(), "commandstats").Val(); bytes.Contains([]byte(stats), []byte("cmdstat_eval:")) {
+		t.Error("EVAL was used, which the ACL denies")
+	}
+}
+
+func TestAKeyOfTheWrongTypeInARealRedisMakesOneBackendLocal(t *testing.T) {
+	s := serve(t)
+	raw := redis.NewClient(options(s.addr))
+	t.Cleanup(func() { _ = raw.Close() })
+	all := fleetOf(t, options(s.addr), 2, &site{})
+	together(t, all, true)
+	k := keyBreaker + "big/a"
+	if err := raw.LPush(t.Context(), k, "nonsense").Err(); err != nil {
+		t.Fatal(err)
+	}
+	within(t, 3*time.Second, "it is said", func() bool { return all[0].log.count("of no use") == 1 && all[1].log.count("of no use") == 1 })
+	all[0].calls("a", 5, errBad)
+	all[0].calls("b", 5, errBad)
+	within(t, 350*time.Millisecond+machine, "all know of the other", func() bool { return every(all, "b", "open") })
+	if !all[0].Open("big", "a") || all[1].Open("big", "a") || all[0].log.count("of no use") != 1 {
+		t.Errorf("%+v and %+v, log:\n%s", all[0].state("a"), all[1].state("a"), all[0].log)
+	}
+	if err := raw.Del(t.Context(), k).Err(); err != nil {
+		t.Fatal(err)
+	}
+	within(t, 3*time.Second, "it is well", func() bool { return all[0].log.count("well again") == 1 })
+}
+
+// switchboard makes connections that can be turned into black holes: what was written is
+// taken, and nothing comes.
+type switchboard struct {
+	mu    sync.Mutex
+	conns []*hole
+	heard atomic.Int64 // words that were delivered
+}
+
+func (b *switchboard) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	var d net.Dialer
+	c, err := d.DialContext(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	h := &hole{Conn: c, board: b}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.conns = append(b.conns, h)
+	return h, nil
+}
+
+// swallow makes black holes of all connections that there are.
+func (b *switchboard) swallow() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, c := range b.conns {
+		c.deep.Store(true)
+	}
+}
+
+type hole struct {
+	net.Conn
+	board *switchboard
+	deep  atomic.Bool
+}
+
+func (c *hole) Read(b []byte) (int, error) {
+	for {
+		n, err := c.Conn.Read(b)
+		if err == nil && c.deep.Load() {
+			continue
+		}
+		if bytes.Contains(b[:n], []byte("a word of the test's")) {
+			c.board.heard.Add(1)
+		}
+		return n, err
+	}
+}
+
+func TestASubscriptionThatIsDeafIsMadeAnewWithinTwoSeconds(t *testing.T) {
+	s := serve(t)
+	raw := redis.NewClient(options(s.addr))
+	t.Cleanup(func() { _ = raw.Close() })
+	board := &switchboard{}
+	o := options(s.addr)
+	o.Dialer = board.dial
+	all := fleetOf(t, o, 1, &site{})
+	together(t, all, true)
+	for range 3 {
+		board.swallow()
+		was := board.heard.Load()
+		took := within(t, 2*time.Second+machine, "a word arrives", func() bool {
+			if err := raw.Publish(t.Context(), channelEvents, "a word of the test's").Err(); err != nil {
+				t.Fatal(err)
+			}
+			return board.heard.Load() > was
+		})
+		t.Logf("heard again after %v", took)
+		within(t, 5*time.Second, "it hears its own beat", func() bool { return all[0].ear.hears.Load() && all[0].shares() })
+	}
+}
+
+func TestWhoeverIsCutOffFromRedisIsAloneAndTheOthersShare(t *testing.T) {
+	s := serve(t)
+	board := &switchboard{}
+	o := options(s.addr)
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if board.heard.Load() > 0 {
+			return nil, syscall.ECONNREFUSED
+		}
+		return board.dial(ctx, network, addr)
+	}
+	lonely := join(t, o, "lonely", &site{})
+	lonely.run(t)
+	all := fleetOf(t, options(s.addr), 2, &site{})
+	together(t, append(slices.Clone(all), lonely), true)
+	board.heard.Add(1)
+	board.swallow()
+	within(t, staleAfter+machine, "it is alone", func() bool { return !lonely.shares() })
+	all[0].calls("a", 5, errBad)
+	lonely.calls("b", 6, errBad)
+	within(t, 350*time.Millisecond+machine, "the others know", func() bool { return every(all, "a", "open") })
+	if lonely.Open("big", "a") || !lonely.Open("big", "b") || all[0].Open("big", "b") || all[1].Open("big", "b") {
+		t.Error(fmt.Sprint("lonely: ", lonely.States(), " another: ", all[0].States()))
+	}
+	board.heard.Store(0)
+	within(t, 10*time.Second, "it shares again", lonely.shares)
+}
