@@ -155,6 +155,7 @@ func TestKeysAreReplacedWithoutARefusal(t *testing.T) {
 			{func() { writeKeySet(t, file, "ed", "ed2") }, []string{old, next}, "was read again"},
 			{func() { replace(t, file, `{"keys":[canary`) }, []string{old, next}, "broken"},
 			{func() { replace(t, file, keySetText(t, jose.JSONWebKey{Key: issuer()["ed"], KeyID: "canary"})) }, []string{old, next}, "broken"},
+			{func() { _, _ = os.Remove(file), os.Mkdir(file, 0o700) }, []string{old, next}, "broken"},
 			{func() { _ = os.Remove(file) }, []string{old, next}, "away"},
 			{func() { writeKeySet(t, file, "ed2") }, []string{next}, "was read again"},
 		} {

@@ -121,7 +121,7 @@ func parseAssertion(value string) (a assertion, ok bool) {
 	if !ok {
 		return a, false
 	}
-	if a.expires, err = strconv.ParseInt(expires, 10, 64); err != nil || a.expires < 0 || expires[0] == '+' {
+	if a.expires, err = strconv.ParseInt(expires, 10, 64); err != nil || a.expires < 0 {
 		return a, false
 	}
 	a.keyID, ok = strings.CutPrefix(rest, "kid=")
