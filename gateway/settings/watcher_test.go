@@ -43,6 +43,12 @@ func (l *logbook) Write(p []byte) (int, error) {
 	return l.buf.Write(p)
 }
 
+func (l *logbook) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.buf.Reset()
+}
+
 // lines returns level, message and the named field of each line so far.
 func (l *logbook) lines(t *testing.T) []string {
 	t.Helper()
