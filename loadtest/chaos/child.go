@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -18,7 +19,6 @@ const (
 	startPatience = 30 * time.Second // for a child to serve; machines under test are busy
 	stopPatience  = 15 * time.Second // for it to end
 	pollEvery     = 20 * time.Millisecond
-	portTries     = 5 // a port that was free may be taken when the child gets to it
 )
 
 // child is a process of ours: a gateway, a Redis. It is ended by its id alone.
@@ -145,17 +145,28 @@ func poll(ctx context.Context, limit time.Duration, ok func() bool) error {
 	return nil
 }
 
+// Ports of children are drawn from below those that systems give to outgoing connections
+// (32768 and up on Linux), so that a connection made meanwhile does not take them.
+const (
+	firstPort = 10_000
+	lastPort  = 32_000
+)
+
 // freeAddrs are n different loopback addresses that were free a moment ago.
 func freeAddrs(n int) (addrs []string, err error) {
-	for range n {
-		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	for range 100 * n {
+		if len(addrs) == n {
+			return addrs, nil
+		}
+		port := firstPort + rand.IntN(lastPort-firstPort)
+		l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: port})
 		if err != nil {
-			return nil, err
+			continue // somebody has it
 		}
 		defer func() { _ = l.Close() }() // held until all are known, so that they differ
 		addrs = append(addrs, l.Addr().String())
 	}
-	return addrs, nil
+	return nil, fmt.Errorf("no %d free ports between %d and %d", n, firstPort, lastPort)
 }
 
 // portOf is the port of HOST:PORT.

@@ -77,6 +77,7 @@ type Load struct {
 	next     func(n int) Request
 	client   *http.Client
 	phase    atomic.Pointer[string]
+	paused   atomic.Bool
 	inFlight atomic.Int64
 	sent     atomic.Int64
 
@@ -117,6 +118,9 @@ func (w *World) StartLoad(rate float64, next func(n int) Request) *Load {
 // Phase marks what is sent from here on.
 func (l *Load) Phase(name string) { l.phase.Store(&name) }
 
+// Pause keeps the load from sending, or ends that.
+func (l *Load) Pause(paused bool) { l.paused.Store(paused) }
+
 // Sent is how many requests were sent so far.
 func (l *Load) Sent() int { return int(l.sent.Load()) }
 
@@ -135,6 +139,9 @@ func (l *Load) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
+		}
+		if l.paused.Load() {
+			continue
 		}
 		g := l.turn(n)
 		if g == nil || l.inFlight.Add(1) > mostInFlight {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -110,6 +111,20 @@ func (p *Proxy) Deafen() {
 	for l := range p.links {
 		l.deaf.Store(true)
 	}
+}
+
+// DeafenThose is Deafen for the connections whose address, as the server sees it, is one
+// of those given; it tells how many there are.
+func (p *Proxy) DeafenThose(seen ...string) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for l := range p.links {
+		if addr := l.local(); addr != "" && slices.Contains(seen, addr) {
+			l.deaf.Store(true)
+			n++
+		}
+	}
+	return n
 }
 
 // Cut resets the connections that are open.
@@ -238,6 +253,16 @@ func (l *link) join(server net.Conn) bool {
 	}
 	l.server = server
 	return true
+}
+
+// local is the link's own address toward the server; "" while there is none.
+func (l *link) local() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.server == nil {
+		return ""
+	}
+	return l.server.LocalAddr().String()
 }
 
 // end closes both sides, by RST if asked to. It may be called again.

@@ -3,6 +3,7 @@ package chaos
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -35,6 +36,12 @@ type Row struct {
 	Absent string
 }
 
+// is reports whether an id names the row: R2 names R2a, R2b and so on.
+func (r *Row) is(id string) bool {
+	rest, ok := strings.CutPrefix(strings.ToLower(r.ID), strings.ToLower(id))
+	return ok && (rest == "" || len(rest) == 1 && rest[0] >= 'a' && rest[0] <= 'z')
+}
+
 // Seen is what came of a row.
 type Seen struct {
 	Sent, Answered int
@@ -48,5 +55,5 @@ type Seen struct {
 
 // Rows are all rows, in the order of the table. A file adds its rows here.
 func Rows() []Row {
-	return slices.Concat(redisRows())
+	return slices.Concat(redisRows(), failoverRows(), refusingRows(), partRows(), hostileRows(), figureRows(), absentRows())
 }

@@ -2,29 +2,166 @@ package chaos
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
 // redisRows are faults of one Redis server and of the way to it.
 func redisRows() []Row {
-	return []Row{
+	rows := []Row{
 		{
-			ID: "R1", Fault: "Redis killed, and restarted empty", Promise: "0 failed requests; each replica alone ≤ 1.5 s; shared again by itself",
-			Short: true, Recover: 2 * time.Second, Run: killed,
+			ID: "R1", Fault: "Redis killed, and restarted empty", Promise: "0 failed; each replica for itself ≤ 1.5 s; shared again ≤ 2 s",
+			Short: true, Recover: backAgain, Run: killed,
+		},
+		{
+			ID: "R1b", Fault: "connections to Redis refused", Promise: "0 failed; each replica for itself ≤ 1.5 s; shared again ≤ 2 s",
+			Recover: backAgain, Run: doors(Trouble{Refuse: true}),
+		},
+		{
+			ID: "R2a", Fault: "Redis frozen (SIGSTOP)", Promise: "0 failed; + ≤ 15 ms; each replica for itself ≤ 1.5 s; shared again ≤ 2 s",
+			Short: true, Recover: backAgain, Run: frozen,
+		},
+		{
+			ID: "R2b", Fault: "Redis muted: connections are taken, nothing is answered", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 2 s",
+			Recover: backAgain, Run: doors(Trouble{Mute: true}),
+		},
+		{
+			ID: "R2c", Fault: "black hole: open connections swallow everything, others work", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 2 s",
+			Short: true, Recover: backAgain, Run: blackHole,
+		},
+		{
+			ID: "R2d", Fault: "answers cut in the middle, by RST and FIN", Promise: "0 failed; shared again ≤ 2 s",
+			Recover: backAgain, Run: cutShort,
+		},
+		{
+			ID: "R2e", Fault: "every 50th byte of Redis' answers has a bit flipped", Promise: "0 failed; shared again ≤ 2 s",
+			Recover: backAgain, Run: doors(Trouble{Corrupt: 50}), Quiet: 40, // a damaged value is a different complaint each time
 		},
 	}
+	for i, d := range []time.Duration{5 * time.Millisecond, 15 * time.Millisecond, 50 * time.Millisecond, 500 * time.Millisecond, 5 * time.Second} {
+		rows = append(rows, Row{
+			ID: "R3" + string(rune('a'+i)), Fault: fmt.Sprintf("every answer of Redis %v late", d),
+			Promise: "0 failed; + ≤ 15 ms; ≤ 20 connections per 1,000 requests; shared again ≤ 2 s",
+			Short:   d == 50*time.Millisecond || d == 5*time.Second, Recover: backAgain, Run: slow(d),
+		})
+	}
+	return rows
 }
 
-// alone is how long after Redis' end a gateway relies on nobody else's word.
-const alone = 1500 * time.Millisecond
+const (
+	// alone is how long after Redis' end a gateway relies on nobody else's word.
+	alone = 1500 * time.Millisecond
+	// says is how much later its metrics tell that: with the next exchange, which is late
+	// itself by then (250 ms between them, 250 ms of patience with each).
+	says = 500 * time.Millisecond
+	// backAgain is how long after Redis' return gateways share again: a pool that fails fast
+	// dials once a second, and an exchange comes twice in scrape.interval.
+	backAgain = 2 * time.Second
+)
+
+// local waits until every gateway is on its own, and notes how long that took.
+func (w *World) local(ctx context.Context) {
+	w.Note("each for itself after %v", round(w.Until(ctx, alone+says, "every gateway is for itself", func() bool { return w.InMode(ctx, "local") })))
+}
+
+func (w *World) outage() time.Duration { return w.Span(2*time.Second, 6*time.Second) }
 
 func killed(ctx context.Context, w *World) error {
 	s := w.Redis.Servers[0]
-	return w.Strike(ctx, w.Span(3*time.Second, 6*time.Second), func() error {
+	return w.Strike(ctx, w.outage(), func() error {
 		if err := s.Kill(); err != nil {
 			return err
 		}
-		w.Note("alone after %v", round(w.Until(ctx, alone, "every gateway is local", func() bool { return w.InMode(ctx, "local") })))
+		w.local(ctx)
 		return nil
 	}, func() error { return s.Start(ctx) })
 }
+
+func frozen(ctx context.Context, w *World) error {
+	s := w.Redis.Servers[0]
+	return w.Strike(ctx, w.outage(), func() error {
+		if err := s.Freeze(); err != nil {
+			return err
+		}
+		w.local(ctx)
+		return nil
+	}, s.Thaw)
+}
+
+// doors makes trouble on all of them.
+func doors(t Trouble) func(context.Context, *World) error {
+	return func(ctx context.Context, w *World) error {
+		return w.Strike(ctx, w.outage(), func() error {
+			if err := w.Redis.Set(t); err != nil {
+				return err
+			}
+			if t.Refuse || t.Mute {
+				w.local(ctx)
+			}
+			return nil
+		}, func() error { return w.Redis.Set(Trouble{}) })
+	}
+}
+
+func blackHole(ctx context.Context, w *World) error {
+	for range 2 {
+		err := w.Strike(ctx, 0, func() error {
+			for _, d := range w.Redis.Doors {
+				d.Deafen()
+			}
+			return w.Hold(ctx, 400*time.Millisecond) // an exchange is late by then
+		}, func() error { return nil })
+		if err != nil {
+			return err
+		}
+	}
+	return w.Hold(ctx, w.outage())
+}
+
+func cutShort(ctx context.Context, w *World) error {
+	for _, reset := range []bool{true, false} {
+		if err := doors(Trouble{CutAfter: 700, Reset: reset})(ctx, w); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// slow delays every answer, and counts the connections that requests cost beyond those
+// that the gateways make by themselves.
+func slow(d time.Duration) func(context.Context, *World) error {
+	return func(ctx context.Context, w *World) error {
+		span := w.Span(2500*time.Millisecond, 8*time.Second)
+		count := func() (made int, err error) {
+			was := w.Redis.Passed().Connections
+			err = w.Hold(ctx, span)
+			return w.Redis.Passed().Connections - was, err
+		}
+		return w.Strike(ctx, 0, func() error {
+			if err := w.Redis.Set(Trouble{Delay: d}); err != nil {
+				return err
+			}
+			began := w.Load.Sent()
+			busy, err := count()
+			if err != nil {
+				return err
+			}
+			w.Load.Pause(true)
+			defer w.Load.Pause(false)
+			sent := w.Load.Sent() - began
+			idle, err := count()
+			w.Note("%d connections in %d requests, %d without any; modes %v", busy, sent, idle, w.Modes(ctx))
+			if per := 1000 * (busy - idle) / max(1, sent); per > mostReconnects && busy-idle > fewReconnects {
+				w.Break("%d connections per 1,000 requests, promised %d", per, mostReconnects)
+			}
+			return err
+		}, func() error { return w.Redis.Set(Trouble{}) })
+	}
+}
+
+// fewReconnects are too few to be told from chance: a pool of three gateways is made anew.
+const fewReconnects = 12
+
+// mostReconnects is how many connections 1,000 requests may cost while Redis is slow
+// (reliability figures, R3; a context deadline on each lookup costs 990).
+const mostReconnects = 20

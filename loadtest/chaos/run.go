@@ -15,7 +15,7 @@ import (
 // Options say what to run.
 type Options struct {
 	Gateway string   // the gateway's binary
-	Only    []string // ids; empty is all
+	Only    []string // ids, R2 for R2a, R2b … too; empty is all
 	Short   bool     // the rows of the short form, with shorter phases
 	Scale   float64  // of the phases' lengths in the whole form; 0 is 1
 	Out     io.Writer
@@ -35,15 +35,14 @@ func Choose(o *Options) ([]Row, error) {
 	if len(o.Only) == 0 {
 		return slices.DeleteFunc(all, func(r Row) bool { return o.Short && !r.Short && r.Absent == "" }), nil
 	}
-	var out []Row
 	for _, id := range o.Only {
-		i := slices.IndexFunc(all, func(r Row) bool { return strings.EqualFold(r.ID, id) })
-		if i < 0 {
+		if !slices.ContainsFunc(all, func(r Row) bool { return r.is(id) }) {
 			return nil, fmt.Errorf("there is no row %q; --list tells them", id)
 		}
-		out = append(out, all[i])
 	}
-	return out, nil
+	return slices.DeleteFunc(all, func(r Row) bool {
+		return !slices.ContainsFunc(o.Only, func(id string) bool { return r.is(id) })
+	}), nil
 }
 
 // Run runs rows one after the other and prints a table line by line. It returns an error

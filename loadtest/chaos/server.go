@@ -29,6 +29,7 @@ type Server struct {
 	name string
 	dir  string // its folder, kept over restarts
 	args []string
+	env  []string // beside ours: NAME=VALUE
 	log  *journal
 	run  *child // nil while it is dead
 }
@@ -72,7 +73,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return errNoRedis
 	}
-	if s.run, err = launch(s.name, s.log, nil, path, s.args...); err != nil {
+	if s.run, err = launch(s.name, s.log, s.env, path, s.args...); err != nil {
 		return err
 	}
 	return s.run.serves(ctx, func() bool { return s.answers(ctx) })

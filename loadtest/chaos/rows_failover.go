@@ -1,0 +1,227 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// failoverRows are faults of Redis with more than one server.
+func failoverRows() []Row {
+	const promise = "0 failed; + ≤ 15 ms; shared again ≤ 5 s after the fault; settings follow ≤ 2 s later"
+	return []Row{
+		{
+			ID: "R4a", Fault: "Sentinel: master killed", Promise: promise, Short: true, Shape: Shape{Redis: Sentinel}, Recover: failedOver,
+			Run: failover(func(r *Redis) error { return r.Servers[0].Kill() }, func(ctx context.Context, r *Redis) error { return r.Servers[0].Start(ctx) }),
+		},
+		{
+			ID: "R4b", Fault: "Sentinel: master frozen", Promise: promise, Shape: Shape{Redis: Sentinel}, Recover: failedOver,
+			Run: failover(func(r *Redis) error { return r.Servers[0].Freeze() }, func(_ context.Context, r *Redis) error { return r.Servers[0].Thaw() }),
+		},
+		{
+			ID: "R4c", Fault: "Sentinel: master cut off from everybody", Promise: promise, Shape: Shape{Redis: Sentinel}, Recover: failedOver,
+			Run: failover(func(r *Redis) error { return r.Doors[0].Set(Trouble{Mute: true}) }, reunited),
+		},
+		{
+			ID: "R5a", Fault: "cluster: the node of {fg} frozen", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s", Short: true,
+			Shape: Shape{Redis: Cluster}, Recover: failedOver, Run: nodeFrozen("foregate:{fg}:replicas"),
+		},
+		{
+			ID: "R5b", Fault: "cluster: the node of the settings frozen", Promise: "0 failed; + ≤ 15 ms; the replicas go on sharing",
+			Shape: Shape{Redis: Cluster}, Recover: failedOver, Run: nodeFrozen(settingsKey),
+		},
+		{
+			ID: "R5c", Fault: "cluster: the node of {fg} killed, and restarted empty", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s",
+			Shape: Shape{Redis: Cluster}, Recover: failedOver, Run: nodeKilled,
+		},
+		{
+			ID: "R5d", Fault: "cluster: the slot of {fg} migrated to and fro (MOVED, ASK)", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s", Short: true,
+			Shape: Shape{Redis: Cluster}, Recover: failedOver, Run: migrated,
+		},
+	}
+}
+
+const (
+	// failedOver is how long after a master's end commands are answered again.
+	failedOver = 5 * time.Second
+	// follows is how long after that shared state has converged.
+	follows = 2 * time.Second
+)
+
+// failover makes a fault of the first master, waits until everybody follows the other
+// one, and has a setting told there.
+func failover(begin func(*Redis) error, end func(context.Context, *Redis) error) func(context.Context, *World) error {
+	return func(ctx context.Context, w *World) error {
+		r := w.Redis
+		err := w.StrikeUntil(ctx, 0, func() error { return begin(r) }, func() error { return nil }, func(ctx context.Context) bool {
+			return r.Master(ctx) == 1 && w.heard(ctx, r.Servers[1]) && w.Shared(ctx)
+		})
+		if err != nil {
+			return err
+		}
+		w.settingSpreads(ctx, r.Servers[1], follows)
+		w.Phase(During)
+		if err := end(ctx, r); err != nil {
+			return err
+		}
+		if err := w.Hold(ctx, w.outage()); err != nil {
+			return err
+		}
+		// A thawed or rejoined master is told by the sentinels what it is; meanwhile nobody may care.
+		w.Until(ctx, 20*time.Second, "the old master is a replica, and the gateways share", func() bool {
+			role, err := r.Servers[0].Info(ctx, "role")
+			return err == nil && role == "slave" && w.Shared(ctx)
+		})
+		w.Phase(After)
+		return nil
+	}
+}
+
+// reunited ends a partition; what was said meanwhile is lost, and so are the connections
+// on which it was.
+func reunited(_ context.Context, r *Redis) error {
+	err := r.Doors[0].Set(Trouble{})
+	r.Doors[0].Cut()
+	return err
+}
+
+// heard reports whether every gateway's heartbeat has reached a server within 1.5 s.
+func (w *World) heard(ctx context.Context, s *Server) bool {
+	now, err := s.Client.Time(ctx).Result()
+	if err != nil {
+		return false
+	}
+	least := strconv.FormatInt(now.Add(-alone).UnixMilli(), 10)
+	n, err := s.Client.ZCount(ctx, "foregate:{fg}:replicas", least, "+inf").Result()
+	return err == nil && int(n) == len(w.Gateways)
+}
+
+// settingSpreads changes a setting at a server and waits until every gateway has put it
+// into force.
+func (w *World) settingSpreads(ctx context.Context, s *Server, limit time.Duration) {
+	var was []float64
+	for _, g := range w.Gateways {
+		m, _ := g.Metrics(ctx) // one that does not answer has changed nothing
+		was = append(was, m.Sum("foregate_settings_changed_total"))
+	}
+	value := fmt.Sprint(1000 + time.Now().UnixMilli()%1000) // unlike the last
+	if err := s.Client.HSet(ctx, settingsKey, "speculation.holdback_ms", value).Err(); err != nil {
+		w.Break("HSET %s: %v", settingsKey, err)
+		return
+	}
+	took := w.Until(ctx, limit, "a changed setting is in force everywhere", func() bool {
+		for i, g := range w.Gateways {
+			if m, err := g.Metrics(ctx); err != nil || m.Sum("foregate_settings_changed_total") <= was[i] {
+				return false
+			}
+		}
+		return true
+	})
+	w.Note("a setting spreads in %v", round(took))
+}
+
+// nodeFrozen freezes the node that has a key.
+func nodeFrozen(key string) func(context.Context, *World) error {
+	return func(ctx context.Context, w *World) error {
+		i := w.Redis.Holder(ctx, key)
+		if i < 0 {
+			return fmt.Errorf("no node has %s", key)
+		}
+		if i == w.Redis.Holder(ctx, "foregate:{fg}:replicas") && key == settingsKey {
+			w.Note("the same node has {fg}")
+		}
+		err := w.Strike(ctx, w.outage(), w.Redis.Servers[i].Freeze, func() error {
+			w.Note("modes meanwhile %v", w.Modes(ctx))
+			return w.Redis.Servers[i].Thaw()
+		})
+		if err != nil {
+			return err
+		}
+		w.settingSpreads(ctx, w.Redis.Servers[w.Redis.Holder(ctx, settingsKey)], follows)
+		return nil
+	}
+}
+
+func nodeKilled(ctx context.Context, w *World) error {
+	i := w.Redis.Holder(ctx, "foregate:{fg}:replicas")
+	if i < 0 {
+		return fmt.Errorf("no node has {fg}")
+	}
+	return w.Strike(ctx, w.outage(), w.Redis.Servers[i].Kill, func() error { return w.Redis.Servers[i].Start(ctx) })
+}
+
+// migrated moves the slot of {fg}, keys and all, while it is used.
+func migrated(ctx context.Context, w *World) error {
+	times := 2
+	if !w.Short() {
+		times = 6
+	}
+	return w.Strike(ctx, w.Span(time.Second, 2*time.Second), func() error {
+		for range times {
+			if err := w.migrate(ctx); err != nil {
+				return err
+			}
+			if err := w.Hold(ctx, w.Span(time.Second, 2*time.Second)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, func() error { return nil })
+}
+
+// migrate moves the slot of {fg} to the next node as redis-cli --cluster reshard does:
+// importing, migrating, key by key, and then the word to all.
+func (w *World) migrate(ctx context.Context) error {
+	r := w.Redis
+	from := r.Holder(ctx, "foregate:{fg}:replicas")
+	if from < 0 {
+		return fmt.Errorf("no node has {fg}")
+	}
+	to := (from + 1) % len(r.Servers)
+	slot, err := r.Servers[0].Client.ClusterKeySlot(ctx, "{fg}").Result()
+	if err != nil {
+		return err
+	}
+	var ids [2]string
+	for i, n := range []int{from, to} {
+		if ids[i], err = r.Servers[n].Client.ClusterMyID(ctx).Result(); err != nil {
+			return err
+		}
+	}
+	do := func(s *Server, args ...any) error {
+		if err := s.Client.Do(ctx, args...).Err(); err != nil {
+			return fmt.Errorf("%s: %v: %w", s.name, args, err)
+		}
+		return nil
+	}
+	if err := do(r.Servers[to], "cluster", "setslot", slot, "importing", ids[0]); err != nil {
+		return err
+	}
+	if err := do(r.Servers[from], "cluster", "setslot", slot, "migrating", ids[1]); err != nil {
+		return err
+	}
+	for {
+		keys, err := r.Servers[from].Client.ClusterGetKeysInSlot(ctx, int(slot), 100).Result()
+		if err != nil {
+			return err
+		}
+		if len(keys) == 0 {
+			break
+		}
+		for _, key := range keys {
+			if err := do(r.Servers[from], "migrate", "127.0.0.1", portNumber(r.Servers[to].Addr), key, 0, 1000, "replace"); err != nil {
+				return err
+			}
+		}
+		if err := w.Hold(ctx, 100*time.Millisecond); err != nil { // gateways meet ASK
+			return err
+		}
+	}
+	for _, n := range []int{to, from, (from + 2) % len(r.Servers)} {
+		if err := do(r.Servers[n], "cluster", "setslot", slot, "node", ids[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,278 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// refusingRows are faults of a Redis that answers, but not what was asked for.
+func refusingRows() []Row {
+	const promise = "0 failed; + ≤ 15 ms; shared again ≤ 2 s"
+	return []Row{
+		{ID: "R6", Fault: "Redis full: OOM, noeviction", Promise: "0 failed; reads go on; shared again ≤ 2 s", Short: true, Recover: backAgain, Run: full},
+		{ID: "R7a", Fault: "every control key evicted, over and over", Promise: promise, Recover: backAgain, Run: over(evict)},
+		{ID: "R7b", Fault: "FLUSHALL every second", Promise: promise, Short: true, Recover: backAgain, Run: flushed},
+		{ID: "R8a", Fault: "a wrong type at each kind of key, one after the other", Promise: promise, Recover: backAgain, Run: wrongTypes, Quiet: 4 * usualQuiet},
+		{ID: "R8b", Fault: "wrong types at all keys at once", Promise: promise, Short: true, Recover: backAgain, Run: wrongType},
+		{ID: "R11a", Fault: "password rotated", Promise: promise + "; the log tells it apart", Short: true, Recover: backAgain, Run: rotated},
+		{ID: "R11b", Fault: "NOPERM: the user may do nothing", Promise: promise + "; the log tells it apart", Recover: backAgain, Run: forbidden},
+		{ID: "R12a", Fault: "READONLY: a replica in the master's place", Promise: promise, Recover: backAgain, Run: demoted("yes")},
+		{ID: "R12b", Fault: "MASTERDOWN: a replica that has lost its master", Promise: promise, Recover: backAgain, Run: demoted("no")},
+		{ID: "R12c", Fault: "LOADING: Redis reads its data", Promise: promise, Recover: backAgain, Run: loading},
+		{ID: "R12d", Fault: "NOSCRIPT: SCRIPT FLUSH five times a second", Promise: promise, Short: true, Recover: backAgain, Run: over(forgetScripts)},
+		{ID: "R12e", Fault: "BUSY: a script that does not end", Promise: promise, Recover: backAgain, Run: busy},
+		{ID: "R12f", Fault: "max clients reached", Promise: promise, Recover: backAgain, Run: crowded},
+	}
+}
+
+func full(ctx context.Context, w *World) error {
+	s := w.Redis.Servers[0]
+	return w.Strike(ctx, w.outage(), func() error {
+		for i := range 64 {
+			if err := s.Client.Set(ctx, fmt.Sprintf("ballast:%d", i), strings.Repeat("x", 64<<10), 0).Err(); err != nil {
+				return err
+			}
+		}
+		return s.Config(ctx, "maxmemory-policy", "noeviction", "maxmemory", "4mb") // less than there is
+	}, func() error {
+		w.Note("modes meanwhile %v", w.Modes(ctx))
+		return s.Config(ctx, "maxmemory", "0")
+	})
+}
+
+// over does something five times a second during the fault.
+func over(what func(context.Context, *Server) error) func(context.Context, *World) error {
+	return func(ctx context.Context, w *World) error {
+		return w.Strike(ctx, 0, func() error { return w.again(ctx, 200*time.Millisecond, what) }, func() error { return nil })
+	}
+}
+
+// again does something at the server every so often, for as long as an outage lasts.
+func (w *World) again(ctx context.Context, every time.Duration, what func(context.Context, *Server) error) error {
+	for end := time.Now().Add(w.outage()); time.Now().Before(end); {
+		if err := what(ctx, w.Redis.Servers[0]); err != nil {
+			return err
+		}
+		if err := w.Hold(ctx, every); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// controlKeys are the keys that there are, settings and all.
+func controlKeys(ctx context.Context, s *Server) ([]string, error) {
+	return s.Client.Keys(ctx, "foregate:*").Result()
+}
+
+func evict(ctx context.Context, s *Server) error {
+	keys, err := controlKeys(ctx, s)
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	return s.Client.Unlink(ctx, keys...).Err()
+}
+
+func forgetScripts(ctx context.Context, s *Server) error { return s.Client.ScriptFlush(ctx).Err() }
+
+func flushed(ctx context.Context, w *World) error {
+	return w.Strike(ctx, 0, func() error {
+		return w.again(ctx, time.Second, func(ctx context.Context, s *Server) error { return s.Client.FlushAll(ctx).Err() })
+	}, func() error { return nil })
+}
+
+// knownKeys are keys that there may not be while nothing is wrong.
+var knownKeys = []string{
+	settingsKey, "foregate:{fg}:replicas", "foregate:{fg}:drain", "foregate:{fg}:pressure:draft", "foregate:{fg}:pressure:target",
+	"foregate:{fg}:placed:draft", "foregate:{fg}:placed:target", "foregate:{fg}:limit:acme", "foregate:{fg}:limit:globex",
+}
+
+// spoil makes keys lists, which none of ours is.
+func spoil(ctx context.Context, s *Server, keys ...string) error {
+	for _, key := range keys {
+		pipe := s.Client.TxPipeline()
+		pipe.Del(ctx, key)
+		pipe.LPush(ctx, key, "nonsense")
+		if _, err := pipe.Exec(ctx); err != nil {
+			return fmt.Errorf("spoiling %s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+// allKeys are those that there are and those that there may be.
+func allKeys(ctx context.Context, s *Server) ([]string, error) {
+	keys, err := controlKeys(ctx, s)
+	return append(keys, knownKeys...), err
+}
+
+func wrongType(ctx context.Context, w *World) error {
+	s := w.Redis.Servers[0]
+	return w.Strike(ctx, 0, func() error {
+		return w.again(ctx, 300*time.Millisecond, func(ctx context.Context, s *Server) error {
+			keys, err := allKeys(ctx, s)
+			if err != nil {
+				return err
+			}
+			return spoil(ctx, s, keys...)
+		})
+	}, func() error { return evict(ctx, s) })
+}
+
+func wrongTypes(ctx context.Context, w *World) error {
+	s := w.Redis.Servers[0]
+	keys, err := allKeys(ctx, s)
+	if err != nil {
+		return err
+	}
+	done := map[string]bool{}
+	return w.Strike(ctx, 0, func() error {
+		for _, key := range keys {
+			if done[key] {
+				continue
+			}
+			done[key] = true
+			if err := spoil(ctx, s, key); err != nil {
+				return err
+			}
+			if err := w.Hold(ctx, w.Span(300*time.Millisecond, 800*time.Millisecond)); err != nil {
+				return err
+			}
+			if err := s.Client.Del(ctx, key).Err(); err != nil {
+				return err
+			}
+		}
+		w.Note("%d keys", len(done))
+		return nil
+	}, func() error { return nil })
+}
+
+// acl changes the gateways' user.
+func (w *World) acl(ctx context.Context, rules ...any) error {
+	args := append([]any{"acl", "setuser", redisUser}, rules...)
+	if err := w.Redis.Servers[0].Client.Do(ctx, args...).Err(); err != nil {
+		return fmt.Errorf("%v: %w", args, err)
+	}
+	return nil
+}
+
+// dropUsers closes the gateways' connections, as a fault in between would.
+func (w *World) dropUsers() {
+	for _, d := range w.Redis.Doors {
+		d.Cut()
+	}
+}
+
+// toldApart breaks the promise when no gateway's log holds one of the words.
+func (w *World) toldApart(words ...string) {
+	for _, g := range w.Gateways {
+		for _, word := range words {
+			if g.Logged(word) {
+				w.Note("logged %s", word)
+				return
+			}
+		}
+	}
+	w.Break("no gateway's log holds any of %v", words)
+}
+
+func rotated(ctx context.Context, w *World) error {
+	err := w.Strike(ctx, w.outage(), func() error {
+		if err := w.acl(ctx, "resetpass", ">another"); err != nil {
+			return err
+		}
+		w.dropUsers()
+		return nil
+	}, func() error { return w.acl(ctx, ">"+redisPassword) })
+	w.toldApart("WRONGPASS", "NOAUTH")
+	return err
+}
+
+func forbidden(ctx context.Context, w *World) error {
+	err := w.Strike(ctx, w.outage(), func() error { return w.acl(ctx, "-@all") }, func() error { return w.acl(ctx, "+@all") })
+	w.toldApart("NOPERM")
+	return err
+}
+
+// demoted makes the server a replica of a master that there is not; stale says whether it
+// goes on answering reads.
+func demoted(stale string) func(context.Context, *World) error {
+	return func(ctx context.Context, w *World) error {
+		s := w.Redis.Servers[0]
+		nobody, err := freeAddrs(1)
+		if err != nil {
+			return err
+		}
+		return w.Strike(ctx, w.outage(), func() error {
+			if err := s.Config(ctx, "replica-serve-stale-data", stale); err != nil {
+				return err
+			}
+			return s.Client.SlaveOf(ctx, "127.0.0.1", portOf(nobody[0])).Err()
+		}, func() error { return s.Client.SlaveOf(ctx, "NO", "ONE").Err() })
+	}
+}
+
+// loading has the server read its data again, slowly.
+func loading(ctx context.Context, w *World) error {
+	s := w.Redis.Servers[0]
+	pipe := s.Client.Pipeline()
+	const keys = 1000
+	for i := range keys {
+		pipe.Set(ctx, fmt.Sprintf("ballast:%d", i), strings.Repeat("x", 2<<10), 0)
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return err
+	}
+	each := w.outage().Microseconds() / keys
+	if err := s.Config(ctx, "loading-process-events-interval-bytes", "2048", "key-load-delay", fmt.Sprint(each)); err != nil {
+		return err
+	}
+	another := admin(s.Addr) // its connection waits
+	defer func() { _ = another.Close() }()
+	return w.Strike(ctx, 0, func() error {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		conn := another.WithTimeout(time.Minute)
+		return conn.Do(ctx, "debug", "reload").Err()
+	}, func() error { return nil })
+}
+
+// busy runs a script that does not end, until it is killed.
+func busy(ctx context.Context, w *World) error {
+	s := w.Redis.Servers[0]
+	if err := s.Config(ctx, "busy-reply-threshold", "50"); err != nil {
+		return err
+	}
+	another := admin(s.Addr)
+	defer func() { _ = another.Close() }()
+	ended := make(chan error, 1)
+	return w.Strike(ctx, w.outage(), func() error {
+		go func() { ended <- another.WithTimeout(time.Minute).Eval(ctx, "while true do end", nil).Err() }()
+		return nil
+	}, func() error {
+		if err := s.Client.ScriptKill(ctx).Err(); err != nil {
+			return fmt.Errorf("SCRIPT KILL: %w", err)
+		}
+		<-ended // with the error that it was killed
+		return nil
+	})
+}
+
+// crowded lets nobody in who is not in already, and throws the gateways out.
+func crowded(ctx context.Context, w *World) error {
+	s := w.Redis.Servers[0]
+	conn := s.Client.Conn()
+	defer func() { _ = conn.Close() }() // back to the pool
+	if err := conn.Ping(ctx).Err(); err != nil {
+		return err
+	}
+	return w.Strike(ctx, w.outage(), func() error {
+		if err := conn.ConfigSet(ctx, "maxclients", "1").Err(); err != nil {
+			return err
+		}
+		w.dropUsers()
+		return nil
+	}, func() error { return conn.ConfigSet(ctx, "maxclients", "1000").Err() })
+}
