@@ -45,14 +45,26 @@ func openRedis(ep config.Endpoint) (c clients, stop func(), err error) {
 		client, stop, err := openEmbedded(o)
 		return clients{client, client}, stop, err
 	}
-	c.control = redis.NewUniversalClient(o)
-	c.request = redis.NewUniversalClient(onRequests(o))
+	c.control = dialing(o)
+	c.request = dialing(onRequests(o))
 	ready := warm(c.request)
 	return c, func() {
 		_ = c.request.Close() // only connections are lost
 		_ = c.control.Close()
 		<-ready
 	}, nil
+}
+
+// dialing makes a client. One of a cluster asks for the slots and nothing else: it
+// would also have each command wait, for up to 5 s of its own, until one of the nodes
+// had told it about all commands that there are.
+func dialing(o *redis.UniversalOptions) redis.UniversalClient {
+	if !o.IsClusterMode {
+		return redis.NewUniversalClient(o)
+	}
+	c := o.Cluster()
+	c.DisableRoutingPolicies = true
+	return redis.NewClusterClient(c)
 }
 
 // warm has a client ask its Sentinels, or its cluster for the slots, before a

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/tiers/prefix"
+)
+
+// aclFile is deploy/redis/users.acl with a password for each user, its own name, and one
+// user more who may do everything.
+func aclFile(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile("../../deploy/redis/users.acl")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for user, word := range map[string]string{"foregate": "FOREGATES", "operator": "THE-OPERATORS", "exporter": "THE-EXPORTERS"} {
+		word = "#SHA256-OF-" + word + "-PASSWORD"
+		if !strings.Contains(string(text), "user "+user+" on "+word+" ") {
+			t.Fatalf("%s has no place for a password", user)
+		}
+		text = []byte(strings.Replace(string(text), word, fmt.Sprintf("#%x", sha256.Sum256([]byte(user))), 1))
+	}
+	file := filepath.Join(t.TempDir(), "users.acl")
+	if err := os.WriteFile(file, append(text, "user tester on nopass ~* &* +@all\n"...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// guardedRedis is a redis-server under that ACL.
+func guardedRedis(t *testing.T, args ...string) *redisNode {
+	t.Helper()
+	return node(t, &redis.Options{Username: "tester", Password: "any"}, append(args, "--aclfile", aclFile(t))...)
+}
+
+// as talks to a server as one of its users.
+func (n *redisNode) as(t *testing.T, user string) *redis.Client {
+	t.Helper()
+	c := redis.NewClient(&redis.Options{Addr: n.addr, Username: user, Password: user, DisableIdentity: true, MaxRetries: -1})
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// work has a pair of replicas do all that they ever ask of Redis.
+func (p *pair) work(t *testing.T) {
+	t.Helper()
+	r := p.replicas[0]
+	backend := r.pools["only"].Snapshot()[0].ID
+	r.fleet.Place("only", []prefix.Placement{{Backend: backend, Key: 1, Tokens: 16}})
+	if err := r.fleet.Drain(t.Context(), "only", backend, "why", time.Hour); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the other hears of the drain", func() bool { return p.replicas[1].pools["only"].Snapshot()[0].Drained })
+	if err := r.fleet.Undrain(t.Context(), "only", backend); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the other hears of its end", func() bool { return !p.replicas[1].pools["only"].Snapshot()[0].Drained })
+	for range 20 { // they fail, which the breakers tell each other
+		_ = shedBy(t, r, "m", "")
+	}
+}
+
+func TestTheACLAllowsAllThatReplicasAskFor(t *testing.T) {
+	t.Parallel()
+	n := guardedRedis(t)
+	p := newPair(t, fmt.Sprintf("url: redis://foregate:foregate@%s/0", n.addr))
+	eventually(t, "they share", p.shared)
+	p.obeys(t, n.as(t, "operator"), 450*time.Millisecond)
+	p.work(t)
+	n.do(t, "SCRIPT", "FLUSH")
+	eventually(t, "they share after the scripts were lost", p.shared)
+	n.do(t, "CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES")
+	eventually(t, "they share after their connections were lost", p.shared)
+	for _, r := range p.replicas {
+		r.gateway.Stop(t.Context())
+	}
+	if denied := n.do(t, "ACL", "LOG"); len(denied.([]any)) > 0 {
+		t.Errorf("denied: %v", denied)
+	}
+	stats := fmt.Sprint(n.do(t, "INFO", "commandstats"))
+	for _, line := range regexp.MustCompile(`cmdstat_(\S+):.*rejected_calls=([1-9]\d*)`).FindAllString(stats, -1) {
+		t.Errorf("rejected: %s", line)
+	}
+	if n := fmt.Sprint(n.do(t, "ZCARD", "foregate:{fg}:replicas")); n != "0" {
+		t.Errorf("%s replicas did not leave", n)
+	}
+}
+
+func TestTheACLAllowsAllThatReplicasAskOfACluster(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	grants := regexp.MustCompile(`(?m)^user foregate .*$`).FindString(readText(t, aclFile(t)))
+	for _, n := range c.nodes {
+		words := []any{"ACL", "SETUSER"}
+		for _, w := range strings.Fields(grants)[1:] {
+			words = append(words, w)
+		}
+		n.do(t, words...)
+	}
+	p := newPair(t, `url: "redis+cluster://foregate:foregate@`+strings.TrimPrefix(c.url(), "redis+cluster://")+`"`)
+	eventually(t, "they share", p.shared)
+	p.obeys(t, hands(t, c), 450*time.Millisecond)
+	p.work(t)
+	for _, n := range c.nodes {
+		if denied := n.do(t, "ACL", "LOG"); len(denied.([]any)) > 0 {
+			t.Errorf("denied: %v", denied)
+		}
+	}
+}
+
+func readText(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// granted are the commands of a user.
+func granted(t *testing.T, user string) []string {
+	t.Helper()
+	var commands []string
+	line := regexp.MustCompile(`(?m)^user ` + user + ` .*$`).FindString(readText(t, "../../deploy/redis/users.acl"))
+	for _, w := range strings.Fields(line) {
+		if command, ok := strings.CutPrefix(w, "+"); ok {
+			commands = append(commands, command)
+		}
+	}
+	return commands
+}
+
+func TestEveryCommandOfEveryScriptIsGrantedAndNoOtherOfTheirs(t *testing.T) {
+	calls := regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
+	// What Go itself sends.
+	sent := []string{
+		"hello", "ping", "evalsha", "script|load", "hgetall", "hkeys", "hlen", "hmget", "hstrlen", "hdel", "xadd", "xread", "xrevrange", "zrem",
+		"publish", "subscribe", "unsubscribe", "cluster|slots", "asking",
+	}
+	scripts := 0
+	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == "loadtest":
+			return filepath.SkipDir
+		case filepath.Ext(path) != ".lua":
+			return nil
+		}
+		scripts++
+		for _, m := range calls.FindAllStringSubmatch(readText(t, path), -1) {
+			sent = append(sent, strings.ToLower(m[1]))
+		}
+		return nil
+	})
+	if err != nil || scripts < 4 {
+		t.Fatalf("%d scripts, %v", scripts, err)
+	}
+	slices.Sort(sent)
+	sent = slices.Compact(sent)
+	given := granted(t, "foregate")
+	slices.Sort(given)
+	for _, c := range sent {
+		if !slices.Contains(given, c) {
+			t.Errorf("%s is asked for and not granted", c)
+		}
+	}
+	for _, c := range given {
+		if !slices.Contains(sent, c) {
+			t.Errorf("%s is granted and nobody asks for it", c)
+		}
+	}
+}
+
+func TestTheACLDeniesAllElse(t *testing.T) {
+	n := guardedRedis(t)
+	n.do(t, "HSET", settings.Key, "shed.low", "0.9")
+	n.do(t, "SET", "foregate:cache:x", "y")
+	n.do(t, "SET", "other", "y")
+	everybody := [][]any{
+		{"KEYS", "*"}, {"SCAN", "0"}, {"RANDOMKEY"}, {"DBSIZE"}, {"FLUSHALL"}, {"FLUSHDB"}, {"SWAPDB", 0, 1}, {"SELECT", 1}, {"CONFIG", "GET", "*"}, {"CONFIG", "SET", "maxmemory", "1"},
+		{"MONITOR"}, {"SHUTDOWN", "NOSAVE"}, {"SAVE"}, {"BGSAVE"}, {"BGREWRITEAOF"}, {"REPLICAOF", "NO", "ONE"}, {"FAILOVER"}, {"ACL", "LIST"}, {"ACL", "SETUSER", "x"},
+		{"EVAL", "return 1", "0"}, {"FUNCTION", "LIST"}, {"SCRIPT", "FLUSH"}, {"SCRIPT", "KILL"}, {"MODULE", "LIST"}, {"CLIENT", "LIST"}, {"CLIENT", "KILL", "TYPE", "NORMAL"},
+		{"CLUSTER", "RESET"}, {"CLUSTER", "FAILOVER"}, {"MIGRATE", "127.0.0.1", "1", "other", "0", "1"}, {"RESTORE", "x", "0", "x"}, {"DUMP", "other"}, {"OBJECT", "ENCODING", "other"},
+		{"GET", "other"}, {"SET", "other", "x"}, {"HGETALL", "other"}, {"DEL", "other"}, {"GET", "foregate:cache:x"}, {"SLAVEOF", "NO", "ONE"}, {"SORT", "other"},
+	}
+	for user, own := range map[string][][]any{
+		"foregate": {
+			{"HSET", settings.Key, "shed.low", "0"}, {"HDEL", settings.Key, "shed.low"}, {"DEL", settings.Key}, {"UNLINK", settings.Key}, {"XADD", settings.LogKey, "*", "a", "b"}, {"XREVRANGE", settings.LogKey, "+", "-"},
+			{"PUBLISH", "other", "x"}, {"SUBSCRIBE", "other"}, {"PSUBSCRIBE", "*"}, {"INFO"}, {"MULTI"}, {"WATCH", settings.Key}, {"SET", "foregate:{fg}:x", "y"}, {"LATENCY", "LATEST"}, {"SLOWLOG", "GET"},
+		},
+		"operator": {
+			{"HSET", "foregate:{fg}:drain", "a/b", "x"}, {"DEL", "foregate:{fg}:replicas"}, {"HSET", "foregate:{fg}:breaker:b", "st", "2"}, {"EVALSHA", "x", "0"}, {"SCRIPT", "LOAD", "return 1"},
+			{"PUBLISH", "foregate:{fg}:ev", "x"}, {"SUBSCRIBE", "foregate:{fg}:ev"}, {"ZADD", "foregate:{fg}:replicas", 1, "x"}, {"INFO"}, {"TIME"},
+		},
+		"exporter": {
+			{"HGETALL", settings.Key}, {"HSET", settings.Key, "shed.low", "0"}, {"XREVRANGE", settings.LogKey, "+", "-"}, {"HGETALL", "foregate:{fg}:drain"}, {"TYPE", settings.Key}, {"EVALSHA", "x", "0"},
+			{"SUBSCRIBE", "foregate:{fg}:ev"}, {"SLOWLOG", "GET"}, {"TIME"},
+		},
+	} {
+		c := n.as(t, user)
+		for _, args := range append(slices.Clone(everybody), own...) {
+			if err := c.Do(t.Context(), args...).Err(); err == nil || !strings.HasPrefix(err.Error(), "NOPERM") {
+				t.Errorf("%s: %v: %v", user, args, err)
+			}
+		}
+	}
+	// Through a script, too.
+	gate := n.as(t, "foregate")
+	sha, err := gate.ScriptLoad(t.Context(), "return redis.call('HSET',KEYS[1],'shed.low','0')").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := gate.EvalSha(t.Context(), sha, []string{settings.Key}).Err(); err == nil || !strings.Contains(err.Error(), "NOPERM") {
+		t.Errorf("a script that writes settings: %v", err)
+	}
+	if got := n.do(t, "HGET", settings.Key, "shed.low"); got != "0.9" {
+		t.Errorf("the setting is %v", got)
+	}
+	if err := redis.NewClient(&redis.Options{Addr: n.addr, MaxRetries: -1}).Ping(t.Context()).Err(); err == nil {
+		t.Error("nobody in particular may come in")
+	}
+	info := n.as(t, "exporter")
+	for _, args := range [][]any{{"INFO"}, {"PING"}, {"SLOWLOG", "LEN"}, {"LATENCY", "LATEST"}} {
+		if err := info.Do(t.Context(), args...).Err(); err != nil {
+			t.Errorf("exporter: %v: %v", args, err)
+		}
+	}
+}
+
+func TestTheOperatorsUserMayDoWhatSettingsNeed(t *testing.T) {
+	n := guardedRedis(t)
+	store := settings.NewStore(n.as(t, "operator"), []string{"m"})
+	if _, err := store.Set(t.Context(), settings.Order{Who: "o"}, map[string]string{"shed.low": "0.8"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := store.Set(t.Context(), settings.Order{Who: "o"}, nil, []string{"shed.low"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := store.Rollback(t.Context(), settings.Order{Who: "o"}, 1); err != nil {
+		t.Error(err)
+	}
+	entries := 0
+	if err := store.History(t.Context(), func(settings.Entry) bool { entries++; return true }); err != nil || entries != 3 {
+		t.Errorf("%d entries, %v", entries, err)
+	}
+	if s, err := store.Read(t.Context()); err != nil || s == nil {
+		t.Error(err)
+	}
+	if got := n.do(t, "HGET", settings.Key, "shed.low"); got != "0.8" {
+		t.Errorf("the setting is %v", got)
+	}
+	if denied := n.do(t, "ACL", "LOG"); len(denied.([]any)) > 0 {
+		t.Errorf("denied: %v", denied)
+	}
+}
+
+func TestAMissingGrantIsToldInOneLineThatNamesIt(t *testing.T) {
+	t.Parallel()
+	for command, told := range map[string]string{
+		"evalsha": "evalsha", "script|load": "script|load", "time": "TIME", "zadd": "ZADD", "zrangebyscore": "ZRANGEBYSCORE", "zremrangebyscore": "ZREMRANGEBYSCORE",
+		"hlen": "HLEN", "hgetall": "HGETALL", "xrevrange": "xrevrange",
+	} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			n := guardedRedis(t)
+			n.do(t, "ACL", "SETUSER", "foregate", "-"+command)
+			p := newPair(t, fmt.Sprintf("url: redis://foregate:foregate@%s/0", n.addr))
+			naming := func() (lines int) {
+				for line := range strings.Lines(p.logs[0].String()) {
+					if strings.Contains(line, `"message":"fleet:`) && strings.Contains(line, told) && (strings.Contains(line, "NOPERM") || strings.Contains(line, "can't run this command")) {
+						lines++
+					}
+				}
+				return lines
+			}
+			eventually(t, "it is told", func() bool { return naming() > 0 })
+			during(time.Second, func() {})
+			if keys := strings.Count(p.logs[0].String(), "fleet: a key in Redis is of no use"); naming() != max(1, keys) {
+				t.Errorf("%d lines name %s:\n%s", naming(), told, p.logs[0].String())
+			}
+			n.do(t, "ACL", "SETUSER", "foregate", "+"+command)
+			eventually(t, "they share as soon as it is granted", p.shared)
+		})
+	}
+}
