@@ -76,8 +76,9 @@ type bucket struct {
 
 // drain brings the bucket to now. A clock that steps back drains nothing.
 func (b *bucket) drain(w law, now time.Time) {
+	b.owed = math.Min(b.owed, mostOwed*w.cap)
 	if passed := now.Sub(b.at); passed > 0 {
-		b.owed = math.Max(0, math.Min(b.owed, mostOwed*w.cap)-passed.Minutes()*w.cap)
+		b.owed = math.Max(0, b.owed-passed.Minutes()*w.cap)
 		b.at = now
 	}
 }

@@ -99,19 +99,22 @@ func (l *Limiter) inBackground(ctx context.Context, do func(context.Context) err
 	return do(bounded) == nil
 }
 
-// try asks a Redis that was away as a request would: it must write, and be in time.
+// try asks a Redis that was away as a request would: it must write, and be in time. It asks
+// twice, because the first has a connection to make.
 func (l *Limiter) try(ctx context.Context) {
-	began := l.now()
-	good := l.inBackground(ctx, func(ctx context.Context) error {
+	ask := func(ctx context.Context) error {
 		_, err := l.ask(ctx, keyProbe, Limit{RPM: 1}.shared(), charge{how: howSettle})
 		if errors.Is(err, errKey) {
 			return nil // it answers
 		}
 		return err
-	})
-	now := l.now()
-	good = good && now.Sub(began) <= l.budget()
-	l.guard.tried(good, now)
+	}
+	good := l.inBackground(ctx, ask)
+	if good {
+		began := l.now()
+		good = l.inBackground(ctx, ask) && l.now().Sub(began) <= l.budget()
+	}
+	l.guard.tried(good, l.now())
 	if good {
 		l.metrics.shared.Set(1)
 		l.log.Info().Msg("tenants' limits are counted over all replicas again")

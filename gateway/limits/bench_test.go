@@ -1,0 +1,56 @@
+package limits
+
+import (
+	"testing"
+)
+
+// BenchmarkEnter is a request from its entry to its end, without Redis.
+func BenchmarkEnter(b *testing.B) {
+	for _, c := range []struct {
+		name  string
+		limit Limit
+	}{
+		{"unlimited", Limit{}},
+		{"concurrent", Limit{Concurrent: 100}},
+		{"local", Limit{RPM: 1_000_000_000, TPM: 1_000_000_000_000, Concurrent: 100, HighShare: 0.2}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			r := join(b, nil, 3)
+			a := Ask{Tenant: "acme", Limit: c.limit, Tokens: 700, High: true}
+			b.ReportAllocs()
+			for b.Loop() {
+				g, err := r.Enter(b.Context(), a)
+				if err != nil {
+					b.Fatal(err)
+				}
+				g.Settle(600)
+			}
+		})
+	}
+	b.Run("skipped", func(b *testing.B) { // Redis is away
+		o := options("127.0.0.1:1")
+		o.Dialer = refuse
+		r := join(b, o, 3)
+		a := Ask{Tenant: "acme", Limit: Limit{RPM: 1_000_000_000}, Tokens: 700}
+		for range failuresInARow {
+			r.ask(b, a)
+		}
+		b.ReportAllocs()
+		for b.Loop() {
+			g, err := r.Enter(b.Context(), a)
+			if err != nil {
+				b.Fatal(err)
+			}
+			g.Settle(-1)
+		}
+	})
+	b.Run("redis", func(b *testing.B) {
+		r := join(b, options(serve(b).addr), 3)
+		r.run(b)
+		a := Ask{Tenant: "acme", Limit: Limit{RPM: 1_000_000_000}, Tokens: 700}
+		b.ReportAllocs()
+		for b.Loop() {
+			r.ask(b, a)
+		}
+	})
+}

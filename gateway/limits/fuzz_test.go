@@ -1,0 +1,60 @@
+package limits
+
+import (
+	"strings"
+	"testing"
+)
+
+// FuzzParse gives the parser replies of every shape: it makes sense of them or errs.
+func FuzzParse(f *testing.F) {
+	f.Add("", int64(0), int64(0), int64(1000), int64(2000), byte(5), byte(0))
+	f.Add("WRONGTYPE", int64(0), int64(0), int64(0), int64(0), byte(5), byte(0))
+	f.Add("", int64(9), int64(1), int64(-1), int64(1<<62), byte(4), byte(3))
+	f.Fuzz(func(t *testing.T, text string, a, b, c, d int64, length, odd byte) {
+		reply := []any{text, a, b, c, d}
+		if i := int(odd) % 8; i < len(reply) && odd > 7 {
+			reply[i] = []any{nil, "x", 1.5, []any{text}}[int(odd)/8%4]
+		}
+		got, err := parse(reply[:min(int(length), len(reply))])
+		if err == nil && (got.requests < 0 || got.tokens < 0 || got.refused != "" && got.refused != Requests && got.refused != Tokens || text != "" || length < 5) {
+			t.Errorf("%v gives %+v", reply, got)
+		}
+		if _, err := parse(text); err == nil {
+			t.Error("a text was taken for a reply")
+		}
+	})
+}
+
+// FuzzKey puts garbage into a tenant's key: no request fails, and nobody is shut out for
+// longer than a debt can last.
+func FuzzKey(f *testing.F) {
+	for _, s := range []string{"", "nan", "-nan", "inf", "-inf", "1e400", "-5", "0x7fffffffffffffff", "99999999999999999999", "1 2", "\x00\xff"} {
+		f.Add(s, s, s, s, false)
+	}
+	f.Add("0", "5", "5", "5", true)
+	m, o := embedded(f)
+	r := &replica{}
+	r.Limiter = New(Options{Redis: r.client(f, o)})
+	key := keyLimit + "acme"
+	f.Fuzz(func(t *testing.T, at, requests, tokens, high string, text bool) {
+		m.Del(key)
+		if text {
+			if err := m.Set(key, at); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			m.HSet(key, "at", at, "r", requests, "t", tokens, "h", high)
+		}
+		limit := Limit{RPM: 600, TPM: 60_000, HighShare: 0.2}
+		got, err := r.Limiter.ask(t.Context(), key, limit.shared(), charge{requests: 1, tokens: 10, high: 1, how: howAsk})
+		if err != nil && !strings.Contains(err.Error(), errKey.Error()) {
+			t.Fatalf("%q %q %q %q: %v", at, requests, tokens, high, err)
+		}
+		if (err != nil) != text {
+			t.Errorf("a text is %t, and the error %v", text, err)
+		}
+		if got.requests > mostOwed*600 || got.tokens > mostOwed*60_000 {
+			t.Errorf("%q %q %q %q: %+v", at, requests, tokens, high, got)
+		}
+	})
+}

@@ -1,0 +1,346 @@
+package limits
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/redis/go-redis/v9"
+)
+
+// enter is a request that must be let in.
+func (r *replica) enter(t testing.TB, a Ask) *Grant {
+	t.Helper()
+	g, err := r.Enter(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// refused is a request that must not be.
+func (r *replica) refused(t testing.TB, a Ask) *Error {
+	t.Helper()
+	g, err := r.Enter(t.Context(), a)
+	var e *Error
+	if !errors.As(err, &e) || !errors.Is(err, ErrLimited) {
+		t.Fatalf("let in: %+v, %v", g, err)
+	}
+	return e
+}
+
+// places runs a test with a replica that shares and with one that is alone, in virtual time.
+func places(t *testing.T, test func(t *testing.T, r *replica)) {
+	t.Run("shared", func(t *testing.T) {
+		bubble(t, func(t *testing.T, fleet []*replica, _ *redis.Options) { test(t, fleet[0]) })
+	})
+	t.Run("alone", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) { test(t, join(t, nil, 1)) })
+	})
+}
+
+func TestARefusalTellsTheLimitTheWaitAndTheWindow(t *testing.T) {
+	places(t, func(t *testing.T, r *replica) {
+		a := Ask{Tenant: "acme", Limit: Limit{RPM: 600, TPM: 60_000}, Tokens: 272}
+		for i := range 12 {
+			if g := r.enter(t, a); g.Requests.Remaining != 11-i || g.Requests.Limit != 600 {
+				t.Fatalf("request %d: %+v", i, g.Requests)
+			}
+		}
+		e := r.refused(t, a)
+		if e.Limit != Tokens || e.Most != 60_000 || e.Asked != 272 || e.Wait != 264*time.Millisecond {
+			t.Errorf("%+v: want 3,264 tokens owed, of which 264 are too many", e)
+		}
+		want := Standing{Requests: Window{600, 0, 1200 * time.Millisecond}, Tokens: Window{60_000, 0, 3264 * time.Millisecond}}
+		if e.Standing != want {
+			t.Errorf("got %+v, want %+v", e.Standing, want)
+		}
+		time.Sleep(e.Wait)
+		r.enter(t, a)
+		a.Limit.TPM = 0
+		r.enter(t, a)
+		if e := r.refused(t, a); e.Limit != Requests || e.Most != 600 || e.Wait.Round(time.Millisecond) != 36*time.Millisecond {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+func TestWhatCanNeverBeLetInIsHopeless(t *testing.T) {
+	places(t, func(t *testing.T, r *replica) {
+		limit := Limit{TPM: 1000, Concurrent: 1}
+		e := r.refused(t, Ask{Tenant: "acme", Limit: limit, Tokens: 1001})
+		if !e.Hopeless || e.Limit != Tokens || !strings.Contains(e.Error(), "1001 tokens at once, more than its 1000") {
+			t.Errorf("%+v", e)
+		}
+		if g := r.enter(t, Ask{Tenant: "acme", Limit: limit, Tokens: 1000}); g.Tokens.Remaining != 0 {
+			t.Errorf("%+v", g.Tokens)
+		}
+	})
+}
+
+func TestTokensAreSettledByWhatWasUsed(t *testing.T) {
+	places(t, func(t *testing.T, r *replica) {
+		limit := Limit{TPM: 6000} // 100 a second, 300 may be owed
+		settle := func(estimate, used int) {
+			g := r.enter(t, Ask{Tenant: "acme", Limit: limit, Tokens: estimate})
+			g.Settle(used)
+			g.Settle(used) // does nothing
+			time.Sleep(flushEvery + time.Millisecond)
+		}
+		owed := func() time.Duration {
+			return r.refused(t, Ask{Tenant: "acme", Limit: limit, Tokens: 1}).Standing.Tokens.Reset.Round(100 * time.Millisecond)
+		}
+		settle(1000, 500)
+		if got := owed(); got != 4900*time.Millisecond {
+			t.Errorf("half was given back, and %v are owed", got)
+		}
+		time.Sleep(time.Minute)
+		settle(1000, 2000)
+		if got := owed(); got != 19900*time.Millisecond {
+			t.Errorf("as much again was charged, and %v are owed", got)
+		}
+		time.Sleep(time.Minute)
+		settle(1000, -1)
+		if got := owed(); got != 9900*time.Millisecond {
+			t.Errorf("the estimate stood, and %v are owed", got)
+		}
+		time.Sleep(time.Minute)
+		settle(1000, 1<<40)
+		if got := owed(); got > mostOwed*time.Minute {
+			t.Errorf("%v are owed", got)
+		}
+	})
+}
+
+func TestARefundGivesNoMoreThanABurst(t *testing.T) {
+	places(t, func(t *testing.T, r *replica) {
+		limit := Limit{TPM: 60_000}
+		var grants []*Grant
+		for range 6 {
+			grants = append(grants, r.enter(t, Ask{Tenant: "acme", Limit: limit, Tokens: 30_000}))
+			time.Sleep(30 * time.Second)
+		}
+		for _, g := range grants {
+			g.Settle(0)
+		}
+		time.Sleep(time.Second)
+		let := 0
+		for range 100 {
+			if r.ask(t, Ask{Tenant: "acme", Limit: limit, Tokens: 500}) {
+				let++
+			}
+		}
+		if let != 7 { // 3,000 owed let one more in
+			t.Errorf("%d at once after a refund", let)
+		}
+	})
+}
+
+func TestConcurrentRequestsAreThisReplicasShare(t *testing.T) {
+	bubble(t, func(t *testing.T, fleet []*replica, _ *redis.Options) {
+		r, a := fleet[0], Ask{Tenant: "acme", Limit: Limit{Concurrent: 4}}
+		first, _ := r.enter(t, a), r.enter(t, a)
+		e := r.refused(t, a)
+		if e.Limit != Concurrency || e.Most != 2 || e.Wait != time.Second {
+			t.Errorf("%+v", e)
+		}
+		first.Settle(-1)
+		first.Settle(-1)
+		r.enter(t, a)
+		r.refused(t, a)
+		if got := r.writes.Load(); got > 2 { // HELLO and SCRIPT LOAD, at the start
+			t.Errorf("%d round trips", got)
+		}
+		for range 3 {
+			r.refused(t, Ask{Tenant: "beta", Limit: Limit{Concurrent: 1, TPM: 10}, Tokens: 11}) // takes no place
+		}
+		held := r.enter(t, Ask{Tenant: "beta", Limit: Limit{Concurrent: 1, RPM: 1}})
+		held.Settle(-1)
+		r.refused(t, Ask{Tenant: "beta", Limit: Limit{Concurrent: 1, RPM: 1}}) // gives its place back
+		r.enter(t, Ask{Tenant: "beta", Limit: Limit{Concurrent: 1}})
+	})
+}
+
+func TestHighBeyondItsShareIsDemoted(t *testing.T) {
+	places(t, func(t *testing.T, r *replica) {
+		const minutes = 4
+		a := Ask{Tenant: "acme", Limit: Limit{RPM: 600, HighShare: 0.2}, High: true}
+		high, let := 0, 0
+		for range minutes * 1200 {
+			if g, err := r.Enter(t.Context(), a); err == nil {
+				let++
+				if !g.Demoted {
+					high++
+				}
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if low, most := minutes*120, minutes*120+30; high < low || high > most {
+			t.Errorf("%d of %d stayed high, want %d to %d", high, let, low, most)
+		}
+		if got := int(testutil.ToFloat64(r.metrics.demoted)); got != let-high {
+			t.Errorf("%d counted", got)
+		}
+		for _, a := range []Ask{
+			{Tenant: "b", Limit: Limit{RPM: 600}, High: true},
+			{Tenant: "c", Limit: Limit{TPM: 6000, HighShare: 0.2}, High: true},
+			{Tenant: "d", Limit: Limit{RPM: 600, HighShare: 0.2}},
+		} {
+			for range 10 {
+				if g := r.enter(t, a); g.Demoted {
+					t.Errorf("%+v was demoted", a)
+				}
+			}
+		}
+	})
+}
+
+func TestAChangedLimitCountsAtOnce(t *testing.T) {
+	places(t, func(t *testing.T, r *replica) {
+		for range 12 {
+			r.enter(t, Ask{Tenant: "acme", Limit: Limit{RPM: 600}})
+		}
+		r.refused(t, Ask{Tenant: "acme", Limit: Limit{RPM: 600}})
+		r.enter(t, Ask{Tenant: "acme", Limit: Limit{RPM: 6000}})
+		if e := r.refused(t, Ask{Tenant: "acme", Limit: Limit{RPM: 6}}); e.Wait > mostOwed*time.Minute {
+			t.Errorf("%+v", e)
+		}
+	})
+}
+
+// sdk is one client of a storm: it tries, and twice again unless told not to.
+type sdk struct {
+	tries int
+	at    time.Duration
+}
+
+func TestAStormOfRetriesIsToldToStop(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, limit := join(t, nil, 1), Limit{RPM: 2000}
+		const clients, step = 1000, 10 * time.Millisecond
+		var due []sdk
+		for i := range clients { // 6,000 a minute: three times the limit
+			due = append(due, sdk{at: time.Duration(i) * 10 * time.Millisecond})
+		}
+		first, attempts := 0, 0
+		for now := time.Duration(0); now < 3*time.Minute; now += step {
+			for i := range due {
+				c := &due[i]
+				if c.at > now {
+					continue
+				}
+				if c.tries == 0 {
+					first++
+				}
+				attempts++
+				_, err := r.Enter(t.Context(), Ask{Tenant: "acme", Limit: limit, Retry: c.tries > 0})
+				var e *Error
+				if errors.As(err, &e) && c.tries < 2 && !e.Standing.StopRetrying {
+					c.tries++
+					c.at = now + max(e.Wait, time.Second) + rand.N(time.Second)
+					continue
+				}
+				c.tries, c.at = 0, c.at+10*time.Second // the next request of its own
+			}
+			time.Sleep(step)
+		}
+		amplification := float64(attempts) / float64(first)
+		t.Logf("%d attempts for %d requests: %.2f", attempts, first, amplification)
+		if amplification > 1.2 || amplification < 1.01 {
+			t.Errorf("amplification %.2f", amplification)
+		}
+		counted := testutil.ToFloat64(r.metrics.attempts.WithLabelValues("first")) + testutil.ToFloat64(r.metrics.attempts.WithLabelValues("retry"))
+		if int(counted) != attempts {
+			t.Errorf("%v counted of %d", counted, attempts)
+		}
+	})
+}
+
+func TestAFewRetriesAreNoStorm(t *testing.T) {
+	r := join(t, nil, 1)
+	if g := r.enter(t, Ask{Tenant: "acme", Retry: true}); g.StopRetrying {
+		t.Error("a first retry was told to stop")
+	}
+	for i := range 100 {
+		if g := r.enter(t, Ask{Tenant: "beta", Retry: i%20 == 0}); g.StopRetrying {
+			t.Errorf("stopped at request %d, with a retry in twenty", i)
+		}
+	}
+}
+
+func TestTheTenantSilentLongestIsForgottenFirstUnlessItHasRequestsUnderWay(t *testing.T) {
+	r := join(t, nil, 1)
+	busy := Ask{Tenant: "busy", Limit: Limit{Concurrent: 1}}
+	held := r.enter(t, busy)
+	spent := Ask{Tenant: "spent", Limit: Limit{RPM: 1}}
+	r.enter(t, spent)
+	for i := range mostTenants + 10 {
+		r.ask(t, Ask{Tenant: fmt.Sprint(i)})
+	}
+	if n := len(r.tenants.byName); n != mostTenants || r.tenants.recent.Len() != n {
+		t.Errorf("%d tenants, %d in order", n, r.tenants.recent.Len())
+	}
+	r.refused(t, busy)
+	held.Settle(-1)
+	r.enter(t, busy)
+	r.enter(t, spent) // was forgotten
+}
+
+func TestBucketsOfAClockThatStepsBackLetNobodyInForFree(t *testing.T) {
+	now := time.Now()
+	w := law{60, 0}
+	b := bucket{owed: 1, at: now}
+	b.drain(w, now.Add(-time.Hour))
+	if b.owed != 1 || w.wait(b.owed) != time.Second {
+		t.Errorf("%+v, wait %v", b, w.wait(b.owed))
+	}
+}
+
+func TestEveryLawKeepsItsPromise(t *testing.T) {
+	for _, c := range []float64{1, 2, 3, 5, 10, 30, 60, 100, 200, 600, 1e4, 1e6} {
+		if most, s := max(c*1.02, min(c*1.1, c+3)), requestSlack(c); c+s > most+hair || s < 0 {
+			t.Errorf("limit %v: %v in a minute", c, c+s)
+		}
+		for _, n := range []int{1, 2, 3, 10} {
+			l := Limit{RPM: int(c), TPM: int(c), HighShare: 1}.local(n)
+			for _, w := range []law{l.requests, l.tokens, l.high} {
+				if sum := float64(n) * (w.cap + w.slack); sum > c+hair || w.cap <= 0 {
+					t.Errorf("limit %v, %d replicas: %+v", c, n, w)
+				}
+			}
+		}
+	}
+	for conc, want := range map[int]int{1: 1, 2: 1, 3: 1, 4: 2, 6: 2, 7: 3} {
+		if got := (Limit{Concurrent: conc}).places(3); got != want {
+			t.Errorf("%d over three replicas: %d", conc, got)
+		}
+	}
+}
+
+func TestMetricsHaveClosedLabels(t *testing.T) {
+	r := join(t, nil, 1)
+	if problems, err := testutil.GatherAndLint(r.registry); err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+	var names []string
+	families, err := r.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		names = append(names, fmt.Sprint(f.GetName(), " ", len(f.GetMetric())))
+	}
+	want := []string{
+		"foregate_attempts_total 2", "foregate_limit_corrections_dropped_total 1", "foregate_limit_demoted_total 1",
+		"foregate_limit_redis_total 6", "foregate_limit_shared 1", "foregate_limited_total 3",
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("got %q", names)
+	}
+}

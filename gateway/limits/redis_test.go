@@ -1,0 +1,278 @@
+package limits
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// slow is how long a request may take with a budget of 15 ms on a busy machine.
+const slow = 150 * time.Millisecond
+
+func TestThreeReplicasAtARealRedisAdmitOneLimit(t *testing.T) {
+	s := serve(t)
+	const c = 6000 // 100 a second
+	var let atomic.Int64
+	var wg sync.WaitGroup
+	begun := time.Now()
+	for range 3 {
+		r := join(t, options(s.addr), 3)
+		r.patient()
+		r.run(t)
+		for range 4 {
+			wg.Go(func() {
+				for time.Since(begun) < 2*time.Second {
+					if r.ask(t, Ask{Tenant: "acme", Limit: Limit{RPM: c}}) {
+						let.Add(1)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	want := c*time.Since(begun).Minutes() + c/50 // and the burst
+	if got := float64(let.Load()); got < 0.95*want || got > 1.02*want {
+		t.Errorf("%v let in, want about %v", got, want)
+	}
+}
+
+func TestALimitCostsOneRoundTripAndNoneWithoutIt(t *testing.T) {
+	s := serve(t)
+	r := join(t, options(s.addr), 3)
+	r.patient()
+	r.run(t)
+	a := Ask{Tenant: "acme", Limit: Limit{RPM: 600_000, TPM: 6_000_000, Concurrent: 100, HighShare: 0.2}, Tokens: 10, High: true}
+	within(t, 5*time.Second, "a request is counted in Redis", func() bool { r.ask(t, a); return r.results(resultShared) > 0 })
+	before, dials := r.writes.Load(), r.dials.Load()
+	for range 100 {
+		r.ask(t, a)
+	}
+	r.refused(t, Ask{Tenant: "acme", Limit: Limit{TPM: 5}, Tokens: 6})
+	if got := r.writes.Load() - before; got > 100+r.dials.Load()-dials { // a connection says HELLO first
+		t.Errorf("%d round trips for 100 requests", got)
+	}
+	before = r.writes.Load()
+	for range 100 {
+		r.ask(t, Ask{Tenant: "acme"})
+		r.ask(t, Ask{Tenant: "beta", Limit: Limit{Concurrent: 5}})
+	}
+	if got := r.writes.Load() - before; got != 0 {
+		t.Errorf("%d round trips without a limit per minute", got)
+	}
+}
+
+func TestCorrectionsAreBatched(t *testing.T) {
+	s := serve(t)
+	r := join(t, options(s.addr), 1)
+	r.patient()
+	const n = 500
+	var grants []*Grant
+	for i := range n {
+		grants = append(grants, r.enter(t, Ask{Tenant: fmt.Sprint("t", i), Limit: Limit{TPM: 60_000}, Tokens: 6000}))
+	}
+	raw := s.raw()
+	if err := raw.ScriptFlush(t.Context()).Err(); err != nil { // it is loaded again
+		t.Fatal(err)
+	}
+	before, dials := r.writes.Load(), r.dials.Load()
+	for _, g := range grants {
+		g.Settle(0)
+	}
+	r.flush(t.Context())
+	if got := r.writes.Load() - before - (r.dials.Load() - dials); got > 10 {
+		t.Errorf("%d round trips for %d corrections", got, n)
+	}
+	for i := range n {
+		if owed, err := raw.HGet(t.Context(), fmt.Sprint(keyLimit, "t", i), "t").Float64(); err != nil || owed != 0 {
+			t.Fatalf("tenant %d owes %v, %v", i, owed, err)
+		}
+	}
+	ttl, err := raw.PTTL(t.Context(), keyLimit+"t0").Result()
+	if err != nil || ttl <= mostOwed*time.Minute || ttl > expiry {
+		t.Errorf("the key expires after %v, %v", ttl, err)
+	}
+}
+
+// TestNoRequestFailsOrWaitsBecauseOfRedis breaks a real Redis in every way, and mends it.
+func TestNoRequestFailsOrWaitsBecauseOfRedis(t *testing.T) {
+	configure := func(name, value string) func(*server, *redis.Client) error {
+		return func(_ *server, c *redis.Client) error { return c.ConfigSet(context.Background(), name, value).Err() }
+	}
+	key := keyLimit + "acme"
+	for _, fault := range []struct {
+		name        string
+		harm, mend  func(*server, *redis.Client) error
+		result      string // what is counted
+		waits, away bool   // requests wait for the budget until, after five, Redis is left alone
+	}{
+		{"killed", func(s *server, _ *redis.Client) error { s.stop(); return nil }, func(s *server, _ *redis.Client) error { s.start(); return nil }, resultError, false, true},
+		{"frozen", func(s *server, _ *redis.Client) error { s.signal(syscall.SIGSTOP); return nil },
+			func(s *server, _ *redis.Client) error { s.signal(syscall.SIGCONT); return nil }, resultLate, true, true},
+		{"full", configure("maxmemory", "1"), configure("maxmemory", "0"), resultError, false, true},
+		{"read-only", func(_ *server, c *redis.Client) error { return c.ReplicaOf(context.Background(), "127.0.0.1", "1").Err() },
+			func(_ *server, c *redis.Client) error { return c.ReplicaOf(context.Background(), "NO", "ONE").Err() }, resultError, false, true},
+		{"another type", func(_ *server, c *redis.Client) error { return c.Set(context.Background(), key, "hello", 0).Err() },
+			func(_ *server, c *redis.Client) error { return c.Del(context.Background(), key).Err() }, resultWrong, false, false},
+		{"scripts flushed", func(_ *server, c *redis.Client) error { return c.ScriptFlush(context.Background()).Err() },
+			func(*server, *redis.Client) error { return nil }, resultShared, false, false},
+		{"emptied", func(_ *server, c *redis.Client) error { return c.FlushAll(context.Background()).Err() },
+			func(*server, *redis.Client) error { return nil }, resultShared, false, false},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t)
+			raw := s.raw()
+			r := join(t, options(s.addr), 1)
+			if !fault.waits {
+				r.patient() // nothing is late but what the machine delays
+			}
+			r.run(t)
+			a := Ask{Tenant: "acme", Limit: Limit{RPM: 600_000}}
+			within(t, 5*time.Second, "requests are counted in Redis", func() bool { r.ask(t, a); return r.results(resultShared) > 0 })
+			must := func(what func(*server, *redis.Client) error) {
+				t.Helper()
+				if err := what(s, raw); err != nil {
+					t.Fatal(err)
+				}
+			}
+			must(fault.harm)
+			before, let := r.results(fault.result), 0
+			worst, total := time.Duration(0), time.Duration(0)
+			for range 200 {
+				begun := time.Now()
+				if r.ask(t, a) {
+					let++
+				}
+				took := time.Since(begun)
+				worst, total = max(worst, took), total+took
+				time.Sleep(time.Millisecond)
+			}
+			if worst > slow || total > 400*time.Millisecond || let < 150 {
+				t.Errorf("%d of 200 let in, the slowest after %v, all after %v", let, worst, total)
+			}
+			t.Logf("the slowest took %v, the 200 together %v", worst, total)
+			if got := r.results(fault.result) - before; got == 0 || fault.away && got > 2*failuresInARow {
+				t.Errorf("%d counted as %s", got, fault.result)
+			}
+			if got := r.results(resultSkipped); fault.away != (got > 0) {
+				t.Errorf("%d did not ask", got)
+			}
+			must(fault.mend)
+			shared := r.results(resultShared)
+			within(t, 10*time.Second, "requests are counted in Redis again", func() bool { r.ask(t, a); return r.results(resultShared) > shared })
+		})
+	}
+}
+
+// late is a proxy before Redis whose answers come after a while.
+func late(t *testing.T, to string, by time.Duration) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ln.Close() })
+	go func() {
+		for {
+			in, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				_ = in.Close()
+				continue
+			}
+			go relay(out, in, 0)
+			go relay(in, out, by)
+		}
+	}()
+	return ln.Addr().String()
+}
+
+// relay copies until either end closes.
+func relay(to, from net.Conn, by time.Duration) {
+	defer func() { _ = to.Close(); _ = from.Close() }()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if err != nil {
+			return
+		}
+		time.Sleep(by)
+		if _, err := to.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+func TestARedisThatIsALittleLateSeesFewConnections(t *testing.T) {
+	s := serve(t)
+	o := options(late(t, s.addr, defaultBudget*3/2))
+	o.ReadTimeout = time.Second // which a busy machine keeps
+	r := join(t, o, 1)
+	w := Limit{RPM: 600_000}.shared()
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for range 500 {
+				r.guard.tried(true, time.Now()) // all are asked, however late
+				r.lookup(t.Context(), keyLimit+"acme", w, charge{requests: 1, how: howAsk})
+			}
+		})
+	}
+	wg.Wait()
+	if lateOnes := r.results(resultLate); lateOnes < 900 {
+		t.Errorf("only %d were late", lateOnes)
+	}
+	if got := r.dials.Load(); got > 20 {
+		t.Errorf("%d connections for 1,000 lookups", got)
+	}
+	t.Logf("%d connections", r.dials.Load())
+}
+
+func TestASlowRedisIsNotAskedAgainBeforeItIsInTime(t *testing.T) {
+	s := serve(t)
+	r := join(t, options(late(t, s.addr, 5*defaultBudget)), 1)
+	r.run(t)
+	a := Ask{Tenant: "acme", Limit: Limit{RPM: 600_000}}
+	within(t, 5*time.Second, "it is left alone", func() bool { r.ask(t, a); return r.results(resultSkipped) > 0 })
+	lateOnes := r.results(resultLate)
+	until := func() time.Time {
+		r.guard.mu.Lock()
+		defer r.guard.mu.Unlock()
+		return r.guard.until
+	}
+	first := until()
+	within(t, 5*time.Second, "it was tried in the background", func() bool { r.ask(t, a); return until() != first })
+	for range 100 {
+		r.ask(t, a)
+	}
+	if got := r.results(resultLate); got != lateOnes {
+		t.Errorf("%d requests waited for it again", got-lateOnes)
+	}
+}
+
+func TestLookupsUnderWayAreBounded(t *testing.T) {
+	s := serve(t)
+	r := join(t, options(s.addr), 1)
+	s.signal(syscall.SIGSTOP)
+	defer s.signal(syscall.SIGCONT)
+	w := Limit{RPM: 600}.shared()
+	var wg sync.WaitGroup
+	for range 2 * mostLookups {
+		wg.Go(func() { r.lookup(t.Context(), keyLimit+"acme", w, charge{requests: 1, how: howAsk}) })
+	}
+	wg.Wait()
+	if busy := r.results(resultBusy) + r.results(resultSkipped); busy == 0 {
+		t.Error("nobody was turned away")
+	}
+	within(t, 5*time.Second, "all lookups end", func() bool { return len(r.slots) == 0 })
+}
