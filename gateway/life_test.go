@@ -19,7 +19,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers"
@@ -234,13 +233,13 @@ func TestAPanicInAHandlerIsA500AndTheProcessLives(t *testing.T) {
 	broken := true
 	var mu sync.Mutex
 	g := startBench(t, sim.URL(), func(o *Options) {
-		o.Loads = func(string, tiers.Plan) []admission.PoolLoad {
+		o.Timeouts = func(route string) Timeouts {
 			mu.Lock()
 			defer mu.Unlock()
-			if broken {
+			if broken && route != "" {
 				panic("a bug")
 			}
-			return nil
+			return Timeouts{}
 		}
 	})
 	for range 3 {
