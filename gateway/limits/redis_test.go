@@ -116,7 +116,9 @@ func TestNoRequestFailsOrWaitsBecauseOfRedis(t *testing.T) {
 		{"frozen", func(s *server, _ *redis.Client) error { s.signal(syscall.SIGSTOP); return nil },
 			func(s *server, _ *redis.Client) error { s.signal(syscall.SIGCONT); return nil }, resultLate, true, true},
 		{"full", configure("maxmemory", "1"), configure("maxmemory", "0"), resultError, false, true},
-		{"read-only", func(_ *server, c *redis.Client) error { return c.ReplicaOf(context.Background(), "127.0.0.1", "1").Err() },
+		{"read-only", func(_ *server, c *redis.Client) error {
+			return c.ReplicaOf(context.Background(), "127.0.0.1", "1").Err()
+		},
 			func(_ *server, c *redis.Client) error { return c.ReplicaOf(context.Background(), "NO", "ONE").Err() }, resultError, false, true},
 		{"another type", func(_ *server, c *redis.Client) error { return c.Set(context.Background(), key, "hello", 0).Err() },
 			func(_ *server, c *redis.Client) error { return c.Del(context.Background(), key).Err() }, resultWrong, false, false},

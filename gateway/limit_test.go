@@ -1,0 +1,233 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers"
+)
+
+// limited is a gateway whose tenants have limits.
+func limited(t *testing.T, backend string, adjust func(*Options), tenants ...identity.Tenant) *bench {
+	t.Helper()
+	who, err := identity.New(identity.Options{Tenants: tenants})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return startBench(t, backend, func(o *Options) {
+		o.Identity = who
+		if adjust != nil {
+			adjust(o)
+		}
+	})
+}
+
+// reply is an answer, read whole.
+type reply struct {
+	status int
+	head   http.Header
+	body   string
+}
+
+// says is what an error says of itself.
+func (r reply) says() (kind, code, message string) {
+	var e struct {
+		Error struct{ Type, Code, Message string }
+	}
+	_ = json.Unmarshal([]byte(r.body), &e) // then it says nothing
+	return e.Error.Type, e.Error.Code, e.Error.Message
+}
+
+// as sends a chat of a tenant.
+func (b *bench) as(t *testing.T, tenant, extra string, headers ...string) reply {
+	t.Helper()
+	return b.post(t, tenant, `{"model":"llama-3","messages":[{"role":"user","content":"hi"}]`+extra+`}`, headers...)
+}
+
+func (b *bench) post(t *testing.T, tenant, body string, headers ...string) reply {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Tenant-ID", tenant)
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := b.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := rest(resp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{resp.StatusCode, resp.Header, text}
+}
+
+// seconds reads Retry-After.
+func (r reply) seconds(t *testing.T) int {
+	t.Helper()
+	n, err := strconv.Atoi(r.head.Get("Retry-After"))
+	if err != nil {
+		t.Errorf("Retry-After is %q", r.head.Get("Retry-After"))
+	}
+	return n
+}
+
+const short = `,"max_tokens":5`
+
+func TestATenantBeyondItsRequestsIsToldAsOpenAITells(t *testing.T) {
+	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme", MaxPriority: identity.High, RPM: 10}, identity.Tenant{ID: "free", MaxPriority: identity.High})
+	first := b.as(t, "acme", short)
+	if first.status != http.StatusOK || first.head.Get("X-Ratelimit-Limit-Requests") != "10" || first.head.Get("X-Ratelimit-Remaining-Requests") != "0" {
+		t.Fatalf("%d %v %s", first.status, first.head, first.body)
+	}
+	if reset, err := time.ParseDuration(first.head.Get("X-Ratelimit-Reset-Requests")); err != nil || reset != 6*time.Second {
+		t.Errorf("reset %v, %v", reset, err)
+	}
+	second := b.as(t, "acme", short)
+	kind, code, message := second.says()
+	if second.status != http.StatusTooManyRequests || kind != "requests" || code != "rate_limit_exceeded" || !strings.Contains(message, "10 requests per minute") {
+		t.Errorf("%d %s", second.status, second.body)
+	}
+	if n := second.seconds(t); n < 5 || n > 10 {
+		t.Errorf("retry after %d s, want 6 s less what has passed, and the spread", n)
+	}
+	if second.head.Get("X-Ratelimit-Limit-Requests") != "10" || second.head.Get("X-Should-Retry") != "" {
+		t.Errorf("%v", second.head)
+	}
+	for name := range b.as(t, "free", short).head {
+		if strings.HasPrefix(name, "X-Ratelimit") {
+			t.Errorf("a tenant without a limit is told %s", name)
+		}
+	}
+}
+
+func TestARequestTooLargeForAMinuteIsToldNotToComeAgain(t *testing.T) {
+	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme", TPM: 1000})
+	r := b.as(t, "acme", `,"max_tokens":2000`)
+	kind, code, message := r.says()
+	if r.status != http.StatusTooManyRequests || kind != "tokens" || code != "rate_limit_exceeded" || !strings.Contains(message, "2001 tokens") ||
+		r.head.Get("X-Should-Retry") != "false" || r.head.Get("Retry-After") != "" {
+		t.Errorf("%d %v %s", r.status, r.head, r.body)
+	}
+}
+
+func TestTokensAreSettledByTheAnswer(t *testing.T) {
+	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme", TPM: 10_000})
+	r := b.as(t, "acme", `,"max_tokens":9000,"stop":["e"]`)
+	if r.status != http.StatusOK || r.head.Get("X-Ratelimit-Limit-Tokens") != "10000" || r.head.Get("X-Ratelimit-Remaining-Tokens") != "0" {
+		t.Fatalf("%d %v %s", r.status, r.head, r.body)
+	}
+	soon(t, "what was not used is given back", func() bool { return b.as(t, "acme", short).status == http.StatusOK })
+}
+
+func TestErrorsGiveTheirTokensBackAndTellTheStanding(t *testing.T) {
+	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme", TPM: 10_000})
+	unknown := func() reply {
+		return b.post(t, "acme", `{"model":"other","max_tokens":9000,"messages":[{"role":"user","content":"hi"}]}`)
+	}
+	for range 3 {
+		var r reply
+		soon(t, "the tokens are back", func() bool { r = unknown(); return r.status == http.StatusNotFound })
+		if r.head.Get("X-Ratelimit-Limit-Tokens") != "10000" {
+			t.Errorf("%v", r.head)
+		}
+	}
+}
+
+func TestConcurrentRequestsAreBounded(t *testing.T) {
+	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: identity.DefaultTenant, Concurrent: 1})
+	stream := b.ask(t, true, 100_000)
+	r := b.as(t, identity.DefaultTenant, short)
+	kind, code, message := r.says()
+	if r.status != http.StatusTooManyRequests || kind != "requests" || code != "rate_limit_exceeded" || !strings.Contains(message, "1 at once") || r.seconds(t) < 1 {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	_ = stream.Body.Close() // the client leaves
+	soon(t, "the place is free", func() bool { return b.as(t, identity.DefaultTenant, short).status == http.StatusOK })
+}
+
+func TestHighBeyondItsShareGoesAsNormal(t *testing.T) {
+	log := &lines{}
+	b := limited(t, simulator(t).URL(), func(o *Options) { o.Logger = zerolog.New(log) }, identity.Tenant{ID: "acme", MaxPriority: identity.High, RPM: 60})
+	for range 4 { // at once; a fifth of 60 a minute is 12, and 3 at once
+		if r := b.as(t, "acme", short, "X-Priority", "high"); r.status != http.StatusOK {
+			t.Fatalf("%d %s", r.status, r.body)
+		}
+	}
+	soon(t, "all are logged", func() bool { return len(log.holding(`"tenant":"acme"`)) == 4 })
+	demoted := log.holding(`"priority_demoted":true`)
+	if len(demoted) != 1 || !strings.Contains(demoted[0], `"priority":"normal"`) || len(log.holding(`"priority":"high"`)) != 3 {
+		t.Errorf("%q", demoted)
+	}
+	if got := testutil.ToFloat64(b.metrics.requests.WithLabelValues("llama-3", "target", "200", "high")); got != 3 {
+		t.Errorf("%v stayed high", got)
+	}
+}
+
+func TestATenantThatRetriesMuchIsToldToStop(t *testing.T) {
+	sim := vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: 1, TimeScale: 50})
+	sim.SetFault(vllmsim.Fault{Status: 503})
+	b := limited(t, sim.URL(), nil, identity.Tenant{ID: "acme", RPM: 10}, identity.Tenant{ID: "free"})
+	for _, tenant := range []string{"acme", "free"} {
+		var last reply
+		for i := range 20 {
+			last = b.as(t, tenant, short, "X-Stainless-Retry-Count", fmt.Sprint(i%2))
+		}
+		if last.head.Get("X-Should-Retry") != "false" || last.status != http.StatusTooManyRequests && last.status != http.StatusServiceUnavailable {
+			t.Errorf("%s: %d %v", tenant, last.status, last.head)
+		}
+	}
+	if r := b.as(t, "calm", short); r.head.Get("X-Should-Retry") != "" {
+		t.Errorf("another tenant: %d %v", r.status, r.head)
+	}
+}
+
+func TestAWaitIsNeverToldShorterThanItIs(t *testing.T) {
+	for _, wait := range []time.Duration{0, time.Millisecond, time.Second, 1500 * time.Millisecond, 59 * time.Second, 2 * time.Minute} {
+		for range 200 {
+			p := limitProblem(&limits.Error{Limit: limits.Requests, Most: 1, Wait: wait})
+			told := time.Duration(wholeSeconds(p.retry)) * time.Second
+			if told < wait || told < time.Second || told > wait+wait/2+2*time.Second {
+				t.Fatalf("%v is told as %v", wait, told)
+			}
+			if p.hope != (p.retry <= mostObeyed) {
+				t.Fatalf("%v: hope is %t", p.retry, p.hope)
+			}
+		}
+	}
+}
+
+func TestWhatWasUsedIsWhatTheReceiptKnows(t *testing.T) {
+	got := tiers.Try{Pool: "p", Backend: "b"}
+	failed := tiers.Try{Pool: "p", Backend: "b", Failed: tiers.Refused}
+	for _, c := range []struct {
+		name string
+		rc   *tiers.Receipt
+		want int
+	}{
+		{"nothing was tried", nil, 0},
+		{"all tries failed", &tiers.Receipt{Tries: []tiers.Try{failed}}, 0},
+		{"the whole answer", &tiers.Receipt{Tier: tiers.Target, Tries: []tiers.Try{got}, PromptTokens: 20, AcceptedTokens: 3, TargetTokens: 4, WastedTokens: 50}, 27},
+		{"broken off before its usage", &tiers.Receipt{Tier: tiers.Target, Tries: []tiers.Try{got}, TargetTokens: 4}, 14},
+		{"passed through", &tiers.Receipt{Tier: tiers.Target, Tries: []tiers.Try{got}}, -1},
+	} {
+		if used := (estimate{10, 100}).used(&exchangeLog{receipt: c.rc}); used != c.want {
+			t.Errorf("%s: %d, want %d", c.name, used, c.want)
+		}
+	}
+}
