@@ -412,6 +412,25 @@ func (h *history) recover() {
 	}
 }
 
+func TestOpenAndRampAllocateNothing(t *testing.T) {
+	s := New(Options{})
+	s.Retain("big", []string{"a", "b"})
+	if n := testing.AllocsPerRun(1000, func() { _, _ = s.Open("big", "a"), s.Ramp("big", "a") }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// BenchmarkAtomicRead is what the others are compared with.
+func BenchmarkAtomicRead(b *testing.B) {
+	var p atomic.Pointer[int]
+	p.Store(new(int))
+	for b.Loop() {
+		if *p.Load() != 0 {
+			b.Fatal("another value")
+		}
+	}
+}
+
 func BenchmarkOpen(b *testing.B) {
 	s := New(Options{Logger: zerolog.New(io.Discard)})
 	done, _ := s.Allow("big", "a")
@@ -426,6 +445,7 @@ func BenchmarkOpen(b *testing.B) {
 
 func BenchmarkAllow(b *testing.B) {
 	s := New(Options{})
+	s.Retain("big", []string{"a", "b"})
 	b.ReportAllocs()
 	for b.Loop() {
 		done, err := s.Allow("big", "a")

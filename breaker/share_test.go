@@ -393,3 +393,40 @@ func TestTheMetricsOfAFleetAreWellFormed(t *testing.T) {
 		}
 	})
 }
+
+func TestAReplicaWithABrokenNetworkOpensNobodyElses(t *testing.T) {
+	bubble(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
+		well := &site{}
+		all := fleetOf(t, o, 7, well)
+		cut := &site{}
+		for _, b := range members {
+			cut.set(b, errUnreachable)
+		}
+		sick := join(t, o, "sick", cut)
+		sick.run(t)
+		for _, m := range append(all, sick) {
+			m.Retain("big", members)
+		}
+		for i := range 600 { // a minute
+			for _, b := range members {
+				for _, m := range all {
+					if m.calls(b, 1, nil) != 1 {
+						t.Fatalf("%v: %s is open for %s", time.Duration(i)*100*time.Millisecond, b, m.id)
+					}
+				}
+				if i > 10 {
+					sick.calls(b, 1, errUnreachable)
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if got := sick.shut(members); len(got) != len(members) || len(well.seen()) != 0 {
+			t.Errorf("the sick one keeps out %v; the others probed %d times", got, len(well.seen()))
+		}
+		for _, b := range members {
+			if !sick.state(b).Alone {
+				t.Errorf("%+v", sick.state(b))
+			}
+		}
+	})
+}
