@@ -1,0 +1,83 @@
+package chaos
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+const (
+	word   = `data: {"choices":[{"delta":{"content":"blue"},"finish_reason":null}]}` + "\n\n"
+	finish = `data: {"choices":[{"delta":{},"finish_reason":"stop"}]}` + "\n\n"
+	done   = "data: [DONE]\n\n"
+	broken = "event: error\ndata: {\"error\":{\"message\":\"gone\"}}\n\n"
+)
+
+func TestWhatBecameOfAStreamHasOneName(t *testing.T) {
+	for _, c := range []struct{ name, stream, want string }{
+		{"whole", word + finish + done, Answered},
+		{"no end", word + finish, CutSilent},
+		{"nothing", "", CutSilent},
+		{"an error and a cut", word + broken, ErrorEvent},
+		{"an error and then [DONE]", word + broken + done, DoneLies},
+		{"[DONE] and then an error", word + finish + done + broken, DoneLies},
+		{"two ends", word + finish + done + done, Twice},
+		{"two finish reasons", word + finish + finish + done, Twice},
+		{"no finish reason", word + done, Unfinished},
+		{"no text", finish + done, Unfinished},
+		{"no JSON", "data: {\n\n", Garbled},
+	} {
+		a := answer{first: func() {}}
+		if got, detail := a.stream(strings.NewReader(c.stream)); got != c.want {
+			t.Errorf("%s: %s (%s), want %s", c.name, got, detail, c.want)
+		}
+	}
+}
+
+func TestAStreamThatIsResetIsCutSilentlyUnlessAnErrorWasTold(t *testing.T) {
+	reset := iotest.ErrReader(errors.New("connection reset"))
+	for said, want := range map[string]string{word: CutSilent, word + finish + done: CutSilent, word + broken: ErrorEvent} {
+		a := answer{first: func() {}}
+		if got, _ := a.stream(io.MultiReader(strings.NewReader(said), reset)); got != want {
+			t.Errorf("%q and a reset: %s, want %s", said, got, want)
+		}
+	}
+}
+
+func TestWhatBecameOfAWholeAnswerHasOneName(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"choices":[{"message":{"content":"blue"},"finish_reason":"stop"}]}`: Answered,
+		`{"choices":[{"message":{"content":"blue"},"finish_reason":null}]}`:   Unfinished,
+		`{"choices":[{"message":{"content":""},"finish_reason":"stop"}]}`:     Unfinished,
+		`{"choices":[]}`: Twice,
+		`{"choices":[{"message":{"content":"a"},"finish_reason":"stop"},{"message":{"content":"b"},"finish_reason":"stop"}]}`: Twice,
+		`{"error":{"message":"no"}}`: ErrorEvent,
+		`{"choices":[`:               Garbled,
+		``:                           Garbled,
+	} {
+		a := answer{first: func() {}}
+		if got, detail := a.whole(strings.NewReader(body)); got != want {
+			t.Errorf("%s: %s (%s), want %s", body, got, detail, want)
+		}
+	}
+}
+
+// FuzzStream: however a stream looks, it has a name, and it is answered only with text,
+// one finish reason, one [DONE] and no error.
+func FuzzStream(f *testing.F) {
+	for _, s := range []string{word + finish + done, word + broken, done, "data: {}\r\n\r\n" + done, "data:" + strings.Repeat("x", 9000)} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		a := answer{first: func() {}}
+		kind, _ := a.stream(strings.NewReader(s))
+		if kind == "" {
+			t.Fatalf("%q has no name", s)
+		}
+		if kind == Answered && (!a.text || a.finishes != 1 || a.dones != 1 || a.failed != "" || !strings.Contains(s, "[DONE]")) {
+			t.Fatalf("%q counts as answered: %+v", s, a)
+		}
+	})
+}

@@ -1,0 +1,186 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestEveryRowSaysWhatItPromisesAndHasAnIDOfItsOwn(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range Rows() {
+		if r.ID == "" || r.Fault == "" || r.Promise == "" || (r.Run == nil) == (r.Absent == "") {
+			t.Errorf("row %+q is not whole", r.ID)
+		}
+		if seen[r.ID] {
+			t.Errorf("two rows are called %s", r.ID)
+		}
+		seen[r.ID] = true
+	}
+}
+
+func ids(rows []Row) (out []string) {
+	for _, r := range rows {
+		out = append(out, r.ID)
+	}
+	return out
+}
+
+func TestAnIDNamesARowAndItsVariants(t *testing.T) {
+	rows, err := Choose(&Options{Only: []string{"r2", "R15"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range ids(rows) {
+		if !strings.HasPrefix(id, "R2") && id != "R15" || len(id) > 3 {
+			t.Errorf("R2 and R15 name %s", id)
+		}
+	}
+	if !slices.Contains(ids(rows), "R2a") || !slices.Contains(ids(rows), "R15") {
+		t.Errorf("R2 and R15 are %v", ids(rows))
+	}
+	if _, err := Choose(&Options{Only: []string{"R2", "nonsense"}}); err == nil || !strings.Contains(err.Error(), `"nonsense"`) {
+		t.Errorf("a row that there is not: %v", err)
+	}
+}
+
+func TestTheShortFormIsAPartOfTheWhole(t *testing.T) {
+	whole, _ := Choose(&Options{})
+	short, _ := Choose(&Options{Short: true})
+	if len(short) == 0 || len(short) >= len(whole) {
+		t.Errorf("%d of %d rows are short", len(short), len(whole))
+	}
+}
+
+func TestAddedLatencyIsBeyondTheMedianBeforeOfTheSameKind(t *testing.T) {
+	var before, during []Outcome
+	for i := range 11 {
+		before = append(before, Outcome{Kind: Answered, Stream: true, First: time.Duration(i) * time.Millisecond})
+		before = append(before, Outcome{Kind: Answered, First: 100 * time.Millisecond})
+		during = append(during, Outcome{Kind: Answered, Stream: true, First: time.Duration(i+3) * time.Millisecond})
+		during = append(during, Outcome{Kind: Answered, First: 101 * time.Millisecond})
+	}
+	during = append(during, Outcome{Kind: TimedOut, First: time.Hour})
+	got := addedLatency(before, during)
+	if got.worst != 8*time.Millisecond || got.noise != 5*time.Millisecond {
+		t.Errorf("added %v with a noise of %v, want 8ms and 5ms", got.worst, got.noise)
+	}
+}
+
+func TestAJournalCountsLinesThatAreNoAccessRecords(t *testing.T) {
+	var j journal
+	for _, piece := range []string{
+		`{"level":"info","code":200,"message":"request"}` + "\n", `{"level":"info","mess`, `age":"fleet: alone"}` + "\nplain words\n",
+		`{"level":"warn","code":502,"message":"request","error":"gone"}` + "\n", "no end",
+	} {
+		if _, err := io.WriteString(&j, piece); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := j.count(); n != 2 {
+		t.Errorf("%d lines counted, want 2", n)
+	}
+	if last := j.last(2); !strings.Contains(last, "plain words") || !strings.Contains(last, "502") || strings.Contains(last, "alone") {
+		t.Errorf("the last two lines are %q", last)
+	}
+}
+
+func TestAJournalIsBounded(t *testing.T) {
+	var j journal
+	for i := range 10 * journalLines {
+		fmt.Fprintf(&j, "line %d\n", i)
+	}
+	if _, err := j.Write([]byte(strings.Repeat("x", 1<<20))); err != nil {
+		t.Fatal(err)
+	}
+	if len(j.lines) > journalLines || len(j.rest) > 16*journalLine {
+		t.Errorf("%d lines and %d bytes are kept", len(j.lines), len(j.rest))
+	}
+}
+
+func TestAMetricsPageIsReadByNameAndLabels(t *testing.T) {
+	m := Metrics(`# HELP go_goroutines Number.
+go_goroutines 31
+foregate_redis_mode{mode="local"} 0
+foregate_redis_mode{mode="shared"} 1
+foregate_shed_total{pool="a",priority="low"} 2
+foregate_shed_total{pool="b",priority="low"} 3
+foregate_shed_total{pool="b",priority="high"} 10
+foregate_shed_total_created 99
+`)
+	if got := m.Mode(); got != "shared" {
+		t.Errorf("the mode is %q", got)
+	}
+	if v, ok := m.Value("go_goroutines"); !ok || v != 31 {
+		t.Errorf("go_goroutines is %v, %v", v, ok)
+	}
+	if _, ok := m.Value("go_goroutine"); ok {
+		t.Error("a name's beginning is a name")
+	}
+	if got := m.Sum("foregate_shed_total", `priority="low"`); got != 5 {
+		t.Errorf("the sum is %v, want 5", got)
+	}
+	if got := m.Sum("foregate_shed_total"); got != 15 {
+		t.Errorf("the sum of all is %v, want 15", got)
+	}
+}
+
+func TestATableLineStaysOneLine(t *testing.T) {
+	var b strings.Builder
+	r := Row{ID: "X1", Fault: "a | b", Promise: "none"}
+	s := Seen{Sent: 3, Answered: 1, Errors: map[string]int{Shed: 1, Limited: 1}, AddedWorst: 1234567, Broken: []string{"two\nlines"}}
+	if err := line(&b, &r, &s); err != nil {
+		t.Fatal(err)
+	}
+	want := "| X1 | a \\| b | none | 3 | 1 | 1 limited, 1 shed | – / 1.2ms | – |  | **BROKEN**: two lines |\n"
+	if b.String() != want {
+		t.Errorf("the line is\n%swant\n%s", b.String(), want)
+	}
+}
+
+func TestPollTellsWhyItGaveUp(t *testing.T) {
+	never := func() bool { return false }
+	if err := poll(t.Context(), time.Millisecond, never); !errors.Is(err, errNotInTime) {
+		t.Errorf("after its limit: %v", err)
+	}
+	why := errors.New("because")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	if err := poll(ctx, patience, never); !errors.Is(err, why) {
+		t.Errorf("after the context's end: %v", err)
+	}
+}
+
+func TestAFrozenServerSaysNothingAndGoesOnAfterwards(t *testing.T) {
+	s, err := NewServer(t.Context(), t.TempDir(), "redis")
+	if errors.Is(err, errNoRedis) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := s.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.Client.Ping(ctx).Err(); err == nil {
+		t.Error("a frozen server answers")
+	}
+	if err := s.Thaw(); err != nil {
+		t.Fatal(err)
+	}
+	if err := poll(t.Context(), patience, func() bool { return s.answers(t.Context()) }); err != nil {
+		t.Errorf("a server that was thawed: %v", err)
+	}
+}

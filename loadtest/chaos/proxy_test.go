@@ -1,0 +1,244 @@
+package chaos
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for what must come.
+const patience = 10 * time.Second
+
+// upcase is a server that answers each line in capitals.
+func upcase(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer func() { _ = c.Close() }()
+				for in := bufio.NewReader(c); ; {
+					line, err := in.ReadString('\n')
+					if err != nil {
+						return
+					}
+					if _, err := io.WriteString(c, strings.ToUpper(line)); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+func newProxy(t *testing.T) *Proxy {
+	t.Helper()
+	p, err := NewProxy(upcase(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
+}
+
+// caller is a client of a proxy.
+type caller struct {
+	t *testing.T
+	c net.Conn
+	r *bufio.Reader
+}
+
+func call(t *testing.T, addr string) *caller {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	return &caller{t, c, bufio.NewReader(c)}
+}
+
+// ask says a line and returns the answer, with the error that ended it.
+func (c *caller) ask(line string, limit time.Duration) (string, error) {
+	c.t.Helper()
+	if err := c.c.SetDeadline(time.Now().Add(limit)); err != nil {
+		c.t.Fatal(err)
+	}
+	if _, err := io.WriteString(c.c, line+"\n"); err != nil {
+		return "", err
+	}
+	answer, err := c.r.ReadString('\n')
+	return strings.TrimSuffix(answer, "\n"), err
+}
+
+// says asks and insists on the answer.
+func (c *caller) says(line, want string) {
+	c.t.Helper()
+	if got, err := c.ask(line, patience); err != nil || got != want {
+		c.t.Fatalf("%q was answered with %q, %v; want %q", line, got, err, want)
+	}
+}
+
+// silent asks and insists on there being no answer.
+func (c *caller) silent(line string) {
+	c.t.Helper()
+	if got, err := c.ask(line, 50*time.Millisecond); !errors.Is(err, os.ErrDeadlineExceeded) {
+		c.t.Fatalf("%q was answered with %q, %v; want silence", line, got, err)
+	}
+}
+
+func set(t *testing.T, p *Proxy, trouble Trouble) {
+	t.Helper()
+	if err := p.Set(trouble); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestAProxyCountsConnectionsAndTurns(t *testing.T) {
+	p := newProxy(t)
+	for range 3 {
+		c := call(t, p.Addr)
+		c.says("a", "A")
+		c.says("b", "B")
+	}
+	if got := p.Passed(); got != (Passed{Connections: 3, Turns: 6}) {
+		t.Errorf("passed %+v, want 3 connections and 6 turns", got)
+	}
+}
+
+func TestAProxyThatRefusesResetsWhatIsOpenAndTakesItsAddressBack(t *testing.T) {
+	p := newProxy(t)
+	c := call(t, p.Addr)
+	c.says("a", "A")
+	set(t, p, Trouble{Refuse: true})
+	if _, err := c.ask("b", patience); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("an open connection met %v, want its end", err)
+	}
+	if conn, err := net.Dial("tcp", p.Addr); err == nil {
+		_ = conn.Close()
+		t.Error("a connection was taken")
+	}
+	set(t, p, Trouble{})
+	call(t, p.Addr).says("a", "A")
+}
+
+func TestAMutedConnectionStaysABlackHoleAndOthersWorkAgain(t *testing.T) {
+	p := newProxy(t)
+	old := call(t, p.Addr)
+	old.says("a", "A")
+	set(t, p, Trouble{Mute: true})
+	old.silent("b")
+	fresh := call(t, p.Addr)
+	fresh.silent("c")
+	set(t, p, Trouble{})
+	old.silent("d")
+	fresh.silent("e")
+	call(t, p.Addr).says("f", "F")
+}
+
+func TestADeafenedProxySwallowsOldConnectionsOnly(t *testing.T) {
+	p := newProxy(t)
+	old := call(t, p.Addr)
+	old.says("a", "A")
+	p.Deafen()
+	old.silent("b")
+	call(t, p.Addr).says("c", "C")
+}
+
+func TestOnlyConnectionsThatAreNamedAreDeafened(t *testing.T) {
+	p := newProxy(t)
+	c := call(t, p.Addr)
+	c.says("a", "A")
+	if n := p.DeafenThose("127.0.0.1:1"); n != 0 {
+		t.Errorf("%d connections have an address that none has", n)
+	}
+	c.says("b", "B")
+	p.mu.Lock()
+	var addr string
+	for l := range p.links {
+		addr = l.local()
+	}
+	p.mu.Unlock()
+	if n := p.DeafenThose(addr); n != 1 {
+		t.Errorf("%d connections were deafened, want 1", n)
+	}
+	c.silent("c")
+}
+
+func TestADelayedAnswerComesWholeAndLate(t *testing.T) {
+	p := newProxy(t)
+	c := call(t, p.Addr)
+	set(t, p, Trouble{Delay: time.Hour})
+	c.silent("a")
+	other := call(t, p.Addr)
+	set(t, p, Trouble{Delay: time.Millisecond})
+	other.says("b", "B")
+}
+
+func TestAnAnswerIsCutAfterSoManyBytes(t *testing.T) {
+	for _, reset := range []bool{false, true} {
+		p := newProxy(t)
+		c := call(t, p.Addr)
+		set(t, p, Trouble{CutAfter: 5, Reset: reset})
+		c.says("abc", "ABC")
+		got, err := c.ask("defg", patience)
+		want := io.EOF
+		if reset {
+			want = syscall.ECONNRESET
+		}
+		if !errors.Is(err, want) || !reset && got != "D" {
+			t.Errorf("reset %v: the answer was %q, %v; want %v", reset, got, err, want)
+		}
+	}
+}
+
+func TestACorruptedByteHasOneBitFlipped(t *testing.T) {
+	p := newProxy(t)
+	set(t, p, Trouble{Corrupt: 3})
+	call(t, p.Addr).says("aaaa", "AA"+string(rune('A'^0x10))+"A")
+}
+
+func TestAThrottledAnswerIsWhole(t *testing.T) {
+	p := newProxy(t)
+	set(t, p, Trouble{Throttle: 1000})
+	c := call(t, p.Addr)
+	c.says("abc", "ABC")
+	c.says("def", "DEF")
+}
+
+func TestAProxyLeadsWhoComesToAnotherServer(t *testing.T) {
+	p := newProxy(t)
+	old := call(t, p.Addr)
+	old.says("a", "A")
+	f, err := NewFake(text("*fake\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	p.SetUpstream(f.Addr)
+	old.says("b", "B")
+	call(t, p.Addr).says("*1", "*fake")
+	p.Cut()
+	if _, err := old.ask("c", patience); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("a connection that was cut met %v, want its end", err)
+	}
+}
