@@ -78,12 +78,12 @@ func TestAFallSoonAfterAClimbMakesTheNextOneLonger(t *testing.T) {
 		}
 		return now.Sub(began)
 	}
-	for i, want := range []time.Duration{750, 1250, 2250, 4250, 4250} {
+	for i, ms := range []int{750, 1250, 2250, 4250, 4250} {
 		if mode := l.ill(Shared, now); mode != Degraded {
 			t.Fatalf("fell to %s", mode)
 		}
-		if took := climb(Degraded); took != want*time.Millisecond {
-			t.Errorf("climb %d took %v, want %d ms", i, took, want)
+		if took := climb(Degraded); took.Milliseconds() != int64(ms) {
+			t.Errorf("climb %d took %v, want %d ms", i, took, ms)
 		}
 	}
 	now = now.Add(shortStay)
