@@ -88,6 +88,9 @@ func printStatus(w io.Writer, s gateway.Status) {
 	head.add("up", span(s.Uptime)+", "+ready)
 	head.add("in flight", fmt.Sprint(s.InFlight))
 	head.add("redis", redisText(s.Redis))
+	if s.Redis.Why != "" {
+		head.add("", s.Redis.Why)
+	}
 	head.add("replicas", fmt.Sprintf("%d that live: %s", len(s.Replicas), strings.Join(s.Replicas, ", ")))
 	shed := "nothing"
 	if len(s.Shedding) > 0 {
@@ -106,15 +109,10 @@ func printStatus(w io.Writer, s gateway.Status) {
 }
 
 func redisText(r gateway.RedisView) string {
-	text := r.Rung + " since " + span(r.Since)
 	if r.Name == "" {
 		return r.Rung + ", without Redis"
 	}
-	text += ", " + r.Name
-	if r.Why != "" {
-		text += ": " + r.Why
-	}
-	return text
+	return r.Rung + " since " + span(r.Since) + ", " + r.Name
 }
 
 func printSettings(w io.Writer, v gateway.SettingsView) {
@@ -131,7 +129,7 @@ func printSettings(w io.Writer, v gateway.SettingsView) {
 		all  []gateway.RefusedView
 	}{{"REFUSED", v.Refused}, {"UNKNOWN", v.Unknown}} {
 		for _, r := range part.all {
-			_, _ = fmt.Fprintln(w, "  "+cut(fmt.Sprintf("%s %s %q: %s", part.what, printable(r.Name), r.Value, r.Reason), width-2))
+			_, _ = fmt.Fprintln(w, "  "+cut(fmt.Sprintf("%s %s %q: %s", part.what, r.Name, cut(r.Value, 20), r.Reason), width-2))
 		}
 	}
 }

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+)
+
+var (
+	// clock is a time in what the commands print.
+	clock = regexp.MustCompile(`(\d{4}-)?\d\d-\d\d \d\d:\d\d(:\d\dZ)?`)
+	// untouched is a line of the list that nobody changed; they are not in the file, so
+	// that a setting more does not change it.
+	untouched = regexp.MustCompile(`(?m)^[a-z]+\.\S+ +\S+ +\S+ {15,}\S.*\n`)
+)
+
+// TestSettingsAreChangedFromTheCommandLine goes through a day of an operator; the file
+// holds what was typed and what came.
+func TestSettingsAreChangedFromTheCommandLine(t *testing.T) {
+	m := miniredis.RunT(t)
+	file := configFile(t, `listen: 127.0.0.1:0
+redis: {url: "redis://`+m.Addr()+`/0"}
+pools: {p: {model: m, backends: ["http://h:1"]}}
+routes: [{model: llama-3, target: p}, {model: qwen, target: p}]
+`)
+	t.Setenv("FOREGATE_REDIS", "")
+	var b strings.Builder
+	enter := func(line string) {
+		t.Helper()
+		args := append(strings.Fields(line), "-c", file)
+		if strings.Contains(line, " set ") || strings.Contains(line, "unset") || strings.Contains(line, "rollback") {
+			args = append(args, "--as", "anne@desk")
+		}
+		status, out, errs := call(t, args...)
+		b.WriteString("$ foregate " + line + "\n" + untouched.ReplaceAllString(out, "") + errs)
+		if status != 0 {
+			b.WriteString("(status " + string(rune('0'+status)) + ")\n")
+		}
+		b.WriteString("\n")
+	}
+	enter("settings get shed.low")
+	enter("settings set shed.low=0.8 shed.low@llama-3=0.7 timeout.chunk=5s --because=burst")
+	enter("settings set shed.low 0.75")
+	enter("settings set shed.low 0.75")
+	enter("settings set shed.low=0.99 retry.attempts=many shed.lo=1 shed.low@lama-3=0.5 breaker.open@qwen=3s")
+	enter("settings set shed.low")
+	enter("settings set shed.low=1 shed.low=2")
+	enter("settings set warp.factor=9 --force")
+	m.HSet("foregate:settings", "retry.attempts", "1", "shed.normal", "banana")
+	enter("settings unset timeout.chunk warp.factor")
+	enter("settings unset timeout.chunk")
+	enter("settings get shed.low@llama-3")
+	enter("settings get shed.normal")
+	enter("settings get shed.lo")
+	enter("settings get shed.low@lama-3")
+	enter("settings list")
+	enter("settings list --route llama-3")
+	enter("settings rollback 1 --dry-run")
+	enter("settings rollback 1")
+	enter("settings rollback 77")
+	enter("settings rollback")
+	enter("settings log")
+	enter("settings log shed.low --limit 1")
+	golden(t, "testdata/settings.txt", clock.ReplaceAllString(b.String(), "MM-DD HH:MM"))
+	for line := range strings.Lines(b.String()) {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > width && !strings.HasPrefix(line, "shed") && !strings.HasPrefix(line, "$") && !strings.HasPrefix(line, "note") {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// golden compares with a file, or rewrites it.
+func golden(t *testing.T, file, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("%s: -want +got:\n%s", file, diff)
+	}
+}
+
+func TestSettingsAreToldAsJSON(t *testing.T) {
+	m := miniredis.RunT(t)
+	t.Setenv("FOREGATE_REDIS", "redis://"+m.Addr())
+	if status, _, errs := call(t, "settings", "set", "shed.low@any=0.7", "--as", "anne", "--because", "why not"); status != 0 || errs != "note: without --config it is not known which routes there are\n" {
+		t.Errorf("status %d: %s", status, errs)
+	}
+	_, out, errs := call(t, "settings", "list", "--json", "--route", "any")
+	var lines []line
+	if err := json.Unmarshal([]byte(out), &lines); err != nil {
+		t.Fatalf("%v: %s%s", err, out, errs)
+	}
+	found := false
+	for _, l := range lines {
+		if l.Name == "shed.low@any" {
+			found = l.Value == "0.7" && l.Default == "0.85" && l.Allowed == "0 … 1" && l.Set && l.Who == "anne" && time.Since(*l.When) < time.Minute
+		}
+	}
+	if !found {
+		t.Errorf("got %+v", lines)
+	}
+	_, out, _ = call(t, "settings", "log", "--json")
+	var all []logLine
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all) != 1 || all[0].Who != "anne" || all[0].Why != "why not" || all[0].Version != 1 ||
+		len(all[0].Changes) != 1 || all[0].Changes[0].Old != nil || *all[0].Changes[0].New != "0.7" {
+		t.Errorf("%v: %s", err, out)
+	}
+	if status, out, _ := call(t, "settings", "rollback", "--to", all[0].ID); status != 0 || out != "nothing to change\n" {
+		t.Errorf("status %d: %s", status, out)
+	}
+}
+
+func TestARedisThatCannotBeUsedIsToldWithoutItsPassword(t *testing.T) {
+	for _, tc := range []struct{ url, want string }{
+		{"", "no Redis is named"},
+		{"none", "no Redis is named"},
+		{"embedded", "an embedded Redis is inside its replica"},
+		{"redis://u:hunter2@127.0.0.1:1", "127.0.0.1:1"},
+		{"redis://u:hunter2@", "--redis: "},
+	} {
+		t.Setenv("FOREGATE_REDIS", tc.url)
+		for _, args := range [][]string{{"list"}, {"get", "shed.low"}, {"set", "shed.low=0.8"}, {"unset", "shed.low"}, {"log"}, {"rollback", "1"}} {
+			status, out, errs := call(t, append([]string{"settings"}, args...)...)
+			if status != 1 || out != "" || !strings.Contains(errs, tc.want) || strings.Contains(errs, "hunter2") || !strings.HasPrefix(errs, "foregate: ") {
+				t.Errorf("%q %v: status %d, %q, %q", tc.url, args, status, out, errs)
+			}
+		}
+	}
+}

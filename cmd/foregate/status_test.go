@@ -1,0 +1,100 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/foregate/foregate/gateway"
+)
+
+// stormy is the status of a replica that has it all.
+func stormy() gateway.Status {
+	half, old := 0.254, 95.0
+	return gateway.Status{
+		Version: "v1.4.0 0123456789abcdef", Uptime: 3*86400 + 4*3600, Ready: "route llama-3: no backend is up", InFlight: 12,
+		Replicas: []string{"a1", "b2", "c3"},
+		Redis:    gateway.RedisView{Name: "sentinel a:26379,b:26379 master fg with TLS", Rung: "degraded", Since: 1.2, Why: "read tcp 10.0.0.1:5000->10.0.0.2:6379: i/o timeout"},
+		Settings: gateway.SettingsView{
+			Age:      0.4,
+			Changed:  []gateway.SettingView{{Name: "shed.low", Value: "0", Default: "0.85"}, {Name: "timeout.chunk@llama-3", Value: "5s", Default: "20s"}},
+			Refused:  []gateway.RefusedView{{Name: "shed.normal", Value: "ban\x1bana", Reason: "not a decimal number; want 0 … 1"}},
+			Unknown:  []gateway.RefusedView{{Name: "shed.lo", Value: strings.Repeat("x", 64), Reason: "unknown setting; did you mean shed.low?"}},
+			Switches: []string{"shed.low is 0: the whole class is turned away"},
+		},
+		Breakers: []gateway.BreakerView{{Pool: "small", Backend: "10.0.0.7-8000", State: "open", Left: 3.25}, {Pool: "small", Backend: "10.0.0.8-8000", State: "half-open", Left: 70, Alone: true}},
+		Pools: []gateway.PoolView{
+			{Pool: "large", Backends: []gateway.BackendLine{{ID: "h100", State: "up", KVUsage: &half, InFlight: 3, Age: &half}}},
+			{Pool: "small", Backends: []gateway.BackendLine{
+				{ID: "10.0.0.7-8000", State: "down", Why: "dial tcp 10.0.0.7:8000: connect: connection refused, and a lot more that nobody reads", KVUsage: &half, Age: &old},
+				{ID: "a-backend-with-a-name-that-is-much-too-long-for-a-column-8000", State: "drained", Why: "maintenance"},
+			}},
+		},
+		Shedding: []gateway.SheddingNow{{Pool: "small", Priorities: []string{"low", "normal"}}},
+	}
+}
+
+func TestTheStatusFitsATerminal(t *testing.T) {
+	var b strings.Builder
+	printStatus(&b, stormy())
+	b.WriteString("\n---\n\n")
+	printStatus(&b, gateway.Status{Version: "v1.4.0", Uptime: 61, Ready: "yes", Replicas: []string{"a1"}, Redis: gateway.RedisView{Rung: "local", Since: 61}})
+	golden(t, "testdata/status.txt", b.String())
+	for line := range strings.Lines(b.String()) {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > width {
+			t.Errorf("%d columns: %s", n, line)
+		}
+		if strings.ContainsAny(line, "\x1b\t") {
+			t.Errorf("a terminal obeys %q", line)
+		}
+	}
+}
+
+func TestTheStatusCommandAsksOneReplica(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method != http.MethodGet || r.URL.Path != "/admin/status":
+			http.NotFound(w, r)
+		default:
+			_ = json.NewEncoder(w).Encode(stormy())
+		}
+	}))
+	defer srv.Close()
+	status, out, errs := call(t, "status", "--admin", strings.TrimPrefix(srv.URL, "http://"))
+	if status != 0 || errs != "" || !strings.Contains(out, "KILL SWITCH: shed.low is 0") {
+		t.Errorf("status %d: %s%s", status, out, errs)
+	}
+	t.Setenv("FOREGATE_ADMIN", srv.URL+"/")
+	status, out, _ = call(t, "status", "--json")
+	var s gateway.Status
+	if err := json.Unmarshal([]byte(out), &s); err != nil || status != 0 || s.InFlight != 12 {
+		t.Errorf("status %d, %v: %s", status, err, out)
+	}
+}
+
+func TestAReplicaThatCannotBeReachedIsStatusOne(t *testing.T) {
+	odd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/half/admin/status":
+			_, _ = io.WriteString(w, `{"version":`)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer odd.Close()
+	for admin, want := range map[string]string{
+		"http://127.0.0.1:1": "the replica cannot be reached: ",
+		odd.URL:              "status 404; is that the admin listener of a replica?",
+		odd.URL + "/half":    "unexpected end of JSON input",
+		"http://[":           "--admin: ",
+	} {
+		for _, form := range []string{"--json=false", "--json"} {
+			if status, out, errs := call(t, "status", "--admin", admin, form); status != 1 || out != "" || !strings.Contains(errs, want) {
+				t.Errorf("%s: status %d, %q, %q", admin, status, out, errs)
+			}
+		}
+	}
+}
