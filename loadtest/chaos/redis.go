@@ -199,6 +199,10 @@ func (r *Redis) Master(ctx context.Context) int {
 	return found
 }
 
+// slotsFrom are the first slots of the nodes: the settings' slot (14180) is on the second,
+// that of {fg} (15821) on the third.
+var slotsFrom = [...]int{0, 7500, 15000, 16384}
+
 func (r *Redis) startCluster(ctx context.Context, dir string) error {
 	bus, err := freeAddrs(3)
 	if err != nil {
@@ -219,9 +223,8 @@ func (r *Redis) startCluster(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	const slots = 16384
 	for i, s := range r.Servers {
-		if err := s.Client.ClusterAddSlotsRange(ctx, i*slots/3, (i+1)*slots/3-1).Err(); err != nil {
+		if err := s.Client.ClusterAddSlotsRange(ctx, slotsFrom[i], slotsFrom[i+1]-1).Err(); err != nil {
 			return fmt.Errorf("%s: CLUSTER ADDSLOTSRANGE: %w", s.name, err)
 		}
 		if err := s.Client.Do(ctx, "cluster", "set-config-epoch", i+1).Err(); err != nil {

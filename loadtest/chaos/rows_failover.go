@@ -128,11 +128,12 @@ func nodeFrozen(key string) func(context.Context, *World) error {
 		if i < 0 {
 			return fmt.Errorf("no node has %s", key)
 		}
-		if i == w.Redis.Holder(ctx, "foregate:{fg}:replicas") && key == settingsKey {
-			w.Note("the same node has {fg}")
-		}
 		err := w.Strike(ctx, w.outage(), w.Redis.Servers[i].Freeze, func() error {
-			w.Note("modes meanwhile %v", w.Modes(ctx))
+			modes := w.Modes(ctx)
+			w.Note("modes meanwhile %v", modes)
+			if key == settingsKey && !w.Shared(ctx) {
+				w.Break("modes meanwhile %v, though the node of {fg} lives", modes)
+			}
 			return w.Redis.Servers[i].Thaw()
 		})
 		if err != nil {

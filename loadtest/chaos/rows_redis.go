@@ -18,6 +18,10 @@ func redisRows() []Row {
 			Recover: backAgain, Run: doors(Trouble{Refuse: true}),
 		},
 		{
+			ID: "R1c", Fault: "Redis killed, tenants at half their limits, requests in pairs", Promise: "0 failed, 0 limited; shared again ≤ 2 s",
+			Shape: Shape{Rate: -1, Config: limitEach(1200)}, Recover: backAgain, Run: killedWithPairs,
+		},
+		{
 			ID: "R2a", Fault: "Redis frozen (SIGSTOP)", Promise: "0 failed; + ≤ 15 ms; each replica for itself ≤ 1.5 s; shared again ≤ 2 s",
 			Short: true, Recover: backAgain, Run: frozen,
 		},
@@ -75,6 +79,30 @@ func killed(ctx context.Context, w *World) error {
 		w.local(ctx)
 		return nil
 	}, func() error { return s.Start(ctx) })
+}
+
+// limitEach gives each tenant a limit of requests a minute.
+func limitEach(rpm int) func(int, map[string]any) {
+	return func(_ int, file map[string]any) {
+		tenants, _ := file["tenants"].([]any) // made by World.config
+		for _, t := range tenants {
+			if t, ok := t.(map[string]any); ok {
+				t["rpm"] = rpm
+			}
+		}
+	}
+}
+
+// killedWithPairs is killed under two loads in step, which together send half of what the
+// tenants may: a client with two requests at once is no offender.
+func killedWithPairs(ctx context.Context, w *World) error {
+	for range 2 {
+		w.StartLoad(10, nil)
+	}
+	if err := w.Hold(ctx, w.Span(2*time.Second, 4*time.Second)); err != nil {
+		return err
+	}
+	return killed(ctx, w)
 }
 
 func frozen(ctx context.Context, w *World) error {
