@@ -78,6 +78,8 @@ type Load struct {
 	client   *http.Client
 	phase    atomic.Pointer[string]
 	paused   atomic.Bool
+	balance  atomic.Bool  // tries elsewhere what is refused, see World.Balance
+	refused  atomic.Int64 // connections that were
 	inFlight atomic.Int64
 	sent     atomic.Int64
 
@@ -153,7 +155,7 @@ func (l *Load) run(ctx context.Context) {
 		}
 		l.running.Go(func() { // the wait for it is what Stop does
 			defer l.inFlight.Add(-1)
-			l.keep(l.send(g, n, l.next(n)))
+			l.keep(l.balanced(g, n, l.next(n)))
 		})
 	}
 }

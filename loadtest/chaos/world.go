@@ -40,6 +40,8 @@ type Shape struct {
 	Rate     float64 // of w.Load, requests a second; default 40, below 0 none
 	Load     func(n int) Request
 	Sim      func(o *vllmsim.Options) // changes what each simulator is
+	// Prepare starts what Config names, once the simulators run; it adopts what it starts.
+	Prepare func(w *World) error
 	// Config changes the configuration file of gateway i before it is written.
 	Config   func(i int, file map[string]any)
 	Env      []string          // of the gateways: NAME=VALUE
@@ -83,6 +85,11 @@ func startWorld(ctx context.Context, o Options, s Shape) (w *World, err error) {
 	w.Pulse = startPulse()
 	if err := w.startSims(); err != nil {
 		return w, err
+	}
+	if w.Prepare != nil {
+		if err := w.Prepare(w); err != nil {
+			return w, err
+		}
 	}
 	if w.Redis, err = startRedis(ctx, w.Shape.Redis, w.Shape.Gateways, w.dir); err != nil {
 		return w, err
