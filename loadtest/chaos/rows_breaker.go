@@ -1,0 +1,130 @@
+package chaos
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// breakerRows are figures of the breakers that replicas share through Redis.
+func breakerRows() []Row {
+	shape := Shape{Drafts: -1, Targets: 3}
+	return []Row{
+		{
+			ID: "S5", Fault: "a backend answers 500; one replica alone has requests", Promise: "0 failed; all replicas' breakers open ≤ 350 ms after the first",
+			Shape: shape, Short: true, Added: -1, Recover: probedWell, Run: tripSpreads,
+		},
+		{
+			ID: "S6", Fault: "a backend answers 500 for a while", Promise: "0 failed; while open no request of a user, one probe at a time for the fleet",
+			Shape: shape, Added: -1, Recover: probedLater, Run: probedAlone,
+		},
+	}
+}
+
+const (
+	tripTold    = 350 * time.Millisecond // reliability figure 5, without pub/sub
+	probedWell  = 4 * time.Second        // open for 2 s after the first trip, two probes, an exchange
+	probedLater = 18 * time.Second       // open for 2, 4 and 8 s, each a tenth longer; probes and exchanges
+	tripLook    = 20 * time.Millisecond
+	mostTrip    = 10 * time.Second // for the first to trip
+)
+
+// openBreakers is how many breakers of a gateway are not closed.
+func openBreakers(ctx context.Context, g *Gateway) int {
+	m, err := g.Metrics(ctx)
+	if err != nil {
+		return 0
+	}
+	return int(m.Sum("foregate_breaker_state")+1) / 2
+}
+
+// closed reports whether every breaker of every gateway is.
+func (w *World) closed(ctx context.Context) bool {
+	for _, g := range w.Gateways {
+		if openBreakers(ctx, g) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// opened waits until every gateway has an open breaker, and tells how long after the first
+// the last had.
+func (w *World) opened(ctx context.Context) time.Duration {
+	at := make([]time.Time, len(w.Gateways))
+	var all sync.WaitGroup
+	for i, g := range w.Gateways {
+		all.Go(func() {
+			for end := time.Now().Add(mostTrip); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(tripLook) {
+				if openBreakers(ctx, g) > 0 {
+					at[i] = time.Now()
+					return
+				}
+			}
+		})
+	}
+	all.Wait()
+	var first, last time.Time
+	for i, t := range at {
+		if t.IsZero() {
+			w.Break("gateway %d: no breaker opened within %v", i, mostTrip)
+			return 0
+		}
+		if first.IsZero() || t.Before(first) {
+			first = t
+		}
+		if t.After(last) {
+			last = t
+		}
+	}
+	return last.Sub(first)
+}
+
+func tripSpreads(ctx context.Context, w *World) error {
+	for _, g := range w.Gateways[1:] {
+		g.OutOfTurn.Store(true)
+	}
+	sick := w.Targets[0]
+	return w.StrikeUntil(ctx, 0, func() error {
+		if err := sick.SetFault(vllmsim.Fault{Status: 500}); err != nil {
+			return err
+		}
+		took := w.opened(ctx)
+		w.Note("the last %v after the first", round(took))
+		if took > w.Pulse.Bound(tripTold) {
+			w.Break("the last breaker opened %v after the first, promised %v", round(took), tripTold)
+		}
+		return nil
+	}, func() error { return sick.SetFault(vllmsim.Fault{}) }, w.closed)
+}
+
+func probedAlone(ctx context.Context, w *World) error {
+	sick := w.Targets[0]
+	return w.StrikeUntil(ctx, 0, func() error {
+		if err := sick.SetFault(vllmsim.Fault{Status: 500}); err != nil {
+			return err
+		}
+		w.opened(ctx)
+		if err := w.Hold(ctx, time.Second); err != nil { // what was on its way has come
+			return err
+		}
+		before := sick.State().Requests
+		span := 8 * time.Second // tried after 2 s and 4 s more; half-open between each
+		if err := w.Hold(ctx, span); err != nil {
+			return err
+		}
+		after := sick.State().Requests
+		users := after["/v1/chat/completions"] - before["/v1/chat/completions"]
+		probes := after["/v1/completions"] - before["/v1/completions"]
+		w.Note("%d requests and %d probes in %v", users, probes, span)
+		if users > 0 {
+			w.Break("%d requests of users met an open breaker", users)
+		}
+		if probes < 1 || probes > 3 {
+			w.Break("%d probes, want one to three", probes)
+		}
+		return nil
+	}, func() error { return sick.SetFault(vllmsim.Fault{}) }, w.closed)
+}
