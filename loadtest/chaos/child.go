@@ -62,6 +62,14 @@ func (c *child) watch(started chan<- error) {
 	close(c.exited)
 }
 
+// ending is the status of one that has ended, as an error in any case.
+func (c *child) ending() error {
+	if c.status == nil {
+		return errors.New("exit status 0")
+	}
+	return c.status
+}
+
 // alive reports whether it has not ended.
 func (c *child) alive() bool {
 	select {
@@ -117,7 +125,7 @@ func (c *child) serves(ctx context.Context, ok func() bool) error {
 	err := poll(ctx, startPatience, func() bool { return !c.alive() || ok() })
 	switch {
 	case !c.alive():
-		return fmt.Errorf("%s ended by itself: %v; its last words:\n%s", c.name, c.status, c.log.last(10))
+		return fmt.Errorf("%s ended by itself: %w; its last words:\n%s", c.name, c.ending(), c.log.last(10))
 	case errors.Is(err, errNotInTime):
 		return fmt.Errorf("%s did not serve within %v; its last words:\n%s", c.name, startPatience, c.log.last(10))
 	}

@@ -22,7 +22,7 @@ type Fake struct {
 
 // NewFake starts one. say writes one reply, or goes on writing until an error.
 func NewFake(say func(w *bufio.Writer) error) (*Fake, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := listen("127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}

@@ -204,7 +204,7 @@ func (r *Request) body(n int) []byte {
 		"model": routeModel, "messages": []map[string]string{{"role": "user", "content": prompt}},
 		"max_tokens": r.Tokens, "stream": r.Stream, "temperature": 0,
 	}
-	text, _ := json.Marshal(b) // strings and numbers
+	text, _ := json.Marshal(b) //nolint:errchkjson // strings and numbers
 	return text
 }
 

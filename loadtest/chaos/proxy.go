@@ -54,13 +54,18 @@ type Passed struct {
 
 // NewProxy listens on a loopback address of its own and relays to upstream.
 func NewProxy(upstream string) (*Proxy, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := listen("127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("proxy: %w", err)
 	}
 	p := &Proxy{Addr: l.Addr().String(), upstream: upstream, links: map[*link]struct{}{}}
 	p.serve(l)
 	return p, nil
+}
+
+// listen takes an address; there is nothing to wait for, and so no context.
+func listen(addr string) (net.Listener, error) {
+	return (&net.ListenConfig{}).Listen(context.Background(), "tcp", addr)
 }
 
 // Set replaces the trouble; the zero value heals. A connection on which anything was
@@ -86,7 +91,7 @@ func (p *Proxy) Set(t Trouble) error {
 // listenAgain takes the address back; p.mu is held.
 func (p *Proxy) listenAgain() error {
 	for end := time.Now().Add(proxyRelist); ; time.Sleep(proxyRetry) {
-		l, err := net.Listen("tcp", p.Addr)
+		l, err := listen(p.Addr)
 		if err == nil {
 			p.serve(l)
 			return nil

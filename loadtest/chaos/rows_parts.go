@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 // partRows are faults that meet some of the connections, or some of the gateways.
@@ -156,7 +158,10 @@ func splitBrain(ctx context.Context, w *World) error {
 			return members(last) == 1 && members(0) == float64(last)
 		})
 		w.Note("two fleets after %v", round(took))
-		return nil
+		if w.Short() {
+			return nil
+		}
+		return w.probedPerSide(ctx)
 	}, func() error {
 		door.SetUpstream(a.Addr)
 		door.Cut()
@@ -170,4 +175,24 @@ func splitBrain(ctx context.Context, w *World) error {
 		return fmt.Errorf("%d replicas in the set: %w", n, err)
 	}
 	return nil
+}
+
+// probedPerSide has a backend fail while the fleet is two: each side probes by itself, and
+// on each one replica alone.
+func (w *World) probedPerSide(ctx context.Context) error {
+	sick := w.Targets[0]
+	if err := sick.SetFault(vllmsim.Fault{Status: 500}); err != nil {
+		return err
+	}
+	const probed = "/v1/completions"
+	before := sick.State().Requests[probed]
+	if err := w.Hold(ctx, 8*time.Second); err != nil {
+		return err
+	}
+	probes := sick.State().Requests[probed] - before
+	w.Note("%d probes by two sides in 8s", probes)
+	if probes > 2*3 { // after 2 s and 4 s more, and one that is under way
+		w.Break("%d probes by two sides, at most 6 are due", probes)
+	}
+	return sick.SetFault(vllmsim.Fault{})
 }

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -209,8 +210,8 @@ func demoted(stale string) func(context.Context, *World) error {
 			if err := s.Config(ctx, "replica-serve-stale-data", stale); err != nil {
 				return err
 			}
-			return s.Client.SlaveOf(ctx, "127.0.0.1", portOf(nobody[0])).Err()
-		}, func() error { return s.Client.SlaveOf(ctx, "NO", "ONE").Err() })
+			return s.Client.ReplicaOf(ctx, "127.0.0.1", portOf(nobody[0])).Err()
+		}, func() error { return s.Client.ReplicaOf(ctx, "NO", "ONE").Err() })
 	}
 }
 
@@ -255,7 +256,9 @@ func busy(ctx context.Context, w *World) error {
 		if err := s.Client.ScriptKill(ctx).Err(); err != nil {
 			return fmt.Errorf("SCRIPT KILL: %w", err)
 		}
-		<-ended // with the error that it was killed
+		if err := <-ended; err == nil {
+			return errors.New("the script ended by itself")
+		}
 		return nil
 	})
 }

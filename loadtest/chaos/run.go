@@ -41,7 +41,7 @@ func Choose(o *Options) ([]Row, error) {
 		}
 	}
 	return slices.DeleteFunc(all, func(r Row) bool {
-		return !slices.ContainsFunc(o.Only, func(id string) bool { return r.is(id) })
+		return !slices.ContainsFunc(o.Only, r.is)
 	}), nil
 }
 
