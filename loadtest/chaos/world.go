@@ -42,6 +42,8 @@ type Shape struct {
 	Sim      func(o *vllmsim.Options) // changes what each simulator is
 	// Prepare starts what Config names, once the simulators run; it adopts what it starts.
 	Prepare func(w *World) error
+	// Under are words of a shell before gateway i runs in its place, such as ulimit -n 256.
+	Under func(w *World, i int) string
 	// Config changes the configuration file of gateway i before it is written.
 	Config   func(i int, file map[string]any)
 	Env      []string          // of the gateways: NAME=VALUE
@@ -103,6 +105,11 @@ func startWorld(ctx context.Context, o Options, s Shape) (w *World, err error) {
 			return w, err
 		}
 		w.Gateways = append(w.Gateways, g)
+		if w.Under != nil {
+			if err := g.under(w.dir, w.Under(w, i)); err != nil {
+				return w, err
+			}
+		}
 		if err := g.Start(ctx); err != nil {
 			return w, err
 		}

@@ -1,0 +1,222 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// gatewayRows are faults of the gateways' own processes: ends, crashes, limits.
+func gatewayRows() []Row {
+	rows := []Row{
+		{
+			ID: "G1", Fault: "rolling SIGTERM of the three gateways under streams", Short: true, Added: -1,
+			Promise: "0 lost, 0 cut shorter than the grace; a longer stream ends in gateway_draining; exit 0",
+			Shape:   Shape{Rate: streamRate, Load: longStreams, Sim: slowly, Config: draining}, Run: rolled,
+		},
+		{ID: "G2", Fault: "spot notice", Promise: "drained at once, on all replicas", Absent: "TestASpotNoticeIsReadFromWhateverTheCloudSends in gateway holds it"},
+		{
+			ID: "G3", Fault: "SIGKILL of one gateway after the other, again and again", Short: true, Added: -1, Bears: []string{Unreached, CutSilent},
+			Promise: "only what it had in flight is lost; its readings taken over ≤ 2 s; shared again ≤ 2 s after its start",
+			Recover: backAgain, Run: killedOver,
+		},
+		{ID: "G4", Fault: "panic in a handler", Promise: "500 for that request, counted", Absent: "TestAPanicInAHandlerIsA500AndTheProcessLives in gateway holds it"},
+		{ID: "G5", Fault: "panic in a loop", Promise: "started again after a pause", Absent: "TestALoopThatPanicsIsStartedAgain in gateway holds it"},
+		{ID: "G9", Fault: "wall clock ± 1 h", Promise: "nothing", Absent: "TestAClockThatJumpsAnHourCostsOneTickOfDoubt in tiers/fleet, " +
+			"TestAClockThatJumpsLeavesNothingBehind in tiers/pool and TestBucketsOfAClockThatStepsBackLetNobodyInForFree in gateway/limits hold it"},
+	}
+	return append(rows, starvedRows()...)
+}
+
+const (
+	streamRate   = 25.0 // a second; each lasts for about 1.5 s
+	streamTokens = 100
+	drainDelay   = time.Second
+	drainGrace   = 6 * time.Second
+	cutBefore    = 2 * time.Second // the grace's end, streams are told and cut
+	exitSlack    = 2 * time.Second // for the process to end after that
+)
+
+// longStreams are streams only.
+func longStreams(n int) Request {
+	return Request{Tenant: Tenants[n%2], Priority: [...]string{"high", "normal", "low"}[n%3], Stream: true, Tokens: streamTokens}
+}
+
+// slowly has simulators give about 70 tokens a second to each of many streams.
+func slowly(o *vllmsim.Options) { o.TimeScale = 1.5 }
+
+func draining(_ int, file map[string]any) {
+	file["drain"] = map[string]any{"delay": drainDelay.String(), "grace": drainGrace.String()}
+}
+
+// rolled ends and starts each gateway in turn. The first has streams that last longer
+// than its grace.
+func rolled(ctx context.Context, w *World) error {
+	w.Balance()
+	w.strikes++
+	w.Phase(During)
+	var endless []Outcome
+	var streams sync.WaitGroup
+	worst := time.Duration(0)
+	for i, g := range w.Gateways {
+		if i == 0 {
+			endless = w.streamsWithoutEnd(&streams, g)
+		}
+		if err := w.Hold(ctx, w.Span(500*time.Millisecond, 2*time.Second)); err != nil {
+			return err
+		}
+		began := time.Now()
+		if err := g.Terminate(); err != nil {
+			return err
+		}
+		if err := g.Ended(ctx); err != nil {
+			w.Break("gateway %d: %v", i, err)
+		}
+		worst = max(worst, time.Since(began))
+		if err := g.Start(ctx); err != nil {
+			return err
+		}
+		w.Until(ctx, 5*time.Second, "it is asked again", func() bool { return !g.OutOfTurn.Load() })
+	}
+	streams.Wait()
+	w.Note("each ended within %v; %d connections were refused and tried elsewhere", round(worst), w.Load.Elsewhere())
+	if worst > w.Pulse.Bound(drainDelay+drainGrace+exitSlack) {
+		w.Break("ended after %v, grace %v", worst, drainDelay+drainGrace)
+	}
+	w.toldOfTheDrain(endless)
+	return nil
+}
+
+// streamsWithoutEnd sends a few streams that last longer than any grace.
+func (w *World) streamsWithoutEnd(streams *sync.WaitGroup, g *Gateway) []Outcome {
+	out := make([]Outcome, 8)
+	for i := range out {
+		streams.Go(func() {
+			out[i] = w.Load.Send(g, Request{Tenant: Tenants[0], Priority: "high", Stream: true, Tokens: 4000})
+		})
+	}
+	return out
+}
+
+// toldOfTheDrain checks that streams that were cut were told why.
+func (w *World) toldOfTheDrain(endless []Outcome) {
+	told := 0
+	for _, o := range endless {
+		switch {
+		case o.Kind == ErrorEvent && strings.Contains(o.Detail, "gateway_draining"):
+			told++
+			if o.Total < drainDelay+drainGrace-cutBefore {
+				w.Break("a stream was cut after %v", o.Total)
+			}
+		case o.Kind != Answered:
+			w.Break("a long stream: %s: %s", o.Kind, o.Detail)
+		}
+	}
+	if w.Note("%d longer than the grace were told", told); told == 0 {
+		w.Break("no stream lasted longer than the grace")
+	}
+}
+
+// killedOver kills gateways by turns and starts them again, and watches how old the
+// readings of the others become.
+func killedOver(ctx context.Context, w *World) error {
+	w.Balance()
+	times := 3
+	if !w.Short() {
+		times = 20
+	}
+	kills := map[int][]time.Time{}
+	oldest := 0.0
+	for n := range times {
+		g := w.Gateways[n%len(w.Gateways)]
+		err := w.Strike(ctx, 0, func() error {
+			g.OutOfTurn.Store(true)
+			g.Kill()
+			kills[g.Number] = append(kills[g.Number], time.Now())
+			for end := time.Now().Add(w.Span(2500*time.Millisecond, 4*time.Second)); time.Now().Before(end); {
+				oldest = max(oldest, w.oldestReading(ctx))
+				if err := w.Hold(ctx, 100*time.Millisecond); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, func() error { return g.Start(ctx) })
+		if err != nil {
+			return err
+		}
+	}
+	w.Load.Stop()
+	lost := 0
+	for _, o := range w.Load.Outcomes() {
+		if o.Kind == Answered {
+			continue
+		}
+		lost++
+		if !slices.ContainsFunc(kills[o.Gateway], func(at time.Time) bool {
+			return o.At.Before(at.Add(balanceEvery)) && at.Before(o.At.Add(o.Total+balanceEvery))
+		}) {
+			w.Break("%s at gateway %d, which was not killed then: %s", o.Kind, o.Gateway, o.Detail)
+		}
+	}
+	w.Note("%d kills; %d lost, all with their gateway; no reading of the others older than %.2f s; %d tried elsewhere", times, lost, oldest, w.Load.Elsewhere())
+	if bound := w.Pulse.Bound(takenOver); oldest > bound.Seconds() {
+		w.Break("a reading %.2f s old, promised %v", oldest, takenOver)
+	}
+	return nil
+}
+
+// takenOver is how old a reading may become when its reader dies.
+const takenOver = 2 * time.Second
+
+// oldestReading is the age in seconds of the oldest reading of any gateway that lives.
+func (w *World) oldestReading(ctx context.Context) (oldest float64) {
+	for _, g := range w.Gateways {
+		if !g.Alive() {
+			continue
+		}
+		m, _ := g.Metrics(ctx) // one that does not answer has no readings
+		for _, age := range m.Series("foregate_scrape_age_seconds") {
+			oldest = max(oldest, age)
+		}
+	}
+	return oldest
+}
+
+// Series are the values of all series of a name, by their labels as on the page.
+func (m Metrics) Series(name string) map[string]float64 {
+	out := map[string]float64{}
+	for line := range strings.Lines(string(m)) {
+		labels, ok := strings.CutPrefix(strings.TrimSpace(line), name+"{")
+		end := strings.LastIndexByte(labels, '}')
+		if !ok || end < 0 {
+			continue
+		}
+		var v float64
+		if _, err := fmt.Sscanf(labels[end+1:], "%g", &v); err == nil {
+			out[labels[:end]] = v
+		}
+	}
+	return out
+}
+
+// only breaks the promise where anything but an answer came from another gateway than
+// the one that has the fault.
+func (w *World) only(sick int) {
+	elsewhere := map[string]int{}
+	for _, l := range w.loads {
+		for _, o := range l.Outcomes() {
+			if o.Kind != Answered && o.Gateway != sick {
+				elsewhere[o.Kind+": "+o.Detail]++
+			}
+		}
+	}
+	for _, what := range slices.Sorted(maps.Keys(elsewhere)) {
+		w.Break("%d × at another gateway: %s", elsewhere[what], what)
+	}
+}

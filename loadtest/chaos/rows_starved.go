@@ -1,0 +1,252 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// starvedRows are gateways that are short of something: memory, descriptors, a reader of
+// their log.
+func starvedRows() []Row {
+	return []Row{
+		{
+			ID: "G6", Fault: "one gateway with GOMEMLIMIT 64 MiB and 256 MiB in all: 200 prompts of 1 MB that their backend never answers", Added: -1,
+			Promise: "lives; admin answers; recovers", Bears: []string{Shed, Unreached, TimedOut, CutSilent, "http_400", "http_413", "http_502", "http_503", "http_504"},
+			Shape: Shape{Under: onlyFirst("ulimit -d 262144\nexport GOMEMLIMIT=64MiB")}, Run: heavy,
+		},
+		{
+			ID: "G7", Fault: "one gateway with 256 descriptors, and 400 connections to it that say nothing", Short: true, Added: -1,
+			Promise: "its admin listener answers ≤ 1 s; 0 failed at the others; serves again ≤ 2 s after the end",
+			Bears:   []string{Unreached, TimedOut, "http_502", "http_503", "http_504"}, Recover: 2 * time.Second,
+			Shape: Shape{Under: onlyFirst("ulimit -n 256")}, Run: hoarded,
+		},
+		unreadRow(),
+	}
+}
+
+// onlyFirst are words before the first gateway alone.
+func onlyFirst(words string) func(*World, int) string {
+	return func(_ *World, i int) string {
+		if i == 0 {
+			return words
+		}
+		return ""
+	}
+}
+
+// resident is a gateway's memory, in MB; 0 when it does not tell.
+func resident(ctx context.Context, g *Gateway) float64 {
+	m, _ := g.Metrics(ctx) // as said
+	v, _ := m.Value("process_resident_memory_bytes")
+	return v / 1e6
+}
+
+// hoarded holds all descriptors of the first gateway.
+func hoarded(ctx context.Context, w *World) error {
+	w.Balance()
+	g := w.Gateways[0]
+	h := &hoard{addr: g.listen, most: 400}
+	asked, silent, worst := 0, 0, time.Duration(0)
+	err := w.StrikeUntil(ctx, 0, func() error {
+		h.start()
+		for end := time.Now().Add(w.Span(4*time.Second, 12*time.Second)); time.Now().Before(end); {
+			began := time.Now()
+			_, err := g.Page(ctx, "/livez")
+			asked, worst = asked+1, max(worst, time.Since(began))
+			if err != nil {
+				silent++
+			}
+			if err := w.Hold(ctx, 200*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, func() error {
+		h.stop()
+		return nil
+	}, func(ctx context.Context) bool { return g.Ready(ctx) && w.Shared(ctx) })
+	if err != nil {
+		return err
+	}
+	w.Note("%d connections taken; admin asked %d times, silent %d times, %v at most", h.held, asked, silent, round(worst))
+	if silent > 0 || worst > w.Pulse.Bound(time.Second) {
+		w.Break("the admin listener was silent %d times of %d, %v at most", silent, asked, round(worst))
+	}
+	w.Until(ctx, 5*time.Second, "it answers again", func() bool { return w.Load.Send(g, usualLoad(0)).Kind == Answered })
+	w.only(0)
+	return nil
+}
+
+// hoard opens connections on which nothing is said, and opens them again when they end.
+type hoard struct {
+	addr string
+	most int
+	held int // at once, at most
+
+	mu      sync.Mutex
+	open    map[net.Conn]bool
+	ended   bool
+	running sync.WaitGroup
+}
+
+func (h *hoard) start() {
+	h.open = map[net.Conn]bool{}
+	for range h.most {
+		h.running.Go(func() {
+			for h.one() {
+				time.Sleep(50 * time.Millisecond)
+			}
+		})
+	}
+}
+
+// one holds one connection until it ends; false: enough.
+func (h *hoard) one() bool {
+	c, err := net.DialTimeout("tcp", h.addr, time.Second)
+	h.mu.Lock()
+	if h.ended || err != nil {
+		if err == nil {
+			_ = c.Close() // nothing was said on it
+		}
+		defer h.mu.Unlock()
+		return !h.ended
+	}
+	h.open[c] = true
+	h.held = max(h.held, len(h.open))
+	h.mu.Unlock()
+	_, _ = io.Copy(io.Discard, c) // to its end, whichever it is
+	_ = c.Close()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.open, c)
+	return !h.ended
+}
+
+func (h *hoard) stop() {
+	h.mu.Lock()
+	h.ended = true
+	for c := range h.open {
+		_ = c.Close() // its goroutine sees that
+	}
+	h.mu.Unlock()
+	h.running.Wait()
+}
+
+// heavy sends prompts of 1 MB at once to the first gateway, whose answers do not come.
+func heavy(ctx context.Context, w *World) error {
+	const prompts = 200
+	g := w.Gateways[0]
+	l := w.StartLoad(1, nil)
+	l.Stop()
+	text := strings.Repeat("the harbour and the sea ", 1<<20/24)
+	seen, most := map[string]int{}, 0.0
+	err := w.StrikeUntil(ctx, 0, func() error {
+		var mu sync.Mutex
+		var all sync.WaitGroup
+		for range prompts {
+			all.Go(func() {
+				o := l.Send(g, Request{Tenant: Tenants[0], Priority: "low", Tokens: 10, Prompt: text})
+				mu.Lock()
+				defer mu.Unlock()
+				seen[o.Kind]++
+			})
+		}
+		over := make(chan struct{})
+		go func() { all.Wait(); close(over) }()
+		for {
+			select {
+			case <-over:
+				return nil
+			case <-time.After(100 * time.Millisecond):
+				most = max(most, resident(ctx, g))
+			}
+		}
+	}, func() error { return nil }, w.Shared)
+	w.Note("%s; resident at most %.0f MB", kinds(seen), most)
+	w.only(0)
+	return err
+}
+
+// unreadRow has the logs of all gateways go into pipes that nobody reads.
+func unreadRow() Row {
+	var pipes []string
+	return Row{
+		ID: "G13", Fault: "logs into pipes that nobody reads", Short: true,
+		Promise: "requests go on; + ≤ 15 ms; dropped lines are counted",
+		Shape: Shape{
+			Prepare: func(w *World) error {
+				pipes = nil
+				for i := range w.Shape.Gateways {
+					path := filepath.Join(w.Dir(), fmt.Sprintf("log-%d", i))
+					if err := syscall.Mkfifo(path, 0o600); err != nil {
+						return fmt.Errorf("%s: %w", path, err)
+					}
+					f, err := os.OpenFile(path, os.O_RDWR, 0) // whoever writes finds an open end
+					if err != nil {
+						return err
+					}
+					w.Adopt(f.Close)
+					pipes = append(pipes, path)
+				}
+				return nil
+			},
+			Under: func(_ *World, i int) string { return "exec 2>'" + pipes[i] + "'" },
+		},
+		Run: unread,
+	}
+}
+
+// unread has each gateway log more than it can keep.
+func unread(ctx context.Context, w *World) error {
+	const lines = 8000 // more than wait at once, with what the pipe and the buffer take
+	w.strikes++
+	w.Phase(During)
+	var all sync.WaitGroup
+	for _, g := range w.Gateways {
+		all.Go(func() { chatter(ctx, g, lines) })
+	}
+	all.Wait()
+	if err := w.Hold(ctx, w.Span(2*time.Second, 10*time.Second)); err != nil {
+		return err
+	}
+	var dropped []float64
+	for _, g := range w.Gateways {
+		m, err := g.Metrics(ctx)
+		if err != nil {
+			return err
+		}
+		n, _ := m.Value("foregate_log_lines_dropped_total")
+		if dropped = append(dropped, n); n == 0 {
+			w.Break("gateway %d has dropped no line, or does not count it", g.Number)
+		}
+	}
+	w.Note("%d lines each, dropped %v", lines, dropped)
+	return nil
+}
+
+// chatter asks for what is not there; each time is a line of the log.
+func chatter(ctx context.Context, g *Gateway, times int) {
+	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for range times {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, g.Base()+"/nothing", http.NoBody)
+		if err != nil {
+			return
+		}
+		resp, err := client.Do(req)
+		if err != nil {
+			continue
+		}
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, mostAnswer)) // so that the connection is kept
+		_ = resp.Body.Close()
+	}
+}
