@@ -185,13 +185,13 @@ func (c *rollbackCmd) Run(e *env) error {
 }
 
 // change makes a change and tells what came of it.
-func (f where) change(e *env, o order, make func(d *desk) (settings.Result, error)) error {
+func (f where) change(e *env, o order, do func(d *desk) (settings.Result, error)) error {
 	d, err := f.open(e.ctx)
 	if err != nil {
 		return err
 	}
 	defer d.close()
-	r, err := make(d)
+	r, err := do(d)
 	if refused, ok := errors.AsType[*settings.RefusedError](err); ok {
 		for _, p := range refused.Problems {
 			_, _ = fmt.Fprintln(e.stderr, p)

@@ -34,41 +34,39 @@ func (s *Store) Read(ctx context.Context) (*Snapshot, error) {
 // History calls yield with the entries of the log, the newest first, until it returns
 // false. Entries that cannot be read are passed over.
 func (s *Store) History(ctx context.Context, yield func(Entry) bool) error {
-	_, err := walk(ctx, s.redis, yield)
-	return err
+	return walk(ctx, s.redis, yield)
 }
 
-// walk is History over any connection. It returns how many entries could not be read.
-func walk(ctx context.Context, c redis.Cmdable, yield func(Entry) bool) (unreadable int, err error) {
+// walk is History over any connection.
+func walk(ctx context.Context, c redis.Cmdable, yield func(Entry) bool) error {
 	last := "+"
 	for seen := 0; seen < 2*mostEntries; { // MAXLEN ~ keeps some more
 		messages, err := c.XRevRangeN(ctx, LogKey, last, "-", page).Result()
 		if err != nil {
-			return unreadable, fmt.Errorf("settings: read %s: %w", LogKey, err)
+			return fmt.Errorf("settings: read %s: %w", LogKey, err)
 		}
 		for _, m := range messages {
 			e, err := parseEntry(m)
 			if err != nil {
-				unreadable++
 				continue
 			}
 			if !yield(e) {
-				return unreadable, nil
+				return nil
 			}
 		}
 		if len(messages) < page {
-			return unreadable, nil
+			return nil
 		}
 		seen += page
 		last = "(" + messages[len(messages)-1].ID
 	}
-	return unreadable, nil
+	return nil
 }
 
 // newest is the newest entry that can be read; the zero Entry where there is none.
 func newest(ctx context.Context, c redis.Cmdable) (Entry, error) {
 	var head Entry
-	_, err := walk(ctx, c, func(e Entry) bool { head = e; return false })
+	err := walk(ctx, c, func(e Entry) bool { head = e; return false })
 	return head, err
 }
 

@@ -19,7 +19,7 @@ func (s *Store) judge(now, next map[string]string, force bool) (notes []string, 
 	then, _ := FromHash(next, routes, last)
 	var problems []string
 	for _, r := range fresh(last.rejected, then.rejected) {
-		problems = append(problems, sentence(r, next))
+		problems = append(problems, sentence(r))
 	}
 	for _, r := range fresh(last.unknown, then.unknown) {
 		if !force {
@@ -38,7 +38,7 @@ func (s *Store) judge(now, next map[string]string, force bool) (notes []string, 
 }
 
 // sentence is what people read of a refusal.
-func sentence(r Rejected, h map[string]string) string {
+func sentence(r Rejected) string {
 	if r.Name == Key || strings.HasPrefix(r.Reason, "cannot be removed") {
 		return r.Name + ": " + r.Reason
 	}
