@@ -95,7 +95,7 @@ func rolled(ctx context.Context, w *World) error {
 
 // streamsWithoutEnd sends a few streams that last longer than any grace.
 func (w *World) streamsWithoutEnd(streams *sync.WaitGroup, g *Gateway) []Outcome {
-	out := make([]Outcome, 8)
+	out := make([]Outcome, 12)
 	for i := range out {
 		streams.Go(func() {
 			out[i] = w.Load.Send(g, Request{Tenant: Tenants[0], Priority: "high", Stream: true, Tokens: 4000})
@@ -136,7 +136,6 @@ func killedOver(ctx context.Context, w *World) error {
 	for n := range times {
 		g := w.Gateways[n%len(w.Gateways)]
 		err := w.Strike(ctx, 0, func() error {
-			g.OutOfTurn.Store(true)
 			g.Kill()
 			kills[g.Number] = append(kills[g.Number], time.Now())
 			for end := time.Now().Add(w.Span(2500*time.Millisecond, 4*time.Second)); time.Now().Before(end); {

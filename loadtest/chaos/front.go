@@ -1,0 +1,151 @@
+package chaos
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// Front stands before a simulator and may lie about its metrics in ways that the
+// simulator cannot.
+type Front struct {
+	URL      string
+	Answered atomic.Int64 // requests for generation that it passed on
+
+	sim    *vllmsim.Server
+	server *http.Server
+	lie    atomic.Pointer[Lie]
+	ended  chan struct{}
+	once   sync.Once
+}
+
+// Lie answers GET /metrics in the place of a simulator; truth asks that.
+type Lie func(w http.ResponseWriter, r *http.Request, truth func() []byte)
+
+// NewFront starts one before a simulator; Close ends it and waits.
+func NewFront(sim *vllmsim.Server) (*Front, error) {
+	to, err := url.Parse(sim.URL())
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	f := &Front{URL: "http://" + l.Addr().String(), sim: sim, ended: make(chan struct{})}
+	pass := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, FlushInterval: -1,
+		Transport:    &http.Transport{MaxIdleConnsPerHost: mostInFlight, DisableCompression: true},
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+		ErrorLog:     nil,
+	}
+	f.server = &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if lie := f.lie.Load(); lie != nil && r.URL.Path == "/metrics" {
+			(*lie)(w, r, f.truth)
+			return
+		}
+		if r.Method == http.MethodPost {
+			f.Answered.Add(1)
+		}
+		pass.ServeHTTP(w, r)
+	})}
+	go func() {
+		defer close(f.ended)
+		_ = f.server.Serve(l) // until Close
+	}()
+	return f, nil
+}
+
+// Tell has it lie from now on; nil is the truth.
+func (f *Front) Tell(l Lie) {
+	if l == nil {
+		f.lie.Store(nil)
+		return
+	}
+	f.lie.Store(&l)
+}
+
+// truth is the simulator's own page of metrics.
+func (f *Front) truth() []byte {
+	resp, err := fetcher.Get(f.sim.URL() + "/metrics")
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = resp.Body.Close() }() // it was read
+	page, _ := io.ReadAll(io.LimitReader(resp.Body, mostAnswer))
+	return page
+}
+
+// Close ends it and waits. It may be called again.
+func (f *Front) Close() error {
+	var err error
+	f.once.Do(func() { err = f.server.Close() })
+	<-f.ended
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// usageSays replaces the KV usage in a page by another value.
+func usageSays(value string) Lie {
+	return func(w http.ResponseWriter, _ *http.Request, truth func() []byte) {
+		var out []byte
+		for line := range bytes.Lines(truth()) {
+			if bytes.HasPrefix(line, []byte("vllm:kv_cache_usage_perc")) {
+				line = append(append([]byte(nil), line[:bytes.LastIndexByte(line, ' ')+1]...), value+"\n"...)
+			}
+			out = append(out, line...)
+		}
+		_, _ = w.Write(out) // whoever asked may be gone
+	}
+}
+
+// page answers with a status and a text.
+func page(status int, text string) Lie {
+	return func(w http.ResponseWriter, _ *http.Request, _ func() []byte) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text) // as above
+	}
+}
+
+// late tells the truth too late.
+func late(d time.Duration) Lie {
+	return func(w http.ResponseWriter, r *http.Request, truth func() []byte) {
+		timer := time.NewTimer(d)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+			_, _ = w.Write(truth()) // as above
+		case <-r.Context().Done():
+		}
+	}
+}
+
+// long follows the truth by so many bytes of other families; below 0 without end.
+func long(n int) Lie {
+	return func(w http.ResponseWriter, r *http.Request, truth func() []byte) {
+		_, _ = w.Write(truth()) // as above
+		piece := bytes.Repeat([]byte("another_family{label=\"of nobody's\"} 1\n"), 1000)
+		for sent := 0; (n < 0 || sent < n) && r.Context().Err() == nil; sent += len(piece) {
+			if _, err := w.Write(piece); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// frozen tells for ever what is true now.
+func (f *Front) frozen() Lie {
+	was := f.truth()
+	return func(w http.ResponseWriter, _ *http.Request, _ func() []byte) { _, _ = w.Write(was) } // as above
+}

@@ -1,0 +1,260 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// readingRows are faults of what backends say of themselves.
+func readingRows() []Row {
+	return []Row{
+		{ID: "M1", Fault: "a reading ages", Promise: "as it is ≤ 2 s, then toward the mean, then unknown", Absent: "TestReadingAgesTowardTheMeanAndThenIsUnknown in tiers/pressure holds it"},
+		oneLies(), allLie(),
+		{ID: "M4", Fault: "a page with an error in its middle", Promise: "nothing of it is used", Absent: "TestWhatIsNotAReadingIsRefused in tiers/pressure holds it"},
+		{ID: "M5", Fault: "several engines behind one address", Promise: "the fullest counts", Absent: "TestEnginesAreToldApartWhereEachIsNumberedAndTellsAll in tiers/pressure holds it"},
+		{ID: "M7", Fault: "old timestamp, counter for a gauge, no TYPE", Promise: "refused, refused, taken", Absent: "TestWhatIsNotAReadingIsRefused and TestRecentExplicitTimestampIsAccepted in tiers/pressure hold it"},
+		{
+			ID: "M8", Fault: "KV usage swings around 0.85: 0.84 and 0.86, and true crossings to 0.95 and back to 0.7", Short: true, Added: -1, Bears: []string{Shed},
+			Promise: "low alone is shed; ≤ 2 flips a crossing; shed ≤ 1 s after it",
+			Shape:   Shape{Drafts: -1, Settings: map[string]string{"shed.wait_low": "0s"}}, Run: swings,
+		},
+		{ID: "M9", Fault: "the reader of a backend dies", Promise: "taken over ≤ 2 s", Absent: "row G3 holds it: no reading grows older; duplicates: TestTwoOwnersAreHarmless in tiers/fleet"},
+	}
+}
+
+// fronted has every target stand behind a Front.
+func fronted(fronts *[]*Front, targets int) Shape {
+	return Shape{
+		Drafts: -1, Targets: targets,
+		Prepare: func(w *World) error {
+			*fronts = nil
+			for _, s := range w.Targets {
+				f, err := NewFront(s)
+				if err != nil {
+					return err
+				}
+				w.Adopt(f.Close)
+				*fronts = append(*fronts, f)
+			}
+			return nil
+		},
+		Config: func(_ int, file map[string]any) {
+			var urls []string
+			for _, f := range *fronts {
+				urls = append(urls, f.URL)
+			}
+			file["pools"] = map[string]any{targetPool: map[string]any{"model": routeModel, "backends": urls}}
+		},
+	}
+}
+
+// lie is one way to lie, and how long a gateway may believe it.
+type lie struct {
+	name string
+	tell func(f *Front) Lie
+	long bool // it is found out only after some seconds
+}
+
+func same(l Lie) func(*Front) Lie { return func(*Front) Lie { return l } }
+
+var lies = []lie{
+	{"404", same(page(http.StatusNotFound, "not found")), false},
+	{"500", same(page(http.StatusInternalServerError, "")), false},
+	{"HTML", same(page(http.StatusOK, "<html><body>It works!</body></html>")), false},
+	{"empty", same(page(http.StatusOK, "")), false},
+	{"NaN", same(usageSays("NaN")), false},
+	{"+Inf", same(usageSays("+Inf")), false},
+	{"-1", same(usageSays("-1")), false},
+	{"85", same(usageSays("85")), false},
+	{"5 s late", same(late(5 * time.Second)), false},
+	{"10 MB", same(long(10 << 20)), false},
+	{"endless", same(long(-1)), false},
+	{"frozen", (*Front).frozen, true},
+	{"always 0", same(usageSays("0")), true},
+	{"always 1", same(usageSays("1")), true},
+}
+
+// foundOut is how long a gateway may believe what could be true (reliability figures, M6).
+const foundOut = 10 * time.Second
+
+// oneLies has one of three backends lie in each way in turn.
+func oneLies() Row {
+	var fronts []*Front
+	return Row{
+		ID: "M2", Fault: "one of three backends lies in its metrics, in each of 14 ways in turn", Short: true, Added: -1, Quiet: 30,
+		Promise: "nobody is shed; its share of the traffic stays between a quarter of the mean and twice that",
+		Shape:   fronted(&fronts, 3), Run: func(ctx context.Context, w *World) error { return w.oneLies(ctx, fronts) },
+	}
+}
+
+func (w *World) oneLies(ctx context.Context, fronts []*Front) error {
+	liar := fronts[0]
+	w.strikes++
+	w.Phase(During)
+	var shares []string
+	for _, l := range lies {
+		liar.Tell(l.tell(liar))
+		if err := w.Hold(ctx, w.Span(500*time.Millisecond, 2*time.Second)); err != nil {
+			return err
+		}
+		if l.long && !w.Short() {
+			if err := w.Hold(ctx, foundOut); err != nil {
+				return err
+			}
+		}
+		before := counts(fronts)
+		if err := w.Hold(ctx, w.Span(1200*time.Millisecond, 4*time.Second)); err != nil {
+			return err
+		}
+		share := shareOf(before, counts(fronts))
+		shares = append(shares, fmt.Sprintf("%s %.0f %%", l.name, 100*share))
+		if least, most := 1.0/12, 2.0/3; (share < least || share > most) && !(l.long && w.Short()) {
+			w.Break("%s: the liar's share is %.0f %%", l.name, 100*share)
+		}
+	}
+	liar.Tell(nil)
+	w.Phase(After)
+	w.Note("the liar's share: %s", strings.Join(shares, ", "))
+	return nil
+}
+
+func counts(fronts []*Front) (out []int64) {
+	for _, f := range fronts {
+		out = append(out, f.Answered.Load())
+	}
+	return out
+}
+
+// shareOf is the first one's share of what came between two counts.
+func shareOf(before, after []int64) float64 {
+	var all int64
+	for i := range before {
+		all += after[i] - before[i]
+	}
+	return float64(after[0]-before[0]) / max(1, float64(all))
+}
+
+// allLie has all backends tell that they are full while they answer.
+func allLie() Row {
+	var fronts []*Front
+	return Row{
+		ID: "M6", Fault: "all backends say for ever that they are full, and answer as ever", Added: -1, Bears: []string{Shed}, Short: true,
+		Promise: "0 of high shed; found out ≤ 10 s, from then on nobody is shed",
+		Shape:   fronted(&fronts, 2), Run: func(ctx context.Context, w *World) error { return w.allLie(ctx, fronts) },
+	}
+}
+
+func (w *World) allLie(ctx context.Context, fronts []*Front) error {
+	w.strikes++
+	w.Phase(During)
+	for _, f := range fronts {
+		f.Tell(usageSays("0.99"))
+	}
+	began := time.Now()
+	if err := w.Hold(ctx, foundOut+w.Span(4*time.Second, 15*time.Second)); err != nil {
+		return err
+	}
+	for _, f := range fronts {
+		f.Tell(nil)
+	}
+	w.Phase(After)
+	last, shed := time.Duration(0), map[string]int{}
+	for _, o := range w.Load.Outcomes() {
+		if o.Kind != Shed {
+			continue
+		}
+		shed[o.Class]++
+		last = max(last, o.At.Sub(began))
+	}
+	w.Note("shed: %s; the last %v after the lie's beginning", kinds(shed), round(last))
+	if shed["high"] > 0 {
+		w.Break("%d of high shed", shed["high"])
+	}
+	if last > w.Pulse.Bound(foundOut) {
+		w.Break("somebody was shed %v after the beginning", round(last))
+	}
+	return nil
+}
+
+// swings moves the KV usage that both targets tell, and counts how often low begins and
+// ends to be shed at each gateway.
+func swings(ctx context.Context, w *World) error {
+	series := `foregate_shedding{pool="` + targetPool + `",priority="low"}`
+	w.strikes++
+	w.Phase(During)
+	flips, was := make([]int, len(w.Gateways)), make([]float64, len(w.Gateways))
+	say := func(usage float64, d time.Duration) error {
+		for _, s := range w.Targets {
+			if err := s.SetFault(vllmsim.Fault{KVUsage: &usage}); err != nil {
+				return err
+			}
+		}
+		for end := time.Now().Add(d); time.Now().Before(end); {
+			for i, g := range w.Gateways {
+				m, _ := g.Metrics(ctx) // one that does not answer has not changed
+				if v, ok := m.Value(series); ok && v != was[i] {
+					was[i] = v
+					flips[i]++
+				}
+			}
+			if err := w.Hold(ctx, 50*time.Millisecond); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	crossings := 0
+	for range int(w.Span(2*time.Second, 6*time.Second) / time.Second) {
+		crossings++
+		for _, u := range []float64{0.70, 0.84, 0.86, 0.84, 0.86, 0.84, 0.86} {
+			if err := say(u, 600*time.Millisecond); err != nil {
+				return err
+			}
+		}
+	}
+	began := time.Now()
+	crossings++
+	for _, u := range []float64{0.95, 0.70} {
+		if err := say(u, 2500*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	for _, s := range w.Targets {
+		if err := s.SetFault(vllmsim.Fault{}); err != nil {
+			return err
+		}
+	}
+	w.swung(crossings, flips, began)
+	return nil
+}
+
+// swung holds what came of it to its promise.
+func (w *World) swung(crossings int, flips []int, crossed time.Time) {
+	shed, first := map[string]int{}, time.Duration(0)
+	for _, o := range w.Load.Outcomes() {
+		if o.Kind != Shed {
+			continue
+		}
+		if shed[o.Class]++; first == 0 && o.At.After(crossed) {
+			first = o.At.Sub(crossed)
+		}
+	}
+	w.Note("%d crossings, flips by gateway %v; shed: %s, the first %v after the last crossing", crossings, flips, kinds(shed), round(first))
+	for i, n := range flips {
+		if n > 2*crossings || n == 0 {
+			w.Break("gateway %d: %s flips in %d crossings", i, strconv.Itoa(n), crossings)
+		}
+	}
+	if shed["high"] > 0 || shed["low"] == 0 {
+		w.Break("shed: %s", kinds(shed))
+	}
+	if first > w.Pulse.Bound(time.Second) {
+		w.Break("low is shed %v after the crossing", round(first))
+	}
+}
