@@ -22,7 +22,7 @@ func TestARedisThatFailsEveryOtherTickIsCalledDegradedOnce(t *testing.T) {
 		r, o := embedded(t)
 		a := join(t, o, "a").atFour()
 		ticks(t, a)
-		for i := range 2400 {
+		for i := range 600 {
 			time.Sleep(250 * time.Millisecond)
 			r.SetError([]string{"LOADING Redis is loading the dataset in memory", ""}[i%2])
 			ticks(t, a)
@@ -31,7 +31,7 @@ func TestARedisThatFailsEveryOtherTickIsCalledDegradedOnce(t *testing.T) {
 			}
 		}
 		if n := a.log.count("\n"); n != 2 {
-			t.Errorf("%d lines in ten minutes of every other tick", n)
+			t.Errorf("%d lines for a failure every other tick", n)
 		}
 		r.SetError("")
 		a.run(t)
@@ -49,7 +49,7 @@ func TestWhateverRedisDoesTheLogIsFewLines(t *testing.T) {
 				r, o := embedded(t)
 				a := join(t, o, "a").atFour()
 				dice := rand.New(rand.NewPCG(1, 2))
-				for range 2400 {
+				for range 400 {
 					time.Sleep(250 * time.Millisecond)
 					r.SetError("")
 					if dice.Float64() < share {
@@ -57,8 +57,8 @@ func TestWhateverRedisDoesTheLogIsFewLines(t *testing.T) {
 					}
 					ticks(t, a)
 				}
-				if n := a.log.count("\n"); n > 600/2 {
-					t.Errorf("%d lines in ten minutes", n)
+				if n := a.log.count("\n"); n > 100/2 {
+					t.Errorf("%d lines in that time", n)
 				}
 			})
 		})
@@ -145,17 +145,17 @@ func TestWhoWasKnownStaysKnownWhileRedisIsAway(t *testing.T) {
 			t.Errorf("knows %d of three", a.Known())
 		}
 		r.SetError("LOADING")
-		time.Sleep(time.Hour)
+		time.Sleep(5 * time.Minute)
 		if a.Known() != 3 || len(a.Members()) != 1 {
 			t.Errorf("alone, it knows %d and believes in %d", a.Known(), len(a.Members()))
 		}
 		r.SetError("")
 		time.Sleep(3 * time.Second)
 		r.FlushAll()
-		time.Sleep(10 * time.Millisecond)
-		ticks(t, a)
-		if a.Known() != 3 {
-			t.Errorf("after a flush it knows %d", a.Known())
+		for range 200 {
+			if time.Sleep(10 * time.Millisecond); a.Known() != 3 {
+				t.Fatalf("after a flush it knows %d", a.Known())
+			}
 		}
 		stopB()
 		stopC()
