@@ -3,6 +3,7 @@ package limits
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // FuzzParse gives the parser replies of every shape: it makes sense of them or errs.
@@ -33,6 +34,7 @@ func FuzzKey(f *testing.F) {
 	}
 	f.Add("0", "5", "5", "5", true)
 	m, o := embedded(f)
+	o.ReadTimeout = 10 * time.Second // which a busy machine keeps
 	r := &replica{}
 	r.Limiter = New(Options{Redis: r.client(f, o)})
 	key := keyLimit + "acme"

@@ -231,7 +231,9 @@ func (s *server) stop() {
 
 // raw is for the test's own hands.
 func (s *server) raw() *redis.Client {
-	c := redis.NewClient(options(s.addr))
+	o := options(s.addr)
+	o.ReadTimeout, o.WriteTimeout = 10*time.Second, 10*time.Second // a busy machine stalls
+	c := redis.NewClient(o)
 	s.t.Cleanup(func() { _ = c.Close() })
 	return c
 }

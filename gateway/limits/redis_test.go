@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -13,8 +14,12 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// slow is how long a request may take with a budget of 15 ms on a busy machine.
-const slow = 150 * time.Millisecond
+// slow is far more than the budget and far less than the 100 ms after which the client gives
+// up. A busy machine may stall a few requests for longer.
+const (
+	slow    = 60 * time.Millisecond
+	stalled = 3
+)
 
 func TestThreeReplicasAtARealRedisAdmitOneLimit(t *testing.T) {
 	s := serve(t)
@@ -146,20 +151,20 @@ func TestNoRequestFailsOrWaitsBecauseOfRedis(t *testing.T) {
 			}
 			must(fault.harm)
 			before, let := r.results(fault.result), 0
-			worst, total := time.Duration(0), time.Duration(0)
+			var took []time.Duration
 			for range 200 {
 				begun := time.Now()
 				if r.ask(t, a) {
 					let++
 				}
-				took := time.Since(begun)
-				worst, total = max(worst, took), total+took
+				took = append(took, time.Since(begun))
 				time.Sleep(time.Millisecond)
 			}
-			if worst > slow || total > 400*time.Millisecond || let < 150 {
-				t.Errorf("%d of 200 let in, the slowest after %v, all after %v", let, worst, total)
+			slices.Sort(took)
+			if took[len(took)-1-stalled] > slow || let < 150 {
+				t.Errorf("%d of 200 let in, the slowest after %v", let, took[190:])
 			}
-			t.Logf("the slowest took %v, the 200 together %v", worst, total)
+			t.Logf("%s: the slowest took %v", fault.name, took[len(took)-1])
 			if got := r.results(fault.result) - before; got == 0 || fault.away && got > 2*failuresInARow {
 				t.Errorf("%d counted as %s", got, fault.result)
 			}
