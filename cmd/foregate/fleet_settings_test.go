@@ -84,7 +84,7 @@ func TestAChangeAndABadValueAreSeenByEveryReplicaWithinASecond(t *testing.T) {
 		value := fmt.Sprintf("0.%d1", i)
 		hset("retry.budget", value)
 		seen("a change by hand", func(p *process) bool { return p.inForce(t, "retry.budget") == value })
-		value = fmt.Sprintf("%ds", i+30)
+		value = fmt.Sprintf("%ds", i+21)
 		if status, out, errs := call(t, "settings", "set", "timeout.chunk@"+routeUsual+"="+value, "--redis", "redis://"+w.redis.addr, "--as", "test"); status != 0 {
 			t.Fatalf("settings set: status %d: %s%s", status, out, errs)
 		}
