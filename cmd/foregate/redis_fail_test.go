@@ -75,6 +75,7 @@ func TestAFrozenNodeOfAClusterLeavesTheOthersKeysAlone(t *testing.T) {
 	}
 	before := p.lines(`"mode":`)
 	others[0].freeze(t)
+	ours.do(t, "SCRIPT", "FLUSH") // it cannot be told to the frozen one
 	during(3*time.Second, func() {})
 	if n := p.lines(`"mode":`) - before; n != 0 || !p.shared() {
 		t.Errorf("another node is frozen: %d changes of rung", n)

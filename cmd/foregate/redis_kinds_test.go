@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -20,13 +21,24 @@ func TestReplicasShareThroughATCPPort(t *testing.T) {
 	t.Parallel()
 	n := node(t, nil)
 	p := newPair(t, fmt.Sprintf("url: redis://%s/0", n.addr))
+	ready := func() (int, string) { return get(t, "http://"+p.replicas[0].gateway.Addr().String()+"/readyz") }
 	eventually(t, "they share", p.shared)
 	p.obeys(t, n.raw, 450*time.Millisecond)
+	if status, text := ready(); status != http.StatusOK || text != "ok\nredis: shared\n" {
+		t.Errorf("ready: %d %q", status, text)
+	}
+	n.freeze(t)
+	eventually(t, "they are alone", func() bool { return p.mode("local") })
+	if status, text := ready(); status != http.StatusOK || text != "ok\nredis: local\n" {
+		t.Errorf("without Redis: %d %q", status, text)
+	}
+	n.thaw(t)
+	within(t, converged+busyMachine+time.Second, "they share again", p.shared)
 }
 
 func TestReplicasShareThroughAUnixSocket(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "fg") // short: a socket's path has at most 107 bytes
+	dir, err := os.MkdirTemp("", "fg") //nolint:usetesting // a socket's path has at most 107 bytes
 	if err != nil {
 		t.Fatal(err)
 	}

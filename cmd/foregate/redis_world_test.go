@@ -231,7 +231,7 @@ func certificates(t *testing.T) (ca, cert, key string) {
 		}
 		return file
 	}
-	make := func(c, parent *x509.Certificate, signer *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey) {
+	signed := func(c, parent *x509.Certificate, signer *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey) {
 		own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 		if err != nil {
 			t.Fatal(err)
@@ -249,12 +249,12 @@ func certificates(t *testing.T) (ca, cert, key string) {
 	authority := &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
-	der, signer := make(authority, authority, nil)
+	der, signer := signed(authority, authority, nil)
 	leaf := &x509.Certificate{
 		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "redis.internal"}, DNSNames: []string{"redis.internal"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	leafDER, own := make(leaf, authority, signer)
+	leafDER, own := signed(leaf, authority, signer)
 	keyDER, err := x509.MarshalECPrivateKey(own)
 	if err != nil {
 		t.Fatal(err)
