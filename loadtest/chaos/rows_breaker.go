@@ -10,7 +10,10 @@ import (
 
 // breakerRows are figures of the breakers that replicas share through Redis.
 func breakerRows() []Row {
-	shape := Shape{Drafts: -1, Targets: 3}
+	// By turns, or a backend that fails draws too few requests to be judged soon.
+	// The load begins with the fault: evidence of ten seconds counts, and the many successes
+	// before it would speak for the backend.
+	shape := Shape{Drafts: -1, Targets: 3, Rate: -1, Settings: map[string]string{"route.policy": "round_robin"}}
 	return []Row{
 		{
 			ID: "S5", Fault: "a backend answers 500; one replica alone has requests", Promise: "0 failed; all replicas' breakers open ≤ 350 ms after the first",
@@ -27,8 +30,10 @@ const (
 	tripTold    = 350 * time.Millisecond // reliability figure 5, without pub/sub
 	probedWell  = 4 * time.Second        // open for 2 s after the first trip, two probes, an exchange
 	probedLater = 18 * time.Second       // open for 2, 4 and 8 s, each a tenth longer; probes and exchanges
-	tripLook    = 20 * time.Millisecond
-	mostTrip    = 10 * time.Second // for the first to trip
+	// evidenceLasts is how long what was seen of a backend counts, and a little.
+	evidenceLasts = 11 * time.Second
+	tripLook      = 20 * time.Millisecond
+	mostTrip      = 10 * time.Second // for the first to trip
 )
 
 // openBreakers is how many breakers of a gateway are not closed.
@@ -87,10 +92,14 @@ func tripSpreads(ctx context.Context, w *World) error {
 		g.OutOfTurn.Store(true)
 	}
 	sick := w.Targets[0]
+	if err := w.Hold(ctx, evidenceLasts); err != nil {
+		return err
+	}
 	return w.StrikeUntil(ctx, 0, func() error {
 		if err := sick.SetFault(vllmsim.Fault{Status: 500}); err != nil {
 			return err
 		}
+		w.StartLoad(usualRate, nil).Phase(During)
 		took := w.opened(ctx)
 		w.Note("the last %v after the first", round(took))
 		if took > w.Pulse.Bound(tripTold) {
@@ -102,10 +111,14 @@ func tripSpreads(ctx context.Context, w *World) error {
 
 func probedAlone(ctx context.Context, w *World) error {
 	sick := w.Targets[0]
+	if err := w.Hold(ctx, evidenceLasts); err != nil {
+		return err
+	}
 	return w.StrikeUntil(ctx, 0, func() error {
 		if err := sick.SetFault(vllmsim.Fault{Status: 500}); err != nil {
 			return err
 		}
+		w.StartLoad(usualRate, nil).Phase(During)
 		w.opened(ctx)
 		if err := w.Hold(ctx, time.Second); err != nil { // what was on its way has come
 			return err

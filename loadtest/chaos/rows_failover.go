@@ -24,8 +24,7 @@ func failoverRows() []Row {
 			Run: failover(func(r *Redis) error { return r.Doors[0].Set(Trouble{Mute: true}) }, reunited),
 		},
 		{
-			ID: "R5a", Fault: "cluster: the node of {fg} frozen", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s", Short: true,
-			Shape: Shape{Redis: Cluster}, Recover: failedOver, Run: nodeFrozen("foregate:{fg}:replicas"),
+			ID: "R5a", Fault: "cluster: the node of {fg} frozen", Promise: "0 failed; + ≤ 15 ms; shared again ≤ 5 s", Shape: Shape{Redis: Cluster}, Recover: failedOver, Run: nodeFrozen("foregate:{fg}:replicas"),
 		},
 		{
 			ID: "R5b", Fault: "cluster: the node of the settings frozen", Promise: "0 failed; + ≤ 15 ms; the replicas go on sharing",

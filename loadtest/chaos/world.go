@@ -261,12 +261,18 @@ func (w *World) StrikeUntil(ctx context.Context, hold time.Duration, begin, end 
 		return err
 	}
 	began := time.Now()
-	if err := poll(ctx, mostRecovery, func() bool { return well(ctx) }); err != nil {
+	err := poll(ctx, mostRecovery, func() bool { return w.lost() || well(ctx) })
+	if err != nil {
 		w.Break("not recovered %v after the fault's end: %v; modes %v", mostRecovery, err, w.Modes(ctx))
 	}
 	w.healed = max(w.healed, time.Since(began))
 	w.Phase(After)
 	return nil
+}
+
+// lost reports whether a gateway has ended that should not have: nothing will be as before.
+func (w *World) lost() bool {
+	return slices.ContainsFunc(w.Gateways, func(g *Gateway) bool { return !g.Alive() && !g.Leaving.Load() })
 }
 
 // mostRecovery is how long a recovery is waited for.
