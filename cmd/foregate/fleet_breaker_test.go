@@ -178,8 +178,11 @@ func TestAProbeSaysWhatAFailureMeans(t *testing.T) {
 		http.StatusServiceUnavailable: breaker.Fault,
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPost {
+			switch {
+			case r.Method == http.MethodPost:
 				w.WriteHeader(code)
+			case code == http.StatusOK:
+				w.WriteHeader(http.StatusNotFound) // it tells nothing of its health
 			}
 		}))
 		r, id := probing(t, srv.URL)
@@ -189,6 +192,9 @@ func TestAProbeSaysWhatAFailureMeans(t *testing.T) {
 		srv.Close()
 		if got := outcome(r.probe(t.Context(), "only", id)); got != breaker.Unreachable {
 			t.Errorf("a closed port is a %v", got)
+		}
+		if got := outcome(r.probe(t.Context(), "only", "nobody")); got == breaker.Success {
+			t.Error("who is not there is well")
 		}
 	}
 }
