@@ -93,7 +93,7 @@ type Load struct {
 // usualLoad is streams and JSON by turns, three priorities, two tenants.
 func usualLoad(n int) Request {
 	return Request{
-		Tenant: Tenants[n%2], Priority: [...]string{"high", "normal", "low"}[n%3], Stream: n/2%2 == 0, Tokens: 12,
+		Tenant: Tenants[n%2], Priority: [...]string{"high", "normal", "low"}[n/3%3], Stream: n/2%2 == 0, Tokens: 12,
 	}
 }
 

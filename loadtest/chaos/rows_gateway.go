@@ -45,7 +45,7 @@ const (
 
 // longStreams are streams only.
 func longStreams(n int) Request {
-	return Request{Tenant: Tenants[n%2], Priority: [...]string{"high", "normal", "low"}[n%3], Stream: true, Tokens: streamTokens}
+	return Request{Tenant: Tenants[n%2], Priority: [...]string{"high", "normal", "low"}[n/3%3], Stream: true, Tokens: streamTokens}
 }
 
 // slowly has simulators give about 70 tokens a second to each of many streams.

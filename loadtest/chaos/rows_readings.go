@@ -20,7 +20,7 @@ func readingRows() []Row {
 		{ID: "M5", Fault: "several engines behind one address", Promise: "the fullest counts", Absent: "TestEnginesAreToldApartWhereEachIsNumberedAndTellsAll in tiers/pressure holds it"},
 		{ID: "M7", Fault: "old timestamp, counter for a gauge, no TYPE", Promise: "refused, refused, taken", Absent: "TestWhatIsNotAReadingIsRefused and TestRecentExplicitTimestampIsAccepted in tiers/pressure hold it"},
 		{
-			ID: "M8", Fault: "KV usage swings around 0.85: 0.84 and 0.86, and true crossings to 0.95 and back to 0.7", Short: true, Added: -1, Bears: []string{Shed},
+			ID: "M8", Fault: "KV usage swings around 0.85: 0.84 and 0.86, and true crossings to 0.92 and back to 0.7", Short: true, Added: -1, Bears: []string{Shed},
 			Promise: "low alone is shed; ≤ 2 flips a crossing; shed ≤ 1 s after it",
 			Shape:   Shape{Drafts: -1, Settings: map[string]string{"shed.wait_low": "0s"}}, Run: swings,
 		},
@@ -100,7 +100,7 @@ func (w *World) oneLies(ctx context.Context, fronts []*Front) error {
 	var shares []string
 	for _, l := range lies {
 		liar.Tell(l.tell(liar))
-		if err := w.Hold(ctx, w.Span(500*time.Millisecond, 2*time.Second)); err != nil {
+		if err := w.Hold(ctx, w.Span(300*time.Millisecond, 2*time.Second)); err != nil {
 			return err
 		}
 		if l.long && !w.Short() {
@@ -109,7 +109,7 @@ func (w *World) oneLies(ctx context.Context, fronts []*Front) error {
 			}
 		}
 		before := counts(fronts)
-		if err := w.Hold(ctx, w.Span(1200*time.Millisecond, 4*time.Second)); err != nil {
+		if err := w.Hold(ctx, w.Span(800*time.Millisecond, 4*time.Second)); err != nil {
 			return err
 		}
 		share := shareOf(before, counts(fronts))
@@ -143,10 +143,19 @@ func shareOf(before, after []int64) float64 {
 // allLie has all backends tell that they are full while they answer.
 func allLie() Row {
 	var fronts []*Front
+	shape := fronted(&fronts, 2)
+	shape.Sim = func(o *vllmsim.Options) { o.TimeScale = 1 }
+	shape.Load = func(n int) Request { // those of high last, so that eight are under way at each backend
+		r := usualLoad(n)
+		if r.Priority == "high" {
+			r.Stream, r.Tokens = true, 200
+		}
+		return r
+	}
 	return Row{
-		ID: "M6", Fault: "all backends say for ever that they are full, and answer as ever", Added: -1, Bears: []string{Shed}, Short: true,
+		ID: "M6", Fault: "all backends say for ever that they are full, and answer as ever", Added: -1, Bears: []string{Shed},
 		Promise: "0 of high shed; found out ≤ 10 s, from then on nobody is shed",
-		Shape:   fronted(&fronts, 2), Run: func(ctx context.Context, w *World) error { return w.allLie(ctx, fronts) },
+		Shape:   shape, Run: func(ctx context.Context, w *World) error { return w.allLie(ctx, fronts) },
 	}
 }
 
@@ -154,7 +163,7 @@ func (w *World) allLie(ctx context.Context, fronts []*Front) error {
 	w.strikes++
 	w.Phase(During)
 	for _, f := range fronts {
-		f.Tell(usageSays("0.99"))
+		f.Tell(usageSays("0.97"))
 	}
 	began := time.Now()
 	if err := w.Hold(ctx, foundOut+w.Span(4*time.Second, 15*time.Second)); err != nil {
@@ -210,7 +219,7 @@ func swings(ctx context.Context, w *World) error {
 		return nil
 	}
 	crossings := 0
-	for range int(w.Span(2*time.Second, 6*time.Second) / time.Second) {
+	for range int(w.Span(1*time.Second, 6*time.Second) / time.Second) {
 		crossings++
 		for _, u := range []float64{0.70, 0.84, 0.86, 0.84, 0.86, 0.84, 0.86} {
 			if err := say(u, 600*time.Millisecond); err != nil {
@@ -220,7 +229,7 @@ func swings(ctx context.Context, w *World) error {
 	}
 	began := time.Now()
 	crossings++
-	for _, u := range []float64{0.95, 0.70} {
+	for _, u := range []float64{0.92, 0.70} {
 		if err := say(u, 2500*time.Millisecond); err != nil {
 			return err
 		}
@@ -251,7 +260,7 @@ func (w *World) swung(crossings int, flips []int, crossed time.Time) {
 			w.Break("gateway %d: %s flips in %d crossings", i, strconv.Itoa(n), crossings)
 		}
 	}
-	if shed["high"] > 0 || shed["low"] == 0 {
+	if shed["high"] > 0 || shed["normal"] > 0 || shed["low"] == 0 {
 		w.Break("shed: %s", kinds(shed))
 	}
 	if first > w.Pulse.Bound(time.Second) {

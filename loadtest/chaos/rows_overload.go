@@ -1,0 +1,167 @@
+package chaos
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// overloadRow offers ten times what two small backends can do.
+func overloadRow() Row {
+	return Row{
+		ID: "G8", Fault: "10 × overload", Short: true, Added: -1, Bears: []string{Shed},
+		Promise: "0 of high shed; goodput ≥ 95 % of the capacity measured before, without shedding; high's first byte, p99, ≤ 1.2 × unloaded; resident ≤ 256 MB",
+		Shape: Shape{Drafts: -1, Rate: -1, Config: without("rpm", "tpm"), Sim: func(o *vllmsim.Options) {
+			o.TimeScale, o.BlocksOverride = 1, 400 // about 30 answers of 200 tokens at once, about 1,000 tokens a second
+		}}, Run: overload,
+	}
+}
+
+const (
+	overloadTimes = 10
+	goodput       = 0.95 // of the capacity (reliability figures, 13)
+	goodputBusy   = 0.10 // less on a machine that others use, over seconds instead of a minute
+	unloadedTimes = 1.2
+	mostResident  = 256.0 // MB
+	crowdClients  = 90    // that ask again at once, so that both backends are always full
+	crowdTokens   = 200
+)
+
+// notShedding has all shed at the edge of memory, and nothing foreseen: no shedding.
+var notShedding = map[string]string{
+	"shed.low": "1", "shed.normal": "1", "shed.high": "1", "shed.foresee": "no", "shed.wait_low": "1m", "shed.wait_normal": "1m", "shed.wait_high": "1m",
+}
+
+func overload(ctx context.Context, w *World) error {
+	quiet := w.StartLoad(4, func(n int) Request { return crowdRequest(n, "high") })
+	if err := w.Hold(ctx, w.Span(5*time.Second, 15*time.Second)); err != nil {
+		return err
+	}
+	quiet.Stop()
+	capacity, answers, err := w.capacity(ctx)
+	if err != nil {
+		return err
+	}
+	w.strikes++
+	w.Phase(During)
+	all := w.StartLoad(overloadTimes*answers, func(n int) Request {
+		switch {
+		case n%40 == 0:
+			return crowdRequest(n, "high")
+		case n%10 == 1:
+			return crowdRequest(n, "normal")
+		}
+		return crowdRequest(n, "low")
+	})
+	all.Phase(During)
+	if err := w.Hold(ctx, 3*time.Second); err != nil { // until it is full
+		return err
+	}
+	made, most, began := w.generated(ctx), 0.0, time.Now()
+	for end := began.Add(w.Span(8*time.Second, 60*time.Second)); time.Now().Before(end); {
+		for _, g := range w.Gateways {
+			most = max(most, resident(ctx, g))
+		}
+		if err := w.Hold(ctx, time.Second); err != nil {
+			return err
+		}
+	}
+	rate := (w.generated(ctx) - made) / time.Since(began).Seconds()
+	all.Stop()
+	w.overloaded(quiet, all, rate/capacity, most)
+	w.Note("capacity %.0f tokens, %.1f answers a second; offered %d times that", capacity, answers, overloadTimes)
+	return nil
+}
+
+func crowdRequest(n int, class string) Request {
+	return Request{Tenant: Tenants[n%2], Priority: class, Stream: true, Tokens: crowdTokens}
+}
+
+// capacity is how many tokens, and answers, a second the backends make when they always
+// have enough to do and nobody is shed.
+func (w *World) capacity(ctx context.Context) (tokens, answers float64, err error) {
+	if err := w.set(ctx, notShedding); err != nil {
+		return 0, 0, err
+	}
+	if err := w.Hold(ctx, 1200*time.Millisecond); err != nil { // in force everywhere
+		return 0, 0, err
+	}
+	l := w.StartLoad(1, nil)
+	l.Stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var crowd sync.WaitGroup
+	for i := range crowdClients {
+		crowd.Go(func() {
+			for n := i; ctx.Err() == nil; n += crowdClients {
+				l.keep(l.send(w.Gateways[n%len(w.Gateways)], n, crowdRequest(n, "normal")))
+			}
+		})
+	}
+	if err := w.Hold(ctx, 3*time.Second); err != nil { // until it is full
+		return 0, 0, err
+	}
+	made, sent, began := w.generated(ctx), l.Sent(), time.Now()
+	err = w.Hold(ctx, w.Span(7*time.Second, 20*time.Second))
+	span := time.Since(began).Seconds()
+	tokens, answers = (w.generated(ctx)-made)/span, float64(l.Sent()-sent)/span
+	cancel()
+	crowd.Wait()
+	for name := range notShedding {
+		if err := w.Redis.Servers[0].Client.HDel(context.WithoutCancel(ctx), settingsKey, name).Err(); err != nil {
+			return 0, 0, err
+		}
+	}
+	time.Sleep(1200 * time.Millisecond) // as above
+	return tokens, max(answers, 1), err
+}
+
+// generated is how many tokens the targets have made.
+func (w *World) generated(ctx context.Context) (sum float64) {
+	for _, s := range w.Targets {
+		page, _ := fetch(ctx, s.URL()+"/metrics") // ours always answers
+		sum += Metrics(page).Sum("vllm:generation_tokens_total")
+	}
+	return sum
+}
+
+// overloaded holds what came of it to the promise.
+func (w *World) overloaded(quiet, all *Load, good, most float64) {
+	shed, high := map[string]int{}, 0
+	var firstHigh []time.Duration
+	for _, o := range all.Outcomes() {
+		switch {
+		case o.Kind == Shed:
+			shed[o.Class]++
+		case o.Class == "high" && o.Kind == Answered:
+			firstHigh = append(firstHigh, o.First)
+		}
+		if o.Class == "high" {
+			high++
+		}
+	}
+	slices.Sort(firstHigh)
+	unloaded := firsts(quiet.Outcomes(), true)
+	if len(firstHigh) == 0 || len(unloaded) == 0 {
+		w.Break("no request of high was answered")
+		return
+	}
+	is, was := firstHigh[len(firstHigh)*99/100], unloaded[len(unloaded)*99/100]
+	w.Note("goodput %.0f %% of the capacity; high's first byte, p99 of %d: %v, unloaded %v; shed: %s; resident at most %.0f MB",
+		100*good, high, round(is), round(was), kinds(shed), most)
+	if good < goodput-goodputBusy {
+		w.Break("goodput is %.0f %% of the capacity", 100*good)
+	}
+	if is > w.Pulse.Bound(time.Duration(unloadedTimes*float64(was))) {
+		w.Break("high waits %v for its first byte, unloaded %v", round(is), round(was))
+	}
+	if shed["high"] > 0 || shed["low"] == 0 {
+		w.Break("shed: %s", kinds(shed))
+	}
+	if most > mostResident {
+		w.Break("resident %.0f MB", most)
+	}
+}
