@@ -1,0 +1,50 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestFaultsAreListedWithWhatIsPromised(t *testing.T) {
+	status, out, errs := program("chaos", "--list", "--only", "R2,S25")
+	if status != 0 || errs != "" {
+		t.Fatalf("status %d, %s", status, errs)
+	}
+	for _, want := range []string{"R2a ", "R2b ", "S25 ", "0 failed"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the list does not hold %q:\n%s", want, out)
+		}
+	}
+	if strings.Contains(out, "R1 ") {
+		t.Errorf("the list holds a row that was not asked for:\n%s", out)
+	}
+}
+
+func TestMistakesOfTheFaultSuiteAreTold(t *testing.T) {
+	for _, args := range [][]string{{"--only", "nonsense"}, {"--scale", "0"}, {"--scale", "-1"}} {
+		if status, out, errs := program(append([]string{"chaos"}, args...)...); status != 2 || out != "" || !strings.Contains(errs, args[1]) {
+			t.Errorf("%v: status %d, %q, %q; want 2 and what was wrong", args, status, out, errs)
+		}
+	}
+}
+
+func TestAnAbsentRowIsALineThatSaysWhy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "table.md")
+	gateway := filepath.Join(t.TempDir(), "foregate") // an absent row starts none
+	status, out, errs := program("chaos", "--only", "R9", "--gateway", gateway, "--out", file)
+	if status != 0 || !strings.Contains(out, "| R9 | ") || !strings.Contains(out, "does not exist") {
+		t.Fatalf("status %d: %s%s", status, out, errs)
+	}
+	if text, err := os.ReadFile(file); err != nil || string(text) != out {
+		t.Errorf("the file holds %q, %v; want what was printed", text, err)
+	}
+}
+
+func TestAGatewayThatIsNotThereBreaksItsRow(t *testing.T) {
+	status, out, errs := program("chaos", "--only", "R1b", "--gateway", filepath.Join(t.TempDir(), "foregate"))
+	if status != 1 || !strings.Contains(out, "the world did not start") || !strings.Contains(errs, "run make build") && !strings.Contains(errs, "redis-server") {
+		t.Fatalf("status %d: %s%s", status, out, errs)
+	}
+}
