@@ -88,9 +88,6 @@ func (b *bucket) add(w law, n float64) {
 	b.owed = math.Max(0, math.Min(b.owed+n, mostOwed*w.cap))
 }
 
-// fill takes what was saved up; more is owed already or then.
-func (b *bucket) fill(owed float64) { b.owed = math.Max(b.owed, owed) }
-
 // Window is how a tenant stands with one limit.
 type Window struct {
 	Limit     int           // per minute; 0: there is no such limit

@@ -165,7 +165,9 @@ func (l *Limiter) begin(g *Grant, replicas int, now time.Time) (back bool, refus
 // count asks Redis, or this replica's own buckets.
 func (l *Limiter) count(ctx context.Context, g *Grant, back bool, replicas int) (answer, laws) {
 	a := g.ask
+	there, here := a.Limit.shared(), l.own(a.Limit, replicas)
 	var got answer
+	var result string
 	if l.redis != nil {
 		c := charge{requests: 1, tokens: a.Tokens, how: howAsk}
 		if a.High {
@@ -174,16 +176,23 @@ func (l *Limiter) count(ctx context.Context, g *Grant, back bool, replicas int) 
 		if back {
 			c.how = howBack
 		}
-		got, g.shared = l.lookup(ctx, keyLimit+a.Tenant, a.Limit.shared(), c)
+		got, result = l.lookup(ctx, keyLimit+a.Tenant, there, c)
 	}
-	own := l.own(a.Limit, replicas)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if g.shared {
-		g.tenant.heard(own, l.now())
-		return got, a.Limit.shared()
+	t := g.tenant
+	if result == resultShared {
+		g.shared = true
+		t.heard(got, there, here, l.now())
+		return got, there
 	}
-	return g.tenant.decide(a, own, l.now()), own
+	t.away = t.away || result == resultSkipped
+	got = t.decide(a, here, l.now())
+	if result == resultBusy && got.refused == "" {
+		g.shared = true
+		l.correct(a, 1, a.Tokens) // Redis is well, and hears of it a little later
+	}
+	return got, here
 }
 
 // own are the laws of this replica's buckets: its share, or all where there is no Redis at
@@ -218,7 +227,7 @@ func (g *Grant) Settle(used int) {
 		return
 	}
 	if g.shared {
-		l.correct(g.ask, more)
+		l.correct(g.ask, 0, more)
 		return
 	}
 	w := l.own(g.ask.Limit, l.replicas()).tokens

@@ -344,3 +344,38 @@ func TestMetricsHaveClosedLabels(t *testing.T) {
 		t.Errorf("got %q", names)
 	}
 }
+
+// crowded has all of a replica's lookups taken while do runs.
+func (r *replica) crowded(do func()) {
+	for range mostLookups {
+		r.slots <- struct{}{}
+	}
+	do()
+	for range mostLookups {
+		<-r.slots
+	}
+}
+
+func TestWhoIsCountedHereInPassingHasWhatHeHadInRedisAndRedisIsTold(t *testing.T) {
+	bubble(t, func(t *testing.T, fleet []*replica, _ *redis.Options) {
+		r, a := fleet[0], Ask{Tenant: "acme", Limit: Limit{RPM: 600, TPM: 60_000}, Tokens: 100}
+		r.enter(t, a)
+		r.enter(t, a)
+		r.crowded(func() { r.enter(t, a).Settle(600) })
+		if got := r.results(resultBusy); got != 1 {
+			t.Fatalf("%d found no lookup", got)
+		}
+		time.Sleep(flushEvery + time.Millisecond)
+		g := r.enter(t, a)
+		if g.Requests.Remaining != 9 { // of 12, four are gone and one is back
+			t.Errorf("%+v", g.Requests)
+		}
+		if want := 60_000 - (900 - 101); g.Tokens.Remaining != want {
+			t.Errorf("%+v, want %d remaining", g.Tokens, want)
+		}
+		for range g.Requests.Remaining {
+			r.enter(t, Ask{Tenant: "acme", Limit: Limit{RPM: 600}})
+		}
+		r.crowded(func() { r.refused(t, Ask{Tenant: "acme", Limit: Limit{RPM: 600}}) })
+	})
+}

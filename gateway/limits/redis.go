@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// mostLookups bounds the questions under way; what is beyond is counted locally.
-	mostLookups = 64
+	// mostLookups bounds the questions under way, to as many as the client has connections;
+	// what is beyond is counted locally, and told afterwards.
+	mostLookups = 32
 	// failuresInARow are those after which Redis is not asked for a while.
 	failuresInARow = 5
 	// pause is that while, and up to half as long again, so that replicas do not come back together.
@@ -104,19 +105,18 @@ func (l *Limiter) load(ctx context.Context) error {
 	return nil
 }
 
-// lookup asks Redis without waiting longer than the budget; ok is false when this replica
-// must count for itself. The command itself is not cut off: a deadline would close its
+// lookup asks Redis without waiting longer than the budget, and says how it went; but for
+// shared, this replica must count for itself. The command itself is not cut off: a deadline would close its
 // connection, and a Redis that is a little late would see nothing but new ones.
-func (l *Limiter) lookup(ctx context.Context, key string, w laws, n charge) (a answer, ok bool) {
+func (l *Limiter) lookup(ctx context.Context, key string, w laws, n charge) (a answer, result string) {
+	defer func() { l.metrics.redis.WithLabelValues(result).Inc() }()
 	if l.guard.away.Load() {
-		l.metrics.redis.WithLabelValues(resultSkipped).Inc()
-		return answer{}, false
+		return answer{}, resultSkipped
 	}
 	select {
 	case l.slots <- struct{}{}:
 	default:
-		l.metrics.redis.WithLabelValues(resultBusy).Inc()
-		return answer{}, false
+		return answer{}, resultBusy
 	}
 	type outcome struct {
 		answer
@@ -133,23 +133,19 @@ func (l *Limiter) lookup(ctx context.Context, key string, w laws, n charge) (a a
 	defer timer.Stop()
 	select {
 	case got := <-came:
-		result := resultShared
 		switch {
 		case got.err == nil:
 			l.guard.answered()
+			return got.answer, resultShared
 		case errors.Is(got.err, errKey):
-			result = resultWrong
 			l.guard.answered()
-		default:
-			result = resultError
-			l.failed(got.err)
+			return answer{}, resultWrong
 		}
-		l.metrics.redis.WithLabelValues(result).Inc()
-		return got.answer, got.err == nil
+		l.failed(got.err)
+		return answer{}, resultError
 	case <-timer.C:
-		l.metrics.redis.WithLabelValues(resultLate).Inc()
 		l.failed(errLate)
-		return answer{}, false
+		return answer{}, resultLate
 	}
 }
 

@@ -52,7 +52,6 @@ func TestALimitCostsOneRoundTripAndNoneWithoutIt(t *testing.T) {
 	s := serve(t)
 	r := join(t, options(s.addr), 3)
 	r.patient()
-	r.run(t)
 	a := Ask{Tenant: "acme", Limit: Limit{RPM: 600_000, TPM: 6_000_000, Concurrent: 100, HighShare: 0.2}, Tokens: 10, High: true}
 	within(t, 5*time.Second, "a request is counted in Redis", func() bool { r.ask(t, a); return r.results(resultShared) > 0 })
 	before, dials := r.writes.Load(), r.dials.Load()

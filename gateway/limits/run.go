@@ -15,33 +15,34 @@ const (
 	flushAtOnce     = 256    // corrections in one round trip
 )
 
-// corrections are tokens to settle, added up by tenant.
+// corrections are what Redis is still to be told, added up by tenant.
 type corrections struct {
 	mu   sync.Mutex
 	more map[string]*correction
 }
 
 type correction struct {
-	limit  Limit
-	tokens int // to charge; below 0: to give back
+	limit    Limit
+	requests int
+	tokens   int // below 0: to give back
 }
 
 // correct queues a correction; what the queue cannot take is dropped and counted.
-func (l *Limiter) correct(a Ask, more int) {
+func (l *Limiter) correct(a Ask, requests, tokens int) {
 	q := &l.corrections
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c, ok := q.more[a.Tenant]
 	switch {
 	case ok:
-		c.limit, c.tokens = a.Limit, c.tokens+more
+		c.limit, c.requests, c.tokens = a.Limit, c.requests+requests, c.tokens+tokens
 	case len(q.more) >= mostCorrections:
 		l.metrics.dropped.Inc()
 	default:
 		if q.more == nil {
 			q.more = map[string]*correction{}
 		}
-		q.more[a.Tenant] = &correction{a.Limit, more}
+		q.more[a.Tenant] = &correction{a.Limit, requests, tokens}
 	}
 }
 
@@ -162,7 +163,7 @@ func (l *Limiter) send(ctx context.Context, part map[string]*correction) map[str
 	pipe := l.redis.Pipeline()
 	sent := make(map[string]*redis.Cmd, len(part))
 	for name, c := range part {
-		sent[name] = evaluate(bounded, pipe, keyLimit+name, c.limit.shared(), charge{tokens: c.tokens, how: howSettle})
+		sent[name] = evaluate(bounded, pipe, keyLimit+name, c.limit.shared(), charge{requests: c.requests, tokens: c.tokens, how: howSettle})
 	}
 	_, _ = pipe.Exec(bounded) // the first error of any; each has its own
 	var again map[string]*correction

@@ -15,7 +15,7 @@ type tenant struct {
 	name                   string
 	requests, tokens, high bucket
 	under                  int  // requests under way that count
-	away                   bool // was served without Redis since Redis last answered
+	away                   bool // requests did not ask Redis since it last answered
 
 	tries, retries float64 // of late
 	seen           time.Time
@@ -74,7 +74,6 @@ func (t *tenant) count(retry bool, now time.Time) (storm bool) {
 
 // decide is the law of a replica that counts for itself.
 func (t *tenant) decide(a Ask, w laws, now time.Time) answer {
-	t.away = true
 	t.requests.drain(w.requests, now)
 	t.tokens.drain(w.tokens, now)
 	t.high.drain(w.high, now)
@@ -100,11 +99,12 @@ func (t *tenant) decide(a Ask, w laws, now time.Time) answer {
 	return got
 }
 
-// heard notes that Redis answered: should it go, nothing is saved up here.
-func (t *tenant) heard(w laws, now time.Time) {
+// heard takes over what Redis answered under its laws, in proportion: should it not answer the
+// next time, the tenant has as much saved up here as it had there, and no second burst.
+func (t *tenant) heard(got answer, there, here laws, now time.Time) {
 	t.away = false
-	t.requests.drain(w.requests, now)
-	t.tokens.drain(w.tokens, now)
-	t.requests.fill(w.requests.slack + 1)
-	t.tokens.fill(w.tokens.slack + 1)
+	t.requests = bucket{got.requests * (here.requests.slack + 1) / (there.requests.slack + 1), now}
+	if there.tokens.cap > 0 {
+		t.tokens = bucket{got.tokens * here.tokens.slack / there.tokens.slack, now}
+	}
 }
