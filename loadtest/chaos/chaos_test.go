@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -69,6 +70,22 @@ func TestAddedLatencyIsBeyondTheMedianBeforeOfTheSameKind(t *testing.T) {
 	got := addedLatency(before, during)
 	if got.worst != 8*time.Millisecond || got.noise != 5*time.Millisecond {
 		t.Errorf("added %v with a noise of %v, want 8ms and 5ms", got.worst, got.noise)
+	}
+}
+
+func TestWhatTheCascadeTookIsTakenOffTheFirstByte(t *testing.T) {
+	told := func(timing string, first time.Duration) Outcome {
+		return Outcome{Kind: Answered, Stream: true, First: first, Header: http.Header{"Server-Timing": {timing}}}
+	}
+	got := fronts([]Outcome{
+		told("draft;dur=4.0, total;dur=5.5", 7*time.Millisecond), told("total;dur=1.0", 2*time.Millisecond), told("draft;dur=4.0", time.Second),
+		told("total;dur=9.0", time.Millisecond), {Kind: TimedOut, Stream: true, First: time.Hour}, {Kind: Answered, Stream: true},
+	})
+	if want := []time.Duration{0, time.Millisecond, 1500 * time.Microsecond}; !slices.Equal(got, want) {
+		t.Errorf("outside the cascade: %v, want %v", got, want)
+	}
+	if p99, none := at(got, 99), at(nil, 99); p99 != 1500*time.Microsecond || none != 0 {
+		t.Errorf("the percentiles are %v and %v", p99, none)
 	}
 }
 
@@ -137,7 +154,7 @@ func TestATableLineStaysOneLine(t *testing.T) {
 	if err := line(&b, &r, &s); err != nil {
 		t.Fatal(err)
 	}
-	want := "| X1 | a \\| b | none | 3 | 1 | 1 limited, 1 shed | – / 1.2ms | – |  | **BROKEN**: two lines |\n"
+	want := "| X1 | a \\| b | none | 3 | 1 | 1 limited, 1 shed | – / – / 1.2ms | – |  | **BROKEN**: two lines |\n"
 	if b.String() != want {
 		t.Errorf("the line is\n%swant\n%s", b.String(), want)
 	}

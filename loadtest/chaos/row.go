@@ -49,6 +49,7 @@ type Seen struct {
 	Samples        []string       // a detail of each kind
 	// Added latency: the time to the first byte during the fault beyond the median before.
 	AddedP99, AddedWorst time.Duration
+	FrontP99             time.Duration // the same for the part outside the cascade, of streams
 	Recovered            time.Duration
 	Notes, Broken        []string
 }

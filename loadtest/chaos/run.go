@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -169,6 +170,7 @@ func (w *World) seen(r *Row) Seen {
 	}
 	added := addedLatency(before, during)
 	s.AddedP99, s.AddedWorst = added.p99, added.worst
+	s.FrontP99 = max(0, at(fronts(during), 99)-at(fronts(before), 50))
 	for kind, n := range s.Errors {
 		if !slices.Contains(r.Bears, kind) {
 			w.Break("%d × %s", n, kind)
@@ -222,6 +224,29 @@ func addedLatency(before, during []Outcome) (a addition) {
 		a.noise = max(a.noise, was[len(was)-1]-median)
 	}
 	return a
+}
+
+// fronts are the times that streams took outside the cascade (front door, admission with
+// its lookup, the way to the client), in order: what the gateway says of the cascade until
+// the first byte is taken off what the client measured.
+func fronts(all []Outcome) (out []time.Duration) {
+	for _, o := range all {
+		_, total, told := strings.Cut(o.Header.Get("Server-Timing"), "total;dur=")
+		ms, err := strconv.ParseFloat(total, 64)
+		if o.Kind == Answered && o.Stream && told && err == nil {
+			out = append(out, max(0, o.First-time.Duration(ms*float64(time.Millisecond))))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// at is the percentile of what is in order, 0 of nothing.
+func at(sorted []time.Duration, percent int) time.Duration {
+	if len(sorted) == 0 {
+		return 0
+	}
+	return sorted[min(len(sorted)-1, len(sorted)*percent/100)]
 }
 
 // firsts are the times to the first byte of what was answered, in order.

@@ -11,7 +11,7 @@ import (
 
 // heading prints the table's head.
 func heading(w io.Writer) error {
-	_, err := io.WriteString(w, "| id | fault | promised | sent | answered | errors by kind | added latency, p99 / worst | recovered after | seen | verdict |\n"+
+	_, err := io.WriteString(w, "| id | fault | promised | sent | answered | errors by kind | added latency: p99 outside the cascade / p99 / worst | recovered after | seen | verdict |\n"+
 		"|---|---|---|---:|---:|---|---|---|---|---|\n")
 	return err
 }
@@ -26,8 +26,8 @@ func line(w io.Writer, r *Row, s *Seen) error {
 	if len(s.Broken) > 0 {
 		verdict = "**BROKEN**: " + strings.Join(s.Broken, "; ")
 	}
-	_, err := fmt.Fprintf(w, "| %s | %s | %s | %d | %d | %s | %s / %s | %s | %s | %s |\n", r.ID, cell(r.Fault), cell(r.Promise),
-		s.Sent, s.Answered, kinds(s.Errors), since(s.AddedP99), since(s.AddedWorst), since(s.Recovered), cell(strings.Join(s.Notes, "; ")), cell(verdict))
+	_, err := fmt.Fprintf(w, "| %s | %s | %s | %d | %d | %s | %s / %s / %s | %s | %s | %s |\n", r.ID, cell(r.Fault), cell(r.Promise),
+		s.Sent, s.Answered, kinds(s.Errors), since(s.FrontP99), since(s.AddedP99), since(s.AddedWorst), since(s.Recovered), cell(strings.Join(s.Notes, "; ")), cell(verdict))
 	return err
 }
 
