@@ -148,18 +148,25 @@ type attempt struct {
 	result    Result
 }
 
-// run reads the settings, logs the change and makes it.
+// run reads the settings, logs the change and makes it. The log is read before the
+// settings: what others log and make meanwhile then fails the transaction of the log, and
+// is not taken for a change past it.
 func (a *attempt) run(ctx context.Context, e edit) error {
-	err := a.store.redis.Watch(ctx, func(tx *redis.Tx) error {
-		if err := a.prepare(ctx, tx, e); err != nil || len(a.result.Changes) == 0 {
+	err := a.store.redis.Watch(ctx, func(logTx *redis.Tx) error {
+		head, err := newest(ctx, logTx)
+		if err != nil {
 			return err
 		}
-		err := a.store.redis.Watch(ctx, func(logTx *redis.Tx) error { return a.log(ctx, logTx) }, LogKey)
-		if err != nil || a.order.DryRun {
-			return err
-		}
-		return a.write(ctx, tx)
-	}, Key)
+		return a.store.redis.Watch(ctx, func(tx *redis.Tx) error {
+			if err := a.prepare(ctx, tx, e); err != nil || len(a.result.Changes) == 0 {
+				return err
+			}
+			if err := a.log(ctx, logTx, head); err != nil || a.order.DryRun {
+				return err
+			}
+			return a.write(ctx, tx)
+		}, Key)
+	}, LogKey)
 	if errors.Is(err, redis.TxFailedErr) {
 		return errRaced
 	}
@@ -186,11 +193,7 @@ func (a *attempt) prepare(ctx context.Context, tx *redis.Tx, e edit) error {
 }
 
 // log writes the change, and before it one that was found, into the log.
-func (a *attempt) log(ctx context.Context, tx *redis.Tx) error {
-	head, err := newest(ctx, tx)
-	if err != nil {
-		return err
-	}
+func (a *attempt) log(ctx context.Context, tx *redis.Tx, head Entry) error {
 	now := kept(a.now)
 	found, err := a.found(head, now)
 	if err != nil {

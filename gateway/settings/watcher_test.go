@@ -31,6 +31,11 @@ func client(addr string, dial func(ctx context.Context, network, addr string) (n
 	})
 }
 
+// patient is a client of the test's own, which a busy machine does not hurry.
+func patient(addr string) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute, WriteTimeout: time.Minute})
+}
+
 // logbook is a log that may be read while it is written.
 type logbook struct {
 	mu  sync.Mutex
@@ -103,7 +108,7 @@ func stores(t *testing.T, test func(t *testing.T, s store)) {
 		if addr == "" {
 			t.Skip("REDIS_ADDR is not set")
 		}
-		c := client(addr, nil)
+		c := patient(addr)
 		t.Cleanup(func() { _ = c.Close() })
 		wipe := func() { c.Del(context.Background(), Key) }
 		wipe()
