@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -53,6 +54,7 @@ type Request struct {
 	Stream   bool
 	Tokens   int    // max_tokens
 	Prompt   string // "" is a short one, different each time
+	Header   http.Header
 }
 
 // Outcome is what became of one.
@@ -224,6 +226,7 @@ func (l *Load) send(g *Gateway, n int, r Request) (o Outcome) {
 	if r.Priority != "" {
 		req.Header.Set("X-Priority", r.Priority)
 	}
+	maps.Copy(req.Header, r.Header)
 	resp, err := l.client.Do(req)
 	if err != nil {
 		o.Kind, o.Detail = trouble(err, Unreached), err.Error()

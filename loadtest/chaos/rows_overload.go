@@ -15,7 +15,7 @@ func overloadRow() Row {
 		ID: "G8", Fault: "10 × overload", Short: true, Added: -1, Bears: []string{Shed},
 		Promise: "0 of high shed; goodput ≥ 95 % of the capacity measured before, without shedding; high's first byte, p99, ≤ 1.2 × unloaded; resident ≤ 256 MB",
 		Shape: Shape{Drafts: -1, Rate: -1, Config: without("rpm", "tpm"), Sim: func(o *vllmsim.Options) {
-			o.TimeScale, o.BlocksOverride = 1, 400 // about 30 answers of 200 tokens at once, about 1,000 tokens a second
+			o.TimeScale, o.BlocksOverride = 1, 250 // about 20 answers of 150 tokens at once, about 900 tokens a second
 		}}, Run: overload,
 	}
 }
@@ -26,8 +26,8 @@ const (
 	goodputBusy   = 0.10 // less on a machine that others use, over seconds instead of a minute
 	unloadedTimes = 1.2
 	mostResident  = 256.0 // MB
-	crowdClients  = 90    // that ask again at once, so that both backends are always full
-	crowdTokens   = 200
+	crowdClients  = 44    // that ask again at once, so that both backends are always just full
+	crowdTokens   = 150
 )
 
 // notShedding has all shed at the edge of memory, and nothing foreseen: no shedding.
@@ -110,10 +110,12 @@ func (w *World) capacity(ctx context.Context) (tokens, answers float64, err erro
 	tokens, answers = (w.generated(ctx)-made)/span, float64(l.Sent()-sent)/span
 	cancel()
 	crowd.Wait()
-	for name := range notShedding {
-		if err := w.Redis.Servers[0].Client.HDel(context.WithoutCancel(ctx), settingsKey, name).Err(); err != nil {
-			return 0, 0, err
-		}
+	whole := context.WithoutCancel(ctx)
+	if err := w.Redis.Servers[0].Client.Del(whole, settingsKey).Err(); err != nil {
+		return 0, 0, err
+	}
+	if err := w.set(whole, map[string]string{"shed.wait_normal": "3s"}); err != nil { // so that the row's end is not waited for
+		return 0, 0, err
 	}
 	time.Sleep(1200 * time.Millisecond) // as above
 	return tokens, max(answers, 1), err

@@ -241,16 +241,17 @@ func (w *World) unread(ctx context.Context, pipes []*os.File) error {
 	w.Note("%d lines each, dropped %v", lines, w.dropped(ctx))
 	var reading sync.WaitGroup
 	for _, f := range pipes {
-		reading.Go(func() { _, _ = io.Copy(io.Discard, f) }) // until it is closed, below
+		reading.Go(func() { _, _ = io.Copy(io.Discard, f) }) // until it is closed, after the gateways' end
 	}
+	w.Adopt(func() error {
+		for _, f := range pipes {
+			_ = f.Close() // it was only read
+		}
+		reading.Wait()
+		return nil
+	})
 	w.Until(ctx, 2*time.Second, "the dropped lines are counted", func() bool { return !slices.Contains(w.dropped(ctx), 0) })
 	w.Note("as counted when somebody reads %v", w.dropped(ctx))
-	for _, f := range pipes {
-		if err := f.Close(); err != nil {
-			return err
-		}
-	}
-	reading.Wait()
 	return nil
 }
 
