@@ -24,6 +24,7 @@ type pacer struct {
 	single float64 // when the next one outside of bursts begins
 	rush   float64 // when the next burst does
 	left   int     // of the burst that has begun
+	rushed bool    // conversation next−1 is of a burst
 }
 
 // newPacer scales the scenario's arrivals by load.
@@ -53,6 +54,22 @@ func (p *pacer) start(i int) (time.Duration, bool) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.walk(i)
+}
+
+// inBurst reports whether conversation i is one of a burst.
+func (p *pacer) inBurst(i int) bool {
+	if p.kind != Bursts {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	_, ok := p.walk(i)
+	return ok && p.rushed
+}
+
+// walk is start; p.mu is held.
+func (p *pacer) walk(i int) (time.Duration, bool) {
 	var at float64
 	switch p.kind {
 	case Rate:
@@ -87,7 +104,8 @@ func (p *pacer) step() float64 {
 		p.left--
 		return p.last
 	}
-	if p.rush <= p.single {
+	p.rushed = p.rush <= p.single
+	if p.rushed {
 		at := p.rush
 		p.rush += p.every
 		p.left = p.burst - 1

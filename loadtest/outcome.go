@@ -91,6 +91,10 @@ type Row struct {
 	E2E95  float64 `json:"e2e_p95_ms"`
 	E2E99  float64 `json:"e2e_p99_ms"`
 
+	HighTTFT99 float64 `json:"high_ttft_p99_ms"` // of priority high
+	HighLost   int     `json:"high_lost"`        // of priority high: errors and shed
+	LowShed    int     `json:"low_shed"`         // of priority low
+
 	RequestsPerSecond float64 `json:"requests_per_s"` // answered
 	TokensPerSecond   float64 `json:"tokens_per_s"`   // of answers
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -109,7 +110,9 @@ func (r *reading) scenario(b *block) {
 	arrivals := b.need("arrivals", "closed, rate, poisson, bursts or trace")
 	r.arrivals(arrivals.fields())
 	r.prompts(b)
-	r.tenants(b.at("tenants"))
+	tenants := b.at("tenants")
+	r.tenants(tenants)
+	r.belongs(arrivals, b.at("prompts"), tenants)
 
 	replicas.whole(&r.base.Replicas, 1, maxReplicas)
 	r.load(load, &r.base)
@@ -124,6 +127,28 @@ func (r *reading) scenario(b *block) {
 	}
 	faults.items(256, r.fault)
 	b.done()
+}
+
+// belongs notes what is said to be of a tenant that does not exist, and a tenant for
+// whom there is nothing to say.
+func (r *reading) belongs(arrivals, prompts, tenants spot) {
+	s := r.s
+	known := func(id string) bool {
+		return id == "" || slices.ContainsFunc(s.Tenants, func(t Tenant) bool { return t.ID == id })
+	}
+	if !known(s.Arrivals.Tenant) {
+		arrivals.fail("the bursts are of tenant %s, whom tenants do not name", s.Arrivals.Tenant)
+	}
+	for _, p := range s.Prompts {
+		if !known(p.Tenant) {
+			prompts.fail("%s is of tenant %s, whom tenants do not name", p.Name, p.Tenant)
+		}
+	}
+	for _, t := range s.Tenants {
+		if slices.Max(append(s.weights(t.ID), 0)) == 0 && len(s.Prompts) > 0 {
+			tenants.fail("%s has no prompt to send: all are of others, or of weight 0", t.ID)
+		}
+	}
 }
 
 // variant reads one entry of compare.
@@ -145,6 +170,11 @@ func (r *reading) variant(_ int, p spot) {
 	}
 	b.at("replicas").whole(&c.Replicas, 1, maxReplicas)
 	r.load(b.at("load"), &c)
+	only := b.at("only")
+	only.id(&c.Only)
+	if c.Only != "" && !slices.ContainsFunc(r.s.Tenants, func(t Tenant) bool { return t.ID == c.Only }) {
+		only.fail("is no tenant of this scenario")
+	}
 	r.draft(b.at("draft"), &c)
 	r.target(b.at("target"), &c)
 	b.at("settings").settings(c.Settings)

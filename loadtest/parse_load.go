@@ -27,6 +27,7 @@ func (r *reading) arrivals(b *block) {
 			c.at("per_second").number(&a.PerSecond, 0, maxPerSecond)
 			c.need("burst", "how many come at once").whole(&a.Burst, 1, maxUsers)
 			c.need("every", "a duration such as 30s").span(&a.Every, 100*time.Millisecond)
+			c.at("tenant").id(&a.Tenant)
 			c.done()
 		case Replay:
 			r.trace(p.fields())
@@ -76,6 +77,7 @@ func (r *reading) prompt(_ int, p spot) {
 		}
 	}
 	b.at("weight").number(&x.Weight, 0, 1e6)
+	b.at("tenant").id(&x.Tenant)
 	system, context := b.at("system"), b.at("context")
 	r.shared(system, &x.System)
 	r.shared(context, &x.Context)

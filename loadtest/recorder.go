@@ -72,7 +72,7 @@ type group struct {
 	Name                            string
 	Requests, Answered, Shed, Error int
 	ttft                            latency
-	TTFT50, TTFT95                  float64 // ms; filled by summary
+	TTFT50, TTFT95, TTFT99          float64 // ms; filled by summary
 }
 
 // Add counts an outcome, unless it arrived before the warm-up's end. A draft's
@@ -244,8 +244,8 @@ func sortedGroups(groups map[string]*group) []group {
 	out := make([]group, 0, len(groups))
 	for _, g := range groups {
 		one := *g
-		q := g.ttft.at(0.5, 0.95)
-		one.TTFT50, one.TTFT95, one.ttft = q[0], q[1], latency{}
+		q := g.ttft.at(0.5, 0.95, 0.99)
+		one.TTFT50, one.TTFT95, one.TTFT99, one.ttft = q[0], q[1], q[2], latency{}
 		out = append(out, one)
 	}
 	rank := func(g group) int { return (slices.Index([]string{"high", "normal", "low"}, g.Name) + 4) % 4 }

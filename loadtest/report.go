@@ -97,9 +97,22 @@ type section struct {
 	metrics []metric
 }
 
+// of is how many requests a priority had.
+func of(priority string) func(m measured) int {
+	return func(m measured) int {
+		for _, g := range m.Priorities {
+			if g.Name == priority {
+				return g.Requests
+			}
+		}
+		return 0
+	}
+}
+
 // metrics are the lines of the table, in order.
 func metrics() []section {
 	answered := func(m measured) int { return m.Answered }
+	high, low := of("high"), of("low")
 	return []section{
 		{"Load", []metric{
 			{"Requests", counted, 0, func(m measured) float64 { return float64(m.Requests) }, nil},
@@ -116,6 +129,11 @@ func metrics() []section {
 			{"E2E p50", millis, -1, func(m measured) float64 { return m.E2E50 }, answered},
 			{"E2E p95", millis, -1, func(m measured) float64 { return m.E2E95 }, answered},
 			{"E2E p99", millis, -1, func(m measured) float64 { return m.E2E99 }, answered},
+		}},
+		{"Priorities", []metric{
+			{"High: TTFT p99", millis, -1, func(m measured) float64 { return m.HighTTFT99 }, high},
+			{"High: shed or failed", counted, -1, func(m measured) float64 { return float64(m.HighLost) }, high},
+			{"Low: shed", counted, 0, func(m measured) float64 { return float64(m.LowShed) }, low},
 		}},
 		{"Cache and memory", []metric{
 			{"Cached answers", percent, 1, func(m measured) float64 { return m.CacheHitRate }, answered},

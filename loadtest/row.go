@@ -26,6 +26,14 @@ func (r *Result) row(s summary) Row {
 		Identical:       ratio(float64(s.Identical), float64(s.Checked)),
 		CacheHitRate:    ratio(float64(s.Cached), float64(s.Answered)),
 	}
+	for _, g := range s.Priorities {
+		switch g.Name {
+		case "high":
+			row.HighTTFT99, row.HighLost = g.TTFT99, g.Shed+g.Error
+		case "low":
+			row.LowShed = g.Shed
+		}
+	}
 	r.pools(&row)
 	row.USDPerMTok = ratio((row.DraftUSD+row.TargetUSD)*1e6, float64(s.Delivered))
 	return row

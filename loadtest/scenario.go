@@ -31,6 +31,7 @@ type Case struct {
 	Target   Pool              //
 	Settings map[string]string // live settings of the gateway, as an operator would set them
 	Load     float64           // times the scenario's arrivals; default 1
+	Only     string            // the tenant who alone sends; "" is all
 }
 
 // Pool is a set of like backends.
@@ -68,6 +69,7 @@ type Arrivals struct {
 	PerSecond float64       // rate, poisson, bursts
 	Burst     int           // bursts
 	Every     time.Duration // bursts
+	Tenant    string        // bursts: whose they are; "" is everybody's
 	Trace     Trace         // trace
 }
 
@@ -81,6 +83,7 @@ type Trace struct {
 // Prompt is one kind of conversation in the mix.
 type Prompt struct {
 	Name        string
+	Tenant      string // whose alone it is; "" is everybody's
 	Weight      float64
 	System      Shared  // system prompt
 	Context     Shared  // retrieved documents, in the system message after the system prompt; its digest goes into X-RAG-Hash

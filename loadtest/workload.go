@@ -31,14 +31,16 @@ type Request struct {
 type Workload struct {
 	s     *Scenario
 	seed  draw
-	users int // closed; otherwise 0
+	users int    // closed; otherwise 0
+	only  string // the tenant who alone sends, "" is all
 
 	pacer      *pacer
 	trace      *trace
 	kinds      []kind
-	mix        odds // of kinds
+	mixes      []odds // of each tenant, over kinds
 	tenants    []Tenant
 	customers  odds   // of tenants
+	rushing    int    // the tenant whose the bursts are, −1: everybody's
 	priorities []odds // of each tenant, over priorityNames
 	popular    odds   // of what is repeated, by rank
 	openings   shelf
@@ -63,7 +65,7 @@ func NewWorkload(s *Scenario, c *Case, seed uint64) (*Workload, error) {
 		load = 1
 	}
 	w := &Workload{
-		s: s, seed: draw(0).of(seed), tenants: s.Tenants,
+		s: s, seed: draw(0).of(seed), tenants: s.Tenants, only: c.Only,
 		popular: byRank(repeatWindow, 1), openings: shelf{most: maxShelf},
 	}
 	var rows []row
@@ -88,17 +90,15 @@ func NewWorkload(s *Scenario, c *Case, seed uint64) (*Workload, error) {
 
 // share makes ready the mixes.
 func (w *Workload) share() {
-	var weights []float64
 	for i := range w.s.Prompts {
 		w.kinds = append(w.kinds, newKind(&w.s.Prompts[i]))
-		weights = append(weights, w.s.Prompts[i].Weight)
 	}
-	w.mix = byWeight(weights)
 	if len(w.tenants) == 0 {
 		w.tenants = []Tenant{{ID: "default", Weight: 1}}
 	}
-	weights = nil
+	var weights []float64
 	for _, t := range w.tenants {
+		w.mixes = append(w.mixes, byWeight(w.s.weights(t.ID)))
 		weights = append(weights, t.Weight)
 		p := []float64{t.Priority["high"], t.Priority["normal"], t.Priority["low"]}
 		if p[0]+p[1]+p[2] <= 0 {
@@ -107,6 +107,25 @@ func (w *Workload) share() {
 		w.priorities = append(w.priorities, byWeight(p))
 	}
 	w.customers = byWeight(weights)
+	w.rushing = slices.IndexFunc(w.tenants, func(t Tenant) bool { return t.ID == w.s.Arrivals.Tenant })
+}
+
+// weights are those of the prompts for a tenant.
+func (s *Scenario) weights(tenant string) []float64 {
+	var out []float64
+	for _, p := range s.Prompts {
+		if p.Tenant != "" && p.Tenant != tenant {
+			p.Weight = 0
+		}
+		out = append(out, p.Weight)
+	}
+	return out
+}
+
+// Silent reports whether conversation i is not held: it is of a tenant who does not
+// send in this case.
+func (w *Workload) Silent(i int) bool {
+	return w.only != "" && w.tenants[w.tenantOf(i)].ID != w.only
 }
 
 // Notes says what a reader of the results should know of the load; it is
@@ -147,13 +166,18 @@ func (w *Workload) FirstThink(user int) time.Duration {
 // at is the place of what is drawn for conversation i.
 func (w *Workload) at(i int) draw { return w.seed.of(uint64(i)) }
 
-func (w *Workload) kindOf(i int) int { return w.mix.pick(w.at(i).of(drawKind).unit()) }
+func (w *Workload) kindOf(i int) int {
+	return w.mixes[w.tenantOf(i)].pick(w.at(i).of(drawKind).unit())
+}
 
 // tenantOf returns whose conversation i is. A user is of one tenant, and the
 // users are shared out exactly by weight.
 func (w *Workload) tenantOf(i int) int {
 	if w.Closed() {
 		return w.customers.pick((float64(i%w.users) + 0.5) / float64(w.users))
+	}
+	if w.rushing >= 0 && w.pacer.inBurst(i) {
+		return w.rushing
 	}
 	return w.customers.pick(w.at(i).of(drawTenant).unit())
 }

@@ -199,6 +199,9 @@ func (x *exchange) next() ([]byte, *openai.Chunk, error) {
 	x.watch()
 	raw, c, err := x.read()
 	x.timer.Stop()
+	if err == nil {
+		x.lease.Came()
+	}
 	if err == nil && fresh {
 		x.lease.Answered()
 	}

@@ -139,12 +139,19 @@ func (l *Line) Enter(w *Waiter, now time.Time) {
 	case w.Must && (wait <= 0 || crowd):
 		w.Done(w.Try(pool.Limit{}))
 		return
-	case !w.Must && (wait <= 0 || crowd || w.last.Wait > wait): // it would wait in vain
+	case !w.Must && (wait <= 0 || crowd || w.last.Wait > wait || l.impatient(w, now)): // it would wait in vain
 		l.refuse(w)
 		return
 	}
 	w.until = now.Add(wait)
 	l.waiting[w.rank()].join(w)
+}
+
+// impatient reports whether w's class does not wait: it has been above its threshold for
+// so long that room is not to be expected.
+func (l *Line) impatient(w *Waiter, now time.Time) bool {
+	s := l.shedding[place{w.Route, w.Class}]
+	return w.Class == identity.Low && !w.Must && s != nil && s.shed && now.Sub(s.since) >= w.Config.Patience
 }
 
 // before reports whether somebody waits whose turn is before w's.
@@ -206,7 +213,7 @@ func (l *Line) trickle(now time.Time) {
 // expire ends the waits that are over.
 func (l *Line) expire(now time.Time) {
 	for c := range l.waiting {
-		for _, w := range l.waiting[c].over(now) {
+		for _, w := range l.waiting[c].over(func(w *Waiter) bool { return !now.Before(w.until) || l.impatient(w, now) }) {
 			if !w.Must {
 				l.refuse(w)
 				continue

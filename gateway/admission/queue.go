@@ -3,7 +3,6 @@ package admission
 import (
 	"math"
 	"slices"
-	"time"
 )
 
 // queue is who waits of one class. Tenants take turns by the tokens that they were let
@@ -94,11 +93,11 @@ func (q *queue) leave(w *Waiter) bool {
 }
 
 // over takes out whose wait is over, the longest waiting first.
-func (q *queue) over(now time.Time) []*Waiter {
+func (q *queue) over(is func(*Waiter) bool) []*Waiter {
 	var over []*Waiter
 	for _, t := range q.tenants {
 		for _, w := range t.waiters {
-			if !now.Before(w.until) {
+			if is(w) {
 				over = append(over, w)
 			}
 		}

@@ -99,6 +99,9 @@ func (r *run) open(ctx context.Context) {
 		if !ok || !r.client.clock.until(ctx, at-lead) {
 			return
 		}
+		if r.work.Silent(i) {
+			continue
+		}
 		r.talks.Go(func() { r.converse(ctx, r.work.Session(i), at) })
 	}
 }

@@ -156,6 +156,7 @@ func (a *attempt) token(id int32, done bool) {
 		return // it was left, but the engine has not heard of it yet
 	}
 	a.tokens++
+	a.lease.Came()
 	a.lease.Answered()
 	if a.tokens == 1 && a.call.stream {
 		a.lease.FirstToken()

@@ -15,8 +15,10 @@ func (l *lab) arrive(i int) {
 		return
 	}
 	l.clock.at(at, func() {
-		l.open++
-		l.converse(l.work.Session(i), at, func() { l.open-- })
+		if !l.work.Silent(i) {
+			l.open++
+			l.converse(l.work.Session(i), at, func() { l.open-- })
+		}
 		l.arrive(i + 1)
 	})
 }

@@ -48,11 +48,18 @@ func (c *Candidate) Above(need Need) bool {
 	case need.Holds == 0 || c.Capacity == 0 || c.Running+c.Waiting+c.OwnRequests == 0:
 		return false
 	}
-	more := float64(max(need.Holds-c.Shared, 0))
-	return c.committed()+more > need.Limit*float64(c.Capacity)
+	return c.over(need) > 0
 }
 
-// committed is the tokens that what is there will hold at the worst moment.
+// over is by how many tokens c is expected to be above the limit with the request; or, where
+// that is more, may come to be above its whole memory.
+func (c *Candidate) over(need Need) float64 {
+	holds := c.committed() + float64(max(need.Holds-c.Shared, 0))
+	capacity := float64(c.Capacity)
+	return max(holds-need.Limit*capacity, holds+c.Margin-capacity*(1+need.Limit)/2)
+}
+
+// committed is the tokens that what is there is expected to hold at the worst moment.
 func (c *Candidate) committed() float64 {
 	return c.Usage*float64(c.Capacity) + max(c.OwnHeld, c.OwnPartly) + c.OthersHeld + c.Growth
 }
@@ -60,10 +67,10 @@ func (c *Candidate) committed() float64 {
 // Over is by how many tokens c is above the request's limit, 0 where it is not or where
 // that cannot be told.
 func (c *Candidate) Over(need Need) float64 {
-	if !c.Above(need) {
+	if !c.Above(need) || c.Capacity == 0 {
 		return 0
 	}
-	return max(c.committed()+float64(need.Holds-c.Shared)-need.Limit*float64(c.Capacity), 0)
+	return max(c.over(need), 0)
 }
 
 // TooSmall tells whether the prompt could never fit.

@@ -10,14 +10,12 @@ import (
 )
 
 const (
-	// meanOutputDefault is the length in tokens of answers before any was seen: about the
-	// mean of public conversation traces.
-	meanOutputDefault = 200.0
-	// outputShare is how much one answer moves the mean length and its spread.
-	outputShare = 1.0 / 64
-	// sure is how many standard deviations of what is there together are kept free for
+	// marginSigmas is how many standard deviations of what is there together are kept free for
 	// answers that are longer than the mean: with 3, one forecast in 700 is too low.
-	sure = 3
+	marginSigmas = 3
+	// unmodelled is the share of the KV cache kept free for what no forecast sees: what
+	// other replicas send between two readings, prompts longer than estimated.
+	unmodelled = 0.03
 	// tail is the share of its expected length that an answer which has passed it is
 	// expected to go on for. Lengths of answers have long tails.
 	tail = 4
@@ -32,6 +30,7 @@ type under struct {
 	using  map[prefix.Key]int // of their parts
 
 	growth float64 // of the leases, as forecast
+	spread float64 // variance of what they will have at the end
 	partly float64 // prompt tokens of those that have not begun to answer, and their number
 	begin  int
 	at     time.Time
@@ -67,10 +66,11 @@ func (u *under) end(l *Lease) {
 }
 
 // remaining is how many tokens l is expected to have still to come, and generated how
-// many have come, by the time and the backend's pace.
+// many have come. Of an answer that comes in one piece that is a guess by time.
 func (l *Lease) remaining(now time.Time, pace float64) (remaining, generated int) {
-	if since := l.since(); !since.IsZero() {
-		generated = max(int(now.Sub(since).Seconds()/pace), 0)
+	generated = int(l.came.Load())
+	if l.whole && now.After(l.begins()) {
+		generated = int(now.Sub(l.begins()).Seconds() / pace)
 	}
 	remaining = max(l.output-generated, l.output/tail, 1)
 	if l.most > 0 {
@@ -80,14 +80,16 @@ func (l *Lease) remaining(now time.Time, pace float64) (remaining, generated int
 	return remaining, generated
 }
 
-// since is when the answer began, zero where it has not. Of one that comes in one piece
-// that is a guess: when its prompt must have been computed.
-func (l *Lease) since() time.Time {
-	if l.whole && l.first.IsZero() {
-		prefill := (l.ahead + float64(l.part.queued)) * l.backend.rates.prefill
-		return l.start.Add(time.Duration(prefill * float64(time.Second)))
-	}
-	return l.first
+// begins is when the prompt of an answer that comes in one piece must have been
+// computed.
+func (l *Lease) begins() time.Time {
+	prefill := (l.ahead + float64(l.part.queued)) * l.backend.rates.prefill
+	return l.start.Add(time.Duration(prefill * float64(time.Second)))
+}
+
+// begun reports whether the prompt has been computed.
+func (l *Lease) begun(now time.Time) bool {
+	return !l.first.IsZero() || l.whole && now.After(l.begins())
 }
 
 // half-octaves of what is left of an answer, up to a million tokens.
@@ -116,13 +118,14 @@ func (u *under) forecast(now time.Time, pace float64) float64 {
 	}
 	var count, held [spans]int
 	all := 0
-	u.partly, u.begin = 0, 0
+	u.partly, u.begin, u.spread = 0, 0, 0
 	for _, l := range u.leases {
-		if since := l.since(); since.IsZero() || since.After(now) {
+		if !l.begun(now) {
 			u.partly += float64(l.part.held)
 			u.begin++
 		}
 		left, generated := l.remaining(now, pace)
+		u.spread += l.spread
 		s := span(left)
 		count[s]++
 		held[s] += l.part.held + generated
@@ -146,26 +149,33 @@ func (u *under) forecast(now time.Time, pace float64) float64 {
 // holds mu.
 func (p *Pool) foresee(c *choose.Candidate, b *backend, m *mean, now time.Time) {
 	pace := m.limit(b.rates)
-	own, all := float64(len(b.under.leases)), c.Running+c.Waiting+c.OwnRequests
+	replicas := float64(max(p.replicas(), 1))
+	own := float64(len(b.under.leases))
+	// An engine tells of a step when it is over: what we sent it in that time it does not
+	// show, and so not what others have sent either.
+	unseen := max(own-c.Running-c.Waiting, float64(b.recent.sum.requests), 0)
+	all := max(c.Running+c.Waiting+unseen*replicas, own)
 	c.Growth = b.under.forecast(now, pace.decode)
-	if all = max(all, own); own > 0 {
-		c.Growth *= all / own
+	spread := b.under.spread
+	if own > 0 {
+		c.Growth, spread = c.Growth*all/own, spread*all/own
 	} else {
-		c.Growth = all * p.outputs.mean / 2
+		c.Growth, spread = all*p.outputs.all.mean/2, all*p.outputs.all.variance
 	}
-	c.Growth += sure*p.outputs.deviation()*math.Sqrt(all) + all*float64(c.BlockSize)/2 // the last block of each is half full
+	c.Growth += all * float64(c.BlockSize) / 2 // the last block of each is half full
+	c.Margin = marginSigmas*math.Sqrt(spread) + unmodelled*float64(c.Capacity)
 
 	seen := b.reading.At.Sub(b.prefillSince).Seconds() / pace.prefill // of the prompt under way, by the reading
 	c.OwnPartly = max(b.under.partly-max(seen, 0), 0)
-	each := p.meanPrompt
+	each := p.meanPrompt // held by a request whose prompt is not computed yet
 	if b.under.begin > 0 {
 		each = b.under.partly / float64(b.under.begin)
 	}
 	waits := max(c.Waiting-float64(max(b.under.begin-b.recent.sum.waiting, 0)), 0) // those of others that the reading shows
-	c.OthersHeld = waits*each + float64(b.recent.sum.held)*float64(max(p.replicas(), 1)-1)
+	c.OthersHeld = waits*each + unseen*each*(replicas-1)
 
 	engines := float64(max(b.reading.Engines, 1)) // the capacity is one engine's
-	c.Growth, c.OwnPartly, c.OthersHeld = c.Growth/engines, c.OwnPartly/engines, c.OthersHeld/engines
+	c.Growth, c.Margin, c.OwnPartly, c.OthersHeld = c.Growth/engines, c.Margin/math.Sqrt(engines), c.OwnPartly/engines, c.OthersHeld/engines
 }
 
 // shared fills in what each candidate need not hold a second time of a prompt: the parts
@@ -195,42 +205,17 @@ func (u *under) shared(c *choose.Candidate, d *Demand, prompt int) int {
 // met learns how much of what is warm is in use. The caller holds mu.
 func (p *Pool) met(b *backend, c *choose.Candidate, d *Demand, prompt int) {
 	if c.Cached > 0 {
-		p.inUse += (float64(b.under.shared(c, d, prompt))/float64(c.Cached) - p.inUse) * outputShare
+		p.inUse += (float64(b.under.shared(c, d, prompt))/float64(c.Cached) - p.inUse) * lengthShare
 	}
-}
-
-// output is how many tokens an answer is expected to have. The caller holds mu.
-func (p *Pool) output(d *Demand) int {
-	if d.MostOutput > 0 {
-		return min(d.MostOutput, int(p.outputs.mean))
-	}
-	return int(p.outputs.mean)
 }
 
 // ended learns from a lease that is over. The caller holds mu.
 func (p *Pool) ended(l *Lease, generated int, now time.Time) {
 	if generated > 0 {
-		p.outputs.learn(float64(generated))
+		p.outputs.learn(l.kind, l.most, generated)
 	}
 	p.freed.add(float64(l.part.held+generated), now)
 }
-
-// lengths are mean and spread of the lengths of answers, by exponential forgetting.
-type lengths struct{ mean, variance float64 }
-
-// lengthsDefault are those before any was seen: lengths of answers are about as far
-// spread as they are long.
-func lengthsDefault() lengths {
-	return lengths{mean: meanOutputDefault, variance: meanOutputDefault * meanOutputDefault}
-}
-
-func (l *lengths) learn(n float64) {
-	off := n - l.mean
-	l.mean += off * outputShare
-	l.variance += (off*off - l.variance) * outputShare
-}
-
-func (l *lengths) deviation() float64 { return math.Sqrt(l.variance) }
 
 // flow is a rate over the last seconds, by exponential forgetting.
 type flow struct {

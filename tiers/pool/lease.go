@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/foregate/foregate/tiers/prefix"
@@ -19,10 +20,14 @@ type Lease struct {
 	key     prefix.Key
 	bytes   int // of the prompt's text; 0 where its length was exact
 	parts   [prefix.MostParts]prefix.Part
-	shared  int  // tokens of the prompt that another request there held already
-	output  int  // tokens that the answer is expected to have
-	most    int  // tokens that it may have at most; 0 is unknown
-	whole   bool // it comes in one piece
+	shared  int     // tokens of the prompt that another request there held already
+	output  int     // tokens that the answer is expected to have
+	spread  float64 // variance of that
+	kind    int     // of the answer
+	most    int     // tokens that it may have at most; 0 is unknown
+	whole   bool    // it comes in one piece
+
+	came atomic.Int32 // tokens of the answer so far, about
 
 	// Guarded by Pool.mu.
 	at    int       // its place among the backend's leases
@@ -46,6 +51,10 @@ func (l *Lease) Rank() int { return l.rank }
 // for every read.
 func (l *Lease) Answered() { l.backend.vitals.answered(l.pool.now) }
 
+// Came says that one more token, or chunk of the answer, has come. It costs next to
+// nothing.
+func (l *Lease) Came() { l.came.Add(1) }
+
 // Sent tells what was sent there, where somebody wants to know; body must not change
 // any more.
 func (l *Lease) Sent(body []byte) {
@@ -62,6 +71,7 @@ func (l *Lease) FirstToken() {
 	p, b := l.pool, l.backend
 	now := p.now()
 	l.Answered()
+	defer p.moreRoom() // the next prompt may come
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l.done || !l.first.IsZero() {

@@ -96,7 +96,8 @@ func (p *Pool) need(d *Demand) choose.Need {
 	if d.Limit.Usage > 0 {
 		n.Limit, n.Queue = d.Limit.Usage, d.Limit.Queue
 		if !d.Limit.Now {
-			n.Holds = n.PromptTokens + p.output(d)
+			output, _ := p.outputs.of(kindOf(d), d.MostOutput)
+			n.Holds = n.PromptTokens + int(output)
 		}
 	}
 	return n
@@ -167,9 +168,11 @@ func (p *Pool) meanNow(now time.Time, age pressure.Config) mean {
 func (p *Pool) lease(l *Lease, b *backend, c *choose.Candidate, need choose.Need, d *Demand, now time.Time) {
 	prompt := need.PromptTokens
 	held := max(prompt-c.Shared, 0)
+	kind := kindOf(d)
+	output, spread := p.outputs.of(kind, d.MostOutput)
 	*l = Lease{
 		pool: p, backend: b, start: now, bytes: d.PromptBytes, key: d.key(), parts: d.Parts,
-		ahead: c.Ahead(), shared: prompt - held, output: p.output(d), most: d.MostOutput, whole: d.Whole,
+		ahead: c.Ahead(), shared: prompt - held, output: int(output), spread: spread, kind: kind, most: d.MostOutput, whole: d.Whole,
 		rank: p.rank(b, d, prompt),
 		part: tally{requests: 1, waiting: 1, queued: max(prompt-c.Cached, 0), held: held, tokens: held + need.OutputTokens/2},
 	}

@@ -91,7 +91,7 @@ type Pool struct {
 	told        []prefix.Placement // memory of one pick
 	length      density
 	meanPrompt  float64 // moving average of what was to be computed of the prompts picked for
-	outputs     lengths // of answers, in tokens
+	outputs     outputs
 	inUse       float64 // moving share of warm prompts whose prefix another request of ours was using
 	freed       flow    // tokens that ended requests have freed
 	mean        mean
@@ -120,7 +120,7 @@ func New(o Options) (*Pool, error) {
 		byID:       map[string]*backend{},
 		ownDrains:  map[string]order{},
 		meanPrompt: meanPromptDefault,
-		outputs:    lengthsDefault(),
+		outputs:    newOutputs(),
 	}
 	p.score = p.metrics.score.WithLabelValues(p.name)
 	p.prevented = p.metrics.prevented.WithLabelValues(p.name)
