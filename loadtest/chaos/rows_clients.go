@@ -16,7 +16,7 @@ import (
 func clientRows() []Row {
 	return []Row{
 		{
-			ID: "C16", Fault: "retry storm: clients that retry twice, as SDKs do, at 3 × overload", Short: true, Added: -1, Bears: []string{Shed},
+			ID: "C16", Fault: "retry storm: clients that retry twice, as SDKs do, at 3 × overload", Added: -1, Bears: []string{Shed},
 			Promise: "attempts ÷ first tries ≤ 1.2; 0 errors but shedding",
 			Shape: Shape{
 				Drafts: -1, Rate: -1, Config: without("rpm", "tpm"), Sim: smallMemory,
@@ -30,8 +30,8 @@ func clientRows() []Row {
 		},
 		{
 			ID: "C18", Fault: "everything of priority high, from a tenant that may not and from one that may", Short: true, Added: -1,
-			Promise: "the one is clamped, the other demoted beyond a fifth of its limit; both counted; 0 failed",
-			Shape:   Shape{Rate: -1, Config: proudLimits}, Run: allHigh,
+			Promise: "the one is clamped, the other demoted beyond its share; both counted; 0 failed",
+			Shape:   Shape{Rate: -1, Config: proudLimits, Settings: map[string]string{"limit.high_share": "0.05"}}, Run: allHigh,
 		},
 	}
 }
@@ -216,7 +216,10 @@ func p99(all []Outcome) time.Duration {
 	return times[len(times)*99/100]
 }
 
-const proudRPM = 1200 // 20 a second, of which 4 may be high
+const (
+	proudRPM  = 1200
+	proudHigh = proudRPM * 0.05 // a minute may be high, a quarter of them at once
+)
 
 func proudLimits(_ int, file map[string]any) {
 	tenantsFile(file, map[string]any{"max_priority": "normal"}, map[string]any{"rpm": proudRPM, "max_priority": "high"})
@@ -243,7 +246,9 @@ func allHigh(ctx context.Context, w *World) error {
 	}
 	w.strikes++
 	w.Phase(During)
-	l := w.StartLoad(rate, func(n int) Request { return Request{Tenant: Tenants[n%2], Priority: "high", Stream: n/2%2 == 0, Tokens: 12} })
+	l := w.StartLoad(rate, func(n int) Request {
+		return Request{Tenant: Tenants[n%2], Priority: "high", Stream: n/2%2 == 0, Tokens: 12}
+	})
 	l.Phase(During)
 	span := w.Span(5*time.Second, 30*time.Second)
 	if err := w.Hold(ctx, span); err != nil {
@@ -256,7 +261,7 @@ func allHigh(ctx context.Context, w *World) error {
 	}
 	high, normal, demoted := high1-high0, normal1-normal0, demoted1-demoted0
 	half := float64(l.Sent()) / 2
-	due := proudRPM / 60 * 0.2 * span.Seconds()
+	due := proudHigh/4 + proudHigh*span.Minutes()
 	w.Note("%d sent; %.0f served as high, %.0f due; %.0f as normal, %.0f of them demoted, %.0f clamped", l.Sent(), high, due, normal, demoted, normal-demoted)
 	if high > due*1.1+4 || high < due*0.8-2 {
 		w.Break("%.0f served as high, %.0f are due", high, due)

@@ -51,7 +51,7 @@ func overload(ctx context.Context, w *World) error {
 		switch {
 		case n%40 == 0:
 			return crowdRequest(n, "high")
-		case n%10 == 1:
+		case n%20 == 1:
 			return crowdRequest(n, "normal")
 		}
 		return crowdRequest(n, "low")
@@ -152,8 +152,8 @@ func (w *World) overloaded(quiet, all *Load, good, most float64) {
 		return
 	}
 	is, was := firstHigh[len(firstHigh)*99/100], unloaded[len(unloaded)*99/100]
-	w.Note("goodput %.0f %% of the capacity; high's first byte, p99 of %d: %v, unloaded %v; shed: %s; resident at most %.0f MB",
-		100*good, high, round(is), round(was), kinds(shed), most)
+	w.Note("goodput %.0f %% of the capacity; high's first byte, p50 %v, p99 of %d: %v, unloaded %v; shed: %s; resident at most %.0f MB",
+		100*good, round(firstHigh[len(firstHigh)/2]), high, round(is), round(was), kinds(shed), most)
 	if good < goodput-goodputBusy {
 		w.Break("goodput is %.0f %% of the capacity", 100*good)
 	}
