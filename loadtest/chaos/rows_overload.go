@@ -27,7 +27,7 @@ const (
 	unloadedTimes = 1.2
 	mostResident  = 256.0 // MB
 	crowdClients  = 44    // that ask again at once, so that both backends are always just full
-	crowdTokens   = 150
+	crowdTokens   = 150   // on average, of answers without end
 )
 
 // notShedding has all shed at the edge of memory, and nothing foreseen: no shedding.
@@ -37,7 +37,7 @@ var notShedding = map[string]string{
 
 func overload(ctx context.Context, w *World) error {
 	quiet := w.StartLoad(4, func(n int) Request { return crowdRequest(n, "high") })
-	if err := w.Hold(ctx, w.Span(5*time.Second, 15*time.Second)); err != nil {
+	if err := w.Hold(ctx, w.Span(4*time.Second, 15*time.Second)); err != nil {
 		return err
 	}
 	quiet.Stop()
@@ -76,8 +76,9 @@ func overload(ctx context.Context, w *World) error {
 	return nil
 }
 
+// crowdRequest varies the length, so that answers do not all end together.
 func crowdRequest(n int, class string) Request {
-	return Request{Tenant: Tenants[n%2], Priority: class, Stream: true, Tokens: crowdTokens}
+	return Request{Tenant: Tenants[n%2], Priority: class, Stream: true, Tokens: crowdTokens/2 + n*37%crowdTokens}
 }
 
 // capacity is how many tokens, and answers, a second the backends make when they always
@@ -105,7 +106,7 @@ func (w *World) capacity(ctx context.Context) (tokens, answers float64, err erro
 		return 0, 0, err
 	}
 	made, sent, began := w.generated(ctx), l.Sent(), time.Now()
-	err = w.Hold(ctx, w.Span(7*time.Second, 20*time.Second))
+	err = w.Hold(ctx, w.Span(6*time.Second, 20*time.Second))
 	span := time.Since(began).Seconds()
 	tokens, answers = (w.generated(ctx)-made)/span, float64(l.Sent()-sent)/span
 	cancel()

@@ -27,7 +27,7 @@ func starvedRows() []Row {
 			Shape: Shape{Under: onlyFirst("ulimit -d 262144\nexport GOMEMLIMIT=64MiB"), Drafts: -1, Config: without("rpm", "tpm")}, Run: heavy,
 		},
 		{
-			ID: "G7", Fault: "one gateway with 256 descriptors, and 400 connections to it that say nothing", Short: true, Added: -1,
+			ID: "G7", Fault: "one gateway with 256 descriptors, and 400 connections to it that say nothing", Added: -1,
 			Promise: "its admin listener answers ≤ 1 s; 0 failed at the others; serves again ≤ 2 s after the end",
 			Bears:   []string{Unreached, TimedOut, "http_502", "http_503", "http_504"}, Recover: 2 * time.Second,
 			Shape: Shape{Under: onlyFirst("ulimit -n 256")}, Run: hoarded,
