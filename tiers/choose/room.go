@@ -51,12 +51,16 @@ func (c *Candidate) Above(need Need) bool {
 	return c.over(need) > 0
 }
 
+// certain is the share of the memory that may be filled even if everything is longer than
+// expected: what is above is for requests of a higher limit, and for what nobody foresees.
+const certain = 0.92
+
 // over is by how many tokens c is expected to be above the limit with the request; or, where
-// that is more, may come to be above its whole memory.
+// that is more, may come to be above what must stay free.
 func (c *Candidate) over(need Need) float64 {
 	holds := c.committed() + float64(max(need.Holds-c.Shared, 0))
 	capacity := float64(c.Capacity)
-	return max(holds-need.Limit*capacity, holds+c.Margin-capacity*(1+need.Limit)/2)
+	return max(holds-need.Limit*capacity, holds+c.Margin-max(need.Limit, certain)*capacity)
 }
 
 // committed is the tokens that what is there is expected to hold at the worst moment.
