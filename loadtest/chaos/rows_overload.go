@@ -14,7 +14,7 @@ func overloadRow() Row {
 	return Row{
 		ID: "G8", Fault: "10 × overload", Short: true, Added: -1, Bears: []string{Shed},
 		Promise: "0 of high shed; goodput ≥ 95 % of the capacity measured before, without shedding; high's first byte, p99, ≤ 1.2 × unloaded; resident ≤ 256 MB",
-		Shape: Shape{Drafts: -1, Rate: -1, Config: without("rpm", "tpm"), Sim: func(o *vllmsim.Options) {
+		Shape: Shape{Drafts: -1, Rate: -1, Settings: shortWaits, Config: without("rpm", "tpm"), Sim: func(o *vllmsim.Options) {
 			o.TimeScale, o.BlocksOverride = 1, 250 // about 20 answers of 150 tokens at once, about 900 tokens a second
 		}}, Run: overload,
 	}
@@ -29,6 +29,9 @@ const (
 	crowdClients  = 44    // that ask again at once, so that both backends are always just full
 	crowdTokens   = 150   // on average, of answers without end
 )
+
+// shortWaits keep the crowd at the gateways within what the client can have under way.
+var shortWaits = map[string]string{"shed.wait_low": "500ms", "shed.wait_normal": "3s"}
 
 // notShedding has all shed at the edge of memory, and nothing foreseen: no shedding.
 var notShedding = map[string]string{
@@ -115,7 +118,7 @@ func (w *World) capacity(ctx context.Context) (tokens, answers float64, err erro
 	if err := w.Redis.Servers[0].Client.Del(whole, settingsKey).Err(); err != nil {
 		return 0, 0, err
 	}
-	if err := w.set(whole, map[string]string{"shed.wait_normal": "3s"}); err != nil { // so that the row's end is not waited for
+	if err := w.set(whole, shortWaits); err != nil {
 		return 0, 0, err
 	}
 	time.Sleep(1200 * time.Millisecond) // as above

@@ -32,7 +32,13 @@ func starvedRows() []Row {
 			Bears:   []string{Unreached, TimedOut, "http_502", "http_503", "http_504"}, Recover: 2 * time.Second,
 			Shape: Shape{Under: onlyFirst("ulimit -n 256")}, Run: hoarded,
 		},
-		unreadRow(),
+		logRow(Row{
+			ID: "G13", Fault: "logs into pipes that nobody reads", Short: true,
+			Promise: "requests go on; + ≤ 15 ms; dropped lines are counted, at the latest ≤ 2 s after somebody reads",
+		}, unread),
+		logRow(Row{
+			ID: "G13b", Fault: "logs into pipes whose reader has ended", Promise: "requests go on; + ≤ 15 ms; dropped lines are counted",
+		}, readerEnds),
 	}
 }
 
@@ -196,37 +202,32 @@ func heavy(ctx context.Context, w *World) error {
 	return nil
 }
 
-// unreadRow has the logs of all gateways go into pipes that nobody reads.
-func unreadRow() Row {
+// logRow has the logs of all gateways go into pipes.
+func logRow(r Row, run func(context.Context, *World, []*os.File) error) Row {
 	var pipes []*os.File
-	return Row{
-		ID: "G13", Fault: "logs into pipes that nobody reads", Short: true,
-		Promise: "requests go on; + ≤ 15 ms; dropped lines are counted, at the latest ≤ 2 s after somebody reads",
-		Shape: Shape{
-			Prepare: func(w *World) error {
-				pipes = nil
-				for i := range w.Shape.Gateways {
-					path := filepath.Join(w.Dir(), fmt.Sprintf("log-%d", i))
-					if err := syscall.Mkfifo(path, 0o600); err != nil {
-						return fmt.Errorf("%s: %w", path, err)
-					}
-					f, err := os.OpenFile(path, os.O_RDWR, 0) // whoever writes finds an open end
-					if err != nil {
-						return err
-					}
-					w.Adopt(func() error { _ = f.Close(); return nil }) // the row may have done so
-					pipes = append(pipes, f)
-				}
-				return nil
-			},
-			Under: func(_ *World, i int) string { return "exec 2>'" + pipes[i].Name() + "'" },
-		},
-		Run: func(ctx context.Context, w *World) error { return w.unread(ctx, pipes) },
+	r.Shape.Prepare = func(w *World) error {
+		pipes = nil
+		for i := range w.Shape.Gateways {
+			path := filepath.Join(w.Dir(), fmt.Sprintf("log-%d", i))
+			if err := syscall.Mkfifo(path, 0o600); err != nil {
+				return fmt.Errorf("%s: %w", path, err)
+			}
+			f, err := os.OpenFile(path, os.O_RDWR, 0) // whoever writes finds an open end
+			if err != nil {
+				return err
+			}
+			w.Adopt(func() error { _ = f.Close(); return nil }) // the row may have done so
+			pipes = append(pipes, f)
+		}
+		return nil
 	}
+	r.Shape.Under = func(_ *World, i int) string { return "exec 2>'" + pipes[i].Name() + "'" }
+	r.Run = func(ctx context.Context, w *World) error { return run(ctx, w, pipes) }
+	return r
 }
 
 // unread has each gateway log more than it can keep, and then reads.
-func (w *World) unread(ctx context.Context, pipes []*os.File) error {
+func unread(ctx context.Context, w *World, pipes []*os.File) error {
 	const lines = 8000 // more than wait at once, with what the pipe and the buffer take
 	w.strikes++
 	w.Phase(During)
@@ -252,6 +253,25 @@ func (w *World) unread(ctx context.Context, pipes []*os.File) error {
 	})
 	w.Until(ctx, 2*time.Second, "the dropped lines are counted", func() bool { return !slices.Contains(w.dropped(ctx), 0) })
 	w.Note("as counted when somebody reads %v", w.dropped(ctx))
+	return nil
+}
+
+// readerEnds closes the logs' other ends.
+func readerEnds(ctx context.Context, w *World, pipes []*os.File) error {
+	w.strikes++
+	w.Phase(During)
+	for _, f := range pipes {
+		if err := f.Close(); err != nil {
+			return err
+		}
+	}
+	if err := w.Hold(ctx, w.Span(2*time.Second, 4*time.Second)); err != nil {
+		return err
+	}
+	dropped := w.dropped(ctx)
+	if w.Note("dropped %v", dropped); slices.Contains(dropped, 0) {
+		w.Break("lines are lost and not counted")
+	}
 	return nil
 }
 
