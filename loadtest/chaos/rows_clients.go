@@ -177,10 +177,10 @@ func hotTenant(ctx context.Context, w *World) error {
 	others.Stop()
 	served, refused, untold := 0, 0, 0
 	for _, o := range hot.Outcomes() {
-		switch {
-		case o.Kind == Answered:
+		switch o.Kind {
+		case Answered:
 			served++
-		case o.Kind == Limited:
+		case Limited:
 			refused++
 			if o.Header.Get("Retry-After") == "" {
 				untold++
