@@ -109,6 +109,7 @@ func (w *World) settingSpreads(ctx context.Context, s *Server, limit time.Durati
 		w.Break("HSET %s: %v", settingsKey, err)
 		return
 	}
+	w.due++
 	took := w.Until(ctx, limit, "a changed setting is in force everywhere", func() bool {
 		for i, g := range w.Gateways {
 			if m, err := g.Metrics(ctx); err != nil || m.Sum("foregate_settings_changed_total") <= was[i] {

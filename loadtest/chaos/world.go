@@ -66,6 +66,7 @@ type World struct {
 	adopted []func() error
 	base    []footprint // of each gateway before the load
 	strikes int         // faults so far
+	due     int         // lines that each gateway has had to log: one for each change of settings
 	healed  time.Duration
 	notes   []string
 	broken  []string
