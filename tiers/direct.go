@@ -14,7 +14,7 @@ import (
 // the model's name put right and the extra object added.
 func (j *job) direct(ctx context.Context, p *pool.Pool, tier Tier) error {
 	r := j.ask.Request
-	edits := []openai.Edit{{Name: "model", Value: openai.Quote(p.Model())}}
+	edits := j.engineEdits(p)
 	if r.Stream && !r.IncludeUsage {
 		edits = append(edits, openai.Edit{Name: "stream_options", Value: []byte(usageStream)})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"strconv"
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -102,21 +103,30 @@ func (j *job) newReply() *reply {
 // usageStream asks for the usage at the end of a stream.
 const usageStream = `{"include_usage":true}`
 
+// engineEdits name the pool's model, and the request's priority where the pool's engines
+// schedule by it: others refuse a request that has one.
+func (j *job) engineEdits(p *pool.Pool) []openai.Edit {
+	edits := append(make([]openai.Edit, 0, 8), openai.Edit{Name: "model", Value: openai.Quote(p.Model())})
+	if p.Priorities() {
+		edits = append(edits, openai.Edit{Name: "priority", Value: strconv.AppendInt(nil, EnginePriority(j.ask.Class), 10)})
+	}
+	return edits
+}
+
 // streamEdits turn a request into one for a stream whose stop strings the gateway
 // matches itself.
-func streamEdits(model, options string) []openai.Edit {
-	return []openai.Edit{
-		{Name: "model", Value: openai.Quote(model)},
-		{Name: "stream", Value: []byte("true")},
-		{Name: "stream_options", Value: []byte(options)},
-		{Name: "stop"}, {Name: "include_stop_str_in_output"},
-	}
+func (j *job) streamEdits(p *pool.Pool, options string) []openai.Edit {
+	return append(j.engineEdits(p),
+		openai.Edit{Name: "stream", Value: []byte("true")},
+		openai.Edit{Name: "stream_options", Value: []byte(options)},
+		openai.Edit{Name: "stop"}, openai.Edit{Name: "include_stop_str_in_output"},
+	)
 }
 
 // draftBody asks the draft pool for a stream with all that judging and
 // continuing need.
 func (j *job) draftBody() []byte {
-	edits := append(streamEdits(j.route.Draft.Model(), usageStream), openai.Edit{Name: "return_token_ids", Value: []byte("true")})
+	edits := append(j.streamEdits(j.route.Draft, usageStream), openai.Edit{Name: "return_token_ids", Value: []byte("true")})
 	if j.ask.Request.Kind == openai.Completion {
 		edits = append(edits, openai.Edit{Name: "logprobs", Value: []byte("5")})
 	} else {

@@ -122,6 +122,9 @@ func (d *draft) byIDs(rest int) []byte {
 	b = append(b, `],"max_tokens":`...)
 	b = strconv.AppendInt(b, int64(rest), 10)
 	b = append(b, `,"stream":true,"stream_options":`+countedStream...)
+	if d.job.route.Target.Priorities() {
+		b = strconv.AppendInt(append(b, `,"priority":`...), EnginePriority(d.job.ask.Class), 10)
+	}
 	for _, name := range sampling {
 		if raw := r.Raw(name); raw != nil {
 			b = append(b, `,"`+name+`":`...)
@@ -133,7 +136,7 @@ func (d *draft) byIDs(rest int) []byte {
 
 func (d *draft) byText(rest int) []byte {
 	r := d.job.ask.Request
-	edits := streamEdits(d.job.route.Target.Model(), countedStream)
+	edits := d.job.streamEdits(d.job.route.Target, countedStream)
 	if rest > 0 {
 		edits = append(edits, openai.Edit{Name: "max_completion_tokens"}, openai.Edit{Name: "max_tokens", Value: strconv.AppendInt(nil, int64(rest), 10)})
 	}

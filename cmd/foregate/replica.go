@@ -93,12 +93,14 @@ func (r *replica) makePools() error {
 	for name, def := range r.file.Pools {
 		p, err := pool.New(pool.Options{
 			Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, USDPerHour: def.USDPerHour,
-			Config:   func() choose.Config { return r.settings.Snapshot().Global().Pool },
-			Pressure: func() pressure.Config { return r.settings.Snapshot().Global().Pressure },
-			Open:     func(backend string) bool { return r.breakers.Open(name, backend) },
-			Ramp:     func(backend string) float64 { return r.breakers.Ramp(name, backend) },
-			Index:    r.indexOf(name, def.KVEvents),
-			Logger:   r.log, Registerer: r.registerer,
+			Priorities: def.Scheduler == config.SchedulerPriority,
+			Replicas:   func() int { return r.fleet.Known() },
+			Config:     func() choose.Config { return r.settings.Snapshot().Global().Pool },
+			Pressure:   func() pressure.Config { return r.settings.Snapshot().Global().Pressure },
+			Open:       func(backend string) bool { return r.breakers.Open(name, backend) },
+			Ramp:       func(backend string) float64 { return r.breakers.Ramp(name, backend) },
+			Index:      r.indexOf(name, def.KVEvents),
+			Logger:     r.log, Registerer: r.registerer,
 		})
 		if err != nil {
 			return err

@@ -10,11 +10,10 @@ import (
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 // loaded is a backend that does nothing but tell its KV usage.
@@ -31,21 +30,28 @@ func loaded(t *testing.T, model string, usage float64) *httptest.Server {
 	return srv
 }
 
-// pressed runs a replica over an idle draft and a full target, and waits until
-// it knows both. client may be nil.
-func pressed(t *testing.T, client redis.UniversalClient) (r *replica, draft *httptest.Server) {
+// pressed runs a replica over an idle draft and a full target, with the given settings,
+// and waits until it knows both. Every draft is kept.
+func pressed(t *testing.T, settings ...string) (r *replica, draft *vllmsim.Server) {
 	t.Helper()
-	draft = loaded(t, "d", 0.1)
+	store := miniredis.RunT(t)
+	store.HSet("foregate:settings", append(settings, "speculation.threshold_nats", "-20")...)
+	clients, stop, err := openRedis(config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{store.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	draft = vllmsim.Start(t, vllmsim.Options{Model: "d", TimeScale: 20})
 	file, err := config.Parse("shed", fmt.Appendf(nil, `
 listen: 127.0.0.1:0
 pools: {d: {model: d, backends: [%q]}, t: {model: t, backends: [%q]}}
 routes: [{model: m, draft: d, target: t}, {model: alone, target: t}]
 drain: {delay: 0s, grace: 1s}
-`, draft.URL, loaded(t, "t", 0.99).URL))
+`, draft.URL(), loaded(t, "t", 0.99).URL))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err = assemble(t.Context(), parts{file: file, redis: client, log: zerolog.Nop()})
+	r, err = assemble(t.Context(), parts{file: file, redis: clients.control, lookups: clients.request, log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,11 +65,18 @@ drain: {delay: 0s, grace: 1s}
 	return r, draft
 }
 
-// shedBy sends a request and returns what it was shed for, "" when it was not.
+// shedBy sends a request of priority low and returns what it was shed for, "" when it
+// was not.
 func shedBy(t *testing.T, r *replica, model, fields string) string {
 	t.Helper()
-	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi"}]%s}`, model, fields)
-	resp, err := http.Post("http://"+r.gateway.Addr().String()+"/v1/chat/completions", "application/json", strings.NewReader(body))
+	body := fmt.Sprintf(`{"model":%q,"max_tokens":4,"messages":[{"role":"user","content":"hi"}]%s}`, model, fields)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.gateway.Addr().String()+"/v1/chat/completions", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Priority", "low")
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +89,7 @@ func shedBy(t *testing.T, r *replica, model, fields string) string {
 }
 
 func TestARequestIsShedForThePoolsItCouldGoTo(t *testing.T) {
-	r, _ := pressed(t, nil)
+	r, _ := pressed(t)
 	if got := shedBy(t, r, "m", ""); got != "" {
 		t.Errorf("the draft pool has room, but a judged request was shed: %s", got)
 	}
@@ -88,46 +101,30 @@ func TestARequestIsShedForThePoolsItCouldGoTo(t *testing.T) {
 }
 
 func TestADraftPoolThatIsDownKeepsNoFullTargetOpen(t *testing.T) {
-	r, draft := pressed(t, nil)
-	draft.CloseClientConnections()
-	draft.Close()
-	shedBy(t, r, "m", "") // its try finds the draft down
-	eventually(t, "the draft pool is down", func() bool { return !r.pools["d"].Healthy() })
+	r, draft := pressed(t)
+	if err := draft.Close(); err != nil {
+		t.Fatal(err)
+	}
 	if got := shedBy(t, r, "m", ""); !strings.Contains(got, "pool=t;") {
 		t.Errorf("got %q", got)
-	}
-}
-
-func TestPoolsAreLookedAtByThePlan(t *testing.T) {
-	r, _ := pressed(t, nil)
-	for _, c := range []struct {
-		plan tiers.Plan
-		want string
-	}{
-		{tiers.Plan{Tier: tiers.Draft, Judged: true}, "d t "},
-		{tiers.Plan{Tier: tiers.Draft, Reason: "demanded"}, "d "},
-		{tiers.Plan{Tier: tiers.Target, Reason: "mode_off"}, "t "},
-	} {
-		got := ""
-		for _, l := range r.loads("m", c.plan) {
-			got += l.Pool + " "
-		}
-		if got != c.want {
-			t.Errorf("%+v: got %q, want %q", c.plan, got, c.want)
-		}
 	}
 }
 
 func TestWithTheModeOffAFullTargetSheds(t *testing.T) {
-	store := miniredis.RunT(t)
-	store.HSet("foregate:settings", "speculation.mode", "off")
-	clients, stop, err := openRedis(config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{store.Addr()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
-	r, _ := pressed(t, clients.control)
-	if got := shedBy(t, r, "m", ""); !strings.Contains(got, "pool=t;") {
+	r, _ := pressed(t, "speculation.mode", "off")
+	if got := shedBy(t, r, "m", ""); !strings.Contains(got, "kv_pressure;pool=t;usage=0.99;threshold=0.8") {
 		t.Errorf("got %q", got)
+	}
+}
+
+func TestWithoutPatienceLowIsShedAtOnceAndSaidToBe(t *testing.T) {
+	r, _ := pressed(t, "shed.patience", "0s")
+	for range 3 {
+		if got := shedBy(t, r, "alone", ""); !strings.Contains(got, "pool=t;") {
+			t.Errorf("got %q", got)
+		}
+	}
+	if got := r.shedding(); len(got) != 1 || got["t"][0] != "low" {
+		t.Errorf("shedding %v", got)
 	}
 }

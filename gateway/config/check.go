@@ -64,6 +64,9 @@ func (r *reader) checkPool(path string, p Pool) {
 		r.fail(path+".backends", "the list is empty; give at least one URL")
 	}
 	r.checkBackends(path+".backends", p.Backends)
+	if s := path + ".scheduler"; p.Scheduler != SchedulerFCFS && p.Scheduler != SchedulerPriority && r.sound(s) {
+		r.fail(s, "want fcfs or priority, as the backends' --scheduling-policy is")
+	}
 }
 
 // checkBackends writes each URL in its one spelling back into the list.

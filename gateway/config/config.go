@@ -90,8 +90,15 @@ type Pool struct {
 	USDPerHour float64  // price of one backend
 	Backends   []string // base URLs without a trailing slash
 	Discover   string   // dns://HOST:PORT, srv://_SERVICE._tcp.NAME or file://PATH
+	Scheduler  string   // "fcfs" (the default) or "priority", as vLLM's --scheduling-policy
 	KVEvents   int      // port of vLLM's KV events (ZMQ) on each backend, 1 … 65535; 0 is none
 }
+
+// The schedulers of a [Pool].
+const (
+	SchedulerFCFS     = "fcfs"     // first come, first served; a priority is refused
+	SchedulerPriority = "priority" // the lower priority first
+)
 
 // Route maps a model name that clients ask for to its pools.
 type Route struct {

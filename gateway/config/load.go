@@ -197,12 +197,13 @@ func headerSize(to *int) value {
 func pools(f *File) value {
 	return func(r *reader, path string, n *yaml.Node) {
 		r.entries(path, n, func(at string, key, val *yaml.Node) {
-			var p Pool
+			p := Pool{Scheduler: SchedulerFCFS}
 			r.read(at, val, group(map[string]value{
 				"model":        text(&p.Model),
 				"usd_per_hour": amount(&p.USDPerHour, 100_000),
 				"backends":     texts(&p.Backends),
 				"discover":     text(&p.Discover),
+				"scheduler":    text(&p.Scheduler),
 				"kv_events":    whole(&p.KVEvents, 0, 65535),
 			}))
 			f.Pools[key.Value] = p // also when it is broken, so that its routes are not blamed

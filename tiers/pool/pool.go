@@ -35,6 +35,7 @@ type Options struct {
 	Backends   []string // base URLs
 	Discover   string   // where the backends are found instead, see [discover.New]
 	USDPerHour float64  // of one backend
+	Priorities bool     // its engines schedule by the priority that a request has (vLLM's --scheduling-policy priority)
 
 	Config   func() choose.Config   // live; nil is choose.DefaultConfig
 	Pressure func() pressure.Config // live; nil is pressure.DefaultConfig
@@ -59,6 +60,7 @@ type Options struct {
 type Pool struct {
 	name, model string
 	usdPerHour  float64
+	priorities  bool
 	config      func() choose.Config
 	pressure    func() pressure.Config
 	open        func(string) bool
@@ -108,7 +110,7 @@ func New(o Options) (*Pool, error) {
 	}
 	o = o.withDefaults()
 	p := &Pool{
-		name: o.Name, model: o.Model, usdPerHour: o.USDPerHour,
+		name: o.Name, model: o.Model, usdPerHour: o.USDPerHour, priorities: o.Priorities,
 		config: o.Config, pressure: o.Pressure, open: o.Open, ramp: o.Ramp, replicas: o.Replicas, index: o.Index, now: o.Now,
 		log:     o.Logger.With().Str("pool", o.Name).Logger(),
 		metrics: newMetrics(o.Registerer),
@@ -205,6 +207,10 @@ func (p *Pool) Model() string { return p.model }
 
 // USDPerHour is what one backend of the pool costs.
 func (p *Pool) USDPerHour() float64 { return p.usdPerHour }
+
+// Priorities reports whether the pool's engines schedule by priority, and take a request
+// that has one.
+func (p *Pool) Priorities() bool { return p.priorities }
 
 // Run scrapes, probes and discovers until ctx ends, and returns nil after all
 // that it started has ended. It may run once at a time.
