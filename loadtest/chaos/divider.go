@@ -81,7 +81,7 @@ func (d *Divider) relay(conn net.Conn) {
 		delete(d.conns, conn)
 		d.mu.Unlock()
 	}()
-	server, err := (&net.Dialer{Timeout: proxyDial}).Dial("tcp", d.upstream) //nolint:noctx // it has a time limit
+	server, err := (&net.Dialer{Timeout: proxyDial}).Dial("tcp", d.upstream)
 	if err != nil {
 		return
 	}

@@ -243,7 +243,7 @@ func crowdOfNames(ctx context.Context, w *World) error {
 // tellName sends one request as a tenant of its own, on a connection of its own, and
 // reports whether there was an answer. One in eight asks for a model that there is.
 func tellName(addr string, n int, random *rand.Rand) bool {
-	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).Dial("tcp", addr) //nolint:noctx // it has a time limit
+	conn, err := (&net.Dialer{Timeout: 5 * time.Second}).Dial("tcp", addr)
 	if err != nil {
 		return false
 	}

@@ -120,7 +120,7 @@ func (h *hoard) start() {
 
 // one holds one connection until it ends; false: enough.
 func (h *hoard) one() bool {
-	c, err := (&net.Dialer{Timeout: time.Second}).Dial("tcp", h.addr) //nolint:noctx // it has a time limit
+	c, err := (&net.Dialer{Timeout: time.Second}).Dial("tcp", h.addr)
 	h.mu.Lock()
 	if h.ended || err != nil {
 		if err == nil {

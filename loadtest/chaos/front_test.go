@@ -1,0 +1,138 @@
+package chaos
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// front starts a simulator behind a Front.
+func front(t *testing.T) *Front {
+	t.Helper()
+	f, err := NewFront(vllmsim.Start(t, vllmsim.Options{Model: routeModel, TimeScale: usualScale}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+func TestAFrontLiesAboutMetricsAloneAndUntilItIsToldTheTruth(t *testing.T) {
+	f := front(t)
+	usage := func() string {
+		page, err := fetch(t.Context(), f.URL+"/metrics")
+		if err != nil {
+			return err.Error()
+		}
+		for line := range strings.Lines(page) {
+			if strings.HasPrefix(line, "vllm:kv_cache_usage_perc") {
+				return strings.TrimSpace(line[strings.LastIndexByte(line, ' '):])
+			}
+		}
+		return "none"
+	}
+	if got := usage(); got != "0" {
+		t.Errorf("the truth is %s", got)
+	}
+	for _, value := range []string{"NaN", "85", "1"} {
+		f.Tell(usageSays(value))
+		if got := usage(); got != value {
+			t.Errorf("said %s, want %s", got, value)
+		}
+	}
+	f.Tell(page(http.StatusNotFound, ""))
+	if got := usage(); !strings.Contains(got, "404") {
+		t.Errorf("said %s, want 404", got)
+	}
+	if _, err := fetch(t.Context(), f.URL+"/v1/models"); err != nil {
+		t.Errorf("lies about more than metrics: %v", err)
+	}
+	f.Tell(nil)
+	if got := usage(); got != "0" {
+		t.Errorf("back to the truth: %s", got)
+	}
+}
+
+func TestALongPageHasTheTruthInFrontAndItsLength(t *testing.T) {
+	f := front(t)
+	f.Tell(long(1 << 20))
+	body, err := fetch(t.Context(), f.URL+"/metrics")
+	if err != nil || len(body) < 1<<20 || !strings.Contains(body[:1<<16], "vllm:kv_cache_usage_perc") {
+		t.Errorf("%d bytes, %v", len(body), err)
+	}
+}
+
+func TestADividerResetsOneProcessAlone(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no /proc")
+	}
+	echo, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = echo.Close() }()
+	go func() {
+		for {
+			c, err := echo.Accept()
+			if err != nil {
+				return
+			}
+			go func() { _, _ = io.Copy(c, c); _ = c.Close() }()
+		}
+	}()
+	d, err := NewDivider(echo.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	speak := func(c net.Conn) error {
+		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+		if _, err := c.Write([]byte("a")); err != nil {
+			return err
+		}
+		_, err := io.ReadFull(c, make([]byte, 1))
+		return err
+	}
+	dial := func() net.Conn {
+		c, err := net.DialTimeout("tcp", d.Addr, 5*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	open := dial()
+	if err := speak(open); err != nil {
+		t.Fatal(err)
+	}
+	d.Part(1) // somebody else
+	if err := speak(open); err != nil {
+		t.Errorf("another process' trouble: %v", err)
+	}
+	d.Part(os.Getpid())
+	if speak(open) == nil {
+		t.Error("an open connection lives")
+	}
+	if speak(dial()) == nil {
+		t.Error("a new connection is served")
+	}
+	d.Part(0)
+	if err := speak(dial()); err != nil {
+		t.Errorf("mended: %v", err)
+	}
+}
