@@ -42,7 +42,7 @@ func TestAFrontLiesAboutMetricsAloneAndUntilItIsToldTheTruth(t *testing.T) {
 		}
 		return "none"
 	}
-	if got := usage(); got != "0" {
+	if got := usage(); got != "0.0" {
 		t.Errorf("the truth is %s", got)
 	}
 	for _, value := range []string{"NaN", "85", "1"} {
@@ -59,7 +59,7 @@ func TestAFrontLiesAboutMetricsAloneAndUntilItIsToldTheTruth(t *testing.T) {
 		t.Errorf("lies about more than metrics: %v", err)
 	}
 	f.Tell(nil)
-	if got := usage(); got != "0" {
+	if got := usage(); got != "0.0" {
 		t.Errorf("back to the truth: %s", got)
 	}
 }
