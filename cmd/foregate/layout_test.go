@@ -23,7 +23,7 @@ var arrows = map[string][]string{
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality"},
 
 	"gateway":           {"gateway/identity", "gateway/admission", "gateway/limits", "tiers", "tiers/openai", "tiers/pool"},
-	"gateway/admission": {"gateway/identity", "tiers/pressure"},
+	"gateway/admission": {"gateway/identity", "tiers/pool"},
 	"gateway/config":    {},
 	"gateway/identity":  {},
 	"gateway/limits":    {},
@@ -64,7 +64,7 @@ var walls = map[string][]string{
 	"go.yaml.in/yaml":                      {"gateway/config", "loadtest"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"tiers/pressure"},
-	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/limits", "gateway/settings", "tiers", "tiers/fleet", "tiers/kvevents", "tiers/pool", "breaker", "loadtest/vllmsim"},
+	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/admission", "gateway/limits", "gateway/settings", "tiers", "tiers/fleet", "tiers/kvevents", "tiers/pool", "breaker", "loadtest/vllmsim"},
 	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/identity", "gateway/limits", "gateway/settings", "tiers/fleet", "tiers/kvevents", "tiers/pool", "breaker"},
 	"github.com/tinylib/msgp":              {"tiers/kvevents", "loadtest/vllmsim"},
 	"github.com/cespare/xxhash":            {"tiers/pool", "tiers/prefix"},

@@ -201,7 +201,8 @@ func (l *Line) trickle(now time.Time) {
 		if w == nil {
 			continue
 		}
-		if err := w.Try(pool.Limit{Usage: w.Config.Threshold(c + 1), Now: !w.Config.Foresee}); !errors.Is(err, pool.ErrFull) {
+		usage := max(w.Config.Threshold(c), w.Config.Threshold(c+1)) // the class above may be closed: 0 would be no limit
+		if err := w.Try(pool.Limit{Usage: usage, Now: !w.Config.Foresee}); !errors.Is(err, pool.ErrFull) {
 			l.trickled = now
 			l.waiting[c].served(w)
 			w.Done(err)
@@ -237,6 +238,11 @@ func (l *Line) try(w *Waiter, limit float64, now time.Time) error {
 	if !w.Must && (ok || err == nil) {
 		l.note(place{w.Route, w.Class}, ok && full.Usage >= limit, now)
 	}
+	if ok { // lower classes may not come to a try of their own
+		for c := identity.Low; c < w.Class; c++ {
+			l.note(place{w.Route, c}, full.Usage >= l.threshold(w.Config, w.Route, c), now)
+		}
+	}
 	return err
 }
 
@@ -245,9 +251,14 @@ func (l *Line) limit(w *Waiter) float64 {
 	if w.Must {
 		return max(w.Config.High, w.Config.Threshold(w.Class))
 	}
-	threshold := w.Config.Threshold(w.Class)
-	if l.Shedding(w.Route, w.Class) && w.Config.Release < threshold {
-		threshold -= w.Config.Release
+	return l.threshold(w.Config, w.Route, w.Class)
+}
+
+// threshold is the KV usage at which a class is shed, or comes back.
+func (l *Line) threshold(c Config, route string, class identity.Priority) float64 {
+	threshold := c.Threshold(class)
+	if l.Shedding(route, class) && c.Release < threshold {
+		threshold -= c.Release
 	}
 	return threshold
 }

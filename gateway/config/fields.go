@@ -41,6 +41,7 @@ var Fields = []FieldDoc{
 	{"pools.NAME.discover", "this or `backends`", "Where the backends are found instead: `dns://HOST:PORT` (every address of the name; asked every 5 s), " +
 		"`srv://_SERVICE._tcp.NAME` (every SRV record of the lowest priority number, target and port; asked every 5 s), or `file:///PATH` " +
 		"(a base URL per line with `#` comments, or the JSON of Prometheus' `file_sd`; looked at every 500 ms; a path without the leading `/` is relative to the working directory)."},
+	{"pools.NAME.scheduler", "`fcfs`", "`priority` where the backends run with `--scheduling-policy priority`: requests are then sent with vLLM's `priority`, by their class. Others refuse it."},
 	{"pools.NAME.kv_events", "`0`", "Port on which each backend publishes its KV cache events over ZMQ (vLLM's `--kv-events-config`), 1 … 65535; 0 is none."},
 	{"routes[].model", required, "The model name that clients ask for: 1–128 of `A-Z a-z 0-9 . _ : / -`."},
 	{"routes[].draft", "none", "The pool that drafts. Without one every request goes to the target."},

@@ -39,6 +39,7 @@ type file struct {
 type filePool struct {
 	Model      string   `json:"model"`
 	USDPerHour float64  `json:"usd_per_hour"`
+	Scheduler  string   `json:"scheduler"`
 	Backends   []string `json:"backends"`
 }
 
@@ -62,7 +63,7 @@ func configure(pools []*pool, redis, listen, admin string) *file {
 	}
 	route := fileRoute{Model: routeModel, Target: tierTarget, SameTokenizer: true}
 	for _, p := range pools {
-		def := filePool{Model: p.spec.Model, USDPerHour: p.spec.USDPerHour}
+		def := filePool{Model: p.spec.Model, USDPerHour: p.spec.USDPerHour, Scheduler: p.spec.Policy}
 		for _, b := range p.backends {
 			def.Backends = append(def.Backends, b.sim.URL())
 		}

@@ -1,0 +1,100 @@
+package virtual
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/loadtest"
+)
+
+// swing follows the pool's least KV usage, as it truly is, past the threshold of low, and
+// when each replica begins to shed.
+type swing struct {
+	lab       *lab
+	began     time.Duration // of the crossing that is under way, 0 is none
+	crossings int
+	late      []time.Duration // of each replica and crossing: how long until it shed
+	shed      []bool          // by replica, in this crossing
+}
+
+const (
+	lowThreshold = 0.85
+	lookEvery    = 10 * time.Millisecond
+	worthShed    = time.Second // shorter crossings are over before they must be answered
+)
+
+func (s *swing) look() {
+	l := s.lab
+	least := 1.0
+	for _, b := range l.tiers["target"].backends {
+		c := b.sched.Counts()
+		least = min(least, float64(c.BlocksUsed)/float64(c.BlocksTotal))
+	}
+	now := l.clock.now
+	switch {
+	case least >= lowThreshold && s.began == 0:
+		s.began, s.shed = now, make([]bool, len(l.replicas))
+	case least < lowThreshold:
+		if s.began > 0 && now-s.began > worthShed {
+			s.crossings++
+			for _, shed := range s.shed {
+				if !shed {
+					s.late = append(s.late, now-s.began)
+				}
+			}
+		}
+		s.began = 0
+	}
+	for i, r := range l.replicas {
+		if s.began > 0 && !s.shed[i] && r.lines["target"].Shedding(route, identity.Low) {
+			s.shed[i] = true
+			s.late = append(s.late, now-s.began)
+		}
+	}
+	if now < l.scenario.Duration {
+		l.clock.after(lookEvery, s.look)
+	}
+}
+
+// TestLowIsShedWithinASecondOfTheCrossingAndDoesNotFlicker swaps the priorities of the
+// burst scenario: the bursts are normal, and push KV usage past what low may use.
+func TestLowIsShedWithinASecondOfTheCrossingAndDoesNotFlicker(t *testing.T) {
+	s, err := loadtest.Load(filepath.Join("..", "scenarios", "burst.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Duration = 4 * time.Minute
+	s.Arrivals.PerSecond = 30 // so that every replica has low requests in every second
+	s.Tenants[0].Weight, s.Tenants[1].Weight, s.Tenants[2].Weight = 1, 20, 0.1
+	s.Tenants[1].Priority = map[string]float64{"low": 1}
+	s.Tenants[2].Priority = map[string]float64{"normal": 1}
+	l, err := newLab(s, &s.Cases[1], 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	swing := &swing{lab: l}
+	l.clock.after(0, swing.look)
+	if err := l.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	worst := time.Duration(0)
+	for _, d := range swing.late {
+		worst = max(worst, d)
+	}
+	t.Logf("%d crossings, the last replica shed low %v after one", swing.crossings, worst)
+	if swing.crossings == 0 || worst > time.Second {
+		t.Errorf("%d crossings, the last replica shed low after %v; want some, and a second at most", swing.crossings, worst)
+	}
+	for i, r := range l.replicas {
+		flips := r.lines["target"].Flips(route, identity.Low)
+		t.Logf("replica %d: %d flips", i, flips)
+		if most := 2 * (swing.crossings + 1); flips > most {
+			t.Errorf("replica %d flipped %d times in %d crossings", i, flips, swing.crossings)
+		}
+	}
+	if row := l.result().Row(); row.HighLost > 0 || row.OOMDeaths > 0 {
+		t.Errorf("%d of high lost, %d engines died", row.HighLost, row.OOMDeaths)
+	}
+}
