@@ -100,14 +100,6 @@ func TestADividerResetsOneProcessAlone(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	speak := func(c net.Conn) error {
-		_ = c.SetDeadline(time.Now().Add(5 * time.Second))
-		if _, err := c.Write([]byte("a")); err != nil {
-			return err
-		}
-		_, err := io.ReadFull(c, make([]byte, 1))
-		return err
-	}
 	dial := func() net.Conn {
 		c, err := net.DialTimeout("tcp", d.Addr, 5*time.Second)
 		if err != nil {
@@ -135,4 +127,14 @@ func TestADividerResetsOneProcessAlone(t *testing.T) {
 	if err := speak(dial()); err != nil {
 		t.Errorf("mended: %v", err)
 	}
+}
+
+// speak says something on a connection and hears it back.
+func speak(c net.Conn) error {
+	_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+	if _, err := c.Write([]byte("a")); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(c, make([]byte, 1))
+	return err
 }

@@ -58,6 +58,9 @@ func draining(_ int, file map[string]any) {
 // rolled ends and starts each gateway in turn. The first has streams that last longer
 // than its grace.
 func rolled(ctx context.Context, w *World) error {
+	if !w.Short() {
+		w.StartLoad(3*streamRate, longStreams) // 150 more at once
+	}
 	w.Balance()
 	w.strikes++
 	w.Phase(During)
