@@ -1,0 +1,109 @@
+package admission
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/gateway/identity"
+)
+
+func TestADecisionIsToldAsAHeader(t *testing.T) {
+	for want, d := range map[string]Decision{
+		"kv_pressure;pool=draft;usage=0.91;threshold=0.85":  {Pool: "draft", Class: low, Usage: 0.91, Threshold: 0.85, Reason: ReasonKV},
+		"kv_growth;pool=big;usage=1.234;threshold=0.95":     {Pool: "big", Usage: 1.2341, Threshold: 0.95, Reason: ReasonGrowth},
+		"queue;pool=big;usage=17;threshold=16":              {Pool: "big", Usage: 17, Threshold: 16, Reason: ReasonQueue},
+		"line;pool=big;usage=1024;threshold=0":              {Pool: "big", Usage: 1024, Reason: ReasonLine},
+		"kv_pressure;pool=draft;usage=0.85;threshold=0.8":   {Pool: "draft", Usage: 0.85, Threshold: 0.85 - 0.05, Reason: ReasonKV},
+		"kv_pressure;pool=draft;usage=0.8333;threshold=0.8": {Pool: "draft", Usage: 0.83333, Threshold: 0.8, Reason: ReasonKV},
+	} {
+		if got := d.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+func TestARefusalSaysWhatAndWhen(t *testing.T) {
+	for want, d := range map[string]Decision{
+		"pool draft is too busy for priority low: 0.91 KV memory in use, limit 0.85; retry in 7s":      {Pool: "draft", Class: low, Usage: 0.91, Threshold: 0.85, Reason: ReasonKV, RetryAfter: 7 * time.Second},
+		"pool big is too busy for priority high: 1.02 KV memory to be used, limit 1; retry in 1s":      {Pool: "big", Class: high, Usage: 1.02, Threshold: 1, Reason: ReasonGrowth, RetryAfter: time.Second},
+		"pool big is too busy for priority low: 17 requests waiting, limit 16; retry in 30s":           {Pool: "big", Class: low, Usage: 17, Threshold: 16, Reason: ReasonQueue, RetryAfter: 30 * time.Second},
+		"pool big is too busy for priority normal: 1024 requests waiting, limit 0; retry in 3s":        {Pool: "big", Class: normal, Usage: 1024, Reason: ReasonLine, RetryAfter: 3 * time.Second},
+		"pool draft is too busy for priority normal: 0.951 KV memory in use, limit 0.95; retry in 12s": {Pool: "draft", Class: normal, Usage: 0.951, Threshold: 0.95, Reason: ReasonKV, RetryAfter: 12 * time.Second},
+	} {
+		err := error(&ShedError{Decision: d})
+		if err.Error() != want {
+			t.Errorf("got  %q\nwant %q", err, want)
+		}
+		if shed, ok := errors.AsType[*ShedError](err); !errors.Is(err, ErrShed) || !ok || shed.RetryAfter() != d.RetryAfter {
+			t.Errorf("%v is not the refusal that it is", err)
+		}
+	}
+}
+
+func TestRetryAfterIsWholeSecondsThatGrowWithTheWait(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		wait time.Duration
+		r    float64
+		want int
+	}{
+		{"unknown, the first", 0, 0, 1},
+		{"unknown, half", 0, 0.5, 3},
+		{"unknown, the last", 0, 0.9999, 5},
+		{"negative is unknown", -time.Hour, 0.9999, 5},
+		{"soon, the first", 100 * time.Millisecond, 0, 1},
+		{"soon, the last", 100 * time.Millisecond, 0.9999, 2},
+		{"4 s, the first", 4 * time.Second, 0, 4},
+		{"4 s, half", 4 * time.Second, 0.5, 6},
+		{"4 s, the last", 4 * time.Second, 0.9999, 7},
+		{"4.2 s, the first", 4200 * time.Millisecond, 0, 5},
+		{"20 s, the first", 20 * time.Second, 0, 20},
+		{"20 s, the last", 20 * time.Second, 0.9999, 30},
+		{"an hour", time.Hour, 0, 30},
+		{"for ever", math.MaxInt64, 1, 30},
+		{"r beyond 1 is the last", 4 * time.Second, 7, 7},
+		{"r below 0 is the last", 4 * time.Second, -7, 7},
+		{"r is not a number", 4 * time.Second, math.NaN(), 7},
+	} {
+		if got := RetryAfter(c.wait, c.r); got != time.Duration(c.want)*time.Second {
+			t.Errorf("%s: %v, want %d s", c.name, got, c.want)
+		}
+	}
+	for _, r := range []float64{0, 0.3, 0.9999} {
+		last := time.Duration(0)
+		for wait := 100 * time.Millisecond; wait < time.Minute; wait += 100 * time.Millisecond {
+			got := RetryAfter(wait, r)
+			if got < last {
+				t.Fatalf("%v for a wait of %v, and %v for a shorter one", got, wait, last)
+			}
+			last = got
+		}
+	}
+}
+
+func TestEachClassHasItsOwnThresholdWaitAndQueue(t *testing.T) {
+	c := Config{Low: 0.1, Normal: 0.2, High: 0.3, WaitLow: 1, WaitNormal: 2, WaitHigh: 3, Queue: 4}
+	for class, want := range map[identity.Priority]struct {
+		threshold float64
+		wait      time.Duration
+		queue     int
+	}{low: {0.1, 1, 4}, normal: {0.2, 2, 0}, high: {0.3, 3, 0}} {
+		if c.Threshold(class) != want.threshold || c.Wait(class) != want.wait || c.queue(class) != want.queue {
+			t.Errorf("%s: %v, %v, %d", class, c.Threshold(class), c.Wait(class), c.queue(class))
+		}
+	}
+}
+
+// FuzzRetryAfter: whatever the wait and the dice, it is whole seconds from 1 to 30.
+func FuzzRetryAfter(f *testing.F) {
+	f.Add(int64(0), 0.5)
+	f.Add(int64(math.MaxInt64), math.Inf(1))
+	f.Add(int64(math.MinInt64), math.NaN())
+	f.Fuzz(func(t *testing.T, wait int64, r float64) {
+		if s := RetryAfter(time.Duration(wait), r); s < time.Second || s > 30*time.Second || s%time.Second != 0 {
+			t.Errorf("%v and %v give %v", time.Duration(wait), r, s)
+		}
+	})
+}

@@ -1,0 +1,391 @@
+package admission
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+func TestAClassEntersBelowItsThresholdAndNotAtIt(t *testing.T) {
+	for _, c := range []struct {
+		class identity.Priority
+		usage float64
+		want  string // without a wait
+	}{
+		{low, 0, "in"}, {low, 0.8499, "in"}, {low, 0.85, ReasonKV}, {low, 0.91, ReasonKV},
+		{normal, 0.91, "in"}, {normal, 0.9499, "in"}, {normal, 0.95, ReasonKV},
+		{high, 0.95, "in"}, {high, 0.9999, "in"}, {high, 1, ReasonKV},
+	} {
+		b := newBench(t)
+		b.cfg.WaitLow, b.cfg.WaitNormal, b.cfg.WaitHigh = 0, 0, 0
+		b.mem.usage = c.usage
+		a := b.enter(c.class, "t", nil)
+		b.want(a, c.want)
+		if c.want == "in" {
+			continue
+		}
+		d := errOf(t, a)
+		want := Decision{Pool: "p", Class: c.class, Usage: c.usage, Threshold: b.cfg.Threshold(c.class), Reason: ReasonKV, RetryAfter: time.Second}
+		if d != want {
+			t.Errorf("%+v, want %+v", d, want)
+		}
+	}
+}
+
+func errOf(t *testing.T, a *asked) Decision {
+	t.Helper()
+	shed, ok := errors.AsType[*ShedError](a.err)
+	if !ok {
+		t.Fatalf("%s of %s: %s, want it shed", a.Class, a.Tenant, a.is())
+	}
+	return shed.Decision
+}
+
+func TestAThresholdOfZeroClosesTheClassAndNoOther(t *testing.T) {
+	for _, closed := range []identity.Priority{low, normal, high} {
+		b := newBench(t)
+		for c, threshold := range map[identity.Priority]*float64{low: &b.cfg.Low, normal: &b.cfg.Normal, high: &b.cfg.High} {
+			if c == closed {
+				*threshold = 0
+			}
+		}
+		for class := low; class <= high; class++ {
+			a := b.enter(class, "t", nil)
+			if class != closed {
+				b.want(a, "in")
+				continue
+			}
+			if d := errOf(t, a); d.Reason != ReasonKV || d.RetryAfter != 30*time.Second || d.Threshold != 0 {
+				t.Errorf("%+v", d)
+			}
+		}
+		if len(b.mem.asked) != 2 {
+			t.Errorf("%s is closed, but was tried: %+v", closed, b.mem.asked)
+		}
+	}
+}
+
+func TestAThresholdOfZeroIsNoInvitationToTheClassBelow(t *testing.T) {
+	b := newBench(t)
+	b.cfg.Normal = 0
+	b.mem.usage = 0.9
+	waits := b.enter(low, "t", func(w *Waiter) { w.Config.Patience = time.Minute })
+	for range 8 {
+		b.serve(time.Second)
+	}
+	b.want(waits, "waits")
+	for _, l := range b.mem.asked {
+		if l.Usage <= 0 || l.Usage > b.cfg.Low {
+			t.Fatalf("tried with the limit %v, which is more than its own", l.Usage)
+		}
+	}
+}
+
+func TestWithEverythingOpenOnlyAFullCacheStopsAnybody(t *testing.T) {
+	b := newBench(t)
+	b.cfg.Low, b.cfg.Normal = 1, 1
+	b.mem.usage = 0.999
+	for class := low; class <= high; class++ {
+		b.want(b.enter(class, "t", nil), "in")
+	}
+	b.mem.usage = 1
+	for class := low; class <= high; class++ {
+		b.want(b.enter(class, "t", nil), "waits")
+	}
+}
+
+func TestWhatIsForeseenCountsUnlessItIsOff(t *testing.T) {
+	b := newBench(t)
+	b.cfg.Queue = 7
+	b.enter(low, "t", nil)
+	b.enter(normal, "t", nil)
+	b.cfg.Foresee = false
+	b.enter(high, "t", nil)
+	want := []pool.Limit{{Usage: 0.85, Queue: 7}, {Usage: 0.95}, {Usage: 1, Now: true}}
+	for i, l := range b.mem.asked {
+		if l != want[i] {
+			t.Errorf("asked %+v, want %+v", l, want[i])
+		}
+	}
+}
+
+func TestAShedClassComesBackOnlyBelowTheReleaseAndNotWithinASecond(t *testing.T) {
+	b := newBench(t)
+	b.cfg.WaitLow = 0
+	for i, step := range []struct {
+		after time.Duration
+		usage float64
+		want  string
+		shed  bool
+	}{
+		{0, 0.84, "in", false},
+		{0, 0.85, ReasonKV, true},
+		{2 * time.Second, 0.84, ReasonKV, true}, // below the threshold, above the release
+		{0, 0.80, ReasonKV, true},
+		{0, 0.7999, "in", false},
+		{0, 0.84, "in", false},
+		{10 * time.Millisecond, 0.86, ReasonKV, false}, // has no room, and counts as shed a second after the last flip
+		{990 * time.Millisecond, 0.86, ReasonKV, true},
+		{500 * time.Millisecond, 0.5, "in", true}, // has room, and stays shed for a second
+		{499 * time.Millisecond, 0.5, "in", true},
+		{time.Millisecond, 0.5, "in", false},
+	} {
+		b.now = b.now.Add(step.after)
+		b.mem.usage = step.usage
+		a := b.enter(low, "t", nil)
+		if a.is() != step.want || b.Shedding("r", low) != step.shed {
+			t.Errorf("step %d, usage %v: %s, shed %v", i, step.usage, a.is(), b.Shedding("r", low))
+		}
+	}
+	if n := b.Flips("r", low); n != 4 {
+		t.Errorf("%d flips", n)
+	}
+}
+
+func TestOneCrossingWithNoiseFlipsAtMostTwice(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 1))
+	for range 50 {
+		b := newBench(t)
+		flips, shed := 0, 0
+		for at := range 1200 { // two minutes, ten requests a second: up through the threshold and down again
+			usage := 0.70 + 0.20*math.Sin(math.Pi*float64(at)/1200)
+			b.mem.usage = usage + (rng.Float64()-0.5)*0.04
+			before := b.Shedding("r", low)
+			b.enter(low, "t", nil)
+			b.serve(100 * time.Millisecond)
+			if b.Shedding("r", low) != before {
+				flips++
+			}
+			if b.Shedding("r", low) {
+				shed++
+			}
+		}
+		if flips != 2 || b.Flips("r", low) != 2 || shed < 300 {
+			t.Fatalf("%d flips, %d by the line, shed %d times of 1200", flips, b.Flips("r", low), shed)
+		}
+	}
+}
+
+func TestRoutesAndClassesAreShedApart(t *testing.T) {
+	b := newBench(t)
+	b.mem.usage = 0.9
+	b.enter(low, "t", nil)
+	b.mem.usage = 0.82
+	b.want(b.enter(low, "t", func(w *Waiter) { w.Route, w.Now = "other", true }), "pool p: no backend has room: KV usage 0 at least, limit 0, 0 requests waiting at least")
+	b.want(b.enter(normal, "t", nil), "in")
+	if !b.Shedding("r", low) || b.Shedding("other", low) || b.Shedding("r", normal) || b.Flips("r", normal) != 0 {
+		t.Errorf("shed: %v", b.shedding)
+	}
+	if got := b.classes(); len(got) != 1 || got[0] != low {
+		t.Errorf("shed classes %v", got)
+	}
+}
+
+func TestAQueueOrGrowthIsToldAsSuchAndLowersNoThreshold(t *testing.T) {
+	b := newBench(t)
+	b.cfg.WaitLow, b.cfg.Queue = 0, 4
+	b.mem.usage, b.mem.waiting = 0.5, 5
+	if d := errOf(t, b.enter(low, "t", nil)); d.Reason != ReasonQueue || d.Usage != 5 || d.Threshold != 4 {
+		t.Errorf("%+v", d)
+	}
+	b.want(b.enter(normal, "t", nil), "in")
+	b.mem.waiting, b.mem.places = 0, 0
+	if d := errOf(t, b.enter(low, "t", nil)); d.Reason != ReasonGrowth || math.Abs(d.Usage-0.86) > 1e-9 || d.Threshold != 0.85 {
+		t.Errorf("%+v", d)
+	}
+	if b.Shedding("r", low) {
+		t.Error("shed for its usage, which is low")
+	}
+}
+
+func TestWhoseWaitWouldBeInVainIsRefusedAtOnceAndToldWhenToComeBack(t *testing.T) {
+	for _, c := range []struct {
+		class  identity.Priority
+		wait   time.Duration
+		want   string
+		retry  time.Duration
+		change func(*Waiter)
+	}{
+		{low, 10 * time.Second, "waits", 0, nil},
+		{low, 10*time.Second + 1, ReasonKV, 11 * time.Second, nil},
+		{normal, 15 * time.Second, "waits", 0, nil},
+		{normal, 20 * time.Second, ReasonKV, 20 * time.Second, nil},
+		{high, 30 * time.Second, "waits", 0, nil},
+		{high, time.Hour, ReasonKV, 30 * time.Second, nil},
+		{low, time.Hour, "waits", 0, func(w *Waiter) { w.Must = true }},
+	} {
+		b := newBench(t)
+		b.mem.usage, b.mem.wait = 1, c.wait
+		a := b.enter(c.class, "t", c.change)
+		b.want(a, c.want)
+		if a.err != nil && errOf(t, a).RetryAfter != c.retry {
+			t.Errorf("%s, %v: retry after %v, want %v", c.class, c.wait, errOf(t, a).RetryAfter, c.retry)
+		}
+	}
+}
+
+func TestRetryAfterIsSpread(t *testing.T) {
+	b := newBench(t)
+	b.Rand = nil
+	b.cfg.WaitLow = 0
+	b.mem.usage, b.mem.wait = 0.9, 8*time.Second
+	seen := map[time.Duration]int{}
+	for range 1000 {
+		seen[errOf(t, b.enter(low, "t", nil)).RetryAfter]++
+	}
+	for s := 9; s <= 13; s++ { // 8 s, and up to 5 s more
+		if seen[time.Duration(s)*time.Second] < 100 {
+			t.Errorf("%d s: %d of 1000", s, seen[time.Duration(s)*time.Second])
+		}
+	}
+}
+
+func TestALowRequestOfAShedClassWaitsForItsPatienceOnly(t *testing.T) {
+	b := newBench(t)
+	b.mem.usage = 0.95 // there is no trickle
+	first := b.enter(low, "t", nil) // with it the class is shed
+	must := b.enter(low, "t", func(w *Waiter) { w.Must = true })
+	b.serve(499 * time.Millisecond)
+	b.want(first, "waits")
+	b.serve(time.Millisecond)
+	b.want(first, ReasonKV)
+	b.want(must, "in") // 0.95 is no limit to it
+	b.want(b.enter(low, "t", nil), ReasonKV)
+
+	b = newBench(t)
+	b.mem.usage = 1
+	waits := b.enter(normal, "t", nil)
+	b.serve(14 * time.Second)
+	b.want(waits, "waits") // patience is of low alone
+
+	b = newBench(t)
+	b.mem.places = 0 // no room, though its usage is below the threshold
+	waits = b.enter(low, "t", nil)
+	b.serve(9 * time.Second)
+	b.want(waits, "waits")
+}
+
+func TestWaitsEnd(t *testing.T) {
+	for class, wait := range map[identity.Priority]time.Duration{low: 10 * time.Second, normal: 15 * time.Second, high: 30 * time.Second} {
+		b := newBench(t)
+		b.mem.places = 0
+		a := b.enter(class, "t", nil)
+		b.serve(wait - 1)
+		b.want(a, "waits")
+		b.serve(1)
+		b.want(a, ReasonGrowth)
+		if b.All() != 0 || b.Waiting(class) != 0 {
+			t.Errorf("%d still wait", b.All())
+		}
+	}
+}
+
+func TestNowNeverWaits(t *testing.T) {
+	for class := low; class <= high; class++ {
+		b := newBench(t)
+		now := func(w *Waiter) { w.Now = true }
+		b.want(b.enter(class, "t", now), "in")
+		b.mem.usage = 1
+		a := b.enter(class, "t", now)
+		full, ok := errors.AsType[*pool.FullError](a.err)
+		if !ok || a.done != 1 || full.Usage != 1 || full.Limit != b.cfg.Threshold(class) {
+			t.Errorf("%s: %s", class, a.is())
+		}
+		b.mem.usage, b.mem.places = 0, 0
+		b.enter(class, "t", nil)
+		tries := len(b.mem.asked)
+		if a := b.enter(class, "t", now); !errors.Is(a.err, pool.ErrFull) || len(b.mem.asked) != tries {
+			t.Errorf("%s behind one that waits: %s", class, a.is())
+		}
+		if b.All() != 1 {
+			t.Errorf("%d wait", b.All())
+		}
+	}
+}
+
+func TestMustIsNeverTurnedAway(t *testing.T) {
+	must := func(w *Waiter) { w.Must = true }
+	for class := low; class <= high; class++ {
+		t.Run(class.String(), func(t *testing.T) {
+			b := newBench(t)
+			b.mem.places = 0
+			a := b.enter(class, "t", must)
+			b.want(a, "waits")
+			if b.Waiting(high) != 1 {
+				t.Error("it does not wait with high")
+			}
+			b.serve(30*time.Second - 1)
+			b.want(a, "waits")
+			b.serve(1)
+			b.want(a, "in")
+
+			b.cfg.WaitHigh = 0
+			b.want(b.enter(class, "t", must), "in")
+
+			b = newBench(t)
+			b.cfg.Low, b.cfg.Normal, b.cfg.High = 0, 0, 0
+			b.mem.usage = 1
+			b.want(b.enter(class, "t", must), "in")
+
+			b = newBench(t)
+			b.mem.places = 0
+			for i := range mostWaiting {
+				b.enter(high, fmt.Sprint(i%50), nil)
+			}
+			b.want(b.enter(class, "t", must), "in")
+		})
+	}
+}
+
+func TestWhatWaitsIsBoundedForEachClass(t *testing.T) {
+	b := newBench(t)
+	b.mem.places = 0
+	for class := low; class <= high; class++ {
+		for i := range mostWaiting {
+			b.want(b.enter(class, fmt.Sprint(i%7), nil), "waits")
+		}
+		a := b.enter(class, "t", nil)
+		if d := errOf(t, a); d.Reason != ReasonLine || d.Usage != float64(b.All()) || d.RetryAfter < time.Second {
+			t.Errorf("%+v", d)
+		}
+		if b.Waiting(class) != mostWaiting {
+			t.Errorf("%d of %s wait", b.Waiting(class), class)
+		}
+	}
+	if b.All() != 3*mostWaiting {
+		t.Errorf("%d wait", b.All())
+	}
+}
+
+func TestAnErrorThatIsNotForLackOfRoomIsTheCallers(t *testing.T) {
+	gone := &pool.NoBackendError{Pool: "p", Total: 2, Down: 2}
+	b := newBench(t)
+	if a := b.enter(low, "t", func(w *Waiter) { w.Try = func(pool.Limit) error { return gone } }); !errors.Is(a.err, pool.ErrNoBackend) || a.done != 1 {
+		t.Errorf("at once: %s", a.is())
+	}
+	b.mem.places = 0
+	waits := b.enter(low, "t", nil)
+	waits.Try = func(pool.Limit) error { return gone }
+	b.serve(time.Millisecond)
+	if !errors.Is(waits.err, pool.ErrNoBackend) || waits.done != 1 || b.All() != 0 {
+		t.Errorf("after a wait: %s", waits.is())
+	}
+}
+
+func TestTheMemoryOfWhatIsShedIsBounded(t *testing.T) {
+	b := newBench(t)
+	b.cfg.WaitLow = 0
+	b.mem.usage = 0.9
+	for i := range mostPlaces + 100 {
+		b.want(b.enter(low, "t", func(w *Waiter) { w.Route = fmt.Sprint(i) }), ReasonKV)
+	}
+	if len(b.shedding) != mostPlaces {
+		t.Errorf("%d places", len(b.shedding))
+	}
+}
