@@ -104,10 +104,10 @@ func TestWhatIsForeseenCountsUnlessItIsOff(t *testing.T) {
 	b := newBench(t)
 	b.cfg.Queue = 7
 	b.enter(low, "t", nil)
-	b.enter(normal, "t", nil)
-	b.cfg.Foresee = false
 	b.enter(high, "t", nil)
-	want := []pool.Limit{{Usage: 0.85, Queue: 7}, {Usage: 0.95}, {Usage: 1, Now: true}}
+	b.cfg.Foresee = false
+	b.enter(normal, "t", nil)
+	want := []pool.Limit{{Usage: 0.85, Queue: 7}, {Usage: 1}, {Usage: 0.95, Now: true}}
 	for i, l := range b.mem.asked {
 		if l != want[i] {
 			t.Errorf("asked %+v, want %+v", l, want[i])
@@ -248,7 +248,7 @@ func TestRetryAfterIsSpread(t *testing.T) {
 
 func TestALowRequestOfAShedClassWaitsForItsPatienceOnly(t *testing.T) {
 	b := newBench(t)
-	b.mem.usage = 0.95 // there is no trickle
+	b.mem.usage = 0.95              // there is no trickle
 	first := b.enter(low, "t", nil) // with it the class is shed
 	must := b.enter(low, "t", func(w *Waiter) { w.Must = true })
 	b.serve(499 * time.Millisecond)

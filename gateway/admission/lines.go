@@ -33,6 +33,7 @@ type line struct {
 	shedding [identity.High + 1]prometheus.Gauge
 
 	waiting atomic.Int64 // as line says, for who only wants to know whether to look
+	asking  atomic.Bool  // somebody asks for a place who will wait if there is none
 	dirty   atomic.Bool  // somebody asked for a look that nobody has taken yet
 }
 
@@ -96,7 +97,7 @@ func (s *Lines) Enter(ctx context.Context, poolName string, w *Waiter) (waited t
 // Wake says that there may be more room at a pool. It is cheap where nobody waits, and
 // never blocks.
 func (s *Lines) Wake(poolName string) {
-	if l := s.byPool[poolName]; l != nil && l.waiting.Load() > 0 {
+	if l := s.byPool[poolName]; l != nil && (l.waiting.Load() > 0 || l.asking.Load()) {
 		l.wake()
 	}
 }
@@ -108,32 +109,38 @@ func (s *Lines) Shedding(poolName string) []identity.Priority {
 		return nil
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	return l.line.classes()
 }
 
 // enter asks for w, and reports whether the answer is there already.
 func (l *line) enter(w *Waiter, o *outcome, now time.Time) bool {
 	l.mu.Lock()
+	defer l.unlock()
+	l.asking.Store(true)
 	l.line.Enter(w, now)
 	if !o.done {
 		o.over = make(chan error, 1)
 	}
 	l.settle()
-	done := o.done
-	l.mu.Unlock()
-	if l.dirty.Load() {
-		l.wake()
-	}
-	return done
+	l.asking.Store(false)
+	return o.done
 }
 
 func (l *line) leave(w *Waiter) bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	left := l.line.Leave(w)
 	l.settle()
 	return left
+}
+
+// unlock takes the look that others asked for meanwhile.
+func (l *line) unlock() {
+	l.mu.Unlock()
+	if l.dirty.Load() {
+		l.wake()
+	}
 }
 
 // wake lets in who has room. Whoever holds the lock takes the look that others ask for:
@@ -152,13 +159,10 @@ func (l *line) wake() {
 // tick looks although nothing was heard.
 func (l *line) tick() {
 	l.mu.Lock()
+	defer l.unlock()
 	l.polls = false
 	l.line.Serve(time.Now())
 	l.settle()
-	l.mu.Unlock()
-	if l.dirty.Load() {
-		l.wake()
-	}
 }
 
 // settle has the timer run while somebody waits, and shows who waits and what is shed.
