@@ -136,16 +136,16 @@ func (r *reading) belongs(arrivals, prompts, tenants spot) {
 	known := func(id string) bool {
 		return id == "" || slices.ContainsFunc(s.Tenants, func(t Tenant) bool { return t.ID == id })
 	}
-	if !known(s.Arrivals.Tenant) {
+	if arrivals.given() && !known(s.Arrivals.Tenant) {
 		arrivals.fail("the bursts are of tenant %s, whom tenants do not name", s.Arrivals.Tenant)
 	}
 	for _, p := range s.Prompts {
-		if !known(p.Tenant) {
+		if prompts.given() && !known(p.Tenant) {
 			prompts.fail("%s is of tenant %s, whom tenants do not name", p.Name, p.Tenant)
 		}
 	}
 	for _, t := range s.Tenants {
-		if slices.Max(append(s.weights(t.ID), 0)) == 0 && len(s.Prompts) > 0 {
+		if tenants.given() && len(s.Prompts) > 0 && slices.Max(s.weights(t.ID)) == 0 {
 			tenants.fail("%s has no prompt to send: all are of others, or of weight 0", t.ID)
 		}
 	}

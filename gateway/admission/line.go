@@ -230,7 +230,11 @@ func (l *Line) Leave(w *Waiter) bool { return l.waiting[w.rank()].leave(w) }
 
 // try takes a place for w, and notes whether its class is shed.
 func (l *Line) try(w *Waiter, limit float64, now time.Time) error {
-	err := w.Try(pool.Limit{Usage: limit, Queue: w.Config.queue(w.Class), Now: !w.Config.Foresee})
+	at := pool.Limit{Usage: limit, Queue: w.Config.queue(w.Class), Now: !w.Config.Foresee}
+	if limit >= 1 && !w.Config.Foresee {
+		at = pool.Limit{} // it is let in whatever there is
+	}
+	err := w.Try(at)
 	full, ok := errors.AsType[*pool.FullError](err)
 	if ok {
 		w.last = *full

@@ -77,8 +77,8 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		},
 		Identity: Identity{Mode: ModeKeys},
 		Pools: map[string]Pool{
-			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", USDPerHour: 1.01, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}},
-			"llama-70b-h100": {Model: "meta-llama/Meta-Llama-3-70B-Instruct", USDPerHour: 12, Discover: "dns://vllm-target.svc:8000", KVEvents: 5557},
+			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", USDPerHour: 1.01, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}, Scheduler: SchedulerFCFS},
+			"llama-70b-h100": {Model: "meta-llama/Meta-Llama-3-70B-Instruct", USDPerHour: 12, Discover: "dns://vllm-target.svc:8000", Scheduler: SchedulerPriority, KVEvents: 5557},
 		},
 		Routes: []Route{
 			{Model: "llama-3", Draft: "llama-8b-a10g", Target: "llama-70b-h100", SameTokenizer: true},
@@ -104,7 +104,7 @@ func TestWhatIsLeftOutHasItsDefault(t *testing.T) {
 	}
 	want := defaults()
 	want.Listen = "127.0.0.1:8080"
-	want.Pools = map[string]Pool{"big": {Model: "llama", Backends: []string{"http://127.0.0.1:8000"}}}
+	want.Pools = map[string]Pool{"big": {Model: "llama", Backends: []string{"http://127.0.0.1:8000"}, Scheduler: SchedulerFCFS}}
 	want.Routes = []Route{{Model: "llama", Target: "big"}}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -75,7 +75,7 @@ var specs = sorted([]Spec{
 		duration(0, 10*time.Minute, func(v *Values) *time.Duration { return &v.Admission.WaitHigh })),
 	route("shed.patience", "500ms", "How long priority `low` waits while every backend is above `shed.low`: after that it is shed at once.",
 		duration(0, 10*time.Minute, func(v *Values) *time.Duration { return &v.Admission.Patience })),
-	route("shed.foresee", "yes", "Count what requests will still add to KV memory, not only what is in use. Without it engines can run out of memory below every threshold.",
+	route("shed.foresee", "yes", "Count what requests will still add to KV memory, not only what is in use. Without it engines can run out of memory below every threshold, and a class whose threshold is 1 is let in whatever there is.",
 		yesNo(func(v *Values) *bool { return &v.Admission.Foresee })),
 	route("shed.queue", "0", "Waiting requests per backend above which priority `low` is shed; 0 is off.",
 		whole(0, 100000, func(v *Values) *int { return &v.Admission.Queue })),

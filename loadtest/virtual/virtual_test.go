@@ -99,12 +99,16 @@ arrivals: {poisson: 6}
 prompts: [{name: rag, weight: 1, question: 600, output: 400}]
 tenants: [{id: a, weight: 1, priority: {low: 1, normal: 1}}]
 target: {profile: a10g-13b, count: 2, usd_per_hour: 1, oom: OOM, restart: 20s}
-settings: {speculation.mode: "off", shed.low: "SHED", shed.normal: "SHED", shed.high: "1"}
+settings: {speculation.mode: "off", shed.low: "SHED", shed.normal: "SHED", shed.high: "1", shed.foresee: "FORESEE", shed.wait_normal: 2s}
 `
 
 func crowd(t *testing.T, oom, shed string) loadtest.Row {
 	t.Helper()
-	return row(t, scenario(t, replace(crowded, "OOM", oom, "SHED", shed)), 3)
+	foresee := "no"
+	if shed != "1" {
+		foresee = "yes"
+	}
+	return row(t, scenario(t, replace(crowded, "OOM", oom, "SHED", shed, "FORESEE", foresee)), 3)
 }
 
 func TestAnOverfullCacheKillsOrPreemptsAndSheddingHelps(t *testing.T) {
