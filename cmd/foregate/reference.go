@@ -129,14 +129,16 @@ routes: [{model: m, draft: d, target: t}]
 // flagsText is the help of every command.
 func flagsText() (string, error) {
 	var b strings.Builder
-	for _, name := range []string{"serve", "demo", "check", "version"} {
+	for _, name := range []string{
+		"serve", "demo", "check", "settings list", "settings get", "settings set", "settings unset", "settings log", "settings rollback", "status", "version",
+	} {
 		var c cli
 		var out bytes.Buffer
 		parser, err := kong.New(&c, kong.Name("foregate"), kong.Writers(&out, &out), kong.Exit(func(int) {}))
 		if err != nil {
 			return "", err
 		}
-		_, _ = parser.Parse([]string{name, "--help"}) // help was printed; the rest of the line does not matter
+		_, _ = parser.Parse(append(strings.Fields(name), "--help")) // help was printed; the rest of the line does not matter
 		fmt.Fprintf(&b, "### foregate %s\n\n```\n%s\n```\n\n", name, strings.TrimSpace(out.String()))
 	}
 	return strings.TrimRight(b.String(), "\n") + "\n", nil
