@@ -187,6 +187,28 @@ func TestRoutesAndClassesAreShedApart(t *testing.T) {
 	}
 }
 
+func TestAFailedTryOfAHigherClassTellsOfLowerOnes(t *testing.T) {
+	b := newBench(t)
+	b.mem.usage = 1
+	b.enter(high, "t", func(w *Waiter) { w.Now = true })
+	if got := fmt.Sprint(b.classes()); got != "[low normal high]" {
+		t.Errorf("shed: %s", got)
+	}
+	b.now = b.now.Add(time.Second)
+	b.mem.usage, b.mem.places = 0.82, 0 // between low's release and its threshold; there is no room for what will grow
+	b.enter(high, "t", func(w *Waiter) { w.Now = true })
+	if got := fmt.Sprint(b.classes()); got != "[low]" {
+		t.Errorf("shed: %s", got)
+	}
+	b.enter(normal, "t", func(w *Waiter) { w.Now, w.Route = true, "other" })
+	b.now = b.now.Add(time.Second)
+	b.mem.usage = 0.5
+	b.enter(normal, "t", func(w *Waiter) { w.Now = true })
+	if got := fmt.Sprint(b.classes()); got != "[]" {
+		t.Errorf("shed: %s", got)
+	}
+}
+
 func TestAQueueOrGrowthIsToldAsSuchAndLowersNoThreshold(t *testing.T) {
 	b := newBench(t)
 	b.cfg.WaitLow, b.cfg.Queue = 0, 4

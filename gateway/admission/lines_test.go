@@ -72,7 +72,7 @@ func have(came <-chan result) (r result, ok bool) {
 	}
 }
 
-// at rest fails unless nobody waits and nothing runs on.
+// atRest fails unless nobody waits and nothing runs on.
 func atRest(t *testing.T, s *Lines) {
 	t.Helper()
 	time.Sleep(poll)
@@ -179,6 +179,30 @@ func TestAPlaceOfOneThatLeavesGoesToTheNext(t *testing.T) {
 		s.Wake("p")
 		if r, ok := have(second); !ok || r.err != nil || c.places != 0 {
 			t.Errorf("got %+v, %v; %d places", r, ok, c.places)
+		}
+		atRest(t, s)
+	})
+}
+
+func TestWhoLeavesJustWhenItIsLetInIsToldOfItsPlace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := NewLines([]string{"p"}, nil), counter{}
+		for range 50 { // whichever of the two is heard first
+			ctx, leave := context.WithCancel(t.Context())
+			w := c.waiter(normal, "t")
+			w.Try = func(l pool.Limit) error {
+				err := c.try(l)
+				if err == nil {
+					leave()
+				}
+				return err
+			}
+			came := going(ctx, s, w)
+			c.free(1)
+			s.Wake("p")
+			if r := <-came; r.err != nil || c.places != 0 {
+				t.Fatalf("got %+v, and %d places are left", r, c.places)
+			}
 		}
 		atRest(t, s)
 	})

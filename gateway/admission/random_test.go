@@ -238,6 +238,6 @@ func FuzzLine(f *testing.F) {
 	f.Add([]byte{0, 250, 0, 251, 0, 252, 4, 0, 7, 255})
 	f.Add([]byte{16, 200, 0, 200, 8, 200, 3, 0, 7, 255, 7, 255, 5, 0})
 	f.Fuzz(func(t *testing.T, script []byte) {
-		run(t, script[:min(len(script), 4000)])
+		run(t, script[:min(len(script), 1000)])
 	})
 }
