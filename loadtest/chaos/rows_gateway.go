@@ -18,7 +18,7 @@ func gatewayRows() []Row {
 		{
 			ID: "G1", Fault: "rolling SIGTERM of the three gateways under streams", Short: true, Added: -1,
 			Promise: "0 lost, 0 cut shorter than the grace; a longer stream ends in gateway_draining; exit 0",
-			Shape:   Shape{Rate: streamRate, Load: longStreams, Sim: slowly, Config: draining}, Run: rolled,
+			Shape:   Shape{Drafts: 4, Targets: 4, Rate: streamRate, Load: longStreams, Sim: slowly, Config: draining}, Run: rolled,
 		},
 		{ID: "G2", Fault: "spot notice", Promise: "drained at once, on all replicas", Absent: "TestASpotNoticeIsReadFromWhateverTheCloudSends in gateway holds it"},
 		{
@@ -38,7 +38,7 @@ const (
 	streamRate   = 25.0 // a second; each lasts for about 1.5 s
 	streamTokens = 100
 	drainDelay   = time.Second
-	drainGrace   = 6 * time.Second
+	drainGrace   = 8 * time.Second
 	cutBefore    = 2 * time.Second // the grace's end, streams are told and cut
 	exitSlack    = 2 * time.Second // for the process to end after that
 )
