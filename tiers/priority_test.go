@@ -1,0 +1,117 @@
+package tiers
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// recordsPriority forwards to a simulator and notes the priorities that it was told.
+type recordsPriority struct {
+	url string
+	mu  sync.Mutex
+	got []string // "" is none
+}
+
+func newRecordsPriority(t *testing.T, sim *vllmsim.Server) *recordsPriority {
+	t.Helper()
+	r := &recordsPriority{}
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		var told struct{ Priority json.RawMessage }
+		_ = json.Unmarshal(body, &told) // what is no JSON tells none
+		r.mu.Lock()
+		r.got = append(r.got, string(told.Priority))
+		r.mu.Unlock()
+		out, err := http.Post(sim.URL()+req.URL.Path, "application/json", bytes.NewReader(body))
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer func() { _ = out.Body.Close() }()
+		w.Header().Set("Content-Type", out.Header.Get("Content-Type"))
+		w.WriteHeader(out.StatusCode)
+		_, _ = io.Copy(w, out.Body)
+	}))
+	t.Cleanup(srv.Close)
+	r.url = srv.URL
+	return r
+}
+
+func TestOnlyEnginesThatScheduleByPriorityAreToldTheClass(t *testing.T) {
+	sim := vllmsim.Start(t, vllmsim.Options{Model: "big", Policy: "priority", TimeScale: testScale})
+	for _, honours := range []bool{true, false} {
+		backend := newRecordsPriority(t, sim)
+		p, err := pool.New(pool.Options{Name: "targets", Model: "big", Backends: []string{backend.url}, Priorities: honours})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newTestCascade(t, Route{Model: "m", Target: p, Config: testConfig})
+		backend.got = nil // of the model's card
+		for _, class := range []int8{0, 1, 2} {
+			req, err := openai.Scan(openai.Chat, []byte(`{"model":"m","priority":-9223372036854775808,"max_tokens":2,"messages":[{"role":"user","content":"hi"}]}`), openai.DefaultLimits())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Answer(t.Context(), Ask{Request: req, ID: "x", Class: class}, &collector{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := []string{"10", "0", "-10"} // vLLM takes the lower number first
+		if !honours {
+			want = []string{"", "", ""}
+		}
+		for i := range want {
+			if backend.got[i] != want[i] {
+				t.Errorf("priorities honoured %v, class %d: told %q, want %q", honours, i, backend.got[i], want[i])
+			}
+		}
+	}
+}
+
+// scriptedLine lets nobody in, or everybody with a limit.
+type scriptedLine struct {
+	limit pool.Limit
+	err   error
+	turns []Turn
+}
+
+func (l *scriptedLine) Enter(_ context.Context, t Turn, try func(pool.Limit) error) (time.Duration, error) {
+	l.turns = append(l.turns, t)
+	if l.err != nil {
+		return time.Millisecond, l.err
+	}
+	return 0, try(l.limit)
+}
+
+var errTurnedAway = errors.New("turned away")
+
+func TestWhoTheLineTurnsAwayIsNotSentAndTheWaitIsTold(t *testing.T) {
+	r := newRig(t, 1, 0, true)
+	line := &scriptedLine{err: errTurnedAway}
+	r.cascade.line = line
+	req, err := openai.Scan(openai.Chat, []byte(`{"model":"m","max_tokens":2,"messages":[{"role":"user","content":"hi"}]}`), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "x", Tenant: "acme", Class: 2}, &collector{})
+	if !errors.Is(err, errTurnedAway) || len(rc.Tries) > 0 || rc.Waited != 2*time.Millisecond {
+		t.Errorf("%v, tries %v, waited %v", err, rc.Tries, rc.Waited)
+	}
+	// The draft does not wait: the target may have room.
+	if len(line.turns) != 2 || !line.turns[0].Now || line.turns[0].Pool != "drafts" || line.turns[1].Now || line.turns[1].Pool != "targets" ||
+		line.turns[1].Tenant != "acme" || line.turns[1].Class != 2 || line.turns[1].Route != "m" {
+		t.Errorf("turns %+v", line.turns)
+	}
+}
