@@ -154,7 +154,8 @@ func (p *Pool) foresee(c *choose.Candidate, b *backend, m *mean, now time.Time) 
 	// An engine tells of a step when it is over: what we sent it in that time it does not
 	// show, and so not what others have sent either.
 	unseen := max(own-c.Running-c.Waiting, float64(b.recent.sum.requests), 0)
-	all := max(c.Running+c.Waiting+unseen*replicas, own)
+	others := max(unseen-1, 0) * (replicas - 1) // one request of ours is no sign of theirs
+	all := max(c.Running+c.Waiting+unseen+others, own)
 	c.Growth = b.under.forecast(now, pace.decode)
 	spread := b.under.spread
 	if own > 0 {
@@ -172,7 +173,7 @@ func (p *Pool) foresee(c *choose.Candidate, b *backend, m *mean, now time.Time) 
 		each = b.under.partly / float64(b.under.begin)
 	}
 	waits := max(c.Waiting-float64(max(b.under.begin-b.recent.sum.waiting, 0)), 0) // those of others that the reading shows
-	c.OthersHeld = waits*each + unseen*each*(replicas-1)
+	c.OthersHeld = (waits + others) * each
 
 	engines := float64(max(b.reading.Engines, 1)) // the capacity is one engine's
 	c.Growth, c.Margin, c.OwnPartly, c.OthersHeld = c.Growth/engines, c.Margin/math.Sqrt(engines), c.OwnPartly/engines, c.OthersHeld/engines

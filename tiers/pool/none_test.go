@@ -1,0 +1,157 @@
+package pool
+
+import (
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// at is the reading of an engine that runs one request and is that full.
+func at(usage float64) pressure.Reading {
+	return pressure.Reading{Running: 1, KVUsage: usage, Iterations: 1 + usage, BlockSize: 16, Blocks: 10_001, Engines: 1}
+}
+
+// refused is the *FullError of a pick.
+func refused(t *testing.T, p *Pool, d Demand) *FullError {
+	t.Helper()
+	_, err := p.Pick(d)
+	full, ok := errors.AsType[*FullError](err)
+	if !ok || !errors.Is(err, ErrFull) || errors.Is(err, ErrNoBackend) {
+		t.Fatalf("got %v, want that it is full", err)
+	}
+	return full
+}
+
+func TestAPoolThatIsFullTellsTheNumbersOfTheLeastFull(t *testing.T) {
+	b := newBench(t, Options{Backends: []string{"http://a", "http://b", "http://c"}})
+	usage, waiting := []float64{0.95, 0.9, 0.99}, []int{3, 5, 2}
+	b.tick(0, func(i int) pressure.Reading {
+		r := at(usage[i])
+		r.Waiting = waiting[i]
+		return r
+	})
+	e := refused(t, b.Pool, Demand{PromptTokens: 1000, Limit: Limit{Usage: 0.85, Queue: 9, Now: true}})
+	if e.Pool != "big" || e.Limit != 0.85 || e.Queue != 9 || math.Abs(e.Usage-0.9) > 1e-9 || e.Waiting != 2 || e.Wait != 0 {
+		t.Errorf("%+v", e)
+	}
+	if got, want := e.Error(), "pool big: no backend has room: KV usage 0.9 at least, limit 0.85, 2 requests waiting at least"; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestWhoWouldNotDoAnywayHasNoSayInHowFullThePoolIs(t *testing.T) {
+	b := newBench(t, Options{Backends: []string{"http://a", "http://b", "http://c", "http://d"}, Open: func(id string) bool { return id == "b" }})
+	b.tick(0, func(int) pressure.Reading { return at(0.2) })
+	b.give(3, at(0.9))
+	pick(t, b.Pool, Demand{Exclude: []string{"c", "d"}}).Refused(nil) // a is down, b broken, c tried
+	if e := refused(t, b.Pool, Demand{PromptTokens: 100, Exclude: []string{"c"}, Limit: Limit{Usage: 0.85}}); e.Usage < 0.9 {
+		t.Errorf("%+v", e)
+	}
+	// Where nobody would do whatever the limit, that is what is told.
+	if _, err := b.Pick(Demand{PromptTokens: 100, Exclude: []string{"c", "d"}, Limit: Limit{Usage: 0.85}}); !errors.Is(err, ErrNoBackend) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestThePeakIsWhatTheMemoryWouldComeTo(t *testing.T) {
+	b := newBench(t, Options{Backends: []string{"http://a"}})
+	b.tick(0, func(int) pressure.Reading { return at(0.5) })
+	d := Demand{PromptTokens: 48_000, MostOutput: 32_000, Limit: Limit{Usage: 0.85}}
+	for range 400 { // answers of such requests fill their limit
+		b.outputs.learn(-1, 1000, 1000)
+	}
+	e := refused(t, b.Pool, d)
+	c := looked(b.Pool)[0]
+	// What is there and what it grows to, the prompt and all of its answer.
+	want := 0.5 + (48_000+32_000+c.Growth)/160_000
+	if math.Abs(e.Usage-0.5) > 1e-9 || math.Abs(e.Peak-want) > 1e-6 || c.Growth <= 0 {
+		t.Errorf("%+v, want a peak of %v", e, want)
+	}
+}
+
+func TestTheWaitIsWhatIsMissingAtTheRateOfTheLastSeconds(t *testing.T) {
+	b := newBench(t, Options{Backends: []string{"http://a", "http://b"}})
+	idle := pressure.Reading{BlockSize: 16, Blocks: 10_001, Engines: 1}
+	b.tick(0, func(int) pressure.Reading { return idle })
+	full := Demand{PromptTokens: 100, Limit: Limit{Usage: 0.85}}
+	b.tick(time.Second, func(int) pressure.Reading { return at(0.9) })
+	if e := refused(t, b.Pool, full); e.Wait != 0 {
+		t.Errorf("nothing was freed yet: %v", e.Wait)
+	}
+	for range 600 { // a minute in which 10,000 tokens a second are freed, at both
+		b.tick(100*time.Millisecond, func(int) pressure.Reading { return idle })
+		pick(t, b.Pool, Demand{PromptTokens: 900}).Done(100)
+	}
+	b.tick(0, func(int) pressure.Reading { return at(0.9) })
+	e := refused(t, b.Pool, full)
+	over := (e.Peak - e.Limit) * 160_000
+	want := over / 5000 // one has half of it
+	if got := e.Wait.Seconds(); over < 8000 || got < want*0.95 || got > want*1.05 {
+		t.Errorf("%v for %v tokens, want %v s", e.Wait, over, want)
+	}
+}
+
+func TestARateOfLongAgoSaysNothing(t *testing.T) {
+	b := newBench(t, Options{Backends: []string{"http://a"}})
+	idle := pressure.Reading{BlockSize: 16, Blocks: 10_001, Engines: 1}
+	for range 100 {
+		b.tick(100*time.Millisecond, func(int) pressure.Reading { return idle })
+		pick(t, b.Pool, Demand{PromptTokens: 900}).Done(100)
+	}
+	for _, silence := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour} {
+		b.tick(silence, func(int) pressure.Reading { return at(0.9) })
+		if e := refused(t, b.Pool, Demand{PromptTokens: 100, Limit: Limit{Usage: 0.85}}); e.Wait != 0 {
+			t.Errorf("%v after an idle time of %v", e.Wait, silence)
+		}
+	}
+}
+
+func TestALimitOfWhatIsInUseNowLooksAtNothingElse(t *testing.T) {
+	b := newBench(t, Options{Backends: []string{"http://a"}})
+	b.tick(0, func(int) pressure.Reading { return at(0.8) })
+	long := Demand{PromptTokens: 60_000, MostOutput: 60_000, Limit: Limit{Usage: 0.85}}
+	refused(t, b.Pool, long)
+	long.Limit.Now = true
+	pick(t, b.Pool, long).Done(0)
+	b.tick(time.Second, func(int) pressure.Reading { return at(0.86) })
+	if e := refused(t, b.Pool, Demand{PromptTokens: 1, Limit: Limit{Usage: 0.85, Now: true}}); e.Usage != 0.86 {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestAnIdleBackendTakesWhateverFits(t *testing.T) {
+	b := newBench(t, Options{Backends: []string{"http://a"}})
+	idle := pressure.Reading{BlockSize: 16, Blocks: 10_001, Engines: 1}
+	b.tick(0, func(int) pressure.Reading { return idle })
+	huge := Demand{PromptTokens: 155_000, MostOutput: 100_000, Limit: Limit{Usage: 0.1}}
+	l := pick(t, b.Pool, huge)
+	if e := refused(t, b.Pool, Demand{PromptTokens: 1000, Limit: Limit{Usage: 0.85}}); e.Peak < 0.9 {
+		t.Errorf("behind it: %+v", e)
+	}
+	l.Done(10)
+	pick(t, b.Pool, huge).Done(0)
+	huge.PromptTokens = 160_001
+	if _, err := b.Pick(huge); !errors.Is(err, ErrNoBackend) {
+		t.Errorf("longer than the cache: %v", err)
+	}
+}
+
+func TestWithoutReadingsNoLimitHolds(t *testing.T) {
+	p := fixed(t, Options{})
+	for range 200 {
+		pick(t, p, Demand{PromptTokens: 10_000, Limit: Limit{Usage: 0.01, Queue: 1}})
+	}
+}
+
+func TestWhereTheSizeOfTheCacheIsUnknownTheUsageAloneCounts(t *testing.T) {
+	b := newBench(t, Options{Backends: []string{"http://a"}})
+	b.tick(0, func(int) pressure.Reading { return pressure.Reading{Running: 3, KVUsage: 0.84, Iterations: 1} })
+	pick(t, b.Pool, Demand{PromptTokens: 1 << 20, Limit: Limit{Usage: 0.85}}).Done(0)
+	b.tick(time.Second, func(int) pressure.Reading { return pressure.Reading{Running: 3, KVUsage: 0.85, Iterations: 2} })
+	if e := refused(t, b.Pool, Demand{PromptTokens: 1, Limit: Limit{Usage: 0.85}}); e.Usage != 0.85 || e.Peak != 0.85 || e.Wait != 0 {
+		t.Errorf("%+v", e)
+	}
+}
