@@ -55,12 +55,14 @@ func openRedis(ep config.Endpoint) (c clients, stop func(), err error) {
 	}, nil
 }
 
-// dialing makes a client. One of a cluster asks for the slots and nothing else: it
-// would also have each command wait, for up to 5 s of its own, until one of the nodes
-// had told it about all commands that there are.
-func dialing(o *redis.UniversalOptions) redis.UniversalClient {
+// dialing makes a client that believes no reply a Redis would not give (respGuard). One of
+// a cluster asks for the slots and nothing else: it would also have each command wait, for
+// up to 5 s of its own, until one of the nodes had told it about all commands that there are.
+func dialing(options *redis.UniversalOptions) redis.UniversalClient {
+	o := *options
+	o.Dialer = guardedDialer(options)
 	if !o.IsClusterMode {
-		return redis.NewUniversalClient(o)
+		return redis.NewUniversalClient(&o)
 	}
 	c := o.Cluster()
 	c.DisableRoutingPolicies = true
@@ -73,6 +75,7 @@ func warm(c redis.UniversalClient) (ready <-chan struct{}) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer func() { _ = recover() }() // a client that panics at a reply is no reason to end
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
 		_ = c.Ping(ctx).Err() // who uses the client finds out as well

@@ -68,7 +68,7 @@ func (f where) open(ctx context.Context) (*desk, error) {
 	}
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 5*time.Second, 5*time.Second, 5*time.Second, 5*time.Second
 	o.MinIdleConns = 0
-	d.client = redis.NewUniversalClient(o)
+	d.client = dialing(o)
 	d.Store = settings.NewStore(d.client, d.routes)
 	d.ctx, d.cancel = context.WithTimeout(ctx, settingsWait)
 	return d, nil
