@@ -26,10 +26,11 @@ const (
 	// enough for it to matter (vllm-api.md §7).
 	longStep = 2048
 	// lyingAfter is how long a KV usage may stay the same to the last bit while the
-	// engine makes steps for lyingRequests requests, each of which needs a block
-	// more every 16 tokens (reliability.md M6).
+	// engine works: it makes steps for lyingRequests requests, or so many as lyingSteps
+	// for any. A request needs a block more every 16 tokens (reliability.md M6).
 	lyingAfter    = 10 * time.Second
 	lyingRequests = 8
+	lyingSteps    = 64
 	// rampTime is how long a backend that has just come takes less than its share,
 	// from rampLeast of it on (Traefik's breaker: 10 s, linear).
 	rampTime  = 10 * time.Second
@@ -59,6 +60,7 @@ type vitals struct {
 
 	usage   float64
 	changed time.Time // when the usage last changed, or there was too little work to tell
+	steps   float64   // the count of steps then
 	lying   bool      // the usage says nothing: it is always the same, or all of it is frozen
 
 	since time.Time // when it came, or came back; zero is long ago
@@ -92,11 +94,13 @@ func (v *vitals) see(r pressure.Reading, own load) (restarted bool) {
 	v.at = r.At
 	// Without requests nothing is in use, so a usage that is shown all the same is as
 	// telling; and a lie stands until it changes, though it may keep everybody away.
-	few := max(r.Running, own.requests) < lyingRequests && !v.lying && (r.KVUsage == 0 || r.Running+r.Waiting > 0)
-	if r.KVUsage != v.usage || few || v.changed.IsZero() {
-		v.usage, v.changed = r.KVUsage, r.At
+	running := max(r.Running, own.requests)
+	few := running < lyingRequests && !v.lying && (r.KVUsage == 0 || r.Running+r.Waiting > 0)
+	worked := running > 0 && r.KVUsage > 0 && r.Iterations-v.steps >= lyingSteps // and it still is the same
+	if r.KVUsage != v.usage || few && running == 0 || v.changed.IsZero() || restarted {
+		v.usage, v.changed, v.steps = r.KVUsage, r.At, r.Iterations
 	}
-	v.lying = !v.standing && r.At.Sub(v.changed) >= lyingAfter
+	v.lying = !v.standing && r.At.Sub(v.changed) >= lyingAfter && (!few || worked)
 	return restarted
 }
 

@@ -227,9 +227,13 @@ func TestAUsageThatNeverChangesUnderLoadIsALieWhateverItIs(t *testing.T) {
 		if b.first().vitals.untrue() {
 			t.Error("a usage that varies is no lie")
 		}
-		b.run(30*time.Second, read(7, same))
+		b.run(9500*time.Millisecond, read(7, same))
 		if b.first().vitals.untrue() {
-			t.Error("seven requests are too few to tell")
+			t.Error("seven requests are too few to tell in so short a time")
+		}
+		b.run(30*time.Second, read(1, same))
+		if got := b.first().vitals.untrue(); got != (usage > 0) {
+			t.Errorf("usage %v stays through hundreds of steps for one request: a lie %v", usage, got)
 		}
 	}
 }
