@@ -232,8 +232,14 @@ func (f *flow) add(n float64, now time.Time) {
 	f.at = now
 }
 
-// perSecond is the rate.
-func (f *flow) perSecond(now time.Time) float64 { return f.left(now) / flowTime.Seconds() }
+// perSecond is the rate; 0 where nothing has come for so long that what is left is the
+// memory of other times.
+func (f *flow) perSecond(now time.Time) float64 {
+	if now.Sub(f.at) > 2*flowTime {
+		return 0
+	}
+	return f.left(now) / flowTime.Seconds()
+}
 
 func (f *flow) left(now time.Time) float64 {
 	age := now.Sub(f.at)

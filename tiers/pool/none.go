@@ -81,7 +81,7 @@ func (p *Pool) isFull(s *round, need choose.Need, d *Demand) error {
 			continue
 		}
 		if o := c.Over(need); over < 0 || o < over {
-			over = o
+			over, e.Peak = o, c.KVUsage() // which is all that is known where the size of the cache is not
 			if c.Capacity > 0 {
 				e.Peak = d.Limit.Usage + o/float64(c.Capacity)
 			}

@@ -94,17 +94,19 @@ func TestTheWaitIsWhatIsMissingAtTheRateOfTheLastSeconds(t *testing.T) {
 	}
 }
 
-func TestARateOfLongAgoSaysNothing(t *testing.T) {
-	b := newBench(t, Options{Backends: []string{"http://a"}})
+func TestARateOfOtherTimesSaysNothing(t *testing.T) {
 	idle := pressure.Reading{BlockSize: 16, Blocks: 10_001, Engines: 1}
-	for range 100 {
-		b.tick(100*time.Millisecond, func(int) pressure.Reading { return idle })
-		pick(t, b.Pool, Demand{PromptTokens: 900}).Done(100)
-	}
-	for _, silence := range []time.Duration{time.Minute, time.Hour, 24 * time.Hour} {
+	for silence, known := range map[time.Duration]bool{
+		time.Second: true, 10 * time.Second: true, 10*time.Second + 1: false, time.Minute: false, time.Hour: false, 1000 * time.Hour: false,
+	} {
+		b := newBench(t, Options{Backends: []string{"http://a"}})
+		for range 100 {
+			b.tick(100*time.Millisecond, func(int) pressure.Reading { return idle })
+			pick(t, b.Pool, Demand{PromptTokens: 900}).Done(100)
+		}
 		b.tick(silence, func(int) pressure.Reading { return at(0.9) })
-		if e := refused(t, b.Pool, Demand{PromptTokens: 100, Limit: Limit{Usage: 0.85}}); e.Wait != 0 {
-			t.Errorf("%v after an idle time of %v", e.Wait, silence)
+		if e := refused(t, b.Pool, Demand{PromptTokens: 100, Limit: Limit{Usage: 0.85}}); (e.Wait > 0) != known || e.Wait < 0 || e.Wait > time.Minute {
+			t.Errorf("after an idle time of %v a wait of %v is foreseen", silence, e.Wait)
 		}
 	}
 }
