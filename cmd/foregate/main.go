@@ -57,6 +57,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 		_, _ = fmt.Fprintln(stderr, "foregate:", err)
 		return 2
 	}
+	signal.Ignore(syscall.SIGPIPE) // a log whose reader has gone is a log less, not the end
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal finds the default handler, and ends the process

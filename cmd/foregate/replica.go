@@ -132,7 +132,7 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 		Ready: r.ready, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r}, Inside: inside{r, time.Now()},
 		Timeouts:  r.timeouts,
 		HighShare: func() float64 { return r.settings.Snapshot().Global().Limit.HighShare },
-		Limits:    gateway.Limits{Body: f.Limits.BodyBytes, Header: f.Limits.HeaderBytes, InFlight: f.Limits.InFlight},
+		Limits:    gateway.Limits{Body: f.Limits.BodyBytes, Header: f.Limits.HeaderBytes, InFlight: f.Limits.InFlight, Conns: mostConns()},
 		Drain:     gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 		Logger:    r.log, Registerer: r.registerer, Gatherer: r.gatherer,
 		Loops: []gateway.Loop{
