@@ -50,6 +50,12 @@ func TestWhoWouldNotDoAnywayHasNoSayInHowFullThePoolIs(t *testing.T) {
 	if e := refused(t, b.Pool, Demand{PromptTokens: 100, Exclude: []string{"c"}, Limit: Limit{Usage: 0.85}}); e.Usage < 0.9 {
 		t.Errorf("%+v", e)
 	}
+	hung := (*b.set.Load())[2]
+	hung.vitals.standing = true
+	if e := refused(t, b.Pool, Demand{PromptTokens: 100, Limit: Limit{Usage: 0.85}}); e.Usage < 0.9 {
+		t.Errorf("one that seems to hang: %+v", e)
+	}
+	hung.vitals.standing = false
 	// Where nobody would do whatever the limit, that is what is told.
 	if _, err := b.Pick(Demand{PromptTokens: 100, Exclude: []string{"c", "d"}, Limit: Limit{Usage: 0.85}}); !errors.Is(err, ErrNoBackend) {
 		t.Errorf("got %v", err)
