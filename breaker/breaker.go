@@ -7,7 +7,9 @@
 //
 // Replicas that share a Redis share what they saw ([Set.Run], off every request's
 // path): a backend is open for the fleet where at least half of what all saw of
-// it in ten seconds were faults. Who alone sees faults is alone with an open
+// it in ten seconds were faults; a replica whose own breaker opens takes back the
+// successes that it told before, so that a busy backend that fails for all is open
+// as soon as all have found out. Who alone sees faults is alone with an open
 // breaker, because it is its own network that is sick. An open backend is then
 // tested by probes of one replica, the holder of a lease, never by a request.
 // Where Redis says nothing for 1.5 s each replica goes by its own breakers, and a
@@ -130,8 +132,8 @@ func New(o Options) *Set {
 	s.entries.Store(&map[key]*entry{})
 	s.metrics = newMetrics(o.Registerer, s.States)
 	if o.Redis != nil && o.Probe != nil {
-		s.link = &link{redis: o.Redis, errors: s.metrics.errors}
-		s.ear = newEar(o.Redis, o.Replica)
+		s.link = &link{redis: o.Redis, errors: s.metrics.errors, log: o.Logger}
+		s.ear = newEar(s.link, o.Replica)
 	}
 	return s
 }

@@ -68,6 +68,8 @@ type entry struct {
 
 	view     view     // the fleet's
 	evidence evidence // for the fleet
+	told     told     // of it
+	doubts   bool     // what was told is to be taken back
 	period   uint64   // counts the closings
 
 	shown phase     // the phase as last told
@@ -135,6 +137,10 @@ func trips(c gobreaker.Counts, failures int) bool {
 // moved notes a transition of gobreaker's. It is called under both locks and must
 // not block.
 func (e *entry) moved(to phase, now time.Time) {
+	if e.phase == closed && to == open {
+		e.evidence.doubt()
+		e.doubts = true
+	}
 	e.phase = to
 	e.age++
 	e.trial = nil

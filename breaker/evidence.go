@@ -15,7 +15,10 @@ const (
 )
 
 // news is what a replica saw of a backend and has not told yet.
-type news struct{ finished, faults, unreachable int }
+type news struct {
+	finished, faults, unreachable int
+	back                          int // successes that it told and takes back
+}
 
 func (n *news) add(m news) {
 	n.finished += m.finished
@@ -62,4 +65,42 @@ func (e *evidence) take(at time.Duration) news {
 	}
 	*e = evidence{}
 	return sum
+}
+
+// doubt forgets the successes that have not been told.
+func (e *evidence) doubt() {
+	for i := range e {
+		e[i].finished = e[i].faults
+	}
+}
+
+// told are the successes of the last ten seconds that the other replicas were told of. A
+// replica whose own breaker opens takes them back: a backend that was well until a moment
+// ago has more of them than faults, whoever asks, and would be open for each replica alone.
+// Those of replicas that find it well go on counting.
+type told [evidenceBuckets]struct {
+	second    int64
+	successes int
+}
+
+// note adds successes. at counts as evidence's does.
+func (t *told) note(successes int, at time.Duration) {
+	second := int64(at / evidenceBucket)
+	b := &t[second%evidenceBuckets]
+	if b.second != second {
+		b.second, b.successes = second, 0
+	}
+	b.successes += successes
+}
+
+// take empties it.
+func (t *told) take(at time.Duration) (successes int) {
+	second := int64(at / evidenceBucket)
+	for _, b := range t {
+		if b.second > second-evidenceBuckets {
+			successes += b.successes
+		}
+	}
+	*t = told{}
+	return successes
 }

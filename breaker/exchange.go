@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
 )
 
 // deadline is that of a round trip, however much is in it.
@@ -17,6 +19,16 @@ const deadline = 250 * time.Millisecond
 type link struct {
 	redis  redis.UniversalClient
 	errors prometheus.Counter
+	log    zerolog.Logger
+}
+
+// survive is deferred where a goroutine begins that calls the client: a panic of the
+// library's at what a server said is an error like others, and not this process' end.
+func (l *link) survive() {
+	if p := recover(); p != nil {
+		l.errors.Inc()
+		l.log.Error().Msgf("breaker: panic: %v\n%s", p, debug.Stack())
+	}
 }
 
 // ask is one command of a round trip.
@@ -74,10 +86,9 @@ func (l *link) exchange(ctx context.Context, asks []ask) error {
 	if len(again) == 0 {
 		return nil
 	}
-	for _, source := range sources {
-		if err := l.load(ctx, source); err != nil {
-			return err
-		}
+	if err := l.load(ctx); err != nil {
+		l.errors.Inc()
+		return err
 	}
 	return l.round(ctx, again)
 }
@@ -106,13 +117,37 @@ func refusal(err error) bool {
 	return ok
 }
 
-// load gives Redis a script: in a cluster, every node of it.
-func (l *link) load(ctx context.Context, source string) error {
+// load gives Redis the scripts. In a cluster that is the node that has the keys, as far as
+// one knows, and then every master, because a slot may be on its way to another: nodes that
+// hang or refuse are passed over, and who still lacks a script says so again.
+func (l *link) load(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	if err := l.redis.ScriptLoad(ctx, source).Err(); err != nil {
-		l.errors.Inc()
-		return fmt.Errorf("load a script: %w", err)
+	cluster, ok := l.redis.(*redis.ClusterClient)
+	if !ok {
+		return loadInto(ctx, l.redis)
+	}
+	if node, err := cluster.MasterForKey(ctx, keyBreaker); err == nil {
+		if err := loadInto(ctx, node); err != nil && refusal(err) {
+			return err
+		}
+	}
+	_ = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		defer l.survive() // each is asked by a goroutine of its own
+		return loadInto(ctx, node)
+	})
+	return nil
+}
+
+func loadInto(ctx context.Context, node redis.Cmdable) error {
+	_, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, source := range sources {
+			p.ScriptLoad(ctx, source)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("load the scripts: %w", err)
 	}
 	return nil
 }

@@ -31,16 +31,16 @@ const beatPrefix = "beat "
 // ear listens for words of transitions. They only say that it is time to read: whatever is
 // in one is not believed, and one that is lost is made up for by reading all the time.
 type ear struct {
-	redis redis.UniversalClient
-	beat  string // this replica's
+	link *link
+	beat string // this replica's
 
 	wake   chan struct{} // a tick is wanted now
 	nudged atomic.Bool   // and is to read everything
 	hears  atomic.Bool   // words do arrive
 }
 
-func newEar(r redis.UniversalClient, replica string) *ear {
-	return &ear{redis: r, beat: beatPrefix + replica, wake: make(chan struct{}, 1)}
+func newEar(l *link, replica string) *ear {
+	return &ear{link: l, beat: beatPrefix + replica, wake: make(chan struct{}, 1)}
 }
 
 // poke has a tick follow at once.
@@ -66,10 +66,11 @@ func (e *ear) listen(ctx context.Context) {
 	}
 }
 
-// subscribe hears until the subscription fails or is deaf. Each has a connection of its
-// own, and so asks anew who the master is.
+// subscribe hears until the subscription fails, is deaf, or brings what the client panics
+// at. Each has a connection of its own, and so asks anew who the master is.
 func (e *ear) subscribe(ctx context.Context) {
-	sub := e.redis.Subscribe(ctx, channelEvents)
+	defer e.link.survive()
+	sub := e.link.redis.Subscribe(ctx, channelEvents)
 	defer func() { _ = sub.Close() }() // nothing is owed to it
 	silences, back := 0, time.Now()
 	for ctx.Err() == nil && silences < mostSilences && time.Since(back) < beatBound {

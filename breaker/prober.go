@@ -60,6 +60,7 @@ func (l *loop) start(ctx context.Context, e *entry, alone bool) {
 			e.probing.Store(false)
 			s.ear.nudge() // to read what came of it
 		}()
+		defer s.link.survive()
 		switch {
 		case !sleep(ctx, mathrand.N(probeSpread)):
 		case alone:

@@ -43,7 +43,7 @@ type loop struct {
 
 // Run shares what this replica saw and hears what all did, until ctx ends; it returns nil
 // after all that it started has ended. Without Redis it only waits. It may run once at a
-// time.
+// time, and again after it has panicked.
 func (s *Set) Run(ctx context.Context) error {
 	if s.link == nil {
 		<-ctx.Done()
@@ -51,9 +51,11 @@ func (s *Set) Run(ctx context.Context) error {
 	}
 	l := &loop{set: s, slots: make(chan struct{}, mostProbes)}
 	var ears sync.WaitGroup
+	ctx, cancel := context.WithCancel(ctx)
 	ears.Go(func() { s.ear.listen(ctx) })
 	defer ears.Wait()
 	defer l.probes.Wait()
+	defer cancel() // before these are waited for, or a panic would be kept for ever
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -142,13 +144,13 @@ func (l *loop) asks(entries map[key]*entry, now time.Time) (about []*entry, asks
 		if !l.away {
 			n = e.news(now)
 		}
-		if n.finished == 0 && now.Sub(e.read) < every {
+		if n.finished+n.back == 0 && now.Sub(e.read) < every {
 			continue
 		}
 		about = append(about, e)
 		asks = append(asks, run(syncScript, e.key, n.finished, n.faults, n.unreachable,
 			evidenceBucket.Milliseconds(), evidenceBuckets, leastFinished, leastPercent,
-			fleetOpen.Milliseconds(), fleetLongest.Milliseconds(), spread(), channelEvents))
+			fleetOpen.Milliseconds(), fleetLongest.Milliseconds(), spread(), channelEvents, n.back))
 	}
 	return about, asks
 }
@@ -160,7 +162,14 @@ func spread() int { return rand.IntN(2*fleetSpread+1) - fleetSpread }
 func (e *entry) news(now time.Time) news {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return e.evidence.take(now.Sub(e.base))
+	at := now.Sub(e.base)
+	n := e.evidence.take(at)
+	if e.doubts {
+		e.doubts = false
+		n.back = e.told.take(at)
+	}
+	e.told.note(n.finished-n.faults, at)
+	return n
 }
 
 // others are the asks that are not for a breaker: this replica's beat, and the keys of

@@ -175,7 +175,14 @@ func (h *fleetHistory) sync(int) {
 	if finished > 0 && h.rng.IntN(2) == 0 {
 		faults = h.rng.IntN(finished + 1)
 	}
-	got := h.ask(run(syncScript, h.k, finished, faults, faults/2, 1000, 10, 5, 50, 2000, 30000, h.rng.IntN(201)-100, channelEvents), 5)
+	back := max(h.rng.IntN(40)-20, 0)
+	before := h.successes10()
+	got := h.ask(run(syncScript, h.k, finished, faults, faults/2, 1000, 10, 5, 50, 2000, 30000, h.rng.IntN(201)-100, channelEvents, back), 5)
+	if !h.wild && got[0] == 0 {
+		if want := max(before-back, 0) + finished - faults; h.successes10() != want {
+			h.fail("%d successes, %d more, %d taken back: %d are left", before, finished-faults, back, h.successes10())
+		}
+	}
 	state, left, leased := phaseOf(got[0]), got[2], got[3]
 	if got[1] != 0 { // a closed one that was idle has none
 		h.moved(got[1])
@@ -197,6 +204,24 @@ func (h *fleetHistory) sync(int) {
 		h.fail("open for %d ms, want %v", left, h.openUntil.Sub(h.clock))
 	}
 	h.phase, h.known = state, true
+}
+
+// successes10 are those that Redis knows of, of the last ten seconds.
+func (h *fleetHistory) successes10() (n int) {
+	for field, v := range h.link.redis.HGetAll(h.t.Context(), h.k.redis()).Val() {
+		at, err := strconv.ParseInt(field[min(2, len(field)):], 10, 64)
+		if err != nil || at <= h.clock.Unix()-evidenceBuckets || at > h.clock.Unix() {
+			continue
+		}
+		count, _ := strconv.Atoi(v)
+		switch field[:2] {
+		case "t:":
+			n += count
+		case "f:":
+			n -= count
+		}
+	}
+	return n
 }
 
 // phaseOf is a script's number of a state.
@@ -290,7 +315,7 @@ func (h *fleetHistory) result(who int) {
 // heal: whatever happened, a backend that is well is back in a bounded time.
 func (h *fleetHistory) heal() {
 	for range 100 {
-		got := h.ask(run(syncScript, h.k, 0, 0, 0, 1000, 10, 5, 50, 2000, 30000, 0, channelEvents), 5)
+		got := h.ask(run(syncScript, h.k, 0, 0, 0, 1000, 10, 5, 50, 2000, 30000, 0, channelEvents, 0), 5)
 		if phaseOf(got[0]) == closed {
 			return
 		}

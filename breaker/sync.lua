@@ -1,7 +1,8 @@
 -- Adds what one replica saw of a backend to what all saw, and opens the breaker where that is enough.
 -- KEYS[1] hash; ARGV 1 finished calls, 2 faults among them, 3 of these: could not be reached,
 --   4 bucket in ms, 5 buckets, 6 least finished calls, 7 least percent of faults,
---   8 first open time in ms, 9 longest, 10 permille more or less of it, 11 channel
+--   8 first open time in ms, 9 longest, 10 permille more or less of it, 11 channel,
+--   12 successes that this replica told in the time of the buckets and takes back
 -- -> {state, epoch, ms it stays open, ms it is leased, 1 where it could not be reached, '' or what is wrong with the key}
 local k=KEYS[1]
 local t=redis.call('TIME'); local now=t[1]*1000+math.floor(t[2]/1000)
@@ -25,14 +26,24 @@ if cut~=1 then cut=0 end
 if state==0 then
   local bucket,kept=math.floor(now/tonumber(ARGV[4])),tonumber(ARGV[5])
   local sum={t=tonumber(ARGV[1]),f=tonumber(ARGV[2]),u=tonumber(ARGV[3])}
-  local old,live={},sum.t>0
+  local old,live,wells,fewer={},sum.t>0,{},{}
   for name in pairs(fields) do
     local kind,at=string.match(name,'^([tfu]):(%d+)$')
     if kind then
       at=tonumber(at)
       if at==nil or at<=bucket-kept or at>bucket then old[#old+1]=name
-      else live=true; sum[kind]=sum[kind]+count(name) end
+      else
+        live=true; sum[kind]=sum[kind]+count(name)
+        if kind=='t' then wells[#wells+1]=name end
+      end
     end
+  end
+  -- From the oldest: what is left of others' then lasts longest.
+  local back=tonumber(ARGV[12])
+  table.sort(wells)
+  for _,name in ipairs(wells) do
+    local n=math.min(back,math.max(count(name)-count('f:'..string.sub(name,3)),0))
+    if n>0 then back=back-n; sum.t=sum.t-n; fields[name]=whole(count(name)-n); fewer[#fewer+1]=name end
   end
   -- Only a fault opens, not that successes have grown old.
   if tonumber(ARGV[2])>0 and sum.t>=tonumber(ARGV[6]) and sum.f*100>=sum.t*tonumber(ARGV[7]) then
@@ -50,6 +61,7 @@ if state==0 then
     if size>0 and epoch<now then redis.call('DEL',k) end
   else
     for i=1,#old do redis.call('HDEL',k,old[i]) end
+    for _,name in ipairs(fewer) do redis.call('HSET',k,name,fields[name]) end
     for i,kind in ipairs({'t','f','u'}) do
       local name,more=kind..':'..whole(bucket),tonumber(ARGV[i])
       if more>0 then redis.call('HSET',k,name,whole(count(name)+more)) end

@@ -127,6 +127,7 @@ func (e *entry) show(now time.Time) move {
 	case closed:
 		e.period++
 		e.since, e.evidence = time.Time{}, evidence{}
+		e.told, e.doubts = told{}, false // Redis has forgotten it, too
 		e.ramping.Store(max(int64(now.Sub(e.base)), 1))
 	case open:
 		m.open = e.lasts
