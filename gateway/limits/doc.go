@@ -13,7 +13,8 @@
 // While Redis is not to be had, a replica admits the tenant's limit divided by the number of
 // replicas last known, so all together admit no more than the limit (a limit below the number
 // of replicas is the exception: each lets at least one in). A tenant gains no second burst by
-// Redis' going nor by its return.
+// Redis' going nor by its return, and one that stays well below its limit is not refused for
+// it: see The change.
 //
 // Concurrent requests are counted by each replica for itself, without Redis: it lets in the
 // limit divided by the number of replicas, rounded up, at least one.
@@ -29,6 +30,27 @@
 // settled and come in large pieces: their slack is three seconds' worth, and the last one let
 // in may go beyond it. Nobody who asks for less goes first. Local buckets drain slower by the
 // slack, so that no minute sees more than the share.
+//
+// # The change
+//
+// Room is a burst less what is owed. When Redis goes, each of N replicas goes on with an Nth of
+// the room that Redis told last (and at most its own burst); when it returns, the bucket there
+// is owed no less than a burst less N times the room of the replica that asks, and, if that was
+// on its own for longer than a few failures, also what is owed to it. So Redis may return empty
+// or as it was.
+//
+// Why no minute sees more than limit + burst, however often Redis goes, where requests go over
+// all replicas alike. At the going, N rooms of an Nth are no more than the room there was. While
+// it is away, all together drain no faster than the limit. At the return the first replica
+// speaks for all; one that comes later was let in at most 1.2 s more at its share, which is its
+// burst, and it adds what it is owed. Replicas differ by a request, and that is what the bound
+// may be off by for each but the first. A tenant that comes, just as Redis goes, to replicas
+// that it had left alone has at most their bursts once more.
+//
+// Why nobody is refused for it who sends, in pairs that take the replicas in turn, half of a
+// limit whose Nth has a burst of two (20 a minute or more): a replica sees its next pair only
+// after its bucket has lost nearly four, so it is empty again, then no room is lost at either
+// change; and of the room that the going left it has gained two.
 //
 // The script is ours, since what there is asks for one limit per round trip (redis_rate, by
 // EVAL, last released in 2023) or takes several round trips (throttled).

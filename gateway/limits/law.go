@@ -51,6 +51,22 @@ func (l Limit) local(n int) laws {
 	return laws{share(r, requestSlack), share(float64(l.TPM), tokenSlack), share(r*l.HighShare, highSlack)}
 }
 
+// A replica takes over what is owed when Redis goes, and Redis when it returns. What is handed
+// on is room, which is a burst less what is owed: each of n replicas has an nth of the room in
+// the bucket that they share, and that has n times the room of a replica that speaks for all.
+// So no room is made by going back and forth. burst is what an empty bucket lets in.
+func (w law) burst() float64 { return w.slack + 1 }
+
+// handDown is what one of n replicas is owed when so much is owed to all of them.
+func handDown(owed float64, there, here law, n int) float64 {
+	return math.Max(0, here.burst()-(there.burst()-owed)/float64(max(n, 1)))
+}
+
+// handUp is what all of n replicas are owed, at most a burst, if each is owed so much.
+func handUp(owed float64, there, here law, n int) float64 {
+	return math.Max(0, math.Min(there.burst(), there.burst()-float64(max(n, 1))*(here.burst()-owed)))
+}
+
 // places are the concurrent requests that one of n replicas lets in.
 func (l Limit) places(n int) int {
 	n = max(n, 1)

@@ -100,7 +100,7 @@ func (l *Limiter) Enter(ctx context.Context, a Ask) (*Grant, error) {
 	a.Tokens = max(a.Tokens, 0)
 	replicas, now := l.replicas(), l.now()
 	g := &Grant{limiter: l, ask: a}
-	back, err := l.begin(g, replicas, now)
+	err := l.begin(g, replicas, now)
 	if err != nil {
 		l.metrics.limited.WithLabelValues(string(err.Limit)).Inc()
 		return nil, err
@@ -108,7 +108,7 @@ func (l *Limiter) Enter(ctx context.Context, a Ask) (*Grant, error) {
 	if !a.Limit.counted() {
 		return g, nil
 	}
-	got, laws := l.count(ctx, g, back, replicas)
+	got, laws := l.count(ctx, g, replicas)
 	g.Demoted = got.demoted
 	g.Requests = requestWindow(a.Limit.RPM, laws.requests, got.requests)
 	g.Tokens = tokenWindow(a.Limit.TPM, laws.tokens, got.tokens)
@@ -132,9 +132,8 @@ func refusal(a Ask, s Standing, got answer, w laws) *Error {
 	return e
 }
 
-// begin does what needs no Redis: it counts the attempt and takes a place. back says that the
-// tenant was served without Redis before.
-func (l *Limiter) begin(g *Grant, replicas int, now time.Time) (back bool, refused *Error) {
+// begin does what needs no Redis: it counts the attempt and takes a place.
+func (l *Limiter) begin(g *Grant, replicas int, now time.Time) *Error {
 	a := g.ask
 	if a.Retry {
 		l.metrics.retry.Inc()
@@ -143,51 +142,56 @@ func (l *Limiter) begin(g *Grant, replicas int, now time.Time) (back bool, refus
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var start laws // alone, a tenant that is new has its burst
+	var start laws // alone, a tenant that is new owes nothing
 	if l.redis != nil {
 		start = a.Limit.local(replicas)
 	}
 	t := l.tenants.of(a.Tenant, start, now)
 	g.tenant, g.StopRetrying = t, t.count(a.Retry, now)
 	if a.Limit.TPM > 0 && a.Tokens > a.Limit.TPM {
-		return false, &Error{Tenant: a.Tenant, Limit: Tokens, Most: a.Limit.TPM, Asked: a.Tokens, Hopeless: true, Standing: g.Standing}
+		return &Error{Tenant: a.Tenant, Limit: Tokens, Most: a.Limit.TPM, Asked: a.Tokens, Hopeless: true, Standing: g.Standing}
 	}
 	if a.Limit.Concurrent > 0 {
 		most := a.Limit.places(replicas)
 		if t.under >= most {
-			return false, &Error{Tenant: a.Tenant, Limit: Concurrency, Most: most, Asked: 1, Wait: time.Second, Standing: g.Standing}
+			return &Error{Tenant: a.Tenant, Limit: Concurrency, Most: most, Asked: 1, Wait: time.Second, Standing: g.Standing}
 		}
 		t.under++
 	}
-	return t.away, nil
+	return nil
 }
 
 // count asks Redis, or this replica's own buckets.
-func (l *Limiter) count(ctx context.Context, g *Grant, back bool, replicas int) (answer, laws) {
+func (l *Limiter) count(ctx context.Context, g *Grant, replicas int) (answer, laws) {
 	a := g.ask
 	there, here := a.Limit.shared(), l.own(a.Limit, replicas)
+	t := g.tenant
 	var got answer
 	var result string
+	var owes untold
 	if l.redis != nil {
 		c := charge{requests: 1, tokens: a.Tokens, how: howAsk}
 		if a.High {
 			c.high = 1
 		}
-		if back {
-			c.how = howBack
+		if !l.guard.away.Load() {
+			l.mu.Lock()
+			owes = t.untold(there, here, replicas, l.now())
+			l.mu.Unlock()
+			c.untold = owes
 		}
 		got, result = l.lookup(ctx, keyLimit+a.Tenant, there, c)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	t := g.tenant
 	if result == resultShared {
 		g.shared = true
-		t.heard(got, there, here, l.now())
+		t.heard(got, there, here, replicas, l.now())
 		return got, there
 	}
 	t.away = t.away || result == resultSkipped
 	got = t.decide(a, here, l.now())
+	t.apart = t.apart || owes != untold{} || l.redis != nil && result != resultBusy && got.refused == ""
 	if result == resultBusy && got.refused == "" {
 		g.shared = true
 		l.correct(a, 1, a.Tokens) // Redis is well, and hears of it a little later

@@ -18,8 +18,9 @@ const (
 	mostLookups = 32
 	// failuresInARow are those after which Redis is not asked for a while.
 	failuresInARow = 5
-	// pause is that while, and up to half as long again, so that replicas do not come back together.
-	pause = time.Second
+	// pause is that while, and up to half as long again, so that replicas do not come back
+	// together, but all within the 1.2 s that a burst of requests is worth.
+	pause = 700 * time.Millisecond
 	// backgroundTime bounds a round trip that nobody waits for.
 	backgroundTime = 250 * time.Millisecond
 )
@@ -65,7 +66,6 @@ func parse(reply any) (answer, error) {
 // How the script is asked.
 const (
 	howAsk    = "ask"
-	howBack   = "back"   // after this replica counted for itself
 	howSettle = "settle" // charge, or give back, whatever is owed
 )
 
@@ -73,13 +73,19 @@ const (
 type charge struct {
 	requests, tokens, high int
 	how                    string
+	untold
 }
+
+// untold is what is owed to a replica that counted for itself: added, and the least that is
+// owed then.
+type untold struct{ requests, tokens, leastRequests, leastTokens float64 }
 
 // evaluate sends the script, in c's pipeline if c is one.
 func evaluate(ctx context.Context, c redis.Scripter, key string, w laws, n charge) *redis.Cmd {
 	return limitScript.EvalSha(ctx, c, []string{key},
 		w.requests.cap, w.requests.slack, w.tokens.cap, w.tokens.slack, w.high.cap, w.high.slack,
-		n.requests, n.tokens, n.high, n.how, mostOwed, expiry.Milliseconds())
+		n.requests, n.tokens, n.high, n.how, mostOwed, expiry.Milliseconds(),
+		n.untold.requests, n.untold.tokens, n.leastRequests, n.leastTokens)
 }
 
 // ask is one round trip; two more where Redis does not know the script.

@@ -10,9 +10,12 @@ import (
 )
 
 const (
-	flushEvery      = 100 * time.Millisecond
-	mostCorrections = 10_000 // tenants with something to settle
-	flushAtOnce     = 256    // corrections in one round trip
+	// flushEvery keeps the round trips that settle far fewer than the requests; what is
+	// settled so much later is little beside the three seconds' worth of a token burst.
+	flushEvery      = 250 * time.Millisecond
+	tryEvery        = 100 * time.Millisecond // looks whether a try is due
+	mostCorrections = 10_000                 // tenants with something to settle
+	flushAtOnce     = 256                    // corrections in one round trip
 )
 
 // corrections are what Redis is still to be told, added up by tenant.
@@ -54,7 +57,7 @@ func (q *corrections) take() map[string]*correction {
 	return all
 }
 
-// Run settles tokens in Redis every 100 ms, and tries a Redis that was away, until ctx ends.
+// Run settles tokens in Redis every 250 ms, and tries a Redis that was away, until ctx ends.
 // It then settles what is left and waits for lookups under way, a second at most, and returns
 // nil.
 func (l *Limiter) Run(ctx context.Context) error {
@@ -64,20 +67,22 @@ func (l *Limiter) Run(ctx context.Context) error {
 	}
 	whole := context.WithoutCancel(ctx)
 	l.inBackground(whole, l.load) // a failure shows at the first request
-	tick := time.NewTicker(flushEvery)
-	defer tick.Stop()
+	flush, try := time.NewTicker(flushEvery), time.NewTicker(tryEvery)
+	defer flush.Stop()
+	defer try.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			l.flush(whole)
 			l.rest()
 			return nil
-		case <-tick.C:
+		case <-flush.C:
+			l.flush(whole)
+		case <-try.C:
+			if l.guard.due(l.now()) {
+				l.try(whole)
+			}
 		}
-		if l.guard.due(l.now()) {
-			l.try(whole)
-		}
-		l.flush(whole)
 	}
 }
 

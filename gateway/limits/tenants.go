@@ -15,7 +15,8 @@ type tenant struct {
 	name                   string
 	requests, tokens, high bucket
 	under                  int  // requests under way that count
-	away                   bool // requests did not ask Redis since it last answered
+	apart                  bool // this replica let in what Redis may not have heard of
+	away                   bool // and was on its own for longer than a few failures
 
 	tries, retries float64 // of late
 	seen           time.Time
@@ -27,7 +28,8 @@ type tenants struct {
 	recent list.List // of *tenant, the last heard of in front
 }
 
-// of finds or makes a tenant. One that is new has nothing saved up under w.
+// of finds or makes a tenant. One that is new has room under w for two requests, and for
+// tokens half of the slack: Redis may know of more, but was not heard.
 func (ts *tenants) of(name string, w laws, now time.Time) *tenant {
 	if e, ok := ts.byName[name]; ok {
 		ts.recent.MoveToFront(e)
@@ -48,7 +50,9 @@ func (ts *tenants) of(name string, w laws, now time.Time) *tenant {
 		ts.recent.Remove(oldest)
 		delete(ts.byName, oldest.Value.(*tenant).name)
 	}
-	t := &tenant{name: name, seen: now, requests: bucket{w.requests.slack, now}, tokens: bucket{w.tokens.slack, now}, high: bucket{0, now}}
+	t := &tenant{name: name, seen: now, high: bucket{0, now}}
+	t.requests = bucket{math.Max(0, w.requests.burst()-2), now}
+	t.tokens = bucket{w.tokens.slack / 2, now}
 	ts.byName[name] = ts.recent.PushFront(t)
 	return t
 }
@@ -99,12 +103,36 @@ func (t *tenant) decide(a Ask, w laws, now time.Time) answer {
 	return got
 }
 
-// heard takes over what Redis answered under its laws, in proportion: should it not answer the
-// next time, the tenant has as much saved up here as it had there, and no second burst.
-func (t *tenant) heard(got answer, there, here laws, now time.Time) {
+// heard takes over what Redis answered under its laws, as one of n replicas: should it not
+// answer the next time, the tenant goes on here with this replica's part of the room.
+func (t *tenant) heard(got answer, there, here laws, n int, now time.Time) {
 	t.away = false
-	t.requests = bucket{got.requests * (here.requests.slack + 1) / (there.requests.slack + 1), now}
-	if there.tokens.cap > 0 {
-		t.tokens = bucket{got.tokens * here.tokens.slack / there.tokens.slack, now}
+	if there.requests.cap > 0 {
+		t.requests = bucket{handDown(got.requests, there.requests, here.requests, n), now}
 	}
+	if there.tokens.cap > 0 {
+		t.tokens = bucket{handDown(got.tokens, there.tokens, here.tokens, n), now}
+	}
+}
+
+// untold is what Redis is to take over after requests were let in without it: it counts no
+// less than if all n replicas were owed as much as this one, and if it was away, it first adds
+// what is owed here. It is handed out once, unless apart is set again.
+func (t *tenant) untold(there, here laws, n int, now time.Time) (u untold) {
+	if !t.apart {
+		return untold{}
+	}
+	t.apart = false
+	if there.requests.cap > 0 {
+		t.requests.drain(here.requests, now)
+		u.leastRequests = handUp(t.requests.owed, there.requests, here.requests, n)
+	}
+	if there.tokens.cap > 0 {
+		t.tokens.drain(here.tokens, now)
+		u.leastTokens = handUp(t.tokens.owed, there.tokens, here.tokens, n)
+	}
+	if t.away {
+		u.requests, u.tokens = t.requests.owed, t.tokens.owed
+	}
+	return u
 }

@@ -1,0 +1,140 @@
+package limits
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+)
+
+// outages runs a test in virtual time with three replicas at one miniredis, and a hand that
+// cuts them all off from it or brings it back, emptied in between where lost says so.
+func outages(t *testing.T, test func(t *testing.T, fleet []*replica, reach func(there bool))) {
+	for _, lost := range []bool{false, true} {
+		t.Run(fmt.Sprintf("emptied %t", lost), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m, o := embedded(t)
+				cut := &switchboard{dial: o.Dialer}
+				o.Dialer = cut.connect
+				var fleet []*replica
+				var stops []func()
+				for range 3 {
+					r := join(t, o, 3)
+					fleet, stops = append(fleet, r), append(stops, r.run(t))
+				}
+				synctest.Wait()
+				test(t, fleet, func(there bool) { reach(m, cut, there, lost) })
+				for i, r := range fleet {
+					stops[i]()
+					_ = r.redis.Close()
+				}
+			})
+		})
+	}
+}
+
+func reach(m *miniredis.Miniredis, cut *switchboard, there, lost bool) {
+	if was := cut.off.Swap(!there); was && there && lost {
+		m.FlushAll()
+	}
+}
+
+// spells are outages of 2 to 14 seconds, one in each quarter of a minute but the first.
+func spells(passed time.Duration) (there bool) {
+	for i, seconds := range []int{2, 4, 3, 14, 5, 2, 9, 2} {
+		from := time.Duration(i+1)*15*time.Second + time.Duration(i*137)*time.Millisecond
+		if passed >= from && passed < from+time.Duration(seconds)*time.Second {
+			return false
+		}
+	}
+	return true
+}
+
+func TestATenantAtHalfOfItsLimitIsNotRefusedWhenRedisGoesOrReturns(t *testing.T) {
+	for _, c := range []int{60, 120, 300, 1200} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			outages(t, func(t *testing.T, fleet []*replica, reach func(bool)) {
+				a := Ask{Tenant: "acme", Limit: Limit{RPM: c, TPM: 300 * c}, Tokens: 200}
+				begun, every := time.Now(), 2*time.Minute/time.Duration(c/2)
+				for i := 0; time.Since(begun) < 150*time.Second; i++ {
+					reach(spells(time.Since(begun)))
+					for range 2 {
+						if !fleet[i%3].ask(t, a) {
+							t.Errorf("refused after %v, replica %d", time.Since(begun), i%3)
+						}
+					}
+					time.Sleep(every)
+				}
+				if c >= 600 && (fleet[0].results(resultSkipped) == 0 || fleet[0].results(resultShared) == 0) {
+					t.Error("Redis did not go and come")
+				}
+			})
+		})
+	}
+}
+
+func TestNoMinuteSeesMoreThanTheLimitAndItsBurstHoweverOftenRedisGoes(t *testing.T) {
+	for _, c := range []int{60, 300, 1200} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			outages(t, func(t *testing.T, fleet []*replica, reach func(bool)) {
+				const run = 150 * time.Second
+				at := offer(t, fleet, Ask{Tenant: "acme", Limit: Limit{RPM: c}}, 3*c, run, func(passed time.Duration) { reach(spells(passed)) })
+				slices.SortFunc(at, time.Time.Compare)
+				// Three of a small limit are its burst; two come from replicas that differ by one request each.
+				most, least := max(c*102/100, c+3+2), int(float64(c)*run.Minutes()*0.93)
+				if got := mostInAMinute(at); got > most {
+					t.Errorf("%d in one minute, more than %d", got, most)
+				}
+				if len(at) < least {
+					t.Errorf("only %d, less than %d", len(at), least)
+				}
+				t.Logf("limit %d: %d of %v, at most %d in one minute", c, len(at), float64(c)*run.Minutes(), mostInAMinute(at))
+			})
+		})
+	}
+}
+
+func TestHandingDownAndUpMakesNoRoom(t *testing.T) {
+	for _, c := range []int{6, 60, 300, 1200, 100_000} {
+		for _, n := range []int{1, 2, 3, 10} {
+			there, here := Limit{RPM: c}.shared().requests, Limit{RPM: c}.local(n).requests
+			for owed := 0.0; owed <= 2*there.burst(); owed += there.burst() / 16 {
+				down := handDown(owed, there, here, n)
+				room, was := float64(n)*(here.burst()-down), there.burst()-owed
+				if room > was+hair || down < 0 {
+					t.Errorf("limit %d, %d replicas: %v rooms of %v", c, n, room, was)
+				}
+				if up := handUp(down, there, here, n); up < min(owed, there.burst())-hair || up > there.burst() {
+					t.Errorf("limit %d, %d replicas: of %v owed, %v came back", c, n, owed, up)
+				}
+			}
+		}
+	}
+}
+
+func TestWhatWasLetInWithoutRedisIsToldOnceEvenByOneWhoIsRefused(t *testing.T) {
+	outages(t, func(t *testing.T, fleet []*replica, reach func(bool)) {
+		r, a := fleet[0], Ask{Tenant: "acme", Limit: Limit{RPM: 1200, TPM: 60_000}, Tokens: 100}
+		r.enter(t, a)
+		reach(false)
+		for range failuresInARow {
+			r.ask(t, Ask{Tenant: "other", Limit: a.Limit})
+		}
+		r.enter(t, Ask{Tenant: "acme", Limit: a.Limit, Tokens: 20_000})
+		reach(true)
+		within(t, 5*time.Second, "Redis is asked again", func() bool { return !r.guard.away.Load() })
+		first := r.refused(t, a).Standing.Tokens.Reset
+		if first < 14*time.Second || first > 25*time.Second {
+			t.Errorf("20,000 tokens were let in without Redis, and %v are owed", first)
+		}
+		time.Sleep(time.Second)
+		for _, r := range fleet {
+			if got := r.refused(t, a).Standing.Tokens.Reset; got < first-1100*time.Millisecond || got >= first {
+				t.Errorf("%v were owed, and %v a second later", first, got)
+			}
+		}
+	})
+}
