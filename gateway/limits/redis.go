@@ -103,14 +103,6 @@ func (l *Limiter) ask(ctx context.Context, key string, w laws, n charge) (answer
 	return parse(reply)
 }
 
-// load gives Redis the script: in a cluster, every node of it.
-func (l *Limiter) load(ctx context.Context) error {
-	if err := l.redis.ScriptLoad(ctx, limitSource).Err(); err != nil {
-		return fmt.Errorf("load the script: %w", err)
-	}
-	return nil
-}
-
 // lookup asks Redis without waiting longer than the budget, and says how it went; but for
 // shared, this replica must count for itself. The command itself is not cut off: a deadline would close its
 // connection, and a Redis that is a little late would see nothing but new ones.
@@ -132,6 +124,11 @@ func (l *Limiter) lookup(ctx context.Context, key string, w laws, n charge) (a a
 	detached := context.WithoutCancel(ctx)
 	go func() {
 		defer func() { <-l.slots }()
+		defer func() {
+			if p := recover(); p != nil { // the client's, at what a server said
+				came <- outcome{err: fmt.Errorf("panic: %v", p)}
+			}
+		}()
 		a, err := l.ask(detached, key, w, n)
 		came <- outcome{a, err}
 	}()
