@@ -65,7 +65,7 @@ func (c *trips) client(t testing.TB, store *miniredis.Miniredis) redis.Universal
 	return client
 }
 
-// hotPath is a replica whose loops do not run: what happens happens on a request's way.
+// hotPath is a replica whose loops do not run: what it does is on a request's way.
 type hotPath struct {
 	*replica
 	turn tiers.Turn
