@@ -118,10 +118,10 @@ func TestARunThatPanicsEndsAllThatItStartedAndMayRunAgain(t *testing.T) {
 
 func TestAProbeThatPanicsIsCountedAndItsLeaseTakenOver(t *testing.T) {
 	bubble(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
-		probes := 0
+		var probes atomic.Int64
 		all := fleetOf(t, o, 1, &site{}, func(o *Options) {
 			o.Probe = func(context.Context, string, string) error {
-				if probes++; probes == 1 {
+				if probes.Add(1) == 1 {
 					panic("a probe")
 				}
 				return nil
@@ -130,12 +130,12 @@ func TestAProbeThatPanicsIsCountedAndItsLeaseTakenOver(t *testing.T) {
 		all[0].Retain("big", members)
 		all[0].calls("a", 5, errBad)
 		time.Sleep(4 * time.Second)
-		if probes != 1 || all[0].failures() != 1 || all[0].log.count("panic: a probe") != 1 {
-			t.Errorf("%d probes, %d errors, log:\n%s", probes, all[0].failures(), all[0].log)
+		if probes.Load() != 1 || all[0].failures() != 1 || all[0].log.count("panic: a probe") != 1 {
+			t.Errorf("%d probes, %d errors, log:\n%s", probes.Load(), all[0].failures(), all[0].log)
 		}
 		time.Sleep(lease + time.Second)
 		if !every(all, "a", "closed") {
-			t.Errorf("%+v after %d probes", all[0].state("a"), probes)
+			t.Errorf("%+v after %d probes", all[0].state("a"), probes.Load())
 		}
 	})
 }
