@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net"
 	"os"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -154,6 +157,82 @@ func tlsOf(ep config.Endpoint) (*tls.Config, error) {
 		c.Certificates = []tls.Certificate{cert}
 	}
 	return c, nil
+}
+
+// How soon a node that has gone without a word is noticed on an idle connection: go-redis' values.
+const (
+	keepAliveIdle     = 30 * time.Second
+	keepAliveInterval = 5 * time.Second
+	keepAliveProbes   = 3
+)
+
+// guardedConn is a connection to Redis whose replies a respGuard follows: one that it
+// refuses closes it, and nothing of what it refused is read.
+type guardedConn struct {
+	net.Conn
+	replies    respGuard // of the one goroutine that reads at a time
+	subscribed atomic.Bool
+}
+
+// guardReplies wraps a connection. The health check of go-redis' pool looks for a
+// syscall.Conn, and takes one that has none for healthy.
+func guardReplies(c net.Conn) net.Conn {
+	g := &guardedConn{Conn: c}
+	if raw, ok := c.(syscall.Conn); ok {
+		return struct {
+			*guardedConn
+			syscall.Conn
+		}{g, raw}
+	}
+	return g
+}
+
+// Read reads what the guard lets pass.
+func (c *guardedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.replies.subscribed = c.subscribed.Load()
+	if refused := c.replies.pass(b[:n]); refused != nil {
+		_ = c.Close() // nothing more is believed
+		return 0, refused
+	}
+	return n, err
+}
+
+// Write notes a subscription, which go-redis writes by itself.
+func (c *guardedConn) Write(b []byte) (int, error) {
+	if !c.subscribed.Load() && subscribes(b) {
+		c.subscribed.Store(true)
+	}
+	return c.Conn.Write(b)
+}
+
+// subscribes reports whether a command is SUBSCRIBE.
+func subscribes(b []byte) bool {
+	_, rest, _ := bytes.Cut(b[:min(len(b), 32)], []byte("\r\n"))
+	return bytes.HasPrefix(rest, []byte("$9\r\nsubscribe\r\n"))
+}
+
+// guardedDialer connects as the options say, with TLS where they have it, and guards what
+// it has connected. It is for nodes, Sentinels and whatever master these name.
+func guardedDialer(o *redis.UniversalOptions) func(ctx context.Context, network, addr string) (net.Conn, error) {
+	dial := o.Dialer
+	if dial == nil {
+		// As go-redis' own, whose timeout covers the handshake, too.
+		d := &net.Dialer{Timeout: o.DialTimeout, KeepAliveConfig: net.KeepAliveConfig{
+			Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveProbes,
+		}}
+		dial = d.DialContext
+		if o.TLSConfig != nil {
+			dial = (&tls.Dialer{NetDialer: d, Config: o.TLSConfig}).DialContext
+		}
+	}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		c, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
+		}
+		return guardReplies(c), nil
+	}
 }
 
 // openEmbedded starts a Redis inside this process, reached through a pipe: no

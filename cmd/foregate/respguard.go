@@ -2,15 +2,7 @@ package main
 
 import (
 	"bytes"
-	"context"
-	"crypto/tls"
 	"fmt"
-	"net"
-	"sync/atomic"
-	"syscall"
-	"time"
-
-	"github.com/redis/go-redis/v9"
 )
 
 // What one reply of Redis may be. The longest that Foregate asks for is a hash of settings
@@ -23,13 +15,6 @@ const (
 	mostRESPElements   = 1 << 18  // of all its arrays, sets and maps together
 	mostRESPAttributes = 1 << 8   // go-redis takes one more frame of its stack for each
 	mostRESPDepth      = 8
-)
-
-// How soon a node that has gone without a word is noticed on an idle connection: go-redis' values.
-const (
-	keepAliveIdle     = 30 * time.Second
-	keepAliveInterval = 5 * time.Second
-	keepAliveProbes   = 3
 )
 
 // respGuard follows the frames of RESP2 and RESP3 in a stream of replies, and refuses what
@@ -65,7 +50,7 @@ type respFrame struct {
 // pass takes the next bytes of the stream. An error is for good.
 func (g *respGuard) pass(b []byte) error {
 	for len(b) > 0 && g.err == nil {
-		n := 0
+		var n int
 		if g.bulk > 0 {
 			n = min(g.bulk, len(b))
 			g.skip(b[:n])
@@ -326,73 +311,4 @@ func (g *respGuard) wordNamed() bool {
 		return false
 	}
 	return true
-}
-
-// guardedConn is a connection to Redis whose replies a respGuard follows: one that it
-// refuses closes it, and nothing of what it refused is read.
-type guardedConn struct {
-	net.Conn
-	replies    respGuard // of the one goroutine that reads at a time
-	subscribed atomic.Bool
-}
-
-// guardReplies wraps a connection. The health check of go-redis' pool looks for a
-// syscall.Conn, and takes one that has none for healthy.
-func guardReplies(c net.Conn) net.Conn {
-	g := &guardedConn{Conn: c}
-	if raw, ok := c.(syscall.Conn); ok {
-		return struct {
-			*guardedConn
-			syscall.Conn
-		}{g, raw}
-	}
-	return g
-}
-
-// Read reads what the guard lets pass.
-func (c *guardedConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	c.replies.subscribed = c.subscribed.Load()
-	if refused := c.replies.pass(b[:n]); refused != nil {
-		_ = c.Conn.Close() // nothing more is believed
-		return 0, refused
-	}
-	return n, err
-}
-
-// Write notes a subscription, which go-redis writes by itself.
-func (c *guardedConn) Write(b []byte) (int, error) {
-	if !c.subscribed.Load() && subscribes(b) {
-		c.subscribed.Store(true)
-	}
-	return c.Conn.Write(b)
-}
-
-// subscribes reports whether a command is SUBSCRIBE.
-func subscribes(b []byte) bool {
-	_, rest, _ := bytes.Cut(b[:min(len(b), 32)], []byte("\r\n"))
-	return bytes.HasPrefix(rest, []byte("$9\r\nsubscribe\r\n"))
-}
-
-// guardedDialer connects as the options say, with TLS where they have it, and guards what
-// it has connected. It is for nodes, Sentinels and whatever master these name.
-func guardedDialer(o *redis.UniversalOptions) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	dial := o.Dialer
-	if dial == nil {
-		// As go-redis' own, whose timeout covers the handshake, too.
-		d := &net.Dialer{Timeout: o.DialTimeout, KeepAliveConfig: net.KeepAliveConfig{
-			Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveProbes,
-		}}
-		dial = d.DialContext
-		if o.TLSConfig != nil {
-			dial = (&tls.Dialer{NetDialer: d, Config: o.TLSConfig}).DialContext
-		}
-	}
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		c, err := dial(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		return guardReplies(c), nil
-	}
 }
