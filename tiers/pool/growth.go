@@ -220,25 +220,30 @@ func (p *Pool) ended(l *Lease, generated int, now time.Time) {
 
 // flow is a rate over the last seconds, by exponential forgetting.
 type flow struct {
-	sum float64
-	at  time.Time
+	sum   float64
+	at    time.Time
+	since time.Time // when it began, after a time without
 }
 
 // flowTime is the time constant of forgetting.
 const flowTime = 5 * time.Second
 
 func (f *flow) add(n float64, now time.Time) {
+	if f.since.IsZero() || now.Sub(f.at) > 2*flowTime {
+		*f = flow{since: now}
+	}
 	f.sum = f.left(now) + n
 	f.at = now
 }
 
-// perSecond is the rate; 0 where nothing has come for so long that what is left is the
-// memory of other times.
+// perSecond is the rate; 0 is unknown: in the first second, and where nothing has come for
+// so long that what is left is the memory of other times.
 func (f *flow) perSecond(now time.Time) float64 {
-	if now.Sub(f.at) > 2*flowTime {
+	age := now.Sub(f.since)
+	if age < time.Second || now.Sub(f.at) > 2*flowTime {
 		return 0
 	}
-	return f.left(now) / flowTime.Seconds()
+	return f.left(now) / flowTime.Seconds() / (1 - math.Exp(-age.Seconds()/flowTime.Seconds())) // a young sum is not full yet
 }
 
 func (f *flow) left(now time.Time) float64 {

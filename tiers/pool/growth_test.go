@@ -408,15 +408,23 @@ func TestTheFlowIsARateThatForgets(t *testing.T) {
 	if f.perSecond(now) != 0 {
 		t.Error("nothing flowed")
 	}
-	for range 3000 { // five minutes at 1,000 tokens a second
-		now = now.Add(100 * time.Millisecond)
-		f.add(100, now)
+	for _, silence := range []time.Duration{0, 11 * time.Second, time.Hour} {
+		now = now.Add(silence)
+		for i := range 3000 { // five minutes at 1,000 tokens a second
+			now = now.Add(100 * time.Millisecond)
+			f.add(100, now)
+			got := f.perSecond(now)
+			switch {
+			case i < 10 && got != 0:
+				t.Fatalf("%v a second after %d times 100 ms", got, i)
+			case i >= 10 && (got < 980 || got > 1000+10_000/float64(i)+20):
+				t.Fatalf("%v a second after %d times 100 ms, want 1000", got, i)
+			}
+		}
 	}
-	if got := f.perSecond(now); got < 980 || got > 1020 {
-		t.Errorf("%v tokens a second, want 1000", got)
-	}
-	if got, want := f.perSecond(now.Add(flowTime)), f.perSecond(now)/math.E; math.Abs(got-want) > 1e-6 {
-		t.Errorf("after %v without any: %v, want %v", flowTime, got, want)
+	full := f.perSecond(now)
+	if got := f.perSecond(now.Add(flowTime)); math.Abs(got-full/math.E) > 1e-6 {
+		t.Errorf("after %v without any: %v, want %v", flowTime, got, full/math.E)
 	}
 	if got := f.perSecond(now.Add(2*flowTime + 1)); got != 0 {
 		t.Errorf("long after: %v", got)
