@@ -65,14 +65,14 @@ func TestWhoWouldNotDoAnywayHasNoSayInHowFullThePoolIs(t *testing.T) {
 func TestThePeakIsWhatTheMemoryWouldComeTo(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
 	b.tick(0, func(int) pressure.Reading { return at(0.5) })
-	d := Demand{PromptTokens: 48_000, MostOutput: 32_000, Limit: Limit{Usage: 0.85}}
+	d := Demand{PromptTokens: 77_000, MostOutput: 3000, Limit: Limit{Usage: 0.85}}
 	for range 400 { // answers of such requests fill their limit
-		b.outputs.learn(-1, 1000, 1000)
+		b.outputs.learn(-1, 32_000, 32_000)
 	}
 	e := refused(t, b.Pool, d)
 	c := looked(b.Pool)[0]
 	// What is there and what it grows to, the prompt and all of its answer.
-	want := 0.5 + (48_000+32_000+c.Growth)/160_000
+	want := 0.5 + (77_000+3000+c.Growth)/160_000
 	if math.Abs(e.Usage-0.5) > 1e-9 || math.Abs(e.Peak-want) > 1e-6 || c.Growth <= 0 {
 		t.Errorf("%+v, want a peak of %v", e, want)
 	}
