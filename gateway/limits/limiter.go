@@ -174,7 +174,7 @@ func (l *Limiter) count(ctx context.Context, g *Grant, replicas int) (answer, la
 		if a.High {
 			c.high = 1
 		}
-		if !l.guard.away.Load() {
+		if !l.guard.away.Load() { // else nobody is told
 			l.mu.Lock()
 			owes = t.untold(there, here, replicas, l.now())
 			l.mu.Unlock()
