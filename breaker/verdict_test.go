@@ -94,3 +94,38 @@ func TestWhoeverTakesBackItsSuccessesLeavesThoseOfOthers(t *testing.T) {
 		}
 	})
 }
+
+func TestWhatTheFleetForgotAtAnOpeningIsNotTakenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, o *redis.Options, raw *redis.Client) {
+		all := fleetOf(t, o, 3, &site{})
+		for _, m := range all {
+			m.Retain("big", []string{"a", "b"})
+		}
+		all[0].calls("a", 100, nil)
+		time.Sleep(time.Second)
+		now := time.Now().UnixMilli()
+		raw.Del(t.Context(), keyBreaker+"big/a")
+		raw.HSet(t.Context(), keyBreaker+"big/a", "st", 2, "ep", now, "ou", now+1000)
+		time.Sleep(900 * time.Millisecond)
+		if !every(all, "a", "open") {
+			t.Fatal("not open")
+		}
+		time.Sleep(1500 * time.Millisecond)
+		if !every(all, "a", "closed") {
+			t.Fatal("not closed")
+		}
+		all[1].calls("a", 20, nil)
+		all[2].calls("a", 20, nil)
+		time.Sleep(time.Second)
+		all[0].calls("a", 6, errBad)
+		for range 20 {
+			time.Sleep(100 * time.Millisecond)
+			if all[1].Open("big", "a") || all[2].Open("big", "a") {
+				t.Fatal("the successes of others were taken back")
+			}
+		}
+		if !all[0].state("a").Alone {
+			t.Errorf("%+v", all[0].state("a"))
+		}
+	})
+}
