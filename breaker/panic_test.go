@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -187,7 +188,7 @@ func TestANodeThatForgotTheScriptsIsGivenThemWhileAnotherIsFrozen(t *testing.T) 
 		t.Fatal(err)
 	}
 	within(t, 5*time.Second, "it has the scripts again", func() bool {
-		has := raw.ScriptExists(t.Context(), syncScript.Hash()).Val()
-		return len(has) == 1 && has[0] && m.shares()
+		has := raw.ScriptExists(t.Context(), syncScript.Hash(), acquireScript.Hash(), resultScript.Hash()).Val()
+		return len(has) == len(sources) && !slices.Contains(has, false) && m.shares()
 	})
 }

@@ -105,14 +105,15 @@ func TestWhatTheFleetForgotAtAnOpeningIsNotTakenBack(t *testing.T) {
 		time.Sleep(time.Second)
 		now := time.Now().UnixMilli()
 		raw.Del(t.Context(), keyBreaker+"big/a")
-		raw.HSet(t.Context(), keyBreaker+"big/a", "st", 2, "ep", now, "ou", now+1000)
-		time.Sleep(900 * time.Millisecond)
-		if !every(all, "a", "open") {
-			t.Fatal("not open")
-		}
-		time.Sleep(1500 * time.Millisecond)
-		if !every(all, "a", "closed") {
-			t.Fatal("not closed")
+		raw.HSet(t.Context(), keyBreaker+"big/a", "st", 2, "ep", now, "ou", now+2000)
+		for _, state := range []string{"open", "closed"} {
+			begun := time.Now()
+			for !every(all, "a", state) {
+				time.Sleep(10 * time.Millisecond)
+				if time.Since(begun) > 5*time.Second {
+					t.Fatalf("not %s", state)
+				}
+			}
 		}
 		all[1].calls("a", 20, nil)
 		all[2].calls("a", 20, nil)
