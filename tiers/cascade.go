@@ -209,7 +209,7 @@ func DemandOf(r *openai.Request, head prefix.Head) pool.Demand {
 	if r.MaxTokens >= 0 {
 		d.OutputTokens = min(r.MaxTokens, typicalOutput)
 	}
-	d.MostOutput = r.Limit()
+	d.MostOutput, d.Answers = r.Limit(), r.N
 	if r.PromptBytes == 0 {
 		d.IDs = r.IDs
 	}

@@ -32,10 +32,11 @@ type Line interface {
 type Turn struct {
 	Route, Pool string
 	Tenant      string
-	Class       int8 // as Ask.Class
-	Tokens      int  // that it asks for, about
-	Now         bool // it does not wait
-	Must        bool // its answer has begun: it is not turned away
+	Class       int8          // as Ask.Class
+	Tokens      int           // that it asks for, about
+	Waited      time.Duration // before, for its other tries
+	Now         bool          // it does not wait
+	Must        bool          // its answer has begun: it is not turned away
 }
 
 // openLine lets everybody in.
@@ -65,6 +66,7 @@ func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt)
 		x := &exchange{cascade: c}
 		waited, err := x.acquire(ctx, &k)
 		rc.Waited += waited
+		k.turn.Waited += waited
 		if err != nil {
 			return nil, t.giveUp(k.pool.Name(), err)
 		}
@@ -96,8 +98,10 @@ func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt)
 
 // acquire picks a backend when it is the request's turn.
 func (x *exchange) acquire(ctx context.Context, k *call) (waited time.Duration, err error) {
+	tried := len(k.demand.Exclude)
 	return x.cascade.line.Enter(ctx, k.turn, func(limit pool.Limit) error {
 		k.demand.Limit = limit
+		k.demand.Exclude = k.demand.Exclude[:tried] // whom a gate kept out a moment ago may be open
 		return x.pick(k)
 	})
 }

@@ -25,7 +25,7 @@ func (r *replica) Enter(ctx context.Context, t tiers.Turn, try func(pool.Limit) 
 	return r.lines.Enter(ctx, t.Pool, &admission.Waiter{
 		Route: t.Route, Class: identity.Priority(t.Class), Tenant: t.Tenant, Tokens: t.Tokens,
 		Config: r.settings.Snapshot().Route(t.Route).Admission,
-		Now:    t.Now, Must: t.Must, Try: try,
+		Waited: t.Waited, Now: t.Now, Must: t.Must, Try: try,
 	})
 }
 

@@ -29,7 +29,7 @@ type memory struct {
 
 func (m *memory) try(l pool.Limit) error {
 	m.asked = append(m.asked, l)
-	e := &pool.FullError{Pool: "p", Limit: l.Usage, Usage: m.usage, Peak: m.usage, Waiting: m.waiting, Queue: l.Queue, Wait: m.wait}
+	e := &pool.FullError{Pool: "p", Limit: l.Usage, Usage: m.usage, Peak: m.usage, PeakLimit: l.Usage, Waiting: m.waiting, Queue: l.Queue, Wait: m.wait}
 	switch {
 	case l.Usage > 0 && m.usage >= l.Usage, l.Queue > 0 && m.waiting > l.Queue:
 		return e

@@ -3,6 +3,7 @@ package admission
 import (
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/foregate/foregate/gateway/identity"
@@ -10,15 +11,27 @@ import (
 )
 
 const (
-	// mostWaiting bounds those of one class who wait for one pool. At the 30 s that high
-	// waits at most it is 34 requests a second.
+	// mostWaiting is how many of one class wait for one pool; a tenant of whom few wait
+	// still finds a place, up to twice that. At the 30 s that high waits at most it is 34
+	// requests a second.
 	mostWaiting = 1024
-	// dwell is the least time between two flips of a class between shed and not.
-	dwell = time.Second
+	// fewWaiting is how many waiting requests of one tenant are few.
+	fewWaiting = 16
+	// mostTries bounds how many requests one look tries in vain.
+	mostTries = 8
+	// muchSmaller is how many times smaller a request is that may pass one for which
+	// there is no room.
+	muchSmaller = 4
 	// trickleEvery is how often one of the lowest class that waits may use the room of
 	// the next class, so that it does not starve.
 	trickleEvery = 2 * time.Second
+	// mustWait is how long a request whose answer has begun waits: its client sees
+	// silence.
+	mustWait = 2 * time.Second
 )
+
+// must is the rank of requests whose answer has begun: above all classes.
+const must = identity.High + 1
 
 // Waiter is one request that asks for a place. It is used for one [Line.Enter].
 type Waiter struct {
@@ -27,6 +40,7 @@ type Waiter struct {
 	Tenant string
 	Tokens int // that it asks for; tenants take turns by them
 	Config Config
+	Waited time.Duration // before, at this pool: for its other tries
 
 	Now  bool // it does not wait
 	Must bool // its answer has begun: it goes first, and enters at the end of its wait whatever the pool says
@@ -38,16 +52,26 @@ type Waiter struct {
 	// called within the line's own methods.
 	Done func(error)
 
-	until time.Time
-	last  pool.FullError // why it waits
+	until   time.Time
+	reserve time.Time      // from then on nobody passes it
+	last    pool.FullError // why it waits
 }
 
 // rank is the class by which it is served.
 func (w *Waiter) rank() identity.Priority {
 	if w.Must {
-		return identity.High
+		return must
 	}
 	return w.Class
+}
+
+// wait is how long it may wait.
+func (w *Waiter) wait() time.Duration {
+	wait := w.Config.Wait(w.Class)
+	if w.Must {
+		wait = min(w.Config.WaitHigh, mustWait)
+	}
+	return max(wait-w.Waited, 0)
 }
 
 // Line is who waits for room at one pool, and which classes are shed there. It has no
@@ -56,27 +80,21 @@ type Line struct {
 	Pool string
 	Rand func() float64 // uniform in [0, 1), for the spread of Retry-After; nil is math/rand/v2
 
-	waiting  [identity.High + 1]queue
+	waiting  [must + 1]queue
+	tried    []*Waiter // memory of one look: who found no room
 	shedding map[place]*state
 	flips    int // of all of these
 	trickled time.Time
 }
 
-// place is what is shed: thresholds are set by route.
-type place struct {
-	route string
-	class identity.Priority
+// Waiting is how many requests of a class wait; those whose answer has begun count as
+// high.
+func (l *Line) Waiting(class identity.Priority) int {
+	if class == identity.High {
+		return l.waiting[class].n + l.waiting[must].n
+	}
+	return l.waiting[class].n
 }
-
-// state is whether a class is shed, and since when it is so.
-type state struct {
-	shed  bool
-	since time.Time
-	flips int
-}
-
-// Waiting is how many requests of a class wait.
-func (l *Line) Waiting(class identity.Priority) int { return l.waiting[class].n }
 
 // All is how many requests wait.
 func (l *Line) All() int {
@@ -87,101 +105,114 @@ func (l *Line) All() int {
 	return n
 }
 
-// Shedding reports whether a class of a route is shed, and Flips how often that has
-// changed.
-func (l *Line) Shedding(route string, class identity.Priority) bool {
-	s := l.shedding[place{route, class}]
-	return s != nil && s.shed
-}
-
-// Flips is how often a class of a route began or ended to be shed.
-func (l *Line) Flips(route string, class identity.Priority) int {
-	if s := l.shedding[place{route, class}]; s != nil {
-		return s.flips
-	}
-	return 0
-}
-
-// classes are those that are shed for some route.
-func (l *Line) classes() []identity.Priority {
-	var out []identity.Priority
-	for c := identity.Low; c <= identity.High; c++ {
-		for p, s := range l.shedding {
-			if p.class == c && s.shed {
-				out = append(out, c)
-				break
-			}
-		}
-	}
-	return out
-}
-
 // Enter lets w in where there is room and nobody waits whose turn is before its own.
 // Else it waits; its Done is told later, by [Line.Serve].
 func (l *Line) Enter(w *Waiter, now time.Time) {
 	if w.Config.Threshold(w.Class) <= 0 && !w.Must { // the operator's kill switch
-		w.Done(&ShedError{Decision{Pool: l.Pool, Class: w.Class, Reason: ReasonKV, RetryAfter: retryMax * time.Second}})
+		w.Done(&ShedError{Decision{Pool: l.Pool, Class: w.Class, Reason: ReasonKV, RetryAfter: RetryAfter(retryMax*time.Second/2, l.random())}})
 		return
 	}
 	w.last = pool.FullError{Pool: l.Pool}
-	if !l.before(w) {
-		if err := l.try(w, l.limit(w), now); !errors.Is(err, pool.ErrFull) {
+	if l.mayPass(w, now) {
+		if err := l.try(w, l.limit(w, now), now); !errors.Is(err, pool.ErrFull) {
 			w.Done(err)
 			return
 		}
 	}
-	wait := w.Config.Wait(w.rank())
-	crowd := l.waiting[w.rank()].n >= mostWaiting
+	wait := w.wait()
+	crowd := l.waiting[w.rank()].crowded(w)
 	switch {
 	case w.Now:
 		w.Done(&w.last)
-		return
 	case w.Must && (wait <= 0 || crowd):
 		w.Done(w.Try(pool.Limit{}))
-		return
-	case !w.Must && (wait <= 0 || crowd || w.last.Wait > wait || l.impatient(w, now)): // it would wait in vain
+	case !w.Must && (wait <= 0 || crowd || l.vain(w, wait) || l.impatient(w, now)):
 		l.refuse(w)
-		return
+	default:
+		w.until, w.reserve = now.Add(wait), now.Add(wait/2)
+		l.waiting[w.rank()].join(w)
 	}
-	w.until = now.Add(wait)
-	l.waiting[w.rank()].join(w)
 }
 
-// impatient reports whether w's class does not wait: it has been above its threshold for
-// so long that room is not to be expected.
-func (l *Line) impatient(w *Waiter, now time.Time) bool {
-	s := l.shedding[place{w.Route, w.Class}]
-	return w.Class == identity.Low && !w.Must && s != nil && s.shed && now.Sub(s.since) >= w.Config.Patience
-}
-
-// before reports whether somebody waits whose turn is before w's.
-func (l *Line) before(w *Waiter) bool {
-	for c := w.rank(); c <= identity.High; c++ {
-		if l.waiting[c].n > 0 {
-			return true
+// mayPass reports whether w need not queue: nobody of its class or a higher one waits,
+// or only such as are much larger and have found no room. A prompt that fits nowhere
+// must not hold up all that would fit; half of its wait, and then everybody waits for it.
+func (l *Line) mayPass(w *Waiter, now time.Time) bool {
+	for c := w.rank(); c <= must; c++ {
+		for _, t := range l.waiting[c].tenants {
+			if !t.waiters[0].lets(w.Tokens, now) {
+				return false
+			}
 		}
 	}
-	return false
+	return true
+}
+
+// lets reports whether a request of so many tokens may pass w, which found no room.
+func (w *Waiter) lets(tokens int, now time.Time) bool {
+	return w.last.Limit > 0 && now.Before(w.reserve) && tokens < w.Tokens/muchSmaller
+}
+
+// vain reports whether room is not to be expected within w's wait. High waits all the
+// same: what a pool tells of itself may be wrong.
+func (l *Line) vain(w *Waiter, wait time.Duration) bool {
+	return w.Class < identity.High && w.last.Wait > wait
+}
+
+// impatient reports whether w does not wait: its class has been above its threshold for
+// so long that room is not to be expected. One waits all the same, for the trickle.
+func (l *Line) impatient(w *Waiter, now time.Time) bool {
+	if w.Class != identity.Low || w.Must || l.waiting[identity.Low].head() == nil {
+		return false
+	}
+	s := l.state(w.Route, w.Class, now)
+	return s != nil && s.shed && now.Sub(s.since) >= w.Config.Patience
 }
 
 // Serve lets in who has room, each in turn, and sheds whose wait is over. It is called
 // when there may be more room, and every now and then.
 func (l *Line) Serve(now time.Time) {
 	l.expire(now)
-	for w := l.head(); w != nil; w = l.head() {
-		err := l.try(w, l.limit(w), now)
+	l.tried = l.tried[:0]
+	for w := l.next(now); w != nil; w = l.next(now) {
+		err := l.try(w, l.limit(w, now), now)
 		if errors.Is(err, pool.ErrFull) {
-			break
+			if l.tried = append(l.tried, w); len(l.tried) == mostTries {
+				break
+			}
+			continue
 		}
 		l.waiting[w.rank()].served(w)
 		w.Done(err)
 	}
+	clear(l.tried)
 	l.trickle(now)
 }
 
-// head is whose turn it is: of the highest class that waits.
+// next is whose turn it is in this look: the first of the highest class that waits, or
+// who may pass those that were tried in vain. nil is nobody.
+func (l *Line) next(now time.Time) *Waiter {
+	if len(l.tried) == 0 {
+		return l.head()
+	}
+	before := l.tried[:len(l.tried):len(l.tried)] // whoever is passed must let that happen
+	for c := must; c >= identity.Low; c-- {
+		for _, w := range l.waiting[c].heads() {
+			switch {
+			case slices.Contains(l.tried, w):
+			case passes(w, before, now):
+				return w
+			default:
+				before = append(before, w)
+			}
+		}
+	}
+	return nil
+}
+
+// head is the first of the highest class that waits.
 func (l *Line) head() *Waiter {
-	for c := identity.High; c >= identity.Low; c-- {
+	for c := must; c >= identity.Low; c-- {
 		if w := l.waiting[c].head(); w != nil {
 			return w
 		}
@@ -189,9 +220,19 @@ func (l *Line) head() *Waiter {
 	return nil
 }
 
-// trickle tries one of the lowest class that waits with the room of the class above,
-// now and then: where higher classes keep a pool just above its threshold for minutes,
-// it would never come to its turn.
+// passes reports whether everybody before w lets it pass.
+func passes(w *Waiter, before []*Waiter, now time.Time) bool {
+	for _, b := range before {
+		if !b.lets(w.Tokens, now) {
+			return false
+		}
+	}
+	return true
+}
+
+// trickle tries the first of the lowest class that waits with the room of the class
+// above, now and then: where higher classes keep a pool just above its threshold for
+// minutes, it would never come to its turn.
 func (l *Line) trickle(now time.Time) {
 	if now.Sub(l.trickled) < trickleEvery {
 		return
@@ -213,14 +254,32 @@ func (l *Line) trickle(now time.Time) {
 
 // expire ends the waits that are over.
 func (l *Line) expire(now time.Time) {
+	stays := l.waiting[identity.Low].head()
 	for c := range l.waiting {
-		for _, w := range l.waiting[c].over(func(w *Waiter) bool { return !now.Before(w.until) || l.impatient(w, now) }) {
-			if !w.Must {
-				l.refuse(w)
-				continue
-			}
-			w.Done(w.Try(pool.Limit{}))
+		for _, w := range l.waiting[c].over(func(w *Waiter) bool {
+			return !now.Before(w.until) || w != stays && l.impatient(w, now)
+		}) {
+			l.end(w)
 		}
+	}
+}
+
+// end ends a wait that was in vain. A request that needs most of a backend's memory
+// finds it free only where the others end at once: it is let in by what is in use, and
+// waits in the engine.
+func (l *Line) end(w *Waiter) {
+	switch {
+	case w.Must:
+		w.Done(w.Try(pool.Limit{}))
+	case w.last.Large && w.Config.Foresee:
+		err := w.Try(pool.Limit{Usage: w.Config.Threshold(w.Class), Now: true})
+		if errors.Is(err, pool.ErrFull) {
+			l.refuse(w)
+			return
+		}
+		w.Done(err)
+	default:
+		l.refuse(w)
 	}
 }
 
@@ -228,7 +287,7 @@ func (l *Line) expire(now time.Time) {
 // its Done is not called.
 func (l *Line) Leave(w *Waiter) bool { return l.waiting[w.rank()].leave(w) }
 
-// try takes a place for w, and notes whether its class is shed.
+// try takes a place for w, and notes whether its class, and those below, are shed.
 func (l *Line) try(w *Waiter, limit float64, now time.Time) error {
 	at := pool.Limit{Usage: limit, Queue: w.Config.queue(w.Class), Now: !w.Config.Foresee}
 	if limit >= 1 && !w.Config.Foresee {
@@ -239,75 +298,17 @@ func (l *Line) try(w *Waiter, limit float64, now time.Time) error {
 	if ok {
 		w.last = *full
 	}
-	if !w.Must && (ok || err == nil) {
-		l.note(place{w.Route, w.Class}, ok && full.Usage >= limit, now)
-	}
-	if ok { // lower classes may not come to a try of their own
-		for c := identity.Low; c < w.Class; c++ {
-			l.note(place{w.Route, c}, full.Usage >= l.threshold(w.Config, w.Route, c), now)
+	switch {
+	case ok:
+		for c := identity.Low; c <= w.Class; c++ { // lower classes may not come to a try of their own
+			if c < w.Class || !w.Must {
+				l.note(place{w.Route, c}, full.Usage, l.threshold(w.Config, w.Route, c, now), now)
+			}
 		}
+	case err == nil && !w.Must:
+		l.note(place{w.Route, w.Class}, 0, limit, now)
 	}
 	return err
-}
-
-// limit is how far w may fill a backend: less while its class is shed.
-func (l *Line) limit(w *Waiter) float64 {
-	if w.Must {
-		return max(w.Config.High, w.Config.Threshold(w.Class))
-	}
-	return l.threshold(w.Config, w.Route, w.Class)
-}
-
-// threshold is the KV usage at which a class is shed, or comes back.
-func (l *Line) threshold(c Config, route string, class identity.Priority) float64 {
-	threshold := c.Threshold(class)
-	if l.Shedding(route, class) && c.Release < threshold {
-		threshold -= c.Release
-	}
-	return threshold
-}
-
-// mostPlaces bounds the memory; routes come from the configuration, so it is never
-// reached.
-const mostPlaces = 4096
-
-// note remembers that a class found every backend above its limit, or room.
-func (l *Line) note(p place, shed bool, now time.Time) {
-	s := l.shedding[p]
-	switch {
-	case s == nil && (!shed || len(l.shedding) >= mostPlaces):
-		return
-	case s == nil:
-		if l.shedding == nil {
-			l.shedding = map[place]*state{}
-		}
-		s = &state{}
-		l.shedding[p] = s
-	}
-	if s.shed != shed && (s.since.IsZero() || now.Sub(s.since) >= dwell) {
-		s.shed, s.since = shed, now
-		s.flips++
-		l.flips++
-	}
-}
-
-// refuse sheds w.
-func (l *Line) refuse(w *Waiter) { w.Done(&ShedError{l.decide(w)}) }
-
-// decide words why w is shed.
-func (l *Line) decide(w *Waiter) Decision {
-	d := Decision{Pool: l.Pool, Class: w.Class, Usage: w.last.Usage, Threshold: w.last.Limit, Reason: ReasonKV}
-	switch f := &w.last; {
-	case f.Limit == 0: // it never came to its turn
-		d.Reason, d.Usage, d.Threshold = ReasonLine, float64(l.All()), 0
-	case f.Usage >= f.Limit:
-	case f.Queue > 0 && f.Waiting > f.Queue:
-		d.Reason, d.Usage, d.Threshold = ReasonQueue, float64(f.Waiting), float64(f.Queue)
-	default:
-		d.Reason, d.Usage = ReasonGrowth, f.Peak
-	}
-	d.RetryAfter = RetryAfter(w.last.Wait, l.random())
-	return d
 }
 
 func (l *Line) random() float64 {

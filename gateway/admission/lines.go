@@ -110,7 +110,7 @@ func (s *Lines) Shedding(poolName string) []identity.Priority {
 	}
 	l.mu.Lock()
 	defer l.unlock()
-	return l.line.classes()
+	return l.line.classes(time.Now())
 }
 
 // enter asks for w, and reports whether the answer is there already.
@@ -148,12 +148,17 @@ func (l *line) unlock() {
 func (l *line) wake() {
 	l.dirty.Store(true)
 	for l.dirty.Load() && l.mu.TryLock() {
-		for l.dirty.Swap(false) {
-			l.line.Serve(time.Now())
-		}
-		l.settle()
-		l.mu.Unlock()
+		l.look()
 	}
+}
+
+// look takes the looks that were asked for, and gives the lock back.
+func (l *line) look() {
+	defer l.mu.Unlock() // also when a Try panics: a pool must not be locked for good
+	for l.dirty.Swap(false) {
+		l.line.Serve(time.Now())
+	}
+	l.settle()
 }
 
 // tick looks although nothing was heard.
@@ -186,7 +191,7 @@ func (l *line) settle() {
 	for c := range l.shedding {
 		l.shedding[c].Set(0)
 	}
-	for _, c := range l.line.classes() {
+	for _, c := range l.line.classes(time.Now()) {
 		l.shedding[c].Set(1)
 	}
 }

@@ -342,7 +342,7 @@ func TestWhatIsShedAndWhoWaitsIsShown(t *testing.T) {
 			}
 		}
 		shows(0, 0, 0)
-		if err := enter(low, false); !errors.Is(err, ErrShed) {
+		if err := enter(low, true); !errors.Is(err, pool.ErrFull) {
 			t.Error(err)
 		}
 		shows(1, 0, 0)

@@ -12,6 +12,9 @@ import (
 type queue struct {
 	n       int
 	tenants map[string]*turns
+
+	order []*turns  // memory of heads
+	first []*Waiter // the same
 }
 
 // turns are one tenant's requests that wait.
@@ -45,12 +48,11 @@ func (q *queue) least() float64 {
 	return least
 }
 
-// head is whose turn it is, nil when nobody waits. Between tenants that have had the
-// same, the one that waits longest, so that the order does not hang on the map's.
+// head is whose turn it is, nil when nobody waits.
 func (q *queue) head() *Waiter {
 	var next *turns
 	for _, t := range q.tenants {
-		if next == nil || t.had < next.had || t.had == next.had && earlier(t.waiters[0], next.waiters[0]) {
+		if next == nil || t.before(next) {
 			next = t
 		}
 	}
@@ -58,6 +60,46 @@ func (q *queue) head() *Waiter {
 		return nil
 	}
 	return next.waiters[0]
+}
+
+// heads are the first of each tenant, in the order of the tenants' turns, and behind each
+// of them the first that is so much smaller that it may pass.
+func (q *queue) heads() []*Waiter {
+	q.order = q.order[:0]
+	for _, t := range q.tenants {
+		q.order = append(q.order, t)
+	}
+	slices.SortFunc(q.order, func(a, b *turns) int {
+		if a.before(b) {
+			return -1
+		}
+		return 1
+	})
+	q.first = q.first[:0]
+	for _, t := range q.order {
+		first := t.waiters[0]
+		q.first = append(q.first, first)
+		if i := slices.IndexFunc(t.waiters, func(w *Waiter) bool { return w.Tokens < first.Tokens/muchSmaller }); i > 0 {
+			q.first = append(q.first, t.waiters[i])
+		}
+	}
+	return q.first
+}
+
+// before tells whose turn is first. Between tenants that have had the same it is the one
+// that waits longest, so that the order does not hang on the map's.
+func (t *turns) before(o *turns) bool {
+	return t.had < o.had || t.had == o.had && earlier(t.waiters[0], o.waiters[0])
+}
+
+// crowded reports whether there is no place for w. A tenant of whom few wait still finds
+// one, so that nobody fills the line for others.
+func (q *queue) crowded(w *Waiter) bool {
+	if q.n < mostWaiting {
+		return false
+	}
+	t := q.tenants[w.Tenant]
+	return q.n >= 2*mostWaiting || t != nil && len(t.waiters) >= fewWaiting
 }
 
 func earlier(a, b *Waiter) bool {

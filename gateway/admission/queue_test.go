@@ -61,7 +61,7 @@ func TestHighGoesBeforeNormalBeforeLow(t *testing.T) {
 			return err
 		}
 	})
-	if got := q.free(100); got != "high2 high5 must normal1 normal4 low0 low3" {
+	if got := q.free(100); got != "must high2 high5 normal1 normal4 low0 low3" {
 		t.Error(got)
 	}
 	if q.All() != 0 {
@@ -190,7 +190,7 @@ func TestANewcomerQueuesBehindItsClassAndPassesThoseBelow(t *testing.T) {
 	q.wait(normal, "a", "first", 100)
 	q.mem.places = 1
 	a := q.enter(low, "b", func(w *Waiter) { w.Must = true })
-	q.want(a, "in") // one that must goes as high does
+	q.want(a, "in") // one that must goes before all
 }
 
 func TestWhoNeverCameToItsTurnIsToldSo(t *testing.T) {
@@ -198,7 +198,7 @@ func TestWhoNeverCameToItsTurnIsToldSo(t *testing.T) {
 	q.wait(normal, "t", "first", 100)
 	q.cfg.WaitNormal = 0
 	a := q.enter(normal, "t", nil)
-	if d := errOf(t, a); d.Reason != ReasonLine || d.Usage != 1 || d.Threshold != 0 {
+	if d := errOf(t, a); d.Reason != ReasonLine || d.Usage != 1 || d.Threshold != mostWaiting {
 		t.Errorf("%+v", d)
 	}
 }

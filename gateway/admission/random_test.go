@@ -50,7 +50,7 @@ func (p *play) tries(v *visit, l pool.Limit) error {
 	if !p.engine.fits(v.Tokens, l.Usage) {
 		return &pool.FullError{Pool: "p", Limit: l.Usage, Usage: p.engine.usage(), Peak: l.Usage, Wait: time.Duration(v.Tokens) * 10 * time.Millisecond}
 	}
-	trickles := l.Usage > max(v.Config.Threshold(v.Class), p.line.limit(&v.Waiter))
+	trickles := l.Usage > max(v.Config.Threshold(v.Class), p.line.limit(&v.Waiter, p.now))
 	if l.Usage > 0 {
 		p.ordered(v, trickles)
 	}
@@ -74,6 +74,7 @@ func (p *play) ordered(v *visit, trickles bool) {
 		switch {
 		case o == v:
 			came = false
+		case o.lets(v.Tokens, p.now), p.behind(o).lets(v.Tokens, p.now): // there was no room for it, or for whom it is behind
 		case o.rank() > v.rank() && !trickles:
 			p.t.Errorf("one of %s got a place while one of %s waits", v.Class, o.Class)
 		case p.entering == v && o.rank() >= v.rank():
@@ -83,6 +84,9 @@ func (p *play) ordered(v *visit, trickles bool) {
 		}
 	}
 }
+
+// behind is the first of o's tenant.
+func (p *play) behind(o *visit) *Waiter { return p.line.waiting[o.rank()].tenants[o.Tenant].waiters[0] }
 
 // told is what a waiter's Done does.
 func (p *play) told(v *visit, err error) {
@@ -170,6 +174,7 @@ func (p *play) serve() {
 			p.t.Errorf("%s waits since %v at %v", v.Class, v.entered, p.now)
 		}
 	}
+	p.line.Serve(p.now) // who was first changed with whom the last look let pass
 	if h := p.line.head(); h != nil && p.engine.fits(h.Tokens, h.Config.Threshold(h.Class)-h.Config.Release) {
 		p.t.Errorf("one of %s waits while there is room for it", h.Class)
 	}
@@ -177,12 +182,12 @@ func (p *play) serve() {
 
 // counts checks the line's numbers against the lists.
 func (p *play) counts() {
-	var n [high + 1]int
+	var n [must + 1]int
 	for _, v := range p.waits {
 		n[v.rank()]++
 	}
 	for c := range n {
-		if got := p.line.Waiting(identity.Priority(c)); got != n[c] || got > mostWaiting {
+		if got := p.line.waiting[c].n; got != n[c] || got > 2*mostWaiting {
 			p.t.Errorf("%d of class %d wait, the line says %d", n[c], c, got)
 		}
 		waiters := 0

@@ -145,7 +145,8 @@ func allLie() Row {
 	var fronts []*Front
 	shape := fronted(&fronts, 2)
 	shape.Sim = func(o *vllmsim.Options) { o.TimeScale = 1 }
-	shape.Load = func(n int) Request { // those of high last, so that eight are under way at each backend
+	shape.Settings = map[string]string{"shed.wait_normal": "3s"} // less than the clients' patience
+	shape.Load = func(n int) Request {                           // those of high last, so that eight are under way at each backend
 		r := usualLoad(n)
 		if r.Priority == "high" {
 			r.Stream, r.Tokens = true, 200

@@ -45,6 +45,7 @@ type call struct {
 	tried   int
 	current *attempt
 	waiter  *admission.Waiter
+	waited  time.Duration
 }
 
 // attempt is one call to one backend, and the source of its tokens.
@@ -78,14 +79,16 @@ func (c *call) start() {
 	var lease *pool.Lease
 	c.waiter = &admission.Waiter{
 		Route: route, Class: class(c.request.req.Priority), Tenant: c.request.req.Tenant,
-		Tokens: c.demand.PromptTokens + c.demand.OutputTokens, Config: r.lab.values.Admission, Now: c.now, Must: c.must,
+		Tokens: c.demand.PromptTokens + c.demand.OutputTokens, Config: r.lab.values.Admission, Waited: c.waited, Now: c.now, Must: c.must,
 	}
 	c.waiter.Try = func(limit pool.Limit) (err error) {
 		c.demand.Limit = limit
 		lease, err = r.pools[c.tier.name].Pick(c.demand)
 		return err
 	}
+	asked := r.lab.clock.now
 	c.waiter.Done = func(err error) {
+		c.waited += r.lab.clock.now - asked
 		switch {
 		case err == nil:
 			c.send(lease)

@@ -48,7 +48,7 @@ func (s *swing) look() {
 		s.began = 0
 	}
 	for i, r := range l.replicas {
-		if s.began > 0 && !s.shed[i] && r.lines["target"].Shedding(route, identity.Low) {
+		if s.began > 0 && !s.shed[i] && r.lines["target"].Shedding(route, identity.Low, l.clock.wall()) {
 			s.shed[i] = true
 			s.late = append(s.late, now-s.began)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// replica is one gateway: real pools and a real shedder, with the virtual clock.
+// replica is one gateway: real pools and real lines, with the virtual clock.
 type replica struct {
 	lab      *lab
 	index    int

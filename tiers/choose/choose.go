@@ -73,6 +73,7 @@ type Candidate struct {
 	OthersHeld  float64 // what other replicas' requests hold or are about to, beyond the reading, as far as one can guess
 
 	Blind  bool    // Usage says nothing: no limit holds here
+	Own    float64 // all of our requests there
 	Growth float64 // tokens by which the requests there are expected to fill the cache further, at the worst moment
 	Margin float64 // by how much more than expected that may be
 	Shared int     // prompt tokens of this request that another one there holds already

@@ -41,8 +41,10 @@ func (c *Candidate) room(need Need) room {
 // whatever fits its cache.
 func (c *Candidate) Above(need Need) bool {
 	switch {
-	case need.Limit <= 0 || c.Blind:
+	case need.Limit <= 0:
 		return false
+	case c.Blind:
+		return need.Limit < certain && c.Own >= blindMost
 	case need.Queue > 0 && c.Waiting > float64(need.Queue), c.filled() >= need.Limit:
 		return true
 	case need.Holds == 0 || c.Capacity == 0 || c.Running+c.Waiting+c.OwnRequests == 0:
@@ -51,6 +53,11 @@ func (c *Candidate) Above(need Need) bool {
 	return c.over(need) > 0
 }
 
+// blindMost is how many of our requests a backend may have of whose memory nothing is
+// known, and still be given one that may not fill it: low priority is not to pile up there
+// (reliability.md M1).
+const blindMost = 32
+
 // certain is the share of the memory that may be filled even if everything is longer than
 // expected: what is above is for requests of a higher limit, and for what nobody foresees.
 const certain = 0.92
@@ -58,9 +65,34 @@ const certain = 0.92
 // over is by how many tokens c is expected to be above the limit with the request; or, where
 // that is more, may come to be above what must stay free.
 func (c *Candidate) over(need Need) float64 {
-	holds := c.committed() + float64(max(need.Holds-c.Shared, 0))
+	peak, limit := c.Peak(need)
+	return (peak - limit) * float64(c.Capacity)
+}
+
+// Peak is the share of the memory that c may come to with the request, and what it must
+// not pass: what is expected and the limit, or what it may be and what must stay free,
+// whichever is nearer. Where the size of the memory is unknown it is the usage.
+func (c *Candidate) Peak(need Need) (peak, limit float64) {
+	if c.Capacity == 0 {
+		return c.Filled(), need.Limit
+	}
 	capacity := float64(c.Capacity)
-	return max(holds-need.Limit*capacity, holds+c.Margin-max(need.Limit, certain)*capacity)
+	expected := (c.committed() + float64(max(need.Holds-c.Shared, 0))) / capacity
+	most, free := expected+c.Margin/capacity, max(need.Limit, certain)
+	if most-free > expected-need.Limit {
+		return most, free
+	}
+	return expected, need.Limit
+}
+
+// Filled is the KV usage with our own tokens, 0..1.
+func (c *Candidate) Filled() float64 { return clamp(c.filled()) }
+
+func clamp(v float64) float64 {
+	if v >= 0 {
+		return min(v, 1)
+	}
+	return 0 // negative, or not a number
 }
 
 // committed is the tokens that what is there is expected to hold at the worst moment.

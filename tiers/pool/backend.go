@@ -151,7 +151,7 @@ func (b *backend) candidate(c *choose.Candidate, m *mean, now time.Time, cfg pre
 	c.PrefillRate, c.DecodeRate = 1/r.prefill, 1/r.decode
 
 	weight, known := b.weigh(now, cfg)
-	c.Blind = !known && !m.known
+	c.Blind, c.Own = !known, float64(b.all.requests)
 	if !known {
 		// Our own requests are all we know. The mean stands in for what others may have
 		// sent, and as far as ours differ from our own mean, so will theirs.

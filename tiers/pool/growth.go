@@ -15,7 +15,7 @@ const (
 	marginSigmas = 3
 	// unmodelled is the share of the KV cache kept free for what no forecast sees: what
 	// other replicas send between two readings, prompts longer than estimated.
-	unmodelled = 0.03
+	unmodelled = 0.05
 	// tail is the share of its expected length that an answer which has passed it is
 	// expected to go on for. Lengths of answers have long tails.
 	tail = 4
@@ -164,7 +164,6 @@ func (p *Pool) foresee(c *choose.Candidate, b *backend, m *mean, now time.Time) 
 		c.Growth, spread = all*p.outputs.all.mean/2, all*p.outputs.all.variance
 	}
 	c.Growth += all * float64(c.BlockSize) / 2 // the last block of each is half full
-	c.Margin = marginSigmas*math.Sqrt(spread) + unmodelled*float64(c.Capacity)
 
 	seen := b.reading.At.Sub(b.prefillSince).Seconds() / pace.prefill // of the prompt under way, by the reading
 	c.OwnPartly = max(b.under.partly-max(seen, 0), 0)
@@ -176,7 +175,8 @@ func (p *Pool) foresee(c *choose.Candidate, b *backend, m *mean, now time.Time) 
 	c.OthersHeld = (waits + others) * each
 
 	engines := float64(max(b.reading.Engines, 1)) // the capacity is one engine's
-	c.Growth, c.Margin, c.OwnPartly, c.OthersHeld = c.Growth/engines, c.Margin/math.Sqrt(engines), c.OwnPartly/engines, c.OthersHeld/engines
+	c.Growth, c.OwnPartly, c.OthersHeld = c.Growth/engines, c.OwnPartly/engines, c.OthersHeld/engines
+	c.Margin = marginSigmas*math.Sqrt(spread/engines) + unmodelled*float64(c.Capacity)
 }
 
 // shared fills in what each candidate need not hold a second time of a prompt: the parts
@@ -213,7 +213,7 @@ func (p *Pool) met(b *backend, c *choose.Candidate, d *Demand, prompt int) {
 // ended learns from a lease that is over. The caller holds mu.
 func (p *Pool) ended(l *Lease, generated int, now time.Time) {
 	if generated > 0 {
-		p.outputs.learn(l.kind, l.most, generated)
+		p.outputs.learn(l.kind, l.most/l.answers, generated/l.answers)
 	}
 	p.freed.add(float64(l.part.held+generated), now)
 }

@@ -21,6 +21,7 @@ type Lease struct {
 	bytes   int // of the prompt's text; 0 where its length was exact
 	parts   [prefix.MostParts]prefix.Part
 	shared  int     // tokens of the prompt that another request there held already
+	answers int     // that it is asked for, at least 1; what follows is of all of them
 	output  int     // tokens that the answer is expected to have
 	spread  float64 // variance of that
 	kind    int     // of the answer

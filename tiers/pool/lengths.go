@@ -14,6 +14,9 @@ const (
 	// mostlyFull is the share of answers that end at their limit from which the limit is
 	// the best guess.
 	mostlyFull = 0.75
+	// like is how many times the mean a limit may be for that: where short answers were
+	// cut, it says nothing of a limit that is a thousand times as long.
+	like = 4
 )
 
 // outputs are the lengths of answers: of all, and by kind. Requests with the same
@@ -57,7 +60,7 @@ func (o *outputs) of(kind, most int) (mean, variance float64) {
 		l.variance += (k.variance - l.variance) * known
 		l.full += (k.full - l.full) * known
 	}
-	if most > 0 && (float64(most) < l.mean || l.full >= mostlyFull) {
+	if most > 0 && (float64(most) < l.mean || l.full >= mostlyFull && float64(most) <= like*l.mean) {
 		return float64(most), 0
 	}
 	return l.mean, l.variance
@@ -79,15 +82,19 @@ func (o *outputs) learn(kind, most, n int) {
 	k.learn(most, n)
 }
 
+// learn moves what is known by one answer. One that was cut short of the mean says
+// nothing of how long it would have been.
 func (l *lengths) learn(most, n int) {
-	off := float64(n) - l.mean
-	l.mean += off * lengthShare
-	l.variance += (off*off - l.variance) * lengthShare
+	cut := most > 0 && n >= most
+	if off := float64(n) - l.mean; !cut || off > 0 {
+		l.mean += off * lengthShare
+		l.variance += (off*off - l.variance) * lengthShare
+	}
 	if most == 0 {
 		return
 	}
 	full := 0.0
-	if n >= most {
+	if cut {
 		full = 1
 	}
 	l.full += (full - l.full) * lengthShare

@@ -46,12 +46,17 @@ func (e *NoBackendError) Unwrap() error { return e.Last }
 // FullError tells that backends would do, but for the demand's limit: one may wait for
 // room.
 type FullError struct {
-	Pool    string
-	Limit   float64 // the demand's
-	Usage   float64 // the least KV usage of those that would do, own tokens included
-	Peak    float64 // the least that it would come to with the request
-	Waiting int     // the fewest requests that wait at one of them
-	Queue   int     // the demand's limit of these, 0 is none
+	Pool  string
+	Limit float64 // the demand's
+	Usage float64 // the least KV usage of those that would do, own tokens included
+	Large bool    // the request needs more than half of the memory of each of these
+
+	// Peak is the share of the memory that the least full one may come to with the
+	// request, and PeakLimit what that must not pass.
+	Peak, PeakLimit float64
+
+	Waiting int // the fewest requests that wait at one of them
+	Queue   int // the demand's limit of these, 0 is none
 
 	// Wait is how long requests at the rate of the last seconds take to free what is
 	// missing, by what one has seen here of it; 0 is unknown.
@@ -73,28 +78,28 @@ func (p *Pool) isFull(s *round, need choose.Need, d *Demand) error {
 	if d.Limit.Usage <= 0 {
 		return nil
 	}
-	e := &FullError{Pool: p.name, Limit: d.Limit.Usage, Usage: 1, Queue: d.Limit.Queue}
-	over := -1.0
+	e := &FullError{Pool: p.name, Limit: d.Limit.Usage, Usage: 1, Queue: d.Limit.Queue, Large: true}
+	over, candidates := -1.0, 0
 	for i := range s.cands {
 		c := &s.cands[i]
 		if c.Down || c.Broken || c.Excluded || c.TooSmall(need) || c.Suspect {
 			continue
 		}
+		candidates++
 		if o := c.Over(need); over < 0 || o < over {
-			over, e.Peak = o, c.KVUsage() // which is all that is known where the size of the cache is not
-			if c.Capacity > 0 {
-				e.Peak = d.Limit.Usage + o/float64(c.Capacity)
-			}
+			over = o
+			e.Peak, e.PeakLimit = c.Peak(need)
 		}
-		if waits := int(c.Waiting); e.Usage == 1 || waits < e.Waiting {
+		if waits := int(c.Waiting); candidates == 1 || waits < e.Waiting {
 			e.Waiting = waits
 		}
-		e.Usage = min(e.Usage, c.KVUsage())
+		e.Large = e.Large && c.Capacity > 0 && 2*need.Holds > c.Capacity
+		e.Usage = min(e.Usage, c.Filled())
 	}
 	if over < 0 {
 		return nil
 	}
-	if rate := p.freed.perSecond(p.now()) / float64(max(len(s.cands), 1)); rate > 0 {
+	if rate := p.freed.perSecond(p.now()) / float64(candidates); rate > 0 {
 		e.Wait = time.Duration(over / rate * float64(time.Second))
 	}
 	return e

@@ -67,14 +67,14 @@ func TestThePeakIsWhatTheMemoryWouldComeTo(t *testing.T) {
 	b.tick(0, func(int) pressure.Reading { return at(0.5) })
 	d := Demand{PromptTokens: 77_000, MostOutput: 3000, Limit: Limit{Usage: 0.85}}
 	for range 400 { // answers of such requests fill their limit
-		b.outputs.learn(-1, 32_000, 32_000)
+		b.outputs.learn(-1, 3000, 3000)
 	}
 	e := refused(t, b.Pool, d)
 	c := looked(b.Pool)[0]
 	// What is there and what it grows to, the prompt and all of its answer.
 	want := 0.5 + (77_000+3000+c.Growth)/160_000
-	if math.Abs(e.Usage-0.5) > 1e-9 || math.Abs(e.Peak-want) > 1e-6 || c.Growth <= 0 {
-		t.Errorf("%+v, want a peak of %v", e, want)
+	if math.Abs(e.Usage-0.5) > 1e-9 || math.Abs(e.Peak-want) > 1e-6 || e.PeakLimit != 0.85 || c.Growth <= 0 {
+		t.Errorf("%#v, want a peak of %v", *e, want)
 	}
 }
 
@@ -149,9 +149,14 @@ func TestAnIdleBackendTakesWhateverFits(t *testing.T) {
 
 func TestWithoutReadingsNoLimitHolds(t *testing.T) {
 	p := fixed(t, Options{})
-	for range 200 {
+	for range 60 {
 		pick(t, p, Demand{PromptTokens: 10_000, Limit: Limit{Usage: 0.01, Queue: 1}})
 	}
+	for range 200 {
+		pick(t, p, Demand{PromptTokens: 10_000, Limit: Limit{Usage: 0.95, Queue: 1}})
+	}
+	// But low does not pile up where nothing is known.
+	refused(t, p, Demand{PromptTokens: 1, Limit: Limit{Usage: 0.85}})
 }
 
 func TestWhereTheSizeOfTheCacheIsUnknownTheUsageAloneCounts(t *testing.T) {

@@ -16,6 +16,7 @@ type Demand struct {
 	IDs          func() []int32 // the prompt's token ids, where they are known; nil: they are not. Only an Index asks
 	OutputTokens int            // expected
 	MostOutput   int            // tokens that the answer may have at most; 0 is unknown
+	Answers      int            // how many are asked for; 0 is 1
 	Whole        bool           // it comes in one piece, so that one does not see it begin
 
 	Limit Limit // of the backend that it goes to
@@ -97,7 +98,7 @@ func (p *Pool) need(d *Demand) choose.Need {
 		n.Limit, n.Queue = d.Limit.Usage, d.Limit.Queue
 		if !d.Limit.Now {
 			output, _ := p.outputs.of(kindOf(d), d.MostOutput)
-			n.Holds = n.PromptTokens + int(output)
+			n.Holds = n.PromptTokens + int(output)*d.answers()
 		}
 	}
 	return n
@@ -112,6 +113,8 @@ func (d *Demand) key() prefix.Key {
 	}
 	return 0
 }
+
+func (d *Demand) answers() int { return max(d.Answers, 1) }
 
 // parts are those that are there.
 func (d *Demand) parts() []prefix.Part {
@@ -172,7 +175,7 @@ func (p *Pool) lease(l *Lease, b *backend, c *choose.Candidate, need choose.Need
 	output, spread := p.outputs.of(kind, d.MostOutput)
 	*l = Lease{
 		pool: p, backend: b, start: now, bytes: d.PromptBytes, key: d.key(), parts: d.Parts,
-		ahead: c.Ahead(), shared: prompt - held, output: int(output), spread: spread, kind: kind, most: d.MostOutput, whole: d.Whole,
+		ahead: c.Ahead(), shared: prompt - held, answers: d.answers(), output: int(output) * d.answers(), spread: spread * float64(d.answers()), kind: kind, most: d.MostOutput * d.answers(), whole: d.Whole,
 		rank: p.rank(b, d, prompt),
 		part: tally{requests: 1, waiting: 1, queued: max(prompt-c.Cached, 0), held: held, tokens: held + need.OutputTokens/2},
 	}
