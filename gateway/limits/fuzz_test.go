@@ -33,12 +33,14 @@ func FuzzKey(f *testing.F) {
 		f.Add(s, s, s, s, false)
 	}
 	f.Add("0", "5", "5", "5", true)
+	f.Add("9000000000000000", "1e9", "1e9", "1e9", false) // the year 2255
 	m, o := embedded(f)
 	o.ReadTimeout = 10 * time.Second // which a busy machine keeps
 	r := &replica{}
 	r.Limiter = New(Options{Redis: r.client(f, o)})
 	key := keyLimit + "acme"
 	f.Fuzz(func(t *testing.T, at, requests, tokens, high string, text bool) {
+		m.SetTime(time.Now())
 		m.Del(key)
 		if text {
 			if err := m.Set(key, at); err != nil {
@@ -57,6 +59,17 @@ func FuzzKey(f *testing.F) {
 		}
 		if got.requests > mostOwed*600 || got.tokens > mostOwed*60_000 {
 			t.Errorf("%q %q %q %q: %+v", at, requests, tokens, high, got)
+		}
+		if text {
+			return
+		}
+		m.SetTime(time.Now().Add(mostOwed*time.Minute + time.Second))
+		if ttl := m.TTL(key); ttl > expiry || got.refused == "" && ttl <= 0 {
+			t.Errorf("%q %q %q %q: the key expires after %v", at, requests, tokens, high, ttl)
+		}
+		got, err = r.Limiter.ask(t.Context(), key, limit.shared(), charge{requests: 1, tokens: 10, high: 1, how: howAsk})
+		if err != nil || got.refused != "" {
+			t.Errorf("%q %q %q %q: after the longest debt %+v, %v", at, requests, tokens, high, got, err)
 		}
 	})
 }

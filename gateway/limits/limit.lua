@@ -14,7 +14,8 @@ local function num(s)
   if n==nil or n~=n or n<0 then return 0 end
   return n
 end
-local minutes=math.max(0,(now-num(v[1]))/60000000)
+local at=num(v[1])
+local minutes=math.max(0,(now-at)/60000000)
 local function owed(s,cap) return math.max(0,math.min(num(s),cap*most)-minutes*cap) end
 local r,tok,h=owed(v[2],a[1]),owed(v[3],a[3]),owed(v[4],a[5])
 local demoted=0
@@ -30,7 +31,8 @@ if how~='settle' then
   if a[1]>0 then wr=(r-a[2]-0.000001)/a[1] end
   if a[3]>0 then wt=(tok-a[4]-0.000001)/a[3] end
   if wr>0 or wt>0 then
-    if a[15]>0 or a[16]>0 then keep() end
+    -- A time that is still to come (a clock that was set back, a hand) drains nothing until then.
+    if a[15]>0 or a[16]>0 or at>now then keep() end
     local why=1; if wt>wr then why=2 end
     return {'',why,0,math.floor(r*1000),math.floor(tok*1000)}
   end
