@@ -19,16 +19,21 @@ type content struct {
 // It belongs to one goroutine at a time.
 type reader struct {
 	redis   redis.Cmdable
-	careful bool // the last answer was too large, or did not come in time
+	careful bool // the last answer was too large, or HGETALL's did not come in time
 }
 
 // read returns the hash. It is one HGETALL, as long as that came in time and was no
 // larger than what is kept of it; else the sizes are asked for first, in four round
-// trips, and what is too long stays where it is.
+// trips, and what is too long stays where it is. Where these do not come in time either,
+// the next read is an HGETALL again.
 func (r *reader) read(ctx context.Context) (content, error) {
 	if r.careful {
 		c, err := r.measured(ctx)
+		if err == nil {
+			return c, nil
+		}
 		if !answered(err) {
+			r.careful = false // four round trips may be more than there is time for: the two ways take turns
 			return c, err
 		}
 		// Redis knows or allows only HGETALL.
