@@ -45,8 +45,8 @@ func openRedis(ep config.Endpoint) (c clients, stop func(), err error) {
 		return clients{}, nil, fmt.Errorf("redis: %w", err)
 	}
 	if ep.Kind == config.KindEmbedded {
-		client, stop, err := openEmbedded(o)
-		return clients{client, client}, stop, err
+		client, stop := openEmbedded(miniredis.NewMiniRedis(), o)
+		return clients{client, client}, stop, nil
 	}
 	c.control = dialing(o)
 	c.request = dialing(onRequests(o))
@@ -236,13 +236,9 @@ func guardedDialer(o *redis.UniversalOptions) func(ctx context.Context, network,
 }
 
 // openEmbedded starts a Redis inside this process, reached through a pipe: no
-// port is opened. It serves one process only.
-func openEmbedded(o *redis.UniversalOptions) (redis.UniversalClient, func(), error) {
-	m := miniredis.NewMiniRedis()
+// port is opened, the first Dial starts it. It serves one process only.
+func openEmbedded(m *miniredis.Miniredis, o *redis.UniversalOptions) (redis.UniversalClient, func()) {
 	m.ClockTTL(true)
-	if err := m.Start(); err != nil {
-		return nil, nil, fmt.Errorf("embedded Redis: %w", err)
-	}
 	o.Addrs = []string{"127.0.0.1:0"}
 	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
 		c, err := m.Dial()
@@ -255,5 +251,5 @@ func openEmbedded(o *redis.UniversalOptions) (redis.UniversalClient, func(), err
 	return client, func() {
 		_ = client.Close() // only connections are lost
 		m.Close()
-	}, nil
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/gateway/config"
@@ -85,6 +86,17 @@ func TestReplicasShareThroughTLSAsAnACLUser(t *testing.T) {
 		if p.mode("shared") || strings.Contains(p.logs[0].String(), "s3cret") {
 			t.Errorf("%s: %s", name, p.logs[0].String())
 		}
+	}
+}
+
+func TestAnEmbeddedRedisOpensNoPort(t *testing.T) {
+	m := miniredis.NewMiniRedis()
+	c, stop := openEmbedded(m, controlOptions(config.Endpoint{Kind: config.KindEmbedded}))
+	defer stop()
+	eventually(t, "it answers", func() bool { return c.Set(t.Context(), "k", "v", 200*time.Millisecond).Err() == nil })
+	eventually(t, "a key expires", func() bool { n, err := c.Exists(t.Context(), "k").Result(); return err == nil && n == 0 })
+	if addr := m.Addr(); addr != "" {
+		t.Errorf("it listens at %s", addr)
 	}
 }
 
