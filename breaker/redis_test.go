@@ -72,7 +72,7 @@ func TestATripIsSeenByEightReplicas(t *testing.T) {
 				failed := failures(all)
 				begun := time.Now()
 				all[i%8].calls(backend, 5, errBad)
-				for !every(all, backend, "open") && time.Since(begun) < 350*time.Millisecond+machine {
+				for !every(all, backend, "open") && waits(all, failed, begun) {
 					time.Sleep(time.Millisecond)
 				}
 				switch {
@@ -91,6 +91,13 @@ func TestATripIsSeenByEightReplicas(t *testing.T) {
 	}
 }
 
+// waits reports whether what was told since begun, when so many round trips had failed, may
+// still arrive: for 10 s, or for less if another has failed, and with it what it told.
+func waits(all []*member, failed int, begun time.Time) bool {
+	since := time.Since(begun)
+	return since < 350*time.Millisecond+machine || since < 10*time.Second && failures(all) == failed
+}
+
 // failures counts the round trips that failed.
 func failures(all []*member) (n int) {
 	for _, m := range all {
@@ -106,8 +113,9 @@ func opens(t *testing.T, all []*member, backend string) {
 	for _, m := range all {
 		failed := failures(all)
 		m.calls(backend, 5, errBad)
-		for begun := time.Now(); time.Since(begun) < 350*time.Millisecond+machine; time.Sleep(time.Millisecond) {
+		for begun := time.Now(); waits(all, failed, begun); time.Sleep(time.Millisecond) {
 			if every(all, backend, "open") {
+				t.Logf("%s is known to be open after %v", backend, time.Since(begun))
 				return
 			}
 		}
@@ -137,26 +145,28 @@ func TestAFrozenRedisHoldsNoRequestAndIsSharedAgainWhenItThaws(t *testing.T) {
 	all := fleetOf(t, options(s.addr), 2, &site{})
 	together(t, all, true)
 	s.signal(syscall.SIGSTOP)
-	slowest := time.Duration(0)
+	var took []time.Duration
 	calls := func(n int, err error) {
 		for range n {
 			begun := time.Now()
 			all[0].calls("a", 1, err)
-			slowest = max(slowest, time.Since(begun))
+			took = append(took, time.Since(begun))
 		}
 	}
 	calls(500, nil)
-	within(t, staleAfter+machine, "nobody has the fleet's word", func() bool { calls(1, nil); return !all[0].shares() })
+	alone := within(t, 10*time.Second, "nobody has the fleet's word", func() bool { calls(1, nil); return !all[0].shares() })
 	calls(1000, errBad)
 	if !all[0].Open("big", "a") || all[1].Open("big", "a") {
 		t.Error("the own breakers do not rule")
 	}
-	t.Logf("the slowest call took %v", slowest)
-	if slowest > deadline/2+machine/2 {
-		t.Errorf("a call took %v", slowest)
+	slices.Sort(took)
+	usual := took[len(took)*99/100]
+	t.Logf("alone after %v; 99%% of the calls took up to %v, the slowest %v", alone, usual, took[len(took)-1])
+	if usual > deadline/2 {
+		t.Errorf("99%% of the calls took up to %v", usual)
 	}
 	s.signal(syscall.SIGCONT)
-	within(t, 3*time.Second, "shared again", func() bool { return all[0].shares() && all[1].shares() })
+	within(t, 10*time.Second, "shared again", func() bool { return all[0].shares() && all[1].shares() })
 	if n := all[0].log.count("Redis"); n > 0 {
 		t.Errorf("%d lines", n)
 	}
@@ -200,7 +210,7 @@ func TestAKeyOfTheWrongTypeInARealRedisMakesOneBackendLocal(t *testing.T) {
 	if err := raw.LPush(t.Context(), k, "nonsense").Err(); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 3*time.Second, "it is said", func() bool { return all[0].log.count("of no use") == 1 && all[1].log.count("of no use") == 1 })
+	within(t, 10*time.Second, "it is said", func() bool { return all[0].log.count("of no use") == 1 && all[1].log.count("of no use") == 1 })
 	all[0].calls("a", 5, errBad)
 	opens(t, all, "b")
 	if !all[0].Open("big", "a") || all[1].Open("big", "a") || all[0].log.count("of no use") != 1 {
@@ -209,7 +219,7 @@ func TestAKeyOfTheWrongTypeInARealRedisMakesOneBackendLocal(t *testing.T) {
 	if err := raw.Del(t.Context(), k).Err(); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 3*time.Second, "it is well", func() bool { return all[0].log.count("well again") == 1 })
+	within(t, 10*time.Second, "it is well", func() bool { return all[0].log.count("well again") == 1 })
 }
 
 // switchboard makes connections that can be turned into black holes: what was written is
@@ -300,7 +310,7 @@ func TestWhoeverIsCutOffFromRedisIsAloneAndTheOthersShare(t *testing.T) {
 	together(t, append(slices.Clone(all), lonely), true)
 	board.heard.Add(1)
 	board.swallow()
-	within(t, staleAfter+machine, "it is alone", func() bool { return !lonely.shares() })
+	t.Logf("alone after %v", within(t, 10*time.Second, "it is alone", func() bool { return !lonely.shares() }))
 	lonely.calls("b", 6, errBad)
 	opens(t, all, "a")
 	if lonely.Open("big", "a") || !lonely.Open("big", "b") || all[0].Open("big", "b") || all[1].Open("big", "b") {
