@@ -137,8 +137,12 @@ drain: {delay: 0s, grace: 2s}
 		case bad == "\xff\xfe":
 			shown = "??"
 		}
-		within(t, settingsWithin+busyMachine, fmt.Sprintf("the status tells of %q", shown), func() bool {
+		what := fmt.Sprintf("the status tells of %q", shown)
+		began, slowest, last := time.Now(), time.Duration(0), time.Now()
+		within(t, 10*time.Second, what, func() bool {
 			s := p.standing(t).Settings
+			now := time.Now()
+			slowest, last = max(slowest, now.Sub(last)), now
 			var refused []string
 			for _, r := range s.Refused {
 				if r.Value == shown && r.Reason != "" {
@@ -147,6 +151,7 @@ drain: {delay: 0s, grace: 2s}
 			}
 			return slices.Equal(refused, names) && len(s.Unknown) == 1 && len(s.Changed) == 0
 		})
+		promised(t, what, time.Since(began), settingsWithin, slowest)
 		page := p.metrics(t)
 		for _, name := range names {
 			if !strings.Contains(page, fmt.Sprintf("foregate_settings_rejected{name=%q} 1\n", name)) {

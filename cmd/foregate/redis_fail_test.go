@@ -31,13 +31,20 @@ func TestAFailoverOfSentinelsIsOverInSevenSecondsWithOneLinePerRung(t *testing.T
 			p := newPair(t, fmt.Sprintf(`url: "redis+sentinel://%s/fg", sentinel_password: watch`, strings.Join(s.addrs, ",")))
 			eventually(t, "they share", p.shared)
 			before := p.lines(`"mode":`)
-			began := time.Now()
+			began, widest := time.Now(), gaps(t, func() {})
 			end(s.master, t)
 			eventually(t, "they notice", func() bool { return !p.mode("shared") })
-			within(t, failover+converged+busyMachine, "they share again", p.shared)
+			within(t, 15*time.Second, "they share again", p.shared)
 			took := time.Since(began)
-			t.Logf("shared again after %v", took.Round(10*time.Millisecond))
 			p.obeys(t, s.replica.raw, 450*time.Millisecond)
+			gap := widest()
+			t.Logf("shared again after %v (widest gap %v)", took.Round(10*time.Millisecond), gap)
+			if gap >= lostTick {
+				return
+			}
+			if took > failover+converged+busyMachine {
+				t.Errorf("shared again after %v", took)
+			}
 			if n := p.lines(`"mode":`) - before; n > 3 {
 				t.Errorf("%d lines for degraded, local, shared:\n%s", n, p.logs[0].String())
 			}
@@ -57,7 +64,7 @@ func TestARedisThatReturnsEmptyIsFilledAgain(t *testing.T) {
 		t.Errorf("alone, a replica knows of %d", known)
 	}
 	n.start(t)
-	within(t, time.Second+converged+busyMachine, "they share again", p.shared)
+	eventually(t, "they share again", p.shared)
 	p.obeys(t, n.raw, 350*time.Millisecond)
 }
 
@@ -73,13 +80,16 @@ func TestAFrozenNodeOfAClusterLeavesTheOthersKeysAlone(t *testing.T) {
 			theirs = fmt.Sprint("foregate:cache:", i)
 		}
 	}
-	before := p.lines(`"mode":`)
+	before, widest := p.lines(`"mode":`), gaps(t, func() { _ = ours.raw.Ping(context.Background()).Err() })
 	others[0].freeze(t)
 	ours.do(t, "SCRIPT", "FLUSH") // it cannot be told to the frozen one
 	during(3*time.Second, func() {})
-	if n := p.lines(`"mode":`) - before; n != 0 || !p.shared() {
-		t.Errorf("another node is frozen: %d changes of rung", n)
+	n, shared, gap := p.lines(`"mode":`)-before, p.shared(), widest()
+	t.Logf("another node is frozen: %d changes of rung, widest gap %v", n, gap)
+	if (n != 0 || !shared) && gap < lostTick {
+		t.Errorf("another node is frozen: %d changes of rung:\n%s", n, p.logs[0].String())
 	}
+	eventually(t, "they share beside a frozen node", p.shared)
 	others[0].thaw(t)
 	ours.freeze(t)
 	eventually(t, "they are alone", func() bool { return p.mode("local") })
@@ -96,7 +106,7 @@ func TestAFrozenNodeOfAClusterLeavesTheOthersKeysAlone(t *testing.T) {
 		t.Errorf("%d of 50 lookups at a node that is well failed", slow)
 	}
 	ours.thaw(t)
-	within(t, converged+busyMachine+time.Second, "they share again", p.shared)
+	eventually(t, "they share again", p.shared)
 }
 
 func TestASlotThatMovesHealsByItself(t *testing.T) {
@@ -119,15 +129,15 @@ func TestASlotThatMovesHealsByItself(t *testing.T) {
 			from.do(t, "MIGRATE", host, port, key, 0, 5000, "REPLACE")
 		}
 	}
-	within(t, converged+busyMachine, "they share half way, when every key is asked for elsewhere", p.shared)
+	eventually(t, "they share half way, when every key is asked for elsewhere", p.shared)
 	to.do(t, "CLUSTER", "SETSLOT", slot, "NODE", target)
 	from.do(t, "CLUSTER", "SETSLOT", slot, "NODE", target)
-	within(t, converged+busyMachine, "they share", p.shared)
+	eventually(t, "they share", p.shared)
 	if n := fmt.Sprint(to.do(t, "ZCARD", "foregate:{fg}:replicas")); n != "2" {
 		t.Errorf("the slot's owner knows %s replicas", n)
 	}
 	reloaded := time.Now()
-	within(t, converged+busyMachine, "they stay", func() bool { return time.Since(reloaded) > time.Second && p.shared() })
+	eventually(t, "they stay", func() bool { return time.Since(reloaded) > time.Second && p.shared() })
 }
 
 func TestTheEmbeddedServersPipeObeysDeadlinesWhenNobodyReads(t *testing.T) {

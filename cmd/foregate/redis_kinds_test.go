@@ -34,7 +34,7 @@ func TestReplicasShareThroughATCPPort(t *testing.T) {
 		t.Errorf("without Redis: %d %q", status, text)
 	}
 	n.thaw(t)
-	within(t, converged+busyMachine+time.Second, "they share again", p.shared)
+	eventually(t, "they share again", p.shared)
 }
 
 func TestReplicasShareThroughAUnixSocket(t *testing.T) {

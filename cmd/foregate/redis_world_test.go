@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -332,14 +333,43 @@ func (p *pair) mode(mode string) bool {
 	return p.replicas[0].fleet.Mode().String() == mode && p.replicas[1].fleet.Mode().String() == mode
 }
 
-// obeys reports whether a setting that hands may write is in force on both within a second,
-// by writing it.
+// lostTick is a gap by which a replica may have missed what it does a few times a second.
+const lostTick = 100 * time.Millisecond
+
+// gaps watches how the machine keeps up: it looks every 20 ms until widest is called, which
+// tells the longest time from one look to the end of the next.
+func gaps(t *testing.T, look func()) (widest func() time.Duration) {
+	t.Helper()
+	stop, told := make(chan struct{}), make(chan time.Duration, 1)
+	go func() {
+		tick := time.NewTicker(4 * pollEvery)
+		defer tick.Stop()
+		most, last := time.Duration(0), time.Now()
+		for {
+			select {
+			case <-stop:
+				told <- most
+				return
+			case <-tick.C:
+			}
+			look()
+			now := time.Now()
+			most, last = max(most, now.Sub(last)), now
+		}
+	}()
+	end := sync.OnceValue(func() time.Duration { close(stop); return <-told })
+	t.Cleanup(func() { end() })
+	return end
+}
+
+// obeys has hands write a setting and waits until it is in force on both.
 func (p *pair) obeys(t *testing.T, hands redis.Cmdable, interval time.Duration) {
 	t.Helper()
 	if err := hands.HSet(t.Context(), "foregate:settings", "scrape.interval", interval.String()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	within(t, time.Second+busyMachine, "the setting is in force on both", func() bool {
+	began := time.Now()
+	eventually(t, "the setting is in force on both", func() bool {
 		for _, r := range p.replicas {
 			if r.settings.Snapshot().Global().Pressure.Interval != interval {
 				return false
@@ -347,6 +377,7 @@ func (p *pair) obeys(t *testing.T, hands redis.Cmdable, interval time.Duration) 
 		}
 		return true
 	})
+	t.Logf("the setting was in force after %v", time.Since(began).Round(time.Millisecond))
 }
 
 // lines counts what the first replica said about its rung.
