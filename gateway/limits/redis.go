@@ -21,6 +21,10 @@ const (
 	// pause is that while, and up to half as long again, so that replicas do not come back
 	// together, but all within the 1.2 s that a burst of requests is worth.
 	pause = 700 * time.Millisecond
+	// A fall within shortStay of the return doubles the pause, up to mostPause, so that a Redis
+	// which is about as late as the budget does not come and go every second.
+	mostPause = 8 * time.Second
+	shortStay = 5 * time.Second
 	// backgroundTime bounds a round trip that nobody waits for.
 	backgroundTime = 250 * time.Millisecond
 )
@@ -169,6 +173,8 @@ type guard struct {
 	mu       sync.Mutex
 	failures int // in a row
 	until    time.Time
+	pause    time.Duration // of this time away
+	back     time.Time     // when the way was opened last
 }
 
 func (g *guard) answered() {
@@ -185,10 +191,18 @@ func (g *guard) failed(now time.Time) bool {
 	if g.failures < failuresInARow || g.away.Load() {
 		return false
 	}
-	g.until = now.Add(pause + rand.N(pause/2))
+	if g.back.IsZero() || now.Sub(g.back) >= shortStay {
+		g.pause = pause
+	} else {
+		g.pause = min(2*g.pause, mostPause)
+	}
+	g.rest(now)
 	g.away.Store(true)
 	return true
 }
+
+// rest has Redis left alone for a pause. The caller holds mu.
+func (g *guard) rest(now time.Time) { g.until = now.Add(g.pause + rand.N(g.pause/2)) }
 
 // due says whether Redis should be tried again.
 func (g *guard) due(now time.Time) bool {
@@ -202,9 +216,9 @@ func (g *guard) tried(good bool, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if good {
-		g.failures = 0
+		g.failures, g.back = 0, now
 		g.away.Store(false)
 		return
 	}
-	g.until = now.Add(pause + rand.N(pause/2))
+	g.rest(now)
 }

@@ -285,3 +285,41 @@ func TestLookupsUnderWayAreBounded(t *testing.T) {
 	}
 	within(t, 5*time.Second, "all lookups end", func() bool { return len(r.slots) == 0 })
 }
+
+func TestARedisThatComesAndGoesIsLeftAloneForLongerAndLonger(t *testing.T) {
+	var g guard
+	now := time.Now()
+	fall := func() time.Duration {
+		for range failuresInARow - 1 {
+			if g.failed(now) {
+				t.Fatal("too early")
+			}
+		}
+		if !g.failed(now) || g.due(now) {
+			t.Fatal("it is asked on")
+		}
+		return g.until.Sub(now)
+	}
+	climb := func() {
+		for range 3 { // tries that fail leave the pause as it is
+			now = g.until
+			g.tried(false, now)
+		}
+		now = g.until
+		if !g.due(now) {
+			t.Fatal("it is not tried")
+		}
+		g.tried(true, now)
+	}
+	for _, want := range []time.Duration{pause, 2 * pause, 4 * pause, 8 * pause, mostPause, mostPause} {
+		if got := fall(); got < want || got >= want*3/2 {
+			t.Errorf("left alone for %v, want %v and up to half as much again", got, want)
+		}
+		climb()
+		now = now.Add(shortStay - time.Millisecond)
+	}
+	now = now.Add(time.Millisecond)
+	if got := fall(); got < pause || got >= pause*3/2 {
+		t.Errorf("after a long stay: left alone for %v", got)
+	}
+}
