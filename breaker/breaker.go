@@ -209,7 +209,11 @@ func (s *Set) retain(pool string, backends []string) bool {
 	n, known := s.members[pool]
 	changed := !known || n != len(backends)
 	s.members[pool] = len(backends)
-	kept := maps.Clone(*s.entries.Load())
+	old := *s.entries.Load()
+	if same(old, pool, backends) {
+		return changed
+	}
+	kept := maps.Clone(old)
 	for k := range kept {
 		if k.pool == pool && !slices.Contains(backends, k.backend) {
 			delete(kept, k)
@@ -226,10 +230,24 @@ func (s *Set) retain(pool string, backends []string) bool {
 			changed = true
 		}
 	}
-	if changed {
-		s.entries.Store(&kept)
-	}
+	s.entries.Store(&kept)
 	return changed
+}
+
+// same reports whether the pool's breakers are those of the backends, which differ.
+func same(entries map[key]*entry, pool string, backends []string) bool {
+	for _, b := range backends {
+		if entries[key{pool, b}] == nil {
+			return false
+		}
+	}
+	n := 0
+	for k := range entries {
+		if k.pool == pool {
+			n++
+		}
+	}
+	return n == len(backends)
 }
 
 // newEntry returns a closed breaker. The caller holds mu.

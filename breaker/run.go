@@ -15,6 +15,8 @@ const (
 	tickJitter = 0.2
 	// leastPause is between two ticks, however often one is woken.
 	leastPause = 5 * time.Millisecond
+	// leastFull is between two readings of all backends that words of transitions ask for.
+	leastFull = 25 * time.Millisecond
 	// quietEvery is how often a backend without news is read, and beatEvery how often
 	// this replica's beat is sent, while words of transitions are known to arrive.
 	// Two reads may fail before the view is stale.
@@ -36,6 +38,7 @@ type loop struct {
 	set    *Set
 	away   bool      // the last tick failed
 	ticked time.Time // when the last one began
+	full   time.Time // when one last read everything
 	beat   time.Time // when the last beat was sent
 	probes sync.WaitGroup
 	slots  chan struct{}
@@ -70,7 +73,11 @@ func (s *Set) Run(ctx context.Context) error {
 		}
 		l.ticked = time.Now()
 		l.tick(ctx)
-		timer.Reset(time.Duration(float64(tickEvery) * (1 - tickJitter + 2*tickJitter*rand.Float64())))
+		next := time.Duration(float64(tickEvery) * (1 - tickJitter + 2*tickJitter*rand.Float64()))
+		if s.ear.nudged.Load() { // what it asks for was too soon
+			next = leastFull - time.Since(l.full)
+		}
+		timer.Reset(max(next, leastPause))
 	}
 }
 
@@ -99,9 +106,13 @@ func (l *loop) tick(ctx context.Context) {
 	entries := *s.entries.Load()
 	about, asks := l.asks(entries, time.Now())
 	told := len(asks)
-	asks = append(asks, l.others(time.Now())...)
+	more, gone := l.others(time.Now())
+	asks = append(asks, more...)
 	if len(asks) > 0 {
 		err := s.link.exchange(ctx, asks)
+		if err != nil {
+			s.leave(gone)
+		}
 		if ctx.Err() != nil {
 			return
 		}
@@ -136,8 +147,9 @@ func (l *loop) hear(about []*entry, asks []ask) (known int) {
 func (l *loop) asks(entries map[key]*entry, now time.Time) (about []*entry, asks []ask) {
 	s := l.set
 	every := quietEvery
-	if s.ear.nudged.Swap(false) || l.away || !s.ear.hears.Load() && len(entries) <= mostEager {
-		every = 0
+	if l.away || !s.ear.hears.Load() && len(entries) <= mostEager || s.ear.nudged.Load() && now.Sub(l.full) >= leastFull {
+		every, l.full = 0, now
+		s.ear.nudged.Store(false)
 	}
 	for _, e := range entries {
 		var n news
@@ -173,8 +185,8 @@ func (e *entry) news(now time.Time) news {
 }
 
 // others are the asks that are not for a breaker: this replica's beat, and the keys of
-// backends that are gone.
-func (l *loop) others(now time.Time) (asks []ask) {
+// backends that are gone, which it takes, but not while Redis is away.
+func (l *loop) others(now time.Time) (asks []ask, gone []key) {
 	s := l.set
 	if now.Sub(l.beat) >= beatEvery {
 		l.beat = now
@@ -182,16 +194,25 @@ func (l *loop) others(now time.Time) (asks []ask) {
 			return p.Publish(ctx, channelEvents, s.ear.beat)
 		}})
 	}
+	if l.away {
+		return asks, nil
+	}
 	s.mu.Lock()
-	gone := s.gone
-	s.gone = nil
+	gone, s.gone = s.gone, nil
 	s.mu.Unlock()
 	for _, k := range gone {
 		asks = append(asks, ask{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
 			return p.PExpire(ctx, k.redis(), goneAfter)
 		}})
 	}
-	return asks
+	return asks, gone
+}
+
+// leave has the keys of backends that are gone end, as many as there is room for.
+func (s *Set) leave(gone []key) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = append(s.gone, gone[:min(len(gone), max(0, mostGone-len(s.gone)))]...)
 }
 
 // heard takes in what Redis says of a breaker, and reports whether it knows anything of it.
