@@ -279,15 +279,30 @@ func (a *attempt) write(ctx context.Context, tx *redis.Tx) error {
 func (a *attempt) lookBack(ctx context.Context, cause error) error {
 	r := reader{redis: a.store.redis, careful: true}
 	c, err := r.read(ctx)
-	switch {
-	case err != nil || c.overfull:
-		return fmt.Errorf("settings: write %s: %w; whether the change was made is not known: look with foregate settings list", Key, cause)
-	case maps.Equal(c.fields, a.next):
+	done, undone := 0, 0 // others may have changed other fields since
+	for _, change := range a.result.Changes {
+		if is(c.fields, change.Name, change.New) {
+			done++
+		}
+		if is(c.fields, change.Name, change.Old) {
+			undone++
+		}
+	}
+	switch all := len(a.result.Changes); {
+	case err == nil && !c.overfull && done == all:
 		return nil
+	case err != nil || c.overfull || undone < all:
+		return fmt.Errorf("settings: write %s: %w; whether the change was made is not known: look with foregate settings list", Key, cause)
 	}
 	a.result.Version = 0
 	a.unlog(ctx)
 	return fmt.Errorf("settings: write %s: %w; nothing was changed", Key, cause)
+}
+
+// is reports whether a field has a value; nil is a field that is not set.
+func is(fields map[string]string, name string, value *string) bool {
+	has, ok := fields[name]
+	return ok == (value != nil) && (!ok || has == *value)
 }
 
 // unlog takes back what was logged. Where that fails, the next change finds that the

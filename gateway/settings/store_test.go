@@ -317,12 +317,75 @@ func TestAChangeThatDiedBetweenLogAndSettingsIsToldAsSuch(t *testing.T) {
 	})
 }
 
+// unheard has the answer to the change of the settings not come: before is called in place
+// of the change where it is not nil, and then after.
+type unheard struct{ before, after func() }
+
+func (u *unheard) DialHook(next redis.DialHook) redis.DialHook          { return next }
+func (u *unheard) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (u *unheard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		if len(cmds) < 2 || cmds[1].Name() != "hset" {
+			return next(ctx, cmds)
+		}
+		if u.before != nil {
+			u.before()
+		} else if err := next(ctx, cmds); err != nil {
+			return err
+		}
+		if u.after != nil {
+			u.after()
+		}
+		return os.ErrDeadlineExceeded
+	}
+}
+
+func TestAChangeWhoseAnswerDoesNotComeIsLookedAt(t *testing.T) {
+	for name, c := range map[string]struct {
+		made    bool     // before the answer is lost
+		another []string // what somebody else sets then
+		says    string   // "" is success
+		logged  int
+	}{
+		"made":                                 {true, nil, "", 1},
+		"made, and somebody sets another":      {true, []string{"retry.budget", "0.2"}, "", 1},
+		"not made":                             {false, nil, "nothing was changed", 0},
+		"not made, and somebody sets another":  {false, []string{"retry.budget", "0.2"}, "nothing was changed", 0},
+		"made, and somebody sets one of them":  {true, []string{shedLow, "0.5"}, "is not known", 1},
+		"not made, and somebody sets the same": {false, []string{shedLow, "0.7"}, "is not known", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			desks(t, func(t *testing.T, s *Store, client *redis.Client) {
+				u := &unheard{after: func() {
+					if len(c.another) > 0 {
+						client.HSet(context.Background(), Key, c.another)
+					}
+				}}
+				if !c.made {
+					u.before = func() {}
+				}
+				own := patient(client.Options().Addr)
+				t.Cleanup(func() { _ = own.Close() })
+				own.AddHook(u)
+				r, err := NewStore(own, nil).Set(t.Context(), anne, hash("shed.low=0.7", "timeout.chunk=5s"), nil)
+				if c.says == "" && (err != nil || r.Version != 1) || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+					t.Errorf("%+v, %v; want %q", r, err, c.says)
+				}
+				if got := history(t, s); len(got) != c.logged {
+					t.Errorf("the log: %q", got)
+				}
+			})
+		})
+	}
+}
+
 func TestALogFullOfNonsenseKeepsNobodyFromAnything(t *testing.T) {
 	desks(t, func(t *testing.T, s *Store, c *redis.Client) {
 		must(t, s, nil, "shed.low=0.7")
 		for i := range 3 * page {
 			c.XAdd(t.Context(), &redis.XAddArgs{Stream: LogKey, Values: []string{"version", "1e9", "settings", fmt.Sprint("{", i)}})
 		}
+		c.XAdd(t.Context(), &redis.XAddArgs{Stream: LogKey, Values: []string{"version", "9223372036854775807", "changes", "[]", "settings", "{}"}})
 		if r := must(t, s, nil, "shed.low=0.6"); r.Version != 2 {
 			t.Errorf("%+v", r)
 		}
