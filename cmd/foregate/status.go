@@ -27,38 +27,48 @@ type statusCmd struct {
 // Run asks a replica how it stands, and prints that. The exit status is 1 when the
 // replica cannot be reached.
 func (c *statusCmd) Run(e *env) error {
-	body, err := c.fetch(e)
+	at, err := c.address()
+	if err != nil {
+		return err
+	}
+	body, err := fetchStatus(e, at)
 	if err != nil {
 		return err
 	}
 	if c.JSON {
 		var out bytes.Buffer
 		if err := json.Indent(&out, body, "", "  "); err != nil {
-			return fmt.Errorf("%s: %w", c.Admin, err)
+			return fmt.Errorf("%s: %w", at.Redacted(), err)
 		}
 		_, err := fmt.Fprintln(e.stdout, strings.TrimSpace(out.String()))
 		return err
 	}
 	var s gateway.Status
 	if err := json.Unmarshal(body, &s); err != nil {
-		return fmt.Errorf("%s: %w", c.Admin, err)
+		return fmt.Errorf("%s: %w", at.Redacted(), err)
 	}
 	printStatus(e.stdout, s)
 	return nil
 }
 
-func (c *statusCmd) fetch(e *env) ([]byte, error) {
+// address is where the status is. It may hold a password, so it is shown Redacted only, and
+// an error does not repeat it.
+func (c *statusCmd) address() (*url.URL, error) {
 	base := c.Admin
 	if !strings.Contains(base, "://") {
 		base = "http://" + base
 	}
-	at, err := url.JoinPath(base, "/admin/status")
+	u, err := url.Parse(base)
 	if err != nil {
 		return nil, errors.New("--admin: want a URL such as http://127.0.0.1:9090")
 	}
-	req, err := http.NewRequestWithContext(e.ctx, http.MethodGet, at, http.NoBody)
+	return u.JoinPath("/admin/status"), nil
+}
+
+func fetchStatus(e *env, at *url.URL) ([]byte, error) {
+	req, err := http.NewRequestWithContext(e.ctx, http.MethodGet, at.String(), http.NoBody)
 	if err != nil {
-		return nil, fmt.Errorf("--admin: %w", err)
+		return nil, errors.New("--admin: want a URL such as http://127.0.0.1:9090")
 	}
 	resp, err := (&http.Client{Timeout: statusWait, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}).Do(req)
 	if err != nil {
@@ -68,11 +78,11 @@ func (c *statusCmd) fetch(e *env) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(resp.Body, mostStatus+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", at, err)
+		return nil, fmt.Errorf("%s: %w", at.Redacted(), err)
 	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s: status %d; is that the admin listener of a replica?", at, resp.StatusCode)
+		return nil, fmt.Errorf("%s: status %d; is that the admin listener of a replica?", at.Redacted(), resp.StatusCode)
 	case len(body) > mostStatus:
-		return nil, fmt.Errorf("%s: an answer of more than %d bytes", at, mostStatus)
+		return nil, fmt.Errorf("%s: an answer of more than %d bytes", at.Redacted(), mostStatus)
 	}
 	return body, nil
 }

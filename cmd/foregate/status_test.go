@@ -75,6 +75,25 @@ func TestTheStatusCommandAsksOneReplica(t *testing.T) {
 	}
 }
 
+func TestAPasswordInTheAddressOfAReplicaIsNotShown(t *testing.T) {
+	odd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/half") {
+			_, _ = io.WriteString(w, `{"version":`)
+			return
+		}
+		http.NotFound(w, r)
+	}))
+	defer odd.Close()
+	for _, admin := range []string{"http://127.0.0.1:1", odd.URL, odd.URL + "/half", odd.URL + "/%zz", "http://[", "http://a b"} {
+		for _, scheme := range []string{"http://", ""} {
+			admin := strings.Replace(admin, "http://", scheme+"me:s3cret@", 1)
+			if status, out, errs := call(t, "status", "--admin", admin); status != 1 || errs == "" || strings.Contains(out+errs, "s3cret") {
+				t.Errorf("%s: status %d, %q, %q", admin, status, out, errs)
+			}
+		}
+	}
+}
+
 func TestAReplicaThatCannotBeReachedIsStatusOne(t *testing.T) {
 	odd := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
