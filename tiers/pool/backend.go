@@ -27,6 +27,7 @@ type backend struct {
 	vitals  vitals
 	hits    hits
 	rates   rates
+	pace    float64 // seconds per token of one request between the last two readings, 0 is unknown
 
 	all    tally  // what we have under way there
 	recent recent // of these, what the reading cannot include
@@ -53,10 +54,22 @@ func (b *backend) end(t tally, began time.Time) {
 // take stores a reading. restarted says that the backend's cache is empty since.
 func (b *backend) take(r pressure.Reading) (restarted bool) {
 	b.recent.read(r.At)
+	b.pace = paceOf(b.reading, r)
 	b.reading = r
 	restarted = b.vitals.see(r, b.load())
 	b.hits.see(r, restarted)
 	return restarted
+}
+
+// paceOf is how many seconds a token of one request took between two readings; 0 where
+// they do not tell.
+func paceOf(was, is pressure.Reading) float64 {
+	tokens, took := is.GenerationTokens-was.GenerationTokens, is.At.Sub(was.At).Seconds()
+	running := float64(was.Running+is.Running) / 2
+	if tokens <= 0 || took <= 0 || running < 1 {
+		return 0
+	}
+	return clamp(running*took/tokens, 1/decodeMost, 1/decodeLeast)
 }
 
 // load is what we have there that the reading could know.

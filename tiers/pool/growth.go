@@ -156,7 +156,7 @@ func (p *Pool) foresee(c *choose.Candidate, b *backend, m *mean, now time.Time) 
 	unseen := max(own-c.Running-c.Waiting, float64(b.recent.sum.requests), 0)
 	others := max(unseen-1, 0) * (replicas - 1) // one request of ours is no sign of theirs
 	all := max(c.Running+c.Waiting+unseen+others, own)
-	c.Growth = b.under.forecast(now, pace.decode)
+	c.Growth = b.under.forecast(now, max(pace.decode, b.pace)) // the slower one: less has been generated
 	spread := b.under.spread
 	if own > 0 {
 		c.Growth, spread = c.Growth*all/own, spread*all/own
