@@ -15,12 +15,16 @@ type chaosCmd struct {
 	List    bool     `help:"List the rows and run none."`
 	Gateway string   `placeholder:"PATH" help:"The gateway's binary; default foregate beside this program, then in PATH."`
 	Out     string   `placeholder:"FILE" help:"Write the table to a file as well."`
+	Again   int      `default:"0" help:"How often a row that breaks its promise is tried again; every try is in the table."`
 	Scale   float64  `default:"1" help:"How many times longer than usual the phases of the whole form last."`
 }
 
 // Run makes faults and prints what came of them.
 func (c *chaosCmd) Run(e *env) (err error) {
-	o := chaos.Options{Only: c.Only, Short: c.Short, Scale: c.Scale, Out: e.stdout, Say: e.warn}
+	o := chaos.Options{Only: c.Only, Short: c.Short, Scale: c.Scale, Again: c.Again, Out: e.stdout, Say: e.warn}
+	if c.Again < 0 || c.Again > 10 {
+		return misuse("--again %d is not 0 … 10", c.Again)
+	}
 	if c.Scale <= 0 {
 		return misuse("--scale %v is not above 0", c.Scale)
 	}
