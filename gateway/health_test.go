@@ -35,7 +35,7 @@ func TestReadyTellsHowMuchRedisThereIsAndDoesNotMind(t *testing.T) {
 			t.Fatal(err)
 		}
 		body, err := rest(resp)
-		if err != nil || resp.StatusCode != http.StatusOK || string(body) != "ok\nredis: "+mode+"\n" {
+		if err != nil || resp.StatusCode != http.StatusOK || body != "ok\nredis: "+mode+"\n" {
 			t.Errorf("%s: %d %q, %v", mode, resp.StatusCode, body, err)
 		}
 	}
