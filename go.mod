@@ -22,7 +22,6 @@ require (
 	github.com/tinylib/msgp v1.6.5
 	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/net v0.62.0
-	golang.org/x/time v0.16.0
 )
 
 require (
