@@ -259,7 +259,8 @@ func (r *Redis) Holder(ctx context.Context, key string) int {
 	if err != nil {
 		return -1
 	}
-	ranges, err := r.Servers[0].Client.ClusterSlots(ctx).Result() //nolint:staticcheck // SHARDS tells ports only, SLOTS what clients are told
+	//lint:ignore SA1019 SHARDS tells ports only, SLOTS what clients are told
+	ranges, err := r.Servers[0].Client.ClusterSlots(ctx).Result() //nolint:staticcheck // as above
 	if err != nil {
 		return -1
 	}
