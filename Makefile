@@ -40,8 +40,9 @@ race: redis cc ## The tests under the race detector.
 	CGO_ENABLED=1 .ci/with-redis $(GO) test -race -timeout 5m $(PKGS)
 
 # One goroutine: the race detector would only make them slow.
-baselines: ## The lab's scenarios give the committed rows, to the digit; the scheduler's million steps.
+baselines: ## The lab's scenarios give the committed rows, to the digit; the scheduler's million steps; the law of the limits in minutes of virtual time.
 	$(GO) test -run 'Baselines|MillionRandomSteps' ./loadtest/virtual ./loadtest/vllmsim
+	$(GO) test ./gateway/limits
 
 lint: ## gofmt, go mod tidy, golangci-lint, staticcheck.
 	@test -z "$$(gofmt -l cmd gateway tiers breaker loadtest)" || { gofmt -l cmd gateway tiers breaker loadtest; echo 'run gofmt -w on these'; exit 1; }

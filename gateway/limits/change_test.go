@@ -13,6 +13,8 @@ import (
 // outages runs a test in virtual time with three replicas at one miniredis, and a hand that
 // cuts them all off from it or brings it back, emptied in between where lost says so.
 func outages(t *testing.T, test func(t *testing.T, fleet []*replica, reach func(there bool))) {
+	t.Helper()
+	skipRaced(t)
 	for _, lost := range []bool{false, true} {
 		t.Run(fmt.Sprintf("emptied %t", lost), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
