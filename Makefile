@@ -61,7 +61,7 @@ bench: ## Cost beside a bare reverse proxy in the same run, and the micro-benchm
 load: build ## One small scenario live: simulators, Redis, a replica, a table.
 	bin/loadtest run smoke
 
-chaos: build redis ## The fault suite: three gateways, real Redis servers, a table of what was promised and seen (CHAOS=--short: five minutes).
+chaos: build redis ## The fault suite: three gateways, real Redis servers, a table of what was promised and seen (CHAOS=--short: three minutes).
 	bin/loadtest chaos $(CHAOS)
 
 agree: build redis ## Live runs and virtual time are the same experiment (five seeds, under a minute).

@@ -29,7 +29,7 @@ func clientRows() []Row {
 			Shape:   Shape{Rate: -1, Config: hotLimit}, Run: hotTenant,
 		},
 		{
-			ID: "C18", Fault: "everything of priority high, from a tenant that may not and from one that may", Short: true, Added: -1,
+			ID: "C18", Fault: "everything of priority high, from a tenant that may not and from one that may", Added: -1,
 			Promise: "the one is clamped, the other demoted beyond its share; both counted; 0 failed",
 			Shape:   Shape{Rate: -1, Config: proudLimits, Settings: map[string]string{"limit.high_share": "0.05"}}, Run: allHigh,
 		},

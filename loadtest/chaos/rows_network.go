@@ -10,7 +10,7 @@ import (
 func networkRow() Row {
 	var dividers []*Divider
 	return Row{
-		ID: "S8", Fault: "one replica's connections to all backends are reset, nobody else's", Short: true, Added: -1, Recover: probedLater,
+		ID: "S8", Fault: "one replica's connections to all backends are reset, nobody else's", Added: -1, Recover: probedLater,
 		Promise: "no other replica opens a breaker, 0 failed there; the one is well ≤ 18 s after the end",
 		Bears:   []string{"http_502", "http_503", "http_504", ErrorEvent, CutSilent, Unreached},
 		Shape: Shape{

@@ -87,7 +87,7 @@ const foundOut = 10 * time.Second
 func oneLies() Row {
 	var fronts []*Front
 	return Row{
-		ID: "M2", Fault: "one of three backends lies in its metrics, in each of 14 ways in turn", Short: true, Added: -1, Quiet: 30,
+		ID: "M2", Fault: "one of three backends lies in its metrics, in each of 14 ways in turn", Added: -1, Quiet: 30,
 		Promise: "nobody is shed; its share of the traffic stays between a quarter of the mean and twice that",
 		Shape:   fronted(&fronts, 3), Run: func(ctx context.Context, w *World) error { return w.oneLies(ctx, fronts) },
 	}

@@ -17,7 +17,7 @@ func refusingRows() []Row {
 		{ID: "R7b", Fault: "FLUSHALL every second", Promise: promise, Short: true, Recover: backAgain, Run: flushed},
 		{ID: "R8a", Fault: "a wrong type at each kind of key, one after the other", Promise: promise, Recover: backAgain, Run: wrongTypes, Quiet: 4 * usualQuiet},
 		{ID: "R8b", Fault: "wrong types at all keys at once", Promise: promise, Recover: backAgain, Run: wrongType},
-		{ID: "R11a", Fault: "password rotated", Promise: promise + "; the log tells it apart", Short: true, Recover: backAgain, Run: rotated},
+		{ID: "R11a", Fault: "password rotated", Promise: promise + "; the log tells it apart", Recover: backAgain, Run: rotated},
 		{ID: "R11b", Fault: "NOPERM: the user may do nothing", Promise: promise + "; the log tells it apart", Recover: backAgain, Run: forbidden},
 		{ID: "R12a", Fault: "READONLY: a replica in the master's place", Promise: promise, Recover: backAgain, Run: demoted("yes")},
 		{ID: "R12b", Fault: "MASTERDOWN: a replica that has lost its master", Promise: promise, Recover: backAgain, Run: demoted("no")},
