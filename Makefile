@@ -37,7 +37,7 @@ unit: ## The tests alone, without the race detector.
 	$(GO) test $(PKGS)
 
 race: redis cc ## The tests under the race detector.
-	CGO_ENABLED=1 .ci/with-redis $(GO) test -race -timeout 5m $(PKGS)
+	CGO_ENABLED=1 .ci/with-redis $(GO) test -race -timeout 9m $(PKGS)
 
 # One goroutine: the race detector would only make them slow.
 baselines: ## The lab's scenarios give the committed rows, to the digit; the scheduler's million steps; the law of the limits in minutes of virtual time.

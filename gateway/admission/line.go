@@ -160,13 +160,18 @@ func (l *Line) vain(w *Waiter, wait time.Duration) bool {
 }
 
 // impatient reports whether w does not wait: its class has been above its threshold for
-// so long that room is not to be expected. One waits all the same, for the trickle.
+// so long that room is not to be expected. One waits all the same, where the trickle may
+// find room for it.
 func (l *Line) impatient(w *Waiter, now time.Time) bool {
-	if w.Class != identity.Low || w.Must || l.waiting[identity.Low].head() == nil {
+	if w.Class != identity.Low || w.Must {
 		return false
 	}
 	s := l.state(w.Route, w.Class, now)
-	return s != nil && s.shed && now.Sub(s.since) >= w.Config.Patience
+	if s == nil || now.Sub(s.since) < w.Config.Patience {
+		return false
+	}
+	first := l.waiting[identity.Low].head()
+	return first != nil && first != w || s.usage >= w.Config.Normal
 }
 
 // Serve lets in who has room, each in turn, and sheds whose wait is over. It is called
@@ -254,10 +259,9 @@ func (l *Line) trickle(now time.Time) {
 
 // expire ends the waits that are over.
 func (l *Line) expire(now time.Time) {
-	stays := l.waiting[identity.Low].head()
 	for c := range l.waiting {
 		for _, w := range l.waiting[c].over(func(w *Waiter) bool {
-			return !now.Before(w.until) || w != stays && l.impatient(w, now)
+			return !now.Before(w.until) || l.impatient(w, now)
 		}) {
 			l.end(w)
 		}

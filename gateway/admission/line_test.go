@@ -270,8 +270,8 @@ func TestRetryAfterIsSpread(t *testing.T) {
 
 func TestALowRequestOfAShedClassWaitsForItsPatienceOnly(t *testing.T) {
 	b := newBench(t)
-	b.mem.usage = 0.95             // there is no room for the trickle either
-	last := b.enter(low, "t", nil) // with it the class is shed
+	b.mem.usage, b.trickled = 0.9, b.now // the next trickle is in 2 s
+	last := b.enter(low, "t", nil)       // with it the class is shed
 	next := b.enter(low, "t", nil)
 	must := b.enter(low, "t", func(w *Waiter) { w.Must = true })
 	b.serve(499 * time.Millisecond)
@@ -281,9 +281,15 @@ func TestALowRequestOfAShedClassWaitsForItsPatienceOnly(t *testing.T) {
 	b.want(must, "in") // 0.95 is no limit to it
 	b.want(b.enter(low, "t", nil), ReasonKV)
 	b.want(last, "waits") // one does, to be let in by the trickle
-	b.mem.usage = 0.9
 	b.serve(2 * time.Second)
 	b.want(last, "in")
+	b.mem.usage = b.cfg.Normal // and none where that finds no room either
+	b.enter(low, "t", nil)
+	b.want(b.enter(low, "t", nil), ReasonKV)
+	b.serve(time.Second)
+	if n := b.Waiting(low); n > 0 {
+		t.Errorf("%d wait", n)
+	}
 
 	b = newBench(t)
 	b.mem.usage = 1
