@@ -123,9 +123,16 @@ func headerProblem(e *identity.Error) *problem {
 }
 
 func shedProblem(e *admission.ShedError) *problem {
+	message := "The pools are short of memory and this priority is shed for now."
+	switch d := e.Decision; {
+	case d.Threshold == 0:
+		message = "This priority is turned away for now, by an operator's setting."
+	case d.Reason == admission.ReasonQueue, d.Reason == admission.ReasonLine:
+		message = "Too many requests wait for the pools, and this priority is shed for now."
+	}
 	return &problem{
 		status: http.StatusServiceUnavailable, retry: e.RetryAfter(), hope: true,
-		body:   openai.ErrorBody{Message: "The pools are short of memory and this priority is shed for now.", Type: "overloaded_error", Code: "shed"},
+		body:   openai.ErrorBody{Message: message, Type: "overloaded_error", Code: "shed"},
 		header: [2]string{"X-Shed-Reason", e.Decision.String()},
 	}
 }
