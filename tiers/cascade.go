@@ -136,7 +136,7 @@ func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*Receipt, error
 		return rc, err
 	}
 	cfg := rt.Config()
-	rc.Plan = rt.plan(cfg, a)
+	rc.Plan = PlanFor(cfg, Facts{a.Request, a.Tier, rt.Draft != nil, rt.SameTokenizer})
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Total)
 	defer cancel()
 
@@ -144,20 +144,6 @@ func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*Receipt, error
 	err = j.run(ctx)
 	c.metrics.settled(rc, cfg.Mode)
 	return rc, err
-}
-
-// Plan tells how a request would be answered: a pure function of the settings in
-// force and the request. The error matches [ErrUnknownModel].
-func (c *Cascade) Plan(a Ask) (Plan, error) {
-	rt, err := c.Route(a.Request.Model)
-	if err != nil {
-		return Plan{}, err
-	}
-	return rt.plan(rt.Config(), a), nil
-}
-
-func (rt *Route) plan(cfg Config, a Ask) Plan {
-	return PlanFor(cfg, Facts{a.Request, a.Tier, rt.Draft != nil, rt.SameTokenizer})
 }
 
 // job is one request on its way through the cascade.

@@ -37,10 +37,6 @@ type Plan struct {
 // Resumes reports whether the target can carry on from a part of the draft.
 func (p Plan) Resumes() bool { return p.resume != resumeNever }
 
-// MayUse reports whether a request so planned could go to the route's draft or
-// target pool.
-func (p Plan) MayUse(t Tier) bool { return p.Judged || p.Tier == t }
-
 // Facts are what a plan is made from.
 type Facts struct {
 	Request       *openai.Request

@@ -74,13 +74,7 @@ func (c *Candidate) displaced(need Need) float64 {
 }
 
 // KVUsage is the KV usage corrected by our own tokens, 0..0.99.
-func (c *Candidate) KVUsage() float64 {
-	k := c.filled()
-	if k >= 0 {
-		return min(k, maxUsage)
-	}
-	return 0 // negative, or not a number
-}
+func (c *Candidate) KVUsage() float64 { return min(c.Filled(), maxUsage) }
 
 // filled is the KV usage with our own tokens, unbounded.
 func (c *Candidate) filled() float64 {
