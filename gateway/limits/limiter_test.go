@@ -221,6 +221,7 @@ type sdk struct {
 }
 
 func TestAStormOfRetriesIsToldToStop(t *testing.T) {
+	skipRaced(t)
 	synctest.Test(t, func(t *testing.T) {
 		r, limit := join(t, nil, 1), Limit{RPM: 2000}
 		const clients, step = 1000, 10 * time.Millisecond
