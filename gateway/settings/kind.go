@@ -111,22 +111,28 @@ func choice[T ~string](at func(*Values) *T, of ...T) kind {
 	}
 }
 
-// yesNo is yes or no, spelled out.
-func yesNo(at func(*Values) *bool) kind {
+// yesNo is one of two words.
+func yesNo(at func(*Values) *bool) kind { return either(at, "yes", "no") }
+
+// onOff is one of two words.
+func onOff(at func(*Values) *bool) kind { return either(at, "on", "off") }
+
+func either(at func(*Values) *bool, yes, no string) kind {
+	words := yes + ", " + no
 	return kind{
-		words: "yes, no",
+		words: words,
 		set: func(v *Values, text string) error {
-			if text != "yes" && text != "no" {
-				return errors.New("not one of yes, no")
+			if text != yes && text != no {
+				return errors.New("not one of " + words)
 			}
-			*at(v) = text == "yes"
+			*at(v) = text == yes
 			return nil
 		},
 		get: func(v *Values) string {
 			if *at(v) {
-				return "yes"
+				return yes
 			}
-			return "no"
+			return no
 		},
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/choose"
@@ -28,6 +29,7 @@ type Values struct {
 	Dial      tiers.Dial
 	Client    Client
 	Limit     Limit
+	Cache     cache.Config
 
 	// AllowHighShed is shed.allow_high: only with it may shed.high be below
 	// highFloor, so that no single field can turn the high class away.
