@@ -122,7 +122,9 @@ type Ask struct {
 	Tenant  string      // whose it is
 	Class   int8        // of its priority: higher goes first
 	RAG     string      // digest of the retrieved context, "" when not told
+	Salt    string      // keeps its prompt's blocks apart in the engines' prefix caches; "" is none
 	Header  http.Header // to be sent along upstream: request id and trace, nothing of the client's own
+	Tap     Tap         // hears the answer; nil is nobody
 }
 
 // Answer answers one request into sink. The receipt is never nil. An error
@@ -141,6 +143,10 @@ func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*Receipt, error
 	defer cancel()
 
 	j := &job{cascade: c, route: rt, cfg: cfg, ask: a, demand: DemandOf(a.Request, a.head()), sink: sink, receipt: rc}
+	j.demand.Salt = a.Salt
+	if j.ask.Tap == nil {
+		j.ask.Tap = noTap{}
+	}
 	err = j.run(ctx)
 	c.metrics.settled(rc, cfg.Mode)
 	return rc, err

@@ -65,6 +65,8 @@ func (j *job) relayBody(x *exchange) error {
 	rc.Finish, rc.PromptTokens = a.Finish, a.Usage.Prompt
 	j.count(a.Usage.Completion)
 	x.close(nil, a.Usage.Completion)
+	j.ask.Tap.Body(x.whole)
+	j.ask.Tap.End(openai.Ending{Usage: a.Usage})
 	out := openai.Rewrite(make([]byte, 0, len(x.whole)+256), x.whole, a.Model, a.End, j.route.Model, rc.extra())
 	if err := j.sink.Begin(Head{Receipt: rc, Length: int64(len(out))}); err != nil {
 		return err
@@ -88,7 +90,7 @@ func (j *job) relayStream(x *exchange) error {
 		x.close(nil, 0)
 		return err
 	}
-	s := relay{job: j}
+	s := relay{job: j, rich: j.ask.Request.N > 1}
 	for {
 		raw, chunk, err := x.next()
 		if err == io.EOF {
@@ -112,6 +114,7 @@ func (j *job) relayStream(x *exchange) error {
 	}
 	x.close(nil, j.receipt.AcceptedTokens+j.receipt.TargetTokens)
 	s.last(j.receipt.extra())
+	j.ask.Tap.End(s.ending())
 	return s.write()
 }
 
@@ -124,6 +127,29 @@ type relay struct {
 	model  openai.Span
 	end    int
 	frames int // that held text
+
+	rich bool   // there is more than the text of one choice
+	stop []byte // stop_reason as raw JSON
+}
+
+// tell has the tap hear a frame.
+func (s *relay) tell(raw []byte, c *openai.Chunk) {
+	switch s.rich = s.rich || !c.Plain || c.Choices > 1; {
+	case c.Choices == 0: // the usage comes with the end
+	case s.rich:
+		s.job.ask.Tap.Chunk(raw)
+	default:
+		s.job.ask.Tap.Text(c.Text)
+		s.stop = append(s.stop[:0], c.Stop...)
+	}
+}
+
+// ending is how the stream ended.
+func (s *relay) ending() openai.Ending {
+	rc := s.job.receipt
+	return openai.Ending{
+		Finish: rc.Finish, Stop: s.stop, Usage: openai.Usage{Prompt: rc.PromptTokens, Completion: rc.AcceptedTokens + rc.TargetTokens},
+	}
 }
 
 // pass takes in one frame. The usage frame stays here when only the gateway
@@ -140,6 +166,7 @@ func (s *relay) pass(raw []byte, c *openai.Chunk) {
 	if len(c.Finish) > 0 {
 		rc.Finish = string(c.Finish)
 	}
+	s.tell(raw, c)
 	if c.HasUsage && c.Choices == 0 && !s.job.ask.Request.IncludeUsage {
 		return
 	}

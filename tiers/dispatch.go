@@ -63,7 +63,7 @@ func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt)
 		c.retrying.Add(-t.retries)
 	}()
 	for {
-		x := &exchange{cascade: c}
+		x := &exchange{cascade: c, receipt: rc}
 		waited, err := x.acquire(ctx, &k)
 		rc.Waited += waited
 		k.turn.Waited += waited

@@ -91,7 +91,7 @@ func (d *draft) interrupted(cause error) error {
 func (j *job) newReply() *reply {
 	r := j.ask.Request
 	return &reply{
-		sink: j.sink, receipt: j.receipt, first: j.begun,
+		sink: j.sink, tap: j.ask.Tap, receipt: j.receipt, first: j.begun,
 		framer: openai.NewFramer(r.Kind, j.ask.ID, j.route.Model, j.cascade.now().Unix()),
 		stream: r.Stream, usage: r.IncludeUsage, includeStop: r.IncludeStop,
 		lagWord: j.receipt.Plan.resume == resumeText,
@@ -103,10 +103,13 @@ func (j *job) newReply() *reply {
 // usageStream asks for the usage at the end of a stream.
 const usageStream = `{"include_usage":true}`
 
-// engineEdits name the pool's model, and the request's priority where the pool's engines
-// schedule by it: others refuse a request that has one.
+// engineEdits name the pool's model, the salt of the request's tenant, and the request's
+// priority where the pool's engines schedule by it: others refuse a request that has one.
 func (j *job) engineEdits(p *pool.Pool) []openai.Edit {
-	edits := append(make([]openai.Edit, 0, 8), openai.Edit{Name: "model", Value: openai.Quote(p.Model())})
+	edits := append(make([]openai.Edit, 0, 10), openai.Edit{Name: "model", Value: openai.Quote(p.Model())})
+	if j.ask.Salt != "" {
+		edits = append(edits, openai.Edit{Name: "cache_salt", Value: openai.Quote(j.ask.Salt)})
+	}
 	if p.Priorities() {
 		edits = append(edits, openai.Edit{Name: "priority", Value: strconv.AppendInt(nil, EnginePriority(j.ask.Class), 10)})
 	}

@@ -122,6 +122,9 @@ func (d *draft) byIDs(rest int) []byte {
 	b = append(b, `],"max_tokens":`...)
 	b = strconv.AppendInt(b, int64(rest), 10)
 	b = append(b, `,"stream":true,"stream_options":`+countedStream...)
+	if salt := d.job.ask.Salt; salt != "" {
+		b = append(append(b, `,"cache_salt":`...), openai.Quote(salt)...)
+	}
 	if d.job.route.Target.Priorities() {
 		b = strconv.AppendInt(append(b, `,"priority":`...), EnginePriority(d.job.ask.Class), 10)
 	}

@@ -43,6 +43,7 @@ type call struct {
 type exchange struct {
 	call
 	cascade *Cascade
+	receipt *Receipt
 	lease   pool.Lease
 	gate    func(error)
 
@@ -297,7 +298,9 @@ func (x *exchange) close(f *Failure, generated int) {
 			_ = x.resp.Body.Close() // nothing is owed to a body that is given up
 		}
 		x.report(f)
-		x.lease.Done(generated)
+		usd := x.lease.Done(generated)
+		x.receipt.USD += usd
+		x.cascade.metrics.cost.WithLabelValues(x.pool.Name()).Add(usd)
 	})
 }
 

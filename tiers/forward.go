@@ -16,8 +16,12 @@ type Forward struct {
 	Bytes    int             // of the body
 	Tenant   string
 	Class    int8 // as Ask.Class
+	Salt     string // as Ask.Salt, for the paths that take one
 	Header   http.Header
 }
+
+// salted are the paths beside the cascade's own whose requests have a cache_salt.
+func salted(path string) bool { return path == "/v1/responses" }
 
 // readUnit is how much of a passed-through body is read at once.
 const readUnit = 32 << 10
@@ -36,7 +40,11 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, 
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Total)
 	defer cancel()
 
-	body := f.Envelope.Apply(make([]byte, 0, f.Bytes+64), rt.Target.Model())
+	var more []openai.Edit
+	if f.Salt != "" && salted(f.Path) {
+		more = append(more, openai.Edit{Name: "cache_salt", Value: openai.Quote(f.Salt)})
+	}
+	body := f.Envelope.Apply(make([]byte, 0, f.Bytes+128), rt.Target.Model(), more...)
 	x, err := c.dispatch(ctx, call{
 		pool: rt.Target, path: f.Path, body: body, header: f.Header, raw: true,
 		turn:   Turn{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class, Tokens: openai.EstimateTokens(f.Bytes)},

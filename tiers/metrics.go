@@ -12,6 +12,7 @@ type metrics struct {
 	accepted    *prometheus.CounterVec
 	tokens      *prometheus.CounterVec
 	failures    *prometheus.CounterVec
+	cost        *prometheus.CounterVec
 	budgetSpent prometheus.Counter
 }
 
@@ -32,12 +33,15 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_upstream_failures_total", Help: "Calls to backends that failed, by kind.",
 		}, []string{"pool", "kind"}),
+		cost: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_cost_usd_total", Help: "What requests cost: their shares of the price of the backends that worked for them, by pool.",
+		}, []string{"pool"}),
 		budgetSpent: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "foregate_retry_budget_exhausted_total", Help: "Retries that were not made because the budget was spent.",
 		}),
 	}
 	if reg != nil {
-		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.tokens, m.failures, m.budgetSpent)
+		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.tokens, m.failures, m.cost, m.budgetSpent)
 	}
 	return m
 }

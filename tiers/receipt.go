@@ -18,9 +18,10 @@ type Receipt struct {
 	Tier           Tier // that the answer came from, "" while there is none
 	Finish         string
 	PromptTokens   int
-	AcceptedTokens int // draft tokens in the answer
-	TargetTokens   int // target tokens in the answer
-	WastedTokens   int // draft tokens that were thrown away
+	AcceptedTokens int     // draft tokens in the answer
+	TargetTokens   int     // target tokens in the answer
+	WastedTokens   int     // draft tokens that were thrown away
+	USD            float64 // its share of the price of the backends that worked for it
 
 	Began  time.Time     // when the request was taken up
 	Waited time.Duration // for room at the pools

@@ -29,6 +29,7 @@ type Head struct {
 // was sent.
 type reply struct {
 	sink    Sink
+	tap     Tap
 	framer  *openai.Framer
 	receipt *Receipt
 	first   func() // told before the first byte
@@ -101,6 +102,7 @@ func (r *reply) release() error {
 	}
 	if upTo := r.releasable(); upTo > r.sent {
 		r.buf = r.framer.Text(r.buf, r.text[r.sent:upTo])
+		r.tap.Text(r.text[r.sent:upTo])
 		r.sent = upTo
 	}
 	if len(r.buf) == 0 {
@@ -135,6 +137,8 @@ func (r *reply) finish(e openai.Ending) error {
 	if r.stop != nil {
 		e.Stop = r.stop
 	}
+	r.tap.Text(r.text[r.sent:])
+	r.tap.End(e)
 	if !r.stream {
 		body := r.framer.Body(nil, r.text, e)
 		if err := r.begin(len(body)); err != nil {

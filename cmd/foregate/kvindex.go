@@ -59,7 +59,7 @@ func (x *kvIndex) Cached(backend string, chain []uint64) (tokens int, whole, kno
 func (x *kvIndex) Chain(into []uint64, d *pool.Demand) []uint64 {
 	if d.IDs != nil {
 		if ids := d.IDs(); len(ids) > 0 {
-			return kvevents.Chain(into, ids, kvBlock, "")
+			return kvevents.Chain(into, ids, kvBlock, d.Salt)
 		}
 	}
 	for i := len(d.Parts) - 1; i >= 0; i-- {

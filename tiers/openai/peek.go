@@ -82,16 +82,16 @@ func (e *Envelope) read(c *cursor, lim Limits) *RequestError {
 	return nil
 }
 
-// Apply appends the body with the model's name replaced. Every other byte stays
-// as it was, unless a member had to go.
-func (e Envelope) Apply(dst []byte, model string) []byte {
-	if !e.drops {
+// Apply appends the body with the model's name replaced, and with further edits. Every other
+// byte stays as it was, unless a member had to go or come.
+func (e Envelope) Apply(dst []byte, model string, more ...Edit) []byte {
+	if !e.drops && len(more) == 0 {
 		dst = append(dst, e.body[:e.model.Start]...)
 		dst = quote(dst, model)
 		return append(dst, e.body[e.model.End:]...)
 	}
 	r := Request{Body: e.body, members: e.members}
-	return r.Apply(dst, Edit{"model", Quote(model)})
+	return r.Apply(dst, append(more, Edit{"model", Quote(model)})...)
 }
 
 // refuseURLs passes over the value of a top-level field and refuses a URL under

@@ -138,16 +138,18 @@ func (l *Lease) Failed() {
 }
 
 // Done gives the place back; generated is the number of tokens that came, 0 if
-// unknown. Only the first call counts.
-func (l *Lease) Done(generated int) {
+// unknown. Only the first call counts. usd is what the request cost: its share of the
+// backend's price while it was there, with as many others as are there now.
+func (l *Lease) Done(generated int) (usd float64) {
 	p, b := l.pool, l.backend
 	now := p.now()
 	p.mu.Lock()
 	if l.done {
 		p.mu.Unlock()
-		return
+		return 0
 	}
 	l.done = true
+	usd = now.Sub(l.start).Hours() * p.usdPerHour / float64(max(b.all.requests, b.reading.Running, 1))
 	if !l.first.IsZero() {
 		b.rates.learnDecode(float64(generated-1), now.Sub(l.first))
 	}
@@ -160,4 +162,5 @@ func (l *Lease) Done(generated int) {
 	p.mu.Unlock()
 	b.metrics.inflight.Dec()
 	p.moreRoom()
+	return usd
 }

@@ -14,6 +14,7 @@ type Demand struct {
 	PromptTokens int            // counted, or estimated by somebody who knows no better
 	PromptBytes  int            // of text from which the pool estimates the tokens; 0: PromptTokens is exact
 	IDs          func() []int32 // the prompt's token ids, where they are known; nil: they are not. Only an Index asks
+	Salt         string         // that keeps the prompt's blocks apart from others' in an engine's cache; "" is none. Only an Index asks
 	OutputTokens int            // expected
 	MostOutput   int            // tokens that the answer may have at most; 0 is unknown
 	Answers      int            // how many are asked for; 0 is 1
