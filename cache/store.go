@@ -68,8 +68,9 @@ func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
 	panic("not built yet")
 }
 
-// Put keeps an entry for ttl, in the background; what the queue cannot take is dropped and counted.
-func (s *Store) Put(k Key, e *Entry, ttl time.Duration) { panic("not built yet") }
+// Put keeps an entry for ttl, in the background; what the queue cannot take is dropped and counted. then, if
+// not nil, is called once when it is kept, or will never be; it must not wait.
+func (s *Store) Put(k Key, e *Entry, ttl time.Duration, then func()) { panic("not built yet") }
 
 // Result is what came of a request's lookup, as metrics name it.
 type Result string
