@@ -13,6 +13,7 @@ import (
 func (r *reader) check(f *File) {
 	r.checkListeners(f)
 	r.checkRedis(f)
+	r.checkCache(f.Cache)
 	for _, name := range slices.Sorted(maps.Keys(f.Pools)) {
 		r.checkPool("pools."+name, f.Pools[name])
 	}
@@ -41,6 +42,16 @@ func (r *reader) checkListeners(f *File) {
 	}
 }
 
+// checkCache checks the keys that answers are sealed with. Whether the files hold secrets is
+// found out by who reads them.
+func (r *reader) checkCache(c Cache) {
+	const path = "cache.seal_keys"
+	if r.has(path) && r.sound(path) && len(c.SealKeys) == 0 {
+		r.fail(path, "the list is empty; give at least one key, such as [{id: k1, file: /run/secrets/seal-k1}], or leave it out")
+	}
+	r.checkKeyFiles(path, c.SealKeys, "missing; give the key's name, which is told in every value that it seals")
+}
+
 func (r *reader) checkPool(path string, p Pool) {
 	if !r.sound(path) {
 		return
@@ -49,6 +60,9 @@ func (r *reader) checkPool(path string, p Pool) {
 		r.fail(path+".model", "missing; give the model's name as the backends know it")
 	} else if p.Model == "" && r.sound(path+".model") || len(p.Model) > 256 || strings.ContainsFunc(p.Model, notPrintable) {
 		r.fail(path+".model", "want 1–256 printable ASCII characters without spaces")
+	}
+	if rev := path + ".revision"; r.has(rev) && r.sound(rev) && (p.Revision == "" || len(p.Revision) > 64 || !only(p.Revision, "._:@/-")) {
+		r.fail(rev, "want 1–64 of A-Z a-z 0-9 . _ : @ / -")
 	}
 	backends, discover := r.has(path+".backends"), r.has(path+".discover")
 	switch {

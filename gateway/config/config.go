@@ -16,6 +16,7 @@ type File struct {
 	Admin  string // metrics, console, settings; default 127.0.0.1:9090
 
 	Redis    Redis
+	Cache    Cache
 	Identity Identity
 
 	Pools   map[string]Pool
@@ -49,6 +50,18 @@ type Redis struct {
 	SentinelPassword Secret
 }
 
+// Cache is what must be known of cached answers at the start.
+type Cache struct {
+	SealKeys   []KeyFile // the first seals, all open; none: values are bound to their requests, but anybody who knows one can forge one
+	LocalBytes int64     // of the copies in this process; default 32 MiB, 0 is none
+}
+
+// KeyFile is a secret and the name that it goes by.
+type KeyFile struct {
+	ID   string
+	File string // path of the secret
+}
+
 // The modes of [Identity].
 const (
 	ModeOpen           = ""                // only on a loopback listener
@@ -60,16 +73,10 @@ const (
 
 // Identity says whom to believe about tenant and priority.
 type Identity struct {
-	Mode           string       // "keys" is filled in when a tenant has keys
-	TrustedProxies []string     // CIDRs, mode trusted_headers only
-	Keys           []SigningKey // mode signed only
-	JWT            JWT          // mode jwt only
-}
-
-// SigningKey is a secret that X-Identity may be signed with.
-type SigningKey struct {
-	ID   string // what signers write as kid=
-	File string // path of the secret
+	Mode           string    // "keys" is filled in when a tenant has keys
+	TrustedProxies []string  // CIDRs, mode trusted_headers only
+	Keys           []KeyFile // that X-Identity may be signed with, by what signers write as kid=; mode signed only
+	JWT            JWT       // mode jwt only
 }
 
 // JWT says which tokens count.
@@ -87,6 +94,7 @@ type JWT struct {
 // has either Backends or Discover.
 type Pool struct {
 	Model      string   // the model's name at the backends
+	Revision   string   // which weights are served under that name; "" is not said
 	USDPerHour float64  // price of one backend
 	Backends   []string // base URLs without a trailing slash
 	Discover   string   // dns://HOST:PORT, srv://_SERVICE._tcp.NAME or file://PATH

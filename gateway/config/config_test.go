@@ -75,9 +75,10 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 			CAFile: "/etc/foregate/ca.pem", CertFile: "/etc/foregate/redis.pem", KeyFile: "/etc/foregate/redis.key", ServerName: "redis.internal",
 			SentinelUsername: "watcher", SentinelPassword: "hunter2",
 		},
+		Cache:    Cache{SealKeys: []KeyFile{{"k2", "/run/secrets/seal-k2"}, {"k1", "/run/secrets/seal-k1"}}, LocalBytes: 64 << 20},
 		Identity: Identity{Mode: ModeKeys},
 		Pools: map[string]Pool{
-			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", USDPerHour: 1.01, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}, Scheduler: SchedulerFCFS},
+			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", Revision: "5f0b02c@2024-06/a:1", USDPerHour: 1.01, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}, Scheduler: SchedulerFCFS},
 			"llama-70b-h100": {Model: "meta-llama/Meta-Llama-3-70B-Instruct", USDPerHour: 12, Discover: "dns://vllm-target.svc:8000", Scheduler: SchedulerPriority, KVEvents: 5557},
 		},
 		Routes: []Route{
@@ -111,7 +112,7 @@ func TestWhatIsLeftOutHasItsDefault(t *testing.T) {
 	}
 	if got.Limits.BodyBytes != 4<<20 || got.Limits.ResponseBytes != 16<<20 || got.Limits.InFlight != 4096 ||
 		got.Limits.HeaderBytes != 16<<10 || got.Drain != (Drain{5 * time.Second, 25 * time.Second}) ||
-		got.Redis.URL != "none" || got.Admin != "127.0.0.1:9090" || len(got.Passthrough) != 7 {
+		got.Redis.URL != "none" || got.Cache.LocalBytes != 32<<20 || got.Admin != "127.0.0.1:9090" || len(got.Passthrough) != 7 {
 		t.Errorf("defaults moved: %+v", got)
 	}
 }

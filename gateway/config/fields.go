@@ -14,7 +14,7 @@ var Fields = []FieldDoc{
 	{"redis.url", "`none`", "Where live settings are read from and replicas share what they know: `redis://[USER:PASSWORD@]HOST:6379/0`, `rediss://…` (TLS), `unix:///PATH`, " +
 		"`redis+sentinel://HOST:26379,HOST:26379/MASTER`, `redis+cluster://HOST:6379,HOST:6379` (both with `rediss+…`, too), " +
 		"`embedded` (inside this process, one replica only) or `none`. In a password, write `?`, `#`, `%` and `/` as `%3F`, `%23`, `%25` and `%2F`."},
-	{"redis.cache_url", "`redis.url`", "Another Redis for cached answers, in the same forms. This release caches no answers and does not read it."},
+	{"redis.cache_url", "`redis.url`", "Another Redis for cached answers, in the same forms, so that a flood of them cannot push out what replicas tell each other."},
 	{"redis.replicas", "`1`", "How many replicas there are, 1 … 1000, for one that has not heard it from Redis: limits of the whole fleet are divided by it while Redis is away."},
 	{"redis.ca_file", "the system's", "PEM file of the authorities that the certificates of Redis and Sentinels are checked against; with TLS URLs only, as are the next three."},
 	{"redis.cert_file", "none", "PEM file of the certificate that is shown to Redis, with `redis.key_file`."},
@@ -22,6 +22,10 @@ var Fields = []FieldDoc{
 	{"redis.server_name", "the host that is dialed", "Name that the servers' certificates must have, where Sentinels or the cluster tell addresses that are not in them."},
 	{"redis.sentinel_username", "none", "User at the Sentinels; the user and password in the URL are those at the servers behind them."},
 	{"redis.sentinel_password", "none", "Password at the Sentinels."},
+	{"cache.seal_keys[].id", "required with a key", "The key's name, which every value that it sealed tells: 1–64 of `A-Z a-z 0-9 . _ : -`. The first key seals, all of them open: to replace one, put the new one first and remove the old one after `cache.ttl`."},
+	{"cache.seal_keys[].file", "required with a key", "Path of the file with the secret: one line of 32 to 4096 printable characters (`openssl rand -hex 32`), the same on all replicas, read at the start. " +
+		"Without any key a value still opens only for the very request that it answers, but who can write to Redis and knows a request can forge its answer."},
+	{"cache.local_bytes", "`32MiB`", "Most bytes of the copies of answers in each replica's own memory, up to 16GiB; 0 is none."},
 	{"identity.mode", "none, or `keys` when a tenant has keys", "Whom to believe about tenant and priority: `keys` (bearer keys of the tenants), `signed` (`X-Identity` as a load balancer signs it for each request), " +
 		"`jwt` (bearer tokens of an issuer) or `trusted_headers` (`X-Tenant-ID` and `X-Priority` as the proxies listed set them). " +
 		"Without any, only on a loopback listener, anybody may claim anything. All but `keys` may name tenants that are not listed; they have no limits of their own."},
@@ -36,6 +40,7 @@ var Fields = []FieldDoc{
 	{"identity.jwt.tenant_claim", "`tenant`, else `sub`", "The claim that names the tenant."},
 	{"identity.jwt.priority_claim", "`priority`", "The claim that names the highest priority; a token without it has `normal`."},
 	{"pools.NAME.model", required, "The model's name as the backends know it."},
+	{"pools.NAME.revision", "none", "Which weights the backends serve under that name, such as a commit or a date: 1–64 of `A-Z a-z 0-9 . _ : @ / -`. It is part of the cache's key, so that a change of it makes answers of the former ones unreachable."},
 	{"pools.NAME.usd_per_hour", "`0`", "Price of one backend."},
 	{"pools.NAME.backends", "this or `discover`", "Base URLs of the backends, without `/v1`: `[\"http://a10g-0:8000\"]`."},
 	{"pools.NAME.discover", "this or `backends`", "Where the backends are found instead: `dns://HOST:PORT` (every address of the name; asked every 5 s), " +

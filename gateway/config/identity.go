@@ -90,11 +90,16 @@ func (r *reader) checkProxies(proxies []string) {
 
 // checkSigningKeys checks what mode signed needs. Whether the files hold secrets
 // is found out by who reads them.
-func (r *reader) checkSigningKeys(keys []SigningKey) {
+func (r *reader) checkSigningKeys(keys []KeyFile) {
 	const path = "identity.keys"
 	if len(keys) == 0 && r.sound(path) {
 		r.fail(path, "mode signed needs at least one key, such as [{id: k1, file: /run/secrets/k1}]")
 	}
+	r.checkKeyFiles(path, keys, "missing; give the key's name, which signers write as kid=")
+}
+
+// checkKeyFiles checks keys that are in files of their own.
+func (r *reader) checkKeyFiles(path string, keys []KeyFile, nameless string) {
 	seen := map[string]int{}
 	for i, k := range keys {
 		at := fmt.Sprintf("%s[%d]", path, i)
@@ -104,7 +109,7 @@ func (r *reader) checkSigningKeys(keys []SigningKey) {
 		first, twice := seen[k.ID]
 		switch {
 		case !r.has(at + ".id"):
-			r.fail(at+".id", "missing; give the key's name, which signers write as kid=")
+			r.fail(at+".id", "%s", nameless)
 		case !r.sound(at + ".id"):
 		case len(k.ID) == 0 || len(k.ID) > 64 || !only(k.ID, "._:-"):
 			r.fail(at+".id", "want 1–64 of A-Z a-z 0-9 . _ : -")

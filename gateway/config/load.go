@@ -126,6 +126,7 @@ func defaults() *File {
 		Listen: ":8080",
 		Admin:  "127.0.0.1:9090",
 		Redis:  Redis{URL: "none", Replicas: 1},
+		Cache:  Cache{LocalBytes: 32 << 20},
 		Pools:  map[string]Pool{},
 		Passthrough: []string{
 			"/v1/embeddings", "/v1/responses", "/v1/messages", "/tokenize", "/detokenize", "/v1/rerank", "/v1/score",
@@ -151,11 +152,17 @@ func layout(f *File) value {
 			"sentinel_username": text(&f.Redis.SentinelUsername),
 			"sentinel_password": opaque((*string)(&f.Redis.SentinelPassword)),
 		}),
+		"cache": group(map[string]value{
+			"seal_keys": list(func(r *reader, _ int, path string, n *yaml.Node) {
+				f.Cache.SealKeys = append(f.Cache.SealKeys, readKeyFile(r, path, n))
+			}),
+			"local_bytes": size(&f.Cache.LocalBytes, 0, 16<<30),
+		}),
 		"identity": group(map[string]value{
 			"mode":            text(&f.Identity.Mode),
 			"trusted_proxies": texts(&f.Identity.TrustedProxies),
 			"keys": list(func(r *reader, _ int, path string, n *yaml.Node) {
-				f.Identity.Keys = append(f.Identity.Keys, readSigningKey(r, path, n))
+				f.Identity.Keys = append(f.Identity.Keys, readKeyFile(r, path, n))
 			}),
 			"jwt": group(map[string]value{
 				"issuer":         text(&f.Identity.JWT.Issuer),
@@ -200,6 +207,7 @@ func pools(f *File) value {
 			p := Pool{Scheduler: SchedulerFCFS}
 			r.read(at, val, group(map[string]value{
 				"model":        text(&p.Model),
+				"revision":     text(&p.Revision),
 				"usd_per_hour": amount(&p.USDPerHour, 100_000),
 				"backends":     texts(&p.Backends),
 				"discover":     text(&p.Discover),
@@ -222,8 +230,8 @@ func readRoute(r *reader, path string, n *yaml.Node) Route {
 	return t
 }
 
-func readSigningKey(r *reader, path string, n *yaml.Node) SigningKey {
-	var k SigningKey
+func readKeyFile(r *reader, path string, n *yaml.Node) KeyFile {
+	var k KeyFile
 	group(map[string]value{"id": text(&k.ID), "file": text(&k.File)})(r, path, n)
 	return k
 }
