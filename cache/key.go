@@ -1,5 +1,11 @@
 package cache
 
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+)
+
 // Parts are what decides which answer a request gets. Two requests share an entry
 // only if all of them are equal.
 type Parts struct {
@@ -26,10 +32,88 @@ type Key struct {
 	seal   [32]byte // of the parts, too: never leaves the process
 }
 
-// KeyOf hashes the parts, each with its length before it.
-func KeyOf(p *Parts) Key { panic("not built yet") }
+// partsVersion changes whenever the same parts must no longer find what was kept for
+// them: with the order of the parts, or with what Request's canonical form is.
+const partsVersion = 1
+
+// What each hash is for, so that none of them can stand for another.
+const (
+	labelTenant = "foregate cache tenant\x00"
+	labelName   = "foregate cache name\x00\x00\x00"
+	labelSeal   = "foregate cache seal\x00\x00\x00"
+)
+
+// keyPrefix begins the Redis keys of all entries.
+const keyPrefix = "foregate:cache:"
+
+// nameLen is the length of a Redis key of an entry, in bytes.
+const nameLen = len(keyPrefix) + 2*16 + len(":{") + 2*32 + len("}")
+
+// KeyOf hashes the parts, each with its length before it. The name and the seal are
+// hashes of that hash: who sees the name in Redis learns nothing of the seal.
+func KeyOf(p *Parts) Key {
+	var room [512]byte // longer names than most allocate
+	b := append(room[:0], partsVersion)
+	for _, part := range [...]string{p.Kind, p.Tenant, p.Route, p.Draft, p.Target, p.Tier, p.RAG} {
+		b = binary.BigEndian.AppendUint64(b, uint64(len(part)))
+		b = append(b, part...)
+	}
+	b = binary.BigEndian.AppendUint64(b, p.Epochs.All)
+	b = binary.BigEndian.AppendUint64(b, p.Epochs.Tenant)
+	b = binary.BigEndian.AppendUint64(b, p.Epochs.Route)
+	b = binary.BigEndian.AppendUint64(b, uint64(len(p.Request)))
+	h := sha256.New()
+	h.Write(b)
+	h.Write(p.Request)
+
+	k := Key{tenant: tenantHash(p.Tenant)}
+	var labelled [len(labelName) + sha256.Size]byte
+	h.Sum(labelled[:len(labelName)])
+	copy(labelled[:], labelName)
+	k.name = sha256.Sum256(labelled[:])
+	copy(labelled[:], labelSeal)
+	k.seal = sha256.Sum256(labelled[:])
+	return k
+}
 
 // Name is the Redis key of the entry: foregate:cache:<tenant hash>:{<sha256>}, both in
 // hexadecimal. The braces put it in one slot with what is kept of the request while
 // it is under way.
-func (k Key) Name() string { panic("not built yet") }
+func (k Key) Name() string {
+	var room [nameLen]byte
+	return string(k.appendName(room[:0]))
+}
+
+func (k *Key) appendName(b []byte) []byte {
+	b = append(b, keyPrefix...)
+	b = hex.AppendEncode(b, k.tenant[:])
+	b = append(b, ":{"...)
+	b = hex.AppendEncode(b, k.name[:])
+	return append(b, '}')
+}
+
+// TenantPrefix is what the Redis keys of all entries of a tenant begin with:
+// foregate:cache:<tenant hash>:. No other tenant's do.
+func TenantPrefix(tenant string) string {
+	hash := tenantHash(tenant)
+	return keyPrefix + hex.EncodeToString(hash[:]) + ":"
+}
+
+// tenantHash is all that Redis is told of a tenant's name: the first half of its hash.
+// Two tenants that shared one would be swept together, and still share no entry.
+func tenantHash(tenant string) [16]byte {
+	var room [128]byte
+	sum := sha256.Sum256(append(append(room[:0], labelTenant...), tenant...))
+	return [16]byte(sum[:16])
+}
+
+// digestIn is the digest that a Redis key of an entry ends in; ok is false for keys that
+// are none.
+func digestIn(name string) (digest [32]byte, ok bool) {
+	const at = nameLen - 2*32 - len("}")
+	if len(name) != nameLen || name[:len(keyPrefix)] != keyPrefix || name[at-2:at] != ":{" || name[nameLen-1] != '}' {
+		return digest, false
+	}
+	_, err := hex.Decode(digest[:], []byte(name[at:nameLen-1]))
+	return digest, err == nil
+}
