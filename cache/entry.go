@@ -1,6 +1,10 @@
 package cache
 
-import "time"
+import (
+	"encoding/binary"
+	"math"
+	"time"
+)
 
 // Entry is an answer as it is kept.
 type Entry struct {
@@ -13,4 +17,114 @@ type Entry struct {
 	Target     int     // tokens of the target in the answer
 	USD        float64 // what making it cost
 	Answer     []byte  // the answer itself, in a form that only its reader knows
+}
+
+const (
+	// entryVersion begins an encoded entry, and changes with its form.
+	entryVersion = 1
+
+	// mostWord bounds each of an entry's strings, in bytes: several times what the longest verdict takes.
+	mostWord = 1 << 10
+
+	// mostTokens bounds each of an entry's counts: no engine has a context of that length.
+	mostTokens = math.MaxInt32
+
+	// mostHead bounds what an encoded entry has besides its answer, in bytes: the version,
+	// a time, three strings with their lengths, three counts, the cost.
+	mostHead = 1 + 10 + 3*(2+mostWord) + 3*5 + 8
+)
+
+// sound says whether an entry is within its bounds, whoever made it.
+func (e *Entry) sound() bool {
+	for _, word := range [...]string{e.Tier, e.Acceptance, e.Finish} {
+		if len(word) > mostWord {
+			return false
+		}
+	}
+	for _, tokens := range [...]int{e.Prompt, e.Accepted, e.Target} {
+		if tokens < 0 || tokens > mostTokens {
+			return false
+		}
+	}
+	return e.USD >= 0 && e.USD <= math.MaxFloat64
+}
+
+// appendEntry encodes a sound entry: version, time in milliseconds since 1970, strings
+// with their lengths before them, counts, cost, and the answer to the end.
+func appendEntry(b []byte, e *Entry) []byte {
+	b = append(b, entryVersion)
+	b = binary.AppendVarint(b, e.Created.UnixMilli())
+	for _, word := range [...]string{e.Tier, e.Acceptance, e.Finish} {
+		b = binary.AppendUvarint(b, uint64(len(word)))
+		b = append(b, word...)
+	}
+	for _, tokens := range [...]int{e.Prompt, e.Accepted, e.Target} {
+		b = binary.AppendUvarint(b, uint64(max(tokens, 0)))
+	}
+	b = binary.BigEndian.AppendUint64(b, math.Float64bits(e.USD))
+	return append(b, e.Answer...)
+}
+
+// parseEntry is the reverse of appendEntry; the answer, of most bytes, stays where it is in
+// b. The errors are ErrForeign and ErrDamaged.
+func parseEntry(b []byte, most int) (*Entry, error) {
+	switch {
+	case len(b) == 0:
+		return nil, ErrDamaged
+	case b[0] != entryVersion:
+		return nil, ErrForeign
+	}
+	r := reader{left: b[1:]}
+	e := &Entry{
+		Created: time.UnixMilli(r.signed()),
+		Tier:    r.word(), Acceptance: r.word(), Finish: r.word(),
+		Prompt: r.count(), Accepted: r.count(), Target: r.count(),
+		USD: math.Float64frombits(r.eight()),
+	}
+	if r.bad || !e.sound() || len(r.left) > most {
+		return nil, ErrDamaged
+	}
+	e.Answer = r.left[:len(r.left):len(r.left)]
+	return e, nil
+}
+
+// reader takes an entry's fields from the front of what is left. Once one is bad, it
+// stays bad and gives zeros.
+type reader struct {
+	left []byte
+	bad  bool
+}
+
+func (r *reader) take(n int) []byte {
+	if n <= 0 || n > len(r.left) {
+		r.bad = r.bad || n != 0
+		return nil
+	}
+	taken := r.left[:n]
+	r.left = r.left[n:]
+	return taken
+}
+
+func (r *reader) signed() int64 {
+	v, n := binary.Varint(r.left)
+	r.bad = r.bad || n <= 0
+	r.take(n)
+	return v
+}
+
+func (r *reader) count() int {
+	v, n := binary.Uvarint(r.left)
+	r.bad = r.bad || n <= 0 || v > mostTokens
+	r.take(n)
+	return int(min(v, mostTokens))
+}
+
+func (r *reader) word() string { return string(r.take(r.count())) }
+
+func (r *reader) eight() uint64 {
+	b := r.take(8)
+	if b == nil {
+		return 0
+	}
+	return binary.BigEndian.Uint64(b)
 }
