@@ -1,0 +1,154 @@
+package cache
+
+import (
+	"context"
+	_ "embed" // the script
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// keyEpochs is a hash: what was purged → when, in µs by Redis' clock. It has no TTL, and
+// shares the hash tag of all that replicas tell each other.
+const keyEpochs = "foregate:{fg}:epochs"
+
+// The fields of keyEpochs.
+const (
+	fieldAll    = "all"
+	fieldTenant = "tenant:" // with the tenant's name behind it
+	fieldRoute  = "route:"  // with the route's
+)
+
+// mostEpochs is how many fields keyEpochs has at most; the purge beyond that is one of everything.
+const mostEpochs = 4096
+
+var (
+	//go:embed purge.lua
+	purgeSource string
+	purgeScript = redis.NewScript(purgeSource)
+)
+
+// Scope is what a purge covers: a tenant's answers, a route's, or, when both are "", all.
+type Scope struct{ Tenant, Route string }
+
+// What a name in a Scope may be at most, in bytes.
+const (
+	mostTenantName = 64
+	mostRouteName  = 128
+)
+
+var errScope = errors.New("a purge is of one tenant, of one route or of all; a tenant's answers on one route alone cannot be purged")
+
+// Check tells what is wrong with a scope.
+func (s Scope) Check() error {
+	switch {
+	case s.Tenant != "" && s.Route != "":
+		return errScope
+	case !named(s.Tenant, mostTenantName, "._:-"):
+		return fmt.Errorf("a tenant's name is 1–%d of A-Z a-z 0-9 . _ : -", mostTenantName)
+	case !named(s.Route, mostRouteName, "._:/-"):
+		return fmt.Errorf("a route's name is 1–%d of A-Z a-z 0-9 . _ : / -", mostRouteName)
+	}
+	return nil
+}
+
+// named tells whether a name is short, and letters, digits and the marks given.
+func named(name string, most int, marks string) bool {
+	return len(name) <= most && !strings.ContainsFunc(name, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune(marks, c)
+	})
+}
+
+// field is the scope's in keyEpochs.
+func (s Scope) field() string {
+	switch {
+	case s.Tenant != "":
+		return fieldTenant + s.Tenant
+	case s.Route != "":
+		return fieldRoute + s.Route
+	}
+	return fieldAll
+}
+
+// Purge makes what a scope covers unreachable: every replica that shares control hears of it
+// within a second, and one that cannot hear serves nothing from the cache by then. all says
+// that more was purged than was asked for, everything, because there were too many purges to
+// tell them apart.
+func Purge(ctx context.Context, control redis.Scripter, s Scope) (all bool, err error) {
+	if err := s.Check(); err != nil {
+		return false, err
+	}
+	keys, args := []string{keyEpochs}, []any{mostEpochs, s.field()}
+	reply, err := purgeScript.EvalSha(ctx, control, keys, args...).StringSlice()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") { // never by EVAL, which an ACL may deny
+		if err = purgeScript.Load(ctx, control).Err(); err == nil {
+			reply, err = purgeScript.EvalSha(ctx, control, keys, args...).StringSlice()
+		}
+	}
+	switch {
+	case err != nil:
+		return false, fmt.Errorf("purge: %w", err)
+	case len(reply) != 2:
+		return false, errors.New("purge: Redis' reply is none of the script's")
+	}
+	return reply[0] == fieldAll && s != Scope{}, nil
+}
+
+const (
+	sweepCount = 1000 // keys that Redis looks at for one SCAN
+	leadPrefix = keyPrefix + "lead:"
+)
+
+// Sweep deletes the answers that a scope covers from the Redis that has them, and tells how
+// many there were, also where ctx ended it. A route's cannot be told from others by their
+// names, so none of them is deleted. It is no part of a purge: what was purged cannot be
+// reached any more and expires by itself.
+func Sweep(ctx context.Context, answers redis.UniversalClient, s Scope) (int, error) {
+	if err := s.Check(); err != nil || s.Route != "" {
+		return 0, err
+	}
+	prefix := keyPrefix
+	if s.Tenant != "" {
+		prefix = TenantPrefix(s.Tenant)
+	}
+	var deleted atomic.Int64
+	if c, ok := answers.(*redis.ClusterClient); ok {
+		err := c.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return sweep(ctx, node, prefix, &deleted) })
+		return int(deleted.Load()), err
+	}
+	err := sweep(ctx, answers, prefix, &deleted)
+	return int(deleted.Load()), err
+}
+
+// sweep is Sweep on one node. Each key is a command of its own, because in a cluster they
+// are of many slots.
+func sweep(ctx context.Context, node redis.Cmdable, prefix string, deleted *atomic.Int64) error {
+	for cursor := uint64(0); ; {
+		keys, next, err := node.Scan(ctx, cursor, prefix+"*", sweepCount).Result()
+		if err != nil {
+			return err
+		}
+		gone, err := node.Pipelined(ctx, func(p redis.Pipeliner) error {
+			for _, key := range keys {
+				if strings.HasPrefix(key, prefix) && !strings.HasPrefix(key, leadPrefix) { // requests under way have their own end
+					p.Unlink(ctx, key)
+				}
+			}
+			return nil
+		})
+		for _, g := range gone {
+			if n, ok := g.(*redis.IntCmd); ok {
+				deleted.Add(n.Val())
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if cursor = next; cursor == 0 {
+			return nil
+		}
+	}
+}

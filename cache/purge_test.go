@@ -1,0 +1,211 @@
+package cache
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// eachRedis runs a test on miniredis, and on the real Redis that REDIS_ADDR names, in a
+// database of its own there: other packages use the first one at the same time.
+func eachRedis(t *testing.T, run func(t *testing.T, c *redis.Client)) {
+	t.Helper()
+	const own = 9
+	open := func(addr string) *redis.Client {
+		c := redis.NewClient(&redis.Options{Addr: addr, DB: own, MaxRetries: -1})
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	t.Run("miniredis", func(t *testing.T) { run(t, open(miniredis.RunT(t).Addr())) })
+	t.Run("redis", func(t *testing.T) {
+		addr := os.Getenv("REDIS_ADDR")
+		if addr == "" {
+			t.Skip("REDIS_ADDR names no Redis")
+		}
+		c := open(addr)
+		if err := c.FlushDB(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		run(t, c)
+	})
+}
+
+func epochs(t *testing.T, c *redis.Client) map[string]int64 {
+	t.Helper()
+	fields, err := c.HGetAll(t.Context(), keyEpochs).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]int64{}
+	for field, value := range fields {
+		n, err := strconv.ParseInt(value, 10, 64)
+		if err != nil {
+			t.Errorf("%s: %v", field, err)
+		}
+		out[field] = n
+	}
+	return out
+}
+
+func purge(t *testing.T, c *redis.Client, s Scope) (all bool) {
+	t.Helper()
+	all, err := Purge(t.Context(), c, s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func TestAPurgeIsNotedByRedisClockAndNeverGoesBack(t *testing.T) {
+	eachRedis(t, func(t *testing.T, c *redis.Client) {
+		before := time.Now()
+		last := map[string]int64{}
+		for range 3 { // a clock that stands still, or goes back, between them
+			for s, field := range map[Scope]string{{Tenant: "acme"}: "tenant:acme", {Route: "llama-3:large"}: "route:llama-3:large"} {
+				if purge(t, c, s) {
+					t.Errorf("%v became one of everything", s)
+				}
+				now := epochs(t, c)[field]
+				if now <= last[field] {
+					t.Errorf("%s went from %d to %d", field, last[field], now)
+				}
+				if now < before.Add(-time.Minute).UnixMicro() || now > before.Add(time.Minute).UnixMicro() {
+					t.Errorf("%s is %d, no time of now in µs", field, now)
+				}
+				last[field] = now
+			}
+		}
+		ahead := time.Now().Add(time.Hour).UnixMicro()
+		if err := c.HSet(t.Context(), keyEpochs, "tenant:acme", ahead).Err(); err != nil {
+			t.Fatal(err)
+		}
+		purge(t, c, Scope{Tenant: "acme"})
+		if got := epochs(t, c)["tenant:acme"]; got != ahead+1 {
+			t.Errorf("behind a clock that was ahead: %d, want %d", got, ahead+1)
+		}
+		if purge(t, c, Scope{}) {
+			t.Error("who purges everything need not be told so")
+		}
+		if got := epochs(t, c); len(got) != 1 || got["all"] == 0 {
+			t.Errorf("after a purge of everything: %v", got)
+		}
+	})
+}
+
+func TestPurgesThatAreTooManyToTellApartBecomeOneOfEverything(t *testing.T) {
+	eachRedis(t, func(t *testing.T, c *redis.Client) {
+		var fields []string
+		for i := range mostEpochs {
+			fields = append(fields, fmt.Sprintf("tenant:t%d", i), "1")
+		}
+		if err := c.HSet(t.Context(), keyEpochs, fields).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if purge(t, c, Scope{Tenant: "t7"}) {
+			t.Error("a field that was there needs no room")
+		}
+		if !purge(t, c, Scope{Tenant: "another"}) {
+			t.Error("it is not told that everything was purged")
+		}
+		if got := epochs(t, c); len(got) != 1 || got["all"] == 0 {
+			t.Errorf("%d fields", len(got))
+		}
+	})
+}
+
+func TestAPurgeMendsAKeyThatIsNoHashOrHoldsNoNumber(t *testing.T) {
+	eachRedis(t, func(t *testing.T, c *redis.Client) {
+		for _, broken := range []func() error{
+			func() error { return c.Set(t.Context(), keyEpochs, "x", 0).Err() },
+			func() error { return c.HSet(t.Context(), keyEpochs, "all", "soon").Err() },
+			func() error { return c.HSet(t.Context(), keyEpochs, "all", "-1e300").Err() },
+		} {
+			if err := broken(); err != nil {
+				t.Fatal(err)
+			}
+			purge(t, c, Scope{})
+			if got := epochs(t, c); len(got) != 1 || got["all"] < time.Now().Add(-time.Minute).UnixMicro() {
+				t.Errorf("%v", got)
+			}
+		}
+	})
+}
+
+func TestAScriptThatWasFlushedIsLoadedAgain(t *testing.T) {
+	eachRedis(t, func(t *testing.T, c *redis.Client) {
+		purge(t, c, Scope{})
+		if err := c.ScriptFlush(t.Context()).Err(); err != nil {
+			t.Fatal(err)
+		}
+		purge(t, c, Scope{})
+	})
+}
+
+func TestNamesThatNobodyHasAreNotPurged(t *testing.T) {
+	c := redis.NewClient(&redis.Options{Addr: miniredis.RunT(t).Addr()})
+	t.Cleanup(func() { _ = c.Close() })
+	for _, s := range []Scope{
+		{Tenant: "a", Route: "b"}, {Tenant: "a b"}, {Tenant: "a/b"}, {Tenant: "ä"}, {Tenant: "a\n"}, {Tenant: strings.Repeat("a", 65)},
+		{Route: "a@b"}, {Route: "a b"}, {Route: strings.Repeat("a", 129)},
+	} {
+		if _, err := Purge(t.Context(), c, s); err == nil {
+			t.Errorf("%q was purged", s)
+		}
+		if _, err := Sweep(t.Context(), c, s); err == nil {
+			t.Errorf("%q was swept", s)
+		}
+	}
+	if got := epochs(t, c); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestASweepDeletesTheAnswersOfOneTenantOrOfAllAndNothingElse(t *testing.T) {
+	eachRedis(t, func(t *testing.T, c *redis.Client) {
+		const each = 2500 // more than one SCAN looks at
+		others := []string{"foregate:settings", leadPrefix + "{x}", "other", strings.TrimSuffix(TenantPrefix("acme"), ":") + "0:{x}"}
+		fill := func() {
+			t.Helper()
+			_, err := c.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+				for i := range each {
+					for _, tenant := range []string{"acme", "globex"} {
+						p.Set(t.Context(), KeyOf(&Parts{Tenant: tenant, Request: fmt.Appendf(nil, "%d", i)}).Name(), "v", 0)
+					}
+				}
+				for _, key := range others {
+					p.Set(t.Context(), key, "v", 0)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		size := func() int {
+			n, err := c.DBSize(t.Context()).Result()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int(n)
+		}
+		for s, want := range map[Scope]int{{Tenant: "acme"}: each, {Route: "m"}: 0, {}: 2*each + 1} { // of all: what else begins like an answer, too
+			fill()
+			before := size()
+			n, err := Sweep(t.Context(), c, s)
+			if err != nil || n != want || size() != before-want {
+				t.Errorf("%+v: %d deleted (%v), %d left of %d", s, n, err, size(), before)
+			}
+			for _, key := range others[:3] {
+				if left, _ := c.Exists(t.Context(), key).Result(); left != 1 {
+					t.Errorf("%+v: %s is gone", s, key)
+				}
+			}
+		}
+	})
+}
