@@ -48,7 +48,7 @@ func readSecrets(keys []SigningKey) (secrets map[string][]byte, warnings []strin
 		if secrets[k.ID] != nil {
 			return nil, nil, fmt.Errorf("identity: key %s is given twice", k.ID)
 		}
-		secret, open, err := readSecret(k.File)
+		secret, open, err := ReadSecret(k.File)
 		if err != nil {
 			return nil, nil, fmt.Errorf("identity: the file of key %s: %w", k.ID, err)
 		}
@@ -65,8 +65,9 @@ func readSecrets(keys []SigningKey) (secrets map[string][]byte, warnings []strin
 	return secrets, warnings, nil
 }
 
-// readSecret reads one secret; open says that everybody on the machine may.
-func readSecret(path string) (secret []byte, open bool, err error) {
+// ReadSecret reads a file that holds one secret: a line of 32 to 4096 printable characters. open
+// says that everybody on the machine may read it, too. Errors do not repeat the path.
+func ReadSecret(path string) (secret []byte, open bool, err error) {
 	data, state, err := readSmall(path, maxSecret+2)
 	if err != nil {
 		return nil, false, err
