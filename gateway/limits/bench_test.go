@@ -2,6 +2,8 @@ package limits
 
 import (
 	"testing"
+
+	"github.com/foregate/foregate/gateway/lookup"
 )
 
 // BenchmarkEnter is a request from its entry to its end, without Redis.
@@ -32,7 +34,7 @@ func BenchmarkEnter(b *testing.B) {
 		o.Dialer = refuse
 		r := join(b, o, 3)
 		a := Ask{Tenant: "acme", Limit: Limit{RPM: 1_000_000_000}, Tokens: 700}
-		for range failuresInARow {
+		for range lookup.FailuresInARow {
 			r.ask(b, a)
 		}
 		b.ReportAllocs()

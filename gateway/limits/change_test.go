@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+
+	"github.com/foregate/foregate/gateway/lookup"
 )
 
 // outages runs a test in virtual time with three replicas at one miniredis, and a hand that
@@ -122,12 +124,12 @@ func TestWhatWasLetInWithoutRedisIsToldOnceEvenByOneWhoIsRefused(t *testing.T) {
 		r, a := fleet[0], Ask{Tenant: "acme", Limit: Limit{RPM: 1200, TPM: 60_000}, Tokens: 100}
 		r.enter(t, a)
 		reach(false)
-		for range failuresInARow {
+		for range lookup.FailuresInARow {
 			r.ask(t, Ask{Tenant: "other", Limit: a.Limit})
 		}
 		r.enter(t, Ask{Tenant: "acme", Limit: a.Limit, Tokens: 20_000})
 		reach(true)
-		within(t, 5*time.Second, "Redis is asked again", func() bool { return !r.guard.away.Load() })
+		within(t, 5*time.Second, "Redis is asked again", func() bool { return !r.asker.Away() })
 		first := r.refused(t, a).Standing.Tokens.Reset
 		if first < 14*time.Second || first > 25*time.Second {
 			t.Errorf("20,000 tokens were let in without Redis, and %v are owed", first)

@@ -9,6 +9,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway/lookup"
 )
 
 const defaultBudget = 15 * time.Millisecond
@@ -35,8 +37,7 @@ type Limiter struct {
 	metrics  *metrics
 	now      func() time.Time
 
-	guard guard
-	slots chan struct{} // of lookups under way
+	asker *lookup.Asker
 
 	mu      sync.Mutex
 	tenants tenants
@@ -51,7 +52,7 @@ func New(o Options) *Limiter {
 		o.Now = time.Now
 	}
 	l := &Limiter{
-		redis: o.Redis, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, slots: make(chan struct{}, mostLookups),
+		redis: o.Redis, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now,
 		replicas: func() int { return 1 },
 		budget:   func() time.Duration { return defaultBudget },
 	}
@@ -66,6 +67,7 @@ func New(o Options) *Limiter {
 			return defaultBudget
 		}
 	}
+	l.asker = l.newAsker()
 	if o.Redis != nil {
 		l.metrics.shared.Set(1)
 	}
@@ -174,7 +176,7 @@ func (l *Limiter) count(ctx context.Context, g *Grant, replicas int) (answer, la
 		if a.High {
 			c.high = 1
 		}
-		if !l.guard.away.Load() { // else nobody is told
+		if !l.asker.Away() { // else nobody is told
 			l.mu.Lock()
 			owes = t.untold(there, here, replicas, l.now())
 			l.mu.Unlock()

@@ -1,17 +1,21 @@
 package limits
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/gateway/lookup"
 )
 
 // enter is a request that must be let in.
@@ -348,13 +352,17 @@ func TestMetricsHaveClosedLabels(t *testing.T) {
 
 // crowded has all of a replica's lookups taken while do runs.
 func (r *replica) crowded(do func()) {
+	var wg sync.WaitGroup
+	over := make(chan struct{})
 	for range mostLookups {
-		r.slots <- struct{}{}
+		wg.Go(func() {
+			_, _ = lookup.Ask(context.Background(), r.asker, func(context.Context) (any, error) { <-over; return nil, nil })
+		})
 	}
+	synctest.Wait()
 	do()
-	for range mostLookups {
-		<-r.slots
-	}
+	close(over)
+	wg.Wait()
 }
 
 func TestWhoIsCountedHereInPassingHasWhatHeHadInRedisAndRedisIsTold(t *testing.T) {

@@ -4,27 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/gateway/lookup"
 )
 
 const (
 	// mostLookups bounds the questions under way, to as many as the client has connections;
 	// what is beyond is counted locally, and told afterwards.
 	mostLookups = 32
-	// failuresInARow are those after which Redis is not asked for a while.
-	failuresInARow = 5
-	// pause is that while, and up to half as long again, so that replicas do not come back
-	// together, but all within the 1.2 s that a burst of requests is worth.
-	pause = 700 * time.Millisecond
-	// A fall within shortStay of the return doubles the pause, up to mostPause, so that a Redis
-	// which is about as late as the budget does not come and go every second.
-	mostPause = 8 * time.Second
-	shortStay = 5 * time.Second
 	// backgroundTime bounds a round trip that nobody waits for.
 	backgroundTime = 250 * time.Millisecond
 )
@@ -107,118 +97,38 @@ func (l *Limiter) ask(ctx context.Context, key string, w laws, n charge) (answer
 	return parse(reply)
 }
 
+// newAsker asks Redis for a limiter.
+func (l *Limiter) newAsker() *lookup.Asker {
+	return lookup.New(lookup.Options{
+		Budget: func() time.Duration { return l.budget() },
+		Slots:  mostLookups,
+		Well:   func(err error) bool { return errors.Is(err, errKey) },
+		Closed: func(err error) {
+			l.metrics.shared.Set(0)
+			l.log.Warn().Err(err).Int("replicas", l.replicas()).Msg("tenants' limits are counted by this replica for itself: Redis does not answer")
+		},
+		Now: l.now,
+	})
+}
+
 // lookup asks Redis without waiting longer than the budget, and says how it went; but for
-// shared, this replica must count for itself. The command itself is not cut off: a deadline would close its
-// connection, and a Redis that is a little late would see nothing but new ones.
+// shared, this replica must count for itself.
 func (l *Limiter) lookup(ctx context.Context, key string, w laws, n charge) (a answer, result string) {
-	defer func() { l.metrics.redis.WithLabelValues(result).Inc() }()
-	if l.guard.away.Load() {
-		return answer{}, resultSkipped
-	}
-	select {
-	case l.slots <- struct{}{}:
+	a, err := lookup.Ask(ctx, l.asker, func(ctx context.Context) (answer, error) { return l.ask(ctx, key, w, n) })
+	switch {
+	case err == nil:
+		result = resultShared
+	case errors.Is(err, lookup.ErrAway):
+		result = resultSkipped
+	case errors.Is(err, lookup.ErrBusy):
+		result = resultBusy
+	case errors.Is(err, lookup.ErrLate):
+		result = resultLate
+	case errors.Is(err, errKey):
+		result = resultWrong
 	default:
-		return answer{}, resultBusy
+		result = resultError
 	}
-	type outcome struct {
-		answer
-		err error
-	}
-	came := make(chan outcome, 1)
-	detached := context.WithoutCancel(ctx)
-	go func() {
-		defer func() { <-l.slots }()
-		defer func() {
-			if p := recover(); p != nil { // the client's, at what a server said
-				came <- outcome{err: fmt.Errorf("panic: %v", p)}
-			}
-		}()
-		a, err := l.ask(detached, key, w, n)
-		came <- outcome{a, err}
-	}()
-	timer := time.NewTimer(l.budget())
-	defer timer.Stop()
-	select {
-	case got := <-came:
-		switch {
-		case got.err == nil:
-			l.guard.answered()
-			return got.answer, resultShared
-		case errors.Is(got.err, errKey):
-			l.guard.answered()
-			return answer{}, resultWrong
-		}
-		l.failed(got.err)
-		return answer{}, resultError
-	case <-timer.C:
-		l.failed(errLate)
-		return answer{}, resultLate
-	}
-}
-
-var errLate = errors.New("no answer within the budget")
-
-// failed counts a failure, and tells once when it was the last that requests wait for.
-func (l *Limiter) failed(err error) {
-	if l.guard.failed(l.now()) {
-		l.metrics.shared.Set(0)
-		l.log.Warn().Err(err).Int("replicas", l.replicas()).Msg("tenants' limits are counted by this replica for itself: Redis does not answer")
-	}
-}
-
-// guard keeps requests from a Redis that does not answer.
-type guard struct {
-	away atomic.Bool // written under mu
-
-	mu       sync.Mutex
-	failures int // in a row
-	until    time.Time
-	pause    time.Duration // of this time away
-	back     time.Time     // when the way was opened last
-}
-
-func (g *guard) answered() {
-	g.mu.Lock()
-	g.failures = 0
-	g.mu.Unlock()
-}
-
-// failed says whether this failure closed the way.
-func (g *guard) failed(now time.Time) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.failures++
-	if g.failures < failuresInARow || g.away.Load() {
-		return false
-	}
-	if g.back.IsZero() || now.Sub(g.back) >= shortStay {
-		g.pause = pause
-	} else {
-		g.pause = min(2*g.pause, mostPause)
-	}
-	g.rest(now)
-	g.away.Store(true)
-	return true
-}
-
-// rest has Redis left alone for a pause. The caller holds mu.
-func (g *guard) rest(now time.Time) { g.until = now.Add(g.pause + rand.N(g.pause/2)) }
-
-// due says whether Redis should be tried again.
-func (g *guard) due(now time.Time) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.away.Load() && !now.Before(g.until)
-}
-
-// tried opens the way after a good try, or waits anew.
-func (g *guard) tried(good bool, now time.Time) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if good {
-		g.failures, g.back = 0, now
-		g.away.Store(false)
-		return
-	}
-	g.rest(now)
+	l.metrics.redis.WithLabelValues(result).Inc()
+	return a, result
 }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/gateway/lookup"
 )
 
 // slow is far more than the budget and far less than the 100 ms after which the client gives
@@ -167,7 +169,7 @@ func TestNoRequestFailsOrWaitsBecauseOfRedis(t *testing.T) {
 				t.Errorf("%d of 200 let in, the slowest after %v", let, took[190:])
 			}
 			t.Logf("%s: the slowest took %v", fault.name, took[len(took)-1])
-			if got := r.results(fault.result) - before; got == 0 || fault.away && got > 2*failuresInARow {
+			if got := r.results(fault.result) - before; got == 0 || fault.away && got > 2*lookup.FailuresInARow {
 				t.Errorf("%d counted as %s", got, fault.result)
 			}
 			if got := r.results(resultSkipped); fault.away != (got > 0) {
@@ -232,7 +234,7 @@ func TestARedisThatIsALittleLateSeesFewConnections(t *testing.T) {
 	for range 2 {
 		wg.Go(func() {
 			for range 100 {
-				r.guard.tried(true, time.Now()) // all are asked, however late
+				r.asker.Tried(true) // all are asked, however late
 				r.lookup(t.Context(), keyLimit+"acme", w, charge{requests: 1, how: howAsk})
 			}
 		})
@@ -254,13 +256,8 @@ func TestASlowRedisIsNotAskedAgainBeforeItIsInTime(t *testing.T) {
 	a := Ask{Tenant: "acme", Limit: Limit{RPM: 600_000}}
 	within(t, 5*time.Second, "it is left alone", func() bool { r.ask(t, a); return r.results(resultSkipped) > 0 })
 	lateOnes := r.results(resultLate)
-	until := func() time.Time {
-		r.guard.mu.Lock()
-		defer r.guard.mu.Unlock()
-		return r.guard.until
-	}
-	first := until()
-	within(t, 5*time.Second, "it was tried in the background", func() bool { r.ask(t, a); return until() != first })
+	asked := r.writes.Load() // which requests no longer do
+	within(t, 5*time.Second, "it was tried in the background", func() bool { r.ask(t, a); return r.writes.Load() > asked && !r.asker.Due() })
 	for range 100 {
 		r.ask(t, a)
 	}
@@ -283,43 +280,5 @@ func TestLookupsUnderWayAreBounded(t *testing.T) {
 	if busy := r.results(resultBusy) + r.results(resultSkipped); busy == 0 {
 		t.Error("nobody was turned away")
 	}
-	within(t, 5*time.Second, "all lookups end", func() bool { return len(r.slots) == 0 })
-}
-
-func TestARedisThatComesAndGoesIsLeftAloneForLongerAndLonger(t *testing.T) {
-	var g guard
-	now := time.Now()
-	fall := func() time.Duration {
-		for range failuresInARow - 1 {
-			if g.failed(now) {
-				t.Fatal("too early")
-			}
-		}
-		if !g.failed(now) || g.due(now) {
-			t.Fatal("it is asked on")
-		}
-		return g.until.Sub(now)
-	}
-	climb := func() {
-		for range 3 { // tries that fail leave the pause as it is
-			now = g.until
-			g.tried(false, now)
-		}
-		now = g.until
-		if !g.due(now) {
-			t.Fatal("it is not tried")
-		}
-		g.tried(true, now)
-	}
-	for _, want := range []time.Duration{pause, 2 * pause, 4 * pause, 8 * pause, mostPause, mostPause} {
-		if got := fall(); got < want || got >= want*3/2 {
-			t.Errorf("left alone for %v, want %v and up to half as much again", got, want)
-		}
-		climb()
-		now = now.Add(shortStay - time.Millisecond)
-	}
-	now = now.Add(time.Millisecond)
-	if got := fall(); got < pause || got >= pause*3/2 {
-		t.Errorf("after a long stay: left alone for %v", got)
-	}
+	within(t, 5*time.Second, "all lookups end", func() bool { return r.asker.UnderWay() == 0 })
 }

@@ -74,27 +74,14 @@ func (l *Limiter) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			l.flush(whole)
-			l.rest()
+			l.asker.Rest(time.Second)
 			return nil
 		case <-flush.C:
 			l.flush(whole)
 		case <-try.C:
-			if l.guard.due(l.now()) {
+			if l.asker.Due() {
 				l.try(whole)
 			}
-		}
-	}
-}
-
-// rest waits for lookups under way. Later ones find no slot.
-func (l *Limiter) rest() {
-	deadline := time.NewTimer(time.Second)
-	defer deadline.Stop()
-	for range mostLookups {
-		select {
-		case l.slots <- struct{}{}:
-		case <-deadline.C:
-			return
 		}
 	}
 }
@@ -120,7 +107,7 @@ func (l *Limiter) try(ctx context.Context) {
 		began := l.now()
 		good = l.inBackground(ctx, ask) && l.now().Sub(began) <= l.budget()
 	}
-	l.guard.tried(good, l.now())
+	l.asker.Tried(good)
 	if good {
 		l.metrics.shared.Set(1)
 		l.log.Info().Msg("tenants' limits are counted over all replicas again")
@@ -134,7 +121,7 @@ func (l *Limiter) flush(ctx context.Context) {
 	if len(all) == 0 {
 		return
 	}
-	if l.guard.away.Load() {
+	if l.asker.Away() {
 		l.metrics.dropped.Add(float64(len(all)))
 		return
 	}

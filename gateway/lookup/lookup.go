@@ -1,5 +1,175 @@
 // Package lookup asks Redis a question that a request waits for: no longer than its budget, without
 // cutting the command off, and not at all while Redis does not answer.
 //
-// Start at [New] and [Ask].
+// Start at [New] and [Ask]. A deadline on the command itself would close its connection, and a
+// Redis that is a little late would see nothing but new ones; so the question runs in a
+// goroutine of its own, to its own end, and only the wait for it is cut short. Whoever owns an
+// [Asker] tries a Redis that is away in the background ([Asker.Due], [Asker.Tried]): requests
+// never find out for others.
 package lookup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+// Why a question has no answer, beside what the question itself says.
+var (
+	ErrAway = errors.New("not asked: it does not answer of late")
+	ErrBusy = errors.New("not asked: too many questions are under way")
+	ErrLate = errors.New("no answer within the budget")
+)
+
+// Options are what an [Asker] needs to know.
+type Options struct {
+	Budget func() time.Duration // the longest wait for an answer, live
+	Slots  int                  // questions under way at most; what is beyond is ErrBusy
+	Well   func(error) bool     // whether an error is an answer, too, of a Redis that is well; nil: none is
+	Closed func(error)          // told of the failure after which nobody asks any more, once for each time
+	Now    func() time.Time     // nil is time.Now
+}
+
+// Asker asks one Redis. Its methods are safe for concurrent use.
+type Asker struct {
+	budget func() time.Duration
+	well   func(error) bool
+	closed func(error)
+	now    func() time.Time
+	slots  chan struct{} // of questions under way
+	guard  guard
+}
+
+// New returns an asker that asks.
+func New(o Options) *Asker {
+	a := &Asker{budget: o.Budget, well: o.Well, closed: o.Closed, now: o.Now, slots: make(chan struct{}, o.Slots)}
+	if a.well == nil {
+		a.well = func(error) bool { return false }
+	}
+	if a.closed == nil {
+		a.closed = func(error) {}
+	}
+	if a.now == nil {
+		a.now = time.Now
+	}
+	return a
+}
+
+// The fates of a question, between who asks and who waits.
+const (
+	open int32 = iota
+	answered
+	left
+)
+
+// outcome is what came of a question.
+type outcome[T any] struct {
+	fate   atomic.Int32
+	done   chan struct{} // closed once it is answered
+	answer T
+	err    error
+}
+
+// Ask puts a question and waits for the answer, the budget at most: [ErrLate] then. While Redis does not answer it is not
+// put at all, [ErrAway]; nor while too many are under way, [ErrBusy]. The question's context has ctx's values, and
+// is not cancelled with it; the question has deadlines of its own. One that panics has failed.
+func Ask[T any](ctx context.Context, a *Asker, question func(context.Context) (T, error)) (T, error) {
+	return AskOrLeave(ctx, a, question, nil)
+}
+
+// AskOrLeave is [Ask] for a question whose answer must not be lost: unheard is given what came after [ErrLate] was
+// returned, in the question's goroutine. nil drops it.
+func AskOrLeave[T any](ctx context.Context, a *Asker, question func(context.Context) (T, error), unheard func(context.Context, T)) (T, error) {
+	var none T
+	if a.Away() {
+		return none, ErrAway
+	}
+	select {
+	case a.slots <- struct{}{}:
+	default:
+		return none, ErrBusy
+	}
+	o := &outcome[T]{done: make(chan struct{})}
+	detached := context.WithoutCancel(ctx)
+	go func() {
+		defer func() { <-a.slots }()
+		o.run(detached, question, unheard)
+	}()
+	timer := time.NewTimer(a.budget())
+	defer timer.Stop()
+	select {
+	case <-o.done:
+	case <-timer.C:
+		if o.fate.CompareAndSwap(open, left) {
+			a.failed(ErrLate)
+			return none, ErrLate
+		}
+		<-o.done // it came at this moment
+	}
+	if o.err == nil || a.well(o.err) {
+		a.guard.answered(a.now())
+	} else {
+		a.failed(o.err)
+	}
+	return o.answer, o.err
+}
+
+// run answers the question.
+func (o *outcome[T]) run(ctx context.Context, question func(context.Context) (T, error), unheard func(context.Context, T)) {
+	o.answer, o.err = unbroken(ctx, question)
+	if o.fate.CompareAndSwap(open, answered) {
+		close(o.done)
+		return
+	}
+	if o.err == nil && unheard != nil {
+		_, _ = unbroken(ctx, func(ctx context.Context) (struct{}, error) { // nobody is left to tell
+			unheard(ctx, o.answer)
+			return struct{}{}, nil
+		})
+	}
+}
+
+// unbroken makes a panic an error: the client's, at what a server said.
+func unbroken[T any](ctx context.Context, question func(context.Context) (T, error)) (answer T, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return question(ctx)
+}
+
+// failed counts a failure, and tells of it when it was the last that anybody waits for.
+func (a *Asker) failed(err error) {
+	if a.guard.failed(a.now()) {
+		a.closed(err)
+	}
+}
+
+// Away reports whether Redis is left alone.
+func (a *Asker) Away() bool { return a.guard.away.Load() }
+
+// Due reports whether a Redis that is left alone should be tried again, in the background.
+func (a *Asker) Due() bool { return a.guard.due(a.now()) }
+
+// Tried opens the way after a good try, or has Redis left alone for another pause. A good try is as a
+// request's question would be, and in time.
+func (a *Asker) Tried(good bool) { a.guard.tried(good, a.now()) }
+
+// UnderWay is how many questions are.
+func (a *Asker) UnderWay() int { return len(a.slots) }
+
+// Rest waits for the questions under way, no longer than atMost. Later ones are [ErrBusy].
+func (a *Asker) Rest(atMost time.Duration) {
+	deadline := time.NewTimer(atMost)
+	defer deadline.Stop()
+	for range cap(a.slots) {
+		select {
+		case a.slots <- struct{}{}:
+		case <-deadline.C:
+			return
+		}
+	}
+}

@@ -1,0 +1,87 @@
+package lookup
+
+import (
+	"testing"
+	"time"
+)
+
+func TestARedisThatComesAndGoesIsLeftAloneForLongerAndLonger(t *testing.T) {
+	var g guard
+	now := time.Now()
+	fall := func() time.Duration {
+		for range FailuresInARow - 1 {
+			if g.failed(now) {
+				t.Fatal("too early")
+			}
+		}
+		if !g.failed(now) || g.due(now) {
+			t.Fatal("it is asked on")
+		}
+		return g.until.Sub(now)
+	}
+	climb := func() {
+		for range 3 { // tries that fail leave the pause as it is
+			now = g.until
+			g.tried(false, now)
+		}
+		now = g.until
+		if !g.due(now) {
+			t.Fatal("it is not tried")
+		}
+		g.tried(true, now)
+	}
+	for _, want := range []time.Duration{pause, 2 * pause, 4 * pause, 8 * pause, mostPause, mostPause} {
+		if got := fall(); got < want || got >= want*3/2 {
+			t.Errorf("left alone for %v, want %v and up to half as much again", got, want)
+		}
+		climb()
+		now = now.Add(shortStay - time.Millisecond)
+	}
+	now = now.Add(time.Millisecond)
+	if got := fall(); got < pause || got >= pause*3/2 {
+		t.Errorf("after a long stay: left alone for %v", got)
+	}
+}
+
+func TestARedisThatFailsHalfOfTheTimeIsLeftAlone(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		failing func(i int) bool
+		every   time.Duration
+		falls   bool
+	}{
+		{"every other", func(i int) bool { return i%2 == 1 }, 10 * time.Millisecond, true},
+		{"one of three", func(i int) bool { return i%3 == 1 }, 10 * time.Millisecond, false},
+		{"every other of few", func(i int) bool { return i%2 == 1 }, window / enough * 5 / 4, false},
+	} {
+		var g guard
+		now := time.Now()
+		fell := false
+		for i := range 1000 {
+			now = now.Add(c.every)
+			if !c.failing(i) {
+				g.answered(now)
+			} else if g.failed(now) {
+				fell = true
+				break
+			}
+		}
+		if fell != c.falls {
+			t.Errorf("%s: left alone %t", c.name, fell)
+		}
+	}
+}
+
+func TestFailuresOfLongAgoDoNotCount(t *testing.T) {
+	var g guard
+	now := time.Now()
+	for range 4 * enough { // half of them fail, never so many at once
+		for i := range enough - 2 {
+			if i%2 == 1 && g.failed(now) {
+				t.Fatal("left alone")
+			}
+			g.answered(now)
+		}
+		now = now.Add(window)
+	}
+}

@@ -1,0 +1,186 @@
+package lookup
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const budget = 15 * time.Millisecond
+
+func asker(o Options) *Asker {
+	o.Budget = func() time.Duration { return budget }
+	if o.Slots == 0 {
+		o.Slots = 4
+	}
+	return New(o)
+}
+
+func after(d time.Duration, err error) func(context.Context) (int, error) {
+	return func(context.Context) (int, error) {
+		time.Sleep(d)
+		return 7, err
+	}
+}
+
+func TestAQuestionIsWaitedForNoLongerThanTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := asker(Options{})
+		began := time.Now()
+		if got, err := Ask(t.Context(), a, after(budget-1, nil)); got != 7 || err != nil {
+			t.Errorf("got %d, %v", got, err)
+		}
+		if got, err := Ask(t.Context(), a, after(time.Minute, nil)); got != 0 || !errors.Is(err, ErrLate) {
+			t.Errorf("got %d, %v", got, err)
+		}
+		if took := time.Since(began); took != 2*budget-1 {
+			t.Errorf("waited for %v", took)
+		}
+		if a.UnderWay() != 1 {
+			t.Errorf("%d are under way", a.UnderWay())
+		}
+		a.Rest(time.Second)
+		if took := time.Since(began); took != 2*budget-1+time.Second {
+			t.Errorf("rested for %v", took-2*budget+1)
+		}
+		time.Sleep(time.Minute) // what is under way ends
+	})
+}
+
+func TestAQuestionIsNotCancelledWithItsRequest(t *testing.T) {
+	a := asker(Options{})
+	type key struct{}
+	ctx, cancel := context.WithCancel(context.WithValue(t.Context(), key{}, 1))
+	cancel()
+	if _, err := Ask(ctx, a, func(ctx context.Context) (int, error) {
+		if ctx.Value(key{}) == nil {
+			t.Error("the request's values are lost")
+		}
+		return 0, ctx.Err()
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestQuestionsUnderWayAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := asker(Options{Slots: 3})
+		var busy, late atomic.Int32
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				switch _, err := Ask(t.Context(), a, after(time.Second, nil)); {
+				case errors.Is(err, ErrBusy):
+					busy.Add(1)
+				case errors.Is(err, ErrLate):
+					late.Add(1)
+				}
+			})
+		}
+		all.Wait()
+		if busy.Load() != 7 || late.Load() != 3 {
+			t.Errorf("%d busy, %d late", busy.Load(), late.Load())
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if a.UnderWay() != 0 {
+			t.Error("the slots are not given back")
+		}
+	})
+}
+
+func TestNobodyAsksAfterFiveFailuresUntilATryWasGood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		broken, wrong := errors.New("broken"), errors.New("wrong key")
+		var closed []error
+		a := asker(Options{
+			Well:   func(err error) bool { return errors.Is(err, wrong) },
+			Closed: func(err error) { closed = append(closed, err) },
+		})
+		for range 10 * FailuresInARow { // these are answers
+			_, _ = Ask(t.Context(), a, after(0, wrong))
+		}
+		for range FailuresInARow {
+			if a.Away() {
+				t.Fatal("too early")
+			}
+			if _, err := Ask(t.Context(), a, after(0, broken)); !errors.Is(err, broken) {
+				t.Fatal(err)
+			}
+		}
+		asked := false
+		ask := func() error {
+			_, err := Ask(t.Context(), a, func(context.Context) (int, error) { asked = true; return 0, nil })
+			return err
+		}
+		if err := ask(); !errors.Is(err, ErrAway) || asked || !a.Away() || a.Due() {
+			t.Errorf("%v, asked %t", err, asked)
+		}
+		if len(closed) != 1 || !errors.Is(closed[0], broken) {
+			t.Errorf("told %v", closed)
+		}
+		time.Sleep(2 * pause)
+		if !a.Due() {
+			t.Error("it is not tried")
+		}
+		a.Tried(false)
+		if a.Due() {
+			t.Error("it is tried again at once")
+		}
+		time.Sleep(2 * pause)
+		a.Tried(true)
+		if a.Away() || a.Due() {
+			t.Error("it is left alone still")
+		}
+		if err := ask(); err != nil || !asked {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAPanicIsAFailure(t *testing.T) {
+	a := asker(Options{})
+	for range FailuresInARow {
+		if _, err := Ask(t.Context(), a, func(context.Context) (int, error) { panic("a reply") }); err == nil {
+			t.Error("no error")
+		}
+	}
+	if !a.Away() {
+		t.Error("it is asked on")
+	}
+	a.Rest(time.Second)
+}
+
+func TestAnAnswerIsHeardByWhoAskedOrByWhoIsLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var heard, unheard atomic.Int32
+		for i := range 200 { // around the very moment
+			a := asker(Options{})
+			d := budget + time.Duration(i%3-1)
+			got, err := AskOrLeave(t.Context(), a, after(d, nil), func(_ context.Context, n int) { unheard.Add(int32(n)) })
+			if err == nil {
+				heard.Add(int32(got))
+			}
+			a.Rest(time.Minute)
+		}
+		if n := heard.Load() + unheard.Load(); n != 200*7 {
+			t.Errorf("%d of 200 answers came to somebody", n/7)
+		}
+		a := asker(Options{})
+		_, _ = AskOrLeave(t.Context(), a, after(time.Second, errors.New("broken")), func(context.Context, int) { t.Error("an error is no answer") })
+		_, _ = AskOrLeave(t.Context(), a, after(time.Second, nil), func(context.Context, int) { panic("at an answer") })
+		a.Rest(time.Minute)
+	})
+}
+
+func BenchmarkAsk(b *testing.B) {
+	a := asker(Options{Slots: 64})
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = Ask(b.Context(), a, after(0, nil))
+	}
+}
