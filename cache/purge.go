@@ -42,6 +42,17 @@ const (
 
 var errScope = errors.New("a purge is of one tenant, of one route or of all; a tenant's answers on one route alone cannot be purged")
 
+// String names what a scope covers.
+func (s Scope) String() string {
+	switch {
+	case s.Tenant != "":
+		return "tenant " + s.Tenant
+	case s.Route != "":
+		return "route " + s.Route
+	}
+	return "all"
+}
+
 // Check tells what is wrong with a scope.
 func (s Scope) Check() error {
 	switch {

@@ -50,7 +50,7 @@ func adminMethod(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/livez", "/readyz":
 		allow = http.MethodGet + ", " + http.MethodHead
-	case "/metrics", "/admin/backends", "/admin/status", "/admin/settings":
+	case "/metrics", "/admin/backends", "/admin/status", "/admin/settings", "/admin/cache":
 		allow = http.MethodGet
 	}
 	w.Header().Set("Allow", allow)

@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 	"golang.org/x/net/netutil"
 
+	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/tiers"
@@ -62,6 +63,11 @@ type Options struct {
 	Inside    Inside          // served under /admin/status and /admin/settings; nil is none
 	Rung      func() string   // how much Redis there is, which /readyz tells beside; nil tells nothing
 	Loops     []Loop
+
+	Cache       *cache.Store                                                   // run by whoever made it; nil is none
+	CacheConfig func(route string) cache.Config                                // live; nil with no Cache
+	Served      func(route string) (draft, target string)                      // model and revision of a route's pools, for the cache's keys
+	Purge       func(ctx context.Context, s cache.Scope) (all bool, err error) // cache.Purge; nil where no Redis keeps answers
 
 	Timeouts func(route string) Timeouts // live; nil is DefaultTimeouts
 

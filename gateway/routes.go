@@ -37,6 +37,7 @@ func (g *Gateway) adminRoutes() http.Handler {
 	g.probes(r)
 	g.fleetRoutes(r)
 	g.insideRoutes(r)
+	g.cacheRoutes(r)
 	if g.opts.Gatherer != nil {
 		r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(g.opts.Gatherer, promhttp.HandlerOpts{ErrorLog: newServerLog(g.log)}))
 	}

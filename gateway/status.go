@@ -27,6 +27,7 @@ type Status struct {
 	Replicas []string `json:"replicas,omitempty"` // that live, itself among them
 
 	Redis    RedisView     `json:"redis"`
+	Cache    *CacheSum     `json:"cache,omitempty"`
 	Settings SettingsView  `json:"settings"`
 	Breakers []BreakerView `json:"breakers"` // those that are not closed
 	Pools    []PoolView    `json:"pools"`
@@ -101,6 +102,9 @@ func (g *Gateway) status(w http.ResponseWriter, _ *http.Request) {
 	s.Pools = []PoolView{}
 	if g.opts.Fleet != nil {
 		s.Pools = listed(g.opts.Fleet.Backends())
+	}
+	if g.opts.Cache != nil {
+		s.Cache = cacheSum(g.opts.Cache.Stats())
 	}
 	writeJSON(w, s)
 }

@@ -1,0 +1,165 @@
+package gateway
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// errNothingKept refuses a purge where no Redis keeps answers.
+var errNothingKept = &problem{status: http.StatusConflict, body: openai.ErrorBody{
+	Message: "No Redis keeps answers here, so there is nothing to purge.", Type: "invalid_request_error", Code: "no_cache",
+}}
+
+// CacheView is what a replica knows of the cache since it began, as GET /admin/cache tells it.
+type CacheView struct {
+	Routes       []CacheRoute      `json:"routes"` // by name
+	LocalEntries int               `json:"local_entries"`
+	LocalBytes   int64             `json:"local_bytes"`
+	Tracked      bool              `json:"tracked"`           // Redis tells which copies are out of date; else they live a second
+	Away         bool              `json:"away"`              // Redis is not asked for now
+	Queued       int               `json:"queued"`            // entries that wait to be written
+	Refused      map[string]uint64 `json:"refused,omitempty"` // values that did not open, by reason
+}
+
+// CacheRoute is one route's part in that.
+type CacheRoute struct {
+	Route       string            `json:"route"`
+	Requests    map[string]uint64 `json:"requests"`  // by result
+	HitRatio    float64           `json:"hit_ratio"` // of the last five minutes
+	SavedTokens uint64            `json:"saved_tokens"`
+	SavedUSD    float64           `json:"saved_usd"`
+}
+
+// CacheSum is the cache in a line, for GET /admin/status: since the replica began, over all routes.
+type CacheSum struct {
+	Requests    uint64  `json:"requests"` // that might have been served from it
+	HitRatio    float64 `json:"hit_ratio"`
+	SavedTokens uint64  `json:"saved_tokens"`
+	SavedUSD    float64 `json:"saved_usd"`
+}
+
+// Purged is the answer to POST /admin/cache/purge.
+type Purged struct {
+	Purged     string `json:"purged"`               // what was asked for: "tenant NAME", "route NAME" or "all"
+	Everything bool   `json:"everything,omitempty"` // more than that was purged
+	Message    string `json:"message"`
+}
+
+// cacheRoutes are of the cache. A gateway without one has none.
+func (g *Gateway) cacheRoutes(r chi.Router) {
+	if g.opts.Cache == nil {
+		return
+	}
+	r.Get("/admin/cache", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, cacheView(g.opts.Cache.Stats())) })
+	r.Post("/admin/cache/purge", func(w http.ResponseWriter, r *http.Request) {
+		answer, err := g.purge(r)
+		if err != nil {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftoverTime)) // the refusal must not wait for a body that may never come
+			writeProblem(w, g.orderProblem(err))
+			return
+		}
+		writeJSON(w, answer)
+	})
+}
+
+// purge carries out an order to purge. Its body is not read. It is finished also for
+// somebody who hangs up, and leaves one line in the log.
+func (g *Gateway) purge(r *http.Request) (Purged, error) {
+	if err := sameSite(r); err != nil {
+		g.log.Warn().Str("remote", r.RemoteAddr).Str("origin", clip(r.Header.Get("Origin"))).Str("order", "purge").Msg("order from another site refused")
+		return Purged{}, err
+	}
+	q, err := query(r.URL.RawQuery, []string{"tenant", "route"})
+	if err != nil {
+		return Purged{}, err
+	}
+	scope, err := g.scopeOf(q)
+	if err != nil {
+		return Purged{}, err
+	}
+	if g.opts.Purge == nil {
+		return Purged{}, errNothingKept
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), orderTime)
+	defer cancel()
+	everything, err := g.opts.Purge(ctx, scope)
+	e := g.log.Info()
+	if err != nil {
+		e = g.log.Warn().Str("error", clipTo(err.Error(), mostDetail))
+	}
+	e.Str("order", "purge").Str("remote", r.RemoteAddr).Str("tenant", scope.Tenant).Str("route", scope.Route).
+		Bool("done", err == nil).Bool("everything", everything).Msg("operator's order")
+	if err != nil {
+		return Purged{}, err
+	}
+	answer := Purged{Purged: scope.String(), Everything: everything, Message: "No replica serves these answers after a second. They expire by themselves, within cache.ttl."}
+	if everything {
+		answer.Message = "There were too many purges to tell them apart, so everything was purged. " + answer.Message
+	}
+	return answer, nil
+}
+
+// scopeOf reads tenant and route. A name that is empty is refused: a variable that was not
+// set must not purge everything.
+func (g *Gateway) scopeOf(q url.Values) (cache.Scope, error) {
+	s := cache.Scope{Tenant: q.Get("tenant"), Route: q.Get("route")}
+	for _, name := range []string{"tenant", "route"} {
+		if q.Has(name) && q.Get(name) == "" {
+			return s, badParam(name, "is empty; leave it out to purge everything")
+		}
+	}
+	if err := s.Check(); err != nil {
+		return s, badParam("", err.Error())
+	}
+	if s.Route != "" {
+		if _, err := g.opts.Cascade.Route(s.Route); err != nil {
+			return s, &modelError{s.Route}
+		}
+	}
+	return s, nil
+}
+
+func cacheView(s cache.Stats) CacheView {
+	v := CacheView{
+		Routes: []CacheRoute{}, LocalEntries: s.LocalEntries, LocalBytes: s.LocalBytes,
+		Tracked: s.Tracked, Away: s.Away, Queued: s.Queued, Refused: s.Refused,
+	}
+	for _, r := range s.Routes {
+		line := CacheRoute{Route: r.Route, Requests: map[string]uint64{}, HitRatio: r.HitRatio, SavedTokens: r.SavedTokens, SavedUSD: r.SavedUSD}
+		for result, n := range r.Requests {
+			line.Requests[string(result)] = n
+		}
+		v.Routes = append(v.Routes, line)
+	}
+	return v
+}
+
+// cacheSum adds the routes up.
+func cacheSum(s cache.Stats) *CacheSum {
+	var sum CacheSum
+	var hits uint64
+	for _, r := range s.Routes {
+		for result, n := range r.Requests {
+			switch result {
+			case cache.ResultBypass:
+				continue
+			case cache.ResultHit, cache.ResultLocal, cache.ResultCoalesced:
+				hits += n
+			}
+			sum.Requests += n
+		}
+		sum.SavedTokens += r.SavedTokens
+		sum.SavedUSD += r.SavedUSD
+	}
+	if sum.Requests > 0 {
+		sum.HitRatio = float64(hits) / float64(sum.Requests)
+	}
+	return &sum
+}
