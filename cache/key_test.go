@@ -1,21 +1,163 @@
 package cache
 
 import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"sync/atomic"
 	"testing"
 )
+
+// changes change one part each.
+var changes = []struct {
+	part string
+	do   func(p *Parts, r *rand.Rand)
+}{
+	{"kind", func(p *Parts, r *rand.Rand) { p.Kind = short(r) }},
+	{"tenant", func(p *Parts, r *rand.Rand) { p.Tenant = short(r) }},
+	{"epoch", func(p *Parts, r *rand.Rand) { p.Epochs.All = epoch(r) }},
+	{"tenant epoch", func(p *Parts, r *rand.Rand) { p.Epochs.Tenant = epoch(r) }},
+	{"route epoch", func(p *Parts, r *rand.Rand) { p.Epochs.Route = epoch(r) }},
+	{"route", func(p *Parts, r *rand.Rand) { p.Route = short(r) }},
+	{"draft", func(p *Parts, r *rand.Rand) { p.Draft = short(r) }},
+	{"target", func(p *Parts, r *rand.Rand) { p.Target = short(r) }},
+	{"tier", func(p *Parts, r *rand.Rand) { p.Tier = short(r) }},
+	{"RAG", func(p *Parts, r *rand.Rand) { p.RAG = short(r) }},
+	{"request", func(p *Parts, r *rand.Rand) { p.Request = []byte(short(r)) }},
+}
+
+// short is of few letters, so that parts often look like each other's ends; among them are
+// bytes that a length is written with.
+func short(r *rand.Rand) string {
+	b := make([]byte, r.IntN(5))
+	for i := range b {
+		b[i] = "ab:\x00\x01\x02"[r.IntN(6)]
+	}
+	return string(b)
+}
+
+// epoch is near zero, near the end, or bytes that a short part may have.
+func epoch(r *rand.Rand) uint64 {
+	return []uint64{uint64(r.IntN(4)), ^uint64(r.IntN(4)), 0x6162 << (8 * r.IntN(7))}[r.IntN(3)]
+}
+
+func TestRequestsThatDifferInOnePartNeverShareAnEntry(t *testing.T) {
+	pairs := whole(1_000_000)
+	var differ atomic.Int64
+	each(len(changes)*10, func(seed int) {
+		r := rand.New(rand.NewPCG(uint64(seed), 6))
+		for range pairs/(len(changes)*10) + 1 {
+			var p Parts
+			for _, change := range changes {
+				change.do(&p, r)
+			}
+			q, change := p, changes[r.IntN(len(changes))]
+			for reflect.DeepEqual(p, q) {
+				change.do(&q, r)
+			}
+			a, b := KeyOf(&p), KeyOf(&q)
+			if a.name == b.name || a.seal == b.seal {
+				t.Errorf("they differ in their %s and share a key:\n%+v\n%+v", change.part, p, q)
+			}
+			if (a.tenant == b.tenant) != (p.Tenant == q.Tenant) {
+				t.Errorf("tenants %q and %q share a hash, or one has two", p.Tenant, q.Tenant)
+			}
+			differ.Add(1)
+		}
+	})
+	t.Logf("%d pairs", differ.Load())
+}
+
+// TestWhereAPartEndsIsInTheKey moves the borders of the parts through the same bytes in
+// every way there is.
+func TestWhereAPartEndsIsInTheKey(t *testing.T) {
+	const bytes = "abcabcab"
+	names, seals := map[[32]byte]string{}, map[[32]byte]string{}
+	var split func(parts []string, left string)
+	split = func(parts []string, left string) {
+		if len(parts) < 7 {
+			for n := range len(left) + 1 {
+				split(append(parts, left[:n]), left[n:])
+			}
+			return
+		}
+		k := KeyOf(&Parts{Kind: parts[0], Tenant: parts[1], Route: parts[2], Draft: parts[3], Target: parts[4], Tier: parts[5], RAG: parts[6], Request: []byte(left)})
+		this := fmt.Sprintf("%q and %q", parts, left)
+		if other, ok := names[k.name]; ok {
+			t.Errorf("%s and %s share a name", this, other)
+		}
+		if other, ok := seals[k.seal]; ok {
+			t.Errorf("%s and %s share a seal", this, other)
+		}
+		names[k.name], seals[k.seal] = this, this
+	}
+	split(nil, bytes)
+	if want := 6435; len(names) != want {
+		t.Errorf("%d ways to split %q, want %d", len(names), bytes, want)
+	}
+}
+
+func TestEqualPartsHaveEqualKeys(t *testing.T) {
+	p := Parts{Kind: "k", Tenant: strings.Repeat("long ", 2000), Epochs: Epochs{1, 2, 3}, Route: "r", Request: []byte("{}")}
+	q := p
+	q.Request = []byte(string(p.Request))
+	if KeyOf(&p) != KeyOf(&q) {
+		t.Error("equal parts have different keys")
+	}
+	p.Request, q.Request = nil, []byte{}
+	if KeyOf(&p) != KeyOf(&q) {
+		t.Error("no request and an empty one have different keys")
+	}
+}
+
+func TestAKeyTellsNothingOfItsSeal(t *testing.T) {
+	k := keyNo(1)
+	if k.name == k.seal || strings.Contains(k.Name(), fmt.Sprintf("%x", k.seal)) {
+		t.Error("the name has the seal in it")
+	}
+	if strings.Contains(k.Name(), "acme") {
+		t.Errorf("name %s tells the tenant", k.Name())
+	}
+}
+
+func TestTheNameOfARequestStaysTheSame(t *testing.T) {
+	k := KeyOf(&Parts{Kind: "/v1/chat/completions", Tenant: "acme", Epochs: Epochs{1, 2, 3}, Route: "chat", Draft: "small@1", Target: "big@1", Tier: "auto", RAG: "00ff", Request: []byte(`{"messages":[]}`)})
+	const want = "foregate:cache:37fde6767d5fc34049f8597acf312aa2:{340f462244ef3f1c70468c9e17af99807011f199afee126a92b42bdf8a219ee0}"
+	if k.Name() != want {
+		t.Errorf("name %s, want %s: then partsVersion must change", k.Name(), want)
+	}
+	if !strings.HasPrefix(want, TenantPrefix("acme")) || strings.HasPrefix(want, TenantPrefix("acme2")) {
+		t.Errorf("name %s, prefix of the tenant %s", want, TenantPrefix("acme"))
+	}
+	if digest, ok := digestIn(want); !ok || digest != k.name {
+		t.Errorf("digest %x, want %x", digest, k.name)
+	}
+}
+
+func TestOnlyTheNameOfAnEntryHasADigest(t *testing.T) {
+	name := keyNo(1).Name()
+	for _, other := range []string{"", keyPrefix, name[1:], name[:len(name)-1], name + "}", "x" + name[1:], name[:len(name)-1] + "x",
+		strings.Replace(name, ":{", ";{", 1), strings.Replace(name, "{", "x", 1), name[:len(name)-2] + "g}", keyPrefix + "lead:" + name[len(keyPrefix)+5:]} {
+		if _, ok := digestIn(other); ok && !strings.HasPrefix(other, keyPrefix+"lead:") {
+			t.Errorf("%q has a digest", other)
+		}
+	}
+}
 
 func BenchmarkKeyOf4kB(b *testing.B) {
 	p := &Parts{Kind: "/v1/chat/completions", Tenant: "acme", Route: "chat", Draft: "small@1", Target: "big@1", Tier: "auto", Request: make([]byte, 4096)}
 	b.SetBytes(4096)
 	b.ReportAllocs()
 	for b.Loop() {
-		keyNo1 = KeyOf(p)
+		KeyOf(p)
 	}
 }
 
-func BenchmarkKeyName(b *testing.B) {
+func BenchmarkName(b *testing.B) {
+	k := keyNo(1)
 	b.ReportAllocs()
 	for b.Loop() {
-		_ = keyNo1.Name()
+		_ = k.Name()
 	}
 }
