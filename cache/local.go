@@ -17,6 +17,8 @@ import (
 //
 // An invalidation that comes while Redis is being asked wins: a copy needs a ticket from
 // before the question, and a forget of the same key in between voids it.
+//
+// One lock does: it is held for some 50 ns, a thousandth of what a hit costs by HTTP.
 type local struct {
 	hearing atomic.Pointer[hearing] // nil while there is no subscription
 
@@ -170,6 +172,9 @@ func (l *local) forgetAll() {
 // heard says that there is a subscription to invalidations, and that all that Redis told
 // before at has been passed to forget. The first one after lost begins a new subscription,
 // which must be in force by then: it covers what Redis is asked for from now on.
+//
+// Redis sends the invalidations of one turn of its loop at that turn's end, so that the reply to a
+// PING may overtake some by as much. What was sent before the PING before that has been heard.
 //
 // heard and lost are for one goroutine, the one that hears invalidations.
 func (l *local) heard(at time.Time) {
