@@ -1,5 +1,17 @@
 package cache
 
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/hex"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
 // Lease names a request under way among replicas: identical requests of the same class that are
 // answered in the same way (streamed or not).
 type Lease struct {
@@ -8,5 +20,145 @@ type Lease struct {
 	Holder string // token of whoever has it, when that is another
 }
 
-// leaseFor is how long a lease holds without a word of its holder.
-const leaseFor = 1500 // ms
+const (
+	// leaseFor is how long a lease holds without a word of its holder, in ms: a dead one
+	// is replaced within 2 s.
+	leaseFor = 1500
+	// lastWord is how long the end of an answer can still be read, in ms.
+	lastWord = 5000
+	// mostPieces bounds a stream of pieces; the answer's own bound, and that nothing is
+	// published more often than every publishEvery, keep it far below.
+	mostPieces = 1 << 14
+)
+
+// newLease is for a flight; nobody has it yet.
+func newLease(id FlightID) *Lease {
+	var token [12]byte
+	_, _ = rand.Read(token[:]) // never fails (crypto/rand)
+	name := id.Key.Name()
+	how := "json"
+	if id.Stream {
+		how = "sse"
+	}
+	return &Lease{
+		Name:  "foregate:cache:lead:" + name[strings.IndexByte(name, '{'):] + ":" + strconv.Itoa(int(id.Class)) + how,
+		Token: hex.EncodeToString(token[:]),
+	}
+}
+
+// chunks is the Redis key of the stream that the holder writes and the others read.
+func (l *Lease) chunks() string { return l.Name + ":chunks" }
+
+// pieceLabel is what a piece is sealed to, beside the entry's key.
+func (l *Lease) pieceLabel(holder string, n int) string { return holder + ":" + strconv.Itoa(n) }
+
+var (
+	//go:embed beat.lua
+	beatText string
+	//go:embed publish.lua
+	publishText string
+	//go:embed end.lua
+	endText string
+
+	beatScript    = redis.NewScript(beatText)
+	publishScript = redis.NewScript(publishText)
+	endScript     = redis.NewScript(endText)
+)
+
+// loadScripts makes the scripts known to a Redis.
+func loadScripts(ctx context.Context, c redis.Scripter) error {
+	for _, s := range []*redis.Script{beatScript, publishScript, endScript} {
+		if err := s.Load(ctx, c).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// beat holds a lease for longer. Its reply: −1 it is not ours any more, 0 it is, 1 it is and is followed.
+func (l *Lease) beat(ctx context.Context, c redis.Scripter) *redis.Cmd {
+	return beatScript.EvalSha(ctx, c, []string{l.Name, l.chunks()}, l.Token, leaseFor)
+}
+
+// publish adds a sealed piece. Its reply: 0 the lease is not ours any more, 1.
+func (l *Lease) publish(ctx context.Context, c redis.Scripter, n int, piece []byte) *redis.Cmd {
+	return publishScript.EvalSha(ctx, c, []string{l.Name, l.chunks()}, l.Token, leaseFor, n, piece, mostPieces)
+}
+
+// end gives the lease back, with the sealed entry for whoever follows; nil says that there is none.
+func (l *Lease) end(ctx context.Context, c redis.Scripter, n int, entry []byte) *redis.Cmd {
+	return endScript.EvalSha(ctx, c, []string{l.Name, l.chunks()}, l.Token, lastWord, n, entry)
+}
+
+// piece is one element of the stream.
+type piece struct {
+	n     int
+	text  []byte // sealed
+	entry []byte // sealed; of the last one
+	last  bool
+}
+
+// news is what a follower reads.
+type news struct {
+	pieces []piece
+	cursor string // of the last element
+	held   bool   // the lease is still the holder's
+}
+
+// mostRead is how many elements are read at once.
+const mostRead = 256
+
+// read asks for what came behind the cursor ("" is the beginning). The lease is asked for first: if it is gone
+// and there is no end behind it, its holder is dead.
+func (l *Lease) read(ctx context.Context, c redis.UniversalClient, cursor string) (news, error) {
+	from := "-"
+	if cursor != "" {
+		from = "(" + cursor
+	}
+	pipe := c.Pipeline()
+	held := pipe.Get(ctx, l.Name)
+	stream := pipe.XRangeN(ctx, l.chunks(), from, "+", mostRead)
+	if _, err := pipe.Exec(ctx); err != nil && err != redis.Nil {
+		return news{}, err
+	}
+	out := news{cursor: cursor, held: held.Val() == l.Holder}
+	for _, m := range stream.Val() {
+		out.cursor = m.ID
+		if p, ok := l.pieceOf(m.Values); ok {
+			out.pieces = append(out.pieces, p)
+		}
+	}
+	out.held = out.held || len(stream.Val()) == mostRead // there is more to read first
+	return out, nil
+}
+
+// pieceOf reads an element. Those of others than the holder are not meant.
+func (l *Lease) pieceOf(v map[string]any) (p piece, ok bool) {
+	if t, _ := v["t"].(string); t != l.Holder {
+		return piece{}, false
+	}
+	n, _ := v["n"].(string)
+	var err error
+	if p.n, err = strconv.Atoi(n); err != nil {
+		return piece{}, false
+	}
+	if d, ok := v["d"].(string); ok {
+		p.text = []byte(d)
+		return p, true
+	}
+	e, last := v["e"].(string)
+	p.entry, p.last = []byte(e), last
+	return p, last
+}
+
+// How often a holder and its followers talk to Redis. A follower sees text after half of heldEvery
+// and publishEvery and readEvery, on average.
+const (
+	publishEvery = 50 * time.Millisecond
+	beatEvery    = 250 * time.Millisecond
+	readEvery    = 40 * time.Millisecond
+	// talkTime bounds one round trip in the background.
+	talkTime = 250 * time.Millisecond
+	// silence is how long a follower bears a Redis that does not answer.
+	silence = time.Second
+)

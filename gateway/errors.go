@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
@@ -43,8 +44,11 @@ var (
 	errContentType = invalid(http.StatusUnsupportedMediaType, "unsupported_media_type", "Content-Type must be application/json, in UTF-8.")
 	errTooLarge    = invalid(http.StatusRequestEntityTooLarge, "body_too_large", "The request body is larger than this gateway accepts.")
 	errBodyTimeout = invalid(http.StatusRequestTimeout, "body_timeout", "The request body did not come in time.")
-	errTier        = invalid(http.StatusBadRequest, "bad_header", "X-Tier must be auto, draft or target.")
-	errOverloaded  = &problem{
+	errNotCached   = &problem{status: http.StatusGatewayTimeout, body: openai.ErrorBody{
+		Message: "There is no cached answer to this request that will do, and only-if-cached allows no other.", Type: "invalid_request_error", Code: "not_cached",
+	}}
+	errTier       = invalid(http.StatusBadRequest, "bad_header", "X-Tier must be auto, draft or target.")
+	errOverloaded = &problem{
 		status: http.StatusServiceUnavailable, retry: time.Second, hope: true,
 		body: openai.ErrorBody{Message: "The gateway has too many requests under way.", Type: "overloaded_error", Code: "overloaded"},
 	}
@@ -103,6 +107,10 @@ func problemOf(err error) *problem {
 		return noBackend()
 	case errors.As(err, &failure):
 		return failureProblem(failure)
+	case errors.Is(err, cache.ErrBroken), errors.Is(err, errNotTold):
+		return &problem{status: http.StatusBadGateway, hope: true, body: openai.ErrorBody{
+			Message: "The answer broke off.", Type: "server_error", Code: string(tiers.Cut),
+		}}
 	case errors.Is(err, context.DeadlineExceeded):
 		return timedOut(tiers.Expired)
 	}

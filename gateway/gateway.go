@@ -64,6 +64,8 @@ type Options struct {
 	Rung      func() string   // how much Redis there is, which /readyz tells beside; nil tells nothing
 	Loops     []Loop
 
+	Flights     *cache.Flights                                                 // joins identical requests, run by whoever made it; nil joins none
+	Salt        func(tenant string) string                                     // keeps tenants apart in the engines' prefix caches; nil does not
 	Cache       *cache.Store                                                   // run by whoever made it; nil is none
 	CacheConfig func(route string) cache.Config                                // live; nil with no Cache
 	Served      func(route string) (draft, target string)                      // model and revision of a route's pools, for the cache's keys

@@ -58,23 +58,15 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 		if err != nil {
 			return err
 		}
-		settle, err := g.enterLimits(l, w, r, estimateOf(req))
+		route, err := g.opts.Cascade.Route(req.Model)
 		if err != nil {
-			return err
-		}
-		defer settle()
-		ask := tiers.Ask{
-			Request: req, Tier: tier, ID: l.id, Tenant: l.caller.Tenant, Class: int8(l.caller.Priority), RAG: l.caller.RAGHash, Header: upstreamHeader(l, r),
-		}
-		if _, err := g.opts.Cascade.Route(req.Model); err != nil {
 			return &modelError{req.Model}
 		}
 		l.route = req.Model
-		out := &sink{w: w, rc: http.NewResponseController(w), wait: g.timeouts(l.route).Write, stream: req.Stream}
-		l.out = out
-		rc, err := g.opts.Cascade.Answer(r.Context(), ask, out)
-		l.receipt = rc
-		return err
+		l.out = &sink{w: w, rc: http.NewResponseController(w), wait: g.timeouts(l.route).Write, stream: req.Stream}
+		x := &exchange{g: g, l: l, w: w, r: r, req: req, tier: tier, rag: ragOf(l, req)}
+		x.asCached(route)
+		return x.answer()
 	}
 }
 
@@ -102,7 +94,8 @@ func (g *Gateway) forward(path string) handler {
 		out := &sink{w: w, rc: http.NewResponseController(w), wait: g.timeouts(l.route).Write}
 		l.out = out
 		rc, err := g.opts.Cascade.Forward(r.Context(), tiers.Forward{
-			Path: path, Envelope: env, Bytes: len(body), Tenant: l.caller.Tenant, Class: int8(l.caller.Priority), Header: upstreamHeader(l, r),
+			Path: path, Envelope: env, Bytes: len(body), Tenant: l.caller.Tenant, Class: int8(l.caller.Priority),
+			Salt: g.salt(env.Name, l.caller.Tenant), Header: upstreamHeader(l, r),
 		}, out)
 		l.receipt = rc
 		return err

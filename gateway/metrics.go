@@ -18,9 +18,8 @@ type metrics struct {
 	panics    prometheus.Counter
 }
 
-// notCached is the label cache_hit of every answer: this release caches none. The
-// label is there so that dashboards need no change when one does.
-const notCached = "false"
+// tierCache is the label tier of answers that no backend made for their request.
+const tierCache = "cache"
 
 // latencyBuckets span a cached answer and a long generation, in seconds.
 var latencyBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160, 320, 640}
@@ -55,15 +54,21 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 // request books one finished request. Requests that named no route of ours
 // share the empty label.
 func (m *metrics) request(l *exchangeLog, took time.Duration) {
-	tier := ""
-	if rc := l.receipt; rc != nil {
-		tier = string(rc.Tier)
-		if rc.First > 0 {
-			m.firstByte.WithLabelValues(l.route, tier).Observe(rc.First.Seconds())
+	tier, first := "", time.Duration(0)
+	switch rc := l.receipt; {
+	case l.entry != nil:
+		tier = tierCache
+		if l.out != nil {
+			first = l.out.first.Sub(l.began)
 		}
+	case rc != nil:
+		tier, first = string(rc.Tier), rc.First
+	}
+	if first > 0 {
+		m.firstByte.WithLabelValues(l.route, tier).Observe(first.Seconds())
 	}
 	m.requests.WithLabelValues(l.route, tier, strconv.Itoa(l.code), l.caller.Priority.String()).Inc()
 	if l.route != "" {
-		m.duration.WithLabelValues(notCached, l.route).Observe(took.Seconds())
+		m.duration.WithLabelValues(strconv.FormatBool(l.entry != nil), l.route).Observe(took.Seconds())
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers"
 )
@@ -37,6 +38,9 @@ type exchangeLog struct {
 	out     *sink
 	receipt *tiers.Receipt
 	err     error
+
+	cache cache.Result // what came of the cache, "" where it was not asked
+	entry *cache.Entry // the answer, where it was not made for this request
 
 	demoted      bool // from priority high: its tenant's share was used up
 	stopRetrying bool // retries are too much of what its tenant sends
@@ -107,8 +111,15 @@ func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
 	if l.demoted {
 		e = e.Bool("priority_demoted", true)
 	}
-	if rc := l.receipt; rc != nil {
-		e = recordReceipt(e, rc)
+	if l.cache != "" {
+		e = e.Str("cache", string(l.cache))
+	}
+	switch {
+	case l.entry != nil:
+		e = e.Str("route", l.route).Str("tier", l.entry.Tier).Str("finish", l.entry.Finish).
+			Int("prompt_tokens", l.entry.Prompt).Int("saved_tokens", l.entry.Accepted+l.entry.Target)
+	case l.receipt != nil:
+		e = recordReceipt(e, l.receipt)
 	}
 	if l.err != nil {
 		e = e.Str("error", clipTo(l.err.Error(), mostDetail))

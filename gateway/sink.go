@@ -18,36 +18,61 @@ type sink struct {
 	began  bool
 	wait   time.Duration // longest for one write, see [Timeouts]
 	until  time.Time     // the write deadline in force
+	lookup time.Duration // spent on the cache
+	first  time.Time     // of the first byte
+}
+
+// head is what an answer's headers say.
+type head struct {
+	tier, acceptance string // "" is not told
+	stream           bool
+	contentType      string // of an answer that passes through
+	length           int64  // of the body; 0 or less is unknown
+	timing           string // Server-Timing
 }
 
 var _ tiers.Sink = (*sink)(nil)
 
-// Begin writes the status and the headers.
-func (s *sink) Begin(head tiers.Head) error {
-	s.began = true
-	s.stream = head.Stream
+// Begin implements tiers.Sink.
+func (s *sink) Begin(h tiers.Head) error {
+	return s.begin(head{
+		tier: string(h.Receipt.Tier), acceptance: h.Receipt.Acceptance(), stream: h.Stream,
+		contentType: h.ContentType, length: h.Length, timing: serverTiming(s.lookup, h.Receipt),
+	})
+}
+
+// begin writes the status and the headers.
+func (s *sink) begin(head head) error {
+	s.began, s.first = true, time.Now()
+	s.stream = head.stream
 	h := s.w.Header()
 	switch {
-	case head.ContentType != "":
-		h.Set("Content-Type", head.ContentType)
-		s.stream = strings.HasPrefix(head.ContentType, "text/event-stream")
-	case head.Stream:
+	case head.contentType != "":
+		h.Set("Content-Type", head.contentType)
+		s.stream = strings.HasPrefix(head.contentType, "text/event-stream")
+	case head.stream:
 		h.Set("Content-Type", "text/event-stream; charset=utf-8")
 	default:
 		h.Set("Content-Type", "application/json")
 	}
-	if head.Length > 0 {
-		h.Set("Content-Length", strconv.FormatInt(head.Length, 10))
+	if head.length > 0 {
+		h.Set("Content-Length", strconv.FormatInt(head.length, 10))
 	}
 	if s.stream {
 		h.Set("Cache-Control", "no-cache")
 		h.Set("X-Accel-Buffering", "no") // nginx in front would hold the stream back
 	}
-	h.Set("X-Tier", string(head.Receipt.Tier))
-	h.Set("X-Acceptance", head.Receipt.Acceptance())
-	h.Set("Server-Timing", serverTiming(head.Receipt))
+	tell(h, "X-Tier", head.tier)
+	tell(h, "X-Acceptance", head.acceptance)
+	tell(h, "Server-Timing", head.timing)
 	s.w.WriteHeader(http.StatusOK)
 	return nil
+}
+
+func tell(h http.Header, name, value string) {
+	if value != "" {
+		h.Set(name, value)
+	}
 }
 
 // Write sends p and flushes.
@@ -65,25 +90,39 @@ func (s *sink) Write(p []byte) error {
 	return s.rc.Flush()
 }
 
-// serverTiming tells where the time went until the first byte, in milliseconds.
-func serverTiming(rc *tiers.Receipt) string {
-	var b []byte
-	add := func(name string, d time.Duration) {
-		if d <= 0 {
-			return
-		}
-		if len(b) > 0 {
-			b = append(b, ", "...)
-		}
-		b = append(b, name+";dur="...)
-		b = strconv.AppendFloat(b, float64(d)/float64(time.Millisecond), 'f', 1, 64)
+// timing is the value of Server-Timing: phases, in milliseconds.
+type timing []byte
+
+func (t *timing) add(name string, d time.Duration) {
+	if d <= 0 {
+		return
 	}
+	b := *t
+	if len(b) > 0 {
+		b = append(b, ", "...)
+	}
+	b = append(append(b, name...), ";dur="...)
+	*t = strconv.AppendFloat(b, float64(d)/float64(time.Millisecond), 'f', 1, 64)
+}
+
+// serverTiming tells where the time went until the first byte.
+func serverTiming(lookup time.Duration, rc *tiers.Receipt) string {
+	t := make(timing, 0, 80)
+	t.add("cache", lookup)
 	draft := rc.Draft
 	if draft == 0 && rc.Target == 0 {
 		draft = rc.First
 	}
-	add("draft", draft)
-	add("target", rc.Target)
-	add("total", rc.First)
-	return string(b)
+	t.add("draft", draft)
+	t.add("target", rc.Target)
+	t.add("total", rc.First)
+	return string(t)
+}
+
+// cachedTiming is serverTiming of an answer from the cache.
+func cachedTiming(lookup, total time.Duration) string {
+	t := make(timing, 0, 40)
+	t.add("cache", lookup)
+	t.add("total", total)
+	return string(t)
 }

@@ -1,6 +1,7 @@
 package tiers
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -29,6 +30,16 @@ type Config struct {
 	RetryBudget   float64 // share of requests in flight that may be retries, never below 10 (retry.budget, 0 … 1)
 
 	Timeouts Timeouts
+}
+
+// Judged says in a few characters how drafts are judged: equal for equal rules.
+func (c *Config) Judged() string {
+	b := append(make([]byte, 0, 64), c.Mode...)
+	a := &c.Accept
+	for _, v := range [...]accept.Nats{a.Threshold, a.MeanOffset, a.WindowOffset, a.EntropyOffset} {
+		b = strconv.AppendFloat(append(b, ' '), float64(v), 'g', -1, 64)
+	}
+	return string(b)
 }
 
 // Timeouts bound every phase of an upstream call.

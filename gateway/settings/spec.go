@@ -118,7 +118,7 @@ var specs = sorted([]Spec{
 		whole(1024, 16<<20, func(v *Values) *int { return &v.Cache.MaxEntry })),
 	route("cache.tools", "no", "Whether answers that call tools are kept; calls may have effects that should not be repeated.",
 		yesNo(func(v *Values) *bool { return &v.Cache.Tools })),
-	route("cache.follow", "30s", "How long a request waits for the answer to an identical one that is under way, before it asks a backend itself; 0s asks at once.",
+	route("cache.follow", "60s", "How long a request waits for the answer to an identical one that is under way, before it asks a backend itself; 0s asks at once.",
 		duration(0, 10*time.Minute, func(v *Values) *time.Duration { return &v.Cache.Follow })),
 	route("cache.isolate_prefixes", "yes", "Whether engines are told (`cache_salt`) to share no prefix between tenants. With `no` tenants who begin alike save each other's prefill, and can measure that they do.",
 		yesNo(func(v *Values) *bool { return &v.Cache.Isolate })),

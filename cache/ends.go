@@ -1,0 +1,94 @@
+package cache
+
+import (
+	"context"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// mostTries is how often a lease is given back before it is left to expire.
+const mostTries = 3
+
+// What end.lua is given where there is no entry at hand, and what it replies.
+const (
+	askWhether = "?" // there is one: is it wanted?
+	isWanted   = 2
+)
+
+// endings gives leases back. An answer is sealed and sent only where somebody follows it.
+func (fs *Flights) endings(ctx context.Context, pipe redis.Pipeliner) func() {
+	fs.mu.Lock()
+	ended := fs.ended
+	fs.ended = nil
+	fs.mu.Unlock()
+	if len(ended) == 0 {
+		return nil
+	}
+	replies := make([]*redis.Cmd, len(ended))
+	for i := range ended {
+		e := &ended[i]
+		e.tries++
+		replies[i] = e.lease.end(ctx, pipe, e.flight.told(), fs.lastPiece(e))
+	}
+	return func() {
+		var again []ending
+		for i, reply := range replies {
+			n, err := reply.Int()
+			switch {
+			case err == nil && n == isWanted:
+				ended[i].flight.want()
+				again = append(again, ended[i])
+			case redis.HasErrorPrefix(err, "NOSCRIPT"):
+				again = append(again, ended[i])
+			}
+		}
+		fs.repeat(again)
+	}
+}
+
+// lastPiece is what followers get at the end.
+func (fs *Flights) lastPiece(e *ending) []byte {
+	switch {
+	case e.entry == nil || len(e.entry.Answer) > fs.o.MaxEntry():
+		return nil
+	case !e.flight.isWanted():
+		return []byte(askWhether)
+	case e.sealed == nil:
+		e.sealed = fs.o.Sealer.Seal(e.flight.id.Key, e.entry)
+	}
+	return e.sealed
+}
+
+// repeat puts leases back that were not given back.
+func (fs *Flights) repeat(again []ending) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for _, e := range again {
+		if e.tries < mostTries && len(fs.ended) < mostEnded {
+			fs.ended = append(fs.ended, e)
+			select {
+			case fs.poke <- struct{}{}:
+			default:
+			}
+		}
+	}
+}
+
+// told is how many pieces were published.
+func (f *Flight) told() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.pieces
+}
+
+func (f *Flight) want() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wanted = true
+}
+
+func (f *Flight) isWanted() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.wanted
+}

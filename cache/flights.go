@@ -1,0 +1,299 @@
+package cache
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
+)
+
+// FlightOptions wires Flights.
+type FlightOptions struct {
+	Redis    redis.UniversalClient // where leases are; nil joins the requests of this process only
+	Sealer   *Sealer
+	MaxEntry func() int // live: bytes of an answer that is told to others
+	Logger   zerolog.Logger
+}
+
+// Flights joins identical requests that are under way, here and on other replicas. It is safe for concurrent
+// use. Without Run, and without Redis, it joins those of this process.
+type Flights struct {
+	o    FlightOptions
+	log  zerolog.Logger
+	poke chan struct{} // something is to be told at once
+
+	mu     sync.Mutex
+	all    map[FlightID]*Flight
+	held   map[*Flight]*Lease // led under a lease
+	ended  []ending
+	tails  int // followed from other replicas
+	loaded bool
+	closed bool
+	work   sync.WaitGroup
+}
+
+// ending is a lease to be given back.
+type ending struct {
+	flight *Flight
+	lease  *Lease
+	entry  *Entry // nil: there is no answer
+	sealed []byte
+	tries  int
+}
+
+const (
+	// mostTails bounds the flights that are followed from other replicas: each asks Redis
+	// 25 times a second.
+	mostTails = 64
+	// mostEnded bounds the leases that wait to be given back; others expire.
+	mostEnded = 4096
+	// pieceSize is how much text is published at once.
+	pieceSize = 32 << 10
+	// stopTime is for the last words when a replica stops.
+	stopTime = time.Second
+)
+
+// NewFlights wires them.
+func NewFlights(o FlightOptions) *Flights {
+	return &Flights{
+		o: o, log: o.Logger, poke: make(chan struct{}, 1),
+		all: map[FlightID]*Flight{}, held: map[*Flight]*Lease{},
+	}
+}
+
+// Join takes a seat among the identical requests that are under way; the first to ask what is next leads. nil
+// says that too many are there already.
+func (fs *Flights) Join(id FlightID) *Seat {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	f := fs.all[id]
+	if f == nil {
+		f = &Flight{owner: fs, id: id, gone: make(chan struct{})}
+		fs.all[id] = f
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.seats >= mostSeats {
+		return nil
+	}
+	f.seats++
+	return &Seat{flight: f}
+}
+
+// Lease is a new one for a flight, to be asked for; nil without Redis.
+func (fs *Flights) Lease(id FlightID) *Lease {
+	if fs.o.Redis == nil {
+		return nil
+	}
+	return newLease(id)
+}
+
+// forget lets the next identical request begin anew.
+func (fs *Flights) forget(f *Flight) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.drop(f)
+}
+
+// drop is forget for those who hold fs.mu.
+func (fs *Flights) drop(f *Flight) {
+	if fs.all[f.id] == f {
+		delete(fs.all, f.id)
+	}
+}
+
+// abandon ends a flight that nobody wants any more; fs.mu and f.mu are held.
+func (fs *Flights) abandon(f *Flight) {
+	if f.dead {
+		return
+	}
+	f.dead = true
+	close(f.gone)
+	if f.cancel != nil {
+		f.cancel(context.Canceled)
+	}
+	fs.drop(f)
+}
+
+// hold keeps the lease of a flight that has begun.
+func (fs *Flights) hold(f *Flight, lease *Lease) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.held[f] = lease
+}
+
+// end gives a flight's lease back, if it has one, and forgets the flight. e is the answer, nil when there is none;
+// then the flight may go on.
+func (fs *Flights) end(f *Flight, e *Entry) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	lease := fs.held[f]
+	delete(fs.held, f)
+	if e != nil {
+		fs.drop(f)
+	}
+	if lease == nil || len(fs.ended) >= mostEnded {
+		return
+	}
+	fs.ended = append(fs.ended, ending{flight: f, lease: lease, entry: e})
+	select {
+	case fs.poke <- struct{}{}:
+	default:
+	}
+}
+
+// Run holds leases, publishes what others follow, and gives leases back, until ctx ends; then it gives back what
+// is left, waits for what follows other replicas, and returns nil.
+func (fs *Flights) Run(ctx context.Context) error {
+	if fs.o.Redis == nil {
+		<-ctx.Done()
+		return nil
+	}
+	fs.open()
+	whole := context.WithoutCancel(ctx)
+	tick := time.NewTicker(publishEvery)
+	defer tick.Stop()
+	var beaten time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			fs.stop(whole)
+			return nil
+		case <-fs.poke:
+		case now := <-tick.C:
+			if now.Sub(beaten) >= beatEvery-publishEvery/2 {
+				beaten = now
+				fs.talk(whole, fs.beats)
+			}
+			fs.talk(whole, fs.news)
+		}
+		fs.talk(whole, fs.endings)
+	}
+}
+
+// open lets replicas be followed: Run may have been ended, and be run again.
+func (fs *Flights) open() {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	fs.closed = false
+}
+
+// stop gives back what is left and waits for the tails.
+func (fs *Flights) stop(ctx context.Context) {
+	fs.mu.Lock()
+	fs.closed = true
+	for _, f := range fs.all {
+		f.vacate()
+	}
+	fs.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	fs.talk(ctx, fs.endings)
+	fs.work.Wait()
+}
+
+// talk is one round trip: say puts commands into the pipeline and returns who takes in the replies, nil where there
+// is nothing to say. A Redis that forgot the scripts is told them, and asked again the next time.
+func (fs *Flights) talk(ctx context.Context, say func(context.Context, redis.Pipeliner) func()) {
+	ctx, cancel := context.WithTimeout(ctx, talkTime)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil { // the client's, at what a server said
+			fs.log.Error().Interface("panic", p).Msg("leases of answers under way: the Redis client panicked")
+		}
+	}()
+	pipe := fs.o.Redis.Pipeline()
+	hear := say(ctx, pipe)
+	if hear == nil {
+		return
+	}
+	if !fs.loaded && loadScripts(ctx, fs.o.Redis) != nil {
+		return // the leases expire, and every replica answers for itself
+	}
+	cmds, _ := pipe.Exec(ctx) // each has its own error
+	fs.loaded = !slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return redis.HasErrorPrefix(c.Err(), "NOSCRIPT") })
+	hear()
+}
+
+// beats hold the leases.
+func (fs *Flights) beats(ctx context.Context, pipe redis.Pipeliner) func() {
+	fs.mu.Lock()
+	held := maps.Clone(fs.held)
+	fs.mu.Unlock()
+	if len(held) == 0 {
+		return nil
+	}
+	replies := make(map[*Flight]*redis.Cmd, len(held))
+	for f, lease := range held {
+		replies[f] = lease.beat(ctx, pipe)
+	}
+	return func() {
+		for f, reply := range replies {
+			switch n, err := reply.Int(); {
+			case err != nil: // the next one may be heard
+			case n < 0:
+				fs.lose(f, held[f])
+			default:
+				f.mu.Lock()
+				f.wanted = n == 1
+				f.mu.Unlock()
+			}
+		}
+	}
+}
+
+// lose forgets a lease that went to another: the answer goes on for whoever is here.
+func (fs *Flights) lose(f *Flight, lease *Lease) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.held[f] == lease {
+		delete(fs.held, f)
+	}
+}
+
+// news is the text that followers do not have yet.
+func (fs *Flights) news(ctx context.Context, pipe redis.Pipeliner) func() {
+	fs.mu.Lock()
+	held := maps.Clone(fs.held)
+	fs.mu.Unlock()
+	type sent struct {
+		reply     *redis.Cmd
+		published int
+	}
+	var replies map[*Flight]sent
+	for f, lease := range held {
+		f.mu.Lock()
+		if f.wanted && f.stage == led && !f.opaque && len(f.text) > f.published && len(f.text) <= fs.o.MaxEntry() {
+			upTo := min(len(f.text), f.published+pieceSize)
+			label := lease.pieceLabel(lease.Token, f.pieces)
+			piece := fs.o.Sealer.SealBytes(f.id.Key, label, f.text[f.published:upTo])
+			if replies == nil {
+				replies = map[*Flight]sent{}
+			}
+			replies[f] = sent{lease.publish(ctx, pipe, f.pieces, piece), upTo}
+		}
+		f.mu.Unlock()
+	}
+	if replies == nil {
+		return nil
+	}
+	return func() {
+		for f, s := range replies {
+			n, err := s.reply.Int()
+			f.mu.Lock()
+			switch {
+			case redis.HasErrorPrefix(err, "NOSCRIPT"): // it is told again
+			case err != nil: // it may have arrived or not: the rest would have a gap, or a piece twice
+				f.opaque = true
+			case n == 1:
+				f.published = s.published
+				f.pieces++
+			}
+			f.mu.Unlock()
+		}
+	}
+}

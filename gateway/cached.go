@@ -1,0 +1,271 @@
+package gateway
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// exchange is one generation request on its way: from the cache, from an identical request that is
+// under way, or from the cascade.
+type exchange struct {
+	g    *Gateway
+	l    *exchangeLog
+	w    http.ResponseWriter
+	r    *http.Request
+	req  *openai.Request
+	tier tiers.Tier // demanded
+	rag  string
+
+	cfg     cache.Config
+	control cacheControl
+	bypass  bool // the cache has no part in it
+	keeps   bool // answers may be looked up and kept
+	key     cache.Key
+}
+
+// ragOf is the digest of the retrieved context: as told, else over the documents in the body.
+func ragOf(l *exchangeLog, req *openai.Request) string {
+	if l.caller.RAGHash != "" {
+		return l.caller.RAGHash
+	}
+	if docs := req.Documents(); docs != nil {
+		sum := sha256.Sum256(docs)
+		return hex.EncodeToString(sum[:])
+	}
+	return ""
+}
+
+// salt is what engines are told to keep a tenant's prefixes apart by, "" where they need not.
+func (g *Gateway) salt(route, tenant string) string {
+	if g.opts.Salt == nil || !g.cacheConfig(route).Isolate {
+		return ""
+	}
+	return g.opts.Salt(tenant)
+}
+
+func (g *Gateway) cacheConfig(route string) cache.Config {
+	if g.opts.CacheConfig == nil {
+		return cache.Config{}
+	}
+	return g.opts.CacheConfig(route)
+}
+
+// asCached finds out what the cache may do for the request, and its key.
+func (x *exchange) asCached(route *tiers.Route) {
+	x.cfg = x.g.cacheConfig(route.Model)
+	x.control = readCacheControl(x.r.Header)
+	x.bypass = x.g.opts.Cache == nil || !x.cfg.On || x.control.noStore || x.req.Unshareable() != ""
+	if x.bypass {
+		return
+	}
+	body, err := x.req.Canonical(nil)
+	if err != nil { // no JSON that another parser would read alike: nothing is claimed of it
+		x.bypass = true
+		return
+	}
+	tenant := x.l.caller.Tenant
+	parts := cache.Parts{
+		Kind: x.req.Kind.Path(), Tenant: tenant, Route: route.Model, RAG: x.rag, Request: body,
+		Tier: demanded(x.tier, route),
+	}
+	if x.g.opts.Served != nil {
+		parts.Draft, parts.Target = x.g.opts.Served(route.Model)
+	}
+	parts.Epochs, x.keeps = x.g.opts.Cache.Epochs(tenant, route.Model)
+	x.key = cache.KeyOf(&parts)
+}
+
+// demanded is the tier demanded, and for a judged answer how it is judged: who is no longer
+// content with what was accepted before does not get it any more.
+func demanded(tier tiers.Tier, route *tiers.Route) string {
+	cfg := route.Config()
+	if tier == tiers.Auto && route.Draft != nil && cfg.Mode != tiers.ModeOff {
+		return string(tier) + " " + cfg.Judged()
+	}
+	if tier == tiers.Auto {
+		return string(tiers.Target)
+	}
+	return string(tier)
+}
+
+// answer answers the request the cheapest way.
+func (x *exchange) answer() error {
+	if x.bypass {
+		return x.alone(cache.ResultBypass)
+	}
+	if x.keeps && !x.control.noCache {
+		if e, ok := x.g.opts.Cache.Local(x.key); ok && x.control.takes(e, x.g.now()) {
+			if served, err := x.serve(e, cache.ResultLocal); served {
+				return err
+			}
+		}
+	}
+	if x.control.plain() && x.g.opts.Flights != nil && x.cfg.Follow > 0 {
+		if seat := x.g.opts.Flights.Join(x.flight()); seat != nil {
+			defer seat.Depart()
+			return x.share(seat)
+		}
+	}
+	e, result := x.look(x.r.Context(), nil)
+	if e != nil {
+		if served, err := x.serve(e, cache.ResultHit); served {
+			return err
+		}
+	}
+	if x.control.only {
+		x.count(result, nil)
+		return errNotCached
+	}
+	return x.alone(result)
+}
+
+func (x *exchange) flight() cache.FlightID {
+	return cache.FlightID{Key: x.key, Class: int8(x.l.caller.Priority), Stream: x.req.Stream}
+}
+
+// look asks Redis, where it may be asked. The entry is nil where there is none that will do; the result says why.
+func (x *exchange) look(ctx context.Context, lease *cache.Lease) (*cache.Entry, cache.Result) {
+	if !x.keeps || x.control.noCache {
+		return nil, cache.ResultMiss
+	}
+	began := time.Now()
+	e, found := x.g.opts.Cache.Look(ctx, x.key, lease)
+	x.l.out.lookup = time.Since(began)
+	switch {
+	case e != nil && x.control.takes(e, x.g.now()):
+		return e, cache.ResultHit
+	case found == cache.FoundAway:
+		return nil, cache.ResultAway
+	case found == cache.FoundLate:
+		return nil, cache.ResultLate
+	case found == cache.FoundError:
+		return nil, cache.ResultError
+	}
+	return nil, cache.ResultMiss
+}
+
+// count books what came of the cache, once for a request, and tells the client.
+func (x *exchange) count(result cache.Result, e *cache.Entry) {
+	x.l.cache = result
+	x.tell()
+	if x.g.opts.Cache != nil {
+		x.g.opts.Cache.Count(x.l.route, x.l.caller.Tenant, result, e)
+	}
+}
+
+// tell sets X-Cache.
+func (x *exchange) tell() {
+	word := "MISS"
+	switch x.l.cache {
+	case cache.ResultHit, cache.ResultLocal:
+		word = "HIT"
+	case cache.ResultCoalesced:
+		word = "COALESCED"
+	case cache.ResultBypass:
+		word = "BYPASS"
+	}
+	x.w.Header().Set("X-Cache", word)
+}
+
+// alone has the cascade answer, and keeps the answer where it may be kept.
+func (x *exchange) alone(result cache.Result) error {
+	x.count(result, nil)
+	if x.bypass || !x.keeps {
+		return x.ask(x.r.Context(), nil, x.l.out)
+	}
+	rec := newRecording(x, nil)
+	if err := x.ask(x.r.Context(), rec, x.l.out); err != nil {
+		return err
+	}
+	if e, ok := rec.entry(x.l.receipt); ok && x.mayKeep(rec.whole) {
+		x.g.opts.Cache.Put(x.key, e, x.cfg.TTL, nil)
+	}
+	return nil
+}
+
+// ask has the cascade answer, within the tenant's limits. tap may be nil.
+func (x *exchange) ask(ctx context.Context, tap tiers.Tap, out tiers.Sink) error {
+	l := x.l
+	settle, err := x.g.enterLimits(l, x.w, x.r, estimateOf(x.req))
+	if err != nil {
+		return err
+	}
+	defer settle()
+	l.receipt, err = x.g.opts.Cascade.Answer(ctx, tiers.Ask{
+		Request: x.req, Tier: x.tier, ID: l.id, Tenant: l.caller.Tenant, Class: int8(l.caller.Priority), RAG: x.rag,
+		Salt: x.g.salt(l.route, l.caller.Tenant), Header: upstreamHeader(l, x.r), Tap: tap,
+	}, out)
+	return err
+}
+
+// serve gives a kept answer. served is false where it cannot be read, which is as good as none.
+func (x *exchange) serve(e *cache.Entry, result cache.Result) (served bool, err error) {
+	whole, err := openai.ParseWhole(e.Answer)
+	if err != nil {
+		return false, nil
+	}
+	x.count(result, e)
+	x.l.entry = e
+	age := max(x.g.now().Sub(e.Created), 0)
+	whole.Usage.Cached = whole.Usage.Prompt
+	x.w.Header().Set("Age", wholeAgeOf(age))
+	extra := extraOf(e, result, age)
+	f := x.framer(e)
+	h := head{tier: e.Tier, acceptance: e.Acceptance, stream: x.req.Stream, timing: cachedTiming(x.l.out.lookup, time.Since(x.l.began))}
+	var body []byte
+	if x.req.Stream {
+		body = f.WholeStream(nil, whole, extra, x.req.IncludeUsage)
+	} else {
+		body = f.Whole(nil, whole, extra)
+		h.length = int64(len(body))
+	}
+	if err := x.l.out.begin(h); err != nil {
+		return true, err
+	}
+	return true, x.l.out.Write(body)
+}
+
+// framer writes a kept answer under this request's own name.
+func (x *exchange) framer(e *cache.Entry) *openai.Framer {
+	return openai.NewFramer(x.req.Kind, x.l.id, x.l.route, e.Created.Unix())
+}
+
+// mayKeep says whether a whole answer may serve others later.
+func (x *exchange) mayKeep(w *openai.Whole) bool {
+	for i := range w.Choices {
+		c := &w.Choices[i]
+		switch {
+		case len(c.Calls) > 0 && !x.cfg.Tools:
+			return false
+		case x.req.JSON && c.Finish == "stop" && len(c.Calls) == 0 && !json.Valid(c.Text):
+			return false
+		}
+	}
+	return true
+}
+
+// extraOf is the object "foregate" of an answer that was not made for this request.
+func extraOf(e *cache.Entry, result cache.Result, age time.Duration) []byte {
+	word, rest, _ := strings.Cut(e.Acceptance, ";")
+	b := append(make([]byte, 0, 192), `{"tier":`...)
+	b = append(b, openai.Quote(e.Tier)...)
+	b = appendField(b, "accepted_tokens", int64(e.Accepted))
+	b = appendField(b, "target_tokens", int64(e.Target))
+	b = append(append(b, `,"acceptance":`...), openai.Quote(word)...)
+	for part := range strings.SplitSeq(rest, ";") {
+		if reason, ok := strings.CutPrefix(part, "reason="); ok {
+			b = append(append(b, `,"reason":`...), openai.Quote(reason)...)
+		}
+	}
+	b = append(append(b, `,"cache":`...), openai.Quote(string(result))...)
+	return append(appendField(b, "age_s", int64(age/time.Second)), '}')
+}

@@ -1,0 +1,105 @@
+package gateway
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// recording takes down an answer while it goes to the client, for the cache and for whoever waits for the same.
+type recording struct {
+	kind  openai.Kind
+	made  *openai.Assembler
+	lead  *cache.Lead // nil: nobody can follow
+	most  int         // bytes
+	now   func() time.Time
+	whole *openai.Whole // once there is one
+}
+
+var _ tiers.Tap = (*recording)(nil)
+
+func newRecording(x *exchange, lead *cache.Lead) *recording {
+	return &recording{kind: x.req.Kind, made: openai.NewAssembler(x.req.Kind, x.cfg.MaxEntry), lead: lead, most: x.cfg.MaxEntry, now: x.g.now}
+}
+
+// Text implements tiers.Tap.
+func (r *recording) Text(text []byte) {
+	r.made.Text(text)
+	if r.lead != nil && len(text) > 0 {
+		r.lead.Append(text)
+	}
+}
+
+// Chunk implements tiers.Tap.
+func (r *recording) Chunk(chunk []byte) {
+	r.made.Chunk(chunk)
+	if r.lead != nil {
+		r.lead.Opaque()
+	}
+}
+
+// Body implements tiers.Tap.
+func (r *recording) Body(answer []byte) { r.made.Body(answer) }
+
+// End implements tiers.Tap.
+func (r *recording) End(e openai.Ending) { r.made.End(e) }
+
+// entry is the answer that was taken down, once the cascade has said that it is whole. ok is false where it is not
+// understood, or too large.
+func (r *recording) entry(rc *tiers.Receipt) (e *cache.Entry, ok bool) {
+	whole, err := r.made.Whole()
+	if err != nil || rc == nil {
+		return nil, false
+	}
+	e = &cache.Entry{
+		Created: r.now().Truncate(time.Millisecond), Tier: string(rc.Tier), Acceptance: rc.Acceptance(), Finish: rc.Finish,
+		Prompt: rc.PromptTokens, Accepted: rc.AcceptedTokens, Target: rc.TargetTokens, USD: rc.USD, Answer: whole.Append(nil),
+	}
+	r.whole = whole
+	return e, len(e.Answer) <= r.most
+}
+
+// sharedSink writes to the leader's client for as long as that is there; for whoever else waits, the answer
+// goes on without.
+type sharedSink struct {
+	*sink
+	seat *cache.Seat
+	gone bool
+}
+
+// Begin implements tiers.Sink.
+func (s *sharedSink) Begin(h tiers.Head) error {
+	return s.goOn(func() error { return s.sink.Begin(h) })
+}
+
+// Write implements tiers.Sink.
+func (s *sharedSink) Write(p []byte) error { return s.goOn(func() error { return s.sink.Write(p) }) }
+
+func (s *sharedSink) goOn(write func() error) error {
+	if s.gone {
+		return nil
+	}
+	err := write()
+	if err == nil || !s.seat.Shared() {
+		return err
+	}
+	s.gone = true
+	return nil
+}
+
+// noClient takes what nobody reads.
+type noClient struct{}
+
+func (noClient) Begin(tiers.Head) error { return nil }
+func (noClient) Write([]byte) error     { return nil }
+
+// wholeAgeOf is the value of Age.
+func wholeAgeOf(age time.Duration) string { return strconv.FormatInt(int64(age/time.Second), 10) }
+
+func appendField(b []byte, name string, v int64) []byte {
+	b = append(append(append(b, `,"`...), name...), `":`...)
+	return strconv.AppendInt(b, v, 10)
+}
