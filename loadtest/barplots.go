@@ -34,7 +34,7 @@ func costs(cases []measured) []figure {
 // those that any case has something to tell of.
 func goodness(cases []measured) []figure {
 	out := []figure{}
-	for _, s := range metrics() {
+	for _, s := range metrics(cases) {
 		for _, x := range s.metrics {
 			if x.unit != percent || x.name == peakName || !slices.ContainsFunc(cases, func(m measured) bool { return x.base == nil || x.base(m) > 0 }) {
 				continue

@@ -28,6 +28,7 @@ type Outcome struct {
 	Acceptance string // accepted, rejected, bypassed; "" is unknown
 	Reason     string // of the acceptance
 	Cached     bool   // served from the response cache
+	Coalesced  bool   // served with the answer to an identical request that was under way
 
 	PromptTokens int
 	DraftTokens  int // of the answer, from the draft
@@ -83,6 +84,7 @@ type Row struct {
 
 	Escalated int `json:"escalated"` // answered requests whose draft was rejected
 	Cached    int `json:"cached"`
+	Coalesced int `json:"coalesced,omitempty"`
 
 	TTFT50 float64 `json:"ttft_p50_ms"`
 	TTFT95 float64 `json:"ttft_p95_ms"`
@@ -108,7 +110,7 @@ type Row struct {
 	DraftTokenShare float64 `json:"draft_token_share"` // of the answers' tokens
 	WrongAccepts    float64 `json:"wrong_accept_rate"` // of the accepted drafts that were checked
 	Identical       float64 `json:"identical_rate"`    // of the answers that were checked
-	CacheHitRate    float64 `json:"cache_hit_rate"`    // cached ÷ answered
+	CacheHitRate    float64 `json:"cache_hit_rate"`    // (cached + coalesced) ÷ answered
 
 	DraftGPUSeconds  float64 `json:"draft_gpu_seconds"`
 	TargetGPUSeconds float64 `json:"target_gpu_seconds"`

@@ -109,7 +109,7 @@ func tierKeys(area bool) []key {
 func tiles(cases []measured) []tile {
 	out := []tile{}
 	for _, name := range []string{"TTFT p95", "E2E p95", "Answers per second", "Per million tokens", "Prefix hits", "Errors"} {
-		for _, s := range metrics() {
+		for _, s := range metrics(cases) {
 			i := slices.IndexFunc(s.metrics, func(x metric) bool { return x.name == name })
 			if i >= 0 {
 				out = append(out, s.metrics[i].tiles(cases)...)
@@ -149,7 +149,7 @@ func (x metric) tiles(cases []measured) []tile {
 // tableSections are the lines of the table.
 func tableSections(cases []measured) []tableSection {
 	out := []tableSection{}
-	for _, s := range metrics() {
+	for _, s := range metrics(cases) {
 		section := tableSection{Name: s.name}
 		for _, x := range s.metrics {
 			line := tableLine{Name: x.name, Unit: x.unit.label()}

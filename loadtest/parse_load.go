@@ -88,13 +88,15 @@ func (r *reading) prompt(_ int, p spot) {
 	think.spread(&x.Think, 0, maxSeconds)
 	repeat, output := b.at("repeat"), b.at("output")
 	repeat.number(&x.Repeat, 0, maxRepeat)
+	standing := b.at("catalogue")
+	r.catalogue(standing, &x)
 	output.spread(&x.Output, 0, maxTokens)
 	limit := b.at("max_tokens")
 	limit.whole(&x.MaxTokens, 0, maxTokens)
 	b.at("temperature").number(&x.Temperature, 0, 2)
 	b.at("stream").truth(&x.Stream)
 	if r.s.Arrivals.Kind == Replay {
-		for _, f := range []spot{system, context, question, turns, think, repeat, output, limit} {
+		for _, f := range []spot{system, context, question, turns, think, repeat, standing, output, limit} {
 			if f.given() {
 				f.fail("contradicts arrivals.trace, which says it; remove it")
 			}
@@ -104,6 +106,25 @@ func (r *reading) prompt(_ int, p spot) {
 	}
 	b.done()
 	r.s.Prompts = append(r.s.Prompts, x)
+}
+
+// catalogue reads what is said again and again.
+func (r *reading) catalogue(p spot, x *Prompt) {
+	if !p.given() {
+		return
+	}
+	c := &x.Catalogue
+	b := p.fields()
+	b.need("share", "of the conversations, 0 … 1").number(&c.Share, 0, 1)
+	b.need("size", "how many of them a tenant has").whole(&c.Size, 1, maxVariants)
+	b.at("zipf").number(&c.Zipf, 0, 10)
+	b.done()
+	switch {
+	case x.Repeat > 0:
+		p.fail("contradicts repeat; want one of them")
+	case x.System.PerUser || x.Context.PerUser:
+		p.fail("is the same for all users of a tenant, and contradicts per_user; want one of them")
+	}
 }
 
 // shared reads text that several conversations begin with.

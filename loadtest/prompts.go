@@ -27,6 +27,8 @@ const (
 	drawLength
 	drawArrival
 	drawBlock
+	drawCatalogue
+	drawRank
 )
 
 // repeatWindow is how many conversations back a repeat looks, at most twice.
@@ -37,6 +39,7 @@ type kind struct {
 	*Prompt
 	place           draw // of its shared text: by name, so that it is the same in every run
 	system, context odds
+	standing        odds // of its catalogue
 }
 
 func newKind(p *Prompt) kind {
@@ -48,6 +51,9 @@ func newKind(p *Prompt) kind {
 	}
 	if p.Context.Variants > 0 {
 		k.context = byRank(p.Context.Variants, p.Context.Zipf)
+	}
+	if p.Catalogue.Share > 0 {
+		k.standing = byRank(p.Catalogue.Size, p.Catalogue.Zipf)
 	}
 	return k
 }
@@ -136,8 +142,14 @@ func (s *shelf) get(key [2]passage, write func([2]passage) opening) opening {
 	return o
 }
 
-// origin returns whose words conversation i has: its own, or an earlier one's.
+// origin returns whose words conversation i has: its own, an earlier one's, or those of
+// a place in the catalogue, which are numbered below zero.
 func (w *Workload) origin(i int) int {
+	of := w.kindOf(i)
+	if c := w.kinds[of].Catalogue; c.Share > 0 && w.at(i).of(drawCatalogue).unit() < c.Share {
+		rank := w.kinds[of].standing.pick(w.at(i).of(drawRank).unit())
+		return -1 - ((w.tenantOf(i)*len(w.kinds)+of)*maxVariants + rank)
+	}
 	for {
 		k := w.kinds[w.kindOf(i)]
 		if k.Repeat <= 0 || w.trace != nil || w.at(i).of(drawRepeat).unit() >= k.Repeat {

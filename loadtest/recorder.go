@@ -44,7 +44,7 @@ func NewRecorder(warmup time.Duration) *Recorder {
 
 // tally is what is counted of all outcomes together.
 type tally struct {
-	Requests, Answered, Shed, Errors, Cached int
+	Requests, Answered, Shed, Errors, Cached, Coalesced int
 
 	Accepted, Rejected          int
 	PromptTokens                int // of answered requests
@@ -113,18 +113,15 @@ func (r *Recorder) Add(o Outcome) {
 // answered counts what only answers have.
 func (r *Recorder) answered(o Outcome) {
 	r.t.Answered++
-	r.acceptances.add(o.Acceptance)
-	r.reasons.add(o.Reason)
-	switch o.Acceptance {
-	case "accepted":
-		r.t.Accepted++
-	case "rejected":
-		r.t.Rejected++
+	switch {
+	case o.Cached:
+		r.t.Cached++
+	case o.Coalesced:
+		r.t.Coalesced++
+	default:
+		r.judged(o)
 	}
 	r.check(o)
-	if o.Cached {
-		r.t.Cached++
-	}
 	r.t.PromptTokens += o.PromptTokens
 	r.t.DraftTokens += o.DraftTokens
 	r.t.TargetTokens += o.TargetTokens
@@ -132,6 +129,19 @@ func (r *Recorder) answered(o Outcome) {
 	if o.First > 0 {
 		r.ttft.add(o.First - o.At)
 		r.series.at(o.At).ttft.add(o.First - o.At)
+	}
+}
+
+// judged counts a verdict, which is told with every answer and given once: what the
+// cache gives again was judged before.
+func (r *Recorder) judged(o Outcome) {
+	r.acceptances.add(o.Acceptance)
+	r.reasons.add(o.Reason)
+	switch o.Acceptance {
+	case "accepted":
+		r.t.Accepted++
+	case "rejected":
+		r.t.Rejected++
 	}
 }
 
@@ -144,7 +154,7 @@ func (r *Recorder) check(o Outcome) {
 	if o.Identical {
 		r.t.Identical++
 	}
-	if o.Acceptance != "accepted" {
+	if o.Acceptance != "accepted" || o.Cached || o.Coalesced {
 		return
 	}
 	r.t.CheckedAccepts++

@@ -117,7 +117,8 @@ func TestAResultBecomesARow(t *testing.T) {
 	add(Outcome{Acceptance: "accepted", DraftTokens: 30, Checked: true, Wrong: true})
 	add(Outcome{Acceptance: "accepted", DraftTokens: 30})
 	add(Outcome{Acceptance: "rejected", TargetTokens: 60, Checked: true, Identical: true})
-	add(Outcome{Acceptance: "bypassed", TargetTokens: 50, Cached: true})
+	add(Outcome{Acceptance: "bypassed", TargetTokens: 25, Cached: true})
+	add(Outcome{Acceptance: "accepted", TargetTokens: 25, Coalesced: true, Checked: true, Identical: true}) // judged before
 	r.Add(Outcome{End: Shed})
 	r.Add(Outcome{End: Limited})
 	res := &Result{Case: "one", Window: 10 * time.Second, Recorder: r, Pools: []Usage{
@@ -125,11 +126,11 @@ func TestAResultBecomesARow(t *testing.T) {
 		{Tier: "target", GPUs: 4, USDPerHour: 10, Busy: time.Hour, PrefixQueries: 100, PrefixHits: 80, Deaths: 3, OOMDeaths: 2},
 	}}
 	want := Row{
-		Name: "one", Requests: 7, Errors: 1, Shed: 1, Escalated: 1, Cached: 1,
+		Name: "one", Requests: 8, Errors: 1, Shed: 1, Escalated: 1, Cached: 1, Coalesced: 1,
 		TTFT50: 100, TTFT95: 100, TTFT99: 100, E2E50: 1000, E2E95: 1000, E2E99: 1000,
-		RequestsPerSecond: 0.5, TokensPerSecond: 20,
+		RequestsPerSecond: 0.6, TokensPerSecond: 20,
 		PrefixHitRate: 0.45, Preemptions: 1, OOMDeaths: 2, GPUSeconds: 1800 + 14400, USDPerMTok: 10.3 * 1e6 / 200,
-		Acceptance: 0.75, DraftTokenShare: 0.45, WrongAccepts: 0.5, Identical: 2.0 / 3, CacheHitRate: 0.2,
+		Acceptance: 0.75, DraftTokenShare: 0.45, WrongAccepts: 0.5, Identical: 0.75, CacheHitRate: 2.0 / 6,
 		DraftGPUSeconds: 1800, TargetGPUSeconds: 14400, DraftUSD: 0.3, TargetUSD: 10,
 	}
 	if diff := cmp.Diff(want, res.Row()); diff != "" {

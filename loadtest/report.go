@@ -1,6 +1,9 @@
 package loadtest
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"slices"
+)
 
 // The kinds of run that a [Report] is of.
 const (
@@ -109,8 +112,8 @@ func of(priority string) func(m measured) int {
 	}
 }
 
-// metrics are the lines of the table, in order.
-func metrics() []section {
+// metrics are the lines of a table of these cases, in order.
+func metrics(cases []measured) []section {
 	answered := func(m measured) int { return m.Answered }
 	high, low := of("high"), of("low")
 	return []section{
@@ -135,16 +138,25 @@ func metrics() []section {
 			{"High: shed or failed", counted, -1, func(m measured) float64 { return float64(m.HighLost) }, high},
 			{"Low: shed", counted, 0, func(m measured) float64 { return float64(m.LowShed) }, low},
 		}},
-		{"Cache and memory", []metric{
-			{"Cached answers", percent, 1, func(m measured) float64 { return m.CacheHitRate }, answered},
+		{"Cache and memory", append(cached(cases), []metric{
 			{"Prefix hits", percent, 1, func(m measured) float64 { return m.PrefixHitRate }, queried},
 			{peakName, percent, 0, peak, func(m measured) int { return len(m.result.Samples) }},
 			{"Preemptions", counted, -1, func(m measured) float64 { return float64(m.Preemptions) }, nil},
 			{"OOM deaths", counted, -1, func(m measured) float64 { return float64(m.OOMDeaths) }, nil},
-		}},
+		}...)},
 		{"Money", money()},
 		{"Acceptance and quality", quality()},
 	}
+}
+
+// cached are the answers that cost no generation; those that shared one are told where
+// there are any.
+func cached(cases []measured) []metric {
+	out := []metric{{"Cached answers", percent, 1, func(m measured) float64 { return m.CacheHitRate }, func(m measured) int { return m.Answered }}}
+	if slices.ContainsFunc(cases, func(m measured) bool { return m.Coalesced > 0 }) {
+		out = append(out, metric{"Of these coalesced", counted, 0, func(m measured) float64 { return float64(m.Coalesced) }, nil})
+	}
+	return out
 }
 
 func money() []metric {

@@ -12,7 +12,7 @@ func (r *Result) row(s summary) Row {
 	row := Row{
 		Name:     r.Case,
 		Requests: s.Requests, Errors: s.Errors, Shed: s.Shed,
-		Escalated: s.Rejected, Cached: s.Cached,
+		Escalated: s.Rejected, Cached: s.Cached, Coalesced: s.Coalesced,
 
 		TTFT50: s.TTFT[0], TTFT95: s.TTFT[1], TTFT99: s.TTFT[2],
 		E2E50: s.E2E[0], E2E95: s.E2E[1], E2E99: s.E2E[2],
@@ -24,7 +24,7 @@ func (r *Result) row(s summary) Row {
 		DraftTokenShare: ratio(float64(s.DraftTokens), tokens),
 		WrongAccepts:    ratio(float64(s.WrongAccept), float64(s.CheckedAccepts)),
 		Identical:       ratio(float64(s.Identical), float64(s.Checked)),
-		CacheHitRate:    ratio(float64(s.Cached), float64(s.Answered)),
+		CacheHitRate:    ratio(float64(s.Cached+s.Coalesced), float64(s.Answered)),
 	}
 	for _, g := range s.Priorities {
 		switch g.Name {

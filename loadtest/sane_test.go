@@ -25,6 +25,7 @@ func sane(s *Scenario) error {
 	must(len(s.Prompts) > 0 && len(s.Tenants) > 0 && len(s.Cases) > 0, "nothing to do")
 	for _, p := range s.Prompts {
 		must(idShape.MatchString(p.Name) && p.Repeat >= 0 && p.Repeat <= maxRepeat, "prompt %+v", p)
+		must(p.Catalogue.Share == 0 || p.Catalogue.Size >= 1 && p.Catalogue.Share <= 1 && p.Repeat == 0, "catalogue %+v", p.Catalogue)
 		spread("question", p.Question, 1, maxTokens)
 		spread("turns", p.Turns, 1, maxTurns)
 		spread("think", p.Think, 0, maxSeconds)

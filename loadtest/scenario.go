@@ -91,8 +91,9 @@ type Prompt struct {
 	Turns       Spread  // user messages of a conversation, at least 1
 	Think       Spread  // seconds between an answer and the next turn
 	Repeat      float64 // share of conversations that repeat an earlier one's words exactly
-	Output      Spread  // tokens of the answer, forced (ignore_eos); zero: the model ends by itself
-	MaxTokens   int     // limit of an answer; 0 is none
+	Catalogue   Catalogue
+	Output      Spread // tokens of the answer, forced (ignore_eos); zero: the model ends by itself
+	MaxTokens   int    // limit of an answer; 0 is none
 	Temperature float64
 	Stream      bool // default true
 }
@@ -103,6 +104,14 @@ type Shared struct {
 	Variants int     // how many there are; 0: each conversation has its own
 	Zipf     float64 // exponent of their popularity; 0: all alike
 	PerUser  bool    // closed arrivals: each user has one of his own
+}
+
+// Catalogue is what the conversations of one kind say again and again: each tenant has
+// a number of its own of them, which begin as the others of the kind do.
+type Catalogue struct {
+	Share float64 // of the conversations that are in it, word for word; 0 is none
+	Size  int     // how many there are, for each tenant
+	Zipf  float64 // exponent of their popularity; 0: all alike
 }
 
 // Spread is a law of numbers: fixed, uniform, or lognormal through two of its

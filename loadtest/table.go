@@ -30,7 +30,7 @@ func (r *Report) Table() string {
 	if len(cases) == 0 {
 		return b.String() + "\nNo case was run.\n"
 	}
-	labels := labels()
+	labels := labels(cases)
 	columns := columns(cases, min(max((tableWidth-labels.width)/len(cases)-2, nameLeast), nameMost))
 	for _, part := range parts(labels.width, columns) {
 		fmt.Fprintln(b)
@@ -59,9 +59,9 @@ type column struct {
 }
 
 // labels is the column of names.
-func labels() column {
+func labels(cases []measured) column {
 	c := column{left: true}
-	for _, s := range metrics() {
+	for _, s := range metrics(cases) {
 		c.cells = append(c.cells, "", strings.ToUpper(s.name))
 		for _, m := range s.metrics {
 			c.cells = append(c.cells, strings.TrimSuffix(m.name+", "+m.unit.label(), ", "))
@@ -77,7 +77,7 @@ func columns(cases []measured, name int) []column {
 	out := []column{}
 	for i, m := range cases {
 		values, ratios := column{}, column{left: true}
-		for _, s := range metrics() {
+		for _, s := range metrics(cases) {
 			values.cells = append(values.cells, "", "")
 			ratios.cells = append(ratios.cells, "", "")
 			for _, x := range s.metrics {

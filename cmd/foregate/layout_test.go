@@ -48,7 +48,7 @@ var arrows = map[string][]string{
 	"loadtest/chaos":   {"loadtest/vllmsim"},             // the gateway over HTTP and as processes only
 	"loadtest/live":    {"loadtest", "loadtest/vllmsim"}, // the gateway over HTTP only
 	"loadtest/quality": {"loadtest", "loadtest/vllmsim", "tiers/accept"},
-	"loadtest/virtual": {"loadtest", "loadtest/quality", "loadtest/vllmsim", "gateway/admission", "gateway/identity", "gateway/settings",
+	"loadtest/virtual": {"loadtest", "loadtest/quality", "loadtest/vllmsim", "cache", "gateway/admission", "gateway/identity", "gateway/settings",
 		"tiers", "tiers/accept", "tiers/choose", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/pressure"}, // the gateway's pure decisions only
 	"loadtest/vllmsim": {},
 }

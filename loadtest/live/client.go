@@ -133,7 +133,8 @@ func (c *client) read(ctx context.Context, resp *http.Response, out *loadtest.Ou
 	}
 	err := read(resp.Body, c.clock.now)
 	a.fill(out)
-	out.Cached = strings.HasPrefix(strings.ToLower(resp.Header.Get("X-Cache")), "hit")
+	from := strings.ToLower(resp.Header.Get("X-Cache"))
+	out.Cached, out.Coalesced = strings.HasPrefix(from, "hit"), strings.HasPrefix(from, "coalesced")
 	if err != nil {
 		out.End, out.Detail = loadtest.Broken, trouble(ctx, err)
 		return ""

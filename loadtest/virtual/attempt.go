@@ -135,6 +135,9 @@ func (c *call) send(lease *pool.Lease) {
 		Seed: c.tier.model.SampleSeed(c.tier.def.Model, c.prompt, 0),
 	})
 	a.seq = vllmsim.Seq{Prompt: c.prompt, Source: a}
+	if r.lab.values.Cache.Isolate {
+		a.seq.Salt = salt(q.Tenant)
+	}
 	if c.tier.def.Policy == "priority" {
 		a.seq.Priority = tiers.EnginePriority(int8(class(q.Priority)))
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers"
@@ -23,8 +24,10 @@ type request struct {
 	out     loadtest.Outcome
 	ids     []int32 // of the answer, the end token included
 	call    *call
-	began   time.Duration // when the replica had it
-	over    bool
+	began   time.Duration // when it went to a tier
+	over    bool          // the client has its answer, or has left
+	key     cache.Key     // where answers are kept
+	flight  *flight       // the generation that it shares with others; nil is none
 	done    func(text string)
 	release func() // lets the client's deadline forget the request
 }
@@ -69,18 +72,29 @@ func (r *request) giveUp() {
 	if r.over {
 		return
 	}
-	if r.call != nil {
-		r.call.leave()
-	}
 	end := loadtest.Failed
 	if r.out.First > 0 {
 		end = loadtest.Broken
 	}
-	r.finish(end, "timeout")
+	r.leave()
+	r.book(end, "timeout")
 }
 
-// enter is the gateway's front: plan, admission, and off to the first tier.
+// enter is the gateway's front: the cache, where it is on, or off to a tier.
 func (r *request) enter() {
+	if !r.lab.values.Cache.On {
+		r.dispatch()
+		return
+	}
+	r.key = r.cacheKey()
+	r.lab.clock.after(hop, r.look)
+}
+
+// dispatch is plan, admission, and off to the first tier.
+func (r *request) dispatch() {
+	if r.orphan() {
+		return
+	}
 	r.began = r.lab.clock.now
 	_, hasDraft := r.lab.tiers["draft"]
 	r.plan = tiers.PlanFor(r.lab.values.Tiers, tiers.Facts{Request: r.shape, Demanded: tiers.Auto, HasDraft: hasDraft, SameTokenizer: true})
@@ -149,8 +163,12 @@ func (r *request) follow(c *call) {
 
 // first notes when the client sees the first text.
 func (r *request) first() {
-	if r.out.First == 0 {
-		r.out.First = r.lab.clock.now + 2*hop
+	if r.out.First > 0 {
+		return
+	}
+	r.out.First = r.lab.clock.now + 2*hop
+	if r.req.Stream && r.leads() {
+		r.flight.tell((*request).first)
 	}
 }
 
@@ -193,8 +211,20 @@ func (r *request) speculate() {
 	c.start()
 }
 
-// finish books the outcome, a hop later at the client.
+// finish ends the generation, for all who wait for it.
 func (r *request) finish(end, detail string) {
+	if r.orphan() {
+		return
+	}
+	if end == loadtest.Answered {
+		r.lab.judge.Check(r.req, r.prompt, r.ids, &r.out)
+	}
+	r.share(end, detail)
+	r.book(end, detail)
+}
+
+// book notes the outcome, a hop later at the client.
+func (r *request) book(end, detail string) {
 	if r.over {
 		return
 	}
@@ -209,10 +239,10 @@ func (r *request) finish(end, detail string) {
 		if !r.req.Stream {
 			r.out.First = r.out.Done
 		}
-		l.judge.Check(r.req, r.prompt, r.ids, &r.out)
 	}
-	l.clock.at(r.out.Done, func() {
-		l.recorder.Add(r.out)
+	out := r.out // a generation that goes on for others changes it
+	l.clock.at(out.Done, func() {
+		l.recorder.Add(out)
 		text := ""
 		if end == loadtest.Answered {
 			l.last = max(l.last, l.clock.now)

@@ -47,6 +47,7 @@ type lab struct {
 	recorder *loadtest.Recorder
 	tiers    map[string]*tier
 	replicas []*replica
+	answers  *answers
 	last     time.Duration // when the last answer ended
 
 	open     int  // conversations and users that are not over
@@ -66,8 +67,8 @@ type tier struct {
 	backends []*backend
 }
 
-// Run measures one case. The gateway's breakers, its retry budget, its response
-// cache and tenant limits, and time-outs other than those of the first byte are not
+// Run measures one case. The gateway's breakers, its retry budget and
+// tenant limits, and time-outs other than those of the first byte are not
 // simulated.
 // The error tells what the scenario asks that cannot be run so.
 func Run(ctx context.Context, s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*loadtest.Result, error) {
@@ -102,6 +103,7 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 			return nil, err
 		}
 	}
+	l.answers = newAnswers(l)
 	l.judge = quality.NewJudge(seed, c)
 	for i := range c.Replicas {
 		r, err := l.newReplica(i)
