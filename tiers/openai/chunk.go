@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// Usage is the token count of an answer.
-type Usage struct{ Prompt, Completion int }
+// Usage is the token count of an answer. Cached are those tokens of the prompt that cost nothing, as
+// an answer from a cache tells them; [ChunkParser] does not read them.
+type Usage struct{ Prompt, Completion, Cached int }
 
 // Chunk is one event of a streamed answer. Its slices are valid until the next
 // Parse.

@@ -43,7 +43,7 @@ func TestACompletionChunkTellsTheSame(t *testing.T) {
 func TestUsageToolsAndErrorsAreSeen(t *testing.T) {
 	var p ChunkParser
 	c, err := p.Parse([]byte(`{"model":"m","choices":[],"usage":{"prompt_tokens":5,"total_tokens":8,"completion_tokens":3,"prompt_tokens_details":null}}`))
-	if err != nil || !c.HasUsage || c.Usage != (Usage{5, 3}) || c.Choices != 0 {
+	if err != nil || !c.HasUsage || c.Usage != (Usage{Prompt: 5, Completion: 3}) || c.Choices != 0 {
 		t.Errorf("usage: %+v, %v", c, err)
 	}
 	c, err = p.Parse([]byte(`{"choices":[{"delta":{"role":"assistant","tool_calls":[{"index":0}]},"finish_reason":null}],"usage":null}`))
@@ -74,7 +74,7 @@ func TestFaultsAreReadInEveryShapeBackendsUse(t *testing.T) {
 func TestWhatIsWrittenIsWhatVLLMWouldWrite(t *testing.T) {
 	f := NewFramer(Chat, "x", "llama-3", 7)
 	got := string(f.Role(nil)) + string(f.Text(nil, []byte("a\"b"))) +
-		string(f.Finish(nil, nil, Ending{Finish: "stop", Usage: Usage{2, 3}, Extra: []byte(`{"tier":"draft"}`)}, true))
+		string(f.Finish(nil, nil, Ending{Finish: "stop", Usage: Usage{Prompt: 2, Completion: 3}, Extra: []byte(`{"tier":"draft"}`)}, true))
 	head := `{"id":"chatcmpl-x","object":"chat.completion.chunk","created":7,"model":"llama-3","choices":[`
 	want := `data: ` + head + `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}` + "\n\n" +
 		`data: ` + head + `{"index":0,"delta":{"content":"a\"b"},"logprobs":null,"finish_reason":null}]}` + "\n\n" +
@@ -83,7 +83,7 @@ func TestWhatIsWrittenIsWhatVLLMWouldWrite(t *testing.T) {
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	body := f.Body(nil, []byte("hi"), Ending{Finish: "length", Usage: Usage{1, 1}})
+	body := f.Body(nil, []byte("hi"), Ending{Finish: "length", Usage: Usage{Prompt: 1, Completion: 1}})
 	if !json.Valid(body) || !strings.Contains(string(body), `"message":{"role":"assistant","content":"hi","refusal":null}`) {
 		t.Errorf("body %s", body)
 	}

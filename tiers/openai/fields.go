@@ -57,6 +57,11 @@ var refusals = []string{
 	"logprob_token_ids", "use_beam_search",
 }
 
+// promptOnly are the refusals that, where they are allowed, act on the prompt and add nothing to the answer.
+var promptOnly = []string{
+	"chat_template", "chat_template_kwargs", "documents", "media_io_kwargs", "mm_processor_kwargs", "prompt_embeds",
+}
+
 func refusedByDefault(name string) bool { return slices.Contains(refusals, name) }
 
 // Stripped are the fields that never reach a backend as the client sent them:
@@ -228,6 +233,7 @@ func refused(s *scanner, name string) (Span, *RequestError) {
 	if _, ok := s.lim.Allow[name]; ok {
 		if s.req != nil {
 			s.req.Extras = true
+			s.req.shows = s.req.shows || !slices.Contains(promptOnly, name)
 		}
 		return at, nil
 	}

@@ -48,18 +48,26 @@ func (f *Framer) Role(dst []byte) []byte {
 	return append(dst, `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}`+"\n\n"...)
 }
 
+// goesOn ends a frame that is not a choice's last.
+const goesOn = `,"logprobs":null,"finish_reason":null}]}` + "\n\n"
+
 // Text appends a frame with a piece of the answer.
 func (f *Framer) Text(dst, text []byte) []byte {
-	dst = f.choice(dst, text)
-	return append(dst, `,"logprobs":null,"finish_reason":null}]}`+"\n\n"...)
+	return append(f.choice(dst, 0, text), goesOn...)
 }
 
-func (f *Framer) choice(dst, text []byte) []byte {
-	dst = append(dst, f.prefix...)
+// open begins a frame of a choice.
+func (f *Framer) open(dst []byte, index int) []byte {
+	dst = append(append(dst, f.prefix...), `{"index":`...)
+	return strconv.AppendInt(dst, int64(index), 10)
+}
+
+func (f *Framer) choice(dst []byte, index int, text []byte) []byte {
+	dst = f.open(dst, index)
 	if f.kind == Completion {
-		return quote(append(dst, `{"index":0,"text":`...), text)
+		return quote(append(dst, `,"text":`...), text)
 	}
-	dst = append(dst, `{"index":0,"delta":{`...)
+	dst = append(dst, `,"delta":{`...)
 	if len(text) > 0 {
 		dst = quote(append(dst, `"content":`...), text)
 	}
@@ -78,12 +86,12 @@ type Ending struct {
 // finish_reason, the usage frame when the client asked for it, and the
 // terminator. The extra object rides on the last frame.
 func (f *Framer) Finish(dst, text []byte, e Ending, withUsage bool) []byte {
-	dst = f.choice(dst, text)
-	dst = append(dst, `,"logprobs":null,"finish_reason":`...)
-	dst = quote(dst, e.Finish)
-	dst = append(dst, `,"stop_reason":`...)
-	dst = append(dst, orNull(e.Stop)...)
-	dst = append(dst, "}]"...)
+	dst = appendFinish(f.choice(dst, 0, text), e.Finish, e.Stop)
+	return f.done(append(dst, ']'), e, withUsage)
+}
+
+// done ends a stream behind the choices of its last frame but the one of the usage.
+func (f *Framer) done(dst []byte, e Ending, withUsage bool) []byte {
 	if withUsage {
 		dst = append(dst, "}\n\n"...)
 		dst = append(dst, f.prefix...)
@@ -92,6 +100,15 @@ func (f *Framer) Finish(dst, text []byte, e Ending, withUsage bool) []byte {
 	}
 	dst = appendExtra(dst, e.Extra)
 	return append(dst, "}\n\ndata: "+Done+"\n\n"...)
+}
+
+// appendFinish ends a choice that is whole.
+func appendFinish(dst []byte, finish string, stop []byte) []byte {
+	dst = append(dst, `,"logprobs":null,"finish_reason":`...)
+	dst = quote(dst, finish)
+	dst = append(dst, `,"stop_reason":`...)
+	dst = append(dst, orNull(stop)...)
+	return append(dst, '}')
 }
 
 // Body appends the whole answer as one JSON object.
@@ -104,13 +121,14 @@ func (f *Framer) Body(dst, text []byte, e Ending) []byte {
 	dst = f.head(dst, object)
 	dst = quote(append(dst, open...), text)
 	dst = append(dst, closing...)
-	dst = append(dst, `,"logprobs":null,"finish_reason":`...)
-	dst = quote(dst, e.Finish)
-	dst = append(dst, `,"stop_reason":`...)
-	dst = append(dst, orNull(e.Stop)...)
-	dst = append(dst, `}],"usage":`...)
-	dst = appendUsage(dst, e.Usage)
-	dst = appendExtra(dst, e.Extra)
+	dst = appendFinish(dst, e.Finish, e.Stop)
+	return appendTail(dst, e.Usage, e.Extra)
+}
+
+// appendTail ends a whole answer behind its choices.
+func appendTail(dst []byte, u Usage, extra []byte) []byte {
+	dst = append(dst, `],"usage":`...)
+	dst = appendExtra(appendUsage(dst, u), extra)
 	return append(dst, '}')
 }
 
@@ -128,6 +146,10 @@ func appendUsage(dst []byte, u Usage) []byte {
 	dst = strconv.AppendInt(dst, int64(u.Completion), 10)
 	dst = append(dst, `,"total_tokens":`...)
 	dst = strconv.AppendInt(dst, int64(u.Prompt+u.Completion), 10)
+	if u.Cached > 0 {
+		dst = append(dst, `,"prompt_tokens_details":{"cached_tokens":`...)
+		dst = append(strconv.AppendInt(dst, int64(u.Cached), 10), '}')
+	}
 	return append(dst, '}')
 }
 

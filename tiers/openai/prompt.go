@@ -90,7 +90,9 @@ func readStreamOptions(s *scanner, name string) (Span, *RequestError) {
 		wanted, each := string(field) == "include_usage", string(field) == "continuous_usage_stats"
 		k := in.kind()
 		v, _ := in.value()
-		s.req.Extras = s.req.Extras || each && string(v) == "true"
+		if each && string(v) == "true" {
+			s.req.Extras, s.req.shows = true, true
+		}
 		if !wanted || k == 'n' {
 			continue
 		}

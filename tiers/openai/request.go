@@ -85,6 +85,7 @@ type Request struct {
 	first    Span // of the message behind them, from their end
 	noTools  bool // tool_choice is "none"
 	tools    bool
+	shows    bool // some of the extras show in the answer
 }
 
 // member is one top-level member of the body.

@@ -11,58 +11,33 @@ type Whole struct {
 // Choice is one of the answer's choices.
 type Choice struct {
 	Text      []byte // content, or text of a completion
-	Null      bool   // the content is null: there are only calls
+	Null      bool   // the content is null: there are only calls or reasoning
 	Reasoning []byte // what a reasoning parser took out of the text
-	As        string // under which name it came: reasoning_content or reasoning
+	As        string // under which name it came: reasoning_content or reasoning; "" without any
 	Calls     []Call
-	Finish    string
+	Finish    string // stop, length or tool_calls
 	Stop      []byte // stop_reason as raw JSON; nil is null
 }
 
 // Call is a call of a tool.
 type Call struct{ ID, Type, Name, Arguments string }
 
-// Assembler puts an answer together from what of it went to the client. What it does not understand whole
-// makes the answer unusable ([Assembler.Whole] fails) rather than incomplete.
-type Assembler struct{}
+// Bounds of an answer that is understood: more choices, or more calls in one of them, than any client asks for.
+const (
+	mostChoices = 128
+	mostCalls   = 128
+)
 
-// NewAssembler is for an answer of the given kind; one of more than most bytes is given up.
-func NewAssembler(kind Kind, most int) *Assembler { panic("not built yet") }
-
-// Text appends text of a plain answer: one choice that is text and nothing else.
-func (a *Assembler) Text(b []byte) { panic("not built yet") }
-
-// Chunk takes in the JSON of a chunk that may be more than that. From the first on, all come here.
-func (a *Assembler) Chunk(raw []byte) { panic("not built yet") }
-
-// Body takes in a whole JSON answer.
-func (a *Assembler) Body(raw []byte) { panic("not built yet") }
-
-// End takes in how a plain answer ended, and the usage of any.
-func (a *Assembler) End(e Ending) { panic("not built yet") }
-
-// Whole is the answer, or why there is none: it is not complete, too long, or holds what only its backend understands.
-func (a *Assembler) Whole() (*Whole, error) { panic("not built yet") }
-
-// Append appends the answer in a compact form of our own, for ParseWhole.
-func (w *Whole) Append(dst []byte) []byte { panic("not built yet") }
-
-// ParseWhole reads what Append wrote. Foreign bytes are an error. The result may share memory with b.
-func ParseWhole(b []byte) (*Whole, error) { panic("not built yet") }
-
-// Whole appends a whole answer as one JSON object.
-func (f *Framer) Whole(dst []byte, w *Whole, extra []byte) []byte { panic("not built yet") }
-
-// WholeStream appends all frames of a whole answer, from the role to the terminator, cut at words as a model would
-// give them.
-func (f *Framer) WholeStream(dst []byte, w *Whole, extra []byte, withUsage bool) []byte {
-	panic("not built yet")
+// finishes are how an answer may have ended that says all it was asked for.
+func finishes(reason string) bool {
+	return reason == "stop" || reason == "length" || reason == finishTools
 }
 
-// Canonical appends what of the request decides the answer: every member of the body but those of [Ephemeral] and the
-// ones that are not sent on, sorted by name, in canonical JSON. Equal bytes mean equal requests to any
-// JSON parser; whole numbers keep all their digits.
-func (r *Request) Canonical(dst []byte) ([]byte, error) { panic("not built yet") }
+// finishTools is the finish_reason of an answer that calls tools.
+const finishTools = "tool_calls"
 
-// Ephemeral are the fields that do not change what an answer says.
-var Ephemeral = []string{"stream", "stream_options", "user"}
+// The names under which reasoning comes: the older and vLLM's since 0.16.
+const (
+	asReasoningContent = "reasoning_content"
+	asReasoning        = "reasoning"
+)

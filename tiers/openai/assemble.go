@@ -1,0 +1,218 @@
+package openai
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Why an answer cannot be put together.
+var (
+	ErrIncomplete = errors.New("the answer is not complete")
+	ErrTooLong    = errors.New("the answer is too long")
+	ErrForeign    = errors.New("the answer holds what only its backend understands")
+)
+
+// Assembler puts an answer together from what of it went to the client. What it does not understand whole
+// makes the answer unusable ([Assembler.Whole] fails) rather than incomplete.
+type Assembler struct {
+	kind   Kind
+	most   int
+	size   int // bytes of the answer so far
+	whole  bool
+	plain  bool // text came
+	chunks bool // chunks came
+	ended  bool
+	err    error
+
+	choices []growing
+	usage   Usage
+
+	data []byte // what cur reads
+	cur  cursor
+	said []byte // what sub reads: a delta or message in data
+	sub  cursor
+}
+
+// growing is a choice that is being put together.
+type growing struct {
+	seen      bool
+	text      []byte
+	reasoning []byte
+	as        string
+	calls     []growingCall
+	finish    string
+	stop      []byte
+}
+
+type growingCall struct {
+	id, kind, name string
+	arguments      []byte
+}
+
+// Our own bytes for a choice and for a call beside what they hold, so that a bound on the answer bounds
+// the memory, too.
+const (
+	choiceSize = 192
+	callSize   = 96
+)
+
+// NewAssembler is for an answer of the given kind; one of more than most bytes is given up.
+func NewAssembler(kind Kind, most int) *Assembler { return &Assembler{kind: kind, most: most} }
+
+// Text appends text of a plain answer: one choice that is text and nothing else.
+func (a *Assembler) Text(b []byte) {
+	if a.chunks || a.whole || a.ended {
+		a.foreign("text behind chunks")
+	}
+	if a.err != nil {
+		return
+	}
+	a.plain = true
+	if c := a.choiceAt(0); c != nil && a.spend(len(b)) {
+		c.seen = true
+		c.text = append(c.text, b...)
+	}
+}
+
+// Chunk takes in the JSON of a chunk that may be more than that. From the first on, all come here.
+func (a *Assembler) Chunk(raw []byte) {
+	if a.whole || a.ended {
+		a.foreign("a chunk behind the end")
+	}
+	a.chunks = true
+	a.read(raw)
+}
+
+// Body takes in a whole JSON answer.
+func (a *Assembler) Body(raw []byte) {
+	if a.plain || a.chunks || a.whole || a.ended {
+		a.foreign("a body behind another answer")
+	}
+	a.whole, a.ended = true, true
+	a.read(raw)
+}
+
+// End says that the answer came to its end: no answer that is not a body is complete without. It tells how a
+// plain one ended, and the usage of any; no usage leaves what the chunks told.
+func (a *Assembler) End(e Ending) {
+	a.ended = true
+	if e.Usage != (Usage{}) {
+		a.usage = e.Usage
+	}
+	if a.err != nil || a.chunks || a.whole {
+		return
+	}
+	if !finishes(e.Finish) {
+		a.foreign("finish_reason")
+		return
+	}
+	if c := a.choiceAt(0); c != nil {
+		c.seen, c.finish = true, e.Finish
+		a.stop(c, e.Stop)
+	}
+}
+
+// Whole is the answer, or why there is none: [ErrIncomplete], [ErrTooLong] or [ErrForeign]. Its choices are as many
+// as came: whoever asked for several must count them. It shares the assembler's memory.
+func (a *Assembler) Whole() (*Whole, error) {
+	if a.err != nil {
+		return nil, a.err
+	}
+	if !a.ended || len(a.choices) == 0 {
+		return nil, ErrIncomplete
+	}
+	w := &Whole{Kind: a.kind, Usage: a.usage, Choices: make([]Choice, len(a.choices))}
+	for i := range a.choices {
+		if err := a.choices[i].finished(&w.Choices[i]); err != nil {
+			return nil, err
+		}
+	}
+	return w, nil
+}
+
+// finished makes the choice that is kept.
+func (c *growing) finished(out *Choice) error {
+	switch {
+	case !c.seen || c.finish == "":
+		return ErrIncomplete
+	case !utf8.Valid(c.text):
+		return fmt.Errorf("%w: text that is not UTF-8", ErrForeign)
+	case c.finish == finishTools && len(c.calls) == 0:
+		return fmt.Errorf("%w: tool_calls without any", ErrForeign)
+	}
+	for _, k := range c.calls {
+		switch {
+		case k.id == "" || k.name == "":
+			return fmt.Errorf("%w: a call without id or name", ErrForeign)
+		case c.finish != "length" && !jsontext.Value(k.arguments).IsValid():
+			return fmt.Errorf("%w: arguments that are not JSON", ErrForeign)
+		}
+		out.Calls = append(out.Calls, Call{ID: k.id, Type: k.kind, Name: k.name, Arguments: string(k.arguments)})
+	}
+	out.Text, out.Reasoning, out.As = c.text, c.reasoning, c.as
+	out.Null = len(c.text) == 0 && (len(c.calls) > 0 || len(c.reasoning) > 0)
+	out.Finish, out.Stop = c.finish, c.stop
+	return nil
+}
+
+// fail gives the answer up, and its memory.
+func (a *Assembler) fail(err error) {
+	if a.err == nil {
+		a.err, a.choices = err, nil
+	}
+}
+
+func (a *Assembler) foreign(what string) {
+	a.fail(fmt.Errorf("%w: %s", ErrForeign, clip(what, 64)))
+}
+
+// spend counts bytes that are kept and reports whether they still may be.
+func (a *Assembler) spend(n int) bool {
+	if a.size += n; a.size > a.most {
+		a.fail(ErrTooLong)
+	}
+	return a.err == nil
+}
+
+// choiceAt is the choice of an index, nil where the answer was given up.
+func (a *Assembler) choiceAt(index int) *growing {
+	if index < 0 || index >= mostChoices {
+		a.foreign("a choice's index")
+		return nil
+	}
+	for len(a.choices) <= index {
+		if len(a.choices) > 0 && !a.spend(choiceSize) { // the first is free: a plain answer costs its text
+			return nil
+		}
+		a.choices = append(a.choices, growing{})
+	}
+	return &a.choices[index]
+}
+
+// stop keeps a stop_reason, which is a string or a number where it is not null.
+func (a *Assembler) stop(c *growing, raw []byte) {
+	if len(raw) == 0 || string(raw) == "null" {
+		return
+	}
+	if !isStop(raw) {
+		a.foreign("stop_reason")
+		return
+	}
+	if a.spend(len(raw)) {
+		c.stop = bytes.Clone(raw)
+	}
+}
+
+// isStop reports whether raw JSON may be a stop_reason: a string, or the id of a token.
+func isStop(raw []byte) bool {
+	if len(raw) > 0 && raw[0] == '"' {
+		return jsontext.Value(raw).IsValid() && raw[len(raw)-1] == '"'
+	}
+	id, err := strconv.ParseUint(string(raw), 10, 63)
+	return err == nil && len(raw) == len(strconv.FormatUint(id, 10))
+}

@@ -1,0 +1,365 @@
+package openai
+
+import "strconv"
+
+// read takes in the JSON of a chunk or of a whole answer.
+func (a *Assembler) read(raw []byte) {
+	if a.err != nil {
+		return
+	}
+	a.data = raw
+	a.cur.reset(raw)
+	if a.cur.kind() != '{' {
+		a.foreign("no object")
+	}
+	for name := range a.cur.object() {
+		if a.member(name); a.err != nil {
+			break
+		}
+	}
+	if a.err == nil {
+		a.cur.end()
+	}
+	if a.cur.err != nil {
+		a.foreign("no JSON")
+	}
+	a.data, a.said = nil, nil
+	a.cur.reset(nil)
+	a.sub.reset(nil)
+}
+
+// member reads a top-level member.
+func (a *Assembler) member(name []byte) {
+	switch string(name) {
+	case "choices":
+		if a.cur.kind() != '[' {
+			a.foreign("choices")
+		}
+		for range a.cur.array() {
+			if a.choice(); a.err != nil {
+				return
+			}
+		}
+	case "usage":
+		a.readUsage()
+	case "id", "object", "created", "model", "system_fingerprint", "service_tier", "metrics", "foregate":
+		a.cur.skip() // of the backend or of that one generation
+	default:
+		a.null(&a.cur, name)
+	}
+}
+
+// null passes over a value that may only be null: what it is otherwise is not known.
+func (a *Assembler) null(in *cursor, name []byte) {
+	if k := in.kind(); k != 'n' && k != 0 {
+		a.foreign(string(name))
+		return
+	}
+	in.skip()
+}
+
+// readUsage reads the counts; what is no count is as if it were not there.
+func (a *Assembler) readUsage() {
+	for name := range a.cur.object() {
+		switch string(name) {
+		case "prompt_tokens":
+			a.count(&a.usage.Prompt)
+		case "completion_tokens":
+			a.count(&a.usage.Completion)
+		case "prompt_tokens_details":
+			for name := range a.cur.object() {
+				if string(name) == "cached_tokens" {
+					a.count(&a.usage.Cached)
+				} else {
+					a.cur.skip()
+				}
+			}
+		default:
+			a.cur.skip()
+		}
+	}
+}
+
+// mostTokens bounds what is believed of a count.
+const mostTokens = 1 << 40
+
+func (a *Assembler) count(into *int) {
+	raw, _ := a.cur.value()
+	if n, err := strconv.Atoi(string(raw)); err == nil && n >= 0 && n <= mostTokens {
+		*into = n
+	}
+}
+
+// choice reads one element of the choices. Its index may stand behind the rest, so the parts are found first.
+func (a *Assembler) choice() {
+	if a.cur.kind() != '{' {
+		a.foreign("a choice")
+		return
+	}
+	inner := a.inner()
+	index := -1
+	var content, finish, stop Span
+	for name := range a.cur.object() {
+		switch string(name) {
+		case "index":
+			index = a.index(&a.cur)
+		case inner:
+			_, content = a.cur.value()
+		case "finish_reason":
+			_, finish = a.cur.value()
+		case "stop_reason":
+			_, stop = a.cur.value()
+		default:
+			a.null(&a.cur, name)
+		}
+		if a.err != nil {
+			return
+		}
+	}
+	if a.cur.err != nil {
+		return // told by the caller
+	}
+	c := a.choiceAt(index)
+	if c == nil {
+		return
+	}
+	if c.finish != "" || a.whole && c.seen {
+		a.foreign("more of a choice that had ended")
+		return
+	}
+	c.seen = true
+	a.content(c, content.Of(a.data))
+	if a.err == nil {
+		a.ending(c, finish.Of(a.data), stop.Of(a.data))
+	}
+}
+
+// inner is the member of a choice that holds what it says.
+func (a *Assembler) inner() string {
+	switch {
+	case a.kind == Completion:
+		return "text"
+	case a.whole:
+		return "message"
+	}
+	return "delta"
+}
+
+// index reads a small number, or -1.
+func (a *Assembler) index(in *cursor) int {
+	raw, _ := in.value()
+	n, err := strconv.ParseUint(string(raw), 10, 16)
+	if err != nil {
+		return -1
+	}
+	return int(n)
+}
+
+func (a *Assembler) content(c *growing, raw []byte) {
+	switch {
+	case a.kind == Completion:
+		a.grow(&c.text, raw, "text")
+	case len(raw) == 0 || raw[0] != '{':
+		a.foreign(a.inner())
+	default:
+		a.delta(c, raw)
+	}
+}
+
+// grow appends the text of a JSON string.
+func (a *Assembler) grow(into *[]byte, raw []byte, name string) {
+	if len(raw) == 0 || raw[0] != '"' {
+		a.foreign(name)
+		return
+	}
+	before := len(*into)
+	*into = unquote(*into, raw)
+	a.spend(len(*into) - before)
+}
+
+// ending keeps how a choice ended, if it has.
+func (a *Assembler) ending(c *growing, finish, stop []byte) {
+	if len(finish) > 0 && finish[0] == '"' {
+		c.finish = string(unquote(nil, finish))
+		if !finishes(c.finish) {
+			a.foreign("finish_reason")
+			return
+		}
+	} else if len(finish) > 0 && finish[0] != 'n' {
+		a.foreign("finish_reason")
+		return
+	}
+	if a.stop(c, stop); c.finish == "" && c.stop != nil {
+		a.foreign("stop_reason")
+	}
+}
+
+// delta reads what a chunk adds to a choice, or the message of a whole answer. What is null is not there.
+func (a *Assembler) delta(c *growing, raw []byte) {
+	a.said = raw
+	a.sub.reset(raw)
+	for name := range a.sub.object() {
+		if a.sub.kind() == 'n' {
+			a.sub.skip()
+			continue
+		}
+		switch string(name) {
+		case "role":
+			if v, _ := a.sub.value(); string(v) != `"assistant"` {
+				a.foreign("role")
+			}
+		case "content":
+			v, _ := a.sub.value()
+			a.grow(&c.text, v, "content")
+		case asReasoning:
+			a.reason(c, asReasoning)
+		case asReasoningContent:
+			a.reason(c, asReasoningContent)
+		case "tool_calls":
+			a.calls(c)
+		default:
+			a.foreign(string(name))
+		}
+		if a.err != nil {
+			return
+		}
+	}
+}
+
+// reason appends reasoning. Under two names at once it is not known how it is to be told again.
+func (a *Assembler) reason(c *growing, name string) {
+	before := len(c.reasoning)
+	raw, _ := a.sub.value()
+	if a.grow(&c.reasoning, raw, name); a.err != nil || len(c.reasoning) == before {
+		return
+	}
+	if c.as == "" {
+		c.as = name
+	}
+	if c.as != name {
+		a.foreign(name)
+	}
+}
+
+func (a *Assembler) calls(c *growing) {
+	if a.sub.kind() != '[' {
+		a.foreign("tool_calls")
+	}
+	for range a.sub.array() {
+		if a.call(c); a.err != nil {
+			return
+		}
+	}
+}
+
+// callPiece is what a delta adds to a call.
+type callPiece struct {
+	index          int
+	id, kind, name string
+	arguments      []byte // quoted
+}
+
+// call reads one element of tool_calls.
+func (a *Assembler) call(c *growing) {
+	if a.sub.kind() != '{' {
+		a.foreign("tool_calls")
+		return
+	}
+	p := callPiece{index: -1}
+	if a.whole {
+		p.index = len(c.calls) // they stand in their order, and need no index
+	}
+	for quoted := range a.sub.object() {
+		if a.sub.kind() == 'n' {
+			a.sub.skip()
+			continue
+		}
+		switch name := string(quoted); name {
+		case "index":
+			p.index = a.index(&a.sub)
+		case "id":
+			p.id = a.word(name)
+		case "type":
+			if p.kind = a.word(name); p.kind != "function" && a.err == nil {
+				a.foreign(name)
+			}
+		case "function":
+			a.function(&p)
+		default:
+			a.foreign(name)
+		}
+		if a.err != nil {
+			return
+		}
+	}
+	a.addCall(c, &p)
+}
+
+func (a *Assembler) function(p *callPiece) {
+	if a.sub.kind() != '{' {
+		a.foreign("function")
+		return
+	}
+	for quoted := range a.sub.object() {
+		if a.sub.kind() == 'n' {
+			a.sub.skip()
+			continue
+		}
+		switch name := string(quoted); name {
+		case "name":
+			p.name = a.word(name)
+		case "arguments":
+			_, at := a.sub.value()
+			if p.arguments = at.Of(a.said); len(p.arguments) == 0 || p.arguments[0] != '"' {
+				a.foreign(name)
+			}
+		default:
+			a.foreign(name)
+		}
+		if a.err != nil {
+			return
+		}
+	}
+}
+
+// word reads a string.
+func (a *Assembler) word(name string) string {
+	raw, _ := a.sub.value()
+	if len(raw) == 0 || raw[0] != '"' {
+		a.foreign(name)
+		return ""
+	}
+	return string(unquote(nil, raw))
+}
+
+// addCall adds a piece to its call, which is one that was begun or the next.
+func (a *Assembler) addCall(c *growing, p *callPiece) {
+	if p.index < 0 || p.index > len(c.calls) || p.index >= mostCalls || a.whole && p.index != len(c.calls) {
+		a.foreign("a call's index")
+		return
+	}
+	if p.index == len(c.calls) {
+		if !a.spend(callSize) {
+			return
+		}
+		c.calls = append(c.calls, growingCall{kind: "function"})
+	}
+	k := &c.calls[p.index]
+	if !a.once(&k.id, p.id) || !a.once(&k.name, p.name) || p.arguments == nil {
+		return
+	}
+	a.grow(&k.arguments, p.arguments, "arguments")
+}
+
+// once keeps a text that comes once, or again as it was.
+func (a *Assembler) once(into *string, text string) bool {
+	switch {
+	case text == "" || text == *into:
+		return true
+	case *into != "":
+		a.foreign("a call that changed")
+		return false
+	}
+	*into = text
+	return a.spend(len(text))
+}

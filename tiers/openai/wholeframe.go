@@ -1,0 +1,150 @@
+package openai
+
+import (
+	"strconv"
+	"unicode/utf8"
+)
+
+// pieceSize is the most bytes of text in a frame of an answer that is at hand: some eight tokens. A frame's own
+// bytes are 200 and more, so pieces of a token each make a stream six times as long as these do, and longer ones than
+// these save little and no longer read as text that is being written (BenchmarkWholeStream).
+const pieceSize = 32
+
+// Whole appends a whole answer as one JSON object.
+func (f *Framer) Whole(dst []byte, w *Whole, extra []byte) []byte {
+	object := "chat.completion"
+	if f.kind == Completion {
+		object = "text_completion"
+	}
+	dst = f.head(dst, object)
+	for i := range w.Choices {
+		c := &w.Choices[i]
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(dst, `{"index":`...)
+		dst = strconv.AppendInt(dst, int64(i), 10)
+		if f.kind == Completion {
+			dst = quote(append(dst, `,"text":`...), c.Text)
+		} else {
+			dst = appendMessage(append(dst, `,"message":`...), c)
+		}
+		dst = appendFinish(dst, c.Finish, c.Stop)
+	}
+	return appendTail(dst, w.Usage, extra)
+}
+
+func appendMessage(dst []byte, c *Choice) []byte {
+	dst = append(dst, `{"role":"assistant","content":`...)
+	if c.Null {
+		dst = append(dst, "null"...)
+	} else {
+		dst = quote(dst, c.Text)
+	}
+	dst = append(dst, `,"refusal":null`...)
+	if len(c.Reasoning) > 0 {
+		dst = append(quote(append(dst, ','), c.As), ':')
+		dst = quote(dst, c.Reasoning)
+	}
+	for i := range c.Calls {
+		k := &c.Calls[i]
+		if i == 0 {
+			dst = append(dst, `,"tool_calls":[`...)
+		} else {
+			dst = append(dst, ',')
+		}
+		dst = append(quote(appendCall(dst, k), k.Arguments), "}}"...)
+	}
+	if len(c.Calls) > 0 {
+		dst = append(dst, ']')
+	}
+	return append(dst, '}')
+}
+
+// appendCall appends a call up to its arguments.
+func appendCall(dst []byte, k *Call) []byte {
+	dst = quote(append(dst, `{"id":`...), k.ID)
+	return appendFunction(dst, k)
+}
+
+func appendFunction(dst []byte, k *Call) []byte {
+	dst = quote(append(dst, `,"type":`...), k.Type)
+	dst = quote(append(dst, `,"function":{"name":`...), k.Name)
+	return append(dst, `,"arguments":`...)
+}
+
+// WholeStream appends all frames of a whole answer, from the role to the terminator, cut at words as a model would
+// give them. Several choices come one after another. The extra object rides on the last frame.
+func (f *Framer) WholeStream(dst []byte, w *Whole, extra []byte, withUsage bool) []byte {
+	if f.kind == Chat {
+		for i := range w.Choices {
+			dst = append(f.open(dst, i), `,"delta":{"role":"assistant","content":""}`+goesOn...)
+		}
+	}
+	for i := range w.Choices {
+		if i > 0 {
+			dst = append(dst, "]}\n\n"...)
+		}
+		dst = f.choiceStream(dst, i, &w.Choices[i])
+	}
+	return f.done(append(dst, ']'), Ending{Usage: w.Usage, Extra: extra}, withUsage)
+}
+
+// choiceStream appends the frames of a choice, but for the end of the last, which has its last piece of text.
+func (f *Framer) choiceStream(dst []byte, index int, c *Choice) []byte {
+	for rest := c.Reasoning; len(rest) > 0 && f.kind == Chat; {
+		n := pieceEnd(rest)
+		dst = quote(append(f.open(dst, index), `,"delta":{`...), c.As)
+		dst = quote(append(dst, ':'), rest[:n])
+		dst = append(append(dst, '}'), goesOn...)
+		rest = rest[n:]
+	}
+	text := c.Text
+	for len(text) > 0 {
+		n := pieceEnd(text)
+		if n == len(text) && len(c.Calls) == 0 {
+			break
+		}
+		dst = append(f.choice(dst, index, text[:n]), goesOn...)
+		text = text[n:]
+	}
+	for i := range c.Calls {
+		dst = f.callStream(dst, index, i, &c.Calls[i])
+	}
+	return appendFinish(f.choice(dst, index, text), c.Finish, c.Stop)
+}
+
+// callStream appends the frames of a call: first all but its arguments, then these in pieces.
+func (f *Framer) callStream(dst []byte, index, call int, k *Call) []byte {
+	dst = append(f.open(dst, index), `,"delta":{"tool_calls":[{"index":`...)
+	dst = strconv.AppendInt(dst, int64(call), 10)
+	dst = quote(append(dst, `,"id":`...), k.ID)
+	dst = append(appendFunction(dst, k), `""}}]}`+goesOn...)
+	for rest := []byte(k.Arguments); len(rest) > 0; {
+		n := pieceEnd(rest)
+		dst = append(f.open(dst, index), `,"delta":{"tool_calls":[{"index":`...)
+		dst = strconv.AppendInt(dst, int64(call), 10)
+		dst = quote(append(dst, `,"function":{"arguments":`...), rest[:n])
+		dst = append(dst, `}}]}`+goesOn...)
+		rest = rest[n:]
+	}
+	return dst
+}
+
+// pieceEnd is the length of the next piece of text: whole words where there are spaces, whole
+// characters everywhere. It is at least 1.
+func pieceEnd(text []byte) int {
+	if len(text) <= pieceSize {
+		return len(text)
+	}
+	for i := pieceSize; i > 0; i-- {
+		if b := text[i]; b == ' ' || b == '\n' {
+			return i // a word's space comes before it, as tokens have it
+		}
+	}
+	end := pieceSize
+	for end > pieceSize-utf8.UTFMax && !utf8.RuneStart(text[end]) {
+		end--
+	}
+	return end
+}
