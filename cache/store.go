@@ -2,11 +2,15 @@ package cache
 
 import (
 	"context"
+	"fmt"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway/lookup"
 )
 
 // Config is what an operator may tune, live.
@@ -22,55 +26,173 @@ type Config struct {
 
 // Options wires a Store.
 type Options struct {
-	Redis      redis.UniversalClient // of answers, for requests; nil keeps none
+	// Redis is of answers, for requests; nil keeps none. Its timeouts bound a command, so they should be short
+	// (100 ms), and it should not retry.
+	Redis      redis.UniversalClient
 	Control    redis.UniversalClient // where the purge epochs are; nil where Redis is
-	Budget     func() time.Duration  // live
-	MaxEntry   func() int            // live
-	Sealer     *Sealer
+	Budget     func() time.Duration  // live; nil and 0 are 15 ms
+	MaxEntry   func() int            // live; nil and 0 are 1 MiB
+	Sealer     *Sealer               // nil is one without keys
 	LocalBytes int64                 // of the copies in this process; 0 is 32 MiB, below 0 none
-	Tracking   redis.UniversalClient // a client of its own for invalidations; nil lets copies live one second
+	Tracking   redis.UniversalClient // a client of its own for invalidations ([Tracked]); nil lets copies live one second
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing
 	Now        func() time.Time      // nil is time.Now
 }
 
 // Store looks answers up and keeps them. It is safe for concurrent use. Run must run.
-type Store struct{}
+type Store struct {
+	redis    redis.UniversalClient
+	control  redis.UniversalClient
+	tracking *redis.Client // nil: copies live one second
+	budget   func() time.Duration
+	maxEntry func() int
+	sealer   *Sealer
+	log      zerolog.Logger
+	now      func() time.Time
+	metrics  *metrics
 
-// NewStore wires a store; nothing is asked before Run.
-func NewStore(o Options) *Store { panic("not built yet") }
-
-// Epochs are the epochs of a tenant's requests to a route. ok is false while purges cannot be
-// heard of, for longer than a second: then nothing may be served from the cache nor kept in it.
-func (s *Store) Epochs(tenant, route string) (e Epochs, ok bool) { panic("not built yet") }
-
-// Local is the copy of an entry in this process, if there is a good one. The entry must not be changed.
-func (s *Store) Local(k Key) (*Entry, bool) { panic("not built yet") }
-
-// Found says what a look found.
-type Found string
-
-// What a look may find.
-const (
-	FoundHit    Found = "hit"    // an entry
-	FoundLead   Found = "lead"   // nothing, and the request under way is ours to answer
-	FoundFollow Found = "follow" // nothing, and another replica is answering it
-	FoundNone   Found = "none"   // nothing, and no lease was asked for
-	FoundAway   Found = "away"   // Redis was not asked: it does not answer of late
-	FoundLate   Found = "late"   // no reply within the budget
-	FoundError  Found = "error"  // Redis failed
-)
-
-// Look asks Redis for an entry, in one round trip and no longer than the budget. Where there is
-// none and lease is not nil, the lease is taken or, where another replica has it, followed: lease.Holder
-// is then that replica's token. A value that does not open is unlinked, counted, and as good as none.
-func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
-	panic("not built yet")
+	asker  *lookup.Asker
+	local  *local
+	queue  queue
+	purges purges
 }
 
-// Put keeps an entry for ttl, in the background; what the queue cannot take is dropped and counted. then, if
-// not nil, is called once when it is kept, or will never be; it must not wait.
-func (s *Store) Put(k Key, e *Entry, ttl time.Duration, then func()) { panic("not built yet") }
+// What Options leave open.
+const (
+	defaultBudget   = 15 * time.Millisecond
+	defaultMaxEntry = 1 << 20
+	defaultLocal    = 32 << 20
+)
+
+// NewStore wires a store; nothing is asked before Run.
+func NewStore(o Options) *Store {
+	s := &Store{
+		redis: o.Redis, control: o.Control, sealer: o.Sealer, log: o.Logger, now: o.Now,
+		budget:   orDefault(o.Budget, defaultBudget),
+		maxEntry: orDefault(o.MaxEntry, defaultMaxEntry),
+		queue:    newQueue(),
+	}
+	if s.control == nil {
+		s.control = s.redis
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	if s.sealer == nil {
+		s.sealer, _ = NewSealer() // without keys nothing can be wrong with them
+	}
+	if o.LocalBytes == 0 {
+		o.LocalBytes = defaultLocal
+	}
+	s.local = newLocal(o.LocalBytes)
+	s.tracking, _ = o.Tracking.(*redis.Client) // invalidations come on one connection to one node
+	s.metrics = newMetrics(o.Registerer, s)
+	s.asker = lookup.New(lookup.Options{
+		Budget: s.budget, Slots: mostLooks, Well: replied, Now: s.now,
+		Closed: func(err error) {
+			s.log.Warn().Err(err).Msg("the cache is not asked: Redis does not answer")
+		},
+	})
+	return s
+}
+
+// orDefault is what a live value is, or the default where it is none.
+func orDefault[T int | time.Duration](live func() T, other T) func() T {
+	return func() T {
+		if live != nil {
+			if v := live(); v > 0 {
+				return v
+			}
+		}
+		return other
+	}
+}
+
+// Local is the copy of an entry in this process, if there is a good one. The entry must not be changed.
+func (s *Store) Local(k Key) (*Entry, bool) { return s.local.get(k, s.now()) }
+
+const (
+	tryEvery = 100 * time.Millisecond // looks whether a try is due
+	// backgroundTime bounds a round trip that nobody waits for.
+	backgroundTime = 250 * time.Millisecond
+	// lastTime is for what is left at the end.
+	lastTime = time.Second
+)
+
+// Run writes what Put queued, hears of purges and invalidations, and tries a Redis that was away, until ctx ends;
+// then it writes what is left, a second at most, and returns nil.
+func (s *Store) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	defer all.Wait()
+	if s.control != nil {
+		all.Go(func() { s.hearPurges(ctx) })
+	}
+	if s.redis == nil {
+		<-ctx.Done()
+		return nil
+	}
+	if s.tracking != nil {
+		all.Go(func() { s.hearInvalidations(ctx) })
+	}
+	all.Go(func() { s.runQueue(ctx) })
+	_ = inBackground(ctx, s.load) // a failure shows at the first look
+	every(ctx, tryEvery, func() {
+		if s.asker.Due() {
+			s.try(ctx)
+		}
+	})
+	s.asker.Rest(lastTime)
+	return nil
+}
+
+// try asks a Redis that was away as a request would, and it must be in time. It asks twice,
+// because the first has a connection to make.
+func (s *Store) try(ctx context.Context) {
+	ask := func(ctx context.Context) error {
+		_, err := s.eval(ctx, keyProbe, nil)
+		if replied(err) {
+			return nil
+		}
+		return err
+	}
+	good := inBackground(ctx, ask) == nil
+	if good {
+		began := s.now()
+		good = inBackground(ctx, ask) == nil && s.now().Sub(began) <= s.budget()
+	}
+	s.asker.Tried(good)
+	if good {
+		s.log.Info().Msg("the cache is asked again")
+	}
+}
+
+// every calls do at an interval until ctx ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	ticker := time.NewTicker(interval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			do()
+		}
+	}
+}
+
+// inBackground bounds a round trip that nobody waits for. A client that panics, as it may at what a server
+// said, has failed.
+func inBackground(ctx context.Context, do func(context.Context) error) (err error) {
+	bounded, cancel := context.WithTimeout(ctx, backgroundTime)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return do(bounded)
+}
 
 // Result is what came of a request's lookup, as metrics name it.
 type Result string
@@ -88,7 +210,9 @@ const (
 )
 
 // Count books one request; e is what was served, nil when nothing was.
-func (s *Store) Count(route, tenant string, r Result, e *Entry) { panic("not built yet") }
+func (s *Store) Count(route, tenant string, r Result, e *Entry) {
+	s.metrics.count(route, tenant, r, e, s.now())
+}
 
 // Stats is what a replica knows of its cache since it began.
 type Stats struct {
@@ -111,8 +235,11 @@ type RouteStats struct {
 }
 
 // Stats tells them.
-func (s *Store) Stats() Stats { panic("not built yet") }
-
-// Run writes what Put queued, hears of purges and invalidations, and tries a Redis that was away, until ctx ends;
-// then it writes what is left, a second at most, and returns nil.
-func (s *Store) Run(ctx context.Context) error { panic("not built yet") }
+func (s *Store) Stats() Stats {
+	out := Stats{
+		Routes: s.metrics.stats(s.now()), Refused: s.metrics.refused.all(),
+		Tracked: s.local.hearing.Load() != nil, Away: s.asker.Away(), Queued: s.queue.waiting(),
+	}
+	out.LocalEntries, out.LocalBytes = s.local.holds()
+	return out
+}

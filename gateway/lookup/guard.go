@@ -54,7 +54,7 @@ func (g *guard) failed(now time.Time) bool {
 	if g.back.IsZero() || now.Sub(g.back) >= shortStay {
 		g.pause = pause
 	} else {
-		g.pause = min(2*g.pause, mostPause)
+		g.pause = min(max(2*g.pause, pause), mostPause)
 	}
 	g.rest(now)
 	g.away.Store(true)
@@ -80,7 +80,9 @@ func (g *guard) tried(good bool, now time.Time) {
 		g.away.Store(false)
 		return
 	}
-	g.rest(now)
+	if g.away.Load() {
+		g.rest(now)
+	}
 }
 
 // recent counts the answers and failures of the last window, in eighths of it.
@@ -95,16 +97,12 @@ type tally struct{ good, bad int }
 // at is the part that now falls in. Parts that are older than the window are emptied.
 func (r *recent) at(now time.Time) *tally {
 	const part = window / time.Duration(len(r.parts))
-	steps := now.Sub(r.began) / part
-	switch {
-	case steps >= time.Duration(len(r.parts)):
+	if now.Sub(r.began) >= window {
 		*r = recent{began: now}
-	case steps > 0:
-		for range steps {
-			r.newest = (r.newest + 1) % len(r.parts)
-			r.parts[r.newest] = tally{}
-		}
-		r.began = r.began.Add(steps * part)
+	}
+	for ; now.Sub(r.began) >= part; r.began = r.began.Add(part) {
+		r.newest = (r.newest + 1) % len(r.parts)
+		r.parts[r.newest] = tally{}
 	}
 	return &r.parts[r.newest]
 }

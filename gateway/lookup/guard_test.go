@@ -85,3 +85,17 @@ func TestFailuresOfLongAgoDoNotCount(t *testing.T) {
 		now = now.Add(window)
 	}
 }
+
+func TestATryThatWasNotDueIsHarmless(t *testing.T) {
+	for _, good := range []bool{false, true} {
+		var g guard
+		now := time.Now()
+		g.tried(good, now)
+		for range FailuresInARow {
+			g.failed(now)
+		}
+		if !g.away.Load() || g.due(now) || !g.due(now.Add(2*pause)) {
+			t.Errorf("good %t: away %t, until %v later", good, g.away.Load(), g.until.Sub(now))
+		}
+	}
+}

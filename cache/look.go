@@ -1,0 +1,242 @@
+package cache
+
+import (
+	"context"
+	_ "embed" // the script
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/gateway/lookup"
+)
+
+// Found says what a look found.
+type Found string
+
+// What a look may find.
+const (
+	FoundHit    Found = "hit"    // an entry
+	FoundLead   Found = "lead"   // nothing, and the request under way is ours to answer
+	FoundFollow Found = "follow" // nothing, and another replica is answering it
+	FoundNone   Found = "none"   // nothing, and no lease: none was asked for, or Redis is too full for one
+	FoundAway   Found = "away"   // Redis was not asked: it does not answer of late, or is asked too much already
+	FoundLate   Found = "late"   // no reply within the budget
+	FoundError  Found = "error"  // Redis failed
+)
+
+const (
+	// mostLooks bounds the looks under way: twice as many as the client has connections, because
+	// most wait for no more than a reply that is on its way.
+	mostLooks = 64
+	// mostHolder bounds a lease's holder, in bytes: several times a token.
+	mostHolder = 128
+)
+
+// keyProbe is what recovery is tried on: no entry has this key.
+const keyProbe = keyPrefix + "{probe}"
+
+// The script is run by EVALSHA and loaded by SCRIPT LOAD, never by EVAL, which an operator's
+// ACL may deny.
+var (
+	//go:embed look.lua
+	lookText   string
+	lookScript = redis.NewScript(lookText)
+)
+
+// errReply is a reply that is none of the script's: somebody else's Redis, or a proxy.
+var errReply = errors.New("cache: the script's reply has another shape")
+
+// replied says whether an error is the word of a Redis that is well.
+func replied(err error) bool {
+	return errors.Is(err, errReply) || redis.HasErrorPrefix(err, "NOSCRIPT")
+}
+
+// sight is what a look saw.
+type sight struct {
+	found  Found
+	entry  *Entry // of a hit
+	holder string // of the lease, where another has it
+}
+
+// Look asks Redis for an entry, in one round trip and no longer than the budget. Where there is
+// none and lease is not nil, the lease is taken or, where another replica has it, followed: lease.Holder
+// is then that replica's token. A value that does not open is unlinked, counted, and as good as none. A lease that
+// was taken too late is given back.
+func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
+	if s.redis == nil {
+		return nil, FoundNone
+	}
+	var own *Lease // what a late answer may still read
+	if lease != nil {
+		own = &Lease{Name: lease.Name, Token: lease.Token}
+	}
+	began := s.now()
+	got, err := lookup.AskOrLeave(ctx, s.asker,
+		func(ctx context.Context) (sight, error) { return s.see(ctx, k, own) },
+		func(ctx context.Context, late sight) {
+			if late.found == FoundLead {
+				_ = own.end(ctx, s.redis, 0, nil).Err() // else it ends by itself
+			}
+		})
+	if errors.Is(err, lookup.ErrAway) || errors.Is(err, lookup.ErrBusy) {
+		return nil, FoundAway
+	}
+	s.metrics.lookup.Observe(s.now().Sub(began).Seconds())
+	switch {
+	case errors.Is(err, lookup.ErrLate):
+		return nil, FoundLate
+	case err != nil:
+		return nil, FoundError
+	}
+	if lease != nil {
+		lease.Holder = got.holder
+	}
+	return got.entry, got.found
+}
+
+// see is a look without a bound. It asks a second time where what it saw did not open: that was
+// unlinked, and there is a lease to be had. The copy in this process is kept even where nobody waits any more.
+func (s *Store) see(ctx context.Context, k Key, lease *Lease) (sight, error) {
+	name := k.Name()
+	for range 2 {
+		asked := s.now()
+		t := s.local.reserve(k, asked)
+		reply, err := s.eval(ctx, name, lease)
+		if err != nil {
+			return sight{}, err
+		}
+		if reply.odd != "" {
+			s.metrics.refused.add(reply.odd)
+		}
+		if reply.found != FoundHit {
+			return sight{found: reply.found, holder: reply.holder}, nil
+		}
+		s.metrics.read.Add(float64(len(reply.value)))
+		e, err := s.sealer.Open(k, []byte(reply.value), s.mostValue())
+		if err == nil {
+			s.local.fill(t, e, asked.Add(reply.left))
+			return sight{found: FoundHit, entry: e}, nil
+		}
+		// A good one that was written in between goes as well: that costs a generation, and sending
+		// the value back to be compared costs more.
+		s.metrics.refused.add(refusedFor(err))
+		if err := s.redis.Unlink(ctx, name).Err(); err != nil {
+			return sight{}, err
+		}
+	}
+	return sight{found: FoundNone}, nil // whoever writes such values does it faster than we look
+}
+
+// mostValue bounds what is read, in bytes: what was kept while cache.max_entry was a little larger is served still.
+func (s *Store) mostValue() int { return 2 * s.maxEntry() }
+
+// eval is one round trip; two more where Redis does not know the script.
+func (s *Store) eval(ctx context.Context, name string, lease *Lease) (reply, error) {
+	keys, args := []string{name}, []any{s.mostValue()}
+	if lease != nil {
+		keys, args = append(keys, lease.Name, lease.chunks()), append(args, lease.Token, leaseFor)
+	}
+	got, err := lookScript.EvalSha(ctx, s.redis, keys, args...).Slice()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		if err := s.loadFor(ctx, name); err != nil {
+			return reply{}, err
+		}
+		got, err = lookScript.EvalSha(ctx, s.redis, keys, args...).Slice()
+	}
+	if err != nil {
+		return reply{}, err
+	}
+	return parseReply(got)
+}
+
+// reply is the script's.
+type reply struct {
+	found  Found
+	value  string
+	left   time.Duration // that the value still has
+	holder string
+	odd    string // why a value that is there was passed over
+}
+
+// parseReply reads it.
+func parseReply(list []any) (reply, error) {
+	if len(list) != 3 {
+		return reply{}, fmt.Errorf("%w: %d elements", errReply, len(list))
+	}
+	kind, isKind := list[0].(string)
+	text, isText := list[1].(string)
+	n, isNumber := list[2].(int64)
+	if !isKind || !isText || !isNumber {
+		return reply{}, fmt.Errorf("%w: other types", errReply)
+	}
+	r := reply{found: Found(kind)}
+	switch r.found {
+	case FoundHit:
+		r.value = text
+		r.left = copyFor // of one without an end, which is not how we write them
+		if n >= 0 {
+			r.left = time.Duration(min(n, maxTTL.Milliseconds())) * time.Millisecond
+		}
+		return r, nil
+	case FoundFollow:
+		if text == "" || len(text) > mostHolder {
+			return reply{}, fmt.Errorf("%w: a holder of %d bytes", errReply, len(text))
+		}
+		r.holder = text
+	case FoundLead, FoundNone:
+	default:
+		return reply{}, fmt.Errorf("%w: %.16q", errReply, kind)
+	}
+	switch n {
+	case 1:
+		r.odd = refusedLarge
+	case 2:
+		r.odd = refusedType
+	}
+	return r, nil
+}
+
+// maxTTL is longer than any entry is kept.
+const maxTTL = 48 * time.Hour
+
+// refusedFor is why a value did not open, as metrics name it.
+func refusedFor(err error) string {
+	if errors.Is(err, ErrForeign) {
+		return refusedForeign
+	}
+	return refusedDamaged
+}
+
+// load gives Redis the script before anybody asks.
+func (s *Store) load(ctx context.Context) error { return s.loadFor(ctx, keyProbe) }
+
+// loadFor gives Redis the script. In a cluster that is the node that has the key, as far as one
+// knows, and then every master, because a slot may be on its way to another: nodes that hang
+// or refuse are passed over, and who still lacks the script says so again.
+func (s *Store) loadFor(ctx context.Context, key string) error {
+	cluster, ok := s.redis.(*redis.ClusterClient)
+	if !ok {
+		return loadInto(ctx, s.redis)
+	}
+	if node, err := cluster.MasterForKey(ctx, key); err == nil {
+		if err := loadInto(ctx, node); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, backgroundTime/2)
+	defer cancel()
+	_ = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		defer func() { _ = recover() }() // each is asked by a goroutine of its own
+		return loadInto(ctx, node)
+	})
+	return nil
+}
+
+func loadInto(ctx context.Context, node redis.Cmdable) error {
+	if err := node.ScriptLoad(ctx, lookText).Err(); err != nil {
+		return fmt.Errorf("load the script: %w", err)
+	}
+	return nil
+}

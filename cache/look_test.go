@@ -1,0 +1,423 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/gateway/lookup"
+)
+
+func TestALookFindsAnEntryOrTakesTheLeaseOrFollowsIt(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+		s := storeAt(t, addr)
+		running(t, s)
+		k, ctx := keyNo(1), t.Context()
+		wantFound(t, s, k, nil, FoundNone)
+		first, second := leaseOf(k), leaseOf(k)
+		must(t, raw.XAdd(ctx, &redis.XAddArgs{Stream: first.chunks(), Values: []string{"d", "of one before"}}).Err())
+		wantFound(t, s, k, first, FoundLead)
+		if held := raw.Get(ctx, first.Name).Val(); held != first.Token {
+			t.Errorf("the lease is %q's", held)
+		}
+		if ttl := raw.PTTL(ctx, first.Name).Val(); ttl <= 0 || ttl > leaseFor*time.Millisecond {
+			t.Errorf("the lease holds for %v", ttl)
+		}
+		if raw.Exists(ctx, first.chunks()).Val() != 0 {
+			t.Error("what another leader told is still there")
+		}
+		wantFound(t, s, k, first, FoundLead) // it is ours
+		wantFound(t, s, k, nil, FoundNone)
+		wantFound(t, s, k, second, FoundFollow)
+		if second.Holder != first.Token || first.Holder != "" {
+			t.Errorf("followed %q, want %q", second.Holder, first.Token)
+		}
+		if n := raw.XLen(ctx, second.chunks()).Val(); n != 1 {
+			t.Errorf("%d chunks tell the holder that it is followed", n)
+		}
+		if ttl := raw.PTTL(ctx, second.chunks()).Val(); ttl <= 0 || ttl > leaseFor*time.Millisecond {
+			t.Errorf("the chunks stay for %v", ttl)
+		}
+		wantFound(t, s, k, second, FoundFollow)
+		if n := raw.XLen(ctx, second.chunks()).Val(); n != 1 {
+			t.Errorf("%d chunks after a second look", n)
+		}
+		e := answerOf(k, 2000)
+		keep(t, s, k, e)
+		if got := wantFound(t, s, k, second, FoundHit); !reflect.DeepEqual(got, e) {
+			t.Errorf("got %+v, want %+v", got, e)
+		}
+		if ttl := raw.PTTL(ctx, k.Name()).Val(); ttl < 53*time.Minute || ttl > time.Hour {
+			t.Errorf("it is kept for %v", ttl)
+		}
+	})
+}
+
+func TestOfManyWhoLookAtOnceOneLeads(t *testing.T) {
+	s := serve(t)
+	var mu sync.Mutex
+	found := map[Found]int{}
+	var all sync.WaitGroup
+	for range 3 {
+		r := storeAt(t, s.addr)
+		for range 20 {
+			all.Go(func() {
+				_, f := r.Look(t.Context(), keyNo(1), leaseOf(keyNo(1)))
+				mu.Lock()
+				found[f]++
+				mu.Unlock()
+			})
+		}
+	}
+	all.Wait()
+	if found[FoundLead] != 1 || found[FoundFollow] != 59 {
+		t.Errorf("%v", found)
+	}
+}
+
+// spoiled are values that must not be served, by why they are refused.
+func spoiled(t *testing.T, s *Store, k Key, put func(value any)) map[string]func() string {
+	good := s.sealer.Seal(k, answerOf(k, 500))
+	value := func(v []byte, why string) func() string { return func() string { put(v); return why } }
+	flipped := slices.Clone(good)
+	flipped[len(good)/2] ^= 4
+	return map[string]func() string{
+		"flipped":       value(flipped, refusedDamaged),
+		"cut":           value(good[:len(good)-1], refusedDamaged),
+		"another's":     value(s.sealer.Seal(keyNo(99), answerOf(k, 500)), refusedDamaged),
+		"unknown key":   value(mustSealer(t, SealKey{ID: "b", Secret: secret(2)}).Seal(k, answerOf(k, 500)), refusedForeign),
+		"plain text":    value([]byte("hello"), refusedForeign),
+		"a single byte": value([]byte{'f'}, refusedForeign),
+	}
+}
+
+func TestAValueThatDoesNotOpenIsAMissCountedAndGone(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+		s := storeAt(t, addr)
+		running(t, s)
+		k, ctx := keyNo(1), t.Context()
+		for name, spoil := range spoiled(t, s, k, func(v any) { must(t, raw.Set(ctx, k.Name(), v, time.Hour).Err()) }) {
+			why := spoil()
+			before := s.Stats().Refused[why]
+			lease := leaseOf(k)
+			if _, found := s.Look(ctx, k, lease); found != FoundLead {
+				t.Errorf("%s: found %s", name, found)
+			}
+			if got := s.Stats().Refused[why] - before; got != 1 {
+				t.Errorf("%s: counted %d times as %s", name, got, why)
+			}
+			if raw.Exists(ctx, k.Name()).Val() != 0 {
+				t.Errorf("%s: it is still there", name)
+			}
+			if _, ok := s.Local(k); ok {
+				t.Errorf("%s: there is a copy", name)
+			}
+			must(t, raw.Del(ctx, lease.Name).Err())
+		}
+	})
+}
+
+func TestAKeyOfAnotherTypeIsAMissAndMended(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+		s := storeAt(t, addr)
+		running(t, s)
+		ctx := t.Context()
+		for i, kind := range []func(key string) error{
+			func(key string) error { return raw.RPush(ctx, key, "x").Err() },
+			func(key string) error { return raw.HSet(ctx, key, "x", "y").Err() },
+			func(key string) error { return raw.SAdd(ctx, key, "x").Err() },
+			func(key string) error { return raw.ZAdd(ctx, key, redis.Z{Score: 1, Member: "x"}).Err() },
+			func(key string) error { return raw.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: []string{"x", "y"}}).Err() },
+			func(key string) error { return raw.Set(ctx, key, "", 0).Err() },
+			func(key string) error { return raw.Set(ctx, key, "hello", 0).Err() },
+		} {
+			k := keyNo(i)
+			a, b := leaseOf(k), leaseOf(k)
+			for _, key := range []string{k.Name(), a.Name, a.chunks()} {
+				must(t, kind(key))
+			}
+			wantFound(t, s, k, a, FoundLead)
+			must(t, kindOr(raw.Type(ctx, a.chunks()).Val() == "none", kind, a.chunks()))
+			wantFound(t, s, k, b, FoundFollow)
+			if b.Holder != a.Token || raw.Type(ctx, b.chunks()).Val() != "stream" {
+				t.Errorf("kind %d: follows %q in a %s", i, b.Holder, raw.Type(ctx, b.chunks()).Val())
+			}
+			keep(t, s, k, answerOf(k, 100))
+			wantFound(t, s, k, nil, FoundHit)
+		}
+		if s.Stats().Away {
+			t.Error("keys of other types have Redis left alone")
+		}
+	})
+}
+
+// kindOr makes a key of another type where there is none.
+func kindOr(there bool, kind func(string) error, key string) error {
+	if there {
+		return kind(key)
+	}
+	return errors.New("what another left is still there")
+}
+
+func TestAValueThatIsTooLargeIsAMissAndNotRead(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+		s := storeAt(t, addr)
+		running(t, s)
+		s.maxEntry = func() int { return 1000 }
+		k := keyNo(1)
+		must(t, raw.Set(t.Context(), k.Name(), strings.Repeat("x", 2001), 0).Err())
+		wantFound(t, s, k, leaseOf(k), FoundLead)
+		if got := s.Stats().Refused[refusedLarge]; got != 1 {
+			t.Errorf("%d counted", got)
+		}
+	})
+}
+
+func TestScriptsThatWereFlushedAreLoadedAgainByWhoLooks(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+		s := storeAt(t, addr) // nothing is loaded before Run
+		for range 3 {
+			must(t, raw.ScriptFlush(t.Context()).Err())
+			wantFound(t, s, keyNo(1), nil, FoundNone)
+		}
+	})
+}
+
+func TestWithoutRedisNothingIsFoundAndNothingKept(t *testing.T) {
+	s := NewStore(Options{})
+	stop := running(t, s)
+	wantFound(t, s, keyNo(1), leaseOf(keyNo(1)), FoundNone)
+	keep(t, s, keyNo(1), answerOf(keyNo(1), 10))
+	if _, ok := s.Local(keyNo(1)); ok {
+		t.Error("there is a copy")
+	}
+	if e, ok := s.Epochs("acme", "m"); !ok || e != (Epochs{}) {
+		t.Errorf("%+v, %t: nobody can have purged anything", e, ok)
+	}
+	stop()
+}
+
+func TestALeaseThatWasTakenTooLateIsGivenBack(t *testing.T) {
+	s := serve(t)
+	p := lateBy(t, s.addr, 4*defaultBudget)
+	o := requestOptions(p.addr)
+	o.ReadTimeout = time.Second
+	r := NewStore(Options{Redis: clientOf(t, o)})
+	raw := s.raw()
+	must(t, r.load(t.Context()))
+	must(t, loadScripts(t.Context(), raw))
+	lease := leaseOf(keyNo(1))
+	wantFound(t, r, keyNo(1), lease, FoundLate)
+	r.asker.Rest(5 * time.Second)
+	if held, err := raw.Get(t.Context(), lease.Name).Result(); !errors.Is(err, redis.Nil) {
+		t.Errorf("it is held by %q, %v", held, err)
+	}
+}
+
+func TestAnAnswerThatCameTooLateIsServedFromItsCopy(t *testing.T) {
+	s := serve(t)
+	k := keyNo(1)
+	w := storeAt(t, s.addr)
+	running(t, w)
+	keep(t, w, k, answerOf(k, 100))
+	o := requestOptions(lateBy(t, s.addr, 4*defaultBudget).addr)
+	o.ReadTimeout = time.Second
+	r := NewStore(Options{Redis: clientOf(t, o)})
+	wantFound(t, r, k, nil, FoundLate)
+	within(t, 5*time.Second, "there is a copy", func() bool { _, ok := r.Local(k); return ok })
+}
+
+// TestARedisThatIsALittleLateSeesFewNewConnections has every look asked, however late all are. The connections of a
+// replica under load are there before, as many as a machine that stalls might want at once.
+func TestARedisThatIsALittleLateSeesFewNewConnections(t *testing.T) {
+	const looks = 1000
+	s := serve(t)
+	p := lateBy(t, s.addr, defaultBudget*3/2)
+	o := requestOptions(p.addr)
+	o.ReadTimeout = time.Second // which a busy machine keeps
+	r := NewStore(Options{Redis: clientOf(t, o)})
+	must(t, r.load(t.Context())) // as Run does
+	var lates, others int
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range o.PoolSize {
+		all.Go(func() { r.Look(t.Context(), keyNo(1), nil) })
+	}
+	all.Wait()
+	within(t, 5*time.Second, "all are over", func() bool { return r.asker.UnderWay() == 0 })
+	before := p.connections.Load()
+	const workers = 4
+	for range workers {
+		all.Go(func() {
+			for range looks / workers {
+				r.asker.Tried(true)
+				_, found := r.Look(t.Context(), keyNo(1), nil)
+				mu.Lock()
+				if found == FoundLate {
+					lates++
+				} else {
+					others++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	if lates < looks*9/10 {
+		t.Errorf("only %d were late, %d were not", lates, others)
+	}
+	if got := p.connections.Load() - before; got > 20 {
+		t.Errorf("%d new connections for %d looks", got, looks)
+	}
+	t.Logf("%d connections, and %d new ones for %d looks, %d of them late", before, p.connections.Load()-before, looks, lates)
+}
+
+func TestAFrozenRedisCostsAFewLooksTheirBudgetAndThenNothing(t *testing.T) {
+	s := serve(t)
+	r := NewStore(Options{Redis: clientOf(t, requestOptions(s.addr))})
+	running(t, r)
+	k := keyNo(1)
+	within(t, 5*time.Second, "it is asked", func() bool { _, f := r.Look(t.Context(), k, nil); return f == FoundNone })
+	s.signal(syscall.SIGSTOP)
+	found := map[Found]int{}
+	var waited time.Duration
+	for range 1000 {
+		began := time.Now()
+		_, f := r.Look(t.Context(), k, nil)
+		found[f]++
+		waited += time.Since(began)
+	}
+	if found[FoundLate]+found[FoundError] > 2*lookup.FailuresInARow || found[FoundAway] < 900 {
+		t.Errorf("%v", found)
+	}
+	if waited > time.Second { // five budgets, and a machine that stalls
+		t.Errorf("1,000 looks waited for %v", waited)
+	}
+	t.Logf("%v in %v", found, waited)
+	s.Put(t, r, k) // dropped, at once
+	s.signal(syscall.SIGCONT)
+	within(t, 10*time.Second, "it is asked again", func() bool { _, f := r.Look(t.Context(), k, nil); return f == FoundNone })
+	keep(t, r, k, answerOf(k, 10))
+	wantFound(t, r, k, nil, FoundHit)
+}
+
+// Put is dropped while Redis is away.
+func (s *server) Put(t *testing.T, r *Store, k Key) {
+	t.Helper()
+	before := r.metrics.dropped.all()[droppedAway]
+	told := false
+	r.Put(k, answerOf(k, 10), time.Hour, func() { told = true })
+	if got := r.metrics.dropped.all()[droppedAway] - before; got != 1 || !told {
+		t.Errorf("%d dropped, told %t", got, told)
+	}
+}
+
+func TestARedisThatDiesIsLeftAloneUntilItIsBack(t *testing.T) {
+	s := serve(t)
+	r := NewStore(Options{Redis: clientOf(t, requestOptions(s.addr))})
+	running(t, r)
+	k := keyNo(1)
+	within(t, 5*time.Second, "it is asked", func() bool { _, f := r.Look(t.Context(), k, nil); return f == FoundNone })
+	s.stop()
+	within(t, 5*time.Second, "it is left alone", func() bool { _, f := r.Look(t.Context(), k, nil); return f == FoundAway })
+	if !r.Stats().Away {
+		t.Error("nobody is told")
+	}
+	s.start()
+	within(t, 10*time.Second, "it is asked again", func() bool { _, f := r.Look(t.Context(), k, nil); return f == FoundNone })
+}
+
+func TestAReplicaOfRedisThatMayNotBeWrittenIsAnErrorAndNoLoop(t *testing.T) {
+	s := serve(t)
+	r := storeAt(t, s.addr)
+	must(t, r.load(t.Context()))
+	must(t, s.raw().ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
+	wantFound(t, r, keyNo(1), leaseOf(keyNo(1)), FoundError) // so that the client looks for the master
+}
+
+func FuzzParseReply(f *testing.F) {
+	f.Add("hit", "value", int64(3), 3)
+	f.Add("follow", "token", int64(0), 3)
+	f.Add("lead", "", int64(2), 3)
+	f.Add("none", "", int64(1), 2)
+	f.Add("hit", "", int64(-1), 4)
+	f.Fuzz(func(t *testing.T, kind, text string, n int64, size int) {
+		list := []any{kind, text, n, nil}[:min(max(size, 0), 4)]
+		r, err := parseReply(list)
+		if err != nil {
+			if !errors.Is(err, errReply) || !reflect.ValueOf(r).IsZero() {
+				t.Errorf("%+v, %v", r, err)
+			}
+			return
+		}
+		if len(list) != 3 || r.left < 0 || r.left > maxTTL || len(r.holder) > mostHolder || (r.found == FoundFollow) != (r.holder != "") {
+			t.Errorf("%+v", r)
+		}
+		if r.found != FoundHit && r.value != "" {
+			t.Errorf("a value without a hit: %+v", r)
+		}
+	})
+}
+
+func TestAReplyOfAnotherShapeIsRefused(t *testing.T) {
+	for _, list := range [][]any{nil, {"hit"}, {"hit", nil, int64(1)}, {int64(1), "x", int64(1)}, {"hit", "x", "1"}, {"miss", "", int64(0)}, {"follow", "", int64(0)}} {
+		if r, err := parseReply(list); !errors.Is(err, errReply) {
+			t.Errorf("%v: %+v, %v", list, r, err)
+		}
+	}
+	if !replied(errReply) || replied(context.DeadlineExceeded) || replied(errors.New("LOADING")) {
+		t.Error("what counts as an answer is wrong")
+	}
+}
+
+func BenchmarkLookHit2kB(b *testing.B) {
+	s := serve(b)
+	r := storeAt(b, s.addr)
+	running(b, r)
+	k := keyNo(1)
+	keep(b, r, k, answerOf(k, 2000))
+	value, err := r.redis.Get(b.Context(), k.Name()).Bytes()
+	must(b, err)
+	must(b, r.redis.Set(b.Context(), "raw", value, 0).Err())
+	b.Run("get", func(b *testing.B) {
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				got, err := r.redis.Get(context.Background(), "raw").Bytes()
+				if err != nil || !bytes.Equal(got, value) {
+					b.Fatal(err)
+				}
+			}
+		})
+	})
+	b.Run("look", func(b *testing.B) {
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				if _, found := r.Look(context.Background(), k, nil); found != FoundHit {
+					b.Fatal(found)
+				}
+			}
+		})
+	})
+	b.Run("local", func(b *testing.B) {
+		b.ReportAllocs()
+		r.local.fill(r.local.reserve(k, time.Now().Add(time.Hour)), answerOf(k, 2000), time.Now().Add(2*time.Hour))
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				if _, ok := r.Local(k); !ok {
+					b.Fatal("no copy")
+				}
+			}
+		})
+	})
+}

@@ -1,0 +1,221 @@
+package cache
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+)
+
+// Why a value that is there is passed over, a closed set.
+const (
+	refusedDamaged = "damaged" // it does not open: changed, cut, another request's
+	refusedForeign = "foreign" // another version's, or sealed with a key that we do not have
+	refusedLarge   = "large"   // larger than what is read
+	refusedType    = "type"    // no string
+	refusedEpochs  = "epochs"  // not an entry: the hash of purges
+)
+
+// Why an entry is not kept, a closed set.
+const (
+	droppedQueue   = "queue"   // too much waits to be written
+	droppedAway    = "away"    // Redis is not asked for now
+	droppedFull    = "full"    // Redis is, and evicts nothing
+	droppedLarge   = "large"   // larger than cache.max_entry
+	droppedUnsound = "unsound" // a number or a word of it is out of all reason
+	droppedError   = "error"   // Redis refused it, or was late
+	droppedStopped = "stopped" // this replica ends
+)
+
+// The results, in the order that they are counted in.
+var results = [...]Result{ResultHit, ResultLocal, ResultCoalesced, ResultMiss, ResultAway, ResultLate, ResultError, ResultBypass}
+
+const (
+	// What labels there may be; more are counted together, as others.
+	mostRoutes  = 256
+	mostTenants = 100
+	others      = "other"
+	// The hit ratio is of the last ratioOver, in steps of a thirtieth.
+	ratioOver = 5 * time.Minute
+	ratioStep = ratioOver / 30
+)
+
+// metrics are what is counted. Those by route and tenant are kept here and collected when they are asked for,
+// because [Store.Stats] tells them, too.
+type metrics struct {
+	lookup           prometheus.Histogram
+	read, written    prometheus.Counter
+	refused, dropped *reasons
+
+	mu      sync.Mutex
+	routes  map[string]*routeCount
+	tenants map[string]*[len(results)]uint64
+}
+
+// routeCount is one route's.
+type routeCount struct {
+	requests           [len(results)]uint64
+	prompt, completion uint64 // tokens
+	usd                float64
+	ratio              ratio
+}
+
+func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
+	f := promauto.With(reg)
+	bytes := f.NewCounterVec(prometheus.CounterOpts{
+		Name: "foregate_cache_bytes_total", Help: "Bytes of sealed answers that were read from Redis and written to it.",
+	}, []string{"direction"})
+	m := &metrics{
+		lookup: f.NewHistogram(prometheus.HistogramOpts{
+			Name: "foregate_cache_lookup_seconds", Help: "How long requests waited for Redis to look an answer up.",
+			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .015, .025, .05, .1},
+		}),
+		read: bytes.WithLabelValues("read"), written: bytes.WithLabelValues("written"),
+		refused: newReasons(f, prometheus.CounterOpts{
+			Name: "foregate_cache_refused_total", Help: "Values in Redis that were passed over, by why.",
+		}, refusedDamaged, refusedForeign, refusedLarge, refusedType, refusedEpochs),
+		dropped: newReasons(f, prometheus.CounterOpts{
+			Name: "foregate_cache_dropped_total", Help: "Answers that were to be kept and are not, by why.",
+		}, droppedQueue, droppedAway, droppedFull, droppedLarge, droppedUnsound, droppedError, droppedStopped),
+		routes: map[string]*routeCount{}, tenants: map[string]*[len(results)]uint64{},
+	}
+	f.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "foregate_cache_local_bytes", Help: "Bytes of the copies of answers in this process.",
+	}, func() float64 { _, bytes := s.local.holds(); return float64(bytes) })
+	f.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "foregate_cache_local_entries", Help: "Copies of answers in this process.",
+	}, func() float64 { n, _ := s.local.holds(); return float64(n) })
+	if reg != nil {
+		reg.MustRegister(collector{m, s.now})
+	}
+	return m
+}
+
+// reasons counts by a closed set of them.
+type reasons struct {
+	names  []string
+	counts []atomic.Uint64
+}
+
+func newReasons(f promauto.Factory, o prometheus.CounterOpts, names ...string) *reasons {
+	r := &reasons{names: names, counts: make([]atomic.Uint64, len(names))}
+	for i, name := range names {
+		own := o
+		own.ConstLabels = prometheus.Labels{"reason": name}
+		f.NewCounterFunc(own, func() float64 { return float64(r.counts[i].Load()) })
+	}
+	return r
+}
+
+func (r *reasons) add(name string) { r.counts[slices.Index(r.names, name)].Add(1) }
+
+func (r *reasons) all() map[string]uint64 {
+	out := make(map[string]uint64, len(r.names))
+	for i, name := range r.names {
+		out[name] = r.counts[i].Load()
+	}
+	return out
+}
+
+// labelled finds what is counted under a name, or under others where there are too many names.
+func labelled[T any](all map[string]*T, name string, most int) *T {
+	if c, ok := all[name]; ok {
+		return c
+	}
+	if len(all) >= most || !utf8.ValidString(name) { // which no label is
+		name = others
+	}
+	c, ok := all[name]
+	if !ok {
+		c = new(T)
+		all[name] = c
+	}
+	return c
+}
+
+// count books one request.
+func (m *metrics) count(route, tenant string, r Result, e *Entry, now time.Time) {
+	i := slices.Index(results[:], r)
+	if i < 0 {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	labelled(m.tenants, tenant, mostTenants)[i]++
+	c := labelled(m.routes, route, mostRoutes)
+	c.requests[i]++
+	if r != ResultBypass {
+		c.ratio.count(now, r == ResultHit || r == ResultLocal || r == ResultCoalesced)
+	}
+	if e != nil {
+		c.prompt += uint64(max(e.Prompt, 0))
+		c.completion += uint64(max(e.Accepted, 0)) + uint64(max(e.Target, 0))
+		if e.USD > 0 { // which NaN is not
+			c.usd += e.USD
+		}
+	}
+}
+
+// stats are what Stats tells of routes.
+func (m *metrics) stats(now time.Time) []RouteStats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]RouteStats, 0, len(m.routes))
+	for _, name := range slices.Sorted(maps.Keys(m.routes)) {
+		c := m.routes[name]
+		r := RouteStats{
+			Route: name, Requests: make(map[Result]uint64, len(results)),
+			HitRatio: c.ratio.of(now), SavedTokens: c.prompt + c.completion, SavedUSD: c.usd,
+		}
+		for i, result := range results {
+			r.Requests[result] = c.requests[i]
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// ratio is the share of requests that were served, of those of the last while.
+type ratio struct {
+	steps [int(ratioOver / ratioStep)]struct{ served, asked uint32 }
+	began time.Time // of the newest
+	now   int       // which is that
+}
+
+// advance empties the steps that have become too old.
+func (r *ratio) advance(now time.Time) {
+	if now.Sub(r.began) >= ratioOver {
+		*r = ratio{began: now}
+	}
+	for ; now.Sub(r.began) >= ratioStep; r.began = r.began.Add(ratioStep) {
+		r.now = (r.now + 1) % len(r.steps)
+		r.steps[r.now].served, r.steps[r.now].asked = 0, 0
+	}
+}
+
+func (r *ratio) count(now time.Time, served bool) {
+	r.advance(now)
+	r.steps[r.now].asked++
+	if served {
+		r.steps[r.now].served++
+	}
+}
+
+// of is the ratio; 0 where nothing was asked.
+func (r *ratio) of(now time.Time) float64 {
+	r.advance(now)
+	var served, asked uint64
+	for _, s := range r.steps {
+		served += uint64(s.served)
+		asked += uint64(s.asked)
+	}
+	if asked == 0 {
+		return 0
+	}
+	return float64(served) / float64(asked)
+}

@@ -1,0 +1,199 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// What may wait to be written: a few seconds' worth of what a replica makes.
+	mostQueued      = 1024
+	mostQueuedBytes = 32 << 20
+	// writers are few, so that lookups always find a connection.
+	writers = 4
+	// suspendedFor is how long nothing is written after Redis said that it is full.
+	suspendedFor = 5 * time.Second
+)
+
+// write is an entry that is to be kept.
+type write struct {
+	key   Key
+	entry *Entry
+	ttl   time.Duration
+	then  func()
+}
+
+// queue is what waits to be written.
+type queue struct {
+	waits chan write
+
+	mu        sync.Mutex
+	over      bool // nobody takes from it
+	bytes     int  // of the answers in it
+	suspended time.Time
+}
+
+func newQueue() queue { return queue{waits: make(chan write, mostQueued)} }
+
+func (q *queue) waiting() int { return len(q.waits) }
+
+// join takes a write, or says why not.
+func (q *queue) join(w write, now time.Time) (dropped string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	switch {
+	case q.over:
+		return droppedStopped
+	case now.Before(q.suspended):
+		return droppedFull
+	case q.bytes+len(w.entry.Answer) > mostQueuedBytes:
+		return droppedQueue
+	}
+	select {
+	case q.waits <- w:
+		q.bytes += len(w.entry.Answer)
+		return ""
+	default:
+		return droppedQueue
+	}
+}
+
+// left says that a write is not in the queue any more.
+func (q *queue) left(w write) {
+	q.mu.Lock()
+	q.bytes -= len(w.entry.Answer)
+	q.mu.Unlock()
+}
+
+// close lets nobody in any more, or again.
+func (q *queue) close(over bool) {
+	q.mu.Lock()
+	q.over = over
+	q.mu.Unlock()
+}
+
+// suspend has nothing written for a while. It reports whether it was not so already.
+func (q *queue) suspend(now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	was := now.Before(q.suspended)
+	q.suspended = now.Add(suspendedFor)
+	return !was
+}
+
+func (q *queue) isSuspended(now time.Time) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return now.Before(q.suspended)
+}
+
+// Put keeps an entry for ttl, in the background; what the queue cannot take is dropped and counted. then, if
+// not nil, is called once when it is kept, or will never be; it must not wait. The entry must not be changed.
+//
+// The copy in this process is not made here but by the first hit: it is then one of what Redis has, under a
+// ticket, and our own write does not invalidate it.
+func (s *Store) Put(k Key, e *Entry, ttl time.Duration, then func()) {
+	if then == nil {
+		then = func() {}
+	}
+	if s.redis == nil {
+		then()
+		return
+	}
+	if dropped := s.enqueue(write{k, e, max(ttl, time.Millisecond), then}); dropped != "" {
+		s.metrics.dropped.add(dropped)
+		then()
+	}
+}
+
+// enqueue says why a write is dropped, or nothing.
+func (s *Store) enqueue(w write) (dropped string) {
+	switch {
+	case s.asker.Away():
+		return droppedAway
+	case len(w.entry.Answer) > s.maxEntry():
+		return droppedLarge
+	}
+	return s.queue.join(w, s.now())
+}
+
+// runQueue writes until ctx ends, and then what is left, for lastTime at most.
+func (s *Store) runQueue(ctx context.Context) {
+	s.queue.close(false)
+	var all sync.WaitGroup
+	for range writers {
+		all.Go(func() { s.write(ctx) })
+	}
+	all.Wait()
+}
+
+// write is one writer.
+func (s *Store) write(ctx context.Context) {
+	for {
+		select {
+		case w := <-s.queue.waits:
+			s.finish(context.WithoutCancel(ctx), w)
+			continue
+		case <-ctx.Done():
+		}
+		break
+	}
+	s.queue.close(true)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTime)
+	defer cancel()
+	for {
+		select {
+		case w := <-s.queue.waits:
+			s.finish(last, w)
+		default:
+			return
+		}
+	}
+}
+
+// finish keeps one entry, or counts why not.
+func (s *Store) finish(ctx context.Context, w write) {
+	defer w.then()
+	s.queue.left(w)
+	if dropped := s.keep(ctx, w); dropped != "" {
+		s.metrics.dropped.add(dropped)
+	}
+}
+
+// keep says why an entry is not kept, or nothing.
+func (s *Store) keep(ctx context.Context, w write) (dropped string) {
+	switch {
+	case ctx.Err() != nil:
+		return droppedStopped
+	case s.asker.Away():
+		return droppedAway
+	case s.queue.isSuspended(s.now()):
+		return droppedFull
+	}
+	value := s.sealer.Seal(w.key, w.entry)
+	if value == nil {
+		return droppedUnsound
+	}
+	ttl := max(w.ttl-rand.N(w.ttl/10+1), time.Millisecond)
+	err := inBackground(ctx, func(ctx context.Context) error {
+		return s.redis.Set(ctx, w.key.Name(), value, ttl).Err()
+	})
+	switch {
+	case redis.IsOOMError(err):
+		if s.queue.suspend(s.now()) {
+			s.log.Warn().Dur("for", suspendedFor).Msg("no answers are kept: Redis is full, and may evict none of them")
+		}
+		return droppedFull
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
+		return droppedStopped
+	case err != nil:
+		return droppedError
+	}
+	s.metrics.written.Add(float64(len(value)))
+	return ""
+}
