@@ -238,10 +238,10 @@ func (l *Lead) Land(e *Entry, keep func(then func())) {
 	f.wake()
 	f.mu.Unlock()
 	if keep == nil {
-		f.owner.end(f, e)
+		f.owner.end(f, e, false)
 		return
 	}
-	keep(func() { f.owner.end(f, e) })
+	keep(func() { f.owner.end(f, e, true) })
 }
 
 // Fail says that the answer could not be made. Once another of those who wait tries again, unless that is
@@ -263,7 +263,7 @@ func (l *Lead) Fail(err error, hopeless bool) {
 	}
 	f.wake()
 	f.mu.Unlock()
-	f.owner.end(f, nil)
+	f.owner.end(f, nil, false)
 	if over {
 		f.owner.forget(f)
 	}

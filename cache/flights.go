@@ -127,8 +127,9 @@ func (fs *Flights) hold(f *Flight, lease *Lease) {
 }
 
 // end gives a flight's lease back, if it has one, and forgets the flight. e is the answer, nil when there is none;
-// then the flight may go on.
-func (fs *Flights) end(f *Flight, e *Entry) {
+// then the flight may go on. One that is not kept is for those alone who were known to follow: who comes
+// after it was whole wants another.
+func (fs *Flights) end(f *Flight, e *Entry, kept bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	lease := fs.held[f]
@@ -138,6 +139,9 @@ func (fs *Flights) end(f *Flight, e *Entry) {
 	}
 	if lease == nil || len(fs.ended) >= mostEnded {
 		return
+	}
+	if !kept && !f.isWanted() {
+		e = nil
 	}
 	fs.ended = append(fs.ended, ending{flight: f, lease: lease, entry: e})
 	select {

@@ -1,0 +1,246 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+)
+
+func TestAnAnswerIsGivenAgainInEitherShape(t *testing.T) {
+	up, k := newSpeaker(t), newKept(t)
+	b := startCached(t, up.URL, k, nil)
+	ctx := t.Context()
+	first := b.say(ctx, question{})
+	first.fine(t, "the first", "It is answer 1.", "MISS")
+	soon(t, "the answer is kept", func() bool { return len(k.answers()) == 1 })
+
+	again := b.say(ctx, question{})
+	again.fine(t, "again", "It is answer 1.", "HIT")
+	if again.header.Get("Age") == "" || again.id == first.id || again.header.Get("X-Tier") != "target" ||
+		again.usage == nil || again.usage.Prompt != 7 || again.usage.Details.Cached != 7 || again.extra["cache"] != "hit" {
+		t.Errorf("again: %+v, usage %+v", again, again.usage)
+	}
+	stream := b.say(ctx, question{stream: true})
+	stream.fine(t, "as a stream", "It is answer 1.", "HIT")
+	if stream.usage != nil || stream.extra["tier"] != "target" {
+		t.Errorf("as a stream: %+v", stream)
+	}
+	counted := b.say(ctx, question{stream: true, more: `,"stream_options":{"include_usage":true},"user":"me"`})
+	counted.fine(t, "with usage", "It is answer 1.", "HIT")
+	if counted.usage == nil || counted.usage.Completion != 2 {
+		t.Errorf("with usage: %+v", counted)
+	}
+	if n := up.calls.Load(); n != 1 {
+		t.Errorf("%d generations", n)
+	}
+}
+
+func TestAStreamIsKeptAsAJSONAnswerIs(t *testing.T) {
+	up, k := newSpeaker(t), newKept(t)
+	b := startCached(t, up.URL, k, nil)
+	b.say(t.Context(), question{stream: true}).fine(t, "the first", "It is answer 1.", "MISS")
+	soon(t, "the answer is kept", func() bool { return len(k.answers()) == 1 })
+	b.say(t.Context(), question{}).fine(t, "again", "It is answer 1.", "HIT")
+}
+
+func TestTheRequestsCacheControlIsObeyed(t *testing.T) {
+	up, k := newSpeaker(t), newKept(t)
+	b := startCached(t, up.URL, k, nil)
+	ctx := t.Context()
+	with := func(value string) question { return question{header: map[string]string{"Cache-Control": value}} }
+	if s := b.say(ctx, with("only-if-cached")); s.code != http.StatusGatewayTimeout || s.header.Get("X-Should-Retry") != "false" || !strings.Contains(s.message, "not_cached") {
+		t.Errorf("only-if-cached without an answer: %+v", s)
+	}
+	b.say(ctx, with("no-store")).fine(t, "no-store", "It is answer 1.", "BYPASS")
+	if n := len(k.answers()); n != 0 {
+		t.Fatalf("%d answers are kept after no-store", n)
+	}
+	b.say(ctx, question{}).fine(t, "the first", "It is answer 2.", "MISS")
+	soon(t, "the answer is kept", func() bool { return len(k.answers()) == 1 })
+	b.say(ctx, with("only-if-cached")).fine(t, "only-if-cached", "It is answer 2.", "HIT")
+	b.say(ctx, with("max-age=60")).fine(t, "max-age=60", "It is answer 2.", "HIT")
+	b.say(ctx, with("no-store")).fine(t, "no-store again", "It is answer 3.", "BYPASS")
+	b.say(ctx, with("no-cache")).fine(t, "no-cache", "It is answer 4.", "MISS")
+	soon(t, "the new answer is kept", func() bool { return b.say(ctx, question{}).text == "It is answer 4." })
+}
+
+func TestOnlyWholeAnswersAreKept(t *testing.T) {
+	up, k := newSpeaker(t), newKept(t)
+	b := startCached(t, up.URL, k, nil)
+	ctx := t.Context()
+	for finish, want := range map[string]int{"stop": 1, "length": 1, "content_filter": 0, "error": 0} {
+		up.finish.Store(finish)
+		b.say(ctx, question{content: finish})
+		up.finish.Store("stop")
+		b.say(ctx, question{content: "last " + finish}) // is written after what came before it
+		soon(t, "writes are done", func() bool {
+			return b.say(ctx, question{content: "last " + finish}).header.Get("X-Cache") == "HIT"
+		})
+		got := b.say(ctx, question{content: finish}).header.Get("X-Cache")
+		if (got == "HIT") != (want == 1) {
+			t.Errorf("finish_reason %s: %s the second time", finish, got)
+		}
+	}
+	up.status.Store(500)
+	if s := b.say(ctx, question{content: "broken"}); s.code != http.StatusBadGateway || s.header.Get("X-Cache") != "MISS" {
+		t.Errorf("a failing backend: %+v", s)
+	}
+	up.status.Store(0)
+	if s := b.say(ctx, question{content: "broken"}); s.header.Get("X-Cache") != "MISS" || s.code != http.StatusOK {
+		t.Errorf("after a failure: %+v", s)
+	}
+}
+
+func TestAConstrainedAnswerThatDoesNotParseIsNotKept(t *testing.T) {
+	up, k := newSpeaker(t), newKept(t)
+	text := `{"a":1`
+	up.pieces = func(string) []string { return []string{text} }
+	b := startCached(t, up.URL, k, nil)
+	q := question{more: `,"response_format":{"type":"json_object"}`}
+	over := func() { soon(t, "it is over", func() bool { return b.inFlight.Load() == 0 }) }
+	b.say(t.Context(), q)
+	over()
+	b.say(t.Context(), q).fine(t, "half an object", text, "MISS")
+	over()
+	text = `{"a":1}`
+	b.say(t.Context(), q).fine(t, "an object", text, "MISS")
+	soon(t, "the answer is kept", func() bool { return len(k.answers()) == 1 })
+	b.say(t.Context(), q).fine(t, "an object, again", text, "HIT")
+}
+
+func TestTenantsNeverShareAnAnswerNorAPrefix(t *testing.T) {
+	up, k := newSpeaker(t), newKept(t)
+	b := startCached(t, up.URL, k, trustTenants(t))
+	ctx := t.Context()
+	as := func(tenant string) question {
+		return question{header: map[string]string{"X-Tenant-ID": tenant}, more: `,"cache_salt":"mine"`}
+	}
+	tenants := []string{"acme", "Acme", "acm", "acme2", "a.cme", "a:cme", "a-cme", "default", strings.Repeat("a", 64)}
+	for i, tenant := range tenants {
+		b.say(ctx, as(tenant)).fine(t, tenant, fmt.Sprintf("It is answer %d.", i+1), "MISS")
+	}
+	soon(t, "all are kept", func() bool { return len(k.answers()) == len(tenants) })
+	for i, tenant := range tenants {
+		b.say(ctx, as(tenant)).fine(t, tenant+" again", fmt.Sprintf("It is answer %d.", i+1), "HIT")
+	}
+	seen := map[any]bool{}
+	for _, salt := range up.asked("cache_salt") {
+		if salt == nil || salt == "mine" || seen[salt] {
+			t.Errorf("salt %v", salt)
+		}
+		seen[salt] = true
+	}
+	calls := up.calls.Load()
+	for _, trick := range []string{" acme", "acme ", "acme,beta", "аcme", "acme\u200b", "ａcme", strings.Repeat("a", 10_000), "a cme", "acme;x", "acme%20"} {
+		s := b.say(ctx, as(trick))
+		if s.code == http.StatusOK && s.header.Get("X-Cache") == "HIT" && strings.TrimSpace(trick) != "acme" {
+			t.Errorf("tenant %.20q got another's answer", trick)
+		}
+	}
+	if n := up.calls.Load() - calls; n != 0 {
+		t.Logf("%d tricks were answered as tenants of their own", n)
+	}
+}
+
+func TestManyIdenticalRequestsCostOneGeneration(t *testing.T) {
+	const many = 200
+	up, k := newSpeaker(t), newKept(t)
+	up.step = make(chan struct{})
+	b := startCached(t, up.URL, k, nil)
+	for _, stream := range []bool{false, true} {
+		calls := up.calls.Load()
+		q := question{content: fmt.Sprint("together ", stream), stream: stream}
+		var all sync.WaitGroup
+		answers := make([]said, many)
+		for i := range answers {
+			all.Go(func() { answers[i] = b.say(t.Context(), q) })
+		}
+		soon(t, "one generation is under way", func() bool { return up.calls.Load() == calls+1 && b.inFlight.Load() == many })
+		up.step <- struct{}{}
+		up.step <- struct{}{}
+		all.Wait()
+		shared := 0
+		for i, s := range answers {
+			if !s.done || s.broken || s.text != answers[0].text || s.text == "" {
+				t.Fatalf("request %d: %+v", i, s)
+			}
+			if s.header.Get("X-Cache") == "COALESCED" {
+				shared++
+			}
+		}
+		if n := up.calls.Load() - calls; n != 1 || shared != many-1 {
+			t.Errorf("stream %t: %d generations, %d shared", stream, n, shared)
+		}
+	}
+}
+
+func TestALeaderThatLeavesDoesNotTakeTheAnswerAlong(t *testing.T) {
+	up, k := newSpeaker(t), newKept(t)
+	up.step = make(chan struct{})
+	b := startCached(t, up.URL, k, nil)
+	for _, stream := range []bool{false, true} {
+		calls := up.calls.Load()
+		q := question{content: fmt.Sprint("leaving ", stream), stream: stream}
+		leaderCtx, leave := context.WithCancel(t.Context())
+		leader := make(chan said, 1)
+		go func() { leader <- b.say(leaderCtx, q) }()
+		soon(t, "the leader is asked for", func() bool { return up.calls.Load() == calls+1 })
+		follower := make(chan said, 1)
+		go func() { follower <- b.say(t.Context(), q) }()
+		soon(t, "the follower is there", func() bool { return b.inFlight.Load() == 2 })
+		up.step <- struct{}{}
+		leave()
+		<-leader
+		up.step <- struct{}{}
+		s := <-follower
+		s.fine(t, "the follower", fmt.Sprintf("It is answer %d.", calls+1), "COALESCED")
+		soon(t, "both are over", func() bool { return b.inFlight.Load() == 0 })
+	}
+	if n := up.left.Load(); n != 0 {
+		t.Errorf("%d generations were cut off", n)
+	}
+}
+
+func TestAGenerationThatNobodyWantsIsCutOff(t *testing.T) {
+	up, k := newSpeaker(t), newKept(t)
+	up.step = make(chan struct{})
+	b := startCached(t, up.URL, k, nil)
+	ctx, leave := context.WithCancel(t.Context())
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() { b.say(ctx, question{stream: true}) })
+	}
+	soon(t, "both are there", func() bool { return b.inFlight.Load() == 2 && up.calls.Load() == 1 })
+	up.step <- struct{}{}
+	leave()
+	both.Wait()
+	soon(t, "the generation is cut off", func() bool { return up.left.Load() == 1 && b.inFlight.Load() == 0 })
+	if n := len(k.answers()); n != 0 {
+		t.Errorf("%d answers are kept", n)
+	}
+}
+
+func TestOneOfThoseWhoWaitTriesAgainAfterAFailure(t *testing.T) {
+	up, k := newSpeaker(t), newKept(t)
+	up.step = make(chan struct{})
+	b := startCached(t, up.URL, k, nil)
+	const many = 50
+	var all sync.WaitGroup
+	answers := make([]said, many)
+	up.status.Store(500)
+	for i := range answers {
+		all.Go(func() { answers[i] = b.say(t.Context(), question{}) })
+	}
+	all.Wait()
+	for i, s := range answers {
+		if s.code != http.StatusBadGateway {
+			t.Errorf("request %d: %+v", i, s)
+		}
+	}
+	if n := up.calls.Load(); n > 3*many/10 { // those that come after the end begin anew
+		t.Errorf("%d calls for %d requests", n, many)
+	}
+}
