@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -85,6 +86,17 @@ func TestWhatWasSealedOpensToTheSame(t *testing.T) {
 		piece, err := s.OpenBytes(keyNo(1), "chunk 1", s.SealBytes(keyNo(1), "chunk 1", e.Answer), len(e.Answer))
 		if err != nil || !bytes.Equal(piece, e.Answer) {
 			t.Errorf("%d bytes: piece opens to %d bytes, error %v", n, len(piece), err)
+		}
+	}
+}
+
+func TestATextOfAnyLengthUnpacksToTheSame(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 6))
+	for n := range 1000 {
+		for _, in := range [][]byte{make([]byte, n), text(r, n)} {
+			if out, err := unpack(pack(in), n); err != nil || !bytes.Equal(out, in) {
+				t.Errorf("a text of %d bytes unpacks to %d bytes, error %v", n, len(out), err)
+			}
 		}
 	}
 }
@@ -275,20 +287,22 @@ func TestAnEntryOutOfBoundsIsNeitherSealedNorOpened(t *testing.T) {
 	}
 }
 
+// FuzzOpen reads foreign bytes as a value and, for whoever has the secret may have sealed
+// anything, as an entry that was sealed. Nothing is sealed or compressed in it, for random
+// nonces and pools would make the same input take other ways; and the seeds are small, for the time to minimise one grows with
+// the square of its length.
 func FuzzOpen(f *testing.F) {
 	s, k := mustSealer(f, SealKey{"a", secret(1)}), keyNo(1)
-	for _, n := range []int{0, 10, 500} {
+	for _, n := range []int{0, 10, 50} {
 		f.Add(s.Seal(k, entryNo(n, n)))
 		f.Add(appendEntry(nil, entryNo(n, n)))
-		f.Add(pack(appendEntry(nil, entryNo(n, n))))
 	}
 	const most = 1 << 12
 	f.Fuzz(func(t *testing.T, foreign []byte) {
 		if _, err := s.Open(k, foreign, most); err != nil {
 			refused(t, err, "as a value")
 		}
-		// Whoever has the secret may have sealed anything.
-		e, err := s.Open(k, s.seal(k, labelEntry, foreign), most)
+		e, err := parseEntry(foreign, most)
 		if err != nil {
 			refused(t, err, "as an entry")
 			return
@@ -296,31 +310,28 @@ func FuzzOpen(f *testing.F) {
 		if len(e.Answer) > most {
 			t.Errorf("an answer of %d bytes, more than %d", len(e.Answer), most)
 		}
-		again, err := s.Open(k, s.Seal(k, e), most)
-		if diff := cmp.Diff(e, again); err != nil || diff != "" {
-			t.Errorf("what opened does not seal to the same: %v\n%s", err, diff)
+		again, err := parseEntry(appendEntry(nil, e), most)
+		if err != nil || !reflect.DeepEqual(e, again) {
+			t.Errorf("what opened does not encode to the same: %+v and %+v, error %v", e, again, err)
 		}
 	})
 }
 
+// FuzzOpenBytes does the same with pieces.
 func FuzzOpenBytes(f *testing.F) {
 	s, k := mustSealer(f, SealKey{"a", secret(1)}), keyNo(1)
-	f.Add(s.SealBytes(k, "1", []byte("piece")), "1")
-	f.Add(pack(entryNo(1, 500).Answer), "1")
-	f.Add([]byte("piece"), "")
+	f.Add(s.SealBytes(k, "1", []byte("piece")))
+	f.Add(pack(bytes.Repeat([]byte("again "), 12)))
+	f.Add([]byte("piece"))
 	const most = 1 << 12
-	f.Fuzz(func(t *testing.T, foreign []byte, label string) {
-		if _, err := s.OpenBytes(k, label, foreign, most); err != nil {
+	f.Fuzz(func(t *testing.T, foreign []byte) {
+		if _, err := s.OpenBytes(k, "1", foreign, most); err != nil {
 			refused(t, err, "as a value")
 		}
 		if piece, err := unpack(foreign, most); err != nil {
 			refused(t, err, "as a text")
 		} else if len(piece) > most {
 			t.Errorf("a piece of %d bytes, more than %d", len(piece), most)
-		}
-		piece, err := s.OpenBytes(k, label, s.SealBytes(k, label, foreign), len(foreign))
-		if err != nil || !bytes.Equal(piece, foreign) {
-			t.Errorf("a piece of %d bytes opens to %d bytes, error %v", len(foreign), len(piece), err)
 		}
 	})
 }
