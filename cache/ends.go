@@ -28,7 +28,7 @@ func (fs *Flights) endings(ctx context.Context, pipe redis.Pipeliner) func() {
 	for i := range ended {
 		e := &ended[i]
 		e.tries++
-		replies[i] = e.lease.end(ctx, pipe, e.flight.told(), fs.lastPiece(e))
+		replies[i] = e.lease.end(ctx, pipe, e.flight.number(), fs.lastPiece(e))
 	}
 	return func() {
 		var again []ending
@@ -38,7 +38,7 @@ func (fs *Flights) endings(ctx context.Context, pipe redis.Pipeliner) func() {
 			case err == nil && n == isWanted:
 				ended[i].flight.want()
 				again = append(again, ended[i])
-			case redis.HasErrorPrefix(err, "NOSCRIPT"):
+			case err != nil: // that it was given back twice does no harm
 				again = append(again, ended[i])
 			}
 		}
@@ -74,8 +74,8 @@ func (fs *Flights) repeat(again []ending) {
 	}
 }
 
-// told is how many pieces were published.
-func (f *Flight) told() int {
+// number is that of the next piece.
+func (f *Flight) number() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.pieces

@@ -61,6 +61,7 @@ type Flight struct {
 	wanted    bool // another replica follows
 	published int  // bytes of text that were published
 	pieces    int  // in how many pieces
+	muted     bool // nothing more is published: what has arrived is not known
 	cancel    context.CancelCauseFunc
 }
 
@@ -129,12 +130,26 @@ func (s *Seat) Next(ctx context.Context, patience <-chan time.Time) (News, error
 		select {
 		case <-changed:
 		case <-patience:
-			s.Depart()
-			return News{Event: EventAlone}, nil
+			return s.alone(), nil
 		case <-ctx.Done():
 			return News{}, context.Cause(ctx)
 		}
 	}
+}
+
+// alone ends a wait that took too long, unless something has come at this very moment.
+func (s *Seat) alone() News {
+	f := s.flight
+	f.mu.Lock()
+	if f.stage != vacant {
+		if n, ok := s.look(); ok {
+			f.mu.Unlock()
+			return n
+		}
+	}
+	f.mu.Unlock()
+	s.Depart()
+	return News{Event: EventAlone}
 }
 
 // look is Next without waiting; f.mu is held.
@@ -148,7 +163,7 @@ func (s *Seat) look() (News, bool) {
 	case vacant:
 		f.stage = led
 		f.attempt++
-		f.text, f.opaque, f.published, f.pieces = nil, false, 0, 0
+		f.text, f.opaque, f.published, f.pieces, f.muted = nil, false, 0, 0, false
 		return News{Event: EventLead, Lead: &Lead{flight: f}}, true
 	}
 	if !f.id.Stream || f.opaque {
@@ -166,8 +181,9 @@ func (s *Seat) look() (News, bool) {
 	if len(f.text) == len(s.sent) {
 		return News{}, false
 	}
-	more := f.text[len(s.sent):]
-	s.sent = f.text
+	text := f.text[:len(f.text):len(f.text)] // who appends to it does not write into ours
+	more := text[len(s.sent):]
+	s.sent = text
 	return News{Event: EventText, Text: more}, true
 }
 
@@ -219,7 +235,12 @@ func (l *Lead) Begin(lease *Lease, cancel context.CancelCauseFunc) {
 }
 
 // Append tells those who follow of more text.
-func (l *Lead) Append(text []byte) { l.flight.arrive(text) }
+func (l *Lead) Append(text []byte) {
+	f := l.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.arrive(text)
+}
 
 // Opaque says that the answer is more than text, so that nothing more of it can be told before it is whole.
 func (l *Lead) Opaque() {
@@ -252,6 +273,7 @@ func (l *Lead) Fail(err error, hopeless bool) {
 	}
 	l.over = true
 	f := l.flight
+	f.owner.end(f, nil, false) // before another leads under a lease of its own
 	f.mu.Lock()
 	f.cancel = nil
 	f.failed++
@@ -263,7 +285,6 @@ func (l *Lead) Fail(err error, hopeless bool) {
 	}
 	f.wake()
 	f.mu.Unlock()
-	f.owner.end(f, nil, false)
 	if over {
 		f.owner.forget(f)
 	}
@@ -272,27 +293,40 @@ func (l *Lead) Fail(err error, hopeless bool) {
 // Follow lets another replica's answer be this flight's. It reports false where that cannot be: too many are
 // followed already, or were lost. Then the answer is still to be made here.
 func (l *Lead) Follow(lease *Lease) bool {
-	f := l.flight
+	l.over = l.flight.owner.follow(l.flight, lease)
+	return l.over
+}
+
+// depend makes the flight another replica's to make. It reports which attempt that is, and false where too many
+// leaders were lost.
+func (f *Flight) depend() (attempt int, ok bool) {
 	f.mu.Lock()
-	lost := f.vacated >= mostVacated
-	if !lost {
-		f.stage = remote
+	defer f.mu.Unlock()
+	if f.vacated >= mostVacated {
+		return 0, false
 	}
-	f.mu.Unlock()
-	if !lost && f.owner.follow(f, lease) {
-		l.over = true
-		return true
-	}
+	f.stage = remote
+	return f.attempt, true
+}
+
+// depends reports whether another replica makes the answer, in that attempt still.
+func (f *Flight) depends(attempt int) bool {
 	f.mu.Lock()
-	f.stage = led
-	f.mu.Unlock()
-	return false
+	defer f.mu.Unlock()
+	return f.stage == remote && f.attempt == attempt
 }
 
 // vacate says that the leader on another replica is lost: one of those who wait takes its place.
-func (f *Flight) vacate() {
+func (f *Flight) vacate(attempt int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.attempt == attempt {
+		f.release()
+	}
+}
+
+// release is vacate for those who hold f.mu, whichever the attempt is.
+func (f *Flight) release() {
 	if f.stage == remote {
 		f.stage = vacant
 		f.vacated++
@@ -300,19 +334,31 @@ func (f *Flight) vacate() {
 	}
 }
 
-// arrive appends text.
+// arrive appends text; f.mu is held.
 func (f *Flight) arrive(text []byte) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.text = append(f.text, text...)
 	f.wake()
 }
 
-// touchDown is the whole answer from another replica.
-func (f *Flight) touchDown(e *Entry) {
+// hear appends text from another replica, unless its attempt is over.
+func (f *Flight) hear(attempt int, text []byte) {
 	f.mu.Lock()
-	f.stage, f.entry = landed, e
-	f.wake()
+	defer f.mu.Unlock()
+	if f.stage == remote && f.attempt == attempt {
+		f.arrive(text)
+	}
+}
+
+// touchDown is the whole answer from another replica.
+func (f *Flight) touchDown(attempt int, e *Entry) {
+	f.mu.Lock()
+	ours := f.stage == remote && f.attempt == attempt
+	if ours {
+		f.stage, f.entry = landed, e
+		f.wake()
+	}
 	f.mu.Unlock()
-	f.owner.forget(f)
+	if ours {
+		f.owner.forget(f)
+	}
 }

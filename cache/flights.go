@@ -32,7 +32,7 @@ type Flights struct {
 	ended  []ending
 	tails  int // followed from other replicas
 	loaded bool
-	closed bool
+	closed bool // no other replica may be followed: Run does not run
 	work   sync.WaitGroup
 }
 
@@ -62,6 +62,7 @@ func NewFlights(o FlightOptions) *Flights {
 	return &Flights{
 		o: o, log: o.Logger, poke: make(chan struct{}, 1),
 		all: map[FlightID]*Flight{}, held: map[*Flight]*Lease{},
+		closed: true,
 	}
 }
 
@@ -191,12 +192,16 @@ func (fs *Flights) stop(ctx context.Context) {
 	fs.mu.Lock()
 	fs.closed = true
 	for _, f := range fs.all {
-		f.vacate()
+		f.mu.Lock()
+		f.release()
+		f.mu.Unlock()
 	}
 	fs.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
-	fs.talk(ctx, fs.endings)
+	for range mostTries {
+		fs.talk(ctx, fs.endings)
+	}
 	fs.work.Wait()
 }
 
@@ -242,9 +247,7 @@ func (fs *Flights) beats(ctx context.Context, pipe redis.Pipeliner) func() {
 			case n < 0:
 				fs.lose(f, held[f])
 			default:
-				f.mu.Lock()
-				f.wanted = n == 1
-				f.mu.Unlock()
+				fs.follows(f, held[f], n == 1)
 			}
 		}
 	}
@@ -254,9 +257,35 @@ func (fs *Flights) beats(ctx context.Context, pipe redis.Pipeliner) func() {
 func (fs *Flights) lose(f *Flight, lease *Lease) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if fs.held[f] == lease {
-		delete(fs.held, f)
+	if fs.held[f] != lease {
+		return
 	}
+	delete(fs.held, f)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wanted = false
+	if f.stage == led && f.seats == 0 {
+		fs.abandon(f)
+	}
+}
+
+// follows notes whether another replica follows, under the lease that a flight still has.
+func (fs *Flights) follows(f *Flight, lease *Lease, wanted bool) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if fs.held[f] != lease {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.wanted = wanted
+}
+
+// sent is a piece that was published.
+type sent struct {
+	reply   *redis.Cmd
+	attempt int
+	upTo    int // bytes of the attempt's text
 }
 
 // news is the text that followers do not have yet.
@@ -264,40 +293,43 @@ func (fs *Flights) news(ctx context.Context, pipe redis.Pipeliner) func() {
 	fs.mu.Lock()
 	held := maps.Clone(fs.held)
 	fs.mu.Unlock()
-	type sent struct {
-		reply     *redis.Cmd
-		published int
-	}
-	var replies map[*Flight]sent
+	replies := map[*Flight]sent{}
 	for f, lease := range held {
 		f.mu.Lock()
-		if f.wanted && f.stage == led && !f.opaque && len(f.text) > f.published && len(f.text) <= fs.o.MaxEntry() {
+		if f.tells() && len(f.text) <= fs.o.MaxEntry() {
 			upTo := min(len(f.text), f.published+pieceSize)
 			label := lease.pieceLabel(lease.Token, f.pieces)
 			piece := fs.o.Sealer.SealBytes(f.id.Key, label, f.text[f.published:upTo])
-			if replies == nil {
-				replies = map[*Flight]sent{}
-			}
-			replies[f] = sent{lease.publish(ctx, pipe, f.pieces, piece), upTo}
+			replies[f] = sent{lease.publish(ctx, pipe, f.pieces, piece), f.attempt, upTo}
 		}
 		f.mu.Unlock()
 	}
-	if replies == nil {
+	if len(replies) == 0 {
 		return nil
 	}
 	return func() {
 		for f, s := range replies {
-			n, err := s.reply.Int()
-			f.mu.Lock()
-			switch {
-			case redis.HasErrorPrefix(err, "NOSCRIPT"): // it is told again
-			case err != nil: // it may have arrived or not: the rest would have a gap, or a piece twice
-				f.opaque = true
-			case n == 1:
-				f.published = s.published
-				f.pieces++
-			}
-			f.mu.Unlock()
+			f.told(s)
 		}
+	}
+}
+
+// tells reports whether there is text that others follow; f.mu is held.
+func (f *Flight) tells() bool {
+	return f.wanted && f.stage == led && f.id.Stream && !f.opaque && !f.muted && len(f.text) > f.published
+}
+
+// told takes in what became of a piece.
+func (f *Flight) told(s sent) {
+	n, err := s.reply.Int()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch {
+	case f.attempt != s.attempt, redis.HasErrorPrefix(err, "NOSCRIPT"): // it is told again
+	case err != nil: // it may have arrived or not: the rest would have a gap, or a piece twice
+		f.muted = true
+	case n == 1:
+		f.published = s.upTo
+		f.pieces++
 	}
 }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	_ "embed"
@@ -102,14 +103,14 @@ type piece struct {
 type news struct {
 	pieces []piece
 	cursor string // of the last element
-	held   bool   // the lease is still the holder's
+	held   bool   // the lease is still the holder's, and its stream is there
 }
 
 // mostRead is how many elements are read at once.
 const mostRead = 256
 
 // read asks for what came behind the cursor ("" is the beginning). The lease is asked for first: if it is gone
-// and there is no end behind it, its holder is dead.
+// and there is no end behind it, its holder is dead. Where the stream is gone, what the holder tells is not heard.
 func (l *Lease) read(ctx context.Context, c redis.UniversalClient, cursor string) (news, error) {
 	from := "-"
 	if cursor != "" {
@@ -117,11 +118,16 @@ func (l *Lease) read(ctx context.Context, c redis.UniversalClient, cursor string
 	}
 	pipe := c.Pipeline()
 	held := pipe.Get(ctx, l.Name)
+	exists := pipe.Exists(ctx, l.chunks())
 	stream := pipe.XRangeN(ctx, l.chunks(), from, "+", mostRead)
-	if _, err := pipe.Exec(ctx); err != nil && err != redis.Nil {
+	_, _ = pipe.Exec(ctx) // each has its own error
+	if err := held.Err(); err != nil && err != redis.Nil {
 		return news{}, err
 	}
-	out := news{cursor: cursor, held: held.Val() == l.Holder}
+	if err := cmp.Or(exists.Err(), stream.Err()); err != nil {
+		return news{}, err
+	}
+	out := news{cursor: cursor, held: held.Val() == l.Holder && exists.Val() == 1}
 	for _, m := range stream.Val() {
 		out.cursor = m.ID
 		if p, ok := l.pieceOf(m.Values); ok {
@@ -151,7 +157,7 @@ func (l *Lease) pieceOf(v map[string]any) (p piece, ok bool) {
 	return p, last
 }
 
-// How often a holder and its followers talk to Redis. A follower sees text after half of heldEvery
+// How often a holder and its followers talk to Redis. A follower sees text after half of beatEvery
 // and publishEvery and readEvery, on average.
 const (
 	publishEvery = 50 * time.Millisecond

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,25 +16,29 @@ func (fs *Flights) follow(f *Flight, lease *Lease) bool {
 	if fs.closed || fs.tails >= mostTails {
 		return false
 	}
+	attempt, ok := f.depend()
+	if !ok {
+		return false
+	}
 	fs.tails++
 	fs.work.Go(func() {
 		defer func() {
 			if p := recover(); p != nil { // the client's, at what a server said
 				fs.log.Error().Interface("panic", p).Msg("following an answer: the Redis client panicked")
 			}
-			f.vacate() // where it did not end otherwise
+			f.vacate(attempt) // where it did not end otherwise
 			fs.mu.Lock()
 			fs.tails--
 			fs.mu.Unlock()
 		}()
-		fs.tail(f, lease)
+		fs.tail(f, lease, attempt)
 	})
 	return true
 }
 
 // tail reads until the answer is whole, its holder is dead or has failed, Redis has been silent for a second, or nobody
 // wants it any more.
-func (fs *Flights) tail(f *Flight, lease *Lease) {
+func (fs *Flights) tail(f *Flight, lease *Lease, attempt int) {
 	var cursor string
 	next := 0 // number of the next piece
 	heard := time.Now()
@@ -45,7 +50,7 @@ func (fs *Flights) tail(f *Flight, lease *Lease) {
 			return
 		case <-tick.C:
 		}
-		if !f.isRemote() {
+		if !f.depends(attempt) {
 			return // Run ends
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), talkTime)
@@ -59,9 +64,15 @@ func (fs *Flights) tail(f *Flight, lease *Lease) {
 		}
 		heard, cursor = time.Now(), got.cursor
 		for _, p := range got.pieces {
-			if over, err := fs.take(f, lease, p, next); over || err != nil {
+			text, e, err := fs.take(f.id.Key, lease, p, next)
+			switch {
+			case err != nil:
+				return
+			case p.last:
+				f.touchDown(attempt, e)
 				return
 			}
+			f.hear(attempt, text)
 			next++
 		}
 		if !got.held {
@@ -70,29 +81,20 @@ func (fs *Flights) tail(f *Flight, lease *Lease) {
 	}
 }
 
-// take takes in one piece; over says that it was the last.
-func (fs *Flights) take(f *Flight, lease *Lease, p piece, next int) (over bool, err error) {
+// errNoAnswer says that the holder has failed.
+var errNoAnswer = errors.New("there is no answer")
+
+// take opens one piece: the text of the number that is next, or of the last one the whole answer.
+func (fs *Flights) take(k Key, lease *Lease, p piece, next int) (text []byte, e *Entry, err error) {
 	switch {
 	case p.last && len(p.entry) == 0:
-		return true, nil // there is no answer
+		return nil, nil, errNoAnswer
 	case p.last:
-		e, err := fs.o.Sealer.Open(f.id.Key, p.entry, fs.o.MaxEntry())
-		if err == nil {
-			f.touchDown(e)
-		}
-		return true, err
+		e, err = fs.o.Sealer.Open(k, p.entry, fs.o.MaxEntry())
+		return nil, e, err
 	case p.n != next:
-		return false, fmt.Errorf("piece %d where %d should be", p.n, next)
+		return nil, nil, fmt.Errorf("piece %d where %d should be", p.n, next)
 	}
-	text, err := fs.o.Sealer.OpenBytes(f.id.Key, lease.pieceLabel(lease.Holder, p.n), p.text, pieceSize)
-	if err == nil {
-		f.arrive(text)
-	}
-	return false, err
-}
-
-func (f *Flight) isRemote() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.stage == remote
+	text, err = fs.o.Sealer.OpenBytes(k, lease.pieceLabel(lease.Holder, p.n), p.text, pieceSize)
+	return text, nil, err
 }
