@@ -173,8 +173,9 @@ func (l *local) forgetAll() {
 // before at has been passed to forget. The first one after lost begins a new subscription,
 // which must be in force by then: it covers what Redis is asked for from now on.
 //
-// Redis sends the invalidations of one turn of its loop at that turn's end, so that the reply to a
-// PING may overtake some by as much. What was sent before the PING before that has been heard.
+// The reply to a PING proves that for when the PING was sent: Redis sends the invalidations of a turn
+// of its loop at the turn's end, behind that turn's replies, but what it answers in a turn was there
+// as the turn began, before what the turn changed.
 //
 // heard and lost are for one goroutine, the one that hears invalidations.
 func (l *local) heard(at time.Time) {
