@@ -193,7 +193,7 @@ func TestACharacterMayComeInPieces(t *testing.T) {
 
 func TestAnAnswerThatDidNotEndIsIncomplete(t *testing.T) {
 	rng := rand.New(rand.NewPCG(8, 9))
-	for range 30 {
+	for range 8 {
 		w := aWhole(rng)
 		f := NewFramer(w.Kind, "id", "m", 1)
 		body := f.Whole(nil, w, nil)

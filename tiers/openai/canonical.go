@@ -221,7 +221,7 @@ func (c *canon) number() bool {
 		c.at++
 	}
 	digits := c.src[start:c.at]
-	if bytes.IndexAny(digits, ".eE") < 0 {
+	if !bytes.ContainsAny(digits, ".eE") {
 		c.dst = append(c.dst, digits...)
 		return len(digits) > 0
 	}

@@ -90,7 +90,7 @@ func assembled(t *testing.T, kind Kind, stream []byte, end *Ending) (*Whole, err
 
 func TestAnAnswerIsTheSameInEveryForm(t *testing.T) {
 	rng := rand.New(rand.NewPCG(6, 11))
-	for range 500 {
+	for range 300 {
 		w := aWhole(rng)
 		back, err := ParseWhole(w.Append(nil))
 		if err != nil {
