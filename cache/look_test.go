@@ -136,7 +136,9 @@ func TestAKeyOfAnotherTypeIsAMissAndMended(t *testing.T) {
 			func(key string) error { return raw.HSet(ctx, key, "x", "y").Err() },
 			func(key string) error { return raw.SAdd(ctx, key, "x").Err() },
 			func(key string) error { return raw.ZAdd(ctx, key, redis.Z{Score: 1, Member: "x"}).Err() },
-			func(key string) error { return raw.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: []string{"x", "y"}}).Err() },
+			func(key string) error {
+				return raw.XAdd(ctx, &redis.XAddArgs{Stream: key, Values: []string{"x", "y"}}).Err()
+			},
 			func(key string) error { return raw.Set(ctx, key, "", 0).Err() },
 			func(key string) error { return raw.Set(ctx, key, "hello", 0).Err() },
 		} {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net"
 	"os/exec"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -241,4 +243,14 @@ func (l *late) relay(to, from net.Conn, delayed bool) {
 			return
 		}
 	}
+}
+
+// number is what stands behind a name in one of Redis' lines.
+func number(t testing.TB, line, name string) int {
+	t.Helper()
+	_, rest, _ := strings.Cut(line, name)
+	rest, _, _ = strings.Cut(rest, ",")
+	n, err := strconv.Atoi(rest)
+	must(t, err)
+	return n
 }

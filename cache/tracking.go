@@ -76,10 +76,11 @@ type refusedError struct{ error }
 func (s *Store) subscribe(ctx context.Context) error {
 	conn := s.tracking.EphemeralConn() // it never dials again by itself
 	defer func() { _ = conn.Close() }()
-	if err := conn.RegisterPushNotificationHandler("invalidate", invalidations{s.local}, false); err != nil {
+	err := conn.RegisterPushNotificationHandler("invalidate", invalidations{s.local}, false)
+	if err != nil && !push.IsHandlerExistsError(err) { // the client may have kept that of the connection before
 		return refusedError{fmt.Errorf("hear invalidations: %w", err)} // the client speaks RESP2
 	}
-	err := inBackground(ctx, func(ctx context.Context) error { return conn.Do(ctx, trackPrefixes()...).Err() })
+	err = inBackground(ctx, func(ctx context.Context) error { return conn.Do(ctx, trackPrefixes()...).Err() })
 	if _, isReply := errors.AsType[redis.Error](err); isReply {
 		return refusedError{err}
 	}

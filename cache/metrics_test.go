@@ -1,0 +1,152 @@
+package cache
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/prometheus/common/expfmt"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// gathered is what Prometheus would read.
+func gathered(t *testing.T, reg *prometheus.Registry) []byte {
+	t.Helper()
+	families, err := reg.Gather()
+	must(t, err)
+	var text bytes.Buffer
+	for _, f := range families {
+		_, err := expfmt.MetricFamilyToText(&text, f)
+		must(t, err)
+	}
+	return text.Bytes()
+}
+
+func TestWhatIsCountedIsToldToPrometheusAndToOperators(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	s := NewStore(Options{Registerer: reg})
+	e := &Entry{Prompt: 100, Accepted: 30, Target: 20, USD: 0.25}
+	for r, n := range map[Result]int{ResultHit: 3, ResultLocal: 2, ResultCoalesced: 1, ResultMiss: 4, ResultBypass: 5, ResultAway: 1, ResultLate: 1, ResultError: 0} {
+		for range n {
+			if r == ResultHit || r == ResultLocal || r == ResultCoalesced {
+				s.Count("llama-3", "acme", r, e)
+			} else {
+				s.Count("llama-3", "acme", r, nil)
+			}
+		}
+	}
+	s.metrics.refused.add(refusedDamaged)
+	s.metrics.dropped.add(droppedQueue)
+	const golden = "testdata/metrics.txt"
+	got := gathered(t, reg)
+	if *update {
+		must(t, os.MkdirAll("testdata", 0o755))
+		must(t, os.WriteFile(golden, got, 0o644))
+	}
+	want, err := os.ReadFile(golden)
+	must(t, err)
+	if diff := cmp.Diff(string(want), string(got)); diff != "" {
+		t.Error(diff)
+	}
+	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+	st := s.Stats()
+	if len(st.Routes) != 1 {
+		t.Fatalf("%+v", st.Routes)
+	}
+	r := st.Routes[0]
+	if r.Route != "llama-3" || r.Requests[ResultHit] != 3 || r.Requests[ResultBypass] != 5 || r.HitRatio != 0.5 || r.SavedTokens != 6*150 || r.SavedUSD != 1.5 {
+		t.Errorf("%+v", r)
+	}
+	if st.Refused[refusedDamaged] != 1 || st.Refused[refusedForeign] != 0 {
+		t.Errorf("%v", st.Refused)
+	}
+}
+
+func TestLabelsAreBounded(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	s := NewStore(Options{Registerer: reg})
+	for i := range 3 * mostRoutes {
+		s.Count(fmt.Sprint("r", i), fmt.Sprint("t", i), ResultMiss, nil)
+	}
+	s.Count("\xff", "\xff", ResultHit, nil)
+	s.Count("r1", "t1", Result("made up"), nil)
+	s.Count("r1", "t1", ResultHit, &Entry{Prompt: -1, Accepted: -1, Target: -1, USD: math.NaN()})
+	for name, want := range map[string]int{
+		"llm_cache_hit_ratio":                  mostRoutes + 1,
+		"llm_cache_requests_total":             (mostRoutes + 1) * len(results),
+		"foregate_cache_tenant_requests_total": (mostTenants + 1) * len(results),
+	} {
+		if got, err := testutil.GatherAndCount(reg, name); err != nil || got != want {
+			t.Errorf("%s: %d, %v, want %d", name, got, err, want)
+		}
+	}
+	for _, r := range s.Stats().Routes {
+		if r.Route == others && r.Requests[ResultMiss] != 2*mostRoutes {
+			t.Errorf("%+v", r)
+		}
+		if r.Route == "r1" && (r.SavedTokens != 0 || r.SavedUSD != 0) {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+func TestTheHitRatioIsOfTheLastFiveMinutes(t *testing.T) {
+	var r ratio
+	now := time.Now()
+	if r.of(now) != 0 {
+		t.Error("a ratio of nothing")
+	}
+	for range 100 {
+		r.count(now, true)
+	}
+	for _, c := range []struct {
+		later time.Duration
+		want  float64
+	}{{0, 1}, {ratioOver - ratioStep, 1}, {ratioStep, 0}} {
+		now = now.Add(c.later)
+		if got := r.of(now); got != c.want {
+			t.Errorf("%v later: %v, want %v", c.later, got, c.want)
+		}
+	}
+	for i := range 300 { // one a second, a quarter served
+		now = now.Add(time.Second)
+		r.count(now, i%4 == 0)
+	}
+	if got := r.of(now); math.Abs(got-0.25) > 0.01 {
+		t.Errorf("got %v", got)
+	}
+	if got := r.of(now.Add(time.Hour)); got != 0 {
+		t.Errorf("an hour later: %v", got)
+	}
+}
+
+func TestNoReasonIsNamedTwice(t *testing.T) {
+	s := NewStore(Options{})
+	for name, r := range map[string]*reasons{"refused": s.metrics.refused, "dropped": s.metrics.dropped} {
+		if len(r.all()) != len(r.names) || strings.Contains(strings.Join(r.names, " "), "  ") {
+			t.Errorf("%s: %v", name, r.names)
+		}
+	}
+}
+
+func BenchmarkCount(b *testing.B) {
+	s := NewStore(Options{})
+	e := &Entry{Prompt: 100, Accepted: 30, USD: 0.25}
+	b.ReportAllocs()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			s.Count("llama-3", "acme", ResultLocal, e)
+		}
+	})
+}

@@ -1,0 +1,156 @@
+package cache
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// unrun is a store at a Redis that nobody asks, whose queue nobody empties.
+func unrun(t testing.TB) *Store {
+	t.Helper()
+	return NewStore(Options{Redis: clientOf(t, requestOptions("127.0.0.1:1"))})
+}
+
+func TestTheQueueIsBoundedByCountAndBytes(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		size, joined int
+	}{
+		{"many", 10, mostQueued},
+		{"large", 1 << 20, mostQueuedBytes >> 20},
+	} {
+		s := unrun(t)
+		e := &Entry{Answer: make([]byte, c.size)}
+		told := 0
+		for range mostQueued + 100 {
+			s.Put(keyNo(1), e, time.Hour, func() { told++ })
+		}
+		dropped := int(s.metrics.dropped.all()[droppedQueue])
+		if s.Stats().Queued != c.joined || dropped != mostQueued+100-c.joined || told != dropped {
+			t.Errorf("%s: %d queued, %d dropped, %d told; want %d queued", c.name, s.Stats().Queued, dropped, told, c.joined)
+		}
+	}
+}
+
+func TestWhatMustNotBeKeptIsDropped(t *testing.T) {
+	r := serve(t)
+	s := storeAt(t, r.addr)
+	running(t, s)
+	s.maxEntry = func() int { return 100 }
+	for why, e := range map[string]*Entry{
+		droppedLarge:   {Answer: make([]byte, 101)},
+		droppedUnsound: {Prompt: -1},
+	} {
+		keep(t, s, keyNo(1), e)
+		if got := s.metrics.dropped.all()[why]; got != 1 {
+			t.Errorf("%d dropped as %s", got, why)
+		}
+	}
+	wantFound(t, s, keyNo(1), nil, FoundNone)
+}
+
+func TestWhatIsQueuedIsWrittenBeforeTheEnd(t *testing.T) {
+	r := serve(t)
+	s := storeAt(t, r.addr)
+	var told atomic.Int32
+	const n = 200
+	for i := range n {
+		s.Put(keyNo(i), answerOf(keyNo(i), 1000), time.Hour, func() { told.Add(1) })
+	}
+	running(t, s)()
+	if told.Load() != n {
+		t.Errorf("%d of %d are told", told.Load(), n)
+	}
+	if got := r.raw().DBSize(t.Context()).Val(); got != n {
+		t.Errorf("%d of %d were written", got, n)
+	}
+	keep(t, s, keyNo(n), answerOf(keyNo(n), 10))
+	if got := s.metrics.dropped.all()[droppedStopped]; got != 1 || r.raw().DBSize(t.Context()).Val() != n {
+		t.Errorf("%d dropped after the end", got)
+	}
+	running(t, s)
+	within(t, 5*time.Second, "a store that runs again keeps again", func() bool {
+		keep(t, s, keyNo(n), answerOf(keyNo(n), 10))
+		return r.raw().Exists(t.Context(), keyNo(n).Name()).Val() == 1
+	})
+}
+
+func TestWhatCannotBeWrittenDoesNotHoldUpTheEnd(t *testing.T) {
+	s := NewStore(Options{Redis: clientOf(t, requestOptions(lateBy(t, serve(t).addr, time.Minute).addr))})
+	var told atomic.Int32
+	for i := range mostQueued {
+		s.Put(keyNo(i), answerOf(keyNo(i), 10), time.Hour, func() { told.Add(1) })
+	}
+	began := time.Now()
+	running(t, s)()
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it ends after %v", took)
+	}
+	if told.Load() != mostQueued {
+		t.Errorf("%d of %d are told", told.Load(), mostQueued)
+	}
+}
+
+// TestAFullRedisIsReadAndNotWrittenForAWhile fills a real one that evicts nothing.
+func TestAFullRedisIsReadAndNotWrittenForAWhile(t *testing.T) {
+	r := serve(t)
+	s := storeAt(t, r.addr)
+	var hand clock
+	s.now = hand.now
+	running(t, s)
+	a, b := keyNo(1), keyNo(2)
+	keep(t, s, a, answerOf(a, 100))
+	raw, ctx := r.raw(), t.Context()
+	must(t, raw.ConfigSet(ctx, "maxmemory", "1").Err())
+	for range 3 {
+		keep(t, s, b, answerOf(b, 100))
+	}
+	if got := s.metrics.dropped.all()[droppedFull]; got != 3 {
+		t.Errorf("%d dropped", got)
+	}
+	if got := refusedWrites(t, raw); got != 1 {
+		t.Errorf("Redis refused %d writes, want the first one", got)
+	}
+	wantFound(t, s, a, leaseOf(a), FoundHit)
+	wantFound(t, s, b, leaseOf(b), FoundNone) // without a lease each goes by itself
+	must(t, raw.ConfigSet(ctx, "maxmemory", "0").Err())
+	keep(t, s, b, answerOf(b, 100))
+	wantFound(t, s, b, nil, FoundNone)
+	hand.add(suspendedFor)
+	keep(t, s, b, answerOf(b, 100))
+	wantFound(t, s, b, nil, FoundHit)
+	if s.Stats().Away {
+		t.Error("it is left alone")
+	}
+}
+
+// refusedWrites is how often SET was refused.
+func refusedWrites(t *testing.T, raw *redis.Client) int {
+	t.Helper()
+	stats, err := raw.InfoMap(t.Context(), "commandstats").Result()
+	must(t, err)
+	for _, section := range stats {
+		if line, ok := section["cmdstat_set"]; ok {
+			return number(t, line, "rejected_calls=")
+		}
+	}
+	return 0
+}
+
+func TestNoAnswerIsKeptForLongerThanItsTime(t *testing.T) {
+	r := serve(t)
+	s := storeAt(t, r.addr)
+	running(t, s)
+	raw := r.raw()
+	for i, ttl := range []time.Duration{0, 1, time.Millisecond, 10 * time.Second, 24 * time.Hour} {
+		done := make(chan struct{})
+		s.Put(keyNo(i), answerOf(keyNo(i), 10), ttl, func() { close(done) })
+		<-done
+		if left := raw.PTTL(t.Context(), keyNo(i).Name()).Val(); left > max(ttl, time.Millisecond) || ttl > time.Second && left < ttl*8/10 {
+			t.Errorf("%v: it is kept for %v", ttl, left)
+		}
+	}
+}
