@@ -165,9 +165,9 @@ func TestManyIdenticalRequestsCostOneGeneration(t *testing.T) {
 		shared := 0
 		for i, s := range answers {
 			if !s.done || s.broken || s.text != answers[0].text || s.text == "" {
-				t.Fatalf("request %d: %+v", i, s)
+				t.Fatalf("request %d: %+v; calls %d", i, s, up.calls.Load()-calls)
 			}
-			if s.header.Get("X-Cache") == "COALESCED" {
+			if s.header.Get("X-Cache") != "MISS" { // who comes a little late has a hit
 				shared++
 			}
 		}
