@@ -1,0 +1,569 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// theAnswer is what is made in these tests, in the pieces in which it is told.
+var theAnswer = []string{"Once ", "upon ", "a ", "time ", "there ", "was ", "a ", "cache."}
+
+// wholeOf is an answer of that text.
+func wholeOf(text string) *Entry { return &Entry{Tier: "target", Finish: "stop", Answer: []byte(text)} }
+
+func streamed(n int) FlightID { return FlightID{Key: keyNo(n), Stream: true} }
+
+// allGone fails a test that leaves a flight or a lease behind.
+func allGone(t testing.TB, fs *Flights) {
+	t.Helper()
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if len(fs.all) > 0 || len(fs.held) > 0 {
+		t.Errorf("%d flights and %d leases are left behind", len(fs.all), len(fs.held))
+	}
+}
+
+// inOneProcess runs a test in a bubble, with flights that are alone.
+func inOneProcess(t *testing.T, run func(t *testing.T, fs *Flights)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		fs := NewFlights(FlightOptions{})
+		run(t, fs)
+		allGone(t, fs)
+	})
+}
+
+// next is a seat's next event, which must come within ten seconds.
+func next(t testing.TB, s *Seat) News {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	n, err := s.Next(ctx, nil)
+	if err != nil {
+		t.Fatalf("nothing comes: %v", err)
+	}
+	return n
+}
+
+// want is next, which must be of a kind.
+func want(t testing.TB, s *Seat, e Event) News {
+	t.Helper()
+	n := next(t, s)
+	if n.Event != e {
+		t.Fatalf("event %d (text %q, error %v), want %d", n.Event, n.Text, n.Err, e)
+	}
+	return n
+}
+
+// wantText is next, which must be that text.
+func wantText(t testing.TB, s *Seat, text string) {
+	t.Helper()
+	if n := want(t, s, EventText); string(n.Text) != text {
+		t.Fatalf("told %q, want %q", n.Text, text)
+	}
+}
+
+// waits fails a test whose seat has anything to do. Only in a bubble.
+func waits(t testing.TB, s *Seat) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	if n, err := s.Next(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("event %d (text %q), want none", n.Event, n.Text)
+	}
+}
+
+// begin takes a seat and leads; cancelled says whether its generation was ended.
+func begin(t testing.TB, fs *Flights, id FlightID) (s *Seat, l *Lead, cancelled func() bool) {
+	t.Helper()
+	s = fs.Join(id)
+	l = want(t, s, EventLead).Lead
+	var ended atomic.Bool
+	l.Begin(nil, func(error) { ended.Store(true) })
+	return s, l, ended.Load
+}
+
+func departed(seats ...*Seat) {
+	for _, s := range seats {
+		s.Depart()
+	}
+}
+
+func TestAThousandIdenticalRequestsCostOneGeneration(t *testing.T) {
+	for _, stream := range []bool{true, false} {
+		inOneProcess(t, func(t *testing.T, fs *Flights) {
+			id := FlightID{Key: keyNo(1), Stream: stream}
+			text := strings.Join(theAnswer, "")
+			var leads, landed atomic.Int32
+			var all sync.WaitGroup
+			for range 1000 {
+				all.Go(func() {
+					s := fs.Join(id)
+					defer s.Depart()
+					var told []byte
+					for {
+						switch n := next(t, s); n.Event {
+						case EventLead:
+							leads.Add(1)
+							n.Lead.Begin(nil, func(error) { t.Error("it was cancelled") })
+							for _, piece := range theAnswer {
+								time.Sleep(time.Second)
+								n.Lead.Append([]byte(piece))
+							}
+							time.Sleep(time.Second)
+							n.Lead.Land(wholeOf(text), nil)
+						case EventText:
+							told = append(told, n.Text...)
+							if !strings.HasPrefix(text, string(told)) {
+								t.Errorf("told %q", told)
+							}
+						case EventLanded:
+							landed.Add(1)
+							if stream && len(told) > 0 && string(told) != text || !stream && len(told) > 0 {
+								t.Errorf("told %q before the whole %q", told, n.Entry.Answer)
+							}
+							return
+						default:
+							t.Errorf("event %d: %v", n.Event, n.Err)
+							return
+						}
+					}
+				})
+			}
+			all.Wait()
+			if leads.Load() != 1 || landed.Load() != 1000 {
+				t.Errorf("%d led and %d have the answer; want 1 and 1000", leads.Load(), landed.Load())
+			}
+		})
+	}
+}
+
+func TestTextArrivesInOrderAndWhole(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		id := streamed(1)
+		leader, lead, _ := begin(t, fs, id)
+		early := fs.Join(id)
+		lead.Append([]byte("one "))
+		wantText(t, early, "one ")
+		waits(t, early)
+		lead.Append([]byte("two "))
+		lead.Append([]byte("three"))
+		late := fs.Join(id)
+		wantText(t, late, "one two three")
+		wantText(t, early, "two three")
+		if string(early.Sent()) != "one two three" {
+			t.Errorf("sent %q", early.Sent())
+		}
+		e := wholeOf("one two three")
+		lead.Land(e, nil)
+		for _, s := range []*Seat{leader, early, late} {
+			if n := want(t, s, EventLanded); n.Entry != e {
+				t.Error("another entry")
+			}
+		}
+		departed(leader, early, late)
+	})
+}
+
+func TestWhatASeatWasToldIsNotChangedByWhoAppendsToIt(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		leader, lead, _ := begin(t, fs, streamed(1))
+		s := fs.Join(streamed(1))
+		for range 5 {
+			lead.Append([]byte("abc"))
+		}
+		n := want(t, s, EventText)
+		_ = append(n.Text, "XYZ"...)
+		_ = append(s.Sent(), "XYZ"...)
+		lead.Append([]byte("def"))
+		wantText(t, s, "def")
+		lead.Land(wholeOf("abcabcabcabcabcdef"), nil)
+		departed(leader, s)
+	})
+}
+
+func TestARequestThatIsNotStreamedHearsNothingBeforeTheEnd(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		id := FlightID{Key: keyNo(1)}
+		leader, lead, _ := begin(t, fs, id)
+		s := fs.Join(id)
+		lead.Append([]byte("one"))
+		waits(t, s)
+		lead.Land(wholeOf("one"), nil)
+		want(t, s, EventLanded)
+		departed(leader, s)
+	})
+}
+
+func TestAnAnswerThatIsMoreThanTextSaysNothingMoreBeforeTheEnd(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		leader, lead, _ := begin(t, fs, streamed(1))
+		s := fs.Join(streamed(1))
+		lead.Append([]byte("one"))
+		wantText(t, s, "one")
+		lead.Append([]byte("two"))
+		lead.Opaque()
+		lead.Append([]byte("three"))
+		waits(t, s)
+		lead.Land(wholeOf("onetwothree and a call"), nil)
+		want(t, s, EventLanded)
+		departed(leader, s)
+	})
+}
+
+func TestRequestsOfAnotherKeyClassOrFormDoNotShare(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		for _, id := range []FlightID{
+			{Key: keyNo(1)}, {Key: keyNo(2)}, {Key: keyNo(1), Class: 1}, {Key: keyNo(1), Class: -1}, {Key: keyNo(1), Stream: true},
+		} {
+			s, lead, _ := begin(t, fs, id)
+			if s.Shared() {
+				t.Error("it is shared")
+			}
+			defer func() { lead.Land(wholeOf("x"), nil); s.Depart() }()
+		}
+	})
+}
+
+func TestWhoAsksAfterTheAnswerIsWholeBeginsAnew(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		first, lead, _ := begin(t, fs, streamed(1))
+		lead.Land(wholeOf("x"), nil)
+		second, lead, _ := begin(t, fs, streamed(1))
+		lead.Land(wholeOf("y"), nil)
+		departed(first, second)
+	})
+}
+
+func TestAnAnswerThatIsBeingKeptIsThereForThoseWhoAskMeanwhile(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		first, lead, _ := begin(t, fs, streamed(1))
+		var kept func()
+		lead.Land(wholeOf("x"), func(then func()) { kept = then })
+		second := fs.Join(streamed(1))
+		want(t, second, EventLanded)
+		kept()
+		third, lead, _ := begin(t, fs, streamed(1)) // it looks
+		lead.Land(wholeOf("x"), nil)
+		departed(first, second, third)
+	})
+}
+
+func TestWhenALeaderFailsOneOtherLeadsAndTheSecondFailureIsAllOfTheirs(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		leader, lead, _ := begin(t, fs, streamed(1))
+		seats := make([]*Seat, 50)
+		var leads, failures atomic.Int32
+		var second atomic.Pointer[Lead]
+		last := errors.New("the second")
+		var all sync.WaitGroup
+		for i := range seats {
+			seats[i] = fs.Join(streamed(1))
+			all.Go(func() {
+				n := next(t, seats[i])
+				if n.Event == EventLead {
+					leads.Add(1)
+					second.Store(n.Lead)
+					n = next(t, seats[i])
+				}
+				if n.Event == EventFailed && n.Err == last {
+					failures.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		lead.Fail(errors.New("the first"), false)
+		lead.Fail(errors.New("again"), true) // it has ended
+		leader.Depart()
+		synctest.Wait()
+		if leads.Load() != 1 || failures.Load() != 0 {
+			t.Fatalf("%d lead and %d failed; want 1 and 0", leads.Load(), failures.Load())
+		}
+		second.Load().Begin(nil, func(error) {})
+		second.Load().Fail(last, false)
+		all.Wait()
+		if leads.Load() != 1 || failures.Load() != 50 {
+			t.Errorf("%d led and %d share the second failure; want 1 and 50", leads.Load(), failures.Load())
+		}
+		departed(seats...)
+	})
+}
+
+func TestAHopelessFailureIsEveryonesAtOnce(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		leader, lead, _ := begin(t, fs, streamed(1))
+		a, b := fs.Join(streamed(1)), fs.Join(streamed(1))
+		bad := errors.New("such a request is refused")
+		lead.Fail(bad, true)
+		for _, s := range []*Seat{leader, a, b} {
+			if n := want(t, s, EventFailed); n.Err != bad {
+				t.Errorf("failed with %v", n.Err)
+			}
+		}
+		c, lead, _ := begin(t, fs, streamed(1)) // it is not remembered
+		lead.Land(wholeOf("x"), nil)
+		departed(leader, a, b, c)
+	})
+}
+
+func TestAFailureThatNobodySharesIsForgotten(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		leader, lead, _ := begin(t, fs, streamed(1))
+		lead.Fail(errors.New("failed"), false)
+		leader.Depart()
+		other, lead, _ := begin(t, fs, streamed(1))
+		lead.Land(wholeOf("x"), nil)
+		other.Depart()
+	})
+}
+
+func TestALeaderWhoLeavesDoesNotEndWhatOthersWaitFor(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		leader, lead, cancelled := begin(t, fs, streamed(1))
+		a, b := fs.Join(streamed(1)), fs.Join(streamed(1))
+		if !leader.Shared() {
+			t.Error("it is not shared")
+		}
+		leader.Depart()
+		leader.Depart()
+		b.Depart()
+		if cancelled() {
+			t.Fatal("the answer that one waits for was cancelled")
+		}
+		if !leader.Shared() || a.Shared() {
+			t.Error("one other wants it, and no other than that one")
+		}
+		lead.Append([]byte("x"))
+		wantText(t, a, "x")
+		lead.Land(wholeOf("x"), nil)
+		want(t, a, EventLanded)
+		departed(a)
+		if cancelled() {
+			t.Error("a whole answer was cancelled")
+		}
+	})
+}
+
+func TestTheLastWhoLeavesEndsTheGeneration(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		leader, lead, cancelled := begin(t, fs, streamed(1))
+		a := fs.Join(streamed(1))
+		departed(leader)
+		if cancelled() {
+			t.Fatal("cancelled while one waits")
+		}
+		departed(a)
+		if !cancelled() {
+			t.Fatal("not cancelled, and nobody waits")
+		}
+		other, lead2, _ := begin(t, fs, streamed(1)) // not with what is being cancelled
+		lead.Fail(context.Canceled, false)
+		waits(t, other)
+		lead2.Land(wholeOf("x"), nil)
+		want(t, other, EventLanded)
+		departed(other)
+	})
+}
+
+func TestAGenerationThatNobodyWantsAsItBeginsIsEndedAtOnce(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		s := fs.Join(streamed(1))
+		lead := want(t, s, EventLead).Lead
+		s.Depart() // while it looked in Redis
+		ended := false
+		lead.Begin(nil, func(error) { ended = true })
+		if !ended {
+			t.Error("it was not ended")
+		}
+		lead.Fail(context.Canceled, false)
+	})
+}
+
+func TestAFollowerWhoLeavesNeverEndsTheGeneration(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		leader, lead, cancelled := begin(t, fs, streamed(1))
+		for range 100 {
+			s := fs.Join(streamed(1))
+			ctx, cancel := context.WithCancelCause(t.Context())
+			left := errors.New("the client left")
+			cancel(left)
+			if _, err := s.Next(ctx, nil); err != left {
+				t.Fatalf("error %v, want why its request ended", err)
+			}
+			s.Depart()
+		}
+		if cancelled() {
+			t.Error("cancelled")
+		}
+		lead.Land(wholeOf("x"), nil)
+		leader.Depart()
+	})
+}
+
+func TestPatienceEndsOnlyAWaitInWhichNothingHasCome(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		leader, lead, cancelled := begin(t, fs, streamed(1))
+		impatient, told := fs.Join(streamed(1)), fs.Join(streamed(1))
+		began := time.Now()
+		n, err := impatient.Next(t.Context(), time.After(3*time.Second))
+		if err != nil || n.Event != EventAlone || time.Since(began) != 3*time.Second {
+			t.Errorf("event %d, %v after %v; want to go alone after 3 s", n.Event, err, time.Since(began))
+		}
+		lead.Append([]byte("x"))
+		patience := time.After(3 * time.Second)
+		if n, _ := told.Next(t.Context(), patience); n.Event != EventText {
+			t.Fatalf("event %d, want text", n.Event)
+		}
+		time.AfterFunc(time.Hour, func() { lead.Append([]byte("y")) })
+		if n, _ := told.Next(t.Context(), patience); n.Event != EventText {
+			t.Errorf("event %d an hour after some text, want text", n.Event)
+		}
+		departed(impatient) // it did that already
+		if cancelled() || !leader.Shared() {
+			t.Error("it left twice")
+		}
+		lead.Land(wholeOf("xy"), nil)
+		departed(leader, told)
+	})
+}
+
+func TestWhatComesAsPatienceEndsIsTaken(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		over := make(chan time.Time)
+		close(over)
+		for range 50 { // a select takes either
+			leader, lead, _ := begin(t, fs, streamed(1))
+			s := fs.Join(streamed(1))
+			var n News
+			var all sync.WaitGroup
+			patience := make(chan time.Time, 1)
+			all.Go(func() { n, _ = s.Next(t.Context(), patience) })
+			synctest.Wait()
+			s.flight.mu.Lock() // so that both are there when it looks
+			patience <- time.Time{}
+			s.flight.arrive([]byte("x"))
+			s.flight.mu.Unlock()
+			all.Wait()
+			if n.Event != EventText {
+				t.Fatalf("event %d, want text", n.Event)
+			}
+			lead.Land(wholeOf("x"), nil)
+			departed(leader, s)
+		}
+	})
+}
+
+func TestNoMoreThanABoundShareOneFlight(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		seats := make([]*Seat, mostSeats)
+		for i := range seats {
+			seats[i] = fs.Join(streamed(1))
+		}
+		if fs.Join(streamed(1)) != nil {
+			t.Errorf("%d share it", mostSeats+1)
+		}
+		seats[0].Depart()
+		seats[0] = fs.Join(streamed(1))
+		if seats[0] == nil {
+			t.Error("a seat that was given up is not free")
+		}
+		departed(seats...)
+	})
+}
+
+// anew has a flight of which a seat was told some, and whose leader failed; another leads.
+func anew(t *testing.T, run func(t *testing.T, told *Seat, second *Lead)) {
+	t.Helper()
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		leader, lead, _ := begin(t, fs, streamed(1))
+		told := fs.Join(streamed(1))
+		lead.Append([]byte("one two"))
+		wantText(t, told, "one two")
+		lead.Fail(errors.New("it broke off"), false)
+		leader.Depart()
+		other := fs.Join(streamed(1))
+		second := want(t, other, EventLead).Lead
+		second.Begin(nil, func(error) {})
+		run(t, told, second)
+		departed(told, other)
+	})
+}
+
+func TestANewAttemptThatBeginsAlikeGoesOnSeamlessly(t *testing.T) {
+	anew(t, func(t *testing.T, told *Seat, second *Lead) {
+		second.Append([]byte("one"))
+		waits(t, told) // it is shorter yet
+		second.Append([]byte(" two"))
+		waits(t, told) // there is nothing new
+		second.Append([]byte(" three"))
+		wantText(t, told, " three")
+		second.Land(wholeOf("one two three"), nil)
+		want(t, told, EventLanded)
+	})
+}
+
+func TestANewAttemptThatSaysSomethingElseBreaksTheAnswer(t *testing.T) {
+	for _, text := range []string{"on the", "One", "one twO and more"} {
+		anew(t, func(t *testing.T, told *Seat, second *Lead) {
+			second.Append([]byte(text))
+			if n := want(t, told, EventFailed); !errors.Is(n.Err, ErrBroken) {
+				t.Errorf("%q: failed with %v, want ErrBroken", text, n.Err)
+			}
+			second.Land(wholeOf(text), nil)
+		})
+	}
+}
+
+func TestAnAttemptThatIsOverTellsNothingMore(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		s := fs.Join(streamed(1))
+		want(t, s, EventLead)
+		f := s.flight
+		first, ok := f.depend()
+		f.hear(first, []byte("one"))
+		wantText(t, s, "one")
+		f.vacate(first)
+		lead := want(t, s, EventLead).Lead
+		f.hear(first, []byte("ghost"))
+		f.touchDown(first, wholeOf("ghost"))
+		f.vacate(first)
+		lead.Append([]byte("one two"))
+		wantText(t, s, " two")
+		lead.Fail(errors.New("failed"), false)
+		want(t, s, EventLead)
+		second, _ := f.depend()
+		f.hear(first, []byte("ghost"))
+		f.vacate(first)
+		if !ok || second == first || f.depends(first) || !f.depends(second) {
+			t.Errorf("attempts %d and %d are not told apart", first, second)
+		}
+		f.hear(second, []byte("one two three"))
+		wantText(t, s, " three")
+		f.touchDown(second, wholeOf("one two three"))
+		want(t, s, EventLanded)
+		s.Depart()
+	})
+}
+
+func TestWithoutRunNoOtherReplicaIsFollowed(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		if fs.Lease(streamed(1)) != nil {
+			t.Error("there is a lease, and no Redis")
+		}
+		leader, lead, _ := begin(t, fs, streamed(1))
+		s := fs.Join(streamed(1))
+		if lead.Follow(newLease(streamed(1))) {
+			t.Fatal("it follows")
+		}
+		waits(t, s) // there is one leader still
+		lead.Land(wholeOf("x"), nil)
+		want(t, s, EventLanded)
+		departed(leader, s)
+	})
+}
