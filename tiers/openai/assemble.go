@@ -22,6 +22,7 @@ var (
 type Assembler struct {
 	kind   Kind
 	most   int
+	wanted int // choices; 0 is any number
 	size   int // bytes of the answer so far
 	whole  bool
 	plain  bool // text came
@@ -63,6 +64,9 @@ const (
 
 // NewAssembler is for an answer of the given kind; one of more than most bytes is given up.
 func NewAssembler(kind Kind, most int) *Assembler { return &Assembler{kind: kind, most: most} }
+
+// Want says how many choices the answer must have. One with fewer may end like a whole one: engines have lost choices.
+func (a *Assembler) Want(choices int) { a.wanted = choices }
 
 // Text appends text of a plain answer: one choice that is text and nothing else.
 func (a *Assembler) Text(b []byte) {
@@ -117,14 +121,16 @@ func (a *Assembler) End(e Ending) {
 	}
 }
 
-// Whole is the answer, or why there is none: [ErrIncomplete], [ErrTooLong] or [ErrForeign]. Its choices are as many
-// as came: whoever asked for several must count them. It shares the assembler's memory.
+// Whole is the answer, or why there is none: [ErrIncomplete], [ErrTooLong] or [ErrForeign]. It shares the assembler's memory.
 func (a *Assembler) Whole() (*Whole, error) {
 	if a.err != nil {
 		return nil, a.err
 	}
-	if !a.ended || len(a.choices) == 0 {
+	if !a.ended || len(a.choices) == 0 || len(a.choices) < a.wanted {
 		return nil, ErrIncomplete
+	}
+	if a.wanted > 0 && len(a.choices) > a.wanted {
+		return nil, fmt.Errorf("%w: more choices than asked for", ErrForeign)
 	}
 	w := &Whole{Kind: a.kind, Usage: a.usage, Choices: make([]Choice, len(a.choices))}
 	for i := range a.choices {

@@ -219,6 +219,26 @@ func TestAnAnswerThatDidNotEndIsIncomplete(t *testing.T) {
 	}
 }
 
+func TestAnAnswerHasAsManyChoicesAsWereWanted(t *testing.T) {
+	for body, want := range map[string]int{`"n":3`: 3, `"n":null`: 1, `"best_of":4`: 1, `"n":2,"best_of":4`: 2} {
+		r, err := Scan(Completion, []byte(`{"model":"m","prompt":"x",`+body+`}`), DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := r.Choices(); got != want {
+			t.Errorf("%s: %d, want %d", body, got, want)
+		}
+	}
+	for wanted, want := range map[int]error{0: nil, 1: ErrForeign, 2: nil, 3: ErrIncomplete} {
+		a := NewAssembler(Completion, 1000)
+		a.Want(wanted)
+		a.Body([]byte(`{"choices":[{"index":1,"text":"b","finish_reason":"stop"},{"index":0,"text":"a","finish_reason":"length"}]}`))
+		if _, err := a.Whole(); !errors.Is(err, want) {
+			t.Errorf("%d wanted of 2: %v", wanted, err)
+		}
+	}
+}
+
 func TestAnAnswerIsBoundInAll(t *testing.T) {
 	text := strings.Repeat("x", 50)
 	for name, add := range map[string]func(a *Assembler, i int){

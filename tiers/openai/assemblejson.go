@@ -42,20 +42,22 @@ func (a *Assembler) member(name []byte) {
 		}
 	case "usage":
 		a.readUsage()
-	case "id", "object", "created", "model", "system_fingerprint", "service_tier", "metrics", "foregate":
-		a.cur.skip() // of the backend or of that one generation
 	default:
-		a.null(&a.cur, name)
+		if ofNoAccount(name) {
+			a.cur.skip()
+		} else {
+			a.null(name)
+		}
 	}
 }
 
 // null passes over a value that may only be null: what it is otherwise is not known.
-func (a *Assembler) null(in *cursor, name []byte) {
-	if k := in.kind(); k != 'n' && k != 0 {
+func (a *Assembler) null(name []byte) {
+	if k := a.cur.kind(); k != 'n' && k != 0 {
 		a.foreign(string(name))
 		return
 	}
-	in.skip()
+	a.cur.skip()
 }
 
 // readUsage reads the counts; what is no count is as if it were not there.
@@ -110,7 +112,7 @@ func (a *Assembler) choice() {
 		case "stop_reason":
 			_, stop = a.cur.value()
 		default:
-			a.null(&a.cur, name)
+			a.null(name)
 		}
 		if a.err != nil {
 			return

@@ -21,6 +21,7 @@ type Chunk struct {
 	Choices int    // choices in this chunk
 	Text    []byte // new text of the last choice
 	Plain   bool   // nothing but role and text: no tool call, no reasoning
+	Foreign bool   // there is more that an answer made anew of Text, Finish and Stop would not have
 	Finish  []byte // finish_reason, empty while null
 	Stop    []byte // stop_reason as raw JSON
 
@@ -93,6 +94,7 @@ func (p *ChunkParser) field(name []byte) {
 	case "usage":
 		c.HasUsage = p.usage()
 	case "prompt_token_ids":
+		p.asked()
 		c.PromptIDs = p.ids(c.PromptIDs)
 	case "error":
 		raw, _ := p.cur.value()
@@ -100,8 +102,35 @@ func (p *ChunkParser) field(name []byte) {
 			c.Fault = parseFault(raw)
 		}
 	default:
+		if !ofNoAccount(name) {
+			p.foreign()
+		}
 		p.cur.skip()
 	}
+}
+
+// foreign notes a member that comes next, unless it is null.
+func (p *ChunkParser) foreign() {
+	if p.cur.kind() != 'n' {
+		p.chunk.Foreign = true
+	}
+}
+
+// asked is foreign for what the gateway asks for where it judges.
+func (p *ChunkParser) asked() {
+	if !p.Judged {
+		p.foreign()
+	}
+}
+
+// ofNoAccount reports whether a top-level member is about the backend or that one generation, and says nothing of
+// the answer.
+func ofNoAccount(name []byte) bool {
+	switch string(name) {
+	case "id", "object", "created", "model", "system_fingerprint", "service_tier", "metrics", "foregate":
+		return true
+	}
+	return false
 }
 
 func (p *ChunkParser) choice() {
@@ -121,12 +150,18 @@ func (p *ChunkParser) choice() {
 			raw, _ := p.cur.value()
 			c.Stop = append(c.Stop[:0], raw...)
 		case "token_ids":
+			p.asked()
 			c.IDs = p.ids(c.IDs)
 		case "prompt_token_ids":
+			p.asked()
 			c.PromptIDs = p.ids(c.PromptIDs)
 		case "logprobs":
+			p.asked()
 			p.logprobs()
+		case "index":
+			p.cur.skip()
 		default:
+			p.foreign()
 			p.cur.skip()
 		}
 	}

@@ -56,6 +56,27 @@ func TestUsageToolsAndErrorsAreSeen(t *testing.T) {
 	}
 }
 
+func TestAChunkTellsOfWhatItsTextLeavesOut(t *testing.T) {
+	for data, want := range map[string]bool{
+		`{"id":"x","object":"o","created":1,"model":"m","choices":[{"index":0,"delta":{"content":"a"},"logprobs":null,"finish_reason":"stop","stop_reason":"x","token_ids":null}],"usage":{},"metrics":{},"prompt_text":null}`: false,
+		`{"choices":[{"index":0,"text":"a","logprobs":{"tokens":[]}}]}`:           true,
+		`{"choices":[{"index":0,"delta":{"content":"a"},"token_ids":[1]}]}`:       true,
+		`{"choices":[{"index":0,"delta":{"content":"a"},"matched_stop":"x"}]}`:    true,
+		`{"choices":[{"index":0,"delta":{"content":"a"}}],"citations":[]}`:        true,
+		`{"choices":[{"index":0,"delta":{"content":"a"}}],"prompt_token_ids":[]}`: true,
+	} {
+		var p ChunkParser
+		c, err := p.Parse([]byte(data))
+		if err != nil || c.Foreign != want {
+			t.Errorf("%s: %t, %v", data, c.Foreign, err)
+		}
+	}
+	p := ChunkParser{Judged: true}
+	if c, err := p.Parse([]byte(chatChunk)); err != nil || c.Foreign {
+		t.Errorf("what a judge asks for: %t, %v", c.Foreign, err)
+	}
+}
+
 func TestFaultsAreReadInEveryShapeBackendsUse(t *testing.T) {
 	for body, want := range map[string]Fault{
 		`{"error":{"message":"m","type":"NotFoundError","param":"model","code":404}}`:     {404, "NotFoundError", "m"},

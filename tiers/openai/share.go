@@ -1,5 +1,7 @@
 package openai
 
+import "strconv"
+
 // Documents is the raw value of the field documents, which vLLM's templates print into
 // the prompt; nil where there is none or it is not sent on.
 func (r *Request) Documents() []byte {
@@ -7,6 +9,15 @@ func (r *Request) Documents() []byte {
 		return m.value.Of(r.Body)
 	}
 	return nil
+}
+
+// Choices is how many choices an answer to the request has, where it has one prompt: n, whatever best_of is.
+func (r *Request) Choices() int {
+	n, err := strconv.Atoi(string(r.Raw("n")))
+	if err != nil {
+		return 1
+	}
+	return n
 }
 
 // Unshareable says why an answer to the request may not serve another one that is identical: "logprobs" were
