@@ -139,7 +139,7 @@ func (s *Store) eval(ctx context.Context, name string, lease *Lease) (reply, err
 		keys, args = append(keys, lease.Name, lease.chunks()), append(args, lease.Token, leaseFor)
 	}
 	got, err := lookScript.EvalSha(ctx, s.redis, keys, args...).Slice()
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
 		if err := s.loadFor(ctx, name); err != nil {
 			return reply{}, err
 		}
@@ -148,7 +148,11 @@ func (s *Store) eval(ctx context.Context, name string, lease *Lease) (reply, err
 	if err != nil {
 		return reply{}, err
 	}
-	return parseReply(got)
+	r, err := parseReply(got)
+	if lease == nil && (r.found == FoundLead || r.found == FoundFollow) {
+		return reply{}, fmt.Errorf("%w: a lease that nobody asked for", errReply)
+	}
+	return r, err
 }
 
 // reply is the script's.

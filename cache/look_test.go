@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
+	"net"
 	"reflect"
 	"slices"
 	"strings"
@@ -344,6 +346,52 @@ func TestAReplicaOfRedisThatMayNotBeWrittenIsAnErrorAndNoLoop(t *testing.T) {
 	must(t, r.load(t.Context()))
 	must(t, s.raw().ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
 	wantFound(t, r, keyNo(1), leaseOf(keyNo(1)), FoundError) // so that the client looks for the master
+}
+
+// silent is a node that takes everything and says nothing.
+func silent(t *testing.T) string {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	var all sync.WaitGroup
+	all.Go(func() {
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			all.Go(func() {
+				_, _ = io.Copy(io.Discard, c) // until the client ends it
+				_ = c.Close()
+			})
+		}
+	})
+	t.Cleanup(func() { _ = ln.Close(); all.Wait() })
+	return ln.Addr().String()
+}
+
+func TestANodeThatForgotTheScriptIsGivenItWhileAnotherIsFrozen(t *testing.T) {
+	s, frozen := serve(t), silent(t)
+	o := requestOptions(s.addr)
+	c := redis.NewClusterClient(&redis.ClusterOptions{
+		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+			return []redis.ClusterSlot{
+				{Start: 0, End: 16382, Nodes: []redis.ClusterNode{{Addr: s.addr}}},
+				{Start: 16383, End: 16383, Nodes: []redis.ClusterNode{{Addr: frozen}}},
+			}, nil
+		},
+		ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, DisableRoutingPolicies: true,
+		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
+	})
+	t.Cleanup(func() { _ = c.Close() })
+	r := NewStore(Options{Redis: c, Budget: patient})
+	for range 2 { // the second time it had them all
+		must(t, s.raw().ScriptFlush(t.Context()).Err())
+		within(t, 5*time.Second, "it is asked", func() bool { _, f := r.Look(t.Context(), keyNo(1), nil); return f == FoundNone })
+	}
+	lease := leaseOf(keyNo(1))
+	wantFound(t, r, keyNo(1), lease, FoundLead)
+	wantFound(t, r, keyNo(1), leaseOf(keyNo(1)), FoundFollow)
 }
 
 func FuzzParseReply(f *testing.F) {
