@@ -40,12 +40,13 @@ race: redis cc ## The tests under the race detector.
 	CGO_ENABLED=1 .ci/with-redis $(GO) test -race -timeout 9m $(PKGS)
 
 # One goroutine: the race detector would only make them slow.
-baselines: ## The lab's scenarios give the committed rows, to the digit; the scheduler's million steps; the law of the limits in minutes of virtual time.
+baselines: ## The lab's scenarios give the committed rows, to the digit; the scheduler's million steps; the law of the limits in minutes of virtual time; a million pairs of requests and of changed entries.
 	$(GO) test -run 'Baselines|MillionRandomSteps' ./loadtest/virtual ./loadtest/vllmsim
-	$(GO) test ./gateway/limits
+	$(GO) test ./gateway/limits ./cache
+	$(GO) test -run 'DifferInOnePart' ./gateway
 
 lint: ## gofmt, go mod tidy, golangci-lint, staticcheck.
-	@test -z "$$(gofmt -l cmd gateway tiers breaker loadtest)" || { gofmt -l cmd gateway tiers breaker loadtest; echo 'run gofmt -w on these'; exit 1; }
+	@test -z "$$(gofmt -l cmd gateway tiers breaker cache loadtest)" || { gofmt -l cmd gateway tiers breaker cache loadtest; echo 'run gofmt -w on these'; exit 1; }
 	$(GO) mod tidy -diff
 	$(LINT) golangci-lint run
 	$(LINT) staticcheck $(PKGS)
@@ -55,7 +56,7 @@ fuzz: ## Every fuzz target for FUZZFOR (30s).
 
 bench: ## Cost beside a bare reverse proxy in the same run, and the micro-benchmarks.
 	$(GO) test -run '^$$' -bench '^BenchmarkCost$$' -benchtime 1x -timeout 20m ./cmd/foregate
-	$(GO) test -run '^$$' -bench . -benchmem ./tiers/... ./breaker ./gateway/...
+	$(GO) test -run '^$$' -bench . -benchmem ./tiers/... ./breaker ./cache ./gateway/...
 	$(GO) test -run '^$$' -bench Tokens -cpu 1 ./loadtest/vllmsim ./loadtest/virtual
 
 load: build ## One small scenario live: simulators, Redis, a replica, a table.

@@ -1,0 +1,159 @@
+package gateway
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// part is one thing that decides which answer a request gets, as it is written in a request.
+type part struct {
+	name   string
+	header bool
+	value  func(*rand.Rand) string // of the header, or a raw JSON value
+}
+
+// parts are all that a client can say. Their values are drawn from few, so that near misses are common.
+var parts = []part{
+	{"X-Tenant-Id", true, word("acme", "Acme", "acm", "acme1", "a.cme", "beta")},
+	{"X-Rag-Hash", true, word("", "a1", "a2", "A1", "a.1")},
+	{"X-Tier", true, word("auto", "target", "draft")},
+	{"model", false, word(`"llama-3"`, `"llama-4"`)},
+	{"system", false, word(`"Be brief."`, `"Be brief"`, `"be brief."`, `""`)},
+	{"user", false, word(`"What is it?"`, `"What is it ?"`, `"Wһat is it?"`, `[{"type":"text","text":"What is it?"}]`)},
+	{"role", false, word(`"user"`, `"assistant"`, `"developer"`)},
+	{"tools", false, word("", `[{"type":"function","function":{"name":"f"}}]`, `[{"type":"function","function":{"name":"g"}}]`)},
+	{"tool_choice", false, word("", `"none"`, `"auto"`)},
+	{"temperature", false, word("", "0", "0.5", "0.50000001", "1")},
+	{"top_p", false, word("", "1", "0.9", "0.91")},
+	{"top_k", false, word("", "1", "40", "-1")},
+	{"seed", false, word("", "1", "9007199254740993", "9007199254740992", "-9007199254740993")},
+	{"max_tokens", false, word("", "16", "17")},
+	{"max_completion_tokens", false, word("", "16", "17")},
+	{"n", false, word("", "1", "2")},
+	{"stop", false, word("", `"a"`, `["a"]`, `["a","b"]`, `["ab"]`)},
+	{"response_format", false, word("", `{"type":"text"}`, `{"type":"json_object"}`)},
+	{"structured_outputs", false, word("", `{"regex":"a"}`, `{"regex":"b"}`, `{"choice":["a","b"]}`, `{"choice":["ab"]}`)},
+	{"presence_penalty", false, word("", "0", "0.1", "-0.1")},
+	{"logit_bias", false, word("", `{"1":1}`, `{"1":2}`, `{"11":1}`)},
+	{"ignore_eos", false, word("", "true", "false")},
+	{"documents", false, word("", `[{"text":"a"}]`, `[{"text":"b"}]`)},
+	{"chat_template_kwargs", false, word("", `{"thinking":true}`, `{"thinking":false}`)},
+	{"reasoning_effort", false, word("", `"low"`, `"high"`)},
+	{"some_new_field", false, word("", "null", `{"a":{"b":1}}`, `{"a":{"b":2}}`, `{"a.b":1}`, `[1,[2]]`, `[[1],2]`)},
+}
+
+func word(of ...string) func(*rand.Rand) string {
+	return func(r *rand.Rand) string { return of[r.IntN(len(of))] }
+}
+
+// keyer finds the keys of requests as a gateway does.
+type keyer struct {
+	t   testing.TB
+	g   *Gateway
+	lim openai.Limits
+}
+
+func newKeyer(t testing.TB) *keyer {
+	t.Helper()
+	who, err := identity.New(identity.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &keyer{t: t, lim: openai.DefaultLimits()}
+	k.lim.Allow = map[string]struct{}{"documents": {}, "chat_template_kwargs": {}}
+	k.g = &Gateway{opts: Options{
+		Identity: who, Cache: cache.NewStore(cache.Options{}), CacheConfig: func(string) cache.Config { return cache.Config{On: true} },
+		Served: func(route string) (draft, target string) { return "small", "big" },
+	}}
+	return k
+}
+
+// key is the key of a request of these values; order shuffles the body's members.
+func (k *keyer) key(values []string, order []int) cache.Key {
+	k.t.Helper()
+	r := &http.Request{Header: http.Header{}, RemoteAddr: "127.0.0.1:1", Method: http.MethodPost}
+	tier := tiers.Auto
+	of := map[string]string{}
+	members := make([]string, 0, len(parts))
+	for _, i := range order {
+		p, v := parts[i], values[i]
+		switch {
+		case p.name == "X-Tier":
+			tier = tiers.Tier(v)
+		case p.header && v != "":
+			r.Header.Set(p.name, v)
+		case p.name == "system" || p.name == "user" || p.name == "role":
+			of[p.name] = v
+		case v != "":
+			members = append(members, fmt.Sprintf("%q:%s", p.name, v))
+		}
+	}
+	members = append(members, fmt.Sprintf(`"messages":[{"role":"system","content":%s},{"content":%s,"role":%s}]`, of["system"], of["user"], of["role"]))
+	req, err := openai.Scan(openai.Chat, []byte("{"+strings.Join(members, ",")+"}"), k.lim)
+	if err != nil {
+		k.t.Fatalf("%v: %v", members, err)
+	}
+	caller, err := k.g.opts.Identity.Identify(r)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	l := &exchangeLog{caller: caller}
+	x := &exchange{g: k.g, l: l, r: r, req: req, tier: tier, rag: ragOf(l, req)}
+	x.asCached(&tiers.Route{Model: req.Model, Config: func() tiers.Config { return tiers.Config{} }})
+	if x.bypass {
+		k.t.Fatalf("%v: not for the cache", members)
+	}
+	return x.key
+}
+
+func TestRequestsThatDifferInOnePartNeverShareAnEntry(t *testing.T) {
+	pairs := 1_000_000
+	if raced || testing.Short() {
+		pairs = 5_000
+	}
+	const workers = 2
+	for w := range workers {
+		t.Run(fmt.Sprint("part ", w), func(t *testing.T) {
+			t.Parallel()
+			k, r := newKeyer(t), rand.New(rand.NewPCG(1, uint64(w)))
+			for n := range pairs / workers {
+				a := make([]string, len(parts))
+				for i, p := range parts {
+					a[i] = p.value(r)
+				}
+				b := append([]string(nil), a...)
+				i := r.IntN(len(parts))
+				for b[i] == a[i] {
+					b[i] = parts[i].value(r)
+				}
+				one, other := k.key(a, r.Perm(len(parts))), k.key(b, r.Perm(len(parts)))
+				if one == other || one.Name() == other.Name() {
+					if sameMeaning(parts[i].name, a, b) {
+						continue
+					}
+					t.Fatalf("%s: %s and %s share an entry; the rest is %q", parts[i].name, a[i], b[i], a)
+				}
+				if n%16 > 0 {
+					continue
+				}
+				if again := k.key(a, r.Perm(len(parts))); again != one {
+					t.Fatalf("the order of the members changes the key of %q", a)
+				}
+			}
+		})
+	}
+}
+
+// sameMeaning are the pairs that are one request: without a draft pool auto is target.
+func sameMeaning(name string, a, b []string) bool {
+	i := 2
+	return name == parts[i].name && a[i] != "draft" && b[i] != "draft"
+}
