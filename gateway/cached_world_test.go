@@ -155,37 +155,43 @@ func (k *kept) answers() (names []string) {
 // cacheBench is a gateway with a cache.
 type cacheBench struct {
 	*bench
-	store *cache.Store
-	cfg   atomic.Pointer[cache.Config]
 }
 
 func startCached(t *testing.T, backend string, k *kept, adjust func(*Options)) *cacheBench {
 	t.Helper()
 	b := &cacheBench{}
-	b.cfg.Store(&cache.Config{On: true, TTL: time.Minute, Budget: 5 * time.Second, MaxEntry: 1 << 20, Follow: time.Minute, Isolate: true})
-	sealer, err := cache.NewSealer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := cache.Options{Sealer: sealer, Budget: func() time.Duration { return 5 * time.Second }, LocalBytes: -1}
-	flights := cache.FlightOptions{Sealer: sealer, MaxEntry: func() int { return 1 << 20 }}
-	if k != nil {
-		o.Redis, flights.Redis = k.client(t), k.client(t)
-	}
-	b.store = cache.NewStore(o)
 	b.bench = startBench(t, backend, func(g *Options) {
-		g.Cache, g.Flights, g.Salt = b.store, cache.NewFlights(flights), sealer.Salt
-		g.CacheConfig = func(string) cache.Config { return *b.cfg.Load() }
-		g.Loops = append(g.Loops, Loop{Name: "cache", Run: b.store.Run}, Loop{Name: "flights", Run: g.Flights.Run})
+		withCache(t, g, k)
 		if adjust != nil {
 			adjust(g)
 		}
 	})
-	soon(t, "the cache hears of purges", func() bool {
-		_, ok := b.store.Epochs("default", "llama-3")
-		return ok || k == nil
-	})
+	hears(t, b.opts.Cache)
 	return b
+}
+
+// withCache gives a gateway a cache that keeps answers in k.
+func withCache(t *testing.T, g *Options, k *kept) {
+	t.Helper()
+	sealer, err := cache.NewSealer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := cache.Config{On: true, TTL: time.Minute, Budget: 5 * time.Second, MaxEntry: 1 << 20, Follow: time.Minute, Isolate: true}
+	g.Cache = cache.NewStore(cache.Options{Redis: k.client(t), Sealer: sealer, Budget: func() time.Duration { return cfg.Budget }, LocalBytes: -1})
+	g.Flights = cache.NewFlights(cache.FlightOptions{Redis: k.client(t), Sealer: sealer, MaxEntry: func() int { return cfg.MaxEntry }})
+	g.Salt = sealer.Salt
+	g.CacheConfig = func(string) cache.Config { return cfg }
+	g.Loops = append(g.Loops, Loop{Name: "cache", Run: g.Cache.Run}, Loop{Name: "flights", Run: g.Flights.Run})
+}
+
+// hears waits until purges can be heard of: before that nothing is kept.
+func hears(t *testing.T, s *cache.Store) {
+	t.Helper()
+	soon(t, "the cache hears of purges", func() bool {
+		_, ok := s.Epochs("default", "llama-3")
+		return ok
+	})
 }
 
 // said is what a client makes of an answer.

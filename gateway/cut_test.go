@@ -141,8 +141,9 @@ func wholeDraft(string, string) string {
 	return b.String()
 }
 
-// startCut starts a gateway over a draft, and a target that is cut too or not.
-func startCut(t *testing.T, targetCut bool) string {
+// startCut starts a gateway over a draft, and a target that is cut too or not. What it keeps of
+// answers is in k.
+func startCut(t *testing.T, targetCut bool, k *kept) string {
 	t.Helper()
 	cfg := tiers.Config{
 		Mode: tiers.ModeConfidence, Accept: accept.Config{MeanOffset: -1, WindowOffset: -1, EntropyOffset: 1},
@@ -169,7 +170,9 @@ func startCut(t *testing.T, targetCut bool) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := New(Options{Listen: "127.0.0.1:0", Cascade: cascade, Identity: who, Drain: Drain{Grace: 3 * time.Second}})
+	o := Options{Listen: "127.0.0.1:0", Cascade: cascade, Identity: who, Drain: Drain{Grace: 3 * time.Second}}
+	withCache(t, &o, k)
+	g, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,6 +180,7 @@ func startCut(t *testing.T, targetCut bool) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { g.Stop(context.Background()) })
+	hears(t, o.Cache)
 	return "http://" + g.Addr().String()
 }
 
@@ -192,7 +196,7 @@ type ending struct {
 
 func askCut(t *testing.T, client *http.Client, base, tier, id string) ending {
 	t.Helper()
-	body := `{"model":"m","stream":true,"max_tokens":100,"messages":[{"role":"user","content":"x"}]}`
+	body := `{"model":"m","stream":true,"max_tokens":100,"messages":[{"role":"user","content":"` + id + `"}]}`
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -264,10 +268,11 @@ func responseBytes(stream string) int { return len(stream) + 8*strings.Count(str
 // TestARelayedStreamCutAnywhereNeverLooksWhole cuts the target's stream at every
 // byte offset, in three ways. The client sees an error status, or an error event
 // and an unexpected EOF, or the whole answer; never a terminator behind half an
-// answer.
+// answer. What was cut is not kept.
 func TestARelayedStreamCutAnywhereNeverLooksWhole(t *testing.T) {
 	t.Parallel()
-	base := startCut(t, true)
+	k := newKept(t)
+	base := startCut(t, true, k)
 	var mu sync.Mutex
 	seen := map[string]int{}
 	everyCut(t, base, "target", responseBytes(wholeTarget("", "")), func(id string, e ending) {
@@ -288,6 +293,14 @@ func TestARelayedStreamCutAnywhereNeverLooksWhole(t *testing.T) {
 	if seen["broken"] < 500 || seen["refused"] == 0 || seen["whole"] == 0 {
 		t.Errorf("the cuts did not reach every part of the stream: %v", seen)
 	}
+	soon(t, "the whole answers are kept", func() bool { return len(k.answers()) >= seen["whole"] })
+	client := &http.Client{Timeout: 30 * time.Second}
+	defer client.CloseIdleConnections()
+	askCut(t, client, base, "target", "fin-1000000-last") // is kept after all others
+	soon(t, "the last answer is kept", func() bool { return len(k.answers()) > seen["whole"] })
+	if n := len(k.answers()) - 1; n != seen["whole"] {
+		t.Errorf("%d answers are kept, %d were whole", n, seen["whole"])
+	}
 }
 
 // TestADraftCutAnywhereGoesOnFromWhatWasDelivered does the same to the draft's
@@ -295,7 +308,7 @@ func TestARelayedStreamCutAnywhereNeverLooksWhole(t *testing.T) {
 // answers afresh, and every answer is whole.
 func TestADraftCutAnywhereGoesOnFromWhatWasDelivered(t *testing.T) {
 	t.Parallel()
-	base := startCut(t, false)
+	base := startCut(t, false, newKept(t))
 	var mu sync.Mutex
 	seen := map[string]int{}
 	everyCut(t, base, "auto", responseBytes(wholeDraft("", "")), func(id string, e ending) {
