@@ -21,15 +21,15 @@ const (
 	FoundLead   Found = "lead"   // nothing, and the request under way is ours to answer
 	FoundFollow Found = "follow" // nothing, and another replica is answering it
 	FoundNone   Found = "none"   // nothing, and no lease: none was asked for, or Redis is too full for one
-	FoundAway   Found = "away"   // Redis was not asked: it does not answer of late, or is asked too much already
-	FoundLate   Found = "late"   // no reply within the budget
+	FoundAway   Found = "away"   // Redis was not asked: it does not answer of late
+	FoundLate   Found = "late"   // no reply within the budget, or no turn to ask
 	FoundError  Found = "error"  // Redis failed
 )
 
 const (
-	// mostLooks bounds the looks under way: twice as many as the client has connections, because
-	// most wait for no more than a reply that is on its way.
-	mostLooks = 64
+	// mostLooks bounds the looks under way; others wait for their turn. The client has 32 connections, and
+	// writers must find one.
+	mostLooks = 32 - writers
 	// mostHolder bounds a lease's holder, in bytes: several times a token.
 	mostHolder = 128
 )
@@ -80,12 +80,12 @@ func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
 				_ = own.end(ctx, s.redis, 0, nil).Err() // else it ends by itself
 			}
 		})
-	if errors.Is(err, lookup.ErrAway) || errors.Is(err, lookup.ErrBusy) {
+	if errors.Is(err, lookup.ErrAway) {
 		return nil, FoundAway
 	}
 	s.metrics.lookup.Observe(s.now().Sub(began).Seconds())
 	switch {
-	case errors.Is(err, lookup.ErrLate):
+	case errors.Is(err, lookup.ErrLate), errors.Is(err, lookup.ErrBusy):
 		return nil, FoundLate
 	case err != nil:
 		return nil, FoundError
@@ -114,7 +114,7 @@ func (s *Store) see(ctx context.Context, k Key, lease *Lease) (sight, error) {
 			return sight{found: reply.found, holder: reply.holder}, nil
 		}
 		s.metrics.read.Add(float64(len(reply.value)))
-		e, err := s.sealer.Open(k, []byte(reply.value), s.mostValue())
+		e, err := s.sealer.Open(k, []byte(reply.value), s.mostAnswer())
 		if err == nil {
 			s.local.fill(t, e, asked.Add(reply.left))
 			return sight{found: FoundHit, entry: e}, nil
@@ -129,12 +129,16 @@ func (s *Store) see(ctx context.Context, k Key, lease *Lease) (sight, error) {
 	return sight{found: FoundNone}, nil // whoever writes such values does it faster than we look
 }
 
-// mostValue bounds what is read, in bytes: what was kept while cache.max_entry was a little larger is served still.
-func (s *Store) mostValue() int { return 2 * s.maxEntry() }
+// mostAnswer bounds the answers that are served, in bytes: what was kept while cache.max_entry was a little larger is
+// served still.
+func (s *Store) mostAnswer() int { return 2 * s.maxEntry() }
+
+// sealOverhead bounds what a value has besides its answer, in bytes.
+const sealOverhead = headerLen + mostID + sealedBy + leastPlain + mostHead
 
 // eval is one round trip; two more where Redis does not know the script.
 func (s *Store) eval(ctx context.Context, name string, lease *Lease) (reply, error) {
-	keys, args := []string{name}, []any{s.mostValue()}
+	keys, args := []string{name}, []any{s.mostAnswer() + sealOverhead}
 	if lease != nil {
 		keys, args = append(keys, lease.Name, lease.chunks()), append(args, lease.Token, leaseFor)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -83,6 +84,29 @@ func TestOfManyWhoLookAtOnceOneLeads(t *testing.T) {
 	all.Wait()
 	if found[FoundLead] != 1 || found[FoundFollow] != 59 {
 		t.Errorf("%v", found)
+	}
+}
+
+func TestABurstOfLooksTakesTurns(t *testing.T) {
+	s := serve(t)
+	o := requestOptions(s.addr)
+	o.ReadTimeout = patient()
+	r := NewStore(Options{Redis: clientOf(t, o), Budget: patient})
+	running(t, r)
+	k := keyNo(1)
+	keep(t, r, k, answerOf(k, 2000))
+	var hits atomic.Int32
+	var all sync.WaitGroup
+	for range 1000 {
+		all.Go(func() {
+			if _, found := r.Look(t.Context(), k, nil); found == FoundHit {
+				hits.Add(1)
+			}
+		})
+	}
+	all.Wait()
+	if hits.Load() != 1000 {
+		t.Errorf("%d of 1000 are hits", hits.Load())
 	}
 }
 
@@ -178,11 +202,15 @@ func TestAValueThatIsTooLargeIsAMissAndNotRead(t *testing.T) {
 		running(t, s)
 		s.maxEntry = func() int { return 1000 }
 		k := keyNo(1)
-		must(t, raw.Set(t.Context(), k.Name(), strings.Repeat("x", 2001), 0).Err())
+		must(t, raw.Set(t.Context(), k.Name(), strings.Repeat("x", 2001+sealOverhead), 0).Err())
 		wantFound(t, s, k, leaseOf(k), FoundLead)
 		if got := s.Stats().Refused[refusedLarge]; got != 1 {
 			t.Errorf("%d counted", got)
 		}
+		s.maxEntry = func() int { return 1 }
+		other := keyNo(2)
+		keep(t, s, other, &Entry{Acceptance: strings.Repeat("a", mostWord), Answer: []byte("x")})
+		wantFound(t, s, other, nil, FoundHit)
 	})
 }
 

@@ -26,7 +26,8 @@ var (
 // Options are what an [Asker] needs to know.
 type Options struct {
 	Budget func() time.Duration // the longest wait for an answer, live
-	Slots  int                  // questions under way at most; what is beyond is ErrBusy
+	Slots  int                  // questions under way at most; what is beyond is ErrBusy,
+	Wait   bool                 // or waits for its turn, which the budget includes
 	Well   func(error) bool     // whether an error is an answer, too, of a Redis that is well; nil: none is
 	Closed func(error)          // told of the failure after which nobody asks any more, once for each time
 	Now    func() time.Time     // nil is time.Now
@@ -39,12 +40,13 @@ type Asker struct {
 	closed func(error)
 	now    func() time.Time
 	slots  chan struct{} // of questions under way
+	wait   bool          // for one
 	guard  guard
 }
 
 // New returns an asker that asks.
 func New(o Options) *Asker {
-	a := &Asker{budget: o.Budget, well: o.Well, closed: o.Closed, now: o.Now, slots: make(chan struct{}, o.Slots)}
+	a := &Asker{budget: o.Budget, well: o.Well, closed: o.Closed, now: o.Now, slots: make(chan struct{}, o.Slots), wait: o.Wait}
 	if a.well == nil {
 		a.well = func(error) bool { return false }
 	}
@@ -73,7 +75,7 @@ type outcome[T any] struct {
 }
 
 // Ask puts a question and waits for the answer, the budget at most: [ErrLate] then. While Redis does not answer it is not
-// put at all, [ErrAway]; nor while too many are under way, [ErrBusy]. The question's context has ctx's values, and
+// put at all, [ErrAway]; nor while too many are under way, [ErrBusy], which says nothing of Redis. The question's context has ctx's values, and
 // is not cancelled with it; the question has deadlines of its own. One that panics has failed.
 func Ask[T any](ctx context.Context, a *Asker, question func(context.Context) (T, error)) (T, error) {
 	return AskOrLeave(ctx, a, question, nil)
@@ -86,9 +88,9 @@ func AskOrLeave[T any](ctx context.Context, a *Asker, question func(context.Cont
 	if a.Away() {
 		return none, ErrAway
 	}
-	select {
-	case a.slots <- struct{}{}:
-	default:
+	timer := time.NewTimer(a.budget())
+	defer timer.Stop()
+	if !a.enter(timer) {
 		return none, ErrBusy
 	}
 	o := &outcome[T]{done: make(chan struct{})}
@@ -97,8 +99,6 @@ func AskOrLeave[T any](ctx context.Context, a *Asker, question func(context.Cont
 		defer func() { <-a.slots }()
 		o.run(detached, question, unheard)
 	}()
-	timer := time.NewTimer(a.budget())
-	defer timer.Stop()
 	select {
 	case <-o.done:
 	case <-timer.C:
@@ -114,6 +114,24 @@ func AskOrLeave[T any](ctx context.Context, a *Asker, question func(context.Cont
 		a.failed(o.err)
 	}
 	return o.answer, o.err
+}
+
+// enter takes a slot.
+func (a *Asker) enter(budget *time.Timer) bool {
+	select {
+	case a.slots <- struct{}{}:
+		return true
+	default:
+	}
+	if !a.wait {
+		return false
+	}
+	select {
+	case a.slots <- struct{}{}:
+		return true
+	case <-budget.C:
+		return false
+	}
 }
 
 // run answers the question.

@@ -93,6 +93,37 @@ func TestQuestionsUnderWayAreBounded(t *testing.T) {
 	})
 }
 
+func TestAQuestionWaitsForItsTurnWithinItsBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := asker(Options{Slots: 1, Wait: true})
+		const each = budget / 4
+		began := time.Now()
+		var busy, answered atomic.Int32
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				switch _, err := Ask(t.Context(), a, after(each, nil)); {
+				case errors.Is(err, ErrBusy):
+					busy.Add(1)
+				case err == nil:
+					answered.Add(1)
+				}
+				if took := time.Since(began); took > budget {
+					t.Errorf("waited for %v", took)
+				}
+			})
+		}
+		all.Wait()
+		if n := answered.Load(); n < 3 || n > 4 || n+busy.Load() < 9 { // one may have begun too late
+			t.Errorf("%d answered, %d busy", n, busy.Load())
+		}
+		if a.Away() {
+			t.Error("too many questions are no fault of Redis")
+		}
+		a.Rest(time.Second)
+	})
+}
+
 func TestNobodyAsksAfterFiveFailuresUntilATryWasGood(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		broken, wrong := errors.New("broken"), errors.New("wrong key")
