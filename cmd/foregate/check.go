@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/rs/zerolog"
 
@@ -24,7 +25,12 @@ func (c *checkCmd) Run(e *env) error {
 		_, _ = fmt.Fprintf(e.stderr, "%s: %v\n", c.File, err)
 		return errSilent
 	}
-	for _, w := range append(warnings(f), who.Warnings()...) {
+	_, open, err := sealer(f.Cache)
+	if err != nil {
+		_, _ = fmt.Fprintf(e.stderr, "%s: %v\n", c.File, err)
+		return errSilent
+	}
+	for _, w := range slices.Concat(warnings(f), who.Warnings(), open) {
 		_, _ = fmt.Fprintf(e.stderr, "%s: warning: %s\n", c.File, w)
 	}
 	_, err = fmt.Fprintf(e.stdout, "%s: ok: %d pools, %d routes, %d tenants\n", c.File, len(f.Pools), len(f.Routes), len(f.Tenants))

@@ -157,11 +157,11 @@ func (t *tally) end(b *testing.B, w workload) sample {
 }
 
 // requestOf puts a body on the wire with the headers that an OpenAI client
-// sends.
+// sends, and one that keeps it out of the cache: all requests are alike.
 func requestOf(path, tier, body string) []byte {
 	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: gateway.example:8080\r\nAccept: application/json\r\nContent-Type: application/json\r\n"+
 		"User-Agent: OpenAI/Python 2.8.1\r\nX-Stainless-Lang: python\r\nX-Stainless-Runtime: CPython\r\nAccept-Encoding: gzip, deflate\r\n"+
-		"X-Tier: %s\r\nContent-Length: %d\r\n\r\n%s", path, tier, len(body), body)
+		"Cache-Control: no-store\r\nX-Tier: %s\r\nContent-Length: %d\r\n\r\n%s", path, tier, len(body), body)
 }
 
 // filled is a body of exactly size bytes: head, prose with the escapes that

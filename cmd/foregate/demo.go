@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway"
@@ -63,7 +63,8 @@ type demo struct {
 	cmd       *demoCmd
 	env       *env
 	registry  *prometheus.Registry
-	client    redis.UniversalClient
+	store     clients
+	answers   answers
 	redisName string
 	front     *fanOut
 	admin     string
@@ -86,8 +87,14 @@ func (d *demo) start() error {
 	if err != nil {
 		return err
 	}
-	d.client, d.redisName = store.control, endpoint.String()
+	d.store, d.redisName = store, endpoint.String()
 	d.running = append(d.running, closeRedis)
+	kept, closeAnswers, err := openAnswers(config.Redis{URL: d.cmd.Redis}, store)
+	if err != nil {
+		return err
+	}
+	d.answers = kept
+	d.running = append(d.running, closeAnswers)
 	var lc net.ListenConfig
 	ln, err := lc.Listen(d.env.ctx, "tcp", d.cmd.Listen)
 	if err != nil {
@@ -114,7 +121,7 @@ func (d *demo) log() zerolog.Logger {
 
 func (d *demo) startReplica(i int, file *config.File) (*gateway.Gateway, error) {
 	p := parts{
-		file: file, redis: d.client, redisName: d.redisName, listener: d.front.part(i),
+		file: file, redis: d.store.control, lookups: d.store.request, answers: d.answers, redisName: d.redisName, listener: d.front.part(i),
 		log:        d.log().With().Int("replica", i+1).Logger(),
 		registerer: prometheus.WrapRegistererWith(prometheus.Labels{"replica": fmt.Sprint(i + 1)}, d.registry),
 	}
@@ -215,6 +222,9 @@ func (d *demo) report(ctx context.Context) {
 	}
 }
 
+// served are the results of lookups that spared a generation.
+var served = regexp.MustCompile(`\bresult=(hit|local|coalesced)\b`)
+
 type totals struct{ requests, accepted, escalated, cached, shed int }
 
 // totals sums the replicas' counters.
@@ -245,7 +255,7 @@ func (t *totals) add(name, labels string, n int) {
 		t.accepted += n
 	case name == "foregate_acceptance_total" && strings.Contains(labels, "verdict=rejected"):
 		t.escalated += n
-	case name == "llm_cache_requests_total" && strings.Contains(labels, "result=hit"):
+	case name == "llm_cache_requests_total" && served.MatchString(labels):
 		t.cached += n
 	case name == "foregate_shed_total":
 		t.shed += n

@@ -126,7 +126,7 @@ func TestEveryRowOfTheErrorTableIsAnsweredInOpenAIsShape(t *testing.T) {
 	}
 	t.Run("too many requests", func(t *testing.T) {
 		t.Parallel()
-		row := refusal{headers: []string{"Authorization", "Bearer " + keyLimited}, status: 429,
+		row := refusal{headers: []string{"Authorization", "Bearer " + keyLimited, "Cache-Control", "no-store"}, status: 429,
 			kind: "requests", code: "rate_limit_exceeded", message: "1 requests per minute", retry: `^(5\d|6\d)$`,
 			extra: "X-Ratelimit-Remaining-Requests", extraIs: "^0$"}
 		if status, _, body := row.send(t, p); status != http.StatusOK {

@@ -80,8 +80,8 @@ func TestDangerousFieldsAreStrippedOrRefused(t *testing.T) {
 		members = append(members, s.stream, `"user":"kept \u00e9","top_k":7`)
 		post(t, g.base+s.path, surfaceBody(s.path, members...), "X-Tier", s.tier)
 		got := g.taken(t)
-		for name := range strippedFields {
-			if _, ok := got[name]; ok {
+		for name, value := range strippedFields {
+			if raw, ok := got[name]; ok && (name != "cache_salt" || string(raw) == value) { // the gateway's own salt is sent instead
 				t.Errorf("%s: %s reached the backend: %v", s.name, name, got)
 			}
 		}
@@ -122,7 +122,9 @@ func TestWhatTheTargetReceivesIsWhatTheClientSent(t *testing.T) {
 	}
 	// Member order and the space around members are the gateway's own; every value is the client's.
 	compact := strings.NewReplacer(" :", ":", " ,", ",", ",\n  ", ",", ", \"temperature", ",\"temperature").Replace(received[0].body)
-	if diff := cmp.Diff(fieldsOf(t, want), fieldsOf(t, compact)); diff != "" {
+	got := fieldsOf(t, compact)
+	delete(got, "cache_salt") // the gateway's own
+	if diff := cmp.Diff(fieldsOf(t, want), got); diff != "" {
 		t.Errorf("want -, got +:\n%s", diff)
 	}
 }

@@ -27,11 +27,11 @@ routes: [{model: llama-3, target: only}]
 drain: {delay: 3s, grace: 15s}
 `, sim.URL()))
 	p.ready(t)
-	params := ask("llama-3", "Tell a long story.")
-	params.MaxTokens = openai.Int(600) // about 1.5 s of this backend
 	var streams sync.WaitGroup
 	for i := range 10 {
 		streams.Go(func() {
+			params := ask("llama-3", fmt.Sprintf("Tell the long story number %d.", i))
+			params.MaxTokens = openai.Int(600) // about 1.5 s of this backend
 			a, err := tryStream(t.Context(), t, p, params, option.WithJSONSet("ignore_eos", true))
 			if err != nil {
 				t.Errorf("stream %d was not let finish: %v", i, err)

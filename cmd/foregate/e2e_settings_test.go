@@ -67,7 +67,7 @@ drain: {delay: 0s, grace: 2s}
 	}
 	// acceptance is what the gateway says of a draft now.
 	acceptance := func() string {
-		_, head := post(t, p.base+"/v1/chat/completions", chatBody("llama-3"))
+		_, head := post(t, p.base+"/v1/chat/completions", chatBody("llama-3"), "Cache-Control", "no-store")
 		return head.Get("X-Acceptance")
 	}
 	becomes := func(want string) {

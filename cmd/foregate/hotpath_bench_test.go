@@ -255,6 +255,7 @@ func asks(t *testing.T, r *replica, key string) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+key)
+	req.Header.Set("Cache-Control", "no-store")
 	resp, err := plain.Do(req)
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers/prefix"
 )
@@ -71,6 +72,58 @@ func (p *pair) work(t *testing.T) {
 	for range 20 { // they fail, which the breakers tell each other
 		_ = shedBy(t, r, "m", "")
 	}
+	p.share(t)
+}
+
+// share has an answer of the first replica followed by the second, kept, found and purged.
+func (p *pair) share(t *testing.T) {
+	t.Helper()
+	key := cache.KeyOf(&cache.Parts{Tenant: "acme", Route: "m", Request: []byte(t.Name())})
+	id := cache.FlightID{Key: key, Stream: true}
+	next := func(s *cache.Seat) cache.News {
+		t.Helper()
+		n, err := s.Next(t.Context(), time.After(10*time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	var seats [2]*cache.Seat
+	var lead *cache.Lead
+	for i, want := range []cache.Found{cache.FoundLead, cache.FoundFollow} {
+		r := p.replicas[i]
+		seats[i] = r.flights.Join(id)
+		n := next(seats[i])
+		if n.Event != cache.EventLead {
+			t.Fatalf("replica %d: event %d", i, n.Event)
+		}
+		lease := r.flights.Lease(id)
+		eventually(t, "the lease is "+string(want), func() bool { _, found := r.cache.Look(t.Context(), key, lease); return found == want })
+		if i == 0 {
+			lead = n.Lead
+			lead.Begin(lease, func(error) {})
+		} else if !n.Lead.Follow(lease) {
+			t.Fatal("it cannot be followed")
+		}
+	}
+	lead.Append([]byte("an answer"))
+	if n := next(seats[1]); n.Event != cache.EventText || string(n.Text) != "an answer" {
+		t.Errorf("who follows is told %+v", n)
+	}
+	e := &cache.Entry{Created: time.Now(), Answer: []byte("an answer")}
+	lead.Land(e, func(then func()) { p.replicas[0].cache.Put(key, e, time.Minute, then) })
+	if n := next(seats[1]); n.Event != cache.EventLanded || string(n.Entry.Answer) != "an answer" {
+		t.Errorf("who follows is told %+v", n)
+	}
+	eventually(t, "the other finds the answer", func() bool {
+		_, found := p.replicas[1].cache.Look(t.Context(), key, nil)
+		return found == cache.FoundHit
+	})
+	before, _ := p.replicas[1].cache.Epochs("acme", "m")
+	if _, err := p.replicas[0].purger()(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the other hears of the purge", func() bool { e, ok := p.replicas[1].cache.Epochs("acme", "m"); return ok && e.Tenant > before.Tenant })
 }
 
 func TestTheACLAllowsAllThatReplicasAskFor(t *testing.T) {
@@ -136,7 +189,7 @@ func granted(t *testing.T, user string) []string {
 	var commands []string
 	line := regexp.MustCompile(`(?m)^user ` + user + ` .*$`).FindString(readText(t, "../../deploy/redis/users.acl"))
 	for _, w := range strings.Fields(line) {
-		if command, ok := strings.CutPrefix(w, "+"); ok {
+		if command, ok := strings.CutPrefix(strings.Trim(w, "()"), "+"); ok {
 			commands = append(commands, command)
 		}
 	}
@@ -148,7 +201,7 @@ func TestEveryCommandOfEveryScriptIsGrantedAndNoOtherOfTheirs(t *testing.T) {
 	// What Go itself sends.
 	sent := []string{
 		"hello", "ping", "evalsha", "script|load", "hgetall", "hkeys", "hlen", "hmget", "hstrlen", "hdel", "xadd", "xread", "xrevrange", "zrem",
-		"publish", "subscribe", "unsubscribe", "cluster|slots", "asking",
+		"publish", "subscribe", "unsubscribe", "cluster|slots", "asking", "client|tracking", "get", "set", "unlink", "xrange",
 	}
 	scripts := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
@@ -191,24 +244,25 @@ func TestTheACLDeniesAllElse(t *testing.T) {
 	n.do(t, "SET", "foregate:cache:x", "y")
 	n.do(t, "SET", "other", "y")
 	everybody := [][]any{
-		{"KEYS", "*"}, {"SCAN", "0"}, {"RANDOMKEY"}, {"DBSIZE"}, {"FLUSHALL"}, {"FLUSHDB"}, {"SWAPDB", 0, 1}, {"SELECT", 1}, {"CONFIG", "GET", "*"}, {"CONFIG", "SET", "maxmemory", "1"},
+		{"KEYS", "*"}, {"RANDOMKEY"}, {"DBSIZE"}, {"FLUSHALL"}, {"FLUSHDB"}, {"SWAPDB", 0, 1}, {"SELECT", 1}, {"CONFIG", "GET", "*"}, {"CONFIG", "SET", "maxmemory", "1"},
 		{"MONITOR"}, {"SHUTDOWN", "NOSAVE"}, {"SAVE"}, {"BGSAVE"}, {"BGREWRITEAOF"}, {"REPLICAOF", "NO", "ONE"}, {"FAILOVER"}, {"ACL", "LIST"}, {"ACL", "SETUSER", "x"},
 		{"EVAL", "return 1", "0"}, {"FUNCTION", "LIST"}, {"SCRIPT", "FLUSH"}, {"SCRIPT", "KILL"}, {"MODULE", "LIST"}, {"CLIENT", "LIST"}, {"CLIENT", "KILL", "TYPE", "NORMAL"},
 		{"CLUSTER", "RESET"}, {"CLUSTER", "FAILOVER"}, {"MIGRATE", "127.0.0.1", "1", "other", "0", "1"}, {"RESTORE", "x", "0", "x"}, {"DUMP", "other"}, {"OBJECT", "ENCODING", "other"},
-		{"GET", "other"}, {"SET", "other", "x"}, {"HGETALL", "other"}, {"DEL", "other"}, {"GET", "foregate:cache:x"}, {"SLAVEOF", "NO", "ONE"}, {"SORT", "other"},
+		{"GET", "other"}, {"SET", "other", "x"}, {"HGETALL", "other"}, {"DEL", "other"}, {"UNLINK", "other"}, {"SLAVEOF", "NO", "ONE"}, {"SORT", "other"},
 	}
 	for user, own := range map[string][][]any{
 		"foregate": {
 			{"HSET", settings.Key, "shed.low", "0"}, {"HDEL", settings.Key, "shed.low"}, {"DEL", settings.Key}, {"UNLINK", settings.Key}, {"XADD", settings.LogKey, "*", "a", "b"}, {"XREVRANGE", settings.LogKey, "+", "-"},
-			{"PUBLISH", "other", "x"}, {"SUBSCRIBE", "other"}, {"PSUBSCRIBE", "*"}, {"INFO"}, {"MULTI"}, {"WATCH", settings.Key}, {"SET", "foregate:{fg}:x", "y"}, {"LATENCY", "LATEST"}, {"SLOWLOG", "GET"},
+			{"PUBLISH", "other", "x"}, {"SUBSCRIBE", "other"}, {"PSUBSCRIBE", "*"}, {"INFO"}, {"MULTI"}, {"WATCH", settings.Key}, {"SET", "foregate:{fg}:x", "y"}, {"LATENCY", "LATEST"}, {"SLOWLOG", "GET"}, {"SCAN", "0"},
+			{"HSET", "foregate:x", "a", "b"}, {"CLIENT", "TRACKINGINFO"},
 		},
 		"operator": {
-			{"HSET", "foregate:{fg}:drain", "a/b", "x"}, {"DEL", "foregate:{fg}:replicas"}, {"HSET", "foregate:{fg}:breaker:b", "st", "2"}, {"EVALSHA", "x", "0"}, {"SCRIPT", "LOAD", "return 1"},
-			{"PUBLISH", "foregate:{fg}:ev", "x"}, {"SUBSCRIBE", "foregate:{fg}:ev"}, {"ZADD", "foregate:{fg}:replicas", 1, "x"}, {"INFO"}, {"TIME"},
+			{"HSET", "foregate:{fg}:drain", "a/b", "x"}, {"DEL", "foregate:{fg}:replicas"}, {"HSET", "foregate:{fg}:breaker:b", "st", "2"}, {"GET", "foregate:cache:x"}, {"SET", "foregate:cache:x", "z"},
+			{"DUMP", "foregate:cache:x"}, {"HDEL", "foregate:{fg}:limit:x", "y"}, {"PUBLISH", "foregate:{fg}:ev", "x"}, {"SUBSCRIBE", "foregate:{fg}:ev"}, {"ZADD", "foregate:{fg}:replicas", 1, "x"}, {"INFO"},
 		},
 		"exporter": {
 			{"HGETALL", settings.Key}, {"HSET", settings.Key, "shed.low", "0"}, {"XREVRANGE", settings.LogKey, "+", "-"}, {"HGETALL", "foregate:{fg}:drain"}, {"TYPE", settings.Key}, {"EVALSHA", "x", "0"},
-			{"SUBSCRIBE", "foregate:{fg}:ev"}, {"SLOWLOG", "GET"}, {"TIME"},
+			{"SUBSCRIBE", "foregate:{fg}:ev"}, {"SLOWLOG", "GET"}, {"TIME"}, {"SCAN", "0"}, {"GET", "foregate:cache:x"}, {"UNLINK", "foregate:cache:x"},
 		},
 	} {
 		c := n.as(t, user)
@@ -277,7 +331,7 @@ func TestAMissingGrantIsToldInOneLineThatNamesIt(t *testing.T) {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			n := guardedRedis(t)
-			n.do(t, "ACL", "SETUSER", "foregate", "-"+command)
+			n.do(t, "ACL", "SETUSER", "foregate", "-"+command, "clearselectors")
 			p := newPair(t, fmt.Sprintf("url: redis://foregate:foregate@%s/0", n.addr))
 			naming := func() (lines int) {
 				for line := range strings.Lines(p.logs[0].String()) {

@@ -295,8 +295,13 @@ drain: {delay: 0s, grace: 1s}
 			t.Fatal(err)
 		}
 		t.Cleanup(stop)
+		kept, stop, err := openAnswers(file.Redis, store)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(stop)
 		p.logs[i] = &syncBuffer{}
-		r, err := assemble(t.Context(), parts{file: file, redis: store.control, redisName: ep.String(), log: zerolog.New(writer{p.logs[i]})})
+		r, err := assemble(t.Context(), parts{file: file, redis: store.control, lookups: store.request, answers: kept, redisName: ep.String(), log: zerolog.New(writer{p.logs[i]})})
 		if err != nil {
 			t.Fatal(err)
 		}

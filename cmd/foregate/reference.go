@@ -97,7 +97,10 @@ func (r *descRegisterer) MustRegister(cs ...prometheus.Collector) {
 func (r *descRegisterer) Unregister(prometheus.Collector) bool { return true }
 
 // descText takes a Desc's printed form apart; client_golang has no accessors.
-var descText = regexp.MustCompile(`fqName: "([^"]+)", help: "((?:[^"\\]|\\.)*)".*variableLabels: \{([^}]*)\}`)
+var descText = regexp.MustCompile(`fqName: "([^"]+)", help: "((?:[^"\\]|\\.)*)".*constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
+
+// constLabel is a label whose value is in a Desc.
+var constLabel = regexp.MustCompile(`(\w+)="(?:[^"\\]|\\.)*"`)
 
 // metricsTable assembles a replica that never runs and lists what it registers.
 func metricsTable(ctx context.Context) (string, error) {
@@ -115,22 +118,25 @@ routes: [{model: m, draft: d, target: t}]
 	if _, err := assemble(ctx, parts{file: file, log: zerolog.Nop(), registerer: &reg}); err != nil {
 		return "", err
 	}
-	slices.Sort(reg.descs)
-	var b strings.Builder
-	b.WriteString("| metric | labels | meaning |\n|---|---|---|\n")
-	for _, d := range slices.Compact(reg.descs) {
+	var rows []string
+	for _, d := range reg.descs {
 		if m := descText.FindStringSubmatch(d); m != nil {
-			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", m[1], strings.ReplaceAll(m[3], ",", ", "), m[2])
+			labels := constLabel.ReplaceAllString(m[3], "$1")
+			if m[4] != "" {
+				labels = strings.TrimPrefix(labels+","+m[4], ",")
+			}
+			rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |\n", m[1], strings.ReplaceAll(labels, ",", ", "), m[2]))
 		}
 	}
-	return b.String(), nil
+	slices.Sort(rows)
+	return "| metric | labels | meaning |\n|---|---|---|\n" + strings.Join(slices.Compact(rows), ""), nil
 }
 
 // flagsText is the help of every command.
 func flagsText() (string, error) {
 	var b strings.Builder
 	for _, name := range []string{
-		"serve", "demo", "check", "settings list", "settings get", "settings set", "settings unset", "settings log", "settings rollback", "status", "version",
+		"serve", "demo", "check", "settings list", "settings get", "settings set", "settings unset", "settings log", "settings rollback", "status", "cache stats", "cache purge", "version",
 	} {
 		var c cli
 		var out bytes.Buffer

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/config"
@@ -30,6 +31,7 @@ type parts struct {
 	file       *config.File
 	redis      redis.UniversalClient // nil: no shared state
 	lookups    redis.UniversalClient // of what requests wait for; nil where redis is
+	answers    answers               // of the cache
 	redisName  string                // for the log
 	listener   net.Listener          // instead of file.Listen
 	admin      string                // "" is none
@@ -49,6 +51,9 @@ type replica struct {
 	fleet    *fleet.Fleet
 	lines    *admission.Lines
 	limiter  *limits.Limiter
+	cache    *cache.Store
+	flights  *cache.Flights
+	salt     func(tenant string) string
 	gateway  *gateway.Gateway
 }
 
@@ -74,6 +79,9 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 	}
 	r.makeLines()
 	r.makeLimiter()
+	if err := r.makeCache(); err != nil {
+		return nil, err
+	}
 	cascade, err := r.makeCascade()
 	if err != nil {
 		return nil, err
@@ -132,15 +140,18 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 		Ready: r.ready, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r}, Inside: inside{r, time.Now()},
 		Timeouts:  r.timeouts,
 		HighShare: func() float64 { return r.settings.Snapshot().Global().Limit.HighShare },
-		Limits:    gateway.Limits{Body: f.Limits.BodyBytes, Header: f.Limits.HeaderBytes, InFlight: f.Limits.InFlight, Conns: mostConns()},
-		Drain:     gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
-		Logger:    r.log, Registerer: r.registerer, Gatherer: r.gatherer,
+		Cache:     r.cache, Flights: r.flights, Salt: r.salt, CacheConfig: r.cacheConfig, Served: r.served, Purge: r.purger(),
+		Limits: gateway.Limits{Body: f.Limits.BodyBytes, Header: f.Limits.HeaderBytes, InFlight: f.Limits.InFlight, Conns: mostConns()},
+		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
+		Logger: r.log, Registerer: r.registerer, Gatherer: r.gatherer,
 		Loops: []gateway.Loop{
 			{Name: "settings", Run: r.settings.Run},
 			{Name: "cascade", Run: cascade.Run},
 			{Name: "breakers", Run: r.runBreakers},
 			{Name: "fleet", Run: r.fleet.Run},
 			{Name: "limits", Run: r.limiter.Run},
+			{Name: "cache", Run: r.cache.Run},
+			{Name: "requests under way", Run: r.flights.Run},
 			{Name: "identity", Run: who.Run},
 		},
 	}

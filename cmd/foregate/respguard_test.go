@@ -57,9 +57,9 @@ func TestAHashOfAHundredThousandSettingsPasses(t *testing.T) {
 func TestWhatNoRedisWouldSayIsRefused(t *testing.T) {
 	bulk := fmt.Sprintf("$%d\r\n", mostRESPBulk)
 	for _, c := range []struct{ said, want string }{
-		{"$966367641600\r\n", "a string of more than 16777216 bytes"},
+		{"$966367641600\r\n", "a string of more than 33554432 bytes"},
 		{"$9223372036854775806\r\n", "a string of more than"},
-		{"!16777217\r\n", "a string of more than"},
+		{"!33554433\r\n", "a string of more than"},
 		{"*8000000\r\n", "more than 262144 elements"},
 		{"*2000000000\r\n", "more than 262144 elements"},
 		{"%131073\r\n", "more than 262144 elements"},
@@ -67,7 +67,7 @@ func TestWhatNoRedisWouldSayIsRefused(t *testing.T) {
 		{strings.Repeat("*1\r\n", mostRESPDepth+1), "deeper than 8"},
 		{strings.Repeat("x", mostRESPLine+1), "a line of more than 65536 bytes"},
 		{"+" + strings.Repeat("x", mostRESPLine), "a line of more than 65536 bytes"},
-		{"*5\r\n" + strings.Repeat(bulk+strings.Repeat("x", mostRESPBulk)+"\r\n", 4), "more than 67108864 bytes"},
+		{"*5\r\n" + strings.Repeat(bulk+strings.Repeat("x", mostRESPBulk)+"\r\n", 2), "more than 67108864 bytes"},
 		{strings.Repeat("|0\r\n", mostRESPAttributes+1), "more than 256 attributes"},
 		{"|1\r\n|0\r\n", "an attribute of an attribute"},
 		{"HTTP/1.1 400 Bad Request\r\n", `nothing of RESP begins with 'H'`},

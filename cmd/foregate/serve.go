@@ -47,8 +47,13 @@ func (c *serveCmd) Run(e *env) error {
 		return err
 	}
 	defer closeRedis()
+	kept, closeAnswers, err := openAnswers(f.Redis, store)
+	if err != nil {
+		return err
+	}
+	defer closeAnswers()
 	r, err := assemble(e.ctx, parts{
-		file: f, redis: store.control, lookups: store.request, redisName: endpoint.String(), admin: f.Admin, log: log, registerer: reg, gatherer: reg,
+		file: f, redis: store.control, lookups: store.request, answers: kept, redisName: endpoint.String(), admin: f.Admin, log: log, registerer: reg, gatherer: reg,
 	})
 	if err != nil {
 		return err

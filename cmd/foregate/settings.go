@@ -33,8 +33,20 @@ type where struct {
 	Config string `short:"c" type:"path" help:"The replicas' configuration file: where Redis is, and which routes there are."`
 }
 
-// open connects to the settings. Its client waits longer than a replica's: people have
-// more patience, and worse lines.
+// patient connects as a replica does, and waits longer: people have more patience, and worse
+// lines.
+func patient(ep config.Endpoint) (c redis.UniversalClient, err error) {
+	redis.SetLogger(quietRedis{})
+	o := controlOptions(ep)
+	if o.TLSConfig, err = tlsOf(ep); err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 5*time.Second, 5*time.Second, 5*time.Second, 5*time.Second
+	o.MinIdleConns = 0
+	return dialing(o), nil
+}
+
+// open connects to the settings.
 func (f where) open(ctx context.Context) (*desk, error) {
 	url, from := cmp.Or(f.Redis, os.Getenv("FOREGATE_REDIS")), "--redis"
 	d := &desk{}
@@ -61,14 +73,9 @@ func (f where) open(ctx context.Context) (*desk, error) {
 	case config.KindEmbedded:
 		return nil, errors.New("an embedded Redis is inside its replica; nobody else can change settings there")
 	}
-	redis.SetLogger(quietRedis{})
-	o := controlOptions(ep)
-	if o.TLSConfig, err = tlsOf(ep); err != nil {
-		return nil, fmt.Errorf("redis: %w", err)
+	if d.client, err = patient(ep); err != nil {
+		return nil, err
 	}
-	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 5*time.Second, 5*time.Second, 5*time.Second, 5*time.Second
-	o.MinIdleConns = 0
-	d.client = dialing(o)
 	d.Store = settings.NewStore(d.client, d.routes)
 	d.ctx, d.cancel = context.WithTimeout(ctx, settingsWait)
 	return d, nil

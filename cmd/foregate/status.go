@@ -27,11 +27,11 @@ type statusCmd struct {
 // Run asks a replica how it stands, and prints that. The exit status is 1 when the
 // replica cannot be reached.
 func (c *statusCmd) Run(e *env) error {
-	at, err := c.address()
+	at, err := adminURL(c.Admin, "/admin/status")
 	if err != nil {
 		return err
 	}
-	body, err := fetchStatus(e, at)
+	body, err := askAdmin(e, http.MethodGet, at)
 	if err != nil {
 		return err
 	}
@@ -51,10 +51,9 @@ func (c *statusCmd) Run(e *env) error {
 	return nil
 }
 
-// address is where the status is. It may hold a password, so it is shown Redacted only, and
+// adminURL is a path of an admin listener. It may hold a password, so it is shown Redacted only, and
 // an error does not repeat it.
-func (c *statusCmd) address() (*url.URL, error) {
-	base := c.Admin
+func adminURL(base, path string) (*url.URL, error) {
 	if !strings.Contains(base, "://") {
 		base = "http://" + base
 	}
@@ -62,11 +61,12 @@ func (c *statusCmd) address() (*url.URL, error) {
 	if err != nil {
 		return nil, errors.New("--admin: want a URL such as http://127.0.0.1:9090")
 	}
-	return u.JoinPath("/admin/status"), nil
+	return u.JoinPath(path), nil
 }
 
-func fetchStatus(e *env, at *url.URL) ([]byte, error) {
-	req, err := http.NewRequestWithContext(e.ctx, http.MethodGet, at.String(), http.NoBody)
+// askAdmin asks an admin listener, and returns what it answers.
+func askAdmin(e *env, method string, at *url.URL) ([]byte, error) {
+	req, err := http.NewRequestWithContext(e.ctx, method, at.String(), http.NoBody)
 	if err != nil {
 		return nil, errors.New("--admin: want a URL such as http://127.0.0.1:9090")
 	}
@@ -100,6 +100,9 @@ func printStatus(w io.Writer, s gateway.Status) {
 	head.add("redis", redisText(s.Redis))
 	if s.Redis.Why != "" {
 		head.add("", s.Redis.Why)
+	}
+	if c := s.Cache; c != nil {
+		head.add("cache", fmt.Sprintf("%.0f%% of %d requests served, %d tokens and %s saved", 100*c.HitRatio, c.Requests, c.SavedTokens, dollars(c.SavedUSD)))
 	}
 	head.add("replicas", fmt.Sprintf("%d that live: %s", len(s.Replicas), strings.Join(s.Replicas, ", ")))
 	shed := "nothing"

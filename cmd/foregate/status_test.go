@@ -18,6 +18,7 @@ func stormy() gateway.Status {
 		Version: "v1.4.0 0123456789abcdef", Uptime: 3*86400 + 4*3600, Ready: "route llama-3: no backend is up", InFlight: 12,
 		Replicas: []string{"a1", "b2", "c3"},
 		Redis:    gateway.RedisView{Name: "sentinel a:26379,b:26379 master fg with TLS", Rung: "degraded", Since: 1.2, Why: "read tcp 10.0.0.1:5000->10.0.0.2:6379: i/o timeout"},
+		Cache:    &gateway.CacheSum{Requests: 1234, HitRatio: 0.413, SavedTokens: 567890, SavedUSD: 3.216},
 		Settings: gateway.SettingsView{
 			Age:      0.4,
 			Changed:  []gateway.SettingView{{Name: "shed.low", Value: "0", Default: "0.85"}, {Name: "timeout.chunk@llama-3", Value: "5s", Default: "20s"}},

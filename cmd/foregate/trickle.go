@@ -20,12 +20,23 @@ type trickle struct {
 	client *http.Client
 	pause  time.Duration
 	wg     sync.WaitGroup
+
+	mu   sync.Mutex
+	sent []errand // the last mostSent
+}
+
+// errand is a request that may be sent again.
+type errand struct {
+	tenant string
+	body   []byte
 }
 
 const (
 	tricklePause = 700 * time.Millisecond // between requests, on average
 	trickleMost  = 32                     // requests under way
 	trickleWait  = 2 * time.Minute        // for one answer
+	repeatedOf5  = 2                      // of five requests, how many were sent before: about the published share
+	mostSent     = 16
 )
 
 func newTrickle(base string, scale float64) *trickle {
@@ -72,8 +83,13 @@ var questions = []string{
 	"Explain to a child how a bicycle stays upright, version %d.",
 }
 
-// send makes one request. What comes of it is in the gateway's counters.
-func (t *trickle) send(ctx context.Context, n int) {
+// next is a new request, or, as people do, one that was sent before.
+func (t *trickle) next(n int) (errand, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.sent) > 0 && rand.N(5) < repeatedOf5 {
+		return t.sent[rand.N(len(t.sent))], nil
+	}
 	question := questions[rand.N(len(questions))]
 	if strings.Contains(question, "%") {
 		question = fmt.Sprintf(question, n)
@@ -83,15 +99,30 @@ func (t *trickle) send(ctx context.Context, n int) {
 		"messages": []map[string]string{{"role": "user", "content": question}},
 	})
 	if err != nil {
+		return errand{}, err
+	}
+	r := errand{tenant: []string{"acme", "globex"}[rand.N(2)], body: body}
+	if len(t.sent) < mostSent {
+		t.sent = append(t.sent, r)
+	} else {
+		t.sent[n%mostSent] = r
+	}
+	return r, nil
+}
+
+// send makes one request. What comes of it is in the gateway's counters.
+func (t *trickle) send(ctx context.Context, n int) {
+	r, err := t.next(n)
+	if err != nil {
 		return
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.base+"/v1/chat/completions", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.base+"/v1/chat/completions", bytes.NewReader(r.body))
 	if err != nil {
 		return
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Priority", []string{"low", "normal", "high"}[rand.N(3)])
-	req.Header.Set("X-Tenant-Id", []string{"acme", "globex"}[rand.N(2)])
+	req.Header.Set("X-Tenant-Id", r.tenant)
 	resp, err := t.client.Do(req)
 	if err != nil {
 		return

@@ -10,7 +10,7 @@ const required = "required"
 // name in capitals stands for one of the operator's own.
 var Fields = []FieldDoc{
 	{"listen", "`:8080`", "Public listener, `HOST:PORT`. Beyond loopback only with `identity` or tenants' keys."},
-	{"admin", "`127.0.0.1:9090`", "Listener of `/metrics`, `/livez`, `/readyz`, pprof and the operators' orders (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`). It must be on loopback; reach it through a tunnel or a sidecar."},
+	{"admin", "`127.0.0.1:9090`", "Listener of `/metrics`, `/livez`, `/readyz`, pprof and the operators' orders (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`, `/admin/cache/purge`). It must be on loopback; reach it through a tunnel or a sidecar."},
 	{"redis.url", "`none`", "Where live settings are read from and replicas share what they know: `redis://[USER:PASSWORD@]HOST:6379/0`, `rediss://…` (TLS), `unix:///PATH`, " +
 		"`redis+sentinel://HOST:26379,HOST:26379/MASTER`, `redis+cluster://HOST:6379,HOST:6379` (both with `rediss+…`, too), " +
 		"`embedded` (inside this process, one replica only) or `none`. In a password, write `?`, `#`, `%` and `/` as `%3F`, `%23`, `%25` and `%2F`."},
@@ -22,7 +22,7 @@ var Fields = []FieldDoc{
 	{"redis.server_name", "the host that is dialed", "Name that the servers' certificates must have, where Sentinels or the cluster tell addresses that are not in them."},
 	{"redis.sentinel_username", "none", "User at the Sentinels; the user and password in the URL are those at the servers behind them."},
 	{"redis.sentinel_password", "none", "Password at the Sentinels."},
-	{"cache.seal_keys[].id", "required with a key", "The key's name, which every value that it sealed tells: 1–64 of `A-Z a-z 0-9 . _ : -`. The first key seals, all of them open: to replace one, put the new one first and remove the old one after `cache.ttl`."},
+	{"cache.seal_keys[].id", "required with a key", "The key's name, which every value that it sealed tells: 1–64 of `A-Z a-z 0-9 . _ : -`. The first key seals, all of them open: to replace one, add the new one behind it on all replicas, then put it first, then remove the old one after `cache.ttl`. What no key opens is a miss."},
 	{"cache.seal_keys[].file", "required with a key", "Path of the file with the secret: one line of 32 to 4096 printable characters (`openssl rand -hex 32`), the same on all replicas, read at the start. " +
 		"Without any key a value still opens only for the very request that it answers, but who can write to Redis and knows a request can forge its answer."},
 	{"cache.local_bytes", "`32MiB`", "Most bytes of the copies of answers in each replica's own memory, up to 16GiB; 0 is none."},

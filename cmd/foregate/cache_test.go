@@ -1,0 +1,205 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/config"
+)
+
+// sealed is a configuration with seal keys, whose files hold the given secrets; "" is no file.
+func sealed(t *testing.T, more string, secrets ...string) string {
+	t.Helper()
+	dir := t.TempDir()
+	text := "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n" + more + "pools: {p: {model: m, backends: [\"http://127.0.0.1:1\"]}}\nroutes: [{model: m, target: p}]\ndrain: {delay: 0s, grace: 1s}\ncache:\n  seal_keys:\n"
+	for i, secret := range secrets {
+		file := filepath.Join(dir, fmt.Sprintf("secret-file-%d", i))
+		if secret != "" {
+			if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text += fmt.Sprintf("    - {id: k%d, file: %q}\n", i, file)
+	}
+	return configFile(t, text)
+}
+
+const (
+	oneSecret   = "0123456789abcdef0123456789abcdef\n"
+	otherSecret = "fedcba9876543210fedcba9876543210"
+)
+
+func TestASealKeyThatIsNoneIsToldByCheckAndAtStart(t *testing.T) {
+	for want, secrets := range map[string][]string{
+		"cache.seal_keys[0].file: the file of key k0: no such file or directory":                              {"", oneSecret},
+		"cache.seal_keys[1].file: the file of key k1: has 7 characters; want 32 … 4096":                       {oneSecret, "hunter2"},
+		"cache.seal_keys[1].file: the file of key k1: has bytes that are not printable ASCII":                 {oneSecret, "hunter2" + strings.Repeat("\x00", 32)},
+		"cache.seal_keys[2].file: the file of key k2: holds the secret of key k0; a key that is to replace":   {oneSecret, otherSecret, oneSecret},
+		"cache.seal_keys[1].file: the file of key k1: has 0 characters; want 32 … 4096, such as openssl rand": {oneSecret, "\n"},
+	} {
+		file := sealed(t, "", secrets...)
+		for _, command := range [][]string{{"check", file}, {"serve", "-c", file}} {
+			status, out, errs := call(t, command...)
+			if status != 1 || out != "" || !strings.Contains(errs, want) {
+				t.Errorf("%s: status %d: %s%s, want %s", command[0], status, out, errs, want)
+			}
+			if strings.Contains(errs, "hunter2") || strings.Contains(errs, "secret-file") {
+				t.Errorf("%s: a secret may be told: %s", command[0], errs)
+			}
+		}
+	}
+	good := sealed(t, "", oneSecret, otherSecret)
+	if status, _, errs := call(t, "check", good); status != 0 || errs != "" {
+		t.Errorf("two good keys: status %d: %s", status, errs)
+	}
+	f, err := config.Load(good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(f.Cache.SealKeys[1].File, 0o644); err != nil { //nolint:gosec // what is warned of
+		t.Fatal(err)
+	}
+	if status, _, errs := call(t, "check", good); status != 0 || !strings.Contains(errs, "warning: cache.seal_keys[1].file: the file of key k1 may be read by every user") {
+		t.Errorf("a key that everybody may read: status %d: %s", status, errs)
+	}
+}
+
+// keeper assembles a replica with a cache at a Redis and runs it.
+func keeper(t *testing.T, file string) *replica {
+	t.Helper()
+	f, err := config.Load(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ep, err := f.Redis.Endpoint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, stop, err := openRedis(ep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	kept, stop, err := openAnswers(f.Redis, store)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	r, err := assemble(t.Context(), parts{file: f, redis: store.control, lookups: store.request, answers: kept, log: zerolog.Nop(), registerer: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.gateway.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.gateway.Stop(context.WithoutCancel(t.Context())) })
+	eventually(t, "it hears of purges", func() bool { _, ok := r.cache.Epochs("acme", "m"); return ok || r.redis == nil && kept.request == nil })
+	return r
+}
+
+// keeps has a replica keep an answer, and waits until it is there.
+func (r *replica) keeps(t *testing.T, k cache.Key) {
+	t.Helper()
+	done := make(chan struct{})
+	r.cache.Put(k, &cache.Entry{Created: time.Now(), Answer: []byte("an answer")}, time.Minute, func() { close(done) })
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it is not kept")
+	}
+}
+
+// finds reports what a replica finds in Redis.
+func (r *replica) finds(t *testing.T, k cache.Key) cache.Found {
+	t.Helper()
+	_, found := r.cache.Look(t.Context(), k, nil)
+	return found
+}
+
+func keyOf(tenant string) cache.Key { return cache.KeyOf(&cache.Parts{Tenant: tenant, Route: "m"}) }
+
+func TestSealKeysAreReplacedWithoutLosingAnAnswer(t *testing.T) {
+	t.Parallel()
+	url := "redis: {url: \"redis://" + miniredis.RunT(t).Addr() + "\"}\n"
+	old, both, young := keeper(t, sealed(t, url, oneSecret)), keeper(t, sealed(t, url, oneSecret, otherSecret)), keeper(t, sealed(t, url, otherSecret))
+	old.keeps(t, keyOf("acme"))
+	eventually(t, "who has both keys finds what one of them sealed", func() bool { return both.finds(t, keyOf("acme")) == cache.FoundHit })
+	both.keeps(t, keyOf("globex"))
+	eventually(t, "who has the first finds it, too", func() bool { return old.finds(t, keyOf("globex")) == cache.FoundHit })
+	eventually(t, "who has neither finds nothing", func() bool { return young.finds(t, keyOf("globex")) == cache.FoundNone })
+	if n := young.cache.Stats().Refused; len(n) == 0 {
+		t.Error("and does not count it")
+	}
+}
+
+func TestAnswersAreKeptWhereTheURLSaysAndNothingElseIs(t *testing.T) {
+	t.Parallel()
+	control, own := miniredis.RunT(t), miniredis.RunT(t)
+	dir := "redis: {url: \"redis://" + control.Addr() + "\", cache_url: \"redis://" + own.Addr() + "\"}\n"
+	r := keeper(t, sealed(t, dir, oneSecret))
+	r.keeps(t, keyOf("acme"))
+	eventually(t, "it shares", func() bool { return control.Exists("foregate:{fg}:replicas") })
+	if !own.Exists(keyOf("acme").Name()) || control.Exists(keyOf("acme").Name()) {
+		t.Errorf("answers: %v, others: %v", own.Keys(), control.Keys())
+	}
+	for _, key := range own.Keys() {
+		if !strings.HasPrefix(key, answerKeys) {
+			t.Errorf("%s is with the answers", key)
+		}
+	}
+	if _, err := r.purger()(t.Context(), cache.Scope{}); err != nil {
+		t.Error(err)
+	}
+	if !control.Exists("foregate:{fg}:epochs") {
+		t.Error("a purge is not noted with what replicas tell each other")
+	}
+}
+
+func TestWithoutARedisNothingIsKeptNorPurged(t *testing.T) {
+	t.Parallel()
+	r := keeper(t, sealed(t, "redis: {url: none}\n", oneSecret))
+	if r.purger() != nil || r.finds(t, keyOf("acme")) != cache.FoundNone {
+		t.Error("there is something to purge or to find")
+	}
+}
+
+func TestAnEmbeddedRedisKeepsAnswersAndHearsOfPurges(t *testing.T) {
+	t.Parallel()
+	r := keeper(t, sealed(t, "redis: {url: embedded}\n", oneSecret))
+	r.keeps(t, keyOf("acme"))
+	if found := r.finds(t, keyOf("acme")); found != cache.FoundHit {
+		t.Errorf("an answer that was kept: %s", found)
+	}
+	if _, err := r.purger()(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {
+		t.Fatal(err)
+	}
+	within(t, time.Second, "it hears of the purge", func() bool { e, ok := r.cache.Epochs("acme", "m"); return ok && e.Tenant > 0 })
+}
+
+func TestWhatAPoolServesIsItsModelAndRevision(t *testing.T) {
+	f, err := config.Parse("f", []byte(`listen: 127.0.0.1:0
+pools:
+  small: {model: s, revision: "2026-01", backends: ["http://h:1"]}
+  large: {model: l, backends: ["http://h:2"]}
+routes: [{model: both, draft: small, target: large}, {model: alone, target: small}]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &replica{parts: parts{file: f}}
+	for route, want := range map[string][2]string{"both": {"s 2026-01", "l"}, "alone": {"", "s 2026-01"}, "none": {}} {
+		if draft, target := r.served(route); draft != want[0] || target != want[1] {
+			t.Errorf("%s: %q and %q, want %q", route, draft, target, want)
+		}
+	}
+}

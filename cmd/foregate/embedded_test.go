@@ -1,0 +1,71 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/gateway/config"
+)
+
+func TestAnEmbeddedRedisKeepsNoMoreAnswersThanItsBound(t *testing.T) {
+	m := miniredis.NewMiniRedis()
+	c, stop := openEmbedded(m, controlOptions(config.Endpoint{Kind: config.KindEmbedded}))
+	defer stop()
+	const size = 1000
+	c.AddHook(newRation(10*(size+int64(len(answerKeys)+3)), 1000, func(key string) { m.Del(key) }))
+	set := func(key string) {
+		t.Helper()
+		if err := c.Set(t.Context(), key, strings.Repeat("x", size), time.Hour).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("foregate:settings") // what is no answer is not counted
+	for i := range 10 {
+		set(fmt.Sprintf("%s%03d", answerKeys, i))
+	}
+	set(answerKeys + "000") // written again, it is the youngest
+	_, err := c.Pipelined(t.Context(), func(p redis.Pipeliner) error {
+		for i := 10; i < 15; i++ {
+			p.Set(t.Context(), fmt.Sprintf("%s%03d", answerKeys, i), []byte(strings.Repeat("x", size)), time.Hour)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"000", "006", "007", "008", "009", "010", "011", "012", "013", "014"}
+	if got := m.Keys(); strings.Join(got, " ") != answerKeys+strings.Join(want, " "+answerKeys)+" foregate:settings" {
+		t.Errorf("kept are %v", got)
+	}
+}
+
+func TestAnEmbeddedRedisKeepsNoMoreThanSoManyAnswers(t *testing.T) {
+	var gone []string
+	r := newRation(1<<30, 3, func(key string) { gone = append(gone, key) })
+	for i := range 5 {
+		gone = append(gone, r.take(rationed{fmt.Sprint(i), 1})...)
+	}
+	if fmt.Sprint(gone) != "[0 1]" || r.has != 3 || r.ages.Len() != 3 || len(r.keys) != 3 {
+		t.Errorf("gone are %v, %d bytes, %d and %d answers are left", gone, r.has, r.ages.Len(), len(r.keys))
+	}
+	if gone := r.take(rationed{"large", 1 << 31}); len(gone) != 4 || r.has != 0 {
+		t.Errorf("for one that is larger than all may be, %v go, and %d bytes are left", gone, r.has)
+	}
+}
+
+func TestAnswersInAnEmbeddedRedisExpireAlsoWhenNobodyAsks(t *testing.T) {
+	c, stop := openEmbeddedAnswers(controlOptions(config.Endpoint{Kind: config.KindEmbedded}))
+	defer stop()
+	if err := c.Set(t.Context(), answerKeys+"x", "y", 300*time.Millisecond).Err(); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := c.DBSize(t.Context()).Result(); err != nil || n != 1 {
+		t.Fatalf("%d keys, %v", n, err)
+	}
+	eventually(t, "it is gone", func() bool { n, err := c.DBSize(t.Context()).Result(); return err == nil && n == 0 }) // which looks at no key
+}

@@ -1,0 +1,158 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/cache"
+)
+
+// purges note what they were asked for.
+type purges struct {
+	told       []cache.Scope
+	everything bool
+	err        error
+}
+
+func (p *purges) purge(ctx context.Context, s cache.Scope) (bool, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		return false, errors.New("an order without a deadline")
+	}
+	p.told = append(p.told, s)
+	return p.everything, p.err
+}
+
+func keeping(t *testing.T, p *purges) office {
+	t.Helper()
+	s, err := cache.NewSealer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := cache.NewStore(cache.Options{Sealer: s})
+	log := &lines{}
+	b := startBench(t, simulator(t).URL(), func(o *Options) {
+		o.Cache, o.Logger, o.Inside = store, zerolog.New(log), within{}
+		if p != nil {
+			o.Purge = p.purge
+		}
+	})
+	store.Count("llama-3", "acme", cache.ResultHit, &cache.Entry{Prompt: 100, Target: 20, USD: 0.5})
+	store.Count("llama-3", "acme", cache.ResultMiss, nil)
+	store.Count("llama-3", "acme", cache.ResultBypass, nil)
+	return office{bench: b, admin: "http://" + b.AdminAddr().String(), log: log}
+}
+
+func TestOperatorsSeeTheCache(t *testing.T) {
+	o := keeping(t, nil)
+	status, body := o.send(t, http.MethodGet, o.admin+"/admin/cache", "")
+	var v CacheView
+	if err := json.Unmarshal([]byte(body), &v); err != nil || status != http.StatusOK {
+		t.Fatalf("status %d, %v: %s", status, err, body)
+	}
+	want := []CacheRoute{{Route: "llama-3", Requests: map[string]uint64{"hit": 1, "miss": 1, "bypass": 1}, HitRatio: 0.5, SavedTokens: 120, SavedUSD: 0.5}}
+	for i := range v.Routes {
+		for result, n := range v.Routes[i].Requests {
+			if n == 0 {
+				delete(v.Routes[i].Requests, result)
+			}
+		}
+	}
+	if diff := cmp.Diff(want, v.Routes); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	status, body = o.send(t, http.MethodGet, o.admin+"/admin/status", "")
+	var s Status
+	if err := json.Unmarshal([]byte(body), &s); err != nil || status != http.StatusOK {
+		t.Fatalf("status %d, %v: %s", status, err, body)
+	}
+	if diff := cmp.Diff(&CacheSum{Requests: 2, HitRatio: 0.5, SavedTokens: 120, SavedUSD: 0.5}, s.Cache); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, at := range []string{"/admin/cache", "/admin/cache/purge"} {
+		if status, _ := o.send(t, http.MethodGet, o.url+at, ""); status != http.StatusNotFound {
+			t.Errorf("%s on the public listener: status %d", at, status)
+		}
+	}
+	if status, _ := o.send(t, http.MethodPost, o.admin+"/admin/cache", ""); status != http.StatusMethodNotAllowed {
+		t.Errorf("POST /admin/cache: status %d", status)
+	}
+	if status, body := o.send(t, http.MethodPost, o.admin+"/admin/cache/purge", ""); status != http.StatusConflict || !strings.Contains(body, "no_cache") {
+		t.Errorf("a purge where nothing is kept: status %d: %s", status, body)
+	}
+}
+
+func TestOperatorsPurgeATenantARouteOrAll(t *testing.T) {
+	for query, want := range map[string]struct {
+		scope cache.Scope
+		told  string
+	}{
+		"":                {cache.Scope{}, "all"},
+		"?tenant=acme":    {cache.Scope{Tenant: "acme"}, "tenant acme"},
+		"?route=llama-3":  {cache.Scope{Route: "llama-3"}, "route llama-3"},
+		"?tenant=nobody1": {cache.Scope{Tenant: "nobody1"}, "tenant nobody1"}, // who may come to be, or have been
+	} {
+		p := &purges{}
+		o := keeping(t, p)
+		status, body := o.send(t, http.MethodPost, o.admin+"/admin/cache/purge"+query, "")
+		var got Purged
+		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK || got.Purged != want.told || got.Everything {
+			t.Errorf("%q: status %d: %s", query, status, body)
+		}
+		if diff := cmp.Diff([]cache.Scope{want.scope}, p.told); diff != "" {
+			t.Errorf("%q: -want +got:\n%s", query, diff)
+		}
+		if found := o.log.holding(`"order":"purge"`); len(found) != 1 || !strings.Contains(found[0], `"done":true`) {
+			t.Errorf("%q: logged %q", query, found)
+		}
+	}
+}
+
+func TestAPurgeThatMayMeanSomethingElseIsRefused(t *testing.T) {
+	p := &purges{}
+	o := keeping(t, p)
+	for query, want := range map[string]struct {
+		status int
+		param  string
+	}{
+		"?tenant=":                   {http.StatusBadRequest, `"param":"tenant"`}, // a variable that was not set
+		"?route=":                    {http.StatusBadRequest, `"param":"route"`},
+		"?tenat=acme":                {http.StatusBadRequest, `"param":"tenat"`},
+		"?tenant=a&tenant=b":         {http.StatusBadRequest, `"param":"tenant"`},
+		"?tenant=acme&route=llama-3": {http.StatusBadRequest, "cannot be purged"},
+		"?tenant=a%20b":              {http.StatusBadRequest, "a tenant's name"},
+		"?tenant=%zz":                {http.StatusBadRequest, "malformed"},
+		"?route=nobody":              {http.StatusNotFound, "model_not_found"},
+	} {
+		if status, body := o.send(t, http.MethodPost, o.admin+"/admin/cache/purge"+query, ""); status != want.status || !strings.Contains(body, want.param) {
+			t.Errorf("%s: status %d: %s", query, status, body)
+		}
+	}
+	if status, _ := o.send(t, http.MethodPost, o.admin+"/admin/cache/purge", "", "Origin", "http://evil.example"); status != http.StatusForbidden {
+		t.Errorf("from another site's page: status %d", status)
+	}
+	if len(p.told) > 0 {
+		t.Errorf("purged %v", p.told)
+	}
+}
+
+func TestAPurgeThatFailedOrCoveredMoreIsToldSo(t *testing.T) {
+	p := &purges{err: errors.New("dial tcp: refused")}
+	o := keeping(t, p)
+	if status, body := o.send(t, http.MethodPost, o.admin+"/admin/cache/purge?tenant=acme", ""); status != http.StatusInternalServerError || strings.Contains(body, "dial") {
+		t.Errorf("status %d: %s", status, body)
+	}
+	if found := o.log.holding("dial tcp: refused"); len(found) != 1 || !strings.Contains(found[0], `"done":false`) {
+		t.Errorf("logged %q", found)
+	}
+	p.err, p.everything = nil, true
+	if status, body := o.send(t, http.MethodPost, o.admin+"/admin/cache/purge?tenant=acme", ""); status != http.StatusOK || !strings.Contains(body, `"everything":true`) || !strings.Contains(body, "too many purges") {
+		t.Errorf("status %d: %s", status, body)
+	}
+}
