@@ -1,0 +1,278 @@
+package cache
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"testing"
+)
+
+// Three answers to one request: the second begins as the first does.
+var scripts = [3]string{
+	"the quick brown fox jumps over the lazy dog",
+	"the quick brown fox sleeps",
+	"a quick brown fox",
+}
+
+// sitter is a seat in the model, with what it was told.
+type sitter struct {
+	seat  *Seat
+	told  []byte
+	quiet chan struct{} // closed when it is to look again; nil: at once
+}
+
+// cabin is one flight's requests, with what is known of them from outside.
+type cabin struct {
+	t     testing.TB
+	fs    *Flights
+	id    FlightID
+	seats []*sitter
+
+	lead    *Lead  // who makes it here
+	flight  *Flight
+	remote  bool // another replica makes it
+	attempt int  // the remote one's
+	script  string
+	said    int // bytes of it
+	ended   bool
+}
+
+// join takes one more seat.
+func (w *cabin) join() {
+	if len(w.seats) < 12 {
+		w.seats = append(w.seats, &sitter{seat: w.fs.Join(w.id)})
+	}
+}
+
+// leave gives a seat up.
+func (w *cabin) leave(i int) {
+	w.seats[i].seat.Depart()
+	w.seats = append(w.seats[:i], w.seats[i+1:]...)
+}
+
+// making says whether somebody makes the flight's answer.
+func (w *cabin) making(f *Flight) bool { return w.flight == f && (w.lead != nil || w.remote) }
+
+// poll has a seat look, as it does when it is woken. It reports whether there was anything.
+func (w *cabin) poll(i int, script string) bool {
+	s := w.seats[i]
+	f := s.seat.flight
+	f.mu.Lock()
+	n, ok := s.seat.look()
+	if !ok && f.changed == nil {
+		f.changed = make(chan struct{})
+	}
+	changed := f.changed
+	f.mu.Unlock()
+	if ok && s.asleep() {
+		w.t.Fatalf("event %d, and the one who waits for it was not woken", n.Event)
+	}
+	if !ok {
+		s.quiet = changed
+		return false
+	}
+	s.quiet = nil
+	switch n.Event {
+	case EventLead:
+		if w.making(f) {
+			w.t.Fatal("two lead at a time")
+		}
+		if w.lead != nil { // of a flight that all have left
+			w.end()
+		}
+		w.lead, w.flight, w.remote, w.script, w.said, w.ended = n.Lead, f, false, script, 0, false
+		w.lead.Begin(nil, func(error) { w.ended = true })
+	case EventText:
+		s.told = append(s.told, n.Text...)
+		if !w.id.Stream || !bytes.HasPrefix([]byte(w.script[:w.said]), s.told) || !bytes.Equal(s.told, s.seat.Sent()) {
+			w.t.Fatalf("told %q, and the answer so far is %q", s.told, w.script[:w.said])
+		}
+	case EventLanded:
+		if !bytes.HasPrefix(n.Entry.Answer, s.told) && f.attempt == s.seat.attempt {
+			w.t.Fatalf("told %q of the attempt that became %q", s.told, n.Entry.Answer)
+		}
+		w.leave(i)
+	case EventFailed:
+		if errors.Is(n.Err, ErrBroken) && bytes.HasPrefix([]byte(w.script[:w.said]), s.told) {
+			w.t.Fatalf("told %q, which is how %q begins, and it is broken", s.told, w.script[:w.said])
+		}
+		w.leave(i)
+	default:
+		w.t.Fatalf("event %d", n.Event)
+	}
+	return true
+}
+
+// asleep says whether a seat waits to be woken.
+func (s *sitter) asleep() bool {
+	if s.quiet == nil {
+		return false
+	}
+	select {
+	case <-s.quiet:
+		return false
+	default:
+		return true
+	}
+}
+
+// say tells n bytes more.
+func (w *cabin) say(n int) {
+	upTo := min(w.said+n, len(w.script))
+	more := []byte(w.script[w.said:upTo])
+	switch {
+	case w.lead != nil:
+		w.lead.Append(more)
+	case w.remote:
+		w.flight.hear(w.attempt, more)
+	default:
+		return
+	}
+	w.said = upTo
+}
+
+// end ends a generation that was cancelled.
+func (w *cabin) end() {
+	if !w.ended {
+		w.t.Fatal("all have left, and it goes on")
+	}
+	w.lead.Fail(context.Canceled, false)
+	w.lead = nil
+}
+
+// land makes the answer whole.
+func (w *cabin) land() {
+	e := wholeOf(w.script)
+	switch {
+	case w.lead != nil:
+		w.lead.Land(e, nil)
+		w.lead = nil
+	case w.remote:
+		w.flight.touchDown(w.attempt, e)
+		w.remote = false
+	}
+}
+
+// ghost is what another replica's leader says that was given up already.
+func (w *cabin) ghost(r int) {
+	f := w.flight
+	if f == nil {
+		return
+	}
+	attempt := f.attempt
+	if w.remote {
+		attempt--
+	}
+	switch r % 3 {
+	case 0:
+		f.hear(attempt, []byte("ghost"))
+	case 1:
+		f.vacate(attempt)
+	case 2:
+		f.touchDown(attempt, wholeOf("ghost"))
+	}
+}
+
+// step does what two numbers say.
+func (w *cabin) step(op, r byte) {
+	switch op % 16 {
+	case 0, 1:
+		w.join()
+	case 2, 3, 4, 5:
+		if len(w.seats) > 0 {
+			w.poll(int(r)%len(w.seats), scripts[int(r>>4)%len(scripts)])
+		}
+	case 6, 7, 8:
+		w.say(int(r) % 12)
+	case 9:
+		if len(w.seats) > 0 {
+			w.leave(int(r) % len(w.seats))
+		}
+	case 10:
+		if w.lead != nil {
+			w.lead.Fail(errors.New("failed"), r%4 == 0)
+			w.lead = nil
+		}
+	case 11:
+		if w.lead != nil && r%4 == 0 {
+			w.lead.Opaque()
+		}
+	case 12, 13:
+		w.follow()
+	case 14:
+		if w.remote && r%2 == 0 {
+			w.flight.vacate(w.attempt)
+			w.remote = false
+		}
+		w.ghost(int(r >> 1))
+	case 15:
+		if r%4 == 0 {
+			w.land()
+		}
+	}
+}
+
+// follow leaves the answer to another replica, where nothing of it was made yet.
+func (w *cabin) follow() {
+	if w.lead == nil || w.said > 0 {
+		return
+	}
+	if attempt, ok := w.flight.depend(); ok {
+		w.lead.over = true
+		w.lead, w.remote, w.attempt = nil, true, attempt
+	}
+}
+
+// windUp has all ended that is under way, after which nobody may wait any more.
+func (w *cabin) windUp() {
+	for range 4 {
+		w.land()
+		for i := len(w.seats) - 1; i >= 0; i-- {
+			for polls := 0; i < len(w.seats) && w.poll(i, scripts[0]); polls++ {
+				if polls > 4 {
+					w.t.Fatal("one is told things for ever")
+				}
+				w.land()
+			}
+		}
+	}
+	if len(w.seats) > 0 {
+		w.t.Fatalf("%d wait for ever", len(w.seats))
+	}
+	allGone(w.t, w.fs)
+}
+
+// live runs a cabin through what the bytes say, two for a step.
+func live(t testing.TB, stream bool, ops []byte) {
+	w := &cabin{t: t, fs: NewFlights(FlightOptions{}), id: FlightID{Key: keyNo(1), Stream: stream}}
+	for ; len(ops) > 1; ops = ops[2:] {
+		w.step(ops[0], ops[1])
+	}
+	w.windUp()
+}
+
+func TestWhateverHappensOneLeadsNoneIsToldWhatIsNotTheAnswerAndNoneWaitsForEver(t *testing.T) {
+	runs := 20_000
+	if raced {
+		runs = 4_000
+	}
+	for seed := range runs {
+		r := rand.New(rand.NewPCG(uint64(seed), 66))
+		ops := make([]byte, 2*(20+r.IntN(200)))
+		for i := range ops {
+			ops[i] = byte(r.Uint32())
+		}
+		live(t, seed%4 > 0, ops)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+func FuzzAFlight(f *testing.F) {
+	f.Add(true, []byte{0, 0, 0, 0, 2, 0, 6, 11, 2, 1, 10, 1, 2, 1, 6, 11, 15, 0})
+	f.Add(true, []byte{0, 0, 2, 0, 12, 0, 0, 0, 6, 7, 2, 1, 14, 0, 2, 0x10, 6, 7, 14, 0, 2, 0})
+	f.Add(false, []byte{0, 0, 0, 0, 2, 0, 9, 0, 9, 0, 0, 0, 2, 0})
+	f.Fuzz(func(t *testing.T, stream bool, ops []byte) { live(t, stream, ops[:min(len(ops), 4096)]) })
+}
