@@ -10,9 +10,11 @@ import (
 
 // answer reads one answer and holds it to what the API promises.
 type answer struct {
-	first func() // called at the first byte
+	first func()          // called at the first byte
+	heard func(chunk int) // called after each piece of text; nil is not
 
-	text     bool // there was some
+	said     strings.Builder // the text, mostAnswer bytes of it
+	chunks   int             // that had text
 	finishes int
 	dones    int
 	failed   string // what an error event said
@@ -54,7 +56,22 @@ func (a *answer) whole(r io.Reader) (kind, detail string) {
 	case p.Choices[0].Finish == nil || p.Choices[0].Message.Content == "":
 		return Unfinished, string(body[:min(len(body), 200)])
 	}
+	a.say(p.Choices[0].Message.Content)
 	return Answered, ""
+}
+
+// say takes up a piece of the text.
+func (a *answer) say(text string) {
+	if text == "" {
+		return
+	}
+	a.chunks++
+	if a.said.Len()+len(text) <= mostAnswer {
+		a.said.WriteString(text)
+	}
+	if a.heard != nil {
+		a.heard(a.chunks)
+	}
 }
 
 // stream reads server-sent events to the connection's end, past [DONE] and errors.
@@ -92,7 +109,7 @@ func (a *answer) event(data string) (kind, detail string) {
 		a.failed = string(p.Error)
 	}
 	for _, c := range p.Choices {
-		a.text = a.text || c.Delta.Content != ""
+		a.say(c.Delta.Content)
 		if c.Finish != nil {
 			a.finishes++
 		}
@@ -113,7 +130,7 @@ func (a *answer) verdict(err error) (kind, detail string) {
 		return CutSilent, "the stream ended without [DONE]"
 	case a.dones > 1 || a.finishes > 1:
 		return Twice, fmt.Sprintf("%d [DONE], %d finish reasons", a.dones, a.finishes)
-	case a.finishes == 0 || !a.text:
+	case a.finishes == 0 || a.chunks == 0:
 		return Unfinished, fmt.Sprintf("%d finish reasons", a.finishes)
 	}
 	return Answered, ""

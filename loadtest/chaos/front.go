@@ -25,12 +25,16 @@ type Front struct {
 	sim    *vllmsim.Server
 	server *http.Server
 	lie    atomic.Pointer[Lie]
+	tap    atomic.Pointer[Tap]
 	ended  chan struct{}
 	once   sync.Once
 }
 
 // Lie answers GET /metrics in the place of a simulator; truth asks that.
 type Lie func(w http.ResponseWriter, r *http.Request, truth func() []byte)
+
+// Tap is told of each POST before it is passed on.
+type Tap func(header http.Header, body []byte)
 
 // NewFront starts one before a simulator; Close ends it and waits.
 func NewFront(sim *vllmsim.Server) (*Front, error) {
@@ -56,6 +60,7 @@ func NewFront(sim *vllmsim.Server) (*Front, error) {
 		}
 		if r.Method == http.MethodPost {
 			f.Answered.Add(1)
+			f.listen(r)
 		}
 		pass.ServeHTTP(w, r)
 	})}
@@ -65,6 +70,23 @@ func NewFront(sim *vllmsim.Server) (*Front, error) {
 	}()
 	return f, nil
 }
+
+// listen tells the tap of a request whose length is told, and puts the body back.
+func (f *Front) listen(r *http.Request) {
+	tap := f.tap.Load()
+	if tap == nil || r.ContentLength < 0 || r.ContentLength > mostAnswer {
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return // the gateway is gone, and whoever reads on learns that
+	}
+	(*tap)(r.Header, body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+}
+
+// Tap has it tell of POSTs from now on.
+func (f *Front) Tap(t Tap) { f.tap.Store(&t) }
 
 // Tell has it lie from now on; nil is the truth.
 func (f *Front) Tell(l Lie) {

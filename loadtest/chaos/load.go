@@ -55,6 +55,8 @@ type Request struct {
 	Tokens   int    // max_tokens
 	Prompt   string // "" is a short one, different each time
 	Header   http.Header
+	Fields   map[string]any  // more of the body, or instead of what it has
+	Heard    func(chunk int) // of a stream: called after each piece of text, from 1 on
 }
 
 // Outcome is what became of one.
@@ -68,6 +70,7 @@ type Outcome struct {
 	At      time.Time
 	First   time.Duration // from when it was due to the first byte of the answer's body
 	Total   time.Duration // to its end
+	Text    string        // of the answer, as far as it came
 	Header  http.Header   // of the answer; nil when there was none
 }
 
@@ -84,6 +87,8 @@ type Load struct {
 	refused  atomic.Int64 // connections that were
 	inFlight atomic.Int64
 	sent     atomic.Int64
+	number   int          // of the load in its world: no two send the same prompt by chance
+	serial   atomic.Int64 // of requests, for their ids
 
 	mu       sync.Mutex
 	outcomes []Outcome
@@ -106,15 +111,24 @@ func (w *World) StartLoad(rate float64, next func(n int) Request) *Load {
 	if next == nil {
 		next = usualLoad
 	}
+	l := w.NewLoad()
 	ctx, cancel := context.WithCancel(context.Background())
+	l.rate, l.next, l.cancel = rate, next, cancel
+	l.running.Go(func() { l.run(ctx) })
+	return l
+}
+
+// NewLoad is a load that sends nothing by itself, for rows that send all by [Load.Send] and
+// keep what is to count with [Load.Keep].
+func (w *World) NewLoad() *Load {
+	w.started++
 	l := &Load{
-		gateways: func() []*Gateway { return w.Gateways }, rate: rate, next: next, cancel: cancel,
+		gateways: func() []*Gateway { return w.Gateways }, number: w.started, cancel: func() {},
 		client: &http.Client{Timeout: clientPatience, Transport: &http.Transport{
 			MaxIdleConnsPerHost: mostInFlight, DisableCompression: true, IdleConnTimeout: 30 * time.Second,
 		}},
 	}
 	l.Phase(Before)
-	l.running.Go(func() { l.run(ctx) })
 	w.loads = append(w.loads, l)
 	return l
 }
@@ -149,7 +163,7 @@ func (l *Load) run(ctx context.Context) {
 		}
 		g := l.turn(n)
 		if g == nil || l.inFlight.Add(1) > mostInFlight {
-			l.keep(Outcome{Kind: Unreached, Detail: "the client is full, or no gateway takes requests", Phase: *l.phase.Load(), At: time.Now()})
+			l.Keep(Outcome{Kind: Unreached, Detail: "the client is full, or no gateway takes requests", Phase: *l.phase.Load(), At: time.Now()})
 			if g != nil {
 				l.inFlight.Add(-1)
 			}
@@ -157,7 +171,7 @@ func (l *Load) run(ctx context.Context) {
 		}
 		l.running.Go(func() { // the wait for it is what Stop does
 			defer l.inFlight.Add(-1)
-			l.keep(l.balanced(g, n, l.next(n)))
+			l.Keep(l.balanced(g, n, l.next(n)))
 		})
 	}
 }
@@ -173,7 +187,8 @@ func (l *Load) turn(n int) *Gateway {
 	return nil
 }
 
-func (l *Load) keep(o Outcome) {
+// Keep puts an outcome among the load's.
+func (l *Load) Keep(o Outcome) {
 	l.sent.Add(1)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,25 +212,26 @@ func (l *Load) Outcomes(phases ...string) (out []Outcome) {
 func (l *Load) Send(g *Gateway, r Request) Outcome { return l.send(g, int(time.Now().UnixNano()), r) }
 
 // body is the request as JSON.
-func (r *Request) body(n int) []byte {
+func (r *Request) body(load, n int) []byte {
 	prompt := r.Prompt
 	if prompt == "" {
-		prompt = fmt.Sprintf("Question %d: what is the colour of the sky over a harbour?", n)
+		prompt = fmt.Sprintf("Question %d of %d: what is the colour of the sky over a harbour?", n, load)
 	}
 	b := map[string]any{
 		"model": routeModel, "messages": []map[string]string{{"role": "user", "content": prompt}},
 		"max_tokens": r.Tokens, "stream": r.Stream, "temperature": 0,
 	}
+	maps.Copy(b, r.Fields)
 	text, _ := json.Marshal(b) //nolint:errchkjson // strings and numbers
 	return text
 }
 
 // send sends one request and waits for the answer's end.
 func (l *Load) send(g *Gateway, n int, r Request) (o Outcome) {
-	id := fmt.Sprintf("chaos-%d-%d", n, time.Now().UnixNano())
+	id := fmt.Sprintf("chaos-%d-%d-%d", l.number, n, l.serial.Add(1))
 	o = Outcome{Phase: *l.phase.Load(), Gateway: g.Number, Stream: r.Stream, Class: r.Priority, At: time.Now()}
 	defer func() { o.Total = time.Since(o.At) }()
-	req, err := http.NewRequest(http.MethodPost, g.Base()+"/v1/chat/completions", bytes.NewReader(r.body(n))) //nolint:noctx // the client has a time limit
+	req, err := http.NewRequest(http.MethodPost, g.Base()+"/v1/chat/completions", bytes.NewReader(r.body(l.number, n))) //nolint:noctx // the client has a time limit
 	if err != nil {
 		o.Kind, o.Detail = Unreached, err.Error()
 		return o
@@ -234,7 +250,8 @@ func (l *Load) send(g *Gateway, n int, r Request) (o Outcome) {
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read, or is of no use
 	o.Header = resp.Header
-	a := answer{first: func() { o.First = time.Since(o.At) }}
+	a := answer{first: func() { o.First = time.Since(o.At) }, heard: r.Heard}
+	defer func() { o.Text = a.said.String() }()
 	switch {
 	case resp.StatusCode != http.StatusOK:
 		o.Kind, o.Detail = refusal(resp)

@@ -12,9 +12,6 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what must come.
-const patience = 10 * time.Second
-
 // upcase is a server that answers each line in capitals.
 func upcase(t *testing.T) string {
 	t.Helper()

@@ -94,7 +94,7 @@ func (s *storm) call(ctx context.Context, w *World, l *Load, n int) {
 	for try := range sdkRetries + 1 {
 		r := Request{Tenant: Tenants[n%2], Priority: [...]string{"normal", "low"}[n/2%2], Stream: true, Tokens: crowdTokens, Header: http.Header{retryHeader: {strconv.Itoa(try)}}}
 		o := l.send(w.Gateways[(n+try)%len(w.Gateways)], n, r)
-		l.keep(o)
+		l.Keep(o)
 		pause, again := sdkWaits(&o, try)
 		s.mu.Lock()
 		s.attempts++

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -10,15 +11,24 @@ func figureRows() []Row {
 	return []Row{
 		{
 			ID: "S4a", Fault: "none: round trips to Redis, tenants with a limit of requests", Promise: "≤ 1 a request", Short: true,
-			Shape: Shape{Config: without("tpm")}, Run: roundTrips(1),
+			Shape: Shape{Config: without("tpm"), Settings: cacheOff}, Run: roundTrips(1),
 		},
 		{
 			ID: "S4c", Fault: "none: round trips to Redis, tenants with limits of requests and tokens", Promise: "≤ 1 a request, and one after it to settle",
-			Run: roundTrips(2),
+			Shape: Shape{Settings: cacheOff}, Run: roundTrips(2),
 		},
 		{
 			ID: "S4b", Fault: "none: round trips to Redis, tenants without limits", Promise: "0 a request",
-			Shape: Shape{Config: without("rpm", "tpm")}, Run: roundTrips(0),
+			Shape: Shape{Config: without("rpm", "tpm"), Settings: cacheOff}, Run: roundTrips(0),
+		},
+		{
+			ID: "S4d", Fault: "none: round trips to Redis, tenants without limits, requests that are not in the cache",
+			Promise: "≤ 1 a request, and two after it: the answer is kept, the lease given back",
+			Shape:   Shape{Config: without("rpm", "tpm")}, Run: roundTrips(3),
+		},
+		{
+			ID: "S4e", Fault: "none: round trips to Redis, tenants without limits, requests that are in the cache and not in the gateway", Promise: "≤ 1 a request",
+			Shape: Shape{Config: everyLookup, Load: repeated}, Run: roundTrips(1),
 		},
 		{
 			ID: "S25", Fault: "none: settings changed over and over", Promise: "in force everywhere ≤ 1 s, each time", Run: spreading,
@@ -26,16 +36,23 @@ func figureRows() []Row {
 	}
 }
 
-// absentRows are promises of what there is not.
-func absentRows() []Row {
-	const why = "the response cache does not exist in this release"
-	return []Row{
-		{ID: "R9", Fault: "corrupted cached value", Promise: "miss; never a wrong byte", Absent: why},
-		{ID: "R10", Fault: "cached value of another key", Promise: "miss", Absent: why},
-		{ID: "R18", Fault: "coalescing leader dies", Promise: "a follower takes over ≤ 2 s", Absent: why},
-		{ID: "R19", Fault: "embedded store fills", Promise: "own cap, oldest out", Absent: why},
-	}
+// cacheOff is for rows of what else there is.
+var cacheOff = map[string]string{"cache.mode": "off"}
+
+// everyLookup has no limits, and no copies of answers in the gateways: each request asks Redis.
+func everyLookup(i int, file map[string]any) {
+	without("rpm", "tpm")(i, file)
+	file["cache"] = map[string]any{"local_bytes": "0"}
 }
+
+// repeated asks the usual questions, but the same few again and again.
+func repeated(n int) Request {
+	r := usualLoad(n)
+	r.Prompt = fmt.Sprintf("Question %d: what is the colour of the sky?", n%repeats)
+	return r
+}
+
+const repeats = 24 // questions, which are asked once before anything is counted
 
 // without takes limits out of the tenants' configuration.
 func without(names ...string) func(int, map[string]any) {

@@ -103,7 +103,7 @@ func (w *World) capacity(ctx context.Context) (tokens, answers float64, err erro
 	for i := range crowdClients {
 		crowd.Go(func() {
 			for n := i; ctx.Err() == nil; n += crowdClients {
-				l.keep(l.send(w.Gateways[n%len(w.Gateways)], n, crowdRequest(n, "normal")))
+				l.Keep(l.send(w.Gateways[n%len(w.Gateways)], n, crowdRequest(n, "normal")))
 			}
 		})
 	}

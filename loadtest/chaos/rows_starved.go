@@ -167,9 +167,9 @@ func heavy(ctx context.Context, w *World) error {
 		w.Load.Pause(true)
 		var mu sync.Mutex
 		var all sync.WaitGroup
-		for range prompts {
-			all.Go(func() {
-				o := l.Send(g, Request{Tenant: Tenants[0], Priority: "low", Tokens: 10, Prompt: text})
+		for i := range prompts {
+			all.Go(func() { // each of its own, so that none waits for another's answer
+				o := l.Send(g, Request{Tenant: Tenants[0], Priority: "low", Tokens: 10, Prompt: fmt.Sprint(i, " ", text)})
 				mu.Lock()
 				defer mu.Unlock()
 				seen[o.Kind]++

@@ -138,17 +138,20 @@ func (w *World) carryOut(ctx context.Context, r *Row) (err error) {
 	if err := w.warmUp(ctx); err != nil {
 		return err
 	}
+	before, after := w.Span(2*time.Second, 4*time.Second), w.Span(time.Second, 2*time.Second)
 	if w.Rate > 0 {
 		w.Load = w.StartLoad(w.Rate, w.Shape.Load)
+	} else {
+		before, after = 0, 0 // the row has loads of its own
 	}
-	if err := w.Hold(ctx, w.Span(2*time.Second, 4*time.Second)); err != nil {
+	if err := w.Hold(ctx, before); err != nil {
 		return err
 	}
 	if err := r.Run(ctx, w); err != nil {
 		return err
 	}
 	w.Phase(After)
-	if err := w.Hold(ctx, w.Span(time.Second, 2*time.Second)); err != nil {
+	if err := w.Hold(ctx, after); err != nil {
 		return err
 	}
 	for _, l := range w.loads {
@@ -158,13 +161,16 @@ func (w *World) carryOut(ctx context.Context, r *Row) (err error) {
 	return nil
 }
 
+// warmUps are the requests that each gateway is warmed up with.
+const warmUps = 6
+
 // warmUp sends a few requests to each gateway, so that what is made once is made, and
 // measures what they hold.
 func (w *World) warmUp(ctx context.Context) (err error) {
 	l := w.StartLoad(1, nil)
 	l.Stop()
 	w.loads = nil
-	for n := range 6 {
+	for n := range warmUps {
 		for _, g := range w.Gateways {
 			l.Send(g, usualLoad(n))
 		}
@@ -186,7 +192,9 @@ func (w *World) seen(r *Row) Seen {
 	}
 	added := addedLatency(before, during)
 	s.AddedP99, s.AddedWorst = added.p99, added.worst
-	s.FrontP99 = max(0, at(fronts(during), 99)-at(fronts(before), 50))
+	if len(before) > 0 {
+		s.FrontP99 = max(0, at(fronts(during), 99)-at(fronts(before), 50))
+	}
 	for kind, n := range s.Errors {
 		if !slices.Contains(r.Bears, kind) {
 			w.Break("%d × %s", n, kind)

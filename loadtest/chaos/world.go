@@ -63,6 +63,7 @@ type World struct {
 	opts    Options
 	dir     string
 	loads   []*Load
+	started int // loads so far
 	adopted []func() error
 	base    []footprint // of each gateway before the load
 	strikes int         // faults so far

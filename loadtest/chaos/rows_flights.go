@@ -1,0 +1,368 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// flightRows are faults while identical requests share one generation.
+func flightRows() []Row {
+	one := sharing()
+	one.Targets = 1
+	return []Row{
+		{
+			ID: "R18a", Fault: "SIGKILL of the replica that leads a streamed answer, at its chunk boundaries; identical requests wait on the others", Short: true, Added: -1,
+			Promise: "all of those answered, whole, ≤ 2 s + a generation; nothing partial ever served; ≤ 2 generations",
+			Shape:   sharing(), Run: crashPoints,
+		},
+		{
+			ID: "R18b", Fault: "Redis killed between lease and store, with followers on three replicas", Added: -1, Recover: backAgain,
+			Promise: "all answered, whole; ≤ 1 generation a replica; shared and cached again ≤ 2 s", Shape: sharing(), Run: killedUnderWay,
+		},
+		{
+			ID: "R18c", Fault: "lease and chunks of an answer under way: evicted, or of another type", Added: -1,
+			Promise: "all answered, whole, ≤ 2 s + a generation; ≤ 1 generation a replica", Shape: sharing(), Run: leaseTampered,
+		},
+		{
+			ID: "M10", Fault: "1,000 identical requests at once over three replicas; again, and the leader's replica killed; again without Redis", Short: true, Added: -1,
+			Promise: "1 generation; ≤ 2; ≤ 3; all answered with equal bytes", Recover: backAgain, Shape: sharing(), Run: stampede,
+		},
+		{
+			ID: "M11", Fault: "the leader's generation is cut, with 1,000 identical requests waiting; again, and the backend says 500", Added: -1,
+			Promise: "cut: one retries, all others answered; 500: all share the error after ≤ 2 tries a replica", Bears: []string{ErrorEvent, "http_502", "http_503", "http_500"},
+			Shape: one, Run: leaderFails,
+		},
+	}
+}
+
+const (
+	crashTokens  = 24 // of an answer that is cut at each of its chunks
+	rushTokens   = 120
+	rush         = 1000 // identical requests at once
+	followers    = 6    // on each replica, of an answer under way
+	wayThrough   = 5    // chunks after which something happens to an answer under way
+	rushKilledAt = 60   // chunks
+)
+
+// identical is a stream of its own prompt.
+func identical(prompt string, tokens int) Request {
+	return Request{Tenant: Tenants[0], Priority: "normal", Stream: true, Tokens: tokens, Prompt: prompt}
+}
+
+// underWay is an answer that one gateway leads, and identical requests at gateways that wait.
+type underWay struct {
+	request Request
+	leader  *Gateway
+	at      int    // after how many chunks of the leader's answer strike is called; 0 is before the first
+	strike  func() // called once, at the end at the latest
+	waiting []*Gateway
+	each    int // identical requests at each of those
+}
+
+// meet sends the leader's request, has the others follow, and strikes. struck is when that was over.
+func (w *World) meet(ctx context.Context, l *Load, u *underWay) (led Outcome, followed []Outcome, struck time.Time, err error) {
+	var once sync.Once
+	strike := func() {
+		once.Do(func() {
+			u.strike()
+			struck = time.Now()
+		})
+	}
+	before := w.generations()
+	first := u.request
+	first.Heard = func(chunk int) {
+		if chunk == u.at {
+			strike()
+		}
+	}
+	var all sync.WaitGroup
+	all.Go(func() {
+		led = l.Send(u.leader, first)
+		if u.at > 0 {
+			strike() // an answer of fewer chunks: at its end
+		}
+	})
+	if err = w.begun(ctx, before); err == nil {
+		all.Go(func() { followed = l.Crowd(u.waiting, u.each*len(u.waiting), u.request) })
+	}
+	if u.at == 0 {
+		strike()
+	}
+	all.Wait()
+	return led, followed, struck, err
+}
+
+// latest is how long after a moment the last of the requests had its answer.
+func latest(all []Outcome, since time.Time) (worst time.Duration) {
+	for i := range all {
+		worst = max(worst, all[i].At.Add(all[i].Total).Sub(since))
+	}
+	return worst
+}
+
+// others are all gateways but one.
+func (w *World) others(g *Gateway) []*Gateway {
+	return slices.DeleteFunc(slices.Clone(w.Gateways), func(o *Gateway) bool { return o == g })
+}
+
+// crashPoints kills the leader's replica before the first chunk, after each, and after the last.
+func crashPoints(ctx context.Context, w *World) error {
+	points := []int{0, wayThrough, crashTokens + 1}
+	if !w.Short() {
+		points = nil
+		for n := range crashTokens + 2 {
+			points = append(points, n)
+		}
+	}
+	l := w.NewLoad()
+	w.Phase(During)
+	var most int
+	var worst time.Duration
+	for i, at := range points {
+		made, took, err := w.crash(ctx, l, w.Gateways[i%len(w.Gateways)], at)
+		if err != nil {
+			return fmt.Errorf("crash after chunk %d: %w", at, err)
+		}
+		most, worst = max(most, made), max(worst, took)
+	}
+	w.Note("%d points; all answered %v after the crash at most", len(points), round(worst))
+	w.atMost("at most", most, 2)
+	return w.Settled(ctx, patience)
+}
+
+// crash kills a leader after so many chunks, and starts it again.
+func (w *World) crash(ctx context.Context, l *Load, leader *Gateway, at int) (made int, took time.Duration, err error) {
+	r := identical(fmt.Sprintf("Which ships left the harbour after the bell rang %d times?", at), crashTokens)
+	survivors := w.others(leader)
+	text, generation, err := l.truth(survivors[0], r)
+	if err != nil {
+		return 0, 0, err
+	}
+	before := w.generations()
+	_, followed, struck, err := w.meet(ctx, l, &underWay{request: r, leader: leader, at: at, strike: leader.Kill, waiting: survivors, each: followers})
+	if err != nil {
+		return 0, 0, err
+	}
+	l.KeepAll(followed)
+	w.allSay(fmt.Sprintf("killed after chunk %d", at), text, followed)
+	took = latest(followed, struck)
+	if bound := w.Pulse.Bound(replacedIn + generation); took > bound {
+		w.Break("killed after chunk %d: the last was answered %v later, promised 2s and a generation of %v", at, round(took), round(generation))
+	}
+	if err := leader.Start(ctx); err != nil {
+		return 0, 0, err
+	}
+	again := l.Crowd(w.Gateways, len(w.Gateways), r)
+	l.KeepAll(again)
+	w.allSay(fmt.Sprintf("asked again, after the crash after chunk %d", at), text, again)
+	return w.generations() - before, took, nil
+}
+
+// killedUnderWay kills Redis while an answer is under way that others follow.
+func killedUnderWay(ctx context.Context, w *World) error {
+	s := w.Redis.Servers[0]
+	l := w.NewLoad()
+	r := identical("Which lamps burn on the quay at night?", crashTokens)
+	text, _, err := l.truth(w.Gateways[0], r)
+	if err != nil {
+		return err
+	}
+	err = w.Strike(ctx, 0, func() error {
+		before := w.generations()
+		led, followed, struck, err := w.meet(ctx, l, &underWay{
+			request: r, leader: w.Gateways[0], at: wayThrough, waiting: w.Gateways, each: followers,
+			strike: func() { _ = s.Kill() }, // it always can
+		})
+		if err != nil {
+			return err
+		}
+		followed = append(followed, led)
+		l.KeepAll(followed)
+		w.allSay("Redis killed under way", text, followed)
+		w.Note("%s; answered %v after the kill at most", words(followed), round(latest(followed, struck)))
+		w.atMost("under way", w.generations()-before, len(w.Gateways))
+		w.local(ctx)
+		alone := l.Crowd(w.Gateways, 2*len(w.Gateways), r)
+		l.KeepAll(alone)
+		w.allSay("without Redis", text, alone)
+		return nil
+	}, func() error { return s.Start(ctx) })
+	if err != nil {
+		return err
+	}
+	took := w.Until(ctx, backAgain, "answers are kept again", func() bool {
+		o := l.Send(w.Gateways[0], r)
+		l.Keep(o)
+		w.allSay("Redis is back", text, []Outcome{o})
+		return o.cached() == wordHit
+	})
+	w.Note("kept again %v after sharing", round(took))
+	return nil
+}
+
+// leaseTampered takes the lease and the chunks of answers under way away, or puts something else there.
+func leaseTampered(ctx context.Context, w *World) error {
+	s := w.Redis.Servers[0]
+	l := w.NewLoad()
+	w.Phase(During)
+	for name, replace := range map[string]func(key string) error{
+		"evicted":         func(key string) error { return s.Client.Del(ctx, key).Err() },
+		"of another type": func(key string) error { return s.Client.Eval(ctx, mistype, []string{key}).Err() },
+	} {
+		r := identical("Which boats are "+name+"?", crashTokens)
+		text, generation, err := l.truth(w.Gateways[0], r)
+		if err != nil {
+			return err
+		}
+		before, hit := w.generations(), 0
+		led, followed, struck, err := w.meet(ctx, l, &underWay{
+			request: r, leader: w.Gateways[0], at: wayThrough, waiting: w.Gateways, each: followers,
+			strike: func() {
+				err := eachKey(ctx, s.Client, leadKeys+"*", func(key string) {
+					if replace(key) == nil {
+						hit++
+					}
+				})
+				if err != nil || hit == 0 {
+					w.Break("%s: %d keys of requests under way: %v", name, hit, err)
+				}
+			},
+		})
+		if err != nil {
+			return err
+		}
+		followed = append(followed, led)
+		l.KeepAll(followed)
+		w.allSay(name, text, followed)
+		if took, bound := latest(followed, struck), w.Pulse.Bound(replacedIn+generation); took > bound {
+			w.Break("%s: answered %v later", name, round(took))
+		}
+		w.atMost(name, w.generations()-before, len(w.Gateways))
+	}
+	return nil
+}
+
+// mistype makes a set of whatever a key holds.
+const mistype = `redis.call('DEL', KEYS[1]); return redis.call('SADD', KEYS[1], 'x')`
+
+// stampede sends 1,000 identical requests at once, with three replicas, two, and none that shares.
+func stampede(ctx context.Context, w *World) error {
+	l := w.NewLoad()
+	w.Phase(During)
+	r := identical("Which tide brings all ships in at once?", rushTokens)
+	text, _, err := l.truth(w.Gateways[0], r)
+	if err != nil {
+		return err
+	}
+	before := w.generations()
+	all := l.Crowd(w.Gateways, rush, r)
+	l.KeepAll(all)
+	w.allSay("at once", text, all)
+	w.Note("%s", words(all))
+	w.atMost("at once", w.generations()-before, 1)
+	if err := w.stampedeKilled(ctx, l); err != nil {
+		return err
+	}
+	s := w.Redis.Servers[0]
+	return w.Strike(ctx, 0, func() error {
+		if err := s.Kill(); err != nil {
+			return err
+		}
+		w.local(ctx)
+		r := identical("Which tide does nobody tell of?", rushTokens)
+		text, _, err := l.truth(w.Gateways[0], r)
+		if err != nil {
+			return err
+		}
+		before := w.generations()
+		all := l.Crowd(w.Gateways, rush, r)
+		l.KeepAll(all)
+		w.allSay("without Redis", text, all)
+		w.atMost("without Redis", w.generations()-before, len(w.Gateways))
+		return nil
+	}, func() error { return s.Start(ctx) })
+}
+
+// stampedeKilled kills the leader's replica in the middle of an answer that 1,000 wait for.
+func (w *World) stampedeKilled(ctx context.Context, l *Load) error {
+	r := identical("Which tide takes the pilot's boat?", rushTokens)
+	leader := w.Gateways[0]
+	text, generation, err := l.truth(leader, r)
+	if err != nil {
+		return err
+	}
+	before := w.generations()
+	_, all, struck, err := w.meet(ctx, l, &underWay{
+		request: r, leader: leader, at: rushKilledAt, strike: leader.Kill, waiting: w.Gateways, each: rush / len(w.Gateways),
+	})
+	if err != nil {
+		return err
+	}
+	survived := slices.DeleteFunc(all, func(o Outcome) bool { return o.Gateway == leader.Number })
+	l.KeepAll(survived)
+	w.allSay("the leader's replica killed", text, survived)
+	took := latest(survived, struck)
+	w.Note("%d on the others, %v after the kill at most", len(survived), round(took))
+	if took > w.Pulse.Bound(replacedIn+generation) {
+		w.Break("the leader's replica killed: answered %v later, promised 2s and a generation of %v", round(took), round(generation))
+	}
+	w.atMost("the leader's replica killed", w.generations()-before, 2)
+	if err := leader.Start(ctx); err != nil {
+		return err
+	}
+	return w.Settled(ctx, patience)
+}
+
+// leaderFails has the one backend cut the leader's answer once, and then fail for good.
+func leaderFails(ctx context.Context, w *World) error {
+	backend := w.Targets[0]
+	l := w.NewLoad()
+	w.strikes += 2
+	w.Phase(During)
+	r := identical("Which rope breaks first?", rushTokens)
+	text, _, err := l.truth(w.Gateways[0], r)
+	if err != nil {
+		return err
+	}
+	if err := backend.SetFault(vllmsim.Fault{CutAfterBytes: 4000, For: 1}); err != nil {
+		return err
+	}
+	before := w.generations()
+	all := l.Crowd(w.Gateways, rush, r)
+	l.KeepAll(all)
+	w.allSay("cut", text, all)
+	lost := 0
+	for i := range all {
+		if all[i].Kind != Answered {
+			lost++
+		}
+	}
+	w.Note("cut: %d of %d lost, %s", lost, rush, words(all))
+	if lost > 1 {
+		w.Break("cut: %d of %d were not answered, where one had begun the answer", lost, rush)
+	}
+	w.atMost("cut", w.generations()-before, 2)
+
+	r = identical("Which rope breaks always?", rushTokens)
+	if err := backend.SetFault(vllmsim.Fault{Status: 500}); err != nil {
+		return err
+	}
+	before = w.generations()
+	began := time.Now()
+	all = l.Crowd(w.Gateways, rush, r)
+	l.KeepAll(all)
+	for i := range all {
+		if all[i].Kind == Answered {
+			w.Break("answered by a backend that says 500")
+			break
+		}
+	}
+	w.Note("500: told after %v at most", round(latest(all, began)))
+	w.atMost("500", w.generations()-before, 2*len(w.Gateways))
+	return backend.SetFault(vllmsim.Fault{})
+}
