@@ -66,7 +66,7 @@ func TestASealKeyThatIsNoneIsToldByCheckAndAtStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(f.Cache.SealKeys[1].File, 0o644); err != nil { //nolint:gosec // what is warned of
+	if err := os.Chmod(f.Cache.SealKeys[1].File, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if status, _, errs := call(t, "check", good); status != 0 || !strings.Contains(errs, "warning: cache.seal_keys[1].file: the file of key k1 may be read by every user") {

@@ -133,12 +133,12 @@ func (r *ration) take(a rationed) (gone []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e := r.keys[a.key]; e != nil {
-		r.has -= r.ages.Remove(e).(rationed).size //nolint:forcetypeassert // it holds nothing else
+		r.has -= r.ages.Remove(e).(rationed).size
 	}
 	r.keys[a.key] = r.ages.PushBack(a)
 	r.has += a.size
 	for r.has > r.bytes || int64(len(r.keys)) > r.count {
-		old := r.ages.Remove(r.ages.Front()).(rationed) //nolint:forcetypeassert // it holds nothing else
+		old := r.ages.Remove(r.ages.Front()).(rationed)
 		delete(r.keys, old.key)
 		r.has -= old.size
 		gone = append(gone, old.key)
