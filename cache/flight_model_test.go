@@ -29,7 +29,7 @@ type cabin struct {
 	id    FlightID
 	seats []*sitter
 
-	lead    *Lead  // who makes it here
+	lead    *Lead // who makes it here
 	flight  *Flight
 	remote  bool // another replica makes it
 	attempt int  // the remote one's

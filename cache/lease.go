@@ -127,15 +127,19 @@ func (l *Lease) read(ctx context.Context, c redis.UniversalClient, cursor string
 	if err := cmp.Or(exists.Err(), stream.Err()); err != nil {
 		return news{}, err
 	}
-	out := news{cursor: cursor, held: held.Val() == l.Holder && exists.Val() == 1}
-	for _, m := range stream.Val() {
+	return l.newsOf(cursor, held.Val() == l.Holder && exists.Val() == 1, stream.Val()), nil
+}
+
+// newsOf reads what came behind the cursor.
+func (l *Lease) newsOf(cursor string, held bool, stream []redis.XMessage) news {
+	out := news{cursor: cursor, held: held || len(stream) == mostRead} // there may be more to read first
+	for _, m := range stream {
 		out.cursor = m.ID
 		if p, ok := l.pieceOf(m.Values); ok {
 			out.pieces = append(out.pieces, p)
 		}
 	}
-	out.held = out.held || len(stream.Val()) == mostRead // there is more to read first
-	return out, nil
+	return out
 }
 
 // pieceOf reads an element. Those of others than the holder are not meant.

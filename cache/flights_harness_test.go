@@ -1,0 +1,197 @@
+package cache
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
+)
+
+// peer is one of several replicas: flights, and a store that they look in, each with a client of its own.
+type peer struct {
+	*Flights
+	store  *Store
+	leases *redis.Client
+	looks  *redis.Client
+	stop   func() // ends the flights' Run; the second time it does nothing
+}
+
+// leaseOptions are those of cmd/foregate's client for leases.
+func leaseOptions(addr string) *redis.Options {
+	o := requestOptions(addr)
+	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 250*time.Millisecond, 250*time.Millisecond, 50*time.Millisecond
+	o.PoolSize, o.MaxActiveConns = 8, 16
+	return o
+}
+
+// peerAt runs a replica until the test ends.
+func peerAt(t testing.TB, addr string) *peer {
+	t.Helper()
+	o := requestOptions(addr)
+	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 500*time.Millisecond, 500*time.Millisecond, 500*time.Millisecond
+	p := &peer{leases: clientOf(t, leaseOptions(addr)), looks: clientOf(t, o)}
+	sealer, err := NewSealer()
+	must(t, err)
+	p.Flights = NewFlights(FlightOptions{Redis: p.leases, Sealer: sealer, MaxEntry: func() int { return 1 << 20 }})
+	p.store = NewStore(Options{
+		Redis: p.looks, Sealer: sealer, Budget: func() time.Duration { return 500 * time.Millisecond },
+		LocalBytes: -1, Registerer: prometheus.NewRegistry(),
+	})
+	running(t, p.store)
+	ctx, cancel := context.WithCancel(context.Background())
+	var work sync.WaitGroup
+	work.Go(func() {
+		if err := p.Run(ctx); err != nil {
+			t.Errorf("run: %v", err)
+		}
+	})
+	p.stop = func() { cancel(); work.Wait() }
+	t.Cleanup(func() {
+		p.stop()
+		allGone(t, p.Flights)
+		if p.tails > 0 {
+			t.Errorf("%d tails are left behind", p.tails)
+		}
+	})
+	within(t, 5*time.Second, "the replica runs", func() bool {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return !p.closed
+	})
+	return p
+}
+
+// kill ends what a replica says to Redis, as if its process had died: without a last word.
+func (p *peer) kill() {
+	_ = p.leases.Close()
+	_ = p.looks.Close()
+}
+
+// turn is what a request does whose turn it is to lead: it looks, and follows or leads. The lead is nil where
+// it is over.
+func (p *peer) turn(ctx context.Context, n News, id FlightID) (lead *Lead, lease *Lease, found Found) {
+	lease = p.Lease(id)
+	e, found := p.store.Look(ctx, id.Key, lease)
+	switch {
+	case e != nil:
+		n.Lead.Land(e, nil)
+		return nil, nil, found
+	case lease.Holder != "":
+		if n.Lead.Follow(lease) {
+			return nil, lease, found
+		}
+		lease = nil
+	}
+	return n.Lead, lease, found
+}
+
+// leads has a replica lead, under a lease.
+func (p *peer) leads(t testing.TB, id FlightID) (*Seat, *Lead) {
+	t.Helper()
+	s := p.Join(id)
+	lead, lease, found := p.turn(t.Context(), want(t, s, EventLead), id)
+	if found != FoundLead {
+		t.Fatalf("found %s, want to lead", found)
+	}
+	lead.Begin(lease, func(error) {})
+	return s, lead
+}
+
+// followsAnother has a replica follow another.
+func (p *peer) followsAnother(t testing.TB, id FlightID) (*Seat, *Lease) {
+	t.Helper()
+	s := p.Join(id)
+	lead, lease, found := p.turn(t.Context(), want(t, s, EventLead), id)
+	if found != FoundFollow || lead != nil {
+		t.Fatalf("found %s, want to follow", found)
+	}
+	return s, lease
+}
+
+// kept lands an answer that is kept, and waits until it is.
+func (p *peer) kept(t testing.TB, lead *Lead, id FlightID, e *Entry) {
+	t.Helper()
+	done := make(chan struct{})
+	lead.Land(e, func(then func()) {
+		p.store.Put(id.Key, e, time.Hour, func() { then(); close(done) })
+	})
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("it is not told that the answer is kept")
+	}
+}
+
+// isFollowed waits until a leader knows that it is followed.
+func isFollowed(t testing.TB, s *Seat) {
+	t.Helper()
+	within(t, 10*time.Second, "the leader knows that it is followed", s.flight.isWanted)
+}
+
+// guest is a request that is served as gateways serve one.
+type guest struct {
+	told  []byte
+	entry *Entry
+	made  int // generations that it began
+	err   error
+	alone bool
+}
+
+// serve answers one request. make makes the answer; what it returns is whether the process lives.
+func (p *peer) serve(ctx context.Context, s *Seat, id FlightID, make func(lead *Lead, lease *Lease) bool) (g guest) {
+	defer s.Depart()
+	for {
+		n, err := s.Next(ctx, nil)
+		if err != nil {
+			g.err = err
+			return g
+		}
+		switch n.Event {
+		case EventLead:
+			lead, lease, _ := p.turn(ctx, n, id)
+			if lead == nil {
+				continue
+			}
+			g.made++
+			if !make(lead, lease) {
+				return g
+			}
+		case EventText:
+			g.told = append(g.told, n.Text...)
+		case EventLanded:
+			g.entry = n.Entry
+			return g
+		case EventFailed:
+			g.err = n.Err
+			return g
+		case EventAlone:
+			g.alone = true
+			return g
+		}
+	}
+}
+
+// gives is a generation that says all at once, and is kept.
+func (p *peer) gives(text string, id FlightID) func(*Lead, *Lease) bool {
+	return func(lead *Lead, lease *Lease) bool {
+		lead.Begin(lease, func(error) {})
+		lead.Append([]byte(text))
+		e := wholeOf(text)
+		lead.Land(e, func(then func()) { p.store.Put(id.Key, e, time.Hour, then) })
+		return true
+	}
+}
+
+// wantsWhole fails the test unless a guest has the answer and was told nothing else.
+func (g guest) wantsWhole(t testing.TB, text string) {
+	t.Helper()
+	if g.err != nil || g.entry == nil || string(g.entry.Answer) != text {
+		t.Errorf("error %v, entry %v; want the whole answer", g.err, g.entry)
+	}
+	if len(g.told) > len(text) || string(g.told) != text[:len(g.told)] {
+		t.Errorf("told %q", g.told)
+	}
+}

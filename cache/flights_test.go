@@ -1,0 +1,403 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+var text8 = strings.Join(theAnswer, "")
+
+func TestAFollowerOnAnotherReplicaIsToldTheTextWhileItIsMadeAndThenTheWhole(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+		one, two := peerAt(t, addr), peerAt(t, addr)
+		id := streamed(1)
+		leader, lead := one.leads(t, id)
+		lead.Append([]byte(theAnswer[0])) // before anybody follows
+		follower, lease := two.followsAnother(t, id)
+		wantText(t, follower, theAnswer[0])
+		for _, piece := range theAnswer[1:] {
+			lead.Append([]byte(piece))
+			wantText(t, follower, piece)
+		}
+		if !leader.Shared() {
+			t.Error("the leader does not know that its answer is wanted elsewhere")
+		}
+		one.kept(t, lead, id, wholeOf(text8))
+		n := want(t, follower, EventLanded)
+		if string(n.Entry.Answer) != text8 || n.Entry.Tier != "target" {
+			t.Errorf("the whole is %+v", n.Entry)
+		}
+		departed(leader, follower)
+		within(t, 10*time.Second, "the lease is given back", func() bool { return raw.Exists(t.Context(), lease.Name).Val() == 0 })
+		if ttl := raw.PTTL(t.Context(), lease.chunks()).Val(); ttl <= 0 || ttl > lastWord*time.Millisecond {
+			t.Errorf("the pieces are kept for %v", ttl)
+		}
+		wantFound(t, two.store, id.Key, nil, FoundHit)
+	})
+}
+
+func TestALongAnswerIsToldInPiecesThatAddUp(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
+		one, two := peerAt(t, addr), peerAt(t, addr)
+		id := streamed(1)
+		leader, lead := one.leads(t, id)
+		follower, _ := two.followsAnother(t, id)
+		isFollowed(t, leader)
+		text := strings.Repeat("0123456789abcdef", 5*pieceSize/2/16) + "end" // two pieces and a half
+		lead.Append([]byte(text))
+		for len(follower.Sent()) < len(text) {
+			want(t, follower, EventText)
+		}
+		if string(follower.Sent()) != text {
+			t.Error("the pieces do not add up")
+		}
+		one.kept(t, lead, id, wholeOf(text))
+		want(t, follower, EventLanded)
+		departed(leader, follower)
+	})
+}
+
+func TestAnAnswerThatIsNotKeptIsToldToThoseWhoFollow(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
+		one, two := peerAt(t, addr), peerAt(t, addr)
+		for n, stream := range []bool{true, false} {
+			id := FlightID{Key: keyNo(n), Stream: stream}
+			leader, lead := one.leads(t, id)
+			follower, _ := two.followsAnother(t, id)
+			isFollowed(t, leader)
+			lead.Append([]byte(text8))
+			lead.Land(wholeOf(text8), nil)
+			for n := next(t, follower); n.Event != EventLanded; n = next(t, follower) {
+				if n.Event != EventText || !stream {
+					t.Fatalf("event %d: %v", n.Event, n.Err)
+				}
+			}
+			departed(leader, follower)
+			wantFound(t, two.store, id.Key, nil, FoundNone)
+		}
+	})
+}
+
+func TestAnAnswerThatIsNotStreamedIsToldAsAWholeOnly(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+		one, two := peerAt(t, addr), peerAt(t, addr)
+		id := FlightID{Key: keyNo(1)}
+		leader, lead := one.leads(t, id)
+		follower, lease := two.followsAnother(t, id)
+		isFollowed(t, leader)
+		lead.Append([]byte(text8))
+		one.talk(t.Context(), one.news) // as Run does
+		if n := raw.XLen(t.Context(), lease.chunks()).Val(); n != 1 {
+			t.Errorf("the stream has %d elements, want only the one that says that somebody follows", n)
+		}
+		one.kept(t, lead, id, wholeOf(text8))
+		want(t, follower, EventLanded)
+		departed(leader, follower)
+	})
+}
+
+func TestAnAnswerThatNobodyFollowsIsNotSent(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+		one := peerAt(t, addr)
+		id := streamed(1)
+		leader, lead := one.leads(t, id)
+		lead.Append([]byte(text8))
+		one.kept(t, lead, id, wholeOf(text8))
+		want(t, leader, EventLanded)
+		leader.Depart()
+		name := newLease(id)
+		within(t, 10*time.Second, "the lease is given back", func() bool { return raw.Exists(t.Context(), name.Name).Val() == 0 })
+		if raw.Exists(t.Context(), name.chunks()).Val() != 0 {
+			t.Error("there are pieces")
+		}
+	})
+}
+
+func TestAnAnswerThatFailsLetsAnotherReplicaTryAtOnce(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
+		one, two := peerAt(t, addr), peerAt(t, addr)
+		id := streamed(1)
+		leader, lead := one.leads(t, id)
+		follower, _ := two.followsAnother(t, id)
+		lead.Append([]byte(theAnswer[0]))
+		wantText(t, follower, theAnswer[0])
+		lead.Fail(errors.New("it broke off"), false)
+		leader.Depart()
+		second, lease, found := two.turn(t.Context(), want(t, follower, EventLead), id)
+		if found != FoundLead {
+			t.Fatalf("found %s, want to lead", found)
+		}
+		second.Begin(lease, func(error) {})
+		second.Append([]byte(text8))
+		wantText(t, follower, text8[len(theAnswer[0]):])
+		two.kept(t, second, id, wholeOf(text8))
+		want(t, follower, EventLanded)
+		follower.Depart()
+	})
+}
+
+func TestALeaderWhoseClientsLeftGoesOnForAnotherReplica(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+		one, two := peerAt(t, addr), peerAt(t, addr)
+		id := streamed(1)
+		s := one.Join(id)
+		lead, lease, _ := one.turn(t.Context(), want(t, s, EventLead), id)
+		var cancelled atomic.Bool
+		lead.Begin(lease, func(error) { cancelled.Store(true) })
+		follower, _ := two.followsAnother(t, id)
+		isFollowed(t, s)
+		s.Depart()
+		lead.Append([]byte(theAnswer[0]))
+		wantText(t, follower, theAnswer[0])
+		if cancelled.Load() {
+			t.Fatal("it was cancelled, and another replica follows")
+		}
+		follower.Depart()
+		must(t, raw.Del(t.Context(), lease.Name).Err()) // now it is nobody's
+		within(t, 10*time.Second, "what nobody can follow and nobody wants is cancelled", cancelled.Load)
+		lead.Fail(context.Canceled, false)
+	})
+}
+
+func TestFollowersHereAreToldEvenWhereNothingCanBePublished(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+		one, two := peerAt(t, addr), peerAt(t, addr)
+		id := streamed(1)
+		leader, lead := one.leads(t, id)
+		here := one.Join(id)
+		there, lease := two.followsAnother(t, id)
+		lead.Append([]byte(theAnswer[0]))
+		wantText(t, here, theAnswer[0])
+		wantText(t, there, theAnswer[0])
+		there.Depart()
+		must(t, raw.Set(t.Context(), lease.chunks(), "no stream", time.Minute).Err())
+		lead.Append([]byte(theAnswer[1]))
+		within(t, 10*time.Second, "publishing has failed", func() bool {
+			here.flight.mu.Lock()
+			defer here.flight.mu.Unlock()
+			return here.flight.muted
+		})
+		wantText(t, here, theAnswer[1])
+		lead.Append([]byte(theAnswer[2]))
+		wantText(t, here, theAnswer[2])
+		lead.Land(wholeOf(text8), nil)
+		departed(leader, here)
+	})
+}
+
+func TestTheNextAttemptHasALeaseAndPiecesOfItsOwn(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Flights) {
+		s := fs.Join(streamed(1))
+		first := want(t, s, EventLead).Lead
+		f := s.flight
+		old, own := newLease(f.id), newLease(f.id)
+		first.Begin(old, func(error) {})
+		first.Append([]byte("one"))
+		piece := sent{reply: redis.NewCmdResult(int64(1), nil), attempt: f.attempt, upTo: 3}
+		first.Fail(errors.New("failed"), false)
+		second := want(t, s, EventLead).Lead
+		second.Begin(own, func(error) {})
+		second.Append([]byte("one two"))
+		f.told(piece) // the reply was under way
+		fs.follows(f, old, true)
+		fs.lose(f, old)
+		if f.published != 0 || f.pieces != 0 || f.wanted {
+			t.Error("what the first attempt published is the second's")
+		}
+		if len(fs.ended) != 1 || fs.ended[0].lease != old || fs.held[f] != own {
+			t.Error("it was not the first attempt's lease that was given back")
+		}
+		second.Land(wholeOf("one two"), nil)
+		s.Depart()
+	})
+}
+
+func TestScriptsThatWereFlushedAreLoadedAgain(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+		one, two := peerAt(t, addr), peerAt(t, addr)
+		flush := func() { must(t, raw.ScriptFlush(t.Context()).Err()) }
+		for n := range 3 {
+			id := streamed(n)
+			flush()
+			leader, lead := one.leads(t, id)
+			flush()
+			follower, _ := two.followsAnother(t, id)
+			for _, piece := range theAnswer[:3] {
+				flush()
+				lead.Append([]byte(piece))
+				wantText(t, follower, piece)
+			}
+			flush()
+			lead.Land(wholeOf(text8), nil)
+			want(t, follower, EventLanded)
+			departed(leader, follower)
+		}
+	})
+}
+
+func TestAReplicaThatStopsLetsItsFollowersLead(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
+		one, two := peerAt(t, addr), peerAt(t, addr)
+		id := streamed(1)
+		leader, lead := one.leads(t, id)
+		follower, _ := two.followsAnother(t, id)
+		lead.Append([]byte(theAnswer[0]))
+		wantText(t, follower, theAnswer[0])
+		two.stop()
+		n := want(t, follower, EventLead)
+		second, _, found := two.turn(t.Context(), n, id)
+		if found != FoundFollow || second == nil {
+			t.Fatalf("found %s, lead %v; want to lead because nobody may be followed any more", found, second)
+		}
+		second.Begin(nil, func(error) {})
+		second.Append([]byte(text8))
+		wantText(t, follower, text8[len(theAnswer[0]):])
+		second.Land(wholeOf(text8), nil)
+		want(t, follower, EventLanded)
+		lead.Land(wholeOf(text8), nil)
+		departed(leader, follower)
+	})
+}
+
+func TestTheLastWordOfAReplicaThatStopsIsHeard(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+		one, two := peerAt(t, addr), peerAt(t, addr)
+		for n := range 2 {
+			id := streamed(n)
+			one := one
+			if n == 1 {
+				one = peerAt(t, addr)
+			}
+			leader, lead := one.leads(t, id)
+			follower, _ := two.followsAnother(t, id)
+			e := wholeOf(text8)
+			if n == 0 {
+				isFollowed(t, leader)
+				lead.Land(e, nil)
+			} else { // it learns only from its last word that it is followed
+				lead.Land(e, func(then func()) { then() })
+			}
+			one.stop()
+			want(t, follower, EventLanded)
+			departed(leader, follower)
+		}
+	})
+}
+
+func TestABoundedNumberOfFlightsIsFollowed(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+		p := peerAt(t, addr)
+		theirs := func(id FlightID) {
+			l := newLease(id)
+			must(t, raw.Set(t.Context(), l.Name, "another", time.Minute).Err())
+		}
+		var seats []*Seat
+		for n := range mostTails {
+			theirs(streamed(n))
+			s, _ := p.followsAnother(t, streamed(n))
+			seats = append(seats, s)
+		}
+		id := streamed(mostTails)
+		theirs(id)
+		s := p.Join(id)
+		lead, _, found := p.turn(t.Context(), want(t, s, EventLead), id)
+		if found != FoundFollow || lead == nil {
+			t.Fatalf("found %s, lead %v; want to lead without a lease", found, lead)
+		}
+		lead.Begin(nil, func(error) {})
+		lead.Land(wholeOf("x"), nil)
+		departed(seats...)
+		s.Depart()
+		within(t, 10*time.Second, "what nobody wants is not followed any more", func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return p.tails == 0
+		})
+	})
+}
+
+// stampede has clients ask on each of the replicas at once; making makes the answers of each.
+func stampede(t *testing.T, peers []*peer, id FlightID, clients int, making func(p *peer) func(*Lead, *Lease) bool) [][]guest {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	served := table(len(peers), clients)
+	var joined, all sync.WaitGroup
+	joined.Add(len(peers) * clients)
+	for i, p := range peers {
+		one := making(p)
+		for j := range clients {
+			all.Go(func() {
+				s := p.Join(id)
+				joined.Done()
+				served[i][j] = p.serve(ctx, s, id, func(lead *Lead, lease *Lease) bool {
+					joined.Wait()
+					return one(lead, lease)
+				})
+			})
+		}
+	}
+	all.Wait()
+	return served
+}
+
+func table(n, m int) [][]guest {
+	out := make([][]guest, n)
+	for i := range out {
+		out[i] = make([]guest, m)
+	}
+	return out
+}
+
+func TestIdenticalRequestsOnThreeReplicasCostOneGeneration(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
+		peers := []*peer{peerAt(t, addr), peerAt(t, addr), peerAt(t, addr)}
+		for n, stream := range []bool{true, false} {
+			id := FlightID{Key: keyNo(n), Stream: stream}
+			served := stampede(t, peers, id, 300, func(p *peer) func(*Lead, *Lease) bool { return p.gives(text8, id) })
+			made := 0
+			for _, guests := range served {
+				for _, g := range guests {
+					made += g.made
+					g.wantsWhole(t, text8)
+				}
+			}
+			if made != 1 {
+				t.Errorf("%d generations, want 1", made)
+			}
+		}
+	})
+}
+
+func TestNoGoroutineOutlivesRun(t *testing.T) {
+	s := serve(t)
+	one, two := peerAt(t, s.addr), peerAt(t, s.addr)
+	var seats []*Seat
+	var leads []*Lead
+	for n := range 10 {
+		leader, lead := one.leads(t, streamed(n))
+		follower, _ := two.followsAnother(t, streamed(n))
+		seats, leads = append(seats, leader, follower), append(leads, lead)
+	}
+	departed(seats[:10]...)
+	two.stop()
+	one.stop()
+	within(t, 10*time.Second, "no goroutine of theirs is left", func() bool {
+		stacks := make([]byte, 1<<20)
+		stacks = stacks[:runtime.Stack(stacks, true)]
+		return !strings.Contains(string(stacks), "cache.(*Flights)")
+	})
+	for _, lead := range leads {
+		lead.Fail(fmt.Errorf("stopped: %w", context.Canceled), true)
+	}
+	departed(seats...)
+}
