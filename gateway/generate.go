@@ -82,15 +82,15 @@ func (g *Gateway) forward(path string) handler {
 		if err != nil {
 			return err
 		}
+		if _, err := g.opts.Cascade.Route(env.Name); err != nil {
+			return &modelError{env.Name}
+		}
+		l.route = env.Name
 		settle, err := g.enterLimits(l, w, r, estimate{prompt: openai.EstimateTokens(len(body))})
 		if err != nil {
 			return err
 		}
 		defer settle()
-		if _, err := g.opts.Cascade.Route(env.Name); err != nil {
-			return &modelError{env.Name}
-		}
-		l.route = env.Name
 		out := &sink{w: w, rc: http.NewResponseController(w), wait: g.timeouts(l.route).Write}
 		l.out = out
 		rc, err := g.opts.Cascade.Forward(r.Context(), tiers.Forward{

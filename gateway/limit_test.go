@@ -137,14 +137,24 @@ func TestTokensAreSettledByTheAnswer(t *testing.T) {
 
 func TestErrorsGiveTheirTokensBackAndTellTheStanding(t *testing.T) {
 	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme", TPM: 10_000})
-	unknown := func() reply {
-		return b.post(t, "acme", `{"model":"other","max_tokens":9000,"messages":[{"role":"user","content":"hi"}]}`)
-	}
 	for range 3 {
 		var r reply
-		soon(t, "the tokens are back", func() bool { r = unknown(); return r.status == http.StatusNotFound })
+		soon(t, "the tokens are back", func() bool {
+			r = b.as(t, "acme", `,"max_tokens":9000,"min_p":7`) // the backend refuses it
+			return r.status == http.StatusBadRequest
+		})
 		if r.head.Get("X-Ratelimit-Limit-Tokens") != "10000" {
-			t.Errorf("%v", r.head)
+			t.Errorf("%v %s", r.head, r.body)
+		}
+	}
+}
+
+func TestWhatNoRouteAnswersCostsATenantNothing(t *testing.T) {
+	b := limited(t, simulator(t).URL(), nil, identity.Tenant{ID: "acme", TPM: 10_000})
+	for range 3 {
+		r := b.post(t, "acme", `{"model":"other","max_tokens":9000,"messages":[{"role":"user","content":"hi"}]}`)
+		if r.status != http.StatusNotFound || r.head.Get("X-Ratelimit-Limit-Tokens") != "" {
+			t.Errorf("%d %v", r.status, r.head)
 		}
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 // recording takes down an answer while it goes to the client, for the cache and for whoever waits for the same.
 type recording struct {
-	kind  openai.Kind
 	made  *openai.Assembler
 	lead  *cache.Lead // nil: nobody can follow
 	most  int         // bytes
@@ -22,7 +21,9 @@ type recording struct {
 var _ tiers.Tap = (*recording)(nil)
 
 func newRecording(x *exchange, lead *cache.Lead) *recording {
-	return &recording{kind: x.req.Kind, made: openai.NewAssembler(x.req.Kind, x.cfg.MaxEntry), lead: lead, most: x.cfg.MaxEntry, now: x.g.now}
+	r := &recording{made: openai.NewAssembler(x.req.Kind, x.cfg.MaxEntry), lead: lead, most: x.cfg.MaxEntry, now: x.g.now}
+	r.made.Want(x.req.Choices())
+	return r
 }
 
 // Text implements tiers.Tap.

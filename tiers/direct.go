@@ -134,8 +134,8 @@ type relay struct {
 
 // tell has the tap hear a frame.
 func (s *relay) tell(raw []byte, c *openai.Chunk) {
-	switch s.rich = s.rich || !c.Plain || c.Choices > 1; {
-	case c.Choices == 0: // the usage comes with the end
+	switch s.rich = s.rich || !c.Plain || c.Foreign || c.Choices > 1; {
+	case c.Choices == 0 && !c.Foreign: // the usage comes with the end
 	case s.rich:
 		s.job.ask.Tap.Chunk(raw)
 	default:

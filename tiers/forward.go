@@ -15,7 +15,7 @@ type Forward struct {
 	Envelope openai.Envelope // the body, as it was read
 	Bytes    int             // of the body
 	Tenant   string
-	Class    int8 // as Ask.Class
+	Class    int8   // as Ask.Class
 	Salt     string // as Ask.Salt, for the paths that take one
 	Header   http.Header
 }
