@@ -61,9 +61,13 @@ func (a *answers) keep(key cache.Key, e *kept) {
 // cacheKey names the request as the gateway does.
 func (r *request) cacheKey() cache.Key {
 	q := r.req
+	body := fmt.Appendf(make([]byte, 0, r.shape.PromptBytes+256), "%d %t %g", q.MaxTokens, q.IgnoreEOS, q.Temperature)
+	for _, m := range q.Messages {
+		body = fmt.Appendf(body, " %s %d %s", m.Role, len(m.Content), m.Content)
+	}
 	p := cache.Parts{
 		Kind: "/v1/chat/completions", Tenant: q.Tenant, Route: route, Target: r.lab.spec.Target.Model, Tier: string(tiers.Auto), RAG: q.RAGHash,
-		Request: fmt.Appendf(nil, "%d %t %g %q", q.MaxTokens, q.IgnoreEOS, q.Temperature, q.Messages),
+		Request: body,
 	}
 	if r.lab.spec.Draft != nil {
 		p.Draft = r.lab.spec.Draft.Model

@@ -51,6 +51,11 @@ var profiles = map[string]Profile{
 	// PerPrefillToken: 16 GFLOP at 45 % of 312 TFLOPS; PerSeq: at 90 %, as it overlaps with reading weights.
 	"a100-8b": {GPUs: 1, Blocks: 28160, MaxBatchedTokens: 2048, MaxSeqs: 256,
 		Base: 11.5e-3, PerPrefillToken: 0.114e-3, PerSeq: 0.057e-3, PerKVToken: 0.094e-6, LMHead: 0.075},
+	// Llama-3.1-8B, bf16, on an H100-80GB: 3.35 TB/s, 990 dense bf16 TFLOPS; vLLM's H100 defaults 8192/1024.
+	// Blocks: 79.2 GiB*0.92 - 15 weights - 3.9 = 54 GiB at 128 KiB/token = 442k tokens (vllm-api 7: about 28k blocks).
+	// Base: 16 GB at 80 % of 3.35 TB/s = 6 ms, and 1.5 ms. The others as on the A100.
+	"h100-8b": {GPUs: 1, Blocks: 27648, MaxBatchedTokens: 8192, MaxSeqs: 1024,
+		Base: 7.5e-3, PerPrefillToken: 0.036e-3, PerSeq: 0.018e-3, PerKVToken: 0.056e-6, LMHead: 0.075},
 	// Llama-2-13B, 4-bit weights, on an A10G: full multi-head attention, so 800 KiB of KV per token and little room.
 	// Blocks: 20.5 - 6.8 weights (7.3 GB) - 1.4 = 12.3 GiB = 16.1k tokens. Base: 7.3 GB at 75 % of 600 GB/s = 16.2 ms, and 1.5.
 	// PerKVToken: 800 KiB at 70 % of 600 GB/s. PerPrefillToken: 26 GFLOP at 57 % of 70 TFLOPS. PerSeq: the 0.35 ms of

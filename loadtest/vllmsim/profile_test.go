@@ -16,6 +16,8 @@ func TestProfilesStayWithinWhatIsReported(t *testing.T) {
 		{"a100-8b", "one sequence", work{decoding: 1, kvRead: 500}, 8 * time.Millisecond, 15 * time.Millisecond},
 		{"h100-70b-tp4", "one sequence", work{decoding: 1, kvRead: 500}, 20 * time.Millisecond, 40 * time.Millisecond},
 		{"h100-70b-tp4", "a full chunk", work{prefill: 8192, kvRead: 8192}, 400 * time.Millisecond, 1200 * time.Millisecond},
+		{"h100-8b", "one sequence", work{decoding: 1, kvRead: 500}, 6 * time.Millisecond, 15 * time.Millisecond},
+		{"h100-8b", "a full chunk", work{prefill: 8192, kvRead: 8192}, 200 * time.Millisecond, 600 * time.Millisecond},
 		{"a10g-13b", "one sequence", work{decoding: 1, kvRead: 500}, 15 * time.Millisecond, 30 * time.Millisecond},
 	}
 	for _, c := range cases {
@@ -38,7 +40,7 @@ func TestAScoredPromptCostsMoreThanAReadOne(t *testing.T) {
 
 // A bill is per GPU.
 func TestProfilesTellTheirGPUs(t *testing.T) {
-	want := map[string]int{"a10g-8b": 1, "a10g-13b": 1, "a100-8b": 1, "h100-70b-tp4": 4}
+	want := map[string]int{"a10g-8b": 1, "a10g-13b": 1, "a100-8b": 1, "h100-8b": 1, "h100-70b-tp4": 4}
 	for _, name := range ProfileNames() {
 		p, err := ProfileByName(name)
 		if err != nil {
