@@ -22,9 +22,9 @@ type answers struct {
 }
 
 // openAnswers connects to the Redis of cached answers as openRedis does to that of
-// coordination, whose clients are shared: where both are one, lookups use the connections
-// that requests have already.
-func openAnswers(r config.Redis, shared clients) (a answers, stop func(), err error) {
+// coordination. Where both are one, each has connections of its own: a burst of lookups takes
+// none from tenants' limits.
+func openAnswers(r config.Redis) (a answers, stop func(), err error) {
 	ep, err := r.CacheEndpoint()
 	if err != nil {
 		return answers{}, nil, err
@@ -40,16 +40,11 @@ func openAnswers(r config.Redis, shared clients) (a answers, stop func(), err er
 	if o.TLSConfig, err = tlsOf(ep); err != nil {
 		return answers{}, nil, fmt.Errorf("redis: %w", err)
 	}
-	a.leases = dialing(onLeases(o))
-	opened := []redis.UniversalClient{a.leases}
+	a.request, a.leases = dialing(onLookups(o)), dialing(onLeases(o))
+	opened := []redis.UniversalClient{a.request, a.leases}
 	if ep.Kind != config.KindCluster { // each node would tell of its own keys, to whoever asked it alone
 		a.tracking = dialing(onTracking(o))
 		opened = append(opened, a.tracking)
-	}
-	a.request = shared.request
-	if r.CacheURL != "" {
-		a.request = dialing(onRequests(o))
-		opened = append(opened, a.request)
 	}
 	ready := warm(a.request)
 	return a, func() {
@@ -58,6 +53,14 @@ func openAnswers(r config.Redis, shared clients) (a answers, stop func(), err er
 		}
 		<-ready
 	}, nil
+}
+
+// onLookups makes the options of a client for answers, which are larger than what else
+// requests ask for.
+func onLookups(control *redis.UniversalOptions) *redis.UniversalOptions {
+	o := onRequests(control)
+	o.ReadBufferSize = 64 << 10
+	return o
 }
 
 // onLeases makes the options of a client for requests under way: a few round trips a second

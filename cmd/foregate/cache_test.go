@@ -90,7 +90,7 @@ func keeper(t *testing.T, file string) *replica {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	kept, stop, err := openAnswers(f.Redis, store)
+	kept, stop, err := openAnswers(f.Redis)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -89,7 +89,7 @@ func (d *demo) start() error {
 	}
 	d.store, d.redisName = store, endpoint.String()
 	d.running = append(d.running, closeRedis)
-	kept, closeAnswers, err := openAnswers(config.Redis{URL: d.cmd.Redis}, store)
+	kept, closeAnswers, err := openAnswers(config.Redis{URL: d.cmd.Redis})
 	if err != nil {
 		return err
 	}

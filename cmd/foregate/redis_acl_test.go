@@ -119,6 +119,8 @@ func (p *pair) share(t *testing.T) {
 		_, found := p.replicas[1].cache.Look(t.Context(), key, nil)
 		return found == cache.FoundHit
 	})
+	tracked := p.replicas[0].answers.tracking != nil
+	eventually(t, "Redis tells of changes where it can", func() bool { return p.replicas[0].cache.Stats().Tracked == tracked })
 	before, _ := p.replicas[1].cache.Epochs("acme", "m")
 	if _, err := p.replicas[0].purger()(t.Context(), cache.Scope{Tenant: "acme"}); err != nil {
 		t.Error(err)

@@ -123,6 +123,7 @@ func TestReplicasShareThroughSentinelsThatAskForAPassword(t *testing.T) {
 	p := newPair(t, `"url": "`+url[5:]+`", sentinel_password: watch`)
 	eventually(t, "they share", p.shared)
 	p.obeys(t, s.master.raw, 450*time.Millisecond)
+	p.share(t)
 	without := newPair(t, `"url": "`+url[5:]+`"`)
 	eventually(t, "without the password they are told so", func() bool { return without.lines("NOAUTH") > 0 })
 }

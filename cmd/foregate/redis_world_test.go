@@ -295,7 +295,7 @@ drain: {delay: 0s, grace: 1s}
 			t.Fatal(err)
 		}
 		t.Cleanup(stop)
-		kept, stop, err := openAnswers(file.Redis, store)
+		kept, stop, err := openAnswers(file.Redis)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -6,12 +6,12 @@ import (
 )
 
 // What one reply of Redis may be. The longest that Foregate asks for are cached answers, of
-// which no more is asked for than twice the most of cache.max_entry, and a hash of settings
+// which no more is asked for than twice the most of cache.max_entry and an envelope, and a hash of settings
 // that somebody filled: a few values of megabytes, or 10⁵ fields, which are twice as many
 // elements; either is read in parts the next time.
 const (
 	mostRESPLine       = 64 << 10 // bytes of a line: a status, an error, a number, a length
-	mostRESPBulk       = 32 << 20 // bytes of one string
+	mostRESPBulk       = 33 << 20 // bytes of one string
 	mostRESPReply      = 64 << 20 // bytes of a reply with all that is in it
 	mostRESPElements   = 1 << 18  // of all its arrays, sets and maps together
 	mostRESPAttributes = 1 << 8   // go-redis takes one more frame of its stack for each

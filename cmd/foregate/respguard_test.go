@@ -25,6 +25,7 @@ var wellFormed = []string{
 	"*0\r\n", "*-1\r\n", "~2\r\n:1\r\n$1\r\na\r\n", "%1\r\n+a\r\n*2\r\n:1\r\n_\r\n", "%0\r\n",
 	"|1\r\n+ttl\r\n:3600\r\n*3\r\n:1\r\n|1\r\n+k\r\n+v\r\n:2\r\n:3\r\n",
 	">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$4\r\nword\r\n", ">3\r\n+subscribe\r\n_\r\n:1\r\n", ">2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\nkey\r\n",
+	">2\r\n$10\r\ninvalidate\r\n_\r\n", ">2\r\n$10\r\ninvalidate\r\n*-1\r\n", // all keys are gone
 	strings.Repeat("*1\r\n", mostRESPDepth) + ":1\r\n",
 	"$" + fmt.Sprint(1<<20) + "\r\n" + strings.Repeat("x", 1<<20) + "\r\n",
 	"+" + strings.Repeat("x", mostRESPLine-3) + "\r\n",
@@ -57,9 +58,9 @@ func TestAHashOfAHundredThousandSettingsPasses(t *testing.T) {
 func TestWhatNoRedisWouldSayIsRefused(t *testing.T) {
 	bulk := fmt.Sprintf("$%d\r\n", mostRESPBulk)
 	for _, c := range []struct{ said, want string }{
-		{"$966367641600\r\n", "a string of more than 33554432 bytes"},
+		{"$966367641600\r\n", "a string of more than 34603008 bytes"},
 		{"$9223372036854775806\r\n", "a string of more than"},
-		{"!33554433\r\n", "a string of more than"},
+		{"!34603009\r\n", "a string of more than"},
 		{"*8000000\r\n", "more than 262144 elements"},
 		{"*2000000000\r\n", "more than 262144 elements"},
 		{"%131073\r\n", "more than 262144 elements"},

@@ -47,7 +47,7 @@ func (c *serveCmd) Run(e *env) error {
 		return err
 	}
 	defer closeRedis()
-	kept, closeAnswers, err := openAnswers(f.Redis, store)
+	kept, closeAnswers, err := openAnswers(f.Redis)
 	if err != nil {
 		return err
 	}
