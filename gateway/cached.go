@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -262,8 +263,13 @@ func extraOf(e *cache.Entry, result cache.Result, age time.Duration) []byte {
 	b = appendField(b, "target_tokens", int64(e.Target))
 	b = append(append(b, `,"acceptance":`...), openai.Quote(word)...)
 	for part := range strings.SplitSeq(rest, ";") {
-		if reason, ok := strings.CutPrefix(part, "reason="); ok {
-			b = append(append(b, `,"reason":`...), openai.Quote(reason)...)
+		switch name, value, _ := strings.Cut(part, "="); name {
+		case "reason":
+			b = append(append(b, `,"reason":`...), openai.Quote(value)...)
+		case "score":
+			if nats, err := strconv.ParseFloat(value, 64); err == nil {
+				b = strconv.AppendFloat(append(b, `,"score":`...), nats, 'f', 3, 64)
+			}
 		}
 	}
 	b = append(append(b, `,"cache":`...), openai.Quote(string(result))...)

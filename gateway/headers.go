@@ -9,7 +9,8 @@ var RequestHeaders = []HeaderDoc{
 	{"X-Identity", "`v1;t=TENANT;p=PRIORITY;exp=UNIX;kid=KEYID;sig=SIGNATURE`", "Tenant and class as a load balancer signed them for this method and path (identity mode `signed`)."},
 	{"X-Tenant-ID", "`[A-Za-z0-9._:-]{1,64}`", "The tenant, where headers are trusted; with keys, signatures and tokens it may only repeat theirs."},
 	{"X-Priority", "`high`, `normal`, `low`", "The request's class; `normal` when absent. It can lower the tenant's highest class, never raise it."},
-	{"X-RAG-Hash", "`[A-Za-z0-9._:-]{1,128}`", "Digest of the retrieved context."},
+	{"X-RAG-Hash", "`[A-Za-z0-9._:-]{1,128}`", "Digest of the retrieved context: answers and prefixes are kept apart by it. Without it, that of the body's `documents`, where these are allowed."},
+	{"Cache-Control", "`no-store`, `no-cache`, `max-age=SECONDS`, `only-if-cached`", "As RFC 9111 has it: nothing kept is given and nothing is kept; a fresh answer, which is kept; a kept one no older than that; a kept one or 504. A `max-age` that is no number is 0."},
 	{"X-Tier", "`auto`, `draft`, `target`", "Who answers: the cascade, the draft pool unjudged, or the target pool."},
 	{"X-Request-ID", "`[A-Za-z0-9._:-]{1,64}`", "Names the request in the log, upstream and in the answer's `id`; made up when absent."},
 	{"X-Stainless-Retry-Count", "a number", "The SDKs' own count of tries before this one. Refusals of a tenant that retries much tell its clients to stop."},
@@ -19,9 +20,11 @@ var RequestHeaders = []HeaderDoc{
 // ResponseHeaders are the headers that the gateway sets.
 var ResponseHeaders = []HeaderDoc{
 	{"X-Request-ID", "as above", "On every response."},
-	{"X-Tier", "`draft`, `target`, `mixed`", "What the answer came from; for a stream, what is known at its first byte."},
+	{"X-Cache", "`HIT`, `COALESCED`, `MISS`, `BYPASS`", "Whether the answer was kept; was made for an identical request that was under way; was made for this one; or the cache had no part in it."},
+	{"Age", "whole seconds", "With a kept answer: since it was made."},
+	{"X-Tier", "`draft`, `target`, `mixed`", "What the answer came from; for a stream, what is known at its first byte. A stream that shares another's answer does not tell."},
 	{"X-Acceptance", "`accepted`, `rejected` or `bypassed`, then `;reason=…;score=…`", "What the acceptance logic said of the draft (score in nats), or why it was not asked."},
-	{"Server-Timing", "`draft`, `target`, `total`; ms", "Where the time until the first byte went."},
+	{"Server-Timing", "`cache`, `draft`, `target`, `total`; ms", "Where the time until the first byte went."},
 	{"Retry-After", "whole seconds", "With 429 and 503: when to come back, jittered."},
 	{"X-Should-Retry", "`false`", "With a 429 or 5xx that a retry cannot help, or while more than a tenth of the tenant's requests are retries. The SDKs obey it."},
 	{"X-RateLimit-Limit-Requests, -Tokens", "a number", "The tenant's limit per minute, where it has one."},
