@@ -288,6 +288,16 @@ func BenchmarkLookHit2kB(b *testing.B) {
 			}
 		})
 	})
+	b.Run("script", func(b *testing.B) { // the round trip alone
+		b.ReportAllocs()
+		b.RunParallel(func(pb *testing.PB) {
+			for pb.Next() {
+				if got, err := r.eval(context.Background(), k.Name(), nil); err != nil || got.found != FoundHit {
+					b.Fatal(got.found, err)
+				}
+			}
+		})
+	})
 	b.Run("look", func(b *testing.B) {
 		b.ReportAllocs()
 		b.RunParallel(func(pb *testing.PB) {
