@@ -17,6 +17,8 @@ type peer struct {
 	leases *redis.Client
 	looks  *redis.Client
 	stop   func() // ends the flights' Run; the second time it does nothing
+	life   context.Context
+	die    context.CancelFunc
 }
 
 // leaseOptions are those of cmd/foregate's client for leases.
@@ -41,6 +43,8 @@ func peerAt(t testing.TB, addr string) *peer {
 		LocalBytes: -1, Registerer: prometheus.NewRegistry(),
 	})
 	running(t, p.store)
+	p.life, p.die = context.WithCancel(context.Background())
+	t.Cleanup(p.die)
 	ctx, cancel := context.WithCancel(context.Background())
 	var work sync.WaitGroup
 	work.Go(func() {
@@ -50,6 +54,11 @@ func peerAt(t testing.TB, addr string) *peer {
 	})
 	p.stop = func() { cancel(); work.Wait() }
 	t.Cleanup(func() {
+		within(t, 5*time.Second, "answers are kept and leases given back", func() bool {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			return len(p.held) == 0
+		})
 		p.stop()
 		allGone(t, p.Flights)
 		if p.tails > 0 {
@@ -68,6 +77,7 @@ func peerAt(t testing.TB, addr string) *peer {
 func (p *peer) kill() {
 	_ = p.leases.Close()
 	_ = p.looks.Close()
+	p.die()
 }
 
 // turn is what a request does whose turn it is to lead: it looks, and follows or leads. The lead is nil where
@@ -140,9 +150,12 @@ type guest struct {
 	alone bool
 }
 
-// serve answers one request. make makes the answer; what it returns is whether the process lives.
-func (p *peer) serve(ctx context.Context, s *Seat, id FlightID, make func(lead *Lead, lease *Lease) bool) (g guest) {
+// serve answers one request, while the process lives. making makes the answer; false is that it died.
+func (p *peer) serve(ctx context.Context, s *Seat, id FlightID, making func(lead *Lead, lease *Lease) bool) (g guest) {
 	defer s.Depart()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(p.life, cancel)()
 	for {
 		n, err := s.Next(ctx, nil)
 		if err != nil {
@@ -156,7 +169,7 @@ func (p *peer) serve(ctx context.Context, s *Seat, id FlightID, make func(lead *
 				continue
 			}
 			g.made++
-			if !make(lead, lease) {
+			if !making(lead, lease) {
 				return g
 			}
 		case EventText:
@@ -174,7 +187,7 @@ func (p *peer) serve(ctx context.Context, s *Seat, id FlightID, make func(lead *
 	}
 }
 
-// gives is a generation that says all at once, and is kept.
+// gives is a generation that says all at once, and whose answer is kept.
 func (p *peer) gives(text string, id FlightID) func(*Lead, *Lease) bool {
 	return func(lead *Lead, lease *Lease) bool {
 		lead.Begin(lease, func(error) {})
@@ -194,4 +207,14 @@ func (g guest) wantsWhole(t testing.TB, text string) {
 	if len(g.told) > len(text) || string(g.told) != text[:len(g.told)] {
 		t.Errorf("told %q", g.told)
 	}
+}
+
+// atOnce runs a test for each name, all at the same time: they wait more than they work.
+func atOnce(t *testing.T, names []string, run func(t *testing.T, i int)) {
+	t.Helper()
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() { t.Run(name, func(t *testing.T) { run(t, i) }) })
+	}
+	all.Wait()
 }
