@@ -363,3 +363,65 @@ target: {profile: x}`))
 		i++
 	}
 }
+
+const standing = `
+duration: 1h
+arrivals: {poisson: 5}
+prompts:
+  - {name: ask, system: {tokens: 20, variants: 1}, context: {tokens: 50, variants: 10}, question: {min: 5, max: 30}, output: {min: 10, max: 90}, catalogue: {share: 0.4, size: 30, zipf: 1}}
+tenants: [{id: a}, {id: b}]`
+
+func TestACataloguesShareOfTheConversationsIsSaidAgainWordForWord(t *testing.T) {
+	w := workload(t, standing)
+	const n = 5000
+	times := map[string]int{} // what is asked, by whom
+	lengths := map[string]int{}
+	for i := range n {
+		r := w.Session(i).Request()
+		key := fmt.Sprintf("%s %q", r.Tenant, r.Messages)
+		if l, seen := lengths[key]; seen && l != r.MaxTokens {
+			t.Fatalf("the same words want answers of %d and %d tokens", l, r.MaxTokens)
+		}
+		lengths[key] = r.MaxTokens
+		times[key]++
+	}
+	var again []int
+	for _, k := range times {
+		if k > 1 {
+			again = append(again, k)
+		}
+	}
+	slices.Sort(again)
+	sum := 0
+	for _, k := range again {
+		sum += k
+	}
+	if len(again) != 2*30 || math.Abs(float64(sum)/n-0.4) > 0.03 {
+		t.Errorf("%d conversations are said again, %d times of %d; want 60, and 40 %%", len(again), sum, n)
+	}
+	if most := again[len(again)-1]; most < 8*again[0] {
+		t.Errorf("the most popular is said %d times, the least %d; want about as 30 to 1", most, again[0])
+	}
+}
+
+func TestTenantsHaveCataloguesOfTheirOwnAboutTheSameDocuments(t *testing.T) {
+	w := workload(t, standing)
+	who := map[string]map[string]bool{} // question → tenants
+	openings := map[string]bool{}
+	for i := range 1000 {
+		r := w.Session(i).Request()
+		if who[r.Messages[1].Content] == nil {
+			who[r.Messages[1].Content] = map[string]bool{}
+		}
+		who[r.Messages[1].Content][r.Tenant] = true
+		openings[r.Messages[0].Content] = true
+	}
+	for q, tenants := range who {
+		if len(tenants) > 1 {
+			t.Errorf("two tenants ask %q", q)
+		}
+	}
+	if len(openings) != 10 {
+		t.Errorf("%d openings, want the 10 that new questions have, too", len(openings))
+	}
+}

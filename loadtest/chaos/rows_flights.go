@@ -12,7 +12,9 @@ import (
 
 // flightRows are faults while identical requests share one generation.
 func flightRows() []Row {
-	one := sharing()
+	crowded := sharing()
+	crowded.Sim = leisurely
+	one := crowded
 	one.Targets = 1
 	return []Row{
 		{
@@ -30,7 +32,7 @@ func flightRows() []Row {
 		},
 		{
 			ID: "M10", Fault: "1,000 identical requests at once over three replicas; again, and the leader's replica killed; again without Redis", Short: true, Added: -1,
-			Promise: "1 generation; ≤ 2; ≤ 3; all answered with equal bytes", Recover: backAgain, Shape: sharing(), Run: stampede,
+			Promise: "1 generation; ≤ 2; ≤ 3; all answered with equal bytes", Recover: backAgain, Shape: crowded, Run: stampede,
 		},
 		{
 			ID: "M11", Fault: "the leader's generation is cut, with 1,000 identical requests waiting; again, and the backend says 500", Added: -1,
@@ -42,12 +44,16 @@ func flightRows() []Row {
 
 const (
 	crashTokens  = 24 // of an answer that is cut at each of its chunks
-	rushTokens   = 120
+	rushTokens   = 30
 	rush         = 1000 // identical requests at once
 	followers    = 6    // on each replica, of an answer under way
 	wayThrough   = 5    // chunks after which something happens to an answer under way
-	rushKilledAt = 60   // chunks
+	rushKilledAt = 12   // chunks
 )
+
+// leisurely has simulators give about 17 tokens a second: each goes to 1,000 clients, and machines that start
+// three gateways and a thousand clients have other things to do.
+func leisurely(o *vllmsim.Options) { o.TimeScale = 0.4 }
 
 // identical is a stream of its own prompt.
 func identical(prompt string, tokens int) Request {

@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"encoding/json"
 	"flag"
 	"os"
 	"path/filepath"
@@ -58,5 +59,32 @@ func TestTheBaselinesAreWhatThisTreeComputes(t *testing.T) {
 				t.Errorf("%s.json (-want +got); run make golden and read what changed:\n%s", name, diff)
 			}
 		})
+	}
+}
+
+// TestRepeatsGainWhatIsPublished holds the committed rows to the figures of article C:
+// a baseline that is rewritten must still say so.
+func TestRepeatsGainWhatIsPublished(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join("..", "baselines", "repeats.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var report struct{ Rows []loadtest.Row }
+	if err := json.Unmarshal(data, &report); err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]loadtest.Row{}
+	for _, r := range report.Rows {
+		rows[r.Name] = r
+	}
+	before, after, more := rows["round_robin"], rows["fit cache"], rows["fit cache 2.7"]
+	if after.CacheHitRate < 0.38 || more.CacheHitRate < 0.38 {
+		t.Errorf("%v and %v of the answers are from the cache, want 38 %%", after.CacheHitRate, more.CacheHitRate)
+	}
+	if after.TTFT99 == 0 || before.TTFT99 < 4.3*after.TTFT99 {
+		t.Errorf("P99 of the time to first token is %v ms, and was %v: less than 4.3 times lower", after.TTFT99, before.TTFT99)
+	}
+	if more.RequestsPerSecond < 2.6*before.RequestsPerSecond || more.TTFT99 > before.TTFT99 || more.Errors+more.Shed > 0 {
+		t.Errorf("%v answers a second at %v ms, %d lost; want 2.6 times %v within %v ms", more.RequestsPerSecond, more.TTFT99, more.Errors+more.Shed, before.RequestsPerSecond, before.TTFT99)
 	}
 }
