@@ -135,7 +135,10 @@ func (x *exchange) flight() cache.FlightID {
 
 // look asks Redis, where it may be asked. The entry is nil where there is none that will do; the result says why.
 func (x *exchange) look(ctx context.Context, lease *cache.Lease) (*cache.Entry, cache.Result) {
-	if !x.keeps || x.control.noCache {
+	switch {
+	case !x.keeps:
+		return nil, cache.ResultAway
+	case x.control.noCache:
 		return nil, cache.ResultMiss
 	}
 	began := time.Now()

@@ -14,6 +14,7 @@ type recording struct {
 	made  *openai.Assembler
 	lead  *cache.Lead // nil: nobody can follow
 	most  int         // bytes
+	told  int         // bytes of text
 	now   func() time.Time
 	whole *openai.Whole // once there is one
 }
@@ -29,9 +30,14 @@ func newRecording(x *exchange, lead *cache.Lead) *recording {
 // Text implements tiers.Tap.
 func (r *recording) Text(text []byte) {
 	r.made.Text(text)
-	if r.lead != nil && len(text) > 0 {
-		r.lead.Append(text)
+	if r.lead == nil || len(text) == 0 {
+		return
 	}
+	if r.told += len(text); r.told > r.most { // nobody holds more than that for others
+		r.lead.Opaque()
+		return
+	}
+	r.lead.Append(text)
 }
 
 // Chunk implements tiers.Tap.

@@ -73,7 +73,7 @@ func (f *follower) lead(lead *cache.Lead) (over bool, err error) {
 		}
 	}()
 	x := f.exchange
-	result := cache.ResultMiss
+	result := cache.ResultAway
 	var lease *cache.Lease
 	if x.keeps {
 		lease = x.g.opts.Flights.Lease(x.flight())
