@@ -77,6 +77,7 @@ type load struct {
 	lasts   time.Duration // no request is begun after that
 	most    int           // requests per session
 	stagger time.Duration // between the first requests of the sessions
+	each    []exchangeOf  // of the sessions in turn, in place of the same for all
 }
 
 // apply puts p under load and returns how many requests it answered, each of
@@ -89,11 +90,15 @@ func (p *party) apply(l load) (int, error) {
 	for i, s := range p.sessions {
 		wg.Go(func() {
 			time.Sleep(time.Duration(i) * l.stagger)
+			x := l.exchangeOf
+			if len(l.each) > 0 {
+				x = l.each[i%len(l.each)]
+			}
 			for range l.most {
 				if l.lasts > 0 && time.Since(began) >= l.lasts {
 					return
 				}
-				if _, errs[i] = s.ask(l.exchangeOf); errs[i] != nil {
+				if _, errs[i] = s.ask(x); errs[i] != nil {
 					return
 				}
 				count.Add(1)
@@ -157,12 +162,16 @@ func (t *tally) end(b *testing.B, w workload) sample {
 }
 
 // requestOf puts a body on the wire with the headers that an OpenAI client
-// sends, and one that keeps it out of the cache: all requests are alike.
-func requestOf(path, tier, body string) []byte {
+// sends, and some more lines.
+func requestOf(path, more, body string) []byte {
 	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: gateway.example:8080\r\nAccept: application/json\r\nContent-Type: application/json\r\n"+
 		"User-Agent: OpenAI/Python 2.8.1\r\nX-Stainless-Lang: python\r\nX-Stainless-Runtime: CPython\r\nAccept-Encoding: gzip, deflate\r\n"+
-		"Cache-Control: no-store\r\nX-Tier: %s\r\nContent-Length: %d\r\n\r\n%s", path, tier, len(body), body)
+		"%sContent-Length: %d\r\n\r\n%s", path, more, len(body), body)
 }
+
+// uncached are the lines that demand a tier and keep a request out of the cache: all
+// requests are alike.
+func uncached(tier string) string { return "Cache-Control: no-store\r\nX-Tier: " + tier + "\r\n" }
 
 // filled is a body of exactly size bytes: head, prose with the escapes that
 // prose has, tail.
@@ -178,14 +187,14 @@ const conversation = `{"model":"bench","messages":[{"role":"system","content":"Y
 
 func embeddingsOf(size int) exchangeOf {
 	return exchangeOf{
-		request: requestOf("/v1/embeddings", "target", filled(size, `{"model":"bench","input":"`, `"}`)),
+		request: requestOf("/v1/embeddings", uncached("target"), filled(size, `{"model":"bench","input":"`, `"}`)),
 		marks:   1, size: len(embeddingsAnswer()),
 	}
 }
 
 func chatOf(size int, tier string) exchangeOf {
 	return exchangeOf{
-		request: requestOf("/v1/chat/completions", tier, filled(size, conversation, `"}],"temperature":0.7,"max_tokens":200}`)),
+		request: requestOf("/v1/chat/completions", uncached(tier), filled(size, conversation, `"}],"temperature":0.7,"max_tokens":200}`)),
 		marks:   strings.Count(chatAnswer(), string(marker)),
 	}
 }
@@ -206,7 +215,7 @@ func (s streaming) exchange() exchangeOf {
 		marks *= strings.Count(tokenFrame("", 0, true, ""), string(marker))
 	}
 	return exchangeOf{
-		request: requestOf("/v1/chat/completions", s.tier, filled(1<<10, conversation, tail+"}")),
+		request: requestOf("/v1/chat/completions", uncached(s.tier), filled(1<<10, conversation, tail+"}")),
 		marks:   marks, stream: true,
 	}
 }

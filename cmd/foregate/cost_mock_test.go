@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"strconv"
@@ -124,8 +125,20 @@ func newScript(laden bool) script {
 	return s
 }
 
-// pieces are the texts of tokens, of about the mean length of English ones.
-var pieces = []string{" the^", " keep^", "er^", " counted^", " ships^", ",^", " and^", " on^", " each^", " evening^", " he^", " wrote^", " one^", " down^", " more^", ".^"}
+// pieces are the texts of tokens, of about the mean length of English ones, and about as hard
+// to compress.
+var pieces = func() []string {
+	chance := rand.New(rand.NewPCG(1, 2))
+	list := make([]string, mockLongest)
+	for i := range list {
+		text := []byte{' '}
+		for range 1 + chance.IntN(3) {
+			text = append(text, "bcdfghklmnprstvw"[chance.IntN(16)], "aeiou"[chance.IntN(5)])
+		}
+		list[i] = string(append(text, marker))
+	}
+	return list
+}()
 
 func tokenFrame(pre string, i int, laden bool, finish string) string {
 	text := pieces[i%len(pieces)]

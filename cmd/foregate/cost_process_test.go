@@ -63,7 +63,7 @@ func leanBinary(b *testing.B) string {
 	out := filepath.Join(b.TempDir(), "cost.test")
 	args := []string{"test", "-c", "-vet=off", "-o", out}
 	for _, name := range names {
-		if !strings.HasSuffix(name, "_test.go") || name == "main_test.go" || strings.HasPrefix(name, "cost_") {
+		if !strings.HasSuffix(name, "_test.go") || name == "main_test.go" || strings.HasPrefix(name, "cost_") || strings.HasPrefix(name, "hits_") {
 			args = append(args, name)
 		}
 	}
@@ -98,11 +98,9 @@ func startYardstick(b *testing.B, binary, upstream string) *party {
 	return p
 }
 
-// startGateway starts `foregate serve` as in production, its log at level info
-// into a pipe.
+// startGateway starts a gateway without Redis.
 func startGateway(b *testing.B, binary, upstream string) *party {
-	file := filepath.Join(b.TempDir(), "foregate.yaml")
-	text := fmt.Sprintf(`
+	return startServe(b, binary, fmt.Sprintf(`
 listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 pools:
@@ -112,7 +110,14 @@ routes:
   - {model: bench, draft: draft, target: target, same_tokenizer: true}
 passthrough: [/v1/embeddings]
 drain: {delay: 0s, grace: 1s}
-`, mockModel, upstream)
+`, mockModel, upstream))
+}
+
+// startServe starts `foregate serve` as in production, its log at level info
+// into a pipe.
+func startServe(b *testing.B, binary, text string) *party {
+	b.Helper()
+	file := filepath.Join(b.TempDir(), "foregate.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}

@@ -44,10 +44,7 @@ func serveYardstick(upstream string) error {
 	tuneMemory() // as serve does
 	fmt.Println(ln.Addr(), admin.Addr())
 	go exitAtEOF()
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector())
-	metrics := &http.Server{Handler: promhttp.HandlerFor(reg, promhttp.HandlerOpts{}), ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = metrics.Serve(admin) }()
+	go serveMallocs(admin)
 	proxy := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) {
 			r.SetURL(to)
@@ -62,6 +59,14 @@ func serveYardstick(upstream string) error {
 		},
 	}}
 	return proxy.Serve(ln)
+}
+
+// serveMallocs tells of the process's memory, at any path.
+func serveMallocs(ln net.Listener) {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector())
+	metrics := &http.Server{Handler: promhttp.HandlerFor(reg, promhttp.HandlerOpts{}), ReadHeaderTimeout: 5 * time.Second}
+	_ = metrics.Serve(ln) // as long as the process lives
 }
 
 // wholeBody remembers that a request's body has ended. The transport looks for

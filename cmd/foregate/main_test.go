@@ -19,6 +19,7 @@ var roles = map[string]func() int{
 	"cost-mock":      mockRole,
 	"cost-yardstick": yardstickRole,
 	"cost-gateway":   gatewayRole,
+	"hits-bare":      bareRole,
 }
 
 func TestMain(m *testing.M) {
