@@ -203,7 +203,7 @@ func (s *Seat) Depart() {
 	}
 	s.departed = true
 	f.seats--
-	if f.seats == 0 && !(f.stage == led && f.wanted) {
+	if f.seats == 0 && (f.stage != led || !f.wanted) {
 		f.owner.abandon(f)
 	}
 }

@@ -269,23 +269,16 @@ func TestAReplicaThatStopsLetsItsFollowersLead(t *testing.T) {
 }
 
 func TestTheLastWordOfAReplicaThatStopsIsHeard(t *testing.T) {
-	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
-		one, two := peerAt(t, addr), peerAt(t, addr)
-		for n := range 2 {
-			id := streamed(n)
-			one := one
-			if n == 1 {
-				one = peerAt(t, addr)
-			}
+	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
+		two := peerAt(t, addr)
+		for n, known := range []bool{true, false} { // that it is followed; else it learns it from its last word
+			one, id := peerAt(t, addr), streamed(n)
 			leader, lead := one.leads(t, id)
 			follower, _ := two.followsAnother(t, id)
-			e := wholeOf(text8)
-			if n == 0 {
+			if known {
 				isFollowed(t, leader)
-				lead.Land(e, nil)
-			} else { // it learns only from its last word that it is followed
-				lead.Land(e, func(then func()) { then() })
 			}
+			lead.Land(wholeOf(text8), func(then func()) { then() })
 			one.stop()
 			want(t, follower, EventLanded)
 			departed(leader, follower)

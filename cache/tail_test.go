@@ -221,6 +221,27 @@ func TestWhateverIsDoneToALeaseOrItsPiecesEveryoneIsAnswered(t *testing.T) {
 	}
 }
 
+func TestAHolderThatIsNotHeardIsNotWaitedFor(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
+		one, two := peerAt(t, addr), peerAt(t, addr)
+		id := streamed(1)
+		leader, lead := one.leads(t, id)
+		follower, lease := two.followsAnother(t, id)
+		lead.Append([]byte(theAnswer[0]))
+		wantText(t, follower, theAnswer[0])
+		must(t, raw.Del(t.Context(), lease.chunks()).Err()) // and it has nothing to say for now
+		n := want(t, follower, EventLead)
+		second, _, found := two.turn(t.Context(), n, id)
+		if found != FoundFollow || second != nil {
+			t.Fatalf("found %s, want to follow anew", found)
+		}
+		one.kept(t, lead, id, wholeOf(text8))
+		g := two.serve(t.Context(), follower, id, two.gives(text8, id))
+		g.wantsWhole(t, text8)
+		leader.Depart()
+	})
+}
+
 func TestALeaderThatIsLostAgainAndAgainIsNotFollowedForEver(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
 		p := peerAt(t, addr)
