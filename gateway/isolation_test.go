@@ -71,7 +71,7 @@ func newKeyer(t testing.TB) *keyer {
 	k.lim.Allow = map[string]struct{}{"documents": {}, "chat_template_kwargs": {}}
 	k.g = &Gateway{opts: Options{
 		Identity: who, Cache: cache.NewStore(cache.Options{}), CacheConfig: func(string) cache.Config { return cache.Config{On: true} },
-		Served: func(route string) (draft, target string) { return "small", "big" },
+		Served: func(string) (draft, target string) { return "small", "big" },
 	}}
 	return k
 }

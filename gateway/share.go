@@ -91,19 +91,19 @@ func (f *follower) lead(lead *cache.Lead) (over bool, err error) {
 		lease = nil
 	}
 	if f.framer != nil { // it has told its client already what another began
-		f.making.Go(func() { _ = x.make(lead, lease, f.seat, noClient{}) }) // the flight tells how it ended
+		f.making.Go(func() { _ = x.generate(lead, lease, noClient{}) }) // the flight tells how it ended
 		return false, nil
 	}
 	x.count(result, nil)
-	err = x.make(lead, lease, f.seat, &sharedSink{sink: x.l.out, seat: f.seat})
+	err = x.generate(lead, lease, &sharedSink{sink: x.l.out, seat: f.seat})
 	if err == nil {
 		err = x.r.Context().Err() // the client left, and others have its answer
 	}
 	return true, err
 }
 
-// make has the cascade make a flight's answer. It goes on without the client as long as somebody wants it.
-func (x *exchange) make(lead *cache.Lead, lease *cache.Lease, seat *cache.Seat, out tiers.Sink) (err error) {
+// generate has the cascade make a flight's answer. It goes on without the client as long as somebody wants it.
+func (x *exchange) generate(lead *cache.Lead, lease *cache.Lease, out tiers.Sink) (err error) {
 	ctx, cancel := context.WithCancelCause(x.g.streams)
 	defer cancel(nil)
 	defer func() {
