@@ -278,8 +278,9 @@ func TestTheLastWordOfAReplicaThatStopsIsHeard(t *testing.T) {
 			if known {
 				isFollowed(t, leader)
 			}
-			lead.Land(wholeOf(text8), func(then func()) { then() })
 			one.stop()
+			lead.Land(wholeOf(text8), func(then func()) { then() })
+			one.Flights.stop(t.Context()) // as Run does at its end
 			want(t, follower, EventLanded)
 			departed(leader, follower)
 		}
