@@ -25,7 +25,7 @@ func TestTheBaselinesAreWhatThisTreeComputes(t *testing.T) {
 	if runtime.GOARCH != "amd64" {
 		t.Skip("other processors round the last digit differently (fused multiply-add)")
 	}
-	for _, name := range []string{"agree", "burst", "bursty-multitenant", "cascade", "locality", "overcommit", "repeats"} {
+	for _, name := range []string{"agree", "burst", "bursty-multitenant", "cascade", "locality", "overcommit", "repeats", "repeats-live"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, err := loadtest.Load(filepath.Join("..", "scenarios", name+".yaml"))
