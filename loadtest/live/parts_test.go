@@ -103,7 +103,7 @@ func TestDurationsAreDividedByTheTimeScale(t *testing.T) {
 	want := map[string]string{
 		"speculation.holdback_ms": "20", "timeout.chunk@lab": "500ms", "timeout.chunk": "1s", "breaker.open": "100ms", "shed.low": "0.5", "timeout.total": "soon",
 		"scrape.interval": "25ms", "breaker.window": "1s", "timeout.draft_first_byte": "250ms", "timeout.target_first_byte": "1.5s",
-		"shed.patience": "25ms", "shed.wait_low": "500ms", "shed.wait_normal": "750ms", "shed.wait_high": "1.5s",
+		"shed.patience": "25ms", "shed.wait_low": "500ms", "shed.wait_normal": "750ms", "shed.wait_high": "1.5s", "cache.ttl": "3m0s", "cache.follow": "3s",
 	}
 	if d := cmp.Diff(want, scaled(in, 20)); d != "" {
 		t.Error(d)
@@ -204,7 +204,7 @@ func TestTheScaledSettingsAreThoseOfTheReference(t *testing.T) {
 	for _, m := range row.FindAllStringSubmatch(string(text), -1) {
 		sp, ok := spans[m[1]]
 		if !ok {
-			continue // another kind of time, such as how long an answer is kept
+			continue // another kind of time, such as how long a client is waited for
 		}
 		seen++
 		usual, ok := readSpan(m[1], m[2])

@@ -23,7 +23,7 @@ var spans = map[string]span{
 	"shed.wait_high":            {30 * time.Second, 0},
 	"shed.patience":             {500 * time.Millisecond, 0},
 	"cache.ttl":                 {time.Hour, time.Second},
-	"cache.follow":              {30 * time.Second, 0},
+	"cache.follow":              {time.Minute, 0},
 	"timeout.draft_first_byte":  {5 * time.Second, 10 * time.Millisecond},
 	"timeout.target_first_byte": {30 * time.Second, 10 * time.Millisecond},
 	"timeout.chunk":             {20 * time.Second, 10 * time.Millisecond},
