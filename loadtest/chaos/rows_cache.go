@@ -34,7 +34,7 @@ func cacheRows() []Row {
 			ID: "R10", Fault: "kept answers swapped in Redis: each under another's key", Added: -1,
 			Promise: "misses, counted, and kept anew; never another's answer", Shape: none, Run: tampered(swapped),
 		},
-		{ID: "R19", Fault: "embedded store fills", Promise: "own cap, oldest out", Absent: "TestAnEmbeddedRedisKeepsTheNewestAnswers in cmd/foregate holds it"},
+		{ID: "R19", Fault: "embedded store fills", Promise: "own cap, oldest out", Absent: "TestAnEmbeddedRedisKeepsNoMoreAnswersThanItsBound in cmd/foregate holds it"},
 		isolated(),
 		{
 			ID: "S25b", Fault: "none: `foregate cache purge --tenant`, with copies of all of its answers on three replicas", Short: true, Added: -1,

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -35,8 +36,8 @@ func flightRows() []Row {
 			Promise: "1 generation; ≤ 2; ≤ 3; all answered with equal bytes", Recover: backAgain, Shape: crowded, Run: stampede,
 		},
 		{
-			ID: "M11", Fault: "the leader's generation is cut, with 1,000 identical requests waiting; again, and the backend says 500", Added: -1,
-			Promise: "cut: one retries, all others answered; 500: all share the error after ≤ 2 tries a replica", Bears: []string{ErrorEvent, "http_502", "http_503", "http_500"},
+			ID: "M11", Fault: "the leader's generation is cut once, with 1,000 identical requests waiting; again, and all are", Added: -1,
+			Promise: "once: one retries, all others answered; for good: all share the error after ≤ 2 tries a replica", Bears: []string{ErrorEvent, "http_502"},
 			Shape: one, Run: leaderFails,
 		},
 	}
@@ -44,11 +45,11 @@ func flightRows() []Row {
 
 const (
 	crashTokens  = 24 // of an answer that is cut at each of its chunks
-	rushTokens   = 30
+	rushTokens   = 20
 	rush         = 1000 // identical requests at once
 	followers    = 6    // on each replica, of an answer under way
 	wayThrough   = 5    // chunks after which something happens to an answer under way
-	rushKilledAt = 12   // chunks
+	rushKilledAt = 8    // chunks
 )
 
 // leisurely has simulators give about 17 tokens a second: each goes to 1,000 clients, and machines that start
@@ -137,7 +138,7 @@ func crashPoints(ctx context.Context, w *World) error {
 		most, worst = max(most, made), max(worst, took)
 	}
 	w.Note("%d points; all answered %v after the crash at most", len(points), round(worst))
-	w.atMost("at most", most, 2)
+	w.atMost(ctx, "at most", most, 2)
 	return w.Settled(ctx, patience)
 }
 
@@ -191,7 +192,7 @@ func killedUnderWay(ctx context.Context, w *World) error {
 		l.KeepAll(followed)
 		w.allSay("Redis killed under way", text, followed)
 		w.Note("%s; answered %v after the kill at most", words(followed), round(latest(followed, struck)))
-		w.atMost("under way", w.generations()-before, len(w.Gateways))
+		w.atMost(ctx, "under way", w.generations()-before, len(w.Gateways))
 		w.local(ctx)
 		alone := l.Crowd(w.Gateways, 2*len(w.Gateways), r)
 		l.KeepAll(alone)
@@ -248,7 +249,7 @@ func leaseTampered(ctx context.Context, w *World) error {
 		if took, bound := latest(followed, struck), w.Pulse.Bound(replacedIn+generation); took > bound {
 			w.Break("%s: answered %v later", name, round(took))
 		}
-		w.atMost(name, w.generations()-before, len(w.Gateways))
+		w.atMost(ctx, name, w.generations()-before, len(w.Gateways))
 	}
 	return nil
 }
@@ -256,22 +257,34 @@ func leaseTampered(ctx context.Context, w *World) error {
 // mistype makes a set of whatever a key holds.
 const mistype = `redis.call('DEL', KEYS[1]); return redis.call('SADD', KEYS[1], 'x')`
 
-// stampede sends 1,000 identical requests at once, with three replicas, two, and none that shares.
+// rushed is what a stampede asks for, and what is true of it.
+type rushed struct {
+	request    Request
+	text       string
+	generation time.Duration
+}
+
+// stampede sends 1,000 identical requests at once: all is well; the leader's replica is killed; there is no Redis.
 func stampede(ctx context.Context, w *World) error {
 	l := w.NewLoad()
 	w.Phase(During)
-	r := identical("Which tide brings all ships in at once?", rushTokens)
-	text, _, err := l.truth(w.Gateways[0], r)
-	if err != nil {
+	var asked [3]rushed
+	var errs [3]error
+	var truths sync.WaitGroup
+	for i := range asked {
+		truths.Go(func() {
+			a := &asked[i]
+			a.request = identical(fmt.Sprintf("Which tide brings all ships in at once, of %d?", i), rushTokens)
+			a.text, a.generation, errs[i] = l.truth(w.Gateways[i], a.request)
+		})
+	}
+	truths.Wait()
+	if err := errors.Join(errs[:]...); err != nil {
 		return err
 	}
-	before := w.generations()
-	all := l.Crowd(w.Gateways, rush, r)
-	l.KeepAll(all)
-	w.allSay("at once", text, all)
-	w.Note("%s", words(all))
-	w.atMost("at once", w.generations()-before, 1)
-	if err := w.stampedeKilled(ctx, l); err != nil {
+	w.connect(l)
+	w.stampede(ctx, l, "at once", &asked[0], 1)
+	if err := w.stampedeKilled(ctx, l, &asked[1]); err != nil {
 		return err
 	}
 	s := w.Redis.Servers[0]
@@ -280,44 +293,46 @@ func stampede(ctx context.Context, w *World) error {
 			return err
 		}
 		w.local(ctx)
-		r := identical("Which tide does nobody tell of?", rushTokens)
-		text, _, err := l.truth(w.Gateways[0], r)
-		if err != nil {
-			return err
-		}
-		before := w.generations()
-		all := l.Crowd(w.Gateways, rush, r)
-		l.KeepAll(all)
-		w.allSay("without Redis", text, all)
-		w.atMost("without Redis", w.generations()-before, len(w.Gateways))
+		w.stampede(ctx, l, "without Redis", &asked[2], len(w.Gateways))
 		return nil
 	}, func() error { return s.Start(ctx) })
 }
 
+// connect has a thousand clients connect, so that no stampede is one of handshakes.
+func (w *World) connect(l *Load) {
+	l.KeepAll(l.Crowd(w.Gateways, rush, identical("Is everybody here?", 1)))
+}
+
+// stampede is one of 1,000, of which all must be answered with so many generations at most.
+func (w *World) stampede(ctx context.Context, l *Load, what string, a *rushed, most int) {
+	before := w.generations()
+	all := l.Crowd(w.Gateways, rush, a.request)
+	l.KeepAll(all)
+	w.allSay(what, a.text, all)
+	w.Note("%s", words(all))
+	w.atMost(ctx, what, w.generations()-before, most)
+}
+
 // stampedeKilled kills the leader's replica in the middle of an answer that 1,000 wait for.
-func (w *World) stampedeKilled(ctx context.Context, l *Load) error {
-	r := identical("Which tide takes the pilot's boat?", rushTokens)
+func (w *World) stampedeKilled(ctx context.Context, l *Load, a *rushed) error {
+	const what = "the leader's replica killed"
 	leader := w.Gateways[0]
-	text, generation, err := l.truth(leader, r)
-	if err != nil {
-		return err
-	}
 	before := w.generations()
 	_, all, struck, err := w.meet(ctx, l, &underWay{
-		request: r, leader: leader, at: rushKilledAt, strike: leader.Kill, waiting: w.Gateways, each: rush / len(w.Gateways),
+		request: a.request, leader: leader, at: rushKilledAt, strike: leader.Kill, waiting: w.Gateways, each: rush / len(w.Gateways),
 	})
 	if err != nil {
 		return err
 	}
 	survived := slices.DeleteFunc(all, func(o Outcome) bool { return o.Gateway == leader.Number })
 	l.KeepAll(survived)
-	w.allSay("the leader's replica killed", text, survived)
+	w.allSay(what, a.text, survived)
 	took := latest(survived, struck)
 	w.Note("%d on the others, %v after the kill at most", len(survived), round(took))
-	if took > w.Pulse.Bound(replacedIn+generation) {
-		w.Break("the leader's replica killed: answered %v later, promised 2s and a generation of %v", round(took), round(generation))
+	if took > w.Pulse.Bound(replacedIn+a.generation) {
+		w.Break("%s: answered %v later, promised 2s and a generation of %v", what, round(took), round(a.generation))
 	}
-	w.atMost("the leader's replica killed", w.generations()-before, 2)
+	w.atMost(ctx, what, w.generations()-before, 2)
 	if err := leader.Start(ctx); err != nil {
 		return err
 	}
@@ -330,6 +345,7 @@ func leaderFails(ctx context.Context, w *World) error {
 	l := w.NewLoad()
 	w.strikes += 2
 	w.Phase(During)
+	w.connect(l)
 	r := identical("Which rope breaks first?", rushTokens)
 	text, _, err := l.truth(w.Gateways[0], r)
 	if err != nil {
@@ -341,34 +357,35 @@ func leaderFails(ctx context.Context, w *World) error {
 	before := w.generations()
 	all := l.Crowd(w.Gateways, rush, r)
 	l.KeepAll(all)
-	w.allSay("cut", text, all)
+	w.allSay("once", text, all)
 	lost := 0
 	for i := range all {
 		if all[i].Kind != Answered {
 			lost++
 		}
 	}
-	w.Note("cut: %d of %d lost, %s", lost, rush, words(all))
+	w.Note("once: %d of %d lost, %s", lost, rush, words(all))
 	if lost > 1 {
-		w.Break("cut: %d of %d were not answered, where one had begun the answer", lost, rush)
+		w.Break("once: %d of %d were not answered, where one had begun the answer", lost, rush)
 	}
-	w.atMost("cut", w.generations()-before, 2)
+	w.atMost(ctx, "once", w.generations()-before, 2)
+	return w.leaderFailsForGood(ctx, l, backend)
+}
 
-	r = identical("Which rope breaks always?", rushTokens)
-	if err := backend.SetFault(vllmsim.Fault{Status: 500}); err != nil {
+// leaderFailsForGood has the one backend break every answer off.
+func (w *World) leaderFailsForGood(ctx context.Context, l *Load, backend *vllmsim.Server) error {
+	const what = "for good"
+	r := identical("Which rope breaks always?", rushTokens)
+	if err := backend.SetFault(vllmsim.Fault{ErrorEventAfterTokens: rushKilledAt}); err != nil {
 		return err
 	}
-	before = w.generations()
-	began := time.Now()
-	all = l.Crowd(w.Gateways, rush, r)
+	before, began := w.generations(), time.Now()
+	all := l.Crowd(w.Gateways, rush, r)
 	l.KeepAll(all)
-	for i := range all {
-		if all[i].Kind == Answered {
-			w.Break("answered by a backend that says 500")
-			break
-		}
+	if slices.ContainsFunc(all, func(o Outcome) bool { return o.Kind == Answered }) {
+		w.Break("%s: answered, though no answer has an end", what)
 	}
-	w.Note("500: told after %v at most", round(latest(all, began)))
-	w.atMost("500", w.generations()-before, 2*len(w.Gateways))
+	w.Note("%s: told after %v at most", what, round(latest(all, began)))
+	w.atMost(ctx, what, w.generations()-before, 2*len(w.Gateways))
 	return backend.SetFault(vllmsim.Fault{})
 }
