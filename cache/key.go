@@ -21,6 +21,12 @@ type Parts struct {
 	Request []byte // the request's body in canonical form
 }
 
+// Alike reports whether all parts but the requests are equal.
+func (p *Parts) Alike(o *Parts) bool {
+	return p.Kind == o.Kind && p.Tenant == o.Tenant && p.Epochs == o.Epochs && p.Route == o.Route &&
+		p.Draft == o.Draft && p.Target == o.Target && p.Tier == o.Tier && p.RAG == o.RAG
+}
+
 // Epochs count purges: a purge changes one, and with it the keys of all that it covers.
 // Zero is never purged.
 type Epochs struct{ All, Tenant, Route uint64 }

@@ -26,10 +26,13 @@ type exchange struct {
 	tier tiers.Tier // demanded
 	rag  string
 
+	again *repeat // the same request before, nil where it is not known
+
 	cfg     cache.Config
 	control cacheControl
-	bypass  bool // the cache has no part in it
-	keeps   bool // answers may be looked up and kept
+	bypass  bool        // the cache has no part in it
+	keeps   bool        // answers may be looked up and kept
+	parts   cache.Parts // of the key, without the request
 	key     cache.Key
 }
 
@@ -68,21 +71,26 @@ func (x *exchange) asCached(route *tiers.Route) {
 	if x.bypass {
 		return
 	}
+	tenant := x.l.caller.Tenant
+	x.parts = cache.Parts{
+		Kind: x.req.Kind.Path(), Tenant: tenant, Route: route.Model, RAG: x.rag, Tier: demanded(x.tier, route),
+	}
+	if x.g.opts.Served != nil {
+		x.parts.Draft, x.parts.Target = x.g.opts.Served(route.Model)
+	}
+	x.parts.Epochs, x.keeps = x.g.opts.Cache.Epochs(tenant, route.Model)
+	var known bool
+	if x.key, known = x.again.keyOf(&x.parts); known {
+		return
+	}
 	body, err := x.req.Canonical(nil)
 	if err != nil { // no JSON that another parser would read alike: nothing is claimed of it
 		x.bypass = true
 		return
 	}
-	tenant := x.l.caller.Tenant
-	parts := cache.Parts{
-		Kind: x.req.Kind.Path(), Tenant: tenant, Route: route.Model, RAG: x.rag, Request: body,
-		Tier: demanded(x.tier, route),
-	}
-	if x.g.opts.Served != nil {
-		parts.Draft, parts.Target = x.g.opts.Served(route.Model)
-	}
-	parts.Epochs, x.keeps = x.g.opts.Cache.Epochs(tenant, route.Model)
-	x.key = cache.KeyOf(&parts)
+	whole := x.parts
+	whole.Request = body
+	x.key, x.again = cache.KeyOf(&whole), nil
 }
 
 // demanded is the tier demanded, and for a judged answer how it is judged: who is no longer
@@ -219,6 +227,9 @@ func (x *exchange) serve(e *cache.Entry, result cache.Result) (served bool, err 
 	}
 	x.count(result, e)
 	x.l.entry = e
+	if x.again == nil {
+		x.g.repeats.keep(x.l.caller.Tenant, x.req, &x.parts, x.key)
+	}
 	age := max(x.g.now().Sub(e.Created), 0)
 	whole.Usage.Cached = whole.Usage.Prompt
 	x.w.Header().Set("Age", wholeAgeOf(age))
@@ -227,9 +238,9 @@ func (x *exchange) serve(e *cache.Entry, result cache.Result) (served bool, err 
 	h := head{tier: e.Tier, acceptance: e.Acceptance, stream: x.req.Stream, timing: cachedTiming(x.l.out.lookup, time.Since(x.l.began))}
 	var body []byte
 	if x.req.Stream {
-		body = f.WholeStream(nil, whole, extra, x.req.IncludeUsage)
+		body = f.WholeStream(make([]byte, 0, streamRoom*len(e.Answer)+bodyRoom), whole, extra, x.req.IncludeUsage)
 	} else {
-		body = f.Whole(nil, whole, extra)
+		body = f.Whole(make([]byte, 0, len(e.Answer)+len(e.Answer)/8+bodyRoom), whole, extra)
 		h.length = int64(len(body))
 	}
 	if err := x.l.out.begin(h); err != nil {
@@ -237,6 +248,12 @@ func (x *exchange) serve(e *cache.Entry, result cache.Result) (served bool, err 
 	}
 	return true, x.l.out.Write(body)
 }
+
+// What is set aside for an answer as it is written: what most take, so that it need not be moved as it grows.
+const (
+	bodyRoom   = 1 << 10 // bytes besides the text, to which an eighth is added for escapes
+	streamRoom = 9       // times the text: its frames
+)
 
 // framer writes a kept answer under this request's own name.
 func (x *exchange) framer(e *cache.Entry) *openai.Framer {
@@ -260,21 +277,20 @@ func (x *exchange) mayKeep(w *openai.Whole) bool {
 // extraOf is the object "foregate" of an answer that was not made for this request.
 func extraOf(e *cache.Entry, result cache.Result, age time.Duration) []byte {
 	word, rest, _ := strings.Cut(e.Acceptance, ";")
-	b := append(make([]byte, 0, 192), `{"tier":`...)
-	b = append(b, openai.Quote(e.Tier)...)
+	b := openai.AppendQuote(append(make([]byte, 0, 192), `{"tier":`...), e.Tier)
 	b = appendField(b, "accepted_tokens", int64(e.Accepted))
 	b = appendField(b, "target_tokens", int64(e.Target))
-	b = append(append(b, `,"acceptance":`...), openai.Quote(word)...)
+	b = openai.AppendQuote(append(b, `,"acceptance":`...), word)
 	for part := range strings.SplitSeq(rest, ";") {
 		switch name, value, _ := strings.Cut(part, "="); name {
 		case "reason":
-			b = append(append(b, `,"reason":`...), openai.Quote(value)...)
+			b = openai.AppendQuote(append(b, `,"reason":`...), value)
 		case "score":
 			if nats, err := strconv.ParseFloat(value, 64); err == nil {
 				b = strconv.AppendFloat(append(b, `,"score":`...), nats, 'f', 3, 64)
 			}
 		}
 	}
-	b = append(append(b, `,"cache":`...), openai.Quote(string(result))...)
+	b = openai.AppendQuote(append(b, `,"cache":`...), string(result))
 	return append(appendField(b, "age_s", int64(age/time.Second)), '}')
 }

@@ -91,6 +91,7 @@ type Gateway struct {
 	inFlight atomic.Int64
 	draining atomic.Bool
 	now      func() time.Time
+	repeats  *repeats
 
 	public, admin door
 	streams       context.Context // of all requests; ended when the grace is over
@@ -144,7 +145,7 @@ func New(o Options) (*Gateway, error) {
 	if o.HighShare == nil {
 		o.HighShare = func() float64 { return highShare }
 	}
-	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, failed: make(chan error, 2)}
+	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, repeats: newRepeats(), failed: make(chan error, 2)}
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
 	g.loopsCtx, g.stopLoops = context.WithCancel(context.Background())
 	g.public.server = g.server(g.routes())

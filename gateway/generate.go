@@ -54,7 +54,8 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 		if err != nil {
 			return err
 		}
-		req, err := openai.Scan(kind, body, g.opts.Scan)
+		again := g.repeats.find(kind, l.caller.Tenant, body)
+		req, err := g.scan(kind, body, again)
 		if err != nil {
 			return err
 		}
@@ -64,10 +65,18 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 		}
 		l.route = req.Model
 		l.out = &sink{w: w, rc: http.NewResponseController(w), wait: g.timeouts(l.route).Write, stream: req.Stream}
-		x := &exchange{g: g, l: l, w: w, r: r, req: req, tier: tier, rag: ragOf(l, req)}
+		x := &exchange{g: g, l: l, w: w, r: r, req: req, tier: tier, rag: ragOf(l, req), again: again}
 		x.asCached(route)
 		return x.answer()
 	}
+}
+
+// scan reads a request, or has it from the last time.
+func (g *Gateway) scan(kind openai.Kind, body []byte, again *repeat) (*openai.Request, error) {
+	if again != nil {
+		return again.req, nil
+	}
+	return openai.Scan(kind, body, g.opts.Scan)
 }
 
 // forward passes an allow-listed path through to the target pool.

@@ -95,7 +95,8 @@ func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
 	if l.code == 0 {
 		l.code = http.StatusOK
 	}
-	g.metrics.request(l, g.now().Sub(l.began))
+	took := g.now().Sub(l.began)
+	g.metrics.request(l, took)
 	if quiet(r.URL.Path) {
 		return
 	}
@@ -104,7 +105,7 @@ func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
 		e = g.log.Warn()
 	}
 	e = e.Str("request_id", l.id).Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).Int("code", l.code).
-		Dur("ms", g.now().Sub(l.began)).Str("tenant", l.caller.Tenant).Str("priority", l.caller.Priority.String())
+		Dur("ms", took).Str("tenant", l.caller.Tenant).Str("priority", l.caller.Priority.String())
 	if l.caller.Clamped {
 		e = e.Bool("priority_clamped", true)
 	}

@@ -102,7 +102,8 @@ func (t *timing) add(name string, d time.Duration) {
 		b = append(b, ", "...)
 	}
 	b = append(append(b, name...), ";dur="...)
-	*t = strconv.AppendFloat(b, float64(d)/float64(time.Millisecond), 'f', 1, 64)
+	tenths := int64((d + 50*time.Microsecond) / (100 * time.Microsecond))
+	*t = append(strconv.AppendInt(b, tenths/10, 10), '.', '0'+byte(tenths%10))
 }
 
 // serverTiming tells where the time went until the first byte.

@@ -191,12 +191,6 @@ func unquote(dst, quoted []byte) []byte {
 	return out
 }
 
-// quote appends text as a JSON string. Invalid UTF-8 becomes U+FFFD.
-func quote[T ~[]byte | ~string](dst []byte, text T) []byte {
-	out, _ := jsontext.AppendQuote(dst, text) // the error only reports replaced bytes
-	return out
-}
-
 // depthOffset returns the offset at which brackets nest deeper than limit, or
 // -1. It needs no valid JSON and no stack.
 func depthOffset(body []byte, limit int) int {

@@ -56,6 +56,3 @@ func (r *Request) Extended(text []byte) []byte {
 	out = quote(out, text)
 	return append(out, "}]"...)
 }
-
-// Quote returns text as a JSON string.
-func Quote(text string) []byte { return quote(nil, text) }

@@ -8,7 +8,7 @@ import (
 // model from the first byte to the last, whichever backend the text came from.
 type Framer struct {
 	kind    Kind
-	prefix  []byte // of every frame, up to the choices
+	frames  []byte // what every frame of a stream begins with, up to the choices; nil before the first
 	id      string
 	created int64
 	model   string
@@ -18,13 +18,23 @@ type Framer struct {
 // the request's, without the API's prefix; created is in Unix seconds.
 func NewFramer(kind Kind, id, model string, created int64) *Framer {
 	f := &Framer{kind: kind, created: created, model: model}
-	object := "chat.completion.chunk"
 	f.id = "chatcmpl-" + id
 	if kind == Completion {
-		f.id, object = "cmpl-"+id, "text_completion"
+		f.id = "cmpl-" + id
 	}
-	f.prefix = f.head([]byte("data: "), object)
 	return f
+}
+
+// prefix is what every frame begins with, up to the choices.
+func (f *Framer) prefix() []byte {
+	if f.frames == nil {
+		object := "chat.completion.chunk"
+		if f.kind == Completion {
+			object = "text_completion"
+		}
+		f.frames = f.head([]byte("data: "), object)
+	}
+	return f.frames
 }
 
 func (f *Framer) head(dst []byte, object string) []byte {
@@ -44,7 +54,7 @@ func (f *Framer) Role(dst []byte) []byte {
 	if f.kind == Completion {
 		return dst
 	}
-	dst = append(dst, f.prefix...)
+	dst = append(dst, f.prefix()...)
 	return append(dst, `{"index":0,"delta":{"role":"assistant","content":""},"logprobs":null,"finish_reason":null}]}`+"\n\n"...)
 }
 
@@ -58,7 +68,7 @@ func (f *Framer) Text(dst, text []byte) []byte {
 
 // open begins a frame of a choice.
 func (f *Framer) open(dst []byte, index int) []byte {
-	dst = append(append(dst, f.prefix...), `{"index":`...)
+	dst = append(append(dst, f.prefix()...), `{"index":`...)
 	return strconv.AppendInt(dst, int64(index), 10)
 }
 
@@ -94,7 +104,7 @@ func (f *Framer) Finish(dst, text []byte, e Ending, withUsage bool) []byte {
 func (f *Framer) done(dst []byte, e Ending, withUsage bool) []byte {
 	if withUsage {
 		dst = append(dst, "}\n\n"...)
-		dst = append(dst, f.prefix...)
+		dst = append(dst, f.prefix()...)
 		dst = append(dst, `],"usage":`...)
 		dst = appendUsage(dst, e.Usage)
 	}
