@@ -21,7 +21,9 @@
 // other simulators, configuration, limits or load says so in its Shape. Gateways can be
 // killed, frozen, ended and started again; keep the load away from one as a load balancer
 // would with OutOfTurn. More loads are started with [World.StartLoad], single requests
-// sent with [Load.Send].
+// sent with [Load.Send], many alike with [Load.Crowd]. No load asks what another has
+// asked, nor the same twice, unless its requests have a Prompt: nothing else is answered
+// from the cache.
 //
 // These hold in every row without its doing anything, or the row fails: every request
 // is answered, once, and whole (no silent cut, no [DONE] after an error, no second one),

@@ -1,0 +1,162 @@
+package chaos
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestATamperingLeavesNoValueAsItWas(t *testing.T) {
+	var all [][]byte
+	for i := range tamperedEntries {
+		all = append(all, fmt.Appendf(nil, "the value number %d", i))
+	}
+	for name, change := range map[string]tampering{"flipped": flipped, "cut off": cutOff, "scribbled": scribbled, "swapped": swapped} {
+		for range 100 {
+			out := change(all)
+			if len(out) != len(all) {
+				t.Fatalf("%s: %d values of %d", name, len(out), len(all))
+			}
+			for i := range out {
+				if len(out[i]) == 0 || bytes.Equal(out[i], all[i]) || string(all[i]) != fmt.Sprintf("the value number %d", i) {
+					t.Fatalf("%s: %q of %q", name, out[i], all[i])
+				}
+			}
+		}
+	}
+}
+
+func TestNoTwoLoadsAskAlikeUnlessTheirRowsSaySo(t *testing.T) {
+	var r Request
+	bodies := map[string]bool{}
+	for load := range 3 {
+		for n := range 3 {
+			bodies[string(r.body(load, n))] = true
+		}
+	}
+	if len(bodies) != 9 {
+		t.Errorf("%d bodies of nine requests", len(bodies))
+	}
+	r.Prompt = "the same"
+	if !bytes.Equal(r.body(1, 2), r.body(2, 3)) {
+		t.Error("a prompt that is given is not asked alike")
+	}
+	r.Fields = map[string]any{"temperature": 1, "cache_salt": "x"}
+	var b map[string]any
+	if err := json.Unmarshal(r.body(1, 2), &b); err != nil || b["temperature"] != 1.0 || b["cache_salt"] != "x" {
+		t.Errorf("the body with fields is %v: %v", b, err)
+	}
+}
+
+func TestTheTextOfAnAnswerIsKeptAndEachPieceHeard(t *testing.T) {
+	piece := func(text string) string {
+		return fmt.Sprintf("data: {\"choices\":[{\"delta\":{\"content\":%q}}]}\n\n", text)
+	}
+	var heard []int
+	a := answer{first: func() {}, heard: func(n int) { heard = append(heard, n) }}
+	if kind, detail := a.stream(strings.NewReader(piece("") + piece("the sea") + piece(" is") + finish + done)); kind != Answered {
+		t.Fatal(kind, detail)
+	}
+	if a.said.String() != "the sea is" || !slices.Equal(heard, []int{1, 2}) {
+		t.Errorf("said %q, heard %v", a.said.String(), heard)
+	}
+	long := answer{first: func() {}}
+	for range 3 {
+		long.say(strings.Repeat("x", mostAnswer/2))
+	}
+	if long.said.Len() != mostAnswer {
+		t.Errorf("%d bytes of an answer are kept", long.said.Len())
+	}
+}
+
+func TestATapHearsARequestAndTheBackendGetsItWhole(t *testing.T) {
+	f := front(t)
+	var told []byte
+	var id string
+	f.Tap(func(header http.Header, body []byte) { told, id = body, header.Get("X-Request-Id") })
+	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi"}],"max_tokens":3}`, routeModel)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL+chatPath, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Request-Id", "seven")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close() // it was read
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %s, %v", resp.Status, answer, err)
+	}
+	if string(told) != body || id != "seven" {
+		t.Errorf("told %q of %q", told, id)
+	}
+}
+
+func TestSaltsAreOneForEachTenantAndNeverTheClients(t *testing.T) {
+	ask := func(h *heard, n int, salt string) {
+		h.hear(http.Header{"X-Request-Id": {fmt.Sprintf("chaos-1-%d-%d", n, n)}}, fmt.Appendf(nil, `{"cache_salt":%q}`, salt))
+	}
+	for name, c := range map[string]struct {
+		salt func(n int) string
+		bad  bool
+	}{
+		"one each":     {func(n int) string { return fmt.Sprint("salt", n%manyTenants) }, false},
+		"one for all":  {func(int) string { return "salt" }, true},
+		"always anew":  {func(n int) string { return fmt.Sprint("salt", n) }, true},
+		"none":         {func(int) string { return "" }, true},
+		"the client's": {func(n int) string { return fmt.Sprint(guessedSalt, n%manyTenants) }, true},
+	} {
+		h := &heard{salts: map[string]map[string]bool{}}
+		h.hear(http.Header{}, []byte(`{"prompt":"a probe"}`))
+		for n := range 2 * manyTenants {
+			ask(h, n, c.salt(n))
+		}
+		var w World
+		h.judge(&w)
+		if (len(w.broken) > 0) != c.bad || h.asked != 2*manyTenants {
+			t.Errorf("%s: %d asked, broken %q", name, h.asked, w.broken)
+		}
+	}
+}
+
+func TestAnAnswerThatIsNotWhatTheBackendsSayBreaksTheRow(t *testing.T) {
+	all := []Outcome{{Kind: Answered, Text: "the sea"}, {Kind: CutSilent, Text: "the"}}
+	var w World
+	w.allSay("it", "the sea", all)
+	if len(w.broken) > 0 {
+		t.Errorf("what was not answered is held to the text: %q", w.broken)
+	}
+	w.allSay("it", "the sea", append(all, Outcome{Kind: Answered, Text: "the se"}))
+	if len(w.broken) != 1 {
+		t.Errorf("broken: %q", w.broken)
+	}
+}
+
+func TestAnswersAreComparedWithThoseBeforeAndWithXCache(t *testing.T) {
+	of := func(text, word string) []Outcome {
+		return []Outcome{{Kind: Answered, Text: text, Header: http.Header{"X-Cache": {word}}}}
+	}
+	for _, c := range []struct {
+		is  []Outcome
+		bad bool
+	}{
+		{of("the sea", wordMiss), false},
+		{of("the se", wordMiss), true},
+		{of("the sea", wordHit), true},
+		{[]Outcome{{Kind: TimedOut}}, false}, // breaks the row by itself
+	} {
+		var w World
+		w.sameAnswers(of("the sea", wordMiss), c.is, wordMiss)
+		if (len(w.broken) > 0) != c.bad {
+			t.Errorf("%+v: broken %q", c.is, w.broken)
+		}
+	}
+}
