@@ -29,17 +29,20 @@ func leaseOptions(addr string) *redis.Options {
 	return o
 }
 
+// lookTime is a budget that a busy machine keeps, and that ends where Redis is frozen.
+const lookTime = 2 * time.Second
+
 // peerAt runs a replica until the test ends.
 func peerAt(t testing.TB, addr string) *peer {
 	t.Helper()
 	o := requestOptions(addr)
-	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 500*time.Millisecond, 500*time.Millisecond, 500*time.Millisecond
+	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = lookTime, lookTime, lookTime
 	p := &peer{leases: clientOf(t, leaseOptions(addr)), looks: clientOf(t, o)}
 	sealer, err := NewSealer()
 	must(t, err)
 	p.Flights = NewFlights(FlightOptions{Redis: p.leases, Sealer: sealer, MaxEntry: func() int { return 1 << 20 }})
 	p.store = NewStore(Options{
-		Redis: p.looks, Sealer: sealer, Budget: func() time.Duration { return 500 * time.Millisecond },
+		Redis: p.looks, Sealer: sealer, Budget: func() time.Duration { return lookTime },
 		LocalBytes: -1, Registerer: prometheus.NewRegistry(),
 	})
 	running(t, p.store)
@@ -54,6 +57,7 @@ func peerAt(t testing.TB, addr string) *peer {
 	})
 	p.stop = func() { cancel(); work.Wait() }
 	t.Cleanup(func() {
+		defer p.stop()
 		within(t, 5*time.Second, "answers are kept and leases given back", func() bool {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -209,12 +213,17 @@ func (g guest) wantsWhole(t testing.TB, text string) {
 	}
 }
 
-// atOnce runs a test for each name, all at the same time: they wait more than they work.
+// atOnce runs a test for each name, several at the same time: they wait more than they work.
 func atOnce(t *testing.T, names []string, run func(t *testing.T, i int)) {
 	t.Helper()
 	var all sync.WaitGroup
+	several := make(chan struct{}, 6)
 	for i, name := range names {
-		all.Go(func() { t.Run(name, func(t *testing.T) { run(t, i) }) })
+		several <- struct{}{}
+		all.Go(func() {
+			defer func() { <-several }()
+			t.Run(name, func(t *testing.T) { run(t, i) })
+		})
 	}
 	all.Wait()
 }
