@@ -5,6 +5,7 @@ import (
 	_ "embed" // the script
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -74,7 +75,10 @@ func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
 	}
 	began := s.now()
 	got, err := lookup.AskOrLeave(ctx, s.asker,
-		func(ctx context.Context) (sight, error) { return s.see(ctx, k, own) },
+		func(ctx context.Context) (sight, error) {
+			makeRoom()
+			return s.see(ctx, k, own)
+		},
 		func(ctx context.Context, late sight) {
 			if late.found == FoundLead {
 				_ = own.end(ctx, s.redis, 0, nil).Err() // else it ends by itself
@@ -94,6 +98,15 @@ func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
 		lease.Holder = got.holder
 	}
 	return got.entry, got.found
+}
+
+// makeRoom has the stack of a goroutine that has just begun grow at once to what a round trip takes. Else it would be copied
+// at every doubling, each time with more on it.
+//
+//go:noinline
+func makeRoom() {
+	var room [8 << 10]byte
+	runtime.KeepAlive(&room)
 }
 
 // see is a look without a bound. It asks a second time where what it saw did not open: that was

@@ -232,10 +232,9 @@ func (x *exchange) serve(e *cache.Entry, result cache.Result) (served bool, err 
 	}
 	age := max(x.g.now().Sub(e.Created), 0)
 	whole.Usage.Cached = whole.Usage.Prompt
-	x.w.Header().Set("Age", wholeAgeOf(age))
 	extra := extraOf(e, result, age)
 	f := x.framer(e)
-	h := head{tier: e.Tier, acceptance: e.Acceptance, stream: x.req.Stream, timing: cachedTiming(x.l.out.lookup, time.Since(x.l.began))}
+	h := head{age: wholeAgeOf(age), tier: e.Tier, acceptance: e.Acceptance, stream: x.req.Stream, timing: cachedTiming(x.l.out.lookup, time.Since(x.l.began))}
 	var body []byte
 	if x.req.Stream {
 		body = f.WholeStream(make([]byte, 0, streamRoom*len(e.Answer)+bodyRoom), whole, extra, x.req.IncludeUsage)

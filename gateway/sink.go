@@ -25,6 +25,7 @@ type sink struct {
 // head is what an answer's headers say.
 type head struct {
 	tier, acceptance string // "" is not told
+	age              string // in whole seconds, of a kept answer
 	stream           bool
 	contentType      string // of an answer that passes through
 	length           int64  // of the body; 0 or less is unknown
@@ -45,34 +46,51 @@ func (s *sink) Begin(h tiers.Head) error {
 func (s *sink) begin(head head) error {
 	s.began, s.first = true, time.Now()
 	s.stream = head.stream
-	h := s.w.Header()
+	h := headers{to: s.w.Header()}
 	switch {
 	case head.contentType != "":
-		h.Set("Content-Type", head.contentType)
+		h.set("Content-Type", head.contentType)
 		s.stream = strings.HasPrefix(head.contentType, "text/event-stream")
 	case head.stream:
-		h.Set("Content-Type", "text/event-stream; charset=utf-8")
+		h.set("Content-Type", "text/event-stream; charset=utf-8")
 	default:
-		h.Set("Content-Type", "application/json")
+		h.set("Content-Type", "application/json")
 	}
 	if head.length > 0 {
-		h.Set("Content-Length", strconv.FormatInt(head.length, 10))
+		h.set("Content-Length", strconv.FormatInt(head.length, 10))
 	}
 	if s.stream {
-		h.Set("Cache-Control", "no-cache")
-		h.Set("X-Accel-Buffering", "no") // nginx in front would hold the stream back
+		h.set("Cache-Control", "no-cache")
+		h.set("X-Accel-Buffering", "no") // nginx in front would hold the stream back
 	}
-	tell(h, "X-Tier", head.tier)
-	tell(h, "X-Acceptance", head.acceptance)
-	tell(h, "Server-Timing", head.timing)
+	h.set("Age", head.age)
+	h.set("X-Tier", head.tier)
+	h.set("X-Acceptance", head.acceptance)
+	h.set("Server-Timing", head.timing)
 	s.w.WriteHeader(http.StatusOK)
 	return nil
 }
 
-func tell(h http.Header, name, value string) {
-	if value != "" {
-		h.Set(name, value)
+// headers sets several at a time, for one allocation.
+type headers struct {
+	to     http.Header
+	values []string // what was set, each the list of one header
+}
+
+// mostSet is how many headers an answer has at most.
+const mostSet = 8
+
+// set sets a header, whose name is in canonical form; "" is not told.
+func (h *headers) set(name, value string) {
+	if value == "" {
+		return
 	}
+	if len(h.values) == cap(h.values) {
+		h.values = make([]string, 0, mostSet)
+	}
+	n := len(h.values)
+	h.values = append(h.values, value)
+	h.to[name] = h.values[n : n+1 : n+1]
 }
 
 // Write sends p and flushes.
@@ -93,37 +111,32 @@ func (s *sink) Write(p []byte) error {
 // timing is the value of Server-Timing: phases, in milliseconds.
 type timing []byte
 
-func (t *timing) add(name string, d time.Duration) {
+func (t timing) add(name string, d time.Duration) timing {
 	if d <= 0 {
-		return
+		return t
 	}
-	b := *t
+	b := t
 	if len(b) > 0 {
 		b = append(b, ", "...)
 	}
 	b = append(append(b, name...), ";dur="...)
 	tenths := int64((d + 50*time.Microsecond) / (100 * time.Microsecond))
-	*t = append(strconv.AppendInt(b, tenths/10, 10), '.', '0'+byte(tenths%10))
+	return append(strconv.AppendInt(b, tenths/10, 10), '.', '0'+byte(tenths%10))
 }
 
 // serverTiming tells where the time went until the first byte.
 func serverTiming(lookup time.Duration, rc *tiers.Receipt) string {
 	t := make(timing, 0, 80)
-	t.add("cache", lookup)
+	t = t.add("cache", lookup)
 	draft := rc.Draft
 	if draft == 0 && rc.Target == 0 {
 		draft = rc.First
 	}
-	t.add("draft", draft)
-	t.add("target", rc.Target)
-	t.add("total", rc.First)
-	return string(t)
+	return string(t.add("draft", draft).add("target", rc.Target).add("total", rc.First))
 }
 
 // cachedTiming is serverTiming of an answer from the cache.
 func cachedTiming(lookup, total time.Duration) string {
 	t := make(timing, 0, 40)
-	t.add("cache", lookup)
-	t.add("total", total)
-	return string(t)
+	return string(t.add("cache", lookup).add("total", total))
 }

@@ -1,6 +1,7 @@
 package tiers
 
 import (
+	"math"
 	"strconv"
 	"time"
 
@@ -37,7 +38,7 @@ func (c *Config) Judged() string {
 	b := append(make([]byte, 0, 64), c.Mode...)
 	a := &c.Accept
 	for _, v := range [...]accept.Nats{a.Threshold, a.MeanOffset, a.WindowOffset, a.EntropyOffset} {
-		b = strconv.AppendFloat(append(b, ' '), float64(v), 'g', -1, 64)
+		b = strconv.AppendUint(append(b, ' '), math.Float64bits(float64(v)), 16) // the decimals take ten times as long
 	}
 	return string(b)
 }

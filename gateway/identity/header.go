@@ -61,13 +61,24 @@ func (e *Error) Error() string {
 	return e.Header + ": " + e.Reason
 }
 
+// canonical are the names as the server keeps them: to find that out costs allocations.
+var canonical = map[string]string{
+	HeaderTenant:   textproto.CanonicalMIMEHeaderKey(HeaderTenant),
+	HeaderPriority: textproto.CanonicalMIMEHeaderKey(HeaderPriority),
+	HeaderRAGHash:  textproto.CanonicalMIMEHeaderKey(HeaderRAGHash),
+}
+
 // Header returns the value of header name, "" when it is absent. A header that
 // counts must be there once and be 1 to longest of A-Z a-z 0-9 . _ : -, or the
 // error is an [*Error] of kind BadHeader: of two values a proxy in front may
 // have checked the other one, and Go joins folded lines with a space. Names
 // with underscores are other names; they are never read.
 func Header(h http.Header, name string, longest int) (string, error) {
-	values := h[textproto.CanonicalMIMEHeaderKey(name)]
+	key, ours := canonical[name]
+	if !ours {
+		key = textproto.CanonicalMIMEHeaderKey(name)
+	}
+	values := h[key]
 	switch {
 	case len(values) == 0:
 		return "", nil
