@@ -104,7 +104,7 @@ func tampered(ways ...tampering) func(context.Context, *World) error {
 		if !w.Short() {
 			rounds = 20
 		}
-		refused := w.refused(ctx)
+		refused, unasked := w.refused(ctx), w.unasked(ctx)
 		for range rounds {
 			for _, change := range ways {
 				if err := w.tamper(ctx, names, change); err != nil {
@@ -116,10 +116,10 @@ func tampered(ways ...tampering) func(context.Context, *World) error {
 			}
 		}
 		done := rounds * len(ways) * tamperedEntries
-		n := w.refused(ctx) - refused
+		n, without := w.refused(ctx)-refused, w.unasked(ctx)-unasked
 		w.Note("%d values changed, %.0f refused", done, n)
-		if int(n) < done {
-			w.Break("%d values were changed, %.0f were counted as refused", done, n)
+		if n+without < float64(done) {
+			w.Break("%d values were changed, %.0f were counted as refused, and %.0f not looked at", done, n, without)
 		}
 		return w.keptAnew(ctx, l, names, truth, request)
 	}
@@ -141,6 +141,17 @@ func (w *World) refused(ctx context.Context) (sum float64) {
 	for _, g := range w.Gateways {
 		m, _ := g.Metrics(ctx) // one that does not answer has ended, and breaks the row elsewhere
 		sum += m.Sum("foregate_cache_refused_total")
+	}
+	return sum
+}
+
+// unasked is for how many requests Redis had no answer in time.
+func (w *World) unasked(ctx context.Context) (sum float64) {
+	for _, g := range w.Gateways {
+		m, _ := g.Metrics(ctx) // as above
+		for _, result := range []string{"away", "late", "error"} {
+			sum += m.Sum("llm_cache_requests_total", fmt.Sprintf("result=%q", result))
+		}
 	}
 	return sum
 }

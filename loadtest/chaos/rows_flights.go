@@ -161,13 +161,14 @@ func (w *World) crash(ctx context.Context, l *Load, leader *Gateway, at int) (ma
 	if bound := w.Pulse.Bound(replacedIn + generation); took > bound {
 		w.Break("killed after chunk %d: the last was answered %v later, promised 2s and a generation of %v", at, round(took), round(generation))
 	}
+	made = w.generations() - before
 	if err := leader.Start(ctx); err != nil {
 		return 0, 0, err
 	}
-	again := l.Crowd(w.Gateways, len(w.Gateways), r)
+	again := l.Crowd(w.Gateways, len(w.Gateways), r) // one that has just begun may answer by itself
 	l.KeepAll(again)
 	w.allSay(fmt.Sprintf("asked again, after the crash after chunk %d", at), text, again)
-	return w.generations() - before, took, nil
+	return made, took, nil
 }
 
 // killedUnderWay kills Redis while an answer is under way that others follow.
@@ -287,6 +288,7 @@ func stampede(ctx context.Context, w *World) error {
 	if err := w.stampedeKilled(ctx, l, &asked[1]); err != nil {
 		return err
 	}
+	w.connect(l) // to the one that was started again, too
 	s := w.Redis.Servers[0]
 	return w.Strike(ctx, 0, func() error {
 		if err := s.Kill(); err != nil {
