@@ -102,8 +102,6 @@ func TestWhatIsNotUnderstoodMakesAnAnswerUnusable(t *testing.T) {
 		"no arguments":                    chatFrame(`"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}}]`, `"tool_calls"`),
 		"tool_calls without any":          chatFrame(`"content":"x"`, `"tool_calls"`),
 		"an abort":                        chatFrame(`"content":"x"`, `"abort"`),
-		"a repetition":                    chatFrame(`"content":"x"`, `"repetition"`),
-		"a filtered answer":               chatFrame(`"content":"x"`, `"content_filter"`),
 		"a finish_reason of a number":     chatFrame(`"content":"x"`, `1`),
 		"a stop_reason of an object":      chatFrame(`"content":"x"`, `"stop","stop_reason":{}`),
 		"a stop_reason of a fraction":     chatFrame(`"content":"x"`, `"stop","stop_reason":1.5`),
@@ -176,6 +174,17 @@ func TestWhatDoesNotFollowMakesAnAnswerUnusable(t *testing.T) {
 		do(a)
 		if w, err := a.Whole(); !errors.Is(err, ErrForeign) {
 			t.Errorf("%s: %v, %v", name, w, err)
+		}
+	}
+}
+
+func TestAnAnswerThatEndedEarlyIsUnderstoodAndNotComplete(t *testing.T) {
+	for finish, complete := range map[string]bool{
+		"stop": true, "length": true, "content_filter": false, "repetition": false,
+	} {
+		w, err := assemble(Chat, chatFrame(`"content":"x"`, `"`+finish+`"`))
+		if err != nil || w.Choices[0].Complete() != complete {
+			t.Errorf("%s: %+v, %v", finish, w, err)
 		}
 	}
 }

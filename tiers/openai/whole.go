@@ -1,5 +1,7 @@
 package openai
 
+import "slices"
+
 // Whole is a complete answer, whichever way it came: from it both a JSON body and a stream can be
 // written.
 type Whole struct {
@@ -15,7 +17,7 @@ type Choice struct {
 	Reasoning []byte // what a reasoning parser took out of the text
 	As        string // under which name it came: reasoning_content or reasoning; "" without any
 	Calls     []Call
-	Finish    string // stop, length or tool_calls
+	Finish    string // one of ends
 	Stop      []byte // stop_reason as raw JSON; nil is null
 }
 
@@ -28,10 +30,14 @@ const (
 	mostCalls   = 128
 )
 
-// finishes are how an answer may have ended that says all it was asked for.
-func finishes(reason string) bool {
-	return reason == "stop" || reason == "length" || reason == finishTools
-}
+// ends are how an answer may end that is understood. The last ones did not say all they were asked for.
+var ends = []string{"stop", "length", finishTools, "content_filter", "repetition"}
+
+// finishes reports whether an answer may end so.
+func finishes(reason string) bool { return slices.Contains(ends, reason) }
+
+// Complete reports whether a choice says all it was asked for: an answer that may be given again.
+func (c *Choice) Complete() bool { return slices.Contains(ends[:3], c.Finish) }
 
 // finishTools is the finish_reason of an answer that calls tools.
 const finishTools = "tool_calls"

@@ -135,7 +135,7 @@ func (d *decoder) known(words ...string) string {
 func (d *decoder) choice(c *Choice) bool {
 	null := d.byte()
 	c.Null = null == 1
-	c.Finish = d.known("stop", "length", finishTools)
+	c.Finish = d.known(ends...)
 	c.Stop = d.sized()
 	c.As = d.known(asReasoning, asReasoningContent)
 	c.Reasoning = d.sized()
