@@ -3,4 +3,4 @@
 local holder = redis.pcall('GET', KEYS[1])
 if holder ~= ARGV[1] then return -1 end
 redis.call('PEXPIRE', KEYS[1], ARGV[2])
-return redis.call('PEXPIRE', KEYS[2], ARGV[2])
+return redis.call('EXISTS', KEYS[2]) -- those who follow keep it

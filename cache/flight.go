@@ -178,10 +178,11 @@ func (s *Seat) look() (News, bool) {
 		}
 		s.attempt = f.attempt
 	}
-	if len(f.text) == len(s.sent) {
+	end := len(s.sent) + wholeRunes(f.text[len(s.sent):])
+	if end == len(s.sent) {
 		return News{}, false
 	}
-	text := f.text[:len(f.text):len(f.text)] // who appends to it does not write into ours
+	text := f.text[:end:end] // who appends to it does not write into ours
 	more := text[len(s.sent):]
 	s.sent = text
 	return News{Event: EventText, Text: more}, true
@@ -203,6 +204,9 @@ func (s *Seat) Depart() {
 	}
 	s.departed = true
 	f.seats--
+	if f.owner.seats[f.id.Key.tenant]--; f.owner.seats[f.id.Key.tenant] == 0 {
+		delete(f.owner.seats, f.id.Key.tenant)
+	}
 	if f.seats == 0 && (f.stage != led || !f.wanted) {
 		f.owner.abandon(f)
 	}

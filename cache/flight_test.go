@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 )
 
 // theAnswer is what is made in these tests, in the pieces in which it is told.
@@ -475,4 +476,21 @@ func TestNoMoreThanABoundShareOneFlight(t *testing.T) {
 		}
 		departed(seats...)
 	})
+}
+
+func TestWhatIsToldEndsAtTheEndOfACharacter(t *testing.T) {
+	text := []byte("a水é🙂\xff\xe6")
+	for n := range len(text) + 1 {
+		got := wholeRunes(text[:n])
+		want := n
+		for want > 0 && n < 11 && !utf8.Valid(text[:want]) {
+			want--
+		}
+		if n == len(text) {
+			want = n - 1 // what is no character is told as it is, what may become one is not
+		}
+		if got != want {
+			t.Errorf("%q: %d, want %d", text[:n], got, want)
+		}
+	}
 }

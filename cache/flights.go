@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
@@ -28,6 +29,7 @@ type Flights struct {
 
 	mu     sync.Mutex
 	all    map[FlightID]*Flight
+	seats  map[[16]byte]int   // by tenant
 	held   map[*Flight]*Lease // led under a lease
 	ended  []ending
 	tails  int // followed from other replicas
@@ -49,6 +51,9 @@ const (
 	// mostTails bounds the flights that are followed from other replicas: each asks Redis
 	// 25 times a second.
 	mostTails = 64
+	// mostTenant bounds the requests of one tenant that share answers: while they wait they take
+	// up the gateway's places for requests, but none of the tenant's own.
+	mostTenant = 1024
 	// mostEnded bounds the leases that wait to be given back; others expire.
 	mostEnded = 4096
 	// pieceSize is how much text is published at once.
@@ -61,7 +66,7 @@ const (
 func NewFlights(o FlightOptions) *Flights {
 	return &Flights{
 		o: o, log: o.Logger, poke: make(chan struct{}, 1),
-		all: map[FlightID]*Flight{}, held: map[*Flight]*Lease{},
+		all: map[FlightID]*Flight{}, seats: map[[16]byte]int{}, held: map[*Flight]*Lease{},
 		closed: true,
 	}
 }
@@ -71,6 +76,9 @@ func NewFlights(o FlightOptions) *Flights {
 func (fs *Flights) Join(id FlightID) *Seat {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	if fs.seats[id.Key.tenant] >= mostTenant {
+		return nil
+	}
 	f := fs.all[id]
 	if f == nil {
 		f = &Flight{owner: fs, id: id, gone: make(chan struct{})}
@@ -82,6 +90,7 @@ func (fs *Flights) Join(id FlightID) *Seat {
 		return nil
 	}
 	f.seats++
+	fs.seats[id.Key.tenant]++
 	return &Seat{flight: f}
 }
 
@@ -278,7 +287,13 @@ func (fs *Flights) follows(f *Flight, lease *Lease, wanted bool) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.wanted = wanted
+	if f.wanted = wanted; wanted {
+		return
+	}
+	f.published, f.pieces = 0, 0 // who follows next hears it from the beginning
+	if f.stage == led && f.seats == 0 {
+		fs.abandon(f)
+	}
 }
 
 // sent is a piece that was published.
@@ -297,7 +312,7 @@ func (fs *Flights) news(ctx context.Context, pipe redis.Pipeliner) func() {
 	for f, lease := range held {
 		f.mu.Lock()
 		if f.tells() && len(f.text) <= fs.o.MaxEntry() {
-			upTo := min(len(f.text), f.published+pieceSize)
+			upTo := f.published + wholeRunes(f.text[f.published:min(len(f.text), f.published+pieceSize)])
 			label := lease.pieceLabel(lease.Token, f.pieces)
 			piece := fs.o.Sealer.SealBytes(f.id.Key, label, f.text[f.published:upTo])
 			replies[f] = sent{lease.publish(ctx, pipe, f.pieces, piece), f.attempt, upTo}
@@ -316,7 +331,7 @@ func (fs *Flights) news(ctx context.Context, pipe redis.Pipeliner) func() {
 
 // tells reports whether there is text that others follow; f.mu is held.
 func (f *Flight) tells() bool {
-	return f.wanted && f.stage == led && f.id.Stream && !f.opaque && !f.muted && len(f.text) > f.published
+	return f.wanted && f.stage == led && f.id.Stream && !f.opaque && !f.muted && wholeRunes(f.text[f.published:]) > 0
 }
 
 // told takes in what became of a piece.
@@ -328,8 +343,23 @@ func (f *Flight) told(s sent) {
 	case f.attempt != s.attempt, redis.HasErrorPrefix(err, "NOSCRIPT"): // it is told again
 	case err != nil: // it may have arrived or not: the rest would have a gap, or a piece twice
 		f.muted = true
+	case n == unfollowed:
+		f.wanted = false // and the next beat says whether anybody else wants it
 	case n == 1:
 		f.published = s.upTo
 		f.pieces++
 	}
+}
+
+// wholeRunes is how much of a text ends at the end of a character, as far as can be told.
+func wholeRunes(b []byte) int {
+	for back := 1; back <= min(utf8.UTFMax-1, len(b)); back++ {
+		if c := b[len(b)-back]; utf8.RuneStart(c) {
+			if c >= utf8.RuneSelf && !utf8.FullRune(b[len(b)-back:]) {
+				return len(b) - back
+			}
+			break
+		}
+	}
+	return len(b)
 }

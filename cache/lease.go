@@ -81,9 +81,9 @@ func (l *Lease) beat(ctx context.Context, c redis.Scripter) *redis.Cmd {
 	return beatScript.EvalSha(ctx, c, []string{l.Name, l.chunks()}, l.Token, leaseFor)
 }
 
-// publish adds a sealed piece. Its reply: 0 the lease is not ours any more, 1.
+// publish adds a sealed piece. Its reply: 0 the lease is not ours any more, 1, or unfollowed.
 func (l *Lease) publish(ctx context.Context, c redis.Scripter, n int, piece []byte) *redis.Cmd {
-	return publishScript.EvalSha(ctx, c, []string{l.Name, l.chunks()}, l.Token, leaseFor, n, piece, mostPieces)
+	return publishScript.EvalSha(ctx, c, []string{l.Name, l.chunks()}, l.Token, n, piece, mostPieces)
 }
 
 // end gives the lease back, with the sealed entry for whoever follows; nil says that there is none.
@@ -109,6 +109,9 @@ type news struct {
 // mostRead is how many elements are read at once.
 const mostRead = 256
 
+// unfollowed is what publish replies where nobody follows any more.
+const unfollowed = 2
+
 // read asks for what came behind the cursor ("" is the beginning). The lease is asked for first: if it is gone
 // and there is no end behind it, its holder is dead. Where the stream is gone, what the holder tells is not heard.
 func (l *Lease) read(ctx context.Context, c redis.UniversalClient, cursor string) (news, error) {
@@ -118,7 +121,7 @@ func (l *Lease) read(ctx context.Context, c redis.UniversalClient, cursor string
 	}
 	pipe := c.Pipeline()
 	held := pipe.Get(ctx, l.Name)
-	exists := pipe.Exists(ctx, l.chunks())
+	exists := pipe.PExpire(ctx, l.chunks(), leaseFor*time.Millisecond) // the holder learns by it that it is followed
 	stream := pipe.XRangeN(ctx, l.chunks(), from, "+", mostRead)
 	_, _ = pipe.Exec(ctx) // each has its own error
 	if err := held.Err(); err != nil && err != redis.Nil {
@@ -127,7 +130,7 @@ func (l *Lease) read(ctx context.Context, c redis.UniversalClient, cursor string
 	if err := cmp.Or(exists.Err(), stream.Err()); err != nil {
 		return news{}, err
 	}
-	return l.newsOf(cursor, held.Val() == l.Holder && exists.Val() == 1, stream.Val()), nil
+	return l.newsOf(cursor, held.Val() == l.Holder && exists.Val(), stream.Val()), nil
 }
 
 // newsOf reads what came behind the cursor.
