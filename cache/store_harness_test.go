@@ -122,6 +122,7 @@ func onBoth(t *testing.T, run func(t *testing.T, addr string, raw *redis.Client)
 	t.Helper()
 	t.Run("miniredis", func(t *testing.T) {
 		m := miniredis.RunT(t)
+		m.ClockTTL(true)
 		run(t, m.Addr(), clientOf(t, &redis.Options{Addr: m.Addr()}))
 	})
 	t.Run("redis", func(t *testing.T) {

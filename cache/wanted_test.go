@@ -1,0 +1,82 @@
+package cache
+
+import (
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/redis/go-redis/v9"
+)
+
+func TestAGenerationThatNobodyOnAnyReplicaWantsAnyMoreIsCutOff(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
+		one, two := peerAt(t, addr), peerAt(t, addr)
+		id := streamed(1)
+		leader := one.Join(id)
+		lead, lease, _ := one.turn(t.Context(), want(t, leader, EventLead), id)
+		cut := make(chan struct{})
+		lead.Begin(lease, func(error) { close(cut) })
+		follower, _ := two.followsAnother(t, id)
+		isFollowed(t, leader)
+		departed(leader)
+		select {
+		case <-cut:
+			t.Error("it is cut off while another replica follows")
+		default:
+		}
+		departed(follower)
+		select {
+		case <-cut:
+		case <-time.After(10 * time.Second):
+			t.Error("it is not cut off")
+		}
+		lead.Fail(ErrBroken, false)
+	})
+}
+
+func TestPiecesEndAtTheEndOfACharacter(t *testing.T) {
+	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
+		one, two := peerAt(t, addr), peerAt(t, addr)
+		id := streamed(1)
+		leader, lead := one.leads(t, id)
+		follower, _ := two.followsAnother(t, id)
+		isFollowed(t, leader)
+		text := "a" + strings.Repeat("水", pieceSize/2) // cut at any whole number of bytes, a character is
+		for i := 0; i < len(text); i += 1000 {
+			lead.Append([]byte(text[i:min(i+1000, len(text))]))
+		}
+		for len(follower.Sent()) < len(text) {
+			if n := want(t, follower, EventText); !utf8.Valid(n.Text) {
+				t.Fatal("half a character is told")
+			}
+		}
+		one.kept(t, lead, id, wholeOf(text))
+		want(t, follower, EventLanded)
+		departed(leader, follower)
+	})
+}
+
+func TestATenantHasSoManyPlacesAndOthersHaveTheirs(t *testing.T) {
+	fs := NewFlights(FlightOptions{})
+	seats := make([]*Seat, 0, mostTenant)
+	for i := range mostTenant {
+		id := streamed(1 + i%4)
+		id.Key.tenant[0] = 1
+		seats = append(seats, fs.Join(id))
+	}
+	id := streamed(9)
+	id.Key.tenant[0] = 1
+	if fs.Join(id) != nil {
+		t.Error("a tenant has more places than it may have")
+	}
+	id.Key.tenant[0] = 2
+	other := fs.Join(id)
+	if other == nil {
+		t.Fatal("another tenant has no place")
+	}
+	departed(append(seats, other)...)
+	if len(fs.seats) != 0 || len(fs.all) != 0 {
+		t.Errorf("%d tenants and %d flights are left", len(fs.seats), len(fs.all))
+	}
+}
