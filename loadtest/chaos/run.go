@@ -138,7 +138,7 @@ func (w *World) carryOut(ctx context.Context, r *Row) (err error) {
 	if err := w.warmUp(ctx); err != nil {
 		return err
 	}
-	before, after := w.Span(1500*time.Millisecond, 4*time.Second), w.Span(time.Second, 2*time.Second)
+	before, after := w.Span(1200*time.Millisecond, 4*time.Second), w.Span(time.Second, 2*time.Second)
 	if w.Rate > 0 {
 		w.Load = w.StartLoad(w.Rate, w.Shape.Load)
 	} else {
