@@ -66,6 +66,32 @@ func TestAWholeAnswerOfVLLMIsRead(t *testing.T) {
 	}}, got)
 }
 
+func TestReasoningUnderBothNamesIsToldAgainUnderBoth(t *testing.T) {
+	want := &Whole{Choices: []Choice{{Text: []byte("Paris."), Reasoning: []byte("It is\nasked."), As: asBoth, Finish: "stop"}}}
+	got, err := assemble(Chat,
+		chatFrame(`"role":"assistant","content":"","reasoning":null,"reasoning_content":null`, `null`),
+		chatFrame(`"reasoning":"It is\n","reasoning_content":"It is\u000a"`, `null`), // one text, however it is written
+		chatFrame(`"reasoning_content":"asked.","reasoning":"asked."`, `null`),
+		chatFrame(`"reasoning":"","reasoning_content":""`, `null`),
+		chatFrame(`"content":"Paris."`, `"stop"`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	sameWhole(t, "streamed", want, got)
+	a := NewAssembler(Chat, 1<<20)
+	a.Body([]byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":"Paris.","reasoning":"It is\nasked.","reasoning_content":"It is\nasked."},"finish_reason":"stop"}]}`))
+	if got, err = a.Whole(); err != nil {
+		t.Fatal(err)
+	}
+	sameWhole(t, "as JSON", want, got)
+	f := NewFramer(Chat, "id", "m", 1)
+	for _, out := range [][]byte{f.Whole(nil, got, nil), f.WholeStream(nil, got, nil, false)} {
+		if !bytes.Contains(out, []byte(`"reasoning":"It is\nasked.","reasoning_content":"It is\nasked."`)) {
+			t.Errorf("told as %s", out)
+		}
+	}
+}
+
 func TestTextMayComeBeforeChunks(t *testing.T) {
 	a := NewAssembler(Chat, 100)
 	a.Text([]byte("It is "))
@@ -85,7 +111,10 @@ func TestWhatIsNotUnderstoodMakesAnAnswerUnusable(t *testing.T) {
 		"a function call":                 chatFrame(`"function_call":{"name":"f","arguments":"{}"}`, `"stop"`),
 		"another role":                    chatFrame(`"role":"tool"`, `"stop"`),
 		"content of parts":                chatFrame(`"content":[{"type":"text","text":"x"}]`, `"stop"`),
-		"reasoning under two names":       chatFrame(`"reasoning":"x","reasoning_content":"x"`, `"stop"`),
+		"reasoning of two texts":          chatFrame(`"reasoning":"x","reasoning_content":"y"`, `"stop"`),
+		"reasoning of two lengths":        chatFrame(`"reasoning_content":"xy","reasoning":"x"`, `"stop"`),
+		"reasoning of text and a number":  chatFrame(`"reasoning":"x","reasoning_content":1`, `"stop"`),
+		"reasoning of a number and text":  chatFrame(`"reasoning":1,"reasoning_content":"x"`, `"stop"`),
 		"reasoning of a number":           chatFrame(`"reasoning":1`, `"stop"`),
 		"calls of an object":              chatFrame(`"tool_calls":{}`, `"stop"`),
 		"a call of text":                  chatFrame(`"tool_calls":["x"]`, `"stop"`),
@@ -152,6 +181,8 @@ func TestWhatDoesNotFollowMakesAnAnswerUnusable(t *testing.T) {
 		"a call that changes id":    {call("a", "f"), call("b", "f"), chatFrame(``, `"tool_calls"`)},
 		"a call that changes name":  {call("a", "f"), call("a", "g"), chatFrame(``, `"tool_calls"`)},
 		"reasoning of another name": {chatFrame(`"reasoning":"x"`, `null`), chatFrame(`"reasoning_content":"x"`, `"stop"`)},
+		"reasoning of a name less":  {chatFrame(`"reasoning":"x","reasoning_content":"x"`, `null`), chatFrame(`"reasoning_content":"x"`, `"stop"`)},
+		"reasoning of a name more":  {chatFrame(`"reasoning":"x"`, `null`), chatFrame(`"reasoning_content":"x","reasoning":"x"`, `"stop"`)},
 	} {
 		if w, err := assemble(Chat, chunks...); !errors.Is(err, ErrForeign) {
 			t.Errorf("%s: %v, %v", name, w, err)
@@ -297,6 +328,8 @@ func FuzzAssemble(f *testing.F) {
 		f.Add(frame.Whole(nil, w, nil), byte(w.Kind)|2)
 	}
 	f.Add([]byte("data: "+chatFrame(`"content":"x","reasoning":"y"`, `"stop"`)+"\n\n"), byte(0))
+	f.Add([]byte("data: "+chatFrame(`"reasoning":"y\n","reasoning_content":"y\u000a"`, `"stop"`)+"\n\n"), byte(0))
+	f.Add([]byte("data: "+chatFrame(`"reasoning":"","reasoning_content":"y"`, `"stop"`)+"\n\n"), byte(0))
 	f.Fuzz(func(t *testing.T, data []byte, how byte) {
 		kind := Kind(how & 1)
 		a := NewAssembler(kind, 1<<16)

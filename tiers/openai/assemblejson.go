@@ -1,6 +1,9 @@
 package openai
 
-import "strconv"
+import (
+	"bytes"
+	"strconv"
+)
 
 // read takes in the JSON of a chunk or of a whole answer.
 func (a *Assembler) read(raw []byte) {
@@ -200,6 +203,7 @@ func (a *Assembler) ending(c *growing, finish, stop []byte) {
 func (a *Assembler) delta(c *growing, raw []byte) {
 	a.said = raw
 	a.sub.reset(raw)
+	var newer, older Span // of its reasoning
 	for name := range a.sub.object() {
 		if a.sub.kind() == 'n' {
 			a.sub.skip()
@@ -214,9 +218,9 @@ func (a *Assembler) delta(c *growing, raw []byte) {
 			v, _ := a.sub.value()
 			a.grow(&c.text, v, "content")
 		case asReasoning:
-			a.reason(c, asReasoning)
+			_, newer = a.sub.value()
 		case asReasoningContent:
-			a.reason(c, asReasoningContent)
+			_, older = a.sub.value()
 		case "tool_calls":
 			a.calls(c)
 		default:
@@ -226,21 +230,38 @@ func (a *Assembler) delta(c *growing, raw []byte) {
 			return
 		}
 	}
+	a.reason(c, newer.Of(raw), older.Of(raw))
 }
 
-// reason appends reasoning. Under two names at once it is not known how it is to be told again.
-func (a *Assembler) reason(c *growing, name string) {
-	before := len(c.reasoning)
-	raw, _ := a.sub.value()
-	if a.grow(&c.reasoning, raw, name); a.err != nil || len(c.reasoning) == before {
+// reason appends reasoning, which may come under both names at once, as engines between the two tell it: then it is
+// told again so. Two texts, or names that change, cannot be.
+func (a *Assembler) reason(c *growing, newer, older []byte) {
+	before, as := len(c.reasoning), asReasoning
+	if len(newer) > 0 {
+		a.grow(&c.reasoning, newer, asReasoning)
+	}
+	if n := len(c.reasoning); a.err == nil && len(older) > 0 && string(older) != `""` {
+		as = asReasoningContent
+		if n == before {
+			a.grow(&c.reasoning, older, as)
+		} else if as = asBoth; !bytes.Equal(newer, older) && !says(older, c.reasoning[before:]) {
+			a.foreign("reasoning of two texts")
+		}
+	}
+	if a.err != nil || len(c.reasoning) == before {
 		return
 	}
 	if c.as == "" {
-		c.as = name
+		c.as = as
 	}
-	if c.as != name {
-		a.foreign(name)
+	if c.as != as {
+		a.foreign("reasoning of another name")
 	}
+}
+
+// says reports whether raw JSON is a string of that text.
+func says(raw, text []byte) bool {
+	return raw[0] == '"' && bytes.Equal(unquote(nil, raw), text)
 }
 
 func (a *Assembler) calls(c *growing) {

@@ -15,7 +15,7 @@ type Choice struct {
 	Text      []byte // content, or text of a completion
 	Null      bool   // the content is null: there are only calls or reasoning
 	Reasoning []byte // what a reasoning parser took out of the text
-	As        string // under which name it came: reasoning_content or reasoning; "" without any
+	As        string // under which name it came: reasoning_content, reasoning or both; "" without any
 	Calls     []Call
 	Finish    string // one of ends
 	Stop      []byte // stop_reason as raw JSON; nil is null
@@ -42,8 +42,9 @@ func (c *Choice) Complete() bool { return slices.Contains(ends[:3], c.Finish) }
 // finishTools is the finish_reason of an answer that calls tools.
 const finishTools = "tool_calls"
 
-// The names under which reasoning comes: the older and vLLM's since 0.16.
+// The names under which reasoning comes: the older, vLLM's since 0.16, and both, with the same text, in some before it.
 const (
 	asReasoningContent = "reasoning_content"
 	asReasoning        = "reasoning"
+	asBoth             = "both"
 )

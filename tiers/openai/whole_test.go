@@ -30,7 +30,7 @@ func aWhole(rng *rand.Rand) *Whole {
 		}
 		if w.Kind == Chat {
 			if c.Reasoning = someText(rng); len(c.Reasoning) > 0 {
-				c.As = []string{asReasoning, asReasoningContent}[rng.IntN(2)]
+				c.As = []string{asReasoning, asReasoningContent, asBoth}[rng.IntN(3)]
 			}
 			for i := range rng.IntN(3) {
 				arguments, _ := json.Marshal(map[string]string{"q": string(someText(rng))})

@@ -137,7 +137,7 @@ func (d *decoder) choice(c *Choice) bool {
 	c.Null = null == 1
 	c.Finish = d.known(ends...)
 	c.Stop = d.sized()
-	c.As = d.known(asReasoning, asReasoningContent)
+	c.As = d.known(asReasoning, asReasoningContent, asBoth)
 	c.Reasoning = d.sized()
 	c.Text = d.sized()
 	for n := d.number(mostCalls); n > 0 && !d.failed; n-- {

@@ -43,8 +43,7 @@ func appendMessage(dst []byte, c *Choice) []byte {
 	}
 	dst = append(dst, `,"refusal":null`...)
 	if len(c.Reasoning) > 0 {
-		dst = append(quote(append(dst, ','), c.As), ':')
-		dst = quote(dst, c.Reasoning)
+		dst = appendReasoning(append(dst, ','), c.As, c.Reasoning)
 	}
 	for i := range c.Calls {
 		k := &c.Calls[i]
@@ -59,6 +58,15 @@ func appendMessage(dst []byte, c *Choice) []byte {
 		dst = append(dst, ']')
 	}
 	return append(dst, '}')
+}
+
+// appendReasoning appends reasoning as the member, or the two, that it came as.
+func appendReasoning(dst []byte, as string, text []byte) []byte {
+	if as == asBoth {
+		dst = append(appendReasoning(dst, asReasoning, text), ',')
+		as = asReasoningContent
+	}
+	return quote(append(quote(dst, as), ':'), text)
 }
 
 // appendCall appends a call up to its arguments.
@@ -94,8 +102,7 @@ func (f *Framer) WholeStream(dst []byte, w *Whole, extra []byte, withUsage bool)
 func (f *Framer) choiceStream(dst []byte, index int, c *Choice) []byte {
 	for rest := c.Reasoning; len(rest) > 0 && f.kind == Chat; {
 		n := pieceEnd(rest)
-		dst = quote(append(f.open(dst, index), `,"delta":{`...), c.As)
-		dst = quote(append(dst, ':'), rest[:n])
+		dst = appendReasoning(append(f.open(dst, index), `,"delta":{`...), c.As, rest[:n])
 		dst = append(append(dst, '}'), goesOn...)
 		rest = rest[n:]
 	}
