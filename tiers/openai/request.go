@@ -50,7 +50,8 @@ func DefaultLimits() Limits {
 }
 
 // Request is a generation request as one strict pass read it. Unknown fields
-// are kept untouched in the body.
+// are kept untouched in the body. It is not changed after that, so that requests that
+// are alike may share one.
 type Request struct {
 	Kind Kind
 	Body []byte // as received; the spans point into it
