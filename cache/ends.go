@@ -49,7 +49,7 @@ func (fs *Flights) endings(ctx context.Context, pipe redis.Pipeliner) func() {
 // lastPiece is what followers get at the end.
 func (fs *Flights) lastPiece(e *ending) []byte {
 	switch {
-	case e.entry == nil || len(e.entry.Answer) > fs.o.MaxEntry():
+	case e.entry == nil || len(e.entry.Answer) > fs.most():
 		return nil
 	case !e.flight.isWanted():
 		return []byte(askWhether)

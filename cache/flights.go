@@ -16,7 +16,7 @@ import (
 type FlightOptions struct {
 	Redis    redis.UniversalClient // where leases are; nil joins the requests of this process only
 	Sealer   *Sealer
-	MaxEntry func() int // live: bytes of an answer that is told to others
+	MaxEntry func() int // live: bytes of an answer that is told to others; LeastTold at least
 	Logger   zerolog.Logger
 }
 
@@ -94,6 +94,16 @@ func (fs *Flights) Join(id FlightID) *Seat {
 	return &Seat{flight: f}
 }
 
+// Seats is how many requests share an answer, or may.
+func (fs *Flights) Seats() (n int) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	for _, of := range fs.seats {
+		n += of
+	}
+	return n
+}
+
 // Lease is a new one for a flight, to be asked for; nil without Redis.
 func (fs *Flights) Lease(id FlightID) *Lease {
 	if fs.o.Redis == nil {
@@ -101,6 +111,13 @@ func (fs *Flights) Lease(id FlightID) *Lease {
 	}
 	return newLease(id)
 }
+
+// LeastTold is the least size of an answer, in bytes, that is told to those who wait for the same, whether or not one
+// of that size is kept.
+const LeastTold = 1 << 20
+
+// most is the size, in bytes, up to which answers are told to others.
+func (fs *Flights) most() int { return max(fs.o.MaxEntry(), LeastTold) }
 
 // forget lets the next identical request begin anew.
 func (fs *Flights) forget(f *Flight) {
@@ -311,7 +328,7 @@ func (fs *Flights) news(ctx context.Context, pipe redis.Pipeliner) func() {
 	replies := map[*Flight]sent{}
 	for f, lease := range held {
 		f.mu.Lock()
-		if f.tells() && len(f.text) <= fs.o.MaxEntry() {
+		if f.tells() && len(f.text) <= fs.most() {
 			upTo := f.published + wholeRunes(f.text[f.published:min(len(f.text), f.published+pieceSize)])
 			label := lease.pieceLabel(lease.Token, f.pieces)
 			piece := fs.o.Sealer.SealBytes(f.id.Key, label, f.text[f.published:upTo])

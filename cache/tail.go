@@ -90,7 +90,7 @@ func (fs *Flights) take(k Key, lease *Lease, p piece, next int) (text []byte, e 
 	case p.last && len(p.entry) == 0:
 		return nil, nil, errNoAnswer
 	case p.last:
-		e, err = fs.o.Sealer.Open(k, p.entry, fs.o.MaxEntry())
+		e, err = fs.o.Sealer.Open(k, p.entry, fs.most())
 		return nil, e, err
 	case p.n != next:
 		return nil, nil, fmt.Errorf("piece %d where %d should be", p.n, next)

@@ -29,6 +29,7 @@ type exchange struct {
 
 	again *repeat // the same request before, nil where it is not known
 
+	judging tiers.Config // as it was when the key was made
 	cfg     cache.Config
 	control cacheControl
 	bypass  bool        // the cache has no part in it
@@ -66,7 +67,7 @@ func (g *Gateway) cacheConfig(route string) cache.Config {
 
 // asCached finds out what the cache may do for the request, and its key.
 func (x *exchange) asCached(route *tiers.Route) {
-	x.cfg = x.g.cacheConfig(route.Model)
+	x.cfg, x.judging = x.g.cacheConfig(route.Model), route.Config()
 	x.control = readCacheControl(x.r.Header)
 	x.bypass = x.g.opts.Cache == nil || !x.cfg.On || x.control.noStore || x.req.Unshareable() != ""
 	if x.bypass {
@@ -74,7 +75,7 @@ func (x *exchange) asCached(route *tiers.Route) {
 	}
 	tenant := x.l.caller.Tenant
 	x.parts = cache.Parts{
-		Kind: x.req.Kind.Path(), Tenant: tenant, Route: route.Model, RAG: x.rag, Tier: demanded(x.tier, route),
+		Kind: x.req.Kind.Path(), Tenant: tenant, Route: route.Model, RAG: x.rag, Tier: x.demanded(route),
 	}
 	if x.g.opts.Served != nil {
 		x.parts.Draft, x.parts.Target = x.g.opts.Served(route.Model)
@@ -94,22 +95,29 @@ func (x *exchange) asCached(route *tiers.Route) {
 	x.key, x.again = cache.KeyOf(&whole), nil
 }
 
-// demanded is the tier demanded, and for a judged answer how it is judged: who is no longer
+// demanded is the tier that is to answer, and for a draft that is judged how: who is no longer
 // content with what was accepted before does not get it any more.
-func demanded(tier tiers.Tier, route *tiers.Route) string {
-	cfg := route.Config()
-	if tier == tiers.Auto && route.Draft != nil && cfg.Mode != tiers.ModeOff {
-		return string(tier) + " " + cfg.Judged()
+func (x *exchange) demanded(route *tiers.Route) string {
+	plan := route.Plan(x.judging, x.req, x.tier)
+	if plan.Judged {
+		return string(tiers.Auto) + " " + x.judging.Judged()
 	}
-	if tier == tiers.Auto {
-		return string(tiers.Target)
-	}
-	return string(tier)
+	return string(plan.Tier)
+}
+
+// fits says whether an answer is of the tier that its key promises. The key and the answer are made under one
+// config, so it always is; but a draft must not be taken for the target's.
+func (x *exchange) fits(e *cache.Entry) bool {
+	return x.parts.Tier != string(tiers.Target) || e.Tier == string(tiers.Target)
 }
 
 // answer answers the request the cheapest way.
 func (x *exchange) answer() error {
-	if x.bypass {
+	switch {
+	case x.bypass && x.control.only:
+		x.count(cache.ResultBypass, nil)
+		return errNotCached
+	case x.bypass:
 		return x.alone(cache.ResultBypass)
 	}
 	if x.keeps && !x.control.noCache {
@@ -130,6 +138,7 @@ func (x *exchange) answer() error {
 		if served, err := x.serve(e, cache.ResultHit); served {
 			return err
 		}
+		result = cache.ResultError
 	}
 	if x.control.only {
 		x.count(result, nil)
@@ -199,7 +208,7 @@ func (x *exchange) alone(result cache.Result) error {
 	if err := x.ask(x.r.Context(), rec, x.l.out); err != nil {
 		return err
 	}
-	if e, ok := rec.entry(x.l.receipt); ok && x.mayKeep(rec.whole) {
+	if e, ok := rec.entry(x.l.receipt); ok && x.mayKeep(e, rec.whole) {
 		x.g.opts.Cache.Put(x.key, e, x.cfg.TTL, nil)
 	}
 	return nil
@@ -215,7 +224,7 @@ func (x *exchange) ask(ctx context.Context, tap tiers.Tap, out tiers.Sink) error
 	defer settle()
 	l.receipt, err = x.g.opts.Cascade.Answer(ctx, tiers.Ask{
 		Request: x.req, Tier: x.tier, ID: l.id, Tenant: l.caller.Tenant, Class: int8(l.caller.Priority), RAG: x.rag,
-		Salt: x.g.salt(l.route, l.caller.Tenant), Header: upstreamHeader(l, x.r), Tap: tap,
+		Salt: x.g.salt(l.route, l.caller.Tenant), Header: upstreamHeader(l, x.r), Tap: tap, Config: &x.judging,
 	}, out)
 	return err
 }
@@ -223,7 +232,7 @@ func (x *exchange) ask(ctx context.Context, tap tiers.Tap, out tiers.Sink) error
 // serve gives a kept answer. served is false where it cannot be read, which is as good as none.
 func (x *exchange) serve(e *cache.Entry, result cache.Result) (served bool, err error) {
 	whole, err := openai.ParseWhole(e.Answer)
-	if err != nil {
+	if err != nil || !x.fits(e) {
 		return false, nil
 	}
 	x.count(result, e)
@@ -268,11 +277,14 @@ func (x *exchange) framer(e *cache.Entry) *openai.Framer {
 }
 
 // mayKeep says whether a whole answer may serve others later.
-func (x *exchange) mayKeep(w *openai.Whole) bool {
+func (x *exchange) mayKeep(e *cache.Entry, w *openai.Whole) bool {
+	if len(e.Answer) > x.cfg.MaxEntry || !x.fits(e) {
+		return false
+	}
 	for i := range w.Choices {
 		c := &w.Choices[i]
 		switch {
-		case len(c.Calls) > 0 && !x.cfg.Tools:
+		case !c.Complete(), len(c.Calls) > 0 && !x.cfg.Tools:
 			return false
 		case x.req.JSON && c.Finish == "stop" && len(c.Calls) == 0 && !json.Valid(c.Text):
 			return false

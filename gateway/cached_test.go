@@ -3,10 +3,13 @@ package gateway
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/foregate/foregate/cache"
 )
 
 func TestAnAnswerIsGivenAgainInEitherShape(t *testing.T) {
@@ -158,7 +161,7 @@ func TestManyIdenticalRequestsCostOneGeneration(t *testing.T) {
 		for i := range answers {
 			all.Go(func() { answers[i] = b.say(t.Context(), q) })
 		}
-		soon(t, "one generation is under way", func() bool { return up.calls.Load() == calls+1 && b.inFlight.Load() == many })
+		soon(t, "one generation is under way", func() bool { return up.calls.Load() == calls+1 && b.opts.Flights.Seats() == many })
 		up.step <- struct{}{}
 		up.step <- struct{}{}
 		all.Wait()
@@ -190,7 +193,7 @@ func TestALeaderThatLeavesDoesNotTakeTheAnswerAlong(t *testing.T) {
 		soon(t, "the leader is asked for", func() bool { return up.calls.Load() == calls+1 })
 		follower := make(chan said, 1)
 		go func() { follower <- b.say(t.Context(), q) }()
-		soon(t, "the follower is there", func() bool { return b.inFlight.Load() == 2 })
+		soon(t, "the follower is there", func() bool { return b.opts.Flights.Seats() == 2 })
 		up.step <- struct{}{}
 		leave()
 		<-leader
@@ -213,7 +216,7 @@ func TestAGenerationThatNobodyWantsIsCutOff(t *testing.T) {
 	for range 2 {
 		both.Go(func() { b.say(ctx, question{stream: true}) })
 	}
-	soon(t, "both are there", func() bool { return b.inFlight.Load() == 2 && up.calls.Load() == 1 })
+	soon(t, "both are there", func() bool { return b.opts.Flights.Seats() == 2 && up.calls.Load() == 1 })
 	up.step <- struct{}{}
 	leave()
 	both.Wait()
@@ -242,5 +245,114 @@ func TestOneOfThoseWhoWaitTriesAgainAfterAFailure(t *testing.T) {
 	}
 	if n := up.calls.Load(); n > 3*many/10 { // those that come after the end begin anew
 		t.Errorf("%d calls for %d requests", n, many)
+	}
+}
+
+func TestALeaderThatReadsNothingHoldsNobodyUp(t *testing.T) {
+	up, k := newSpeaker(t), newKept(t)
+	up.step = make(chan struct{})
+	up.pieces = func(string) []string {
+		pieces := make([]string, 30_000) // some seven megabytes of frames: more than the kernel holds for a client
+		for i := range pieces {
+			pieces[i] = "on and "
+		}
+		return pieces
+	}
+	b := startCached(t, up.URL, k, nil)
+	conn, err := net.Dial("tcp", b.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	const body = `{"model":"llama-3","stream":true,"temperature":0,"messages":[{"role":"user","content":"What is it?"}]}`
+	_, _ = fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	soon(t, "the leader is asked for", func() bool { return up.calls.Load() == 1 })
+	follower := make(chan said, 1)
+	go func() { follower <- b.say(t.Context(), question{stream: true}) }()
+	soon(t, "the follower is there", func() bool { return b.opts.Flights.Seats() == 2 })
+	close(up.step)
+	(<-follower).fine(t, "the follower", strings.Repeat("on and ", 30_000), "COALESCED")
+	soon(t, "the leader is cut off", func() bool { return b.inFlight.Load() == 0 })
+}
+
+func TestAnswersThatAreNotKeptAreSharedAllTheSame(t *testing.T) {
+	up, k := newSpeaker(t), newKept(t)
+	up.finish.Store("content_filter")
+	for _, stream := range []bool{false, true} {
+		up.step = make(chan struct{})
+		b := startCached(t, up.URL, k, nil)
+		calls := up.calls.Load()
+		var all sync.WaitGroup
+		answers := make([]said, 20)
+		for i := range answers {
+			all.Go(func() { answers[i] = b.say(t.Context(), question{stream: stream}) })
+		}
+		soon(t, "all are there", func() bool { return b.opts.Flights.Seats() == 20 && up.calls.Load() == calls+1 })
+		close(up.step)
+		all.Wait()
+		for i, s := range answers {
+			if !s.done || s.broken || s.finish != "content_filter" || s.text != answers[0].text {
+				t.Errorf("request %d: %+v", i, s)
+			}
+		}
+		if n := up.calls.Load() - calls; n != 1 {
+			t.Errorf("%d generations", n)
+		}
+	}
+	if n := len(k.answers()); n != 0 {
+		t.Errorf("%d answers are kept", n)
+	}
+}
+
+func TestADraftNeverServesWhoDemandsTheTarget(t *testing.T) {
+	k := newKept(t)
+	base := startCut(t, false, k)
+	ask := func(tier string) (xcache, from string) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/chat/completions",
+			strings.NewReader(`{"model":"m","stream":true,"max_tokens":100,"messages":[{"role":"user","content":"x"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("X-Tier", tier)
+		req.Header.Set("X-Request-Id", "fin-1000000-x")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = rest(resp)
+		return resp.Header.Get("X-Cache"), resp.Header.Get("X-Tier")
+	}
+	for i, tier := range []string{"auto", "target"} {
+		want := map[string]string{"auto": "draft", "target": "target"}[tier]
+		if xcache, from := ask(tier); xcache != "MISS" || from != want {
+			t.Errorf("%s: %s from %s", tier, xcache, from)
+		}
+		soon(t, "the answer is kept", func() bool { return len(k.answers()) == i+1 })
+		if xcache, from := ask(tier); xcache != "HIT" || from != want {
+			t.Errorf("%s again: %s from %s", tier, xcache, from)
+		}
+	}
+	x := exchange{parts: cache.Parts{Tier: "target"}}
+	if x.fits(&cache.Entry{Tier: "draft"}) || x.fits(&cache.Entry{Tier: "mixed"}) || !x.fits(&cache.Entry{Tier: "target"}) {
+		t.Error("an entry of another tier fits")
+	}
+}
+
+func TestOnlyIfCachedNeverAsksABackend(t *testing.T) {
+	up, k := newSpeaker(t), newKept(t)
+	b := startCached(t, up.URL, k, nil)
+	for _, q := range []question{
+		{header: map[string]string{"Cache-Control": "only-if-cached"}},
+		{header: map[string]string{"Cache-Control": "only-if-cached, no-store"}},
+		{header: map[string]string{"Cache-Control": "only-if-cached, no-cache"}},
+		{header: map[string]string{"Cache-Control": "only-if-cached"}, more: `,"logprobs":true`},
+	} {
+		if s := b.say(t.Context(), q); s.code != http.StatusGatewayTimeout {
+			t.Errorf("%v: %+v", q, s)
+		}
+	}
+	if n := up.calls.Load(); n != 0 {
+		t.Errorf("%d calls", n)
 	}
 }

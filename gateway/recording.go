@@ -22,7 +22,8 @@ type recording struct {
 var _ tiers.Tap = (*recording)(nil)
 
 func newRecording(x *exchange, lead *cache.Lead) *recording {
-	r := &recording{made: openai.NewAssembler(x.req.Kind, x.cfg.MaxEntry), lead: lead, most: x.cfg.MaxEntry, now: x.g.now}
+	most := max(x.cfg.MaxEntry, cache.LeastTold)
+	r := &recording{made: openai.NewAssembler(x.req.Kind, most), lead: lead, most: most, now: x.g.now}
 	r.made.Want(x.req.Choices())
 	return r
 }
@@ -33,8 +34,8 @@ func (r *recording) Text(text []byte) {
 	if r.lead == nil || len(text) == 0 {
 		return
 	}
-	if r.told += len(text); r.told > r.most { // nobody holds more than that for others
-		r.lead.Opaque()
+	if r.told += len(text); r.told > r.most {
+		r.lead.Opaque() // nobody holds more than that for others
 		return
 	}
 	r.lead.Append(text)
@@ -66,35 +67,7 @@ func (r *recording) entry(rc *tiers.Receipt) (e *cache.Entry, ok bool) {
 		Prompt: rc.PromptTokens, Accepted: rc.AcceptedTokens, Target: rc.TargetTokens, USD: rc.USD, Answer: whole.Append(nil),
 	}
 	r.whole = whole
-	return e, len(e.Answer) <= r.most
-}
-
-// sharedSink writes to the leader's client for as long as that is there; for whoever else waits, the answer
-// goes on without.
-type sharedSink struct {
-	*sink
-	seat *cache.Seat
-	gone bool
-}
-
-// Begin implements tiers.Sink.
-func (s *sharedSink) Begin(h tiers.Head) error {
-	return s.goOn(func() error { return s.sink.Begin(h) })
-}
-
-// Write implements tiers.Sink.
-func (s *sharedSink) Write(p []byte) error { return s.goOn(func() error { return s.sink.Write(p) }) }
-
-func (s *sharedSink) goOn(write func() error) error {
-	if s.gone {
-		return nil
-	}
-	err := write()
-	if err == nil || !s.seat.Shared() {
-		return err
-	}
-	s.gone = true
-	return nil
+	return e, true
 }
 
 // noClient takes what nobody reads.

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,7 +60,8 @@ type follower struct {
 	seat   *cache.Seat
 	framer *openai.Framer // of a stream that has begun
 	found  bool           // it looked the answer up itself
-	making sync.WaitGroup // the generation that it began for others
+	making sync.WaitGroup // the generation that it began when another's broke off
+	made   bool           // there is such
 	buf    []byte
 }
 
@@ -91,13 +93,15 @@ func (f *follower) lead(lead *cache.Lead) (over bool, err error) {
 		lease = nil
 	}
 	if f.framer != nil { // it has told its client already what another began
+		f.made = true
 		f.making.Go(func() { _ = x.generate(lead, lease, noClient{}) }) // the flight tells how it ended
 		return false, nil
 	}
 	x.count(result, nil)
-	err = x.generate(lead, lease, &sharedSink{sink: x.l.out, seat: f.seat})
-	if err == nil {
-		err = x.r.Context().Err() // the client left, and others have its answer
+	out := &sharedSink{sink: x.l.out, seat: f.seat}
+	err = x.generate(lead, lease, out)
+	if gone := cmp.Or(out.close(), x.r.Context().Err()); err == nil {
+		err = gone // others have its answer
 	}
 	return true, err
 }
@@ -124,7 +128,7 @@ func (x *exchange) generate(lead *cache.Lead, lease *cache.Lease, out tiers.Sink
 	switch {
 	case !ok:
 		lead.Fail(errNotTold, true)
-	case x.keeps && x.mayKeep(rec.whole):
+	case x.keeps && x.mayKeep(e, rec.whole):
 		lead.Land(e, func(then func()) { x.g.opts.Cache.Put(x.key, e, x.cfg.TTL, then) })
 	default:
 		lead.Land(e, nil)
@@ -177,8 +181,13 @@ func (f *follower) land(e *cache.Entry) error {
 	if err != nil || len(whole.Choices) != 1 || !bytes.HasPrefix(whole.Choices[0].Text, f.seat.Sent()) {
 		return &tiers.BrokenError{Cause: cache.ErrBroken}
 	}
-	f.l.entry = e
-	f.count(result, e)
+	if f.made {
+		f.count(cache.ResultMiss, nil)
+	} else {
+		f.l.entry = e
+		f.count(result, e)
+	}
+	whole.Usage.Cached = whole.Usage.Prompt
 	whole.Choices[0].Text = whole.Choices[0].Text[len(f.seat.Sent()):]
 	role := len(f.framer.Role(nil))
 	frames := f.framer.WholeStream(nil, whole, extraOf(e, result, 0), f.req.IncludeUsage)

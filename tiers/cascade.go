@@ -87,6 +87,11 @@ func New(o Options) (*Cascade, error) {
 	return c, nil
 }
 
+// Plan is how a request to the route is answered under a config.
+func (rt *Route) Plan(cfg Config, r *openai.Request, demanded Tier) Plan {
+	return PlanFor(cfg, Facts{r, demanded, rt.Draft != nil, rt.SameTokenizer})
+}
+
 // Route returns the route of a model; the error matches [ErrUnknownModel].
 func (c *Cascade) Route(model string) (*Route, error) {
 	if rt, ok := c.routes[model]; ok {
@@ -125,6 +130,7 @@ type Ask struct {
 	Salt    string      // keeps its prompt's blocks apart in the engines' prefix caches; "" is none
 	Header  http.Header // to be sent along upstream: request id and trace, nothing of the client's own
 	Tap     Tap         // hears the answer; nil is nobody
+	Config  *Config     // of its route, where it was read before; nil is what is in force now
 }
 
 // Answer answers one request into sink. The receipt is never nil. An error
@@ -137,8 +143,12 @@ func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*Receipt, error
 	if err != nil {
 		return rc, err
 	}
-	cfg := rt.Config()
-	rc.Plan = PlanFor(cfg, Facts{a.Request, a.Tier, rt.Draft != nil, rt.SameTokenizer})
+	if a.Config == nil {
+		cfg := rt.Config()
+		a.Config = &cfg
+	}
+	cfg := *a.Config
+	rc.Plan = rt.Plan(cfg, a.Request, a.Tier)
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Total)
 	defer cancel()
 
