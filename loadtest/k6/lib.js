@@ -208,9 +208,9 @@ function verify(res, said, isShed) {
   };
   if (settings.gateway && res.status === 200) {
     const cache = header(res, 'X-Cache');
-    checks['X-Tier is draft, target or mixed'] = () => ['draft', 'target', 'mixed'].includes(header(res, 'X-Tier'));
+    checks['X-Tier is draft, target or mixed'] = () => ['draft', 'target', 'mixed'].includes(header(res, 'X-Tier')) || cache === 'COALESCED';
     checks['X-Acceptance is accepted, rejected or bypassed'] = () =>
-      ['accepted', 'rejected', 'bypassed'].includes(header(res, 'X-Acceptance').split(';')[0]) || cache === 'HIT';
+      ['accepted', 'rejected', 'bypassed'].includes(header(res, 'X-Acceptance').split(';')[0]) || cache === 'COALESCED';
     checks['X-Cache, if set, is a known word'] = () => ['', 'HIT', 'MISS', 'BYPASS', 'COALESCED'].includes(cache);
     checks['X-Request-ID is set'] = () => header(res, 'X-Request-ID') !== '';
   }
