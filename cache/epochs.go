@@ -2,13 +2,15 @@ package cache
 
 import (
 	"context"
+	_ "embed" // the script
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -17,6 +19,16 @@ const (
 	// deafAfter is how old the last good reading may be: what every replica keeps to, so that
 	// a purge is in force everywhere by then.
 	deafAfter = time.Second
+	// mostEpoch is the highest that there is: Lua counts exactly up to it. Now is a fifth of it, in µs.
+	mostEpoch = 1 << 53
+	// mostRestored is how many lost fields are told at once; the others are with the next reading.
+	mostRestored = 256
+)
+
+var (
+	//go:embed epochs.lua
+	epochsSource string
+	epochsScript = redis.NewScript(epochsSource)
 )
 
 // purges is what is known of them.
@@ -24,6 +36,8 @@ type purges struct {
 	known   atomic.Pointer[known] // nil before the first good reading
 	doubted bool                  // the last reading was none; of one goroutine
 	told    bool                  // that it was refused; of the same
+	lost    bool                  // the last one lacked what was known; of the same
+	denied  bool                  // what is lost may not be restored; of the same
 }
 
 // known is a good reading, with what earlier ones had beyond it. It is not changed.
@@ -35,8 +49,8 @@ type known struct {
 }
 
 // Epochs are the epochs of a tenant's requests to a route. ok is false while purges cannot be
-// heard of, for longer than a second: then nothing may be served from the cache nor kept in it. Without any Redis
-// there are no purges.
+// heard of, for longer than a second: then nothing may be served from the cache nor kept in it. A Redis that has lost
+// its purges has everything purged. Without any Redis there are no purges.
 func (s *Store) Epochs(tenant, route string) (e Epochs, ok bool) {
 	if s.control == nil {
 		return Epochs{}, true
@@ -54,31 +68,17 @@ func (s *Store) hearPurges(ctx context.Context) {
 	every(ctx, purgesEvery, func() { s.readEpochs(ctx) })
 }
 
-// errEpochs is a hash that no purge made: it is refused as a whole, because what it should say is not known.
-var errEpochs = errors.New("the hash of purges makes no sense")
+var (
+	// errEpochs is a hash that no purge made: it is refused as a whole, because what it should say is not known.
+	errEpochs = errors.New("the hash of purges makes no sense")
+	// errUnset is a hash that has lost purges, in a Redis that takes none.
+	errUnset = errors.New("the hash of purges does not say when everything was purged, and cannot be made to")
+)
 
 // readEpochs reads them once. What fails leaves the last good ones, until they are too old.
 func (s *Store) readEpochs(ctx context.Context) {
 	p := &s.purges
-	asked := s.now()
-	var hash map[string]string
-	err := inBackground(ctx, func(ctx context.Context) (err error) {
-		if p.doubted { // it may be too large to be asked for
-			n, err := s.control.HLen(ctx, keyEpochs).Result()
-			if err != nil {
-				return err
-			}
-			if n > mostEpochs {
-				return fmt.Errorf("%w: %d fields", errEpochs, n)
-			}
-		}
-		hash, err = s.control.HGetAll(ctx, keyEpochs).Result()
-		return err
-	})
-	var next *known
-	if err == nil {
-		next, err = p.known.Load().heard(hash, asked)
-	}
+	next, err := s.askEpochs(ctx)
 	p.doubted = err != nil
 	if err == nil {
 		p.known.Store(next)
@@ -97,9 +97,118 @@ func (s *Store) readEpochs(ctx context.Context) {
 	}
 }
 
-// wrongHash says whether it is the key that is wrong, not Redis.
+// askEpochs is a reading. What the hash has lost is restored first; where that fails nothing is known without the
+// field of all, which may have been a purge, unless a script may not write it: then it counts as none.
+func (s *Store) askEpochs(ctx context.Context) (*known, error) {
+	p, asked := &s.purges, s.now()
+	was := p.known.Load()
+	hash, err := s.readHash(ctx)
+	if err != nil {
+		return nil, err
+	}
+	next, err := was.heard(hash, asked)
+	if err != nil {
+		return nil, err
+	}
+	lost := next.lost(hash)
+	if lost == nil {
+		p.lost = false
+		return next, nil
+	}
+	if was != nil && !p.lost {
+		s.log.Warn().Str("key", keyEpochs).Msg("purges of the cache were lost: they are made again")
+	}
+	p.lost = true
+	restored, err := s.restore(ctx, lost)
+	if err == nil {
+		return was.heard(restored, asked)
+	}
+	if _, said := hash[fieldAll]; said || p.denied {
+		return next, nil
+	}
+	if reply, ok := errors.AsType[redis.Error](err); ok {
+		err = fmt.Errorf("%w: %w", errUnset, reply)
+	}
+	return nil, err
+}
+
+// readHash asks for the hash of purges.
+func (s *Store) readHash(ctx context.Context) (hash map[string]string, err error) {
+	err = inBackground(ctx, func(ctx context.Context) (err error) {
+		if s.purges.doubted { // it may be too large to be asked for
+			n, err := s.control.HLen(ctx, keyEpochs).Result()
+			if err != nil {
+				return err
+			}
+			if n > mostEpochs {
+				return fmt.Errorf("%w: %d fields", errEpochs, n)
+			}
+		}
+		hash, err = s.control.HGetAll(ctx, keyEpochs).Result()
+		return err
+	})
+	return hash, err
+}
+
+// restore has what was lost purged again, and returns the hash that there is then.
+func (s *Store) restore(ctx context.Context, lost []any) (map[string]string, error) {
+	var reply []string
+	err := inBackground(ctx, func(ctx context.Context) (err error) {
+		reply, err = onEpochs(ctx, s.control, epochsScript, lost...)
+		return err
+	})
+	p := &s.purges
+	if denied := err != nil && isDenied(err); denied != p.denied && (denied || err == nil) {
+		if p.denied = denied; denied {
+			s.log.Warn().Err(err).Str("key", keyEpochs).Msg("purges of the cache that Redis loses are forgotten: the script that restores them is not allowed")
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	hash := make(map[string]string, len(reply)/2)
+	for i := 0; i+1 < len(reply); i += 2 {
+		hash[reply[i]] = reply[i+1]
+	}
+	if hash[fieldAll] == "" {
+		return nil, fmt.Errorf("%w: Redis' reply is none of the script's", errEpochs)
+	}
+	return hash, nil
+}
+
+// isDenied reports whether Redis refused a script, or a command in it, to its user. Before Redis 7.2 the latter is told in words alone.
+func isDenied(err error) bool {
+	return redis.IsPermissionError(err) || strings.Contains(err.Error(), "The user executing the script can't")
+}
+
+// lost are the arguments of the script that restores what is known beyond a hash; nil where there is nothing.
+func (k *known) lost(hash map[string]string) []any {
+	args := []any{mostEpochs, k.all}
+	if saysLess(hash, fieldAll, k.all) {
+		return args // everything is purged, which covers the rest
+	}
+	for prefix, epochs := range map[string]map[string]uint64{fieldTenant: k.tenants, fieldRoute: k.routes} {
+		for name, epoch := range epochs {
+			if len(args) < 2+2*mostRestored && saysLess(hash, prefix+name, epoch) {
+				args = append(args, prefix+name, epoch)
+			}
+		}
+	}
+	if len(args) == 2 {
+		return nil
+	}
+	return args
+}
+
+// saysLess reports whether a field is missing, or lower than an epoch.
+func saysLess(hash map[string]string, field string, epoch uint64) bool {
+	said, err := strconv.ParseUint(hash[field], 10, 64)
+	return err != nil || said < epoch
+}
+
+// wrongHash says whether it is the key that is wrong, not that Redis is away.
 func wrongHash(err error) bool {
-	return errors.Is(err, errEpochs) || strings.HasPrefix(err.Error(), "WRONGTYPE")
+	return errors.Is(err, errEpochs) || errors.Is(err, errUnset) || strings.HasPrefix(err.Error(), "WRONGTYPE")
 }
 
 // heard is what is known after another reading. An epoch never goes back: what is missing or lower than it was stays
@@ -111,7 +220,7 @@ func (k *known) heard(hash map[string]string, asked time.Time) (*known, error) {
 	next := &known{asked: asked, tenants: map[string]uint64{}, routes: map[string]uint64{}}
 	for field, value := range hash {
 		epoch, err := strconv.ParseUint(value, 10, 64)
-		if err != nil {
+		if err != nil || epoch > mostEpoch {
 			return nil, fmt.Errorf("%w: %.64q is %.24q", errEpochs, field, value)
 		}
 		tenant, isTenant := strings.CutPrefix(field, fieldTenant)
@@ -154,7 +263,5 @@ func (k *known) fold() {
 		}
 		clear(epochs)
 	}
-	if k.all < math.MaxUint64 {
-		k.all++ // never what it was
-	}
+	k.all = min(k.all+1, mostEpoch) // never what it was
 }

@@ -92,13 +92,7 @@ func Purge(ctx context.Context, control redis.Scripter, s Scope) (all bool, err 
 	if err := s.Check(); err != nil {
 		return false, err
 	}
-	keys, args := []string{keyEpochs}, []any{mostEpochs, s.field()}
-	reply, err := purgeScript.EvalSha(ctx, control, keys, args...).StringSlice()
-	if redis.HasErrorPrefix(err, "NOSCRIPT") { // never by EVAL, which an ACL may deny
-		if err = purgeScript.Load(ctx, control).Err(); err == nil {
-			reply, err = purgeScript.EvalSha(ctx, control, keys, args...).StringSlice()
-		}
-	}
+	reply, err := onEpochs(ctx, control, purgeScript, mostEpochs, s.field())
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("purge: %w", err)
@@ -106,6 +100,19 @@ func Purge(ctx context.Context, control redis.Scripter, s Scope) (all bool, err 
 		return false, errors.New("purge: Redis' reply is none of the script's")
 	}
 	return reply[0] == fieldAll && s != Scope{}, nil
+}
+
+// onEpochs runs a script on the hash of purges, and loads it first where Redis does not know it; never by EVAL, which
+// an ACL may deny.
+func onEpochs(ctx context.Context, control redis.Scripter, script *redis.Script, args ...any) ([]string, error) {
+	keys := []string{keyEpochs}
+	reply, err := script.EvalSha(ctx, control, keys, args...).StringSlice()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		if err = script.Load(ctx, control).Err(); err == nil {
+			reply, err = script.EvalSha(ctx, control, keys, args...).StringSlice()
+		}
+	}
+	return reply, err
 }
 
 const (
