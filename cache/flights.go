@@ -2,6 +2,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"sync"
@@ -32,10 +33,13 @@ type Flights struct {
 	seats  map[[16]byte]int   // by tenant
 	held   map[*Flight]*Lease // led under a lease
 	ended  []ending
-	tails  int // followed from other replicas
-	loaded bool
+	tails  int  // followed from other replicas
 	closed bool // no other replica may be followed: Run does not run
 	work   sync.WaitGroup
+
+	// Of Run's goroutine.
+	loaded    bool      // Redis knows the scripts
+	restUntil time.Time // before which it is left alone
 }
 
 // ending is a lease to be given back.
@@ -58,6 +62,8 @@ const (
 	mostEnded = 4096
 	// pieceSize is how much text is published at once.
 	pieceSize = 32 << 10
+	// restFor is how long a Redis that did not answer is left alone.
+	restFor = time.Second
 	// stopTime is for the last words when a replica stops.
 	stopTime = time.Second
 )
@@ -232,8 +238,12 @@ func (fs *Flights) stop(ctx context.Context) {
 }
 
 // talk is one round trip: say puts commands into the pipeline and returns who takes in the replies, nil where there
-// is nothing to say. A Redis that forgot the scripts is told them, and asked again the next time.
+// is nothing to say. A Redis that forgot the scripts is told them, and asked again the next time. One that does not
+// answer is left alone for a while: each time costs a connection, and leases end by themselves.
 func (fs *Flights) talk(ctx context.Context, say func(context.Context, redis.Pipeliner) func()) {
+	if time.Now().Before(fs.restUntil) {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, talkTime)
 	defer cancel()
 	defer func() {
@@ -246,12 +256,23 @@ func (fs *Flights) talk(ctx context.Context, say func(context.Context, redis.Pip
 	if hear == nil {
 		return
 	}
-	if !fs.loaded && loadScripts(ctx, fs.o.Redis) != nil {
-		return // the leases expire, and every replica answers for itself
+	if !fs.loaded {
+		if err := loadScripts(ctx, fs.o.Redis); err != nil {
+			fs.restAfter(err)
+			return // the leases expire, and every replica answers for itself
+		}
 	}
-	cmds, _ := pipe.Exec(ctx) // each has its own error
+	cmds, err := pipe.Exec(ctx) // each has its own error
+	fs.restAfter(err)
 	fs.loaded = !slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return redis.HasErrorPrefix(c.Err(), "NOSCRIPT") })
 	hear()
+}
+
+// restAfter leaves a Redis alone that did not answer; an error that it told is an answer.
+func (fs *Flights) restAfter(err error) {
+	if _, told := errors.AsType[redis.Error](err); err != nil && !told {
+		fs.restUntil = time.Now().Add(restFor)
+	}
 }
 
 // beats hold the leases.

@@ -188,8 +188,9 @@ func slow(d time.Duration) func(context.Context, *World) error {
 	}
 }
 
-// fewReconnects are too few to be told from chance: a pool of three gateways is made anew.
-const fewReconnects = 12
+// fewReconnects is what it takes three gateways to find out, however many requests there are: five questions each, for
+// limits and for answers, each of which may cost its connection.
+const fewReconnects = 3 * 5 * 2
 
 // mostReconnects is how many connections 1,000 requests may cost while Redis is slow
 // (reliability figures, R3; a context deadline on each lookup costs 990).
