@@ -191,8 +191,12 @@ func (j *job) begun() { j.receipt.First = j.cascade.now().Sub(j.receipt.Began) }
 
 // call prepares a call to one of the route's pools.
 func (j *job) call(p *pool.Pool, path string, body []byte) call {
+	tier := Target
+	if p == j.route.Draft {
+		tier = Draft
+	}
 	return call{
-		pool: p, path: path, body: body, header: j.ask.Header,
+		pool: p, tier: tier, path: path, body: body, header: j.ask.Header,
 		turn: Turn{
 			Route: j.route.Model, Pool: p.Name(), Tenant: j.ask.Tenant, Class: j.ask.Class,
 			Tokens: j.demand.PromptTokens + j.demand.OutputTokens,

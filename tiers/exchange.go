@@ -25,6 +25,7 @@ const (
 // call is one request to be sent to some backend of a pool.
 type call struct {
 	pool   *pool.Pool
+	tier   Tier // the pool's for this route
 	turn   Turn
 	demand pool.Demand
 	path   string
@@ -300,7 +301,7 @@ func (x *exchange) close(f *Failure, generated int) {
 		x.report(f)
 		usd := x.lease.Done(generated)
 		x.receipt.USD += usd
-		x.cascade.metrics.cost.WithLabelValues(x.pool.Name()).Add(usd)
+		x.cascade.metrics.cost.WithLabelValues(string(x.tier)).Add(usd)
 	})
 }
 

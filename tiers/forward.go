@@ -46,7 +46,7 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, 
 	}
 	body := f.Envelope.Apply(make([]byte, 0, f.Bytes+128), rt.Target.Model(), more...)
 	x, err := c.dispatch(ctx, call{
-		pool: rt.Target, path: f.Path, body: body, header: f.Header, raw: true,
+		pool: rt.Target, tier: Target, path: f.Path, body: body, header: f.Header, raw: true,
 		turn:   Turn{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class, Tokens: openai.EstimateTokens(f.Bytes)},
 		demand: pool.Demand{PromptBytes: f.Bytes, Whole: true},
 		chunk:  cfg.Timeouts.Chunk, // no first-byte deadline: an answer that is not streamed comes all at once

@@ -34,8 +34,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "foregate_upstream_failures_total", Help: "Calls to backends that failed, by kind.",
 		}, []string{"pool", "kind"}),
 		cost: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_cost_usd_total", Help: "What requests cost: their shares of the price of the backends that worked for them, by pool.",
-		}, []string{"pool"}),
+			Name: "foregate_cost_usd_total", Help: "What requests cost: their shares of the price of the backends that worked for them, by the tier these are of.",
+		}, []string{"tier"}),
 		budgetSpent: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "foregate_retry_budget_exhausted_total", Help: "Retries that were not made because the budget was spent.",
 		}),
