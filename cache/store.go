@@ -223,6 +223,7 @@ type Stats struct {
 	Away         bool              // Redis is not asked for now
 	Queued       int               // entries that wait to be written
 	Refused      map[string]uint64 // values that did not open, by reason
+	Dropped      map[string]uint64 // answers that were to be kept and are not, by reason
 }
 
 // RouteStats are one route's.
@@ -237,7 +238,7 @@ type RouteStats struct {
 // Stats tells them.
 func (s *Store) Stats() Stats {
 	out := Stats{
-		Routes: s.metrics.stats(s.now()), Refused: s.metrics.refused.all(),
+		Routes: s.metrics.stats(s.now()), Refused: s.metrics.refused.all(), Dropped: s.metrics.dropped.all(),
 		Tracked: s.local.hearing.Load() != nil, Away: s.asker.Away(), Queued: s.queue.waiting(),
 	}
 	out.LocalEntries, out.LocalBytes = s.local.holds()

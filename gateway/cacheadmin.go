@@ -26,6 +26,7 @@ type CacheView struct {
 	Away         bool              `json:"away"`              // Redis is not asked for now
 	Queued       int               `json:"queued"`            // entries that wait to be written
 	Refused      map[string]uint64 `json:"refused,omitempty"` // values that did not open, by reason
+	Dropped      map[string]uint64 `json:"dropped,omitempty"` // answers that were to be kept and are not, by reason
 }
 
 // CacheRoute is one route's part in that.
@@ -115,6 +116,9 @@ func (g *Gateway) scopeOf(q url.Values) (cache.Scope, error) {
 			return s, badParam(name, "is empty; leave it out to purge everything")
 		}
 	}
+	if s.Tenant != "" && s.Route != "" {
+		return s, badParam("", "tenant and route exclude each other: a tenant's answers on one route alone cannot be purged; purge the tenant or the route, or both by two requests")
+	}
 	if err := s.Check(); err != nil {
 		return s, badParam("", err.Error())
 	}
@@ -129,7 +133,7 @@ func (g *Gateway) scopeOf(q url.Values) (cache.Scope, error) {
 func cacheView(s cache.Stats) CacheView {
 	v := CacheView{
 		Routes: []CacheRoute{}, LocalEntries: s.LocalEntries, LocalBytes: s.LocalBytes,
-		Tracked: s.Tracked, Away: s.Away, Queued: s.Queued, Refused: s.Refused,
+		Tracked: s.Tracked, Away: s.Away, Queued: s.Queued, Refused: s.Refused, Dropped: s.Dropped,
 	}
 	for _, r := range s.Routes {
 		line := CacheRoute{Route: r.Route, Requests: map[string]uint64{}, HitRatio: r.HitRatio, SavedTokens: r.SavedTokens, SavedUSD: r.SavedUSD}

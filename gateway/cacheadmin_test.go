@@ -67,6 +67,11 @@ func TestOperatorsSeeTheCache(t *testing.T) {
 	if diff := cmp.Diff(want, v.Routes); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+	for what, by := range map[string]map[string]uint64{"foreign": v.Refused, "full": v.Dropped} {
+		if n, told := by[what]; !told || n != 0 {
+			t.Errorf("%s: %d, told: %t", what, n, told)
+		}
+	}
 	status, body = o.send(t, http.MethodGet, o.admin+"/admin/status", "")
 	var s Status
 	if err := json.Unmarshal([]byte(body), &s); err != nil || status != http.StatusOK {
@@ -125,7 +130,7 @@ func TestAPurgeThatMayMeanSomethingElseIsRefused(t *testing.T) {
 		"?route=":                    {http.StatusBadRequest, `"param":"route"`},
 		"?tenat=acme":                {http.StatusBadRequest, `"param":"tenat"`},
 		"?tenant=a&tenant=b":         {http.StatusBadRequest, `"param":"tenant"`},
-		"?tenant=acme&route=llama-3": {http.StatusBadRequest, "cannot be purged"},
+		"?tenant=acme&route=llama-3": {http.StatusBadRequest, "or both by two requests"},
 		"?tenant=a%20b":              {http.StatusBadRequest, "a tenant's name"},
 		"?tenant=%zz":                {http.StatusBadRequest, "malformed"},
 		"?route=nobody":              {http.StatusNotFound, "model_not_found"},
