@@ -62,8 +62,9 @@ const (
 	mostEnded = 4096
 	// pieceSize is how much text is published at once.
 	pieceSize = 32 << 10
-	// restFor is how long a Redis that did not answer is left alone.
-	restFor = time.Second
+	// restFor is how long a Redis that did not answer is left alone. With a beat, and the wait for
+	// it, it is less than a lease holds: one hiccup loses none.
+	restFor = 500 * time.Millisecond
 	// stopTime is for the last words when a replica stops.
 	stopTime = time.Second
 )

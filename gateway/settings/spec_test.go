@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
@@ -57,6 +58,7 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 		Dial:      tiers.DefaultDial(),
 		Client:    Client{BodyStart: 5 * time.Second, Body: time.Minute, Write: 10 * time.Second},
 		Limit:     Limit{HighShare: 0.2, Budget: 15 * time.Millisecond},
+		Cache:     cache.Config{On: true, TTL: time.Hour, Budget: 15 * time.Millisecond, MaxEntry: 1 << 20, Follow: time.Minute, Isolate: true},
 		Admission: admission.DefaultConfig(),
 		Breaker:   breaker.DefaultConfig(),
 	}
@@ -81,7 +83,7 @@ func TestEverySettingIsWellFormed(t *testing.T) {
 		}
 		// of pools, connections, tenants and requests whose route is not known yet
 		shared := slices.Contains([]string{"breaker", "route", "scrape", "limit", "redis"}, strings.Split(s.Name, ".")[0]) ||
-			slices.Contains([]string{"timeout.connect", "timeout.tls", "timeout.body_start", "timeout.body"}, s.Name)
+			slices.Contains([]string{"cache.budget", "cache.max_entry", "timeout.connect", "timeout.tls", "timeout.body_start", "timeout.body"}, s.Name)
 		if s.PerRoute == shared {
 			t.Errorf("%s: per route %v", s.Name, s.PerRoute)
 		}
@@ -117,7 +119,7 @@ func TestEverySettingHasAPlaceOfItsOwn(t *testing.T) {
 
 // another is a good value that is not the default.
 func another(s Spec) string {
-	for _, value := range []string{"0.7", "7", "7s", "700ms", "yes", "no", "off", "p2c"} {
+	for _, value := range []string{"0.7", "7", "7000", "7s", "700ms", "yes", "no", "off", "p2c"} {
 		d := Defaults()
 		if check(&s, value) == nil && value != s.Value(&d) {
 			return value
