@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/cache"
@@ -124,6 +125,11 @@ func (r *replica) makeCache() error {
 	maxEntry := func() int { return r.settings.Snapshot().Global().Cache.MaxEntry }
 	r.salt = s.Salt
 	r.flights = cache.NewFlights(cache.FlightOptions{Redis: r.answers.leases, Sealer: s, MaxEntry: maxEntry, Logger: r.log})
+	if r.registerer != nil {
+		r.registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "foregate_cache_sharing", Help: "Requests that share an answer in the making, or make one that others may share.",
+		}, func() float64 { return float64(r.flights.Seats()) }))
+	}
 	r.cache = cache.NewStore(cache.Options{
 		Redis: r.answers.request, Control: r.redis, Sealer: s, LocalBytes: local, Tracking: r.answers.tracking,
 		Budget:   func() time.Duration { return r.settings.Snapshot().Global().Cache.Budget },
