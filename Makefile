@@ -21,7 +21,7 @@ run: build ## Start everything on this machine: simulated pools, two replicas, t
 sim: build ## Start one simulated vLLM on 127.0.0.1:8000.
 	@exec bin/vllmsim --listen 127.0.0.1:8000
 
-test: redis vet race baselines ## Everything a contributor needs to pass: vet, all tests under the race detector against a real Redis, the lab's baselines.
+test: redis race baselines ## Everything a contributor needs to pass: all tests under the race detector against a real Redis, the lab's baselines.
 
 .PHONY: redis cc vet
 redis:
@@ -41,11 +41,10 @@ race: redis cc ## The tests under the race detector.
 
 # One goroutine: the race detector would only make them slow.
 baselines: ## The lab's scenarios give the committed rows, to the digit; the scheduler's million steps; the law of the limits in minutes of virtual time; a million pairs of requests and of changed entries.
-	$(GO) test -run 'Baselines|MillionRandomSteps' ./loadtest/virtual ./loadtest/vllmsim
+	$(GO) test -run 'Baselines|MillionRandomSteps|DifferInOnePart|AMiss$$|WhateverHappens' ./loadtest/virtual ./loadtest/vllmsim ./cache ./gateway
 	$(GO) test ./gateway/limits
-	$(GO) test -run 'DifferInOnePart|AMiss$$|WhateverHappens' ./cache ./gateway
 
-lint: ## gofmt, go mod tidy, golangci-lint, staticcheck.
+lint: vet ## gofmt, vet, go mod tidy, golangci-lint, staticcheck.
 	@test -z "$$(gofmt -l cmd gateway tiers breaker cache loadtest)" || { gofmt -l cmd gateway tiers breaker cache loadtest; echo 'run gofmt -w on these'; exit 1; }
 	$(GO) mod tidy -diff
 	$(LINT) golangci-lint run
