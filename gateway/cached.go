@@ -208,7 +208,7 @@ func (x *exchange) alone(result cache.Result) error {
 	if err := x.ask(x.r.Context(), rec, x.l.out); err != nil {
 		return err
 	}
-	if e, ok := rec.entry(x.l.receipt); ok && x.mayKeep(e, rec.whole) {
+	if e, whole := rec.entry(x.l.receipt); e != nil && x.mayKeep(e, whole) {
 		x.g.opts.Cache.Put(x.key, e, x.cfg.TTL, nil)
 	}
 	return nil

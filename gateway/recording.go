@@ -11,12 +11,11 @@ import (
 
 // recording takes down an answer while it goes to the client, for the cache and for whoever waits for the same.
 type recording struct {
-	made  *openai.Assembler
-	lead  *cache.Lead // nil: nobody can follow
-	most  int         // bytes
-	told  int         // bytes of text
-	now   func() time.Time
-	whole *openai.Whole // once there is one
+	made *openai.Assembler
+	lead *cache.Lead // nil: nobody can follow
+	most int         // bytes
+	told int         // bytes of text
+	now  func() time.Time
 }
 
 var _ tiers.Tap = (*recording)(nil)
@@ -55,19 +54,17 @@ func (r *recording) Body(answer []byte) { r.made.Body(answer) }
 // End implements tiers.Tap.
 func (r *recording) End(e openai.Ending) { r.made.End(e) }
 
-// entry is the answer that was taken down, once the cascade has said that it is whole. ok is false where it is not
-// understood, or too large.
-func (r *recording) entry(rc *tiers.Receipt) (e *cache.Entry, ok bool) {
+// entry is the answer that was taken down, once the cascade has said that it is whole, as it is kept and as it is
+// read. Both are nil where it is not understood, or too large.
+func (r *recording) entry(rc *tiers.Receipt) (*cache.Entry, *openai.Whole) {
 	whole, err := r.made.Whole()
 	if err != nil || rc == nil {
-		return nil, false
+		return nil, nil
 	}
-	e = &cache.Entry{
+	return &cache.Entry{
 		Created: r.now().Truncate(time.Millisecond), Tier: string(rc.Tier), Acceptance: rc.Acceptance(), Finish: rc.Finish,
 		Prompt: rc.PromptTokens, Accepted: rc.AcceptedTokens, Target: rc.TargetTokens, USD: rc.USD, Answer: whole.Append(nil),
-	}
-	r.whole = whole
-	return e, true
+	}, whole
 }
 
 // noClient takes what nobody reads.

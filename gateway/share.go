@@ -124,11 +124,11 @@ func (x *exchange) generate(lead *cache.Lead, lease *cache.Lease, out tiers.Sink
 		lead.Fail(err, hopeless(err))
 		return err
 	}
-	e, ok := rec.entry(x.l.receipt)
+	e, whole := rec.entry(x.l.receipt)
 	switch {
-	case !ok:
+	case e == nil:
 		lead.Fail(errNotTold, true)
-	case x.keeps && x.mayKeep(e, rec.whole):
+	case x.keeps && x.mayKeep(e, whole):
 		lead.Land(e, func(then func()) { x.g.opts.Cache.Put(x.key, e, x.cfg.TTL, then) })
 	default:
 		lead.Land(e, nil)
