@@ -21,6 +21,7 @@ type BackendState struct {
 	Open       bool    // the breaker's view
 	Wait       float64 // expected seconds that a prompt of the mean length loses there
 	Score      float64 // 1/(1+Wait)
+	Life       uint64  // another one than before: it was restarted meanwhile
 
 	PrefillRate float64 // learned, prompt tokens per second
 	DecodeRate  float64 // learned, tokens per second of one request
@@ -44,7 +45,7 @@ func (p *Pool) Snapshot() []BackendState {
 	typical := choose.Need{PromptTokens: int(p.meanPrompt)}
 	for i, b := range set {
 		s, c := &out[i], &r.cands[i]
-		s.ID, s.URL = b.id, b.url
+		s.ID, s.URL, s.Life = b.id, b.url, b.life
 		s.Reading = b.reading
 		_, s.HasReading = b.weigh(now, age)
 		s.KVUsage = c.KVUsage()

@@ -242,8 +242,9 @@ func (p *Pool) setUp(b *backend, asked time.Time) {
 	p.log.Info().Str("backend", b.id).Dur("after", now.Sub(since)).Msg("backend is up again")
 }
 
-// cold says that b's cache is empty. The caller holds mu.
+// cold says that b's cache is empty, because it was restarted. The caller holds mu.
 func (p *Pool) cold(b *backend) {
+	b.life++
 	if !b.gone {
 		p.warm.Forget(b.number)
 	}
