@@ -30,7 +30,7 @@ var arrows = map[string][]string{
 	"gateway/lookup":    {},
 	"gateway/settings":  {"gateway/admission", "tiers", "tiers/accept", "tiers/choose", "tiers/pressure", "breaker", "cache"},
 
-	"tiers":          {"tiers/accept", "tiers/openai", "tiers/pool", "tiers/prefix"},
+	"tiers":          {"tiers/accept", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/scoring"},
 	"tiers/accept":   {},
 	"tiers/choose":   {},
 	"tiers/discover": {},
@@ -39,6 +39,7 @@ var arrows = map[string][]string{
 	"tiers/openai":   {},
 	"tiers/pool":     {"tiers/choose", "tiers/discover", "tiers/prefix", "tiers/pressure"},
 	"tiers/prefix":   {},
+	"tiers/probe":    {"tiers/openai"},
 	"tiers/pressure": {},
 
 	"breaker": {},
@@ -66,8 +67,8 @@ var walls = map[string][]string{
 	"go.yaml.in/yaml":                      {"gateway/config", "loadtest"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"tiers/pressure"},
-	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/admission", "gateway/limits", "gateway/settings", "tiers", "tiers/fleet", "tiers/kvevents", "tiers/pool", "breaker", "cache", "loadtest/vllmsim"},
-	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/identity", "gateway/limits", "gateway/settings", "tiers/fleet", "tiers/kvevents", "tiers/pool", "breaker", "cache"},
+	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/admission", "gateway/limits", "gateway/settings", "tiers", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
+	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/identity", "gateway/limits", "gateway/settings", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache"},
 	"github.com/klauspost/compress":        {"cache"},
 	"github.com/tinylib/msgp":              {"tiers/kvevents", "loadtest/vllmsim"},
 	"github.com/cespare/xxhash":            {"tiers/pool", "tiers/prefix"},
