@@ -6,15 +6,64 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/scoring"
 )
 
 // Mode says how a route uses its draft pool.
 type Mode string
 
-// The modes of this release (setting speculation.mode).
+// The modes (setting speculation.mode), from the one that promises most of what a draft
+// is kept by.
 const (
 	ModeOff        Mode = "off"        // every request goes to the target
-	ModeConfidence Mode = "confidence" // a draft is kept when its own logprobs are good enough
+	ModeVerify     Mode = "verify"     // a draft is kept as far as it is what the target would have written itself (greedy only)
+	ModeLenient    Mode = "lenient"    // a draft is kept when every token of it is plausible to the target
+	ModeJudge      Mode = "judge"      // a draft is kept when the target, asked in words, calls it right
+	ModeConfidence Mode = "confidence" // a draft is kept when its own logprobs are good enough; doubtful ones may be checked
+)
+
+// Demand is what a request may ask of the acceptance logic: nothing, or something stricter
+// than its route has (header X-Acceptance-Mode).
+type Demand string
+
+// The demands.
+const (
+	DemandDefault Demand = "default" // as the route has it
+	DemandExact   Demand = "exact"   // the target's own answer, drafted or not
+	DemandTarget  Demand = "target"  // no draft
+)
+
+// Stricter is the mode for a request with a demand on a route with a mode.
+func (m Mode) Stricter(d Demand) Mode {
+	switch {
+	case d == DemandTarget:
+		return ModeOff
+	case d == DemandExact && m != ModeOff:
+		return ModeVerify
+	}
+	return m
+}
+
+// HeadCheck says when the first tokens of a draft are checked by the target before they are
+// released.
+type HeadCheck string
+
+// When.
+const (
+	HeadOff    HeadCheck = "off"
+	HeadAuto   HeadCheck = "auto"   // of doubtful drafts, where it is expected to pay
+	HeadAlways HeadCheck = "always" // of doubtful drafts, whether it pays or not
+)
+
+// Unscored says what becomes of a draft whose tokens came without logprobs.
+type Unscored string
+
+// What.
+const (
+	UnscoredEscalate Unscored = "escalate" // the target answers
+	UnscoredAsk      Unscored = "ask"      // the target is asked about the whole of it
+	UnscoredAccept   Unscored = "accept"   // it is kept, if its structure is sound
 )
 
 // Config is what an operator may tune of one route's cascade, live. A request
@@ -27,6 +76,19 @@ type Config struct {
 	Holdback       time.Duration // the decision is taken after this long at the latest (speculation.holdback_ms, 0 … 60000)
 	MaxPrompt      int           // prompts estimated longer than this many tokens are not drafted (speculation.max_prompt_tokens, 0 … 1000000)
 
+	Strictness accept.Strictness // by which the target judges a draft leniently (speculation.strictness)
+	Tie        accept.Nats       // by how much a token may miss the target's first choice in mode verify (speculation.tie_tol_nats, −1 … 1; below 0 it must be the first)
+	Block      int               // tokens drafted between two checks in mode verify; 0 is the whole answer (speculation.verify_block_tokens, 0 … 256)
+	Costly     bool              // blocks also where engines compute the prompt anew for each (speculation.allow_expensive_blocks)
+	Head       HeadCheck         // speculation.head_verify
+	AUROC      float64           // how well the draft's own score tells good drafts from bad: the chance that a good one scores higher, 0.5 … 1 (speculation.auroc)
+	Takeover   bool              // whether the target carries on where an answer that has begun is lost or doubted (speculation.takeover)
+	Unscored   Unscored          // speculation.on_missing_logprobs
+	Refusals   bool              // whether drafts that open like refusals go to the target (speculation.escalate_refusals)
+
+	Economy economy.Policy // speculation.guard, .explore, .max_extra_ttft_ms
+	Scoring scoring.Config // speculation.score_tokens, .score_at_once, .score_timeout
+
 	RetryAttempts int     // further backends tried after the first, before the first byte (retry.attempts, 0 … 10)
 	RetryBudget   float64 // share of requests in flight that may be retries, never below 10 (retry.budget, 0 … 1)
 
@@ -35,9 +97,12 @@ type Config struct {
 
 // Judged says in a few characters how drafts are judged: equal for equal rules.
 func (c *Config) Judged() string {
-	b := append(make([]byte, 0, 64), c.Mode...)
+	b := append(make([]byte, 0, 160), c.Mode...)
+	for _, word := range [...]string{string(c.Strictness), string(c.Head), string(c.Unscored)} {
+		b = append(append(b, ' '), word...)
+	}
 	a := &c.Accept
-	for _, v := range [...]accept.Nats{a.Threshold, a.MeanOffset, a.WindowOffset, a.EntropyOffset} {
+	for _, v := range [...]accept.Nats{a.Threshold, a.Band, a.MeanOffset, a.WindowOffset, a.EntropyOffset, c.Tie} {
 		b = strconv.AppendUint(append(b, ' '), math.Float64bits(float64(v)), 16) // the decimals take ten times as long
 	}
 	return string(b)

@@ -1,6 +1,11 @@
 package tiers
 
-import "github.com/foregate/foregate/tiers/openai"
+import (
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/probe"
+)
 
 // Tier is the role of a pool for a route, and what an answer came from.
 type Tier string
@@ -23,13 +28,30 @@ const (
 	resumeIDs                 // by token ids: exact
 )
 
+// Scorer is how the target is asked about a draft.
+type Scorer string
+
+// The scorers.
+const (
+	ScorerNone  Scorer = ""
+	ScorerIDs   Scorer = "ids"   // it scores the draft's own tokens
+	ScorerText  Scorer = "text"  // it scores the draft's text in tokens of its own: the pools' tokenizers differ
+	ScorerJudge Scorer = "judge" // it is asked in words whether the answer is right
+)
+
 // Plan is how a request will be answered. It is decided once, before anything
 // is sent.
 type Plan struct {
-	Tier   Tier   // Draft: through the cascade, or where demanded straight from the draft; Target: straight to it
-	Judged bool   // the draft is judged, and escalates when it does not hold
-	Reason string // why it is not judged: the reason in "X-Acceptance: bypassed;reason=…"
-	Whole  bool   // nothing is released before the whole draft was judged
+	Tier   Tier         // Draft: through the cascade, or where demanded straight from the draft; Target: straight to it
+	Judged bool         // the draft is judged, and escalates when it does not hold
+	Reason string       // why it is not judged: the reason in "X-Acceptance: bypassed;reason=…"
+	Mode   Mode         // by which it is judged
+	Whole  bool         // nothing is released before the whole draft was judged
+	Calls  bool         // the draft may call tools: it is asked for in one piece
+	Ask    accept.Ask   // when the target is asked about it
+	Scorer Scorer       // and how
+	Block  int          // mode verify: tokens drafted between two checks; 0 is all of them
+	Sums   economy.Sums // what it was expected to cost, where prices are known
 
 	resume resume
 }
@@ -42,11 +64,23 @@ type Facts struct {
 	Request       *openai.Request
 	Demanded      Tier
 	HasDraft      bool // the route has a draft pool
-	SameTokenizer bool // its pools share tokenizer and chat template
+	SameTokenizer bool // the configuration says that its pools share tokenizer and chat template
+
+	Draft, Target *probe.Card // what the pools' engines can do; nil is unknown
 }
 
-// PlanFor decides how to answer: a pure function of the settings and the request.
-// The first rule that matches wins.
+// sameTokens is whether ids can be handed from the draft to the target: as the engines
+// tell, and as long as they have not, as the configuration says.
+func (f Facts) sameTokens() bool {
+	if same, known := probe.SameTokens(f.Draft, f.Target); known {
+		return same
+	}
+	return f.SameTokenizer
+}
+
+// PlanFor decides how to answer: a pure function of the settings, the request and what the
+// engines can do. The first rule that matches wins; the rules are the table of
+// acceptance.md §3.0, and what is not drafted for its price comes after ([Plan.Weigh]).
 func PlanFor(cfg Config, f Facts) Plan {
 	r := f.Request
 	if f.Demanded == Draft && f.HasDraft {
@@ -55,18 +89,70 @@ func PlanFor(cfg Config, f Facts) Plan {
 	if reason := bypass(cfg, f); reason != "" {
 		return Plan{Tier: Target, Reason: reason}
 	}
-	p := Plan{Tier: Draft, Judged: true, Whole: r.Structured || !r.Stream}
+	p := Plan{Tier: Draft, Judged: true, Mode: cfg.Mode, Whole: r.Structured || !r.Stream || r.Tools, Calls: r.Tools}
 	switch {
-	case r.Penalties || r.Structured:
-		// A continuation would count penalties from its own start, and a grammar
-		// begins anew at the first generated token: such answers are never switched.
+	case r.Penalties || r.Structured || r.Tools:
+		// A continuation would count penalties from its own start, a grammar begins anew at the
+		// first generated token, and half a call is none: such answers are never switched.
 		p.Whole = true
-	case f.SameTokenizer:
+	case f.sameTokens() && f.Target.Lacks(probe.MissingContinue) == "" || f.sameTokens() && f.Target == nil:
 		p.resume = resumeIDs
 	default:
 		p.resume = resumeText
 	}
+	return p.asked(cfg, f)
+}
+
+// asked decides when and how the target is asked.
+func (p Plan) asked(cfg Config, f Facts) Plan {
+	scorer, lacks := scorerFor(cfg, f)
+	p.Scorer = scorer
+	switch {
+	case cfg.Mode == ModeConfidence:
+		p.Ask = accept.AskDoubt
+		if cfg.Head == HeadOff || scorer == ScorerNone || !p.Whole && scorer != ScorerIDs || cfg.Accept.Band == 0 {
+			p.Ask, p.Scorer = accept.AskNever, ScorerNone
+		}
+		return p
+	case lacks != "":
+		return Plan{Tier: Target, Reason: lacks}
+	}
+	p.Whole, p.Ask = true, accept.AskAlways
+	if cfg.Mode != ModeVerify {
+		return p
+	}
+	p.Ask = accept.AskExact
+	reuse := f.Target != nil && f.Target.Reuse || cfg.Costly
+	if cfg.Block > 0 && reuse && scorer == ScorerIDs && p.resume == resumeIDs && f.Draft.Lacks(probe.MissingContinue) == "" {
+		p.Block = cfg.Block
+	}
 	return p
+}
+
+// scorerFor finds a way to ask the target, or says what it lacks for the mode.
+func scorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
+	if f.Target == nil {
+		return ScorerNone, "target_unprobed"
+	}
+	judge := f.Target.Lacks(probe.MissingLogprobs) == ""
+	same, known := probe.SameTokens(f.Draft, f.Target)
+	switch {
+	case cfg.Mode == ModeJudge && judge:
+		return ScorerJudge, ""
+	case cfg.Mode == ModeJudge:
+		return ScorerNone, "target_without_logprobs"
+	case f.Target.Scoring == "" && judge && cfg.Mode != ModeVerify:
+		return ScorerJudge, ""
+	case f.Target.Scoring == "":
+		return ScorerNone, "target_without_scoring"
+	case known && same && f.Draft.TokenIDs:
+		return ScorerIDs, ""
+	case f.Target.Lacks(probe.MissingTokenizer) == "":
+		return ScorerText, ""
+	case judge && cfg.Mode != ModeVerify:
+		return ScorerJudge, ""
+	}
+	return ScorerNone, "tokenizers_differ"
 }
 
 // bypass names why a request goes straight to the target, "" when it does not.
@@ -81,8 +167,6 @@ func bypass(cfg Config, f Facts) string {
 		return "mode_off"
 	case !r.SinglePlain:
 		return "prompt_kind"
-	case r.Tools:
-		return "tools"
 	case r.Logprobs:
 		return "logprobs"
 	case r.N > 1:
@@ -91,8 +175,10 @@ func bypass(cfg Config, f Facts) string {
 		return "continues"
 	case r.HasSeed && r.Temperature > 0:
 		return "seed"
-	case r.Penalties && r.Stream:
-		return "penalties"
+	case r.Penalties && (r.Stream || cfg.Mode == ModeVerify):
+		return "penalties" // in mode verify: scores do not know of them
+	case cfg.Mode == ModeVerify && r.Temperature > 0:
+		return "sampled" // only a greedy answer can be checked token by token
 	case r.MinTokens && len(r.Stop) > 0:
 		return "min_tokens" // an engine ignores stop strings before them; the gateway's matcher does not count
 	case r.Extras:
@@ -101,4 +187,38 @@ func bypass(cfg Config, f Facts) string {
 		return "prompt_length"
 	}
 	return ""
+}
+
+// Shape is the request as economy sees it.
+func (p Plan) Shape(cfg Config, r *openai.Request) economy.Shape {
+	return economy.Shape{
+		Prompt: r.PromptTokens, Most: r.Limit(), Held: cfg.HoldbackTokens,
+		Whole: p.Whole, Scored: p.Ask >= accept.AskAlways,
+	}
+}
+
+// Weigh asks whether the draft that is planned is expected to pay, and whether asking the
+// target about a doubtful one is: prices and expectations are those of the route, load is
+// the target's KV usage, and dice one draw from [0, 1). A plan without a judged draft stays
+// as it is.
+func (p Plan) Weigh(cfg Config, r *openai.Request, prices economy.Prices, e economy.Expectation, load, dice float64) Plan {
+	if !p.Judged {
+		return p
+	}
+	shape := p.Shape(cfg, r)
+	sums, reason := economy.Decide(cfg.Economy, prices, shape, e, dice)
+	if reason != "" {
+		return Plan{Tier: Target, Reason: reason, Sums: sums}
+	}
+	p.Sums = sums
+	if p.Ask == accept.AskDoubt && cfg.Head == HeadAuto {
+		pays := economy.HeadPays
+		if p.Whole {
+			pays = economy.WholePays
+		}
+		if ok, _ := pays(prices, float64(shape.Prompt), sums.Output, float64(shape.Held), cfg.AUROC, load); !ok {
+			p.Ask, p.Scorer = accept.AskNever, ScorerNone
+		}
+	}
+	return p
 }

@@ -14,6 +14,11 @@ type Receipt struct {
 	Plan    Plan
 	Tries   []Try
 	Verdict accept.Verdict // of the draft; zero when none was judged
+	Needed  accept.Nats    // the threshold that its score was held against
+	Band    accept.Nats    // how far below it the target was asked
+	Track   []Mark         // how its score fell
+	Checks  []Checked      // what the target said of it, when it was asked
+	Over    []Takeover     // where the target carried on in mid-answer
 
 	Tier           Tier // that the answer came from, "" while there is none
 	Finish         string
@@ -21,11 +26,15 @@ type Receipt struct {
 	AcceptedTokens int     // draft tokens in the answer
 	TargetTokens   int     // target tokens in the answer
 	WastedTokens   int     // draft tokens that were thrown away
+	DraftedTokens  int     // draft tokens that were made, as far as they came
+	ScoredTokens   int     // tokens that the target computed to say what it thinks of the draft, prompts included
+	Committed      int     // draft tokens at which the draft was committed; 0 never
 	USD            float64 // its share of the price of the backends that worked for it
 
 	Began  time.Time     // when the request was taken up
 	Waited time.Duration // for room at the pools
 	Draft  time.Duration // spent on the draft
+	Verify time.Duration // spent on asking the target about the draft
 	Target time.Duration // spent on the target until its first byte
 	First  time.Duration // until the answer's first byte
 }
@@ -35,7 +44,36 @@ type Try struct {
 	Pool    string
 	Backend string
 	Failed  FailureKind // "" when it answered
+	Score   bool        // it was asked what it thinks of a draft
 }
+
+// Mark is what the running minimum of a draft's score was when so many tokens had come.
+type Mark struct {
+	Tokens int
+	Score  accept.Nats
+}
+
+// Checked is the target's word on a part of the draft.
+type Checked struct {
+	Scorer  Scorer
+	Backend string
+	Tokens  int // that it was asked about
+	Kept    int // that it stood by, where it did not stand by all
+	Pass    bool
+	Score   accept.Nats
+	Reason  string // of accept's, or why it could not say
+	Took    time.Duration
+}
+
+// Takeover is a place in mid-answer from which the target carried on.
+type Takeover struct {
+	Why    string // a reason of accept's, draft_lost or target_lost
+	Tokens int    // of the answer before it, as far as they are known
+	Bytes  int
+}
+
+// mostChecks bounds the checks and takeovers in a receipt; blocks make many.
+const mostChecks = 16
 
 // mostTries bounds a receipt.
 const mostTries = 32

@@ -17,7 +17,9 @@ import (
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/pressure"
+	"github.com/foregate/foregate/tiers/scoring"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -43,10 +45,17 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 	want := Values{
 		Tiers: tiers.Config{
 			Mode:           tiers.ModeConfidence,
-			Accept:         accept.Config{Threshold: 0, MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1.0},
+			Accept:         accept.Config{Threshold: 0, Band: 0.3, MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1.0},
 			HoldbackTokens: 32,
 			Holdback:       1200 * time.Millisecond,
 			MaxPrompt:      4000,
+			Strictness:     accept.StrictBalanced,
+			Head:           tiers.HeadAuto,
+			AUROC:          0.75,
+			Takeover:       true,
+			Unscored:       tiers.UnscoredEscalate,
+			Economy:        economy.Policy{On: true, Explore: 0.02},
+			Scoring:        scoring.Config{MostTokens: 8192, AtOnce: 4, Timeout: 1500 * time.Millisecond},
 			RetryAttempts:  2,
 			RetryBudget:    0.2,
 			Timeouts: tiers.Timeouts{

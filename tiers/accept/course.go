@@ -25,6 +25,27 @@ func Rests(text []byte) bool {
 	return len(text) > 0 && strings.IndexByte(".!?\n", text[len(text)-1]) >= 0
 }
 
+// Ask says when the target is asked about a draft.
+type Ask uint8
+
+// When.
+const (
+	AskNever  Ask = iota
+	AskDoubt      // where its score is in the band
+	AskAlways     // whatever its score
+	AskExact      // whatever its score, and the score alone refuses nothing
+)
+
+// Decision is what a course comes to while a draft is under way.
+type Decision uint8
+
+// The decisions.
+const (
+	Wait   Decision = iota
+	Commit          // it may be released as it comes
+	Doubt           // the target is to be asked now; its word goes to Heard
+)
+
 // Course follows one draft as it comes: whether it is committed, whether it is
 // kept in the end, and where the target takes over when it is not. Tokens are
 // judged by the Judge inside; places where the draft may be cut are told by Mark.
@@ -33,10 +54,31 @@ type Course struct {
 	Holdback int  // tokens held back before the decision
 	Whole    bool // nothing is released before the whole draft was judged
 	Resumes  bool // the target can carry on from a part of it
+	Ask      Ask
 
 	steps     []Step
 	committed bool
+	lot       Lot
+	check     *Check // what the target said, nil before
 }
+
+// NewCourse returns the course of one draft that is judged by cfg.
+func NewCourse(cfg Config, c Course) Course {
+	c.Judge = NewJudge(cfg)
+	switch c.Ask {
+	case AskNever:
+	case AskDoubt:
+		c.hold(cfg.Threshold-cfg.Band, cfg.Threshold)
+	case AskAlways:
+		c.hold(cfg.Threshold-cfg.Band, always)
+	case AskExact:
+		c.hold(-always, always)
+	}
+	return c
+}
+
+// always is a score that no draft has.
+const always Nats = 1e9
 
 // Mark notes a place where chunks meet.
 func (c *Course) Mark(s Step) { c.steps = append(c.steps, s) }
@@ -50,20 +92,59 @@ func (c *Course) Shorten(text int) {
 }
 
 // Decide commits to the draft when the hold-back is over and the judge stands by
-// what came so far; waited says that the hold-back's time is over. It reports
-// whether this call committed. It is to be asked at every chunk, so that the same
-// tokens lead to the same decision however they were cut into reads.
-func (c *Course) Decide(waited bool) bool {
+// what came so far, or wants the target asked; waited says that the hold-back's time is
+// over. It is to be asked at every chunk, so that the same tokens lead to the same
+// decision however they were cut into reads.
+func (c *Course) Decide(waited bool) Decision {
 	if c.committed || c.Whole || c.Tokens() == 0 || (c.Tokens() < max(c.Holdback, 1) && !waited) {
-		return false
+		return Wait
 	}
-	v := c.Early()
-	if !v.Accept {
+	switch v := c.Early(); {
+	case v.Accept:
+		c.committed, c.lot = true, LotConfidence
+		c.hold(c.cfg.Threshold, c.cfg.Threshold)
+		return Commit
+	case v.Reason == ReasonDoubtful && c.check == nil:
+		return Doubt
+	default:
 		c.Refuse(v.Reason)
-		return false
+		return Wait
 	}
-	c.committed = true
-	return true
+}
+
+// Heard takes the target's word on what came so far; nil is that it could not say. Where it
+// stands by it, the draft is accepted so far, and from then on the lower edge of the band is
+// what its score must keep to.
+func (c *Course) Heard(said *Check) {
+	if said == nil {
+		said = &Check{Reason: ReasonNoVerdict}
+	}
+	c.check = said
+	if !said.Pass {
+		c.Refuse(said.Reason)
+		return
+	}
+	c.lot = LotWhole
+	if !c.Whole {
+		c.lot, c.committed = LotHead, true
+	}
+	c.hold(Nats(c.floor), Nats(c.floor))
+}
+
+// Final is the verdict on a finished draft, with its structure checked too.
+func (c *Course) Final(d Draft) Verdict {
+	v := c.Judge.Final(d)
+	switch {
+	case !v.Accept:
+	case c.lot != "":
+		v.Lot = c.lot
+	default:
+		v.Lot = LotConfidence
+	}
+	if v.Accept && v.Lot != LotConfidence {
+		v.Reason = ReasonStandsBy
+	}
+	return v
 }
 
 // Committed reports whether the draft may be released as it comes.
@@ -76,6 +157,15 @@ func (c *Course) Keeps(v Verdict, ended bool) bool {
 	return v.Accept || (c.committed && ended && v.Reason != ReasonScore)
 }
 
+// Vouched is how many tokens the target stood by where it was asked and did not stand by
+// all; −1 where it was not asked or could not say.
+func (c *Course) Vouched() int {
+	if c.check == nil || c.check.Reason == ReasonNoVerdict {
+		return -1
+	}
+	return c.check.Kept
+}
+
 // Seam is where the target takes over a draft that was not kept for the verdict's
 // reason: the last clean place that the judge stands by, at a sentence's end if one
 // is near. What was released is always before it. The zero Step means afresh.
@@ -85,6 +175,10 @@ func (c *Course) Seam(v Verdict, ended bool) Step {
 		return Step{}
 	case c.committed:
 		return c.LastClean(c.Tokens())
+	case c.Vouched() >= 0:
+		return c.LastClean(c.Vouched()) // to the token: the engine has its cache warm as far as that
+	case c.Ask >= AskAlways:
+		return Step{} // what the target has not seen goes to nobody
 	case v.Reason == ReasonNoLogprobs, v.Reason == ReasonRepetition, v.Reason == ReasonEmpty, v.Reason == ReasonLong,
 		v.Reason == ReasonCut && ended:
 		return Step{} // no part of it was vouched for

@@ -33,7 +33,7 @@ func TestACourseCommitsWhenTheHoldBackIsOver(t *testing.T) {
 	if c.Committed() {
 		t.Error("committed before the hold-back was over")
 	}
-	if !c.Decide(true) || !c.Committed() || c.Decide(true) {
+	if c.Decide(true) != Commit || !c.Committed() || c.Decide(true) != Wait {
 		t.Error("the hold-back's time did not commit it, once")
 	}
 	whole := newCourse(Course{Holdback: 1, Whole: true})
@@ -46,7 +46,7 @@ func TestACourseCommitsWhenTheHoldBackIsOver(t *testing.T) {
 func TestACourseWithTooFewLogprobsIsRefusedInsteadOfCommitted(t *testing.T) {
 	c := newCourse(Course{Holdback: 8, Resumes: true})
 	c.Missing(8)
-	if c.Decide(false) || c.Committed() || !c.Rejected() {
+	if c.Decide(false) != Wait || c.Committed() || !c.Rejected() {
 		t.Errorf("committed %v, rejected %v", c.Committed(), c.Rejected())
 	}
 }

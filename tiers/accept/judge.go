@@ -25,7 +25,19 @@ type Verdict struct {
 	Reason string // why; one of the Reason constants
 	Score  Nats   // the running minimum
 	Tokens int    // tokens judged
+	Lot    Lot    // by whose word it was accepted; "" where it was not
 }
+
+// Lot tells accepted drafts apart by whose word they were accepted on: they are different
+// products with different risks.
+type Lot string
+
+// The lots.
+const (
+	LotConfidence Lot = "conf"  // by the draft's own score
+	LotHead       Lot = "head"  // the target stood by its first tokens
+	LotWhole      Lot = "whole" // the target stood by all of it
+)
 
 // Why a draft was kept or not.
 const (
@@ -37,6 +49,10 @@ const (
 	ReasonCut        = "cut_short"        // it ended for another reason than the model's or the client's limit
 	ReasonInvalid    = "invalid_json"     // JSON was asked for, and this is none
 	ReasonLong       = "too_long"         // it outgrew what an answer may be
+	ReasonDoubtful   = "doubtful"         // the score is in the band: the target may be asked
+	ReasonStandsBy   = "target_agrees"    // the target was asked, and stands by it
+	ReasonDisagrees  = "target_disagrees" // the target was asked, and does not
+	ReasonNoVerdict  = "no_verdict"       // the target was asked, and could not say
 )
 
 // Judge scores one draft token by token. Its score is
@@ -51,7 +67,9 @@ const (
 // The mean may rise again; that is why the minimum is kept over tokens from the
 // eighth on, and why an answer shorter than that is scored once, at its end.
 type Judge struct {
-	cfg Config
+	cfg   Config
+	floor float64 // crossing it is final
+	need  float64 // the least score that is accepted
 
 	n, missing int
 	sum        float64
@@ -65,10 +83,16 @@ type Judge struct {
 	refused    string // a reason from outside the score
 }
 
-// NewJudge returns a judge for one draft.
+// NewJudge returns a judge for one draft. Nobody else is asked: what is below the
+// threshold is rejected.
 func NewJudge(cfg Config) *Judge {
-	return &Judge{cfg: cfg, min: math.Inf(1), minWindow: math.Inf(1)}
+	j := &Judge{cfg: cfg, min: math.Inf(1), minWindow: math.Inf(1)}
+	j.hold(cfg.Threshold, cfg.Threshold)
+	return j
 }
+
+// hold sets what a score may fall to and what it must have.
+func (j *Judge) hold(floor, need Nats) { j.floor, j.need = float64(floor), float64(need) }
 
 // Add judges the next token: its logprob and those of the most likely
 // alternatives at its place (its own among them, in any order; none is allowed).
@@ -125,7 +149,7 @@ func (j *Judge) lower() {
 	if s < j.min {
 		j.min = s
 	}
-	j.crossed = j.crossed || j.min < float64(j.cfg.Threshold)
+	j.crossed = j.crossed || j.min < j.floor
 }
 
 // Refuse rejects the draft for a reason that the score does not know.
@@ -162,7 +186,7 @@ func (j *Judge) Final(d Draft) Verdict {
 		j.lower()
 	}
 	v := j.verdict()
-	if v.Accept {
+	if v.Accept || v.Reason == ReasonDoubtful {
 		if reason := d.fault(); reason != "" {
 			v.Accept, v.Reason = false, reason
 		}
@@ -179,8 +203,10 @@ func (j *Judge) verdict() Verdict {
 		v = Verdict{Reason: ReasonEmpty}
 	case float64(j.missing) > mostMissing*float64(j.n):
 		v.Accept, v.Reason = false, ReasonNoLogprobs
-	case j.crossed || v.Score < j.cfg.Threshold:
+	case j.crossed || float64(v.Score) < j.floor:
 		v.Accept, v.Reason = false, ReasonScore
+	case float64(v.Score) < j.need:
+		v.Accept, v.Reason = false, ReasonDoubtful
 	}
 	return v
 }

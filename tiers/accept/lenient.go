@@ -10,6 +10,28 @@ type Leniency struct {
 	MeanGap  Nats    // largest mean distance to the target's first choice
 }
 
+// Strictness is a public name for a Leniency (acceptance.md §3.4).
+type Strictness string
+
+// The names, from the strictest. What exact means is in [Greedy].
+const (
+	StrictHigh     Strictness = "high"     // half of the first choice's probability
+	StrictBalanced Strictness = "balanced" // three tenths
+	StrictLoose    Strictness = "loose"    // a tenth
+)
+
+// Leniency returns what the name stands for; sampled says that the answer is drawn at a
+// temperature above 0. Any other name is balanced.
+func (s Strictness) Leniency(sampled bool) Leniency {
+	switch s {
+	case StrictHigh:
+		return Leniency{Eps: 0.5, Failures: 0.005, MeanGap: 0.15}
+	case StrictLoose:
+		return Leniency{Eps: 0.1, Typical: sampled, Failures: 0.05, MeanGap: 0.15}
+	}
+	return Balanced(sampled)
+}
+
 // Balanced is the default strictness (acceptance.md §3.4): a token passes with at
 // least 0.3 of the first choice's probability, and one in fifty may fail.
 func Balanced(sampled bool) Leniency {
@@ -32,7 +54,43 @@ type Opinion struct {
 	Logprob Nats    // of the token
 	Top     Nats    // of the target's first choice
 	Entropy float64 // of the target's distribution, nats; used only when Typical
+	First   bool    // the token is the first choice, or ends the answer as that does
 	Alike   bool    // differs from the first choice by white space or case at most
+}
+
+// Check is the target's word on a span of a draft.
+type Check struct {
+	Pass   bool
+	Kept   int    // tokens that it stands by when it does not stand by all
+	Score  Nats   // higher is better: minus the mean distance to its first choices, or a judge's log odds
+	Failed int    // tokens that failed
+	Reason string // one of the Reason constants
+}
+
+// Check judges a span by the target's opinions. The tokens kept of one that is refused end
+// before the first confident disagreement, or else before the first token that failed.
+func (l Leniency) Check(span []Opinion) Check {
+	run := Lenient{Leniency: l}
+	for _, o := range span {
+		run.Add(o)
+	}
+	c := Check{Pass: run.Stands(), Kept: len(span), Failed: run.failed, Reason: ReasonStandsBy}
+	if run.n > 0 {
+		c.Score = Nats(-run.gap / float64(run.n))
+	}
+	if c.Pass {
+		return c
+	}
+	c.Reason = ReasonDisagrees
+	switch {
+	case run.refused:
+		c.Kept = run.firstRefused
+	case run.failed > 0:
+		c.Kept = run.firstFailed
+	default: // the sum of small distances: nothing stands out
+		c.Kept = 0
+	}
+	return c
 }
 
 // Lenient judges a span of tokens by the target's opinions. The zero value with a
@@ -40,9 +98,10 @@ type Opinion struct {
 type Lenient struct {
 	Leniency
 
-	n, failed int
-	gap       float64
-	refused   bool
+	n, failed                 int
+	firstFailed, firstRefused int
+	gap                       float64
+	refused                   bool
 }
 
 // Add takes the opinion on the next token.
@@ -50,7 +109,10 @@ func (l *Lenient) Add(o Opinion) {
 	l.n++
 	l.gap += float64(o.Top - o.Logprob)
 	p, top := math.Exp(float64(o.Logprob)), math.Exp(float64(o.Top))
-	if top >= sureOfOther && p < littleOfIt && !o.Alike {
+	if top >= sureOfOther && p < littleOfIt && !o.Alike && !o.First {
+		if !l.refused {
+			l.firstRefused = l.n - 1
+		}
 		l.refused = true
 	}
 	if p >= l.Eps*top {
@@ -58,6 +120,9 @@ func (l *Lenient) Add(o Opinion) {
 	}
 	if l.Typical && p >= math.Min(typicalFloor, typicalScale*math.Exp(-o.Entropy)) {
 		return
+	}
+	if l.failed == 0 {
+		l.firstFailed = l.n - 1
 	}
 	l.failed++
 }
