@@ -27,12 +27,12 @@ type Shape struct {
 
 // Expectation is what was learned of a bucket: requests of one kind on one route.
 type Expectation struct {
-	Samples    float64 // drafts that it rests on, old ones counting less
-	Acceptance float64 // share of drafts that were served, 0..1
-	Upper      float64 // upper 90 % bound of it
-	Output     float64 // tokens of an answer
-	Held       float64 // draft tokens that were made until the decision, of drafts that were not served
-	Salvaged   float64 // share of a rejected draft's tokens that went into the answer
+	Samples    float64       // drafts that it rests on, old ones counting less
+	Acceptance float64       // share of drafts that were served, 0..1
+	Upper      float64       // upper 90 % bound of it
+	Output     float64       // tokens of an answer
+	Held       float64       // draft tokens that were made until the decision, of drafts that were not served
+	Salvaged   float64       // share of a rejected draft's tokens that went into the answer
 	Lead       time.Duration // by how much later the first byte came than it would have from the target
 }
 
@@ -45,6 +45,7 @@ type Sums struct {
 	DraftUSD             float64 // expected of asking the draft first
 	BreakEven            float64 // acceptance from which on drafts pay; above 1 they never do
 	ExtraTTFT            time.Duration
+	Explored             bool // drafted though it is not expected to pay, to learn
 }
 
 // SavingUSD is what a draft is expected to save, negative where it costs more.

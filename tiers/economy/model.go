@@ -1,0 +1,41 @@
+package economy
+
+// Mode is a way of answering that [Model] knows: a row of acceptance.md §2.2.
+type Mode string
+
+// The modes.
+const (
+	TargetOnly Mode = "target"     // T: no draft
+	Confidence Mode = "confidence" // C: the draft's own confidence decides after m tokens
+	WholeCheck Mode = "whole"      // W: the target scores the whole draft before anything is released
+	HeadCheck  Mode = "head"       // H: the target scores the first m tokens
+)
+
+// Workload is what [Model] reckons with: the symbols of acceptance.md §2.1.
+type Workload struct {
+	Prompt, Output float64 // P and L, tokens; the output is above 0
+	Held           float64 // m, tokens; WholeCheck does not use it
+	Acceptance     float64 // A, 0..1
+	Salvaged       float64 // g, 0..1: of the whole draft in WholeCheck, of the m tokens in HeadCheck
+}
+
+// Model is what a million output tokens cost in a mode, in USD: the formulas of
+// acceptance.md §2.2, to the letter. It is what measurements are held against; requests
+// are decided by [Weigh], which also knows salvage without a score. A mode that is not
+// one is the target alone.
+func Model(mode Mode, p Prices, w Workload) float64 {
+	cDP, cDD, cTP, cTD := p.DraftPrefill, p.DraftDecode, p.TargetPrefill, p.TargetDecode
+	pr, l, m, a, g := w.Prompt, w.Output, w.Held, w.Acceptance, w.Salvaged
+	var c float64
+	switch mode {
+	case Confidence:
+		c = pr*cDP + (a*l+(1-a)*m)*cDD + (1-a)*(pr*cTP+l*cTD)
+	case WholeCheck:
+		c = pr*cDP + l*cDD + (pr+l)*cTP + (1-a)*(1-g)*l*cTD
+	case HeadCheck:
+		c = pr*cDP + m*cDD + (pr+m)*cTP + a*(l-m)*cDD + (1-a)*(l-g*m)*cTD
+	default:
+		c = pr*cTP + l*cTD
+	}
+	return c / l * 1e6
+}

@@ -1,0 +1,57 @@
+package economy
+
+// The bounds of [HeadPays] and [WholePays], from acceptance.md §2.4.
+const (
+	confidentFrom = 0.80 // from this AUROC on confidence alone is as good as a second opinion
+	leastRatio    = 5.0  // of the pools' decode prices: below it a score saves too little
+	mostScore     = 0.5  // of the price of answering, that a score may cost
+	mostLoad      = 0.85 // of the target's KV cache in use: above it there is no room to spare
+)
+
+// Why a score does not pay.
+const (
+	WhyLoad       = "load"        // the target is too full
+	WhyLongPrompt = "long_prompt" // the prompt is longer than the answer
+	WhyConfidence = "confidence"  // confidence alone tells good from bad drafts well enough
+	WhyPriceRatio = "price_ratio" // the target's tokens are not dear enough
+	WhyScoreCost  = "score_cost"  // scoring costs more than half of answering
+)
+
+// HeadPays reports whether it is worth the target's time to score the first held tokens of
+// a draft whose confidence is doubtful, and if not, why. Prompt and output are in tokens,
+// the output as expected. auroc is how well confidence tells good from bad drafts on the
+// route, as measured from audits (0.5 is not at all, 1 perfectly); 0 is not measured yet
+// and taken for what the literature reports, .70–.78, where scoring wins. load is the
+// share of the target's KV cache in use, 0..1.
+//
+// acceptance.md §2.4 says: with AUROC ≥ .80 use confidence only; below, verification of the
+// doubtful band wins if P ≤ L and the decode price ratio is ≥ 5; and do not verify where
+// the score costs more than half of the answer, for a head (P+m)·c_tp >
+// 0.5·(P·c_tp + L·c_td). Rules that need a price which is unknown do not apply.
+func HeadPays(p Prices, prompt, output, held, auroc, load float64) (pays bool, why string) {
+	return scorePays(p, prompt, output, min(held, output), auroc, load)
+}
+
+// WholePays is [HeadPays] for scoring a whole answer before anything of it is released:
+// the same rules with m = L.
+func WholePays(p Prices, prompt, output, auroc, load float64) (pays bool, why string) {
+	return scorePays(p, prompt, output, output, auroc, load)
+}
+
+func scorePays(p Prices, prompt, output, scored, auroc, load float64) (pays bool, why string) {
+	switch {
+	case load > mostLoad:
+		return false, WhyLoad
+	case prompt > output:
+		return false, WhyLongPrompt
+	case auroc >= confidentFrom:
+		return false, WhyConfidence
+	case !p.Known():
+		return true, ""
+	case p.TargetDecode < leastRatio*p.DraftDecode:
+		return false, WhyPriceRatio
+	case (prompt+scored)*p.TargetPrefill > mostScore*(prompt*p.TargetPrefill+output*p.TargetDecode):
+		return false, WhyScoreCost
+	}
+	return true, ""
+}
