@@ -24,6 +24,7 @@ type Demand struct {
 
 	Parts [prefix.MostParts]prefix.Part // what the prompt begins with; those with Key 0 are absent
 
+	Warm    string   // id of a backend that has computed this very prompt a moment ago; "" is none
 	Exclude []string // ids of backends that were tried already
 }
 
@@ -138,6 +139,11 @@ func (p *Pool) choose(s *round, cfg choose.Config, need choose.Need, d *Demand, 
 		}
 	}
 	p.warmth(s, d, need.PromptTokens)
+	for i, b := range s.backends {
+		if d.Warm != "" && b.id == d.Warm {
+			s.cands[i].Cached, s.cands[i].Main = max(need.PromptTokens-1, 0), true
+		}
+	}
 	p.shared(s, d, need.PromptTokens)
 	return choose.Choose(cfg, s.cands, need, turn)
 }
