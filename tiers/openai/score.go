@@ -1,5 +1,10 @@
 package openai
 
+import (
+	"errors"
+	"strconv"
+)
+
 // ScoreStyle is a way to have an engine say what it thinks of tokens that it did
 // not choose itself.
 type ScoreStyle string
@@ -26,7 +31,7 @@ type Scored struct {
 	Logprob float64   // of the token, nats
 	TopID   int32     // the first choice
 	Top     float64   // its logprob
-	Tops    []float64 // of the listed alternatives, the token's own included where it is one of them
+	Tops    []float64 // of the listed alternatives, falling, the token's own included where it is one of them
 	Alike   bool      // the first choice differs from the token by white space or case at most
 }
 
@@ -36,4 +41,101 @@ type Scores struct {
 	Tokens []Scored
 	Next   int32 // the engine's own choice behind the draft; −1 where it is not told
 	Cached int   // tokens of the prompt that it had; 0 where it is not told
+}
+
+// What may be wrong with an answer to a [ScoreQuestion] or a judge's question.
+var (
+	ErrShort      = errors.New("fewer tokens were scored than the draft has")
+	ErrMisaligned = errors.New("the scores are of other tokens than the draft's")
+	ErrScores     = errors.New("the scores cannot be read")
+)
+
+// mostTop is how many alternatives engines tell of a place at most, where nothing else was configured (vLLM's
+// --max-logprobs).
+const mostTop = 20
+
+func (q *ScoreQuestion) top() int { return min(max(q.Top, 1), mostTop) }
+
+// Path is where the question is posted to.
+func (q *ScoreQuestion) Path() string {
+	switch q.Style {
+	case ScoreGenerate:
+		return "/inference/v1/generate"
+	case ScoreSGLang:
+		return "/generate"
+	}
+	return Completion.Path()
+}
+
+// Body appends the question as JSON. One token is generated, greedily: engines refuse to generate none, and
+// it is [Scores.Next].
+func (q *ScoreQuestion) Body(dst []byte) []byte {
+	switch q.Style {
+	case ScoreSGLang:
+		return q.sglangBody(dst)
+	case ScoreGenerate:
+		dst = q.model(dst)
+		dst = append(dst, `"token_ids":`...)
+		dst = q.ids(dst)
+		dst = append(dst, `,"sampling_params":{"max_tokens":1,"temperature":0,"prompt_logprobs":`...)
+		dst = strconv.AppendInt(dst, int64(q.top()), 10)
+		dst = append(dst, `},"stream":false`...)
+	default:
+		dst = q.model(dst)
+		dst = append(dst, `"prompt":`...)
+		dst = q.ids(dst)
+		dst = append(dst, `,"max_tokens":1,"temperature":0,"prompt_logprobs":`...)
+		dst = strconv.AppendInt(dst, int64(q.top()), 10)
+		dst = append(dst, `,"stream":false,"return_token_ids":true`...)
+	}
+	return appendScheduling(dst, "cache_salt", q.Salt, q.Priority)
+}
+
+// sglangBody asks from the token before the draft on: the entry of the place where SGLang starts is null. What
+// SGLang has of the prompt before it is not computed again. Its salt is called extra_key here, to which its chat endpoint
+// makes a cache_salt.
+func (q *ScoreQuestion) sglangBody(dst []byte) []byte {
+	dst = append(dst, `{"input_ids":`...)
+	dst = q.ids(dst)
+	dst = append(dst, `,"sampling_params":{"max_new_tokens":1,"temperature":0},"return_logprob":true,"logprob_start_len":`...)
+	dst = strconv.AppendInt(dst, int64(max(len(q.Prompt)-1, 0)), 10)
+	dst = append(dst, `,"top_logprobs_num":`...)
+	dst = strconv.AppendInt(dst, int64(q.top()), 10)
+	dst = append(dst, `,"return_text_in_logprobs":true,"stream":false`...)
+	return appendScheduling(dst, "extra_key", q.Salt, q.Priority)
+}
+
+func (q *ScoreQuestion) model(dst []byte) []byte {
+	dst = append(dst, `{"model":`...)
+	dst = quote(dst, q.Model)
+	return append(dst, ',')
+}
+
+// ids appends the prompt and the draft as one list.
+func (q *ScoreQuestion) ids(dst []byte) []byte {
+	dst = append(dst, '[')
+	for i, part := range [...][]int32{q.Prompt, q.Draft} {
+		for j, id := range part {
+			if j > 0 || i > 0 && len(q.Prompt) > 0 {
+				dst = append(dst, ',')
+			}
+			dst = strconv.AppendInt(dst, int64(id), 10)
+		}
+	}
+	return append(dst, ']')
+}
+
+// appendScheduling ends a body with what steers an engine's cache and its scheduler.
+func appendScheduling(dst []byte, saltName, salt string, priority *int64) []byte {
+	if salt != "" {
+		dst = append(dst, ',')
+		dst = quote(dst, saltName)
+		dst = append(dst, ':')
+		dst = quote(dst, salt)
+	}
+	if priority != nil {
+		dst = append(dst, `,"priority":`...)
+		dst = strconv.AppendInt(dst, *priority, 10)
+	}
+	return append(dst, '}')
 }

@@ -1,0 +1,424 @@
+package openai
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+)
+
+// Parse reads the answer to the question. Its places are counted from the end, since an engine that had the
+// beginning of the prompt may leave it out; those of the prompt are passed over unread. An error matches [ErrShort],
+// [ErrMisaligned] or, for all else, [ErrScores].
+func (q *ScoreQuestion) Parse(body []byte) (Scores, error) {
+	p := scoreParser{q: q, cur: borrowCursor(nil), in: borrowCursor(nil), next: -1}
+	defer p.cur.release()
+	defer p.in.release()
+	p.cur.resetLenient(body)
+	if p.cur.kind() != '{' {
+		p.cur.token() // surfaces a syntax error, if it is one
+		p.cur.fail(errNotObject)
+	}
+	for name := range p.cur.object() {
+		p.field(name)
+	}
+	if p.cur.end(); p.cur.err != nil {
+		return Scores{}, fmt.Errorf("%w: %w", ErrScores, p.cur.err)
+	}
+	tokens, err := p.tokens(body)
+	if err != nil {
+		return Scores{}, err
+	}
+	return Scores{Tokens: tokens, Next: p.next, Cached: p.cached}, nil
+}
+
+var errNotObject = errors.New("the answer is no JSON object")
+
+// scoreParser walks an answer once with cur, to find where the scores of the draft are, and reads those with in.
+type scoreParser struct {
+	q       *ScoreQuestion
+	cur, in *cursor
+
+	places tail // prompt_logprobs, or input_token_logprobs
+	lists  tail // SGLang's input_top_logprobs
+	next   int32
+	cached int
+}
+
+// tail keeps where the last elements of an array are.
+type tail struct {
+	last []Span // a ring
+	n    int    // elements seen
+}
+
+// at is the i-th of the elements kept.
+func (t *tail) at(i int) Span { return t.last[(t.n+i)%len(t.last)] }
+
+// tail reads an array. Another value, such as null, leaves what there is.
+func (p *scoreParser) tail(t *tail) {
+	if p.cur.kind() != '[' || len(p.q.Draft) == 0 {
+		p.cur.skip()
+		return
+	}
+	if t.last == nil {
+		t.last = make([]Span, len(p.q.Draft))
+	}
+	t.n = 0
+	for range p.cur.array() {
+		_, at := p.cur.value()
+		t.last[t.n%len(t.last)] = at
+		t.n++
+	}
+}
+
+func (p *scoreParser) field(name []byte) {
+	vllm := p.q.Style != ScoreSGLang
+	switch {
+	case vllm && string(name) == "choices":
+		for i := range p.cur.array() {
+			p.choice(i == 0)
+		}
+	case vllm && string(name) == "prompt_logprobs":
+		p.tail(&p.places)
+	case vllm && string(name) == "usage":
+		for name := range p.cur.object() {
+			if string(name) == "prompt_tokens_details" {
+				p.details()
+				continue
+			}
+			p.cur.skip()
+		}
+	case !vllm && string(name) == "output_ids":
+		p.first()
+	case !vllm && string(name) == "meta_info":
+		p.meta()
+	default:
+		p.cur.skip()
+	}
+}
+
+// choice reads the first choice, where completions have their scores.
+func (p *scoreParser) choice(read bool) {
+	if !read {
+		p.cur.skip()
+		return
+	}
+	for name := range p.cur.object() {
+		switch string(name) {
+		case "prompt_logprobs":
+			p.tail(&p.places)
+		case "token_ids":
+			p.first()
+		default:
+			p.cur.skip()
+		}
+	}
+}
+
+// first reads the first of the ids that were generated.
+func (p *scoreParser) first() {
+	for i := range p.cur.array() {
+		raw, _ := p.cur.value()
+		if id, ok := tokenID(raw); ok && i == 0 {
+			p.next = id
+		}
+	}
+}
+
+func (p *scoreParser) details() {
+	for name := range p.cur.object() {
+		if string(name) == "cached_tokens" {
+			p.count()
+			continue
+		}
+		p.cur.skip()
+	}
+}
+
+// count reads how many tokens of the prompt the engine had.
+func (p *scoreParser) count() {
+	raw, _ := p.cur.value()
+	if n, err := strconv.Atoi(string(raw)); err == nil && n >= 0 {
+		p.cached = n
+	}
+}
+
+func (p *scoreParser) meta() {
+	for name := range p.cur.object() {
+		switch string(name) {
+		case "input_token_logprobs":
+			p.tail(&p.places)
+		case "input_top_logprobs":
+			p.tail(&p.lists)
+		case "cached_tokens":
+			p.count()
+		default:
+			p.cur.skip()
+		}
+	}
+}
+
+// tokens reads the scores of the draft, which body has where the tails say.
+func (p *scoreParser) tokens(body []byte) ([]Scored, error) {
+	draft, all := p.q.Draft, len(p.q.Prompt)+len(p.q.Draft)
+	for _, t := range [...]*tail{&p.places, &p.lists} {
+		switch {
+		case t == &p.lists && p.q.Style != ScoreSGLang:
+		case t.n < len(draft):
+			return nil, fmt.Errorf("%w: %d places for %d tokens", ErrShort, t.n, len(draft))
+		case t.n > all && len(draft) > 0:
+			return nil, fmt.Errorf("%w: %d places for a prompt and a draft of %d tokens", ErrMisaligned, t.n, all)
+		}
+	}
+	out := make([]Scored, len(draft))
+	room := p.q.top() + 1 // alternatives, and the draft's own token
+	tops := make([]float64, len(draft)*room)
+	for i, id := range draft {
+		at := place{own: id, tops: tops[i*room : i*room : (i+1)*room]}
+		err := p.read(&at, body, i)
+		if err == nil {
+			err = at.check(p.q.top())
+		}
+		if err != nil {
+			return nil, fmt.Errorf("token %d of %d, id %d: %w", i+1, len(draft), id, err)
+		}
+		at.settle()
+		out[i] = Scored{Logprob: at.ownNats, TopID: at.top.id, Top: at.top.nats, Tops: at.tops, Alike: at.alike()}
+	}
+	return out, nil
+}
+
+func (p *scoreParser) read(at *place, body []byte, i int) error {
+	entry := p.places.at(i).Of(body)
+	var err error
+	if p.q.Style == ScoreSGLang {
+		err = at.lists(p.in, entry, p.lists.at(i).Of(body))
+	} else {
+		err = at.byID(p.in, entry)
+	}
+	if err == nil && p.in.err != nil {
+		err = fmt.Errorf("%w: %w", ErrScores, p.in.err)
+	}
+	return err
+}
+
+// tokenID reads an id as engines write it. It takes no other spelling: text may look like a number.
+func tokenID(raw []byte) (int32, bool) {
+	id, err := strconv.ParseInt(string(raw), 10, 32)
+	if err != nil || id < 0 || raw[0] == '+' || raw[0] == '-' || raw[0] == '0' && len(raw) > 1 {
+		return 0, false
+	}
+	return int32(id), true
+}
+
+// scoreNats reads a logprob: a number that is not above 0 but for rounding, and at least vLLM's stand-in for minus
+// infinity.
+func scoreNats(raw []byte) (float64, error) {
+	v, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || math.IsNaN(v) || v > roundedUp {
+		return 0, fmt.Errorf("%w: a logprob is %s", ErrScores, clip(string(raw), longestNumber))
+	}
+	return max(min(v, 0), noLogprob), nil
+}
+
+// roundedUp is how far above 0 rounding may take a logprob, in nats.
+const roundedUp = 1e-3
+
+// place is what an engine lists at one place of the draft.
+type place struct {
+	own     int32 // the draft's id there
+	found   bool
+	ownNats float64
+	ownText []byte // raw JSON
+	rank    int    // of the draft's own; 0 where it is not told
+
+	listed int
+	top    listing   // the likeliest of those listed, the first of equals
+	tops   []float64 // falling
+}
+
+// listing is one token of a place.
+type listing struct {
+	id   int32
+	nats float64
+	text []byte // raw JSON
+	rank int
+}
+
+// list adds a token that the engine lists. Of the logprobs, the highest that there is room for are kept.
+func (a *place) list(l listing) {
+	if a.listed == 0 || l.nats > a.top.nats {
+		a.top = l
+	}
+	a.listed++
+	i := len(a.tops)
+	switch {
+	case i < cap(a.tops):
+		a.tops = a.tops[:i+1]
+	case i > 0 && a.tops[i-1] < l.nats:
+		i--
+	default:
+		return
+	}
+	for ; i > 0 && a.tops[i-1] < l.nats; i-- {
+		a.tops[i] = a.tops[i-1]
+	}
+	a.tops[i] = l.nats
+}
+
+// byID reads vLLM's form of a place: an object with a member for each listed token, named by its id.
+func (a *place) byID(in *cursor, entry []byte) error {
+	in.resetLenient(entry)
+	switch in.kind() {
+	case 'n':
+		return fmt.Errorf("%w: it was not scored", ErrShort)
+	case '{':
+	default:
+		return fmt.Errorf("%w: its scores are %s", ErrScores, kindWord(in.kind()))
+	}
+	for name := range in.object() {
+		id, isID := tokenID(name)
+		if in.kind() != '{' {
+			return fmt.Errorf("%w: they are named by text, not by id, as vLLM's Rust frontend does", ErrMisaligned)
+		}
+		l, err := readListing(in, entry)
+		if err != nil {
+			return err
+		}
+		if !isID {
+			continue
+		}
+		if l.id = id; id == a.own {
+			if a.found {
+				return fmt.Errorf("%w: it is listed twice", ErrScores)
+			}
+			a.found, a.ownNats, a.ownText, a.rank = true, l.nats, l.text, l.rank
+		}
+		a.list(l)
+	}
+	return nil
+}
+
+// readListing reads {"logprob":…,"rank":…,"decoded_token":…}, a part of the entry.
+func readListing(in *cursor, entry []byte) (l listing, err error) {
+	told := false
+	for name := range in.object() {
+		switch string(name) {
+		case "logprob":
+			raw, _ := in.value()
+			if l.nats, err = scoreNats(raw); err != nil {
+				return l, err
+			}
+			told = true
+		case "rank":
+			raw, _ := in.value()
+			l.rank, _ = strconv.Atoi(string(raw)) // null is not told
+		case "decoded_token":
+			_, at := in.value()
+			l.text = at.Of(entry)
+		default:
+			in.skip()
+		}
+	}
+	if !told {
+		return l, fmt.Errorf("%w: a token has no logprob", ErrScores)
+	}
+	return l, nil
+}
+
+// lists reads SGLang's form: [logprob, id, text] of the draft's own token, and a list of such of the likeliest.
+func (a *place) lists(in *cursor, own, likeliest []byte) error {
+	in.resetLenient(own)
+	l, scored, err := readTuple(in, own)
+	switch {
+	case err != nil:
+		return err
+	case !scored:
+		return fmt.Errorf("%w: it was not scored", ErrShort)
+	case l.id != a.own:
+		return fmt.Errorf("%w: the scored one is %d", ErrMisaligned, l.id)
+	}
+	a.found, a.ownNats, a.ownText = true, l.nats, l.text
+	in.resetLenient(likeliest)
+	for range in.array() {
+		l, scored, err := readTuple(in, likeliest)
+		if err == nil && !scored {
+			err = fmt.Errorf("%w: a token has no logprob", ErrScores)
+		}
+		if err != nil {
+			return err
+		}
+		if a.list(l); l.id == a.own {
+			a.ownNats = max(a.ownNats, l.nats) // they differ by rounding at most
+		}
+	}
+	return nil
+}
+
+// readTuple reads [logprob, id, text], a part of the entry; scored is false where the logprob is null.
+func readTuple(in *cursor, entry []byte) (l listing, scored bool, err error) {
+	if in.kind() != '[' {
+		return l, false, fmt.Errorf("%w: a token is %s", ErrScores, kindWord(in.kind()))
+	}
+	isID := false
+	for i := range in.array() {
+		raw, span := in.value()
+		switch i {
+		case 0:
+			if scored = string(raw) != "null"; scored {
+				l.nats, err = scoreNats(raw)
+			}
+		case 1:
+			l.id, isID = tokenID(raw)
+		case 2:
+			l.text = span.Of(entry)
+		}
+		if err != nil {
+			return l, false, err
+		}
+	}
+	if !isID {
+		return l, false, fmt.Errorf("%w: a token has no id", ErrScores)
+	}
+	return l, scored, nil
+}
+
+// check tells whether the place says what was asked: the draft's own token and the likeliest ones. An engine that
+// ignores how many of them are wanted and lists the draft's own alone would make it the first choice everywhere.
+// With one wanted, its rank gives that away: 1, or, with the ties that vLLM counts, rarely more.
+func (a *place) check(wanted int) error {
+	const tied = 2
+	switch {
+	case !a.found:
+		return fmt.Errorf("%w: it is not among the %d listed", ErrMisaligned, a.listed)
+	case a.listed < wanted:
+		return fmt.Errorf("%w: %d alternatives are listed, not %d", ErrScores, a.listed, wanted)
+	case a.listed == 1 && a.top.id == a.own && a.rank > tied:
+		return fmt.Errorf("%w: of rank %d, but no other is listed", ErrScores, a.rank)
+	}
+	return nil
+}
+
+// settle makes the draft's own token the first choice where none is likelier: the order of equals says nothing.
+func (a *place) settle() {
+	if a.ownNats >= a.top.nats {
+		a.top = listing{id: a.own, nats: a.ownNats, text: a.ownText}
+	}
+}
+
+// alike reports whether the first choice and the draft's own token differ by white space and case at most. A text
+// that is empty or has replacement characters is of a token that is part of a character: it tells nothing.
+func (a *place) alike() bool {
+	if a.top.id == a.own {
+		return true
+	}
+	if len(a.ownText) <= len(`""`) || len(a.top.text) <= len(`""`) || a.ownText[0] != '"' || a.top.text[0] != '"' {
+		return false
+	}
+	own, top := unquote(nil, a.ownText), unquote(nil, a.top.text)
+	if bytes.ContainsRune(own, '\uFFFD') || bytes.ContainsRune(top, '\uFFFD') {
+		return false
+	}
+	return bytes.EqualFold(bytes.TrimSpace(own), bytes.TrimSpace(top))
+}
