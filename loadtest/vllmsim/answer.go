@@ -220,7 +220,8 @@ func (c *call) appendScores(b []byte, prompt []int32) []byte {
 	if c.req.promptLogprobs < 0 {
 		return append(b, "null"...)
 	}
-	return c.s.model.appendPromptLogprobs(b, scoring{prompt, c.req.form}, c.req.promptLogprobs, !c.req.wire.undecoded())
+	in := scoring{prompt: prompt, form: c.req.form, fault: c.fault.Score}
+	return c.s.model.appendPromptLogprobs(b, in, c.req.promptLogprobs, !c.req.wire.undecoded())
 }
 
 func (c *call) completionBody(choices []choice) []byte {
@@ -237,7 +238,7 @@ func (c *call) completionBody(choices []choice) []byte {
 		} else {
 			lp := completionLogprobs{asIDs: c.req.asIDs}
 			if c.req.echo {
-				c.s.echoLogprobs(&lp, scoring{prompt, c.req.form}, c.req.specs[i].logprobs)
+				c.s.echoLogprobs(&lp, scoring{prompt: prompt, form: c.req.form}, c.req.specs[i].logprobs)
 			}
 			if !c.req.hideGenerated {
 				lp.addAll(ch.lps)

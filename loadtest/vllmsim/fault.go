@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +32,13 @@ type Fault struct {
 	Slow                  float64 `json:"slow,omitempty"`                     // every engine step takes so many times longer
 	Metrics               string  `json:"metrics,omitempty"`                  // "garbage", "missing", "frozen" or "nan"
 	FlatErrors            bool    `json:"flat_errors,omitempty"`              // error bodies up to v0.10.0
+
+	// Score is what goes wrong with requests that score a prompt (prompt_logprobs, echo with logprobs, SGLang's
+	// logprob_start_len), and with no others: while it is set, whatever this fault does to requests it does to those alone.
+	// "error": a 500. "hang": no answer. "short": the array's first entries are left out, up to the last full block. "misaligned":
+	// entries stand one place late, so that a token's own id is not in its entry. "garbage": logprobs or entries are null,
+	// text or NaN. "die": the engine dies, as out of memory, when it schedules the request.
+	Score string `json:"score,omitempty"`
 
 	KVUsage *float64 `json:"kv_usage,omitempty"` // what /metrics says of the KV cache instead of the truth
 
@@ -95,6 +104,8 @@ func (f *Fault) validate() error {
 		return errors.New("vllmsim: fault rate is within 0..1")
 	case f.Metrics != "" && f.Metrics != "garbage" && f.Metrics != "missing" && f.Metrics != "frozen" && f.Metrics != "nan":
 		return fmt.Errorf("vllmsim: unknown metrics fault %q; known: garbage, missing, frozen, nan", f.Metrics)
+	case f.Score != "" && !slices.Contains(scoreFaults, f.Score):
+		return fmt.Errorf("vllmsim: unknown score fault %q; known: %s", f.Score, strings.Join(scoreFaults, ", "))
 	}
 	return cmp.Or(f.validateTimes(), f.validateCounts())
 }
@@ -140,13 +151,13 @@ func (f *faults) get() Fault {
 	return f.now
 }
 
-// hit returns the fault for one generation request; cleared reports that it was the last one.
-func (f *faults) hit(seed uint64) (now Fault, cleared bool) {
+// hit returns the fault for one generation request, which scores or not; cleared reports that it was the last one.
+func (f *faults) hit(seed uint64, scores bool) (now Fault, cleared bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	now = f.now
-	if now == (Fault{}) {
-		return now, false
+	if now == (Fault{}) || now.Score != "" && !scores {
+		return Fault{}, false
 	}
 	f.drawn++
 	if now.Rate > 0 && unit(mix(seed, f.drawn)) >= now.Rate {
@@ -223,8 +234,8 @@ func (s *Server) die(down time.Duration) {
 }
 
 // nextFault draws the fault of one generation request.
-func (s *Server) nextFault() Fault {
-	f, cleared := s.faults.hit(s.opts.Seed)
+func (s *Server) nextFault(body []byte) Fault {
+	f, cleared := s.faults.hit(s.opts.Seed, s.faults.get().Score != "" && asksForScores(body))
 	if cleared {
 		s.life().ail(&Fault{})
 	}

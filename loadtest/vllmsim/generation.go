@@ -19,12 +19,16 @@ type call struct {
 // serveGenerate answers the three routes that generate.
 func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, a api) {
 	body, err := readBody(r)
-	fault := s.nextFault()
-	if fault.Hang == "headers" {
+	fault := s.nextFault(body)
+	if fault.Hang == "headers" || fault.Score == scoreHang {
 		s.hang(r)
 		panic(http.ErrAbortHandler)
 	}
 	w = withCut(w, r, &fault)
+	if fault.Score == scoreError {
+		s.writeError(w, errEngine)
+		return
+	}
 	if fault.Status != 0 {
 		if fault.RetryAfter != "" {
 			w.Header().Set("Retry-After", fault.RetryAfter)
@@ -59,7 +63,8 @@ func (c *call) submit() *apiError {
 		spec.abortAfter = c.fault.AbortAfterTokens
 		prompt := c.req.prompts[i/c.req.n]
 		g := newGenerator(c.s.model, prompt, spec, i)
-		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, SaltText: c.req.saltText, NoCacheRead: c.req.noCacheRead, Source: g}
+		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, SaltText: c.req.saltText, NoCacheRead: c.req.noCacheRead,
+			Deadly: c.fault.Score == scoreDie, Source: g}
 		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box, parent: family})
 	}
 	return c.life.submit(c.jobs, c.req.rank)

@@ -11,7 +11,7 @@ type State struct {
 	Alive       bool           `json:"alive"`  // the engine is, and connections are taken
 	Notice      bool           `json:"notice"` // a spot notice has been given
 	Deaths      int            `json:"deaths"`
-	OOMDeaths   int            `json:"oom_deaths"` // those of a full cache
+	OOMDeaths   int            `json:"oom_deaths"` // those of a full cache, or of a scoring request by a fault
 	Requests    map[string]int `json:"requests"`   // by path
 	EngineState                // the sum over the engines
 	Engines     []EngineState  `json:"engines"` // by data-parallel rank
