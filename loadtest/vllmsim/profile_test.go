@@ -16,6 +16,9 @@ func TestProfilesStayWithinWhatIsReported(t *testing.T) {
 		{"a100-8b", "one sequence", work{decoding: 1, kvRead: 500}, 8 * time.Millisecond, 15 * time.Millisecond},
 		{"h100-70b-tp4", "one sequence", work{decoding: 1, kvRead: 500}, 20 * time.Millisecond, 40 * time.Millisecond},
 		{"h100-70b-tp4", "a full chunk", work{prefill: 8192, kvRead: 8192}, 400 * time.Millisecond, 1200 * time.Millisecond},
+		{"h100-70b-fp8-tp2", "one sequence", work{decoding: 1, kvRead: 600}, 18300 * time.Microsecond, 18500 * time.Microsecond},
+		{"h100-70b-fp8-tp2", "32 sequences of 600 tokens", work{decoding: 32, kvRead: 19200}, 19700 * time.Microsecond, 20100 * time.Microsecond},
+		{"h100-70b-fp8-tp2", "128 sequences of 600 tokens", work{decoding: 128, kvRead: 76800}, 24600 * time.Microsecond, 25 * time.Millisecond},
 		{"h100-8b", "one sequence", work{decoding: 1, kvRead: 500}, 6 * time.Millisecond, 15 * time.Millisecond},
 		{"h100-8b", "a full chunk", work{prefill: 8192, kvRead: 8192}, 200 * time.Millisecond, 600 * time.Millisecond},
 		{"a10g-13b", "one sequence", work{decoding: 1, kvRead: 500}, 15 * time.Millisecond, 30 * time.Millisecond},
@@ -40,7 +43,7 @@ func TestAScoredPromptCostsMoreThanAReadOne(t *testing.T) {
 
 // A bill is per GPU.
 func TestProfilesTellTheirGPUs(t *testing.T) {
-	want := map[string]int{"a10g-8b": 1, "a10g-13b": 1, "a100-8b": 1, "h100-8b": 1, "h100-70b-tp4": 4}
+	want := map[string]int{"a10g-8b": 1, "a10g-13b": 1, "a100-8b": 1, "h100-8b": 1, "h100-70b-tp4": 4, "h100-70b-fp8-tp2": 2}
 	for _, name := range ProfileNames() {
 		p, err := ProfileByName(name)
 		if err != nil {
