@@ -18,7 +18,7 @@ const module = "github.com/foregate/foregate/"
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
 	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/identity", "gateway/limits", "gateway/settings",
-		"tiers", "tiers/choose", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "breaker", "cache", "loadtest/vllmsim"},
+		"tiers", "tiers/choose", "tiers/economy", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "breaker", "cache", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality"},
 
@@ -34,6 +34,7 @@ var arrows = map[string][]string{
 	"tiers/accept":   {},
 	"tiers/choose":   {},
 	"tiers/discover": {},
+	"tiers/economy":  {},
 	"tiers/fleet":    {"tiers/prefix", "tiers/pressure"},
 	"tiers/kvevents": {},
 	"tiers/openai":   {},
@@ -67,7 +68,7 @@ var walls = map[string][]string{
 	"go.yaml.in/yaml":                      {"gateway/config", "loadtest"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"tiers/pressure"},
-	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/admission", "gateway/limits", "gateway/settings", "tiers", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
+	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/admission", "gateway/limits", "gateway/settings", "tiers", "tiers/economy", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
 	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/identity", "gateway/limits", "gateway/settings", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache"},
 	"github.com/klauspost/compress":        {"cache"},
 	"github.com/tinylib/msgp":              {"tiers/kvevents", "loadtest/vllmsim"},

@@ -1,6 +1,9 @@
 // Package economy says whether a draft is expected to pay. It is arithmetic over
 // prices and over what was learned of requests of the same kind; it knows neither
-// clock nor network. Start at [Weigh]; the formulas are those of acceptance.md §2.2.
+// clock nor network. Start at [Decide] for one request, [Weigh] for its sums, and [Book]
+// for what is learned; the formulas are those of acceptance.md §2.2. A request is kept
+// from the draft only where the guard is sure: by the upper bound of what was learned,
+// and never by a price that is unknown.
 package economy
 
 import "time"
@@ -30,6 +33,7 @@ type Expectation struct {
 	Samples    float64       // drafts that it rests on, old ones counting less
 	Acceptance float64       // share of drafts that were served, 0..1
 	Upper      float64       // upper 90 % bound of it
+	Prompt     float64       // tokens of a prompt
 	Output     float64       // tokens of an answer
 	Held       float64       // draft tokens that were made until the decision, of drafts that were not served
 	Salvaged   float64       // share of a rejected draft's tokens that went into the answer

@@ -188,7 +188,5 @@ func Upper(served, n float64) float64 {
 		return 1
 	}
 	a := share(served / n)
-	middle := a + z*z/(2*n)
-	half := z * math.Sqrt(a*(1-a)/n+z*z/(4*n*n))
-	return share((middle + half) / (1 + z*z/n))
+	return share((a*n + z*z/2 + z*math.Sqrt(a*(1-a)*n+z*z/4)) / (n + z*z))
 }

@@ -1,0 +1,107 @@
+package economy
+
+import (
+	"math"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Route is what a [Collector] tells of a route.
+type Route struct {
+	Name   string
+	Prices func() Prices // as now in force
+	Shape  func() Shape  // of a usual request; its prompt is replaced by the mean that was learned, where one was. nil is Shape{Prompt: 500, Held: 32}
+}
+
+// usual is the request that acceptance.md reckons with where nothing is said.
+var usual = Shape{Prompt: 500, Held: 32}
+
+// Collector makes series of a [Book] when it is asked for them: of each route given, and
+// of none that is learned besides, so their number is bounded by the configuration.
+type Collector struct {
+	book     *Book
+	routes   []Route
+	evens    *prometheus.Desc
+	expected *prometheus.Desc
+}
+
+// NewCollector returns a collector that is still to be registered. Prices and Shape of the
+// routes are called at every scrape.
+func NewCollector(book *Book, routes []Route) *Collector {
+	return &Collector{
+		book: book, routes: routes,
+		evens: prometheus.NewDesc("foregate_breakeven_acceptance",
+			"Share of drafts that must be served for drafts to pay, for the route's mean request; above 1 they never do. Absent while prices are unknown.", []string{"route"}, nil),
+		expected: prometheus.NewDesc("foregate_expected_acceptance",
+			"Share of the late drafts that were served, by the length of the prompt.", []string{"route", "prompt"}, nil),
+	}
+}
+
+// Describe implements [prometheus.Collector].
+func (c *Collector) Describe(to chan<- *prometheus.Desc) {
+	to <- c.evens
+	to <- c.expected
+}
+
+// Collect implements [prometheus.Collector].
+func (c *Collector) Collect(to chan<- prometheus.Metric) {
+	for i := range c.routes {
+		r := &c.routes[i]
+		var all [lengths]sums
+		var of sums
+		for _, whole := range []bool{false, true} {
+			for l := range lengths {
+				e := c.book.Expect(Bucket{Route: r.Name, Prompt: l, Whole: whole})
+				all[l].add(e)
+				of.add(e)
+			}
+		}
+		for l, s := range all {
+			if s.drafts > 0 {
+				to <- prometheus.MustNewConstMetric(c.expected, prometheus.GaugeValue, s.served/s.drafts, r.Name, Length(l).String())
+			}
+		}
+		if p := r.Prices(); p.Known() {
+			to <- prometheus.MustNewConstMetric(c.evens, prometheus.GaugeValue, of.breakEven(p, r.shape()), r.Name)
+		}
+	}
+}
+
+func (r *Route) shape() Shape {
+	if r.Shape == nil {
+		return usual
+	}
+	return r.Shape()
+}
+
+// sums add buckets up, each counting for the drafts that it rests on.
+type sums struct {
+	drafts, served                 float64
+	prompt, output, held, salvaged float64
+}
+
+func (s *sums) add(e Expectation) {
+	s.drafts += e.Samples
+	s.served += e.Samples * e.Acceptance
+	s.prompt += e.Samples * e.Prompt
+	s.output += e.Samples * e.Output
+	lost := e.Samples * (1 - e.Acceptance)
+	s.held += lost * e.Held
+	s.salvaged += lost * e.Held * e.Salvaged
+}
+
+// breakEven is that of the mean request.
+func (s *sums) breakEven(p Prices, shape Shape) float64 {
+	if s.drafts == 0 {
+		return BreakEven(p, shape, outputDefault)
+	}
+	e := Expectation{Samples: s.drafts, Output: s.output / s.drafts}
+	if lost := s.drafts - s.served; lost > 0 && s.held > 0 {
+		e.Held, e.Salvaged = s.held/lost, s.salvaged/s.held
+	}
+	if s.prompt > 0 {
+		shape.Prompt = int(math.Round(s.prompt / s.drafts))
+	}
+	shape.Most = 0
+	return breakEven(p, reckon(shape, e), shape.Scored)
+}
