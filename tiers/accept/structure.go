@@ -11,43 +11,52 @@ type Draft struct {
 	IDs      []int32 // may be nil
 	Finish   string  // finish_reason
 	WantJSON bool    // the client asked for JSON
+
+	Calls   int  // tool calls in it; whether they are sound is for tiers/schema
+	Stopped bool // a stop string of the client's ended it: what is open there is meant to be
+
+	// Each of these checks is off in its zero value.
+	Refusals   bool   // an answer that opens as a refusal does is not kept; not for routes where a refusal may be right
+	PromptText []byte // as the model read it, without JSON's escapes: an answer that mostly copies it is not kept
+	Question   []byte // the user's last message: an answer in another script is not kept
 }
 
+// Why a draft's structure does not hold, beside the reasons in judge.go.
 const (
-	leastGram, mostGram = 4, 32 // tokens of a repeated phrase
-	mostRepeats         = 4     // so many times in a row is running in circles
+	ReasonSqueezed = "compressible"   // its last 512 bytes say what fits in 64
+	ReasonFence    = "open_fence"     // a fenced block of code has no end
+	ReasonRefusal  = "refusal"        // it opens as refusals do
+	ReasonEcho     = "prompt_echo"    // more than half of it is the prompt's
+	ReasonLanguage = "other_language" // it is written in another script than the question
 )
 
 // fault names the first structural check that the draft fails, "" for none. They
 // are cheap and always on: a confident model is most confident in a loop.
 func (d Draft) fault() string {
+	called := d.Calls > 0
 	switch {
-	case d.Finish != "stop" && d.Finish != "length":
+	case d.Finish != "stop" && d.Finish != "length" && (d.Finish != "tool_calls" || !called):
 		return ReasonCut
-	case len(bytes.TrimSpace(d.Text)) == 0:
+	case called && d.Finish == "length":
+		return ReasonCut
+	case !called && len(bytes.TrimSpace(d.Text)) == 0:
 		return ReasonEmpty
-	case d.WantJSON && d.Finish == "stop" && !json.Valid(d.Text):
-		return ReasonInvalid
 	case d.WantJSON && d.Finish == "length":
 		return ReasonCut
+	case d.WantJSON && !called && !json.Valid(d.Text):
+		return ReasonInvalid
 	case Repeats(d.IDs):
 		return ReasonRepetition
+	case squeezed(d.Text):
+		return ReasonSqueezed
+	case d.Finish == "stop" && !d.Stopped && !d.WantJSON && fenceOpen(d.Text):
+		return ReasonFence
+	case d.Refusals && refuses(d.Text):
+		return ReasonRefusal
+	case echoes(d.Text, d.PromptText):
+		return ReasonEcho
+	case otherScript(d.Text, d.Question):
+		return ReasonLanguage
 	}
 	return ""
-}
-
-// Repeats reports whether the ids end in the same phrase of 4 to 32 tokens four
-// times over. It looks at the end only, where loops stay; O(gram lengths × 96).
-func Repeats(ids []int32) bool {
-	for gram := leastGram; gram <= mostGram && gram*mostRepeats <= len(ids); gram++ {
-		tail := ids[len(ids)-gram*mostRepeats:]
-		same := true
-		for i := gram; i < len(tail) && same; i++ {
-			same = tail[i] == tail[i-gram]
-		}
-		if same {
-			return true
-		}
-	}
-	return false
 }

@@ -1,0 +1,92 @@
+package accept
+
+import (
+	"compress/flate"
+	"io"
+	"sync"
+)
+
+const (
+	leastGram, mostGram = 4, 32 // tokens of a repeated phrase
+	mostRepeats         = 4     // so many times in a row is running in circles
+	nearEnd             = 256   // tokens at the end of an answer in which a loop is looked for
+)
+
+// Loops tells token by token whether an answer runs in circles: the same phrase of 4
+// to 32 tokens four times over. Adding a token is O(29) and does not allocate. The
+// zero value is ready.
+type Loops struct {
+	recent [mostGram]int32 // the last ids, a ring
+	runs   [mostGram + 1 - leastGram]int32
+	n      int
+}
+
+// Add takes in the next token and reports whether a loop ends with it.
+func (l *Loops) Add(id int32) bool {
+	looped := false
+	for i := range l.runs {
+		gram := i + leastGram
+		if l.n < gram {
+			break
+		}
+		if l.recent[(l.n-gram)%mostGram] != id {
+			l.runs[i] = 0
+			continue
+		}
+		l.runs[i]++ // tokens in a row that are as the one a phrase before
+		looped = looped || int(l.runs[i]) >= gram*(mostRepeats-1)
+	}
+	l.recent[l.n%mostGram] = id
+	l.n++
+	return looped
+}
+
+// Repeats reports whether the last 256 ids hold the same phrase of 4 to 32 tokens four
+// times in a row. One that a model found its way out of long before is forgiven.
+func Repeats(ids []int32) bool {
+	var l Loops
+	for _, id := range ids[max(len(ids)-nearEnd, 0):] {
+		if l.Add(id) {
+			return true
+		}
+	}
+	return false
+}
+
+// An answer is compressible when its last squeezeTail bytes fit in less than
+// squeezeTail/squeezeRatio: loops that the ids do not show, because they drift, or
+// because there are none.
+const (
+	squeezeTail  = 512
+	squeezeRatio = 8
+)
+
+// squeezers are kept for the next answer: a compressor has 600 KB of tables.
+var squeezers = sync.Pool{New: func() any {
+	w, _ := flate.NewWriter(io.Discard, flate.DefaultCompression) // the only error is a level that does not exist
+	return w
+}}
+
+// squeezed reports whether the end of the text says the same over and over. Texts
+// shorter than the end are never.
+func squeezed(text []byte) bool {
+	if len(text) < squeezeTail {
+		return false
+	}
+	w, _ := squeezers.Get().(*flate.Writer)
+	defer squeezers.Put(w)
+	var out counter
+	w.Reset(&out)
+	if _, err := w.Write(text[len(text)-squeezeTail:]); err != nil || w.Close() != nil {
+		return false // a counter refuses nothing
+	}
+	return int(out)*squeezeRatio < squeezeTail
+}
+
+// counter counts what is written to it.
+type counter int
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
+}
