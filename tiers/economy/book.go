@@ -64,6 +64,11 @@ type Bucket struct {
 	Whole  bool // nothing is released before the whole draft was judged
 }
 
+// BucketOf is the bucket of a request to a route with a prompt of so many tokens.
+func BucketOf(route string, prompt int, whole bool) Bucket {
+	return Bucket{Route: route, Prompt: LengthOf(prompt), Whole: whole}
+}
+
 // Outcome is what became of a request. Drafts that failed by the draft pool's fault, and
 // requests whose client left, tell nothing and are not learned.
 type Outcome struct {
@@ -92,6 +97,9 @@ type Book struct {
 	all atomic.Pointer[map[Bucket]*page] // never changed, only replaced
 	mu  sync.Mutex                       // held while it is replaced
 }
+
+// NewBook returns a book in which nothing is written.
+func NewBook() *Book { return new(Book) }
 
 // page is what is known of one bucket.
 type page struct {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-var chat = Bucket{Route: "chat", Prompt: UpTo1k}
+var chat = BucketOf("chat", 500, false)
 
 func TestPromptsAreClassedByLength(t *testing.T) {
 	for tokens, want := range map[int]string{0: "to_256", 256: "to_256", 257: "to_1k", 1024: "to_1k", 1025: "to_4k", 4096: "to_4k", 4097: "above_4k", 1 << 30: "above_4k"} {
@@ -28,7 +28,7 @@ func TestOfABucketThatIsNewTheBestIsExpected(t *testing.T) {
 }
 
 func TestWhatHappenedIsExpected(t *testing.T) {
-	var b Book
+	b := NewBook()
 	for range 300 {
 		b.Learn(chat, Outcome{Drafted: true, Served: true, Prompt: 400, Output: 300, FirstByte: 1600 * time.Millisecond})
 		b.Learn(chat, Outcome{Drafted: true, Prompt: 600, Output: 200, Held: 40, Salvaged: 10, FirstByte: 1800 * time.Millisecond, TargetFirst: 100 * time.Millisecond})
