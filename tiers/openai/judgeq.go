@@ -1,0 +1,169 @@
+package openai
+
+import (
+	"bytes"
+	"fmt"
+	"math"
+)
+
+// judgeQuestion is what the judge is asked after an answer (acceptance.md §3.4).
+const judgeQuestion = "Is the previous answer correct, complete and in the requested format? Answer yes or no."
+
+// judgeTop is how many of the judge's alternatives are read: "Yes", "yes", "No", "no" and one more.
+const judgeTop = "5"
+
+// judged are the fields of a request that say how its messages become a prompt. No other is sent to the judge: what it
+// should not know would change its one token, such as stop strings, tools, formats and penalties.
+var judged = []string{"chat_template", "chat_template_kwargs", "documents", "media_io_kwargs", "mm_processor_kwargs"}
+
+// JudgeBody appends a chat that asks the model whether the answer to the request is good: its messages, the answer,
+// and the question, to be posted to [Chat]'s path and read with [ParseJudge]. A completion's prompt is the chat's only
+// message. A nil priority is not sent, nor is an empty salt.
+func JudgeBody(dst []byte, r *Request, model string, answer []byte, salt string, priority *int64) []byte {
+	dst = append(dst, `{"model":`...)
+	dst = quote(dst, model)
+	dst = append(dst, `,"messages":`...)
+	if r.Kind == Chat {
+		with := r.Extended(answer)
+		dst = append(dst, with[:len(with)-1]...)
+	} else {
+		dst = append(dst, `[{"role":"user","content":`...)
+		dst = quote(dst, r.Text())
+		dst = append(dst, `},{"role":"assistant","content":`...)
+		dst = quote(dst, answer)
+		dst = append(dst, '}')
+	}
+	dst = append(dst, `,{"role":"user","content":"`+judgeQuestion+`"}]`...)
+	for _, name := range judged {
+		if m, ok := r.member(name); ok && !m.drop && r.Kind == Chat {
+			dst = append(dst, ',')
+			dst = append(dst, m.whole.Of(r.Body)...)
+		}
+	}
+	dst = append(dst, `,"max_tokens":1,"temperature":0,"logprobs":true,"top_logprobs":`+judgeTop+`,"stream":false`...)
+	return appendScheduling(dst, "cache_salt", salt, priority)
+}
+
+// ParseJudge reads how sure a judge is that an answer is good, from the alternatives to the one token it said: the
+// log-odds of yes against no, nats, summed over their spellings. Where one of them is not listed, it is at most as
+// likely as the least that is. An error matches [ErrScores]: also where neither is listed.
+func ParseJudge(body []byte) (logOdds float64, err error) {
+	p := judgeParser{cur: borrowCursor(nil), yes: math.Inf(-1), no: math.Inf(-1)}
+	defer p.cur.release()
+	p.cur.resetLenient(body)
+	if p.cur.kind() != '{' {
+		p.cur.token() // surfaces a syntax error, if it is one
+		p.cur.fail(errNotObject)
+	}
+	p.at("choices", func() {
+		p.firstOf(func() {
+			p.at("logprobs", func() {
+				p.at("content", func() {
+					p.firstOf(func() { p.at("top_logprobs", p.alternatives) })
+				})
+			})
+		})
+	})
+	p.cur.end()
+	switch {
+	case p.err != nil:
+		return 0, fmt.Errorf("judge: %w", p.err)
+	case p.cur.err != nil:
+		return 0, fmt.Errorf("judge: %w: %w", ErrScores, p.cur.err)
+	case math.IsInf(p.yes, -1) && math.IsInf(p.no, -1):
+		return 0, fmt.Errorf("judge: %w: neither yes nor no is listed", ErrScores)
+	case math.IsInf(p.yes, -1):
+		p.yes = p.least
+	case math.IsInf(p.no, -1):
+		p.no = p.least
+	}
+	return p.yes - p.no, nil
+}
+
+// judgeParser walks a chat's answer.
+type judgeParser struct {
+	cur     *cursor
+	err     error // the first thing that is not as it should be
+	yes, no float64
+	least   float64 // of the listed logprobs
+}
+
+// at reads the members of an object: the named one with read, the others not at all.
+func (p *judgeParser) at(name string, read func()) {
+	for n := range p.cur.object() {
+		if string(n) == name {
+			read()
+			continue
+		}
+		p.cur.skip()
+	}
+}
+
+// firstOf reads the first element of an array with read, the others not at all.
+func (p *judgeParser) firstOf(read func()) {
+	for i := range p.cur.array() {
+		if i == 0 {
+			read()
+			continue
+		}
+		p.cur.skip()
+	}
+}
+
+// alternatives reads what the judge might have said. Where there are two such lists, the last one counts.
+func (p *judgeParser) alternatives() {
+	p.yes, p.no, p.least = math.Inf(-1), math.Inf(-1), 0
+	var word []byte
+	for range p.cur.array() {
+		nats, told := 0.0, false
+		word = word[:0]
+		for name := range p.cur.object() {
+			switch string(name) {
+			case "token":
+				if raw, _ := p.cur.value(); len(raw) > 0 && raw[0] == '"' {
+					word = unquote(word[:0], raw)
+				}
+			case "logprob":
+				raw, _ := p.cur.value()
+				v, err := scoreNats(raw)
+				if nats, told = v, true; err != nil && p.err == nil {
+					p.err = err
+				}
+			default:
+				p.cur.skip()
+			}
+		}
+		if !told && p.err == nil {
+			p.err = fmt.Errorf("%w: a token has no logprob", ErrScores)
+		}
+		p.least = min(p.least, nats)
+		switch verdict(word) {
+		case "yes":
+			p.yes = logAdd(p.yes, nats)
+		case "no":
+			p.no = logAdd(p.no, nats)
+		}
+	}
+}
+
+// verdict is the token without case, white space and quotes, if it is one that counts.
+func verdict(token []byte) string {
+	switch token = bytes.Trim(token, " \t\r\n\"'`*“”‘’«»"); {
+	case bytes.EqualFold(token, []byte("yes")):
+		return "yes"
+	case bytes.EqualFold(token, []byte("no")):
+		return "no"
+	}
+	return ""
+}
+
+// logAdd is the logarithm of the sum of two probabilities, whose logarithms are given.
+func logAdd(a, b float64) float64 {
+	if a < b {
+		a, b = b, a
+	}
+	if math.IsInf(b, -1) {
+		return a
+	}
+	return a + math.Log1p(math.Exp(b-a))
+}

@@ -1,0 +1,123 @@
+package openai
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAJudgeIsAskedAboutTheAnswerAndNothingElse(t *testing.T) {
+	low := int64(4)
+	lim := DefaultLimits()
+	lim.Allow = map[string]struct{}{"chat_template_kwargs": {}, "echo": {}}
+	body := `{"model":"auto","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"2+2?"} ],"stream":true,"stream_options":{"include_usage":true},` +
+		`"stop":["4"],"n":2,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"auto","response_format":{"type":"json_object"},"presence_penalty":1,` +
+		`"logit_bias":{"5":9},"min_tokens":3,"seed":7,"top_k":1,"stop_token_ids":[5],"max_completion_tokens":9,"cache_salt":"theirs","priority":-9,"echo":true,` +
+		`"some_new_field":1,"chat_template_kwargs":{"enable_thinking":false}}`
+	r, err := Scan(Chat, []byte(body), lim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := string(JudgeBody([]byte("x"), r, `m"1`, []byte("It is \"4\".\n"), "ours", &low))
+	want := `x{"model":"m\"1","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"2+2?"} ,{"role":"assistant","content":"It is \"4\".\n"},` +
+		`{"role":"user","content":"Is the previous answer correct, complete and in the requested format? Answer yes or no."}],"chat_template_kwargs":{"enable_thinking":false},` +
+		`"max_tokens":1,"temperature":0,"logprobs":true,"top_logprobs":5,"stream":false,"cache_salt":"ours","priority":4}`
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := Scan(Chat, []byte(got[1:]), lim); err != nil {
+		t.Errorf("it is no request: %v", err)
+	}
+}
+
+func TestAJudgeOfACompletionIsAskedInAChat(t *testing.T) {
+	r, err := Scan(Completion, []byte(`{"model":"m","prompt":"Once \u00fc","max_tokens":9,"stop":"x"}`), DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got struct {
+		Messages []struct{ Role, Content string }
+		Stop     any
+	}
+	if err := json.Unmarshal(JudgeBody(nil, r, "m", []byte("upon"), "", nil), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Messages) != 3 || got.Messages[0].Content != "Once ü" || got.Messages[1].Role != "assistant" || got.Messages[1].Content != "upon" || got.Stop != nil {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// verdictOf is a judge's answer with the alternatives given as JSON.
+func verdictOf(top string) string {
+	return `{"id":"c","choices":[{"index":0,"message":{"role":"assistant","content":"Yes"},"logprobs":{"content":[{"token":"Yes","logprob":-0.1,"bytes":[89],` +
+		`"top_logprobs":` + top + `},{"token":"!","top_logprobs":[{"token":"no","logprob":-0.0}]}]},"finish_reason":"length"},` +
+		`{"logprobs":{"content":[{"top_logprobs":[{"token":"no","logprob":-0.0}]}]}}],"usage":{"prompt_tokens":9}}`
+}
+
+func TestAVerdictIsTheLogOddsOfYesOverAllItsSpellings(t *testing.T) {
+	for top, want := range map[string]float64{
+		`[{"token":"Yes","logprob":-0.25},{"token":"No","logprob":-2.25}]`:                                                                                           2,
+		`[{"token":" yes","logprob":-1},{"token":"YES","logprob":-1},{"token":"\"No\"","logprob":-3},{"token":"\n'no","logprob":-3},{"token":"Maybe","logprob":-9}]`: 2,
+		`[{"logprob":-3,"token":"“yes”"},{"token":"no","logprob":-1,"bytes":[110,111]}]`:                                                                             -2,
+		`[{"token":"Yes","logprob":-0.5},{"token":"Sure","logprob":-4},{"token":"Yesterday","logprob":-6}]`:                                                          5.5, // no: at most as likely as the last
+		`[{"token":"No","logprob":-1},{"token":"Not","logprob":-2.5}]`:                                                                                               -1.5,
+		`[{"token":"Yes","logprob":-0.5},{"token":"No","logprob":-9999.0},{"token":"no","logprob":-9999.0}]`:                                                         9998.5 - math.Ln2,
+		`[{"token":"Yes","logprob":0.0000001}]`:                                                                                                                      0,
+	} {
+		if got, err := ParseJudge([]byte(verdictOf(top))); err != nil || math.Abs(got-want) > 1e-9 {
+			t.Errorf("%s: %g, %v; want %g", top, got, err, want)
+		}
+	}
+}
+
+func TestAJudgeThatSaysNeitherYesNorNoIsNoJudge(t *testing.T) {
+	whole := verdictOf(`[{"token":"Yes","logprob":-0.25}]`)
+	for _, body := range []string{
+		"", "null", "[]", "{}", `{"choices":[]}`, `{"choices":[{"logprobs":null}]}`, `{"choices":[{"logprobs":{"content":null}}]}`, `{"choices":[{"logprobs":{"content":[]}}]}`,
+		verdictOf("null"), verdictOf("[]"), verdictOf(`[{"token":"<think>","logprob":-0.01},{"token":"","logprob":-5}]`),
+		verdictOf(`[{"token":"Yes","logprob":null}]`), verdictOf(`[{"token":"Yes"}]`), verdictOf(`[{"token":"Yes","logprob":2}]`), verdictOf(`[{"token":"Yes","logprob":NaN}]`),
+		whole[:len(whole)-1], whole + "x",
+	} {
+		if got, err := ParseJudge([]byte(body)); !errors.Is(err, ErrScores) {
+			t.Errorf("%q: %g, %v", body, got, err)
+		}
+	}
+}
+
+func FuzzJudge(f *testing.F) {
+	f.Add([]byte(verdictOf(`[{"token":" yes","logprob":-1},{"token":"\"No\"","logprob":-3}]`)))
+	f.Add([]byte(verdictOf(`[{"token":"Yes","logprob":-0.5}]`)))
+	f.Add([]byte(strings.Repeat(`{"choices":[`, 9)))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		odds, err := ParseJudge(body)
+		if err != nil && !errors.Is(err, ErrScores) {
+			t.Fatalf("an error of no kind: %v", err)
+		}
+		if math.IsNaN(odds) || math.Abs(odds) > 9999+math.Log(float64(len(body)+1)) {
+			t.Fatalf("log-odds of %g", odds)
+		}
+	})
+}
+
+func FuzzJudgeBody(f *testing.F) {
+	f.Add([]byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],"stop":["a"]}`), []byte("it's \x00 \xff"), "s")
+	f.Add([]byte(`{"model":"m","messages":[ {"role":"user","content":"hi"} ] ,"documents":[{"a":1}],"n":2}`), []byte(""), "")
+	f.Fuzz(func(t *testing.T, body, answer []byte, salt string) {
+		r, err := Scan(Chat, body, DefaultLimits())
+		if err != nil {
+			return
+		}
+		out := JudgeBody(nil, r, "m", answer, salt, nil)
+		again, err := Scan(Chat, out, Limits{Depth: 128, Fields: 64, Messages: 1 << 20, N: 8, Tokens: 8, Allow: map[string]struct{}{"documents": {}}})
+		if err != nil {
+			t.Fatalf("%s: %v", out, err)
+		}
+		if again.MaxTokens != 1 || again.N != 1 || again.Stop != nil || again.Temperature != 0 || again.Stream || again.Tools {
+			t.Fatalf("got %s", out)
+		}
+	})
+}
