@@ -93,13 +93,15 @@ type JWT struct {
 // Pool is a set of backends that serve one model on one kind of hardware. It
 // has either Backends or Discover.
 type Pool struct {
-	Model      string   // the model's name at the backends
-	Revision   string   // which weights are served under that name; "" is not said
-	USDPerHour float64  // price of one backend
-	Backends   []string // base URLs without a trailing slash
-	Discover   string   // dns://HOST:PORT, srv://_SERVICE._tcp.NAME or file://PATH
-	Scheduler  string   // "fcfs" (the default) or "priority", as vLLM's --scheduling-policy
-	KVEvents   int      // port of vLLM's KV events (ZMQ) on each backend, 1 … 65535; 0 is none
+	Model            string   // the model's name at the backends
+	Revision         string   // which weights are served under that name; "" is not said
+	USDPerHour       float64  // price of one backend
+	PrefillPerSecond float64  // prompt tokens that one backend computes at its operating batch; 0 is to be learned
+	DecodePerSecond  float64  // tokens that one backend generates, all its requests together; 0 is to be learned
+	Backends         []string // base URLs without a trailing slash
+	Discover         string   // dns://HOST:PORT, srv://_SERVICE._tcp.NAME or file://PATH
+	Scheduler        string   // "fcfs" (the default) or "priority", as vLLM's --scheduling-policy
+	KVEvents         int      // port of vLLM's KV events (ZMQ) on each backend, 1 … 65535; 0 is none
 }
 
 // The schedulers of a [Pool].

@@ -78,7 +78,7 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		Cache:    Cache{SealKeys: []KeyFile{{"k2", "/run/secrets/seal-k2"}, {"k1", "/run/secrets/seal-k1"}}, LocalBytes: 64 << 20},
 		Identity: Identity{Mode: ModeKeys},
 		Pools: map[string]Pool{
-			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", Revision: "5f0b02c@2024-06/a:1", USDPerHour: 1.01, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}, Scheduler: SchedulerFCFS},
+			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", Revision: "5f0b02c@2024-06/a:1", USDPerHour: 1.01, PrefillPerSecond: 1960, DecodePerSecond: 1400, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}, Scheduler: SchedulerFCFS},
 			"llama-70b-h100": {Model: "meta-llama/Meta-Llama-3-70B-Instruct", USDPerHour: 12, Discover: "dns://vllm-target.svc:8000", Scheduler: SchedulerPriority, KVEvents: 5557},
 		},
 		Routes: []Route{
@@ -201,7 +201,7 @@ func checkPromises(t *testing.T, f *File) {
 		}
 	}
 	for name, p := range f.Pools {
-		if p.Model == "" || (len(p.Backends) == 0) == (p.Discover == "") || p.USDPerHour < 0 || !safeName(name) || p.KVEvents < 0 || p.KVEvents > 65535 ||
+		if p.Model == "" || (len(p.Backends) == 0) == (p.Discover == "") || !(p.USDPerHour >= 0) || !(p.PrefillPerSecond >= 0) || !(p.DecodePerSecond >= 0) || !safeName(name) || p.KVEvents < 0 || p.KVEvents > 65535 ||
 			(p.Discover != "" && discover.Check(p.Discover) != nil) {
 			t.Errorf("accepted pool %q %+v", name, p)
 		}

@@ -42,6 +42,8 @@ var Fields = []FieldDoc{
 	{"pools.NAME.model", required, "The model's name as the backends know it."},
 	{"pools.NAME.revision", "none", "Which weights the backends serve under that name, such as a commit or a date: 1–64 of `A-Z a-z 0-9 . _ : @ / -`. It is part of the cache's key, so that a change of it makes answers of the former ones unreachable."},
 	{"pools.NAME.usd_per_hour", "`0`", "Price of one backend."},
+	{"pools.NAME.prefill_tokens_per_s", "learned", "Prompt tokens that one backend computes in a second at its operating batch, above 0. With `usd_per_hour` it is the price of a prompt token, by which requests are kept from the draft where a draft would cost more than it saves."},
+	{"pools.NAME.decode_tokens_per_s", "learned", "Tokens that one backend generates in a second, all its requests together, at its operating batch, above 0: likewise the price of a token of an answer. What is learned instead is known after some dozen answers, and is not known to `foregate check`."},
 	{"pools.NAME.backends", "this or `discover`", "Base URLs of the backends, without `/v1`: `[\"http://a10g-0:8000\"]`."},
 	{"pools.NAME.discover", "this or `backends`", "Where the backends are found instead: `dns://HOST:PORT` (every address of the name; asked every 5 s), " +
 		"`srv://_SERVICE._tcp.NAME` (every SRV record of the lowest priority number, target and port; asked every 5 s), or `file:///PATH` " +

@@ -16,6 +16,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// mostTokensPerSecond is far above what any backend makes.
+const mostTokensPerSecond = 10_000_000
+
 // maxFile is far above any real file and far below what would hurt.
 const maxFile = 1 << 20
 
@@ -206,13 +209,15 @@ func pools(f *File) value {
 		r.entries(path, n, func(at string, key, val *yaml.Node) {
 			p := Pool{Scheduler: SchedulerFCFS}
 			r.read(at, val, group(map[string]value{
-				"model":        text(&p.Model),
-				"revision":     text(&p.Revision),
-				"usd_per_hour": amount(&p.USDPerHour, 100_000),
-				"backends":     texts(&p.Backends),
-				"discover":     text(&p.Discover),
-				"scheduler":    text(&p.Scheduler),
-				"kv_events":    whole(&p.KVEvents, 0, 65535),
+				"model":                text(&p.Model),
+				"revision":             text(&p.Revision),
+				"usd_per_hour":         amount(&p.USDPerHour, 100_000),
+				"prefill_tokens_per_s": rate(&p.PrefillPerSecond, mostTokensPerSecond),
+				"decode_tokens_per_s":  rate(&p.DecodePerSecond, mostTokensPerSecond),
+				"backends":             texts(&p.Backends),
+				"discover":             text(&p.Discover),
+				"scheduler":            text(&p.Scheduler),
+				"kv_events":            whole(&p.KVEvents, 0, 65535),
 			}))
 			f.Pools[key.Value] = p // also when it is broken, so that its routes are not blamed
 		})

@@ -251,6 +251,24 @@ func amount(to *float64, most float64) value {
 	}
 }
 
+// leastRate keeps what is divided by a rate finite.
+const leastRate = 0.01
+
+// rate is a finite number above 0, leastRate at least.
+func rate(to *float64, most float64) value {
+	return func(r *reader, path string, n *yaml.Node) {
+		v := *to
+		amount(&v, most)(r, path, n)
+		switch {
+		case !r.sound(path):
+		case v < leastRate:
+			r.fail(path, "must be above 0; want %g … %g, or leave it out where it is not known", leastRate, most)
+		default:
+			*to = v
+		}
+	}
+}
+
 // span is a duration of 0 … most with its unit.
 func span(to *time.Duration, most time.Duration) value {
 	return func(r *reader, path string, n *yaml.Node) {
