@@ -78,6 +78,8 @@ func (c *call) body(choices []choice) []byte {
 		return c.chatBody(choices)
 	case c.req.tokens:
 		return c.tokensBody(choices)
+	case c.req.native != nil:
+		return c.nativeBody(&choices[0])
 	}
 	return c.completionBody(choices)
 }

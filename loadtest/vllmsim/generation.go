@@ -16,7 +16,7 @@ type call struct {
 	jobs  []*job
 }
 
-// serveGenerate answers the three routes that generate.
+// serveGenerate answers the routes that generate.
 func (s *Server) serveGenerate(w http.ResponseWriter, r *http.Request, a api) {
 	body, err := readBody(r)
 	fault := s.nextFault(body)
@@ -64,7 +64,7 @@ func (c *call) submit() *apiError {
 		prompt := c.req.prompts[i/c.req.n]
 		g := newGenerator(c.s.model, prompt, spec, i)
 		q := &Seq{Prompt: prompt, Priority: c.req.priority, Salt: c.req.salt, SaltText: c.req.saltText, NoCacheRead: c.req.noCacheRead,
-			Deadly: c.fault.Score == scoreDie, Source: g}
+			ScoreFrom: c.req.scoreFrom, Deadly: c.fault.Score == scoreDie, Source: g}
 		c.jobs = append(c.jobs, &job{seq: q, gen: g, box: c.box, parent: family})
 	}
 	return c.life.submit(c.jobs, c.req.rank)

@@ -29,6 +29,12 @@ type Options struct {
 	MaxQueuedReqs       int    // --max-num-queued-reqs of v0.29: more requests at once get a 503; 0 = no limit
 	MaxQueuedTokens     int    // --max-num-queued-tokens: so does who comes when so many prompt tokens are in prefill; 0 = no limit
 
+	// SGLang puts SGLang's face on: of the routes those that it shares with vLLM, and POST /generate with logprob_start_len
+	// (native.go). Prompts are not scored elsewhere, and /tokenize renders no chats. Metrics stay vLLM's, and so do
+	// return_token_ids, the errors, blocks of 16 tokens and the priority's direction.
+	SGLang  bool
+	Without []string // features that the engine lacks, see [Features]
+
 	DevMode  bool     // VLLM_SERVER_DEV_MODE: there is /reset_prefix_cache
 	KVEvents KVEvents // what of the prefix cache is published
 
@@ -109,7 +115,7 @@ func (o *Options) validate(p *Profile) error {
 		return fmt.Errorf("vllmsim: %d blocks, %d sequences, %d batched tokens, context %d: all must be positive",
 			p.Blocks, p.MaxSeqs, p.MaxBatchedTokens, o.MaxModelLen)
 	}
-	return cmp.Or(o.KVEvents.validate(), o.Fault.validate())
+	return cmp.Or(checkFeatures(o.Without), o.KVEvents.validate(), o.Fault.validate())
 }
 
 // TB is what Start needs of a test; *testing.T and *testing.B fit.

@@ -10,10 +10,11 @@ import (
 type scoring struct {
 	prompt []int32
 	form   *form
+	from   int    // the first token that is looked at; the first of a prompt never is
 	fault  string // Fault.Score
 }
 
-// scorePrompt calls visit with the distribution of every prompt token; nil for the first.
+// scorePrompt calls visit with the distribution of every prompt token; nil for those that are not looked at.
 func (m *Model) scorePrompt(in scoring, visit func(i int, d *Dist)) {
 	prompt := in.prompt
 	cur := newCursor(m.tok)
@@ -24,8 +25,8 @@ func (m *Model) scorePrompt(in scoring, visit func(i int, d *Dist)) {
 	}
 	d := Dist{Top: make([]Cand, 0, numCands)}
 	for i, id := range prompt {
-		if i == 0 {
-			visit(0, nil)
+		if i == 0 || i < in.from {
+			visit(i, nil)
 		} else {
 			m.fill(&cur, &d)
 			visit(i, &d)

@@ -36,6 +36,8 @@ type request struct {
 	hideGenerated  bool   // max_tokens 0 with echo
 	promptLogprobs int    // none, or how many alternatives
 	noCacheRead    bool
+	scoreFrom      int     // see Seq
+	native         *native // SGLang's /generate
 	salt           uint64
 	saltText       string
 	rank           int // the engine that the client asked for, or -1
@@ -46,17 +48,18 @@ type request struct {
 	lazy           *apiError // found by the engine only: under stream it comes as an event after a 200
 }
 
-// api is one of the three ways to ask for tokens.
+// api is one of the ways to ask for tokens.
 type api uint8
 
 const (
 	apiCompletion api = iota
 	apiChat
 	apiTokens // /inference/v1/generate
+	apiNative // SGLang's /generate
 )
 
 // prefix is what the ids of its answers begin with.
-func (a api) prefix() string { return [...]string{"cmpl-", "chatcmpl-", "generate-tokens-"}[a] }
+func (a api) prefix() string { return [...]string{"cmpl-", "chatcmpl-", "generate-tokens-", ""}[a] }
 
 // intake is how a body arrived.
 type intake struct {
@@ -71,6 +74,7 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	if err != nil {
 		return nil, err
 	}
+	s.lacks.strip(w)
 	if err := w.checkSchema(in.api); err != nil {
 		return nil, err
 	}
@@ -78,7 +82,7 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 		return nil, noModel(w.Model)
 	}
 	r := &request{chat: in.api == apiChat, tokens: in.api == apiTokens, wire: w, created: time.Now().Unix(), model: s.opts.Model,
-		role: "assistant", n: 1, stream: w.Stream, returnIDs: w.ReturnTokenIDs, asIDs: w.ReturnTokensAsTokenIDs, priority: w.Priority}
+		role: "assistant", n: 1, stream: w.Stream, returnIDs: w.ReturnTokenIDs, asIDs: w.ReturnTokensAsTokenIDs, priority: w.Priority, native: w.native}
 	if w.N != nil {
 		r.n = *w.N
 	}
@@ -109,6 +113,11 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if r.native != nil {
+		if err := r.scoreNatively(); err != nil {
+			return nil, err
+		}
 	}
 	return r, s.finishSpecs(w, r, spec)
 }
@@ -343,6 +352,9 @@ func (s *Server) completionPrompts(w *wireRequest, r *request) *apiError {
 	}
 	for _, p := range w.prompts {
 		ids := p.ids
+		if p.asIDs && s.lacks.continuation && len(ids) > 1 && r.promptLogprobs == none {
+			ids = ids[:len(ids)-1]
+		}
 		if !p.asIDs {
 			if w.AddSpecialTokens == nil || *w.AddSpecialTokens {
 				ids = append(ids, tokBOS)

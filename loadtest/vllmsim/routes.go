@@ -35,7 +35,7 @@ func (s *Server) serveModels(w http.ResponseWriter, _ *http.Request) {
 	now := strconv.FormatInt(time.Now().Unix(), 10)
 	b := []byte(`{"object":"list","data":[{"id":`)
 	b = appendQuoted(b, s.opts.Model)
-	b = append(b, `,"object":"model","created":`+now+`,"owned_by":"vllm","root":`...)
+	b = append(b, `,"object":"model","created":`+now+`,"owned_by":"`+s.lacks.owner()+`","root":`...)
 	b = appendQuoted(b, s.opts.Model)
 	b = append(b, `,"parent":null,"max_model_len":`...)
 	b = strconv.AppendInt(b, int64(s.opts.MaxModelLen), 10)
@@ -129,7 +129,7 @@ func (s *Server) serveTokenize(w http.ResponseWriter, r *http.Request) {
 	var req request
 	switch {
 	case err != nil:
-	case q.Messages != nil:
+	case q.Messages != nil && !s.opts.SGLang:
 		req.chat = true
 		if err = q.checkChat(); err == nil {
 			err = s.chatPrompt(&q.wireRequest, &req)

@@ -19,6 +19,7 @@ type Seq struct {
 	Salt        uint64 // mixed into the first block's hash: isolates prefix reuse
 	SaltText    string // what KV events show of it
 	NoCacheRead bool   // prompt_logprobs: recompute the whole prompt (its blocks are still cached for others)
+	ScoreFrom   int    // SGLang's logprob_start_len: the cache is read before it alone, and the head runs from it on; 0 is neither
 	Deadly      bool   // the engine dies, as out of memory, when it is scheduled
 	Source      Source
 
@@ -212,8 +213,11 @@ func (w *work) add(it *Item) {
 		return
 	}
 	w.prefill += it.Tokens
-	if q.NoCacheRead {
+	switch {
+	case q.NoCacheRead:
 		w.scored += it.Tokens
+	case q.ScoreFrom > 0:
+		w.scored += min(it.Tokens, max(0, q.computed-q.ScoreFrom))
 	}
 }
 
@@ -323,8 +327,12 @@ func (s *Scheduler) admit(b *Batch, budget int, now time.Duration) {
 		var idle int
 		if !q.NoCacheRead {
 			// At least the last token is computed again: its logits are needed.
-			q.hashTo(len(q.ids) - 1)
-			run, idle = s.pool.match(q.hashes[:(len(q.ids)-1)/BlockSize])
+			most := len(q.ids) - 1
+			if q.ScoreFrom > 0 {
+				most = min(most, q.ScoreFrom)
+			}
+			q.hashTo(most)
+			run, idle = s.pool.match(q.hashes[:most/BlockSize])
 		}
 		need := (len(q.ids)+BlockSize-1)/BlockSize - len(run)
 		if need > s.pool.free-idle {

@@ -26,6 +26,7 @@ type Server struct {
 	active  atomic.Int64 // handlers running
 	conns   busyConns
 	nonce   uint64
+	lacks   lacking
 	routes  map[string]route
 	current atomic.Pointer[life]
 
@@ -56,7 +57,7 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opts: o, profile: p, tok: DefaultTokenizer(), model: NewDraft(o.Seed, o.Divergence, o.Blind),
-		nonce: uint64(time.Now().UnixNano()), seen: map[string]int{}, downtime: o.Restart, leaving: make(chan struct{}), closing: make(chan struct{})}
+		nonce: uint64(time.Now().UnixNano()), lacks: newLacking(&o), seen: map[string]int{}, downtime: o.Restart, leaving: make(chan struct{}), closing: make(chan struct{})}
 	s.conns.set = map[net.Conn]bool{}
 	s.routes = s.routeTable()
 	s.faults.set(o.Fault.lasting())
@@ -203,6 +204,10 @@ func (s *Server) routeTable() map[string]route {
 	if s.opts.DevMode {
 		all["/reset_prefix_cache"] = post(s.serveReset)
 	}
+	if s.opts.SGLang {
+		all["/generate"] = generate(apiNative)
+	}
+	s.lacks.close(all)
 	return all
 }
 

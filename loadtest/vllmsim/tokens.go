@@ -18,8 +18,11 @@ type tokensRequest struct {
 	Priority      int64          `json:"priority"`
 }
 
-// readWire reads a body of any of the three routes.
+// readWire reads a body of any of the routes.
 func readWire(body []byte, a api) (*wireRequest, *apiError) {
+	if a == apiNative {
+		return readNative(body)
+	}
 	if a != apiTokens {
 		var w wireRequest
 		return &w, decode(body, &w)

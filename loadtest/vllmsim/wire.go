@@ -51,6 +51,7 @@ type wireRequest struct {
 	Detokenize             *bool           `json:"detokenize"` // of /inference/v1/generate
 
 	prompts []promptInput // what checkSchema has made of Prompt
+	native  *native       // what SGLang's /generate asks beside
 }
 
 type streamOptions struct {

@@ -1,0 +1,91 @@
+package vllmsim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// What an engine may be without: what it does not know it ignores, and routes that it has not got are not found.
+const (
+	featTokenIDs       = "token_ids"       // return_token_ids, the render routes and /inference/v1/generate
+	featPromptLogprobs = "prompt_logprobs" // neither on vLLM's routes nor on SGLang's
+	featTokenize       = "tokenize"        // /tokenize, /detokenize and the render routes
+	featLogprobs       = "logprobs"        // of generated tokens
+	featContinuation   = "continuation"    // a prompt of ids loses its last one, unless it is scored: what goes on from it is inexact
+)
+
+// Features returns what [Options.Without] can name.
+func Features() []string {
+	return []string{featTokenIDs, featPromptLogprobs, featTokenize, featLogprobs, featContinuation}
+}
+
+func checkFeatures(list []string) error {
+	for _, name := range list {
+		if !slices.Contains(Features(), name) {
+			return fmt.Errorf("vllmsim: unknown feature %q to be without; known: %s", name, strings.Join(Features(), ", "))
+		}
+	}
+	return nil
+}
+
+// lacking is what a server does not do.
+type lacking struct {
+	sglang       bool // what vLLM alone has
+	tokenIDs     bool
+	scores       bool // prompt_logprobs
+	nativeScores bool
+	tokenize     bool
+	logprobs     bool
+	continuation bool
+}
+
+func newLacking(o *Options) lacking {
+	without := func(name string) bool { return slices.Contains(o.Without, name) }
+	return lacking{sglang: o.SGLang, tokenIDs: without(featTokenIDs), scores: o.SGLang || without(featPromptLogprobs),
+		nativeScores: without(featPromptLogprobs), tokenize: without(featTokenize), logprobs: without(featLogprobs),
+		continuation: without(featContinuation)}
+}
+
+// strip takes out of a body what the server does not know.
+func (l *lacking) strip(w *wireRequest) {
+	if l.tokenIDs {
+		w.ReturnTokenIDs = false
+	}
+	if l.scores {
+		w.PromptLogprobs = nil
+	}
+	if l.nativeScores && w.native != nil {
+		w.native.start = none
+	}
+	if l.logprobs {
+		w.Logprobs, w.TopLogprobs = nil, nil
+	}
+}
+
+// close takes away the routes that the server has not got.
+func (l *lacking) close(all map[string]route) {
+	var gone []string
+	if l.sglang {
+		gone = append(gone, "/ping", "/version", "/load")
+	}
+	if l.tokenize {
+		gone = append(gone, "/tokenize", "/detokenize")
+	}
+	if l.sglang || l.tokenIDs {
+		gone = append(gone, "/inference/v1/generate")
+	}
+	if l.sglang || l.tokenIDs || l.tokenize {
+		gone = append(gone, "/v1/chat/completions/render", "/v1/completions/render")
+	}
+	for _, path := range gone {
+		delete(all, path)
+	}
+}
+
+func (l *lacking) owner() string {
+	if l.sglang {
+		return "sglang"
+	}
+	return "vllm"
+}
