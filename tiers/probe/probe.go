@@ -1,7 +1,13 @@
 // Package probe finds out what an engine can do by asking it: which fields it
 // knows, whether it scores a text that it is given, whether it goes on from token ids
 // exactly, and by which tokenizer and template (acceptance.md §3.0). What version an
-// engine says it has is not believed; what it answers is. Start at [Card].
+// engine says it has is not believed; what it answers is. Start at [New], [Prober.Run] and
+// [Card].
+//
+// A probe costs an engine at most about 2,500 prompt tokens and 400 generated ones: half of
+// the former are one text of 600 tokens that is scored twice, most of the latter one answer
+// of 256. Each replica probes each pool for itself, when it starts, when the engine it asked
+// was restarted or shows another model card, and every quarter of an hour.
 package probe
 
 import (
@@ -14,9 +20,12 @@ import (
 // Card is what was found out about a pool's engines, by asking one of them. It is never
 // changed once it was published. The nil Card knows nothing.
 type Card struct {
-	At      time.Time
-	Backend string // that was asked
+	At      time.Time // zero: no probe of this engine has succeeded
+	Backend string    // that was asked
+	Life    uint64    // of that backend's engine
 	Model   string
+	Spent   Spent  // what it cost
+	Failed  string // why the last probe brought nothing, or not all; the rest is what is known all the same
 
 	Tokenizer string  // fingerprint of its ids for fixed texts; "" is unknown
 	Template  string  // of its ids for fixed chats; "" is unknown
@@ -45,14 +54,26 @@ type Missing struct{ What, Why string }
 
 // What may be missing.
 const (
-	MissingTokenizer = "tokenizer"    // /tokenize did not answer
-	MissingTemplate  = "template"     // nor for chats
-	MissingIDs       = "token_ids"    // return_token_ids is not known
-	MissingLogprobs  = "logprobs"     // generated tokens come without
-	MissingScoring   = "scoring"      // no way to score a text
-	MissingContinue  = "continuation" // ids do not give the same answer as the chat
-	MissingEOS       = "eos"          // no id was seen that ends an answer
+	MissingTokenizer = "tokenizer"      // nothing tells the ids of a text
+	MissingTemplate  = "template"       // nor of a chat
+	MissingIDs       = "token_ids"      // return_token_ids is not known
+	MissingLogprobs  = "logprobs"       // generated tokens come without
+	MissingTop       = "top_logprobs"   // or without alternatives
+	MissingRaw       = "raw_logprobs"   // or they follow the request's temperature, or one cannot tell
+	MissingBytes     = "token_bytes"    // or they lack the tokens' bytes
+	MissingScoring   = "scoring"        // no way to score a text
+	MissingReuse     = "reuse"          // what was scored before costs as much again, or one cannot tell
+	MissingAgreement = "self_agreement" // it could not be measured
+	MissingContinue  = "continuation"   // ids do not give the same answer as the chat
+	MissingEOS       = "eos"            // no id was seen that ends an answer
+	MissingWindow    = "window"         // /v1/models does not tell the context length
 )
+
+// Things are all that may be missing: the values of the metric's label.
+var Things = []string{
+	MissingTokenizer, MissingTemplate, MissingIDs, MissingLogprobs, MissingTop, MissingRaw, MissingBytes,
+	MissingScoring, MissingReuse, MissingAgreement, MissingContinue, MissingEOS, MissingWindow,
+}
 
 // Lacks returns why something is missing, "" where it is there. Of a nil card everything
 // is missing.
@@ -67,10 +88,15 @@ func (c *Card) Lacks(what string) string {
 }
 
 // SameTokens reports whether two pools read and write the same ids: known is false while
-// either has not told.
+// what either has told does not decide it.
 func SameTokens(a, b *Card) (same, known bool) {
-	if a == nil || b == nil || a.Tokenizer == "" || b.Tokenizer == "" {
+	switch {
+	case a == nil || b == nil || a.Tokenizer == "" || b.Tokenizer == "":
+		return false, false
+	case a.Tokenizer != b.Tokenizer:
+		return false, true
+	case a.Template == "" || b.Template == "":
 		return false, false
 	}
-	return a.Tokenizer == b.Tokenizer && a.Template == b.Template, true
+	return a.Template == b.Template, true
 }

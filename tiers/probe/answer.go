@@ -1,0 +1,227 @@
+package probe
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// answer is what is read of an engine's JSON answer: its first choice.
+type answer struct {
+	prompt  []int32 // ids of the prompt; nil where they are not told
+	ids     []int32 // generated; nil where they are not told
+	text    string
+	ended   bool    // by itself: not by a limit, nor by a stop string
+	stopID  int32   // the id that it says ended it; −1 where it does not say
+	tokens  int     // generated, by its usage; −1 where it is not told
+	first   *chosen // the first token's logprobs; nil where there are none
+	tops    []map[string]float64
+	prompts int // tokens of the prompt, by its usage; 0 where it is not told
+}
+
+// chosen is a generated token's logprobs.
+type chosen struct {
+	bytes  bool // it has the token's bytes
+	listed int  // alternatives
+	tops   map[string]float64
+}
+
+// wireAnswer is an answer of /v1/chat/completions or /v1/completions.
+type wireAnswer struct {
+	Choices []struct {
+		Message *struct {
+			Content *string `json:"content"`
+		} `json:"message"`
+		Text      string          `json:"text"`
+		Finish    string          `json:"finish_reason"`
+		Stop      json.RawMessage `json:"stop_reason"`
+		Matched   json.RawMessage `json:"matched_stop"` // SGLang's
+		IDs       []int32         `json:"token_ids"`
+		PromptIDs []int32         `json:"prompt_token_ids"`
+		Logprobs  *struct {
+			Content []struct {
+				Bytes []int `json:"bytes"`
+				Top   []struct {
+					Token   string  `json:"token"`
+					Logprob float64 `json:"logprob"`
+				} `json:"top_logprobs"`
+			} `json:"content"`
+			Top json.RawMessage `json:"top_logprobs"`
+		} `json:"logprobs"`
+	} `json:"choices"`
+	PromptIDs []int32 `json:"prompt_token_ids"`
+	Usage     *struct {
+		Prompt    int `json:"prompt_tokens"`
+		Generated int `json:"completion_tokens"`
+	} `json:"usage"`
+}
+
+// parseAnswer reads an answer of /v1/chat/completions or /v1/completions. The error is an
+// *unreadable.
+func parseAnswer(body []byte) (answer, error) {
+	var w wireAnswer
+	if err := json.Unmarshal(body, &w); err != nil {
+		return answer{}, &unreadable{"its answer cannot be read: " + line(err.Error())}
+	}
+	if len(w.Choices) == 0 {
+		return answer{}, &unreadable{"its answer has no choice"}
+	}
+	c := &w.Choices[0]
+	a := answer{ids: c.IDs, prompt: c.PromptIDs, text: c.Text, stopID: -1, tokens: -1}
+	if len(a.prompt) == 0 {
+		a.prompt = w.PromptIDs
+	}
+	if c.Message != nil && c.Message.Content != nil {
+		a.text = *c.Message.Content
+	}
+	if w.Usage != nil {
+		a.prompts, a.tokens = max(w.Usage.Prompt, 0), max(w.Usage.Generated, 0)
+	}
+	id, told := idOf(c.Stop)
+	if !told {
+		id, _ = idOf(c.Matched)
+	}
+	a.stopID = id
+	// A stop_reason that is a text is a stop string's.
+	a.ended = c.Finish == "stop" && !bytes.HasPrefix(c.Stop, []byte(`"`))
+	if l := c.Logprobs; l != nil {
+		if len(l.Content) > 0 {
+			a.first = &chosen{bytes: l.Content[0].Bytes != nil, listed: len(l.Content[0].Top), tops: map[string]float64{}}
+			for _, t := range l.Content[0].Top {
+				a.first.tops[t.Token] = t.Logprob
+			}
+		}
+		_ = json.Unmarshal(l.Top, &a.tops) // completions have them; without, nothing can be told of ties
+	}
+	return a, nil
+}
+
+// idOf reads a token id; −1 and false for what is none.
+func idOf(raw json.RawMessage) (id int32, ok bool) {
+	n, err := strconv.ParseInt(string(raw), 10, 32)
+	if err != nil || n < 0 {
+		return -1, false
+	}
+	return int32(n), true
+}
+
+// end returns the id that ended the answer, if it ended by itself and one can tell.
+func (a *answer) end() (id int32, ok bool) {
+	switch {
+	case !a.ended:
+		return 0, false
+	case a.stopID >= 0:
+		return a.stopID, true
+	case len(a.ids) > 0 && (a.tokens < 0 || a.tokens == len(a.ids)): // else the last is left out
+		return a.ids[len(a.ids)-1], true
+	}
+	return 0, false
+}
+
+// tie is how far apart the two most probable tokens may be, in nats, for an engine to
+// choose either: one step of bfloat16 for logits of 16 to 32 (acceptance.md §1.7).
+const tie = 0.125
+
+// tied reports whether the two most probable tokens at a place are within tie.
+func (a *answer) tied(at int) bool {
+	if at < 0 || at >= len(a.tops) || len(a.tops[at]) < 2 {
+		return false
+	}
+	first, second := math.Inf(-1), math.Inf(-1)
+	for _, l := range a.tops[at] {
+		if l > first {
+			first, second = l, first
+		} else if l > second {
+			second = l
+		}
+	}
+	return first-second <= tie
+}
+
+// parseIDs reads an answer of /tokenize. The error is an *unreadable.
+func parseIDs(body []byte) ([]int32, error) {
+	var w struct {
+		Tokens []int32 `json:"tokens"`
+	}
+	if err := json.Unmarshal(body, &w); err != nil {
+		return nil, &unreadable{"the answer of /tokenize cannot be read: " + line(err.Error())}
+	}
+	if len(w.Tokens) == 0 {
+		return nil, &unreadable{"/tokenize told no ids"}
+	}
+	return w.Tokens, nil
+}
+
+// parseGenerated reads the ids of an answer of SGLang's /generate. The error is an
+// *unreadable.
+func parseGenerated(body []byte) (answer, error) {
+	var w struct {
+		Text string  `json:"text"`
+		IDs  []int32 `json:"output_ids"`
+		Meta struct {
+			Prompt    int             `json:"prompt_tokens"`
+			Generated int             `json:"completion_tokens"`
+			Finish    json.RawMessage `json:"finish_reason"`
+		} `json:"meta_info"`
+	}
+	if err := json.Unmarshal(body, &w); err != nil {
+		return answer{}, &unreadable{"the answer of /generate cannot be read: " + line(err.Error())}
+	}
+	if len(w.IDs) == 0 {
+		return answer{}, &unreadable{"/generate told no ids"}
+	}
+	var finish struct {
+		Type    string          `json:"type"`
+		Matched json.RawMessage `json:"matched"`
+	}
+	_ = json.Unmarshal(w.Meta.Finish, &finish) // it may be null, or a text: then it did not end by an id
+	a := answer{ids: w.IDs, text: w.Text, tokens: max(w.Meta.Generated, 0), prompts: max(w.Meta.Prompt, 0)}
+	a.stopID, a.ended = idOf(finish.Matched)
+	a.ended = a.ended && finish.Type == "stop"
+	return a, nil
+}
+
+// modelCard is what /v1/models tells of one model.
+type modelCard struct {
+	ID     string `json:"id"`
+	Root   string `json:"root"`
+	Parent string `json:"parent"`
+	Window int    `json:"max_model_len"`
+}
+
+// parseModels reads the card of a model from an answer of /v1/models. The error is an
+// *unreadable.
+func parseModels(body []byte, model string) (modelCard, error) {
+	var w struct {
+		Data []modelCard `json:"data"`
+	}
+	if err := json.Unmarshal(body, &w); err != nil {
+		return modelCard{}, &unreadable{"the answer of /v1/models cannot be read: " + line(err.Error())}
+	}
+	at := slices.IndexFunc(w.Data, func(c modelCard) bool { return c.ID == model })
+	if at < 0 {
+		return modelCard{}, &unreadable{"/v1/models does not list " + line(strconv.Quote(model))}
+	}
+	return w.Data[at], nil
+}
+
+// goesOn reports whether b begins as a does, and where they first differ: by ids where
+// both tell theirs, else by text, where the place is 0. What is compared is what is
+// shorter.
+func goesOn(a, b *answer) (same bool, at int) {
+	if len(a.ids) > 0 && len(b.ids) > 0 {
+		n := min(len(a.ids), len(b.ids))
+		for i := range n {
+			if a.ids[i] != b.ids[i] {
+				return false, i
+			}
+		}
+		return true, n
+	}
+	// Half a character at the end is shown as U+FFFD.
+	x, y := strings.TrimRight(a.text, "\uFFFD"), strings.TrimRight(b.text, "\uFFFD")
+	return x != "" && y != "" && (strings.HasPrefix(x, y) || strings.HasPrefix(y, x)), 0
+}

@@ -1,0 +1,156 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+	"unicode"
+)
+
+const (
+	// mostAnswer bounds what is read of an answer, in bytes. The longest is the scores of
+	// some 650 tokens with one alternative each: about 110 kB.
+	mostAnswer = 4 << 20
+	// mostWords bounds what is kept of an engine's own words, in bytes.
+	mostWords = 200
+)
+
+// Spent is what a probe has cost an engine, in tokens, by the engine's own count where it
+// tells one.
+type Spent struct{ Prompt, Generated int }
+
+// asker asks one engine.
+type asker struct {
+	transport  http.RoundTripper
+	timeout    time.Duration // of each question
+	url, model string
+	priority   *int64
+	spent      Spent
+}
+
+// refusal is an answer with a status other than 200.
+type refusal struct {
+	status  int
+	message string // the engine's, bounded
+}
+
+func (r *refusal) Error() string {
+	if r.message == "" {
+		return fmt.Sprintf("status %d", r.status)
+	}
+	return fmt.Sprintf("status %d: %s", r.status, r.message)
+}
+
+// unreadable is an answer with status 200 that does not say what it should.
+type unreadable struct{ why string }
+
+func (u *unreadable) Error() string { return u.why }
+
+// fails reports whether err says nothing of what the engine can do, only that it cannot
+// now: no answer, too late, too busy, or an error of its own.
+func fails(err error) bool {
+	if r, ok := errors.AsType[*refusal](err); ok {
+		return r.status == http.StatusTooManyRequests || r.status == http.StatusRequestTimeout ||
+			r.status >= 500 && r.status != http.StatusNotImplemented
+	}
+	_, read := errors.AsType[*unreadable](err)
+	return err != nil && !read
+}
+
+// absent reports whether err says that there is no such route.
+func absent(err error) bool {
+	r, ok := errors.AsType[*refusal](err)
+	return ok && (r.status == http.StatusNotFound || r.status == http.StatusMethodNotAllowed || r.status == http.StatusNotImplemented)
+}
+
+// post asks a question that is a JSON object, with the model's name and the pool's
+// priority added.
+func (a *asker) post(ctx context.Context, path string, question map[string]any) ([]byte, error) {
+	question["model"] = a.model
+	if a.priority != nil {
+		question["priority"] = *a.priority
+	}
+	body, err := json.Marshal(question)
+	if err != nil {
+		return nil, err
+	}
+	return a.send(ctx, http.MethodPost, path, body)
+}
+
+// send asks and returns the body of an answer with status 200, within the timeout.
+func (a *asker) send(ctx context.Context, method, path string, body []byte) ([]byte, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, a.timeout, fmt.Errorf("no answer to %s within %v", path, a.timeout))
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimSuffix(a.url, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if method == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	req.Header.Set("User-Agent", "foregate-probe")
+	status, got, err := a.receive(req)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	case status != http.StatusOK:
+		return nil, &refusal{status, words(got)}
+	case len(got) > mostAnswer:
+		return nil, &unreadable{fmt.Sprintf("%s answers with more than %d bytes", path, mostAnswer)}
+	}
+	return got, nil
+}
+
+// receive reads at most a byte more than mostAnswer.
+func (a *asker) receive(req *http.Request) (status int, body []byte, err error) {
+	resp, err := a.transport.RoundTrip(req) // not a client: a redirect is an answer other than 200
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = resp.Body.Close() }() // nothing to be done about it
+	body, err = io.ReadAll(io.LimitReader(resp.Body, mostAnswer+1))
+	return resp.StatusCode, body, err
+}
+
+// words takes the engine's words out of an error body, in the four shapes that there are
+// (vllm-api.md §1.3): one printable line, bounded.
+func words(body []byte) string {
+	var said struct {
+		Error   json.RawMessage `json:"error"`
+		Message string          `json:"message"`
+		Detail  json.RawMessage `json:"detail"`
+	}
+	text := ""
+	if json.Unmarshal(body, &said) != nil {
+		return line(string(body[:min(len(body), mostWords)]))
+	}
+	var inner struct {
+		Message string `json:"message"`
+	}
+	switch {
+	case json.Unmarshal(said.Error, &inner) == nil && inner.Message != "":
+		text = inner.Message
+	case json.Unmarshal(said.Error, &text) == nil && text != "":
+	case said.Message != "":
+		text = said.Message
+	default:
+		text = strings.Trim(string(said.Detail), `"`)
+	}
+	return line(text)
+}
+
+// line makes one printable line of at most mostWords bytes.
+func line(s string) string {
+	s = strings.Join(strings.FieldsFunc(s[:min(len(s), 4*mostWords)], func(r rune) bool {
+		return unicode.IsSpace(r) || !unicode.IsPrint(r)
+	}), " ")
+	return strings.ToValidUTF8(s[:min(len(s), mostWords)], "")
+}

@@ -1,0 +1,48 @@
+package probe
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// collector shows the cards as they are when they are asked for: labels are the pools of
+// the configuration and closed sets.
+type collector struct{ prober *Prober }
+
+var (
+	missingDesc = prometheus.NewDesc("foregate_probe_missing",
+		"1 where the pool's engines lack it, or were not probed yet; 0 where they have it.", []string{"pool", "what"}, nil)
+	agreementDesc = prometheus.NewDesc("foregate_probe_self_agreement",
+		"Share of tokens of the engine's own greedy answer that it scores within so many nats of its first choice; absent while unknown.", []string{"pool", "tolerance"}, nil)
+	ageDesc = prometheus.NewDesc("foregate_probe_age_seconds",
+		"Time since the pool's engines were last probed with success; absent before.", []string{"pool"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (c *collector) Describe(ch chan<- *prometheus.Desc) {
+	ch <- missingDesc
+	ch <- agreementDesc
+	ch <- ageDesc
+}
+
+// Collect implements prometheus.Collector.
+func (c *collector) Collect(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for _, w := range c.prober.pools {
+		card := w.card.Load()
+		for _, what := range Things {
+			missing := 0.0
+			if card.Lacks(what) != "" {
+				missing = 1
+			}
+			gauge(missingDesc, missing, w.pool.Name, what)
+		}
+		if card == nil || card.At.IsZero() {
+			continue
+		}
+		gauge(ageDesc, c.prober.now().Sub(card.At).Seconds(), w.pool.Name)
+		if card.Lacks(MissingAgreement) == "" {
+			gauge(agreementDesc, card.SelfAgreement, w.pool.Name, "0")
+			gauge(agreementDesc, card.SelfAgreementTol, w.pool.Name, "0.125")
+		}
+	}
+}

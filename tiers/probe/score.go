@@ -1,0 +1,174 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// firstScored and scoredTokens are the size of the texts by which the ways of scoring are
+// tried.
+const (
+	firstScored  = 24
+	scoredTokens = 8
+)
+
+// scoring finds out how the engine scores, what it thinks of its own answer, and what a
+// second time costs. It never fails: what scoring ends in is what is said of it.
+func (e *exam) scoring(ctx context.Context) {
+	err := errors.New(e.closed)
+	if e.closed == "" {
+		err = e.styles(ctx)
+	}
+	if err == nil {
+		err = e.agreement(ctx)
+	}
+	if err == nil {
+		err = e.reuse(ctx)
+	}
+	if err == nil {
+		return
+	}
+	// One that fails at its longest does not score.
+	e.card.Scoring, e.card.Reuse, e.card.SelfAgreement, e.card.SelfAgreementTol = "", false, 0, 0
+	e.missing[MissingScoring] = err.Error()
+	for _, what := range []string{MissingAgreement, MissingReuse} {
+		e.missing[what] = "it does not score"
+	}
+}
+
+// styles tries the ways of scoring in turn.
+func (e *exam) styles(ctx context.Context) error {
+	var why []string
+	for _, style := range []openai.ScoreStyle{openai.ScoreCompletions, openai.ScoreGenerate, openai.ScoreSGLang} {
+		_, err := e.score(ctx, e.question(style, e.some(firstScored), scoredTokens))
+		switch {
+		case err == nil:
+			e.card.Scoring = style
+			return nil
+		case fails(err):
+			return fmt.Errorf("%s: %w", style, err) // it is this one, and does not work
+		}
+		why = append(why, fmt.Sprintf("%s: %v", style, err))
+	}
+	return errors.New(strings.Join(why, "; "))
+}
+
+// score asks one. When it fails, it asks whether the engine has lived through it.
+func (e *exam) score(ctx context.Context, q *openai.ScoreQuestion) (openai.Scores, error) {
+	body, err := e.send(ctx, http.MethodPost, q.Path(), q.Body(nil))
+	if fails(err) {
+		e.weak = "scoring: " + err.Error()
+		_, ill := e.send(ctx, http.MethodGet, "/health", nil)
+		e.deadly = ctx.Err() == nil && ill != nil && !absent(ill)
+		if e.deadly {
+			err = fmt.Errorf("%w; the engine did not live through it: %w", err, ill)
+		}
+	}
+	if err != nil {
+		return openai.Scores{}, err
+	}
+	e.spent.Prompt += len(q.Prompt) + len(q.Draft)
+	e.spent.Generated++
+	scores, err := q.Parse(body)
+	if err == nil && len(scores.Tokens) != len(q.Draft) {
+		err = openai.ErrShort
+	}
+	if err != nil {
+		return openai.Scores{}, &unreadable{err.Error()}
+	}
+	return scores, nil
+}
+
+// some returns so many ids: such as this tokenizer makes, or where it tells none, some that
+// every vocabulary has.
+func (e *exam) some(n int) []int32 {
+	base := e.ids
+	if len(base) == 0 {
+		for i := range int32(97) {
+			base = append(base, 300+i*31%97)
+		}
+	}
+	out := make([]int32, 0, n+len(base))
+	for len(out) < n {
+		out = append(out, base...)
+	}
+	return out[:n]
+}
+
+// agreement has the engine score its own answer.
+func (e *exam) agreement(ctx context.Context) error {
+	prompt, own := e.prompt, e.answer.ids
+	if len(prompt) == 0 || len(own) == 0 {
+		a, from, err := e.fromIDs(ctx)
+		if err != nil {
+			e.lack(MissingAgreement, err.Error())
+			if fails(err) {
+				e.weak = MissingAgreement + ": " + err.Error()
+			}
+			return nil
+		}
+		prompt, own = from, a.ids
+	}
+	scores, err := e.score(ctx, e.question(e.card.Scoring, slices.Concat(prompt, own), len(own)))
+	if err != nil {
+		return fmt.Errorf("its own answer of %d tokens: %w", len(own), err)
+	}
+	first, near := 0, 0
+	for i, s := range scores.Tokens {
+		if s.TopID == own[i] {
+			first++
+		}
+		if s.Top-s.Logprob <= tie {
+			near++
+		}
+	}
+	n := float64(len(own))
+	e.card.SelfAgreement, e.card.SelfAgreementTol = float64(first)/n, float64(near)/n
+	return nil
+}
+
+// fromIDs has the engine go on from ids where chats do not tell theirs.
+func (e *exam) fromIDs(ctx context.Context) (a answer, from []int32, err error) {
+	from = e.some(firstScored)
+	if e.card.Scoring != openai.ScoreSGLang {
+		a, err = e.complete(ctx, "/v1/completions", longTokens, map[string]any{"prompt": from})
+		if err == nil && len(a.ids) == 0 {
+			err = &unreadable{"the ids of answers are not told"}
+		}
+		return a, from, err
+	}
+	body, err := e.post(ctx, "/generate", map[string]any{
+		"input_ids": from, "sampling_params": map[string]any{"max_new_tokens": longTokens, "temperature": 0},
+	})
+	if err != nil {
+		return a, nil, err
+	}
+	a, err = parseGenerated(body)
+	e.spent.Prompt += a.prompts
+	e.spent.Generated += max(a.tokens, 0)
+	return a, from, err
+}
+
+// reuse scores the same text twice.
+func (e *exam) reuse(ctx context.Context) error {
+	q := e.question(e.card.Scoring, e.some(reuseTokens), scoredTokens)
+	cached := 0
+	for range 2 {
+		scores, err := e.score(ctx, q)
+		if err != nil {
+			return fmt.Errorf("a text of %d tokens: %w", reuseTokens, err)
+		}
+		cached = scores.Cached
+	}
+	e.card.Reuse = cached > 0
+	if !e.card.Reuse {
+		e.lack(MissingReuse, fmt.Sprintf("of %d tokens that it had just scored, it found none in its cache, or does not tell", reuseTokens))
+	}
+	return nil
+}

@@ -1,0 +1,262 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// watch sees to one pool's card. All but the card belongs to the goroutine of run.
+type watch struct {
+	prober *Prober
+	pool   Pool
+	card   atomic.Pointer[Card]
+
+	asked    Backend   // the last time; its ID is empty before the first
+	model    modelCard // what it told then of the model
+	modelsAt time.Time // when that was last looked at
+	due      time.Time // when all is asked again
+	fails    int       // in a row
+	parts    int       // probes in a row that brought not all
+	tries    int       // probes so far: their questions differ
+
+	deaths int       // in a row that scoring was the cause of
+	opens  time.Time // when it may be asked to score again
+}
+
+// run probes when there is reason to, until ctx ends.
+func (w *watch) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		w.step(ctx)
+		timer.Reset(w.prober.pace.look)
+	}
+}
+
+// step probes if there is reason to.
+func (w *watch) step(ctx context.Context) {
+	set, now := w.pool.Backends(), w.prober.now()
+	b, why := w.next(set, now)
+	if why == "" && now.Sub(w.modelsAt) >= w.prober.pace.models && w.fails == 0 && w.asked.ID != "" {
+		w.modelsAt = now
+		if at := find(set, w.asked.ID); at >= 0 && set[at].Up && w.remodelled(ctx, set[at]) {
+			b, why = set[at], "its model's card has changed"
+		}
+	}
+	if why == "" {
+		return
+	}
+	select {
+	case <-ctx.Done():
+		return
+	case w.prober.slots <- struct{}{}:
+	}
+	defer func() { <-w.prober.slots }()
+	w.probe(ctx, b, why)
+}
+
+// find returns where a backend is in the set, or −1.
+func find(set []Backend, id string) int {
+	return slices.IndexFunc(set, func(b Backend) bool { return b.ID == id })
+}
+
+// next says whom to probe now and why; no reason is nobody.
+func (w *watch) next(set []Backend, now time.Time) (b Backend, why string) {
+	at := find(set, w.asked.ID)
+	switch {
+	case w.asked.ID == "":
+		why = "it was not probed yet"
+	case at < 0:
+		why = "the backend that was asked is gone"
+	case set[at].Up && set[at].Life != w.asked.Life:
+		return set[at], "its engine was restarted"
+	case now.Before(w.due):
+		return b, ""
+	case w.fails > 0:
+		why = "the last probe failed"
+	default:
+		why = "it is time"
+	}
+	// One that answered is asked again; after one that did not it is the next one's turn.
+	if at >= 0 && set[at].Up && w.fails == 0 {
+		return set[at], why
+	}
+	for i := range set {
+		if b := set[(at+1+i)%len(set)]; b.Up {
+			return b, why
+		}
+	}
+	return b, ""
+}
+
+// remodelled reports whether the engine tells something else of its model than when it was
+// probed. No answer is none.
+func (w *watch) remodelled(ctx context.Context, b Backend) bool {
+	ctx, cancel := context.WithTimeout(ctx, cardMost)
+	defer cancel()
+	e := exam{asker: w.asker(b), missing: map[string]string{}}
+	return e.window(ctx) == nil && e.model != w.model
+}
+
+func (w *watch) asker(b Backend) *asker {
+	return &asker{transport: w.prober.transport, timeout: w.prober.timeout, url: b.URL, model: w.pool.Model, priority: w.pool.Priority}
+}
+
+// probe asks b everything and publishes what that brings.
+func (w *watch) probe(ctx context.Context, b Backend, why string) {
+	within, cancel := context.WithTimeoutCause(ctx, probeMost, fmt.Errorf("the probe took longer than %v", probeMost))
+	defer cancel()
+	e := exam{asker: w.asker(b), variant: w.tries}
+	began := w.prober.now()
+	if began.Before(w.opens) {
+		e.closed = "the engine died when it was last asked to score; it is not asked before " + w.opens.UTC().Format(time.TimeOnly+" UTC")
+	}
+	err := e.take(within)
+	if ctx.Err() != nil {
+		return // we are ending, which says nothing of the engine
+	}
+	now := w.prober.now()
+	w.asked, w.model, w.modelsAt = b, e.model, now
+	w.tries++
+	e.card.At, e.card.Backend, e.card.Life = now, b.ID, b.Life
+	w.schedule(&e, err, now)
+	was := w.card.Load()
+	is := settle(was, &e, err, w.pool.Backends())
+	w.card.Store(is)
+	w.tell(was, is, why, now.Sub(began))
+}
+
+// schedule says when to probe again.
+func (w *watch) schedule(e *exam, err error, now time.Time) {
+	p := &w.prober.pace
+	switch {
+	case err != nil:
+		w.fails++
+		w.due = now.Add(doubled(p.least, w.fails, p.most))
+	case e.weak != "" || e.closed != "":
+		w.fails = 0
+		w.parts++
+		w.due = now.Add(doubled(p.part, w.parts, p.again))
+	default:
+		w.fails, w.parts = 0, 0
+		// Not in step with other pools and replicas.
+		w.due = now.Add(time.Duration(float64(p.again) * (0.9 + 0.2*rand.Float64())))
+	}
+	switch {
+	case e.deadly:
+		w.deaths++
+		w.opens = now.Add(doubled(p.closed, w.deaths, p.shutMost))
+	case e.card.Scoring != "":
+		w.deaths = 0
+	}
+}
+
+// doubled is the n-th pause, from 1 on: each is twice the one before, to most at most.
+func doubled(least time.Duration, n int, most time.Duration) time.Duration {
+	return min(least<<min(n-1, 20), most)
+}
+
+// settle makes the card to publish of the last one and of what a probe has brought. One
+// that failed leaves the last good card of the same life standing, and so does one in which
+// scoring failed though it had worked.
+func settle(was *Card, e *exam, err error, set []Backend) *Card {
+	good := was != nil && !was.At.IsZero()
+	if good {
+		at := find(set, was.Backend)
+		good = at >= 0 && set[at].Life == was.Life
+	}
+	if err == nil {
+		is := e.card
+		is.Failed = e.weak
+		if good && was.Backend == is.Backend && was.Life == is.Life {
+			is.remember(was)
+			if is.Scoring == "" && was.Scoring != "" && e.weak != "" && !e.deadly {
+				kept := *was
+				kept.Failed = e.weak
+				return &kept
+			}
+		}
+		return &is
+	}
+	if good {
+		kept := *was
+		kept.Failed = err.Error()
+		return &kept
+	}
+	is := Card{Backend: e.card.Backend, Life: e.card.Life, Model: e.card.Model, Spent: e.spent, Failed: err.Error()}
+	for _, what := range slices.Sorted(slices.Values(Things)) {
+		is.Missing = append(is.Missing, Missing{what, "the probe failed: " + is.Failed})
+	}
+	return &is
+}
+
+// remember adds what the last card of the same life knew of the ends of answers: not every
+// probe sees one.
+func (c *Card) remember(was *Card) {
+	for _, id := range was.EOS {
+		if !slices.Contains(c.EOS, id) {
+			c.EOS = append(c.EOS, id)
+		}
+	}
+	slices.Sort(c.EOS)
+	if len(c.EOS) > 0 {
+		c.Missing = slices.DeleteFunc(c.Missing, func(m Missing) bool { return m.What == MissingEOS })
+	}
+}
+
+// unlike reports whether two cards say different things of an engine. How they say it, and
+// what engines do not do alike twice, does not count.
+func unlike(a, b *Card) bool {
+	const moved = 0.02 // of a share
+	if a == nil || b == nil {
+		return a != b
+	}
+	what := func(c *Card) []string {
+		var list []string
+		for _, m := range c.Missing {
+			list = append(list, m.What)
+		}
+		return list
+	}
+	return a.Tokenizer != b.Tokenizer || a.Template != b.Template || !slices.Equal(a.EOS, b.EOS) || a.Window != b.Window ||
+		a.RawLogprobs != b.RawLogprobs || a.TopLogprobs != b.TopLogprobs || a.TokenIDs != b.TokenIDs || a.TokenBytes != b.TokenBytes ||
+		a.Scoring != b.Scoring || a.Reuse != b.Reuse || a.Continues != b.Continues ||
+		math.Abs(a.SelfAgreement-b.SelfAgreement) > moved || math.Abs(a.SelfAgreementTol-b.SelfAgreementTol) > moved ||
+		(a.Failed == "") != (b.Failed == "") || !slices.Equal(what(a), what(b))
+}
+
+// tell logs a card that is unlike the one before.
+func (w *watch) tell(was, is *Card, why string, took time.Duration) {
+	if !unlike(was, is) {
+		return
+	}
+	// Several things are often missing for one reason.
+	reasons := map[string][]string{}
+	for _, m := range is.Missing {
+		reasons[m.Why] = append(reasons[m.Why], m.What)
+	}
+	var missing []string
+	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
+		missing = append(missing, strings.Join(reasons[reason], ", ")+": "+reason)
+	}
+	event, text := w.prober.log.Info(), "engines were probed"
+	if is.Failed != "" {
+		event, text = w.prober.log.Warn().Str("failed", is.Failed), "engines cannot be probed, or not wholly"
+	}
+	event.Str("pool", w.pool.Name).Str("backend", is.Backend).Str("why", why).Dur("took", took).
+		Str("tokenizer", is.Tokenizer[:min(len(is.Tokenizer), 12)]).Str("template", is.Template[:min(len(is.Template), 12)]).
+		Str("scoring", string(is.Scoring)).Bool("continues", is.Continues).Int("window", is.Window).
+		Float64("self_agreement", is.SelfAgreement).Strs("missing", missing).Msg(text)
+}
