@@ -13,6 +13,7 @@ type Options struct {
 	Profile     string  // speeds and sizes, see [ProfileNames]; default "a10g-8b"
 	Divergence  float64 // 0..1: how far this model strays from the target of the same seed; 0 is the target itself
 	Blind       float64 // 0..1: how little its confidence says of where it strays, see [Model]
+	Ties        float64 // 0..1: share of places where the two best tokens are level within 0.125 nat, see [Model]
 	Seed        uint64  // the language; a draft and its target share it
 	TimeScale   float64 // 20 = twenty times faster than the profile; default 1
 	Metrics     string  // "v1" (default) or "v0"
@@ -96,6 +97,8 @@ func (o *Options) validate(p *Profile) error {
 		return fmt.Errorf("vllmsim: divergence %v is not within 0..1", o.Divergence)
 	case !(o.Blind >= 0 && o.Blind <= 1):
 		return fmt.Errorf("vllmsim: blind %v is not within 0..1", o.Blind)
+	case !(o.Ties >= 0 && o.Ties <= 1):
+		return fmt.Errorf("vllmsim: ties %v are not within 0..1", o.Ties)
 	case !(o.TimeScale >= 0.01 && o.TimeScale <= 1e5): // clocks of 64 bits count no further
 		return fmt.Errorf("vllmsim: time scale %v is not within 0.01..100000", o.TimeScale)
 	case o.Restart > extreme*time.Second:

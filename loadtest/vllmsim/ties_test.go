@@ -1,0 +1,118 @@
+package vllmsim
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+)
+
+// tiedGreedy writes an answer as a server does.
+func tiedGreedy(m *Model, prompt []int32, limit int) (ids []int32) {
+	w := NewWriter(m, prompt, Sampling{MaxTokens: limit})
+	for done := false; !done; {
+		var id int32
+		id, done = w.Next()
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// What is written at a tie may be the second of those that scoring sees, never by more than one rounding; elsewhere it is
+// the first.
+func TestTiesSplitWritingFromScoringByARoundingAtMost(t *testing.T) {
+	m := NewModel(5, 0).WithTies(0.2)
+	places, second, level := 0, 0, 0
+	for k := range 30 {
+		prompt := chat(t, fmt.Sprintf("question %d", k))
+		answer := tiedGreedy(m, prompt, 200)
+		m.Score(prompt, answer, func(i int, d *Dist) bool {
+			places++
+			gap := d.LogProb(d.Argmax()) - d.LogProb(answer[i])
+			if gap > tieGap {
+				t.Fatalf("token %d is %g behind", i, gap)
+			}
+			if answer[i] != d.Argmax() {
+				second++
+				if gap == 0 {
+					level++
+				}
+			}
+			if sum := d.Tail * float64(d.Vocab-len(d.Top)); sum > 0 {
+				for _, c := range d.Top {
+					sum += c.P
+				}
+				if sum < 1-1e-9 || sum > 1+1e-9 {
+					t.Fatalf("probabilities add up to %g", sum)
+				}
+			}
+			return true
+		})
+		expect(t, "again", fmt.Sprint(tiedGreedy(m, prompt, 200)), fmt.Sprint(answer))
+		if cut := len(answer) / 2; cut > 0 {
+			rest := tiedGreedy(m, append(slices.Clone(prompt), answer[:cut]...), 200-cut)
+			expect(t, "continued", fmt.Sprint(rest), fmt.Sprint(answer[cut:]))
+		}
+	}
+	// Half of one place in five, and some of them level.
+	if share := float64(second) / float64(places); share < 0.07 || share > 0.13 || level == 0 {
+		t.Errorf("%d of %d tokens are not the first choice, %d of them level", second, places, level)
+	}
+}
+
+func TestADraftTiesWhereItsTargetDoes(t *testing.T) {
+	target, draft := NewModel(5, 0).WithTies(0.2), NewModel(5, 0.3).WithTies(0.2)
+	prompt := chat(t, "Where do they tie?")
+	ctx, ties, differ := slices.Clone(prompt), 0, 0
+	for range 400 {
+		a, b := target.Next(ctx), draft.Next(ctx)
+		c, e := target.cursorAt(ctx), draft.cursorAt(ctx)
+		_, one := target.tied(&c)
+		_, other := draft.tied(&e)
+		expect(t, "place", one, other)
+		if near := a.Top[0].P/a.Top[1].P < 1.14; one {
+			ties++
+			if !near || b.Top[0].P/b.Top[1].P > 1.14 {
+				t.Fatalf("no tie: %v, %v", a.Top[:2], b.Top[:2])
+			}
+			target.written(&c, &a)
+			draft.written(&e, &b)
+			if a.Top[0].ID != b.Top[0].ID {
+				differ++
+			}
+		}
+		ctx = append(ctx, a.Top[0].ID)
+	}
+	if ties < 40 || differ < ties/5 || differ > ties*4/5 {
+		t.Errorf("%d ties, of which they write %d unlike", ties, differ)
+	}
+}
+
+// Over the wire: a greedy answer that is scored is not always the first choice, and the same answer comes each time.
+func TestAServerWithTiesDisagreesWithItselfByARounding(t *testing.T) {
+	s := Start(t, Options{Seed: 5, TimeScale: fast, Ties: 0.3})
+	prompt := chat(t, "Score yourself.")
+	gen := fmt.Sprintf(`{"prompt":%s,"max_tokens":100,"temperature":0,"return_token_ids":true,"ignore_eos":true}`, appendIDs(nil, prompt))
+	own := ask(t, s, "/v1/completions", gen).Choices[0].TokenIDs
+	expect(t, "again", fmt.Sprint(ask(t, s, "/v1/completions", gen).Choices[0].TokenIDs), fmt.Sprint(own))
+	ids := append(slices.Clone(prompt), own...)
+	_, body := post(t, s, "/v1/completions", fmt.Sprintf(scoreAsk, appendIDs(nil, ids)))
+	lists, unlike := entries(t, body), 0
+	for i := len(prompt); i < len(ids); i++ {
+		best, mine := -1e9, lists[i][fmt.Sprint(ids[i])].Logprob.(float64)
+		for _, c := range lists[i] {
+			best = max(best, c.Logprob.(float64))
+		}
+		if best > mine {
+			unlike++
+		}
+		if best-mine > tieGap {
+			t.Errorf("token %d is %g behind", i, best-mine)
+		}
+	}
+	if unlike < 5 || unlike > 30 {
+		t.Errorf("%d of 100 are not the first choice", unlike)
+	}
+	if _, err := New(Options{Ties: 1.5}); err == nil {
+		t.Error("ties beyond 1")
+	}
+}
