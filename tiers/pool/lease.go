@@ -82,6 +82,7 @@ func (l *Lease) FirstToken() {
 	b.vitals.served = now
 	b.vitals.fault(false, now)
 	b.rates.learnPrefill(float64(l.part.queued)+l.ahead, now.Sub(l.start))
+	p.units.prompt(float64(l.part.queued)+l.ahead, now.Sub(l.start))
 	finished := tally{queued: l.part.queued, waiting: 1}
 	l.part.sub(finished)
 	b.prefillSince = now // one after the other: the next has only begun
@@ -152,6 +153,7 @@ func (l *Lease) Done(generated int) (usd float64) {
 	usd = now.Sub(l.start).Hours() * p.usdPerHour / float64(max(b.all.requests, b.reading.Running, 1))
 	if !l.first.IsZero() {
 		b.rates.learnDecode(float64(generated-1), now.Sub(l.first))
+		p.units.answer(b, float64(generated-1), now.Sub(l.first), now)
 	}
 	if !b.gone {
 		p.warm.Push(b.number, generated)

@@ -96,6 +96,7 @@ type Pool struct {
 	outputs     outputs
 	inUse       float64 // moving share of warm prompts whose prefix another request of ours was using
 	freed       flow    // tokens that ended requests have freed
+	units       unitCosts
 	mean        mean
 	meanAt      time.Time
 }

@@ -110,6 +110,7 @@ func (p *Pool) taken(b *backend, r pressure.Reading) {
 		return
 	}
 	was := b.vitals.condition()
+	p.units.readings(b.reading, r)
 	restarted := b.take(r)
 	if !b.gone {
 		p.warm.Capacity(b.number, r.Capacity()*max(r.Engines, 1))
