@@ -25,13 +25,14 @@ type exam struct {
 	variant int    // which of the questions
 	closed  string // why nothing may be scored now; "" is: it may
 
-	model      modelCard
-	pins       pins
-	noTokenize string  // why /tokenize is not asked any more
-	noChat     string  // why there are no chats
-	ids        []int32 // some that this tokenizer makes
-	prompt     []int32 // of the long question; nil while unknown
-	answer     answer  // to it
+	model   modelCard
+	pins    pins
+	ofTexts route
+	ofChats route
+	noChat  string  // why there are no chats
+	ids     []int32 // some that this tokenizer makes
+	prompt  []int32 // of the long question; nil while unknown
+	answer  answer  // to it
 
 	weak   string // what may be better soon, and was not now
 	deadly bool   // it was scoring that ended the engine
@@ -229,35 +230,44 @@ func (e *exam) template(ctx context.Context) error {
 	return nil
 }
 
+// route is by which route the ids of texts, or of chats, are told.
+type route struct {
+	known bool   // /tokenize has told some
+	not   string // why it is not asked any more
+}
+
 // rendered returns the ids that the engine makes of a text or of a chat: by /tokenize, or
-// else as the prompt of one token. Both give the same where both are known.
+// where that tells none at first, as the prompt of one token. Both give the same where both
+// are known.
 func (e *exam) rendered(ctx context.Context, question map[string]any) ([]int32, error) {
-	post, path := e.post, "/v1/completions"
+	post, path, r := e.post, "/v1/completions", &e.ofTexts
 	if question["messages"] != nil {
-		post, path = e.templated, "/v1/chat/completions"
+		post, path, r = e.templated, "/v1/chat/completions", &e.ofChats
 	}
-	if e.noTokenize == "" {
+	if r.not == "" {
 		body, err := post(ctx, "/tokenize", question)
 		var ids []int32
 		if err == nil {
 			ids, err = parseIDs(body)
 		}
-		_, garbled := errors.AsType[*unreadable](err)
-		if !absent(err) && !garbled {
+		r.known = r.known || err == nil
+		if r.known || fails(err) {
 			return ids, err
 		}
-		e.noTokenize = "/tokenize: " + err.Error()
+		r.not = "/tokenize: " + err.Error()
 	}
-	q := maps.Clone(question)
-	if q["tools"] != nil {
-		q["tool_choice"] = "none" // "auto" needs a parser, and is refused without
+	a, err := e.complete(ctx, path, 1, question)
+	if _, refused := errors.AsType[*refusal](err); refused && question["tools"] != nil {
+		// "auto" needs a parser; some engines leave the tools out for "none".
+		q := maps.Clone(question)
+		q["tool_choice"] = "none"
+		a, err = e.complete(ctx, path, 1, q)
 	}
-	a, err := e.complete(ctx, path, 1, q)
 	if err == nil && len(a.prompt) == 0 {
 		err = &unreadable{"answers come without prompt_token_ids"}
 	}
 	if err != nil && !fails(err) {
-		err = fmt.Errorf("%s; %w", e.noTokenize, err)
+		err = fmt.Errorf("%s; %s: %w", r.not, path, err)
 	}
 	return a.prompt, err
 }
@@ -372,7 +382,7 @@ func (e *exam) longAnswer(ctx context.Context) error {
 	}
 	e.answer, e.prompt = a, a.prompt
 	e.ended(&a)
-	if len(e.prompt) > 0 || e.noTokenize != "" {
+	if len(e.prompt) > 0 || e.ofChats.not != "" {
 		return nil
 	}
 	e.prompt, err = e.rendered(ctx, map[string]any{"messages": []message{{"user", question}}, "add_generation_prompt": true})
