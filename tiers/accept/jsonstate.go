@@ -129,13 +129,13 @@ func (s *JSONState) begin(c byte) jsonStep {
 		s.name = false
 		return jsonString
 	case 't':
-		s.word = "rue"
+		s.word = "true"[1:]
 		return jsonWord
 	case 'f':
-		s.word = "alse"
+		s.word = "false"[1:]
 		return jsonWord
 	case 'n':
-		s.word = "ull"
+		s.word = "null"[1:]
 		return jsonWord
 	case '-':
 		return jsonMinus

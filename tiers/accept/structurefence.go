@@ -1,6 +1,9 @@
 package accept
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // leastFence is the fewest backticks or tildes of a fence.
 const leastFence = 3
@@ -60,7 +63,7 @@ func item(line []byte) []byte {
 	if i == 0 {
 		marks = "-*+"
 	}
-	if i+1 >= len(line) || bytes.IndexByte([]byte(marks), line[i]) < 0 || line[i+1] != ' ' {
+	if i+1 >= len(line) || strings.IndexByte(marks, line[i]) < 0 || line[i+1] != ' ' {
 		return line
 	}
 	return bytes.TrimLeft(line[i+2:], " \t>")

@@ -54,6 +54,7 @@ type ChunkParser struct {
 
 	cur   cursor
 	chunk Chunk
+	whole *wholeDraft // for ParseDraftAnswer alone; see there
 }
 
 // errNotChunk is returned for a data event that is JSON but no chunk.
@@ -68,7 +69,11 @@ func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
 		TokenBytes: c.TokenBytes[:0],
 		Finish:     c.Finish[:0], Stop: c.Stop[:0], tops: c.tops[:0], topEnd: c.topEnd[:0], Plain: true,
 	}
-	p.cur.resetLenient(data)
+	if p.whole != nil {
+		p.cur.reset(data)
+	} else {
+		p.cur.resetLenient(data)
+	}
 	p.expectObject()
 	for name := range p.cur.object() {
 		p.field(name)
@@ -88,7 +93,10 @@ func (p *ChunkParser) field(name []byte) {
 		_, c.Model = p.cur.value()
 	case "choices":
 		for range p.cur.array() {
-			c.Choices++
+			if c.Choices++; p.whole != nil && c.Choices > 1 {
+				p.cur.skip()
+				continue
+			}
 			p.choice()
 		}
 	case "usage":
@@ -139,8 +147,10 @@ func (p *ChunkParser) choice() {
 	for name := range p.cur.object() {
 		switch string(name) {
 		case "delta", "message":
+			p.saysNext()
 			p.delta()
 		case "text":
+			p.saysNext()
 			p.text()
 		case "finish_reason":
 			if raw, _ := p.cur.value(); len(raw) > 0 && raw[0] == '"' {
@@ -179,6 +189,8 @@ func (p *ChunkParser) text() {
 	raw, _ := p.cur.value()
 	if len(raw) > 0 && raw[0] == '"' {
 		p.chunk.Text = unquote(p.chunk.Text, raw)
+	} else if p.whole != nil && !harmless(raw) {
+		p.chunk.Plain = false
 	}
 }
 
@@ -191,8 +203,9 @@ func (p *ChunkParser) delta() {
 		case "role":
 			p.cur.skip()
 		default:
+			calls := p.whole != nil && string(name) == "tool_calls"
 			raw, _ := p.cur.value()
-			if !harmless(raw) {
+			if !harmless(raw) && !(calls && p.whole.readCalls(raw)) {
 				p.chunk.Plain = false
 			}
 		}

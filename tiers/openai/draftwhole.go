@@ -1,0 +1,155 @@
+package openai
+
+import (
+	"fmt"
+)
+
+// DraftAnswer is a whole answer of a draft backend, as it was asked for: not streamed, with
+// logprobs and token ids. All but Choices is of the first choice.
+type DraftAnswer struct {
+	Choices int    // choices in the answer
+	Text    []byte // content, or text of a completion
+	Calls   []Call
+	Finish  string // finish_reason, "" while null
+	Stop    []byte // stop_reason as raw JSON; nil is null
+
+	PromptIDs  []int32
+	IDs        []int32
+	Logprobs   []float64 // of each token, in nats; engines count the one that ends the answer, which has no text
+	TokenBytes []int     // how many bytes each token has; 0 where the backend does not tell
+	Usage      Usage
+
+	Plain   bool // it is text and calls of tools, all of them understood, and nothing else, such as reasoning
+	Foreign bool // there is more that an answer made anew would not have: see [Chunk]
+	Fault   *Fault
+
+	Model Span // as in [Answer], for [Rewrite]
+	End   int
+
+	chunk Chunk
+}
+
+// Top returns the logprobs of token i's most likely alternatives.
+func (a *DraftAnswer) Top(i int) []float64 { return a.chunk.Top(i) }
+
+// wholeDraft is what a ChunkParser reads of a whole draft beside the chunk.
+type wholeDraft struct {
+	calls []Call
+	said  int // members that say something: message, text, delta
+}
+
+// ParseDraftAnswer reads the body of a draft that was not streamed. It is stricter than
+// [ParseAnswer], since what is judged must be what the client will read: names that come
+// twice are errors, and so is a choice with both a message and a text. The result does not
+// share memory with the body.
+func ParseDraftAnswer(body []byte) (DraftAnswer, error) {
+	p := ChunkParser{Judged: true, whole: &wholeDraft{}}
+	c, err := p.Parse(body)
+	if err != nil {
+		return DraftAnswer{}, fmt.Errorf("draft: %w", err)
+	}
+	if p.whole.said > 1 || p.whole.said == 0 && c.Choices > 0 {
+		return DraftAnswer{}, fmt.Errorf("draft: a choice says %d things: %w", p.whole.said, errNotChunk)
+	}
+	if n := len(c.topEnd); n != len(c.Logprobs) {
+		return DraftAnswer{}, fmt.Errorf("draft: alternatives of %d tokens for %d: %w", n, len(c.Logprobs), errNotChunk)
+	}
+	a := DraftAnswer{
+		Choices: c.Choices, Text: c.Text, Calls: p.whole.calls, Finish: string(c.Finish),
+		PromptIDs: c.PromptIDs, IDs: c.IDs, Logprobs: c.Logprobs, TokenBytes: c.TokenBytes, Usage: c.Usage,
+		Plain: c.Plain, Foreign: c.Foreign, Fault: c.Fault, Model: c.Model, End: c.Close, chunk: *c,
+	}
+	if len(c.Stop) > 0 && string(c.Stop) != "null" {
+		a.Stop = c.Stop
+	}
+	return a, nil
+}
+
+// Whole is the draft as an answer that can be written in either form, [Framer.Whole] or
+// [Framer.WholeStream]. It is all that the client should get of an answer that is Plain and not
+// Foreign: what was asked for in order to judge it is left out. It shares the draft's memory.
+func (a *DraftAnswer) Whole(kind Kind) *Whole {
+	c := Choice{Text: a.Text, Calls: a.Calls, Finish: a.Finish, Null: len(a.Text) == 0 && len(a.Calls) > 0}
+	if isStop(a.Stop) {
+		c.Stop = a.Stop
+	}
+	return &Whole{Kind: kind, Choices: []Choice{c}, Usage: a.Usage}
+}
+
+// saysNext notes that a member which says something comes next.
+func (p *ChunkParser) saysNext() {
+	if p.whole != nil {
+		p.whole.said++
+	}
+}
+
+// readCalls reads the calls of a message, which are valid JSON, and reports whether it
+// understood all that is there.
+func (w *wholeDraft) readCalls(raw []byte) bool {
+	in := borrowCursor(raw)
+	defer in.release()
+	if in.kind() != '[' || len(w.calls) > 0 {
+		return false
+	}
+	for range in.array() {
+		k, ok := readCall(in)
+		if !ok || len(w.calls) == mostCalls {
+			return false
+		}
+		w.calls = append(w.calls, k)
+	}
+	return in.err == nil
+}
+
+func readCall(in *cursor) (k Call, ok bool) {
+	if in.kind() != '{' {
+		return k, false
+	}
+	ok = true
+	k.Type = "function"
+	for quoted := range in.object() {
+		switch string(quoted) {
+		case "id":
+			ok = readWord(in, &k.ID) && ok
+		case "type":
+			ok = readWord(in, &k.Type) && ok && k.Type == "function"
+		case "function":
+			ok = readFunction(in, &k) && ok
+		case "index":
+			in.skip()
+		default:
+			raw, _ := in.value()
+			ok = ok && harmless(raw)
+		}
+	}
+	return k, ok && in.err == nil && k.ID != "" && k.Name != ""
+}
+
+func readFunction(in *cursor, k *Call) (ok bool) {
+	if in.kind() != '{' {
+		return false
+	}
+	ok = true
+	for quoted := range in.object() {
+		switch string(quoted) {
+		case "name":
+			ok = readWord(in, &k.Name) && ok
+		case "arguments":
+			ok = readWord(in, &k.Arguments) && ok
+		default:
+			raw, _ := in.value()
+			ok = ok && harmless(raw)
+		}
+	}
+	return ok
+}
+
+// readWord reads a string and reports whether it is one.
+func readWord(in *cursor, into *string) bool {
+	raw, _ := in.value()
+	if len(raw) == 0 || raw[0] != '"' {
+		return false
+	}
+	*into = string(unquote(nil, raw))
+	return true
+}
