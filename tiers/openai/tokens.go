@@ -1,0 +1,124 @@
+package openai
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+)
+
+// TokenizePath and DetokenizePath turn text into an engine's ids and back (vLLM).
+const (
+	TokenizePath   = "/tokenize"
+	DetokenizePath = "/detokenize"
+)
+
+// TokenizeText is the body that asks for the ids of a piece of text, without the tokens that
+// begin a prompt.
+func TokenizeText(model string, text []byte) []byte {
+	b := quote(append(make([]byte, 0, len(text)+96), `{"model":`...), model)
+	b = quote(append(b, `,"prompt":`...), text)
+	return append(b, `,"add_special_tokens":false}`...)
+}
+
+// TokenizePrompt is the body that asks for the ids of the request's prompt as an engine
+// renders it.
+func (r *Request) TokenizePrompt(model string) []byte {
+	b := quote(append(make([]byte, 0, len(r.Body)+96), `{"model":`...), model)
+	if r.Kind == Completion {
+		b = append(append(b, `,"prompt":`...), r.Raw("prompt")...)
+		return append(b, '}')
+	}
+	b = append(append(b, `,"messages":`...), r.Raw("messages")...)
+	for _, name := range [...]string{"tools", "chat_template_kwargs", "chat_template"} {
+		if raw := r.Raw(name); raw != nil && (name != "tools" || r.Tools) {
+			b = append(append(append(b, `,"`+name+`":`...), raw...), ' ')
+		}
+	}
+	return append(b, `,"add_generation_prompt":true}`...)
+}
+
+// mostIDs bounds the ids that are read of one answer.
+const mostIDs = 4 << 20
+
+// ParseTokens reads the answer to a TokenizeText or TokenizePrompt.
+func ParseTokens(body []byte) (ids []int32, err error) {
+	var in cursor
+	in.resetLenient(body)
+	found := false
+	for name := range in.object() {
+		if string(name) != "tokens" || in.kind() != '[' {
+			in.skip()
+			continue
+		}
+		found = true
+		for range in.array() {
+			raw, _ := in.value()
+			id, perr := strconv.ParseInt(string(raw), 10, 32)
+			if perr != nil || len(ids) == mostIDs {
+				return nil, fmt.Errorf("tokens: %s is no token id", clip(string(raw), longestNumber))
+			}
+			ids = append(ids, int32(id))
+		}
+	}
+	switch in.end(); {
+	case in.err != nil:
+		return nil, fmt.Errorf("tokens: %w", in.err)
+	case !found:
+		return nil, fmt.Errorf("tokens: %w", errNoTokens)
+	}
+	return ids, nil
+}
+
+var errNoTokens = errors.New("the answer does not have it")
+
+// Detokenize is the body that asks for the text of ids.
+func Detokenize(model string, ids []int32) []byte {
+	b := quote(append(make([]byte, 0, 8*len(ids)+64), `{"model":`...), model)
+	b = append(b, `,"tokens":[`...)
+	for i, id := range ids {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(id), 10)
+	}
+	return append(b, "]}"...)
+}
+
+// ParseText reads the answer to a Detokenize.
+func ParseText(body []byte) (text []byte, err error) {
+	var in cursor
+	in.resetLenient(body)
+	found := false
+	for name := range in.object() {
+		is := string(name) == "prompt" && in.kind() == '"'
+		raw, _ := in.value()
+		if is && in.err == nil {
+			text, found = unquote(nil, raw), true
+		}
+	}
+	switch in.end(); {
+	case in.err != nil:
+		return nil, fmt.Errorf("text of tokens: %w", in.err)
+	case !found:
+		return nil, fmt.Errorf("text of tokens: %w", errNoTokens)
+	}
+	return text, nil
+}
+
+// Named reads the id of an answer, and when it was made, off one of its frames; what a frame
+// does not tell is zero.
+func Named(frame []byte) (id string, created int64) {
+	var in cursor
+	in.resetLenient(frame)
+	for name := range in.object() {
+		key := string(name)
+		raw, _ := in.value()
+		switch {
+		case key == "id" && len(raw) > 0 && raw[0] == '"':
+			id = string(unquote(nil, raw))
+		case key == "created":
+			created, _ = strconv.ParseInt(string(raw), 10, 64) // 0 where it is no number
+		}
+	}
+	return id, created
+}
