@@ -29,13 +29,14 @@ type exchange struct {
 
 	again *repeat // the same request before, nil where it is not known
 
-	judging tiers.Config // as it was when the key was made
-	cfg     cache.Config
-	control cacheControl
-	bypass  bool        // the cache has no part in it
-	keeps   bool        // answers may be looked up and kept
-	parts   cache.Parts // of the key, without the request
-	key     cache.Key
+	judging  tiers.Config // as it was when the key was made
+	stricter tiers.Demand // than the route's mode, by the request's word
+	cfg      cache.Config
+	control  cacheControl
+	bypass   bool        // the cache has no part in it
+	keeps    bool        // answers may be looked up and kept
+	parts    cache.Parts // of the key, without the request
+	key      cache.Key
 }
 
 // ragOf is the digest of the retrieved context: as told, else over the documents in the body.
@@ -68,6 +69,8 @@ func (g *Gateway) cacheConfig(route string) cache.Config {
 // asCached finds out what the cache may do for the request, and its key.
 func (x *exchange) asCached(route *tiers.Route) {
 	x.cfg, x.judging = x.g.cacheConfig(route.Model), route.Config()
+	x.judging.Mode = x.judging.Mode.Stricter(x.stricter)
+	x.l.rules = rulesOf(&x.judging)
 	x.control = readCacheControl(x.r.Header)
 	x.bypass = x.g.opts.Cache == nil || !x.cfg.On || x.control.noStore || x.req.Unshareable() != ""
 	if x.bypass {
@@ -98,7 +101,7 @@ func (x *exchange) asCached(route *tiers.Route) {
 // demanded is the tier that is to answer, and for a draft that is judged how: who is no longer
 // content with what was accepted before does not get it any more.
 func (x *exchange) demanded(route *tiers.Route) string {
-	plan := route.Plan(x.judging, x.req, x.tier)
+	plan := x.g.opts.Cascade.Plan(route, x.judging, x.req, x.tier)
 	if plan.Judged {
 		return string(tiers.Auto) + " " + x.judging.Judged()
 	}

@@ -48,6 +48,7 @@ var (
 		Message: "There is no cached answer to this request that will do, and only-if-cached allows no other.", Type: "invalid_request_error", Code: "not_cached",
 	}}
 	errTier       = invalid(http.StatusBadRequest, "bad_header", "X-Tier must be auto, draft or target.")
+	errMode       = invalid(http.StatusBadRequest, "bad_header", "X-Acceptance-Mode must be default, exact or target.")
 	errOverloaded = &problem{
 		status: http.StatusServiceUnavailable, retry: time.Second, hope: true,
 		body: openai.ErrorBody{Message: "The gateway has too many requests under way.", Type: "overloaded_error", Code: "overloaded"},

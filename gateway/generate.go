@@ -54,6 +54,10 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 		if err != nil {
 			return err
 		}
+		stricter, err := demandedMode(r.Header)
+		if err != nil {
+			return err
+		}
 		again := g.repeats.find(kind, l.caller.Tenant, body)
 		req, err := g.scan(kind, body, again)
 		if err != nil {
@@ -65,7 +69,7 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 		}
 		l.route = req.Model
 		l.out = &sink{w: w, rc: http.NewResponseController(w), wait: g.timeouts(l.route).Write, stream: req.Stream}
-		x := &exchange{g: g, l: l, w: w, r: r, req: req, tier: tier, rag: ragOf(l, req), again: again}
+		x := &exchange{g: g, l: l, w: w, r: r, req: req, tier: tier, stricter: stricter, rag: ragOf(l, req), again: again}
 		x.asCached(route)
 		return x.answer()
 	}
@@ -124,6 +128,21 @@ func demandedTier(h http.Header) (tiers.Tier, error) {
 		return t, nil
 	}
 	return "", errTier
+}
+
+// demandedMode reads X-Acceptance-Mode.
+func demandedMode(h http.Header) (tiers.Demand, error) {
+	v, err := identity.Header(h, "X-Acceptance-Mode", 16)
+	if err != nil {
+		return "", err
+	}
+	switch d := tiers.Demand(v); d {
+	case "":
+		return tiers.DemandDefault, nil
+	case tiers.DemandDefault, tiers.DemandExact, tiers.DemandTarget:
+		return d, nil
+	}
+	return "", errMode
 }
 
 // upstreamHeader is all that goes upstream of the client's headers: the request

@@ -12,6 +12,7 @@ var RequestHeaders = []HeaderDoc{
 	{"X-RAG-Hash", "`[A-Za-z0-9._:-]{1,128}`", "Digest of the retrieved context: answers and prefixes are kept apart by it. Without it, that of the body's `documents`, where these are allowed."},
 	{"Cache-Control", "`no-store`, `no-cache`, `max-age=SECONDS`, `only-if-cached`", "As RFC 9111 has it: nothing kept is given and nothing is kept; a fresh answer, which is kept; a kept one no older than that; a kept one or 504. A `max-age` that is no number is 0."},
 	{"X-Tier", "`auto`, `draft`, `target`", "Who answers: the cascade, the draft pool unjudged, or the target pool."},
+	{"X-Acceptance-Mode", "`default`, `exact`, `target`", "How strictly a draft is judged, never less than the route does: as the route has it; only what the target would have written itself (temperature 0, else the target answers); no draft."},
 	{"X-Request-ID", "`[A-Za-z0-9._:-]{1,64}`", "Names the request in the log, upstream and in the answer's `id`; made up when absent."},
 	{"X-Stainless-Retry-Count", "a number", "The SDKs' own count of tries before this one. Refusals of a tenant that retries much tell its clients to stop."},
 	{"traceparent", "W3C trace context, version 00", "Sent on upstream; anything malformed is dropped."},

@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/prefix"
+	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/scoring"
 )
 
 // Route maps a model name that clients ask for to its pools.
@@ -22,18 +26,22 @@ type Route struct {
 	Target        *pool.Pool
 	SameTokenizer bool          // draft and target share tokenizer and chat template, so ids can be handed over
 	Config        func() Config // live
+
+	Prices func() economy.Prices // of a token at its pools, as far as known; nil is unknown
 }
 
 // Options wires a Cascade.
 type Options struct {
 	Routes     []Route
-	Gate       gate                  // nil lets everything through
-	Line       Line                  // nil lets everybody in
-	Transport  http.RoundTripper     // nil is NewTransport()
-	Dial       func() Dial           // live, for the default Transport; nil is DefaultDial
-	MostBody   int64                 // bytes of an answer that is not streamed; 0 is 16 MiB
-	Registerer prometheus.Registerer // nil registers nothing
-	Now        func() time.Time      // nil is time.Now
+	Gate       gate                          // nil lets everything through
+	Line       Line                          // nil lets everybody in
+	Transport  http.RoundTripper             // nil is NewTransport()
+	Dial       func() Dial                   // live, for the default Transport; nil is DefaultDial
+	MostBody   int64                         // bytes of an answer that is not streamed; 0 is 16 MiB
+	Cards      func(pool string) *probe.Card // what a pool's engines can do; nil knows nothing
+	Dice       func() float64                // draws from [0, 1); nil is math/rand
+	Registerer prometheus.Registerer         // nil registers nothing
+	Now        func() time.Time              // nil is time.Now
 }
 
 // Cascade answers requests from the tiers of their routes. It is safe for
@@ -47,6 +55,10 @@ type Cascade struct {
 	metrics   *metrics
 	now       func() time.Time
 	windows   windows
+	cards     func(pool string) *probe.Card
+	dice      func() float64
+	book      *economy.Book
+	scores    *scoring.Gate
 
 	active, retrying atomic.Int64
 }
@@ -57,7 +69,8 @@ const defaultMostBody = 16 << 20
 func New(o Options) (*Cascade, error) {
 	c := &Cascade{
 		routes: make(map[string]*Route, len(o.Routes)), gate: o.Gate, line: o.Line, transport: o.Transport,
-		mostBody: o.MostBody, metrics: newMetrics(o.Registerer), now: o.Now,
+		mostBody: o.MostBody, metrics: newMetrics(o.Registerer), now: o.Now, cards: o.Cards, dice: o.Dice,
+		book: economy.NewBook(), scores: scoring.NewGate(),
 	}
 	for i := range o.Routes {
 		rt := o.Routes[i]
@@ -84,12 +97,40 @@ func New(o Options) (*Cascade, error) {
 	if c.now == nil {
 		c.now = time.Now
 	}
+	if c.cards == nil {
+		c.cards = func(string) *probe.Card { return nil }
+	}
+	if c.dice == nil {
+		c.dice = rand.Float64
+	}
 	return c, nil
 }
 
-// Plan is how a request to the route is answered under a config.
-func (rt *Route) Plan(cfg Config, r *openai.Request, demanded Tier) Plan {
-	return PlanFor(cfg, Facts{r, demanded, rt.Draft != nil, rt.SameTokenizer})
+// Plan is how a request to the route may be answered under a config, whatever that would
+// cost.
+func (c *Cascade) Plan(rt *Route, cfg Config, r *openai.Request, demanded Tier) Plan {
+	f := Facts{Request: r, Demanded: demanded, HasDraft: rt.Draft != nil, SameTokenizer: rt.SameTokenizer}
+	if rt.Draft != nil {
+		f.Draft, f.Target = c.cards(rt.Draft.Name()), c.cards(rt.Target.Name())
+	}
+	return PlanFor(cfg, f)
+}
+
+// weighed is the plan after its price was looked at.
+func (c *Cascade) weighed(rt *Route, cfg Config, r *openai.Request, p Plan) Plan {
+	if !p.Judged {
+		return p
+	}
+	var prices economy.Prices
+	if rt.Prices != nil {
+		prices = rt.Prices()
+	}
+	return p.Weigh(cfg, r, prices, c.book.Expect(bucketOf(r, p)), rt.Target.Usage(), c.dice())
+}
+
+// bucketOf is the kind of request that a judged one is, for what is learned of drafts.
+func bucketOf(r *openai.Request, p Plan) economy.Bucket {
+	return economy.BucketOf(r.Model, r.PromptTokens, p.Whole)
 }
 
 // Route returns the route of a model; the error matches [ErrUnknownModel].
@@ -148,7 +189,7 @@ func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*Receipt, error
 		a.Config = &cfg
 	}
 	cfg := *a.Config
-	rc.Plan = rt.Plan(cfg, a.Request, a.Tier)
+	rc.Plan = c.weighed(rt, cfg, a.Request, c.Plan(rt, cfg, a.Request, a.Tier))
 	ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Total)
 	defer cancel()
 
@@ -159,6 +200,7 @@ func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*Receipt, error
 	}
 	err = j.run(ctx)
 	c.metrics.settled(rc, cfg.Mode)
+	j.learn(err)
 	return rc, err
 }
 
@@ -177,13 +219,24 @@ func (j *job) run(ctx context.Context) error {
 	p := j.receipt.Plan
 	switch {
 	case p.Judged:
-		if err := j.speculate(ctx); !errors.Is(err, errNoDraft) {
+		if err := j.draft(ctx); !errors.Is(err, errNoDraft) {
 			return err
 		}
 	case p.Tier == Draft:
 		return j.direct(ctx, j.route.Draft, Draft)
 	}
 	return j.direct(ctx, j.route.Target, Target)
+}
+
+// draft drafts in the way that the plan says.
+func (j *job) draft(ctx context.Context) error {
+	switch p := j.receipt.Plan; {
+	case p.Calls:
+		return j.speculateWhole(ctx)
+	case p.Block > 0:
+		return j.pingPong(ctx)
+	}
+	return j.speculate(ctx)
 }
 
 // begun notes the time of the answer's first byte.

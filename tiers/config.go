@@ -66,6 +66,17 @@ const (
 	UnscoredAccept   Unscored = "accept"   // it is kept, if its structure is sound
 )
 
+// reason is the word for it that a course of accept understands.
+func (u Unscored) reason() string {
+	switch u {
+	case UnscoredAsk:
+		return accept.ReasonDoubtful
+	case UnscoredAccept:
+		return accept.ReasonConfident
+	}
+	return accept.ReasonNoLogprobs
+}
+
 // Config is what an operator may tune of one route's cascade, live. A request
 // reads it once, when it is planned.
 type Config struct {
@@ -80,6 +91,7 @@ type Config struct {
 	Tie        accept.Nats       // by how much a token may miss the target's first choice in mode verify (speculation.tie_tol_nats, −1 … 1; below 0 it must be the first)
 	Block      int               // tokens drafted between two checks in mode verify; 0 is the whole answer (speculation.verify_block_tokens, 0 … 256)
 	Costly     bool              // blocks also where engines compute the prompt anew for each (speculation.allow_expensive_blocks)
+	JudgeOdds  accept.Nats       // log odds of yes to no from which on a draft passes in mode judge (speculation.judge_nats, −20 … 20)
 	Head       HeadCheck         // speculation.head_verify
 	AUROC      float64           // how well the draft's own score tells good drafts from bad: the chance that a good one scores higher, 0.5 … 1 (speculation.auroc)
 	Takeover   bool              // whether the target carries on where an answer that has begun is lost or doubted (speculation.takeover)
@@ -102,7 +114,7 @@ func (c *Config) Judged() string {
 		b = append(append(b, ' '), word...)
 	}
 	a := &c.Accept
-	for _, v := range [...]accept.Nats{a.Threshold, a.Band, a.MeanOffset, a.WindowOffset, a.EntropyOffset, c.Tie} {
+	for _, v := range [...]accept.Nats{a.Threshold, a.Band, a.MeanOffset, a.WindowOffset, a.EntropyOffset, c.Tie, c.JudgeOdds} {
 		b = strconv.AppendUint(append(b, ' '), math.Float64bits(float64(v)), 16) // the decimals take ten times as long
 	}
 	return string(b)

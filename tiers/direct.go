@@ -34,7 +34,7 @@ func (j *job) direct(ctx context.Context, p *pool.Pool, tier Tier) error {
 	}
 	j.begun()
 	if r.Stream {
-		return j.relayStream(x)
+		return j.relayStream(ctx, x)
 	}
 	return j.relayBody(x)
 }
@@ -85,12 +85,12 @@ func (j *job) count(tokens int) {
 
 // relayStream passes a stream on frame by frame, one write for each upstream
 // read.
-func (j *job) relayStream(x *exchange) error {
+func (j *job) relayStream(ctx context.Context, x *exchange) error {
 	if err := j.sink.Begin(Head{Stream: true, Receipt: j.receipt}); err != nil {
 		x.close(nil, 0)
 		return err
 	}
-	s := relay{job: j, rich: j.ask.Request.N > 1}
+	s := relay{job: j, rich: j.ask.Request.N > 1, keeps: j.cfg.Takeover && carriesOn(j.ask.Request)}
 	for {
 		raw, chunk, err := x.next()
 		if err == io.EOF {
@@ -100,6 +100,9 @@ func (j *job) relayStream(x *exchange) error {
 			f := err.(*Failure) // next returns nothing else
 			s.estimate()
 			x.close(f, s.frames)
+			if s.keeps && !s.rich && j.receipt.Finish == "" && j.mayTakeOver(f, 0) {
+				return s.takeOver(ctx, x)
+			}
 			return &BrokenError{f}
 		}
 		s.pass(raw, chunk)
@@ -128,8 +131,11 @@ type relay struct {
 	end    int
 	frames int // that held text
 
-	rich bool   // there is more than the text of one choice
-	stop []byte // stop_reason as raw JSON
+	keeps bool   // another backend may carry on if this one is lost
+	text  []byte // of the answer, where keeps
+	named []byte // a frame's JSON, from which the rest takes its name
+	rich  bool   // there is more than the text of one choice
+	stop  []byte // stop_reason as raw JSON
 }
 
 // tell has the tap hear a frame.
@@ -141,6 +147,15 @@ func (s *relay) tell(raw []byte, c *openai.Chunk) {
 	default:
 		s.job.ask.Tap.Text(c.Text)
 		s.stop = append(s.stop[:0], c.Stop...)
+		if s.keeps && int64(len(s.text)+len(c.Text)) > s.job.cascade.mostBody {
+			s.keeps, s.text = false, nil
+		}
+		if s.keeps {
+			s.text = append(s.text, c.Text...)
+		}
+		if s.keeps && s.named == nil {
+			s.named = append(make([]byte, 0, len(raw)), raw...)
+		}
 	}
 }
 

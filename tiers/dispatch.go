@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/scoring"
 )
 
 // gate is asked before a backend is called, and told what came of it. The outcome is
@@ -73,7 +74,7 @@ func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt)
 		x.call = k
 		failure := x.open(ctx)
 		backend := x.lease.Backend()
-		rc.try(k.pool.Name(), backend, failure)
+		rc.tried(Try{Pool: k.pool.Name(), Backend: backend}, failure)
 		if failure == nil {
 			return x, nil
 		}
@@ -112,14 +113,45 @@ func (x *exchange) pick(k *call) error {
 		if err := k.pool.PickInto(&x.lease, &k.demand); err != nil {
 			return err
 		}
-		done, err := x.cascade.gate.Allow(k.pool.Name(), x.lease.Backend())
+		done, err := x.allow(k)
 		if err == nil {
 			x.gate = done
 			return nil
 		}
 		x.lease.Done(0)
+		if refused, ok := errors.AsType[*scoring.RefusedError](err); ok && !refused.Backend {
+			return err
+		}
 		k.demand.Exclude = append(k.demand.Exclude, x.lease.Backend())
 	}
+}
+
+// allow asks the backend's breaker; for a score, that of scoring.
+func (x *exchange) allow(k *call) (done func(error), err error) {
+	c := x.cascade
+	if k.scoring == nil {
+		return c.gate.Allow(k.pool.Name(), x.lease.Backend())
+	}
+	leave, err := c.scores.Enter(*k.scoring, k.pool.Name(), x.lease.Backend(), k.tokens, c.now())
+	if err != nil {
+		return nil, err
+	}
+	return func(err error) { leave(scoreOutcome(err), c.now()) }, nil
+}
+
+// scoreOutcome tells what a score's end says of scoring: an engine that is gone in the midst
+// of one is taken to have died of it.
+func scoreOutcome(err error) scoring.Outcome {
+	f, _ := errors.AsType[*Failure](err)
+	switch {
+	case err == nil:
+		return scoring.Success
+	case f == nil, f.Kind == Gone, f.Kind == Expired, f.Kind == Exhausted, f.Kind == Refused, f.Kind == Backpressure:
+		return scoring.Neutral
+	case f.Kind == Reset, f.Kind == Cut:
+		return scoring.Deadly
+	}
+	return scoring.Fault
 }
 
 // retry takes one retry from the budget: a share of the calls under way, so

@@ -36,16 +36,31 @@ type draft struct {
 	stopped   []byte // stop_reason as raw JSON
 	usage     openai.Usage
 	started   time.Time
+
+	marked int    // tokens at which the score was last written into the receipt
+	warm   string // backend of the target that has just computed prompt and draft
+	own    *resumption
+	after  *pool.Pool // that carries on; nil is the target
+}
+
+// resumption is a part of a draft in the target's own tokens.
+type resumption struct {
+	prompt, ids []int32
+	text        int // bytes of the answer that the ids are
+}
+
+// heir is the pool that carries on.
+func (d *draft) heir() *pool.Pool {
+	if d.after != nil {
+		return d.after
+	}
+	return d.job.route.Target
 }
 
 // speculate drafts, judges while the tokens come, and either finishes with the
 // draft or hands what was accepted of it to the target.
 func (j *job) speculate(ctx context.Context) error {
-	d := &draft{job: j, reply: j.newReply(), started: j.cascade.now()}
-	d.course = accept.Course{
-		Judge: accept.NewJudge(j.cfg.Accept), Holdback: j.cfg.HoldbackTokens,
-		Whole: j.receipt.Plan.Whole, Resumes: j.receipt.Plan.Resumes(),
-	}
+	d := j.newDraft()
 	k := j.call(j.route.Draft, j.ask.Request.Kind.Path(), j.draftBody())
 	k.stream, k.judged = true, true
 	k.turn.Now = true // the target may have room
@@ -54,20 +69,14 @@ func (j *job) speculate(ctx context.Context) error {
 	once.RetryAttempts = min(once.RetryAttempts, 1) // a draft is not worth more: the target answers anyway
 	x, err := j.cascade.dispatch(ctx, k, once, j.receipt)
 	if err != nil {
-		if ctx.Err() != nil {
-			return err
-		}
-		j.receipt.Plan.Reason = reasonNone
-		if errors.Is(err, pool.ErrFull) {
-			j.receipt.Plan.Reason = reasonFull
-		}
-		return errNoDraft
+		return j.undrafted(ctx, err)
 	}
 	d.x = x
-	cause, err := d.stream()
+	cause, err := d.stream(ctx)
 	f, _ := errors.AsType[*Failure](cause)
 	x.close(f, d.course.Tokens())
-	j.receipt.Draft = j.cascade.now().Sub(d.started)
+	d.mark()
+	j.receipt.Draft = j.cascade.now().Sub(d.started) - j.receipt.Verify
 	switch {
 	case err != nil: // the client's side failed
 		return err
@@ -75,6 +84,33 @@ func (j *job) speculate(ctx context.Context) error {
 		return d.interrupted(cause)
 	}
 	return d.settle(ctx, f)
+}
+
+// newDraft begins the book of one draft.
+func (j *job) newDraft() *draft {
+	p := j.receipt.Plan
+	d := &draft{job: j, reply: j.newReply(), started: j.cascade.now()}
+	d.course = accept.NewCourse(j.cfg.Accept, accept.Course{
+		Holdback: j.cfg.HoldbackTokens, Whole: p.Whole, Resumes: p.Resumes(), Ask: p.Ask,
+		Unscored: j.cfg.Unscored.reason(), Stays: !j.cfg.Takeover,
+	})
+	j.receipt.Needed = j.cfg.Accept.Threshold
+	if p.Ask != accept.AskNever {
+		j.receipt.Band = j.cfg.Accept.Band
+	}
+	return d
+}
+
+// undrafted is what becomes of a request for which no backend made a draft.
+func (j *job) undrafted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	j.receipt.Plan.Reason = reasonNone
+	if errors.Is(err, pool.ErrFull) {
+		j.receipt.Plan.Reason = reasonFull
+	}
+	return errNoDraft
 }
 
 // interrupted ends a draft whose request was cancelled or timed out.
@@ -140,7 +176,7 @@ func (j *job) draftBody() []byte {
 
 // stream reads the draft until it ends, is rejected, or breaks (cause). err is a
 // failure of the client's side.
-func (d *draft) stream() (cause, err error) {
+func (d *draft) stream(ctx context.Context) (cause, err error) {
 	for {
 		d.x.parser.NoTop = !d.course.WantsTop()
 		_, chunk, cause := d.x.next()
@@ -159,7 +195,7 @@ func (d *draft) stream() (cause, err error) {
 		if d.finish != "" {
 			continue
 		}
-		if d.decide(); d.course.Rejected() {
+		if d.decide(ctx); d.course.Rejected() {
 			return nil, nil
 		}
 		if !d.course.Committed() || d.x.buffered() {
@@ -201,7 +237,10 @@ func (d *draft) take(c *openai.Chunk) bool {
 		d.course.Shorten(len(d.reply.text))
 		return true
 	}
-	d.mark(c)
+	d.seam(c)
+	if d.course.Tokens() >= nextMark(d.marked) {
+		d.mark()
+	}
 	if len(c.Finish) > 0 {
 		d.finish = string(c.Finish)
 		d.stopped = append(d.stopped[:0], c.Stop...)
@@ -209,12 +248,12 @@ func (d *draft) take(c *openai.Chunk) bool {
 	return false
 }
 
-// mark notes where the chunk ends, as a place where the draft may be cut.
-func (d *draft) mark(c *openai.Chunk) {
+// seam notes where the chunk ends, as a place where the draft may be cut.
+func (d *draft) seam(c *openai.Chunk) {
 	if len(c.IDs) == 0 && len(c.Text) == 0 {
 		return
 	}
-	told := d.markWithin(c)
+	told := d.seamsWithin(c)
 	// An engine sends a character only when it has all of its bytes, so the text of
 	// a one-token chunk ends where the token does. A chunk of several may hold half
 	// a character that it does not show; the tokens' own bytes would tell. The last
@@ -227,10 +266,10 @@ func (d *draft) mark(c *openai.Chunk) {
 	})
 }
 
-// markWithin notes where the tokens inside a chunk of several end, so that a cut by
+// seamsWithin notes where the tokens inside a chunk of several end, so that a cut by
 // text can count what it keeps; a seam by ids falls between chunks only. It reports
 // whether the tokens' own bytes are told and are the chunk's text.
-func (d *draft) markWithin(c *openai.Chunk) bool {
+func (d *draft) seamsWithin(c *openai.Chunk) bool {
 	size := 0
 	for _, n := range c.TokenBytes {
 		size += n
@@ -247,30 +286,80 @@ func (d *draft) markWithin(c *openai.Chunk) bool {
 	return true
 }
 
-// decide commits to the draft when its time has come.
-func (d *draft) decide() {
-	waited := d.job.cascade.now().Sub(d.started) >= d.job.cfg.Holdback
-	if d.course.Decide(waited) {
-		d.job.receipt.Verdict = d.course.Early()
-		d.job.receipt.Tier = Draft
+// decide commits to the draft when its time has come, or asks the target first.
+func (d *draft) decide(ctx context.Context) {
+	waited := d.job.cascade.now().Sub(d.started)-d.job.receipt.Verify >= d.job.cfg.Holdback
+	switch d.course.Decide(waited) {
+	case accept.Wait:
+		return
+	case accept.Doubt:
+		d.mark()
+		if d.course.Heard(d.ask(ctx)); !d.course.Committed() {
+			return
+		}
+	case accept.Commit:
+		d.mark()
 	}
+	d.job.receipt.Verdict = d.course.Early()
+	d.job.receipt.Tier = Draft
+	d.job.receipt.Committed = d.course.Tokens()
+}
+
+// mark writes the score so far into the receipt.
+func (d *draft) mark() {
+	rc, n := d.job.receipt, d.course.Tokens()
+	if n == 0 || n == d.marked || len(rc.Track) >= mostMarks {
+		return
+	}
+	d.marked = n
+	rc.Track = append(rc.Track, Mark{n, d.course.Score()})
+}
+
+// mostMarks bounds what a receipt says of the score: with marks at powers of two and half
+// between, all drafts fit.
+const mostMarks = 40
+
+// nextMark is the token count at which the score is written down after that at n: 8, 12,
+// 16, 24, 32, 48 and so on.
+func nextMark(n int) int {
+	next := 8
+	for step := 4; next <= n; {
+		next += step
+		if next&(next-1) == 0 {
+			step = next / 2
+		}
+	}
+	return next
 }
 
 // settle turns a draft that is over into an answer.
 func (d *draft) settle(ctx context.Context, lost *Failure) error {
 	rc, r := d.job.receipt, d.job.ask.Request
+	rc.DraftedTokens = d.course.Tokens()
 	if d.finish == "length" && (r.Limit() == 0 || d.course.Tokens() < r.Limit()) {
 		d.finish = "" // the draft's own context ended, not the client's limit
 	}
-	v := d.course.Final(accept.Draft{Text: d.reply.text, IDs: d.ids, Finish: d.finish, WantJSON: r.JSON})
+	v := d.final()
+	if v.Reason == accept.ReasonDoubtful {
+		d.course.Heard(d.ask(ctx))
+		v = d.final()
+	}
 	if lost != nil && v.Reason == accept.ReasonCut {
 		v.Reason = reasonLost
 	}
 	rc.Verdict = v
-	if d.course.Keeps(v, d.finish != "") {
+	switch {
+	case ctx.Err() != nil:
+		return d.interrupted(nil)
+	case d.course.Keeps(v, d.finish != ""):
 		return d.keep()
 	}
 	return d.escalate(ctx)
+}
+
+// final is the verdict on what there is of the draft.
+func (d *draft) final() accept.Verdict {
+	return d.course.Final(accept.Draft{Text: d.reply.text, IDs: d.ids, Finish: d.finish, WantJSON: d.job.ask.Request.JSON})
 }
 
 // keep finishes the answer with the draft.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
 )
 
 // escalate hands the request to the target, with the accepted part of the draft
@@ -17,6 +18,9 @@ import (
 func (d *draft) escalate(ctx context.Context) error {
 	rc := d.job.receipt
 	at := d.course.Seam(rc.Verdict, d.finish != "")
+	if d.own != nil && !d.course.Committed() {
+		at = accept.Step{Tokens: len(d.own.ids), Text: d.own.text, IDs: len(d.own.ids), Clean: true}
+	}
 	rc.AcceptedTokens = at.Tokens
 	rc.WastedTokens = d.course.Tokens() - at.Tokens
 	if at.Tokens == 0 && !d.reply.began {
@@ -25,6 +29,9 @@ func (d *draft) escalate(ctx context.Context) error {
 	d.reply.cut(at.Text)
 	d.ids = d.ids[:min(at.IDs, len(d.ids))]
 	rc.Tier = Mixed
+	if d.course.Committed() {
+		rc.over(Takeover{Why: rc.Verdict.Reason, Tokens: at.Tokens, Bytes: at.Text})
+	}
 	err := d.continueOn(ctx, at)
 	if err == nil || d.reply.began {
 		return err
@@ -32,38 +39,49 @@ func (d *draft) escalate(ctx context.Context) error {
 	if f, ok := errors.AsType[*Failure](err); ok && f.Kind != Gone && f.Kind != Expired {
 		// This target cannot continue, or broke off while it did. Nothing was sent, so
 		// a fresh answer is as good.
-		rc.AcceptedTokens, rc.WastedTokens = 0, d.course.Tokens()
+		rc.AcceptedTokens, rc.TargetTokens, rc.WastedTokens = 0, 0, d.course.Tokens()
 		return errNoDraft
 	}
 	return err
 }
 
-// continueOn lets the target carry on from the seam.
+// continueOn lets the target carry on from the seam, and another backend of it where the one
+// that does is lost.
 func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 	j := d.job
 	limit := j.ask.Request.Limit()
-	if limit > 0 && at.Tokens >= limit {
-		return d.finishAt("length", openai.Usage{Prompt: d.promptTokens(), Completion: at.Tokens})
+	for again := 0; ; again++ {
+		if limit > 0 && at.Tokens >= limit {
+			return d.finishAt("length", openai.Usage{Prompt: d.promptTokens(), Completion: at.Tokens})
+		}
+		k := d.continuation(&at)
+		if len(d.reply.text) == 0 && !d.reply.began {
+			return errNoDraft
+		}
+		k.stream = true
+		k.turn.Must = d.reply.began
+		k.demand.Warm = d.warm
+		k.firstByte = j.firstByte(j.cfg.Timeouts.TargetFirstByte)
+		started := j.cascade.now()
+		x, err := j.cascade.dispatch(ctx, k, j.cfg, j.receipt)
+		if err != nil {
+			return d.broken(err)
+		}
+		j.receipt.Target += j.cascade.now().Sub(started)
+		f, err := d.carryOn(x, &at)
+		switch {
+		case err != nil || f == nil:
+			return err
+		case !d.reply.began || !j.mayTakeOver(f, again):
+			return d.broken(f)
+		}
+		d.warm = ""
+		j.lost(at)
 	}
-	k := d.continuation(&at)
-	if len(d.reply.text) == 0 && !d.reply.began {
-		return errNoDraft
-	}
-	k.stream = true
-	k.turn.Must = d.reply.began
-	k.firstByte = j.firstByte(j.cfg.Timeouts.TargetFirstByte)
-	started := j.cascade.now()
-	x, err := j.cascade.dispatch(ctx, k, j.cfg, j.receipt)
-	if err != nil {
-		return d.broken(err)
-	}
-	j.receipt.Target = j.cascade.now().Sub(started)
-	return d.carryOn(x, at)
 }
 
-// continuation builds the call that continues from the seam: by ids where the
-// pools share a tokenizer, else by text, which moves the seam back to the end of
-// a word.
+// continuation builds the call that continues from the seam: by ids where they are known,
+// else by text, which moves the seam back to the end of a word.
 func (d *draft) continuation(at *accept.Step) call {
 	j := d.job
 	r := j.ask.Request
@@ -71,16 +89,23 @@ func (d *draft) continuation(at *accept.Step) call {
 	if rest > 0 {
 		rest -= at.Tokens
 	}
-	window := j.cascade.windows.of(j.route.Target)
-	if rest == 0 && window > 0 {
-		rest = window - len(d.promptIDs) - len(d.ids) // all that the context still holds
+	prompt, ids := d.promptIDs, d.ids
+	if d.own != nil {
+		prompt, ids = d.own.prompt, d.own.ids
 	}
-	if j.receipt.Plan.resume == resumeIDs && len(d.promptIDs) > 0 && len(d.ids) == at.Tokens && rest > 0 {
-		k := j.call(j.route.Target, openai.Completion.Path(), d.byIDs(rest))
-		k.demand.IDs = func() []int32 { return slices.Concat(d.promptIDs, d.ids) }
-		k.demand.PromptTokens, k.demand.PromptBytes = len(d.promptIDs)+len(d.ids), 0
+	window := j.cascade.windows.of(d.heir())
+	if rest == 0 && window > 0 {
+		rest = window - len(prompt) - len(ids) // all that the context still holds
+	}
+	exact := j.receipt.Plan.resume == resumeIDs || d.own != nil
+	if exact && len(prompt) > 0 && len(ids) == at.IDs && at.IDs > 0 && at.Clean && rest > 0 {
+		k := j.call(d.heir(), openai.Completion.Path(), d.byIDs(prompt, ids, rest))
+		k.judged = true
+		k.demand.IDs = func() []int32 { return slices.Concat(prompt, ids) }
+		k.demand.PromptTokens, k.demand.PromptBytes = len(prompt)+len(ids), 0
 		return k
 	}
+	d.own = nil
 	// The released text ends at a whole word; the rest of the accepted part is
 	// dropped, so that the target chooses its own next token at the seam.
 	d.reply.lagWord = true
@@ -89,9 +114,12 @@ func (d *draft) continuation(at *accept.Step) call {
 	if r.Limit() > 0 {
 		rest += at.Tokens - kept
 	}
-	j.receipt.AcceptedTokens, j.receipt.WastedTokens = kept, d.course.Tokens()-kept
 	at.Tokens = kept
-	k := j.call(j.route.Target, r.Kind.Path(), d.byText(rest))
+	j.receipt.AcceptedTokens = min(j.receipt.AcceptedTokens, kept)
+	j.receipt.WastedTokens = max(d.course.Tokens()-j.receipt.AcceptedTokens, 0)
+	at.Text, at.IDs, at.Clean = len(d.reply.text), 0, false
+	d.ids = d.ids[:0]
+	k := j.call(d.heir(), r.Kind.Path(), d.byText(rest))
 	k.demand.PromptBytes += len(d.reply.text)
 	return k
 }
@@ -106,13 +134,20 @@ var sampling = []string{
 	"skip_special_tokens", "spaces_between_special_tokens", "user",
 }
 
-func (d *draft) byIDs(rest int) []byte {
-	r := d.job.ask.Request
-	b := append(make([]byte, 0, 512+8*(len(d.promptIDs)+len(d.ids))), `{"model":`...)
-	b = append(b, openai.Quote(d.job.route.Target.Model())...)
+func (d *draft) byIDs(prompt, ids []int32, rest int) []byte {
+	b := d.job.idsBody(d.heir(), prompt, ids, rest)
+	return append(b, `,"stream":true,"return_token_ids":true,"stream_options":`+countedStream+`}`...)
+}
+
+// idsBody begins the body of a completion behind ids, as the request samples; its last brace
+// is missing.
+func (j *job) idsBody(p *pool.Pool, prompt, ids []int32, rest int) []byte {
+	r := j.ask.Request
+	b := append(make([]byte, 0, 512+8*(len(prompt)+len(ids))), `{"model":`...)
+	b = append(b, openai.Quote(p.Model())...)
 	b = append(b, `,"prompt":[`...)
-	for i, ids := range [][]int32{d.promptIDs, d.ids} {
-		for n, id := range ids {
+	for i, part := range [][]int32{prompt, ids} {
+		for n, id := range part {
 			if i > 0 || n > 0 {
 				b = append(b, ',')
 			}
@@ -121,12 +156,11 @@ func (d *draft) byIDs(rest int) []byte {
 	}
 	b = append(b, `],"max_tokens":`...)
 	b = strconv.AppendInt(b, int64(rest), 10)
-	b = append(b, `,"stream":true,"stream_options":`+countedStream...)
-	if salt := d.job.ask.Salt; salt != "" {
+	if salt := j.ask.Salt; salt != "" {
 		b = append(append(b, `,"cache_salt":`...), openai.Quote(salt)...)
 	}
-	if d.job.route.Target.Priorities() {
-		b = strconv.AppendInt(append(b, `,"priority":`...), EnginePriority(d.job.ask.Class), 10)
+	if priority := j.enginePriority(p); priority != nil {
+		b = strconv.AppendInt(append(b, `,"priority":`...), *priority, 10)
 	}
 	for _, name := range sampling {
 		if raw := r.Raw(name); raw != nil {
@@ -134,12 +168,12 @@ func (d *draft) byIDs(rest int) []byte {
 			b = append(b, raw...)
 		}
 	}
-	return append(b, '}')
+	return b
 }
 
 func (d *draft) byText(rest int) []byte {
 	r := d.job.ask.Request
-	edits := d.job.streamEdits(d.job.route.Target, countedStream)
+	edits := d.job.streamEdits(d.heir(), countedStream)
 	if rest > 0 {
 		edits = append(edits, openai.Edit{Name: "max_completion_tokens"}, openai.Edit{Name: "max_tokens", Value: strconv.AppendInt(nil, int64(rest), 10)})
 	}
@@ -157,59 +191,98 @@ func (d *draft) byText(rest int) []byte {
 	return r.Apply(nil, edits...)
 }
 
-// carryOn streams the target's part behind the accepted one.
-func (d *draft) carryOn(x *exchange, at accept.Step) error {
-	rc := d.job.receipt
+// carryOn streams the target's part behind the accepted one. Where the backend is lost it
+// returns why, and at is the place from which another can carry on.
+func (d *draft) carryOn(x *exchange, at *accept.Step) (*Failure, error) {
+	leg := leg{draft: d, x: x, from: *at, at: *at}
+	defer func() { *at = leg.at }()
 	d.reply.lagWord, d.reply.bound = false, unbounded
-	chunks, ended := 0, false
-	var usage openai.Usage
-	for !ended {
+	for over := false; !over; {
 		_, chunk, err := x.next()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
 			f := err.(*Failure) // next returns nothing else
-			x.close(f, chunks)
-			return d.broken(f)
+			x.close(f, leg.generated())
+			if d.finish != "" {
+				break // the answer is whole
+			}
+			d.reply.cut(leg.at.Text)
+			d.ids = d.ids[:min(leg.at.IDs, len(d.ids))]
+			return f, nil
 		}
-		if len(chunk.Text) > 0 || len(chunk.Finish) > 0 {
-			chunks++
-		}
-		if chunk.HasUsage {
-			usage = chunk.Usage
-		}
-		if len(chunk.Finish) > 0 {
-			d.finish = string(chunk.Finish)
-			d.stopped = append(d.stopped[:0], chunk.Stop...)
-		}
-		if int64(len(d.reply.text)+len(chunk.Text)) > d.job.cascade.mostBody {
-			f := x.failure(fmt.Errorf("%w: an answer of more than %d bytes", errBody, d.job.cascade.mostBody))
-			x.close(f, chunks)
-			return d.broken(f)
-		}
-		if ended = d.reply.add(chunk.Text); ended {
-			d.finish = "stop"
-		}
-		if x.buffered() || ended || len(chunk.Finish) > 0 {
-			continue
-		}
-		if err := d.reply.release(); err != nil {
-			x.close(nil, chunks)
-			return err
+		if over, err = leg.take(chunk); err != nil {
+			return nil, err
 		}
 	}
-	if usage.Completion == 0 {
-		usage.Completion = chunks // a stop string ended it before the usage came
+	x.close(nil, leg.generated())
+	if d.promptTokens() == 0 || d.after != nil {
+		d.usage.Prompt = max(leg.usage.Prompt-leg.from.Tokens, 0)
 	}
-	x.close(nil, usage.Completion)
-	rc.TargetTokens = usage.Completion
-	return d.finishAt(d.finish, openai.Usage{Prompt: d.promptTokens(), Completion: at.Tokens + usage.Completion})
+	return nil, d.finishAt(d.finish, openai.Usage{Prompt: d.promptTokens(), Completion: leg.from.Tokens + leg.generated()})
+}
+
+// leg is the part of an answer that one backend carries on with.
+type leg struct {
+	*draft
+	x        *exchange
+	from, at accept.Step // where it began, and as far as another could follow
+	chunks   int         // with text, or the last
+	usage    openai.Usage
+}
+
+// generated is how many tokens came, as the engine counts them.
+func (l *leg) generated() int {
+	if l.usage.Completion == 0 {
+		return l.chunks // a stop string ended it before the usage came
+	}
+	return l.usage.Completion
+}
+
+// take takes in a chunk and sends what may be sent; over says that the answer is.
+func (l *leg) take(c *openai.Chunk) (over bool, err error) {
+	d := l.draft
+	if len(c.Text) > 0 || len(c.Finish) > 0 {
+		l.chunks++
+	}
+	if c.HasUsage {
+		l.usage = c.Usage
+	}
+	if len(c.Finish) > 0 {
+		d.finish = string(c.Finish)
+		d.stopped = append(d.stopped[:0], c.Stop...)
+	}
+	if int64(len(d.reply.text)+len(c.Text)) > d.job.cascade.mostBody {
+		f := l.x.failure(fmt.Errorf("%w: an answer of more than %d bytes", errBody, d.job.cascade.mostBody))
+		l.x.close(f, l.generated())
+		return true, d.broken(f)
+	}
+	d.ids = append(d.ids, c.IDs...)
+	if over = d.reply.add(c.Text); over {
+		d.finish = "stop"
+	} else if len(c.Text) > 0 && len(c.Finish) == 0 {
+		ids := len(d.ids)
+		l.at = accept.Step{Tokens: l.from.Tokens + l.generated(), Text: len(d.reply.text), IDs: ids, Clean: l.from.Clean && len(c.IDs) == 1}
+		d.course.Mark(l.at)
+	}
+	if l.x.buffered() || over || len(c.Finish) > 0 {
+		return over, nil
+	}
+	if err := d.reply.release(); err != nil {
+		l.x.close(nil, l.generated())
+		return true, err
+	}
+	return false, nil
 }
 
 func (d *draft) finishAt(finish string, usage openai.Usage) error {
 	rc := d.job.receipt
 	rc.Finish, rc.PromptTokens = finish, usage.Prompt
+	rc.TargetTokens = usage.Completion - rc.AcceptedTokens
+	if d.after != nil && rc.Tier == Draft {
+		rc.AcceptedTokens, rc.TargetTokens = usage.Completion, 0
+	}
 	return d.reply.finish(openai.Ending{Finish: finish, Stop: d.stopped, Usage: usage, Extra: rc.extra()})
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/scoring"
 )
 
 const (
@@ -33,6 +34,10 @@ type call struct {
 	stream bool // the answer is read event by event
 	judged bool // its chunks' logprobs and ids are read
 	raw    bool // the answer is passed on unread
+
+	read    func(body []byte) error // of a question: takes in the answer, which is not one to a client; nil otherwise
+	scoring *scoring.Config         // it asks what the engine thinks of a draft: within these bounds; nil otherwise
+	tokens  int                     // that such a question has computed
 
 	firstByte time.Duration // longest wait for the first byte; 0 leaves it to the request's deadline
 	chunk     time.Duration // longest silence after it
@@ -117,6 +122,8 @@ func (x *exchange) send(transport http.RoundTripper) error {
 		x.lease.Sent(x.body)
 	}
 	switch {
+	case x.call.read != nil:
+		return x.readQuestion()
 	case x.raw:
 		return x.readFirst()
 	case !x.stream:
@@ -127,7 +134,7 @@ func (x *exchange) send(transport http.RoundTripper) error {
 	}
 	x.events = openai.NewEventReader(x.resp.Body, mostEvent)
 	x.parser.Judged = x.judged
-	x.heldRaw, x.held, err = x.read()
+	x.heldRaw, x.held, err = x.readChunk()
 	return err
 }
 
@@ -165,6 +172,20 @@ func (x *exchange) readAnswer() error {
 	return nil
 }
 
+// readQuestion reads the answer to a question, whole and understood.
+func (x *exchange) readQuestion() error {
+	body, err := x.readAll()
+	if err != nil {
+		return err
+	}
+	if err := x.call.read(body); err != nil {
+		return fmt.Errorf("%w: %w", errBody, err)
+	}
+	x.ended = true
+	x.lease.Answered()
+	return nil
+}
+
 // count tells the pool how long the prompt really was.
 func (x *exchange) count(prompt int) {
 	if !x.counted {
@@ -199,7 +220,7 @@ func (x *exchange) next() ([]byte, *openai.Chunk, error) {
 	}
 	fresh := !x.events.Buffered() // what is at hand says nothing of the backend now
 	x.watch()
-	raw, c, err := x.read()
+	raw, c, err := x.readChunk()
 	x.timer.Stop()
 	if err == nil {
 		x.lease.Came()
@@ -222,7 +243,7 @@ func (x *exchange) watch() {
 	x.timer.Reset(x.chunk)
 }
 
-func (x *exchange) read() ([]byte, *openai.Chunk, error) {
+func (x *exchange) readChunk() ([]byte, *openai.Chunk, error) {
 	for {
 		raw, c, err := x.readEvent()
 		if err != nil || c.Choices > 0 || c.HasUsage {
@@ -320,14 +341,14 @@ func (x *exchange) report(f *Failure) {
 		if f.Kind == Refused {
 			x.lease.Refused(f)
 		}
-		if c := Classify(f); c == ClassFault || c == ClassBusy {
+		if c := Classify(f); x.scoring == nil && (c == ClassFault || c == ClassBusy) {
 			x.lease.Failed() // however fast it says so
 		}
 		if f.Kind == Expired { // not a byte in all that time is the backend's fault
 			f = &Failure{Kind: Timeout, Pool: f.Pool, Backend: f.Backend, Err: f.Err}
 		}
 		x.gate(f)
-	case f != nil:
+	case f != nil && x.scoring == nil:
 		// The outcome was told at the first byte; a later fault is one more sample.
 		if done, err := x.cascade.gate.Allow(x.pool.Name(), x.lease.Backend()); err == nil {
 			done(f)

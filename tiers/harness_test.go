@@ -21,6 +21,7 @@ const testScale = 200 // simulated hardware runs that much faster
 // testConfig accepts most of the simulator's drafts; tests move what they test.
 func testConfig() Config {
 	return Config{
+		Takeover:       true,
 		Mode:           ModeConfidence,
 		Accept:         accept.Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1},
 		HoldbackTokens: 16, Holdback: time.Second, MaxPrompt: 100000,

@@ -2,6 +2,8 @@ package tiers
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/foregate/foregate/tiers/accept"
 )
 
 // metrics are the cascade's own. Labels come from the configuration and from
@@ -14,6 +16,11 @@ type metrics struct {
 	failures    *prometheus.CounterVec
 	cost        *prometheus.CounterVec
 	budgetSpent prometheus.Counter
+	checks      *prometheus.CounterVec
+	checkTook   *prometheus.HistogramVec
+	scored      *prometheus.CounterVec
+	takeovers   *prometheus.CounterVec
+	saved       *prometheus.CounterVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -40,10 +47,40 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "foregate_retry_budget_exhausted_total", Help: "Retries that were not made because the budget was spent.",
 		}),
 	}
+	m.checks = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "foregate_draft_checks_total", Help: "Drafts about which the target was asked, by what it said.",
+	}, []string{"route", "scorer", "verdict", "reason"})
+	m.checkTook = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "foregate_draft_check_seconds", Help: "How long the target took for its word on a draft.",
+		Buckets: []float64{0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4},
+	}, []string{"route"})
+	m.scored = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "foregate_scored_tokens_total", Help: "Tokens that the target computed to say what it thinks of drafts, their prompts included.",
+	}, []string{"route"})
+	m.takeovers = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "foregate_takeovers_total", Help: "Answers with which another backend carried on in the middle, by why.",
+	}, []string{"route", "reason"})
+	m.saved = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "foregate_expected_saving_usd_total", Help: "What drafts were expected to save when they were begun, beside the target alone.",
+	}, []string{"route"})
 	if reg != nil {
-		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.tokens, m.failures, m.cost, m.budgetSpent)
+		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.tokens, m.failures, m.cost, m.budgetSpent,
+			m.checks, m.checkTook, m.scored, m.takeovers, m.saved)
 	}
 	return m
+}
+
+// check books what the target said of a draft.
+func (m *metrics) check(route string, c Checked) {
+	verdict := "disagrees"
+	switch {
+	case c.Pass:
+		verdict = "agrees"
+	case c.Reason != accept.ReasonDisagrees:
+		verdict = "none"
+	}
+	m.checks.WithLabelValues(route, string(c.Scorer), verdict, c.Reason).Inc()
+	m.checkTook.WithLabelValues(route).Observe(c.Took.Seconds())
 }
 
 func (m *metrics) failed(f *Failure) {
@@ -57,6 +94,13 @@ func (m *metrics) settled(rc *Receipt, mode Mode) {
 		m.drafted.WithLabelValues(rc.Route).Add(float64(rc.Verdict.Tokens))
 		m.accepted.WithLabelValues(rc.Route).Add(float64(rc.AcceptedTokens))
 		m.tokens.WithLabelValues(string(Draft), "wasted").Add(float64(rc.WastedTokens))
+	}
+	for _, t := range rc.Over {
+		m.takeovers.WithLabelValues(rc.Route, t.Why).Inc()
+	}
+	m.scored.WithLabelValues(rc.Route).Add(float64(rc.ScoredTokens))
+	if s := rc.Plan.Sums.SavingUSD(); rc.judged() && s > 0 {
+		m.saved.WithLabelValues(rc.Route).Add(s)
 	}
 	m.acceptance.WithLabelValues(rc.Route, string(mode), verdict, reason).Inc()
 	m.tokens.WithLabelValues(string(Draft), "delivered").Add(float64(rc.AcceptedTokens))

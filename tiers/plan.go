@@ -122,11 +122,20 @@ func (p Plan) asked(cfg Config, f Facts) Plan {
 		return p
 	}
 	p.Ask = accept.AskExact
-	reuse := f.Target != nil && f.Target.Reuse || cfg.Costly
-	if cfg.Block > 0 && reuse && scorer == ScorerIDs && p.resume == resumeIDs && f.Draft.Lacks(probe.MissingContinue) == "" {
+	if cfg.Block > 0 && f.blocks(cfg, p) {
 		p.Block = cfg.Block
 	}
 	return p
+}
+
+// blocks reports whether an answer may be drafted and checked block by block: from ids, on
+// both sides, where scoring does not compute the prompt anew each time, and where nothing but
+// the engines' own end ids and the gateway's stop strings ends it.
+func (f Facts) blocks(cfg Config, p Plan) bool {
+	r := f.Request
+	return (f.Target.Reuse || cfg.Costly) && p.Scorer == ScorerIDs && p.resume == resumeIDs && !p.Calls && !r.Structured &&
+		f.Draft.Lacks(probe.MissingContinue) == "" && len(f.Target.EOS) > 0 &&
+		r.Raw("stop_token_ids") == nil && r.Raw("ignore_eos") == nil
 }
 
 // scorerFor finds a way to ask the target, or says what it lacks for the mode.
@@ -208,17 +217,20 @@ func (p Plan) Weigh(cfg Config, r *openai.Request, prices economy.Prices, e econ
 	shape := p.Shape(cfg, r)
 	sums, reason := economy.Decide(cfg.Economy, prices, shape, e, dice)
 	if reason != "" {
-		return Plan{Tier: Target, Reason: reason, Sums: sums}
+		return Plan{Tier: Target, Reason: reason, Whole: p.Whole, Sums: sums}
 	}
 	p.Sums = sums
-	if p.Ask == accept.AskDoubt && cfg.Head == HeadAuto {
-		pays := economy.HeadPays
-		if p.Whole {
-			pays = economy.WholePays
-		}
-		if ok, _ := pays(prices, float64(shape.Prompt), sums.Output, float64(shape.Held), cfg.AUROC, load); !ok {
-			p.Ask, p.Scorer = accept.AskNever, ScorerNone
-		}
+	if p.Ask != accept.AskDoubt || cfg.Head != HeadAuto {
+		return p
+	}
+	var pays bool
+	if prompt, held := float64(shape.Prompt), float64(shape.Held); p.Whole {
+		pays, _ = economy.WholePays(prices, prompt, sums.Output, cfg.AUROC, load)
+	} else {
+		pays, _ = economy.HeadPays(prices, prompt, sums.Output, held, cfg.AUROC, load)
+	}
+	if !pays {
+		p.Ask, p.Scorer = accept.AskNever, ScorerNone
 	}
 	return p
 }

@@ -78,15 +78,26 @@ const mostChecks = 16
 // mostTries bounds a receipt.
 const mostTries = 32
 
-func (rc *Receipt) try(pool, backend string, f *Failure) {
+func (rc *Receipt) tried(t Try, f *Failure) {
 	if len(rc.Tries) == mostTries {
 		return
 	}
-	t := Try{Pool: pool, Backend: backend}
 	if f != nil {
 		t.Failed = f.Kind
 	}
 	rc.Tries = append(rc.Tries, t)
+}
+
+func (rc *Receipt) checked(c Checked) {
+	if len(rc.Checks) < mostChecks {
+		rc.Checks = append(rc.Checks, c)
+	}
+}
+
+func (rc *Receipt) over(t Takeover) {
+	if len(rc.Over) < mostChecks {
+		rc.Over = append(rc.Over, t)
+	}
 }
 
 // Acceptance is the value of the X-Acceptance header: what is known when it is

@@ -52,6 +52,8 @@ var specs = sorted([]Spec{
 		number(0.5, 1, func(v *Values) *float64 { return &v.Tiers.AUROC })),
 	route("speculation.strictness", "balanced", "How plausible a draft's tokens must be to the target when it is asked: `high` at least half of its first choice's probability, `balanced` three tenths, `loose` a tenth.",
 		choice(func(v *Values) *accept.Strictness { return &v.Tiers.Strictness }, accept.StrictHigh, accept.StrictBalanced, accept.StrictLoose)),
+	route("speculation.judge_nats", "0", "Where the target is asked in words whether a draft is right: the log odds of yes to no from which on it passes.",
+		number(-20, 20, func(v *Values) *accept.Nats { return &v.Tiers.JudgeOdds })),
 	route("speculation.tie_tol_nats", "0", "Mode `verify`: by how much a token may miss the target's first choice. 0 lets exact ties pass, 0.125 is one step of bfloat16; below 0 it must be the first choice.",
 		number(-1, 1, func(v *Values) *accept.Nats { return &v.Tiers.Tie })),
 	route("speculation.verify_block_tokens", "0", "Mode `verify`: tokens drafted between two checks; 0 checks the whole answer once. Where the target's engines compute the prompt anew for each check the whole answer is checked, unless `speculation.allow_expensive_blocks` is `yes`.",
@@ -128,6 +130,8 @@ var specs = sorted([]Spec{
 	fleet("route.spill", "1.25", "How busy a backend may be, as a multiple of the pool's mean, while it still gets every request whose prefix is warm there.",
 		number(1, 100, func(v *Values) *float64 { return &v.Pool.Spill })),
 
+	fleet("receipts.log_share", "0.01", "Share of the requests whose receipt is written to the log, chosen at random. The admin listener has those of the last 1,000 in any case.",
+		number(0, 1, func(v *Values) *float64 { return &v.Receipts.LogShare })),
 	fleet("limit.high_share", "0.2", "Share of a tenant's requests that may have priority `high`; those beyond it are served as `normal`. 0 is all.",
 		number(0, 1, func(v *Values) *float64 { return &v.Limit.HighShare })),
 	fleet("redis.budget", "15ms", "Longest time that a request waits for Redis; then it goes on without.",

@@ -68,6 +68,7 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 		Client:    Client{BodyStart: 5 * time.Second, Body: time.Minute, Write: 10 * time.Second},
 		Limit:     Limit{HighShare: 0.2, Budget: 15 * time.Millisecond},
 		Cache:     cache.Config{On: true, TTL: time.Hour, Budget: 15 * time.Millisecond, MaxEntry: 1 << 20, Follow: time.Minute, Isolate: true},
+		Receipts:  Receipts{LogShare: 0.01},
 		Admission: admission.DefaultConfig(),
 		Breaker:   breaker.DefaultConfig(),
 	}
@@ -91,7 +92,7 @@ func TestEverySettingIsWellFormed(t *testing.T) {
 			t.Errorf("%s is there twice", s.Name)
 		}
 		// of pools, connections, tenants and requests whose route is not known yet
-		shared := slices.Contains([]string{"breaker", "route", "scrape", "limit", "redis"}, strings.Split(s.Name, ".")[0]) ||
+		shared := slices.Contains([]string{"breaker", "route", "scrape", "limit", "redis", "receipts"}, strings.Split(s.Name, ".")[0]) ||
 			slices.Contains([]string{"cache.budget", "cache.max_entry", "timeout.connect", "timeout.tls", "timeout.body_start", "timeout.body"}, s.Name)
 		if s.PerRoute == shared {
 			t.Errorf("%s: per route %v", s.Name, s.PerRoute)

@@ -30,6 +30,7 @@ type Values struct {
 	Client    Client
 	Limit     Limit
 	Cache     cache.Config
+	Receipts  Receipts
 
 	// AllowHighShed is shed.allow_high: only with it may shed.high be below
 	// highFloor, so that no single field can turn the high class away.
@@ -47,6 +48,11 @@ type Client struct {
 type Limit struct {
 	HighShare float64       // of a tenant's requests that may have priority high, 0 … 1; 0 is all (limit.high_share)
 	Budget    time.Duration // the longest wait of a request for Redis (redis.budget)
+}
+
+// Receipts says what becomes of the records of what was decided.
+type Receipts struct {
+	LogShare float64 // of the requests, whose are written to the log, 0 … 1 (receipts.log_share)
 }
 
 // Defaults returns the values of a deployment in which nothing is set.

@@ -55,6 +55,8 @@ type Course struct {
 	Whole    bool // nothing is released before the whole draft was judged
 	Resumes  bool // the target can carry on from a part of it
 	Ask      Ask
+	Unscored string // why a draft is not accepted whose tokens came without logprobs; "" is [ReasonNoLogprobs], [ReasonDoubtful] has the target asked, [ReasonConfident] accepts it
+	Stays    bool   // what was committed stays, however its score falls
 
 	steps     []Step
 	committed bool
@@ -65,6 +67,12 @@ type Course struct {
 // NewCourse returns the course of one draft that is judged by cfg.
 func NewCourse(cfg Config, c Course) Course {
 	c.Judge = NewJudge(cfg)
+	switch {
+	case c.Unscored == ReasonConfident, c.Ask == AskExact:
+		c.unscored = ""
+	case c.Unscored == ReasonDoubtful && c.Ask != AskNever:
+		c.unscored = ReasonDoubtful
+	}
 	switch c.Ask {
 	case AskNever:
 	case AskDoubt:
@@ -102,7 +110,7 @@ func (c *Course) Decide(waited bool) Decision {
 	switch v := c.Early(); {
 	case v.Accept:
 		c.committed, c.lot = true, LotConfidence
-		c.hold(c.cfg.Threshold, c.cfg.Threshold)
+		c.guard(c.cfg.Threshold)
 		return Commit
 	case v.Reason == ReasonDoubtful && c.check == nil:
 		return Doubt
@@ -128,7 +136,17 @@ func (c *Course) Heard(said *Check) {
 	if !c.Whole {
 		c.lot, c.committed = LotHead, true
 	}
-	c.hold(Nats(c.floor), Nats(c.floor))
+	c.unscored = ""
+	c.guard(Nats(c.floor))
+}
+
+// guard sets what the score of an accepted draft must keep to from now on.
+func (c *Course) guard(least Nats) {
+	if c.Stays && c.committed {
+		c.hold(-always, least)
+		return
+	}
+	c.hold(least, least)
 }
 
 // Final is the verdict on a finished draft, with its structure checked too.
@@ -154,7 +172,7 @@ func (c *Course) Committed() bool { return c.committed }
 // was committed, came to its end (ended), and only its shape is at fault, which
 // cannot be taken back any more.
 func (c *Course) Keeps(v Verdict, ended bool) bool {
-	return v.Accept || (c.committed && ended && v.Reason != ReasonScore)
+	return v.Accept || (c.committed && ended && (c.Stays || v.Reason != ReasonScore))
 }
 
 // Vouched is how many tokens the target stood by where it was asked and did not stand by

@@ -71,6 +71,8 @@ type Judge struct {
 	floor float64 // crossing it is final
 	need  float64 // the least score that is accepted
 
+	unscored string // why a draft without logprobs is not accepted; "" where it may be
+
 	n, missing int
 	sum        float64
 	recent     [window]float64 // the last logprobs, a ring
@@ -86,7 +88,7 @@ type Judge struct {
 // NewJudge returns a judge for one draft. Nobody else is asked: what is below the
 // threshold is rejected.
 func NewJudge(cfg Config) *Judge {
-	j := &Judge{cfg: cfg, min: math.Inf(1), minWindow: math.Inf(1)}
+	j := &Judge{cfg: cfg, min: math.Inf(1), minWindow: math.Inf(1), unscored: ReasonNoLogprobs}
 	j.hold(cfg.Threshold, cfg.Threshold)
 	return j
 }
@@ -201,8 +203,8 @@ func (j *Judge) verdict() Verdict {
 		v.Accept, v.Reason = false, j.refused
 	case j.n == 0:
 		v = Verdict{Reason: ReasonEmpty}
-	case float64(j.missing) > mostMissing*float64(j.n):
-		v.Accept, v.Reason = false, ReasonNoLogprobs
+	case j.unscored != "" && float64(j.missing) > mostMissing*float64(j.n):
+		v.Accept, v.Reason = false, j.unscored
 	case j.crossed || float64(v.Score) < j.floor:
 		v.Accept, v.Reason = false, ReasonScore
 	case float64(v.Score) < j.need:
@@ -218,6 +220,15 @@ func (j *Judge) SafePrefix() int {
 		return 0
 	}
 	return min(j.worstStart, j.n)
+}
+
+// Entropy is that of a distribution of which the most likely tokens' logprobs are known, the
+// rest counted as one. Nats; 0 where none is known.
+func Entropy(tops []float64) float64 {
+	if len(tops) == 0 {
+		return 0
+	}
+	return truncatedEntropy(0, tops)
 }
 
 // truncatedEntropy is H = −Σ p ln p over the alternatives, the unlisted mass r

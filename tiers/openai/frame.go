@@ -25,6 +25,12 @@ func NewFramer(kind Kind, id, model string, created int64) *Framer {
 	return f
 }
 
+// NewFramerAs is NewFramer for the rest of an answer that another wrote the beginning of, under
+// its whole id.
+func NewFramerAs(kind Kind, id, model string, created int64) *Framer {
+	return &Framer{kind: kind, id: id, created: created, model: model}
+}
+
 // prefix is what every frame begins with, up to the choices.
 func (f *Framer) prefix() []byte {
 	if f.frames == nil {

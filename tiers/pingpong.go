@@ -1,0 +1,194 @@
+package tiers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// rally is an answer that draft and target write in turns: the draft a block, the target its
+// word on it and one token of its own (acceptance.md §3.2, ping-pong). What was sent is always
+// what the target would have written, so that at any fault it carries on alone.
+type rally struct {
+	*draft
+	exact accept.Exact
+	on    string // backend of the draft pool that has the answer so far warm
+}
+
+// errBlock is a round that gave nothing to go on with.
+var errBlock = errors.New("a block cannot be used")
+
+// pingPong answers in turns. It is planned for greedy answers only.
+func (j *job) pingPong(ctx context.Context) error {
+	limit, window := j.ask.Request.Limit(), j.cascade.windows.of(j.route.Target)
+	if limit == 0 && window == 0 {
+		return j.speculate(ctx) // nothing bounds a block behind the context's end
+	}
+	b := &rally{draft: j.newDraft()}
+	b.exact = accept.Exact{Block: j.receipt.Plan.Block, Limit: limit, Tie: j.cfg.Tie, EOS: j.cascade.cards(j.route.Target.Name()).EOS}
+	for over := false; !over; {
+		var err error
+		if over, err = b.round(ctx, window); err != nil {
+			return b.alone(ctx, err)
+		}
+	}
+	return b.end()
+}
+
+// round drafts a block, has it scored, and sends what stands. An error that is not the
+// client's leaves the answer as it was before.
+func (b *rally) round(ctx context.Context, window int) (over bool, err error) {
+	block, err := b.serve(ctx)
+	if err != nil {
+		return false, err
+	}
+	if b.exact.Limit == 0 {
+		b.exact.Limit = max(window-len(b.promptIDs), 1)
+	}
+	said := Checked{Scorer: ScorerIDs, Tokens: len(block)}
+	began := b.job.cascade.now()
+	span, err := b.job.scoredAt(ctx, slices.Concat(b.promptIDs, b.exact.IDs), block, &said, b.warm)
+	said.Took = b.job.cascade.now().Sub(began)
+	b.job.receipt.Verify += said.Took
+	if err != nil {
+		said.Reason = whyUnheard(err)
+		b.job.receipt.checked(said)
+		return false, err
+	}
+	b.warm = said.Backend
+	said.Kept = b.exact.Take(block, opinions(span), span.Next)
+	said.Pass, said.Reason = said.Kept == len(block), accept.ReasonStandsBy
+	b.job.receipt.checked(said)
+	return b.show(ctx)
+}
+
+// serve has the draft pool write the next block.
+func (b *rally) serve(ctx context.Context) ([]int32, error) {
+	j := b.job
+	want := strconv.AppendInt(nil, int64(max(b.exact.Want(), 1)), 10)
+	k := j.call(j.route.Draft, openai.Completion.Path(), nil)
+	if len(b.promptIDs) == 0 {
+		k.path = j.ask.Request.Kind.Path()
+		k.body = j.ask.Request.Apply(nil, append(j.engineEdits(j.route.Draft),
+			openai.Edit{Name: "stream", Value: []byte("false")}, openai.Edit{Name: "stream_options"}, openai.Edit{Name: "stop"},
+			openai.Edit{Name: "include_stop_str_in_output"}, openai.Edit{Name: "max_completion_tokens"},
+			openai.Edit{Name: "max_tokens", Value: want}, openai.Edit{Name: "return_token_ids", Value: []byte("true")})...)
+	} else {
+		k.body = append(j.idsBody(j.route.Draft, b.promptIDs, b.exact.IDs, b.exact.Want()), `,"return_token_ids":true}`...)
+		k.demand.PromptTokens, k.demand.PromptBytes = len(b.promptIDs)+len(b.exact.IDs), 0
+	}
+	var c *openai.Chunk
+	parser := openai.ChunkParser{Judged: true, NoTop: true}
+	k.read = func(body []byte) (err error) {
+		c, err = parser.Parse(body)
+		return err
+	}
+	k.turn.Now, k.demand.Warm, k.demand.Whole = true, b.on, true
+	k.firstByte = j.firstByte(j.cfg.Timeouts.DraftFirstByte)
+	backend, err := j.cascade.question(ctx, k, j.receipt)
+	switch {
+	case err != nil:
+		return nil, err
+	case c.Fault != nil || len(c.IDs) == 0 || !c.Plain || string(c.Finish) == "abort":
+		return nil, fmt.Errorf("%w: no ids of plain text from %s", errBlock, backend)
+	case len(b.promptIDs) == 0 && len(c.PromptIDs) == 0:
+		return nil, fmt.Errorf("%w: the prompt's ids are not told by %s", errBlock, backend)
+	case len(b.promptIDs) == 0:
+		b.promptIDs = slices.Clone(c.PromptIDs)
+	}
+	b.on = backend
+	return c.IDs[:min(len(c.IDs), b.exact.Want())], nil
+}
+
+// show sends the text of what stands so far.
+func (b *rally) show(ctx context.Context) (over bool, err error) {
+	j, ids := b.job, b.exact.IDs
+	if n := len(ids); b.exact.Finish == "stop" {
+		ids = ids[:n-1] // the end has no text
+	}
+	text, err := j.detokenized(ctx, j.route.Target, ids)
+	if err != nil {
+		return false, err
+	}
+	if b.exact.Finish == "" {
+		text = bytes.TrimSuffix(text, []byte("\uFFFD")) // a character whose other bytes come later
+	}
+	if !bytes.HasPrefix(text, b.reply.text) {
+		return false, fmt.Errorf("%w: the text of its ids does not begin as before", errBlock)
+	}
+	if b.reply.add(text[len(b.reply.text):]) {
+		b.finish = "stop"
+		return true, nil
+	}
+	b.course.Mark(accept.Step{Tokens: len(b.exact.IDs), Text: len(b.reply.text), IDs: len(b.exact.IDs), Clean: len(b.reply.text) == len(text)})
+	if b.finish = b.exact.Finish; b.finish != "" {
+		return true, nil
+	}
+	j.receipt.Tier = Mixed
+	return false, b.reply.release()
+}
+
+// alone has the target carry on when a round failed.
+func (b *rally) alone(ctx context.Context, cause error) error {
+	rc := b.job.receipt
+	b.book(false)
+	if ctx.Err() != nil {
+		return b.interrupted(cause)
+	}
+	at := b.course.LastClean(len(b.exact.IDs))
+	if at.Text < b.reply.sent || at.Tokens == 0 {
+		at = accept.Step{Tokens: b.course.TokensIn(len(b.reply.text)), Text: len(b.reply.text)}
+	}
+	if at.Tokens == 0 && !b.reply.began {
+		return errNoDraft
+	}
+	b.ids = slices.Clone(b.exact.IDs[:at.IDs])
+	b.reply.cut(at.Text)
+	rc.Tier = Mixed
+	rc.over(Takeover{Why: reasonLost, Tokens: at.Tokens, Bytes: at.Text})
+	return b.continueOn(ctx, at)
+}
+
+// end finishes the answer with what both wrote.
+func (b *rally) end() error {
+	b.book(true)
+	rc := b.job.receipt
+	rc.Tier = Mixed
+	if rc.AcceptedTokens == len(b.exact.IDs) {
+		rc.Tier = Draft
+	}
+	return b.finishAt(b.finish, openai.Usage{Prompt: len(b.promptIDs), Completion: len(b.exact.IDs)})
+}
+
+// book writes the rounds into the receipt.
+func (b *rally) book(whole bool) {
+	rc := b.job.receipt
+	rc.DraftedTokens, rc.AcceptedTokens = b.exact.Drafted, b.exact.Accepted
+	rc.WastedTokens = b.exact.Drafted - b.exact.Accepted
+	rc.Draft = b.job.cascade.now().Sub(b.started) - rc.Verify
+	rc.Verdict = accept.Verdict{Accept: whole, Reason: accept.ReasonStandsBy, Tokens: b.exact.Drafted, Lot: accept.LotWhole}
+	if !whole {
+		rc.Verdict.Reason, rc.Verdict.Lot = reasonLost, ""
+	}
+}
+
+// detokenized has an engine turn ids into text.
+func (j *job) detokenized(ctx context.Context, p *pool.Pool, ids []int32) (text []byte, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	k := j.aside(p, openai.DetokenizePath, openai.Detokenize(p.Model(), ids))
+	k.read = func(body []byte) (err error) {
+		text, err = openai.ParseText(body)
+		return err
+	}
+	_, err = j.cascade.question(ctx, k, j.receipt)
+	return text, err
+}

@@ -1,0 +1,85 @@
+package tiers
+
+import (
+	"context"
+	"time"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+const (
+	reasonTarget = "target_lost" // a backend of the target broke off in mid-answer
+
+	// mostTakeovers bounds how often one answer is carried on with elsewhere: what breaks off
+	// four times breaks off because of what is asked.
+	mostTakeovers = 3
+)
+
+// mayTakeOver reports whether an answer that broke off may be carried on with elsewhere.
+func (j *job) mayTakeOver(f *Failure, before int) bool {
+	return j.cfg.Takeover && f.retryable() && before < mostTakeovers
+}
+
+// lost books a takeover for a backend that was lost.
+func (j *job) lost(at accept.Step) {
+	j.receipt.over(Takeover{Why: reasonTarget, Tokens: at.Tokens, Bytes: at.Text})
+}
+
+// carriesOn reports whether an answer to the request can be carried on with by another
+// backend that is given what there is of it: plain text, of which nothing counts from the
+// beginning or begins anew at the seam.
+func carriesOn(r *openai.Request) bool {
+	return r.SinglePlain && r.N == 1 && !r.Tools && !r.Structured && !r.Logprobs && !r.Penalties && !r.Continues && !r.Extras &&
+		!(r.HasSeed && r.Temperature > 0)
+}
+
+// takeOver carries on with a straight answer that broke off. The client has its frames as the
+// backend wrote them, so the rest is written as that did.
+func (s *relay) takeOver(ctx context.Context, x *exchange) error {
+	j := s.job
+	d := &draft{job: j, reply: j.newReply(), started: j.cascade.now(), after: x.pool}
+	d.course = accept.NewCourse(j.cfg.Accept, accept.Course{})
+	d.reply.began, d.reply.text, d.reply.sent = true, s.text, len(s.text)
+	id, created := openai.Named(s.named)
+	d.reply.framer = openai.NewFramerAs(j.ask.Request.Kind, id, j.route.Model, created)
+	at := accept.Step{Tokens: s.frames, Text: len(s.text)}
+	if n, err := j.counted(ctx, x.pool, s.text); err == nil {
+		at.Tokens = n // a frame may hold several tokens
+	}
+	d.course.Mark(at)
+	j.lost(at)
+	j.count(0)
+	d.usage.Prompt = j.receipt.PromptTokens
+	return d.continueOn(ctx, at)
+}
+
+// counted has an engine count the tokens of a text.
+func (j *job) counted(ctx context.Context, p *pool.Pool, text []byte) (int, error) {
+	ids, err := j.tokenized(ctx, p, openai.TokenizeText(p.Model(), text))
+	return len(ids), err
+}
+
+// tokenized has an engine turn text into ids; body is one of openai's Tokenize.
+func (j *job) tokenized(ctx context.Context, p *pool.Pool, body []byte) (ids []int32, err error) {
+	k := j.aside(p, openai.TokenizePath, body)
+	k.read = func(body []byte) (err error) {
+		ids, err = openai.ParseTokens(body)
+		return err
+	}
+	_, err = j.cascade.question(ctx, k, j.receipt)
+	return ids, err
+}
+
+// aside prepares a question to an engine's front end, which costs its GPU nothing.
+func (j *job) aside(p *pool.Pool, path string, body []byte) call {
+	k := j.call(p, path, body)
+	k.turn.Must = true // it takes no memory
+	k.demand = pool.Demand{Whole: true}
+	k.firstByte = asideWait
+	return k
+}
+
+// asideWait is how long an engine's front end has to turn text into ids.
+const asideWait = 2 * time.Second
