@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -47,10 +48,11 @@ func (g *Gateway) fleetRoutes(r chi.Router) {
 // adminMethod names the methods that a path of the admin listener takes.
 func adminMethod(w http.ResponseWriter, r *http.Request) {
 	allow := http.MethodPost
-	switch r.URL.Path {
-	case "/livez", "/readyz":
+	switch path := r.URL.Path; {
+	case path == "/livez", path == "/readyz":
 		allow = http.MethodGet + ", " + http.MethodHead
-	case "/metrics", "/admin/backends", "/admin/status", "/admin/settings", "/admin/cache":
+	case slices.Contains([]string{"/metrics", "/admin/backends", "/admin/status", "/admin/settings", "/admin/cache", "/admin/receipts"}, path),
+		strings.HasPrefix(path, "/admin/receipts/"):
 		allow = http.MethodGet
 	}
 	w.Header().Set("Allow", allow)

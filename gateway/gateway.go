@@ -71,7 +71,8 @@ type Options struct {
 	Served      func(route string) (draft, target string)                      // model and revision of a route's pools, for the cache's keys
 	Purge       func(ctx context.Context, s cache.Scope) (all bool, err error) // cache.Purge; nil where no Redis keeps answers
 
-	Timeouts func(route string) Timeouts // live; nil is DefaultTimeouts
+	Timeouts     func(route string) Timeouts // live; nil is DefaultTimeouts
+	ReceiptShare func() float64              // of the receipts, what is written to the log, 0 … 1, live; nil is none
 
 	Limits Limits
 	Scan   openai.Limits // zero takes openai.DefaultLimits
@@ -92,6 +93,7 @@ type Gateway struct {
 	draining atomic.Bool
 	now      func() time.Time
 	repeats  *repeats
+	receipts receipts
 
 	public, admin door
 	streams       context.Context // of all requests; ended when the grace is over

@@ -39,6 +39,7 @@ type exchangeLog struct {
 	receipt *tiers.Receipt
 	err     error
 
+	rules rules        // of the route, where a generation was asked for
 	cache cache.Result // what came of the cache, "" where it was not asked
 	entry *cache.Entry // the answer, where it was not made for this request
 
@@ -97,6 +98,7 @@ func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
 	}
 	took := g.now().Sub(l.began)
 	g.metrics.request(l, took)
+	g.file(l, took)
 	if quiet(r.URL.Path) {
 		return
 	}

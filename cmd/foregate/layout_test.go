@@ -20,7 +20,7 @@ var arrows = map[string][]string{
 	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/identity", "gateway/limits", "gateway/settings",
 		"tiers", "tiers/choose", "tiers/economy", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "breaker", "cache", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
-	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality"},
+	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality", "loadtest/replay"},
 
 	"gateway":           {"gateway/identity", "gateway/admission", "gateway/limits", "cache", "tiers", "tiers/openai", "tiers/pool"},
 	"gateway/admission": {"gateway/identity", "tiers/pool"},
@@ -42,6 +42,7 @@ var arrows = map[string][]string{
 	"tiers/prefix":   {},
 	"tiers/probe":    {"tiers/openai"},
 	"tiers/pressure": {},
+	"tiers/schema":   {},
 
 	"breaker": {},
 	"cache":   {"gateway/lookup"},
@@ -50,6 +51,7 @@ var arrows = map[string][]string{
 	"loadtest/chaos":   {"loadtest/vllmsim"},             // the gateway over HTTP and as processes only
 	"loadtest/live":    {"loadtest", "loadtest/vllmsim"}, // the gateway over HTTP only
 	"loadtest/quality": {"loadtest", "loadtest/vllmsim", "tiers/accept"},
+	"loadtest/replay":  {"gateway/settings", "tiers/accept"}, // the gateway by its receipts only
 	"loadtest/virtual": {"loadtest", "loadtest/quality", "loadtest/vllmsim", "cache", "gateway/admission", "gateway/identity", "gateway/settings",
 		"tiers", "tiers/accept", "tiers/choose", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/pressure"}, // the gateway's pure decisions only
 	"loadtest/vllmsim": {},
@@ -58,24 +60,25 @@ var arrows = map[string][]string{
 // walls says which packages alone may import a library: its vocabulary stays in
 // those rooms. A folder stands for itself alone.
 var walls = map[string][]string{
-	"github.com/go-chi/chi":                {"gateway"},
-	"github.com/sony/gobreaker":            {"breaker"},
-	"github.com/redis/go-redis":            {"breaker", "cache", "cmd/foregate", "cmd/loadtest", "gateway/limits", "gateway/settings", "loadtest/chaos", "tiers/fleet"},
-	"github.com/alicebob/miniredis":        {"cmd/foregate"},
-	"github.com/alecthomas/kong":           {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
-	"github.com/go-jose/go-jose":           {"gateway/identity"},
-	"github.com/go-json-experiment/json":   {"tiers/openai", "loadtest/vllmsim"},
-	"go.yaml.in/yaml":                      {"gateway/config", "loadtest"},
-	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
-	"github.com/prometheus/common":         {"tiers/pressure"},
-	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/admission", "gateway/limits", "gateway/settings", "tiers", "tiers/economy", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
-	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/identity", "gateway/limits", "gateway/settings", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache"},
-	"github.com/klauspost/compress":        {"cache"},
-	"github.com/tinylib/msgp":              {"tiers/kvevents", "loadtest/vllmsim"},
-	"github.com/cespare/xxhash":            {"tiers/pool", "tiers/prefix"},
-	"github.com/go-zeromq/zmq4":            {}, // tests only
-	"github.com/openai/openai-go":          {}, // tests only
-	"github.com/google/go-cmp":             {}, // tests only
+	"github.com/go-chi/chi":                 {"gateway"},
+	"github.com/santhosh-tekuri/jsonschema": {"tiers/schema"},
+	"github.com/sony/gobreaker":             {"breaker"},
+	"github.com/redis/go-redis":             {"breaker", "cache", "cmd/foregate", "cmd/loadtest", "gateway/limits", "gateway/settings", "loadtest/chaos", "tiers/fleet"},
+	"github.com/alicebob/miniredis":         {"cmd/foregate"},
+	"github.com/alecthomas/kong":            {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
+	"github.com/go-jose/go-jose":            {"gateway/identity"},
+	"github.com/go-json-experiment/json":    {"tiers/openai", "loadtest/vllmsim"},
+	"go.yaml.in/yaml":                       {"gateway/config", "loadtest"},
+	"github.com/HdrHistogram/hdrhistogram":  {"loadtest"},
+	"github.com/prometheus/common":          {"tiers/pressure"},
+	"github.com/prometheus/client_golang":   {"cmd/foregate", "gateway", "gateway/admission", "gateway/limits", "gateway/settings", "tiers", "tiers/economy", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
+	"github.com/rs/zerolog":                 {"cmd/foregate", "gateway", "gateway/identity", "gateway/limits", "gateway/settings", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache"},
+	"github.com/klauspost/compress":         {"cache"},
+	"github.com/tinylib/msgp":               {"tiers/kvevents", "loadtest/vllmsim"},
+	"github.com/cespare/xxhash":             {"tiers/pool", "tiers/prefix"},
+	"github.com/go-zeromq/zmq4":             {}, // tests only
+	"github.com/openai/openai-go":           {}, // tests only
+	"github.com/google/go-cmp":              {}, // tests only
 }
 
 // eachFile parses every Go file of the module that is not a test.

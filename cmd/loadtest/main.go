@@ -1,6 +1,7 @@
 // Command loadtest measures the gateway: run makes a measurement that a scenario
 // describes, agree holds its two kinds of run against each other, list tells what
-// scenarios there are, check finds their mistakes.
+// scenarios there are, check finds their mistakes, replay tells what other settings would
+// have made of requests.
 //
 // It only wires: flags become the Options of package live or the arguments of
 // package virtual. Start at runCmd in run.go.
@@ -27,6 +28,8 @@ type cli struct {
 	List  listCmd  `cmd:"" help:"List the scenarios."`
 	Chaos chaosCmd `cmd:"" help:"Make faults under load and hold the gateway to what is promised under each."`
 	Check checkCmd `cmd:"" help:"Check scenario files and say what is wrong with them."`
+
+	Replay replayCmd `cmd:"" help:"Tell by receipts what other settings would have made of requests that are over."`
 }
 
 // env is what commands know of the process that runs them.

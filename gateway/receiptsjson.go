@@ -1,0 +1,214 @@
+package gateway
+
+import (
+	"encoding/json"
+	"math"
+	"time"
+
+	"github.com/foregate/foregate/tiers"
+)
+
+// receiptJSON is a receipt as GET /admin/receipts and the log tell it: what was decided
+// for one request, by which numbers, and what came of it. It never holds text, prompts or
+// keys. Scores are in nats, times in milliseconds, prices in USD. Fields are added and
+// never change their meaning; testdata/receipt.golden.json shows all there are.
+type receiptJSON struct {
+	ID       string    `json:"id"` // X-Request-Id
+	Tenant   string    `json:"tenant"`
+	Priority string    `json:"priority"`
+	When     time.Time `json:"when"` // it came
+	Route    string    `json:"route"`
+	Code     int       `json:"code"`            // HTTP status; 499: the client left; 597: broken off after its first byte
+	Cache    string    `json:"cache,omitempty"` // what came of the cache
+	Error    string    `json:"error,omitempty"` // its code, as the client is told
+
+	Tier       string `json:"tier,omitempty"`       // that the answer came from: draft, target, mixed
+	Finish     string `json:"finish,omitempty"`     // finish_reason
+	Acceptance string `json:"acceptance,omitempty"` // accepted, rejected, bypassed; none where the cascade was not asked
+
+	Rules     *rulesJSON     `json:"rules,omitempty"`
+	Plan      *planJSON      `json:"plan,omitempty"`
+	Tries     []tryJSON      `json:"tries,omitempty"`
+	Verdict   *verdictJSON   `json:"verdict,omitempty"`   // of the draft; none where none was judged
+	Track     [][2]float64   `json:"track,omitempty"`     // [tokens, running minimum of the score]
+	Checks    []checkJSON    `json:"checks,omitempty"`    // what the target said of the draft
+	Takeovers []takeoverJSON `json:"takeovers,omitempty"` // where the target carried on
+	Tokens    tokensJSON     `json:"tokens"`
+	MS        msJSON         `json:"ms"`
+	USD       float64        `json:"usd"` // its share of the price of the backends that worked for it
+}
+
+// rulesJSON are the settings that were in force; the thresholds are in verdictJSON.
+type rulesJSON struct {
+	Mode     string  `json:"mode"`
+	Head     string  `json:"head_verify"`
+	Band     float64 `json:"band_nats"`
+	Holdback int     `json:"holdback_tokens"`
+	Patience float64 `json:"holdback_ms"`
+	Takeover bool    `json:"takeover"`
+	Guard    bool    `json:"guard"`
+	Explore  float64 `json:"explore"`
+	MostTTFT float64 `json:"max_extra_ttft_ms"`
+}
+
+type planJSON struct {
+	Tier   string    `json:"tier"`
+	Judged bool      `json:"judged"`           // the draft is judged
+	Reason string    `json:"reason,omitempty"` // why it is not
+	Mode   string    `json:"mode,omitempty"`   // by which it is
+	Whole  bool      `json:"whole"`            // nothing is released before the whole draft was judged
+	Ask    string    `json:"ask"`              // when the target is asked: never, doubt, always, exact
+	Scorer string    `json:"scorer,omitempty"` // and how: ids, text, judge
+	Block  int       `json:"block,omitempty"`  // tokens between two checks
+	Sums   *sumsJSON `json:"sums,omitempty"`   // none where nothing was reckoned
+}
+
+type sumsJSON struct {
+	Prompt     float64 `json:"prompt"` // tokens
+	Output     float64 `json:"output"`
+	Held       float64 `json:"held"`
+	Acceptance float64 `json:"acceptance"` // that was reckoned with
+	Samples    float64 `json:"samples"`
+	TargetUSD  float64 `json:"target_usd"` // of asking the target alone
+	DraftUSD   float64 `json:"draft_usd"`  // expected of asking the draft first
+	Saving     float64 `json:"saving_usd"`
+	BreakEven  float64 `json:"break_even"` // acceptance from which on drafts pay
+	ExtraTTFT  float64 `json:"extra_ttft_ms"`
+	Explored   bool    `json:"explored"`
+}
+
+type tryJSON struct {
+	Pool    string `json:"pool"`
+	Backend string `json:"backend"`
+	Failed  string `json:"failed,omitempty"`
+	Score   bool   `json:"score,omitempty"` // it was asked about the draft
+}
+
+type verdictJSON struct {
+	Accept    bool    `json:"accept"`
+	Reason    string  `json:"reason"`
+	Lot       string  `json:"lot,omitempty"` // by whose word: conf, head, whole
+	Score     float64 `json:"score"`
+	Threshold float64 `json:"threshold"`
+	Band      float64 `json:"band"`
+	Tokens    int     `json:"tokens"` // that were judged
+}
+
+type checkJSON struct {
+	Scorer  string  `json:"scorer"`
+	Backend string  `json:"backend,omitempty"`
+	Tokens  int     `json:"tokens"`
+	Kept    int     `json:"kept"`
+	Pass    bool    `json:"pass"`
+	Score   float64 `json:"score"`
+	Reason  string  `json:"reason"`
+	MS      float64 `json:"ms"`
+}
+
+type takeoverJSON struct {
+	Why    string `json:"why"`
+	Tokens int    `json:"tokens"` // of the answer before it
+	Bytes  int    `json:"bytes"`
+}
+
+type tokensJSON struct {
+	Prompt    int `json:"prompt"`
+	Drafted   int `json:"drafted"`
+	Accepted  int `json:"accepted"`
+	Wasted    int `json:"wasted"`
+	Scored    int `json:"scored"` // that the target computed for its checks, prompts included
+	Target    int `json:"target"`
+	Committed int `json:"committed"` // draft tokens at which the draft was committed; 0 never
+}
+
+type msJSON struct {
+	Waited float64 `json:"waited"` // for room at the pools
+	Draft  float64 `json:"draft"`  // spent on the draft
+	Verify float64 `json:"verify"` // spent on checks
+	Target float64 `json:"target"` // spent on the target until its first byte
+	First  float64 `json:"first"`  // until the answer's first byte
+	Whole  float64 `json:"whole"`  // until its end
+}
+
+// encode is the receipt as JSON in one line, of at most 8 kB where names are of ordinary
+// length.
+func (f *filed) encode() []byte {
+	v := receiptJSON{
+		ID: f.id, Tenant: f.tenant, Priority: f.class.String(), When: f.when.UTC(), Route: f.route,
+		Code: f.code, Cache: string(f.cache), Error: f.problem, Acceptance: f.acceptance(),
+		Tier: f.kept.tier, Finish: f.kept.finish,
+		Tokens: tokensJSON{Prompt: f.kept.prompt, Accepted: f.kept.accepted, Target: f.kept.target},
+	}
+	if rc := f.made; rc != nil {
+		v.of(rc)
+		if f.rules.mode != "" {
+			v.Rules = f.rules.json()
+		}
+	}
+	v.MS.Whole = milliseconds(f.whole)
+	b, err := json.Marshal(&v)
+	if err != nil {
+		panic(err) // only numbers that are not finite cannot be encoded, and there are none
+	}
+	return b
+}
+
+func (r *rules) json() *rulesJSON {
+	return &rulesJSON{
+		Mode: string(r.mode), Head: string(r.head), Band: finite(r.band), Holdback: r.holdback, Patience: milliseconds(r.patience), Takeover: r.takeover,
+		Guard: r.guard, Explore: finite(r.explore), MostTTFT: milliseconds(r.mostTTFT),
+	}
+}
+
+// of fills in what the cascade tells.
+func (v *receiptJSON) of(rc *tiers.Receipt) {
+	v.Tier, v.Finish, v.USD = string(rc.Tier), rc.Finish, finite(rc.USD)
+	v.Plan = planOf(&rc.Plan)
+	for _, t := range rc.Tries {
+		v.Tries = append(v.Tries, tryJSON{t.Pool, t.Backend, string(t.Failed), t.Score})
+	}
+	if w := rc.Verdict; w.Reason != "" {
+		v.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Lot), finite(w.Score), finite(rc.Needed), finite(rc.Band), w.Tokens}
+	}
+	for _, m := range rc.Track {
+		v.Track = append(v.Track, [2]float64{float64(m.Tokens), finite(m.Score)})
+	}
+	for _, c := range rc.Checks {
+		v.Checks = append(v.Checks, checkJSON{string(c.Scorer), c.Backend, c.Tokens, c.Kept, c.Pass, finite(c.Score), clip(c.Reason), milliseconds(c.Took)})
+	}
+	for _, o := range rc.Over {
+		v.Takeovers = append(v.Takeovers, takeoverJSON(o))
+	}
+	v.Tokens = tokensJSON{rc.PromptTokens, rc.DraftedTokens, rc.AcceptedTokens, rc.WastedTokens, rc.ScoredTokens, rc.TargetTokens, rc.Committed}
+	v.MS = msJSON{Waited: milliseconds(rc.Waited), Draft: milliseconds(rc.Draft), Verify: milliseconds(rc.Verify), Target: milliseconds(rc.Target), First: milliseconds(rc.First)}
+}
+
+// asks are the words for when the target is asked, by the values of accept.Ask.
+var asks = [...]string{"never", "doubt", "always", "exact"}
+
+func planOf(p *tiers.Plan) *planJSON {
+	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Whole: p.Whole, Ask: asks[p.Ask], Scorer: string(p.Scorer), Block: p.Block}
+	if s := &p.Sums; s.Output > 0 {
+		v.Sums = &sumsJSON{
+			Prompt: finite(s.Prompt), Output: finite(s.Output), Held: finite(s.Held), Acceptance: finite(s.Acceptance), Samples: finite(s.Samples),
+			TargetUSD: finite(s.TargetUSD), DraftUSD: finite(s.DraftUSD), Saving: finite(s.SavingUSD()), BreakEven: finite(s.BreakEven),
+			ExtraTTFT: milliseconds(s.ExtraTTFT), Explored: s.Explored,
+		}
+	}
+	return v
+}
+
+// finite brings a number to what JSON can hold.
+func finite[T ~float64](v T) float64 {
+	switch f := float64(v); {
+	case math.IsNaN(f):
+		return 0
+	case math.IsInf(f, 0):
+		return math.Copysign(math.MaxFloat64, f)
+	default:
+		return f
+	}
+}
+
+// milliseconds are told to the microsecond.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,120 @@
+package replay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/foregate/foregate/gateway/settings"
+)
+
+// The settings that a replay understands.
+const (
+	setMode      = "speculation.mode"
+	setThreshold = "speculation.threshold_nats"
+	setBand      = "speculation.band_nats"
+	setHead      = "speculation.head_verify"
+	setHoldback  = "speculation.holdback_tokens"
+	setGuard     = "speculation.guard"
+	setMostTTFT  = "speculation.max_extra_ttft_ms"
+)
+
+// Known are the settings that a replay understands.
+func Known() []string {
+	return []string{setMode, setThreshold, setBand, setHead, setHoldback, setGuard, setMostTTFT}
+}
+
+// Change is what other settings there would have been.
+type Change struct {
+	values *settings.Snapshot
+	names  map[string]bool // as they were given, with @route
+}
+
+// Parse reads settings, each NAME=VALUE or NAME@ROUTE=VALUE. The error names the first that
+// is refused, and why.
+func Parse(sets []string) (*Change, error) {
+	c := &Change{names: map[string]bool{}}
+	hash := map[string]string{}
+	var routes []string
+	for _, s := range sets {
+		name, value, ok := strings.Cut(s, "=")
+		base, route, onRoute := strings.Cut(name, "@")
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("%q: want NAME=VALUE", s)
+		case !slices.Contains(Known(), base):
+			return nil, fmt.Errorf("%s: receipts cannot tell what it would have done; they can of %s", name, strings.Join(Known(), ", "))
+		case c.names[name]:
+			return nil, fmt.Errorf("%s: given twice", name)
+		case base == setMode && value != modeOff && value != modeConfidence:
+			return nil, fmt.Errorf("%s: receipts can tell of off and confidence only: what the target would have said of a draft is not known", name)
+		}
+		if err := settings.Validate(name, value); err != nil {
+			return nil, err
+		}
+		if onRoute && !slices.Contains(routes, route) {
+			routes = append(routes, route)
+		}
+		hash[name], c.names[name] = value, true
+	}
+	snapshot, refused := settings.FromHash(hash, routes, nil)
+	if len(refused) > 0 {
+		return nil, fmt.Errorf("%s: %s", refused[0].Name, refused[0].Reason)
+	}
+	c.values = snapshot
+	return c, nil
+}
+
+// has reports whether a setting is changed for a route.
+func (c *Change) has(name, route string) bool { return c.names[name] || c.names[name+"@"+route] }
+
+// knobs are the settings of one receipt's route.
+type knobs struct {
+	mode            string
+	threshold, band float64
+	head            string
+	holdback        int // 0 is unknown
+	stays           bool
+	guard           bool
+	mostTTFT        float64 // milliseconds; 0 is no bound
+}
+
+// was are the settings that a receipt was made under, as far as it tells.
+func was(r *Receipt) knobs {
+	k := knobs{mode: modeConfidence, guard: true}
+	if s := r.Rules; s != nil {
+		k = knobs{mode: s.Mode, head: s.Head, band: s.Band, holdback: max(s.Holdback, 1), stays: !s.Takeover, guard: s.Guard, mostTTFT: s.MostTTFT}
+	}
+	if r.Verdict != nil {
+		k.threshold, k.band = r.Verdict.Threshold, max(k.band, r.Verdict.Band)
+	}
+	return k
+}
+
+// would are those settings with the changes.
+func (c *Change) would(r *Receipt) knobs {
+	k := was(r)
+	v := c.values.Route(r.Route).Tiers
+	if c.has(setMode, r.Route) {
+		k.mode = string(v.Mode)
+	}
+	if c.has(setThreshold, r.Route) {
+		k.threshold = float64(v.Accept.Threshold)
+	}
+	if c.has(setBand, r.Route) {
+		k.band = float64(v.Accept.Band)
+	}
+	if c.has(setHead, r.Route) {
+		k.head = string(v.Head)
+	}
+	if c.has(setHoldback, r.Route) {
+		k.holdback = max(v.HoldbackTokens, 1)
+	}
+	if c.has(setGuard, r.Route) {
+		k.guard = v.Economy.On
+	}
+	if c.has(setMostTTFT, r.Route) {
+		k.mostTTFT = float64(v.Economy.MostExtraTTFT.Microseconds()) / 1000
+	}
+	return k
+}

@@ -1,0 +1,204 @@
+// Package replay tells what other settings would have made of requests that are over, by
+// their receipts. Start at [Read], [Parse] and [Compare].
+//
+// It tells only what a receipt knows. A draft that was given up after 40 tokens says
+// nothing about the 41st: where that would have mattered, everything that may have come
+// is counted, from the least to the most. Answers are taken to be as long as they were,
+// and what the gateway learns from its requests (expected savings, acceptance) to be what
+// it was: a setting that is in force for a day changes both.
+package replay
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Receipt is what a replay reads of a receipt: a part of what GET /admin/receipts tells,
+// by the same names. Scores are in nats, times in milliseconds.
+type Receipt struct {
+	ID         string  `json:"id"`
+	Route      string  `json:"route"`
+	Code       int     `json:"code"`
+	Error      string  `json:"error"`
+	Tier       string  `json:"tier"`
+	Acceptance string  `json:"acceptance"`
+	USD        float64 `json:"usd"`
+
+	Rules *struct {
+		Mode     string  `json:"mode"`
+		Head     string  `json:"head_verify"`
+		Band     float64 `json:"band_nats"`
+		Holdback int     `json:"holdback_tokens"`
+		Takeover bool    `json:"takeover"`
+		Guard    bool    `json:"guard"`
+		MostTTFT float64 `json:"max_extra_ttft_ms"`
+	} `json:"rules"`
+	Plan *struct {
+		Judged bool   `json:"judged"`
+		Reason string `json:"reason"`
+		Mode   string `json:"mode"`
+		Whole  bool   `json:"whole"`
+		Ask    string `json:"ask"`
+		Sums   *Sums  `json:"sums"`
+	} `json:"plan"`
+	Verdict *struct {
+		Accept    bool    `json:"accept"`
+		Reason    string  `json:"reason"`
+		Score     float64 `json:"score"`
+		Threshold float64 `json:"threshold"`
+		Band      float64 `json:"band"`
+		Tokens    int     `json:"tokens"`
+	} `json:"verdict"`
+	Track  [][2]float64 `json:"track"`
+	Checks []struct {
+		Tokens int  `json:"tokens"`
+		Pass   bool `json:"pass"`
+	} `json:"checks"`
+	Tokens struct {
+		Prompt    int `json:"prompt"`
+		Drafted   int `json:"drafted"`
+		Accepted  int `json:"accepted"`
+		Target    int `json:"target"`
+		Committed int `json:"committed"`
+	} `json:"tokens"`
+	MS struct {
+		Draft  float64 `json:"draft"`
+		Verify float64 `json:"verify"`
+		First  float64 `json:"first"`
+	} `json:"ms"`
+}
+
+// Sums are those of the receipt's plan.
+type Sums struct {
+	Samples   float64 `json:"samples"`
+	TargetUSD float64 `json:"target_usd"`
+	Saving    float64 `json:"saving_usd"`
+	ExtraTTFT float64 `json:"extra_ttft_ms"`
+	Explored  bool    `json:"explored"`
+	Prices    *Prices `json:"prices"` // nil where the receipt does not tell them
+}
+
+// Prices are USD per token.
+type Prices struct {
+	DraftPrefill  float64 `json:"draft_prefill"`
+	DraftDecode   float64 `json:"draft_decode"`
+	TargetPrefill float64 `json:"target_prefill"`
+	TargetDecode  float64 `json:"target_decode"`
+}
+
+const (
+	// mostLine bounds a line, in bytes: several receipts' worth.
+	mostLine = 64 << 10
+	// mostReceipts bounds what is read, so that a wrong file does not fill the memory.
+	mostReceipts = 1_000_000
+	// mostTokens bounds counts: no engine has a context of that length.
+	mostTokens = math.MaxInt32
+)
+
+// Bad is a line that holds no receipt.
+type Bad struct {
+	Line int    `json:"line"` // from 1
+	Why  string `json:"why"`
+}
+
+func (b Bad) String() string { return fmt.Sprintf("line %d: %s", b.Line, b.Why) }
+
+// Read reads receipts, one in a line, as GET /admin/receipts gives them or as the gateway's
+// log does (in the field "receipt" of a line). Empty lines are skipped, and so is a receipt
+// that was read before. Lines that hold none are returned with what is wrong with them; err
+// is of reading only.
+func Read(r io.Reader) (list []Receipt, bad []Bad, err error) {
+	lines := bufio.NewReaderSize(r, mostLine)
+	seen := map[string]bool{}
+	for n := 1; ; n++ {
+		line, long, err := next(lines)
+		switch {
+		case err == io.EOF:
+			return list, bad, nil
+		case err != nil:
+			return list, bad, fmt.Errorf("line %d: %w", n, err)
+		case long:
+			bad = append(bad, Bad{n, fmt.Sprintf("longer than %d bytes", mostLine)})
+			continue
+		case len(bytes.TrimSpace(line)) == 0:
+			continue
+		}
+		rc, err := parse(line)
+		switch {
+		case err != nil:
+			bad = append(bad, Bad{n, err.Error()})
+		case seen[rc.ID]:
+		case len(list) == mostReceipts:
+			return list, bad, fmt.Errorf("line %d: more than %d receipts", n, mostReceipts)
+		default:
+			seen[rc.ID] = true
+			list = append(list, rc)
+		}
+	}
+}
+
+// next is the next line; long says that it is too long to be one. io.EOF comes after the
+// last.
+func next(r *bufio.Reader) (line []byte, long bool, err error) {
+	line, err = r.ReadSlice('\n')
+	for errors.Is(err, bufio.ErrBufferFull) {
+		long = true
+		_, err = r.ReadSlice('\n')
+	}
+	if err == io.EOF && (len(line) > 0 || long) {
+		err = nil
+	}
+	return line, long, err
+}
+
+// parse reads one line.
+func parse(line []byte) (Receipt, error) {
+	var logged struct {
+		Receipt json.RawMessage `json:"receipt"`
+	}
+	if err := json.Unmarshal(line, &logged); err != nil {
+		return Receipt{}, fmt.Errorf("no JSON object: %w", err)
+	}
+	if logged.Receipt != nil {
+		line = logged.Receipt
+	}
+	var rc Receipt
+	if err := json.Unmarshal(line, &rc); err != nil {
+		return Receipt{}, fmt.Errorf("no receipt: %w", err)
+	}
+	return rc, rc.check()
+}
+
+// check refuses what no gateway writes.
+func (r *Receipt) check() error {
+	if r.ID == "" || r.Route == "" {
+		return errors.New("no receipt: id or route is missing")
+	}
+	for _, n := range []int{r.Tokens.Prompt, r.Tokens.Drafted, r.Tokens.Accepted, r.Tokens.Target, r.Tokens.Committed} {
+		if n < 0 || n > mostTokens {
+			return fmt.Errorf("%d tokens", n)
+		}
+	}
+	for i, m := range r.Track {
+		switch {
+		case m[0] < 1 || m[0] > mostTokens || m[0] != math.Trunc(m[0]):
+			return fmt.Errorf("track: %v is no count of tokens", m[0])
+		case i > 0 && m[0] <= r.Track[i-1][0]:
+			return errors.New("track: the tokens do not rise")
+		case i > 0 && r.Track[i-1][0] >= headTokens && m[1] > r.Track[i-1][1]:
+			return errors.New("track: the running minimum rises")
+		}
+	}
+	if v := r.Verdict; v != nil && (v.Tokens < 0 || v.Tokens > mostTokens) {
+		return fmt.Errorf("verdict: %d tokens", v.Tokens)
+	}
+	return nil
+}
+
+// headTokens is from how many tokens on a score is a running minimum (tiers/accept).
+const headTokens = 8
