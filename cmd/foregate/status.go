@@ -118,6 +118,7 @@ func printStatus(w io.Writer, s gateway.Status) {
 	head.write(w)
 	printSettings(w, s.Settings)
 	printBreakers(w, s.Breakers)
+	printDrafts(w, s.Drafts, s.Engines)
 	printPools(w, s.Pools)
 }
 
@@ -162,6 +163,53 @@ func printBreakers(w io.Writer, all []gateway.BreakerView) {
 		t.add(b.Pool+"/"+b.Backend, text)
 	}
 	t.write(w)
+}
+
+func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.EngineView) {
+	t := table{most: 36}
+	for _, d := range drafts {
+		text := fmt.Sprintf("%s; %.0f%% of %.0f late drafts served", d.Mode, 100*d.Accepted, d.Drafts)
+		if d.BreakEven > 0 {
+			text += fmt.Sprintf(", %.0f%% pay", 100*min(d.BreakEven, 1))
+		}
+		t.add("drafts "+d.Route, text)
+		if d.Note != "" {
+			t.add("", d.Note)
+		}
+		for _, m := range d.Refused {
+			t.add("", "not "+m.What+": "+m.Why)
+		}
+	}
+	for _, e := range engines {
+		text := "not probed yet"
+		if e.Age >= 0 {
+			text = "asked " + span(e.Age) + " ago: " + can(e)
+		}
+		t.add("engines "+e.Pool, text)
+		for _, m := range e.Missing {
+			t.add("", "no "+m.What+": "+m.Why)
+		}
+		if e.Closed != "" {
+			t.add("", "NO SCORING for "+span(e.Left)+": "+e.Closed)
+		}
+	}
+	t.write(w)
+}
+
+// can is what engines can do, in a few words.
+func can(e gateway.EngineView) string {
+	var words []string
+	if e.Scoring != "" {
+		word := "scores (" + e.Scoring
+		if e.Reuse {
+			word += ", from its cache"
+		}
+		words = append(words, word+fmt.Sprintf("), agrees with %.1f%% of its own words", 100*e.SelfAgreement))
+	}
+	if e.Continues {
+		words = append(words, "continues")
+	}
+	return strings.Join(words, ", ")
 }
 
 func printPools(w io.Writer, pools []gateway.PoolView) {

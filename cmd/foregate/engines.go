@@ -1,0 +1,118 @@
+package main
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/probe"
+)
+
+// makeProber has the engines of all pools that routes draft with asked what they can do.
+func (r *replica) makeProber() error {
+	probed := map[string]bool{}
+	for _, def := range r.file.Routes {
+		if def.Draft != "" {
+			probed[def.Draft], probed[def.Target] = true, true
+		}
+	}
+	o := probe.Options{Transport: tiers.NewTransport(), Logger: r.log, Registerer: r.registerer}
+	for _, name := range slices.Sorted(maps.Keys(probed)) {
+		p := r.pools[name]
+		asked := probe.Pool{Name: name, Model: p.Model(), Backends: func() []probe.Backend {
+			all := p.Snapshot()
+			out := make([]probe.Backend, len(all))
+			for i, b := range all {
+				out[i] = probe.Backend{ID: b.ID, URL: b.URL, Up: !b.Down && !b.Open && !b.Drained, Life: b.Life}
+			}
+			return out
+		}}
+		if p.Priorities() {
+			late := tiers.EnginePriority(0)
+			asked.Priority = &late
+		}
+		o.Pools = append(o.Pools, asked)
+	}
+	var err error
+	r.prober, err = probe.New(o)
+	return err
+}
+
+// economics shows what drafts are expected to save.
+func (r *replica) economics(cascade *tiers.Cascade) {
+	var routes []economy.Route
+	for _, def := range r.file.Routes {
+		if def.Draft != "" {
+			routes = append(routes, economy.Route{Name: def.Model, Prices: routePrices(r.file, def, r.pools), Shape: func() economy.Shape {
+				return economy.Shape{Prompt: usualRequests[0].prompt, Held: r.settings.Snapshot().Route(def.Model).Tiers.HoldbackTokens}
+			}})
+		}
+	}
+	if r.registerer != nil {
+		r.registerer.MustRegister(economy.NewCollector(cascade.Book(), routes))
+	}
+}
+
+// engines tells what the probes found out.
+func (r *replica) engines() []gateway.EngineView {
+	out := []gateway.EngineView{}
+	for _, name := range slices.Sorted(maps.Keys(r.pools)) {
+		c := r.prober.Card(name)
+		v := gateway.EngineView{Pool: name, Age: -1, Missing: []gateway.LackView{}}
+		if c != nil {
+			v.Backend, v.Age, v.Scoring, v.Reuse, v.Continues = c.Backend, time.Since(c.At).Seconds(), string(c.Scoring), c.Reuse, c.Continues
+			v.SelfAgreement = math.Round(c.SelfAgreement*1e4) / 1e4
+			for _, m := range c.Missing {
+				v.Missing = append(v.Missing, gateway.LackView{What: m.What, Why: m.Why})
+			}
+		}
+		if open, why, until := r.cascade.Scoring(name); open {
+			v.Closed, v.Left = why, max(time.Until(until).Seconds(), 0)
+		}
+		if c != nil || r.drafts(name) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// drafts reports whether some route drafts with the pool.
+func (r *replica) drafts(name string) bool {
+	return slices.ContainsFunc(r.file.Routes, func(def config.Route) bool { return def.Draft != "" && (def.Draft == name || def.Target == name) })
+}
+
+// drafting tells how each route uses its draft pool.
+func (r *replica) drafting() []gateway.DraftView {
+	out := []gateway.DraftView{}
+	for _, def := range r.file.Routes {
+		rt, err := r.cascade.Route(def.Model)
+		if err != nil || rt.Draft == nil {
+			continue
+		}
+		v := gateway.DraftView{Route: def.Model, Mode: string(rt.Config().Mode), Refused: []gateway.LackView{}, Note: r.cascade.BlocksRefused(rt)}
+		for _, m := range r.cascade.Modes(rt) {
+			if m.Lacks != "" {
+				v.Refused = append(v.Refused, gateway.LackView{What: string(m.Mode), Why: m.Why})
+			}
+		}
+		var served float64
+		r.cascade.Book().Each(func(b economy.Bucket, e economy.Expectation) {
+			if b.Route == def.Model {
+				v.Drafts += e.Samples
+				served += e.Samples * e.Acceptance
+			}
+		})
+		if v.Drafts > 0 {
+			v.Accepted = served / v.Drafts
+		}
+		usual := usualRequests[0]
+		v.BreakEven = economy.BreakEven(rt.Prices(), economy.Shape{Prompt: usual.prompt, Held: rt.Config().HoldbackTokens}, float64(usual.output))
+		out = append(out, v)
+	}
+	return out
+}
