@@ -31,7 +31,7 @@ type Scored struct {
 	Logprob float64   // of the token, nats
 	TopID   int32     // the first choice
 	Top     float64   // its logprob
-	Tops    []float64 // of the listed alternatives, falling, the token's own included where it is one of them
+	Tops    []float64 // of the likeliest tokens that are told, falling, and the token's own
 	Alike   bool      // the first choice differs from the token by white space or case at most
 }
 

@@ -341,6 +341,7 @@ func (a *place) lists(in *cursor, own, likeliest []byte) error {
 	}
 	a.found, a.ownNats, a.ownText = true, l.nats, l.text
 	in.resetLenient(likeliest)
+	among := false
 	for range in.array() {
 		l, scored, err := readTuple(in, likeliest)
 		if err == nil && !scored {
@@ -350,8 +351,13 @@ func (a *place) lists(in *cursor, own, likeliest []byte) error {
 			return err
 		}
 		if a.list(l); l.id == a.own {
+			among = true
 			a.ownNats = max(a.ownNats, l.nats) // they differ by rounding at most
 		}
+	}
+	if n := a.listed; n > 0 && !among { // vLLM lists it in any case
+		a.list(l)
+		a.listed = n
 	}
 	return nil
 }
