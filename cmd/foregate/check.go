@@ -45,7 +45,7 @@ func warnings(f *config.File) []string {
 			out = append(out, fmt.Sprintf("tenant %s: while Redis is away each of %d replicas lets in at least one request at once, so its rpm of %d may be exceeded", t.ID, n, t.RPM))
 		}
 	}
-	return out
+	return append(out, economyWarnings(f)...)
 }
 
 type versionCmd struct{}

@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// unitPrices are what a prompt token and a token of an answer cost at a pool, in USD, by
+// the configuration; 0 is not said.
+func unitPrices(def config.Pool) (prefill, decode float64) {
+	return economy.PerToken(def.USDPerHour, def.PrefillPerSecond), economy.PerToken(def.USDPerHour, def.DecodePerSecond)
+}
+
+// configuredPrices are the prices of a route's tokens as far as the file says them.
+func configuredPrices(f *config.File, rt config.Route) economy.Prices {
+	var p economy.Prices
+	p.DraftPrefill, p.DraftDecode = unitPrices(f.Pools[rt.Draft])
+	p.TargetPrefill, p.TargetDecode = unitPrices(f.Pools[rt.Target])
+	return p
+}
+
+// routePrices tells what tokens cost at a route's pools: by the configuration, and what it
+// does not say by what the pools have learned, as soon as they have. It is asked once for
+// every request that may be drafted.
+func routePrices(f *config.File, rt config.Route, pools map[string]*pool.Pool) func() economy.Prices {
+	said := configuredPrices(f, rt)
+	draft, target := pools[rt.Draft], pools[rt.Target]
+	if said.Known() || draft == nil || target == nil {
+		return func() economy.Prices { return said }
+	}
+	return func() economy.Prices {
+		p := said
+		fill(&p.DraftPrefill, &p.DraftDecode, draft)
+		fill(&p.TargetPrefill, &p.TargetDecode, target)
+		return p
+	}
+}
+
+// fill puts what a pool has learned where nothing is said.
+func fill(prefill, decode *float64, p *pool.Pool) {
+	if *prefill > 0 && *decode > 0 {
+		return
+	}
+	learnedPrefill, learnedDecode, ok := p.UnitCosts()
+	if !ok {
+		return
+	}
+	if *prefill == 0 {
+		*prefill = learnedPrefill
+	}
+	if *decode == 0 {
+		*decode = learnedDecode
+	}
+}
+
+// usualHeld is the default of speculation.holdback_tokens.
+const usualHeld = 32
+
+// usualRequests are the shapes that a configuration is tried with: a chat, and a long
+// prompt with a short answer (acceptance.md §2.3).
+var usualRequests = []struct{ prompt, output int }{{500, 300}, {4000, 150}}
+
+// economyWarnings say which routes lose by drafts, whatever the drafts are worth, and
+// where the file does not tell.
+func economyWarnings(f *config.File) []string {
+	var out []string
+	for _, rt := range f.Routes {
+		if rt.Draft == "" {
+			continue
+		}
+		p := configuredPrices(f, rt)
+		if !p.Known() {
+			out = append(out, fmt.Sprintf("route %s: %s", rt.Model, unpriced(f, rt)))
+			continue
+		}
+		if w := neverPays(rt, p); w != "" {
+			out = append(out, fmt.Sprintf("route %s: %s", rt.Model, w))
+		}
+	}
+	return out
+}
+
+// neverPays tells for which requests a route's drafts cannot pay, "" where there are none.
+func neverPays(rt config.Route, p economy.Prices) string {
+	var loses []string
+	for _, r := range usualRequests {
+		a := economy.BreakEven(p, economy.Shape{Prompt: r.prompt, Held: usualHeld}, float64(r.output))
+		if a <= 1 {
+			continue
+		}
+		share := fmt.Sprintf("%.0f %% of them would have to be served", 100*a)
+		if a >= economy.Never {
+			share = "the more of them are served, the more it costs"
+		}
+		loses = append(loses, fmt.Sprintf("for prompts of %d tokens with answers of %d (%s)", r.prompt, r.output, share))
+	}
+	if len(loses) == 0 {
+		return ""
+	}
+	cure := "set speculation.max_prompt_tokens to shorter prompts, or take a cheaper draft pool"
+	if len(loses) == len(usualRequests) {
+		cure = "leave its draft out, or take a cheaper draft pool"
+	}
+	return fmt.Sprintf("drafts cannot pay %s: a million tokens cost %.3f USD (prompt) and %.3f USD (answer) at %s, %.3f and %.3f at %s; such requests will go straight to the target, so %s",
+		strings.Join(loses, ", nor "), p.DraftPrefill*1e6, p.DraftDecode*1e6, rt.Draft, p.TargetPrefill*1e6, p.TargetDecode*1e6, rt.Target, cure)
+}
+
+// unpriced tells what is missing to know what a route's tokens cost, and what follows.
+func unpriced(f *config.File, rt config.Route) string {
+	var missing []string
+	free := false
+	for _, name := range []string{rt.Draft, rt.Target} {
+		var fields []string
+		def := f.Pools[name]
+		if def.USDPerHour == 0 {
+			fields = append(fields, "usd_per_hour")
+			free = true
+		}
+		if def.PrefillPerSecond == 0 {
+			fields = append(fields, "prefill_tokens_per_s")
+		}
+		if def.DecodePerSecond == 0 {
+			fields = append(fields, "decode_tokens_per_s")
+		}
+		if len(fields) > 0 {
+			missing = append(missing, fmt.Sprintf("pools.%s has no %s", name, strings.Join(fields, ", ")))
+		}
+	}
+	follows := "whether drafts pay is judged by the speeds that are learned, and not before they are"
+	if free {
+		follows = "nobody can tell whether drafts pay, and none is left out because it costs more than it saves"
+	}
+	return strings.Join(missing, ", ") + ": " + follows
+}
