@@ -116,7 +116,8 @@ func (a *answer) end() (id int32, ok bool) {
 	case a.stopID >= 0:
 		return a.stopID, true
 	case len(a.ids) > 0 && (a.tokens < 0 || a.tokens == len(a.ids)): // else the last is left out
-		return a.ids[len(a.ids)-1], true
+		id = a.ids[len(a.ids)-1]
+		return id, id >= 0
 	}
 	return 0, false
 }

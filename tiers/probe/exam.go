@@ -53,6 +53,7 @@ const (
 func (e *exam) take(ctx context.Context) error {
 	e.missing = map[string]string{}
 	e.card.Model = e.asker.model
+	defer func() { e.card.Spent = e.spent }()
 	for _, part := range []func(context.Context) error{
 		e.window, e.ending, e.tokenizer, e.template, e.logprobs, e.temper, e.longAnswer, e.goingOn,
 	} {
@@ -65,7 +66,7 @@ func (e *exam) take(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	e.card.Spent = e.spent
+	slices.Sort(e.card.EOS)
 	for what, why := range e.missing {
 		e.card.Missing = append(e.card.Missing, Missing{what, why})
 	}

@@ -135,6 +135,14 @@ func TestOneAnswersForAnotherWhereRoutesDiffer(t *testing.T) {
 	}
 }
 
+// As on a GPU, where writing and scoring take other kernels.
+func TestNearTiesLowerStrictAgreementAlone(t *testing.T) {
+	c := &taken(t, engine(t, vllmsim.Options{Seed: 3, Ties: 0.2}).URL()).card
+	if c.SelfAgreement >= 1 || c.SelfAgreement < 0.7 || c.SelfAgreementTol != 1 || !c.Continues {
+		t.Errorf("agreement %v, within a tie %v, continues %v", c.SelfAgreement, c.SelfAgreementTol, c.Continues)
+	}
+}
+
 func TestADraftAndItsTargetHaveTheSameTokens(t *testing.T) {
 	target := &taken(t, engine(t, vllmsim.Options{Seed: 3}).URL()).card
 	draft := &taken(t, engine(t, vllmsim.Options{Seed: 3, Divergence: 0.5}).URL()).card

@@ -49,10 +49,10 @@ type pace struct {
 	closed, shutMost time.Duration // scoring that ended the engine: doubling
 }
 
-// defaultPace is what the brief of the package says.
+// defaultPace is that of a Prober.
 var defaultPace = pace{
 	look: time.Second, models: 15 * time.Second, again: 15 * time.Minute,
-	least: time.Second, most: time.Minute, part: time.Minute, closed: 5 * time.Minute, shutMost: time.Hour,
+	least: time.Second, most: time.Minute, part: 10 * time.Second, closed: 5 * time.Minute, shutMost: time.Hour,
 }
 
 const (

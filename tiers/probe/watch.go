@@ -123,6 +123,9 @@ func (w *watch) probe(ctx context.Context, b Backend, why string) {
 	if began.Before(w.opens) {
 		e.closed = "the engine died when it was last asked to score; it is not asked before " + w.opens.UTC().Format(time.TimeOnly+" UTC")
 	}
+	if was := w.card.Load(); was != nil && was.Backend == b.ID && was.Life == b.Life {
+		e.card.EOS = slices.Clone(was.EOS) // not every probe sees an end
+	}
 	err := e.take(within)
 	if ctx.Err() != nil {
 		return // we are ending, which says nothing of the engine
@@ -180,13 +183,10 @@ func settle(was *Card, e *exam, err error, set []Backend) *Card {
 	if err == nil {
 		is := e.card
 		is.Failed = e.weak
-		if good && was.Backend == is.Backend && was.Life == is.Life {
-			is.remember(was)
-			if is.Scoring == "" && was.Scoring != "" && e.weak != "" && !e.deadly {
-				kept := *was
-				kept.Failed = e.weak
-				return &kept
-			}
+		if good && was.Backend == is.Backend && is.Scoring == "" && was.Scoring != "" && e.weak != "" && !e.deadly {
+			kept := *was
+			kept.Failed = e.weak
+			return &kept
 		}
 		return &is
 	}
@@ -195,25 +195,11 @@ func settle(was *Card, e *exam, err error, set []Backend) *Card {
 		kept.Failed = err.Error()
 		return &kept
 	}
-	is := Card{Backend: e.card.Backend, Life: e.card.Life, Model: e.card.Model, Spent: e.spent, Failed: err.Error()}
+	is := Card{Backend: e.card.Backend, Life: e.card.Life, Model: e.card.Model, Spent: e.card.Spent, Failed: err.Error()}
 	for _, what := range slices.Sorted(slices.Values(Things)) {
 		is.Missing = append(is.Missing, Missing{what, "the probe failed: " + is.Failed})
 	}
 	return &is
-}
-
-// remember adds what the last card of the same life knew of the ends of answers: not every
-// probe sees one.
-func (c *Card) remember(was *Card) {
-	for _, id := range was.EOS {
-		if !slices.Contains(c.EOS, id) {
-			c.EOS = append(c.EOS, id)
-		}
-	}
-	slices.Sort(c.EOS)
-	if len(c.EOS) > 0 {
-		c.Missing = slices.DeleteFunc(c.Missing, func(m Missing) bool { return m.What == MissingEOS })
-	}
 }
 
 // unlike reports whether two cards say different things of an engine. How they say it, and

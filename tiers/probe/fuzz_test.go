@@ -1,0 +1,64 @@
+package probe
+
+import (
+	"errors"
+	"testing"
+	"unicode/utf8"
+)
+
+// FuzzAnswers reads foreign bytes as each kind of answer: whatever they are, one gets what
+// can be used, or an error that says that they cannot be read.
+func FuzzAnswers(f *testing.F) {
+	for _, s := range []string{
+		`{"choices":[{"message":{"content":"a"},"finish_reason":"stop","stop_reason":3,"token_ids":[1,2],"logprobs":{"content":[{"bytes":[97],"top_logprobs":[{"token":"a","logprob":-0.1},{"token":"b","logprob":-2}]}]}}],"prompt_token_ids":[3],"usage":{"prompt_tokens":1,"completion_tokens":2}}`,
+		`{"choices":[{"text":"a","prompt_token_ids":[1],"logprobs":{"top_logprobs":[{"a":-1,"b":-1},null]}}]}`,
+		`{"tokens":[1,2,3]}`, `{"output_ids":[1],"meta_info":{"finish_reason":{"type":"stop","matched":2}}}`,
+		`{"data":[{"id":"sim","max_model_len":10}]}`, `{"error":{"message":"no"}}`, `{"detail":"Not Found"}`, `{"error":"Unauthorized"}`, "\xff{", `{"detail":[{"msg":"\u0000\ud800"}]}`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		a, err := parseAnswer(body)
+		readable(t, err)
+		if id, ok := a.end(); ok && (err != nil || !a.ended || id < 0) {
+			t.Errorf("%q ends with %d: %+v", body, id, a)
+		}
+		for at := range 3 {
+			if a.tied(at) && at >= len(a.tops) {
+				t.Errorf("%q is tied at %d", body, at)
+			}
+		}
+		if a.prompts < 0 || a.tokens < -1 {
+			t.Errorf("%q counts %+v", body, a)
+		}
+		if same, at := goesOn(&a, &a); len(a.ids) > 0 && (!same || at != len(a.ids)) {
+			t.Errorf("%q is unlike itself", body)
+		}
+		if ids, err := parseIDs(body); (len(ids) == 0) != (err != nil) {
+			t.Errorf("%q: %v, %v", body, ids, err)
+		} else {
+			readable(t, err)
+		}
+		g, err := parseGenerated(body)
+		readable(t, err)
+		if g.tokens < 0 && err == nil || g.prompts < 0 {
+			t.Errorf("%q counts %+v", body, g)
+		}
+		card, err := parseModels(body, "sim")
+		readable(t, err)
+		if err == nil && card.ID != "sim" {
+			t.Errorf("%q: the card of %q", body, card.ID)
+		}
+		if w := words(body); len(w) > mostWords || !utf8.ValidString(w) {
+			t.Errorf("%q says %q", body, w)
+		}
+	})
+}
+
+func readable(t *testing.T, err error) {
+	t.Helper()
+	u, ok := errors.AsType[*unreadable](err)
+	if err != nil && (!ok || !utf8.ValidString(u.why) || len(u.why) > 2*mostWords) {
+		t.Errorf("error %q", err)
+	}
+}

@@ -1,0 +1,477 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// set is a pool's backends, which a test changes.
+type set struct{ now atomic.Pointer[[]Backend] }
+
+func (s *set) become(list ...Backend) { s.now.Store(&list) }
+
+func backends(list ...Backend) *set {
+	s := &set{}
+	s.become(list...)
+	return s
+}
+
+// lines are what was logged.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *lines) all() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.FieldsFunc(l.buf.String(), func(r rune) bool { return r == '\n' })
+}
+
+// hasty is a pace for tests; whole probes are only repeated where there is a reason.
+var hasty = pace{
+	look: time.Millisecond, models: 5 * time.Millisecond, again: time.Hour,
+	least: time.Millisecond, most: 10 * time.Millisecond, part: time.Millisecond, closed: time.Hour, shutMost: time.Hour,
+}
+
+// start runs a prober of one pool, "p", until the test ends.
+func start(t *testing.T, o Options, s *set, change func(*Prober)) *Prober {
+	t.Helper()
+	o.Pools = append(o.Pools, Pool{Name: "p", Model: "sim", Backends: func() []Backend { return *s.now.Load() }})
+	o.Transport = transport(t)
+	p, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.pace = hasty
+	if change != nil {
+		change(p)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- p.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(20 * time.Second):
+			t.Error("Run did not end")
+		}
+	})
+	return p
+}
+
+// until waits for a card that fits.
+func until(t *testing.T, p *Prober, what string, fits func(*Card) bool) *Card {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	late := time.After(30 * time.Second)
+	for {
+		c := p.Card("p")
+		if fits(c) {
+			return c
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("never %s; the card is %+v", what, c)
+		}
+	}
+}
+
+func good(c *Card) bool { return c != nil && !c.At.IsZero() && c.Failed == "" }
+
+func failed(c *Card) bool { return c != nil && c.Failed != "" }
+
+func TestARestartBringsANewCard(t *testing.T) {
+	a, b := engine(t, vllmsim.Options{Seed: 3}), engine(t, vllmsim.Options{Seed: 3, MaxModelLen: 5000})
+	s := backends(Backend{ID: "a", URL: a.URL(), Up: true, Life: 1})
+	p := start(t, Options{}, s, func(p *Prober) { p.pace.models = time.Hour })
+	was := until(t, p, "probed", good)
+	if was.Backend != "a" || was.Life != 1 || was.Window == 5000 {
+		t.Errorf("got %+v", was)
+	}
+	s.become(Backend{ID: "a", URL: b.URL(), Up: true, Life: 2})
+	if is := until(t, p, "probed again", func(c *Card) bool { return good(c) && c.Life == 2 }); is.Window != 5000 {
+		t.Errorf("got %+v", is)
+	}
+	if was.Life != 1 {
+		t.Error("a published card was changed")
+	}
+}
+
+func TestAnotherModelCardBringsANewCard(t *testing.T) {
+	a, b := engine(t, vllmsim.Options{Seed: 3}), engine(t, vllmsim.Options{Seed: 3, MaxModelLen: 5000})
+	s := backends(Backend{ID: "a", URL: a.URL(), Up: true})
+	log := &lines{}
+	p := start(t, Options{Logger: zerolog.New(log)}, s, nil)
+	until(t, p, "probed", good)
+	s.become(Backend{ID: "a", URL: b.URL(), Up: true}) // the same life, as far as one knows
+	until(t, p, "probed again", func(c *Card) bool { return good(c) && c.Window == 5000 })
+	// One line per change, though the model's card was looked at again and again.
+	got := log.all()
+	if len(got) != 2 || !strings.Contains(got[0], `"why":"it was not probed yet"`) || !strings.Contains(got[1], `"why":"its model's card has changed"`) {
+		t.Errorf("logged %q", got)
+	}
+}
+
+// The language of this seed has long answers to all that the first two probes ask.
+func TestEndsAreLookedForUntilOneWasSeen(t *testing.T) {
+	sim := engine(t, vllmsim.Options{Seed: 33})
+	first := taken(t, sim.URL())
+	if first.weak == "" || first.card.Lacks(MissingEOS) != "no answer has ended by itself, in 56 and 256 tokens" {
+		t.Fatalf("the first probe sees %v, %q", first.card.EOS, first.weak)
+	}
+	p := start(t, Options{}, backends(Backend{ID: "a", URL: sim.URL(), Up: true}), nil)
+	if c := until(t, p, "complete", good); len(c.EOS) != 1 || c.EOS[0] != 4 || c.Lacks(MissingEOS) != "" {
+		t.Errorf("ends %v: %+v", c.EOS, c.Missing)
+	}
+}
+
+func TestAnEndThatWasSeenIsKnownInThatLife(t *testing.T) {
+	sim := engine(t, vllmsim.Options{Seed: 33})
+	s := backends(Backend{ID: "a", URL: sim.URL(), Up: true, Life: 1})
+	p := start(t, Options{}, s, func(p *Prober) {
+		p.pace.again = time.Millisecond
+		p.pools[0].card.Store(&Card{At: time.Now(), Backend: "a", Life: 1, EOS: []int32{5, 3}})
+	})
+	c := until(t, p, "probed", func(c *Card) bool { return c.Tokenizer != "" })
+	if len(c.EOS) < 2 || c.Lacks(MissingEOS) != "" || c.Failed != "" {
+		t.Errorf("ends %v: %+v", c.EOS, c)
+	}
+	s.become(Backend{ID: "a", URL: sim.URL(), Up: true, Life: 2})
+	c = until(t, p, "probed in the next life", func(c *Card) bool { return c.Life == 2 })
+	for _, id := range c.EOS {
+		if id != 4 {
+			t.Errorf("the last life's ends are known in the next: %v", c.EOS)
+		}
+	}
+}
+
+func TestABackendThatIsGoneIsReplacedByAnother(t *testing.T) {
+	a := engine(t, vllmsim.Options{Seed: 3})
+	s := backends(Backend{ID: "a", URL: a.URL(), Up: true})
+	p := start(t, Options{}, s, nil)
+	until(t, p, "probed", good)
+	s.become(Backend{ID: "b", URL: a.URL(), Up: false}, Backend{ID: "c", URL: a.URL(), Up: true})
+	until(t, p, "probed elsewhere", func(c *Card) bool { return good(c) && c.Backend == "c" })
+}
+
+func TestADeadBackendIsTriedAgainAndAnotherInItsTurn(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead := "http://" + l.Addr().String()
+	_ = l.Close()
+	s := backends(Backend{ID: "dead", URL: dead, Up: true})
+	log := &lines{}
+	p := start(t, Options{Logger: zerolog.New(log)}, s, nil)
+	if p.Card("q") != nil {
+		t.Error("a card of a pool that there is not")
+	}
+	c := until(t, p, "failed", failed)
+	if !c.At.IsZero() || len(c.Missing) != len(Things) || !strings.Contains(c.Lacks(MissingScoring), "refused") {
+		t.Errorf("got %+v", c)
+	}
+	live := engine(t, vllmsim.Options{Seed: 3})
+	s.become(Backend{ID: "dead", URL: dead, Up: true}, Backend{ID: "live", URL: live.URL(), Up: true})
+	until(t, p, "probed elsewhere", func(c *Card) bool { return good(c) && c.Backend == "live" })
+	if got := log.all(); len(got) != 2 {
+		t.Errorf("logged %q", got)
+	}
+}
+
+func TestAPoolWithoutABackendThatIsUpIsNotProbed(t *testing.T) {
+	a := engine(t, vllmsim.Options{Seed: 3})
+	s := backends(Backend{ID: "a", URL: a.URL()})
+	looks := make(chan struct{}, 100)
+	p := start(t, Options{}, s, func(p *Prober) {
+		ask := p.pools[0].pool.Backends
+		p.pools[0].pool.Backends = func() []Backend {
+			select {
+			case looks <- struct{}{}:
+			default:
+			}
+			return ask()
+		}
+	})
+	for range 5 {
+		<-looks
+	}
+	if c := p.Card("p"); c != nil {
+		t.Errorf("got %+v", c)
+	}
+	s.become(Backend{ID: "a", URL: a.URL(), Up: true})
+	until(t, p, "probed", good)
+}
+
+// faces forwards to a simulator what a test does not answer itself.
+func faces(t *testing.T, sim string, answer func(w http.ResponseWriter, r *http.Request, body []byte) bool) string {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil || answer(w, r, body) {
+			return
+		}
+		req, err := http.NewRequestWithContext(r.Context(), r.Method, sim+r.URL.Path, bytes.NewReader(body))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		defer func() { _ = resp.Body.Close() }()
+		w.WriteHeader(resp.StatusCode)
+		_, _ = io.Copy(w, resp.Body)
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+func TestAHangingBackendIsLeftInTime(t *testing.T) {
+	hang := faces(t, "", func(_ http.ResponseWriter, r *http.Request, _ []byte) bool {
+		<-r.Context().Done()
+		return true
+	})
+	p := start(t, Options{Timeout: 20 * time.Millisecond}, backends(Backend{ID: "a", URL: hang, Up: true}), nil)
+	c := until(t, p, "failed", failed)
+	if want := "no answer to /v1/models within 20ms"; c.Failed != want {
+		t.Errorf("%q, not %q", c.Failed, want)
+	}
+}
+
+func TestGarbageIsNoCard(t *testing.T) {
+	for name, garbage := range map[string]string{
+		"a page":     "<html>502 Bad Gateway</html>",
+		"an array":   `[]`,
+		"nothing":    "",
+		"no choices": `{"choices":[]}`,
+		"half":       `{"choices":[{"message":{"content":"a`,
+		"wrong":      `{"choices":[{"token_ids":["a"]}],"data":3,"tokens":{}}`,
+	} {
+		url := faces(t, "", func(w http.ResponseWriter, _ *http.Request, _ []byte) bool {
+			_, _ = io.WriteString(w, garbage)
+			return true
+		})
+		e := &exam{asker: &asker{transport: transport(t), timeout: 20 * time.Second, url: url, model: "sim"}}
+		if err := e.take(t.Context()); err == nil {
+			t.Errorf("%s: a card: %+v", name, e.card)
+		}
+	}
+}
+
+func TestAnEndlessAnswerIsNotRead(t *testing.T) {
+	url := faces(t, "", func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
+		for r.Context().Err() == nil {
+			if _, err := w.Write(bytes.Repeat([]byte(" "), 1<<16)); err != nil {
+				break
+			}
+		}
+		return true
+	})
+	a := &asker{transport: transport(t), timeout: 20 * time.Second, url: url, model: "sim"}
+	_, err := a.send(t.Context(), http.MethodGet, "/v1/models", nil)
+	if err == nil || !strings.Contains(err.Error(), "more than 4194304 bytes") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestAFailedProbeKeepsTheCardOfTheSameLifeAndSaysSo(t *testing.T) {
+	sim := engine(t, vllmsim.Options{Seed: 3})
+	s := backends(Backend{ID: "a", URL: sim.URL(), Up: true, Life: 1})
+	p := start(t, Options{}, s, func(p *Prober) { p.pace.again = 20 * time.Millisecond })
+	was := until(t, p, "probed", good)
+	if err := sim.SetFault(vllmsim.Fault{Status: 503}); err != nil {
+		t.Fatal(err)
+	}
+	is := until(t, p, "failed", failed)
+	if is.Tokenizer != was.Tokenizer || is.Scoring != was.Scoring || len(is.Missing) != len(was.Missing) || !strings.Contains(is.Failed, "status 503") {
+		t.Errorf("%+v became %+v", was, is)
+	}
+	// What is in a new life, nobody knows.
+	s.become(Backend{ID: "a", URL: sim.URL(), Up: true, Life: 2})
+	if c := until(t, p, "withdrawn", func(c *Card) bool { return c.Life == 2 }); c.Tokenizer != "" || len(c.Missing) != len(Things) {
+		t.Errorf("got %+v", c)
+	}
+	if err := sim.SetFault(vllmsim.Fault{}); err != nil {
+		t.Fatal(err)
+	}
+	until(t, p, "probed again", func(c *Card) bool { return good(c) && c.Life == 2 })
+}
+
+// scores reports whether a question is one for scores.
+func scores(body []byte) bool { return bytes.Contains(body, []byte(`"prompt_logprobs"`)) }
+
+func TestScoringThatFailsIsMissingAndAllElseIsKnown(t *testing.T) {
+	sim := engine(t, vllmsim.Options{Seed: 3})
+	var broken, asked atomic.Int32
+	broken.Store(1)
+	url := faces(t, sim.URL(), func(w http.ResponseWriter, _ *http.Request, body []byte) bool {
+		if !scores(body) {
+			return false
+		}
+		asked.Add(1)
+		if broken.Load() == 0 {
+			return false
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+		_, _ = io.WriteString(w, `{"error":{"message":"no memory\nfor logits"}}`)
+		return true
+	})
+	s := backends(Backend{ID: "a", URL: url, Up: true})
+	p := start(t, Options{}, s, nil)
+	c := until(t, p, "probed", func(c *Card) bool { return c != nil && !c.At.IsZero() })
+	if want := "completions: status 500: no memory for logits"; c.Lacks(MissingScoring) != want || !c.Continues || c.Failed == "" {
+		t.Errorf("%q, not %q: %+v", c.Lacks(MissingScoring), want, c)
+	}
+	broken.Store(0)
+	until(t, p, "mended", func(c *Card) bool { return good(c) && c.Scoring != "" })
+	broken.Store(1)
+	s.become(Backend{ID: "a", URL: url, Up: true, Life: 1})
+	until(t, p, "missing in the next life", func(c *Card) bool { return c.Life == 1 && c.Scoring == "" })
+}
+
+func TestAnEngineThatDiesOfScoringIsNotAskedToScoreAgainSoon(t *testing.T) {
+	sim := engine(t, vllmsim.Options{Seed: 3})
+	var asked, ill atomic.Int32
+	url := faces(t, sim.URL(), func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+		switch {
+		case scores(body):
+			asked.Add(1)
+			ill.Store(1)
+			panic(http.ErrAbortHandler)
+		case r.URL.Path == "/health" && ill.Load() == 1:
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return true
+		}
+		return false
+	})
+	s := backends(Backend{ID: "a", URL: url, Up: true, Life: 1})
+	p := start(t, Options{}, s, nil)
+	c := until(t, p, "probed", func(c *Card) bool { return c != nil && !c.At.IsZero() })
+	if !strings.Contains(c.Lacks(MissingScoring), "did not live through it") {
+		t.Errorf("got %+v", c.Missing)
+	}
+	ill.Store(0)
+	s.become(Backend{ID: "a", URL: url, Up: true, Life: 2})
+	c = until(t, p, "probed again", func(c *Card) bool { return c.Life == 2 && !c.At.IsZero() })
+	if !strings.Contains(c.Lacks(MissingScoring), "not asked before") || !c.Continues || asked.Load() != 1 {
+		t.Errorf("asked %d times: %+v", asked.Load(), c)
+	}
+}
+
+func TestThePriorityIsToldOnlyWhereItCounts(t *testing.T) {
+	sim := engine(t, vllmsim.Options{Seed: 3, Policy: "priority"})
+	late := int64(9)
+	for _, priority := range []*int64{nil, &late} {
+		var posts, told atomic.Int32
+		url := faces(t, sim.URL(), func(_ http.ResponseWriter, r *http.Request, body []byte) bool {
+			var q struct{ Priority *int64 }
+			if r.Method == http.MethodPost && json.Unmarshal(body, &q) == nil {
+				posts.Add(1)
+				if q.Priority != nil && *q.Priority == late {
+					told.Add(1)
+				}
+			}
+			return false
+		})
+		e := &exam{asker: &asker{transport: transport(t), timeout: 20 * time.Second, url: url, model: "sim", priority: priority}}
+		if err := e.take(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if all := posts.Load(); all < 20 || priority == nil && told.Load() != 0 || priority != nil && told.Load() != all {
+			t.Errorf("told with %d of %d questions", told.Load(), all)
+		}
+	}
+}
+
+func TestMetricsShowEveryPoolWholly(t *testing.T) {
+	sim := engine(t, vllmsim.Options{Seed: 3, Without: []string{"prompt_logprobs"}})
+	reg := prometheus.NewPedanticRegistry()
+	o := Options{Registerer: reg, Pools: []Pool{{Name: "silent", Backends: func() []Backend { return nil }}}}
+	p := start(t, o, backends(Backend{ID: "a", URL: sim.URL(), Up: true}), nil)
+	c := until(t, p, "probed", good)
+	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
+		t.Errorf("lint: %v, %v", problems, err)
+	}
+	if n, err := testutil.GatherAndCount(reg, "foregate_probe_missing"); err != nil || n != 2*len(Things) {
+		t.Errorf("%d series, %v", n, err)
+	}
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			labels := ""
+			for _, l := range m.GetLabel() {
+				labels += " " + l.GetValue()
+			}
+			got[f.GetName()+labels] = m.GetGauge().GetValue()
+		}
+	}
+	for _, what := range Things {
+		want := 0.0
+		if c.Lacks(what) != "" {
+			want = 1
+		}
+		if v := got["foregate_probe_missing p "+what]; v != want {
+			t.Errorf("%s: %v, not %v", what, v, want)
+		}
+		if got["foregate_probe_missing silent "+what] != 1 {
+			t.Errorf("%s of a pool that was not probed is there", what)
+		}
+	}
+	if _, ok := got["foregate_probe_age_seconds p"]; !ok {
+		t.Error("no age")
+	}
+	for name := range got {
+		if strings.Contains(name, "agreement ") && !strings.Contains(name, "missing") || name == "foregate_probe_age_seconds silent" {
+			t.Errorf("%s is told though it is unknown", name)
+		}
+	}
+	if c.Lacks(MissingScoring) == "" {
+		t.Error("it scores")
+	}
+}
+
+func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
+	none := func() []Backend { return nil }
+	for _, pools := range [][]Pool{{{Backends: none}}, {{Name: "a"}}, {{Name: "a", Backends: none}, {Name: "a", Backends: none}}} {
+		if _, err := New(Options{Pools: pools}); err == nil {
+			t.Errorf("%+v is taken", pools)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package probe
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+func TestWhoIsProbedAndWhen(t *testing.T) {
+	now := time.Unix(1000, 0)
+	a, b, c := Backend{ID: "a", Up: true, Life: 1}, Backend{ID: "b", Up: true, Life: 1}, Backend{ID: "c", Up: true, Life: 1}
+	down := func(b Backend) Backend { b.Up = false; return b }
+	reborn := func(b Backend) Backend { b.Life++; return b }
+	early, late := now.Add(time.Second), now.Add(-time.Second)
+	for _, tc := range []struct {
+		what string
+		w    *watch
+		set  []Backend
+		want string // "" is nobody
+	}{
+		{"nobody was asked", &watch{}, []Backend{a, b}, "a"},
+		{"nobody was asked, and the first is down", &watch{}, []Backend{down(a), b}, "b"},
+		{"there is none", &watch{}, nil, ""},
+		{"none is up", &watch{}, []Backend{down(a), down(b)}, ""},
+		{"it is not time", &watch{asked: b, due: early}, []Backend{a, b, c}, ""},
+		{"it is time", &watch{asked: b, due: late}, []Backend{a, b, c}, "b"},
+		{"it is time, and it is down", &watch{asked: b, due: late}, []Backend{a, down(b), c}, "c"},
+		{"restarted", &watch{asked: b, due: early}, []Backend{a, reborn(b), c}, "b"},
+		{"restarted, and not up yet", &watch{asked: b, due: early}, []Backend{a, down(reborn(b)), c}, ""},
+		{"restarted while another is to be tried", &watch{asked: b, due: early, fails: 2}, []Backend{a, reborn(b), c}, "b"},
+		{"another was restarted", &watch{asked: b, due: early}, []Backend{a, b, reborn(c)}, ""},
+		{"gone", &watch{asked: b, due: early}, []Backend{a, c}, "a"},
+		{"failed, and it is not time", &watch{asked: b, due: early, fails: 1}, []Backend{a, b, c}, ""},
+		{"failed: the next", &watch{asked: b, due: late, fails: 1}, []Backend{a, b, c}, "c"},
+		{"failed: the next, all around", &watch{asked: c, due: late, fails: 1}, []Backend{a, b, c}, "a"},
+		{"failed, and there is no other", &watch{asked: a, due: late, fails: 1}, []Backend{a, down(b)}, "a"},
+	} {
+		got, why := tc.w.next(tc.set, now)
+		if got.ID != tc.want || (why == "") != (tc.want == "") {
+			t.Errorf("%s: %q, %q", tc.what, got.ID, why)
+		}
+	}
+}
+
+func TestPausesDoubleUpToABound(t *testing.T) {
+	now := time.Unix(1000, 0)
+	w := watch{prober: &Prober{pace: defaultPace}}
+	wait := func(e exam, err error) time.Duration {
+		w.schedule(&e, err, now)
+		return w.due.Sub(now)
+	}
+	broken, part := errors.New("broken"), exam{weak: "scoring"}
+	for i, want := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
+		if got := wait(exam{}, broken); got.Seconds() != float64(want) {
+			t.Errorf("failure %d: %v", i+1, got)
+		}
+	}
+	for i, want := range []int{10, 20, 40, 80, 160, 320, 640, 900, 900} {
+		if got := wait(part, nil); got.Seconds() != float64(want) {
+			t.Errorf("part %d: %v", i+1, got)
+		}
+	}
+	if got := wait(exam{}, nil); got < 13*time.Minute || got > 17*time.Minute {
+		t.Errorf("after a good one: %v", got)
+	}
+	if got := wait(exam{}, broken); got != time.Second {
+		t.Errorf("after a good one, the first failure: %v", got)
+	}
+	for i, want := range []int{5, 10, 20, 40, 60, 60} {
+		w.schedule(&exam{weak: "scoring", deadly: true}, nil, now)
+		if got := w.opens.Sub(now); got.Minutes() != float64(want) {
+			t.Errorf("death %d: closed for %v", i+1, got)
+		}
+	}
+	w.schedule(&exam{card: Card{Scoring: "completions"}}, nil, now)
+	if w.deaths != 0 {
+		t.Error("deaths are counted though it scores")
+	}
+}
+
+func TestWhatIsKeptOfTheLastCard(t *testing.T) {
+	broken := errors.New("broken")
+	at := time.Unix(1000, 0)
+	was := Card{At: at, Backend: "a", Life: 1, Scoring: "completions", Tokenizer: "t"}
+	other := Card{At: at, Backend: "a", Life: 1, Tokenizer: "u"}
+	set := []Backend{{ID: "a", Life: 1, Up: true}, {ID: "b", Life: 1, Up: true}}
+	reborn := []Backend{{ID: "a", Life: 2, Up: true}}
+	if c := settle(&was, &exam{card: Card{Backend: "b", Life: 1}}, broken, set); c.Scoring != "completions" || c.Backend != "a" || c.Failed != "broken" {
+		t.Errorf("another backend failed: %+v", c)
+	}
+	for what, set := range map[string][]Backend{"restarted": reborn, "gone": set[1:]} {
+		if c := settle(&was, &exam{card: Card{Backend: "a", Life: 2}}, broken, set); c.Scoring != "" || c.Failed != "broken" || !c.At.IsZero() {
+			t.Errorf("%s: %+v", what, c)
+		}
+	}
+	if c := settle(&was, &exam{card: other, weak: "scoring: late"}, nil, set); c.Scoring != "completions" || c.Failed != "scoring: late" || c.Tokenizer != "t" {
+		t.Errorf("scoring failed once: %+v", c)
+	}
+	if c := settle(&was, &exam{card: other, weak: "scoring: cut", deadly: true}, nil, set); c.Scoring != "" {
+		t.Errorf("scoring was deadly: %+v", c)
+	}
+	if c := settle(&was, &exam{card: other}, nil, set); c.Scoring != "" || c.Tokenizer != "u" || c.Failed != "" {
+		t.Errorf("it scores no more: %+v", c)
+	}
+	if was.Failed != "" {
+		t.Errorf("the published card was changed: %+v", was)
+	}
+}
+
+func TestCardsAreUnlikeByWhatTheySay(t *testing.T) {
+	base := Card{At: time.Unix(1, 0), SelfAgreement: 0.98, Tokenizer: "t", Missing: []Missing{{MissingReuse, "why"}}}
+	for what, c := range map[string]struct {
+		change func(*Card)
+		unlike bool
+	}{
+		"time":            {func(c *Card) { c.At = c.At.Add(time.Hour) }, false},
+		"a reason":        {func(c *Card) { c.Missing = []Missing{{MissingReuse, "because"}} }, false},
+		"a little":        {func(c *Card) { c.SelfAgreement = 0.97 }, false},
+		"much":            {func(c *Card) { c.SelfAgreement = 0.9 }, true},
+		"the tokenizer":   {func(c *Card) { c.Tokenizer = "u" }, true},
+		"what is missing": {func(c *Card) { c.Missing = nil }, true},
+		"a failure":       {func(c *Card) { c.Failed = "late" }, true},
+		"an end":          {func(c *Card) { c.EOS = []int32{1} }, true},
+	} {
+		other := base
+		c.change(&other)
+		if got := unlike(&base, &other); got != c.unlike {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	if !unlike(nil, &base) {
+		t.Error("the first card is like none")
+	}
+}
