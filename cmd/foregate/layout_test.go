@@ -30,7 +30,7 @@ var arrows = map[string][]string{
 	"gateway/lookup":    {},
 	"gateway/settings":  {"gateway/admission", "tiers", "tiers/accept", "tiers/choose", "tiers/pressure", "breaker", "cache"},
 
-	"tiers":          {"tiers/accept", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/scoring"},
+	"tiers":          {"tiers/accept", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/scoring", "tiers/schema"},
 	"tiers/accept":   {},
 	"tiers/choose":   {},
 	"tiers/discover": {},
@@ -60,25 +60,25 @@ var arrows = map[string][]string{
 // walls says which packages alone may import a library: its vocabulary stays in
 // those rooms. A folder stands for itself alone.
 var walls = map[string][]string{
-	"github.com/go-chi/chi":                 {"gateway"},
-	"github.com/santhosh-tekuri/jsonschema": {"tiers/schema"},
-	"github.com/sony/gobreaker":             {"breaker"},
-	"github.com/redis/go-redis":             {"breaker", "cache", "cmd/foregate", "cmd/loadtest", "gateway/limits", "gateway/settings", "loadtest/chaos", "tiers/fleet"},
-	"github.com/alicebob/miniredis":         {"cmd/foregate"},
-	"github.com/alecthomas/kong":            {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
-	"github.com/go-jose/go-jose":            {"gateway/identity"},
-	"github.com/go-json-experiment/json":    {"tiers/openai", "loadtest/vllmsim"},
-	"go.yaml.in/yaml":                       {"gateway/config", "loadtest"},
-	"github.com/HdrHistogram/hdrhistogram":  {"loadtest"},
-	"github.com/prometheus/common":          {"tiers/pressure"},
-	"github.com/prometheus/client_golang":   {"cmd/foregate", "gateway", "gateway/admission", "gateway/limits", "gateway/settings", "tiers", "tiers/economy", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
-	"github.com/rs/zerolog":                 {"cmd/foregate", "gateway", "gateway/identity", "gateway/limits", "gateway/settings", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache"},
-	"github.com/klauspost/compress":         {"cache"},
-	"github.com/tinylib/msgp":               {"tiers/kvevents", "loadtest/vllmsim"},
-	"github.com/cespare/xxhash":             {"tiers/pool", "tiers/prefix"},
-	"github.com/go-zeromq/zmq4":             {}, // tests only
-	"github.com/openai/openai-go":           {}, // tests only
-	"github.com/google/go-cmp":              {}, // tests only
+	"github.com/go-chi/chi":                {"gateway"},
+	"github.com/santhosh-tekuri":           {"tiers/schema"},
+	"github.com/sony/gobreaker":            {"breaker"},
+	"github.com/redis/go-redis":            {"breaker", "cache", "cmd/foregate", "cmd/loadtest", "gateway/limits", "gateway/settings", "loadtest/chaos", "tiers/fleet"},
+	"github.com/alicebob/miniredis":        {"cmd/foregate"},
+	"github.com/alecthomas/kong":           {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
+	"github.com/go-jose/go-jose":           {"gateway/identity"},
+	"github.com/go-json-experiment/json":   {"tiers/openai", "loadtest/vllmsim"},
+	"go.yaml.in/yaml":                      {"gateway/config", "loadtest"},
+	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
+	"github.com/prometheus/common":         {"tiers/pressure"},
+	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/admission", "gateway/limits", "gateway/settings", "tiers", "tiers/economy", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
+	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/identity", "gateway/limits", "gateway/settings", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache"},
+	"github.com/klauspost/compress":        {"cache"},
+	"github.com/tinylib/msgp":              {"tiers/kvevents", "loadtest/vllmsim"},
+	"github.com/cespare/xxhash":            {"tiers/pool", "tiers/prefix"},
+	"github.com/go-zeromq/zmq4":            {}, // tests only
+	"github.com/openai/openai-go":          {}, // tests only
+	"github.com/google/go-cmp":             {}, // tests only
 }
 
 // eachFile parses every Go file of the module that is not a test.
