@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strconv"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -118,13 +119,15 @@ func (b *rally) show(ctx context.Context) (over bool, err error) {
 		return false, err
 	}
 	if b.exact.Finish == "" {
-		text = bytes.TrimSuffix(text, []byte("\uFFFD")) // a character whose other bytes come later
+		text = bytes.TrimRight(text, "\uFFFD") // a character whose other bytes come later
 	}
 	if !bytes.HasPrefix(text, b.reply.text) {
 		return false, fmt.Errorf("%w: the text of its ids does not begin as before", errBlock)
 	}
+	before := b.course.TokensIn(len(b.reply.text))
 	if b.reply.add(text[len(b.reply.text):]) {
 		b.finish = "stop"
+		b.shorten(ctx, before, ids)
 		return true, nil
 	}
 	b.course.Mark(accept.Step{Tokens: len(b.exact.IDs), Text: len(b.reply.text), IDs: len(b.exact.IDs), Clean: len(b.reply.text) == len(text)})
@@ -133,6 +136,22 @@ func (b *rally) show(ctx context.Context) (over bool, err error) {
 	}
 	j.receipt.Tier = Mixed
 	return false, b.reply.release()
+}
+
+// shorten forgets the tokens behind the one with which a stop string ended the answer: an
+// engine would not have made them.
+func (b *rally) shorten(ctx context.Context, before int, ids []int32) {
+	n := before + 1 + sort.Search(len(ids)-before-1, func(i int) bool {
+		text, err := b.job.detokenized(ctx, b.job.route.Target, ids[:before+1+i])
+		if err != nil {
+			return false // then all count
+		}
+		seen := newStops(b.job.ask.Request.Stop)
+		at, _ := seen.find(text)
+		return at >= 0
+	})
+	b.exact.IDs = b.exact.IDs[:n]
+	b.exact.Accepted = min(b.exact.Accepted, n)
 }
 
 // alone has the target carry on when a round failed.

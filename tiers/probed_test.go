@@ -1,0 +1,79 @@
+package tiers
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/scoring"
+)
+
+// probedRig is a rig whose engines were asked what they can do.
+func probedRig(t *testing.T, draft, target vllmsim.Options) *rig {
+	t.Helper()
+	r := &rig{t: t, cfg: testConfig()}
+	r.cfg.Scoring = scoring.Config{MostTokens: 8192, AtOnce: 4, Timeout: 10 * time.Second}
+	draft.Model, target.Model = "small", "big"
+	draft.TimeScale, target.TimeScale = testScale, testScale
+	if target.Profile == "" {
+		target.Profile = "h100-70b-tp4"
+	}
+	target.Seed = draft.Seed
+	r.draft, r.target = vllmsim.Start(t, draft), vllmsim.Start(t, target)
+	r.wire(t, r.target.URL())
+	return r
+}
+
+// wire makes the rig's cascade, with a probe of its pools.
+func (r *rig) wire(t *testing.T, targets ...string) {
+	t.Helper()
+	drafts, pool := testPool(t, "drafts", "small", r.draft.URL()), testPool(t, "targets", "big", targets...)
+	prober := probed(t, drafts, pool)
+	transport := NewTransport()
+	t.Cleanup(transport.CloseIdleConnections)
+	rt := Route{Model: "m", Draft: drafts, Target: pool, SameTokenizer: true, Config: func() Config { return r.cfg }}
+	c, err := New(Options{Routes: []Route{rt}, Transport: transport, Cards: prober.Card})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.readWindow(t.Context(), pool); err != nil {
+		t.Logf("context length: %v", err)
+	}
+	r.cascade = c
+}
+
+// probed probes pools until their cards are known.
+func probed(t *testing.T, pools ...*pool.Pool) *probe.Prober {
+	t.Helper()
+	transport := NewTransport()
+	var o probe.Options
+	o.Transport = transport
+	for _, p := range pools {
+		o.Pools = append(o.Pools, probe.Pool{Name: p.Name(), Model: p.Model(), Backends: func() (out []probe.Backend) {
+			for _, b := range p.Snapshot() {
+				out = append(out, probe.Backend{ID: b.ID, URL: b.URL, Up: !b.Down, Life: 1})
+			}
+			return out
+		}})
+	}
+	prober, err := probe.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = prober.Run(ctx)
+	}()
+	for _, p := range pools {
+		eventually(t, "the probe of "+p.Name(), func() bool { return prober.Card(p.Name()) != nil })
+	}
+	cancel()
+	<-done
+	transport.CloseIdleConnections()
+	return prober
+}

@@ -1,0 +1,75 @@
+package tiers
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// own is what the target says to a request when it is asked alone.
+func (r *rig) own(body string) answer {
+	r.t.Helper()
+	return direct(r.t, r.target.URL(), "/v1/chat/completions", strings.Replace(body, `"m"`, `"big"`, 1))
+}
+
+func TestModeVerifyGivesTheTargetsOwnGreedyAnswer(t *testing.T) {
+	for _, block := range []int{0, 1, 4, 16} {
+		t.Run(fmt.Sprintf("blocks of %d", block), func(t *testing.T) {
+			r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
+			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = ModeVerify, block, true
+			tiers := map[Tier]int{}
+			for i, p := range prompts(12) {
+				for _, ending := range []string{`,"max_tokens":60`, `,"max_tokens":400`, `,"max_tokens":200,"stop":["the","and"]`} {
+					body := chat(p, fmt.Sprintf(`,"stream":%v,"stream_options":{"include_usage":true}%s`, i%2 == 0, ending))
+					if i%2 == 1 {
+						body = strings.Replace(body, `,"stream_options":{"include_usage":true}`, "", 1)
+					}
+					got, rc, err := r.ask(openai.Chat, Auto, body)
+					if err != nil {
+						t.Fatalf("%q%s: %v", p, ending, err)
+					}
+					want := r.own(body)
+					if got.text != want.text || got.finish != want.finish || got.stop != want.stop {
+						t.Errorf("%q%s: %s, %s\n got %q (%s, %s)\nwant %q (%s, %s)", p, ending, rc.Tier, rc.Acceptance(), got.text, got.finish, got.stop, want.text, want.finish, want.stop)
+					}
+					if got.usage != want.usage {
+						t.Errorf("%q%s: usage %+v, want %+v; %s", p, ending, got.usage, want.usage, rc.Tier)
+					}
+					tiers[rc.Tier]++
+				}
+			}
+			if block == 0 && (tiers[Draft] == 0 || tiers[Mixed] == 0) || block > 0 && tiers[Mixed] == 0 {
+				t.Errorf("answers by tier %v: the test shows nothing", tiers)
+			}
+		})
+	}
+}
+
+func TestADoubtfulHeadIsCheckedBeforeItIsReleased(t *testing.T) {
+	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
+	r.cfg.Head, r.cfg.Accept.Threshold, r.cfg.Accept.Band = HeadAlways, 5, 25
+	seen := map[string]int{}
+	for _, p := range prompts(40) {
+		body := chat(p, `,"max_tokens":200,"stream":true`)
+		got, rc, err := r.ask(openai.Chat, Auto, body)
+		if err != nil || len(rc.Checks) != 1 {
+			t.Fatalf("%q: %+v, %v", p, rc.Checks, err)
+		}
+		seen[rc.Checks[0].Reason]++
+		switch c := rc.Checks[0]; {
+		case c.Pass && (rc.Verdict.Lot != accept.LotHead || rc.Tier != Draft):
+			t.Errorf("%q: %s from %s, lot %s", p, rc.Acceptance(), rc.Tier, rc.Verdict.Lot)
+		case c.Reason == accept.ReasonDisagrees && rc.Tier == Draft:
+			t.Errorf("%q: refused and served: %+v", p, rc)
+		case c.Reason == accept.ReasonDisagrees && got.text != r.own(body).text && rc.AcceptedTokens > c.Kept:
+			t.Errorf("%q: %d tokens kept of the draft, %d vouched for", p, rc.AcceptedTokens, c.Kept)
+		}
+	}
+	if seen[accept.ReasonStandsBy] == 0 || seen[accept.ReasonDisagrees] == 0 || len(seen) != 2 {
+		t.Errorf("verdicts %v: the test shows nothing", seen)
+	}
+}
