@@ -28,7 +28,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
 	for _, w := range c.prober.pools {
-		card := w.card.Load()
+		card := w.known()
 		for _, what := range Things {
 			missing := 0.0
 			if card.Lacks(what) != "" {
@@ -36,7 +36,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			}
 			gauge(missingDesc, missing, w.pool.Name, what)
 		}
-		if card == nil || card.At.IsZero() {
+		if card == nil {
 			continue
 		}
 		gauge(ageDesc, c.prober.now().Sub(card.At).Seconds(), w.pool.Name)

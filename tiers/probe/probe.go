@@ -20,9 +20,9 @@ import (
 // Card is what was found out about a pool's engines, by asking one of them. It is never
 // changed once it was published. The nil Card knows nothing.
 type Card struct {
-	At      time.Time // zero: no probe of this engine has succeeded
-	Backend string    // that was asked
-	Life    uint64    // of that backend's engine
+	At      time.Time
+	Backend string // that was asked
+	Life    uint64 // of that backend's engine
 	Model   string
 	Spent   Spent  // what it cost
 	Failed  string // why the last probe brought nothing, or not all; the rest is what is known all the same

@@ -128,12 +128,26 @@ func (p *Prober) Run(ctx context.Context) error {
 	return nil
 }
 
-// Card returns what is known of a pool's engines; nil: nothing yet, or there is no such
-// pool. It takes no lock.
+// Card returns what is known of a pool's engines. nil: nothing yet, nothing of the life that
+// the engine is in now, or there is no such pool; [Prober.Failed] says which. It takes no
+// lock.
 func (p *Prober) Card(pool string) *Card {
 	w := p.byName[pool]
 	if w == nil {
 		return nil
 	}
-	return w.card.Load()
+	return w.known()
+}
+
+// Failed returns why the last probe of a pool brought nothing, or not all; "" is: it did, or
+// there was none.
+func (p *Prober) Failed(pool string) string {
+	w := p.byName[pool]
+	if w == nil {
+		return ""
+	}
+	if c := w.card.Load(); c != nil {
+		return c.Failed
+	}
+	return ""
 }

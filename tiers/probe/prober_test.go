@@ -69,6 +69,13 @@ func start(t *testing.T, o Options, s *set, change func(*Prober)) *Prober {
 	if change != nil {
 		change(p)
 	}
+	run(t, p)
+	return p
+}
+
+// run runs a prober until the test ends.
+func run(t *testing.T, p *Prober) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- p.Run(ctx) }()
@@ -83,7 +90,6 @@ func start(t *testing.T, o Options, s *set, change func(*Prober)) *Prober {
 			t.Error("Run did not end")
 		}
 	})
-	return p
 }
 
 // until waits for a card that fits.
@@ -105,9 +111,18 @@ func until(t *testing.T, p *Prober, what string, fits func(*Card) bool) *Card {
 	}
 }
 
-func good(c *Card) bool { return c != nil && !c.At.IsZero() && c.Failed == "" }
+func known(c *Card) bool { return c != nil }
 
-func failed(c *Card) bool { return c != nil && c.Failed != "" }
+func good(c *Card) bool { return known(c) && c.Failed == "" }
+
+func failed(c *Card) bool { return known(c) && c.Failed != "" }
+
+// refused waits until a probe has failed, and returns why.
+func refused(t *testing.T, p *Prober) string {
+	t.Helper()
+	until(t, p, "failed", func(*Card) bool { return p.Failed("p") != "" })
+	return p.Failed("p")
+}
 
 func TestARestartBringsANewCard(t *testing.T) {
 	a, b := engine(t, vllmsim.Options{Seed: 3}), engine(t, vllmsim.Options{Seed: 3, MaxModelLen: 5000})
@@ -161,12 +176,12 @@ func TestAnEndThatWasSeenIsKnownInThatLife(t *testing.T) {
 		p.pace.again = time.Millisecond
 		p.pools[0].card.Store(&Card{At: time.Now(), Backend: "a", Life: 1, EOS: []int32{5, 3}})
 	})
-	c := until(t, p, "probed", func(c *Card) bool { return c.Tokenizer != "" })
+	c := until(t, p, "probed", func(c *Card) bool { return known(c) && c.Tokenizer != "" })
 	if len(c.EOS) < 2 || c.Lacks(MissingEOS) != "" || c.Failed != "" {
 		t.Errorf("ends %v: %+v", c.EOS, c)
 	}
 	s.become(Backend{ID: "a", URL: sim.URL(), Up: true, Life: 2})
-	c = until(t, p, "probed in the next life", func(c *Card) bool { return c.Life == 2 })
+	c = until(t, p, "probed in the next life", func(c *Card) bool { return known(c) && c.Life == 2 })
 	for _, id := range c.EOS {
 		if id != 4 {
 			t.Errorf("the last life's ends are known in the next: %v", c.EOS)
@@ -196,9 +211,8 @@ func TestADeadBackendIsTriedAgainAndAnotherInItsTurn(t *testing.T) {
 	if p.Card("q") != nil {
 		t.Error("a card of a pool that there is not")
 	}
-	c := until(t, p, "failed", failed)
-	if !c.At.IsZero() || len(c.Missing) != len(Things) || !strings.Contains(c.Lacks(MissingScoring), "refused") {
-		t.Errorf("got %+v", c)
+	if c, why := p.Card("p"), refused(t, p); c != nil || !strings.Contains(why, "refused") {
+		t.Errorf("got %q, %+v", why, c)
 	}
 	live := engine(t, vllmsim.Options{Seed: 3})
 	s.become(Backend{ID: "dead", URL: dead, Up: true}, Backend{ID: "live", URL: live.URL(), Up: true})
@@ -265,9 +279,8 @@ func TestAHangingBackendIsLeftInTime(t *testing.T) {
 		return true
 	})
 	p := start(t, Options{Timeout: 20 * time.Millisecond}, backends(Backend{ID: "a", URL: hang, Up: true}), nil)
-	c := until(t, p, "failed", failed)
-	if want := "no answer to /v1/models within 20ms"; c.Failed != want {
-		t.Errorf("%q, not %q", c.Failed, want)
+	if got, want := refused(t, p), "no answer to /v1/models within 20ms"; got != want {
+		t.Errorf("%q, not %q", got, want)
 	}
 }
 
@@ -321,8 +334,9 @@ func TestAFailedProbeKeepsTheCardOfTheSameLifeAndSaysSo(t *testing.T) {
 	}
 	// What is in a new life, nobody knows.
 	s.become(Backend{ID: "a", URL: sim.URL(), Up: true, Life: 2})
-	if c := until(t, p, "withdrawn", func(c *Card) bool { return c.Life == 2 }); c.Tokenizer != "" || len(c.Missing) != len(Things) {
-		t.Errorf("got %+v", c)
+	until(t, p, "withdrawn", func(c *Card) bool { return c == nil })
+	if why := p.Failed("p"); !strings.Contains(why, "status 503") {
+		t.Errorf("withdrawn, because %q", why)
 	}
 	if err := sim.SetFault(vllmsim.Fault{}); err != nil {
 		t.Fatal(err)
@@ -351,7 +365,7 @@ func TestScoringThatFailsIsMissingAndAllElseIsKnown(t *testing.T) {
 	})
 	s := backends(Backend{ID: "a", URL: url, Up: true})
 	p := start(t, Options{}, s, nil)
-	c := until(t, p, "probed", func(c *Card) bool { return c != nil && !c.At.IsZero() })
+	c := until(t, p, "probed", known)
 	if want := "completions: status 500: no memory for logits"; c.Lacks(MissingScoring) != want || !c.Continues || c.Failed == "" {
 		t.Errorf("%q, not %q: %+v", c.Lacks(MissingScoring), want, c)
 	}
@@ -359,7 +373,7 @@ func TestScoringThatFailsIsMissingAndAllElseIsKnown(t *testing.T) {
 	until(t, p, "mended", func(c *Card) bool { return good(c) && c.Scoring != "" })
 	broken.Store(1)
 	s.become(Backend{ID: "a", URL: url, Up: true, Life: 1})
-	until(t, p, "missing in the next life", func(c *Card) bool { return c.Life == 1 && c.Scoring == "" })
+	until(t, p, "missing in the next life", func(c *Card) bool { return known(c) && c.Life == 1 && c.Scoring == "" })
 }
 
 func TestAnEngineThatDiesOfScoringIsNotAskedToScoreAgainSoon(t *testing.T) {
@@ -379,13 +393,13 @@ func TestAnEngineThatDiesOfScoringIsNotAskedToScoreAgainSoon(t *testing.T) {
 	})
 	s := backends(Backend{ID: "a", URL: url, Up: true, Life: 1})
 	p := start(t, Options{}, s, nil)
-	c := until(t, p, "probed", func(c *Card) bool { return c != nil && !c.At.IsZero() })
+	c := until(t, p, "probed", known)
 	if !strings.Contains(c.Lacks(MissingScoring), "did not live through it") {
 		t.Errorf("got %+v", c.Missing)
 	}
 	ill.Store(0)
 	s.become(Backend{ID: "a", URL: url, Up: true, Life: 2})
-	c = until(t, p, "probed again", func(c *Card) bool { return c.Life == 2 && !c.At.IsZero() })
+	c = until(t, p, "probed again", func(c *Card) bool { return known(c) && c.Life == 2 })
 	if !strings.Contains(c.Lacks(MissingScoring), "not asked before") || !c.Continues || asked.Load() != 1 {
 		t.Errorf("asked %d times: %+v", asked.Load(), c)
 	}

@@ -16,7 +16,7 @@ import (
 type watch struct {
 	prober *Prober
 	pool   Pool
-	card   atomic.Pointer[Card]
+	card   atomic.Pointer[Card] // without a time: it only says that a probe has failed
 
 	asked    Backend   // the last time; its ID is empty before the first
 	model    modelCard // what it told then of the model
@@ -28,6 +28,14 @@ type watch struct {
 
 	deaths int       // in a row that scoring was the cause of
 	opens  time.Time // when it may be asked to score again
+}
+
+// known is the card, unless it only says that a probe has failed.
+func (w *watch) known() *Card {
+	if c := w.card.Load(); c != nil && !c.At.IsZero() {
+		return c
+	}
+	return nil
 }
 
 // run probes when there is reason to, until ctx ends.
@@ -195,11 +203,7 @@ func settle(was *Card, e *exam, err error, set []Backend) *Card {
 		kept.Failed = err.Error()
 		return &kept
 	}
-	is := Card{Backend: e.card.Backend, Life: e.card.Life, Model: e.card.Model, Spent: e.card.Spent, Failed: err.Error()}
-	for _, what := range slices.Sorted(slices.Values(Things)) {
-		is.Missing = append(is.Missing, Missing{what, "the probe failed: " + is.Failed})
-	}
-	return &is
+	return &Card{Backend: e.card.Backend, Life: e.card.Life, Model: e.card.Model, Spent: e.card.Spent, Failed: err.Error()}
 }
 
 // unlike reports whether two cards say different things of an engine. How they say it, and
