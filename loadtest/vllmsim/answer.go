@@ -179,7 +179,7 @@ func (c *call) chatBody(choices []choice) []byte {
 		b = append(b, `,"prompt_logprobs":`...)
 		b = c.appendScores(b, c.req.prompts[0])
 		b = append(b, `,"prompt_token_ids":`...)
-		b = c.appendIDsIf(b, c.req.prompts[0])
+		b = c.appendPromptIf(b, c.req.prompts[0])
 		return append(b, `,"prompt_text":null`...)
 	})
 }
@@ -211,6 +211,12 @@ func appendFinish(b []byte, finish string, stop any) []byte {
 	return appendStopReason(b, stop)
 }
 
+// appendPromptIf appends the ids of a prompt, if they were asked for.
+func (c *call) appendPromptIf(b []byte, prompt []int32) []byte {
+	return c.appendIDsIf(b, c.s.wire.outAll(prompt))
+}
+
+// appendIDsIf appends ids as they go over the wire.
 func (c *call) appendIDsIf(b []byte, ids []int32) []byte {
 	if !c.req.returnIDs {
 		return append(b, "null"...)
@@ -222,7 +228,7 @@ func (c *call) appendScores(b []byte, prompt []int32) []byte {
 	if c.req.promptLogprobs < 0 {
 		return append(b, "null"...)
 	}
-	in := scoring{prompt: prompt, form: c.req.form, fault: c.fault.Score}
+	in := scoring{prompt: prompt, form: c.req.form, fault: c.fault.Score, wire: c.s.wire}
 	return c.s.model.appendPromptLogprobs(b, in, c.req.promptLogprobs, !c.req.wire.undecoded())
 }
 
@@ -253,7 +259,7 @@ func (c *call) completionBody(choices []choice) []byte {
 		b = append(b, `,"prompt_logprobs":`...)
 		b = c.appendScores(b, prompt)
 		b = append(b, `,"prompt_token_ids":`...)
-		b = c.appendIDsIf(b, prompt)
+		b = c.appendPromptIf(b, prompt)
 		b = append(b, `,"routed_experts":null}`...)
 	}
 	return c.tail(b, choices, func(b []byte) []byte { return b })
@@ -288,6 +294,6 @@ func (s *Server) echoLogprobs(l *completionLogprobs, in scoring, n int) {
 			l.entries, l.texts = append(l.entries, nil), append(l.texts, s.tok.shown(prompt[0]))
 			return
 		}
-		l.addAll([]*tokenLogprob{newTokenLogprob(s.tok, d, prompt[i], n)})
+		l.addAll([]*tokenLogprob{s.wire.logprob(newTokenLogprob(s.tok, d, prompt[i], n))})
 	})
 }

@@ -25,6 +25,7 @@ type genSpec struct {
 	keepSpecial bool
 	logprobs    int // -1 = none, otherwise the number of alternatives
 	script      []scripted
+	others      []Cand // that may come instead of the first of script
 	abortAfter  int
 }
 
@@ -85,7 +86,11 @@ func (g *generator) Next() (int32, bool) {
 	if g.n < len(g.spec.script) {
 		sc := g.spec.script[g.n]
 		g.model.prose(&g.cur, &g.dist)
-		g.dist.force(sc, nil)
+		var others []Cand
+		if g.n == 0 {
+			others = g.spec.others
+		}
+		g.dist.force(sc, others)
 		ev.id, ev.part = sc.id, sc.part
 	} else {
 		how := g.spec.sampling

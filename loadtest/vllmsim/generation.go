@@ -74,6 +74,9 @@ func (c *call) submit() *apiError {
 func (c *call) wait(spare []event) ([]event, bool) {
 	for {
 		if got := c.box.take(spare); len(got) > 0 {
+			for i := range got {
+				c.s.wire.event(&got[i])
+			}
 			return got, true
 		}
 		select {

@@ -65,6 +65,7 @@ func (k *KVEvents) validate() error {
 type kvEvents struct {
 	form   *KVEvents
 	rank   int
+	wire   wireIDs
 	stream *kvStream
 	buf    []byte // the events since the last step
 	n      uint32
@@ -142,7 +143,7 @@ func (k *kvEvents) stored(q *Seq, from, to int) {
 	k.field("token_ids")
 	k.buf = msgp.AppendArrayHeader(k.buf, uint32((to-from)*BlockSize))
 	for _, id := range q.ids[from*BlockSize : to*BlockSize] {
-		k.buf = msgp.AppendInt32(k.buf, id)
+		k.buf = msgp.AppendInt32(k.buf, k.wire.out(id))
 	}
 	k.field("block_size")
 	k.buf = msgp.AppendInt(k.buf, BlockSize)

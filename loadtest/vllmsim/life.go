@@ -39,6 +39,7 @@ func (s *Server) newLife() *life {
 		e.load.limits = limits{requests: s.opts.MaxQueuedReqs, tokens: s.opts.MaxQueuedTokens}
 		if s.opts.KVEvents.Endpoint != "" {
 			e.events = newKVEvents(&s.opts.KVEvents, rank)
+			e.events.wire = s.wire
 			sched.pool.watch = e.events
 		}
 		l.engines = append(l.engines, e)

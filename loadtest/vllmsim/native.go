@@ -191,7 +191,7 @@ func (c *call) appendNativeOutput(b []byte, lps []*tokenLogprob) []byte {
 	l := triples{c: c}
 	b = append(b, `,"output_token_logprobs":[`...)
 	for i, lp := range lps {
-		b = l.triple(appendComma(b, i), lp.lp, lp.id)
+		b = l.triple(appendComma(b, i), lp.altLogprob)
 	}
 	b = append(b, ']')
 	if n.top == 0 {
@@ -201,7 +201,7 @@ func (c *call) appendNativeOutput(b []byte, lps []*tokenLogprob) []byte {
 	for i, lp := range lps {
 		b = append(appendComma(b, i), '[')
 		for k, a := range lp.top {
-			b = l.triple(appendComma(b, k), a.lp, a.id)
+			b = l.triple(appendComma(b, k), a)
 		}
 		b = append(b, ']')
 	}
@@ -219,9 +219,9 @@ func (l *triples) own(b []byte, id int32, d *Dist) []byte {
 	case l.spoilt == spoiltEntry:
 		return nil
 	case d == nil:
-		return l.triple(b, math.Inf(-1), id)
+		return l.triple(b, l.of(id, math.Inf(-1)))
 	}
-	return l.triple(b, clampLogprob(d.LogProb(id)), id)
+	return l.triple(b, l.of(id, clampLogprob(d.LogProb(id))))
 }
 
 func (l *triples) top(b []byte, d *Dist, n int) []byte {
@@ -230,22 +230,27 @@ func (l *triples) top(b []byte, d *Dist, n int) []byte {
 	}
 	b = append(b, '[')
 	for k, c := range d.topN(n) {
-		b = l.triple(appendComma(b, k), clampLogprob(math.Log(c.P)), c.ID)
+		b = l.triple(appendComma(b, k), l.of(c.ID, clampLogprob(math.Log(c.P))))
 	}
 	return append(b, ']')
 }
 
+// of is a token of the prompt as it goes over the wire.
+func (l *triples) of(id int32, lp float64) altLogprob {
+	return altLogprob{id: l.c.s.wire.out(id), lp: lp, text: l.c.s.tok.shown(id)}
+}
+
 // triple writes one; what is infinite is not known.
-func (l *triples) triple(b []byte, lp float64, id int32) []byte {
+func (l *triples) triple(b []byte, a altLogprob) []byte {
 	b = append(b, '[')
 	if l.spoilt != "" {
 		b = append(b, l.spoilt...)
 	} else {
-		b = appendFloat(b, lp)
+		b = appendFloat(b, a.lp)
 	}
-	b = strconv.AppendInt(append(b, ','), int64(id), 10)
+	b = strconv.AppendInt(append(b, ','), int64(a.id), 10)
 	if !l.c.req.native.text {
 		return append(b, ",null]"...)
 	}
-	return append(appendQuoted(append(b, ','), l.c.s.tok.shown(id)), ']')
+	return append(appendQuoted(append(b, ','), a.text), ']')
 }

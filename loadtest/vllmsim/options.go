@@ -33,8 +33,9 @@ type Options struct {
 	// SGLang puts SGLang's face on: of the routes those that it shares with vLLM, and POST /generate with logprob_start_len
 	// (native.go). Prompts are not scored elsewhere, and /tokenize renders no chats. Metrics stay vLLM's, and so do
 	// return_token_ids, the errors, blocks of 16 tokens and the priority's direction.
-	SGLang  bool
-	Without []string // features that the engine lacks, see [Features]
+	SGLang    bool
+	Tokenizer string   // "" or "other": the same texts and language under other token ids, all of them
+	Without   []string // features that the engine lacks, see [Features]
 
 	DevMode  bool     // VLLM_SERVER_DEV_MODE: there is /reset_prefix_cache
 	KVEvents KVEvents // what of the prefix cache is published
@@ -97,6 +98,8 @@ func (o *Options) validate(p *Profile) error {
 		return fmt.Errorf("vllmsim: divergence %v is not within 0..1", o.Divergence)
 	case !(o.Blind >= 0 && o.Blind <= 1):
 		return fmt.Errorf("vllmsim: blind %v is not within 0..1", o.Blind)
+	case o.Tokenizer != "" && o.Tokenizer != tokenizerOther:
+		return fmt.Errorf("vllmsim: unknown tokenizer %q; known: %s", o.Tokenizer, tokenizerOther)
 	case !(o.Ties >= 0 && o.Ties <= 1):
 		return fmt.Errorf("vllmsim: ties %v are not within 0..1", o.Ties)
 	case !(o.TimeScale >= 0.01 && o.TimeScale <= 1e5): // clocks of 64 bits count no further

@@ -12,6 +12,7 @@ type scoring struct {
 	form   *form
 	from   int    // the first token that is looked at; the first of a prompt never is
 	fault  string // Fault.Score
+	wire   wireIDs
 }
 
 // scorePrompt calls visit with the distribution of every prompt token; nil for those that are not looked at.
@@ -108,7 +109,7 @@ func (p *rankedList) entry(dst []byte, i int, d *Dist, hidden int32) []byte {
 
 func (p *rankedList) ranked(dst []byte, c Cand, rank int) []byte {
 	dst = append(dst, '"')
-	dst = strconv.AppendInt(dst, int64(c.ID), 10)
+	dst = strconv.AppendInt(dst, int64(p.in.wire.out(c.ID)), 10)
 	dst = append(dst, `":{"logprob":`...)
 	if p.spoilt != "" {
 		dst = append(dst, p.spoilt...)

@@ -44,6 +44,7 @@ type request struct {
 	priority       int64
 	specs          []genSpec // one per choice, index prompt*n+j
 	tool           *toolCall
+	others         []Cand    // see genSpec
 	form           *form     // of the answer
 	lazy           *apiError // found by the engine only: under stream it comes as an event after a 200
 }
@@ -75,6 +76,7 @@ func (s *Server) parse(body []byte, in intake) (*request, *apiError) {
 		return nil, err
 	}
 	s.lacks.strip(w)
+	w.StopTokenIDs = s.wire.inAll(w.StopTokenIDs)
 	if err := w.checkSchema(in.api); err != nil {
 		return nil, err
 	}
@@ -351,7 +353,7 @@ func (s *Server) completionPrompts(w *wireRequest, r *request) *apiError {
 		return err
 	}
 	for _, p := range w.prompts {
-		ids := p.ids
+		ids := s.wire.inAll(p.ids)
 		if p.asIDs && s.lacks.continuation && len(ids) > 1 && r.promptLogprobs == none {
 			ids = ids[:len(ids)-1]
 		}
@@ -439,6 +441,7 @@ func (s *Server) finishSpecs(w *wireRequest, r *request, base genSpec) *apiError
 		for j := range r.n {
 			g := base
 			g.seed, g.script = s.model.SampleSeed(s.opts.Model, prompt, j), script
+			g.others = r.others
 			if w.Seed != nil {
 				g.seed = mix(mix(0x5eed, uint64(*w.Seed)), uint64(j))
 			}
@@ -473,33 +476,4 @@ func (w *wireRequest) maxTokens(r *request) (int, *apiError) {
 		}
 	}
 	return asked, nil
-}
-
-// checkLength refuses what does not fit the context (vllm-api 1.4).
-func (s *Server) checkLength(prompt, asked int, exact bool) *apiError {
-	limit := s.opts.MaxModelLen
-	if asked > limit {
-		return invalid(fmt.Sprintf("max_tokens=%d cannot be greater than max_model_len=%d. Please request fewer output tokens.", asked, limit),
-			"max_tokens", strconv.Itoa(asked))
-	}
-	if prompt > limit-asked {
-		about := ""
-		if !exact {
-			prompt, about = limit-asked+1, "at least " // tokenisation stops at the limit
-		}
-		return invalid(fmt.Sprintf("This model's maximum context length is %d tokens. However, you requested %d output tokens and your prompt contains %s%d input tokens, for a total of %s%d tokens. Please reduce the length of the input prompt or the number of requested output tokens.",
-			limit, asked, about, prompt, about, prompt+asked), "input_tokens", strconv.Itoa(prompt))
-	}
-	return s.checkEngineLength(prompt)
-}
-
-// checkEngineLength is the engine's own look at the length.
-func (s *Server) checkEngineLength(prompt int) *apiError {
-	switch limit := s.opts.MaxModelLen; {
-	case prompt > limit:
-		return refused(fmt.Sprintf("The decoder prompt (length %d) is longer than the maximum model length of %d. Make sure that `max_model_len` is no smaller than the number of text tokens.", prompt, limit))
-	case prompt == limit:
-		return refused(fmt.Sprintf("The decoder prompt (length %d) plus the number of requested output tokens (at least 1) is longer than the maximum model length of %d.", prompt, limit))
-	}
-	return nil
 }

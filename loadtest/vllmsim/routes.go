@@ -155,7 +155,7 @@ func (s *Server) tokenized(ids []int32, strs bool) []byte {
 	b = strconv.AppendInt(b, int64(len(ids)), 10)
 	b = append(b, `,"max_model_len":`...)
 	b = strconv.AppendInt(b, int64(s.opts.MaxModelLen), 10)
-	b = appendIDs(append(b, `,"tokens":`...), ids)
+	b = appendIDs(append(b, `,"tokens":`...), s.wire.outAll(ids))
 	b = append(b, `,"token_strs":`...)
 	if !strs {
 		return append(b, "null}"...)
@@ -187,7 +187,7 @@ func (s *Server) serveDetokenize(w http.ResponseWriter, r *http.Request) {
 		s.writeError(w, err)
 		return
 	}
-	b := appendQuoted([]byte(`{"prompt":`), s.tok.Decode(*q.Tokens, false))
+	b := appendQuoted([]byte(`{"prompt":`), s.tok.Decode(s.wire.inAll(*q.Tokens), false))
 	writeJSON(w, http.StatusOK, append(b, '}'))
 }
 
@@ -223,7 +223,7 @@ func (s *Server) serveEmbeddings(w http.ResponseWriter, r *http.Request) {
 	b = appendQuoted(append(b, `,"model":`...), s.opts.Model)
 	b = append(b, `,"data":[`...)
 	for i, p := range list {
-		ids := p.ids
+		ids := s.wire.inAll(p.ids)
 		if !p.asIDs {
 			ids = s.tok.Encode(p.text)
 		}

@@ -19,7 +19,7 @@ type form struct {
 	tool   *wireTool
 }
 
-// script decides whether the answer is forced by a grammar (tool call, JSON), and returns its tokens. They are the whole
+// script decides whether the answer is forced by a grammar (tool call, JSON) or a judge's, and returns its tokens. They are the whole
 // answer, whatever the prompt ends with: vLLM's grammar starts at the first token that is generated.
 func (s *Server) script(w *wireRequest, r *request) ([]scripted, *apiError) {
 	if len(r.prompts) == 0 {
@@ -28,8 +28,15 @@ func (s *Server) script(w *wireRequest, r *request) ([]scripted, *apiError) {
 	c := s.model.readTo(r.prompts[0])
 	v := s.model.voiceAt(&c)
 	var err *apiError
-	if r.form, err = w.form(r.chat, v.calls()); r.form == nil || err != nil {
+	if r.form, err = w.form(r.chat, v.calls()); err != nil {
 		return nil, err
+	}
+	if r.form == nil {
+		var answer []scripted
+		if r.chat {
+			answer, r.others = s.judged(w)
+		}
+		return answer, nil
 	}
 	b := s.model.jsonWriter(v, "")
 	if r.form.tool == nil {

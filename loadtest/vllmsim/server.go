@@ -27,6 +27,7 @@ type Server struct {
 	conns   busyConns
 	nonce   uint64
 	lacks   lacking
+	wire    wireIDs
 	routes  map[string]route
 	current atomic.Pointer[life]
 
@@ -57,7 +58,8 @@ func New(o Options) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{opts: o, profile: p, tok: DefaultTokenizer(), model: NewDraft(o.Seed, o.Divergence, o.Blind).WithTies(o.Ties),
-		nonce: uint64(time.Now().UnixNano()), lacks: newLacking(&o), seen: map[string]int{}, downtime: o.Restart, leaving: make(chan struct{}), closing: make(chan struct{})}
+		nonce: uint64(time.Now().UnixNano()), lacks: newLacking(&o), wire: newWireIDs(o.Tokenizer),
+		seen: map[string]int{}, downtime: o.Restart, leaving: make(chan struct{}), closing: make(chan struct{})}
 	s.conns.set = map[net.Conn]bool{}
 	s.routes = s.routeTable()
 	s.faults.set(o.Fault.lasting())

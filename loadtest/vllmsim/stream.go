@@ -185,7 +185,7 @@ func (st *streamer) roleChunk(i int) {
 		b = append(appendUsage(append(b, `,"usage":`...), st.prompt, 0), '}')
 	}
 	b = append(b, `,"prompt_token_ids":`...)
-	b = st.appendIDsIf(b, st.req.prompts[0])
+	b = st.appendPromptIf(b, st.req.prompts[0])
 	b = append(b, `,"prompt_text":null}`+"\n\n"...)
 	st.buf = b
 }
@@ -298,7 +298,7 @@ func (st *streamer) completionChunk(ev *event) {
 	}
 	b = append(b, `,"prompt_token_ids":`...)
 	if first {
-		b = st.appendIDsIf(b, st.req.prompts[i/st.req.n])
+		b = st.appendPromptIf(b, st.req.prompts[i/st.req.n])
 	} else {
 		b = append(b, "null"...)
 	}

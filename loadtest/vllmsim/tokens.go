@@ -144,7 +144,7 @@ func (s *Server) serveRender(w http.ResponseWriter, r *http.Request, a api) {
 	}
 	var b []byte
 	for i := range req.prompts {
-		b = req.appendRendered(appendComma(b, i), i, s.requestID(a, "", ""))
+		b = s.appendRendered(appendComma(b, i), req, i)
 	}
 	if a == apiCompletion {
 		b = append(append([]byte("["), b...), ']')
@@ -152,12 +152,17 @@ func (s *Server) serveRender(w http.ResponseWriter, r *http.Request, a api) {
 	writeJSON(w, http.StatusOK, b)
 }
 
-func (r *request) appendRendered(b []byte, i int, id string) []byte {
-	w := r.wire
-	b = appendQuoted(append(b, `{"request_id":`...), id)
-	b = appendIDs(append(b, `,"token_ids":`...), r.prompts[i])
+func (s *Server) appendRendered(b []byte, r *request, i int) []byte {
+	w, a := r.wire, apiCompletion
+	if r.chat {
+		a = apiChat
+	}
+	b = appendQuoted(append(b, `{"request_id":`...), s.requestID(a, "", ""))
+	b = appendIDs(append(b, `,"token_ids":`...), s.wire.outAll(r.prompts[i]))
 	b = append(b, `,"features":null,"sampling_params":`...)
-	b = r.appendSampling(b, &r.specs[i*r.n])
+	spec := r.specs[i*r.n]
+	spec.stopIDs = s.wire.outAll(spec.stopIDs)
+	b = r.appendSampling(b, &spec)
 	b = appendNullable(append(b, `,"model":`...), w.Model)
 	b = append(b, `,"stream":`+strconv.FormatBool(w.Stream)+`,"stream_options":`...)
 	if o := w.StreamOptions; o != nil {

@@ -1,0 +1,35 @@
+package vllmsim
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// checkLength refuses what does not fit the context (vllm-api 1.4).
+func (s *Server) checkLength(prompt, asked int, exact bool) *apiError {
+	limit := s.opts.MaxModelLen
+	if asked > limit {
+		return invalid(fmt.Sprintf("max_tokens=%d cannot be greater than max_model_len=%d. Please request fewer output tokens.", asked, limit),
+			"max_tokens", strconv.Itoa(asked))
+	}
+	if prompt > limit-asked {
+		about := ""
+		if !exact {
+			prompt, about = limit-asked+1, "at least " // tokenisation stops at the limit
+		}
+		return invalid(fmt.Sprintf("This model's maximum context length is %d tokens. However, you requested %d output tokens and your prompt contains %s%d input tokens, for a total of %s%d tokens. Please reduce the length of the input prompt or the number of requested output tokens.",
+			limit, asked, about, prompt, about, prompt+asked), "input_tokens", strconv.Itoa(prompt))
+	}
+	return s.checkEngineLength(prompt)
+}
+
+// checkEngineLength is the engine's own look at the length.
+func (s *Server) checkEngineLength(prompt int) *apiError {
+	switch limit := s.opts.MaxModelLen; {
+	case prompt > limit:
+		return refused(fmt.Sprintf("The decoder prompt (length %d) is longer than the maximum model length of %d. Make sure that `max_model_len` is no smaller than the number of text tokens.", prompt, limit))
+	case prompt == limit:
+		return refused(fmt.Sprintf("The decoder prompt (length %d) plus the number of requested output tokens (at least 1) is longer than the maximum model length of %d.", prompt, limit))
+	}
+	return nil
+}
