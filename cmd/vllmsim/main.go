@@ -26,6 +26,9 @@ type flags struct {
 	Blind      float64 `group:"The language" default:"0" help:"How little a draft's confidence says of where it strays, 0 to 1."`
 	Seed       uint64  `group:"The language" default:"1" help:"Seed of the language; a draft and its target share it."`
 
+	Ties      float64 `group:"The language" default:"0" help:"Share of places, 0 to 1, where the two best tokens are level within 0.125 nat, so that scoring may not stand by what was written."`
+	Tokenizer string  `group:"The language" default:"default" enum:"default,other" help:"Token ids on the wire: default, or other ones for the same texts."`
+
 	TimeScale        float64 `group:"The engine" default:"1" help:"How many times faster than the profile time runs: 20 makes a GPU twenty times as fast."`
 	MaxModelLen      int     `group:"The engine" default:"131072" help:"Context length in tokens; never more than the KV cache holds."`
 	Policy           string  `group:"The engine" aliases:"scheduling-policy" default:"fcfs" enum:"fcfs,priority" help:"Scheduling policy: fcfs or priority."`
@@ -40,6 +43,9 @@ type flags struct {
 	FlatErrors          bool   `group:"The wire" help:"Error bodies of vLLM 0.10.0 and before."`
 	PromptTokensDetails bool   `group:"The wire" name:"enable-prompt-tokens-details" help:"Usage tells cached_tokens."`
 
+	SGLang  bool     `group:"The wire" name:"sglang" help:"SGLang's face: POST /generate with logprob_start_len, and none of the routes that are vLLM's alone; metrics stay vLLM's."`
+	Without []string `group:"The wire" placeholder:"FEATURE" help:"Features that the engine lacks: ${features}."`
+
 	KVEventsEndpoint       string `group:"The wire" name:"kv-events-endpoint" placeholder:"tcp://HOST:PORT" help:"Publish KV cache events over ZMQ, as vLLM's --kv-events-config; rank r has PORT + r; port 0 takes free ones, which are printed."`
 	KVEventsReplayEndpoint string `group:"The wire" name:"kv-events-replay-endpoint" placeholder:"tcp://HOST:PORT" help:"Where past KV cache events are asked for."`
 	KVEventsTopic          string `group:"The wire" name:"kv-events-topic" help:"Topic of KV cache events."`
@@ -48,7 +54,7 @@ type flags struct {
 
 	OOM     bool          `group:"What goes wrong" help:"A running sequence that finds no KV block kills the engine instead of preempting another."`
 	Restart time.Duration `group:"What goes wrong" default:"60s" help:"How long connections are refused after a death, in the profile's time."`
-	Fault   string        `group:"What goes wrong" placeholder:"JSON" help:"What is wrong from the start, as POST /sim/fault takes it later, such as '{\"status\":503,\"rate\":0.1}' or '{\"spot_notice_seconds\":120}'."`
+	Fault   string        `group:"What goes wrong" placeholder:"JSON" help:"What is wrong from the start, as POST /sim/fault takes it later, such as '{\"status\":503,\"rate\":0.1}', '{\"score\":\"die\"}' or '{\"spot_notice_seconds\":120}'."`
 }
 
 func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
@@ -64,7 +70,7 @@ func serve(ctx context.Context, args []string, out, errs io.Writer) int {
 	var f flags
 	exit := -1
 	parser, err := kong.New(&f, kong.Name("vllmsim"), kong.Description("A vLLM server without a GPU."),
-		kong.Vars{"profiles": strings.Join(vllmsim.ProfileNames(), ", ")},
+		kong.Vars{"profiles": strings.Join(vllmsim.ProfileNames(), ", "), "features": strings.Join(vllmsim.Features(), ", ")},
 		kong.Writers(out, errs), kong.Exit(func(code int) { exit = code }))
 	if err == nil {
 		_, err = parser.Parse(args)
@@ -105,6 +111,7 @@ func (f *flags) options() (vllmsim.Options, error) {
 		MaxNumSeqs: f.MaxNumSeqs, MaxBatchedTokens: f.MaxBatchedTokens, MaxQueuedReqs: f.MaxQueuedReqs,
 		MaxQueuedTokens: f.MaxQueuedTokens, Metrics: f.Metrics, FlatErrors: f.FlatErrors,
 		DataParallelSize: f.DataParallelSize, PromptTokensDetails: f.PromptTokensDetails, OOM: f.OOM, Restart: f.Restart, DevMode: f.DevMode,
+		Ties: f.Ties, SGLang: f.SGLang, Without: f.Without,
 		KVEvents: vllmsim.KVEvents{Endpoint: f.KVEventsEndpoint, ReplayEndpoint: f.KVEventsReplayEndpoint, Topic: f.KVEventsTopic, Arrays: f.KVEventsArrays}}
 	// What is zero in the library stands for a default; here it was said.
 	if f.TimeScale == 0 {
@@ -118,6 +125,9 @@ func (f *flags) options() (vllmsim.Options, error) {
 	}
 	if f.Restart == 0 {
 		o.Restart = time.Nanosecond
+	}
+	if f.Tokenizer != "default" {
+		o.Tokenizer = f.Tokenizer
 	}
 	if f.Fault == "" {
 		return o, nil

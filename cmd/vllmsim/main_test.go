@@ -95,6 +95,10 @@ func TestWhatCannotBeIsSaidOnce(t *testing.T) {
 		{`--fault={"refuse":true,"die":true}`, "vllmsim: a fault has one of"},
 		{"--max-num-queued-reqs=-1", "vllmsim: -1 queued requests"},
 		{"--policy=random", "--policy"},
+		{"--tokenizer=mine", "--tokenizer"},
+		{"--ties=2", "vllmsim: ties 2 are not within 0..1"},
+		{"--without=tokenize,wings", `vllmsim: unknown feature "wings"`},
+		{`--fault={"score":"badly"}`, `vllmsim: unknown score fault "badly"`},
 	} {
 		var errs bytes.Buffer
 		if code := serve(t.Context(), []string{c.flag}, io.Discard, &errs); code != 1 {
@@ -103,6 +107,45 @@ func TestWhatCannotBeIsSaidOnce(t *testing.T) {
 		if got := errs.String(); !strings.Contains(got, c.says) || strings.Count(got, "vllmsim:") != 1 {
 			t.Errorf("%s: %q", c.flag, got)
 		}
+	}
+}
+
+func TestAnEngineOfAnotherMakeIsAFlagAway(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	r, w := io.Pipe()
+	code := make(chan int, 1)
+	go func() {
+		code <- serve(ctx, []string{"--listen=127.0.0.1:0", "--sglang", "--without=tokenize,logprobs", "--tokenizer=other", "--ties=0.1", "--time-scale=1000"}, w, io.Discard)
+	}()
+	line := make([]byte, 200)
+	n, err := r.Read(line)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, url, _ := strings.Cut(strings.TrimSpace(string(line[:n])), " on ")
+	ask := func(path, body string) (int, string) {
+		resp, err := http.Post(url+path, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = resp.Body.Close() }()
+		b, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(b)
+	}
+	status, body := ask("/generate", `{"input_ids":[1500,1501],"sampling_params":{"max_new_tokens":2},"return_logprob":true,"logprob_start_len":0}`)
+	if status != 200 || !strings.Contains(body, `"input_token_logprobs":[[null,1500,null],[`) || strings.Contains(body, "output_token_logprobs") {
+		t.Errorf("/generate: %d %s", status, body)
+	}
+	if status, body = ask("/tokenize", `{"prompt":"x"}`); status != 404 {
+		t.Errorf("/tokenize: %d %s", status, body)
+	}
+	_, body = ask("/v1/completions", `{"prompt":"x","max_tokens":1,"logprobs":1,"return_token_ids":true}`)
+	if !strings.Contains(body, `"logprobs":null`) || !strings.Contains(body, `"prompt_token_ids":[1009,`) {
+		t.Errorf("/v1/completions: %s", body)
+	}
+	cancel()
+	if c := <-code; c != 0 {
+		t.Errorf("exit code %d", c)
 	}
 }
 
