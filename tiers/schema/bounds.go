@@ -1,0 +1,179 @@
+package schema
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// Bounds of a schema. The library's time grows with the square of what a schema holds, and
+// faster where it refers into its own middle; within these it is some tenths of a second at worst
+// (TestHostileSchemasTakeNoTime).
+const (
+	mostText    = 128 << 10 // bytes
+	mostValues  = 4096      // JSON values, names not counted
+	mostDepth   = 48        // levels
+	mostRefs    = 256       // references
+	mostIDs     = 8         // schemas inside with an identity of their own
+	mostPattern = 512       // bytes of one regular expression
+	mostSteps   = 1024      // instructions of one
+	mostProgram = 16 << 10  // instructions of all
+)
+
+// Bounds of a value that is checked.
+const (
+	mostAnswer      = 1 << 20 // bytes
+	mostAnswerDepth = 128
+)
+
+// Bounds of a number: arithmetic here is exact, and 1e999999 has a million digits.
+const (
+	mostDigits   = 64
+	mostExponent = 400
+)
+
+var (
+	errNotJSON = errors.New("not JSON")
+	errTooBig  = errors.New("too big")
+)
+
+// decode reads one JSON text, numbers as they are written.
+func decode(text []byte) (any, error) {
+	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotJSON, err)
+	}
+	return v, nil
+}
+
+// decodeValue reads a value to check.
+func decodeValue(text []byte) (any, error) {
+	if len(text) > mostAnswer {
+		return nil, fmt.Errorf("an answer of %d bytes: %w", len(text), errTooBig)
+	}
+	v, err := decode(text)
+	if err != nil {
+		return nil, err
+	}
+	c := census{depth: mostAnswerDepth, values: mostAnswer}
+	if err := c.take(v, 0); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// ofBounds reports what a schema has too much of.
+func ofBounds(doc any) error {
+	c := census{depth: mostDepth, values: mostValues}
+	if top, ok := doc.(map[string]any); ok {
+		dialect, _ := top["$schema"].(string)
+		c.old = strings.Contains(dialect, "draft-04")
+	}
+	err := c.take(doc, 0)
+	switch {
+	case err != nil:
+		return err
+	case c.refs > mostRefs:
+		return fmt.Errorf("%d references: %w", c.refs, errTooBig)
+	case c.ids > mostIDs:
+		return fmt.Errorf("%d identities: %w", c.ids, errTooBig)
+	}
+	return nil
+}
+
+// census counts what a JSON value holds.
+type census struct {
+	depth, values int  // may be so many
+	refs, ids     int  // were seen
+	old           bool // "id" is an identity
+}
+
+func (c *census) take(v any, depth int) error {
+	if c.values--; c.values < 0 || depth > c.depth {
+		return errTooBig
+	}
+	switch v := v.(type) {
+	case json.Number:
+		if !exact(string(v)) {
+			return fmt.Errorf("a number of %d digits: %w", len(v), errTooBig)
+		}
+	case []any:
+		for _, item := range v {
+			if err := c.take(item, depth+1); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for name, member := range v {
+			switch name {
+			case "$ref":
+				c.refs++
+			case "id":
+				if c.old {
+					c.ids++
+				}
+			case "$id", "$anchor", "$dynamicAnchor", "$schema":
+				if _, ok := member.(string); ok {
+					c.ids++
+				}
+			}
+			if err := c.take(member, depth+1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// exact reports whether a number is short enough to reckon with.
+func exact(number string) bool {
+	if len(number) > mostDigits {
+		return false
+	}
+	at := strings.IndexAny(number, "eE")
+	if at < 0 {
+		return true
+	}
+	power, err := strconv.Atoi(number[at+1:])
+	return err == nil && -mostExponent <= power && power <= mostExponent
+}
+
+// patterns compiles the regular expressions of one schema. Go's have no lookaround or
+// references back, and take time linear in the text.
+type patterns struct{ used int }
+
+// pattern is a regular expression that knows its size.
+type pattern struct {
+	*regexp.Regexp
+	steps int // instructions: a match takes up to so many for each byte
+}
+
+func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
+	if len(text) > mostPattern {
+		return nil, fmt.Errorf("a pattern of %d bytes: %w", len(text), errTooBig)
+	}
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		return nil, err
+	}
+	program, err := syntax.Compile(tree.Simplify())
+	if err != nil {
+		return nil, err
+	}
+	n := len(program.Inst)
+	if p.used += n; n > mostSteps || p.used > mostProgram {
+		return nil, fmt.Errorf("a pattern of %d instructions: %w", n, errTooBig)
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return nil, err
+	}
+	return pattern{re, n}, nil
+}

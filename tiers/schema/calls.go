@@ -1,0 +1,176 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+)
+
+// ToolCall is a call that a draft makes.
+type ToolCall struct {
+	Name      string
+	Arguments []byte // as the model wrote them
+}
+
+// mostCalled bounds the text of the schemas that one answer's calls are checked against, in bytes.
+const mostCalled = 2 * mostText
+
+// CheckCalls says whether a draft's calls are what was demanded, "" or a reason: each names
+// a tool that was offered, its arguments are a JSON object of that tool's schema, and there
+// are calls where tool_choice demands them. Tools is the request's array and choice its
+// tool_choice, both as raw JSON; no choice is "auto", or "none" where there are no tools. No
+// calls are fine where none is demanded.
+func (s *Schemas) CheckCalls(calls []ToolCall, tools, choice []byte) (reason string) {
+	want, ok := readChoice(choice)
+	switch {
+	case !ok:
+		return ReasonUnusable
+	case len(calls) == 0 && want.some:
+		return ReasonNoCall
+	case len(calls) == 0:
+		return ""
+	case want.none:
+		return ReasonUnknown
+	}
+	offered, ok := readTools(tools)
+	if !ok {
+		return ReasonUnusable
+	}
+	m, text := newMeter(), 0
+	for _, call := range calls {
+		schema, ok := offered[call.Name]
+		if !ok || want.only != nil && !slices.Contains(want.only, call.Name) {
+			return ReasonUnknown
+		}
+		if text += len(schema); text > mostCalled {
+			return ReasonUnusable
+		}
+		if reason := s.arguments(call.Arguments, schema, m); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+// arguments checks those of one call. A tool without a schema takes any object.
+func (s *Schemas) arguments(text, schema []byte, m *meter) (reason string) {
+	v, err := decodeValue(text)
+	if err != nil && !errors.Is(err, errNotJSON) {
+		return ReasonUnusable
+	}
+	if _, object := v.(map[string]any); !object {
+		return ReasonArguments
+	}
+	if len(schema) == 0 || string(schema) == "null" {
+		return ""
+	}
+	sch, err := s.compiled(schema)
+	if err != nil {
+		return ReasonUnusable
+	}
+	if reason = check(sch, v, m); reason == ReasonMismatch {
+		return ReasonArguments
+	}
+	return reason
+}
+
+// readTools is the schema of each tool that is offered.
+func readTools(raw []byte) (schemas map[string]json.RawMessage, ok bool) {
+	if len(raw) == 0 {
+		return nil, true
+	}
+	var tools []struct {
+		Type     string `json:"type"`
+		Function struct {
+			Name       string          `json:"name"`
+			Parameters json.RawMessage `json:"parameters"`
+		} `json:"function"`
+	}
+	if json.Unmarshal(raw, &tools) != nil {
+		return nil, false
+	}
+	schemas = make(map[string]json.RawMessage, len(tools))
+	for _, t := range tools {
+		if t.Type != "" && t.Type != "function" {
+			return nil, false // of another kind, whose calls nobody here knows
+		}
+		schemas[t.Function.Name] = t.Function.Parameters
+	}
+	return schemas, true
+}
+
+// choice is what a tool_choice demands.
+type choice struct {
+	none bool     // there may be no calls
+	some bool     // there must be
+	only []string // of these tools; nil is any
+}
+
+// named is a tool as a tool_choice names it.
+type named struct {
+	Function struct {
+		Name string `json:"name"`
+	} `json:"function"`
+}
+
+// readChoice reads a tool_choice: a word, one tool by name, or the tools that are allowed.
+func readChoice(raw []byte) (c choice, ok bool) {
+	var word string
+	if len(raw) == 0 || string(raw) == "null" {
+		return c, true
+	}
+	if json.Unmarshal(raw, &word) == nil {
+		return choice{none: word == "none", some: word == "required"}, word == "none" || word == "required" || word == "auto"
+	}
+	var o struct {
+		Type string `json:"type"`
+		named
+		Allowed struct {
+			Mode  string  `json:"mode"`
+			Tools []named `json:"tools"`
+		} `json:"allowed_tools"`
+	}
+	if json.Unmarshal(raw, &o) != nil {
+		return c, false
+	}
+	switch {
+	case o.Type == "function" && o.Function.Name != "":
+		return choice{some: true, only: []string{o.Function.Name}}, true
+	case o.Type == "allowed_tools" && (o.Allowed.Mode == "auto" || o.Allowed.Mode == "required"):
+		c = choice{some: o.Allowed.Mode == "required", only: []string{}}
+		for _, t := range o.Allowed.Tools {
+			c.only = append(c.only, t.Function.Name)
+		}
+		return c, true
+	}
+	return c, false
+}
+
+// CheckFormat says whether a whole answer is of the request's response_format, given as raw
+// JSON: "" or a reason of [Schemas.CheckSchema]. Kinds other than text, json_object and
+// json_schema cannot be checked, which is ReasonUnusable.
+func (s *Schemas) CheckFormat(text, format []byte) (reason string) {
+	if len(format) == 0 || string(format) == "null" {
+		return ""
+	}
+	var f struct {
+		Type   string `json:"type"`
+		Schema struct {
+			Schema json.RawMessage `json:"schema"`
+		} `json:"json_schema"`
+	}
+	if json.Unmarshal(format, &f) != nil {
+		return ReasonUnusable
+	}
+	switch {
+	case f.Type == "text":
+		return ""
+	case f.Type == "json_schema" && len(f.Schema.Schema) > 0:
+		return s.CheckSchema(text, f.Schema.Schema)
+	case f.Type != "json_object":
+		return ReasonUnusable
+	case !json.Valid(text):
+		return ReasonInvalid
+	}
+	return ""
+}

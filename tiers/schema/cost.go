@@ -1,0 +1,230 @@
+package schema
+
+import (
+	"encoding/json"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+)
+
+// mostCost is what one check may cost, in evaluations of a small schema against a small
+// value: at some 0.3 µs each, a tenth of a second. Ordinary ones cost tens or hundreds.
+const mostCost = 1 << 18
+
+// longestChain is how many schemas may apply to one value by way of one another.
+const longestChain = 64
+
+// meter is what checking may still cost. The library cannot be stopped, and takes
+// exponential time where a schema asks for it: alternatives of alternatives, each with the
+// next. So the same walk is done before it, counting: every branch is taken, which makes the
+// count an upper bound, and the walk ends where it is too much.
+type meter struct {
+	left   int
+	uneval bool // a schema asked what others evaluated: from then on, all take notes
+}
+
+func newMeter() *meter { return &meter{left: mostCost} }
+
+// allows reports whether a value can be checked with what is left, and takes it.
+func (m *meter) allows(s *jsonschema.Schema, v any) bool {
+	m.schema(s, v, 0)
+	return m.left >= 0
+}
+
+func (m *meter) spend(n int) { m.left -= n }
+
+// types says of which types a value may be for a schema's "type".
+var types = func() (t struct{ null, boolean, number, text, array, object jsonschema.Types }) {
+	t.null.Add("null")
+	t.boolean.Add("boolean")
+	t.number.Add("number")
+	t.number.Add("integer")
+	t.text.Add("string")
+	t.array.Add("array")
+	t.object.Add("object")
+	return t
+}()
+
+func typeOf(v any) jsonschema.Types {
+	switch v.(type) {
+	case nil:
+		return types.null
+	case bool:
+		return types.boolean
+	case string:
+		return types.text
+	case []any:
+		return types.array
+	case map[string]any:
+		return types.object
+	}
+	return types.number
+}
+
+// schema counts the evaluation of a value; chain is how many schemas led from the first
+// one that applies to it.
+func (m *meter) schema(s *jsonschema.Schema, v any, chain int) {
+	if s == nil || m.left < 0 {
+		return
+	}
+	if m.spend(1 + chain/4); s.Bool != nil {
+		return
+	}
+	if chain > longestChain || s.DynamicRef != nil || s.RecursiveRef != nil { // which schema these mean depends on the way to them
+		m.left = -1
+		return
+	}
+	if m.uneval = m.uneval || s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil; m.uneval {
+		m.spend(members(v) / 2)
+	}
+	if s.Types != nil && *s.Types != 0 && *s.Types&typeOf(v) == 0 {
+		return // the library stops here, too
+	}
+	m.equal(s, v)
+	m.format(s, v)
+	m.schema(s.Ref, v, chain+1)
+	switch v := v.(type) {
+	case map[string]any:
+		m.object(s, v, chain)
+	case []any:
+		m.array(s, v)
+	case string:
+		m.spend(len(v) / 256)
+		if s.Pattern != nil {
+			m.match(s.Pattern, v)
+		}
+	case json.Number:
+		m.spend(8)
+	}
+	for _, some := range [...][]*jsonschema.Schema{s.AllOf, s.AnyOf, s.OneOf, {s.Not, s.If, s.Then, s.Else}} {
+		for _, sub := range some {
+			m.schema(sub, v, chain+1)
+		}
+	}
+}
+
+// members is how many values a value holds directly.
+func members(v any) int {
+	switch v := v.(type) {
+	case []any:
+		return len(v)
+	case map[string]any:
+		return len(v)
+	}
+	return 0
+}
+
+// equal counts comparisons with constants.
+func (m *meter) equal(s *jsonschema.Schema, v any) {
+	n := 0
+	if s.Const != nil {
+		n = 1
+	}
+	if s.Enum != nil {
+		n += len(s.Enum.Values)
+	}
+	if n > 0 {
+		m.spend(n * m.size(v) / 4)
+	}
+}
+
+// size is how many values a value holds, itself included, and what its texts add. Finding
+// it out costs, too.
+func (m *meter) size(v any) int {
+	n := 1
+	switch v := v.(type) {
+	case string:
+		return 1 + len(v)/256
+	case json.Number:
+		return 4
+	case []any:
+		for _, item := range v {
+			n += m.size(item)
+		}
+		m.spend(len(v) / 4)
+	case map[string]any:
+		for _, member := range v {
+			n += m.size(member)
+		}
+		m.spend(len(v) / 4)
+	}
+	return n
+}
+
+// format counts the formats, which only old drafts assert. One compiles its text as a
+// regular expression.
+func (m *meter) format(s *jsonschema.Schema, v any) {
+	text, ok := v.(string)
+	if s.Format == nil || !ok {
+		return
+	}
+	if m.spend(1 + len(text)/16); s.Format.Name == "regex" && len(text) > 0 {
+		m.left = -1
+	}
+}
+
+// match counts a regular expression's run over a text.
+func (m *meter) match(re jsonschema.Regexp, text string) {
+	steps := mostSteps
+	if p, ok := re.(pattern); ok {
+		steps = p.steps
+	}
+	m.spend(1 + steps*len(text)/8)
+}
+
+func (m *meter) object(s *jsonschema.Schema, obj map[string]any, chain int) {
+	m.spend(len(obj) + (len(s.Required)+len(s.Dependencies)+len(s.DependentSchemas)+len(s.DependentRequired))/4)
+	for name, v := range obj {
+		if m.left < 0 {
+			return
+		}
+		m.schema(s.Properties[name], v, 0)
+		for re, sub := range s.PatternProperties {
+			if m.match(re, name); m.left >= 0 && re.MatchString(name) {
+				m.schema(sub, v, 0)
+			}
+		}
+		if more, ok := s.AdditionalProperties.(*jsonschema.Schema); ok && s.Properties[name] == nil {
+			m.schema(more, v, 0)
+		}
+		m.schema(s.UnevaluatedProperties, v, 0)
+		m.schema(s.PropertyNames, name, 0)
+		m.schema(s.DependentSchemas[name], obj, chain+1)
+		m.spend(len(s.DependentRequired[name]))
+		switch dep := s.Dependencies[name].(type) {
+		case *jsonschema.Schema:
+			m.schema(dep, obj, chain+1)
+		case []string:
+			m.spend(len(dep))
+		}
+	}
+}
+
+func (m *meter) array(s *jsonschema.Schema, items []any) {
+	m.spend(len(items) / 4)
+	if s.UniqueItems {
+		m.spend(len(items)*len(items)/16 + 2*m.size(items))
+	}
+	for i, v := range items {
+		if m.left < 0 {
+			return
+		}
+		if i < len(s.PrefixItems) {
+			m.schema(s.PrefixItems[i], v, 0)
+		} else {
+			m.schema(s.Items2020, v, 0)
+		}
+		switch old := s.Items.(type) {
+		case *jsonschema.Schema:
+			m.schema(old, v, 0)
+		case []*jsonschema.Schema:
+			if i < len(old) {
+				m.schema(old[i], v, 0)
+			}
+		}
+		if more, ok := s.AdditionalItems.(*jsonschema.Schema); ok {
+			m.schema(more, v, 0)
+		}
+		m.schema(s.Contains, v, 0)
+		m.schema(s.UnevaluatedItems, v, 0)
+	}
+}
