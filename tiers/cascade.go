@@ -16,6 +16,7 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/schema"
 	"github.com/foregate/foregate/tiers/scoring"
 )
 
@@ -59,6 +60,7 @@ type Cascade struct {
 	dice      func() float64
 	book      *economy.Book
 	scores    *scoring.Gate
+	schemas   *schema.Schemas
 
 	active, retrying atomic.Int64
 }
@@ -70,7 +72,7 @@ func New(o Options) (*Cascade, error) {
 	c := &Cascade{
 		routes: make(map[string]*Route, len(o.Routes)), gate: o.Gate, line: o.Line, transport: o.Transport,
 		mostBody: o.MostBody, metrics: newMetrics(o.Registerer), now: o.Now, cards: o.Cards, dice: o.Dice,
-		book: economy.NewBook(), scores: scoring.NewGate(),
+		book: economy.NewBook(), scores: scoring.NewGate(), schemas: &schema.Schemas{},
 	}
 	for i := range o.Routes {
 		rt := o.Routes[i]

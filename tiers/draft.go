@@ -359,8 +359,25 @@ func (d *draft) settle(ctx context.Context, lost *Failure) error {
 
 // final is the verdict on what there is of the draft.
 func (d *draft) final() accept.Verdict {
-	return d.course.Final(accept.Draft{Text: d.reply.text, IDs: d.ids, Finish: d.finish, WantJSON: d.job.ask.Request.JSON})
+	if d.job.ask.Request.Structured && d.finish == "stop" && !d.course.Rejected() {
+		if reason := d.job.misshapen(d.reply.text); reason != "" {
+			d.course.Refuse(reason)
+		}
+	}
+	return d.finalOf(0)
 }
+
+// finalOf is the verdict on what there is of a draft with so many calls of tools.
+func (d *draft) finalOf(calls int) accept.Verdict {
+	r := d.job.ask.Request
+	return d.course.Final(accept.Draft{
+		Text: d.reply.text, IDs: d.ids, Finish: d.finish, WantJSON: r.JSON, Calls: calls,
+		Stopped: d.reply.stop != nil, Refusals: d.job.cfg.Refusals, PromptText: r.PromptText(mostEcho),
+	})
+}
+
+// mostEcho bounds the prompt that an answer is compared with, in bytes.
+const mostEcho = 16 << 10
 
 // keep finishes the answer with the draft.
 func (d *draft) keep() error {

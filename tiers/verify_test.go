@@ -73,3 +73,98 @@ func TestADoubtfulHeadIsCheckedBeforeItIsReleased(t *testing.T) {
 		t.Errorf("verdicts %v: the test shows nothing", seen)
 	}
 }
+
+func TestADraftOfAnotherTokenizerIsScoredInTheTargetsTokens(t *testing.T) {
+	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3, Tokenizer: "other"}, vllmsim.Options{})
+	r.cfg.Mode = ModeVerify
+	tiers := map[Tier]int{}
+	for i, p := range prompts(24) {
+		body := chat(p, fmt.Sprintf(`,"max_tokens":300,"stream":%v`, i%2 == 0))
+		got, rc, err := r.ask(openai.Chat, Auto, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := r.own(body); got.text != want.text || got.finish != want.finish || rc.Plan.Scorer != ScorerText {
+			t.Errorf("%q: %s, %s\n got %q\nwant %q", p, rc.Tier, rc.Plan.Scorer, got.text, want.text)
+		}
+		tiers[rc.Tier]++
+	}
+	if tiers[Draft] == 0 || tiers[Mixed] == 0 {
+		t.Errorf("answers by tier %v: the test shows nothing", tiers)
+	}
+}
+
+func TestAJudgeIsAskedAboutWholeAnswers(t *testing.T) {
+	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.5}, vllmsim.Options{})
+	r.cfg.Mode = ModeJudge
+	seen := map[string]int{}
+	for _, p := range prompts(40) {
+		_, rc, err := r.ask(openai.Chat, Auto, chat(p, `,"max_tokens":300,"stream":true`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range rc.Checks {
+			seen[c.Reason]++
+			if c.Pass != (rc.Tier == Draft) || c.Scorer != ScorerJudge {
+				t.Errorf("%+v, and the answer is from %s", c, rc.Tier)
+			}
+		}
+	}
+	if seen[accept.ReasonStandsBy] == 0 || seen[accept.ReasonDisagrees] == 0 || len(seen) != 2 {
+		t.Errorf("verdicts %v: the test shows nothing", seen)
+	}
+}
+
+func TestALenientModeServesOnlyWhatTheTargetStandsBy(t *testing.T) {
+	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
+	r.cfg.Mode, r.cfg.Accept.Threshold = ModeLenient, -20
+	tiers := map[Tier]int{}
+	for i, p := range prompts(40) {
+		_, rc, err := r.ask(openai.Chat, Auto, chat(p, fmt.Sprintf(`,"max_tokens":300,"stream":%v`, i%2 == 0)))
+		if err != nil || len(rc.Checks) != 1 {
+			t.Fatalf("%+v, %v", rc.Checks, err)
+		}
+		if c := rc.Checks[0]; rc.AcceptedTokens > c.Kept || c.Pass && rc.Tier != Draft {
+			t.Errorf("%d tokens of the draft in the answer from %s, by %+v", rc.AcceptedTokens, rc.Tier, c)
+		}
+		tiers[rc.Tier]++
+	}
+	if tiers[Draft] == 0 || tiers[Mixed] == 0 {
+		t.Errorf("answers by tier %v: the test shows nothing", tiers)
+	}
+}
+
+func TestScoresThatGoWrongAreNobodysTrouble(t *testing.T) {
+	for _, fault := range []string{"error", "hang", "short", "misaligned", "garbage", "die"} {
+		t.Run(fault, func(t *testing.T) {
+			r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{Restart: 1})
+			other := vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: 7, TimeScale: testScale})
+			r.cfg.Mode, r.cfg.Scoring.Timeout = ModeVerify, 50e6
+			want := map[string]string{}
+			for _, p := range prompts(12) {
+				want[p] = r.own(chat(p, `,"max_tokens":100`)).text
+			}
+			r.wire(t, r.target.URL(), other.URL())
+			for _, s := range []*vllmsim.Server{r.target, other} {
+				if err := s.SetFault(vllmsim.Fault{Score: fault}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			scored := 0
+			for i, p := range prompts(12) {
+				got, rc, err := r.ask(openai.Chat, Auto, chat(p, fmt.Sprintf(`,"max_tokens":100,"stream":%v`, i%2 == 0)))
+				if err != nil || got.text != want[p] {
+					t.Fatalf("%q: %q, want %q; %+v, %v", p, got.text, want[p], rc, err)
+				}
+				for _, try := range rc.Tries {
+					if try.Score {
+						scored++
+					}
+				}
+			}
+			if open, why, _ := r.cascade.Scoring("targets"); fault != "short" && (!open || scored > 4) {
+				t.Errorf("%d scores were asked for; open %v: %s", scored, open, why)
+			}
+		})
+	}
+}

@@ -1,9 +1,126 @@
 package tiers
 
-import "context"
+import (
+	"context"
+	"time"
 
-// speculateWhole drafts an answer that may call tools.
-func (j *job) speculateWhole(context.Context) error {
-	j.receipt.Plan.Judged, j.receipt.Plan.Reason = false, "tools"
-	return errNoDraft
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/schema"
+)
+
+// speculateWhole drafts an answer that may call tools: it is asked for in one piece, since
+// half a call is none, and is the client's if it holds in all its parts.
+func (j *job) speculateWhole(ctx context.Context) error {
+	d := j.newDraft()
+	var a openai.DraftAnswer
+	k := j.call(j.route.Draft, j.ask.Request.Kind.Path(), j.wholeBody())
+	k.read = func(body []byte) (err error) {
+		a, err = openai.ParseDraftAnswer(body)
+		return err
+	}
+	k.turn.Now, k.demand.Whole = true, true
+	k.firstByte = j.wholeWait()
+	if _, err := j.cascade.question(ctx, k, j.receipt); err != nil {
+		return j.undrafted(ctx, err)
+	}
+	v := d.judgeWhole(ctx, &a)
+	j.receipt.Draft = j.cascade.now().Sub(d.started) - j.receipt.Verify
+	j.receipt.Verdict, j.receipt.DraftedTokens = v, d.course.Tokens()
+	if ctx.Err() != nil {
+		return d.interrupted(nil)
+	}
+	if !v.Accept {
+		j.receipt.WastedTokens = d.course.Tokens()
+		return errNoDraft
+	}
+	return j.giveWhole(&a)
+}
+
+// wholeBody asks the draft pool for an answer in one piece with all that judging needs.
+func (j *job) wholeBody() []byte {
+	edits := append(j.engineEdits(j.route.Draft),
+		openai.Edit{Name: "stream", Value: []byte("false")}, openai.Edit{Name: "stream_options"},
+		openai.Edit{Name: "return_token_ids", Value: []byte("true")},
+		openai.Edit{Name: "logprobs", Value: []byte("true")}, openai.Edit{Name: "top_logprobs", Value: []byte("5")})
+	return j.ask.Request.Apply(make([]byte, 0, len(j.ask.Request.Body)+256), edits...)
+}
+
+// wholeWait is how long a draft in one piece may take, 0 for as long as the request lives.
+func (j *job) wholeWait() time.Duration {
+	wait := j.firstByte(j.cfg.Timeouts.DraftFirstByte) + time.Duration(j.ask.Request.Limit())*time.Second/slowestRate
+	if j.ask.Request.MaxTokens < 0 || wait >= j.cfg.Timeouts.Total {
+		return 0
+	}
+	return wait
+}
+
+// judgeWhole is the verdict on a draft that came in one piece.
+func (d *draft) judgeWhole(ctx context.Context, a *openai.DraftAnswer) accept.Verdict {
+	d.promptIDs, d.ids, d.finish, d.usage = a.PromptIDs, a.IDs, a.Finish, a.Usage
+	d.reply.text = a.Text
+	for i, lp := range a.Logprobs {
+		if !d.course.Add(lp, a.Top(i)) {
+			break
+		}
+	}
+	d.course.Missing(max(len(a.IDs), a.Usage.Completion) - len(a.Logprobs))
+	d.mark()
+	if a.Choices != 1 || !a.Plain || a.Foreign || a.Fault != nil {
+		d.course.Refuse(reasonShape)
+	} else if reason := d.job.unsound(a); reason != "" {
+		d.course.Refuse(reason)
+	}
+	v := d.finalOf(len(a.Calls))
+	if v.Reason == accept.ReasonDoubtful && (d.job.receipt.Plan.Scorer == ScorerIDs || len(a.Calls) == 0) {
+		d.course.Heard(d.ask(ctx))
+		v = d.finalOf(len(a.Calls))
+	}
+	return v
+}
+
+// unsound says what is wrong with the calls of an answer, or its format; "" is nothing.
+func (j *job) unsound(a *openai.DraftAnswer) string {
+	r := j.ask.Request
+	calls := make([]schema.ToolCall, len(a.Calls))
+	for i, c := range a.Calls {
+		calls[i] = schema.ToolCall{Name: c.Name, Arguments: []byte(c.Arguments)}
+	}
+	if reason := j.cascade.schemas.CheckCalls(calls, r.Raw("tools"), r.Raw("tool_choice")); reason != "" {
+		return reason
+	}
+	if len(calls) > 0 {
+		return ""
+	}
+	return j.misshapen(a.Text)
+}
+
+// misshapen says what is wrong with the format of a text, "" is nothing.
+func (j *job) misshapen(text []byte) string {
+	if format := j.ask.Request.Raw("response_format"); format != nil {
+		return j.cascade.schemas.CheckFormat(text, format)
+	}
+	return ""
+}
+
+// giveWhole sends a draft that came in one piece, in the client's shape.
+func (j *job) giveWhole(a *openai.DraftAnswer) error {
+	rc, r := j.receipt, j.ask.Request
+	rc.Tier, rc.Finish, rc.PromptTokens, rc.AcceptedTokens = Draft, a.Finish, a.Usage.Prompt, a.Usage.Completion
+	framer := openai.NewFramer(r.Kind, j.ask.ID, j.route.Model, j.cascade.now().Unix())
+	whole := a.Whole(r.Kind)
+	body := framer.Whole(nil, whole, rc.extra())
+	j.ask.Tap.Body(body)
+	j.ask.Tap.End(openai.Ending{Usage: a.Usage})
+	j.begun()
+	if r.Stream {
+		if err := j.sink.Begin(Head{Stream: true, Receipt: rc}); err != nil {
+			return err
+		}
+		return j.sink.Write(framer.WholeStream(nil, whole, rc.extra(), r.IncludeUsage))
+	}
+	if err := j.sink.Begin(Head{Receipt: rc, Length: int64(len(body))}); err != nil {
+		return err
+	}
+	return j.sink.Write(body)
 }

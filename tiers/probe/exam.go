@@ -372,8 +372,11 @@ func (e *exam) longAnswer(ctx context.Context) error {
 	if e.noChat != "" {
 		return nil
 	}
-	question := long[e.variant%len(long)]
-	a, err := e.ask(ctx, question, longTokens, nil)
+	question, most := long[e.variant%len(long)], longTokens
+	if !e.card.TokenIDs {
+		most = 2 * continueTokens // there will be no ids to score
+	}
+	a, err := e.ask(ctx, question, most, nil)
 	switch {
 	case fails(err):
 		return err

@@ -160,7 +160,7 @@ func TestAnotherModelCardBringsANewCard(t *testing.T) {
 func TestEndsAreLookedForUntilOneWasSeen(t *testing.T) {
 	sim := engine(t, vllmsim.Options{Seed: 33})
 	first := taken(t, sim.URL())
-	if first.weak == "" || first.card.Lacks(MissingEOS) != "no answer has ended by itself, in 56 and 256 tokens" {
+	if first.weak == "" || first.card.Lacks(MissingEOS) != "no answer has ended by itself, in 52 and 256 tokens" {
 		t.Fatalf("the first probe sees %v, %q", first.card.EOS, first.weak)
 	}
 	p := start(t, Options{}, backends(Backend{ID: "a", URL: sim.URL(), Up: true}), nil)

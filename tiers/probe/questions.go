@@ -70,9 +70,9 @@ var (
 )
 
 const (
-	shortTokens    = 56  // of an answer to a short question, at most
+	shortTokens    = 52  // of an answer to a short question, at most
 	longTokens     = 256 // of one to a long question
-	moreTokens     = 56  // by which one that did not end is continued
+	moreTokens     = 52  // by which one that did not end is continued
 	continueTokens = 16  // that must be alike when it is continued from ids
 	reuseTokens    = 600 // of a text that is scored twice
 )

@@ -136,6 +136,9 @@ func (e *exam) agreement(ctx context.Context) error {
 // fromIDs has the engine go on from ids where chats do not tell theirs.
 func (e *exam) fromIDs(ctx context.Context) (a answer, from []int32, err error) {
 	from = e.some(firstScored)
+	if e.card.Scoring != openai.ScoreSGLang && !e.card.TokenIDs {
+		return a, nil, &unreadable{"the ids of answers are not told"}
+	}
 	if e.card.Scoring != openai.ScoreSGLang {
 		a, err = e.complete(ctx, "/v1/completions", longTokens, map[string]any{"prompt": from})
 		if err == nil && len(a.ids) == 0 {
@@ -157,18 +160,22 @@ func (e *exam) fromIDs(ctx context.Context) (a answer, from []int32, err error) 
 
 // reuse scores the same text twice.
 func (e *exam) reuse(ctx context.Context) error {
-	q := e.question(e.card.Scoring, e.some(reuseTokens), scoredTokens)
+	n := reuseTokens
+	if e.card.Window > firstScored {
+		n = min(n, e.card.Window-1) // there must be room for a token more
+	}
+	q := e.question(e.card.Scoring, e.some(n), scoredTokens)
 	cached := 0
 	for range 2 {
 		scores, err := e.score(ctx, q)
 		if err != nil {
-			return fmt.Errorf("a text of %d tokens: %w", reuseTokens, err)
+			return fmt.Errorf("a text of %d tokens: %w", n, err)
 		}
 		cached = scores.Cached
 	}
 	e.card.Reuse = cached > 0
 	if !e.card.Reuse {
-		e.lack(MissingReuse, fmt.Sprintf("of %d tokens that it had just scored, it found none in its cache, or does not tell", reuseTokens))
+		e.lack(MissingReuse, fmt.Sprintf("of %d tokens that it had just scored, it found none in its cache, or does not tell", n))
 	}
 	return nil
 }

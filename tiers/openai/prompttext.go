@@ -1,0 +1,42 @@
+package openai
+
+// PromptText is the text of the request's prompt without JSON's escapes: of a chat the texts
+// of its messages, one after the other. It is at most most bytes, of the end.
+func (r *Request) PromptText(most int) []byte {
+	if r.Kind == Completion {
+		return lastBytes(r.Text(), most)
+	}
+	var in cursor
+	in.resetLenient(r.messages.Of(r.Body))
+	var out []byte
+	for range in.array() {
+		for name := range in.object() {
+			switch {
+			case string(name) != "content":
+				in.skip()
+			case in.kind() == '"':
+				raw, _ := in.value()
+				out = append(unquote(out, raw), '\n')
+			default:
+				out = partTexts(&in, out)
+			}
+		}
+	}
+	return lastBytes(out, most)
+}
+
+// partTexts appends the texts of a message's parts.
+func partTexts(in *cursor, out []byte) []byte {
+	for range in.array() {
+		for name := range in.object() {
+			is := string(name) == "text" && in.kind() == '"'
+			raw, _ := in.value()
+			if is && in.err == nil {
+				out = append(unquote(out, raw), '\n')
+			}
+		}
+	}
+	return out
+}
+
+func lastBytes(text []byte, most int) []byte { return text[max(len(text)-most, 0):] }
