@@ -188,5 +188,6 @@ func Upper(served, n float64) float64 {
 		return 1
 	}
 	a := share(served / n)
-	return share((a*n + z*z/2 + z*math.Sqrt(a*(1-a)*n+z*z/4)) / (n + z*z))
+	bound := (a*n + z*z/2 + z*math.Sqrt(a*(1-a)*n+z*z/4)) / (n + z*z)
+	return max(a, share(bound)) // rounding may leave it below a, where a is 1
 }

@@ -154,6 +154,11 @@ func TestTheUpperBoundHoldsInNineOfTenRuns(t *testing.T) {
 			t.Errorf("A=%g, n=%g: the bound held in %.3f of the runs, want about .9", c.a, c.n, share)
 		}
 	}
+	for n := .01; n < 300; n *= 1.01 {
+		if got := Upper(n, n); got != 1 {
+			t.Fatalf("all of %g were served: got %g, want 1", n, got)
+		}
+	}
 	if Upper(0, 0) != 1 || Upper(5, 5) != 1 || Upper(0, 200) > .01 {
 		t.Errorf("got %g, %g, %g", Upper(0, 0), Upper(5, 5), Upper(0, 200))
 	}
