@@ -91,7 +91,7 @@ func (j *job) relayStream(ctx context.Context, x *exchange) error {
 		return err
 	}
 	s := relay{job: j, rich: j.ask.Request.N > 1, keeps: j.cfg.Takeover && carriesOn(j.ask.Request)}
-	for {
+	for over := false; !over; {
 		raw, chunk, err := x.next()
 		if err == io.EOF {
 			break
@@ -100,10 +100,16 @@ func (j *job) relayStream(ctx context.Context, x *exchange) error {
 			f := err.(*Failure) // next returns nothing else
 			s.estimate()
 			x.close(f, s.frames)
-			if s.keeps && !s.rich && j.receipt.Finish == "" && j.mayTakeOver(f, 0) {
+			switch {
+			case j.receipt.Finish != "" && j.ask.Request.N == 1:
+				s.close() // all but its usage has come
+				over = true
+				continue
+			case s.keeps && !s.rich && j.mayTakeOver(f):
 				return s.takeOver(ctx, x)
+			default:
+				return &BrokenError{f}
 			}
-			return &BrokenError{f}
 		}
 		s.pass(raw, chunk)
 		if x.buffered() {
@@ -153,9 +159,6 @@ func (s *relay) tell(raw []byte, c *openai.Chunk) {
 		if s.keeps {
 			s.text = append(s.text, c.Text...)
 		}
-		if s.keeps && s.named == nil {
-			s.named = append(make([]byte, 0, len(raw)), raw...)
-		}
 	}
 }
 
@@ -182,6 +185,9 @@ func (s *relay) pass(raw []byte, c *openai.Chunk) {
 		rc.Finish = string(c.Finish)
 	}
 	s.tell(raw, c)
+	if s.named == nil && (s.keeps || s.job.ask.Request.IncludeUsage) {
+		s.named = append(make([]byte, 0, len(raw)), raw...)
+	}
 	if c.HasUsage && c.Choices == 0 && !s.job.ask.Request.IncludeUsage {
 		return
 	}
@@ -214,6 +220,21 @@ func (s *relay) frame(raw []byte, model openai.Span, end int, extra []byte) {
 	}
 	s.out = openai.Rewrite(s.out, raw, model, end, s.job.route.Model, extra)
 	s.out = append(s.out, "\n\n"...)
+}
+
+// close tells the usage of an answer whose own came too late.
+func (s *relay) close() {
+	j := s.job
+	if j.receipt.PromptTokens == 0 {
+		j.receipt.PromptTokens = j.ask.Request.PromptTokens // as estimated
+	}
+	if !j.ask.Request.IncludeUsage {
+		return
+	}
+	s.flushHeld(nil)
+	id, created := openai.Named(s.named)
+	s.held = openai.NewFramerAs(j.ask.Request.Kind, id, j.route.Model, created).UsageChunk(s.ending().Usage)
+	s.model, s.end = openai.Span{}, len(s.held)-1
 }
 
 // estimate counts a frame for a token where a stream broke off before its usage

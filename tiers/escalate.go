@@ -50,7 +50,7 @@ func (d *draft) escalate(ctx context.Context) error {
 func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 	j := d.job
 	limit := j.ask.Request.Limit()
-	for again := 0; ; again++ {
+	for {
 		if limit > 0 && at.Tokens >= limit {
 			return d.finishAt("length", openai.Usage{Prompt: d.promptTokens(), Completion: at.Tokens})
 		}
@@ -72,7 +72,7 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 		switch {
 		case err != nil || f == nil:
 			return err
-		case !d.reply.began || !j.mayTakeOver(f, again):
+		case !d.reply.began || !j.mayTakeOver(f):
 			return d.broken(f)
 		}
 		d.warm = ""
@@ -109,7 +109,9 @@ func (d *draft) continuation(at *accept.Step) call {
 	// The released text ends at a whole word; the rest of the accepted part is
 	// dropped, so that the target chooses its own next token at the seam.
 	d.reply.lagWord = true
-	d.reply.cut(d.reply.releasable())
+	if len(d.reply.owed) == 0 {
+		d.reply.cut(d.reply.releasable())
+	}
 	kept := d.course.TokensIn(len(d.reply.text))
 	if r.Limit() > 0 {
 		rest += at.Tokens - kept
@@ -212,16 +214,26 @@ func (d *draft) carryOn(x *exchange, at *accept.Step) (*Failure, error) {
 			d.ids = d.ids[:min(leg.at.IDs, len(d.ids))]
 			return f, nil
 		}
+		if !d.reply.honours(chunk.Text) {
+			x.close(nil, leg.generated())
+			return nil, errUnlike
+		}
 		if over, err = leg.take(chunk); err != nil {
 			return nil, err
 		}
 	}
 	x.close(nil, leg.generated())
+	if len(d.reply.owed) > 0 {
+		return nil, errUnlike
+	}
 	if d.promptTokens() == 0 || d.after != nil {
 		d.usage.Prompt = max(leg.usage.Prompt-leg.from.Tokens, 0)
 	}
 	return nil, d.finishAt(d.finish, openai.Usage{Prompt: d.promptTokens(), Completion: leg.from.Tokens + leg.generated()})
 }
+
+// errUnlike says that a backend which was to write a word again wrote another.
+var errUnlike = errors.New("the last word was written differently")
 
 // leg is the part of an answer that one backend carries on with.
 type leg struct {
@@ -266,7 +278,7 @@ func (l *leg) take(c *openai.Chunk) (over bool, err error) {
 		l.at = accept.Step{Tokens: l.from.Tokens + l.generated(), Text: len(d.reply.text), IDs: ids, Clean: l.from.Clean && len(c.IDs) == 1}
 		d.course.Mark(l.at)
 	}
-	if l.x.buffered() || over || len(c.Finish) > 0 {
+	if l.x.buffered() || over || len(c.Finish) > 0 || len(d.reply.owed) > 0 {
 		return over, nil
 	}
 	if err := d.reply.release(); err != nil {

@@ -39,6 +39,7 @@ type reply struct {
 
 	bound int    // bytes of text that may be sent so far
 	text  []byte // of the whole answer, as far as it was accepted
+	owed  []byte // what the client has beyond text: what comes must begin with it
 	sent  int    // bytes of it that the client has
 	began bool
 	stops stops
@@ -48,6 +49,30 @@ type reply struct {
 
 // unbounded lets all text be sent that stop strings allow.
 const unbounded = math.MaxInt
+
+// heal takes back the last word of what is there, for another backend to write it again: an
+// engine that holds text back for stop strings may have stopped within a token, and nobody
+// goes on well from there. It returns the bytes that are left.
+func (r *reply) heal() int {
+	lag := r.lagWord
+	r.lagWord, r.owed = true, nil
+	to := r.releasable()
+	r.lagWord = lag
+	r.owed = append(r.owed, r.text[to:]...)
+	r.text = r.text[:to]
+	r.stops.rewind(to)
+	return to
+}
+
+// honours reports whether text begins with what is owed to the client.
+func (r *reply) honours(text []byte) bool {
+	n := min(len(r.owed), len(text))
+	if string(r.owed[:n]) != string(text[:n]) {
+		return false
+	}
+	r.owed = r.owed[n:]
+	return true
+}
 
 // add appends text and reports whether a stop string ended the answer.
 func (r *reply) add(text []byte) bool {

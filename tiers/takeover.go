@@ -2,6 +2,7 @@ package tiers
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -18,8 +19,8 @@ const (
 )
 
 // mayTakeOver reports whether an answer that broke off may be carried on with elsewhere.
-func (j *job) mayTakeOver(f *Failure, before int) bool {
-	return j.cfg.Takeover && f.retryable() && before < mostTakeovers
+func (j *job) mayTakeOver(f *Failure) bool {
+	return j.cfg.Takeover && f.retryable() && len(j.receipt.Over) < mostTakeovers
 }
 
 // lost books a takeover for a backend that was lost.
@@ -44,14 +45,35 @@ func (s *relay) takeOver(ctx context.Context, x *exchange) error {
 	d.reply.began, d.reply.text, d.reply.sent = true, s.text, len(s.text)
 	id, created := openai.Named(s.named)
 	d.reply.framer = openai.NewFramerAs(j.ask.Request.Kind, id, j.route.Model, created)
-	at := accept.Step{Tokens: s.frames, Text: len(s.text)}
-	if n, err := j.counted(ctx, x.pool, s.text); err == nil {
+	j.count(0)
+	d.usage.Prompt = j.receipt.PromptTokens
+	before := at{text: len(s.text), frames: s.frames}
+	healed := d.reply.heal()
+	err := d.from(ctx, x.pool, before.at(healed))
+	if errors.Is(err, errUnlike) && ctx.Err() == nil {
+		d.reply.text, d.reply.owed = s.text, nil
+		err = d.from(ctx, x.pool, before.at(len(s.text)))
+	}
+	if errors.Is(err, errUnlike) {
+		err = &BrokenError{err}
+	}
+	return err
+}
+
+// at is how many tokens a text is taken for that nobody has counted.
+type at struct{ text, frames int }
+
+func (a at) at(text int) accept.Step {
+	return accept.Step{Tokens: a.frames * text / max(a.text, 1), Text: text}
+}
+
+// from carries on behind what there is of a straight answer.
+func (d *draft) from(ctx context.Context, p *pool.Pool, at accept.Step) error {
+	if n, err := d.job.counted(ctx, p, d.reply.text); err == nil {
 		at.Tokens = n // a frame may hold several tokens
 	}
 	d.course.Mark(at)
-	j.lost(at)
-	j.count(0)
-	d.usage.Prompt = j.receipt.PromptTokens
+	d.job.lost(at)
 	return d.continueOn(ctx, at)
 }
 

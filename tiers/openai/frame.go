@@ -1,6 +1,8 @@
 package openai
 
 import (
+	"bytes"
+	"slices"
 	"strconv"
 )
 
@@ -104,6 +106,12 @@ type Ending struct {
 func (f *Framer) Finish(dst, text []byte, e Ending, withUsage bool) []byte {
 	dst = appendFinish(f.choice(dst, 0, text), e.Finish, e.Stop)
 	return f.done(append(dst, ']'), e, withUsage)
+}
+
+// UsageChunk is the JSON of the chunk that tells the usage.
+func (f *Framer) UsageChunk(u Usage) []byte {
+	dst := append(slices.Clone(bytes.TrimPrefix(f.prefix(), []byte("data: "))), `],"usage":`...)
+	return append(appendUsage(dst, u), '}')
 }
 
 // done ends a stream behind the choices of its last frame but the one of the usage.

@@ -1,0 +1,88 @@
+package tiers
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// lossy is a rig with two targets, of which the first is to be lost.
+func lossy(t *testing.T) (r *rig, spare *vllmsim.Server) {
+	r = probedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{})
+	spare = vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: 7, TimeScale: testScale})
+	r.wire(t, r.target.URL(), spare.URL())
+	r.cfg.Mode = ModeOff
+	return r, spare
+}
+
+func TestATargetThatIsLostInMidAnswerIsCarriedOnWith(t *testing.T) {
+	r, spare := lossy(t)
+	taken, same := 0, 0
+	for i, p := range prompts(40) {
+		body := chat(p, `,"max_tokens":120,"stream":true,"stream_options":{"include_usage":true},"stop":["zebra"]`)
+		if err := r.target.SetFault(vllmsim.Fault{}); err != nil {
+			t.Fatal(err)
+		}
+		want := r.own(body)
+		for _, s := range []*vllmsim.Server{r.target, spare} {
+			if err := s.SetFault(vllmsim.Fault{CutAfterBytes: 400 + 350*i, For: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got, rc, err := r.ask(openai.Chat, Auto, body)
+		if err != nil {
+			t.Fatalf("%q: %v; %+v", p, err, rc)
+		}
+		if got.roles != 1 || !got.done || len(rc.Over) > 0 && got.usage.Prompt != want.usage.Prompt || rc.Tier != Target ||
+			got.finish != "stop" && (got.finish != "length" || got.usage.Completion != 120) {
+			t.Errorf("%q: %d roles, done %v, finish %s, usage %+v (prompt %+v), %s", p, got.roles, got.done, got.finish, got.usage, want.usage, rc.Tier)
+		}
+		if len(rc.Over) > 0 {
+			taken++
+			if !strings.HasPrefix(want.text, got.text[:rc.Over[0].Bytes]) {
+				t.Errorf("%q: what was released is not the target's", p)
+			}
+		}
+		if got.text == want.text && got.usage == want.usage {
+			same++
+		}
+	}
+	if taken < 10 || same < 30 {
+		t.Errorf("%d of 40 taken over, %d as if nothing had been lost", taken, same)
+	}
+}
+
+func TestAnAnswerThatKeepsBreakingOffEndsInAnError(t *testing.T) {
+	r, spare := lossy(t)
+	for _, s := range []*vllmsim.Server{r.target, spare} {
+		if err := s.SetFault(vllmsim.Fault{CutAfterBytes: 1500}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, rc, err := r.ask(openai.Chat, Auto, chat("Tell me", `,"max_tokens":400,"ignore_eos":true,"stream":true`))
+	if _, broken := err.(*BrokenError); !broken || len(rc.Over) != mostTakeovers {
+		t.Errorf("%v after %d takeovers", err, len(rc.Over))
+	}
+	r.cfg.Takeover = false
+	if _, rc, err = r.ask(openai.Chat, Auto, chat("Tell me", `,"max_tokens":400,"ignore_eos":true,"stream":true`)); err == nil || len(rc.Over) > 0 {
+		t.Errorf("taken over although that is off: %v", err)
+	}
+}
+
+func TestWhatCannotBeContinuedIsNotTakenOver(t *testing.T) {
+	r, spare := lossy(t)
+	for _, more := range []string{`,"logprobs":true`, `,"n":2,"temperature":1`, `,"frequency_penalty":1`, `,"response_format":{"type":"json_object"}`} {
+		for _, s := range []*vllmsim.Server{r.target, spare} {
+			if err := s.SetFault(vllmsim.Fault{CutAfterBytes: 1500, For: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		body := strings.Replace(chat("Tell me", fmt.Sprintf(`,"max_tokens":200,"ignore_eos":true,"stream":true%s`, more)), `"temperature":0,`, "", 1)
+		if _, rc, err := r.ask(openai.Chat, Auto, body); len(rc.Over) > 0 || err == nil {
+			t.Errorf("%s: %d takeovers, %v", more, len(rc.Over), err)
+		}
+	}
+}
