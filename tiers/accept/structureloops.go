@@ -61,7 +61,7 @@ const (
 	squeezeRatio = 8
 )
 
-// squeezers are kept for the next answer: a compressor has 600 KB of tables.
+// squeezers are kept for the next answer: a compressor has 800 KB of tables.
 var squeezers = sync.Pool{New: func() any {
 	w, _ := flate.NewWriter(io.Discard, flate.DefaultCompression) // the only error is a level that does not exist
 	return w

@@ -24,7 +24,7 @@ const (
 	mostIDs     = 8         // schemas inside with an identity of their own
 	mostPattern = 512       // bytes of one regular expression
 	mostSteps   = 1024      // instructions of one
-	mostProgram = 16 << 10  // instructions of all
+	mostProgram = 16 << 10  // instructions of all, some of which are compiled twice
 )
 
 // Bounds of a value that is checked.

@@ -27,8 +27,9 @@ const (
 	ReasonArguments = "call_arguments"  // a call's arguments are no JSON object, or not of the tool's schema
 )
 
-// What all schemas that are kept may have together: so many bytes of text take some 50 MB
-// at worst, compiled. Ordinary ones of 1 KiB each take two.
+// What all schemas that are kept may have together: so many bytes of text take 50 MB at
+// worst, compiled (where each is nothing but names). An instruction of a regular expression
+// counts as a byte.
 const (
 	mostKept      = 512
 	mostKeptBytes = 512 << 10
@@ -40,7 +41,7 @@ type Schemas struct {
 	mu    sync.Mutex
 	byKey map[key]*list.Element // of *entry
 	order list.List             // the latest used first
-	bytes int                   // of the texts of all in order
+	bytes int                   // the sizes of all in order
 }
 
 // key is the hash of a schema's text.
@@ -62,8 +63,32 @@ func (s *Schemas) compiled(text []byte) (*jsonschema.Schema, error) {
 		return nil, errTooBig
 	}
 	e := s.entry(sha256.Sum256(text), len(text))
-	e.once.Do(func() { e.sch, e.err = compile(text) })
+	e.once.Do(func() {
+		var p patterns
+		e.sch, e.err = compile(text, &p)
+		s.grow(e, p.used)
+	})
 	return e.sch, e.err
+}
+
+// grow counts what an entry turned out to have beside its text.
+func (s *Schemas) grow(e *entry, by int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if at, ok := s.byKey[e.key]; ok && at.Value == e {
+		e.size += by
+		s.bytes += by
+		s.trim()
+	}
+}
+
+// trim lets the schemas go that were used longest ago.
+func (s *Schemas) trim() {
+	for s.order.Len() > mostKept || s.bytes > mostKeptBytes {
+		old, _ := s.order.Remove(s.order.Back()).(*entry)
+		delete(s.byKey, old.key)
+		s.bytes -= old.size
+	}
 }
 
 func (s *Schemas) entry(k key, size int) *entry {
@@ -80,11 +105,7 @@ func (s *Schemas) entry(k key, size int) *entry {
 	e := &entry{key: k, size: size}
 	s.byKey[k] = s.order.PushFront(e)
 	s.bytes += size
-	for s.order.Len() > mostKept || s.bytes > mostKeptBytes {
-		old, _ := s.order.Remove(s.order.Back()).(*entry)
-		delete(s.byKey, old.key)
-		s.bytes -= old.size
-	}
+	s.trim()
 	return e
 }
 
@@ -100,10 +121,10 @@ type nowhere struct{}
 func (nowhere) Load(string) (any, error) { return nil, errRemote }
 
 // compile compiles a schema within bounds of size.
-func compile(text []byte) (sch *jsonschema.Schema, err error) {
+func compile(text []byte, p *patterns) (sch *jsonschema.Schema, err error) {
 	defer func() {
-		if p := recover(); p != nil {
-			sch, err = nil, fmt.Errorf("compiling panics: %v", p)
+		if what := recover(); what != nil {
+			sch, err = nil, fmt.Errorf("compiling panics: %v", what)
 		}
 	}()
 	doc, err := decode(text)
@@ -115,7 +136,7 @@ func compile(text []byte) (sch *jsonschema.Schema, err error) {
 	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(nowhere{})
-	c.UseRegexpEngine((&patterns{}).compile)
+	c.UseRegexpEngine(p.compile)
 	if err := c.AddResource(root, doc); err != nil {
 		return nil, err
 	}

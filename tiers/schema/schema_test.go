@@ -196,6 +196,10 @@ func TestFewSchemasAreKeptAndTheLatestOfThem(t *testing.T) {
 	if s.bytes > mostKeptBytes || s.order.Len() != len(s.byKey) {
 		t.Errorf("%d bytes in %d", s.bytes, s.order.Len())
 	}
+	before := s.bytes
+	if _, err := s.compiled([]byte(`{"pattern":"a{900}"}`)); err != nil || s.bytes < before-mostText+900 {
+		t.Errorf("a pattern counts %d bytes, %v", s.bytes-before, err)
+	}
 	first, err := s.compiled(text(1))
 	if again, err2 := s.compiled(text(1)); err != nil || err2 != nil || again != first {
 		t.Errorf("it was compiled twice: %v, %v", err, err2)
