@@ -14,6 +14,10 @@
 // vLLM does, refuses connections for a while and comes back on the same address with nothing remembered. testdata/script
 // says what every answer must look like; with VLLM_URL set its test asks a real server instead.
 //
+// For what verifies drafts there is more: a server may be SGLang's ([Options.SGLang]), lack a feature ([Options.Without]),
+// number its tokens otherwise ([Options.Tokenizer]), disagree with itself by a rounding ([Options.Ties]), fail at scoring
+// alone ([Fault.Score]), and is a judge when it is asked the question of one ([Model.Judge]).
+//
 // The package guarantees: the same options and the same request give the same answer, whatever the load; generating on
 // from prompt and prefix ids gives what one go would have given, unless the request holds the answer to a format: as in
 // vLLM, that grammar begins at the first token generated and does not see the prompt, so that the answer begins anew; a
