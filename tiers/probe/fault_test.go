@@ -58,7 +58,7 @@ func TestFaultsOfScoringAreTold(t *testing.T) {
 
 // An engine that runs out of memory when it scores comes back, and is not killed again.
 func TestAnEngineThatDiesOfScoringDiesOnce(t *testing.T) {
-	s := engine(t, vllmsim.Options{Seed: 3, Restart: 20 * time.Second, Fault: vllmsim.Fault{Score: "die"}})
+	s := engine(t, vllmsim.Options{Seed: 3, Restart: 10 * time.Minute, Fault: vllmsim.Fault{Score: "die"}})
 	var life atomic.Uint64
 	up := func() []Backend {
 		if n := uint64(s.State().Deaths); n != life.Load() && healthy(s.URL()) {
