@@ -27,6 +27,7 @@ type receiptJSON struct {
 	Acceptance string `json:"acceptance,omitempty"` // accepted, rejected, bypassed; none where the cascade was not asked
 
 	Rules     *rulesJSON     `json:"rules,omitempty"`
+	Prices    *pricesJSON    `json:"prices,omitempty"` // of the route's tokens, where any is known
 	Plan      *planJSON      `json:"plan,omitempty"`
 	Tries     []tryJSON      `json:"tries,omitempty"`
 	Verdict   *verdictJSON   `json:"verdict,omitempty"`   // of the draft; none where none was judged
@@ -49,6 +50,14 @@ type rulesJSON struct {
 	Guard    bool    `json:"guard"`
 	Explore  float64 `json:"explore"`
 	MostTTFT float64 `json:"max_extra_ttft_ms"`
+}
+
+// pricesJSON are USD per token; 0 is unknown.
+type pricesJSON struct {
+	DraftPrefill  float64 `json:"draft_prefill"`
+	DraftDecode   float64 `json:"draft_decode"`
+	TargetPrefill float64 `json:"target_prefill"`
+	TargetDecode  float64 `json:"target_decode"`
 }
 
 type planJSON struct {
@@ -130,7 +139,7 @@ type msJSON struct {
 	Whole  float64 `json:"whole"`  // until its end
 }
 
-// encode is the receipt as JSON in one line, of at most 8 kB where names are of ordinary
+// encode is the receipt as JSON in one line: 1.5 kB, and at most 10 where names are of ordinary
 // length.
 func (f *filed) encode() []byte {
 	v := receiptJSON{
@@ -141,6 +150,9 @@ func (f *filed) encode() []byte {
 	}
 	if rc := f.made; rc != nil {
 		v.of(rc)
+		if f.prices != (pricesJSON{}) {
+			v.Prices = &f.prices
+		}
 		if f.rules.mode != "" {
 			v.Rules = f.rules.json()
 		}

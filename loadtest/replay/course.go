@@ -111,14 +111,25 @@ func (c *course) crossing(level float64, after int) (at span, ok bool) {
 	before := max(after, headTokens-1)
 	for _, m := range c.marks {
 		switch {
-		case m.tokens <= after:
-		case m.score < level:
-			return span{min(before+1, m.tokens), m.tokens}, true
-		case m.tokens >= headTokens:
+		case m.tokens <= after, m.tokens < headTokens && m.tokens < c.n: // a score, and no minimum yet
+		case m.score >= level:
 			before = max(before, m.tokens)
+		case m.tokens == c.n && c.give && level <= c.level():
+			return exactly(c.n), true // or it would have been given up before
+		default:
+			return span{min(before+1, m.tokens), m.tokens}, true
 		}
 	}
 	return span{}, false
+}
+
+// level is what the score was held against at the end.
+func (c *course) level() float64 {
+	v := c.r.Verdict
+	if c.as.asked || c.as.decided == 0 && (c.r.Plan.Ask == askDoubt || c.r.Plan.Ask == askAlways) {
+		return v.Threshold - v.Band
+	}
+	return v.Threshold
 }
 
 // rule is how drafts are judged.
@@ -251,7 +262,8 @@ func (c *course) decision(w rule, at int) []branch {
 // committed are the ways of a draft that was committed and must keep to a level.
 func (c *course) committed(w rule, level float64, b branch) []branch {
 	mine := c.as.fate&(Accepted|TakenOver) != 0 && c.as.asked == b.asked && c.as.decided > 0
-	if x, ok := c.crossing(level, b.decided); ok && !w.stays {
+	early := c.n < headTokens && (c.give || c.failed()) // given up before its score was final
+	if x, ok := c.crossing(level, b.decided); ok && !w.stays && !early {
 		if c.as.fate == TakenOver && c.give && x == exactly(c.n) && mine {
 			return []branch{c.as.at(b.decided)}
 		}

@@ -123,7 +123,8 @@ func (c *course) judged(now, then knobs, asks bool) []branch {
 	if ends {
 		all = c.ended(w)
 	}
-	if c.failed() && then.holdback > now.holdback {
+	hasty := c.give && c.n < headTokens // refused when it was decided on: no score is final before the eighth token
+	if (c.failed() || hasty) && then.holdback > now.holdback {
 		all = append(all, c.unknown(asks)...)
 	}
 	for at := from; at <= to && at > 0; at++ {
@@ -218,7 +219,7 @@ func usd(r *Receipt, b branch) (cost Range, ok bool) {
 	}
 	s := r.Plan.Sums
 	switch {
-	case s != nil && s.Prices != nil:
+	case r.Prices.known():
 	case s != nil && s.TargetUSD > 0 && b.fate == Skipped:
 		return Range{s.TargetUSD, s.TargetUSD}, true
 	default:
@@ -236,7 +237,7 @@ func usd(r *Receipt, b branch) (cost Range, ok bool) {
 
 // model is what a way costs by the prices of its tokens: acceptance.md §2.2.
 func model(r *Receipt, b branch, drafted, kept int) float64 {
-	p, length := r.Plan.Sums.Prices, float64(r.Tokens.Accepted+r.Tokens.Target)
+	p, length := r.Prices, float64(r.Tokens.Accepted+r.Tokens.Target)
 	prompt, d, k := float64(r.Tokens.Prompt), float64(drafted), float64(kept)
 	cost := 0.0
 	if b.fate != Skipped {

@@ -38,7 +38,8 @@ type Receipt struct {
 		Guard    bool    `json:"guard"`
 		MostTTFT float64 `json:"max_extra_ttft_ms"`
 	} `json:"rules"`
-	Plan *struct {
+	Prices *Prices `json:"prices"`
+	Plan   *struct {
 		Judged bool   `json:"judged"`
 		Reason string `json:"reason"`
 		Mode   string `json:"mode"`
@@ -80,15 +81,18 @@ type Sums struct {
 	Saving    float64 `json:"saving_usd"`
 	ExtraTTFT float64 `json:"extra_ttft_ms"`
 	Explored  bool    `json:"explored"`
-	Prices    *Prices `json:"prices"` // nil where the receipt does not tell them
 }
 
-// Prices are USD per token.
+// Prices are USD per token; 0 is unknown.
 type Prices struct {
 	DraftPrefill  float64 `json:"draft_prefill"`
 	DraftDecode   float64 `json:"draft_decode"`
 	TargetPrefill float64 `json:"target_prefill"`
 	TargetDecode  float64 `json:"target_decode"`
+}
+
+func (p *Prices) known() bool {
+	return p != nil && p.DraftPrefill > 0 && p.DraftDecode > 0 && p.TargetPrefill > 0 && p.TargetDecode > 0
 }
 
 const (

@@ -1,0 +1,264 @@
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/economy"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+
+// wholeReceipt has something in every field.
+func wholeReceipt() filed {
+	return filed{
+		id: "5d41402abc4b2a76b9719d911017c592", tenant: "acme", route: "llama-3", class: identity.High, when: noon, whole: 1500 * time.Millisecond,
+		code: 597, cache: cache.ResultMiss, problem: "cut",
+		rules:  rules{tiers.ModeConfidence, tiers.HeadAuto, 0.3, 32, 1200 * time.Millisecond, true, true, 0.02, 250 * time.Millisecond},
+		prices: pricesJSON{1e-8, 1e-7, 2e-7, 2e-6},
+		made: &tiers.Receipt{
+			Route: "llama-3",
+			Plan: tiers.Plan{Tier: tiers.Draft, Judged: true, Reason: "draft_full", Mode: tiers.ModeConfidence, Whole: true, Ask: accept.AskDoubt, Scorer: tiers.ScorerIDs, Block: 4,
+				Sums: economy.Sums{Prompt: 300, Output: 150, Held: 32, Acceptance: 0.75, Samples: 41.5, TargetUSD: 0.00036, DraftUSD: 0.00022, BreakEven: 0.125, ExtraTTFT: 120 * time.Millisecond, Explored: true}},
+			Tries:   []tiers.Try{{Pool: "small", Backend: "10.0.0.7-8000"}, {Pool: "big", Backend: "10.0.1.7-8000", Failed: tiers.Timeout, Score: true}},
+			Verdict: accept.Verdict{Reason: accept.ReasonScore, Lot: accept.LotHead, Score: -0.31, Tokens: 57}, Needed: 0.1, Band: 0.3,
+			Track:  []tiers.Mark{{Tokens: 8, Score: 0.2}, {Tokens: 32, Score: -0.05}, {Tokens: 57, Score: -0.31}},
+			Checks: []tiers.Checked{{Scorer: tiers.ScorerIDs, Backend: "10.0.1.7-8000", Tokens: 32, Kept: 32, Pass: true, Score: -0.04, Reason: accept.ReasonStandsBy, Took: 61234567}},
+			Over:   []tiers.Takeover{{Why: accept.ReasonScore, Tokens: 56, Bytes: 231}},
+			Tier:   tiers.Mixed, Finish: "stop", PromptTokens: 301, AcceptedTokens: 56, TargetTokens: 94, WastedTokens: 1, DraftedTokens: 57, ScoredTokens: 333, Committed: 32,
+			USD: 0.00031, Waited: time.Millisecond, Draft: 512 * time.Millisecond, Verify: 61234567, Target: 300 * time.Millisecond, First: 433 * time.Millisecond,
+		},
+	}
+}
+
+// TestTheFormOfAReceipt is what tools rely on: fields may come, and none may change or go.
+func TestTheFormOfAReceipt(t *testing.T) {
+	const file = "testdata/receipt.golden.json"
+	whole := wholeReceipt()
+	hit := filed{id: "7d793037a0760186574b0282f2f435e7", route: "llama-3", when: noon, whole: time.Millisecond, code: 200, cache: cache.ResultHit, kept: served{"draft", "stop", 301, 150, 0}}
+	got := string(whole.encode()) + "\n" + string(hit.encode()) + "\n"
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestAReceiptIsShortAndAlwaysJSON(t *testing.T) {
+	f := wholeReceipt()
+	rc := f.made
+	for len(rc.Tries) < 32 {
+		rc.Tries = append(rc.Tries, tiers.Try{Pool: "llama-3-8b", Backend: "10.100.200.230-8000", Failed: tiers.Backpressure})
+	}
+	for len(rc.Checks) < 16 {
+		rc.Checks = append(rc.Checks, tiers.Checked{Scorer: tiers.ScorerIDs, Backend: "10.100.200.230-8000", Tokens: 1000, Kept: 1000, Score: -0.12345678901234567, Reason: strings.Repeat("x", 40), Took: 123456789})
+		rc.Over = append(rc.Over, tiers.Takeover{Why: "target_lost", Tokens: 10000, Bytes: 100000})
+	}
+	for len(rc.Track) < 40 {
+		rc.Track = append(rc.Track, tiers.Mark{Tokens: 1000 + len(rc.Track), Score: -0.12345678901234567})
+	}
+	if b := f.encode(); len(b) > 10<<10 {
+		t.Errorf("%d bytes", len(b))
+	}
+	rc.Verdict.Score, rc.Needed, rc.Plan.Sums.BreakEven, rc.USD = accept.Nats(math.Inf(1)), accept.Nats(math.Inf(-1)), math.NaN(), math.Inf(1)
+	if b := f.encode(); !json.Valid(b) {
+		t.Errorf("%s", b)
+	}
+}
+
+func TestTheNewestReceiptsAreKept(t *testing.T) {
+	var r receipts
+	all := func(*filed) bool { return true }
+	if got := r.last(5, all); len(got) != 0 {
+		t.Errorf("%d receipts of nothing", len(got))
+	}
+	for i := range keptReceipts + 7 {
+		r.add(filed{id: fmt.Sprint(i)})
+	}
+	got := r.last(keptReceipts, all)
+	if len(got) != keptReceipts || got[0].id != "7" || got[keptReceipts-1].id != fmt.Sprint(keptReceipts+6) {
+		t.Errorf("%d receipts, from %s to %s", len(got), got[0].id, got[len(got)-1].id)
+	}
+	odd := r.last(2, func(f *filed) bool { return f.id[len(f.id)-1]%2 == 1 })
+	if len(odd) != 2 || odd[0].id != "1003" || odd[1].id != "1005" {
+		t.Errorf("%v", odd)
+	}
+}
+
+// told reads the receipts that the admin listener tells.
+func (o office) told(t *testing.T, query string) (list []receiptJSON) {
+	t.Helper()
+	resp, err := o.client.Get(o.admin + "/admin/receipts" + query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := rest(resp)
+	if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "application/x-ndjson" {
+		t.Fatalf("%d %s %v: %s", resp.StatusCode, resp.Header.Get("Content-Type"), err, text)
+	}
+	for line := range strings.Lines(text) {
+		var r receiptJSON
+		if err := json.Unmarshal([]byte(line), &r); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		list = append(list, r)
+	}
+	return list
+}
+
+func openBooks(t *testing.T) office {
+	t.Helper()
+	log := &lines{}
+	b := startBench(t, simulator(t).URL(), func(o *Options) {
+		o.Logger = zerolog.New(log)
+		o.ReceiptShare = func() float64 { return 1 }
+	})
+	return office{bench: b, admin: "http://" + b.AdminAddr().String(), log: log}
+}
+
+func TestWhatWasDecidedForARequestCanBeRead(t *testing.T) {
+	o := openBooks(t)
+	const secret = "a word that must not be told"
+	ask := func(model string) (id string, code int) {
+		code, body := o.send(t, http.MethodPost, o.url+"/v1/chat/completions", `{"model":"`+model+`","max_tokens":5,"messages":[{"role":"user","content":"`+secret+`"}]}`,
+			"Content-Type", "application/json", "Authorization", "Bearer sk-hidden")
+		var answer struct{ ID string }
+		if err := json.Unmarshal([]byte(body), &answer); err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimPrefix(answer.ID, "chatcmpl-"), code
+	}
+	id, code := ask("llama-3")
+	if code != http.StatusOK {
+		t.Fatal(code)
+	}
+	ask("nobody knows") // leaves none
+	for until := time.Now().Add(20 * time.Second); len(o.told(t, "")) == 0; time.Sleep(time.Millisecond) { // it is filed after the answer
+		if time.Now().After(until) {
+			t.Fatal("there is no receipt")
+		}
+	}
+	r := o.told(t, "?n=1&route=llama-3&acceptance=bypassed&since=1h")[0]
+	if r.ID != id || r.Code != 200 || r.Tier != "target" || r.Plan.Reason != "no_draft_pool" || r.Rules.Mode != "confidence" || r.Tokens.Target != 5 || len(r.Tries) != 1 || r.MS.First <= 0 || r.MS.Whole < r.MS.First {
+		t.Errorf("%+v %+v", r, r.Plan)
+	}
+	if list := o.told(t, "?acceptance=rejected"); len(list) != 0 {
+		t.Errorf("%d rejected", len(list))
+	}
+	if list := o.told(t, "?since="+url.QueryEscape(time.Now().Add(time.Hour).Format(time.RFC3339))); len(list) != 0 {
+		t.Errorf("%d of the future", len(list))
+	}
+	code, one := o.send(t, http.MethodGet, o.admin+"/admin/receipts/"+id, "")
+	if code != http.StatusOK || !strings.Contains(one, `"id":"`+id+`"`) {
+		t.Errorf("%d %s", code, one)
+	}
+	lines := o.log.holding(`"message":"receipt"`)
+	if len(lines) != 1 || !strings.Contains(lines[0], strings.TrimSpace(one)) {
+		t.Errorf("the log has %q", lines)
+	}
+	if all := one + strings.Join(lines, ""); strings.Contains(all, "must not") || strings.Contains(all, "sk-hidden") {
+		t.Errorf("it tells too much: %s", all)
+	}
+}
+
+func TestBadQuestionsForReceiptsAreRefusedByName(t *testing.T) {
+	o := openBooks(t)
+	for _, tc := range []struct {
+		path, want string
+		code       int
+	}{
+		{"?n=0", `"param":"n"`, 400},
+		{"?n=1001", `"param":"n"`, 400},
+		{"?n=many", `"param":"n"`, 400},
+		{"?acceptance=maybe", `"param":"acceptance"`, 400},
+		{"?since=yesterday", `"param":"since"`, 400},
+		{"?since=-5m", `"param":"since"`, 400},
+		{"?route=nobody", `"code":"model_not_found"`, 404},
+		{"?tenant=a", `"param":"tenant"`, 400},
+		{"?n=1&n=2", `"param":"n"`, 400},
+		{"/unheard-of", `"code":"unknown_receipt"`, 404},
+		{"/unheard-of?n=1", `"param":"n"`, 400},
+	} {
+		if code, body := o.send(t, http.MethodGet, o.admin+"/admin/receipts"+tc.path, ""); code != tc.code || !strings.Contains(body, tc.want) {
+			t.Errorf("%s: %d %s", tc.path, code, body)
+		}
+	}
+	for _, path := range []string{"/admin/receipts", "/admin/receipts/x"} {
+		if code, _ := o.send(t, http.MethodPost, o.admin+path, "{}"); code != http.StatusMethodNotAllowed {
+			t.Errorf("POST %s: %d", path, code)
+		}
+	}
+}
+
+func TestWhyARequestFailedIsInItsReceipt(t *testing.T) {
+	for _, tc := range []struct {
+		err  error
+		code int
+		want string
+	}{
+		{nil, 200, ""},
+		{errOverloaded, 503, "overloaded"},
+		{&tiers.BrokenError{Cause: &tiers.Failure{Kind: tiers.Stalled}}, statusBroken, string(tiers.Stalled)},
+		{errors.New("secret detail"), statusGone, "client_left"},
+		{errors.New("secret detail"), 500, "internal_error"},
+	} {
+		f := fileOf(&exchangeLog{route: "r", code: tc.code, err: tc.err}, 0)
+		if f.problem != tc.want {
+			t.Errorf("%v with %d: %q, want %q", tc.err, tc.code, f.problem, tc.want)
+		}
+	}
+}
+
+func TestAnswersFromTheCacheAreNotKeptByTheirReceipts(t *testing.T) {
+	f := fileOf(&exchangeLog{route: "r", cache: cache.ResultHit, entry: &cache.Entry{Tier: "draft", Finish: "stop", Prompt: 3, Accepted: 4, Target: 5}}, 0)
+	if f.made != nil || f.kept != (served{"draft", "stop", 3, 4, 5}) {
+		t.Errorf("%+v", f)
+	}
+}
+
+func BenchmarkReceipts(b *testing.B) {
+	b.Run("add", func(b *testing.B) {
+		var r receipts
+		f := wholeReceipt()
+		l := &exchangeLog{id: f.id, route: f.route, code: 200, receipt: f.made, rules: f.rules}
+		b.ReportAllocs()
+		for b.Loop() {
+			r.add(fileOf(l, time.Second))
+		}
+	})
+	b.Run("encode", func(b *testing.B) {
+		f := wholeReceipt()
+		b.ReportAllocs()
+		for b.Loop() {
+			f.encode()
+		}
+	})
+}
