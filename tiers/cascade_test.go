@@ -292,7 +292,6 @@ func isASCII(s string) bool {
 func TestRequestsThatMustNotBeSwitchedGoToTheTarget(t *testing.T) {
 	r := newRig(t, 1, 0.2, true)
 	for more, reason := range map[string]string{
-		`,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{}}}}]`: "tools",
 		`,"logprobs":true`:                       "logprobs",
 		`,"n":2,"temperature":1`:                 "n",
 		`,"seed":1,"temperature":1`:              "seed",

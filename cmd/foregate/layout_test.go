@@ -18,7 +18,7 @@ const module = "github.com/foregate/foregate/"
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
 	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/identity", "gateway/limits", "gateway/settings",
-		"tiers", "tiers/choose", "tiers/economy", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "breaker", "cache", "loadtest/vllmsim"},
+		"tiers", "tiers/choose", "tiers/economy", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality", "loadtest/replay"},
 
@@ -42,6 +42,7 @@ var arrows = map[string][]string{
 	"tiers/prefix":   {},
 	"tiers/probe":    {"tiers/openai"},
 	"tiers/pressure": {},
+	"tiers/scoring":  {},
 	"tiers/schema":   {},
 
 	"breaker": {},
@@ -53,7 +54,7 @@ var arrows = map[string][]string{
 	"loadtest/quality": {"loadtest", "loadtest/vllmsim", "tiers/accept"},
 	"loadtest/replay":  {"gateway/settings", "tiers/accept"}, // the gateway by its receipts only
 	"loadtest/virtual": {"loadtest", "loadtest/quality", "loadtest/vllmsim", "cache", "gateway/admission", "gateway/identity", "gateway/settings",
-		"tiers", "tiers/accept", "tiers/choose", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/pressure"}, // the gateway's pure decisions only
+		"tiers", "tiers/accept", "tiers/choose", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/scoring"}, // the gateway's pure decisions only
 	"loadtest/vllmsim": {},
 }
 
