@@ -34,6 +34,14 @@ type Outcome struct {
 	DraftTokens  int // of the answer, from the draft
 	TargetTokens int // of the answer, from the target
 
+	Drafted int  // tokens that the draft made, kept or not
+	Asked   bool // the target was asked about the draft
+	Scored  int  // tokens that it computed for that, prompt and draft
+
+	Audited bool    // the draft was judged to its end, whatever became of it
+	Score   float64 // which a judge gives all of it, nats
+	Stood   bool    // the target would have stood by it
+
 	Checked   bool // the answer was compared with what the target alone would have said
 	Identical bool // it is the same
 	Wrong     bool // it was accepted from the draft, and the target would have rejected it
@@ -73,6 +81,8 @@ type Result struct {
 	Recorder *Recorder
 	Pools    []Usage
 	Samples  []Sample
+
+	ModelUSDPerMTok float64 // by the formulas of what drafts save; 0 is not known
 }
 
 // Row is a result in numbers. Shares are 0..1; what could not be measured is 0.
@@ -111,6 +121,12 @@ type Row struct {
 	WrongAccepts    float64 `json:"wrong_accept_rate"` // of the accepted drafts that were checked
 	Identical       float64 `json:"identical_rate"`    // of the answers that were checked
 	CacheHitRate    float64 `json:"cache_hit_rate"`    // (cached + coalesced) ÷ answered
+
+	Guarded float64 `json:"guarded_share,omitempty"`      // answers that were not drafted because it would not have paid
+	Asked   float64 `json:"checked_share,omitempty"`      // of the judged drafts, those that the target was asked about
+	Scored  float64 `json:"scored_share,omitempty"`       // tokens that it computed for that ÷ tokens of prompts and answers
+	AUROC   float64 `json:"auroc,omitempty"`              // chance that a draft that the target stands by scores higher than another
+	Model   float64 `json:"model_usd_per_mtok,omitempty"` // what usd_per_mtok should be by the formulas
 
 	DraftGPUSeconds  float64 `json:"draft_gpu_seconds"`
 	TargetGPUSeconds float64 `json:"target_gpu_seconds"`

@@ -24,6 +24,7 @@ const (
 	maxRepeat    = 0.95 // so that what a repeat goes back to is near
 	maxDuration  = 24 * time.Hour
 	maxSeconds   = 86_400 // of a pause
+	maxAudits    = 10_000
 )
 
 // tracesFolder names the environment variable that says where traces are, when
@@ -104,6 +105,7 @@ func (r *reading) scenario(b *block) {
 	}
 	b.at("deadline").span(&s.Deadline, time.Second)
 	b.at("time_scale").number(&s.TimeScale, 0.1, 1000)
+	b.at("audits").whole(&s.Audits, 0, maxAudits)
 
 	r.base = Case{Name: s.Name, Replicas: 1, Load: 1, Settings: map[string]string{}}
 	replicas, load := b.at("replicas"), b.at("load") // known fields, in the order of the manual

@@ -58,6 +58,7 @@ func (p spot) pool(to *Pool) {
 	b.at("blocks").whole(&to.Blocks, 0, 1<<20)
 	b.at("max_seqs").whole(&to.MaxSeqs, 0, 1<<16)
 	b.at("max_batched_tokens").whole(&to.MaxBatchedTokens, 0, 1<<20)
+	b.at("reuse").truth(&to.Reuse)
 	b.at("policy").choice(&to.Policy, "fcfs", "priority")
 	b.at("metrics").choice(&to.Metrics, "v1", "v0")
 	b.at("oom").truth(&to.OOM)

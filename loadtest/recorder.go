@@ -26,6 +26,8 @@ type Recorder struct {
 	ttft   latency
 	e2e    latency
 	series series
+	good   []float64 // scores of audited drafts that the target would stand by
+	bad    []float64 // of the others
 
 	ends, details, tiers, acceptances, reasons counts
 	tenants, priorities                        map[string]*group
@@ -52,6 +54,7 @@ type tally struct {
 	Delivered                   int // tokens of answers that ended after the warm-up, whenever they began
 	Checked, Identical          int
 	CheckedAccepts, WrongAccept int // accepted from the draft, and checked
+	Guarded, Asked, Scored      int // kept from the draft; drafts that the target was asked about; tokens for that
 }
 
 // counts are numbers by name; there are at most 33 names.
@@ -122,6 +125,7 @@ func (r *Recorder) answered(o Outcome) {
 		r.judged(o)
 	}
 	r.check(o)
+	r.audit(o)
 	r.t.PromptTokens += o.PromptTokens
 	r.t.DraftTokens += o.DraftTokens
 	r.t.TargetTokens += o.TargetTokens
@@ -137,12 +141,50 @@ func (r *Recorder) answered(o Outcome) {
 func (r *Recorder) judged(o Outcome) {
 	r.acceptances.add(o.Acceptance)
 	r.reasons.add(o.Reason)
+	if o.Acceptance == "bypassed" && (o.Reason == "no_saving" || o.Reason == "ttft") {
+		r.t.Guarded++
+	}
+	if o.Asked {
+		r.t.Asked++
+	}
+	r.t.Scored += o.Scored
 	switch o.Acceptance {
 	case "accepted":
 		r.t.Accepted++
 	case "rejected":
 		r.t.Rejected++
 	}
+}
+
+// audit takes down a draft's score and whether it deserved it; there are not many.
+func (r *Recorder) audit(o Outcome) {
+	switch {
+	case !o.Audited || len(r.good)+len(r.bad) >= maxAudits:
+	case o.Stood:
+		r.good = append(r.good, o.Score)
+	default:
+		r.bad = append(r.bad, o.Score)
+	}
+}
+
+// auroc is the chance that one of good is above one of bad; ties count half. 0 is that
+// there is nothing to compare.
+func auroc(good, bad []float64) float64 {
+	if len(good) == 0 || len(bad) == 0 {
+		return 0
+	}
+	good, bad = slices.Sorted(slices.Values(good)), slices.Sorted(slices.Values(bad))
+	sum := 0.0
+	for below, upTo, i := 0, 0, 0; i < len(good); i++ {
+		for below < len(bad) && bad[below] < good[i] {
+			below++
+		}
+		for upTo < len(bad) && bad[upTo] <= good[i] {
+			upTo++
+		}
+		sum += float64(below+upTo) / 2
+	}
+	return sum / float64(len(good)) / float64(len(bad))
 }
 
 // check counts how the answer compares with the target's.
@@ -204,6 +246,7 @@ func (g *group) add(o Outcome) {
 type summary struct {
 	tally
 	Warmup time.Duration
+	AUROC  float64
 
 	TTFT, E2E           []float64 // ms: p50, p95, p99
 	TTFTCurve, E2ECurve []share
@@ -227,7 +270,7 @@ func (r *Recorder) summary() summary {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return summary{
-		tally: r.t, Warmup: r.warmup,
+		tally: r.t, Warmup: r.warmup, AUROC: auroc(r.good, r.bad),
 		TTFT: r.ttft.at(0.5, 0.95, 0.99), E2E: r.e2e.at(0.5, 0.95, 0.99),
 		TTFTCurve: r.ttft.curve(), E2ECurve: r.e2e.curve(),
 		Course: r.series.instants(spans),

@@ -144,8 +144,13 @@ func metrics(cases []measured) []section {
 			{"Preemptions", counted, -1, func(m measured) float64 { return float64(m.Preemptions) }, nil},
 			{"OOM deaths", counted, -1, func(m measured) float64 { return float64(m.OOMDeaths) }, nil},
 		}...)},
-		{"Money", money()},
-		{"Acceptance and quality", quality()},
+		{"Money", append(money(), told(cases, metric{"The same by the formulas", dollars, 0, func(m measured) float64 { return m.Model }, nil})...)},
+		{"Acceptance and quality", append(quality(), told(cases,
+			metric{"Kept from the draft", percent, 0, func(m measured) float64 { return m.Row.Guarded }, nil},
+			metric{"Drafts checked", percent, 0, func(m measured) float64 { return m.Row.Asked }, nil},
+			metric{"Tokens scored", percent, 0, func(m measured) float64 { return m.Row.Scored }, nil},
+			metric{"AUROC of the score", percent, 0, func(m measured) float64 { return m.Row.AUROC }, nil},
+		)...)},
 	}
 }
 
@@ -157,6 +162,13 @@ func cached(cases []measured) []metric {
 		out = append(out, metric{"Of these coalesced", counted, 0, func(m measured) float64 { return float64(m.Coalesced) }, nil})
 	}
 	return out
+}
+
+// told are those of some metrics that at least one case has.
+func told(cases []measured, list ...metric) []metric {
+	return slices.DeleteFunc(list, func(x metric) bool {
+		return !slices.ContainsFunc(cases, func(m measured) bool { return x.of(m) > 0 })
+	})
 }
 
 func money() []metric {

@@ -26,6 +26,10 @@ func (r *Result) row(s summary) Row {
 		Identical:       ratio(float64(s.Identical), float64(s.Checked)),
 		CacheHitRate:    ratio(float64(s.Cached+s.Coalesced), float64(s.Answered)),
 	}
+	row.Guarded = ratio(float64(s.Guarded), float64(s.Answered))
+	row.Asked = ratio(float64(s.Asked), float64(s.Accepted+s.Rejected))
+	row.Scored = ratio(float64(s.Scored), tokens+float64(s.PromptTokens))
+	row.AUROC, row.Model = s.AUROC, r.ModelUSDPerMTok
 	for _, g := range s.Priorities {
 		switch g.Name {
 		case "high":

@@ -14,6 +14,7 @@ type Scenario struct {
 	Warmup    time.Duration // what arrives before is sent, but not counted
 	Deadline  time.Duration // a client's patience with one request; default 10 min
 	TimeScale float64       // live runs: how many times faster than the profiles; default 1
+	Audits    int           // virtual runs: drafts of each case that are judged to their end, for free; default 0
 
 	Arrivals Arrivals
 	Prompts  []Prompt // the mix, by weight
@@ -43,6 +44,7 @@ type Pool struct {
 
 	Divergence float64 // 0..1, of the language from the target's
 	Blind      float64 // 0..1, how little its confidence says of its errors
+	Reuse      bool    // virtual runs: scoring reads what the engine has in its cache, as SGLang's does
 
 	Blocks, MaxSeqs, MaxBatchedTokens int           // instead of the profile's; 0 is the profile's
 	Policy                            string        // scheduling: fcfs (default) or priority

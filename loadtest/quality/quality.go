@@ -116,19 +116,55 @@ func (j *Judge) identical(q *loadtest.Request, prompt, ids []int32) bool {
 // stands applies the lenient rule.
 func (j *Judge) stands(q *loadtest.Request, prompt, ids []int32) bool {
 	span := accept.Lenient{Leniency: accept.Balanced(q.Temperature > 0)}
+	j.choices(prompt, ids, span.Typical, func(c accept.Choice) { span.Add(c.Opinion) })
+	return span.Stands()
+}
+
+// Choices are what the target says of the tokens of ids, which follow prompt.
+func (j *Judge) Choices(prompt, ids []int32) []accept.Choice {
+	out := make([]accept.Choice, 0, len(ids))
+	j.choices(prompt, ids, true, func(c accept.Choice) { out = append(out, c) })
+	return out
+}
+
+func (j *Judge) choices(prompt, ids []int32, typical bool, visit func(accept.Choice)) {
 	j.target.model.Score(prompt, ids, func(i int, d *vllmsim.Dist) bool {
 		best := d.Argmax()
-		o := accept.Opinion{Logprob: accept.Nats(d.LogProb(ids[i])), Top: accept.Nats(d.LogProb(best))}
-		if span.Typical {
-			o.Entropy = entropy(d)
+		c := accept.Choice{ID: best, Opinion: accept.Opinion{
+			Logprob: accept.Nats(d.LogProb(ids[i])), Top: accept.Nats(d.LogProb(best)), First: best == ids[i],
+		}}
+		if typical {
+			c.Entropy = entropy(d)
 		}
-		if best != ids[i] {
-			o.Alike = alike(j.tok, best, ids[i])
+		if !c.First {
+			c.Alike = alike(j.tok, best, ids[i])
 		}
-		span.Add(o)
+		visit(c)
 		return true
 	})
-	return span.Stands()
+}
+
+// mostTop is how many alternatives of a token the judges of drafts see.
+const mostTop = 5
+
+// Audit has the draft written to its end, whatever is thought of it, and says which score
+// a judge gives it, and whether the target would stand by it.
+func (j *Judge) Audit(q *loadtest.Request, prompt []int32, cfg accept.Config) (score accept.Nats, stands bool) {
+	judge := accept.NewJudge(cfg)
+	w := j.writer(j.draft, q, prompt)
+	var ids []int32
+	top := make([]float64, 0, mostTop)
+	for done := false; !done; {
+		var id int32
+		id, done = w.Next()
+		ids = append(ids, id)
+		top = top[:0]
+		if judge.WantsTop() {
+			top = w.Top(top, mostTop)
+		}
+		judge.Add(w.Logprob(), top)
+	}
+	return judge.Score(), j.stands(q, prompt, ids)
 }
 
 func alike(t *vllmsim.Tokenizer, a, b int32) bool {

@@ -7,9 +7,11 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/scoring"
 )
 
 // failure is why an attempt gave nothing more.
@@ -38,9 +40,13 @@ type call struct {
 	attempts int           // at most
 	now      bool          // it does not wait for room
 	must     bool          // its answer has begun
-	onToken  func(a *attempt, id int32, done bool)
-	onFail   func(f failure, began bool)
-	onRetry  func() // forgets what a failed attempt gave; may be nil
+	score    bool          // it asks what the engine thinks of the prompt
+
+	scoreFrom int                   // where that begins, for engines that read their cache before it; 0 is all of it
+	left      func(scoring.Outcome) // tells what came of a score
+	onToken   func(a *attempt, id int32, done bool)
+	onFail    func(f failure, began bool)
+	onRetry   func() // forgets what a failed attempt gave; may be nil
 
 	tried   int
 	current *attempt
@@ -60,8 +66,13 @@ type attempt struct {
 	over    bool
 }
 
-// Next makes the next token.
-func (a *attempt) Next() (int32, bool) { return a.writer.Next() }
+// Next makes the next token; a score has one that nobody reads.
+func (a *attempt) Next() (int32, bool) {
+	if a.writer == nil {
+		return endOfTurn, true
+	}
+	return a.writer.Next()
+}
 
 // sortedJobs are the attempts in the order in which they began.
 func sortedJobs(jobs map[*attempt]struct{}) []*attempt {
@@ -83,8 +94,11 @@ func (c *call) start() {
 	}
 	c.waiter.Try = func(limit pool.Limit) (err error) {
 		c.demand.Limit = limit
-		lease, err = r.pools[c.tier.name].Pick(c.demand)
+		lease, err = c.pick()
 		return err
+	}
+	if c.score { // no place that somebody of the lowest class would not get
+		c.waiter.Class, c.waiter.Tokens = identity.Low, c.demand.PromptTokens
 	}
 	asked := r.lab.clock.now
 	c.waiter.Done = func(err error) {
@@ -96,6 +110,8 @@ func (c *call) start() {
 			c.onFail(failure{status: 503, shed: true}, false)
 		case errors.Is(err, pool.ErrFull):
 			c.onFail(failure{status: 503, detail: "full"}, false)
+		case errors.Is(err, scoring.ErrRefused):
+			c.onFail(failure{status: 503, detail: "unscored"}, false)
 		default:
 			c.onFail(failure{status: 503, detail: "no_backend"}, false)
 		}
@@ -130,11 +146,15 @@ func (c *call) send(lease *pool.Lease) {
 		limit = c.limit
 	}
 	q := c.request.req
-	a.writer = vllmsim.NewWriter(c.tier.model, c.prompt, vllmsim.Sampling{
-		Temperature: q.Temperature, MaxTokens: limit, IgnoreEOS: q.IgnoreEOS,
-		Seed: c.tier.model.SampleSeed(c.tier.def.Model, c.prompt, 0),
-	})
-	a.seq = vllmsim.Seq{Prompt: c.prompt, Source: a}
+	if c.score {
+		a.scored()
+	} else {
+		a.writer = vllmsim.NewWriter(c.tier.model, c.prompt, vllmsim.Sampling{
+			Temperature: q.Temperature, MaxTokens: limit, IgnoreEOS: q.IgnoreEOS,
+			Seed: c.tier.model.SampleSeed(c.tier.def.Model, c.prompt, 0),
+		})
+		a.seq = vllmsim.Seq{Prompt: c.prompt, Source: a}
+	}
 	if r.lab.values.Cache.Isolate {
 		a.seq.Salt = salt(q.Tenant)
 	}
@@ -169,9 +189,18 @@ func (a *attempt) token(id int32, done bool) {
 	}
 	if done {
 		a.lease.Counted(len(a.call.prompt))
+		a.settle(scoring.Success)
 		a.end()
 	}
 	a.call.onToken(a, id, done)
+}
+
+// settle tells what came of a score, once.
+func (a *attempt) settle(o scoring.Outcome) {
+	if a.call.left != nil {
+		a.call.left(o)
+		a.call.left = nil
+	}
 }
 
 // end gives the backend's place back.
@@ -180,6 +209,7 @@ func (a *attempt) end() {
 		return
 	}
 	a.over = true
+	a.settle(scoring.Neutral)
 	a.lease.Done(a.tokens)
 }
 
@@ -200,8 +230,13 @@ func (a *attempt) fail(f failure) {
 	if f.refused {
 		a.lease.Refused(errRefused)
 	}
-	if f.retryable() {
+	switch {
+	case !a.call.score && f.retryable():
 		a.lease.Failed()
+	case f.lost:
+		a.settle(scoring.Deadly)
+	case !f.refused:
+		a.settle(scoring.Fault)
 	}
 	a.end()
 	c := a.call

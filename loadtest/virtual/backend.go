@@ -32,6 +32,8 @@ type backend struct {
 	marked   history        // at the warm-up's end
 	finished int
 
+	spent, spentBefore spent // tokens computed; at the warm-up's end
+
 	faults []*loadtest.Fault // under way
 	fault  loadtest.Fault    // all of them together
 	frozen *pressure.Reading
@@ -108,12 +110,28 @@ func (b *backend) turn() {
 	if b.batch == nil {
 		return
 	}
+	b.count(b.batch)
 	life := b.life
 	b.lab.clock.at(b.batch.End, func() {
 		if life == b.life {
 			b.commit()
 		}
 	})
+}
+
+// count takes down what a step computes, before its tokens are there.
+func (b *backend) count(batch *vllmsim.Batch) {
+	for i := range batch.Items {
+		switch it := &batch.Items[i]; {
+		case it.Tokens == 1 && it.Seq.Generated() > 0:
+			b.spent.decoded++
+		case it.Seq.NoCacheRead, it.Seq.ScoreFrom > 0:
+			b.spent.scored += it.Tokens
+			b.spent.prefilled += it.Tokens
+		default:
+			b.spent.prefilled += it.Tokens
+		}
+	}
 }
 
 // commit ends the step and hands its tokens out.
@@ -177,7 +195,7 @@ func (b *backend) totals() history {
 }
 
 // mark begins what is measured.
-func (b *backend) mark() { b.marked = b.totals() }
+func (b *backend) mark() { b.marked, b.spentBefore = b.totals(), b.spent }
 
 func (b *backend) addUsage(u *loadtest.Usage) {
 	was, is := &b.marked, b.totals()

@@ -207,4 +207,7 @@ func (r *request) leave() {
 	if leader.call != nil {
 		leader.call.leave()
 	}
+	if leader.check != nil {
+		leader.check.leave()
+	}
 }

@@ -4,8 +4,10 @@ import (
 	"fmt"
 
 	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/pressure"
+	"github.com/foregate/foregate/tiers/scoring"
 )
 
 // replica is one gateway: real pools and real lines, with the virtual clock.
@@ -17,10 +19,13 @@ type replica struct {
 	watchers map[string]*watcher // as backends
 	lines    map[string]*line    // by pool
 	drawn    uint64
+	book     economy.Book  // of what drafts came to
+	scores   *scoring.Gate // bounds of asking the target about them
+	thrown   uint64
 }
 
 func (l *lab) newReplica(index int) (*replica, error) {
-	r := &replica{lab: l, index: index, pools: map[string]*pool.Pool{}, backends: map[string]*backend{}, watchers: map[string]*watcher{}, lines: map[string]*line{}}
+	r := &replica{lab: l, index: index, pools: map[string]*pool.Pool{}, backends: map[string]*backend{}, watchers: map[string]*watcher{}, lines: map[string]*line{}, scores: scoring.NewGate()}
 	for name, t := range l.tiers {
 		var urls []string
 		for i := range t.backends {

@@ -2,13 +2,14 @@ package virtual
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers"
-	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/prefix"
 )
@@ -30,7 +31,18 @@ type request struct {
 	flight  *flight       // the generation that it shares with others; nil is none
 	done    func(text string)
 	release func() // lets the client's deadline forget the request
+
+	check       *call          // the question to the target that is under way; nil is none
+	bucket      economy.Bucket // of what is learned of it
+	learns      bool           // it might have been drafted
+	asked       time.Duration  // when the target was asked for the answer, or for its rest
+	targetFirst time.Duration  // how long its first token took
+	takeovers   int            // backends that were lost in mid-answer
 }
+
+// mostTakeovers bounds how often one answer is carried on with elsewhere, as the gateway
+// does.
+const mostTakeovers = 3
 
 // send brings a request to a replica; done is told the answer's text, "" when there
 // is none.
@@ -96,14 +108,19 @@ func (r *request) dispatch() {
 		return
 	}
 	r.began = r.lab.clock.now
-	_, hasDraft := r.lab.tiers["draft"]
-	r.plan = tiers.PlanFor(r.lab.values.Tiers, tiers.Facts{Request: r.shape, Demanded: tiers.Auto, HasDraft: hasDraft, SameTokenizer: true})
+	r.think()
 	r.out.Acceptance, r.out.Reason = "bypassed", r.plan.Reason
-	if r.plan.Judged {
+	switch {
+	case r.plan.Judged:
+		r.audit()
+		if r.plan.Block > 0 {
+			r.pingPong()
+			return
+		}
 		r.speculate()
-		return
+	default:
+		r.direct()
 	}
-	r.direct()
 }
 
 // firstByte scales a first-byte time-out with the prompt, as the gateway does.
@@ -144,9 +161,14 @@ func (r *request) direct() {
 	r.follow(c)
 }
 
-// follow lets the target's tokens be the answer, or the rest of it.
+// follow lets the target's tokens be the answer, or the rest of it. Where it is lost in
+// mid-answer another backend carries on.
 func (r *request) follow(c *call) {
+	r.asked = r.lab.clock.now
 	c.onToken = func(_ *attempt, id int32, done bool) {
+		if r.targetFirst == 0 {
+			r.targetFirst = r.lab.clock.now - r.asked
+		}
 		r.ids = append(r.ids, id)
 		r.out.TargetTokens++
 		if r.req.Stream {
@@ -157,8 +179,47 @@ func (r *request) follow(c *call) {
 		}
 	}
 	kept := len(r.ids)
-	c.onRetry = func() { r.ids, r.out.TargetTokens = r.ids[:kept], 0 }
+	before := r.out.TargetTokens
+	c.onRetry = func() { r.ids, r.out.TargetTokens = r.ids[:kept], before }
+	fail := c.onFail
+	c.onFail = func(f failure, began bool) {
+		if began && r.out.First > 0 && f.retryable() && r.lab.values.Tiers.Takeover && r.takeovers < mostTakeovers {
+			r.takeovers++
+			r.continueAt("")
+			return
+		}
+		fail(f, began)
+	}
 	c.start()
+}
+
+// continueAt lets the target carry on behind what there is of the answer; warm is the
+// backend that has computed it, "" where none has.
+func (r *request) continueAt(warm string) {
+	rest := r.req.MaxTokens
+	if rest > 0 {
+		if rest -= len(r.ids); rest <= 0 {
+			r.finish(loadtest.Answered, "")
+			return
+		}
+	}
+	c := r.newCall(tiers.Target, slices.Concat(r.prompt, r.ids), rest)
+	c.demand.PromptTokens, c.demand.PromptBytes, c.demand.Warm = len(c.prompt), 0, warm
+	c.patience = r.firstByte(r.lab.values.Tiers.Timeouts.TargetFirstByte)
+	c.must = r.out.First > 0
+	c.onFail = r.stranded
+	r.follow(c)
+}
+
+// stranded is a continuation that no target gave, or that broke off. While nothing
+// was sent, an answer from the target alone is as good, unless there is no target.
+func (r *request) stranded(f failure, began bool) {
+	if r.out.First > 0 || f.detail == "no_backend" || f.shed {
+		r.lose(f, began || r.out.First > 0)
+		return
+	}
+	r.ids, r.out.DraftTokens, r.out.TargetTokens = r.ids[:0], 0, 0
+	r.direct()
 }
 
 // first notes when the client sees the first text.
@@ -197,20 +258,6 @@ func (r *request) lose(f failure, began bool) {
 	r.finish(end, detail)
 }
 
-// speculate drafts, and escalates what does not hold.
-func (r *request) speculate() {
-	cfg := r.lab.values.Tiers
-	d := &draft{request: r, course: accept.Course{
-		Judge: accept.NewJudge(cfg.Accept), Holdback: cfg.HoldbackTokens, Whole: r.plan.Whole, Resumes: r.plan.Resumes(),
-	}}
-	c := r.newCall(tiers.Draft, r.prompt, r.req.MaxTokens)
-	c.attempts = min(c.attempts, 2)
-	c.now = true
-	c.patience = r.firstByte(cfg.Timeouts.DraftFirstByte)
-	c.onToken, c.onFail = d.token, d.fail
-	c.start()
-}
-
 // finish ends the generation, for all who wait for it.
 func (r *request) finish(end, detail string) {
 	if r.orphan() {
@@ -218,6 +265,7 @@ func (r *request) finish(end, detail string) {
 	}
 	if end == loadtest.Answered {
 		r.lab.judge.Check(r.req, r.prompt, r.ids, &r.out)
+		r.learn()
 	}
 	r.share(end, detail)
 	r.book(end, detail)
@@ -243,6 +291,9 @@ func (r *request) book(end, detail string) {
 	out := r.out // a generation that goes on for others changes it
 	l.clock.at(out.Done, func() {
 		l.recorder.Add(out)
+		if end == loadtest.Answered && out.Done >= l.scenario.Warmup {
+			l.answered.add(&out, r.plan.Whole)
+		}
 		text := ""
 		if end == loadtest.Answered {
 			l.last = max(l.last, l.clock.now)

@@ -55,6 +55,8 @@ type lab struct {
 	attempts int  // calls to backends
 	ended    bool // no more conversations begin
 	samples  []loadtest.Sample
+	audits   int   // drafts judged to their end
+	answered ended // what the answers of the measured time were like
 }
 
 // tier is one pool's backends.
@@ -208,6 +210,9 @@ func (l *lab) result() *loadtest.Result {
 			b.addUsage(&u)
 		}
 		r.Pools = append(r.Pools, u)
+	}
+	if l.tiers["draft"] != nil && !l.values.Cache.On { // of what is given again the formulas know nothing
+		r.ModelUSDPerMTok = l.model()
 	}
 	return r
 }

@@ -85,6 +85,13 @@ func ProfileByName(name string) (Profile, error) {
 	return p, nil
 }
 
+// Rates returns what a server makes at a usual load: prompt tokens per second, and tokens of answers per second with 64
+// sequences (or as many as it has seats for) of 600 tokens.
+func (p *Profile) Rates() (prefill, decode float64) {
+	seqs := min(p.MaxSeqs, 64)
+	return 1 / p.PerPrefillToken, float64(seqs) / p.stepTime(work{decoding: seqs, kvRead: 600 * seqs}).Seconds()
+}
+
 // stepTime returns how long a step with this much work takes.
 func (p *Profile) stepTime(w work) time.Duration {
 	s := p.Base + float64(w.prefill)*p.PerPrefillToken + float64(w.scored)*p.PerPrefillToken*p.LMHead +

@@ -1,0 +1,86 @@
+package virtual
+
+import (
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/probe"
+)
+
+// endOfTurn is the id that ends an answer.
+var endOfTurn = func() int32 {
+	ids := vllmsim.DefaultTokenizer().AppendMessage(nil, vllmsim.Message{Role: "assistant", Content: "."})
+	return ids[len(ids)-1]
+}()
+
+// card is what a probe would have found out about a pool's engines: they are one
+// engine's two models, and can all that the simulator can.
+func (t *tier) card() *probe.Card {
+	return &probe.Card{
+		At: epoch, Model: t.def.Model, Tokenizer: "vllmsim", Template: "vllmsim", EOS: []int32{endOfTurn}, Window: t.context,
+		RawLogprobs: true, TopLogprobs: 20, TokenIDs: true, TokenBytes: true, Scoring: openai.ScoreCompletions, Reuse: t.def.Reuse,
+		Continues: true, SelfAgreement: 1, SelfAgreementTol: 1,
+	}
+}
+
+// prices are what a token costs by the scenario's prices and the profiles' rates.
+func (l *lab) prices() (p economy.Prices) {
+	draft, target := l.tiers["draft"], l.tiers["target"]
+	if draft == nil {
+		return p
+	}
+	p.DraftPrefill, p.DraftDecode = draft.prices()
+	p.TargetPrefill, p.TargetDecode = target.prices()
+	return p
+}
+
+func (t *tier) prices() (prefill, decode float64) {
+	perPrompt, perAnswer := t.profile.Rates()
+	return economy.PerToken(t.def.USDPerHour, perPrompt), economy.PerToken(t.def.USDPerHour, perAnswer)
+}
+
+// think plans the request, and weighs what the plan would cost.
+func (r *request) think() {
+	cfg, l := r.lab.values.Tiers, r.lab
+	f := tiers.Facts{Request: r.shape, Demanded: tiers.Auto, SameTokenizer: true, Target: l.tiers["target"].card()}
+	if draft := l.tiers["draft"]; draft != nil {
+		f.HasDraft, f.Draft = true, draft.card()
+	}
+	r.plan = tiers.PlanFor(cfg, f)
+	if !r.plan.Judged {
+		return
+	}
+	r.learns = true
+	r.bucket = economy.BucketOf(route, r.shape.PromptTokens, r.plan.Whole)
+	own := r.replica
+	r.plan = r.plan.Weigh(cfg, r.shape, l.prices(), own.book.Expect(r.bucket), own.pools["target"].Usage(), own.throw())
+}
+
+// throw is a throw of the dice for whom the guard would keep from the draft.
+func (r *replica) throw() float64 {
+	r.thrown++
+	return unit(r.lab.seed, 2<<32+uint64(r.index), r.thrown)
+}
+
+// learn takes down what became of a request that might have been drafted.
+func (r *request) learn() {
+	if !r.learns {
+		return
+	}
+	first := r.out.First
+	if first == 0 {
+		first = r.lab.clock.now
+	}
+	o := economy.Outcome{
+		Prompt: len(r.prompt), Output: len(r.ids), FirstByte: first - r.began, TargetFirst: r.targetFirst,
+		Drafted: r.plan.Judged, Served: r.out.Acceptance == "accepted",
+	}
+	switch {
+	case r.plan.Judged && (r.out.Acceptance == "bypassed" || r.out.Reason == reasonLost):
+		return // by the draft pool's fault
+	case o.Drafted && !o.Served:
+		o.Held, o.Salvaged = r.out.Drafted, r.out.DraftTokens
+	}
+	r.replica.book.Learn(r.bucket, o)
+}
