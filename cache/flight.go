@@ -76,6 +76,8 @@ type Seat struct {
 
 // Lead is the task to make a flight's answer. It must be ended, by Land, Fail or Follow.
 type Lead struct {
+	Said []byte // text that an attempt before this one had come to, and that others may have told their clients; not to be changed
+
 	flight *Flight
 	over   bool
 }
@@ -163,8 +165,9 @@ func (s *Seat) look() (News, bool) {
 	case vacant:
 		f.stage = led
 		f.attempt++
+		said := f.text
 		f.text, f.opaque, f.published, f.pieces, f.muted = nil, false, 0, 0, false
-		return News{Event: EventLead, Lead: &Lead{flight: f}}, true
+		return News{Event: EventLead, Lead: &Lead{flight: f, Said: said[:wholeRunes(said):len(said)]}}, true
 	}
 	if !f.id.Stream || f.opaque {
 		return News{}, false

@@ -219,6 +219,11 @@ func (x *exchange) alone(result cache.Result) error {
 
 // ask has the cascade answer, within the tenant's limits. tap may be nil.
 func (x *exchange) ask(ctx context.Context, tap tiers.Tap, out tiers.Sink) error {
+	return x.askFrom(ctx, nil, tap, out)
+}
+
+// askFrom is ask for an answer that begins with what was said of it before.
+func (x *exchange) askFrom(ctx context.Context, said []byte, tap tiers.Tap, out tiers.Sink) error {
 	l := x.l
 	settle, err := x.g.enterLimits(l, x.w, x.r, estimateOf(x.req))
 	if err != nil {
@@ -227,7 +232,7 @@ func (x *exchange) ask(ctx context.Context, tap tiers.Tap, out tiers.Sink) error
 	defer settle()
 	l.receipt, err = x.g.opts.Cascade.Answer(ctx, tiers.Ask{
 		Request: x.req, Tier: x.tier, ID: l.id, Tenant: l.caller.Tenant, Class: int8(l.caller.Priority), RAG: x.rag,
-		Salt: x.g.salt(l.route, l.caller.Tenant), Header: upstreamHeader(l, x.r), Tap: tap, Config: &x.judging,
+		Salt: x.g.salt(l.route, l.caller.Tenant), Header: upstreamHeader(l, x.r), Tap: tap, Config: &x.judging, Said: said,
 	}, out)
 	return err
 }

@@ -26,6 +26,7 @@ var parts = []part{
 	{"X-Tenant-Id", true, word("acme", "Acme", "acm", "acme1", "a.cme", "beta")},
 	{"X-Rag-Hash", true, word("", "a1", "a2", "A1", "a.1")},
 	{"X-Tier", true, word("auto", "target", "draft")},
+	{"X-Acceptance-Mode", true, word("default", "exact", "target")},
 	{"model", false, word(`"llama-3"`, `"llama-4"`)},
 	{"system", false, word(`"Be brief."`, `"Be brief"`, `"be brief."`, `""`)},
 	{"user", false, word(`"What is it?"`, `"What is it ?"`, `"Wһat is it?"`, `[{"type":"text","text":"What is it?"}]`)},
@@ -76,8 +77,12 @@ func newKeyer(t testing.TB) *keyer {
 		t.Fatal(err)
 	}
 	k.lim.Allow = map[string]struct{}{"documents": {}, "chat_template_kwargs": {}}
+	cascade, err := tiers.New(tiers.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	k.g = &Gateway{opts: Options{
-		Identity: who, Cache: cache.NewStore(cache.Options{}), CacheConfig: func(string) cache.Config { return cache.Config{On: true} },
+		Cascade: cascade, Identity: who, Cache: cache.NewStore(cache.Options{}), CacheConfig: func(string) cache.Config { return cache.Config{On: true} },
 		Served: func(string) (draft, target string) { return "small", "big" },
 	}}
 	return k
@@ -87,7 +92,7 @@ func newKeyer(t testing.TB) *keyer {
 func (k *keyer) key(values []string, order []int) cache.Key {
 	k.t.Helper()
 	r := &http.Request{Header: http.Header{}, RemoteAddr: "127.0.0.1:1", Method: http.MethodPost}
-	tier := tiers.Auto
+	tier, stricter := tiers.Auto, tiers.DemandDefault
 	of := map[string]string{}
 	members := make([]string, 0, len(parts))
 	for _, i := range order {
@@ -95,6 +100,8 @@ func (k *keyer) key(values []string, order []int) cache.Key {
 		switch {
 		case p.name == "X-Tier":
 			tier = tiers.Tier(v)
+		case p.name == "X-Acceptance-Mode":
+			stricter = tiers.Demand(v)
 		case p.header && v != "":
 			r.Header.Set(p.name, v)
 		case p.name == "system" || p.name == "user" || p.name == "role":
@@ -113,8 +120,8 @@ func (k *keyer) key(values []string, order []int) cache.Key {
 		k.t.Fatal(err)
 	}
 	l := &exchangeLog{caller: caller}
-	x := &exchange{g: k.g, l: l, r: r, req: req, tier: tier, rag: ragOf(l, req)}
-	x.asCached(&tiers.Route{Model: req.Model, Draft: k.draft, Config: func() tiers.Config { return tiers.Config{Mode: tiers.ModeConfidence, MaxPrompt: 1000} }})
+	x := &exchange{g: k.g, l: l, r: r, req: req, tier: tier, stricter: stricter, rag: ragOf(l, req)}
+	x.asCached(&tiers.Route{Model: req.Model, Draft: k.draft, Target: k.draft, Config: func() tiers.Config { return tiers.Config{Mode: tiers.ModeConfidence, MaxPrompt: 1000} }})
 	k.judged = strings.HasPrefix(x.parts.Tier, "auto")
 	if x.bypass {
 		k.t.Fatalf("%v: not for the cache", members)
@@ -148,7 +155,7 @@ func TestRequestsThatDifferInOnePartNeverShareAnEntry(t *testing.T) {
 				other = k.key(b, r.Perm(len(parts)))
 				judged = k.judged
 				if one == other || one.Name() == other.Name() {
-					if parts[i].name == "X-Tier" && a[i] != "draft" && b[i] != "draft" && !judged && !wasJudged {
+					if (parts[i].name == "X-Tier" || parts[i].name == "X-Acceptance-Mode") && a[i] != "draft" && b[i] != "draft" && !judged && !wasJudged {
 						continue // what goes past the draft pool anyway is the target's, as demanded
 					}
 					t.Fatalf("%s: %s and %s share an entry; the rest is %q", parts[i].name, a[i], b[i], a)

@@ -120,7 +120,7 @@ func (x *exchange) generate(lead *cache.Lead, lease *cache.Lease, out tiers.Sink
 	}()
 	lead.Begin(lease, cancel)
 	rec := newRecording(x, lead)
-	if err := x.ask(ctx, rec, out); err != nil {
+	if err := x.askFrom(ctx, lead.Said, rec, out); err != nil {
 		lead.Fail(err, hopeless(err))
 		return err
 	}

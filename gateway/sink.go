@@ -130,9 +130,9 @@ func serverTiming(lookup time.Duration, rc *tiers.Receipt) string {
 	t = t.add("cache", lookup)
 	draft := rc.Draft
 	if draft == 0 && rc.Target == 0 {
-		draft = rc.First
+		draft = rc.First - rc.Verify
 	}
-	return string(t.add("draft", draft).add("target", rc.Target).add("total", rc.First))
+	return string(t.add("draft", draft).add("verify", rc.Verify).add("target", rc.Target).add("total", rc.First))
 }
 
 // cachedTiming is serverTiming of an answer from the cache.

@@ -174,6 +174,7 @@ type Ask struct {
 	Header  http.Header // to be sent along upstream: request id and trace, nothing of the client's own
 	Tap     Tap         // hears the answer; nil is nobody
 	Config  *Config     // of its route, where it was read before; nil is what is in force now
+	Said    []byte      // what clients have of an answer that was lost: the target carries on from there, where that can be
 }
 
 // Answer answers one request into sink. The receipt is never nil. An error
@@ -220,6 +221,8 @@ type job struct {
 func (j *job) run(ctx context.Context) error {
 	p := j.receipt.Plan
 	switch {
+	case len(j.ask.Said) > 0 && j.ask.Tier != Draft && j.cfg.Takeover && carriesOn(j.ask.Request):
+		return j.resume(ctx)
 	case p.Judged:
 		if err := j.draft(ctx); !errors.Is(err, errNoDraft) {
 			return err

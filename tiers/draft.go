@@ -37,6 +37,8 @@ type draft struct {
 	usage     openai.Usage
 	started   time.Time
 
+	json   accept.JSONState // of the text, where JSON was asked for
+	loops  accept.Loops
 	marked int    // tokens at which the score was last written into the receipt
 	warm   string // backend of the target that has just computed prompt and draft
 	own    *resumption
@@ -94,7 +96,7 @@ func (j *job) newDraft() *draft {
 		Holdback: j.cfg.HoldbackTokens, Whole: p.Whole, Resumes: p.Resumes(), Ask: p.Ask,
 		Unscored: j.cfg.Unscored.reason(), Stays: !j.cfg.Takeover,
 	})
-	j.receipt.Needed = j.cfg.Accept.Threshold
+	j.receipt.Needed, j.receipt.Tie = j.cfg.Accept.Threshold, j.cfg.Tie
 	if p.Ask != accept.AskNever {
 		j.receipt.Band = j.cfg.Accept.Band
 	}
@@ -232,6 +234,9 @@ func (d *draft) take(c *openai.Chunk) bool {
 		d.course.Missing(1)
 	}
 	d.ids = append(d.ids, c.IDs...)
+	if d.hopeless(c) {
+		return true
+	}
 	if d.reply.add(c.Text) {
 		d.finish = "stop"
 		d.course.Shorten(len(d.reply.text))
@@ -244,6 +249,25 @@ func (d *draft) take(c *openai.Chunk) bool {
 	if len(c.Finish) > 0 {
 		d.finish = string(c.Finish)
 		d.stopped = append(d.stopped[:0], c.Stop...)
+	}
+	return false
+}
+
+// hopeless refuses what will not hold at the end, as soon as that shows and while nothing was
+// sent: text that no JSON begins with, and running in circles.
+func (d *draft) hopeless(c *openai.Chunk) bool {
+	if d.course.Committed() {
+		return false
+	}
+	if d.job.ask.Request.JSON && !d.json.Write(c.Text) {
+		d.course.Refuse(accept.ReasonInvalid)
+		return true
+	}
+	for _, id := range c.IDs {
+		if d.loops.Add(id) {
+			d.course.Refuse(accept.ReasonRepetition)
+			return true
+		}
 	}
 	return false
 }
@@ -340,7 +364,7 @@ func (d *draft) settle(ctx context.Context, lost *Failure) error {
 		d.finish = "" // the draft's own context ended, not the client's limit
 	}
 	v := d.final()
-	if v.Reason == accept.ReasonDoubtful {
+	if v.Reason == accept.ReasonDoubtful && !d.course.Committed() {
 		d.course.Heard(d.ask(ctx))
 		v = d.final()
 	}

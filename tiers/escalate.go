@@ -52,6 +52,7 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 	limit := j.ask.Request.Limit()
 	for {
 		if limit > 0 && at.Tokens >= limit {
+			d.reply.unheal()
 			return d.finishAt("length", openai.Usage{Prompt: d.promptTokens(), Completion: at.Tokens})
 		}
 		k := d.continuation(&at)

@@ -16,6 +16,7 @@ type Receipt struct {
 	Verdict accept.Verdict // of the draft; zero when none was judged
 	Needed  accept.Nats    // the threshold that its score was held against
 	Band    accept.Nats    // how far below it the target was asked
+	Tie     accept.Nats    // mode verify: by how much a token might miss the target's first choice
 	Track   []Mark         // how its score fell
 	Checks  []Checked      // what the target said of it, when it was asked
 	Over    []Takeover     // where the target carried on in mid-answer
@@ -107,7 +108,14 @@ func (rc *Receipt) Acceptance() string {
 	if !rc.judged() {
 		return word + ";reason=" + reason
 	}
-	return word + ";reason=" + reason + ";score=" + score(rc.Verdict)
+	word += ";reason=" + reason + ";score=" + score(rc.Verdict)
+	if m := rc.Plan.Mode; m != "" && m != ModeConfidence {
+		word += ";mode=" + string(m)
+	}
+	if rc.Plan.Mode == ModeVerify {
+		word += ";tie=" + strconv.FormatFloat(float64(rc.Tie), 'g', -1, 64)
+	}
+	return word
 }
 
 // verdict is what became of the draft, in one word, and why.

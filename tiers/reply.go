@@ -64,6 +64,12 @@ func (r *reply) heal() int {
 	return to
 }
 
+// unheal is heal undone: the answer ends with what the client has.
+func (r *reply) unheal() {
+	r.text = append(r.text, r.owed...)
+	r.owed = nil
+}
+
 // honours reports whether text begins with what is owed to the client.
 func (r *reply) honours(text []byte) bool {
 	n := min(len(r.owed), len(text))
@@ -88,7 +94,7 @@ func (r *reply) add(text []byte) bool {
 	if r.includeStop {
 		start = end
 	}
-	r.text = r.text[:start]
+	r.text = r.text[:min(max(start, r.sent), len(r.text))] // what was sent stays
 	return true
 }
 

@@ -1,6 +1,7 @@
 package tiers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"time"
@@ -47,15 +48,37 @@ func (s *relay) takeOver(ctx context.Context, x *exchange) error {
 	d.reply.framer = openai.NewFramerAs(j.ask.Request.Kind, id, j.route.Model, created)
 	j.count(0)
 	d.usage.Prompt = j.receipt.PromptTokens
-	before := at{text: len(s.text), frames: s.frames}
+	return d.behind(ctx, x.pool, s.text, s.frames)
+}
+
+// resume carries on with an answer that whoever made it has lost, and that others than this
+// request's client may have as far as Said.
+func (j *job) resume(ctx context.Context) error {
+	said := bytes.Clone(j.ask.Said)
+	j.receipt.Tier = Target
+	j.receipt.Plan = Plan{Tier: Target, Reason: reasonTarget}
+	d := &draft{job: j, reply: j.newReply(), started: j.cascade.now(), after: j.route.Target}
+	d.course = accept.NewCourse(j.cfg.Accept, accept.Course{})
+	d.reply.text = bytes.Clone(said)
+	err := d.behind(ctx, j.route.Target, said, openai.EstimateTokens(len(said)))
+	if errors.Is(err, errNoDraft) { // less than a word: any answer is as good
+		return j.direct(ctx, j.route.Target, Target)
+	}
+	return err
+}
+
+// behind carries on behind a text of about so many tokens: from its last whole word, and if
+// that is then written differently, from where it ends.
+func (d *draft) behind(ctx context.Context, p *pool.Pool, text []byte, tokens int) error {
+	before := at{text: len(text), frames: tokens}
 	healed := d.reply.heal()
-	err := d.from(ctx, x.pool, before.at(healed))
+	err := d.from(ctx, p, before.at(healed))
 	if errors.Is(err, errUnlike) && ctx.Err() == nil {
-		d.reply.text, d.reply.owed = s.text, nil
-		err = d.from(ctx, x.pool, before.at(len(s.text)))
+		d.reply.text, d.reply.owed = text, nil
+		err = d.from(ctx, p, before.at(len(text)))
 	}
 	if errors.Is(err, errUnlike) {
-		err = &BrokenError{err}
+		err = d.broken(err)
 	}
 	return err
 }

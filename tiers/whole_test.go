@@ -39,7 +39,9 @@ func TestADraftThatCallsToolsIsTheAnswerIfItsCallsAreSound(t *testing.T) {
 				var a struct {
 					Choices []struct {
 						Message struct {
-							Calls []struct{ Function struct{ Name, Arguments string } } `json:"tool_calls"`
+							Calls []struct {
+								Function struct{ Name, Arguments string }
+							} `json:"tool_calls"`
 						}
 						Logprobs any
 						IDs      any `json:"token_ids"`

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -201,6 +202,7 @@ func chatOf(size int, tier string) exchangeOf {
 
 // streaming is a stream to ask for.
 type streaming struct {
+	model  string // a route; "" is bench
 	tier   string
 	tokens int
 	pause  time.Duration // between them; 0 is none
@@ -215,7 +217,7 @@ func (s streaming) exchange() exchangeOf {
 		marks *= strings.Count(tokenFrame("", 0, true, ""), string(marker))
 	}
 	return exchangeOf{
-		request: requestOf("/v1/chat/completions", uncached(s.tier), filled(1<<10, conversation, tail+"}")),
+		request: requestOf("/v1/chat/completions", uncached(s.tier), filled(1<<10, strings.Replace(conversation, "bench", cmp.Or(s.model, "bench"), 1), tail+"}")),
 		marks:   marks, stream: true,
 	}
 }

@@ -20,7 +20,8 @@ const (
 )
 
 // mockRole is an upstream that costs as little as it can: the answers lie
-// ready, a request is only searched for what chooses among them.
+// ready, a request is only searched for what chooses among them. With an argument
+// it also scores its own drafts, and is a whole simulator for whoever probes it.
 func mockRole() int {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -30,6 +31,12 @@ func mockRole() int {
 	fmt.Println(ln.Addr())
 	go exitAtEOF()
 	m := newMock()
+	if len(os.Args) > 1 {
+		if m.behind, err = simBehind(); err != nil {
+			_, _ = fmt.Fprintln(os.Stderr, "mock:", err)
+			return 1
+		}
+	}
 	for {
 		c, err := ln.Accept()
 		if err != nil {
@@ -50,6 +57,7 @@ func exitAtEOF() {
 type mock struct {
 	plain, laden                    script
 	chat, embeddings, models, gauge []byte
+	behind                          string // address of a simulator; "" is none
 }
 
 // script is one stream, as the HTTP chunks of its frames.
@@ -203,9 +211,17 @@ func (m *mock) serve(c net.Conn) {
 		if _, err := io.ReadFull(w.in, body); err != nil {
 			return
 		}
-		if bytes.Contains(body, []byte(`"stream":true`)) {
+		switch {
+		case m.behind != "" && len(body) > 0 && !bytes.Contains(body, []byte(mockAsked)):
+			if scored := mockScores(body); scored != nil {
+				_, err = c.Write(scored)
+				break
+			}
+			_ = forward(c, m.behind, head.first, body) // who probes it sees what went wrong
+			return
+		case bytes.Contains(body, []byte(`"stream":true`)):
 			out, err = m.stream(c, body, out)
-		} else {
+		default:
 			_, err = c.Write(m.answer(head.first))
 		}
 		if err != nil {

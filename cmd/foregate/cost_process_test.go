@@ -83,8 +83,8 @@ func firstLine(b *testing.B, r io.Reader) []string {
 	return strings.Fields(line)
 }
 
-func startMock(b *testing.B, binary string) *party {
-	p, out, errs := startRole(b, binary, "cost-mock")
+func startMock(b *testing.B, binary string, args ...string) *party {
+	p, out, errs := startRole(b, binary, "cost-mock", args...)
 	go func() { _, _ = io.Copy(os.Stderr, errs) }()
 	p.addr = firstLine(b, out)[0]
 	return p

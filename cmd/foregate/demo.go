@@ -165,8 +165,8 @@ func (d *demo) startPools() (*config.File, error) {
 	return config.Parse("demo.yaml", fmt.Appendf(nil, `
 listen: 127.0.0.1:0
 pools:
-  llama-8b-a10g: {model: %s, usd_per_hour: 1.01, backends: [%q, %q]}
-  llama-70b-h100: {model: %s, usd_per_hour: 27.5, backends: [%q]}
+  llama-8b-a10g: {model: %s, usd_per_hour: 1.01, prefill_tokens_per_s: 2500, decode_tokens_per_s: 900, backends: [%q, %q]}
+  llama-70b-h100: {model: %s, usd_per_hour: 27.5, prefill_tokens_per_s: 10000, decode_tokens_per_s: 2300, backends: [%q]}
 routes:
   - {model: %s, draft: llama-8b-a10g, target: llama-70b-h100, same_tokenizer: true}
 drain: {delay: 0s, grace: 5s}

@@ -129,7 +129,7 @@ func TestEverySettingHasAPlaceOfItsOwn(t *testing.T) {
 
 // another is a good value that is not the default.
 func another(s Spec) string {
-	for _, value := range []string{"0.7", "7", "7000", "7s", "700ms", "yes", "no", "off", "p2c"} {
+	for _, value := range []string{"0.7", "7", "7000", "7s", "700ms", "yes", "no", "off", "p2c", "ask", "loose"} {
 		d := Defaults()
 		if check(&s, value) == nil && value != s.Value(&d) {
 			return value
@@ -166,7 +166,7 @@ func TestValidateTellsWhatIsWrong(t *testing.T) {
 		{"timeout.chunk", "soon", `timeout.chunk: "soon" is refused: not a duration; want duration, 10ms … 1h`},
 		{"timeout.chunk", "-5s", `timeout.chunk: "-5s" is refused: out of range; want duration, 10ms … 1h`},
 		{"timeout.chunk", "9999999h", `timeout.chunk: "9999999h" is refused: not a duration; want duration, 10ms … 1h`},
-		{"speculation.mode", "On", `speculation.mode: "On" is refused: not one of off, confidence`},
+		{"speculation.mode", "On", `speculation.mode: "On" is refused: not one of off, confidence, lenient, judge, verify`},
 		{"shed.allow_high", "true", `shed.allow_high: "true" is refused: not one of yes, no`},
 		{"shed.lo", "1", `shed.lo: unknown setting; did you mean shed.low?`},
 		{"banana", "1", `banana: unknown setting`},

@@ -1,0 +1,344 @@
+package tiers
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/accept"
+)
+
+// proofSize is how much of a long proof is run: long under make exactness, short in CI, and a
+// sample in an ordinary test.
+func proofSize(sample, short, long int) int {
+	switch os.Getenv("FOREGATE_PROOFS") {
+	case "long":
+		return long
+	case "short":
+		return short
+	}
+	return sample
+}
+
+const proofSeed = 7
+
+// endings are how an answer may come to its end.
+var endings = [...]string{"eos", "stop", "limit"}
+
+// eos are the ids with which the simulator's answers end.
+var eos = []int32{4, 1}
+
+// written is an answer as an engine gives it: its tokens are counted, the end's with them.
+type written struct {
+	ids          []int32
+	text, finish string
+	stop         string
+}
+
+func (w written) equal(o written) bool {
+	return slices.Equal(w.ids, o.ids) && w.text == o.text && w.finish == o.finish && w.stop == o.stop
+}
+
+// bounds are what may end an answer before the model does.
+type bounds struct {
+	limit int // 0 is none
+	stop  string
+}
+
+// voice is a model with the rules by which an engine ends an answer; no more of an engine.
+type voice struct{ *vllmsim.Model }
+
+// goOn writes on behind so much of an answer. each hears of every token, and how long the
+// text is with it.
+func (v voice) goOn(prompt []int32, so written, b bounds, each func(id int32, lp float64, text int)) written {
+	limit := 1 << 20
+	if b.limit > 0 {
+		limit = b.limit - len(so.ids)
+	}
+	so.ids = slices.Clone(so.ids)
+	w := vllmsim.NewWriter(v.Model, slices.Concat(prompt, so.ids), vllmsim.Sampling{MaxTokens: limit})
+	for over := false; !over; {
+		var id int32
+		id, over = w.Next()
+		so.ids = append(so.ids, id)
+		so.finish = w.Finish()
+		before := len(so.text)
+		if so.text += w.Text(); b.stop != "" {
+			if i := strings.Index(so.text[max(before-len(b.stop)+1, 0):], b.stop); i >= 0 {
+				so.text, so.finish, so.stop, over = so.text[:max(before-len(b.stop)+1, 0)+i], "stop", b.stop, true
+			}
+		}
+		if each != nil {
+			each(id, w.Logprob(), len(so.text))
+		}
+	}
+	return so
+}
+
+// choices are what the target says of ids behind ctx when it scores them.
+func (v voice) choices(ctx, ids []int32) []accept.Choice {
+	out := make([]accept.Choice, 0, len(ids))
+	v.Score(ctx, ids, func(i int, d *vllmsim.Dist) bool {
+		best := d.Argmax()
+		out = append(out, accept.Choice{ID: best, Opinion: accept.Opinion{
+			Logprob: accept.Nats(d.LogProb(ids[i])), Top: accept.Nats(d.LogProb(best)),
+			First: best == ids[i] || slices.Contains(eos, best) && slices.Contains(eos, ids[i]),
+		}})
+		return true
+	})
+	return out
+}
+
+// next is the token that an engine writes while it scores.
+func (v voice) next(ctx []int32) int32 {
+	id, _ := vllmsim.NewWriter(v.Model, ctx, vllmsim.Sampling{MaxTokens: 1}).Next()
+	return id
+}
+
+// duo is a draft and its target in mode verify, without anything between them.
+type duo struct {
+	draft, target voice
+	tie           accept.Nats
+}
+
+// answer gives the answer in blocks of so many tokens, 0 for the whole at once; own tells
+// of each token whether the target wrote it, unscored.
+func (d duo) answer(prompt []int32, block int, b bounds) (got written, own []bool) {
+	if block == 0 {
+		return d.whole(prompt, b)
+	}
+	return d.turns(prompt, block, b)
+}
+
+// whole drafts all of the answer, has it scored, and has the target carry on where it does
+// not stand by it, as draft.settle and draft.escalate do.
+func (d duo) whole(prompt []int32, b bounds) (got written, own []bool) {
+	c := accept.NewCourse(accept.Config{}, accept.Course{Whole: true, Resumes: true, Ask: accept.AskExact})
+	shown := 0
+	var steps []accept.Step
+	drafted := d.draft.goOn(prompt, written{}, b, func(_ int32, lp float64, text int) {
+		c.Add(lp, nil)
+		steps = append(steps, accept.Step{Tokens: c.Tokens(), Text: text, IDs: c.Tokens(), Clean: text > shown})
+		shown = text
+	})
+	for _, s := range steps[:len(steps)-1] { // the last token ended it: nobody goes on from there
+		c.Mark(s)
+	}
+	c.Shorten(len(drafted.text))
+	draft := accept.Draft{Text: []byte(drafted.text), IDs: drafted.ids, Finish: drafted.finish, Stopped: drafted.stop != ""}
+	v := c.Final(draft)
+	if v.Reason == accept.ReasonDoubtful {
+		said := make([]accept.Opinion, 0, len(drafted.ids))
+		for _, o := range d.target.choices(prompt, drafted.ids) {
+			said = append(said, o.Opinion)
+		}
+		check := accept.Greedy(said, d.tie)
+		c.Heard(&check)
+		v = c.Final(draft)
+	}
+	if c.Keeps(v, true) {
+		return drafted, make([]bool, len(drafted.ids))
+	}
+	at := c.Seam(v, true)
+	got = d.target.goOn(prompt, written{ids: drafted.ids[:at.IDs], text: drafted.text[:at.Text]}, b, nil)
+	own = make([]bool, len(got.ids))
+	for i := at.IDs; i < len(own); i++ {
+		own[i] = true
+	}
+	return got, own
+}
+
+// turns has both write in turns, as rally does.
+func (d duo) turns(prompt []int32, block int, b bounds) (got written, own []bool) {
+	e := accept.Exact{Block: block, Limit: b.limit, EOS: eos, Tie: d.tie}
+	for over := false; !over; {
+		ctx := slices.Concat(prompt, e.IDs)
+		w := vllmsim.NewWriter(d.draft.Model, ctx, vllmsim.Sampling{MaxTokens: e.Want()})
+		var ids []int32
+		for done := false; !done; {
+			var id int32
+			id, done = w.Next()
+			ids = append(ids, id)
+		}
+		before := len(e.IDs)
+		kept := e.Take(ids, d.target.choices(ctx, ids), d.target.next(slices.Concat(ctx, ids)))
+		for i := before; i < len(e.IDs); i++ {
+			own = append(own, kept == len(ids) && i == before+kept)
+		}
+		got, over = told(&e, b, before)
+	}
+	return got, own[:len(got.ids)]
+}
+
+// told is the answer as far as it is, and whether it is over; a stop string is looked for in
+// what came behind the first so many tokens.
+func told(e *accept.Exact, b bounds, before int) (got written, over bool) {
+	text := shownText(e.IDs)
+	if at := strings.Index(text, b.stop); b.stop != "" && at >= 0 {
+		n := before + 1
+		for !strings.Contains(shownText(e.IDs[:n]), b.stop) {
+			n++
+		}
+		return written{ids: e.IDs[:n], text: text[:at], finish: "stop", stop: b.stop}, true
+	}
+	return written{ids: e.IDs, text: text, finish: e.Finish}, e.Finish != ""
+}
+
+// shownText is the text of ids without a character that is not all there.
+func shownText(ids []int32) string {
+	return strings.TrimRight(vllmsim.DefaultTokenizer().Decode(ids, true), "\uFFFD")
+}
+
+// ends draws what ends an answer, from what the target says when nothing does: stop strings
+// and limits are anywhere in it. Every fourth stop string is the draft's.
+func ends(i int, ending string, own written, drafted func() string) bounds {
+	h := uint64(i)*0x9e3779b97f4a7c15>>11 + 1
+	switch ending {
+	case "limit":
+		return bounds{limit: 1 + int(h%uint64(len(own.ids)))}
+	case "stop":
+		text := own.text
+		if i%4 == 3 {
+			text = drafted()
+		}
+		if chars := []rune(text); len(chars) > 0 {
+			from := int(h % uint64(len(chars)))
+			return bounds{stop: string(chars[from:min(from+1+int(h>>32%9), len(chars))])}
+		}
+	}
+	return bounds{}
+}
+
+func promptOf(i int) []int32 {
+	return vllmsim.DefaultTokenizer().Chat([]vllmsim.Message{{Role: "user", Content: fmt.Sprintf("Question %d: tell me about item %d.", i, i*7919%1000)}})
+}
+
+// eachPrompt runs prove for so many prompts on all cores, until one fails.
+func eachPrompt(t *testing.T, n int, prove func(i int)) {
+	var wg sync.WaitGroup
+	var at atomic.Int64
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := int(at.Add(1)) - 1; i < n && !t.Failed(); i = int(at.Add(1)) - 1 {
+				prove(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+var (
+	blocks      = [...]int{0, 1, 4, 16} // 0 is the whole answer
+	divergences = [...]float64{0.1, 0.3, 0.6, 1}
+)
+
+// TestExactnessOfGreedyAnswersToTheToken: whoever drafts, and however an answer ends, mode
+// verify gives what the target alone would have given: text, tokens and finish.
+func TestExactnessOfGreedyAnswersToTheToken(t *testing.T) {
+	target := voice{vllmsim.NewModel(proofSeed, 0)}
+	var runs, drafts, mixed atomic.Int64
+	eachPrompt(t, proofSize(60, 400, 10_000), func(i int) {
+		prompt := promptOf(i)
+		alone := target.goOn(prompt, written{}, bounds{}, nil)
+		for _, divergence := range divergences {
+			d := duo{draft: voice{vllmsim.NewModel(proofSeed, divergence)}, target: target, tie: -1}
+			for _, ending := range endings {
+				b := ends(i, ending, alone, func() string { return d.draft.goOn(prompt, written{}, bounds{}, nil).text })
+				want := target.goOn(prompt, written{}, b, nil)
+				for _, block := range blocks {
+					got, own := d.answer(prompt, block, b)
+					runs.Add(1)
+					if !got.equal(want) {
+						t.Errorf("prompt %d, divergence %g, blocks of %d, %s %+v:\n got %+v\nwant %+v", i, divergence, block, ending, b, got, want)
+					}
+					if slices.Contains(own, true) {
+						mixed.Add(1)
+					} else {
+						drafts.Add(1)
+					}
+				}
+			}
+		}
+	})
+	t.Logf("%d answers, %d of the draft alone and %d of both", runs.Load(), drafts.Load(), mixed.Load())
+	if drafts.Load() < runs.Load()/50 || mixed.Load() < runs.Load()/2 {
+		t.Error("one side wrote nearly all: the test shows nothing")
+	}
+}
+
+// plantedTie is the largest gap of a near-tie that the simulator plants, in nats.
+const plantedTie = 0.125
+
+// TestExactnessUpToTiesThatTheTargetItselfBreaksEitherWay: where writing and scoring put one or
+// the other of two level tokens first, an answer leaves the target's own only at such a place;
+// and what the target scored is never further from its first choice than the tolerance.
+func TestExactnessUpToTiesThatTheTargetItselfBreaksEitherWay(t *testing.T) {
+	target := voice{vllmsim.NewModel(proofSeed, 0).WithTies(0.02)}
+	var runs, differ, level atomic.Int64
+	eachPrompt(t, proofSize(60, 400, 10_000), func(i int) {
+		prompt := promptOf(i)
+		alone := target.goOn(prompt, written{}, bounds{}, nil)
+		draft := voice{vllmsim.NewModel(proofSeed, divergences[i%4]).WithTies(0.02)}
+		for _, ending := range endings {
+			b := ends(i, ending, alone, func() string { return draft.goOn(prompt, written{}, bounds{}, nil).text })
+			want := target.goOn(prompt, written{}, b, nil)
+			for _, tie := range []accept.Nats{-1, 0, plantedTie} {
+				for _, block := range blocks {
+					got, own := duo{draft, target, tie}.answer(prompt, block, b)
+					runs.Add(1)
+					name := fmt.Sprintf("prompt %d, blocks of %d, %s %+v, tie %g", i, block, ending, b, tie)
+					if !got.equal(want) {
+						differ.Add(1)
+						checkDeviation(t, name, target, prompt, got, want)
+					}
+					level.Add(int64(checkTolerance(t, name, target.choices(prompt, got.ids), own, tie)))
+				}
+			}
+		}
+	})
+	t.Logf("%d answers, %d leave the target's own at a tie; %d tokens stood within the tolerance", runs.Load(), differ.Load(), level.Load())
+	if differ.Load() == 0 || level.Load() == 0 || differ.Load() == runs.Load() {
+		t.Error("the test shows nothing")
+	}
+}
+
+// checkDeviation fails unless the first token in which two answers differ is at a tie.
+func checkDeviation(t *testing.T, name string, target voice, prompt []int32, got, want written) {
+	n := 0
+	for n < min(len(got.ids), len(want.ids)) && got.ids[n] == want.ids[n] {
+		n++
+	}
+	if n == min(len(got.ids), len(want.ids)) {
+		t.Errorf("%s: the same tokens end differently:\n got %+v\nwant %+v", name, got, want)
+		return
+	}
+	ctx := slices.Concat(prompt, want.ids[:n])
+	a, b := target.choices(ctx, got.ids[n:n+1])[0], target.choices(ctx, want.ids[n:n+1])[0]
+	if gap := max(a.Top-a.Logprob, b.Top-b.Logprob); gap > plantedTie+1e-9 {
+		t.Errorf("%s: differs at token %d, %v nats from a tie", name, n, gap)
+	}
+}
+
+// checkTolerance fails where a token is further from the target's first choice than it may be,
+// and counts those that were not the first choice and stood.
+func checkTolerance(t *testing.T, name string, said []accept.Choice, own []bool, tie accept.Nats) (level int) {
+	for i, c := range said {
+		most := max(tie, 0)
+		if own[i] {
+			most = plantedTie // by the kernel that writes
+		}
+		if gap := c.Top - c.Logprob; !c.First && gap > most+1e-9 || !own[i] && !c.First && tie < 0 {
+			t.Errorf("%s: token %d is %v nats from the first choice, target's own: %t", name, i, gap, own[i])
+		}
+		if !c.First && !own[i] {
+			level++
+		}
+	}
+	return level
+}
