@@ -54,7 +54,7 @@ fuzz: ## Every fuzz target for FUZZFOR (30s).
 	.ci/fuzz $(FUZZFOR)
 
 bench: ## Cost beside a bare reverse proxy in the same run, and the micro-benchmarks.
-	$(GO) test -run '^$$' -bench '^Benchmark(Cost|Hits)$$' -benchtime 1x -timeout 20m ./cmd/foregate
+	$(GO) test -run '^$$' -bench '^Benchmark(Cost|Hits|Judge)$$' -benchtime 1x -timeout 20m ./cmd/foregate
 	$(GO) test -run '^$$' -bench . -benchmem ./tiers/... ./breaker ./cache ./gateway/...
 	$(GO) test -run '^$$' -bench Tokens -cpu 1 ./loadtest/vllmsim ./loadtest/virtual
 
