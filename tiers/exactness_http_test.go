@@ -67,11 +67,12 @@ var greedyRigs = []struct {
 func TestExactnessThroughTheCascade(t *testing.T) {
 	for at, g := range greedyRigs {
 		t.Run(g.name, func(t *testing.T) {
+			t.Parallel() // most of the time is the engines'
 			r := probedRig(t, g.draft, vllmsim.Options{})
 			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = ModeVerify, g.block, true
 			tiers, runs := map[Tier]int{}, 0
-			for i, p := range prompts(proofSize(60, 150, 400)) {
-				for n := range proofSize(1, 2, len(forms)*len(endings)) {
+			for i, p := range prompts(proofSize(24, 60, 400)) {
+				for n := range proofSize(1, 3, len(forms)*len(endings)) {
 					n += i*5 + at
 					f, ending := forms[n%len(forms)], endings[n/len(forms)%len(endings)]
 					own := f.alone(r, f.body(p, `,"max_tokens":600`))
@@ -102,34 +103,64 @@ func TestExactnessThroughTheCascade(t *testing.T) {
 	}
 }
 
+func TestALimitWithinACharacterShowsNoPartOfIt(t *testing.T) {
+	for _, block := range blocks {
+		r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.3}, vllmsim.Options{})
+		r.cfg.Mode, r.cfg.Block, r.cfg.Costly = ModeVerify, block, true
+		tried := 0
+		for i, p := range prompts(16) {
+			own := r.own(chat(p, `,"max_tokens":100,"return_token_ids":true`))
+			n := len(own.ids)
+			for n > 0 && !strings.HasSuffix(vllmsim.DefaultTokenizer().Decode(own.ids[:n], true), "\uFFFD") {
+				n--
+			}
+			if n == 0 {
+				continue
+			}
+			tried++
+			body := forms[i%2].body(p, fmt.Sprintf(`,"max_tokens":%d`, n))
+			got, _, err := r.ask(openai.Chat, Auto, body)
+			if want := r.own(body); err != nil || got.text != want.text || got.usage != want.usage || got.finish != "length" {
+				t.Errorf("blocks of %d: %q (%s, %+v), want %q, %+v; %v", block, got.text, got.finish, got.usage, want.text, want.usage, err)
+			}
+		}
+		if tried < 4 {
+			t.Errorf("blocks of %d: %d limits within a character: the test shows nothing", block, tried)
+		}
+	}
+}
+
 // TestExactnessThroughTheCascadeUpToTies: with engines whose writing and scoring break ties
 // differently, every token of an answer is level with the target's first choice.
 func TestExactnessThroughTheCascadeUpToTies(t *testing.T) {
 	target := voice{vllmsim.NewModel(proofSeed, 0).WithTies(0.05)}
 	for _, block := range blocks {
-		r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.3, Ties: 0.05}, vllmsim.Options{Ties: 0.05})
-		r.cfg.Mode, r.cfg.Block, r.cfg.Costly = ModeVerify, block, true
-		differ, n := 0, proofSize(30, 60, 400)
-		for i, p := range prompts(n) {
-			r.cfg.Tie = [...]accept.Nats{-1, 0, plantedTie}[i%3]
-			f := forms[i%2]
-			body := f.body(p, `,"max_tokens":600`)
-			got, rc, err := r.ask(f.kind, Auto, body)
-			if err != nil {
-				t.Fatal(err)
+		t.Run(fmt.Sprintf("blocks of %d", block), func(t *testing.T) {
+			t.Parallel()
+			r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.3, Ties: 0.05}, vllmsim.Options{Ties: 0.05})
+			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = ModeVerify, block, true
+			differ, n := 0, proofSize(9, 30, 400)
+			for i, p := range prompts(n) {
+				r.cfg.Tie = [...]accept.Nats{-1, 0, plantedTie}[i%3]
+				f := forms[i%2]
+				body := f.body(p, `,"max_tokens":600`)
+				got, rc, err := r.ask(f.kind, Auto, body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := direct(t, r.target.URL(), f.kind.Path(), strings.Replace(f.body(p, `,"max_tokens":600,"return_token_ids":true`), `"m"`, `"big"`, 1))
+				if got.text == want.text {
+					continue
+				}
+				if differ++; !target.mightSay(want.promptIDs, nil, got.text, got.finish == "stop") {
+					t.Errorf("%q, blocks of %d, tie %g, from %s: no chain of choices within the tolerance gives\n%q\nthe target's own is\n%q", p, block, r.cfg.Tie, rc.Tier, got.text, want.text)
+				}
 			}
-			want := direct(t, r.target.URL(), f.kind.Path(), strings.Replace(f.body(p, `,"max_tokens":600,"return_token_ids":true`), `"m"`, `"big"`, 1))
-			if got.text == want.text {
-				continue
+			t.Logf("%d of %d leave the target's own answer, at ties", differ, n)
+			if differ == 0 {
+				t.Error("no answer differs: the test shows nothing")
 			}
-			if differ++; !target.mightSay(want.promptIDs, nil, got.text, got.finish == "stop") {
-				t.Errorf("%q, blocks of %d, tie %g, from %s: no chain of choices within the tolerance gives\n%q\nthe target's own is\n%q", p, block, r.cfg.Tie, rc.Tier, got.text, want.text)
-			}
-		}
-		t.Logf("blocks of %d: %d of %d leave the target's own answer, at ties", block, differ, n)
-		if differ == 0 {
-			t.Error("no answer differs: the test shows nothing")
-		}
+		})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
@@ -118,9 +119,8 @@ func (b *rally) show(ctx context.Context) (over bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if b.exact.Finish == "" {
-		text = bytes.TrimRight(text, "\uFFFD") // a character whose other bytes come later
-	}
+	size := len(text)
+	text = bytes.TrimRight(text, "\uFFFD") // a character whose other bytes come later, or never: engines do not show it
 	if !bytes.HasPrefix(text, b.reply.text) {
 		return false, fmt.Errorf("%w: the text of its ids does not begin as before", errBlock)
 	}
@@ -130,7 +130,7 @@ func (b *rally) show(ctx context.Context) (over bool, err error) {
 		b.shorten(ctx, before, ids)
 		return true, nil
 	}
-	b.course.Mark(accept.Step{Tokens: len(b.exact.IDs), Text: len(b.reply.text), IDs: len(b.exact.IDs), Clean: len(b.reply.text) == len(text)})
+	b.course.Mark(accept.Step{Tokens: len(b.exact.IDs), Text: len(b.reply.text), IDs: len(b.exact.IDs), Clean: len(text) == size})
 	if b.finish = b.exact.Finish; b.finish != "" {
 		return true, nil
 	}
@@ -161,7 +161,7 @@ func (b *rally) alone(ctx context.Context, cause error) error {
 	if ctx.Err() != nil {
 		return b.interrupted(cause)
 	}
-	at := b.course.LastClean(len(b.exact.IDs))
+	at := b.seam(ctx)
 	if at.Text < b.reply.sent || at.Tokens == 0 {
 		at = accept.Step{Tokens: b.course.TokensIn(len(b.reply.text)), Text: len(b.reply.text)}
 	}
@@ -173,6 +173,19 @@ func (b *rally) alone(ctx context.Context, cause error) error {
 	rc.Tier = Mixed
 	rc.over(Takeover{Why: reasonLost, Tokens: at.Tokens, Bytes: at.Text})
 	return b.continueOn(ctx, at)
+}
+
+// seam is the last place from which the target can carry on by ids. Where the answer so far ends
+// within a character, that is before it.
+func (b *rally) seam(ctx context.Context) accept.Step {
+	at := b.course.LastClean(len(b.exact.IDs))
+	for n := len(b.exact.IDs) - 1; at.Text < len(b.reply.text) && n > at.IDs && n > len(b.exact.IDs)-utf8.UTFMax; n-- {
+		text, err := b.job.detokenized(ctx, b.job.route.Target, b.exact.IDs[:n])
+		if err == nil && bytes.Equal(text, b.reply.text) {
+			return accept.Step{Tokens: n, Text: len(text), IDs: n, Clean: true}
+		}
+	}
+	return at
 }
 
 // end finishes the answer with what both wrote.
