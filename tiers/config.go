@@ -90,7 +90,7 @@ type Config struct {
 	Strictness accept.Strictness // by which the target judges a draft leniently (speculation.strictness)
 	Tie        accept.Nats       // by how much a token may miss the target's first choice in mode verify (speculation.tie_tol_nats, −1 … 1; below 0 it must be the first)
 	Block      int               // tokens drafted between two checks in mode verify; 0 is the whole answer (speculation.verify_block_tokens, 0 … 256)
-	Costly     bool              // blocks also where engines compute the prompt anew for each (speculation.allow_expensive_blocks)
+	Costly     bool              // blocks also where engines compute the prompt anew for each (speculation.expensive_blocks)
 	JudgeOdds  accept.Nats       // log odds of yes to no from which on a draft passes in mode judge (speculation.judge_nats, −20 … 20)
 	Head       HeadCheck         // speculation.head_verify
 	AUROC      float64           // how well the draft's own score tells good drafts from bad: the chance that a good one scores higher, 0.5 … 1 (speculation.auroc)

@@ -9,7 +9,7 @@ import (
 
 // maxNames bounds the label of the gauges that name fields; what does not fit is one
 // series named other.
-const maxNames = 64
+const maxNames = 128
 
 type metrics struct {
 	rejected, unknown named
