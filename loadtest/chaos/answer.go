@@ -17,6 +17,7 @@ type answer struct {
 	chunks   int             // that had text
 	finishes int
 	dones    int
+	tokens   int    // that the usage tells
 	failed   string // what an error event said
 	begun    bool
 }
@@ -28,6 +29,9 @@ type piece struct {
 		Message struct{ Content string } `json:"message"`
 		Finish  *string                  `json:"finish_reason"`
 	} `json:"choices"`
+	Usage struct {
+		Completion int `json:"completion_tokens"`
+	} `json:"usage"`
 	Error json.RawMessage `json:"error"`
 }
 
@@ -57,6 +61,7 @@ func (a *answer) whole(r io.Reader) (kind, detail string) {
 		return Unfinished, string(body[:min(len(body), 200)])
 	}
 	a.say(p.Choices[0].Message.Content)
+	a.tokens = p.Usage.Completion
 	return Answered, ""
 }
 
@@ -108,6 +113,7 @@ func (a *answer) event(data string) (kind, detail string) {
 	if len(p.Error) > 0 && string(p.Error) != "null" {
 		a.failed = string(p.Error)
 	}
+	a.tokens = max(a.tokens, p.Usage.Completion)
 	for _, c := range p.Choices {
 		a.say(c.Delta.Content)
 		if c.Finish != nil {

@@ -71,6 +71,7 @@ type Outcome struct {
 	First   time.Duration // from when it was due to the first byte of the answer's body
 	Total   time.Duration // to its end
 	Text    string        // of the answer, as far as it came
+	Tokens  int           // that its usage tells; 0 is none
 	Header  http.Header   // of the answer; nil when there was none
 }
 
@@ -251,7 +252,7 @@ func (l *Load) send(g *Gateway, n int, r Request) (o Outcome) {
 	defer func() { _ = resp.Body.Close() }() // it was read, or is of no use
 	o.Header = resp.Header
 	a := answer{first: func() { o.First = time.Since(o.At) }, heard: r.Heard}
-	defer func() { o.Text = a.said.String() }()
+	defer func() { o.Text, o.Tokens = a.said.String(), a.tokens }()
 	switch {
 	case resp.StatusCode != http.StatusOK:
 		o.Kind, o.Detail = refusal(resp)

@@ -65,6 +65,7 @@ type World struct {
 	loads   []*Load
 	started int // loads so far
 	adopted []func() error
+	engines []*engine   // that are processes
 	base    []footprint // of each gateway before the load
 	strikes int         // faults so far
 	due     int         // lines that each gateway has had to log: one for each change of settings

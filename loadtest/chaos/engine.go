@@ -1,0 +1,89 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// engine is a simulated vLLM as a process of its own, which can be killed and started again
+// at the same address.
+type engine struct {
+	addr, binary string
+	args         []string
+	log          *journal
+	run          *child
+}
+
+// startEngines starts two engines of a pool, as its simulators in this process are.
+func (w *World) startEngines(pool string) (out []*engine, err error) {
+	addrs, err := freeAddrs(2)
+	if err != nil {
+		return nil, err
+	}
+	o := vllmsim.Options{TimeScale: usualScale}
+	if pool == draftPool {
+		o.Divergence = 0.1
+	}
+	if w.Sim != nil {
+		w.Sim(&o)
+	}
+	for _, addr := range addrs {
+		e := &engine{
+			addr: addr, binary: filepath.Join(filepath.Dir(w.opts.Gateway), "vllmsim"), log: &journal{},
+			args: []string{"--listen", addr, "--model", routeModel, "--seed", strconv.Itoa(simSeed),
+				"--time-scale", fmt.Sprint(o.TimeScale), "--divergence", fmt.Sprint(o.Divergence)},
+		}
+		if err := e.start(context.Background()); err != nil { // its wait has an end of its own
+			return out, err
+		}
+		w.Adopt(func() error { e.run.kill(); return nil })
+		out = append(out, e)
+	}
+	return out, nil
+}
+
+// start runs it and waits until it serves.
+func (e *engine) start(ctx context.Context) error {
+	run, err := launch("engine "+e.addr, e.log, nil, e.binary, e.args...)
+	if errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("there is no simulator at %s: run make build", e.binary)
+	}
+	if err != nil {
+		return err
+	}
+	e.run = run
+	return run.serves(ctx, func() bool {
+		_, err := fetch(ctx, "http://"+e.addr+"/health")
+		return err == nil
+	})
+}
+
+// fault has something go wrong at it.
+func (e *engine) fault(ctx context.Context, f vllmsim.Fault) error {
+	body, err := json.Marshal(f)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+e.addr+"/sim/fault", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	resp, err := fetcher.Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }() // the status tells
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("a fault of the engine at %s: %s", e.addr, resp.Status)
+	}
+	return nil
+}

@@ -1,0 +1,335 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// verifyRows are faults of what the target is asked about drafts, and of engines that are
+// lost in mid-answer.
+func verifyRows() []Row {
+	const promise = "0 failed, none cut; scoring stops after ≤ 11 at each gateway, and status says so; back ≤ 30 s after the end"
+	rows := make([]Row, 0, 8)
+	for i, score := range []string{"error", "hang", "short", "misaligned", "garbage"} {
+		rows = append(rows, Row{
+			ID: "V1" + string(rune('a'+i)), Fault: "both targets' scores: " + score + "; half of the load lenient, half checked at its head",
+			Promise: promise, Short: i == 0, Shape: scored(), Added: -1, Recover: scoresAgain, Run: scoresFail(score),
+		})
+	}
+	rows[0].Added, rows[1].Added = time.Second, scoreWait+time.Second
+	return append(rows,
+		Row{
+			ID: "V1f", Fault: "a target dies of each score that it is asked for", Short: true, Added: -1,
+			Promise: "0 failed, none cut; it dies of one score, and of no other but a probe's; scoring stays away for 5 min, and status says so",
+			Shape:   scored(), Run: scoreKills,
+		},
+		Row{
+			ID: "V2", Fault: "a target engine cuts its streams, another is killed (SIGKILL), by turns, under streams", Short: true, Added: -1,
+			Promise: "0 streams broken: carried on with elsewhere; one [DONE]; usage told, of all tokens",
+			Shape:   engines(targetPool, onTheTarget, nil), Run: enginesLost(targetPool),
+		},
+		Row{
+			ID: "V3", Fault: "the same of draft engines, whose drafts are released early", Short: true, Added: -1,
+			Promise: "0 streams broken: carried on with by the target; one [DONE]; usage told, of all tokens",
+			Shape:   engines(draftPool, longCounted, map[string]string{"speculation.threshold_nats": "-20", "speculation.holdback_tokens": "8"}),
+			Run:     enginesLost(draftPool),
+		},
+	)
+}
+
+const (
+	lenientRoute = routeModel + "-lenient"
+
+	scoreWait   = 1500 * time.Millisecond // speculation.score_timeout
+	scoresAgain = 30 * time.Second        // for which the breaker of scoring is open
+	mostScores  = 3 + 8                   // failures that open it, and what is under way at two backends by then
+	toldWithin  = 3 * time.Second         // of the first fault, in status
+)
+
+// scored is a world in which all drafts are checked: of the usual route after their first
+// tokens, of the other one whole.
+func scored() Shape {
+	return Shape{
+		Settings: map[string]string{
+			"speculation.head_verify": "always", "speculation.guard": "off", "cache.mode": "off",
+			"speculation.threshold_nats": "5", "speculation.band_nats": "20", // no score is above, none below the band
+			"speculation.holdback_tokens": "8", "speculation.mode@" + lenientRoute: "lenient",
+		},
+		Config: func(_ int, file map[string]any) {
+			usual, _ := file["routes"].([]any)[0].(map[string]any) // made by World.config
+			file["routes"] = append(file["routes"].([]any), map[string]any{
+				"model": lenientRoute, "draft": usual["draft"], "target": usual["target"], "same_tokenizer": true,
+			})
+		},
+		Load: func(n int) Request {
+			r := usualLoad(n)
+			r.Tokens = 40
+			if n/4%2 == 0 {
+				r.Fields = map[string]any{"model": lenientRoute}
+			}
+			return r
+		},
+	}
+}
+
+// scores counts the checks of a gateway so far: those that the target answered, and those
+// that it was asked for and failed.
+func scores(ctx context.Context, g *Gateway) (said, failed float64) {
+	m, err := g.Metrics(ctx)
+	if err != nil {
+		return 0, 0
+	}
+	for labels, n := range m.Series("foregate_draft_checks_total") {
+		switch {
+		case !strings.Contains(labels, `verdict="none"`):
+			said += n
+		case !strings.Contains(labels, `reason="score_`) && !strings.Contains(labels, `reason="target_full"`): // it was asked
+			failed += n
+		}
+	}
+	return said, failed
+}
+
+// scoring tells why a gateway has the target score nothing, and for how long; "" where it does.
+func scoring(ctx context.Context, g *Gateway) (closed string, left time.Duration) {
+	page, err := g.Page(ctx, "/admin/status")
+	var s struct {
+		Engines []struct {
+			Pool   string  `json:"pool"`
+			Closed string  `json:"scoring_closed"`
+			Left   float64 `json:"left_seconds"`
+		} `json:"engines"`
+	}
+	if err != nil || json.Unmarshal([]byte(page), &s) != nil {
+		return "", 0
+	}
+	for _, e := range s.Engines {
+		if e.Pool == targetPool {
+			return e.Closed, time.Duration(e.Left * float64(time.Second))
+		}
+	}
+	return "", 0
+}
+
+// every reports whether it holds of every gateway.
+func (w *World) every(ok func(g *Gateway) bool) bool {
+	for _, g := range w.Gateways {
+		if !ok(g) {
+			return false
+		}
+	}
+	return true
+}
+
+// scoresBegin waits until every gateway has had the target's word on drafts.
+func (w *World) scoresBegin(ctx context.Context) {
+	w.Until(ctx, 10*time.Second, "drafts are scored before the fault", func() bool {
+		return w.every(func(g *Gateway) bool { said, _ := scores(ctx, g); return said >= 3 })
+	})
+}
+
+// toldClosed waits until every gateway says that nothing is scored, also to an operator.
+func (w *World) toldClosed(ctx context.Context) {
+	took := w.Until(ctx, toldWithin, "status says that nothing is scored", func() bool {
+		return w.every(func(g *Gateway) bool { why, _ := scoring(ctx, g); return why != "" })
+	})
+	out, err := exec.CommandContext(ctx, w.opts.Gateway, "status", "--admin", w.Gateways[0].Admin()).Output()
+	if err != nil || !strings.Contains(string(out), "NO SCORING") {
+		w.Break("foregate status does not say that nothing is scored: %v", err)
+	}
+	w.Note("told after %v", round(took))
+}
+
+// scoresFail lets all scores of the targets go wrong, and no other request.
+func scoresFail(score string) func(context.Context, *World) error {
+	return func(ctx context.Context, w *World) error {
+		w.scoresBegin(ctx)
+		was := map[*Gateway]float64{}
+		for _, g := range w.Gateways {
+			_, was[g] = scores(ctx, g)
+		}
+		set := func(f vllmsim.Fault) error {
+			for _, s := range w.Targets {
+				if err := s.SetFault(f); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		ended := map[*Gateway]float64{}
+		well := func(ctx context.Context) bool { // scores are heard again
+			return w.every(func(g *Gateway) bool { said, _ := scores(ctx, g); return said > ended[g] })
+		}
+		if w.Short() {
+			well = func(context.Context) bool { return true } // half a minute is too long to wait
+		}
+		return w.StrikeUntil(ctx, w.Span(2*time.Second, 6*time.Second), func() error {
+			if err := set(vllmsim.Fault{Score: score}); err != nil {
+				return err
+			}
+			w.toldClosed(ctx)
+			return nil
+		}, func() error {
+			worst := 0.0
+			for _, g := range w.Gateways {
+				var failed float64
+				ended[g], failed = scores(ctx, g)
+				worst = max(worst, failed-was[g])
+			}
+			w.Note("%.0f failed at a gateway at most", worst)
+			if worst < 3 || worst > mostScores {
+				w.Break("%.0f scores failed at a gateway, want 3 to %d", worst, mostScores)
+			}
+			return set(vllmsim.Fault{})
+		}, well)
+	}
+}
+
+// scoreKills has one target die of scores while the other is well.
+func scoreKills(ctx context.Context, w *World) error {
+	w.scoresBegin(ctx)
+	sick := w.Targets[0]
+	deaths := sick.State().Deaths
+	err := w.StrikeUntil(ctx, w.Span(3*time.Second, 12*time.Second), func() error {
+		if err := sick.SetFault(vllmsim.Fault{Score: "die"}); err != nil {
+			return err
+		}
+		w.Until(ctx, 5*time.Second, "it has died", func() bool { return sick.State().Deaths > deaths })
+		return nil
+	}, func() error { return sick.SetFault(vllmsim.Fault{}) }, func(ctx context.Context) bool {
+		return sick.State().Alive && w.closed(ctx)
+	})
+	if err != nil {
+		return err
+	}
+	closed := 0
+	for i, g := range w.Gateways {
+		why, left := scoring(ctx, g)
+		if why == "" {
+			continue
+		}
+		if closed++; left < scoresAgain {
+			w.Break("gateway %d scores again in %v, after %q", i, left, why)
+		}
+	}
+	deaths = sick.State().Deaths - deaths
+	if w.Note("%d deaths; %d gateways have stopped scoring", deaths, closed); closed == 0 {
+		w.Break("no gateway has stopped scoring")
+	}
+	if most := 2 * len(w.Gateways); deaths > most { // a score and a probe each
+		w.Break("it died %d times, at most %d are due", deaths, most)
+	}
+	return nil
+}
+
+const (
+	countedRate   = 15.0 // streams a second; each lasts for about 1.5 s
+	countedTokens = 100
+)
+
+// longCounted are streams of a fixed length that tell their usage.
+func longCounted(n int) Request {
+	r := longStreams(n)
+	r.Tokens = countedTokens
+	r.Fields = map[string]any{"ignore_eos": true, "stream_options": map[string]any{"include_usage": true}}
+	return r
+}
+
+// onTheTarget are such streams of which most are the target's own.
+func onTheTarget(n int) Request {
+	r := longCounted(n)
+	if n%4 != 0 {
+		r.Header = http.Header{"X-Tier": {"target"}}
+	}
+	return r
+}
+
+// engines is a world in which a pool's two engines are processes.
+func engines(pool string, load func(int) Request, settings map[string]string) Shape {
+	all := map[string]string{"cache.mode": "off", "speculation.guard": "off"}
+	for name, value := range settings {
+		all[name] = value
+	}
+	var run []*engine
+	return Shape{
+		Rate: countedRate, Load: load, Settings: all, Sim: slowly,
+		Prepare: func(w *World) (err error) {
+			run, err = w.startEngines(pool)
+			w.engines = run
+			return err
+		},
+		Config: func(_ int, file map[string]any) {
+			var urls []string
+			for _, e := range run {
+				urls = append(urls, "http://"+e.addr)
+			}
+			pools, _ := file["pools"].(map[string]any) // made by World.config
+			pools[pool].(map[string]any)["backends"] = urls
+		},
+	}
+}
+
+// enginesLost has one engine cut its streams and then kills the other, by turns.
+func enginesLost(pool string) func(context.Context, *World) error {
+	return func(ctx context.Context, w *World) error {
+		times := 1
+		if !w.Short() {
+			times = 4
+		}
+		hold := w.Span(1500*time.Millisecond, 2*time.Second)
+		for n := range times {
+			cuts, dies := w.engines[n%2], w.engines[(n+1)%2]
+			err := w.StrikeUntil(ctx, hold,
+				func() error { return cuts.fault(ctx, vllmsim.Fault{CutAfterBytes: 6000, Rate: 0.5}) },
+				func() error { return cuts.fault(ctx, vllmsim.Fault{}) }, w.closed)
+			if err != nil {
+				return err
+			}
+			err = w.StrikeUntil(ctx, hold, func() error { dies.run.kill(); return nil }, func() error { return dies.start(ctx) }, w.closed)
+			if err != nil {
+				return err
+			}
+		}
+		w.Load.Stop()
+		w.carriedOn(ctx, pool)
+		return nil
+	}
+}
+
+// carriedOn checks that streams were carried on with, and that all are whole.
+func (w *World) carriedOn(ctx context.Context, pool string) {
+	why, over := map[string]string{draftPool: "draft_lost", targetPool: "target_lost"}[pool], 0.0
+	for _, g := range w.Gateways {
+		m, err := g.Metrics(ctx)
+		if err != nil {
+			w.Break("gateway %d: %v", g.Number, err)
+		}
+		over += m.Sum("foregate_takeovers_total", why)
+	}
+	streams, uncounted, wrong := 0, 0, 0
+	for _, o := range w.Load.Outcomes() {
+		if o.Kind != Answered {
+			continue
+		}
+		streams++
+		switch {
+		case o.Tokens == 0:
+			uncounted++
+		case o.Tokens != countedTokens:
+			wrong++
+		}
+	}
+	w.Note("%.0f of %d streams carried on with", over, streams)
+	if over == 0 {
+		w.Break("no stream was carried on with")
+	}
+	if uncounted > 0 || wrong > 0 {
+		w.Break("%d streams told no usage, %d another one than %d tokens", uncounted, wrong, countedTokens)
+	}
+}
