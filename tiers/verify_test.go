@@ -168,3 +168,71 @@ func TestScoresThatGoWrongAreNobodysTrouble(t *testing.T) {
 		})
 	}
 }
+
+func TestSGLangScoresFromItsCacheSoThatBlocksAreWorthIt(t *testing.T) {
+	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{SGLang: true})
+	r.cfg.Mode, r.cfg.Block = ModeVerify, 8
+	rounds := 0
+	for i, p := range prompts(12) {
+		body := chat(p, fmt.Sprintf(`,"max_tokens":100,"stream":%v`, i%2 == 0))
+		got, rc, err := r.ask(openai.Chat, Auto, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := r.own(body); got.text != want.text || got.finish != want.finish {
+			t.Errorf("%q: %s\n got %q\nwant %q", p, rc.Tier, got.text, want.text)
+		}
+		rounds += len(rc.Checks)
+		if rc.Plan.Block != 8 || rc.ScoredTokens > 100*len(rc.Checks) {
+			t.Errorf("%q: blocks of %d, %d tokens computed for %d scores", p, rc.Plan.Block, rc.ScoredTokens, len(rc.Checks))
+		}
+	}
+	if rounds < 24 {
+		t.Errorf("%d rounds: the test shows nothing", rounds)
+	}
+}
+
+func TestBlocksAreRefusedWhereEachWouldCostThePromptAgain(t *testing.T) {
+	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
+	r.cfg.Mode, r.cfg.Block = ModeVerify, 8
+	rt, err := r.cascade.Route("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rc, err := r.ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":100`))
+	if err != nil || rc.Plan.Block != 0 || rc.Plan.Ask != accept.AskExact || r.cascade.BlocksRefused(rt) == "" {
+		t.Errorf("blocks of %d, %q, %v", rc.Plan.Block, r.cascade.BlocksRefused(rt), err)
+	}
+}
+
+func TestAModeThatTheEnginesDoNotAllowIsRefusedWithAReason(t *testing.T) {
+	for without, want := range map[string]map[Mode]string{
+		"prompt_logprobs": {ModeVerify: "target_without_scoring", ModeLenient: "", ModeJudge: ""},
+		"logprobs":        {ModeJudge: "target_without_logprobs", ModeLenient: "", ModeVerify: ""},
+		"":                {ModeVerify: "", ModeLenient: "", ModeJudge: ""},
+	} {
+		var lacks []string
+		if without != "" {
+			lacks = []string{without}
+		}
+		r := probedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{Without: lacks})
+		rt, err := r.cascade.Route("m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range r.cascade.Modes(rt) {
+			reason, named := want[s.Mode]
+			if named && s.Lacks != reason || (s.Lacks == "") != (s.Why == "") {
+				t.Errorf("without %q: mode %s lacks %q (%s), want %q", without, s.Mode, s.Lacks, s.Why, reason)
+			}
+			if !named {
+				continue
+			}
+			r.cfg.Mode = s.Mode
+			_, rc, err := r.ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":20`))
+			if err != nil || reason != "" && (rc.Tier != Target || rc.Plan.Reason != reason) || reason == "" && !rc.Plan.Judged {
+				t.Errorf("without %q: mode %s: from %s, %q, %v", without, s.Mode, rc.Tier, rc.Plan.Reason, err)
+			}
+		}
+	}
+}

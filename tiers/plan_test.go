@@ -1,0 +1,165 @@
+package tiers
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/probe"
+)
+
+// able is the card of an engine that lacks nothing but reuse.
+func able() *probe.Card {
+	return &probe.Card{
+		Tokenizer: "t", Template: "c", EOS: []int32{2}, RawLogprobs: true, TopLogprobs: 20, TokenIDs: true, TokenBytes: true,
+		Scoring: openai.ScoreCompletions, Continues: true,
+	}
+}
+
+// planned is the plan for a request, written "target:REASON", or the mode, how the target is
+// asked, whether it is judged whole, and how it could be continued.
+func planned(t *testing.T, cfg Config, f Facts, body string) string {
+	t.Helper()
+	lim := openai.DefaultLimits()
+	lim.Allow = map[string]struct{}{"use_beam_search": {}, "image_url": {}}
+	req, err := openai.Scan(openai.Chat, []byte(body), lim)
+	if err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	f.Request, f.HasDraft, f.SameTokenizer = req, true, true
+	p := PlanFor(cfg, f)
+	if p.Tier == Target {
+		return "target:" + p.Reason
+	}
+	words := []string{map[accept.Ask]string{accept.AskNever: "never", accept.AskDoubt: "doubt", accept.AskAlways: "always", accept.AskExact: "exact"}[p.Ask]}
+	if p.Scorer != ScorerNone {
+		words = append(words, string(p.Scorer))
+	}
+	if p.Whole {
+		words = append(words, "whole")
+	}
+	words = append(words, [...]string{"afresh", "by text", "by ids"}[p.resume])
+	if p.Block > 0 {
+		words = append(words, fmt.Sprint("blocks of ", p.Block))
+	}
+	return strings.Join(words, ", ")
+}
+
+// TestTheTableOfWhatMayBeDrafted is the table of acceptance.md §3.0, row by row, for greedy
+// requests unless a row says otherwise.
+func TestTheTableOfWhatMayBeDrafted(t *testing.T) {
+	other := able()
+	other.Tokenizer = "another"
+	modes := []Mode{ModeConfidence, ModeLenient, ModeVerify}
+	for _, row := range []struct {
+		name  string
+		more  string // fields of the request
+		draft *probe.Card
+		cfg   func(*Config)
+		want  [3]string // by mode
+	}{
+		{"plain stream", `,"stream":true`, able(), nil, [3]string{"doubt, ids, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"plain JSON answer", ``, able(), nil, [3]string{"doubt, ids, whole, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"images", `,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:x"}}]}]`, able(), nil, [3]string{"target:prompt_kind", "target:prompt_kind", "target:prompt_kind"}},
+		{"logprobs", `,"logprobs":true`, able(), nil, [3]string{"target:logprobs", "target:logprobs", "target:logprobs"}},
+		{"beam search", `,"use_beam_search":true`, able(), nil, [3]string{"target:output_fields", "target:output_fields", "target:output_fields"}},
+		{"several answers", `,"n":2,"temperature":1`, able(), nil, [3]string{"target:n", "target:n", "target:n"}},
+		{"penalties", `,"frequency_penalty":1`, able(), nil, [3]string{"doubt, ids, whole, afresh", "always, ids, whole, afresh", "target:penalties"}},
+		{"penalties in a stream", `,"logit_bias":{"5":1},"stream":true`, able(), nil, [3]string{"target:penalties", "target:penalties", "target:penalties"}},
+		{"a format", `,"response_format":{"type":"json_object"},"stream":true`, able(), nil, [3]string{"doubt, ids, whole, afresh", "always, ids, whole, afresh", "exact, ids, whole, afresh"}},
+		{"tools", `,"tools":[{"type":"function","function":{"name":"f"}}],"stream":true`, able(), nil, [3]string{"doubt, ids, whole, afresh", "always, ids, whole, afresh", "exact, ids, whole, afresh"}},
+		{"tools that are not to be called", `,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"none","stream":true`, able(), nil, [3]string{"doubt, ids, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"a seed and chance", `,"seed":1,"temperature":1`, able(), nil, [3]string{"target:seed", "target:seed", "target:seed"}},
+		{"a seed without chance", `,"seed":1`, able(), nil, [3]string{"doubt, ids, whole, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"chance", `,"temperature":0.7`, able(), nil, [3]string{"doubt, ids, whole, by ids", "always, ids, whole, by ids", "target:sampled"}},
+		{"another tokenizer", `,"stream":true`, other, nil, [3]string{"never, by text", "always, text, whole, by text", "exact, text, whole, by text"}},
+		{"a long prompt", ``, able(), func(c *Config) { c.MaxPrompt = 1 }, [3]string{"target:prompt_length", "target:prompt_length", "target:prompt_length"}},
+		{"nobody was probed", `,"stream":true`, nil, nil, [3]string{"never, by ids", "target:target_unprobed", "target:target_unprobed"}},
+		{"no head checks", `,"stream":true`, able(), func(c *Config) { c.Head = HeadOff }, [3]string{"never, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"no band", `,"stream":true`, able(), func(c *Config) { c.Accept.Band = 0 }, [3]string{"never, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"blocks without reuse", `,"stream":true`, able(), func(c *Config) { c.Block = 8 }, [3]string{"doubt, ids, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
+		{"blocks whatever they cost", `,"stream":true`, able(), func(c *Config) { c.Block, c.Costly = 8, true }, [3]string{"doubt, ids, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids, blocks of 8"}},
+	} {
+		for i, mode := range modes {
+			cfg := Config{Mode: mode, Accept: accept.Config{Band: 0.5}, Head: HeadAlways, MaxPrompt: 1000}
+			if row.cfg != nil {
+				row.cfg(&cfg)
+			}
+			f := Facts{Draft: row.draft}
+			if row.draft != nil {
+				f.Target = able()
+			}
+			body := `{"model":"m","messages":[{"role":"user","content":"Why is the sky blue?"}],"temperature":0` + row.more + `}`
+			body = onlyLast(body)
+			if got := planned(t, cfg, f, body); got != row.want[i] {
+				t.Errorf("%s, mode %s: %s, want %s", row.name, mode, got, row.want[i])
+			}
+		}
+	}
+}
+
+// onlyLast drops the fields of the usual request that a row names again.
+func onlyLast(body string) string {
+	if strings.Count(body, `"temperature"`) > 1 {
+		body = strings.Replace(body, `,"temperature":0`, "", 1)
+	}
+	if strings.Count(body, `"messages"`) > 1 {
+		body = strings.Replace(body, `"messages":[{"role":"user","content":"Why is the sky blue?"}],`, "", 1)
+	}
+	return body
+}
+
+func TestARequestMayOnlyAskForSomethingStricter(t *testing.T) {
+	for _, m := range []Mode{ModeOff, ModeVerify, ModeLenient, ModeJudge, ModeConfidence} {
+		if got := m.Stricter(DemandTarget); got != ModeOff {
+			t.Errorf("%s and target: %s", m, got)
+		}
+		want := ModeVerify
+		if m == ModeOff {
+			want = ModeOff // the target's own answer is exact already
+		}
+		if got := m.Stricter(DemandExact); got != want {
+			t.Errorf("%s and exact: %s, want %s", m, got, want)
+		}
+		if got := m.Stricter(DemandDefault); got != m {
+			t.Errorf("%s and default: %s", m, got)
+		}
+	}
+}
+
+// priceA are the prices of case A of acceptance.md §2.1, in USD per token.
+var priceA = economy.Prices{DraftPrefill: 0.143e-6, DraftDecode: 0.200e-6, TargetPrefill: 0.341e-6, TargetDecode: 1.470e-6}
+
+func TestAPlanIsWeighed(t *testing.T) {
+	cfg := Config{Mode: ModeConfidence, Accept: accept.Config{Band: 0.5}, Head: HeadAuto, AUROC: 0.75, MaxPrompt: 1e6, HoldbackTokens: 32, Economy: economy.Policy{On: true, Explore: 0.02}}
+	plain, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"Why?"}],"temperature":0,"stream":true}`), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := PlanFor(cfg, Facts{Request: plain, HasDraft: true, SameTokenizer: true, Draft: able(), Target: able()})
+	bad := economy.Expectation{Samples: 200, Acceptance: 0.001, Upper: 0.01, Output: 300, Held: 60}
+	good := economy.Expectation{Samples: 200, Acceptance: 0.7, Upper: 0.75, Output: 300, Held: 40}
+	if got := p.Weigh(cfg, plain, priceA, bad, 0, 0.5); got.Tier != Target || got.Reason != economy.NoSaving || got.Sums.SavingUSD() >= 0 {
+		t.Errorf("a draft that never holds: %+v", got)
+	}
+	if got := p.Weigh(cfg, plain, priceA, bad, 0, 0.01); got.Tier != Draft || !got.Sums.Explored {
+		t.Errorf("the dice say explore: %+v", got)
+	}
+	if got := p.Weigh(cfg, plain, economy.Prices{}, bad, 0, 0.5); got.Tier != Draft {
+		t.Errorf("without prices: %+v", got)
+	}
+	if got := p.Weigh(cfg, plain, priceA, good, 0, 0.5); got.Tier != Draft || got.Ask != accept.AskDoubt || got.Sums.SavingUSD() <= 0 {
+		t.Errorf("a draft that mostly holds: %+v", got)
+	}
+	if got := p.Weigh(cfg, plain, priceA, good, 0.9, 0.5); got.Ask != accept.AskNever || got.Scorer != ScorerNone {
+		t.Errorf("a target that is full is asked all the same: %+v", got)
+	}
+	sure := cfg
+	sure.AUROC = 0.85
+	if got := p.Weigh(sure, plain, priceA, good, 0, 0.5); got.Ask != accept.AskNever {
+		t.Errorf("a score that is good enough is checked all the same: %+v", got)
+	}
+}
