@@ -12,6 +12,7 @@ type EngineView struct {
 	SelfAgreement float64 `json:"self_agreement"` // of its own greedy answer, to which it agrees when it scores it
 
 	Missing []LackView `json:"missing"`
+	Failed  string     `json:"failed,omitempty"`         // why the last probe brought nothing
 	Closed  string     `json:"scoring_closed,omitempty"` // why nothing is scored there now
 	Left    float64    `json:"left_seconds,omitempty"`   // until it is tried again
 }

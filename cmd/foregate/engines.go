@@ -71,6 +71,7 @@ func (r *replica) engines() []gateway.EngineView {
 				v.Missing = append(v.Missing, gateway.LackView{What: m.What, Why: m.Why})
 			}
 		}
+		v.Failed = r.prober.Failed(name)
 		if open, why, until := r.cascade.Scoring(name); open {
 			v.Closed, v.Left = why, max(time.Until(until).Seconds(), 0)
 		}

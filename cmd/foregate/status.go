@@ -189,6 +189,9 @@ func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.Engi
 		for _, m := range e.Missing {
 			t.add("", "no "+m.What+": "+m.Why)
 		}
+		if e.Failed != "" {
+			t.add("", "the last probe failed: "+e.Failed)
+		}
 		if e.Closed != "" {
 			t.add("", "NO SCORING for "+span(e.Left)+": "+e.Closed)
 		}
