@@ -99,7 +99,7 @@ type heard struct {
 	reason     string // an error's code
 }
 
-// asks asks a route at a temperature; headers are names and values.
+// asks puts a question to a route at a temperature; headers are names and values.
 func (w *probed) asks(t *testing.T, route, prompt string, temperature float64, headers ...string) (h heard) {
 	t.Helper()
 	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}],"max_tokens":60,"temperature":%g}`, route, prompt, temperature)
