@@ -7,9 +7,10 @@ import "github.com/foregate/foregate/tiers/economy"
 func (j *job) learn(err error) {
 	rc := j.receipt
 	shut := rc.Plan.Reason == economy.NoSaving || rc.Plan.Reason == economy.TTFT
-	if err != nil || !rc.judged() && !shut {
+	if err != nil || !rc.judged() && !shut || rc.Verdict.Reason == reasonLost {
 		return
 	}
+	j.account()
 	served := rc.Tier == Draft && rc.Verdict.Accept
 	j.cascade.book.Learn(bucketOf(j.ask.Request, rc.Plan), economy.Outcome{
 		Drafted: rc.judged(), Served: served,
@@ -17,6 +18,29 @@ func (j *job) learn(err error) {
 		Held: rc.DraftedTokens, Salvaged: rc.AcceptedTokens,
 		FirstByte: rc.First, TargetFirst: rc.Target,
 	})
+}
+
+// account books what the request would have cost the target alone, and what it did cost, by
+// the same prices of tokens.
+func (j *job) account() {
+	rc, rt := j.receipt, j.route
+	if rt.Prices == nil {
+		return
+	}
+	p := rt.Prices()
+	if !p.Known() {
+		return
+	}
+	prompt, output := float64(rc.PromptTokens), float64(rc.AcceptedTokens+rc.TargetTokens)
+	alone := prompt*p.TargetPrefill + output*p.TargetDecode
+	spent := float64(rc.ScoredTokens)*p.TargetPrefill + float64(rc.TargetTokens)*p.TargetDecode
+	if rc.judged() {
+		spent += prompt*p.DraftPrefill + float64(rc.DraftedTokens)*p.DraftDecode
+	}
+	if rc.TargetTokens > 0 && rc.ScoredTokens == 0 { // what was scored is in the cache
+		spent += (prompt + float64(rc.AcceptedTokens)) * p.TargetPrefill
+	}
+	j.cascade.metrics.priced(rt.Model, alone, spent)
 }
 
 // Book is what was learned of drafts, for metrics and status.

@@ -9,18 +9,19 @@ import (
 // metrics are the cascade's own. Labels come from the configuration and from
 // closed sets.
 type metrics struct {
-	acceptance  *prometheus.CounterVec
-	drafted     *prometheus.CounterVec
-	accepted    *prometheus.CounterVec
-	tokens      *prometheus.CounterVec
-	failures    *prometheus.CounterVec
-	cost        *prometheus.CounterVec
-	budgetSpent prometheus.Counter
-	checks      *prometheus.CounterVec
-	checkTook   *prometheus.HistogramVec
-	scored      *prometheus.CounterVec
-	takeovers   *prometheus.CounterVec
-	saved       *prometheus.CounterVec
+	acceptance   *prometheus.CounterVec
+	drafted      *prometheus.CounterVec
+	accepted     *prometheus.CounterVec
+	tokens       *prometheus.CounterVec
+	failures     *prometheus.CounterVec
+	cost         *prometheus.CounterVec
+	budgetSpent  prometheus.Counter
+	checks       *prometheus.CounterVec
+	checkTook    *prometheus.HistogramVec
+	scored       *prometheus.CounterVec
+	takeovers    *prometheus.CounterVec
+	alone, spent *prometheus.CounterVec
+	saved        *prometheus.GaugeVec
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -60,12 +61,18 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.takeovers = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "foregate_takeovers_total", Help: "Answers with which another backend carried on in the middle, by why.",
 	}, []string{"route", "reason"})
-	m.saved = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_expected_saving_usd_total", Help: "What drafts were expected to save when they were begun, beside the target alone.",
+	m.alone = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "foregate_baseline_usd_total", Help: "What requests that could be drafted would have cost the target alone, by the prices of tokens.",
+	}, []string{"route"})
+	m.spent = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "foregate_spent_usd_total", Help: "What these requests did cost: drafts, scores and the target's part, by the same prices.",
+	}, []string{"route"})
+	m.saved = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "foregate_saved_usd_total", Help: "The difference of the two; it falls where drafts cost more than they save.",
 	}, []string{"route"})
 	if reg != nil {
 		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.tokens, m.failures, m.cost, m.budgetSpent,
-			m.checks, m.checkTook, m.scored, m.takeovers, m.saved)
+			m.checks, m.checkTook, m.scored, m.takeovers, m.alone, m.spent, m.saved)
 	}
 	return m
 }
@@ -87,6 +94,13 @@ func (m *metrics) failed(f *Failure) {
 	m.failures.WithLabelValues(f.Pool, string(f.Kind)).Inc()
 }
 
+// priced books a request by the prices of tokens.
+func (m *metrics) priced(route string, alone, spent float64) {
+	m.alone.WithLabelValues(route).Add(alone)
+	m.spent.WithLabelValues(route).Add(spent)
+	m.saved.WithLabelValues(route).Add(alone - spent)
+}
+
 // settled books a finished request.
 func (m *metrics) settled(rc *Receipt, mode Mode) {
 	verdict, reason := rc.verdict()
@@ -99,9 +113,6 @@ func (m *metrics) settled(rc *Receipt, mode Mode) {
 		m.takeovers.WithLabelValues(rc.Route, t.Why).Inc()
 	}
 	m.scored.WithLabelValues(rc.Route).Add(float64(rc.ScoredTokens))
-	if s := rc.Plan.Sums.SavingUSD(); rc.judged() && s > 0 {
-		m.saved.WithLabelValues(rc.Route).Add(s)
-	}
 	m.acceptance.WithLabelValues(rc.Route, string(mode), verdict, reason).Inc()
 	m.tokens.WithLabelValues(string(Draft), "delivered").Add(float64(rc.AcceptedTokens))
 	m.tokens.WithLabelValues(string(Target), "delivered").Add(float64(rc.TargetTokens))

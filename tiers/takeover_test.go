@@ -1,9 +1,11 @@
 package tiers
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
@@ -83,6 +85,36 @@ func TestWhatCannotBeContinuedIsNotTakenOver(t *testing.T) {
 		body := strings.Replace(chat("Tell me", fmt.Sprintf(`,"max_tokens":200,"ignore_eos":true,"stream":true%s`, more)), `"temperature":0,`, "", 1)
 		if _, rc, err := r.ask(openai.Chat, Auto, body); len(rc.Over) > 0 || err == nil {
 			t.Errorf("%s: %d takeovers, %v", more, len(rc.Over), err)
+		}
+	}
+}
+
+func TestAnAnswerThatOthersHaveInPartIsCarriedOnFromThere(t *testing.T) {
+	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.5}, vllmsim.Options{})
+	for i, p := range prompts(12) {
+		body := chat(p, fmt.Sprintf(`,"max_tokens":150,"stream":%v`, i%2 == 0))
+		want := r.own(body)
+		for cut := 1; cut < len(want.text); cut += 1 + len(want.text)/7 {
+			said := []byte(want.text[:cut])
+			if !utf8.Valid(said) {
+				continue
+			}
+			req, err := openai.Scan(openai.Chat, []byte(body), openai.DefaultLimits())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out collector
+			rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "x", Said: said}, &out)
+			if err != nil {
+				t.Fatalf("%q from byte %d: %v", p, cut, err)
+			}
+			got := read(t, req.Stream, bytes.Join(out.writes, nil))
+			if !strings.HasPrefix(got.text, string(said)) || rc.Tier != Target || got.usage.Completion == 0 && !req.Stream {
+				t.Errorf("%q from byte %d: %q\nwant %q; %s", p, cut, got.text, want.text, rc.Tier)
+			}
+			if got.text != want.text { // the tokens of a text are not always those that it was written in
+				t.Logf("%q from byte %d: %q, the target alone %q", p, cut, got.text, want.text)
+			}
 		}
 	}
 }
