@@ -35,6 +35,7 @@ type draft struct {
 	finish    string
 	stopped   []byte // stop_reason as raw JSON
 	usage     openai.Usage
+	past      int // tokens that came with a stop string, behind it
 	started   time.Time
 
 	json   accept.JSONState // of the text, where JSON was asked for
@@ -272,6 +273,21 @@ func (d *draft) hopeless(c *openai.Chunk) bool {
 	return false
 }
 
+// tokensPast counts the tokens of a chunk that begin behind so many bytes of its text, as far as
+// it tells: an engine that had seen a stop string end there would not have made them.
+func tokensPast(c *openai.Chunk, at int) (n int) {
+	from := len(c.Text)
+	for i := len(c.TokenBytes) - 1; i > 0; i-- {
+		if from -= c.TokenBytes[i]; from >= at {
+			n++
+		}
+	}
+	if len(c.TokenBytes) == 0 || from != c.TokenBytes[0] {
+		return 0 // tokens whose bytes are not the text's
+	}
+	return n
+}
+
 // seam notes where the chunk ends, as a place where the draft may be cut.
 func (d *draft) seam(c *openai.Chunk) {
 	if len(c.IDs) == 0 && len(c.Text) == 0 {
@@ -407,7 +423,7 @@ const mostEcho = 16 << 10
 func (d *draft) keep() error {
 	rc := d.job.receipt
 	if d.usage.Completion == 0 || d.reply.stop != nil {
-		d.usage.Completion = d.course.Tokens()
+		d.usage.Completion = d.course.Tokens() - d.past
 	}
 	d.usage.Prompt = d.promptTokens()
 	rc.Tier, rc.Finish = Draft, d.finish

@@ -59,6 +59,8 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 		if len(d.reply.text) == 0 && !d.reply.began {
 			return errNoDraft
 		}
+		d.course.Shorten(at.Text) // what was cut off is not counted with what comes
+		d.course.Mark(at)
 		k.stream = true
 		k.turn.Must = d.reply.began
 		k.demand.Warm = d.warm

@@ -44,6 +44,7 @@ type reply struct {
 	began bool
 	stops stops
 	stop  []byte // the stop string that ended the text, as raw JSON
+	ended int    // bytes of text up to its end
 	buf   []byte
 }
 
@@ -90,7 +91,7 @@ func (r *reply) add(text []byte) bool {
 	if start < 0 {
 		return false
 	}
-	r.stop = openai.Quote(string(r.text[start:end]))
+	r.stop, r.ended = openai.Quote(string(r.text[start:end])), end
 	if r.includeStop {
 		start = end
 	}
