@@ -6,6 +6,7 @@ import (
 
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/accept"
 )
 
 var pair = loadtest.Case{
@@ -112,5 +113,37 @@ func TestAnAnswerCutShortIsNotTheTargetsOwn(t *testing.T) {
 	j.CheckText(q, text[:len(text)-3], &byText)
 	if out.Identical || byText.Identical {
 		t.Errorf("by ids %v, by text %v", out.Identical, byText.Identical)
+	}
+}
+
+func TestTheTargetsOwnWordsAreItsFirstChoices(t *testing.T) {
+	j := NewJudge(7, &pair)
+	for k := range 20 {
+		prompt, ids, _ := j.answer(j.target, request(k, 0, false))
+		for i, c := range j.Choices(prompt, ids) {
+			if !c.First || c.ID != ids[i] || c.Logprob != c.Top {
+				t.Fatalf("prompt %d, token %d: %+v", k, i, c)
+			}
+		}
+	}
+}
+
+func TestAnAuditTellsGoodDraftsFromBadBetterThanChance(t *testing.T) {
+	j := NewJudge(7, &pair)
+	var sum [2]float64
+	var n [2]int
+	for k := range 200 {
+		q := request(k, 0, false)
+		prompt, _, _ := j.answer(j.target, q)
+		score, stands := j.Audit(q, prompt, accept.Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1})
+		kind := 0
+		if stands {
+			kind = 1
+		}
+		sum[kind] += float64(score)
+		n[kind]++
+	}
+	if n[0] == 0 || n[1] == 0 || sum[0]/float64(n[0]) >= sum[1]/float64(n[1]) {
+		t.Errorf("%d bad ones score %v together, %d good ones %v", n[0], sum[0], n[1], sum[1])
 	}
 }

@@ -61,6 +61,9 @@ func (p *rally) hear(backend string, said []accept.Choice) {
 	p.out.Tier, p.out.DraftTokens = "mixed", p.exact.Accepted
 	p.out.TargetTokens = len(p.ids) - p.exact.Accepted
 	if p.exact.Finish == "" {
+		if p.req.Stream {
+			p.first() // what stands is sent
+		}
 		p.draft()
 		return
 	}

@@ -1,0 +1,149 @@
+package virtual
+
+import (
+	"math"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/loadtest"
+)
+
+// TestDraftsSaveWhatTheFormulasSay holds the committed rows to what issue 7 and article B
+// promise: a baseline that is rewritten must still say so.
+func TestDraftsSaveWhatTheFormulasSay(t *testing.T) {
+	rows := baseline(t, "cascade")
+	alone := rows["target_only"]
+	for _, name := range []string{"confidence", "auto"} {
+		r := rows[name]
+		saved, reckoned := 1-r.USDPerMTok/alone.USDPerMTok, 1-r.Model/alone.USDPerMTok
+		if saved < 0.45 || math.Abs(saved-reckoned) > 0.03 {
+			t.Errorf("%s saves %.3f, and by the formulas %.3f; want at least 0.45, and no more than 0.03 between them", name, saved, reckoned)
+		}
+		if r.DraftTokenShare < 0.6 || r.DraftTokenShare > 0.7 {
+			t.Errorf("%s has %.3f of its tokens from the draft, want 0.6 to 0.7", name, r.DraftTokenShare)
+		}
+		if r.E2E99 > 0.52*alone.E2E99 || r.Errors+r.Shed > 0 {
+			t.Errorf("%s: P99 %v ms, and the target alone %v; %d lost", name, r.E2E99, alone.E2E99, r.Errors+r.Shed)
+		}
+	}
+	if rows["auto"].WrongAccepts > rows["confidence"].WrongAccepts {
+		t.Errorf("with everything on %v of the accepted drafts are wrong, and %v without", rows["auto"].WrongAccepts, rows["confidence"].WrongAccepts)
+	}
+	if r := rows["verify 0.3"]; r.Identical != 1 || r.DraftTokenShare == 0 {
+		t.Errorf("%v of the verified answers are the target's own, with %v of their tokens from the draft", r.Identical, r.DraftTokenShare)
+	}
+	if r := rows["lenient 0.4"]; r.WrongAccepts != 0 || r.Acceptance == 0 {
+		t.Errorf("%v of the drafts that the target stood by are wrong", r.WrongAccepts)
+	}
+}
+
+// TestTheGuardKeepsToTheTargetWhereDraftsLose: what is lost by exploring must be little.
+func TestTheGuardKeepsToTheTargetWhereDraftsLose(t *testing.T) {
+	for _, name := range []string{"cascade-long-prompt", "cascade-low-acceptance", "cascade-price-b"} {
+		rows := baseline(t, name)
+		alone, without, r := rows["target_only"], rows["confidence"], rows["auto"]
+		if without.USDPerMTok < 1.1*alone.USDPerMTok {
+			t.Errorf("%s: drafts cost %v, and the target alone %v: they do not lose", name, without.USDPerMTok, alone.USDPerMTok)
+		}
+		if r.USDPerMTok > 1.03*alone.USDPerMTok || r.TTFT95 > 1.03*alone.TTFT95 {
+			t.Errorf("%s: %v $ and %v ms, the target alone %v and %v", name, r.USDPerMTok, r.TTFT95, alone.USDPerMTok, alone.TTFT95)
+		}
+	}
+}
+
+func TestALookAtTheFirstTokensLetsMoreThroughAtTheSameRisk(t *testing.T) {
+	rows := baseline(t, "head-verify")
+	for look, by := range map[string]string{"head band 0.02": "confidence 0.314", "head band 0.04": "confidence 0.306"} {
+		r, alone := rows[look], rows[by]
+		if r.WrongAccepts > alone.WrongAccepts || r.Acceptance < alone.Acceptance+0.02 || r.USDPerMTok > alone.USDPerMTok {
+			t.Errorf("%s: %v accepted, %v of them wrong, %v $; %s: %v, %v, %v $", look, r.Acceptance, r.WrongAccepts, r.USDPerMTok,
+				by, alone.Acceptance, alone.WrongAccepts, alone.USDPerMTok)
+		}
+		if r.AUROC < 0.70 || r.AUROC > 0.78 {
+			t.Errorf("the score's AUROC is %v: another experiment", r.AUROC)
+		}
+	}
+	rows = baseline(t, "head-verify-long-prompt")
+	without, auto := rows["confidence"], rows["auto"]
+	auto.Name = without.Name
+	if diff := cmp.Diff(without, auto); diff != "" || without.Acceptance == 0 {
+		t.Errorf("prompts longer than answers are looked at:\n%s", diff)
+	}
+}
+
+// checked is a small cascade; MODE and MORE vary.
+const checked = `
+about: x
+duration: 60s
+deadline: 2m
+arrivals: {rate: 2}
+prompts: [{name: chat, question: 100, max_tokens: 200, PROMPT}]
+draft: {profile: a10g-8b, count: 2, usd_per_hour: 1, divergence: 0.4}
+target: {profile: h100-70b-fp8-tp2, count: 2, usd_per_hour: 13.76, TARGET restart: 10s}
+settings: {cache.mode: "off", speculation.guard: "off", MORE}
+faults: [{at: 20s, for: 20s, pool: target, backend: 0, FAULT}]
+`
+
+func check(t *testing.T, pairs ...string) loadtest.Row {
+	t.Helper()
+	text := replace(checked, pairs...)
+	text = replace(text, "PROMPT", "temperature: 0", "TARGET", "", "MORE", `speculation.explore: "0.02"`, "FAULT", "slow: 1")
+	return row(t, scenario(t, text), 1)
+}
+
+func TestVerifiedAnswersAreTheTargetsOwnHoweverTheyAreChecked(t *testing.T) {
+	scored := map[string]float64{}
+	for name, more := range map[string]string{
+		"whole":            `speculation.mode: verify`,
+		"blocks of 1":      `speculation.mode: verify, speculation.verify_block_tokens: "1", speculation.expensive_blocks: "yes"`,
+		"blocks of 16":     `speculation.mode: verify, speculation.verify_block_tokens: "16", speculation.expensive_blocks: "yes"`,
+		"blocks and reuse": `speculation.mode: verify, speculation.verify_block_tokens: "16"`,
+	} {
+		target := ""
+		if name == "blocks and reuse" {
+			target = "reuse: true,"
+		}
+		r := check(t, "MORE", more, "TARGET", target)
+		if r.Identical != 1 || r.DraftTokenShare == 0 || r.Errors > 0 {
+			t.Errorf("%s: %v identical, %v of the tokens drafted, %d lost", name, r.Identical, r.DraftTokenShare, r.Errors)
+		}
+		scored[name] = r.Scored
+	}
+	if scored["blocks of 16"] < 2*scored["blocks and reuse"] || scored["blocks of 16"] < 2*scored["whole"] {
+		t.Errorf("tokens scored: %v; blocks compute the prompt again for each, unless the engine has it", scored)
+	}
+}
+
+func TestALostTargetIsTakenOverInMidAnswer(t *testing.T) {
+	for takeover, want := range map[string]bool{"yes": true, "no": false} {
+		r := check(t, "MORE", `speculation.mode: "off", speculation.takeover: "`+takeover+`"`, "FAULT", "die: true")
+		if (r.Errors == 0) != want {
+			t.Errorf("takeover %s: %d broken off", takeover, r.Errors)
+		}
+	}
+}
+
+func TestScoresThatFailCostNoAnswer(t *testing.T) {
+	for _, mode := range []string{"verify", "lenient"} {
+		for _, fault := range []string{"status: 500", "hang: headers", "die: true"} {
+			r := check(t, "MORE", "speculation.mode: "+mode, "FAULT", fault)
+			if r.Errors+r.Shed > 0 || r.Asked == 0 {
+				t.Errorf("%s, %s: %d lost", mode, fault, r.Errors+r.Shed)
+			}
+		}
+	}
+}
+
+func TestDoubtfulDraftsAreReleasedWhereTheTargetStandsByTheirBeginning(t *testing.T) {
+	const loose = `speculation.threshold_nats: "0.32", speculation.band_nats: "0.3", `
+	without := check(t, "MORE", loose+`speculation.head_verify: "off"`)
+	r := check(t, "MORE", loose+`speculation.head_verify: always`)
+	if r.Asked == 0 || r.Acceptance <= without.Acceptance || r.WrongAccepts == 0 {
+		t.Errorf("asked about %v; %v accepted, %v without asking; the rest of the answer is not looked at, and %v of them wrong",
+			r.Asked, r.Acceptance, without.Acceptance, r.WrongAccepts)
+	}
+	if whole := check(t, "PROMPT", "stream: false", "MORE", loose+`speculation.head_verify: always`); whole.WrongAccepts >= r.WrongAccepts || whole.Asked == 0 {
+		t.Errorf("%v of the drafts that the target has seen all of are wrong, and %v of the others", whole.WrongAccepts, r.WrongAccepts)
+	}
+}
