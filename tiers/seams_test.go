@@ -4,11 +4,16 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -276,4 +281,130 @@ func (r result) receipt() string {
 		return ""
 	}
 	return fmt.Sprintf("%s, %s, over %+v, %d accepted, %d target", r.rc.Tier, r.rc.Acceptance(), r.rc.Over, r.rc.AcceptedTokens, r.rc.TargetTokens)
+}
+
+// TestSeamsOfSimulatedEnginesAreSeenByNobody: engines that share a model are lost in all the ways
+// in which the simulator is, once or twice in an answer. By ids the answer is as if nothing had been.
+func TestSeamsOfSimulatedEnginesAreSeenByNobody(t *testing.T) {
+	for name, fault := range map[string]func(tokens int) vllmsim.Fault{
+		"reset":       func(n int) vllmsim.Fault { return vllmsim.Fault{CutAfterBytes: 300 * n} },
+		"end":         func(n int) vllmsim.Fault { return vllmsim.Fault{CleanEOFAfterTokens: n} },
+		"abort":       func(n int) vllmsim.Fault { return vllmsim.Fault{AbortAfterTokens: n} },
+		"error event": func(n int) vllmsim.Fault { return vllmsim.Fault{ErrorEventAfterTokens: n} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel() // most of the time is the engines'
+			r, spare := lossy(t)
+			r.cfg.Mode, r.cfg.Accept.Threshold, r.cfg.HoldbackTokens = ModeConfidence, -15, 1
+			once, twice, n := 0, 0, proofSize(12, 40, 300)
+			for i, p := range prompts(n) {
+				f, ending := forms[i%2], endings[i%3] // of chats: streamed and not
+				own := f.alone(r, f.body(p, `,"max_tokens":300`))
+				body := f.body(p, endsWith(i, ending, own, func() string { return own.text }))
+				want := f.alone(r, body)
+				set := func(s *vllmsim.Server, f vllmsim.Fault) {
+					f.For = 1
+					if err := s.SetFault(f); err != nil {
+						t.Fatal(err)
+					}
+				}
+				set(r.draft, fault(1+i*7%max(own.usage.Completion, 2)))
+				if i%2 == 0 { // for who waits for JSON, an unseen loss is made good by a fresh answer
+					set(r.target, fault(1+i%9))
+					set(spare, fault(1+i%5))
+				}
+				got, rc, err := r.ask(f.kind, Auto, body)
+				for _, s := range []*vllmsim.Server{r.draft, r.target, spare} {
+					if err := s.SetFault(vllmsim.Fault{}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err != nil {
+					t.Fatalf("%s: %v; %+v", body, err, rc)
+				}
+				if got.text != want.text || got.finish != want.finish || got.stop != want.stop || got.usage != want.usage || f.stream && (got.roles != 1 || !got.done) {
+					t.Errorf("%s: from %s, %s, over %+v\n got %q (%s, %s, %+v)\nwant %q (%s, %s, %+v)", body, rc.Tier, rc.Acceptance(), rc.Over,
+						got.text, got.finish, got.stop, got.usage, want.text, want.finish, want.stop, want.usage)
+				}
+				if len(rc.Over) > 0 || rc.Tier != Draft {
+					once++
+				}
+				if len(rc.Over) > 1 {
+					twice++
+				}
+			}
+			t.Logf("%d answers, %d with a seam, %d with several", n, once, twice)
+			if once < n/3 || twice == 0 {
+				t.Error("the test shows nothing")
+			}
+		})
+	}
+}
+
+// failing stands before an engine and fails some of its calls, by their number.
+func failing(t *testing.T, engine string, fails func(path string) bool) string {
+	t.Helper()
+	to, err := url.Parse(engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if fails(r.URL.Path) {
+			panic(http.ErrAbortHandler)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestSeamsOfAnswersInTurnsAreSeenByNobody: whichever round fails, of drafts or of checks, the
+// target carries on alone, and the answer is its own.
+func TestSeamsOfAnswersInTurnsAreSeenByNobody(t *testing.T) {
+	for _, block := range []int{1, 4, 16} {
+		t.Run(fmt.Sprintf("blocks of %d", block), func(t *testing.T) {
+			t.Parallel()
+			var left atomic.Int64 // calls before the pool fails
+			left.Store(1 << 40)
+			r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.2}, vllmsim.Options{})
+			drafts := failing(t, r.draft.URL(), func(path string) bool { return strings.HasPrefix(path, "/v1/c") && left.Add(-1) < 0 })
+			cards := r.cascade.cards
+			c, err := New(Options{Cards: cards, Routes: []Route{{
+				Model: "m", Draft: testPool(t, "drafts", "small", drafts), Target: testPool(t, "targets", "big", r.target.URL()),
+				SameTokenizer: true, Config: func() Config { return r.cfg },
+			}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.readWindow(t.Context(), c.routes["m"].Target); err != nil {
+				t.Fatal(err)
+			}
+			r.cascade = c
+			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = ModeVerify, block, true
+			over, n := 0, proofSize(24, 60, 600)
+			for i, p := range prompts(n) {
+				f, ending := forms[i%2], endings[i%3]
+				own := f.alone(r, f.body(p, `,"max_tokens":300`))
+				body := f.body(p, endsWith(i, ending, own, func() string { return own.text }))
+				want := f.alone(r, body)
+				left.Store(int64(i / 3 % (1 + 40/block)))
+				got, rc, err := r.ask(f.kind, Auto, body)
+				if err != nil {
+					t.Fatalf("%s: %v; %+v", body, err, rc)
+				}
+				if got.text != want.text || got.finish != want.finish || got.stop != want.stop || got.usage != want.usage || f.stream && (got.roles != 1 || !got.done) {
+					t.Errorf("%s: from %s, %s, over %+v\n got %q (%s, %s, %+v)\nwant %q (%s, %s, %+v)", body, rc.Tier, rc.Acceptance(), rc.Over,
+						got.text, got.finish, got.stop, got.usage, want.text, want.finish, want.stop, want.usage)
+				}
+				if len(rc.Over) > 0 {
+					over++
+				}
+			}
+			t.Logf("%d answers, %d taken over", n, over)
+			if over < n/4 {
+				t.Error("the test shows nothing")
+			}
+		})
+	}
 }

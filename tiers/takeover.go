@@ -41,6 +41,9 @@ func carriesOn(r *openai.Request) bool {
 // backend wrote them, so the rest is written as that did.
 func (s *relay) takeOver(ctx context.Context, x *exchange) error {
 	j := s.job
+	if err := s.write(); err != nil { // what came with the news of the loss
+		return err
+	}
 	d := &draft{job: j, reply: j.newReply(), started: j.cascade.now(), after: x.pool}
 	d.course = accept.NewCourse(j.cfg.Accept, accept.Course{})
 	d.reply.began, d.reply.text, d.reply.sent = true, s.text, len(s.text)

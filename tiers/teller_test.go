@@ -339,6 +339,11 @@ func (a *act) perform(tokens []string, cut int) {
 	var text, lps, list []string
 	for i, token := range append(slices.Clone(tokens), "") {
 		if cut >= 0 && a.given+i == cut {
+			if a.number%5 == 0 && a.q.Stream { // it says so itself, in one breath with its last words
+				a.buf = append(a.buf, "data: {\"error\":{\"message\":\"EngineDeadError\",\"type\":\"InternalServerError\",\"code\":500}}\n\ndata: [DONE]\n\n"...)
+				a.flush()
+				return
+			}
 			a.flush()
 			panic(http.ErrAbortHandler)
 		}
