@@ -145,3 +145,149 @@ func TestPlacesBehindAStopStringAreForgotten(t *testing.T) {
 		}
 	}
 }
+
+// asked is a course whose tokens all have the same logprob, decided at the end of its hold-back.
+func asked(cfg Config, c Course, logprob float64, tokens int) (*Course, Decision) {
+	out := NewCourse(cfg, c)
+	for i := range tokens {
+		out.Add(logprob, []float64{logprob})
+		out.Mark(Step{Tokens: i + 1, Text: i + 1, IDs: i + 1, Clean: true})
+	}
+	return &out, out.Decide(false)
+}
+
+func TestTheTargetIsAskedWhereTheScoreLeavesADoubt(t *testing.T) {
+	cfg := testConfig
+	cfg.Threshold, cfg.Band = 0.2, 0.3
+	const sure, doubtful, bad = -0.05, -0.4, -1.0 // scores of about 0.3, 0.1 and −0.4 nats
+	for name, c := range map[string]struct {
+		ask     Ask
+		logprob float64
+		want    Decision
+		final   string // where it is judged whole
+		crossed bool
+	}{
+		"never, sure":       {AskNever, sure, Commit, ReasonConfident, false},
+		"never, doubtful":   {AskNever, doubtful, Wait, ReasonScore, true},
+		"in doubt, sure":    {AskDoubt, sure, Commit, ReasonConfident, false},
+		"in doubt":          {AskDoubt, doubtful, Doubt, ReasonDoubtful, false},
+		"in doubt, bad":     {AskDoubt, bad, Wait, ReasonScore, true},
+		"always, sure":      {AskAlways, sure, Doubt, ReasonDoubtful, false},
+		"always, bad":       {AskAlways, bad, Wait, ReasonScore, true},
+		"exact, sure":       {AskExact, sure, Doubt, ReasonDoubtful, false},
+		"exact, bad":        {AskExact, bad, Doubt, ReasonDoubtful, false},
+		"exact, impossible": {AskExact, -500, Doubt, ReasonDoubtful, false},
+	} {
+		got, decision := asked(cfg, Course{Holdback: 16, Ask: c.ask, Resumes: true}, c.logprob, 16)
+		if decision != c.want || got.Rejected() != c.crossed || got.Committed() != (c.want == Commit) {
+			t.Errorf("%s: decision %d, rejected %v, score %v", name, decision, got.Rejected(), got.Score())
+		}
+		whole, decision := asked(cfg, Course{Holdback: 1, Whole: true, Ask: c.ask}, c.logprob, 16)
+		if v := whole.Final(Draft{Text: []byte("fine"), Finish: "stop"}); decision != Wait || v.Reason != c.final || v.Accept != (c.final == ReasonConfident) {
+			t.Errorf("%s: whole: decision %d, %+v", name, decision, v)
+		}
+	}
+}
+
+func TestWhatTheTargetSaysOfAHeadDecides(t *testing.T) {
+	cfg := testConfig
+	cfg.Threshold, cfg.Band = 0.2, 0.3
+	head := Course{Holdback: 16, Ask: AskDoubt, Resumes: true}
+	end := Draft{Text: []byte("fine"), Finish: "stop"}
+
+	c, _ := asked(cfg, head, -0.4, 16)
+	if c.Heard(&Check{Pass: true, Kept: 16, Reason: ReasonStandsBy}); !c.Committed() || c.Decide(true) != Wait {
+		t.Error("a head that the target stands by is not committed, once")
+	}
+	if v := c.Final(end); !v.Accept || v.Lot != LotHead || v.Reason != ReasonStandsBy {
+		t.Errorf("of it: %+v", v)
+	}
+	for range 40 {
+		c.Add(-0.8, []float64{-0.8})
+	}
+	if v := c.Final(end); v.Accept || v.Reason != ReasonScore || c.Keeps(v, true) {
+		t.Errorf("a head whose rest falls below the band: %+v", v)
+	}
+
+	c, _ = asked(cfg, head, -0.4, 16)
+	c.Heard(&Check{Kept: 5, Failed: 1, Reason: ReasonDisagrees})
+	if v := c.Final(end); v.Accept || v.Reason != ReasonDisagrees || v.Lot != "" || c.Committed() || c.Seam(v, false).Tokens != 5 || c.Vouched() != 5 {
+		t.Errorf("refused: %+v, goes on at %+v", v, c.Seam(v, false))
+	}
+
+	c, _ = asked(cfg, head, -0.4, 16)
+	c.Heard(nil)
+	if v := c.Final(end); v.Accept || v.Reason != ReasonNoVerdict || c.Vouched() != -1 || c.Seam(v, false) != (Step{}) { // the doubt is in its first tokens
+		t.Errorf("unheard: %+v, goes on at %+v", v, c.Seam(v, false))
+	}
+}
+
+func TestWholeDraftsAreInTheTargetsLotWhereItWasAsked(t *testing.T) {
+	end := Draft{Text: []byte("fine"), Finish: "stop"}
+	for _, ask := range []Ask{AskAlways, AskExact} {
+		c, _ := asked(testConfig, Course{Whole: true, Ask: ask, Resumes: true}, -0.05, 16)
+		if at := c.Seam(Verdict{Reason: ReasonCut}, false); at != (Step{}) {
+			t.Errorf("ask %d: what the target has not seen is carried over: %+v", ask, at)
+		}
+		c.Heard(&Check{Pass: true, Kept: 16, Reason: ReasonStandsBy})
+		if v := c.Final(end); !v.Accept || v.Lot != LotWhole || !c.Keeps(v, true) || c.Committed() {
+			t.Errorf("ask %d: %+v", ask, v)
+		}
+	}
+	c, _ := asked(testConfig, Course{Whole: true}, -0.05, 16)
+	if v := c.Final(end); v.Lot != LotConfidence {
+		t.Errorf("not asked: %+v", v)
+	}
+}
+
+func TestWhatWasCommittedStaysWhereThatIsWanted(t *testing.T) {
+	for _, stays := range []bool{false, true} {
+		c, d := asked(testConfig, Course{Holdback: 16, Resumes: true, Stays: stays}, -0.05, 16)
+		if d != Commit {
+			t.Fatal("not committed")
+		}
+		for range 40 {
+			c.Add(-5, []float64{-5})
+		}
+		v := c.Final(Draft{Text: []byte("fine"), Finish: "stop"})
+		if v.Accept || c.Rejected() == stays || c.Keeps(v, true) != stays || c.Keeps(v, false) {
+			t.Errorf("stays %v: %+v, rejected %v, kept %v", stays, v, c.Rejected(), c.Keeps(v, true))
+		}
+	}
+	c, _ := asked(testConfig, Course{Holdback: 100, Resumes: true, Stays: true}, -5, 40)
+	if !c.Rejected() {
+		t.Error("what was not committed stays, too")
+	}
+}
+
+func TestDraftsWithoutLogprobsAreTreatedAsTheConfigSays(t *testing.T) {
+	for _, c := range []struct {
+		unscored string
+		ask      Ask
+		want     string
+	}{
+		{"", AskNever, ReasonNoLogprobs},
+		{"", AskDoubt, ReasonNoLogprobs},
+		{ReasonNoLogprobs, AskAlways, ReasonNoLogprobs},
+		{ReasonDoubtful, AskNever, ReasonNoLogprobs}, // nobody can be asked
+		{ReasonDoubtful, AskDoubt, ReasonDoubtful},
+		{ReasonDoubtful, AskAlways, ReasonDoubtful},
+		{ReasonConfident, AskNever, ReasonConfident},
+		{ReasonConfident, AskAlways, ReasonDoubtful}, // by its score nobody is accepted there
+		{"", AskExact, ReasonDoubtful},               // the score refuses nothing
+	} {
+		course := NewCourse(testConfig, Course{Whole: true, Ask: c.ask, Unscored: c.unscored})
+		course.Missing(20)
+		end := Draft{Text: []byte("fine"), Finish: "stop"}
+		v := course.Final(end)
+		if v.Reason != c.want || v.Accept != (c.want == ReasonConfident) {
+			t.Errorf("%q, ask %d: %+v, want %s", c.unscored, c.ask, v, c.want)
+		}
+		if v.Reason != ReasonDoubtful {
+			continue
+		}
+		if course.Heard(&Check{Pass: true, Kept: 20, Reason: ReasonStandsBy}); !course.Final(end).Accept {
+			t.Errorf("%q, ask %d: the target stands by it, and it is refused: %+v", c.unscored, c.ask, course.Final(end))
+		}
+	}
+}

@@ -53,3 +53,48 @@ func TestTheTargetStandsByWhatItFoundPlausible(t *testing.T) {
 		}
 	}
 }
+
+func TestOfASpanThatIsRefusedWhatIsBeforeTheTroubleIsKept(t *testing.T) {
+	fine, off, sure := opinions(0.8, 0.8)[0], opinions(0.5, 0.1)[0], opinions(0.95, 0.001)[0]
+	for name, c := range map[string]struct {
+		span         []Opinion
+		pass         bool
+		kept, failed int
+	}{
+		"nothing":                              {nil, true, 0, 0},
+		"all of it":                            {[]Opinion{fine, fine, fine}, true, 3, 0},
+		"a failure":                            {[]Opinion{fine, fine, off, fine}, false, 2, 1},
+		"two":                                  {[]Opinion{fine, off, fine, off}, false, 1, 2},
+		"a confident disagreement":             {[]Opinion{fine, sure, fine}, false, 1, 1},
+		"a failure before the disagreement":    {[]Opinion{fine, off, fine, sure}, false, 3, 2},
+		"many small steps: nothing sticks out": {opinions(0.5, 0.4, 0.4, 0.4), false, 0, 0},
+	} {
+		got := Balanced(false).Check(c.span)
+		reason := map[bool]string{true: ReasonStandsBy, false: ReasonDisagrees}[c.pass]
+		if got.Pass != c.pass || got.Kept != c.kept || got.Failed != c.failed || got.Reason != reason {
+			t.Errorf("%s: %+v", name, got)
+		}
+		gap := 0.0
+		for _, o := range c.span {
+			gap += float64(o.Top-o.Logprob) / float64(len(c.span))
+		}
+		if math.Abs(float64(got.Score)+gap) > 1e-12 {
+			t.Errorf("%s: score %v, want %v", name, got.Score, -gap)
+		}
+	}
+}
+
+func TestAStricterNameLetsLessPass(t *testing.T) {
+	names := []Strictness{StrictLoose, StrictBalanced, StrictHigh}
+	for _, sampled := range []bool{false, true} {
+		for i, s := range names[1:] {
+			loose, strict := names[i].Leniency(sampled), s.Leniency(sampled)
+			if strict.Eps <= loose.Eps || strict.Failures >= loose.Failures || strict.MeanGap > loose.MeanGap || strict.Typical && !loose.Typical {
+				t.Errorf("%s %+v is not stricter than %s %+v", s, strict, names[i], loose)
+			}
+		}
+	}
+	if Strictness("what").Leniency(true) != Balanced(true) || StrictHigh.Leniency(true).Typical {
+		t.Error("an unknown name is not balanced, or high lets typical tokens pass")
+	}
+}
