@@ -13,6 +13,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 // routeModel is the model that the load asks for.
@@ -41,6 +44,9 @@ type filePool struct {
 	USDPerHour float64  `json:"usd_per_hour"`
 	Scheduler  string   `json:"scheduler"`
 	Backends   []string `json:"backends"`
+
+	PrefillPerSecond float64 `json:"prefill_tokens_per_s,omitempty"`
+	DecodePerSecond  float64 `json:"decode_tokens_per_s,omitempty"`
 }
 
 type fileRoute struct {
@@ -64,6 +70,7 @@ func configure(pools []*pool, redis, listen, admin string) *file {
 	route := fileRoute{Model: routeModel, Target: tierTarget, SameTokenizer: true}
 	for _, p := range pools {
 		def := filePool{Model: p.spec.Model, USDPerHour: p.spec.USDPerHour, Scheduler: p.spec.Policy}
+		def.PrefillPerSecond, def.DecodePerSecond = rates(p.spec)
 		for _, b := range p.backends {
 			def.Backends = append(def.Backends, b.sim.URL())
 		}
@@ -74,6 +81,19 @@ func configure(pools []*pool, redis, listen, admin string) *file {
 	}
 	f.Routes = []fileRoute{route}
 	return f
+}
+
+// rates are what the profile of a pool makes, by which the gateway reckons what a token
+// costs: the same as in virtual time.
+func rates(spec *loadtest.Pool) (prefill, decode float64) {
+	profile, err := vllmsim.ProfileByName(spec.Profile)
+	if err != nil {
+		return 0, 0 // it is refused where the simulators start
+	}
+	if spec.MaxSeqs > 0 {
+		profile.MaxSeqs = spec.MaxSeqs
+	}
+	return profile.Rates()
 }
 
 // startReplica starts number i and waits until it is ready.

@@ -14,20 +14,22 @@ type span struct{ usual, least time.Duration }
 // spans are those that a run divides by its time scale. REFERENCE.md has the
 // same numbers.
 var spans = map[string]span{
-	"speculation.holdback_ms":   {1200 * time.Millisecond, time.Millisecond},
-	"scrape.interval":           {500 * time.Millisecond, 20 * time.Millisecond},
-	"breaker.open":              {10 * time.Second, 100 * time.Millisecond},
-	"breaker.window":            {10 * time.Second, time.Second},
-	"shed.wait_low":             {10 * time.Second, 0},
-	"shed.wait_normal":          {15 * time.Second, 0},
-	"shed.wait_high":            {30 * time.Second, 0},
-	"shed.patience":             {500 * time.Millisecond, 0},
-	"cache.ttl":                 {time.Hour, time.Second},
-	"cache.follow":              {time.Minute, 0},
-	"timeout.draft_first_byte":  {5 * time.Second, 10 * time.Millisecond},
-	"timeout.target_first_byte": {30 * time.Second, 10 * time.Millisecond},
-	"timeout.chunk":             {20 * time.Second, 10 * time.Millisecond},
-	"timeout.total":             {600 * time.Second, 10 * time.Millisecond},
+	"speculation.holdback_ms":       {1200 * time.Millisecond, time.Millisecond},
+	"speculation.score_timeout":     {1500 * time.Millisecond, 10 * time.Millisecond},
+	"speculation.max_extra_ttft_ms": {0, 0},
+	"scrape.interval":               {500 * time.Millisecond, 20 * time.Millisecond},
+	"breaker.open":                  {10 * time.Second, 100 * time.Millisecond},
+	"breaker.window":                {10 * time.Second, time.Second},
+	"shed.wait_low":                 {10 * time.Second, 0},
+	"shed.wait_normal":              {15 * time.Second, 0},
+	"shed.wait_high":                {30 * time.Second, 0},
+	"shed.patience":                 {500 * time.Millisecond, 0},
+	"cache.ttl":                     {time.Hour, time.Second},
+	"cache.follow":                  {time.Minute, 0},
+	"timeout.draft_first_byte":      {5 * time.Second, 10 * time.Millisecond},
+	"timeout.target_first_byte":     {30 * time.Second, 10 * time.Millisecond},
+	"timeout.chunk":                 {20 * time.Second, 10 * time.Millisecond},
+	"timeout.total":                 {600 * time.Second, 10 * time.Millisecond},
 }
 
 // scaled are a case's settings as a gateway needs them whose backends run scale

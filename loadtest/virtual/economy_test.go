@@ -30,10 +30,10 @@ func TestDraftsSaveWhatTheFormulasSay(t *testing.T) {
 	if rows["auto"].WrongAccepts > rows["confidence"].WrongAccepts {
 		t.Errorf("with everything on %v of the accepted drafts are wrong, and %v without", rows["auto"].WrongAccepts, rows["confidence"].WrongAccepts)
 	}
-	if r := rows["verify 0.3"]; r.Identical != 1 || r.DraftTokenShare == 0 {
+	if r := rows["verify 12/s"]; r.Identical != 1 || r.DraftTokenShare == 0 {
 		t.Errorf("%v of the verified answers are the target's own, with %v of their tokens from the draft", r.Identical, r.DraftTokenShare)
 	}
-	if r := rows["lenient 0.4"]; r.WrongAccepts != 0 || r.Acceptance == 0 {
+	if r := rows["lenient 16/s"]; r.WrongAccepts != 0 || r.Acceptance == 0 {
 		t.Errorf("%v of the drafts that the target stood by are wrong", r.WrongAccepts)
 	}
 }
