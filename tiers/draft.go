@@ -238,8 +238,8 @@ func (d *draft) take(c *openai.Chunk) bool {
 	if d.hopeless(c) {
 		return true
 	}
-	if d.reply.add(c.Text) {
-		d.finish = "stop"
+	if before := len(d.reply.text); d.reply.add(c.Text) {
+		d.finish, d.past = "stop", tokensPast(c, d.reply.ended-before)
 		d.course.Shorten(len(d.reply.text))
 		return true
 	}

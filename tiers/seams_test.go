@@ -237,7 +237,7 @@ func TestSeamsAreSeenByNobody(t *testing.T) {
 	s := newStage(t)
 	var runs, switched, byIDs, byText, failed atomic.Int64
 	n := proofSize(20, 60, 1000)
-	eachPrompt(t, n, func(i int) {
+	eachPrompt(n, func(i int) {
 		tl := newTale(uint64(i))
 		for cut := range len(tl.tokens) + 2 {
 			for w, way := range ways {
@@ -406,5 +406,43 @@ func TestSeamsOfAnswersInTurnsAreSeenByNobody(t *testing.T) {
 				t.Error("the test shows nothing")
 			}
 		})
+	}
+}
+
+func TestTokensBehindAStopStringAreNotCounted(t *testing.T) {
+	chunk := func(sizes ...int) *openai.Chunk {
+		c := &openai.Chunk{TokenBytes: sizes}
+		for _, n := range sizes {
+			c.Text = append(c.Text, bytes.Repeat([]byte("x"), n)...)
+		}
+		return c
+	}
+	for _, tc := range []struct {
+		c        *openai.Chunk
+		at, want int
+	}{
+		{chunk(3, 3, 3), 3, 2}, {chunk(3, 3, 3), 4, 1}, {chunk(3, 3, 3), 6, 1}, {chunk(3, 3, 3), 7, 0}, {chunk(3, 3, 3), 9, 0},
+		{chunk(3, 3, 3), 0, 2}, {chunk(3, 3, 3), -2, 2}, // the one that came with it is counted, wherever it ended
+		{chunk(3), 0, 0}, {&openai.Chunk{Text: []byte("xxxx")}, 2, 0}, {&openai.Chunk{Text: []byte("xxxx"), TokenBytes: []int{3, 3}}, 1, 0},
+	} {
+		if got := tokensPast(tc.c, tc.at); got != tc.want {
+			t.Errorf("%v, ended at %d: %d behind it, want %d", tc.c.TokenBytes, tc.at, got, tc.want)
+		}
+	}
+}
+
+func TestAStopStringWithinAChunkOfSeveralTokensEndsTheCountThere(t *testing.T) {
+	one := func(s string) string {
+		return `{"logprob":-0.01,"bytes":` + bytesList(s) + `}`
+	}
+	draft := newScripted(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		say(w, roleChunk, `{"choices":[{"index":0,"delta":{"content":"one two three four"},"logprobs":{"content":[`+
+			one("one")+","+one(" two")+","+one(" three")+","+one(" four")+`]},"finish_reason":null,"token_ids":[5,6,7,8]}]}`)
+	})
+	for _, stream := range []bool{true, false} {
+		got, _, err := scriptedRig(t, draft.URL, draft.URL).ask(openai.Chat, Auto, form{openai.Chat, stream}.body("Hello", `,"stop":["two"],"max_tokens":9`))
+		if err != nil || got.text != "one " || got.usage.Completion != 2 || got.foregate.Accepted != 2 {
+			t.Errorf("stream %v: %q, %+v, %+v, %v", stream, got.text, got.usage, got.foregate, err)
+		}
 	}
 }

@@ -319,7 +319,7 @@ func (a *act) note(behind string, ids []int32) {
 
 // rest is what comes behind a part of the tale.
 func (s *show) rest(behind string) string {
-	rest := s.tale.text[len(behind):]
+	rest := s.text[len(behind):]
 	if s.loud {
 		rest = strings.Map(func(r rune) rune {
 			if r >= 'a' && r <= 'z' {
@@ -389,7 +389,12 @@ func (a *act) logprob(token string, doubted bool) string {
 	if !utf8.ValidString(token) {
 		token = "\uFFFD" // as vLLM tells tokens that are parts of characters
 	}
-	return `{"logprob":` + lp + `,"bytes":` + strings.ReplaceAll(fmt.Sprint([]byte(token)), " ", ",") + `}`
+	return `{"logprob":` + lp + `,"bytes":` + bytesList(token) + `}`
+}
+
+// bytesList is a JSON list of the bytes of s.
+func bytesList(s string) string {
+	return strings.ReplaceAll(fmt.Sprintf("%d", []byte(s)), " ", ",")
 }
 
 func (a *act) promptIDs() string {
