@@ -146,9 +146,9 @@ func metrics(cases []measured) []section {
 		}...)},
 		{"Money", append(money(), told(cases, metric{"The same by the formulas", dollars, 0, func(m measured) float64 { return m.Model }, nil})...)},
 		{"Acceptance and quality", append(quality(), told(cases,
-			metric{"Kept from the draft", percent, 0, func(m measured) float64 { return m.Row.Guarded }, nil},
-			metric{"Drafts checked", percent, 0, func(m measured) float64 { return m.Row.Asked }, nil},
-			metric{"Tokens scored", percent, 0, func(m measured) float64 { return m.Row.Scored }, nil},
+			metric{"Kept from the draft", percent, 0, func(m measured) float64 { return m.Guarded }, nil},
+			metric{"Drafts checked", percent, 0, func(m measured) float64 { return m.Asked }, nil},
+			metric{"Tokens scored", percent, 0, func(m measured) float64 { return m.Scored }, nil},
 			metric{"AUROC of the score", percent, 0, func(m measured) float64 { return m.Row.AUROC }, nil},
 		)...)},
 	}

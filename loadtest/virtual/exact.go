@@ -70,7 +70,7 @@ func (p *rally) hear(backend string, said []accept.Choice) {
 	if p.out.TargetTokens == 0 {
 		p.out.Tier, p.out.Acceptance, p.out.Reason = "draft", "accepted", accept.ReasonStandsBy
 	}
-	p.request.finish(loadtest.Answered, "")
+	p.finish(loadtest.Answered, "")
 }
 
 // carryOn lets the target write the rest: a block could not be drafted or checked.
