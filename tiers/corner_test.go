@@ -389,3 +389,46 @@ func TestNothingBehindAStopStringIsSentWhenTheDraftFallsThere(t *testing.T) {
 		t.Errorf("the stop string's token was handed over: %s", target.asked(0))
 	}
 }
+
+// TestASeamWithinATokenThatWasSentInPartIsWrittenAgain: the stop string held back half of a
+// token, of whose other half the client has; where the target writes another word, it goes on
+// behind what the client has.
+func TestASeamWithinATokenThatWasSentInPartIsWrittenAgain(t *testing.T) {
+	for _, c := range []struct{ again, want string }{{" nail", "One nail."}, {" other", "One n, by text."}} {
+		shown := make(chan struct{})
+		draft := newScripted(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+			say(w, roleChunk, spoken("One", "100", -0.01, ""), spoken(" na", "101", -0.01, ""))
+			select {
+			case <-shown:
+			case <-r.Context().Done():
+			}
+			say(w, spoken("i", "102", -40, ""), spoken("ve", "103", -40, ""))
+			<-r.Context().Done()
+		})
+		target := newScripted(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+			if strings.HasSuffix(r.URL.Path, "/chat/completions") {
+				say(w, spoken(", by text.", "", noLogprob, "stop"), usageTail, openai.Done)
+				return
+			}
+			say(w, continued(c.again, ""), continued(".", "stop"), usageTail, openai.Done)
+		})
+		r := scriptedRig(t, draft.URL, target.URL)
+		r.cfg.Accept.Threshold, r.cfg.HoldbackTokens = -1, 2
+		req, err := openai.Scan(openai.Chat, []byte(chat("Hello", `,"stream":true,"max_tokens":100,"stop":"aive"`)), openai.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out collector
+		var once sync.Once
+		out.onText = func() {
+			if bytes.Contains(bytes.Join(out.writes, nil), []byte("One n")) {
+				once.Do(func() { close(shown) })
+			}
+		}
+		rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "x"}, &out)
+		got := read(t, true, bytes.Join(out.writes, nil))
+		if err != nil || got.text != c.want || got.finish != "stop" || got.stop != "null" || len(rc.Over) != 1 {
+			t.Errorf("%q: %q (%s, %s), over %+v, %v", c.again, got.text, got.finish, got.stop, rc.Over, err)
+		}
+	}
+}

@@ -26,13 +26,20 @@ func (d *draft) escalate(ctx context.Context) error {
 	if at.Tokens == 0 && !d.reply.began {
 		return errNoDraft
 	}
-	d.reply.cut(at.Text)
+	said := d.reply.owe(at.Text)
 	d.ids = d.ids[:min(at.IDs, len(d.ids))]
 	rc.Tier = Mixed
 	if d.course.Committed() {
 		rc.over(Takeover{Why: rc.Verdict.Reason, Tokens: at.Tokens, Bytes: at.Text})
 	}
 	err := d.continueOn(ctx, at)
+	if errors.Is(err, errUnlike) && ctx.Err() == nil {
+		d.reply.text, d.reply.owed = said, nil
+		d.course.Shorten(at.Text)
+		at = accept.Step{Tokens: at.Tokens + 1, Text: len(said)}
+		d.course.Mark(at)
+		err = d.continueOn(ctx, at)
+	}
 	if err == nil || d.reply.began {
 		return err
 	}
@@ -213,7 +220,7 @@ func (d *draft) carryOn(x *exchange, at *accept.Step) (*Failure, error) {
 			if d.finish != "" {
 				break // the answer is whole
 			}
-			d.reply.cut(leg.at.Text)
+			d.reply.owe(leg.at.Text)
 			d.ids = d.ids[:min(leg.at.IDs, len(d.ids))]
 			return f, nil
 		}

@@ -71,6 +71,21 @@ func (r *reply) unheal() {
 	r.owed = nil
 }
 
+// owe cuts the text at an offset. What was sent behind it is owed: a stop string that begins within
+// a token lets a part of that be sent, and nobody goes on from there by ids. It returns what the
+// client has where that is the case, and nil where not.
+func (r *reply) owe(to int) (said []byte) {
+	r.unheal()
+	if r.cut(to); to >= r.sent {
+		return nil
+	}
+	said = bytes.Clone(r.text)
+	r.owed = append(r.owed, r.text[to:]...)
+	r.text = r.text[:to]
+	r.stops.rewind(to)
+	return said
+}
+
 // honours reports whether text begins with what is owed to the client.
 func (r *reply) honours(text []byte) bool {
 	n := min(len(r.owed), len(text))
