@@ -71,7 +71,7 @@ func TestExactnessThroughTheCascade(t *testing.T) {
 			r := probedRig(t, g.draft, vllmsim.Options{})
 			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = ModeVerify, g.block, true
 			tiers, runs := map[Tier]int{}, 0
-			for i, p := range prompts(proofSize(24, 60, 320)) {
+			for i, p := range prompts(proofSize(18, 60, 320)) {
 				for n := range proofSize(1, 2, 6) {
 					n += i*5 + at
 					f, ending := forms[n%len(forms)], endings[n/len(forms)%len(endings)]

@@ -281,7 +281,7 @@ const plantedTie = 0.125
 func TestExactnessUpToTiesThatTheTargetItselfBreaksEitherWay(t *testing.T) {
 	target := voice{vllmsim.NewModel(proofSeed, 0).WithTies(0.02)}
 	var runs, differ, level atomic.Int64
-	eachPrompt(proofSize(40, 100, 10_000), func(i int) {
+	eachPrompt(proofSize(20, 100, 10_000), func(i int) {
 		prompt := promptOf(i)
 		alone := target.goOn(prompt, written{}, bounds{}, nil)
 		draft := voice{vllmsim.NewModel(proofSeed, divergences[i%4]).WithTies(0.02)}
