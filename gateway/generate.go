@@ -58,6 +58,9 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 		if err != nil {
 			return err
 		}
+		if stricter != tiers.DemandDefault && tier == tiers.Draft {
+			tier = tiers.Auto // who wants both gets the stricter
+		}
 		again := g.repeats.find(kind, l.caller.Tenant, body)
 		req, err := g.scan(kind, body, again)
 		if err != nil {

@@ -132,7 +132,7 @@ func (c *Cascade) weighed(rt *Route, cfg Config, r *openai.Request, p Plan) Plan
 
 // bucketOf is the kind of request that a judged one is, for what is learned of drafts.
 func bucketOf(r *openai.Request, p Plan) economy.Bucket {
-	return economy.BucketOf(r.Model, r.PromptTokens, p.Whole)
+	return economy.BucketOf(r.Model, string(p.Mode), r.PromptTokens, p.Whole)
 }
 
 // Route returns the route of a model; the error matches [ErrUnknownModel].

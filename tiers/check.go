@@ -53,14 +53,33 @@ func (d *draft) heard(ctx context.Context, said *Checked) (*accept.Check, error)
 		if len(d.promptIDs) == 0 || len(d.ids) == 0 || len(d.ids) != d.course.Tokens() {
 			return nil, errNoIDs // a backend of the pool told some of them only
 		}
-		span, err := d.job.scored(ctx, d.promptIDs, d.ids, said)
-		if err != nil {
-			return nil, err
-		}
-		d.warm = said.Backend
-		return d.job.rule(opinions(span)), nil
+		return d.scoredIDs(ctx, said)
 	}
 	return nil, errNoScorer
+}
+
+// scoredIDs has the target score the draft's own ids. That the answer ends is a choice, too,
+// also where an engine does not tell its id.
+func (d *draft) scoredIDs(ctx context.Context, said *Checked) (*accept.Check, error) {
+	ids := d.ids
+	card := d.job.cascade.cards(d.job.route.Target.Name())
+	if card != nil && len(card.EOS) > 0 && d.ended() && !slices.Contains(card.EOS, ids[len(ids)-1]) {
+		ids = append(slices.Clone(ids), card.EOS[0])
+	}
+	span, err := d.job.scored(ctx, d.promptIDs, ids, said)
+	if err != nil {
+		return nil, err
+	}
+	d.warm = said.Backend
+	c := d.job.rule(opinions(span))
+	c.Kept = min(c.Kept, len(d.ids))
+	return c, nil
+}
+
+// ended reports whether the draft ended by itself: by no stop string, and by no id that the
+// client named.
+func (d *draft) ended() bool {
+	return d.finish == "stop" && d.reply.stop == nil && (len(d.stopped) == 0 || string(d.stopped) == "null")
 }
 
 var (
@@ -191,7 +210,13 @@ func (c *Cascade) question(ctx context.Context, k call, rc *Receipt) (backend st
 		c.metrics.failed(failure)
 		return backend, failure
 	}
-	x.close(nil, 1)
+	made := 0
+	if k.made != nil {
+		prompt, tokens := k.made()
+		x.count(prompt)
+		made = tokens
+	}
+	x.close(nil, made)
 	return backend, nil
 }
 

@@ -88,7 +88,7 @@ type Config struct {
 	MaxPrompt      int           // prompts estimated longer than this many tokens are not drafted (speculation.max_prompt_tokens, 0 … 1000000)
 
 	Strictness accept.Strictness // by which the target judges a draft leniently (speculation.strictness)
-	Tie        accept.Nats       // by how much a token may miss the target's first choice in mode verify (speculation.tie_tol_nats, −1 … 1; below 0 it must be the first)
+	Tie        accept.Nats       // by how much a token may miss the target's first choice in mode verify (speculation.tie_tol_nats, 0 … 1; 0 lets exact ties pass)
 	Block      int               // tokens drafted between two checks in mode verify; 0 is the whole answer (speculation.verify_block_tokens, 0 … 256)
 	Costly     bool              // blocks also where engines compute the prompt anew for each (speculation.expensive_blocks)
 	JudgeOdds  accept.Nats       // log odds of yes to no from which on a draft passes in mode judge (speculation.judge_nats, −20 … 20)
@@ -113,6 +113,7 @@ func (c *Config) Judged() string {
 	for _, word := range [...]string{string(c.Strictness), string(c.Head), string(c.Unscored)} {
 		b = append(append(b, ' '), word...)
 	}
+	b = strconv.AppendBool(append(b, ' '), c.Refusals)
 	a := &c.Accept
 	for _, v := range [...]accept.Nats{a.Threshold, a.Band, a.MeanOffset, a.WindowOffset, a.EntropyOffset, c.Tie, c.JudgeOdds} {
 		b = strconv.AppendUint(append(b, ' '), math.Float64bits(float64(v)), 16) // the decimals take ten times as long

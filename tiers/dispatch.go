@@ -3,6 +3,7 @@ package tiers
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/foregate/foregate/tiers/pool"
@@ -146,13 +147,17 @@ func scoreOutcome(err error) scoring.Outcome {
 	switch {
 	case err == nil:
 		return scoring.Success
-	case f == nil, f.Kind == Gone, f.Kind == Expired, f.Kind == Exhausted, f.Kind == Refused, f.Kind == Backpressure:
+	case f == nil, f.Kind == Gone, f.Kind == Expired, f.Kind == Exhausted, f.Kind == Refused, f.Kind == Backpressure, f.Kind == Rejected:
 		return scoring.Neutral
-	case f.Kind == Reset, f.Kind == Cut:
+	case f.Kind == Reset, f.Kind == Cut, f.Kind == ServerError && f.Fault != nil && strings.HasPrefix(f.Fault.Message, engineDied):
 		return scoring.Deadly
 	}
 	return scoring.Fault
 }
+
+// engineDied begins what vLLM's front end says of an engine that has just died, before it ends
+// itself (vllm-api.md §1.3).
+const engineDied = "EngineCore encountered an issue"
 
 // retry takes one retry from the budget: a share of the calls under way, so
 // that a failing pool is not buried under its own retries (Envoy's and

@@ -40,10 +40,12 @@ type draft struct {
 
 	json   accept.JSONState // of the text, where JSON was asked for
 	loops  accept.Loops
-	marked int    // tokens at which the score was last written into the receipt
-	warm   string // backend of the target that has just computed prompt and draft
-	own    *resumption
-	after  *pool.Pool // that carries on; nil is the target
+	marked int         // tokens at which the score was last written into the receipt
+	warm   string      // backend of the target that has just computed prompt and draft
+	own    *resumption // what the target stood by, where it was asked in tokens of its own
+	exact  bool        // promptIDs and ids are the target's
+	after  *pool.Pool  // that carries on; nil is the target
+	left   []string    // its backends that were lost
 }
 
 // resumption is a part of a draft in the target's own tokens.
@@ -84,7 +86,7 @@ func (j *job) speculate(ctx context.Context) error {
 	case err != nil: // the client's side failed
 		return err
 	case ctx.Err() != nil:
-		return d.interrupted(cause)
+		return d.interrupted(ctx, cause)
 	}
 	return d.settle(ctx, f)
 }
@@ -117,9 +119,9 @@ func (j *job) undrafted(ctx context.Context, err error) error {
 }
 
 // interrupted ends a draft whose request was cancelled or timed out.
-func (d *draft) interrupted(cause error) error {
+func (d *draft) interrupted(ctx context.Context, cause error) error {
 	if cause == nil {
-		cause = d.x.failure(d.x.parent.Err())
+		cause = &Failure{Kind: transportKind(ctx, ctx, ctx.Err()), Pool: d.job.route.Draft.Name(), Err: context.Cause(ctx)}
 	}
 	if d.reply.began {
 		return &BrokenError{cause}
@@ -374,11 +376,9 @@ func nextMark(n int) int {
 
 // settle turns a draft that is over into an answer.
 func (d *draft) settle(ctx context.Context, lost *Failure) error {
-	rc, r := d.job.receipt, d.job.ask.Request
+	rc := d.job.receipt
 	rc.DraftedTokens = d.course.Tokens()
-	if d.finish == "length" && (r.Limit() == 0 || d.course.Tokens() < r.Limit()) {
-		d.finish = "" // the draft's own context ended, not the client's limit
-	}
+	d.unlimited()
 	v := d.final()
 	if v.Reason == accept.ReasonDoubtful && !d.course.Committed() {
 		d.course.Heard(d.ask(ctx))
@@ -390,11 +390,18 @@ func (d *draft) settle(ctx context.Context, lost *Failure) error {
 	rc.Verdict = v
 	switch {
 	case ctx.Err() != nil:
-		return d.interrupted(nil)
+		return d.interrupted(ctx, nil)
 	case d.course.Keeps(v, d.finish != ""):
 		return d.keep()
 	}
 	return d.escalate(ctx)
+}
+
+// unlimited forgets an end that the draft's own context made, not the client's limit.
+func (d *draft) unlimited() {
+	if most := d.job.ask.Request.Limit(); d.finish == "length" && (most == 0 || d.course.Tokens() < most) {
+		d.finish = ""
+	}
 }
 
 // final is the verdict on what there is of the draft.

@@ -18,11 +18,15 @@ import (
 func (d *draft) escalate(ctx context.Context) error {
 	rc := d.job.receipt
 	at := d.course.Seam(rc.Verdict, d.finish != "")
-	if d.own != nil && !d.course.Committed() {
-		at = accept.Step{Tokens: len(d.own.ids), Text: d.own.text, IDs: len(d.own.ids), Clean: true}
+	d.finish, d.stopped = "", nil // how the draft ended is not how the answer will
+	switch {
+	case d.own != nil && !d.course.Committed():
+		at = d.adopt()
+	case d.course.Committed() && !d.job.cfg.Takeover:
+		return &BrokenError{fmt.Errorf("the draft did not hold (%s), and speculation.takeover is no", rc.Verdict.Reason)}
 	}
 	rc.AcceptedTokens = at.Tokens
-	rc.WastedTokens = d.course.Tokens() - at.Tokens
+	rc.WastedTokens = max(d.course.Tokens()-at.Tokens, 0)
 	if at.Tokens == 0 && !d.reply.began {
 		return errNoDraft
 	}
@@ -52,6 +56,12 @@ func (d *draft) escalate(ctx context.Context) error {
 	return err
 }
 
+// adopt takes the target's own ids of what it stood by for the draft's.
+func (d *draft) adopt() accept.Step {
+	d.promptIDs, d.ids, d.exact = d.own.prompt, d.own.ids, true
+	return accept.Step{Tokens: len(d.ids), Text: d.own.text, IDs: len(d.ids), Clean: true}
+}
+
 // continueOn lets the target carry on from the seam, and another backend of it where the one
 // that does is lost.
 func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
@@ -63,17 +73,21 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 			return d.finishAt("length", openai.Usage{Prompt: d.promptTokens(), Completion: at.Tokens})
 		}
 		k := d.continuation(&at)
-		if len(d.reply.text) == 0 && !d.reply.began {
-			return errNoDraft
+		if !d.reply.began && (len(d.reply.text) == 0 || !at.Clean && j.receipt.Plan.Mode == ModeVerify) {
+			return errNoDraft // from the words alone the target need not say what it would have said
 		}
 		d.course.Shorten(at.Text) // what was cut off is not counted with what comes
 		d.course.Mark(at)
 		k.stream = true
 		k.turn.Must = d.reply.began
-		k.demand.Warm = d.warm
+		k.demand.Warm, k.demand.Exclude = d.warm, d.left
 		k.firstByte = j.firstByte(j.cfg.Timeouts.TargetFirstByte)
 		started := j.cascade.now()
 		x, err := j.cascade.dispatch(ctx, k, j.cfg, j.receipt)
+		if _, spent := errors.AsType[*ExhaustedError](err); len(d.left) > 0 && (spent || errors.Is(err, pool.ErrNoBackend)) {
+			k.demand.Exclude, d.left = nil, nil // nobody else is left
+			x, err = j.cascade.dispatch(ctx, k, j.cfg, j.receipt)
+		}
 		if err != nil {
 			return d.broken(err)
 		}
@@ -85,7 +99,7 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 		case !d.reply.began || !j.mayTakeOver(f):
 			return d.broken(f)
 		}
-		d.warm = ""
+		d.warm, d.left = "", append(d.left, x.lease.Backend())
 		j.lost(at)
 	}
 }
@@ -100,22 +114,17 @@ func (d *draft) continuation(at *accept.Step) call {
 		rest -= at.Tokens
 	}
 	prompt, ids := d.promptIDs, d.ids
-	if d.own != nil {
-		prompt, ids = d.own.prompt, d.own.ids
-	}
 	window := j.cascade.windows.of(d.heir())
 	if rest == 0 && window > 0 {
 		rest = window - len(prompt) - len(ids) // all that the context still holds
 	}
-	exact := j.receipt.Plan.resume == resumeIDs || d.own != nil
-	if exact && len(prompt) > 0 && len(ids) == at.IDs && at.IDs > 0 && at.Clean && rest > 0 {
+	if (j.receipt.Plan.resume == resumeIDs || d.exact) && len(prompt) > 0 && len(ids) == at.IDs && at.IDs > 0 && at.Clean && rest > 0 {
 		k := j.call(d.heir(), openai.Completion.Path(), d.byIDs(prompt, ids, rest))
 		k.judged = true
 		k.demand.IDs = func() []int32 { return slices.Concat(prompt, ids) }
 		k.demand.PromptTokens, k.demand.PromptBytes = len(prompt)+len(ids), 0
 		return k
 	}
-	d.own = nil
 	// The released text ends at a whole word; the rest of the accepted part is
 	// dropped, so that the target chooses its own next token at the seam.
 	d.reply.lagWord = true
@@ -301,6 +310,7 @@ func (l *leg) take(c *openai.Chunk) (over bool, err error) {
 func (d *draft) finishAt(finish string, usage openai.Usage) error {
 	rc := d.job.receipt
 	rc.Finish, rc.PromptTokens = finish, usage.Prompt
+	rc.AcceptedTokens = min(rc.AcceptedTokens, usage.Completion)
 	rc.TargetTokens = usage.Completion - rc.AcceptedTokens
 	if d.after != nil && rc.Tier == Draft {
 		rc.AcceptedTokens, rc.TargetTokens = usage.Completion, 0

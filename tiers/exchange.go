@@ -35,9 +35,10 @@ type call struct {
 	judged bool // its chunks' logprobs and ids are read
 	raw    bool // the answer is passed on unread
 
-	read    func(body []byte) error // of a question: takes in the answer, which is not one to a client; nil otherwise
-	scoring *scoring.Config         // it asks what the engine thinks of a draft: within these bounds; nil otherwise
-	tokens  int                     // that such a question has computed
+	read    func(body []byte) error     // of a question: takes in the answer, which is not one to a client; nil otherwise
+	made    func() (prompt, tokens int) // of a question: what the engine counted; nil is nothing that the next could be judged by
+	scoring *scoring.Config             // it asks what the engine thinks of a draft: within these bounds; nil otherwise
+	tokens  int                         // that such a question has computed
 
 	firstByte time.Duration // longest wait for the first byte; 0 leaves it to the request's deadline
 	chunk     time.Duration // longest silence after it

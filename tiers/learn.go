@@ -1,22 +1,29 @@
 package tiers
 
-import "github.com/foregate/foregate/tiers/economy"
+import (
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/economy"
+)
 
 // learn writes what became of the request into the book that the next are weighed by. What
 // failed, and what was never to be drafted, says nothing of drafts.
 func (j *job) learn(err error) {
 	rc := j.receipt
 	shut := rc.Plan.Reason == economy.NoSaving || rc.Plan.Reason == economy.TTFT
-	if err != nil || !rc.judged() && !shut || rc.Verdict.Reason == reasonLost {
+	if err != nil || !rc.judged() && !shut || rc.Verdict.Reason == reasonLost || rc.Verdict.Reason == accept.ReasonNoVerdict {
 		return
 	}
 	j.account()
 	served := rc.Tier == Draft && rc.Verdict.Accept
+	first := rc.Target
+	if !j.ask.Request.Stream {
+		first = 0 // a continuation's first token; the client of a whole answer waits for its last
+	}
 	j.cascade.book.Learn(bucketOf(j.ask.Request, rc.Plan), economy.Outcome{
 		Drafted: rc.judged(), Served: served,
 		Prompt: rc.PromptTokens, Output: rc.AcceptedTokens + rc.TargetTokens,
 		Held: rc.DraftedTokens, Salvaged: rc.AcceptedTokens,
-		FirstByte: rc.First, TargetFirst: rc.Target,
+		FirstByte: rc.First, TargetFirst: first,
 	})
 }
 

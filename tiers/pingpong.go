@@ -22,22 +22,30 @@ type rally struct {
 	*draft
 	exact accept.Exact
 	on    string // backend of the draft pool that has the answer so far warm
+	gone  error  // of the client's side
 }
 
-// errBlock is a round that gave nothing to go on with.
-var errBlock = errors.New("a block cannot be used")
+var (
+	errBlock     = errors.New("a block cannot be used")   // a round gave nothing to go on with
+	errNoVerdict = errors.New("the target could not say") // of a block
+)
 
 // pingPong answers in turns. It is planned for greedy answers only.
 func (j *job) pingPong(ctx context.Context) error {
 	limit, window := j.ask.Request.Limit(), j.cascade.windows.of(j.route.Target)
-	if limit == 0 && window == 0 {
-		return j.speculate(ctx) // nothing bounds a block behind the context's end
+	card := j.cascade.cards(j.route.Target.Name())
+	if limit == 0 && window == 0 || card == nil {
+		return j.speculate(ctx) // nothing bounds a block behind the context's end, or the engines are others now
 	}
 	b := &rally{draft: j.newDraft()}
-	b.exact = accept.Exact{Block: j.receipt.Plan.Block, Limit: limit, Tie: j.cfg.Tie, EOS: j.cascade.cards(j.route.Target.Name()).EOS}
+	b.exact = accept.Exact{Block: j.receipt.Plan.Block, Limit: limit, Tie: j.cfg.Tie, EOS: card.EOS}
 	for over := false; !over; {
 		var err error
-		if over, err = b.round(ctx, window); err != nil {
+		over, err = b.round(ctx, window)
+		switch {
+		case b.gone != nil: // the client's side failed
+			return b.gone
+		case err != nil:
 			return b.alone(ctx, err)
 		}
 	}
@@ -61,14 +69,40 @@ func (b *rally) round(ctx context.Context, window int) (over bool, err error) {
 	b.job.receipt.Verify += said.Took
 	if err != nil {
 		said.Reason = whyUnheard(err)
-		b.job.receipt.checked(said)
-		return false, err
+		b.checked(said)
+		return false, errNoVerdict
 	}
 	b.warm = said.Backend
+	if span.Ends && !slices.Contains(b.exact.EOS, span.Next) {
+		b.exact.EOS = append(slices.Clone(b.exact.EOS), span.Next)
+	}
 	said.Kept = b.exact.Take(block, opinions(span), span.Next)
 	said.Pass, said.Reason = said.Kept == len(block), accept.ReasonStandsBy
-	b.job.receipt.checked(said)
+	if !said.Pass {
+		said.Reason = accept.ReasonDisagrees
+	}
+	b.checked(said)
+	if n := len(b.exact.IDs); !said.Pass && b.exact.Finish == "" {
+		// What the target would say instead may be an end that no probe has seen.
+		if text, err := b.job.detokenized(ctx, b.job.route.Target, b.exact.IDs[n-1:]); err != nil || special(text) {
+			b.exact.IDs = b.exact.IDs[:n-1]
+			return false, fmt.Errorf("%w: the target's own token is no word", errBlock)
+		}
+	}
 	return b.show(ctx)
+}
+
+// checked books what the target said of a block.
+func (b *rally) checked(c Checked) {
+	b.job.receipt.checked(c)
+	b.job.cascade.metrics.check(b.job.route.Model, c)
+}
+
+// special reports whether a token's text is none that people read: empty, or a mark such as
+// <|eot_id|>.
+func special(text []byte) bool {
+	n := len(text)
+	return n == 0 || n > 2 && text[0] == '<' && text[n-1] == '>' && !bytes.ContainsAny(text, " \n")
 }
 
 // serve has the draft pool write the next block.
@@ -92,6 +126,7 @@ func (b *rally) serve(ctx context.Context) ([]int32, error) {
 		c, err = parser.Parse(body)
 		return err
 	}
+	k.made = func() (prompt, tokens int) { return c.Usage.Prompt, c.Usage.Completion }
 	k.turn.Now, k.demand.Warm, k.demand.Whole = true, b.on, true
 	k.firstByte = j.firstByte(j.cfg.Timeouts.DraftFirstByte)
 	backend, err := j.cascade.question(ctx, k, j.receipt)
@@ -106,6 +141,9 @@ func (b *rally) serve(ctx context.Context) ([]int32, error) {
 		b.promptIDs = slices.Clone(c.PromptIDs)
 	}
 	b.on = backend
+	if n := len(c.IDs); string(c.Finish) == "stop" && !slices.Contains(b.exact.EOS, c.IDs[n-1]) {
+		return nil, fmt.Errorf("%w: %s ended with an id that nobody knows for an end", errBlock, backend)
+	}
 	return c.IDs[:min(len(c.IDs), b.exact.Want())], nil
 }
 
@@ -135,7 +173,9 @@ func (b *rally) show(ctx context.Context) (over bool, err error) {
 		return true, nil
 	}
 	j.receipt.Tier = Mixed
-	return false, b.reply.release()
+	j.receipt.Verdict = accept.Verdict{Accept: true, Reason: accept.ReasonStandsBy, Tokens: b.exact.Drafted, Lot: accept.LotWhole}
+	b.gone = b.reply.release()
+	return false, b.gone
 }
 
 // shorten forgets the tokens behind the one with which a stop string ended the answer: an
@@ -157,22 +197,38 @@ func (b *rally) shorten(ctx context.Context, before int, ids []int32) {
 // alone has the target carry on when a round failed.
 func (b *rally) alone(ctx context.Context, cause error) error {
 	rc := b.job.receipt
-	b.book(false)
+	why := reasonLost
+	if errors.Is(cause, errNoVerdict) {
+		why = accept.ReasonNoVerdict
+	}
+	b.book(why)
 	if ctx.Err() != nil {
-		return b.interrupted(cause)
+		return b.interrupted(ctx, cause)
 	}
 	at := b.seam(ctx)
 	if at.Text < b.reply.sent || at.Tokens == 0 {
 		at = accept.Step{Tokens: b.course.TokensIn(len(b.reply.text)), Text: len(b.reply.text)}
 	}
-	if at.Tokens == 0 && !b.reply.began {
+	switch {
+	case at.Tokens == 0 && !b.reply.began:
+		rc.AcceptedTokens, rc.WastedTokens = 0, b.exact.Drafted
+		if why == reasonLost && b.exact.Rounds == 0 {
+			rc.Verdict = accept.Verdict{}
+			return b.job.undrafted(ctx, cause)
+		}
 		return errNoDraft
+	case b.reply.began && !b.job.cfg.Takeover:
+		return &BrokenError{cause}
 	}
 	b.ids = slices.Clone(b.exact.IDs[:at.IDs])
 	b.reply.cut(at.Text)
 	rc.Tier = Mixed
-	rc.over(Takeover{Why: reasonLost, Tokens: at.Tokens, Bytes: at.Text})
-	return b.continueOn(ctx, at)
+	rc.over(Takeover{Why: why, Tokens: at.Tokens, Bytes: at.Text})
+	err := b.continueOn(ctx, at)
+	if errors.Is(err, errNoDraft) {
+		rc.AcceptedTokens, rc.TargetTokens, rc.WastedTokens = 0, 0, b.exact.Drafted
+	}
+	return err
 }
 
 // seam is the last place from which the target can carry on by ids. Where the answer so far ends
@@ -190,7 +246,7 @@ func (b *rally) seam(ctx context.Context) accept.Step {
 
 // end finishes the answer with what both wrote.
 func (b *rally) end() error {
-	b.book(true)
+	b.book("")
 	rc := b.job.receipt
 	rc.Tier = Mixed
 	if rc.AcceptedTokens == len(b.exact.IDs) {
@@ -199,15 +255,15 @@ func (b *rally) end() error {
 	return b.finishAt(b.finish, openai.Usage{Prompt: len(b.promptIDs), Completion: len(b.exact.IDs)})
 }
 
-// book writes the rounds into the receipt.
-func (b *rally) book(whole bool) {
+// book writes the rounds into the receipt; why is what ended them, "" the answer's end.
+func (b *rally) book(why string) {
 	rc := b.job.receipt
 	rc.DraftedTokens, rc.AcceptedTokens = b.exact.Drafted, b.exact.Accepted
-	rc.WastedTokens = b.exact.Drafted - b.exact.Accepted
+	rc.WastedTokens = max(b.exact.Drafted-b.exact.Accepted, 0)
 	rc.Draft = b.job.cascade.now().Sub(b.started) - rc.Verify
-	rc.Verdict = accept.Verdict{Accept: whole, Reason: accept.ReasonStandsBy, Tokens: b.exact.Drafted, Lot: accept.LotWhole}
-	if !whole {
-		rc.Verdict.Reason, rc.Verdict.Lot = reasonLost, ""
+	rc.Verdict = accept.Verdict{Reason: why, Tokens: b.exact.Drafted}
+	if why == "" {
+		rc.Verdict.Accept, rc.Verdict.Reason, rc.Verdict.Lot = true, accept.ReasonStandsBy, accept.LotWhole
 	}
 }
 

@@ -110,12 +110,14 @@ func (p Plan) asked(cfg Config, f Facts) Plan {
 	switch {
 	case cfg.Mode == ModeConfidence:
 		p.Ask = accept.AskDoubt
-		if cfg.Head == HeadOff || scorer == ScorerNone || !p.Whole && scorer != ScorerIDs || cfg.Accept.Band == 0 {
+		if cfg.Head == HeadOff || scorer == ScorerNone || (!p.Whole || p.Calls) && scorer != ScorerIDs || cfg.Accept.Band == 0 {
 			p.Ask, p.Scorer = accept.AskNever, ScorerNone
 		}
 		return p
 	case lacks != "":
 		return Plan{Tier: Target, Reason: lacks}
+	case p.Calls && scorer != ScorerIDs:
+		return Plan{Tier: Target, Reason: "tools"} // calls have no text that could be scored or asked about
 	}
 	p.Whole, p.Ask = true, accept.AskAlways
 	if cfg.Mode != ModeVerify {
@@ -156,7 +158,7 @@ func scorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
 		return ScorerNone, "target_without_scoring"
 	case known && same && f.Draft.TokenIDs:
 		return ScorerIDs, ""
-	case f.Target.Lacks(probe.MissingTokenizer) == "":
+	case f.Target.Lacks(probe.MissingTokenizer) == "" && !f.Request.Rendered():
 		return ScorerText, ""
 	case judge && cfg.Mode != ModeVerify:
 		return ScorerJudge, ""
@@ -174,6 +176,8 @@ func bypass(cfg Config, f Facts) string {
 		return "no_draft_pool"
 	case cfg.Mode == ModeOff:
 		return "mode_off"
+	case cfg.Mode == ModeConfidence && cfg.Unscored == UnscoredEscalate && f.Draft != nil && f.Draft.Lacks(probe.MissingLogprobs) != "":
+		return "draft_without_logprobs"
 	case !r.SinglePlain:
 		return "prompt_kind"
 	case r.Logprobs:
@@ -217,7 +221,7 @@ func (p Plan) Weigh(cfg Config, r *openai.Request, prices economy.Prices, e econ
 	shape := p.Shape(cfg, r)
 	sums, reason := economy.Decide(cfg.Economy, prices, shape, e, dice)
 	if reason != "" {
-		return Plan{Tier: Target, Reason: reason, Whole: p.Whole, Sums: sums}
+		return Plan{Tier: Target, Reason: reason, Mode: p.Mode, Whole: p.Whole, Sums: sums}
 	}
 	p.Sums = sums
 	if p.Ask != accept.AskDoubt || cfg.Head != HeadAuto {

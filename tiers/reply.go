@@ -44,6 +44,7 @@ type reply struct {
 	began bool
 	stops stops
 	stop  []byte // the stop string that ended the text, as raw JSON
+	word  []byte // the same as text
 	ended int    // bytes of text up to its end
 	buf   []byte
 }
@@ -106,7 +107,8 @@ func (r *reply) add(text []byte) bool {
 	if start < 0 {
 		return false
 	}
-	r.stop, r.ended = openai.Quote(string(r.text[start:end])), end
+	r.word = append(r.word[:0], r.text[start:end]...)
+	r.stop, r.ended = openai.Quote(string(r.word)), end
 	if r.includeStop {
 		start = end
 	}
@@ -116,7 +118,7 @@ func (r *reply) add(text []byte) bool {
 
 // cut drops text behind an offset that was not sent.
 func (r *reply) cut(to int) {
-	r.text = r.text[:max(to, r.sent)]
+	r.text, r.owed = r.text[:max(to, r.sent)], nil
 	r.stop = nil
 	r.stops.rewind(len(r.text))
 }

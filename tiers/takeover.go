@@ -44,7 +44,7 @@ func (s *relay) takeOver(ctx context.Context, x *exchange) error {
 	if err := s.write(); err != nil { // what came with the news of the loss
 		return err
 	}
-	d := &draft{job: j, reply: j.newReply(), started: j.cascade.now(), after: x.pool}
+	d := &draft{job: j, reply: j.newReply(), started: j.cascade.now(), after: x.pool, left: []string{x.lease.Backend()}}
 	d.course = accept.NewCourse(j.cfg.Accept, accept.Course{})
 	d.reply.began, d.reply.text, d.reply.sent = true, s.text, len(s.text)
 	id, created := openai.Named(s.named)
@@ -64,6 +64,9 @@ func (j *job) resume(ctx context.Context) error {
 	d.course = accept.NewCourse(j.cfg.Accept, accept.Course{})
 	d.reply.text = bytes.Clone(said)
 	err := d.behind(ctx, j.route.Target, said, openai.EstimateTokens(len(said)))
+	if f, ok := errors.AsType[*Failure](err); ok && !d.reply.began && f.Kind != Gone && f.Kind != Expired {
+		err = errNoDraft // this target cannot continue
+	}
 	if errors.Is(err, errNoDraft) { // less than a word: any answer is as good
 		return j.direct(ctx, j.route.Target, Target)
 	}

@@ -19,6 +19,7 @@ func (j *job) speculateWhole(ctx context.Context) error {
 		a, err = openai.ParseDraftAnswer(body)
 		return err
 	}
+	k.made = func() (prompt, tokens int) { return a.Usage.Prompt, a.Usage.Completion }
 	k.turn.Now, k.demand.Whole = true, true
 	k.firstByte = j.wholeWait()
 	if _, err := j.cascade.question(ctx, k, j.receipt); err != nil {
@@ -28,7 +29,7 @@ func (j *job) speculateWhole(ctx context.Context) error {
 	j.receipt.Draft = j.cascade.now().Sub(d.started) - j.receipt.Verify
 	j.receipt.Verdict, j.receipt.DraftedTokens = v, d.course.Tokens()
 	if ctx.Err() != nil {
-		return d.interrupted(nil)
+		return d.interrupted(ctx, nil)
 	}
 	if !v.Accept {
 		j.receipt.WastedTokens = d.course.Tokens()
@@ -66,13 +67,14 @@ func (d *draft) judgeWhole(ctx context.Context, a *openai.DraftAnswer) accept.Ve
 	}
 	d.course.Missing(max(len(a.IDs), a.Usage.Completion) - len(a.Logprobs))
 	d.mark()
+	d.unlimited()
 	if a.Choices != 1 || !a.Plain || a.Foreign || a.Fault != nil {
 		d.course.Refuse(reasonShape)
 	} else if reason := d.job.unsound(a); reason != "" {
 		d.course.Refuse(reason)
 	}
 	v := d.finalOf(len(a.Calls))
-	if v.Reason == accept.ReasonDoubtful && (d.job.receipt.Plan.Scorer == ScorerIDs || len(a.Calls) == 0) {
+	if v.Reason == accept.ReasonDoubtful {
 		d.course.Heard(d.ask(ctx))
 		v = d.finalOf(len(a.Calls))
 	}

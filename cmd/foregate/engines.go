@@ -32,6 +32,10 @@ func (r *replica) makeProber() error {
 			}
 			return out
 		}}
+		asked.Spare = func() bool {
+			open, _, _ := r.cascade.Scoring(name)
+			return !open && p.Usage() < r.settings.Snapshot().Global().Admission.Low
+		}
 		if p.Priorities() {
 			late := tiers.EnginePriority(0)
 			asked.Priority = &late

@@ -168,9 +168,12 @@ func printBreakers(w io.Writer, all []gateway.BreakerView) {
 func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.EngineView) {
 	t := table{most: 36}
 	for _, d := range drafts {
-		text := fmt.Sprintf("%s; %.0f%% of %.0f late drafts served", d.Mode, 100*d.Accepted, d.Drafts)
+		text := fmt.Sprintf("%s; %.0f%% of %.0f recent drafts served", d.Mode, 100*d.Accepted, d.Drafts)
 		if d.BreakEven > 0 {
-			text += fmt.Sprintf(", %.0f%% pay", 100*min(d.BreakEven, 1))
+			text += fmt.Sprintf("; from %.0f%% on they pay", 100*d.BreakEven)
+		}
+		if d.BreakEven > 1 {
+			text = d.Mode + "; drafts of usual requests never pay"
 		}
 		t.add("drafts "+d.Route, text)
 		if d.Note != "" {

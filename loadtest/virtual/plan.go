@@ -52,7 +52,7 @@ func (r *request) think() {
 		return
 	}
 	r.learns = true
-	r.bucket = economy.BucketOf(route, r.shape.PromptTokens, r.plan.Whole)
+	r.bucket = economy.BucketOf(route, string(r.plan.Mode), r.shape.PromptTokens, r.plan.Whole)
 	own := r.replica
 	r.plan = r.plan.Weigh(cfg, r.shape, l.prices(), own.book.Expect(r.bucket), own.pools["target"].Usage(), own.throw())
 }

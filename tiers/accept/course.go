@@ -68,7 +68,7 @@ type Course struct {
 func NewCourse(cfg Config, c Course) Course {
 	c.Judge = NewJudge(cfg)
 	switch {
-	case c.Unscored == ReasonConfident, c.Ask == AskExact:
+	case c.Unscored == ReasonConfident, c.Ask >= AskAlways:
 		c.unscored = ""
 	case c.Unscored == ReasonDoubtful && c.Ask != AskNever:
 		c.unscored = ReasonDoubtful
@@ -149,18 +149,22 @@ func (c *Course) guard(least Nats) {
 	c.hold(least, least)
 }
 
+// Early is the verdict on an unfinished draft, and by whose word it stands.
+func (c *Course) Early() Verdict { return c.told(c.Judge.Early()) }
+
 // Final is the verdict on a finished draft, with its structure checked too.
 func (c *Course) Final(d Draft) Verdict {
-	v := c.Judge.Final(d)
+	return c.told(c.Judge.Final(d))
+}
+
+// told names the lot of an accepted draft.
+func (c *Course) told(v Verdict) Verdict {
 	switch {
 	case !v.Accept:
-	case c.lot != "":
-		v.Lot = c.lot
-	default:
+	case c.lot == "" || c.lot == LotConfidence:
 		v.Lot = LotConfidence
-	}
-	if v.Accept && v.Lot != LotConfidence {
-		v.Reason = ReasonStandsBy
+	default:
+		v.Lot, v.Reason = c.lot, ReasonStandsBy
 	}
 	return v
 }

@@ -268,8 +268,8 @@ func TestDraftsWithoutLogprobsAreTreatedAsTheConfigSays(t *testing.T) {
 	}{
 		{"", AskNever, ReasonNoLogprobs},
 		{"", AskDoubt, ReasonNoLogprobs},
-		{ReasonNoLogprobs, AskAlways, ReasonNoLogprobs},
-		{ReasonDoubtful, AskNever, ReasonNoLogprobs}, // nobody can be asked
+		{ReasonNoLogprobs, AskAlways, ReasonDoubtful}, // the target needs none to judge it
+		{ReasonDoubtful, AskNever, ReasonNoLogprobs},  // nobody can be asked
 		{ReasonDoubtful, AskDoubt, ReasonDoubtful},
 		{ReasonDoubtful, AskAlways, ReasonDoubtful},
 		{ReasonConfident, AskNever, ReasonConfident},

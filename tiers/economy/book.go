@@ -20,7 +20,7 @@ const (
 	// at the 90 % quantile; one of which no request is explored is tried again once in
 	// about 600 requests, because its upper bound rises to the break-even.
 	fade = 1 - 1.0/2000
-	// mostBuckets bounds the book. Routes come from the configuration, and each has eight
+	// mostBuckets bounds the book. Routes come from the configuration, and each has eight for a mode
 	// buckets; what would be beyond is not learned.
 	mostBuckets = 4096
 	// priorAnswers is how many answers outputDefault counts for until there are as many.
@@ -60,13 +60,14 @@ func (l Length) String() string {
 // Bucket is a kind of request: what is learned of one is expected of the next.
 type Bucket struct {
 	Route  string
+	Mode   string // by which drafts are judged
 	Prompt Length
 	Whole  bool // nothing is released before the whole draft was judged
 }
 
 // BucketOf is the bucket of a request to a route with a prompt of so many tokens.
-func BucketOf(route string, prompt int, whole bool) Bucket {
-	return Bucket{Route: route, Prompt: LengthOf(prompt), Whole: whole}
+func BucketOf(route, mode string, prompt int, whole bool) Bucket {
+	return Bucket{Route: route, Mode: mode, Prompt: LengthOf(prompt), Whole: whole}
 }
 
 // Outcome is what became of a request. Drafts that failed by the draft pool's fault, and

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-var chat = BucketOf("chat", 500, false)
+var chat = BucketOf("chat", "confidence", 500, false)
 
 func TestPromptsAreClassedByLength(t *testing.T) {
 	for tokens, want := range map[int]string{0: "to_256", 256: "to_256", 257: "to_1k", 1024: "to_1k", 1025: "to_4k", 4096: "to_4k", 4097: "above_4k", 1 << 30: "above_4k"} {

@@ -49,13 +49,12 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 		r := &c.routes[i]
 		var all [lengths]sums
 		var of sums
-		for _, whole := range []bool{false, true} {
-			for l := range lengths {
-				e := c.book.Expect(Bucket{Route: r.Name, Prompt: l, Whole: whole})
-				all[l].add(e)
+		c.book.Each(func(b Bucket, e Expectation) {
+			if b.Route == r.Name {
+				all[b.Prompt].add(e)
 				of.add(e)
 			}
-		}
+		})
 		for l, s := range all {
 			if s.drafts > 0 {
 				to <- prometheus.MustNewConstMetric(c.expected, prometheus.GaugeValue, s.served/s.drafts, r.Name, Length(l).String())

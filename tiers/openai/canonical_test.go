@@ -95,6 +95,13 @@ var spellings = map[string]spelt{
 
 	"top_k":             {[]string{`5`, `6`, `-1`}, nil},
 	"min_p":             {[]string{`0.1`, `0.2`}, []string{`10e-2`}},
+	"guided_regex":      {[]string{`"a+"`, `"a*"`}, []string{`"\u0061+"`}},
+	"guided_choice":     {[]string{`["a","b"]`, `["b","a"]`}, []string{`["\u0061", "b"]`}},
+	"guided_grammar":    {[]string{`"root ::= a"`, `"root ::= b"`}, nil},
+	"regex":             {[]string{`"a+"`, `"a*"`}, []string{`"\u0061+"`}},
+	"ebnf":              {[]string{`"root ::= a"`, `"root ::= b"`}, nil},
+	"json_schema":       {[]string{`"{\"type\":\"object\"}"`, `"{\"type\":\"array\"}"`}, nil},
+	"structural_tag":    {[]string{`{"a":1}`, `{"a":2}`}, nil},
 	"guided_json":       {[]string{`{"a":1,"b":[1,2]}`, `{"b":[1,2],"a":1}`, `{"a":1,"b":[2,1]}`, `{"a":1,"b":[12]}`}, []string{`{"\u0061" : 1, "b" : [1 , 2]}`}},
 	"reasoning_effort":  {[]string{`"low"`, `"high"`, `null`}, []string{`"lo\u0077"`}},
 	"x_unknown":         {[]string{`{"a":{"b":[null,true,-0]}}`, `{"a":{"b":[null,true,0]}}`, `{"a":{"b":[null,true,-0.0]}}`, `{"a":{"b":[null,true,0.0]}}`, `{"a":{"b":[null,false,-0]}}`, `{"a":{"b":["null",true,-0]}}`}, nil},

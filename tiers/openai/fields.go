@@ -43,6 +43,14 @@ var readers = map[string]reader{
 	"tool_choice":                readToolChoice,
 	"response_format":            readFormat,
 	"structured_outputs":         readStructured,
+	"guided_json":                readGrammar, // vLLM up to v0.11
+	"guided_regex":               readGrammar,
+	"guided_choice":              readGrammar,
+	"guided_grammar":             readGrammar,
+	"json_schema":                readGrammar, // SGLang
+	"regex":                      readGrammar,
+	"ebnf":                       readGrammar,
+	"structural_tag":             readGrammar,
 	"continue_final_message":     flag(func(r *Request, v bool) { r.Continues = r.Continues || v }),
 	"add_generation_prompt":      flag(func(r *Request, v bool) { r.Continues = r.Continues || !v }),
 	"include_stop_str_in_output": flag(func(r *Request, v bool) { r.IncludeStop = v }),

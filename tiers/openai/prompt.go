@@ -181,6 +181,18 @@ func readStructured(s *scanner, name string) (Span, *RequestError) {
 	return at, nil
 }
 
+// readGrammar reads a field that holds the answer to a form, of engines or versions that have one
+// of their own for each.
+func readGrammar(s *scanner, name string) (Span, *RequestError) {
+	raw, at := s.cur.value()
+	if s.cur.err == nil && len(raw) > s.lim.Grammar {
+		return at, badField(name, "invalid_value", "%s is larger than %d bytes.", name, s.lim.Grammar)
+	}
+	s.req.Structured = true
+	s.req.JSON = s.req.JSON || strings.Contains(name, "json")
+	return at, nil
+}
+
 func readPrompt(s *scanner, name string) (Span, *RequestError) {
 	raw, at, err := s.read(name, "a string or an array", '"', '[')
 	if err != nil || raw == nil {

@@ -40,6 +40,7 @@ type Scored struct {
 type Scores struct {
 	Tokens []Scored
 	Next   int32 // the engine's own choice behind the draft; −1 where it is not told
+	Ends   bool  // that choice ends an answer
 	Cached int   // tokens of the prompt that it had; 0 where it is not told
 }
 

@@ -30,7 +30,7 @@ func (q *ScoreQuestion) Parse(body []byte) (Scores, error) {
 	if err != nil {
 		return Scores{}, err
 	}
-	return Scores{Tokens: tokens, Next: p.next, Cached: p.cached}, nil
+	return Scores{Tokens: tokens, Next: p.next, Ends: p.ends, Cached: p.cached}, nil
 }
 
 var errNotObject = errors.New("the answer is no JSON object")
@@ -43,6 +43,7 @@ type scoreParser struct {
 	places tail // prompt_logprobs, or input_token_logprobs
 	lists  tail // SGLang's input_top_logprobs
 	next   int32
+	ends   bool
 	cached int
 }
 
@@ -110,6 +111,9 @@ func (p *scoreParser) choice(read bool) {
 			p.tail(&p.places)
 		case "token_ids":
 			p.first()
+		case "finish_reason":
+			raw, _ := p.cur.value()
+			p.ends = string(raw) == `"stop"`
 		default:
 			p.cur.skip()
 		}
@@ -153,6 +157,9 @@ func (p *scoreParser) meta() {
 			p.tail(&p.lists)
 		case "cached_tokens":
 			p.count()
+		case "finish_reason":
+			raw, _ := p.cur.value()
+			p.ends = bytes.Contains(raw, []byte(`"stop"`)) // an object of type stop
 		default:
 			p.cur.skip()
 		}

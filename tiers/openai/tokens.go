@@ -37,6 +37,17 @@ func (r *Request) TokenizePrompt(model string) []byte {
 	return append(b, `,"add_generation_prompt":true}`...)
 }
 
+// Rendered reports whether the request says more of how its prompt becomes tokens than
+// TokenizePrompt can pass on.
+func (r *Request) Rendered() bool {
+	for _, name := range [...]string{"documents", "reasoning_effort", "truncate_prompt_tokens", "add_special_tokens", "prompt_embeds"} {
+		if r.has(name) {
+			return true
+		}
+	}
+	return false
+}
+
 // mostIDs bounds the ids that are read of one answer.
 const mostIDs = 4 << 20
 

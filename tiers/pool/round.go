@@ -31,6 +31,9 @@ const (
 // from a place drawn by the turn. The caller holds mu.
 func (s *round) sample(p *Pool, set []*backend, d *Demand, turn uint64, now time.Time) {
 	s.backends = s.backends[:0]
+	if b := p.byID[d.Warm]; b != nil {
+		s.add(b)
+	}
 	p.warm.Find(d.parts(), 1<<30, func(number, _ int, _ bool) {
 		if b := p.numbered[number]; b != nil && len(s.backends) < mostLooked/2 {
 			s.add(b)

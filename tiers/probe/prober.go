@@ -31,6 +31,9 @@ type Pool struct {
 	// Priority is what its engines are told where they schedule by priority: a late one. nil:
 	// they do not, and refuse a request that has one.
 	Priority *int64
+	// Spare reports whether its engines may be asked to score now: they have room, and none
+	// has died of it a moment ago. nil: always.
+	Spare func() bool
 }
 
 // Backend is one of a pool's.

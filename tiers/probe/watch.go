@@ -66,6 +66,9 @@ func (w *watch) step(ctx context.Context) {
 	if why == "" {
 		return
 	}
+	if c := w.card.Load(); c != nil && b.ID == c.Backend && b.Life != c.Life {
+		w.card.Store(nil) // what was known was of another life
+	}
 	select {
 	case <-ctx.Done():
 		return
@@ -130,6 +133,8 @@ func (w *watch) probe(ctx context.Context, b Backend, why string) {
 	began := w.prober.now()
 	if began.Before(w.opens) {
 		e.closed = "the engine died when it was last asked to score; it is not asked before " + w.opens.UTC().Format(time.TimeOnly+" UTC")
+	} else if w.pool.Spare != nil && !w.pool.Spare() {
+		e.closed = "its pool is too full to be asked, or scoring there is closed for a while"
 	}
 	if was := w.card.Load(); was != nil && was.Backend == b.ID && was.Life == b.Life {
 		e.card.EOS = slices.Clone(was.EOS) // not every probe sees an end
@@ -191,9 +196,9 @@ func settle(was *Card, e *exam, err error, set []Backend) *Card {
 	if err == nil {
 		is := e.card
 		is.Failed = e.weak
-		if good && was.Backend == is.Backend && is.Scoring == "" && was.Scoring != "" && e.weak != "" && !e.deadly {
+		if good && was.Backend == is.Backend && is.Scoring == "" && was.Scoring != "" && e.weak+e.closed != "" && !e.deadly {
 			kept := *was
-			kept.Failed = e.weak
+			kept.Failed = e.weak + e.closed
 			return &kept
 		}
 		return &is
