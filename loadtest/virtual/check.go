@@ -34,6 +34,7 @@ func (r *request) ask(prompt, ids []int32, warm string, done func(backend string
 	c.demand.Answers, c.demand.Whole, c.demand.Warm = 1, true, warm
 	c.onToken = func(a *attempt, _ int32, _ bool) {
 		r.check = nil
+		r.out.Asked = true
 		r.out.Scored += tokens - a.seq.Cached
 		done(a.lease.Backend(), r.lab.judge.Choices(prompt, ids))
 	}
@@ -42,7 +43,6 @@ func (r *request) ask(prompt, ids []int32, warm string, done func(backend string
 		done("", nil)
 	}
 	r.check = c
-	r.out.Asked = true
 	c.start()
 }
 
