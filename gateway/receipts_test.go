@@ -160,7 +160,7 @@ func TestWhatWasDecidedForARequestCanBeRead(t *testing.T) {
 	if code != http.StatusOK {
 		t.Fatal(code)
 	}
-	ask("nobody knows") // leaves none
+	ask("nobody knows")                                                                                    // leaves none
 	for until := time.Now().Add(20 * time.Second); len(o.told(t, "")) == 0; time.Sleep(time.Millisecond) { // it is filed after the answer
 		if time.Now().After(until) {
 			t.Fatal("there is no receipt")

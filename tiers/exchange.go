@@ -123,7 +123,7 @@ func (x *exchange) send(transport http.RoundTripper) error {
 		x.lease.Sent(x.body)
 	}
 	switch {
-	case x.call.read != nil:
+	case x.read != nil:
 		return x.readQuestion()
 	case x.raw:
 		return x.readFirst()
@@ -179,7 +179,7 @@ func (x *exchange) readQuestion() error {
 	if err != nil {
 		return err
 	}
-	if err := x.call.read(body); err != nil {
+	if err := x.read(body); err != nil {
 		return fmt.Errorf("%w: %w", errBody, err)
 	}
 	x.ended = true
