@@ -127,7 +127,7 @@ func (c *Cascade) weighed(rt *Route, cfg Config, r *openai.Request, p Plan) Plan
 	if rt.Prices != nil {
 		prices = rt.Prices()
 	}
-	return p.Weigh(cfg, r, prices, c.book.Expect(bucketOf(r, p)), rt.Target.Usage(), c.dice())
+	return p.Weigh(cfg, r, prices, c.book.Expect(bucketOf(r, p)), rt.Target.Load(), c.dice())
 }
 
 // bucketOf is the kind of request that a judged one is, for what is learned of drafts.

@@ -38,14 +38,15 @@ type draft struct {
 	past      int // tokens that came with a stop string, behind it
 	started   time.Time
 
-	json   accept.JSONState // of the text, where JSON was asked for
-	loops  accept.Loops
-	marked int         // tokens at which the score was last written into the receipt
-	warm   string      // backend of the target that has just computed prompt and draft
-	own    *resumption // what the target stood by, where it was asked in tokens of its own
-	exact  bool        // promptIDs and ids are the target's
-	after  *pool.Pool  // that carries on; nil is the target
-	left   []string    // its backends that were lost
+	json    accept.JSONState // of the text, where JSON was asked for
+	loops   accept.Loops
+	marked  int         // tokens at which the score was last written into the receipt
+	warm    string      // backend of the target that has just computed prompt and draft
+	own     *resumption // what the target stood by, where it was asked in tokens of its own
+	exact   bool        // promptIDs and ids are the target's
+	after   *pool.Pool  // that carries on; nil is the target
+	left    []string    // its backends that were lost
+	patient bool        // it waits for room although the answer has begun: engines that are lost in a row may be short of memory
 }
 
 // resumption is a part of a draft in the target's own tokens.

@@ -79,7 +79,7 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 		d.course.Shorten(at.Text) // what was cut off is not counted with what comes
 		d.course.Mark(at)
 		k.stream = true
-		k.turn.Must = d.reply.began
+		k.turn.Must = d.reply.began && !d.patient
 		k.demand.Warm, k.demand.Exclude = d.warm, d.left
 		k.firstByte = j.firstByte(j.cfg.Timeouts.TargetFirstByte)
 		started := j.cascade.now()
@@ -99,7 +99,7 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 		case !d.reply.began || !j.mayTakeOver(f):
 			return d.broken(f)
 		}
-		d.warm, d.left = "", append(d.left, x.lease.Backend())
+		d.warm, d.left, d.patient = "", append(d.left, x.lease.Backend()), true
 		j.lost(at)
 	}
 }

@@ -44,7 +44,7 @@ func (s *relay) takeOver(ctx context.Context, x *exchange) error {
 	if err := s.write(); err != nil { // what came with the news of the loss
 		return err
 	}
-	d := &draft{job: j, reply: j.newReply(), started: j.cascade.now(), after: x.pool, left: []string{x.lease.Backend()}}
+	d := &draft{job: j, reply: j.newReply(), started: j.cascade.now(), after: x.pool, left: []string{x.lease.Backend()}, patient: true}
 	d.course = accept.NewCourse(j.cfg.Accept, accept.Course{})
 	d.reply.began, d.reply.text, d.reply.sent = true, s.text, len(s.text)
 	id, created := openai.Named(s.named)

@@ -34,7 +34,7 @@ func (r *replica) makeProber() error {
 		}}
 		asked.Spare = func() bool {
 			open, _, _ := r.cascade.Scoring(name)
-			return !open && p.Usage() < r.settings.Snapshot().Global().Admission.Low
+			return !open && p.Load() < r.settings.Snapshot().Global().Admission.Low
 		}
 		if p.Priorities() {
 			late := tiers.EnginePriority(0)

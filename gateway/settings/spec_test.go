@@ -54,7 +54,7 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 			AUROC:          0.75,
 			Takeover:       true,
 			Unscored:       tiers.UnscoredEscalate,
-			Economy:        economy.Policy{On: true, Explore: 0.02},
+			Economy:        economy.Policy{On: true, Explore: 0.005},
 			Scoring:        scoring.Config{MostTokens: 8192, AtOnce: 4, Timeout: 1500 * time.Millisecond},
 			RetryAttempts:  2,
 			RetryBudget:    0.2,

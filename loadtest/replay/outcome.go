@@ -210,26 +210,26 @@ func (r *Range) widen(v ...float64) {
 
 func nothing() Range { return Range{math.Inf(1), math.Inf(-1)} }
 
-// usd is what a way costs, by how it differs from how it went. ok is false where the
-// receipt does not tell enough.
+// usd is what a way costs: by the prices of tokens on both sides, where the receipt has them, so
+// that an idle pool's hours, of which each request has a large share, are not compared with
+// prices. Else it is what the request did cost, where it goes the same way, or what the target
+// alone was expected to cost. ok is false where the receipt cannot tell.
 func usd(r *Receipt, b branch) (cost Range, ok bool) {
-	as := asItWas(r)
-	if b.undecided() == as.undecided() {
-		return Range{r.USD, r.USD}, true
-	}
+	same := b.undecided() == asItWas(r).undecided()
 	s := r.Plan.Sums
 	switch {
 	case r.Prices.known():
+	case same:
+		return Range{r.USD, r.USD}, true
 	case s != nil && s.TargetUSD > 0 && b.fate == Skipped:
 		return Range{s.TargetUSD, s.TargetUSD}, true
 	default:
 		return nothing(), false
 	}
-	base := model(r, as, as.drafted.lo, as.kept.lo)
 	cost = nothing()
 	for _, drafted := range []int{b.drafted.lo, b.drafted.hi} {
 		for _, kept := range []int{b.kept.lo, b.kept.hi} {
-			cost.widen(max(r.USD+model(r, b, drafted, min(kept, drafted))-base, 0))
+			cost.widen(model(r, b, drafted, min(kept, drafted)))
 		}
 	}
 	return cost, true

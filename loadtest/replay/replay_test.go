@@ -295,8 +295,8 @@ func TestPricesTellWhatAnotherFateCosts(t *testing.T) {
 	r := s.run(rulesOf{holdback: 32})
 	r.Prices = &Prices{1, 2, 10, 20}
 	r.Tokens.Prompt, r.USD = 50, 1000
-	// As it was: 50 + 200. Without a draft: 500 + 2000.
-	if row := Compare([]Receipt{*r}, change(t, setMode+"=off"))[0]; row.USD != (Pair{1000, Range{3250, 3250}}) || row.Unpriced != 0 {
+	// As it was: 50 + 200, whatever share of idle hours it had. Without a draft: 500 + 2000.
+	if row := Compare([]Receipt{*r}, change(t, setMode+"=off"))[0]; row.USD != (Pair{250, Range{2500, 2500}}) || row.Unpriced != 0 {
 		t.Errorf("%+v, %d unpriced", row.USD, row.Unpriced)
 	}
 	r.Prices = nil

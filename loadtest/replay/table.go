@@ -118,7 +118,8 @@ func (w *Row) add(r *Receipt, ways []branch) {
 	w.most += kept.Most
 
 	if cost, ok := over(ways, func(b branch) (Range, bool) { return usd(r, b) }); ok {
-		w.USD.add(r.USD, cost)
+		spent, _ := usd(r, asItWas(r))
+		w.USD.add(spent.Least, cost)
 	} else {
 		w.Unpriced++
 	}

@@ -54,7 +54,7 @@ func (r *request) think() {
 	r.learns = true
 	r.bucket = economy.BucketOf(route, string(r.plan.Mode), r.shape.PromptTokens, r.plan.Whole)
 	own := r.replica
-	r.plan = r.plan.Weigh(cfg, r.shape, l.prices(), own.book.Expect(r.bucket), own.pools["target"].Usage(), own.throw())
+	r.plan = r.plan.Weigh(cfg, r.shape, l.prices(), own.book.Expect(r.bucket), own.pools["target"].Load(), own.throw())
 }
 
 // throw is a throw of the dice for whom the guard would keep from the draft.

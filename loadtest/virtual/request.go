@@ -206,7 +206,7 @@ func (r *request) continueAt(warm string) {
 	c := r.newCall(tiers.Target, slices.Concat(r.prompt, r.ids), rest)
 	c.demand.PromptTokens, c.demand.PromptBytes, c.demand.Warm = len(c.prompt), 0, warm
 	c.patience = r.firstByte(r.lab.values.Tiers.Timeouts.TargetFirstByte)
-	c.must = r.out.First > 0
+	c.must = r.out.First > 0 && r.takeovers == 0
 	c.onFail = r.stranded
 	r.follow(c)
 }

@@ -104,6 +104,7 @@ func (c *Course) Shorten(text int) {
 // over. It is to be asked at every chunk, so that the same tokens lead to the same
 // decision however they were cut into reads.
 func (c *Course) Decide(waited bool) Decision {
+	waited = waited && c.Tokens() >= headTokens // of fewer the score says what was expected before
 	if c.committed || c.Whole || c.Tokens() == 0 || (c.Tokens() < max(c.Holdback, 1) && !waited) {
 		return Wait
 	}

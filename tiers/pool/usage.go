@@ -1,9 +1,19 @@
 package pool
 
-// Usage is the mean KV usage of the backends that are up, as far as it is known: 0..1.
-func (p *Pool) Usage() float64 {
+// queueShare is how many requests may wait, of those that run, where there are seats: with answers
+// of some seconds a seat comes free for the last of them in about half a second.
+const queueShare = 0.1
+
+// Load is how full the backends that are up are in the mean, as far as it is known: the share of
+// their KV caches in use, or 1 where requests queue for seats: more than one and a tenth of those
+// that run, which is more than come between two steps. What comes now would wait behind them.
+func (p *Pool) Load() float64 {
 	age, now := p.pressure().OrDefaults(), p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.meanNow(now, age).usage
+	m := p.meanNow(now, age)
+	if m.waiting > 1+queueShare*m.running {
+		return 1
+	}
+	return m.usage
 }
