@@ -32,14 +32,18 @@ func (d *draft) ask(ctx context.Context) *accept.Check {
 	j.receipt.Verify += said.Took
 	if err != nil {
 		said.Reason = whyUnheard(err)
-		j.receipt.checked(said)
-		j.cascade.metrics.check(j.route.Model, said)
+		j.checked(said)
 		return nil
 	}
 	said.Pass, said.Kept, said.Score, said.Reason = c.Pass, c.Kept, c.Score, c.Reason
-	j.receipt.checked(said)
-	j.cascade.metrics.check(j.route.Model, said)
+	j.checked(said)
 	return c
+}
+
+// checked books what the target said.
+func (j *job) checked(c Checked) {
+	j.receipt.checked(c)
+	j.cascade.metrics.check(j.route.Model, c)
 }
 
 // heard has the target asked in the way that the plan says.

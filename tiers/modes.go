@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/probe"
 )
 
@@ -19,7 +20,7 @@ func (c *Cascade) Modes(rt *Route) []ModeState {
 	if rt.Draft == nil {
 		return nil
 	}
-	f := Facts{HasDraft: true, SameTokenizer: rt.SameTokenizer, Draft: c.cards(rt.Draft.Name()), Target: c.cards(rt.Target.Name())}
+	f := Facts{Request: &openai.Request{}, HasDraft: true, SameTokenizer: rt.SameTokenizer, Draft: c.cards(rt.Draft.Name()), Target: c.cards(rt.Target.Name())}
 	all := []ModeState{{Mode: ModeConfidence}}
 	if why := f.Draft.Lacks(probe.MissingLogprobs); f.Draft != nil && why != "" {
 		all[0] = ModeState{ModeConfidence, accept.ReasonNoLogprobs, "pool " + rt.Draft.Name() + ": " + why}

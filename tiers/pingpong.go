@@ -69,7 +69,7 @@ func (b *rally) round(ctx context.Context, window int) (over bool, err error) {
 	b.job.receipt.Verify += said.Took
 	if err != nil {
 		said.Reason = whyUnheard(err)
-		b.checked(said)
+		b.job.checked(said)
 		return false, errNoVerdict
 	}
 	b.warm = said.Backend
@@ -81,7 +81,7 @@ func (b *rally) round(ctx context.Context, window int) (over bool, err error) {
 	if !said.Pass {
 		said.Reason = accept.ReasonDisagrees
 	}
-	b.checked(said)
+	b.job.checked(said)
 	if n := len(b.exact.IDs); !said.Pass && b.exact.Finish == "" {
 		// What the target would say instead may be an end that no probe has seen.
 		if text, err := b.job.detokenized(ctx, b.job.route.Target, b.exact.IDs[n-1:]); err != nil || special(text) {
@@ -90,12 +90,6 @@ func (b *rally) round(ctx context.Context, window int) (over bool, err error) {
 		}
 	}
 	return b.show(ctx)
-}
-
-// checked books what the target said of a block.
-func (b *rally) checked(c Checked) {
-	b.job.receipt.checked(c)
-	b.job.cascade.metrics.check(b.job.route.Model, c)
 }
 
 // special reports whether a token's text is none that people read: empty, or a mark such as

@@ -206,6 +206,16 @@ func TestBlocksAreRefusedWhereEachWouldCostThePromptAgain(t *testing.T) {
 }
 
 func TestAModeThatTheEnginesDoNotAllowIsRefusedWithAReason(t *testing.T) {
+	other := probedRig(t, vllmsim.Options{Seed: 7, Tokenizer: "other"}, vllmsim.Options{Without: []string{"tokenize"}})
+	rt, err := other.cascade.Route("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range other.cascade.Modes(rt) {
+		if want := map[Mode]string{ModeVerify: "tokenizers_differ"}[s.Mode]; s.Lacks != want {
+			t.Errorf("with another tokenizer, mode %s lacks %q (%s), want %q", s.Mode, s.Lacks, s.Why, want)
+		}
+	}
 	for without, want := range map[string]map[Mode]string{
 		"prompt_logprobs": {ModeVerify: "target_without_scoring", ModeLenient: "", ModeJudge: ""},
 		"logprobs":        {ModeJudge: "target_without_logprobs", ModeLenient: "", ModeVerify: ""},
