@@ -39,7 +39,7 @@ func (c *Cascade) Modes(rt *Route) []ModeState {
 func (f Facts) whyLacking(reason, target string) string {
 	what := map[string]string{
 		"target_unprobed": probe.MissingScoring, "target_without_scoring": probe.MissingScoring,
-		"target_without_logprobs": probe.MissingLogprobs, "tokenizers_differ": probe.MissingTokenizer,
+		"target_without_logprobs": probe.MissingLogprobs, "tokenizers_differ": probe.MissingTokenize,
 	}[reason]
 	why := f.Target.Lacks(what)
 	if reason == "tokenizers_differ" && why == "" {

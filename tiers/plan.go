@@ -136,7 +136,7 @@ func (p Plan) asked(cfg Config, f Facts) Plan {
 func (f Facts) blocks(cfg Config, p Plan) bool {
 	r := f.Request
 	return (f.Target.Reuse || cfg.Costly) && p.Scorer == ScorerIDs && p.resume == resumeIDs && !p.Calls && !r.Structured &&
-		f.Draft.Lacks(probe.MissingContinue) == "" && len(f.Target.EOS) > 0 &&
+		f.Draft.Lacks(probe.MissingContinue) == "" && f.Target.Lacks(probe.MissingWords) == "" && len(f.Target.EOS) > 0 &&
 		r.Raw("stop_token_ids") == nil && r.Raw("ignore_eos") == nil
 }
 
@@ -158,7 +158,7 @@ func scorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
 		return ScorerNone, "target_without_scoring"
 	case known && same && f.Draft.TokenIDs:
 		return ScorerIDs, ""
-	case f.Target.Lacks(probe.MissingTokenizer) == "" && !f.Request.Rendered():
+	case f.Target.Lacks(probe.MissingTokenize) == "" && f.Target.Lacks(probe.MissingWords) == "" && !f.Request.Rendered():
 		return ScorerText, ""
 	case judge && cfg.Mode != ModeVerify:
 		return ScorerJudge, ""

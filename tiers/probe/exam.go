@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash"
@@ -55,7 +56,7 @@ func (e *exam) take(ctx context.Context) error {
 	e.card.Model = e.asker.model
 	defer func() { e.card.Spent = e.spent }()
 	for _, part := range []func(context.Context) error{
-		e.window, e.ending, e.tokenizer, e.template, e.logprobs, e.temper, e.longAnswer, e.goingOn,
+		e.window, e.ending, e.tokenizer, e.template, e.words, e.logprobs, e.temper, e.longAnswer, e.goingOn,
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -228,6 +229,30 @@ func (e *exam) template(ctx context.Context) error {
 		fold(h, ids)
 	}
 	e.card.Template = hex.EncodeToString(h.Sum(nil))
+	return nil
+}
+
+// words finds out whether texts, chats and ids can be turned into each other without an answer.
+func (e *exam) words(ctx context.Context) error {
+	for _, r := range []*route{&e.ofTexts, &e.ofChats} {
+		if !r.known {
+			e.lack(MissingTokenize, cmp.Or(r.not, "/tokenize was not asked"))
+			break
+		}
+	}
+	body, err := e.post(ctx, "/detokenize", map[string]any{"tokens": e.ids[:min(len(e.ids), 16)]})
+	if fails(err) {
+		return err
+	}
+	var answer struct {
+		Prompt *string `json:"prompt"`
+	}
+	switch {
+	case err != nil:
+		e.lack(MissingWords, "/detokenize: "+err.Error())
+	case json.Unmarshal(body, &answer) != nil || answer.Prompt == nil:
+		e.lack(MissingWords, "the answer of /detokenize has no text")
+	}
 	return nil
 }
 

@@ -93,8 +93,9 @@ func TestWhatAnEngineLacksIsToldWithItsReason(t *testing.T) {
 	}{
 		{vllmsim.Options{Without: []string{"token_ids"}}, "eos reuse self_agreement token_ids", map[string]string{
 			MissingIDs: "without token_ids", MissingEOS: "ids of answers", MissingAgreement: "ids of answers"}},
-		{vllmsim.Options{Without: []string{"tokenize"}}, "reuse", nil},
-		{vllmsim.Options{Without: []string{"tokenize", "token_ids"}}, "continuation eos reuse self_agreement template token_ids tokenizer", map[string]string{
+		{vllmsim.Options{Without: []string{"tokenize"}}, "detokenize reuse tokenize", map[string]string{
+			MissingTokenize: "/tokenize: status 404", MissingWords: "/detokenize: status 404"}},
+		{vllmsim.Options{Without: []string{"tokenize", "token_ids"}}, "continuation detokenize eos reuse self_agreement template token_ids tokenize tokenizer", map[string]string{
 			MissingTokenizer: "status 404: Not Found; /v1/completions: answers come without prompt_token_ids",
 			MissingTemplate:  `chat "plain": /tokenize: status 404`, MissingContinue: "ids of a chat"}},
 		{vllmsim.Options{Without: []string{"prompt_logprobs"}}, "reuse scoring self_agreement", map[string]string{
@@ -103,7 +104,7 @@ func TestWhatAnEngineLacksIsToldWithItsReason(t *testing.T) {
 			MissingLogprobs: "without logprobs"}},
 		{vllmsim.Options{Without: []string{"continuation"}}, "continuation reuse", map[string]string{
 			MissingContinue: "otherwise than in the chat, from token 1"}},
-		{vllmsim.Options{SGLang: true, Without: []string{"token_ids"}}, "continuation eos template token_ids", nil},
+		{vllmsim.Options{SGLang: true, Without: []string{"token_ids"}}, "continuation eos template token_ids tokenize", nil},
 	} {
 		c.o.Seed = 3
 		card := &taken(t, engine(t, c.o).URL()).card
@@ -120,7 +121,7 @@ func TestWhatAnEngineLacksIsToldWithItsReason(t *testing.T) {
 
 func TestSGLangScoresInItsOwnWayAndReuses(t *testing.T) {
 	c := &taken(t, engine(t, vllmsim.Options{Seed: 3, SGLang: true}).URL()).card
-	if c.Scoring != openai.ScoreSGLang || !c.Reuse || c.SelfAgreement != 1 || whats(c) != "" {
+	if c.Scoring != openai.ScoreSGLang || !c.Reuse || c.SelfAgreement != 1 || whats(c) != MissingTokenize { // of chats
 		t.Errorf("got %+v", c)
 	}
 }

@@ -17,7 +17,11 @@ func TestAnotherTokenizerIsTold(t *testing.T) {
 		if same, known := SameTokens(one, other); same || !known {
 			t.Errorf("without %v: same %v, known %v", without, same, known)
 		}
-		if whats(other) != MissingReuse || len(other.EOS) != 1 || other.EOS[0] == one.EOS[0] {
+		lacks := MissingReuse
+		if without != nil {
+			lacks = "detokenize reuse tokenize"
+		}
+		if whats(other) != lacks || len(other.EOS) != 1 || other.EOS[0] == one.EOS[0] {
 			t.Errorf("without %v: ends %v, missing %+v", without, other.EOS, other.Missing)
 		}
 	}

@@ -56,6 +56,8 @@ type Missing struct{ What, Why string }
 const (
 	MissingTokenizer = "tokenizer"      // nothing tells the ids of a text
 	MissingTemplate  = "template"       // nor of a chat
+	MissingTokenize  = "tokenize"       // /tokenize does not answer for texts or chats: a draft's text cannot be turned into ids
+	MissingWords     = "detokenize"     // nor /detokenize: ids cannot be turned into text
 	MissingIDs       = "token_ids"      // return_token_ids is not known
 	MissingLogprobs  = "logprobs"       // generated tokens come without
 	MissingTop       = "top_logprobs"   // or without alternatives
@@ -71,7 +73,7 @@ const (
 
 // Things are all that may be missing: the values of the metric's label.
 var Things = []string{
-	MissingTokenizer, MissingTemplate, MissingIDs, MissingLogprobs, MissingTop, MissingRaw, MissingBytes,
+	MissingTokenizer, MissingTemplate, MissingTokenize, MissingWords, MissingIDs, MissingLogprobs, MissingTop, MissingRaw, MissingBytes,
 	MissingScoring, MissingReuse, MissingAgreement, MissingContinue, MissingEOS, MissingWindow,
 }
 
