@@ -217,9 +217,7 @@ func TestADeadBackendIsTriedAgainAndAnotherInItsTurn(t *testing.T) {
 	live := engine(t, vllmsim.Options{Seed: 3})
 	s.become(Backend{ID: "dead", URL: dead, Up: true}, Backend{ID: "live", URL: live.URL(), Up: true})
 	until(t, p, "probed elsewhere", func(c *Card) bool { return good(c) && c.Backend == "live" })
-	if got := log.all(); len(got) != 2 {
-		t.Errorf("logged %q", got)
-	}
+	until(t, p, "two lines in the log", func(*Card) bool { return len(log.all()) == 2 })
 }
 
 func TestAPoolWithoutABackendThatIsUpIsNotProbed(t *testing.T) {
@@ -335,9 +333,7 @@ func TestAFailedProbeKeepsTheCardOfTheSameLifeAndSaysSo(t *testing.T) {
 	// What is in a new life, nobody knows.
 	s.become(Backend{ID: "a", URL: sim.URL(), Up: true, Life: 2})
 	until(t, p, "withdrawn", func(c *Card) bool { return c == nil })
-	if why := p.Failed("p"); !strings.Contains(why, "status 503") {
-		t.Errorf("withdrawn, because %q", why)
-	}
+	until(t, p, "told why", func(*Card) bool { return strings.Contains(p.Failed("p"), "status 503") })
 	if err := sim.SetFault(vllmsim.Fault{}); err != nil {
 		t.Fatal(err)
 	}

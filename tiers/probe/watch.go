@@ -66,8 +66,8 @@ func (w *watch) step(ctx context.Context) {
 	if why == "" {
 		return
 	}
-	if c := w.card.Load(); c != nil && b.ID == c.Backend && b.Life != c.Life {
-		w.card.Store(nil) // what was known was of another life
+	if c := w.card.Load(); c != nil && !c.At.IsZero() && b.ID == c.Backend && b.Life != c.Life {
+		w.card.Store(&Card{Failed: why + ", and it is being asked again"}) // what was known was of another life
 	}
 	select {
 	case <-ctx.Done():
