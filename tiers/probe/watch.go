@@ -150,8 +150,8 @@ func (w *watch) probe(ctx context.Context, b Backend, why string) {
 	w.schedule(&e, err, now)
 	was := w.card.Load()
 	is := settle(was, &e, err, w.pool.Backends())
-	w.card.Store(is)
 	w.tell(was, is, why, now.Sub(began))
+	w.card.Store(is)
 }
 
 // schedule says when to probe again.
