@@ -146,7 +146,7 @@ func wholeDraft(string, string) string {
 func startCut(t *testing.T, targetCut bool, k *kept) string {
 	t.Helper()
 	cfg := tiers.Config{
-		Mode: tiers.ModeConfidence, Accept: accept.Config{MeanOffset: -1, WindowOffset: -1, EntropyOffset: 1},
+		Takeover: true, Mode: tiers.ModeConfidence, Accept: accept.Config{MeanOffset: -1, WindowOffset: -1, EntropyOffset: 1},
 		HoldbackTokens: 4, Holdback: time.Minute, MaxPrompt: 1000, RetryBudget: 1,
 		Timeouts: tiers.Timeouts{DraftFirstByte: 10 * time.Second, TargetFirstByte: 10 * time.Second, Chunk: 10 * time.Second, Total: time.Minute},
 	}

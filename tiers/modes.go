@@ -3,7 +3,6 @@ package tiers
 import (
 	"time"
 
-	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/probe"
 )
@@ -22,8 +21,8 @@ func (c *Cascade) Modes(rt *Route) []ModeState {
 	}
 	f := Facts{Request: &openai.Request{}, HasDraft: true, SameTokenizer: rt.SameTokenizer, Draft: c.cards(rt.Draft.Name()), Target: c.cards(rt.Target.Name())}
 	all := []ModeState{{Mode: ModeConfidence}}
-	if why := f.Draft.Lacks(probe.MissingLogprobs); f.Draft != nil && why != "" {
-		all[0] = ModeState{ModeConfidence, accept.ReasonNoLogprobs, "pool " + rt.Draft.Name() + ": " + why}
+	if f.Draft != nil && f.Draft.Unscored && rt.Config().Unscored == UnscoredEscalate {
+		all[0] = ModeState{ModeConfidence, "draft_without_logprobs", "pool " + rt.Draft.Name() + ": " + f.Draft.Lacks(probe.MissingLogprobs)}
 	}
 	for _, m := range [...]Mode{ModeLenient, ModeJudge, ModeVerify} {
 		s := ModeState{Mode: m}

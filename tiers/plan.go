@@ -176,7 +176,7 @@ func bypass(cfg Config, f Facts) string {
 		return "no_draft_pool"
 	case cfg.Mode == ModeOff:
 		return "mode_off"
-	case cfg.Mode == ModeConfidence && cfg.Unscored == UnscoredEscalate && f.Draft != nil && f.Draft.Lacks(probe.MissingLogprobs) != "":
+	case cfg.Mode == ModeConfidence && cfg.Unscored == UnscoredEscalate && f.Draft != nil && f.Draft.Unscored:
 		return "draft_without_logprobs"
 	case !r.SinglePlain:
 		return "prompt_kind"

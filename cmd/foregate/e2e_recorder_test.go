@@ -43,6 +43,10 @@ func (b *recorder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+	if r.UserAgent() == "foregate-probe" {
+		http.Error(w, "what this can do is of no account", http.StatusServiceUnavailable)
+		return
+	}
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return // the gateway left

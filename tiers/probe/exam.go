@@ -314,6 +314,7 @@ func (e *exam) logprobs(ctx context.Context) error {
 			why = err.Error()
 			continue
 		case a.first == nil:
+			e.card.Unscored = true
 			e.lack(MissingLogprobs, "it answers without logprobs")
 			return nil
 		}

@@ -33,6 +33,7 @@ type Card struct {
 	Window    int     // context length in tokens; 0 is unknown
 
 	RawLogprobs bool // they are those of temperature 1, whatever the request's
+	Unscored    bool // it was seen to answer without logprobs, though it was asked for them
 	TopLogprobs int  // the most alternatives that it tells, 0..20
 	TokenIDs    bool // it tells the ids that it generates (return_token_ids)
 	TokenBytes  bool // its logprobs have each token's bytes
