@@ -53,7 +53,7 @@ func (r *replica) economics(cascade *tiers.Cascade) {
 	for _, def := range r.file.Routes {
 		if def.Draft != "" {
 			routes = append(routes, economy.Route{Name: def.Model, Prices: routePrices(r.file, def, r.pools), Shape: func() economy.Shape {
-				return economy.Shape{Prompt: usualRequests[0].prompt, Held: r.settings.Snapshot().Route(def.Model).Tiers.HoldbackTokens}
+				return usualShape(r.settings.Snapshot().Route(def.Model).Tiers)
 			}})
 		}
 	}
@@ -115,9 +115,14 @@ func (r *replica) drafting() []gateway.DraftView {
 		if v.Drafts > 0 {
 			v.Accepted = served / v.Drafts
 		}
-		usual := usualRequests[0]
-		v.BreakEven = economy.BreakEven(rt.Prices(), economy.Shape{Prompt: usual.prompt, Held: rt.Config().HoldbackTokens}, float64(usual.output))
+		v.BreakEven = economy.BreakEven(rt.Prices(), usualShape(rt.Config()), float64(usualRequests[0].output))
 		out = append(out, v)
 	}
 	return out
+}
+
+// usualShape is a chat as the mode in force takes it.
+func usualShape(cfg tiers.Config) economy.Shape {
+	whole := cfg.Mode != tiers.ModeConfidence
+	return economy.Shape{Prompt: usualRequests[0].prompt, Held: cfg.HoldbackTokens, Whole: whole, Scored: whole}
 }

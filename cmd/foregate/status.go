@@ -193,7 +193,7 @@ func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.Engi
 			t.add("", "no "+m.What+": "+m.Why)
 		}
 		if e.Failed != "" {
-			t.add("", "the last probe failed: "+e.Failed)
+			t.add("", "the last probe brought not all: "+e.Failed)
 		}
 		if e.Closed != "" {
 			t.add("", "NO SCORING for "+span(e.Left)+": "+e.Closed)
