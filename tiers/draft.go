@@ -40,6 +40,7 @@ type draft struct {
 
 	json    accept.JSONState // of the text, where JSON was asked for
 	loops   accept.Loops
+	asked   []byte      // see prompt
 	marked  int         // tokens at which the score was last written into the receipt
 	warm    string      // backend of the target that has just computed prompt and draft
 	own     *resumption // what the target stood by, where it was asked in tokens of its own
@@ -420,12 +421,22 @@ func (d *draft) finalOf(calls int) accept.Verdict {
 	r := d.job.ask.Request
 	return d.course.Final(accept.Draft{
 		Text: d.reply.text, IDs: d.ids, Finish: d.finish, WantJSON: r.JSON, Calls: calls,
-		Stopped: d.reply.stop != nil, Refusals: d.job.cfg.Refusals, PromptText: r.PromptText(mostEcho),
+		Stopped: d.reply.stop != nil, Refusals: d.job.cfg.Refusals, PromptText: d.prompt(),
 	})
 }
 
-// mostEcho bounds the prompt that an answer is compared with, in bytes.
-const mostEcho = 16 << 10
+const (
+	mostEcho   = 16 << 10 // bytes of a prompt that an answer is compared with: its end
+	mostEchoed = 64 << 10 // bytes of a prompt that is still taken out of its JSON for that
+)
+
+// prompt is the text that an answer is compared with.
+func (d *draft) prompt() []byte {
+	if r := d.job.ask.Request; d.asked == nil && r.PromptBytes <= mostEchoed {
+		d.asked = r.PromptText(mostEcho)
+	}
+	return d.asked
+}
 
 // keep finishes the answer with the draft.
 func (d *draft) keep() error {
