@@ -73,6 +73,10 @@ func newWorld(t *testing.T) *world {
 	}
 	w.process = serve(t, w.config())
 	w.ready(t)
+	// Probes are requests, too: who counts what engines do is not to find them at it.
+	eventually(t, "both pools were probed", func() bool {
+		return strings.Count(w.metrics(t), "\nforegate_probe_age_seconds{") == 2
+	})
 	return w
 }
 
