@@ -6,7 +6,7 @@ PKGS    := ./...
 FUZZFOR ?= 30s
 LINT    := $(GO) tool -modfile=.ci/lint/go.mod
 
-.PHONY: help build run test unit race baselines lint fuzz bench load chaos agree golden docs sim clean exactness
+.PHONY: help build run test unit race baselines proofs lint fuzz bench load chaos agree golden docs sim clean exactness
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -40,8 +40,11 @@ race: redis cc ## The tests under the race detector.
 	CGO_ENABLED=1 .ci/with-redis $(GO) test -race -timeout 9m $(PKGS)
 
 # One goroutine: the race detector would only make them slow.
-baselines: ## The lab's scenarios give the committed rows, to the digit; the scheduler's million steps; the law of the limits in minutes of virtual time; a million pairs of requests and of changed entries.
-	$(GO) test -run 'Baselines|MillionRandomSteps|DifferInOnePart|AMiss$$|WhateverHappens' ./loadtest/virtual ./loadtest/vllmsim ./cache ./gateway
+baselines: ## The lab's scenarios give the committed rows, to the digit; the scheduler's million steps.
+	$(GO) test -run 'Baselines|MillionRandomSteps' ./loadtest/virtual ./loadtest/vllmsim
+
+proofs: ## The long forms of what tests show with samples: the law of the limits in minutes of virtual time; a million pairs of requests and of changed entries.
+	$(GO) test -run 'DifferInOnePart|AMiss$$|WhateverHappens' ./cache ./gateway
 	$(GO) test ./gateway/limits
 
 # Nothing is shared in them but counters; the race detector goes over their samples in make race.
