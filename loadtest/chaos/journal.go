@@ -52,7 +52,7 @@ func (j *journal) note(line []byte) {
 		Message string
 		Code    int
 	}
-	access := json.Unmarshal(line, &said) == nil && said.Message == "request"
+	access := json.Unmarshal(line, &said) == nil && (said.Message == "request" || said.Message == "receipt")
 	if access && said.Code < 500 {
 		return
 	}
