@@ -219,6 +219,8 @@ func (m *mock) serve(c net.Conn) {
 			}
 			_ = forward(c, m.behind, head.first, body) // who probes it sees what went wrong
 			return
+		case bytes.Contains(body, []byte(`"date_string"`)): // a probe's chat: its answers would be taken for an engine's
+			_, err = c.Write([]byte("HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\n\r\n"))
 		case bytes.Contains(body, []byte(`"stream":true`)):
 			out, err = m.stream(c, body, out)
 		default:

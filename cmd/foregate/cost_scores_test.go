@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
@@ -50,13 +51,18 @@ func mockScores(body []byte) []byte {
 		return nil
 	}
 	draft, _, _ := bytes.Cut(rest, []byte("]"))
-	n := bytes.Count(draft, []byte(",")) + 1
+	ids := bytes.Split(draft, []byte(","))
+	n := len(ids)
 	out := fmt.Appendf(nil, `{"id":"cmpl-4f2c9a1b7d3e48f6","object":"text_completion","created":1795219200,"model":"%s","choices":[{"index":0,"text":" a","logprobs":null,"finish_reason":"length","stop_reason":null,"token_ids":[%d],"prompt_logprobs":[null`, mockModel, 1000+n)
 	for i := 1; i < mockPrompt; i++ {
 		out = appendScore(out, 9000+31*i, i)
 	}
-	for i := range n {
-		out = appendScore(out, 1000+i, i)
+	for i, raw := range ids {
+		id, err := strconv.Atoi(string(raw))
+		if err != nil {
+			return nil
+		}
+		out = appendScore(out, id, i) // the last may be an end that the gateway has added
 	}
 	out = fmt.Appendf(out, `],"prompt_token_ids":null}],"usage":{"prompt_tokens":%d,"total_tokens":%d,"completion_tokens":1,"prompt_tokens_details":null}}`, mockPrompt+n, mockPrompt+n+1)
 	return answered("application/json", string(out))
