@@ -51,6 +51,12 @@ func (t Timeouts) DirectFirstByte(tier Tier, r *openai.Request) time.Duration {
 	if r.Stream {
 		return wait
 	}
+	return t.whole(wait, r)
+}
+
+// whole is how long to wait for an answer in one piece whose prompt may take as long as wait:
+// as long as its tokens need at the slowest, 0 for as long as the request lives.
+func (t Timeouts) whole(wait time.Duration, r *openai.Request) time.Duration {
 	if r.MaxTokens < 0 && r.Kind == openai.Chat {
 		return 0
 	}

@@ -153,8 +153,8 @@ func (j *job) engineEdits(p *pool.Pool) []openai.Edit {
 	if j.ask.Salt != "" {
 		edits = append(edits, openai.Edit{Name: "cache_salt", Value: openai.Quote(j.ask.Salt)})
 	}
-	if p.Priorities() {
-		edits = append(edits, openai.Edit{Name: "priority", Value: strconv.AppendInt(nil, EnginePriority(j.ask.Class), 10)})
+	if priority := j.enginePriority(p); priority != nil {
+		edits = append(edits, openai.Edit{Name: "priority", Value: strconv.AppendInt(nil, *priority, 10)})
 	}
 	return edits
 }

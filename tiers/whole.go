@@ -2,7 +2,6 @@ package tiers
 
 import (
 	"context"
-	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
@@ -21,7 +20,7 @@ func (j *job) speculateWhole(ctx context.Context) error {
 	}
 	k.made = func() (prompt, tokens int) { return a.Usage.Prompt, a.Usage.Completion }
 	k.turn.Now, k.demand.Whole = true, true
-	k.firstByte = j.wholeWait()
+	k.firstByte = j.cfg.Timeouts.whole(j.firstByte(j.cfg.Timeouts.DraftFirstByte), j.ask.Request)
 	if _, err := j.cascade.question(ctx, k, j.receipt); err != nil {
 		return j.undrafted(ctx, err)
 	}
@@ -45,15 +44,6 @@ func (j *job) wholeBody() []byte {
 		openai.Edit{Name: "return_token_ids", Value: []byte("true")},
 		openai.Edit{Name: "logprobs", Value: []byte("true")}, openai.Edit{Name: "top_logprobs", Value: []byte("5")})
 	return j.ask.Request.Apply(make([]byte, 0, len(j.ask.Request.Body)+256), edits...)
-}
-
-// wholeWait is how long a draft in one piece may take, 0 for as long as the request lives.
-func (j *job) wholeWait() time.Duration {
-	wait := j.firstByte(j.cfg.Timeouts.DraftFirstByte) + time.Duration(j.ask.Request.Limit())*time.Second/slowestRate
-	if j.ask.Request.MaxTokens < 0 || wait >= j.cfg.Timeouts.Total {
-		return 0
-	}
-	return wait
 }
 
 // judgeWhole is the verdict on a draft that came in one piece.

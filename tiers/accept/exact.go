@@ -45,7 +45,7 @@ func (e *Exact) Take(block []int32, said []Choice, next int32) int {
 	e.Drafted += len(block)
 	for i, id := range block {
 		o := said[i].Opinion
-		if !o.First && (e.Tie < 0 || o.Top-o.Logprob > e.Tie) {
+		if !o.chosen(e.Tie) {
 			e.emit(said[i].ID)
 			return i
 		}

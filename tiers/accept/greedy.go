@@ -13,7 +13,7 @@ func Greedy(span []Opinion, tie Nats) Check {
 	var gap Nats
 	for i, o := range span {
 		gap += o.Top - o.Logprob
-		if o.First || tie >= 0 && o.Top-o.Logprob <= tie {
+		if o.chosen(tie) {
 			continue
 		}
 		if c.Pass {
@@ -26,3 +26,6 @@ func Greedy(span []Opinion, tie Nats) Check {
 	}
 	return c
 }
+
+// chosen reports whether the token is what the target would have chosen, or within tie of it.
+func (o Opinion) chosen(tie Nats) bool { return o.First || tie >= 0 && o.Top-o.Logprob <= tie }
