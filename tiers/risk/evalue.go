@@ -1,0 +1,109 @@
+package risk
+
+import "math"
+
+// bets are the alternatives that the mixture e-value bets on, as shares of ε: that audits turn
+// out bad with probability r = share·ε. Each of them alone grows fastest where the truth is what
+// it says; the mean of all is within a factor of seven of the best (acceptance.md §3.5).
+var bets = [...]float64{0, .1, .25, .4, .55, .7, .85}
+
+// upperBets are the alternatives above ε of the opposite test, as multiples of it.
+var upperBets = [...]float64{1.15, 1.35, 1.7, 2.2, 3, 4.5, 7}
+
+// LogE is the natural logarithm of the e-value of n audits, k of them bad, against the hypothesis
+// that each is bad with probability eps or more, given those before it:
+//
+//	E = 1/M · Σ_i (r_i/ε)^k · ((1−r_i)/(1−ε))^(n−k),   r_i = ε·{0, .1, .25, .4, .55, .7, .85}
+//
+// Under that hypothesis each term is a non-negative supermartingale with mean 1 at most (exactly 1
+// where the probability is ε), so P(E ever reaches 1/δ) ≤ δ. It depends on counts alone: in
+// which order audits come, and through which replica, does not matter. 0 ≤ k ≤ n, 0 < eps < 1.
+func LogE(n, k int, eps float64) float64 {
+	var terms [len(bets)]float64
+	for i, share := range bets {
+		terms[i] = logBet(n, k, share*eps, eps)
+	}
+	return logMean(terms[:])
+}
+
+// LogUpperE is the same against the hypothesis that each is bad with probability eps or less.
+func LogUpperE(n, k int, eps float64) float64 {
+	var terms [len(upperBets)]float64
+	for i, times := range upperBets {
+		terms[i] = logBet(n, k, min(times*eps, (1+eps)/2), eps)
+	}
+	return logMean(terms[:])
+}
+
+// logBet is ln((r/ε)^k·((1−r)/(1−ε))^(n−k)): what a bet on r has made of a stake of 1.
+func logBet(n, k int, r, eps float64) float64 {
+	v := float64(n-k) * (math.Log1p(-r) - math.Log1p(-eps))
+	if k == 0 {
+		return v // 0·ln 0 is 0
+	}
+	return v + float64(k)*math.Log(r/eps)
+}
+
+// logMean is ln of the mean of exp(terms).
+func logMean(terms []float64) float64 {
+	top := math.Inf(-1)
+	for _, t := range terms {
+		top = math.Max(top, t)
+	}
+	if math.IsInf(top, -1) {
+		return top
+	}
+	sum := 0.0
+	for _, t := range terms {
+		sum += math.Exp(t - top)
+	}
+	return top + math.Log(sum/float64(len(terms)))
+}
+
+// Interval is where the probability of a bad audit is, by n audits of which k were bad: from low
+// to high at every moment with probability 1 − delta, half of which is for each side. It is made
+// of the same e-values: the values of ε that neither refutes. 0 and 1 where n is 0.
+func Interval(n, k int, delta float64) (low, high float64) {
+	if n <= 0 {
+		return 0, 1
+	}
+	need, seen := math.Log(2/delta), float64(k)/float64(n)
+	high = edge(seen, 1, func(eps float64) bool { return LogE(n, k, eps) < need })
+	low = edge(seen, 0, func(eps float64) bool { return LogUpperE(n, k, eps) < need })
+	return low, high
+}
+
+// edge is where, on the way from what was seen to the end, stands ceases to hold; the end where
+// it does not.
+func edge(from, to float64, stands func(eps float64) bool) float64 {
+	const least = 1e-9
+	to = math.Max(least, math.Min(to, 1-least))
+	if stands(to) {
+		return math.Round(to)
+	}
+	from = math.Max(least, math.Min(from, 1-least))
+	for range 50 { // to 2^-50 of the way
+		mid := (from + to) / 2
+		if stands(mid) {
+			from = mid
+		} else {
+			to = mid
+		}
+	}
+	return to
+}
+
+// Needed is about how many audits certify a threshold at which the probability of a bad one is
+// risk: ln(1/δ)/KL(risk‖ε), by the growth rate of the best bet (acceptance.md §3.5). The median of
+// what was simulated is 0.85 to 1.15 times that, and 1.35 times where none is bad. It is +Inf where
+// risk is not below eps.
+func Needed(risk, eps, delta float64) float64 {
+	if risk >= eps {
+		return math.Inf(1)
+	}
+	kl := (1 - risk) * math.Log((1-risk)/(1-eps))
+	if risk > 0 {
+		kl += risk * math.Log(risk/eps)
+	}
+	return math.Log(1/delta) / kl
+}

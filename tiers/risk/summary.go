@@ -1,0 +1,90 @@
+package risk
+
+import "math"
+
+// Summary is what a person wants to know of a [State]: what is served by, what audits say of it,
+// and how far it is to the next threshold.
+type Summary struct {
+	Op         int     // operating index, 0: nothing is served
+	Threshold  float64 // λ_Op; above every score where Op is 0
+	Acceptance float64 // share of the drafts that it accepted when the grid was placed, 0 … 1; at least, where scores are equal
+
+	// Evidence is of one epoch, the one that certified Op (of several that did, that with more
+	// audits), and of one index: Op, or 1 where Op is 0.
+	Audits   int     // that have an outcome
+	Bad      int     // of those
+	Estimate float64 // Bad/Audits; 0 of no audits
+	Low      float64 // where the risk is, at every moment of the epoch with probability 1 − δ: from here
+	High     float64 // to here ([Interval])
+	Bound    float64 // the risk is below this, by the evidence that certifies: δ/2, what has no outcome is bad
+	Pending  int     // audits that have no outcome: under way or lost
+
+	ToCertify  float64 // audits that are still needed for the next index, about ([Needed]); 0 after the last, +Inf where it seems out of reach
+	Drift      float64 // how far the watch for a drift has come, 0 … 1: 1 is the alarm
+	Warned     bool    // a drift is suspected, so more is audited
+	Infeasible bool    // not even the strictest threshold keeps to ε
+	Learned    int     // scores that were collected for the grid, of [GridScores]; 0 once it is placed
+}
+
+// Summarise tells what the state says under a rule. It changes nothing.
+func (s *State) Summarise(r Rule) Summary {
+	v := s.View(r)
+	sum := Summary{
+		Op: v.Op, Threshold: v.Threshold, Acceptance: Share(v.Op), High: 1, Bound: 1,
+		Drift: min(max(s.Drift.Level(r.Run), 0), 1), Warned: v.Warned, Infeasible: v.Infeasible, Learned: len(s.Scores),
+	}
+	j := min(max(v.Op, 1), gridSize)
+	e := s.witness(v.Op, j)
+	if e != nil {
+		sum.Audits, sum.Bad = e.Closed(j)
+		sum.Estimate = share(sum.Bad, sum.Audits)
+		sum.Low, sum.High = Interval(sum.Audits, sum.Bad, r.Delta)
+		sum.Bound = bound(e.N[j-1], e.K[j-1], e.level(r.Delta))
+		sum.Pending = e.O[j-1]
+	}
+	sum.ToCertify = s.toCertify(e, v, r)
+	return sum
+}
+
+// witness is the epoch that vouches for index op: of those that certified it, the one with most
+// audits of index j, and of all where op is 0. Nil where none lives.
+func (s *State) witness(op, j int) *Epoch {
+	var best *Epoch
+	for i := range s.Epochs {
+		e := &s.Epochs[i]
+		if e.Cert >= op && (best == nil || e.N[j-1] > best.N[j-1]) {
+			best = e
+		}
+	}
+	return best
+}
+
+// toCertify is about how many audits the epoch lacks for the index after the operating one. Of
+// no audits it is what would do if all were good.
+func (s *State) toCertify(e *Epoch, v View, r Rule) float64 {
+	switch {
+	case v.Infeasible:
+		return math.Inf(1)
+	case s.Version != 0 && v.Op >= len(s.Grid):
+		return 0
+	case e == nil:
+		return Needed(0, r.Eps, r.Delta/2)
+	}
+	n, bad := e.Closed(v.Op + 1)
+	return max(Needed(share(bad, n), r.Eps, e.level(r.Delta))-float64(n), 0)
+}
+
+// share is part/whole, and 0 of nothing.
+func share(part, whole int) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return float64(part) / float64(whole)
+}
+
+// bound is the smallest ε that n audits, k of them bad, refute at delta: the risk is less at every
+// moment with probability 1 − delta. It is 1 of no audits.
+func bound(n, k int, delta float64) float64 {
+	need := math.Log(1 / delta)
+	return edge(share(k, n), 1, func(eps float64) bool { return LogE(n, k, eps) < need })
+}
