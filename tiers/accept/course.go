@@ -58,6 +58,9 @@ type Course struct {
 	Unscored string // why a draft is not accepted whose tokens came without logprobs; "" is [ReasonNoLogprobs], [ReasonDoubtful] has the target asked, [ReasonConfident] accepts it
 	Stays    bool   // what was committed stays, however its score falls
 
+	Pressed   bool // a draft below the threshold is kept, too, down to PressedAt: the target is short of memory
+	PressedAt Nats
+
 	steps     []Step
 	committed bool
 	lot       Lot
@@ -75,6 +78,9 @@ func NewCourse(cfg Config, c Course) Course {
 	}
 	switch c.Ask {
 	case AskNever:
+		if c.Pressed {
+			c.hold(min(c.PressedAt, cfg.Threshold), cfg.Threshold)
+		}
 	case AskDoubt:
 		c.hold(cfg.Threshold-cfg.Band, cfg.Threshold)
 	case AskAlways:
@@ -110,8 +116,10 @@ func (c *Course) Decide(waited bool) Decision {
 	}
 	switch v := c.Early(); {
 	case v.Accept:
-		c.committed, c.lot = true, LotConfidence
-		c.guard(c.cfg.Threshold)
+		if c.committed = true; !c.Pressed {
+			c.lot = LotConfidence
+			c.guard(c.cfg.Threshold)
+		}
 		return Commit
 	case v.Reason == ReasonDoubtful && c.check == nil:
 		return Doubt
@@ -161,6 +169,8 @@ func (c *Course) Final(d Draft) Verdict {
 // told names the lot of an accepted draft.
 func (c *Course) told(v Verdict) Verdict {
 	switch {
+	case c.Pressed && v.Reason == ReasonDoubtful:
+		v.Accept, v.Lot, v.Reason = true, LotPressed, ReasonPressed
 	case !v.Accept:
 	case c.lot == "" || c.lot == LotConfidence:
 		v.Lot = LotConfidence

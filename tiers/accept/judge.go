@@ -17,6 +17,8 @@ const (
 	mostMissing = 0.10
 	// leastLogprob is what engines write for minus infinity.
 	leastLogprob = -9999
+	// mostLogprob is how far rounding may lift a logprob above 0; what is above that is none.
+	mostLogprob = 0.01
 )
 
 // Verdict is the answer of the acceptance logic.
@@ -37,6 +39,7 @@ const (
 	LotConfidence Lot = "conf"  // by the draft's own score
 	LotHead       Lot = "head"  // the target stood by its first tokens
 	LotWhole      Lot = "whole" // the target stood by all of it
+	LotPressed    Lot = "press" // by nobody's: the target was short of memory, and the tenant allows it
 )
 
 // Why a draft was kept or not.
@@ -49,6 +52,7 @@ const (
 	ReasonCut        = "cut_short"        // it ended for another reason than the model's or the client's limit
 	ReasonInvalid    = "invalid_json"     // JSON was asked for, and this is none
 	ReasonLong       = "too_long"         // it outgrew what an answer may be
+	ReasonPressed    = "target_pressure"  // it is below the threshold, and the target is short of memory
 	ReasonDoubtful   = "doubtful"         // the score is in the band: the target may be asked
 	ReasonStandsBy   = "target_agrees"    // the target was asked, and stands by it
 	ReasonDisagrees  = "target_disagrees" // the target was asked, and does not
@@ -61,8 +65,9 @@ const (
 //
 // with mean the shrunk mean logprob so far, minwin the least shrunk mean of
 // any window of 16 tokens, and entropy the mean truncated entropy of the first 8
-// tokens, all in nats. The judged value is the running minimum of s, so crossing
-// the threshold is final. Adding a token is O(1) and does not allocate.
+// tokens, all in nats; or, where there is one, what a [Map] makes of the [Features].
+// The judged value is the running minimum of s, so crossing the threshold is final.
+// Adding a token is O(1) and does not allocate.
 //
 // The mean may rise again; that is why the minimum is kept over tokens from the
 // eighth on, and why an answer shorter than that is scored once, at its end.
@@ -78,7 +83,9 @@ type Judge struct {
 	recent     [window]float64 // the last logprobs, a ring
 	recentSum  float64
 	entropy    float64 // summed over the head
+	minMean    float64 // from the eighth token on
 	minWindow  float64
+	minWorst   float64
 	worstStart int // first token of the worst window
 	min        float64
 	crossed    bool
@@ -88,7 +95,8 @@ type Judge struct {
 // NewJudge returns a judge for one draft. Nobody else is asked: what is below the
 // threshold is rejected.
 func NewJudge(cfg Config) *Judge {
-	j := &Judge{cfg: cfg, min: math.Inf(1), minWindow: math.Inf(1), unscored: ReasonNoLogprobs}
+	most := math.Inf(1)
+	j := &Judge{cfg: cfg, min: most, minMean: most, minWindow: most, minWorst: most, unscored: ReasonNoLogprobs}
 	j.hold(cfg.Threshold, cfg.Threshold)
 	return j
 }
@@ -100,7 +108,7 @@ func (j *Judge) hold(floor, need Nats) { j.floor, j.need = float64(floor), float
 // alternatives at its place (its own among them, in any order; none is allowed).
 // It reports whether the draft may still be kept.
 func (j *Judge) Add(logprob float64, top []float64) bool {
-	if logprob <= leastLogprob || math.IsNaN(logprob) {
+	if !(logprob > leastLogprob && logprob <= mostLogprob) { // NaN is neither
 		j.missing++
 		logprob = priorMean
 	}
@@ -137,22 +145,45 @@ func (j *Judge) window() {
 		j.minWindow = mean
 		j.worstStart = max(j.n-window, 0)
 	}
+	if j.n >= worstTokens {
+		if few := j.lastFew(); few < j.minWorst {
+			j.minWorst = few
+		}
+	}
+}
+
+// lastFew is the mean logprob of the last 4 tokens. It is summed anew each time: there are few,
+// and nothing adds up.
+func (j *Judge) lastFew() float64 {
+	at, r := uint(j.n)+window, &j.recent
+	return (r[(at-1)%window] + r[(at-2)%window] + r[(at-3)%window] + r[(at-4)%window]) / worstTokens
 }
 
 // lower lets the running minimum fall to the present score.
 func (j *Judge) lower() {
-	mean := (j.sum + priorTokens*priorMean) / float64(j.n+priorTokens)
-	head := j.entropy / float64(max(min(j.n, headTokens), 1))
-	s := min(
-		mean-float64(j.cfg.MeanOffset),
-		j.minWindow-float64(j.cfg.WindowOffset),
-		float64(j.cfg.EntropyOffset)-head,
-	)
-	if s < j.min {
+	if mean := (j.sum + priorTokens*priorMean) / float64(j.n+priorTokens); mean < j.minMean {
+		j.minMean = mean
+	}
+	if s := j.present(); s < j.min {
 		j.min = s
 	}
 	j.crossed = j.crossed || j.min < j.floor
 }
+
+// present is the score of what there is.
+func (j *Judge) present() float64 {
+	if m := j.cfg.Map; m != nil {
+		return float64(m.Score(j.Features()))
+	}
+	return min(
+		j.minMean-float64(j.cfg.MeanOffset),
+		j.minWindow-float64(j.cfg.WindowOffset),
+		float64(j.cfg.EntropyOffset)-j.head(),
+	)
+}
+
+// head is the mean entropy of the first tokens.
+func (j *Judge) head() float64 { return j.entropy / float64(max(min(j.n, headTokens), 1)) }
 
 // Refuse rejects the draft for a reason that the score does not know.
 func (j *Judge) Refuse(reason string) {
@@ -239,6 +270,7 @@ func truncatedEntropy(logprob float64, top []float64) float64 {
 	}
 	h, mass := 0.0, 0.0
 	for _, lp := range top {
+		lp = min(lp, 0) // rounding may lift it
 		p := math.Exp(lp)
 		mass += p
 		if p > 0 {

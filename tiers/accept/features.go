@@ -1,0 +1,71 @@
+package accept
+
+import "math"
+
+const (
+	// featureCount is how many features a draft has.
+	featureCount = 5
+	// worstTokens is the length in tokens of the short window: about a name or a number, which
+	// is where a draft that is fluent goes wrong.
+	worstTokens = 4
+)
+
+// Features are what a score is made of. From the eighth token on each of them only falls while
+// tokens come, so that a sum of them with weights of 0 or more only falls, too, and crossing a
+// threshold is final. They are finite.
+type Features [featureCount]float64
+
+// The features, in nats where nothing is said.
+const (
+	FeatureMean    = iota // least shrunk mean logprob of the answer so far, from the eighth token on
+	FeatureWindow         // least shrunk mean logprob of any 16 tokens
+	FeatureEntropy        // minus the mean entropy of the first 8 tokens
+	FeatureWorst          // least mean logprob of any 4 tokens
+	FeatureLength         // minus the natural logarithm of the tokens
+)
+
+// FeatureNames are their names, in order, as logs have them.
+var FeatureNames = [featureCount]string{"mean", "window", "entropy", "worst4", "length"}
+
+// Features are those of the tokens so far; of an answer of fewer tokens than a feature is made
+// of, those of what there is. All are 0 before the first token.
+func (j *Judge) Features() Features {
+	if j.n == 0 {
+		return Features{}
+	}
+	f := Features{
+		FeatureMean:    j.minMean,
+		FeatureWindow:  j.minWindow,
+		FeatureEntropy: -j.head(),
+		FeatureWorst:   j.minWorst,
+		FeatureLength:  -math.Log(float64(j.n)),
+	}
+	if math.IsInf(f[FeatureMean], 1) {
+		f[FeatureMean] = (j.sum + priorTokens*priorMean) / float64(j.n+priorTokens)
+	}
+	if j.n < worstTokens {
+		f[FeatureWorst] = j.sum / float64(j.n)
+	}
+	return f
+}
+
+// Map is a calibrated score: the log odds that the target stands by a draft, as they were fitted
+// to audits (tiers/calibrate). Weights are 0 or more.
+type Map struct {
+	Version int
+	Bias    float64
+	Weights Features
+}
+
+// Score is bias + Σ weight·feature: log odds in nats. It is within ±1e9; a map or features that
+// are no numbers make it −1e9, which no threshold accepts.
+func (m *Map) Score(f Features) Nats {
+	s := m.Bias
+	for i, w := range m.Weights {
+		s += w * f[i]
+	}
+	if !(s > -float64(always) && s < float64(always)) { // NaN is neither
+		return -always
+	}
+	return Nats(s)
+}

@@ -1,0 +1,96 @@
+package calibrate
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// Area is an area under the receiver operating characteristic: the probability that a good draft
+// scores higher than a bad one, a tie counted as half. 0.5 is chance, 1 is without fault.
+type Area struct {
+	Value float64
+	Error float64 // standard error by DeLong et al. 1988; 0 where nothing overlaps
+}
+
+// AUROC is the area of scores of which some are good (Mann and Whitney 1947, with ties). Both
+// have the same length. Where all are of one kind it is 0.5 ± 0.5: nothing is known.
+func AUROC(scores []float64, good []bool) Area { return areaOf(placements(scores, good), good) }
+
+// placements says of each good score which share of the bad ones is below it, and of each bad one
+// which share of the good ones is above it, ties counted as half. nil where all are of one kind.
+func placements(scores []float64, good []bool) []float64 {
+	order := byScore(scores)
+	goods := 0
+	for _, g := range good {
+		goods += kindOf(g)
+	}
+	bads := len(scores) - goods
+	if goods == 0 || bads == 0 {
+		return nil
+	}
+	out := make([]float64, len(scores))
+	goodBelow, badBelow := 0, 0
+	for from := 0; from < len(order); {
+		to, tied := from, [2]int{} // bad and good ones of the same score
+		for ; to < len(order) && scores[order[to]] == scores[order[from]]; to++ {
+			tied[kindOf(good[order[to]])]++
+		}
+		for _, i := range order[from:to] {
+			if good[i] {
+				out[i] = (float64(badBelow) + float64(tied[0])/2) / float64(bads)
+			} else {
+				out[i] = (float64(goods-goodBelow) - float64(tied[1])/2) / float64(goods)
+			}
+		}
+		badBelow, goodBelow, from = badBelow+tied[0], goodBelow+tied[1], to
+	}
+	return out
+}
+
+// areaOf is the mean of placements, or of a difference of such, with its error:
+// var(good ones')/#good + var(bad ones')/#bad.
+func areaOf(placed []float64, good []bool) Area {
+	if placed == nil {
+		return Area{.5, .5}
+	}
+	var n, mean, spread [2]float64
+	for i, p := range placed {
+		n[kindOf(good[i])]++
+		mean[kindOf(good[i])] += p
+	}
+	for k := range mean {
+		mean[k] /= n[k]
+	}
+	for i, p := range placed {
+		k := kindOf(good[i])
+		spread[k] += (p - mean[k]) * (p - mean[k])
+	}
+	variance := 0.0
+	for k := range spread {
+		if n[k] < 2 {
+			variance += .25 // the most that it may be
+			continue
+		}
+		variance += spread[k] / (n[k] - 1) / n[k]
+	}
+	return Area{mean[1], math.Sqrt(variance)}
+}
+
+// kindOf is 1 for good and 0 for bad.
+func kindOf(good bool) int {
+	if good {
+		return 1
+	}
+	return 0
+}
+
+// byScore are the indices of scores in rising order; equal ones stay as they were.
+func byScore(scores []float64) []int {
+	order := make([]int, len(scores))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(scores[a], scores[b]) })
+	return order
+}

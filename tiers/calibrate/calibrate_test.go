@@ -1,0 +1,242 @@
+package calibrate
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/foregate/foregate/tiers/accept"
+)
+
+// law is a logistic law that samples are drawn from: features are normal, those of a draft have
+// a part in common, and their score of then is the least of two of them.
+type law struct {
+	bias    float64
+	weights accept.Features
+	spread  accept.Features // deviation of each feature
+	common  float64         // share of the variance that all features have in common
+}
+
+// known has a feature that says nothing and one that says the opposite of what was hoped.
+var known = law{
+	bias: 3.2, weights: accept.Features{4, 1.5, 0.8, 0, -0.4},
+	spread: accept.Features{0.2, 0.5, 0.4, 1.1, 0.6}, common: 0.3,
+}
+
+// draw draws n samples and says what the law's own odds of them are.
+func (l *law) draw(rng *rand.Rand, n int) (samples []Sample, odds []float64) {
+	for range n {
+		z, common := l.bias, rng.NormFloat64()
+		var s Sample
+		for i := range s.Features {
+			x := math.Sqrt(l.common)*common + math.Sqrt(1-l.common)*rng.NormFloat64()
+			s.Features[i] = (x - 2) * l.spread[i]
+			z += l.weights[i] * s.Features[i]
+		}
+		s.Score = min(s.Features[0]+0.4, s.Features[1]+1)
+		s.Good = rng.Float64() < sigmoid(z)
+		samples, odds = append(samples, s), append(odds, z)
+	}
+	return samples, odds
+}
+
+func goodOf(samples []Sample) (good []bool) {
+	for _, s := range samples {
+		good = append(good, s.Good)
+	}
+	return good
+}
+
+func mustFit(t *testing.T, samples []Sample) Fitted {
+	t.Helper()
+	f, err := Fit(samples)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestTheWeightsOfAKnownLawAreFound(t *testing.T) {
+	l := known
+	l.weights[accept.FeatureLength] = 0
+	samples, _ := l.draw(rand.New(rand.NewPCG(1, 1)), 50_000)
+	f := mustFit(t, samples)
+	t.Logf("bias %.3f of %.3f, weights %.3f of %.3f", f.Map.Bias, l.bias, f.Map.Weights, l.weights)
+	for i, w := range f.Map.Weights {
+		// Four standard errors of a weight at 50,000 samples and about 0.2 of variance each.
+		if tolerance := 4 / (l.spread[i] * math.Sqrt(50_000*0.2*(1-l.common))); math.Abs(w-l.weights[i]) > tolerance {
+			t.Errorf("the weight of %s is %v, want %v ± %v", accept.FeatureNames[i], w, l.weights[i], tolerance)
+		}
+	}
+	if math.Abs(f.Map.Bias-l.bias) > 0.15 {
+		t.Errorf("the bias is %v, want %v", f.Map.Bias, l.bias)
+	}
+}
+
+func TestAFeatureThatSaysNothingOrTheOppositeHasNoWeight(t *testing.T) {
+	samples, _ := known.draw(rand.New(rand.NewPCG(2, 1)), 50_000)
+	f := mustFit(t, samples)
+	if w := f.Map.Weights[accept.FeatureLength]; w != 0 {
+		t.Errorf("what says the opposite has a weight of %v", w)
+	}
+	if w := f.Map.Weights[accept.FeatureWorst] * known.spread[accept.FeatureWorst]; w > 0.03 {
+		t.Errorf("what says nothing moves the odds by %v a deviation", w)
+	}
+}
+
+func TestTheFitComesNearTheOracleFromTheFewestLabels(t *testing.T) {
+	l := known
+	l.weights[accept.FeatureLength] = 0
+	for seed := range uint64(5) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		samples, _ := l.draw(rng, Least)
+		f := mustFit(t, samples)
+		fresh, odds := l.draw(rng, 20_000)
+		good, own := goodOf(fresh), make([]float64, len(fresh))
+		for i, s := range fresh {
+			own[i] = float64(f.Map.Score(s.Features))
+		}
+		oracle, fitted := AUROC(odds, good), AUROC(own, good)
+		t.Logf("oracle %.4f, fitted %.4f, held out %.4f ± %.4f, before %.4f", oracle.Value, fitted.Value, f.After.Value, f.After.Error, f.Before.Value)
+		if fitted.Value < oracle.Value-0.005 {
+			t.Errorf("the fit of %d labels has %v, the oracle %v", Least, fitted, oracle)
+		}
+		if math.Abs(f.After.Value-fitted.Value) > 4*f.After.Error {
+			t.Errorf("held-out drafts say %v, fresh ones %v", f.After, fitted)
+		}
+		if f.Gain.Value <= 0 || math.Abs(f.Gain.Value-(f.After.Value-f.Before.Value)) > 1e-9 || f.Gain.Error >= f.After.Error+f.Before.Error {
+			t.Errorf("gain %v from %v to %v", f.Gain, f.Before, f.After)
+		}
+		if f.Loss >= f.ShareLoss {
+			t.Errorf("a loss of %v, and %v without a fit", f.Loss, f.ShareLoss)
+		}
+	}
+}
+
+func TestFeaturesThatSayNothingGiveNothing(t *testing.T) {
+	none := law{bias: 1, spread: known.spread, common: 0.3}
+	samples, _ := none.draw(rand.New(rand.NewPCG(3, 3)), 5000)
+	f := mustFit(t, samples)
+	if math.Abs(f.After.Value-0.5) > 4*f.After.Error || f.Loss < f.ShareLoss-0.001 || f.Loss > f.ShareLoss+0.005 {
+		t.Errorf("area %v, loss %v of %v", f.After, f.Loss, f.ShareLoss)
+	}
+}
+
+func TestDataThatAreToldApartWithoutFaultDoNotDiverge(t *testing.T) {
+	samples, odds := known.draw(rand.New(rand.NewPCG(4, 4)), 3000)
+	for i := range samples {
+		samples[i].Good = samples[i].Features[accept.FeatureMean] > -0.5
+		odds[i] = samples[i].Features[accept.FeatureMean]
+	}
+	f := mustFit(t, samples)
+	if err := f.check(); err != nil {
+		t.Fatal(err)
+	}
+	if f.After.Value < 0.999 || f.Loss > 0.1 {
+		t.Errorf("area %v, loss %v", f.After, f.Loss)
+	}
+}
+
+func TestAWeightStaysWithinItsBoundWhereAFeatureHardlyMoves(t *testing.T) {
+	samples, _ := known.draw(rand.New(rand.NewPCG(5, 5)), 3000)
+	for i := range samples {
+		samples[i].Features[accept.FeatureMean] = -0.5
+		samples[i].Features[accept.FeatureWorst] = -1 + 1e-5*float64(kindOf(samples[i].Good))
+	}
+	f := mustFit(t, samples)
+	if w := f.Map.Weights; w[accept.FeatureMean] != 0 || w[accept.FeatureWorst] != mostWeight {
+		t.Errorf("a constant has the weight %v, and what moves by 1e-5 %v", w[accept.FeatureMean], w[accept.FeatureWorst])
+	}
+	if err := f.check(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFeaturesThatAreTheSameShareTheirWeight(t *testing.T) {
+	l := law{bias: 3, weights: accept.Features{2}, spread: known.spread}
+	samples, _ := l.draw(rand.New(rand.NewPCG(6, 6)), 20_000)
+	for i := range samples {
+		samples[i].Features[accept.FeatureWindow] = samples[i].Features[accept.FeatureMean]
+	}
+	w := mustFit(t, samples).Map.Weights
+	if a, b := w[accept.FeatureMean], w[accept.FeatureWindow]; math.Abs(a-b) > 0.02 || math.Abs(a+b-2) > 0.4 {
+		t.Errorf("weights %v and %v, want 1 each", a, b)
+	}
+}
+
+func TestTheSameSamplesMakeTheSameFit(t *testing.T) {
+	samples, _ := known.draw(rand.New(rand.NewPCG(7, 7)), 4000)
+	a, b := mustFit(t, samples), mustFit(t, slices.Clone(samples))
+	if a.Map != b.Map || a.After != b.After || !slices.Equal(a.Isotonic, b.Isotonic) {
+		t.Errorf("%+v and %+v", a, b)
+	}
+}
+
+func TestLabelsThatComeInRunsAreSpreadOverAllParts(t *testing.T) {
+	samples, _ := known.draw(rand.New(rand.NewPCG(8, 8)), 4000)
+	for i := range samples {
+		samples[i].Good = i%folds != 0 // all bad ones would be of one part
+	}
+	for i, p := range split(samples) {
+		bad := 0
+		for _, s := range p.test {
+			bad += 1 - kindOf(s.Good)
+		}
+		if bad != 160 || len(p.test) != 800 || len(p.train) != 3200 {
+			t.Errorf("part %d has %d bad ones of %d, and %d to train with", i, bad, len(p.test), len(p.train))
+		}
+	}
+}
+
+func TestTooFewLabelsAreNoFit(t *testing.T) {
+	samples, _ := known.draw(rand.New(rand.NewPCG(9, 9)), 2*Least)
+	for name, c := range map[string]struct {
+		n, bad int
+		few    bool
+	}{
+		"none": {0, 0, true}, "one label short": {Least - 1, 500, true}, "one bad one short": {Least, LeastOfEach - 1, true},
+		"one good one short": {Least, Least - LeastOfEach + 1, true}, "just enough": {Least, LeastOfEach, false},
+	} {
+		some := slices.Clone(samples[:c.n])
+		for i := range some {
+			some[i].Good = i >= c.bad
+		}
+		_, err := Fit(some)
+		few, is := errors.AsType[*TooFewError](err)
+		if is != c.few || (is && (few.Good != c.n-c.bad || few.Bad != c.bad)) || (!is && err != nil) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	want := "calibrate: 1990 good and 10 bad labels, want 2000 together and 50 of each"
+	if got := (&TooFewError{Good: 1990, Bad: 10}).Error(); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestASampleThatIsNoNumberIsRefused(t *testing.T) {
+	samples, _ := known.draw(rand.New(rand.NewPCG(10, 10)), Least)
+	for _, x := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e5} {
+		bad := slices.Clone(samples)
+		bad[17].Features[accept.FeatureWorst] = x
+		if _, err := Fit(bad); err == nil || !strings.Contains(err.Error(), "sample 17: feature worst4 is") {
+			t.Errorf("a feature of %v: %v", x, err)
+		}
+	}
+	bad := slices.Clone(samples)
+	bad[3].Score = math.NaN()
+	if _, err := Fit(bad); err == nil || !strings.Contains(err.Error(), "sample 3: its score is") {
+		t.Errorf("a score of NaN: %v", err)
+	}
+}
+
+func BenchmarkFit(b *testing.B) {
+	samples, _ := known.draw(rand.New(rand.NewPCG(11, 11)), 10_000)
+	for b.Loop() {
+		if _, err := Fit(samples); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,222 @@
+package calibrate
+
+import (
+	"math"
+
+	"github.com/foregate/foregate/tiers/accept"
+)
+
+const (
+	features = len(accept.Features{})
+	terms    = features + 1 // the last is the bias
+
+	// mostWeight is the largest weight of a feature: a hundredth of a nat more or less would
+	// then be e^10 in the odds.
+	mostWeight = 1e3
+	// leastSpread is the standard deviation below which a feature says nothing.
+	leastSpread = 1e-9
+	// leastCurve keeps the bias' curvature away from 0 where all odds are extreme.
+	leastCurve = 1e-9
+
+	mostSteps   = 100    // of Newton
+	mostSweeps  = 10_000 // over the terms within a step
+	mostHalving = 30     // of a step that leads up
+	settled     = 1e-12  // nats a draft: what promises to gain less is not worth a step
+	still       = 1e-10  // deviations: a term that moves less stands still
+)
+
+// vector is a value for each weight and one for the bias.
+type vector [terms]float64
+
+// regression is a logistic regression on features that are scaled to mean 0 and deviation 1:
+//
+//	minimise  1/n·Σ ln(1 + exp(∓z)) + 1/(2n)·Σ w²,   z = b + Σ w·x,   0 ≤ w ≤ 1000·deviation
+//
+// The second sum is as if each weight had been drawn from a unit normal: it keeps weights finite
+// where the features tell good from bad without fault, and settles which of two features that say
+// the same is meant. With thousands of samples it moves the others by about a hundredth.
+type regression struct {
+	rows        []row
+	mean, scale accept.Features
+	most        vector // bounds of the weights
+}
+
+// row is one sample, scaled. Its last value is the 1 of the bias.
+type row struct {
+	x    vector
+	good bool
+}
+
+// regress fits a map to samples of both kinds.
+func regress(samples []Sample) accept.Map {
+	r := scaled(samples)
+	w := r.solve()
+	m := accept.Map{Bias: w[features]}
+	for i := range features {
+		if r.most[i] == 0 {
+			continue
+		}
+		m.Weights[i] = min(w[i]/r.scale[i], mostWeight)
+		m.Bias -= m.Weights[i] * r.mean[i]
+	}
+	return m
+}
+
+// scaled prepares samples for a regression.
+func scaled(samples []Sample) *regression {
+	r := &regression{rows: make([]row, len(samples))}
+	n := float64(len(samples))
+	for _, s := range samples {
+		for i, x := range s.Features {
+			r.mean[i] += x / n
+		}
+	}
+	for _, s := range samples {
+		for i, x := range s.Features {
+			r.scale[i] += (x - r.mean[i]) * (x - r.mean[i]) / n
+		}
+	}
+	for i := range r.scale {
+		if r.scale[i] = math.Sqrt(r.scale[i]); r.scale[i] > leastSpread {
+			r.most[i] = mostWeight * r.scale[i]
+		}
+	}
+	for k, s := range samples {
+		to := &r.rows[k]
+		to.good, to.x[features] = s.Good, 1
+		for i, x := range s.Features {
+			if r.most[i] > 0 {
+				to.x[i] = (x - r.mean[i]) / r.scale[i]
+			}
+		}
+	}
+	return r
+}
+
+// solve is Newton's method within bounds: each step goes to the least of the quadratic that the
+// loss looks like from here, and is halved while it does not lead down.
+func (r *regression) solve() vector {
+	var w vector
+	w[features] = r.oddsOfAll()
+	cost := r.cost(&w)
+	for range mostSteps {
+		slope, curve := r.slopes(&w)
+		step := r.within(&w, &slope, &curve)
+		down := dot(&slope, &step)
+		if down > -settled {
+			break
+		}
+		next, least, ok := r.descend(&w, &step, cost+1e-4*down)
+		if !ok {
+			break // as low as rounding lets it come
+		}
+		w, cost = next, least
+	}
+	return w
+}
+
+// oddsOfAll are the log odds of good among all samples.
+func (r *regression) oddsOfAll() float64 {
+	good := 0.5 // half a sample more of each kind, so that none is never
+	for i := range r.rows {
+		if r.rows[i].good {
+			good++
+		}
+	}
+	return math.Log(good / (float64(len(r.rows)) + 1 - good))
+}
+
+// descend halves a step until the cost is no more than enough.
+func (r *regression) descend(from, step *vector, enough float64) (to vector, cost float64, ok bool) {
+	part := 1.0
+	for range mostHalving {
+		for i := range to {
+			to[i] = from[i] + part*step[i]
+		}
+		if cost = r.cost(&to); cost <= enough {
+			return to, cost, true
+		}
+		part /= 2
+	}
+	return *from, cost, false
+}
+
+// cost is what is minimised.
+func (r *regression) cost(w *vector) float64 {
+	sum := 0.0
+	for i := range r.rows {
+		sum += logLoss(dot(w, &r.rows[i].x), r.rows[i].good)
+	}
+	for _, v := range w[:features] {
+		sum += v * v / 2
+	}
+	return sum / float64(len(r.rows))
+}
+
+// slopes are the first and the second derivatives of the cost.
+func (r *regression) slopes(w *vector) (slope vector, curve [terms]vector) {
+	n := float64(len(r.rows))
+	for k := range r.rows {
+		x := &r.rows[k].x
+		p := sigmoid(dot(w, x))
+		miss, spread := p, p*(1-p)/n
+		if r.rows[k].good {
+			miss = p - 1
+		}
+		for i, xi := range x {
+			slope[i] += miss * xi / n
+			for j := range i + 1 {
+				curve[i][j] += spread * xi * x[j]
+			}
+		}
+	}
+	for i := range features {
+		slope[i] += w[i] / n
+		curve[i][i] += 1 / n
+	}
+	curve[features][features] += leastCurve
+	for i := range terms {
+		for j := range i {
+			curve[j][i] = curve[i][j]
+		}
+	}
+	return slope, curve
+}
+
+// within is the step to the least of slope·d + ½·d·curve·d that keeps the weights within their
+// bounds, one term after the other until none moves.
+func (r *regression) within(w, slope *vector, curve *[terms]vector) (step vector) {
+	for range mostSweeps {
+		moved := 0.0
+		for i := range step {
+			to := step[i] - (slope[i]+dot(&curve[i], &step))/curve[i][i]
+			if i < features {
+				to = min(max(to, -w[i]), r.most[i]-w[i])
+			}
+			moved = max(moved, math.Abs(to-step[i]))
+			step[i] = to
+		}
+		if moved < still {
+			break
+		}
+	}
+	return step
+}
+
+func dot(a, b *vector) float64 {
+	sum := 0.0
+	for i, v := range a {
+		sum += v * b[i]
+	}
+	return sum
+}
+
+func sigmoid(z float64) float64 { return 1 / (1 + math.Exp(-z)) }
+
+// logLoss is −ln of the probability that log odds of z give to what came. Nats.
+func logLoss(z float64, good bool) float64 {
+	if good {
+		z = -z
+	}
+	return max(z, 0) + math.Log1p(math.Exp(-math.Abs(z)))
+}
