@@ -1,0 +1,136 @@
+package evidence
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// told is a state of n good audits after its grid was placed.
+func told(rule risk.Rule, n int) risk.State {
+	var s risk.State
+	at := time.Unix(1e9, 0)
+	for i := range risk.GridScores {
+		s.Open(rule, risk.Decision{}, float64(i)/risk.GridScores, fmt.Sprint(i), at)
+	}
+	for i := range n {
+		v := s.View(rule)
+		s.Open(rule, v.Stamp(risk.Key{}, 1, 0), 1, fmt.Sprint("a", i), at)
+		s.Close(rule, fmt.Sprint("a", i), false)
+	}
+	return s
+}
+
+func TestTheCollectorTellsOfStates(t *testing.T) {
+	rule := risk.Rule{Eps: .1, Delta: .05, Lease: 3000, Run: 500}
+	certified, warned := told(rule, 150), told(rule, 0)
+	warned.Alarm, warned.Hopeless = 2, true
+	all := []Known{
+		{Key: risk.Key{Route: "chat", Bucket: "to_1k.0a1b2c3d", Lot: "conf"}, State: certified, Rule: rule},
+		{Key: risk.Key{Route: "chat", Bucket: "to_4k.0a1b2c3d", Lot: "head"}, State: warned, Rule: rule},
+	}
+	c := NewCollector(func() []Known { return all }, func(all []Known) map[string]int { return map[string]int{"chat": len(all)} })
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(c)
+	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+	sum := certified.Summarise(rule)
+	if sum.Op == 0 {
+		t.Fatalf("150 good audits certify nothing: %+v", sum)
+	}
+	got := series(t, reg)
+	for name, want := range map[string]float64{
+		"threshold_nats chat to_1k.0a1b2c3d conf":  sum.Threshold,
+		"operating_index chat to_1k.0a1b2c3d conf": float64(sum.Op),
+		"operating_index chat to_4k.0a1b2c3d head": 0,
+		"promised chat to_4k.0a1b2c3d head":        .1,
+		"upper_bound chat to_1k.0a1b2c3d conf":     sum.Bound,
+		"upper_bound chat to_4k.0a1b2c3d head":     1,
+		"audits chat to_1k.0a1b2c3d conf":          float64(sum.Audits),
+		"infeasible chat to_1k.0a1b2c3d conf":      0,
+		"infeasible chat to_4k.0a1b2c3d head":      1,
+		"alarms_total chat to_4k.0a1b2c3d head":    2,
+		"inherited_buckets chat":                   2,
+		"left_out":                                 0,
+	} {
+		if v, ok := got[name]; !ok || v != want {
+			t.Errorf("%s is %g (%t), want %g", name, v, ok, want)
+		}
+	}
+	if _, ok := got["threshold_nats chat to_4k.0a1b2c3d head"]; ok {
+		t.Error("nothing is served, and yet there is a threshold")
+	}
+}
+
+// series are all values by the metric's name, route, bucket and lot.
+func series(t *testing.T, from prometheus.Gatherer) map[string]float64 {
+	t.Helper()
+	families, err := from.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := strings.TrimPrefix(f.GetName(), "foregate_risk_")
+			for _, label := range []string{"route", "bucket", "lot"} {
+				for _, l := range m.GetLabel() {
+					if l.GetName() == label {
+						name += " " + l.GetValue()
+					}
+				}
+			}
+			all[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	return all
+}
+
+func TestOfManyStatesThoseSeenLastAreToldOf(t *testing.T) {
+	rule := risk.Rule{Eps: .1, Delta: .05, Lease: 3000, Run: 500}
+	var all []Known
+	for i := range mostSeries + 44 {
+		all = append(all, Known{Key: risk.Key{Route: fmt.Sprintf("r%03d", i), Bucket: "b", Lot: "conf"}, Rule: rule, Seen: time.Unix(int64(i), 0)})
+	}
+	c := NewCollector(func() []Known { return all }, nil)
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(c)
+	got, n := series(t, reg), 0
+	for name := range got {
+		if strings.HasPrefix(name, "audits ") {
+			n++
+		}
+	}
+	_, oldest := got["audits r044 b conf"]
+	_, older := got["audits r043 b conf"]
+	if n != mostSeries || !oldest || older || got["left_out"] != 44 {
+		t.Errorf("%d are told of, %g are left out", n, got["left_out"])
+	}
+	if all[0].Key.Route != "r000" {
+		t.Error("the states were put in another order")
+	}
+}
+
+func BenchmarkAScrapeOfAllStates(b *testing.B) {
+	rule := risk.Rule{Eps: .1, Delta: .05, Lease: 3000, Run: 500}
+	s := told(rule, 1000)
+	var all []Known
+	for i := range mostSeries {
+		all = append(all, Known{Key: risk.Key{Route: fmt.Sprint(i), Bucket: "b", Lot: "conf"}, State: s, Rule: rule})
+	}
+	c := NewCollector(func() []Known { return all }, nil)
+	reg := prometheus.NewPedanticRegistry()
+	reg.MustRegister(c)
+	for b.Loop() {
+		if _, err := reg.Gather(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

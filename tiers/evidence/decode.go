@@ -1,0 +1,218 @@
+package evidence
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// mostCount is the largest count that is believed; Lua knows all up to here.
+const mostCount = 9e15
+
+// errNotOurs is of bytes that no script of ours writes.
+var errNotOurs = errors.New("not what was written")
+
+// fields is a reply to HMGET, or a script's, by name. A field that is missing is "".
+type fields map[string]string
+
+// named gives the values of a reply their names.
+func named(names []string, values []any) (fields, error) {
+	if len(values) != len(names) {
+		return nil, fmt.Errorf("%d values for %d fields: %w", len(values), len(names), errNotOurs)
+	}
+	f := make(fields, len(names))
+	for i, v := range values {
+		s, ok := v.(string)
+		if v != nil && !ok || len(s) > mostValue {
+			return nil, fmt.Errorf("field %s: %w", names[i], errNotOurs)
+		}
+		f[names[i]] = s
+	}
+	return f, nil
+}
+
+// reader decodes fields and keeps the first error.
+type reader struct {
+	fields fields
+	err    error
+}
+
+func (r *reader) wrong(name string) {
+	if r.err == nil {
+		r.err = fmt.Errorf("field %s: %w", name, errNotOurs)
+	}
+}
+
+// count is a field of digits; "" is 0.
+func (r *reader) count(name string) int64 {
+	if r.fields[name] == "" {
+		return 0
+	}
+	n, ok := digits(r.fields[name])
+	if !ok {
+		r.wrong(name)
+	}
+	return n
+}
+
+func digits(s string) (int64, bool) {
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+	}
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil && n <= mostCount
+}
+
+// reals is a field of at most so many finite numbers.
+func (r *reader) reals(name string, most int) []float64 {
+	words := strings.Fields(r.fields[name])
+	if len(words) > most {
+		r.wrong(name)
+		return nil
+	}
+	var out []float64
+	for _, w := range words {
+		x, err := strconv.ParseFloat(w, 64)
+		if err != nil || math.IsNaN(x) || math.Abs(x) > 1e300 {
+			r.wrong(name)
+			return nil
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// real is a field of one number; "" is 0.
+func (r *reader) real(name string) float64 {
+	x := r.reals(name, 1)
+	if len(x) == 0 {
+		return 0
+	}
+	return x[0]
+}
+
+// counts is a field of so many counts exactly, which fills into.
+func (r *reader) counts(name string, into []int) {
+	words := strings.Fields(r.fields[name])
+	if len(words) != len(into) {
+		r.wrong(name)
+		return
+	}
+	for i, w := range words {
+		n, ok := digits(w)
+		if !ok {
+			r.wrong(name)
+		}
+		into[i] = int(n)
+	}
+}
+
+// viewOf is as much of a state as a view is made of.
+func viewOf(f fields) (risk.State, error) {
+	r := &reader{fields: f}
+	s := r.view()
+	if r.err != nil {
+		return risk.State{}, r.err
+	}
+	return s, nil
+}
+
+func (r *reader) view() risk.State {
+	s := risk.State{
+		Version: r.count("version"), Alarm: r.count("alarm"), Op: int(r.count("op")), Hopeless: r.fields["hopeless"] == "1",
+		Eps: r.real("eps"), Delta: r.real("delta"), Grid: r.reals("grid", mostGrid),
+	}
+	drift := r.reals("drift", len(s.Drift))
+	copy(s.Drift[:], drift)
+	if len(drift) != 0 && len(drift) != len(s.Drift) {
+		r.wrong("drift")
+	}
+	if h := r.fields["hopeless"]; h != "" && h != "0" && h != "1" {
+		r.wrong("hopeless")
+	}
+	for i := 1; i < len(s.Grid); i++ {
+		if s.Grid[i] >= s.Grid[i-1] {
+			r.wrong("grid")
+		}
+	}
+	if (s.Version > 0) != (len(s.Grid) > 0) {
+		r.wrong("version")
+	}
+	if s.Op > len(s.Grid) {
+		r.wrong("op")
+	}
+	return s
+}
+
+// mostGrid is the longest grid.
+const mostGrid = len(risk.Epoch{}.N)
+
+// whole is a state with all its evidence, and what the store knows beside it.
+type whole struct {
+	risk.State
+	prior int64 // newest µs of the past audits that were added
+	calib string
+	gone  bool // there is no such key
+}
+
+// wholeOf is all of a state but the audits under way.
+func wholeOf(f fields) (whole, error) {
+	r := &reader{fields: f}
+	w := whole{State: r.view(), prior: r.count("prior"), calib: f["map"], gone: true}
+	for _, v := range f {
+		w.gone = w.gone && v == ""
+	}
+	born := r.count("born")
+	w.Cold = int(r.count("cold"))
+	r.count("map")
+	w.Scores = r.reals("scores", risk.GridScores-1)
+	if w.Version > 0 && len(w.Scores) > 0 {
+		r.wrong("scores")
+	}
+	certified := 0
+	for i := 1; i <= 2; i++ {
+		if e, ok := r.epoch(strconv.Itoa(i)); ok {
+			if len(w.Epochs) != i-1 || e.ID > born || e.Cert > len(w.Grid) || i == 2 && w.Epochs[0].ID >= e.ID || w.Version == 0 {
+				r.wrong("e" + strconv.Itoa(i))
+				break
+			}
+			w.Epochs = append(w.Epochs, e)
+			certified = max(certified, e.Cert)
+		}
+	}
+	if w.Op > certified {
+		r.wrong("op")
+	}
+	if r.err != nil {
+		return whole{gone: w.gone}, r.err
+	}
+	return w, nil
+}
+
+// epoch is one of the two; false is none.
+func (r *reader) epoch(i string) (e risk.Epoch, ok bool) {
+	if r.fields["e"+i] == "" {
+		return e, false
+	}
+	var head [4]int
+	r.counts("e"+i, head[:])
+	e.ID, e.Audits, e.Cert, e.Turn = int64(head[0]), head[1], head[2], head[3]
+	r.counts("n"+i, e.N[:])
+	r.counts("k"+i, e.K[:])
+	r.counts("o"+i, e.O[:])
+	for j := range e.N {
+		if e.O[j] > e.K[j] || e.K[j] > e.N[j] {
+			r.wrong("k" + i)
+		}
+	}
+	if e.ID < 1 || e.Turn < 1 {
+		r.wrong("e" + i)
+	}
+	return e, true
+}

@@ -1,0 +1,212 @@
+package evidence
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// history is a long random one, told to the scripts and to risk.State alike.
+type history struct {
+	t      *testing.T
+	rng    *rand.Rand
+	shared *replica
+	alone  risk.State
+	rule   risk.Rule
+	open   []string
+	stale  []risk.Decision
+	seen   map[string]int
+}
+
+// decision is by the state of the moment, or at times an older one.
+func (h *history) decision() risk.Decision {
+	d := h.alone.View(h.rule).Stamp(chat, 1, 0)
+	h.stale = append(h.stale, d)
+	if h.rng.IntN(20) == 0 {
+		d = h.stale[max(0, len(h.stale)-1-h.rng.IntN(300))]
+	}
+	return d
+}
+
+// begin opens one audit.
+func (h *history) begin(i int) {
+	h.t.Helper()
+	ticket := fmt.Sprint("t-", i)
+	if len(h.open) > 0 && h.rng.IntN(30) == 0 {
+		ticket = h.open[h.rng.IntN(len(h.open))] // of another that is under way
+	}
+	score := math.Round(h.rng.Float64()*400) / 400 // some are equal
+	if h.alone.Version != 0 && h.rng.IntN(3) > 0 {
+		score = 1 - score/8 // most within the region
+	}
+	if h.rng.IntN(50) == 0 {
+		score = []float64{math.NaN(), math.Inf(1), math.Inf(-1), -1e9, 1e9}[h.rng.IntN(5)]
+	}
+	d := h.decision()
+	was := h.alone.Version
+	want := h.alone.Open(h.rule, d, score, ticket, time.Now())
+	got, err := h.shared.Open(h.t.Context(), Audit{Decision: d, Ticket: ticket, Score: score})
+	if err != nil || got != want {
+		h.t.Fatalf("step %d: open %s of %g is %s (%v), not %s", i, ticket, score, got, err, want)
+	}
+	if h.alone.Version != was {
+		h.alone.Version = h.shared.state().Version // of Redis' clock
+	}
+	if want == risk.Booked {
+		h.open = append(h.open, ticket)
+	}
+	h.seen[string(want)]++
+}
+
+// end closes an audit, or one that is not under way.
+func (h *history) end(i int, bad bool) {
+	h.t.Helper()
+	ticket := "unknown"
+	if len(h.open) > 0 && h.rng.IntN(10) > 0 {
+		at := h.rng.IntN(len(h.open))
+		ticket = h.open[at]
+		if h.rng.IntN(10) > 0 { // else it is closed again later
+			h.open = slices.Delete(h.open, at, at+1)
+		}
+	}
+	alarm, born := h.alone.Alarm, len(h.alone.Epochs)
+	want := h.alone.Close(h.rule, ticket, bad)
+	before := h.shared.counted(labelLost)
+	h.shared.close(ticket, bad)
+	if got := h.shared.counted(labelLost) == before; got != want {
+		h.t.Fatalf("step %d: close %s was %v, not %v", i, ticket, got, want)
+	}
+	if h.alone.Alarm != alarm {
+		h.seen["alarm"]++
+	}
+	if len(h.alone.Epochs) < born {
+		h.seen["renewed"]++
+	}
+}
+
+func (h *history) same(i int) {
+	h.t.Helper()
+	got := h.shared.state()
+	if d := differ(h.alone, got.State); d != "" {
+		h.t.Fatalf("step %d: the scripts (+) do not what risk.State does (-):\n%s", i, d)
+	}
+	want := h.alone.View(h.rule)
+	v := h.shared.View(chat)
+	if v.Seen = (time.Time{}); v != want {
+		h.t.Fatalf("step %d: view %+v, not %+v", i, v, want)
+	}
+	sound(h.t, got.State)
+	h.seen["op"] = max(h.seen["op"], got.Op)
+	if h.alone.Hopeless {
+		h.seen["hopeless"]++
+	}
+}
+
+// histories tells some of them to a Redis.
+func histories(t *testing.T, addr string, seeds, steps int) map[string]int {
+	seen := map[string]int{}
+	for seed := range uint64(seeds) {
+		h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), shared: join(t, addr), seen: seen}
+		h.rule = risk.Rule{Eps: .2, Delta: .05, Lease: 120 + 150*int(seed%3), Run: 30 + 100*float64(seed%2)}
+		h.shared.by(h.rule)
+		if err := h.shared.Reset(t.Context(), chat); err != nil {
+			t.Fatal(err)
+		}
+		risky := .0
+		for i := range steps {
+			if i%200 == 199 && i > 600 {
+				risky = []float64{0, 0, 0, 0, .03, .5}[h.rng.IntN(6)]
+			}
+			if h.rng.IntN(800) == 0 {
+				h.rule.Eps = []float64{.05, .1, .2, .45}[h.rng.IntN(4)]
+				h.rule.Delta = []float64{.05, .1}[h.rng.IntN(2)]
+				h.shared.by(h.rule)
+			}
+			if h.rng.IntN(2) == 0 || h.alone.Version == 0 && i < 500 {
+				h.begin(i)
+			} else {
+				h.end(i, h.rng.Float64() < risky)
+			}
+			h.same(i)
+		}
+	}
+	return seen
+}
+
+func TestTheScriptsDoWhatTheStateDoes(t *testing.T) {
+	seeds, least := 5, 3
+	if racing { // it is slower, and what it looks for comes in any history
+		seeds, least = 1, 0
+	}
+	seen := histories(t, serve(t).addr, seeds, 2500)
+	for _, what := range []string{"booked", "learned", "stale", "outside", "full", "alarm", "renewed", "hopeless", "op"} {
+		if seen[what] < least {
+			t.Errorf("%d times %s", seen[what], what)
+		}
+	}
+	t.Log(seen)
+}
+
+func TestTheScriptsDoTheSameInTheRedisThatTheGatewayEmbeds(t *testing.T) {
+	if racing {
+		t.Skip("the histories are told to a real Redis")
+	}
+	t.Log(histories(t, miniredis.RunT(t).Addr(), 1, 1500))
+}
+
+// edges asks the scripts about n audits of index 1, k of them bad, on both sides of where n begins to
+// be enough, or ceases to be.
+func edges(t *testing.T, r *replica, wants func(n, k int) bool, asked func(n, k int) bool) {
+	t.Helper()
+	for _, k := range []int{0, 1, 2, 5, 10, 20, 50, 100, 200, 400} {
+		for n := max(k, 1); n < 60000; n++ {
+			if wants(n, k) == wants(n+1, k) {
+				continue
+			}
+			for _, n := range []int{n, n + 1} {
+				if got := asked(n, k); got != wants(n, k) {
+					t.Errorf("ε %g: %d of %d is %v", r.rule.Eps, k, n, got)
+				}
+			}
+			break
+		}
+	}
+}
+
+// put writes one epoch of which index 1 has n audits, k of them bad, and one open where it says so.
+func (r *replica) put(n, k, open int) {
+	r.t.Helper()
+	rest := strings.Repeat(" 0", mostGrid-1)
+	err := r.raw.HSet(r.t.Context(), keyRisk+chat.String(), "version", 5, "grid", "0.5", "eps", exact(r.rule.Eps+.001), "delta", exact(r.rule.Delta), "born", 1,
+		"op", 0, "hopeless", 0, "cold", 1, "drift", "0 0 0", "e1", "1 1 0 1", "n1", fmt.Sprint(n)+rest, "k1", fmt.Sprint(k)+rest, "o1", fmt.Sprint(open)+rest, "t:x", "1 1 0 5 1").Err()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestTheScriptsCertifyAndDespairByTheLastAudit(t *testing.T) {
+	r := join(t, serve(t).addr)
+	for _, rule := range []risk.Rule{{Eps: .01, Delta: .05}, {Eps: .1, Delta: .1}, {Eps: .3, Delta: .02}} {
+		rule.Lease, rule.Run = 1<<30, 500
+		r.by(rule)
+		need := math.Log(2 / rule.Delta)
+		edges(t, r, func(n, k int) bool { return risk.LogE(n, k, rule.Eps) >= need }, func(n, k int) bool {
+			r.put(n, k, 0)
+			r.close("unknown", false)
+			return r.state().Op == 1
+		})
+		edges(t, r, func(n, k int) bool { return risk.LogUpperE(n, k, rule.Eps) >= need }, func(n, k int) bool {
+			r.put(n, max(k, 1), 1)
+			r.close("x", k > 0)
+			return r.state().Hopeless
+		})
+	}
+}

@@ -1,0 +1,274 @@
+package evidence
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// chat is the key of most tests.
+var chat = risk.Key{Route: "org/chat", Bucket: "to_1k.0a1b2c3d", Lot: "confidence"}
+
+// plain is a rule by which little evidence goes far.
+var plain = risk.Rule{Eps: .2, Delta: .05, Lease: 400, Run: 500}
+
+// options are those of cmd/foregate's control client.
+func options(addr string) *redis.Options {
+	return &redis.Options{
+		Addr: addr, ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1,
+		DialTimeout: 250 * time.Millisecond, ReadTimeout: 250 * time.Millisecond, WriteTimeout: 250 * time.Millisecond,
+		PoolSize: 4, MaxActiveConns: 8, PoolTimeout: 50 * time.Millisecond, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+}
+
+type silent struct{}
+
+func (silent) Printf(context.Context, string, ...any) {}
+
+// lines is a log that may be read while it is written.
+type lines struct {
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.b.String(), what)
+}
+
+// replica is a book in a test, whose rule and clock the test moves.
+type replica struct {
+	*Book
+	t    testing.TB
+	log  *lines
+	mu   sync.Mutex
+	rule risk.Rule
+	skew time.Duration // ahead of the clock
+	last bool          // StaleServes
+	raw  *redis.Client
+}
+
+// join makes a replica that has the patience of a busy machine. An empty address is none: all is
+// in the process.
+func join(t testing.TB, addr string) *replica {
+	t.Helper()
+	o := options(addr)
+	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 20*time.Second, 20*time.Second, 20*time.Second, 20*time.Second
+	r := joinBy(t, o)
+	r.patience = 20 * time.Second
+	return r
+}
+
+// joinBy makes a replica that has a client's and the package's own patience.
+func joinBy(t testing.TB, client *redis.Options) *replica {
+	t.Helper()
+	r := &replica{t: t, log: &lines{}, rule: plain}
+	o := Options{
+		Rule:        func(string) risk.Rule { r.mu.Lock(); defer r.mu.Unlock(); return r.rule },
+		Stale:       func(string) time.Duration { return time.Minute },
+		StaleServes: func(string) bool { r.mu.Lock(); defer r.mu.Unlock(); return r.last },
+		Logger:      zerolog.New(r.log),
+		Now:         func() time.Time { r.mu.Lock(); defer r.mu.Unlock(); return time.Now().Add(r.skew) },
+	}
+	if client.Addr != "" {
+		r.raw = redis.NewClient(client)
+		t.Cleanup(func() { _ = r.raw.Close() })
+		o.Redis = r.raw
+	}
+	r.Book = New(o)
+	r.View(chat)
+	return r
+}
+
+// by sets the rule.
+func (r *replica) by(rule risk.Rule) { r.mu.Lock(); defer r.mu.Unlock(); r.rule = rule }
+
+// later moves the clock.
+func (r *replica) later(d time.Duration) { r.mu.Lock(); defer r.mu.Unlock(); r.skew += d }
+
+// open opens an audit by the view of the moment.
+func (r *replica) open(ticket string, score float64) risk.Fate {
+	r.t.Helper()
+	fate, err := r.Open(r.t.Context(), Audit{Decision: r.View(chat).Stamp(chat, 1, 0), Ticket: ticket, Score: score, Features: []float64{score, 1}, Tokens: 7})
+	if err != nil {
+		r.t.Fatalf("open %s: %v", ticket, err)
+	}
+	return fate
+}
+
+func (r *replica) close(ticket string, bad bool) {
+	r.t.Helper()
+	if err := r.Close(r.t.Context(), chat, ticket, bad); err != nil {
+		r.t.Fatalf("close %s: %v", ticket, err)
+	}
+}
+
+// teach places the grid at 0.05, 0.1, … 0.95.
+func (r *replica) teach() {
+	r.t.Helper()
+	for i := range risk.GridScores {
+		if fate := r.open(fmt.Sprint("learn-", i), float64(i+1)/risk.GridScores); fate != risk.Learned {
+			r.t.Fatalf("score %d is %s", i, fate)
+		}
+	}
+}
+
+// audit opens and closes so many audits of a score; the every-th is bad, 0 is none.
+func (r *replica) audit(n, every int, score float64) {
+	r.t.Helper()
+	for i := range n {
+		ticket := fmt.Sprintf("a-%d-%d", i, rand.Uint64())
+		if fate := r.open(ticket, score); fate != risk.Booked {
+			r.t.Fatalf("audit %d is %s", i, fate)
+		}
+		r.close(ticket, every > 0 && i%every == every-1)
+	}
+}
+
+// certify teaches and audits until something is served.
+func (r *replica) certify() {
+	r.t.Helper()
+	r.teach()
+	r.audit(60, 0, 1)
+	if v := r.View(chat); !v.Serves() {
+		r.t.Fatalf("nothing is served: %+v", v)
+	}
+}
+
+// state is all that is known.
+func (r *replica) state() whole {
+	r.t.Helper()
+	w, err := r.whole(r.t.Context(), chat)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return w
+}
+
+func (r *replica) counted(label string) int {
+	return int(testutil.ToFloat64(r.metrics.audits.WithLabelValues(chat.Route, chat.Lot, label)))
+}
+
+// differ is how two states differ, but for the audits under way and the last digits of what is a
+// logarithm.
+func differ(want, got risk.State) string {
+	return cmp.Diff(want, got, cmpopts.IgnoreUnexported(risk.State{}), cmpopts.EquateEmpty(), cmpopts.EquateApprox(1e-12, 1e-12))
+}
+
+// sound fails where a state says what no audits can.
+func sound(t testing.TB, s risk.State) {
+	t.Helper()
+	certified := 0
+	for _, e := range s.Epochs {
+		certified = max(certified, e.Cert)
+		for j := range e.N {
+			if e.O[j] < 0 || e.O[j] > e.K[j] || e.K[j] > e.N[j] {
+				t.Fatalf("epoch %d, index %d: %d open, %d bad, %d audits", e.ID, j+1, e.O[j], e.K[j], e.N[j])
+			}
+		}
+	}
+	if s.Op != certified || s.Op > len(s.Grid) || len(s.Epochs) > 2 {
+		t.Fatalf("index %d of %d thresholds, certified %d, %d epochs", s.Op, len(s.Grid), certified, len(s.Epochs))
+	}
+}
+
+// server is a real redis-server.
+type server struct {
+	t    testing.TB
+	addr string
+	dir  string
+	args []string
+	cmd  *exec.Cmd
+}
+
+// serve starts a real redis-server, which ends with the test.
+func serve(t testing.TB, args ...string) *server {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &server{t: t, addr: ln.Addr().String(), dir: t.TempDir(), args: args}
+	_ = ln.Close() // the port is for the server
+	s.start()
+	t.Cleanup(s.stop)
+	return s
+}
+
+func (s *server) start() {
+	s.t.Helper()
+	exe, err := exec.LookPath("redis-server")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			s.t.Fatal("redis-server is not in PATH, and CI must run this test")
+		}
+		s.t.Skip("redis-server is not in PATH; install it (apt-get install redis-server) to run this test")
+	}
+	args := append([]string{"--bind", "127.0.0.1", "--port", s.port(), "--save", "", "--appendonly", "no", "--dir", s.dir}, s.args...)
+	s.cmd = exec.Command(exe, args...)
+	if err := s.cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	redis.SetLogger(silent{})
+	c := redis.NewClient(options(s.addr))
+	defer func() { _ = c.Close() }()
+	within(s.t, 20*time.Second, "redis-server answers", func() bool { return c.Ping(context.Background()).Err() == nil })
+}
+
+func (s *server) port() string {
+	_, port, _ := net.SplitHostPort(s.addr)
+	return port
+}
+
+// stop kills the server: it has no time to say goodbye.
+func (s *server) stop() {
+	if s.cmd == nil || s.cmd.Process == nil {
+		return
+	}
+	_ = s.cmd.Process.Signal(syscall.SIGKILL)
+	_ = s.cmd.Wait() // it says that it was killed
+	s.cmd = nil
+}
+
+// stores runs a test on a real Redis and on none.
+func stores(t *testing.T, test func(t *testing.T, r *replica)) {
+	t.Run("redis", func(t *testing.T) { test(t, join(t, serve(t).addr)) })
+	t.Run("process", func(t *testing.T) { test(t, join(t, "")) })
+}
+
+// within polls until ok, or fails.
+func within(t testing.TB, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	start := time.Now()
+	for !ok() {
+		if time.Since(start) > limit {
+			t.Fatalf("after %v still not: %s", limit, what)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

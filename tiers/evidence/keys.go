@@ -1,0 +1,120 @@
+package evidence
+
+import (
+	_ "embed" // the scripts
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// The keys share the hash tag {fg} with the other keys of the replicas, so that a script may
+// touch several. None has a TTL: a flood of cached answers evicts what has one first. Their
+// number is bounded, and times in them are of Redis' clock.
+const (
+	// keyRisk, with a key's name behind it, is a hash: the state of one kind of request, and
+	// the audits under way, a field each.
+	keyRisk = "foregate:{fg}:risk:"
+	// keyIndex is a sorted set: the names of all those, by the second they were last used.
+	keyIndex = keyRisk + "index"
+	// keyLog is a stream of audits that were opened and closed.
+	keyLog = keyRisk + "log"
+	// keyMaps is a hash: the calibrated scores of each route, and which there are.
+	keyMaps = keyRisk + "maps"
+)
+
+const (
+	mostKeys    = 1024      // kinds of request, here and in Redis
+	mostLog     = 40000     // entries of the log
+	mostValue   = 16 << 10  // bytes of a field that is read
+	mostMap     = 16 << 10  // bytes of a calibrated score
+	mostMaps    = 64        // of one route
+	mostVersion = 1_000_000 // of a calibrated score
+	mostName    = 256       // bytes of a route's name
+)
+
+// names are the fields of a state in the order in which the scripts have them; a view is of
+// viewed.
+var (
+	names = []string{
+		"version", "alarm", "grid", "scores", "eps", "delta", "op", "drift", "hopeless", "cold", "born", "prior", "map",
+		"e1", "n1", "k1", "o1", "e2", "n2", "k2", "o2",
+	}
+	viewed = []string{"version", "alarm", "grid", "eps", "delta", "op", "drift", "hopeless"}
+)
+
+// The scripts are run by EVALSHA and loaded by SCRIPT LOAD, never by EVAL, which an operator's
+// ACL may deny. Those that change a state begin with what they share.
+var (
+	//go:embed state.lua
+	stateSource string
+	//go:embed open.lua
+	openSource string
+	//go:embed close.lua
+	closeSource string
+	//go:embed prior.lua
+	priorSource string
+	//go:embed forget.lua
+	forgetSource string
+	//go:embed map.lua
+	mapSource string
+
+	openScript   = newLua(stateSource + openSource)
+	closeScript  = newLua(stateSource + closeSource)
+	priorScript  = newLua(stateSource + priorSource)
+	forgetScript = newLua(forgetSource)
+	mapScript    = newLua(mapSource)
+
+	scripts = []lua{openScript, closeScript, priorScript, forgetScript, mapScript}
+)
+
+// lua is a script that knows its lines.
+type lua struct {
+	*redis.Script
+	source string
+}
+
+func newLua(source string) lua { return lua{redis.NewScript(source), source} }
+
+var (
+	wordShape   = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+	ticketShape = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+)
+
+// nameOf is a key's name, by which it can be told apart from all others.
+func nameOf(k risk.Key) (string, error) {
+	if k.Route == "" || len(k.Route) > mostName || strings.ContainsFunc(k.Route, func(r rune) bool { return r < ' ' || r == '\u007f' || r == '\ufffd' }) {
+		return "", fmt.Errorf("evidence: route %.80q is not 1 to %d printable bytes", k.Route, mostName)
+	}
+	if !wordShape.MatchString(k.Bucket) || !wordShape.MatchString(k.Lot) {
+		return "", fmt.Errorf("evidence: bucket %.80q or lot %.80q is not 1 to 64 of A-Z, a-z, 0-9, . _ -", k.Bucket, k.Lot)
+	}
+	return k.String(), nil
+}
+
+// keyOf is the key of a name. Only a route may have slashes.
+func keyOf(name string) (risk.Key, bool) {
+	at := strings.LastIndexByte(name, '/')
+	if at < 0 {
+		return risk.Key{}, false
+	}
+	k := risk.Key{Lot: name[at+1:]}
+	name = name[:at]
+	if at = strings.LastIndexByte(name, '/'); at < 0 {
+		return risk.Key{}, false
+	}
+	k.Route, k.Bucket = name[:at], name[at+1:]
+	_, err := nameOf(k)
+	return k, err == nil
+}
+
+// checkRule says what is wrong with a rule.
+func checkRule(r risk.Rule) error {
+	if !(r.Eps > 0 && r.Eps < 1 && r.Delta > 0 && r.Delta < 1 && r.Lease >= 2 && r.Run >= 1 && r.Run <= 1e15) {
+		return fmt.Errorf("evidence: no promise can be kept by ε %g, δ %g, lease %d, run %g", r.Eps, r.Delta, r.Lease, r.Run)
+	}
+	return nil
+}

@@ -1,0 +1,209 @@
+package evidence
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// local is a book in one process: what Redis and the scripts do for many.
+type local struct {
+	now func() time.Time
+
+	mu     sync.Mutex
+	kinds  map[risk.Key]*kind
+	log    []LogEntry // a ring of half of mostLog: an entry is an audit with its outcome
+	next   int        // where the oldest is once it is full
+	places map[place]int
+}
+
+// kind is what is known of one key.
+type kind struct {
+	whole
+	used time.Time
+}
+
+// place is what an entry of the log is found by.
+type place struct {
+	key    risk.Key
+	ticket string
+}
+
+// of is the kind of a key that somebody uses; nil where there are too many.
+func (l *local) of(k risk.Key) *kind {
+	now := l.now()
+	if l.kinds == nil {
+		l.kinds = make(map[risk.Key]*kind)
+	}
+	known := l.kinds[k]
+	if known == nil {
+		if len(l.kinds) >= mostKeys {
+			return nil
+		}
+		known = &kind{}
+		l.kinds[k] = known
+	}
+	known.used = now
+	return known
+}
+
+func (l *local) view(r risk.Rule, k risk.Key) risk.View {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := &risk.State{}
+	if known := l.kinds[k]; known != nil {
+		s = &known.State
+	}
+	v := s.View(r)
+	v.Seen = l.now()
+	return v
+}
+
+func (l *local) open(r risk.Rule, a Audit) (risk.Fate, error) {
+	if _, err := nameOf(a.Key); err != nil {
+		return "", err
+	}
+	if err := checkRule(r); err != nil {
+		return "", err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.of(a.Key)
+	if known == nil {
+		return risk.Full, nil
+	}
+	fate := known.Open(r, a.Decision, a.Score, a.Ticket, l.now())
+	switch fate {
+	case risk.Booked:
+		l.opened(a)
+		known.calib = joined([]float64{float64(a.Map)})
+	case risk.Learned:
+		known.calib = joined([]float64{float64(a.Map)})
+	}
+	return fate, nil
+}
+
+func (l *local) close(r risk.Rule, k risk.Key, ticket string, bad bool) (bool, error) {
+	if _, err := nameOf(k); err != nil {
+		return false, err
+	}
+	if err := checkRule(r); err != nil {
+		return false, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.kinds[k]
+	if known == nil {
+		return false, nil
+	}
+	known.used = l.now()
+	if !known.Close(r, ticket, bad) {
+		return false, nil
+	}
+	if at, ok := l.places[place{k, ticket}]; ok {
+		l.log[at].Label = labelOf(bad)
+	}
+	return true, nil
+}
+
+// opened puts an audit into the log.
+func (l *local) opened(a Audit) {
+	e := LogEntry{
+		When: l.now(), Key: a.Key, Ticket: a.Ticket, Score: a.Score, Floor: a.Floor, Threshold: a.Threshold, Served: a.Score >= a.Threshold,
+		Features: slices.Clone(a.Features), Tokens: a.Tokens, Map: a.Map, Version: a.Version, Label: labelLost,
+	}
+	if l.places == nil {
+		l.places = make(map[place]int)
+	}
+	at := l.next
+	if len(l.log) < mostLog/2 {
+		at = len(l.log)
+		l.log = append(l.log, e)
+	} else {
+		if old := (place{l.log[at].Key, l.log[at].Ticket}); l.places[old] == at {
+			delete(l.places, old)
+		}
+		l.log[at] = e
+		l.next = (at + 1) % len(l.log)
+	}
+	l.places[place{a.Key, a.Ticket}] = at
+}
+
+// entries is a copy of the log, the oldest first.
+func (l *local) entries() []LogEntry {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]LogEntry, 0, len(l.log))
+	return append(append(out, l.log[l.next:]...), l.log[:l.next]...)
+}
+
+func (l *local) reset(k risk.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.kinds, k)
+}
+
+// tidy forgets the keys that nobody uses.
+func (l *local) tidy() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	kept := keptFor
+	if len(l.kinds) >= mostKeys {
+		kept = fullFor
+	}
+	for k, known := range l.kinds {
+		if l.now().Sub(known.used) > kept {
+			delete(l.kinds, k)
+		}
+	}
+}
+
+func (l *local) all(rule func(string) risk.Rule) []Known {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := make([]Known, 0, len(l.kinds))
+	for k, known := range l.kinds {
+		out = append(out, Known{k, apart(&known.State), rule(k.Route), l.now()})
+	}
+	slices.SortFunc(out, func(a, b Known) int { return compare(a.Key, b.Key) })
+	return out
+}
+
+// apart is a copy of a state that nobody else changes: all but the audits under way.
+func apart(s *risk.State) risk.State {
+	return risk.State{
+		Version: s.Version, Alarm: s.Alarm, Grid: slices.Clone(s.Grid), Scores: slices.Clone(s.Scores), Eps: s.Eps, Delta: s.Delta,
+		Op: s.Op, Epochs: slices.Clone(s.Epochs), Drift: s.Drift, Hopeless: s.Hopeless, Cold: s.Cold,
+	}
+}
+
+// add adds a prior where the state is still what it was reckoned for.
+func (l *local) add(r risk.Rule, k risk.Key, p portion) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.of(k)
+	if known == nil || known.prior != p.was || !known.Take(r, p.Prior, l.now()) {
+		return false
+	}
+	known.prior, known.calib = p.newest, joined([]float64{float64(p.calib)})
+	return true
+}
+
+// whole is a copy of what is known of a key.
+func (l *local) whole(k risk.Key) whole {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.kinds[k]
+	if known == nil {
+		return whole{gone: true}
+	}
+	return whole{State: apart(&known.State), prior: known.prior, calib: known.calib}
+}
+
+func compare(a, b risk.Key) int {
+	return cmp.Or(strings.Compare(a.Route, b.Route), strings.Compare(a.Bucket, b.Bucket), strings.Compare(a.Lot, b.Lot))
+}

@@ -1,0 +1,316 @@
+package evidence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+func TestWithoutARedisABookIsTheSame(t *testing.T) {
+	r := join(t, "")
+	r.certify()
+	for _, fate := range []struct {
+		score float64
+		want  risk.Fate
+	}{{.01, risk.Outside}, {1, risk.Booked}, {math.NaN(), risk.Outside}} {
+		if got := r.open(fmt.Sprintf("x-%.0f", fate.score), fate.score); got != fate.want {
+			t.Errorf("a score of %g is %s, not %s", fate.score, got, fate.want)
+		}
+	}
+	r.close("x-1", true)
+	r.close("x-1", true)
+	if r.counted(labelBad) != 1 || r.counted(labelLost) != 1 || r.counted(labelGood) != 60 || r.counted("learned") != risk.GridScores || r.counted("outside") != 2 {
+		t.Error("audits are not counted")
+	}
+	r.later(time.Hour)
+	if v := r.View(chat); !v.Serves() || time.Since(v.Seen) > 0 {
+		t.Errorf("an own view is never old: %+v", v)
+	}
+	sound(t, r.state().State)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	cancel()
+	wg.Wait()
+}
+
+func TestWithoutARedisKeysThatNobodyUsesGoAndNoMoreComeThanFit(t *testing.T) {
+	r := join(t, "")
+	key := func(i int) risk.Key { return risk.Key{Route: fmt.Sprint("route-", i), Bucket: "b", Lot: "l"} }
+	open := func(i int) risk.Fate {
+		fate, err := r.Open(t.Context(), Audit{Decision: r.View(key(i)).Stamp(key(i), 1, 0), Ticket: "t", Score: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fate
+	}
+	for i := range mostKeys {
+		open(i)
+	}
+	r.tidy(t.Context())
+	if fate := open(mostKeys); fate != risk.Full {
+		t.Errorf("one too many is %s", fate)
+	}
+	r.later(fullFor + time.Minute)
+	r.tidy(t.Context())
+	if fate := open(mostKeys); fate != risk.Learned {
+		t.Errorf("once there is room it is %s", fate)
+	}
+	r.later(keptFor - time.Minute)
+	r.tidy(t.Context())
+	if all, _ := r.All(t.Context()); len(all) != 1 {
+		t.Errorf("%d keys before the week is over", len(all))
+	}
+	r.later(2 * time.Minute)
+	r.tidy(t.Context())
+	if all, _ := r.All(t.Context()); len(all) != 0 {
+		t.Errorf("%d keys after it", len(all))
+	}
+}
+
+func TestWhatIsNoAuditIsRefused(t *testing.T) {
+	stores(t, func(t *testing.T, r *replica) {
+		good := Audit{Decision: risk.Decision{Key: chat}, Ticket: "x", Score: 1}
+		for name, spoil := range map[string]func(a *Audit){
+			"no ticket":         func(a *Audit) { a.Ticket = "" },
+			"a ticket of words": func(a *Audit) { a.Ticket = "a b" },
+			"a long ticket":     func(a *Audit) { a.Ticket = strings.Repeat("x", 65) },
+			"many features":     func(a *Audit) { a.Features = make([]float64, 9) },
+			"no route":          func(a *Audit) { a.Key.Route = "" },
+			"a bucket of two":   func(a *Audit) { a.Key.Bucket = "a/b" },
+			"no lot":            func(a *Audit) { a.Key.Lot = "" },
+			"a route of lines":  func(a *Audit) { a.Key.Route = "a\nb" },
+			"an index below 0":  func(a *Audit) { a.Hi = -1 },
+		} {
+			a := good
+			spoil(&a)
+			if fate, err := r.Open(t.Context(), a); err == nil || errors.Is(err, ErrAway) {
+				t.Errorf("%s: %s, %v", name, fate, err)
+			}
+		}
+		if err := r.Close(t.Context(), chat, "a b", false); err == nil || errors.Is(err, ErrAway) {
+			t.Errorf("close: %v", err)
+		}
+		r.by(risk.Rule{Eps: 1, Delta: .05, Lease: 10, Run: 10})
+		if _, err := r.Open(t.Context(), good); err == nil || errors.Is(err, ErrAway) {
+			t.Errorf("a rule that promises nothing: %v", err)
+		}
+		if v := r.View(risk.Key{Route: "x"}); v.Serves() {
+			t.Errorf("%+v", v)
+		}
+	})
+}
+
+func TestANameTellsKeysApart(t *testing.T) {
+	for _, k := range []risk.Key{chat, {Route: "a/b/c", Bucket: "x.y-z_0", Lot: "head"}, {Route: "Größe", Bucket: "b", Lot: "l"}} {
+		name, err := nameOf(k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, ok := keyOf(name); !ok || back != k {
+			t.Errorf("%q is %+v", name, back)
+		}
+	}
+	for _, name := range []string{"", "/", "//", "a", "a/b", "a//b", "/a/b", "a/b/", "a/b c/d", "a/b/ü", strings.Repeat("x", 300) + "/b/c"} {
+		if k, ok := keyOf(name); ok {
+			t.Errorf("%q is %+v", name, k)
+		}
+	}
+}
+
+func TestAllTellsOfEveryKeyInOrder(t *testing.T) {
+	stores(t, func(t *testing.T, r *replica) {
+		other := risk.Key{Route: "aaa", Bucket: "b", Lot: "l"}
+		r.certify()
+		r.open("under-way", 1)
+		if _, err := r.Open(t.Context(), Audit{Decision: r.View(other).Stamp(other, 1, 0), Ticket: "t", Score: .5}); err != nil {
+			t.Fatal(err)
+		}
+		if r.raw != nil { // what somebody else put there is left out
+			r.raw.ZAdd(t.Context(), keyIndex, redisZ(1, "banana"), redisZ(1, "x/gone/y"), redisZ(1, "x/bad/y"), redisZ(1, "x/type/y"))
+			r.raw.HSet(t.Context(), keyRisk+"x/bad/y", "version", "x")
+			r.raw.Set(t.Context(), keyRisk+"x/type/y", "x", 0)
+		}
+		all, err := r.All(t.Context())
+		if err != nil || len(all) != 2 || all[0].Key != other || all[1].Key != chat {
+			t.Fatalf("%+v, %v", all, err)
+		}
+		if d := differ(r.state().State, all[1].State); d != "" {
+			t.Error(d)
+		}
+		if sum := all[1].State.Summarise(all[1].Rule); sum.Op == 0 || sum.Pending != 1 || all[1].Rule != plain {
+			t.Errorf("%+v", sum)
+		}
+		if len(all[0].State.Scores) != 1 {
+			t.Errorf("%+v", all[0].State)
+		}
+		all[1].State.Epochs[0].N[0] = 0 // a copy
+		sound(t, r.state().State)
+		if r.state().Epochs[0].N[0] == 0 {
+			t.Error("it is no copy")
+		}
+	})
+}
+
+func TestAKeyThatWasResetBeginsAnew(t *testing.T) {
+	stores(t, func(t *testing.T, r *replica) {
+		r.certify()
+		old := r.View(chat).Stamp(chat, 1, 0)
+		r.open("under-way", 1)
+		if err := r.Reset(t.Context(), chat); err != nil {
+			t.Fatal(err)
+		}
+		if v := r.View(chat); v.Serves() || v.Version != 0 {
+			t.Errorf("%+v", v)
+		}
+		if all, _ := r.All(t.Context()); len(all) != 0 {
+			t.Errorf("%+v", all)
+		}
+		r.close("under-way", false)
+		if fate, err := r.Open(t.Context(), Audit{Decision: old, Ticket: "old", Score: 1}); fate != risk.Stale || err != nil {
+			t.Errorf("an old decision is %s, %v", fate, err)
+		}
+		r.certify()
+		if r.View(chat).Version == old.Version {
+			t.Error("the grid has the old one's version")
+		}
+	})
+}
+
+func TestTheLogTellsOfEveryAuditWithItsOutcome(t *testing.T) {
+	stores(t, func(t *testing.T, r *replica) {
+		r.certify()
+		threshold := r.View(chat).Threshold
+		r.open("good", 1)
+		r.open("bad", 1)
+		r.open("lost", threshold-.01)
+		r.close("bad", true)
+		r.close("good", false)
+		r.close("good", true)
+		r.close("unknown", true)
+		if r.raw != nil { // what somebody else put there is passed over
+			r.raw.XAdd(t.Context(), xadd("banana", "1"))
+			r.raw.XAdd(t.Context(), xadd("opened", "x y", "key", chat.String(), "score", "1"))
+			r.raw.XAdd(t.Context(), xadd("opened", "x", "key", "a/b", "score", "1"))
+			r.raw.XAdd(t.Context(), xadd("opened", "x", "key", chat.String(), "score", "nan"))
+			r.raw.XAdd(t.Context(), xadd("closed", "lost", "key", chat.String(), "bad", "2"))
+			r.raw.XAdd(t.Context(), xadd("closed", "lost", "key", "other/b/l", "bad", "0"))
+		}
+		var got []LogEntry
+		if err := r.Log(t.Context(), func(e LogEntry) error { got = append(got, e); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if len(got) != 63 {
+			t.Fatalf("%d audits", len(got))
+		}
+		for i, want := range []LogEntry{
+			{Key: chat, Ticket: "good", Score: 1, Threshold: threshold, Served: true, Features: []float64{1, 1}, Tokens: 7, Label: "good"},
+			{Key: chat, Ticket: "bad", Score: 1, Threshold: threshold, Served: true, Features: []float64{1, 1}, Tokens: 7, Label: "bad"},
+			{Key: chat, Ticket: "lost", Score: threshold - .01, Threshold: threshold, Features: []float64{threshold - .01, 1}, Tokens: 7, Label: "lost"},
+		} {
+			e := got[60+i]
+			if time.Since(e.When) > time.Minute || time.Until(e.When) > time.Second || e.Version != r.View(chat).Version || e.Floor > e.Threshold {
+				t.Errorf("%+v", e)
+			}
+			if d := cmp.Diff(want, e, cmpopts.IgnoreFields(LogEntry{}, "When", "Version", "Floor")); d != "" {
+				t.Error(d)
+			}
+		}
+		stop := errors.New("enough")
+		n := 0
+		if err := r.Log(t.Context(), func(LogEntry) error { n++; return stop }); !errors.Is(err, stop) || n != 1 {
+			t.Errorf("%v after %d", err, n)
+		}
+	})
+}
+
+func TestTheLogInTheProcessIsARing(t *testing.T) {
+	l := &local{now: time.Now}
+	const more = 100
+	for i := range mostLog/2 + more {
+		l.opened(Audit{Decision: risk.Decision{Key: chat}, Ticket: fmt.Sprint(i)})
+	}
+	got := l.entries()
+	if len(got) != mostLog/2 || got[0].Ticket != fmt.Sprint(more) || got[len(got)-1].Ticket != fmt.Sprint(mostLog/2+more-1) || len(l.places) != len(got) {
+		t.Errorf("%d entries from %s to %s, %d places", len(got), got[0].Ticket, got[len(got)-1].Ticket, len(l.places))
+	}
+}
+
+func TestCalibratedScoresAreNumberedAndKept(t *testing.T) {
+	stores(t, func(t *testing.T, r *replica) {
+		ctx := t.Context()
+		r.Map("a/b", 1)
+		for i := 1; i <= mostMaps+2; i++ {
+			v, err := r.SaveMap(ctx, "a/b", Map(fmt.Sprintf(`{"n":%d}`, i)))
+			if err != nil || v != i {
+				t.Fatalf("score %d is number %d, %v", i, v, err)
+			}
+		}
+		if v, err := r.SaveMap(ctx, "other", Map(`[]`)); v != 1 || err != nil {
+			t.Errorf("another route's is number %d, %v", v, err)
+		}
+		r.tick(ctx)
+		if raw, ok := r.Map("a/b", mostMaps+2); !ok || string(raw) != fmt.Sprintf(`{"n":%d}`, mostMaps+2) {
+			t.Errorf("%s, %v", raw, ok)
+		}
+		for _, gone := range []int{0, -1, 1, 2, mostMaps + 3} {
+			if raw, ok := r.Map("a/b", gone); ok {
+				t.Errorf("number %d is %s", gone, raw)
+			}
+		}
+		all, err := r.Maps(ctx, "a/b")
+		if err != nil || len(all) != mostMaps || all[0].Version != 3 || !slices.IsSortedFunc(all, func(a, b SavedMap) int { return a.Version - b.Version }) {
+			t.Errorf("%d, %v", len(all), err)
+		}
+		for _, bad := range []Map{nil, Map("{"), Map(`"` + strings.Repeat("x", mostMap) + `"`)} {
+			if v, err := r.SaveMap(ctx, "a/b", bad); err == nil {
+				t.Errorf("%.10s is number %d", bad, v)
+			}
+		}
+		if all, err := r.Maps(ctx, "none"); len(all) != 0 || err != nil {
+			t.Errorf("%+v, %v", all, err)
+		}
+	})
+}
+
+func TestACalibratedScoreThatAnotherReplicaSavedIsKnownAfterTheNextReading(t *testing.T) {
+	s := serve(t)
+	a, b := join(t, s.addr), join(t, s.addr)
+	if _, ok := b.Map("r", 1); ok {
+		t.Error("known before")
+	}
+	_, _ = a.SaveMap(t.Context(), "r", Map(`{"a":1}`))
+	b.tick(t.Context())
+	if raw, ok := b.Map("r", 1); !ok || string(raw) != `{"a":1}` {
+		t.Errorf("%s, %v", raw, ok)
+	}
+	// A Redis that lost it, and whose number was given anew, is believed.
+	a.raw.Del(t.Context(), keyMaps)
+	b.tick(t.Context())
+	if _, ok := b.Map("r", 1); ok {
+		t.Error("known although it is gone")
+	}
+	a.raw.HSet(t.Context(), keyMaps, "r/versions", "banana -1 0 1e3 7 8 99999999999 7", "r/7", "no json", "r/8", "{}")
+	b.tick(t.Context())
+	if _, ok := b.Map("r", 7); ok {
+		t.Error("what is no JSON is known")
+	}
+	if raw, ok := b.Map("r", 8); !ok || string(raw) != "{}" {
+		t.Errorf("%s, %v", raw, ok)
+	}
+}

@@ -1,0 +1,43 @@
+package evidence
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// The labels of audits that came to no outcome; the fates of risk are labels, too.
+const (
+	labelGood = "good"
+	labelBad  = "bad"
+	labelLost = "lost" // in the log: it has no outcome. Counted: its outcome came to nothing
+	labelAway = "away"
+)
+
+type metrics struct {
+	audits *prometheus.CounterVec
+	errors *prometheus.CounterVec
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	f := promauto.With(reg)
+	m := &metrics{
+		audits: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_audit_total",
+			Help: "Audits of drafts, by what became of them: good or bad; lost, its outcome came too late, after an alarm, or never; stale, outside, full, not begun because the grid is another, the score is below the region, too many are under way; learned, its score helps to place the grid; away, Redis did not answer.",
+		}, []string{"route", "lot", "label"}),
+		errors: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_risk_errors_total",
+			Help: "What went wrong with the evidence in Redis: redis, no answer; refused, an error as an answer; fields, not what was written; script, something beside what a script was for.",
+		}, []string{"kind"}),
+	}
+	for kind := range says {
+		m.errors.WithLabelValues(string(kind))
+	}
+	return m
+}
+
+func (m *metrics) count(k risk.Key, label string) {
+	m.audits.WithLabelValues(k.Route, k.Lot, label).Inc()
+}

@@ -1,0 +1,191 @@
+package evidence
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+func TestWhatManyReplicasAuditAtOnceAddsUp(t *testing.T) {
+	s := serve(t)
+	first := join(t, s.addr)
+	rule := plain
+	rule.Lease, rule.Run = 100000, 1e6 // nothing expires and nothing alarms
+	first.by(rule)
+	first.teach()
+	const replicas, each = 4, 150
+	var booked, bad, left atomic.Int64
+	var wg sync.WaitGroup
+	for n := range replicas {
+		r := join(t, s.addr)
+		r.by(rule)
+		r.tick(t.Context())
+		for half := range 2 {
+			rng := rand.New(rand.NewPCG(uint64(n), uint64(half)))
+			wg.Go(func() {
+				for i := range each {
+					ticket := fmt.Sprintf("r%d-%d-%d", n, half, i)
+					fate, err := r.Open(context.Background(), Audit{Decision: r.View(chat).Stamp(chat, 1, 0), Ticket: ticket, Score: 1})
+					if err != nil || fate != risk.Booked {
+						t.Errorf("open: %s, %v", fate, err)
+						return
+					}
+					booked.Add(1)
+					switch rng.IntN(10) {
+					case 0: // its replica died
+						left.Add(1)
+						continue
+					case 1:
+						bad.Add(1)
+						err = r.Close(context.Background(), chat, ticket, true)
+					default:
+						err = r.Close(context.Background(), chat, ticket, false)
+					}
+					if err != nil {
+						t.Errorf("close: %v", err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	w := first.state()
+	sound(t, w.State)
+	e := w.Epochs[0]
+	if e.Audits != int(booked.Load()) || e.N[0] != e.Audits || e.K[0] != int(bad.Load()+left.Load()) || e.O[0] != int(left.Load()) || e.Audits != replicas*2*each {
+		t.Errorf("%d audits, %d bad, %d open; not %d, %d, %d", e.N[0], e.K[0], e.O[0], booked.Load(), bad.Load()+left.Load(), left.Load())
+	}
+	if n := first.raw.HLen(t.Context(), keyRisk+chat.String()).Val(); int(n) != len(names)+int(left.Load()) {
+		t.Errorf("%d fields with %d audits under way", n, left.Load())
+	}
+}
+
+func TestAReplicaServesByWhatAnotherCertifiedASecondLater(t *testing.T) {
+	s := serve(t)
+	a, b := join(t, s.addr), join(t, s.addr)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = b.Run(ctx) })
+	defer func() { cancel(); wg.Wait() }()
+	a.certify()
+	began := time.Now()
+	within(t, 20*time.Second, "the other serves, too", func() bool { return b.View(chat).Serves() })
+	if took := time.Since(began); took > 3*period {
+		t.Errorf("after %v", took)
+	}
+	va, vb := a.View(chat), b.View(chat)
+	if va.Seen, vb.Seen = (time.Time{}), (time.Time{}); va != vb {
+		t.Errorf("%+v and %+v", va, vb)
+	}
+	// What one replica opened another may close, and only once.
+	a.open("x", 1)
+	b.close("x", false)
+	a.close("x", false)
+	if a.counted(labelLost) != 1 || b.counted(labelGood) != 1 {
+		t.Errorf("closed %d times here, %d there", a.counted(labelGood), b.counted(labelGood))
+	}
+	sound(t, a.state().State)
+}
+
+func TestADecisionOfBeforeAnAlarmIsStaleEverywhere(t *testing.T) {
+	s := serve(t)
+	a, b := join(t, s.addr), join(t, s.addr)
+	a.certify()
+	b.tick(t.Context())
+	old := b.View(chat).Stamp(chat, 1, 0)
+	b.open("under-way", 1)
+	for i := 0; a.state().Alarm == 0; i++ {
+		a.audit(1, 1, 1)
+		if i > 100 {
+			t.Fatal("no alarm")
+		}
+	}
+	if v := a.View(chat); v.Serves() || v.Alarm != 1 {
+		t.Errorf("after the alarm: %+v", v)
+	}
+	fate, err := b.Open(t.Context(), Audit{Decision: old, Ticket: "late", Score: 1})
+	if err != nil || fate != risk.Stale {
+		t.Errorf("open: %s, %v", fate, err)
+	}
+	if v := b.View(chat); v.Serves() || v.Alarm != 1 {
+		t.Errorf("the reply tells of the alarm: %+v", v)
+	}
+	was := a.state()
+	b.close("under-way", false)
+	if d := differ(was.State, a.state().State); d != "" {
+		t.Errorf("an audit of before the alarm counts:\n%s", d)
+	}
+}
+
+func TestAuditsThatAreLostAreForgottenByRedisClock(t *testing.T) {
+	r := join(t, serve(t).addr)
+	rule := plain
+	rule.Lease = 5000
+	r.by(rule)
+	r.teach()
+	name := keyRisk + chat.String()
+	old, young := time.Now().Unix()-openFor-5, time.Now().Unix()-openFor+60
+	for i := range mostOpen {
+		born := old
+		if i%2 == 0 {
+			born = young
+		}
+		if err := r.raw.HSet(t.Context(), name, fmt.Sprint("t:left-", i), fmt.Sprintf("1 3 0 %d 1", born)).Err(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.later(-24 * time.Hour) // a replica's clock says nothing
+	if fate := r.open("new", 1); fate != risk.Booked {
+		t.Errorf("open: %s", fate)
+	}
+	if n := r.raw.HLen(t.Context(), name).Val(); int(n) != len(names)+mostOpen/2+1 {
+		t.Errorf("%d fields", n)
+	}
+	for i := range mostOpen/2 - 1 {
+		r.open(fmt.Sprint("more-", i), 1)
+	}
+	if fate := r.open("one-too-many", 1); fate != risk.Full {
+		t.Errorf("of %d under way: %s", mostOpen, fate)
+	}
+	sound(t, r.state().State)
+}
+
+// mostOpen and openFor are those of package risk.
+const mostOpen, openFor = 1024, 900
+
+func TestKeysThatNobodyUsesGoAndNoMoreComeThanFit(t *testing.T) {
+	r := join(t, serve(t).addr)
+	ctx := t.Context()
+	now := float64(time.Now().Unix())
+	put := func(i int, age time.Duration) string {
+		k := risk.Key{Route: fmt.Sprint("route-", i), Bucket: "b", Lot: "l"}
+		r.raw.ZAdd(ctx, keyIndex, redisZ(now-age.Seconds(), k.String()))
+		r.raw.HSet(ctx, keyRisk+k.String(), "eps", "0.2")
+		return k.String()
+	}
+	gone, kept := put(0, keptFor+time.Minute), put(1, keptFor-time.Minute)
+	r.tidy(ctx)
+	if r.raw.Exists(ctx, keyRisk+gone).Val() != 0 || r.raw.Exists(ctx, keyRisk+kept).Val() != 1 || r.raw.ZCard(ctx, keyIndex).Val() != 1 {
+		t.Error("not the key went that nobody used for a week")
+	}
+	for i := 1; i <= mostKeys; i++ {
+		put(i, time.Minute*time.Duration(i%50))
+	}
+	if fate := r.open("t", 1); fate != risk.Full {
+		t.Errorf("one key too many is %s", fate)
+	}
+	if r.raw.Exists(ctx, keyRisk+chat.String()).Val() != 0 {
+		t.Error("it was made all the same")
+	}
+	put(7, fullFor+time.Minute)
+	r.tidy(ctx)
+	if fate := r.open("t", 1); fate != risk.Learned {
+		t.Errorf("once there is room it is %s", fate)
+	}
+}
