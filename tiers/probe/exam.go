@@ -56,7 +56,7 @@ func (e *exam) take(ctx context.Context) error {
 	e.card.Model = e.asker.model
 	defer func() { e.card.Spent = e.spent }()
 	for _, part := range []func(context.Context) error{
-		e.window, e.ending, e.tokenizer, e.template, e.words, e.logprobs, e.temper, e.longAnswer, e.goingOn,
+		e.window, e.ending, e.tokenizer, e.template, e.words, e.logprobs, e.temper, e.drawing, e.longAnswer, e.goingOn,
 	} {
 		if err := part(ctx); err != nil {
 			return err

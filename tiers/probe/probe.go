@@ -33,12 +33,15 @@ type Card struct {
 	Window    int     // context length in tokens; 0 is unknown
 
 	RawLogprobs bool // they are those of temperature 1, whatever the request's
+	Processed   bool // they are of the law that tokens were drawn by, after the request's temperature, top_k and top_p
+	Plain       bool // that law is the model's own where a request names none of these; false, too, where it cannot be told
 	Unscored    bool // it was seen to answer without logprobs, though it was asked for them
 	TopLogprobs int  // the most alternatives that it tells, 0..20
 	TokenIDs    bool // it tells the ids that it generates (return_token_ids)
 	TokenBytes  bool // its logprobs have each token's bytes
 
 	Scoring   openai.ScoreStyle // how it scores a text that it is given; "" is not at all
+	ScoreTop  int               // the most alternatives that it tells of a place of such a text, 0..20
 	Reuse     bool              // a text that was scored before costs less to score again
 	Continues bool              // it goes on from ids as it would have from the chat
 

@@ -32,6 +32,7 @@ func (e *exam) scoring(ctx context.Context) {
 		err = e.reuse(ctx)
 	}
 	if err == nil {
+		e.wide(ctx)
 		return
 	}
 	// One that fails at its longest does not score.

@@ -1,0 +1,102 @@
+package probe
+
+import (
+	"context"
+	"maps"
+)
+
+// untouched are the fields that cut or bend a distribution, as values that leave it as it is.
+var untouched = map[string]any{"top_p": 1, "top_k": -1, "min_p": 0, "repetition_penalty": 1}
+
+// colours is a question whose likely answers are in the prompt, so that a default penalty for what is there shows.
+const colours = "Name one of these colours.\nRed\nBlue\nGreen\nred\nblue\ngreen"
+
+// drawing finds out whether logprobs are of the law that tokens are drawn by, and where they are, whether fields that a
+// request leaves out change that law: an engine may have defaults of its own (generation_config.json).
+func (e *exam) drawing(ctx context.Context) error {
+	if e.card.TopLogprobs < 2 {
+		return nil
+	}
+	var failed error
+	ask := func(temperature any, more map[string]any) map[string]float64 {
+		q := map[string]any{"logprobs": true, "top_logprobs": e.card.TopLogprobs, "temperature": temperature}
+		maps.Copy(q, more)
+		a, err := e.ask(ctx, colours, 1, q)
+		if fails(err) {
+			failed = err
+		}
+		if err != nil || a.first == nil {
+			return nil
+		}
+		return a.first.tops
+	}
+	cut := maps.Clone(untouched)
+	cut["top_p"] = 0.01 // of all tokens, the likeliest is left
+	one := ask(1, untouched)
+	e.card.Processed = failed == nil && onlyOne(one, ask(1, cut))
+	if !e.card.Processed || failed != nil {
+		return failed
+	}
+	// At temperature 2 more of what top_k and top_p cut off shows.
+	e.card.Plain = alike(one, ask(nil, nil)) && alike(ask(2, untouched), ask(2, nil))
+	if failed != nil {
+		e.card.Plain = false
+	}
+	return failed
+}
+
+// gone is a logprob in nats of a token that cannot come: engines write −9999 or leave it out.
+const gone = -100
+
+// onlyOne reports whether all but one of the tokens that could come cannot come when the rest is cut off.
+func onlyOne(all, cut map[string]float64) bool {
+	could, can := 0, 0
+	for token, lp := range all {
+		if lp <= gone {
+			continue
+		}
+		could++
+		if l, listed := cut[token]; listed && l > gone {
+			can++
+		}
+	}
+	return could > 1 && can == 1
+}
+
+// alike reports whether two lists are of one law, as exactly as engines are.
+func alike(a, b map[string]float64) bool {
+	const near = 0.05 // nats
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	both := 0
+	for token, x := range a {
+		y, listed := b[token]
+		switch {
+		case !listed:
+			continue // at the end of a list equals change places
+		case (x > gone) != (y > gone), x > gone && (x-y > near || y-x > near):
+			return false
+		}
+		both++
+	}
+	return 4*both >= 3*len(a)
+}
+
+// wide finds out how many alternatives scores tell of a place. That it cannot be found out is no fault of the engine's.
+func (e *exam) wide(ctx context.Context) {
+	q := e.question(e.card.Scoring, e.some(firstScored), scoredTokens)
+	q.Top = mostTop
+	scores, err := e.score(ctx, q)
+	if err != nil {
+		return
+	}
+	least := mostTop
+	for _, s := range scores.Tokens {
+		least = min(least, len(s.Tops))
+	}
+	e.card.ScoreTop = least
+}
+
+// mostTop is how many alternatives are wanted at most: vLLM's --max-logprobs, where nothing else was configured.
+const mostTop = 20
