@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -34,15 +35,19 @@ type Route struct {
 // Options wires a Cascade.
 type Options struct {
 	Routes     []Route
-	Gate       gate                          // nil lets everything through
-	Line       Line                          // nil lets everybody in
-	Transport  http.RoundTripper             // nil is NewTransport()
-	Dial       func() Dial                   // live, for the default Transport; nil is DefaultDial
-	MostBody   int64                         // bytes of an answer that is not streamed; 0 is 16 MiB
-	Cards      func(pool string) *probe.Card // what a pool's engines can do; nil knows nothing
-	Dice       func() float64                // draws from [0, 1); nil is math/rand
-	Registerer prometheus.Registerer         // nil registers nothing
-	Now        func() time.Time              // nil is time.Now
+	Gate       gate                                        // nil lets everything through
+	Line       Line                                        // nil lets everybody in
+	Transport  http.RoundTripper                           // nil is NewTransport()
+	Dial       func() Dial                                 // live, for the default Transport; nil is DefaultDial
+	MostBody   int64                                       // bytes of an answer that is not streamed; 0 is 16 MiB
+	Cards      func(pool string) *probe.Card               // what a pool's engines can do; nil knows nothing
+	Evidence   Evidence                                    // what audits have shown; nil is nothing, ever
+	Maps       func(route string, version int) *accept.Map // calibrated scores; nil has none
+	Replicas   func() int                                  // gateways that share the evidence; nil is one
+	Short      func(route, pool string, class int8) bool   // whether a pool is about to turn a class of a route's requests away; nil is never
+	Dice       func() float64                              // draws from [0, 1); nil is math/rand
+	Registerer prometheus.Registerer                       // nil registers nothing
+	Now        func() time.Time                            // nil is time.Now
 }
 
 // Cascade answers requests from the tiers of their routes. It is safe for
@@ -58,6 +63,11 @@ type Cascade struct {
 	windows   windows
 	cards     func(pool string) *probe.Card
 	dice      func() float64
+	evidence  Evidence
+	maps      func(route string, version int) *accept.Map
+	replicas  func() int
+	short     func(route, pool string, class int8) bool
+	audits    auditor
 	book      *economy.Book
 	scores    *scoring.Gate
 	schemas   *schema.Schemas
@@ -72,6 +82,7 @@ func New(o Options) (*Cascade, error) {
 	c := &Cascade{
 		routes: make(map[string]*Route, len(o.Routes)), gate: o.Gate, line: o.Line, transport: o.Transport,
 		mostBody: o.MostBody, metrics: newMetrics(o.Registerer), now: o.Now, cards: o.Cards, dice: o.Dice,
+		evidence: o.Evidence, maps: o.Maps, replicas: o.Replicas, short: o.Short,
 		book: economy.NewBook(), scores: scoring.NewGate(), schemas: &schema.Schemas{},
 	}
 	for i := range o.Routes {
@@ -105,29 +116,49 @@ func New(o Options) (*Cascade, error) {
 	if c.dice == nil {
 		c.dice = rand.Float64
 	}
+	c.unaudited()
+	c.audits.panicked = c.metrics.auditPanics.Inc
 	return c, nil
+}
+
+// unaudited fills in what is missing for audits.
+func (c *Cascade) unaudited() {
+	if c.evidence == nil {
+		c.evidence = noEvidence{}
+	}
+	if c.maps == nil {
+		c.maps = func(string, int) *accept.Map { return nil }
+	}
+	if c.replicas == nil {
+		c.replicas = func() int { return 1 }
+	}
+	if c.short == nil {
+		c.short = func(string, string, int8) bool { return false }
+	}
 }
 
 // Plan is how a request to the route may be answered under a config, whatever that would
 // cost.
 func (c *Cascade) Plan(rt *Route, cfg Config, r *openai.Request, demanded Tier) Plan {
+	return PlanFor(cfg, c.facts(rt, r, demanded))
+}
+
+// facts are what a plan for a request is made from.
+func (c *Cascade) facts(rt *Route, r *openai.Request, demanded Tier) Facts {
 	f := Facts{Request: r, Demanded: demanded, HasDraft: rt.Draft != nil, SameTokenizer: rt.SameTokenizer}
 	if rt.Draft != nil {
 		f.Draft, f.Target = c.cards(rt.Draft.Name()), c.cards(rt.Target.Name())
 	}
-	return PlanFor(cfg, f)
+	return f
 }
 
-// weighed is the plan after its price was looked at.
-func (c *Cascade) weighed(rt *Route, cfg Config, r *openai.Request, p Plan) Plan {
-	if !p.Judged {
-		return p
-	}
+// weigh looks at the price of a plan, with what is expected of such requests.
+func (c *Cascade) weigh(rt *Route, cfg Config, r *openai.Request, p Plan, e economy.Expectation) Plan {
 	var prices economy.Prices
 	if rt.Prices != nil {
 		prices = rt.Prices()
 	}
-	return p.Weigh(cfg, r, prices, c.book.Expect(bucketOf(r, p)), rt.Target.Load(), c.dice())
+	return p.Weigh(cfg, r, prices, e, rt.Target.Load(), c.dice())
 }
 
 // bucketOf is the kind of request that a judged one is, for what is learned of drafts.
@@ -174,6 +205,8 @@ type Ask struct {
 	Header  http.Header // to be sent along upstream: request id and trace, nothing of the client's own
 	Tap     Tap         // hears the answer; nil is nobody
 	Config  *Config     // of its route, where it was read before; nil is what is in force now
+	Spared  bool        // its tenant may get a draft below the threshold while the target is short of memory
+	Apart   bool        // what is promised of drafts is promised for its tenant alone
 	Said    []byte      // what clients have of an answer that was lost: the target carries on from there, where that can be
 }
 
@@ -191,18 +224,16 @@ func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*Receipt, error
 		cfg := rt.Config()
 		a.Config = &cfg
 	}
-	cfg := *a.Config
-	rc.Plan = c.weighed(rt, cfg, a.Request, c.Plan(rt, cfg, a.Request, a.Tier))
-	ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Total)
+	j := &job{cascade: c, route: rt, cfg: *a.Config, ask: a, demand: DemandOf(a.Request, a.head()), sink: sink, receipt: rc}
+	ctx, cancel := context.WithTimeout(ctx, j.cfg.Timeouts.Total)
 	defer cancel()
-
-	j := &job{cascade: c, route: rt, cfg: cfg, ask: a, demand: DemandOf(a.Request, a.head()), sink: sink, receipt: rc}
 	j.demand.Salt = a.Salt
 	if j.ask.Tap == nil {
 		j.ask.Tap = noTap{}
 	}
+	j.plan()
 	err = j.run(ctx)
-	c.metrics.settled(rc, cfg.Mode)
+	c.metrics.settled(rc, j.cfg.Mode)
 	j.learn(err)
 	return rc, err
 }
@@ -216,10 +247,17 @@ type job struct {
 	demand  pool.Demand
 	sink    Sink
 	receipt *Receipt
+
+	trial  *Trial                          // how it is judged in an audited mode; nil in others
+	views  Views                           // that it was decided by
+	before func(ctx context.Context) error // called when there is a place for a score and before it is asked for; nil is not at all
 }
 
 func (j *job) run(ctx context.Context) error {
 	p := j.receipt.Plan
+	if j.trial != nil && j.trial.Shadow {
+		j.shadow()
+	}
 	switch {
 	case len(j.ask.Said) > 0 && j.ask.Tier != Draft && j.cfg.Takeover && carriesOn(j.ask.Request):
 		return j.resume(ctx)
@@ -238,6 +276,8 @@ func (j *job) draft(ctx context.Context) error {
 	switch p := j.receipt.Plan; {
 	case p.Calls:
 		return j.speculateWhole(ctx)
+	case p.Thin:
+		return j.thinned(ctx)
 	case p.Block > 0:
 		return j.pingPong(ctx)
 	}

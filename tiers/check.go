@@ -191,12 +191,15 @@ func (j *job) enginePriority(p *pool.Pool) *int64 {
 // class would not get: a draft that is not checked costs less than a target that is full.
 func (j *job) scoreCall(path string, body []byte, tokens int) call {
 	k := j.call(j.route.Target, path, body)
-	k.scoring = &j.cfg.Scoring
+	k.scoring, k.before = &j.cfg.Scoring, j.before
 	k.tokens = tokens
+	k.firstByte = time.Duration(float64(j.cfg.Scoring.Timeout) * max(1, float64(tokens)/scoreUnit))
+	if j.before != nil { // whether there is room for an audit must not depend on how long the draft became
+		tokens = j.ask.Request.PromptTokens + typicalOutput
+	}
 	k.turn.Now, k.turn.Class, k.turn.Tokens = true, 0, tokens
 	k.demand.PromptTokens, k.demand.PromptBytes, k.demand.OutputTokens, k.demand.MostOutput = tokens, 0, 1, 1
 	k.demand.Answers, k.demand.Whole = 1, true
-	k.firstByte = time.Duration(float64(j.cfg.Scoring.Timeout) * max(1, float64(tokens)/scoreUnit))
 	return k
 }
 
@@ -208,6 +211,12 @@ func (c *Cascade) question(ctx context.Context, k call, rc *Receipt) (backend st
 	}
 	x.call = k
 	backend = x.lease.Backend()
+	if k.before != nil {
+		if err := k.before(ctx); err != nil {
+			x.unasked()
+			return "", err
+		}
+	}
 	failure := x.open(ctx)
 	rc.tried(Try{Pool: k.pool.Name(), Backend: backend, Score: k.scoring != nil}, failure)
 	if failure != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/risk"
 	"github.com/foregate/foregate/tiers/scoring"
 )
 
@@ -17,11 +18,16 @@ type Mode string
 // is kept by.
 const (
 	ModeOff        Mode = "off"        // every request goes to the target
-	ModeVerify     Mode = "verify"     // a draft is kept as far as it is what the target would have written itself (greedy only)
+	ModeVerify     Mode = "verify"     // a draft is kept as far as it is what the target would have written itself; above temperature 0 see Config.Sampled
 	ModeLenient    Mode = "lenient"    // a draft is kept when every token of it is plausible to the target
 	ModeJudge      Mode = "judge"      // a draft is kept when the target, asked in words, calls it right
 	ModeConfidence Mode = "confidence" // a draft is kept when its own logprobs are good enough; doubtful ones may be checked
+	ModeRisk       Mode = "risk"       // the same, by thresholds that audits have certified: see package risk
+	ModeShadow     Mode = "shadow"     // drafts are made and audited in the background; every answer is the target's
 )
+
+// Audited reports whether drafts are judged by what audits have shown.
+func (m Mode) Audited() bool { return m == ModeRisk || m == ModeShadow }
 
 // Demand is what a request may ask of the acceptance logic: nothing, or something stricter
 // than its route has (header X-Acceptance-Mode).
@@ -98,6 +104,9 @@ type Config struct {
 	Unscored   Unscored          // speculation.on_missing_logprobs
 	Refusals   bool              // whether drafts that open like refusals go to the target (speculation.escalate_refusals)
 
+	Sampled bool // mode verify above temperature 0, where that can be exact (speculation.sampled_verify)
+
+	Risk    Risk           // of the modes risk and shadow
 	Economy economy.Policy // speculation.guard, .explore, .max_extra_ttft_ms
 	Scoring scoring.Config // speculation.score_tokens, .score_at_once, .score_timeout
 
@@ -107,6 +116,35 @@ type Config struct {
 	Timeouts Timeouts
 }
 
+// Risk is how audits are taken, and what is promised by them.
+type Risk struct {
+	Rule   risk.Rule  // speculation.eps, .delta; risk.lease, .drift_run
+	Rates  risk.Rates // speculation.audit_rate; risk.cold_share, .cold_per_minute, .boost, .explore
+	Label  Label      // what makes an audited draft good (risk.label)
+	Prefix float64    // share of it that must be the target's own first choices, with LabelPrefix (risk.prefix_share, 0 … 1)
+	Spend  float64    // share of what the target costs that audits may cost on top (risk.spend, 0 … 1; 0 is no bound)
+	AtOnce int        // audits under way in one replica (risk.at_once, 0 … 1000)
+	Map    int        // version of the calibrated score; 0 is the plain one (risk.score)
+
+	Inherit    bool          // requests whose own kind has no certified threshold go by that of the whole route (risk.inherit)
+	Stale      time.Duration // how long thresholds hold that nobody could look up (risk.stale)
+	StaleServe bool          // they hold for longer, too (risk.when_stale)
+
+	Pressed   bool        // tenants that allow it may get drafts beyond the threshold while the target is short of memory (speculation.under_pressure)
+	PressedAt accept.Nats // the least score of these (speculation.pressure_nats, −20 … 20)
+}
+
+// Label says what makes an audited draft good.
+type Label string
+
+// The labels (setting risk.label).
+const (
+	LabelLenient    Label = "lenient"       // every token of it is plausible to the target, by speculation.strictness
+	LabelJudge      Label = "judge"         // the target, asked in words, calls it right
+	LabelRegenerate Label = "regenerate"    // the target's own answer says the same, or it calls the draft right
+	LabelPrefix     Label = "greedy_prefix" // the target's own first choices go as far as risk.prefix_share of it
+)
+
 // Judged says in a few characters how drafts are judged: equal for equal rules.
 func (c *Config) Judged() string {
 	b := append(make([]byte, 0, 160), c.Mode...)
@@ -114,6 +152,16 @@ func (c *Config) Judged() string {
 		b = append(append(b, ' '), word...)
 	}
 	b = strconv.AppendBool(append(b, ' '), c.Refusals)
+	b = strconv.AppendBool(append(b, ' '), c.Sampled)
+	if c.Mode.Audited() { // its threshold is not the setting's
+		r := &c.Risk
+		b = append(append(append(b, ' '), r.Label...), ' ')
+		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Rule.Eps), 16)
+		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Rule.Delta), 16)
+		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Prefix), 16)
+		b = strconv.AppendUint(append(b, ' '), math.Float64bits(float64(c.JudgeOdds)), 16)
+		return string(strconv.AppendInt(append(b, ' '), int64(r.Map), 10))
+	}
 	a := &c.Accept
 	for _, v := range [...]accept.Nats{a.Threshold, a.Band, a.MeanOffset, a.WindowOffset, a.EntropyOffset, c.Tie, c.JudgeOdds} {
 		b = strconv.AppendUint(append(b, ' '), math.Float64bits(float64(v)), 16) // the decimals take ten times as long

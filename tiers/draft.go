@@ -47,6 +47,9 @@ type draft struct {
 	exact   bool        // promptIDs and ids are the target's
 	after   *pool.Pool  // that carries on; nil is the target
 	left    []string    // its backends that were lost
+	twin    *twin       // that is audited; nil is none
+	free    func()      // lets what is audited go on without the request
+	shown   bool        // of a twin: the other may be with the client already
 	patient bool        // it waits for room although the answer has begun: engines that are lost in a row may be short of memory
 }
 
@@ -68,20 +71,26 @@ func (d *draft) heir() *pool.Pool {
 // draft or hands what was accepted of it to the target.
 func (j *job) speculate(ctx context.Context) error {
 	d := j.newDraft()
+	own := ctx // of the draft: one that is audited goes on without the request
+	if j.audited() {
+		d.twin = j.newTwin()
+		own, d.free = apart(ctx)
+		defer d.free()
+	}
 	k := j.call(j.route.Draft, j.ask.Request.Kind.Path(), j.draftBody())
 	k.stream, k.judged = true, true
 	k.turn.Now = true // the target may have room
 	k.firstByte = j.firstByte(j.cfg.Timeouts.DraftFirstByte)
 	once := j.cfg
 	once.RetryAttempts = min(once.RetryAttempts, 1) // a draft is not worth more: the target answers anyway
-	x, err := j.cascade.dispatch(ctx, k, once, j.receipt)
+	x, err := j.cascade.dispatch(own, k, once, j.receipt)
 	if err != nil {
 		return j.undrafted(ctx, err)
 	}
 	d.x = x
 	cause, err := d.stream(ctx)
 	f, _ := errors.AsType[*Failure](cause)
-	x.close(f, d.course.Tokens())
+	d.part(ctx, f, err)
 	d.mark()
 	j.receipt.Draft = j.cascade.now().Sub(d.started) - j.receipt.Verify
 	switch {
@@ -99,13 +108,21 @@ func (j *job) newDraft() *draft {
 	d := &draft{job: j, reply: j.newReply(), started: j.cascade.now()}
 	d.course = accept.NewCourse(j.cfg.Accept, accept.Course{
 		Holdback: j.cfg.HoldbackTokens, Whole: p.Whole, Resumes: p.Resumes(), Ask: p.Ask,
-		Unscored: j.cfg.Unscored.reason(), Stays: !j.cfg.Takeover,
+		Unscored: j.unscored().reason(), Stays: !j.cfg.Takeover, Pressed: p.Pressed, PressedAt: j.cfg.Risk.PressedAt,
 	})
 	j.receipt.Needed, j.receipt.Tie = j.cfg.Accept.Threshold, j.cfg.Tie
 	if p.Ask != accept.AskNever {
 		j.receipt.Band = j.cfg.Accept.Band
 	}
 	return d
+}
+
+// unscored says what becomes of a draft without logprobs: in the audited modes it is none.
+func (j *job) unscored() Unscored {
+	if j.cfg.Mode.Audited() {
+		return UnscoredEscalate
+	}
+	return j.cfg.Unscored
 }
 
 // undrafted is what becomes of a request for which no backend made a draft.
@@ -196,6 +213,9 @@ func (d *draft) stream(ctx context.Context) (cause, err error) {
 			}
 			return cause, nil
 		}
+		if d.twin != nil {
+			d.twin.see(chunk)
+		}
 		if done := d.take(chunk); done {
 			return nil, nil
 		}
@@ -261,7 +281,7 @@ func (d *draft) take(c *openai.Chunk) bool {
 // hopeless refuses what will not hold at the end, as soon as that shows and while nothing was
 // sent: text that no JSON begins with, and running in circles.
 func (d *draft) hopeless(c *openai.Chunk) bool {
-	if d.course.Committed() {
+	if d.course.Committed() || d.shown {
 		return false
 	}
 	if d.job.ask.Request.JSON && !d.json.Write(c.Text) {
@@ -338,7 +358,8 @@ func (d *draft) decide(ctx context.Context) {
 		return
 	case accept.Doubt:
 		d.mark()
-		if d.course.Heard(d.ask(ctx)); !d.course.Committed() {
+		d.twin.decided()
+		if d.course.Heard(d.promised(d.ask(ctx))); !d.course.Committed() {
 			return
 		}
 	case accept.Commit:

@@ -37,6 +37,7 @@ type call struct {
 
 	read    func(body []byte) error     // of a question: takes in the answer, which is not one to a client; nil otherwise
 	made    func() (prompt, tokens int) // of a question: what the engine counted; nil is nothing that the next could be judged by
+	before  func(context.Context) error // of a question: called before it is sent; with an error it is not
 	scoring *scoring.Config             // it asks what the engine thinks of a draft: within these bounds; nil otherwise
 	tokens  int                         // that such a question has computed
 
@@ -304,6 +305,12 @@ func (x *exchange) failure(err error) *Failure {
 	}
 	f.Pool, f.Backend = x.pool.Name(), x.lease.Backend()
 	return f
+}
+
+// unasked gives back the place of a call that was not made.
+func (x *exchange) unasked() {
+	x.gate(&Failure{Kind: Gone})
+	x.lease.Done(0)
 }
 
 // close ends the exchange: a stream that has not come to its end is aborted by

@@ -153,7 +153,7 @@ func transportKind(parent, call context.Context, err error) FailureKind {
 	var dns *net.DNSError
 	var op *net.OpError
 	switch {
-	case errors.Is(parent.Err(), context.DeadlineExceeded):
+	case errors.Is(parent.Err(), context.DeadlineExceeded), errors.Is(context.Cause(parent), context.DeadlineExceeded):
 		return Expired
 	case parent.Err() != nil:
 		return Gone

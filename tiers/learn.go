@@ -1,6 +1,8 @@
 package tiers
 
 import (
+	"cmp"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
 )
@@ -9,12 +11,13 @@ import (
 // failed, and what was never to be drafted, says nothing of drafts.
 func (j *job) learn(err error) {
 	rc := j.receipt
+	j.fund()
 	shut := rc.Plan.Reason == economy.NoSaving || rc.Plan.Reason == economy.TTFT
 	if err != nil || !rc.judged() && !shut || rc.Verdict.Reason == reasonLost || rc.Verdict.Reason == accept.ReasonNoVerdict {
 		return
 	}
 	j.account()
-	served := rc.Tier == Draft && rc.Verdict.Accept
+	served := rc.Tier == Draft && rc.Verdict.Accept && rc.Verdict.Lot != accept.LotPressed
 	first := rc.Target
 	if !j.ask.Request.Stream {
 		first = 0 // a continuation's first token; the client of a whole answer waits for its last
@@ -48,6 +51,30 @@ func (j *job) account() {
 		spent += (prompt + float64(rc.AcceptedTokens)) * p.TargetPrefill
 	}
 	j.cascade.metrics.priced(rt.Model, alone, spent)
+}
+
+// targetCost is what the tokens that the target computed for the receipt cost, in USD; where no
+// prices are known, each counts as one.
+func (j *job) targetCost() float64 {
+	prompt, output, scored := 0, j.receipt.TargetTokens, j.receipt.ScoredTokens
+	if output > 0 {
+		prompt = cmp.Or(j.receipt.PromptTokens, j.ask.Request.PromptTokens)
+	}
+	var p economy.Prices
+	if j.route.Prices != nil {
+		p = j.route.Prices()
+	}
+	if !p.Known() {
+		return float64(prompt + output + scored)
+	}
+	return float64(prompt+scored)*p.TargetPrefill + float64(output)*p.TargetDecode
+}
+
+// fund lets audits cost a share of what the request had the target do.
+func (j *job) fund() {
+	if j.cfg.Mode.Audited() {
+		j.cascade.audits.earn(j.route.Model, j.cfg.Risk.Spend*j.targetCost())
+	}
 }
 
 // Book is what was learned of drafts, for metrics and status.

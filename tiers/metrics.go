@@ -22,6 +22,10 @@ type metrics struct {
 	takeovers    *prometheus.CounterVec
 	alone, spent *prometheus.CounterVec
 	saved        *prometheus.GaugeVec
+	dropped      *prometheus.CounterVec
+	auditTokens  *prometheus.CounterVec
+	auditUSD     *prometheus.CounterVec
+	auditPanics  prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -70,7 +74,20 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	m.saved = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "foregate_saved_usd_total", Help: "The difference of the two; it falls where drafts cost more than they save.",
 	}, []string{"route"})
+	m.dropped = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "foregate_audits_dropped_total", Help: "Drafts that were to be audited and were not, before anybody knew what the target thinks of them, by why.",
+	}, []string{"route", "reason"})
+	m.auditTokens = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "foregate_audit_tokens_total", Help: "Tokens that the target computed for audits, prompts included.",
+	}, []string{"route"})
+	m.auditUSD = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "foregate_audit_cost_total", Help: "What audits cost at the target, by the prices of tokens; in tokens where none are known.",
+	}, []string{"route"})
+	m.auditPanics = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "foregate_audit_panics_total", Help: "Panics of audits that were caught.",
+	})
 	if reg != nil {
+		reg.MustRegister(m.dropped, m.auditTokens, m.auditUSD, m.auditPanics)
 		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.tokens, m.failures, m.cost, m.budgetSpent,
 			m.checks, m.checkTook, m.scored, m.takeovers, m.alone, m.spent, m.saved)
 	}
@@ -99,6 +116,12 @@ func (m *metrics) priced(route string, alone, spent float64) {
 	m.alone.WithLabelValues(route).Add(alone)
 	m.spent.WithLabelValues(route).Add(spent)
 	m.saved.WithLabelValues(route).Add(alone - spent)
+}
+
+// audited books what an audit cost.
+func (m *metrics) audited(route string, cost float64, tokens int) {
+	m.auditTokens.WithLabelValues(route).Add(float64(tokens))
+	m.auditUSD.WithLabelValues(route).Add(cost)
 }
 
 // settled books a finished request.

@@ -24,6 +24,11 @@ func (c *Cascade) Modes(rt *Route) []ModeState {
 	if f.Draft != nil && f.Draft.Unscored && rt.Config().Unscored == UnscoredEscalate {
 		all[0] = ModeState{ModeConfidence, "draft_without_logprobs", "pool " + rt.Draft.Name() + ": " + f.Draft.Lacks(probe.MissingLogprobs)}
 	}
+	audited := ModeState{Mode: ModeRisk}
+	if _, audited.Lacks = auditorFor(rt.Config(), f); audited.Lacks != "" {
+		audited.Why = f.whyLacking(audited.Lacks, rt.Target.Name())
+	}
+	all = append(all, audited)
 	for _, m := range [...]Mode{ModeLenient, ModeJudge, ModeVerify} {
 		s := ModeState{Mode: m}
 		if _, s.Lacks = scorerFor(Config{Mode: m}, f); s.Lacks != "" {

@@ -42,16 +42,19 @@ const (
 // Plan is how a request will be answered. It is decided once, before anything
 // is sent.
 type Plan struct {
-	Tier   Tier         // Draft: through the cascade, or where demanded straight from the draft; Target: straight to it
-	Judged bool         // the draft is judged, and escalates when it does not hold
-	Reason string       // why it is not judged: the reason in "X-Acceptance: bypassed;reason=…"
-	Mode   Mode         // by which it is judged
-	Whole  bool         // nothing is released before the whole draft was judged
-	Calls  bool         // the draft may call tools: it is asked for in one piece
-	Ask    accept.Ask   // when the target is asked about it
-	Scorer Scorer       // and how
-	Block  int          // mode verify: tokens drafted between two checks; 0 is all of them
-	Sums   economy.Sums // what it was expected to cost, where prices are known
+	Tier    Tier         // Draft: through the cascade, or where demanded straight from the draft; Target: straight to it
+	Judged  bool         // the draft is judged, and escalates when it does not hold
+	Reason  string       // why it is not judged: the reason in "X-Acceptance: bypassed;reason=…"
+	Mode    Mode         // by which it is judged
+	Whole   bool         // nothing is released before the whole draft was judged
+	Calls   bool         // the draft may call tools: it is asked for in one piece
+	Ask     accept.Ask   // when the target is asked about it
+	Scorer  Scorer       // and how
+	Auditor Scorer       // modes risk and shadow: how it is asked about a draft that is audited
+	Block   int          // mode verify: tokens drafted between two checks; 0 is all of them
+	Pressed bool         // a draft below the threshold may be the answer: the target is short of memory
+	Thin    bool         // mode verify above temperature 0: by thinning
+	Sums    economy.Sums // what it was expected to cost, where prices are known
 
 	resume resume
 }
@@ -66,6 +69,7 @@ type Facts struct {
 	HasDraft      bool // the route has a draft pool
 	SameTokenizer bool // the configuration says that its pools share tokenizer and chat template
 
+	Apart         string      // the tenant that a promise is kept for alone; "" is for all together
 	Draft, Target *probe.Card // what the pools' engines can do; nil is unknown
 }
 
@@ -108,6 +112,14 @@ func (p Plan) asked(cfg Config, f Facts) Plan {
 	scorer, lacks := scorerFor(cfg, f)
 	p.Scorer = scorer
 	switch {
+	case cfg.Mode.Audited():
+		if p.Auditor, lacks = auditorFor(cfg, f); lacks != "" {
+			return Plan{Tier: Target, Reason: lacks}
+		}
+		if p.Calls && p.Auditor != ScorerIDs {
+			return Plan{Tier: Target, Reason: "tools"} // calls have no text that could be audited
+		}
+		fallthrough
 	case cfg.Mode == ModeConfidence:
 		p.Ask = accept.AskDoubt
 		if cfg.Head == HeadOff || scorer == ScorerNone || (!p.Whole || p.Calls) && scorer != ScorerIDs || cfg.Accept.Band == 0 {
@@ -124,6 +136,10 @@ func (p Plan) asked(cfg Config, f Facts) Plan {
 		return p
 	}
 	p.Ask = accept.AskExact
+	if f.Request.Temperature > 0 {
+		p.Thin = true
+		return p
+	}
 	if cfg.Block > 0 && f.blocks(cfg, p) {
 		p.Block = cfg.Block
 	}
@@ -166,6 +182,27 @@ func scorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
 	return ScorerNone, "tokenizers_differ"
 }
 
+// auditorFor finds a way to make the label that audits are by, or says what the target lacks.
+func auditorFor(cfg Config, f Facts) (s Scorer, lacks string) {
+	if f.Target == nil {
+		return ScorerNone, "target_unprobed"
+	}
+	switch cfg.Risk.Label {
+	case LabelJudge:
+		cfg.Mode = ModeJudge
+	case LabelPrefix:
+		cfg.Mode = ModeVerify
+	case LabelRegenerate:
+		if f.Target.Lacks(probe.MissingLogprobs) == "" {
+			return ScorerJudge, ""
+		}
+		return ScorerNone, "" // then only an answer that says the same is good
+	default:
+		cfg.Mode = ModeLenient
+	}
+	return scorerFor(cfg, f)
+}
+
 // bypass names why a request goes straight to the target, "" when it does not.
 func bypass(cfg Config, f Facts) string {
 	r := f.Request
@@ -176,8 +213,10 @@ func bypass(cfg Config, f Facts) string {
 		return "no_draft_pool"
 	case cfg.Mode == ModeOff:
 		return "mode_off"
-	case cfg.Mode == ModeConfidence && cfg.Unscored == UnscoredEscalate && f.Draft != nil && f.Draft.Unscored:
+	case (cfg.Mode.Audited() || cfg.Mode == ModeConfidence && cfg.Unscored == UnscoredEscalate) && f.Draft != nil && f.Draft.Unscored:
 		return "draft_without_logprobs"
+	case cfg.Mode.Audited() && f.Draft == nil:
+		return "draft_unprobed" // nobody knows which model's evidence would count, nor whose drafts would be evidence
 	case !r.SinglePlain:
 		return "prompt_kind"
 	case r.Logprobs:
@@ -191,7 +230,7 @@ func bypass(cfg Config, f Facts) string {
 	case r.Penalties && (r.Stream || cfg.Mode == ModeVerify):
 		return "penalties" // in mode verify: scores do not know of them
 	case cfg.Mode == ModeVerify && r.Temperature > 0:
-		return "sampled" // only a greedy answer can be checked token by token
+		return thinLacks(cfg, f) // others cannot be checked token by token
 	case r.MinTokens && len(r.Stop) > 0:
 		return "min_tokens" // an engine ignores stop strings before them; the gateway's matcher does not count
 	case r.Extras:
@@ -221,7 +260,7 @@ func (p Plan) Weigh(cfg Config, r *openai.Request, prices economy.Prices, e econ
 	shape := p.Shape(cfg, r)
 	sums, reason := economy.Decide(cfg.Economy, prices, shape, e, dice)
 	if reason != "" {
-		return Plan{Tier: Target, Reason: reason, Mode: p.Mode, Whole: p.Whole, Sums: sums}
+		return Plan{Tier: Target, Reason: reason, Mode: p.Mode, Whole: p.Whole, Calls: p.Calls, Auditor: p.Auditor, Sums: sums}
 	}
 	p.Sums = sums
 	if p.Ask != accept.AskDoubt || cfg.Head != HeadAuto {

@@ -2,6 +2,7 @@ package tiers
 
 import (
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -12,6 +13,7 @@ import (
 type Receipt struct {
 	Route   string
 	Plan    Plan
+	Trial   *Trial // how it was judged in the modes risk and shadow; nil in others
 	Tries   []Try
 	Verdict accept.Verdict // of the draft; zero when none was judged
 	Needed  accept.Nats    // the threshold that its score was held against
@@ -20,6 +22,8 @@ type Receipt struct {
 	Track   []Mark         // how its score fell
 	Checks  []Checked      // what the target said of it, when it was asked
 	Over    []Takeover     // where the target carried on in mid-answer
+
+	Approximate bool // mode verify above temperature 0: the answer is not of the target's exact law
 
 	Tier           Tier // that the answer came from, "" while there is none
 	Finish         string
@@ -106,16 +110,32 @@ func (rc *Receipt) over(t Takeover) {
 func (rc *Receipt) Acceptance() string {
 	word, reason := rc.verdict()
 	if !rc.judged() {
-		return word + ";reason=" + reason
+		word += ";reason=" + reason
+		if rc.Trial != nil {
+			word += ";policy=" + rc.Trial.Policy()
+		}
+		return word
 	}
 	word += ";reason=" + reason + ";score=" + score(rc.Verdict)
 	if m := rc.Plan.Mode; m != "" && m != ModeConfidence {
 		word += ";mode=" + string(m)
 	}
-	if rc.Plan.Mode == ModeVerify {
+	if rc.Trial != nil {
+		word += ";policy=" + rc.Trial.Policy()
+	}
+	if rc.Approximate {
+		return word + ";exactness=approximate"
+	}
+	if rc.Plan.Mode == ModeVerify && !rc.Plan.Thin {
 		word += ";tie=" + strconv.FormatFloat(float64(rc.Tie), 'g', -1, 64)
 	}
 	return word
+}
+
+// Pressed reports whether an answer is a draft that was kept only because the target was short of
+// memory, by what [Receipt.Acceptance] said of it.
+func Pressed(acceptance string) bool {
+	return strings.Contains(acceptance, ";reason="+accept.ReasonPressed)
 }
 
 // verdict is what became of the draft, in one word, and why.

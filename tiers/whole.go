@@ -2,9 +2,11 @@ package tiers
 
 import (
 	"context"
+	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/schema"
 )
 
@@ -12,21 +14,16 @@ import (
 // half a call is none, and is the client's if it holds in all its parts.
 func (j *job) speculateWhole(ctx context.Context) error {
 	d := j.newDraft()
-	var a openai.DraftAnswer
-	k := j.call(j.route.Draft, j.ask.Request.Kind.Path(), j.wholeBody())
-	k.read = func(body []byte) (err error) {
-		a, err = openai.ParseDraftAnswer(body)
-		return err
-	}
-	k.made = func() (prompt, tokens int) { return a.Usage.Prompt, a.Usage.Completion }
-	k.turn.Now, k.demand.Whole = true, true
-	k.firstByte = j.cfg.Timeouts.whole(j.firstByte(j.cfg.Timeouts.DraftFirstByte), j.ask.Request)
+	k, a := j.draftWholeCall()
 	if _, err := j.cascade.question(ctx, k, j.receipt); err != nil {
 		return j.undrafted(ctx, err)
 	}
-	v := d.judgeWhole(ctx, &a)
+	v := d.judgeWhole(ctx, a)
 	j.receipt.Draft = j.cascade.now().Sub(d.started) - j.receipt.Verify
 	j.receipt.Verdict, j.receipt.DraftedTokens = v, d.course.Tokens()
+	if j.audited() {
+		j.auditWhole(a)
+	}
 	if ctx.Err() != nil {
 		return d.interrupted(ctx, nil)
 	}
@@ -34,16 +31,32 @@ func (j *job) speculateWhole(ctx context.Context) error {
 		j.receipt.WastedTokens = d.course.Tokens()
 		return errNoDraft
 	}
-	return j.giveWhole(&a)
+	return j.giveWhole(a)
 }
 
-// wholeBody asks the draft pool for an answer in one piece with all that judging needs.
-func (j *job) wholeBody() []byte {
-	edits := append(j.engineEdits(j.route.Draft),
-		openai.Edit{Name: "stream", Value: []byte("false")}, openai.Edit{Name: "stream_options"},
+// draftWholeCall asks the draft pool for an answer in one piece, with all that judging needs.
+func (j *job) draftWholeCall() (call, *openai.DraftAnswer) {
+	return j.wholeCall(j.route.Draft, j.cfg.Timeouts.DraftFirstByte,
 		openai.Edit{Name: "return_token_ids", Value: []byte("true")},
 		openai.Edit{Name: "logprobs", Value: []byte("true")}, openai.Edit{Name: "top_logprobs", Value: []byte("5")})
-	return j.ask.Request.Apply(make([]byte, 0, len(j.ask.Request.Body)+256), edits...)
+}
+
+// wholeCall asks a pool for an answer in one piece, which is there once the call was made. It does
+// not wait for room.
+func (j *job) wholeCall(p *pool.Pool, firstByte time.Duration, more ...openai.Edit) (call, *openai.DraftAnswer) {
+	r := j.ask.Request
+	edits := append(j.engineEdits(p), openai.Edit{Name: "stream", Value: []byte("false")}, openai.Edit{Name: "stream_options"})
+	body := r.Apply(make([]byte, 0, len(r.Body)+256), append(edits, more...)...)
+	a := new(openai.DraftAnswer)
+	k := j.call(p, r.Kind.Path(), body)
+	k.read = func(body []byte) (err error) {
+		*a, err = openai.ParseDraftAnswer(body)
+		return err
+	}
+	k.made = func() (prompt, tokens int) { return a.Usage.Prompt, a.Usage.Completion }
+	k.turn.Now, k.demand.Whole = true, true
+	k.firstByte = j.cfg.Timeouts.whole(j.firstByte(firstByte), r)
+	return k, a
 }
 
 // judgeWhole is the verdict on a draft that came in one piece.

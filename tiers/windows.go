@@ -43,8 +43,11 @@ func (w *windows) set(name string, tokens int) {
 	w.by[name] = tokens
 }
 
-// Run keeps the context lengths of the target pools known until ctx ends.
+// Run keeps the context lengths of the target pools known, and lets drafts be audited, until ctx
+// ends.
 func (c *Cascade) Run(ctx context.Context) error {
+	c.audits.begin(ctx)
+	defer c.audits.rest()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {

@@ -1,0 +1,404 @@
+package tiers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// notebook is evidence in memory, which tests can look into.
+type notebook struct {
+	mu     sync.Mutex
+	rule   risk.Rule
+	grid   risk.Grid // that states begin with; nil: they learn theirs
+	op     int       // index that they begin with as certified
+	states map[risk.Key]*risk.State
+	opened []Audit
+	fates  map[risk.Fate]int
+	bad    map[string]bool // outcomes by ticket
+}
+
+func newNotebook(rule risk.Rule) *notebook {
+	return &notebook{rule: rule, states: map[risk.Key]*risk.State{}, fates: map[risk.Fate]int{}, bad: map[string]bool{}}
+}
+
+// state is a key's. The caller holds mu.
+func (n *notebook) state(k risk.Key) *risk.State {
+	if n.states[k] == nil {
+		grid, op := n.grid, n.op
+		if grid != nil && k.Lot == lotHead { // its scores are others
+			grid, op = everything, 1
+		}
+		n.states[k] = &risk.State{Grid: grid}
+		if grid != nil {
+			s := n.states[k]
+			s.Version, s.Eps, s.Delta, s.Op = 1, n.rule.Eps, n.rule.Delta, op
+			s.Epochs = []risk.Epoch{{ID: 1, Turn: 1, Cert: op}}
+		}
+	}
+	return n.states[k]
+}
+
+func (n *notebook) View(k risk.Key) risk.View {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.state(k).View(n.rule)
+}
+
+func (n *notebook) Open(_ context.Context, a Audit) (risk.Fate, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	f := n.state(a.Key).Open(n.rule, a.Decision, a.Score, a.Ticket, time.Unix(1e9, 0))
+	n.fates[f]++
+	if f == risk.Booked {
+		n.opened = append(n.opened, a)
+	}
+	return f, nil
+}
+
+func (n *notebook) Close(_ context.Context, k risk.Key, ticket string, bad bool) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.state(k).Close(n.rule, ticket, bad)
+	n.bad[ticket] = bad
+	return nil
+}
+
+// count is how many audits met a fate.
+func (n *notebook) count(f risk.Fate) int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.fates[f]
+}
+
+// closed are the outcomes so far: how many there are, and how many were bad.
+func (n *notebook) closed() (all, bad int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, b := range n.bad {
+		if b {
+			bad++
+		}
+	}
+	return len(n.bad), bad
+}
+
+// auditedRig is a rig in mode risk that audits every draft, and whose evidence is a notebook.
+func auditedRig(t *testing.T, draft, target vllmsim.Options) (*rig, *notebook) {
+	t.Helper()
+	r := probedRig(t, draft, target)
+	r.cfg.Mode = ModeRisk
+	r.cfg.Risk = Risk{
+		Rule:  risk.Rule{Eps: 0.3, Delta: 0.1, Lease: 3000, Run: 1e6},
+		Rates: risk.Rates{Serving: 1, ColdShare: 1, ColdPerMinute: 1e9, Boost: 1, Explore: 1},
+		Label: LabelLenient, AtOnce: 4, Stale: time.Minute,
+	}
+	n := newNotebook(r.cfg.Risk.Rule)
+	r.cascade.evidence = n
+	r.run(t)
+	return r, n
+}
+
+// run runs the cascade's loop until the test ends.
+func (r *rig) run(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = r.cascade.Run(ctx)
+	}()
+	eventually(t, "the cascade's loop", func() bool {
+		r.cascade.audits.mu.Lock()
+		defer r.cascade.audits.mu.Unlock()
+		return r.cascade.audits.ctx != nil
+	})
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// rests waits until nothing is audited any more.
+func (r *rig) rests(t *testing.T) {
+	t.Helper()
+	eventually(t, "the end of all audits", func() bool {
+		r.cascade.audits.mu.Lock()
+		defer r.cascade.audits.mu.Unlock()
+		return r.cascade.audits.under == 0
+	})
+}
+
+// certify lets requests be audited until a threshold is certified.
+func (r *rig) certify(t *testing.T, n *notebook) (asked int) {
+	t.Helper()
+	for asked = range 3000 {
+		_, rc, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("question ", asked), `,"max_tokens":40,"stream":true`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rc.Plan.Judged {
+			return asked
+		}
+		if asked%8 == 7 {
+			r.rests(t)
+		}
+	}
+	t.Fatalf("nothing is certified: %v", n.fates)
+	return asked
+}
+
+func TestDraftsAreServedOnceAuditsHaveCertifiedAThreshold(t *testing.T) {
+	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.1}, vllmsim.Options{})
+	_, rc, err := r.ask(openai.Chat, Auto, chat("hello", `,"stream":true`))
+	if err != nil || rc.Tier != Target || rc.Plan.Reason != reasonUncertified || !strings.HasPrefix(rc.Acceptance(), "bypassed;reason=uncertified;policy=g0.a0.op0") {
+		t.Fatalf("before: %s from %s, %v", rc.Acceptance(), rc.Tier, err)
+	}
+	asked := r.certify(t, n)
+	all, bad := n.closed()
+	t.Logf("certified after %d requests: %d audits, %d bad", asked, all, bad)
+	if n.count(risk.Learned) != risk.GridScores {
+		t.Errorf("%d scores were learned, want %d", n.count(risk.Learned), risk.GridScores)
+	}
+	served := 0
+	for i := range 60 {
+		_, rc, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("later ", i), `,"max_tokens":40,"stream":true`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rc.Verdict.Accept {
+			served++
+			if rc.Verdict.Lot != accept.LotConfidence || rc.Needed != accept.Nats(rc.Trial.Own.Threshold) || rc.Verdict.Score < rc.Needed {
+				t.Errorf("%+v by %+v", rc.Verdict, rc.Trial.Own)
+			}
+		}
+	}
+	if served == 0 {
+		t.Error("no draft was served")
+	}
+}
+
+func TestAnAuditedDraftGoesOnToItsEndWhenTheRequestHasNoUseForIt(t *testing.T) {
+	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.2}, vllmsim.Options{})
+	n.grid, n.op = risk.Grid{0.35, 0.33, 0.32, 0.31, 0.3, 0.28}, 2
+	escalated := 0
+	for i := range 60 {
+		_, rc, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("later ", i), `,"max_tokens":120,"stream":true`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rc.Plan.Judged && !rc.Verdict.Accept {
+			escalated++
+		}
+		if i%8 == 7 {
+			r.rests(t)
+		}
+	}
+	r.rests(t)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	beyond := 0
+	for _, a := range n.opened {
+		if a.Op > 0 && a.Score < a.Threshold {
+			beyond++
+		}
+		if a.Score < a.Floor {
+			t.Errorf("a score of %g below the region, %g", a.Score, a.Floor)
+		}
+	}
+	if beyond == 0 || escalated == 0 {
+		t.Errorf("%d escalated, %d audited below the threshold: the test shows nothing", escalated, beyond)
+	}
+	if len(n.bad) != len(n.opened) {
+		t.Errorf("%d audits opened, %d closed", len(n.opened), len(n.bad))
+	}
+}
+
+// everything is a grid whose strictest threshold accepts all drafts.
+var everything = risk.Grid{-1000, -1001, -1002, -1003}
+
+func TestEveryLabelIsTheTargetsWord(t *testing.T) {
+	for _, label := range []Label{LabelLenient, LabelJudge, LabelRegenerate, LabelPrefix} {
+		t.Run(string(label), func(t *testing.T) {
+			outcomes := map[float64]float64{} // share of bad audits by divergence
+			for _, divergence := range []float64{0, 0.6} {
+				r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: divergence}, vllmsim.Options{})
+				r.cfg.Risk.Label, r.cfg.Risk.Prefix, r.cfg.Risk.Rule.Eps = label, 0.9, 0.001 // nothing is ever certified
+				n.grid = everything
+				for i := range 20 {
+					if _, _, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":300`)); err != nil {
+						t.Fatal(err)
+					}
+				}
+				r.rests(t)
+				all, bad := n.closed()
+				if all != 20 {
+					t.Fatalf("%d audits of 20 were closed: %v", all, n.fates)
+				}
+				outcomes[divergence] = float64(bad) / float64(all)
+			}
+			if outcomes[0] > 0.1 || outcomes[0.6] < outcomes[0]+0.2 {
+				t.Errorf("bad shares %v: the target's own answers should be good, and others not", outcomes)
+			}
+		})
+	}
+}
+
+func TestAnAuditThatTheTargetHasNoPlaceForIsNotBooked(t *testing.T) {
+	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.1}, vllmsim.Options{})
+	n.grid = everything
+	r.cfg.Scoring.AtOnce = 0 // nobody may be asked
+	for i := range 10 {
+		if _, _, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("more ", i), `,"max_tokens":24`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n.count(risk.Booked) != 0 {
+		t.Errorf("%d audits were booked", n.count(risk.Booked))
+	}
+}
+
+func TestAnAuditThatTheTargetNeverAnswersStaysBad(t *testing.T) {
+	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, vllmsim.Options{})
+	n.grid = everything
+	if err := r.target.SetFault(vllmsim.Fault{Score: "error"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := r.ask(openai.Chat, Auto, chat("question", `,"max_tokens":24`)); err != nil {
+		t.Fatal(err)
+	}
+	r.rests(t)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if len(n.opened) != 1 || len(n.bad) != 0 {
+		t.Fatalf("%d audits opened, %d closed", len(n.opened), len(n.bad))
+	}
+	e := &n.state(n.opened[0].Key).Epochs[0]
+	if e.Audits != 1 || e.N[0] != 1 || e.K[0] != 1 || e.O[0] != 1 {
+		t.Errorf("%d audits: %d, %d bad, %d open", e.Audits, e.N[0], e.K[0], e.O[0])
+	}
+}
+
+func TestADraftTooLongToBeScoredIsBookedAsBad(t *testing.T) {
+	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, vllmsim.Options{})
+	n.grid, r.cfg.Scoring.MostTokens = everything, 10
+	if _, _, err := r.ask(openai.Chat, Auto, chat("question", `,"max_tokens":24`)); err != nil {
+		t.Fatal(err)
+	}
+	r.rests(t)
+	if all, _ := n.closed(); n.count(risk.Booked) != 1 || all != 0 {
+		t.Errorf("%d booked, %d closed", n.count(risk.Booked), all)
+	}
+}
+
+func TestADraftWhoseClientLeftIsNotAudited(t *testing.T) {
+	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.1}, vllmsim.Options{})
+	n.grid, n.op = everything, 1
+	before, left := n.count(risk.Booked)+n.count(risk.Outside), 0
+	for i := range 20 {
+		ctx, leave := context.WithCancel(t.Context())
+		req, err := openai.Scan(openai.Chat, []byte(chat(fmt.Sprint("later ", i), `,"max_tokens":4000,"ignore_eos":true,"stream":true`)), openai.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := &collector{onText: leave}
+		rc, err := r.cascade.Answer(ctx, Ask{Request: req, ID: "test"}, out)
+		if err == nil {
+			t.Fatalf("%s: answered", rc.Acceptance())
+		}
+		if leave(); rc.Plan.Judged && rc.Verdict.Accept {
+			left++
+		}
+	}
+	r.rests(t)
+	if now := n.count(risk.Booked) + n.count(risk.Outside); left == 0 || now > before+20-left {
+		t.Errorf("%d clients left drafts that were under way; %d audits, %d before", left, now, before)
+	}
+}
+
+func TestAuditsCostNoMoreThanTheirShare(t *testing.T) {
+	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.1}, vllmsim.Options{})
+	n.grid, r.cfg.Risk.Spend = everything, 0.1
+	answered := 0
+	for i := range 60 {
+		_, rc, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":40`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answered += rc.PromptTokens + rc.TargetTokens
+		r.rests(t)
+	}
+	spent := 0
+	for _, a := range n.opened {
+		spent += a.Tokens
+	}
+	if most := answered/10 + 2*spent/max(len(n.opened), 1); spent == 0 || spent > most {
+		t.Errorf("audits computed %d tokens of drafts, the target %d for its answers", spent, answered)
+	}
+}
+
+func TestUnderPressureATenantThatAllowsItGetsDraftsBelowTheThreshold(t *testing.T) {
+	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
+	r.cfg.Accept.Threshold = 5 // nothing is good enough
+	r.cfg.Risk.Pressed, r.cfg.Risk.PressedAt = true, -20
+	short := true
+	r.cascade.short = func(route, pool string, class int8) bool {
+		return short && route == "m" && pool == "targets" && class < highest
+	}
+	for _, tc := range []struct {
+		what   string
+		change func(*Ask)
+		mode   Mode
+		tier   Tier
+		reason string
+	}{
+		{"allowed", func(*Ask) {}, ModeConfidence, Draft, accept.ReasonPressed},
+		{"not allowed", func(a *Ask) { a.Spared = false }, ModeConfidence, Target, accept.ReasonScore},
+		{"the highest class", func(a *Ask) { a.Class = highest }, ModeConfidence, Target, accept.ReasonScore},
+		{"nothing certified", func(*Ask) {}, ModeRisk, Draft, accept.ReasonPressed},
+		{"the target was demanded", func(a *Ask) { a.Tier = Target }, ModeConfidence, Target, "demanded"},
+		{"a mode that promises more", func(*Ask) {}, ModeVerify, Mixed, ""},
+	} {
+		t.Run(tc.what, func(t *testing.T) {
+			r.cfg.Mode = tc.mode
+			for i, p := range prompts(4) {
+				req, err := openai.Scan(openai.Chat, []byte(chat(p, fmt.Sprintf(`,"max_tokens":60,"stream":%v`, i%2 == 0))), openai.DefaultLimits())
+				if err != nil {
+					t.Fatal(err)
+				}
+				a := Ask{Request: req, ID: "test", Spared: true, Class: 1}
+				tc.change(&a)
+				rc, err := r.cascade.Answer(t.Context(), a, &collector{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, reason := rc.verdict()
+				if tc.tier == Mixed && !Pressed(rc.Acceptance()) {
+					continue // as far as the target stands by it
+				}
+				if (rc.Tier == Draft) != (tc.tier == Draft) || reason != tc.reason || Pressed(rc.Acceptance()) != (tc.reason == accept.ReasonPressed) {
+					t.Errorf("%s from %s", rc.Acceptance(), rc.Tier)
+				}
+			}
+		})
+	}
+}
+
+func TestAPanicOfAnAuditIsItsOwn(t *testing.T) {
+	r, _ := auditedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{})
+	for range 2 * mostAudits {
+		r.cascade.audits.start(func(context.Context) { panic("of a test") })
+		r.rests(t)
+	}
+	if _, _, err := r.ask(openai.Chat, Auto, chat("hello", "")); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,185 @@
+package tiers
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// fine is a grid whose thresholds lie among the scores of the simulator's drafts.
+var fine = risk.Grid{0.35, 0.3, 0.25, 0.2, 0.15, 0.1, 0, -0.5, -1}
+
+// audited counts the audits of a lot that were opened since, with a score of their own threshold
+// or more.
+func (n *notebook) audited(lot string, since int) (served int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, a := range n.opened[since:] {
+		if a.Key.Lot == lot && a.Score >= a.Threshold {
+			served++
+		}
+	}
+	return served
+}
+
+func (n *notebook) so() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return len(n.opened)
+}
+
+func TestWhatIsServedUnverifiedIsWhatAuditsAreOf(t *testing.T) {
+	for what, change := range map[string]func(*Config){
+		"streams":               func(*Config) {},
+		"nothing is taken over": func(c *Config) { c.Takeover = false },
+		"heads are checked":     func(c *Config) { c.Head, c.Accept.Band = HeadAlways, 1 },
+		"without logprobs":      func(c *Config) { c.Unscored = UnscoredAccept },
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
+			n.grid, n.op = fine, 3
+			if change(&r.cfg); r.cfg.Head == HeadAlways {
+				n.op = 1 // few are good enough by themselves
+			}
+			served, lots := 0, map[accept.Lot]int{}
+			for i := range 60 {
+				before := n.so()
+				_, rc, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("question ", i), fmt.Sprintf(`,"max_tokens":120,"stream":%v`, i%3 > 0)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				r.rests(t)
+				if lot := rc.Verdict.Lot; rc.Tier == Draft {
+					lots[lot]++
+					if lot == accept.LotWhole {
+						continue // the target has seen all of it
+					}
+					if got := n.audited(string(lot), before); got != 1 {
+						t.Errorf("%s from the draft, lot %q: %d audits are of it", rc.Acceptance(), lot, got)
+					}
+					served++
+				}
+			}
+			if served == 0 || what == "heads are checked" && lots[accept.LotHead] == 0 {
+				t.Errorf("served %v: the test shows nothing", lots)
+			}
+		})
+	}
+}
+
+// scriptedDraft is a draft backend that streams text of its own where it is asked for a chat, and is a
+// simulator in all else.
+func scriptedDraft(t *testing.T, sim string, words []string) string {
+	t.Helper()
+	at, err := url.Parse(sim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(at)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return
+		}
+		if !bytes.Contains(body, []byte(`"stream":true`)) {
+			req.Body = io.NopCloser(bytes.NewReader(body))
+			proxy.ServeHTTP(w, req)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i, word := range words {
+			text, err := json.Marshal(word)
+			if err != nil {
+				return
+			}
+			finish, prompt := "null", ""
+			if i == len(words)-1 {
+				finish = `"stop"`
+			}
+			if i == 0 {
+				prompt = `,"prompt_token_ids":[1,2,3]`
+			}
+			_, _ = fmt.Fprintf(w, `data: {"id":"x","object":"chat.completion.chunk","created":1,"model":"small"%s,"choices":[{"index":0,"delta":{"content":%s},"token_ids":[%d],"logprobs":{"content":[{"token":%s,"logprob":-0.01,"top_logprobs":[]}]},"finish_reason":%s}]}`+"\n\n",
+				prompt, text, 100+i, text, finish)
+		}
+		_, _ = io.WriteString(w, "data: [DONE]\n\n")
+	}))
+	t.Cleanup(srv.Close)
+	return srv.URL
+}
+
+func TestAFaultOfShapeThatShowsTooLateIsBad(t *testing.T) {
+	for end, bad := range map[string]bool{"end\n```\n": false, "end\n": true} {
+		r, n := auditedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{})
+		n.grid, n.op = everything, 1
+		words := []string{"Here", " is", " code", ":\n", "```go\n"}
+		for i := range 30 {
+			words = append(words, fmt.Sprintf("x%d := f(%d)\n", i*i, i*7+i%3))
+		}
+		rt := r.cascade.routes["m"]
+		rt.Draft = testPool(t, "drafts", "small", scriptedDraft(t, r.draft.URL(), append(words, end)))
+		_, rc, err := r.ask(openai.Chat, Auto, chat("question", `,"max_tokens":300,"stream":true`))
+		if err != nil || rc.Tier != Draft || (rc.Verdict.Reason == "open_fence") != bad {
+			t.Fatalf("%q: %s from %s, %v", end, rc.Acceptance(), rc.Tier, err)
+		}
+		r.rests(t)
+		if n.so() != 1 {
+			t.Fatalf("%q: %d audits, %v", end, n.so(), n.fates)
+		}
+		if all, _ := n.closed(); bad && all != 0 {
+			t.Errorf("%q: the target was asked about it", end)
+		}
+	}
+}
+
+func TestAnAuditedRequestThatRunsOutOfTimeSaysSo(t *testing.T) {
+	for _, rate := range []float64{0, 1} {
+		r, n := auditedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{})
+		n.grid, n.op, r.cfg.Risk.Rates.Serving = everything, 1, rate
+		r.cfg.Timeouts.Total = 60 * time.Millisecond
+		_, rc, err := r.ask(openai.Chat, Auto, chat("question", `,"max_tokens":100000,"ignore_eos":true,"stream":true`))
+		if f, ok := errors.AsType[*Failure](err); !ok || f.Kind != Expired || !rc.Plan.Judged {
+			t.Errorf("audited %g: %v", rate, err)
+		}
+	}
+}
+
+func TestModeShadowServesNothingUnderPressureEither(t *testing.T) {
+	r, _ := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
+	r.cfg.Mode, r.cfg.Risk.Pressed, r.cfg.Risk.PressedAt = ModeShadow, true, -20
+	r.cascade.short = func(string, string, int8) bool { return true }
+	req, err := openai.Scan(openai.Chat, []byte(chat("question", `,"max_tokens":40,"stream":true`)), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "test", Spared: true, Class: 1}, &collector{})
+	if err != nil || rc.Tier != Target {
+		t.Errorf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
+	}
+}
+
+func TestARouteSavesUpForSoManyAuditsOnly(t *testing.T) {
+	a := &auditor{}
+	a.spent("r", 10)
+	a.spent("r", 0) // one that asked nobody
+	for range 1000 {
+		a.earn("r", 10)
+	}
+	if b := a.purses["r"].balance; b != 10*purseAudits {
+		t.Errorf("saved %g", b)
+	}
+}

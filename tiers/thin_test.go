@@ -1,0 +1,360 @@
+package tiers
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/scoring"
+)
+
+// thinCards are cards of engines that allow thinning.
+func thinCards() (draft, target *probe.Card) {
+	draft, target = able(), able()
+	target.RawLogprobs, target.Processed, target.Plain, target.ScoreTop = false, true, true, 20
+	return draft, target
+}
+
+func TestWhatCannotBeVerifiedExactlyGoesToTheTargetWithItsReason(t *testing.T) {
+	const sampled = `{"model":"m","messages":[{"role":"user","content":"x"}]`
+	for _, row := range []struct {
+		name, more string
+		change     func(cfg *Config, draft, target *probe.Card)
+		want       string
+	}{
+		{"all there", ``, nil, "exact, ids, whole, by ids"},
+		{"a stream with a limit and stop strings", `,"stream":true,"temperature":0.7,"top_p":0.9,"max_tokens":10,"stop":["x"],"top_k":40`, nil, "exact, ids, whole, by ids"},
+		{"not asked for", ``, func(c *Config, _, _ *probe.Card) { c.Sampled = false }, "target:sampled"},
+		{"greedy without it", `,"temperature":0`, func(c *Config, _, _ *probe.Card) { c.Sampled = false }, "exact, ids, whole, by ids"},
+		{"a seed", `,"seed":1`, nil, "target:seed"},
+		{"penalties", `,"presence_penalty":1`, nil, "target:penalties"},
+		{"a bias", `,"logit_bias":{"1":2}`, nil, "target:penalties"},
+		{"min_tokens", `,"min_tokens":2`, nil, "target:penalties"},
+		{"a grammar", `,"response_format":{"type":"json_object"}`, nil, "target:structured"},
+		{"tools", `,"tools":[{"type":"function","function":{"name":"f"}}]`, nil, "target:tools"},
+		{"several answers", `,"n":2`, nil, "target:n"},
+		{"logprobs", `,"logprobs":true`, nil, "target:logprobs"},
+		{"ends of its own", `,"stop_token_ids":[5]`, nil, "target:sampled_fields"},
+		{"min_p", `,"min_p":0.1`, nil, "target:sampled_fields"},
+		{"special tokens shown", `,"skip_special_tokens":false`, nil, "target:sampled_fields"},
+		{"colder than engines sample", `,"temperature":0.001`, nil, "target:sampled_temperature"},
+		{"no top_p at all", `,"top_p":0`, nil, "target:sampled_temperature"},
+		{"half a top_k", `,"top_k":1.5`, nil, "target:sampled_temperature"},
+		{"a long prompt", ``, func(c *Config, _, _ *probe.Card) { c.MaxPrompt = 0 }, "target:prompt_length"},
+		{"nothing is scored", ``, func(c *Config, _, _ *probe.Card) { c.Scoring.MostTokens = 0 }, "target:sampled_score_tokens"},
+		{"another tokenizer", ``, func(_ *Config, d, _ *probe.Card) { d.Tokenizer = "u" }, "target:tokenizers_differ"},
+		{"an unknown template", ``, func(_ *Config, d, _ *probe.Card) { d.Template = "" }, "target:tokenizers_differ"},
+		{"no scores", ``, func(_ *Config, _, c *probe.Card) { c.Scoring = "" }, "target:target_without_scoring"},
+		{"SGLang", ``, func(_ *Config, _, c *probe.Card) { c.Scoring = openai.ScoreSGLang }, "target:sampled_scores"},
+		{"few alternatives in scores", ``, func(_ *Config, _, c *probe.Card) { c.ScoreTop = 5 }, "target:sampled_scores"},
+		{"few alternatives of the draft", ``, func(_ *Config, d, _ *probe.Card) { d.TopLogprobs = 5 }, "target:sampled_draft_logprobs"},
+		{"processed ones of the draft", ``, func(_ *Config, d, _ *probe.Card) { d.RawLogprobs = false }, "target:sampled_draft_logprobs"},
+		{"no continuation", ``, func(_ *Config, _, c *probe.Card) {
+			c.Missing = []probe.Missing{{What: probe.MissingContinue, Why: "x"}}
+		}, "target:sampled_continuation"},
+		{"unknown ends", ``, func(_ *Config, _, c *probe.Card) { c.EOS = nil }, "target:sampled_ends"},
+		{"another end of the draft", ``, func(_ *Config, d, _ *probe.Card) { d.EOS = []int32{2, 9} }, "target:sampled_ends"},
+		{"raw logprobs of the target", ``, func(_ *Config, _, c *probe.Card) { c.RawLogprobs, c.Processed = true, false }, "target:sampled_raw_target"},
+		{"defaults of the target", ``, func(_ *Config, _, c *probe.Card) { c.Plain = false }, "target:sampled_defaults"},
+	} {
+		cfg := Config{Mode: ModeVerify, Sampled: true, MaxPrompt: 100, Scoring: scoring.Config{MostTokens: 8192, AtOnce: 1}}
+		draft, target := thinCards()
+		if row.change != nil {
+			row.change(&cfg, draft, target)
+		}
+		if got := planned(t, cfg, Facts{Draft: draft, Target: target}, sampled+row.more+"}"); got != row.want {
+			t.Errorf("%s: %s, want %s", row.name, got, row.want)
+		}
+	}
+	for name, f := range map[string]Facts{"target_unprobed": {Draft: able()}, "draft_unprobed": {Target: able()}} {
+		cfg := Config{Mode: ModeVerify, Sampled: true, MaxPrompt: 100, Scoring: scoring.Config{MostTokens: 8192, AtOnce: 1}}
+		if got := planned(t, cfg, f, sampled+"}"); got != "target:"+name {
+			t.Errorf("%s, want target:%s", got, name)
+		}
+	}
+}
+
+func TestWithoutProcessedLogprobsSampledRequestsGoStraightToTheTarget(t *testing.T) {
+	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: .3}, vllmsim.Options{})
+	r.cfg.Mode, r.cfg.Sampled = ModeVerify, true
+	for _, f := range forms {
+		body := f.sampled("Hello there", `,"temperature":0.8,"max_tokens":30`)
+		got, rc, err := r.ask(f.kind, Auto, body)
+		if err != nil || rc.Acceptance() != "bypassed;reason=sampled_raw_target" || rc.Tier != Target || len(rc.Tries) != 1 {
+			t.Errorf("%s: %+v, %v", rc.Acceptance(), rc, err)
+		}
+		if want := f.alone(r, body); got.text != want.text || got.usage != want.usage {
+			t.Errorf("%q, want %q", got.text, want.text)
+		}
+	}
+}
+
+// TestThinnedAnswersEndAsTheTargetsDo: by their own end, a stop string or the limit, in every form.
+func TestThinnedAnswersEndAsTheTargetsDo(t *testing.T) {
+	r := thinRig(t, .3)
+	tiers, finishes, approximate := map[Tier]int{}, map[string]int{}, 0
+	for i, p := range prompts(proofSize(36, 100, 1000)) {
+		f := forms[i%len(forms)]
+		most := []int{5, 60, 600}[i/4%3]
+		more := fmt.Sprintf(`,"temperature":0.7,"max_tokens":%d`, most)
+		stop := i/12%2 == 1
+		if stop {
+			more += `,"stop":["e","\n"]`
+		}
+		got, rc, err := r.ask(f.kind, Auto, f.sampled(p, more))
+		switch {
+		case err != nil || !rc.Plan.Thin:
+			t.Fatalf("%q%s: %s, %+v, %v", p, more, rc.Acceptance(), rc, err)
+		case got.usage.Completion > most || (got.finish == "length") != (got.usage.Completion == most && got.finish != "stop"):
+			t.Errorf("%q%s: %d tokens, %s", p, more, got.usage.Completion, got.finish)
+		case stop && strings.ContainsAny(got.text, "e\n"), strings.Contains(got.text, "\uFFFD"):
+			t.Errorf("%q%s: %q", p, more, got.text)
+		case stop && got.finish == "stop" && got.stop != `"e"` && got.stop != `"\n"` && got.stop != "null" && got.stop != "":
+			t.Errorf("%q%s: stopped by %s", p, more, got.stop)
+		case f.stream && !got.done || f.kind == openai.Chat && f.stream && got.roles != 1:
+			t.Errorf("%q%s: %d roles, done %t", p, more, got.roles, got.done)
+		case rc.AcceptedTokens+rc.TargetTokens != got.usage.Completion || got.usage.Prompt == 0:
+			t.Errorf("%q%s: %d and %d tokens of %+v", p, more, rc.AcceptedTokens, rc.TargetTokens, got.usage)
+		}
+		tiers[rc.Tier]++
+		finishes[got.finish+got.stop]++
+		if rc.Approximate { // the cap of draws was reached
+			approximate++
+		}
+	}
+	t.Logf("%v, %v, %d approximate", tiers, finishes, approximate)
+	if tiers[Draft] == 0 || tiers[Mixed] == 0 || len(finishes) < 3 {
+		t.Errorf("%v, %v: the test shows nothing", tiers, finishes)
+	}
+}
+
+// failingAt stands before the target and answers what matches with an error.
+func failingAt(t *testing.T, target string, matches func(path string, body []byte) bool) string {
+	t.Helper()
+	to, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	proxy.Transport, proxy.FlushInterval = transport, -1
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		if matches(req.URL.Path, body) {
+			http.Error(w, `{"error":{"message":"no"}}`, http.StatusInternalServerError)
+			return
+		}
+		req.Body = io.NopCloser(bytes.NewReader(body))
+		proxy.ServeHTTP(w, req)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+// TestAFaultWhileThinningLeavesTheAnswerToTheTarget, which is said to be approximate where it hung on what was drafted.
+func TestAFaultWhileThinningLeavesTheAnswerToTheTarget(t *testing.T) {
+	for _, fault := range []struct {
+		name        string
+		matches     func(path string, body []byte) bool
+		reason      string
+		approximate bool
+	}{
+		{"scores", func(_ string, body []byte) bool { return bytes.Contains(body, []byte(`"prompt_logprobs":20`)) }, "no_verdict", true},
+		{"draws", func(_ string, body []byte) bool { return bytes.Contains(body, []byte(`"n":8`)) }, "no_verdict", true},
+		{"words", func(path string, _ []byte) bool { return path == openai.DetokenizePath }, "no_verdict", true},
+	} {
+		t.Run(fault.name, func(t *testing.T) {
+			r := thinRig(t, .6)
+			broken := false
+			r.wire(t, failingAt(t, r.target.URL(), func(path string, body []byte) bool { return broken && fault.matches(path, body) }))
+			broken = true
+			hit := 0
+			for i, p := range prompts(12) {
+				f := forms[i%len(forms)]
+				got, rc, err := r.ask(f.kind, Auto, f.sampled(p, `,"max_tokens":40`))
+				if err != nil || got.finish == "" || rc.Approximate && !strings.HasSuffix(rc.Acceptance(), ";exactness=approximate") {
+					t.Fatalf("%q (%s): %s, %v", got.text, got.finish, rc.Acceptance(), err)
+				}
+				if rc.Tier != Target {
+					continue // no draw was needed
+				}
+				if hit++; rc.Verdict.Reason != fault.reason || fault.approximate != rc.Approximate || rc.AcceptedTokens != 0 || rc.TargetTokens != got.usage.Completion {
+					t.Errorf("%s, %d of the draft, %d of the target, %+v", rc.Acceptance(), rc.AcceptedTokens, rc.TargetTokens, got.usage)
+				}
+			}
+			if hit == 0 {
+				t.Error("no answer needed it: the test shows nothing")
+			}
+		})
+	}
+}
+
+func TestAContinuationThatFailsLeavesTheAnswerToTheTarget(t *testing.T) {
+	r := thinRig(t, .6)
+	broken := false
+	r.wire(t, failingAt(t, r.target.URL(), func(path string, body []byte) bool {
+		return broken && path == openai.Completion.Path() && bytes.Contains(body, []byte(`"stream":true`))
+	}))
+	broken = true
+	hit := 0
+	for i, p := range prompts(12) {
+		f := forms[1+i%2*2] // not streamed
+		got, rc, err := r.ask(f.kind, Auto, f.sampled(p, `,"max_tokens":40`))
+		if err != nil || got.finish == "" || rc.Tier == Mixed && rc.TargetTokens > 1 {
+			t.Fatalf("%q (%s): %s, %v", got.text, got.finish, rc.Acceptance(), err)
+		}
+		if rc.Tier == Target {
+			if hit++; !rc.Approximate || rc.AcceptedTokens != 0 {
+				t.Errorf("%s, %+v", rc.Acceptance(), rc)
+			}
+		}
+	}
+	if hit == 0 {
+		t.Error("no answer was continued: the test shows nothing")
+	}
+}
+
+func TestADraftThatListsNoIDsIsNotThinned(t *testing.T) {
+	r := thinRig(t, .3)
+	to, err := url.Parse(r.draft.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy, transport := httputil.NewSingleHostReverseProxy(to), &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	proxy.Transport = transport
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		body = bytes.Replace(body, []byte(`"return_tokens_as_token_ids":true`), []byte(`"return_tokens_as_token_ids":null`), 1)
+		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		proxy.ServeHTTP(w, req)
+	}))
+	t.Cleanup(s.Close)
+	drafts := testPool(t, "drafts", "small", s.URL)
+	rt, err := r.cascade.Route("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt.Draft = drafts
+	got, rc, err := r.ask(openai.Chat, Auto, forms[1].sampled("Hello", `,"max_tokens":20`))
+	if want := "rejected;reason=no_verdict;score=0;mode=verify;exactness=approximate"; err != nil || rc.Tier != Target || got.text == "" || rc.Acceptance() != want {
+		t.Errorf("%q, %s, want %s; %v", got.text, rc.Acceptance(), want, err)
+	}
+}
+
+func TestWithoutADraftASampledAnswerIsTheTargets(t *testing.T) {
+	r := thinRig(t, .3)
+	if err := r.draft.SetFault(vllmsim.Fault{Status: 500}); err != nil {
+		t.Fatal(err)
+	}
+	got, rc, err := r.ask(openai.Chat, Auto, forms[1].sampled("Hello", `,"max_tokens":20`))
+	if err != nil || rc.Tier != Target || rc.Approximate || got.text == "" || rc.Acceptance() != "bypassed;reason=draft_unavailable" {
+		t.Errorf("%q, %s, %v", got.text, rc.Acceptance(), err)
+	}
+}
+
+func TestNoMoreIsScoredThanMayBe(t *testing.T) {
+	r := thinRig(t, .1)
+	r.cfg.Scoring = scoring.Config{MostTokens: 60, AtOnce: 4, Timeout: 10 * time.Second}
+	cut := 0
+	for _, p := range prompts(12) {
+		got, rc, err := r.ask(openai.Chat, Auto, forms[1].sampled(p, `,"max_tokens":200`))
+		if err != nil || rc.Plan.Thin && len(rc.Checks) == 1 && rc.Checks[0].Tokens+rc.PromptTokens > 60 {
+			t.Fatalf("%+v, %v", rc, err)
+		}
+		if rc.Tier == Mixed && len(rc.Checks) == 1 && rc.Checks[0].Pass {
+			cut++
+			if got.usage.Completion <= rc.Checks[0].Tokens || rc.TargetTokens == 0 {
+				t.Errorf("%+v of %d scored tokens", got.usage, rc.Checks[0].Tokens)
+			}
+		}
+	}
+	if cut == 0 {
+		t.Error("the target continued no draft that stood: the test shows nothing")
+	}
+}
+
+func TestListedTokensAreReadInBothShapes(t *testing.T) {
+	for name, body := range map[string]string{
+		"chat": `{"choices":[{"token_ids":[7,8],"finish_reason":"length","logprobs":{"content":[
+			{"token":"token_id:7","logprob":-0.5,"top_logprobs":[{"token":"token_id:7","logprob":-0.5},{"token":"token_id:3","logprob":-1}]},
+			{"token":"token_id:8","logprob":-2,"top_logprobs":[{"token":"token_id:8","logprob":-2},{"token":"token_id:9","logprob":-99999}]}]}}]}`,
+		"completion": `{"choices":[{"token_ids":[7,8],"finish_reason":"length","logprobs":{"token_logprobs":[-0.5,-2],"top_logprobs":[
+			{"token_id:7":-0.5,"token_id:3":-1},{"token_id:8":-2,"token_id:9":-99999}]}}]}`,
+	} {
+		l, err := parseListed([]byte(body), 2)
+		if err != nil || len(l) != 2 || len(l[0]) != 2 || len(l[1]) != 2 {
+			t.Fatalf("%s: %v, %v", name, l, err)
+		}
+		lowest := slices.Min([]float64{float64(l[1][0].Logprob), float64(l[1][1].Logprob)})
+		if lowest != -9999 || l[0][0].ID+l[0][1].ID != 10 {
+			t.Errorf("%s: %v", name, l)
+		}
+		for what, bad := range map[string]string{
+			"text":  strings.Replace(body, "token_id:3", " the", 1),
+			"twice": strings.Replace(body, "token_id:3", "token_id:07", 1),
+			"none":  `{"choices":[{"token_ids":[7,8]}]}`,
+			"cut":   body[:40],
+		} {
+			if _, err := parseListed([]byte(bad), 2); err == nil {
+				t.Errorf("%s, %s: it was read", name, what)
+			}
+		}
+		if _, err := parseListed([]byte(body), 3); err == nil {
+			t.Errorf("%s: two places were read as three", name)
+		}
+	}
+}
+
+func TestAScoredTokenThatIsNotAmongTheLikeliestIsLeftOut(t *testing.T) {
+	var tops []string
+	for id := range thinTop {
+		tops = append(tops, fmt.Sprintf(`"%d":{"logprob":%d,"rank":%d,"decoded_token":"x"}`, 100+id, -id-1, id+1))
+	}
+	among := "{" + strings.Join(tops, ",") + "}"
+	beyond := "{" + strings.Join(append(tops, `"5":{"logprob":-30,"rank":400,"decoded_token":null}`), ",") + "}"
+	body := `{"choices":[{"prompt_logprobs":[null,` + among + `,` + beyond + `],"token_ids":[1]}]}`
+	l, err := parseScored([]byte(body), []int32{103, 5})
+	if err != nil || len(l) != 2 || len(l[0]) != thinTop || len(l[1]) != thinTop {
+		t.Fatalf("%v, %v", l, err)
+	}
+	for _, token := range l[1] {
+		if token.ID == 5 {
+			t.Error("the drafted token is listed")
+		}
+	}
+	if _, err := parseScored([]byte(body), []int32{9, 103, 5}); err == nil {
+		t.Error("a place that was not scored was read")
+	}
+}
+
+func FuzzThinWire(f *testing.F) {
+	f.Add([]byte(`{"choices":[{"token_ids":[7],"finish_reason":"stop","logprobs":{"token_logprobs":[-0.5],"top_logprobs":[{"token_id:7":-0.5}],"content":[{"top_logprobs":[{"token":"token_id:7","logprob":-1}]}]},"prompt_logprobs":[null,{"7":{"logprob":-1}}]}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if l, err := parseListed(body, 1); err == nil && len(l) != 1 {
+			t.Errorf("%v", l)
+		}
+		if l, err := parseScored(body, []int32{7}); err == nil && (len(l) != 1 || len(l[0]) != thinTop) {
+			t.Errorf("%v", l)
+		}
+		if draws, err := parseDraws(body); err == nil {
+			for _, d := range draws {
+				if d.ID < 0 || !(d.Logprob <= 0 && d.Logprob >= -9999) {
+					t.Errorf("%+v", d)
+				}
+			}
+		}
+	})
+}
