@@ -43,7 +43,7 @@ func TestAHashBecomesASnapshot(t *testing.T) {
 		{name: "nothing set", global: []string{"shed.low=0.85", "timeout.total=10m"}},
 		{name: "one field", now: []string{"shed.low=0.80"}, global: []string{"shed.low=0.8"}, llama: []string{"shed.low=0.8"}},
 		{name: "a route's own", now: []string{"shed.low=0.8", "shed.low@llama=0.7", "speculation.mode@org/qwen:7b=off"},
-			global: []string{"shed.low=0.8", "speculation.mode=confidence"}, llama: []string{"shed.low=0.7", "speculation.mode=confidence"}},
+			global: []string{"shed.low=0.8", "speculation.mode=risk"}, llama: []string{"shed.low=0.7", "speculation.mode=risk"}},
 		{name: "a bad value keeps the last good one", last: []string{"shed.low=0.7"}, now: []string{"shed.low=banana"},
 			global: []string{"shed.low=0.7"}, rejected: []string{"shed.low: not a decimal number; want 0 … 1"}},
 		{name: "a bad value without a last good one is the default", now: []string{"shed.low=banana"},

@@ -19,6 +19,7 @@ import (
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/pressure"
+	"github.com/foregate/foregate/tiers/risk"
 	"github.com/foregate/foregate/tiers/scoring"
 )
 
@@ -44,7 +45,7 @@ func TestTheReferenceIsUpToDate(t *testing.T) {
 func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 	want := Values{
 		Tiers: tiers.Config{
-			Mode:           tiers.ModeConfidence,
+			Mode:           tiers.ModeRisk,
 			Accept:         accept.Config{Threshold: 0, Band: 0.3, MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1.0},
 			HoldbackTokens: 32,
 			Holdback:       1200 * time.Millisecond,
@@ -54,10 +55,15 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 			AUROC:          0.75,
 			Takeover:       true,
 			Unscored:       tiers.UnscoredEscalate,
-			Economy:        economy.Policy{On: true, Explore: 0.005},
-			Scoring:        scoring.Config{MostTokens: 8192, AtOnce: 4, Timeout: 1500 * time.Millisecond},
-			RetryAttempts:  2,
-			RetryBudget:    0.2,
+			Risk: tiers.Risk{
+				Rule:  risk.Rule{Eps: 0.1, Delta: 0.05, Lease: 2000, Run: 1000},
+				Rates: risk.Rates{Serving: 0.05, ColdShare: 0.5, ColdPerMinute: 20, Boost: 4, Explore: 0.02},
+				Label: tiers.LabelLenient, Prefix: 0.9, Spend: 0.03, AtOnce: 4, Stale: time.Minute, Pressed: true, PressedAt: -0.5,
+			},
+			Economy:       economy.Policy{On: true, Explore: 0.005},
+			Scoring:       scoring.Config{MostTokens: 8192, AtOnce: 4, Timeout: 1500 * time.Millisecond},
+			RetryAttempts: 2,
+			RetryBudget:   0.2,
 			Timeouts: tiers.Timeouts{
 				DraftFirstByte: 5 * time.Second, TargetFirstByte: 30 * time.Second, Chunk: 20 * time.Second, Total: 10 * time.Minute,
 			},
@@ -129,7 +135,7 @@ func TestEverySettingHasAPlaceOfItsOwn(t *testing.T) {
 
 // another is a good value that is not the default.
 func another(s Spec) string {
-	for _, value := range []string{"0.7", "7", "7000", "7s", "700ms", "yes", "no", "off", "p2c", "ask", "loose"} {
+	for _, value := range []string{"0.7", "7", "7000", "7s", "700ms", "yes", "no", "off", "p2c", "ask", "loose", "0.3", "judge", "last"} {
 		d := Defaults()
 		if check(&s, value) == nil && value != s.Value(&d) {
 			return value
@@ -166,7 +172,7 @@ func TestValidateTellsWhatIsWrong(t *testing.T) {
 		{"timeout.chunk", "soon", `timeout.chunk: "soon" is refused: not a duration; want duration, 10ms … 1h`},
 		{"timeout.chunk", "-5s", `timeout.chunk: "-5s" is refused: out of range; want duration, 10ms … 1h`},
 		{"timeout.chunk", "9999999h", `timeout.chunk: "9999999h" is refused: not a duration; want duration, 10ms … 1h`},
-		{"speculation.mode", "On", `speculation.mode: "On" is refused: not one of off, confidence, lenient, judge, verify`},
+		{"speculation.mode", "On", `speculation.mode: "On" is refused: not one of off, shadow, confidence, risk, lenient, judge, verify`},
 		{"shed.allow_high", "true", `shed.allow_high: "true" is refused: not one of yes, no`},
 		{"shed.lo", "1", `shed.lo: unknown setting; did you mean shed.low?`},
 		{"banana", "1", `banana: unknown setting`},
