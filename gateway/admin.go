@@ -51,7 +51,7 @@ func adminMethod(w http.ResponseWriter, r *http.Request) {
 	switch path := r.URL.Path; {
 	case path == "/livez", path == "/readyz":
 		allow = http.MethodGet + ", " + http.MethodHead
-	case slices.Contains([]string{"/metrics", "/admin/backends", "/admin/status", "/admin/settings", "/admin/cache", "/admin/receipts"}, path),
+	case slices.Contains([]string{"/metrics", "/admin/backends", "/admin/status", "/admin/settings", "/admin/cache", "/admin/receipts", "/admin/risk"}, path),
 		strings.HasPrefix(path, "/admin/receipts/"):
 		allow = http.MethodGet
 	}

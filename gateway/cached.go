@@ -233,6 +233,7 @@ func (x *exchange) askFrom(ctx context.Context, said []byte, tap tiers.Tap, out 
 	l.receipt, err = x.g.opts.Cascade.Answer(ctx, tiers.Ask{
 		Request: x.req, Tier: x.tier, ID: l.id, Tenant: l.caller.Tenant, Class: int8(l.caller.Priority), RAG: x.rag,
 		Salt: x.g.salt(l.route, l.caller.Tenant), Header: upstreamHeader(l, x.r), Tap: tap, Config: &x.judging, Said: said,
+		Spared: l.caller.Spared, Apart: l.caller.Apart,
 	}, out)
 	return err
 }
@@ -286,7 +287,7 @@ func (x *exchange) framer(e *cache.Entry) *openai.Framer {
 
 // mayKeep says whether a whole answer may serve others later.
 func (x *exchange) mayKeep(e *cache.Entry, w *openai.Whole) bool {
-	if len(e.Answer) > x.cfg.MaxEntry || !x.fits(e) {
+	if len(e.Answer) > x.cfg.MaxEntry || !x.fits(e) || tiers.Pressed(e.Acceptance) {
 		return false
 	}
 	for i := range w.Choices {

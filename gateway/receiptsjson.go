@@ -27,6 +27,7 @@ type receiptJSON struct {
 	Acceptance string `json:"acceptance,omitempty"` // accepted, rejected, bypassed; none where the cascade was not asked
 
 	Rules     *rulesJSON     `json:"rules,omitempty"`
+	Trial     *trialJSON     `json:"trial,omitempty"`  // modes risk and shadow: what it was judged by
 	Prices    *pricesJSON    `json:"prices,omitempty"` // of the route's tokens, where any is known
 	Plan      *planJSON      `json:"plan,omitempty"`
 	Tries     []tryJSON      `json:"tries,omitempty"`
@@ -52,6 +53,15 @@ type rulesJSON struct {
 	MostTTFT float64 `json:"max_extra_ttft_ms"`
 }
 
+// trialJSON is the evidence that a request went by.
+type trialJSON struct {
+	Policy    string `json:"policy"` // g<version of the grid>.a<alarms>.op<operating index>
+	Bucket    string `json:"bucket"`
+	Audited   bool   `json:"audited"` // its draft is asked about in the background
+	Shadow    bool   `json:"shadow"`  // and the client sees nothing of it
+	Inherited bool   `json:"inherited,omitempty"`
+}
+
 // pricesJSON are USD per token; 0 is unknown.
 type pricesJSON struct {
 	DraftPrefill  float64 `json:"draft_prefill"`
@@ -62,14 +72,15 @@ type pricesJSON struct {
 
 type planJSON struct {
 	Tier   string    `json:"tier"`
-	Judged bool      `json:"judged"`           // the draft is judged
-	Reason string    `json:"reason,omitempty"` // why it is not
-	Mode   string    `json:"mode,omitempty"`   // by which it is
-	Whole  bool      `json:"whole"`            // nothing is released before the whole draft was judged
-	Ask    string    `json:"ask"`              // when the target is asked: never, doubt, always, exact
-	Scorer string    `json:"scorer,omitempty"` // and how: ids, text, judge
-	Block  int       `json:"block,omitempty"`  // tokens between two checks
-	Sums   *sumsJSON `json:"sums,omitempty"`   // none where nothing was reckoned
+	Judged bool      `json:"judged"`            // the draft is judged
+	Reason string    `json:"reason,omitempty"`  // why it is not
+	Mode   string    `json:"mode,omitempty"`    // by which it is
+	Whole  bool      `json:"whole"`             // nothing is released before the whole draft was judged
+	Ask    string    `json:"ask"`               // when the target is asked: never, doubt, always, exact
+	Scorer string    `json:"scorer,omitempty"`  // and how: ids, text, judge
+	Block  int       `json:"block,omitempty"`   // tokens between two checks
+	Press  bool      `json:"pressed,omitempty"` // a draft below the threshold may be the answer
+	Sums   *sumsJSON `json:"sums,omitempty"`    // none where nothing was reckoned
 }
 
 type sumsJSON struct {
@@ -176,6 +187,9 @@ func (r *rules) json() *rulesJSON {
 func (v *receiptJSON) of(rc *tiers.Receipt) {
 	v.Tier, v.Finish, v.USD = string(rc.Tier), rc.Finish, finite(rc.USD)
 	v.Plan = planOf(&rc.Plan)
+	if t := rc.Trial; t != nil {
+		v.Trial = &trialJSON{t.Policy(), t.Own.Key.Bucket, t.Audited(), t.Shadow, t.Inherited}
+	}
 	for _, t := range rc.Tries {
 		v.Tries = append(v.Tries, tryJSON{t.Pool, t.Backend, string(t.Failed), t.Score})
 	}
@@ -199,7 +213,7 @@ func (v *receiptJSON) of(rc *tiers.Receipt) {
 var asks = [...]string{"never", "doubt", "always", "exact"}
 
 func planOf(p *tiers.Plan) *planJSON {
-	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Whole: p.Whole, Ask: asks[p.Ask], Scorer: string(p.Scorer), Block: p.Block}
+	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Whole: p.Whole, Ask: asks[p.Ask], Scorer: string(p.Scorer), Block: p.Block, Press: p.Pressed}
 	if s := &p.Sums; s.Output > 0 {
 		v.Sums = &sumsJSON{
 			Prompt: finite(s.Prompt), Output: finite(s.Output), Held: finite(s.Held), Acceptance: finite(s.Acceptance), Samples: finite(s.Samples),

@@ -38,6 +38,7 @@ func (g *Gateway) adminRoutes() http.Handler {
 	g.fleetRoutes(r)
 	g.insideRoutes(r)
 	g.cacheRoutes(r)
+	g.riskRoutes(r)
 	g.receiptRoutes(r)
 	if g.opts.Gatherer != nil {
 		r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(g.opts.Gatherer, promhttp.HandlerOpts{ErrorLog: newServerLog(g.log)}))

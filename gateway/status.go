@@ -31,9 +31,10 @@ type Status struct {
 	Settings SettingsView  `json:"settings"`
 	Breakers []BreakerView `json:"breakers"` // those that are not closed
 	Pools    []PoolView    `json:"pools"`
-	Shedding []SheddingNow `json:"shedding"` // classes that are turned away now
-	Drafts   []DraftView   `json:"drafts"`   // how routes use their draft pools
-	Engines  []EngineView  `json:"engines"`  // what the engines of those can do
+	Shedding []SheddingNow `json:"shedding"`           // classes that are turned away now
+	Drafts   []DraftView   `json:"drafts"`             // how routes use their draft pools
+	Engines  []EngineView  `json:"engines"`            // what the engines of those can do
+	Promises []PromiseView `json:"promises,omitempty"` // of the drafts that routes serve unverified
 }
 
 // RedisView is the shared state as this replica has it.
@@ -113,17 +114,26 @@ func (g *Gateway) status(w http.ResponseWriter, _ *http.Request) {
 
 // settings answers GET /admin/settings?route=NAME.
 func (g *Gateway) settings(w http.ResponseWriter, r *http.Request) {
-	q, err := query(r.URL.RawQuery, []string{"route"})
+	route, err := g.routeAsked(r)
 	if err != nil {
 		writeProblem(w, problemOf(err))
 		return
 	}
-	route := q.Get("route")
-	if route != "" {
-		if _, err := g.opts.Cascade.Route(route); err != nil {
-			writeProblem(w, problemOf(&modelError{route}))
-			return
-		}
-	}
 	writeJSON(w, map[string]any{"route": route, "settings": g.opts.Inside.Settings(route)})
+}
+
+// routeAsked is the route that a question is about, its only parameter; "" is all.
+func (g *Gateway) routeAsked(r *http.Request) (string, error) {
+	q, err := query(r.URL.RawQuery, []string{"route"})
+	if err != nil {
+		return "", err
+	}
+	route := q.Get("route")
+	if route == "" {
+		return "", nil
+	}
+	if _, err := g.opts.Cascade.Route(route); err != nil {
+		return "", &modelError{route}
+	}
+	return route, nil
 }

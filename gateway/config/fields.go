@@ -60,6 +60,8 @@ var Fields = []FieldDoc{
 	{"tenants[].rpm", "`0`", "Requests per minute, over all replicas (each admits its share while Redis is away); 0 is unlimited. A burst is 1.2 seconds' worth, with limits under 200 up to four. Of these requests a fifth may have priority `high`."},
 	{"tenants[].tpm", "`0`", "Tokens of prompts and answers per minute, over all replicas; 0 is unlimited. A request is let in by what it may need (`max_tokens`, or 512), and charged what it used. A burst is 3 seconds' worth and the request that goes beyond it."},
 	{"tenants[].concurrent", "`0`", "Requests under way at once; 0 is unlimited. Each replica lets in this divided by the number of replicas, rounded up, at least one."},
+	{"tenants[].drafts_under_pressure", "`false`", "It may get a draft below the threshold while the target is short of memory for its class (`speculation.under_pressure`); such answers say `reason=target_pressure`."},
+	{"tenants[].own_promise", "`false`", "Modes `risk` and `shadow`: what is promised of drafts is promised for this tenant's requests alone, on evidence of their own; worth it from about 20,000 requests a day."},
 	{"passthrough", "`/v1/embeddings`, `/v1/responses`, `/v1/messages`, `/tokenize`, `/detokenize`, `/v1/rerank`, `/v1/score`",
 		"Exact paths that are handed to the route's target pool as they are. Paths that control or reveal an engine are refused."},
 	{"limits.body_bytes", "`4MiB`", "Largest request body, 1KiB … 1GiB."},

@@ -254,6 +254,9 @@ func readTenant(r *reader, path string, n *yaml.Node) Tenant {
 		"rpm":          whole(&t.RPM, 0, 1_000_000_000),
 		"tpm":          whole(&t.TPM, 0, 1_000_000_000_000),
 		"concurrent":   whole(&t.Concurrent, 0, 1_000_000),
+
+		"drafts_under_pressure": truth(&t.DraftsUnderPressure),
+		"own_promise":           truth(&t.OwnPromise),
 	})(r, path, n)
 	return t
 }

@@ -36,6 +36,8 @@ type Tenant struct {
 	MaxPriority Priority   // the highest priority it may ask for
 	RPM, TPM    int        // requests and tokens per minute; 0 is unlimited
 	Concurrent  int        // requests under way; 0 is unlimited
+	Spared      bool       // it may get drafts below the threshold while the target is short of memory
+	Apart       bool       // what is promised of drafts is promised for its requests alone
 }
 
 // Options are what a [Resolver] needs to know.
@@ -58,6 +60,8 @@ type Caller struct {
 	RPM, TPM   int    // requests and tokens per minute; 0 is unlimited
 	Concurrent int    // requests under way; 0 is unlimited
 	RAGHash    string // "" when the header is absent
+	Spared     bool   // as in [Tenant]
+	Apart      bool
 }
 
 // Resolver tells callers apart. It is safe for concurrent use; nothing of it
@@ -182,7 +186,7 @@ func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 		asked.priority = who.usual
 	}
 	t := who.tenant
-	c := Caller{Tenant: t.ID, RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent, RAGHash: rag}
+	c := Caller{Tenant: t.ID, RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent, RAGHash: rag, Spared: t.Spared, Apart: t.Apart}
 	c.Priority, c.Clamped = clamp(asked, who.ceiling)
 	return c, nil
 }

@@ -1,0 +1,71 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+)
+
+func TestOperatorsSeeWhatAuditsHaveShown(t *testing.T) {
+	threshold, needed := -0.4, 120.0
+	known := []RiskView{
+		{Route: "llama-3", Bucket: "to_1k.0a1b2c3d", Lot: "conf", State: RiskCertified, Eps: .1, Delta: .05, Op: 4, Threshold: &threshold, Acceptance: .2,
+			Audits: 300, Bad: 3, Pending: 1, Estimate: .01, Low: .002, High: .04, Bound: .05, ToCertify: &needed, Drift: .2},
+		{Route: "other", Bucket: "to_4k.0a1b2c3d", Lot: "head", State: RiskInfeasible, High: 1, Bound: 1},
+	}
+	var err error
+	log := &lines{}
+	g := startBench(t, simulator(t).URL(), func(o *Options) {
+		o.Logger = zerolog.New(log)
+		o.Risk = func(ctx context.Context) ([]RiskView, error) {
+			if _, bounded := ctx.Deadline(); !bounded {
+				return nil, errors.New("a reading without a deadline")
+			}
+			return known, err
+		}
+	})
+	admin := "http://" + g.AdminAddr().String()
+	for query, want := range map[string][]RiskView{"": known, "?route=llama-3": known[:1]} {
+		status, body := g.send(t, http.MethodGet, admin+"/admin/risk"+query, "")
+		var got struct{ Risk []RiskView }
+		if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK {
+			t.Fatalf("status %d, %v: %s", status, err, body)
+		}
+		if diff := cmp.Diff(want, got.Risk); diff != "" {
+			t.Errorf("%q: -want +got:\n%s", query, diff)
+		}
+	}
+	for query, want := range map[string]int{"?route=nobody": http.StatusNotFound, "?rute=x": http.StatusBadRequest} {
+		if status, body := g.send(t, http.MethodGet, admin+"/admin/risk"+query, ""); status != want {
+			t.Errorf("%s: status %d: %s", query, status, body)
+		}
+	}
+	if status, _ := g.send(t, http.MethodPost, admin+"/admin/risk", ""); status != http.StatusMethodNotAllowed {
+		t.Errorf("POST: status %d", status)
+	}
+	if status, _ := g.send(t, http.MethodGet, g.url+"/admin/risk", ""); status != http.StatusNotFound {
+		t.Errorf("on the public listener: status %d", status)
+	}
+	known = nil
+	if status, body := g.send(t, http.MethodGet, admin+"/admin/risk", ""); status != http.StatusOK || body != `{"risk":[]}`+"\n" {
+		t.Errorf("status %d: %s", status, body)
+	}
+	err = errors.New("evidence: Redis does not answer")
+	if status, body := g.send(t, http.MethodGet, admin+"/admin/risk", ""); status != http.StatusServiceUnavailable ||
+		!strings.Contains(body, `"evidence_away"`) || len(log.holding("Redis does not answer")) != 1 {
+		t.Errorf("status %d: %s", status, body)
+	}
+}
+
+func TestWithoutAuditsThereIsNothingToSeeOfThem(t *testing.T) {
+	g := startBench(t, simulator(t).URL(), nil)
+	if status, _ := g.send(t, http.MethodGet, "http://"+g.AdminAddr().String()+"/admin/risk", ""); status != http.StatusNotFound {
+		t.Errorf("status %d", status)
+	}
+}
