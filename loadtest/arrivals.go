@@ -15,6 +15,7 @@ type pacer struct {
 	end   float64 // seconds; nothing begins then or later
 	rate  float64 // per second
 	burst int
+	low   float64 // per second, of a day
 	every float64 // seconds
 	rows  []row   // of a trace
 
@@ -32,7 +33,7 @@ func newPacer(s *Scenario, load float64, seed draw, rows []row) *pacer {
 	a := s.Arrivals
 	p := &pacer{
 		kind: a.Kind, seed: seed, end: s.Duration.Seconds(), rows: rows,
-		rate: a.PerSecond * load, burst: max(1, int(math.Round(float64(a.Burst)*load))), every: a.Every.Seconds(),
+		rate: a.PerSecond * load, low: a.Lowest * load, burst: max(1, int(math.Round(float64(a.Burst)*load))), every: a.Every.Seconds(),
 	}
 	p.reset()
 	return p
@@ -44,7 +45,7 @@ func (p *pacer) reset() {
 	if p.kind == Bursts && p.every > 0 {
 		p.rush = p.every
 	}
-	p.single = p.gap()
+	p.single = p.after(0)
 }
 
 // start returns when conversation i begins, and false when that is past the end.
@@ -112,8 +113,27 @@ func (p *pacer) step() float64 {
 		return at
 	}
 	at := p.single
-	p.single += p.gap()
+	p.single = p.after(at)
 	return at
+}
+
+// after draws when the next independent arrival is. That of a day is the first that a dice keeps
+// of those that come at the day's highest rate (thinning: Lewis and Shedler 1979).
+func (p *pacer) after(at float64) float64 {
+	for {
+		at += p.gap()
+		if p.kind != Day || !(at < p.end) || p.seed.of(p.gaps, drawArrival).unit()*p.rate < p.busy(at) {
+			return at
+		}
+	}
+}
+
+// quietest is at which share of a day it is quietest; it is busiest half a day later.
+const quietest = 4.0 / 24
+
+// busy is the rate of a day, per second, at a time in seconds.
+func (p *pacer) busy(at float64) float64 {
+	return p.low + (p.rate-p.low)*(1-math.Cos(2*math.Pi*(at/p.every-quietest)))/2
 }
 
 // gap draws the time between two independent arrivals.

@@ -53,6 +53,24 @@ func TestPoissonGapsHaveTheirMeanAndVariance(t *testing.T) {
 	}
 }
 
+func TestADayIsQuietestAtFourAndBusiestAtSixteen(t *testing.T) {
+	all := starts(t, "24h", "{day: {low: 0.1, high: 0.5}}")
+	hours := make([]int, 24)
+	for i, at := range all {
+		if i > 0 && at < all[i-1] {
+			t.Fatalf("arrival %d is before the one before", i)
+		}
+		hours[int(at/3600)]++
+	}
+	for hour, n := range hours {
+		middle := float64(hour) + 0.5
+		want := 3600 * (0.3 - 0.2*math.Cos(2*math.Pi*(middle-4)/24))
+		if off := math.Abs(float64(n) - want); off > 4*math.Sqrt(want)+10 {
+			t.Errorf("%d arrivals in hour %d, want about %.0f", n, hour, want)
+		}
+	}
+}
+
 func TestBurstsComeOnTopOfIndependentArrivals(t *testing.T) {
 	all := starts(t, "300s", "{bursts: {per_second: 2, burst: 20, every: 30s}}")
 	if !slices.IsSorted(all) {

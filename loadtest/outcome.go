@@ -44,7 +44,10 @@ type Outcome struct {
 
 	Checked   bool // the answer was compared with what the target alone would have said
 	Identical bool // it is the same
-	Wrong     bool // it was accepted from the draft, and the target would have rejected it
+	Wrong     bool // it is the draft's, and the target would have rejected it
+
+	Unverified bool // it is the draft's, and the target was not asked about all of it
+	Drifted    bool // the draft was another one by then than in the beginning
 }
 
 // Usage is what a pool's backends did in the measured time, all of them
@@ -83,6 +86,9 @@ type Result struct {
 	Samples  []Sample
 
 	ModelUSDPerMTok float64 // by the formulas of what drafts save; 0 is not known
+
+	Promise *Promise // what became of the share of wrong drafts that was allowed; nil where nobody asked
+	Notes   []string // what a reader should know of this case
 }
 
 // Row is a result in numbers. Shares are 0..1; what could not be measured is 0.
@@ -132,4 +138,32 @@ type Row struct {
 	TargetGPUSeconds float64 `json:"target_gpu_seconds"`
 	DraftUSD         float64 `json:"draft_usd"`
 	TargetUSD        float64 `json:"target_usd"`
+
+	// Of scenarios in which somebody promises a share of wrong drafts.
+
+	Served          float64 `json:"served_by_draft,omitempty"`         // answers by the draft alone ÷ all
+	UnverifiedWrong float64 `json:"unverified_wrong_rate,omitempty"`   // of the drafts that were served on their own word, those that the target would have refused
+	WrongBefore     float64 `json:"unverified_wrong_before,omitempty"` // before the draft drifted
+	WrongAfter      float64 `json:"unverified_wrong_after,omitempty"`
+	AboveBefore     float64 `json:"above_eps_before,omitempty"` // share of the time in which the threshold in force let through more than was promised
+	AboveAfter      float64 `json:"above_eps_after,omitempty"`
+	Recovered       float64 `json:"above_eps_until_s,omitempty"` // seconds from the drift until it no longer did
+	Bound           float64 `json:"bound_at_end,omitempty"`      // of the wrong share, as it was shown
+
+	Audits           int     `json:"audits,omitempty"`
+	AuditsLost       int     `json:"audits_lost,omitempty"`
+	Alarms           int     `json:"alarms,omitempty"`
+	FirstCertificate float64 `json:"first_certificate_s,omitempty"`
+	AllCertificates  float64 `json:"all_certificates_s,omitempty"`
+	AuditsOfTarget   float64 `json:"audits_of_target_usd,omitempty"` // scores for audits, share of what the target cost by the prices of tokens
+	AuditsOfDraft    float64 `json:"audits_of_draft_usd,omitempty"`  // drafts in the background, of what the draft pool cost
+
+	PricedPerMTok float64 `json:"priced_usd_per_mtok,omitempty"` // tokens computed × their prices in full batches, per million tokens of answers
+
+	BaseBefore  float64 `json:"all_drafts_wrong_before,omitempty"` // of all drafts, those that the target would refuse
+	BaseAfter   float64 `json:"all_drafts_wrong_after,omitempty"`
+	AUROCBefore float64 `json:"auroc_before,omitempty"`
+	AUROCAfter  float64 `json:"auroc_after,omitempty"`
+	BestBefore  float64 `json:"best_acceptance_before,omitempty"` // that the best thresholds have which keep the promise
+	BestAfter   float64 `json:"best_acceptance_after,omitempty"`
 }

@@ -179,6 +179,11 @@ func (r *reading) variant(_ int, p spot) {
 	}
 	r.draft(b.at("draft"), &c)
 	r.target(b.at("target"), &c)
+	oracle := b.at("oracle")
+	oracle.number(&c.Oracle, 0.001, 0.999)
+	if oracle.given() && (c.Draft == nil || r.s.Audits == 0 || r.s.Arrivals.Kind == Closed) {
+		oracle.fail("needs a draft pool, audits of 1 or more, and arrivals that are not closed")
+	}
 	b.at("settings").settings(c.Settings)
 	b.done()
 	r.s.Cases = append(r.s.Cases, c)

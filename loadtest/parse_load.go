@@ -10,7 +10,7 @@ func (r *reading) arrivals(b *block) {
 		return
 	}
 	a := &r.s.Arrivals
-	kind, ok := b.one(Closed, Rate, Poisson, Bursts, Replay)
+	kind, ok := b.one(Closed, Rate, Poisson, Bursts, Day, Replay)
 	if ok {
 		a.Kind = kind
 		p := b.entries[kind]
@@ -29,9 +29,26 @@ func (r *reading) arrivals(b *block) {
 			c.need("every", "a duration such as 30s").span(&a.Every, 100*time.Millisecond)
 			c.at("tenant").id(&a.Tenant)
 			c.done()
+		case Day:
+			r.day(p.fields())
 		case Replay:
 			r.trace(p.fields())
 		}
+	}
+	b.done()
+}
+
+// day reads a rate that rises and falls.
+func (r *reading) day(b *block) {
+	a := &r.s.Arrivals
+	low, high := b.need("low", "the rate per second at its quietest"), b.need("high", "the rate per second at its busiest")
+	low.number(&a.Lowest, 0, maxPerSecond)
+	high.number(&a.PerSecond, 0.001, maxPerSecond)
+	if a.Every = maxDuration; b.at("length").given() {
+		b.at("length").span(&a.Every, time.Second)
+	}
+	if low.given() && high.given() && a.Lowest > a.PerSecond {
+		low.fail("is above high; want at most %v", a.PerSecond)
 	}
 	b.done()
 }

@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -83,9 +84,13 @@ func (r *reading) fault(_ int, p spot) {
 	pool.choice(&f.Pool, "draft", "target")
 	backend := b.need("backend", "a number from 0, or all")
 	backend.backend(&f.Backend)
-	r.exists(f, pool, backend)
+	if b.at("drift").given() {
+		r.drifts(f, pool, backend)
+	} else {
+		r.exists(f, pool, backend)
+	}
 
-	kind, ok := b.one("die", "slow", "status", "hang", "metrics", "kv_usage")
+	kind, ok := b.one("die", "slow", "status", "hang", "metrics", "kv_usage", "drift")
 	rate := b.at("rate")
 	rate.number(&f.Rate, 0, 1)
 	if ok && kind != "status" && rate.given() {
@@ -115,6 +120,12 @@ func (p spot) wrong(kind string, f *Fault) {
 		p.choice(&f.Metrics, "garbage", "missing", "frozen", "nan")
 	case "kv_usage":
 		p.number(&f.KVUsage, 0.001, 1)
+	case "drift":
+		f.Drift = &Drift{}
+		b := p.fields()
+		b.need("divergence", "a number of 0 … 1, of the language from the target's").number(&f.Drift.Divergence, 0, 1)
+		b.at("blind").number(&f.Drift.Blind, 0, 1)
+		b.done()
 	}
 }
 
@@ -152,6 +163,18 @@ func (r *reading) exists(f Fault, pool, backend spot) {
 			backend.fail("the %s pool has %d backends%s; want 0 … %d, or all", f.Pool, n, in, n-1)
 			return
 		}
+	}
+}
+
+// drifts notes a drift of something else than a draft pool as a whole. Cases without one have no
+// use for it.
+func (r *reading) drifts(f Fault, pool, backend spot) {
+	switch {
+	case !pool.given() || !backend.given() || f.Pool == "":
+	case f.Pool != "draft" || f.Backend >= 0:
+		pool.fail("a drift is of the draft pool and of all its backends; want pool: draft, backend: all")
+	case !slices.ContainsFunc(r.s.Cases, func(c Case) bool { return c.Draft != nil }):
+		pool.fail("there is no draft pool in any case")
 	}
 }
 

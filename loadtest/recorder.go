@@ -55,6 +55,8 @@ type tally struct {
 	Checked, Identical          int
 	CheckedAccepts, WrongAccept int // accepted from the draft, and checked
 	Guarded, Asked, Scored      int // kept from the draft; drafts that the target was asked about; tokens for that
+
+	Unverified, WrongUnverified eras // answers of the draft that the target was not asked about; of them those that it would have refused
 }
 
 // counts are numbers by name; there are at most 33 names.
@@ -196,12 +198,24 @@ func (r *Recorder) check(o Outcome) {
 	if o.Identical {
 		r.t.Identical++
 	}
+	r.unverified(o)
 	if o.Acceptance != "accepted" || o.Cached || o.Coalesced {
 		return
 	}
 	r.t.CheckedAccepts++
 	if o.Wrong {
 		r.t.WrongAccept++
+	}
+}
+
+// unverified counts what was served on the draft's own word.
+func (r *Recorder) unverified(o Outcome) {
+	if !o.Unverified || o.Cached || o.Coalesced {
+		return
+	}
+	r.t.Unverified.add(o.Drifted)
+	if o.Wrong {
+		r.t.WrongUnverified.add(o.Drifted)
 	}
 }
 

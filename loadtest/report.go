@@ -116,7 +116,7 @@ func of(priority string) func(m measured) int {
 func metrics(cases []measured) []section {
 	answered := func(m measured) int { return m.Answered }
 	high, low := of("high"), of("low")
-	return []section{
+	out := []section{
 		{"Load", []metric{
 			{"Requests", counted, 0, func(m measured) float64 { return float64(m.Requests) }, nil},
 			{"Answered", counted, 1, func(m measured) float64 { return float64(m.Answered) }, nil},
@@ -152,6 +152,7 @@ func metrics(cases []measured) []section {
 			metric{"AUROC of the score", percent, 0, func(m measured) float64 { return m.Row.AUROC }, nil},
 		)...)},
 	}
+	return append(out, promises(cases)...)
 }
 
 // cached are the answers that cost no generation; those that shared one are told where

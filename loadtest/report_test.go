@@ -143,7 +143,12 @@ func TestARowHasTheAgreedFields(t *testing.T) {
 		requests_per_s tokens_per_s prefix_hit_rate preemptions oom_deaths gpu_seconds usd_per_mtok
 		acceptance draft_token_share wrong_accept_rate identical_rate cache_hit_rate
 		guarded_share,omitempty checked_share,omitempty scored_share,omitempty auroc,omitempty model_usd_per_mtok,omitempty
-		draft_gpu_seconds target_gpu_seconds draft_usd target_usd`)
+		draft_gpu_seconds target_gpu_seconds draft_usd target_usd
+		served_by_draft,omitempty unverified_wrong_rate,omitempty unverified_wrong_before,omitempty unverified_wrong_after,omitempty
+		above_eps_before,omitempty above_eps_after,omitempty above_eps_until_s,omitempty bound_at_end,omitempty audits,omitempty
+		audits_lost,omitempty alarms,omitempty first_certificate_s,omitempty all_certificates_s,omitempty audits_of_target_usd,omitempty
+		audits_of_draft_usd,omitempty priced_usd_per_mtok,omitempty all_drafts_wrong_before,omitempty all_drafts_wrong_after,omitempty
+		auroc_before,omitempty auroc_after,omitempty best_acceptance_before,omitempty best_acceptance_after,omitempty`)
 	got := []string{}
 	for f := range reflect.TypeFor[Row]().Fields() {
 		got = append(got, f.Tag.Get("json"))

@@ -38,6 +38,7 @@ func (r *Result) row(s summary) Row {
 			row.LowShed = g.Shed
 		}
 	}
+	r.promised(&row, &s)
 	r.pools(&row)
 	row.USDPerMTok = ratio((row.DraftUSD+row.TargetUSD)*1e6, float64(s.Delivered))
 	return row

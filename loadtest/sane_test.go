@@ -43,7 +43,12 @@ func sane(s *Scenario) error {
 		must(c.Target.Profile != "" && c.Target.Count >= 1 && c.Target.Count <= maxBackends, "target %+v", c.Target)
 		must(c.Draft == nil || c.Draft.Profile != "" && c.Draft.Count >= 1, "draft %+v", c.Draft)
 		must(c.Load*s.Arrivals.PerSecond <= maxPerSecond, "%v per second", c.Load*s.Arrivals.PerSecond)
+		must(c.Oracle >= 0 && c.Oracle < 1 && (c.Oracle == 0 || c.Draft != nil && s.Audits > 0), "oracle %v", c.Oracle)
 		for _, f := range s.Faults {
+			if f.Drift != nil {
+				must(f.Pool == "draft" && f.Backend == -1 && f.Drift.Divergence <= 1 && f.Drift.Blind <= 1, "drift %+v", f)
+				continue
+			}
 			must(f.Backend >= -1 && f.Backend < c.backends(f.Pool) && c.backends(f.Pool) > 0, "fault %+v", f)
 		}
 	}
@@ -54,6 +59,8 @@ func sane(s *Scenario) error {
 		must(a.PerSecond > 0, "%v per second", a.PerSecond)
 	case Bursts:
 		must(a.Burst >= 1 && a.Every > 0, "%+v", a)
+	case Day:
+		must(a.PerSecond > 0 && a.Lowest >= 0 && a.Lowest <= a.PerSecond && a.Every > 0, "%+v", a)
 	case Replay:
 		must(a.Trace.Path != "" && a.Trace.Format != "" && a.Trace.Speed > 0, "%+v", a.Trace)
 	default:

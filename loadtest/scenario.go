@@ -14,7 +14,7 @@ type Scenario struct {
 	Warmup    time.Duration // what arrives before is sent, but not counted
 	Deadline  time.Duration // a client's patience with one request; default 10 min
 	TimeScale float64       // live runs: how many times faster than the profiles; default 1
-	Audits    int           // virtual runs: drafts of each case that are judged to their end, for free; default 0
+	Audits    int           // virtual runs: drafts of each case that are judged to their end, for free, and of each time between drifts; default 0
 
 	Arrivals Arrivals
 	Prompts  []Prompt // the mix, by weight
@@ -33,6 +33,7 @@ type Case struct {
 	Settings map[string]string // live settings of the gateway, as an operator would set them
 	Load     float64           // times the scenario's arrivals; default 1
 	Only     string            // the tenant who alone sends; "" is all
+	Oracle   float64           // virtual runs: its thresholds are those that free audits find to keep the wrong share below this; 0 is none
 }
 
 // Pool is a set of like backends.
@@ -59,6 +60,7 @@ const (
 	Rate    = "rate"    // PerSecond, evenly spaced
 	Poisson = "poisson" // PerSecond on average, independent
 	Bursts  = "bursts"  // Poisson, and Burst more at once every Every
+	Day     = "day"     // Poisson, with a rate that rises and falls as days do
 	Replay  = "trace"   // as recorded in Trace
 )
 
@@ -68,9 +70,10 @@ type Arrivals struct {
 	Kind      string
 	Users     int           // closed
 	Think     Spread        // closed: seconds between an answer and the user's next conversation
-	PerSecond float64       // rate, poisson, bursts
+	PerSecond float64       // rate, poisson, bursts; the highest of a day
+	Lowest    float64       // day: the rate per second at its quietest
 	Burst     int           // bursts
-	Every     time.Duration // bursts
+	Every     time.Duration // bursts; how long a day is
 	Tenant    string        // bursts: whose they are; "" is everybody's
 	Trace     Trace         // trace
 }
@@ -145,4 +148,8 @@ type Fault struct {
 	Hang    string  // headers or stream
 	Metrics string  // garbage, missing, frozen, nan
 	KVUsage float64 // shown instead of the truth; 0 is not set
+	Drift   *Drift  // virtual runs: the draft becomes another model; nil is none
 }
+
+// Drift is what a draft pool's language becomes: see [Pool].
+type Drift struct{ Divergence, Blind float64 }

@@ -41,7 +41,11 @@ func (r *Report) Table() string {
 	} else {
 		b.WriteString("\nTTFT: time to first token; E2E: to the last.\n")
 	}
-	for _, note := range r.Notes {
+	notes := slices.Clone(r.Notes)
+	for _, res := range r.Results {
+		notes = append(notes, res.Notes...)
+	}
+	for _, note := range notes {
 		for i, line := range wrap(note, tableWidth-2) {
 			fmt.Fprintln(b, []string{"*", " "}[min(i, 1)], line)
 		}

@@ -56,5 +56,5 @@ type Seen struct {
 
 // Rows are all rows, in the order of the table. A file adds its rows here.
 func Rows() []Row {
-	return slices.Concat(redisRows(), failoverRows(), refusingRows(), partRows(), hostileRows(), figureRows(), breakerRows(), gatewayRows(), readingRows(), clientRows(), []Row{networkRow()}, poisonRows(), []Row{overloadRow()}, flightRows(), cacheRows(), verifyRows())
+	return slices.Concat(redisRows(), failoverRows(), refusingRows(), partRows(), hostileRows(), figureRows(), breakerRows(), gatewayRows(), readingRows(), clientRows(), []Row{networkRow()}, poisonRows(), []Row{overloadRow()}, flightRows(), cacheRows(), verifyRows(), riskRows())
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -99,6 +100,7 @@ func startWorld(ctx context.Context, o Options, s Shape) (w *World, err error) {
 	if w.Redis, err = startRedis(ctx, w.Shape.Redis, w.Shape.Gateways, w.dir); err != nil {
 		return w, err
 	}
+	w.Settings = drafting(w.Settings)
 	if err := w.set(ctx, w.Settings); err != nil {
 		return w, err
 	}
@@ -197,6 +199,14 @@ func (w *World) config(i int) map[string]any {
 		w.Config(i, file)
 	}
 	return file
+}
+
+// drafting are settings with which drafts are served from the first request on, where a row says
+// nothing else.
+func drafting(settings map[string]string) map[string]string {
+	all := map[string]string{"speculation.mode": "confidence"}
+	maps.Copy(all, settings)
+	return all
 }
 
 // set writes live settings where the gateways read them.

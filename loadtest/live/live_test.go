@@ -27,7 +27,7 @@ prompts: [{name: chat, question: 40, turns: {min: 1, max: 2}, think: 1, max_toke
 draft: {profile: a10g-8b, count: 2, divergence: 0.5, usd_per_hour: 1}
 target: {profile: h100-70b-tp4, usd_per_hour: 27.5}
 replicas: 2
-settings: {speculation.holdback_ms: "600", speculation.threshold_nats: "0.2"}
+settings: {speculation.mode: confidence, speculation.holdback_ms: "600", speculation.threshold_nats: "0.2"}
 `
 
 func TestACaseRunsAgainstRealProcesses(t *testing.T) {

@@ -93,7 +93,7 @@ func (j *Judge) Check(q *loadtest.Request, prompt, ids []int32, out *loadtest.Ou
 		return // it is the target's own answer
 	}
 	out.Identical = j.identical(q, prompt, ids)
-	if out.Acceptance == "accepted" && out.Tier == "draft" {
+	if (out.Acceptance == "accepted" || out.Unverified) && out.Tier == "draft" {
 		out.Wrong = !out.Identical && !j.stands(q, prompt, ids)
 	}
 }

@@ -41,6 +41,7 @@ type call struct {
 	now      bool          // it does not wait for room
 	must     bool          // its answer has begun
 	score    bool          // it asks what the engine thinks of the prompt
+	before   func() bool   // asked when it has a place: whether it is still wanted; nil is yes
 
 	scoreFrom int                   // where that begins, for engines that read their cache before it; 0 is all of it
 	left      func(scoring.Outcome) // tells what came of a score
@@ -104,6 +105,10 @@ func (c *call) start() {
 	c.waiter.Done = func(err error) {
 		c.waited += r.lab.clock.now - asked
 		switch {
+		case err == nil && c.before != nil && !c.before():
+			lease.Done(0)
+			c.settle(scoring.Neutral)
+			c.onFail(failure{detail: "unwanted"}, false)
 		case err == nil:
 			c.send(lease)
 		case errors.Is(err, admission.ErrShed):
@@ -189,17 +194,17 @@ func (a *attempt) token(id int32, done bool) {
 	}
 	if done {
 		a.lease.Counted(len(a.call.prompt))
-		a.settle(scoring.Success)
+		a.call.settle(scoring.Success)
 		a.end()
 	}
 	a.call.onToken(a, id, done)
 }
 
 // settle tells what came of a score, once.
-func (a *attempt) settle(o scoring.Outcome) {
-	if a.call.left != nil {
-		a.call.left(o)
-		a.call.left = nil
+func (c *call) settle(o scoring.Outcome) {
+	if c.left != nil {
+		c.left(o)
+		c.left = nil
 	}
 }
 
@@ -209,7 +214,7 @@ func (a *attempt) end() {
 		return
 	}
 	a.over = true
-	a.settle(scoring.Neutral)
+	a.call.settle(scoring.Neutral)
 	a.lease.Done(a.tokens)
 }
 
@@ -234,9 +239,9 @@ func (a *attempt) fail(f failure) {
 	case !a.call.score && f.retryable():
 		a.lease.Failed()
 	case f.lost:
-		a.settle(scoring.Deadly)
+		a.call.settle(scoring.Deadly)
 	case !f.refused:
-		a.settle(scoring.Fault)
+		a.call.settle(scoring.Fault)
 	}
 	a.end()
 	c := a.call

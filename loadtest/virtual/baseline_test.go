@@ -13,7 +13,10 @@ import (
 	"github.com/foregate/foregate/loadtest"
 )
 
-var update = flag.Bool("update", false, "rewrite the baselines")
+var (
+	update = flag.Bool("update", false, "rewrite the baselines")
+	day    = flag.Bool("day", false, "run the baselines of a whole day, too: minutes")
+)
 
 // TestTheBaselinesAreWhatThisTreeComputes holds the committed rows against a run of
 // each scenario: any change of a decision of the gateway, or of the simulator,
@@ -27,9 +30,12 @@ func TestTheBaselinesAreWhatThisTreeComputes(t *testing.T) {
 	}
 	for _, name := range []string{
 		"agree", "burst", "bursty-multitenant", "cascade", "cascade-long-prompt", "cascade-low-acceptance", "cascade-price-b",
-		"head-verify", "head-verify-long-prompt", "locality", "overcommit", "repeats", "repeats-live",
+		"head-verify", "head-verify-long-prompt", "locality", "overcommit", "repeats", "repeats-live", "risk-day", "risk-hour",
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "risk-day" && !*day {
+				t.Skip("minutes; go test ./loadtest/virtual -run Baselines/risk-day -day")
+			}
 			t.Parallel()
 			s, err := loadtest.Load(filepath.Join("..", "scenarios", name+".yaml"))
 			if err != nil {

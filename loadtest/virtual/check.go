@@ -24,7 +24,7 @@ func (r *request) ask(prompt, ids []int32, warm string, done func(backend string
 	tokens := len(prompt) + len(ids)
 	c := &call{
 		request: r, tier: r.lab.tiers["target"], demand: tiers.DemandOf(r.shape, r.head()), prompt: slices.Concat(prompt, ids),
-		limit: 1, attempts: 1, now: true, score: true,
+		limit: 1, attempts: 1, now: true, score: true, before: r.before,
 		patience: time.Duration(float64(cfg.Scoring.Timeout) * max(1, float64(tokens)/scoreUnit)),
 	}
 	if c.tier.def.Reuse {

@@ -27,6 +27,7 @@ type draft struct {
 	top    [topLogprobs]float64
 
 	asking bool          // the target's word is awaited: the draft goes on, and nobody reads it
+	twin   *twin         // that is audited; nil is none
 	unread []chunk       // what came meanwhile
 	broke  bool          // it broke off meanwhile
 	waited time.Duration // for the target's word
@@ -45,10 +46,13 @@ type chunk struct {
 
 // speculate drafts, and escalates what does not hold.
 func (r *request) speculate() {
-	cfg := r.lab.values.Tiers
+	cfg := r.cfg
 	d := &draft{request: r, course: accept.NewCourse(cfg.Accept, accept.Course{
 		Holdback: cfg.HoldbackTokens, Whole: r.plan.Whole, Resumes: r.plan.Resumes(), Ask: r.plan.Ask, Stays: !cfg.Takeover,
 	})}
+	if r.trial != nil && r.trial.Audited() {
+		d.twin = r.newTwin()
+	}
 	c := r.newCall(tiers.Draft, r.prompt, r.req.MaxTokens)
 	c.attempts = min(c.attempts, 2)
 	c.now = true
@@ -59,12 +63,13 @@ func (r *request) speculate() {
 
 // token takes the next token, or leaves it unread.
 func (d *draft) token(a *attempt, id int32, done bool) {
-	c := chunk{id: id, logprob: a.writer.Logprob(), text: a.writer.Text(), done: done}
-	if done {
-		c.finish = a.writer.Finish()
+	c := a.chunk(id, done, d.course.WantsTop() || d.twin.wants() && d.twin.course.WantsTop(), d.top[:0])
+	if d.twin.see(c); d.twin != nil && d.twin.alone {
+		d.goOn(a)
+		return
 	}
-	if d.course.WantsTop() {
-		c.top = a.writer.Top(d.top[:0], topLogprobs)
+	if done && d.twin.ended() && d.replica.audits.start() {
+		defer d.twin.audit()
 	}
 	if d.asking {
 		c.top = slices.Clone(c.top)
@@ -72,6 +77,26 @@ func (d *draft) token(a *attempt, id int32, done bool) {
 		return
 	}
 	d.read(a, c)
+}
+
+// chunk is the token that just came, with what is told of it.
+func (a *attempt) chunk(id int32, done, top bool, room []float64) chunk {
+	c := chunk{id: id, logprob: a.writer.Logprob(), text: a.writer.Text(), done: done}
+	if done {
+		c.finish = a.writer.Finish()
+	}
+	if top {
+		c.top = a.writer.Top(room, topLogprobs)
+	}
+	return c
+}
+
+// goOn lets the twin read on what the request has no use for any more.
+func (d *draft) goOn(a *attempt) {
+	if !d.twin.wants() {
+		a.stop()
+		d.twin.audit()
+	}
 }
 
 // read judges a token as the gateway judges a chunk of one. It reports whether the draft
@@ -109,7 +134,11 @@ func (d *draft) read(a *attempt, c chunk) bool {
 
 // stop ends a draft before its time.
 func (d *draft) stop(a *attempt) {
-	a.stop()
+	if d.twin.wants() && d.replica.audits.start() {
+		d.twin.alone = true
+	} else {
+		a.stop()
+	}
 	d.settle()
 }
 
@@ -160,6 +189,13 @@ func (d *draft) heed(then func()) {
 
 // fail is a draft that no backend gave, or that broke off.
 func (d *draft) fail(f failure, began bool) {
+	if d.twin != nil {
+		d.twin.over = true
+		if d.twin.alone {
+			d.replica.audits.end()
+			return
+		}
+	}
 	switch {
 	case d.asking:
 		d.broke = true
@@ -208,7 +244,7 @@ func (d *draft) conclude(v accept.Verdict) {
 		d.out.Acceptance = "accepted"
 	}
 	if d.course.Keeps(v, d.finish != "") {
-		d.out.Tier, d.out.DraftTokens = "draft", len(d.ids)
+		d.out.Tier, d.out.DraftTokens, d.out.Unverified = "draft", len(d.ids), v.Lot != accept.LotWhole
 		d.request.finish(loadtest.Answered, "")
 		return
 	}

@@ -136,7 +136,7 @@ func TestScoresThatFailCostNoAnswer(t *testing.T) {
 }
 
 func TestDoubtfulDraftsAreReleasedWhereTheTargetStandsByTheirBeginning(t *testing.T) {
-	const loose = `speculation.threshold_nats: "0.32", speculation.band_nats: "0.3", `
+	const loose = `speculation.mode: confidence, speculation.threshold_nats: "0.32", speculation.band_nats: "0.3", `
 	without := check(t, "MORE", loose+`speculation.head_verify: "off"`)
 	r := check(t, "MORE", loose+`speculation.head_verify: always`)
 	if r.Asked == 0 || r.Acceptance <= without.Acceptance || r.WrongAccepts == 0 {

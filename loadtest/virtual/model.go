@@ -10,7 +10,7 @@ import (
 // audit has the draft judged to its end, for as many requests as the scenario says.
 func (r *request) audit() {
 	l := r.lab
-	if l.audits >= l.scenario.Audits || r.out.At < l.scenario.Warmup {
+	if l.census != nil || l.audits >= l.scenario.Audits || r.out.At < l.scenario.Warmup {
 		return
 	}
 	l.audits++

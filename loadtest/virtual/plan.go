@@ -1,8 +1,11 @@
 package virtual
 
 import (
+	"math"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/probe"
@@ -42,19 +45,53 @@ func (t *tier) prices() (prefill, decode float64) {
 
 // think plans the request, and weighs what the plan would cost.
 func (r *request) think() {
-	cfg, l := r.lab.values.Tiers, r.lab
-	f := tiers.Facts{Request: r.shape, Demanded: tiers.Auto, SameTokenizer: true, Target: l.tiers["target"].card()}
-	if draft := l.tiers["draft"]; draft != nil {
-		f.HasDraft, f.Draft = true, draft.card()
-	}
+	cfg, l, own := r.lab.values.Tiers, r.lab, r.replica
+	f := l.facts(r.shape)
+	r.cfg, r.era = cfg, l.era
 	r.plan = tiers.PlanFor(cfg, f)
 	if !r.plan.Judged {
 		return
 	}
+	if l.oracles != nil && !r.foretold(tiers.KindOf(cfg, f).Own.Bucket) {
+		return
+	}
 	r.learns = true
 	r.bucket = economy.BucketOf(route, string(r.plan.Mode), r.shape.PromptTokens, r.plan.Whole)
-	own := r.replica
-	r.plan = r.plan.Weigh(cfg, r.shape, l.prices(), own.book.Expect(r.bucket), own.pools["target"].Load(), own.throw())
+	e := own.book.Expect(r.bucket)
+	if !cfg.Mode.Audited() {
+		r.plan = r.plan.Weigh(cfg, r.shape, l.prices(), e, own.pools["target"].Load(), own.throw())
+		return
+	}
+	kind := tiers.KindOf(cfg, f)
+	r.views = own.known(cfg, kind)
+	r.plan = r.plan.Weigh(cfg, r.shape, l.prices(), r.views.Expected(e), own.pools["target"].Load(), own.throw())
+	dice := 1.0 // never below a rate
+	if own.audits.may() {
+		dice = own.throw()
+	}
+	r.plan, r.cfg, r.trial = r.plan.Try(cfg, kind, r.views, dice)
+}
+
+// facts are what a plan for a request is made from.
+func (l *lab) facts(shape *openai.Request) tiers.Facts {
+	f := tiers.Facts{Request: shape, Demanded: tiers.Auto, SameTokenizer: true, Target: l.tiers["target"].card()}
+	if draft := l.tiers["draft"]; draft != nil {
+		f.HasDraft, f.Draft = true, draft.card()
+	}
+	return f
+}
+
+// foretold lets the request be judged by the best threshold of its kind and of this time, as
+// nobody could know it. It reports whether there is one: where no threshold keeps to what is
+// promised, the target answers.
+func (r *request) foretold(bucket string) bool {
+	best, ok := r.lab.oracles[bucket]
+	if !ok || math.IsInf(best[r.era], 1) {
+		r.plan = tiers.Plan{Tier: tiers.Target, Reason: "oracle"}
+		return false
+	}
+	r.cfg.Accept.Threshold = accept.Nats(best[r.era])
+	return true
 }
 
 // throw is a throw of the dice for whom the guard would keep from the draft.

@@ -7,6 +7,7 @@ import (
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/pressure"
+	"github.com/foregate/foregate/tiers/risk"
 	"github.com/foregate/foregate/tiers/scoring"
 )
 
@@ -22,10 +23,13 @@ type replica struct {
 	book     economy.Book  // of what drafts came to
 	scores   *scoring.Gate // bounds of asking the target about them
 	thrown   uint64
+	views    map[risk.Key]sighting // of what audits have shown
+	audits   *auditor
 }
 
 func (l *lab) newReplica(index int) (*replica, error) {
 	r := &replica{lab: l, index: index, pools: map[string]*pool.Pool{}, backends: map[string]*backend{}, watchers: map[string]*watcher{}, lines: map[string]*line{}, scores: scoring.NewGate()}
+	r.views, r.audits = map[risk.Key]sighting{}, &auditor{lab: l, rates: map[risk.Key]*perMinute{}}
 	for name, t := range l.tiers {
 		var urls []string
 		for i := range t.backends {

@@ -21,6 +21,10 @@ type request struct {
 	req     *loadtest.Request
 	shape   *openai.Request // as the gateway's scan would see it
 	plan    tiers.Plan
+	cfg     tiers.Config // by which its draft is judged
+	views   tiers.Views  // that it was planned by in an audited mode
+	trial   *tiers.Trial // how it is judged there; nil in others
+	era     int          // of the draft, when it was planned
 	prompt  []int32
 	out     loadtest.Outcome
 	ids     []int32 // of the answer, the end token included
@@ -32,6 +36,7 @@ type request struct {
 	done    func(text string)
 	release func() // lets the client's deadline forget the request
 
+	before      func() bool    // of a question to the target that has a place: whether it is still wanted; nil is yes
 	check       *call          // the question to the target that is under way; nil is none
 	bucket      economy.Bucket // of what is learned of it
 	learns      bool           // it might have been drafted
@@ -53,18 +58,24 @@ func (l *lab) send(q *loadtest.Request, at time.Duration, done func(text string)
 	r.out = loadtest.Outcome{
 		Session: q.Session, Turn: q.Turn, Tenant: q.Tenant, Priority: q.Priority, At: at, PromptTokens: len(r.prompt),
 	}
-	r.shape = &openai.Request{
+	r.shape = shapeOf(q)
+	l.clock.after(hop, r.enter)
+	l.clock.after(l.scenario.Deadline, r.patience())
+}
+
+// shapeOf is a request as the gateway's scan would see it.
+func shapeOf(q *loadtest.Request) *openai.Request {
+	s := &openai.Request{
 		Kind: openai.Chat, Model: route, Stream: q.Stream, MaxTokens: -1, N: 1, Temperature: q.Temperature, SinglePlain: true,
 	}
 	if q.MaxTokens > 0 {
-		r.shape.MaxTokens = q.MaxTokens
+		s.MaxTokens = q.MaxTokens
 	}
 	for _, m := range q.Messages {
-		r.shape.PromptBytes += len(m.Content)
+		s.PromptBytes += len(m.Content)
 	}
-	r.shape.PromptTokens = openai.EstimateTokens(max(r.shape.PromptBytes, 1))
-	l.clock.after(hop, r.enter)
-	l.clock.after(l.scenario.Deadline, r.patience())
+	s.PromptTokens = openai.EstimateTokens(max(s.PromptBytes, 1))
+	return s
 }
 
 // patience is what happens at the client's deadline. The event outlives the request
@@ -110,6 +121,9 @@ func (r *request) dispatch() {
 	r.began = r.lab.clock.now
 	r.think()
 	r.out.Acceptance, r.out.Reason = "bypassed", r.plan.Reason
+	if r.trial != nil && r.trial.Shadow {
+		r.shadow()
+	}
 	switch {
 	case r.plan.Judged:
 		r.audit()
@@ -263,7 +277,9 @@ func (r *request) finish(end, detail string) {
 	if r.orphan() {
 		return
 	}
+	r.fund()
 	if end == loadtest.Answered {
+		r.out.Drifted = r.era > 0
 		r.lab.judge.Check(r.req, r.prompt, r.ids, &r.out)
 		r.learn()
 	}

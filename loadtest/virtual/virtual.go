@@ -57,6 +57,13 @@ type lab struct {
 	samples  []loadtest.Sample
 	audits   int   // drafts judged to their end
 	answered ended // what the answers of the measured time were like
+
+	eras     []era                // of the draft
+	era      int                  // that is
+	census   *census              // what drafts are like; nil is not known
+	oracles  map[string][]float64 // thresholds by kind of request and era; nil is none
+	evidence *evidence
+	audited  struct{ draft, target spent } // computed for audits, in the measured time
 }
 
 // tier is one pool's backends.
@@ -105,7 +112,7 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 			return nil, err
 		}
 	}
-	l.answers = newAnswers(l)
+	l.answers, l.evidence = newAnswers(l), newEvidence(l)
 	l.judge = quality.NewJudge(seed, c)
 	for i := range c.Replicas {
 		r, err := l.newReplica(i)
@@ -115,7 +122,8 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 		l.replicas = append(l.replicas, r)
 	}
 	l.planFaults()
-	return l, nil
+	l.planDrifts()
+	return l, l.foresee()
 }
 
 func (l *lab) addTier(name string, def *loadtest.Pool, divergence float64) error {
@@ -213,6 +221,9 @@ func (l *lab) result() *loadtest.Result {
 	}
 	if l.tiers["draft"] != nil && !l.values.Cache.On { // of what is given again the formulas know nothing
 		r.ModelUSDPerMTok = l.model()
+	}
+	if promises(l.scenario) {
+		r.Promise, r.Notes = l.promise()
 	}
 	return r
 }

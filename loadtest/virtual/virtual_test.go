@@ -41,6 +41,7 @@ prompts:
   - {name: chat, weight: 1, question: {p50: 30, p95: 120}, turns: {min: 1, max: 3}, think: 2, max_tokens: 512}
 draft: {profile: a10g-8b, count: 2, usd_per_hour: 1.01, divergence: 0.2}
 target: {profile: h100-70b-tp4, count: 1, usd_per_hour: 27.5}
+settings: {speculation.mode: confidence}
 `
 
 func TestTheSameSeedGivesTheSameRowToTheDigit(t *testing.T) {
@@ -127,7 +128,7 @@ func TestAnOverfullCacheKillsOrPreemptsAndSheddingHelps(t *testing.T) {
 func TestWhatCannotBeRunIsRefusedWithItsPlace(t *testing.T) {
 	for _, tc := range []struct{ old, with, want string }{
 		{"profile: h100-70b-tp4", "profile: tpu", `test.yaml, case test: target pool: vllmsim: unknown profile "tpu"`},
-		{"usd_per_hour: 27.5}", "usd_per_hour: 27.5}\nsettings: {route.policy: nearest}", `setting route.policy`},
+		{"{speculation.mode: confidence}", "{speculation.mode: confidence, route.policy: nearest}", `setting route.policy`},
 	} {
 		s := scenario(t, strings.Replace(small, tc.old, tc.with, 1))
 		_, err := Run(t.Context(), s, &s.Cases[0], 1)

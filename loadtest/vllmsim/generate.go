@@ -24,6 +24,7 @@ type genSpec struct {
 	includeStop bool
 	keepSpecial bool
 	logprobs    int // -1 = none, otherwise the number of alternatives
+	processed   bool
 	script      []scripted
 	others      []Cand // that may come instead of the first of script
 	abortAfter  int
@@ -83,7 +84,9 @@ func newGenerator(m *Model, prompt []int32, spec *genSpec, choice int) *generato
 // Next implements Source.
 func (g *generator) Next() (int32, bool) {
 	ev := event{choice: g.choice}
+	how, bans := g.spec.sampling, g.bans()
 	if g.n < len(g.spec.script) {
+		how.temperature = 0
 		sc := g.spec.script[g.n]
 		g.model.prose(&g.cur, &g.dist)
 		var others []Cand
@@ -93,13 +96,12 @@ func (g *generator) Next() (int32, bool) {
 		g.dist.force(sc, others)
 		ev.id, ev.part = sc.id, sc.part
 	} else {
-		how := g.spec.sampling
 		if g.model.fill(&g.cur, &g.dist) {
 			how.temperature = 0
 		} else {
 			g.model.written(&g.cur, &g.dist)
 		}
-		ev.id = how.pick(&g.dist, g.cur.place(), g.bans())
+		ev.id = how.pick(&g.dist, g.cur.place(), bans)
 	}
 	g.n++
 	g.cur.push(ev.id)
@@ -111,6 +113,9 @@ func (g *generator) Next() (int32, bool) {
 	}
 	if g.spec.logprobs >= 0 {
 		ev.lp = newTokenLogprob(g.model.tok, &g.dist, ev.id, g.spec.logprobs)
+		if g.spec.processed {
+			ev.lp.process(&how, &g.dist, bans)
+		}
 		ev.lp.settle(delta, ev.id)
 	}
 	g.finish(&ev, stopped, eos, delta)

@@ -33,7 +33,10 @@ type Options struct {
 	// SGLang puts SGLang's face on: of the routes those that it shares with vLLM, and POST /generate with logprob_start_len
 	// (native.go). Prompts are not scored elsewhere, and /tokenize renders no chats. Metrics stay vLLM's, and so do
 	// return_token_ids, the errors, blocks of 16 tokens and the priority's direction.
-	SGLang    bool
+	SGLang       bool
+	LogprobsMode string // --logprobs-mode: "raw_logprobs" (default) or "processed_logprobs", which are of the law a token was drawn by
+	Fresh        bool   // requests without a seed are sampled anew each time, as a real engine's; default: alike as long as they are alike
+
 	Tokenizer string   // "" or "other": the same texts and language under other token ids, all of them
 	Without   []string // features that the engine lacks, see [Features]
 
@@ -68,6 +71,7 @@ func (o Options) Resolve() (Options, Profile, error) {
 	if o.Policy == "" {
 		o.Policy = "fcfs"
 	}
+	o.LogprobsMode = cmp.Or(o.LogprobsMode, "raw_logprobs")
 	if o.Restart == 0 {
 		o.Restart = time.Minute
 	}
@@ -100,6 +104,8 @@ func (o *Options) validate(p *Profile) error {
 		return fmt.Errorf("vllmsim: blind %v is not within 0..1", o.Blind)
 	case o.Tokenizer != "" && o.Tokenizer != tokenizerOther:
 		return fmt.Errorf("vllmsim: unknown tokenizer %q; known: %s", o.Tokenizer, tokenizerOther)
+	case o.LogprobsMode != "raw_logprobs" && o.LogprobsMode != processedLogprobs:
+		return fmt.Errorf("vllmsim: unknown logprobs mode %q; known: raw_logprobs, %s", o.LogprobsMode, processedLogprobs)
 	case !(o.Ties >= 0 && o.Ties <= 1):
 		return fmt.Errorf("vllmsim: ties %v are not within 0..1", o.Ties)
 	case !(o.TimeScale >= 0.01 && o.TimeScale <= 1e5): // clocks of 64 bits count no further

@@ -207,7 +207,7 @@ func (w *wireRequest) checkChat() *apiError {
 
 // spec reads the sampling fields.
 func (s *Server) spec(w *wireRequest, r *request) (genSpec, *apiError) {
-	g := genSpec{minTokens: w.MinTokens, ignoreEOS: w.IgnoreEOS, stopIDs: w.StopTokenIDs, includeStop: w.IncludeStop,
+	g := genSpec{minTokens: w.MinTokens, processed: s.opts.LogprobsMode == processedLogprobs, ignoreEOS: w.IgnoreEOS, stopIDs: w.StopTokenIDs, includeStop: w.IncludeStop,
 		sampling: sampling{temperature: 1, topP: 1}}
 	g.keepSpecial = w.SkipSpecialTokens != nil && !*w.SkipSpecialTokens
 	var err *apiError
@@ -442,6 +442,9 @@ func (s *Server) finishSpecs(w *wireRequest, r *request, base genSpec) *apiError
 			g := base
 			g.seed, g.script = s.model.SampleSeed(s.opts.Model, prompt, j), script
 			g.others = r.others
+			if s.opts.Fresh {
+				g.seed = mix(g.seed, s.fresh.Add(1))
+			}
 			if w.Seed != nil {
 				g.seed = mix(mix(0x5eed, uint64(*w.Seed)), uint64(j))
 			}

@@ -23,7 +23,8 @@ type Server struct {
 	model   *Model
 	faults  faults
 	ids     atomic.Uint64
-	active  atomic.Int64 // handlers running
+	fresh   atomic.Uint64 // seeds given out, see Options.Fresh
+	active  atomic.Int64  // handlers running
 	conns   busyConns
 	nonce   uint64
 	lacks   lacking

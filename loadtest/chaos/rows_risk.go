@@ -1,0 +1,277 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// riskRows are faults under the promise of mode risk: what audits have certified, and what
+// becomes of audits that are under way.
+func riskRows() []Row {
+	return []Row{
+		{
+			ID: "A1", Fault: "Redis killed while drafts are served by a certificate, and restarted empty", Short: true, Added: -1,
+			Promise: "0 failed; no draft is served that was decided on 1 s (risk.stale) later; certified anew from nothing",
+			Shape:   promising(), Run: certificateLost,
+		},
+		{
+			ID: "A2", Fault: "SIGKILL of a gateway while audits are under way", Short: true, Added: -1, Bears: []string{Unreached, CutSilent},
+			Promise: "only what it had in flight is lost; its audits stay bad, none counts twice; the others serve drafts throughout, it does by the same threshold ≤ 2 s after its start",
+			Shape:   promising(), Recover: backAgain, Run: auditorKilled,
+		},
+	}
+}
+
+const (
+	promiseRate  = 80.0 // requests a second
+	promiseStale = time.Second
+	certifies    = 30 * time.Second // 200 scores and 16 good audits at that rate are 3 s
+)
+
+// promising is a world in which the draft is the target's equal, all drafts score alike, and
+// everything is audited: 16 audits certify the one threshold that there is.
+func promising() Shape {
+	return Shape{
+		Rate: promiseRate, Sim: func(o *vllmsim.Options) { o.Divergence = 0 },
+		Settings: map[string]string{
+			"speculation.mode": "risk", "speculation.eps": "0.3", "speculation.audit_rate": "1", "speculation.guard": "off",
+			"speculation.head_verify": "off", "speculation.score_at_once": "16", "risk.cold_share": "1", "risk.cold_per_minute": "100000",
+			"risk.spend": "0", "risk.at_once": "16", "risk.stale": promiseStale.String(), "cache.mode": "off",
+		},
+		Load: func(n int) Request {
+			r := usualLoad(n)
+			r.Prompt, r.Fields = "What is the colour of the sky over a harbour?", map[string]any{"temperature": 0}
+			return r
+		},
+	}
+}
+
+// grants are the policies by which each gateway served the last draft that was decided on since
+// a time; "" is one whose last answer was no draft, or that gave none.
+func (w *World) grants(since time.Time) []string {
+	last := make([]time.Time, len(w.Gateways))
+	out := make([]string, len(w.Gateways))
+	for _, o := range w.Load.Outcomes() {
+		if o.Kind != Answered || o.At.Before(since) || o.At.Before(last[o.Gateway]) {
+			continue
+		}
+		last[o.Gateway], out[o.Gateway] = o.At, ""
+		if accepted := o.Header.Get("X-Acceptance"); strings.HasPrefix(accepted, "accepted;") {
+			_, out[o.Gateway], _ = strings.Cut(accepted, "policy=")
+		}
+	}
+	return out
+}
+
+// afresh forgets what the warm-up has shown: its drafts score otherwise, and a threshold that only
+// they reach could not be certified.
+func (w *World) afresh(ctx context.Context) error {
+	c := w.Redis.Servers[0].Client
+	names, err := c.ZRange(ctx, riskKeys+"index", 0, -1).Result()
+	if err != nil {
+		return err
+	}
+	keys := []string{riskKeys + "index", riskKeys + "log"}
+	for _, name := range names {
+		keys = append(keys, riskKeys+name)
+	}
+	return c.Del(ctx, keys...).Err()
+}
+
+// promised waits until every gateway serves drafts by one threshold, and tells which.
+func (w *World) promised(ctx context.Context) (grant string) {
+	began := time.Now()
+	err := poll(ctx, certifies, func() bool {
+		all := w.grants(time.Now().Add(-time.Second))
+		grant = all[0]
+		return grant != "" && !slices.ContainsFunc(all, func(g string) bool { return g != grant })
+	})
+	if err != nil {
+		w.Break("drafts are not served by all: %v", err)
+	}
+	w.Note("certified after %v", round(time.Since(began)))
+	return grant
+}
+
+// certificateLost kills the Redis that has the evidence.
+func certificateLost(ctx context.Context, w *World) error {
+	if err := w.afresh(ctx); err != nil {
+		return err
+	}
+	before := w.promised(ctx)
+	s := w.Redis.Servers[0]
+	var died time.Time
+	return w.StrikeUntil(ctx, w.Span(2500*time.Millisecond, 5*time.Second), func() error {
+		died = time.Now()
+		return s.Kill()
+	}, func() error {
+		w.lateDrafts(died)
+		if err := s.Start(ctx); err != nil {
+			return err
+		}
+		if err := w.set(ctx, w.Settings); err != nil {
+			return err
+		}
+		if after := w.promised(ctx); after == before {
+			w.Break("a Redis that is empty has certified %s", after)
+		}
+		return nil
+	}, w.Shared)
+}
+
+// lateDrafts checks that no draft was served by a certificate that was too old.
+func (w *World) lateDrafts(died time.Time) {
+	var last time.Duration
+	bypassed := 0
+	for _, o := range w.Load.Outcomes() {
+		since := o.At.Sub(died)
+		switch said := o.Header.Get("X-Acceptance"); {
+		case o.Kind != Answered || since < 0:
+		case strings.HasPrefix(said, "accepted;"):
+			last = max(last, since)
+		default:
+			bypassed++
+		}
+	}
+	w.Note("the last draft was asked for %v after Redis' end; %d answers without", round(last), bypassed)
+	if last > w.Pulse.Bound(promiseStale) {
+		w.Break("a draft was served that was asked for %v after Redis' end, promised %v", last, promiseStale)
+	}
+	if bypassed == 0 {
+		w.Break("no answer was without a draft")
+	}
+}
+
+// auditorKilled kills a gateway while the targets take their time over audits.
+func auditorKilled(ctx context.Context, w *World) error {
+	w.Balance()
+	if err := w.afresh(ctx); err != nil {
+		return err
+	}
+	before := w.promised(ctx)
+	slow := func(times float64) error {
+		for _, s := range w.Targets {
+			if err := s.SetFault(vllmsim.Fault{Slow: times}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := slow(40); err != nil {
+		return err
+	}
+	victim := w.Gateways[0]
+	err := w.StrikeUntil(ctx, w.Span(time.Second, 3*time.Second), func() error {
+		w.Until(ctx, 10*time.Second, "audits are under way", func() bool {
+			b, err := w.books(ctx)
+			return err == nil && len(b.under) >= 8
+		})
+		victim.Kill()
+		return slow(0)
+	}, func() error {
+		for i, grant := range w.grants(time.Now().Add(-time.Second))[1:] {
+			if grant != before {
+				w.Break("gateway %d went by %q, not %q, while another was dead", i+1, grant, before)
+			}
+		}
+		return victim.Start(ctx)
+	}, w.Shared)
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	w.Until(ctx, 2*time.Second, "the one that was killed serves drafts by the same threshold", func() bool { return w.grants(began)[0] == before })
+	if err := w.Hold(ctx, w.Span(time.Second, 3*time.Second)); err != nil {
+		return err
+	}
+	w.Load.Stop()
+	return w.booked(ctx)
+}
+
+// booked checks, once no audit is begun any more, that each was counted once: as bad unless it was
+// closed.
+func (w *World) booked(ctx context.Context) error {
+	var b books
+	var err error
+	w.Until(ctx, 10*time.Second, "audits end", func() bool {
+		was := b
+		b, err = w.books(ctx)
+		settled := err == nil && b.opened == was.opened && b.closed == was.closed && w.Targets[0].State().Running+w.Targets[1].State().Running == 0
+		return w.Hold(ctx, 700*time.Millisecond) != nil || settled // longer than an audit pauses
+	})
+	if err != nil {
+		return err
+	}
+	w.Note("%d audits, %d of them lost", b.opened, len(b.under))
+	if len(b.under) == 0 {
+		w.Break("no audit was lost: nothing was under way")
+	}
+	if b.twice > 0 || b.audits != b.opened || b.bad != len(b.under) || b.opened-b.closed != len(b.under) {
+		w.Break("%d audits were opened, %d closed, %d of either twice; %d count, %d as bad, %d are left", b.opened, b.closed, b.twice, b.audits, b.bad, len(b.under))
+	}
+	return nil
+}
+
+// books are what Redis holds of the audits of the one kind of request that there is.
+type books struct {
+	opened, closed, twice int // in the log
+	audits, bad           int // that count
+	under                 []string
+}
+
+func (w *World) books(ctx context.Context) (b books, err error) {
+	c := w.Redis.Servers[0].Client
+	entries, err := c.XRange(ctx, riskKeys+"log", "-", "+").Result()
+	if err != nil {
+		return b, err
+	}
+	seen := map[string]bool{}
+	for _, e := range entries {
+		for what, n := range map[string]*int{"opened": &b.opened, "closed": &b.closed} {
+			ticket, ok := e.Values[what].(string)
+			if !ok {
+				continue
+			}
+			if *n++; seen[what+ticket] {
+				b.twice++
+			}
+			seen[what+ticket] = true
+		}
+	}
+	names, err := c.ZRange(ctx, riskKeys+"index", 0, -1).Result()
+	if err != nil {
+		return b, err
+	}
+	if len(names) != 1 {
+		return b, fmt.Errorf("%d kinds of request have evidence, want one: %v", len(names), names)
+	}
+	fields, err := c.HGetAll(ctx, riskKeys+names[0]).Result()
+	if err != nil {
+		return b, err
+	}
+	for name := range fields {
+		if strings.HasPrefix(name, "t:") {
+			b.under = append(b.under, name)
+		}
+	}
+	epoch, bad := strings.Fields(fields["e1"]), strings.Fields(fields["k1"])
+	if len(epoch) < 2 || len(bad) == 0 || fields["e2"] != "" {
+		return b, errors.New("the evidence is not of one epoch")
+	}
+	b.audits, err = strconv.Atoi(epoch[1])
+	if err != nil {
+		return b, err
+	}
+	b.bad, err = strconv.Atoi(bad[0])
+	return b, err
+}
+
+// riskKeys is what the names of evidence begin with.
+const riskKeys = "foregate:{fg}:risk:"

@@ -1,0 +1,145 @@
+package virtual
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/loadtest"
+)
+
+// promised is a quarter of an hour of a route that promises something; MODE, MORE and FAULT vary.
+const promised = `
+about: x
+duration: 15m
+warmup: 30s
+deadline: 2m
+audits: 600
+replicas: 3
+arrivals: {poisson: 10}
+prompts: [{name: chat, question: 60, output: {p50: 40, p95: 80, max: 200}}]
+draft: {profile: a10g-8b, count: 2, usd_per_hour: 1, divergence: 0.25}
+target: {profile: h100-70b-fp8-tp2, count: 2, usd_per_hour: 13.76, restart: 10s}
+settings: {cache.mode: "off", speculation.head_verify: "off", speculation.eps: "0.2", speculation.audit_rate: "0.2", risk.spend: "0", risk.cold_per_minute: "200", speculation.mode: MODE, MORE}
+faults: [{at: 10m, pool: draft, backend: all, drift: {divergence: 0.7}}, FAULT]
+`
+
+func promise(t *testing.T, pairs ...string) loadtest.Row {
+	t.Helper()
+	text := replace(promised, pairs...)
+	text = replace(text, "MODE", "risk", "MORE", `speculation.explore: "0.02"`, "FAULT", "{at: 1m, for: 1s, pool: target, backend: 0, slow: 1}")
+	return row(t, scenario(t, text), 1)
+}
+
+func TestThresholdsAreCertifiedAndADriftIsNoticed(t *testing.T) {
+	if slow {
+		t.Skip("one goroutine: the race detector has nothing to see")
+	}
+	r := promise(t)
+	if r.FirstCertificate == 0 || r.FirstCertificate > 600 || r.Served == 0 || r.Alarms == 0 || r.AboveBefore > 0 {
+		t.Errorf("first certificate after %v s, %v served, %d alarms, above ε for %v of the time before the drift",
+			r.FirstCertificate, r.Served, r.Alarms, r.AboveBefore)
+	}
+	if r.Bound > 1 || r.AuditsOfTarget == 0 || r.AuditsOfDraft == 0 || r.PricedPerMTok == 0 {
+		t.Errorf("bound %v, audits are %v and %v of what target and draft cost, %v $", r.Bound, r.AuditsOfTarget, r.AuditsOfDraft, r.PricedPerMTok)
+	}
+	if r.BaseAfter < 1.5*r.BaseBefore || r.AUROCBefore < 0.6 || r.BestBefore < r.BestAfter {
+		t.Errorf("wrong drafts %v and %v, AUROC %v, best acceptance %v and %v", r.BaseBefore, r.BaseAfter, r.AUROCBefore, r.BestBefore, r.BestAfter)
+	}
+}
+
+func TestInModeShadowEveryAnswerIsTheTargets(t *testing.T) {
+	if slow {
+		t.Skip("one goroutine: the race detector has nothing to see")
+	}
+	r := promise(t, "MODE", "shadow")
+	if r.Identical != 1 || r.DraftTokenShare != 0 || r.Served != 0 || r.Audits == 0 || r.Errors > 0 {
+		t.Errorf("%v identical, %v of the tokens drafted, %v served, %d audits, %d lost", r.Identical, r.DraftTokenShare, r.Served, r.Audits, r.Errors)
+	}
+}
+
+func TestAuditsThatAreLostStayBad(t *testing.T) {
+	if slow {
+		t.Skip("one goroutine: the race detector has nothing to see")
+	}
+	kept := promise(t)
+	r := promise(t, "FAULT", "{at: 2m, for: 4m, pool: target, backend: all, hang: headers}")
+	if r.AuditsLost == 0 || kept.AuditsLost > r.AuditsLost/2 {
+		t.Errorf("%d audits lost at targets that hang, and %d without", r.AuditsLost, kept.AuditsLost)
+	}
+	if r.FirstCertificate > 0 && r.FirstCertificate < kept.FirstCertificate {
+		t.Errorf("a certificate comes after %v s where audits are lost, and after %v where none is", r.FirstCertificate, kept.FirstCertificate)
+	}
+}
+
+func TestWhereNoAuditIsAllowedNothingIsServed(t *testing.T) {
+	if slow {
+		t.Skip("one goroutine: the race detector has nothing to see")
+	}
+	if r := promise(t, "MORE", `risk.at_once: "0"`); r.Audits > 0 || r.Served > 0 || r.Identical != 1 {
+		t.Errorf("%d audits, %v served, %v identical", r.Audits, r.Served, r.Identical)
+	}
+}
+
+func TestAnOracleKeepsToWhatItKnows(t *testing.T) {
+	if slow {
+		t.Skip("one goroutine: the race detector has nothing to see")
+	}
+	text := replace(promised, "MODE", "confidence", "MORE", `speculation.guard: "off"`, "FAULT", "{at: 1m, for: 1s, pool: target, backend: 0, slow: 1}")
+	r := row(t, scenario(t, text+"compare: [{name: known, oracle: 0.1}]\n"), 1)
+	if r.AboveBefore+r.AboveAfter > 0 || r.WrongBefore > 0.12 || r.WrongAfter > 0.13 || r.Served == 0 {
+		t.Errorf("above ε %v and %v of the time; %v and %v of the drafts wrong that it serves, %v of the answers",
+			r.AboveBefore, r.AboveAfter, r.WrongBefore, r.WrongAfter, r.Served)
+	}
+}
+
+func TestTheLotsOfDoubtfulDraftsAreRefused(t *testing.T) {
+	s := scenario(t, replace(promised, "MODE", "risk", "MORE", `speculation.explore: "0"`, "FAULT", "{at: 1m, for: 1s, pool: target, backend: 0, slow: 1}",
+		`speculation.head_verify: "off"`, `speculation.head_verify: always`))
+	if _, err := Run(t.Context(), s, &s.Cases[0], 1); err == nil || !strings.Contains(err.Error(), "head_verify") {
+		t.Errorf("error %v, want one that names the setting", err)
+	}
+}
+
+func TestOfDriftsUnderWayAtOnceTheLaterOneCounts(t *testing.T) {
+	s := &loadtest.Scenario{Duration: 10 * time.Minute, Faults: []loadtest.Fault{
+		{At: time.Minute, For: 3 * time.Minute, Drift: &loadtest.Drift{Divergence: .5}},
+		{At: 2 * time.Minute, Drift: &loadtest.Drift{Divergence: .7, Blind: .1}},
+		{At: 3 * time.Minute, For: time.Hour, Slow: 2},
+	}}
+	got := erasOf(s, &loadtest.Pool{Divergence: .2, Blind: .3})
+	want := []era{
+		{0, loadtest.Drift{Divergence: .2, Blind: .3}}, {time.Minute, loadtest.Drift{Divergence: .5}},
+		{2 * time.Minute, loadtest.Drift{Divergence: .7, Blind: .1}}, {4 * time.Minute, loadtest.Drift{Divergence: .7, Blind: .1}},
+	}
+	if diff := cmp.Diff(want, got, cmp.AllowUnexported(era{})); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestTheLoosestThresholdIsThatBeforeTheRiskGrowsForGood(t *testing.T) {
+	c := &census{kinds: map[string][][]graded{"a": {
+		{{.9, false}, {.8, true}, {.7, true}, {.6, true}, {.6, false}, {.5, true}, {.4, false}}, // the first is wrong
+		{{.9, false}},
+	}}, share: map[string]float64{"a": 1}}
+	for _, tc := range []struct {
+		eps, threshold, accepts float64
+		era                     int
+	}{
+		{.1, math.Inf(1), 0, 0}, {.34, .5, 6. / 7, 0}, {.3, math.Inf(1), 0, 0}, {.5, .4, 1, 0}, {.5, math.Inf(1), 0, 1},
+	} {
+		threshold, accepts := c.loosest("a", tc.era, tc.eps)
+		if threshold != tc.threshold || accepts != tc.accepts {
+			t.Errorf("ε %v, era %d: %v accepts %v, want %v, %v", tc.eps, tc.era, threshold, accepts, tc.threshold, tc.accepts)
+		}
+	}
+	if r := c.risk("a", 0, .6); r != .4 || c.accepts("a", 0, .6) != 5./7 || c.risk("a", 0, 1) != 0 {
+		t.Errorf("risk %v of %v", r, c.accepts("a", 0, .6))
+	}
+	if wrong, auroc := c.base(0); wrong != 3./7 || math.Abs(auroc-7./12) > 1e-9 { // of the tie the first is better
+		t.Errorf("%v wrong, AUROC %v", wrong, auroc)
+	}
+}
