@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"github.com/alicebob/miniredis/v2"
 	"io"
 	"net"
 	"net/http"
@@ -98,11 +99,15 @@ func startYardstick(b *testing.B, binary, upstream string) *party {
 	return p
 }
 
-// startGateway starts a gateway without Redis.
+// startGateway starts a gateway whose drafts are judged from the first request on.
 func startGateway(b *testing.B, binary, upstream string) *party {
+	b.Helper()
+	store := miniredis.RunT(b)
+	store.HSet("foregate:settings", "speculation.mode", "confidence")
 	return startServe(b, binary, fmt.Sprintf(`
 listen: 127.0.0.1:0
 admin: 127.0.0.1:0
+redis: {url: "redis://%[3]s/0"}
 pools:
   draft: {model: %[1]s, usd_per_hour: 1, backends: ["http://%[2]s"]}
   target: {model: %[1]s, usd_per_hour: 12, backends: ["http://%[2]s"]}
@@ -110,7 +115,7 @@ routes:
   - {model: bench, draft: draft, target: target, same_tokenizer: true}
 passthrough: [/v1/embeddings]
 drain: {delay: 0s, grace: 1s}
-`, mockModel, upstream))
+`, mockModel, upstream, store.Addr()))
 }
 
 // startServe starts `foregate serve` as in production, its log at level info

@@ -48,6 +48,9 @@ func startRedis(t *testing.T) *redis.Client {
 
 func TestLiveSettingsAreInForceWithinASecond(t *testing.T) {
 	client := startRedis(t)
+	if err := client.HSet(t.Context(), "foregate:settings", "speculation.mode", "confidence").Err(); err != nil {
+		t.Fatal(err)
+	}
 	b := newRecorder(t)
 	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0

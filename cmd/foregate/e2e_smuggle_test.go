@@ -224,8 +224,8 @@ func TestABadHeadIsRefusedAndReachesNoBackend(t *testing.T) {
 
 func TestNamesWithUnderscoresAreNotTheHeadersTheyLookLike(t *testing.T) {
 	g := newGuarded(t)
-	got := raw(t, g.addr, request(chat, []byte(chatBody("llama-3")), "X_Tenant_ID: evil", "X_Tier: target", "X_Request_ID: evil", "Connection: close"))
-	if len(got.replies) != 1 || got.replies[0].status != http.StatusOK || got.replies[0].header.Get("X-Tier") != "draft" {
+	got := raw(t, g.addr, request(chat, []byte(chatBody("llama-3")), "X_Tenant_ID: evil", "X_Tier: draft", "X_Request_ID: evil", "Connection: close"))
+	if len(got.replies) != 1 || got.replies[0].status != http.StatusOK || got.replies[0].header.Get("X-Tier") != "target" {
 		t.Fatalf("got %+v", got.replies)
 	}
 	if strings.Contains(g.log.String(), "evil") {

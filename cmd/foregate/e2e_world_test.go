@@ -33,6 +33,7 @@ var allRoutes = []string{routeUsual, routeAccept, routeReject, routeSeam, routeT
 // wherever the draft doubts itself for a few tokens, which it does in one answer
 // of six.
 var worldSettings = map[string]string{
+	"speculation.mode":                            "confidence", // drafts from the first request on
 	"speculation.threshold_nats@" + routeAccept:   "-20",
 	"speculation.threshold_nats@" + routeReject:   "20",
 	"speculation.holdback_tokens@" + routeSeam:    "2",

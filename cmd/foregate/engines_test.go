@@ -37,7 +37,7 @@ func newProbed(t *testing.T) *probed {
 	}
 	w.draft, w.able, w.blind = sim(0.3), sim(0), sim(0, "prompt_logprobs")
 	store := miniredis.RunT(t)
-	for name, value := range map[string]string{"speculation.mode@" + routeBlind: "verify", "speculation.guard": "off", "cache.mode": "off"} {
+	for name, value := range map[string]string{"speculation.mode": "confidence", "speculation.mode@" + routeBlind: "verify", "speculation.guard": "off", "cache.mode": "off"} {
 		store.HSet("foregate:settings", name, value)
 	}
 	w.process = serve(t, fmt.Sprintf(`

@@ -56,10 +56,9 @@ func newFleet(t *testing.T, n int, settings ...string) *fleetWorld {
 func (w *fleetWorld) start(t *testing.T, where string, settings ...string) {
 	t.Helper()
 	w.redis = newRedisServer(t)
-	if len(settings) > 0 {
-		if err := w.redis.client.HSet(t.Context(), "foregate:settings", settings).Err(); err != nil {
-			t.Fatal(err)
-		}
+	settings = append([]string{"speculation.mode", "confidence"}, settings...) // drafts from the first request on
+	if err := w.redis.client.HSet(t.Context(), "foregate:settings", settings).Err(); err != nil {
+		t.Fatal(err)
 	}
 	for range 3 {
 		w.replicas = append(w.replicas, serve(t, fmt.Sprintf(`listen: 127.0.0.1:0

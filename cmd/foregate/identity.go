@@ -30,7 +30,8 @@ func resolver(f *config.File, log zerolog.Logger) (*identity.Resolver, error) {
 		if err != nil {
 			return nil, fmt.Errorf("tenant %s: %w", def.ID, err)
 		}
-		t := identity.Tenant{ID: def.ID, MaxPriority: highest, RPM: def.RPM, TPM: def.TPM, Concurrent: def.Concurrent}
+		t := identity.Tenant{ID: def.ID, MaxPriority: highest, RPM: def.RPM, TPM: def.TPM, Concurrent: def.Concurrent,
+			Spared: def.DraftsUnderPressure, Apart: def.OwnPromise}
 		for _, sum := range def.KeysSHA256 {
 			var digest [32]byte
 			if _, err := hex.Decode(digest[:], []byte(sum)); err != nil {

@@ -27,6 +27,7 @@ func (i inside) Status() gateway.Status {
 	}
 	s.Settings = i.view()
 	s.Engines, s.Drafts = i.engines(), i.drafting()
+	s.Promises = i.risks.promises()
 	s.Breakers = []gateway.BreakerView{}
 	for _, b := range i.breakers.States() {
 		if b.State != "closed" {

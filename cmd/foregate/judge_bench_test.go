@@ -24,6 +24,7 @@ const (
 
 // judgeSettings make the routes what they are called.
 var judgeSettings = map[string]string{
+	"speculation.mode":                        "confidence",
 	"speculation.guard":                       "off", // or it would learn what pays
 	"speculation.head_verify@" + judgeRoute:   "off",
 	"speculation.head_verify@" + headRoute:    "always",

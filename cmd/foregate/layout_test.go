@@ -18,7 +18,7 @@ const module = "github.com/foregate/foregate/"
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
 	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/identity", "gateway/limits", "gateway/settings",
-		"tiers", "tiers/choose", "tiers/economy", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
+		"tiers", "tiers/choose", "tiers/economy", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk", "breaker", "cache", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality", "loadtest/replay"},
 
@@ -30,20 +30,23 @@ var arrows = map[string][]string{
 	"gateway/lookup":    {},
 	"gateway/settings":  {"gateway/admission", "tiers", "tiers/accept", "tiers/choose", "tiers/pressure", "breaker", "cache"},
 
-	"tiers":          {"tiers/accept", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/scoring", "tiers/schema"},
-	"tiers/accept":   {},
-	"tiers/choose":   {},
-	"tiers/discover": {},
-	"tiers/economy":  {},
-	"tiers/fleet":    {"tiers/prefix", "tiers/pressure"},
-	"tiers/kvevents": {},
-	"tiers/openai":   {},
-	"tiers/pool":     {"tiers/choose", "tiers/discover", "tiers/prefix", "tiers/pressure"},
-	"tiers/prefix":   {},
-	"tiers/probe":    {"tiers/openai"},
-	"tiers/pressure": {},
-	"tiers/scoring":  {},
-	"tiers/schema":   {},
+	"tiers":           {"tiers/accept", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/scoring", "tiers/schema"},
+	"tiers/accept":    {},
+	"tiers/calibrate": {"tiers/accept"},
+	"tiers/evidence":  {"tiers/risk"},
+	"tiers/risk":      {},
+	"tiers/choose":    {},
+	"tiers/discover":  {},
+	"tiers/economy":   {},
+	"tiers/fleet":     {"tiers/prefix", "tiers/pressure"},
+	"tiers/kvevents":  {},
+	"tiers/openai":    {},
+	"tiers/pool":      {"tiers/choose", "tiers/discover", "tiers/prefix", "tiers/pressure"},
+	"tiers/prefix":    {},
+	"tiers/probe":     {"tiers/openai"},
+	"tiers/pressure":  {},
+	"tiers/scoring":   {},
+	"tiers/schema":    {},
 
 	"breaker": {},
 	"cache":   {"gateway/lookup"},
@@ -54,7 +57,7 @@ var arrows = map[string][]string{
 	"loadtest/quality": {"loadtest", "loadtest/vllmsim", "tiers/accept"},
 	"loadtest/replay":  {"gateway/settings", "tiers/accept"}, // the gateway by its receipts only
 	"loadtest/virtual": {"loadtest", "loadtest/quality", "loadtest/vllmsim", "cache", "gateway/admission", "gateway/identity", "gateway/settings",
-		"tiers", "tiers/accept", "tiers/choose", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/scoring"}, // the gateway's pure decisions only
+		"tiers", "tiers/accept", "tiers/choose", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/risk", "tiers/scoring"}, // the gateway's pure decisions only
 	"loadtest/vllmsim": {},
 }
 
@@ -64,7 +67,7 @@ var walls = map[string][]string{
 	"github.com/go-chi/chi":                {"gateway"},
 	"github.com/santhosh-tekuri":           {"tiers/schema"},
 	"github.com/sony/gobreaker":            {"breaker"},
-	"github.com/redis/go-redis":            {"breaker", "cache", "cmd/foregate", "cmd/loadtest", "gateway/limits", "gateway/settings", "loadtest/chaos", "tiers/fleet"},
+	"github.com/redis/go-redis":            {"breaker", "cache", "cmd/foregate", "cmd/loadtest", "gateway/limits", "gateway/settings", "loadtest/chaos", "tiers/evidence", "tiers/fleet"},
 	"github.com/alicebob/miniredis":        {"cmd/foregate"},
 	"github.com/alecthomas/kong":           {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
 	"github.com/go-jose/go-jose":           {"gateway/identity"},
@@ -72,8 +75,8 @@ var walls = map[string][]string{
 	"go.yaml.in/yaml":                      {"gateway/config", "loadtest"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"tiers/pressure"},
-	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/admission", "gateway/limits", "gateway/settings", "tiers", "tiers/economy", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
-	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/identity", "gateway/limits", "gateway/settings", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache"},
+	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/admission", "gateway/limits", "gateway/settings", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
+	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/identity", "gateway/limits", "gateway/settings", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache"},
 	"github.com/klauspost/compress":        {"cache"},
 	"github.com/tinylib/msgp":              {"tiers/kvevents", "loadtest/vllmsim"},
 	"github.com/cespare/xxhash":            {"tiers/pool", "tiers/prefix"},

@@ -1,4 +1,4 @@
-// Command foregate runs the gateway and looks after it: serve, demo, check, settings, status, cache, version.
+// Command foregate runs the gateway and looks after it: serve, demo, check, settings, status, risk, cache, version.
 //
 // It only wires: flags and the configuration file become the Options of the
 // packages that do the work. Start at assemble in replica.go.
@@ -25,6 +25,7 @@ type cli struct {
 	Check    checkCmd    `cmd:"" help:"Check a configuration file and say what is wrong with it."`
 	Settings settingsCmd `cmd:"" help:"List and change the live settings, look at their history, and roll back."`
 	Status   statusCmd   `cmd:"" help:"Tell how a replica stands."`
+	Risk     riskCmd     `cmd:"" help:"Look at what audits have shown of drafts served unverified; export, import and forget it; fit calibrated scores."`
 	Cache    cacheCmd    `cmd:"" help:"Look at the cache of answers, and purge it."`
 	Version  versionCmd  `cmd:"" help:"Print the version."`
 

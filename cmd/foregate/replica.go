@@ -20,6 +20,7 @@ import (
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/fleet"
 	"github.com/foregate/foregate/tiers/kvevents"
 	"github.com/foregate/foregate/tiers/pool"
@@ -56,6 +57,8 @@ type replica struct {
 	flights  *cache.Flights
 	salt     func(tenant string) string
 	prober   *probe.Prober
+	evidence *evidence.Book
+	risks    *riskSource
 	cascade  *tiers.Cascade
 	gateway  *gateway.Gateway
 }
@@ -88,6 +91,7 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 	if err := r.makeProber(); err != nil {
 		return nil, err
 	}
+	r.makeEvidence()
 	cascade, err := r.makeCascade()
 	if err != nil {
 		return nil, err
@@ -138,6 +142,7 @@ func (r *replica) makeCascade() (*tiers.Cascade, error) {
 	return tiers.New(tiers.Options{
 		Routes: routes, Gate: r.breakers, Line: r, MostBody: r.file.Limits.ResponseBytes, Registerer: r.registerer,
 		Dial: func() tiers.Dial { return r.settings.Snapshot().Global().Dial }, Cards: r.prober.Card,
+		Evidence: ledger{r.evidence}, Maps: r.calibrated, Replicas: r.fleet.Known, Short: r.shortOf,
 	})
 }
 
@@ -146,7 +151,7 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 	o := gateway.Options{
 		Listen: f.Listen, Listener: r.listener, Admin: r.admin,
 		Cascade: cascade, Forward: f.Passthrough, Identity: who, Limiter: r.limiter,
-		Ready: r.ready, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r}, Inside: inside{r, time.Now()},
+		Ready: r.ready, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r}, Inside: inside{r, time.Now()}, Risk: r.risks.views,
 		Timeouts:  r.timeouts,
 		HighShare: func() float64 { return r.settings.Snapshot().Global().Limit.HighShare }, ReceiptShare: func() float64 { return r.settings.Snapshot().Global().Receipts.LogShare },
 		Cache: r.cache, Flights: r.flights, Salt: r.salt, CacheConfig: r.cacheConfig, Served: r.served, Purge: r.purger(),
@@ -157,6 +162,8 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 			{Name: "settings", Run: r.settings.Run},
 			{Name: "cascade", Run: cascade.Run},
 			{Name: "probe", Run: r.prober.Run},
+			{Name: "evidence", Run: r.evidence.Run},
+			{Name: "states of the evidence", Run: r.risks.Run},
 			{Name: "breakers", Run: r.runBreakers},
 			{Name: "fleet", Run: r.fleet.Run},
 			{Name: "limits", Run: r.limiter.Run},

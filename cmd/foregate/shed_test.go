@@ -35,7 +35,7 @@ func loaded(t *testing.T, model string, usage float64) *httptest.Server {
 func pressed(t *testing.T, settings ...string) (r *replica, draft *vllmsim.Server) {
 	t.Helper()
 	store := miniredis.RunT(t)
-	store.HSet("foregate:settings", append(settings, "speculation.threshold_nats", "-20")...)
+	store.HSet("foregate:settings", append([]string{"speculation.threshold_nats", "-20", "speculation.mode", "confidence"}, settings...)...)
 	clients, stop, err := openRedis(config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{store.Addr()}})
 	if err != nil {
 		t.Fatal(err)

@@ -119,6 +119,7 @@ func printStatus(w io.Writer, s gateway.Status) {
 	printSettings(w, s.Settings)
 	printBreakers(w, s.Breakers)
 	printDrafts(w, s.Drafts, s.Engines)
+	printPromises(w, s.Promises)
 	printPools(w, s.Pools)
 }
 
@@ -161,6 +162,15 @@ func printBreakers(w io.Writer, all []gateway.BreakerView) {
 			text += ", here alone"
 		}
 		t.add(b.Pool+"/"+b.Backend, text)
+	}
+	t.write(w)
+}
+
+// printPromises tells how far what is promised of drafts is kept.
+func printPromises(w io.Writer, promises []gateway.PromiseView) {
+	t := table{most: 36}
+	for _, p := range promises {
+		t.add("promise "+p.Route, promiseText(p))
 	}
 	t.write(w)
 }

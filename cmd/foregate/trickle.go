@@ -32,7 +32,7 @@ type errand struct {
 }
 
 const (
-	tricklePause = 700 * time.Millisecond // between requests, on average
+	tricklePause = 350 * time.Millisecond // between requests, on average
 	trickleMost  = 32                     // requests under way
 	trickleWait  = 2 * time.Minute        // for one answer
 	repeatedOf5  = 2                      // of five requests, how many were sent before: about the published share
@@ -95,7 +95,7 @@ func (t *trickle) next(n int) (errand, error) {
 		question = fmt.Sprintf(question, n)
 	}
 	body, err := json.Marshal(map[string]any{
-		"model": demoRoute, "stream": rand.N(3) > 0, "temperature": []float64{0, 1, 1, 1}[rand.N(4)], "max_tokens": 64 + rand.N(192),
+		"model": []string{demoRoute, demoProven}[n%2], "stream": rand.N(3) > 0, "temperature": []float64{0, 1, 1, 1}[rand.N(4)], "max_tokens": 64 + rand.N(192),
 		"messages": []map[string]string{{"role": "user", "content": question}},
 	})
 	if err != nil {

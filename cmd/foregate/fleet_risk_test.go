@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// TestAFleetCertifiesTogetherWhatNobodyKnew goes from nothing to the last threshold: by traffic
+// alone, at three replicas.
+func TestAFleetCertifiesTogetherWhatNobodyKnew(t *testing.T) {
+	t.Parallel()
+	w := newRiskFleet(t, 3, "")
+	w.each(t, func(r riskReply) bool {
+		if !r.bypassed() || r.grant != "g0.a0.op0" {
+			t.Errorf("nothing is known, and a client was told %v", r)
+		}
+		return true
+	})
+	k := w.key(t)
+	l := w.load(t, 4, 6, w.replicas...)
+	within(t, 2*riskSlow, "the last threshold is certified", func() bool {
+		s := w.state(t, k)
+		return len(s.Grid) > 0 && s.Op == len(s.Grid)
+	})
+	s := w.state(t, k)
+	want := fmt.Sprintf("g%d.a0.op%d", s.Version, s.Op)
+	took, slowest := w.until(t, "all serve by the last threshold", func(r riskReply) bool { return r.accepted() && r.grant == want })
+	promised(t, "all serve by the last threshold", took, 2*time.Second, slowest)
+	l.unharmed(t)
+	w.quiet(t, k)
+	if len(s.Grid) < 2 {
+		t.Errorf("%d thresholds are too few to be a ladder", len(s.Grid))
+	}
+	e := w.sound(t, k)
+	count := func(label string) int {
+		return summed(t, w.replicas, "foregate_audit_total", `label="`+label+`"`, `lot="conf"`)
+	}
+	if got := count("learned"); got != risk.GridScores {
+		t.Errorf("replicas have told %d scores for the grid, want %d", got, risk.GridScores)
+	}
+	if got := count("good") + count("bad"); got != e.Audits || count("lost") != 0 {
+		t.Errorf("replicas have closed %d audits and lost %d, Redis counts %d", got, count("lost"), e.Audits)
+	}
+	if got := e.K[len(s.Grid)-1]; got > count("bad") {
+		t.Errorf("%d are bad, replicas know of %d", got, count("bad"))
+	}
+	drafts := summed(t, w.replicas, "foregate_acceptance_total", `verdict="accepted"`, `mode="risk"`)
+	t.Logf("%d thresholds, %d audits, %d drafts served", len(s.Grid), e.Audits, drafts)
+	if drafts < l.drafts || drafts == 0 {
+		t.Errorf("%d drafts were served, replicas count %d", l.drafts, drafts)
+	}
+}
+
+// TestAReplicaThatIsKilledLeavesItsAuditsBad kills one with audits under way.
+func TestAReplicaThatIsKilledLeavesItsAuditsBad(t *testing.T) {
+	t.Parallel()
+	w := newRiskFleet(t, 3, "")
+	k := w.certified(t)
+	w.slow(t, 400)
+	victim := w.replicas[0]
+	doomed := w.load(t, 6, 1, victim)
+	within(t, riskSlow, "many audits are under way", func() bool { return len(w.tickets(t, k)) >= 8 })
+	victim.kill(t)
+	doomed.stop()
+	w.replicas = w.replicas[1:]
+	w.slow(t, 0)
+	w.load(t, 2, 1, w.replicas...).during(t, 20).unharmed(t)
+	w.idle(t, k)
+	left := w.tickets(t, k)
+	t.Logf("%d audits are lost", len(left))
+	if e := w.sound(t, k); len(left) == 0 || e.K[0] != len(left) {
+		t.Errorf("%d audits were lost, %d count as bad", len(left), e.K[0])
+	}
+	before := w.state(t, k)
+	back := w.join(t)
+	within(t, riskSlow, "a new replica shares", func() bool { return shares(t, back, 3) })
+	w.until(t, "all serve drafts, the new one, too", func(r riskReply) bool {
+		return r.accepted() && r.grant == fmt.Sprintf("g%d.a0.op1", before.Version)
+	})
+	w.quiet(t, k, left...)
+	if summed(t, []*process{back}, "foregate_audit_total", `label="good"`) == 0 {
+		t.Error("the new replica has audited nothing")
+	}
+	if e := w.sound(t, k); e.Audits <= before.Epochs[0].Audits || e.K[0] != len(left) {
+		t.Errorf("after %d audits there are %d, of which %d count as bad", before.Epochs[0].Audits, e.Audits, e.K[0])
+	}
+}

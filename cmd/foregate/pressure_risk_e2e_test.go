@@ -1,0 +1,204 @@
+package main
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// pressedWorld is a replica whose target tells what KV usage it is told to, and two tenants of
+// which one takes drafts below the threshold.
+type pressedWorld struct {
+	*riskFleet
+	n       int // questions so far
+	pressed int // of these, answered below the threshold
+}
+
+// bearer are the headers of a tenant's request, by its id.
+func bearer(id, class string) []string {
+	return []string{"Authorization", "Bearer key of " + id, "X-Priority", class}
+}
+
+// asks sends a tenant's question; an empty one is another each time.
+func (w *pressedWorld) asks(t *testing.T, id, class, text string) riskReply {
+	t.Helper()
+	w.n++
+	if text == "" {
+		text = fmt.Sprintf("Is %d even?", w.n)
+	}
+	r := riskAsk(t.Context(), w.replicas[0], text, bearer(id, class)...)
+	if r.err != nil {
+		t.Fatalf("%s at class %s: %v", id, class, r)
+	}
+	if r.reason == "target_pressure" {
+		w.pressed++
+	}
+	return r
+}
+
+// usage has the target tell it, and waits until a class of the tenant is pressed, or is not.
+func (w *pressedWorld) usage(t *testing.T, kv float64, class string, pressed bool) {
+	t.Helper()
+	if err := w.target.SetFault(vllmsim.Fault{KVUsage: &kv}); err != nil {
+		t.Fatal(err)
+	}
+	within(t, riskSlow, fmt.Sprintf("at %g the class %s is answered so", kv, class), func() bool {
+		return (w.asks(t, "spared", class, "").reason == "target_pressure") == pressed
+	})
+}
+
+// never are askers that get no draft below the threshold.
+func (w *pressedWorld) never(t *testing.T, kv float64, askers ...[2]string) {
+	t.Helper()
+	for _, who := range askers {
+		if r := w.asks(t, who[0], who[1], ""); r.reason == "target_pressure" || r.verdict == "accepted" || r.status != http.StatusOK {
+			t.Errorf("at %g, %s at class %s: %v", kv, who[0], who[1], r)
+		}
+	}
+}
+
+// TestDraftsBelowTheThresholdAreForTenantsThatTakeThemWhileTheTargetIsShort fills the target for
+// one class after the other, under a threshold that the drafts do not reach.
+func TestDraftsBelowTheThresholdAreForTenantsThatTakeThemWhileTheTargetIsShort(t *testing.T) {
+	t.Parallel()
+	tenants := "tenants:\n"
+	for _, id := range []string{"spared", "plain"} {
+		tenants += fmt.Sprintf("  - {id: %s, keys_sha256: [%x], max_priority: high, drafts_under_pressure: %t}\n", id, sha256.Sum256([]byte("key of "+id)), id == "spared")
+	}
+	w := &pressedWorld{riskFleet: newRiskFleet(t, 1, tenants, "speculation.pressure_nats", "-20", "speculation.audit_rate", "0.2", "shed.foresee", "no")}
+	w.who = bearer("plain", "normal")
+	k, score := w.scored(t)
+	// One threshold above the draft's score, and some from there on that are not certified.
+	for i := 0; w.eyes.open(t, k, score+float64(4*(i%2)-2)) != risk.Booked; i++ {
+		if i > 2*risk.GridScores {
+			t.Fatalf("%d scores are none too many for a grid", i)
+		}
+	}
+	if err := w.eyes.book.Close(t.Context(), k, w.eyes.ticket(), false); err != nil {
+		t.Fatal(err)
+	}
+	w.made(t, k, score, true, 100)
+	w.made(t, k, score+2, false, madeUp)
+	w.until(t, "a threshold is certified that drafts do not reach", func(r riskReply) bool {
+		return r.verdict == "rejected" && strings.HasSuffix(r.grant, ".op1")
+	})
+	w.set(t, "cache.mode", "on")
+	eventually(t, "answers are kept", func() bool { return w.replicas[0].inForce(t, "cache.mode") == "on" })
+
+	w.never(t, 0, [2]string{"spared", "low"}, [2]string{"spared", "normal"})
+	w.usage(t, .82, "low", true)
+	w.never(t, .82, [2]string{"plain", "low"}, [2]string{"spared", "normal"}, [2]string{"spared", "high"})
+	w.usage(t, .93, "normal", true)
+	w.never(t, .93, [2]string{"plain", "normal"}, [2]string{"spared", "high"})
+	const again = "What is kept?"
+	for range 2 {
+		if r := w.asks(t, "spared", "normal", again); r.reason != "target_pressure" || r.cached != "MISS" || !strings.Contains(r.grant, ".op1") {
+			t.Errorf("X-Cache %s: %v", r.cached, r)
+		}
+	}
+	w.usage(t, .97, "normal", true)
+	w.never(t, .97, [2]string{"spared", "high"})
+	w.usage(t, 0, "low", false)
+	for _, want := range []string{"MISS", "HIT"} {
+		if r := w.asks(t, "spared", "normal", again); r.reason == "target_pressure" || r.cached != want {
+			t.Errorf("X-Cache %s, want %s: %v", r.cached, want, r)
+		}
+	}
+	if got := summed(t, w.replicas, "foregate_acceptance_total", `reason="target_pressure"`, `verdict="accepted"`); got != w.pressed || got == 0 {
+		t.Errorf("%d drafts below the threshold are counted, clients got %d", got, w.pressed)
+	}
+	w.quiet(t, k)
+	entries, err := w.redis.client.XRange(t.Context(), "foregate:{fg}:risk:log", "-", "+").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	audits := 0
+	for _, e := range entries {
+		ticket, _ := e.Values["opened"].(string)
+		if len(ticket) <= len(w.eyes.ticket()) {
+			continue // none, or made up
+		}
+		if audits++; e.Values["served"] != "0" {
+			t.Errorf("an audit counts as one of a draft that was served by the promise: %v", e.Values)
+		}
+	}
+	t.Logf("%d questions, %d answered below the threshold, %d audits", w.n, w.pressed, audits)
+	if audits == 0 {
+		t.Error("there was no audit")
+	}
+}
+
+// theProgram runs the program itself and returns its standard output and its last words.
+func theProgram(t *testing.T, status int, args ...string) (out, errs string) {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), exe, args...)
+	cmd.Env = append(os.Environ(), beForegate+"=1", "FOREGATE_REDIS=", "FOREGATE_ADMIN=")
+	var o, e strings.Builder
+	cmd.Stdout, cmd.Stderr = &o, &e
+	_ = cmd.Run() // the status tells
+	if got := cmd.ProcessState.ExitCode(); got != status {
+		t.Fatalf("foregate %v: status %d, want %d\n%s%s", args, got, status, o.String(), e.String())
+	}
+	return o.String(), e.String()
+}
+
+// TestAnOperatorCarriesEvidenceOverAResetAndToAnotherRedis does by the program what is told in
+// its manual, under a replica that serves.
+func TestAnOperatorCarriesEvidenceOverAResetAndToAnotherRedis(t *testing.T) {
+	longForm(t)
+	t.Parallel()
+	w := newRiskFleet(t, 1, "")
+	k := w.certified(t)
+	w.made(t, k, w.state(t, k).Grid[0], false, risk.GridScores)
+	w.quiet(t, k)
+	e := w.sound(t, k)
+	here := "redis://" + w.redis.addr
+	for _, where := range [][]string{{"--redis", here}, {"--admin", w.replicas[0].admin}} {
+		if out, _ := theProgram(t, 0, append([]string{"risk", "show"}, where...)...); !strings.Contains(out, k.Bucket) || !strings.Contains(out, "certified") {
+			t.Errorf("risk show %v:\n%s", where, out)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "audits.jsonl")
+	if _, errs := theProgram(t, 0, "risk", "export", "--redis", here, "--out", file); !strings.Contains(errs, fmt.Sprintf("%d audits: ", e.Audits)) {
+		t.Errorf("of %d audits: %s", e.Audits, errs)
+	}
+	if _, errs := theProgram(t, 1, "risk", "fit", "--redis", here, "--route", routeUsual); !strings.Contains(errs, "a fit takes 2000 together") {
+		t.Errorf("a fit to %d audits: %s", e.Audits, errs)
+	}
+	theProgram(t, 1, "risk", "reset", "--redis", here, "--route", routeUsual)
+	if !w.each(t, riskReply.accepted) {
+		t.Error("a reset without --yes has stopped drafts")
+	}
+	theProgram(t, 0, "risk", "reset", "--redis", here, "--route", routeUsual, "--yes")
+	took, slowest := w.until(t, "nobody serves drafts", func(r riskReply) bool { return r.bypassed() && r.grant == "g0.a0.op0" })
+	promised(t, "nobody serves drafts", took, 2*time.Second, slowest)
+	out, _ := theProgram(t, 0, "risk", "import", "--redis", here, file)
+	if !strings.Contains(out, "certified at 30%") {
+		t.Errorf("risk import:\n%s", out)
+	}
+	took, slowest = w.until(t, "drafts are served again", riskReply.accepted)
+	promised(t, "drafts are served again", took, 2*time.Second, slowest)
+
+	other := newRedisServer(t)
+	out, _ = theProgram(t, 0, "risk", "import", "--redis", "redis://"+other.addr, file)
+	if want := fmt.Sprintf("%d of %d audits taken", e.Audits, e.Audits); !strings.Contains(out, want) {
+		t.Errorf("risk import elsewhere:\n%s, want %s", out, want)
+	}
+	out, _ = theProgram(t, 0, "risk", "show", "--redis", "redis://"+other.addr)
+	if !strings.Contains(out, "of the drafts served, the target would refuse at most 10%") {
+		t.Errorf("risk show elsewhere:\n%s", out)
+	}
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+type riskCmd struct {
+	Show   riskShowCmd   `cmd:"" help:"Tell what is promised of drafts that are served unverified, and what audits say of it."`
+	Export riskExportCmd `cmd:"" help:"Write the log of audits as JSON lines."`
+	Import riskImportCmd `cmd:"" help:"Take audits of such a file as evidence: those of a trial in advance, say."`
+	Fit    riskFitCmd    `cmd:"" help:"Fit a calibrated score to the audits of a route."`
+	Maps   riskMapsCmd   `cmd:"" help:"List the calibrated scores of routes."`
+	Reset  riskResetCmd  `cmd:"" help:"Forget what audits have shown, so that it is learned anew."`
+}
+
+// bench is where an operator works on what audits have shown.
+type bench struct {
+	*desk
+	book     *evidence.Book
+	snapshot *settings.Snapshot
+}
+
+// bench connects to the Redis in which the replicas keep it, and reads the settings.
+func (f where) bench(e *env) (*bench, error) {
+	d, err := f.open(e.ctx)
+	if err != nil {
+		return nil, err
+	}
+	b := &bench{desk: d}
+	if b.snapshot, err = d.Read(d.ctx); err != nil {
+		d.close()
+		return nil, err
+	}
+	b.book = evidence.New(evidence.Options{
+		Redis: d.client, Rule: b.rule,
+		Stale: func(route string) time.Duration { return b.snapshot.Route(route).Tiers.Risk.Stale },
+	})
+	return b, nil
+}
+
+// rule is what is promised of a route, by the settings as they were read.
+func (b *bench) rule(route string) risk.Rule { return b.snapshot.Route(route).Tiers.Risk.Rule }
+
+// known reads all states, those of a route, or of all where it is "". A route that neither the
+// configuration nor any state knows is an error.
+func (b *bench) known(route string) ([]evidence.Known, error) {
+	all, err := b.book.All(b.ctx)
+	if err != nil || route == "" {
+		return all, err
+	}
+	there := slices.DeleteFunc(slices.Clone(all), func(k evidence.Known) bool { return k.Key.Route != route })
+	if len(there) == 0 {
+		return nil, b.unknown(route, routesOf(all))
+	}
+	return there, nil
+}
+
+// unknown refuses a route that is not configured, or of which no state is known. It returns nil
+// where the configuration has it.
+func (b *bench) unknown(route string, known []string) error {
+	if b.routes != nil {
+		known = b.routes
+	}
+	if slices.Contains(known, route) {
+		return nil
+	}
+	if len(known) == 0 {
+		return fmt.Errorf("--route: nothing is known of %s: no draft was audited yet", cut(route, 60))
+	}
+	return fmt.Errorf("--route: there is no route %s; there are: %s", cut(route, 60), cut(strings.Join(known, ", "), 200))
+}
+
+// redisNow is the time by the clock that the log goes by.
+func (b *bench) redisNow() (time.Time, error) {
+	now, err := b.client.Time(b.ctx).Result()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("redis: %w", err)
+	}
+	return now, nil
+}
+
+// counted is how many there are of something, in words.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// percent is a share with two decimals at most.
+func percent(share float64) string {
+	return strconv.FormatFloat(math.Round(1e4*share)/100, 'f', -1, 64) + "%"
+}

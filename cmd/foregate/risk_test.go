@@ -1,0 +1,268 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+var (
+	// soon is how long it takes to a certificate, which hangs on how fast this machine is.
+	soon = regexp.MustCompile(`in \S+( \d+\S*)? \((\d+ audits)\)`)
+)
+
+// operator types commands and keeps what comes.
+type operator struct {
+	t    *testing.T
+	file string // configuration
+	b    strings.Builder
+}
+
+// newOperator has a configuration with two routes and a Redis.
+func newOperator(t *testing.T, n *redisNode) *operator {
+	t.Helper()
+	t.Setenv("FOREGATE_REDIS", "")
+	t.Setenv("FOREGATE_ADMIN", "")
+	return &operator{t: t, file: configFile(t, `listen: 127.0.0.1:0
+redis: {url: "redis://`+n.addr+`/0"}
+pools: {p: {model: m, backends: ["http://h:1"]}}
+routes: [{model: chat, target: p}, {model: code, target: p}]
+`)}
+}
+
+// enter types a command, and returns what came on the standard output.
+func (o *operator) enter(line string, args ...string) string {
+	o.t.Helper()
+	status, out, errs := call(o.t, append(append(strings.Fields(line), args...), "-c", o.file)...)
+	o.b.WriteString("$ foregate " + line + "\n" + out + errs)
+	if status != 0 {
+		o.b.WriteString("(status " + string(rune('0'+status)) + ")\n")
+	}
+	o.b.WriteString("\n")
+	return out
+}
+
+// compare compares all that came with a golden file, in which no line is wider than a terminal.
+func (o *operator) compare(name string) {
+	o.t.Helper()
+	text := strings.ReplaceAll(o.b.String(), filepath.Dir(o.file), "DIR")
+	text = soon.ReplaceAllString(text, "in SOON ($2)")
+	golden(o.t, "testdata/"+name, text)
+	for line := range strings.Lines(o.b.String()) {
+		if n := len([]rune(strings.TrimRight(line, "\n"))); n > width && !strings.HasPrefix(line, "{") && !strings.HasPrefix(line, "foregate:") && !strings.Contains(line, ": ") {
+			o.t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// TestTheEvidenceIsLookedAfterFromTheCommandLine goes through all that an operator does with
+// evidence that real audits made; the file holds what was typed and what came.
+func TestTheEvidenceIsLookedAfterFromTheCommandLine(t *testing.T) {
+	n := node(t, nil)
+	o := newOperator(t, n)
+	o.enter("risk show")
+	a := auditsAt(t, n)
+	a.mixed(t)
+	o.enter("risk show")
+	o.enter("risk show --route code")
+	o.enter("risk show --route nobody")
+	o.enter("settings set speculation.eps@chat=0.02 --as anne")
+	o.enter("risk show --route chat")
+	o.enter("settings unset speculation.eps@chat --as anne")
+	o.enter("risk export --route code --since 1h --out", filepath.Join(filepath.Dir(o.file), "code.jsonl"))
+	o.enter("risk export --route nobody")
+	o.enter("risk export --since=-1s")
+	o.enter("risk fit --route chat")
+	o.enter("risk fit --route nobody")
+	o.enter("risk maps")
+	o.enter("risk maps --route nobody")
+	o.enter("risk reset --route chat --lot head")
+	o.enter("risk reset --route chat --lot head --yes")
+	o.enter("risk reset --route chat --lot head --yes")
+	o.enter("risk reset --route nobody --yes")
+	o.enter("risk reset --route code --yes")
+	o.enter("risk show")
+	o.compare("risk.txt")
+}
+
+// TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay looks at what a kind without a threshold goes by.
+func TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay(t *testing.T) {
+	n := node(t, nil)
+	o := newOperator(t, n)
+	a := auditsAt(t, n)
+	whole := riskKey("chat", "all", "conf")
+	a.learn(t, whole, risk.GridScores)
+	a.audit(t, whole, 200, 0)
+	a.learn(t, riskKey("chat", "to_4k", "conf"), 20)
+	a.learn(t, riskKey("chat", "to_4k", "head"), 20)
+	other := risk.Key{Route: "chat", Bucket: "to_4k.ffffffff", Lot: "conf"}
+	a.learn(t, other, 20)
+	states := func() (all []string) {
+		var answer riskAnswer
+		if err := json.Unmarshal([]byte(o.enter("risk show --json")), &answer); err != nil {
+			t.Fatal(err)
+		}
+		for _, v := range answer.Risk {
+			all = append(all, v.Bucket+" "+v.Lot+" "+string(v.State))
+		}
+		return all
+	}
+	want := []string{"all.0a1b2c3d conf certified", "to_4k.0a1b2c3d conf learning", "to_4k.0a1b2c3d head learning", "to_4k.ffffffff conf learning"}
+	if diff := cmp.Diff(want, states()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	o.enter("settings set risk.inherit@chat=yes --as anne")
+	want[1] = "to_4k.0a1b2c3d conf inherits"
+	if diff := cmp.Diff(want, states()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	known, err := a.book.All(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &riskSource{inherits: func(string) bool { return true }}
+	if got := s.inherited(known); got["chat"] != 1 {
+		t.Errorf("got %v", got)
+	}
+}
+
+// TestAnExportedLogIsEvidenceElsewhere carries audits from one Redis to another.
+func TestAnExportedLogIsEvidenceElsewhere(t *testing.T) {
+	from, to := node(t, nil), node(t, nil)
+	a := auditsAt(t, from)
+	k := riskKey("chat", "to_1k", "conf")
+	a.learn(t, k, risk.GridScores)
+	a.audit(t, k, 320, 80)
+	a.open(t, k, .99) // and nobody ever hears of it
+	few := riskKey("chat", "to_4k", "conf")
+	a.learn(t, few, risk.GridScores)
+	a.audit(t, few, 30, 0)
+	o := newOperator(t, from)
+	file := filepath.Join(filepath.Dir(o.file), "audits.jsonl")
+	o.enter("risk export --out", file)
+	written, err := os.ReadFile(file)
+	if status, out, errs := call(t, "risk", "export", "-c", o.file); err != nil || status != 0 || out != string(written) || strings.Count(out, "\n") != 351 {
+		t.Errorf("%v, status %d: %s", err, status, errs)
+	}
+	elsewhere := newOperator(t, to)
+	rehearsed := elsewhere.enter("risk import --dry-run", file)
+	done := elsewhere.enter("risk import", file)
+	if diff := cmp.Diff(strings.ReplaceAll(rehearsed, "would be taken", "taken"), done); diff != "" {
+		t.Errorf("what was told and what was done: -told +done:\n%s", diff)
+	}
+	elsewhere.enter("risk show --route chat")
+	elsewhere.enter("risk import", file)
+	elsewhere.enter("risk import --route code", file)
+	elsewhere.enter("risk reset --route chat --yes")
+	elsewhere.enter("risk import", auditsFile(t, trial(1200)))
+	elsewhere.enter("risk show --route chat")
+	elsewhere.enter("risk import", filepath.Join(filepath.Dir(file), "nowhere.jsonl"))
+	o.b.WriteString(elsewhere.b.String())
+	o.b.WriteString("# and back where it came from\n\n")
+	o.enter("risk import --dry-run", file)
+	o.enter("risk import", file)
+	text := strings.ReplaceAll(o.b.String(), filepath.Dir(elsewhere.file), "DIR")
+	o.b.Reset()
+	o.b.WriteString(text)
+	o.compare("riskimport.txt")
+}
+
+// TestAKindIsImportedWholeOrNotAtAll has one audit of another score among those of a kind.
+func TestAKindIsImportedWholeOrNotAtAll(t *testing.T) {
+	n := node(t, nil)
+	o := newOperator(t, n)
+	all := pastAudits(400)
+	all[317].Map = 2
+	out := o.enter("risk import", auditsFile(t, all))
+	if want := "chat/to_1k.0a1b2c3d/conf: nothing of 400 audits was taken: line 318 (ticket p000317): its map is 2, not 0\n"; out != want {
+		t.Errorf("got %q, want %q", out, want)
+	}
+	if !strings.HasSuffix(o.b.String(), "(status 1)\n\n") {
+		t.Error("that was no failure")
+	}
+	if out := o.enter("risk show"); out != "nothing is known: no draft was audited yet\n" {
+		t.Errorf("got %q", out)
+	}
+}
+
+// auditsFile writes a file as export does.
+func auditsFile(t *testing.T, all []evidence.LogEntry) string {
+	t.Helper()
+	var b strings.Builder
+	for _, e := range all {
+		line, err := json.Marshal(lineOf(e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Write(append(line, '\n'))
+	}
+	file := filepath.Join(t.TempDir(), "past.jsonl")
+	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestAScoreIsFittedAndKeptForTheReplicas fits one to a file, keeps it, and puts it to use.
+func TestAScoreIsFittedAndKeptForTheReplicas(t *testing.T) {
+	n := node(t, nil)
+	o := newOperator(t, n)
+	all := pastAudits(2600)
+	head, whole := all[0], all[1]
+	head.Key.Lot, head.Ticket = "head", "h1"
+	whole.Key.Bucket, whole.Ticket = "all.0a1b2c3d", "w1"
+	old := all[2]
+	old.Key.Bucket, old.Features = "to_1k.ffffffff", old.Features[:4]
+	file := auditsFile(t, append(all, head, whole, old))
+	o.enter("risk fit --route chat --in", file)
+	o.enter("risk maps")
+	o.enter("risk fit --route chat --save --in", file)
+	o.enter("settings set risk.score@chat=1 --as anne")
+	o.enter("risk maps --route chat")
+	o.enter("risk fit --route chat --since 10m --in", file)
+	o.enter("risk fit --route code --in", file)
+	o.compare("riskfit.txt")
+	var lines []mapLine
+	if err := json.Unmarshal([]byte(o.enter("risk maps --json")), &lines); err != nil || len(lines) != 1 || lines[0].Version != 1 || !lines[0].InUse {
+		t.Errorf("%v: %+v", err, lines)
+	}
+	raw, err := auditsAt(t, n).book.Maps(t.Context(), "chat")
+	if err != nil || len(raw) != 1 {
+		t.Fatalf("%v: %v", err, raw)
+	}
+}
+
+func TestWithoutARedisThereIsNoEvidenceToLookAfter(t *testing.T) {
+	for _, tc := range []struct{ url, want string }{
+		{"", "no Redis is named"},
+		{"embedded", "an embedded Redis is inside its replica"},
+		{"redis://u:hunter2@127.0.0.1:1", "127.0.0.1:1"},
+	} {
+		t.Setenv("FOREGATE_REDIS", tc.url)
+		for _, args := range [][]string{{"export"}, {"fit", "--route", "r"}, {"maps"}, {"reset", "--route", "r"}, {"import", auditsFile(t, pastAudits(1))}} {
+			status, out, errs := call(t, append([]string{"risk"}, args...)...)
+			if status != 1 || out != "" || !strings.Contains(errs, tc.want) || strings.Contains(errs, "hunter2") || !strings.HasPrefix(errs, "foregate: ") {
+				t.Errorf("%q %v: status %d, %q, %q", tc.url, args, status, out, errs)
+			}
+		}
+	}
+}
+
+func TestAnExportThatFailsLeavesNoFile(t *testing.T) {
+	n := node(t, nil)
+	o := newOperator(t, n)
+	n.do(t, "SET", "foregate:{fg}:risk:log", "nothing of ours")
+	dir := t.TempDir()
+	o.enter("risk export --out", filepath.Join(dir, "audits.jsonl"))
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 || !strings.Contains(o.b.String(), "(status 1)") {
+		t.Errorf("%v, %v: %s", err, left, o.b.String())
+	}
+}

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/foregate/foregate/tiers/evidence"
+)
+
+type riskResetCmd struct {
+	where
+	Route  string `required:"" help:"The route." placeholder:"NAME"`
+	Bucket string `help:"Only this kind of request, as foregate risk show names it." placeholder:"NAME"`
+	Lot    string `help:"Only this lot: conf or head." placeholder:"NAME"`
+	Yes    bool   `help:"Do it; without this it is only told what would be forgotten."`
+}
+
+// Run forgets thresholds and evidence. The log of audits stays.
+func (c *riskResetCmd) Run(e *env) error {
+	b, err := c.bench(e)
+	if err != nil {
+		return err
+	}
+	defer b.close()
+	known, err := b.known(c.Route)
+	if err != nil {
+		return err
+	}
+	known = slices.DeleteFunc(known, func(k evidence.Known) bool {
+		return c.Bucket != "" && k.Key.Bucket != c.Bucket || c.Lot != "" && k.Key.Lot != c.Lot
+	})
+	if len(known) == 0 {
+		return fmt.Errorf("%s has no such evidence; foregate risk show --route tells what there is", cut(c.Route, 60))
+	}
+	verb := "forgot"
+	if !c.Yes {
+		verb = "would forget"
+	}
+	for i := range known {
+		k := &known[i]
+		if c.Yes {
+			if err := b.book.Reset(b.ctx, k.Key); err != nil {
+				_, _ = fmt.Fprintf(e.stderr, "note: of %d, %d were forgotten\n", len(known), i)
+				return err
+			}
+		}
+		s := k.State.Summarise(k.Rule)
+		what := "nothing certified"
+		if s.Op > 0 {
+			what = fmt.Sprintf("threshold %d certified", s.Op)
+		}
+		_, _ = fmt.Fprintf(e.stdout, "%s %s: %s, %s\n", verb, k.Key, counted(s.Audits, "audit", "audits"), what) // whoever reads may be gone
+	}
+	if !c.Yes {
+		_, _ = fmt.Fprintln(e.stderr, "nothing was forgotten; give --yes to do it: these requests are then answered by the target until audits have certified a threshold anew")
+		return errSilent
+	}
+	return nil
+}
