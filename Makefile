@@ -6,7 +6,7 @@ PKGS    := ./...
 FUZZFOR ?= 30s
 LINT    := $(GO) tool -modfile=.ci/lint/go.mod
 
-.PHONY: help build run test unit race baselines proofs lint fuzz bench load chaos agree golden docs sim clean exactness
+.PHONY: help build run test unit race baselines proofs lint fuzz bench load chaos agree golden docs sim clean exactness thinning
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -46,10 +46,19 @@ baselines: ## The lab's scenarios give the committed rows, to the digit; the sch
 proofs: ## The long forms of what tests show with samples: the law of the limits in minutes of virtual time; a million pairs of requests and of changed entries.
 	$(GO) test -run 'DifferInOnePart|AMiss$$|WhateverHappens' ./cache ./gateway
 	$(GO) test ./gateway/limits
+	FOREGATE_PROOFS=long .ci/with-redis $(GO) test -run 'ARedisThatForgetsAll|ADraftThatTurnsBad|EvidenceOfOneModel|ToldToStopWithAudits|AnOperatorCarries' ./cmd/foregate
 
 # Nothing is shared in them but counters; the race detector goes over their samples in make race.
 exactness: ## Greedy answers are the target's own, to the token, and seams are seen by nobody: 480,000 answers without a gateway, 9,600 through one, each cut of 1,000 answers (PROOFS=short: 20 seconds).
 	FOREGATE_PROOFS=$(or $(PROOFS),long) $(GO) test -run 'Exactness|Seams' -timeout 60m ./tiers
+
+thinning: ## Sampled answers that were verified by thinning are of the target's law: the joint law of three tokens, 18 times a million answers, and through a gateway.
+	FOREGATE_PROOFS=long $(GO) test -run 'Thin|Naive' -timeout 30m ./tiers/accept ./tiers
+
+# One goroutine for each processor, and nothing shared.
+.PHONY: risk
+risk: ## The promise of mode risk on laws whose risk is known: whole replays of the controller, with faults, drift and rivals that break it. Prints the tables of tiers/risk/README.md.
+	FOREGATE_PROOFS=long $(GO) test -run 'Proof' -v -timeout 30m ./tiers/risk
 
 lint: vet ## gofmt, vet, go mod tidy, golangci-lint, staticcheck.
 	@test -z "$$(gofmt -l cmd gateway tiers breaker cache loadtest)" || { gofmt -l cmd gateway tiers breaker cache loadtest; echo 'run gofmt -w on these'; exit 1; }
