@@ -3,6 +3,7 @@ package main
 import (
 	"container/list"
 	"context"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -23,6 +24,50 @@ const (
 	// passEvery is how often time passes for them: a lease of 1.5 s ends up to so much early.
 	passEvery = 200 * time.Millisecond
 )
+
+// openEmbedded starts a Redis inside this process, reached through a pipe: no
+// port is opened, the first Dial starts it. It serves one process only.
+func openEmbedded(m *miniredis.Miniredis, o *redis.UniversalOptions) (redis.UniversalClient, func()) {
+	m.ClockTTL(true)
+	d := &pipeDialer{server: m}
+	o.Addrs = []string{"127.0.0.1:0"}
+	o.Dialer = d.dial
+	client := redis.NewUniversalClient(o)
+	return client, func() {
+		_ = client.Close() // only connections are lost
+		d.stop()
+	}
+}
+
+// pipeDialer connects to an embedded Redis until that is stopped. A pool dials in the
+// background, also while it is being closed: a connection then would be served by nobody, or
+// start the server again.
+type pipeDialer struct {
+	mu      sync.Mutex
+	server  *miniredis.Miniredis
+	stopped bool
+}
+
+func (d *pipeDialer) dial(context.Context, string, string) (net.Conn, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopped {
+		return nil, redis.ErrClosed
+	}
+	c, err := d.server.Dial()
+	if err != nil {
+		return nil, err
+	}
+	return newPipe(c), nil
+}
+
+// stop ends the server and its connections.
+func (d *pipeDialer) stop() {
+	d.mu.Lock()
+	d.stopped = true
+	d.mu.Unlock()
+	d.server.Close()
+}
 
 // openEmbeddedAnswers starts a Redis inside this process for answers. It is not the one of
 // coordination: that looks at the time to live of everything before each command, which is

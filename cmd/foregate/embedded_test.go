@@ -69,3 +69,13 @@ func TestAnswersInAnEmbeddedRedisExpireAlsoWhenNobodyAsks(t *testing.T) {
 	}
 	eventually(t, "it is gone", func() bool { n, err := c.DBSize(t.Context()).Result(); return err == nil && n == 0 }) // which looks at no key
 }
+
+func TestAnEmbeddedRedisMayStopWhileItIsDialed(t *testing.T) {
+	for range 100 { // go-redis keeps idle connections in the background
+		c, stop := openEmbedded(miniredis.NewMiniRedis(), controlOptions(config.Endpoint{Kind: config.KindEmbedded}))
+		if err := c.Set(t.Context(), "k", "v", 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		stop()
+	}
+}

@@ -234,22 +234,3 @@ func guardedDialer(o *redis.UniversalOptions) func(ctx context.Context, network,
 		return guardReplies(c), nil
 	}
 }
-
-// openEmbedded starts a Redis inside this process, reached through a pipe: no
-// port is opened, the first Dial starts it. It serves one process only.
-func openEmbedded(m *miniredis.Miniredis, o *redis.UniversalOptions) (redis.UniversalClient, func()) {
-	m.ClockTTL(true)
-	o.Addrs = []string{"127.0.0.1:0"}
-	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
-		c, err := m.Dial()
-		if err != nil {
-			return nil, err
-		}
-		return newPipe(c), nil
-	}
-	client := redis.NewUniversalClient(o)
-	return client, func() {
-		_ = client.Close() // only connections are lost
-		m.Close()
-	}
-}
