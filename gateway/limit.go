@@ -33,7 +33,9 @@ func (g *Gateway) enterLimits(l *exchangeLog, w http.ResponseWriter, r *http.Req
 		Tenant: c.Tenant, Tokens: need.prompt + need.answer, High: c.Priority == identity.High, Retry: retried(r.Header),
 		Limit: limits.Limit{RPM: c.RPM, TPM: c.TPM, Concurrent: c.Concurrent, HighShare: g.opts.HighShare()},
 	}
+	began := g.now()
 	grant, err := g.opts.Limiter.Enter(r.Context(), a)
+	l.limits += g.now().Sub(began)
 	if refused, ok := err.(*limits.Error); ok {
 		l.stopRetrying = refused.Standing.StopRetrying
 		tellStanding(w.Header(), refused.Standing)

@@ -34,6 +34,8 @@ type filed struct {
 	class      identity.Priority
 	when       time.Time
 	whole      time.Duration // until the end of the answer
+	lookup     time.Duration // spent on looking for a kept answer
+	limits     time.Duration // spent on its tenant's limits
 	code       int           // as in the access record
 	cache      cache.Result  // "" where it was not asked
 	problem    string        // code of the error, "" for none
@@ -74,7 +76,10 @@ func rulesOf(c *tiers.Config) rules {
 func fileOf(l *exchangeLog, took time.Duration) filed {
 	f := filed{
 		id: l.id, tenant: l.caller.Tenant, route: l.route, class: l.caller.Priority, when: l.began, whole: took,
-		code: l.code, cache: l.cache, rules: l.rules, made: l.receipt,
+		code: l.code, cache: l.cache, rules: l.rules, made: l.receipt, limits: l.limits,
+	}
+	if l.out != nil {
+		f.lookup = l.out.lookup
 	}
 	if e := l.entry; e != nil {
 		f.made = nil

@@ -30,19 +30,22 @@ var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 // wholeReceipt has something in every field.
 func wholeReceipt() filed {
 	return filed{
-		id: "5d41402abc4b2a76b9719d911017c592", tenant: "acme", route: "llama-3", class: identity.High, when: noon, whole: 1500 * time.Millisecond,
+		id: "5d41402abc4b2a76b9719d911017c592", tenant: "acme", route: "llama-3", class: identity.High, when: noon, whole: 1500 * time.Millisecond, lookup: 700 * time.Microsecond, limits: 400 * time.Microsecond,
 		code: 597, cache: cache.ResultMiss, problem: "cut",
 		rules:  rules{tiers.ModeConfidence, tiers.HeadAuto, 0.3, 32, 1200 * time.Millisecond, true, true, 0.02, 250 * time.Millisecond},
 		prices: pricesJSON{1e-8, 1e-7, 2e-7, 2e-6},
 		made: &tiers.Receipt{
-			Route: "llama-3",
+			Route: "llama-3", Began: noon.Add(1200 * time.Microsecond),
 			Plan: tiers.Plan{Tier: tiers.Draft, Judged: true, Reason: "draft_full", Mode: tiers.ModeConfidence, Whole: true, Ask: accept.AskDoubt, Scorer: tiers.ScorerIDs, Block: 4,
 				Sums: economy.Sums{Prompt: 300, Output: 150, Held: 32, Acceptance: 0.75, Samples: 41.5, TargetUSD: 0.00036, DraftUSD: 0.00022, BreakEven: 0.125, ExtraTTFT: 120 * time.Millisecond, Explored: true}},
-			Tries:   []tiers.Try{{Pool: "small", Backend: "10.0.0.7-8000"}, {Pool: "big", Backend: "10.0.1.7-8000", Failed: tiers.Timeout, Score: true}},
-			Verdict: accept.Verdict{Reason: accept.ReasonScore, Lot: accept.LotHead, Score: -0.31, Tokens: 57}, Needed: 0.1, Band: 0.3,
+			Tries: []tiers.Try{
+				{Pool: "small", Backend: "10.0.0.7-8000", Role: tiers.RoleDraft, Broke: tiers.Cut, Waited: time.Millisecond, At: 1100 * time.Microsecond, First: 80 * time.Millisecond, Took: 512 * time.Millisecond, Status: 200, Tokens: 57},
+				{Pool: "big", Backend: "10.0.1.7-8000", Failed: tiers.Timeout, Score: true, Role: tiers.RoleScore, At: 300 * time.Millisecond, Took: 61234567},
+			},
+			Verdict: accept.Verdict{Reason: accept.ReasonScore, Lot: accept.LotHead, Score: -0.31, Tokens: 57}, Judged: 513 * time.Millisecond, Needed: 0.1, Band: 0.3,
 			Track:  []tiers.Mark{{Tokens: 8, Score: 0.2}, {Tokens: 32, Score: -0.05}, {Tokens: 57, Score: -0.31}},
-			Checks: []tiers.Checked{{Scorer: tiers.ScorerIDs, Backend: "10.0.1.7-8000", Tokens: 32, Kept: 32, Pass: true, Score: -0.04, Reason: accept.ReasonStandsBy, Took: 61234567}},
-			Over:   []tiers.Takeover{{Why: accept.ReasonScore, Tokens: 56, Bytes: 231}},
+			Checks: []tiers.Checked{{Scorer: tiers.ScorerIDs, Backend: "10.0.1.7-8000", Tokens: 32, Kept: 32, Pass: true, Score: -0.04, Reason: accept.ReasonStandsBy, At: 300 * time.Millisecond, Took: 61234567}},
+			Over:   []tiers.Takeover{{Why: accept.ReasonScore, Tokens: 56, Bytes: 231, At: 514 * time.Millisecond}},
 			Tier:   tiers.Mixed, Finish: "stop", PromptTokens: 301, AcceptedTokens: 56, TargetTokens: 94, WastedTokens: 1, DraftedTokens: 57, ScoredTokens: 333, Committed: 32,
 			USD: 0.00031, Waited: time.Millisecond, Draft: 512 * time.Millisecond, Verify: 61234567, Target: 300 * time.Millisecond, First: 433 * time.Millisecond,
 		},
@@ -53,7 +56,7 @@ func wholeReceipt() filed {
 func TestTheFormOfAReceipt(t *testing.T) {
 	const file = "testdata/receipt.golden.json"
 	whole := wholeReceipt()
-	hit := filed{id: "7d793037a0760186574b0282f2f435e7", route: "llama-3", when: noon, whole: time.Millisecond, code: 200, cache: cache.ResultHit, kept: served{"draft", "stop", 301, 150, 0}}
+	hit := filed{id: "7d793037a0760186574b0282f2f435e7", route: "llama-3", when: noon, whole: time.Millisecond, code: 200, cache: cache.ResultHit, lookup: 500 * time.Microsecond, kept: served{"draft", "stop", 301, 150, 0}}
 	got := string(whole.encode()) + "\n" + string(hit.encode()) + "\n"
 	if *update {
 		if err := os.MkdirAll("testdata", 0o755); err != nil {

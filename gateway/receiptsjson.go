@@ -98,10 +98,16 @@ type sumsJSON struct {
 }
 
 type tryJSON struct {
-	Pool    string `json:"pool"`
-	Backend string `json:"backend"`
-	Failed  string `json:"failed,omitempty"`
-	Score   bool   `json:"score,omitempty"` // it was asked about the draft
+	Pool    string  `json:"pool"`
+	Backend string  `json:"backend"`
+	Failed  string  `json:"failed,omitempty"`
+	Score   bool    `json:"score,omitempty"`     // it was asked about the draft
+	Role    string  `json:"role"`                // draft, target, score, tokenize
+	Broke   string  `json:"broke,omitempty"`     // why it broke off after its first byte
+	Waited  float64 `json:"waited_ms,omitempty"` // for room, before it
+	At      float64 `json:"at_ms"`               // when it was begun, after ms.began
+	First   float64 `json:"first_ms"`            // from then until its first event; 0: none came
+	MS      float64 `json:"ms"`                  // from then until it was over
 }
 
 type verdictJSON struct {
@@ -112,6 +118,7 @@ type verdictJSON struct {
 	Threshold float64 `json:"threshold"`
 	Band      float64 `json:"band"`
 	Tokens    int     `json:"tokens"` // that were judged
+	At        float64 `json:"at_ms"`  // when it stood, after ms.began
 }
 
 type checkJSON struct {
@@ -123,12 +130,14 @@ type checkJSON struct {
 	Score   float64 `json:"score"`
 	Reason  string  `json:"reason"`
 	MS      float64 `json:"ms"`
+	At      float64 `json:"at_ms"` // when it was asked, after ms.began
 }
 
 type takeoverJSON struct {
-	Why    string `json:"why"`
-	Tokens int    `json:"tokens"` // of the answer before it
-	Bytes  int    `json:"bytes"`
+	Why    string  `json:"why"`
+	Tokens int     `json:"tokens"` // of the answer before it
+	Bytes  int     `json:"bytes"`
+	At     float64 `json:"at_ms"` // after ms.began
 }
 
 type tokensJSON struct {
@@ -147,7 +156,10 @@ type msJSON struct {
 	Verify float64 `json:"verify"` // spent on checks
 	Target float64 `json:"target"` // spent on the target until its first byte
 	First  float64 `json:"first"`  // until the answer's first byte
-	Whole  float64 `json:"whole"`  // until its end
+	Whole  float64 `json:"whole"`  // from when the request came until its end
+	Began  float64 `json:"began"`  // from when it came until the cascade took it up: what at_ms and first count from; 0 where it did not
+	Limits float64 `json:"limits"` // spent on its tenant's limits, which is part of began
+	Cache  float64 `json:"cache"`  // spent on looking for a kept answer in Redis, also part of it
 }
 
 // encode is the receipt as JSON in one line: 1.5 kB, and at most 10 where names are of ordinary
@@ -161,6 +173,7 @@ func (f *filed) encode() []byte {
 	}
 	if rc := f.made; rc != nil {
 		v.of(rc)
+		v.MS.Began = milliseconds(max(rc.Began.Sub(f.when), 0))
 		if f.prices != (pricesJSON{}) {
 			v.Prices = &f.prices
 		}
@@ -168,7 +181,7 @@ func (f *filed) encode() []byte {
 			v.Rules = f.rules.json()
 		}
 	}
-	v.MS.Whole = milliseconds(f.whole)
+	v.MS.Whole, v.MS.Limits, v.MS.Cache = milliseconds(f.whole), milliseconds(f.limits), milliseconds(f.lookup)
 	b, err := json.Marshal(&v)
 	if err != nil {
 		panic(err) // only numbers that are not finite cannot be encoded, and there are none
@@ -191,19 +204,22 @@ func (v *receiptJSON) of(rc *tiers.Receipt) {
 		v.Trial = &trialJSON{t.Policy(), t.Own.Key.Bucket, t.Audited(), t.Shadow, t.Inherited}
 	}
 	for _, t := range rc.Tries {
-		v.Tries = append(v.Tries, tryJSON{t.Pool, t.Backend, string(t.Failed), t.Score})
+		v.Tries = append(v.Tries, tryJSON{
+			t.Pool, t.Backend, string(t.Failed), t.Score, string(t.Role), string(t.Broke),
+			milliseconds(t.Waited), milliseconds(t.At), milliseconds(t.First), milliseconds(t.Took),
+		})
 	}
 	if w := rc.Verdict; w.Reason != "" {
-		v.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Lot), finite(w.Score), finite(rc.Needed), finite(rc.Band), w.Tokens}
+		v.Verdict = &verdictJSON{w.Accept, w.Reason, string(w.Lot), finite(w.Score), finite(rc.Needed), finite(rc.Band), w.Tokens, milliseconds(rc.Judged)}
 	}
 	for _, m := range rc.Track {
 		v.Track = append(v.Track, [2]float64{float64(m.Tokens), finite(m.Score)})
 	}
 	for _, c := range rc.Checks {
-		v.Checks = append(v.Checks, checkJSON{string(c.Scorer), c.Backend, c.Tokens, c.Kept, c.Pass, finite(c.Score), clip(c.Reason), milliseconds(c.Took)})
+		v.Checks = append(v.Checks, checkJSON{string(c.Scorer), c.Backend, c.Tokens, c.Kept, c.Pass, finite(c.Score), clip(c.Reason), milliseconds(c.Took), milliseconds(c.At)})
 	}
 	for _, o := range rc.Over {
-		v.Takeovers = append(v.Takeovers, takeoverJSON(o))
+		v.Takeovers = append(v.Takeovers, takeoverJSON{o.Why, o.Tokens, o.Bytes, milliseconds(o.At)})
 	}
 	v.Tokens = tokensJSON{rc.PromptTokens, rc.DraftedTokens, rc.AcceptedTokens, rc.WastedTokens, rc.ScoredTokens, rc.TargetTokens, rc.Committed}
 	v.MS = msJSON{Waited: milliseconds(rc.Waited), Draft: milliseconds(rc.Draft), Verify: milliseconds(rc.Verify), Target: milliseconds(rc.Target), First: milliseconds(rc.First)}

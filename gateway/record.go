@@ -37,6 +37,7 @@ type exchangeLog struct {
 	code    int // 0: as written
 	out     *sink
 	receipt *tiers.Receipt
+	limits  time.Duration // spent on them
 	err     error
 
 	rules rules        // of the route, where a generation was asked for

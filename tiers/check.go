@@ -26,7 +26,7 @@ const (
 func (d *draft) ask(ctx context.Context) *accept.Check {
 	j := d.job
 	began := j.cascade.now()
-	said := Checked{Scorer: j.receipt.Plan.Scorer, Tokens: len(d.ids)}
+	said := Checked{Scorer: j.receipt.Plan.Scorer, Tokens: len(d.ids), At: began.Sub(j.receipt.Began)}
 	c, err := d.heard(ctx, &said)
 	said.Took = j.cascade.now().Sub(began)
 	j.receipt.Verify += said.Took
@@ -217,8 +217,8 @@ func (c *Cascade) question(ctx context.Context, k call, rc *Receipt) (backend st
 			return "", err
 		}
 	}
+	x.try(0)
 	failure := x.open(ctx)
-	rc.tried(Try{Pool: k.pool.Name(), Backend: backend, Score: k.scoring != nil}, failure)
 	if failure != nil {
 		c.metrics.failed(failure)
 		return backend, failure

@@ -73,9 +73,9 @@ func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt)
 			return nil, t.giveUp(k.pool.Name(), err)
 		}
 		x.call = k
+		x.try(waited)
 		failure := x.open(ctx)
 		backend := x.lease.Backend()
-		rc.tried(Try{Pool: k.pool.Name(), Backend: backend}, failure)
 		if failure == nil {
 			return x, nil
 		}

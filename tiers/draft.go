@@ -365,7 +365,7 @@ func (d *draft) decide(ctx context.Context) {
 	case accept.Commit:
 		d.mark()
 	}
-	d.job.receipt.Verdict = d.course.Early()
+	d.job.ruled(d.course.Early())
 	d.job.receipt.Tier = Draft
 	d.job.receipt.Committed = d.course.Tokens()
 }
@@ -383,7 +383,7 @@ func (d *draft) settle(ctx context.Context, lost *Failure) error {
 	if lost != nil && v.Reason == accept.ReasonCut {
 		v.Reason = reasonLost
 	}
-	rc.Verdict = v
+	d.job.ruled(v)
 	switch {
 	case ctx.Err() != nil:
 		return d.interrupted(ctx, nil)

@@ -34,7 +34,7 @@ func (d *draft) escalate(ctx context.Context) error {
 	d.ids = d.ids[:min(at.IDs, len(d.ids))]
 	rc.Tier = Mixed
 	if d.course.Committed() {
-		rc.over(Takeover{Why: rc.Verdict.Reason, Tokens: at.Tokens, Bytes: at.Text})
+		d.job.over(Takeover{Why: rc.Verdict.Reason, Tokens: at.Tokens, Bytes: at.Text})
 	}
 	err := d.continueOn(ctx, at)
 	if errors.Is(err, errUnlike) && ctx.Err() == nil {

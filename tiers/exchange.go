@@ -68,6 +68,8 @@ type exchange struct {
 	answer  openai.Answer // of an answer that is not streamed
 	whole   []byte        // its bytes; of a raw answer the buffer it is read into
 
+	begun    time.Time // when it was sent
+	entry    int       // of it in the receipt's tries, counted from 1; 0 is none, or none any more
 	first    time.Time // when the first byte came
 	counted  bool      // the prompt's length was told
 	finished bool      // a finish_reason was seen
@@ -327,6 +329,7 @@ func (x *exchange) close(f *Failure, generated int) {
 		if x.resp != nil {
 			_ = x.resp.Body.Close() // nothing is owed to a body that is given up
 		}
+		x.settleTry(f, generated)
 		x.report(f)
 		usd := x.lease.Done(generated)
 		x.receipt.USD += usd

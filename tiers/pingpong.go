@@ -62,8 +62,8 @@ func (b *rally) round(ctx context.Context, window int) (over bool, err error) {
 	if b.exact.Limit == 0 {
 		b.exact.Limit = max(window-len(b.promptIDs), 1)
 	}
-	said := Checked{Scorer: ScorerIDs, Tokens: len(block)}
 	began := b.job.cascade.now()
+	said := Checked{Scorer: ScorerIDs, Tokens: len(block), At: began.Sub(b.job.receipt.Began)}
 	span, err := b.job.scoredAt(ctx, slices.Concat(b.promptIDs, b.exact.IDs), block, &said, b.warm)
 	said.Took = b.job.cascade.now().Sub(began)
 	b.job.receipt.Verify += said.Took
@@ -167,7 +167,7 @@ func (b *rally) show(ctx context.Context) (over bool, err error) {
 		return true, nil
 	}
 	j.receipt.Tier = Mixed
-	j.receipt.Verdict = accept.Verdict{Accept: true, Reason: accept.ReasonStandsBy, Tokens: b.exact.Drafted, Lot: accept.LotWhole}
+	j.ruled(accept.Verdict{Accept: true, Reason: accept.ReasonStandsBy, Tokens: b.exact.Drafted, Lot: accept.LotWhole})
 	b.gone = b.reply.release()
 	return false, b.gone
 }
@@ -207,7 +207,7 @@ func (b *rally) alone(ctx context.Context, cause error) error {
 	case at.Tokens == 0 && !b.reply.began:
 		rc.AcceptedTokens, rc.WastedTokens = 0, b.exact.Drafted
 		if why == reasonLost && b.exact.Rounds == 0 {
-			rc.Verdict = accept.Verdict{}
+			rc.Verdict, rc.Judged = accept.Verdict{}, 0
 			return b.job.undrafted(ctx, cause)
 		}
 		return errNoDraft
@@ -217,7 +217,7 @@ func (b *rally) alone(ctx context.Context, cause error) error {
 	b.ids = slices.Clone(b.exact.IDs[:at.IDs])
 	b.reply.cut(at.Text)
 	rc.Tier = Mixed
-	rc.over(Takeover{Why: why, Tokens: at.Tokens, Bytes: at.Text})
+	b.job.over(Takeover{Why: why, Tokens: at.Tokens, Bytes: at.Text})
 	err := b.continueOn(ctx, at)
 	if errors.Is(err, errNoDraft) {
 		rc.AcceptedTokens, rc.TargetTokens, rc.WastedTokens = 0, 0, b.exact.Drafted
@@ -255,10 +255,11 @@ func (b *rally) book(why string) {
 	rc.DraftedTokens, rc.AcceptedTokens = b.exact.Drafted, b.exact.Accepted
 	rc.WastedTokens = max(b.exact.Drafted-b.exact.Accepted, 0)
 	rc.Draft = b.job.cascade.now().Sub(b.started) - rc.Verify
-	rc.Verdict = accept.Verdict{Reason: why, Tokens: b.exact.Drafted}
+	v := accept.Verdict{Reason: why, Tokens: b.exact.Drafted}
 	if why == "" {
-		rc.Verdict.Accept, rc.Verdict.Reason, rc.Verdict.Lot = true, accept.ReasonStandsBy, accept.LotWhole
+		v.Accept, v.Reason, v.Lot = true, accept.ReasonStandsBy, accept.LotWhole
 	}
+	b.job.ruled(v)
 }
 
 // detokenized has an engine turn ids into text.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/openai"
 )
 
 // Receipt records every decision taken for one request. It holds counts and
@@ -38,18 +39,56 @@ type Receipt struct {
 
 	Began  time.Time     // when the request was taken up
 	Waited time.Duration // for room at the pools
+	Judged time.Duration // until the verdict, from when it began; 0 while there is none
 	Draft  time.Duration // spent on the draft
 	Verify time.Duration // spent on asking the target about the draft
 	Target time.Duration // spent on the target until its first byte
 	First  time.Duration // until the answer's first byte
 }
 
-// Try is one call to one backend.
+// Try is one call to one backend. Its times are on the gateway's clock.
 type Try struct {
 	Pool    string
 	Backend string
+	URL     string      // of the backend, as it is configured or found
+	Role    Role        // what it was asked for
 	Failed  FailureKind // "" when it answered
+	Broke   FailureKind // why it broke off after its first byte; "" when it did not
 	Score   bool        // it was asked what it thinks of a draft
+
+	Status int // of its response; 0 is none
+	Tokens int // that it made for the answer, as far as they came
+
+	Waited time.Duration // for room, before it
+	At     time.Duration // when it was begun, after Receipt.Began
+	First  time.Duration // from then until its first event, or the whole of what is not streamed; 0 is none
+	Took   time.Duration // from then until it was over; 0 while it is not
+
+	Span [8]byte // that its backend was told for a parent (see Trace); zero when it was told none
+}
+
+// Role is what a backend was asked for.
+type Role string
+
+// The roles.
+const (
+	RoleDraft    Role = "draft"    // a draft, or an answer of the draft tier
+	RoleTarget   Role = "target"   // an answer of the target, or the rest of one
+	RoleScore    Role = "score"    // what it thinks of a draft
+	RoleTokenize Role = "tokenize" // text into ids, or back
+)
+
+// role is what a call asks for.
+func (k *call) role() Role {
+	switch {
+	case k.scoring != nil:
+		return RoleScore
+	case k.path == openai.TokenizePath, k.path == openai.DetokenizePath:
+		return RoleTokenize
+	case k.tier == Draft:
+		return RoleDraft
+	}
+	return RoleTarget
 }
 
 // Mark is what the running minimum of a draft's score was when so many tokens had come.
@@ -66,7 +105,8 @@ type Checked struct {
 	Kept    int // that it stood by, where it did not stand by all
 	Pass    bool
 	Score   accept.Nats
-	Reason  string // of accept's, or why it could not say
+	Reason  string        // of accept's, or why it could not say
+	At      time.Duration // when it was asked, after Receipt.Began
 	Took    time.Duration
 }
 
@@ -75,6 +115,7 @@ type Takeover struct {
 	Why    string // a reason of accept's, draft_lost or target_lost
 	Tokens int    // of the answer before it, as far as they are known
 	Bytes  int
+	At     time.Duration // after Receipt.Began
 }
 
 // mostChecks bounds the checks and takeovers in a receipt; blocks make many.
@@ -83,14 +124,56 @@ const mostChecks = 16
 // mostTries bounds a receipt.
 const mostTries = 32
 
-func (rc *Receipt) tried(t Try, f *Failure) {
+// try enters a call that is begun now into the receipt.
+func (x *exchange) try(waited time.Duration) {
+	rc := x.receipt
+	x.begun = x.cascade.now()
 	if len(rc.Tries) == mostTries {
 		return
 	}
-	if f != nil {
-		t.Failed = f.Kind
+	rc.Tries = append(rc.Tries, Try{
+		Pool: x.pool.Name(), Backend: x.lease.Backend(), URL: x.lease.URL(), Role: x.role(), Score: x.scoring != nil,
+		Waited: waited, At: x.begun.Sub(rc.Began),
+	})
+	x.entry = len(rc.Tries)
+}
+
+// tried is the call's entry; nil where the receipt was full, or belongs to a request that has
+// done with it.
+func (x *exchange) tried() *Try {
+	if x.entry == 0 {
+		return nil
 	}
-	rc.Tries = append(rc.Tries, t)
+	return &x.receipt.Tries[x.entry-1]
+}
+
+// settleTry completes the entry of a call that is over for the request: f is why it failed, nil
+// when it did not, and tokens have come.
+func (x *exchange) settleTry(f *Failure, tokens int) {
+	t := x.tried()
+	if t == nil {
+		return
+	}
+	x.entry = 0
+	if x.resp != nil {
+		t.Status = x.resp.StatusCode
+	}
+	if !x.first.IsZero() {
+		t.First = max(x.first.Sub(x.begun), 1)
+	}
+	t.Took, t.Tokens = max(x.cascade.now().Sub(x.begun), 1), tokens
+	switch {
+	case f == nil:
+	case x.first.IsZero():
+		t.Failed = f.Kind
+	default:
+		t.Broke = f.Kind
+	}
+}
+
+// ruled enters the verdict on the draft.
+func (j *job) ruled(v accept.Verdict) {
+	j.receipt.Verdict, j.receipt.Judged = v, j.cascade.now().Sub(j.receipt.Began)
 }
 
 func (rc *Receipt) checked(c Checked) {
@@ -99,8 +182,11 @@ func (rc *Receipt) checked(c Checked) {
 	}
 }
 
-func (rc *Receipt) over(t Takeover) {
+// over enters a takeover.
+func (j *job) over(t Takeover) {
+	rc := j.receipt
 	if len(rc.Over) < mostChecks {
+		t.At = j.cascade.now().Sub(rc.Began)
 		rc.Over = append(rc.Over, t)
 	}
 }

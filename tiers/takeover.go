@@ -26,7 +26,7 @@ func (j *job) mayTakeOver(f *Failure) bool {
 
 // lost books a takeover for a backend that was lost.
 func (j *job) lost(at accept.Step) {
-	j.receipt.over(Takeover{Why: reasonTarget, Tokens: at.Tokens, Bytes: at.Text})
+	j.over(Takeover{Why: reasonTarget, Tokens: at.Tokens, Bytes: at.Text})
 }
 
 // carriesOn reports whether an answer to the request can be carried on with by another

@@ -40,7 +40,7 @@ func (j *job) thinned(ctx context.Context) error {
 	if err := t.write(ctx, window); err != nil {
 		if errors.Is(err, errListed) && ctx.Err() == nil {
 			j.receipt.Approximate = true // it may be for what it says
-			j.receipt.Verdict = accept.Verdict{Reason: accept.ReasonNoVerdict}
+			j.ruled(accept.Verdict{Reason: accept.ReasonNoVerdict})
 			return errNoDraft
 		}
 		return j.undrafted(ctx, err)
@@ -105,8 +105,8 @@ func (t *thinning) write(ctx context.Context, window int) error {
 // score has the target score the draft once, and puts together what is known of each place.
 func (t *thinning) score(ctx context.Context) ([]accept.Place, error) {
 	j, target := t.job, t.job.route.Target
-	said := Checked{Scorer: ScorerIDs, Tokens: len(t.ids)}
 	began := j.cascade.now()
+	said := Checked{Scorer: ScorerIDs, Tokens: len(t.ids), At: began.Sub(j.receipt.Began)}
 	q := openai.ScoreQuestion{
 		Model: target.Model(), Prompt: t.promptIDs, Draft: t.ids, Top: thinTop, Salt: j.ask.Salt, Priority: j.enginePriority(target),
 	}
@@ -150,7 +150,7 @@ func (t *thinning) tell(tested int) {
 		said.Reason = accept.ReasonDisagrees
 	}
 	t.job.cascade.metrics.check(t.job.route.Model, *said)
-	rc.Verdict = accept.Verdict{Accept: said.Pass, Reason: said.Reason, Tokens: tested, Lot: accept.LotWhole}
+	t.job.ruled(accept.Verdict{Accept: said.Pass, Reason: said.Reason, Tokens: tested, Lot: accept.LotWhole})
 	rc.AcceptedTokens, rc.WastedTokens = t.thin.Accepted, max(rc.DraftedTokens-t.thin.Accepted, 0)
 	rc.Tier = Mixed
 }
@@ -298,7 +298,7 @@ func (t *thinning) fall(ctx context.Context, why string, cause error) error {
 		said.Reason = whyUnheard(cause)
 		t.job.cascade.metrics.check(t.job.route.Model, *said)
 	}
-	rc.Verdict = accept.Verdict{Reason: why, Tokens: len(t.ids)}
+	t.job.ruled(accept.Verdict{Reason: why, Tokens: len(t.ids)})
 	rc.AcceptedTokens, rc.TargetTokens, rc.WastedTokens, rc.Tier = 0, 0, rc.DraftedTokens, ""
 	return errNoDraft
 }

@@ -94,6 +94,7 @@ func (t *twin) wants() bool { return t != nil && !t.over && t.finish == "" }
 // goOn reads the rest of a draft that the request has no use for any more, and audits it. The
 // exchange is the twin's from then on.
 func (t *twin) goOn(x *exchange) {
+	x.settleTry(nil, t.course.Tokens()) // the request's receipt is not touched any more
 	x.receipt = t.job.receipt
 	started := t.job.cascade.audits.start(func(ctx context.Context) {
 		stop := context.AfterFunc(ctx, func() { x.cancel(context.Canceled) })
