@@ -216,16 +216,16 @@ func loopback(host string) bool {
 	return err == nil && ip.Unmap().IsLoopback()
 }
 
-// CheckAdmin refuses an address that the admin listener, which asks nobody who
-// they are, must not have.
+// CheckAdmin refuses an address that an admin listener which asks nobody who they are
+// must not have.
 func CheckAdmin(addr string) error {
 	host, _, err := splitAddr(addr)
 	if err != nil {
 		return fmt.Errorf("%w; want host:port such as 127.0.0.1:9090", err)
 	}
 	if !loopback(host) {
-		return errors.New("must be on loopback (127.0.0.1:9090) until it can be protected: whoever reaches it can profile this process and drain backends; " +
-			"to reach it from elsewhere, use a tunnel or a sidecar")
+		return errors.New("must be on loopback (127.0.0.1:9090) without a token, because whoever reaches it can profile this process and drain backends; " +
+			"give admin_token_file, or use a tunnel")
 	}
 	return nil
 }

@@ -34,7 +34,9 @@ func (r *reader) checkListeners(f *File) {
 			r.fail(l.path, "%v; want host:port such as 127.0.0.1:8080 or :8080", err)
 		}
 	}
-	if err := CheckAdmin(f.Admin); err != nil && r.sound("admin") {
+	if r.has("admin_token_file") {
+		r.checkPath("admin_token_file", f.AdminTokenFile, "")
+	} else if err := CheckAdmin(f.Admin); err != nil && r.sound("admin") {
 		r.fail("admin", "%v", err)
 	}
 	if f.Listen == f.Admin && !strings.HasSuffix(f.Listen, ":0") && (r.has("listen") || r.has("admin")) {

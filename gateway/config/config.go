@@ -14,6 +14,9 @@ import "time"
 type File struct {
 	Listen string // public listener; default :8080
 	Admin  string // metrics, console, settings; default 127.0.0.1:9090
+	// AdminTokenFile is the path of the secret that operators show; "" is none: the admin
+	// listener is then on loopback, and its console shows and changes nothing.
+	AdminTokenFile string
 
 	Redis    Redis
 	Cache    Cache
@@ -38,6 +41,9 @@ type Redis struct {
 	URL string
 	// CacheURL keeps cached answers apart from coordination; "" is URL.
 	CacheURL string
+	// SettingsURL is the same Redis as URL for a user who may write live settings, for
+	// operators who do so at the admin listener; "" is URL.
+	SettingsURL string
 	// Replicas is how many replicas there are, for one that has not heard it from
 	// Redis; default 1.
 	Replicas int

@@ -10,11 +10,15 @@ const required = "required"
 // name in capitals stands for one of the operator's own.
 var Fields = []FieldDoc{
 	{"listen", "`:8080`", "Public listener, `HOST:PORT`. Beyond loopback only with `identity` or tenants' keys."},
-	{"admin", "`127.0.0.1:9090`", "Listener of `/metrics`, `/livez`, `/readyz`, pprof and the operators' orders (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`, `/admin/cache/purge`). It must be on loopback; reach it through a tunnel or a sidecar."},
+	{"admin", "`127.0.0.1:9090`", "Listener of `/metrics`, `/livez`, `/readyz`, pprof and the operators' orders (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`, `/admin/cache/purge`). Beyond loopback only with `admin_token_file`."},
+	{"admin_token_file", "none", "Path of the file with the operators' token: one line of 32 to 4096 printable characters (`openssl rand -hex 32`), the same on all replicas, read at the start. " +
+		"With it, whoever changes something at the admin listener must show it (`Authorization: Bearer …`, or by signing in at the console), and where that is not on loopback whoever looks, too; `/livez` and `/readyz` are for everybody. " +
+		"Without it the console only shows."},
 	{"redis.url", "`none`", "Where live settings are read from and replicas share what they know: `redis://[USER:PASSWORD@]HOST:6379/0`, `rediss://…` (TLS), `unix:///PATH`, " +
 		"`redis+sentinel://HOST:26379,HOST:26379/MASTER`, `redis+cluster://HOST:6379,HOST:6379` (both with `rediss+…`, too), " +
 		"`embedded` (inside this process, one replica only) or `none`. In a password, write `?`, `#`, `%` and `/` as `%3F`, `%23`, `%25` and `%2F`."},
 	{"redis.cache_url", "`redis.url`", "Another Redis for cached answers, in the same forms, so that a flood of them cannot push out what replicas tell each other."},
+	{"redis.settings_url", "`redis.url`", "The same Redis by a user who may write live settings (`operator` in deploy/redis/users.acl), for those who change them at the admin listener; replicas themselves need no more than to read them."},
 	{"redis.replicas", "`1`", "How many replicas there are, 1 … 1000, for one that has not heard it from Redis: limits of the whole fleet are divided by it while Redis is away."},
 	{"redis.ca_file", "the system's", "PEM file of the authorities that the certificates of Redis and Sentinels are checked against; with TLS URLs only, as are the next three."},
 	{"redis.cert_file", "none", "PEM file of the certificate that is shown to Redis, with `redis.key_file`."},

@@ -144,9 +144,12 @@ func layout(f *File) value {
 	return group(map[string]value{
 		"listen": text(&f.Listen),
 		"admin":  text(&f.Admin),
+
+		"admin_token_file": text(&f.AdminTokenFile),
 		"redis": group(map[string]value{
 			"url":               text(&f.Redis.URL),
 			"cache_url":         text(&f.Redis.CacheURL),
+			"settings_url":      text(&f.Redis.SettingsURL),
 			"replicas":          whole(&f.Redis.Replicas, 1, 1000),
 			"ca_file":           text(&f.Redis.CAFile),
 			"cert_file":         text(&f.Redis.CertFile),

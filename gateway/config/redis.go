@@ -12,6 +12,14 @@ func (r Redis) CacheEndpoint() (Endpoint, error) {
 	return r.endpoint(r.CacheURL)
 }
 
+// SettingsEndpoint is where operators write live settings: with coordination, by a user who may.
+func (r Redis) SettingsEndpoint() (Endpoint, error) {
+	if r.SettingsURL == "" {
+		return r.Endpoint()
+	}
+	return r.endpoint(r.SettingsURL)
+}
+
 // endpoint is a URL with what is said beside it.
 func (r Redis) endpoint(raw string) (Endpoint, error) {
 	e, err := ParseRedis(raw)
@@ -38,6 +46,9 @@ func (r *reader) checkRedis(f *File) {
 	cache, err2 := f.Redis.CacheEndpoint()
 	if err2 != nil && f.Redis.CacheURL != "" {
 		r.fail("redis.cache_url", "%v", err2)
+	}
+	if f.Redis.SettingsURL != "" && err == nil {
+		r.checkSettingsURL(f.Redis, control)
 	}
 	if err != nil || err2 != nil {
 		return // what stands beside a URL cannot be judged without it
@@ -68,5 +79,19 @@ func (r *reader) checkRedis(f *File) {
 func (r *reader) idleRedis(field, scheme string) {
 	if r.has("redis." + field) {
 		r.fail("redis."+field, "is only read with %s; change the URL or remove this", scheme)
+	}
+}
+
+// checkSettingsURL holds that it is another user's way to the same data.
+func (r *reader) checkSettingsURL(f Redis, control Endpoint) {
+	const path = "redis.settings_url"
+	own, err := f.SettingsEndpoint()
+	switch {
+	case err != nil:
+		r.fail(path, "%v", err)
+	case own.Kind != control.Kind || own.DB != control.DB || own.Master != control.Master:
+		r.fail(path, "want the Redis of redis.url, with another user: live settings are read from there")
+	case own.Kind == KindNone || own.Kind == KindEmbedded:
+		r.fail(path, "is only of use beside a Redis in redis.url; remove it")
 	}
 }
