@@ -47,11 +47,3 @@ func warnings(f *config.File) []string {
 	}
 	return append(out, economyWarnings(f)...)
 }
-
-type versionCmd struct{}
-
-// Run prints the module's version and the revision it was built from.
-func (versionCmd) Run(e *env) error {
-	_, err := fmt.Fprintf(e.stdout, "foregate %s\n", version())
-	return err
-}

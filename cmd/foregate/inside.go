@@ -1,7 +1,6 @@
 package main
 
 import (
-	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -104,18 +103,4 @@ func fields(rejected []settings.Rejected) []gateway.RefusedView {
 // timeouts bound what is waited for a client of a route.
 func (r *replica) timeouts(route string) gateway.Timeouts {
 	return gateway.Timeouts(r.settings.Snapshot().Route(route).Client)
-}
-
-// version is that of the program's module, and of the revision it was built from.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	for _, s := range info.Settings {
-		if s.Key == "vcs.revision" {
-			return info.Main.Version + " " + s.Value
-		}
-	}
-	return info.Main.Version
 }

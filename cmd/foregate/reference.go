@@ -136,7 +136,7 @@ routes: [{model: m, draft: d, target: t}]
 func flagsText() (string, error) {
 	var b strings.Builder
 	for _, name := range []string{
-		"serve", "demo", "check", "settings list", "settings get", "settings set", "settings unset", "settings log", "settings rollback", "status", "risk show", "risk export", "risk import", "risk fit", "risk maps", "risk reset", "cache stats", "cache purge", "version",
+		"serve", "demo", "check", "settings list", "settings get", "settings set", "settings unset", "settings log", "settings rollback", "status", "risk show", "risk export", "risk import", "risk fit", "risk maps", "risk reset", "cache stats", "cache purge", "ready", "version",
 	} {
 		var c cli
 		var out bytes.Buffer
