@@ -1,0 +1,118 @@
+// Package console is the built-in pages of the admin listener: files that are served as they
+// are, and a live picture of this replica (or, in the demonstration, of all of them).
+//
+// It knows nothing of ours. What it shows live it takes from the metrics that Prometheus
+// scrapes, so that a page and a dashboard cannot disagree; all else the pages ask of the admin
+// listener's own paths. One goroutine gathers, whoever looks: see [Console.Run].
+package console
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+const (
+	usualEvery = 2 * time.Second
+	// gatherShare bounds what gathering may take of a processor: the next one waits for so many
+	// times as long as the last took.
+	gatherShare = 200
+	keptSamples = 300 // ten minutes of them
+	rateSpan    = 10 * time.Second
+	ratioSpan   = 30 * time.Second
+	mostTabs    = 64
+	mostBehind  = 8 // samples that a reader may be behind before it is let go
+	writeTime   = 10 * time.Second
+)
+
+// Options says what a console shows.
+type Options struct {
+	Gatherer prometheus.Gatherer
+	Facts    func() Facts     // nil: none are known; safe for concurrent use
+	Every    time.Duration    // between two samples; 0 is two seconds
+	Now      func() time.Time // nil is time.Now
+}
+
+// Facts are what no metric tells.
+type Facts struct {
+	Replicas int                // that live
+	Lines    map[string]float64 // KV usage above which a class of requests is shed, by class
+}
+
+// Console keeps the last ten minutes, and shows them and what comes to any number of pages.
+type Console struct {
+	opts Options
+
+	mu      sync.Mutex
+	counts  []counts // the last ratioSpan, oldest first
+	samples [][]byte // encoded, oldest first
+	tabs    map[chan []byte]struct{}
+}
+
+// New makes a console; nothing is gathered before Run.
+func New(o Options) *Console {
+	if o.Every == 0 {
+		o.Every = usualEvery
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Facts == nil {
+		o.Facts = func() Facts { return Facts{} }
+	}
+	return &Console{opts: o, tabs: map[chan []byte]struct{}{}}
+}
+
+// Run gathers until ctx ends: every two seconds, or less often where that would take more than half
+// a percent of a processor.
+func (c *Console) Run(ctx context.Context) error {
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-next.C:
+		}
+		began := time.Now()
+		c.take()
+		next.Reset(max(c.opts.Every, gatherShare*time.Since(began)))
+	}
+}
+
+// take gathers one sample and hands it out. Families that cannot be gathered are left out.
+func (c *Console) take() {
+	families, _ := c.opts.Gatherer.Gather()
+	now := count(families, c.opts.Now())
+	facts := c.opts.Facts()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.counts = append(c.counts, now)
+	for len(c.counts) > 2 && now.at.Sub(c.counts[1].at) >= ratioSpan {
+		c.counts = c.counts[1:]
+	}
+	line := encode(sampleOf(c.counts, facts))
+	if len(c.samples) == keptSamples {
+		c.samples = append(c.samples[:0], c.samples[1:]...)
+	}
+	c.samples = append(c.samples, line)
+	for tab := range c.tabs {
+		select {
+		case tab <- line:
+		default: // it does not read; its connection is ended, and a page comes back by itself
+			delete(c.tabs, tab)
+			close(tab)
+		}
+	}
+}
+
+// Handler serves the pages and /console/live.
+func (c *Console) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /console/live", c.live)
+	mux.Handle("GET /console/", pages())
+	return mux
+}

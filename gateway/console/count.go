@@ -1,0 +1,175 @@
+package console
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+)
+
+// mostBackends bounds the lines of a chart.
+const mostBackends = 200
+
+// rungs are the modes of Redis, the best first.
+var rungs = []string{"shared", "degraded", "local"}
+
+// served are the results of lookups that spared a generation, and asked those of lookups at all.
+var (
+	served = []string{"hit", "local", "coalesced"}
+	passed = []string{"bypass"}
+)
+
+// count adds up what metrics stand at. Numbers that are not finite are left out.
+func count(families []*dto.MetricFamily, at time.Time) counts {
+	c := counts{at: at, requests: map[string]float64{}, shed: map[string]float64{}, kv: map[string]float64{}, breakers: map[string]float64{}, shedding: []string{}}
+	for _, f := range families {
+		read := readers[f.GetName()]
+		if read == nil {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if v := valueOf(m); !math.IsNaN(v) && !math.IsInf(v, 0) {
+				read(&c, labels(m.GetLabel()), v, m)
+			}
+		}
+	}
+	slices.Sort(c.shedding)
+	c.shedding = slices.Compact(c.shedding)
+	c.trim()
+	return c
+}
+
+// readers say what each metric adds.
+var readers = map[string]func(c *counts, l labels, v float64, m *dto.Metric){
+	"foregate_requests_total": func(c *counts, l labels, v float64, _ *dto.Metric) {
+		if what := outcome(l); what != "" {
+			c.requests[what] += v
+		}
+	},
+	"foregate_shed_total":            func(c *counts, l labels, v float64, _ *dto.Metric) { c.shed[l.get("priority")] += v },
+	"foregate_requests_in_flight":    func(c *counts, _ labels, v float64, _ *dto.Metric) { c.inFlight += v },
+	"foregate_cost_usd_total":        func(c *counts, _ labels, v float64, _ *dto.Metric) { c.spent += v },
+	"foregate_saved_usd_total":       func(c *counts, _ labels, v float64, _ *dto.Metric) { c.saved += v },
+	"foregate_cache_saved_usd_total": func(c *counts, _ labels, v float64, _ *dto.Metric) { c.saved += v },
+	"foregate_acceptance_total": func(c *counts, l labels, v float64, _ *dto.Metric) {
+		switch l.get("verdict") {
+		case "accepted":
+			c.accepted += v
+			c.judged += v
+		case "rejected":
+			c.judged += v
+		}
+	},
+	"llm_cache_requests_total": func(c *counts, l labels, v float64, _ *dto.Metric) {
+		result := l.get("result")
+		if slices.Contains(passed, result) {
+			return
+		}
+		c.lookups += v
+		if slices.Contains(served, result) {
+			c.hits += v
+		}
+	},
+	"foregate_time_to_first_token_seconds": func(c *counts, _ labels, _ float64, m *dto.Metric) { c.ttft.add(m.GetHistogram()) },
+	"llm_request_duration_seconds":         func(c *counts, _ labels, _ float64, m *dto.Metric) { c.whole.add(m.GetHistogram()) },
+	"foregate_backend_kv_usage": func(c *counts, l labels, v float64, _ *dto.Metric) {
+		c.kv[l.backend()] = max(c.kv[l.backend()], v)
+	},
+	"foregate_breaker_state": func(c *counts, l labels, v float64, _ *dto.Metric) {
+		if v > 0 {
+			c.breakers[l.backend()] = max(c.breakers[l.backend()], v)
+		}
+	},
+	"foregate_shedding": func(c *counts, l labels, v float64, _ *dto.Metric) {
+		if v > 0 {
+			c.shedding = append(c.shedding, l.get("pool")+"/"+l.get("priority"))
+		}
+	},
+	"foregate_redis_mode": func(c *counts, l labels, v float64, _ *dto.Metric) {
+		if mode := l.get("mode"); v > 0 && slices.Index(rungs, mode) >= slices.Index(rungs, c.rung) {
+			c.rung = mode
+		}
+	},
+	"foregate_risk_operating_index": func(c *counts, _ labels, v float64, _ *dto.Metric) { c.certified = c.certified || v > 0 },
+	"foregate_risk_upper_bound": func(c *counts, _ labels, v float64, _ *dto.Metric) {
+		if v < 1 { // 1: nothing is proven, and nothing is served on it
+			c.bound = max(c.bound, v)
+		}
+	},
+	"foregate_risk_promised": func(c *counts, _ labels, v float64, _ *dto.Metric) { c.promised = max(c.promised, v) },
+}
+
+// outcome is what answered a request, in one word; "" for what is no request for an answer, such as
+// a probe.
+func outcome(l labels) string {
+	switch code := l.get("code"); {
+	case code == "503" || strings.HasPrefix(code, "4"):
+		return "refused"
+	case !strings.HasPrefix(code, "2"):
+		return "failed"
+	}
+	if l.get("route") == "" {
+		return ""
+	}
+	return cmp.Or(l.get("tier"), "other") // passed through
+}
+
+// trim keeps so many backends, by name, that a page can draw them.
+func (c *counts) trim() {
+	if len(c.kv) <= mostBackends {
+		return
+	}
+	names := make([]string, 0, len(c.kv))
+	for name := range c.kv {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names[mostBackends:] {
+		delete(c.kv, name)
+		c.leftOut++
+	}
+}
+
+// labels are a metric's.
+type labels []*dto.LabelPair
+
+func (l labels) get(name string) string {
+	for _, p := range l {
+		if p.GetName() == name {
+			return p.GetValue()
+		}
+	}
+	return ""
+}
+
+func (l labels) backend() string { return l.get("pool") + "/" + l.get("backend") }
+
+// valueOf is a counter's or a gauge's number, and 0 of a histogram.
+func valueOf(m *dto.Metric) float64 {
+	if m.GetCounter() != nil {
+		return m.GetCounter().GetValue()
+	}
+	return m.GetGauge().GetValue()
+}
+
+// add adds one of several histograms with the same buckets. One with others is left out.
+func (h *histogram) add(m *dto.Histogram) {
+	buckets := m.GetBucket()
+	if h.ends == nil {
+		for _, b := range buckets {
+			h.ends = append(h.ends, b.GetUpperBound())
+		}
+		h.ends = append(h.ends, math.Inf(1))
+		h.below = make([]float64, len(h.ends))
+	}
+	if len(buckets) != len(h.ends)-1 {
+		return
+	}
+	for i, b := range buckets {
+		h.below[i] += float64(b.GetCumulativeCount())
+	}
+	h.below[len(buckets)] += float64(m.GetSampleCount())
+}

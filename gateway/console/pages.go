@@ -1,0 +1,34 @@
+package console
+
+import (
+	"embed"
+	"io/fs"
+	"net/http"
+)
+
+//go:embed assets
+var assets embed.FS
+
+// policy lets a page run and show only what comes from this listener as a file: no inline
+// script or style, no frames around it, no forms that go elsewhere.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// pages serves the files.
+func pages() http.Handler {
+	root, err := fs.Sub(assets, "assets")
+	if err != nil {
+		panic(err) // the folder is in the binary
+	}
+	files := http.StripPrefix("/console", http.FileServerFS(root))
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-cache") // another version may be behind this address tomorrow
+		files.ServeHTTP(w, r)
+	})
+}
