@@ -26,6 +26,7 @@ func (r *reader) check(f *File) {
 	r.checkTenants(f)
 	r.checkPassthrough(f)
 	r.checkIdentity(f)
+	r.checkTracing(&f.Tracing)
 }
 
 func (r *reader) checkListeners(f *File) {

@@ -28,8 +28,9 @@ type File struct {
 
 	Passthrough []string // paths handed to the target pool byte for byte
 
-	Limits Limits
-	Drain  Drain
+	Limits  Limits
+	Drain   Drain
+	Tracing Tracing
 }
 
 // Redis says where shared state lives. Neither URL may be logged as it is: print

@@ -92,6 +92,7 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		Passthrough: []string{"/v1/embeddings"},
 		Limits:      Limits{BodyBytes: 8 << 20, ResponseBytes: 1 << 20, InFlight: 100, HeaderBytes: 32 << 10},
 		Drain:       Drain{Delay: 0, Grace: 110 * time.Second},
+		Tracing:     Tracing{OTLP: "http://collector:4318", Sample: 0.25, HeadersFile: "/run/secrets/otlp-headers"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -74,4 +74,7 @@ var Fields = []FieldDoc{
 	{"limits.header_bytes", "`16KiB`", "Most bytes of a request's headers, 1KiB … 1MiB."},
 	{"drain.delay", "`5s`", "How long the gateway still accepts after SIGTERM, not ready, so that load balancers notice; up to 10m."},
 	{"drain.grace", "`25s`", "How long running requests may go on after that; up to 1h."},
+	{"tracing.otlp", "none", "Base URL of an OpenTelemetry collector that takes OTLP over HTTP, such as `http://collector:4318`: traces are sent to its `/v1/traces`. Without it nothing is traced, and a client's `traceparent` is only passed on."},
+	{"tracing.sample", "`0.1`", "Share of the requests that are traced, 0 … 1, of those that come without a `traceparent`; one that has a `traceparent` says itself whether it is."},
+	{"tracing.headers_file", "none", "Path of a file with the headers that the collector wants, `NAME: VALUE` in each line, read at the start."},
 }

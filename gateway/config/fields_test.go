@@ -3,6 +3,7 @@ package config
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -22,9 +23,10 @@ routes: [{x: 1}]
 tenants: [{x: 1}]
 limits: {x: 1}
 drain: {x: 1}
+tracing: {x: 1}
 `))
 	var known []string
-	groups := []string{"redis", "cache", "cache.seal_keys", "identity", "identity.keys", "identity.jwt", "pools", "routes", "tenants", "limits", "drain"}
+	groups := []string{"redis", "cache", "cache.seal_keys", "identity", "identity.keys", "identity.jwt", "pools", "routes", "tenants", "limits", "drain", "tracing"}
 	for _, m := range regexp.MustCompile(`(?m)^f:\d+: (\S*)x: unknown field; known here: (.*)$`).FindAllStringSubmatch(message(err), -1) {
 		for field := range strings.SplitSeq(m[2], ", ") {
 			if slices.Contains(groups, m[1]+field) {
@@ -58,6 +60,7 @@ func TestTheDocumentedDefaultsAreInForce(t *testing.T) {
 		"limits.header_bytes":   func(s string) { n, _ := parseSize(s); got.Limits.HeaderBytes = int(n) },
 		"limits.in_flight":      func(s string) { n, _ := parseSize(s); got.Limits.InFlight = int(n) },
 		"drain.delay":           func(s string) { got.Drain.Delay, _ = time.ParseDuration(s) },
+		"tracing.sample":        func(s string) { got.Tracing.Sample, _ = strconv.ParseFloat(s, 64) },
 		"drain.grace":           func(s string) { got.Drain.Grace, _ = time.ParseDuration(s) },
 	}
 	for _, f := range Fields {

@@ -136,6 +136,8 @@ func defaults() *File {
 		},
 		Limits: Limits{BodyBytes: 4 << 20, ResponseBytes: 16 << 20, InFlight: 4096, HeaderBytes: 16 << 10},
 		Drain:  Drain{Delay: 5 * time.Second, Grace: 25 * time.Second},
+
+		Tracing: Tracing{Sample: defaultSample},
 	}
 }
 
@@ -195,6 +197,7 @@ func layout(f *File) value {
 			"delay": span(&f.Drain.Delay, 10*time.Minute),
 			"grace": span(&f.Drain.Grace, time.Hour),
 		}),
+		"tracing": tracing(&f.Tracing),
 	})
 }
 
