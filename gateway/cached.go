@@ -164,7 +164,7 @@ func (x *exchange) look(ctx context.Context, lease *cache.Lease) (*cache.Entry, 
 	}
 	began := time.Now()
 	e, found := x.g.opts.Cache.Look(ctx, x.key, lease)
-	x.l.out.lookup = time.Since(began)
+	x.l.looked, x.l.out.lookup = began, time.Since(began)
 	switch {
 	case e != nil && x.control.takes(e, x.g.now()):
 		return e, cache.ResultHit
@@ -232,7 +232,7 @@ func (x *exchange) askFrom(ctx context.Context, said []byte, tap tiers.Tap, out 
 	defer settle()
 	l.receipt, err = x.g.opts.Cascade.Answer(ctx, tiers.Ask{
 		Request: x.req, Tier: x.tier, ID: l.id, Tenant: l.caller.Tenant, Class: int8(l.caller.Priority), RAG: x.rag,
-		Salt: x.g.salt(l.route, l.caller.Tenant), Header: upstreamHeader(l, x.r), Tap: tap, Config: &x.judging, Said: said,
+		Salt: x.g.salt(l.route, l.caller.Tenant), Header: upstreamHeader(l, x.r), Spans: l.trace.recorded(), Tap: tap, Config: &x.judging, Said: said,
 		Spared: l.caller.Spared, Apart: l.caller.Apart,
 	}, out)
 	return err

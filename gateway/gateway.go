@@ -71,6 +71,7 @@ type Options struct {
 	Served      func(route string) (draft, target string)                      // model and revision of a route's pools, for the cache's keys
 	Purge       func(ctx context.Context, s cache.Scope) (all bool, err error) // cache.Purge; nil where no Redis keeps answers
 	Risk        func(ctx context.Context) ([]RiskView, error)                  // what audits have shown, served under /admin/risk; nil is none
+	Tracer      Tracer                                                         // nil passes a client's traceparent on, and that is all
 
 	Timeouts     func(route string) Timeouts // live; nil is DefaultTimeouts
 	ReceiptShare func() float64              // of the receipts, what is written to the log, 0 … 1, live; nil is none

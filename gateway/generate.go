@@ -45,6 +45,7 @@ func (g *Gateway) enter(l *exchangeLog, w http.ResponseWriter, r *http.Request) 
 // generate answers chat completions and completions through the cascade.
 func (g *Gateway) generate(kind openai.Kind) handler {
 	return func(l *exchangeLog, w http.ResponseWriter, r *http.Request) error {
+		g.trace(l, r)
 		body, leave, err := g.enter(l, w, r)
 		if err != nil {
 			return err
@@ -89,6 +90,7 @@ func (g *Gateway) scan(kind openai.Kind, body []byte, again *repeat) (*openai.Re
 // forward passes an allow-listed path through to the target pool.
 func (g *Gateway) forward(path string) handler {
 	return func(l *exchangeLog, w http.ResponseWriter, r *http.Request) error {
+		g.trace(l, r)
 		body, leave, err := g.enter(l, w, r)
 		if err != nil {
 			return err
@@ -111,7 +113,7 @@ func (g *Gateway) forward(path string) handler {
 		l.out = out
 		rc, err := g.opts.Cascade.Forward(r.Context(), tiers.Forward{
 			Path: path, Envelope: env, Bytes: len(body), Tenant: l.caller.Tenant, Class: int8(l.caller.Priority),
-			Salt: g.salt(env.Name, l.caller.Tenant), Header: upstreamHeader(l, r),
+			Salt: g.salt(env.Name, l.caller.Tenant), Header: upstreamHeader(l, r), Spans: l.trace.recorded(),
 		}, out)
 		l.receipt = rc
 		return err
@@ -152,6 +154,10 @@ func demandedMode(h http.Header) (tiers.Demand, error) {
 // id, which names the answer, and a well-formed trace.
 func upstreamHeader(l *exchangeLog, r *http.Request) http.Header {
 	h := http.Header{"X-Request-Id": {l.id}}
+	if l.trace != nil {
+		l.trace.tell(h)
+		return h
+	}
 	if t := r.Header.Get("Traceparent"); traceparent(t) {
 		h["Traceparent"] = []string{t}
 	}

@@ -42,6 +42,7 @@ type filed struct {
 	rules      rules
 	prices     pricesJSON     // zero where the route's are not known
 	made       *tiers.Receipt // nil where the cascade had no part in it
+	trace      [16]byte       // its id, where the trace is recorded
 	kept       served         // where the answer was not made for this request
 }
 
@@ -77,6 +78,9 @@ func fileOf(l *exchangeLog, took time.Duration) filed {
 	f := filed{
 		id: l.id, tenant: l.caller.Tenant, route: l.route, class: l.caller.Priority, when: l.began, whole: took,
 		code: l.code, cache: l.cache, rules: l.rules, made: l.receipt, limits: l.limits,
+	}
+	if l.trace.recorded() {
+		f.trace = l.trace.ID
 	}
 	if l.out != nil {
 		f.lookup = l.out.lookup

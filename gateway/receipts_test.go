@@ -30,7 +30,7 @@ var noon = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 // wholeReceipt has something in every field.
 func wholeReceipt() filed {
 	return filed{
-		id: "5d41402abc4b2a76b9719d911017c592", tenant: "acme", route: "llama-3", class: identity.High, when: noon, whole: 1500 * time.Millisecond, lookup: 700 * time.Microsecond, limits: 400 * time.Microsecond,
+		id: "5d41402abc4b2a76b9719d911017c592", tenant: "acme", route: "llama-3", class: identity.High, when: noon, whole: 1500 * time.Millisecond, lookup: 700 * time.Microsecond, trace: [16]byte{0x4b, 0xf9, 15: 0x36}, limits: 400 * time.Microsecond,
 		code: 597, cache: cache.ResultMiss, problem: "cut",
 		rules:  rules{tiers.ModeConfidence, tiers.HeadAuto, 0.3, 32, 1200 * time.Millisecond, true, true, 0.02, 250 * time.Millisecond},
 		prices: pricesJSON{1e-8, 1e-7, 2e-7, 2e-6},

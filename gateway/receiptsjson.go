@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"math"
 	"time"
@@ -21,6 +22,7 @@ type receiptJSON struct {
 	Code     int       `json:"code"`            // HTTP status; 499: the client left; 597: broken off after its first byte
 	Cache    string    `json:"cache,omitempty"` // what came of the cache
 	Error    string    `json:"error,omitempty"` // its code, as the client is told
+	Trace    string    `json:"trace,omitempty"` // its id, where the trace is recorded
 
 	Tier       string `json:"tier,omitempty"`       // that the answer came from: draft, target, mixed
 	Finish     string `json:"finish,omitempty"`     // finish_reason
@@ -180,6 +182,9 @@ func (f *filed) encode() []byte {
 		if f.rules.mode != "" {
 			v.Rules = f.rules.json()
 		}
+	}
+	if f.trace != [16]byte{} {
+		v.Trace = hex.EncodeToString(f.trace[:])
 	}
 	v.MS.Whole, v.MS.Limits, v.MS.Cache = milliseconds(f.whole), milliseconds(f.limits), milliseconds(f.lookup)
 	b, err := json.Marshal(&v)

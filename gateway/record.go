@@ -38,6 +38,8 @@ type exchangeLog struct {
 	out     *sink
 	receipt *tiers.Receipt
 	limits  time.Duration // spent on them
+	looked  time.Time     // when a kept answer was looked for last
+	trace   *Trace        // nil where requests are not traced
 	err     error
 
 	rules rules        // of the route, where a generation was asked for
@@ -100,6 +102,9 @@ func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
 	took := g.now().Sub(l.began)
 	g.metrics.request(l, took)
 	g.file(l, took)
+	if l.trace.recorded() {
+		g.opts.Tracer.End(l.trace, doneOf(l, r, took))
+	}
 	if quiet(r.URL.Path) {
 		return
 	}
@@ -111,6 +116,9 @@ func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
 		Dur("ms", took).Str("tenant", l.caller.Tenant).Str("priority", l.caller.Priority.String())
 	if l.caller.Clamped {
 		e = e.Bool("priority_clamped", true)
+	}
+	if l.trace.recorded() {
+		e = e.Hex("trace_id", l.trace.ID[:])
 	}
 	if l.demoted {
 		e = e.Bool("priority_demoted", true)

@@ -203,6 +203,7 @@ type Ask struct {
 	RAG     string      // digest of the retrieved context, "" when not told
 	Salt    string      // keeps its prompt's blocks apart in the engines' prefix caches; "" is none
 	Header  http.Header // to be sent along upstream: request id and trace, nothing of the client's own
+	Spans   bool        // each call upstream is a span of its own in the trace of Header (see Try.Span)
 	Tap     Tap         // hears the answer; nil is nobody
 	Config  *Config     // of its route, where it was read before; nil is what is in force now
 	Spared  bool        // its tenant may get a draft below the threshold while the target is short of memory
@@ -294,7 +295,7 @@ func (j *job) call(p *pool.Pool, path string, body []byte) call {
 		tier = Draft
 	}
 	return call{
-		pool: p, tier: tier, path: path, body: body, header: j.ask.Header,
+		pool: p, tier: tier, path: path, body: body, header: j.ask.Header, spans: j.ask.Spans,
 		turn: Turn{
 			Route: j.route.Model, Pool: p.Name(), Tenant: j.ask.Tenant, Class: j.ask.Class,
 			Tokens: j.demand.PromptTokens + j.demand.OutputTokens,

@@ -45,6 +45,7 @@ type call struct {
 	chunk     time.Duration // longest silence after it
 
 	header http.Header // to be sent along: request id, trace
+	spans  bool        // it is a span of its own in that trace
 }
 
 // exchange is one call under way at one backend. It must be closed.
@@ -107,6 +108,9 @@ func (x *exchange) send(transport http.RoundTripper) error {
 	}
 	for k, v := range x.header {
 		req.Header[k] = v
+	}
+	if x.spans {
+		x.span(req.Header)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	// Named but empty: the header is not sent, and net/http sends the request again

@@ -18,6 +18,7 @@ type Forward struct {
 	Class    int8   // as Ask.Class
 	Salt     string // as Ask.Salt, for the paths that take one
 	Header   http.Header
+	Spans    bool // as Ask.Spans
 }
 
 // salted are the paths beside the cascade's own whose requests have a cache_salt.
@@ -46,7 +47,7 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, 
 	}
 	body := f.Envelope.Apply(make([]byte, 0, f.Bytes+128), rt.Target.Model(), more...)
 	x, err := c.dispatch(ctx, call{
-		pool: rt.Target, tier: Target, path: f.Path, body: body, header: f.Header, raw: true,
+		pool: rt.Target, tier: Target, path: f.Path, body: body, header: f.Header, spans: f.Spans, raw: true,
 		turn:   Turn{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class, Tokens: openai.EstimateTokens(f.Bytes)},
 		demand: pool.Demand{PromptBytes: f.Bytes, Whole: true},
 		chunk:  cfg.Timeouts.Chunk, // no first-byte deadline: an answer that is not streamed comes all at once

@@ -64,7 +64,7 @@ type Try struct {
 	First  time.Duration // from then until its first event, or the whole of what is not streamed; 0 is none
 	Took   time.Duration // from then until it was over; 0 while it is not
 
-	Span [8]byte // that its backend was told for a parent (see Trace); zero when it was told none
+	Span [8]byte // the id that its backend was told as its parent; zero where requests are not traced
 }
 
 // Role is what a backend was asked for.

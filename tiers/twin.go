@@ -37,6 +37,9 @@ func (j *job) newTwin() *twin {
 	p := j.receipt.Plan
 	own := *j
 	own.sink, own.trial, own.ask.Tap = nil, nil, noTap{}
+	if own.ask.Spans {
+		own.ask.Spans, own.ask.Header = false, untraced(own.ask.Header)
+	}
 	own.receipt = &Receipt{Route: j.receipt.Route, Began: j.cascade.now(), Plan: Plan{
 		Tier: Draft, Judged: true, Mode: ModeLenient, Whole: true, Calls: p.Calls, Scorer: p.Auditor, resume: p.resume,
 	}}
