@@ -44,10 +44,15 @@ const (
 	real      = "deploy/compose/vllm.yml" // over simulated
 )
 
-// variants are the ways in which the files are used.
+var loaded map[string]*types.Project
+
+// variants are the ways in which the files are used. Nobody may change them: they are read once, for all tests.
 func variants(t *testing.T) map[string]*types.Project {
 	t.Helper()
-	return map[string]*types.Project{"simulated": load(t, nil, simulated), "vLLM": load(t, nil, simulated, real)}
+	if loaded == nil {
+		loaded = map[string]*types.Project{"simulated": load(t, nil, simulated), "vLLM": load(t, nil, simulated, real)}
+	}
+	return loaded
 }
 
 // makeSecrets runs the command that is documented, into a folder of the test's.
