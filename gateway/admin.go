@@ -51,8 +51,12 @@ func adminMethod(w http.ResponseWriter, r *http.Request) {
 	switch path := r.URL.Path; {
 	case path == "/livez", path == "/readyz":
 		allow = http.MethodGet + ", " + http.MethodHead
-	case slices.Contains([]string{"/metrics", "/admin/backends", "/admin/status", "/admin/settings", "/admin/cache", "/admin/receipts", "/admin/risk"}, path),
-		strings.HasPrefix(path, "/admin/receipts/"):
+	case path == "/admin/session":
+		allow = "GET, POST, DELETE"
+	case path == "/admin/settings":
+		allow = "GET, POST"
+	case slices.Contains([]string{"/", "/metrics", "/admin/backends", "/admin/status", "/admin/cache", "/admin/receipts", "/admin/risk", "/admin/tenants", "/admin/settings/log"}, path),
+		strings.HasPrefix(path, "/admin/receipts/"), strings.HasPrefix(path, "/console/"):
 		allow = http.MethodGet
 	}
 	w.Header().Set("Allow", allow)
@@ -93,10 +97,6 @@ func (g *Gateway) change(c change) http.HandlerFunc {
 // obey reads an order and carries it out. It is finished also for somebody who
 // hangs up, and leaves one line in the log.
 func (g *Gateway) obey(c change, w http.ResponseWriter, r *http.Request) (done, error) {
-	if err := sameSite(r); err != nil {
-		g.log.Warn().Str("remote", r.RemoteAddr).Str("origin", clip(r.Header.Get("Origin"))).Str("order", c.what).Msg("order from another site refused")
-		return done{}, err
-	}
 	q, err := query(r.URL.RawQuery, c.params)
 	if err != nil {
 		return done{}, err
@@ -220,7 +220,9 @@ func listed(views []BackendView) []PoolView {
 }
 
 // writeJSON answers 200. What it is given can be encoded.
-func writeJSON(w http.ResponseWriter, v any) {
+func writeJSON(w http.ResponseWriter, v any) { writeJSONStatus(w, http.StatusOK, v) }
+
+func writeJSONStatus(w http.ResponseWriter, status int, v any) {
 	b, err := json.Marshal(v)
 	if err != nil {
 		writeProblem(w, errOrder)
@@ -228,5 +230,6 @@ func writeJSON(w http.ResponseWriter, v any) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
 	_, _ = w.Write(append(b, '\n')) // whoever asked may be gone
 }

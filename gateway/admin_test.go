@@ -299,33 +299,34 @@ func TestEveryOrderLeavesOneLine(t *testing.T) {
 	}
 }
 
-func TestPagesOfOtherSitesGiveNoOrders(t *testing.T) {
+func TestWithoutATokenToolsGiveOrdersAndPagesNone(t *testing.T) {
 	f := twoPools()
 	o := openOffice(t, f)
 	host := o.AdminAddr().String()
 	for _, c := range []struct {
-		allowed bool
+		code    string // of the refusal; "" is allowed
 		headers []string
 	}{
-		{true, nil},
-		{true, []string{"Host", "foregate.internal"}},
-		{true, []string{"Origin", "http://" + host}},
-		{true, []string{"Origin", "http://" + host, "Sec-Fetch-Site", "same-origin"}},
-		{true, []string{"Host", "LocalHost:9090", "Origin", "http://localhost:9090", "Sec-Fetch-Site", "same-origin"}},
-		{true, []string{"Host", "[::1]:9090", "Origin", "http://[::1]:9090"}},
-		{false, []string{"Origin", "https://evil.example"}},
-		{false, []string{"Origin", "null"}},
-		{false, []string{"Origin", ""}},
-		{false, []string{"Origin", "http://127.0.0.1:1"}},
-		{false, []string{"Origin", "http://" + host, "Origin", "https://evil.example"}},
-		{false, []string{"Origin", "https://evil.example", "Sec-Fetch-Site", "same-origin"}},
-		{false, []string{"Sec-Fetch-Site", "cross-site"}},
-		{false, []string{"Origin", "http://" + host, "Sec-Fetch-Site", "same-site"}},
-		{false, []string{"Host", "evil.example:9090", "Origin", "http://evil.example:9090", "Sec-Fetch-Site", "same-origin"}}, // a name that was made to point here
+		{"", nil},
+		{"", []string{"Host", "foregate.internal"}},
+		{"read_only", []string{"Origin", "http://" + host}},
+		{"read_only", []string{"Origin", "http://" + host, "Sec-Fetch-Site", "same-origin"}},
+		{"read_only", []string{"Host", "LocalHost:9090", "Origin", "http://localhost:9090", "Sec-Fetch-Site", "same-origin"}},
+		{"read_only", []string{"Host", "[::1]:9090", "Origin", "http://[::1]:9090"}},
+		{"cross_site", []string{"Origin", "https://evil.example"}},
+		{"cross_site", []string{"Origin", "null"}},
+		{"cross_site", []string{"Origin", ""}},
+		{"cross_site", []string{"Origin", "http://127.0.0.1:1"}},
+		{"cross_site", []string{"Origin", "http://" + host, "Origin", "https://evil.example"}},
+		{"cross_site", []string{"Origin", "https://evil.example", "Sec-Fetch-Site", "same-origin"}},
+		{"cross_site", []string{"Sec-Fetch-Site", "cross-site"}},
+		{"cross_site", []string{"Origin", "http://" + host, "Sec-Fetch-Site", "same-site"}},
+		{"cross_site", []string{"Host", "evil.example:9090", "Origin", "http://evil.example:9090", "Sec-Fetch-Site", "same-origin"}}, // a name that was made to point here
 	} {
 		for _, path := range []string{"drain", "undrain", "spot"} {
 			code, body := o.send(t, http.MethodPost, o.admin+"/admin/"+path+"?backend=h100", "", c.headers...)
-			if told := f.last(); (code == http.StatusOK) != c.allowed || (told != "") != c.allowed || !c.allowed && (code != http.StatusForbidden || !strings.Contains(body, "cross_site")) {
+			told := f.last()
+			if allowed := c.code == ""; (code == http.StatusOK) != allowed || (told != "") != allowed || !allowed && (code != http.StatusForbidden || !strings.Contains(body, c.code)) {
 				t.Errorf("%s %q: %d %s, told %q", path, c.headers, code, body, told)
 			}
 		}

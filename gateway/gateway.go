@@ -51,6 +51,8 @@ type Options struct {
 	Listen   string       // address of the public listener
 	Listener net.Listener // instead of Listen
 	Admin    string       // address of the admin listener; "" is none
+	Token    []byte       // that operators show there; nil: pages only show, and the listener must be on loopback
+	Console  http.Handler // served under /console/ there; nil is none
 
 	Cascade   *tiers.Cascade
 	Models    []Model
@@ -61,6 +63,8 @@ type Options struct {
 	Ready     func() error    // nil error when it can serve; nil is always
 	Fleet     Fleet           // served under /admin/ on the admin listener; nil is none
 	Inside    Inside          // served under /admin/status and /admin/settings; nil is none
+	Desk      Desk            // where operators change settings, served under /admin/settings; nil is none
+	Tenants   []TenantView    // those of the configuration, for /admin/tenants
 	Rung      func() string   // how much Redis there is, which /readyz tells beside; nil tells nothing
 	Loops     []Loop
 
@@ -95,6 +99,8 @@ type Gateway struct {
 	draining atomic.Bool
 	now      func() time.Time
 	repeats  *repeats
+	guard    guard
+	tenants  *tenants
 	receipts receipts
 
 	public, admin door
@@ -149,7 +155,7 @@ func New(o Options) (*Gateway, error) {
 	if o.HighShare == nil {
 		o.HighShare = func() float64 { return highShare }
 	}
-	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, repeats: newRepeats(), failed: make(chan error, 2)}
+	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, repeats: newRepeats(), guard: newGuard(o.Token, o.Now), tenants: newTenants(o.Tenants), failed: make(chan error, 2)}
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
 	g.loopsCtx, g.stopLoops = context.WithCancel(context.Background())
 	g.public.server = g.server(g.routes())
@@ -215,6 +221,12 @@ func (g *Gateway) listen() error {
 	if err := g.admin.open(g.loopsCtx, g.opts.Admin, nil); err != nil {
 		_ = g.public.ln.Close() // nothing was served on it
 		return fmt.Errorf("admin listener: %w", err)
+	}
+	g.guard.local = onLoopback(g.admin.addr)
+	if !g.guard.local && g.guard.token == nil {
+		_ = g.public.ln.Close()
+		_ = g.admin.ln.Close()
+		return fmt.Errorf("admin listener: %v is not on loopback, so it needs a token", g.admin.addr)
 	}
 	return nil
 }

@@ -133,25 +133,6 @@ func spotOrder(q url.Values, body []byte) (order, error) {
 	return o, nil
 }
 
-// sameSite refuses what a browser sends on behalf of another site's page. A page
-// whose name was made to point here (DNS rebinding) looks like one of our own, so
-// pages are believed on an IP address or localhost only; tools send no Origin.
-func sameSite(r *http.Request) error {
-	origins := r.Header.Values("Origin")
-	if len(origins) == 0 && r.Header.Get("Sec-Fetch-Site") == "" {
-		return nil
-	}
-	for _, raw := range origins {
-		if o, err := url.Parse(raw); err != nil || !strings.EqualFold(o.Host, r.Host) {
-			return errCrossSite
-		}
-	}
-	if err := http.NewCrossOriginProtection().Check(r); err != nil || !plainHost(r.Host) {
-		return errCrossSite
-	}
-	return nil
-}
-
 // plainHost tells whether nobody but this machine or its network decides where
 // host leads to.
 func plainHost(host string) bool {

@@ -102,6 +102,7 @@ func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
 	took := g.now().Sub(l.began)
 	g.metrics.request(l, took)
 	g.file(l, took)
+	g.tenants.book(l)
 	if l.trace.recorded() {
 		g.opts.Tracer.End(l.trace, doneOf(l, r, took))
 	}

@@ -32,13 +32,23 @@ func (g *Gateway) routes() http.Handler {
 // adminRoutes is the operators' surface, on a listener of its own.
 func (g *Gateway) adminRoutes() http.Handler {
 	r := chi.NewRouter()
+	r.Use(g.guarded)
 	r.NotFound(func(w http.ResponseWriter, _ *http.Request) { writeProblem(w, errNoPath) })
 	r.MethodNotAllowed(adminMethod)
+	r.Get("/admin/session", g.session)
+	r.Post("/admin/session", g.signIn)
+	r.Delete("/admin/session", g.signOut)
+	if g.opts.Console != nil {
+		r.Get("/", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/console/", http.StatusFound) })
+		r.Method(http.MethodGet, "/console/*", g.opts.Console)
+	}
 	g.probes(r)
 	g.fleetRoutes(r)
 	g.insideRoutes(r)
 	g.cacheRoutes(r)
 	g.riskRoutes(r)
+	g.deskRoutes(r)
+	g.tenantRoutes(r)
 	g.receiptRoutes(r)
 	if g.opts.Gatherer != nil {
 		r.Method(http.MethodGet, "/metrics", promhttp.HandlerFor(g.opts.Gatherer, promhttp.HandlerOpts{ErrorLog: newServerLog(g.log)}))

@@ -60,6 +60,9 @@ type SettingView struct {
 	Value   string `json:"value"`
 	Default string `json:"default"`
 	Range   string `json:"range,omitempty"`
+
+	Meaning  string `json:"meaning,omitempty"` // in GET /admin/settings alone, as the next
+	PerRoute bool   `json:"per_route,omitempty"`
 }
 
 // RefusedView is a field of the settings that is not in force, and why.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net"
 	"regexp"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway"
@@ -69,6 +71,8 @@ type demo struct {
 	answers   answers
 	redisName string
 	front     *fanOut
+	writer    redis.UniversalClient // of who changes settings in the console
+	token     []byte
 	admin     string
 	running   []func()
 }
@@ -91,6 +95,13 @@ func (d *demo) start() error {
 	}
 	d.store, d.redisName = store, endpoint.String()
 	d.running = append(d.running, closeRedis)
+	writer, closeWriter, err := openDesk(config.Redis{URL: d.cmd.Redis}, store.control)
+	if err != nil {
+		return err
+	}
+	d.writer = writer
+	d.running = append(d.running, closeWriter)
+	d.token = []byte(rand.Text() + rand.Text())
 	d.prepare()
 	kept, closeAnswers, err := openAnswers(config.Redis{URL: d.cmd.Redis})
 	if err != nil {
@@ -157,7 +168,7 @@ func (d *demo) startReplica(i int, file *config.File) (*gateway.Gateway, error) 
 		registerer: prometheus.WrapRegistererWith(prometheus.Labels{"replica": fmt.Sprint(i + 1)}, d.registry),
 	}
 	if i == 0 { // one admin port shows all replicas
-		p.admin, p.gatherer = d.cmd.Admin, d.registry
+		p.admin, p.gatherer, p.token, p.writer = d.cmd.Admin, d.registry, d.token, d.writer
 	}
 	r, err := assemble(d.env.ctx, p)
 	if err != nil {
@@ -210,6 +221,7 @@ func (d *demo) greet() {
 	_, _ = fmt.Fprintf(d.env.stdout, `Foregate demo: %d replicas, draft pool 2 x a10g-8b, target pool 1 x h100-70b-tp4 (simulated, %gx speed)
 
   requests   http://%s/v1/chat/completions
+  console    http://%s/console/#token=%s
   metrics    http://%s/metrics
 
 Try it:
@@ -223,7 +235,7 @@ have certified one, which takes a trickle a while; how far it is:
 
 Ctrl-C stops everything.
 
-`, d.cmd.Replicas, d.cmd.TimeScale, addr, d.admin, addr, demoRoute, demoRoute, demoProven, d.admin)
+`, d.cmd.Replicas, d.cmd.TimeScale, addr, d.admin, d.token, d.admin, addr, demoRoute, demoRoute, demoProven, d.admin)
 }
 
 func (d *demo) stop() {

@@ -64,7 +64,9 @@ func (i inside) Settings(route string) []gateway.SettingView {
 	snapshot := i.settings.Snapshot()
 	var out []gateway.SettingView
 	for _, s := range settings.Specs() {
-		out = append(out, viewOf(s, snapshot, route))
+		v := viewOf(s, snapshot, route)
+		v.Meaning, v.PerRoute = s.Doc, s.PerRoute
+		out = append(out, v)
 	}
 	return out
 }

@@ -17,7 +17,7 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. ARCHITECTURE.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/identity", "gateway/limits", "gateway/settings",
+	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/identity", "gateway/limits", "gateway/settings", "gateway/tracing",
 		"tiers", "tiers/choose", "tiers/economy", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk", "breaker", "cache", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality", "loadtest/replay"},
@@ -25,10 +25,13 @@ var arrows = map[string][]string{
 	"gateway":           {"gateway/identity", "gateway/admission", "gateway/limits", "cache", "tiers", "tiers/openai", "tiers/pool"},
 	"gateway/admission": {"gateway/identity", "tiers/pool"},
 	"gateway/config":    {},
+	"gateway/console":   {},
 	"gateway/identity":  {},
 	"gateway/limits":    {"gateway/lookup"},
 	"gateway/lookup":    {},
 	"gateway/settings":  {"gateway/admission", "tiers", "tiers/accept", "tiers/choose", "tiers/pressure", "breaker", "cache"},
+
+	"gateway/tracing": {"gateway", "tiers"},
 
 	"tiers":           {"tiers/accept", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/scoring", "tiers/schema"},
 	"tiers/accept":    {},
@@ -75,11 +78,12 @@ var walls = map[string][]string{
 	"go.yaml.in/yaml":                      {"gateway/config", "loadtest"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"tiers/pressure"},
-	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/admission", "gateway/limits", "gateway/settings", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
-	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/identity", "gateway/limits", "gateway/settings", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache"},
+	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/admission", "gateway/console", "gateway/limits", "gateway/settings", "gateway/tracing", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
+	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/identity", "gateway/limits", "gateway/settings", "gateway/tracing", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache"},
 	"github.com/klauspost/compress":        {"cache"},
 	"github.com/tinylib/msgp":              {"tiers/kvevents", "loadtest/vllmsim"},
 	"github.com/cespare/xxhash":            {"tiers/pool", "tiers/prefix"},
+	"go.opentelemetry.io":                  {"gateway/tracing"},
 	"github.com/go-zeromq/zmq4":            {}, // tests only
 	"github.com/openai/openai-go":          {}, // tests only
 	"github.com/google/go-cmp":             {}, // tests only

@@ -15,9 +15,11 @@ import (
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/console"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/gateway/tracing"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/evidence"
@@ -34,9 +36,11 @@ type parts struct {
 	redis      redis.UniversalClient // nil: no shared state
 	lookups    redis.UniversalClient // of what requests wait for; nil where redis is
 	answers    answers               // of the cache
+	writer     redis.UniversalClient // of operators who change settings; nil: nobody does here
 	redisName  string                // for the log
 	listener   net.Listener          // instead of file.Listen
 	admin      string                // "" is none
+	token      []byte                // that operators show there; nil is none
 	log        zerolog.Logger
 	registerer prometheus.Registerer
 	gatherer   prometheus.Gatherer
@@ -59,7 +63,9 @@ type replica struct {
 	prober   *probe.Prober
 	evidence *evidence.Book
 	risks    *riskSource
+	tracer   *tracing.Tracer // nil where nothing is traced
 	cascade  *tiers.Cascade
+	console  *console.Console // nil is none
 	gateway  *gateway.Gateway
 }
 
@@ -92,6 +98,9 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 		return nil, err
 	}
 	r.makeEvidence()
+	if err := r.makeTracer(); err != nil {
+		return nil, err
+	}
 	cascade, err := r.makeCascade()
 	if err != nil {
 		return nil, err
@@ -105,6 +114,7 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 	for _, w := range append(warnings(p.file), who.Warnings()...) {
 		p.log.Warn().Msg(w)
 	}
+	r.makeConsole()
 	r.gateway, err = gateway.New(r.gatewayOptions(cascade, who, models))
 	return r, err
 }
@@ -149,7 +159,7 @@ func (r *replica) makeCascade() (*tiers.Cascade, error) {
 func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver, models []string) gateway.Options {
 	f := r.file
 	o := gateway.Options{
-		Listen: f.Listen, Listener: r.listener, Admin: r.admin,
+		Listen: f.Listen, Listener: r.listener, Admin: r.admin, Token: r.token, Desk: r.desk(), Tenants: tenantViews(f),
 		Cascade: cascade, Forward: f.Passthrough, Identity: who, Limiter: r.limiter,
 		Ready: r.ready, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r}, Inside: inside{r, time.Now()}, Risk: r.risks.views,
 		Timeouts:  r.timeouts,
@@ -172,6 +182,11 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 			{Name: "identity", Run: who.Run},
 		},
 	}
+	if r.console != nil {
+		o.Console = r.console.Handler()
+		o.Loops = append(o.Loops, gateway.Loop{Name: "console", Run: r.console.Run})
+	}
+	r.trace(&o)
 	for _, m := range models {
 		o.Models = append(o.Models, gateway.Model{ID: m})
 	}

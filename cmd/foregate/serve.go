@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
@@ -52,8 +53,21 @@ func (c *serveCmd) Run(e *env) error {
 		return err
 	}
 	defer closeAnswers()
+	writer, closeWriter, err := openDesk(f.Redis, store.control)
+	if err != nil {
+		return err
+	}
+	defer closeWriter()
+	token, warnings, err := adminToken(f)
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.Config, err)
+	}
+	for _, w := range warnings {
+		log.Warn().Msg(w)
+	}
 	r, err := assemble(e.ctx, parts{
-		file: f, redis: store.control, lookups: store.request, answers: kept, redisName: endpoint.String(), admin: f.Admin, log: log, registerer: reg, gatherer: reg,
+		file: f, redis: store.control, lookups: store.request, answers: kept, writer: writer, redisName: endpoint.String(),
+		admin: f.Admin, token: token, log: log, registerer: reg, gatherer: reg,
 	})
 	if err != nil {
 		return err

@@ -1,0 +1,254 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// Desk is where operators change the live settings of all replicas, and look at their history.
+// It is safe for concurrent use, and waits as long as ctx allows. Its errors match
+// *SettingsRefused, ErrSettingsReadOnly, or are of a Redis that does not answer.
+type Desk interface {
+	// Change sets and unsets settings, all or none.
+	Change(ctx context.Context, o SettingsOrder) (SettingsChange, error)
+	// Rollback makes the settings what they were after a version; 0 is nothing set.
+	Rollback(ctx context.Context, o SettingsOrder, version int64) (SettingsChange, error)
+	// History are the last n changes, the newest first.
+	History(ctx context.Context, n int) ([]SettingsEntry, error)
+}
+
+// SettingsOrder says who changes what, why, and how.
+type SettingsOrder struct {
+	Who, Why string
+	Set      map[string]string // by name or name@route
+	Unset    []string
+	DryRun   bool // only tell what would change
+}
+
+// SettingsChange is what came of an order, or would.
+type SettingsChange struct {
+	Version int64           `json:"version"` // of the settings afterwards; 0: nothing was written
+	DryRun  bool            `json:"dry_run"`
+	Changes []SettingChange `json:"changes"` // none: the settings are as wanted
+	Found   []SettingChange `json:"found"`   // made past the log before, and logged with it
+	Notes   []string        `json:"notes"`   // what somebody should know of the settings afterwards
+}
+
+// SettingChange is what happened to one setting; null is not set.
+type SettingChange struct {
+	Name string  `json:"name"`
+	Old  *string `json:"old"`
+	New  *string `json:"new"`
+}
+
+// SettingsEntry is a change in the history.
+type SettingsEntry struct {
+	ID      string          `json:"id"`
+	Version int64           `json:"version"`
+	When    time.Time       `json:"when"`
+	Who     string          `json:"who"`
+	Why     string          `json:"why"`
+	Changes []SettingChange `json:"changes"`
+}
+
+// SettingsRefused says what is wrong with an order, one line for each setting. Nothing was
+// changed.
+type SettingsRefused struct{ Problems []string }
+
+// Error is all lines.
+func (e *SettingsRefused) Error() string { return strings.Join(e.Problems, "\n") }
+
+// ErrSettingsReadOnly means that the Redis user of this replica may not write settings.
+var ErrSettingsReadOnly = errors.New("the Redis user may only read settings")
+
+const (
+	mostHistory  = 500
+	someHistory  = 50
+	mostWhy      = 256 // bytes
+	settingsTime = 15 * time.Second
+)
+
+var (
+	errSettingsReadOnly = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
+		Message: "The Redis user of this replica may only read settings. Give redis.settings_url a user who may write them, or use foregate settings.", Type: "permission_error", Code: "settings_read_only",
+	}}
+	errNoSettings = &problem{status: http.StatusServiceUnavailable, hope: true, retry: 2 * time.Second, body: openai.ErrorBody{
+		Message: "Redis does not answer, so settings can be neither read nor changed. Whether this order was carried out is in the history, when it answers again.", Type: "server_error", Code: "no_settings",
+	}}
+)
+
+// deskRoutes are those of the settings that change. A gateway without a Desk has none.
+func (g *Gateway) deskRoutes(r chi.Router) {
+	if g.opts.Desk == nil {
+		return
+	}
+	r.Post("/admin/settings", g.deskOrders(func(ctx context.Context, o *deskOrder) (SettingsChange, error) {
+		if len(o.Set) == 0 && len(o.Unset) == 0 {
+			return SettingsChange{}, badParam("set", "give settings in set, or names in unset")
+		}
+		return g.opts.Desk.Change(ctx, o.order())
+	}))
+	r.Post("/admin/settings/rollback", g.deskOrders(func(ctx context.Context, o *deskOrder) (SettingsChange, error) {
+		if o.Version == nil || *o.Version < 0 {
+			return SettingsChange{}, badParam("version", "give the version of an entry of the history; 0 is nothing set")
+		}
+		return g.opts.Desk.Rollback(ctx, o.order(), *o.Version)
+	}))
+	r.Get("/admin/settings/log", g.settingsLog)
+}
+
+// deskOrder is the body of an order.
+type deskOrder struct {
+	Set     map[string]string `json:"set"`
+	Unset   []string          `json:"unset"`
+	Version *int64            `json:"version"`
+	Why     string            `json:"why"`
+	Who     string            `json:"who"`
+	DryRun  bool              `json:"dry_run"`
+
+	from string // where it came from
+}
+
+func (o *deskOrder) order() SettingsOrder {
+	who := o.from
+	if o.Who != "" {
+		who = o.Who + "@" + o.from
+	}
+	return SettingsOrder{Who: who, Why: o.Why, Set: o.Set, Unset: o.Unset, DryRun: o.DryRun}
+}
+
+// deskOrders answers one kind of order. It is carried out also for somebody who hangs up.
+func (g *Gateway) deskOrders(do func(context.Context, *deskOrder) (SettingsChange, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		o, err := g.deskOrder(w, r)
+		if err != nil {
+			writeProblem(w, g.orderProblem(err))
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), settingsTime)
+		defer cancel()
+		result, err := do(ctx, o)
+		if !o.DryRun {
+			e := g.log.Info()
+			if err != nil {
+				e = g.log.Warn().Str("error", clipTo(err.Error(), mostDetail))
+			}
+			e.Str("order", "settings").Str("remote", r.RemoteAddr).Str("why", o.Why).Int64("version", result.Version).Bool("done", err == nil).Msg("operator's order")
+		}
+		if err != nil {
+			g.deskProblem(w, err)
+			return
+		}
+		result.DryRun = o.DryRun
+		writeJSON(w, result)
+	}
+}
+
+// deskOrder reads an order strictly: a field that is misspelt could mean another change.
+func (g *Gateway) deskOrder(w http.ResponseWriter, r *http.Request) (*deskOrder, error) {
+	if g.guard.token == nil {
+		return nil, errReadOnly
+	}
+	if _, err := query(r.URL.RawQuery, nil); err != nil {
+		return nil, err
+	}
+	body, err := takeBody(w, r, orderBody, DefaultTimeouts())
+	if err != nil {
+		return nil, err
+	}
+	var o deskOrder
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&o); err != nil || d.More() {
+		return nil, invalid(http.StatusBadRequest, "bad_body", `Want one JSON object: {"set": {NAME: VALUE as text}, "unset": [NAME], "why": TEXT, "who": NAME, "dry_run": true|false}, or {"version": N, …} to roll back.`)
+	}
+	for _, t := range []struct {
+		name, text string
+		most       int
+	}{{"why", o.Why, mostWhy}, {"who", o.Who, 32}} {
+		if len(t.text) > t.most || !utf8.ValidString(t.text) || strings.ContainsFunc(t.text, unicode.IsControl) {
+			return nil, badParam(t.name, fmt.Sprintf("want at most %d bytes of text in one line", t.most))
+		}
+	}
+	o.from = "admin listener"
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		o.from = host
+	}
+	if g.guard.session(r) != "" {
+		o.from = "console, " + o.from
+	}
+	return &o, nil
+}
+
+// deskProblem tells why an order was not carried out. What is wrong with settings is told one by one.
+func (g *Gateway) deskProblem(w http.ResponseWriter, err error) {
+	var refused *SettingsRefused
+	switch {
+	case errors.As(err, &refused):
+		body := struct {
+			Error    openai.ErrorBody `json:"error"`
+			Problems []string         `json:"problems"`
+		}{openai.ErrorBody{Message: refused.Error(), Type: "invalid_request_error", Code: "settings_refused"}, refused.Problems}
+		writeJSONStatus(w, http.StatusUnprocessableEntity, body)
+	case errors.Is(err, ErrSettingsReadOnly):
+		writeProblem(w, errSettingsReadOnly)
+	default:
+		p := problemOf(err)
+		if p == errPanic {
+			p = errNoSettings
+		}
+		writeProblem(w, p)
+	}
+}
+
+// settingsLog answers GET /admin/settings/log?n=.
+func (g *Gateway) settingsLog(w http.ResponseWriter, r *http.Request) {
+	n, err := historyLength(r.URL.RawQuery)
+	if err != nil {
+		writeProblem(w, problemOf(err))
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), settingsTime)
+	defer cancel()
+	entries, err := g.opts.Desk.History(ctx, n)
+	if err != nil {
+		g.deskProblem(w, err)
+		return
+	}
+	writeJSON(w, map[string]any{"entries": entries})
+}
+
+func historyLength(raw string) (int, error) {
+	q, err := query(raw, []string{"n"})
+	if err != nil {
+		return 0, err
+	}
+	return count(q, someHistory, mostHistory)
+}
+
+// count reads how many of something somebody wants, the parameter n.
+func count(q url.Values, some, most int) (int, error) {
+	if !q.Has("n") {
+		return some, nil
+	}
+	n, err := strconv.Atoi(q.Get("n"))
+	if err != nil || n < 1 || n > most {
+		return 0, badParam("n", fmt.Sprintf("want a number, 1 … %d", most))
+	}
+	return n, nil
+}
