@@ -20,29 +20,35 @@ type chaosCmd struct {
 }
 
 // Run makes faults and prints what came of them.
-func (c *chaosCmd) Run(e *env) (err error) {
+func (c *chaosCmd) Run(e *env) error {
 	o := chaos.Options{Only: c.Only, Short: c.Short, Scale: c.Scale, Again: c.Again, Out: e.stdout, Say: e.warn}
-	if c.Again < 0 || c.Again > 10 {
-		return misuse("--again %d is not 0 … 10", c.Again)
+	return runRows(e, o, c.Gateway, c.Out, c.List)
+}
+
+// runRows runs or lists rows, with a gateway's binary that is looked for, and the table in a
+// file, too, where one is named.
+func runRows(e *env, o chaos.Options, gateway, file string, list bool) (err error) {
+	if o.Again < 0 || o.Again > 10 {
+		return misuse("--again %d is not 0 … 10", o.Again)
 	}
-	if c.Scale <= 0 {
-		return misuse("--scale %v is not above 0", c.Scale)
+	if o.Scale <= 0 {
+		return misuse("--scale %v is not above 0", o.Scale)
 	}
 	rows, err := chaos.Choose(&o)
 	if err != nil {
 		return usageError{err}
 	}
-	if c.List {
+	if list {
 		for i := range rows {
 			e.say("%-4s %s\n     %s\n", rows[i].ID, rows[i].Fault, rows[i].Promise)
 		}
 		return nil
 	}
-	if o.Gateway, err = gatewayBinary(c.Gateway); err != nil {
+	if o.Gateway, err = gatewayBinary(gateway); err != nil {
 		return err
 	}
-	if c.Out != "" {
-		f, err := os.Create(c.Out)
+	if file != "" {
+		f, err := os.Create(file)
 		if err != nil {
 			return err
 		}
@@ -50,6 +56,9 @@ func (c *chaosCmd) Run(e *env) (err error) {
 		o.Out = io.MultiWriter(e.stdout, f)
 	}
 	if err := chaos.Run(e.ctx, o); err != nil {
+		if o.Operations {
+			return fmt.Errorf("operate: %w", err)
+		}
 		return fmt.Errorf("chaos: %w", err)
 	}
 	return nil

@@ -23,11 +23,12 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 // cli is the command line.
 type cli struct {
-	Run   runCmd   `cmd:"" help:"Run a scenario and print what came of it."`
-	Agree agreeCmd `cmd:"" help:"Run a scenario live and in virtual time, with several seeds, and say whether the two agree."`
-	List  listCmd  `cmd:"" help:"List the scenarios."`
-	Chaos chaosCmd `cmd:"" help:"Make faults under load and hold the gateway to what is promised under each."`
-	Check checkCmd `cmd:"" help:"Check scenario files and say what is wrong with them."`
+	Run     runCmd     `cmd:"" help:"Run a scenario and print what came of it."`
+	Agree   agreeCmd   `cmd:"" help:"Run a scenario live and in virtual time, with several seeds, and say whether the two agree."`
+	List    listCmd    `cmd:"" help:"List the scenarios."`
+	Chaos   chaosCmd   `cmd:"" help:"Make faults under load and hold the gateway to what is promised under each."`
+	Operate operateCmd `cmd:"" help:"Restart, upgrade, drain and lose machines under load as operators and clouds do, and account for every request."`
+	Check   checkCmd   `cmd:"" help:"Check scenario files and say what is wrong with them."`
 
 	Replay replayCmd `cmd:"" help:"Tell by receipts what other settings would have made of requests that are over."`
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 )
 
 // answer reads one answer and holds it to what the API promises.
@@ -14,6 +15,8 @@ type answer struct {
 	heard func(chunk int) // called after each piece of text; nil is not
 
 	said     strings.Builder // the text, mostAnswer bytes of it
+	spoke    time.Time       // when the last piece came
+	silence  time.Duration   // the longest between two
 	chunks   int             // that had text
 	finishes int
 	dones    int
@@ -70,7 +73,11 @@ func (a *answer) say(text string) {
 	if text == "" {
 		return
 	}
-	a.chunks++
+	now := time.Now()
+	if a.chunks++; a.chunks > 1 {
+		a.silence = max(a.silence, now.Sub(a.spoke))
+	}
+	a.spoke = now
 	if a.said.Len()+len(text) <= mostAnswer {
 		a.said.WriteString(text)
 	}

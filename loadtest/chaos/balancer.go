@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,37 +13,120 @@ const (
 	balancePause = 10 * time.Millisecond  // before a refused connection is tried elsewhere
 )
 
-// Balance keeps the loads that run away from gateways that are not ready, as a load
-// balancer would that asks /readyz every 100 ms, and has them try connections that are
-// refused at the next gateway. It ends with the world.
-func (w *World) Balance() {
-	for _, l := range w.loads {
-		l.balance.Store(true)
+// Checks say how a load balancer looks after gateways. It asks nothing but /readyz, and
+// sends nothing a second time but what met a refused connection: there nothing was sent.
+type Checks struct {
+	Every time.Duration // between two GET /readyz at a gateway
+	Falls int           // checks in a row that fail before a gateway is out of turn
+	Rises int           // checks in a row that succeed before it is in turn again
+	Tries int           // other gateways that a refused connection is tried at
+}
+
+// rotation is what a load balancer thinks of one gateway; it begins in turn.
+type rotation struct {
+	checks  Checks
+	out     bool
+	against int       // checks in a row that speak against what is thought
+	failing time.Time // the first check that failed since the last time in turn; zero: none
+}
+
+// heard takes one check up. window is how long it was from the first check that failed, when
+// this one brings the gateway back in turn, else 0.
+func (r *rotation) heard(ok bool, at time.Time) (in bool, window time.Duration) {
+	switch {
+	case ok == !r.out:
+		r.against = 0
+		if !r.out {
+			r.failing = time.Time{}
+		}
+		return !r.out, 0
+	case !ok && r.failing.IsZero():
+		r.failing = at
 	}
+	r.against++
+	if !r.out && r.against >= r.checks.Falls {
+		r.out, r.against = true, 0
+	} else if r.out && r.against >= r.checks.Rises {
+		window = at.Sub(r.failing)
+		r.out, r.against, r.failing = false, 0, time.Time{}
+	}
+	return !r.out, window
+}
+
+// Turns is what a load balancer has seen of the gateways. It is safe for concurrent use.
+type Turns struct {
+	mu      sync.Mutex
+	out     map[int]bool
+	fewest  int // gateways in turn at a moment
+	longest time.Duration
+}
+
+// note takes up what came of a check at one of n gateways.
+func (t *Turns) note(gateway, n int, in bool, window time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if in {
+		delete(t.out, gateway)
+	} else {
+		t.out[gateway] = true
+	}
+	t.fewest = min(t.fewest, n-len(t.out))
+	t.longest = max(t.longest, window)
+}
+
+// Seen is the smallest number of gateways that were in turn at a moment, and the longest time
+// from a first check that failed until its gateway was in turn again.
+func (t *Turns) Seen() (fewest int, longest time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.fewest, t.longest
+}
+
+// Balance keeps the loads away from gateways that are not ready, as a load balancer would
+// that asks /readyz every 100 ms and believes the first answer, and has them try connections
+// that are refused at all other gateways. It ends with the world.
+func (w *World) Balance() {
+	w.BalanceBy(Checks{Every: balanceEvery, Falls: 1, Rises: 1, Tries: len(w.Gateways) - 1})
+}
+
+// BalanceBy is Balance with checks as a cloud's load balancer has them.
+func (w *World) BalanceBy(c Checks) *Turns {
+	w.tries = c.Tries
+	for _, l := range w.loads {
+		l.tries.Store(int32(c.Tries)) //nolint:gosec // a handful
+	}
+	seen := &Turns{out: map[int]bool{}, fewest: len(w.Gateways)}
 	ctx, cancel := context.WithCancel(context.Background())
 	var asking sync.WaitGroup
 	for _, g := range w.Gateways {
-		asking.Go(func() {
-			tick := time.NewTicker(balanceEvery)
-			defer tick.Stop()
-			for {
-				ready := g.Ready(ctx)
-				if ctx.Err() == nil {
-					g.OutOfTurn.Store(!ready)
-				}
-				select {
-				case <-ctx.Done():
-					return
-				case <-tick.C:
-				}
-			}
-		})
+		asking.Go(func() { w.lookAfter(ctx, g, c, seen) })
 	}
 	w.Adopt(func() error {
 		cancel()
 		asking.Wait()
 		return nil
 	})
+	return seen
+}
+
+// lookAfter checks one gateway until ctx ends.
+func (w *World) lookAfter(ctx context.Context, g *Gateway, c Checks, seen *Turns) {
+	r := rotation{checks: c}
+	tick := time.NewTicker(c.Every)
+	defer tick.Stop()
+	for {
+		ready := g.Ready(ctx)
+		if ctx.Err() == nil {
+			in, window := r.heard(ready, time.Now())
+			g.OutOfTurn.Store(!in)
+			seen.note(g.Number, len(w.Gateways), in, window)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // balanced sends a request, as a load balancer would where there is one: a connection
@@ -50,10 +134,13 @@ func (w *World) Balance() {
 func (l *Load) balanced(g *Gateway, n int, r Request) Outcome {
 	began := time.Now()
 	o := l.send(g, n, r)
-	for i := 1; i < len(l.gateways()) && l.balance.Load() && o.Kind == Unreached && strings.Contains(o.Detail, "connection refused"); i++ {
+	for range l.tries.Load() {
+		if o.Kind != Unreached || !strings.Contains(o.Detail, "connection refused") {
+			break
+		}
 		l.refused.Add(1)
 		time.Sleep(balancePause)
-		if g = l.turn(n + i); g == nil {
+		if g = l.after(g); g == nil {
 			break
 		}
 		o = l.send(g, n, r)
@@ -61,6 +148,18 @@ func (l *Load) balanced(g *Gateway, n int, r Request) Outcome {
 		o.At, o.First, o.Total = began, o.First+late, o.Total+late
 	}
 	return o
+}
+
+// after is the next gateway behind g that is in turn; nil: there is no other.
+func (l *Load) after(g *Gateway) *Gateway {
+	all := l.gateways()
+	at := slices.Index(all, g)
+	for i := 1; i < len(all); i++ {
+		if next := all[(at+i)%len(all)]; !next.OutOfTurn.Load() {
+			return next
+		}
+	}
+	return nil
 }
 
 // Elsewhere is how many connections were refused and tried at another gateway.

@@ -25,7 +25,8 @@ const (
 	answerKeys = "foregate:cache:"      // begin the Redis keys of answers
 	leadKeys   = "foregate:cache:lead:" // and of requests under way
 
-	chatPath = "/v1/chat/completions"
+	chatPath        = "/v1/chat/completions"
+	completionsPath = "/v1/completions" // continuations and probes
 
 	// replacedIn is how long after a leader's death another makes the answer.
 	replacedIn = 2 * time.Second

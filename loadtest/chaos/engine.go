@@ -18,14 +18,15 @@ import (
 // at the same address.
 type engine struct {
 	addr, binary string
+	pool         string
 	args         []string
 	log          *journal
 	run          *child
 }
 
-// startEngines starts two engines of a pool, as its simulators in this process are.
-func (w *World) startEngines(pool string) (out []*engine, err error) {
-	addrs, err := freeAddrs(2)
+// startEngines starts n engines of a pool, as its simulators in this process are.
+func (w *World) startEngines(pool string, n int) (out []*engine, err error) {
+	addrs, err := freeAddrs(n)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,7 @@ func (w *World) startEngines(pool string) (out []*engine, err error) {
 	}
 	for _, addr := range addrs {
 		e := &engine{
-			addr: addr, binary: filepath.Join(filepath.Dir(w.opts.Gateway), "vllmsim"), log: &journal{},
+			addr: addr, pool: pool, binary: filepath.Join(filepath.Dir(w.opts.Gateway), "vllmsim"), log: &journal{},
 			args: []string{"--listen", addr, "--model", routeModel, "--seed", strconv.Itoa(simSeed),
 				"--time-scale", fmt.Sprint(o.TimeScale), "--divergence", fmt.Sprint(o.Divergence)},
 		}

@@ -48,16 +48,21 @@ func newGateway(o *Options, dir string, i int, file map[string]any, env []string
 	if err != nil {
 		return nil, err
 	}
-	file["listen"], file["admin"] = addrs[0], addrs[1]
-	text, err := json.Marshal(file) // JSON is YAML
-	if err != nil {
-		return nil, err
-	}
 	g := &Gateway{
 		Number: i, listen: addrs[0], admin: addrs[1], binary: o.Gateway, env: env,
 		file: filepath.Join(dir, fmt.Sprintf("gateway-%d.yaml", i)), log: &journal{},
 	}
-	return g, os.WriteFile(g.file, text, 0o600) // it holds a password
+	return g, g.Configure(file)
+}
+
+// Configure writes its configuration, but for its listeners; it reads that when it starts.
+func (g *Gateway) Configure(file map[string]any) error {
+	file["listen"], file["admin"] = g.listen, g.admin
+	text, err := json.Marshal(file) // JSON is YAML
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(g.file, text, 0o600) // it holds a password
 }
 
 // Start runs it and waits until it serves; a Redis that is away does not keep it from

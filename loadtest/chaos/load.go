@@ -67,9 +67,12 @@ type Outcome struct {
 	Gateway int
 	Stream  bool
 	Class   string // its priority
+	Prompt  string // that it asked; "" is one of its own
+	Most    int    // tokens that it asked for
 	At      time.Time
 	First   time.Duration // from when it was due to the first byte of the answer's body
 	Total   time.Duration // to its end
+	Silence time.Duration // the longest between two pieces of a stream's text
 	Text    string        // of the answer, as far as it came
 	Tokens  int           // that its usage tells; 0 is none
 	Header  http.Header   // of the answer; nil when there was none
@@ -84,7 +87,7 @@ type Load struct {
 	client   *http.Client
 	phase    atomic.Pointer[string]
 	paused   atomic.Bool
-	balance  atomic.Bool  // tries elsewhere what is refused, see World.Balance
+	tries    atomic.Int32 // other gateways that what is refused is tried at, see World.Balance
 	refused  atomic.Int64 // connections that were
 	inFlight atomic.Int64
 	sent     atomic.Int64
@@ -129,6 +132,7 @@ func (w *World) NewLoad() *Load {
 			MaxIdleConnsPerHost: mostInFlight, DisableCompression: true, IdleConnTimeout: 30 * time.Second,
 		}},
 	}
+	l.tries.Store(int32(w.tries)) //nolint:gosec // a handful
 	l.Phase(Before)
 	w.loads = append(w.loads, l)
 	return l
@@ -230,7 +234,7 @@ func (r *Request) body(load, n int) []byte {
 // send sends one request and waits for the answer's end.
 func (l *Load) send(g *Gateway, n int, r Request) (o Outcome) {
 	id := fmt.Sprintf("chaos-%d-%d-%d", l.number, n, l.serial.Add(1))
-	o = Outcome{Phase: *l.phase.Load(), Gateway: g.Number, Stream: r.Stream, Class: r.Priority, At: time.Now()}
+	o = Outcome{Phase: *l.phase.Load(), Gateway: g.Number, Stream: r.Stream, Class: r.Priority, Prompt: r.Prompt, Most: r.Tokens, At: time.Now()}
 	defer func() { o.Total = time.Since(o.At) }()
 	req, err := http.NewRequest(http.MethodPost, g.Base()+"/v1/chat/completions", bytes.NewReader(r.body(l.number, n))) //nolint:noctx // the client has a time limit
 	if err != nil {
@@ -252,7 +256,7 @@ func (l *Load) send(g *Gateway, n int, r Request) (o Outcome) {
 	defer func() { _ = resp.Body.Close() }() // it was read, or is of no use
 	o.Header = resp.Header
 	a := answer{first: func() { o.First = time.Since(o.At) }, heard: r.Heard}
-	defer func() { o.Text, o.Tokens = a.said.String(), a.tokens }()
+	defer func() { o.Text, o.Tokens, o.Silence = a.said.String(), a.tokens, a.silence }()
 	switch {
 	case resp.StatusCode != http.StatusOK:
 		o.Kind, o.Detail = refusal(resp)

@@ -52,6 +52,8 @@ type Seen struct {
 	FrontP99             time.Duration // the same for the part outside the cascade, of streams
 	Recovered            time.Duration
 	Notes, Broken        []string
+
+	did *tally // of an operation
 }
 
 // Rows are all rows, in the order of the table. A file adds its rows here.

@@ -266,7 +266,7 @@ func engines(pool string, load func(int) Request, settings map[string]string) Sh
 	return Shape{
 		Rate: countedRate, Load: load, Settings: all, Sim: slowly,
 		Prepare: func(w *World) (err error) {
-			run, err = w.startEngines(pool)
+			run, err = w.startEngines(pool, 2)
 			w.engines = run
 			return err
 		},

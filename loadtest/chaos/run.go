@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -15,6 +16,9 @@ import (
 
 // Options say what to run.
 type Options struct {
+	// Operations is for the rows of [Operations] instead of those of [Rows].
+	Operations bool
+
 	Gateway string   // the gateway's binary
 	Only    []string // ids, R2 for R2a, R2b … too; empty is all
 	Short   bool     // the rows of the short form, with shorter phases
@@ -34,6 +38,9 @@ var ErrBroken = errors.New("a promise was broken")
 // Choose are the rows that o asks for, and an error that names what is not there.
 func Choose(o *Options) ([]Row, error) {
 	all := Rows()
+	if o.Operations {
+		all = Operations()
+	}
 	if len(o.Only) == 0 {
 		return slices.DeleteFunc(all, func(r Row) bool { return o.Short && !r.Short && r.Absent == "" }), nil
 	}
@@ -59,13 +66,17 @@ func Run(ctx context.Context, o Options) error {
 		o.Scale = 1
 	}
 	redis.SetLogger(quiet{})
-	if err := heading(o.Out); err != nil {
+	head, put := heading, line
+	if o.Operations {
+		head, put = operationsHeading, operationLine
+	}
+	if err := head(o.Out); err != nil {
 		return err
 	}
 	var failed []string
 	began := time.Now()
 	for i := range rows {
-		kept, err := tryRow(ctx, &o, &rows[i])
+		kept, err := tryRow(ctx, &o, &rows[i], put)
 		if err != nil {
 			return err
 		}
@@ -82,13 +93,13 @@ func Run(ctx context.Context, o Options) error {
 
 // tryRow runs a row until it keeps its promise, or as often as may be; each try has its
 // line in the table.
-func tryRow(ctx context.Context, o *Options, r *Row) (kept bool, err error) {
+func tryRow(ctx context.Context, o *Options, r *Row, put func(io.Writer, *Row, *Seen) error) (kept bool, err error) {
 	for range 1 + o.Again {
 		seen := runRow(ctx, o, r)
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
-		if err := line(o.Out, r, &seen); err != nil {
+		if err := put(o.Out, r, &seen); err != nil {
 			return false, err
 		}
 		if len(seen.Broken) == 0 {
@@ -157,6 +168,11 @@ func (w *World) carryOut(ctx context.Context, r *Row) (err error) {
 	for _, l := range w.loads {
 		l.Stop()
 	}
+	if w.opts.Operations {
+		if w.did, err = w.counted(ctx); err != nil {
+			return err
+		}
+	}
 	w.invariants(ctx, r.Quiet)
 	return nil
 }
@@ -170,11 +186,15 @@ func (w *World) warmUp(ctx context.Context) (err error) {
 	l := w.StartLoad(1, nil)
 	l.Stop()
 	w.loads = nil
-	for n := range warmUps {
-		for _, g := range w.Gateways {
-			l.Send(g, usualLoad(n))
-		}
+	var all sync.WaitGroup
+	for _, g := range w.Gateways {
+		all.Go(func() {
+			for n := range warmUps {
+				l.Send(g, usualLoad(n))
+			}
+		})
 	}
+	all.Wait()
 	l.client.CloseIdleConnections()
 	w.base, err = w.footprints(ctx)
 	return err
@@ -182,7 +202,7 @@ func (w *World) warmUp(ctx context.Context) (err error) {
 
 // seen sums the row up and holds it to its promise.
 func (w *World) seen(r *Row) Seen {
-	s := Seen{Errors: map[string]int{}, Recovered: w.healed, Notes: w.notes}
+	s := Seen{Errors: map[string]int{}, Recovered: w.healed, Notes: w.notes, did: w.did}
 	for _, l := range w.loads {
 		s.count(l.Outcomes(), r.Bears)
 	}

@@ -22,13 +22,17 @@ func line(w io.Writer, r *Row, s *Seen) error {
 		_, err := fmt.Fprintf(w, "| %s | %s | %s | | | | | | %s | – |\n", r.ID, cell(r.Fault), cell(r.Promise), cell(r.Absent))
 		return err
 	}
-	verdict := "kept"
-	if len(s.Broken) > 0 {
-		verdict = "**BROKEN**: " + strings.Join(s.Broken, "; ")
-	}
 	_, err := fmt.Fprintf(w, "| %s | %s | %s | %d | %d | %s | %s / %s / %s | %s | %s | %s |\n", r.ID, cell(r.Fault), cell(r.Promise),
-		s.Sent, s.Answered, kinds(s.Errors), since(s.FrontP99), since(s.AddedP99), since(s.AddedWorst), since(s.Recovered), cell(strings.Join(s.Notes, "; ")), cell(verdict))
+		s.Sent, s.Answered, kinds(s.Errors), since(s.FrontP99), since(s.AddedP99), since(s.AddedWorst), since(s.Recovered), cell(strings.Join(s.Notes, "; ")), cell(verdict(s)))
 	return err
+}
+
+// verdict says whether the promise was kept, or what was broken.
+func verdict(s *Seen) string {
+	if len(s.Broken) > 0 {
+		return "**BROKEN**: " + strings.Join(s.Broken, "; ")
+	}
+	return "kept"
 }
 
 // cell is text that stays in its cell.

@@ -31,6 +31,12 @@ var Tenants = [...]string{"acme", "globex"}
 // Key is the bearer key of a tenant.
 func Key(tenant string) string { return "chaos-key-of-" + tenant }
 
+// keyHash is a key as the configuration has it.
+func keyHash(tenant string) string {
+	sum := sha256.Sum256([]byte(Key(tenant)))
+	return hex.EncodeToString(sum[:])
+}
+
 // Shape says what a row's world is made of. The zero value is what most rows want: one
 // Redis server, three gateways, two draft and two target simulators, the usual load.
 type Shape struct {
@@ -65,6 +71,7 @@ type World struct {
 	dir     string
 	loads   []*Load
 	started int // loads so far
+	tries   int // of what a load balancer finds refused, see BalanceBy
 	adopted []func() error
 	engines []*engine   // that are processes
 	base    []footprint // of each gateway before the load
@@ -73,6 +80,8 @@ type World struct {
 	healed  time.Duration
 	notes   []string
 	broken  []string
+	overs   overs  // of takeovers
+	did     *tally // of an operation; nil: it has not come so far, or is none
 }
 
 // startWorld starts it all and waits until the gateways share with each other. What it
@@ -186,9 +195,8 @@ func (w *World) config(i int) map[string]any {
 	}
 	var tenants []any
 	for _, id := range Tenants {
-		sum := sha256.Sum256([]byte(Key(id)))
 		tenants = append(tenants, map[string]any{
-			"id": id, "keys_sha256": []string{hex.EncodeToString(sum[:])}, "max_priority": "high", "rpm": 100_000, "tpm": 100_000_000,
+			"id": id, "keys_sha256": []string{keyHash(id)}, "max_priority": "high", "rpm": 100_000, "tpm": 100_000_000,
 		})
 	}
 	file := map[string]any{

@@ -1,0 +1,239 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+func TestEveryOperationSaysWhatItPromisesAndHasAnIDOfItsOwn(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range append(Rows(), Operations()...) {
+		if r.ID == "" || r.Fault == "" || r.Promise == "" || (r.Run == nil) == (r.Absent == "") {
+			t.Errorf("row %+q is not whole", r.ID)
+		}
+		if seen[r.ID] {
+			t.Errorf("two rows are called %s", r.ID)
+		}
+		seen[r.ID] = true
+	}
+	if rows, err := Choose(&Options{Operations: true, Only: []string{"O1"}}); err != nil || len(rows) != 1 {
+		t.Errorf("O1 of the operations is %v, %v", ids(rows), err)
+	}
+	if _, err := Choose(&Options{Only: []string{"O1"}}); err == nil {
+		t.Error("O1 is among the faults, too")
+	}
+}
+
+func TestALoadBalancerBelievesSoManyChecksInARowAndNoFewer(t *testing.T) {
+	start := time.Unix(0, 0)
+	for name, c := range map[string]struct {
+		checks Checks
+		heard  string // y ready, n not
+		in     string // y in turn after it
+		window time.Duration
+	}{
+		"well":                    {Checks{Falls: 2, Rises: 2}, "yyy", "yyy", 0},
+		"one failure is none":     {Checks{Falls: 2, Rises: 2}, "ynynyn", "yyyyyy", 0},
+		"two in a row":            {Checks{Falls: 2, Rises: 2}, "ynny", "yynn", 0},
+		"back after two":          {Checks{Falls: 2, Rises: 2}, "nnyy", "ynny", 3 * time.Second},
+		"a success is none":       {Checks{Falls: 2, Rises: 2}, "nnynyy", "ynnnny", 5 * time.Second},
+		"in a hurry":              {Checks{Falls: 1, Rises: 1}, "nyny", "nyny", time.Second},
+		"an old failure is over":  {Checks{Falls: 2, Rises: 1}, "nyynny", "yyyyny", 2 * time.Second},
+		"patient with a new life": {Checks{Falls: 1, Rises: 3}, "nyyy", "nnny", 3 * time.Second},
+	} {
+		r := rotation{checks: c.checks}
+		var in strings.Builder
+		var longest time.Duration
+		for i, word := range c.heard {
+			ok, window := r.heard(word == 'y', start.Add(time.Duration(i)*time.Second))
+			longest = max(longest, window)
+			in.WriteByte("ny"[map[bool]int{true: 1}[ok]])
+		}
+		if in.String() != c.in || longest != c.window {
+			t.Errorf("%s: %s after %s, want %s; out for %v, want %v", name, in.String(), c.heard, c.in, longest, c.window)
+		}
+	}
+}
+
+func TestTurnsKeepTheWorstMoment(t *testing.T) {
+	turns := Turns{out: map[int]bool{}, fewest: 3}
+	turns.note(0, 3, false, 0)
+	turns.note(0, 3, false, 0)
+	turns.note(0, 3, true, 2*time.Second)
+	turns.note(1, 3, false, 0)
+	turns.note(2, 3, false, 0)
+	turns.note(1, 3, true, time.Second)
+	if fewest, longest := turns.Seen(); fewest != 1 || longest != 2*time.Second {
+		t.Errorf("%d in turn at least, out for %v at most; want 1 and 2s", fewest, longest)
+	}
+}
+
+func TestWhatIsRefusedIsTriedAtAnotherGatewayThatIsInTurn(t *testing.T) {
+	all := []*Gateway{{Number: 0}, {Number: 1}, {Number: 2}}
+	l := &Load{gateways: func() []*Gateway { return all }}
+	if g := l.after(all[2]); g != all[0] {
+		t.Errorf("behind the last comes %v", g)
+	}
+	all[1].OutOfTurn.Store(true)
+	if g := l.after(all[0]); g != all[2] {
+		t.Errorf("one that is out of turn is asked: %v", g)
+	}
+	all[2].OutOfTurn.Store(true)
+	if g := l.after(all[0]); g != nil {
+		t.Errorf("the same is asked again: %v", g)
+	}
+}
+
+func TestEachRequestIsWholeLostCutOrShed(t *testing.T) {
+	known := map[asked]said{{"q", 3}: {"the blue sea", 3}}
+	one := func(kind, text string, tokens int) Outcome {
+		return Outcome{Kind: kind, Prompt: "q", Most: 3, Text: text, Tokens: tokens}
+	}
+	var got tally
+	got.take([]Outcome{
+		one(Answered, "the blue sea", 3), one(Answered, "the blue", 3), one(Answered, "the blue sea", 2), {Kind: Answered, Prompt: "another", Most: 3, Text: "the blue sea", Tokens: 3},
+		one(Shed, "", 0), one(Unreached, "", 0), one("http_502", "", 0), one(Limited, "", 0), one(TimedOut, "", 0),
+		one(TimedOut, "the", 0), one(ErrorEvent, "", 0), one(CutSilent, "the", 0), one(DoneLies, "", 0), one(Unfinished, "", 0), one(Garbled, "", 0), one(Twice, "", 0),
+	}, known)
+	got.sample = ""
+	if want := (tally{requests: 16, whole: 1, other: 3, shed: 1, lost: 4, cut: 7}); got != want {
+		t.Errorf("counted %+v, want %+v", got, want)
+	}
+}
+
+func TestQuestionsAreAskedOnce(t *testing.T) {
+	answered := Outcome{Kind: Answered, Prompt: "q", Most: 3}
+	longer := answered
+	longer.Most = 4
+	if got := questions([]Outcome{answered, longer, answered, {Kind: Shed, Prompt: "r", Most: 3}}); len(got) != 2 {
+		t.Errorf("questions %v", got)
+	}
+}
+
+func TestAPromptIsOneWhoseAnswerIsLongEnough(t *testing.T) {
+	all := []asked{{"a", 9}, {"b", 5}, {"c", 5}, {"d", 1}}
+	for n, want := range []string{"a", "b", "c", "a"} {
+		if got := choose(all, n, 5); got != want {
+			t.Errorf("prompt %d is %q, want %q", n, got, want)
+		}
+	}
+	if got := choose(all, 0, 10); got != "" {
+		t.Errorf("a prompt without a long answer: %q", got)
+	}
+}
+
+func TestTheLoadOfOperationsHasAllKindsAndKnownAnswers(t *testing.T) {
+	all, err := known()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, form := range []bool{true, false} {
+		if most := beyond(paceOf(form).delay); all[3].most < most {
+			t.Errorf("no four answers have %d tokens, the fourth has %d", most, all[3].most)
+		}
+	}
+	seen := map[string]bool{}
+	for n := range 48 {
+		r := operatedLoad(n)
+		if r.Prompt == "" {
+			t.Fatalf("request %d has no prompt", n)
+		}
+		seen[r.Priority+map[bool]string{true: " stream", false: " JSON"}[r.Stream]] = true
+		seen[map[bool]string{true: "long", false: "short"}[r.Tokens == longTokens]+map[bool]string{true: " stream", false: " JSON"}[r.Stream]] = true
+		seen[strings.Join(r.Header["X-Tier"], "")] = true
+	}
+	for _, want := range []string{"high stream", "normal stream", "low stream", "high JSON", "normal JSON", "low JSON", "long stream", "short stream", "target", ""} {
+		if !seen[want] {
+			t.Errorf("no request is %q: %v", want, seen)
+		}
+	}
+}
+
+func TestStreamsThatOutlastADrainDelayAreCounted(t *testing.T) {
+	at := time.Unix(100, 0)
+	stream := func(gateway int, begin, total time.Duration) Outcome {
+		return Outcome{Kind: Answered, Stream: true, Gateway: gateway, At: at.Add(begin), Total: total}
+	}
+	all := []Outcome{
+		stream(0, -time.Second, 3*time.Second), stream(0, -time.Second, time.Second), stream(0, time.Second, time.Minute), stream(1, -time.Second, 3*time.Second),
+		{Kind: CutSilent, Stream: true, At: at.Add(-time.Second), Total: time.Minute}, {Kind: Answered, At: at.Add(-time.Second), Total: time.Minute},
+	}
+	if n := outlasted(all, 0, at, time.Second); n != 1 || len(all) != 6 || all[5].Stream {
+		t.Errorf("%d streams, want 1", n)
+	}
+}
+
+func TestALineOfTheOperationsStaysOneLine(t *testing.T) {
+	var b strings.Builder
+	r := Row{ID: "X1", Fault: "a | b", Promise: "none"}
+	s := Seen{Sent: 3, Notes: []string{"seen"}, did: &tally{requests: 3, whole: 2, cut: 1, before: time.Millisecond, silence: time.Second}, Broken: []string{"1 × cut\nsilently"}}
+	if err := operationLine(&b, &r, &s); err != nil {
+		t.Fatal(err)
+	}
+	want := "| X1 | a \\| b | none | 3 | 2 | 0 | 1 | 0 | 0 | 0 | 1ms / – | 1s | seen | **BROKEN**: 1 × cut silently |\n"
+	if b.String() != want {
+		t.Errorf("the line is\n%swant\n%s", b.String(), want)
+	}
+}
+
+func TestTheLongestSilenceOfAStreamIsBetweenTwoOfItsPieces(t *testing.T) {
+	a := answer{first: func() {}}
+	a.say("the sea")
+	if a.silence != 0 {
+		t.Errorf("a silence of %v before the second piece", a.silence)
+	}
+	a.spoke = a.spoke.Add(-time.Minute)
+	a.say(" is")
+	a.say(" blue")
+	if a.silence < time.Minute || a.silence > 2*time.Minute {
+		t.Errorf("a silence of %v, want a minute", a.silence)
+	}
+}
+
+func TestASpotNoticeNamesTheMachineAndItsEnd(t *testing.T) {
+	got := spotNotice(&engine{addr: "127.0.0.1:8000"}, 1500*time.Millisecond)
+	if !strings.Contains(got, `"backend":"127.0.0.1:8000"`) || !strings.Contains(got, `"deadline_seconds":1.5`) {
+		t.Error(got)
+	}
+}
+
+func TestAConfigurationIsWrittenForItsGateway(t *testing.T) {
+	g, err := newGateway(&Options{}, t.TempDir(), 1, map[string]any{"drain": "old"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Configure(map[string]any{"drain": "new"}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(g.file)
+	if err != nil || !strings.Contains(string(text), `"drain":"new"`) || !strings.Contains(string(text), g.listen) || !strings.Contains(string(text), g.admin) {
+		t.Errorf("the file is %s, %v", text, err)
+	}
+}
+
+func TestAnEngineIsWatchedUntilNobodyAsksIt(t *testing.T) {
+	s := vllmsim.Start(t, vllmsim.Options{Model: routeModel, Seed: simSeed, TimeScale: 1000})
+	e := &engine{addr: strings.TrimPrefix(s.URL(), "http://")}
+	v, err := watching(t.Context(), e)
+	if err != nil || v.asked != 0 {
+		t.Fatalf("asked %d times: %v", v.asked, err)
+	}
+	if _, err := truth(t.Context(), s.URL(), asked{"Why?", 3}); err != nil {
+		t.Fatal(err)
+	}
+	if err := watch(t.Context(), time.Now(), []*watched{v}, func() bool { return v.asked == 1 && v.running == 0 }); err != nil || v.last <= 0 {
+		t.Errorf("asked %d times, at last after %v: %v", v.asked, v.last, err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("because")
+	cancel(why)
+	if err := watch(ctx, time.Now(), nil, func() bool { return false }); !errors.Is(err, why) {
+		t.Errorf("watched on: %v", err)
+	}
+}

@@ -1,0 +1,396 @@
+package chaos
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// Operations are what operators do to a fleet that serves: rows of a table of their own, in
+// which every request is accounted for. In addition to what holds in every row, each answer
+// must be what the engines say to its prompt, to the letter, and tell its tokens rightly.
+func Operations() []Row {
+	crowded := operating()
+	crowded.Sim = func(o *vllmsim.Options) { alike(o); o.BlocksOverride = fewBlocks }
+	failing := operating()
+	failing.Redis = Sentinel
+	return slices.Concat([]Row{
+		{
+			ID: "O1", Fault: "rolling restart: SIGTERM, and started again with the same file, one replica after the other", Short: true, Added: mostAdded,
+			Promise: "0 lost, 0 cut, 0 tried elsewhere; one replica away at a time; exit 0", Shape: operating(), Run: restartedInTurn,
+		},
+		{
+			ID: "O2", Fault: "rolling upgrade: a file with one more backend, route and tenant, and a setting changed while one replica drains, one is new and one old", Short: true, Added: mostAdded,
+			Promise: "as O1; old and new share; the setting in force on all ≤ 1 s; what is new served by all at the end", Shape: upgradable(), Run: upgradedInTurn,
+		},
+	}, drainRows(), []Row{
+		{
+			ID: "O5", Fault: "rolling restart, and the Redis master killed as the first replica leaves (Sentinel)", Added: mostAdded,
+			Promise: "as O1; shared again ≤ 5 s after the last replica is back", Recover: failedOver, Shape: failing, Run: restartedWithoutMaster,
+		},
+		{
+			ID: "O6", Fault: "a threshold changed live, and back: shed.low to below what the pools hold", Short: true, Added: -1, Bears: []string{Shed},
+			Promise: "of low some are shed, from the change until ≤ 1 s after it is taken back; nobody else; 0 lost, 0 cut", Shape: crowded, Run: thresholdChanged,
+		},
+	})
+}
+
+const (
+	operatedRate  = 20.0 // requests a second
+	mostAdded     = time.Second
+	briefTokens   = 16
+	longTokens    = 160 // of a stream; 1.7 s
+	settingSpread = time.Second
+
+	fewBlocks = 96   // of KV memory, of which the load uses about a fifth
+	lowAbove  = 0.06 // of it: the threshold that is below that, just above shed.release
+)
+
+// pace is how long things take in an operation: drain.delay must outlast what a load
+// balancer needs to notice, and is outlasted by some streams.
+type pace struct {
+	delay, grace, rest time.Duration
+	checks             Checks
+}
+
+// paceOf is as in front of real fleets, or as much faster as the short form needs it.
+func paceOf(short bool) pace {
+	if short {
+		return pace{delay: time.Second, grace: 10 * time.Second, rest: 100 * time.Millisecond, checks: Checks{Every: 200 * time.Millisecond, Falls: 2, Rises: 2, Tries: 1}}
+	}
+	return pace{delay: 5 * time.Second, grace: 25 * time.Second, rest: 2 * time.Second, checks: Checks{Every: time.Second, Falls: 2, Rises: 2, Tries: 1}}
+}
+
+// operating is the world of operations.
+func operating() Shape {
+	p := &pace{}
+	return Shape{
+		Rate: operatedRate, Load: operatedLoad, Sim: alike, Settings: map[string]string{"cache.mode": "off", "speculation.guard": "off"},
+		Prepare: func(w *World) error {
+			*p = paceOf(w.Short())
+			_, err := known()
+			return err
+		},
+		Config: func(_ int, file map[string]any) { p.write(file) },
+	}
+}
+
+// write puts the drain into a configuration.
+func (p *pace) write(file map[string]any) {
+	file["drain"] = map[string]any{"delay": p.delay.String(), "grace": p.grace.String()}
+}
+
+// alike has drafts say what the target says, so that there is one right answer to each
+// prompt, at about 93 tokens a second for each stream.
+func alike(o *vllmsim.Options) { o.TimeScale, o.Divergence = 2, 0 }
+
+// operatedLoad is long and short streams and JSON, all three priorities, two tenants; some
+// requests are for the target alone.
+func operatedLoad(n int) Request {
+	kind := n % 8
+	tokens := briefTokens
+	if kind == 0 || kind == 4 {
+		tokens = longTokens
+	}
+	return operatedRequest(n, tokens, kind < 3 || kind == 4 || kind == 5, kind == 4 || kind == 6)
+}
+
+// targetLoad is short and for the target alone.
+func targetLoad(n int) Request { return operatedRequest(n, briefTokens, false, true) }
+
+// operatedRequest is request n.
+func operatedRequest(n, tokens int, stream, target bool) Request {
+	r := operated(prompt(n, tokens), tokens)
+	r.Tenant, r.Priority, r.Stream = Tenants[n%2], [...]string{"high", "normal", "low"}[n/8%3], stream
+	if stream {
+		r.Fields = map[string]any{"stream_options": map[string]any{"include_usage": true}}
+	}
+	if target {
+		r.Header = http.Header{"X-Tier": {"target"}}
+	}
+	return r
+}
+
+// steps are what happens besides while replicas are restarted in turn; either may be nil.
+type steps struct {
+	leaving func(i int) error // replica i was told to end, and drains
+	away    func(i int) error // it has ended, and is not started yet
+}
+
+// roll restarts the replicas in turn, each as soon as the load balancer has the one before
+// in turn again.
+func (w *World) roll(ctx context.Context, s steps) error {
+	p := paceOf(w.Short())
+	var streams sync.WaitGroup
+	defer streams.Wait()
+	turns := w.BalanceBy(p.checks)
+	w.strikes++
+	w.Phase(During)
+	began, longest, outlast := time.Now(), time.Duration(0), 0
+	for i, g := range w.Gateways {
+		if err := w.Hold(ctx, p.rest); err != nil {
+			return err
+		}
+		if err := w.through(ctx, &streams, []*Gateway{g}, beyond(p.delay), false); err != nil {
+			return err
+		}
+		told := time.Now()
+		if err := w.restart(ctx, i, s); err != nil {
+			return err
+		}
+		w.Until(ctx, 10*p.checks.Every, "the load balancer asks it again", func() bool { return !g.OutOfTurn.Load() })
+		longest = max(longest, time.Since(told))
+		for _, l := range w.loads {
+			outlast += outlasted(l.Outcomes(), g.Number, told, p.delay)
+		}
+	}
+	fewest, window := turns.Seen()
+	w.Note("%d replicas in %v, one in %v at most; not ready for %v at most; %d streams went on for longer than the drain delay of %v",
+		len(w.Gateways), round(time.Since(began)), round(longest), round(window), outlast, p.delay)
+	if fewest < len(w.Gateways)-1 {
+		w.Break("only %d replicas were in turn at a moment", fewest)
+	}
+	if outlast == 0 {
+		w.Break("no stream outlasted the drain delay: the row shows nothing")
+	}
+	for _, l := range w.loads {
+		if n := l.Elsewhere(); n > 0 {
+			w.Break("%d connections were refused: the drain delay was over before the load balancer knew", n)
+		}
+	}
+	return nil
+}
+
+// restart ends one replica in order and starts it again.
+func (w *World) restart(ctx context.Context, i int, s steps) error {
+	g := w.Gateways[i]
+	if err := g.Terminate(); err != nil {
+		return err
+	}
+	if s.leaving != nil {
+		if err := s.leaving(i); err != nil {
+			return err
+		}
+	}
+	if err := poll(ctx, drainPatience, func() bool { w.overs.look(ctx, w.Gateways); return !g.Alive() }); err != nil {
+		return fmt.Errorf("replica %d does not end: %w", i, err)
+	}
+	if err := g.Ended(ctx); err != nil {
+		w.Break("replica %d: %v", i, err)
+	}
+	if s.away != nil {
+		if err := s.away(i); err != nil {
+			return err
+		}
+	}
+	return g.Start(ctx)
+}
+
+// drainPatience is how long a replica is waited for that was told to end; its grace is
+// shorter.
+const drainPatience = time.Minute
+
+func restartedInTurn(ctx context.Context, w *World) error {
+	if err := w.roll(ctx, steps{}); err != nil {
+		return err
+	}
+	return w.sharedAgain(ctx)
+}
+
+// sharedAgain waits until all replicas share, and ends what counts as during the operation.
+func (w *World) sharedAgain(ctx context.Context) error {
+	return w.StrikeUntil(ctx, 0, func() error { return nil }, func() error { return nil }, w.Shared)
+}
+
+// restartedWithoutMaster loses the Redis master as the first replica drains.
+func restartedWithoutMaster(ctx context.Context, w *World) error {
+	err := w.roll(ctx, steps{leaving: func(i int) error {
+		if i > 0 {
+			return nil
+		}
+		return w.Redis.Servers[0].Kill()
+	}})
+	if err != nil {
+		return err
+	}
+	if err := w.sharedAgain(ctx); err != nil {
+		return err
+	}
+	if master := w.Redis.Master(ctx); master != 1 {
+		w.Break("the master is server %d", master)
+	}
+	return w.Redis.Servers[0].Start(ctx)
+}
+
+// newRoute and newTenant are what an upgrade brings beside a backend.
+const (
+	newRoute  = routeModel + "-new"
+	newTenant = "initech"
+)
+
+// upgradable is the world of an upgrade: the last target is in the new file only.
+func upgradable() Shape {
+	s := operating()
+	was := s.Config
+	s.Targets = 3
+	s.Config = func(i int, file map[string]any) {
+		was(i, file)
+		pool := targetsOf(file)
+		all, _ := pool["backends"].([]string) // made by World.config
+		pool["backends"] = all[:len(all)-1]
+	}
+	return s
+}
+
+func targetsOf(file map[string]any) map[string]any {
+	pools, _ := file["pools"].(map[string]any)    // made by World.config
+	pool, _ := pools[targetPool].(map[string]any) // as above
+	return pool
+}
+
+// upgrade is the new file of replica i.
+func (w *World) upgrade(i int) map[string]any {
+	file := w.config(i)
+	pool := targetsOf(file)
+	old, _ := pool["backends"].([]string) // as above
+	pool["backends"] = append(slices.Clone(old), w.Targets[len(old)].URL())
+	routes, _ := file["routes"].([]any) // as above
+	file["routes"] = append(routes, map[string]any{"model": newRoute, "draft": draftPool, "target": targetPool, "same_tokenizer": true})
+	tenants, _ := file["tenants"].([]any) // as above
+	file["tenants"] = append(tenants, map[string]any{"id": newTenant, "keys_sha256": []string{keyHash(newTenant)}})
+	return file
+}
+
+// upgradedInTurn restarts with new files, and changes a setting in the middle, as operators
+// do both.
+func upgradedInTurn(ctx context.Context, w *World) error {
+	const setting, value = "speculation.holdback_ms", "1234" // without it 1000
+	err := w.roll(ctx, steps{
+		leaving: func(i int) error {
+			if i != 1 {
+				return nil
+			}
+			if !w.Shared(ctx) {
+				w.Until(ctx, follows, "old and new replicas share", func() bool { return w.Shared(ctx) })
+			}
+			took, err := w.told(ctx, []*Gateway{w.Gateways[0], w.Gateways[2]}, setting, value)
+			w.Note("the setting in force on the new replica and on the old one after %v", round(took))
+			return err
+		},
+		away: func(i int) error {
+			g := w.Gateways[i]
+			if err := g.Configure(w.upgrade(i)); err != nil {
+				return err
+			}
+			return w.operator(ctx, "check", g.file)
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if err := w.sharedAgain(ctx); err != nil {
+		return err
+	}
+	for _, g := range w.Gateways {
+		if all, err := g.inForce(ctx); err != nil || all[setting] != value {
+			w.Break("replica %d has %s %q at the end: %v", g.Number, setting, all[setting], err)
+		}
+		r := operated(prompt(0, briefTokens), briefTokens)
+		r.Fields, r.Tenant = map[string]any{"model": newRoute}, newTenant
+		o := w.Load.Send(g, r)
+		if w.Load.Keep(o); o.Kind != Answered {
+			w.Break("replica %d does not serve the new route to the new tenant: %s %s", g.Number, o.Kind, o.Detail)
+		}
+	}
+	fresh := w.Targets[len(w.Targets)-1]
+	w.Until(ctx, follows, "the new backend serves", func() bool { return fresh.State().Requests[chatPath] > 0 })
+	return nil
+}
+
+// operator runs the gateway's own command as an operator does.
+func (w *World) operator(ctx context.Context, args ...string) error {
+	out, err := exec.CommandContext(ctx, w.opts.Gateway, args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("foregate %s: %w: %s", strings.Join(args, " "), err, out)
+	}
+	return nil
+}
+
+// told changes a setting by the operators' command, and tells how long after that it was in
+// force at gateways.
+func (w *World) told(ctx context.Context, gateways []*Gateway, name, value string) (time.Duration, error) {
+	if err := w.operator(ctx, "settings", "set", "-c", gateways[0].file, "--because", "an operation of the lab", name+"="+value); err != nil {
+		return 0, err
+	}
+	w.due++
+	return w.Until(ctx, settingSpread, name+" is in force", func() bool {
+		return !slices.ContainsFunc(gateways, func(g *Gateway) bool {
+			all, err := g.inForce(ctx)
+			return err != nil || all[name] != value
+		})
+	}), nil
+}
+
+// thresholdChanged has low shed for a while.
+func thresholdChanged(ctx context.Context, w *World) error {
+	const setting = "shed.low"
+	all, err := w.Gateways[0].inForce(ctx)
+	if err != nil {
+		return err
+	}
+	w.strikes++
+	w.Phase(During)
+	changed := time.Now()
+	took, err := w.told(ctx, w.Gateways, setting, fmt.Sprint(lowAbove))
+	if err != nil {
+		return err
+	}
+	if err := w.Hold(ctx, w.Span(3*time.Second, 8*time.Second)); err != nil {
+		return err
+	}
+	back, err := w.told(ctx, w.Gateways, setting, all[setting])
+	if err != nil {
+		return err
+	}
+	over := time.Now()
+	w.Note("in force on all after %v, taken back after %v", round(took), round(back))
+	if err := w.Hold(ctx, w.Span(1500*time.Millisecond, 4*time.Second)); err != nil {
+		return err
+	}
+	w.Load.Stop()
+	w.onlyLow(changed, over)
+	return nil
+}
+
+// onlyLow checks that what was shed was of class low, and in its time.
+func (w *World) onlyLow(changed, over time.Time) {
+	shed, low, last := 0, 0, time.Duration(0)
+	for _, o := range w.Load.Outcomes() {
+		end := o.At.Add(o.Total)
+		if meant := o.Class == "low" && o.At.Before(over) && end.After(changed); meant {
+			low++
+		}
+		if o.Kind != Shed {
+			continue
+		}
+		shed++
+		last = max(last, end.Sub(over))
+		if o.Class != "low" || end.Before(changed) {
+			w.Break("priority %s was shed %v after the change", o.Class, round(end.Sub(changed)))
+		}
+	}
+	w.Note("%d of %d of class low shed meanwhile", shed, low)
+	if shed == 0 {
+		w.Break("nothing was shed: the row shows nothing")
+	}
+	if last > w.Pulse.Bound(settingSpread) {
+		w.Break("shed %v after the threshold was taken back", round(last))
+	}
+}
