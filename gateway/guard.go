@@ -23,6 +23,9 @@ const (
 	nonceBytes    = 16
 )
 
+// spelling64 knows one spelling of a value.
+var spelling64 = base64.RawURLEncoding.Strict()
+
 // What the admin listener refuses before it knows what for.
 var (
 	errNoToken = &problem{status: http.StatusUnauthorized, header: [2]string{"WWW-Authenticate", `Bearer realm="foregate"`}, body: openai.ErrorBody{
@@ -81,8 +84,8 @@ func (a *guard) begin() string {
 	binary.BigEndian.PutUint64(said, uint64(a.now().Add(sessionTime).Unix()))
 	said = said[:8+nonceBytes]
 	_, _ = rand.Read(said[8:]) // never fails
-	text := base64.RawURLEncoding.EncodeToString(said)
-	return text + "." + base64.RawURLEncoding.EncodeToString(seal(a.key, "session", text))
+	text := spelling64.EncodeToString(said)
+	return text + "." + spelling64.EncodeToString(seal(a.key, "session", text))
 }
 
 // session is the cookie of a session that is good, or "".
@@ -92,11 +95,11 @@ func (a *guard) session(r *http.Request) string {
 	}
 	for _, c := range r.CookiesNamed(sessionCookie) {
 		text, mac, ok := strings.Cut(c.Value, ".")
-		said, err := base64.RawURLEncoding.DecodeString(text)
+		said, err := spelling64.DecodeString(text)
 		if !ok || err != nil || len(said) != 8+nonceBytes {
 			continue
 		}
-		given, err := base64.RawURLEncoding.DecodeString(mac)
+		given, err := spelling64.DecodeString(mac)
 		if err == nil && hmac.Equal(given, seal(a.key, "session", text)) && uint64(a.now().Unix()) < binary.BigEndian.Uint64(said) {
 			return c.Value
 		}
@@ -109,7 +112,7 @@ func (a *guard) csrf(session string) string {
 	if session == "" {
 		return ""
 	}
-	return base64.RawURLEncoding.EncodeToString(seal(a.key, "csrf", session))
+	return spelling64.EncodeToString(seal(a.key, "csrf", session))
 }
 
 // everybodys are paths that tell nothing of anybody.

@@ -38,6 +38,20 @@ type bench struct {
 // startBench runs a gateway over a backend; adjust may change its options.
 func startBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 	t.Helper()
+	b := makeBench(t, backend, adjust)
+	if err := b.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Stop(context.Background()) })
+	b.url = "http://" + b.Addr().String()
+	b.client = &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}
+	t.Cleanup(b.client.CloseIdleConnections)
+	return b
+}
+
+// makeBench is startBench without the start.
+func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
+	t.Helper()
 	b := &bench{registry: prometheus.NewRegistry(), transport: tiers.NewTransport()}
 	target, err := pool.New(pool.Options{Name: "targets", Model: "m", Backends: []string{backend}, Registerer: b.registry})
 	if err != nil {
@@ -63,13 +77,6 @@ func startBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 	if b.Gateway, err = New(o); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.Stop(context.Background()) })
-	b.url = "http://" + b.Addr().String()
-	b.client = &http.Client{Transport: &http.Transport{}, Timeout: time.Minute}
-	t.Cleanup(b.client.CloseIdleConnections)
 	return b
 }
 

@@ -10,8 +10,12 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// mostBackends bounds the lines of a chart.
-const mostBackends = 200
+const (
+	// mostBackends bounds the lines of a chart.
+	mostBackends = 200
+	// mostValue is beyond all that we count, and so small that sums and rates of such stay finite.
+	mostValue = 1e15
+)
 
 // rungs are the modes of Redis, the best first.
 var rungs = []string{"shared", "degraded", "local"}
@@ -22,7 +26,7 @@ var (
 	passed = []string{"bypass"}
 )
 
-// count adds up what metrics stand at. Numbers that are not finite are left out.
+// count adds up what metrics stand at. Numbers that are not finite, or beyond mostValue, are left out.
 func count(families []*dto.MetricFamily, at time.Time) counts {
 	c := counts{at: at, requests: map[string]float64{}, shed: map[string]float64{}, kv: map[string]float64{}, breakers: map[string]float64{}, shedding: []string{}}
 	for _, f := range families {
@@ -31,7 +35,7 @@ func count(families []*dto.MetricFamily, at time.Time) counts {
 			continue
 		}
 		for _, m := range f.GetMetric() {
-			if v := valueOf(m); !math.IsNaN(v) && !math.IsInf(v, 0) {
+			if v := valueOf(m); usable(v) {
 				read(&c, labels(m.GetLabel()), v, m)
 			}
 		}
@@ -155,17 +159,27 @@ func valueOf(m *dto.Metric) float64 {
 	return m.GetGauge().GetValue()
 }
 
+// usable is false of NaN, too.
+func usable(v float64) bool { return math.Abs(v) <= mostValue }
+
 // add adds one of several histograms with the same buckets. One with others is left out.
 func (h *histogram) add(m *dto.Histogram) {
 	buckets := m.GetBucket()
-	if h.ends == nil {
-		for _, b := range buckets {
-			h.ends = append(h.ends, b.GetUpperBound())
-		}
-		h.ends = append(h.ends, math.Inf(1))
-		h.below = make([]float64, len(h.ends))
+	if n := len(buckets); n > 0 && math.IsInf(buckets[n-1].GetUpperBound(), 1) { // some tell it, though it is the whole count
+		buckets = buckets[:n-1]
 	}
-	if len(buckets) != len(h.ends)-1 {
+	ends := make([]float64, 0, len(buckets)+1)
+	for i, b := range buckets {
+		if !usable(b.GetUpperBound()) || (i > 0 && b.GetUpperBound() <= ends[i-1]) {
+			return
+		}
+		ends = append(ends, b.GetUpperBound())
+	}
+	ends = append(ends, math.Inf(1))
+	if h.ends == nil {
+		h.ends, h.below = ends, make([]float64, len(ends))
+	}
+	if !slices.Equal(ends, h.ends) {
 		return
 	}
 	for i, b := range buckets {

@@ -4,6 +4,7 @@ import (
 	"embed"
 	"io/fs"
 	"net/http"
+	"path"
 )
 
 //go:embed assets
@@ -20,7 +21,7 @@ func pages() http.Handler {
 	if err != nil {
 		panic(err) // the folder is in the binary
 	}
-	files := http.StripPrefix("/console", http.FileServerFS(root))
+	files := http.StripPrefix("/console", http.FileServerFS(unlisted{root}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)
@@ -31,4 +32,16 @@ func pages() http.Handler {
 		h.Set("Cache-Control", "no-cache") // another version may be behind this address tomorrow
 		files.ServeHTTP(w, r)
 	})
+}
+
+// unlisted has no folders but those with a page: others would be listed.
+type unlisted struct{ fs.FS }
+
+func (u unlisted) Open(name string) (fs.File, error) {
+	if what, err := fs.Stat(u.FS, name); err == nil && what.IsDir() {
+		if _, err := fs.Stat(u.FS, path.Join(name, "index.html")); err != nil {
+			return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+		}
+	}
+	return u.FS.Open(name)
 }

@@ -106,9 +106,10 @@ type histogram struct {
 	below []float64
 }
 
-// since is what came between two states of a histogram; nil where nothing came.
+// since is what came between two states of a histogram; nil where nothing came, or no bucket has
+// an end.
 func (h histogram) since(old histogram) *Quantiles {
-	if len(h.ends) == 0 {
+	if len(h.ends) < 2 {
 		return nil
 	}
 	below := make([]float64, len(h.below))
@@ -124,8 +125,8 @@ func (h histogram) since(old histogram) *Quantiles {
 	return &Quantiles{quantile(h.ends, below, .5), quantile(h.ends, below, .95), quantile(h.ends, below, .99)}
 }
 
-// quantile is Prometheus' histogram_quantile: linear within a bucket, and the last finite end
-// for what lies beyond it.
+// quantile is Prometheus' histogram_quantile: linear within a bucket, from 0 in the first, and the
+// last finite end for what lies beyond it.
 func quantile(ends, below []float64, q float64) float64 {
 	rank := q * below[len(below)-1]
 	lower, before := 0.0, 0.0
@@ -137,7 +138,7 @@ func quantile(ends, below []float64, q float64) float64 {
 		if math.IsInf(end, 1) {
 			return lower
 		}
-		if below[i] == before {
+		if i == 0 && end <= 0 {
 			return end
 		}
 		return lower + (end-lower)*(rank-before)/(below[i]-before)

@@ -1,0 +1,84 @@
+// The live picture: samples of the last ten minutes, as GET /console/live streams them.
+
+const kept = 600;       // seconds of samples
+const late = 10_000;    // ms without a sample, after which what is shown is stale
+const again = [1, 2, 5, 10, 20]; // seconds before another try, by how many failed
+
+/** Samples, oldest first, and whether they still come. */
+export class Live {
+  constructor(address) {
+    this.address = address;
+    this.samples = [];
+    this.state = 'connecting'; // connecting, live, stale
+    this.heard = new Set();
+    this.fails = 0;
+    this.lastAt = 0; // performance.now() of the last sample
+    this.since = performance.now();
+  }
+
+  /** Calls hear(live) after each sample and change of state, until the returned function is called. */
+  subscribe(hear) {
+    this.heard.add(hear);
+    hear(this);
+    return () => this.heard.delete(hear);
+  }
+
+  /** The last sample, or undefined. */
+  get last() { return this.samples[this.samples.length - 1]; }
+
+  /** Seconds since the last sample, or since we began to wait for one. */
+  get age() { return (performance.now() - (this.lastAt || this.since)) / 1000; }
+
+  start() {
+    this.connect();
+    setInterval(() => this.watch(), 1000);
+  }
+
+  /** Comes back at once, e.g. after signing in. */
+  restart() {
+    this.fails = 0;
+    this.connect();
+  }
+
+  connect() {
+    clearTimeout(this.timer);
+    this.timer = 0;
+    this.source?.close();
+    const source = this.source = new EventSource(this.address);
+    source.addEventListener('history', (e) => this.take(JSON.parse(e.data), true));
+    source.addEventListener('sample', (e) => this.take([JSON.parse(e.data)], false));
+    source.onerror = () => {
+      // A browser comes back by itself where the connection broke, and not where it was refused.
+      if (source.readyState !== EventSource.CLOSED || source !== this.source) return;
+      this.timer = setTimeout(() => this.connect(), 1000 * again[Math.min(this.fails++, again.length - 1)]);
+    };
+  }
+
+  take(samples, all) {
+    this.fails = 0;
+    this.samples = all ? samples : this.samples.concat(samples.filter((s) => !this.last || s.t > this.last.t));
+    const from = (this.last?.t ?? 0) - kept;
+    while (this.samples.length && this.samples[0].t < from) this.samples.shift();
+    if (samples.length) {
+      this.lastAt = performance.now();
+      this.state = 'live';
+    }
+    this.tell();
+  }
+
+  /** Looks once a second whether samples still come. */
+  watch() {
+    if (this.age * 1000 > late) {
+      this.state = 'stale';
+      if (this.age * 1000 > 3 * late && !this.timer && this.source?.readyState === EventSource.OPEN) this.silent();
+    }
+    for (const hear of this.heard) if (hear.ticks) hear(this);
+  }
+
+  /** A connection that is open and says nothing may be dead: another one is made, once in a while. */
+  silent() {
+    this.timer = setTimeout(() => this.connect(), 1000 * again[Math.min(this.fails++, again.length - 1)]);
+  }
+
+  tell() { for (const hear of this.heard) hear(this); }
+}

@@ -1,0 +1,174 @@
+// Live settings: what is in force, and changing it. A change is tried first (dry_run), told, and
+// then made with a word why.
+
+import { get, onSession, poll, session } from './api.js';
+import { fill, h, say, select } from './dom.js';
+import { many } from './format.js';
+import { openEditor } from './settingsedit.js';
+import { mountLog } from './settingslog.js';
+
+/** Shows the page. @returns {() => void} its end */
+export function mount(root, { ready }) {
+  const page = new Page(root, ready);
+  return () => page.end();
+}
+
+class Page {
+  constructor(root, ready) {
+    this.settings = [];
+    this.overrides = [];   // changed settings of routes, by name@route
+    this.editing = null;   // name of the row with the editor
+    this.route = '';
+    this.build(root);
+    this.log = mountLog(root, () => this.asking.now());
+    this.asking = poll(4000, (signal) => this.ask(signal), (err) => {
+      say(this.problem, err ? err.message : '');
+      if (!err) this.draw();
+      ready();
+    });
+    this.unheard = onSession(() => { this.showRights(); this.draw(true); });
+  }
+
+  end() {
+    this.asking.stop();
+    this.log.stop();
+    this.unheard();
+  }
+
+  build(root) {
+    this.search = h('input', { type: 'search', test: 'settings-search', placeholder: 'Search names and meanings', 'aria-label': 'Search settings', on: { input: () => this.draw(true) } });
+    this.scope = select({ test: 'settings-scope', 'aria-label': 'Whose settings', on: { change: () => this.choose() } }, [['', 'All routes']], '');
+    this.changed = h('input', { type: 'checkbox', test: 'settings-changed', on: { change: () => this.draw(true) } });
+    this.count = h('span.muted', { role: 'status' });
+    this.problem = h('p.problem', { role: 'alert' });
+    this.rights = h('p.rights', { test: 'settings-readonly' });
+    this.top = h('div');
+    this.list = h('div.settings');
+    root.append(h('h1', null, 'Settings'), this.rights, this.top,
+      h('div.filters', null, this.search, this.scope, h('label.check', null, this.changed, 'only changed'), this.count), this.problem, this.list);
+    this.showRights();
+  }
+
+  /** How to be allowed to change something, where one is not. */
+  showRights() {
+    this.rights.hidden = session.signedIn;
+    if (!session.writable) {
+      fill(this.rights, 'Read-only: no token is configured. Put a secret of 32 bytes or more into a file, name it as ', h('code', null, 'admin_token_file'), ' in the configuration, and start anew; or use ', h('code', null, 'foregate settings'), ' in a terminal.');
+    } else {
+      fill(this.rights, 'Read-only until you sign in. ', h('button.link', { type: 'button', on: { click: () => window.dispatchEvent(new Event('foregate:signin')) } }, 'Sign in'));
+    }
+  }
+
+  async ask(signal) {
+    const query = this.route ? `?route=${encodeURIComponent(this.route)}` : '';
+    const [told, status] = await Promise.all([get(`settings${query}`, signal), get('status', signal)]);
+    this.settings = told.settings;
+    this.status = status;
+    this.overrides = status.settings.changed.filter((s) => s.name.includes('@'));
+    this.listRoutes(status.drafts.map((d) => d.route));
+  }
+
+  listRoutes(routes) {
+    if (this.scope.options.length === routes.length + 1) return;
+    fill(this.scope, [['', 'All routes'], ...routes.map((r) => [r, `Route ${r}`])].map(([value, label]) => h('option', { value, selected: value === this.route }, label)));
+  }
+
+  choose() {
+    this.route = this.scope.value;
+    this.editing = null;
+    this.asking.now();
+  }
+
+  /** Draws what is shown, unless somebody is editing and nothing made it change. */
+  draw(asked) {
+    if (!this.status) return;
+    fill(this.top, troubles(this.status.settings));
+    if (this.editing && !asked) return this.renew();
+    const wanted = this.search.value.trim().toLowerCase();
+    const shown = this.settings.filter((s) => (!wanted || `${s.name} ${s.meaning ?? ''}`.toLowerCase().includes(wanted)) && (!this.changed.checked || this.isChanged(s)));
+    if (this.editing && !shown.some((s) => s.name === this.editing)) this.editing = null;
+    if (this.editing && this.list.querySelector('[data-test=setting-editor]')) return this.keepEditor(shown);
+    say(this.count, many(shown.length, 'setting'));
+    fill(this.list, groupsOf(shown).map(([prefix, own]) => h('section.block', null, h('h2', null, prefix), h('ul.rows', null, own.map((s) => this.row(s))))), !shown.length && h('p.none', null, 'No setting fits.'));
+  }
+
+  /** Hides rows that the search leaves out, without touching the editor. */
+  keepEditor(shown) {
+    const names = new Set(shown.map((s) => s.name));
+    for (const row of this.list.querySelectorAll('[data-test=setting-row]')) row.hidden = !names.has(row.dataset.name);
+    for (const part of this.list.querySelectorAll('section')) part.hidden = !part.querySelector('[data-test=setting-row]:not([hidden])');
+    say(this.count, many(shown.length, 'setting'));
+  }
+
+  /** Renews the values of rows that stay. */
+  renew() {
+    for (const s of this.settings) {
+      const row = this.list.querySelector(`[data-test=setting-row][data-name="${CSS.escape(s.name)}"]`);
+      if (row) this.showValue(row, s);
+    }
+  }
+
+  overridesOf(s) { return this.overrides.filter((o) => o.name.startsWith(`${s.name}@`)); }
+  isChanged(s) { return s.value !== s.default || (!this.route && this.overridesOf(s).length > 0); }
+
+  row(s) {
+    const value = h('span.value', { data: { cell: 'value' } });
+    const edit = session.signedIn && h('button.quiet', { type: 'button', test: `edit-${s.name}`, 'aria-label': `Edit ${s.name}`, 'aria-expanded': 'false', on: { click: () => this.edit(s) } }, 'Edit');
+    const row = h('li.setting', { test: 'setting-row', data: { name: s.name } },
+      h('div.line', null, h('div.what', null, h('code.name', null, s.name), s.meaning && h('p', null, s.meaning)), h('div.how', null, value, h('small', null, s.range && s.range, h('span', { data: { cell: 'default' } }))), edit),
+      h('div.overrides', { data: { cell: 'overrides' } }), h('div', { data: { cell: 'editor' } }));
+    this.showValue(row, s);
+    return row;
+  }
+
+  showValue(row, s) {
+    const cell = (name) => row.querySelector(`[data-cell=${name}]`);
+    row.dataset.value = s.value;
+    row.dataset.changed = String(this.isChanged(s));
+    say(cell('value'), s.value === '' ? '(empty)' : s.value);
+    say(cell('default'), s.value === s.default ? '' : `default ${s.default === '' ? '(empty)' : s.default}`);
+    const own = this.route ? [] : this.overridesOf(s);
+    fill(cell('overrides'), own.map((o) => h('span.chip', null, `${o.name.split('@')[1]}: `, h('b', null, o.value))));
+  }
+
+  edit(s) {
+    const open = this.list.querySelector('[data-test=setting-editor]');
+    if (open) open.dispatchEvent(new Event('foregate:close'));
+    if (this.editing === s.name) { this.editing = null; return; }
+    const row = this.list.querySelector(`[data-test=setting-row][data-name="${CSS.escape(s.name)}"]`), button = row.querySelector('button[data-test^=edit-]');
+    this.editing = s.name;
+    button.setAttribute('aria-expanded', 'true');
+    openEditor(row.querySelector('[data-cell=editor]'), s, {
+      route: this.route,
+      routes: s.per_route === false ? [] : [...this.scope.options].map((o) => o.value).filter(Boolean),
+      valueOf: (route) => (route === this.route ? s.value : this.overrides.find((o) => o.name === `${s.name}@${route}`)?.value ?? s.value),
+      closed: (changed) => {
+        this.editing = null;
+        button.setAttribute('aria-expanded', 'false');
+        button.focus();
+        if (changed) { this.asking.now(); this.log.now(); }
+      },
+    });
+  }
+}
+
+/** Settings by what stands before the first dot. */
+function groupsOf(settings) {
+  const groups = new Map();
+  for (const s of settings) {
+    const prefix = s.name.split('.')[0];
+    if (!groups.has(prefix)) groups.set(prefix, []);
+    groups.get(prefix).push(s);
+  }
+  return [...groups];
+}
+
+/** What is not in force, and kill switches. */
+function troubles(s) {
+  const list = [
+    ...(s.switches ?? []).map((name) => h('li', { data: { tone: 'bad' } }, h('b', null, 'Kill switch '), h('code', null, name))),
+    ...s.refused.map((r) => h('li', { data: { tone: 'bad' } }, h('b', null, 'Refused '), h('code', null, `${r.name} = ${r.value}`), ` ${r.reason}. The last good value stays in force.`)),
+    ...s.unknown.map((r) => h('li', { data: { tone: 'warn' } }, h('b', null, 'Unknown '), h('code', null, `${r.name} = ${r.value}`), ` ${r.reason}`)),
+  ];
+  return list.length > 0 && h('ul.troubles', { 'aria-label': 'Settings that are not in force, and kill switches' }, list);
+}

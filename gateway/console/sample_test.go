@@ -1,0 +1,184 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sort"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func TestQuantilesAreThoseOfPrometheus(t *testing.T) {
+	inf := math.Inf(1)
+	for _, c := range []struct {
+		name        string
+		ends, below []float64
+		q, want     float64
+	}{
+		{"in the middle of a bucket", []float64{1, 2, inf}, []float64{10, 20, 20}, 0.75, 1.5},
+		{"at the end of a bucket", []float64{1, 2, inf}, []float64{10, 20, 20}, 0.5, 1},
+		{"the first bucket begins at 0", []float64{1, 2, inf}, []float64{10, 20, 20}, 0.25, 0.5},
+		{"a bucket that nothing fell in is passed over", []float64{1, 2, 4, inf}, []float64{5, 5, 10, 10}, 0.75, 3},
+		{"what lies beyond all is the last end", []float64{1, 2, inf}, []float64{0, 1, 10}, 0.95, 2},
+		{"all lies beyond", []float64{1, 2, inf}, []float64{0, 0, 10}, 0.5, 2},
+		{"one alone", []float64{1, 2, inf}, []float64{0, 1, 1}, 0.5, 1.5},
+		{"a first end below 0 is itself", []float64{-1, 2, inf}, []float64{10, 10, 10}, 0.5, -1},
+		{"a bucket from below 0", []float64{-2, 2, inf}, []float64{0, 10, 10}, 0.5, 0},
+	} {
+		if got := quantile(c.ends, c.below, c.q); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("%s: got %g, want %g", c.name, got, c.want)
+		}
+	}
+}
+
+// asDefined is bucketQuantile of Prometheus' promql/quantile.go, told again.
+func asDefined(ends, below []float64, q float64) float64 {
+	rank := q * below[len(below)-1]
+	b := sort.Search(len(below)-1, func(i int) bool { return below[i] >= rank })
+	switch {
+	case b == len(ends)-1:
+		return ends[len(ends)-2]
+	case b == 0 && ends[0] <= 0:
+		return ends[0]
+	}
+	start, in := 0.0, below[b]
+	if b > 0 {
+		start, in, rank = ends[b-1], in-below[b-1], rank-below[b-1]
+	}
+	return start + (ends[b]-start)*(rank/in)
+}
+
+func TestQuantilesOfAnyHistogramAreThoseOfPrometheus(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		n := 1 + r.IntN(12)
+		ends, below := make([]float64, n+1), make([]float64, n+1)
+		end, sum := r.Float64()-0.3, 0.0
+		for i := range n + 1 {
+			ends[i], below[i] = end, sum+float64(r.IntN(4))
+			end, sum = end+0.01+r.Float64(), below[i]
+		}
+		ends[n] = math.Inf(1)
+		if below[n] == 0 {
+			continue
+		}
+		for _, q := range []float64{0.5, 0.95, 0.99} {
+			if got, want := quantile(ends, below, q), asDefined(ends, below, q); math.Abs(got-want) > 1e-9 {
+				t.Fatalf("quantile %g of %v at %v: got %g, want %g", q, below, ends, got, want)
+			}
+		}
+	}
+}
+
+// every gives counts so far apart, each with the metrics of its place.
+func every(t *testing.T, apart time.Duration, each ...[]string) []counts {
+	t.Helper()
+	var all []counts
+	for i, lines := range each {
+		all = append(all, counted(t, time.Duration(i)*apart, lines...))
+	}
+	return all
+}
+
+func TestAtTheStartNothingIsKnownButWhatStands(t *testing.T) {
+	all := every(t, 0, []string{
+		`foregate_requests_total{code="200",route="m",tier="draft"} 9`, `foregate_acceptance_total{verdict="accepted"} 9`,
+		`llm_cache_requests_total{result="hit"} 9`, `foregate_cost_usd_total 3`, `foregate_saved_usd_total 1`, `foregate_cache_saved_usd_total 2`,
+		`llm_request_duration_seconds_bucket{le="1"} 9`, `llm_request_duration_seconds_count 9`,
+	})
+	got := sampleOf(all, Facts{Replicas: 3})
+	want := Sample{Time: float64(noon.Unix()), Replicas: 3, Requests: map[string]float64{"draft": 0}, Spent: 3, Saved: 3}
+	if diff := cmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestRatesAreOverTenSecondsAndSharesOverThirty(t *testing.T) {
+	var each [][]string
+	for i := range 16 { // every two seconds; requests and hits come faster and faster
+		n := i * i
+		each = append(each, []string{
+			fmt.Sprintf(`foregate_requests_total{code="200",route="m",tier="draft"} %d`, n),
+			fmt.Sprintf(`foregate_shed_total{priority="low"} %d`, n),
+			fmt.Sprintf(`foregate_acceptance_total{verdict="accepted"} %d`, n), fmt.Sprintf(`foregate_acceptance_total{verdict="rejected"} %d`, 3*i), `foregate_acceptance_total{verdict="bypassed"} 1000`,
+			fmt.Sprintf(`llm_cache_requests_total{result="hit"} %d`, i), fmt.Sprintf(`llm_cache_requests_total{result="local"} %d`, i), fmt.Sprintf(`llm_cache_requests_total{result="miss"} %d`, 2*i), fmt.Sprintf(`llm_cache_requests_total{result="bypass"} %d`, 99*i),
+			fmt.Sprintf(`foregate_cost_usd_total %g`, float64(i)/10),
+		})
+	}
+	s := sampleOf(every(t, 2*time.Second, each...), Facts{})
+	if got, want := s.Requests["draft"], (225.0-100)/10; got != want {
+		t.Errorf("%g requests a second, want %g", got, want)
+	}
+	if got, want := s.Shed["low"], (225.0-100)/10; got != want {
+		t.Errorf("%g shed a second, want %g", got, want)
+	}
+	if s.Drafts == nil || *s.Drafts != 225.0/(225+45) {
+		t.Errorf("acceptance %v, want 225 of 270", s.Drafts)
+	}
+	if s.Hits == nil || *s.Hits != 0.5 {
+		t.Errorf("cache hits %v, want a half of those that asked", s.Hits)
+	}
+	if s.SpentH == nil || math.Abs(*s.SpentH-1.5*120) > 1e-9 {
+		t.Errorf("%v USD an hour, want 1.5 in half a minute", s.SpentH)
+	}
+}
+
+// A series goes when its backend or its route does, and what is left is less than before.
+func TestCountersThatFallAreNoTraffic(t *testing.T) {
+	before := []string{
+		`foregate_requests_total{code="200",route="m",tier="draft"} 900`, `foregate_acceptance_total{verdict="accepted"} 90`, `foregate_acceptance_total{verdict="rejected"} 10`,
+		`llm_cache_requests_total{result="hit"} 90`, `llm_cache_requests_total{result="miss"} 9`,
+		`llm_request_duration_seconds_bucket{le="1"} 50`, `llm_request_duration_seconds_bucket{le="2"} 60`, `llm_request_duration_seconds_count 60`,
+	}
+	after := []string{
+		`foregate_requests_total{code="200",route="m",tier="draft"} 5`, `foregate_acceptance_total{verdict="accepted"} 3`, `foregate_acceptance_total{verdict="rejected"} 1`,
+		`llm_cache_requests_total{result="hit"} 3`, `llm_cache_requests_total{result="miss"} 1`,
+		`llm_request_duration_seconds_bucket{le="1"} 2`, `llm_request_duration_seconds_bucket{le="2"} 4`, `llm_request_duration_seconds_count 4`,
+	}
+	s := sampleOf(every(t, 10*time.Second, before, after), Facts{})
+	if s.Requests["draft"] != 0 || s.Drafts != nil || s.Hits != nil || s.Whole != nil {
+		t.Errorf("rate %g, acceptance %v, hits %v, latency %v", s.Requests["draft"], s.Drafts, s.Hits, s.Whole)
+	}
+	later := sampleOf(every(t, 10*time.Second, after, []string{
+		`foregate_requests_total{code="200",route="m",tier="draft"} 25`, `foregate_acceptance_total{verdict="accepted"} 6`, `foregate_acceptance_total{verdict="rejected"} 2`,
+		`llm_request_duration_seconds_bucket{le="1"} 2`, `llm_request_duration_seconds_bucket{le="2"} 14`, `llm_request_duration_seconds_count 14`,
+	}), Facts{})
+	if later.Requests["draft"] != 2 || *later.Drafts != 0.75 || later.Whole == nil || later.Whole.P50 != 1.5 {
+		t.Errorf("after that it goes on: rate %g, acceptance %v, latency %v", later.Requests["draft"], *later.Drafts, later.Whole)
+	}
+}
+
+func TestWhatAppearsLaterCountsFromNothing(t *testing.T) {
+	s := sampleOf(every(t, 10*time.Second, nil, []string{
+		`foregate_shed_total{priority="low"} 20`, `llm_request_duration_seconds_bucket{le="1"} 8`, `llm_request_duration_seconds_count 8`,
+	}), Facts{})
+	if s.Shed["low"] != 2 || s.Whole == nil || *s.Whole != (Quantiles{0.5, 0.95, 0.99}) {
+		t.Errorf("shed %v, latency %v", s.Shed, s.Whole)
+	}
+}
+
+// A page is told of nothing by null, and of no backends by {}.
+func TestWhatIsNotKnownIsNull(t *testing.T) {
+	var got map[string]any
+	if err := json.Unmarshal(encode(sampleOf([]counts{count(nil, noon)}, Facts{Lines: map[string]float64{}})), &got); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"acceptance", "bound", "promised", "cache_hit", "ttft", "latency", "spent_h", "saved_h"} {
+		if v, told := got[key]; !told || v != nil {
+			t.Errorf("%s is %v (told: %v), want null", key, v, told)
+		}
+	}
+	for _, key := range []string{"requests", "kv", "breakers", "shed", "lines"} {
+		if v, is := got[key].(map[string]any); !is || len(v) != 0 {
+			t.Errorf("%s is %v, want {}", key, got[key])
+		}
+	}
+	if v, is := got["shedding"].([]any); !is || len(v) != 0 {
+		t.Errorf("shedding is %v, want []", got["shedding"])
+	}
+}

@@ -1,0 +1,287 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+const adminToken = "0123456789abcdef0123456789abcdef"
+
+// desk is a Desk that notes what it was told.
+type desk struct {
+	told []SettingsOrder
+	err  error
+}
+
+func (d *desk) Change(ctx context.Context, o SettingsOrder) (SettingsChange, error) {
+	if _, bounded := ctx.Deadline(); !bounded {
+		return SettingsChange{}, errors.New("an order without a deadline")
+	}
+	d.told = append(d.told, o)
+	value := "0.7"
+	return SettingsChange{Version: 3, Changes: []SettingChange{{Name: "shed.low", New: &value}}}, d.err
+}
+
+func (d *desk) Rollback(ctx context.Context, o SettingsOrder, version int64) (SettingsChange, error) {
+	o.Set = map[string]string{"version": string(rune('0' + version))}
+	return d.Change(ctx, o)
+}
+
+func (d *desk) History(context.Context, int) ([]SettingsEntry, error) {
+	return []SettingsEntry{{ID: "1-0", Version: 1, Who: "ann"}}, d.err
+}
+
+// openGuarded is an office with a token, a desk and a page.
+func openGuarded(t *testing.T, local bool) (office, *orders, *desk) {
+	t.Helper()
+	f, d := twoPools(), &desk{}
+	b := startBench(t, simulator(t).URL(), func(o *Options) {
+		if !local {
+			o.Admin = "0.0.0.0:0"
+		}
+		o.Fleet, o.Desk, o.Token = f, d, []byte(adminToken)
+		o.Console = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, "a page") })
+	})
+	return office{bench: b, admin: "http://" + b.AdminAddr().String(), log: &lines{}}, f, d
+}
+
+// signIn returns the cookie and the CSRF key of a new session.
+func (o office) signIn(t *testing.T) (cookie, csrf string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, o.admin+"/admin/session", strings.NewReader(`{"token":"`+adminToken+`"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Origin", o.admin)
+	resp, err := o.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := rest(resp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var s Session
+	if err := json.Unmarshal([]byte(body), &s); err != nil || !s.SignedIn || !s.Writable || s.CSRF == "" || len(resp.Cookies()) != 1 {
+		t.Fatalf("%d %s %v", resp.StatusCode, body, resp.Cookies())
+	}
+	c := resp.Cookies()[0]
+	if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.MaxAge <= 0 {
+		t.Errorf("cookie %v", c)
+	}
+	return c.Name + "=" + c.Value, s.CSRF
+}
+
+func TestWhoLooksShowsTheTokenBeyondLoopback(t *testing.T) {
+	for _, local := range []bool{true, false} {
+		o, _, _ := openGuarded(t, local)
+		cookie, _ := o.signIn(t)
+		for path, open := range map[string]bool{"/livez": true, "/readyz": true, "/admin/session": true, "/console/": true, "/console/main.js": true, "/console/live": local, "/admin/backends": local, "/admin/receipts/none": local, "/admin/settings/log": local, "/debug/pprof/cmdline": local} {
+			for _, as := range []struct {
+				headers []string
+				may     bool
+			}{
+				{nil, open},
+				{[]string{"Authorization", "Bearer " + adminToken}, true},
+				{[]string{"Authorization", "Bearer " + adminToken + "x"}, false},
+				{[]string{"Cookie", cookie}, true},
+				{[]string{"Cookie", cookie[:len(cookie)-2] + "AA"}, open},
+				{[]string{"Cookie", sessionCookie + "=.."}, open},
+			} {
+				resp := o.get(t, path, as.headers...)
+				if refused := resp == http.StatusUnauthorized; refused == as.may {
+					t.Errorf("loopback %v: GET %s with %q: status %d", local, path, as.headers, resp)
+				}
+			}
+		}
+	}
+}
+
+// get returns the status of GET path.
+func (o office) get(t *testing.T, path string, headers ...string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, o.admin+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	resp, err := o.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rest(resp); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode
+}
+
+func TestWithATokenNobodyChangesAnythingWithoutIt(t *testing.T) {
+	o, f, d := openGuarded(t, true)
+	cookie, csrf := o.signIn(t)
+	other, _ := o.signIn(t)
+	for _, c := range []struct {
+		code    string // of the refusal; "" is allowed
+		headers []string
+	}{
+		{"", []string{"Authorization", "Bearer " + adminToken}},
+		{"", []string{"Cookie", cookie, "X-Csrf-Token", csrf, "Origin", o.admin, "Sec-Fetch-Site", "same-origin"}},
+		{"", []string{"Cookie", cookie, "X-Csrf-Token", csrf, "Host", "foregate.internal", "Origin", "https://foregate.internal", "Sec-Fetch-Site", "same-origin"}},
+		{"no_token", nil},
+		{"no_token", []string{"Origin", o.admin}},
+		{"bad_token", []string{"Authorization", "Bearer wrong"}},
+		{"bad_csrf", []string{"Cookie", cookie, "Origin", o.admin}},
+		{"bad_csrf", []string{"Cookie", cookie, "X-Csrf-Token", csrf + "A", "Origin", o.admin}},
+		{"bad_csrf", []string{"Cookie", other, "X-Csrf-Token", csrf, "Origin", o.admin}},
+		{"cross_site", []string{"Cookie", cookie, "X-Csrf-Token", csrf, "Origin", "https://evil.example"}},
+		{"cross_site", []string{"Cookie", cookie, "X-Csrf-Token", csrf, "Sec-Fetch-Site", "cross-site"}},
+		{"cross_site", []string{"Authorization", "Bearer " + adminToken, "Origin", "https://evil.example"}},
+		{"no_token", []string{"Cookie", sessionCookie + "=x", "X-Csrf-Token", csrf}},
+	} {
+		for _, path := range []string{"/admin/drain?backend=h100", "/admin/settings"} {
+			code, body := o.send(t, http.MethodPost, o.admin+path, `{"set":{"shed.low":"0.7"}}`, c.headers...)
+			told := f.last() != "" || len(d.told) > 0
+			d.told = nil
+			if allowed := c.code == ""; (code == http.StatusOK) != allowed || told != allowed || !strings.Contains(body, c.code) {
+				t.Errorf("%s %q: %d %s, told %v", path, c.headers, code, body, told)
+			}
+		}
+	}
+}
+
+func TestASessionEndsWithItsTimeAndWithTheToken(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	a := newGuard([]byte(adminToken), func() time.Time { return now })
+	value := a.begin()
+	with := func(v string) *http.Request {
+		return &http.Request{Header: http.Header{"Cookie": {sessionCookie + "=" + v}}}
+	}
+	if a.session(with(value)) != value {
+		t.Error("a new session is not known")
+	}
+	b := newGuard([]byte(adminToken[1:]+"x"), func() time.Time { return now })
+	if b.session(with(value)) != "" {
+		t.Error("a session outlives its token")
+	}
+	for i := range value {
+		changed := []byte(value)
+		changed[i] ^= 1
+		if string(changed[i]) != ";" && a.session(with(string(changed))) != "" {
+			t.Errorf("a session with another byte %d is believed", i)
+		}
+	}
+	now = now.Add(sessionTime)
+	if a.session(with(value)) != "" {
+		t.Error("a session does not end")
+	}
+}
+
+func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
+	o, _, d := openGuarded(t, true)
+	as := []string{"Authorization", "Bearer " + adminToken}
+	for _, c := range []struct {
+		path, body string
+		code       int
+		holds      string
+	}{
+		{"", `{"set":{"shed.low":"0.7"},"why":"night","dry_run":true}`, 200, `{"version":3,"dry_run":true,"changes":[{"name":"shed.low","old":null,"new":"0.7"}]`},
+		{"", `{"unset":["shed.low"],"who":"ann"}`, 200, `"dry_run":false`},
+		{"/rollback", `{"version":2}`, 200, `"version":3`},
+		{"", `{}`, 400, `give settings in set`},
+		{"", `{"sett":{"shed.low":"0.7"}}`, 400, `bad_body`},
+		{"", `{"set":{"shed.low":0.7}}`, 400, `bad_body`},
+		{"", `{"set":{"shed.low":"0.7"}} {}`, 400, `bad_body`},
+		{"", `{"set":{"shed.low":"0.7"},"why":"` + strings.Repeat("x", 257) + `"}`, 400, `256`},
+		{"", `{"set":{"shed.low":"0.7"},"why":"a\nb"}`, 400, `one line`},
+		{"/rollback", `{}`, 400, `"version"`},
+		{"/rollback", `{"version":-1}`, 400, `"version"`},
+		{"?dry_run=true", `{"set":{"shed.low":"0.7"}}`, 400, `unknown parameter`},
+	} {
+		code, body := o.send(t, http.MethodPost, o.admin+"/admin/settings"+c.path, c.body, as...)
+		if code != c.code || !strings.Contains(body, c.holds) {
+			t.Errorf("%s %s: %d %s", c.path, c.body, code, body)
+		}
+	}
+	want := []SettingsOrder{
+		{Who: "127.0.0.1", Why: "night", Set: map[string]string{"shed.low": "0.7"}, DryRun: true},
+		{Who: "ann@127.0.0.1", Unset: []string{"shed.low"}},
+		{Who: "127.0.0.1", Set: map[string]string{"version": "2"}},
+	}
+	if diff := cmp.Diff(want, d.told); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	for _, c := range []struct {
+		err   error
+		code  int
+		holds string
+	}{
+		{&SettingsRefused{[]string{"shed.low: want 0 … 1", "x: unknown"}}, 422, `"problems":["shed.low: want 0 … 1","x: unknown"]`},
+		{ErrSettingsReadOnly, 403, "settings_read_only"},
+		{errors.New("dial redis://operator:hunter2@r"), 503, "no_settings"},
+	} {
+		d.err = c.err
+		code, body := o.send(t, http.MethodPost, o.admin+"/admin/settings", `{"set":{"shed.low":"0.7"}}`, as...)
+		if code != c.code || !strings.Contains(body, c.holds) || strings.Contains(body, "hunter2") {
+			t.Errorf("%v: %d %s", c.err, code, body)
+		}
+	}
+	d.err = nil
+	if code, body := o.send(t, http.MethodGet, o.admin+"/admin/settings/log?n=5", ""); code != 200 || !strings.Contains(body, `"who":"ann"`) {
+		t.Errorf("%d %s", code, body)
+	}
+	if code, body := o.send(t, http.MethodGet, o.admin+"/admin/settings/log?n=501", ""); code != 400 || !strings.Contains(body, "1 … 500") {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
+func TestWithoutATokenNobodyChangesSettings(t *testing.T) {
+	d := &desk{}
+	b := startBench(t, simulator(t).URL(), func(o *Options) { o.Desk = d })
+	o := office{bench: b, admin: "http://" + b.AdminAddr().String()}
+	for _, path := range []string{"/admin/settings", "/admin/session"} {
+		if code, body := o.send(t, http.MethodPost, o.admin+path, `{"set":{"shed.low":"0.7"}}`); code != http.StatusForbidden || !strings.Contains(body, "read_only") || len(d.told) > 0 {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
+	}
+}
+
+func TestAnAdminListenerBeyondLoopbackNeedsAToken(t *testing.T) {
+	b := makeBench(t, simulator(t).URL(), func(o *Options) { o.Admin = "0.0.0.0:0" })
+	if err := b.Start(); err == nil || !strings.Contains(err.Error(), "needs a token") {
+		b.Stop(t.Context())
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestTenantsAreToldApartUpToABound(t *testing.T) {
+	listed := []TenantView{{Tenant: "acme", RPM: 5}}
+	tally := newTenants(listed)
+	for i := range 300 {
+		l := &exchangeLog{route: "m", began: time.Unix(int64(i), 0), code: []int{200, 429, 503, 500}[i%4]}
+		l.caller.Tenant = "t" + time.Duration(i).String()
+		tally.book(l)
+	}
+	tally.book(&exchangeLog{route: "", code: 400}) // no request for an answer
+	views := tally.views(time.Unix(300, 0))
+	var sum, rest uint64
+	for _, v := range views {
+		sum += v.Requests
+		if v.Tenant == otherTenants {
+			rest = v.Requests
+		}
+	}
+	if len(views) != mostTenants+1 || sum != 300 || rest != 201 {
+		t.Errorf("%d lines, %d requests, %d of others", len(views), sum, rest)
+	}
+	if v := views[0]; v.Tenant != "acme" || !v.Listed || v.RPM != 5 || v.Last != nil {
+		t.Errorf("%+v", v)
+	}
+}

@@ -1,0 +1,33 @@
+package tracing
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Why a trace was dropped.
+const (
+	dropQueue   = "queue"   // too many waited
+	dropRefused = "refused" // the collector was away, too slow, or did not want it
+	dropStop    = "stop"    // the gateway stopped before it could be sent
+)
+
+type metrics struct {
+	exported prometheus.Counter
+	dropped  *prometheus.CounterVec
+}
+
+func newMetrics(reg prometheus.Registerer) *metrics {
+	m := &metrics{
+		exported: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "foregate_traces_exported_total", Help: "Traces that the collector took, one per request.",
+		}),
+		dropped: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_traces_dropped_total", Help: "Traces that were dropped: too many waited (queue), the collector did not take them (refused), the gateway stopped (stop).",
+		}, []string{"reason"}),
+	}
+	for _, reason := range []string{dropQueue, dropRefused, dropStop} {
+		m.dropped.WithLabelValues(reason)
+	}
+	if reg != nil {
+		reg.MustRegister(m.exported, m.dropped)
+	}
+	return m
+}

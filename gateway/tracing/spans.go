@@ -1,0 +1,326 @@
+package tracing
+
+import (
+	"context"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/tiers"
+)
+
+// What the conventions have no name for.
+const (
+	keyTenant     = attribute.Key("foregate.tenant")
+	keyPriority   = attribute.Key("foregate.priority")
+	keyRequest    = attribute.Key("foregate.request_id")
+	keyCache      = attribute.Key("foregate.cache") // what came of it, as in the access record
+	keyLimits     = attribute.Key("foregate.limits_s")
+	keyTier       = attribute.Key("foregate.tier")       // that the answer came from
+	keyMode       = attribute.Key("foregate.mode")       // by which drafts were judged
+	keyAcceptance = attribute.Key("foregate.acceptance") // as in X-Acceptance
+	keyDrafted    = attribute.Key("foregate.tokens.drafted")
+	keyAccepted   = attribute.Key("foregate.tokens.accepted")
+	keyWasted     = attribute.Key("foregate.tokens.wasted")
+	keyUSD        = attribute.Key("foregate.usd")
+	keyRole       = attribute.Key("foregate.role") // draft, target, score, tokenize
+	keyPool       = attribute.Key("foregate.pool")
+	keyBackend    = attribute.Key("foregate.backend")
+
+	keyAccept    = attribute.Key("accept")
+	keyReason    = attribute.Key("reason")
+	keyScore     = attribute.Key("score")     // nats
+	keyThreshold = attribute.Key("threshold") // nats
+	keyTokens    = attribute.Key("tokens")
+	keyKept      = attribute.Key("kept")
+)
+
+const (
+	eventVerdict  = "foregate.verdict"
+	eventCheck    = "foregate.check"
+	eventTakeover = "foregate.takeover"
+)
+
+// statusGone and statusBroken are codes of the access record that no HTTP status is.
+const (
+	statusGone   = 499
+	statusBroken = 597
+)
+
+// operations are the conventions' names for what paths do. Others have none.
+var operations = map[string]attribute.KeyValue{
+	"/v1/chat/completions": semconv.GenAIOperationNameChat,
+	"/v1/responses":        semconv.GenAIOperationNameChat,
+	"/v1/messages":         semconv.GenAIOperationNameChat,
+	"/v1/completions":      semconv.GenAIOperationNameTextCompletion,
+	"/v1/embeddings":       semconv.GenAIOperationNameEmbeddings,
+}
+
+// engine is who made the tokens. The conventions list no name for engines of one's own; this is
+// what the gateway speaks to them as.
+var engine = semconv.GenAIProviderNameKey.String("vllm")
+
+// build makes the spans of a request.
+func (t *Tracer) build(at *gateway.Trace, d *gateway.Done) {
+	ctx := context.Background()
+	if parent := trace.SpanID(at.Parent); parent.IsValid() {
+		state, _ := trace.ParseTraceState(at.State) // it was read before
+		ctx = trace.ContextWithRemoteSpanContext(ctx, trace.NewSpanContext(trace.SpanContextConfig{
+			TraceID: at.ID, SpanID: parent, TraceFlags: trace.TraceFlags(at.Flags), TraceState: state, Remote: true,
+		}))
+	}
+	op, known := operations[d.Path]
+	name := d.Path
+	if known {
+		name = op.Value.AsString()
+	}
+	b := builder{Tracer: t, done: d, id: at.ID, op: op}
+	ctx, b.request = b.start(ctx, titled(name, d.Route), at.Span, trace.SpanKindServer, 0)
+	b.describe()
+	b.lookup(ctx)
+	if d.Receipt != nil {
+		b.began = d.Receipt.Began.Sub(d.Began)
+		b.answer(ctx, d.Receipt)
+	}
+	b.status()
+	b.end(b.request, d.Took)
+}
+
+// builder makes the spans of one request. Times are counted from when it came.
+type builder struct {
+	*Tracer
+	done    *gateway.Done
+	id      trace.TraceID
+	op      attribute.KeyValue // zero for what the conventions have no name for
+	request trace.Span
+	began   time.Duration // when the cascade took it up
+}
+
+func (b *builder) start(ctx context.Context, name string, id trace.SpanID, kind trace.SpanKind, at time.Duration) (context.Context, trace.Span) {
+	return b.tracer.Start(with(ctx, b.id, id), name, trace.WithSpanKind(kind), trace.WithTimestamp(b.done.Began.Add(at)))
+}
+
+// end ends a span; nothing ends after the request does.
+func (b *builder) end(s trace.Span, at time.Duration) {
+	s.End(trace.WithTimestamp(b.done.Began.Add(min(at, b.done.Took))))
+}
+
+func (b *builder) event(s trace.Span, name string, at time.Duration, about ...attribute.KeyValue) {
+	s.AddEvent(name, trace.WithTimestamp(b.done.Began.Add(min(b.began+at, b.done.Took))), trace.WithAttributes(about...))
+}
+
+// titled is a span's name by the conventions: what is done, and by which model.
+func titled(what, model string) string {
+	if model == "" {
+		return what
+	}
+	return what + " " + model
+}
+
+// describe says what was asked and what came of it.
+func (b *builder) describe() {
+	d := b.done
+	about := []attribute.KeyValue{
+		semconv.HTTPRequestMethodPost, semconv.URLPath(d.Path), semconv.HTTPRoute(d.Path), engine,
+		keyRequest.String(d.ID), keyPriority.String(d.Priority),
+	}
+	if b.op.Valid() {
+		about = append(about, b.op)
+	}
+	if d.Route != "" {
+		about = append(about, semconv.GenAIRequestModel(d.Route), semconv.GenAIRequestStream(d.Stream))
+	}
+	if d.Tenant != "" {
+		about = append(about, keyTenant.String(d.Tenant))
+	}
+	if d.Cache != "" {
+		about = append(about, keyCache.String(d.Cache))
+	}
+	if d.Limits > 0 {
+		about = append(about, keyLimits.Float64(d.Limits.Seconds()))
+	}
+	if d.Tier != "" {
+		about = append(about, keyTier.String(d.Tier), semconv.GenAIResponseModel(d.Route),
+			semconv.GenAIUsageInputTokens(d.Prompt), semconv.GenAIUsageOutputTokens(d.Answer))
+	}
+	if d.Finish != "" {
+		about = append(about, semconv.GenAIResponseFinishReasons(d.Finish))
+	}
+	b.request.SetAttributes(about...)
+}
+
+// status says how the request ended. Whoever sends what cannot be answered has erred, not the
+// gateway; who is turned away for want of room, or for a limit, is to be seen.
+func (b *builder) status() {
+	d := b.done
+	switch d.Code {
+	case statusGone: // no status was sent, or nobody read it
+	case statusBroken:
+		b.request.SetAttributes(semconv.HTTPResponseStatusCode(200))
+	default:
+		b.request.SetAttributes(semconv.HTTPResponseStatusCode(d.Code))
+	}
+	if d.Problem != "" {
+		b.request.SetAttributes(semconv.ErrorTypeKey.String(d.Problem))
+	}
+	if d.Code >= 500 || d.Code == 429 {
+		b.request.SetStatus(codes.Error, d.Problem)
+	}
+}
+
+// lookup is the question to Redis for a kept answer.
+func (b *builder) lookup(ctx context.Context) {
+	d := b.done
+	if d.Lookup == 0 {
+		return
+	}
+	at := d.Looked.Sub(d.Began)
+	_, s := b.start(ctx, "cache lookup", trace.SpanID{}, trace.SpanKindClient, at)
+	s.SetAttributes(semconv.DBSystemNameRedis, keyCache.String(d.Cache))
+	b.end(s, at+d.Lookup)
+}
+
+// answer shows how the cascade made an answer.
+func (b *builder) answer(ctx context.Context, rc *tiers.Receipt) {
+	about := []attribute.KeyValue{keyAcceptance.String(rc.Acceptance()), keyUSD.Float64(rc.USD)}
+	if rc.First > 0 && b.done.Stream {
+		about = append(about, semconv.GenAIResponseTimeToFirstChunk((b.began + rc.First).Seconds()))
+	}
+	if rc.Plan.Judged {
+		about = append(about, keyMode.String(string(rc.Plan.Mode)),
+			keyDrafted.Int(rc.DraftedTokens), keyAccepted.Int(rc.AcceptedTokens), keyWasted.Int(rc.WastedTokens))
+	}
+	b.request.SetAttributes(about...)
+	spans := b.tries(ctx, rc)
+	b.verdict(rc, spans)
+	b.checks(rc, spans)
+	for _, o := range rc.Over {
+		b.event(b.request, eventTakeover, o.At, keyReason.String(o.Why), keyTokens.Int(o.Tokens))
+	}
+	for i, s := range spans {
+		b.end(s, b.began+rc.Tries[i].At+rc.Tries[i].Took)
+	}
+}
+
+// tries are the calls upstream, each with the wait before it. They are not ended yet.
+func (b *builder) tries(ctx context.Context, rc *tiers.Receipt) []trace.Span {
+	left := rc.Waited // that no call came of
+	spans := make([]trace.Span, len(rc.Tries))
+	for i := range rc.Tries {
+		try := &rc.Tries[i]
+		left -= try.Waited
+		if try.Waited > 0 {
+			b.wait(ctx, try.Pool, b.began+try.At-try.Waited, try.Waited)
+		}
+		spans[i] = b.try(ctx, try)
+	}
+	if left > 0 {
+		b.wait(ctx, "", max(b.done.Took-left, 0), left)
+	}
+	return spans
+}
+
+// wait is a request's place in a pool's line; it was turned away where pool is "".
+func (b *builder) wait(ctx context.Context, pool string, at, long time.Duration) {
+	_, s := b.start(ctx, "queue", trace.SpanID{}, trace.SpanKindInternal, at)
+	if pool != "" {
+		s.SetAttributes(keyPool.String(pool))
+	} else {
+		s.SetStatus(codes.Error, b.done.Problem)
+	}
+	b.end(s, at+long)
+}
+
+func (b *builder) try(ctx context.Context, try *tiers.Try) trace.Span {
+	model := b.model(try.Pool)
+	about := []attribute.KeyValue{engine, keyRole.String(string(try.Role)), keyPool.String(try.Pool), keyBackend.String(try.Backend)}
+	name := string(try.Role)
+	if made := try.Role == tiers.RoleDraft || try.Role == tiers.RoleTarget; made {
+		if b.op.Valid() {
+			name = b.op.Value.AsString()
+			about = append(about, b.op)
+		} else {
+			name = b.done.Path
+		}
+		if try.Tokens > 0 {
+			about = append(about, semconv.GenAIUsageOutputTokens(try.Tokens))
+		}
+	} else {
+		about = append(about, semconv.GenAIOperationNameKey.String(name))
+	}
+	if model != "" {
+		about = append(about, semconv.GenAIRequestModel(model))
+	}
+	if try.First > 0 {
+		about = append(about, semconv.GenAIResponseTimeToFirstChunk(try.First.Seconds()))
+	}
+	if try.Status > 0 {
+		about = append(about, semconv.HTTPResponseStatusCode(try.Status))
+	}
+	_, s := b.start(ctx, titled(name, model), try.Span, trace.SpanKindClient, b.began+try.At)
+	s.SetAttributes(append(about, server(try.URL)...)...)
+	why := try.Failed
+	if why == "" {
+		why = try.Broke
+	}
+	if why != "" {
+		s.SetAttributes(semconv.ErrorTypeKey.String(string(why)))
+		s.SetStatus(codes.Error, "")
+	}
+	return s
+}
+
+// server is a backend's address.
+func server(base string) []attribute.KeyValue {
+	u, err := url.Parse(base)
+	if err != nil || u.Host == "" {
+		return nil
+	}
+	port, err := net.LookupPort("tcp", u.Scheme)
+	if told, bad := strconv.Atoi(u.Port()); bad == nil {
+		port, err = told, nil
+	}
+	if err != nil {
+		return []attribute.KeyValue{semconv.ServerAddress(u.Hostname())}
+	}
+	return []attribute.KeyValue{semconv.ServerAddress(u.Hostname()), semconv.ServerPort(port)}
+}
+
+// verdict is what was decided of the draft, told at the span of the last one.
+func (b *builder) verdict(rc *tiers.Receipt, spans []trace.Span) {
+	v := rc.Verdict
+	if v.Reason == "" {
+		return
+	}
+	at := b.request
+	for i := range slices.Backward(spans) {
+		if rc.Tries[i].Role == tiers.RoleDraft {
+			at = spans[i]
+			break
+		}
+	}
+	b.event(at, eventVerdict, rc.Judged, keyAccept.Bool(v.Accept), keyReason.String(v.Reason),
+		keyScore.Float64(float64(v.Score)), keyThreshold.Float64(float64(rc.Needed)), keyTokens.Int(v.Tokens))
+}
+
+// checks are what the target said of the draft, each told at the span of its call.
+func (b *builder) checks(rc *tiers.Receipt, spans []trace.Span) {
+	for _, c := range rc.Checks {
+		at := b.request
+		for i, t := range rc.Tries {
+			if t.Role == tiers.RoleScore && t.At >= c.At && t.At <= c.At+c.Took {
+				at = spans[i]
+			}
+		}
+		b.event(at, eventCheck, c.At+c.Took, keyAccept.Bool(c.Pass), keyReason.String(c.Reason),
+			keyScore.Float64(float64(c.Score)), keyTokens.Int(c.Tokens), keyKept.Int(c.Kept))
+	}
+}

@@ -1,0 +1,243 @@
+package tracing
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	semconv "go.opentelemetry.io/otel/semconv/v1.41.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/foregate/foregate/gateway"
+)
+
+const (
+	queued     = 2048                   // requests that may wait to be told of: 1 kB each, and at most 8
+	atOnce     = 64                     // requests in one message
+	linger     = 500 * time.Millisecond // that a request waits for others
+	sendTime   = 10 * time.Second       // for a message with all its tries
+	tryTime    = 5 * time.Second        // for one of them
+	lastTime   = 2 * time.Second        // for what is left when the gateway stops
+	mostState  = 512                    // bytes of a tracestate that is passed on: the least that must be (W3C)
+	mostDetail = 300                    // bytes of an error in the log
+)
+
+// Options say where traces go. URL is required.
+type Options struct {
+	URL     string                   // of the collector; /v1/traces is added to it
+	Sample  float64                  // of the requests without a traceparent, 0 … 1
+	Headers map[string]string        // that the collector wants
+	Version string                   // of the gateway, "" is not told
+	Model   func(pool string) string // what a pool's engines call their model; nil is nothing that is told
+
+	Logger     zerolog.Logger
+	Registerer prometheus.Registerer // nil registers nothing
+}
+
+// Tracer is a gateway's. It must be run.
+type Tracer struct {
+	model    func(pool string) string
+	log      zerolog.Logger
+	metrics  *metrics
+	root     sdk.Sampler
+	queue    chan over
+	exporter sdk.SpanExporter
+	tracer   trace.Tracer
+	made     gathered // by tracer; touched by Run alone
+	failing  bool     // the last message was not taken
+}
+
+var _ gateway.Tracer = (*Tracer)(nil)
+
+// over is a request that is.
+type over struct {
+	at   *gateway.Trace
+	done *gateway.Done
+}
+
+// New makes a tracer. Nothing is dialled before [Tracer.Run] has something to tell.
+func New(o Options) (*Tracer, error) {
+	if o.Model == nil {
+		o.Model = func(string) string { return "" }
+	}
+	ctx := context.Background()
+	about := []attribute.KeyValue{semconv.ServiceName("foregate")}
+	if o.Version != "" {
+		about = append(about, semconv.ServiceVersion(o.Version))
+	}
+	res, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithAttributes(about...), resource.WithFromEnv())
+	if err != nil {
+		return nil, fmt.Errorf("tracing: %w", err)
+	}
+	exporter, err := otlptracehttp.New(ctx,
+		otlptracehttp.WithEndpointURL(strings.TrimRight(o.URL, "/")+"/v1/traces"),
+		otlptracehttp.WithHeaders(o.Headers), // the environment adds none
+		otlptracehttp.WithCompression(otlptracehttp.GzipCompression),
+		otlptracehttp.WithHTTPClient(newClient()),
+		otlptracehttp.WithRetry(otlptracehttp.RetryConfig{Enabled: true, InitialInterval: 500 * time.Millisecond, MaxInterval: 2 * time.Second, MaxElapsedTime: tryTime}),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("tracing: %w", err)
+	}
+	t := &Tracer{
+		model: o.Model, log: o.Logger, metrics: newMetrics(o.Registerer), root: sdk.TraceIDRatioBased(o.Sample),
+		queue: make(chan over, queued), exporter: exporter,
+	}
+	t.tracer = sdk.NewTracerProvider(
+		sdk.WithResource(res), sdk.WithSampler(sdk.AlwaysSample()), sdk.WithIDGenerator(given{}), sdk.WithSpanProcessor(&t.made),
+	).Tracer("github.com/foregate/foregate", trace.WithInstrumentationVersion(o.Version), trace.WithSchemaURL(semconv.SchemaURL))
+	return t, nil
+}
+
+// newClient is the way to the collector. Redirects are not followed: the headers would go along.
+func newClient() *http.Client {
+	return &http.Client{
+		Timeout:       tryTime,
+		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: 2, IdleConnTimeout: 30 * time.Second, ForceAttemptHTTP2: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+}
+
+// Begin implements gateway.Tracer. Whoever sends a traceparent has decided; others are chosen by
+// their trace's id, as other services would choose.
+func (t *Tracer) Begin(h http.Header) *gateway.Trace {
+	at := &gateway.Trace{Span: newSpan()}
+	if from := parentOf(h); from.IsValid() {
+		at.ID, at.Parent, at.Flags, at.State = from.TraceID(), from.SpanID(), byte(from.TraceFlags()), from.TraceState().String()
+		return at
+	}
+	binary.BigEndian.PutUint64(at.ID[:8], rand.Uint64())
+	binary.BigEndian.PutUint64(at.ID[8:], max(rand.Uint64(), 1)) // zero is no id
+	at.Flags = byte(trace.FlagsRandom)
+	if t.root.ShouldSample(sdk.SamplingParameters{ParentContext: context.Background(), TraceID: at.ID}).Decision == sdk.RecordAndSample {
+		at.Flags |= byte(trace.FlagsSampled)
+	}
+	return at
+}
+
+// parentOf reads the trace context of a request; it is not valid where there is none, two, or
+// one that is malformed.
+func parentOf(h http.Header) trace.SpanContext {
+	told := h["Traceparent"]
+	if len(told) != 1 {
+		return trace.SpanContext{}
+	}
+	carrier := propagation.MapCarrier{"traceparent": told[0]}
+	if state := strings.Join(h["Tracestate"], ","); len(state) <= mostState {
+		carrier["tracestate"] = state
+	}
+	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
+}
+
+func newSpan() (id trace.SpanID) {
+	binary.BigEndian.PutUint64(id[:], max(rand.Uint64(), 1))
+	return id
+}
+
+// End implements gateway.Tracer.
+func (t *Tracer) End(at *gateway.Trace, d *gateway.Done) {
+	select {
+	case t.queue <- over{at, d}:
+	default:
+		t.metrics.dropped.WithLabelValues(dropQueue).Inc()
+	}
+}
+
+// Run sends what there is to tell, until ctx ends; then what is left, for two seconds at most.
+func (t *Tracer) Run(ctx context.Context) error {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastTime, cancel) })()
+	for ctx.Err() == nil {
+		t.send(work, t.gather(ctx))
+	}
+	for work.Err() == nil && len(t.queue) > 0 {
+		t.send(work, t.waiting(nil))
+	}
+	if left := len(t.queue); left > 0 {
+		t.metrics.dropped.WithLabelValues(dropStop).Add(float64(left))
+	}
+	return ctx.Err()
+}
+
+// gather waits for a request, and a moment for others.
+func (t *Tracer) gather(ctx context.Context) []over {
+	var batch []over
+	select {
+	case <-ctx.Done():
+		return nil
+	case o := <-t.queue:
+		batch = append(make([]over, 0, atOnce), o)
+	}
+	timer := time.NewTimer(linger)
+	defer timer.Stop()
+	for len(batch) < atOnce {
+		select {
+		case <-ctx.Done():
+			return t.waiting(batch)
+		case <-timer.C:
+			return batch
+		case o := <-t.queue:
+			batch = append(batch, o)
+		}
+	}
+	return batch
+}
+
+// waiting adds what is there already.
+func (t *Tracer) waiting(batch []over) []over {
+	for len(batch) < atOnce {
+		select {
+		case o := <-t.queue:
+			batch = append(batch, o)
+		default:
+			return batch
+		}
+	}
+	return batch
+}
+
+// send tells the collector of requests. What it does not take is dropped: a collector that is
+// away is seen by the counters, and in one line of the log.
+func (t *Tracer) send(ctx context.Context, batch []over) {
+	if len(batch) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	defer cancel()
+	for _, o := range batch {
+		t.build(o.at, o.done)
+	}
+	err := t.exporter.ExportSpans(ctx, t.made.take())
+	if err == nil {
+		t.metrics.exported.Add(float64(len(batch)))
+	} else {
+		t.metrics.dropped.WithLabelValues(dropRefused).Add(float64(len(batch)))
+	}
+	t.tell(err)
+}
+
+// tell logs a change, once.
+func (t *Tracer) tell(err error) {
+	switch failing := err != nil; {
+	case failing == t.failing:
+		return
+	case failing:
+		why := err.Error()
+		t.log.Warn().Str("error", strings.ToValidUTF8(why[:min(len(why), mostDetail)], "")).Msg("the trace collector does not take traces; they are dropped")
+	default:
+		t.log.Info().Msg("the trace collector takes traces again")
+	}
+	t.failing = err != nil
+}
