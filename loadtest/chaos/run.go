@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -186,15 +185,11 @@ func (w *World) warmUp(ctx context.Context) (err error) {
 	l := w.StartLoad(1, nil)
 	l.Stop()
 	w.loads = nil
-	var all sync.WaitGroup
-	for _, g := range w.Gateways {
-		all.Go(func() {
-			for n := range warmUps {
-				l.Send(g, usualLoad(n))
-			}
-		})
+	for n := range warmUps {
+		for _, g := range w.Gateways {
+			l.Send(g, usualLoad(n))
+		}
 	}
-	all.Wait()
 	l.client.CloseIdleConnections()
 	w.base, err = w.footprints(ctx)
 	return err
