@@ -1,0 +1,90 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/tracing"
+)
+
+const (
+	mostHeaderFile   = 16 << 10 // bytes
+	mostTraceHeaders = 16
+)
+
+// makeTracer makes the way to a collector, where the file names one.
+func (r *replica) makeTracer() error {
+	t := r.file.Tracing
+	if t.OTLP == "" {
+		return nil
+	}
+	headers, err := traceHeaders(t.HeadersFile)
+	if err != nil {
+		return fmt.Errorf("tracing.headers_file: %w", err)
+	}
+	r.tracer, err = tracing.New(tracing.Options{
+		URL: t.OTLP, Sample: t.Sample, Headers: headers, Version: thisBuild().Version,
+		Model:  func(pool string) string { return r.file.Pools[pool].Model },
+		Logger: r.log, Registerer: r.registerer,
+	})
+	return err
+}
+
+// trace has the gateway tell of its requests, where there is anybody to tell.
+func (r *replica) trace(o *gateway.Options) {
+	if r.tracer == nil {
+		return
+	}
+	o.Tracer = r.tracer
+	o.Loops = append(o.Loops, gateway.Loop{Name: "traces", Run: r.tracer.Run})
+}
+
+// traceHeaders reads the headers that a collector wants from the file at path; "" is none.
+func traceHeaders(path string) (map[string]string, error) {
+	if path == "" {
+		return map[string]string{}, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseHeaders(data)
+}
+
+// parseHeaders reads "NAME: VALUE" lines, between which lines that are empty or begin with #
+// mean nothing. Errors never repeat a line: it may be a key.
+func parseHeaders(data []byte) (map[string]string, error) {
+	if len(data) > mostHeaderFile {
+		return nil, fmt.Errorf("more than %d bytes", mostHeaderFile)
+	}
+	headers := map[string]string{}
+	lines := bufio.NewScanner(bytes.NewReader(data))
+	for n := 1; lines.Scan(); n++ {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		name, value, ok := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return nil, fmt.Errorf("line %d: want NAME: VALUE", n)
+		}
+		headers[name] = value
+	}
+	switch {
+	case lines.Err() != nil:
+		return nil, lines.Err()
+	case len(headers) == 0:
+		return nil, errors.New("no header in it; want NAME: VALUE in each line")
+	case len(headers) > mostTraceHeaders:
+		return nil, fmt.Errorf("more than %d headers", mostTraceHeaders)
+	}
+	return headers, nil
+}
