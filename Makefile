@@ -80,6 +80,10 @@ load: build ## One small scenario live: simulators, Redis, a replica, a table.
 chaos: build redis ## The fault suite: three gateways, real Redis servers, a table of what was promised and seen (CHAOS=--short: three minutes).
 	bin/loadtest chaos $(CHAOS)
 
+.PHONY: operations
+operations: build redis ## Rolling restart and upgrade, a drain, a spot notice, a live threshold, under load: every request accounted for (OPERATIONS=--short: a minute).
+	bin/loadtest operate $(OPERATIONS)
+
 agree: build redis ## Live runs and virtual time are the same experiment (five seeds, under a minute).
 	bin/loadtest agree agree
 
