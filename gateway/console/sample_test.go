@@ -162,6 +162,12 @@ func TestWhatAppearsLaterCountsFromNothing(t *testing.T) {
 	}
 }
 
+func TestAHistogramWithoutEndsTellsNothing(t *testing.T) {
+	if s := sampleOf([]counts{counted(t, 0), counted(t, time.Second, `llm_request_duration_seconds_count 8`)}, Facts{}); s.Whole != nil {
+		t.Errorf("latency %v", *s.Whole)
+	}
+}
+
 // A page is told of nothing by null, and of no backends by {}.
 func TestWhatIsNotKnownIsNull(t *testing.T) {
 	var got map[string]any
