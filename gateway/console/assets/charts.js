@@ -4,9 +4,12 @@
 import { fill, h, say } from './dom.js';
 import { clock } from './format.js';
 
+const font = 'ui-sans-serif, system-ui, "Liberation Sans", sans-serif';
 const height = 168;       // CSS pixels of a chart
 const window10 = 600;     // seconds that are shown
 const axisWidth = 46;
+const gutter = 76;         // for the names of lines across
+const apart = 13;          // between two of those names
 
 /** A colour of the theme, by its custom property. */
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -109,11 +112,11 @@ export class Chart {
   }
 
   options() {
-    const grid = { stroke: colour('grid'), width: 1 };
-    const axis = { stroke: colour('muted'), font: '11px ui-sans-serif, system-ui, sans-serif', grid, ticks: { show: false } };
+    const grid = { stroke: this.spec.stacked ? `${colour('muted')}40` : colour('grid'), width: 1 };
+    const axis = { stroke: colour('muted'), font: `11px ${font}`, grid, ticks: { show: false } };
     return {
       width: Math.max(this.plot.clientWidth, 120), height,
-      padding: [8, 8, 0, 0],
+      padding: [8, this.spec.marks ? gutter : 8, 0, 0],
       legend: { show: false },
       drawOrder: this.spec.stacked ? ['series', 'axes'] : ['axes', 'series'],
       cursor: { sync: { key: 'foregate' }, y: false, drag: { x: false, y: false }, points: { show: !this.spec.stacked, size: 6 } },
@@ -123,12 +126,12 @@ export class Chart {
         { ...axis, size: axisWidth, space: 30, values: (u, ticks) => ticks.map((v) => (v == null ? '' : this.spec.tell(v).replace(/ (%|ms|s|min)$/, '\u202f$1'))) },
       ],
       series: [{}, ...this.lines.map((l) => this.series(l))],
-      hooks: { draw: [(u) => this.drawMarks(u)], setCursor: [(u) => { this.cursor = u.cursor.idx ?? null; this.tellValues(); }] },
+      hooks: { draw: [(u) => { const last = this.samples?.[this.samples.length - 1]; if (this.spec.marks && last) drawMarks(u, this.spec.marks(last), this.spec.tell); }], setCursor: [(u) => { this.cursor = u.cursor.idx ?? null; this.tellValues(); }] },
     };
   }
 
   scale() {
-    if (this.spec.scale === 'share') return { range: [0, 1] };
+    if (this.spec.scale === 'share') return { range: [0, 1.02] };
     if (this.spec.scale === 'log') return { distr: 3, range: (u, min, max) => (min == null ? [0.01, 1] : [decade(min, Math.floor), decade(max, Math.ceil)]) };
     return { range: (u, min, max) => [Math.min(0, min ?? 0), max > 0 ? max * 1.12 : 1] };
   }
@@ -139,31 +142,6 @@ export class Chart {
       stroke: ink, width: stacked ? 1 : 1.75, dash: line.dash, points: { show: false }, spanGaps: false,
       fill: stacked ? mixed(ink, colour('panel'), 0.62) : line.fill ? mixed(ink, colour('panel'), 0.14) : undefined,
     };
-  }
-
-  /** Draws lines across, such as those above which requests are shed, with their names. */
-  drawMarks(u) {
-    const last = this.samples?.[this.samples.length - 1];
-    if (!this.spec.marks || !last) return;
-    const { ctx, bbox } = u, dpr = devicePixelRatio || 1;
-    ctx.save();
-    ctx.font = `${11 * dpr}px ui-sans-serif, system-ui, sans-serif`;
-    ctx.textAlign = 'right';
-    const marks = this.spec.marks(last).toSorted((a, b) => b.value - a.value);
-    let lowest = -Infinity;
-    for (const m of marks) {
-      const y = Math.round(u.valToPos(m.value, 'y', true)), text = Math.max(y, lowest + 12 * dpr, bbox.top + 12 * dpr);
-      lowest = text;
-      ctx.strokeStyle = ctx.fillStyle = colour(m.colour);
-      ctx.lineWidth = dpr;
-      ctx.setLineDash([5 * dpr, 4 * dpr]);
-      ctx.beginPath();
-      ctx.moveTo(bbox.left, y);
-      ctx.lineTo(bbox.left + bbox.width, y);
-      ctx.stroke();
-      ctx.fillText(`${m.label} ${this.spec.tell(m.value)}`, bbox.left + bbox.width - 4 * dpr, text - 3 * dpr);
-    }
-    ctx.restore();
   }
 
   /** The legend's entries; their values follow. */
@@ -188,6 +166,36 @@ export class Chart {
     const width = this.plot.clientWidth;
     if (this.u && width > 0 && width !== this.u.width) this.u.setSize({ width, height });
   }
+}
+
+/**
+ * Draws lines across, such as those above which requests are shed, with their names in the gutter.
+ * @param {{label: string, value: number, colour: string}[]} marks
+ */
+function drawMarks(u, marks, tell) {
+  const { ctx, bbox } = u, dpr = devicePixelRatio || 1, right = bbox.left + bbox.width;
+  ctx.save();
+  ctx.font = `${11 * dpr}px ${font}`;
+  ctx.textBaseline = 'middle';
+  ctx.lineWidth = dpr;
+  let highest = -Infinity;
+  for (const m of marks.toSorted((a, b) => b.value - a.value)) {
+    const y = Math.round(u.valToPos(m.value, 'y', true)), text = Math.max(y, highest + apart * dpr);
+    highest = text;
+    ctx.strokeStyle = ctx.fillStyle = colour(m.colour);
+    ctx.setLineDash([5 * dpr, 4 * dpr]);
+    ctx.beginPath();
+    ctx.moveTo(bbox.left, y);
+    ctx.lineTo(right, y);
+    ctx.stroke();
+    ctx.setLineDash([]);
+    ctx.beginPath();
+    ctx.moveTo(right, y);
+    ctx.lineTo(right + 8 * dpr, text);
+    ctx.stroke();
+    ctx.fillText(`${m.label} ${tell(m.value)}`, right + 11 * dpr, text);
+  }
+  ctx.restore();
 }
 
 /** The mark of a line in a legend: its colour and its dashes. */
@@ -245,30 +253,13 @@ export function trackChart(track, marks, tell) {
 }
 
 function trackOptions(plot, track, marks, tell) {
-  const axis = { stroke: colour('muted'), font: '11px ui-sans-serif, system-ui, sans-serif', grid: { stroke: colour('grid'), width: 1 }, ticks: { show: false } };
+  const axis = { stroke: colour('muted'), font: `11px ${font}`, grid: { stroke: colour('grid'), width: 1 }, ticks: { show: false } };
   const all = [...track.map((p) => p[1]), ...marks.map((m) => m.value)], low = Math.min(...all), high = Math.max(...all), room = (high - low || 1) * 0.15;
-  const across = (u) => {
-    const { ctx, bbox } = u, dpr = devicePixelRatio || 1;
-    ctx.save();
-    ctx.font = `${11 * dpr}px ui-sans-serif, system-ui, sans-serif`;
-    for (const m of marks) {
-      const y = u.valToPos(m.value, 'y', true);
-      ctx.strokeStyle = ctx.fillStyle = colour(m.colour);
-      ctx.lineWidth = dpr;
-      ctx.setLineDash([5 * dpr, 4 * dpr]);
-      ctx.beginPath();
-      ctx.moveTo(bbox.left, y);
-      ctx.lineTo(bbox.left + bbox.width, y);
-      ctx.stroke();
-      ctx.fillText(`${m.label} ${tell(m.value)}`, bbox.left + 4 * dpr, y - 4 * dpr);
-    }
-    ctx.restore();
-  };
   return {
-    width: Math.max(plot.clientWidth, 120), height: 150, padding: [10, 12, 0, 0], legend: { show: false }, cursor: { show: false },
+    width: Math.max(plot.clientWidth, 120), height: 150, padding: [10, 118, 0, 0], legend: { show: false }, cursor: { show: false },
     scales: { x: { time: false, range: [0, Math.max(track[track.length - 1][0], 1) * 1.02] }, y: { range: [low - room, high + room] } },
     axes: [{ ...axis, size: 26, values: (u, ticks) => ticks.map((v) => (Number.isInteger(v) ? `${v}` : '')) }, { ...axis, size: axisWidth, values: (u, ticks) => ticks.map((v) => String(Number(v.toPrecision(3)))) }],
     series: [{}, { stroke: colour('draft'), width: 2, points: { show: true, size: 5, fill: colour('draft') } }],
-    hooks: { draw: [across] },
+    hooks: { draw: [(u) => drawMarks(u, marks, tell)] },
   };
 }

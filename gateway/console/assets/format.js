@@ -34,6 +34,7 @@ const trim = (text) => text.replace(/(\.\d*?)0+$/, '$1').replace(/\.$/, '');
 export function percent(v) {
   if (!known(v)) return none;
   const p = v * 100;
+  if (p > 0 && p < 0.1) return '< 0.1 %';
   const digits = Number.isInteger(p) || (p >= 10 && p < 99) ? 0 : 1;
   return `${fixed(p, digits)} %`;
 }

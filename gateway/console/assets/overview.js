@@ -30,29 +30,14 @@ const specs = [
     empty: () => 'No request has come yet.',
   },
   {
-    test: 'chart-acceptance', title: 'Acceptance and the promise', about: 'Share of judged drafts that were served; below, what the target would refuse of them.', tell: percent, scale: 'share',
+    test: 'chart-acceptance', title: 'Acceptance and the promise', about: 'Judged drafts that were served, and how many of them wrongly at most.', tell: percent, scale: 'share',
     headline: (s) => s.acceptance, headlineName: 'acceptance',
     lines: () => [
       { label: 'accepted', colour: 'draft', fill: true, value: (s) => s.acceptance },
-      { label: 'refusable, proven below', colour: 'mixed', dash: dashes[1], value: (s) => s.bound },
+      { label: 'wrongly, proven below', colour: 'mixed', dash: dashes[1], value: (s) => s.bound },
     ],
-    marks: (s) => (s.promised == null ? [] : [{ label: 'promised: at most', value: s.promised, colour: 'failed' }]),
+    marks: (s) => (s.promised == null ? [] : [{ label: 'promised', value: s.promised, colour: 'failed' }]),
     empty: (s) => (s.promised == null ? 'No draft was judged, and no draft is certified yet.' : 'No draft was judged in the last ten minutes.'),
-  },
-  {
-    test: 'chart-cache', title: 'Cache hits', about: 'Share of the requests that asked the cache.', tell: percent, scale: 'share',
-    headline: (s) => s.cache_hit, headlineName: 'hit ratio',
-    lines: () => [{ label: 'hits', colour: 'cache', fill: true, value: (s) => s.cache_hit }],
-    empty: () => 'No request asked the cache. It may be off (cache.mode).',
-  },
-  {
-    test: 'chart-cost', title: 'Money an hour', about: 'What backends’ work costs, and what drafts and cache spare.', tell: usd,
-    headline: (s) => s.spent_h, headlineName: 'spent an hour',
-    lines: () => [
-      { label: 'spent', colour: 'target', value: (s) => s.spent_h },
-      { label: 'saved', colour: 'draft', dash: dashes[1], value: (s) => s.saved_h },
-    ],
-    empty: () => 'Nothing was spent yet, or no pool has a price (usd_per_hour).',
   },
   {
     test: 'chart-ttft', title: 'Time to first byte', about: 'Percentiles over 30 s, logarithmic.', tell: seconds, scale: 'log',
@@ -61,6 +46,12 @@ const specs = [
   {
     test: 'chart-latency', title: 'Time to the end of the answer', about: 'Percentiles over 30 s, logarithmic.', tell: seconds, scale: 'log',
     headline: (s) => s.latency?.p95, headlineName: 'p95', lines: quantiles('latency'), empty: () => 'No answer has ended yet.',
+  },
+  {
+    test: 'chart-cache', title: 'Cache hits', about: 'Share of the requests that asked the cache.', tell: percent, scale: 'share',
+    headline: (s) => s.cache_hit, headlineName: 'hit ratio',
+    lines: () => [{ label: 'hits', colour: 'cache', fill: true, value: (s) => s.cache_hit }],
+    empty: () => 'No request asked the cache. It may be off (cache.mode).',
   },
   {
     test: 'chart-kv', title: 'KV cache in use', about: 'By backend, the fullest first; dashed: above it the class is shed.', tell: percent, scale: 'share', legendMost: 8,
@@ -78,6 +69,15 @@ const specs = [
       { label: 'high', colour: 'line-high', dash: dashes[2], value: (s) => s.shed?.high ?? 0 },
     ],
     empty: () => 'Nothing was shed.',
+  },
+  {
+    test: 'chart-cost', title: 'Money an hour', about: 'What backends’ work costs, and what drafts and cache spare.', tell: usd,
+    headline: (s) => s.spent_h, headlineName: 'spent an hour',
+    lines: () => [
+      { label: 'spent', colour: 'target', value: (s) => s.spent_h },
+      { label: 'saved', colour: 'draft', dash: dashes[1], value: (s) => s.saved_h },
+    ],
+    empty: () => 'Nothing was spent yet, or no pool has a price (usd_per_hour).',
   },
 ];
 

@@ -58,9 +58,9 @@ function ruler(most) {
 function stepRow(s, at) {
   const first = s.first !== undefined && h('i.mark', { test: 'waterfall-mark', data: { kind: 'first' }, title: `first token after ${millis(s.first)}`, style: { left: at(s.at + s.first) } });
   return h('tr', null, h('th', { scope: 'row' }, s.name, s.note && h('small', null, s.note), s.first !== undefined && h('small', null, `first token after ${millis(s.first)}`)), h('td.number', null, millis(s.at)), h('td.number', null, millis(s.ms)),
-    h('td.lane', null, h('i.bar', { test: 'waterfall-bar', data: { kind: s.kind, failed: s.failed ? '' : null }, title: `${s.name}: ${millis(s.ms)}`, style: { left: at(s.at), width: at(s.ms) } }), first));
+    h('td.lane', null, h('div.track-box', null, h('i.step', { test: 'waterfall-bar', data: { kind: s.kind, failed: s.failed ? '' : null }, title: `${s.name}: ${millis(s.ms)}`, style: { left: at(s.at), width: at(s.ms) } }), first)));
 }
 
 function momentRow(m, at) {
-  return h('tr.moment', null, h('th', { scope: 'row' }, m.name), h('td.number', null, millis(m.at)), h('td.number', null, ''), h('td.lane', null, h('i.mark', { test: 'waterfall-mark', data: { kind: m.kind }, title: m.name, style: { left: at(m.at) } })));
+  return h('tr.moment', null, h('th', { scope: 'row' }, m.name), h('td.number', null, millis(m.at)), h('td.number', null, ''), h('td.lane', null, h('div.track-box', null, h('i.mark', { test: 'waterfall-mark', data: { kind: m.kind }, title: m.name, style: { left: at(m.at) } }))));
 }
