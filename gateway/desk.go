@@ -200,11 +200,10 @@ func (g *Gateway) deskProblem(w http.ResponseWriter, err error) {
 	var refused *SettingsRefused
 	switch {
 	case errors.As(err, &refused):
-		body := struct {
-			Error    openai.ErrorBody `json:"error"`
-			Problems []string         `json:"problems"`
-		}{openai.ErrorBody{Message: refused.Error(), Type: "invalid_request_error", Code: "settings_refused"}, refused.Problems}
-		writeJSONStatus(w, http.StatusUnprocessableEntity, body)
+		writeJSONStatus(w, http.StatusUnprocessableEntity, map[string]any{
+			"error":    map[string]string{"message": refused.Error(), "type": "invalid_request_error", "code": "settings_refused"},
+			"problems": refused.Problems,
+		})
 	case errors.Is(err, ErrSettingsReadOnly):
 		writeProblem(w, errSettingsReadOnly)
 	default:

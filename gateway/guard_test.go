@@ -223,7 +223,7 @@ func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
 		code  int
 		holds string
 	}{
-		{&SettingsRefused{[]string{"shed.low: want 0 … 1", "x: unknown"}}, 422, `"problems":["shed.low: want 0 … 1","x: unknown"]`},
+		{&SettingsRefused{[]string{"shed.low: want 0 … 1", "x: unknown"}}, 422, `"code":"settings_refused","message":"shed.low: want 0 … 1\nx: unknown","type":"invalid_request_error"},"problems":["shed.low: want 0 … 1","x: unknown"]`},
 		{ErrSettingsReadOnly, 403, "settings_read_only"},
 		{errors.New("dial redis://operator:hunter2@r"), 503, "no_settings"},
 	} {

@@ -25,6 +25,7 @@ type cacheStatsCmd struct {
 	Config string `short:"c" type:"path" help:"The replica's configuration file: where its admin listener is."`
 	Admin  string `env:"FOREGATE_ADMIN" help:"The replica's admin listener; without it that of --config, else http://127.0.0.1:9090." placeholder:"URL"`
 	JSON   bool   `help:"As JSON, as the replica tells it."`
+	tokenFile
 }
 
 // Run asks a replica, and prints what it says.
@@ -35,13 +36,13 @@ func (c *cacheStatsCmd) Run(e *env) error {
 		if err != nil {
 			return err
 		}
-		admin = f.Admin
+		admin, c.TokenFile = f.Admin, cmp.Or(c.TokenFile, f.AdminTokenFile)
 	}
 	at, err := adminURL(cmp.Or(admin, "127.0.0.1:9090"), "/admin/cache")
 	if err != nil {
 		return err
 	}
-	body, err := askAdmin(e, http.MethodGet, at)
+	body, err := askAdmin(e, http.MethodGet, at, c.TokenFile)
 	if err != nil {
 		return err
 	}

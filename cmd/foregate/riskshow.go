@@ -18,6 +18,7 @@ type riskShowCmd struct {
 	Admin string `env:"FOREGATE_ADMIN" help:"Ask this replica's admin listener, which is what is done without --redis and --config, at http://127.0.0.1:9090." placeholder:"URL"`
 	Route string `help:"Only this route." placeholder:"NAME"`
 	JSON  bool   `help:"As JSON, as GET /admin/risk tells it."`
+	tokenFile
 }
 
 // riskAnswer is what GET /admin/risk answers.
@@ -59,7 +60,7 @@ func (c *riskShowCmd) views(e *env) ([]gateway.RiskView, error) {
 		if at.Kind != config.KindNone && at.Kind != config.KindEmbedded {
 			return c.read(e)
 		}
-		admin = cmp.Or(admin, f.Admin)
+		admin, c.TokenFile = cmp.Or(admin, f.Admin), cmp.Or(c.TokenFile, f.AdminTokenFile)
 	}
 	return c.ask(e, cmp.Or(admin, "127.0.0.1:9090"))
 }
@@ -73,7 +74,7 @@ func (c *riskShowCmd) ask(e *env, admin string) ([]gateway.RiskView, error) {
 	if c.Route != "" {
 		at.RawQuery = url.Values{"route": {c.Route}}.Encode()
 	}
-	body, err := askAdmin(e, http.MethodGet, at)
+	body, err := askAdmin(e, http.MethodGet, at, c.TokenFile)
 	if err != nil {
 		return nil, err
 	}

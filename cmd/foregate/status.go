@@ -3,25 +3,19 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
 	"github.com/foregate/foregate/gateway"
 )
 
-const (
-	statusWait = 5 * time.Second
-	mostStatus = 16 << 20 // bytes of an answer; 1,000 backends are 300 kB
-)
-
 type statusCmd struct {
 	Admin string `default:"http://127.0.0.1:9090" env:"FOREGATE_ADMIN" help:"The replica's admin listener (${default})." placeholder:"URL"`
 	JSON  bool   `help:"As JSON, as the replica tells it."`
+	tokenFile
 }
 
 // Run asks a replica how it stands, and prints that. The exit status is 1 when the
@@ -31,7 +25,7 @@ func (c *statusCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	body, err := askAdmin(e, http.MethodGet, at)
+	body, err := askAdmin(e, http.MethodGet, at, c.TokenFile)
 	if err != nil {
 		return err
 	}
@@ -49,42 +43,6 @@ func (c *statusCmd) Run(e *env) error {
 	}
 	printStatus(e.stdout, s)
 	return nil
-}
-
-// adminURL is a path of an admin listener. It may hold a password, so it is shown Redacted only, and
-// an error does not repeat it.
-func adminURL(base, path string) (*url.URL, error) {
-	if !strings.Contains(base, "://") {
-		base = "http://" + base
-	}
-	u, err := url.Parse(base)
-	if err != nil {
-		return nil, errors.New("--admin: want a URL such as http://127.0.0.1:9090")
-	}
-	return u.JoinPath(path), nil
-}
-
-// askAdmin asks an admin listener, and returns what it answers.
-func askAdmin(e *env, method string, at *url.URL) ([]byte, error) {
-	req, err := http.NewRequestWithContext(e.ctx, method, at.String(), http.NoBody)
-	if err != nil {
-		return nil, errors.New("--admin: want a URL such as http://127.0.0.1:9090")
-	}
-	resp, err := (&http.Client{Timeout: statusWait, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}).Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("the replica cannot be reached: %w", err)
-	}
-	defer func() { _ = resp.Body.Close() }() // it was read
-	body, err := io.ReadAll(io.LimitReader(resp.Body, mostStatus+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("%s: %w", at.Redacted(), err)
-	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s: status %d; is that the admin listener of a replica?", at.Redacted(), resp.StatusCode)
-	case len(body) > mostStatus:
-		return nil, fmt.Errorf("%s: an answer of more than %d bytes", at.Redacted(), mostStatus)
-	}
-	return body, nil
 }
 
 // printStatus writes a status for people, no wider than a terminal.
