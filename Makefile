@@ -5,6 +5,8 @@ GO      ?= go
 PKGS    := ./...
 FUZZFOR ?= 30s
 LINT    := $(GO) tool -modfile=.ci/lint/go.mod
+# What foregate version says; asked of git only where it is used.
+STAMP    = -s -w -X main.stampedVersion=$(shell git describe --tags --always --dirty 2>/dev/null) -X main.stampedRevision=$(shell git rev-parse HEAD 2>/dev/null)
 
 .PHONY: help build run test unit race baselines proofs lint fuzz bench load chaos agree golden docs sim clean exactness thinning
 
@@ -12,7 +14,7 @@ help: ## List the targets.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 build: ## Build foregate, vllmsim and loadtest into bin/.
-	$(GO) build -trimpath -o bin/ ./cmd/foregate ./cmd/vllmsim ./cmd/loadtest
+	$(GO) build -trimpath -ldflags '$(STAMP)' -o bin/ ./cmd/foregate ./cmd/vllmsim ./cmd/loadtest
 
 # The shell becomes the program: Ctrl-C reaches it alone, and it ends with 0.
 run: build ## Start everything on this machine: simulated pools, two replicas, traffic.
@@ -94,4 +96,19 @@ docs: ## Rewrite the generated reference (REFERENCE.md).
 	$(GO) test ./cmd/foregate -run Reference -update
 
 clean: ## Remove what build made.
-	rm -rf bin
+	rm -rf bin dist
+
+# --- deployment and releases ---
+
+.PHONY: release deploycheck lb
+
+# The flags are those of build and of the Dockerfile, and nothing of the builder's own; .ci/release says how.
+release: ## Archives for Linux and macOS, their SBOMs and SHA256SUMS into dist/ (VERSION=v1.2.3, else what git describe says).
+	$(GO) -C .ci/release run . $(if $(VERSION),-version $(VERSION))
+
+lb:
+	@.ci/need-lb
+
+deploycheck: redis lb ## What is in deploy/ and the root is as it says: the compose file read, and run as processes; the chart rendered; a release built twice.
+	.ci/with-promtool $(GO) -C .ci/deploy test -timeout 9m ./...
+	$(GO) -C .ci/release test -timeout 9m ./...
