@@ -222,7 +222,7 @@ func (b *builder) tries(ctx context.Context, rc *tiers.Receipt) []trace.Span {
 		}
 		spans[i] = b.try(ctx, try)
 	}
-	if left > 0 {
+	if left > 0 && b.done.Problem != "" { // it was turned away
 		b.wait(ctx, "", max(b.done.Took-left, 0), left)
 	}
 	return spans

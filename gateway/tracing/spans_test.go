@@ -1,0 +1,89 @@
+package tracing
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/tiers"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// written is a trace for people: times in ms from when the request came.
+func written(began time.Time, spans []sdk.ReadOnlySpan) string {
+	var b strings.Builder
+	ms := func(t time.Time) float64 { return float64(t.Sub(began).Microseconds()) / 1000 }
+	for _, s := range spans {
+		fmt.Fprintf(&b, "%s (%s) %g … %g ms %s %s\n", s.Name(), s.SpanKind(), ms(s.StartTime()), ms(s.EndTime()), s.Status().Code, s.Status().Description)
+		for _, kv := range s.Attributes() {
+			fmt.Fprintf(&b, "    %s = %s\n", kv.Key, kv.Value.Emit())
+		}
+		for _, e := range s.Events() {
+			fmt.Fprintf(&b, "  ! %s %g ms", e.Name, ms(e.Time))
+			for _, kv := range e.Attributes {
+				fmt.Fprintf(&b, " %s=%s", kv.Key, kv.Value.Emit())
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+func TestATraceTellsWhatItsReceiptDoes(t *testing.T) {
+	tr, err := New(Options{URL: "http://127.0.0.1:1", Model: func(pool string) string { return pool + "-model" }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, d := recorded(t, tr)
+	tr.build(at, d)
+	spans := tr.made.take()
+	got := written(d.Began, spans)
+	for i, s := range spans {
+		if s.SpanContext().TraceID() != at.ID {
+			t.Errorf("%s is in another trace", s.Name())
+		}
+		if root := i == len(spans)-1; root {
+			if s.SpanContext().SpanID() != at.Span || s.Parent().SpanID() != at.Parent || !s.Parent().IsRemote() {
+				t.Errorf("the request is %v below %v", s.SpanContext(), s.Parent())
+			}
+		} else if s.Parent().SpanID() != at.Span {
+			t.Errorf("%s hangs elsewhere", s.Name())
+		}
+	}
+	for _, c := range []gateway.Done{
+		{Path: "/v1/chat/completions", Code: 499, Problem: "client_left", Route: "m"},
+		{Path: "/v1/completions", Code: 597, Problem: "upstream_cut", Route: "m"},
+		{Path: "/v1/embeddings", Code: 200, Route: "m", Cache: "bypass", Receipt: &tiers.Receipt{Began: d.Began, Tries: []tiers.Try{{Pool: "p", Role: tiers.RoleTarget, URL: "nonsense", Took: 1}}}},
+		{Path: "/v1/rerank", Code: 429, Problem: "rate_limit_exceeded"},
+		{Path: "/v1/chat/completions", Code: 503, Problem: "shed", Route: "m", Receipt: &tiers.Receipt{Began: d.Began, Waited: 20 * time.Millisecond}},
+		{Path: "/v1/chat/completions", Code: 200, Route: "m", Cache: "local", Tier: "draft", Finish: "stop", Prompt: 3, Answer: 4},
+	} {
+		c.Began, c.Took, c.Priority = d.Began, 30*time.Millisecond, "normal"
+		tr.build(&gateway.Trace{ID: at.ID, Span: at.Span, Flags: 1}, &c)
+		got += "\n" + written(d.Began, tr.made.take())
+	}
+	const file = "testdata/spans.txt"
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(string(want), got); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}

@@ -1,0 +1,242 @@
+package tracing
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/accept"
+)
+
+// recorded is a request of everything: a draft that broke off, a score, a takeover, a wait.
+func recorded(t *testing.T, tr *Tracer) (*gateway.Trace, *gateway.Done) {
+	t.Helper()
+	began := time.Now().Add(-time.Second)
+	at := tr.Begin(http.Header{"Traceparent": {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}})
+	ms := time.Millisecond
+	return at, &gateway.Done{
+		ID: "r1", Tenant: "acme", Priority: "high", Path: "/v1/chat/completions", Route: "llama-3", Stream: true, Began: began, Took: time.Second, Code: 200,
+		Cache: "miss", Looked: began.Add(ms), Lookup: ms, Limits: ms, Tier: "mixed", Finish: "stop", Prompt: 300, Answer: 150,
+		Receipt: &tiers.Receipt{
+			Began: began.Add(2 * ms), Waited: 40 * ms, First: 300 * ms, Judged: 400 * ms,
+			Verdict: accept.Verdict{Reason: accept.ReasonScore, Score: -0.3, Tokens: 57},
+			Tries: []tiers.Try{
+				{Pool: "small", Backend: "b1", URL: "http://10.0.0.7:8000", Role: tiers.RoleDraft, Waited: 30 * ms, At: 30 * ms, First: 10 * ms, Took: 300 * ms, Broke: tiers.Cut, Status: 200, Tokens: 57, Span: [8]byte{1}},
+				{Pool: "big", Backend: "b2", URL: "https://big", Role: tiers.RoleScore, At: 331 * ms, Took: 60 * ms, Status: 200, Span: [8]byte{2}},
+				{Pool: "big", Backend: "b2", URL: "https://big/vllm", Role: tiers.RoleTarget, At: 410 * ms, First: 20 * ms, Took: 2 * time.Second, Status: 200, Span: [8]byte{3}},
+			},
+			Checks: []tiers.Checked{{Tokens: 57, Kept: 40, Score: -0.2, Reason: accept.ReasonDisagrees, At: 331 * ms, Took: 60 * ms}},
+			Over:   []tiers.Takeover{{Why: accept.ReasonScore, Tokens: 40, At: 405 * ms}},
+		},
+	}
+}
+
+func started(t *testing.T, url string, log io.Writer) (tr *Tracer, stop func()) {
+	t.Helper()
+	tr, err := New(Options{URL: url, Sample: 0.5, Model: func(pool string) string { return pool + "-model" }, Logger: zerolog.New(log), Registerer: prometheus.NewRegistry()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = tr.Run(ctx) // the context's error
+	}()
+	stop = func() { cancel(); <-ended }
+	t.Cleanup(stop)
+	return tr, stop
+}
+
+func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for tick := time.NewTicker(5 * time.Millisecond); !ok(); <-tick.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %v: %s", limit, what)
+		}
+	}
+}
+
+func dropped(tr *Tracer, reason string) float64 {
+	return testutil.ToFloat64(tr.metrics.dropped.WithLabelValues(reason))
+}
+
+// TestNoRequestWaitsForACollector ends 5,000 requests beside collectors of every kind. What is not
+// taken is dropped and counted, and the log says so once.
+func TestNoRequestWaitsForACollector(t *testing.T) {
+	const requests = 5000
+	hang := make(chan struct{})
+	t.Cleanup(func() { close(hang) })
+	answer := func(h http.HandlerFunc) string {
+		srv := httptest.NewServer(h)
+		t.Cleanup(func() { srv.CloseClientConnections() })
+		return srv.URL
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	away := "http://" + ln.Addr().String()
+	_ = ln.Close() // that is the point
+	for _, tc := range []struct {
+		name, url string
+		reason    string // why some are dropped; "" none need be
+	}{
+		{"away", away, dropRefused},
+		{"slow", answer(func(_ http.ResponseWriter, r *http.Request) {
+			select {
+			case <-hang:
+			case <-r.Context().Done():
+			}
+		}), dropQueue},
+		{"500", answer(func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, strings.Repeat("broken ", 1000), http.StatusInternalServerError)
+		}), dropRefused},
+		{"a redirect", answer(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", "/x"); w.WriteHeader(http.StatusFound) }), dropRefused},
+		{"garbage", answer(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/x-protobuf")
+			_, _ = io.WriteString(w, strings.Repeat("\xff", 1000))
+		}), dropRefused},
+		{"endless", answer(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusOK)
+			for err := error(nil); err == nil; {
+				_, err = w.Write(make([]byte, 1<<20))
+			}
+		}), ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var log strings.Builder
+			tr, stop := started(t, tc.url, &log)
+			at, d := recorded(t, tr)
+			longest := time.Duration(0)
+			for range requests {
+				before := time.Now()
+				tr.End(at, d)
+				longest = max(longest, time.Since(before))
+			}
+			if longest > 500*time.Millisecond { // a busy machine
+				t.Errorf("a request waited for %v", longest)
+			}
+			if tc.reason != "" {
+				within(t, 20*time.Second, "some are dropped", func() bool { return dropped(tr, tc.reason) > 0 })
+			}
+			before := time.Now()
+			stop()
+			if took := time.Since(before); took > lastTime+3*time.Second {
+				t.Errorf("stopping took %v", took)
+			}
+			all := dropped(tr, dropQueue) + dropped(tr, dropRefused) + dropped(tr, dropStop) + testutil.ToFloat64(tr.metrics.exported)
+			if all != requests {
+				t.Errorf("%v of %d requests are accounted for", all, requests)
+			}
+			if n := strings.Count(log.String(), "\n"); n > 1 || len(log.String()) > 1000 {
+				t.Errorf("%d lines of log: %s", n, log.String())
+			}
+		})
+	}
+}
+
+func TestACollectorThatComesBackIsGivenTraces(t *testing.T) {
+	var bad atomic.Bool
+	bad.Store(true)
+	var took atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		if bad.Load() {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		took.Add(1)
+	}))
+	defer srv.Close()
+	var log strings.Builder
+	tr, stop := started(t, srv.URL, &log)
+	at, d := recorded(t, tr)
+	tr.End(at, d)
+	within(t, 10*time.Second, "the first is refused", func() bool { return dropped(tr, dropRefused) == 1 })
+	bad.Store(false)
+	tr.End(at, d)
+	within(t, 10*time.Second, "the second is taken", func() bool { return testutil.ToFloat64(tr.metrics.exported) == 1 })
+	stop()
+	if took.Load() != 1 || strings.Count(log.String(), "\n") != 2 {
+		t.Errorf("%d taken, log %s", took.Load(), log.String())
+	}
+}
+
+func TestTheMetricsAreWellNamed(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	newMetrics(reg)
+	problems, err := testutil.GatherAndLint(reg)
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v %v", err, problems)
+	}
+}
+
+func TestTheShareOfNewTracesIsAsConfigured(t *testing.T) {
+	for _, share := range []float64{0, 0.25, 1} {
+		tr, err := New(Options{URL: "http://127.0.0.1:1", Sample: share})
+		if err != nil {
+			t.Fatal(err)
+		}
+		const n = 20000
+		hits := 0
+		for range n {
+			at := tr.Begin(http.Header{})
+			if at.ID == [16]byte{} || at.Span == [8]byte{} || at.Parent != [8]byte{} || at.Flags&^3 != 0 {
+				t.Fatalf("%+v", at)
+			}
+			hits += int(at.Flags & 1)
+		}
+		if got := float64(hits) / n; got < share-0.02 || got > share+0.02 {
+			t.Errorf("%v of the traces are recorded, want %v", got, share)
+		}
+	}
+}
+
+// FuzzBegin holds that whatever clients send, a trace is well formed, and that only a traceparent
+// as the W3C wants it decides anything.
+func FuzzBegin(f *testing.F) {
+	for _, seed := range []string{
+		"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", "01-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-what",
+		"ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "00-00000000000000000000000000000000-00f067aa0ba902b7-01", "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01", "", "-", "00--00f067aa0ba902b7-01",
+	} {
+		f.Add(seed, "vendor=1,other@x=2")
+		f.Add(seed, strings.Repeat("x", 600))
+	}
+	tr, err := New(Options{URL: "http://127.0.0.1:1"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, parent, state string) {
+		at := tr.Begin(http.Header{"Traceparent": {parent}, "Tracestate": {state}})
+		if at.ID == [16]byte{} || at.Span == [8]byte{} || at.Flags&^3 != 0 || len(at.State) > mostState {
+			t.Fatalf("%+v", at)
+		}
+		if strings.ContainsFunc(at.State, func(c rune) bool { return c < ' ' || c > '~' }) {
+			t.Fatalf("tracestate %q", at.State)
+		}
+		if heard := at.Parent != [8]byte{}; heard {
+			if len(parent) < 55 || parent[2] != '-' || parent[:2] == "ff" {
+				t.Fatalf("%q decided", parent)
+			}
+		} else if at.Flags&1 != 0 || at.State != "" {
+			t.Fatalf("%q made %+v", parent, at)
+		}
+		if two := tr.Begin(http.Header{"Traceparent": {parent, parent}}); two.Parent != [8]byte{} {
+			t.Fatal("one of two was chosen")
+		}
+	})
+}
