@@ -8,7 +8,7 @@ const font = 'ui-sans-serif, system-ui, "Liberation Sans", sans-serif';
 const height = 168;       // CSS pixels of a chart
 const window10 = 600;     // seconds that are shown
 const axisWidth = 46;
-const gutter = 76;         // for the names of lines across
+const gutter = 92;         // for the names of lines across
 const apart = 13;          // between two of those names
 
 /** A colour of the theme, by its custom property. */
@@ -112,7 +112,7 @@ export class Chart {
   }
 
   options() {
-    const grid = { stroke: this.spec.stacked ? `${colour('muted')}40` : colour('grid'), width: 1 };
+    const grid = { stroke: this.spec.stacked ? `${colour('muted')}26` : colour('grid'), width: 1 };
     const axis = { stroke: colour('muted'), font: `11px ${font}`, grid, ticks: { show: false } };
     return {
       width: Math.max(this.plot.clientWidth, 120), height,
@@ -123,7 +123,7 @@ export class Chart {
       scales: { x: { time: true, range: (u, min, max) => [max - window10, max] }, y: this.scale() },
       axes: [
         { ...axis, size: 24, space: 70, values: (u, ticks) => ticks.map((t) => clock(new Date(t * 1000)).slice(0, 5)) },
-        { ...axis, size: axisWidth, space: 30, values: (u, ticks) => ticks.map((v) => (v == null ? '' : this.spec.tell(v).replace(/ (%|ms|s|min)$/, '\u202f$1'))) },
+        { ...axis, size: axisWidth, space: 30, ...(this.spec.scale === 'log' && { splits: logSplits, filter: (u, splits) => splits }), values: (u, ticks) => ticks.map((v) => (v == null ? '' : this.spec.tell(v).replace('\u00a0', '\u202f'))) },
       ],
       series: [{}, ...this.lines.map((l) => this.series(l))],
       hooks: { draw: [(u) => { const last = this.samples?.[this.samples.length - 1]; if (this.spec.marks && last) drawMarks(u, this.spec.marks(last), this.spec.tell); }], setCursor: [(u) => { this.cursor = u.cursor.idx ?? null; this.tellValues(); }] },
@@ -176,6 +176,7 @@ function drawMarks(u, marks, tell) {
   const { ctx, bbox } = u, dpr = devicePixelRatio || 1, right = bbox.left + bbox.width;
   ctx.save();
   ctx.font = `${11 * dpr}px ${font}`;
+  ctx.textAlign = 'left';
   ctx.textBaseline = 'middle';
   ctx.lineWidth = dpr;
   let highest = -Infinity;
@@ -224,6 +225,14 @@ function decade(v, round) {
   const power = 10 ** Math.floor(Math.log10(v)), m = v / power;
   if (round === Math.floor) return power * (m >= 5 ? 5 : m >= 2 ? 2 : 1);
   return power * (m > 5 ? 10 : m > 2 ? 5 : m > 1 ? 2 : 1.001);
+}
+
+/** Ticks at 1, 2 and 5 of each power of ten; of more than nine, at 1 alone. */
+function logSplits(u, axis, min, max) {
+  const all = [];
+  for (let power = 10 ** Math.floor(Math.log10(min)); power <= max; power *= 10) all.push(power, 2 * power, 5 * power);
+  const within = all.filter((v) => v >= min * 0.999 && v <= max * 1.001);
+  return within.length <= 9 ? within : within.filter((v, i) => all.indexOf(v) % 3 === 0);
 }
 
 /** A colour on a ground, by a share of it; both as #rrggbb. */

@@ -47,8 +47,11 @@ function route(first) {
   document.title = `${titles[page]} · Foregate`;
   for (const link of document.querySelectorAll('[data-page]')) {
     const open = link.dataset.page === (page === 'receipt' ? 'receipts' : page);
-    if (open) link.setAttribute('aria-current', 'page');
-    else link.removeAttribute('aria-current');
+    if (!open) link.removeAttribute('aria-current');
+    else {
+      link.setAttribute('aria-current', 'page');
+      link.scrollIntoView({ block: 'nearest', inline: 'nearest' });
+    }
   }
   const ready = () => { view.dataset.ready = 'true'; };
   unmount = (pages[page] ?? receipt).mount(view, { live, id, ready });
@@ -158,8 +161,9 @@ function watchKeys() {
   let leader = 0;
   document.addEventListener('keydown', (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey || document.querySelector('dialog[open]')) return;
-    if (e.target.matches('[data-row-link]') && moveRow(e)) return;
-    if (e.target.matches('input, select, textarea')) return;
+    const on = e.target instanceof Element ? e.target : document.body;
+    if (on.matches('[data-row-link]') && moveRow(e)) return;
+    if (on.matches('input, select, textarea')) return;
     const led = performance.now() - leader < 1500, page = keys.find(([k]) => k === `g ${e.key}`);
     leader = 0;
     if (led && page) location.hash = `#/${page[1]}`;
@@ -167,7 +171,7 @@ function watchKeys() {
     else if (e.key === '?') help();
     else if (e.key === 'd') window.foregateTheme.next();
     else if (e.key === '/') view.querySelector('input[type=search]')?.focus();
-    else if (e.key === 'ArrowDown' && e.target === document.body) view.querySelector('[data-row-link]')?.focus();
+    else if (e.key === 'ArrowDown' && (on === document.body || on === view) && view.querySelector('[data-row-link]')) view.querySelector('[data-row-link]').focus();
     else return;
     e.preventDefault();
   });

@@ -27,7 +27,7 @@ export function mount(root, { ready }) {
   };
   const asking = poll(3000, async (signal) => {
     if (asked && !kept.auto) return;
-    all = (await lines(`receipts?n=${some}`, signal)).reverse();
+    all = (await lines(`receipts?n=${some}`, signal)).sort((a, b) => (a.when < b.when ? 1 : -1));
     asked = true;
   }, (err) => {
     say(problem, err ? err.message : '');
@@ -49,7 +49,7 @@ function fits(r) {
 }
 
 function receiptTable(shown) {
-  return table('Receipts, the newest first', [{ label: 'Time' }, { label: 'Tenant' }, { label: 'Route', hide: true }, { label: 'Answered by' }, { label: 'Verdict' }, { label: 'Status', number: true, hide: true }, { label: 'Tokens', number: true, hide: true }, { label: 'First byte', number: true, hide: true }, { label: 'Whole', number: true }, { label: 'Cost', number: true }], shown.map(row), { class: 'receipts' });
+  return table('Receipts, the newest first', [{ label: 'Time' }, { label: 'Tenant' }, { label: 'Route', hide: true }, { label: 'Answered by' }, { label: 'Verdict', hide: true }, { label: 'Status', number: true, hide: true }, { label: 'Tokens', number: true, hide: true }, { label: 'First byte', number: true, hide: true }, { label: 'Whole', number: true }, { label: 'Cost', number: true, hide: true }], shown.map(row), { class: 'receipts' });
 }
 
 /** Milliseconds from when a request came until the answer's first byte; null where there was none. */
@@ -60,13 +60,13 @@ function row(r) {
   return h('tr', { test: 'receipt-row', data: { id: r.id } },
     h('th', { scope: 'row' }, h('a', { href: `#/receipts/${encodeURIComponent(r.id)}`, data: { rowLink: '', id: r.id } }, clock(new Date(r.when)))),
     h('td', null, r.tenant || '–', h('small', null, r.priority)), h('td.wide-only', null, r.route),
-    h('td', null, h('span.by', { data: { kind: answer } }, answer === 'none' ? 'nothing' : answer === 'mixed' ? 'draft, target' : answer)), h('td', null, verdict(r)),
+    h('td', null, h('span.by', { data: { kind: answer } }, answer === 'none' ? 'nothing' : answer === 'mixed' ? 'draft, target' : answer), h('small.narrow-only', null, verdict(r)[0])), h('td.wide-only', null, verdict(r)),
     h('td.number.wide-only', null, r.code >= 400 ? h('b.state', { data: { tone: 'bad' }, title: r.error || null }, r.code) : r.code), h('td.number.wide-only', { title: `${number(r.tokens.prompt)} of the prompt, ${number(out)} of the answer` }, number(out)),
-    h('td.number.wide-only', null, millis(firstByte(r))), h('td.number', null, millis(r.ms.whole)), h('td.number', null, usd(r.usd)));
+    h('td.number.wide-only', null, millis(firstByte(r))), h('td.number', null, millis(r.ms.whole)), h('td.number.wide-only', null, usd(r.usd)));
 }
 
 function verdict(r) {
-  if (r.code >= 400) return r.error || `status ${r.code}`;
+  if (r.code >= 400) return [r.error || `status ${r.code}`];
   const why = r.verdict?.reason ?? r.plan?.reason;
   return [r.acceptance || 'not asked', why && h('small', { title: why }, short(why.replaceAll('_', ' '), 26))];
 }

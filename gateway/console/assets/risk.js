@@ -68,6 +68,7 @@ function facts(v) {
 
 function nextWords(v) {
   if (v.audits_to_certify == null) return 'out of reach as it looks';
+  if (v.audits_to_certify <= 0) return 'no more audits: it is due';
   const pace = v.audits_per_minute > 0 ? `, ${number(v.audits_per_minute)} a minute` : '';
   return `about ${number(Math.ceil(v.audits_to_certify))} audits${pace}${v.seconds_to_certify == null ? '' : `: ${seconds(v.seconds_to_certify)}`}`;
 }

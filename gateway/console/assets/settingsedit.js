@@ -21,18 +21,19 @@ export function openEditor(place, s, o) {
   const close = (changed) => { tried.stop(); fill(place); o.closed(changed); };
   const review = (what, title) => confirmChange(title, what, 'settings', () => close(true));
   input.addEventListener('input', tried.soon);
-  scope.addEventListener('change', () => { input.value = o.valueOf(scope.value); tried.soon(); });
+  const unset = h('button.quiet', { type: 'button', test: 'setting-unset', on: { click: () => review({ unset: [name()] }, `Unset ${name()}`) } });
+  const nameUnset = () => say(unset, scope.value ? 'As for all routes' : `Back to the default (${s.default === '' ? 'empty' : s.default})`);
+  scope.addEventListener('change', () => { input.value = o.valueOf(scope.value); nameUnset(); tried.soon(); });
+  nameUnset();
   const submit = (e) => { e.preventDefault(); if (!save.disabled) review(change(), `Change ${name()}`); };
   const form = h('form.editor', { test: 'setting-editor', on: { submit, keydown: (e) => { if (e.key === 'Escape') close(false); }, 'foregate:close': () => close(false) } },
     field('New value', input, s.range), o.routes.length > 0 && field('Of', scope), check,
-    h('div.buttons', null, h('button.quiet', { type: 'button', test: 'setting-unset', on: { click: () => review({ unset: [name()] }, `Unset ${name()}`) } }, scopeWord(s)),
+    h('div.buttons', null, unset,
       h('button.quiet', { type: 'button', test: 'setting-cancel', on: { click: () => close(false) } }, 'Cancel'), save));
   fill(place, form);
   input.focus();
   input.select?.();
 }
-
-const scopeWord = (s) => `Back to the default (${s.default === '' ? 'empty' : s.default})`;
 
 /** A select where the range is a list of words, else a line of text. */
 function inputFor(s) {
