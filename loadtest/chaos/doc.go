@@ -8,6 +8,10 @@
 // gateways and Redis, which can refuse, mute, delay, throttle, cut, corrupt, and count
 // round trips. The world sees gateways over HTTP and as processes only.
 //
+// [Operations] are rows of another table: what operators and clouds do to a fleet that serves,
+// with a load whose answers are known to the letter, and every request accounted for (whole,
+// lost, cut, shed). [World.BalanceBy] is the load balancer before it.
+//
 // To add a row, put it into a function such as redisRows and name that in [Rows]. Run
 // is called when the gateways share with each other and the load has run for a while
 // without a fault. It makes the fault, most simply by

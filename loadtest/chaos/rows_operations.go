@@ -70,7 +70,7 @@ func paceOf(short bool) pace {
 	if short {
 		return pace{delay: time.Second, grace: 10 * time.Second, rest: 100 * time.Millisecond, checks: Checks{Every: 200 * time.Millisecond, Falls: 2, Rises: 2, Tries: 1}}
 	}
-	return pace{delay: 5 * time.Second, grace: 25 * time.Second, rest: 2 * time.Second, checks: Checks{Every: time.Second, Falls: 2, Rises: 2, Tries: 1}}
+	return pace{delay: 4 * time.Second, grace: 25 * time.Second, rest: 2 * time.Second, checks: Checks{Every: time.Second, Falls: 2, Rises: 2, Tries: 1}}
 }
 
 // operating is the world of operations.
