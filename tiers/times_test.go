@@ -1,0 +1,174 @@
+package tiers
+
+import (
+	"context"
+	"encoding/hex"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// inTime holds that every call of a receipt has begun and ended within the request, in order.
+func inTime(t *testing.T, rc *Receipt, whole time.Duration) {
+	t.Helper()
+	for i, try := range rc.Tries {
+		if try.At < 0 || try.Took <= 0 || try.First > try.Took || try.At+try.Took > whole || try.First == 0 && try.Failed == "" {
+			t.Errorf("try %d of a request of %v: %+v", i, whole, try)
+		}
+		if i > 0 && try.At < rc.Tries[i-1].At {
+			t.Errorf("try %d began before the one before it", i)
+		}
+	}
+	for _, c := range rc.Checks {
+		if c.At <= 0 || c.At+c.Took > whole {
+			t.Errorf("a check of a request of %v: %+v", whole, c)
+		}
+	}
+	if rc.judged() != (rc.Judged > 0) || rc.Judged > whole {
+		t.Errorf("judged %v, after %v of %v", rc.judged(), rc.Judged, whole)
+	}
+}
+
+func TestAReceiptTellsWhenEachCallWasMadeAndOver(t *testing.T) {
+	r := newRig(t, 3, 0.6, true)
+	bad := vllmsim.Start(t, vllmsim.Options{Model: "small", TimeScale: testScale})
+	bad.SetFault(vllmsim.Fault{Status: 500})
+	r.cascade = newTestCascade(t, Route{
+		Model: "m", Draft: testPool(t, "drafts", "small", bad.URL(), r.draft.URL()), Target: testPool(t, "targets", "big", r.target.URL()),
+		SameTokenizer: true, Config: func() Config { return r.cfg },
+	})
+	roles := map[Role]int{}
+	failed := 0
+	for _, c := range []struct {
+		tier  Tier
+		body  string
+		moved func(*Config)
+	}{
+		{Auto, chatOf(`"stream":true`), func(c *Config) { c.Accept.Threshold = 20 }}, // every draft is rejected
+		{Auto, chatOf(`"stream":true`), func(c *Config) { c.Accept.Threshold = -20 }},
+		{Target, chatOf(), nil},
+		{Target, chatOf(`"stream":true`), nil},
+		{Auto, chatOf(`"temperature":0`), func(c *Config) { c.Mode = ModeVerify }},
+	} {
+		r.cfg = testConfig()
+		if c.moved != nil {
+			c.moved(&r.cfg)
+		}
+		began := time.Now()
+		_, rc, err := r.ask(openai.Chat, c.tier, c.body)
+		whole := time.Since(began)
+		if err != nil {
+			t.Fatal(err)
+		}
+		inTime(t, rc, whole)
+		for _, try := range rc.Tries {
+			roles[try.Role]++
+			if try.Failed != "" {
+				failed++
+				if try.Status != 500 {
+					t.Errorf("status %d of a try that failed", try.Status)
+				}
+			} else if try.Status != 200 || (try.Role == RoleTarget || try.Role == RoleDraft) && try.Tokens == 0 {
+				t.Errorf("%+v", try)
+			}
+		}
+	}
+	if roles[RoleDraft] == 0 || roles[RoleTarget] < 2 || failed == 0 {
+		t.Errorf("%v, %d failed", roles, failed)
+	}
+}
+
+// chatOf is a chat of a few words, for 40 tokens.
+func chatOf(more ...string) string {
+	return `{"model":"m","messages":[{"role":"user","content":"Tell me about the sea."}],"max_tokens":40` + strings.Join(append([]string{""}, more...), ",") + `}`
+}
+
+func TestAnAnswerThatBreaksOffSaysSoAtItsCall(t *testing.T) {
+	r := newRig(t, 3, 0.6, true)
+	r.target.SetFault(vllmsim.Fault{CutAfterBytes: 3000})
+	r.cfg.Takeover = false
+	began := time.Now()
+	_, rc, err := r.ask(openai.Chat, Target, chatOf(`"stream":true`))
+	if err == nil {
+		t.Fatal("it was answered")
+	}
+	inTime(t, rc, time.Since(began))
+	if try := rc.Tries[len(rc.Tries)-1]; try.Broke == "" || try.Failed != "" {
+		t.Errorf("%+v", try)
+	}
+}
+
+// TestEachCallOfATracedRequestIsTheSpanThatItsReceiptTells asks for drafts and scores through a
+// proxy that notes what it was told.
+func TestEachCallOfATracedRequestIsTheSpanThatItsReceiptTells(t *testing.T) {
+	const parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+	r := newRig(t, 3, 0.6, true)
+	var mu sync.Mutex
+	told := map[string]int{}
+	note := roundTripper(func(req *http.Request) (*http.Response, error) {
+		mu.Lock()
+		told[req.Header.Get("Traceparent")]++
+		mu.Unlock()
+		return http.DefaultTransport.RoundTrip(req)
+	})
+	c, err := New(Options{Routes: []Route{{
+		Model: "m", Draft: testPool(t, "drafts", "small", r.draft.URL()), Target: testPool(t, "targets", "big", r.target.URL()), SameTokenizer: true, Config: func() Config { return testConfig() },
+	}}, Transport: note})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := openai.Scan(openai.Chat, []byte(chatOf(`"stream":true`)), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := testConfig()
+	cfg.Accept.Threshold = 20
+	for _, spans := range []bool{true, false} {
+		clear(told)
+		rc, err := c.Answer(context.Background(), Ask{Request: req, ID: "x", Config: &cfg, Header: http.Header{"Traceparent": {parent}}, Spans: spans}, &collector{})
+		if err != nil || len(rc.Tries) < 2 {
+			t.Fatalf("%v, %+v", err, rc.Tries)
+		}
+		for _, try := range rc.Tries {
+			want := parent
+			if spans {
+				want = parent[:36] + hex.EncodeToString(try.Span[:]) + "-01"
+			}
+			if told[want] == 0 || (try.Span != [8]byte{}) != spans {
+				t.Errorf("spans %v: nobody was told %s of %v", spans, want, told)
+			}
+		}
+		if spans && len(told) != len(rc.Tries) {
+			t.Errorf("%d calls, %d ids", len(rc.Tries), len(told))
+		}
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// BenchmarkSpans is what a call pays for being a span, beside one that is none.
+func BenchmarkSpans(b *testing.B) {
+	for _, spans := range []bool{false, true} {
+		b.Run(map[bool]string{false: "off", true: "on"}[spans], func(b *testing.B) {
+			x := &exchange{receipt: &Receipt{Tries: make([]Try, 1)}, entry: 1}
+			x.spans = spans
+			told := http.Header{"Traceparent": {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
+			req := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
+			b.ReportAllocs()
+			for b.Loop() {
+				req.Header["Traceparent"] = told["Traceparent"]
+				if x.spans {
+					x.span(req.Header)
+				}
+			}
+		})
+	}
+}
