@@ -1,0 +1,255 @@
+package helm
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	sigsyaml "sigs.k8s.io/yaml"
+)
+
+const (
+	repository = "../../.."
+	chartDir   = repository + "/deploy/helm/foregate"
+	release    = "foregate"
+	namespace  = "foregate"
+)
+
+// variants are the values that the chart is rendered with, by name: a file each in testdata, and the
+// defaults.
+func variants(t *testing.T) map[string]map[string]any {
+	t.Helper()
+	out := map[string]map[string]any{"defaults": {}}
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no values in testdata: %v", err)
+	}
+	for _, f := range files {
+		out[strings.TrimSuffix(filepath.Base(f), ".yaml")] = readValues(t, f)
+	}
+	return out
+}
+
+func readValues(t *testing.T, file string) map[string]any {
+	t.Helper()
+	v, err := chartutil.ReadValuesFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func loadChart(t *testing.T) *chart.Chart {
+	t.Helper()
+	c, err := loader.LoadDir(chartDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// render is helm template: the values are held to the schema, and the templates executed. The result
+// has every file that is not empty.
+func render(c *chart.Chart, values map[string]any) (map[string]string, error) {
+	top, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{
+		Name: release, Namespace: namespace, Revision: 1, IsInstall: true,
+	}, chartutil.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.Engine{Strict: true}.Render(c, top)
+	if err != nil {
+		return nil, err
+	}
+	for name, text := range files {
+		if strings.TrimSpace(text) == "" {
+			delete(files, name)
+		}
+	}
+	return files, nil
+}
+
+// rendered are the documents of a chart, and its notes.
+func rendered(t *testing.T, values map[string]any) (docs []object, notes string) {
+	t.Helper()
+	files, err := render(loadChart(t), values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range sortedKeys(files) {
+		if strings.HasSuffix(name, "NOTES.txt") {
+			notes = files[name]
+			continue
+		}
+		docs = append(docs, objectsIn(t, name, []byte(files[name]))...)
+	}
+	return docs, notes
+}
+
+// objectsIn decodes every document of a file strictly.
+func objectsIn(t *testing.T, name string, data []byte) []object {
+	t.Helper()
+	var out []object
+	r := yaml.NewYAMLReader(newLineReader(data))
+	for i := 0; ; i++ {
+		doc, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return out
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if isComment(doc) {
+			continue
+		}
+		o, err := decode(doc)
+		if err != nil {
+			t.Errorf("%s, document %d: %v", name, i+1, err)
+			continue
+		}
+		out = append(out, o)
+	}
+}
+
+func isComment(doc []byte) bool {
+	for line := range bytes.Lines(doc) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && !bytes.Equal(line, []byte("---")) {
+			return false
+		}
+	}
+	return true
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	out := make([]string, 0, len(m))
+	for k := range m {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// with is a copy of values with more of them, written as YAML.
+func with(t *testing.T, values map[string]any, more string) map[string]any {
+	t.Helper()
+	var add map[string]any
+	if err := sigsyaml.Unmarshal([]byte(more), &add); err != nil {
+		t.Fatal(err)
+	}
+	base, err := sigsyaml.Marshal(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out map[string]any
+	if err := sigsyaml.Unmarshal(base, &out); err != nil {
+		t.Fatal(err)
+	}
+	if out == nil {
+		out = map[string]any{}
+	}
+	return chartutil.CoalesceTables(add, out)
+}
+
+func TestEveryDocumentIsOneThatKubernetesTakes(t *testing.T) {
+	for name, values := range variants(t) {
+		t.Run(name, func(t *testing.T) {
+			docs, _ := rendered(t, values)
+			seen := map[string]bool{}
+			for _, d := range docs {
+				id := d.kind + "/" + d.meta.Namespace + "/" + d.meta.Name
+				if seen[id] {
+					t.Errorf("%s is there twice", id)
+				}
+				seen[id] = true
+			}
+			if len(only[*deployment](docs)) != 1 {
+				t.Errorf("want one Deployment, got %d", len(only[*deployment](docs)))
+			}
+		})
+	}
+}
+
+// What each variant is for: an option that renders nothing is not tested by it.
+func TestTheVariantsHaveWhatTheyShow(t *testing.T) {
+	want := map[string]string{
+		"defaults": "Deployment NetworkPolicy Pod PodDisruptionBudget Secret Service Service ServiceAccount",
+		"minimal":  "Deployment Pod Secret Service Service",
+		"existing": "Deployment NetworkPolicy Pod PodDisruptionBudget Service Service ServiceAccount",
+		"full": "Deployment HorizontalPodAutoscaler Ingress NetworkPolicy Pod PodDisruptionBudget PrometheusRule PrometheusRule " +
+			"Secret Secret Secret Service Service ServiceAccount ServiceMonitor",
+	}
+	all := variants(t)
+	for name, kinds := range want {
+		docs, _ := rendered(t, all[name])
+		var got []string
+		for _, d := range docs {
+			got = append(got, d.kind)
+		}
+		slices.Sort(got)
+		if g := strings.Join(got, " "); g != kinds {
+			t.Errorf("%s:\n got %s\nwant %s", name, g, kinds)
+		}
+	}
+}
+
+func TestAFieldThatKubernetesDoesNotKnowIsFound(t *testing.T) {
+	for _, doc := range []string{
+		"apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {selectors: {}}\n",
+		"apiVersion: v1\nkind: Service\nmetadata: {name: a}\nspec: {type: ClusterIP, type: NodePort}\n",
+		"apiVersion: v1\nkind: Gadget\nmetadata: {name: a}\n",
+		"apiVersion: v1\nkind: Service\nmetadata: {name: A_B}\n",
+		"apiVersion: keda.sh/v1alpha1\nkind: ScaledObject\nmetadata: {name: a}\nspec: {scaleTargetRef: {name: b}, triggers: [{type: prometheus, meta: {}}]}\n",
+	} {
+		if _, err := decode([]byte(doc)); err == nil {
+			t.Errorf("taken:\n%s", doc)
+		}
+	}
+}
+
+func TestTheRulesOfTheRepositoryAreInThePrometheusRules(t *testing.T) {
+	files, err := filepath.Glob(repository + "/deploy/prometheus/rules/*.yml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no rules: %v", err)
+	}
+	docs, _ := rendered(t, variants(t)["full"])
+	got := map[string]int{}
+	for _, r := range only[*prometheusRule](docs) {
+		for _, g := range r.Spec.Groups {
+			got[r.Name+" "+g.Name] = len(g.Rules)
+		}
+	}
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var rules struct {
+			Groups []struct {
+				Name  string
+				Rules []any
+			}
+		}
+		if err := sigsyaml.Unmarshal(data, &rules); err != nil {
+			t.Fatal(err)
+		}
+		name := "llm-gateway-" + strings.TrimSuffix(filepath.Base(f), ".yml")
+		for _, g := range rules.Groups {
+			if n := got[name+" "+g.Name]; n != len(g.Rules) || n == 0 {
+				t.Errorf("%s: group %s has %d rules, and %d in the PrometheusRule %s", filepath.Base(f), g.Name, len(g.Rules), n, name)
+			}
+		}
+	}
+}
+
+func fail(format string, args ...any) error { return fmt.Errorf(format, args...) }

@@ -1,0 +1,374 @@
+package helm
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"text/template"
+	"time"
+
+	"github.com/Masterminds/sprig/v3"
+	apps "k8s.io/api/apps/v1"
+	autoscaling "k8s.io/api/autoscaling/v2"
+	core "k8s.io/api/core/v1"
+	networking "k8s.io/api/networking/v1"
+	policy "k8s.io/api/policy/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+const manifests = repository + "/deploy/kubernetes"
+
+// manifest are the documents of all manifests; values of other charts are none.
+func manifest(t *testing.T) []object {
+	t.Helper()
+	var out []object
+	err := filepath.WalkDir(manifests, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".yaml") || strings.HasSuffix(path, ".values.yaml") {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		out = append(out, objectsIn(t, path, data)...)
+		return err
+	})
+	if err != nil || len(out) == 0 {
+		t.Fatalf("%d manifests: %v", len(out), err)
+	}
+	return out
+}
+
+// workload is a pool's Deployment or StatefulSet.
+type workload struct {
+	kind, name string
+	selector   *meta.LabelSelector
+	pod        core.PodTemplateSpec
+}
+
+func workloads(docs []object) []workload {
+	var out []workload
+	for _, d := range only[*apps.Deployment](docs) {
+		out = append(out, workload{"Deployment", d.Name, d.Spec.Selector, d.Spec.Template})
+	}
+	for _, s := range only[*apps.StatefulSet](docs) {
+		out = append(out, workload{"StatefulSet", s.Name, s.Spec.Selector, s.Spec.Template})
+	}
+	return out
+}
+
+func TestTheManifestsAreOnesThatKubernetesTakes(t *testing.T) {
+	docs := manifest(t)
+	if n := len(workloads(docs)); n != 2 {
+		t.Errorf("%d pools, want draft and target", n)
+	}
+	for _, d := range docs {
+		if d.kind != "Namespace" && d.meta.Namespace != "vllm" {
+			t.Errorf("%s %s is in the namespace %q", d.kind, d.meta.Name, d.meta.Namespace)
+		}
+	}
+}
+
+func TestEachPoolIsFoundByWhatStandsBeforeIt(t *testing.T) {
+	docs := manifest(t)
+	example, err := os.ReadFile(chartDir + "/files/example.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range workloads(docs) {
+		if !finds(t, w.selector, w.pod.Labels) {
+			t.Errorf("%s does not select its pods", w.name)
+		}
+		ports := portsOf(w.pod.Spec)
+		var service, budget, policies int
+		for _, s := range only[*core.Service](docs) {
+			if finds(t, &meta.LabelSelector{MatchLabels: s.Spec.Selector}, w.pod.Labels) {
+				service++
+				if s.Spec.ClusterIP != "None" || s.Name != w.name || ports[s.Spec.Ports[0].TargetPort.StrVal] != s.Spec.Ports[0].Port {
+					t.Errorf("Service %s of %s: %+v", s.Name, w.name, s.Spec)
+				}
+			}
+		}
+		for _, p := range only[*policy.PodDisruptionBudget](docs) {
+			if finds(t, p.Spec.Selector, w.pod.Labels) {
+				budget++
+			}
+		}
+		for _, n := range only[*networking.NetworkPolicy](docs) {
+			if finds(t, &n.Spec.PodSelector, w.pod.Labels) {
+				policies++
+			}
+		}
+		if service != 1 || budget != 1 || policies != 1 {
+			t.Errorf("%s: %d Services, %d budgets, %d network policies; want one each", w.name, service, budget, policies)
+		}
+		if !strings.Contains(string(example), w.name+".vllm.svc.cluster.local") {
+			t.Errorf("the chart's example does not look for %s", w.name)
+		}
+	}
+}
+
+func TestTheEnginesLetTheChartsPodsIn(t *testing.T) {
+	docs, _ := rendered(t, nil)
+	pods := only[*deployment](docs)[0].Spec.Template.Labels
+	from := only[*networking.NetworkPolicy](manifest(t))[0].Spec.Ingress[0].From
+	if !slices.ContainsFunc(from, func(p networking.NetworkPolicyPeer) bool {
+		return p.PodSelector != nil && finds(t, p.PodSelector, pods) && p.NamespaceSelector.MatchLabels["kubernetes.io/metadata.name"] == namespace
+	}) {
+		t.Errorf("no peer finds %v in %s", pods, namespace)
+	}
+}
+
+func TestPodsAreGivenTimeToStartAndToLeave(t *testing.T) {
+	for _, w := range workloads(manifest(t)) {
+		c := w.pod.Spec.Containers[0]
+		env := map[string]string{}
+		for _, e := range c.Env {
+			env[e.Name] = e.Value
+		}
+		wait, err := time.ParseDuration(env["WAIT"] + "s")
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := time.ParseDuration(env["FOR"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Telling the gateway takes 23 s at worst: four tries of 5 s and three pauses; it settles for 5 s.
+		grace := time.Duration(*w.pod.Spec.TerminationGracePeriodSeconds) * time.Second
+		if grace < wait+28*time.Second {
+			t.Errorf("%s waits %s and is killed after %s", w.name, wait, grace)
+		}
+		if out < grace {
+			t.Errorf("%s is out for %s, and may live for %s", w.name, out, grace)
+		}
+		p := c.StartupProbe
+		if least := 20 * time.Minute; time.Duration(p.PeriodSeconds*p.FailureThreshold)*time.Second < least {
+			t.Errorf("%s is killed before %s of loading", w.name, least)
+		}
+		ports := portsOf(w.pod.Spec)
+		for _, probe := range []*core.Probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+			if ports[probe.HTTPGet.Port.StrVal] == 0 || probe.HTTPGet.Path != "/health" {
+				t.Errorf("%s is probed at %s of port %s", w.name, probe.HTTPGet.Path, probe.HTTPGet.Port.StrVal)
+			}
+		}
+		if w.name == "vllm-target" && wait < 600*time.Second {
+			t.Errorf("the target's streams have %s; timeout.total is 600s", wait)
+		}
+	}
+}
+
+// scaledObject is what tests look at of one.
+type scaledObject struct {
+	Metadata meta.ObjectMeta
+	Spec     struct {
+		ScaleTargetRef                   struct{ Kind, Name string }
+		MinReplicaCount, MaxReplicaCount int
+		Triggers                         []struct {
+			Metadata          struct{ Query string }
+			AuthenticationRef struct{ Name string }
+		}
+	}
+}
+
+func TestScalersScaleWhatExists(t *testing.T) {
+	docs := manifest(t)
+	pools := map[string]bool{}
+	for _, w := range workloads(docs) {
+		pools[w.kind+" "+w.name] = true
+	}
+	auth := map[string]bool{}
+	var scaled []string
+	for _, d := range docs {
+		if d.kind == "TriggerAuthentication" {
+			auth[d.meta.Name] = true
+		}
+	}
+	for _, d := range docs {
+		if d.kind != "ScaledObject" {
+			continue
+		}
+		var s scaledObject
+		if err := into(d.typed, &s); err != nil {
+			t.Fatal(err)
+		}
+		ref := s.Spec.ScaleTargetRef
+		scaled = append(scaled, ref.Kind+" "+ref.Name)
+		if !pools[ref.Kind+" "+ref.Name] || s.Spec.MinReplicaCount < 1 || s.Spec.MaxReplicaCount <= s.Spec.MinReplicaCount {
+			t.Errorf("%s: %+v", d.meta.Name, s.Spec)
+		}
+		for _, tr := range s.Spec.Triggers {
+			if !auth[tr.AuthenticationRef.Name] || !strings.Contains(tr.Metadata.Query, `namespace="vllm",pod=~"`+ref.Name+`-.*"`) {
+				t.Errorf("%s: %+v", d.meta.Name, tr)
+			}
+		}
+	}
+	for _, h := range only[*autoscaling.HorizontalPodAutoscaler](docs) {
+		if ref := h.Spec.ScaleTargetRef; !pools[ref.Kind+" "+ref.Name] || !slices.Contains(scaled, ref.Kind+" "+ref.Name) {
+			t.Errorf("%s scales %+v, which is no pool, or not KEDA's too", h.Name, ref)
+		}
+	}
+}
+
+func TestTheAdapterServesTheMetricsThatAreScaledOn(t *testing.T) {
+	var v struct {
+		Rules struct {
+			Custom []struct{ Name struct{ As string } }
+		}
+	}
+	data, err := os.ReadFile(manifests + "/hpa/prometheus-adapter.values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(data, &v); err != nil {
+		t.Fatal(err)
+	}
+	served := map[string]bool{}
+	for _, r := range v.Rules.Custom {
+		served[r.Name.As] = true
+	}
+	full, _ := rendered(t, variants(t)["full"])
+	for _, h := range only[*autoscaling.HorizontalPodAutoscaler](append(manifest(t), full...)) {
+		for _, m := range h.Spec.Metrics {
+			if m.Pods != nil && !served[m.Pods.Metric.Name] {
+				t.Errorf("%s scales on %s; the adapter serves %v", h.Name, m.Pods.Metric.Name, sortedKeys(served))
+			}
+		}
+	}
+}
+
+// The metrics are named as engines name them; the simulator knows both generations.
+func TestQueriesNameMetricsThatEnginesHave(t *testing.T) {
+	var pages string
+	for _, generation := range []string{"v0", "v1"} {
+		addr := freeAddress(t)
+		process(t, "http://"+addr+"/metrics", "vllmsim", "--listen", addr, "--metrics", generation)
+		pages += get(t, "http://"+addr+"/metrics")
+	}
+	for _, f := range []string{"/keda/scaledobjects.yaml", "/hpa/prometheus-adapter.values.yaml", "/pools/leave.yaml"} {
+		data, err := os.ReadFile(manifests + f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := regexp.MustCompile(`vllm:[a-z_]+[a-z]`).FindAllString(strings.NewReplacer("vllm:(kv|gpu)_", "vllm:kv_", "(running|waiting)", "waiting").Replace(string(data)), -1)
+		if len(names) == 0 {
+			t.Errorf("%s names no metric", f)
+		}
+		for _, n := range names {
+			if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(n) + `[{ ]`).MatchString(pages) {
+				t.Errorf("%s: no engine has %s", f, n)
+			}
+		}
+	}
+}
+
+// What the termination handler sends for a machine takes its pod out, in the words of the real gateway.
+func TestASpotNoticeOfAWSDrainsTheBackend(t *testing.T) {
+	var v struct{ WebhookURL, WebhookHeaders, WebhookTemplate string }
+	data, err := os.ReadFile(manifests + "/spot/aws-node-termination-handler.values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(data, &v); err != nil {
+		t.Fatal(err)
+	}
+	backend := "http://vllm-draft-1.vllm-draft.vllm.svc.cluster.local:8000"
+	admin := startGateway(t, "http://vllm-draft-0.vllm-draft.vllm.svc.cluster.local:8000", backend)
+	// As the handler does it: sprig's functions, the event's fields.
+	tmpl, err := template.New("").Funcs(sprig.TxtFuncMap()).Parse(v.WebhookTemplate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var body bytes.Buffer
+	if err := tmpl.Execute(&body, struct{ Pods []string }{[]string{"kube-proxy-x7", "vllm-draft-1", "node-exporter-5"}}); err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(v.WebhookURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequest(http.MethodPost, admin+at.RequestURI(), &body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var headers map[string]string
+	if err := json.Unmarshal([]byte(v.WebhookHeaders), &headers); err != nil {
+		t.Fatal(err)
+	}
+	for k, h := range headers {
+		req.Header.Set(k, h)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var answer struct {
+		Pool    string
+		Backend string
+		Drained bool
+		Seconds float64 `json:"for_seconds"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %v", resp.Status, err)
+	}
+	if answer.Pool != "draft" || !answer.Drained || answer.Seconds != 300 || !strings.HasPrefix(answer.Backend, "vllm-draft-1.") {
+		t.Errorf("%+v", answer)
+	}
+}
+
+// leave runs the hook of leave.yaml as a pod would.
+func leave(t *testing.T, env ...string) (took time.Duration, log string) {
+	t.Helper()
+	for _, tool := range []string{"sh", "curl", "awk"} {
+		if _, err := exec.LookPath(tool); err != nil {
+			t.Skipf("needs %s", tool)
+		}
+	}
+	dir := t.TempDir()
+	script := only[*core.ConfigMap](manifest(t))[0].Data["leave.sh"]
+	for name, text := range map[string]string{"leave.sh": script, "token": "0123456789abcdef0123456789abcdef\n"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("sh", filepath.Join(dir, "leave.sh"))
+	cmd.Env = append(os.Environ(), append(env, "TOKEN_FILE="+filepath.Join(dir, "token"), "SETTLE=0")...)
+	start := time.Now()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("the hook failed: %v\n%s", err, out)
+	}
+	return time.Since(start), string(out)
+}
+
+func TestAPodThatLeavesTellsTheGatewayAndGoesWhenItIsIdle(t *testing.T) {
+	addr := freeAddress(t)
+	process(t, "http://"+addr+"/metrics", "vllmsim", "--listen", addr)
+	admin := startGateway(t, "http://"+addr)
+	took, log := leave(t, "GATEWAY="+admin, "ENGINE=http://"+addr, "BACKEND="+addr, "POOL=draft", "FOR=3m", "WAIT=60")
+	if log != "" {
+		t.Error(log)
+	}
+	if took > 30*time.Second {
+		t.Errorf("an idle engine left after %s", took)
+	}
+	if page := get(t, admin+"/admin/backends"); !strings.Contains(page, `"state":"drained"`) || !strings.Contains(page, "spot notice") {
+		t.Error(page)
+	}
+}
+
+func TestAPodLeavesWithoutAGatewayAndWithoutAnEngine(t *testing.T) {
+	nobody := freeAddress(t)
+	took, log := leave(t, "GATEWAY=http://"+nobody, "ENGINE=http://"+nobody, "BACKEND=a:1", "POOL=draft", "FOR=3m", "WAIT=2")
+	if !strings.Contains(log, "was not told that a:1 leaves") || took < 2*time.Second {
+		t.Errorf("after %s: %s", took, log)
+	}
+}

@@ -1,0 +1,120 @@
+{{/* What is configured: config, and the example where it names nothing. */}}
+{{- define "foregate.config" -}}
+{{- $c := deepCopy .Values.config -}}
+{{- range list "listen" "admin" "admin_token_file" -}}
+{{- if hasKey $c . -}}
+{{- fail (printf "config.%s: is set by the chart; remove it (ports are service.port and adminService.port, the token is adminToken)" .) -}}
+{{- end -}}
+{{- end -}}
+{{- if not (or (get $c "pools") (get $c "routes") (get $c "tenants") (get $c "identity")) -}}
+{{- $c = merge $c (.Files.Get "files/example.yaml" | fromYaml) -}}
+{{- end -}}
+{{- range list "pools" "routes" -}}
+{{- if not (get $c .) -}}
+{{- fail (printf "config.%s: missing; give at least one, as in REFERENCE.md" .) -}}
+{{- end -}}
+{{- end -}}
+{{- $_ := set $c "listen" ":8080" -}}
+{{- $_ := set $c "admin" ":9090" -}}
+{{- $_ := set $c "admin_token_file" "/run/secrets/foregate/admin/token" -}}
+{{- $redis := get $c "redis" | default dict -}}
+{{- $_ := set $redis "replicas" (get $redis "replicas" | default (include "foregate.replicas" . | int)) -}}
+{{- $_ := set $c "redis" $redis -}}
+{{- if and (eq (get $redis "url" | default "none") "embedded") (or .Values.autoscaling.enabled (gt (int .Values.replicaCount) 1)) -}}
+{{- fail "config.redis.url: embedded is inside one process; with several replicas give the URL of a Redis that they share" -}}
+{{- end -}}
+{{- include "foregate.checkFiles" (dict "root" . "config" $c) -}}
+{{- toYaml $c -}}
+{{- end -}}
+
+{{/* Fails where the file names a path that nothing is mounted at. */}}
+{{- define "foregate.checkFiles" -}}
+{{- $c := .config -}}
+{{- $paths := dict -}}
+{{- range $i, $k := dig "cache" "seal_keys" list $c -}}
+{{- $_ := set $paths (printf "cache.seal_keys[%d].file" $i) $k.file -}}
+{{- end -}}
+{{- range $i, $k := dig "identity" "keys" list $c -}}
+{{- $_ := set $paths (printf "identity.keys[%d].file" $i) $k.file -}}
+{{- end -}}
+{{- with dig "identity" "jwt" "jwks_file" "" $c -}}
+{{- $_ := set $paths "identity.jwt.jwks_file" . -}}
+{{- end -}}
+{{- range $name := list "ca_file" "cert_file" "key_file" -}}
+{{- with get $c.redis $name -}}
+{{- $_ := set $paths (printf "redis.%s" $name) . -}}
+{{- end -}}
+{{- end -}}
+{{- range $field, $path := $paths -}}
+{{- $dir := regexFind "^/run/secrets/foregate/[^/]+/[^/]+$" (toString $path) | dir | base -}}
+{{- if not (hasKey $.root.Values.secretFiles $dir) -}}
+{{- fail (printf "config.%s: %s is mounted by nothing; put a Secret under secretFiles.NAME and write /run/secrets/foregate/NAME/KEY" $field $path) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Seconds from SIGTERM to SIGKILL. */}}
+{{- define "foregate.termination" -}}
+{{- if .Values.terminationGracePeriodSeconds -}}
+{{- int .Values.terminationGracePeriodSeconds -}}
+{{- else if .Values.existingConfig.secret -}}
+{{- fail "terminationGracePeriodSeconds: missing; the chart cannot read drain in existingConfig.secret, so give drain.delay + drain.grace + 15 seconds" -}}
+{{- else -}}
+{{- $drain := get .Values.config "drain" | default dict -}}
+{{- $delay := include "foregate.seconds" (toString (get $drain "delay" | default "5s")) | int -}}
+{{- $grace := include "foregate.seconds" (toString (get $drain "grace" | default "25s")) | int -}}
+{{- $longest := include "foregate.seconds" .Values.longestStream | int -}}
+{{- if lt $grace (add $longest 2 | int) -}}
+{{- fail (printf "config.drain.grace: %ds is too short for a stream of %ds (longestStream): what is left two seconds before its end is cut; give at least %ds, or say that streams are shorter" $grace $longest (add $longest 2)) -}}
+{{- end -}}
+{{- add $delay $grace .Values.terminationMarginSeconds -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Ports of pools, as JSON. */}}
+{{- define "foregate.poolPorts" -}}
+{{- $ports := dict -}}
+{{- if not .Values.existingConfig.secret -}}
+{{- range $name, $p := (include "foregate.config" . | fromYaml).pools -}}
+{{- range get $p "backends" | default list -}}
+{{- $u := urlParse . -}}
+{{- $_ := set $ports (include "foregate.port" (dict "host" $u.host "default" (ternary "443" "80" (eq $u.scheme "https")))) true -}}
+{{- end -}}
+{{- if hasPrefix "dns://" (get $p "discover" | default "") -}}
+{{- $_ := set $ports (include "foregate.port" (dict "host" (get $p "discover") "default" "80")) true -}}
+{{- end -}}
+{{- with get $p "kv_events" -}}
+{{- $_ := set $ports (int . | toString) true -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range .Values.networkPolicy.pools.extraPorts -}}
+{{- $_ := set $ports (int . | toString) true -}}
+{{- end -}}
+{{- keys $ports | sortAlpha | toJson -}}
+{{- end -}}
+
+{{/* Ports of Redis, as JSON: what stands behind each host of each URL. */}}
+{{- define "foregate.redisPorts" -}}
+{{- $ports := dict -}}
+{{- if not .Values.existingConfig.secret -}}
+{{- $redis := (include "foregate.config" . | fromYaml).redis -}}
+{{- range list "url" "cache_url" "settings_url" -}}
+{{- $url := get $redis . | default "" -}}
+{{- if regexMatch "^rediss?(\\+[a-z]+)?://" $url -}}
+{{- $hosts := $url | regexFind "://.*$" | trimPrefix "://" | regexFind "[^@]*$" | regexFind "^[^/?]*" -}}
+{{- $default := ternary "26379" "6379" (contains "+sentinel://" $url) -}}
+{{- range splitList "," $hosts -}}
+{{- $_ := set $ports (include "foregate.port" (dict "host" . "default" $default)) true -}}
+{{- end -}}
+{{- if contains "+sentinel://" $url -}}
+{{- $_ := set $ports "6379" true -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range .Values.networkPolicy.redis.extraPorts -}}
+{{- $_ := set $ports (int . | toString) true -}}
+{{- end -}}
+{{- keys $ports | sortAlpha | toJson -}}
+{{- end -}}
