@@ -268,13 +268,13 @@ func (w *World) maintained(ctx context.Context, e *engine) error {
 	if v.last > w.Pulse.Bound(backServing) {
 		w.Break("its first request came %v after undrain", round(v.last))
 	}
-	return w.Hold(ctx, w.Span(500*time.Millisecond, 2*time.Second))
+	return w.Hold(ctx, w.Span(0, 2*time.Second))
 }
 
-// beyond is how many tokens a stream has that goes on for 1.5 s longer than d, or more.
+// beyond is how many tokens a stream has that goes on for 1 s longer than d, or more.
 func beyond(d time.Duration) int {
 	const perSecond = 130 // 93 in a full batch, see alike
-	return int((d + 1500*time.Millisecond).Seconds() * perSecond)
+	return int((d + time.Second).Seconds() * perSecond)
 }
 
 // spotNotice is what a cloud's termination handler posts to a webhook, by a template of its
@@ -295,7 +295,7 @@ func spotTaken(ctx context.Context, w *World) error {
 	w.strikes++
 	w.Phase(During)
 	for _, draft := range []bool{false, true} {
-		if err := w.through(ctx, &streams, w.Gateways, beyond(deadline), draft); err != nil {
+		if err := w.through(ctx, &streams, w.Gateways, beyond(deadline+time.Second/2), draft); err != nil {
 			return err
 		}
 	}
@@ -338,5 +338,5 @@ func spotTaken(ctx context.Context, w *World) error {
 	if w.overs.look(ctx, w.Gateways); w.overs.sum() == 0 {
 		w.Break("nothing was carried on with: the row shows nothing")
 	}
-	return w.Hold(ctx, w.Span(time.Second, 3*time.Second))
+	return w.Hold(ctx, w.Span(0, 3*time.Second))
 }
