@@ -15,15 +15,19 @@ import (
 type statusCmd struct {
 	Admin string `default:"http://127.0.0.1:9090" env:"FOREGATE_ADMIN" help:"The replica's admin listener (${default})." placeholder:"URL"`
 	JSON  bool   `help:"As JSON, as the replica tells it."`
+	Watch watch  `help:"Again every so many seconds (2 where none are given), until Ctrl-C; with --json a line each time." placeholder:"SECONDS"`
 	tokenFile
 }
 
 // Run asks a replica how it stands, and prints that. The exit status is 1 when the
-// replica cannot be reached.
+// replica cannot be reached; who watches is told so, and goes on.
 func (c *statusCmd) Run(e *env) error {
 	at, err := adminURL(c.Admin, "/admin/status")
 	if err != nil {
 		return err
+	}
+	if c.Watch > 0 {
+		return c.watch(e, at)
 	}
 	body, err := askAdmin(e, http.MethodGet, at, c.TokenFile)
 	if err != nil {
