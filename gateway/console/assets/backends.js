@@ -51,7 +51,7 @@ function refresh(body, pools, sample) {
 function poolPart(pool, status, sample, again) {
   const up = pool.backends.filter((b) => b.state === 'up').length;
   const shed = status?.shedding?.find((s) => s.pool === pool.pool);
-  const columns = [{ label: 'Backend' }, { label: 'State' }, { label: 'KV cache' }, { label: 'In flight', number: true }, { label: 'Read', number: true, hide: true }, { label: 'Breaker', hide: true }, ...(session.signedIn ? [{ label: '', said: 'Orders' }] : [])];
+  const columns = [{ label: 'Backend' }, { label: 'State' }, { label: 'KV cache' }, { label: 'In flight', number: true, hide: true }, { label: 'Read', number: true, hide: true }, { label: 'Breaker', hide: true }, ...(session.signedIn ? [{ label: '', said: 'Orders' }] : [])];
   return h('section.block', { test: 'pool', data: { pool: pool.pool } },
     h('h2', null, pool.pool, h('small', null, `${up} of ${many(pool.backends.length, 'backend')} up`, shed && ` · shedding ${shed.priorities.join(', ')}`)),
     table(`Backends of ${pool.pool}`, columns, pool.backends.map((b) => backendRow(pool, b, status, sample, again)), { class: 'backends' }));
@@ -62,9 +62,9 @@ function backendRow(pool, b, status, sample, again) {
   const drained = b.state === 'drained';
   const order = h('button.quiet', { type: 'button', test: drained ? 'undrain' : 'drain', 'aria-label': `${drained ? 'Undrain' : 'Drain'} ${b.id}`, on: { click: () => (drained ? undrain(pool.pool, b, again) : drain(pool.pool, b, again)) } }, drained ? 'Undrain' : 'Drain');
   return h('tr', { test: 'backend-row', data: { pool: pool.pool, backend: b.id, state: b.state } },
-    h('th', { scope: 'row' }, b.id, h('small.mono', null, b.url)),
+    h('th', { scope: 'row' }, b.id, h('small.mono.wide-only', null, b.url)),
     h('td', null, h('b.state', { data: { tone: tones[b.state] ?? '' } }, b.state), b.why && h('small', null, b.why)),
-    h('td', { data: { cell: 'kv' } }, kvBar(b, sample?.lines)), h('td.number', { data: { cell: 'flight' } }, number(b.in_flight)),
+    h('td', { data: { cell: 'kv' } }, kvBar(b, sample?.lines)), h('td.number.wide-only', { data: { cell: 'flight' } }, number(b.in_flight)),
     h('td.number.wide-only', { data: { cell: 'age' } }, b.reading_age_seconds == null ? 'none' : `${seconds(b.reading_age_seconds)} ago`),
     h('td.wide-only', null, breaker ? [h('b.state', { data: { tone: breaker.state === 'open' ? 'bad' : 'warn' } }, breaker.state), h('small', null, breaker.left_seconds ? `${seconds(breaker.left_seconds)} left` : '', breaker.alone && ' here only')] : 'closed'),
     session.signedIn && h('td.orders', null, order));

@@ -8,7 +8,6 @@ const font = 'ui-sans-serif, system-ui, "Liberation Sans", sans-serif';
 const height = 168;       // CSS pixels of a chart
 const window10 = 600;     // seconds that are shown
 const axisWidth = 46;
-const gutter = 92;         // for the names of lines across
 const apart = 13;          // between two of those names
 
 /** A colour of the theme, by its custom property. */
@@ -21,6 +20,8 @@ export const colour = (name) => getComputedStyle(document.documentElement).getPr
  * @property {string} colour custom property, e.g. 'draft'
  * @property {(s: object) => number|null|undefined} value of a sample
  * @property {number[]} [dash]
+ * @property {boolean} [fill] the area below it
+ * @property {boolean} [quiet] drawn thin, and not in the legend
  *
  * @typedef {object} Spec
  * @property {string} test hook
@@ -34,7 +35,6 @@ export const colour = (name) => getComputedStyle(document.documentElement).getPr
  * @property {boolean} [stacked]
  * @property {(s: object) => {label: string, value: number, colour: string}[]} [marks] lines across
  * @property {(s: object|undefined) => string} empty what is missing where nothing is drawn
- * @property {number} [legendMost] entries of the legend
  */
 
 /** A chart of the live samples. update redraws it; destroy ends it. */
@@ -98,7 +98,7 @@ export class Chart {
   }
 
   draw() {
-    const shape = JSON.stringify(this.lines.map((l) => [l.label, l.colour]));
+    const shape = JSON.stringify([this.lines.map((l) => [l.label, l.colour]), this.gutter()]);
     const data = [this.samples.map((s) => s.t), ...(this.spec.stacked ? stack(this.columns) : this.columns)];
     if (shape !== this.shape || !this.u) {
       this.u?.destroy();
@@ -116,7 +116,7 @@ export class Chart {
     const axis = { stroke: colour('muted'), font: `11px ${font}`, grid, ticks: { show: false } };
     return {
       width: Math.max(this.plot.clientWidth, 120), height,
-      padding: [8, this.spec.marks ? gutter : 8, 0, 0],
+      padding: [8, this.gutter(), 0, 0],
       legend: { show: false },
       drawOrder: this.spec.stacked ? ['series', 'axes'] : ['axes', 'series'],
       cursor: { sync: { key: 'foregate' }, y: false, drag: { x: false, y: false }, points: { show: !this.spec.stacked, size: 6 } },
@@ -130,6 +130,12 @@ export class Chart {
     };
   }
 
+  /** Room on the right for the names of lines across. */
+  gutter() {
+    const last = this.samples[this.samples.length - 1];
+    return this.spec.marks ? gutterOf(this.spec.marks(last), this.spec.tell) : 8;
+  }
+
   scale() {
     if (this.spec.scale === 'share') return { range: [0, 1.02] };
     if (this.spec.scale === 'log') return { distr: 3, range: (u, min, max) => (min == null ? [0.01, 1] : [decade(min, Math.floor), decade(max, Math.ceil)]) };
@@ -139,16 +145,16 @@ export class Chart {
   series(line) {
     const ink = colour(line.colour), stacked = this.spec.stacked;
     return {
-      stroke: ink, width: stacked ? 1 : 1.75, dash: line.dash, points: { show: false }, spanGaps: false,
+      stroke: ink, width: stacked || line.quiet ? 1 : 1.75, dash: line.dash, points: { show: false }, spanGaps: false,
       fill: stacked ? mixed(ink, colour('panel'), 0.62) : line.fill ? mixed(ink, colour('panel'), 0.14) : undefined,
     };
   }
 
   /** The legend's entries; their values follow. */
   listLines() {
-    const most = this.spec.legendMost ?? 12, shown = this.lines.slice(0, most), more = this.lines.length - shown.length;
-    this.values = shown.map(() => h('b'));
-    fill(this.legend, shown.map((l, i) => h('li', null, swatch(l), h('span', null, l.label), this.values[i])), more > 0 && h('li', null, `and ${more} more`));
+    const shown = this.lines.filter((l) => !l.quiet), more = this.lines.length - shown.length;
+    this.values = shown.map((l) => [this.lines.indexOf(l), h('b')]);
+    fill(this.legend, shown.map((l, i) => h('li', null, swatch(l), h('span', null, l.label), this.values[i][1])), more > 0 && h('li', null, `and ${more} more`));
   }
 
   /** Values under the cursor, or the latest. */
@@ -156,7 +162,7 @@ export class Chart {
     if (!this.values || !this.columns) return;
     const at = this.cursor ?? this.samples.length - 1, s = this.samples[at];
     say(this.when, this.cursor === null || !s ? '' : `at ${clock(new Date(s.t * 1000))}`);
-    this.values.forEach((el, i) => {
+    this.values.forEach(([i, el]) => {
       const v = this.columns[i]?.[at];
       say(el, v === null || v === undefined ? '–' : this.spec.tell(v));
     });
@@ -166,6 +172,13 @@ export class Chart {
     const width = this.plot.clientWidth;
     if (this.u && width > 0 && width !== this.u.width) this.u.setSize({ width, height });
   }
+}
+
+/** CSS pixels that the names of lines across take. */
+function gutterOf(marks, tell) {
+  const ctx = document.createElement('canvas').getContext('2d');
+  ctx.font = `11px ${font}`;
+  return Math.max(8, ...marks.map((m) => Math.ceil(ctx.measureText(`${m.label} ${tell(m.value)}`).width) + 16));
 }
 
 /**
@@ -265,7 +278,7 @@ function trackOptions(plot, track, marks, tell) {
   const axis = { stroke: colour('muted'), font: `11px ${font}`, grid: { stroke: colour('grid'), width: 1 }, ticks: { show: false } };
   const all = [...track.map((p) => p[1]), ...marks.map((m) => m.value)], low = Math.min(...all), high = Math.max(...all), room = (high - low || 1) * 0.15;
   return {
-    width: Math.max(plot.clientWidth, 120), height: 150, padding: [10, 118, 0, 0], legend: { show: false }, cursor: { show: false },
+    width: Math.max(plot.clientWidth, 120), height: 150, padding: [10, gutterOf(marks, tell), 0, 0], legend: { show: false }, cursor: { show: false },
     scales: { x: { time: false, range: [0, Math.max(track[track.length - 1][0], 1) * 1.02] }, y: { range: [low - room, high + room] } },
     axes: [{ ...axis, size: 26, values: (u, ticks) => ticks.map((v) => (Number.isInteger(v) ? `${v}` : '')) }, { ...axis, size: axisWidth, values: (u, ticks) => ticks.map((v) => String(Number(v.toPrecision(3)))) }],
     series: [{}, { stroke: colour('draft'), width: 2, points: { show: true, size: 5, fill: colour('draft') } }],

@@ -30,7 +30,7 @@ const specs = [
     empty: () => 'No request has come yet.',
   },
   {
-    test: 'chart-acceptance', title: 'Acceptance and the promise', about: 'Judged drafts that were served, and how many of them wrongly at most.', tell: percent, scale: 'share',
+    test: 'chart-acceptance', title: 'Acceptance and the promise', about: 'Judged drafts that were served, and how many wrongly.', tell: percent, scale: 'share',
     headline: (s) => s.acceptance, headlineName: 'acceptance',
     lines: () => [
       { label: 'accepted', colour: 'draft', fill: true, value: (s) => s.acceptance },
@@ -54,7 +54,7 @@ const specs = [
     empty: () => 'No request asked the cache. It may be off (cache.mode).',
   },
   {
-    test: 'chart-kv', title: 'KV cache in use', about: 'By backend, the fullest first; dashed: above it the class is shed.', tell: percent, scale: 'share', legendMost: 8,
+    test: 'chart-kv', title: 'KV cache in use', about: 'By backend; above a dashed line, the class is shed.', tell: percent, scale: 'share',
     headline: (s) => maxOf(s.kv), headlineName: 'the fullest backend',
     lines: kvLines,
     marks: (s) => Object.entries(s.lines ?? {}).map(([label, value]) => ({ label, value, colour: `line-${label}` })),
@@ -81,6 +81,8 @@ const specs = [
   },
 ];
 
+const mostLines = 8; // that are told apart; others are drawn thin
+
 const maxOf = (map) => {
   const all = Object.values(map ?? {});
   return all.length ? Math.max(...all) : null;
@@ -94,8 +96,9 @@ function kvLines(samples) {
     const [pool] = name.split('/'), nth = (seen[pool] = (seen[pool] ?? -1) + 1);
     return { label: name, colour: hues[pools.indexOf(pool) % hues.length], dash: dashes[nth % dashes.length], value: (s) => s.kv?.[name], now: last[name] };
   });
-  // Sorted by use only where not all have a place in the legend; else they would change places all the time.
-  return lines.length > 8 ? lines.sort((a, b) => b.now - a.now) : lines;
+  if (lines.length <= mostLines) return lines;
+  const fullest = lines.toSorted((a, b) => b.now - a.now).slice(0, mostLines);
+  return [...lines.filter((l) => !fullest.includes(l)).map((l) => ({ ...l, colour: 'other', dash: undefined, quiet: true })), ...fullest];
 }
 
 /** The tiles: hook, label, value and what stands below it. */
