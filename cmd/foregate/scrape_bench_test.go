@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+const (
+	scrapedBackends = 200
+	scrapedTenants  = 100
+)
+
+// BenchmarkScrape is GET /metrics over loopback of a replica with 200 backends in two pools and 100
+// tenants, all of which had requests. The aim is 20 ms. It also says how long a page is.
+func BenchmarkScrape(b *testing.B) {
+	g := largeReplica(b)
+	admin := "http://" + g.gateway.AdminAddr().String() + "/metrics"
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableCompression: true}}
+	read := func(into io.Writer) int64 {
+		resp, err := client.Get(admin)
+		if err != nil {
+			b.Fatal(err)
+		}
+		n, err := io.Copy(into, resp.Body)
+		if err != nil || resp.StatusCode != http.StatusOK {
+			b.Fatalf("%s, %v", resp.Status, err)
+		}
+		_ = resp.Body.Close() // it was read to its end
+		return n
+	}
+	var page strings.Builder
+	read(&page)
+	if n := strings.Count(page.String(), "\nforegate_backend_up{"); n != scrapedBackends {
+		b.Fatalf("%d backends on the page", n)
+	}
+	if n := strings.Count(page.String(), "\nforegate_cache_tenant_requests_total{"); n < 8*scrapedTenants {
+		b.Fatalf("%d series of tenants on the page", n)
+	}
+	var bytes int64
+	for b.Loop() {
+		bytes = read(io.Discard)
+	}
+	b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/scrape")
+	b.ReportMetric(float64(bytes), "bytes")
+	b.ReportMetric(float64(strings.Count(page.String(), "\n")), "lines")
+}
+
+// scrapedSettings keep the replica quiet while it is measured, and have every backend picked.
+var scrapedSettings = map[string]string{
+	"speculation.mode": "confidence", "route.policy": "round_robin", "scrape.interval": "1m", "cache.mode": "on",
+}
+
+// largeReplica is a replica whose every backend and tenant has had work. A hundred listeners share
+// each simulator.
+func largeReplica(b *testing.B) *replica {
+	b.Helper()
+	store := miniredis.RunT(b)
+	for name, value := range scrapedSettings {
+		store.HSet(settings.Key, name, value)
+	}
+	text := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: \"redis://%s\"}\npools:\n", store.Addr())
+	for i, model := range []string{simDraft, simTarget} {
+		sim := vllmsim.Start(b, vllmsim.Options{Model: model, Seed: 1, TimeScale: 1000})
+		var urls []string
+		for range scrapedBackends / 2 {
+			s := httptest.NewServer(sim)
+			b.Cleanup(s.Close)
+			urls = append(urls, fmt.Sprintf("%q", s.URL))
+		}
+		text += fmt.Sprintf("  p%d: {model: %s, usd_per_hour: 1, prefill_tokens_per_s: 1000, decode_tokens_per_s: 100, backends: [%s]}\n", i, model, strings.Join(urls, ", "))
+	}
+	text += "routes: [{model: r, draft: p0, target: p1, same_tokenizer: true}]\ndrain: {delay: 0s, grace: 1s}\n"
+	file, err := config.Parse("large.yaml", []byte(text))
+	if err != nil {
+		b.Fatal(err)
+	}
+	endpoint, err := file.Redis.Endpoint()
+	if err != nil {
+		b.Fatal(err)
+	}
+	redis, closeRedis, err := openRedis(endpoint)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(closeRedis)
+	kept, closeAnswers, err := openAnswers(file.Redis)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(closeAnswers)
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	r, err := assemble(b.Context(), parts{
+		file: file, redis: redis.control, lookups: redis.request, answers: kept, admin: file.Admin, log: zerolog.Nop(), registerer: reg, gatherer: reg,
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := r.gateway.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { r.gateway.Stop(context.Background()) })
+	workAll(b, "http://"+r.gateway.Addr().String())
+	return r
+}
+
+// workAll has every backend and tenant do something, in every class.
+func workAll(b *testing.B, base string) {
+	b.Helper()
+	client := &http.Client{Timeout: time.Minute}
+	for n := range 4 * scrapedBackends {
+		body := fmt.Sprintf(`{"model":"r","max_tokens":8,"messages":[{"role":"user","content":"question %d"}]}`, n)
+		req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, base+"/v1/chat/completions", strings.NewReader(body))
+		if err != nil {
+			b.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("X-Tenant-ID", fmt.Sprintf("tenant-%03d", n%scrapedTenants))
+		req.Header.Set("X-Priority", []string{"low", "normal", "high"}[n%3])
+		req.Header.Set("X-Tier", []string{"auto", "target"}[n/2%2])
+		resp, err := client.Do(req)
+		if err != nil {
+			b.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, resp.Body) // what it says does not matter
+		_ = resp.Body.Close()
+	}
+}
