@@ -15,7 +15,7 @@ var RequestHeaders = []HeaderDoc{
 	{"X-Acceptance-Mode", "`default`, `exact`, `target`", "How strictly a draft is judged, never less than the route does: as the route has it; only what the target would have written itself (temperature 0, else the target answers); no draft."},
 	{"X-Request-ID", "`[A-Za-z0-9._:-]{1,64}`", "Names the request in the log, upstream and in the answer's `id`; made up when absent."},
 	{"X-Stainless-Retry-Count", "a number", "The SDKs' own count of tries before this one. Refusals of a tenant that retries much tell its clients to stop."},
-	{"traceparent", "W3C trace context, version 00", "Sent on upstream; anything malformed is dropped."},
+	{"traceparent", "W3C trace context, version 00", "Sent on upstream; anything malformed is dropped. With `tracing` the gateway is a part of the trace: backends are told the id of their call, and `tracestate` is sent on, too."},
 }
 
 // ResponseHeaders are the headers that the gateway sets.

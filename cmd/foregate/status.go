@@ -15,7 +15,7 @@ import (
 type statusCmd struct {
 	Admin string `default:"http://127.0.0.1:9090" env:"FOREGATE_ADMIN" help:"The replica's admin listener (${default})." placeholder:"URL"`
 	JSON  bool   `help:"As JSON, as the replica tells it."`
-	Watch watch  `help:"Again every so many seconds (2 where none are given), until Ctrl-C; with --json a line each time." placeholder:"SECONDS"`
+	Watch watch  `help:"Again every 2 seconds, or as many as are given (--watch 5), until Ctrl-C; with --json a line each time."`
 	tokenFile
 }
 
