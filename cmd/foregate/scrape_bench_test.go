@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,10 +53,15 @@ func BenchmarkScrape(b *testing.B) {
 		b.Fatalf("%d series of tenants on the page", n)
 	}
 	var bytes int64
+	var took []time.Duration
 	for b.Loop() {
+		began := time.Now()
 		bytes = read(io.Discard)
+		took = append(took, time.Since(began))
 	}
-	b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/scrape")
+	slices.Sort(took)
+	b.ReportMetric(float64(took[0].Microseconds())/1000, "ms-best")
+	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "ms-median")
 	b.ReportMetric(float64(bytes), "bytes")
 	b.ReportMetric(float64(strings.Count(page.String(), "\n")), "lines")
 }
@@ -116,6 +122,7 @@ func largeReplica(b *testing.B) *replica {
 	}
 	b.Cleanup(func() { r.gateway.Stop(context.Background()) })
 	workAll(b, "http://"+r.gateway.Addr().String())
+	store.Close() // its scripts would cost more than what is measured
 	return r
 }
 
