@@ -106,10 +106,10 @@ clean: ## Remove what build made.
 release: ## Archives for Linux and macOS, their SBOMs and SHA256SUMS into dist/ (VERSION=v1.2.3, else what git describe says).
 	$(GO) -C .ci/release run . $(if $(VERSION),-version $(VERSION))
 
-# Never from the cache: the files that are checked are outside of these modules, so that it does not know of them.
 lb:
 	@.ci/need-lb
 
+# Never from the cache: the files that are checked are outside of these modules, so that it does not know of them.
 deploycheck: redis lb ## What is in deploy/ and the root is as it says: the compose file read, and run as processes; the chart rendered; a release built twice.
 	.ci/with-promtool $(GO) -C .ci/deploy test -count=1 -timeout 9m ./...
 	$(GO) -C .ci/release test -count=1 -timeout 9m ./...
