@@ -2,7 +2,6 @@ package tracing
 
 import (
 	"context"
-	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -284,15 +283,14 @@ func server(base string) []attribute.KeyValue {
 	if err != nil || u.Host == "" {
 		return nil
 	}
-	port, err := net.LookupPort("tcp", u.Scheme)
-	if told, bad := strconv.Atoi(u.Port()); bad == nil {
-		port, err = told, nil
-	}
+	port, err := strconv.Atoi(u.Port())
 	if err != nil {
-		return []attribute.KeyValue{semconv.ServerAddress(u.Hostname())}
+		port = usualPorts[u.Scheme]
 	}
 	return []attribute.KeyValue{semconv.ServerAddress(u.Hostname()), semconv.ServerPort(port)}
 }
+
+var usualPorts = map[string]int{"http": 80, "https": 443}
 
 // verdict is what was decided of the draft, told at the span of the last one.
 func (b *builder) verdict(rc *tiers.Receipt, spans []trace.Span) {

@@ -24,12 +24,12 @@ func written(began time.Time, spans []sdk.ReadOnlySpan) string {
 	for _, s := range spans {
 		fmt.Fprintf(&b, "%s (%s) %g … %g ms %s %s\n", s.Name(), s.SpanKind(), ms(s.StartTime()), ms(s.EndTime()), s.Status().Code, s.Status().Description)
 		for _, kv := range s.Attributes() {
-			fmt.Fprintf(&b, "    %s = %s\n", kv.Key, kv.Value.Emit())
+			fmt.Fprintf(&b, "    %s = %s\n", kv.Key, kv.Value.String())
 		}
 		for _, e := range s.Events() {
 			fmt.Fprintf(&b, "  ! %s %g ms", e.Name, ms(e.Time))
 			for _, kv := range e.Attributes {
-				fmt.Fprintf(&b, " %s=%s", kv.Key, kv.Value.Emit())
+				fmt.Fprintf(&b, " %s=%s", kv.Key, kv.Value.String())
 			}
 			b.WriteByte('\n')
 		}

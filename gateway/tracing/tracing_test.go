@@ -105,7 +105,10 @@ func TestNoRequestWaitsForACollector(t *testing.T) {
 		{"500", answer(func(w http.ResponseWriter, _ *http.Request) {
 			http.Error(w, strings.Repeat("broken ", 1000), http.StatusInternalServerError)
 		}), dropRefused},
-		{"a redirect", answer(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", "/x"); w.WriteHeader(http.StatusFound) }), dropRefused},
+		{"a redirect", answer(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Location", "/x")
+			w.WriteHeader(http.StatusFound)
+		}), dropRefused},
 		{"garbage", answer(func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/x-protobuf")
 			_, _ = io.WriteString(w, strings.Repeat("\xff", 1000))
