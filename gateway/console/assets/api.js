@@ -55,13 +55,14 @@ async function guarded(method, path, body, signal) {
   try {
     return await send(method, path, body, signal);
   } catch (err) {
-    if (err.status === 401) await lost();
+    if (err.status === 401) lost();
+    if (err.code === 'bad_csrf') await refreshSession(); // another session was begun in another tab
     throw err;
   }
 }
 
 /** A session ended, or was never begun: what is shown as signed in must not stay so. */
-async function lost() {
+function lost() {
   session.signedIn = false;
   session.csrf = '';
   tell(true);
@@ -84,7 +85,7 @@ export async function refreshSession() {
   try {
     take(await (await send('GET', '../admin/session')).json());
   } catch (err) {
-    if (err.status === 401) await lost();
+    if (err.status === 401) lost();
   }
 }
 

@@ -145,7 +145,8 @@ export class Chart {
   series(line) {
     const ink = colour(line.colour), stacked = this.spec.stacked;
     return {
-      stroke: ink, width: stacked || line.quiet ? 1 : 1.75, dash: line.dash, points: { show: false }, spanGaps: false,
+      stroke: ink, width: stacked || line.quiet ? 1 : 1.75, dash: line.dash, spanGaps: false,
+      points: stacked || line.quiet ? { show: false } : { size: 4, fill: ink }, // drawn only where there is room between them
       fill: stacked ? mixed(ink, colour('panel'), 0.62) : line.fill ? mixed(ink, colour('panel'), 0.14) : undefined,
     };
   }

@@ -35,12 +35,14 @@ const one = (test) => document.querySelector(`[data-test="${test}"]`);
 const view = one('view');
 const live = new Live('live');
 let unmount = () => {};
+let declined = false; // somebody was asked for the token on this page, and does not want to sign in
 
 /** Opens the page that the address names. */
 function route(first) {
   const [name, id] = location.hash.replace(/^#\/?/, '').split('/').map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
   const page = name === 'receipts' && id ? 'receipt' : name in pages ? name : 'overview';
   unmount();
+  declined = false;
   fill(view);
   view.dataset.view = page;
   view.dataset.ready = 'false';
@@ -102,13 +104,13 @@ function watchSession() {
     button.hidden = !session.writable && !needed;
     button.dataset.signedIn = session.signedIn;
     say(button, session.signedIn ? 'Sign out' : 'Sign in');
-    if (needed) askToken('This listener wants the operators’ token.');
+    if (needed && !declined) askToken('This listener wants the operators’ token.');
   });
   window.addEventListener('foregate:signin', () => askToken());
 }
 
 /** Asks for the operators' token, once at a time. */
-function askToken(why) {
+function askToken(why = 'Signing in lets this page drain backends and change settings.') {
   if (one('signin-dialog')) return;
   const input = h('input', { type: 'password', test: 'signin-token', name: 'token', autocomplete: 'current-password', required: true, 'aria-describedby': 'signin-error' });
   const wrong = h('p.problem', { test: 'signin-error', id: 'signin-error', role: 'alert' });
@@ -123,9 +125,10 @@ function askToken(why) {
       input.select();
     }
   };
-  const box = dialog('signin-dialog', 'Sign in', h('p', null, why ?? 'Signing in lets this page drain backends and change settings.', ' The token is in the file that ', h('code', null, 'admin_token_file'), ' names.'),
+  const box = dialog('signin-dialog', 'Sign in', h('p', null, why, ' The token is in the file that ', h('code', null, 'admin_token_file'), ' names.'),
     h('form', { on: { submit } }, field('Token', input), wrong,
       h('div.buttons', null, h('button.quiet', { type: 'button', on: { click: () => box.close() } }, 'Cancel'), h('button', { type: 'submit', test: 'signin-submit' }, 'Sign in'))));
+  box.addEventListener('close', () => { declined = !session.signedIn; });
   input.focus();
 }
 

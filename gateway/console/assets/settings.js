@@ -62,7 +62,7 @@ class Page {
   async ask(signal) {
     const query = this.route ? `?route=${encodeURIComponent(this.route)}` : '';
     const [told, status] = await Promise.all([get(`settings${query}`, signal), get('status', signal)]);
-    this.settings = told.settings;
+    this.settings = told.settings.map((s) => ({ ...s, name: s.name.split('@')[0] })); // of a route: NAME@ROUTE
     this.status = status;
     this.overrides = status.settings.changed.filter((s) => s.name.includes('@'));
     this.listRoutes(status.drafts.map((d) => d.route));
@@ -115,7 +115,7 @@ class Page {
     const value = h('span.value', { data: { cell: 'value' } });
     const edit = session.signedIn && h('button.quiet', { type: 'button', test: `edit-${s.name}`, 'aria-label': `Edit ${s.name}`, 'aria-expanded': 'false', on: { click: () => this.edit(s) } }, 'Edit');
     const row = h('li.setting', { test: 'setting-row', data: { name: s.name } },
-      h('div.line', null, h('div.what', null, h('code.name', null, s.name), s.meaning && h('p', null, s.meaning)), h('div.how', null, value, h('small', null, s.range && s.range, h('span', { data: { cell: 'default' } }))), edit),
+      h('div.line', null, h('div.what', null, h('code.name', null, s.name), s.meaning && h('p', null, inWords(s.meaning))), h('div.how', null, value, h('small', null, s.range && s.range, h('span', { data: { cell: 'default' } }))), edit),
       h('div.overrides', { data: { cell: 'overrides' } }), h('div', { data: { cell: 'editor' } }));
     this.showValue(row, s);
     return row;
@@ -140,7 +140,7 @@ class Page {
     button.setAttribute('aria-expanded', 'true');
     openEditor(row.querySelector('[data-cell=editor]'), s, {
       route: this.route,
-      routes: s.per_route === false ? [] : [...this.scope.options].map((o) => o.value).filter(Boolean),
+      routes: !s.per_route ? [] : [...this.scope.options].map((o) => o.value).filter(Boolean),
       valueOf: (route) => (route === this.route ? s.value : this.overrides.find((o) => o.name === `${s.name}@${route}`)?.value ?? s.value),
       closed: (changed) => {
         this.editing = null;
@@ -151,6 +151,9 @@ class Page {
     });
   }
 }
+
+/** A meaning as the reference has it, where names and values stand between backticks. */
+const inWords = (text) => text.split('`').map((part, i) => (i % 2 ? h('code', null, part) : part));
 
 /** Settings by what stands before the first dot. */
 function groupsOf(settings) {

@@ -76,7 +76,7 @@ function stateRows(samples) {
     { name: 'redis', label: 'Redis', of: (s) => s.rung || 'not known' },
     { name: 'shedding', label: 'Shedding', of: (s) => (s.shedding?.length ? s.shedding.join(', ') : 'none') },
   ];
-  if (!troubled.length) rows.push({ name: 'breakers', label: 'Breakers', of: () => 'closed', tell: () => 'all closed' });
+  if (!troubled.length) rows.push({ name: 'breakers', label: 'Breakers', of: () => 'closed', tell: (state) => (state === 'closed' ? 'all closed' : state) });
   for (const name of troubled) rows.push({ name, label: name, of: (s) => breakerWords[s.breakers?.[name] ?? 0] });
   return rows;
 }

@@ -4,7 +4,7 @@ import { get, poll } from './api.js';
 import { fill, h, say, table } from './dom.js';
 import { many, number, seconds, usd } from './format.js';
 
-const columns = [
+const every = [
   ['tenant', 'Tenant'], ['in_flight', 'In flight'], ['requests', 'Requests'], ['cached', 'From cache'], ['accepted', 'Drafts served'], ['shed', 'Shed'], ['limited', 'Limited'], ['failed', 'Failed'], ['tokens', 'Tokens'], ['usd', 'Spent'], ['last_seconds', 'Last seen'],
 ];
 const known = { tokens: (t) => t.prompt_tokens + t.completion_tokens };
@@ -38,7 +38,8 @@ export function mount(root, { ready }) {
 const compare = (a, b) => (typeof a === 'string' ? a.localeCompare(b) : (a ?? -1) - (b ?? -1));
 
 function tenantTable(shown, by, up, sortBy) {
-  const el = table('Tenants', columns.map(([key, label]) => ({ label, number: key !== 'tenant' })), shown.map(tenantRow), { class: 'tenants' });
+  const live = shown.some((t) => t.in_flight !== undefined), columns = every.filter(([key]) => key !== 'in_flight' || live);
+  const el = table('Tenants', columns.map(([key, label]) => ({ label, number: key !== 'tenant' })), shown.map((t) => tenantRow(t, live)), { class: 'tenants' });
   el.querySelectorAll('th[scope=col]').forEach((th, i) => {
     const [key, label] = columns[i];
     th.setAttribute('aria-sort', key === by ? (up ? 'ascending' : 'descending') : 'none');
@@ -47,10 +48,10 @@ function tenantTable(shown, by, up, sortBy) {
   return el;
 }
 
-function tenantRow(t) {
+function tenantRow(t, live) {
   return h('tr', { test: 'tenant-row', data: { tenant: t.tenant } },
     h('th', { scope: 'row' }, t.tenant || '(nobody)', h('small', null, limits(t))),
-    h('td.number', null, number(t.in_flight)), h('td.number', null, number(t.requests)), part(t.cached, t.requests), part(t.accepted, t.requests),
+    live && h('td.number', null, number(t.in_flight)), h('td.number', null, number(t.requests)), part(t.cached, t.requests), part(t.accepted, t.requests),
     trouble(t.shed), trouble(t.limited), trouble(t.failed),
     h('td.number', { title: `${number(t.prompt_tokens)} of prompts, ${number(t.completion_tokens)} of answers` }, number(t.prompt_tokens + t.completion_tokens)),
     h('td.number', null, usd(t.usd)), h('td.number', null, t.last_seconds == null || t.last_seconds < 0 ? 'never' : `${seconds(Math.round(t.last_seconds))} ago`));

@@ -19,7 +19,7 @@ export function stepsOf(r) {
   if (m.cache > 0) steps.push({ kind: 'cache', name: 'cache', at: from, ms: m.cache, note: r.cache });
   if (m.limits > 0) steps.push({ kind: 'limits', name: 'limits', at: from + m.cache, ms: m.limits });
   for (const t of r.tries ?? []) steps.push(...tryOf(t, began));
-  for (const c of r.checks ?? []) steps.push({ kind: 'check', name: `check by ${c.scorer}`, at: began + c.at_ms, ms: c.ms, note: `${c.pass ? 'pass' : 'fail'}: ${c.reason.replaceAll('_', ' ')}`, failed: !c.pass });
+  for (const c of r.checks ?? []) steps.push({ kind: 'check', name: `check by ${c.scorer}`, at: began + c.at_ms, ms: c.ms, note: `${c.pass ? 'pass' : 'fail'}: ${c.reason.replaceAll('_', ' ')}` });
   if (!r.tries?.length && r.ms.whole > before) steps.push({ kind: 'answer', name: answeredBy(r) === 'cache' ? 'answer from the cache' : 'answer', at: from + before, ms: r.ms.whole - from - before, note: r.error || r.cache || '' });
   return steps.map((s, i) => [s, i]).sort(([a, i], [b, j]) => a.at - b.at || i - j).map(([s]) => s);
 }
