@@ -105,7 +105,7 @@ function kvLines(samples) {
 const tiles = [
   ['tile-spent', 'Spent', (s) => s.spent, usd, (s) => (s.spent_h == null ? 'since the start' : `${usd(s.spent_h)} an hour`)],
   ['tile-saved', 'Saved', (s) => s.saved, usd, (s) => (s.spent + s.saved > 0 ? `${percent(s.saved / (s.spent + s.saved))} of what it would cost` : 'by drafts and cache')],
-  ['tile-rate', 'Requests', (s) => sum(s.requests), rate, (s) => `${percent(share(s, ['refused', 'failed']))} refused or failed`],
+  ['tile-rate', 'Requests', (s) => sum(s.requests), rate, (s) => (sum(s.requests) > 0 ? `${percent(share(s, ['refused', 'failed']))} refused or failed` : 'none just now')],
   ['tile-acceptance', 'Acceptance', (s) => s.acceptance, percent, (s) => (s.bound == null ? 'no draft is certified yet' : `wrong: < ${percent(s.bound)}, promised ${percent(s.promised)}`)],
   ['tile-cache', 'Cache hits', (s) => s.cache_hit, percent, () => 'of what asked it'],
   ['tile-ttft', 'First byte, p95', (s) => s.ttft?.p95, seconds, (s) => (s.ttft ? `half within ${seconds(s.ttft.p50)}` : 'no answer yet')],
@@ -115,7 +115,7 @@ const tiles = [
 ];
 
 const rungs = { shared: 'all replicas as one', degraded: 'slow or failing', local: 'each replica alone' };
-const share = (s, keys) => (sum(s.requests) > 0 ? keys.reduce((n, k) => n + (s.requests[k] ?? 0), 0) / sum(s.requests) : null);
+const share = (s, keys) => keys.reduce((n, k) => n + (s.requests[k] ?? 0), 0) / sum(s.requests);
 
 function makeTiles(root) {
   const made = tiles.map(([test, label, value, tell, below]) => {
