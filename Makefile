@@ -3,12 +3,13 @@
 
 GO      ?= go
 PKGS    := ./...
+CODE    := cmd gateway tiers breaker cache loadtest deploy .ci
 FUZZFOR ?= 30s
 LINT    := $(GO) tool -modfile=.ci/lint/go.mod
 # What foregate version says; asked of git only where it is used.
 STAMP    = -s -w -X main.stampedVersion=$(shell git describe --tags --always --dirty 2>/dev/null) -X main.stampedRevision=$(shell git rev-parse HEAD 2>/dev/null)
 
-.PHONY: help build run test unit race baselines proofs lint fuzz bench load chaos agree golden docs sim clean exactness thinning
+.PHONY: help build run test unit race baselines proofs lint fuzz bench load chaos agree golden dashboards docs sim clean exactness thinning
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -63,7 +64,7 @@ risk: ## The promise of mode risk on laws whose risk is known: whole replays of 
 	FOREGATE_PROOFS=long $(GO) test -run 'Proof' -v -timeout 30m ./tiers/risk
 
 lint: vet ## gofmt, vet, go mod tidy, golangci-lint, staticcheck.
-	@test -z "$$(gofmt -l cmd gateway tiers breaker cache loadtest)" || { gofmt -l cmd gateway tiers breaker cache loadtest; echo 'run gofmt -w on these'; exit 1; }
+	@test -z "$$(gofmt -l $(CODE))" || { gofmt -l $(CODE); echo 'run gofmt -w on these'; exit 1; }
 	$(GO) mod tidy -diff
 	$(LINT) golangci-lint run
 	$(LINT) staticcheck $(PKGS)
@@ -72,7 +73,7 @@ fuzz: ## Every fuzz target for FUZZFOR (30s).
 	.ci/fuzz $(FUZZFOR)
 
 bench: ## Cost beside a bare reverse proxy in the same run, and the micro-benchmarks.
-	$(GO) test -run '^$$' -bench '^Benchmark(Cost|Hits|Judge)$$' -benchtime 1x -timeout 20m ./cmd/foregate
+	$(GO) test -run '^$$' -bench '^Benchmark(Cost|Hits|Judge|Scrape)$$' -benchtime 1x -timeout 20m ./cmd/foregate
 	$(GO) test -run '^$$' -bench . -benchmem ./tiers/... ./breaker ./cache ./gateway/...
 	$(GO) test -run '^$$' -bench Tokens -cpu 1 ./loadtest/vllmsim ./loadtest/virtual
 
@@ -91,6 +92,9 @@ agree: build redis ## Live runs and virtual time are the same experiment (five s
 
 golden: ## Rewrite the golden files.
 	$(GO) test ./gateway/config ./gateway/settings ./loadtest ./loadtest/vllmsim ./loadtest/virtual ./cmd/foregate -update
+
+dashboards: ## Rewrite Grafana's dashboards (deploy/grafana).
+	$(GO) run ./deploy/grafana/make
 
 docs: ## Rewrite the generated reference (REFERENCE.md).
 	$(GO) test ./cmd/foregate -run Reference -update

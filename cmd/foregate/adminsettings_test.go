@@ -1,0 +1,89 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/settings"
+)
+
+// deskAt is the desk of a replica whose file says so of Redis.
+func deskAt(t *testing.T, r config.Redis) gateway.Desk {
+	t.Helper()
+	client, stop, err := openDesk(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	return adminDesk{settings.NewStore(client, []string{"llama-3"})}
+}
+
+func TestOperatorsChangeSettingsAtAReplicaAsTheUserWhoMay(t *testing.T) {
+	n := guardedRedis(t)
+	own := "redis://foregate:foregate@" + n.addr
+	order := gateway.SettingsOrder{Who: "ann", Why: "night", Set: map[string]string{"shed.low": "0.7", "speculation.mode@llama-3": "off"}}
+	if _, err := deskAt(t, config.Redis{URL: own}).Change(t.Context(), order); !errors.Is(err, gateway.ErrSettingsReadOnly) {
+		t.Errorf("with the replica's own user: %v", err)
+	}
+	d := deskAt(t, config.Redis{URL: own, SettingsURL: "redis://operator:operator@" + n.addr})
+	dry := order
+	dry.DryRun = true
+	for _, o := range []gateway.SettingsOrder{dry, order} {
+		got, err := d.Change(t.Context(), o)
+		if err != nil || len(got.Changes) != 2 || (got.Version != 0) == o.DryRun {
+			t.Errorf("%+v %v", got, err)
+		}
+	}
+	if got := n.do(t, "HGET", settings.Key, "shed.low"); got != "0.7" {
+		t.Errorf("in Redis it is %v", got)
+	}
+	var refused *gateway.SettingsRefused
+	if _, err := d.Change(t.Context(), gateway.SettingsOrder{Set: map[string]string{"shed.low": "7", "nonsense": "1"}}); !errors.As(err, &refused) || len(refused.Problems) != 2 {
+		t.Errorf("nonsense: %v", err)
+	}
+	if _, err := d.Rollback(t.Context(), gateway.SettingsOrder{Who: "bob"}, 0); err != nil {
+		t.Error(err)
+	}
+	entries, err := d.History(t.Context(), 1)
+	if err != nil || len(entries) != 1 || entries[0].Who != "bob" || entries[0].Why != "back to version 0" || len(entries[0].Changes) != 2 || entries[0].When.IsZero() {
+		t.Errorf("%+v %v", entries, err)
+	}
+	n.kill()
+	if _, err := d.History(t.Context(), 1); err == nil || errors.Is(err, gateway.ErrSettingsReadOnly) {
+		t.Errorf("without Redis: %v", err)
+	}
+}
+
+func TestCommandsShowTheTokenThatTheListenerWants(t *testing.T) {
+	token := secretFile(t, strings.Repeat("t", 32))
+	p := serve(t, `listen: 127.0.0.1:0
+admin: 0.0.0.0:0
+admin_token_file: `+token+`
+pools: {p: {model: m, backends: ["http://127.0.0.1:1"]}}
+routes: [{model: m, target: p}]
+`)
+	_, port, err := net.SplitHostPort(strings.TrimPrefix(p.admin, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin := "127.0.0.1:" + port
+	if status, _, errs := call(t, "status", "--admin", admin); status != 1 || !strings.Contains(errs, "give --token-file") {
+		t.Errorf("without: status %d: %s", status, errs)
+	}
+	if status, out, errs := call(t, "status", "--admin", admin, "--token-file", token); status != 0 || !strings.Contains(out, "pool") {
+		t.Errorf("with: status %d: %s %s", status, out, errs)
+	}
+	short := filepath.Join(t.TempDir(), "short")
+	if err := os.WriteFile(short, []byte("too short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := call(t, "status", "--admin", admin, "--token-file", short); status != 1 || !strings.Contains(errs, "--token-file: has 9 characters") {
+		t.Errorf("status %d: %s", status, errs)
+	}
+}
