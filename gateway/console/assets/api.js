@@ -17,9 +17,14 @@ export const session = { writable: false, signedIn: false, csrf: '' };
 const heard = new Set();
 
 /** Calls hear when somebody signs in or out, and when a 401 says that one must (needed). */
-export const onSession = (hear) => { heard.add(hear); return () => heard.delete(hear); };
+export const onSession = (hear) => {
+  heard.add(hear);
+  return () => heard.delete(hear);
+};
 
-const tell = (needed) => { for (const hear of heard) hear(needed); };
+const tell = (needed) => {
+  for (const hear of heard) hear(needed);
+};
 
 function take(s) {
   session.writable = s.writable === true;
@@ -34,7 +39,14 @@ async function send(method, path, body, signal) {
   if (method !== 'GET' && session.csrf) headers['X-Csrf-Token'] = session.csrf;
   let response;
   try {
-    response = await fetch(path, { method, headers, signal, body: body === undefined ? undefined : JSON.stringify(body), credentials: 'same-origin', cache: 'no-store' });
+    response = await fetch(path, {
+      method,
+      headers,
+      signal,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      credentials: 'same-origin',
+      cache: 'no-store',
+    });
   } catch (err) {
     if (err.name === 'AbortError') throw err;
     throw new Refused('The gateway cannot be reached.', 0, 'unreachable');
@@ -47,7 +59,9 @@ async function refusal(response) {
   let said = {};
   try {
     said = await response.json();
-  } catch { /* not one of its own answers */ }
+  } catch {
+    /* not one of its own answers */
+  }
   return new Refused(said.error?.message ?? `The gateway answered ${response.status}.`, response.status, said.error?.code ?? '', said.problems ?? []);
 }
 
@@ -74,7 +88,10 @@ export const get = async (path, signal) => (await guarded('GET', `../admin/${pat
 /** GET of JSON lines, newest last. */
 export async function lines(path, signal) {
   const text = await (await guarded('GET', `../admin/${path}`, undefined, signal)).text();
-  return text.split('\n').filter(Boolean).map((line) => JSON.parse(line));
+  return text
+    .split('\n')
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
 }
 
 /** POST of JSON. */
@@ -108,7 +125,8 @@ export async function signOut() {
  */
 export function poll(every, ask, told) {
   const ended = new AbortController();
-  let timer = 0, busy = false;
+  let timer = 0,
+    busy = false;
   const run = async () => {
     clearTimeout(timer);
     if (ended.signal.aborted || busy || document.hidden) return;
@@ -122,9 +140,14 @@ export function poll(every, ask, told) {
     busy = false;
     if (!ended.signal.aborted) timer = setTimeout(run, every);
   };
-  const shown = () => { if (!document.hidden) run(); };
+  const shown = () => {
+    if (!document.hidden) run();
+  };
   document.addEventListener('visibilitychange', shown);
-  ended.signal.addEventListener('abort', () => { clearTimeout(timer); document.removeEventListener('visibilitychange', shown); });
+  ended.signal.addEventListener('abort', () => {
+    clearTimeout(timer);
+    document.removeEventListener('visibilitychange', shown);
+  });
   run();
   return { stop: () => ended.abort(), now: run };
 }

@@ -4,40 +4,70 @@ import { get, onSession, poll, post, session } from './api.js';
 import { dialog, field, fill, h, select, table, toast } from './dom.js';
 import { many, number, percent, seconds } from './format.js';
 
-const spans = [['10m', '10 minutes'], ['30m', '30 minutes'], ['2h', '2 hours'], ['24h', 'a day'], ['', 'until it is undrained']];
+const spans = [
+  ['10m', '10 minutes'],
+  ['30m', '30 minutes'],
+  ['2h', '2 hours'],
+  ['24h', 'a day'],
+  ['', 'until it is undrained'],
+];
 const tones = { up: 'good', drained: 'warn', suspect: 'warn', down: 'bad' };
 
 /** Shows the page. @returns {() => void} its end */
 export function mount(root, { live, ready }) {
-  const body = h('div'), problem = h('p.problem', { role: 'alert' });
+  const body = h('div'),
+    problem = h('p.problem', { role: 'alert' });
   root.append(h('h1', null, 'Backends'), problem, body);
-  let status = null, pools = [];
+  let status = null,
+    pools = [];
   const draw = () => {
-    if (body.querySelector('tr:focus-within')) { // the button in use must not go away under the fingers
+    if (body.querySelector('tr:focus-within')) {
+      // the button in use must not go away under the fingers
       if (same(body, pools)) return refresh(body, pools, live.last);
     }
-    fill(body, pools.map((p) => poolPart(p, status, live.last, asking.now)), !pools.length && h('p.none', null, 'No pool has a backend yet.'), engines(status));
+    fill(
+      body,
+      pools.map((p) => poolPart(p, status, live.last, asking.now)),
+      !pools.length && h('p.none', null, 'No pool has a backend yet.'),
+      engines(status),
+    );
   };
-  const asking = poll(2000, async (signal) => {
-    const [known, inside] = await Promise.all([get('backends', signal), get('status', signal).catch((err) => { if (err.name === 'AbortError') throw err; return null; })]);
-    pools = known.pools;
-    status = inside;
-  }, (err) => {
-    problem.textContent = err ? err.message : '';
-    if (!err) draw();
-    ready();
-  });
+  const asking = poll(
+    2000,
+    async (signal) => {
+      const [known, inside] = await Promise.all([
+        get('backends', signal),
+        get('status', signal).catch((err) => {
+          if (err.name === 'AbortError') throw err;
+          return null;
+        }),
+      ]);
+      pools = known.pools;
+      status = inside;
+    },
+    (err) => {
+      problem.textContent = err ? err.message : '';
+      if (!err) draw();
+      ready();
+    },
+  );
   const unheard = onSession(() => draw());
-  return () => { asking.stop(); unheard(); };
+  return () => {
+    asking.stop();
+    unheard();
+  };
 }
 
 const keyOf = (pool, b) => `${pool.pool}/${b.id}`;
 const stateKey = (pools) => pools.flatMap((p) => p.backends.map((b) => `${keyOf(p, b)} ${b.state}`)).join();
-const same = (body, pools) => [...body.querySelectorAll('[data-test=backend-row]')].map((r) => `${r.dataset.pool}/${r.dataset.backend} ${r.dataset.state}`).join() === stateKey(pools);
+const same = (body, pools) =>
+  [...body.querySelectorAll('[data-test=backend-row]')].map((r) => `${r.dataset.pool}/${r.dataset.backend} ${r.dataset.state}`).join() ===
+  stateKey(pools);
 
 /** Renews the numbers of rows that stay. */
 function refresh(body, pools, sample) {
-  const rows = [...body.querySelectorAll('[data-test=backend-row]')], all = pools.flatMap((p) => p.backends.map((b) => [p, b]));
+  const rows = [...body.querySelectorAll('[data-test=backend-row]')],
+    all = pools.flatMap((p) => p.backends.map((b) => [p, b]));
   rows.forEach((row, i) => {
     const [p, b] = all[i];
     const [kv, flight, age] = row.querySelectorAll('[data-cell]');
@@ -51,34 +81,85 @@ function refresh(body, pools, sample) {
 function poolPart(pool, status, sample, again) {
   const up = pool.backends.filter((b) => b.state === 'up').length;
   const shed = status?.shedding?.find((s) => s.pool === pool.pool);
-  const columns = [{ label: 'Backend' }, { label: 'State' }, { label: 'KV cache' }, { label: 'In flight', number: true, hide: true }, { label: 'Read', number: true, hide: true }, { label: 'Breaker', hide: true }, ...(session.signedIn ? [{ label: '', said: 'Orders' }] : [])];
-  return h('section.block', { test: 'pool', data: { pool: pool.pool } },
-    h('h2', null, pool.pool, h('small', null, `${up} of ${many(pool.backends.length, 'backend')} up`, shed && ` · shedding ${shed.priorities.join(', ')}`)),
-    table(`Backends of ${pool.pool}`, columns, pool.backends.map((b) => backendRow(pool, b, status, sample, again)), { class: 'backends' }));
+  const columns = [
+    { label: 'Backend' },
+    { label: 'State' },
+    { label: 'KV cache' },
+    { label: 'In flight', number: true, hide: true },
+    { label: 'Read', number: true, hide: true },
+    { label: 'Breaker', hide: true },
+    ...(session.signedIn ? [{ label: '', said: 'Orders' }] : []),
+  ];
+  return h(
+    'section.block',
+    { test: 'pool', data: { pool: pool.pool } },
+    h(
+      'h2',
+      null,
+      pool.pool,
+      h('small', null, `${up} of ${many(pool.backends.length, 'backend')} up`, shed && ` · shedding ${shed.priorities.join(', ')}`),
+    ),
+    table(
+      `Backends of ${pool.pool}`,
+      columns,
+      pool.backends.map((b) => backendRow(pool, b, status, sample, again)),
+      { class: 'backends' },
+    ),
+  );
 }
 
 function backendRow(pool, b, status, sample, again) {
   const breaker = status?.breakers?.find((x) => x.pool === pool.pool && x.backend === b.id);
   const drained = b.state === 'drained';
-  const order = h('button.quiet', { type: 'button', test: drained ? 'undrain' : 'drain', 'aria-label': `${drained ? 'Undrain' : 'Drain'} ${b.id}`, on: { click: () => (drained ? undrain(pool.pool, b, again) : drain(pool.pool, b, again)) } }, drained ? 'Undrain' : 'Drain');
-  return h('tr', { test: 'backend-row', data: { pool: pool.pool, backend: b.id, state: b.state } },
+  const order = h(
+    'button.quiet',
+    {
+      type: 'button',
+      test: drained ? 'undrain' : 'drain',
+      'aria-label': `${drained ? 'Undrain' : 'Drain'} ${b.id}`,
+      on: { click: () => (drained ? undrain(pool.pool, b, again) : drain(pool.pool, b, again)) },
+    },
+    drained ? 'Undrain' : 'Drain',
+  );
+  return h(
+    'tr',
+    { test: 'backend-row', data: { pool: pool.pool, backend: b.id, state: b.state } },
     h('th', { scope: 'row' }, b.id, h('small.mono.wide-only', null, b.url)),
     h('td', null, h('b.state', { data: { tone: tones[b.state] ?? '' } }, b.state), b.why && h('small', null, b.why)),
-    h('td', { data: { cell: 'kv' } }, kvBar(b, sample?.lines)), h('td.number.wide-only', { data: { cell: 'flight' } }, number(b.in_flight)),
+    h('td', { data: { cell: 'kv' } }, kvBar(b, sample?.lines)),
+    h('td.number.wide-only', { data: { cell: 'flight' } }, number(b.in_flight)),
     h('td.number.wide-only', { data: { cell: 'age' } }, b.reading_age_seconds == null ? 'none' : `${seconds(b.reading_age_seconds)} ago`),
-    h('td.wide-only', null, breaker ? [h('b.state', { data: { tone: breaker.state === 'open' ? 'bad' : 'warn' } }, breaker.state), h('small', null, breaker.left_seconds ? `${seconds(breaker.left_seconds)} left` : '', breaker.alone && ' here only')] : 'closed'),
-    session.signedIn && h('td.orders', null, order));
+    h(
+      'td.wide-only',
+      null,
+      breaker
+        ? [
+            h('b.state', { data: { tone: breaker.state === 'open' ? 'bad' : 'warn' } }, breaker.state),
+            h('small', null, breaker.left_seconds ? `${seconds(breaker.left_seconds)} left` : '', breaker.alone && ' here only'),
+          ]
+        : 'closed',
+    ),
+    session.signedIn && h('td.orders', null, order),
+  );
 }
 
 /** Use of the KV cache with the lines above which classes are shed. */
 function kvBar(b, lines) {
   if (b.kv_usage == null) return h('span.muted', null, 'no reading');
-  const ticks = Object.entries(lines ?? {}).map(([name, at]) => h('i.tick', { data: { line: name }, title: `${name} is shed above ${percent(at)}`, style: { left: `${Math.min(at, 1) * 100}%` } }));
-  return h('div.kv', null, h('div.kvbar', { 'aria-hidden': 'true' }, h('i.used', { style: { width: `${Math.min(1, b.kv_usage) * 100}%` } }), ticks), h('span.number', null, percent(b.kv_usage)));
+  const ticks = Object.entries(lines ?? {}).map(([name, at]) =>
+    h('i.tick', { data: { line: name }, title: `${name} is shed above ${percent(at)}`, style: { left: `${Math.min(at, 1) * 100}%` } }),
+  );
+  return h(
+    'div.kv',
+    null,
+    h('div.kvbar', { 'aria-hidden': 'true' }, h('i.used', { style: { width: `${Math.min(1, b.kv_usage) * 100}%` } }), ticks),
+    h('span.number', null, percent(b.kv_usage)),
+  );
 }
 
 function drain(pool, b, again) {
-  const span = select({ test: 'drain-for' }, spans, '30m'), why = h('input', { type: 'text', test: 'drain-why', maxlength: '200', placeholder: 'e.g. driver upgrade' });
+  const span = select({ test: 'drain-for' }, spans, '30m'),
+    why = h('input', { type: 'text', test: 'drain-why', maxlength: '200', placeholder: 'e.g. driver upgrade' });
   const submit = async (e) => {
     e.preventDefault();
     const q = new URLSearchParams({ pool, backend: b.id });
@@ -87,9 +168,23 @@ function drain(pool, b, again) {
     await order('drain', q, b.id, again);
     box.close();
   };
-  const box = dialog('drain-dialog', `Drain ${b.id}`, h('p', null, 'It gets no new request. Those it works on go on to their end.'),
-    h('form', { on: { submit } }, field('For how long', span), field('Why', why, 'Shown beside its state, and in the log.'),
-      h('div.buttons', null, h('button.quiet', { type: 'button', on: { click: () => box.close() } }, 'Cancel'), h('button', { type: 'submit', test: 'drain-submit' }, 'Drain'))));
+  const box = dialog(
+    'drain-dialog',
+    `Drain ${b.id}`,
+    h('p', null, 'It gets no new request. Those it works on go on to their end.'),
+    h(
+      'form',
+      { on: { submit } },
+      field('For how long', span),
+      field('Why', why, 'Shown beside its state, and in the log.'),
+      h(
+        'div.buttons',
+        null,
+        h('button.quiet', { type: 'button', on: { click: () => box.close() } }, 'Cancel'),
+        h('button', { type: 'submit', test: 'drain-submit' }, 'Drain'),
+      ),
+    ),
+  );
   why.focus();
 }
 
@@ -99,7 +194,10 @@ async function order(what, q, id, again) {
   try {
     const done = await post(`${what}?${q}`);
     const span = done.for_seconds ? ` for ${seconds(done.for_seconds)}` : '';
-    toast(done.message || `${done.backend} is ${done.drained ? `drained${span}` : 'in use again'}, at all replicas.`, done.shared === false ? 'error' : 'ok');
+    toast(
+      done.message || `${done.backend} is ${done.drained ? `drained${span}` : 'in use again'}, at all replicas.`,
+      done.shared === false ? 'error' : 'ok',
+    );
   } catch (err) {
     toast(`${id}: ${err.message}`, 'error');
   }
@@ -109,7 +207,31 @@ async function order(what, q, id, again) {
 /** What the engines behind the pools can do, as found out by asking one. */
 function engines(status) {
   if (!status?.engines?.length) return null;
-  const rows = status.engines.map((e) => h('tr', null, h('th', { scope: 'row' }, e.pool), h('td', null, e.scoring || 'none'), h('td', null, e.continues ? 'from token ids' : 'no'),
-    h('td.number', null, e.age_seconds < 0 ? '–' : percent(e.self_agreement)), h('td', null, e.failed || (e.missing ?? []).map((m) => h('small', { title: m.why }, `${m.what}: ${m.why}`)), !e.failed && !e.missing?.length && 'nothing', e.scoring_closed && h('small', null, `scoring closed: ${e.scoring_closed}`))));
-  return h('section.block', null, h('h2', null, 'Engines'), table('What the engines can do', [{ label: 'Pool' }, { label: 'Scores by' }, { label: 'Continues' }, { label: 'Agrees with itself', number: true }, { label: 'Missing' }], rows));
+  const rows = status.engines.map((e) =>
+    h(
+      'tr',
+      null,
+      h('th', { scope: 'row' }, e.pool),
+      h('td', null, e.scoring || 'none'),
+      h('td', null, e.continues ? 'from token ids' : 'no'),
+      h('td.number', null, e.age_seconds < 0 ? '–' : percent(e.self_agreement)),
+      h(
+        'td',
+        null,
+        e.failed || (e.missing ?? []).map((m) => h('small', { title: m.why }, `${m.what}: ${m.why}`)),
+        !e.failed && !e.missing?.length && 'nothing',
+        e.scoring_closed && h('small', null, `scoring closed: ${e.scoring_closed}`),
+      ),
+    ),
+  );
+  return h(
+    'section.block',
+    null,
+    h('h2', null, 'Engines'),
+    table(
+      'What the engines can do',
+      [{ label: 'Pool' }, { label: 'Scores by' }, { label: 'Continues' }, { label: 'Agrees with itself', number: true }, { label: 'Missing' }],
+      rows,
+    ),
+  );
 }

@@ -5,10 +5,10 @@ import { fill, h, say } from './dom.js';
 import { clock } from './format.js';
 
 const font = 'ui-sans-serif, system-ui, "Liberation Sans", sans-serif';
-const height = 168;       // CSS pixels of a chart
-const window10 = 600;     // seconds that are shown
+const height = 168; // CSS pixels of a chart
+const window10 = 600; // seconds that are shown
 const axisWidth = 46;
-const apart = 13;          // between two of those names
+const apart = 13; // between two of those names
 
 /** A colour of the theme, by its custom property. */
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -49,8 +49,15 @@ export class Chart {
     this.legend = h('ul.legend');
     this.plot = h('div.plot', { role: 'img' });
     this.none = h('p.none', { hidden: true });
-    this.figure = h('figure.chart', { test: spec.test, data: { points: 0, last: '' } },
-      h('figcaption', null, h('h3', null, spec.title), this.when, this.now), h('p.about', null, spec.about), this.plot, this.none, this.legend);
+    this.figure = h(
+      'figure.chart',
+      { test: spec.test, data: { points: 0, last: '' } },
+      h('figcaption', null, h('h3', null, spec.title), this.when, this.now),
+      h('p.about', null, spec.about),
+      this.plot,
+      this.none,
+      this.legend,
+    );
     this.sized = new ResizeObserver(() => this.resize());
     this.sized.observe(this.plot);
   }
@@ -68,7 +75,8 @@ export class Chart {
 
   /** @param {object[]} samples oldest first */
   update(samples) {
-    const lines = this.spec.lines(samples), last = samples[samples.length - 1];
+    const lines = this.spec.lines(samples),
+      last = samples[samples.length - 1];
     const columns = lines.map((l) => samples.map((s) => this.fits(l.value(s))));
     const drawn = columns.some((c) => c.some((v) => v !== null));
     this.samples = samples;
@@ -87,14 +95,18 @@ export class Chart {
   }
 
   describe(last, points) {
-    const v = last && this.spec.headline(last), known = typeof v === 'number' && Number.isFinite(v);
+    const v = last && this.spec.headline(last),
+      known = typeof v === 'number' && Number.isFinite(v);
     this.figure.dataset.points = points;
     this.figure.dataset.last = known ? v : '';
     const marks = last && this.spec.marks ? this.spec.marks(last) : [];
     if (this.spec.marks) this.figure.dataset.lines = marks.map((m) => `${m.label}=${m.value}`).join(' ');
     say(this.now, known ? this.spec.tell(v) : '–');
     const lines = marks.map((m) => `, line ${m.label} at ${this.spec.tell(m.value)}`).join('');
-    this.plot.setAttribute('aria-label', `${this.spec.title}, last ten minutes: ${this.spec.headlineName} now ${known ? this.spec.tell(v) : 'not known'}${lines}.`);
+    this.plot.setAttribute(
+      'aria-label',
+      `${this.spec.title}, last ten minutes: ${this.spec.headlineName} now ${known ? this.spec.tell(v) : 'not known'}${lines}.`,
+    );
   }
 
   draw() {
@@ -115,7 +127,8 @@ export class Chart {
     const grid = { stroke: this.spec.stacked ? `${colour('muted')}26` : colour('grid'), width: 1 };
     const axis = { stroke: colour('muted'), font: `11px ${font}`, grid, ticks: { show: false } };
     return {
-      width: Math.max(this.plot.clientWidth, 120), height,
+      width: Math.max(this.plot.clientWidth, 120),
+      height,
       padding: [8, this.gutter(), 0, 0],
       legend: { show: false },
       drawOrder: this.spec.stacked ? ['series', 'axes'] : ['axes', 'series'],
@@ -123,10 +136,29 @@ export class Chart {
       scales: { x: { time: true, range: (u, min, max) => [max - window10, max] }, y: this.scale() },
       axes: [
         { ...axis, size: 24, space: 70, values: (u, ticks) => ticks.map((t) => clock(new Date(t * 1000)).slice(0, 5)) },
-        { ...axis, size: axisWidth, space: 30, ...(this.spec.scale === 'log' && { splits: logSplits, filter: (u, splits) => splits }), values: (u, ticks) => ticks.map((v) => (v == null ? '' : this.spec.tell(v).replace('\u00a0', '\u202f'))) },
+        {
+          ...axis,
+          size: axisWidth,
+          space: 30,
+          ...(this.spec.scale === 'log' && { splits: logSplits, filter: (u, splits) => splits }),
+          values: (u, ticks) => ticks.map((v) => (v == null ? '' : this.spec.tell(v).replace('\u00a0', '\u202f'))),
+        },
       ],
       series: [{}, ...this.lines.map((l) => this.series(l))],
-      hooks: { draw: [(u) => { const last = this.samples?.[this.samples.length - 1]; if (this.spec.marks && last) drawMarks(u, this.spec.marks(last), this.spec.tell); }], setCursor: [(u) => { this.cursor = u.cursor.idx ?? null; this.tellValues(); }] },
+      hooks: {
+        draw: [
+          (u) => {
+            const last = this.samples?.[this.samples.length - 1];
+            if (this.spec.marks && last) drawMarks(u, this.spec.marks(last), this.spec.tell);
+          },
+        ],
+        setCursor: [
+          (u) => {
+            this.cursor = u.cursor.idx ?? null;
+            this.tellValues();
+          },
+        ],
+      },
     };
   }
 
@@ -138,14 +170,19 @@ export class Chart {
 
   scale() {
     if (this.spec.scale === 'share') return { range: [0, 1.02] };
-    if (this.spec.scale === 'log') return { distr: 3, range: (u, min, max) => (min == null ? [0.01, 1] : [decade(min, Math.floor), decade(max, Math.ceil)]) };
+    if (this.spec.scale === 'log')
+      return { distr: 3, range: (u, min, max) => (min == null ? [0.01, 1] : [decade(min, Math.floor), decade(max, Math.ceil)]) };
     return { range: (u, min, max) => [Math.min(0, min ?? 0), max > 0 ? max * 1.12 : 1] };
   }
 
   series(line) {
-    const ink = colour(line.colour), stacked = this.spec.stacked;
+    const ink = colour(line.colour),
+      stacked = this.spec.stacked;
     return {
-      stroke: ink, width: stacked || line.quiet ? 1 : 1.75, dash: line.dash, spanGaps: false,
+      stroke: ink,
+      width: stacked || line.quiet ? 1 : 1.75,
+      dash: line.dash,
+      spanGaps: false,
       points: stacked || line.quiet ? { show: false } : { size: 4, fill: ink }, // drawn only where there is room between them
       fill: stacked ? mixed(ink, colour('panel'), 0.62) : line.fill ? mixed(ink, colour('panel'), 0.14) : undefined,
     };
@@ -153,15 +190,21 @@ export class Chart {
 
   /** The legend's entries; their values follow. */
   listLines() {
-    const shown = this.lines.filter((l) => !l.quiet), more = this.lines.length - shown.length;
+    const shown = this.lines.filter((l) => !l.quiet),
+      more = this.lines.length - shown.length;
     this.values = shown.map((l) => [this.lines.indexOf(l), h('b')]);
-    fill(this.legend, shown.map((l, i) => h('li', null, swatch(l), h('span', null, l.label), this.values[i][1])), more > 0 && h('li', null, `and ${more} more`));
+    fill(
+      this.legend,
+      shown.map((l, i) => h('li', null, swatch(l), h('span', null, l.label), this.values[i][1])),
+      more > 0 && h('li', null, `and ${more} more`),
+    );
   }
 
   /** Values under the cursor, or the latest. */
   tellValues() {
     if (!this.values || !this.columns) return;
-    const at = this.cursor ?? this.samples.length - 1, s = this.samples[at];
+    const at = this.cursor ?? this.samples.length - 1,
+      s = this.samples[at];
     say(this.when, this.cursor === null || !s ? '' : `at ${clock(new Date(s.t * 1000))}`);
     this.values.forEach(([i, el]) => {
       const v = this.columns[i]?.[at];
@@ -187,7 +230,9 @@ function gutterOf(marks, tell) {
  * @param {{label: string, value: number, colour: string}[]} marks
  */
 function drawMarks(u, marks, tell) {
-  const { ctx, bbox } = u, dpr = devicePixelRatio || 1, right = bbox.left + bbox.width;
+  const { ctx, bbox } = u,
+    dpr = devicePixelRatio || 1,
+    right = bbox.left + bbox.width;
   ctx.save();
   ctx.font = `${11 * dpr}px ${font}`;
   ctx.textAlign = 'left';
@@ -195,7 +240,8 @@ function drawMarks(u, marks, tell) {
   ctx.lineWidth = dpr;
   let highest = -Infinity;
   for (const m of marks.toSorted((a, b) => b.value - a.value)) {
-    const y = Math.round(u.valToPos(m.value, 'y', true)), text = Math.max(y, highest + apart * dpr);
+    const y = Math.round(u.valToPos(m.value, 'y', true)),
+      text = Math.max(y, highest + apart * dpr);
     highest = text;
     ctx.strokeStyle = ctx.fillStyle = colour(m.colour);
     ctx.setLineDash([5 * dpr, 4 * dpr]);
@@ -216,7 +262,8 @@ function drawMarks(u, marks, tell) {
 /** The mark of a line in a legend: its colour and its dashes. */
 function swatch(line) {
   const NS = 'http://www.w3.org/2000/svg';
-  const svg = document.createElementNS(NS, 'svg'), path = document.createElementNS(NS, 'path');
+  const svg = document.createElementNS(NS, 'svg'),
+    path = document.createElementNS(NS, 'path');
   svg.setAttribute('viewBox', '0 0 18 8');
   svg.setAttribute('aria-hidden', 'true');
   svg.classList.add('swatch');
@@ -231,12 +278,16 @@ function swatch(line) {
 /** Sums from the last line up, so that the first is drawn highest and the others over it. */
 function stack(columns) {
   const below = new Array(columns[0]?.length ?? 0).fill(0);
-  return columns.toReversed().map((column) => column.map((v, i) => (below[i] += v ?? 0))).toReversed();
+  return columns
+    .toReversed()
+    .map((column) => column.map((v, i) => (below[i] += v ?? 0)))
+    .toReversed();
 }
 
 /** The power of ten next to a value, in steps of 1, 2, 5. */
 function decade(v, round) {
-  const power = 10 ** Math.floor(Math.log10(v)), m = v / power;
+  const power = 10 ** Math.floor(Math.log10(v)),
+    m = v / power;
   if (round === Math.floor) return power * (m >= 5 ? 5 : m >= 2 ? 2 : 1);
   return power * (m > 5 ? 10 : m > 2 ? 5 : m > 1 ? 2 : 1.001);
 }
@@ -262,26 +313,48 @@ function mixed(ink, ground, share) {
  * @returns {{element: HTMLElement, destroy: () => void}}
  */
 export function trackChart(track, marks, tell) {
-  const plot = h('div.plot', { role: 'img', 'aria-label': `Running minimum of the score over ${track.length} points, at the end ${tell(track[track.length - 1][1])}; ${marks.map((m) => `${m.label} at ${tell(m.value)}`).join(', ')}.` });
+  const plot = h('div.plot', {
+    role: 'img',
+    'aria-label': `Running minimum of the score over ${track.length} points, at the end ${tell(track[track.length - 1][1])}; ${marks.map((m) => `${m.label} at ${tell(m.value)}`).join(', ')}.`,
+  });
   const element = h('div.track', { test: 'score-track', data: { points: track.length } }, plot);
   let u = null;
   const draw = () => {
     u?.destroy();
     u = new window.uPlot(trackOptions(plot, track, marks, tell), [track.map((p) => p[0]), track.map((p) => p[1])], plot);
   };
-  const sized = new ResizeObserver(() => { if (plot.clientWidth > 0 && plot.clientWidth !== u?.width) draw(); });
+  const sized = new ResizeObserver(() => {
+    if (plot.clientWidth > 0 && plot.clientWidth !== u?.width) draw();
+  });
   sized.observe(plot);
   const unheard = window.foregateTheme.onChange(() => requestAnimationFrame(draw));
-  return { element, destroy: () => { sized.disconnect(); unheard(); u?.destroy(); } };
+  return {
+    element,
+    destroy: () => {
+      sized.disconnect();
+      unheard();
+      u?.destroy();
+    },
+  };
 }
 
 function trackOptions(plot, track, marks, tell) {
   const axis = { stroke: colour('muted'), font: `11px ${font}`, grid: { stroke: colour('grid'), width: 1 }, ticks: { show: false } };
-  const all = [...track.map((p) => p[1]), ...marks.map((m) => m.value)], low = Math.min(...all), high = Math.max(...all), room = (high - low || 1) * 0.15;
+  const all = [...track.map((p) => p[1]), ...marks.map((m) => m.value)],
+    low = Math.min(...all),
+    high = Math.max(...all),
+    room = (high - low || 1) * 0.15;
   return {
-    width: Math.max(plot.clientWidth, 120), height: 150, padding: [10, gutterOf(marks, tell), 0, 0], legend: { show: false }, cursor: { show: false },
+    width: Math.max(plot.clientWidth, 120),
+    height: 150,
+    padding: [10, gutterOf(marks, tell), 0, 0],
+    legend: { show: false },
+    cursor: { show: false },
     scales: { x: { time: false, range: [0, Math.max(track[track.length - 1][0], 1) * 1.02] }, y: { range: [low - room, high + room] } },
-    axes: [{ ...axis, size: 26, values: (u, ticks) => ticks.map((v) => (Number.isInteger(v) ? `${v}` : '')) }, { ...axis, size: axisWidth, values: (u, ticks) => ticks.map((v) => String(Number(v.toPrecision(3)))) }],
+    axes: [
+      { ...axis, size: 26, values: (u, ticks) => ticks.map((v) => (Number.isInteger(v) ? `${v}` : '')) },
+      { ...axis, size: axisWidth, values: (u, ticks) => ticks.map((v) => String(Number(v.toPrecision(3)))) },
+    ],
     series: [{}, { stroke: colour('draft'), width: 2, points: { show: true, size: 5, fill: colour('draft') } }],
     hooks: { draw: [(u) => drawMarks(u, marks, tell)] },
   };

@@ -64,8 +64,11 @@ export function say(el, text) {
  */
 export function table(caption, columns, rows, props) {
   const heads = columns.map((c) => h('th', { scope: 'col', class: classOf(c) }, c.label || h('span.unseen', null, c.said ?? '')));
-  return h('div.scroll', { tabindex: '0', role: 'region', 'aria-label': caption },
-    h('table', props, h('caption.unseen', null, caption), h('thead', null, h('tr', null, heads)), h('tbody', null, rows)));
+  return h(
+    'div.scroll',
+    { tabindex: '0', role: 'region', 'aria-label': caption },
+    h('table', props, h('caption.unseen', null, caption), h('thead', null, h('tr', null, heads)), h('tbody', null, rows)),
+  );
 }
 
 /** The class of a column's cells. */
@@ -83,7 +86,9 @@ export function dialog(test, title, ...children) {
     el.remove();
     if (before instanceof HTMLElement && before.isConnected) before.focus();
   });
-  el.addEventListener('click', (e) => { if (e.target === el && outside(el, e)) el.close(); });
+  el.addEventListener('click', (e) => {
+    if (e.target === el && outside(el, e)) el.close();
+  });
   document.body.append(el);
   el.showModal();
   return el;
@@ -96,8 +101,12 @@ function outside(el, e) {
 
 /** Tells the operator what came of what they did. Errors stay until they are closed. */
 export function toast(text, kind = 'ok') {
-  const el = h(`div.toast.${kind}`, { test: 'toast', data: { kind } }, h('p', null, text),
-    h('button.quiet', { type: 'button', 'aria-label': 'Close this message', on: { click: () => el.remove() } }, '×'));
+  const el = h(
+    `div.toast.${kind}`,
+    { test: 'toast', data: { kind } },
+    h('p', null, text),
+    h('button.quiet', { type: 'button', 'aria-label': 'Close this message', on: { click: () => el.remove() } }, '×'),
+  );
   document.querySelector('.toasts').append(el);
   if (kind === 'ok') setTimeout(() => el.remove(), 8000);
 }
@@ -109,5 +118,9 @@ export function field(label, input, hint) {
 
 /** A select. @param {[string, string][]} options value and label */
 export function select(props, options, chosen) {
-  return h('select', props, options.map(([value, label]) => h('option', { value, selected: value === chosen }, label)));
+  return h(
+    'select',
+    props,
+    options.map(([value, label]) => h('option', { value, selected: value === chosen }, label)),
+  );
 }

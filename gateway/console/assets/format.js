@@ -22,7 +22,8 @@ function fixed(v, digits) {
 /** USD: $0.000315, $0.42, $12.30, $1,234. */
 export function usd(v) {
   if (!known(v)) return none;
-  const a = Math.abs(v), sign = v < 0 ? '−' : '';
+  const a = Math.abs(v),
+    sign = v < 0 ? '−' : '';
   if (a >= 1000) return `${sign}$${fixed(a, 0)}`;
   if (a >= 0.0995) return `${sign}$${fixed(a, 2)}`;
   if (a === 0) return '$0';
@@ -56,7 +57,8 @@ export function seconds(v) {
 const number3 = (v) => (Math.abs(v) >= 100 ? fixed(v, 0) : String(Number(v.toPrecision(3))));
 
 function pair(v, big, bigName, small, smallName) {
-  let whole = Math.floor(v / big), rest = Math.round((v - whole * big) / small);
+  let whole = Math.floor(v / big),
+    rest = Math.round((v - whole * big) / small);
   if (rest * small >= big) [whole, rest] = [whole + 1, 0];
   return rest ? `${whole}\u00a0${bigName} ${rest}\u00a0${smallName}` : `${whole}\u00a0${bigName}`;
 }

@@ -1,7 +1,7 @@
 // The live picture: samples of the last ten minutes, as GET /console/live streams them.
 
-const kept = 600;       // seconds of samples
-const late = 10_000;    // ms without a sample, after which what is shown is stale
+const kept = 600; // seconds of samples
+const late = 10_000; // ms without a sample, after which what is shown is stale
 const again = [1, 2, 5, 10, 20]; // seconds before another try, by how many failed
 
 /** Samples, oldest first, and whether they still come. */
@@ -24,10 +24,14 @@ export class Live {
   }
 
   /** The last sample, or undefined. */
-  get last() { return this.samples[this.samples.length - 1]; }
+  get last() {
+    return this.samples[this.samples.length - 1];
+  }
 
   /** Seconds since the last sample, or since we began to wait for one. */
-  get age() { return (performance.now() - (this.lastAt || this.since)) / 1000; }
+  get age() {
+    return (performance.now() - (this.lastAt || this.since)) / 1000;
+  }
 
   start() {
     this.connect();
@@ -44,7 +48,7 @@ export class Live {
     clearTimeout(this.timer);
     this.timer = 0;
     this.source?.close();
-    const source = this.source = new EventSource(this.address);
+    const source = (this.source = new EventSource(this.address));
     source.addEventListener('history', (e) => this.take(JSON.parse(e.data), true));
     source.addEventListener('sample', (e) => this.take([JSON.parse(e.data)], false));
     source.onerror = () => {
@@ -80,5 +84,7 @@ export class Live {
     this.timer = setTimeout(() => this.connect(), 1000 * again[Math.min(this.fails++, again.length - 1)]);
   }
 
-  tell() { for (const hear of this.heard) hear(this); }
+  tell() {
+    for (const hear of this.heard) hear(this);
+  }
 }

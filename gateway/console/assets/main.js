@@ -26,9 +26,22 @@ import * as settings from './settings.js';
 import * as tenants from './tenants.js';
 
 const pages = { overview, backends, settings, receipts, tenants, risk };
-const titles = { overview: 'Overview', backends: 'Backends', settings: 'Settings', receipts: 'Receipts', receipt: 'Receipt', tenants: 'Tenants', risk: 'Promise' };
+const titles = {
+  overview: 'Overview',
+  backends: 'Backends',
+  settings: 'Settings',
+  receipts: 'Receipts',
+  receipt: 'Receipt',
+  tenants: 'Tenants',
+  risk: 'Promise',
+};
 const keys = [
-  ['g o', 'overview', 'Overview'], ['g b', 'backends', 'Backends'], ['g s', 'settings', 'Settings'], ['g r', 'receipts', 'Receipts'], ['g t', 'tenants', 'Tenants'], ['g p', 'risk', 'Promise'],
+  ['g o', 'overview', 'Overview'],
+  ['g b', 'backends', 'Backends'],
+  ['g s', 'settings', 'Settings'],
+  ['g r', 'receipts', 'Receipts'],
+  ['g t', 'tenants', 'Tenants'],
+  ['g p', 'risk', 'Promise'],
 ];
 
 const one = (test) => document.querySelector(`[data-test="${test}"]`);
@@ -39,7 +52,16 @@ let declined = false; // somebody was asked for the token on this page, and does
 
 /** Opens the page that the address names. */
 function route(first) {
-  const [name, id] = location.hash.replace(/^#\/?/, '').split('/').map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
+  const [name, id] = location.hash
+    .replace(/^#\/?/, '')
+    .split('/')
+    .map((part) => {
+      try {
+        return decodeURIComponent(part);
+      } catch {
+        return part;
+      }
+    });
   const page = name === 'receipts' && id ? 'receipt' : name in pages ? name : 'overview';
   unmount();
   declined = false;
@@ -55,7 +77,9 @@ function route(first) {
       link.scrollIntoView({ block: 'nearest', inline: 'nearest' });
     }
   }
-  const ready = () => { view.dataset.ready = 'true'; };
+  const ready = () => {
+    view.dataset.ready = 'true';
+  };
   unmount = (pages[page] ?? receipt).mount(view, { live, id, ready });
   scrollTo(0, 0);
   if (first !== true) view.focus({ preventScroll: true });
@@ -63,14 +87,21 @@ function route(first) {
 
 /** The pill that says whether samples come, and the banner once they do not. */
 function watchLive() {
-  const pill = one('live'), text = pill.querySelector('[data-live-text]'), banner = one('stale-banner');
+  const pill = one('live'),
+    text = pill.querySelector('[data-live-text]'),
+    banner = one('stale-banner');
   const show = (l) => {
     pill.dataset.state = l.state;
     say(text, { connecting: 'connecting', live: 'live', stale: 'no data' }[l.state]);
     banner.hidden = l.state !== 'stale';
     if (!banner.hidden) {
       const since = 10 * Math.floor(l.age / 10); // it is read out: not each second
-      say(banner, l.samples.length ? `No sample for ${seconds(since)}: charts and tiles are stale. Trying again.` : 'The live picture has not come yet. Trying again.');
+      say(
+        banner,
+        l.samples.length
+          ? `No sample for ${seconds(since)}: charts and tiles are stale. Trying again.`
+          : 'The live picture has not come yet. Trying again.',
+      );
     }
   };
   show.ticks = true;
@@ -79,7 +110,8 @@ function watchLive() {
 }
 
 function watchTheme() {
-  const button = one('theme'), { mode, next, onChange } = window.foregateTheme;
+  const button = one('theme'),
+    { mode, next, onChange } = window.foregateTheme;
   const show = () => {
     button.dataset.mode = mode();
     say(button, `Theme: ${mode()}`);
@@ -112,7 +144,14 @@ function watchSession() {
 /** Asks for the operators' token, once at a time. */
 function askToken(why = 'Signing in lets this page drain backends and change settings.') {
   if (one('signin-dialog')) return;
-  const input = h('input', { type: 'password', test: 'signin-token', name: 'token', autocomplete: 'current-password', required: true, 'aria-describedby': 'signin-error' });
+  const input = h('input', {
+    type: 'password',
+    test: 'signin-token',
+    name: 'token',
+    autocomplete: 'current-password',
+    required: true,
+    'aria-describedby': 'signin-error',
+  });
   const wrong = h('p.problem', { test: 'signin-error', id: 'signin-error', role: 'alert' });
   const submit = async (e) => {
     e.preventDefault();
@@ -125,10 +164,26 @@ function askToken(why = 'Signing in lets this page drain backends and change set
       input.select();
     }
   };
-  const box = dialog('signin-dialog', 'Sign in', h('p', null, why, ' The token is in the file that ', h('code', null, 'admin_token_file'), ' names.'),
-    h('form', { on: { submit } }, field('Token', input), wrong,
-      h('div.buttons', null, h('button.quiet', { type: 'button', on: { click: () => box.close() } }, 'Cancel'), h('button', { type: 'submit', test: 'signin-submit' }, 'Sign in'))));
-  box.addEventListener('close', () => { declined = !session.signedIn; });
+  const box = dialog(
+    'signin-dialog',
+    'Sign in',
+    h('p', null, why, ' The token is in the file that ', h('code', null, 'admin_token_file'), ' names.'),
+    h(
+      'form',
+      { on: { submit } },
+      field('Token', input),
+      wrong,
+      h(
+        'div.buttons',
+        null,
+        h('button.quiet', { type: 'button', on: { click: () => box.close() } }, 'Cancel'),
+        h('button', { type: 'submit', test: 'signin-submit' }, 'Sign in'),
+      ),
+    ),
+  );
+  box.addEventListener('close', () => {
+    declined = !session.signedIn;
+  });
   input.focus();
 }
 
@@ -154,9 +209,35 @@ async function tokenOfAddress() {
 
 function help() {
   if (one('help-dialog')) return;
-  const rows = [...keys.map(([k, , what]) => [k, what]), ['/', 'Search or filter on this page'], ['↑ ↓', 'From row to row of a list'], ['d', 'Next theme'], ['?', 'This help'], ['Esc', 'Close a dialog, or an editor']];
-  const box = dialog('help-dialog', 'Keys', h('dl.keys', null, rows.map(([k, what]) => h('div', null, h('dt', null, k.split(' ').map((key) => h('kbd', null, key))), h('dd', null, what)))),
-    h('div.buttons', null, h('button', { type: 'button', on: { click: () => box.close() } }, 'Close')));
+  const rows = [
+    ...keys.map(([k, , what]) => [k, what]),
+    ['/', 'Search or filter on this page'],
+    ['↑ ↓', 'From row to row of a list'],
+    ['d', 'Next theme'],
+    ['?', 'This help'],
+    ['Esc', 'Close a dialog, or an editor'],
+  ];
+  const box = dialog(
+    'help-dialog',
+    'Keys',
+    h(
+      'dl.keys',
+      null,
+      rows.map(([k, what]) =>
+        h(
+          'div',
+          null,
+          h(
+            'dt',
+            null,
+            k.split(' ').map((key) => h('kbd', null, key)),
+          ),
+          h('dd', null, what),
+        ),
+      ),
+    ),
+    h('div.buttons', null, h('button', { type: 'button', on: { click: () => box.close() } }, 'Close')),
+  );
 }
 
 /** g and a letter open a page; / goes to the page's search; arrows go from row to row. */
@@ -167,14 +248,16 @@ function watchKeys() {
     const on = e.target instanceof Element ? e.target : document.body;
     if (on.matches('[data-row-link]') && moveRow(e)) return;
     if (on.matches('input, select, textarea')) return;
-    const led = performance.now() - leader < 1500, page = keys.find(([k]) => k === `g ${e.key}`);
+    const led = performance.now() - leader < 1500,
+      page = keys.find(([k]) => k === `g ${e.key}`);
     leader = 0;
     if (led && page) location.hash = `#/${page[1]}`;
     else if (e.key === 'g') leader = performance.now();
     else if (e.key === '?') help();
     else if (e.key === 'd') window.foregateTheme.next();
     else if (e.key === '/') view.querySelector('input[type=search]')?.focus();
-    else if (e.key === 'ArrowDown' && (on === document.body || on === view) && view.querySelector('[data-row-link]')) view.querySelector('[data-row-link]').focus();
+    else if (e.key === 'ArrowDown' && (on === document.body || on === view) && view.querySelector('[data-row-link]'))
+      view.querySelector('[data-row-link]').focus();
     else return;
     e.preventDefault();
   });
@@ -194,7 +277,10 @@ async function begin() {
   watchSession();
   watchKeys();
   one('help').addEventListener('click', help);
-  document.querySelector('.skip').addEventListener('click', (e) => { e.preventDefault(); view.focus(); });
+  document.querySelector('.skip').addEventListener('click', (e) => {
+    e.preventDefault();
+    view.focus();
+  });
   if (await tokenOfAddress()) toast('Signed in for twelve hours.');
   else await refreshSession();
   window.addEventListener('hashchange', async () => {

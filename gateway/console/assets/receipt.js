@@ -13,93 +13,243 @@ const nats = (v) => (far(v) ? 'none' : `${number(v)} nats`);
 
 /** Shows the page. @returns {() => void} its end */
 export function mount(root, { id, ready }) {
-  const ended = new AbortController(), ends = [() => ended.abort()];
-  const problem = h('p.problem', { role: 'alert' }), body = h('div');
+  const ended = new AbortController(),
+    ends = [() => ended.abort()];
+  const problem = h('p.problem', { role: 'alert' }),
+    body = h('div');
   root.append(h('p.back', null, h('a', { href: '#/receipts' }, '← All receipts')), problem, body);
-  get(`receipts/${encodeURIComponent(id)}`, ended.signal).then((r) => {
-    fill(body, show(r, ends));
-    ready();
-  }, (err) => {
-    if (err.name === 'AbortError') return;
-    say(problem, err.message);
-    ready();
-  });
-  return () => { for (const end of ends) end(); };
+  get(`receipts/${encodeURIComponent(id)}`, ended.signal).then(
+    (r) => {
+      fill(body, show(r, ends));
+      ready();
+    },
+    (err) => {
+      if (err.name === 'AbortError') return;
+      say(problem, err.message);
+      ready();
+    },
+  );
+  return () => {
+    for (const end of ends) end();
+  };
 }
 
 function show(r, ends) {
-  return h('article', { test: 'receipt', data: { id: r.id } }, head(r), h('section.block', null, h('h2', null, 'Its way'), waterfall(r)),
-    h('div.columns', null, judgement(r, ends), checks(r), takeovers(r), tokens(r), plan(r), rules(r), trial(r), prices(r)), raw(r));
+  return h(
+    'article',
+    { test: 'receipt', data: { id: r.id } },
+    head(r),
+    h('section.block', null, h('h2', null, 'Its way'), waterfall(r)),
+    h('div.columns', null, judgement(r, ends), checks(r), takeovers(r), tokens(r), plan(r), rules(r), trial(r), prices(r)),
+    raw(r),
+  );
 }
 
 function head(r) {
-  const facts = [['Came', stamp(new Date(r.when))], ['Tenant', `${r.tenant || 'nobody'}, ${r.priority}`], ['Route', r.route], ['Status', r.error ? `${r.code} ${r.error}` : r.code], ['Answered by', kind[answeredBy(r)] ?? answeredBy(r)],
-    ['Cache', r.cache || 'not asked'], ['Finish', r.finish || '–'], ['First byte', millis(firstByte(r))], ['Whole', millis(r.ms.whole)], ['Cost', usd(r.usd)]];
+  const facts = [
+    ['Came', stamp(new Date(r.when))],
+    ['Tenant', `${r.tenant || 'nobody'}, ${r.priority}`],
+    ['Route', r.route],
+    ['Status', r.error ? `${r.code} ${r.error}` : r.code],
+    ['Answered by', kind[answeredBy(r)] ?? answeredBy(r)],
+    ['Cache', r.cache || 'not asked'],
+    ['Finish', r.finish || '–'],
+    ['First byte', millis(firstByte(r))],
+    ['Whole', millis(r.ms.whole)],
+    ['Cost', usd(r.usd)],
+  ];
   if (r.trace) facts.push(['Trace', r.trace]);
   return h('header.receipthead', null, h('h1', null, 'Receipt ', h('span.mono', null, r.id)), list(facts));
 }
 
-const list = (facts) => h('dl.facts', null, facts.filter(([, v]) => v !== null && v !== undefined).map(([k, v]) => h('div', null, h('dt', null, k), h('dd', null, v))));
+const list = (facts) =>
+  h(
+    'dl.facts',
+    null,
+    facts.filter(([, v]) => v !== null && v !== undefined).map(([k, v]) => h('div', null, h('dt', null, k), h('dd', null, v))),
+  );
 const part = (title, ...children) => h('section.block', null, h('h2', null, title), ...children);
 
 function judgement(r, ends) {
   const v = r.verdict;
-  if (!v) return part('Verdict', h('p.none', null, r.plan?.reason ? `No draft was judged: ${r.plan.reason.replaceAll('_', ' ')}.` : answeredBy(r) === 'cache' ? 'The answer was there already; nothing was judged.' : 'No draft was judged.'));
+  if (!v)
+    return part(
+      'Verdict',
+      h(
+        'p.none',
+        null,
+        r.plan?.reason
+          ? `No draft was judged: ${r.plan.reason.replaceAll('_', ' ')}.`
+          : answeredBy(r) === 'cache'
+            ? 'The answer was there already; nothing was judged.'
+            : 'No draft was judged.',
+      ),
+    );
   const marks = [];
   if (!far(v.threshold)) marks.push({ label: 'threshold', value: v.threshold, colour: 'failed' });
   if (!far(v.threshold) && v.band > 0 && !far(v.band)) marks.push({ label: 'band down to', value: v.threshold - v.band, colour: 'mixed' });
   const chart = r.track?.length > 1 ? trackChart(r.track, marks, nats) : null;
   if (chart) ends.push(chart.destroy);
-  return part('Verdict', list([['Draft', h('b.state', { data: { tone: v.accept ? 'good' : 'warn' } }, v.accept ? 'accepted' : 'refused')], ['Reason', v.reason.replaceAll('_', ' ')], ['By whose word', { conf: 'its own score', head: 'the target stood by its head', whole: 'the target checked it whole' }[v.lot] ?? (v.lot || '–')],
-    ['Score', nats(v.score)], ['Threshold', nats(v.threshold)], ['Band', nats(v.band)], ['Tokens judged', number(v.tokens)]]), chart && h('h3', null, 'Score as it fell, by tokens'), chart?.element);
+  return part(
+    'Verdict',
+    list([
+      ['Draft', h('b.state', { data: { tone: v.accept ? 'good' : 'warn' } }, v.accept ? 'accepted' : 'refused')],
+      ['Reason', v.reason.replaceAll('_', ' ')],
+      [
+        'By whose word',
+        { conf: 'its own score', head: 'the target stood by its head', whole: 'the target checked it whole' }[v.lot] ?? (v.lot || '–'),
+      ],
+      ['Score', nats(v.score)],
+      ['Threshold', nats(v.threshold)],
+      ['Band', nats(v.band)],
+      ['Tokens judged', number(v.tokens)],
+    ]),
+    chart && h('h3', null, 'Score as it fell, by tokens'),
+    chart?.element,
+  );
 }
 
 function checks(r) {
   if (!r.checks?.length) return null;
-  return part('What the target said', table('Checks of the draft', [{ label: 'By' }, { label: 'Word' }, { label: 'Score', number: true }, { label: 'Kept', number: true }, { label: 'Took', number: true }],
-    r.checks.map((c) => h('tr', null, h('th', { scope: 'row' }, c.scorer, h('small.mono', null, c.backend ?? '')), h('td', null, h('b.state', { data: { tone: c.pass ? 'good' : 'warn' } }, c.pass ? 'pass' : 'fail'), h('small', null, c.reason.replaceAll('_', ' '))),
-      h('td.number', null, number(c.score)), h('td.number', null, `${number(c.kept)} of ${number(c.tokens)}`), h('td.number', null, millis(c.ms))))));
+  return part(
+    'What the target said',
+    table(
+      'Checks of the draft',
+      [{ label: 'By' }, { label: 'Word' }, { label: 'Score', number: true }, { label: 'Kept', number: true }, { label: 'Took', number: true }],
+      r.checks.map((c) =>
+        h(
+          'tr',
+          null,
+          h('th', { scope: 'row' }, c.scorer, h('small.mono', null, c.backend ?? '')),
+          h(
+            'td',
+            null,
+            h('b.state', { data: { tone: c.pass ? 'good' : 'warn' } }, c.pass ? 'pass' : 'fail'),
+            h('small', null, c.reason.replaceAll('_', ' ')),
+          ),
+          h('td.number', null, number(c.score)),
+          h('td.number', null, `${number(c.kept)} of ${number(c.tokens)}`),
+          h('td.number', null, millis(c.ms)),
+        ),
+      ),
+    ),
+  );
 }
 
 function takeovers(r) {
   if (!r.takeovers?.length) return null;
-  return part('Takeovers', table('Where the target carried on', [{ label: 'Why' }, { label: 'At', number: true }, { label: 'After', number: true }],
-    r.takeovers.map((t) => h('tr', null, h('th', { scope: 'row' }, t.why.replaceAll('_', ' ')), h('td.number', null, millis(r.ms.began + t.at_ms)), h('td.number', null, `${many(t.tokens, 'token')}, ${number(t.bytes)} B`)))));
+  return part(
+    'Takeovers',
+    table(
+      'Where the target carried on',
+      [{ label: 'Why' }, { label: 'At', number: true }, { label: 'After', number: true }],
+      r.takeovers.map((t) =>
+        h(
+          'tr',
+          null,
+          h('th', { scope: 'row' }, t.why.replaceAll('_', ' ')),
+          h('td.number', null, millis(r.ms.began + t.at_ms)),
+          h('td.number', null, `${many(t.tokens, 'token')}, ${number(t.bytes)} B`),
+        ),
+      ),
+    ),
+  );
 }
 
 function tokens(r) {
   const t = r.tokens;
-  return part('Tokens', list([['Prompt', number(t.prompt)], ['Drafted', number(t.drafted)], ['Of it served', number(t.accepted)], ['Of it wasted', number(t.wasted)], ['By the target', number(t.target)], ['Computed for checks', number(t.scored)], ['Committed after', t.committed ? many(t.committed, 'token') : 'never']]));
+  return part(
+    'Tokens',
+    list([
+      ['Prompt', number(t.prompt)],
+      ['Drafted', number(t.drafted)],
+      ['Of it served', number(t.accepted)],
+      ['Of it wasted', number(t.wasted)],
+      ['By the target', number(t.target)],
+      ['Computed for checks', number(t.scored)],
+      ['Committed after', t.committed ? many(t.committed, 'token') : 'never'],
+    ]),
+  );
 }
 
 /** Why it was drafted, or not: what was reckoned. */
 function plan(r) {
-  const p = r.plan, s = p?.sums;
+  const p = r.plan,
+    s = p?.sums;
   if (!p) return null;
-  const facts = [['Plan', p.judged ? `draft, judged by ${p.mode || r.rules?.mode || 'its score'}` : p.tier], ['Because', p.reason ? p.reason.replaceAll('_', ' ') : null], ['Held back', p.whole ? 'whole draft' : 'head only'], ['Target is asked', { never: 'never', doubt: 'in doubt', always: 'always', exact: 'token by token' }[p.ask] ?? p.ask], ['How', p.scorer || null], ['Block', p.block ? many(p.block, 'token') : null], ['Under pressure', p.pressed ? 'yes' : null]];
+  const facts = [
+    ['Plan', p.judged ? `draft, judged by ${p.mode || r.rules?.mode || 'its score'}` : p.tier],
+    ['Because', p.reason ? p.reason.replaceAll('_', ' ') : null],
+    ['Held back', p.whole ? 'whole draft' : 'head only'],
+    ['Target is asked', { never: 'never', doubt: 'in doubt', always: 'always', exact: 'token by token' }[p.ask] ?? p.ask],
+    ['How', p.scorer || null],
+    ['Block', p.block ? many(p.block, 'token') : null],
+    ['Under pressure', p.pressed ? 'yes' : null],
+  ];
   if (!s) return part('Plan', list(facts), h('p.none', null, 'Nothing was reckoned.'));
-  return part('Why it was drafted or not', list([...facts, ['Target alone', usd(s.target_usd)], ['Draft first', usd(s.draft_usd)], ['Expected saving', usd(s.saving_usd)], ['Acceptance reckoned with', `${percent(s.acceptance)} (${number(s.samples)} samples)`], ['Pays from', percent(s.break_even)],
-    ['Expected output', `${number(s.output)} tokens, ${number(s.held)} held back`], ['Extra first byte', millis(s.extra_ttft_ms)], ['Explored', s.explored ? 'yes' : null]]));
+  return part(
+    'Why it was drafted or not',
+    list([
+      ...facts,
+      ['Target alone', usd(s.target_usd)],
+      ['Draft first', usd(s.draft_usd)],
+      ['Expected saving', usd(s.saving_usd)],
+      ['Acceptance reckoned with', `${percent(s.acceptance)} (${number(s.samples)} samples)`],
+      ['Pays from', percent(s.break_even)],
+      ['Expected output', `${number(s.output)} tokens, ${number(s.held)} held back`],
+      ['Extra first byte', millis(s.extra_ttft_ms)],
+      ['Explored', s.explored ? 'yes' : null],
+    ]),
+  );
 }
 
 function rules(r) {
   const x = r.rules;
   if (!x) return null;
-  return part('Rules in force', list([['Mode', x.mode], ['Head check', x.head_verify], ['Band', nats(x.band_nats)], ['Hold-back', `${many(x.holdback_tokens, 'token')}, at most ${millis(x.holdback_ms)}`], ['Takeover', x.takeover ? 'yes' : 'no'], ['Guard of costs', x.guard ? `on, explores ${percent(x.explore)}` : 'off'], ['Most extra first byte', x.max_extra_ttft_ms ? millis(x.max_extra_ttft_ms) : 'no limit']]));
+  return part(
+    'Rules in force',
+    list([
+      ['Mode', x.mode],
+      ['Head check', x.head_verify],
+      ['Band', nats(x.band_nats)],
+      ['Hold-back', `${many(x.holdback_tokens, 'token')}, at most ${millis(x.holdback_ms)}`],
+      ['Takeover', x.takeover ? 'yes' : 'no'],
+      ['Guard of costs', x.guard ? `on, explores ${percent(x.explore)}` : 'off'],
+      ['Most extra first byte', x.max_extra_ttft_ms ? millis(x.max_extra_ttft_ms) : 'no limit'],
+    ]),
+  );
 }
 
 function trial(r) {
   const t = r.trial;
   if (!t) return null;
-  return part('Evidence', list([['Policy', t.policy], ['Kind', t.bucket], ['Audited', t.audited ? 'yes' : 'no'], ['Shadow', t.shadow ? 'yes' : 'no'], ['Inherited', t.inherited ? 'yes' : null]]));
+  return part(
+    'Evidence',
+    list([
+      ['Policy', t.policy],
+      ['Kind', t.bucket],
+      ['Audited', t.audited ? 'yes' : 'no'],
+      ['Shadow', t.shadow ? 'yes' : 'no'],
+      ['Inherited', t.inherited ? 'yes' : null],
+    ]),
+  );
 }
 
 function prices(r) {
   const p = r.prices;
   if (!p) return null;
   const mega = (v) => (v > 0 ? usd(v * 1e6) : 'not known');
-  return part('Prices', table('Prices of a million tokens', [{ label: 'A million tokens' }, { label: 'Prompt', number: true }, { label: 'Answer', number: true }],
-    [['Draft', p.draft_prefill, p.draft_decode], ['Target', p.target_prefill, p.target_decode]].map(([name, a, b]) => h('tr', null, h('th', { scope: 'row' }, name), h('td.number', null, mega(a)), h('td.number', null, mega(b))))));
+  return part(
+    'Prices',
+    table(
+      'Prices of a million tokens',
+      [{ label: 'A million tokens' }, { label: 'Prompt', number: true }, { label: 'Answer', number: true }],
+      [
+        ['Draft', p.draft_prefill, p.draft_decode],
+        ['Target', p.target_prefill, p.target_decode],
+      ].map(([name, a, b]) => h('tr', null, h('th', { scope: 'row' }, name), h('td.number', null, mega(a)), h('td.number', null, mega(b)))),
+    ),
+  );
 }
 
 function raw(r) {
@@ -114,5 +264,10 @@ function raw(r) {
     }
   };
   const pre = h('pre', { test: 'receipt-raw', tabindex: '0', 'aria-label': 'Receipt as JSON' }, text);
-  return h('section.block', null, h('h2', null, 'As JSON', h('button.quiet', { type: 'button', test: 'copy-raw', on: { click: copy } }, 'Copy')), pre);
+  return h(
+    'section.block',
+    null,
+    h('h2', null, 'As JSON', h('button.quiet', { type: 'button', test: 'copy-raw', on: { click: copy } }, 'Copy')),
+    pre,
+  );
 }

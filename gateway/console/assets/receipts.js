@@ -9,31 +9,109 @@ const kept = { tier: '', verdict: '', code: '', tenant: '', auto: true }; // ove
 
 /** Shows the page. @returns {() => void} its end */
 export function mount(root, { ready }) {
-  let all = [], asked = false;
-  const problem = h('p.problem', { role: 'alert' }), body = h('div'), count = h('span.muted', { test: 'receipts-count' });
-  const pick = (key, label, options) => select({ test: `filter-${key}`, 'aria-label': label, on: { change: (e) => { kept[key] = e.target.value; draw(); } } }, options, kept[key]);
-  const tenant = h('input', { type: 'search', test: 'filter-tenant', placeholder: 'Tenant or id', 'aria-label': 'Tenant or id', value: kept.tenant, on: { input: () => { kept.tenant = tenant.value; draw(); } } });
-  const auto = h('input', { type: 'checkbox', test: 'auto-refresh', checked: kept.auto, on: { change: () => { kept.auto = auto.checked; asking.now(); } } });
-  root.append(h('h1', null, 'Receipts'), h('div.filters', null, tenant,
-    pick('tier', 'What answered', [['', 'any tier'], ['draft', 'draft'], ['mixed', 'draft, then target'], ['target', 'target'], ['cache', 'cache'], ['none', 'nothing']]),
-    pick('verdict', 'Verdict', [['', 'any verdict'], ['accepted', 'accepted'], ['rejected', 'rejected'], ['bypassed', 'bypassed'], ['none', 'not asked']]),
-    pick('code', 'Status', [['', 'any status'], ['2', '2xx'], ['4', '4xx'], ['5', '5xx']]), h('label.check', null, auto, 'renew'), count), problem, body);
+  let all = [],
+    asked = false;
+  const problem = h('p.problem', { role: 'alert' }),
+    body = h('div'),
+    count = h('span.muted', { test: 'receipts-count' });
+  const pick = (key, label, options) =>
+    select(
+      {
+        test: `filter-${key}`,
+        'aria-label': label,
+        on: {
+          change: (e) => {
+            kept[key] = e.target.value;
+            draw();
+          },
+        },
+      },
+      options,
+      kept[key],
+    );
+  const tenant = h('input', {
+    type: 'search',
+    test: 'filter-tenant',
+    placeholder: 'Tenant or id',
+    'aria-label': 'Tenant or id',
+    value: kept.tenant,
+    on: {
+      input: () => {
+        kept.tenant = tenant.value;
+        draw();
+      },
+    },
+  });
+  const auto = h('input', {
+    type: 'checkbox',
+    test: 'auto-refresh',
+    checked: kept.auto,
+    on: {
+      change: () => {
+        kept.auto = auto.checked;
+        asking.now();
+      },
+    },
+  });
+  root.append(
+    h('h1', null, 'Receipts'),
+    h(
+      'div.filters',
+      null,
+      tenant,
+      pick('tier', 'What answered', [
+        ['', 'any tier'],
+        ['draft', 'draft'],
+        ['mixed', 'draft, then target'],
+        ['target', 'target'],
+        ['cache', 'cache'],
+        ['none', 'nothing'],
+      ]),
+      pick('verdict', 'Verdict', [
+        ['', 'any verdict'],
+        ['accepted', 'accepted'],
+        ['rejected', 'rejected'],
+        ['bypassed', 'bypassed'],
+        ['none', 'not asked'],
+      ]),
+      pick('code', 'Status', [
+        ['', 'any status'],
+        ['2', '2xx'],
+        ['4', '4xx'],
+        ['5', '5xx'],
+      ]),
+      h('label.check', null, auto, 'renew'),
+      count,
+    ),
+    problem,
+    body,
+  );
   const draw = () => {
     if (!asked) return;
-    const shown = all.filter(fits), focused = document.activeElement?.dataset?.id;
+    const shown = all.filter(fits),
+      focused = document.activeElement?.dataset?.id;
     say(count, `${number(shown.length)} of the last ${many(all.length, 'request')}`);
-    fill(body, shown.length ? receiptTable(shown) : h('p.none', null, all.length ? 'No receipt fits.' : 'No request has come yet. This replica keeps the receipts of its last 1,000.'));
+    fill(
+      body,
+      shown.length
+        ? receiptTable(shown)
+        : h('p.none', null, all.length ? 'No receipt fits.' : 'No request has come yet. This replica keeps the receipts of its last 1,000.'),
+    );
     if (focused) body.querySelector(`a[data-id="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   };
-  const asking = poll(3000, async (signal) => {
-    if (asked && !kept.auto) return;
-    all = (await lines(`receipts?n=${some}`, signal)).sort((a, b) => (a.when < b.when ? 1 : -1));
-    asked = true;
-  }, (err) => {
-    say(problem, err ? err.message : '');
-    if (!err && (kept.auto || !body.firstChild)) draw();
-    ready();
-  });
+  const asking = poll(
+    3000,
+    async (signal) => {
+      if (asked && !kept.auto) return;
+      all = (await lines(`receipts?n=${some}`, signal)).sort((a, b) => (a.when < b.when ? 1 : -1));
+      asked = true;
+    },
+    (err) => {
+      say(problem, err ? err.message : '');
+      if (!err && (kept.auto || !body.firstChild)) draw();
+      ready();
+    },
+  );
   return asking.stop;
 }
 
@@ -44,25 +122,59 @@ export const answeredBy = (r) => (fromCache(r) && r.code === 200 ? 'cache' : r.t
 
 function fits(r) {
   const text = kept.tenant.trim().toLowerCase();
-  return (!kept.tier || answeredBy(r) === kept.tier) && (!kept.verdict || (r.acceptance || 'none') === kept.verdict) &&
-    (!kept.code || String(r.code)[0] === kept.code) && (!text || r.tenant.toLowerCase().includes(text) || r.id.startsWith(text));
+  return (
+    (!kept.tier || answeredBy(r) === kept.tier) &&
+    (!kept.verdict || (r.acceptance || 'none') === kept.verdict) &&
+    (!kept.code || String(r.code)[0] === kept.code) &&
+    (!text || r.tenant.toLowerCase().includes(text) || r.id.startsWith(text))
+  );
 }
 
 function receiptTable(shown) {
-  return table('Receipts, the newest first', [{ label: 'Time' }, { label: 'Tenant' }, { label: 'Route', hide: true }, { label: 'Answered by' }, { label: 'Verdict', hide: true }, { label: 'Status', number: true, hide: true }, { label: 'Tokens', number: true, hide: true }, { label: 'First byte', number: true, hide: true }, { label: 'Whole', number: true }, { label: 'Cost', number: true, hide: true }], shown.map(row), { class: 'receipts' });
+  return table(
+    'Receipts, the newest first',
+    [
+      { label: 'Time' },
+      { label: 'Tenant' },
+      { label: 'Route', hide: true },
+      { label: 'Answered by' },
+      { label: 'Verdict', hide: true },
+      { label: 'Status', number: true, hide: true },
+      { label: 'Tokens', number: true, hide: true },
+      { label: 'First byte', number: true, hide: true },
+      { label: 'Whole', number: true },
+      { label: 'Cost', number: true, hide: true },
+    ],
+    shown.map(row),
+    { class: 'receipts' },
+  );
 }
 
 /** Milliseconds from when a request came until the answer's first byte; null where there was none. */
 export const firstByte = (r) => (r.ms.first > 0 ? r.ms.began + r.ms.first : null);
 
 function row(r) {
-  const answer = answeredBy(r), out = r.tokens.accepted + r.tokens.target;
-  return h('tr', { test: 'receipt-row', data: { id: r.id } },
+  const answer = answeredBy(r),
+    out = r.tokens.accepted + r.tokens.target;
+  return h(
+    'tr',
+    { test: 'receipt-row', data: { id: r.id } },
     h('th', { scope: 'row' }, h('a', { href: `#/receipts/${encodeURIComponent(r.id)}`, data: { rowLink: '', id: r.id } }, clock(new Date(r.when)))),
-    h('td', null, r.tenant || '–', h('small', null, r.priority)), h('td.wide-only', null, r.route),
-    h('td', null, h('span.by', { data: { kind: answer } }, answer === 'none' ? 'nothing' : answer === 'mixed' ? 'draft, target' : answer), h('small.narrow-only', null, verdict(r)[0])), h('td.wide-only', null, verdict(r)),
-    h('td.number.wide-only', null, r.code >= 400 ? h('b.state', { data: { tone: 'bad' }, title: r.error || null }, r.code) : r.code), h('td.number.wide-only', { title: `${number(r.tokens.prompt)} of the prompt, ${number(out)} of the answer` }, number(out)),
-    h('td.number.wide-only', null, millis(firstByte(r))), h('td.number', null, millis(r.ms.whole)), h('td.number.wide-only', null, usd(r.usd)));
+    h('td', null, r.tenant || '–', h('small', null, r.priority)),
+    h('td.wide-only', null, r.route),
+    h(
+      'td',
+      null,
+      h('span.by', { data: { kind: answer } }, answer === 'none' ? 'nothing' : answer === 'mixed' ? 'draft, target' : answer),
+      h('small.narrow-only', null, verdict(r)[0]),
+    ),
+    h('td.wide-only', null, verdict(r)),
+    h('td.number.wide-only', null, r.code >= 400 ? h('b.state', { data: { tone: 'bad' }, title: r.error || null }, r.code) : r.code),
+    h('td.number.wide-only', { title: `${number(r.tokens.prompt)} of the prompt, ${number(out)} of the answer` }, number(out)),
+    h('td.number.wide-only', null, millis(firstByte(r))),
+    h('td.number', null, millis(r.ms.whole)),
+    h('td.number.wide-only', null, usd(r.usd)),
+  );
 }
 
 function verdict(r) {

@@ -16,39 +16,90 @@ const lots = { conf: 'on the draft’s own score', head: 'after the target stood
 
 /** Shows the page. @returns {() => void} its end */
 export function mount(root, { ready }) {
-  const problem = h('p.problem', { role: 'alert' }), body = h('div');
-  root.append(h('h1', null, 'The promise'), h('p.lead', null, 'Of the drafts that are served unverified, at most the promised share would have been refused by the target. Each kind of request is proven by audits of its own.'), problem, body);
-  const asking = poll(4000, async (signal) => draw(body, (await get('risk', signal)).risk), (err) => {
-    say(problem, err ? err.message : '');
-    ready();
-  });
+  const problem = h('p.problem', { role: 'alert' }),
+    body = h('div');
+  root.append(
+    h('h1', null, 'The promise'),
+    h(
+      'p.lead',
+      null,
+      'Of the drafts that are served unverified, at most the promised share would have been refused by the target. Each kind of request is proven by audits of its own.',
+    ),
+    problem,
+    body,
+  );
+  const asking = poll(
+    4000,
+    async (signal) => draw(body, (await get('risk', signal)).risk),
+    (err) => {
+      say(problem, err ? err.message : '');
+      ready();
+    },
+  );
   return asking.stop;
 }
 
 function draw(body, views) {
-  if (!views.length) return fill(body, h('p.none', null, 'No kind of request has come in the modes risk or shadow, so no draft is certified yet, and none is served unverified by them.'));
+  if (!views.length)
+    return fill(
+      body,
+      h(
+        'p.none',
+        null,
+        'No kind of request has come in the modes risk or shadow, so no draft is certified yet, and none is served unverified by them.',
+      ),
+    );
   const routes = [...new Set(views.map((v) => v.route))];
-  return fill(body, routes.map((route) => {
-    const own = views.filter((v) => v.route === route);
-    return h('section.block', null, h('h2', null, route, h('small', null, `at most ${percent(own[0].eps)}, except with probability ${percent(own[0].delta)}`)), h('ul.kinds', null, own.map(kind)));
-  }));
+  return fill(
+    body,
+    routes.map((route) => {
+      const own = views.filter((v) => v.route === route);
+      return h(
+        'section.block',
+        null,
+        h('h2', null, route, h('small', null, `at most ${percent(own[0].eps)}, except with probability ${percent(own[0].delta)}`)),
+        h('ul.kinds', null, own.map(kind)),
+      );
+    }),
+  );
 }
 
 function kind(v) {
-  return h('li.kind', { test: 'risk-row', data: { route: v.route, bucket: v.bucket, lot: v.lot, state: v.state } },
-    h('div.kindhead', null, h('h3', null, v.bucket), h('span.muted', null, lots[v.lot] ?? v.lot), h('b.state', { data: { tone: tones[v.state] ?? '' } }, v.state)),
-    h('p.about', null, meanings[v.state] ?? ''), gauge(v), facts(v));
+  return h(
+    'li.kind',
+    { test: 'risk-row', data: { route: v.route, bucket: v.bucket, lot: v.lot, state: v.state } },
+    h(
+      'div.kindhead',
+      null,
+      h('h3', null, v.bucket),
+      h('span.muted', null, lots[v.lot] ?? v.lot),
+      h('b.state', { data: { tone: tones[v.state] ?? '' } }, v.state),
+    ),
+    h('p.about', null, meanings[v.state] ?? ''),
+    gauge(v),
+    facts(v),
+  );
 }
 
 /** The interval of the risk on a scale that shows the promise. */
 function gauge(v) {
   const nothing = v.audits + v.pending === 0;
-  const most = nothing ? v.eps * 2 : Math.min(1, Math.max(v.eps * 2, Math.min(v.risk_upper, v.eps * 4))), at = (x) => `${Math.min(1, x / most) * 100}%`;
-  const text = nothing ? 'No audit yet.' : `Estimate ${percent(v.risk_estimate)}, between ${percent(v.risk_lower)} and ${percent(v.risk_upper)}; promised ${percent(v.eps)}.`;
-  return h('div.gauge', { role: 'img', 'aria-label': text },
-    !nothing && h('i.span', { style: { left: at(v.risk_lower), width: `${(Math.min(1, v.risk_upper / most) - Math.min(1, v.risk_lower / most)) * 100}%` } }),
-    !nothing && h('i.point', { style: { left: at(v.risk_estimate) } }), !nothing && v.risk_bound < most && h('i.bound', { style: { left: at(v.risk_bound) } }),
-    h('i.eps', { style: { left: at(v.eps) } }), h('span.epsname', { style: { left: at(v.eps) } }, `promised ${percent(v.eps)}`), h('span.end', null, percent(most)));
+  const most = nothing ? v.eps * 2 : Math.min(1, Math.max(v.eps * 2, Math.min(v.risk_upper, v.eps * 4))),
+    at = (x) => `${Math.min(1, x / most) * 100}%`;
+  const text = nothing
+    ? 'No audit yet.'
+    : `Estimate ${percent(v.risk_estimate)}, between ${percent(v.risk_lower)} and ${percent(v.risk_upper)}; promised ${percent(v.eps)}.`;
+  return h(
+    'div.gauge',
+    { role: 'img', 'aria-label': text },
+    !nothing &&
+      h('i.span', { style: { left: at(v.risk_lower), width: `${(Math.min(1, v.risk_upper / most) - Math.min(1, v.risk_lower / most)) * 100}%` } }),
+    !nothing && h('i.point', { style: { left: at(v.risk_estimate) } }),
+    !nothing && v.risk_bound < most && h('i.bound', { style: { left: at(v.risk_bound) } }),
+    h('i.eps', { style: { left: at(v.eps) } }),
+    h('span.epsname', { style: { left: at(v.eps) } }, `promised ${percent(v.eps)}`),
+    h('span.end', null, percent(most)),
+  );
 }
 
 function facts(v) {
@@ -59,11 +110,29 @@ function facts(v) {
     ['Threshold', v.threshold_nats == null ? 'none: nothing is served' : `${number(v.threshold_nats)} nats, ${many(v.operating_index, 'step')} down`],
     ['Drafts it would serve', percent(v.expected_acceptance)],
     ['To the next threshold', nextWords(v)],
-    ['Drift', v.drift_warned ? h('b.state', { data: { tone: 'warn' } }, `suspected (${percent(v.drift_level)} of the alarm)`) : `${percent(v.drift_level)} of the alarm`],
+    [
+      'Drift',
+      v.drift_warned
+        ? h('b.state', { data: { tone: 'warn' } }, `suspected (${percent(v.drift_level)} of the alarm)`)
+        : `${percent(v.drift_level)} of the alarm`,
+    ],
     ['Alarms so far', number(v.drift_alarms)],
   ];
-  if (v.scores_wanted > 0) list.splice(2, 0, ['Scores collected', h('span', null, `${number(v.scores_learned)} of ${number(v.scores_wanted)} `, h('progress', { max: v.scores_wanted, value: v.scores_learned, 'aria-label': 'Scores collected' }))]);
-  return h('dl.facts', null, list.map(([k, what]) => h('div', null, h('dt', null, k), h('dd', null, what))));
+  if (v.scores_wanted > 0)
+    list.splice(2, 0, [
+      'Scores collected',
+      h(
+        'span',
+        null,
+        `${number(v.scores_learned)} of ${number(v.scores_wanted)} `,
+        h('progress', { max: v.scores_wanted, value: v.scores_learned, 'aria-label': 'Scores collected' }),
+      ),
+    ]);
+  return h(
+    'dl.facts',
+    null,
+    list.map(([k, what]) => h('div', null, h('dt', null, k), h('dd', null, what))),
+  );
 }
 
 function nextWords(v) {

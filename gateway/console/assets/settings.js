@@ -16,17 +16,24 @@ export function mount(root, { ready }) {
 class Page {
   constructor(root, ready) {
     this.settings = [];
-    this.overrides = [];   // changed settings of routes, by name@route
-    this.editing = null;   // name of the row with the editor
+    this.overrides = []; // changed settings of routes, by name@route
+    this.editing = null; // name of the row with the editor
     this.route = '';
     this.build(root);
     this.log = mountLog(root, () => this.asking.now());
-    this.asking = poll(4000, (signal) => this.ask(signal), (err) => {
-      say(this.problem, err ? err.message : '');
-      if (!err) this.draw();
-      ready();
+    this.asking = poll(
+      4000,
+      (signal) => this.ask(signal),
+      (err) => {
+        say(this.problem, err ? err.message : '');
+        if (!err) this.draw();
+        ready();
+      },
+    );
+    this.unheard = onSession(() => {
+      this.showRights();
+      this.draw(true);
     });
-    this.unheard = onSession(() => { this.showRights(); this.draw(true); });
   }
 
   end() {
@@ -36,7 +43,13 @@ class Page {
   }
 
   build(root) {
-    this.search = h('input', { type: 'search', test: 'settings-search', placeholder: 'Search names and meanings', 'aria-label': 'Search settings', on: { input: () => this.draw(true) } });
+    this.search = h('input', {
+      type: 'search',
+      test: 'settings-search',
+      placeholder: 'Search names and meanings',
+      'aria-label': 'Search settings',
+      on: { input: () => this.draw(true) },
+    });
     this.scope = select({ test: 'settings-scope', 'aria-label': 'Whose settings', on: { change: () => this.choose() } }, [['', 'All routes']], '');
     this.changed = h('input', { type: 'checkbox', test: 'settings-changed', on: { change: () => this.draw(true) } });
     this.count = h('span.muted', { role: 'status' });
@@ -44,8 +57,14 @@ class Page {
     this.rights = h('p.rights', { test: 'settings-readonly' });
     this.top = h('div');
     this.list = h('div.settings');
-    root.append(h('h1', null, 'Settings'), this.rights, this.top,
-      h('div.filters', null, this.search, this.scope, h('label.check', null, this.changed, 'only changed'), this.count), this.problem, this.list);
+    root.append(
+      h('h1', null, 'Settings'),
+      this.rights,
+      this.top,
+      h('div.filters', null, this.search, this.scope, h('label.check', null, this.changed, 'only changed'), this.count),
+      this.problem,
+      this.list,
+    );
     this.showRights();
   }
 
@@ -53,9 +72,20 @@ class Page {
   showRights() {
     this.rights.hidden = session.signedIn;
     if (!session.writable) {
-      fill(this.rights, 'Read-only: no token is configured. Put a secret of 32 bytes or more into a file, name it as ', h('code', null, 'admin_token_file'), ' in the configuration, and start anew; or use ', h('code', null, 'foregate settings'), ' in a terminal.');
+      fill(
+        this.rights,
+        'Read-only: no token is configured. Put a secret of 32 bytes or more into a file, name it as ',
+        h('code', null, 'admin_token_file'),
+        ' in the configuration, and start anew; or use ',
+        h('code', null, 'foregate settings'),
+        ' in a terminal.',
+      );
     } else {
-      fill(this.rights, 'Read-only until you sign in. ', h('button.link', { type: 'button', on: { click: () => window.dispatchEvent(new Event('foregate:signin')) } }, 'Sign in'));
+      fill(
+        this.rights,
+        'Read-only until you sign in. ',
+        h('button.link', { type: 'button', on: { click: () => window.dispatchEvent(new Event('foregate:signin')) } }, 'Sign in'),
+      );
     }
   }
 
@@ -70,7 +100,12 @@ class Page {
 
   listRoutes(routes) {
     if (this.scope.options.length === routes.length + 1) return;
-    fill(this.scope, [['', 'All routes'], ...routes.map((r) => [r, `Route ${r}`])].map(([value, label]) => h('option', { value, selected: value === this.route }, label)));
+    fill(
+      this.scope,
+      [['', 'All routes'], ...routes.map((r) => [r, `Route ${r}`])].map(([value, label]) =>
+        h('option', { value, selected: value === this.route }, label),
+      ),
+    );
   }
 
   choose() {
@@ -85,11 +120,28 @@ class Page {
     fill(this.top, troubles(this.status.settings));
     if (this.editing && !asked) return this.renew();
     const wanted = this.search.value.trim().toLowerCase();
-    const shown = this.settings.filter((s) => (!wanted || `${s.name} ${s.meaning ?? ''}`.toLowerCase().includes(wanted)) && (!this.changed.checked || this.isChanged(s)));
+    const shown = this.settings.filter(
+      (s) => (!wanted || `${s.name} ${s.meaning ?? ''}`.toLowerCase().includes(wanted)) && (!this.changed.checked || this.isChanged(s)),
+    );
     if (this.editing && !shown.some((s) => s.name === this.editing)) this.editing = null;
     if (this.editing && this.list.querySelector('[data-test=setting-editor]')) return this.keepEditor(shown);
     say(this.count, many(shown.length, 'setting'));
-    fill(this.list, groupsOf(shown).map(([prefix, own]) => h('section.block', null, h('h2', null, prefix), h('ul.rows', null, own.map((s) => this.row(s))))), !shown.length && h('p.none', null, 'No setting fits.'));
+    fill(
+      this.list,
+      groupsOf(shown).map(([prefix, own]) =>
+        h(
+          'section.block',
+          null,
+          h('h2', null, prefix),
+          h(
+            'ul.rows',
+            null,
+            own.map((s) => this.row(s)),
+          ),
+        ),
+      ),
+      !shown.length && h('p.none', null, 'No setting fits.'),
+    );
   }
 
   /** Hides rows that the search leaves out, without touching the editor. */
@@ -108,15 +160,35 @@ class Page {
     }
   }
 
-  overridesOf(s) { return this.overrides.filter((o) => o.name.startsWith(`${s.name}@`)); }
-  isChanged(s) { return s.value !== s.default || (!this.route && this.overridesOf(s).length > 0); }
+  overridesOf(s) {
+    return this.overrides.filter((o) => o.name.startsWith(`${s.name}@`));
+  }
+  isChanged(s) {
+    return s.value !== s.default || (!this.route && this.overridesOf(s).length > 0);
+  }
 
   row(s) {
     const value = h('span.value', { data: { cell: 'value' } });
-    const edit = session.signedIn && h('button.quiet', { type: 'button', test: `edit-${s.name}`, 'aria-label': `Edit ${s.name}`, 'aria-expanded': 'false', on: { click: () => this.edit(s) } }, 'Edit');
-    const row = h('li.setting', { test: 'setting-row', data: { name: s.name } },
-      h('div.line', null, h('div.what', null, h('code.name', null, s.name), s.meaning && h('p', null, inWords(s.meaning))), h('div.how', null, value, h('small', null, s.range && s.range, h('span', { data: { cell: 'default' } }))), edit),
-      h('div.overrides', { data: { cell: 'overrides' } }), h('div', { data: { cell: 'editor' } }));
+    const edit =
+      session.signedIn &&
+      h(
+        'button.quiet',
+        { type: 'button', test: `edit-${s.name}`, 'aria-label': `Edit ${s.name}`, 'aria-expanded': 'false', on: { click: () => this.edit(s) } },
+        'Edit',
+      );
+    const row = h(
+      'li.setting',
+      { test: 'setting-row', data: { name: s.name } },
+      h(
+        'div.line',
+        null,
+        h('div.what', null, h('code.name', null, s.name), s.meaning && h('p', null, inWords(s.meaning))),
+        h('div.how', null, value, h('small', null, s.range && s.range, h('span', { data: { cell: 'default' } }))),
+        edit,
+      ),
+      h('div.overrides', { data: { cell: 'overrides' } }),
+      h('div', { data: { cell: 'editor' } }),
+    );
     this.showValue(row, s);
     return row;
   }
@@ -128,25 +200,35 @@ class Page {
     say(cell('value'), s.value === '' ? '(empty)' : s.value);
     say(cell('default'), s.value === s.default ? '' : `default ${s.default === '' ? '(empty)' : s.default}`);
     const own = this.route ? [] : this.overridesOf(s);
-    fill(cell('overrides'), own.map((o) => h('span.chip', null, `${o.name.split('@')[1]}: `, h('b', null, o.value))));
+    fill(
+      cell('overrides'),
+      own.map((o) => h('span.chip', null, `${o.name.split('@')[1]}: `, h('b', null, o.value))),
+    );
   }
 
   edit(s) {
     const open = this.list.querySelector('[data-test=setting-editor]');
     if (open) open.dispatchEvent(new Event('foregate:close'));
-    if (this.editing === s.name) { this.editing = null; return; }
-    const row = this.list.querySelector(`[data-test=setting-row][data-name="${CSS.escape(s.name)}"]`), button = row.querySelector('button[data-test^=edit-]');
+    if (this.editing === s.name) {
+      this.editing = null;
+      return;
+    }
+    const row = this.list.querySelector(`[data-test=setting-row][data-name="${CSS.escape(s.name)}"]`),
+      button = row.querySelector('button[data-test^=edit-]');
     this.editing = s.name;
     button.setAttribute('aria-expanded', 'true');
     openEditor(row.querySelector('[data-cell=editor]'), s, {
       route: this.route,
       routes: !s.per_route ? [] : [...this.scope.options].map((o) => o.value).filter(Boolean),
-      valueOf: (route) => (route === this.route ? s.value : this.overrides.find((o) => o.name === `${s.name}@${route}`)?.value ?? s.value),
+      valueOf: (route) => (route === this.route ? s.value : (this.overrides.find((o) => o.name === `${s.name}@${route}`)?.value ?? s.value)),
       closed: (changed) => {
         this.editing = null;
         button.setAttribute('aria-expanded', 'false');
         button.focus();
-        if (changed) { this.asking.now(); this.log.now(); }
+        if (changed) {
+          this.asking.now();
+          this.log.now();
+        }
       },
     });
   }
@@ -170,7 +252,15 @@ function groupsOf(settings) {
 function troubles(s) {
   const list = [
     ...(s.switches ?? []).map((name) => h('li', { data: { tone: 'bad' } }, h('b', null, 'Kill switch '), h('code', null, name))),
-    ...s.refused.map((r) => h('li', { data: { tone: 'bad' } }, h('b', null, 'Refused '), h('code', null, `${r.name} = ${r.value}`), ` ${r.reason}. The last good value stays in force.`)),
+    ...s.refused.map((r) =>
+      h(
+        'li',
+        { data: { tone: 'bad' } },
+        h('b', null, 'Refused '),
+        h('code', null, `${r.name} = ${r.value}`),
+        ` ${r.reason}. The last good value stays in force.`,
+      ),
+    ),
     ...s.unknown.map((r) => h('li', { data: { tone: 'warn' } }, h('b', null, 'Unknown '), h('code', null, `${r.name} = ${r.value}`), ` ${r.reason}`)),
   ];
   return list.length > 0 && h('ul.troubles', { 'aria-label': 'Settings that are not in force, and kill switches' }, list);

@@ -17,19 +17,45 @@ export function openEditor(place, s, o) {
   const save = h('button', { type: 'submit', test: 'setting-save', disabled: true }, 'Review change');
   const name = () => (scope.value ? `${s.name}@${scope.value}` : s.name);
   const change = () => ({ set: { [name()]: input.value } });
-  const tried = trier(change, check, (ok) => { save.disabled = !ok; });
-  const close = (changed) => { tried.stop(); fill(place); o.closed(changed); };
+  const tried = trier(change, check, (ok) => {
+    save.disabled = !ok;
+  });
+  const close = (changed) => {
+    tried.stop();
+    fill(place);
+    o.closed(changed);
+  };
   const review = (what, title) => confirmChange(title, what, 'settings', () => close(true));
   input.addEventListener('input', tried.soon);
   const unset = h('button.quiet', { type: 'button', test: 'setting-unset', on: { click: () => review({ unset: [name()] }, `Unset ${name()}`) } });
   const nameUnset = () => say(unset, scope.value ? 'As for all routes' : `Back to the default (${s.default === '' ? 'empty' : s.default})`);
-  scope.addEventListener('change', () => { input.value = o.valueOf(scope.value); nameUnset(); tried.soon(); });
+  scope.addEventListener('change', () => {
+    input.value = o.valueOf(scope.value);
+    nameUnset();
+    tried.soon();
+  });
   nameUnset();
-  const submit = (e) => { e.preventDefault(); if (!save.disabled) review(change(), `Change ${name()}`); };
-  const form = h('form.editor', { test: 'setting-editor', on: { submit, keydown: (e) => { if (e.key === 'Escape') close(false); }, 'foregate:close': () => close(false) } },
-    field('New value', input, s.range), o.routes.length > 0 && field('Of', scope), check,
-    h('div.buttons', null, unset,
-      h('button.quiet', { type: 'button', test: 'setting-cancel', on: { click: () => close(false) } }, 'Cancel'), save));
+  const submit = (e) => {
+    e.preventDefault();
+    if (!save.disabled) review(change(), `Change ${name()}`);
+  };
+  const form = h(
+    'form.editor',
+    {
+      test: 'setting-editor',
+      on: {
+        submit,
+        keydown: (e) => {
+          if (e.key === 'Escape') close(false);
+        },
+        'foregate:close': () => close(false),
+      },
+    },
+    field('New value', input, s.range),
+    o.routes.length > 0 && field('Of', scope),
+    check,
+    h('div.buttons', null, unset, h('button.quiet', { type: 'button', test: 'setting-cancel', on: { click: () => close(false) } }, 'Cancel'), save),
+  );
   fill(place, form);
   input.focus();
   input.select?.();
@@ -38,17 +64,27 @@ export function openEditor(place, s, o) {
 /** A select where the range is a list of words, else a line of text. */
 function inputFor(s) {
   const words = (s.range ?? '').split(', ');
-  if (words.length > 1 && words.every((w) => /^[a-z][a-z0-9_-]*$/.test(w)) && words.includes(s.value)) return select({ test: 'setting-input' }, words.map((w) => [w, w]), s.value);
+  if (words.length > 1 && words.every((w) => /^[a-z][a-z0-9_-]*$/.test(w)) && words.includes(s.value))
+    return select(
+      { test: 'setting-input' },
+      words.map((w) => [w, w]),
+      s.value,
+    );
   return h('input', { type: 'text', test: 'setting-input', value: s.value, autocomplete: 'off', spellcheck: 'false' });
 }
 
 /** Tries what would change, a moment after the last key, and tells it. */
 function trier(change, check, decided) {
-  let timer = 0, call = null;
-  const show = (state, ...said) => { check.dataset.state = state; fill(check, ...said); decided(state === 'ok'); };
+  let timer = 0,
+    call = null;
+  const show = (state, ...said) => {
+    check.dataset.state = state;
+    fill(check, ...said);
+    decided(state === 'ok');
+  };
   const run = async () => {
     call?.abort();
-    const mine = call = new AbortController();
+    const mine = (call = new AbortController());
     try {
       const told = await post('settings', { ...change(), dry_run: true }, mine.signal);
       if (mine.signal.aborted) return;
@@ -59,24 +95,69 @@ function trier(change, check, decided) {
     }
   };
   return {
-    soon: () => { clearTimeout(timer); call?.abort(); show('checking', 'Trying it …'); timer = setTimeout(run, pause); },
-    stop: () => { clearTimeout(timer); call?.abort(); },
+    soon: () => {
+      clearTimeout(timer);
+      call?.abort();
+      show('checking', 'Trying it …');
+      timer = setTimeout(run, pause);
+    },
+    stop: () => {
+      clearTimeout(timer);
+      call?.abort();
+    },
   };
 }
 
 const orDefault = (v) => (v === '' || v == null ? 'the default' : v);
-const changeWords = (told) => h('p', null, 'Would change ', told.changes.map((c, i) => [i > 0 && ', ', h('code', null, c.name), ' from ', h('b', null, orDefault(c.old)), ' to ', h('b', null, orDefault(c.new))]), '.');
-const notes = (list) => (list?.length ? h('ul.notes', null, list.map((n) => h('li', null, n))) : null);
+const changeWords = (told) =>
+  h(
+    'p',
+    null,
+    'Would change ',
+    told.changes.map((c, i) => [
+      i > 0 && ', ',
+      h('code', null, c.name),
+      ' from ',
+      h('b', null, orDefault(c.old)),
+      ' to ',
+      h('b', null, orDefault(c.new)),
+    ]),
+    '.',
+  );
+const notes = (list) =>
+  list?.length
+    ? h(
+        'ul.notes',
+        null,
+        list.map((n) => h('li', null, n)),
+      )
+    : null;
 
 /** Why something was refused. */
 function problems(err) {
   const list = err.problems?.length ? err.problems : [err.message];
-  return h('ul.problems', null, list.map((p) => h('li', null, p)));
+  return h(
+    'ul.problems',
+    null,
+    list.map((p) => h('li', null, p)),
+  );
 }
 
 /** A table of changes. */
 export function changesTable(changes) {
-  return table('What changes', [{ label: 'Setting' }, { label: 'From' }, { label: 'To' }], changes.map((c) => h('tr', null, h('th', { scope: 'row' }, h('code', null, c.name)), h('td', null, orDefault(c.old)), h('td', null, h('b', null, orDefault(c.new))))));
+  return table(
+    'What changes',
+    [{ label: 'Setting' }, { label: 'From' }, { label: 'To' }],
+    changes.map((c) =>
+      h(
+        'tr',
+        null,
+        h('th', { scope: 'row' }, h('code', null, c.name)),
+        h('td', null, orDefault(c.old)),
+        h('td', null, h('b', null, orDefault(c.new))),
+      ),
+    ),
+  );
 }
 
 /**
@@ -86,8 +167,15 @@ export function changesTable(changes) {
  * @param {() => void} done after it was made
  */
 export async function confirmChange(title, what, path, done) {
-  const changes = h('div', { test: 'confirm-changes' }, 'Trying it …'), wrong = h('div', { role: 'alert' });
-  const why = h('input', { type: 'text', test: 'confirm-why', required: true, maxlength: '200', placeholder: 'e.g. the night batch fills the pools' });
+  const changes = h('div', { test: 'confirm-changes' }, 'Trying it …'),
+    wrong = h('div', { role: 'alert' });
+  const why = h('input', {
+    type: 'text',
+    test: 'confirm-why',
+    required: true,
+    maxlength: '200',
+    placeholder: 'e.g. the night batch fills the pools',
+  });
   const go = h('button', { type: 'submit', test: 'confirm-submit', disabled: true }, 'Change');
   const submit = async (e) => {
     e.preventDefault();
@@ -95,15 +183,29 @@ export async function confirmChange(title, what, path, done) {
     try {
       const told = await post(path, { ...what, why: why.value.trim(), dry_run: false });
       box.close();
-      toast(told.changes?.length ? `Changed: ${told.changes.map((c) => `${c.name} = ${orDefault(c.new)}`).join(', ')}. Replicas take it within a second or so.` : 'Nothing had to change.');
+      toast(
+        told.changes?.length
+          ? `Changed: ${told.changes.map((c) => `${c.name} = ${orDefault(c.new)}`).join(', ')}. Replicas take it within a second or so.`
+          : 'Nothing had to change.',
+      );
       done();
     } catch (err) {
       go.disabled = false;
       fill(wrong, problems(err));
     }
   };
-  const box = dialog('confirm-dialog', title, changes, h('form', { on: { submit } }, field('Why', why, 'Kept in the history, for whoever reads it next.'), wrong,
-    h('div.buttons', null, h('button.quiet', { type: 'button', test: 'confirm-cancel', on: { click: () => box.close() } }, 'Cancel'), go)));
+  const box = dialog(
+    'confirm-dialog',
+    title,
+    changes,
+    h(
+      'form',
+      { on: { submit } },
+      field('Why', why, 'Kept in the history, for whoever reads it next.'),
+      wrong,
+      h('div.buttons', null, h('button.quiet', { type: 'button', test: 'confirm-cancel', on: { click: () => box.close() } }, 'Cancel'), go),
+    ),
+  );
   why.focus();
   try {
     const told = await post(path, { ...what, dry_run: true });

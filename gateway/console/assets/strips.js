@@ -14,13 +14,32 @@ export function mix(root, outcomes) {
   const order = outcomes.toReversed();
   const parts = order.map(([key, label]) => ({ key, label, bar: h('span', { data: { kind: key } }), value: h('b'), item: null }));
   for (const p of parts) p.item = h('li', { hidden: true }, h('i.chip', { data: { kind: p.key }, 'aria-hidden': 'true' }), p.label, p.value);
-  const bar = h('div.gate', { 'aria-hidden': 'true' }, parts.map((p) => p.bar)), none = h('p.none', null, 'No request in the last ten seconds.');
-  root.append(h('section.mix', { test: 'mix', 'aria-label': 'What answered in the last ten seconds' }, h('h2', null, 'What answers now'), bar, h('ul.legend', null, parts.map((p) => p.item)), none));
+  const bar = h(
+      'div.gate',
+      { 'aria-hidden': 'true' },
+      parts.map((p) => p.bar),
+    ),
+    none = h('p.none', null, 'No request in the last ten seconds.');
+  root.append(
+    h(
+      'section.mix',
+      { test: 'mix', 'aria-label': 'What answered in the last ten seconds' },
+      h('h2', null, 'What answers now'),
+      bar,
+      h(
+        'ul.legend',
+        null,
+        parts.map((p) => p.item),
+      ),
+      none,
+    ),
+  );
   return (s) => {
     const all = Object.values(s?.requests ?? {}).reduce((a, b) => a + b, 0);
     none.hidden = all > 0;
     for (const p of parts) {
-      const n = s?.requests?.[p.key] ?? 0, share = all > 0 ? n / all : 0;
+      const n = s?.requests?.[p.key] ?? 0,
+        share = all > 0 ? n / all : 0;
       p.bar.style.flexGrow = String(share);
       p.bar.hidden = share === 0;
       p.item.hidden = share === 0;
@@ -37,7 +56,9 @@ export class States {
   constructor(root) {
     this.list = h('ul.states');
     this.shape = '';
-    root.append(h('section.block', { test: 'states', 'aria-label': 'States in the last ten minutes' }, h('h2', null, 'States, last ten minutes'), this.list));
+    root.append(
+      h('section.block', { test: 'states', 'aria-label': 'States in the last ten minutes' }, h('h2', null, 'States, last ten minutes'), this.list),
+    );
   }
 
   /** @param {object[]} samples oldest first */
@@ -51,22 +72,36 @@ export class States {
   build(rows, shape) {
     this.shape = shape;
     this.made = rows.map((r) => {
-      const now = h('b.state'), lane = h('span.lane', { 'aria-hidden': 'true' });
+      const now = h('b.state'),
+        lane = h('span.lane', { 'aria-hidden': 'true' });
       return { now, lane, el: h('li', { test: 'state-row', data: { name: r.name } }, h('span.name', null, r.label), lane, now) };
     });
-    fill(this.list, this.made.map((m) => m.el));
+    fill(
+      this.list,
+      this.made.map((m) => m.el),
+    );
   }
 
   show(made, row, samples) {
-    const end = samples[samples.length - 1]?.t ?? 0, runs = runsOf(samples, row.of), last = runs[runs.length - 1]?.state ?? 'not known';
+    const end = samples[samples.length - 1]?.t ?? 0,
+      runs = runsOf(samples, row.of),
+      last = runs[runs.length - 1]?.state ?? 'not known';
     made.el.dataset.now = last;
     made.now.dataset.tone = tones[last] ?? (last === 'not known' ? '' : 'warn');
     say(made.now, row.tell ? row.tell(last) : last);
-    fill(made.lane, runs.map((run) => {
-      const left = Math.max(0, 1 - (end - run.from) / window10), right = Math.max(0, 1 - (end - run.to) / window10);
-      const tone = tones[run.state] ?? 'warn';
-      return h('i', { data: { tone }, title: `${row.label}: ${run.state}, ${clock(new Date(run.from * 1000))} to ${clock(new Date(run.to * 1000))}`, style: { left: `${left * 100}%`, width: `${Math.max(0.2, (right - left) * 100)}%` } });
-    }));
+    fill(
+      made.lane,
+      runs.map((run) => {
+        const left = Math.max(0, 1 - (end - run.from) / window10),
+          right = Math.max(0, 1 - (end - run.to) / window10);
+        const tone = tones[run.state] ?? 'warn';
+        return h('i', {
+          data: { tone },
+          title: `${row.label}: ${run.state}, ${clock(new Date(run.from * 1000))} to ${clock(new Date(run.to * 1000))}`,
+          style: { left: `${left * 100}%`, width: `${Math.max(0.2, (right - left) * 100)}%` },
+        });
+      }),
+    );
   }
 }
 
@@ -76,7 +111,8 @@ function stateRows(samples) {
     { name: 'redis', label: 'Redis', of: (s) => s.rung || 'not known' },
     { name: 'shedding', label: 'Shedding', of: (s) => (s.shedding?.length ? s.shedding.join(', ') : 'none') },
   ];
-  if (!troubled.length) rows.push({ name: 'breakers', label: 'Breakers', of: () => 'closed', tell: (state) => (state === 'closed' ? 'all closed' : state) });
+  if (!troubled.length)
+    rows.push({ name: 'breakers', label: 'Breakers', of: () => 'closed', tell: (state) => (state === 'closed' ? 'all closed' : state) });
   for (const name of troubled) rows.push({ name, label: name, of: (s) => breakerWords[s.breakers?.[name] ?? 0] });
   return rows;
 }
@@ -85,7 +121,8 @@ function stateRows(samples) {
 function runsOf(samples, of) {
   const runs = [];
   for (const s of samples) {
-    const state = of(s), last = runs[runs.length - 1];
+    const state = of(s),
+      last = runs[runs.length - 1];
     if (last) last.to = s.t;
     if (!last || last.state !== state) runs.push({ state, from: s.t, to: s.t });
   }

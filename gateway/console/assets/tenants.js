@@ -5,41 +5,76 @@ import { fill, h, say, table } from './dom.js';
 import { many, number, seconds, usd } from './format.js';
 
 const every = [
-  ['tenant', 'Tenant'], ['in_flight', 'In flight'], ['requests', 'Requests'], ['cached', 'From cache'], ['accepted', 'Drafts served'], ['shed', 'Shed'], ['limited', 'Limited'], ['failed', 'Failed'], ['tokens', 'Tokens'], ['usd', 'Spent'], ['last_seconds', 'Last seen'],
+  ['tenant', 'Tenant'],
+  ['in_flight', 'In flight'],
+  ['requests', 'Requests'],
+  ['cached', 'From cache'],
+  ['accepted', 'Drafts served'],
+  ['shed', 'Shed'],
+  ['limited', 'Limited'],
+  ['failed', 'Failed'],
+  ['tokens', 'Tokens'],
+  ['usd', 'Spent'],
+  ['last_seconds', 'Last seen'],
 ];
 const known = { tokens: (t) => t.prompt_tokens + t.completion_tokens };
 const valueOf = (t, key) => (known[key] ? known[key](t) : t[key]);
 
 /** Shows the page. @returns {() => void} its end */
 export function mount(root, { ready }) {
-  let all = [], leftOut = 0, by = 'requests', up = false;
+  let all = [],
+    leftOut = 0,
+    by = 'requests',
+    up = false;
   const search = h('input', { type: 'search', placeholder: 'Filter by name', 'aria-label': 'Filter tenants by name', on: { input: () => draw() } });
-  const problem = h('p.problem', { role: 'alert' }), count = h('p.muted'), body = h('div');
+  const problem = h('p.problem', { role: 'alert' }),
+    count = h('p.muted'),
+    body = h('div');
   root.append(h('h1', null, 'Tenants'), h('div.filters', null, search, count), problem, body);
-  const sortBy = (key) => { [by, up] = [key, by === key ? !up : key === 'tenant']; draw(key); };
+  const sortBy = (key) => {
+    [by, up] = [key, by === key ? !up : key === 'tenant'];
+    draw(key);
+  };
   const draw = (focus) => {
-    const shown = all.filter((t) => t.tenant.toLowerCase().includes(search.value.trim().toLowerCase())).sort((a, b) => compare(valueOf(a, by), valueOf(b, by)) * (up ? 1 : -1));
+    const shown = all
+      .filter((t) => t.tenant.toLowerCase().includes(search.value.trim().toLowerCase()))
+      .sort((a, b) => compare(valueOf(a, by), valueOf(b, by)) * (up ? 1 : -1));
     say(count, `${many(shown.length, 'tenant')}, since this replica’s start${leftOut ? `; ${number(leftOut)} more are not told of` : ''}`);
     const again = focus ?? document.activeElement?.dataset?.sort;
-    fill(body, shown.length ? tenantTable(shown, by, up, sortBy) : h('p.none', null, all.length ? 'No tenant has such a name.' : 'No tenant has asked yet, and the configuration names none.'));
+    fill(
+      body,
+      shown.length
+        ? tenantTable(shown, by, up, sortBy)
+        : h('p.none', null, all.length ? 'No tenant has such a name.' : 'No tenant has asked yet, and the configuration names none.'),
+    );
     if (again) body.querySelector(`[data-sort="${again}"]`)?.focus();
   };
-  const asking = poll(3000, async (signal) => {
-    const told = await get('tenants', signal);
-    [all, leftOut] = [told.tenants, told.left_out ?? 0];
-  }, (err) => {
-    say(problem, err ? err.message : '');
-    if (!err) draw();
-    ready();
-  });
+  const asking = poll(
+    3000,
+    async (signal) => {
+      const told = await get('tenants', signal);
+      [all, leftOut] = [told.tenants, told.left_out ?? 0];
+    },
+    (err) => {
+      say(problem, err ? err.message : '');
+      if (!err) draw();
+      ready();
+    },
+  );
   return asking.stop;
 }
 
 const compare = (a, b) => (typeof a === 'string' ? a.localeCompare(b) : (a ?? -1) - (b ?? -1));
 
 function tenantTable(shown, by, up, sortBy) {
-  const live = shown.some((t) => t.in_flight !== undefined), columns = every.filter(([key]) => key !== 'in_flight' || live);
-  const el = table('Tenants', columns.map(([key, label]) => ({ label, number: key !== 'tenant' })), shown.map((t) => tenantRow(t, live)), { class: 'tenants' });
+  const live = shown.some((t) => t.in_flight !== undefined),
+    columns = every.filter(([key]) => key !== 'in_flight' || live);
+  const el = table(
+    'Tenants',
+    columns.map(([key, label]) => ({ label, number: key !== 'tenant' })),
+    shown.map((t) => tenantRow(t, live)),
+    { class: 'tenants' },
+  );
   el.querySelectorAll('th[scope=col]').forEach((th, i) => {
     const [key, label] = columns[i];
     th.setAttribute('aria-sort', key === by ? (up ? 'ascending' : 'descending') : 'none');
@@ -49,12 +84,25 @@ function tenantTable(shown, by, up, sortBy) {
 }
 
 function tenantRow(t, live) {
-  return h('tr', { test: 'tenant-row', data: { tenant: t.tenant } },
+  return h(
+    'tr',
+    { test: 'tenant-row', data: { tenant: t.tenant } },
     h('th', { scope: 'row' }, t.tenant || '(nobody)', h('small', null, limits(t))),
-    live && h('td.number', null, number(t.in_flight)), h('td.number', null, number(t.requests)), part(t.cached, t.requests), part(t.accepted, t.requests),
-    trouble(t.shed), trouble(t.limited), trouble(t.failed),
-    h('td.number', { title: `${number(t.prompt_tokens)} of prompts, ${number(t.completion_tokens)} of answers` }, number(t.prompt_tokens + t.completion_tokens)),
-    h('td.number', null, usd(t.usd)), h('td.number', null, t.last_seconds == null || t.last_seconds < 0 ? 'never' : `${seconds(Math.round(t.last_seconds))} ago`));
+    live && h('td.number', null, number(t.in_flight)),
+    h('td.number', null, number(t.requests)),
+    part(t.cached, t.requests),
+    part(t.accepted, t.requests),
+    trouble(t.shed),
+    trouble(t.limited),
+    trouble(t.failed),
+    h(
+      'td.number',
+      { title: `${number(t.prompt_tokens)} of prompts, ${number(t.completion_tokens)} of answers` },
+      number(t.prompt_tokens + t.completion_tokens),
+    ),
+    h('td.number', null, usd(t.usd)),
+    h('td.number', null, t.last_seconds == null || t.last_seconds < 0 ? 'never' : `${seconds(Math.round(t.last_seconds))} ago`),
+  );
 }
 
 const part = (n, of) => h('td.number', { title: of > 0 ? `${Math.round((100 * n) / of)} % of its requests` : null }, number(n));
@@ -63,8 +111,12 @@ const trouble = (n) => h('td.number', null, n > 0 ? h('b.state', { data: { tone:
 /** What a tenant may do, in words. */
 function limits(t) {
   const words = [
-    t.max_priority && `up to ${t.max_priority}`, t.rpm > 0 && `${number(t.rpm)} requests/min`, t.tpm > 0 && `${number(t.tpm)} tokens/min`, t.concurrent > 0 && `${number(t.concurrent)} at once`,
-    t.drafts_under_pressure && 'drafts under pressure', t.own_promise && 'a promise of its own',
+    t.max_priority && `up to ${t.max_priority}`,
+    t.rpm > 0 && `${number(t.rpm)} requests/min`,
+    t.tpm > 0 && `${number(t.tpm)} tokens/min`,
+    t.concurrent > 0 && `${number(t.concurrent)} at once`,
+    t.drafts_under_pressure && 'drafts under pressure',
+    t.own_promise && 'a promise of its own',
   ].filter(Boolean);
   return words.length ? words.join(' · ') : t.listed === false ? 'not in the file' : 'no limits of its own';
 }

@@ -28,11 +28,20 @@
     now = modes[(modes.indexOf(now) + 1) % modes.length];
     try {
       localStorage.setItem(kept, now);
-    } catch { /* it holds for this page */ }
+    } catch {
+      /* it holds for this page */
+    }
     show();
   };
 
   dark.addEventListener('change', show);
   show();
-  window.foregateTheme = { mode: () => now, next, onChange: (hear) => { heard.add(hear); return () => heard.delete(hear); } };
+  window.foregateTheme = {
+    mode: () => now,
+    next,
+    onChange: (hear) => {
+      heard.add(hear);
+      return () => heard.delete(hear);
+    },
+  };
 })();

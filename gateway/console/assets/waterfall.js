@@ -11,7 +11,9 @@ import { answeredBy, firstByte } from './receipts.js';
  * @returns {{kind: string, name: string, at: number, ms: number, first?: number, note?: string, failed?: boolean}[]}
  */
 export function stepsOf(r) {
-  const m = r.ms, began = m.began, steps = [];
+  const m = r.ms,
+    began = m.began,
+    steps = [];
   const before = m.cache + m.limits;
   // The cache is asked, then the limits, then the cascade begins; where it does not, the cache is the first there is.
   const from = began > 0 ? Math.max(0, began - before) : 0;
@@ -19,22 +21,50 @@ export function stepsOf(r) {
   if (m.cache > 0) steps.push({ kind: 'cache', name: 'cache', at: from, ms: m.cache, note: r.cache });
   if (m.limits > 0) steps.push({ kind: 'limits', name: 'limits', at: from + m.cache, ms: m.limits });
   for (const t of r.tries ?? []) steps.push(...tryOf(t, began));
-  for (const c of r.checks ?? []) steps.push({ kind: 'check', name: `check by ${c.scorer}`, at: began + c.at_ms, ms: c.ms, note: `${c.pass ? 'pass' : 'fail'}: ${c.reason.replaceAll('_', ' ')}` });
-  if (!r.tries?.length && r.ms.whole > before) steps.push({ kind: 'answer', name: answeredBy(r) === 'cache' ? 'answer from the cache' : 'answer', at: from + before, ms: r.ms.whole - from - before, note: r.error || r.cache || '' });
-  return steps.map((s, i) => [s, i]).sort(([a, i], [b, j]) => a.at - b.at || i - j).map(([s]) => s);
+  for (const c of r.checks ?? [])
+    steps.push({
+      kind: 'check',
+      name: `check by ${c.scorer}`,
+      at: began + c.at_ms,
+      ms: c.ms,
+      note: `${c.pass ? 'pass' : 'fail'}: ${c.reason.replaceAll('_', ' ')}`,
+    });
+  if (!r.tries?.length && r.ms.whole > before)
+    steps.push({
+      kind: 'answer',
+      name: answeredBy(r) === 'cache' ? 'answer from the cache' : 'answer',
+      at: from + before,
+      ms: r.ms.whole - from - before,
+      note: r.error || r.cache || '',
+    });
+  return steps
+    .map((s, i) => [s, i])
+    .sort(([a, i], [b, j]) => a.at - b.at || i - j)
+    .map(([s]) => s);
 }
 
 function tryOf(t, began) {
-  const steps = [], at = began + t.at_ms;
-  if (t.waited_ms > 0) steps.push({ kind: 'queue', name: 'queue', at: Math.max(0, at - t.waited_ms), ms: t.waited_ms, note: `for room at ${t.pool}` });
+  const steps = [],
+    at = began + t.at_ms;
+  if (t.waited_ms > 0)
+    steps.push({ kind: 'queue', name: 'queue', at: Math.max(0, at - t.waited_ms), ms: t.waited_ms, note: `for room at ${t.pool}` });
   const wrong = t.failed || t.broke;
-  steps.push({ kind: t.role, name: { draft: 'draft', target: 'target', score: 'score', tokenize: 'tokenize' }[t.role] ?? t.role, at, ms: t.ms, first: t.first_ms > 0 ? t.first_ms : undefined, note: `${t.pool}/${t.backend}${wrong ? `: ${wrong.replaceAll('_', ' ')}` : ''}`, failed: Boolean(wrong) });
+  steps.push({
+    kind: t.role,
+    name: { draft: 'draft', target: 'target', score: 'score', tokenize: 'tokenize' }[t.role] ?? t.role,
+    at,
+    ms: t.ms,
+    first: t.first_ms > 0 ? t.first_ms : undefined,
+    note: `${t.pool}/${t.backend}${wrong ? `: ${wrong.replaceAll('_', ' ')}` : ''}`,
+    failed: Boolean(wrong),
+  });
   return steps;
 }
 
 /** Moments that are no spans. */
 function momentsOf(r) {
-  const moments = [], first = firstByte(r);
+  const moments = [],
+    first = firstByte(r);
   if (first !== null) moments.push({ kind: 'client-first', name: 'first byte to the client', at: first });
   if (r.verdict) moments.push({ kind: 'verdict', name: `verdict: ${r.verdict.reason.replaceAll('_', ' ')}`, at: r.ms.began + r.verdict.at_ms });
   for (const t of r.takeovers ?? []) moments.push({ kind: 'takeover', name: `takeover: ${t.why.replaceAll('_', ' ')}`, at: r.ms.began + t.at_ms });
@@ -43,24 +73,96 @@ function momentsOf(r) {
 
 /** The waterfall, a table whose last column is drawn. */
 export function waterfall(r) {
-  const steps = stepsOf(r), moments = momentsOf(r);
-  const most = Math.max(r.ms.whole, ...steps.map((s) => s.at + s.ms), ...moments.map((m) => m.at), 0.001), at = (v) => `${(100 * v) / most}%`;
-  const rows = [...steps.map((s) => ({ at: s.at, row: stepRow(s, at) })), ...moments.map((m) => ({ at: m.at, row: momentRow(m, at) }))].sort((a, b) => a.at - b.at).map((x) => x.row);
-  return h('div.scroll', { role: 'region', tabindex: '0', 'aria-label': 'Waterfall' }, h('table.waterfall', { test: 'waterfall' }, h('caption.unseen', null, `What the request spent its ${millis(r.ms.whole)} on`),
-    h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'Step'), h('th.number', { scope: 'col' }, 'From'), h('th.number', { scope: 'col' }, 'Took'), h('th', { scope: 'col' }, h('span.unseen', null, 'As a bar'), ruler(most)))), h('tbody', null, rows)));
+  const steps = stepsOf(r),
+    moments = momentsOf(r);
+  const most = Math.max(r.ms.whole, ...steps.map((s) => s.at + s.ms), ...moments.map((m) => m.at), 0.001),
+    at = (v) => `${(100 * v) / most}%`;
+  const rows = [...steps.map((s) => ({ at: s.at, row: stepRow(s, at) })), ...moments.map((m) => ({ at: m.at, row: momentRow(m, at) }))]
+    .sort((a, b) => a.at - b.at)
+    .map((x) => x.row);
+  return h(
+    'div.scroll',
+    { role: 'region', tabindex: '0', 'aria-label': 'Waterfall' },
+    h(
+      'table.waterfall',
+      { test: 'waterfall' },
+      h('caption.unseen', null, `What the request spent its ${millis(r.ms.whole)} on`),
+      h(
+        'thead',
+        null,
+        h(
+          'tr',
+          null,
+          h('th', { scope: 'col' }, 'Step'),
+          h('th.number', { scope: 'col' }, 'From'),
+          h('th.number', { scope: 'col' }, 'Took'),
+          h('th', { scope: 'col' }, h('span.unseen', null, 'As a bar'), ruler(most)),
+        ),
+      ),
+      h('tbody', null, rows),
+    ),
+  );
 }
 
 /** Four times along the top. */
 function ruler(most) {
-  return h('span.ruler', { 'aria-hidden': 'true' }, [0, 0.25, 0.5, 0.75, 1].map((part) => h('i', { style: { left: `${part * 100}%` } }, part === 0 ? '0' : millis(most * part))));
+  return h(
+    'span.ruler',
+    { 'aria-hidden': 'true' },
+    [0, 0.25, 0.5, 0.75, 1].map((part) => h('i', { style: { left: `${part * 100}%` } }, part === 0 ? '0' : millis(most * part))),
+  );
 }
 
 function stepRow(s, at) {
-  const first = s.first !== undefined && h('i.mark', { test: 'waterfall-mark', data: { kind: 'first' }, title: `first token after ${millis(s.first)}`, style: { left: at(s.at + s.first) } });
-  return h('tr', null, h('th', { scope: 'row' }, s.name, s.note && h('small', null, s.note), s.first !== undefined && h('small', null, `first token after ${millis(s.first)}`)), h('td.number', null, millis(s.at)), h('td.number', null, millis(s.ms)),
-    h('td.lane', null, h('div.track-box', null, h('i.step', { test: 'waterfall-bar', data: { kind: s.kind, failed: s.failed ? '' : null }, title: `${s.name}: ${millis(s.ms)}`, style: { left: at(s.at), width: at(s.ms) } }), first)));
+  const first =
+    s.first !== undefined &&
+    h('i.mark', {
+      test: 'waterfall-mark',
+      data: { kind: 'first' },
+      title: `first token after ${millis(s.first)}`,
+      style: { left: at(s.at + s.first) },
+    });
+  return h(
+    'tr',
+    null,
+    h(
+      'th',
+      { scope: 'row' },
+      s.name,
+      s.note && h('small', null, s.note),
+      s.first !== undefined && h('small', null, `first token after ${millis(s.first)}`),
+    ),
+    h('td.number', null, millis(s.at)),
+    h('td.number', null, millis(s.ms)),
+    h(
+      'td.lane',
+      null,
+      h(
+        'div.track-box',
+        null,
+        h('i.step', {
+          test: 'waterfall-bar',
+          data: { kind: s.kind, failed: s.failed ? '' : null },
+          title: `${s.name}: ${millis(s.ms)}`,
+          style: { left: at(s.at), width: at(s.ms) },
+        }),
+        first,
+      ),
+    ),
+  );
 }
 
 function momentRow(m, at) {
-  return h('tr.moment', null, h('th', { scope: 'row' }, m.name), h('td.number', null, millis(m.at)), h('td.number', null, ''), h('td.lane', null, h('div.track-box', null, h('i.mark', { test: 'waterfall-mark', data: { kind: m.kind }, title: m.name, style: { left: at(m.at) } }))));
+  return h(
+    'tr.moment',
+    null,
+    h('th', { scope: 'row' }, m.name),
+    h('td.number', null, millis(m.at)),
+    h('td.number', null, ''),
+    h(
+      'td.lane',
+      null,
+      h('div.track-box', null, h('i.mark', { test: 'waterfall-mark', data: { kind: m.kind }, title: m.name, style: { left: at(m.at) } })),
+    ),
+  );
 }
