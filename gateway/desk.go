@@ -47,6 +47,8 @@ type SettingsChange struct {
 	Changes []SettingChange `json:"changes"` // none: the settings are as wanted
 	Found   []SettingChange `json:"found"`   // made past the log before, and logged with it
 	Notes   []string        `json:"notes"`   // what somebody should know of the settings afterwards
+
+	Problems []string `json:"problems,omitempty"` // of a dry run: what would be refused, and so all of it
 }
 
 // SettingChange is what happened to one setting; null is not set.
@@ -149,6 +151,10 @@ func (g *Gateway) deskOrders(do func(context.Context, *deskOrder) (SettingsChang
 				e = g.log.Warn().Str("error", clipTo(err.Error(), mostDetail))
 			}
 			e.Str("order", "settings").Str("remote", r.RemoteAddr).Str("why", o.Why).Int64("version", result.Version).Bool("done", err == nil).Msg("operator's order")
+		}
+		var refused *SettingsRefused
+		if o.DryRun && errors.As(err, &refused) { // that was the question
+			result, err = SettingsChange{Changes: []SettingChange{}, Found: []SettingChange{}, Notes: []string{}, Problems: refused.Problems}, nil
 		}
 		if err != nil {
 			g.deskProblem(w, err)

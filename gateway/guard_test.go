@@ -233,6 +233,10 @@ func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
 			t.Errorf("%v: %d %s", c.err, code, body)
 		}
 	}
+	d.err = &SettingsRefused{[]string{"shed.low: want 0 … 1"}}
+	if code, body := o.send(t, http.MethodPost, o.admin+"/admin/settings", `{"set":{"shed.low":"7"},"dry_run":true}`, as...); code != 200 || !strings.Contains(body, `"changes":[]`) || !strings.Contains(body, `"problems":["shed.low: want 0 … 1"]`) {
+		t.Errorf("a dry run: %d %s", code, body)
+	}
 	d.err = nil
 	if code, body := o.send(t, http.MethodGet, o.admin+"/admin/settings/log?n=5", ""); code != 200 || !strings.Contains(body, `"who":"ann"`) {
 		t.Errorf("%d %s", code, body)

@@ -94,8 +94,12 @@ export async function lines(path, signal) {
     .map((line) => JSON.parse(line));
 }
 
-/** POST of JSON. */
-export const post = async (path, body, signal) => (await guarded('POST', `../admin/${path}`, body, signal)).json();
+/** POST of JSON. What a dry run finds to be refused is thrown as if it had been. */
+export async function post(path, body, signal) {
+  const said = await (await guarded('POST', `../admin/${path}`, body, signal)).json();
+  if (said.problems?.length) throw new Refused(said.problems.join('\n'), 422, 'settings_refused', said.problems);
+  return said;
+}
 
 /** Asks who we are. A listener of a version without sessions is shown read-only. */
 export async function refreshSession() {
