@@ -264,11 +264,13 @@ func stores(t *testing.T, test func(t *testing.T, r *replica)) {
 // within polls until ok, or fails.
 func within(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
-	start := time.Now()
+	deadline, tick := time.After(limit), time.NewTicker(5*time.Millisecond)
+	defer tick.Stop()
 	for !ok() {
-		if time.Since(start) > limit {
+		select {
+		case <-tick.C:
+		case <-deadline:
 			t.Fatalf("after %v still not: %s", limit, what)
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
 }
