@@ -1,6 +1,7 @@
 package main
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -166,6 +167,51 @@ func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
 			t.Errorf("package %s has no package comment", dir)
 		}
 	}
+}
+
+// TestWhatIsTestedWithoutTheRaceDetectorIsOfOneGoroutine holds the Makefile's ALONE to what it says.
+func TestWhatIsTestedWithoutTheRaceDetectorIsOfOneGoroutine(t *testing.T) {
+	root := filepath.Join("..", "..")
+	text, err := os.ReadFile(filepath.Join(root, "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\nALONE := ")
+	line, _, _ := strings.Cut(rest, "\n")
+	if line == "" {
+		t.Fatal("the Makefile names no such packages")
+	}
+	for dir := range strings.FieldsSeq(line) {
+		files, err := filepath.Glob(filepath.Join(root, dir, "*.go"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("%s: %d files, %v", dir, len(files), err)
+		}
+		for _, file := range files {
+			if !strings.HasSuffix(file, "_test.go") {
+				startsNothing(t, file)
+			}
+		}
+	}
+}
+
+// startsNothing fails the test for a file with a go statement, or with a lock.
+func startsNothing(t *testing.T, file string) {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range f.Imports {
+		if name, _ := strconv.Unquote(i.Path.Value); strings.HasPrefix(name, "sync") || name == "net" || strings.HasPrefix(name, "net/") {
+			t.Errorf("%s imports %s", file, name)
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if _, ok := n.(*ast.GoStmt); ok {
+			t.Errorf("%s starts a goroutine", file)
+		}
+		return true
+	})
 }
 
 func TestFilesStayShort(t *testing.T) {

@@ -325,9 +325,18 @@ func thinSamplings() (out []Sampling) {
 
 const thinSeeds = 3
 
+// skipRaced leaves a proof to make baselines: its goroutines share nothing.
+func skipRaced(t *testing.T) {
+	t.Helper()
+	if raced {
+		t.Skip("left out under the race detector; make baselines runs it without")
+	}
+}
+
 // TestThinnedAnswersAreOfTheTargetsLaw: the joint law of three tokens, of 18 languages and ways of sampling, is that of the
 // target alone. All tests together are wrong about an exact rule with a chance of 1 %.
 func TestThinnedAnswersAreOfTheTargetsLaw(t *testing.T) {
+	skipRaced(t)
 	const family = .01
 	samplings := thinSamplings()
 	level := family / float64(thinSeeds*len(samplings))
@@ -351,6 +360,7 @@ func TestThinnedAnswersAreOfTheTargetsLaw(t *testing.T) {
 
 // TestNaiveRulesAreSeenNotToBeOfTheTargetsLaw: the same test finds out rules that are not exact.
 func TestNaiveRulesAreSeenNotToBeOfTheTargetsLaw(t *testing.T) {
+	skipRaced(t)
 	for name, rule := range thinNaive {
 		for _, s := range thinSamplings() {
 			if name == "processed against raw" && s.Temperature == 1 && s.TopP == 1 {

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -119,8 +120,8 @@ func TestATickCostsWhatThePackageCommentSays(t *testing.T) {
 }
 
 func TestAFleetOfFiftyFitsIntoASmallPartOfRedis(t *testing.T) {
-	if testing.Short() {
-		t.Skip("seconds of work")
+	if os.Getenv("FOREGATE_PROOFS") != "long" {
+		t.Skip("a long form of what a tick costs: FOREGATE_PROOFS=long")
 	}
 	const n = 4
 	c := measure(t, load{50, 10, 500, 10}, n)

@@ -1,0 +1,6 @@
+//go:build race
+
+package accept
+
+// raced says whether the race detector is on.
+const raced = true
