@@ -236,7 +236,7 @@ func (p *seam) problems(got result) (out []string) {
 func TestSeamsAreSeenByNobody(t *testing.T) {
 	s := newStage(t)
 	var runs, switched, byIDs, byText, failed atomic.Int64
-	n := proofSize(14, 60, 1000)
+	n := proofSize(8, 60, 1000)
 	eachPrompt(n, func(i int) {
 		tl := newTale(uint64(i))
 		for cut := range len(tl.tokens) + 2 {
@@ -296,7 +296,7 @@ func TestSeamsOfSimulatedEnginesAreSeenByNobody(t *testing.T) {
 			t.Parallel() // most of the time is the engines'
 			r, spare := lossy(t)
 			r.cfg.Mode, r.cfg.Accept.Threshold, r.cfg.HoldbackTokens = ModeConfidence, -15, 1
-			once, twice, n := 0, 0, proofSize(10, 40, 300)
+			once, twice, n := 0, 0, proofSize(6, 40, 300)
 			for i, p := range prompts(n) {
 				f, ending := forms[i%2], endings[i%3] // of chats: streamed and not
 				own := f.alone(r, f.body(p, `,"max_tokens":300`))
@@ -382,7 +382,7 @@ func TestSeamsOfAnswersInTurnsAreSeenByNobody(t *testing.T) {
 			}
 			r.cascade = c
 			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = ModeVerify, block, true
-			over, n := 0, proofSize(24, 60, 600)
+			over, n := 0, proofSize(18, 60, 600)
 			for i, p := range prompts(n) {
 				f, ending := forms[i%2], endings[i%3]
 				own := f.alone(r, f.body(p, `,"max_tokens":300`))

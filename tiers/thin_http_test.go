@@ -176,7 +176,7 @@ func TestThinningThroughTheCascadeKeepsTheTargetsLaw(t *testing.T) {
 					break
 				}
 			}
-			n := proofSize(400, 1000, 5000)
+			n := proofSize(180, 1000, 5000)
 			y := &thinTally{seen: map[string]int{}, tiers: map[Tier]int{}}
 			var all sync.WaitGroup
 			for range workers {

@@ -104,7 +104,7 @@ func TestWithoutProcessedLogprobsSampledRequestsGoStraightToTheTarget(t *testing
 func TestThinnedAnswersEndAsTheTargetsDo(t *testing.T) {
 	r := thinRig(t, .3)
 	tiers, finishes, approximate := map[Tier]int{}, map[string]int{}, 0
-	for i, p := range prompts(proofSize(36, 100, 1000)) {
+	for i, p := range prompts(proofSize(24, 100, 1000)) {
 		f := forms[i%len(forms)]
 		most := []int{5, 60, 600}[i/4%3]
 		more := fmt.Sprintf(`,"temperature":0.7,"max_tokens":%d`, most)
