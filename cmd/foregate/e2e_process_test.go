@@ -20,8 +20,11 @@ import (
 const (
 	startWait = 30 * time.Second // for a process to serve; race builds on a busy machine are slow
 	stopWait  = 20 * time.Second // for it to end
-	pollEvery = 5 * time.Millisecond
+	pollEvery = 10 * time.Millisecond
 )
+
+// atOnce has a race build end when it is done. By default it sleeps for a second first.
+const atOnce = "GORACE=atexit_sleep_ms=50"
 
 // process is a running `foregate serve`.
 type process struct {
@@ -49,7 +52,7 @@ func serve(t *testing.T, config string) *process {
 	}
 	p := &process{served: make(chan struct{}), exited: make(chan struct{})}
 	p.cmd = exec.Command(exe, "serve", "-c", file)
-	p.cmd.Env = append(os.Environ(), beForegate+"=1")
+	p.cmd.Env = append(os.Environ(), beForegate+"=1", atOnce)
 	stderr, err := p.cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -165,17 +168,20 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	within(t, 10*time.Second, what, ok)
 }
 
+// within polls until ok. A look that takes long is followed by as long a pause: who looks
+// without pause takes the processor from those that are looked at.
 func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
-	for tick := time.NewTicker(pollEvery); ; <-tick.C {
+	for {
+		began := time.Now()
 		if ok() {
-			tick.Stop()
 			return
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("not within %v: %s", limit, what)
 		}
+		<-time.After(max(pollEvery, time.Since(began)))
 	}
 }
 

@@ -2,6 +2,10 @@ package main
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -87,4 +91,24 @@ func TestAReplicaThatIsKilledLeavesItsAuditsBad(t *testing.T) {
 	if e := w.sound(t, k); e.Audits <= before.Epochs[0].Audits || e.K[0] != len(left) {
 		t.Errorf("after %d audits there are %d, of which %d count as bad", before.Epochs[0].Audits, e.Audits, e.K[0])
 	}
+}
+
+var labelled = regexp.MustCompile(`(?m)^(foregate_\w+)\{([^}]*)\} (\S+)$`)
+
+// summed adds up the series of a metric at some replicas whose labels hold all of the words.
+func summed(t *testing.T, replicas []*process, name string, words ...string) (total int) {
+	t.Helper()
+	for _, p := range replicas {
+		for _, m := range labelled.FindAllStringSubmatch(p.metrics(t), -1) {
+			if m[1] != name || slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(m[2], word) }) {
+				continue
+			}
+			v, err := strconv.ParseFloat(m[3], 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += int(v)
+		}
+	}
+	return total
 }

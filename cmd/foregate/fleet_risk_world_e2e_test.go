@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -204,6 +202,10 @@ type riskLoad struct {
 	drafts  int // of these, accepted
 }
 
+// thinks is how long a client waits from one answer to its next request: who never waits has the
+// processors to himself, and the promises are about time.
+const thinks = 10 * time.Millisecond
+
 // load runs so many clients on each of the replicas until stop, or the test's end.
 func (w *riskFleet) load(t *testing.T, clients int, prompts int, replicas ...*process) *riskLoad {
 	t.Helper()
@@ -213,6 +215,7 @@ func (w *riskFleet) load(t *testing.T, clients int, prompts int, replicas ...*pr
 			l.clients.Go(func() {
 				for n := i + c; !l.stopping.Load(); n++ {
 					l.note(riskAsk(context.WithoutCancel(t.Context()), p, promptOf(n%prompts)))
+					<-time.After(thinks)
 				}
 			})
 		}
@@ -452,26 +455,6 @@ func (w *riskFleet) sound(t *testing.T, k risk.Key) risk.Epoch {
 		t.Errorf("%d are not closed, %d are under way", most, pending)
 	}
 	return e
-}
-
-var labelled = regexp.MustCompile(`(?m)^(foregate_\w+)\{([^}]*)\} (\S+)$`)
-
-// summed adds up the series of a metric at some replicas whose labels hold all of the words.
-func summed(t *testing.T, replicas []*process, name string, words ...string) (total int) {
-	t.Helper()
-	for _, p := range replicas {
-		for _, m := range labelled.FindAllStringSubmatch(p.metrics(t), -1) {
-			if m[1] != name || slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(m[2], word) }) {
-				continue
-			}
-			v, err := strconv.ParseFloat(m[3], 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			total += int(v)
-		}
-	}
-	return total
 }
 
 // slow has each step of the target take so many times longer; 0 is as before.
