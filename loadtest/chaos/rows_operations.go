@@ -60,11 +60,6 @@ type pace struct {
 	checks             Checks
 }
 
-// patientRedis is a budget within which Redis answers on machines that do other things, too: a
-// replica that has just started and does not hear it lets in two requests of a tenant at once,
-// and refuses the third (429) until its share of the limit has drained.
-const patientRedis = "100ms"
-
 // paceOf is as in front of real fleets, or as much faster as the short form needs it.
 func paceOf(short bool) pace {
 	if short {
@@ -77,7 +72,7 @@ func paceOf(short bool) pace {
 func operating() Shape {
 	p := &pace{}
 	return Shape{
-		Rate: operatedRate, Load: operatedLoad, Sim: alike, Settings: map[string]string{"cache.mode": "off", "speculation.guard": "off", "redis.budget": patientRedis},
+		Rate: operatedRate, Load: operatedLoad, Sim: alike, Settings: map[string]string{"cache.mode": "off", "speculation.guard": "off"},
 		Prepare: func(w *World) error {
 			*p = paceOf(w.Short())
 			_, err := known()
