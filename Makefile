@@ -125,3 +125,11 @@ lb:
 deploycheck: redis lb ## What is in deploy/ and the root is as it says: the compose file read, and run as processes; the chart rendered; a release built twice.
 	.ci/with-promtool $(GO) -C .ci/deploy test -count=1 -timeout 9m ./...
 	$(GO) -C .ci/release test -count=1 -timeout 9m ./...
+
+# --- the console in a browser ---
+
+.PHONY: browser
+browser: ## The console in Chromium, as its operators use it: charts, settings, drains, keyboard, accessibility, phones; screenshots in bin/shots.
+	@.ci/need-browser
+	cd .ci/axe && npm ci --no-audit --no-fund --ignore-scripts
+	FOREGATE_BROWSER=require FOREGATE_SHOTS=$(or $(FOREGATE_SHOTS),$(CURDIR)/bin/shots) $(GO) test -run Console -count=1 -timeout 5m ./cmd/foregate

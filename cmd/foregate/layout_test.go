@@ -89,6 +89,7 @@ var walls = map[string][]string{
 	"go.opentelemetry.io":                  {"gateway/tracing"},
 	"github.com/go-zeromq/zmq4":            {}, // tests only
 	"github.com/openai/openai-go":          {}, // tests only
+	"github.com/chromedp":                  {}, // tests only
 	"github.com/google/go-cmp":             {}, // tests only
 }
 

@@ -9,6 +9,7 @@ package console
 import (
 	"context"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,8 +19,10 @@ import (
 const (
 	usualEvery = 2 * time.Second
 	// gatherShare bounds what gathering may take of a processor: the next one waits for so many
-	// times as long as the last took.
+	// times as long as the quickest of the last few took. Others may have waited for a processor
+	// most of their time.
 	gatherShare = 200
+	lastFew     = 4
 	keptSamples = 300 // ten minutes of them
 	rateSpan    = 10 * time.Second
 	ratioSpan   = 30 * time.Second
@@ -71,7 +74,8 @@ func New(o Options) *Console {
 func (c *Console) Run(ctx context.Context) error {
 	next := time.NewTimer(0)
 	defer next.Stop()
-	for {
+	var took [lastFew]time.Duration
+	for n := 0; ; n++ {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
@@ -79,7 +83,8 @@ func (c *Console) Run(ctx context.Context) error {
 		}
 		began := time.Now()
 		c.take()
-		next.Reset(max(c.opts.Every, gatherShare*time.Since(began)))
+		took[n%lastFew] = time.Since(began)
+		next.Reset(max(c.opts.Every, gatherShare*slices.Min(took[:min(n+1, lastFew)])))
 	}
 }
 

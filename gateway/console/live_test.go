@@ -323,3 +323,28 @@ func TestGatheringTakesNoMoreThanItsShare(t *testing.T) {
 		})
 	}
 }
+
+func TestOneGatheringThatHadToWaitHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told []time.Time
+		quick, late := slow(time.Millisecond, &told), slow(time.Second, &told)
+		c := New(Options{Gatherer: prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+			if len(told) == 5 {
+				return late.Gather()
+			}
+			return quick.Gather()
+		})})
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() { _ = c.Run(ctx) }()
+		time.Sleep(time.Minute)
+		for i := 1; i < len(told); i++ {
+			if got := told[i].Sub(told[i-1]); got > 4*time.Second {
+				t.Errorf("gathering %d came %v after the one before", i+1, got)
+			}
+		}
+		if len(told) < 25 {
+			t.Errorf("%d gatherings in a minute", len(told))
+		}
+	})
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// demoWorld is a running `foregate demo`.
+type demoWorld struct {
+	t              *testing.T
+	cmd            *exec.Cmd
+	requests, base string // URLs: where requests are taken, and of the admin listener
+	link           string // that signs in at the console
+}
+
+// startDemo starts one, and stops it with the test.
+func startDemo(t *testing.T, args ...string) *demoWorld {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, append([]string{"demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)...)
+	cmd.Env = append(os.Environ(), beForegate+"=1")
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = in, in
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = in.Close() // the child has its own
+	var said syncBuffer
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		buf := make([]byte, 4096)
+		for {
+			n, err := out.Read(buf)
+			said.write(buf[:n])
+			if err != nil {
+				return
+			}
+		}
+	})
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(os.Interrupt)
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the demo ended with %v\n%s", err, said.String())
+		}
+		reading.Wait()
+		_ = out.Close()
+	})
+	told := func(label string) string {
+		for line := range strings.Lines(said.String()) {
+			if rest, ok := strings.CutPrefix(strings.TrimSpace(line), label+" "); ok && strings.HasSuffix(line, "\n") {
+				return strings.TrimSpace(rest)
+			}
+		}
+		return ""
+	}
+	d := &demoWorld{t: t, cmd: cmd}
+	within(t, startWait, "the demo says where its console is", func() bool {
+		d.requests, d.base, d.link = told("requests"), strings.TrimSuffix(told("metrics"), "/metrics"), told("console")
+		return d.requests != "" && d.base != "" && d.link != ""
+	})
+	within(t, startWait, "requests are answered", func() bool { return d.metric("foregate_requests_total") > 0 })
+	return d
+}
+
+// token is what signs in.
+func (d *demoWorld) token() string {
+	_, token, _ := strings.Cut(d.link, "#token=")
+	return token
+}
+
+// metric is the sum over all labels of a metric, as /metrics tells it now.
+func (d *demoWorld) metric(name string) (sum float64) {
+	d.t.Helper()
+	status, text := get(d.t, d.base+"/metrics")
+	if status != http.StatusOK {
+		return 0
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	for _, m := range families[name].GetMetric() {
+		sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+	}
+	return sum
+}
+
+// send sends a request that nobody has sent before, and returns its status and why it was shed.
+func (d *demoWorld) send(priority string) (status int, shed string) {
+	d.t.Helper()
+	body := fmt.Sprintf(`{"model":%q,"max_tokens":4,"messages":[{"role":"user","content":"Say %d."}]}`, demoRoute, time.Now().UnixNano())
+	req, err := http.NewRequestWithContext(d.t.Context(), http.MethodPost, d.requests, strings.NewReader(body))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Priority", priority)
+	resp, err := plain.Do(req)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, resp.Body)
+	_ = resp.Body.Close() // it was read to its end
+	return resp.StatusCode, resp.Header.Get("X-Shed-Reason")
+}
+
+// ask reads a JSON answer of the admin listener.
+func (d *demoWorld) ask(path string, out any) {
+	d.t.Helper()
+	status, text := get(d.t, d.base+path)
+	if status != http.StatusOK {
+		d.t.Fatalf("%s: status %d: %s", path, status, text)
+	}
+	if err := json.Unmarshal([]byte(text), out); err != nil {
+		d.t.Fatalf("%s: %v", path, err)
+	}
+}
+
+// backendState is the state of a backend as the admin listener tells it.
+func (d *demoWorld) backendState(pool, id string) string {
+	d.t.Helper()
+	var told struct {
+		Pools []struct {
+			Pool     string
+			Backends []struct{ ID, State string }
+		}
+	}
+	d.ask("/admin/backends", &told)
+	for _, p := range told.Pools {
+		for _, b := range p.Backends {
+			if p.Pool == pool && b.ID == id {
+				return b.State
+			}
+		}
+	}
+	return ""
+}
+
+// receiptTold is what a test reads of a receipt.
+type receiptTold struct {
+	ID   string
+	Tier string
+	Code int
+	MS   struct{ Began, Cache, Limits, Whole float64 }
+
+	Verdict *struct {
+		AtMS float64 `json:"at_ms"`
+	}
+	Tries []struct {
+		Role string
+		AtMS float64 `json:"at_ms"`
+		MS   float64 `json:"ms"`
+	}
+	Checks []struct {
+		AtMS float64 `json:"at_ms"`
+		MS   float64 `json:"ms"`
+	}
+}
+
+// receiptOf waits for a receipt of a request that a tier answered, and that is no older than the
+// page's list.
+func (d *demoWorld) receiptOf(tiers ...string) (r receiptTold) {
+	d.t.Helper()
+	within(d.t, pageWait, fmt.Sprintf("a request is answered by one of %v", tiers), func() bool {
+		_, text := get(d.t, d.base+"/admin/receipts?n=100")
+		for line := range strings.Lines(text) {
+			var next receiptTold
+			if json.Unmarshal(bytes.TrimSpace([]byte(line)), &next) == nil && slices.Contains(tiers, next.Tier) && next.Code == http.StatusOK && len(next.Tries) > 0 && len(next.Tries) >= len(r.Tries) {
+				r = next
+			}
+		}
+		return r.ID != ""
+	})
+	return r
+}
