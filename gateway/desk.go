@@ -129,7 +129,7 @@ type deskOrder struct {
 func (o *deskOrder) order() SettingsOrder {
 	who := o.from
 	if o.Who != "" {
-		who = o.Who + "@" + o.from
+		who += ", " + o.Who // the log keeps the beginning
 	}
 	return SettingsOrder{Who: who, Why: o.Why, Set: o.Set, Unset: o.Unset, DryRun: o.DryRun}
 }

@@ -37,6 +37,9 @@ var (
 	errReadOnly = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
 		Message: "No token is configured here (admin_token_file), so pages only show, and nobody changes settings at this listener.", Type: "permission_error", Code: "read_only",
 	}}
+	errStrangeHost = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
+		Message: "This listener is on loopback, and tells who shows no token something at an IP address or localhost only.", Type: "permission_error", Code: "strange_host",
+	}}
 	errCSRF = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
 		Message: csrfHeader + " is not that of this session, as GET /admin/session tells it.", Type: "permission_error", Code: "bad_csrf",
 	}}
@@ -126,25 +129,46 @@ func everybodys(path string) bool {
 
 // admit says why a request to the admin listener is refused, nil where it is not.
 func (a *guard) admit(r *http.Request) error {
-	bearer, tool := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	scheme, bearer, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	tool := strings.EqualFold(scheme, "Bearer")
 	switch looks := r.Method == http.MethodGet || r.Method == http.MethodHead; {
 	case tool && a.token != nil:
 		if !a.is(bearer) {
 			return errBadToken
 		}
 		return sameSite(r, true)
-	case looks && (a.local || everybodys(r.URL.Path) || a.session(r) != ""):
+	case looks && (everybodys(r.URL.Path) || a.session(r) != ""):
 		return nil
+	case looks && a.local:
+		return ownLook(r)
 	case looks:
 		return errNoToken
 	}
 	return a.admitChange(r)
 }
 
+// ownLook refuses looks at a listener on loopback that a browser sends for others: for a page of
+// another site, and for one whose name was made to point here (DNS rebinding), which names itself
+// in Host. Links from elsewhere may lead here.
+func ownLook(r *http.Request) error {
+	if !plainHost(r.Host) {
+		return errStrangeHost
+	}
+	switch h := r.Header; h.Get("Sec-Fetch-Site") {
+	case "", "none", "same-origin":
+		return nil
+	default:
+		if h.Get("Sec-Fetch-Mode") == "navigate" && h.Get("Sec-Fetch-Dest") == "document" {
+			return nil
+		}
+	}
+	return errCrossSite
+}
+
 // admitChange is admit for what is no question, by somebody who shows no token.
 func (a *guard) admitChange(r *http.Request) error {
 	session := a.session(r)
-	if err := sameSite(r, session != ""); err != nil {
+	if err := sameSite(r, a.token != nil); err != nil {
 		return err
 	}
 	switch {
@@ -228,9 +252,9 @@ func fromPage(r *http.Request) bool {
 }
 
 // sameSite refuses what a browser sends on behalf of another site's page. A page
-// whose name was made to point here (DNS rebinding) looks like one of our own, so
-// pages that show nothing are believed on an IP address or localhost only; tools send no Origin.
-func sameSite(r *http.Request, known bool) error {
+// whose name was made to point here (DNS rebinding) looks like one of our own, so where none
+// has to show anything they are believed on an IP address or localhost only; tools send no Origin.
+func sameSite(r *http.Request, token bool) error {
 	if !fromPage(r) {
 		return nil
 	}
@@ -239,7 +263,7 @@ func sameSite(r *http.Request, known bool) error {
 			return errCrossSite
 		}
 	}
-	if err := http.NewCrossOriginProtection().Check(r); err != nil || (!known && !plainHost(r.Host)) {
+	if err := http.NewCrossOriginProtection().Check(r); err != nil || (!token && !plainHost(r.Host)) {
 		return errCrossSite
 	}
 	return nil

@@ -157,6 +157,52 @@ func TestWithATokenNobodyChangesAnythingWithoutIt(t *testing.T) {
 	}
 }
 
+func TestAPageElsewhereSeesNothingOfALoopbackListener(t *testing.T) {
+	o, _, _ := openGuarded(t, true)
+	cookie, _ := o.signIn(t)
+	for _, c := range []struct {
+		code    int
+		headers []string
+	}{
+		{http.StatusOK, nil},
+		{http.StatusOK, []string{"Host", "LOCALHOST:9090"}},
+		{http.StatusOK, []string{"Sec-Fetch-Site", "same-origin"}},
+		{http.StatusOK, []string{"Sec-Fetch-Site", "none"}},
+		{http.StatusOK, []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "document"}},
+		{http.StatusForbidden, []string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "no-cors", "Sec-Fetch-Dest", "image"}},
+		{http.StatusForbidden, []string{"Sec-Fetch-Site", "same-site", "Sec-Fetch-Mode", "navigate", "Sec-Fetch-Dest", "iframe"}},
+		{http.StatusForbidden, []string{"Host", "evil.example:9090"}},
+		{http.StatusForbidden, []string{"Host", "evil.example:9090", "Sec-Fetch-Site", "same-origin"}},
+		{http.StatusOK, []string{"Host", "foregate.internal", "Cookie", cookie}},
+		{http.StatusOK, []string{"Host", "foregate.internal", "Authorization", "bearer " + adminToken}},
+	} {
+		if code, body := o.send(t, http.MethodGet, o.admin+"/admin/backends", "", c.headers...); code != c.code {
+			t.Errorf("%q: %d %s", c.headers, code, body)
+		}
+	}
+}
+
+func TestPeopleSignInAndOutAtTheNameThatTheirProxyHas(t *testing.T) {
+	o, _, _ := openGuarded(t, true)
+	page := []string{"Host", "ops.example", "Origin", "https://ops.example", "Sec-Fetch-Site", "same-origin"}
+	if code, body := o.send(t, http.MethodPost, o.admin+"/admin/session", `{"token":"`+adminToken+`"}`, page...); code != http.StatusOK || !strings.Contains(body, `"signed_in":true`) {
+		t.Errorf("%d %s", code, body)
+	}
+	cookie, csrf := o.signIn(t)
+	for _, c := range []struct {
+		code    int
+		headers []string
+	}{
+		{http.StatusForbidden, []string{"Cookie", cookie}},
+		{http.StatusForbidden, []string{"Cookie", cookie, "X-Csrf-Token", csrf, "Origin", "https://evil.example"}},
+		{http.StatusOK, append([]string{"Cookie", cookie, "X-Csrf-Token", csrf}, page...)},
+	} {
+		if code, body := o.send(t, http.MethodDelete, o.admin+"/admin/session", "", c.headers...); code != c.code || (code == http.StatusOK) != strings.Contains(body, `"signed_in":false`) {
+			t.Errorf("%q: %d %s", c.headers, code, body)
+		}
+	}
+}
+
 func TestASessionEndsWithItsTimeAndWithTheToken(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	a := newGuard([]byte(adminToken), func() time.Time { return now })
@@ -212,7 +258,7 @@ func TestSettingsOrdersAreReadStrictlyAndAnswered(t *testing.T) {
 	}
 	want := []SettingsOrder{
 		{Who: "127.0.0.1", Why: "night", Set: map[string]string{"shed.low": "0.7"}, DryRun: true},
-		{Who: "ann@127.0.0.1", Unset: []string{"shed.low"}},
+		{Who: "127.0.0.1, ann", Unset: []string{"shed.low"}},
 		{Who: "127.0.0.1", Set: map[string]string{"version": "2"}},
 	}
 	if diff := cmp.Diff(want, d.told); diff != "" {
