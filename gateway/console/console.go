@@ -23,7 +23,8 @@ const (
 	// most of their time.
 	gatherShare = 200
 	lastFew     = 4
-	keptSamples = 300 // ten minutes of them
+	mostPause   = 8 * time.Second // pages take a replica for silent after ten (assets/live.js)
+	keptSamples = 300             // ten minutes of them
 	rateSpan    = 10 * time.Second
 	ratioSpan   = 30 * time.Second
 	mostTabs    = 64
@@ -69,8 +70,8 @@ func New(o Options) *Console {
 	return &Console{opts: o, tabs: map[chan []byte]struct{}{}}
 }
 
-// Run gathers until ctx ends: every two seconds, or less often where that would take more than half
-// a percent of a processor.
+// Run gathers until ctx ends: every two seconds, or less often, down to every eight, where that would
+// take more than half a percent of a processor.
 func (c *Console) Run(ctx context.Context) error {
 	next := time.NewTimer(0)
 	defer next.Stop()
@@ -84,7 +85,7 @@ func (c *Console) Run(ctx context.Context) error {
 		began := time.Now()
 		c.take()
 		took[n%lastFew] = time.Since(began)
-		next.Reset(max(c.opts.Every, gatherShare*slices.Min(took[:min(n+1, lastFew)])))
+		next.Reset(max(c.opts.Every, min(mostPause, gatherShare*slices.Min(took[:min(n+1, lastFew)]))))
 	}
 }
 

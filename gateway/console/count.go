@@ -28,7 +28,7 @@ var (
 
 // count adds up what metrics stand at. Numbers that are not finite, or beyond mostValue, are left out.
 func count(families []*dto.MetricFamily, at time.Time) counts {
-	c := counts{at: at, requests: map[string]float64{}, shed: map[string]float64{}, kv: map[string]float64{}, breakers: map[string]float64{}, shedding: []string{}}
+	c := counts{at: at, requests: map[string]float64{}, shed: map[string]float64{}, kv: map[string]float64{}, breakers: map[string]float64{}, shedding: []string{}, kinds: map[[3]string]*kindCount{}}
 	for _, f := range families {
 		read := readers[f.GetName()]
 		if read == nil {
@@ -97,19 +97,17 @@ var readers = map[string]func(c *counts, l labels, v float64, m *dto.Metric){
 			c.rung = mode
 		}
 	},
-	"foregate_risk_operating_index": func(c *counts, _ labels, v float64, _ *dto.Metric) { c.certified = c.certified || v > 0 },
-	"foregate_risk_upper_bound": func(c *counts, _ labels, v float64, _ *dto.Metric) {
-		if v < 1 { // 1: nothing is proven, and nothing is served on it
-			c.bound = max(c.bound, v)
-		}
-	},
-	"foregate_risk_promised": func(c *counts, _ labels, v float64, _ *dto.Metric) { c.promised = max(c.promised, v) },
+	"foregate_risk_operating_index": func(c *counts, l labels, v float64, _ *dto.Metric) { c.kind(l).index = v },
+	"foregate_risk_upper_bound":     func(c *counts, l labels, v float64, _ *dto.Metric) { c.kind(l).bound = v },
+	"foregate_risk_promised":        func(c *counts, l labels, v float64, _ *dto.Metric) { c.kind(l).promised = v },
 }
 
-// outcome is what answered a request, in one word; "" for what is no request for an answer, such as
-// a probe.
+// outcome is what answered a request, in one word; "" for what nobody waited for: a probe, a
+// client that left.
 func outcome(l labels) string {
 	switch code := l.get("code"); {
+	case code == "499":
+		return "" // the client left
 	case code == "503" || strings.HasPrefix(code, "4"):
 		return "refused"
 	case !strings.HasPrefix(code, "2"):
@@ -119,6 +117,29 @@ func outcome(l labels) string {
 		return ""
 	}
 	return cmp.Or(l.get("tier"), "other") // passed through
+}
+
+// kind is what is known of one kind of request.
+func (c *counts) kind(l labels) *kindCount {
+	name := [3]string{l.get("route"), l.get("bucket"), l.get("lot")}
+	k := c.kinds[name]
+	if k == nil {
+		k = &kindCount{}
+		c.kinds[name] = k
+	}
+	return k
+}
+
+// worst is the kind that comes nearest to what was promised of it, of those of which drafts are
+// served on a proof; nil where there is none.
+func (c *counts) worst() *kindCount {
+	var worst *kindCount
+	for _, k := range c.kinds {
+		if k.index > 0 && k.promised > 0 && (worst == nil || k.bound/k.promised > worst.bound/worst.promised) {
+			worst = k
+		}
+	}
+	return worst
 }
 
 // trim keeps so many backends, by name, that a page can draw them.

@@ -15,8 +15,8 @@ type Sample struct {
 	InFlight float64            `json:"in_flight"`  // requests
 	Requests map[string]float64 `json:"requests"`   // a second, by what answered: draft, mixed, target, cache; refused (4xx, 503), failed (other 5xx, broken off)
 	Drafts   *float64           `json:"acceptance"` // share of the judged drafts that were served
-	Bound    *float64           `json:"bound"`      // share of served drafts that the target would refuse: proven to be less, of the worst kind of request; null while no draft is served on a proof
-	Promised *float64           `json:"promised"`   // what that must stay below
+	Bound    *float64           `json:"bound"`      // share of served drafts that the target would refuse: proven to be less, for the kind of request that comes nearest to its promise; null while no draft is served on a proof
+	Promised *float64           `json:"promised"`   // what that must stay below, for the same kind
 	Hits     *float64           `json:"cache_hit"`  // share of the requests that asked the cache
 	First    *Quantiles         `json:"ttft"`       // seconds to the first byte
 	Whole    *Quantiles         `json:"latency"`    // seconds to the end of the answer
@@ -58,8 +58,8 @@ func sampleOf(all []counts, facts Facts) Sample {
 		KV: now.kv, Lines: facts.Lines, Breakers: now.breakers, Shedding: now.shedding, LeftOut: now.leftOut,
 		Spent: now.spent, Saved: now.saved,
 	}
-	if now.certified {
-		s.Bound, s.Promised = &now.bound, &now.promised
+	if k := now.worst(); k != nil {
+		s.Bound, s.Promised = &k.bound, &k.promised
 	}
 	if hours := now.at.Sub(first.at).Hours(); hours > 0 {
 		spent, saved := (now.spent-first.spent)/hours, (now.saved-first.saved)/hours
@@ -158,9 +158,14 @@ type counts struct {
 	ttft, whole      histogram
 	spent, saved     float64
 
-	certified       bool
-	bound, promised float64
-	kv, breakers    map[string]float64
-	shedding        []string
-	leftOut         int
+	kinds        map[[3]string]*kindCount // by route, bucket and lot
+	kv, breakers map[string]float64
+	shedding     []string
+	leftOut      int
+}
+
+// kindCount is how the promise of one kind of request stands.
+type kindCount struct {
+	index           float64 // thresholds that are certified; 0: no draft is served
+	bound, promised float64 // share of drafts that the target would refuse
 }

@@ -169,7 +169,7 @@ const tiles = [
     'Saved',
     (s) => s.saved,
     usd,
-    (s) => (s.spent + s.saved > 0 ? `${percent(s.saved / (s.spent + s.saved))} of what it would cost` : 'by drafts and cache'),
+    (s) => (s.spent + s.saved > 0 ? `${percent(s.saved / (s.spent + s.saved))} of spent and saved` : 'by drafts and cache'),
   ],
   [
     'tile-rate',
