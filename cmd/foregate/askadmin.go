@@ -58,8 +58,10 @@ func askAdmin(e *env, method string, at *url.URL, token string) ([]byte, error) 
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", at.Redacted(), err)
-	case resp.StatusCode == http.StatusUnauthorized:
+	case resp.StatusCode == http.StatusUnauthorized && token == "":
 		return nil, fmt.Errorf("%s: the listener wants the operators' token: give --token-file, or $FOREGATE_ADMIN_TOKEN_FILE", at.Redacted())
+	case resp.StatusCode == http.StatusUnauthorized:
+		return nil, fmt.Errorf("%s: what --token-file or $FOREGATE_ADMIN_TOKEN_FILE holds is not the listener's token", at.Redacted())
 	case resp.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("%s: status %d; is that the admin listener of a replica?", at.Redacted(), resp.StatusCode)
 	case len(body) > mostStatus:

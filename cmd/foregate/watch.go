@@ -91,9 +91,9 @@ func (c *statusCmd) look(e *env, at *url.URL, out *bytes.Buffer) {
 	switch {
 	case c.JSON && err != nil:
 		_ = json.NewEncoder(out).Encode(struct { // a string can be encoded
-			Error string    `json:"error"`
-			At    time.Time `json:"at"`
-		}{err.Error(), time.Now().UTC().Truncate(time.Millisecond)})
+			Error string `json:"error"`
+			At    string `json:"at"`
+		}{err.Error(), time.Now().UTC().Format(time.RFC3339)})
 	case c.JSON:
 		_ = json.Compact(out, body) // it was read
 		out.WriteByte('\n')

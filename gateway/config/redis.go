@@ -53,6 +53,9 @@ func (r *reader) checkRedis(f *File) {
 	if err != nil || err2 != nil {
 		return // what stands beside a URL cannot be judged without it
 	}
+	if own, err := f.Redis.SettingsEndpoint(); err == nil && own.TLS {
+		control.TLS = true // what stands beside it is read
+	}
 	if !control.TLS && !cache.TLS {
 		for _, field := range []string{"ca_file", "cert_file", "key_file", "server_name"} {
 			r.idleRedis(field, "rediss://… (TLS)")

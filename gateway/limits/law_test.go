@@ -233,3 +233,21 @@ func skipRaced(t *testing.T) {
 		t.Skip("minutes of virtual time; make baselines runs it without the race detector")
 	}
 }
+
+// A replica that has just started has not heard of anybody; nor did Redis answer in time.
+func TestWhoIsNewLetsInHalfABurstAndTwoAtLeastWhereABurstHasTwo(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	for share, want := range map[int]int{1: 1, 10: 1, 20: 2, 25: 2, 30: 2, 40: 2, 200: 2, 600: 6, 6000: 60} {
+		var ts tenants
+		w := Limit{RPM: share}.local(1)
+		fresh := ts.of("acme", w, now)
+		let := 0
+		for w.requests.wait(fresh.requests.owed) == 0 {
+			fresh.requests.owed++
+			let++
+		}
+		if let != want || float64(let) > w.requests.burst() {
+			t.Errorf("of %d a minute it lets in %d at once, want %d of a burst of %g", share, let, want, w.requests.burst())
+		}
+	}
+}

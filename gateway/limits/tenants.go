@@ -28,8 +28,9 @@ type tenants struct {
 	recent list.List // of *tenant, the last heard of in front
 }
 
-// of finds or makes a tenant. One that is new has half of the slack of w: Redis may know of more,
-// but was not heard, and a replica that has just started must not refuse whom others let in.
+// of finds or makes a tenant. One that is new has half of the slack of w, and room for two requests
+// at least: Redis may know of more, but was not heard, and a replica that has just started must not
+// refuse whom others let in.
 func (ts *tenants) of(name string, w laws, now time.Time) *tenant {
 	if e, ok := ts.byName[name]; ok {
 		ts.recent.MoveToFront(e)
@@ -51,7 +52,7 @@ func (ts *tenants) of(name string, w laws, now time.Time) *tenant {
 		delete(ts.byName, oldest.Value.(*tenant).name)
 	}
 	t := &tenant{name: name, seen: now, high: bucket{0, now}}
-	t.requests = bucket{w.requests.slack / 2, now}
+	t.requests = bucket{math.Max(0, math.Min(w.requests.slack/2, w.requests.burst()-2)), now}
 	t.tokens = bucket{w.tokens.slack / 2, now}
 	ts.byName[name] = ts.recent.PushFront(t)
 	return t

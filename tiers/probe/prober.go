@@ -128,6 +128,7 @@ func (p *Prober) Run(ctx context.Context) error {
 		all.Go(func() { w.run(ctx) })
 	}
 	all.Wait()
+	<-ctx.Done() // where there is no pool to be asked
 	return nil
 }
 
