@@ -260,8 +260,19 @@ func (p *tab) prefer(theme string) {
 	p.until("colours have changed", `document.getAnimations().length === 0`)
 }
 
-// shoot writes the whole page to the folder of screenshots.
+// shoot writes what the window shows to the folder of screenshots.
 func (p *tab) shoot(name string) {
+	p.t.Helper()
+	p.keepShot(name, chromedp.CaptureScreenshot())
+}
+
+// shootWhole writes the page from its beginning to its end.
+func (p *tab) shootWhole(name string) {
+	p.t.Helper()
+	p.keepShot(name, chromedp.FullScreenshot(100))
+}
+
+func (p *tab) keepShot(name string, shot chromedp.Action[[]byte]) {
 	p.t.Helper()
 	dir := os.Getenv(shotsEnv)
 	if dir == "" {
@@ -272,7 +283,7 @@ func (p *tab) shoot(name string) {
 	}
 	ctx, cancel := context.WithTimeout(p.ctx, pageWait)
 	defer cancel()
-	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	png, err := chromedp.Run(ctx, shot)
 	if err != nil {
 		p.t.Fatalf("screenshot %s: %v", name, err)
 	}

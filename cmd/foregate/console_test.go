@@ -39,6 +39,7 @@ func TestConsole(t *testing.T) {
 		{"EscapeClosesAndFocusReturns", escapeCloses},
 		{"EveryPageIsAccessibleAndFitsAPhone", pagesAreAccessible},
 		{"DialogsAreAccessible", dialogsAreAccessible},
+		{"MoreTabsThanABrowserHasConnectionsAreLive", manyTabsLive},
 		{"AThresholdChangedInThePageChangesShedding", thresholdSheds},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -269,6 +270,27 @@ func elsewhereChangesNothing(t *testing.T, b *browser, d *demoWorld) {
 	}
 }
 
+// manyTabsLive opens more tabs than browsers open connections to one address (six): those that
+// nobody sees must not hold one each. Without windows all tabs are seen; they are told otherwise.
+func manyTabsLive(t *testing.T, b *browser, d *demoWorld) {
+	seen := func(p *tab, is bool) {
+		p.eval(nil, fmt.Sprintf(`Object.defineProperty(document, 'hidden', {configurable: true, value: %v}), document.dispatchEvent(new Event('visibilitychange'))`, !is))
+	}
+	const live = `document.querySelector('[data-test=live]').dataset.state === 'live'`
+	first := b.open(t, d.base+"/console/")
+	last := first
+	for range 8 {
+		seen(last, false)
+		last = first.beside(d.base + "/console/")
+		last.until("it is live", live)
+	}
+	seen(last, false)
+	points := first.attr("chart-requests", "data-points")
+	seen(first, true)
+	first.until("it is live again", live)
+	first.until("its charts move", fmt.Sprintf(`document.querySelector('[data-test=chart-requests]').dataset.points !== %q`, points))
+}
+
 // changeShedLow sets shed.low on the page of the settings, and returns when that was said to be done.
 func changeShedLow(p *tab, to, why string) time.Time {
 	p.t.Helper()
@@ -341,7 +363,7 @@ func thresholdSheds(t *testing.T, b *browser, d *demoWorld) {
 	p.turn("#/overview")
 	p.until("the overview draws what is shed", `Number(document.querySelector('[data-test=chart-shed]').dataset.last) > 0`)
 	p.until("and the line", `document.querySelector('[data-test=chart-kv]').dataset.lines.split(' ').includes('low=0')`)
-	p.shoot("shedding")
+	p.shootWhole("shedding")
 
 	p.turn("#/settings")
 	p.until("the version before is listed", `document.querySelectorAll('[data-test=history-row]').length > 1`)

@@ -34,14 +34,29 @@ export class Live {
   }
 
   start() {
-    this.connect();
+    if (!document.hidden) this.connect();
+    document.addEventListener('visibilitychange', () => (document.hidden ? this.rest() : this.wake()));
     setInterval(() => this.watch(), 1000);
+  }
+
+  /** Lets go while nobody looks: a browser has six connections to an address, for all of its tabs. */
+  rest() {
+    clearTimeout(this.timer);
+    this.timer = 0;
+    this.source?.close();
+    this.source = null;
+  }
+
+  /** Comes back; what it missed is in the history. */
+  wake() {
+    this.lastAt = performance.now();
+    this.restart();
   }
 
   /** Comes back at once, e.g. after signing in. */
   restart() {
     this.fails = 0;
-    this.connect();
+    if (!document.hidden) this.connect();
   }
 
   connect() {
@@ -72,6 +87,7 @@ export class Live {
 
   /** Looks once a second whether samples still come. */
   watch() {
+    if (document.hidden) return;
     if (this.age * 1000 > late) {
       this.state = 'stale';
       if (this.age * 1000 > 3 * late && !this.timer && this.source?.readyState === EventSource.OPEN) this.silent();
