@@ -130,10 +130,28 @@ func (g *Gateway) obey(c change, w http.ResponseWriter, r *http.Request) (done, 
 		return done{}, g.refused(o, err)
 	}
 	answer := done{Backend: o.backend, Pool: o.pool, Drained: c.drained, Seconds: o.span.Seconds(), Shared: shared}
+	if c.drained && last(g.opts.Fleet.Backends(), o) {
+		answer.Message = "It was the last backend of its pool that was up: what needs the pool is answered 503."
+	}
 	if !shared {
-		answer.Message = "Done by this replica. The others could not be told, because Redis is away; give the order again when it is back."
+		answer.Message = strings.TrimSpace("Done by this replica. The others could not be told, because Redis is away; give the order again when it is back. " + answer.Message)
 	}
 	return answer, nil
+}
+
+// last reports whether no other backend of the pool is up.
+func last(views []BackendView, o order) bool {
+	known := false
+	for _, v := range views {
+		if v.Pool != o.pool {
+			continue
+		}
+		if v.ID != o.backend && v.State == "up" {
+			return false
+		}
+		known = known || v.ID == o.backend
+	}
+	return known
 }
 
 // meant puts the names of the one backend that is meant into an order. Whom

@@ -169,6 +169,8 @@ func TestABackendIsDrainedByAnyOfItsNames(t *testing.T) {
 
 func TestTheAnswerToAnOrderSaysWhatWasDone(t *testing.T) {
 	f := twoPools()
+	alone := f.views
+	f.views = append(slices.Clone(alone), BackendView{Pool: "big", ID: "spare", URL: "http://spare", State: "up"})
 	o := openOffice(t, f)
 	for query, want := range map[string]string{
 		"drain?backend=h100:80":        `{"backend":"h100","pool":"big","drained":true,"shared":true}`,
@@ -180,8 +182,13 @@ func TestTheAnswerToAnOrderSaysWhatWasDone(t *testing.T) {
 			t.Errorf("%s: %d %s", query, code, body)
 		}
 	}
-	f.err = fmt.Errorf("redis: %w", ErrNotShared)
+	f.views = alone
 	code, body := o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100", "")
+	if code != http.StatusOK || !strings.Contains(body, `"message":"It was the last backend of its pool that was up`) {
+		t.Errorf("%d %s", code, body)
+	}
+	f.err = fmt.Errorf("redis: %w", ErrNotShared)
+	code, body = o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100", "")
 	if code != http.StatusOK || !strings.HasPrefix(body, `{"backend":"h100","pool":"big","drained":true,"shared":false,"message":"Done by this replica.`) {
 		t.Errorf("with Redis away: %d %s", code, body)
 	}

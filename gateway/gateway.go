@@ -156,6 +156,7 @@ func New(o Options) (*Gateway, error) {
 		o.HighShare = func() float64 { return highShare }
 	}
 	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, repeats: newRepeats(), guard: newGuard(o.Token, o.Now), tenants: newTenants(o.Tenants), failed: make(chan error, 2)}
+	g.metrics.readiness(o.Registerer, func() bool { return g.unready() == "" })
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
 	g.loopsCtx, g.stopLoops = context.WithCancel(context.Background())
 	g.public.server = g.server(g.routes())

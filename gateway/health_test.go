@@ -1,9 +1,13 @@
 package gateway
 
 import (
+	"errors"
 	"net/http"
+	"slices"
 	"sync/atomic"
 	"testing"
+
+	dto "github.com/prometheus/client_model/go"
 )
 
 func TestProbesMayAskForTheHeadAlone(t *testing.T) {
@@ -56,4 +60,30 @@ func (b *bench) status(t *testing.T, method, url string) (code int, allow string
 		t.Fatal(err)
 	}
 	return resp.StatusCode, resp.Header.Get("Allow")
+}
+
+func TestWhatReadySaysIsAMetricToo(t *testing.T) {
+	var why atomic.Pointer[string]
+	b := startBench(t, simulator(t).URL(), func(o *Options) {
+		o.Ready = func() error {
+			if w := why.Load(); w != nil {
+				return errors.New(*w)
+			}
+			return nil
+		}
+	})
+	for _, c := range []struct {
+		why  *string
+		want float64
+	}{{nil, 1}, {new("no backend"), 0}, {nil, 1}} {
+		why.Store(c.why)
+		families, err := b.registry.Gather()
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == "foregate_ready" })
+		if i < 0 || families[i].GetMetric()[0].GetGauge().GetValue() != c.want {
+			t.Errorf("want %g, got %v", c.want, families)
+		}
+	}
 }

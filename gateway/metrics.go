@@ -72,3 +72,18 @@ func (m *metrics) request(l *exchangeLog, took time.Duration) {
 		m.duration.WithLabelValues(strconv.FormatBool(l.entry != nil), l.route).Observe(took.Seconds())
 	}
 }
+
+// readiness shows what /readyz says.
+func (m *metrics) readiness(reg prometheus.Registerer, ready func() bool) {
+	if reg == nil {
+		return
+	}
+	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "foregate_ready", Help: "1 while /readyz says that this replica can serve.",
+	}, func() float64 {
+		if ready() {
+			return 1
+		}
+		return 0
+	}))
+}

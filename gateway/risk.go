@@ -11,7 +11,7 @@ import (
 
 // errEvidence answers where what audits have shown cannot be read.
 var errEvidence = &problem{status: http.StatusServiceUnavailable, hope: true, body: openai.ErrorBody{
-	Message: "What audits have shown could not be read; the gateway's log says why.", Type: "server_error", Code: "evidence_away",
+	Message: "Redis does not answer, or refuses, so what audits have shown could not be read; the gateway's log says why.", Type: "server_error", Code: "evidence_away",
 }}
 
 // RiskState is a word for how the promise of one kind of request stands.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -63,9 +64,18 @@ func askAdmin(e *env, method string, at *url.URL, token string) ([]byte, error) 
 	case resp.StatusCode == http.StatusUnauthorized:
 		return nil, fmt.Errorf("%s: what --token-file or $FOREGATE_ADMIN_TOKEN_FILE holds is not the listener's token", at.Redacted())
 	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("%s: status %d; is that the admin listener of a replica?", at.Redacted(), resp.StatusCode)
+		return nil, fmt.Errorf("%s: status %d: %s", at.Redacted(), resp.StatusCode, refusalOf(body))
 	case len(body) > mostStatus:
 		return nil, fmt.Errorf("%s: an answer of more than %d bytes", at.Redacted(), mostStatus)
 	}
 	return body, nil
+}
+
+// refusalOf is why an admin listener refuses, in its own words where it has some.
+func refusalOf(body []byte) string {
+	var said struct{ Error struct{ Message string } }
+	if json.Unmarshal(body, &said) != nil || said.Error.Message == "" {
+		return "is that the admin listener of a replica?"
+	}
+	return cut(said.Error.Message, 300)
 }

@@ -61,7 +61,7 @@ func (f where) open(ctx context.Context) (*desk, error) {
 		}
 		if f.Redis == "" {
 			from = f.Config
-			ep, err = file.Redis.Endpoint()
+			ep, err = file.Redis.SettingsEndpoint()
 		}
 	}
 	if err != nil {
@@ -207,7 +207,7 @@ func (f where) change(e *env, o order, do func(d *desk) (settings.Result, error)
 		return errSilent
 	}
 	if err != nil {
-		return err
+		return permitted(err)
 	}
 	for _, n := range r.Notes {
 		_, _ = fmt.Fprintln(e.stderr, "note: "+n)
@@ -239,4 +239,12 @@ func namesRoute(changes []settings.Change) bool {
 		}
 	}
 	return false
+}
+
+// permitted says what to do about an error that is Redis' refusal of this user.
+func permitted(err error) error {
+	if err != nil && strings.Contains(err.Error(), "NOPERM") {
+		return fmt.Errorf("%w\nthe user of this URL may not do that: give --redis the operator's (redis://operator:PASSWORD@HOST:6379/0), or the configuration redis.settings_url", err)
+	}
+	return err
 }

@@ -211,7 +211,7 @@ func (c *logCmd) Run(e *env) error {
 		return true
 	})
 	if err != nil {
-		return err
+		return permitted(err)
 	}
 	if c.JSON {
 		return writeLines(e.stdout, all)

@@ -68,6 +68,9 @@ func printStatus(w io.Writer, s gateway.Status) {
 	}
 	head.add("replicas", fmt.Sprintf("%d that live: %s", len(s.Replicas), strings.Join(s.Replicas, ", ")))
 	shed := "nothing"
+	if len(s.Settings.Switches) > 0 {
+		shed = "by setting, see KILL SWITCH"
+	}
 	if len(s.Shedding) > 0 {
 		var words []string
 		for _, p := range s.Shedding {

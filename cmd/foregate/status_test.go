@@ -107,7 +107,7 @@ func TestAReplicaThatCannotBeReachedIsStatusOne(t *testing.T) {
 	defer odd.Close()
 	for admin, want := range map[string]string{
 		"http://127.0.0.1:1": "the replica cannot be reached: ",
-		odd.URL:              "status 404; is that the admin listener of a replica?",
+		odd.URL:              "status 404: is that the admin listener of a replica?",
 		odd.URL + "/half":    "unexpected end of JSON input",
 		"http://[":           "--admin: ",
 	} {

@@ -96,6 +96,9 @@ func (p *Pool) drained(b *backend) {
 	}
 	if why == "" {
 		b.vitals.came(now)
+		b.metrics.drained.Set(0)
+	} else {
+		b.metrics.drained.Set(1)
 	}
 	d.told = why
 	p.log.Info().Str("backend", b.id).Str("why", why).Bool("drained", why != "").Int("inflight", b.all.requests).Msg("backend's drain changed")

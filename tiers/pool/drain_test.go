@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -30,13 +32,16 @@ func TestADrainedBackendGetsNoNewRequestsAndKeepsThoseItHas(t *testing.T) {
 	if b.picks(40) > 0 {
 		t.Error("picked while drained")
 	}
+	if shown := testutil.ToFloat64((*b.set.Load())[0].metrics.drained); shown != 1 {
+		t.Errorf("foregate_backend_drained is %g", shown)
+	}
 	s := b.Snapshot()[0]
 	if !s.Drained || s.Why != "upgrade" || s.InFlight != 1 || s.Down {
 		t.Errorf("got %+v", s)
 	}
 	l.Done(1)
 	b.Undrain("a")
-	if b.Snapshot()[0].Drained {
+	if b.Snapshot()[0].Drained || testutil.ToFloat64((*b.set.Load())[0].metrics.drained) != 0 {
 		t.Error("still drained")
 	}
 }

@@ -13,6 +13,7 @@ import (
 type metrics struct {
 	kvUsage      *prometheus.GaugeVec
 	up           *prometheus.GaugeVec
+	drained      *prometheus.GaugeVec
 	inflight     *prometheus.GaugeVec
 	scrapeErrors *prometheus.CounterVec
 	score        *prometheus.HistogramVec
@@ -41,6 +42,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		queries:      gauge("foregate_backend_prefix_query_tokens", "Prompt tokens looked up in the prefix cache since the backend's start, by its own count."),
 		kvUsage:      gauge("foregate_backend_kv_usage", "Share of the KV cache in use by the last reading; absent while unknown."),
 		up:           gauge("foregate_backend_up", "1 while the backend accepts connections, 0 after it refused one."),
+		drained:      gauge("foregate_backend_drained", "1 while the backend gets no new requests because an operator or a cloud said so."),
 		inflight:     gauge("foregate_backend_inflight", "Requests of this replica under way on the backend."),
 		scrapeErrors: counter("foregate_scrape_errors_total", "Scrapes of the backend's metrics that gave no reading.", "pool", "backend"),
 		score: register(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -73,6 +75,7 @@ func register[C prometheus.Collector](reg prometheus.Registerer, c C) C {
 // bound once so that nothing is looked up there.
 type backendMetrics struct {
 	up           prometheus.Gauge
+	drained      prometheus.Gauge
 	inflight     prometheus.Gauge
 	scrapeErrors prometheus.Counter
 	expected     prometheus.Counter
@@ -82,6 +85,7 @@ type backendMetrics struct {
 func (m *metrics) of(pool, backend string) backendMetrics {
 	b := backendMetrics{
 		up:           m.up.WithLabelValues(pool, backend),
+		drained:      m.drained.WithLabelValues(pool, backend),
 		inflight:     m.inflight.WithLabelValues(pool, backend),
 		scrapeErrors: m.scrapeErrors.WithLabelValues(pool, backend),
 		expected:     m.expected.WithLabelValues(pool, backend),
@@ -103,7 +107,7 @@ func (m *metrics) unknown(pool, backend string) { m.kvUsage.DeleteLabelValues(po
 
 // forget drops a backend's series.
 func (m *metrics) forget(pool, backend string) {
-	for _, g := range []*prometheus.GaugeVec{m.kvUsage, m.up, m.inflight, m.age, m.hits, m.queries} {
+	for _, g := range []*prometheus.GaugeVec{m.kvUsage, m.up, m.drained, m.inflight, m.age, m.hits, m.queries} {
 		g.DeleteLabelValues(pool, backend)
 	}
 	for _, c := range []*prometheus.CounterVec{m.scrapeErrors, m.expected, m.prompt} {
