@@ -130,11 +130,13 @@ export async function signOut() {
 export function poll(every, ask, told) {
   const ended = new AbortController();
   let timer = 0,
-    busy = false;
+    busy = false,
+    wanted = false; // while one is under way
   const run = async () => {
     clearTimeout(timer);
     if (ended.signal.aborted || busy || document.hidden) return;
     busy = true;
+    wanted = false;
     try {
       await ask(ended.signal);
       if (!ended.signal.aborted) told(null);
@@ -142,7 +144,7 @@ export function poll(every, ask, told) {
       if (!ended.signal.aborted) told(err);
     }
     busy = false;
-    if (!ended.signal.aborted) timer = setTimeout(run, every);
+    if (!ended.signal.aborted) timer = setTimeout(run, wanted ? 0 : every);
   };
   const shown = () => {
     if (!document.hidden) run();
@@ -153,5 +155,9 @@ export function poll(every, ask, told) {
     document.removeEventListener('visibilitychange', shown);
   });
   run();
-  return { stop: () => ended.abort(), now: run };
+  const now = () => {
+    wanted = true; // what is under way may have been asked before what is to be seen
+    run();
+  };
+  return { stop: () => ended.abort(), now };
 }

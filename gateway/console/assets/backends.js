@@ -3,6 +3,7 @@
 import { get, onSession, poll, post, session } from './api.js';
 import { dialog, field, fill, h, select, table, toast } from './dom.js';
 import { many, number, percent, seconds } from './format.js';
+import { breakerOf, stateWords, taking, usable } from './standing.js';
 
 const spans = [
   ['10m', '10 minutes'],
@@ -23,7 +24,7 @@ export function mount(root, { live, ready }) {
   const draw = () => {
     if (body.querySelector('tr:focus-within')) {
       // the button in use must not go away under the fingers
-      if (same(body, pools)) return refresh(body, pools, live.last);
+      if (same(body, pools, status)) return refresh(body, pools, live.last);
     }
     fill(
       body,
@@ -59,10 +60,10 @@ export function mount(root, { live, ready }) {
 }
 
 const keyOf = (pool, b) => `${pool.pool}/${b.id}`;
-const stateKey = (pools) => pools.flatMap((p) => p.backends.map((b) => `${keyOf(p, b)} ${b.state}`)).join();
-const same = (body, pools) =>
-  [...body.querySelectorAll('[data-test=backend-row]')].map((r) => `${r.dataset.pool}/${r.dataset.backend} ${r.dataset.state}`).join() ===
-  stateKey(pools);
+const stateKey = (pools, status) => pools.flatMap((p) => p.backends.map((b) => `${keyOf(p, b)} ${stateWords(p, b, status)}`)).join();
+const same = (body, pools, status) =>
+  [...body.querySelectorAll('[data-test=backend-row]')].map((r) => `${r.dataset.pool}/${r.dataset.backend} ${r.dataset.words}`).join() ===
+  stateKey(pools, status);
 
 /** Renews the numbers of rows that stay. */
 function refresh(body, pools, sample) {
@@ -79,7 +80,7 @@ function refresh(body, pools, sample) {
 }
 
 function poolPart(pool, status, sample, again) {
-  const up = pool.backends.filter((b) => b.state === 'up').length;
+  const good = usable(pool, status).length;
   const shed = status?.shedding?.find((s) => s.pool === pool.pool);
   const columns = [
     { label: 'Backend' },
@@ -97,7 +98,7 @@ function poolPart(pool, status, sample, again) {
       'h2',
       null,
       pool.pool,
-      h('small', null, `${up} of ${many(pool.backends.length, 'backend')} up`, shed && ` · shedding ${shed.priorities.join(', ')}`),
+      h('small', null, `${good} of ${many(pool.backends.length, 'backend')} usable`, shed && ` · shedding ${shed.priorities.join(', ')}`),
     ),
     table(
       `Backends of ${pool.pool}`,
@@ -109,23 +110,24 @@ function poolPart(pool, status, sample, again) {
 }
 
 function backendRow(pool, b, status, sample, again) {
-  const breaker = status?.breakers?.find((x) => x.pool === pool.pool && x.backend === b.id);
-  const drained = b.state === 'drained';
+  const breaker = breakerOf(pool, b, status),
+    words = stateWords(pool, b, status),
+    drained = b.state === 'drained';
   const order = h(
     'button.quiet',
     {
       type: 'button',
       test: drained ? 'undrain' : 'drain',
       'aria-label': `${drained ? 'Undrain' : 'Drain'} ${b.id}`,
-      on: { click: () => (drained ? undrain(pool.pool, b, again) : drain(pool.pool, b, again)) },
+      on: { click: () => (drained ? undrain(pool.pool, b, again) : drain(pool, b, status, again)) },
     },
     drained ? 'Undrain' : 'Drain',
   );
   return h(
     'tr',
-    { test: 'backend-row', data: { pool: pool.pool, backend: b.id, state: b.state } },
+    { test: 'backend-row', data: { pool: pool.pool, backend: b.id, state: b.state, words } },
     h('th', { scope: 'row' }, b.id, h('small.mono.wide-only', null, b.url)),
-    h('td', null, h('b.state', { data: { tone: tones[b.state] ?? '' } }, b.state), b.why && h('small', null, b.why)),
+    h('td', null, h('b.state', { data: { tone: words === b.state ? (tones[b.state] ?? '') : 'bad' } }, words), b.why && h('small', null, b.why)),
     h('td', { data: { cell: 'kv' } }, kvBar(b, sample?.lines)),
     h('td.number.wide-only', { data: { cell: 'flight' } }, number(b.in_flight)),
     h('td.number.wide-only', { data: { cell: 'age' } }, b.reading_age_seconds == null ? 'none' : `${seconds(b.reading_age_seconds)} ago`),
@@ -157,7 +159,9 @@ function kvBar(b, lines) {
   );
 }
 
-function drain(pool, b, again) {
+function drain({ pool, backends }, b, status, again) {
+  const left = taking({ pool, backends }, status),
+    last = left.length === 1 && left[0] === b;
   const span = select({ test: 'drain-for' }, spans, '30m'),
     why = h('input', { type: 'text', test: 'drain-why', maxlength: '200', placeholder: 'e.g. driver upgrade' });
   const submit = async (e) => {
@@ -172,6 +176,7 @@ function drain(pool, b, again) {
     'drain-dialog',
     `Drain ${b.id}`,
     h('p', null, 'It gets no new request. Those it works on go on to their end.'),
+    last && h('p.warning', null, `This is the last one of ${pool} that takes requests: what needs the pool will be answered 503.`),
     h(
       'form',
       { on: { submit } },

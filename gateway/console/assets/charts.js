@@ -8,6 +8,7 @@ const font = 'ui-sans-serif, system-ui, "Liberation Sans", sans-serif';
 const height = 168; // CSS pixels of a chart
 const window10 = 600; // seconds that are shown
 const axisWidth = 46;
+export const gap = 12; // seconds between two samples, above which nothing is known of what lies between
 const apart = 13; // between two of those names
 
 /** A colour of the theme, by its custom property. */
@@ -77,9 +78,10 @@ export class Chart {
   update(samples) {
     const lines = this.spec.lines(samples),
       last = samples[samples.length - 1];
-    const columns = lines.map((l) => samples.map((s) => this.fits(l.value(s))));
+    const broken = withGaps(samples);
+    const columns = lines.map((l) => broken.map((s) => (s.gap ? null : this.fits(l.value(s)))));
     const drawn = columns.some((c) => c.some((v) => v !== null));
-    this.samples = samples;
+    this.samples = broken;
     this.lines = lines;
     this.columns = columns;
     this.plot.hidden = !drawn;
@@ -259,6 +261,11 @@ function drawMarks(u, marks, tell) {
   ctx.restore();
 }
 
+/** Samples with one that knows nothing in each gap, which breaks the lines. */
+function withGaps(samples) {
+  return samples.flatMap((s, i) => (i > 0 && s.t - samples[i - 1].t > gap ? [{ t: (s.t + samples[i - 1].t) / 2, gap: true }, s] : [s]));
+}
+
 /** The mark of a line in a legend: its colour and its dashes. */
 function swatch(line) {
   const NS = 'http://www.w3.org/2000/svg';
@@ -280,7 +287,7 @@ function stack(columns) {
   const below = new Array(columns[0]?.length ?? 0).fill(0);
   return columns
     .toReversed()
-    .map((column) => column.map((v, i) => (below[i] += v ?? 0)))
+    .map((column) => column.map((v, i) => (v === null ? null : (below[i] += v))))
     .toReversed();
 }
 

@@ -4,6 +4,7 @@ import { get, poll } from './api.js';
 import { Chart } from './charts.js';
 import { fill, h, say, table } from './dom.js';
 import { number, percent, rate, seconds, usd } from './format.js';
+import { judgedBy, troubles } from './standing.js';
 import { mix, States } from './strips.js';
 
 const sum = (map) => Object.values(map ?? {}).reduce((a, b) => a + b, 0);
@@ -56,7 +57,7 @@ const specs = [
       { label: 'wrongly, proven below', colour: 'mixed', dash: dashes[1], value: (s) => s.bound },
     ],
     marks: (s) => (s.promised == null ? [] : [{ label: 'promised', value: s.promised, colour: 'failed' }]),
-    empty: (s) => (s.promised == null ? 'No draft was judged, and no draft is certified yet.' : 'No draft was judged in the last ten minutes.'),
+    empty: () => 'No draft was judged in the last ten minutes.',
   },
   {
     test: 'chart-ttft',
@@ -183,7 +184,7 @@ const tiles = [
     'Acceptance',
     (s) => s.acceptance,
     percent,
-    (s) => (s.bound == null ? 'no draft is certified yet' : `wrong: < ${percent(s.bound)}, promised ${percent(s.promised)}`),
+    (s, status) => (s.bound == null ? judgedBy(status) : `wrong: < ${percent(s.bound)}, promised ${percent(s.promised)}`),
   ],
   ['tile-cache', 'Cache hits', (s) => s.cache_hit, percent, () => 'of what asked it'],
   ['tile-ttft', 'First byte, p95', (s) => s.ttft?.p95, seconds, (s) => (s.ttft ? `half within ${seconds(s.ttft.p50)}` : 'no answer yet')],
@@ -202,11 +203,11 @@ function makeTiles(root) {
       el = h('div.tile', { test, data: { value: '' } }, h('dt', null, label), big, small);
     return {
       el,
-      show: (s) => {
+      show: (s, status) => {
         const v = s && value(s);
         el.dataset.value = v ?? '';
         say(big, s ? tell(v ?? null) : '–');
-        say(small, s ? below(s) : '');
+        say(small, s ? below(s, status) : '');
         if (test === 'tile-redis') el.dataset.tone = v === 'shared' || !v ? '' : v === 'local' ? 'bad' : 'warn';
       },
     };
@@ -218,19 +219,22 @@ function makeTiles(root) {
       made.map((t) => t.el),
     ),
   );
-  return (s) => {
-    for (const t of made) t.show(s);
+  return (s, status) => {
+    for (const t of made) t.show(s, status);
   };
 }
 
 /** Shows the page. @returns {() => void} its end */
 export function mount(root, { live, ready }) {
-  root.append(h('h1.unseen', null, 'Overview'));
+  const top = h('div');
+  root.append(h('h1.unseen', null, 'Overview'), top);
   const showTiles = makeTiles(root),
     showMix = mix(root, outcomes),
     states = new States(root);
   const charts = specs.map((spec) => new Chart(spec)),
     routes = h('div');
+  let status = null,
+    told = '';
   root.append(
     h(
       'section.charts',
@@ -241,11 +245,18 @@ export function mount(root, { live, ready }) {
   );
   const update = () => {
     if (document.hidden) return;
-    showTiles(live.last);
+    showTiles(live.last, status);
     showMix(live.last);
-    states.update(live.samples);
+    states.update(live.samples, status);
     for (const c of charts) c.update(live.samples);
     if (live.last) ready();
+  };
+  const tell = () => {
+    const said = JSON.stringify([status.settings.switches, status.settings.refused, status.settings.unknown]);
+    if (said !== told) fill(top, troubles(status.settings));
+    told = said;
+    fill(routes, routeTable(status));
+    update();
   };
   const ends = [
     live.subscribe(update),
@@ -254,8 +265,12 @@ export function mount(root, { live, ready }) {
     }),
     poll(
       5000,
-      async (signal) => fill(routes, routeTable(await get('status', signal))),
-      () => {},
+      async (signal) => {
+        status = await get('status', signal);
+      },
+      (err) => {
+        if (!err) tell();
+      },
     ).stop,
   ];
   document.addEventListener('visibilitychange', update);

@@ -4,10 +4,21 @@ import { get } from './api.js';
 import { trackChart } from './charts.js';
 import { fill, h, say, table, toast } from './dom.js';
 import { many, millis, number, percent, stamp, usd } from './format.js';
-import { answeredBy, firstByte } from './receipts.js';
+import { answeredBy, firstByte, unanswered } from './receipts.js';
 import { waterfall } from './waterfall.js';
 
 const kind = { cache: 'the cache', draft: 'the draft', mixed: 'the draft, then the target', target: 'the target', none: 'nothing' };
+/** Why there was no answer, by error code. */
+const reasons = {
+  no_backend: 'no backend could take the request',
+  shed: 'its class was turned away for want of room',
+  upstream_busy: 'all backends were busy',
+  upstream_refused: 'no backend took the connection',
+  upstream_timeout: 'no first byte came in time',
+  upstream_rejected: 'the backend refused the request',
+  client_gone: 'the client left before its first byte',
+  deadline: 'its time was over',
+};
 const far = (v) => v == null || Math.abs(v) > 1e300;
 const nats = (v) => (far(v) ? 'none' : `${number(v)} nats`);
 
@@ -39,6 +50,7 @@ function show(r, ends) {
     'article',
     { test: 'receipt', data: { id: r.id } },
     head(r),
+    unanswered(r) && h('p.problem', null, `No answer was given: ${reasons[r.error] ?? 'it was refused or failed'} (${r.code} ${r.error ?? ''}).`.replace(' )', ')')),
     h('section.block', null, h('h2', null, 'Its way'), waterfall(r)),
     h('div.columns', null, judgement(r, ends), checks(r), takeovers(r), tokens(r), plan(r), rules(r), trial(r), prices(r)),
     raw(r),
@@ -163,9 +175,9 @@ function tokens(r) {
     list([
       ['Prompt', number(t.prompt)],
       ['Drafted', number(t.drafted)],
-      ['Of it served', number(t.accepted)],
+      unanswered(r) ? ['Served', 'none'] : ['Of it served', number(t.accepted)],
       ['Of it wasted', number(t.wasted)],
-      ['By the target', number(t.target)],
+      ['By the target', unanswered(r) && !t.target ? null : number(t.target)],
       ['Computed for checks', number(t.scored)],
       ['Committed after', t.committed ? many(t.committed, 'token') : 'never'],
     ]),

@@ -10,6 +10,7 @@ const kept = { tier: '', verdict: '', code: '', tenant: '', auto: true }; // ove
 /** Shows the page. @returns {() => void} its end */
 export function mount(root, { ready }) {
   let all = [],
+    held = null, // newer ones, while somebody reads or is about to click
     asked = false;
   const problem = h('p.problem', { role: 'alert' }),
     body = h('div'),
@@ -80,17 +81,18 @@ export function mount(root, { ready }) {
         ['4', '4xx'],
         ['5', '5xx'],
       ]),
-      h('label.check', null, auto, 'renew'),
+      h('label.check', null, auto, 'live'),
       count,
     ),
     problem,
     body,
   );
+  const countOf = () => `${number(all.filter(fits).length)} of the last ${many(all.length, 'request')}${newer(all, held)}`;
   const draw = () => {
     if (!asked) return;
     const shown = all.filter(fits),
       focused = document.activeElement?.dataset?.id;
-    say(count, `${number(shown.length)} of the last ${many(all.length, 'request')}`);
+    say(count, countOf());
     fill(
       body,
       shown.length
@@ -99,26 +101,53 @@ export function mount(root, { ready }) {
     );
     if (focused) body.querySelector(`a[data-id="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   };
+  const show = () => {
+    if (held && isRead(body)) {
+      say(count, countOf());
+      return;
+    }
+    if (held) [all, held] = [held, null];
+    draw();
+  };
   const asking = poll(
     3000,
     async (signal) => {
       if (asked && !kept.auto) return;
-      all = (await lines(`receipts?n=${some}`, signal)).sort((a, b) => (a.when < b.when ? 1 : -1));
+      held = (await lines(`receipts?n=${some}`, signal)).sort((a, b) => (a.when < b.when ? 1 : -1));
       asked = true;
     },
     (err) => {
       say(problem, err ? err.message : '');
-      if (!err && (kept.auto || !body.firstChild)) draw();
+      if (!err && (kept.auto || !body.firstChild)) show();
       ready();
     },
   );
+  const free = () => {
+    if (held) requestAnimationFrame(show); // the focus is where it goes by then
+  };
+  body.addEventListener('pointerleave', free);
+  body.addEventListener('focusout', free);
   return asking.stop;
 }
+
+/** Whether somebody points at a table, or has the focus in it: its rows must then stay where they are. */
+const isRead = (body) =>
+  body.querySelector('table') !== null && (body.contains(document.activeElement) || (matchMedia('(hover: hover)').matches && body.matches(':hover')));
+
+/** How many receipts are held back. */
+function newer(all, held) {
+  const known = new Set(all.map((r) => r.id)),
+    n = held?.filter((r) => !known.has(r.id)).length ?? 0;
+  return n > 0 ? ` · ${number(n)} new, held` : '';
+}
+
+/** Whether no answer was given: nothing of one was sent before it failed, or before the client left (499). */
+export const unanswered = (r) => r.code >= 400 && r.code !== 597 && !(r.code === 499 && r.ms.first > 0);
 
 const fromCache = (r) => ['hit', 'local', 'coalesced'].includes(r.cache);
 
 /** What answered, in one word. */
-export const answeredBy = (r) => (fromCache(r) && r.code === 200 ? 'cache' : r.tier || 'none');
+export const answeredBy = (r) => (unanswered(r) ? 'none' : fromCache(r) && r.code === 200 ? 'cache' : r.tier || 'none');
 
 function fits(r) {
   const text = kept.tenant.trim().toLowerCase();
@@ -155,7 +184,7 @@ export const firstByte = (r) => (r.ms.first > 0 ? r.ms.began + r.ms.first : null
 
 function row(r) {
   const answer = answeredBy(r),
-    out = r.tokens.accepted + r.tokens.target;
+    out = unanswered(r) ? 0 : r.tokens.accepted + r.tokens.target;
   return h(
     'tr',
     { test: 'receipt-row', data: { id: r.id } },

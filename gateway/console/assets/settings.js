@@ -6,6 +6,9 @@ import { fill, h, say, select } from './dom.js';
 import { many } from './format.js';
 import { openEditor } from './settingsedit.js';
 import { mountLog } from './settingslog.js';
+import { troubles } from './standing.js';
+
+const takes = 6000; // ms within which a replica has taken a change
 
 /** Shows the page. @returns {() => void} its end */
 export function mount(root, { ready }) {
@@ -19,8 +22,9 @@ class Page {
     this.overrides = []; // changed settings of routes, by name@route
     this.editing = null; // name of the row with the editor
     this.route = '';
+    this.made = new Map(); // changes of ours that the replica need not have taken yet, by name[@route]
     this.build(root);
-    this.log = mountLog(root, () => this.asking.now());
+    this.log = mountLog(root, (changes) => this.changedTo(changes));
     this.asking = poll(
       4000,
       (signal) => this.ask(signal),
@@ -96,6 +100,31 @@ class Page {
     this.status = status;
     this.overrides = status.settings.changed.filter((s) => s.name.includes('@'));
     this.listRoutes(status.drafts.map((d) => d.route));
+    for (const [name, { value, until }] of this.made) {
+      if (Date.now() > until) this.made.delete(name);
+      else this.put(name, value);
+    }
+  }
+
+  /** Shows what was just changed at once: this replica takes it a moment later. */
+  changedTo(changes) {
+    for (const c of changes ?? []) {
+      this.made.set(c.name, { value: c.new ?? '', until: Date.now() + takes });
+      this.put(c.name, c.new ?? '');
+    }
+    this.renew();
+    this.asking.now();
+  }
+
+  /** Sets one value of what is shown; '' is unset. What a route then has is not known here. */
+  put(name, value) {
+    const [field, route = ''] = name.split('@');
+    const s = this.settings.find((x) => x.name === field);
+    if (route) {
+      this.overrides = this.overrides.filter((o) => o.name !== name);
+      if (value !== '') this.overrides.push({ name, value });
+    }
+    if (s && route === this.route && (value !== '' || !route)) s.value = value === '' ? s.default : value;
   }
 
   listRoutes(routes) {
@@ -119,7 +148,8 @@ class Page {
     if (!this.status) return;
     fill(this.top, troubles(this.status.settings));
     if (this.editing && !asked) return this.renew();
-    const wanted = this.search.value.trim().toLowerCase();
+    const wanted = this.search.value.trim().toLowerCase(),
+      focused = this.list.contains(document.activeElement) && document.activeElement.dataset.test;
     const shown = this.settings.filter(
       (s) => (!wanted || `${s.name} ${s.meaning ?? ''}`.toLowerCase().includes(wanted)) && (!this.changed.checked || this.isChanged(s)),
     );
@@ -142,6 +172,7 @@ class Page {
       ),
       !shown.length && h('p.none', null, 'No setting fits.'),
     );
+    if (focused) this.list.querySelector(`[data-test="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   }
 
   /** Hides rows that the search leaves out, without touching the editor. */
@@ -221,12 +252,12 @@ class Page {
       route: this.route,
       routes: !s.per_route ? [] : [...this.scope.options].map((o) => o.value).filter(Boolean),
       valueOf: (route) => (route === this.route ? s.value : (this.overrides.find((o) => o.name === `${s.name}@${route}`)?.value ?? s.value)),
-      closed: (changed) => {
+      closed: (changes) => {
         this.editing = null;
         button.setAttribute('aria-expanded', 'false');
         button.focus();
-        if (changed) {
-          this.asking.now();
+        if (changes) {
+          this.changedTo(changes);
           this.log.now();
         }
       },
@@ -246,22 +277,4 @@ function groupsOf(settings) {
     groups.get(prefix).push(s);
   }
   return [...groups];
-}
-
-/** What is not in force, and kill switches. */
-function troubles(s) {
-  const list = [
-    ...(s.switches ?? []).map((name) => h('li', { data: { tone: 'bad' } }, h('b', null, 'Kill switch '), h('code', null, name))),
-    ...s.refused.map((r) =>
-      h(
-        'li',
-        { data: { tone: 'bad' } },
-        h('b', null, 'Refused '),
-        h('code', null, `${r.name} = ${r.value}`),
-        ` ${r.reason}. The last good value stays in force.`,
-      ),
-    ),
-    ...s.unknown.map((r) => h('li', { data: { tone: 'warn' } }, h('b', null, 'Unknown '), h('code', null, `${r.name} = ${r.value}`), ` ${r.reason}`)),
-  ];
-  return list.length > 0 && h('ul.troubles', { 'aria-label': 'Settings that are not in force, and kill switches' }, list);
 }

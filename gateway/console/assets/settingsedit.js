@@ -8,7 +8,7 @@ const pause = 300; // ms after the last key before a value is tried
 /**
  * Opens the editor of a setting in a place below its row.
  * @param {object} s setting as GET /admin/settings tells it
- * @param {{route: string, routes: string[], valueOf: (route: string) => string, closed: (changed: boolean) => void}} o
+ * @param {{route: string, routes: string[], valueOf: (route: string) => string, closed: (changes: object[]|null) => void}} o changes made, or null
  */
 export function openEditor(place, s, o) {
   const input = inputFor(s);
@@ -20,12 +20,12 @@ export function openEditor(place, s, o) {
   const tried = trier(change, check, (ok) => {
     save.disabled = !ok;
   });
-  const close = (changed) => {
+  const close = (changes) => {
     tried.stop();
     fill(place);
-    o.closed(changed);
+    o.closed(changes);
   };
-  const review = (what, title) => confirmChange(title, what, 'settings', () => close(true));
+  const review = (what, title) => confirmChange(title, what, 'settings', close);
   input.addEventListener('input', tried.soon);
   const unset = h('button.quiet', { type: 'button', test: 'setting-unset', on: { click: () => review({ unset: [name()] }, `Unset ${name()}`) } });
   const nameUnset = () => say(unset, scope.value ? 'As for all routes' : `Back to the default (${s.default === '' ? 'empty' : s.default})`);
@@ -46,15 +46,15 @@ export function openEditor(place, s, o) {
       on: {
         submit,
         keydown: (e) => {
-          if (e.key === 'Escape') close(false);
+          if (e.key === 'Escape') close(null);
         },
-        'foregate:close': () => close(false),
+        'foregate:close': () => close(null),
       },
     },
     field('New value', input, s.range),
     o.routes.length > 0 && field('Of', scope),
     check,
-    h('div.buttons', null, unset, h('button.quiet', { type: 'button', test: 'setting-cancel', on: { click: () => close(false) } }, 'Cancel'), save),
+    h('div.buttons', null, unset, h('button.quiet', { type: 'button', test: 'setting-cancel', on: { click: () => close(null) } }, 'Cancel'), save),
   );
   fill(place, form);
   input.focus();
@@ -164,7 +164,7 @@ export function changesTable(changes) {
  * Shows what a change would do, asks why, and makes it.
  * @param {object} what body of the order, without why and dry_run
  * @param {string} path 'settings' or 'settings/rollback'
- * @param {() => void} done after it was made
+ * @param {(changes: object[]) => void} done after it was made
  */
 export async function confirmChange(title, what, path, done) {
   const changes = h('div', { test: 'confirm-changes' }, 'Trying it …'),
@@ -188,7 +188,7 @@ export async function confirmChange(title, what, path, done) {
           ? `Changed: ${told.changes.map((c) => `${c.name} = ${orDefault(c.new)}`).join(', ')}. Replicas take it within a second or so.`
           : 'Nothing had to change.',
       );
-      done();
+      done(told.changes ?? []);
     } catch (err) {
       go.disabled = false;
       fill(wrong, problems(err));

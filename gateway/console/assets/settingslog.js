@@ -6,7 +6,7 @@ import { stamp } from './format.js';
 import { confirmChange } from './settingsedit.js';
 
 /**
- * @param {() => void} changed after a rollback
+ * @param {(changes: object[]) => void} changed after a rollback
  * @returns {{stop: () => void, now: () => void}}
  */
 export function mountLog(root, changed) {
@@ -22,8 +22,8 @@ export function mountLog(root, changed) {
     fill(
       body,
       entries.length
-        ? historyTable(entries, () => {
-            changed();
+        ? historyTable(entries, (changes) => {
+            changed(changes);
             asking.now();
           })
         : h('p.none', null, 'Nothing has been changed yet.'),

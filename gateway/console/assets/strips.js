@@ -1,7 +1,9 @@
 // Two strips of the overview: what answered just now, and how states changed in the last ten minutes.
 
+import { gap } from './charts.js';
 import { fill, h, say } from './dom.js';
 import { clock, percent, rate } from './format.js';
+import { poolsOf, switchedOff } from './standing.js';
 
 const window10 = 600; // seconds
 
@@ -51,7 +53,7 @@ export function mix(root, outcomes) {
 const breakerWords = ['closed', 'half-open', 'open'];
 const tones = { shared: 'good', degraded: 'warn', local: 'bad', closed: 'good', 'half-open': 'warn', open: 'bad', none: 'good' };
 
-/** Rows of states over time: Redis, classes that are shed, breakers that are or were not closed. */
+/** Rows of states: backends of each pool now; over time Redis, classes that are shed, breakers that are or were not closed. */
 export class States {
   constructor(root) {
     this.list = h('ul.states');
@@ -61,9 +63,12 @@ export class States {
     );
   }
 
-  /** @param {object[]} samples oldest first */
-  update(samples) {
-    const rows = stateRows(samples);
+  /**
+   * @param {object[]} samples oldest first
+   * @param {object|null} status
+   */
+  update(samples, status) {
+    const rows = stateRows(samples, status);
     const shape = JSON.stringify(rows.map((r) => r.name));
     if (shape !== this.shape) this.build(rows, shape);
     rows.forEach((row, i) => this.show(this.made[i], row, samples));
@@ -73,7 +78,7 @@ export class States {
     this.shape = shape;
     this.made = rows.map((r) => {
       const now = h('b.state'),
-        lane = h('span.lane', { 'aria-hidden': 'true' });
+        lane = r.pools ? h('span.pools') : h('span.lane', { 'aria-hidden': 'true' });
       return { now, lane, el: h('li', { test: 'state-row', data: { name: r.name } }, h('span.name', null, r.label), lane, now) };
     });
     fill(
@@ -83,6 +88,7 @@ export class States {
   }
 
   show(made, row, samples) {
+    if (row.pools) return showPools(made, row.pools);
     const end = samples[samples.length - 1]?.t ?? 0,
       runs = runsOf(samples, row.of),
       last = runs[runs.length - 1]?.state ?? 'not known';
@@ -105,11 +111,44 @@ export class States {
   }
 }
 
-function stateRows(samples) {
+/** How many backends of each pool can be used now, and the names of those that cannot. */
+function showPools(made, pools) {
+  const told = JSON.stringify(pools),
+    tone = ['bad', 'warn', 'good'].find((t) => pools.some((p) => p.tone === t)) ?? '';
+  if (made.told === told) return;
+  made.told = told;
+  made.el.dataset.now = pools.map((p) => `${p.pool} ${p.usable}/${p.all}`).join(', ');
+  made.now.dataset.tone = tone;
+  say(made.now, { bad: 'a pool has none', warn: 'some missing', good: 'all usable' }[tone] ?? 'not known');
+  fill(
+    made.lane,
+    pools.map((p) =>
+      h(
+        'span',
+        null,
+        p.pool,
+        h('b.state', { data: { tone: p.tone } }, `${p.usable} of ${p.all} usable`),
+        p.not.length > 0 && h('small', null, `not ${p.not.join(', ')}`),
+      ),
+    ),
+  );
+}
+
+/** Classes that are turned away: by a kill switch, or since a pool is full. */
+function shedOf(sample, off) {
+  const names = new Set([...Object.keys(sample.lines ?? {}).filter((c) => sample.lines[c] === 0), ...off]);
+  const full = (sample.shedding ?? []).filter((s) => !names.has(s.split('/').pop()));
+  return [...[...names].map((n) => `${n}, by setting`), ...full].join('; ') || 'none';
+}
+
+function stateRows(samples, status) {
   const troubled = [...new Set(samples.flatMap((s) => Object.keys(s.breakers ?? {})))].sort();
+  const last = samples[samples.length - 1],
+    off = switchedOff(status);
   const rows = [
+    { name: 'backends', label: 'Backends', pools: poolsOf(status) },
     { name: 'redis', label: 'Redis', of: (s) => s.rung || 'not known' },
-    { name: 'shedding', label: 'Shedding', of: (s) => (s.shedding?.length ? s.shedding.join(', ') : 'none') },
+    { name: 'shedding', label: 'Shedding', of: (s) => shedOf(s, s === last ? off : []) },
   ];
   if (!troubled.length)
     rows.push({ name: 'breakers', label: 'Breakers', of: () => 'closed', tell: (state) => (state === 'closed' ? 'all closed' : state) });
@@ -123,8 +162,9 @@ function runsOf(samples, of) {
   for (const s of samples) {
     const state = of(s),
       last = runs[runs.length - 1];
-    if (last) last.to = s.t;
-    if (!last || last.state !== state) runs.push({ state, from: s.t, to: s.t });
+    const goesOn = last && s.t - last.to <= gap;
+    if (goesOn) last.to = s.t;
+    if (!goesOn || last.state !== state) runs.push({ state, from: s.t, to: s.t });
   }
   return runs;
 }

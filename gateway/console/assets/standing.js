@@ -1,0 +1,70 @@
+// How a replica stands, as GET /admin/status tells it: what is not in force or switched off, and
+// which backends take requests.
+
+import { h } from './dom.js';
+
+/** Backends of a pool that get requests: neither drained nor down, with a breaker that is not open. Suspects get them where no other is left. */
+export const taking = (pool, status) =>
+  pool.backends.filter((b) => (b.state === 'up' || b.state === 'suspect') && breakerOf(pool, b, status)?.state !== 'open');
+
+/** Those of them that are well. */
+export const usable = (pool, status) => taking(pool, status).filter((b) => b.state === 'up');
+
+/** The breaker of a backend, where it is not closed. */
+export const breakerOf = (pool, b, status) => status?.breakers?.find((x) => x.pool === pool.pool && x.backend === b.id);
+
+/** A backend's state in words, e.g. 'up, breaker open'. */
+export const stateWords = (pool, b, status) => (b.state === 'up' && breakerOf(pool, b, status)?.state === 'open' ? 'up, breaker open' : b.state);
+
+/**
+ * Each pool with how many of its backends can be used, and which cannot.
+ * @returns {{pool: string, usable: number, all: number, tone: string, not: string[]}[]}
+ */
+export function poolsOf(status) {
+  return (status?.pools ?? []).map((pool) => {
+    const good = usable(pool, status),
+      all = pool.backends.length;
+    return {
+      pool: pool.pool,
+      usable: good.length,
+      all,
+      tone: taking(pool, status).length === 0 ? 'bad' : good.length < all ? 'warn' : 'good',
+      not: pool.backends.filter((b) => !good.includes(b)).map((b) => `${b.id} (${stateWords(pool, b, status)})`),
+    };
+  });
+}
+
+/** Classes that kill switches turn away altogether, e.g. 'low' or 'low of llama-3'. */
+export function switchedOff(status) {
+  const told = (status?.settings?.switches ?? []).map((s) => /^shed\.(\w+)(?:@(\S+))? is 0/.exec(s)).filter(Boolean);
+  return told.map(([, name, route]) => (route ? `${name} of ${route}` : name));
+}
+
+/** What is not in force, and kill switches; false where there is neither. @param {object} s settings of the status */
+export function troubles(s) {
+  const list = [
+    ...(s.switches ?? []).map((name) => h('li', { data: { tone: 'bad' } }, h('b', null, 'Kill switch '), h('code', null, name))),
+    ...(s.refused ?? []).map((r) =>
+      h(
+        'li',
+        { data: { tone: 'bad' } },
+        h('b', null, 'Refused '),
+        h('code', null, `${r.name} = ${r.value}`),
+        ` ${r.reason}. The last good value stays in force.`,
+      ),
+    ),
+    ...(s.unknown ?? []).map((r) =>
+      h('li', { data: { tone: 'warn' } }, h('b', null, 'Unknown '), h('code', null, `${r.name} = ${r.value}`), ` ${r.reason}`),
+    ),
+  ];
+  return list.length > 0 && h('ul.troubles', { 'aria-label': 'Settings that are not in force, and kill switches' }, list);
+}
+
+/** What stands below the acceptance: how served drafts are judged. @param {object|null} status */
+export function judgedBy(status) {
+  const modes = (status?.drafts ?? []).map((d) => d.mode);
+  const fixed = modes.includes('confidence') ? 'by a fixed threshold' : '';
+  const certified = (status?.promises ?? []).some((p) => p.certified + p.inherited > 0);
+  if (!modes.includes('risk') || certified) return fixed || 'of the drafts judged';
+  return fixed ? `${fixed}; nothing is certified yet` : 'nothing is certified yet';
+}
