@@ -25,7 +25,7 @@ func overview() board {
 					q(`sum(rate(llm_cache_requests_total{R, `+served+`}[r])) / sum(rate(llm_cache_requests_total{R, result!="bypass"}[r]))`, "hits")).under(0.3, 0.2),
 				stat("Saved an hour", "currencyUSD", "What drafts and the cache save in an hour at this rate, beside the target alone.",
 					q(`3600 * (sum(rate(foregate_baseline_usd_total{R}[r])) - sum(rate(foregate_spent_usd_total{R}[r])) + sum(rate(foregate_cache_saved_usd_total{R}[r])))`, "USD/h")).under(0.000001, 0),
-				stat("Replicas up", "short", "Replicas that answer Prometheus.", q(`sum(up{job="foregate"})`, "up")).under(2, 1),
+				stat("Replicas", "short", "Replicas that answer Prometheus, and those that say they are ready.", q(`sum(up{job="foregate"})`, "up"), q(`sum(foregate_ready)`, "ready")).under(2, 1),
 				stat("Shed", "reqps", "Requests turned away, all classes.", q(`sum(rate(foregate_shed_total{I}[r])) or vector(0)`, "shed")).over(0.1, 1),
 				stat("Open breakers", "short", "Backends whose breaker is open or half-open on some replica.",
 					q(`count(max by (pool, backend) (foregate_breaker_state{I}) > 0) or vector(0)`, "breakers")).over(1, 3),
