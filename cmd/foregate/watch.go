@@ -90,10 +90,13 @@ func (c *statusCmd) look(e *env, at *url.URL, out *bytes.Buffer) {
 	}
 	switch {
 	case c.JSON && err != nil:
-		_ = json.NewEncoder(out).Encode(struct { // a string can be encoded
+		said := struct {
 			Error string `json:"error"`
 			At    string `json:"at"`
-		}{err.Error(), time.Now().UTC().Format(time.RFC3339)})
+		}{err.Error(), time.Now().UTC().Format(time.RFC3339)}
+		if err := json.NewEncoder(out).Encode(said); err != nil { // text can always be encoded
+			_, _ = fmt.Fprintln(out, err)
+		}
 	case c.JSON:
 		_ = json.Compact(out, body) // it was read
 		out.WriteByte('\n')
