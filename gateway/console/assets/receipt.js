@@ -50,19 +50,21 @@ function show(r, ends) {
     'article',
     { test: 'receipt', data: { id: r.id } },
     head(r),
-    unanswered(r) && h('p.problem', null, `No answer was given: ${reasons[r.error] ?? 'it was refused or failed'} (${r.code} ${r.error ?? ''}).`.replace(' )', ')')),
+    unanswered(r) && h('p.problem', null, `No answer was given: ${reasons[r.error] ?? 'the request was refused or failed'} (${statusOf(r)}).`),
     h('section.block', null, h('h2', null, 'Its way'), waterfall(r)),
     h('div.columns', null, judgement(r, ends), checks(r), takeovers(r), tokens(r), plan(r), rules(r), trial(r), prices(r)),
     raw(r),
   );
 }
 
+const statusOf = (r) => (r.error ? `${r.code} ${r.error}` : r.code);
+
 function head(r) {
   const facts = [
     ['Came', stamp(new Date(r.when))],
     ['Tenant', `${r.tenant || 'nobody'}, ${r.priority}`],
     ['Route', r.route],
-    ['Status', r.error ? `${r.code} ${r.error}` : r.code],
+    ['Status', statusOf(r)],
     ['Answered by', kind[answeredBy(r)] ?? answeredBy(r)],
     ['Cache', r.cache || 'not asked'],
     ['Finish', r.finish || '–'],

@@ -2,7 +2,7 @@
 
 import { h } from './dom.js';
 import { millis } from './format.js';
-import { answeredBy, firstByte } from './receipts.js';
+import { answeredBy, firstByte, unanswered } from './receipts.js';
 
 /**
  * What a request spent its time on, in the order it began.
@@ -32,10 +32,11 @@ export function stepsOf(r) {
   if (!r.tries?.length && r.ms.whole > before)
     steps.push({
       kind: 'answer',
-      name: answeredBy(r) === 'cache' ? 'answer from the cache' : 'answer',
+      name: unanswered(r) ? 'refusal' : answeredBy(r) === 'cache' ? 'answer from the cache' : 'answer',
       at: from + before,
       ms: r.ms.whole - from - before,
       note: r.error || r.cache || '',
+      failed: unanswered(r),
     });
   return steps
     .map((s, i) => [s, i])
