@@ -148,7 +148,7 @@ var plain = &http.Client{
 }
 
 // get returns status and body, status 0 when there was no answer.
-func get(t *testing.T, url string) (int, string) {
+func get(t testing.TB, url string) (int, string) {
 	t.Helper()
 	resp, err := plain.Get(url)
 	if err != nil {
@@ -163,14 +163,14 @@ func get(t *testing.T, url string) (int, string) {
 }
 
 // eventually polls until ok, for at most 10 seconds.
-func eventually(t *testing.T, what string, ok func() bool) {
+func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	within(t, 10*time.Second, what, ok)
 }
 
 // within polls until ok. A look that takes long is followed by as long a pause: who looks
 // without pause takes the processor from those that are looked at.
-func within(t *testing.T, limit time.Duration, what string, ok func() bool) {
+func within(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(limit)
 	for {
