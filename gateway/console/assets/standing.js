@@ -34,16 +34,24 @@ export function poolsOf(status) {
   });
 }
 
+/** Kill switches in force. Those that routes only have from all routes are left out: the one of all says it. */
+const switchesOf = (settings) => {
+  const all = settings?.switches ?? [];
+  return all.filter((s) => !s.includes('@') || !all.includes(s.replace(/@\S+/, '')));
+};
+
 /** Classes that kill switches turn away altogether, e.g. 'low' or 'low of llama-3'. */
 export function switchedOff(status) {
-  const told = (status?.settings?.switches ?? []).map((s) => /^shed\.(\w+)(?:@(\S+))? is 0/.exec(s)).filter(Boolean);
+  const told = switchesOf(status?.settings)
+    .map((s) => /^shed\.(\w+)(?:@(\S+))? is 0/.exec(s))
+    .filter(Boolean);
   return told.map(([, name, route]) => (route ? `${name} of ${route}` : name));
 }
 
 /** What is not in force, and kill switches; false where there is neither. @param {object} s settings of the status */
 export function troubles(s) {
   const list = [
-    ...(s.switches ?? []).map((name) => h('li', { data: { tone: 'bad' } }, h('b', null, 'Kill switch '), h('code', null, name))),
+    ...switchesOf(s).map((name) => h('li', { data: { tone: 'bad' } }, h('b', null, 'Kill switch '), h('code', null, name))),
     ...(s.refused ?? []).map((r) =>
       h(
         'li',
