@@ -159,7 +159,7 @@ var specs = sorted([]Spec{
 		whole(1, 1000, func(v *Values) *int { return &v.Breaker.Failures })),
 	fleet("breaker.window", "10s", "How far back faults count.",
 		duration(time.Second, 10*time.Minute, func(v *Values) *time.Duration { return &v.Breaker.Window })),
-	fleet("breaker.open", "10s", "How long an open breaker waits before it is probed.",
+	fleet("breaker.open", "10s", "How long a breaker that is open on this replica alone, or without Redis, waits before it is tried. One that is open for the fleet is probed after 2 s, 4 s, and so on up to 30 s while probes fail.",
 		duration(100*time.Millisecond, 10*time.Minute, func(v *Values) *time.Duration { return &v.Breaker.Open })),
 
 	fleet("route.policy", "fit", "How a backend of a pool is chosen; all but `fit` are baselines for comparison.",
