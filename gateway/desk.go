@@ -94,9 +94,13 @@ var (
 	}}
 )
 
-// deskRoutes are those of the settings that change. A gateway without a Desk has none.
+// deskRoutes are those of the settings that change. A gateway without a Desk has a history in which
+// nothing is.
 func (g *Gateway) deskRoutes(r chi.Router) {
 	if g.opts.Desk == nil {
+		r.Get("/admin/settings/log", func(w http.ResponseWriter, _ *http.Request) {
+			writeJSON(w, map[string]any{"entries": []SettingsEntry{}})
+		})
 		return
 	}
 	r.Post("/admin/settings", g.deskOrders(func(ctx context.Context, o *deskOrder) (SettingsChange, error) {

@@ -303,6 +303,13 @@ func TestWithoutATokenNobodyChangesSettings(t *testing.T) {
 	}
 }
 
+func TestWithoutRedisTheHistoryIsEmpty(t *testing.T) {
+	b := startBench(t, simulator(t).URL(), nil)
+	if code, body := b.send(t, http.MethodGet, "http://"+b.AdminAddr().String()+"/admin/settings/log", ""); code != http.StatusOK || strings.TrimSpace(body) != `{"entries":[]}` {
+		t.Errorf("%d %s", code, body)
+	}
+}
+
 func TestAnAdminListenerBeyondLoopbackNeedsAToken(t *testing.T) {
 	b := makeBench(t, simulator(t).URL(), func(o *Options) { o.Admin = "0.0.0.0:0" })
 	if err := b.Start(); err == nil || !strings.Contains(err.Error(), "needs a token") {

@@ -71,7 +71,7 @@ func TestExactnessThroughTheCascade(t *testing.T) {
 			r := probedRig(t, g.draft, vllmsim.Options{})
 			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = ModeVerify, g.block, true
 			tiers, runs := map[Tier]int{}, 0
-			for i, p := range prompts(proofSize(12, 60, 320)) {
+			for i, p := range prompts(proofSize(18, 60, 320)) {
 				for n := range proofSize(1, 2, 6) {
 					n += i*5 + at
 					f, ending := forms[n%len(forms)], endings[n/len(forms)%len(endings)]
@@ -139,7 +139,7 @@ func TestExactnessThroughTheCascadeUpToTies(t *testing.T) {
 			t.Parallel()
 			r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.3, Ties: 0.05}, vllmsim.Options{Ties: 0.05})
 			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = ModeVerify, block, true
-			differ, n := 0, proofSize(6, 20, 320)
+			differ, n := 0, proofSize(9, 20, 320)
 			for i, p := range prompts(n) {
 				r.cfg.Tie = [...]accept.Nats{-1, 0, plantedTie}[i%3]
 				f := forms[i%2]
