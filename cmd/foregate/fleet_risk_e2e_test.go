@@ -18,6 +18,7 @@ import (
 // TestWhileRedisIsSilentCertificatesHoldForAsLongAsTheSettingSays freezes Redis, thaws it, and
 // kills it once the last certificate may hold for good.
 func TestWhileRedisIsSilentCertificatesHoldForAsLongAsTheSettingSays(t *testing.T) {
+	longForm(t)
 	t.Parallel()
 	w := newRiskFleet(t, 3, "", "risk.stale", "1s")
 	k := w.certified(t)
@@ -167,6 +168,7 @@ func TestEvidenceOfOneModelIsNoneOfAnother(t *testing.T) {
 
 // TestAStricterPromiseIsKeptAtOnceAndALaxerOneNeedsNoNewAudits changes ε under traffic.
 func TestAStricterPromiseIsKeptAtOnceAndALaxerOneNeedsNoNewAudits(t *testing.T) {
+	longForm(t)
 	t.Parallel()
 	w := newRiskFleet(t, 3, "")
 	k := w.certified(t)
