@@ -26,15 +26,12 @@ sim: build ## Start one simulated vLLM on 127.0.0.1:8000.
 
 test: redis race baselines ## Everything a contributor needs to pass: all tests under the race detector against a real Redis, the lab's baselines.
 
-.PHONY: redis cc vet
+.PHONY: redis cc
 redis:
 	@.ci/need-redis
 
 cc: # the race detector is linked by a C compiler
 	@.ci/need-cc
-
-vet:
-	$(GO) vet $(PKGS)
 
 unit: ## The tests alone, without the race detector.
 	$(GO) test $(PKGS)

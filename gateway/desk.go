@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -248,16 +246,4 @@ func historyLength(raw string) (int, error) {
 		return 0, err
 	}
 	return count(q, someHistory, mostHistory)
-}
-
-// count reads how many of something somebody wants, the parameter n.
-func count(q url.Values, some, most int) (int, error) {
-	if !q.Has("n") {
-		return some, nil
-	}
-	n, err := strconv.Atoi(q.Get("n"))
-	if err != nil || n < 1 || n > most {
-		return 0, badParam("n", fmt.Sprintf("want a number, 1 … %d", most))
-	}
-	return n, nil
 }

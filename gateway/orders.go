@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -48,6 +49,18 @@ func query(raw string, known []string) (url.Values, error) {
 		}
 	}
 	return q, nil
+}
+
+// count reads how many of something somebody wants, the parameter n.
+func count(q url.Values, some, most int) (int, error) {
+	if !q.Has("n") {
+		return some, nil
+	}
+	n, err := strconv.Atoi(q.Get("n"))
+	if err != nil || n < 1 || n > most {
+		return 0, badParam("n", fmt.Sprintf("want a whole number, 1 … %d", most))
+	}
+	return n, nil
 }
 
 func badParam(name, message string) *problem {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -189,11 +188,8 @@ func (g *Gateway) listReceipts(w http.ResponseWriter, r *http.Request) {
 
 // receiptQuery reads how many receipts somebody wants, and which.
 func (g *Gateway) receiptQuery(q url.Values) (n int, wanted func(*filed) bool, err error) {
-	n = someReceipts
-	if q.Has("n") {
-		if n, err = strconv.Atoi(q.Get("n")); err != nil || n < 1 || n > keptReceipts {
-			return 0, nil, badParam("n", fmt.Sprintf("want a whole number, 1 … %d", keptReceipts))
-		}
+	if n, err = count(q, someReceipts, keptReceipts); err != nil {
+		return 0, nil, err
 	}
 	route, word := q.Get("route"), q.Get("acceptance")
 	if q.Has("route") {

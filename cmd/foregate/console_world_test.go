@@ -24,10 +24,21 @@ type demoWorld struct {
 	cmd            *exec.Cmd
 	requests, base string // URLs: where requests are taken, and of the admin listener
 	link           string // that signs in at the console
+
+	said *syncBuffer  // what it has printed
+	stop func() error // interrupts it, once, and says how it ended
 }
 
-// startDemo starts one, and stops it with the test.
+// startDemo starts one that answers, and stops it with the test.
 func startDemo(t testing.TB, args ...string) *demoWorld {
+	t.Helper()
+	d := launchDemo(t, args...)
+	within(t, startWait, "requests are answered", func() bool { status, _ := d.send("normal"); return status == http.StatusOK })
+	return d
+}
+
+// launchDemo starts one that says where it is, and stops it with the test.
+func launchDemo(t testing.TB, args ...string) *demoWorld {
 	t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -44,41 +55,47 @@ func startDemo(t testing.TB, args ...string) *demoWorld {
 		t.Fatal(err)
 	}
 	_ = in.Close() // the child has its own
-	var said syncBuffer
+	d := &demoWorld{t: t, cmd: cmd, said: &syncBuffer{}}
 	var reading sync.WaitGroup
 	reading.Go(func() {
 		buf := make([]byte, 4096)
 		for {
 			n, err := out.Read(buf)
-			said.write(buf[:n])
+			d.said.write(buf[:n])
 			if err != nil {
 				return
 			}
 		}
 	})
-	t.Cleanup(func() {
+	d.stop = sync.OnceValue(func() error {
 		_ = cmd.Process.Signal(os.Interrupt)
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the demo ended with %v\n%s", err, said.String())
-		}
+		kill := time.AfterFunc(stopWait, func() { _ = cmd.Process.Kill() })
+		defer kill.Stop()
+		err := cmd.Wait()
 		reading.Wait()
 		_ = out.Close()
+		return err
 	})
-	told := func(label string) string {
-		for line := range strings.Lines(said.String()) {
-			if rest, ok := strings.CutPrefix(strings.TrimSpace(line), label+" "); ok && strings.HasSuffix(line, "\n") {
-				return strings.TrimSpace(rest)
-			}
+	t.Cleanup(func() {
+		if err := d.stop(); err != nil {
+			t.Errorf("the demo ended with %v\n%s", err, d.said.String())
 		}
-		return ""
-	}
-	d := &demoWorld{t: t, cmd: cmd}
+	})
 	within(t, startWait, "the demo says where its console is", func() bool {
-		d.requests, d.base, d.link = told("requests"), strings.TrimSuffix(told("metrics"), "/metrics"), told("console")
+		d.requests, d.base, d.link = d.told("requests"), strings.TrimSuffix(d.told("metrics"), "/metrics"), d.told("console")
 		return d.requests != "" && d.base != "" && d.link != ""
 	})
-	within(t, startWait, "requests are answered", func() bool { status, _ := d.send("normal"); return status == http.StatusOK })
 	return d
+}
+
+// told is what follows a label in what the demo has printed, "" before.
+func (d *demoWorld) told(label string) string {
+	for line := range strings.Lines(d.said.String()) {
+		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), label+" "); ok && strings.HasSuffix(line, "\n") {
+			return strings.TrimSpace(rest)
+		}
+	}
+	return ""
 }
 
 // token is what signs in.

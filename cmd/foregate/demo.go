@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway"
@@ -64,51 +63,32 @@ func (c *demoCmd) Run(e *env) error {
 
 // demo is a running demonstration. stop ends what was started, in reverse.
 type demo struct {
-	cmd       *demoCmd
-	env       *env
-	registry  *prometheus.Registry
-	store     clients
-	answers   answers
-	redisName string
-	front     *fanOut
-	writer    redis.UniversalClient // of who changes settings in the console
-	token     []byte
-	admin     string
-	running   []func()
+	cmd      *demoCmd
+	env      *env
+	registry *prometheus.Registry
+	store    stores
+	front    *fanOut
+	token    []byte
+	admin    string
+	running  []func()
 }
 
 func (d *demo) start() error {
 	if err := config.CheckAdmin(d.cmd.Admin); err != nil {
 		return fmt.Errorf("--admin: %w", err)
 	}
-	endpoint, err := config.ParseRedis(d.cmd.Redis)
+	store, closeStores, err := openStores(config.Redis{URL: d.cmd.Redis})
 	if err != nil {
 		return fmt.Errorf("--redis: %w", err)
 	}
+	d.store = store
+	d.running = append(d.running, closeStores)
+	d.token = []byte(rand.Text() + rand.Text())
+	d.prepare()
 	file, err := d.startPools()
 	if err != nil {
 		return err
 	}
-	store, closeRedis, err := openRedis(endpoint)
-	if err != nil {
-		return err
-	}
-	d.store, d.redisName = store, endpoint.String()
-	d.running = append(d.running, closeRedis)
-	writer, closeWriter, err := openDesk(config.Redis{URL: d.cmd.Redis}, store.control)
-	if err != nil {
-		return err
-	}
-	d.writer = writer
-	d.running = append(d.running, closeWriter)
-	d.token = []byte(rand.Text() + rand.Text())
-	d.prepare()
-	kept, closeAnswers, err := openAnswers(config.Redis{URL: d.cmd.Redis})
-	if err != nil {
-		return err
-	}
-	d.answers = kept
-	d.running = append(d.running, closeAnswers)
 	var lc net.ListenConfig
 	ln, err := lc.Listen(d.env.ctx, "tcp", d.cmd.Listen)
 	if err != nil {
@@ -162,13 +142,12 @@ func (d *demo) log() zerolog.Logger {
 }
 
 func (d *demo) startReplica(i int, file *config.File) (*gateway.Gateway, error) {
-	p := parts{
-		file: file, redis: d.store.control, lookups: d.store.request, answers: d.answers, redisName: d.redisName, listener: d.front.part(i),
-		log:        d.log().With().Int("replica", i+1).Logger(),
-		registerer: prometheus.WrapRegistererWith(prometheus.Labels{"replica": fmt.Sprint(i + 1)}, d.registry),
-	}
+	p := d.store.parts()
+	p.file, p.listener = file, d.front.part(i)
+	p.log = d.log().With().Int("replica", i+1).Logger()
+	p.registerer = prometheus.WrapRegistererWith(prometheus.Labels{"replica": fmt.Sprint(i + 1)}, d.registry)
 	if i == 0 { // one admin port shows all replicas
-		p.admin, p.gatherer, p.token, p.writer = d.cmd.Admin, d.registry, d.token, d.writer
+		p.admin, p.gatherer, p.token = d.cmd.Admin, d.registry, d.token
 	}
 	r, err := assemble(d.env.ctx, p)
 	if err != nil {

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/prometheus/common/expfmt"
@@ -330,7 +329,8 @@ func shownMetrics(t *testing.T) map[string][]string {
 		t.Errorf("what should be shed: status %d", status)
 	}
 	samplesOf(t, p.metrics(t), all)
-	requests, metrics := shownDemo(t)
+	d := startDemo(t, "--time-scale", "20")
+	requests, metrics := d.requests, d.base+"/metrics"
 	for range 2 {
 		for _, route := range []string{demoRoute, demoProven} {
 			post(t, requests, chatBody(route, `"temperature":0`, `"max_tokens":40`))
@@ -376,51 +376,4 @@ func samplesOf(t *testing.T, page string, all map[string][]string) {
 			}
 		}
 	}
-}
-
-// shownDemo starts a demonstration, and returns where it takes requests and shows metrics.
-func shownDemo(t *testing.T) (requests, metrics string) {
-	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(exe, "demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--time-scale", "20")
-	cmd.Env = append(os.Environ(), beForegate+"=1")
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var said syncBuffer
-	var reading sync.WaitGroup
-	reading.Go(func() {
-		buf := make([]byte, 4096)
-		for {
-			n, err := out.Read(buf)
-			said.write(buf[:n])
-			if err != nil {
-				return
-			}
-		}
-	})
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(os.Interrupt) // how it stops is another test's
-		reading.Wait()
-		_ = cmd.Wait()
-	})
-	told := regexp.MustCompile(`(?m)^ *(requests|metrics) +(http://\S+)$`)
-	within(t, startWait, "the demonstration says where it is", func() bool {
-		for _, m := range told.FindAllStringSubmatch(said.String(), -1) {
-			if m[1] == "requests" {
-				requests = m[2]
-			} else {
-				metrics = m[2]
-			}
-		}
-		return requests != "" && metrics != ""
-	})
-	return requests, metrics
 }

@@ -124,72 +124,24 @@ func foregate(t *testing.T, args ...string) (int, string) {
 }
 
 func TestTheDemonstrationAnswersAndStops(t *testing.T) {
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(exe, "demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--time-scale", "20")
-	cmd.Env = append(os.Environ(), beForegate+"=1")
-	out, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdout, cmd.Stderr = in, in
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	_ = in.Close() // the child has its own
-	var said syncBuffer
-	var reading sync.WaitGroup
-	reading.Go(func() {
-		buf := make([]byte, 4096)
-		for {
-			n, err := out.Read(buf)
-			said.write(buf[:n])
-			if err != nil {
-				return
-			}
-		}
-	})
-	stopped := false
-	t.Cleanup(func() {
-		if !stopped {
-			_ = cmd.Process.Kill() // by its id; the test has failed already
-			_ = cmd.Wait()
-		}
-		reading.Wait()
-		_ = out.Close()
-	})
-	url := func(label string) string {
-		for line := range strings.Lines(said.String()) {
-			if rest, ok := strings.CutPrefix(strings.TrimSpace(line), label); ok {
-				return strings.TrimSpace(rest)
-			}
-		}
-		return ""
-	}
-	eventually(t, "the demo says where it is", func() bool { return url("requests") != "" && url("metrics") != "" })
-	body, _ := post(t, url("requests"), chatBody("llama-3"))
+	d := launchDemo(t, "--time-scale", "20")
+	body, _ := post(t, d.requests, chatBody("llama-3"))
 	if !strings.Contains(body, `"foregate":{`) {
 		t.Errorf("the demo answers %s", body)
 	}
 	eventually(t, "the demo reports its traffic", func() bool {
-		return strings.Contains(said.String(), "accepted")
+		return strings.Contains(d.said.String(), "accepted")
 	})
-	if status, page := get(t, url("metrics")); status != http.StatusOK || !strings.Contains(page, `replica="2"`) {
+	if status, page := get(t, d.base+"/metrics"); status != http.StatusOK || !strings.Contains(page, `replica="2"`) {
 		t.Errorf("metrics: status %d", status)
 	}
 	began := time.Now()
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-	err = cmd.Wait()
-	stopped = true
+	err := d.stop()
 	if took := time.Since(began); err != nil || took > 8*time.Second {
-		t.Errorf("the demo ended with %v after %v:\n%s", err, took, said.String())
+		t.Errorf("the demo ended with %v after %v:\n%s", err, took, d.said.String())
 	}
-	if strings.Contains(said.String(), "DATA RACE") {
-		t.Errorf("the demo races:\n%s", said.String())
+	if strings.Contains(d.said.String(), "DATA RACE") {
+		t.Errorf("the demo races:\n%s", d.said.String())
 	}
 }
 

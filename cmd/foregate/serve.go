@@ -39,25 +39,11 @@ func (c *serveCmd) Run(e *env) error {
 	lines, closeLog := openLog(e.stderr, reg)
 	defer closeLog()
 	log := zerolog.New(lines).Level(level).With().Timestamp().Logger()
-	endpoint, err := f.Redis.Endpoint()
+	store, closeStores, err := openStores(f.Redis)
 	if err != nil {
 		return err
 	}
-	store, closeRedis, err := openRedis(endpoint)
-	if err != nil {
-		return err
-	}
-	defer closeRedis()
-	kept, closeAnswers, err := openAnswers(f.Redis)
-	if err != nil {
-		return err
-	}
-	defer closeAnswers()
-	writer, closeWriter, err := openDesk(f.Redis, store.control)
-	if err != nil {
-		return err
-	}
-	defer closeWriter()
+	defer closeStores()
 	token, warnings, err := adminToken(f)
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.Config, err)
@@ -65,10 +51,9 @@ func (c *serveCmd) Run(e *env) error {
 	for _, w := range warnings {
 		log.Warn().Msg(w)
 	}
-	r, err := assemble(e.ctx, parts{
-		file: f, redis: store.control, lookups: store.request, answers: kept, writer: writer, redisName: endpoint.String(),
-		admin: f.Admin, token: token, log: log, registerer: reg, gatherer: reg,
-	})
+	p := store.parts()
+	p.file, p.admin, p.token, p.log, p.registerer, p.gatherer = f, f.Admin, token, log, reg, reg
+	r, err := assemble(e.ctx, p)
 	if err != nil {
 		return err
 	}

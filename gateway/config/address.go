@@ -233,28 +233,41 @@ func CheckAdmin(addr string) error {
 // baseURL checks a backend's URL and returns its one spelling. Errors never
 // repeat it.
 func baseURL(raw string) (string, error) {
+	return server{like: "http://host:8000", secrets: "credentials do not belong in a backend's URL; remove what is before the @", tail: "/v1", adds: "the paths"}.url(raw)
+}
+
+// server is what a base URL leads to, in the words of its errors.
+type server struct {
+	like    string // such a URL
+	secrets string // what to do with credentials
+	tail    string // end of a path that does not belong in it …
+	adds    string // … because the gateway adds that itself
+}
+
+// url checks a base URL and returns its one spelling. Errors never repeat it.
+func (s server) url(raw string) (string, error) {
 	u, err := url.Parse(raw)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Opaque != "" {
-		return "", errors.New("want a URL such as http://host:8000")
+		return "", errors.New("want a URL such as " + s.like)
 	}
 	if u.User != nil {
-		return "", errors.New("credentials do not belong in a backend's URL; remove what is before the @")
+		return "", errors.New(s.secrets)
 	}
 	if u.RawQuery != "" || u.ForceQuery || strings.ContainsRune(raw, '#') {
 		return "", errors.New("want the base URL alone, without ? and #")
 	}
 	if !hostOK(u.Hostname()) {
-		return "", errors.New("the host is missing or malformed; want a URL such as http://host:8000")
+		return "", errors.New("the host is missing or malformed; want a URL such as " + s.like)
 	}
 	if n, err := strconv.ParseUint(u.Port(), 10, 16); u.Host != bracket(u.Hostname()) && (err != nil || n == 0) {
 		return "", errors.New("the port is not a number of 1 … 65535")
 	}
 	path := strings.TrimRight(u.EscapedPath(), "/")
-	if path == "/v1" || strings.HasSuffix(path, "/v1") {
-		return "", errors.New("leave out /v1; the gateway adds the paths itself")
+	if strings.HasSuffix(path, s.tail) {
+		return "", fmt.Errorf("leave out %s; the gateway adds %s itself", s.tail, s.adds)
 	}
 	if !only(path, "/._-") || strings.Contains(path, "//") || strings.Contains(path, "..") {
-		return "", errors.New("the path is malformed; want a URL such as http://host:8000")
+		return "", errors.New("the path is malformed; want a URL such as " + s.like)
 	}
 	return u.Scheme + "://" + strings.ToLower(u.Host) + path, nil
 }

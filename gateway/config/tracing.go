@@ -1,12 +1,5 @@
 package config
 
-import (
-	"errors"
-	"net/url"
-	"strconv"
-	"strings"
-)
-
 // Tracing says where traces are sent to, and of how many requests.
 type Tracing struct {
 	OTLP        string  // base URL of a collector that takes OTLP over HTTP, without a trailing slash; "" is none, and no tracing
@@ -46,26 +39,8 @@ func (r *reader) checkTracing(t *Tracing) {
 
 // collectorURL checks a collector's base URL and returns its one spelling. Errors never repeat it.
 func collectorURL(raw string) (string, error) {
-	u, err := url.Parse(raw)
-	switch {
-	case err != nil || (u.Scheme != "http" && u.Scheme != "https") || u.Opaque != "":
-		return "", errors.New("want a URL such as http://collector:4318")
-	case u.User != nil:
-		return "", errors.New("credentials do not belong in the URL; put the header that the collector wants into headers_file")
-	case u.RawQuery != "" || u.ForceQuery || strings.ContainsRune(raw, '#'):
-		return "", errors.New("want the base URL alone, without ? and #")
-	case !hostOK(u.Hostname()):
-		return "", errors.New("the host is missing or malformed; want a URL such as http://collector:4318")
-	}
-	if n, err := strconv.ParseUint(u.Port(), 10, 16); u.Host != bracket(u.Hostname()) && (err != nil || n == 0) {
-		return "", errors.New("the port is not a number of 1 … 65535")
-	}
-	path := strings.TrimRight(u.EscapedPath(), "/")
-	if strings.HasSuffix(path, "/v1/traces") {
-		return "", errors.New("leave out /v1/traces; the gateway adds the path itself")
-	}
-	if !only(path, "/._-") || strings.Contains(path, "//") || strings.Contains(path, "..") {
-		return "", errors.New("the path is malformed; want a URL such as http://collector:4318")
-	}
-	return u.Scheme + "://" + strings.ToLower(u.Host) + path, nil
+	return server{
+		like: "http://collector:4318", secrets: "credentials do not belong in the URL; put the header that the collector wants into headers_file",
+		tail: "/v1/traces", adds: "the path",
+	}.url(raw)
 }
