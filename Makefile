@@ -9,7 +9,7 @@ LINT    := $(GO) tool -modfile=.ci/lint/go.mod
 # What foregate version says; asked of git only where it is used.
 STAMP    = -s -w -X main.stampedVersion=$(shell git describe --tags --always --dirty 2>/dev/null) -X main.stampedRevision=$(shell git rev-parse HEAD 2>/dev/null)
 
-.PHONY: help build run test unit race baselines proofs lint fuzz bench load chaos agree golden dashboards docs sim clean exactness thinning
+.PHONY: help build run test test-long unit race baselines proofs lint fuzz bench load chaos agree golden dashboards docs sim clean exactness thinning
 
 help: ## List the targets.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -24,7 +24,10 @@ run: build ## Start everything on this machine: simulated pools, two replicas, t
 sim: build ## Start one simulated vLLM on 127.0.0.1:8000.
 	@exec bin/vllmsim --listen 127.0.0.1:8000
 
-test: redis race baselines ## Everything a contributor needs to pass: all tests under the race detector against a real Redis, the lab's baselines.
+test: SHORT = -short
+test: redis race baselines ## Everything a contributor needs to pass, within 8 minutes: tests under the race detector against a real Redis, the lab's baselines.
+
+test-long: redis race baselines proofs ## All tests: also those that take seconds each (fleets of processes, faults, long samples). Run it before an issue is called resolved.
 
 .PHONY: redis cc
 redis:
@@ -43,12 +46,12 @@ empty :=
 one   := $(empty) $(empty)
 
 # A race build sleeps for a second before it ends, unless it is told not to. make lint vets.
-race: redis cc ## The tests under the race detector.
-	GORACE=atexit_sleep_ms=50 CGO_ENABLED=1 .ci/with-redis $(GO) test -race -vet=off -timeout 9m $$($(GO) list $(PKGS) | grep -vE '/($(subst $(one),|,$(ALONE)))$$')
+race: redis cc ## The tests under the race detector, the long ones too.
+	GORACE=atexit_sleep_ms=50 CGO_ENABLED=1 .ci/with-redis $(GO) test -race $(SHORT) -vet=off -timeout 15m $$($(GO) list $(PKGS) | grep -vE '/($(subst $(one),|,$(ALONE)))$$')
 
 baselines: ## What the race detector would only make slow: packages of one goroutine, with the lab's scenarios, which give the committed rows to the digit; the scheduler's million steps; what drafts are like; the law of thinned answers.
-	$(GO) test -vet=off $(ALONE:%=./%)
-	$(GO) test -vet=off -run 'MillionRandomSteps|MostAnswersAgree|BlinderADraft|AreOfTheTargetsLaw|NotToBeOfTheTargetsLaw' ./loadtest/vllmsim ./tiers/accept
+	$(GO) test $(SHORT) -vet=off $(ALONE:%=./%)
+	$(GO) test $(SHORT) -vet=off -run 'MillionRandomSteps|MostAnswersAgree|BlinderADraft|AreOfTheTargetsLaw|NotToBeOfTheTargetsLaw' ./loadtest/vllmsim ./tiers/accept
 
 proofs: ## The long forms of what tests show with samples: the law of the limits in minutes of virtual time; a million pairs of requests and of changed entries.
 	$(GO) test -run 'DifferInOnePart|AMiss$$|WhateverHappens' ./cache ./gateway

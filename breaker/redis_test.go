@@ -49,6 +49,9 @@ func (m *member) shares() bool {
 }
 
 func TestATripIsSeenByEightReplicas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	trips := make([]string, 24)
 	for i := range trips {
 		trips[i] = fmt.Sprint("b", i)
@@ -272,6 +275,9 @@ func (c *hole) Read(b []byte) (int, error) {
 }
 
 func TestASubscriptionThatIsDeafIsMadeAnewWithinTwoSeconds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	s := serve(t)
 	raw := redis.NewClient(options(s.addr))
 	t.Cleanup(func() { _ = raw.Close() })

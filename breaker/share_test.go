@@ -107,6 +107,9 @@ func TestABackendThatStaysSickIsProbedByOneReplicaAtATimeAndNeverByARequest(t *t
 }
 
 func TestEveryOpeningOfAFleetOfEightIsTestedByExactlyOneStreamOfProbes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	bubble(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
 		w := &site{}
 		all := fleetOf(t, o, 8, w)

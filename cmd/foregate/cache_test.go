@@ -129,6 +129,9 @@ func (r *replica) finds(t *testing.T, k cache.Key) cache.Found {
 func keyOf(tenant string) cache.Key { return cache.KeyOf(&cache.Parts{Tenant: tenant, Route: "m"}) }
 
 func TestSealKeysAreReplacedWithoutLosingAnAnswer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	url := "redis: {url: \"redis://" + miniredis.RunT(t).Addr() + "\"}\n"
 	old, both, young := keeper(t, sealed(t, url, oneSecret)), keeper(t, sealed(t, url, oneSecret, otherSecret)), keeper(t, sealed(t, url, otherSecret))

@@ -199,6 +199,9 @@ func TestAnEmbeddedRedisIsPurgedThroughItsReplica(t *testing.T) {
 }
 
 func TestAPurgeWhereNoReplicaLivesIsRefusedUnlessItIsForced(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	m := miniredis.RunT(t)
 	keeps(t, at(t, m))

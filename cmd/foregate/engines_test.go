@@ -237,6 +237,9 @@ func TestARequestMayOnlyAskForAStricterMode(t *testing.T) {
 }
 
 func TestAnEngineThatWasRestartedIsProbedAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	w := newProbed(t)
 	before := w.able.State().Requests["/tokenize"]
 	began := time.Now()

@@ -135,6 +135,9 @@ func (s *failing) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestABackendThatAnswersErrorsIsLeftByAllReplicasAndComesBackByProbesAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	bad := newFailing(t)
 	w := &fleetWorld{}

@@ -20,6 +20,9 @@ func cached(t *testing.T, p *process, tenant string) bool {
 }
 
 func TestAPurgeIsInForceOnThreeReplicasWithinASecond(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	w := newFleet(t, 1)
 	for _, tenant := range []string{"acme", "globex"} {

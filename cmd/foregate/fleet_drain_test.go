@@ -13,6 +13,9 @@ import (
 )
 
 func TestADrainOnOneReplicaHoldsOnAllAndCutsNoStream(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	w := newFleet(t, 4)
 	var streams sync.WaitGroup

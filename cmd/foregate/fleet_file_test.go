@@ -13,6 +13,9 @@ import (
 )
 
 func TestAFileThatNamesBackendsIsFollowedWithoutCuttingAStream(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	w := &fleetWorld{}
 	for range 3 {

@@ -6,6 +6,9 @@ import (
 )
 
 func TestEachBackendIsReadByOneReplicaForAllAndByAnotherWhenThatOneDies(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	w := newFleet(t, 8)
 	t.Run("read by one", func(t *testing.T) { testReadByOne(t, w) })

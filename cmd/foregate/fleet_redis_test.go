@@ -8,6 +8,9 @@ import (
 )
 
 func TestRedisThatDiesFreezesAndReturnsFailsNoRequestAndEachReplicaReadsForItselfMeanwhile(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	w := newFleet(t, 8)
 	l := startTraffic(t, 24, w.replicas...)

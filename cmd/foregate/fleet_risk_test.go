@@ -15,6 +15,9 @@ import (
 // TestAFleetCertifiesTogetherWhatNobodyKnew goes from nothing to the last threshold: by traffic
 // alone, at three replicas.
 func TestAFleetCertifiesTogetherWhatNobodyKnew(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	w := newRiskFleet(t, 3, "")
 	w.each(t, func(r riskReply) bool {
@@ -60,6 +63,9 @@ func TestAFleetCertifiesTogetherWhatNobodyKnew(t *testing.T) {
 
 // TestAReplicaThatIsKilledLeavesItsAuditsBad kills one with audits under way.
 func TestAReplicaThatIsKilledLeavesItsAuditsBad(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	w := newRiskFleet(t, 3, "")
 	k := w.certified(t)

@@ -101,6 +101,9 @@ func (s *sealing) finds(t *testing.T, tenant string) (hit bool) {
 }
 
 func TestSealKeysAreReplacedByRestartsOneByOne(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	dir := t.TempDir()
 	s := &sealing{redis: newRedisServer(t), sim: vllmsim.Start(t, vllmsim.Options{Model: fleetModel, Seed: simSeed}), files: map[string]string{}}

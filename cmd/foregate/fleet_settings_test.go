@@ -55,6 +55,9 @@ func (p *process) standing(t *testing.T) gateway.Status {
 // TestAChangeAndABadValueAreSeenByEveryReplicaWithinASecond changes settings by hand, by
 // the command, and to what no setting may be.
 func TestAChangeAndABadValueAreSeenByEveryReplicaWithinASecond(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	w := newFleet(t, 1)
 	hset := func(name, value string) {
@@ -108,6 +111,9 @@ func TestAChangeAndABadValueAreSeenByEveryReplicaWithinASecond(t *testing.T) {
 // TestABadValueOfAnySettingIsInTheMetricTheLogAndTheStatus sets all settings at once to
 // what none may be, ten times.
 func TestABadValueOfAnySettingIsInTheMetricTheLogAndTheStatus(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	client := startRedis(t)
 	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0

@@ -48,6 +48,9 @@ func (s *snapping) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 func TestABackendThatDiesOrResetsIsLeftAndNoRequestThatHadNotBegunFails(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	w := &fleetWorld{}
 	var urls []string
@@ -94,6 +97,9 @@ func TestABackendThatDiesOrResetsIsLeftAndNoRequestThatHadNotBegunFails(t *testi
 }
 
 func TestAnEngineThatHangsIsOutInTwoSecondsAndBackWhenItMakesStepsAgain(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	// Without a breaker's help: it is to be the readings that tell.
 	w := newFleet(t, 4, "breaker.failures", "1000", "timeout.target_first_byte", "1500ms", "retry.budget", "1")
@@ -126,6 +132,9 @@ func TestAnEngineThatHangsIsOutInTwoSecondsAndBackWhenItMakesStepsAgain(t *testi
 }
 
 func TestABackendThatRestartsColdGetsItsShareGradually(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	w := newFleet(t, 4, "breaker.open", "500ms") // it is the ramp that is to be seen
 	l := startTraffic(t, 24, w.replicas...)
@@ -162,6 +171,9 @@ func TestABackendThatRestartsColdGetsItsShareGradually(t *testing.T) {
 }
 
 func TestABackendWhoseMetricsFreezeOrLieKeepsServingItsShare(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	w := newFleet(t, 4)
 	l := startTraffic(t, 24, w.replicas...)

@@ -69,6 +69,9 @@ func TestARedisThatReturnsEmptyIsFilledAgain(t *testing.T) {
 }
 
 func TestAFrozenNodeOfAClusterLeavesTheOthersKeysAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	t.Parallel()
 	c := newCluster(t)
 	p := newPair(t, `url: "`+c.url()+`"`)
