@@ -31,6 +31,9 @@ settings: {speculation.mode: confidence, speculation.holdback_ms: "600", specula
 `
 
 func TestACaseRunsAgainstRealProcesses(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	o := options(t, steady)
 	var checked atomic.Int64
 	o.Check = func(q *loadtest.Request, text string, out *loadtest.Outcome) {

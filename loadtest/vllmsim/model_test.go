@@ -156,6 +156,9 @@ func TestTheBlinderADraftTheLessItsConfidenceSays(t *testing.T) {
 
 // Output of the Azure conversation trace of 2023: p50 129, p95 451 tokens.
 func TestAnswersAreAsLongAsThoseOfThePublicTrace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	const n = 4000
 	m := NewModel(7, 0)
 	for _, temperature := range []float64{0, 0.7} {

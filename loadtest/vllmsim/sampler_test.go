@@ -79,6 +79,9 @@ func chiSquare(t *testing.T, counts map[int32]int, p []float64, n int) float64 {
 }
 
 func TestSampledTokensFollowTheDistributionThroughEveryTruncation(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	const n = 20000
 	cases := []sampling{
 		{temperature: 1, topP: 1}, {temperature: 0.7, topP: 1}, {temperature: 0.2, topP: 1}, {temperature: 1.6, topP: 1},
