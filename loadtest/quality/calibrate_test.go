@@ -51,6 +51,9 @@ func kept(scores []float64, good []bool, risk float64) float64 {
 // TestAFittedScoreTellsGoodDraftsFromBadBetterThanTheOneBefore fits to 3,000 drafts and tries the
 // fit on 3,000 others. What it logs are the figures in the documentation of package calibrate.
 func TestAFittedScoreTellsGoodDraftsFromBadBetterThanTheOneBefore(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	const n = 3000
 	cfg := accept.Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1}
 	cases := []struct{ divergence, blind, temperature, gain float64 }{

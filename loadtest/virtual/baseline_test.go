@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,6 +18,10 @@ var (
 	update = flag.Bool("update", false, "rewrite the baselines")
 	day    = flag.Bool("day", false, "run the baselines of a whole day, too: minutes")
 )
+
+// longScenarios take more than ten seconds of a processor each. Of each kind of scenario a
+// shorter one stays in make test.
+var longScenarios = []string{"bursty-multitenant", "cascade-long-prompt", "cascade-low-acceptance", "cascade-price-b", "head-verify"}
 
 // TestTheBaselinesAreWhatThisTreeComputes holds the committed rows against a run of
 // each scenario: any change of a decision of the gateway, or of the simulator,
@@ -35,6 +40,9 @@ func TestTheBaselinesAreWhatThisTreeComputes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if name == "risk-day" && !*day {
 				t.Skip("minutes; go test ./loadtest/virtual -run Baselines/risk-day -day")
+			}
+			if testing.Short() && slices.Contains(longScenarios, name) {
+				t.Skip("a long test: make test-long")
 			}
 			t.Parallel()
 			s, err := loadtest.Load(filepath.Join("..", "scenarios", name+".yaml"))

@@ -27,6 +27,9 @@ var drifts = []struct {
 }
 
 func TestProofADriftIsOverInTheDocumentedTime(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	for i, tc := range drifts {
 		name := fmt.Sprintf("%s, lease %d, boost %.0f", tc.name, tc.rule.Lease, tc.boost)
 		tr := traffic{rule: tc.rule, boost: tc.boost, requests: 400_000, first: usual, second: tc.to}
