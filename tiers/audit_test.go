@@ -325,6 +325,9 @@ func TestADraftWhoseClientLeftIsNotAudited(t *testing.T) {
 }
 
 func TestAuditsCostNoMoreThanTheirShare(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.1}, vllmsim.Options{})
 	n.grid, r.cfg.Risk.Spend = everything, 0.1
 	answered := 0

@@ -77,6 +77,9 @@ func dropped(tr *Tracer, reason string) float64 {
 // TestNoRequestWaitsForACollector ends 5,000 requests beside collectors of every kind. What is not
 // taken is dropped and counted, and the log says so once.
 func TestNoRequestWaitsForACollector(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	const requests = 5000
 	hang := make(chan struct{})
 	t.Cleanup(func() { close(hang) })

@@ -273,6 +273,9 @@ func (g *gate) Read(p []byte) (int, error) {
 }
 
 func TestASlowSubscriberMissesMessagesAndSaysSo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	for _, replay := range []bool{true, false} {
 		t.Run(fmt.Sprintf("replay %t", replay), func(t *testing.T) {
 			s := start(t, vllmsim.Options{BlocksOverride: 1 << 17, MaxBatchedTokens: 1 << 17, KVEvents: vllmsim.KVEvents{HWM: 1}})
