@@ -36,8 +36,8 @@ func flightRows() []Row {
 			Promise: "1 generation; ≤ 2; ≤ 3; all answered with equal bytes", Recover: backAgain, Shape: crowded, Run: stampede,
 		},
 		{
-			ID: "M11", Fault: "the leader's generation is cut once, with 1,000 identical requests waiting; again, and all are", Added: -1,
-			Promise: "once: one retries, all others answered; for good: all share the error after ≤ 2 tries a replica", Bears: []string{ErrorEvent, "http_502"},
+			ID: "M11", Fault: "generations are cut with 1,000 identical requests waiting: the leader's once; each after 8 of 20 tokens; each after 4 of 100", Added: -1,
+			Promise: "once, and each after 8 of 20: all carried on with and answered, with equal bytes, in ≤ 2 and ≤ 3 generations; each after 4 of 100: nobody answered, all share the error after ≤ 2 leaders a replica, ≤ 4 generations each", Bears: []string{ErrorEvent, "http_502"},
 			Shape: one, Run: leaderFails,
 		},
 	}
@@ -50,6 +50,7 @@ const (
 	followers    = 6    // on each replica, of an answer under way
 	wayThrough   = 5    // chunks after which something happens to an answer under way
 	rushKilledAt = 8    // chunks
+	carriedOn    = 4    // generations of one leader at most: the first, and three that carry on
 )
 
 // leisurely has simulators give about 17 tokens a second: each goes to 1,000 clients, and machines that start
@@ -341,53 +342,47 @@ func (w *World) stampedeKilled(ctx context.Context, l *Load, a *rushed) error {
 	return w.Settled(ctx, patience)
 }
 
-// leaderFails has the one backend cut the leader's answer once, and then fail for good.
+// leaderFails has the one backend cut the leader's answer once, then every answer so that the rest is
+// short, and then so that no answer comes to its end.
 func leaderFails(ctx context.Context, w *World) error {
-	backend := w.Targets[0]
 	l := w.NewLoad()
-	w.strikes += 2
+	w.strikes += 3
 	w.Phase(During)
 	w.connect(l)
-	r := identical("Which rope breaks first?", rushTokens)
-	text, _, err := l.truth(w.Gateways[0], r)
-	if err != nil {
-		return err
-	}
-	if err := backend.SetFault(vllmsim.Fault{CutAfterBytes: 4000, For: 1}); err != nil {
-		return err
-	}
-	before := w.generations()
-	all := l.Crowd(w.Gateways, rush, r)
-	l.KeepAll(all)
-	w.allSay("once", text, all)
-	lost := 0
-	for i := range all {
-		if all[i].Kind != Answered {
-			lost++
+	for _, cut := range []struct {
+		what   string
+		fault  vllmsim.Fault
+		prompt string
+		tokens int
+		most   int // generations
+		ends   bool
+	}{
+		{"once", vllmsim.Fault{CutAfterBytes: 4000, For: 1}, "Which rope breaks first?", rushTokens, 2, true},
+		{"each after 8 of 20 tokens", vllmsim.Fault{ErrorEventAfterTokens: rushKilledAt}, "Which rope breaks each time?", rushTokens, rushTokens/rushKilledAt + 1, true},
+		{"each after 4 of 100", vllmsim.Fault{ErrorEventAfterTokens: 4}, "Which rope breaks always?", 100, 2 * carriedOn * len(w.Gateways), false},
+	} {
+		r := identical(cut.prompt, cut.tokens)
+		text, _, err := l.truth(w.Gateways[0], r)
+		if err == nil {
+			err = w.Targets[0].SetFault(cut.fault)
+		}
+		if err != nil {
+			return err
+		}
+		before, began := w.generations(), time.Now()
+		all := l.Crowd(w.Gateways, rush, r)
+		l.KeepAll(all)
+		w.allSay(cut.what, text, all)
+		told := latest(all, began)
+		answered := len(slices.DeleteFunc(all, func(o Outcome) bool { return o.Kind != Answered }))
+		w.Note("%s: %d of %d answered, %v at most", cut.what, answered, rush, round(told))
+		if (answered == rush) != cut.ends || !cut.ends && answered > 0 {
+			w.Break("%s: %d of %d answered", cut.what, answered, rush)
+		}
+		w.atMost(ctx, cut.what, w.generations()-before, cut.most)
+		if err := w.Targets[0].SetFault(vllmsim.Fault{}); err != nil {
+			return err
 		}
 	}
-	w.Note("once: %d of %d lost, %s", lost, rush, words(all))
-	if lost > 1 {
-		w.Break("once: %d of %d were not answered, where one had begun the answer", lost, rush)
-	}
-	w.atMost(ctx, "once", w.generations()-before, 2)
-	return w.leaderFailsForGood(ctx, l, backend)
-}
-
-// leaderFailsForGood has the one backend break every answer off.
-func (w *World) leaderFailsForGood(ctx context.Context, l *Load, backend *vllmsim.Server) error {
-	const what = "for good"
-	r := identical("Which rope breaks always?", rushTokens)
-	if err := backend.SetFault(vllmsim.Fault{ErrorEventAfterTokens: rushKilledAt}); err != nil {
-		return err
-	}
-	before, began := w.generations(), time.Now()
-	all := l.Crowd(w.Gateways, rush, r)
-	l.KeepAll(all)
-	if slices.ContainsFunc(all, func(o Outcome) bool { return o.Kind == Answered }) {
-		w.Break("%s: answered, though no answer has an end", what)
-	}
-	w.Note("%s: told after %v at most", what, round(latest(all, began)))
-	w.atMost(ctx, what, w.generations()-before, 2*len(w.Gateways))
-	return backend.SetFault(vllmsim.Fault{})
+	return nil
 }
