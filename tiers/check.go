@@ -210,10 +210,10 @@ func (c *Cascade) question(ctx context.Context, k call, rc *Receipt) (backend st
 		return "", err
 	}
 	x.call = k
+	defer x.drop()
 	backend = x.lease.Backend()
 	if k.before != nil {
 		if err := k.before(ctx); err != nil {
-			x.unasked()
 			return "", err
 		}
 	}

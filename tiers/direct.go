@@ -26,6 +26,7 @@ func (j *job) direct(ctx context.Context, p *pool.Pool, tier Tier) error {
 	if err != nil {
 		return err
 	}
+	defer x.drop()
 	j.receipt.Tier = tier
 	if tier == Target {
 		j.receipt.Target = j.cascade.now().Sub(started)

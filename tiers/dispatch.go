@@ -114,17 +114,28 @@ func (x *exchange) pick(k *call) error {
 		if err := k.pool.PickInto(&x.lease, &k.demand); err != nil {
 			return err
 		}
-		done, err := x.allow(k)
+		err := x.permit(k)
 		if err == nil {
-			x.gate = done
 			return nil
 		}
-		x.lease.Done(0)
 		if refused, ok := errors.AsType[*scoring.RefusedError](err); ok && !refused.Backend {
 			return err
 		}
 		k.demand.Exclude = append(k.demand.Exclude, x.lease.Backend())
 	}
+}
+
+// permit asks for a permit at the backend that was picked, and gives the place there back where there is none.
+func (x *exchange) permit(k *call) error {
+	permitted := false
+	defer func() {
+		if !permitted { // or it panicked
+			x.lease.Done(0)
+		}
+	}()
+	done, err := x.allow(k)
+	x.gate, permitted = done, err == nil
+	return err
 }
 
 // allow asks the backend's breaker; for a score, that of scoring.

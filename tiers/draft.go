@@ -88,6 +88,11 @@ func (j *job) speculate(ctx context.Context) error {
 		return j.undrafted(ctx, err)
 	}
 	d.x = x
+	defer func() {
+		if d.x != nil {
+			d.x.drop()
+		}
+	}()
 	cause, err := d.stream(ctx)
 	f, _ := errors.AsType[*Failure](cause)
 	d.part(ctx, f, err)

@@ -215,6 +215,7 @@ func (d *draft) byText(rest int) []byte {
 // carryOn streams the target's part behind the accepted one. Where the backend is lost it
 // returns why, and at is the place from which another can carry on.
 func (d *draft) carryOn(x *exchange, at *accept.Step) (*Failure, error) {
+	defer x.drop()
 	leg := leg{draft: d, x: x, from: *at, at: *at}
 	defer func() { *at = leg.at }()
 	d.reply.lagWord, d.reply.bound = false, unbounded

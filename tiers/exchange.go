@@ -48,7 +48,8 @@ type call struct {
 	spans  bool        // it is a span of its own in that trace
 }
 
-// exchange is one call under way at one backend. It must be closed.
+// exchange is one call under way at one backend. It must be closed: whoever has it defers
+// drop, so that a panic costs its request and nothing else.
 type exchange struct {
 	call
 	cascade *Cascade
@@ -88,6 +89,12 @@ func (x *exchange) open(ctx context.Context) *Failure {
 		first := time.AfterFunc(x.firstByte, func() { x.cancel(errFirstByte) })
 		defer first.Stop()
 	}
+	opened := false
+	defer func() {
+		if !opened {
+			x.drop()
+		}
+	}()
 	if err := x.send(x.cascade.transport); err != nil {
 		f := x.failure(err)
 		x.close(f, 0)
@@ -98,6 +105,7 @@ func (x *exchange) open(ctx context.Context) *Failure {
 		x.lease.FirstToken() // the first byte of another answer is its last, too
 	}
 	x.gate(nil)
+	opened = true
 	return nil
 }
 
@@ -313,32 +321,42 @@ func (x *exchange) failure(err error) *Failure {
 	return f
 }
 
-// unasked gives back the place of a call that was not made.
-func (x *exchange) unasked() {
-	x.gate(&Failure{Kind: Gone})
-	x.lease.Done(0)
-}
-
 // close ends the exchange: a stream that has not come to its end is aborted by
 // closing its connection. f is why, nil when all went well or the gateway itself
 // had enough; generated counts the tokens that came.
 func (x *exchange) close(f *Failure, generated int) {
 	x.closing.Do(func() {
-		if x.resp != nil && x.ended {
-			soon := time.AfterFunc(drainWait, func() { x.cancel(context.Canceled) })
-			drain(x.resp.Body)
-			soon.Stop()
-		}
-		x.cancel(context.Canceled)
-		if x.resp != nil {
-			_ = x.resp.Body.Close() // nothing is owed to a body that is given up
-		}
+		defer x.leave(generated) // also when something before it panics
+		defer x.report(f)
+		x.hangUp()
 		x.settleTry(f, generated)
-		x.report(f)
-		usd := x.lease.Done(generated)
-		x.receipt.USD += usd
-		x.cascade.metrics.cost.WithLabelValues(string(x.tier)).Add(usd)
 	})
+}
+
+// drop closes an exchange that was not closed.
+func (x *exchange) drop() { x.close(nil, 0) }
+
+// hangUp ends the call, if it was made. The connection is kept where the answer has ended.
+func (x *exchange) hangUp() {
+	if x.cancel == nil {
+		return
+	}
+	if x.resp != nil && x.ended {
+		soon := time.AfterFunc(drainWait, func() { x.cancel(context.Canceled) })
+		drain(x.resp.Body)
+		soon.Stop()
+	}
+	x.cancel(context.Canceled)
+	if x.resp != nil {
+		_ = x.resp.Body.Close() // nothing is owed to a body that is given up
+	}
+}
+
+// leave gives the place at the backend back.
+func (x *exchange) leave(generated int) {
+	usd := x.lease.Done(generated)
+	x.receipt.USD += usd
+	x.cascade.metrics.cost.WithLabelValues(string(x.tier)).Add(usd)
 }
 
 // drain reads what little is left after the terminator, so that the connection

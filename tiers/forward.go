@@ -55,6 +55,7 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, 
 	if err != nil {
 		return rc, err
 	}
+	defer x.drop()
 	rc.Tier = Target
 	rc.First = c.now().Sub(rc.Began)
 	rc.Target = rc.First

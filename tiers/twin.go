@@ -83,6 +83,7 @@ func (d *draft) part(ctx context.Context, f *Failure, err error) {
 	if !lost && t.wants() {
 		d.free()
 		t.goOn(d.x)
+		d.x = nil
 		return
 	}
 	d.x.close(f, d.course.Tokens())

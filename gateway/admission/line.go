@@ -82,6 +82,7 @@ type Line struct {
 
 	waiting  [must + 1]queue
 	tried    []*Waiter // memory of one look: who found no room
+	serving  *Waiter   // whom the last look has come to
 	shedding map[place]*state
 	flips    int // of all of these
 	trickled time.Time
@@ -177,6 +178,7 @@ func (l *Line) impatient(w *Waiter, now time.Time) bool {
 // Serve lets in who has room, each in turn, and sheds whose wait is over. It is called
 // when there may be more room, and every now and then.
 func (l *Line) Serve(now time.Time) {
+	l.serving = nil
 	l.expire(now)
 	l.tried = l.tried[:0]
 	for w := l.next(now); w != nil; w = l.next(now) {
@@ -247,6 +249,7 @@ func (l *Line) trickle(now time.Time) {
 		if w == nil {
 			continue
 		}
+		l.serving = w
 		usage := max(w.Config.Threshold(c), w.Config.Threshold(c+1)) // the class above may be closed: 0 would be no limit
 		if err := w.Try(pool.Limit{Usage: usage, Now: !w.Config.Foresee}); !errors.Is(err, pool.ErrFull) {
 			l.trickled = now
@@ -272,6 +275,7 @@ func (l *Line) expire(now time.Time) {
 // finds it free only where the others end at once: it is let in by what is in use, and
 // waits in the engine.
 func (l *Line) end(w *Waiter) {
+	l.serving = w
 	switch {
 	case w.Must:
 		w.Done(w.Try(pool.Limit{}))
@@ -293,6 +297,7 @@ func (l *Line) Leave(w *Waiter) bool { return l.waiting[w.rank()].leave(w) }
 
 // try takes a place for w, and notes whether its class, and those below, are shed.
 func (l *Line) try(w *Waiter, limit float64, now time.Time) error {
+	l.serving = w
 	at := pool.Limit{Usage: limit, Queue: w.Config.queue(w.Class), Now: !w.Config.Foresee}
 	if limit >= 1 && !w.Config.Foresee {
 		at = pool.Limit{} // it is let in whatever there is

@@ -61,6 +61,9 @@ type outcome struct {
 }
 
 func (o *outcome) set(err error) {
+	if o.done {
+		return // then it panicked
+	}
 	o.err, o.done = err, true
 	if o.over != nil {
 		o.over <- err
@@ -69,7 +72,7 @@ func (o *outcome) set(err error) {
 
 // Enter waits until w may enter its pool, and returns what came of it: nil, an error of
 // w.Try's, a *ShedError, or the context's cause when the caller has left. w.Done is
-// Enter's own. waited is 0 where it did not have to.
+// Enter's own. waited is 0 where it did not have to. A panic of w.Try's is Enter's, whoever called it.
 func (s *Lines) Enter(ctx context.Context, poolName string, w *Waiter) (waited time.Duration, err error) {
 	l := s.byPool[poolName]
 	if l == nil {
@@ -78,16 +81,21 @@ func (s *Lines) Enter(ctx context.Context, poolName string, w *Waiter) (waited t
 	now := time.Now()
 	var o outcome
 	w.Done = o.set
+	defer func() {
+		if p, ok := err.(panicError); ok {
+			panic(string(p))
+		}
+	}()
 	if l.enter(w, &o, now) {
 		return 0, o.err
 	}
 	select {
 	case err = <-o.over:
 	case <-ctx.Done():
-		if l.leave(w) {
+		if l.leave(w, &o) {
 			return time.Since(now), context.Cause(ctx)
 		}
-		err = <-o.over // it was its turn just then; whoever it goes to hears of the leaving
+		err = o.err // it was its turn just then; whoever it goes to hears of the leaving
 	}
 	waited = time.Since(now)
 	s.metrics.wait.WithLabelValues(w.Class.String()).Observe(waited.Seconds())
@@ -117,22 +125,23 @@ func (s *Lines) Shedding(poolName string) []identity.Priority {
 func (l *line) enter(w *Waiter, o *outcome, now time.Time) bool {
 	l.mu.Lock()
 	defer l.unlock()
+	defer l.asking.Store(false)
 	l.asking.Store(true)
 	l.line.Enter(w, now)
 	if !o.done {
 		o.over = make(chan error, 1)
 	}
 	l.settle()
-	l.asking.Store(false)
 	return o.done
 }
 
-func (l *line) leave(w *Waiter) bool {
+// leave takes w out, and reports whether nothing had come of it.
+func (l *line) leave(w *Waiter, o *outcome) bool {
 	l.mu.Lock()
 	defer l.unlock()
-	left := l.line.Leave(w)
+	l.line.Leave(w)
 	l.settle()
-	return left
+	return !o.done
 }
 
 // unlock takes the look that others asked for meanwhile.
@@ -154,9 +163,9 @@ func (l *line) wake() {
 
 // look takes the looks that were asked for, and gives the lock back.
 func (l *line) look() {
-	defer l.mu.Unlock() // also when a Try panics: a pool must not be locked for good
+	defer l.mu.Unlock()
 	for l.dirty.Swap(false) {
-		l.line.Serve(time.Now())
+		l.serve(time.Now())
 	}
 	l.settle()
 }
@@ -166,7 +175,7 @@ func (l *line) tick() {
 	l.mu.Lock()
 	defer l.unlock()
 	l.polls = false
-	l.line.Serve(time.Now())
+	l.serve(time.Now())
 	l.settle()
 }
 

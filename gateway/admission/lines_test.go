@@ -380,3 +380,78 @@ func TestWhatIsShedAndWhoWaitsIsShown(t *testing.T) {
 		atRest(t, s)
 	})
 }
+
+// panics is what a call panicked with, nil if it did not.
+func panics(do func()) (what any) {
+	defer func() { what = recover() }()
+	do()
+	return nil
+}
+
+func TestAPanicOfATryIsThatOfTheRequestWhoseTryItIs(t *testing.T) {
+	for name, look := range map[string]func(*Lines){
+		"at a wake": func(s *Lines) { s.Wake("p") },
+		"at a poll": func(*Lines) { time.Sleep(poll) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, c := NewLines([]string{"p"}, nil), counter{}
+				bad, tries := c.waiter(high, "t"), 0
+				bad.Try = func(l pool.Limit) error {
+					if tries++; tries > 1 {
+						panic("of a try")
+					}
+					return c.try(l)
+				}
+				caught := make(chan any, 1)
+				go func() { caught <- panics(func() { _, _ = s.Enter(t.Context(), "p", bad) }) }()
+				synctest.Wait()
+				good := going(t.Context(), s, c.waiter(normal, "t"))
+				c.free(1)
+				look(s)
+				if what := <-caught; what == nil {
+					t.Error("the request does not hear of its panic")
+				}
+				if r := <-good; r.err != nil {
+					t.Errorf("who waits behind it: %+v", r)
+				}
+				atRest(t, s)
+			})
+		})
+	}
+}
+
+func TestAPanicOfTheFirstTryLeavesTheLineAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := NewLines([]string{"p"}, nil), counter{places: 1}
+		bad := c.waiter(high, "t")
+		bad.Try = func(pool.Limit) error { panic("of a try") }
+		if panics(func() { _, _ = s.Enter(t.Context(), "p", bad) }) == nil {
+			t.Error("no panic")
+		}
+		if r, ok := have(going(t.Context(), s, c.waiter(normal, "t"))); !ok || r.err != nil {
+			t.Errorf("who comes next: %+v, %v", r, ok)
+		}
+		atRest(t, s)
+	})
+}
+
+func TestAPanicOfTheLineItselfCostsOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := NewLines([]string{"p"}, nil), counter{}
+		s.byPool["p"].line.Rand = func() float64 { panic("of the line") } // when a wait is over
+		lost := make(chan any, 1)
+		go func() { lost <- panics(func() { _, _ = s.Enter(t.Context(), "p", c.waiter(low, "t")) }) }()
+		synctest.Wait()
+		next := going(t.Context(), s, c.waiter(high, "t"))
+		time.Sleep(DefaultConfig().Wait(low) + poll)
+		if what := <-lost; what == nil {
+			t.Error("the request whose wait was over does not hear of it")
+		}
+		c.free(1)
+		if r := <-next; r.err != nil {
+			t.Errorf("who waits behind it: %+v", r)
+		}
+		atRest(t, s)
+	})
+}
