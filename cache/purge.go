@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/panics"
 )
 
 // keyEpochs is a hash: what was purged → when, in µs by Redis' clock. It has no TTL, and
@@ -120,6 +122,9 @@ const (
 	leadPrefix = keyPrefix + "lead:"
 )
 
+// errSweepPanicked is what became of a node at whose replies the client panicked.
+var errSweepPanicked = errors.New("the Redis client panicked at a reply")
+
 // Sweep deletes the answers that a scope covers from the Redis that has them, and tells how
 // many there were, also where ctx ended it. A route's cannot be told from others by their
 // names, so none of them is deleted. It is no part of a purge: what was purged cannot be
@@ -134,7 +139,11 @@ func Sweep(ctx context.Context, answers redis.UniversalClient, s Scope) (int, er
 	}
 	var deleted atomic.Int64
 	if c, ok := answers.(*redis.ClusterClient); ok {
-		err := c.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return sweep(ctx, node, prefix, &deleted) })
+		err := c.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) (err error) {
+			err = errSweepPanicked
+			defer panics.Caught(ctx) // each is asked by a goroutine of its own
+			return sweep(ctx, node, prefix, &deleted)
+		})
 		return int(deleted.Load()), err
 	}
 	err := sweep(ctx, answers, prefix, &deleted)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/panics"
 )
 
 const (
@@ -127,7 +129,7 @@ func (s *Store) runQueue(ctx context.Context) {
 	s.queue.close(false)
 	var all sync.WaitGroup
 	for range writers {
-		all.Go(func() { s.write(ctx) })
+		all.Go(func() { panics.Keep(ctx, s.write) })
 	}
 	all.Wait()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/panics"
 )
 
 // Config is what an operator may tune, live.
@@ -126,14 +127,14 @@ func (s *Store) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	if s.control != nil {
-		all.Go(func() { s.hearPurges(ctx) })
+		all.Go(func() { panics.Keep(ctx, s.hearPurges) })
 	}
 	if s.redis == nil {
 		<-ctx.Done()
 		return nil
 	}
 	if s.tracking != nil {
-		all.Go(func() { s.hearInvalidations(ctx) })
+		all.Go(func() { panics.Keep(ctx, s.hearInvalidations) })
 	}
 	all.Go(func() { s.runQueue(ctx) })
 	_ = inBackground(ctx, s.load) // a failure shows at the first look

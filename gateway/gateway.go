@@ -18,6 +18,7 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/panics"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -266,7 +267,10 @@ func (g *Gateway) runLoop(l Loop) (err error) {
 			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
 		}
 	}()
-	return l.Run(g.loopsCtx)
+	return l.Run(panics.Watch(g.loopsCtx, func(err error) {
+		g.metrics.panics.Inc()
+		g.log.Error().Err(err).Str("loop", l.Name).Msg("a goroutine of a background loop panicked")
+	}))
 }
 
 // Addr is the public listener's address.

@@ -29,17 +29,22 @@ func (g *Gateway) enter(l *exchangeLog, w http.ResponseWriter, r *http.Request) 
 		g.inFlight.Add(-1)
 		return nil, nil, errOverloaded
 	}
-	leave = func() { g.inFlight.Add(-1) }
+	entered := false
+	defer func() {
+		if !entered { // refused, or it panicked
+			g.inFlight.Add(-1)
+		}
+	}()
 	caller, err := g.opts.Identity.Identify(r)
 	if err == nil {
 		l.caller = caller
 		body, err = g.readBody(w, r)
 	}
 	if err != nil {
-		leave()
 		return nil, nil, err
 	}
-	return body, leave, nil
+	entered = true
+	return body, func() { g.inFlight.Add(-1) }, nil
 }
 
 // generate answers chat completions and completions through the cascade.

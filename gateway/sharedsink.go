@@ -24,6 +24,8 @@ type sharedSink struct {
 	done  chan struct{} // closed when that ends
 	more  chan struct{} // there is more to write, or no more comes; holds one
 
+	panicked any // of that goroutine, when done is closed
+
 	mu     sync.Mutex
 	behind []byte // what the client is still to take
 	over   bool   // no more comes
@@ -53,6 +55,7 @@ func (s *sharedSink) part() {
 	s.apart, s.done, s.more = true, make(chan struct{}), make(chan struct{}, 1)
 	go func() {
 		defer close(s.done)
+		defer func() { s.panicked = recover() }()
 		for s.writeOn() {
 			<-s.more
 		}
@@ -116,5 +119,8 @@ func (s *sharedSink) close() error {
 	s.mu.Unlock()
 	s.signal()
 	<-s.done
+	if s.panicked != nil {
+		panic(s.panicked) // it is this request's
+	}
 	return s.err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/panics"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -81,23 +82,26 @@ func (r *replica) runBreakers(ctx context.Context) error {
 	var members sync.WaitGroup
 	defer members.Wait()
 	defer cancel()
-	members.Go(func() {
-		tick := time.NewTicker(membersEvery)
-		defer tick.Stop()
-		for {
-			for name, p := range r.pools {
-				var ids []string
-				for _, b := range p.Snapshot() {
-					ids = append(ids, b.ID)
-				}
-				r.breakers.Retain(name, ids)
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-			}
-		}
-	})
+	members.Go(func() { panics.Keep(ctx, r.retainBreakers) })
 	return r.breakers.Run(ctx)
+}
+
+// retainBreakers tells the breakers which backends there are, until ctx ends.
+func (r *replica) retainBreakers(ctx context.Context) {
+	tick := time.NewTicker(membersEvery)
+	defer tick.Stop()
+	for {
+		for name, p := range r.pools {
+			var ids []string
+			for _, b := range p.Snapshot() {
+				ids = append(ids, b.ID)
+			}
+			r.breakers.Retain(name, ids)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }

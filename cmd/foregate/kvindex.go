@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/foregate/foregate/panics"
 	"github.com/foregate/foregate/tiers/kvevents"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/prefix"
@@ -114,7 +115,9 @@ func (x *kvIndex) follow(ctx context.Context, p *pool.Pool, all *sync.WaitGroup,
 			}
 			feed, cancel := context.WithCancel(ctx)
 			feeds[feedOf] = cancel
-			all.Go(func() { _ = x.events.Follow(feed, x.name(b.ID), endpoint) }) // logs its failures itself, and goes on
+			all.Go(func() {
+				panics.Keep(feed, func(ctx context.Context) { _ = x.events.Follow(ctx, x.name(b.ID), endpoint) }) // logs its failures itself, and goes on
+			})
 		}
 	}
 	for name, end := range feeds {

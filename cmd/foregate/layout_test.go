@@ -19,11 +19,11 @@ const module = "github.com/foregate/foregate/"
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
 	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/identity", "gateway/limits", "gateway/settings", "gateway/tracing",
-		"tiers", "tiers/choose", "tiers/economy", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk", "breaker", "cache", "loadtest/vllmsim"},
+		"tiers", "tiers/choose", "tiers/economy", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk", "breaker", "cache", "panics", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality", "loadtest/replay"},
 
-	"gateway":           {"gateway/identity", "gateway/admission", "gateway/limits", "cache", "tiers", "tiers/openai", "tiers/pool"},
+	"gateway":           {"gateway/identity", "gateway/admission", "gateway/limits", "cache", "tiers", "tiers/openai", "tiers/pool", "panics"},
 	"gateway/admission": {"gateway/identity", "tiers/pool"},
 	"gateway/config":    {},
 	"gateway/console":   {},
@@ -42,18 +42,19 @@ var arrows = map[string][]string{
 	"tiers/choose":    {},
 	"tiers/discover":  {},
 	"tiers/economy":   {},
-	"tiers/fleet":     {"tiers/prefix", "tiers/pressure"},
-	"tiers/kvevents":  {},
+	"tiers/fleet":     {"tiers/prefix", "tiers/pressure", "panics"},
+	"tiers/kvevents":  {"panics"},
 	"tiers/openai":    {},
-	"tiers/pool":      {"tiers/choose", "tiers/discover", "tiers/prefix", "tiers/pressure"},
+	"tiers/pool":      {"tiers/choose", "tiers/discover", "tiers/prefix", "tiers/pressure", "panics"},
 	"tiers/prefix":    {},
-	"tiers/probe":     {"tiers/openai"},
+	"tiers/probe":     {"tiers/openai", "panics"},
 	"tiers/pressure":  {},
 	"tiers/scoring":   {},
 	"tiers/schema":    {},
 
 	"breaker": {},
-	"cache":   {"gateway/lookup"},
+	"cache":   {"gateway/lookup", "panics"},
+	"panics":  {},
 
 	"loadtest":         {},
 	"loadtest/chaos":   {"loadtest/vllmsim"},             // the gateway over HTTP and as processes only

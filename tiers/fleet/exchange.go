@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/panics"
 )
 
 // deadline is that of a round trip, however much is in it.
@@ -183,7 +185,10 @@ func (f *Fleet) load(ctx context.Context) error {
 			return err
 		}
 	}
-	_ = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return loadInto(ctx, node) })
+	_ = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+		defer panics.Caught(ctx) // each is asked by a goroutine of its own
+		return loadInto(ctx, node)
+	})
 	return nil
 }
 

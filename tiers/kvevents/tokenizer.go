@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/foregate/foregate/panics"
 )
 
 const (
@@ -96,20 +98,23 @@ func (t *Tokenizer) Learn(key uint64, url string, body []byte) {
 func (t *Tokenizer) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	for range askers {
-		all.Go(func() {
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case q := <-t.queue:
-					chain, err := t.ask(ctx, q)
-					t.remember(q.key, chain, err)
-				}
-			}
-		})
+		all.Go(func() { panics.Keep(ctx, t.askAll) })
 	}
 	all.Wait()
 	return ctx.Err()
+}
+
+// askAll asks one question after the other.
+func (t *Tokenizer) askAll(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case q := <-t.queue:
+			chain, err := t.ask(ctx, q)
+			t.remember(q.key, chain, err)
+		}
+	}
 }
 
 // remember keeps an answer, and forgets the one that has been of no use for the longest. A question that got none may be

@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/panics"
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/discover"
 	"github.com/foregate/foregate/tiers/prefix"
@@ -279,7 +280,7 @@ func (w *watchers) start(ctx context.Context, b *backend) {
 	w.all.Go(func() {
 		defer close(ended)
 		defer cancel()
-		w.pool.watch(ctx, b)
+		panics.Keep(ctx, func(ctx context.Context) { w.pool.watch(ctx, b) })
 	})
 }
 

@@ -41,15 +41,9 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 		}
 		mine := p.fleet == nil || p.fleet.Mine(p.name, b.id)
 		if p.Looks(b.id, mine, vain) {
-			select {
-			case <-ctx.Done():
-				return
-			case p.slots <- struct{}{}:
-			}
-			if ok := p.look(ctx, b); !ok && !mine {
+			if ok := p.lookInTurn(ctx, b); !ok && !mine {
 				vain = p.now()
 			}
-			<-p.slots
 		}
 		if p.doubts(b) {
 			p.probe(ctx, b)
@@ -58,6 +52,17 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 		// Jitter, so that the backends and the replicas do not scrape in step.
 		timer.Reset(time.Duration(float64(p.pressure().OrDefaults().Interval) * (0.9 + 0.2*rand.Float64())))
 	}
+}
+
+// lookInTurn is look when there is a place for it.
+func (p *Pool) lookInTurn(ctx context.Context, b *backend) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case p.slots <- struct{}{}:
+	}
+	defer func() { <-p.slots }()
+	return p.look(ctx, b)
 }
 
 // look takes one reading of b and reports whether it got one. A backend that is down

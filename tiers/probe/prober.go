@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/panics"
 )
 
 // Options wire a Prober.
@@ -125,7 +127,7 @@ func (p *Prober) Run(ctx context.Context) error {
 	defer p.running.Store(false)
 	var all sync.WaitGroup
 	for _, w := range p.pools {
-		all.Go(func() { w.run(ctx) })
+		all.Go(func() { panics.Keep(ctx, w.run) })
 	}
 	all.Wait()
 	<-ctx.Done() // where there is no pool to be asked

@@ -1,7 +1,9 @@
 package probe
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -130,5 +132,34 @@ func TestCardsAreUnlikeByWhatTheySay(t *testing.T) {
 	}
 	if !unlike(nil, &base) {
 		t.Error("the first card is like none")
+	}
+}
+
+func TestAPanicOfAProbeEndsNeitherTheProcessNorTheProbes(t *testing.T) {
+	t.Parallel() // a second passes
+	var asked atomic.Int32
+	p, err := New(Options{Pools: []Pool{{Name: "p", Model: "m", Backends: func() []Backend {
+		if asked.Add(1) == 1 {
+			panic("of a pool")
+		}
+		return nil
+	}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- p.Run(ctx) }()
+	late := time.After(20 * time.Second)
+	for tick := time.NewTicker(time.Millisecond); asked.Load() < 2; {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatal("it is not asked again")
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
