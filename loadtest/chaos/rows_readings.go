@@ -149,13 +149,13 @@ func allLie() Row {
 	shape.Load = func(n int) Request {                           // those of high last, so that eight are under way at each backend
 		r := usualLoad(n)
 		if r.Priority == "high" {
-			r.Stream, r.Tokens = true, 200
+			r.Stream, r.Tokens = true, 120 // and, after a wait of 10 s, end within the client's patience
 		}
 		return r
 	}
 	return Row{
 		ID: "M6", Fault: "all backends say for ever that they are full, and answer as ever", Added: -1, Bears: []string{Shed},
-		Promise: "0 of high shed; found out ≤ 10 s, from then on nobody is shed",
+		Promise: "0 of high shed; found out ≤ 10 s: from then on nobody is shed, and nobody waits longer for a first byte; 0 failed otherwise",
 		Shape:   shape, Run: func(ctx context.Context, w *World) error { return w.allLie(ctx, fronts) },
 	}
 }
@@ -174,20 +174,25 @@ func (w *World) allLie(ctx context.Context, fronts []*Front) error {
 		f.Tell(nil)
 	}
 	w.Phase(After)
-	last, shed := time.Duration(0), map[string]int{}
+	last, first, shed := time.Duration(0), time.Duration(0), map[string]int{}
 	for _, o := range w.Load.Outcomes() {
 		if o.Kind != Shed {
+			first = max(first, o.First)
 			continue
 		}
 		shed[o.Class]++
 		last = max(last, o.At.Sub(began))
 	}
-	w.Note("shed: %s; the last %v after the lie's beginning", kinds(shed), round(last))
+	w.Note("shed: %s; the last %v after the lie's beginning; no first byte after more than %v", kinds(shed), round(last), round(first))
 	if shed["high"] > 0 {
 		w.Break("%d of high shed", shed["high"])
 	}
-	if last > w.Pulse.Bound(foundOut+time.Second) { // a reading and an exchange later
+	bound := w.Pulse.Bound(foundOut + time.Second) // a reading and an exchange later
+	if last > bound {
 		w.Break("somebody was shed %v after the beginning", round(last))
+	}
+	if first > bound {
+		w.Break("a first byte came after %v", round(first))
 	}
 	return nil
 }
