@@ -171,6 +171,9 @@ func clockJumps(ctx context.Context, w *World) error {
 		if err := w.Hold(ctx, w.outage()); err != nil {
 			return err
 		}
+		if !w.Shared(ctx) {
+			w.Break("a clock that is %v off: modes %v", d, w.Modes(ctx))
+		}
 	}
 	return nil
 }

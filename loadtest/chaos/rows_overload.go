@@ -23,7 +23,6 @@ func overloadRow() Row {
 const (
 	overloadTimes = 10
 	goodput       = 0.95            // of the capacity (reliability figures, 13)
-	goodputBusy   = 0.10            // less on a machine that others use, over seconds instead of a minute
 	firstHighMost = 2 * time.Second // an engine with a hundred answers takes five times as long for a step
 	mostResident  = 256.0           // MB
 	crowdClients  = 180             // that ask again at once, so that both backends are always just full
@@ -160,7 +159,7 @@ func (w *World) overloaded(quiet, all *Load, good, most float64) {
 	is, was := firstHigh[len(firstHigh)*99/100], unloaded[len(unloaded)*99/100]
 	w.Note("goodput %.0f %% of the capacity; high's first byte, p50 %v, p99 of %d: %v, unloaded %v; shed: %s; resident at most %.0f MB",
 		100*good, round(firstHigh[len(firstHigh)/2]), high, round(is), round(was), kinds(shed), most)
-	if good < goodput-goodputBusy {
+	if good < goodput {
 		w.Break("goodput is %.0f %% of the capacity", 100*good)
 	}
 	if is > w.Pulse.Bound(firstHighMost) {

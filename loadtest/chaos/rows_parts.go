@@ -96,7 +96,7 @@ func deaf(ctx context.Context, w *World) error {
 		for _, a := range was {
 			addrs = append(addrs, a)
 		}
-		n := 0
+		n, alone := 0, false
 		err = w.StrikeUntil(ctx, 0, func() error {
 			for _, d := range w.Redis.Doors {
 				n += d.DeafenThose(addrs...)
@@ -110,13 +110,17 @@ func deaf(ctx context.Context, w *World) error {
 					anew++
 				}
 			}
-			return err == nil && anew >= n && w.Shared(ctx)
+			alone = alone || !w.Shared(ctx)
+			return err == nil && anew >= n
 		})
 		if err != nil {
 			return err
 		}
+		if alone {
+			w.Break("the replicas do not go on sharing")
+		}
 		if n == 0 {
-			w.Note("no gateway subscribes to anything")
+			w.Break("no gateway subscribes to anything")
 			break
 		}
 		worst = max(worst, w.healed)
@@ -158,6 +162,15 @@ func splitBrain(ctx context.Context, w *World) error {
 			return members(last) == 1 && members(0) == float64(last)
 		})
 		w.Note("two fleets after %v", round(took))
+		w.Until(ctx, follows, "each side goes by its own settings", func() bool {
+			for i, g := range w.Gateways {
+				want := map[bool]string{false: "0.8", true: "0.7"}[i == last]
+				if all, err := g.inForce(ctx); err != nil || strings.TrimSuffix(all["shed.low"], "0") != want {
+					return false
+				}
+			}
+			return true
+		})
 		if w.Short() {
 			return nil
 		}

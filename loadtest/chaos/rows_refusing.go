@@ -31,6 +31,11 @@ func refusingRows() []Row {
 
 func full(ctx context.Context, w *World) error {
 	s := w.Redis.Servers[0]
+	kept := Request{Tenant: Tenants[0], Priority: "normal", Tokens: 12, Prompt: "What is kept before there is no more room?"}
+	w.Load.Keep(w.Load.Send(w.Gateways[0], kept))
+	if err := w.Hold(ctx, follows); err != nil { // it is written behind the request
+		return err
+	}
 	return w.Strike(ctx, w.outage(), func() error {
 		for i := range 64 {
 			if err := s.Client.Set(ctx, fmt.Sprintf("ballast:%d", i), strings.Repeat("x", 64<<10), 0).Err(); err != nil {
@@ -40,6 +45,13 @@ func full(ctx context.Context, w *World) error {
 		return s.Config(ctx, "maxmemory-policy", "noeviction", "maxmemory", "4mb") // less than there is
 	}, func() error {
 		w.Note("modes meanwhile %v", w.Modes(ctx))
+		for _, g := range w.Gateways[1:] { // they have no copy of it
+			o := w.Load.Send(g, kept)
+			w.Load.Keep(o)
+			if o.cached() != wordHit {
+				w.Break("gateway %d: what Redis keeps is not read: X-Cache says %q", g.Number, o.cached())
+			}
+		}
 		return s.Config(ctx, "maxmemory", "0")
 	})
 }

@@ -82,7 +82,9 @@ func hoarded(ctx context.Context, w *World) error {
 	}, func() error {
 		h.stop()
 		return nil
-	}, func(ctx context.Context) bool { return g.Ready(ctx) && w.Shared(ctx) })
+	}, func(ctx context.Context) bool {
+		return g.Ready(ctx) && w.Shared(ctx) && w.Load.Send(g, usualLoad(0)).Kind == Answered
+	})
 	if err != nil {
 		return err
 	}
@@ -90,7 +92,6 @@ func hoarded(ctx context.Context, w *World) error {
 	if silent > 0 || worst > w.Pulse.Bound(time.Second) {
 		w.Break("the admin listener was silent %d times of %d, %v at most", silent, asked, round(worst))
 	}
-	w.Until(ctx, 5*time.Second, "it answers again", func() bool { return w.Load.Send(g, usualLoad(0)).Kind == Answered })
 	w.only(0)
 	return nil
 }
@@ -157,7 +158,7 @@ func heavy(ctx context.Context, w *World) error {
 	l := w.StartLoad(1, nil)
 	l.Stop()
 	text := strings.Repeat("the harbour and the sea ", 400_000/24)
-	seen, most := map[string]int{}, 0.0
+	seen, most, asked, silent := map[string]int{}, 0.0, 0, 0
 	err := w.StrikeUntil(ctx, 0, func() error {
 		for _, s := range w.Targets {
 			if err := s.SetFault(vllmsim.Fault{Hang: "headers"}); err != nil {
@@ -182,7 +183,11 @@ func heavy(ctx context.Context, w *World) error {
 			case <-over:
 				return nil
 			case <-time.After(100 * time.Millisecond):
-				most = max(most, resident(ctx, g))
+				is := resident(ctx, g)
+				if asked++; is == 0 {
+					silent++
+				}
+				most = max(most, is)
 			}
 		}
 	}, func() error {
@@ -193,7 +198,10 @@ func heavy(ctx context.Context, w *World) error {
 		}
 		return nil
 	}, w.Shared)
-	w.Note("%s; resident at most %.0f MB", kinds(seen), most)
+	w.Note("%s; resident at most %.0f MB; admin asked %d times, silent %d times", kinds(seen), most, asked, silent)
+	if silent > 0 {
+		w.Break("the admin listener was silent %d times of %d", silent, asked)
+	}
 	if err != nil {
 		return err
 	}

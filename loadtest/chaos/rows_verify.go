@@ -49,6 +49,7 @@ const (
 
 	scoreWait   = 1500 * time.Millisecond // speculation.score_timeout
 	scoresAgain = 30 * time.Second        // for which the breaker of scoring is open
+	scoresAway  = 5 * time.Minute         // the same, where an engine died of a score
 	mostScores  = 3 + 8                   // failures that open it, and what is under way at two backends by then
 	toldWithin  = 3 * time.Second         // of the first fault, in status
 )
@@ -201,7 +202,7 @@ func scoresFail(score string) func(context.Context, *World) error {
 func scoreKills(ctx context.Context, w *World) error {
 	w.scoresBegin(ctx)
 	sick := w.Targets[0]
-	deaths := sick.State().Deaths
+	deaths, began := sick.State().Deaths, time.Now()
 	err := w.StrikeUntil(ctx, w.Span(3*time.Second, 12*time.Second), func() error {
 		if err := sick.SetFault(vllmsim.Fault{Score: "die"}); err != nil {
 			return err
@@ -220,7 +221,7 @@ func scoreKills(ctx context.Context, w *World) error {
 		if why == "" {
 			continue
 		}
-		if closed++; left < scoresAgain {
+		if closed++; left+time.Since(began) < scoresAway {
 			w.Break("gateway %d scores again in %v, after %q", i, left, why)
 		}
 	}
