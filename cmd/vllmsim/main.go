@@ -39,6 +39,8 @@ type flags struct {
 	MaxQueuedTokens  int     `group:"The engine" name:"max-num-queued-tokens" default:"0" help:"Prompt tokens in prefill from which on others get a 503 (vLLM 0.29); 0 is no limit."`
 	DataParallelSize int     `group:"The engine" default:"1" help:"Engines behind the one address, each with its own KV cache; the header X-data-parallel-rank chooses one."`
 
+	StreamInterval int `group:"The wire" name:"stream-interval" default:"1" help:"Tokens in a chunk of a stream; the first one and the end do not wait."`
+
 	Metrics             string `group:"The wire" default:"v1" enum:"v0,v1" help:"Generation of metric names: v0 (vLLM 0.7 and before) or v1."`
 	FlatErrors          bool   `group:"The wire" help:"Error bodies of vLLM 0.10.0 and before."`
 	PromptTokensDetails bool   `group:"The wire" name:"enable-prompt-tokens-details" help:"Usage tells cached_tokens."`
@@ -111,7 +113,7 @@ func (f *flags) options() (vllmsim.Options, error) {
 		MaxNumSeqs: f.MaxNumSeqs, MaxBatchedTokens: f.MaxBatchedTokens, MaxQueuedReqs: f.MaxQueuedReqs,
 		MaxQueuedTokens: f.MaxQueuedTokens, Metrics: f.Metrics, FlatErrors: f.FlatErrors,
 		DataParallelSize: f.DataParallelSize, PromptTokensDetails: f.PromptTokensDetails, OOM: f.OOM, Restart: f.Restart, DevMode: f.DevMode,
-		Ties: f.Ties, SGLang: f.SGLang, Without: f.Without,
+		StreamInterval: f.StreamInterval, Ties: f.Ties, SGLang: f.SGLang, Without: f.Without,
 		KVEvents: vllmsim.KVEvents{Endpoint: f.KVEventsEndpoint, ReplayEndpoint: f.KVEventsReplayEndpoint, Topic: f.KVEventsTopic, Arrays: f.KVEventsArrays}}
 	// What is zero in the library stands for a default; here it was said.
 	if f.TimeScale == 0 {
@@ -119,6 +121,9 @@ func (f *flags) options() (vllmsim.Options, error) {
 	}
 	if f.DataParallelSize == 0 {
 		return o, errors.New("a server of 0 engines answers nothing")
+	}
+	if f.StreamInterval == 0 {
+		return o, errors.New("a stream interval of 0 tokens is none")
 	}
 	if f.MaxModelLen == 0 {
 		return o, errors.New("a context of 0 tokens holds nothing")

@@ -96,6 +96,7 @@ func TestWhatCannotBeIsSaidOnce(t *testing.T) {
 		{"--max-num-queued-reqs=-1", "vllmsim: -1 queued requests"},
 		{"--policy=random", "--policy"},
 		{"--tokenizer=mine", "--tokenizer"},
+		{"--stream-interval=0", "vllmsim: a stream interval of 0 tokens is none"},
 		{"--ties=2", "vllmsim: ties 2 are not within 0..1"},
 		{"--without=tokenize,wings", `vllmsim: unknown feature "wings"`},
 		{`--fault={"score":"badly"}`, `vllmsim: unknown score fault "badly"`},
@@ -115,7 +116,7 @@ func TestAnEngineOfAnotherMakeIsAFlagAway(t *testing.T) {
 	r, w := io.Pipe()
 	code := make(chan int, 1)
 	go func() {
-		code <- serve(ctx, []string{"--listen=127.0.0.1:0", "--sglang", "--without=tokenize,logprobs", "--tokenizer=other", "--ties=0.1", "--time-scale=1000"}, w, io.Discard)
+		code <- serve(ctx, []string{"--listen=127.0.0.1:0", "--sglang", "--without=tokenize,logprobs", "--tokenizer=other", "--ties=0.1", "--stream-interval=4", "--time-scale=1000"}, w, io.Discard)
 	}()
 	line := make([]byte, 200)
 	n, err := r.Read(line)

@@ -12,12 +12,14 @@ const (
 	featPromptLogprobs = "prompt_logprobs" // neither on vLLM's routes nor on SGLang's
 	featTokenize       = "tokenize"        // /tokenize, /detokenize and the render routes
 	featLogprobs       = "logprobs"        // of generated tokens
+	featEndLogprob     = "end_logprob"     // the token that ends an answer comes with its id, without a logprob
+	featRunningUsage   = "running_usage"   // continuous_usage_stats is ignored: usage comes at the end alone
 	featContinuation   = "continuation"    // a prompt of ids loses its last one, unless it is scored: what goes on from it is inexact
 )
 
 // Features returns what [Options.Without] can name.
 func Features() []string {
-	return []string{featTokenIDs, featPromptLogprobs, featTokenize, featLogprobs, featContinuation}
+	return []string{featTokenIDs, featPromptLogprobs, featTokenize, featLogprobs, featEndLogprob, featRunningUsage, featContinuation}
 }
 
 func checkFeatures(list []string) error {
@@ -37,6 +39,8 @@ type lacking struct {
 	nativeScores bool
 	tokenize     bool
 	logprobs     bool
+	endLogprob   bool
+	runningUsage bool
 	continuation bool
 }
 
@@ -44,7 +48,7 @@ func newLacking(o *Options) lacking {
 	without := func(name string) bool { return slices.Contains(o.Without, name) }
 	return lacking{sglang: o.SGLang, tokenIDs: without(featTokenIDs), scores: o.SGLang || without(featPromptLogprobs),
 		nativeScores: without(featPromptLogprobs), tokenize: without(featTokenize), logprobs: without(featLogprobs),
-		continuation: without(featContinuation)}
+		endLogprob: without(featEndLogprob), runningUsage: without(featRunningUsage), continuation: without(featContinuation)}
 }
 
 // strip takes out of a body what the server does not know.
@@ -60,6 +64,17 @@ func (l *lacking) strip(w *wireRequest) {
 	}
 	if l.logprobs {
 		w.Logprobs, w.TopLogprobs = nil, nil
+	}
+	if l.runningUsage && w.StreamOptions != nil {
+		w.StreamOptions.Continuous = false
+	}
+}
+
+// event takes out of an output what the server does not tell: the logprob of a token that ended the answer. A stop string
+// ends an answer within a token like any other.
+func (l *lacking) event(ev *event) {
+	if _, word := ev.stop.(string); l.endLogprob && ev.finish == finishStop && !word {
+		ev.lp = nil
 	}
 }
 

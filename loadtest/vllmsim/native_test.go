@@ -185,6 +185,14 @@ func TestAnEngineCanBeWithoutAFeature(t *testing.T) {
 			_, body := post(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"max_tokens":1,"logprobs":true,"top_logprobs":5}`)
 			return strings.Contains(body, `"logprobs":null`)
 		},
+		"end_logprob": func(t *testing.T, s *Server) bool {
+			_, body := post(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"temperature":0,"logprobs":true,"return_token_ids":true,"stream":true}`)
+			return strings.Contains(body, `"logprobs":null,"finish_reason":"stop","stop_reason":null,"token_ids":[`)
+		},
+		"running_usage": func(t *testing.T, s *Server) bool {
+			_, body := post(t, s, "/v1/completions", `{"prompt":"x","max_tokens":4,"stream":true,"stream_options":{"include_usage":true,"continuous_usage_stats":true}}`)
+			return strings.Count(body, `"usage":{`) == 1
+		},
 		"continuation": func(t *testing.T, s *Server) bool {
 			return ask(t, s, "/v1/completions", `{"prompt":`+ids+`,"max_tokens":8,"temperature":0}`).Choices[0].Text != own
 		},
@@ -204,5 +212,5 @@ func TestAnEngineCanBeWithoutAFeature(t *testing.T) {
 	if _, err := New(Options{Without: []string{"wings"}}); err == nil || !strings.Contains(err.Error(), "known: token_ids") {
 		t.Error(err)
 	}
-	expect(t, "what can be missing", len(Features()), 5)
+	expect(t, "what can be missing", len(Features()), 7)
 }

@@ -21,6 +21,8 @@ type Options struct {
 
 	DataParallelSize int // engines behind the one address, each with its own KV cache; default 1, at most 256
 
+	StreamInterval int // --stream-interval: tokens in a chunk of a stream; the first one and the end do not wait. Default 1
+
 	Policy              string // scheduling policy: "fcfs" (default) or "priority"
 	BlocksOverride      int    // KV blocks instead of the profile's
 	MaxNumSeqs          int    // instead of the profile's
@@ -71,6 +73,7 @@ func (o Options) Resolve() (Options, Profile, error) {
 	if o.Policy == "" {
 		o.Policy = "fcfs"
 	}
+	o.StreamInterval = cmp.Or(o.StreamInterval, 1)
 	o.LogprobsMode = cmp.Or(o.LogprobsMode, "raw_logprobs")
 	if o.Restart == 0 {
 		o.Restart = time.Minute
@@ -118,6 +121,8 @@ func (o *Options) validate(p *Profile) error {
 		return fmt.Errorf("vllmsim: data parallel size %d is not within 1..256", o.DataParallelSize)
 	case o.DataParallelSize > 1 && o.Metrics == "v0":
 		return errors.New("vllmsim: data parallelism came with V1: metrics of v0 have no engine label")
+	case o.StreamInterval < 1:
+		return fmt.Errorf("vllmsim: a stream interval of %d tokens is none", o.StreamInterval)
 	case o.Policy != "fcfs" && o.Policy != "priority":
 		return fmt.Errorf("vllmsim: unknown policy %q; known: fcfs, priority", o.Policy)
 	case o.MaxQueuedReqs < 0 || o.MaxQueuedTokens < 0 || o.Restart < 0:

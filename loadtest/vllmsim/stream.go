@@ -16,6 +16,7 @@ type streamer struct {
 	prompt  int    // prompt tokens, all prompts
 	cached  int    // of the first sequence to answer
 	started []bool
+	waiting []chunk // per choice: what the next chunk will say
 	open    int
 	total   int
 }
@@ -69,6 +70,7 @@ func (c *call) stream() {
 func (st *streamer) prepare() {
 	k := len(st.jobs)
 	st.n, st.offset, st.started, st.open = make([]int, k), make([]int, k), make([]bool, k), k
+	st.waiting = make([]chunk, k)
 	for _, p := range st.req.prompts {
 		st.prompt += len(p)
 	}
@@ -133,7 +135,7 @@ func (st *streamer) fail(err *apiError) {
 	st.flush()
 }
 
-// event writes the chunks of one output.
+// event takes in one output and writes the chunks that are due.
 func (st *streamer) event(ev *event) {
 	st.total++
 	if st.total == 1 {
@@ -153,19 +155,47 @@ func (st *streamer) event(ev *event) {
 	if ev.id >= 0 {
 		st.n[ev.choice]++
 	}
+	c := &st.waiting[ev.choice]
+	c.add(ev)
+	if due := st.n[ev.choice] <= 1 || c.outputs >= st.s.opts.StreamInterval; !due && ev.finish == "" && ev.part == partText {
+		return
+	}
 	switch {
 	case st.req.chat:
-		st.chatChunk(ev)
+		st.chatChunk(c)
 	case st.req.tokens:
-		st.tokensChunk(ev)
+		st.tokensChunk(c)
 	default:
-		st.completionChunk(ev)
+		st.completionChunk(c)
 	}
+	c.clear()
 	st.started[ev.choice] = true
 	if ev.finish != "" {
 		st.open--
 	}
 }
+
+// chunk is what one chunk says of a choice: the last output, with the texts, ids and logprobs of all.
+type chunk struct {
+	event
+	outputs int
+	ids     []int32
+	lps     []*tokenLogprob
+}
+
+func (c *chunk) add(ev *event) {
+	text := c.text + ev.text
+	c.event, c.text = *ev, text
+	c.outputs++
+	if ev.id >= 0 {
+		c.ids = append(c.ids, ev.id)
+	}
+	if ev.lp != nil {
+		c.lps = append(c.lps, ev.lp)
+	}
+}
+
+func (c *chunk) clear() { *c = chunk{ids: c.ids[:0], lps: c.lps[:0]} }
 
 // begin starts a chunk with its choice's index and returns the buffer; who appends to it puts it back.
 func (st *streamer) begin(i int) []byte {
@@ -199,19 +229,22 @@ func (st *streamer) echoChunk(i int) {
 }
 
 // chatChunk writes one output of the chat route. Parts of a tool call that a parser swallows give no chunk.
-func (st *streamer) chatChunk(ev *event) {
+func (st *streamer) chatChunk(ev *chunk) {
 	if ev.part == partHidden && ev.finish == "" {
 		return
 	}
 	b := st.begin(ev.choice)
 	b = append(b, `,"delta":{`...)
-	b = st.appendDelta(b, ev)
+	b = st.appendDelta(b, &ev.event)
 	b = append(b, `},"logprobs":`...)
-	if ev.lp == nil {
+	if len(ev.lps) == 0 {
 		b = append(b, "null"...)
 	} else {
 		b = append(b, `{"content":[`...)
-		b = append(ev.lp.appendChat(b, st.req.asIDs), "]}"...)
+		for i, lp := range ev.lps {
+			b = lp.appendChat(appendComma(b, i), st.req.asIDs)
+		}
+		b = append(b, "]}"...)
 	}
 	if ev.finish == "" {
 		b = append(b, `,"finish_reason":null`...)
@@ -219,7 +252,7 @@ func (st *streamer) chatChunk(ev *event) {
 		b = appendFinish(b, st.finishOf(ev.finish), ev.stop)
 	}
 	b = append(b, `,"token_ids":`...)
-	b = st.appendTokenIDs(b, ev)
+	b = st.appendTokenIDs(b, ev.ids)
 	st.chunkTail(append(b, "}]"...), ev)
 }
 
@@ -244,20 +277,19 @@ func (st *streamer) appendDelta(b []byte, ev *event) []byte {
 	return appendQuoted(b, ev.text)
 }
 
-func (st *streamer) appendTokenIDs(b []byte, ev *event) []byte {
-	switch {
-	case !st.req.returnIDs:
+func (st *streamer) appendTokenIDs(b []byte, ids []int32) []byte {
+	if !st.req.returnIDs {
 		return append(b, "null"...)
-	case ev.id < 0:
-		return append(b, "[]"...)
 	}
 	b = append(b, '[')
-	b = strconv.AppendInt(b, int64(ev.id), 10)
+	for i, id := range ids {
+		b = strconv.AppendInt(appendComma(b, i), int64(id), 10)
+	}
 	return append(b, ']')
 }
 
 // chunkTail ends a chunk after its choices.
-func (st *streamer) chunkTail(b []byte, ev *event) {
+func (st *streamer) chunkTail(b []byte, ev *chunk) {
 	if st.req.continuous {
 		i := ev.choice
 		b = append(appendUsage(append(b, `,"usage":`...), len(st.req.prompts[i/st.req.n]), st.n[i]), '}')
@@ -269,7 +301,7 @@ func (st *streamer) chunkTail(b []byte, ev *event) {
 	st.buf = b
 }
 
-func (st *streamer) completionChunk(ev *event) {
+func (st *streamer) completionChunk(ev *chunk) {
 	i := ev.choice
 	first := !st.started[i]
 	text := ev.text
@@ -283,12 +315,14 @@ func (st *streamer) completionChunk(ev *event) {
 	b = append(b, `,"text":`...)
 	b = appendQuoted(b, text)
 	b = append(b, `,"logprobs":`...)
-	if ev.lp == nil {
+	if len(ev.lps) == 0 {
 		b = append(b, "null"...)
 	} else {
 		lp := completionLogprobs{asIDs: st.req.asIDs, offset: st.offset[i]}
-		lp.addAll([]*tokenLogprob{ev.lp})
-		st.offset[i] += len([]rune(ev.lp.text))
+		lp.addAll(ev.lps)
+		for _, l := range ev.lps {
+			st.offset[i] += len([]rune(l.text))
+		}
 		b = lp.append(b)
 	}
 	if ev.finish == "" {
@@ -303,7 +337,7 @@ func (st *streamer) completionChunk(ev *event) {
 		b = append(b, "null"...)
 	}
 	b = append(b, `,"token_ids":`...)
-	b = st.appendTokenIDs(b, ev)
+	b = st.appendTokenIDs(b, ev.ids)
 	st.chunkTail(append(b, "}]"...), ev)
 }
 

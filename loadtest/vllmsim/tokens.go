@@ -101,23 +101,22 @@ func (l *tokenLogprob) appendNamed(b []byte, n int) []byte {
 }
 
 // tokensChunk writes one output of /inference/v1/generate. An end without a token is not shown.
-func (st *streamer) tokensChunk(ev *event) {
-	if ev.id < 0 {
+func (st *streamer) tokensChunk(ev *chunk) {
+	if len(ev.ids) == 0 {
 		return
 	}
 	b := st.begin(ev.choice)
-	var lps []*tokenLogprob
-	if ev.lp != nil {
-		lps = append(lps, ev.lp)
-	}
-	b = st.appendTokensLogprobs(b, lps)
+	b = st.appendTokensLogprobs(b, ev.lps)
 	b = append(b, `,"finish_reason":`...)
 	if ev.finish == "" {
 		b = append(b, "null"...)
 	} else {
 		b = appendQuoted(b, ev.finish)
 	}
-	b = strconv.AppendInt(append(b, `,"token_ids":[`...), int64(ev.id), 10)
+	b = append(b, `,"token_ids":[`...)
+	for i, id := range ev.ids {
+		b = strconv.AppendInt(appendComma(b, i), int64(id), 10)
+	}
 	b = append(b, `],"routed_experts":null}],"usage":`...)
 	if st.req.continuous {
 		b = append(appendUsage(b, st.prompt, st.n[ev.choice]), `,"prompt_tokens_details":null,"completion_tokens_details":null}`...)
