@@ -19,7 +19,7 @@ func (j *job) direct(ctx context.Context, p *pool.Pool, tier Tier) error {
 		edits = append(edits, openai.Edit{Name: "stream_options", Value: []byte(usageStream)})
 	}
 	k := j.call(p, r.Kind.Path(), r.Apply(make([]byte, 0, len(r.Body)+256), edits...))
-	k.stream, k.demand.Whole = r.Stream, !r.Stream
+	k.stream, k.choices, k.demand.Whole = r.Stream, r.Choices(), !r.Stream
 	k.firstByte = j.cfg.Timeouts.DirectFirstByte(tier, r)
 	started := j.cascade.now()
 	x, err := j.cascade.dispatch(ctx, k, j.cfg, j.receipt)
@@ -108,7 +108,7 @@ func (j *job) relayStream(ctx context.Context, x *exchange) error {
 			s.estimate()
 			x.close(f, s.frames)
 			switch {
-			case j.receipt.Finish != "" && j.ask.Request.N == 1:
+			case x.finishes.all():
 				s.close() // all but its usage has come
 				over = true
 				continue
@@ -142,7 +142,7 @@ type relay struct {
 	held   []byte // a frame's JSON, waiting
 	model  openai.Span
 	end    int
-	frames int // that held text
+	frames int // that held text, one for each choice
 
 	keeps bool   // another backend may carry on if this one is lost
 	text  []byte // of the answer, where keeps
@@ -182,7 +182,7 @@ func (s *relay) ending() openai.Ending {
 func (s *relay) pass(raw []byte, c *openai.Chunk) {
 	rc := s.job.receipt
 	if len(c.Text) > 0 {
-		s.frames++
+		s.frames += c.Choices
 	}
 	if c.HasUsage {
 		rc.PromptTokens = c.Usage.Prompt

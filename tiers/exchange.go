@@ -35,6 +35,8 @@ type call struct {
 	judged bool // its chunks' logprobs and ids are read
 	raw    bool // the answer is passed on unread
 
+	choices int // that a streamed answer has when it is whole; 0 is 1
+
 	read    func(body []byte) error     // of a question: takes in the answer, which is not one to a client; nil otherwise
 	made    func() (prompt, tokens int) // of a question: what the engine counted; nil is nothing that the next could be judged by
 	before  func(context.Context) error // of a question: called before it is sent; with an error it is not
@@ -74,7 +76,7 @@ type exchange struct {
 	entry    int       // of it in the receipt's tries, counted from 1; 0 is none, or none any more
 	first    time.Time // when the first byte came
 	counted  bool      // the prompt's length was told
-	finished bool      // a finish_reason was seen
+	finishes finishes  // the choices that have finished
 	ended    bool      // the terminator was seen: the connection may be reused
 	closing  sync.Once
 }
@@ -149,7 +151,7 @@ func (x *exchange) send(transport http.RoundTripper) error {
 		return fmt.Errorf("%w: content type %q of a stream", errBody, kind)
 	}
 	x.events = openai.NewEventReader(x.resp.Body, mostEvent)
-	x.parser.Judged = x.judged
+	x.parser.Judged, x.finishes.want = x.judged, x.choices
 	x.heldRaw, x.held, err = x.readChunk()
 	return err
 }
@@ -177,7 +179,7 @@ func (x *exchange) readAnswer() error {
 		return fmt.Errorf("%w: %w", errBody, err)
 	case x.answer.Fault != nil:
 		return &Failure{Kind: ServerError, Status: x.answer.Fault.Status, Fault: x.answer.Fault}
-	case x.answer.Finish == "abort":
+	case x.answer.Aborted:
 		return &Failure{Kind: Aborted}
 	case x.answer.Choices == 0:
 		return fmt.Errorf("%w: an answer without choices", errBody)
@@ -277,7 +279,7 @@ func (x *exchange) readEvent() ([]byte, *openai.Chunk, error) {
 		return nil, nil, err
 	}
 	if string(raw) == openai.Done {
-		if !x.finished {
+		if !x.finishes.all() {
 			return nil, nil, io.ErrUnexpectedEOF
 		}
 		x.ended = true
@@ -290,10 +292,10 @@ func (x *exchange) readEvent() ([]byte, *openai.Chunk, error) {
 	if c.Fault != nil {
 		return nil, nil, x.eventFault(c.Fault)
 	}
-	if string(c.Finish) == "abort" {
+	if c.Aborted {
 		return nil, nil, &Failure{Kind: Aborted}
 	}
-	x.finished = x.finished || len(c.Finish) > 0
+	x.finishes.add(c.Ended)
 	if c.HasUsage {
 		x.count(c.Usage.Prompt)
 	}

@@ -11,6 +11,7 @@ type Answer struct {
 	End     int  // offset of the object's last brace
 	Choices int
 	Finish  string // of the last choice
+	Aborted bool   // the engine gave one of the choices up
 	Usage   Usage
 	Fault   *Fault
 }
@@ -34,5 +35,5 @@ func ParseAnswer(body []byte) (Answer, error) {
 	if err != nil {
 		return Answer{}, fmt.Errorf("answer: %w", err)
 	}
-	return Answer{Model: c.Model, End: c.Close, Choices: c.Choices, Finish: string(c.Finish), Usage: c.Usage, Fault: c.Fault}, nil
+	return Answer{Model: c.Model, End: c.Close, Choices: c.Choices, Finish: string(c.Finish), Aborted: c.Aborted, Usage: c.Usage, Fault: c.Fault}, nil
 }

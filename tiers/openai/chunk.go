@@ -22,7 +22,9 @@ type Chunk struct {
 	Text    []byte // new text of the last choice
 	Plain   bool   // nothing but role and text: no tool call, no reasoning
 	Foreign bool   // there is more that an answer made anew of Text, Finish and Stop would not have
-	Finish  []byte // finish_reason, empty while null
+	Finish  []byte // finish_reason of the last choice, empty while null
+	Ended   []int  // indexes of the choices that have a finish_reason
+	Aborted bool   // of one of them it is "abort": the engine gave it up
 	Stop    []byte // stop_reason as raw JSON
 
 	PromptIDs  []int32
@@ -67,7 +69,7 @@ func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
 	*c = Chunk{
 		Text: c.Text[:0], PromptIDs: c.PromptIDs[:0], IDs: c.IDs[:0], Logprobs: c.Logprobs[:0],
 		TokenBytes: c.TokenBytes[:0],
-		Finish:     c.Finish[:0], Stop: c.Stop[:0], tops: c.tops[:0], topEnd: c.topEnd[:0], Plain: true,
+		Finish:     c.Finish[:0], Ended: c.Ended[:0], Stop: c.Stop[:0], tops: c.tops[:0], topEnd: c.topEnd[:0], Plain: true,
 	}
 	if p.whole != nil {
 		p.cur.reset(data)
@@ -143,6 +145,7 @@ func ofNoAccount(name []byte) bool {
 
 func (p *ChunkParser) choice() {
 	c := &p.chunk
+	index, ended := c.Choices-1, false // one that names no index is known by its place
 	p.expectObject()
 	for name := range p.cur.object() {
 		switch string(name) {
@@ -155,6 +158,7 @@ func (p *ChunkParser) choice() {
 		case "finish_reason":
 			if raw, _ := p.cur.value(); len(raw) > 0 && raw[0] == '"' {
 				c.Finish = unquote(c.Finish[:0], raw)
+				ended, c.Aborted = true, c.Aborted || string(c.Finish) == "abort"
 			}
 		case "stop_reason":
 			raw, _ := p.cur.value()
@@ -169,11 +173,17 @@ func (p *ChunkParser) choice() {
 			p.asked()
 			p.logprobs()
 		case "index":
-			p.cur.skip()
+			raw, _ := p.cur.value()
+			if n, err := strconv.Atoi(string(raw)); err == nil {
+				index = n
+			}
 		default:
 			p.foreign()
 			p.cur.skip()
 		}
+	}
+	if ended {
+		c.Ended = append(c.Ended, index)
 	}
 }
 

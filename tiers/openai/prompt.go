@@ -199,7 +199,7 @@ func readPrompt(s *scanner, name string) (Span, *RequestError) {
 		return at, err
 	}
 	if raw[0] == '"' {
-		s.req.SinglePlain = true
+		s.req.SinglePlain, s.req.prompts = true, 1
 		s.req.PromptBytes = len(raw) - 2
 		return at, nil
 	}
@@ -215,12 +215,15 @@ func (s *scanner) promptList(raw []byte) *RequestError {
 		case '"':
 			v, _ := in.value()
 			s.req.PromptBytes += len(v) - 2
+			s.req.prompts++
 		case '0':
 			in.skip()
 			s.req.PromptTokens++
+			s.req.prompts = 1
 		case '[':
 			v, _ := in.value()
 			s.req.PromptTokens += bytes.Count(v, []byte{','}) + 1
+			s.req.prompts++
 		default:
 			return wrongType("prompt", "a list of strings or of token ids", k)
 		}

@@ -60,7 +60,7 @@ type Request struct {
 	Stream       bool
 	IncludeUsage bool // stream_options.include_usage
 	MaxTokens    int  // max_completion_tokens, else max_tokens; -1 when absent
-	N            int  // choices, at least 1
+	N            int  // choices, at least 1; with best_of, as many as are generated
 	Stop         []string
 	IncludeStop  bool // include_stop_str_in_output
 	Temperature  float64
@@ -84,6 +84,7 @@ type Request struct {
 	messages Span // of the messages array
 	system   Span // of its leading system messages; empty where there are none
 	first    Span // of the message behind them, from their end
+	prompts  int  // of a completion
 	noTools  bool // tool_choice is "none"
 	tools    bool
 	shows    bool // some of the extras show in the answer

@@ -11,13 +11,13 @@ func (r *Request) Documents() []byte {
 	return nil
 }
 
-// Choices is how many choices an answer to the request has, where it has one prompt: n, whatever best_of is.
+// Choices is how many choices a whole answer to the request has: n for each prompt, whatever best_of is.
 func (r *Request) Choices() int {
 	n, err := strconv.Atoi(string(r.Raw("n")))
 	if err != nil {
-		return 1
+		n = 1
 	}
-	return n
+	return n * max(r.prompts, 1)
 }
 
 // Unshareable says why an answer to the request may not serve another one that is identical: "logprobs" were
@@ -29,30 +29,8 @@ func (r *Request) Unshareable() string {
 		return "logprobs"
 	case r.shows:
 		return "output_fields"
-	case r.Kind == Completion && !r.onePrompt():
+	case r.Kind == Completion && r.prompts != 1:
 		return "prompt_kind"
 	}
 	return ""
-}
-
-// onePrompt reports whether a completion has one prompt: a text, the ids of one, or a list of just one of
-// them.
-func (r *Request) onePrompt() bool {
-	raw := r.Raw("prompt")
-	if len(raw) == 0 || raw[0] != '[' {
-		return true
-	}
-	in := borrowCursor(raw)
-	defer in.release()
-	elements := 0
-	for range in.array() {
-		if in.kind() == '0' {
-			return true // the ids of one
-		}
-		if elements++; elements > 1 {
-			return false
-		}
-		in.skip()
-	}
-	return elements == 1
 }
