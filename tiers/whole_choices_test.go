@@ -61,17 +61,13 @@ func isFailure(err error) bool {
 	return ok
 }
 
-func TestAJSONAnswerWithAChoiceThatWasAbortedIsAskedForAgain(t *testing.T) {
-	backend := newScripted(t, func(n int, w http.ResponseWriter, _ *http.Request) {
+func TestAJSONAnswerWithAChoiceThatWasAbortedIsNotServed(t *testing.T) {
+	backend := newScripted(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		finish := "abort"
-		if n > 2 { // the first is the rig's, for the model's card
-			finish = "stop"
-		}
-		_, _ = w.Write([]byte(`{"choices":[{"index":0,"text":"a","finish_reason":"` + finish + `"},{"index":1,"text":"b","finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":2}}`))
+		_, _ = w.Write([]byte(`{"choices":[{"index":0,"text":"a","finish_reason":"abort"},{"index":1,"text":"b","finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":2}}`))
 	})
-	r := scriptedRig(t, backend.URL, backend.URL)
-	if _, rc, err := r.ask(openai.Completion, Target, `{"model":"m","prompt":["a","b"]}`); err != nil || len(rc.Tries) != 2 {
-		t.Errorf("%d tries, %v", len(rc.Tries), err)
+	_, _, err := scriptedRig(t, backend.URL, backend.URL).ask(openai.Completion, Target, `{"model":"m","prompt":["a","b"]}`)
+	if f, ok := errors.AsType[*Failure](err); !ok || f.Kind != Aborted {
+		t.Errorf("an answer with an aborted choice: %v", err)
 	}
 }
