@@ -1,9 +1,11 @@
 package tiers
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strconv"
 	"time"
 
@@ -259,10 +261,7 @@ func (d *draft) take(c *openai.Chunk) bool {
 			return true // the crossing chunk is not part of what was accepted
 		}
 	}
-	d.course.Missing(len(c.IDs) - len(c.Logprobs))
-	if len(c.Logprobs) == 0 && len(c.IDs) == 0 && len(c.Text) > 0 {
-		d.course.Missing(1)
-	}
+	d.unscored(c)
 	d.ids = append(d.ids, c.IDs...)
 	if d.hopeless(c) {
 		return true
@@ -281,6 +280,30 @@ func (d *draft) take(c *openai.Chunk) bool {
 		d.stopped = append(d.stopped[:0], c.Stop...)
 	}
 	return false
+}
+
+// unscored counts the tokens of a chunk that came without logprobs. Where all but the last have
+// one, and that ended the answer, none is missing.
+func (d *draft) unscored(c *openai.Chunk) {
+	missing := len(c.IDs) - len(c.Logprobs)
+	switch {
+	case missing > 0 && d.endsIn(c):
+		d.course.End()
+		missing--
+	case len(c.Logprobs) == 0 && len(c.IDs) == 0 && len(c.Text) > 0:
+		missing = 1
+	}
+	d.course.Missing(missing)
+}
+
+// endsIn reports whether the last id of a chunk is the token that ended the answer: the chunk says
+// so itself, or the engine is known to end answers with it.
+func (d *draft) endsIn(c *openai.Chunk) bool {
+	if len(c.Finish) > 0 {
+		return string(c.Finish) == "stop" && !bytes.HasPrefix(c.Stop, []byte{'"'})
+	}
+	card := d.job.cascade.cards(d.job.route.Draft.Name())
+	return card != nil && slices.Contains(card.EOS, c.IDs[len(c.IDs)-1])
 }
 
 // hopeless refuses what will not hold at the end, as soon as that shows and while nothing was

@@ -68,7 +68,12 @@ func (d *draft) judgeWhole(ctx context.Context, a *openai.DraftAnswer) accept.Ve
 			break
 		}
 	}
-	d.course.Missing(max(len(a.IDs), a.Usage.Completion) - len(a.Logprobs))
+	missing := max(len(a.IDs), a.Usage.Completion) - len(a.Logprobs)
+	if missing > 0 && (a.Finish == "stop" || a.Finish == "tool_calls") {
+		d.course.End()
+		missing--
+	}
+	d.course.Missing(missing)
 	d.mark()
 	d.unlimited()
 	if a.Choices != 1 || !a.Plain || a.Foreign || a.Fault != nil {

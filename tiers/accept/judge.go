@@ -79,6 +79,7 @@ type Judge struct {
 	unscored string // why a draft without logprobs is not accepted; "" where it may be
 
 	n, missing int
+	ends       int // tokens that only ended the answer and were not judged
 	sum        float64
 	recent     [window]float64 // the last logprobs, a ring
 	recentSum  float64
@@ -130,6 +131,10 @@ func (j *Judge) Add(logprob float64, top []float64) bool {
 // WantsTop reports whether the alternatives of the next token matter: only those
 // of the head do.
 func (j *Judge) WantsTop() bool { return j.n < headTokens }
+
+// End counts a token that ended the answer and came without a logprob. It is no part of the
+// text: the score leaves it out, and it is not missing.
+func (j *Judge) End() { j.ends++ }
 
 // Missing counts n tokens that came without logprobs.
 func (j *Judge) Missing(n int) {
@@ -206,8 +211,8 @@ func (j *Judge) Score() Nats {
 	return Nats(j.min)
 }
 
-// Tokens is how many tokens were judged.
-func (j *Judge) Tokens() int { return j.n }
+// Tokens is how many tokens came.
+func (j *Judge) Tokens() int { return j.n + j.ends }
 
 // Early is the verdict on an unfinished draft: whether what came so far may be
 // released.

@@ -206,3 +206,18 @@ func BenchmarkAdd(b *testing.B) {
 		j.Add(-0.1, top)
 	}
 }
+
+func TestTheTokenThatEndsAnAnswerChangesNoScore(t *testing.T) {
+	for n := range 40 {
+		said, ended := NewJudge(Config{}), NewJudge(Config{})
+		for range n {
+			said.Add(-0.01, nil)
+			ended.Add(-0.01, nil)
+		}
+		ended.End()
+		want, got := said.Final(Draft{Text: []byte("x"), Finish: "stop"}), ended.Final(Draft{Text: []byte("x"), Finish: "stop"})
+		if got != want || ended.Tokens() != n+1 || ended.SafePrefix() != said.SafePrefix() {
+			t.Errorf("%d tokens and an end: %+v of %d, want %+v", n, got, ended.Tokens(), want)
+		}
+	}
+}
