@@ -118,7 +118,8 @@ func (d *draft) continuation(at *accept.Step) call {
 	if rest == 0 && window > 0 {
 		rest = window - len(prompt) - len(ids) // all that the context still holds
 	}
-	if (j.receipt.Plan.resume == resumeIDs || d.exact) && len(prompt) > 0 && len(ids) == at.IDs && at.IDs > 0 && at.Clean && rest > 0 {
+	told := len(prompt) > 0 && len(ids) == at.IDs && at.IDs > 0 && at.IDs == at.Tokens // of all tokens the ids
+	if (j.receipt.Plan.resume == resumeIDs || d.exact && repeats(r)) && told && at.Clean && rest > 0 {
 		k := j.call(d.heir(), openai.Completion.Path(), d.byIDs(prompt, ids, rest))
 		k.judged = true
 		k.demand.IDs = func() []int32 { return slices.Concat(prompt, ids) }
@@ -149,11 +150,23 @@ func (d *draft) continuation(at *accept.Step) call {
 // a stop string ends the answer before the last one.
 const countedStream = `{"include_usage":true,"continuous_usage_stats":true}`
 
-// sampling are the fields that a continuation keeps as the client sent them.
+// sampling are the fields that a continuation by ids keeps as the client sent them. Penalties are
+// among them where they are named as none: an engine may have others by default.
 var sampling = []string{
 	"temperature", "top_p", "top_k", "min_p", "seed", "stop_token_ids", "ignore_eos",
+	"frequency_penalty", "presence_penalty", "repetition_penalty",
 	"skip_special_tokens", "spaces_between_special_tokens", "user",
 }
+
+// settled are the fields that a continuation by ids has no use for: they are about the prompt,
+// whose ids are known, about how chunks are cut, or about nothing that an engine does.
+var settled = []string{
+	"add_special_tokens", "truncate_prompt_tokens", "truncation_side", "reasoning_effort", "stream_interval",
+	"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "parallel_tool_calls",
+}
+
+// repeats reports whether a continuation by ids asks for all that the request does.
+func repeats(r *openai.Request) bool { return !r.HasBeside(sampling, settled) }
 
 func (d *draft) byIDs(prompt, ids []int32, rest int) []byte {
 	b := d.job.idsBody(d.heir(), prompt, ids, rest)

@@ -99,7 +99,7 @@ func PlanFor(cfg Config, f Facts) Plan {
 		// A continuation would count penalties from its own start, a grammar begins anew at the
 		// first generated token, and half a call is none: such answers are never switched.
 		p.Whole = true
-	case f.sameTokens() && f.Target.Lacks(probe.MissingContinue) == "" || f.sameTokens() && f.Target == nil:
+	case f.sameTokens() && (f.Target == nil || f.Target.Lacks(probe.MissingContinue) == "") && repeats(r):
 		p.resume = resumeIDs
 	default:
 		p.resume = resumeText

@@ -75,6 +75,7 @@ func TestTheTableOfWhatMayBeDrafted(t *testing.T) {
 		{"a seed and chance", `,"seed":1,"temperature":1`, able(), nil, [3]string{"target:seed", "target:seed", "target:seed"}},
 		{"a seed without chance", `,"seed":1`, able(), nil, [3]string{"doubt, ids, whole, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
 		{"chance", `,"temperature":0.7`, able(), nil, [3]string{"doubt, ids, whole, by ids", "always, ids, whole, by ids", "target:sampled"}},
+		{"a field that nobody knows", `,"typical_p":0.9,"stream":true`, able(), nil, [3]string{"doubt, ids, by text", "always, ids, whole, by text", "exact, ids, whole, by text"}},
 		{"another tokenizer", `,"stream":true`, other, nil, [3]string{"never, by text", "always, text, whole, by text", "exact, text, whole, by text"}},
 		{"a long prompt", ``, able(), func(c *Config) { c.MaxPrompt = 1 }, [3]string{"target:prompt_length", "target:prompt_length", "target:prompt_length"}},
 		{"nobody was probed", `,"stream":true`, nil, nil, [3]string{"never, by ids", "target:target_unprobed", "target:target_unprobed"}},

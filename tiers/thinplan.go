@@ -24,7 +24,7 @@ func thinLacks(cfg Config, f Facts) string {
 		return "tools"
 	case r.Extras:
 		return "output_fields"
-	case slices.ContainsFunc(unthinned, func(name string) bool { return r.Raw(name) != nil }):
+	case slices.ContainsFunc(unthinned, func(name string) bool { return r.Raw(name) != nil }), !repeats(r):
 		return "sampled_fields"
 	case !thinnable(r):
 		return "sampled_temperature"
@@ -36,12 +36,10 @@ func thinLacks(cfg Config, f Facts) string {
 	return f.thinEngines()
 }
 
-// unthinned are the fields that change by which law tokens are drawn, where an answer ends or what of it is
+// unthinned are the fields, of those that a continuation by ids can name, that change by which law tokens are drawn, where an answer ends or what of it is
 // shown, in ways that bounds do not know of.
 var unthinned = []string{
 	"min_p", "stop_token_ids", "ignore_eos", "skip_special_tokens", "spaces_between_special_tokens",
-	"logits_processors", "custom_logit_processor", "custom_params", "thinking_token_budget", "repetition_detection",
-	"no_stop_trim", "length_penalty", "early_stopping",
 }
 
 // coldest is the lowest temperature that vLLM samples by: it draws by this one where a request asks for less.

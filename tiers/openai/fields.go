@@ -79,6 +79,21 @@ var Stripped = []string{
 	"kv_transfer_params", "ec_transfer_params", "vllm_xargs",
 }
 
+// HasBeside reports whether the request has a field that is sent on, is not null, and is neither one
+// that the gateway reads nor one of these.
+func (r *Request) HasBeside(known ...[]string) bool {
+	for i := range r.members {
+		m := &r.members[i]
+		if _, read := readers[m.name]; read || m.drop || m.value.Of(r.Body)[0] == 'n' {
+			continue
+		}
+		if !slices.ContainsFunc(known, func(names []string) bool { return slices.Contains(names, m.name) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // harmless reports whether a refused field asks for nothing. It is stripped then.
 func harmless(raw []byte) bool {
 	switch string(raw) {
