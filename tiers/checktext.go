@@ -13,11 +13,11 @@ import (
 func (d *draft) scoredText(ctx context.Context, said *Checked) (*accept.Check, error) {
 	j := d.job
 	target := j.route.Target
-	prompt, err := j.tokenized(ctx, target, j.ask.Request.TokenizePrompt(target.Model()))
+	prompt, _, err := j.tokenized(ctx, target, j.ask.Request.TokenizePrompt(target.Model()), nil)
 	if err != nil {
 		return nil, err
 	}
-	ids, err := j.tokenized(ctx, target, openai.TokenizeText(target.Model(), d.said()))
+	ids, _, err := j.tokenized(ctx, target, openai.TokenizeText(target.Model(), d.said()), nil)
 	if err != nil {
 		return nil, err
 	}

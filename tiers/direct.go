@@ -146,6 +146,7 @@ type relay struct {
 
 	keeps bool   // another backend may carry on if this one is lost
 	text  []byte // of the answer, where keeps
+	ends  []int  // where in it each frame ended
 	named []byte // a frame's JSON, from which the rest takes its name
 	rich  bool   // there is more than the text of one choice
 	stop  []byte // stop_reason as raw JSON
@@ -161,10 +162,11 @@ func (s *relay) tell(raw []byte, c *openai.Chunk) {
 		s.job.ask.Tap.Text(c.Text)
 		s.stop = append(s.stop[:0], c.Stop...)
 		if s.keeps && int64(len(s.text)+len(c.Text)) > s.job.cascade.mostBody {
-			s.keeps, s.text = false, nil
+			s.keeps, s.text, s.ends = false, nil, nil
 		}
-		if s.keeps {
+		if s.keeps && len(c.Text) > 0 {
 			s.text = append(s.text, c.Text...)
+			s.ends = append(s.ends, len(s.text))
 		}
 	}
 }

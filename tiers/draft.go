@@ -37,7 +37,8 @@ type draft struct {
 	finish    string
 	stopped   []byte // stop_reason as raw JSON
 	usage     openai.Usage
-	past      int // tokens that came with a stop string, behind it
+	guessed   bool // tokens were counted by their chunks, of which one may hold several
+	past      int  // tokens that came with a stop string, behind it
 	started   time.Time
 
 	json    accept.JSONState // of the text, where JSON was asked for
@@ -196,7 +197,11 @@ func (j *job) streamEdits(p *pool.Pool, options string) []openai.Edit {
 // draftBody asks the draft pool for a stream with all that judging and
 // continuing need.
 func (j *job) draftBody() []byte {
-	edits := append(j.streamEdits(j.route.Draft, usageStream), openai.Edit{Name: "return_token_ids", Value: []byte("true")})
+	options := usageStream
+	if card := j.cascade.cards(j.route.Draft.Name()); card != nil && !card.TokenIDs {
+		options = countedStream // its chunks tell nothing else of how many tokens they hold
+	}
+	edits := append(j.streamEdits(j.route.Draft, options), openai.Edit{Name: "return_token_ids", Value: []byte("true")})
 	if j.ask.Request.Kind == openai.Completion {
 		edits = append(edits, openai.Edit{Name: "logprobs", Value: []byte("5")})
 	} else {
@@ -290,8 +295,9 @@ func (d *draft) unscored(c *openai.Chunk) {
 	case missing > 0 && d.endsIn(c):
 		d.course.End()
 		missing--
-	case len(c.Logprobs) == 0 && len(c.IDs) == 0 && len(c.Text) > 0:
-		missing = 1
+	case len(c.Logprobs) == 0 && len(c.IDs) == 0:
+		n, told := came(c, d.course.Tokens())
+		missing, d.guessed = n, d.guessed || !told
 	}
 	d.course.Missing(missing)
 }
@@ -423,7 +429,7 @@ func (d *draft) settle(ctx context.Context, lost *Failure) error {
 
 // unlimited forgets an end that the draft's own context made, not the client's limit.
 func (d *draft) unlimited() {
-	if most := d.job.ask.Request.Limit(); d.finish == "length" && (most == 0 || d.course.Tokens() < most) {
+	if most := d.job.ask.Request.Limit(); d.finish == "length" && (most == 0 || max(d.course.Tokens(), d.usage.Completion) < most) {
 		d.finish = ""
 	}
 }

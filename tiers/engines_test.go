@@ -3,7 +3,11 @@ package tiers
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
@@ -79,6 +83,175 @@ func TestLawsThatThinningDoesNotKnowAreTheTargets(t *testing.T) {
 		got := thinLacks(Config{Sampled: true, MaxPrompt: 1000, Scoring: scoring.Config{AtOnce: 1, MostTokens: 8192}}, Facts{Request: req})
 		if (got == "sampled_fields") != (want != "") {
 			t.Errorf("%s: %q, want %q", field, got, want)
+		}
+	}
+}
+
+// TestNoAnswerHasMoreTokensThanItMay: engines that write several tokens a chunk, and tell neither ids nor logprobs. The
+// draft comes to the limit itself, or is lost before; usage and length are what an engine that is not lost would say.
+func TestNoAnswerHasMoreTokensThanItMay(t *testing.T) {
+	for name, without := range map[string][]string{
+		"usage in each chunk": {"token_ids", "logprobs"}, "usage at the end": {"token_ids", "logprobs", "running_usage"},
+		"nothing to ask": {"token_ids", "logprobs", "running_usage", "tokenize"},
+	} {
+		for _, lost := range []int{0, 9, 25} {
+			sim := vllmsim.Options{Seed: 7, StreamInterval: 3, Without: without}
+			r := probedRig(t, sim, sim)
+			r.cfg.Unscored, r.cfg.HoldbackTokens = UnscoredAccept, 1
+			for i, p := range prompts(8) {
+				if err := r.draft.SetFault(vllmsim.Fault{CleanEOFAfterTokens: lost, For: 1}); err != nil {
+					t.Fatal(err)
+				}
+				body := chat(p, fmt.Sprintf(`,"max_tokens":40,"ignore_eos":true,"stream":%v,"stream_options":{"include_usage":true}`, i%2 == 0))
+				if i%2 == 1 {
+					body = chat(p, `,"max_tokens":40,"ignore_eos":true`)
+				}
+				got, rc, err := r.ask(openai.Chat, Auto, body)
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := r.own(body)
+				blind := name == "nothing to ask" && lost > 0 // nobody knows how many tokens there were
+				if n := r.tokens(got.text); !blind && (n > 40 || len(got.text) > len(want.text)) || len(got.text) < len(want.text) || got.usage.Completion > 40 || got.finish != "length" {
+					t.Errorf("%s, lost after %d: %d tokens for 40, told %+v, %s; from %s, %s, over %+v", name, lost, n, got.usage, got.finish, rc.Tier, rc.Acceptance(), rc.Over)
+				}
+			}
+		}
+	}
+}
+
+// tokens counts those of a text.
+func (r *rig) tokens(text string) int {
+	plain := vllmsim.DefaultTokenizer()
+	return len(plain.Encode(text))
+}
+
+// TestAStopStringBehindASeamLeavesTheUsageRight: the engine that carries on tells the ids of its chunks, of several tokens
+// each, and no usage before the end, which a stop string keeps from coming.
+func TestAStopStringBehindASeamLeavesTheUsageRight(t *testing.T) {
+	for _, interval := range []int{1, 3} {
+		r := probedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{StreamInterval: interval, Without: []string{"running_usage"}})
+		r.cfg.Accept.Threshold, r.cfg.HoldbackTokens = -15, 1
+		seams := 0
+		for i, p := range prompts(40) {
+			own := r.own(chat(p, `,"max_tokens":200`))
+			at := len(own.text) * (60 + i%3*15) / 100
+			for at > 0 && !isASCII(own.text[at:at+3]) {
+				at--
+			}
+			body := chat(p, fmt.Sprintf(`,"max_tokens":200,"stop":[%q],"stream":true,"stream_options":{"include_usage":true}`, own.text[at:at+3]))
+			want := r.own(strings.Replace(body, `"stream":true,"stream_options":{"include_usage":true}`, `"stream":false`, 1))
+			if err := r.draft.SetFault(vllmsim.Fault{CleanEOFAfterTokens: 2 + want.usage.Completion/3, For: 1}); err != nil {
+				t.Fatal(err)
+			}
+			got, rc, err := r.ask(openai.Chat, Auto, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if rc.Tier == Mixed {
+				seams++
+			}
+			// Where within its chunk the stop string ends is not told: all of it is counted.
+			if off := got.usage.Completion - want.usage.Completion; got.text != want.text || off < 0 || off >= interval {
+				t.Errorf("chunks of %d: %q told %+v, want %q, %+v; %s", interval, got.text, got.usage, want.text, want.usage, rc.Acceptance())
+			}
+		}
+		if seams < 20 {
+			t.Errorf("%d seams: the test shows nothing", seams)
+		}
+	}
+}
+
+// dying stands before an engine whose machine goes down within the next answer: it is cut after so many bytes, and whatever
+// comes then is refused and counted.
+type dying struct {
+	url    string
+	dead   atomic.Bool
+	missed atomic.Int64 // questions to count tokens that came to the dead one
+}
+
+// newDying starts one. Who is the next to answer takes the fuse, the bytes until it is cut; 0 is never.
+func newDying(t *testing.T, engine string, fuse *atomic.Int64) *dying {
+	t.Helper()
+	to, err := url.Parse(engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &dying{}
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	proxy.FlushInterval = -1
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if d.dead.Load() {
+			if r.URL.Path == openai.TokenizePath {
+				d.missed.Add(1)
+			}
+			panic(http.ErrAbortHandler)
+		}
+		if strings.HasPrefix(r.URL.Path, "/v1/c") {
+			if n := fuse.Swap(0); n > 0 {
+				defer d.dead.Store(true)
+				w = &cutting{w, int(n)}
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	d.url = s.URL
+	return d
+}
+
+// TestATakeoverAsksALiveBackendHowManyTokensThereAre: of two targets the one that answers dies. The other says how many
+// tokens there are; where it cannot, the answer is not taken for longer than it is.
+func TestATakeoverAsksALiveBackendHowManyTokensThereAre(t *testing.T) {
+	for _, without := range []string{"", "tokenize"} {
+		target := vllmsim.Options{}
+		if without != "" {
+			target.Without = []string{without}
+		}
+		r := probedRig(t, vllmsim.Options{Seed: 7}, target)
+		r.cfg.Mode = ModeOff
+		var fuse atomic.Int64
+		two := [2]*dying{newDying(t, r.target.URL(), &fuse), newDying(t, r.target.URL(), &fuse)}
+		r.wire(t, two[0].url, two[1].url)
+		taken := 0
+		for i, p := range prompts(32) {
+			body := chat(p, `,"max_tokens":40,"ignore_eos":true,"stream":true,"stream_options":{"include_usage":true}`)
+			want := r.own(body)
+			fuse.Store(int64(2000 + 250*i))
+			for _, d := range two {
+				d.dead.Store(false)
+			}
+			got, rc, err := r.ask(openai.Chat, Auto, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(rc.Over) == 0 {
+				continue // it was whole before
+			}
+			taken++
+			if without == "" && (got.text != want.text || got.usage != want.usage) || !strings.HasPrefix(got.text, want.text) || got.usage.Completion > want.usage.Completion {
+				t.Errorf("without %q: %q told %+v\nwant %q, %+v; over %+v", without, got.text, got.usage, want.text, want.usage, rc.Over)
+			}
+		}
+		missed := two[0].missed.Load() + two[1].missed.Load()
+		t.Logf("without %q: %d taken over, %d questions to the dead", without, taken, missed)
+		if missed > 0 || taken < 16 {
+			t.Errorf("without %q: %d taken over, %d questions to the dead", without, taken, missed)
+		}
+	}
+}
+
+func TestATextThatNobodyCountedIsNeverTakenForMoreTokensThanItHas(t *testing.T) {
+	for _, tc := range []struct {
+		stop       []string
+		text, want int
+	}{
+		{nil, 33, 6}, {nil, 32, 5}, {nil, 30, 3}, {nil, 29, 2}, {nil, 9, 0}, {nil, 0, 0},
+		{[]string{"ab", "abcd"}, 33, 3}, {[]string{"abcd"}, 20, 0}, // the engine may be three bytes behind, of a token each
+	} {
+		s := relay{job: &job{ask: Ask{Request: &openai.Request{Stop: tc.stop}}}, ends: []int{10, 20, 30, 31, 32, 33}}
+		if got := s.leastTokens(tc.text); got != tc.want {
+			t.Errorf("stop %q, %d bytes: %d tokens, want %d", tc.stop, tc.text, got, tc.want)
 		}
 	}
 }

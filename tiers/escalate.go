@@ -68,11 +68,14 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 	j := d.job
 	limit := j.ask.Request.Limit()
 	for {
+		var k call
+		if limit == 0 || at.Tokens < limit {
+			k = d.continuation(ctx, &at)
+		}
 		if limit > 0 && at.Tokens >= limit {
 			d.reply.unheal()
 			return d.finishAt("length", openai.Usage{Prompt: d.promptTokens(), Completion: at.Tokens})
 		}
-		k := d.continuation(&at)
 		if !d.reply.began && (len(d.reply.text) == 0 || !at.Clean && j.receipt.Plan.Mode == ModeVerify) {
 			return errNoDraft // from the words alone the target need not say what it would have said
 		}
@@ -106,7 +109,7 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 
 // continuation builds the call that continues from the seam: by ids where they are known,
 // else by text, which moves the seam back to the end of a word.
-func (d *draft) continuation(at *accept.Step) call {
+func (d *draft) continuation(ctx context.Context, at *accept.Step) call {
 	j := d.job
 	r := j.ask.Request
 	rest := r.Limit()
@@ -132,7 +135,12 @@ func (d *draft) continuation(at *accept.Step) call {
 	if len(d.reply.owed) == 0 {
 		d.reply.cut(d.reply.releasable())
 	}
-	kept := d.course.TokensIn(len(d.reply.text))
+	kept, exact := d.course.TokensIn(len(d.reply.text))
+	if d.guessed || !exact {
+		if n, err := j.counted(ctx, d.heir(), d.reply.text, d.left); err == nil {
+			kept = n
+		}
+	}
 	if r.Limit() > 0 {
 		rest += at.Tokens - kept
 	}
@@ -239,30 +247,31 @@ func (d *draft) carryOn(x *exchange, at *accept.Step) (*Failure, error) {
 		}
 		if err != nil {
 			f := err.(*Failure) // next returns nothing else
-			x.close(f, leg.generated())
+			x.close(f, leg.tokens)
 			if d.finish != "" {
 				break // the answer is whole
 			}
+			d.guessed = d.guessed || leg.guessed
 			d.reply.owe(leg.at.Text)
 			d.ids = d.ids[:min(leg.at.IDs, len(d.ids))]
 			return f, nil
 		}
 		if !d.reply.honours(chunk.Text) {
-			x.close(nil, leg.generated())
+			x.close(nil, leg.tokens)
 			return nil, errUnlike
 		}
 		if over, err = leg.take(chunk); err != nil {
 			return nil, err
 		}
 	}
-	x.close(nil, leg.generated())
+	x.close(nil, leg.tokens)
 	if len(d.reply.owed) > 0 {
 		return nil, errUnlike
 	}
 	if d.promptTokens() == 0 || d.after != nil {
 		d.usage.Prompt = max(leg.usage.Prompt-leg.from.Tokens, 0)
 	}
-	return nil, d.finishAt(d.finish, openai.Usage{Prompt: d.promptTokens(), Completion: leg.from.Tokens + leg.generated()})
+	return nil, d.finishAt(d.finish, openai.Usage{Prompt: d.promptTokens(), Completion: leg.from.Tokens + leg.tokens})
 }
 
 // errUnlike says that a backend which was to write a word again wrote another.
@@ -273,34 +282,34 @@ type leg struct {
 	*draft
 	x        *exchange
 	from, at accept.Step // where it began, and as far as another could follow
-	chunks   int         // with text, or the last
+	tokens   int         // that came, as the engine counts them
+	guessed  bool        // it did not tell: they are one for each chunk with text
 	usage    openai.Usage
 }
 
-// generated is how many tokens came, as the engine counts them.
-func (l *leg) generated() int {
-	if l.usage.Completion == 0 {
-		return l.chunks // a stop string ended it before the usage came
+// count counts the tokens of a chunk, and takes the engine's word for all where it is the last.
+func (l *leg) count(c *openai.Chunk) {
+	n, told := came(c, l.tokens)
+	l.tokens, l.guessed = l.tokens+n, l.guessed || !told
+	if c.HasUsage {
+		l.usage = c.Usage
 	}
-	return l.usage.Completion
+	if c.Usage.Completion > 0 && (c.Choices == 0 || len(c.Finish) > 0) {
+		l.tokens, l.guessed = c.Usage.Completion, false
+	}
 }
 
 // take takes in a chunk and sends what may be sent; over says that the answer is.
 func (l *leg) take(c *openai.Chunk) (over bool, err error) {
 	d := l.draft
-	if len(c.Text) > 0 || len(c.Finish) > 0 {
-		l.chunks++
-	}
-	if c.HasUsage {
-		l.usage = c.Usage
-	}
+	l.count(c)
 	if len(c.Finish) > 0 {
 		d.finish = string(c.Finish)
 		d.stopped = append(d.stopped[:0], c.Stop...)
 	}
 	if int64(len(d.reply.text)+len(c.Text)) > d.job.cascade.mostBody {
 		f := l.x.failure(fmt.Errorf("%w: an answer of more than %d bytes", errBody, d.job.cascade.mostBody))
-		l.x.close(f, l.generated())
+		l.x.close(f, l.tokens)
 		return true, d.broken(f)
 	}
 	d.ids = append(d.ids, c.IDs...)
@@ -308,14 +317,14 @@ func (l *leg) take(c *openai.Chunk) (over bool, err error) {
 		d.finish = "stop"
 	} else if len(c.Text) > 0 && len(c.Finish) == 0 {
 		ids := len(d.ids)
-		l.at = accept.Step{Tokens: l.from.Tokens + l.generated(), Text: len(d.reply.text), IDs: ids, Clean: l.from.Clean && len(c.IDs) == 1}
+		l.at = accept.Step{Tokens: l.from.Tokens + l.tokens, Text: len(d.reply.text), IDs: ids, Clean: l.from.Clean && len(c.IDs) == 1}
 		d.course.Mark(l.at)
 	}
 	if l.x.buffered() || over || len(c.Finish) > 0 || len(d.reply.owed) > 0 {
 		return over, nil
 	}
 	if err := d.reply.release(); err != nil {
-		l.x.close(nil, l.generated())
+		l.x.close(nil, l.tokens)
 		return true, err
 	}
 	return false, nil

@@ -156,7 +156,7 @@ func (b *rally) show(ctx context.Context) (over bool, err error) {
 	if !bytes.HasPrefix(text, b.reply.text) {
 		return false, fmt.Errorf("%w: the text of its ids does not begin as before", errBlock)
 	}
-	before := b.course.TokensIn(len(b.reply.text))
+	before, _ := b.course.TokensIn(len(b.reply.text))
 	if b.reply.add(text[len(b.reply.text):]) {
 		b.finish = "stop"
 		b.shorten(ctx, before, ids)
@@ -201,7 +201,8 @@ func (b *rally) alone(ctx context.Context, cause error) error {
 	}
 	at := b.seam(ctx)
 	if at.Text < b.reply.sent || at.Tokens == 0 {
-		at = accept.Step{Tokens: b.course.TokensIn(len(b.reply.text)), Text: len(b.reply.text)}
+		n, _ := b.course.TokensIn(len(b.reply.text))
+		at = accept.Step{Tokens: n, Text: len(b.reply.text)}
 	}
 	switch {
 	case at.Tokens == 0 && !b.reply.began:

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sort"
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -51,7 +52,17 @@ func (s *relay) takeOver(ctx context.Context, x *exchange) error {
 	d.reply.framer = openai.NewFramerAs(j.ask.Request.Kind, id, j.route.Model, created)
 	j.count(0)
 	d.usage.Prompt = j.receipt.PromptTokens
-	return d.behind(ctx, x.pool, s.text, s.frames)
+	return d.behind(ctx, x.pool, s.text, s.leastTokens)
+}
+
+// leastTokens is how many tokens the first so many bytes of a straight answer have at least: one
+// for each frame in them, less what the engine may have held back for stop strings meanwhile.
+func (s *relay) leastTokens(text int) int {
+	held := 0
+	for _, stop := range s.job.ask.Request.Stop {
+		held = max(held, len(stop)-1)
+	}
+	return max(sort.SearchInts(s.ends, text+1)-held, 0)
 }
 
 // resume carries on with an answer that whoever made it has lost, and that others than this
@@ -63,7 +74,7 @@ func (j *job) resume(ctx context.Context) error {
 	d := &draft{job: j, reply: j.newReply(), started: j.cascade.now(), after: j.route.Target}
 	d.course = accept.NewCourse(j.cfg.Accept, accept.Course{})
 	d.reply.text = bytes.Clone(said)
-	err := d.behind(ctx, j.route.Target, said, openai.EstimateTokens(len(said)))
+	err := d.behind(ctx, j.route.Target, said, func(text int) int { return openai.EstimateTokens(text) / 2 })
 	if f, ok := errors.AsType[*Failure](err); ok && !d.reply.began && f.Kind != Gone && f.Kind != Expired {
 		err = errNoDraft // this target cannot continue
 	}
@@ -73,15 +84,15 @@ func (j *job) resume(ctx context.Context) error {
 	return err
 }
 
-// behind carries on behind a text of about so many tokens: from its last whole word, and if
-// that is then written differently, from where it ends.
-func (d *draft) behind(ctx context.Context, p *pool.Pool, text []byte, tokens int) error {
-	before := at{text: len(text), frames: tokens}
+// behind carries on behind a text: from its last whole word, and if that is then written
+// differently, from where it ends. least is how many tokens its first so many bytes have at least:
+// what is taken for too many ends the answer early.
+func (d *draft) behind(ctx context.Context, p *pool.Pool, text []byte, least func(text int) int) error {
 	healed := d.reply.heal()
-	err := d.from(ctx, p, before.at(healed))
+	err := d.from(ctx, p, accept.Step{Tokens: least(healed), Text: healed})
 	if errors.Is(err, errUnlike) && ctx.Err() == nil {
 		d.reply.text, d.reply.owed = text, nil
-		err = d.from(ctx, p, before.at(len(text)))
+		err = d.from(ctx, p, accept.Step{Tokens: least(len(text)), Text: len(text)})
 	}
 	if errors.Is(err, errUnlike) {
 		err = d.broken(err)
@@ -89,38 +100,14 @@ func (d *draft) behind(ctx context.Context, p *pool.Pool, text []byte, tokens in
 	return err
 }
 
-// at is how many tokens a text is taken for that nobody has counted.
-type at struct{ text, frames int }
-
-func (a at) at(text int) accept.Step {
-	return accept.Step{Tokens: a.frames * text / max(a.text, 1), Text: text}
-}
-
 // from carries on behind what there is of a straight answer.
 func (d *draft) from(ctx context.Context, p *pool.Pool, at accept.Step) error {
-	if n, err := d.job.counted(ctx, p, d.reply.text); err == nil {
+	if n, err := d.job.counted(ctx, p, d.reply.text, d.left); err == nil {
 		at.Tokens = n // a frame may hold several tokens
 	}
 	d.course.Mark(at)
 	d.job.lost(at)
 	return d.continueOn(ctx, at)
-}
-
-// counted has an engine count the tokens of a text.
-func (j *job) counted(ctx context.Context, p *pool.Pool, text []byte) (int, error) {
-	ids, err := j.tokenized(ctx, p, openai.TokenizeText(p.Model(), text))
-	return len(ids), err
-}
-
-// tokenized has an engine turn text into ids; body is one of openai's Tokenize.
-func (j *job) tokenized(ctx context.Context, p *pool.Pool, body []byte) (ids []int32, err error) {
-	k := j.aside(p, openai.TokenizePath, body)
-	k.read = func(body []byte) (err error) {
-		ids, err = openai.ParseTokens(body)
-		return err
-	}
-	_, err = j.cascade.question(ctx, k, j.receipt)
-	return ids, err
 }
 
 // aside prepares a question to an engine's front end, which costs its GPU nothing.

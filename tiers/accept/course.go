@@ -241,13 +241,21 @@ func (c *Course) LastClean(tokens int) Step {
 }
 
 // TokensIn counts the tokens that the first so many bytes of text came from. One of
-// which only a part is in them counts: it was paid for, and it was shown.
-func (c *Course) TokensIn(text int) int {
+// which only a part is in them counts: it was paid for, and it was shown. Where they end
+// within a chunk of several tokens, n is the fewest that it can be, and exact is false.
+func (c *Course) TokensIn(text int) (n int, exact bool) {
 	if text <= 0 || len(c.steps) == 0 {
-		return 0
+		return 0, true
 	}
 	i := sort.Search(len(c.steps)-1, func(i int) bool { return c.steps[i].Text >= text })
-	return c.steps[i].Tokens
+	if n = c.steps[i].Tokens; c.steps[i].Text <= text {
+		return n, true
+	}
+	before := 0
+	if i > 0 {
+		before = c.steps[i-1].Tokens
+	}
+	return min(n, before+1), n <= before+1
 }
 
 // restBefore is the last clean step near at whose text ends a sentence or a line;

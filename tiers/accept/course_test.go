@@ -140,8 +140,23 @@ func TestPlacesBehindAStopStringAreForgotten(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	for text, want := range map[int]int{0: 0, 20: 2, 25: 3, 30: 3, 99: 3} { // one that is shown in part counts
-		if got := c.TokensIn(text); got != want {
-			t.Errorf("%d bytes came from %d tokens, want %d", text, got, want)
+		if got, exact := c.TokensIn(text); got != want || !exact {
+			t.Errorf("%d bytes came from %d tokens, exactly %v, want %d", text, got, exact, want)
+		}
+	}
+}
+
+func TestACutInsideAChunkOfSeveralTokensIsTakenForTheFewest(t *testing.T) {
+	c := newCourse(Course{Resumes: true})
+	c.Mark(Step{Tokens: 3, Text: 30})
+	c.Mark(Step{Tokens: 7, Text: 70})
+	for text, want := range map[int]int{1: -1, 29: -1, 30: 3, 31: -4, 69: -4, 70: 7, 80: 7} { // −n is at least n
+		got, exact := c.TokensIn(text)
+		if !exact {
+			got = -got
+		}
+		if got != want {
+			t.Errorf("%d bytes: %d, want %d", text, got, want)
 		}
 	}
 }

@@ -1,0 +1,66 @@
+package tiers
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// came is how many tokens a chunk adds to an answer of which so many came before: those that it
+// names, or by which the engine's own count has grown. Where an engine tells neither, a chunk with
+// text counts as one token, which is never too many, and told is false.
+func came(c *openai.Chunk, before int) (n int, told bool) {
+	if n = max(len(c.IDs), len(c.Logprobs)); n > 0 {
+		return n, true
+	}
+	if grown := c.Usage.Completion - before; c.HasUsage && c.Choices > 0 && grown > 0 {
+		return min(grown, len(c.Text)+1), true // a token has a byte at least, but for the one that ends the answer
+	}
+	if len(c.Text) > 0 {
+		return 1, false
+	}
+	return 0, true
+}
+
+// countTries bounds how many engines are asked to count the tokens of one text.
+const countTries = 3
+
+// counted has an engine of a pool count the tokens of a text: none of those that were lost, unless
+// there is no other.
+func (j *job) counted(ctx context.Context, p *pool.Pool, text []byte, lost []string) (int, error) {
+	body, lost := openai.TokenizeText(p.Model(), text), slices.Clone(lost)
+	var err error
+	for range countTries {
+		var ids []int32
+		var backend string
+		ids, backend, err = j.tokenized(ctx, p, body, lost)
+		f, failed := errors.AsType[*Failure](err)
+		switch {
+		case err == nil:
+			return len(ids), nil
+		case ctx.Err() != nil, failed && !f.retryable(), !failed && len(lost) == 0:
+			return 0, err
+		case failed:
+			lost = append(lost, backend)
+		default:
+			lost = nil // a connection that broke need not be a backend that is dead
+		}
+	}
+	return 0, err
+}
+
+// tokenized has an engine turn text into ids, none of those that were lost; body is one of openai's
+// Tokenize. It also names the backend that was asked.
+func (j *job) tokenized(ctx context.Context, p *pool.Pool, body []byte, lost []string) (ids []int32, backend string, err error) {
+	k := j.aside(p, openai.TokenizePath, body)
+	k.demand.Exclude = lost
+	k.read = func(body []byte) (err error) {
+		ids, err = openai.ParseTokens(body)
+		return err
+	}
+	backend, err = j.cascade.question(ctx, k, j.receipt)
+	return ids, backend, err
+}
