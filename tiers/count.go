@@ -25,28 +25,30 @@ func came(c *openai.Chunk, before int) (n int, told bool) {
 	return 0, true
 }
 
-// countTries bounds how many engines are asked to count the tokens of one text.
-const countTries = 3
+// countTries bounds how often engines are asked to count the tokens of one text.
+const countTries = 4
 
 // counted has an engine of a pool count the tokens of a text: none of those that were lost, unless
 // there is no other.
 func (j *job) counted(ctx context.Context, p *pool.Pool, text []byte, lost []string) (int, error) {
-	body, lost := openai.TokenizeText(p.Model(), text), slices.Clone(lost)
+	body, exclude := openai.TokenizeText(p.Model(), text), slices.Clone(lost)
 	var err error
 	for range countTries {
 		var ids []int32
 		var backend string
-		ids, backend, err = j.tokenized(ctx, p, body, lost)
+		ids, backend, err = j.tokenized(ctx, p, body, exclude)
 		f, failed := errors.AsType[*Failure](err)
 		switch {
 		case err == nil:
 			return len(ids), nil
-		case ctx.Err() != nil, failed && !f.retryable(), !failed && len(lost) == 0:
+		case ctx.Err() != nil, failed && !f.retryable(), !failed && len(exclude) == 0:
 			return 0, err
 		case failed:
-			lost = append(lost, backend)
+			exclude = append(exclude, backend)
+		case len(exclude) > len(lost):
+			exclude = exclude[:len(lost)] // nobody else: once more those that failed now
 		default:
-			lost = nil // a connection that broke need not be a backend that is dead
+			exclude = nil // a connection that broke need not be a backend that is dead
 		}
 	}
 	return 0, err

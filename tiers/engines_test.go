@@ -2,6 +2,8 @@ package tiers
 
 import (
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -179,7 +181,7 @@ func newDying(t *testing.T, engine string, fuse *atomic.Int64) *dying {
 	}
 	d := &dying{}
 	proxy := httputil.NewSingleHostReverseProxy(to)
-	proxy.FlushInterval = -1
+	proxy.FlushInterval, proxy.ErrorLog = -1, log.New(io.Discard, "", 0)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.dead.Load() {
 			if r.URL.Path == openai.TokenizePath {
@@ -189,8 +191,13 @@ func newDying(t *testing.T, engine string, fuse *atomic.Int64) *dying {
 		}
 		if strings.HasPrefix(r.URL.Path, "/v1/c") {
 			if n := fuse.Swap(0); n > 0 {
-				defer d.dead.Store(true)
-				w = &cutting{w, int(n)}
+				cut := &cutting{w, int(n)}
+				defer func() { // before the connection is closed
+					if cut.left < 0 {
+						d.dead.Store(true)
+					}
+				}()
+				w = cut
 			}
 		}
 		proxy.ServeHTTP(w, r)
