@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/lookup"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -163,7 +164,7 @@ func (x *exchange) look(ctx context.Context, lease *cache.Lease) (*cache.Entry, 
 		return nil, cache.ResultMiss
 	}
 	began := time.Now()
-	e, found := x.g.opts.Cache.Look(ctx, x.key, lease)
+	e, found := x.g.opts.Cache.Look(lookup.WithPatience(ctx, &x.l.redis), x.key, lease)
 	x.l.looked, x.l.out.lookup = began, time.Since(began)
 	switch {
 	case e != nil && x.control.takes(e, x.g.now()):

@@ -8,6 +8,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/lookup"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -34,7 +35,7 @@ func (g *Gateway) enterLimits(l *exchangeLog, w http.ResponseWriter, r *http.Req
 		Limit: limits.Limit{RPM: c.RPM, TPM: c.TPM, Concurrent: c.Concurrent, HighShare: g.opts.HighShare()},
 	}
 	began := g.now()
-	grant, err := g.opts.Limiter.Enter(r.Context(), a)
+	grant, err := g.opts.Limiter.Enter(lookup.WithPatience(r.Context(), &l.redis), a)
 	l.limits += g.now().Sub(began)
 	if refused, ok := err.(*limits.Error); ok {
 		l.stopRetrying = refused.Standing.StopRetrying

@@ -15,6 +15,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/lookup"
 	"github.com/foregate/foregate/tiers"
 )
 
@@ -37,9 +38,10 @@ type exchangeLog struct {
 	code    int // 0: as written
 	out     *sink
 	receipt *tiers.Receipt
-	limits  time.Duration // spent on them
-	looked  time.Time     // when a kept answer was looked for last
-	trace   *Trace        // nil where requests are not traced
+	limits  time.Duration   // spent on them
+	looked  time.Time       // when a kept answer was looked for last
+	redis   lookup.Patience // what cache and limits have waited for
+	trace   *Trace          // nil where requests are not traced
 	err     error
 
 	rules rules        // of the route, where a generation was asked for

@@ -23,7 +23,7 @@ var arrows = map[string][]string{
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality", "loadtest/replay"},
 
-	"gateway":           {"gateway/identity", "gateway/admission", "gateway/limits", "cache", "tiers", "tiers/openai", "tiers/pool", "panics"},
+	"gateway":           {"gateway/identity", "gateway/admission", "gateway/limits", "gateway/lookup", "cache", "tiers", "tiers/openai", "tiers/pool", "panics"},
 	"gateway/admission": {"gateway/identity", "tiers/pool"},
 	"gateway/config":    {},
 	"gateway/console":   {},

@@ -70,6 +70,7 @@ const (
 type outcome[T any] struct {
 	fate   atomic.Int32
 	done   chan struct{} // closed once it is answered
+	cut    bool          // who asks waits for less than the asker's budget
 	answer T
 	err    error
 }
@@ -77,6 +78,9 @@ type outcome[T any] struct {
 // Ask puts a question and waits for the answer, the budget at most: [ErrLate] then. While Redis does not answer it is not
 // put at all, [ErrAway]; nor while too many are under way, [ErrBusy], which says nothing of Redis. The question's context has ctx's values, and
 // is not cancelled with it; the question has deadlines of its own. One that panics has failed.
+//
+// Where ctx has a [Patience], what was waited before is taken off the budget; with nothing left the question is put all the
+// same. A wait that was cut short says nothing of Redis: its answer does, when it comes.
 func Ask[T any](ctx context.Context, a *Asker, question func(context.Context) (T, error)) (T, error) {
 	return AskOrLeave(ctx, a, question, nil)
 }
@@ -88,32 +92,53 @@ func AskOrLeave[T any](ctx context.Context, a *Asker, question func(context.Cont
 	if a.Away() {
 		return none, ErrAway
 	}
-	timer := time.NewTimer(a.budget())
+	patience, budget, began := patienceOf(ctx), a.budget(), time.Now()
+	defer func() { patience.spend(time.Since(began)) }()
+	wait := patience.left(budget)
+	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	if !a.enter(timer) {
 		return none, ErrBusy
 	}
-	o := &outcome[T]{done: make(chan struct{})}
+	o := &outcome[T]{done: make(chan struct{}), cut: wait < budget}
 	detached := context.WithoutCancel(ctx)
 	go func() {
 		defer func() { <-a.slots }()
-		o.run(detached, question, unheard)
+		if o.run(detached, question) {
+			return
+		}
+		if o.cut {
+			a.judge(o.err, time.Since(began) > budget)
+		}
+		if o.err == nil && unheard != nil {
+			o.tell(detached, unheard)
+		}
 	}()
 	select {
 	case <-o.done:
 	case <-timer.C:
 		if o.fate.CompareAndSwap(open, left) {
-			a.failed(ErrLate)
+			if !o.cut {
+				a.failed(ErrLate)
+			}
 			return none, ErrLate
 		}
 		<-o.done // it came at this moment
 	}
-	if o.err == nil || a.well(o.err) {
-		a.guard.answered(a.now())
-	} else {
-		a.failed(o.err)
-	}
+	a.judge(o.err, false)
 	return o.answer, o.err
+}
+
+// judge counts an answer for or against Redis.
+func (a *Asker) judge(err error, late bool) {
+	switch {
+	case err != nil && !a.well(err):
+		a.failed(err)
+	case late:
+		a.failed(ErrLate)
+	default:
+		a.guard.answered(a.now())
+	}
 }
 
 // enter takes a slot.
@@ -134,19 +159,22 @@ func (a *Asker) enter(budget *time.Timer) bool {
 	}
 }
 
-// run answers the question.
-func (o *outcome[T]) run(ctx context.Context, question func(context.Context) (T, error), unheard func(context.Context, T)) {
+// run answers the question, and reports whether who asked still waits for that.
+func (o *outcome[T]) run(ctx context.Context, question func(context.Context) (T, error)) bool {
 	o.answer, o.err = unbroken(ctx, question)
-	if o.fate.CompareAndSwap(open, answered) {
+	heard := o.fate.CompareAndSwap(open, answered)
+	if heard {
 		close(o.done)
-		return
 	}
-	if o.err == nil && unheard != nil {
-		_, _ = unbroken(ctx, func(ctx context.Context) (struct{}, error) { // nobody is left to tell
-			unheard(ctx, o.answer)
-			return struct{}{}, nil
-		})
-	}
+	return heard
+}
+
+// tell gives the answer to unheard; of a panic nobody is left to be told.
+func (o *outcome[T]) tell(ctx context.Context, unheard func(context.Context, T)) {
+	_, _ = unbroken(ctx, func(ctx context.Context) (struct{}, error) {
+		unheard(ctx, o.answer)
+		return struct{}{}, nil
+	})
 }
 
 // unbroken makes a panic an error: the client's, at what a server said.

@@ -1,0 +1,56 @@
+package gateway
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http/httptest"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/limits"
+)
+
+func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		silent := redis.NewClient(&redis.Options{
+			Addr: "127.0.0.1:1", MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}, // no name to look up
+			MaxRetries: -1, ContextTimeoutEnabled: true, ReadTimeout: 100 * time.Millisecond,
+			Dialer: func(context.Context, string, string) (net.Conn, error) {
+				here, there := net.Pipe()
+				go func() { _, _ = io.Copy(io.Discard, there) }() // ends with its connection
+				return here, nil
+			},
+		})
+		const budget = 15 * time.Millisecond
+		g := &Gateway{now: time.Now, opts: Options{
+			Cache: cache.NewStore(cache.Options{Redis: silent}), Limiter: limits.New(limits.Options{Redis: silent}),
+			HighShare: func() float64 { return 1 },
+		}}
+		r := httptest.NewRequest("POST", "/v1/chat/completions", nil)
+		for range 3 { // fewer than make it be left alone
+			l := &exchangeLog{caller: identity.Caller{Tenant: "acme", RPM: 6000, TPM: 1_000_000}, out: &sink{}}
+			x := &exchange{g: g, l: l, r: r, keeps: true}
+			began := time.Now()
+			if e, result := x.look(r.Context(), nil); e != nil || result != cache.ResultLate {
+				t.Errorf("the look: %v", result)
+			}
+			done, err := g.enterLimits(l, httptest.NewRecorder(), r, estimate{1, 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took != budget {
+				t.Errorf("the request waited for %v, want %v", took, budget)
+			}
+			done()
+		}
+		_ = silent.Close()
+		time.Sleep(time.Minute) // what was asked ends
+	})
+}
