@@ -50,7 +50,7 @@ func FuzzKey(f *testing.F) {
 			m.HSet(key, "at", at, "r", requests, "t", tokens, "h", high)
 		}
 		limit := Limit{RPM: 600, TPM: 60_000, HighShare: 0.2}
-		got, err := r.Limiter.ask(t.Context(), key, limit.shared(), charge{requests: 1, tokens: 10, high: 1, how: howAsk})
+		got, err := r.Limiter.ask(t.Context(), key, limit.shared(), charge{amounts: amounts{1, 10, 1}, how: howAsk})
 		if err != nil && !strings.Contains(err.Error(), errKey.Error()) {
 			t.Fatalf("%q %q %q %q: %v", at, requests, tokens, high, err)
 		}
@@ -67,7 +67,7 @@ func FuzzKey(f *testing.F) {
 		if ttl := m.TTL(key); ttl > expiry || got.refused == "" && ttl <= 0 {
 			t.Errorf("%q %q %q %q: the key expires after %v", at, requests, tokens, high, ttl)
 		}
-		got, err = r.Limiter.ask(t.Context(), key, limit.shared(), charge{requests: 1, tokens: 10, high: 1, how: howAsk})
+		got, err = r.Limiter.ask(t.Context(), key, limit.shared(), charge{amounts: amounts{1, 10, 1}, how: howAsk})
 		if err != nil || got.refused != "" {
 			t.Errorf("%q %q %q %q: after the longest debt %+v, %v", at, requests, tokens, high, got, err)
 		}

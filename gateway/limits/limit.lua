@@ -40,6 +40,7 @@ if how~='settle' then
     if h>a[6]+0.000001 then demoted=1 else h=h+a[9] end
   end
 end
+if how=='settle' then h=add(h,a[9],a[5]) end
 r,tok=add(r,a[7],a[1]),add(tok,a[8],a[3])
 keep()
 return {'',0,demoted,math.floor(r*1000),math.floor(tok*1000)}

@@ -83,6 +83,15 @@ type Ask struct {
 	Retry  bool // its sender marked it as a retry
 }
 
+// amounts are what a request is charged when it is let in.
+func (a *Ask) amounts() amounts {
+	n := amounts{requests: 1, tokens: a.Tokens}
+	if a.High {
+		n.high = 1
+	}
+	return n
+}
+
 // Grant is a request let in. Settle must be called once it is over.
 type Grant struct {
 	Standing
@@ -92,6 +101,7 @@ type Grant struct {
 	tenant  *tenant
 	ask     Ask
 	shared  bool // counted in Redis
+	tardy   tardy
 	settled atomic.Bool
 }
 
@@ -121,6 +131,11 @@ func (l *Limiter) Enter(ctx context.Context, a Ask) (*Grant, error) {
 		return g, nil
 	}
 	l.leave(g.tenant, a)
+	if !g.shared {
+		l.mu.Lock()
+		g.end(a.amounts().negative())
+		l.mu.Unlock()
+	}
 	l.metrics.limited.WithLabelValues(string(got.refused)).Inc()
 	return nil, refusal(a, g.Standing, got, laws)
 }
@@ -172,17 +187,14 @@ func (l *Limiter) count(ctx context.Context, g *Grant, replicas int) (answer, la
 	var result string
 	var owes untold
 	if l.redis != nil {
-		c := charge{requests: 1, tokens: a.Tokens, how: howAsk}
-		if a.High {
-			c.high = 1
-		}
+		c := charge{amounts: a.amounts(), how: howAsk}
 		if !l.asker.Away() { // else nobody is told
 			l.mu.Lock()
 			owes = t.untold(there, here, replicas, l.now())
 			l.mu.Unlock()
 			c.untold = owes
 		}
-		got, result = l.lookup(ctx, keyLimit+a.Tenant, there, c)
+		got, result = l.lookup(ctx, keyLimit+a.Tenant, there, c, g.charged)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,7 +208,7 @@ func (l *Limiter) count(ctx context.Context, g *Grant, replicas int) (answer, la
 	t.apart = t.apart || owes != untold{} || l.redis != nil && result != resultBusy && got.refused == ""
 	if result == resultBusy && got.refused == "" {
 		g.shared = true
-		l.correct(a, 1, a.Tokens) // Redis is well, and hears of it a little later
+		l.correct(a.Tenant, correction{a.Limit, amounts{requests: 1, tokens: a.Tokens}}) // Redis is well, and hears of it a little later
 	}
 	return got, here
 }
@@ -233,7 +245,7 @@ func (g *Grant) Settle(used int) {
 		return
 	}
 	if g.shared {
-		l.correct(g.ask, 0, more)
+		l.correct(g.ask.Tenant, correction{g.ask.Limit, amounts{tokens: more}})
 		return
 	}
 	w := l.own(g.ask.Limit, l.replicas()).tokens
@@ -241,4 +253,5 @@ func (g *Grant) Settle(used int) {
 	defer l.mu.Unlock()
 	g.tenant.tokens.drain(w, l.now())
 	g.tenant.tokens.add(w, float64(more))
+	g.end(amounts{tokens: more})
 }

@@ -63,10 +63,24 @@ const (
 	howSettle = "settle" // charge, or give back, whatever is owed
 )
 
+// amounts are what a request is charged, or below 0 given back.
+type amounts struct{ requests, tokens, high int }
+
+func (a amounts) plus(b amounts) amounts {
+	return amounts{a.requests + b.requests, a.tokens + b.tokens, a.high + b.high}
+}
+
+func (a amounts) negative() amounts { return amounts{-a.requests, -a.tokens, -a.high} }
+
+// refunds are those of the amounts that are given back.
+func (a amounts) refunds() amounts {
+	return amounts{min(a.requests, 0), min(a.tokens, 0), min(a.high, 0)}
+}
+
 // charge is what the script is told to count.
 type charge struct {
-	requests, tokens, high int
-	how                    string
+	amounts
+	how string
 	untold
 }
 
@@ -78,7 +92,7 @@ type untold struct{ requests, tokens, leastRequests, leastTokens float64 }
 func evaluate(ctx context.Context, c redis.Scripter, key string, w laws, n charge) *redis.Cmd {
 	return limitScript.EvalSha(ctx, c, []string{key},
 		w.requests.cap, w.requests.slack, w.tokens.cap, w.tokens.slack, w.high.cap, w.high.slack,
-		n.requests, n.tokens, n.high, n.how, mostOwed, expiry.Milliseconds(),
+		n.amounts.requests, n.amounts.tokens, n.high, n.how, mostOwed, expiry.Milliseconds(),
 		n.untold.requests, n.untold.tokens, n.leastRequests, n.leastTokens)
 }
 
@@ -112,9 +126,11 @@ func (l *Limiter) newAsker() *lookup.Asker {
 }
 
 // lookup asks Redis without waiting longer than the budget, and says how it went; but for
-// shared, this replica must count for itself.
-func (l *Limiter) lookup(ctx context.Context, key string, w laws, n charge) (a answer, result string) {
-	a, err := lookup.Ask(ctx, l.asker, func(ctx context.Context) (answer, error) { return l.ask(ctx, key, w, n) })
+// shared, this replica must count for itself. tardy hears of an answer that comes after late was returned.
+func (l *Limiter) lookup(ctx context.Context, key string, w laws, n charge, tardy func(answer)) (a answer, result string) {
+	a, err := lookup.AskOrLeave(ctx, l.asker,
+		func(ctx context.Context) (answer, error) { return l.ask(ctx, key, w, n) },
+		func(_ context.Context, late answer) { tardy(late) })
 	switch {
 	case err == nil:
 		result = resultShared

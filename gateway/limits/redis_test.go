@@ -235,7 +235,7 @@ func TestARedisThatIsALittleLateSeesFewConnections(t *testing.T) {
 		wg.Go(func() {
 			for range 100 {
 				r.asker.Tried(true) // all are asked, however late
-				r.lookup(t.Context(), keyLimit+"acme", w, charge{requests: 1, how: howAsk})
+				r.lookup(t.Context(), keyLimit+"acme", w, charge{amounts: amounts{requests: 1}, how: howAsk}, func(answer) {})
 			}
 		})
 	}
@@ -274,7 +274,9 @@ func TestLookupsUnderWayAreBounded(t *testing.T) {
 	w := Limit{RPM: 600}.shared()
 	var wg sync.WaitGroup
 	for range 2 * mostLookups {
-		wg.Go(func() { r.lookup(t.Context(), keyLimit+"acme", w, charge{requests: 1, how: howAsk}) })
+		wg.Go(func() {
+			r.lookup(t.Context(), keyLimit+"acme", w, charge{amounts: amounts{requests: 1}, how: howAsk}, func(answer) {})
+		})
 	}
 	wg.Wait()
 	if busy := r.results(resultBusy) + r.results(resultSkipped); busy == 0 {

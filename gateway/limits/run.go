@@ -21,35 +21,33 @@ const (
 // corrections are what Redis is still to be told, added up by tenant.
 type corrections struct {
 	mu   sync.Mutex
-	more map[string]*correction
+	more map[string]correction
 }
 
 type correction struct {
-	limit    Limit
-	requests int
-	tokens   int // below 0: to give back
+	limit Limit
+	amounts
 }
 
 // correct queues a correction; what the queue cannot take is dropped and counted.
-func (l *Limiter) correct(a Ask, requests, tokens int) {
+func (l *Limiter) correct(tenant string, c correction) {
 	q := &l.corrections
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	c, ok := q.more[a.Tenant]
+	was, ok := q.more[tenant]
 	switch {
 	case ok:
-		c.limit, c.requests, c.tokens = a.Limit, c.requests+requests, c.tokens+tokens
+		c.amounts = c.plus(was.amounts)
 	case len(q.more) >= mostCorrections:
 		l.metrics.dropped.Inc()
-	default:
-		if q.more == nil {
-			q.more = map[string]*correction{}
-		}
-		q.more[a.Tenant] = &correction{a.Limit, requests, tokens}
+		return
+	case q.more == nil:
+		q.more = map[string]correction{}
 	}
+	q.more[tenant] = c
 }
 
-func (q *corrections) take() map[string]*correction {
+func (q *corrections) take() map[string]correction {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	all := q.more
@@ -114,18 +112,24 @@ func (l *Limiter) try(ctx context.Context) {
 	}
 }
 
-// flush tells Redis of the corrections. Those that it cannot take are dropped: by the time it
-// is back they are no longer true.
+// flush tells Redis of the corrections. While it is away, refunds wait for its return, since what it charged stays else;
+// charges are dropped: by the time it is back they are no longer true.
 func (l *Limiter) flush(ctx context.Context) {
 	all := l.corrections.take()
 	if len(all) == 0 {
 		return
 	}
 	if l.asker.Away() {
-		l.metrics.dropped.Add(float64(len(all)))
+		for name, c := range all {
+			if c.amounts = c.refunds(); c.amounts == (amounts{}) {
+				l.metrics.dropped.Inc()
+				continue
+			}
+			l.correct(name, c)
+		}
 		return
 	}
-	part := make(map[string]*correction, min(len(all), flushAtOnce))
+	part := make(map[string]correction, min(len(all), flushAtOnce))
 	for name, c := range all {
 		part[name] = c
 		if len(part) == flushAtOnce {
@@ -137,7 +141,7 @@ func (l *Limiter) flush(ctx context.Context) {
 }
 
 // settle is one round trip; two more where Redis does not know the script.
-func (l *Limiter) settle(ctx context.Context, part map[string]*correction) {
+func (l *Limiter) settle(ctx context.Context, part map[string]correction) {
 	if len(part) == 0 {
 		return
 	}
@@ -149,22 +153,22 @@ func (l *Limiter) settle(ctx context.Context, part map[string]*correction) {
 }
 
 // send returns what Redis did not know the script for; what else fails is dropped.
-func (l *Limiter) send(ctx context.Context, part map[string]*correction) map[string]*correction {
+func (l *Limiter) send(ctx context.Context, part map[string]correction) map[string]correction {
 	bounded, cancel := context.WithTimeout(ctx, backgroundTime)
 	defer cancel()
 	pipe := l.redis.Pipeline()
 	sent := make(map[string]*redis.Cmd, len(part))
 	for name, c := range part {
-		sent[name] = evaluate(bounded, pipe, keyLimit+name, c.limit.shared(), charge{requests: c.requests, tokens: c.tokens, how: howSettle})
+		sent[name] = evaluate(bounded, pipe, keyLimit+name, c.limit.shared(), charge{amounts: c.amounts, how: howSettle})
 	}
 	_, _ = pipe.Exec(bounded) // the first error of any; each has its own
-	var again map[string]*correction
+	var again map[string]correction
 	for name, cmd := range sent {
 		switch err := cmd.Err(); {
 		case err == nil:
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
 			if again == nil {
-				again = map[string]*correction{}
+				again = map[string]correction{}
 			}
 			again[name] = part[name]
 		default:
