@@ -16,6 +16,9 @@
 // Redis' going nor by its return, and one that stays well below its limit is not refused for
 // it: see The change.
 //
+// The budget is one for all that a request asks of Redis: what the look-up in the cache has
+// waited is taken off. With nothing left Redis is told, and this replica decides.
+//
 // Concurrent requests are counted by each replica for itself, without Redis: it lets in the
 // limit divided by the number of replicas, rounded up, at least one.
 //
@@ -51,6 +54,14 @@
 // limit whose Nth has a burst of two (20 a minute or more): a replica sees its next pair only
 // after its bucket has lost nearly four, so it is empty again, then no room is lost at either
 // change; and of the room that the going left it has gained two.
+//
+// # Late answers
+//
+// A request that Redis does not answer within the budget is decided by this replica, and may be
+// charged in Redis all the same. When the answer comes after all, that charge is given back
+// if the request was refused here, and else settled by what was used, once it is over. While Redis is
+// left alone, refunds wait. An answer that never comes (the connection ends, or 100 ms pass)
+// leaves its charge, if there was one, to the drain.
 //
 // The script is ours, since what there is asks for one limit per round trip (redis_rate, by
 // EVAL, last released in 2023) or takes several round trips (throttled).

@@ -175,7 +175,7 @@ var specs = sorted([]Spec{
 		number(0, 1, func(v *Values) *float64 { return &v.Receipts.LogShare })),
 	fleet("limit.high_share", "0.2", "Share of a tenant's requests that may have priority `high`; those beyond it are served as `normal`. 0 is all.",
 		number(0, 1, func(v *Values) *float64 { return &v.Limit.HighShare })),
-	fleet("redis.budget", "15ms", "Longest time that a request waits for Redis; then it goes on without.",
+	fleet("redis.budget", "15ms", "Longest time that a request waits until its tenant's limits are counted in Redis, less what it has waited for the cache; then this replica counts.",
 		duration(time.Millisecond, time.Second, func(v *Values) *time.Duration { return &v.Limit.Budget })),
 
 	fleet("scrape.timeout", "500ms", "Longest time for one reading of a backend's metrics, or one question for its health.",

@@ -37,7 +37,8 @@
 // ten a strike beside its access records.
 //
 // Times are promises plus 250 ms plus five times what a timer of this process was late
-// ([Pulse]); latencies may also vary as they did before the fault.
+// ([Pulse]); latencies may also vary as they did before the fault. Rows of a slow Redis are held to
+// its budget without the 250 ms, and by the gateways' receipts (heldToBudget).
 //
 // Run guarantees that whatever was started has ended when it returns: processes are
 // stopped by their id and waited for, listeners closed, goroutines joined. On Linux
