@@ -50,7 +50,7 @@ func (w *World) spentOnce(ctx context.Context) error {
 	}
 	slices.Sort(all)
 	half := at(all, 50)
-	w.Note("%d waited for a budget, by their receipts %v in the median", len(all), round(half))
+	w.Note("%d waited for a budget, by their receipts %v in the median, %v at most", len(all), round(half), round(at(all, 100)))
 	if half > 3*lookupBudget/2 {
 		w.Break("half of those who waited for a budget waited %v, promised %v", round(half), lookupBudget)
 	}
