@@ -30,6 +30,11 @@ type problem struct {
 // Error makes a problem an error, so that handlers can return the fixed ones.
 func (p *problem) Error() string { return p.body.Message }
 
+// retried reports whether the SDKs try again after such a status unless they are told not to.
+func (p *problem) retried() bool {
+	return p.status >= 500 || p.status == http.StatusTooManyRequests
+}
+
 func invalid(status int, code, message string) *problem {
 	return &problem{status: status, body: openai.ErrorBody{Message: message, Type: "invalid_request_error", Code: code}}
 }
@@ -52,6 +57,10 @@ var (
 	errOverloaded = &problem{
 		status: http.StatusServiceUnavailable, retry: time.Second, hope: true,
 		body: openai.ErrorBody{Message: "The gateway has too many requests under way.", Type: "overloaded_error", Code: "overloaded"},
+	}
+	errGoing = &problem{ // another replica answers; so it is always an invitation, and in no budget
+		status: http.StatusServiceUnavailable, retry: time.Second, hope: true,
+		body: openai.ErrorBody{Message: "This replica is shutting down.", Type: "overloaded_error", Code: "gateway_draining"},
 	}
 	errPanic = &problem{
 		status: http.StatusInternalServerError, hope: true,
@@ -231,9 +240,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, e
 	}
 	p := problemOf(err)
 	if context.Cause(r.Context()) == errDraining {
-		p = &problem{status: http.StatusServiceUnavailable, retry: time.Second, hope: true, body: openai.ErrorBody{
-			Message: "This replica is shutting down.", Type: "overloaded_error", Code: "gateway_draining",
-		}}
+		p = errGoing
 	}
 	if l.out != nil && l.out.began {
 		l.code = statusBroken
@@ -243,7 +250,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, e
 		panic(http.ErrAbortHandler)
 	}
 	l.code = p.status
-	if l.stopRetrying && (p.status == http.StatusTooManyRequests || p.status == http.StatusServiceUnavailable) {
+	if p.hope && p.retried() && p != errGoing && !g.opts.Limiter.Invite(l.caller.Tenant, retried(r.Header)) {
 		hopeless := *p
 		hopeless.hope = false
 		p = &hopeless
@@ -267,7 +274,7 @@ func writeProblem(w http.ResponseWriter, p *problem) {
 		}
 		h.Set("Retry-After", strconv.Itoa(wholeSeconds(wait)))
 	}
-	if (p.status >= 500 || p.status == http.StatusTooManyRequests) && !p.hope {
+	if p.retried() && !p.hope {
 		h.Set("X-Should-Retry", "false")
 	}
 	if p.header[0] != "" {

@@ -14,7 +14,7 @@ var RequestHeaders = []HeaderDoc{
 	{"X-Tier", "`auto`, `draft`, `target`", "Who answers: the cascade, the draft pool unjudged, or the target pool."},
 	{"X-Acceptance-Mode", "`default`, `exact`, `target`", "How strictly a draft is judged, never less than the route does: as the route has it; only what the target would have written itself (temperature 0, else the target answers); no draft."},
 	{"X-Request-ID", "`[A-Za-z0-9._:-]{1,64}`", "Names the request in the log, upstream and in the answer's `id`; made up when absent."},
-	{"X-Stainless-Retry-Count", "a number", "The SDKs' own count of tries before this one. Refusals of a tenant that retries much tell its clients to stop."},
+	{"X-Stainless-Retry-Count", "a number", "The SDKs' own count of tries before this one. They tell first tries from retries: a tenant's budget of retries is a share of its first tries."},
 	{"traceparent", "W3C trace context, version 00", "Sent on upstream; anything malformed is dropped. With `tracing` the gateway is a part of the trace: backends are told the id of their call, and `tracestate` is sent on, too."},
 }
 
@@ -27,7 +27,7 @@ var ResponseHeaders = []HeaderDoc{
 	{"X-Acceptance", "`accepted`, `rejected` or `bypassed`, then `;reason=…;score=…`", "What the acceptance logic said of the draft (score in nats), or why it was not asked; in other modes than `confidence` also `;mode=…`, and in `verify` `;tie=…`, the tolerance in nats."},
 	{"Server-Timing", "`cache`, `draft`, `verify`, `target`, `total`; ms", "Where the time until the first byte went."},
 	{"Retry-After", "whole seconds", "With 429 and 503: when to come back, jittered."},
-	{"X-Should-Retry", "`false`", "With a 429 or 5xx that a retry cannot help, or while more than a tenth of the tenant's requests are retries. The SDKs obey it."},
+	{"X-Should-Retry", "`false`", "With a 429 or 5xx that a retry cannot help, or beyond the tenant's budget of retries: of its refusals as many as a tenth of its first tries of the last seconds, one at least, are without it. The SDKs obey it."},
 	{"X-RateLimit-Limit-Requests, -Tokens", "a number", "The tenant's limit per minute, where it has one."},
 	{"X-RateLimit-Remaining-Requests, -Tokens", "a number", "Requests that may be sent at once; tokens that one request may ask for now."},
 	{"X-RateLimit-Reset-Requests, -Tokens", "`120ms`, `6m0s`", "Until nothing is owed any more and a whole burst may be sent."},

@@ -38,13 +38,11 @@ func (g *Gateway) enterLimits(l *exchangeLog, w http.ResponseWriter, r *http.Req
 	grant, err := g.opts.Limiter.Enter(lookup.WithPatience(r.Context(), &l.redis), a)
 	l.limits += g.now().Sub(began)
 	if refused, ok := err.(*limits.Error); ok {
-		l.stopRetrying = refused.Standing.StopRetrying
 		tellStanding(w.Header(), refused.Standing)
 	}
 	if err != nil {
 		return nil, err
 	}
-	l.stopRetrying = grant.StopRetrying
 	tellStanding(w.Header(), grant.Standing)
 	if grant.Demoted {
 		c.Priority, l.demoted = identity.Normal, true

@@ -48,8 +48,7 @@ type exchangeLog struct {
 	cache cache.Result // what came of the cache, "" where it was not asked
 	entry *cache.Entry // the answer, where it was not made for this request
 
-	demoted      bool // from priority high: its tenant's share was used up
-	stopRetrying bool // retries are too much of what its tenant sends
+	demoted bool // from priority high: its tenant's share was used up
 }
 
 type logKey struct{}

@@ -22,9 +22,6 @@ const (
 // Standing is how a tenant stands after it asked. Clients are told of it.
 type Standing struct {
 	Requests, Tokens Window
-	// StopRetrying says that more than a tenth of what the tenant sent of late were retries:
-	// what is refused now should not come again.
-	StopRetrying bool
 }
 
 // Error is a refusal; it is an [ErrLimited].

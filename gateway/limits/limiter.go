@@ -39,8 +39,9 @@ type Limiter struct {
 
 	asker *lookup.Asker
 
-	mu      sync.Mutex
-	tenants tenants
+	mu        sync.Mutex
+	tenants   tenants
+	strangers retries // of callers that are refused before they enter
 
 	corrections corrections
 }
@@ -140,6 +141,29 @@ func (l *Limiter) Enter(ctx context.Context, a Ask) (*Grant, error) {
 	return nil, refusal(a, g.Standing, got, laws)
 }
 
+// Invite reports whether a client that is being refused may be invited to try again, and
+// counts the invitation if so. Of late a tenant is invited at most a tenth as often as it sent
+// first tries, and once where it sent fewer than ten. Each replica counts for itself. Callers
+// that never entered, "" among them, have one budget together; retry says that such a caller
+// was refused before.
+func (l *Limiter) Invite(tenant string, retry bool) bool {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	budget := &l.strangers
+	if t := l.tenants.known(tenant); t != nil {
+		budget = &t.retries
+	} else if !retry {
+		budget.first(now)
+	}
+	if !budget.invite(now) {
+		l.metrics.stopped.Inc()
+		return false
+	}
+	l.metrics.invited.Inc()
+	return true
+}
+
 // refusal tells how long until the law would let the next in.
 func refusal(a Ask, s Standing, got answer, w laws) *Error {
 	e := &Error{Tenant: a.Tenant, Limit: got.refused, Most: a.Limit.RPM, Asked: 1, Wait: w.requests.wait(got.requests), Standing: s}
@@ -164,7 +188,10 @@ func (l *Limiter) begin(g *Grant, replicas int, now time.Time) *Error {
 		start = a.Limit.local(replicas)
 	}
 	t := l.tenants.of(a.Tenant, start, now)
-	g.tenant, g.StopRetrying = t, t.count(a.Retry, now)
+	g.tenant = t
+	if !a.Retry {
+		t.retries.first(now)
+	}
 	if a.Limit.TPM > 0 && a.Tokens > a.Limit.TPM {
 		return &Error{Tenant: a.Tenant, Limit: Tokens, Most: a.Limit.TPM, Asked: a.Tokens, Hopeless: true, Standing: g.Standing}
 	}

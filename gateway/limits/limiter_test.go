@@ -224,57 +224,119 @@ type sdk struct {
 	at    time.Duration
 }
 
-func TestAStormOfRetriesIsToldToStop(t *testing.T) {
-	skipRaced(t)
-	synctest.Test(t, func(t *testing.T) {
-		r, limit := join(t, nil, 1), Limit{RPM: 2000}
-		const clients, step = 1000, 10 * time.Millisecond
-		var due []sdk
-		for i := range clients { // 6,000 a minute: three times the limit
-			due = append(due, sdk{at: time.Duration(i) * 10 * time.Millisecond})
-		}
-		first, attempts := 0, 0
-		for now := time.Duration(0); now < 3*time.Minute; now += step {
-			for i := range due {
-				c := &due[i]
-				if c.at > now {
-					continue
-				}
-				if c.tries == 0 {
-					first++
-				}
-				attempts++
-				_, err := r.Enter(t.Context(), Ask{Tenant: "acme", Limit: limit, Retry: c.tries > 0})
-				var e *Error
-				if errors.As(err, &e) && c.tries < 2 && !e.Standing.StopRetrying {
-					c.tries++
-					c.at = now + max(e.Wait, time.Second) + rand.N(time.Second)
-					continue
-				}
-				c.tries, c.at = 0, c.at+10*time.Second // the next request of its own
+// storm is what clients that retry as SDKs do make of a service that refuses two of three.
+type storm struct {
+	limit    Limit         // of the tenant; zero: the service sheds
+	again    time.Duration // the Retry-After of what it sheds
+	replicas int           // a client's tries go to one after the other
+}
+
+// run returns how many first tries and how many tries were sent in three minutes.
+func (c storm) run(t *testing.T) (first, attempts int) {
+	const clients, step = 1000, 10 * time.Millisecond
+	var fleet []*replica
+	for range c.replicas {
+		fleet = append(fleet, join(t, nil, 1))
+	}
+	due := make([]sdk, clients)
+	for i := range due { // 6,000 a minute
+		due[i].at = time.Duration(i) * step
+	}
+	room := 0.0
+	for now := time.Duration(0); now < 3*time.Minute; now += step {
+		room = min(room+2000.0/60*step.Seconds(), 2)
+		for i := range due {
+			d := &due[i]
+			if d.at > now {
+				continue
 			}
-			time.Sleep(step)
+			if d.tries == 0 {
+				first++
+			}
+			attempts++
+			r := fleet[(i+d.tries)%len(fleet)]
+			_, err := r.Enter(t.Context(), Ask{Tenant: "acme", Limit: c.limit, Retry: d.tries > 0})
+			wait, limited := c.again, (*Error)(nil)
+			refused := errors.As(err, &limited)
+			if refused {
+				wait = max(limited.Wait, time.Second)
+			} else if refused = c.limit.RPM == 0 && room < 1; !refused {
+				room--
+			}
+			if refused && r.Invite("acme", d.tries > 0) && d.tries < 2 {
+				d.tries++
+				d.at = now + wait + rand.N(time.Second)
+				continue
+			}
+			d.tries, d.at = 0, now+10*time.Second // the next request of its own
 		}
-		amplification := float64(attempts) / float64(first)
-		t.Logf("%d attempts for %d requests: %.2f", attempts, first, amplification)
-		if amplification > 1.2 || amplification < 1.01 {
-			t.Errorf("amplification %.2f", amplification)
+		time.Sleep(step)
+	}
+	return first, attempts
+}
+
+func TestAStormOfRetriesStaysWithinItsBudgetHoweverLongClientsAreToldToWait(t *testing.T) {
+	skipRaced(t)
+	for name, c := range map[string]storm{
+		"a tenant at its limit":     {Limit{RPM: 2000}, 0, 1},
+		"shed, back in 1 s":         {Limit{}, time.Second, 1},
+		"shed, back in 5 s":         {Limit{}, 5 * time.Second, 1},
+		"shed, back in 30 s":        {Limit{}, 30 * time.Second, 1},
+		"shed by three, back in 5s": {Limit{}, 5 * time.Second, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				first, attempts := c.run(t)
+				amplification := float64(attempts) / float64(first)
+				t.Logf("%d attempts for %d requests: %.3f", attempts, first, amplification)
+				if amplification > 1.1+float64(c.replicas)/float64(first) || amplification < 1.05 {
+					t.Errorf("amplification %.3f", amplification)
+				}
+			})
+		})
+	}
+}
+
+func TestATenantThatSendsLittleIsInvitedOnceAndAgainAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := join(t, nil, 1)
+		r.enter(t, Ask{Tenant: "acme"})
+		r.enter(t, Ask{Tenant: "beta"})
+		for i, want := range []bool{true, false, false} {
+			if got := r.Invite("acme", i > 0); got != want {
+				t.Errorf("refusal %d: invited %t", i, got)
+			}
 		}
-		counted := testutil.ToFloat64(r.metrics.attempts.WithLabelValues("first")) + testutil.ToFloat64(r.metrics.attempts.WithLabelValues("retry"))
-		if int(counted) != attempts {
-			t.Errorf("%v counted of %d", counted, attempts)
+		if !r.Invite("beta", false) {
+			t.Error("another tenant has no budget of its own")
+		}
+		time.Sleep(44 * time.Second)
+		if !r.Invite("acme", false) {
+			t.Error("it is never invited again")
+		}
+		if yes, no := testutil.ToFloat64(r.metrics.invited), testutil.ToFloat64(r.metrics.stopped); yes != 3 || no != 2 {
+			t.Errorf("%v invited and %v not are counted", yes, no)
 		}
 	})
 }
 
-func TestAFewRetriesAreNoStorm(t *testing.T) {
+func TestCallersRefusedBeforeTheyEnterHaveOneBudgetTogether(t *testing.T) {
 	r := join(t, nil, 1)
-	if g := r.enter(t, Ask{Tenant: "acme", Retry: true}); g.StopRetrying {
-		t.Error("a first retry was told to stop")
+	invited := 0
+	for i := range 1000 {
+		if r.Invite(fmt.Sprint("stranger ", i%7), false) {
+			invited++
+		}
 	}
-	for i := range 100 {
-		if g := r.enter(t, Ask{Tenant: "beta", Retry: i%20 == 0}); g.StopRetrying {
-			t.Errorf("stopped at request %d, with a retry in twenty", i)
+	if invited < 90 || invited > 101 {
+		t.Errorf("%d of 1000 were invited", invited)
+	}
+	if n := len(r.tenants.byName); n != 0 {
+		t.Errorf("%d tenants are remembered", n)
+	}
+	for i := range 1000 {
+		if r.Invite("stranger", true) && i > 20 {
+			t.Fatal("retries count as first tries")
 		}
 	}
 }

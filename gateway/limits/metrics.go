@@ -25,7 +25,8 @@ type metrics struct {
 	dropped  prometheus.Counter
 	shared   prometheus.Gauge
 
-	first, retry prometheus.Counter
+	first, retry     prometheus.Counter
+	invited, stopped prometheus.Counter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -58,6 +59,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	for _, r := range results {
 		m.redis.WithLabelValues(r)
 	}
+	invitations := f.NewCounterVec(prometheus.CounterOpts{
+		Name: "foregate_retry_invitations_total",
+		Help: "Refusals that a retry may help, by whether the client was invited to try again (yes) or told X-Should-Retry: false because the tenant's budget of invitations was spent (no).",
+	}, []string{"invited"})
+	m.invited, m.stopped = invitations.WithLabelValues("yes"), invitations.WithLabelValues("no")
 	m.first, m.retry = m.attempts.WithLabelValues("first"), m.attempts.WithLabelValues("retry")
 	return m
 }

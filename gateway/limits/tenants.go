@@ -18,14 +18,21 @@ type tenant struct {
 	apart                  bool // this replica let in what Redis may not have heard of
 	away                   bool // and was on its own for longer than a few failures
 
-	tries, retries float64 // of late
-	seen           time.Time
+	retries retries
 }
 
 // tenants are those heard of last; the caller holds the lock.
 type tenants struct {
 	byName map[string]*list.Element
 	recent list.List // of *tenant, the last heard of in front
+}
+
+// known finds a tenant; nil is one that is not among those heard of last.
+func (ts *tenants) known(name string) *tenant {
+	if e, ok := ts.byName[name]; ok {
+		return e.Value.(*tenant)
+	}
+	return nil
 }
 
 // of finds or makes a tenant. One that is new has half of the slack of w, and room for two requests
@@ -51,30 +58,11 @@ func (ts *tenants) of(name string, w laws, now time.Time) *tenant {
 		ts.recent.Remove(oldest)
 		delete(ts.byName, oldest.Value.(*tenant).name)
 	}
-	t := &tenant{name: name, seen: now, high: bucket{0, now}}
+	t := &tenant{name: name, high: bucket{0, now}}
 	t.requests = bucket{math.Max(0, math.Min(w.requests.slack/2, w.requests.burst()-2)), now}
 	t.tokens = bucket{w.tokens.slack / 2, now}
 	ts.byName[name] = ts.recent.PushFront(t)
 	return t
-}
-
-const (
-	retryMemory = 10 * time.Second // in which half of what was counted is forgotten
-	retryShare  = 0.1              // of the attempts, what may be retries (reliability.md C16)
-	retryFew    = 10               // attempts that say nothing yet
-)
-
-// count takes in an attempt and says whether retries have become too many.
-func (t *tenant) count(retry bool, now time.Time) (storm bool) {
-	if passed := now.Sub(t.seen); passed > 0 {
-		kept := math.Exp2(-passed.Seconds() / retryMemory.Seconds())
-		t.tries, t.retries, t.seen = t.tries*kept, t.retries*kept, now
-	}
-	t.tries++
-	if retry {
-		t.retries++
-	}
-	return t.tries >= retryFew && t.retries > retryShare*t.tries
 }
 
 // decide is the law of a replica that counts for itself.
