@@ -29,14 +29,13 @@ type Config struct {
 	Foresee           bool    // what requests will still add to KV memory counts too, not only what is in use (shed.foresee)
 
 	WaitLow, WaitNormal, WaitHigh time.Duration // longest wait for room, 0 … 10 min; 0 sheds at once (shed.wait_low, …)
-	Patience                      time.Duration // how long low waits while it is above its threshold, 0 … 10 min (shed.patience)
 }
 
 // DefaultConfig holds the values that are used where none are set.
 func DefaultConfig() Config {
 	return Config{
 		Low: 0.85, Normal: 0.95, High: 1.0, Release: 0.05, Foresee: true,
-		WaitLow: 10 * time.Second, WaitNormal: 15 * time.Second, WaitHigh: 30 * time.Second, Patience: 500 * time.Millisecond,
+		WaitLow: 10 * time.Second, WaitNormal: 15 * time.Second, WaitHigh: 30 * time.Second,
 	}
 }
 

@@ -24,6 +24,7 @@ type memory struct {
 	places  int           // requests that it still takes; −1 is any number
 	waiting int           // that it tells
 	wait    time.Duration // that it foresees
+	least   float64       // limit for which there is room by what answers will grow to
 	asked   []pool.Limit
 }
 
@@ -33,7 +34,7 @@ func (m *memory) try(l pool.Limit) error {
 	switch {
 	case l.Usage > 0 && m.usage >= l.Usage, l.Queue > 0 && m.waiting > l.Queue:
 		return e
-	case m.places == 0 && l.Usage > 0:
+	case l.Usage > 0 && (m.places == 0 || l.Usage < m.least):
 		e.Peak = l.Usage + 0.01
 		return e
 	case m.places > 0:

@@ -127,7 +127,7 @@ func (l *Line) Enter(w *Waiter, now time.Time) {
 		w.Done(&w.last)
 	case w.Must && (wait <= 0 || crowd):
 		w.Done(w.Try(pool.Limit{}))
-	case !w.Must && (wait <= 0 || crowd || l.vain(w, wait) || l.impatient(w, now)):
+	case !w.Must && (wait <= 0 || crowd || l.vain(w, wait) || l.above(w, now)):
 		l.refuse(w)
 	default:
 		w.until, w.reserve = now.Add(wait), now.Add(wait/2)
@@ -160,19 +160,15 @@ func (l *Line) vain(w *Waiter, wait time.Duration) bool {
 	return w.Class < identity.High && w.last.Wait > wait
 }
 
-// impatient reports whether w does not wait: its class has been above its threshold for
-// so long that room is not to be expected. One waits all the same, where the trickle may
-// find room for it.
-func (l *Line) impatient(w *Waiter, now time.Time) bool {
-	if w.Class != identity.Low || w.Must {
+// above reports whether the KV usage of every backend is above the threshold of w's class,
+// as far as known: then it does not wait. No usage is above a threshold of 1. Who has
+// begun to answer waits all the same.
+func (l *Line) above(w *Waiter, now time.Time) bool {
+	if w.Must || w.Config.Threshold(w.Class) >= 1 {
 		return false
 	}
-	s := l.state(w.Route, w.Class, now)
-	if s == nil || now.Sub(s.since) < w.Config.Patience {
-		return false
-	}
-	first := l.waiting[identity.Low].head()
-	return first != nil && first != w || s.usage >= w.Config.Normal
+	s := l.shedding[place{w.Route, w.Class}]
+	return s != nil && now.Sub(s.seen) <= confirmed && s.usage >= s.limit
 }
 
 // Serve lets in who has room, each in turn, and sheds whose wait is over. It is called
@@ -264,7 +260,7 @@ func (l *Line) trickle(now time.Time) {
 func (l *Line) expire(now time.Time) {
 	for c := range l.waiting {
 		for _, w := range l.waiting[c].over(func(w *Waiter) bool {
-			return !now.Before(w.until) || l.impatient(w, now)
+			return !now.Before(w.until) || l.above(w, now)
 		}) {
 			l.end(w)
 		}
@@ -308,6 +304,7 @@ func (l *Line) try(w *Waiter, limit float64, now time.Time) error {
 		w.last = *full
 	}
 	switch {
+	case ok && full.Partial: // what is left after its other tries says nothing of the pool
 	case ok:
 		for c := identity.Low; c <= w.Class; c++ { // lower classes may not come to a try of their own
 			if c < w.Class || !w.Must {

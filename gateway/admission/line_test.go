@@ -74,8 +74,8 @@ func TestAThresholdOfZeroClosesTheClassAndNoOther(t *testing.T) {
 func TestAThresholdOfZeroIsNoInvitationToTheClassBelow(t *testing.T) {
 	b := newBench(t)
 	b.cfg.Normal = 0
-	b.mem.usage = 0.9
-	waits := b.enter(low, "t", func(w *Waiter) { w.Config.Patience = time.Minute })
+	b.mem.usage, b.mem.places = 0.5, 0
+	waits := b.enter(low, "t", nil)
 	for range 8 {
 		b.serve(time.Second)
 	}
@@ -177,7 +177,8 @@ func TestRoutesAndClassesAreShedApart(t *testing.T) {
 	b.mem.usage = 0.9
 	b.enter(low, "t", nil)
 	b.mem.usage = 0.82
-	b.want(b.enter(low, "t", func(w *Waiter) { w.Route, w.Now = "other", true }), "pool p: no backend has room: KV usage 0 at least, limit 0, 0 requests waiting at least")
+	b.want(b.enter(low, "t", nil), ReasonKV) // between the release and the threshold
+	b.want(b.enter(low, "t", func(w *Waiter) { w.Route = "other" }), "in")
 	b.want(b.enter(normal, "t", nil), "in")
 	if !b.Shedding("r", low, b.now) || b.Shedding("other", low, b.now) || b.Shedding("r", normal, b.now) || b.Flips("r", normal) != 0 {
 		t.Errorf("shed: %v", b.shedding)
@@ -235,15 +236,15 @@ func TestWhoseWaitWouldBeInVainIsRefusedAtOnceAndToldWhenToComeBack(t *testing.T
 		change func(*Waiter)
 	}{
 		{low, 10 * time.Second, "waits", 0, nil},
-		{low, 10*time.Second + 1, ReasonKV, 11 * time.Second, nil},
+		{low, 10*time.Second + 1, ReasonGrowth, 11 * time.Second, nil},
 		{normal, 15 * time.Second, "waits", 0, nil},
-		{normal, 20 * time.Second, ReasonKV, 20 * time.Second, nil},
+		{normal, 20 * time.Second, ReasonGrowth, 20 * time.Second, nil},
 		{high, 30 * time.Second, "waits", 0, nil},
 		{high, time.Hour, "waits", 0, nil}, // what a pool tells of itself may be wrong
 		{low, time.Hour, "waits", 0, func(w *Waiter) { w.Must = true }},
 	} {
 		b := newBench(t)
-		b.mem.usage, b.mem.wait = 1, c.wait
+		b.mem.usage, b.mem.places, b.mem.wait = 0.5, 0, c.wait
 		a := b.enter(c.class, "t", c.change)
 		b.want(a, c.want)
 		if a.err != nil && errOf(t, a).RetryAfter != c.retry {
@@ -268,40 +269,65 @@ func TestRetryAfterIsSpread(t *testing.T) {
 	}
 }
 
-func TestALowRequestOfAShedClassWaitsForItsPatienceOnly(t *testing.T) {
-	b := newBench(t)
-	b.mem.usage, b.trickled = 0.9, b.now // the next trickle is in 2 s
-	last := b.enter(low, "t", nil)       // with it the class is shed
-	next := b.enter(low, "t", nil)
-	must := b.enter(low, "t", func(w *Waiter) { w.Must = true })
-	b.serve(499 * time.Millisecond)
-	b.want(next, "waits")
-	b.serve(time.Millisecond)
-	b.want(next, ReasonKV)
-	b.want(must, "in") // 0.95 is no limit to it
-	b.want(b.enter(low, "t", nil), ReasonKV)
-	b.want(last, "waits") // one does, to be let in by the trickle
-	b.serve(2 * time.Second)
-	b.want(last, "in")
-	b.mem.usage = b.cfg.Normal // and none where that finds no room either
-	b.enter(low, "t", nil)
-	b.want(b.enter(low, "t", nil), ReasonKV)
-	b.serve(time.Second)
-	if n := b.Waiting(low); n > 0 {
-		t.Errorf("%d wait", n)
+func TestAClassAboveItsThresholdIsRefusedAtOnceAndOneBelowItWaits(t *testing.T) {
+	for _, c := range []struct {
+		class    identity.Priority
+		usage    float64
+		forecast bool
+		want     string
+	}{
+		{low, 0.85, true, ReasonKV},
+		{low, 0.85, false, ReasonKV},
+		{low, 0.84, true, "waits"},
+		{normal, 0.95, true, ReasonKV},
+		{normal, 0.95, false, ReasonKV},
+		{normal, 0.94, true, "waits"},
+		{high, 1, true, "waits"}, // no usage is above its threshold, 1
+	} {
+		b := newBench(t)
+		b.cfg.Foresee = c.forecast
+		b.mem.usage, b.mem.places = c.usage, 0
+		b.want(b.enter(c.class, "t", nil), c.want)
+		b.want(b.enter(c.class, "other", nil), c.want)
+		if a := b.enter(c.class, "t", func(w *Waiter) { w.Must = true }); a.err != nil {
+			t.Errorf("%s, whose answer has begun: %s", c.class, a.is())
+		}
 	}
+}
 
-	b = newBench(t)
-	b.mem.usage = 1
-	waits := b.enter(normal, "t", nil)
-	b.serve(14 * time.Second)
-	b.want(waits, "waits") // patience is of low alone
+func TestWhoWaitsIsRefusedWhenItsClassComesAboveItsThreshold(t *testing.T) {
+	for _, ahead := range []identity.Priority{low, normal, high} { // whose turn is first, so that it is the one that is tried
+		b := newBench(t)
+		b.mem.usage, b.mem.places = 0.5, 0
+		first := b.enter(ahead, "first", nil)
+		waits := b.enter(low, "t", nil)
+		b.want(waits, "waits")
+		b.mem.usage = 0.86
+		b.serve(poll)
+		b.serve(poll)
+		b.want(waits, ReasonKV)
+		if ahead > low {
+			b.want(first, "waits")
+			b.want(b.enter(low, "t", nil), ReasonKV) // although it is not its turn to be tried
+		}
+	}
+}
 
-	b = newBench(t)
-	b.mem.places = 0 // no room, though its usage is below the threshold
-	waits = b.enter(low, "t", nil)
-	b.serve(9 * time.Second)
+func TestATryThatLeavesABackendOutShedsNobodyElse(t *testing.T) {
+	b := newBench(t)
+	b.mem.usage, b.mem.places = 0.5, 0
+	waits := b.enter(low, "t", nil)
+	b.enter(high, "t", func(w *Waiter) {
+		w.Try = func(l pool.Limit) error {
+			return &pool.FullError{Pool: "p", Limit: l.Usage, Usage: 0.99, Partial: true}
+		}
+	})
+	b.serve(poll)
+	b.serve(poll)
 	b.want(waits, "waits")
+	if b.Shedding("r", low, b.now) {
+		t.Error("low is shed for the one backend that was left")
+	}
 }
 
 func TestWaitsEnd(t *testing.T) {

@@ -328,9 +328,7 @@ func TestWhatIsShedAndWhoWaitsIsShown(t *testing.T) {
 			return nil
 		}
 		enter := func(class identity.Priority, now bool) error {
-			cfg := DefaultConfig()
-			cfg.Patience = 0
-			_, err := s.Enter(t.Context(), "p", &Waiter{Route: "r", Class: class, Tenant: "t", Config: cfg, Now: now, Try: try})
+			_, err := s.Enter(t.Context(), "p", &Waiter{Route: "r", Class: class, Tenant: "t", Config: DefaultConfig(), Now: now, Try: try})
 			return err
 		}
 		shows := func(want ...float64) {

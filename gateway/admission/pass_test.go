@@ -78,28 +78,6 @@ func TestARequestThatNeedsMostOfAMemoryIsLetInInTheEndByWhatIsInUse(t *testing.T
 	}
 }
 
-func TestWithTheDefaultsLowIsLetInByTheTrickleWhileItIsShed(t *testing.T) {
-	b := newBench(t)
-	b.mem.usage = 0.9
-	in := 0
-	var all []*asked
-	for range 600 { // a minute of ten requests a second
-		all = append(all, b.enter(low, fmt.Sprint(len(all)%3), nil))
-		b.serve(100 * time.Millisecond)
-	}
-	for _, a := range all {
-		if a.done > 0 && a.err == nil {
-			in++
-		}
-	}
-	if in < 25 || in > 31 {
-		t.Errorf("%d were let in, want one every 2 s", in)
-	}
-	if b.Waiting(low) > 1 {
-		t.Errorf("%d wait", b.Waiting(low))
-	}
-}
-
 func TestTriesAtOtherBackendsDoNotWaitAnew(t *testing.T) {
 	b := newBench(t)
 	b.mem.places = 0

@@ -11,7 +11,7 @@ import (
 )
 
 // queued has requests wait, each of which notes its name when it gets a place. Their
-// patience does not end.
+// waits do not end.
 type queued struct {
 	*bench
 	order []string
@@ -20,7 +20,7 @@ type queued struct {
 func newQueued(t *testing.T) *queued {
 	q := &queued{bench: newBench(t)}
 	q.mem.places = 0
-	q.cfg.WaitLow, q.cfg.WaitNormal, q.cfg.WaitHigh, q.cfg.Patience = time.Hour, time.Hour, time.Hour, time.Hour
+	q.cfg.WaitLow, q.cfg.WaitNormal, q.cfg.WaitHigh = time.Hour, time.Hour, time.Hour
 	q.trickled = q.now // the trickle has a test of its own
 	return q
 }
@@ -222,37 +222,33 @@ func TestWhoLeavesIsTakenOutAndHearsNothing(t *testing.T) {
 }
 
 func TestTheLowestClassThatWaitsGetsTheRoomOfTheNextEveryTwoSeconds(t *testing.T) {
-	for _, c := range []struct {
-		class identity.Priority
-		usage float64 // between its threshold and the next class's
-		full  float64 // the next class's threshold
-	}{{low, 0.9, 0.95}, {normal, 0.97, 1}} {
+	for class, next := range map[identity.Priority]float64{low: 0.95, normal: 1} {
 		q := newQueued(t)
-		q.mem.usage, q.mem.places = c.usage, -1
+		q.mem.places, q.mem.least = -1, next // there is room, but by what answers will grow to only for the next class
 		for i := range 10 {
-			q.wait(c.class, "t", fmt.Sprint(i), 100)
+			q.wait(class, "t", fmt.Sprint(i), 100)
 		}
 		q.serve(2*time.Second - 20*time.Microsecond)
 		if len(q.order) != 0 {
-			t.Errorf("%s: %q within 2 s", c.class, q.order)
+			t.Errorf("%s: %q within 2 s", class, q.order)
 		}
 		for range 200 { // 10 s
 			q.serve(50 * time.Millisecond)
 		}
 		if got := strings.Join(q.order, " "); got != "0 1 2 3 4" {
-			t.Errorf("%s: in 12 s: %q", c.class, got)
+			t.Errorf("%s: in 12 s: %q", class, got)
 		}
-		q.mem.usage = c.full
+		q.mem.least = next + 0.01
 		for range 100 {
 			q.serve(50 * time.Millisecond)
 		}
 		if len(q.order) != 5 {
-			t.Errorf("%s got room that the next class has not: %q", c.class, q.order)
+			t.Errorf("%s got room that the next class has not: %q", class, q.order)
 		}
-		q.mem.usage = c.usage
+		q.mem.least = next
 		q.serve(50 * time.Millisecond)
 		if len(q.order) != 6 {
-			t.Errorf("%s: %q", c.class, q.order)
+			t.Errorf("%s: %q", class, q.order)
 		}
 	}
 }

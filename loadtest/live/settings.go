@@ -23,7 +23,6 @@ var spans = map[string]span{
 	"shed.wait_low":                 {10 * time.Second, 0},
 	"shed.wait_normal":              {15 * time.Second, 0},
 	"shed.wait_high":                {30 * time.Second, 0},
-	"shed.patience":                 {500 * time.Millisecond, 0},
 	"cache.ttl":                     {time.Hour, time.Second},
 	"cache.follow":                  {time.Minute, 0},
 	"timeout.draft_first_byte":      {5 * time.Second, 10 * time.Millisecond},

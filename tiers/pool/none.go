@@ -51,6 +51,8 @@ type FullError struct {
 	Usage float64 // the least KV usage of those that would do, own tokens included
 	Large bool    // the request needs more than half of the memory of each of these
 
+	Partial bool // it excluded a backend, so that this is not said of the whole pool
+
 	// Peak is the share of the memory that the least full one may come to with the
 	// request, and PeakLimit what that must not pass.
 	Peak, PeakLimit float64
@@ -78,7 +80,7 @@ func (p *Pool) isFull(s *round, need choose.Need, d *Demand) error {
 	if d.Limit.Usage <= 0 {
 		return nil
 	}
-	e := &FullError{Pool: p.name, Limit: d.Limit.Usage, Usage: 1, Queue: d.Limit.Queue, Large: true}
+	e := &FullError{Pool: p.name, Limit: d.Limit.Usage, Usage: 1, Queue: d.Limit.Queue, Large: true, Partial: len(d.Exclude) > 0}
 	over, candidates := -1.0, 0
 	for i := range s.cands {
 		c := &s.cands[i]
