@@ -105,20 +105,22 @@ const (
 	retryMin    = 1
 	retryMax    = 30
 	retrySpread = 5 // over how many seconds callers are spread while nothing is known
+
+	// retryClosed is what a class is told that an operator has closed.
+	retryClosed = 20 * time.Second
 )
 
-// RetryAfter is when to come back: whole seconds, 1 … 30. wait is how long the pool needs
-// to free what was missing at the rate of the last seconds, 0 where nobody knows. r is
-// uniform in 0 … 1 and spreads the callers over half as long again, so that they do
-// not all return in the same second.
+// RetryAfter is when to come back: whole seconds, 1 … 30. wait is how long the class is
+// expected to find no room, 0 where nobody knows. r is uniform in 0 … 1 and spreads the
+// callers over a quarter of it to either side, so that they do not all return in the same
+// second.
 func RetryAfter(wait time.Duration, r float64) time.Duration {
-	base, spread := wait.Seconds(), wait.Seconds()/2+1
-	if wait <= 0 {
-		base, spread = 0, retrySpread
-	}
 	if !(r >= 0 && r <= 1) {
 		r = 1
 	}
-	seconds := math.Ceil(base + r*spread)
-	return time.Duration(math.Min(math.Max(seconds, retryMin), retryMax)) * time.Second
+	seconds := r * retrySpread
+	if wait > 0 {
+		seconds = wait.Seconds() * (0.75 + r/2)
+	}
+	return time.Duration(math.Min(math.Max(math.Ceil(seconds), retryMin), retryMax)) * time.Second
 }

@@ -52,6 +52,7 @@ type Waiter struct {
 	// called within the line's own methods.
 	Done func(error)
 
+	came    time.Time
 	until   time.Time
 	reserve time.Time      // from then on nobody passes it
 	last    pool.FullError // why it waits
@@ -84,6 +85,7 @@ type Line struct {
 	tried    []*Waiter // memory of one look: who found no room
 	serving  *Waiter   // whom the last look has come to
 	shedding map[place]*state
+	absent   map[place]*absence
 	flips    int // of all of these
 	trickled time.Time
 }
@@ -110,10 +112,10 @@ func (l *Line) All() int {
 // Else it waits; its Done is told later, by [Line.Serve].
 func (l *Line) Enter(w *Waiter, now time.Time) {
 	if w.Config.Threshold(w.Class) <= 0 && !w.Must { // the operator's kill switch
-		w.Done(&ShedError{Decision{Pool: l.Pool, Class: w.Class, Reason: ReasonKV, RetryAfter: RetryAfter(retryMax*time.Second/2, l.random())}})
+		w.Done(&ShedError{Decision{Pool: l.Pool, Class: w.Class, Reason: ReasonKV, RetryAfter: RetryAfter(retryClosed, l.random())}})
 		return
 	}
-	w.last = pool.FullError{Pool: l.Pool}
+	w.last, w.came = pool.FullError{Pool: l.Pool}, now
 	if l.mayPass(w, now) {
 		if err := l.try(w, l.limit(w, now), now); !errors.Is(err, pool.ErrFull) {
 			w.Done(err)
@@ -128,7 +130,7 @@ func (l *Line) Enter(w *Waiter, now time.Time) {
 	case w.Must && (wait <= 0 || crowd):
 		w.Done(w.Try(pool.Limit{}))
 	case !w.Must && (wait <= 0 || crowd || l.vain(w, wait) || l.above(w, now)):
-		l.refuse(w)
+		l.refuse(w, now)
 	default:
 		w.until, w.reserve = now.Add(wait), now.Add(wait/2)
 		l.waiting[w.rank()].join(w)
@@ -262,7 +264,7 @@ func (l *Line) expire(now time.Time) {
 		for _, w := range l.waiting[c].over(func(w *Waiter) bool {
 			return !now.Before(w.until) || l.above(w, now)
 		}) {
-			l.end(w)
+			l.end(w, now)
 		}
 	}
 }
@@ -270,7 +272,7 @@ func (l *Line) expire(now time.Time) {
 // end ends a wait that was in vain. A request that needs most of a backend's memory
 // finds it free only where the others end at once: it is let in by what is in use, and
 // waits in the engine.
-func (l *Line) end(w *Waiter) {
+func (l *Line) end(w *Waiter, now time.Time) {
 	l.serving = w
 	switch {
 	case w.Must:
@@ -278,12 +280,12 @@ func (l *Line) end(w *Waiter) {
 	case w.last.Large && w.Config.Foresee:
 		err := w.Try(pool.Limit{Usage: w.Config.Threshold(w.Class), Now: true})
 		if errors.Is(err, pool.ErrFull) {
-			l.refuse(w)
+			l.refuse(w, now)
 			return
 		}
 		w.Done(err)
 	default:
-		l.refuse(w)
+		l.refuse(w, now)
 	}
 }
 
@@ -313,6 +315,9 @@ func (l *Line) try(w *Waiter, limit float64, now time.Time) error {
 		}
 	case err == nil && !w.Must:
 		l.note(place{w.Route, w.Class}, 0, limit, now)
+		if a := l.absent[place{w.Route, w.Class}]; a != nil {
+			a.admit(w.came)
+		}
 	}
 	return err
 }

@@ -236,9 +236,9 @@ func TestWhoseWaitWouldBeInVainIsRefusedAtOnceAndToldWhenToComeBack(t *testing.T
 		change func(*Waiter)
 	}{
 		{low, 10 * time.Second, "waits", 0, nil},
-		{low, 10*time.Second + 1, ReasonGrowth, 11 * time.Second, nil},
+		{low, 10*time.Second + 1, ReasonGrowth, 4 * time.Second, nil},
 		{normal, 15 * time.Second, "waits", 0, nil},
-		{normal, 20 * time.Second, ReasonGrowth, 20 * time.Second, nil},
+		{normal, 20 * time.Second, ReasonGrowth, 4 * time.Second, nil},
 		{high, 30 * time.Second, "waits", 0, nil},
 		{high, time.Hour, "waits", 0, nil}, // what a pool tells of itself may be wrong
 		{low, time.Hour, "waits", 0, func(w *Waiter) { w.Must = true }},
@@ -257,13 +257,13 @@ func TestRetryAfterIsSpread(t *testing.T) {
 	b := newBench(t)
 	b.Rand = nil
 	b.cfg.WaitLow = 0
-	b.mem.usage, b.mem.wait = 0.9, 8*time.Second
+	b.mem.usage, b.mem.wait = 0.9, 4*time.Second
 	seen := map[time.Duration]int{}
 	for range 1000 {
 		seen[errOf(t, b.enter(low, "t", nil)).RetryAfter]++
 	}
-	for s := 9; s <= 13; s++ { // 8 s, and up to 5 s more
-		if seen[time.Duration(s)*time.Second] < 100 {
+	for s := 4; s <= 5; s++ { // 4 s, a quarter less or more
+		if seen[time.Duration(s)*time.Second] < 300 {
 			t.Errorf("%d s: %d of 1000", s, seen[time.Duration(s)*time.Second])
 		}
 	}

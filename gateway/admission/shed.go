@@ -111,7 +111,30 @@ func (l *Line) note(p place, usage, limit float64, now time.Time) {
 }
 
 // refuse sheds w.
-func (l *Line) refuse(w *Waiter) { w.Done(&ShedError{l.decide(w)}) }
+func (l *Line) refuse(w *Waiter, now time.Time) {
+	d := l.decide(w)
+	d.RetryAfter = RetryAfter(l.comeback(w, now), l.random())
+	w.Done(&ShedError{d})
+}
+
+// comeback is how long it is expected to be until one like w is let in, which is refused;
+// 0 is not known.
+func (l *Line) comeback(w *Waiter, now time.Time) time.Duration {
+	p := place{w.Route, w.Class}
+	a := l.absent[p]
+	switch {
+	case a == nil && len(l.absent) >= mostPlaces:
+		return w.last.Wait
+	case a == nil:
+		if l.absent == nil {
+			l.absent = map[place]*absence{}
+		}
+		a = &absence{}
+		l.absent[p] = a
+	}
+	a.refuse(now)
+	return a.left(w.last.Wait)
+}
 
 // decide words why w is shed.
 func (l *Line) decide(w *Waiter) Decision {
@@ -128,6 +151,5 @@ func (l *Line) decide(w *Waiter) Decision {
 	default:
 		d.Reason, d.Usage, d.Threshold = ReasonGrowth, f.Peak, f.PeakLimit
 	}
-	d.RetryAfter = RetryAfter(w.last.Wait, l.random())
 	return d
 }
