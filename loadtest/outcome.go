@@ -87,9 +87,15 @@ type Result struct {
 
 	ModelUSDPerMTok float64 // by the formulas of what drafts save; 0 is not known
 
+	Retry   Retry    // what refused requests were told
 	Promise *Promise // what became of the share of wrong drafts that was allowed; nil where nobody asked
 	Notes   []string // what a reader should know of this case
 }
+
+// Retry is when refused requests were told to come back (Retry-After), and when one of
+// their class that came was let in. Medians, in seconds, of refusals after which one was;
+// zero where nobody was refused.
+type Retry struct{ Told, True, Ratio float64 }
 
 // Row is a result in numbers. Shares are 0..1; what could not be measured is 0.
 type Row struct {
@@ -112,6 +118,10 @@ type Row struct {
 	HighTTFT99 float64 `json:"high_ttft_p99_ms"` // of priority high
 	HighLost   int     `json:"high_lost"`        // of priority high: errors and shed
 	LowShed    int     `json:"low_shed"`         // of priority low
+
+	RetryTold  float64 `json:"retry_told_s,omitempty"`    // Retry-After of refusals, the median
+	RetryTrue  float64 `json:"retry_true_s,omitempty"`    // until one of their class came that was let in, the median
+	RetryRatio float64 `json:"retry_told_true,omitempty"` // of each refusal the one ÷ the other, the median
 
 	RequestsPerSecond float64 `json:"requests_per_s"` // answered
 	TokensPerSecond   float64 `json:"tokens_per_s"`   // of answers

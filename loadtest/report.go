@@ -133,11 +133,15 @@ func metrics(cases []measured) []section {
 			{"E2E p95", millis, -1, func(m measured) float64 { return m.E2E95 }, answered},
 			{"E2E p99", millis, -1, func(m measured) float64 { return m.E2E99 }, answered},
 		}},
-		{"Priorities", []metric{
+		{"Priorities", append([]metric{
 			{"High: TTFT p99", millis, -1, func(m measured) float64 { return m.HighTTFT99 }, high},
 			{"High: shed or failed", counted, -1, func(m measured) float64 { return float64(m.HighLost) }, high},
 			{"Low: shed", counted, 0, func(m measured) float64 { return float64(m.LowShed) }, low},
-		}},
+		}, told(cases,
+			metric{"Retry-After, told", seconds, 0, func(m measured) float64 { return m.RetryTold }, nil},
+			metric{"Retry-After, true", seconds, 0, func(m measured) float64 { return m.RetryTrue }, nil},
+			metric{"Told ÷ true", plain, 0, func(m measured) float64 { return m.RetryRatio }, nil},
+		)...)},
 		{"Cache and memory", append(cached(cases), []metric{
 			{"Prefix hits", percent, 1, func(m measured) float64 { return m.PrefixHitRate }, queried},
 			{peakName, percent, 0, peak, func(m measured) int { return len(m.result.Samples) }},

@@ -140,6 +140,7 @@ func TestJSONIsAsInTheGoldenFile(t *testing.T) {
 func TestARowHasTheAgreedFields(t *testing.T) {
 	want := strings.Fields(`name requests errors shed escalated cached coalesced,omitempty
 		ttft_p50_ms ttft_p95_ms ttft_p99_ms e2e_p50_ms e2e_p95_ms e2e_p99_ms high_ttft_p99_ms high_lost low_shed
+		retry_told_s,omitempty retry_true_s,omitempty retry_told_true,omitempty
 		requests_per_s tokens_per_s prefix_hit_rate preemptions oom_deaths gpu_seconds usd_per_mtok
 		acceptance draft_token_share wrong_accept_rate identical_rate cache_hit_rate
 		guarded_share,omitempty checked_share,omitempty scored_share,omitempty auroc,omitempty model_usd_per_mtok,omitempty

@@ -38,6 +38,7 @@ func (r *Result) row(s summary) Row {
 			row.LowShed = g.Shed
 		}
 	}
+	row.RetryTold, row.RetryTrue, row.RetryRatio = finite(r.Retry.Told), finite(r.Retry.True), finite(r.Retry.Ratio)
 	r.promised(&row, &s)
 	r.pools(&row)
 	row.USDPerMTok = ratio((row.DraftUSD+row.TargetUSD)*1e6, float64(s.Delivered))

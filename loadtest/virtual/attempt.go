@@ -104,6 +104,7 @@ func (c *call) start() {
 	asked := r.lab.clock.now
 	c.waiter.Done = func(err error) {
 		c.waited += r.lab.clock.now - asked
+		r.lab.hears(c, err, asked)
 		switch {
 		case err == nil && c.before != nil && !c.before():
 			lease.Done(0)

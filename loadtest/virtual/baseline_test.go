@@ -35,7 +35,7 @@ func TestTheBaselinesAreWhatThisTreeComputes(t *testing.T) {
 	}
 	for _, name := range []string{
 		"agree", "burst", "bursty-multitenant", "cascade", "cascade-long-prompt", "cascade-low-acceptance", "cascade-price-b",
-		"head-verify", "head-verify-long-prompt", "locality", "overcommit", "repeats", "repeats-live", "risk-day", "risk-hour",
+		"head-verify", "head-verify-long-prompt", "locality", "overcommit", "repeats", "repeats-live", "retry-after", "risk-day", "risk-hour",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "risk-day" && !*day {

@@ -58,12 +58,13 @@ type lab struct {
 	audits   int   // drafts judged to their end
 	answered ended // what the answers of the measured time were like
 
-	eras     []era                // of the draft
-	era      int                  // that is
-	census   *census              // what drafts are like; nil is not known
-	oracles  map[string][]float64 // thresholds by kind of request and era; nil is none
-	evidence *evidence
-	audited  struct{ draft, target spent } // computed for audits, in the measured time
+	eras      []era                // of the draft
+	era       int                  // that is
+	census    *census              // what drafts are like; nil is not known
+	oracles   map[string][]float64 // thresholds by kind of request and era; nil is none
+	evidence  *evidence
+	comebacks comebacks                     // what refused clients were told, and what was true
+	audited   struct{ draft, target spent } // computed for audits, in the measured time
 }
 
 // tier is one pool's backends.
@@ -207,6 +208,7 @@ func (l *lab) sample() {
 func (l *lab) result() *loadtest.Result {
 	r := &loadtest.Result{
 		Case: l.spec.Name, Window: max(l.last-l.scenario.Warmup, 0), Recorder: l.recorder, Samples: l.samples,
+		Retry: l.comebacks.retry(),
 	}
 	for _, name := range []string{"draft", "target"} {
 		t := l.tiers[name]

@@ -1,0 +1,83 @@
+package virtual
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/loadtest"
+)
+
+// mostTold is the longest Retry-After, in seconds.
+const mostTold = 30
+
+// comebacks compare what refused requests are told (Retry-After) with the truth: how long it
+// was until one of their class came to their pool that was let in. Both are whole seconds, at
+// most mostTold. Refusals after which none was let in are left out.
+type comebacks struct {
+	open               map[comeback][]refusal
+	told, truly, ratio []float64 // of each refusal
+}
+
+// comeback is what is waited for: a place for one of a class.
+type comeback struct {
+	pool  string
+	class identity.Priority
+}
+
+// refusal is one whose truth is not known yet.
+type refusal struct {
+	at   time.Duration
+	told float64 // seconds
+}
+
+// hears takes in what a line said to a call that came to it at a time.
+func (l *lab) hears(c *call, err error, came time.Duration) {
+	if c.score || c.now || c.must || came < l.scenario.Warmup {
+		return
+	}
+	k := comeback{c.tier.name, c.waiter.Class}
+	if shed, ok := errors.AsType[*admission.ShedError](err); ok {
+		l.comebacks.refuse(k, refusal{l.clock.now, shed.RetryAfter().Seconds()})
+	} else if err == nil {
+		l.comebacks.admit(k, came)
+	}
+}
+
+func (c *comebacks) refuse(k comeback, r refusal) {
+	if c.open == nil {
+		c.open = map[comeback][]refusal{}
+	}
+	c.open[k] = append(c.open[k], r)
+}
+
+// admit closes the refusals before one came that was let in.
+func (c *comebacks) admit(k comeback, came time.Duration) {
+	if len(c.open[k]) == 0 {
+		return
+	}
+	c.open[k] = slices.DeleteFunc(c.open[k], func(r refusal) bool {
+		if r.at > came {
+			return false
+		}
+		truly := min(max(math.Ceil((came-r.at).Seconds()), 1), mostTold)
+		c.told, c.truly, c.ratio = append(c.told, r.told), append(c.truly, truly), append(c.ratio, r.told/truly)
+		return true
+	})
+}
+
+func (c *comebacks) retry() loadtest.Retry {
+	return loadtest.Retry{Told: median(c.told), True: median(c.truly), Ratio: median(c.ratio)}
+}
+
+// median of what is there, 0 of nothing.
+func median(v []float64) float64 {
+	if len(v) == 0 {
+		return 0
+	}
+	v = slices.Sorted(slices.Values(v))
+	return v[len(v)/2]
+}
