@@ -20,17 +20,22 @@ func (c *Candidate) room(need Need) room {
 		return risky
 	case c.Above(need):
 		return full
-	case c.Capacity == 0:
-		return fits // nothing is known against it
-	}
-	// vLLM reserves blocks for the whole prompt and none for the output.
-	block := max(c.BlockSize, 1)
-	blocks := (max(need.PromptTokens, 0) + block - 1) / block
-	free := float64(c.Capacity)*(1-c.Usage) - c.OwnHeld
-	if float64(blocks*block) > free {
+	case !c.frees(need):
 		return queue
 	}
 	return fits
+}
+
+// frees tells whether the prompt fits in the free blocks; nothing is known against a memory
+// of unknown size. vLLM reserves blocks for the whole prompt and none for the output.
+func (c *Candidate) frees(need Need) bool {
+	if c.Capacity == 0 {
+		return true
+	}
+	block := max(c.BlockSize, 1)
+	blocks := (max(need.PromptTokens, 0) + block - 1) / block
+	free := float64(c.Capacity)*(1-c.Usage) - c.OwnHeld
+	return !(float64(blocks*block) > free) // so does one of which nothing is known
 }
 
 // Above tells whether c is too full for the request, by its limit: because its KV usage
@@ -114,8 +119,15 @@ func (c *Candidate) TooSmall(need Need) bool {
 	return c.Capacity > 0 && need.PromptTokens > c.Capacity
 }
 
-// Evicts tells whether the prompt would push something out of c's KV memory: blocks
-// that are in use, or prefixes that are warm.
+// Evicts tells whether the request would push something out of c's KV memory: blocks that
+// are in use, now or when it and all that is there has grown as expected, or prefixes that
+// are warm. The request's limit does not matter.
 func (c *Candidate) Evicts(need Need) bool {
-	return c.room(need) == queue || c.displaced(need) > 0
+	switch {
+	case c.Down || c.Broken || c.Excluded || c.TooSmall(need) || c.Capacity == 0:
+		return false
+	case !c.frees(need) || c.displaced(need) > 0:
+		return true
+	}
+	return need.Holds > 0 && c.committed()+float64(max(need.Holds-c.Shared, 0)) > float64(c.Capacity)
 }

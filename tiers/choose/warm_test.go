@@ -209,6 +209,12 @@ func TestWhatAPromptPushesOutIsPartOfItsCost(t *testing.T) {
 	if roomy.Evicts(need) || !full.Evicts(need) {
 		t.Error("Evicts does not tell them apart")
 	}
+	grows := with(func(c *Candidate) { c.Growth = 1e6 }) // what is there will fill it
+	grown := need
+	grown.Holds = need.PromptTokens
+	if grows.Evicts(need) || !grows.Evicts(grown) {
+		t.Error("what answers will grow to pushes something out, where that is asked")
+	}
 }
 
 func TestABackendThatAnswersErrorsAtOnceLosesTraffic(t *testing.T) {

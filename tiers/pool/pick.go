@@ -189,7 +189,7 @@ func (p *Pool) lease(l *Lease, b *backend, c *choose.Candidate, need choose.Need
 }
 
 // book counts a pick that avoided an eviction: the backend whose turn it would have
-// been has no room for the prompt without one, and the one that was picked has.
+// been cannot take the request without one, and the one that was picked can.
 func (p *Pool) book(s *round, picked int, need choose.Need, turn uint64) {
 	other := &s.cands[turn%uint64(len(s.cands))]
 	if !other.Down && other.Evicts(need) && !s.cands[picked].Evicts(need) {

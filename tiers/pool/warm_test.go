@@ -194,7 +194,6 @@ func TestARankIsNamedOnlyWhereItHelps(t *testing.T) {
 }
 
 func TestPicksThatAvoidAnEvictionAreCounted(t *testing.T) {
-	b := newBench(t, Options{Backends: []string{"http://a", "http://b"}, Registerer: prometheus.NewPedanticRegistry()})
 	full := func(i int) pressure.Reading {
 		r := works(4, 1)
 		if i == 0 {
@@ -202,27 +201,30 @@ func TestPicksThatAvoidAnEvictionAreCounted(t *testing.T) {
 		}
 		return r
 	}
-	b.tick(0, full)
-	for range 10 {
-		pick(t, b.Pool, Demand{PromptTokens: 4000}).Done(0)
-	}
-	if n := testutil.ToFloat64(b.prevented); n != 5 {
-		t.Errorf("%v picks are counted; of ten, five were the full one's turn", n)
-	}
-	b.tick(0, func(int) pressure.Reading { return works(4, 1) })
-	for range 10 {
-		pick(t, b.Pool, Demand{PromptTokens: 4000}).Done(0)
-	}
-	if n := testutil.ToFloat64(b.prevented); n != 5 {
-		t.Errorf("%v, where both have room", n)
-	}
-	b.Drain("a", "x", 0)
-	b.tick(0, full)
-	for range 10 {
-		pick(t, b.Pool, Demand{PromptTokens: 4000}).Done(0)
-	}
-	if n := testutil.ToFloat64(b.prevented); n != 5 {
-		t.Errorf("%v, where the full one is out anyway", n)
+	roomy := func(int) pressure.Reading { return works(4, 1) }
+	for name, c := range map[string]struct {
+		reading func(int) pressure.Reading
+		drained bool
+		limit   Limit
+		want    float64
+	}{
+		"one is full":                  {full, false, Limit{}, 5}, // of ten picks, five were its turn
+		"one is full, and has a limit": {full, false, Limit{Usage: 0.85}, 5},
+		"one is full, by usage alone":  {full, false, Limit{Usage: 0.85, Now: true}, 5},
+		"both have room":               {roomy, false, Limit{Usage: 0.85}, 0},
+		"the full one is out anyway":   {full, true, Limit{Usage: 0.85}, 0},
+	} {
+		b := newBench(t, Options{Backends: []string{"http://a", "http://b"}, Registerer: prometheus.NewPedanticRegistry()})
+		b.tick(0, c.reading)
+		if c.drained {
+			b.Drain("a", "x", 0)
+		}
+		for range 10 {
+			pick(t, b.Pool, Demand{PromptTokens: 4000, Limit: c.limit}).Done(0)
+		}
+		if n := testutil.ToFloat64(b.prevented); n != c.want {
+			t.Errorf("%s: %v picks are counted, want %v", name, n, c.want)
+		}
 	}
 }
 
