@@ -34,6 +34,9 @@ const (
 	targetModel    = "sim/llama-3-70b"
 	demoDivergence = 0.2
 	mostReplicas   = 16
+	// demoDraftBlocks is the KV memory of a draft backend, in blocks of 16 tokens: the GPU
+	// serves other models, too. So a trickle is enough to fill it with warm prefixes.
+	demoDraftBlocks = 720
 )
 
 // Run brings the whole system up on this machine and reports once a second.
@@ -168,12 +171,13 @@ func (d *demo) startPools() (*config.File, error) {
 	sims := []struct {
 		model, profile string
 		divergence     float64
+		blocks         int // 0: the profile's
 	}{
-		{draftModel, "a10g-8b", demoDivergence}, {draftModel, "a10g-8b", demoDivergence}, {targetModel, "h100-70b-tp4", 0},
+		{draftModel, "a10g-8b", demoDivergence, demoDraftBlocks}, {draftModel, "a10g-8b", demoDivergence, demoDraftBlocks}, {targetModel, "h100-70b-tp4", 0, 0},
 	}
 	var urls []string
 	for _, s := range sims {
-		sim, err := vllmsim.New(vllmsim.Options{Model: s.model, Profile: s.profile, Divergence: s.divergence, Seed: 1, TimeScale: d.cmd.TimeScale})
+		sim, err := vllmsim.New(vllmsim.Options{Model: s.model, Profile: s.profile, Divergence: s.divergence, BlocksOverride: s.blocks, Seed: 1, TimeScale: d.cmd.TimeScale})
 		if err != nil {
 			return nil, err
 		}

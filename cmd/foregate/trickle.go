@@ -37,6 +37,10 @@ const (
 	trickleWait  = 2 * time.Minute        // for one answer
 	repeatedOf5  = 2                      // of five requests, how many were sent before: about the published share
 	mostSent     = 16
+
+	documents    = 8    // that are read: four for each tenant
+	documentSize = 2400 // tokens, about
+	readsOf2     = 1    // of two new requests, how many ask about a document
 )
 
 func newTrickle(base string, scale float64) *trickle {
@@ -83,6 +87,19 @@ var questions = []string{
 	"Explain to a child how a bicycle stays upright, version %d.",
 }
 
+var demoTenants = []string{"acme", "globex"}
+
+// document is a text that several requests begin with. All of them together are larger than
+// the KV memory of one backend of the draft pool, so that it matters where they go.
+func document(number int) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Answer by this document, number %d.", number)
+	for i := range documentSize / 4 {
+		fmt.Fprintf(&b, " item %d.%d", number, i)
+	}
+	return b.String()
+}
+
 // next is a new request, or, as people do, one that was sent before.
 func (t *trickle) next(n int) (errand, error) {
 	t.mu.Lock()
@@ -94,14 +111,20 @@ func (t *trickle) next(n int) (errand, error) {
 	if strings.Contains(question, "%") {
 		question = fmt.Sprintf(question, n)
 	}
+	tenant := rand.N(len(demoTenants))
+	messages := []map[string]string{{"role": "user", "content": question}}
+	if rand.N(2) < readsOf2 {
+		number := rand.N(documents/len(demoTenants))*len(demoTenants) + tenant
+		messages = append([]map[string]string{{"role": "system", "content": document(number)}}, messages...)
+	}
 	body, err := json.Marshal(map[string]any{
 		"model": []string{demoRoute, demoProven}[n%2], "stream": rand.N(3) > 0, "temperature": []float64{0, 1, 1, 1}[rand.N(4)], "max_tokens": 64 + rand.N(192),
-		"messages": []map[string]string{{"role": "user", "content": question}},
+		"messages": messages,
 	})
 	if err != nil {
 		return errand{}, err
 	}
-	r := errand{tenant: []string{"acme", "globex"}[rand.N(2)], body: body}
+	r := errand{tenant: demoTenants[tenant], body: body}
 	if len(t.sent) < mostSent {
 		t.sent = append(t.sent, r)
 	} else {

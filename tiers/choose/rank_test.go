@@ -195,7 +195,7 @@ func FuzzChoose(f *testing.F) {
 			if w := Wait(cfg, cands[i], need); math.IsNaN(w) || w < 0 || math.IsInf(w, 0) {
 				t.Fatalf("a wait of %v: %+v", w, cands[i])
 			}
-			cands[i].Evicts(need)
+			_ = cands[i].Evicts(need)
 		}
 		if r := Rank(cfg, engines, turn); r < -1 || r >= len(engines) {
 			t.Fatalf("rank %d of %d", r, len(engines))

@@ -34,9 +34,11 @@ func (c *Candidate) frees(need Need) bool {
 	}
 	block := max(c.BlockSize, 1)
 	blocks := (max(need.PromptTokens, 0) + block - 1) / block
-	free := float64(c.Capacity)*(1-c.Usage) - c.OwnHeld
-	return !(float64(blocks*block) > free) // so does one of which nothing is known
+	return !(float64(blocks*block) > c.free()) // so does one of which nothing is known
 }
+
+// free is how many tokens fit in the free blocks.
+func (c *Candidate) free() float64 { return float64(c.Capacity)*(1-c.Usage) - c.OwnHeld }
 
 // Above tells whether c is too full for the request, by its limit: because its KV usage
 // is at the limit, because more requests wait there than may, or because it will be
@@ -119,15 +121,19 @@ func (c *Candidate) TooSmall(need Need) bool {
 	return c.Capacity > 0 && need.PromptTokens > c.Capacity
 }
 
-// Evicts tells whether the request would push something out of c's KV memory: blocks that
-// are in use, now or when it and all that is there has grown as expected, or prefixes that
-// are warm. The request's limit does not matter.
-func (c *Candidate) Evicts(need Need) bool {
-	switch {
-	case c.Down || c.Broken || c.Excluded || c.TooSmall(need) || c.Capacity == 0:
-		return false
-	case !c.frees(need) || c.displaced(need) > 0:
-		return true
+// Evicts is how many tokens the request pushes out of c's KV memory: of what is in use, now or
+// when it and all that is there has grown as expected, or of prefixes that are warm; 0 where c
+// may not be used or the size of its memory is unknown. The request's limit does not matter.
+func (c *Candidate) Evicts(need Need) float64 {
+	if c.Down || c.Broken || c.Excluded || c.TooSmall(need) || c.Capacity == 0 {
+		return 0
 	}
-	return need.Holds > 0 && c.committed()+float64(max(need.Holds-c.Shared, 0)) > float64(c.Capacity)
+	out := c.displaced(need)
+	if !c.frees(need) {
+		out = max(out, float64(need.PromptTokens)-c.free())
+	}
+	if need.Holds > 0 {
+		out = max(out, c.committed()+float64(max(need.Holds-c.Shared, 0))-float64(c.Capacity))
+	}
+	return out
 }

@@ -206,13 +206,13 @@ func TestWhatAPromptPushesOutIsPartOfItsCost(t *testing.T) {
 			t.Fatalf("got %d", got)
 		}
 	}
-	if roomy.Evicts(need) || !full.Evicts(need) {
+	if roomy.Evicts(need) != 0 || full.Evicts(need) != 2000 || warm.Evicts(need) != 0 {
 		t.Error("Evicts does not tell them apart")
 	}
 	grows := with(func(c *Candidate) { c.Growth = 1e6 }) // what is there will fill it
 	grown := need
 	grown.Holds = need.PromptTokens
-	if grows.Evicts(need) || !grows.Evicts(grown) {
+	if grows.Evicts(need) != 0 || grows.Evicts(grown) < 900_000 {
 		t.Error("what answers will grow to pushes something out, where that is asked")
 	}
 }

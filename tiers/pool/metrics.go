@@ -34,7 +34,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
 	}
 	return &metrics{
-		prevented:    counter("router_evictions_prevented_total", "Picks by which an eviction was avoided: the backend that was picked can take the prompt and what is expected of its answer without pushing anything out of its KV memory, and the one whose turn it was (round-robin) could not. Something is a block in use or a warm prefix.", "pool"),
+		prevented:    counter("router_evictions_prevented_total", "Picks by which an eviction was avoided: the request is expected to push less than half as much out of the KV memory of the backend that was picked (blocks in use, also by what answers will grow to, and warm prefixes) as it would have of the one whose turn it was (round-robin), which is a block at least.", "pool"),
 		age:          gauge("foregate_scrape_age_seconds", "Age of the backend's reading, whichever replica took it."),
 		expected:     counter("foregate_prefix_expected_tokens_total", "Prompt tokens that were expected in the prefix cache of the backend that was picked.", "pool", "backend"),
 		prompt:       counter("foregate_prefix_prompt_tokens_total", "Prompt tokens of the requests that were sent there, as estimated.", "pool", "backend"),

@@ -188,11 +188,11 @@ func (p *Pool) lease(l *Lease, b *backend, c *choose.Candidate, need choose.Need
 	}
 }
 
-// book counts a pick that avoided an eviction: the backend whose turn it would have
-// been cannot take the request without one, and the one that was picked can.
+// book counts a pick that avoided an eviction: it pushes out less than half of what it would
+// have on the backend whose turn it was, which is a block at least.
 func (p *Pool) book(s *round, picked int, need choose.Need, turn uint64) {
 	other := &s.cands[turn%uint64(len(s.cands))]
-	if !other.Down && other.Evicts(need) && !s.cands[picked].Evicts(need) {
+	if out := other.Evicts(need); out >= float64(max(other.BlockSize, 1)) && 2*s.cands[picked].Evicts(need) < out {
 		p.prevented.Inc()
 	}
 }

@@ -78,7 +78,7 @@ func pools() board {
 					q(`sum by (pool) (max by (pool, backend) (rate(foregate_backend_prefix_hit_tokens{P}[r]))) / sum by (pool) (max by (pool, backend) (rate(foregate_backend_prefix_query_tokens{P}[r])))`, "{{pool}} found")),
 				lines("Fit", "percentunit", "router_fit_score of the backends that were picked: 1/(1 + expected wait in seconds). Half is a second.",
 					q(`histogram_quantile(0.5, sum by (pool, le) (rate(router_fit_score_bucket{P}[r])))`, "{{pool}} P50"), q(`histogram_quantile(0.05, sum by (pool, le) (rate(router_fit_score_bucket{P}[r])))`, "{{pool}} P5")),
-				lines("Evictions prevented", "reqps", "Picks whose backend can take the request without pushing anything out of its KV memory, where the one in turn could not.", q(`sum by (pool) (rate(router_evictions_prevented_total{P}[r]))`, "{{pool}}")),
+				lines("Evictions prevented", "reqps", "Picks by which the request pushes less than half as much out of KV memory as on the backend whose turn it was (round-robin).", q(`sum by (pool) (rate(router_evictions_prevented_total{P}[r]))`, "{{pool}}")),
 				areas("Failed calls", "reqps", "Calls to backends that failed, by kind.", q(`sum by (pool, kind) (rate(foregate_upstream_failures_total{P}[r]))`, "{{pool}} {{kind}}")),
 				lines("Drained or gone", "short", "Backends that are up, and that somebody drained, by pool.", q(`sum by (pool) (max by (pool, backend) (foregate_backend_up{P}))`, "{{pool}} up"), q(`sum by (pool) (max by (pool, backend) (foregate_backend_drained{P}))`, "{{pool}} drained")),
 			}},
