@@ -59,14 +59,14 @@ type Options struct {
 	Models    []Model
 	Forward   []string // paths that pass through to the target
 	Identity  *identity.Resolver
-	Limiter   *limits.Limiter // run by whoever made it; nil is one for this replica alone
-	HighShare func() float64  // of a tenant's requests per minute, what may have priority high, live; nil is 0.2, 0 is all
-	Ready     func() error    // nil error when it can serve; nil is always
-	Fleet     Fleet           // served under /admin/ on the admin listener; nil is none
-	Inside    Inside          // served under /admin/status and /admin/settings; nil is none
-	Desk      Desk            // where operators change settings, served under /admin/settings; nil is none
-	Tenants   []TenantView    // those of the configuration, for /admin/tenants
-	Rung      func() string   // how much Redis there is, which /readyz tells beside; nil tells nothing
+	Limiter   *limits.Limiter     // run by whoever made it; nil is one for this replica alone
+	HighShare func() float64      // of a tenant's requests per minute, what may have priority high, live; nil is 0.2, 0 is all
+	Routes    func() []RouteState // how each route stands, in the order of the configuration; nil is ready always
+	Fleet     Fleet               // served under /admin/ on the admin listener; nil is none
+	Inside    Inside              // served under /admin/status and /admin/settings; nil is none
+	Desk      Desk                // where operators change settings, served under /admin/settings; nil is none
+	Tenants   []TenantView        // those of the configuration, for /admin/tenants
+	Rung      func() string       // how much Redis there is, which /readyz tells beside; nil tells nothing
 	Loops     []Loop
 
 	Flights     *cache.Flights                                                 // joins identical requests, run by whoever made it; nil joins none
@@ -157,7 +157,7 @@ func New(o Options) (*Gateway, error) {
 		o.HighShare = func() float64 { return highShare }
 	}
 	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, repeats: newRepeats(), guard: newGuard(o.Token, o.Now), tenants: newTenants(o.Tenants), failed: make(chan error, 2)}
-	g.metrics.readiness(o.Registerer, func() bool { return g.unready() == "" })
+	g.metrics.readiness(o.Registerer, g)
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
 	g.loopsCtx, g.stopLoops = context.WithCancel(context.Background())
 	g.public.server = g.server(g.routes())

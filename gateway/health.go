@@ -2,40 +2,113 @@ package gateway
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
 )
 
 // livez says that the process is up.
 func (g *Gateway) livez(w http.ResponseWriter, _ *http.Request) { writeText(w, http.StatusOK, "ok\n") }
 
-// readyz says whether new requests should come here, and if not, why. How much Redis
-// there is stands in a line of its own, and changes nothing: without any, requests are
-// answered as well.
-func (g *Gateway) readyz(w http.ResponseWriter, _ *http.Request) {
-	if why := g.unready(); why != "" {
-		writeText(w, http.StatusServiceUnavailable, why+"\n")
+// RouteState is whether a route can serve, and in a word how.
+type RouteState struct {
+	Route string `json:"route"`
+	Ready bool   `json:"ready"`
+	State string `json:"state"` // one of the constants below
+}
+
+// The states of a route. In the first three it can serve.
+const (
+	RouteOK        = "ok"         // every pool of it has a backend that takes requests
+	RouteNoDraft   = "no_draft"   // its draft pool has none, so the target answers alone
+	RouteDraftOnly = "draft_only" // its target pool has none, so only drafts are served
+	RouteUnreached = "unreached"  // no backend has answered yet, or none does any more
+	RouteDown      = "down"       // every backend is down, drained or has an open breaker
+)
+
+// RouteStateOf is the state of a route whose pools are in the given states. One without a draft
+// pool has draft == target.
+func RouteStateOf(route string, draft, target pool.Reach) RouteState {
+	s := RouteState{Route: route, Ready: draft == pool.Reached || target == pool.Reached, State: RouteOK}
+	switch {
+	case !s.Ready && max(draft, target) == pool.Unreached:
+		s.State = RouteUnreached
+	case !s.Ready:
+		s.State = RouteDown
+	case target != pool.Reached:
+		s.State = RouteDraftOnly
+	case draft != pool.Reached:
+		s.State = RouteNoDraft
+	}
+	return s
+}
+
+// readyz says whether new requests should come here, and how each route stands. With ?route=NAME
+// the routes that are named must be able to serve, otherwise one must. How much Redis there is and
+// settings that it lost stand in lines of their own, and change nothing: requests are answered all
+// the same.
+func (g *Gateway) readyz(w http.ResponseWriter, r *http.Request) {
+	if g.draining.Load() {
+		writeText(w, http.StatusServiceUnavailable, drains+"\n")
 		return
 	}
-	text := "ok\n"
+	states := g.routeStates()
+	status, text := http.StatusOK, "ok\n"
+	if why := unready(states); why != "" {
+		status, text = http.StatusServiceUnavailable, why+"\n"
+	}
+	for _, name := range r.URL.Query()["route"] {
+		i := slices.IndexFunc(states, func(s RouteState) bool { return s.Route == name })
+		if i < 0 {
+			writeText(w, http.StatusNotFound, "there is no such route\n")
+			return
+		}
+		if s := states[i]; !s.Ready {
+			status, text = http.StatusServiceUnavailable, "route "+s.Route+" cannot serve\n"
+		}
+	}
+	for _, s := range states {
+		text += "route " + s.Route + ": " + s.State + "\n"
+	}
 	if g.opts.Rung != nil {
 		text += "redis: " + g.opts.Rung() + "\n"
 	}
-	writeText(w, http.StatusOK, text)
+	writeText(w, status, text)
+}
+
+// drains is why a replica that ends is not ready.
+const drains = "draining"
+
+// routeStates are the states of all routes; none where nobody tells.
+func (g *Gateway) routeStates() []RouteState {
+	if g.opts.Routes == nil {
+		return nil
+	}
+	return g.opts.Routes()
 }
 
 // unready is why new requests should not come here, "" when they should.
 func (g *Gateway) unready() string {
 	if g.draining.Load() {
-		return "draining"
+		return drains
 	}
-	if g.opts.Ready != nil {
-		if err := g.opts.Ready(); err != nil {
-			return err.Error()
+	return unready(g.routeStates())
+}
+
+// unready is why a replica with routes in these states is not ready; "" where one can serve, or
+// nothing is known of any.
+func unready(states []RouteState) string {
+	if len(states) == 0 || slices.ContainsFunc(states, func(s RouteState) bool { return s.Ready }) {
+		return ""
+	}
+	for _, s := range states {
+		if s.State == RouteUnreached {
+			return "no route can serve: no backend has answered"
 		}
 	}
-	return ""
+	return "no route can serve: no backend is up"
 }
 
 func writeText(w http.ResponseWriter, status int, text string) {

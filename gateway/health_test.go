@@ -1,13 +1,14 @@
 package gateway
 
 import (
-	"errors"
 	"net/http"
-	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
-	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/foregate/foregate/tiers/pool"
 )
 
 func TestProbesMayAskForTheHeadAlone(t *testing.T) {
@@ -62,28 +63,91 @@ func (b *bench) status(t *testing.T, method, url string) (code int, allow string
 	return resp.StatusCode, resp.Header.Get("Allow")
 }
 
-func TestWhatReadySaysIsAMetricToo(t *testing.T) {
-	var why atomic.Pointer[string]
+func TestAReplicaIsReadyWhileARouteCanServe(t *testing.T) {
+	var states atomic.Pointer[[]RouteState]
 	b := startBench(t, simulator(t).URL(), func(o *Options) {
-		o.Ready = func() error {
-			if w := why.Load(); w != nil {
-				return errors.New(*w)
+		o.Routes = func() []RouteState { return *states.Load() }
+	})
+	m, n := RouteState{"m", true, RouteOK}, RouteState{"n", false, RouteDown}
+	type answer struct {
+		query string
+		code  int
+		text  string
+	}
+	for _, c := range []struct {
+		states  []RouteState
+		answers []answer
+	}{
+		{[]RouteState{m, n}, []answer{
+			{"", 200, "ok\nroute m: ok\nroute n: down\n"},
+			{"?route=m", 200, "ok\nroute m: ok\nroute n: down\n"},
+			{"?route=n", 503, "route n cannot serve\nroute m: ok\nroute n: down\n"},
+			{"?route=m&route=n", 503, "route n cannot serve\nroute m: ok\nroute n: down\n"},
+			{"?route=o", 404, "there is no such route\n"},
+			{"?probe=1", 200, "ok\nroute m: ok\nroute n: down\n"},
+		}},
+		{[]RouteState{{"m", true, RouteDraftOnly}, n}, []answer{{"", 200, "ok\nroute m: draft_only\nroute n: down\n"}, {"?route=m", 200, "ok\nroute m: draft_only\nroute n: down\n"}}},
+		{[]RouteState{n}, []answer{{"", 503, "no route can serve: no backend is up\nroute n: down\n"}}},
+		{[]RouteState{n, {"m", false, RouteUnreached}}, []answer{{"", 503, "no route can serve: no backend has answered\nroute n: down\nroute m: unreached\n"}}},
+	} {
+		states.Store(&c.states)
+		for _, a := range c.answers {
+			resp, err := b.client.Get(b.url + "/readyz" + a.query)
+			if err != nil {
+				t.Fatal(err)
 			}
-			return nil
+			if body, err := rest(resp); err != nil || resp.StatusCode != a.code || body != a.text {
+				t.Errorf("%v %s: %d %q, %v", c.states, a.query, resp.StatusCode, body, err)
+			}
 		}
+	}
+}
+
+func TestARouteStandsAsItsPoolsDo(t *testing.T) {
+	const down, unreached, reached = pool.Down, pool.Unreached, pool.Reached
+	for _, c := range []struct {
+		draft, target pool.Reach
+		want          string
+	}{
+		{reached, reached, RouteOK}, {unreached, reached, RouteNoDraft}, {down, reached, RouteNoDraft},
+		{reached, unreached, RouteDraftOnly}, {reached, down, RouteDraftOnly},
+		{unreached, unreached, RouteUnreached}, {down, unreached, RouteUnreached}, {unreached, down, RouteUnreached}, {down, down, RouteDown},
+	} {
+		got := RouteStateOf("m", c.draft, c.target)
+		if got.State != c.want || got.Ready != (c.draft == reached || c.target == reached) {
+			t.Errorf("draft %v, target %v: %+v, want %s", c.draft, c.target, got, c.want)
+		}
+	}
+}
+
+func TestWhatReadySaysIsAMetricToo(t *testing.T) {
+	var states atomic.Pointer[[]RouteState]
+	b := startBench(t, simulator(t).URL(), func(o *Options) {
+		o.Routes = func() []RouteState { return *states.Load() }
 	})
 	for _, c := range []struct {
-		why  *string
-		want float64
-	}{{nil, 1}, {new("no backend"), 0}, {nil, 1}} {
-		why.Store(c.why)
-		families, err := b.registry.Gather()
-		if err != nil {
-			t.Fatal(err)
-		}
-		i := slices.IndexFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == "foregate_ready" })
-		if i < 0 || families[i].GetMetric()[0].GetGauge().GetValue() != c.want {
-			t.Errorf("want %g, got %v", c.want, families)
+		states []RouteState
+		want   string
+	}{
+		{[]RouteState{{"m", true, RouteOK}, {"n", false, RouteDown}}, `
+foregate_ready 1
+foregate_route_ready{route="m",state="ok"} 1
+foregate_route_ready{route="n",state="down"} 0
+`},
+		{[]RouteState{{"m", false, RouteUnreached}}, `
+foregate_ready 0
+foregate_route_ready{route="m",state="unreached"} 0
+`},
+	} {
+		states.Store(&c.states)
+		want := `
+# HELP foregate_ready 1 while /readyz says that this replica can serve.
+# TYPE foregate_ready gauge
+# HELP foregate_route_ready 1 while a backend of the route can take requests; the state says how it stands, in the words of /readyz.
+# TYPE foregate_route_ready gauge
+` + c.want
+		if err := testutil.GatherAndCompare(b.registry, strings.NewReader(want), "foregate_ready", "foregate_route_ready"); err != nil {
+			t.Error(err)
 		}
 	}
 }

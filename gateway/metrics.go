@@ -74,16 +74,35 @@ func (m *metrics) request(l *exchangeLog, took time.Duration) {
 }
 
 // readiness shows what /readyz says.
-func (m *metrics) readiness(reg prometheus.Registerer, ready func() bool) {
+func (m *metrics) readiness(reg prometheus.Registerer, g *Gateway) {
 	if reg == nil {
 		return
 	}
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "foregate_ready", Help: "1 while /readyz says that this replica can serve.",
-	}, func() float64 {
-		if ready() {
-			return 1
-		}
-		return 0
-	}))
+	}, func() float64 { return oneIf(g.unready() == "") }), routeStates{g.routeStates, prometheus.NewDesc("foregate_route_ready",
+		"1 while a backend of the route can take requests; the state says how it stands, in the words of /readyz.", []string{"route", "state"}, nil)})
+}
+
+// routeStates is a gauge of the routes' states.
+type routeStates struct {
+	of   func() []RouteState
+	desc *prometheus.Desc
+}
+
+// Describe tells of the gauge.
+func (s routeStates) Describe(to chan<- *prometheus.Desc) { to <- s.desc }
+
+// Collect shows each route with the state that it is in.
+func (s routeStates) Collect(to chan<- prometheus.Metric) {
+	for _, r := range s.of() {
+		to <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, oneIf(r.Ready), r.Route, r.State)
+	}
+}
+
+func oneIf(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
 }

@@ -20,11 +20,12 @@ type Inside interface {
 // Status is how one replica stands, as GET /admin/status tells it. Optional parts are
 // nil or empty where there is nothing to tell.
 type Status struct {
-	Version  string   `json:"version"`
-	Uptime   float64  `json:"uptime_seconds"`
-	Ready    string   `json:"ready"` // "yes", or why not
-	InFlight int      `json:"in_flight"`
-	Replicas []string `json:"replicas,omitempty"` // that live, itself among them
+	Version  string       `json:"version"`
+	Uptime   float64      `json:"uptime_seconds"`
+	Ready    string       `json:"ready"` // "yes", or why not
+	Routes   []RouteState `json:"routes,omitempty"`
+	InFlight int          `json:"in_flight"`
+	Replicas []string     `json:"replicas,omitempty"` // that live, itself among them
 
 	Redis    RedisView     `json:"redis"`
 	Cache    *CacheSum     `json:"cache,omitempty"`
@@ -104,6 +105,7 @@ func (g *Gateway) status(w http.ResponseWriter, _ *http.Request) {
 	if why := g.unready(); why != "" {
 		s.Ready = why
 	}
+	s.Routes = g.routeStates()
 	s.InFlight = int(g.inFlight.Load())
 	s.Pools = []PoolView{}
 	if g.opts.Fleet != nil {

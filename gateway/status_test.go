@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"testing"
 
@@ -26,9 +25,10 @@ func TestTheStatusTellsWhatTheGatewayAndWhatTheReplicaKnow(t *testing.T) {
 		Breakers: []BreakerView{{Pool: "p", Backend: "b", State: "open", Left: 3}},
 		Shedding: []SheddingNow{{Pool: "p", Priorities: []string{"low"}}},
 	}
-	ready := errors.New("route m: no backend is up")
+	ready := "no route can serve: no backend is up"
+	states := func() []RouteState { return []RouteState{{"m", false, RouteDown}} }
 	g := startBench(t, simulator(t).URL(), func(o *Options) {
-		o.Fleet, o.Inside, o.Ready = twoPools(), within{told}, func() error { return ready }
+		o.Fleet, o.Inside, o.Routes = twoPools(), within{told}, states
 	})
 	admin := "http://" + g.AdminAddr().String()
 	status, body := g.send(t, http.MethodGet, admin+"/admin/status", "")
@@ -36,11 +36,11 @@ func TestTheStatusTellsWhatTheGatewayAndWhatTheReplicaKnow(t *testing.T) {
 	if err := json.Unmarshal([]byte(body), &got); err != nil || status != http.StatusOK {
 		t.Fatalf("status %d, %v: %s", status, err, body)
 	}
-	if got.Ready != ready.Error() || got.InFlight != 0 || len(got.Pools) != 2 || got.Pools[0].Pool != "big" || len(got.Pools[0].Backends) != 3 ||
+	if got.Ready != ready || got.InFlight != 0 || len(got.Pools) != 2 || got.Pools[0].Pool != "big" || len(got.Pools[0].Backends) != 3 ||
 		got.Pools[1].Backends[1].State != "drained" || got.Pools[1].Backends[1].KVUsage != nil {
 		t.Errorf("got %+v", got)
 	}
-	told.Ready, told.Pools = got.Ready, got.Pools
+	told.Ready, told.Pools, told.Routes = got.Ready, got.Pools, states()
 	if diff := cmp.Diff(told, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}

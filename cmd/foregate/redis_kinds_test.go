@@ -25,12 +25,12 @@ func TestReplicasShareThroughATCPPort(t *testing.T) {
 	ready := func() (int, string) { return get(t, "http://"+p.replicas[0].gateway.Addr().String()+"/readyz") }
 	eventually(t, "they share", p.shared)
 	p.obeys(t, n.raw, 450*time.Millisecond)
-	if status, text := ready(); status != http.StatusOK || text != "ok\nredis: shared\n" {
+	if status, text := ready(); status != http.StatusOK || text != "ok\nroute m: ok\nredis: shared\n" {
 		t.Errorf("ready: %d %q", status, text)
 	}
 	n.freeze(t)
 	eventually(t, "they are alone", func() bool { return p.mode("local") })
-	if status, text := ready(); status != http.StatusOK || text != "ok\nredis: local\n" {
+	if status, text := ready(); status != http.StatusOK || text != "ok\nroute m: ok\nredis: local\n" {
 		t.Errorf("without Redis: %d %q", status, text)
 	}
 	n.thaw(t)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"time"
 
@@ -161,7 +160,7 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 	o := gateway.Options{
 		Listen: f.Listen, Listener: r.listener, Admin: r.admin, Token: r.token, Desk: r.desk(), Tenants: tenantViews(f),
 		Cascade: cascade, Forward: f.Passthrough, Identity: who, Limiter: r.limiter,
-		Ready: r.ready, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r}, Inside: inside{r, time.Now()}, Risk: r.risks.views,
+		Routes: r.routeStates, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r}, Inside: inside{r, time.Now()}, Risk: r.risks.views,
 		Timeouts:  r.timeouts,
 		HighShare: func() float64 { return r.settings.Snapshot().Global().Limit.HighShare }, ReceiptShare: func() float64 { return r.settings.Snapshot().Global().Receipts.LogShare },
 		Cache: r.cache, Flights: r.flights, Salt: r.salt, CacheConfig: r.cacheConfig, Served: r.served, Purge: r.purger(),
@@ -210,13 +209,16 @@ func (r *replica) routePools(route string) (draft, target *pool.Pool) {
 	return nil, nil
 }
 
-// ready says whether every route has a backend that may answer.
-func (r *replica) ready() error {
+// routeStates tell how each route stands.
+func (r *replica) routeStates() []gateway.RouteState {
+	out := make([]gateway.RouteState, 0, len(r.file.Routes))
 	for _, def := range r.file.Routes {
-		draft, target := r.routePools(def.Model)
-		if !target.Healthy() && (draft == nil || !draft.Healthy()) {
-			return fmt.Errorf("route %s: no backend is up", def.Model)
+		target := r.pools[def.Target].Reach()
+		draft := target
+		if p := r.pools[def.Draft]; p != nil {
+			draft = p.Reach()
 		}
+		out = append(out, gateway.RouteStateOf(def.Model, draft, target))
 	}
-	return nil
+	return out
 }

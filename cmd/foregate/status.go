@@ -58,6 +58,11 @@ func printStatus(w io.Writer, s gateway.Status) {
 	}
 	head.add("foregate", s.Version)
 	head.add("up", span(s.Uptime)+", "+ready)
+	for _, r := range s.Routes {
+		if r.State != gateway.RouteOK {
+			head.add("", "route "+r.Route+": "+r.State)
+		}
+	}
 	head.add("in flight", fmt.Sprint(s.InFlight))
 	head.add("redis", redisText(s.Redis))
 	if s.Redis.Why != "" {

@@ -22,6 +22,7 @@ type backend struct {
 	drained drains    // why it gets no new requests
 	probed  time.Time // when it was last asked for a token
 	blind   bool      // it was logged that there are no readings
+	contact contact   // when it last answered
 	life    uint64    // how often it was seen to have been restarted
 
 	reading pressure.Reading

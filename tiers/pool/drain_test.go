@@ -117,11 +117,11 @@ func TestNoBackendCountsTheDrainedOnes(t *testing.T) {
 	if e, ok := errors.AsType[*NoBackendError](err); !ok || e.Drained != 3 || e.Excluded != 1 || e.Down != 0 {
 		t.Errorf("got %v", err)
 	}
-	if !b.Healthy() {
+	if b.Reach() != Unreached {
 		t.Error("d is healthy")
 	}
 	b.Drain("d", "x", 0)
-	if b.Healthy() {
+	if b.Reach() != Down {
 		t.Error("all are drained")
 	}
 	l.Done(0)

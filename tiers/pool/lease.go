@@ -80,6 +80,7 @@ func (l *Lease) FirstToken() {
 	}
 	l.first = now
 	b.vitals.served = now
+	b.contact.answered(now)
 	b.vitals.fault(false, now)
 	b.rates.learnPrefill(float64(l.part.queued)+l.ahead, now.Sub(l.start))
 	p.units.prompt(float64(l.part.queued)+l.ahead, now.Sub(l.start))

@@ -211,7 +211,7 @@ func TestNoBackendTellsTheNumbers(t *testing.T) {
 	if !ok || !errors.Is(err, ErrNoBackend) || e.Total != 4 || e.Full != 1 {
 		t.Errorf("got %+v", e)
 	}
-	if !p.Healthy() {
+	if p.Reach() != Reached {
 		t.Error("d is healthy")
 	}
 }
@@ -231,8 +231,8 @@ func TestRefusedBackendIsOutAtOnceButAClientThatLeftRefusesNothing(t *testing.T)
 		}
 	}
 	pick(t, p, Demand{}).Refused(errors.New("no such host"))
-	if _, err := p.Pick(Demand{}); !errors.Is(err, ErrNoBackend) || p.Healthy() {
-		t.Errorf("healthy %v, %v", p.Healthy(), err)
+	if _, err := p.Pick(Demand{}); !errors.Is(err, ErrNoBackend) || p.Reach() != Down {
+		t.Errorf("reach %v, %v", p.Reach(), err)
 	}
 }
 

@@ -58,26 +58,12 @@ func (p *Pool) Snapshot() []BackendState {
 			s.Why = b.drained.why(now)
 		case condition != "well":
 			s.Why = condition
+		case !b.contact.reached(now, age.Absent):
+			s.Why = b.contact.why()
 		}
 		s.Wait = choose.Wait(cfg, *c, typical)
 		s.Score = choose.Score(s.Wait)
 		s.PrefillRate, s.DecodeRate = c.PrefillRate, c.DecodeRate
 	}
 	return out
-}
-
-// Healthy tells whether some backend is neither down nor drained nor Open.
-func (p *Pool) Healthy() bool {
-	for _, b := range *p.set.Load() {
-		if !p.open(b.id) && !p.isOut(b) {
-			return true
-		}
-	}
-	return false
-}
-
-func (p *Pool) isOut(b *backend) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return b.out(p.now())
 }

@@ -126,6 +126,7 @@ func (p *Pool) taken(b *backend, r pressure.Reading) {
 	is := b.vitals.condition()
 	wasBlind := b.blind
 	b.blind = false
+	b.contact.answered(p.now())
 	p.mu.Unlock()
 	p.metrics.reading(p.name, b.id, r)
 	p.moreRoom()
@@ -166,6 +167,7 @@ func (p *Pool) missed(b *backend, err error) {
 	b.metrics.scrapeErrors.Inc()
 	known := p.forgetOld(b)
 	p.mu.Lock()
+	b.contact.missed(err, p.now())
 	if errors.Is(err, context.DeadlineExceeded) {
 		b.vitals.silent(b.load(), p.now())
 	}

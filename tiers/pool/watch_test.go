@@ -201,7 +201,7 @@ func TestScraperThatIsRefusedTakesTheBackendOutBeforeARequestMeetsIt(t *testing.
 	eventually(t, "a reading", func() bool { return p.Snapshot()[0].HasReading })
 	a.http.Close()
 	log.await(t, "backend is down")
-	if p.Healthy() {
+	if p.Reach() != Down {
 		t.Error("healthy")
 	}
 	_, err := p.Pick(Demand{})
@@ -212,7 +212,7 @@ func TestScraperThatIsRefusedTakesTheBackendOutBeforeARequestMeetsIt(t *testing.
 	a.health.Store(http.StatusServiceUnavailable)
 	a.up(a.addr)
 	eventually(t, "three probes", func() bool { return a.probes.Load() >= 3 })
-	if p.Healthy() {
+	if p.Reach() != Down {
 		t.Error("a dead engine is healthy")
 	}
 	a.health.Store(http.StatusOK)
