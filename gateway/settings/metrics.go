@@ -16,6 +16,7 @@ type metrics struct {
 	applied           prometheus.Gauge
 	changed           prometheus.Counter
 	errors            prometheus.Counter
+	lost              prometheus.Gauge
 }
 
 // named is a gauge that is 1 for every field of a list.
@@ -42,6 +43,10 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		changed: f.NewCounter(prometheus.CounterOpts{
 			Name: "foregate_settings_changed_total",
 			Help: "Times that changed settings were put into force.",
+		}),
+		lost: f.NewGauge(prometheus.GaugeOpts{
+			Name: "foregate_settings_lost",
+			Help: "Settings that Redis has lost with its data; their last values stay in force until somebody restores them or accepts the loss.",
 		}),
 		errors: f.NewCounter(prometheus.CounterOpts{
 			Name: "foregate_settings_errors_total",

@@ -2,6 +2,7 @@ package settings
 
 import (
 	"context"
+	crand "crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
@@ -39,6 +40,8 @@ type Order struct {
 	Who, Why string
 	Force    bool // also names and routes that are not known here
 	DryRun   bool // only tell what would change
+
+	accepts *loss // not the hash is changed, but the loss taken for a change
 }
 
 // Result is what came of an order.
@@ -107,6 +110,68 @@ func (s *Store) Rollback(ctx context.Context, o Order, version int64) (Result, e
 			}
 		}
 		return next, nil
+	})
+}
+
+// errNoLoss is an order to mend what is whole.
+var errNoLoss = &RefusedError{[]string{"no replica tells of settings that Redis has lost"}}
+
+// Lost is what Redis has lost of the settings, as the replicas tell: each as it is in force there
+// (Old) and as Redis has it (New).
+func (s *Store) Lost(ctx context.Context) ([]Change, error) {
+	l, err := s.loss(ctx)
+	if err != nil || l == nil {
+		return nil, err
+	}
+	r := reader{redis: s.redis, careful: true}
+	c, err := r.read(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("settings: read %s: %w", Key, err)
+	}
+	return l.pending(c.fields), nil
+}
+
+// loss is what the replicas tell, nil where they tell of none.
+func (s *Store) loss(ctx context.Context) (*loss, error) {
+	text, err := s.redis.HGet(ctx, LossKey, lossField).Result()
+	switch {
+	case errors.Is(err, redis.Nil):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("settings: read %s: %w", LossKey, err)
+	}
+	return parseLoss(text)
+}
+
+// Restore writes what Redis has lost of the settings as the replicas have it in force.
+func (s *Store) Restore(ctx context.Context, o Order) (Result, error) {
+	l, err := s.loss(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	o.Force = true // what is in force needs nobody's consent
+	return s.change(ctx, o, func(now map[string]string) (map[string]string, error) {
+		lost := l.pending(now)
+		if len(lost) == 0 {
+			return nil, errNoLoss
+		}
+		return undo(now, lost), nil
+	})
+}
+
+// Accept has the replicas go by the settings that Redis has. The log has it as a change from
+// what they had in force.
+func (s *Store) Accept(ctx context.Context, o Order) (Result, error) {
+	l, err := s.loss(ctx)
+	if err != nil {
+		return Result{}, err
+	}
+	o.Force, o.accepts = true, l
+	return s.change(ctx, o, func(now map[string]string) (map[string]string, error) {
+		if len(l.pending(now)) == 0 {
+			return nil, errNoLoss
+		}
+		return now, nil
 	})
 }
 
@@ -187,6 +252,7 @@ func (a *attempt) prepare(ctx context.Context, tx *redis.Tx, e edit) error {
 	if a.next, err = e(a.now); err != nil {
 		return err
 	}
+	a.now = undo(a.now, a.order.accepts.pending(a.now))
 	a.result.Changes = changesOf(a.now, a.next)
 	a.result.Notes, err = a.store.judge(a.now, a.next, a.order.Force)
 	return err
@@ -252,6 +318,10 @@ func (a *attempt) found(head Entry, now map[string]string) (*Entry, error) {
 // write makes the logged change, or takes it out of the log again.
 func (a *attempt) write(ctx context.Context, tx *redis.Tx) error {
 	_, err := tx.TxPipelined(ctx, func(p redis.Pipeliner) error {
+		if a.order.accepts != nil {
+			p.HSet(ctx, MarkerKey, markerID, acceptedPrefix+crand.Text(), markerChanges, "0")
+			return nil
+		}
 		for _, c := range a.result.Changes {
 			if c.New == nil {
 				p.HDel(ctx, Key, c.Name)
@@ -277,6 +347,9 @@ func (a *attempt) write(ctx context.Context, tx *redis.Tx) error {
 
 // lookBack finds out whether a change was made whose answer did not come.
 func (a *attempt) lookBack(ctx context.Context, cause error) error {
+	if a.order.accepts != nil {
+		return fmt.Errorf("settings: write %s: %w; whether the loss was accepted is not known: try again", MarkerKey, cause)
+	}
 	r := reader{redis: a.store.redis, careful: true}
 	c, err := r.read(ctx)
 	done, undone := 0, 0 // others may have changed other fields since

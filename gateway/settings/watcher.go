@@ -50,6 +50,10 @@ type Watcher struct {
 	read    bool    // once at least
 	raw     content // behind snapshot
 	refused bool    // Redis answered the last reads with an error
+	guard   guard
+	bare    bool // it was logged that Redis allows no marker
+
+	lost atomic.Pointer[[]Change] // what Redis lost of the settings in force
 }
 
 // New returns a watcher that holds the defaults until it has read.
@@ -58,7 +62,8 @@ func New(o Options) *Watcher {
 		o.Interval = defaultInterval
 	}
 	w := &Watcher{redis: o.Redis, routes: slices.Clone(o.Routes), interval: o.Interval, log: o.Logger, metrics: newMetrics(o.Registerer)}
-	w.reader.redis = o.Redis
+	w.reader.redis, w.guard.redis = o.Redis, o.Redis
+	w.lost.Store(&[]Change{})
 	s, _ := FromHash(nil, w.routes, nil)
 	w.snapshot.Store(s)
 	now := time.Now()
@@ -68,6 +73,11 @@ func New(o Options) *Watcher {
 
 // Snapshot returns the newest snapshot. A request reads it once and keeps it.
 func (w *Watcher) Snapshot() *Snapshot { return w.snapshot.Load() }
+
+// Lost are the settings in force that Redis has lost with its other data, sorted by name: each
+// as it is in force (Old) and as Redis has it (New). They stay in force until somebody restores
+// them or accepts the loss ([Store.Restore], [Store.Accept]).
+func (w *Watcher) Lost() []Change { return *w.lost.Load() }
 
 // Age is the time since the settings were last read well, or since New when
 // they never were. It is 0 without Redis: defaults do not age.
@@ -108,7 +118,12 @@ func (w *Watcher) Poll(ctx context.Context) error {
 	defer cancel()
 	c, err := w.reader.read(bounded)
 	if err != nil {
-		return w.failed(ctx, err)
+		return w.failed(ctx, fmt.Errorf("settings: read %s: %w", Key, err))
+	}
+	if !c.overfull {
+		if err := w.keep(bounded, &c); err != nil {
+			return w.failed(ctx, err)
+		}
 	}
 	now := time.Now()
 	w.lastRead.Store(&now)
@@ -122,11 +137,39 @@ func (w *Watcher) Poll(ctx context.Context) error {
 	return nil
 }
 
+// keep puts back what Redis has lost of the settings, and tells when that begins and ends.
+func (w *Watcher) keep(ctx context.Context, c *content) error {
+	read := c.fields
+	forbidden, err := w.guard.take(ctx, read)
+	if err != nil {
+		return err
+	}
+	c.fields = w.guard.known.fields
+	lost := w.guard.lost(read)
+	before := w.Lost()
+	w.lost.Store(&lost)
+	w.metrics.lost.Set(float64(len(lost)))
+	switch {
+	case len(lost) > 0 && len(before) == 0:
+		var names []string
+		for _, l := range lost[:min(len(lost), maxLines)] {
+			names = append(names, show(l.Name))
+		}
+		w.log.Error().Strs("settings", names).Int("count", len(lost)).Msg("Redis has lost settings with its data; their last values stay in force until somebody runs foregate settings restore, or accept")
+	case len(lost) == 0 && len(before) > 0:
+		w.log.Info().Msg("settings that Redis had lost are restored, or the loss was accepted")
+	}
+	if forbidden != nil && !w.bare {
+		w.log.Warn().Err(forbidden).Msg("settings are not safe from a Redis that comes back empty: let this user write " + MarkerKey + " (deploy/redis/users.acl)")
+	}
+	w.bare = forbidden != nil
+	return nil
+}
+
 // failed counts a failed read. When Redis answers with an error, it logs the first of a
 // row: that is for an operator to mend. That Redis is silent is what the fleet tells,
 // for all who use it.
 func (w *Watcher) failed(ctx context.Context, err error) error {
-	err = fmt.Errorf("settings: read %s: %w", Key, err)
 	if ctx.Err() != nil {
 		return err // the caller is leaving; that says nothing about Redis
 	}

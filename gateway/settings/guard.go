@@ -1,0 +1,116 @@
+package settings
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+//go:embed mark.lua
+var markText string
+
+var markScript = redis.NewScript(markText)
+
+// guard reads and writes what tells a loss of data from a change that somebody made. It belongs
+// to one goroutine at a time.
+type guard struct {
+	redis redis.UniversalClient
+	known known
+	told  bool // the last read found a loss told of in Redis
+}
+
+// take decides what is in force, given the hash that was just read, and tells the other replicas
+// of it. Nothing is known anew when err is not nil. forbidden says that Redis allows no marker:
+// then no loss can be found here.
+func (g *guard) take(ctx context.Context, fields map[string]string) (forbidden, err error) {
+	f := found{fields: fields}
+	// The marker is read after the hash. The other way round a Redis that loses its data in
+	// between would seem to have been emptied on purpose.
+	pipe := g.redis.Pipeline()
+	marker := pipe.HMGet(ctx, MarkerKey, markerID, markerChanges)
+	told := pipe.HGet(ctx, LossKey, lossField)
+	_, _ = pipe.Exec(ctx) // each is looked at below
+	values, err := marker.Result()
+	switch {
+	case err == nil:
+		f.mark = parseMark(values[0], values[1])
+	case refuses(err):
+		forbidden = err
+		f.mark = g.known.mark
+	default:
+		return nil, fmt.Errorf("settings: read %s: %w", MarkerKey, err)
+	}
+	if text, err := told.Result(); err == nil {
+		f.told, _ = parseLoss(text) // what is not one is overwritten or deleted
+	}
+	g.told = told.Err() == nil
+	before := g.known
+	g.known = before.meet(f)
+	if forbidden == nil {
+		g.tell(ctx, before, f)
+	}
+	return forbidden, nil
+}
+
+// tell writes what the others are to know. What fails is written after the next read.
+func (g *guard) tell(ctx context.Context, before known, f found) {
+	switch {
+	case g.known.loss != nil && f.told == nil:
+		if text, err := json.Marshal(g.known.loss); err == nil && len(text) <= mostLoss {
+			_ = g.redis.HSet(ctx, LossKey, lossField, text).Err()
+		}
+	case g.known.loss == nil && g.told:
+		_ = g.redis.Del(ctx, LossKey).Err()
+	}
+	if g.known.counts(before, f) {
+		if m, err := g.count(ctx, before.mark); err == nil && m.id != "" {
+			g.known.mark = m
+		}
+	}
+}
+
+// count counts a change in the marker. A new one continues the mark that was known.
+func (g *guard) count(ctx context.Context, last mark) (mark, error) {
+	if last.id == "" {
+		last.id = rand.Text()
+	}
+	args := []any{last.id, strconv.FormatInt(last.changes, 10)}
+	keys := []string{Key, MarkerKey}
+	got, err := markScript.EvalSha(ctx, g.redis, keys, args...).StringSlice()
+	if redis.HasErrorPrefix(err, "NOSCRIPT") {
+		if err = g.load(ctx); err == nil {
+			got, err = markScript.EvalSha(ctx, g.redis, keys, args...).StringSlice()
+		}
+	}
+	if err != nil || len(got) != 2 {
+		return mark{}, err
+	}
+	return parseMark(got[0], got[1]), nil
+}
+
+// load gives Redis the script: in a cluster the node that has the keys.
+func (g *guard) load(ctx context.Context) error {
+	node := redis.Cmdable(g.redis)
+	if cluster, ok := g.redis.(*redis.ClusterClient); ok {
+		master, err := cluster.MasterForKey(ctx, Key)
+		if err != nil {
+			return err
+		}
+		node = master
+	}
+	return node.ScriptLoad(ctx, markText).Err()
+}
+
+// lost are the settings that stay in force although Redis has lost them.
+func (g *guard) lost(fields map[string]string) []Change { return g.known.loss.pending(fields) }
+
+// refuses reports whether Redis will refuse the same command for good.
+func refuses(err error) bool {
+	return answered(err) && (strings.HasPrefix(err.Error(), "NOPERM") || strings.HasPrefix(err.Error(), "WRONGTYPE"))
+}
