@@ -66,6 +66,7 @@ type Options struct {
 	Inside    Inside              // served under /admin/status and /admin/settings; nil is none
 	Desk      Desk                // where operators change settings, served under /admin/settings; nil is none
 	Tenants   []TenantView        // those of the configuration, for /admin/tenants
+	Lost      func() int          // settings that Redis has lost, which /readyz tells beside; nil tells nothing
 	Rung      func() string       // how much Redis there is, which /readyz tells beside; nil tells nothing
 	Loops     []Loop
 

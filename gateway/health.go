@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -74,6 +75,11 @@ func (g *Gateway) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	if g.opts.Rung != nil {
 		text += "redis: " + g.opts.Rung() + "\n"
+	}
+	if g.opts.Lost != nil {
+		if n := g.opts.Lost(); n > 0 {
+			text += fmt.Sprintf("settings: Redis has lost %d, their last values stay in force; foregate settings restore, or accept\n", n)
+		}
 	}
 	writeText(w, status, text)
 }

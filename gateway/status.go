@@ -48,11 +48,12 @@ type RedisView struct {
 
 // SettingsView is what the live settings are and are not.
 type SettingsView struct {
-	Age      float64       `json:"age_seconds"`        // since they were last read
-	Changed  []SettingView `json:"changed"`            // in force and other than their defaults
-	Refused  []RefusedView `json:"refused"`            // their last good values stay in force
-	Unknown  []RefusedView `json:"unknown"`            // ignored: of another version, or misspelt
-	Switches []string      `json:"switches,omitempty"` // kill switches in force
+	Age      float64         `json:"age_seconds"`        // since they were last read
+	Changed  []SettingView   `json:"changed"`            // in force and other than their defaults
+	Refused  []RefusedView   `json:"refused"`            // their last good values stay in force
+	Unknown  []RefusedView   `json:"unknown"`            // ignored: of another version, or misspelt
+	Switches []string        `json:"switches,omitempty"` // kill switches in force
+	Lost     []SettingChange `json:"lost,omitempty"`     // that Redis has lost with its data: old is in force, new is what Redis has
 }
 
 // SettingView is one setting in force.

@@ -46,7 +46,7 @@ func (i inside) view() gateway.SettingsView {
 	snapshot := i.settings.Snapshot()
 	v := gateway.SettingsView{
 		Age: i.settings.Age().Seconds(), Switches: snapshot.Warnings(),
-		Changed: []gateway.SettingView{}, Refused: fields(snapshot.Rejected()), Unknown: fields(snapshot.Unknown()),
+		Lost: settingChanges(i.settings.Lost()), Changed: []gateway.SettingView{}, Refused: fields(snapshot.Rejected()), Unknown: fields(snapshot.Unknown()),
 	}
 	for _, s := range settings.Specs() {
 		for _, route := range append([]string{""}, i.routes()...) {

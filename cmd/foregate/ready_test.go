@@ -1,11 +1,18 @@
 package main
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/config"
 )
 
 func TestReadyTellsByItsExitStatus(t *testing.T) {
@@ -44,5 +51,37 @@ func TestReadyNeedsAReplica(t *testing.T) {
 	s.Close()
 	if status, _, errs := call(t, "ready", "--admin", s.URL); status != 1 || !strings.Contains(errs, "cannot be reached") {
 		t.Errorf("status %d, %q", status, errs)
+	}
+}
+
+// TestARouteWhoseHostsDoNotResolveIsNotReadyAndTheOtherIs has one route with a backend that
+// answers and one whose backend no name server knows.
+func TestARouteWhoseHostsDoNotResolveIsNotReadyAndTheOtherIs(t *testing.T) {
+	file, err := config.Parse("ready", []byte(`
+listen: 127.0.0.1:0
+pools: {known: {model: m, backends: ["`+loaded(t, "m", 0.5).URL+`"]}, unknown: {model: m, backends: ["http://backend.invalid:8000"]}}
+routes: [{model: m, target: known}, {model: n, target: unknown}]
+drain: {delay: 0s, grace: 1s}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := assemble(t.Context(), parts{file: file, log: zerolog.Nop()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.routeStates(); slices.ContainsFunc(got, func(s gateway.RouteState) bool { return s.Ready || s.State != gateway.RouteUnreached }) {
+		t.Errorf("ready before anything is known: %+v", got)
+	}
+	if err := r.gateway.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.gateway.Stop(context.WithoutCancel(t.Context())) })
+	ready := func(query string) (int, string) { return get(t, "http://"+r.gateway.Addr().String()+"/readyz"+query) }
+	eventually(t, "one route can serve", func() bool { status, _ := ready(""); return status == http.StatusOK })
+	for query, want := range map[string]int{"": 200, "?route=m": 200, "?route=n": 503, "?route=o": 404} {
+		if status, text := ready(query); status != want || want != 404 && !strings.Contains(text, "route m: ok\nroute n: unreached\n") {
+			t.Errorf("%s: status %d %q, want %d", query, status, text, want)
+		}
 	}
 }

@@ -158,6 +158,7 @@ func TestTheACLAllowsAllThatReplicasAskFor(t *testing.T) {
 	eventually(t, "they share", p.shared)
 	p.obeys(t, n.as(t, "operator"), 450*time.Millisecond)
 	p.work(t)
+	eventually(t, "they mark the settings", func() bool { return n.do(t, "HLEN", settings.MarkerKey) != int64(0) })
 	n.do(t, "SCRIPT", "FLUSH")
 	eventually(t, "they share after the scripts were lost", p.shared)
 	n.do(t, "CLIENT", "KILL", "TYPE", "NORMAL", "SKIPME", "YES")
@@ -190,7 +191,9 @@ func TestTheACLAllowsAllThatReplicasAskOfACluster(t *testing.T) {
 	}
 	p := newPair(t, `url: "redis+cluster://foregate:foregate@`+strings.TrimPrefix(c.url(), "redis+cluster://")+`"`)
 	eventually(t, "they share", p.shared)
-	p.obeys(t, hands(t, c), 450*time.Millisecond)
+	h := hands(t, c)
+	p.obeys(t, h, 450*time.Millisecond)
+	eventually(t, "they mark the settings", func() bool { return h.HExists(t.Context(), settings.MarkerKey, "id").Val() })
 	p.work(t)
 	for _, n := range c.nodes {
 		if denied := n.do(t, "ACL", "LOG"); len(denied.([]any)) > 0 {
@@ -342,8 +345,32 @@ func TestTheOperatorsUserMayDoWhatSettingsNeed(t *testing.T) {
 	if got := n.do(t, "HGET", settings.Key, "shed.low"); got != "0.8" {
 		t.Errorf("the setting is %v", got)
 	}
+	lost := func() {
+		n.do(t, "HSET", settings.LossKey, "loss", `{"changes":[{"name":"shed.high","old":"0.96"}]}`)
+	}
+	lost()
+	if r, err := store.Restore(t.Context(), settings.Order{Who: "o"}); err != nil || len(r.Changes) != 1 {
+		t.Errorf("restore: %+v, %v", r, err)
+	}
+	n.do(t, "HDEL", settings.Key, "shed.high")
+	if r, err := store.Accept(t.Context(), settings.Order{Who: "o"}); err != nil || len(r.Changes) != 1 {
+		t.Errorf("accept: %+v, %v", r, err)
+	}
 	if denied := n.do(t, "ACL", "LOG"); len(denied.([]any)) > 0 {
 		t.Errorf("denied: %v", denied)
+	}
+}
+
+func TestWithAnACLThatKnowsNoMarkerSettingsAreObeyedAndOneLineSaysSo(t *testing.T) {
+	t.Parallel()
+	n := guardedRedis(t)
+	n.do(t, "ACL", "SETUSER", "foregate", "resetkeys", "~foregate:{fg}:*", "%R~foregate:settings")
+	p := newPair(t, fmt.Sprintf("url: redis://foregate:foregate@%s/0", n.addr))
+	p.obeys(t, n.as(t, "operator"), 450*time.Millisecond)
+	for i, log := range p.logs {
+		if lines := strings.Count(log.String(), settings.MarkerKey); lines != 1 {
+			t.Errorf("replica %d: %d lines:\n%s", i, lines, log.String())
+		}
 	}
 }
 

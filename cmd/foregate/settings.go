@@ -25,6 +25,8 @@ type settingsCmd struct {
 	Unset    unsetCmd    `cmd:"" help:"Give settings their defaults again."`
 	Log      logCmd      `cmd:"" help:"Print the history, the newest change first."`
 	Rollback rollbackCmd `cmd:"" help:"Make the settings what they were after a version."`
+	Restore  restoreCmd  `cmd:"" help:"Write again what Redis has lost of the settings with its data, as the replicas have it in force."`
+	Accept   acceptCmd   `cmd:"" help:"Give up what Redis has lost of the settings: the replicas go by what it has."`
 }
 
 // where says which Redis and which routes.
@@ -188,6 +190,34 @@ func (c *rollbackCmd) Run(e *env) error {
 		o := c.order.order(false)
 		o.Why = cmp.Or(o.Why, fmt.Sprintf("back to version %d", version))
 		return d.Rollback(d.ctx, o, version)
+	})
+}
+
+type restoreCmd struct {
+	where
+	order
+}
+
+// Run restores what was lost.
+func (c *restoreCmd) Run(e *env) error {
+	return c.change(e, c.order, func(d *desk) (settings.Result, error) {
+		o := c.order.order(true)
+		o.Why = cmp.Or(o.Why, "restored what Redis had lost")
+		return d.Restore(d.ctx, o)
+	})
+}
+
+type acceptCmd struct {
+	where
+	order
+}
+
+// Run accepts the loss.
+func (c *acceptCmd) Run(e *env) error {
+	return c.change(e, c.order, func(d *desk) (settings.Result, error) {
+		o := c.order.order(true)
+		o.Why = cmp.Or(o.Why, "accepted what Redis had lost")
+		return d.Accept(d.ctx, o)
 	})
 }
 

@@ -48,6 +48,7 @@ func (c *listCmd) Run(e *env) error {
 	if err := d.sign(lines); err != nil {
 		_, _ = fmt.Fprintln(e.stderr, "note: who changed what is not known:", err)
 	}
+	d.warn(e)
 	if c.JSON {
 		return writeLines(e.stdout, lines)
 	}
@@ -65,6 +66,17 @@ func (c *listCmd) Run(e *env) error {
 		}
 	}
 	return nil
+}
+
+// warn tells of settings that Redis has lost: replicas have others in force than are shown.
+func (d *desk) warn(e *env) {
+	lost, err := d.Lost(d.ctx)
+	if err != nil {
+		_, _ = fmt.Fprintln(e.stderr, "note: whether Redis has lost settings is not known:", err)
+	}
+	for _, l := range lost {
+		_, _ = fmt.Fprintf(e.stderr, "note: Redis has lost %s; the replicas have %s in force until foregate settings restore, or accept\n", cut(l.Name, 60), cut(valueOr(l.Old, "its default"), 60))
+	}
 }
 
 // changed tells who changed a setting last, and when.

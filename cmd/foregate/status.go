@@ -104,6 +104,12 @@ func printSettings(w io.Writer, v gateway.SettingsView) {
 	for _, warning := range v.Switches {
 		_, _ = fmt.Fprintln(w, "  "+cut("KILL SWITCH: "+warning, width-2))
 	}
+	for _, l := range v.Lost {
+		_, _ = fmt.Fprintln(w, "  "+cut("LOST BY REDIS: "+l.Name+", in force is "+valueOr(l.Old, "its default"), width-2))
+	}
+	if len(v.Lost) > 0 {
+		_, _ = fmt.Fprintln(w, "  foregate settings restore writes them again, accept gives them up")
+	}
 	changed := table{indent: 2}
 	for _, s := range v.Changed {
 		changed.add(s.Name, s.Value, "default "+s.Default)
@@ -117,6 +123,14 @@ func printSettings(w io.Writer, v gateway.SettingsView) {
 			_, _ = fmt.Fprintln(w, "  "+cut(fmt.Sprintf("%s %s %q: %s", part.what, r.Name, cut(r.Value, 20), r.Reason), width-2))
 		}
 	}
+}
+
+// valueOr is a value, or what stands for one that is not set.
+func valueOr(value *string, unset string) string {
+	if value == nil {
+		return unset
+	}
+	return *value
 }
 
 func printBreakers(w io.Writer, all []gateway.BreakerView) {

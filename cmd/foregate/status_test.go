@@ -15,7 +15,8 @@ import (
 func stormy() gateway.Status {
 	half, old := 0.254, 95.0
 	return gateway.Status{
-		Version: "v1.4.0 0123456789abcdef", Uptime: 3*86400 + 4*3600, Ready: "route llama-3: no backend is up", InFlight: 12,
+		Version: "v1.4.0 0123456789abcdef", Uptime: 3*86400 + 4*3600, Ready: "no route can serve: no backend is up", InFlight: 12,
+		Routes:   []gateway.RouteState{{Route: "llama-3", State: gateway.RouteDown}, {Route: "qwen", Ready: true, State: gateway.RouteOK}},
 		Replicas: []string{"a1", "b2", "c3"},
 		Redis:    gateway.RedisView{Name: "sentinel a:26379,b:26379 master fg with TLS", Rung: "degraded", Since: 1.2, Why: "read tcp 10.0.0.1:5000->10.0.0.2:6379: i/o timeout"},
 		Cache:    &gateway.CacheSum{Requests: 1234, HitRatio: 0.413, SavedTokens: 567890, SavedUSD: 3.216},
@@ -24,6 +25,7 @@ func stormy() gateway.Status {
 			Changed:  []gateway.SettingView{{Name: "shed.low", Value: "0", Default: "0.85"}, {Name: "timeout.chunk@llama-3", Value: "5s", Default: "20s"}},
 			Refused:  []gateway.RefusedView{{Name: "shed.normal", Value: "ban\x1bana", Reason: "not a decimal number; want 0 … 1"}},
 			Unknown:  []gateway.RefusedView{{Name: "shed.lo", Value: strings.Repeat("x", 64), Reason: "unknown setting; did you mean shed.low?"}},
+			Lost:     []gateway.SettingChange{{Name: "speculation.mode@llama-3", Old: new("off")}, {Name: "shed.high", New: new("0")}},
 			Switches: []string{"shed.low is 0: the whole class is turned away"},
 		},
 		Breakers: []gateway.BreakerView{{Pool: "small", Backend: "10.0.0.7-8000", State: "open", Left: 3.25}, {Pool: "small", Backend: "10.0.0.8-8000", State: "half-open", Left: 70, Alone: true}},

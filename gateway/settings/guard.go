@@ -26,7 +26,7 @@ type guard struct {
 }
 
 // take decides what is in force, given the hash that was just read, and tells the other replicas
-// of it. Nothing is known anew when err is not nil. forbidden says that Redis allows no marker:
+// of it. Nothing is known anew when err is not nil. forbidden says that Redis lets no marker be read, or written:
 // then no loss can be found here.
 func (g *guard) take(ctx context.Context, fields map[string]string) (forbidden, err error) {
 	f := found{fields: fields}
@@ -53,13 +53,14 @@ func (g *guard) take(ctx context.Context, fields map[string]string) (forbidden, 
 	before := g.known
 	g.known = before.meet(f)
 	if forbidden == nil {
-		g.tell(ctx, before, f)
+		forbidden = g.tell(ctx, before, f)
 	}
 	return forbidden, nil
 }
 
-// tell writes what the others are to know. What fails is written after the next read.
-func (g *guard) tell(ctx context.Context, before known, f found) {
+// tell writes what the others are to know. What fails is written after the next read; an error
+// is one that the marker may not be written.
+func (g *guard) tell(ctx context.Context, before known, f found) error {
 	switch {
 	case g.known.loss != nil && f.told == nil:
 		if text, err := json.Marshal(g.known.loss); err == nil && len(text) <= mostLoss {
@@ -68,11 +69,17 @@ func (g *guard) tell(ctx context.Context, before known, f found) {
 	case g.known.loss == nil && g.told:
 		_ = g.redis.Del(ctx, LossKey).Err()
 	}
-	if g.known.counts(before, f) {
-		if m, err := g.count(ctx, before.mark); err == nil && m.id != "" {
-			g.known.mark = m
-		}
+	if !g.known.counts(before, f) {
+		return nil
 	}
+	m, err := g.count(ctx, before.mark)
+	if err == nil && m.id != "" {
+		g.known.mark = m
+	}
+	if err != nil && refuses(err) {
+		return err
+	}
+	return nil
 }
 
 // count counts a change in the marker. A new one continues the mark that was known.
@@ -80,8 +87,8 @@ func (g *guard) count(ctx context.Context, last mark) (mark, error) {
 	if last.id == "" {
 		last.id = rand.Text()
 	}
-	args := []any{last.id, strconv.FormatInt(last.changes, 10)}
-	keys := []string{Key, MarkerKey}
+	args := []any{Key, last.id, strconv.FormatInt(last.changes, 10)}
+	keys := []string{MarkerKey}
 	got, err := markScript.EvalSha(ctx, g.redis, keys, args...).StringSlice()
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		if err = g.load(ctx); err == nil {

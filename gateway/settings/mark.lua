@@ -1,14 +1,15 @@
 -- Counts a change of the settings in their marker, and makes the marker where there is none.
--- KEYS: settings, marker. ARGV: the id and the count of a new one. Without settings and without
--- a marker nothing is written: these may be the data of a Redis that has just come back empty.
-local id = redis.call('HGET', KEYS[2], 'id')
-local changes = redis.call('HGET', KEYS[2], 'changes')
+-- KEYS: marker. ARGV: settings, the id and the count of a new marker. The settings are in the slot
+-- of the marker, and not among KEYS, because those must all be writable. Without settings and
+-- without a marker nothing is written: Redis may just have come back empty.
+local id = redis.call('HGET', KEYS[1], 'id')
+local changes = redis.call('HGET', KEYS[1], 'changes')
 if not id then
-	if redis.call('HLEN', KEYS[1]) == 0 then
+	if redis.call('HLEN', ARGV[1]) == 0 then
 		return {'', '0'}
 	end
-	id, changes = ARGV[1], ARGV[2]
+	id, changes = ARGV[2], ARGV[3]
 end
 changes = string.format('%.0f', (tonumber(changes) or 0) + 1)
-redis.call('HSET', KEYS[2], 'id', id, 'changes', changes)
+redis.call('HSET', KEYS[1], 'id', id, 'changes', changes)
 return {id, changes}

@@ -52,6 +52,15 @@ export function switchedOff(status) {
 export function troubles(s) {
   const list = [
     ...switchesOf(s).map((name) => h('li', { data: { tone: 'bad' } }, h('b', null, 'Kill switch '), h('code', null, name))),
+    ...(s.lost ?? []).map((l) =>
+      h(
+        'li',
+        { data: { tone: 'bad' } },
+        h('b', null, 'Lost by Redis '),
+        h('code', null, `${l.name} = ${l.old ?? 'default'}`),
+        ' It stays in force here until somebody runs foregate settings restore, or accept.',
+      ),
+    ),
     ...(s.refused ?? []).map((r) =>
       h(
         'li',
