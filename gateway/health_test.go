@@ -46,6 +46,21 @@ func TestReadyTellsHowMuchRedisThereIsAndDoesNotMind(t *testing.T) {
 	}
 }
 
+func TestReadyTellsOfSettingsThatRedisLostAndDoesNotMind(t *testing.T) {
+	var lost atomic.Int64
+	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Lost = func() int { return int(lost.Load()) } })
+	for n, want := range map[int64]string{0: "ok\n", 3: "ok\nsettings: Redis has lost 3, their last values stay in force; foregate settings restore, or accept\n"} {
+		lost.Store(n)
+		resp, err := g.client.Get(g.url + "/readyz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := rest(resp); err != nil || resp.StatusCode != http.StatusOK || body != want {
+			t.Errorf("%d: %d %q, %v", n, resp.StatusCode, body, err)
+		}
+	}
+}
+
 // status sends a request without a body.
 func (b *bench) status(t *testing.T, method, url string) (code int, allow string) {
 	t.Helper()
