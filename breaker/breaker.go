@@ -12,8 +12,9 @@
 // as soon as all have found out. Who alone sees faults is alone with an open
 // breaker, because it is its own network that is sick. An open backend is then
 // tested by probes of one replica, the holder of a lease, never by a request.
-// Where Redis says nothing for 1.5 s each replica goes by its own breakers, and a
-// due one is tried by exactly one request.
+// Where Redis says nothing for 1.5 s, or there is none, each replica goes by its own
+// breakers and probes itself. Only without a probe, or while Run does not, a due one is
+// tried by exactly one request.
 //
 // Never more than half of a pool is kept out for what it answered ([Set.Retain]):
 // a prompt that breaks every backend must not close the pool. What cannot be
@@ -82,8 +83,8 @@ type Options struct {
 	// must have ContextTimeoutEnabled, and no retries, or evidence is told twice.
 	Redis   redis.UniversalClient
 	Replica string // unlike every other replica's; "" is a random one
-	// Probe tests a backend without a request of a user's, within the context's 2 s. nil:
-	// a due breaker is tried by one request, and Redis is not used.
+	// Probe tests a backend without a request of a user's, within the context's 2 s, while Run
+	// does. nil: a due breaker is tried by one request, and Redis is not used.
 	Probe func(ctx context.Context, pool, backend string) error
 
 	Logger     zerolog.Logger
@@ -164,11 +165,20 @@ func (s *Set) Allow(pool, backend string) (done func(error), err error) {
 // create a breaker, so it may be asked for every backend on every pick.
 func (s *Set) Open(pool, backend string) bool {
 	e := (*s.entries.Load())[key{pool, backend}]
-	if e == nil {
-		return false
-	}
-	shut := e.shut.Load()
-	return shut != 0 && time.Since(s.base) < time.Duration(shut)
+	return e != nil && s.lasts(&e.shut)
+}
+
+// Shut is Open without the floor ([Set.Retain]): whoever has another pool to go to need not
+// go where the breaker is open only because too many of this pool's are. It is as cheap.
+func (s *Set) Shut(pool, backend string) bool {
+	e := (*s.entries.Load())[key{pool, backend}]
+	return e != nil && s.lasts(&e.broken)
+}
+
+// lasts tells whether a time since base has not come yet; 0 is none.
+func (s *Set) lasts(until *atomic.Int64) bool {
+	t := until.Load()
+	return t != 0 && time.Since(s.base) < time.Duration(t)
 }
 
 // Ramp is the share of its turns that the backend may take, 0.1 to 1: all of them, but for

@@ -49,6 +49,8 @@ type entry struct {
 
 	// Nanoseconds since base until which Open is true; 0 is never.
 	shut atomic.Int64
+	// The same for Shut.
+	broken atomic.Int64
 	// Nanoseconds since base when the last ramp began; 0 is none.
 	ramping atomic.Int64
 	// Somebody probes it from here.
@@ -74,6 +76,7 @@ type entry struct {
 
 	shown phase     // the phase as last told
 	since time.Time // when shown left closed
+	looks time.Time // when Run last looked, which has probes test it, not requests
 	may   bool      // the pool's floor lets it be shut for what it answered
 
 	// Of the goroutine of Run.

@@ -24,10 +24,10 @@ type link struct {
 
 // survive is deferred where a goroutine begins that calls the client: a panic of the
 // library's at what a server said is an error like others, and not this process' end.
-func (l *link) survive() {
+func survive(errors prometheus.Counter, log zerolog.Logger) {
 	if p := recover(); p != nil {
-		l.errors.Inc()
-		l.log.Error().Msgf("breaker: panic: %v\n%s", p, debug.Stack())
+		errors.Inc()
+		log.Error().Msgf("breaker: panic: %v\n%s", p, debug.Stack())
 	}
 }
 
@@ -133,7 +133,7 @@ func (l *link) load(ctx context.Context) error {
 		}
 	}
 	_ = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		defer l.survive() // each is asked by a goroutine of its own
+		defer survive(l.errors, l.log) // each is asked by a goroutine of its own
 		return loadInto(ctx, node)
 	})
 	return nil

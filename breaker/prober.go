@@ -28,15 +28,15 @@ const (
 )
 
 // wanted reports whether a test is due: one for the fleet, by whoever gets the lease, or
-// one of this replica alone, where the fleet finds the backend well.
+// one of this replica alone, where the fleet finds the backend well or says nothing.
 func (e *entry) wanted(now time.Time) (due, alone bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
-	case !e.view.fresh(now):
-		return false, false
-	case e.view.phase != closed:
+	case e.view.fresh(now) && e.view.phase != closed:
 		return e.view.due(now), false
+	case e.ruled(now): // by a word that is not fresh any more
+		return false, false
 	case e.phase == closed,
 		e.phase == open && now.Before(e.until),
 		e.trial != nil && now.Sub(e.trial.at) < trialBound:
@@ -58,9 +58,11 @@ func (l *loop) start(ctx context.Context, e *entry, alone bool) {
 		defer func() {
 			<-l.slots
 			e.probing.Store(false)
-			s.ear.nudge() // to read what came of it
+			if s.ear != nil {
+				s.ear.nudge() // to read what came of it
+			}
 		}()
-		defer s.link.survive()
+		defer survive(s.metrics.errors, s.log)
 		switch {
 		case !sleep(ctx, mathrand.N(probeSpread)):
 		case alone:

@@ -44,17 +44,21 @@ type loop struct {
 	slots  chan struct{}
 }
 
-// Run shares what this replica saw and hears what all did, until ctx ends; it returns nil
-// after all that it started has ended. Without Redis it only waits. It may run once at a
-// time, and again after it has panicked.
+// Run probes what is open, shares what this replica saw and hears what all did, until ctx
+// ends; it returns nil after all that it started has ended. Without Redis nothing is shared,
+// and without a probe it only waits. It may run once at a time, and again after it has
+// panicked.
 func (s *Set) Run(ctx context.Context) error {
-	if s.link == nil {
+	if s.probe == nil {
 		<-ctx.Done()
 		return nil
 	}
 	l := &loop{set: s, slots: make(chan struct{}, mostProbes)}
-	var ears sync.WaitGroup
 	ctx, cancel := context.WithCancel(ctx)
+	if s.link == nil {
+		return l.alone(ctx, cancel)
+	}
+	var ears sync.WaitGroup
 	ears.Go(func() { s.ear.listen(ctx) })
 	defer ears.Wait()
 	defer l.probes.Wait()
@@ -78,6 +82,18 @@ func (s *Set) Run(ctx context.Context) error {
 			next = leastFull - time.Since(l.full)
 		}
 		timer.Reset(max(next, leastPause))
+	}
+}
+
+// alone is Run without Redis.
+func (l *loop) alone(ctx context.Context, cancel context.CancelFunc) error {
+	defer l.probes.Wait()
+	defer cancel()
+	for {
+		l.look(ctx, *l.set.entries.Load())
+		if !sleep(ctx, tickEvery) {
+			return nil
+		}
 	}
 }
 

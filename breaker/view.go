@@ -67,10 +67,11 @@ func (e *entry) forsake(now time.Time) move {
 	return e.show(now)
 }
 
-// look tells of what time alone has changed.
+// look tells of what time alone has changed, and that probes test the breaker.
 func (e *entry) look(now time.Time) move {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	e.looks = now
 	return e.show(now)
 }
 
@@ -90,12 +91,25 @@ func (e *entry) refuses(now time.Time) *OpenError {
 		refused.Left = e.until.Sub(now)
 	case e.phase == halfOpen && e.trial != nil && now.Sub(e.trial.at) < trialBound:
 		refused.Probing, refused.Left = true, trialBound-now.Sub(e.trial.at)
-	case e.phase != closed && e.view.fresh(now):
-		refused.Probing, refused.Left = true, e.view.at.Add(staleAfter).Sub(now)
+	case e.phase != closed && now.Before(e.probed()):
+		refused.Probing, refused.Left = true, e.probed().Sub(now)
 	default:
 		return nil
 	}
 	return refused
+}
+
+// probed is until when probes test the breaker, not requests: while the fleet's word is
+// fresh, and while Run looks.
+func (e *entry) probed() time.Time {
+	last := e.looks
+	if e.view.at.After(last) {
+		last = e.view.at
+	}
+	if last.IsZero() {
+		return last
+	}
+	return last.Add(staleAfter)
 }
 
 // spared reports whether requests go there although the breaker is open: the pool would
@@ -150,8 +164,8 @@ func (e *entry) publish(now time.Time) {
 		}
 	}
 	later(e.view.shuts())
-	if e.phase != closed && e.view.fresh(now) {
-		later(e.view.at.Add(staleAfter)) // or a newer word: it is not tried by a request before
+	if e.phase != closed {
+		later(e.probed()) // or a newer word: it is not tried by a request before
 	}
 	switch {
 	case e.phase == open:
@@ -160,8 +174,12 @@ func (e *entry) publish(now time.Time) {
 		later(e.trial.at.Add(trialBound))
 	}
 	shut := int64(0)
-	if now.Before(until) && !e.spared(now) {
+	if now.Before(until) {
 		shut = int64(until.Sub(e.base))
+	}
+	e.broken.Store(shut)
+	if e.spared(now) {
+		shut = 0
 	}
 	e.shut.Store(shut)
 }

@@ -98,6 +98,7 @@ func (j *job) relayStream(ctx context.Context, x *exchange) error {
 		return err
 	}
 	s := relay{job: j, rich: j.ask.Request.N > 1, keeps: j.cfg.Takeover && carriesOn(j.ask.Request)}
+	x.moves(s.keeps && !s.rich)
 	for over := false; !over; {
 		raw, chunk, err := x.next()
 		if err == io.EOF {
@@ -118,7 +119,10 @@ func (j *job) relayStream(ctx context.Context, x *exchange) error {
 				return &BrokenError{f}
 			}
 		}
-		s.pass(raw, chunk)
+		if s.pass(raw, chunk); s.keeps && s.rich {
+			s.keeps = false
+			x.lease.OnLost(nil) // nobody can carry on with that
+		}
 		if x.buffered() {
 			continue
 		}

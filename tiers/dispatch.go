@@ -3,6 +3,7 @@ package tiers
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,6 +70,9 @@ func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt)
 		waited, err := x.acquire(ctx, &k)
 		rc.Waited += waited
 		k.turn.Waited += waited
+		if c.again(&t, &k, err, cfg) {
+			continue
+		}
 		if err != nil {
 			return nil, t.giveUp(k.pool.Name(), err)
 		}
@@ -98,9 +102,22 @@ func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt)
 	}
 }
 
+// again reports whether no other backend is left than one that may be asked once more: its
+// call was lost, and it may be well. That takes a retry from the budget.
+func (c *Cascade) again(t *tries, k *call, err error, cfg Config) bool {
+	if t.maybe == "" || !errors.Is(err, pool.ErrNoBackend) || !c.retry(cfg.RetryBudget) {
+		return false
+	}
+	t.retries++
+	k.demand.Exclude = slices.DeleteFunc(k.demand.Exclude, func(id string) bool { return id == t.maybe })
+	k.stays, t.maybe = true, ""
+	return true
+}
+
 // acquire picks a backend when it is the request's turn.
 func (x *exchange) acquire(ctx context.Context, k *call) (waited time.Duration, err error) {
 	tried := len(k.demand.Exclude)
+	k.demand.Spare = k.turn.Now && k.tier == Draft // the target is behind it
 	return x.cascade.line.Enter(ctx, k.turn, func(limit pool.Limit) error {
 		k.demand.Limit = limit
 		k.demand.Exclude = k.demand.Exclude[:tried] // whom a gate kept out a moment ago may be open
@@ -158,7 +175,7 @@ func scoreOutcome(err error) scoring.Outcome {
 	switch {
 	case err == nil:
 		return scoring.Success
-	case f == nil, f.Kind == Gone, f.Kind == Expired, f.Kind == Exhausted, f.Kind == Refused, f.Kind == Backpressure, f.Kind == Rejected:
+	case f == nil, f.Stale, f.Kind == Silent, f.Kind == Gone, f.Kind == Expired, f.Kind == Exhausted, f.Kind == Refused, f.Kind == Backpressure, f.Kind == Rejected:
 		return scoring.Neutral
 	case f.Kind == Reset, f.Kind == Cut, f.Kind == ServerError && f.Fault != nil && strings.HasPrefix(f.Fault.Message, engineDied):
 		return scoring.Deadly
@@ -190,11 +207,15 @@ type tries struct {
 	retries     int64 // taken from the budget
 	hint        time.Duration
 	last        *Failure
+	maybe       string // the backend of a call that was lost and says little of it; "" is none
 }
 
 func (t *tries) add(f *Failure) {
 	t.count++
 	t.last = f
+	if f.maybe() {
+		t.maybe = f.Backend
+	}
 	if f.Kind == Backpressure {
 		t.busy++
 		t.hint = max(t.hint, f.RetryAfter)

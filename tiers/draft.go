@@ -213,6 +213,7 @@ func (j *job) draftBody() []byte {
 // stream reads the draft until it ends, is rejected, or breaks (cause). err is a
 // failure of the client's side.
 func (d *draft) stream(ctx context.Context) (cause, err error) {
+	d.x.moves(d.job.cfg.Takeover)
 	for {
 		d.x.parser.NoTop = !d.course.WantsTop()
 		_, chunk, cause := d.x.next()

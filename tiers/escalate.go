@@ -240,6 +240,7 @@ func (d *draft) carryOn(x *exchange, at *accept.Step) (*Failure, error) {
 	leg := leg{draft: d, x: x, from: *at, at: *at}
 	defer func() { *at = leg.at }()
 	d.reply.lagWord, d.reply.bound = false, unbounded
+	x.moves(d.job.mayTakeOver(&Failure{Kind: Silent}))
 	for over := false; !over; {
 		_, chunk, err := x.next()
 		if err == io.EOF {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"sync"
 	"time"
@@ -45,6 +46,7 @@ type call struct {
 
 	firstByte time.Duration // longest wait for the first byte; 0 leaves it to the request's deadline
 	chunk     time.Duration // longest silence after it
+	stays     bool          // it stays where it is, though the backend seems to hang
 
 	header http.Header // to be sent along: request id, trace
 	spans  bool        // it is a span of its own in that trace
@@ -62,6 +64,7 @@ type exchange struct {
 	parent context.Context
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+	trace  httptrace.ClientTrace
 	timer  *time.Timer // of the silence between chunks; runs only while one is awaited
 
 	resp    *http.Response
@@ -76,6 +79,7 @@ type exchange struct {
 	entry    int       // of it in the receipt's tries, counted from 1; 0 is none, or none any more
 	first    time.Time // when the first byte came
 	counted  bool      // the prompt's length was told
+	kept     bool      // its connection had been used before
 	finishes finishes  // the choices that have finished
 	ended    bool      // the terminator was seen: the connection may be reused
 	closing  sync.Once
@@ -97,22 +101,35 @@ func (x *exchange) open(ctx context.Context) *Failure {
 			x.drop()
 		}
 	}()
+	x.moves(!x.stays)
 	if err := x.send(x.cascade.transport); err != nil {
 		f := x.failure(err)
+		f.Stale = x.kept && x.resp == nil && (f.Kind == Reset || f.Kind == Cut)
 		x.close(f, 0)
 		return f
 	}
 	x.first = x.cascade.now()
 	if x.stream {
 		x.lease.FirstToken() // the first byte of another answer is its last, too
+	} else if x.raw {
+		x.lease.OnLost(nil) // nobody could carry on with it
 	}
 	x.gate(nil)
 	opened = true
 	return nil
 }
 
+// moves says whether the call is given up as soon as its backend seems to hang: until the
+// first byte any other backend can answer, after it somebody must be able to carry on.
+func (x *exchange) moves(may bool) {
+	if may {
+		x.lease.OnLost(x.cancel)
+	}
+}
+
 func (x *exchange) send(transport http.RoundTripper) error {
-	req, err := http.NewRequestWithContext(x.ctx, http.MethodPost, x.lease.URL()+x.path, bytes.NewReader(x.body))
+	x.trace.GotConn = func(c httptrace.GotConnInfo) { x.kept = c.Reused }
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(x.ctx, &x.trace), http.MethodPost, x.lease.URL()+x.path, bytes.NewReader(x.body))
 	if err != nil {
 		return err
 	}
@@ -123,9 +140,6 @@ func (x *exchange) send(transport http.RoundTripper) error {
 		x.span(req.Header)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	// Named but empty: the header is not sent, and net/http sends the request again
-	// where a reused connection turns out to be closed before its first byte.
-	req.Header["Idempotency-Key"] = nil
 	if rank := x.lease.Rank(); rank >= 0 {
 		req.Header["X-Data-Parallel-Rank"] = []string{strconv.Itoa(rank)}
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
 )
 
 // FailureKind names what went wrong with one call to one backend.
@@ -21,6 +22,7 @@ type FailureKind string
 const (
 	Refused      FailureKind = "upstream_refused"      // no connection
 	Timeout      FailureKind = "upstream_timeout"      // no first byte in time
+	Silent       FailureKind = "upstream_silent"       // its backend seems to hang: the call moves to another
 	Stalled      FailureKind = "upstream_stalled"      // silence inside a stream
 	Reset        FailureKind = "upstream_reset"        // the connection broke
 	Cut          FailureKind = "upstream_cut"          // the stream ended without its end
@@ -43,6 +45,7 @@ type Failure struct {
 	Fault      *openai.Fault // what the backend said, nil when nothing
 	RetryAfter time.Duration // what the backend asked for
 	Err        error
+	Stale      bool // a kept connection broke before a byte came: it may have been closed while it was idle
 }
 
 // Error names the backend and the cause; it is for operators.
@@ -73,9 +76,14 @@ func (f *Failure) retryable() bool {
 	return true
 }
 
-// lost reports whether the connection was refused or broke: the backend, not its work,
-// is at fault.
-func (f *Failure) lost() bool { return f.Kind == Refused || f.Kind == Reset || f.Kind == Cut }
+// lost reports whether the connection was refused or broke, or the backend hangs: the
+// backend, not its work, is at fault.
+func (f *Failure) lost() bool {
+	return f.Kind == Refused || f.Kind == Reset || f.Kind == Cut || f.Kind == Silent
+}
+
+// maybe reports whether the same backend may be asked once more where no other is left.
+func (f *Failure) maybe() bool { return f.Stale || f.Kind == Silent }
 
 // Class is what a call's outcome says about the health of its backend.
 type Class uint8
@@ -89,13 +97,14 @@ const (
 )
 
 // Classify maps the outcome of a call to its class: nil and a rejected request
-// are signs of life, a full backend is busy, a client that left says nothing.
+// are signs of life, a full backend is busy, a client that left says nothing. Nor does a
+// backend that is taken to hang: the pool knows, and finds out sooner that it is well again.
 func Classify(err error) Class {
 	if err == nil {
 		return ClassSuccess
 	}
 	var f *Failure
-	if !errors.As(err, &f) {
+	if !errors.As(err, &f) || f.Stale {
 		return ClassNeutral
 	}
 	switch f.Kind {
@@ -103,7 +112,7 @@ func Classify(err error) Class {
 		return ClassSuccess
 	case Backpressure:
 		return ClassBusy
-	case Gone, Expired, Exhausted:
+	case Gone, Expired, Exhausted, Silent:
 		return ClassNeutral
 	}
 	return ClassFault
@@ -161,6 +170,8 @@ func transportKind(parent, call context.Context, err error) FailureKind {
 		return Timeout
 	case errors.Is(cause, errStalled):
 		return Stalled
+	case errors.Is(cause, pool.ErrLost):
+		return Silent
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
 		errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.EADDRNOTAVAIL):
 		return Exhausted // no fault of the backend's

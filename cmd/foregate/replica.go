@@ -127,6 +127,7 @@ func (r *replica) makePools() error {
 			Config:     func() choose.Config { return r.settings.Snapshot().Global().Pool },
 			Pressure:   func() pressure.Config { return r.settings.Snapshot().Global().Pressure },
 			Open:       func(backend string) bool { return r.breakers.Open(name, backend) },
+			Shut:       func(backend string) bool { return r.breakers.Shut(name, backend) },
 			Ramp:       func(backend string) float64 { return r.breakers.Ramp(name, backend) },
 			Index:      r.indexOf(name, def.KVEvents),
 			Logger:     r.log, Registerer: r.registerer,

@@ -23,7 +23,7 @@ type Fault struct {
 	Rate       float64 `json:"rate,omitempty"`        // share of generation requests hit, by a seeded draw; 0 means all
 	For        int     `json:"for,omitempty"`         // clear after so many hit requests; 0 = until cleared
 
-	Hang                  string  `json:"hang,omitempty"`                     // "headers": nothing is ever sent; "stream": nothing after AfterTokens; "engine": no step ends while it lasts
+	Hang                  string  `json:"hang,omitempty"`                     // "headers": nothing is ever sent; "stream": nothing after AfterTokens; "engine": no step ends while it lasts; "process": nor is any request answered, as after SIGSTOP
 	AfterTokens           int     `json:"after_tokens,omitempty"`             // for hang "stream"
 	CutAfterBytes         int     `json:"cut_after_bytes,omitempty"`          // reset the connection after so many body bytes
 	CleanEOFAfterTokens   int     `json:"clean_eof_after_tokens,omitempty"`   // end the body properly, without finish_reason or [DONE]
@@ -50,7 +50,10 @@ type Fault struct {
 	DownSeconds float64 `json:"down_seconds,omitempty"` // how long it is away; 0 means [Options.Restart]
 }
 
-const hangEngine = "engine"
+const (
+	hangEngine  = "engine"
+	hangProcess = "process"
+)
 
 // lasting is the fault without what strikes once.
 func (f Fault) lasting() Fault {
@@ -92,8 +95,8 @@ func (f *Fault) validate() error {
 	switch {
 	case f.Status != 0 && (f.Status < 400 || f.Status > 599):
 		return fmt.Errorf("vllmsim: fault status %d is no error", f.Status)
-	case f.Hang != "" && f.Hang != "headers" && f.Hang != "stream" && f.Hang != hangEngine:
-		return fmt.Errorf("vllmsim: unknown hang %q; known: headers, stream, engine", f.Hang)
+	case f.Hang != "" && f.Hang != "headers" && f.Hang != "stream" && f.Hang != hangEngine && f.Hang != hangProcess:
+		return fmt.Errorf("vllmsim: unknown hang %q; known: headers, stream, engine, process", f.Hang)
 	case f.strikes() > 1:
 		return errors.New("vllmsim: a fault has one of refuse, die and spot_notice_seconds")
 	case f.DownSeconds > 0 && f.strikes() == 0:
@@ -142,7 +145,8 @@ type faults struct {
 	now    Fault
 	drawn  uint64
 	left   int
-	frozen []byte // the metrics page as it was when it froze
+	frozen []byte        // the metrics page as it was when it froze
+	thaw   chan struct{} // closed when the process goes on; nil: it does not hang
 }
 
 func (f *faults) get() Fault {
@@ -175,6 +179,13 @@ func (f *faults) hit(seed uint64, scores bool) (now Fault, cleared bool) {
 func (f *faults) set(now Fault) {
 	f.mu.Lock()
 	f.now, f.left, f.drawn = now, now.For, 0
+	if f.thaw != nil {
+		close(f.thaw)
+		f.thaw = nil
+	}
+	if now.Hang == hangProcess {
+		f.thaw = make(chan struct{})
+	}
 	f.mu.Unlock()
 }
 
@@ -261,6 +272,31 @@ func (s *Server) serveFault(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, http.StatusOK, []byte("{}"))
 	_ = http.NewResponseController(w).Flush() // a client that is gone gets its fault all the same
 	_ = s.SetFault(f)                         // what it refuses has been refused above
+}
+
+// thawed waits until the process does not hang. It reports false where the client left or the server ended first.
+func (s *Server) thawed(r *http.Request) bool {
+	s.faults.mu.Lock()
+	thaw := s.faults.thaw
+	s.faults.mu.Unlock()
+	if thaw == nil || strings.HasPrefix(r.URL.Path, "/sim/") {
+		return true
+	}
+	// net/http notices that a client left only after the body was read.
+	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
+	if err != nil {
+		return false
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	select {
+	case <-thaw:
+		return true
+	case <-r.Context().Done():
+	case <-s.life().over:
+	case <-s.leaving:
+	case <-s.closing:
+	}
+	return false
 }
 
 // hang waits until the client leaves or the server dies.

@@ -157,7 +157,7 @@ func (l *life) outOfMemory() bool {
 func (l *life) ail(f *Fault) {
 	for _, e := range l.engines {
 		e.setSlow(f.Slow)
-		e.setHung(f.Hang == hangEngine)
+		e.setHung(f.Hang == hangEngine || f.Hang == hangProcess)
 	}
 }
 

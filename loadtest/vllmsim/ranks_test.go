@@ -2,6 +2,7 @@ package vllmsim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -251,6 +252,30 @@ func TestAnEngineThatHangsWhileIdleTakesARequestInAndDiesWithIt(t *testing.T) {
 	out = begin(s, `{"prompt":"x","max_tokens":2}`)
 	eventually(t, "the next life hangs, too", func() bool { return s.State().Running == 1 })
 	expect(t, "steps since", stepCount(t, s), 0.0)
+	if err := s.SetFault(Fault{}); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, "status", ended(t, out).status, 200)
+}
+
+func TestAProcessThatHangsAnswersNothingAndThenGoesOnWhereItStood(t *testing.T) {
+	s := Start(t, Options{TimeScale: 50})
+	if err := s.SetFault(Fault{Hang: hangProcess}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	for _, path := range []string{"/metrics", "/health"} {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp, err := http.DefaultClient.Do(req); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %v, %v", path, resp, err)
+		}
+	}
+	out := begin(s, `{"prompt":"x","max_tokens":2}`)
+	eventually(t, "it has come", func() bool { return s.State().Requests["/v1/completions"] == 1 })
 	if err := s.SetFault(Fault{}); err != nil {
 		t.Fatal(err)
 	}

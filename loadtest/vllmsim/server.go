@@ -219,6 +219,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.active.Add(1)
 	defer s.active.Add(-1)
 	s.count(r.URL.Path)
+	if !s.thawed(r) {
+		panic(http.ErrAbortHandler)
+	}
 	rt, ok := s.routes[r.URL.Path]
 	if !ok {
 		writeJSON(w, http.StatusNotFound, []byte(`{"detail":"Not Found"}`))

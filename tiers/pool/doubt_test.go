@@ -62,27 +62,6 @@ func TestAClientThatReadsSlowlyKeepsNoEngineBusy(t *testing.T) {
 	l.Done(3)
 }
 
-func TestAProcessThatTellsNothingWhileRequestsWaitIsSuspect(t *testing.T) {
-	b := newBench(t, Options{})
-	l := pick(t, b.Pool, Demand{PromptTokens: 10, Exclude: []string{"b", "c", "d"}})
-	b.run(time.Second, func() pressure.Reading { return works(1, float64(b.now.UnixMilli()%1_000_000)) })
-	silence := func() {
-		b.now = b.now.Add(1100 * time.Millisecond)
-		b.mu.Lock()
-		b.first().vitals.silent(b.first().load(), b.now)
-		b.mu.Unlock()
-	}
-	silence()
-	if !b.Snapshot()[0].Suspect {
-		t.Error("not suspect")
-	}
-	b.run(500*time.Millisecond, func() pressure.Reading { return works(1, float64(b.now.UnixMilli()%1_000_000)) })
-	l.Done(0)
-	if silence(); b.Snapshot()[0].Suspect {
-		t.Error("suspect though nobody waits")
-	}
-}
-
 func TestDrainsHoldForBackendsThatComeLater(t *testing.T) {
 	b := newBench(t, Options{})
 	b.Drain("b", "by hand", 0)

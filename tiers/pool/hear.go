@@ -45,8 +45,13 @@ func (p *Pool) Looks(backend string, mine bool, vain time.Time) bool {
 		return false
 	}
 	now := p.now()
-	missing := now.Sub(b.reading.At) > max(Overdue, 2*p.pressure().OrDefaults().Interval)
+	missing := now.Sub(b.reading.At) > p.overdue()
 	return mine || b.down != nil || missing && now.Sub(vain) >= Again
+}
+
+// overdue is how old a reading of another replica's may be.
+func (p *Pool) overdue() time.Duration {
+	return max(Overdue, 2*p.pressure().OrDefaults().Interval)
 }
 
 // Observe stores what somebody else found now, as if a scrape had just brought it: a

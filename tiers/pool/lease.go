@@ -27,6 +27,7 @@ type Lease struct {
 	kind    int     // of the answer
 	most    int     // tokens that it may have at most; 0 is unknown
 	whole   bool    // it comes in one piece
+	spare   bool    // nobody waits for it at this pool alone
 
 	came atomic.Int32 // tokens of the answer so far, about
 
@@ -35,6 +36,7 @@ type Lease struct {
 	part  tally     // what is still counted of it
 	first time.Time // when the first token came; zero until then
 	done  bool
+	lost  context.CancelCauseFunc // called when the request is to move; nil is not at all
 }
 
 // Backend is the backend's id: its host and port within [a-z0-9.-]{1,64},
@@ -47,6 +49,19 @@ func (l *Lease) URL() string { return l.backend.url }
 // Rank is the engine behind the URL that the request should go to, −1 where the
 // server may choose.
 func (l *Lease) Rank() int { return l.rank }
+
+// ErrLost is the cause with which a call is cancelled whose backend seems to hang.
+var ErrLost = errors.New("the backend seems to hang")
+
+// OnLost has cancel called with [ErrLost], once at most, when the backend answers nothing
+// for a second, or its engine makes no step for longer than any should take, and another
+// backend would do better. It holds until the first token; who can carry on elsewhere
+// behind that says so again. nil takes it back.
+func (l *Lease) OnLost(cancel context.CancelCauseFunc) {
+	l.pool.mu.Lock()
+	l.lost = cancel
+	l.pool.mu.Unlock()
+}
 
 // Answered says that a token has just come. It costs next to nothing and may be called
 // for every read.
@@ -75,6 +90,7 @@ func (l *Lease) FirstToken() {
 	defer p.moreRoom() // the next prompt may come
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	l.lost = nil
 	if l.done || !l.first.IsZero() {
 		return
 	}

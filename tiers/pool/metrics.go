@@ -13,6 +13,7 @@ import (
 type metrics struct {
 	kvUsage      *prometheus.GaugeVec
 	up           *prometheus.GaugeVec
+	suspect      *prometheus.GaugeVec
 	drained      *prometheus.GaugeVec
 	inflight     *prometheus.GaugeVec
 	scrapeErrors *prometheus.CounterVec
@@ -34,14 +35,18 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		return register(reg, prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels))
 	}
 	return &metrics{
-		prevented:    counter("router_evictions_prevented_total", "Picks by which an eviction was avoided: the request is expected to push less than half as much out of the KV memory of the backend that was picked (blocks in use, also by what answers will grow to, and warm prefixes) as it would have of the one whose turn it was (round-robin), which is a block at least.", "pool"),
-		age:          gauge("foregate_scrape_age_seconds", "Age of the backend's reading, whichever replica took it."),
-		expected:     counter("foregate_prefix_expected_tokens_total", "Prompt tokens that were expected in the prefix cache of the backend that was picked.", "pool", "backend"),
-		prompt:       counter("foregate_prefix_prompt_tokens_total", "Prompt tokens of the requests that were sent there, as estimated.", "pool", "backend"),
-		hits:         gauge("foregate_backend_prefix_hit_tokens", "Prompt tokens found in the prefix cache since the backend's start, by its own count."),
-		queries:      gauge("foregate_backend_prefix_query_tokens", "Prompt tokens looked up in the prefix cache since the backend's start, by its own count."),
-		kvUsage:      gauge("foregate_backend_kv_usage", "Share of the KV cache in use by the last reading; absent while unknown."),
-		up:           gauge("foregate_backend_up", "1 while the backend accepts connections, 0 after it refused one."),
+		prevented: counter("router_evictions_prevented_total", "Picks by which an eviction was avoided: the request is expected to push less than half as much out of the KV memory of the backend that was picked (blocks in use, also by what answers will grow to, and warm prefixes) as it would have of the one whose turn it was (round-robin), which is a block at least.", "pool"),
+		age:       gauge("foregate_scrape_age_seconds", "Age of the backend's reading, whichever replica took it."),
+		expected:  counter("foregate_prefix_expected_tokens_total", "Prompt tokens that were expected in the prefix cache of the backend that was picked.", "pool", "backend"),
+		prompt:    counter("foregate_prefix_prompt_tokens_total", "Prompt tokens of the requests that were sent there, as estimated.", "pool", "backend"),
+		hits:      gauge("foregate_backend_prefix_hit_tokens", "Prompt tokens found in the prefix cache since the backend's start, by its own count."),
+		queries:   gauge("foregate_backend_prefix_query_tokens", "Prompt tokens looked up in the prefix cache since the backend's start, by its own count."),
+		kvUsage:   gauge("foregate_backend_kv_usage", "Share of the KV cache in use by the last reading; absent while unknown."),
+		up:        gauge("foregate_backend_up", "1 while the backend accepts connections and answers, 0 after it refused one or answered nothing for 2 s."),
+		suspect: register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "foregate_backend_suspect",
+			Help: "1 while the backend seems to hang, by the reason: answers_nothing (neither metrics nor health nor tokens in time) or stands_still (its engine makes no step).",
+		}, []string{"pool", "backend", "reason"})),
 		drained:      gauge("foregate_backend_drained", "1 while the backend gets no new requests because an operator or a cloud said so."),
 		inflight:     gauge("foregate_backend_inflight", "Requests of this replica under way on the backend."),
 		scrapeErrors: counter("foregate_scrape_errors_total", "Scrapes of the backend's metrics that gave no reading.", "pool", "backend"),
@@ -102,6 +107,17 @@ func (m *metrics) reading(pool, backend string, r pressure.Reading) {
 	m.queries.WithLabelValues(pool, backend).Set(r.PrefixQueries)
 }
 
+// suspected shows what a backend is suspected of, if of anything.
+func (m *metrics) suspected(pool, backend, condition string) {
+	for _, c := range [...]struct{ condition, reason string }{{conditionSilent, "answers_nothing"}, {conditionHung, "stands_still"}} {
+		v := 0.0
+		if c.condition == condition {
+			v = 1
+		}
+		m.suspect.WithLabelValues(pool, backend, c.reason).Set(v)
+	}
+}
+
 // unknown shows that nothing is known of a backend's KV usage.
 func (m *metrics) unknown(pool, backend string) { m.kvUsage.DeleteLabelValues(pool, backend) }
 
@@ -110,6 +126,7 @@ func (m *metrics) forget(pool, backend string) {
 	for _, g := range []*prometheus.GaugeVec{m.kvUsage, m.up, m.drained, m.inflight, m.age, m.hits, m.queries} {
 		g.DeleteLabelValues(pool, backend)
 	}
+	m.suspect.DeletePartialMatch(prometheus.Labels{"pool": pool, "backend": backend})
 	for _, c := range []*prometheus.CounterVec{m.scrapeErrors, m.expected, m.prompt} {
 		c.DeleteLabelValues(pool, backend)
 	}

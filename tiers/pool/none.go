@@ -19,9 +19,9 @@ var (
 type NoBackendError struct {
 	Pool     string
 	Total    int
-	Down     int   // refused a connection
+	Down     int   // refused a connection, or answers nothing
 	Drained  int   // an operator or a spot notice took it out
-	Broken   int   // breaker open
+	Broken   int   // breaker open; of a demand that is Spare, or suspect
 	Excluded int   // tried already
 	Full     int   // the prompt is longer than the whole KV cache
 	Last     error // why the one that went down last did; nil when none is down

@@ -24,6 +24,8 @@ type Demand struct {
 
 	Parts [prefix.MostParts]prefix.Part // what the prompt begins with; those with Key 0 are absent
 
+	Spare bool // it is of no use where it may wait: neither at a suspect nor at one whose breaker is open, though all of the pool were
+
 	Warm    string   // id of a backend that has computed this very prompt a moment ago; "" is none
 	Exclude []string // ids of backends that were tried already
 }
@@ -134,6 +136,9 @@ func (p *Pool) choose(s *round, cfg choose.Config, need choose.Need, d *Demand, 
 	for i, b := range s.backends {
 		c := &s.cands[i]
 		c.Broken, c.Excluded = p.open(b.id), slices.Contains(d.Exclude, b.id)
+		if d.Spare {
+			c.Broken = c.Suspect || p.shut(b.id)
+		}
 		if key != 0 {
 			c.Home = prefix.Rendezvous(key, b.hash)
 		}
@@ -158,6 +163,7 @@ func (p *Pool) fill(s *round, age pressure.Config, now time.Time) {
 		p.foresee(&s.cands[i], b, &m, now)
 		s.cands[i].Placed = p.warm.Placed(b.number) / float64(max(b.reading.Engines, 1))
 	}
+	s.silence(now)
 }
 
 // meanFor is how long the mean of a large pool is good for.
@@ -182,7 +188,7 @@ func (p *Pool) lease(l *Lease, b *backend, c *choose.Candidate, need choose.Need
 	output, spread := p.outputs.of(kind, d.MostOutput)
 	*l = Lease{
 		pool: p, backend: b, start: now, bytes: d.PromptBytes, key: d.key(), parts: d.Parts,
-		ahead: c.Ahead(), shared: prompt - held, answers: d.answers(), output: int(output) * d.answers(), spread: spread * float64(d.answers()), kind: kind, most: d.MostOutput * d.answers(), whole: d.Whole,
+		ahead: c.Ahead(), shared: prompt - held, answers: d.answers(), output: int(output) * d.answers(), spread: spread * float64(d.answers()), kind: kind, most: d.MostOutput * d.answers(), whole: d.Whole, spare: d.Spare,
 		rank: p.rank(b, d, prompt),
 		part: tally{requests: 1, waiting: 1, queued: max(prompt-c.Cached, 0), held: held, tokens: held + need.OutputTokens/2},
 	}

@@ -3,8 +3,10 @@
 //
 // Start at [New], [Pool.Run] and [Pool.Pick]. The choice itself is [choose.Choose], a
 // pure function; Pool gathers the values it judges. A backend that refuses a
-// connection is out at once and comes back when a probe finds it; one that makes no
-// steps though it has work is out until it does; one whose metrics cannot be read, or
+// connection is out at once and comes back when a probe finds it. One that answers
+// nothing for a second, or makes no steps though it has work, is suspect: it gets
+// requests only where no other is left, and those under way there move. After two
+// silent seconds it is out. One whose metrics cannot be read, or
 // cannot be true, stays in with an unknown reading, which counts as neither idle nor
 // full.
 package pool
@@ -44,6 +46,8 @@ type Options struct {
 	// Open is the breaker's view: true means do not pick. It is asked once per
 	// backend and pick, so it must be cheap; nil is never open.
 	Open func(backend string) bool
+	// Shut is Open without what is kept open for want of others; nil is Open.
+	Shut func(backend string) bool
 	// Ramp is the share of its turns, 0..1, that a backend may take by the breaker's word,
 	// beside its own after a start. It is asked as often as Open; nil is always 1.
 	Ramp func(backend string) float64
@@ -64,7 +68,7 @@ type Pool struct {
 	priorities  bool
 	config      func() choose.Config
 	pressure    func() pressure.Config
-	open        func(string) bool
+	open, shut  func(string) bool
 	ramp        func(string) float64
 	fleet       Fleet
 	replicas    func() int
@@ -113,7 +117,7 @@ func New(o Options) (*Pool, error) {
 	o = o.withDefaults()
 	p := &Pool{
 		name: o.Name, model: o.Model, usdPerHour: o.USDPerHour, priorities: o.Priorities,
-		config: o.Config, pressure: o.Pressure, open: o.Open, ramp: o.Ramp, replicas: o.Replicas, index: o.Index, now: o.Now,
+		config: o.Config, pressure: o.Pressure, open: o.Open, shut: o.Shut, ramp: o.Ramp, fleet: o.Fleet, replicas: o.Replicas, index: o.Index, now: o.Now,
 		log:     o.Logger.With().Str("pool", o.Name).Logger(),
 		metrics: newMetrics(o.Registerer),
 		scraper: pressure.NewScraper(pressure.Options{Config: o.Pressure, Now: o.Now}),
@@ -176,6 +180,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Open == nil {
 		o.Open = func(string) bool { return false }
+	}
+	if o.Shut == nil {
+		o.Shut = o.Open
 	}
 	if o.Ramp == nil {
 		o.Ramp = func(string) float64 { return 1 }

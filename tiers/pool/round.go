@@ -19,6 +19,21 @@ type round struct {
 // all looks at every backend.
 func (s *round) all(set []*backend) { s.backends = append(s.backends[:0], set...) }
 
+// silence has backends that are down for their silence alone count as suspects where
+// none is up: it may be this replica that hears nothing.
+func (s *round) silence(now time.Time) {
+	for _, b := range s.backends {
+		if !b.out(now) {
+			return
+		}
+	}
+	for i, b := range s.backends {
+		if b.down == errSilent && b.drained.why(now) == "" {
+			s.cands[i].Down, s.cands[i].Suspect = false, true
+		}
+	}
+}
+
 const (
 	// mostLooked is how many backends a pick looks at: the least loaded of 64 drawn at
 	// random is among the best 5 % of a pool of any size in 96 of 100 picks.

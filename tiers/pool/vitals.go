@@ -15,6 +15,9 @@ const (
 	// longest pause that ended well, or that our own prompts explain, is waited for.
 	hungAfter = time.Second
 	slowSteps = 1.5
+	// lostAfter is how many times longer it stands still before requests under way there
+	// move: a step that is only long would end meanwhile.
+	lostAfter = 2
 	// frozenMargin is what may lie between a step and the answer's first byte here.
 	frozenMargin = 250 * time.Millisecond
 	// longestPause is the longest that may be learned: longer ones are hangs that ended.
@@ -54,6 +57,7 @@ type vitals struct {
 	moved      time.Time     // when a step was last seen, or no work
 	still      time.Duration // how long there has been work and no step
 	pause      time.Duration // the longest of these that ended well
+	patience   time.Duration // how long still may be
 	standing   bool          // it is too long
 	served     time.Time     // when it last began an answer of ours
 	frozen     bool          // it began one, and its count of steps did not move
@@ -67,6 +71,10 @@ type vitals struct {
 
 	faults   float64 // share of failed calls, when it was last moved
 	faultsAt time.Time
+
+	asked time.Time     // when it was first asked what it has not answered since; zero is never
+	quiet time.Duration // how long it has answered nothing, by the last question
+	limit time.Duration // how long that may be
 
 	listening atomic.Bool  // somebody wants to know whether it still answers
 	heard     atomic.Int64 // when it last gave a token, in nanoseconds after base
@@ -86,8 +94,9 @@ func (v *vitals) see(r pressure.Reading, own load) (restarted bool) {
 		v.came(r.At)
 	}
 	v.step(r, r.Running > 0 || r.Waiting > 0 || own.waiting > 0, restarted)
-	v.standing = v.still >= max(hungAfter, time.Duration(slowSteps*float64(max(v.pause, own.step))))
-	v.listening.Store(v.still > 0)
+	v.patience = max(hungAfter, time.Duration(slowSteps*float64(max(v.pause, own.step))))
+	v.standing = v.still >= v.patience
+	v.listening.Store(v.still > 0 || !v.asked.IsZero())
 	if r.Answers && v.standing {
 		v.heard.Store(int64(r.At.Sub(v.base)))
 	}
@@ -126,14 +135,30 @@ func (v *vitals) step(r pressure.Reading, busy, restarted bool) {
 	}
 }
 
-// silent notes that the metrics cannot be read while requests of ours wait for their
-// first token there: the whole process may hang.
-func (v *vitals) silent(own load, now time.Time) {
-	if own.waiting > 0 && !v.at.IsZero() && now.Sub(v.at) >= max(hungAfter, time.Duration(slowSteps*float64(own.step))) {
-		v.still = now.Sub(v.at)
-		v.standing = true
-		v.listening.Store(true)
+// unanswered notes that a question asked at the given time was not answered in time:
+// the whole process may hang.
+func (v *vitals) unanswered(asked, now time.Time, own load) {
+	if v.asked.IsZero() || v.answersSince(v.asked) {
+		v.asked = asked
 	}
+	v.quiet = now.Sub(v.asked)
+	v.limit = max(hungAfter, time.Duration(slowSteps*float64(own.step)))
+	v.listening.Store(true)
+}
+
+// speaks notes that it answered a question, or that the questions since were late by
+// this replica's own fault.
+func (v *vitals) speaks() { v.asked, v.quiet = time.Time{}, 0 }
+
+// silent reports whether it has answered nothing for too long, tokens included.
+func (v *vitals) silent() bool {
+	return !v.asked.IsZero() && v.quiet >= v.limit && !v.answersSince(v.asked)
+}
+
+// lost reports whether it has been silent, or has stood still, for so long that what is
+// under way there is to be done elsewhere.
+func (v *vitals) lost() bool {
+	return v.silent() || v.suspect() && v.still >= lostAfter*v.patience
 }
 
 // answered notes that the backend gives tokens, where somebody wants to know.
@@ -158,7 +183,7 @@ func (v *vitals) answersSince(t time.Time) bool {
 }
 
 // suspect reports whether it seems to hang.
-func (v *vitals) suspect() bool { return v.standing && !v.answers() }
+func (v *vitals) suspect() bool { return v.silent() || v.standing && !v.answers() }
 
 // untrue reports whether the readings are not to be believed.
 func (v *vitals) untrue() bool { return v.lying || v.frozen || v.standing && v.answers() }
@@ -199,11 +224,19 @@ func (v *vitals) failing(now time.Time) float64 {
 	return share
 }
 
+// The conditions in which a backend is suspect.
+const (
+	conditionSilent = "answers nothing"
+	conditionHung   = "stands still"
+)
+
 // condition names what is wrong, for the log and for operators; "well" is nothing.
 func (v *vitals) condition() string {
 	switch {
+	case v.silent():
+		return conditionSilent
 	case v.suspect():
-		return "stands still"
+		return conditionHung
 	case v.standing, v.frozen:
 		return "its metrics stand still, it answers"
 	case v.lying:

@@ -25,7 +25,16 @@ const (
 	// probeEvery is how often an engine that stands still is asked for one token, by
 	// each replica that doubts it.
 	probeEvery = time.Second
+	// outAfter is how many times longer than a suspect a backend is silent that is down.
+	outAfter = 2
+	// late is by how much of its time a question may end late before it is this replica
+	// that is slow, and not the backend that is silent.
+	late = 0.2
 )
+
+// errSilent is why a backend is down that answers nothing. Where the whole pool is so
+// silent, its backends are used all the same.
+var errSilent = errors.New("answers nothing")
 
 // watch reads b's metrics every interval, or sees to it that another replica does,
 // and probes it while it is down, until ctx ends.
@@ -40,7 +49,7 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 		case <-timer.C:
 		}
 		mine := p.fleet == nil || p.fleet.Mine(p.name, b.id)
-		if p.Looks(b.id, mine, vain) {
+		if p.Looks(b.id, mine, vain) || p.asks(b) {
 			if ok := p.lookInTurn(ctx, b); !ok && !mine {
 				vain = p.now()
 			}
@@ -49,8 +58,8 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 			p.probe(ctx, b)
 		}
 		p.tell(b)
-		// Jitter, so that the backends and the replicas do not scrape in step.
-		timer.Reset(time.Duration(float64(p.pressure().OrDefaults().Interval) * (0.9 + 0.2*rand.Float64())))
+		p.release(b)
+		timer.Reset(p.pause(b, mine))
 	}
 }
 
@@ -65,6 +74,33 @@ func (p *Pool) lookInTurn(ctx context.Context, b *backend) bool {
 	return p.look(ctx, b)
 }
 
+// pause is the time until b is to be looked at again: none while it owes an answer and
+// is not yet down.
+func (p *Pool) pause(b *backend, mine bool) time.Duration {
+	interval := p.pressure().OrDefaults().Interval
+	// Jitter, so that the backends and the replicas do not scrape in step.
+	pause := time.Duration(float64(interval) * (0.9 + 0.2*rand.Float64()))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case b.down != nil:
+	case !b.vitals.asked.IsZero():
+		return 0
+	case !mine && !b.reading.At.IsZero(): // when another replica's reading is missing
+		if missing := b.reading.At.Add(p.overdue()).Sub(p.now()); missing > 0 {
+			return min(pause, missing+time.Millisecond)
+		}
+	}
+	return pause
+}
+
+// asks reports whether b has not answered this replica's last question.
+func (p *Pool) asks(b *backend) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !b.vitals.asked.IsZero()
+}
+
 // look takes one reading of b and reports whether it got one. A backend that is down
 // is asked for its health first, and its metrics speak for it only where it knows no
 // /health: a vLLM whose engine is dead still serves metrics.
@@ -74,6 +110,7 @@ func (p *Pool) look(ctx context.Context, b *backend) bool {
 		err := p.scraper.Health(ctx, b.url)
 		switch {
 		case err == nil:
+			p.answered(b)
 			p.setUp(b, asked)
 		case !noHealth(err):
 			p.forgetOld(b)
@@ -86,8 +123,15 @@ func (p *Pool) look(ctx context.Context, b *backend) bool {
 	}
 	if err != nil {
 		p.missed(b, err)
+		if errors.Is(err, context.DeadlineExceeded) {
+			p.unanswered(b, asked)
+			p.asksHealth(ctx, b)
+		} else {
+			p.answered(b)
+		}
 		return false
 	}
+	p.answered(b)
 	r.Answers = b.vitals.answersSince(asked.Add(-Overdue))
 	p.taken(b, r)
 	p.setUp(b, asked)
@@ -136,17 +180,23 @@ func (p *Pool) taken(b *backend, r pressure.Reading) {
 	if restarted {
 		p.log.Info().Str("backend", b.id).Msg("backend was restarted")
 	}
+	p.turned(b, was, is)
+}
+
+// turned logs a change of b's condition.
+func (p *Pool) turned(b *backend, was, is string) {
 	if was != is {
 		p.log.Warn().Str("backend", b.id).Str("was", was).Str("is", is).Msg("backend's condition changed")
 	}
 }
 
-// tell shows how old b's reading is, and that a drain has run out.
+// tell shows how old b's reading is, what it is suspected of, and that a drain has run out.
 func (p *Pool) tell(b *backend) {
 	p.mu.Lock()
-	at := b.reading.At
+	at, condition := b.reading.At, b.vitals.condition()
 	p.drained(b)
 	p.mu.Unlock()
+	p.metrics.suspected(p.name, b.id, condition)
 	if !at.IsZero() {
 		p.metrics.age.WithLabelValues(p.name, b.id).Set(p.now().Sub(at).Seconds())
 	}
@@ -168,9 +218,6 @@ func (p *Pool) missed(b *backend, err error) {
 	known := p.forgetOld(b)
 	p.mu.Lock()
 	b.contact.missed(err, p.now())
-	if errors.Is(err, context.DeadlineExceeded) {
-		b.vitals.silent(b.load(), p.now())
-	}
 	goesBlind := !known && !b.blind
 	b.blind = b.blind || !known
 	p.mu.Unlock()
@@ -209,7 +256,7 @@ func (p *Pool) doubts(b *backend) bool {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !b.vitals.standing || b.down != nil || now.Sub(b.probed) < probeEvery {
+	if !b.vitals.standing || b.down != nil || !b.vitals.asked.IsZero() || now.Sub(b.probed) < probeEvery {
 		return false
 	}
 	b.probed = now

@@ -25,9 +25,10 @@ type server struct {
 	t       *testing.T
 	addr    string
 	http    *httptest.Server
-	metrics atomic.Value // string; empty is 404
-	health  atomic.Int32 // status
-	probes  atomic.Int32 // of /health
+	metrics atomic.Value                  // string; empty is 404
+	health  atomic.Int32                  // status
+	probes  atomic.Int32                  // of /health
+	frozen  atomic.Pointer[chan struct{}] // nothing is answered until it is closed; nil: it is
 }
 
 func serve(t *testing.T, metrics string) *server {
@@ -54,6 +55,13 @@ func (s *server) up(addr string) {
 }
 
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if thaw := s.frozen.Load(); thaw != nil {
+		select {
+		case <-*thaw:
+		case <-r.Context().Done():
+			return
+		}
+	}
 	switch r.URL.Path {
 	case "/health":
 		w.WriteHeader(int(s.health.Load()))
@@ -106,8 +114,10 @@ func run(t *testing.T, o Options, servers ...*server) (*Pool, events) {
 		o.Backends = append(o.Backends, s.url())
 	}
 	o.Name, o.Logger = "big", zerolog.New(log)
-	o.Pressure = func() pressure.Config {
-		return pressure.Config{Interval: 5 * time.Millisecond, Timeout: 5 * time.Second}
+	if o.Pressure == nil {
+		o.Pressure = func() pressure.Config {
+			return pressure.Config{Interval: 5 * time.Millisecond, Timeout: 5 * time.Second}
+		}
 	}
 	p, err := New(o)
 	if err != nil {

@@ -1,0 +1,68 @@
+package breaker
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestWithoutRedisABreakerIsTestedByProbesAndNeverByARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		probes, well := 0, false
+		m := &member{Set: New(Options{Classify: judge, Probe: func(context.Context, string, string) error {
+			if probes++; well {
+				return nil
+			}
+			return errBad
+		}})}
+		m.Retain("big", []string{"a", "b"})
+		stop := m.run(t)
+		defer stop()
+		m.calls("a", 5, errBad)
+		made := 0
+		for range 40 {
+			time.Sleep(time.Second)
+			synctest.Wait()
+			made += m.calls("a", 1, nil)
+		}
+		if made > 0 || probes < 3 || probes > 6 {
+			t.Errorf("%d requests went to a breaker that is open, %d probes", made, probes)
+		}
+		well = true
+		time.Sleep(13 * time.Second)
+		synctest.Wait()
+		if m.Open("big", "a") || m.calls("a", 1, nil) != 1 {
+			t.Errorf("two probes succeeded, and it is open: %+v", m.States())
+		}
+	})
+}
+
+func TestABreakerWhoseRunHasEndedIsTriedByOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &member{Set: New(Options{Classify: judge, Probe: func(context.Context, string, string) error { return errBad }})}
+		m.Retain("big", []string{"a", "b"})
+		stop := m.run(t)
+		m.calls("a", 5, errBad)
+		time.Sleep(time.Second)
+		stop()
+		time.Sleep(12 * time.Second)
+		if m.calls("a", 2, nil) == 0 {
+			t.Error("nobody tests it")
+		}
+	})
+}
+
+func TestShutHoldsForAPoolThatTheFloorKeepsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m, ids := pooled(1)
+		m.calls(ids[0], 5, errBad)
+		if m.Open("big", ids[0]) || !m.Shut("big", ids[0]) {
+			t.Errorf("open %v, shut %v", m.Open("big", ids[0]), m.Shut("big", ids[0]))
+		}
+		m.calls(ids[0], 3, errBad)
+		if !m.Shut("big", ids[0]) {
+			t.Error("not shut after more calls")
+		}
+	})
+}

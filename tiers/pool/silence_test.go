@@ -1,0 +1,211 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/foregate/foregate/tiers/prefix"
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// silent has the backends leave a question of half a second unanswered, so many times.
+func (b *bench) silent(times int, backends ...int) {
+	for range times {
+		asked := b.now
+		b.now = b.now.Add(500 * time.Millisecond)
+		for _, i := range backends {
+			b.unanswered((*b.set.Load())[i], asked)
+		}
+	}
+}
+
+func (b *bench) well() {
+	b.run(time.Second, func() pressure.Reading { return works(0, 5) })
+}
+
+func TestAnIdleBackendThatAnswersNothingIsSuspectAfterASecondAndDownAfterTwo(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	b := newBench(t, Options{Registerer: reg})
+	b.well()
+	for i, want := range []BackendState{
+		{}, {Suspect: true, Why: "answers nothing"}, {Suspect: true, Why: "answers nothing"}, {Suspect: true, Down: true, Why: "answers nothing"},
+	} {
+		b.silent(1, 0)
+		b.tell(b.first())
+		if s := b.Snapshot()[0]; s.Suspect != want.Suspect || s.Down != want.Down || s.Why != want.Why {
+			t.Errorf("after question %d: %+v", i+1, s)
+		}
+		if n := b.picks(40); n > 0 && want.Suspect {
+			t.Errorf("after question %d: %d of 40 picks", i+1, n)
+		}
+	}
+	suspect := b.metrics.suspect.WithLabelValues("big", "a", "answers_nothing")
+	if testutil.ToFloat64(suspect) != 1 || testutil.ToFloat64(b.first().metrics.up) != 0 {
+		t.Error("the metrics do not show it")
+	}
+	b.answered(b.first())
+	b.setUp(b.first(), b.now)
+	b.tell(b.first())
+	if s := b.Snapshot()[0]; s.Suspect || s.Down || testutil.ToFloat64(suspect) != 0 {
+		t.Errorf("it answers again: %+v", s)
+	}
+}
+
+func TestAnAnswerOfAnyKindEndsASilence(t *testing.T) {
+	b := newBench(t, Options{})
+	b.well()
+	b.silent(1, 0)
+	b.answered(b.first()) // metrics are slow, its health is told
+	b.silent(1, 0)
+	if b.Snapshot()[0].Suspect {
+		t.Error("suspect for slow metrics")
+	}
+	l := pick(t, b.Pool, Demand{Exclude: []string{"b", "c", "d"}})
+	l.Answered() // a token came
+	if b.silent(1, 0); b.Snapshot()[0].Suspect {
+		t.Error("suspect though a token came")
+	}
+	if b.silent(2, 0); !b.Snapshot()[0].Suspect {
+		t.Error("one token speaks for ever")
+	}
+	if l.Answered(); b.Snapshot()[0].Suspect {
+		t.Error("suspect though a token came just now")
+	}
+}
+
+func TestAQuestionThatEndsLateSaysNothingOfTheBackend(t *testing.T) {
+	b := newBench(t, Options{})
+	b.well()
+	for range 20 { // this replica gets the processor every 700 ms
+		asked := b.now
+		b.now = b.now.Add(700 * time.Millisecond)
+		for _, o := range *b.set.Load() {
+			b.unanswered(o, asked)
+		}
+	}
+	for _, s := range b.Snapshot() {
+		if s.Suspect || s.Down {
+			t.Errorf("condemned by a replica that is slow: %+v", s)
+		}
+	}
+}
+
+func TestWhereAllAreSilentTheyAreUsedAllTheSame(t *testing.T) {
+	b := newBench(t, Options{})
+	b.well()
+	b.silent(4, 0, 1, 2, 3)
+	if b.Healthy() {
+		t.Error("healthy")
+	}
+	pick(t, b.Pool, Demand{PromptTokens: 10}).Done(0)
+	var none *NoBackendError
+	if _, err := b.Pick(Demand{PromptTokens: 10, Spare: true}); !errors.As(err, &none) {
+		t.Errorf("one that need not be made here: %v", err)
+	}
+	b.setUp(b.first(), b.now.Add(1))
+	b.answered(b.first())
+	if n := b.picks(40); n != 40 {
+		t.Errorf("%d of 40 picks for the only one that answers", n)
+	}
+}
+
+// under way is a lease on a backend, with what becomes of its call.
+func (b *bench) underWay(only string, spare bool) (*Lease, context.Context) {
+	d := Demand{PromptTokens: 10, Spare: spare}
+	for _, o := range *b.set.Load() {
+		if o.id != only {
+			d.Exclude = append(d.Exclude, o.id)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(b.t.Context())
+	l := pick(b.t, b.Pool, d)
+	l.OnLost(cancel)
+	return l, ctx
+}
+
+func TestRequestsUnderWayAtASilentBackendMoveWhereAnotherDoesBetter(t *testing.T) {
+	b := newBench(t, Options{})
+	b.well()
+	l, waits := b.underWay("a", false)
+	other, elsewhere := b.underWay("b", false)
+	if b.silent(1, 0); waits.Err() != nil {
+		t.Error("moved after half a second")
+	}
+	if b.silent(1, 0); context.Cause(waits) != ErrLost {
+		t.Errorf("not moved after a second: %v", context.Cause(waits))
+	}
+	if elsewhere.Err() != nil {
+		t.Error("one at another backend was moved")
+	}
+	l.Done(0)
+	other.Done(0)
+
+	b = newBench(t, Options{})
+	b.well()
+	l, waits = b.underWay("a", false)
+	spare, draft := b.underWay("a", true)
+	b.silent(4, 0, 1, 2, 3)
+	if waits.Err() != nil {
+		t.Error("moved though nobody else answers")
+	}
+	if draft.Err() == nil {
+		t.Error("a draft waits for a pool that is silent")
+	}
+	b.answered((*b.set.Load())[1])
+	b.setUp((*b.set.Load())[1], b.now.Add(1))
+	b.silent(1, 0)
+	if waits.Err() == nil {
+		t.Error("not moved when another came back")
+	}
+	l.Done(0)
+	spare.Done(0)
+}
+
+func TestRequestsMoveFromAnEngineThatStandsStillForTwiceAsLongAsASuspect(t *testing.T) {
+	b := newBench(t, Options{})
+	b.run(2*time.Second, func() pressure.Reading { return works(3, float64(b.now.UnixMilli()%1_000_000)) })
+	l, ctx := b.underWay("a", false)
+	steps := b.first().reading.Iterations
+	still := func(d time.Duration) {
+		b.run(d, func() pressure.Reading { return works(3, steps) })
+		b.release(b.first())
+	}
+	if still(1500 * time.Millisecond); !b.Snapshot()[0].Suspect || ctx.Err() != nil {
+		t.Errorf("after 1.5 s: suspect %v, moved %v", b.Snapshot()[0].Suspect, ctx.Err())
+	}
+	if still(500 * time.Millisecond); ctx.Err() == nil {
+		t.Error("not moved after 2 s")
+	}
+	l.Done(0)
+}
+
+// follower is a fleet in which another replica reads all metrics, and tells nothing.
+type follower struct{}
+
+func (follower) Mine(string, string) bool                 { return false }
+func (follower) Publish(string, string, pressure.Reading) {}
+func (follower) Place(string, []prefix.Placement)         {}
+func (follower) Sharing() bool                            { return true }
+
+func TestAProcessThatFreezesIsFoundOutByEachReplicaAndComesBack(t *testing.T) {
+	a, other := serve(t, usage), serve(t, usage)
+	p, log := run(t, Options{Fleet: follower{}, Pressure: pressure.DefaultConfig}, a, other)
+	eventually(t, "readings", func() bool { return p.Snapshot()[0].HasReading && p.Snapshot()[1].HasReading })
+	thaw := make(chan struct{})
+	a.frozen.Store(&thaw)
+	eventually(t, "suspect", func() bool { return p.Snapshot()[0].Suspect })
+	log.await(t, "backend is down")
+	if s := p.Snapshot(); s[1].Suspect || s[1].Down {
+		t.Errorf("the other: %+v", s[1])
+	}
+	close(thaw)
+	log.await(t, "backend is up again")
+	if s := p.Snapshot()[0]; s.Suspect || s.Down {
+		t.Errorf("after the thaw: %+v", s)
+	}
+}
