@@ -2,6 +2,7 @@ package breaker
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,9 +10,10 @@ import (
 
 func TestWithoutRedisABreakerIsTestedByProbesAndNeverByARequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		probes, well := 0, false
+		var probes atomic.Int32
+		var well atomic.Bool
 		m := &member{Set: New(Options{Classify: judge, Probe: func(context.Context, string, string) error {
-			if probes++; well {
+			if probes.Add(1); well.Load() {
 				return nil
 			}
 			return errBad
@@ -26,10 +28,10 @@ func TestWithoutRedisABreakerIsTestedByProbesAndNeverByARequest(t *testing.T) {
 			synctest.Wait()
 			made += m.calls("a", 1, nil)
 		}
-		if made > 0 || probes < 3 || probes > 6 {
-			t.Errorf("%d requests went to a breaker that is open, %d probes", made, probes)
+		if n := probes.Load(); made > 0 || n < 3 || n > 6 {
+			t.Errorf("%d requests went to a breaker that is open, %d probes", made, n)
 		}
-		well = true
+		well.Store(true)
 		time.Sleep(13 * time.Second)
 		synctest.Wait()
 		if m.Open("big", "a") || m.calls("a", 1, nil) != 1 {
