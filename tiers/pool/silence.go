@@ -48,6 +48,7 @@ func (p *Pool) answered(b *backend) {
 	p.mu.Lock()
 	was := b.vitals.condition()
 	b.vitals.speaks()
+	b.contact.answered(p.now())
 	is := b.vitals.condition()
 	p.mu.Unlock()
 	p.turned(b, was, is)

@@ -99,8 +99,8 @@ func TestWhereAllAreSilentTheyAreUsedAllTheSame(t *testing.T) {
 	b := newBench(t, Options{})
 	b.well()
 	b.silent(4, 0, 1, 2, 3)
-	if b.Healthy() {
-		t.Error("healthy")
+	if b.Reach() == Reached {
+		t.Error("the pool is reached")
 	}
 	pick(t, b.Pool, Demand{PromptTokens: 10}).Done(0)
 	var none *NoBackendError
