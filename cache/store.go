@@ -22,6 +22,7 @@ type Config struct {
 	MaxEntry int           // cache.max_entry: bytes of an answer that is kept
 	Tools    bool          // cache.tools: answers that call tools are kept
 	Follow   time.Duration // cache.follow: how long a request waits for an identical one before it goes on by itself; 0 is not at all
+	Sampled  bool          // cache.coalesce_sampled: sampled requests wait for identical ones, too
 	Isolate  bool          // cache.isolate_prefixes: engines are told to share no prefixes between tenants
 }
 

@@ -73,7 +73,7 @@ func (x *exchange) asCached(route *tiers.Route) {
 	x.judging.Mode = x.judging.Mode.Stricter(x.stricter)
 	x.l.rules = rulesOf(&x.judging)
 	x.control = readCacheControl(x.r.Header)
-	x.bypass = x.g.opts.Cache == nil || !x.cfg.On || x.control.noStore || x.req.Unshareable() != ""
+	x.bypass = x.g.opts.Cache == nil || !x.cfg.On || x.control.noStore || x.req.Unshareable() != "" || x.wantsOwnSample()
 	if x.bypass {
 		return
 	}
@@ -97,6 +97,16 @@ func (x *exchange) asCached(route *tiers.Route) {
 	whole := x.parts
 	whole.Request = body
 	x.key, x.again = cache.KeyOf(&whole), nil
+}
+
+// wantsOwnSample reports whether the answer must be drawn from the target's law for this request alone.
+func (x *exchange) wantsOwnSample() bool {
+	return x.req.Temperature > 0 && (x.judging.Mode == tiers.ModeVerify || x.stricter == tiers.DemandExact)
+}
+
+// coalesces reports whether the request may wait for identical ones that are under way.
+func (x *exchange) coalesces() bool {
+	return x.g.opts.Flights != nil && x.cfg.Follow > 0 && x.control.plain() && (x.cfg.Sampled || !x.req.Sampled())
 }
 
 // demanded is the tier that is to answer, and for a draft that is judged how: who is no longer
@@ -131,7 +141,7 @@ func (x *exchange) answer() error {
 			}
 		}
 	}
-	if x.control.plain() && x.g.opts.Flights != nil && x.cfg.Follow > 0 {
+	if x.coalesces() {
 		if seat := x.g.opts.Flights.Join(x.flight()); seat != nil {
 			defer seat.Depart()
 			return x.share(seat)

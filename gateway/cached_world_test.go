@@ -222,6 +222,8 @@ type question struct {
 	stream  bool
 	more    string
 	header  map[string]string
+
+	sampling string // fields; "" is temperature 0
 }
 
 func (b *cacheBench) say(ctx context.Context, q question) said {
@@ -229,7 +231,10 @@ func (b *cacheBench) say(ctx context.Context, q question) said {
 		q.content = "What is it?"
 	}
 	content, _ := json.Marshal(q.content)
-	body := fmt.Sprintf(`{"model":"llama-3","stream":%t,"temperature":0,"messages":[{"role":"user","content":%s}]%s}`, q.stream, content, q.more)
+	if q.sampling == "" {
+		q.sampling = `"temperature":0`
+	}
+	body := fmt.Sprintf(`{"model":"llama-3","stream":%t,%s,"messages":[{"role":"user","content":%s}]%s}`, q.stream, q.sampling, content, q.more)
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, b.url+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		return said{message: err.Error()}

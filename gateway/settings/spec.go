@@ -195,6 +195,8 @@ var specs = sorted([]Spec{
 		yesNo(func(v *Values) *bool { return &v.Cache.Tools })),
 	route("cache.follow", "60s", "How long a request waits for the answer to an identical one that is under way, before it asks a backend itself; 0s asks at once.",
 		duration(0, 10*time.Minute, func(v *Values) *time.Duration { return &v.Cache.Follow })),
+	route("cache.coalesce_sampled", "no", "Whether requests above temperature 0 without a `seed` wait for an identical one that is under way, too (`cache.follow`), so that all get one sample. With `no` those that run at once get a sample each.",
+		yesNo(func(v *Values) *bool { return &v.Cache.Sampled })),
 	route("cache.isolate_prefixes", "yes", "Whether engines are told (`cache_salt`) to share no prefix between tenants. With `no` tenants who begin alike save each other's prefill, and can measure that they do.",
 		yesNo(func(v *Values) *bool { return &v.Cache.Isolate })),
 

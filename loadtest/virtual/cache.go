@@ -98,7 +98,7 @@ func (r *request) look() {
 	}
 	key := flightKey{r.key, r.req.Priority, r.req.Stream}
 	wait := l.values.Cache.Follow
-	if wait <= 0 {
+	if wait <= 0 || r.req.Temperature > 0 && !l.values.Cache.Sampled {
 		l.clock.after(hop, r.dispatch)
 		return
 	}

@@ -56,6 +56,19 @@ func TestNothingIsServedFromACacheThatIsOff(t *testing.T) {
 	}
 }
 
+func TestSampledRequestsUnderWayShareNothingUnlessTheyAreTo(t *testing.T) {
+	for setting, shared := range map[string]bool{"no": false, "yes": true} {
+		s := scenario(t, replace(repeating, "EVERY", "100", "SIZE", "1", "SETTINGS", "cache.coalesce_sampled: "+setting, "REST", "", "output: 100", "output: 100, temperature: 0.7"))
+		r, err := Run(t.Context(), s, &s.Cases[0], 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row := r.Row(); (row.Coalesced > 0) != shared || row.Cached == 0 {
+			t.Errorf("%s: %d coalesced, %d cached of %d", setting, row.Coalesced, row.Cached, row.Requests)
+		}
+	}
+}
+
 func TestAnAnswerIsMadeAgainWhenItsTimeIsOver(t *testing.T) {
 	row, _ := repeated(t, "0.5", "1", `cache.ttl: 10s`, "")
 	if made := row.Requests - row.Cached; made < 5 || made > 7 {

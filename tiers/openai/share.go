@@ -34,3 +34,6 @@ func (r *Request) Unshareable() string {
 	}
 	return ""
 }
+
+// Sampled reports whether two answers to the request may differ: it is above temperature 0 and names no seed.
+func (r *Request) Sampled() bool { return r.Temperature > 0 && !r.HasSeed }
