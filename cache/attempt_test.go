@@ -51,9 +51,9 @@ func TestANewAttemptThatSaysSomethingElseBreaksTheAnswer(t *testing.T) {
 func TestAnAttemptThatIsOverTellsNothingMore(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Flights) {
 		s := fs.Join(streamed(1))
-		want(t, s, EventLead)
-		f := s.flight
-		first, ok := f.depend()
+		ghost := want(t, s, EventLead).Lead
+		f, first := s.flight, ghost.attempt
+		ok := ghost.depend()
 		f.hear(first, []byte("one"))
 		wantText(t, s, "one")
 		f.vacate(first)
@@ -64,8 +64,9 @@ func TestAnAttemptThatIsOverTellsNothingMore(t *testing.T) {
 		lead.Append([]byte("one two"))
 		wantText(t, s, " two")
 		lead.Fail(errors.New("failed"), false)
-		want(t, s, EventLead)
-		second, _ := f.depend()
+		third := want(t, s, EventLead).Lead
+		second := third.attempt
+		third.depend()
 		f.hear(first, []byte("ghost"))
 		f.vacate(first)
 		if !ok || second == first || f.depends(first) || !f.depends(second) {
@@ -81,10 +82,10 @@ func TestAnAttemptThatIsOverTellsNothingMore(t *testing.T) {
 
 func TestWithoutRunNoOtherReplicaIsFollowed(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Flights) {
-		if fs.Lease(streamed(1)) != nil {
+		leader, lead, _ := begin(t, fs, streamed(1))
+		if lead.Lease() != nil {
 			t.Error("there is a lease, and no Redis")
 		}
-		leader, lead, _ := begin(t, fs, streamed(1))
 		s := fs.Join(streamed(1))
 		if lead.Follow(newLease(streamed(1))) {
 			t.Fatal("it follows")

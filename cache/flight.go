@@ -21,6 +21,9 @@ type FlightID struct {
 // how the new one begins.
 var ErrBroken = errors.New("the answer that was followed broke off, and the new one is another")
 
+// ErrFollows is why a generation is cancelled: another replica makes the answer, and nobody was told of this one.
+var ErrFollows = errors.New("another replica makes the answer")
+
 // stage is how far a flight is.
 type stage uint8
 
@@ -50,6 +53,7 @@ type Flight struct {
 	attempt int    // counts beginnings
 	text    []byte // of the answer so far: only appended to, so that parts of it may be handed out
 	opaque  bool   // there is more than text: only the whole can be told
+	claimed bool   // somebody was told of this attempt's answer, or is about to be: it is made here
 	entry   *Entry
 	err     error
 	failed  int           // attempts that failed
@@ -72,14 +76,6 @@ type Seat struct {
 	sent    []byte // what the request has of the answer's text
 
 	departed bool // guarded by Flight.mu
-}
-
-// Lead is the task to make a flight's answer. It must be ended, by Land, Fail or Follow.
-type Lead struct {
-	Said []byte // text that an attempt before this one had come to, and that others may have told their clients; not to be changed
-
-	flight *Flight
-	over   bool
 }
 
 // Event is what a seat is to do next.
@@ -166,8 +162,8 @@ func (s *Seat) look() (News, bool) {
 		f.stage = led
 		f.attempt++
 		said := f.text
-		f.text, f.opaque, f.published, f.pieces, f.muted = nil, false, 0, 0, false
-		return News{Event: EventLead, Lead: &Lead{flight: f, Said: said[:wholeRunes(said):len(said)]}}, true
+		f.text, f.opaque, f.claimed, f.published, f.pieces, f.muted = nil, false, false, 0, 0, false
+		return News{Event: EventLead, Lead: &Lead{flight: f, attempt: f.attempt, Said: said[:wholeRunes(said):len(said)]}}, true
 	}
 	if !f.id.Stream || f.opaque {
 		return News{}, false
@@ -225,95 +221,6 @@ func (s *Seat) Shared() bool {
 		others--
 	}
 	return others > 0 || f.wanted
-}
-
-// Begin says that the answer is being made; cancel ends that. lease is the one that was got for it, nil without.
-func (l *Lead) Begin(lease *Lease, cancel context.CancelCauseFunc) {
-	f := l.flight
-	f.mu.Lock()
-	f.cancel, f.wanted = cancel, false
-	if f.dead {
-		cancel(context.Canceled)
-	}
-	f.mu.Unlock()
-	if lease != nil {
-		f.owner.hold(f, lease)
-	}
-}
-
-// Append tells those who follow of more text.
-func (l *Lead) Append(text []byte) {
-	f := l.flight
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.arrive(text)
-}
-
-// Opaque says that the answer is more than text, so that nothing more of it can be told before it is whole.
-func (l *Lead) Opaque() {
-	f := l.flight
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.opaque = true
-}
-
-// Land gives everybody the answer. keep stores it and calls then when that is done; nil is not to be stored.
-func (l *Lead) Land(e *Entry, keep func(then func())) {
-	f := l.flight
-	l.over = true
-	f.mu.Lock()
-	f.stage, f.entry, f.cancel = landed, e, nil
-	f.wake()
-	f.mu.Unlock()
-	if keep == nil {
-		f.owner.end(f, e, false)
-		return
-	}
-	keep(func() { f.owner.end(f, e, true) })
-}
-
-// Fail says that the answer could not be made. Once another of those who wait tries again, unless that is
-// hopeless; the second time all share the error. After Land or Follow it does nothing.
-func (l *Lead) Fail(err error, hopeless bool) {
-	if l.over {
-		return
-	}
-	l.over = true
-	f := l.flight
-	f.owner.end(f, nil, false) // before another leads under a lease of its own
-	f.mu.Lock()
-	f.cancel = nil
-	f.failed++
-	over := hopeless || f.failed > 1 || f.seats == 0
-	if over {
-		f.stage, f.err = failed, err
-	} else {
-		f.stage = vacant
-	}
-	f.wake()
-	f.mu.Unlock()
-	if over {
-		f.owner.forget(f)
-	}
-}
-
-// Follow lets another replica's answer be this flight's. It reports false where that cannot be: too many are
-// followed already, or were lost. Then the answer is still to be made here.
-func (l *Lead) Follow(lease *Lease) bool {
-	l.over = l.flight.owner.follow(l.flight, lease)
-	return l.over
-}
-
-// depend makes the flight another replica's to make. It reports which attempt that is, and false where too many
-// leaders were lost.
-func (f *Flight) depend() (attempt int, ok bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.vacated >= mostVacated {
-		return 0, false
-	}
-	f.stage = remote
-	return f.attempt, true
 }
 
 // depends reports whether another replica makes the answer, in that attempt still.

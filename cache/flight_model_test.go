@@ -218,9 +218,8 @@ func (w *cabin) follow() {
 	if w.lead == nil || w.said > 0 {
 		return
 	}
-	if attempt, ok := w.flight.depend(); ok {
-		w.lead.over = true
-		w.lead, w.remote, w.attempt = nil, true, attempt
+	if w.lead.depend() {
+		w.lead, w.remote, w.attempt = nil, true, w.lead.attempt
 	}
 }
 

@@ -111,14 +111,6 @@ func (fs *Flights) Seats() (n int) {
 	return n
 }
 
-// Lease is a new one for a flight, to be asked for; nil without Redis.
-func (fs *Flights) Lease(id FlightID) *Lease {
-	if fs.o.Redis == nil {
-		return nil
-	}
-	return newLease(id)
-}
-
 // LeastTold is the least size of an answer, in bytes, that is told to those who wait for the same, whether or not one
 // of that size is kept.
 const LeastTold = 1 << 20
@@ -153,11 +145,17 @@ func (fs *Flights) abandon(f *Flight) {
 	fs.drop(f)
 }
 
-// hold keeps the lease of a flight that has begun.
-func (fs *Flights) hold(f *Flight, lease *Lease) {
+// hold keeps the lease of an answer that is being made. It reports false where it is not any more.
+func (fs *Flights) hold(l *Lead, lease *Lease) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	fs.held[f] = lease
+	l.flight.mu.Lock()
+	defer l.flight.mu.Unlock()
+	if !l.makes() {
+		return false
+	}
+	fs.held[l.flight] = lease
+	return true
 }
 
 // end gives a flight's lease back, if it has one, and forgets the flight. e is the answer, nil when there is none;
@@ -166,6 +164,11 @@ func (fs *Flights) hold(f *Flight, lease *Lease) {
 func (fs *Flights) end(f *Flight, e *Entry, kept bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
+	fs.giveBack(f, e, kept)
+}
+
+// giveBack is end for those who hold fs.mu.
+func (fs *Flights) giveBack(f *Flight, e *Entry, kept bool) {
 	lease := fs.held[f]
 	delete(fs.held, f)
 	if e != nil {

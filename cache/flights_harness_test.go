@@ -3,6 +3,7 @@ package cache
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 type peer struct {
 	*Flights
 	store  *Store
+	budget atomic.Int64 // of a look, in ns
 	leases *redis.Client
 	looks  *redis.Client
 	stop   func() // ends the flights' Run; the second time it does nothing
@@ -38,11 +40,12 @@ func peerAt(t testing.TB, addr string) *peer {
 	o := requestOptions(addr)
 	o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = lookTime, lookTime, lookTime
 	p := &peer{leases: clientOf(t, leaseOptions(addr)), looks: clientOf(t, o)}
+	p.budget.Store(int64(lookTime))
 	sealer, err := NewSealer()
 	must(t, err)
 	p.Flights = NewFlights(FlightOptions{Redis: p.leases, Sealer: sealer, MaxEntry: func() int { return 1 << 20 }})
 	p.store = NewStore(Options{
-		Redis: p.looks, Sealer: sealer, Budget: func() time.Duration { return lookTime },
+		Redis: p.looks, Sealer: sealer, Budget: func() time.Duration { return time.Duration(p.budget.Load()) },
 		LocalBytes: -1, Registerer: prometheus.NewRegistry(),
 	})
 	running(t, p.store)
@@ -87,7 +90,7 @@ func (p *peer) kill() {
 // turn is what a request does whose turn it is to lead: it looks, and follows or leads. The lead is nil where
 // it is over.
 func (p *peer) turn(ctx context.Context, n News, id FlightID) (lead *Lead, lease *Lease, found Found) {
-	lease = p.Lease(id)
+	lease = n.Lead.Lease()
 	e, found := p.store.Look(ctx, id.Key, lease)
 	switch {
 	case e != nil:

@@ -200,6 +200,7 @@ func TestTheNextAttemptHasALeaseAndPiecesOfItsOwn(t *testing.T) {
 		first := want(t, s, EventLead).Lead
 		f := s.flight
 		old, own := newLease(f.id), newLease(f.id)
+		old.taken, own.taken = true, true
 		first.Begin(old, func(error) {})
 		first.Append([]byte("one"))
 		piece := sent{reply: redis.NewCmdResult(int64(1), nil), attempt: f.attempt, upTo: 3}

@@ -19,6 +19,17 @@ type Lease struct {
 	Name   string // its Redis key, in one slot with the entry's
 	Token  string // of this replica, for this request
 	Holder string // token of whoever has it, when that is another
+
+	taken bool  // it is ours
+	lead  *Lead // that it is asked for; nil is nobody who could use it later
+}
+
+// crowded reports whether others here wait for the same answer.
+func (l *Lease) crowded() bool { return l != nil && l.lead != nil && l.lead.crowded() }
+
+// heard tells the lead what was found after its look was over. It reports whether that is of use.
+func (l *Lease) heard(late *Lease) bool {
+	return l != nil && l.lead != nil && l.lead.elected(late)
 }
 
 const (

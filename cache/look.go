@@ -31,6 +31,9 @@ const (
 	// mostLooks bounds the looks under way; others wait for their turn. The client has 32 connections, and
 	// writers must find one.
 	mostLooks = 32 - writers
+	// crowdWait is how much longer than the budget a look is waited for where others here wait for the same answer: to know
+	// who leads is worth a generation then. The client's own timeout ends it, too.
+	crowdWait = 250 * time.Millisecond
 	// mostHolder bounds a lease's holder, in bytes: several times a token.
 	mostHolder = 128
 )
@@ -63,8 +66,9 @@ type sight struct {
 
 // Look asks Redis for an entry, in one round trip and no longer than the budget. Where there is
 // none and lease is not nil, the lease is taken or, where another replica has it, followed: lease.Holder
-// is then that replica's token. A value that does not open is unlinked, counted, and as good as none. A lease that
-// was taken too late is given back.
+// is then that replica's token. Where others here wait for the same answer (see [Lead.Lease]), the wait is crowdWait
+// longer. A value that does not open is unlinked, counted, and as good as none. What comes later still is told the lease's
+// Lead; a lease that was taken and is of no use any more is given back.
 func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
 	if s.redis == nil {
 		return nil, FoundNone
@@ -74,15 +78,26 @@ func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
 		own = &Lease{Name: lease.Name, Token: lease.Token}
 	}
 	began := s.now()
-	got, err := lookup.AskOrLeave(ctx, s.asker,
+	got, err := lookup.AskWith(ctx, s.asker,
 		func(ctx context.Context) (sight, error) {
 			makeRoom()
 			return s.see(ctx, k, own)
 		},
-		func(ctx context.Context, late sight) {
-			if late.found == FoundLead {
-				_ = own.end(ctx, s.redis, 0, nil).Err() // else it ends by itself
-			}
+		lookup.Late[sight]{
+			Longer: func() time.Duration {
+				if lease.crowded() {
+					return s.crowdWait
+				}
+				return 0
+			},
+			Unheard: func(ctx context.Context, late sight) {
+				if own != nil {
+					own.Holder, own.taken = late.holder, late.found == FoundLead
+				}
+				if !lease.heard(own) && late.found == FoundLead {
+					_ = own.end(ctx, s.redis, 0, nil).Err() // else it ends by itself
+				}
+			},
 		})
 	if errors.Is(err, lookup.ErrAway) {
 		return nil, FoundAway
@@ -95,7 +110,7 @@ func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
 		return nil, FoundError
 	}
 	if lease != nil {
-		lease.Holder = got.holder
+		lease.Holder, lease.taken = got.holder, got.found == FoundLead
 	}
 	return got.entry, got.found
 }

@@ -54,10 +54,11 @@ type Store struct {
 	now      func() time.Time
 	metrics  *metrics
 
-	asker  *lookup.Asker
-	local  *local
-	queue  queue
-	purges purges
+	asker     *lookup.Asker
+	crowdWait time.Duration
+	local     *local
+	queue     queue
+	purges    purges
 }
 
 // What Options leave open.
@@ -73,7 +74,7 @@ func NewStore(o Options) *Store {
 		redis: o.Redis, control: o.Control, sealer: o.Sealer, log: o.Logger, now: o.Now,
 		budget:   orDefault(o.Budget, defaultBudget),
 		maxEntry: orDefault(o.MaxEntry, defaultMaxEntry),
-		queue:    newQueue(),
+		queue:    newQueue(), crowdWait: crowdWait,
 	}
 	if s.control == nil {
 		s.control = s.redis

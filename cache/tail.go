@@ -10,16 +10,13 @@ import (
 )
 
 // follow has a flight follow another replica's. It reports false where as many are followed as may be.
-func (fs *Flights) follow(f *Flight, lease *Lease) bool {
+func (fs *Flights) follow(l *Lead, lease *Lease) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if fs.closed || fs.tails >= mostTails {
+	if fs.closed || fs.tails >= mostTails || !l.depend() {
 		return false
 	}
-	attempt, ok := f.depend()
-	if !ok {
-		return false
-	}
+	f, attempt := l.flight, l.attempt
 	fs.tails++
 	fs.work.Go(func() {
 		defer func() {

@@ -28,6 +28,7 @@ type speaker struct {
 	left   atomic.Int64                 // calls whose client went away
 	pieces func(prompt string) []string // of a stream; nil is two words
 	step   chan struct{}                // nil: at once; else one receive before each piece
+	cut    chan struct{}                // breaks one answer off for each value; nil: none
 	status atomic.Int64                 // of the answers, 0 is 200
 	finish atomic.Value                 // string; nil is stop
 
@@ -105,6 +106,8 @@ func (s *speaker) wait(r *http.Request) bool {
 	select {
 	case <-s.step:
 		return true
+	case <-s.cut:
+		panic(http.ErrAbortHandler)
 	case <-r.Context().Done():
 		s.left.Add(1)
 		return false

@@ -244,9 +244,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, e
 	}
 	if l.out != nil && l.out.began {
 		l.code = statusBroken
-		if l.out.stream {
-			_ = l.out.Write(openai.ErrorEvent(nil, p.body)) // the connection is aborted whether or not this arrives
-		}
+		l.breakOff(p)
 		panic(http.ErrAbortHandler)
 	}
 	l.code = p.status
@@ -257,6 +255,15 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, e
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftoverTime)) // the refusal must not wait for a body that may never come
 	writeProblem(w, p)
+}
+
+// breakOff tells the client of a stream, once, why its answer ends here. The connection is aborted whether or not that
+// arrives.
+func (l *exchangeLog) breakOff(p *problem) {
+	if l.out.stream && !l.brokenOff {
+		l.brokenOff = true
+		_ = l.out.Write(openai.ErrorEvent(nil, p.body))
+	}
 }
 
 // wholeSeconds rounds a wait up to what Retry-After can say: 1 to 300.

@@ -48,7 +48,8 @@ type exchangeLog struct {
 	cache cache.Result // what came of the cache, "" where it was not asked
 	entry *cache.Entry // the answer, where it was not made for this request
 
-	demoted bool // from priority high: its tenant's share was used up
+	brokenOff bool // the client of a stream was told that it breaks off
+	demoted   bool // from priority high: its tenant's share was used up
 }
 
 type logKey struct{}

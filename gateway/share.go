@@ -23,11 +23,17 @@ var errNotTold = errors.New("the answer cannot be shared")
 var errPanicked = errors.New("making the answer panicked")
 
 // share answers a request that may share its answer with identical ones: one of them makes it, the others follow.
-func (x *exchange) share(seat *cache.Seat) error {
+func (x *exchange) share(seat *cache.Seat) (err error) {
 	f := &follower{exchange: x, seat: seat}
 	stop := context.AfterFunc(x.r.Context(), seat.Depart)
 	defer stop()
-	defer f.making.Wait() // what was begun for others here is booked here
+	defer func() {
+		seat.Depart()
+		if err != nil && f.made {
+			x.l.breakOff(problemOf(err)) // before the wait: what is made now is for others
+		}
+		f.making.Wait() // it is booked here
+	}()
 	patience := time.NewTimer(x.cfg.Follow)
 	defer patience.Stop()
 	for {
@@ -78,7 +84,7 @@ func (f *follower) lead(lead *cache.Lead) (over bool, err error) {
 	result := cache.ResultAway
 	var lease *cache.Lease
 	if x.keeps {
-		lease = x.g.opts.Flights.Lease(x.flight())
+		lease = lead.Lease()
 		var e *cache.Entry
 		if e, result = x.look(x.r.Context(), lease); e != nil {
 			f.found = true
@@ -97,9 +103,15 @@ func (f *follower) lead(lead *cache.Lead) (over bool, err error) {
 		f.making.Go(func() { _ = x.generate(lead, lease, noClient{}) }) // the flight tells how it ended
 		return false, nil
 	}
-	x.count(result, nil)
-	out := &sharedSink{sink: x.l.out, seat: f.seat}
+	x.l.cache = result
+	x.tell()
+	out := &sharedSink{sink: x.l.out, seat: f.seat, lead: lead}
 	err = x.generate(lead, lease, out)
+	if lead.Follows() { // that was heard late
+		x.l.receipt = nil
+		return false, nil
+	}
+	x.count(result, nil)
 	if gone := cmp.Or(out.close(), x.r.Context().Err()); err == nil {
 		err = gone // others have its answer
 	}

@@ -19,6 +19,7 @@ var errBehind = errors.New("the client is too far behind those who share its ans
 type sharedSink struct {
 	*sink
 	seat *cache.Seat
+	lead *cache.Lead
 
 	apart bool          // a goroutine of its own writes
 	done  chan struct{} // closed when that ends
@@ -33,6 +34,14 @@ type sharedSink struct {
 }
 
 var _ tiers.Sink = (*sharedSink)(nil)
+
+// Begin implements tiers.Sink.
+func (s *sharedSink) Begin(h tiers.Head) error {
+	if !s.lead.Claim() {
+		return cache.ErrFollows
+	}
+	return s.sink.Begin(h)
+}
 
 // Write implements tiers.Sink.
 func (s *sharedSink) Write(p []byte) error {

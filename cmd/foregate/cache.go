@@ -61,6 +61,7 @@ func openAnswers(r config.Redis) (a answers, stop func(), err error) {
 func onLookups(control *redis.UniversalOptions) *redis.UniversalOptions {
 	o := onRequests(control)
 	o.ReadBufferSize = 64 << 10
+	o.ReadTimeout = 250 * time.Millisecond // a late word on who answers an identical request is still of use
 	return o
 }
 

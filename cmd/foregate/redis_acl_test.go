@@ -120,7 +120,7 @@ func (p *pair) sharesOnce(t *testing.T, key cache.Key) bool {
 		if n.Event != cache.EventLead {
 			t.Fatalf("replica %d: event %d", i, n.Event)
 		}
-		lease := r.flights.Lease(id)
+		lease := n.Lead.Lease()
 		eventually(t, "the lease is "+string(want), func() bool { _, found := r.cache.Look(t.Context(), key, lease); return found == want })
 		if i == 0 {
 			lead = n.Lead

@@ -88,6 +88,18 @@ func Ask[T any](ctx context.Context, a *Asker, question func(context.Context) (T
 // AskOrLeave is [Ask] for a question whose answer must not be lost: unheard is given what came after [ErrLate] was
 // returned, in the question's goroutine. nil drops it.
 func AskOrLeave[T any](ctx context.Context, a *Asker, question func(context.Context) (T, error), unheard func(context.Context, T)) (T, error) {
+	return AskWith(ctx, a, question, Late[T]{Unheard: unheard})
+}
+
+// Late is what becomes of a question that has no answer within the budget.
+type Late[T any] struct {
+	Longer  func() time.Duration     // asked then: how much longer the answer is waited for; nil and 0 are not at all
+	Unheard func(context.Context, T) // as of AskOrLeave
+}
+
+// AskWith is [AskOrLeave] for a question that may be worth a longer wait than the budget. That it is late counts
+// as a failure when the budget is over, and as an answer when it has come.
+func AskWith[T any](ctx context.Context, a *Asker, question func(context.Context) (T, error), late Late[T]) (T, error) {
 	var none T
 	if a.Away() {
 		return none, ErrAway
@@ -110,23 +122,48 @@ func AskOrLeave[T any](ctx context.Context, a *Asker, question func(context.Cont
 		if o.cut {
 			a.judge(o.err, time.Since(began) > budget)
 		}
-		if o.err == nil && unheard != nil {
-			o.tell(detached, unheard)
+		if o.err == nil && late.Unheard != nil {
+			o.tell(detached, late.Unheard)
 		}
 	}()
-	select {
-	case <-o.done:
-	case <-timer.C:
-		if o.fate.CompareAndSwap(open, left) {
-			if !o.cut {
-				a.failed(ErrLate)
-			}
-			return none, ErrLate
+	heard := o.wait(timer, func() time.Duration {
+		if !o.cut {
+			a.failed(ErrLate)
 		}
-		<-o.done // it came at this moment
+		if late.Longer == nil {
+			return 0
+		}
+		return late.Longer()
+	})
+	if !heard {
+		return none, ErrLate
 	}
 	a.judge(o.err, false)
 	return o.answer, o.err
+}
+
+// wait reports whether the answer came within the timer's time, or within what longer adds once that is over.
+func (o *outcome[T]) wait(timer *time.Timer, longer func() time.Duration) bool {
+	select {
+	case <-o.done:
+		return true
+	case <-timer.C:
+	}
+	if o.fate.Load() == open {
+		if more := longer(); more > 0 {
+			timer.Reset(more)
+			select {
+			case <-o.done:
+				return true
+			case <-timer.C:
+			}
+		}
+	}
+	if o.fate.CompareAndSwap(open, left) {
+		return false
+	}
+	<-o.done // it came at this moment
+	return true
 }
 
 // judge counts an answer for or against Redis.

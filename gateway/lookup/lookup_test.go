@@ -208,6 +208,43 @@ func TestAnAnswerIsHeardByWhoAskedOrByWhoIsLeft(t *testing.T) {
 	})
 }
 
+func TestAnAnswerThatIsWorthMoreIsWaitedForLongerThanTheBudget(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const longer = 2 * budget
+		for _, c := range []struct {
+			longer, answer time.Duration
+			heard          bool
+			wait           time.Duration
+		}{
+			{longer, budget / 2, true, budget / 2},
+			{longer, 2 * budget, true, 2 * budget},
+			{longer, 4 * budget, false, 3 * budget},
+			{0, 2 * budget, false, budget},
+		} {
+			a := asker(Options{})
+			for range FailuresInARow - 2 {
+				a.failed(ErrLate)
+			}
+			asked, unheard := 0, 0
+			began := time.Now()
+			_, err := AskWith(t.Context(), a, after(c.answer, nil), Late[int]{
+				Longer:  func() time.Duration { asked++; return c.longer },
+				Unheard: func(context.Context, int) { unheard++ },
+			})
+			if took := time.Since(began); (err == nil) != c.heard || took != c.wait || asked > 1 || asked == 0 && c.answer > budget {
+				t.Errorf("%+v: %v after %v, asked %d times", c, err, took, asked)
+			}
+			a.Rest(time.Minute)
+			if (unheard == 0) != c.heard {
+				t.Errorf("%+v: %d answers went to nobody", c, unheard)
+			}
+			if a.failed(ErrLate); a.Away() == c.heard {
+				t.Errorf("%+v: what was heard late counts as a failure %t", c, a.Away())
+			}
+		}
+	})
+}
+
 func BenchmarkAsk(b *testing.B) {
 	a := asker(Options{Slots: 64})
 	b.ReportAllocs()
