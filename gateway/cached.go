@@ -38,6 +38,7 @@ type exchange struct {
 	keeps    bool        // answers may be looked up and kept
 	parts    cache.Parts // of the key, without the request
 	key      cache.Key
+	plan     tiers.Plan // that the key was made by
 }
 
 // ragOf is the digest of the retrieved context: as told, else over the documents in the body.
@@ -113,10 +114,19 @@ func (x *exchange) coalesces() bool {
 // content with what was accepted before does not get it any more.
 func (x *exchange) demanded(route *tiers.Route) string {
 	plan := x.g.opts.Cascade.Plan(route, x.judging, x.req, x.tier)
+	x.plan = plan
 	if plan.Judged {
 		return string(tiers.Auto) + " " + x.judging.Judged()
 	}
 	return string(plan.Tier)
+}
+
+// promised is the plan that the key was made by, nil where the answer is for this request alone.
+func (x *exchange) promised() *tiers.Plan {
+	if x.bypass {
+		return nil
+	}
+	return &x.plan
 }
 
 // fits says whether an answer is of the tier that its key promises. The key and the answer are made under one
@@ -243,7 +253,7 @@ func (x *exchange) askFrom(ctx context.Context, said []byte, tap tiers.Tap, out 
 	defer settle()
 	l.receipt, err = x.g.opts.Cascade.Answer(ctx, tiers.Ask{
 		Request: x.req, Tier: x.tier, ID: l.id, Tenant: l.caller.Tenant, Class: int8(l.caller.Priority), RAG: x.rag,
-		Salt: x.g.salt(l.route, l.caller.Tenant), Header: upstreamHeader(l, x.r), Spans: l.trace.recorded(), Tap: tap, Config: &x.judging, Said: said,
+		Salt: x.g.salt(l.route, l.caller.Tenant), Header: upstreamHeader(l, x.r), Spans: l.trace.recorded(), Tap: tap, Config: &x.judging, Plan: x.promised(), Said: said,
 		Spared: l.caller.Spared, Apart: l.caller.Apart,
 	}, out)
 	return err

@@ -208,6 +208,7 @@ type Ask struct {
 	Config  *Config     // of its route, where it was read before; nil is what is in force now
 	Spared  bool        // its tenant may get a draft below the threshold while the target is short of memory
 	Apart   bool        // what is promised of drafts is promised for its tenant alone
+	Plan    *Plan       // by which others were promised the answer ([Cascade.Plan]): where it judges no draft, none is made; nil is none
 	Said    []byte      // what clients have of an answer that was lost: the target carries on from there, where that can be
 }
 

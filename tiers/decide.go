@@ -13,6 +13,9 @@ func (j *job) plan() {
 		f.Apart = j.ask.Tenant
 	}
 	p := PlanFor(j.cfg, f)
+	if j.ask.Plan != nil && !j.ask.Plan.Judged { // what is known of the engines may be more now
+		p = *j.ask.Plan
+	}
 	if !p.Judged {
 		j.receipt.Plan = p
 		return

@@ -1,0 +1,44 @@
+package tiers
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+func TestAnAnswerThatWasPromisedToBeTheTargetsIsNotDraftedWhenMoreIsKnownOfTheEngines(t *testing.T) {
+	r := newRig(t, 3, 0, true)
+	req, err := openai.Scan(openai.Chat, []byte(chatOf(`"stream":true`, `"temperature":0`)), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cfg.Accept.Threshold = -20
+	for reason, c := range map[string]struct {
+		promised *Plan
+		tier     Tier
+	}{
+		"":                {nil, Draft},
+		"judged":          {&Plan{Tier: Draft, Judged: true, Mode: ModeConfidence}, Draft},
+		"target_unprobed": {&Plan{Tier: Target, Reason: "target_unprobed"}, Target},
+	} {
+		rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "x", Header: http.Header{}, Plan: c.promised}, &collector{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rc.Tier != c.tier || rc.Plan.Judged != (c.tier == Draft) || c.tier == Target && rc.Plan.Reason != reason {
+			t.Errorf("promised %q: an answer of %s, %+v", reason, rc.Tier, rc.Plan)
+		}
+	}
+}
+
+func TestADraftThatIsKeptThoughItsScoreFellIsOfAnotherRule(t *testing.T) {
+	for _, m := range []Mode{ModeConfidence, ModeRisk} {
+		with, without := testConfig(), testConfig()
+		with.Mode, without.Mode = m, m
+		with.Takeover, without.Takeover = true, false
+		if with.Judged() == without.Judged() {
+			t.Errorf("mode %s: an answer that was kept without takeover is served with it", m)
+		}
+	}
+}
