@@ -202,7 +202,11 @@ func rejected(f *tiers.Failure) *problem {
 	if f.Fault != nil && f.Fault.Message != "" {
 		message = f.Fault.Message
 	}
-	return invalid(f.Status, string(f.Kind), message)
+	p := invalid(f.Status, string(f.Kind), message)
+	if f.Fault != nil {
+		p.body.Param = f.Fault.Param
+	}
+	return p
 }
 
 func timedOut(kind tiers.FailureKind) *problem {

@@ -156,7 +156,7 @@ type msJSON struct {
 	Waited float64 `json:"waited"` // for room at the pools
 	Draft  float64 `json:"draft"`  // spent on the draft
 	Verify float64 `json:"verify"` // spent on checks
-	Target float64 `json:"target"` // spent on the target until its first byte
+	Target float64 `json:"target"` // spent on the target's answer, or its part of one
 	First  float64 `json:"first"`  // until the answer's first byte
 	Whole  float64 `json:"whole"`  // from when the request came until its end
 	Began  float64 `json:"began"`  // from when it came until the cascade took it up: what at_ms and first count from; 0 where it did not

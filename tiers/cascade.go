@@ -251,6 +251,7 @@ type job struct {
 	receipt *Receipt
 
 	trial  *Trial                          // how it is judged in an audited mode; nil in others
+	phase  phase                           // that is running
 	views  Views                           // that it was decided by
 	before func(ctx context.Context) error // called when there is a place for a score and before it is asked for; nil is not at all
 }
@@ -286,8 +287,37 @@ func (j *job) draft(ctx context.Context) error {
 	return j.speculate(ctx)
 }
 
-// begun notes the time of the answer's first byte.
-func (j *job) begun() { j.receipt.First = j.cascade.now().Sub(j.receipt.Began) }
+// phase is a part of an answer's time that is running; the zero phase is none.
+type phase struct {
+	into  *time.Duration
+	since time.Time
+}
+
+// lap adds what the running phase has taken since it began, or since the last lap.
+func (j *job) lap() {
+	if p := &j.phase; p.into != nil {
+		now := j.cascade.now()
+		*p.into += now.Sub(p.since)
+		p.since = now
+	}
+}
+
+// enter begins a phase, which leave ends, and the one before it ends.
+func (j *job) enter(into *time.Duration) {
+	j.lap()
+	j.phase = phase{into, j.cascade.now()}
+}
+
+func (j *job) leave() {
+	j.lap()
+	j.phase = phase{}
+}
+
+// begun notes the time of the answer's first byte, and how far the running phase is: the headers tell both.
+func (j *job) begun() {
+	j.lap()
+	j.receipt.First = j.cascade.now().Sub(j.receipt.Began)
+}
 
 // call prepares a call to one of the route's pools.
 func (j *job) call(p *pool.Pool, path string, body []byte) call {

@@ -21,19 +21,22 @@ func (j *job) direct(ctx context.Context, p *pool.Pool, tier Tier) error {
 	k := j.call(p, r.Kind.Path(), r.Apply(make([]byte, 0, len(r.Body)+256), edits...))
 	k.stream, k.choices, k.demand.Whole = r.Stream, r.Choices(), !r.Stream
 	k.firstByte = j.cfg.Timeouts.DirectFirstByte(tier, r)
-	started := j.cascade.now()
-	x, err := j.cascade.dispatch(ctx, k, j.cfg, j.receipt)
+	rc := j.receipt
+	if tier == Target {
+		j.enter(&rc.Target)
+	} else {
+		j.enter(&rc.Draft)
+	}
+	defer j.leave()
+	x, err := j.cascade.dispatch(ctx, k, j.cfg, rc)
 	if err != nil {
 		return err
 	}
 	defer x.drop()
-	j.receipt.Tier = tier
-	if tier == Target {
-		j.receipt.Target = j.cascade.now().Sub(started)
-	} else {
-		j.receipt.Draft = j.cascade.now().Sub(started)
+	rc.Tier = tier
+	if j.begun(); tier == Target {
+		rc.TargetFirst = rc.Target
 	}
-	j.begun()
 	if r.Stream {
 		return j.relayStream(ctx, x)
 	}

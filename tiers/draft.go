@@ -20,6 +20,7 @@ var errNoDraft = errors.New("no draft to build on")
 
 const (
 	reasonLost  = "draft_lost"        // it broke off
+	reasonBlock = "block_unusable"    // mode verify in turns: of a block there are no ids of plain text, or its text is another
 	reasonShape = "not_plain_text"    // it holds more than text
 	reasonNone  = "draft_unavailable" // no backend gave one
 	reasonFull  = "draft_full"        // the draft pool has no room for its class

@@ -85,6 +85,7 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 		k.turn.Must = d.reply.began && !d.patient
 		k.demand.Warm, k.demand.Exclude = d.warm, d.left
 		k.firstByte = j.firstByte(j.cfg.Timeouts.TargetFirstByte)
+		j.enter(&j.receipt.Target)
 		started := j.cascade.now()
 		x, err := j.cascade.dispatch(ctx, k, j.cfg, j.receipt)
 		if _, spent := errors.AsType[*ExhaustedError](err); len(d.left) > 0 && (spent || errors.Is(err, pool.ErrNoBackend)) {
@@ -92,10 +93,12 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 			x, err = j.cascade.dispatch(ctx, k, j.cfg, j.receipt)
 		}
 		if err != nil {
+			j.leave()
 			return d.broken(err)
 		}
-		j.receipt.Target += j.cascade.now().Sub(started)
+		j.receipt.TargetFirst += j.cascade.now().Sub(started)
 		f, err := d.carryOn(x, &at)
+		j.leave()
 		switch {
 		case err != nil || f == nil:
 			return err

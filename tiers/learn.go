@@ -13,12 +13,12 @@ func (j *job) learn(err error) {
 	rc := j.receipt
 	j.fund()
 	shut := rc.Plan.Reason == economy.NoSaving || rc.Plan.Reason == economy.TTFT
-	if err != nil || !rc.judged() && !shut || rc.Verdict.Reason == reasonLost || rc.Verdict.Reason == accept.ReasonNoVerdict {
+	if err != nil || !rc.judged() && !shut || rc.Verdict.Reason == reasonLost || rc.Verdict.Reason == reasonBlock || rc.Verdict.Reason == accept.ReasonNoVerdict {
 		return
 	}
 	j.account()
 	served := rc.Tier == Draft && rc.Verdict.Accept && rc.Verdict.Lot != accept.LotPressed
-	first := rc.Target
+	first := rc.TargetFirst
 	if !j.ask.Request.Stream {
 		first = 0 // a continuation's first token; the client of a whole answer waits for its last
 	}

@@ -26,6 +26,7 @@ type rally struct {
 }
 
 var (
+	errDraft     = errors.New("no block came")            // from the draft pool
 	errBlock     = errors.New("a block cannot be used")   // a round gave nothing to go on with
 	errNoVerdict = errors.New("the target could not say") // of a block
 )
@@ -126,7 +127,7 @@ func (b *rally) serve(ctx context.Context) ([]int32, error) {
 	backend, err := j.cascade.question(ctx, k, j.receipt)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errDraft, err)
 	case c.Fault != nil || len(c.IDs) == 0 || !c.Plain || string(c.Finish) == "abort":
 		return nil, fmt.Errorf("%w: no ids of plain text from %s", errBlock, backend)
 	case len(b.promptIDs) == 0 && len(c.PromptIDs) == 0:
@@ -191,10 +192,7 @@ func (b *rally) shorten(ctx context.Context, before int, ids []int32) {
 // alone has the target carry on when a round failed.
 func (b *rally) alone(ctx context.Context, cause error) error {
 	rc := b.job.receipt
-	why := reasonLost
-	if errors.Is(cause, errNoVerdict) {
-		why = accept.ReasonNoVerdict
-	}
+	why := whyAlone(cause)
 	b.book(why)
 	if ctx.Err() != nil {
 		return b.interrupted(ctx, cause)
@@ -224,6 +222,17 @@ func (b *rally) alone(ctx context.Context, cause error) error {
 		rc.AcceptedTokens, rc.TargetTokens, rc.WastedTokens = 0, 0, b.exact.Drafted
 	}
 	return err
+}
+
+// whyAlone is why a round failed: the draft was lost, what it wrote cannot be used, or the target could not say.
+func whyAlone(cause error) string {
+	switch {
+	case errors.Is(cause, errDraft):
+		return reasonLost
+	case errors.Is(cause, errBlock):
+		return reasonBlock
+	}
+	return accept.ReasonNoVerdict
 }
 
 // seam is the last place from which the target can carry on by ids. Where the answer so far ends

@@ -42,8 +42,10 @@ type Receipt struct {
 	Judged time.Duration // until the verdict, from when it began; 0 while there is none
 	Draft  time.Duration // spent on the draft
 	Verify time.Duration // spent on asking the target about the draft
-	Target time.Duration // spent on the target until its first byte
+	Target time.Duration // spent on the target's answer, or its part of one; at the answer's first byte, until then
 	First  time.Duration // until the answer's first byte
+
+	TargetFirst time.Duration // spent until the target's first byte
 }
 
 // Try is one call to one backend. Its times are on the gateway's clock.

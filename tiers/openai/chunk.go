@@ -264,10 +264,14 @@ type Fault struct {
 	Status  int    // its "code" as a number, or what its words mean; 0 when they say nothing
 	Type    string // vLLM's type, such as BadRequestError
 	Message string // clipped and free of addresses and control characters
+	Param   string // the field at fault, "" where it does not say; as Message, 128 bytes at most
 }
 
 // longestMessage bounds a backend's message before it is shown to a client.
 const longestMessage = 512
+
+// longestParam bounds the name of a field, in bytes.
+const longestParam = 128
 
 // ParseFault reads an error body in any of the shapes that backends use:
 // {"error":{…}}, {"error":"…"}, a flat object, {"detail":…}. It never fails.
@@ -318,6 +322,8 @@ func (f *Fault) member(key string, raw []byte) {
 		f.Message = safeMessage(raw)
 	case key == "type" && raw[0] == '"':
 		f.Type = clip(string(unquote(nil, raw)), 64)
+	case key == "param" && raw[0] == '"':
+		f.Param = clip(safeMessage(raw), longestParam)
 	case key == "code" && raw[0] == '"':
 		f.word(string(unquote(nil, raw)))
 	case key == "code":

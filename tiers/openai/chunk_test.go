@@ -79,8 +79,8 @@ func TestAChunkTellsOfWhatItsTextLeavesOut(t *testing.T) {
 
 func TestFaultsAreReadInEveryShapeBackendsUse(t *testing.T) {
 	for body, want := range map[string]Fault{
-		`{"error":{"message":"m","type":"NotFoundError","param":"model","code":404}}`:     {404, "NotFoundError", "m"},
-		`{"object":"error","message":"m","type":"NotFoundError","param":null,"code":404}`: {404, "NotFoundError", "m"},
+		`{"error":{"message":"m","type":"NotFoundError","param":"model","code":404}}`:     {Status: 404, Type: "NotFoundError", Message: "m", Param: "model"},
+		`{"object":"error","message":"m","type":"NotFoundError","param":null,"code":404}`: {Status: 404, Type: "NotFoundError", Message: "m"},
 		`{"error":"Unauthorized"}`: {Message: "Unauthorized"},
 		`{"detail":"Not Found"}`:   {Message: "Not Found"},
 		`{"error":{"message":"m","type":"server_error","code":"server_error"}}`: {Type: "server_error", Message: "m"},

@@ -1,0 +1,26 @@
+package tiers
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/foregate/foregate/tiers/accept"
+)
+
+func TestADraftIsCalledLostOnlyWhereItWas(t *testing.T) {
+	lost := errors.New("connection reset")
+	for _, c := range []struct {
+		cause error
+		want  string
+	}{
+		{fmt.Errorf("%w: %w", errDraft, lost), reasonLost},
+		{fmt.Errorf("%w: the text of its ids does not begin as before", errBlock), reasonBlock},
+		{errNoVerdict, accept.ReasonNoVerdict},
+		{lost, accept.ReasonNoVerdict}, // the target, asked for the text of its ids
+	} {
+		if got := whyAlone(c.cause); got != c.want {
+			t.Errorf("%v: %s, want %s", c.cause, got, c.want)
+		}
+	}
+}
