@@ -41,8 +41,8 @@ type cache struct {
 	hash     uint64  // of its id, the same for all replicas
 	life     uint32  // counts restarts: places of an earlier life are cold
 	capacity float64 // tokens; 0 is unknown
-	pushed   float64 // tokens that were computed there: what pushes older ones out
 	placed   float64 // tokens of all parts that are placed there
+	recency  recency
 }
 
 // entry is a part and where it is warm.
@@ -58,7 +58,8 @@ type place struct {
 	backend     int
 	life        uint32
 	tokens, own float64
-	pushed      float64   // the backend's when it was last used
+	slot        int32     // in the backend's recency; 0 is none
+	weight      float64   // what it has put there
 	since       time.Time // it is warm
 	used, told  time.Time // last
 }
@@ -87,13 +88,13 @@ func (t *Table) Rejoin(backend int, hash uint64) {
 // Rescale says that all lengths told so far were estimates, wrong by a factor.
 func (t *Table) Rescale(factor float64) {
 	for i := range t.backends {
-		t.backends[i].pushed *= factor
 		t.backends[i].placed *= factor
+		t.backends[i].recency.scale(factor)
 	}
 	for e := t.ring.next; e != &t.ring; e = e.next {
 		for i := range e.places {
 			p := &e.places[i]
-			p.tokens, p.own, p.pushed = p.tokens*factor, p.own*factor, p.pushed*factor
+			p.tokens, p.own, p.weight = p.tokens*factor, p.own*factor, p.weight*factor
 		}
 	}
 }
@@ -105,7 +106,7 @@ func (t *Table) Capacity(backend, tokens int) { t.backends[backend].capacity = f
 func (t *Table) Forget(backend int) {
 	b := &t.backends[backend]
 	b.life++
-	b.pushed, b.placed = 0, 0
+	b.placed, b.recency = 0, recency{}
 }
 
 // Placed is how many tokens are placed on a backend.
@@ -170,9 +171,8 @@ func mix(x uint64) uint64 {
 // tokens is the length of a part of a prompt of that length.
 func (p Part) tokens(prompt int) int { return int(min(max(p.Share, 0), 1) * float64(max(prompt, 0))) }
 
-// warm is how much of a part is still in the cache. What was computed since its last
-// use has pushed the least recently used out; the part's own tail goes first, when
-// the rest of the cache has gone.
+// warm is how much of a part is still in the cache. An engine takes blocks by their last
+// use: what was used since is there before the part, and the part's own tail goes first.
 func (t *Table) warm(p *place) float64 {
 	b := &t.backends[p.backend]
 	if p.life != b.life {
@@ -181,27 +181,27 @@ func (t *Table) warm(p *place) float64 {
 	if b.capacity == 0 {
 		return p.tokens
 	}
-	return min(max(b.capacity-(b.pushed-p.pushed), 0), p.tokens)
+	return min(max(b.capacity-b.recency.after(p.slot), 0), p.tokens)
 }
 
 // Place notes that a prompt of that length is sent to a backend, and appends to told
 // what other replicas should hear of it. id is the backend's, for them.
 func (t *Table) Place(told []Placement, parts []Part, prompt, backend int, id string, now time.Time) []Placement {
 	t.expire(now)
-	before := 0 // tokens of the part before
+	before, short := 0, 0 // tokens of the part before, and of one that is too short
 	for _, part := range parts {
 		tokens := part.tokens(prompt)
 		own := tokens - before
 		if own < leastTokens {
+			short = own
 			continue
 		}
 		before = tokens
 		p := t.place(part.Key, backend, now)
 		said := Placement{Key: part.Key, Backend: id, Tokens: tokens, Own: own}
-		lost := p.tokens - t.warm(p)
-		said.Cold = p.tokens == 0 || lost > float64(own)/2
-		grown := float64(tokens) - p.tokens
-		t.use(p, said, max(lost, 0)+max(grown, 0), now)
+		said.Cold = p.tokens == 0 || p.tokens-t.warm(p) > float64(own)/2
+		t.use(p, said, own-short, now) // what is too short begins other prompts, too
+		short = 0
 		if said.Cold || now.Sub(p.told) >= tellAgain {
 			p.told = now
 			told = append(told, said)
@@ -213,7 +213,11 @@ func (t *Table) Place(told []Placement, parts []Part, prompt, backend int, id st
 
 // Push notes that tokens were computed on a backend that nobody will ask for again,
 // or too few to remember.
-func (t *Table) Push(backend, tokens int) { t.backends[backend].pushed += float64(max(tokens, 0)) }
+func (t *Table) Push(backend, tokens int) {
+	if tokens > 0 {
+		t.slots(backend).push(float64(tokens))
+	}
+}
 
 // Leave forgets that parts of a prompt are on a backend.
 func (t *Table) Leave(parts []Part, backend int) {
@@ -239,24 +243,49 @@ func (t *Table) Hear(said Placement, backend int, now time.Time) {
 	}
 	t.expire(now)
 	p := t.place(said.Key, backend, now)
-	t.use(p, said, max(float64(said.Tokens)-p.tokens, 0), now)
+	t.use(p, said, said.Own, now)
 	p.told = now // they all heard it
 }
 
-// use books a use of p as said, for which so many tokens were computed if it was not
-// cold altogether.
-func (t *Table) use(p *place, said Placement, computed float64, now time.Time) {
-	b := &t.backends[p.backend]
-	if said.Cold {
-		computed = float64(said.Own)
+// use books a use of p as said; so many tokens of it are nobody else's.
+func (t *Table) use(p *place, said Placement, tokens int, now time.Time) {
+	order := t.slots(p.backend) // may move p's slot
+	if p.slot > 0 {
+		order.add(p.slot, -p.weight)
 	}
-	b.pushed += min(computed, float64(said.Own))
+	p.weight = float64(tokens)
+	p.slot = order.use(p.weight)
+	b := &t.backends[p.backend]
 	b.placed += float64(said.Own) - p.own
 	p.used = now
 	if said.Cold || p.since.IsZero() {
 		p.since = now
 	}
-	p.tokens, p.own, p.pushed = float64(said.Tokens), float64(said.Own), b.pushed
+	p.tokens, p.own = float64(said.Tokens), float64(said.Own)
+}
+
+// slots is a backend's recency with room for one more.
+func (t *Table) slots(backend int) *recency {
+	b := &t.backends[backend]
+	if !b.recency.full() {
+		return &b.recency
+	}
+	used := make([]bool, len(b.recency.slots))
+	t.each(backend, func(p *place) { used[p.slot] = true })
+	moved := b.recency.compact(used)
+	t.each(backend, func(p *place) { p.slot = moved[p.slot] })
+	return &b.recency
+}
+
+// each tells do of every place on a backend.
+func (t *Table) each(backend int, do func(*place)) {
+	for e := t.ring.next; e != &t.ring; e = e.next {
+		for i := range e.places {
+			if p := &e.places[i]; p.backend == backend && p.life == t.backends[backend].life && p.slot > 0 {
+				do(p)
+			}
+		}
+	}
 }
 
 // place returns the place of a part on a backend, an empty one if there is none.

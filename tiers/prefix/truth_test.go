@@ -98,9 +98,9 @@ func (tr *traffic) parts(k *talk) []Part {
 
 // TestWhatIsThoughtToBeWarmIsWarmInAnEngine drives tables and real caches with the
 // same prompts and compares what they find: the mean error must be within a share of
-// the mean prompt. A table counts what is computed as what pushes older parts out, not
-// what is only used again, so where the cache is much too small it expects too much,
-// by up to a third; it never expects much too little.
+// the mean prompt. Where the cache has room for a few prompts only, a table expects too
+// much: an engine needs room for the prompt that it computes, too. It never expects much
+// too little.
 func TestWhatIsThoughtToBeWarmIsWarmInAnEngine(t *testing.T) {
 	for name, c := range map[string]struct {
 		tr       traffic
@@ -108,11 +108,11 @@ func TestWhatIsThoughtToBeWarmIsWarmInAnEngine(t *testing.T) {
 		within   float64
 	}{
 		"everything fits":               {traffic{systems: 8, tokens: 1000, question: 400, turns: 8}, 2_000_000, 0.02},
-		"twice what there is room for":  {traffic{systems: 8, tokens: 1000, question: 400, turns: 8}, 60_000, 0.10},
-		"many times that":               {traffic{systems: 8, tokens: 2000, question: 800, turns: 8}, 16_000, 0.35},
-		"long contexts, a third fits":   {traffic{systems: 60, tokens: 6000, question: 100, turns: 2}, 150_000, 0.30},
-		"no system prompt":              {traffic{tokens: 0, question: 900, turns: 10}, 60_000, 0.35},
-		"one too short to be worth it":  {traffic{systems: 8, tokens: 200, question: 500, turns: 10}, 60_000, 0.20},
+		"twice what there is room for":  {traffic{systems: 8, tokens: 1000, question: 400, turns: 8}, 60_000, 0.02},
+		"many times that":               {traffic{systems: 8, tokens: 2000, question: 800, turns: 8}, 16_000, 0.20},
+		"long contexts, a third fits":   {traffic{systems: 60, tokens: 6000, question: 100, turns: 2}, 150_000, 0.02},
+		"no system prompt":              {traffic{tokens: 0, question: 900, turns: 10}, 60_000, 0.01},
+		"one too short to be worth it":  {traffic{systems: 8, tokens: 200, question: 500, turns: 10}, 60_000, 0.04},
 		"the same, and everything fits": {traffic{systems: 8, tokens: 200, question: 500, turns: 10}, 2_000_000, 0.02},
 	} {
 		t.Run(name, func(t *testing.T) {
