@@ -19,6 +19,9 @@ const (
 	fewWaiting = 16
 	// mostTries bounds how many requests one look tries in vain.
 	mostTries = 8
+	// maxLooks bounds how many it tries at all: those that wait for the backend where they
+	// are warm do not count as in vain, they hold nobody up.
+	maxLooks = 64
 	// muchSmaller is how many times smaller a request is that may pass one for which
 	// there is no room.
 	muchSmaller = 4
@@ -56,6 +59,7 @@ type Waiter struct {
 	until   time.Time
 	reserve time.Time      // from then on nobody passes it
 	last    pool.FullError // why it waits
+	warm    time.Time      // since when it waits for the backend where it is warm, although there is room elsewhere; zero: it does not
 }
 
 // rank is the class by which it is served.
@@ -116,13 +120,14 @@ func (l *Line) Enter(w *Waiter, now time.Time) {
 		return
 	}
 	w.last, w.came = pool.FullError{Pool: l.Pool}, now
+	wait := w.wait()
+	w.until, w.reserve = now.Add(wait), now.Add(wait/2)
 	if l.mayPass(w, now) {
 		if err := l.try(w, l.limit(w, now), now); !errors.Is(err, pool.ErrFull) {
 			w.Done(err)
 			return
 		}
 	}
-	wait := w.wait()
 	crowd := l.waiting[w.rank()].crowded(w)
 	switch {
 	case w.Now:
@@ -130,9 +135,8 @@ func (l *Line) Enter(w *Waiter, now time.Time) {
 	case w.Must && (wait <= 0 || crowd):
 		w.Done(w.Try(pool.Limit{}))
 	case !w.Must && (wait <= 0 || crowd || l.vain(w, wait) || l.above(w, now)):
-		l.refuse(w, now)
+		l.giveUp(w, now)
 	default:
-		w.until, w.reserve = now.Add(wait), now.Add(wait/2)
 		l.waiting[w.rank()].join(w)
 	}
 }
@@ -143,7 +147,7 @@ func (l *Line) Enter(w *Waiter, now time.Time) {
 func (l *Line) mayPass(w *Waiter, now time.Time) bool {
 	for c := w.rank(); c <= must; c++ {
 		for _, t := range l.waiting[c].tenants {
-			if !t.waiters[0].lets(w.Tokens, now) {
+			if i := t.patient(); i < len(t.waiters) && !t.waiters[i].lets(w.Tokens, now) {
 				return false
 			}
 		}
@@ -151,9 +155,10 @@ func (l *Line) mayPass(w *Waiter, now time.Time) bool {
 	return true
 }
 
-// lets reports whether a request of so many tokens may pass w, which found no room.
+// lets reports whether a request of so many tokens may pass w, which found no room, or not
+// where it is warm.
 func (w *Waiter) lets(tokens int, now time.Time) bool {
-	return w.last.Limit > 0 && now.Before(w.reserve) && tokens < w.Tokens/muchSmaller
+	return w.last.Elsewhere || w.last.Limit > 0 && now.Before(w.reserve) && tokens < w.Tokens/muchSmaller
 }
 
 // vain reports whether room is not to be expected within w's wait. High waits all the
@@ -179,10 +184,14 @@ func (l *Line) Serve(now time.Time) {
 	l.serving = nil
 	l.expire(now)
 	l.tried = l.tried[:0]
+	vain := 0
 	for w := l.next(now); w != nil; w = l.next(now) {
 		err := l.try(w, l.limit(w, now), now)
 		if errors.Is(err, pool.ErrFull) {
-			if l.tried = append(l.tried, w); len(l.tried) == mostTries {
+			if !w.last.Elsewhere {
+				vain++
+			}
+			if l.tried = append(l.tried, w); vain == mostTries || len(l.tried) == maxLooks {
 				break
 			}
 			continue
@@ -249,7 +258,9 @@ func (l *Line) trickle(now time.Time) {
 		}
 		l.serving = w
 		usage := max(w.Config.Threshold(c), w.Config.Threshold(c+1)) // the class above may be closed: 0 would be no limit
-		if err := w.Try(pool.Limit{Usage: usage, Now: !w.Config.Foresee}); !errors.Is(err, pool.ErrFull) {
+		at := w.at(usage, now)
+		at.Queue = 0
+		if err := w.Try(at); !errors.Is(err, pool.ErrFull) {
 			l.trickled = now
 			l.waiting[c].served(w)
 			w.Done(err)
@@ -285,18 +296,40 @@ func (l *Line) end(w *Waiter, now time.Time) {
 		}
 		w.Done(err)
 	default:
-		l.refuse(w, now)
+		l.giveUp(w, now)
 	}
+}
+
+// giveUp refuses w, unless there is room for it where it is not warm.
+func (l *Line) giveUp(w *Waiter, now time.Time) {
+	if w.last.Elsewhere {
+		w.until = now // it is patient no more
+		if err := l.try(w, l.limit(w, now), now); !errors.Is(err, pool.ErrFull) {
+			w.Done(err)
+			return
+		}
+	}
+	l.refuse(w, now)
 }
 
 // Leave takes w out, whose client has left, and reports whether it was still waiting;
 // its Done is not called.
 func (l *Line) Leave(w *Waiter) bool { return l.waiting[w.rank()].leave(w) }
 
+// at is what w may ask of a backend. While it may still wait it is patient: it waits for
+// room where it is warm as long as that costs less than to go elsewhere.
+func (w *Waiter) at(limit float64, now time.Time) pool.Limit {
+	at := pool.Limit{Usage: limit, Queue: w.Config.queue(w.Class), Now: !w.Config.Foresee, Patient: !w.Now && !w.Must && now.Before(w.until)}
+	if !w.warm.IsZero() {
+		at.Waited = now.Sub(w.warm)
+	}
+	return at
+}
+
 // try takes a place for w, and notes whether its class, and those below, are shed.
 func (l *Line) try(w *Waiter, limit float64, now time.Time) error {
 	l.serving = w
-	at := pool.Limit{Usage: limit, Queue: w.Config.queue(w.Class), Now: !w.Config.Foresee}
+	at := w.at(limit, now)
 	if limit >= 1 && !w.Config.Foresee {
 		at = pool.Limit{} // it is let in whatever there is
 	}
@@ -304,6 +337,9 @@ func (l *Line) try(w *Waiter, limit float64, now time.Time) error {
 	full, ok := errors.AsType[*pool.FullError](err)
 	if ok {
 		w.last = *full
+		if full.Elsewhere && w.warm.IsZero() {
+			w.warm = now
+		}
 	}
 	switch {
 	case ok && full.Partial: // what is left after its other tries says nothing of the pool

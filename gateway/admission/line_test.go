@@ -107,7 +107,7 @@ func TestWhatIsForeseenCountsUnlessItIsOff(t *testing.T) {
 	b.enter(high, "t", nil)
 	b.cfg.Foresee = false
 	b.enter(normal, "t", nil)
-	want := []pool.Limit{{Usage: 0.85, Queue: 7}, {Usage: 1}, {Usage: 0.95, Now: true}}
+	want := []pool.Limit{{Usage: 0.85, Queue: 7, Patient: true}, {Usage: 1, Patient: true}, {Usage: 0.95, Now: true, Patient: true}}
 	for i, l := range b.mem.asked {
 		if l != want[i] {
 			t.Errorf("asked %+v, want %+v", l, want[i])

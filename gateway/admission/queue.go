@@ -62,8 +62,19 @@ func (q *queue) head() *Waiter {
 	return next.waiters[0]
 }
 
-// heads are the first of each tenant, in the order of the tenants' turns, and behind each
-// of them the first that is so much smaller that it may pass.
+// patient is how many of the tenant's first requests wait only for the backends where they
+// are warm: whoever is behind them is next.
+func (t *turns) patient() int {
+	n := 0
+	for n < len(t.waiters) && t.waiters[n].last.Elsewhere {
+		n++
+	}
+	return n
+}
+
+// heads are the first of each tenant, in the order of the tenants' turns: those that are
+// patient, the first that is not, and the first behind it that is so much smaller that it
+// may pass.
 func (q *queue) heads() []*Waiter {
 	q.order = q.order[:0]
 	for _, t := range q.tenants {
@@ -77,10 +88,15 @@ func (q *queue) heads() []*Waiter {
 	})
 	q.first = q.first[:0]
 	for _, t := range q.order {
-		first := t.waiters[0]
+		n := t.patient()
+		q.first = append(q.first, t.waiters[:n]...)
+		if n == len(t.waiters) {
+			continue
+		}
+		first := t.waiters[n]
 		q.first = append(q.first, first)
-		if i := slices.IndexFunc(t.waiters, func(w *Waiter) bool { return w.Tokens < first.Tokens/muchSmaller }); i > 0 {
-			q.first = append(q.first, t.waiters[i])
+		if i := slices.IndexFunc(t.waiters[n:], func(w *Waiter) bool { return w.Tokens < first.Tokens/muchSmaller }); i > 0 {
+			q.first = append(q.first, t.waiters[n+i])
 		}
 	}
 	return q.first

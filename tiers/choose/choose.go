@@ -47,6 +47,11 @@ type Need struct {
 	Limit float64 // share of the KV cache that it may fill, 0..1; 0 is no limit
 	Holds int     // tokens that it will fill the cache with in the end: prompt and expected output; 0: only what is in use now counts
 	Queue int     // requests that may wait there; 0 is any number
+
+	// Patient says that the request can wait until the backend where it is warm has
+	// room, although another has some; Waited is how long it has done so, in seconds.
+	Patient bool
+	Waited  float64
 }
 
 // Candidate is one backend as Choose sees it: values only. "Own" are this
@@ -185,7 +190,12 @@ func (c *choice) passes(i int) bool {
 }
 
 func (c *choice) may(i int) bool {
-	return !c.none && c.cands[i].room(c.need) >= c.least && !c.passes(i) && (c.most == 0 || crowd(c.cfg, &c.cands[i], c.need) <= c.most)
+	return !c.none && c.cands[i].room(c.need) >= c.least && !c.passes(i) && !c.crowded(i)
+}
+
+// crowded reports whether candidate i has as many requests as it may have.
+func (c *choice) crowded(i int) bool {
+	return c.most > 0 && crowd(c.cfg, &c.cands[i], c.need) > c.most
 }
 
 // cheapest is the candidate of least cost. Of those within the band of it, the one

@@ -33,20 +33,25 @@ func (c *choice) fit() int {
 		best = c.cheapest(wait, tieShare, tieSeconds)
 	}
 	warm := c.warmest()
-	if warm < 0 || warm == best {
+	if warm < 0 || best < 0 || warm == best {
 		return best
 	}
 	// What is computed twice is time that the next ones wait, too; so it counts twice,
-	// or three times as long as it is not crowded there.
+	// or three times as long as it is not crowded there. So much a patient request waits
+	// for room there, too.
 	k := &c.cands[warm]
 	again := max(float64(k.Cached-c.cands[best].Cached), 0) / k.PrefillRate
 	if crowd(c.cfg, k, c.need) <= spill*(mean+few) {
 		again *= 2
 	}
-	if wait(c.cfg, k, c.need) <= wait(c.cfg, &c.cands[best], c.need)+again {
+	switch stay := wait(c.cfg, k, c.need) + c.need.Waited; {
+	case stay > wait(c.cfg, &c.cands[best], c.need)+again:
+		return best
+	case !c.may(warm):
+		return -1
+	default:
 		return warm
 	}
-	return best
 }
 
 // mean is the mean number of requests of those that may be used.
@@ -63,18 +68,19 @@ func (c *choice) mean() float64 {
 
 // warmest is the candidate with most of the prompt in its cache, −1 when nobody has
 // enough of it to matter. Of those that have about as much, it is the main one, so
-// that all replicas come back to the same and the other copies fade.
+// that all replicas come back to the same and the other copies fade. For a patient
+// request it may be one that has no room now.
 func (c *choice) warmest() int {
 	most := worthCached
 	for i := range c.cands {
-		if c.may(i) {
+		if c.mayWait(i) {
 			most = max(most, c.cands[i].Cached)
 		}
 	}
 	warm := -1
 	for i := range c.cands {
 		k := &c.cands[i]
-		if k.Cached < most-most/asWarm || k.Cached < worthCached || !c.may(i) {
+		if k.Cached < most-most/asWarm || k.Cached < worthCached || !c.mayWait(i) {
 			continue
 		}
 		if was := warm; was < 0 || k.Main && !c.cands[was].Main || k.Main == c.cands[was].Main && k.Home > c.cands[was].Home {
@@ -82,4 +88,9 @@ func (c *choice) warmest() int {
 		}
 	}
 	return warm
+}
+
+// mayWait reports whether candidate i may be used, or waited for.
+func (c *choice) mayWait(i int) bool {
+	return c.may(i) || c.need.Patient && c.cands[i].room(c.need) >= full && !c.passes(i) && !c.crowded(i)
 }

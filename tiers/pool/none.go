@@ -46,10 +46,11 @@ func (e *NoBackendError) Unwrap() error { return e.Last }
 // FullError tells that backends would do, but for the demand's limit: one may wait for
 // room.
 type FullError struct {
-	Pool  string
-	Limit float64 // the demand's
-	Usage float64 // the least KV usage of those that would do, own tokens included
-	Large bool    // the request needs more than half of the memory of each of these
+	Pool      string
+	Limit     float64 // the demand's
+	Usage     float64 // the least KV usage of those that would do, own tokens included
+	Elsewhere bool    // there is room, but not where the prompt is warm; only for a patient request
+	Large     bool    // the request needs more than half of the memory of each of these
 
 	Partial bool // it excluded a backend, so that this is not said of the whole pool
 
@@ -88,6 +89,7 @@ func (p *Pool) isFull(s *round, need choose.Need, d *Demand) error {
 			continue
 		}
 		candidates++
+		e.Elsewhere = e.Elsewhere || d.Limit.Patient && !c.Above(need)
 		if o := c.Over(need); over < 0 || o < over {
 			over = o
 			e.Peak, e.PeakLimit = c.Peak(need)

@@ -168,3 +168,25 @@ func TestWhereTheSizeOfTheCacheIsUnknownTheUsageAloneCounts(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+func TestAPatientRequestIsToldThatThereIsRoomElsewhere(t *testing.T) {
+	b := newBench(t, Options{Backends: []string{"http://a", "http://b"}})
+	b.tick(0, func(int) pressure.Reading { return at(0.1) })
+	talk := conversation("x", 8000)
+	talk.Limit = Limit{Usage: 0.5, Patient: true}
+	warm := pick(t, b.Pool, talk)
+	warm.FirstToken()
+	warm.Done(10)
+	b.give(int(warm.Backend()[0]-'a'), at(0.6))
+	if e := refused(t, b.Pool, talk); !e.Elsewhere || e.Wait != 0 || e.Usage >= 0.5 {
+		t.Errorf("%+v", e)
+	}
+	talk.Limit.Waited = time.Minute
+	if l := pick(t, b.Pool, talk); l.Backend() == warm.Backend() {
+		t.Error("it went where there is no room")
+	}
+	b.tick(0, func(int) pressure.Reading { return at(0.6) })
+	if e := refused(t, b.Pool, talk); e.Elsewhere {
+		t.Errorf("there is no room anywhere: %+v", e)
+	}
+}

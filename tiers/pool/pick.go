@@ -36,6 +36,11 @@ type Limit struct {
 	Usage float64 // share of the KV cache, 0..1; 0 is no limit
 	Queue int     // requests that may wait there; 0 is any number
 	Now   bool    // only what is in use now counts, not what it will grow to
+
+	// Patient says that the request can wait for room where it is warm, although there
+	// is some elsewhere; Waited is how long it has done so.
+	Patient bool
+	Waited  time.Duration
 }
 
 // Pick chooses a backend and counts the request as under way there until the
@@ -100,6 +105,7 @@ func (p *Pool) need(d *Demand) choose.Need {
 	}
 	if d.Limit.Usage > 0 {
 		n.Limit, n.Queue = d.Limit.Usage, d.Limit.Queue
+		n.Patient, n.Waited = d.Limit.Patient, d.Limit.Waited.Seconds()
 		if !d.Limit.Now {
 			output, _ := p.outputs.of(kindOf(d), d.MostOutput)
 			n.Holds = n.PromptTokens + int(output)*d.answers()
