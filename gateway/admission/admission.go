@@ -7,8 +7,9 @@
 // readings, by what is under way and by what that will grow to). A class that finds every
 // backend's usage at its threshold is shed at once. Who else finds no room waits, high before
 // normal before low, tenants in turns within a class, up to the wait of its class; then
-// it is shed. A class that is shed comes back only when there is more room than it was
-// shed at, so that shedding does not flicker.
+// it is shed. Who waits for the backend where its prompt is warm, while another has room,
+// holds nobody up and goes there in the end. A class that is shed comes back only when
+// there is more room than it was shed at, so that shedding does not flicker.
 //
 // It guarantees that lines and waits are bounded, that a request whose answer has
 // begun is never turned away, and that every refusal says why and when to come back.

@@ -23,6 +23,9 @@ func TestEverySeedOfLocalityFindsItsPrefixes(t *testing.T) {
 			continue
 		}
 		for seed := uint64(2); seed <= 5; seed++ { // the first is a baseline
+			if testing.Short() && seed != 3 { // which was the hardest
+				continue
+			}
 			r, err := Run(t.Context(), s, &s.Cases[i], seed)
 			if err != nil {
 				t.Fatal(err)

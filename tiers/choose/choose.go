@@ -113,7 +113,9 @@ func unit(x uint64) float64 { return float64(x>>11) / (1 << 53) }
 // pure: the same values and the same turn give the same answer. Turn is counted
 // up by the caller and decides between equals.
 //
-// Where everybody that may be used is above the request's limit, nobody is chosen.
+// Where everybody that may be used is above the request's limit, nobody is chosen; for a
+// patient request also where that holds for the backend where it is warm, as long as the
+// wait costs less than to compute the prompt elsewhere.
 //
 // Fit takes the candidate where most of the prompt is warm, as long as it is not too
 // busy (Config.Spill); else the one of least expected wait, [Wait]. Where the

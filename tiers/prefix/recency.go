@@ -14,8 +14,9 @@ type recency struct {
 	total float64
 }
 
-// leastSlots is how many slots a backend has at least.
-const leastSlots = 64
+// minSlots is how many slots a backend has at least: to compact means to look at all that
+// is placed anywhere.
+const minSlots = 512
 
 // full reports whether there is no slot for what comes next.
 func (r *recency) full() bool { return int(r.next) >= len(r.slots) }
@@ -62,7 +63,7 @@ func (r *recency) compact(used []bool) (moved []int32) {
 			kept, waits = append(kept, waits), 0
 		}
 	}
-	n := max(2*len(kept), leastSlots)
+	n := max(2*len(kept), minSlots)
 	*r = recency{tree: make([]float64, n), slots: make([]float64, n), next: 1}
 	for _, tokens := range kept[1:] {
 		r.use(tokens)
