@@ -152,6 +152,24 @@ func TestADraftThatNobodyVouchedForPassesNothingOn(t *testing.T) {
 	}
 }
 
+func TestADraftThatIsTheAnswerThoughItsFaultWasSeenTooLateIsNotCalledRejected(t *testing.T) {
+	draft := newScripted(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+		say(w, roleChunk)
+		for i := range 120 {
+			say(w, spoken(fmt.Sprintf(" w%d", i%4), fmt.Sprint(100+i%4), -0.01, ""))
+		}
+		say(w, spoken("", "100", -0.01, "stop"), openai.Done)
+	})
+	target := newScripted(t, ending)
+	got, rc, err := scriptedRig(t, draft.URL, target.URL).ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":300,"stream":true`))
+	if err != nil || rc.Tier != Draft || rc.Verdict.Accept || rc.Verdict.Reason != accept.ReasonRepetition {
+		t.Fatalf("tier %s, %+v, %v", rc.Tier, rc.Verdict, err)
+	}
+	if got.foregate.Verdict != "accepted" || got.foregate.Reason != "late_repetition" {
+		t.Errorf("the answer says %+v", got.foregate)
+	}
+}
+
 func TestADraftCutByItsOwnContextIsContinued(t *testing.T) {
 	r := &rig{t: t, cfg: testConfig()}
 	r.cfg.Accept.Threshold = -15

@@ -244,6 +244,9 @@ func (d *draft) conclude(v accept.Verdict) {
 		d.out.Acceptance = "accepted"
 	}
 	if d.course.Keeps(v, d.finish != "") {
+		if !v.Accept {
+			d.out.Acceptance, d.out.Reason = "accepted", v.Late()
+		}
 		d.out.Tier, d.out.DraftTokens, d.out.Unverified = "draft", len(d.ids), v.Lot != accept.LotWhole
 		d.request.finish(loadtest.Answered, "")
 		return

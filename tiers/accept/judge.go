@@ -30,6 +30,10 @@ type Verdict struct {
 	Lot    Lot    // by whose word it was accepted; "" where it was not
 }
 
+// Late is the reason of a draft that is the answer although it was not accepted: the client had
+// it when the fault was seen.
+func (v Verdict) Late() string { return "late_" + v.Reason }
+
 // Lot tells accepted drafts apart by whose word they were accepted on: they are different
 // products with different risks.
 type Lot string
