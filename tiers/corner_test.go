@@ -155,6 +155,9 @@ func TestADraftThatNobodyVouchedForPassesNothingOn(t *testing.T) {
 func TestADraftThatIsTheAnswerThoughItsFaultWasSeenTooLateIsNotCalledRejected(t *testing.T) {
 	draft := newScripted(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		say(w, roleChunk)
+		for i := range 60 { // released, and then it runs in circles
+			say(w, spoken(fmt.Sprintf(" v%d", i), fmt.Sprint(200+i), -0.01, ""))
+		}
 		for i := range 120 {
 			say(w, spoken(fmt.Sprintf(" w%d", i%4), fmt.Sprint(100+i%4), -0.01, ""))
 		}
