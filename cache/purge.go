@@ -139,10 +139,13 @@ func Sweep(ctx context.Context, answers redis.UniversalClient, s Scope) (int, er
 	}
 	var deleted atomic.Int64
 	if c, ok := answers.(*redis.ClusterClient); ok {
-		err := c.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) (err error) {
-			err = errSweepPanicked
-			defer panics.Caught(ctx) // each is asked by a goroutine of its own
-			return sweep(ctx, node, prefix, &deleted)
+		err := c.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
+			err := errSweepPanicked
+			func() {
+				defer panics.Caught(ctx) // each is asked by a goroutine of its own
+				err = sweep(ctx, node, prefix, &deleted)
+			}()
+			return err
 		})
 		return int(deleted.Load()), err
 	}

@@ -160,7 +160,7 @@ func (b *cacheBench) opened(t *testing.T) opening {
 	return o
 }
 
-// reads reads until a line holds what is wanted.
+// reads goes on to the line that holds what is wanted.
 func (o opening) reads(t *testing.T, want string) {
 	t.Helper()
 	deadline := time.After(10 * time.Second)

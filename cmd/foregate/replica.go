@@ -199,17 +199,6 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 	return o
 }
 
-// routePools are the draft and the target pool of a route; draft is nil when it
-// has none, both when there is no such route.
-func (r *replica) routePools(route string) (draft, target *pool.Pool) {
-	for _, def := range r.file.Routes {
-		if def.Model == route {
-			return r.pools[def.Draft], r.pools[def.Target]
-		}
-	}
-	return nil, nil
-}
-
 // routeStates tell how each route stands.
 func (r *replica) routeStates() []gateway.RouteState {
 	out := make([]gateway.RouteState, 0, len(r.file.Routes))
