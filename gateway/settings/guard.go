@@ -73,8 +73,11 @@ func (g *guard) tell(ctx context.Context, before known, f found) error {
 		return nil
 	}
 	m, err := g.count(ctx, before.mark)
-	if err == nil && m.id != "" {
+	switch {
+	case err == nil && m.id != "":
 		g.known.mark = m
+	case f.mark.id == "": // it was not made: Redis may have come back empty since the hash was read, which the next read finds
+		g.known.mark = before.mark
 	}
 	if err != nil && refuses(err) {
 		return err

@@ -307,3 +307,41 @@ func FuzzALossOfOtherReplicasIsBoundedAndMayBeUndone(f *testing.F) {
 		}
 	})
 }
+
+// between has something happen after a watcher has read the settings, and before it reads their marker.
+type between struct{ happens func() }
+
+func (b *between) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (b *between) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+func (b *between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, all []redis.Cmder) error {
+		if args := all[0].Args(); len(args) > 1 && args[1] == MarkerKey && b.happens != nil {
+			b.happens()
+			b.happens = nil
+		}
+		return next(ctx, all)
+	}
+}
+
+func TestALossBetweenTheReadsOfSettingsAndMarkerIsFound(t *testing.T) {
+	stores(t, func(t *testing.T, s store) {
+		desk, _ := s.watchers(t, 0)
+		c := client(s.addr, nil)
+		t.Cleanup(func() { _ = c.Close() })
+		var b between
+		c.AddHook(&b)
+		w := New(Options{Redis: c, Routes: []string{"m"}})
+		poll(t, w)
+		if _, err := desk.Set(t.Context(), Order{Who: "o"}, map[string]string{"speculation.mode@m": "off"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		poll(t, w)
+		b.happens = func() { s.wipe(t, nil) }
+		poll(t, w)
+		has(t, "wiped while it was read", "off", 0, w)
+		poll(t, w)
+		has(t, "wiped", "off", 1, w)
+	})
+}
