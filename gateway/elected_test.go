@@ -133,6 +133,26 @@ func TestAFollowerThatCannotBeContinuedHearsThatAtOnce(t *testing.T) {
 	}
 }
 
+// TestAFollowerThatLeadsHearsThatTheReplicaEnds has it lead for the client that it has told what another began.
+func TestAFollowerThatLeadsHearsThatTheReplicaEnds(t *testing.T) {
+	up, k := newSpeaker(t), newKept(t)
+	up.step, up.cut = make(chan struct{}), make(chan struct{})
+	up.pieces = func(string) []string { return []string{"The answer", " is this."} }
+	b := startCached(t, up.URL, k, nil)
+	leader := make(chan said, 1)
+	go func() { leader <- b.say(t.Context(), question{stream: true}) }()
+	soon(t, "the leader is asked for", func() bool { return up.calls.Load() == 1 })
+	follower := b.opened(t)
+	soon(t, "the follower is there", func() bool { return b.opts.Flights.Seats() == 2 })
+	up.step <- struct{}{}
+	follower.reads(t, "The answer")
+	up.cut <- struct{}{}
+	<-leader
+	soon(t, "the follower leads", func() bool { return up.calls.Load() == 2 })
+	b.cutStreams(errDraining)
+	follower.reads(t, `"code":"gateway_draining"`)
+}
+
 // opening is a stream that is read as it comes.
 type opening struct{ lines chan string }
 

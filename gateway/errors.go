@@ -242,10 +242,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, e
 		l.code = statusGone
 		panic(http.ErrAbortHandler)
 	}
-	p := problemOf(err)
-	if context.Cause(r.Context()) == errDraining {
-		p = errGoing
-	}
+	p := endOf(r, err)
 	if l.out != nil && l.out.began {
 		l.code = statusBroken
 		l.breakOff(p)
@@ -259,6 +256,14 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, e
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftoverTime)) // the refusal must not wait for a body that may never come
 	writeProblem(w, p)
+}
+
+// endOf is what a client hears of an error that ends its request.
+func endOf(r *http.Request, err error) *problem {
+	if context.Cause(r.Context()) == errDraining {
+		return errGoing
+	}
+	return problemOf(err)
 }
 
 // breakOff tells the client of a stream, once, why its answer ends here. The connection is aborted whether or not that

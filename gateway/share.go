@@ -30,7 +30,7 @@ func (x *exchange) share(seat *cache.Seat) (err error) {
 	defer func() {
 		seat.Depart()
 		if err != nil && f.made {
-			x.l.breakOff(problemOf(err)) // before the wait: what is made now is for others
+			x.l.breakOff(endOf(x.r, err)) // before the wait: what is made now is for others
 		}
 		f.making.Wait() // it is booked here
 	}()
