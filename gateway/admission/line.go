@@ -275,6 +275,7 @@ func (l *Line) expire(now time.Time) {
 		for _, w := range l.waiting[c].over(func(w *Waiter) bool {
 			return !now.Before(w.until) || l.above(w, now)
 		}) {
+			l.waiting[c].leave(w) // one at a time: should this panic, the others are still there
 			l.end(w, now)
 		}
 	}

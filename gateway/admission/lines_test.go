@@ -453,3 +453,27 @@ func TestAPanicOfTheLineItselfCostsOneRequest(t *testing.T) {
 		atRest(t, s)
 	})
 }
+
+func TestAPanicAtTheEndOfAWaitLosesNobodyWhoseWaitIsOverAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := NewLines([]string{"p"}, nil), counter{}
+		times := 0
+		s.byPool["p"].line.Rand = func() float64 {
+			if times++; times == 1 {
+				panic("of the line")
+			}
+			return 0
+		}
+		lost := make(chan any, 1)
+		go func() { lost <- panics(func() { _, _ = s.Enter(t.Context(), "p", c.waiter(low, "a")) }) }()
+		next := going(t.Context(), s, c.waiter(low, "b"))
+		time.Sleep(DefaultConfig().Wait(low) + 2*poll)
+		if <-lost == nil {
+			t.Error("who is looked at first does not hear of its panic")
+		}
+		if r, ok := have(next); !ok || !errors.Is(r.err, ErrShed) {
+			t.Fatalf("who is looked at next: %+v, %v", r, ok)
+		}
+		atRest(t, s)
+	})
+}

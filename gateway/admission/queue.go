@@ -150,7 +150,7 @@ func (q *queue) leave(w *Waiter) bool {
 	return true
 }
 
-// over takes out whose wait is over, the longest waiting first.
+// over are those whose wait is over, the longest waiting first.
 func (q *queue) over(is func(*Waiter) bool) []*Waiter {
 	var over []*Waiter
 	for _, t := range q.tenants {
@@ -166,8 +166,5 @@ func (q *queue) over(is func(*Waiter) bool) []*Waiter {
 		}
 		return 1
 	})
-	for _, w := range over {
-		q.leave(w)
-	}
 	return over
 }
