@@ -60,7 +60,7 @@
 // A request that Redis does not answer within the budget is decided by this replica, and may be
 // charged in Redis all the same. When the answer comes after all, that charge is given back
 // if the request was refused here, and else settled by what was used, once it is over. While Redis is
-// left alone, refunds wait. An answer that never comes (the connection ends, or 100 ms pass)
+// left alone, refunds wait, less what drains meanwhile. An answer that never comes (the connection ends, or 100 ms pass)
 // leaves its charge, if there was one, to the drain.
 //
 // The script is ours, since what there is asks for one limit per round trip (redis_rate, by

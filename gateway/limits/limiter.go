@@ -235,7 +235,7 @@ func (l *Limiter) count(ctx context.Context, g *Grant, replicas int) (answer, la
 	t.apart = t.apart || owes != untold{} || l.redis != nil && result != resultBusy && got.refused == ""
 	if result == resultBusy && got.refused == "" {
 		g.shared = true
-		l.correct(a.Tenant, correction{a.Limit, amounts{requests: 1, tokens: a.Tokens}}) // Redis is well, and hears of it a little later
+		l.correct(a.Tenant, correction{limit: a.Limit, amounts: amounts{requests: 1, tokens: a.Tokens}}) // Redis is well, and hears of it a little later
 	}
 	return got, here
 }
@@ -272,7 +272,7 @@ func (g *Grant) Settle(used int) {
 		return
 	}
 	if g.shared {
-		l.correct(g.ask.Tenant, correction{g.ask.Limit, amounts{tokens: more}})
+		l.correct(g.ask.Tenant, correction{limit: g.ask.Limit, amounts: amounts{tokens: more}})
 		return
 	}
 	w := l.own(g.ask.Limit, l.replicas()).tokens

@@ -27,6 +27,22 @@ type corrections struct {
 type correction struct {
 	limit Limit
 	amounts
+	kept time.Time // since when it waits for a Redis that is away; zero: it does not
+}
+
+// left is what of a correction is still true: what was charged drains also while a refund of it waits.
+func (c correction) left(now time.Time) amounts {
+	if c.kept.IsZero() {
+		return c.amounts
+	}
+	w, minutes := c.limit.shared(), now.Sub(c.kept).Minutes()
+	less := func(n int, l law) int {
+		if n >= 0 {
+			return n
+		}
+		return min(0, n+int(minutes*l.cap))
+	}
+	return amounts{less(c.requests, w.requests), less(c.tokens, w.tokens), less(c.high, w.high)}
 }
 
 // correct queues a correction; what the queue cannot take is dropped and counted.
@@ -38,6 +54,9 @@ func (l *Limiter) correct(tenant string, c correction) {
 	switch {
 	case ok:
 		c.amounts = c.plus(was.amounts)
+		if c.kept.IsZero() {
+			c.kept = was.kept
+		}
 	case len(q.more) >= mostCorrections:
 		l.metrics.dropped.Inc()
 		return
@@ -112,18 +131,22 @@ func (l *Limiter) try(ctx context.Context) {
 	}
 }
 
-// flush tells Redis of the corrections. While it is away, refunds wait for its return, since what it charged stays else;
-// charges are dropped: by the time it is back they are no longer true.
+// flush tells Redis of the corrections. While it is away, refunds wait for its return, since what it charged stays else,
+// until that has drained; charges are dropped: by the time it is back they are no longer true.
 func (l *Limiter) flush(ctx context.Context) {
-	all := l.corrections.take()
+	all, now := l.corrections.take(), l.now()
 	if len(all) == 0 {
 		return
 	}
 	if l.asker.Away() {
 		for name, c := range all {
-			if c.amounts = c.refunds(); c.amounts == (amounts{}) {
+			c.amounts = c.refunds()
+			if c.left(now) == (amounts{}) {
 				l.metrics.dropped.Inc()
 				continue
+			}
+			if c.kept.IsZero() {
+				c.kept = now
 			}
 			l.correct(name, c)
 		}
@@ -131,6 +154,7 @@ func (l *Limiter) flush(ctx context.Context) {
 	}
 	part := make(map[string]correction, min(len(all), flushAtOnce))
 	for name, c := range all {
+		c.amounts, c.kept = c.left(now), time.Time{}
 		part[name] = c
 		if len(part) == flushAtOnce {
 			l.settle(ctx, part)

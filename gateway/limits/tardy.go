@@ -36,6 +36,6 @@ func (g *Grant) correct() {
 		t.more.high = 0
 	}
 	if t.more != (amounts{}) {
-		g.limiter.correct(g.ask.Tenant, correction{g.ask.Limit, t.more})
+		g.limiter.correct(g.ask.Tenant, correction{limit: g.ask.Limit, amounts: t.more})
 	}
 }

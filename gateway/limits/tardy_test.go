@@ -3,6 +3,7 @@ package limits
 import (
 	"context"
 	"net"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -117,6 +118,26 @@ func TestARefundWaitsForARedisThatIsLeftAlone(t *testing.T) {
 		time.Sleep(flushEvery + time.Millisecond)
 		if got := owed(m, "acme"); got[1] != "0.000000" {
 			t.Errorf("%s tokens are owed for 100", got[1])
+		}
+	})
+}
+
+func TestARefundThatWaitedForRedisIsLessByWhatHasDrainedMeanwhile(t *testing.T) {
+	belated(t, func(t *testing.T, r *replica, m *miniredis.Miniredis, late func(time.Duration)) {
+		a := Ask{Tenant: "acme", Limit: Limit{TPM: 60_000}, Tokens: 30_000}
+		late(tooLate)
+		g := r.enter(t, a)
+		for range lookup.FailuresInARow {
+			r.ask(t, Ask{Tenant: "other", Limit: Limit{TPM: 60_000}})
+		}
+		g.Settle(100)
+		time.Sleep(time.Minute) // all that was charged has drained
+		late(0)
+		within(t, 20*time.Second, "Redis is asked again", func() bool { return !r.asker.Away() })
+		r.ask(t, a)
+		time.Sleep(flushEvery + time.Millisecond)
+		if got, err := strconv.ParseFloat(owed(m, "acme")[1], 64); err != nil || got < 29_000 {
+			t.Errorf("%v tokens are owed for 30,000, %v", got, err)
 		}
 	})
 }
