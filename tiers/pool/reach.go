@@ -50,8 +50,8 @@ type contact struct {
 // answered notes an answer.
 func (c *contact) answered(now time.Time) { *c = contact{at: now} }
 
-// missed notes a scrape that brought no reading. An answer that is no reading is an answer.
-func (c *contact) missed(err error, now time.Time) {
+// ended notes the end of a question. An answer that is not what was asked for is an answer.
+func (c *contact) ended(err error, now time.Time) {
 	if _, none := errors.AsType[*url.Error](err); none {
 		c.failed = err
 		return

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -49,6 +50,16 @@ func TestABackendWhoseHostDoesNotResolveIsNotReached(t *testing.T) {
 	l.Refused(errors.New("no such host"))
 	if got := b.Reach(); got != Down {
 		t.Errorf("after a refused connection: %v", got)
+	}
+}
+
+func TestABackendWhoseNameIsLookedUpTooSlowlyIsNotReached(t *testing.T) {
+	b := newBench(t, Options{Backends: []string{"http://a"}})
+	a := (*b.set.Load())[0]
+	b.missed(a, &url.Error{Op: "Get", URL: "http://a/metrics", Err: context.DeadlineExceeded}) // its health is asked for at once
+	b.settled(a, unresolved)
+	if got := b.Reach(); got != Unreached {
+		t.Errorf("its host does not resolve: %v", got)
 	}
 }
 

@@ -16,7 +16,7 @@ func (p *Pool) asksHealth(ctx context.Context, b *backend) {
 	case errors.Is(err, context.DeadlineExceeded):
 		p.unanswered(b, asked)
 	default:
-		p.answered(b)
+		p.settled(b, err)
 	}
 }
 
@@ -44,11 +44,15 @@ func (p *Pool) unanswered(b *backend, asked time.Time) {
 }
 
 // answered notes that b answered a question.
-func (p *Pool) answered(b *backend) {
+func (p *Pool) answered(b *backend) { p.settled(b, nil) }
+
+// settled notes that a question to b had an end in time. An error that came instead of an
+// answer over HTTP, of a name that does not resolve, is no silence, and no contact either.
+func (p *Pool) settled(b *backend, err error) {
 	p.mu.Lock()
 	was := b.vitals.condition()
 	b.vitals.speaks()
-	b.contact.answered(p.now())
+	b.contact.ended(err, p.now())
 	is := b.vitals.condition()
 	p.mu.Unlock()
 	p.turned(b, was, is)

@@ -127,7 +127,7 @@ func (p *Pool) look(ctx context.Context, b *backend) bool {
 			p.unanswered(b, asked)
 			p.asksHealth(ctx, b)
 		} else {
-			p.answered(b)
+			p.settled(b, err)
 		}
 		return false
 	}
@@ -217,7 +217,7 @@ func (p *Pool) missed(b *backend, err error) {
 	b.metrics.scrapeErrors.Inc()
 	known := p.forgetOld(b)
 	p.mu.Lock()
-	b.contact.missed(err, p.now())
+	b.contact.ended(err, p.now())
 	goesBlind := !known && !b.blind
 	b.blind = b.blind || !known
 	p.mu.Unlock()
