@@ -19,15 +19,21 @@ const (
 // Reach tells whether the pool can take a request. A reading counts as an answer, also one that
 // another replica took, and so does whatever else the backend says over HTTP. A backend that says
 // nothing more is reached for another [pressure.Config.Absent].
-func (p *Pool) Reach() Reach {
+func (p *Pool) Reach() Reach { return p.reach(p.open, false) }
+
+// ReachSpare is Reach for requests that are of no use where they may wait ([Demand].Spare),
+// as drafts are.
+func (p *Pool) ReachSpare() Reach { return p.reach(p.shut, true) }
+
+func (p *Pool) reach(broken func(backend string) bool, spare bool) Reach {
 	now, absent := p.now(), p.pressure().OrDefaults().Absent
 	best := Down
 	for _, b := range *p.set.Load() {
-		if p.open(b.id) {
+		if broken(b.id) {
 			continue
 		}
 		p.mu.Lock()
-		out, reached := b.out(now), b.contact.reached(now, absent)
+		out, reached := b.out(now) || spare && b.vitals.suspect(), b.contact.reached(now, absent)
 		p.mu.Unlock()
 		switch {
 		case out:

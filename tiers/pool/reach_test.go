@@ -94,3 +94,20 @@ func TestAPoolIsReachedWhereOneOfItsBackendsIs(t *testing.T) {
 		t.Errorf("b is drained, too: %v", got)
 	}
 }
+
+func TestDraftsDoNotReachABackendThatOnlyTheFloorKeeps(t *testing.T) {
+	shut := "a"
+	b := newBench(t, Options{Backends: []string{"http://a"}, Shut: func(id string) bool { return id == shut }})
+	b.give(0, works(0, 0))
+	if all, drafts := b.Reach(), b.ReachSpare(); all != Reached || drafts != Down {
+		t.Errorf("its breaker is open: %v, for drafts %v", all, drafts)
+	}
+	shut = ""
+	if got := b.ReachSpare(); got != Reached {
+		t.Errorf("its breaker is closed: %v", got)
+	}
+	b.silent(2, 0)
+	if got := b.ReachSpare(); got != Down {
+		t.Errorf("it seems to hang: %v", got)
+	}
+}
