@@ -22,6 +22,7 @@ const (
 	mostErrorBody = 64 << 10 // bytes read of an error response
 	mostHint      = 60 * time.Second
 	drainWait     = 50 * time.Millisecond // for the end of a body behind its terminator
+	staleWithin   = time.Second / 4       // a kept connection that was closed while it was idle breaks so soon
 )
 
 // call is one request to be sent to some backend of a pool.
@@ -104,7 +105,8 @@ func (x *exchange) open(ctx context.Context) *Failure {
 	x.moves(!x.stays)
 	if err := x.send(x.cascade.transport); err != nil {
 		f := x.failure(err)
-		f.Stale = x.kept && x.resp == nil && (f.Kind == Reset || f.Kind == Cut)
+		f.Kept = x.kept && x.resp == nil && (f.Kind == Reset || f.Kind == Cut)
+		f.Stale = f.Kept && x.cascade.now().Sub(x.begun) < staleWithin
 		x.close(f, 0)
 		return f
 	}

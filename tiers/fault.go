@@ -45,7 +45,8 @@ type Failure struct {
 	Fault      *openai.Fault // what the backend said, nil when nothing
 	RetryAfter time.Duration // what the backend asked for
 	Err        error
-	Stale      bool // a kept connection broke before a byte came: it may have been closed while it was idle
+	Kept       bool // a kept connection broke before a byte came
+	Stale      bool // it did so at once: it may have been closed while it was idle
 }
 
 // Error names the backend and the cause; it is for operators.
@@ -83,7 +84,7 @@ func (f *Failure) lost() bool {
 }
 
 // maybe reports whether the same backend may be asked once more where no other is left.
-func (f *Failure) maybe() bool { return f.Stale || f.Kind == Silent }
+func (f *Failure) maybe() bool { return f.Kept || f.Kind == Silent }
 
 // Class is what a call's outcome says about the health of its backend.
 type Class uint8

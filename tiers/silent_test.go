@@ -127,14 +127,15 @@ func TestADraftPoolWhoseOnlyBreakerIsOpenIsNotAskedThoughThePoolKeepsItsLast(t *
 	}
 }
 
-// dropping is an engine that takes a request in and drops the connection it came on, once a
+// dropping is an engine that takes a request in and drops the connection it came on after a time, once a
 // connection has carried one before: kept connections die, new ones do not.
-func dropping(t *testing.T) (url string, generations *atomic.Int32, drop *atomic.Bool) {
+func dropping(t *testing.T, after time.Duration) (url string, generations *atomic.Int32, drop *atomic.Bool) {
 	generations, drop = new(atomic.Int32), new(atomic.Bool)
 	var used sync.Map
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		generations.Add(1)
 		if _, kept := used.LoadOrStore(r.Context().Value(connection{}), true); kept && drop.Load() {
+			time.Sleep(after)
 			panic(http.ErrAbortHandler)
 		}
 		w.Header().Set("Content-Type", "application/json")
@@ -151,7 +152,7 @@ func dropping(t *testing.T) (url string, generations *atomic.Int32, drop *atomic
 type connection struct{}
 
 func TestEveryTryAtABackendThatDropsKeptConnectionsIsInTheReceipt(t *testing.T) {
-	url, generations, drop := dropping(t)
+	url, generations, drop := dropping(t, 0)
 	cfg := testConfig()
 	cfg.Mode = ModeOff
 	gate := &classes{}
@@ -199,4 +200,28 @@ func (g *classes) Allow(string, string) (func(error), error) {
 			g.faults.Add(1)
 		}
 	}, nil
+}
+
+func TestWhoBreaksAKeptConnectionWhileItWorksIsHeldToIt(t *testing.T) {
+	url, _, drop := dropping(t, 2*staleWithin)
+	cfg := testConfig()
+	cfg.Mode = ModeOff
+	gate := &classes{}
+	transport := NewTransport()
+	t.Cleanup(transport.CloseIdleConnections)
+	c, err := New(Options{Transport: transport, Gate: gate, Routes: []Route{{
+		Model: "m", Target: testPool(t, "targets", "big", url), Config: func() Config { return cfg },
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, cascade: c}
+	if _, _, err := r.ask(openai.Chat, Auto, chat("Hello", "")); err != nil {
+		t.Fatal(err)
+	}
+	drop.Store(true)
+	_, rc, err := r.ask(openai.Chat, Auto, chat("Hello", ""))
+	if err != nil || len(rc.Tries) != 2 || gate.faults.Load() != 1 {
+		t.Errorf("%d faults; %v, %+v", gate.faults.Load(), err, rc.Tries)
+	}
 }
