@@ -78,12 +78,12 @@ func (p *Pool) release(b *backend) {
 	}
 }
 
-// better reports whether another backend is neither out nor suspect nor broken, and owes no
-// answer. The caller holds mu.
+// better reports whether another backend answers, is neither out nor suspect nor broken, and
+// owes no answer. The caller holds mu.
 func (p *Pool) better(than *backend) bool {
-	now := p.now()
+	now, absent := p.now(), p.pressure().OrDefaults().Absent
 	for _, b := range *p.set.Load() {
-		if b != than && !b.out(now) && !b.vitals.suspect() && b.vitals.asked.IsZero() && !p.open(b.id) {
+		if b != than && b.contact.reached(now, absent) && !b.out(now) && !b.vitals.suspect() && b.vitals.asked.IsZero() && !p.open(b.id) {
 			return true
 		}
 	}

@@ -166,6 +166,21 @@ func TestRequestsUnderWayAtASilentBackendMoveWhereAnotherDoesBetter(t *testing.T
 	spare.Done(0)
 }
 
+func TestNothingMovesToABackendThatHasNeverAnswered(t *testing.T) {
+	b := newBench(t, Options{Backends: []string{"http://a", "http://b"}})
+	b.give(0, works(0, 5))
+	b.missed((*b.set.Load())[1], unresolved)
+	l, waits := b.underWay("a", false)
+	if b.silent(3, 0); waits.Err() != nil {
+		t.Error("moved to one whose host does not resolve")
+	}
+	b.give(1, works(0, 5))
+	if b.silent(1, 0); waits.Err() == nil {
+		t.Error("not moved when the other answered")
+	}
+	l.Done(0)
+}
+
 func TestRequestsMoveFromAnEngineThatStandsStillForTwiceAsLongAsASuspect(t *testing.T) {
 	b := newBench(t, Options{})
 	b.run(2*time.Second, func() pressure.Reading { return works(3, float64(b.now.UnixMilli()%1_000_000)) })
