@@ -101,7 +101,8 @@ func (j *job) relayStream(ctx context.Context, x *exchange) error {
 		return err
 	}
 	s := relay{job: j, rich: j.ask.Request.N > 1, keeps: j.cfg.Takeover && carriesOn(j.ask.Request)}
-	x.moves(s.keeps && !s.rich)
+	moves := s.keeps && !s.rich
+	x.moves(moves)
 	for over := false; !over; {
 		raw, chunk, err := x.next()
 		if err == io.EOF {
@@ -122,9 +123,9 @@ func (j *job) relayStream(ctx context.Context, x *exchange) error {
 				return &BrokenError{f}
 			}
 		}
-		if s.pass(raw, chunk); s.keeps && s.rich {
-			s.keeps = false
-			x.lease.OnLost(nil) // nobody can carry on with that
+		if s.pass(raw, chunk); moves && (s.rich || !s.keeps) {
+			s.keeps, moves = false, false
+			x.moves(false) // nobody can carry on with that
 		}
 		if x.buffered() {
 			continue

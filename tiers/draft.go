@@ -214,7 +214,8 @@ func (j *job) draftBody() []byte {
 // stream reads the draft until it ends, is rejected, or breaks (cause). err is a
 // failure of the client's side.
 func (d *draft) stream(ctx context.Context) (cause, err error) {
-	d.x.moves(d.job.cfg.Takeover)
+	moves := true // while nothing of it was sent, the target may answer afresh
+	d.x.moves(moves)
 	for {
 		d.x.parser.NoTop = !d.course.WantsTop()
 		_, chunk, cause := d.x.next()
@@ -238,6 +239,10 @@ func (d *draft) stream(ctx context.Context) (cause, err error) {
 		}
 		if d.decide(ctx); d.course.Rejected() {
 			return nil, nil
+		}
+		if moves && d.course.Committed() && !d.job.cfg.Takeover {
+			moves = false
+			d.x.moves(moves)
 		}
 		if !d.course.Committed() || d.x.buffered() {
 			continue

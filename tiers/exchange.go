@@ -114,7 +114,7 @@ func (x *exchange) open(ctx context.Context) *Failure {
 	if x.stream {
 		x.lease.FirstToken() // the first byte of another answer is its last, too
 	} else if x.raw {
-		x.lease.OnLost(nil) // nobody could carry on with it
+		x.moves(false) // nobody could carry on with it
 	}
 	x.gate(nil)
 	opened = true
@@ -124,9 +124,11 @@ func (x *exchange) open(ctx context.Context) *Failure {
 // moves says whether the call is given up as soon as its backend seems to hang: until the
 // first byte any other backend can answer, after it somebody must be able to carry on.
 func (x *exchange) moves(may bool) {
-	if may {
-		x.lease.OnLost(x.cancel)
+	if !may {
+		x.lease.OnLost(nil)
+		return
 	}
+	x.lease.OnLost(x.cancel)
 }
 
 func (x *exchange) send(transport http.RoundTripper) error {

@@ -225,3 +225,30 @@ func TestWhoBreaksAKeptConnectionWhileItWorksIsHeldToIt(t *testing.T) {
 		t.Errorf("%d faults; %v, %+v", gate.faults.Load(), err, rc.Tries)
 	}
 }
+
+func TestADraftThatFallsSilentBeforeItIsSentIsLeftWithoutTakeovers(t *testing.T) {
+	draft := vllmsim.Start(t, vllmsim.Options{Model: "small", Profile: "h100-70b-tp4", Seed: 7})
+	target := vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: 7, TimeScale: 4})
+	drafts := testPool(t, "drafts", "small", draft.URL())
+	cfg := testConfig()
+	cfg.Takeover, cfg.HoldbackTokens, cfg.Holdback = false, 1000, time.Minute
+	cfg.Timeouts = Timeouts{DraftFirstByte: time.Minute, TargetFirstByte: time.Minute, Chunk: time.Minute, Total: 2 * time.Minute}
+	r := &rig{t: t, cascade: newTestCascade(t, Route{
+		Model: "m", Draft: drafts, Target: testPool(t, "targets", "big", target.URL()), SameTokenizer: true, Config: func() Config { return cfg },
+	})}
+	runs(t, drafts)
+	eventually(t, "readings", func() bool { return drafts.Snapshot()[0].HasReading })
+	u := r.begin(chat("Hello", `,"max_tokens":400,"ignore_eos":true,"stream":true`))
+	eventually(t, "a running draft", func() bool { return drafts.Snapshot()[0].Reading.Running > 0 })
+	if err := draft.SetFault(vllmsim.Fault{Hang: "process"}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-u.over:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the client waits for a draft that is silent, of which it has nothing")
+	}
+	if u.err != nil || u.receipt.Tier != Mixed || u.receipt.Tries[0].Broke != Silent {
+		t.Errorf("%v; %s, %+v", u.err, u.receipt.Tier, u.receipt.Tries)
+	}
+}
