@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
@@ -85,7 +86,7 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 		k.turn.Must = d.reply.began && !d.patient
 		k.demand.Warm, k.demand.Exclude = d.warm, d.left
 		k.firstByte = j.firstByte(j.cfg.Timeouts.TargetFirstByte)
-		j.enter(&j.receipt.Target)
+		j.enter(d.phase())
 		started := j.cascade.now()
 		x, err := j.cascade.dispatch(ctx, k, j.cfg, j.receipt)
 		if _, spent := errors.AsType[*ExhaustedError](err); len(d.left) > 0 && (spent || errors.Is(err, pool.ErrNoBackend)) {
@@ -96,7 +97,9 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 			j.leave()
 			return d.broken(err)
 		}
-		j.receipt.TargetFirst += j.cascade.now().Sub(started)
+		if !d.stays() {
+			j.receipt.TargetFirst += j.cascade.now().Sub(started)
+		}
 		f, err := d.carryOn(x, &at)
 		j.leave()
 		switch {
@@ -108,6 +111,17 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 		d.warm, d.left, d.patient = "", append(d.left, x.lease.Backend()), true
 		j.lost(at)
 	}
+}
+
+// stays reports whether it is the draft pool's own answer that is carried on with there.
+func (d *draft) stays() bool { return d.after != nil && d.job.receipt.Tier == Draft }
+
+// phase is the part of the answer's time that carrying on belongs to.
+func (d *draft) phase() *time.Duration {
+	if d.stays() {
+		return &d.job.receipt.Draft
+	}
+	return &d.job.receipt.Target
 }
 
 // continuation builds the call that continues from the seam: by ids where they are known,
@@ -339,7 +353,7 @@ func (d *draft) finishAt(finish string, usage openai.Usage) error {
 	rc.Finish, rc.PromptTokens = finish, usage.Prompt
 	rc.AcceptedTokens = min(rc.AcceptedTokens, usage.Completion)
 	rc.TargetTokens = usage.Completion - rc.AcceptedTokens
-	if d.after != nil && rc.Tier == Draft {
+	if d.stays() {
 		rc.AcceptedTokens, rc.TargetTokens = usage.Completion, 0
 	}
 	return d.reply.finish(openai.Ending{Finish: finish, Stop: d.stopped, Usage: usage, Extra: rc.extra()})

@@ -69,3 +69,21 @@ func TestEachPhaseIsItsWholeDuration(t *testing.T) {
 		}
 	}
 }
+
+func TestAnAnswerOfTheDraftPoolThatIsCarriedOnThereSpentNothingOnTheTarget(t *testing.T) {
+	r := newRig(t, 3, 0.6, true)
+	if err := r.draft.SetFault(vllmsim.Fault{CutAfterBytes: 8000, For: 1}); err != nil {
+		t.Fatal(err)
+	}
+	_, rc, err := r.ask(openai.Chat, Draft, chat("Tell me about the sea.", `,"max_tokens":200,"ignore_eos":true,"stream":true`))
+	if err != nil || rc.Tier != Draft || len(rc.Over) != 1 {
+		t.Fatalf("%v; %s, %+v", err, rc.Tier, rc.Over)
+	}
+	var took time.Duration
+	for _, try := range rc.Tries {
+		took += try.Took
+	}
+	if rc.Target != 0 || rc.TargetFirst != 0 || rc.Draft < took/2 {
+		t.Errorf("draft %v, target %v, %v until its first byte; calls took %v", rc.Draft, rc.Target, rc.TargetFirst, took)
+	}
+}
