@@ -80,7 +80,7 @@ func (e *entry) look(now time.Time) move {
 func (e *entry) ruled(now time.Time) bool { return now.Before(e.view.shuts()) }
 
 // refuses says why no request may go there now, nil where one may. While the fleet's word
-// is fresh no request is used to test a breaker: probes do.
+// is fresh, or Run looks, no request is used to test a breaker: probes do.
 func (e *entry) refuses(now time.Time) *OpenError {
 	refused := &OpenError{Pool: e.pool, Backend: e.backend}
 	switch {

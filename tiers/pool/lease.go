@@ -55,8 +55,9 @@ var ErrLost = errors.New("the backend seems to hang")
 
 // OnLost has cancel called with [ErrLost], once at most, when the backend answers nothing
 // for a second, or its engine makes no step for longer than any should take, and another
-// backend would do better. It holds until the first token; who can carry on elsewhere
-// behind that says so again. nil takes it back.
+// backend would do better; of a demand that is Spare, whether there is another or not. It
+// holds until the first token; who can carry on elsewhere behind that says so again. nil
+// takes it back.
 func (l *Lease) OnLost(cancel context.CancelCauseFunc) {
 	l.pool.mu.Lock()
 	l.lost = cancel
