@@ -24,7 +24,7 @@ var arrows = map[string][]string{
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality", "loadtest/replay"},
 
 	"gateway":           {"gateway/identity", "gateway/admission", "gateway/limits", "gateway/lookup", "cache", "tiers", "tiers/openai", "tiers/pool", "panics"},
-	"gateway/admission": {"gateway/identity", "tiers/pool"},
+	"gateway/admission": {"gateway/identity", "tiers/pool", "panics"},
 	"gateway/config":    {},
 	"gateway/console":   {},
 	"gateway/identity":  {},

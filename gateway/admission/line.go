@@ -87,7 +87,7 @@ type Line struct {
 
 	waiting  [must + 1]queue
 	tried    []*Waiter // memory of one look: who found no room
-	serving  *Waiter   // whom the last look has come to
+	serving  *Waiter   // whom the last look has come to, until it is told what came of it
 	shedding map[place]*state
 	absent   map[place]*absence
 	flips    int // of all of these
@@ -197,7 +197,7 @@ func (l *Line) Serve(now time.Time) {
 			continue
 		}
 		l.waiting[w.rank()].served(w)
-		w.Done(err)
+		l.done(w, err)
 	}
 	clear(l.tried)
 	l.trickle(now)
@@ -263,7 +263,7 @@ func (l *Line) trickle(now time.Time) {
 		if err := w.Try(at); !errors.Is(err, pool.ErrFull) {
 			l.trickled = now
 			l.waiting[c].served(w)
-			w.Done(err)
+			l.done(w, err)
 		}
 		return
 	}
@@ -288,14 +288,14 @@ func (l *Line) end(w *Waiter, now time.Time) {
 	l.serving = w
 	switch {
 	case w.Must:
-		w.Done(w.Try(pool.Limit{}))
+		l.done(w, w.Try(pool.Limit{}))
 	case w.last.Large && w.Config.Foresee:
 		err := w.Try(pool.Limit{Usage: w.Config.Threshold(w.Class), Now: true})
 		if errors.Is(err, pool.ErrFull) {
 			l.refuse(w, now)
 			return
 		}
-		w.Done(err)
+		l.done(w, err)
 	default:
 		l.giveUp(w, now)
 	}
@@ -306,11 +306,17 @@ func (l *Line) giveUp(w *Waiter, now time.Time) {
 	if w.last.Elsewhere {
 		w.until = now // it is patient no more
 		if err := l.try(w, l.limit(w, now), now); !errors.Is(err, pool.ErrFull) {
-			w.Done(err)
+			l.done(w, err)
 			return
 		}
 	}
 	l.refuse(w, now)
+}
+
+// done tells w what came of it.
+func (l *Line) done(w *Waiter, err error) {
+	l.serving = nil
+	w.Done(err)
 }
 
 // Leave takes w out, whose client has left, and reports whether it was still waiting;

@@ -18,8 +18,9 @@ const poll = 50 * time.Millisecond
 
 // Lines are the lines at the pools of a replica. They are safe for concurrent use.
 type Lines struct {
-	byPool  map[string]*line
-	metrics *metrics
+	byPool   map[string]*line
+	metrics  *metrics
+	panicked chan error // that no request hears of; Run tells
 }
 
 // line is a Line with a lock, and whom it wakes.
@@ -35,13 +36,15 @@ type line struct {
 	waiting atomic.Int64 // as line says, for who only wants to know whether to look
 	asking  atomic.Bool  // somebody asks for a place who will wait if there is none
 	dirty   atomic.Bool  // somebody asked for a look that nobody has taken yet
+
+	panicked chan<- error // Lines.panicked
 }
 
 // NewLines makes a line for each pool. reg may be nil.
 func NewLines(pools []string, reg prometheus.Registerer) *Lines {
-	s := &Lines{byPool: map[string]*line{}, metrics: newMetrics(reg)}
+	s := &Lines{byPool: map[string]*line{}, metrics: newMetrics(reg), panicked: make(chan error, 1)}
 	for _, name := range pools {
-		l := &line{line: Line{Pool: name}}
+		l := &line{line: Line{Pool: name}, panicked: s.panicked}
 		for c := identity.Low; c <= identity.High; c++ {
 			l.gauges[c] = s.metrics.waiting.WithLabelValues(name, c.String())
 			l.shedding[c] = s.metrics.shedding.WithLabelValues(name, c.String())

@@ -1,9 +1,12 @@
 package admission
 
 import (
+	"context"
 	"fmt"
 	"runtime/debug"
 	"time"
+
+	"github.com/foregate/foregate/panics"
 )
 
 // panicError is a panic on behalf of one request, caught where others look after the line, or a timer does.
@@ -11,14 +14,35 @@ type panicError string
 
 func (e panicError) Error() string { return string(e) }
 
+// Run tells of panics that are no request's, at most one a second, until ctx ends. It returns nil.
+func (s *Lines) Run(ctx context.Context) error {
+	panics.Keep(ctx, func(ctx context.Context) {
+		select {
+		case <-ctx.Done():
+		case err := <-s.panicked:
+			panic(err) // its pause keeps one that recurs from filling the log
+		}
+	})
+	return nil
+}
+
 // serve lets in who has room. A panic ends the request that was looked at, so that the next look does not meet it
-// again; who comes after it is looked at then. l.mu is held.
+// again; who comes after it is looked at then. One that came while nobody was looked at is told by [Lines.Run].
+// l.mu is held.
 func (l *line) serve(now time.Time) {
 	defer func() {
 		what := recover()
-		if w := l.line.serving; what != nil && w != nil {
+		if what == nil {
+			return
+		}
+		if w := l.line.serving; w != nil {
 			l.line.Leave(w)
-			w.Done(panicError(fmt.Sprintf("panic: %v\n%s", what, debug.Stack())))
+			l.line.done(w, panicError(fmt.Sprintf("panic: %v\n%s", what, debug.Stack())))
+			return
+		}
+		select {
+		case l.panicked <- fmt.Errorf("the line of pool %s: %v\n%s", l.line.Pool, what, debug.Stack()):
+		default: // others wait to be told
 		}
 	}()
 	l.line.Serve(now)

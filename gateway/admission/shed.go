@@ -114,7 +114,7 @@ func (l *Line) note(p place, usage, limit float64, now time.Time) {
 func (l *Line) refuse(w *Waiter, now time.Time) {
 	d := l.decide(w)
 	d.RetryAfter = RetryAfter(l.comeback(w, now), l.random())
-	w.Done(&ShedError{d})
+	l.done(w, &ShedError{d})
 }
 
 // comeback is how long it is expected to be until one like w is let in, which is refused;
