@@ -267,18 +267,26 @@ func (g *Grant) Settle(used int) {
 	}
 	l := g.limiter
 	l.leave(g.tenant, g.ask)
-	more := used - g.ask.Tokens
-	if used < 0 || more == 0 || g.ask.Limit.TPM <= 0 {
-		return
+	var more amounts
+	if used >= 0 && g.ask.Limit.TPM > 0 {
+		more.tokens = used - g.ask.Tokens
 	}
 	if g.shared {
-		l.correct(g.ask.Tenant, correction{limit: g.ask.Limit, amounts: amounts{tokens: more}})
+		if more != (amounts{}) {
+			l.correct(g.ask.Tenant, correction{limit: g.ask.Limit, amounts: more})
+		}
+		return
+	}
+	if g.Demoted {
+		more.high = -1 // here it was not charged
+	}
+	if more == (amounts{}) {
 		return
 	}
 	w := l.own(g.ask.Limit, l.replicas()).tokens
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g.tenant.tokens.drain(w, l.now())
-	g.tenant.tokens.add(w, float64(more))
-	g.end(amounts{tokens: more})
+	g.tenant.tokens.add(w, float64(more.tokens))
+	g.end(more)
 }

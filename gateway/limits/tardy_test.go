@@ -100,6 +100,38 @@ func TestAChargeThatWasToldTooLateIsGivenBackWhereThisReplicaRefused(t *testing.
 	})
 }
 
+func TestAChargeThatWasToldTooLateIsNotOfPriorityHighWhereThisReplicaDemoted(t *testing.T) {
+	for name, before := range map[string]bool{"the request ends first": true, "the answer comes first": false} {
+		t.Run(name, func(t *testing.T) {
+			belated(t, func(t *testing.T, r *replica, m *miniredis.Miniredis, late func(time.Duration)) {
+				a := Ask{Tenant: "acme", Limit: Limit{RPM: 600, HighShare: 0.01}, High: true}
+				late(tooLate)
+				r.enter(t, a)
+				m.Del(keyLimit + "acme") // it charges priority high where this replica would not
+				g := r.enter(t, a)
+				if !g.Demoted {
+					t.Fatal("it is not demoted")
+				}
+				if before {
+					g.Settle(-1)
+				}
+				time.Sleep(tooLate)
+				if got := owed(m, "acme"); got[2] != "1.000000" {
+					t.Fatalf("%s of priority high are charged", got[2])
+				}
+				if !before {
+					g.Settle(-1)
+				}
+				late(0)
+				time.Sleep(flushEvery + time.Millisecond)
+				if got := owed(m, "acme"); got[2] != "0.000000" {
+					t.Errorf("%s of priority high are owed for one that was demoted", got[2])
+				}
+			})
+		})
+	}
+}
+
 func TestARefundWaitsForARedisThatIsLeftAlone(t *testing.T) {
 	belated(t, func(t *testing.T, r *replica, m *miniredis.Miniredis, late func(time.Duration)) {
 		a := Ask{Tenant: "acme", Limit: Limit{TPM: 60_000}, Tokens: 30_000}
