@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
@@ -246,11 +247,18 @@ func (x *exchange) ask(ctx context.Context, tap tiers.Tap, out tiers.Sink) error
 // askFrom is ask for an answer that begins with what was said of it before.
 func (x *exchange) askFrom(ctx context.Context, said []byte, tap tiers.Tap, out tiers.Sink) error {
 	l := x.l
-	settle, err := x.g.enterLimits(l, x.w, x.r, estimateOf(x.req))
+	need := estimateOf(x.req)
+	grant, err := x.g.enterLimits(l, x.w, x.r, need)
 	if err != nil {
 		return err
 	}
-	defer settle()
+	defer func() {
+		if errors.Is(context.Cause(ctx), cache.ErrFollows) { // what another replica makes does not count here
+			grant.Withdraw()
+			return
+		}
+		grant.Settle(need.used(l))
+	}()
 	l.receipt, err = x.g.opts.Cascade.Answer(ctx, tiers.Ask{
 		Request: x.req, Tier: x.tier, ID: l.id, Tenant: l.caller.Tenant, Class: int8(l.caller.Priority), RAG: x.rag,
 		Salt: x.g.salt(l.route, l.caller.Tenant), Header: upstreamHeader(l, x.r), Spans: l.trace.recorded(), Tap: tap, Config: &x.judging, Plan: x.promised(), Said: said,

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/identity"
 )
 
 // gate holds scripts up on their way to Redis until it is opened.
@@ -38,7 +39,13 @@ const shortBudget = 15 * time.Millisecond
 // startGated is startCached with the budget that gateways have, whose looks wait at a gate.
 func startGated(t *testing.T, backend string, k *kept, g gate) *cacheBench {
 	t.Helper()
+	return startGatedWith(t, backend, k, g, func(*Options) {})
+}
+
+func startGatedWith(t *testing.T, backend string, k *kept, g gate, adjust func(*Options)) *cacheBench {
+	t.Helper()
 	return startCached(t, backend, k, func(o *Options) {
+		adjust(o)
 		c := k.client(t)
 		c.AddHook(g)
 		o.Cache = cache.NewStore(cache.Options{Redis: c, Control: k.client(t), Budget: func() time.Duration { return shortBudget }, LocalBytes: -1})
@@ -98,6 +105,29 @@ func TestARequestThatHearsLateThatAnotherReplicaAnswersItGivesItsOwnGenerationUp
 		(<-first).fine(t, "the first", "It is answer 1.", "MISS")
 		(<-second).fine(t, "the second", "It is answer 1.", "COALESCED")
 	}
+}
+
+func TestAGenerationThatIsGivenUpForAnotherReplicasIsNoneOfTheTenantsRequests(t *testing.T) {
+	who, err := identity.New(identity.Options{Tenants: []identity.Tenant{{ID: identity.DefaultTenant, RPM: 1, TPM: 100_000}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	up, k := newSpeaker(t), newKept(t)
+	up.step = make(chan struct{})
+	g := make(gate)
+	limited := func(o *Options) { o.Identity = who }
+	one, two := startCached(t, up.URL, k, limited), startGatedWith(t, up.URL, k, g, limited)
+	first, second := make(chan said, 1), make(chan said, 1)
+	go func() { first <- one.say(t.Context(), question{}) }()
+	soon(t, "one replica answers", func() bool { return up.calls.Load() == 1 })
+	go func() { second <- two.say(t.Context(), question{}) }()
+	soon(t, "the other answers, too", func() bool { return up.calls.Load() == 2 })
+	close(g)
+	soon(t, "it gives that up", func() bool { return up.left.Load() == 1 })
+	close(up.step)
+	<-first
+	(<-second).fine(t, "the second", "It is answer 1.", "COALESCED")
+	two.say(t.Context(), question{content: "And what is that?"}).fine(t, "the tenant's one request a minute", "It is answer 3.", "MISS")
 }
 
 // TestAFollowerThatCannotBeContinuedHearsThatAtOnce has a leader's backend break off; the follower then leads, and what it

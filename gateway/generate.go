@@ -109,11 +109,12 @@ func (g *Gateway) forward(path string) handler {
 			return &modelError{env.Name}
 		}
 		l.route = env.Name
-		settle, err := g.enterLimits(l, w, r, estimate{prompt: openai.EstimateTokens(len(body))})
+		need := estimate{prompt: openai.EstimateTokens(len(body))}
+		grant, err := g.enterLimits(l, w, r, need)
 		if err != nil {
 			return err
 		}
-		defer settle()
+		defer func() { grant.Settle(need.used(l)) }()
 		out := &sink{w: w, rc: http.NewResponseController(w), wait: g.timeouts(l.route).Write}
 		l.out = out
 		rc, err := g.opts.Cascade.Forward(r.Context(), tiers.Forward{

@@ -27,8 +27,8 @@ const (
 
 // enterLimits asks for a request of so many tokens in the name of its tenant. It tells the
 // client how the tenant stands, and makes a request that goes beyond its tenant's share of
-// priority high a normal one. done settles what was used.
-func (g *Gateway) enterLimits(l *exchangeLog, w http.ResponseWriter, r *http.Request, need estimate) (done func(), err error) {
+// priority high a normal one. The grant is to be settled by what was used.
+func (g *Gateway) enterLimits(l *exchangeLog, w http.ResponseWriter, r *http.Request, need estimate) (*limits.Grant, error) {
 	c := &l.caller
 	a := limits.Ask{
 		Tenant: c.Tenant, Tokens: need.prompt + need.answer, High: c.Priority == identity.High, Retry: retried(r.Header),
@@ -47,7 +47,7 @@ func (g *Gateway) enterLimits(l *exchangeLog, w http.ResponseWriter, r *http.Req
 	if grant.Demoted {
 		c.Priority, l.demoted = identity.Normal, true
 	}
-	return func() { grant.Settle(need.used(l)) }, nil
+	return grant, nil
 }
 
 // estimate is what a request is expected to use, in tokens.

@@ -41,14 +41,14 @@ func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T)
 			if e, result := x.look(r.Context(), nil); e != nil || result != cache.ResultLate {
 				t.Errorf("the look: %v", result)
 			}
-			done, err := g.enterLimits(l, httptest.NewRecorder(), r, estimate{1, 1})
+			grant, err := g.enterLimits(l, httptest.NewRecorder(), r, estimate{1, 1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			if took := time.Since(began); took != budget {
 				t.Errorf("the request waited for %v, want %v", took, budget)
 			}
-			done()
+			grant.Settle(-1)
 		}
 		_ = silent.Close()
 		time.Sleep(time.Minute) // what was asked ends

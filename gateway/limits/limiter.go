@@ -102,6 +102,7 @@ type Grant struct {
 	tenant  *tenant
 	ask     Ask
 	shared  bool // counted in Redis
+	high    bool // there also as one of priority high
 	tardy   tardy
 	settled atomic.Bool
 }
@@ -226,7 +227,7 @@ func (l *Limiter) count(ctx context.Context, g *Grant, replicas int) (answer, la
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if result == resultShared {
-		g.shared = true
+		g.shared, g.high = true, a.High && !got.demoted
 		t.heard(got, there, here, replicas, l.now())
 		return got, there
 	}
@@ -262,31 +263,43 @@ func (l *Limiter) leave(t *tenant, a Ask) {
 // unknown, and the estimate stands. It gives back no more than was taken, and never waits:
 // Redis is told in the background. Further calls do nothing.
 func (g *Grant) Settle(used int) {
+	var more amounts
+	if used >= 0 && g.ask.Limit.TPM > 0 {
+		more.tokens = used - g.ask.Tokens
+	}
+	g.close(more)
+}
+
+// Withdraw ends a request that is not the tenant's after all, instead of [Grant.Settle]: what it
+// was charged is given back.
+func (g *Grant) Withdraw() { g.close(g.ask.amounts().negative()) }
+
+// close ends a request that came to so much beyond what it asked for.
+func (g *Grant) close(more amounts) {
 	if g.settled.Swap(true) {
 		return
 	}
 	l := g.limiter
 	l.leave(g.tenant, g.ask)
-	var more amounts
-	if used >= 0 && g.ask.Limit.TPM > 0 {
-		more.tokens = used - g.ask.Tokens
-	}
 	if g.shared {
+		if !g.high {
+			more.high = 0
+		}
 		if more != (amounts{}) {
 			l.correct(g.ask.Tenant, correction{limit: g.ask.Limit, amounts: more})
 		}
 		return
 	}
+	here := more
 	if g.Demoted {
-		more.high = -1 // here it was not charged
+		here.high, more.high = 0, -1 // Redis may tell late that it charged that
 	}
-	if more == (amounts{}) {
+	if more == (amounts{}) || !g.ask.Limit.counted() {
 		return
 	}
-	w := l.own(g.ask.Limit, l.replicas()).tokens
+	w := l.own(g.ask.Limit, l.replicas())
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	g.tenant.tokens.drain(w, l.now())
-	g.tenant.tokens.add(w, float64(more.tokens))
+	g.tenant.add(here, w, l.now())
 	g.end(more)
 }

@@ -67,9 +67,7 @@ func (ts *tenants) of(name string, w laws, now time.Time) *tenant {
 
 // decide is the law of a replica that counts for itself.
 func (t *tenant) decide(a Ask, w laws, now time.Time) answer {
-	t.requests.drain(w.requests, now)
-	t.tokens.drain(w.tokens, now)
-	t.high.drain(w.high, now)
+	t.drain(w, now)
 	got := answer{requests: t.requests.owed, tokens: t.tokens.owed}
 	r, k := w.requests.wait(t.requests.owed), w.tokens.wait(t.tokens.owed)
 	switch {
@@ -90,6 +88,21 @@ func (t *tenant) decide(a Ask, w laws, now time.Time) answer {
 	}
 	got.requests, got.tokens = t.requests.owed, t.tokens.owed
 	return got
+}
+
+// add charges amounts, or gives them back where they are negative.
+func (t *tenant) add(n amounts, w laws, now time.Time) {
+	t.drain(w, now)
+	t.requests.add(w.requests, float64(n.requests))
+	t.tokens.add(w.tokens, float64(n.tokens))
+	t.high.add(w.high, float64(n.high))
+}
+
+// drain brings the buckets to now.
+func (t *tenant) drain(w laws, now time.Time) {
+	t.requests.drain(w.requests, now)
+	t.tokens.drain(w.tokens, now)
+	t.high.drain(w.high, now)
 }
 
 // heard takes over what Redis answered under its laws, as one of n replicas: should it not
