@@ -25,13 +25,10 @@ type guard struct {
 	told  bool // the last read found a loss told of in Redis
 }
 
-// take decides what is in force, given the hash that was just read, and tells the other replicas
-// of it. Nothing is known anew when err is not nil. forbidden says that Redis lets no marker be read, or written:
-// then no loss can be found here.
-func (g *guard) take(ctx context.Context, fields map[string]string) (forbidden, err error) {
-	f := found{fields: fields}
-	// The marker is read after the hash. The other way round a Redis that loses its data in
-	// between would seem to have been emptied on purpose.
+// look reads the marker, and what the other replicas tell. It comes after the hash was read: the
+// other way round a Redis that loses its data in between would seem to have been emptied on
+// purpose. forbidden says that Redis lets no marker be read: then no loss can be found here.
+func (g *guard) look(ctx context.Context) (f found, forbidden, err error) {
 	pipe := g.redis.Pipeline()
 	marker := pipe.HMGet(ctx, MarkerKey, markerID, markerChanges)
 	told := pipe.HGet(ctx, LossKey, lossField)
@@ -41,36 +38,35 @@ func (g *guard) take(ctx context.Context, fields map[string]string) (forbidden, 
 	case err == nil:
 		f.mark = parseMark(values[0], values[1])
 	case refuses(err):
-		forbidden = err
+		forbidden = forbids(MarkerKey, err)
 		f.mark = g.known.mark
 	default:
-		return nil, fmt.Errorf("settings: read %s: %w", MarkerKey, err)
+		return found{}, nil, fmt.Errorf("settings: read %s: %w", MarkerKey, err)
 	}
 	if text, err := told.Result(); err == nil {
 		f.told, _ = parseLoss(text) // what is not one is overwritten or deleted
 	}
 	g.told = told.Err() == nil
+	return f, forbidden, nil
+}
+
+// take decides what is in force, given what was read, and tells the other replicas of it, unless
+// that is forbidden. It returns why no loss can be found or told here.
+func (g *guard) take(ctx context.Context, f found, forbidden error) error {
 	before := g.known
 	g.known = before.meet(f)
-	if forbidden == nil {
-		forbidden = g.tell(ctx, before, f)
+	if forbidden != nil {
+		return forbidden
 	}
-	return forbidden, nil
+	return g.tell(ctx, before, f)
 }
 
 // tell writes what the others are to know. What fails is written after the next read; an error
-// is one that the marker may not be written.
+// is one that it may not be written.
 func (g *guard) tell(ctx context.Context, before known, f found) error {
-	switch {
-	case g.known.loss != nil && f.told == nil:
-		if text, err := json.Marshal(g.known.loss); err == nil && len(text) <= mostLoss {
-			_ = g.redis.HSet(ctx, LossKey, lossField, text).Err()
-		}
-	case g.known.loss == nil && g.told:
-		_ = g.redis.Del(ctx, LossKey).Err()
-	}
+	forbidden := g.tellLoss(ctx, f)
 	if !g.known.counts(before, f) {
-		return nil
+		return forbidden
 	}
 	m, err := g.count(ctx, before.mark)
 	switch {
@@ -80,9 +76,33 @@ func (g *guard) tell(ctx context.Context, before known, f found) error {
 		g.known.mark = before.mark
 	}
 	if err != nil && refuses(err) {
-		return err
+		return forbids(MarkerKey, err)
+	}
+	return forbidden
+}
+
+// tellLoss writes a loss, or deletes one that is over.
+func (g *guard) tellLoss(ctx context.Context, f found) error {
+	var err error
+	switch {
+	case g.known.loss != nil && f.told == nil:
+		text, _ := json.Marshal(g.known.loss) // strings always can be
+		if len(text) > mostLoss {
+			return fmt.Errorf("%s may hold %d bytes, and the loss is %d: replicas that start now do not hear of it", LossKey, mostLoss, len(text))
+		}
+		err = g.redis.HSet(ctx, LossKey, lossField, text).Err()
+	case g.known.loss == nil && g.told:
+		err = g.redis.Del(ctx, LossKey).Err()
+	}
+	if err != nil && refuses(err) {
+		return forbids(LossKey, err)
 	}
 	return nil
+}
+
+// forbids is an error that Redis will give for good, with what is to be done.
+func forbids(key string, err error) error {
+	return fmt.Errorf("let this user write %s (deploy/redis/users.acl): %w", key, err)
 }
 
 // count counts a change in the marker. A new one continues the mark that was known.

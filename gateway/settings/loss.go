@@ -115,6 +115,11 @@ func (k known) meet(f found) known {
 	return known{fields: undo(f.fields, lost), mark: f.mark, loss: l}
 }
 
+// outruns reports whether the hash is to be read again, once, because the marker that was read
+// after it is not of the data that were known: Redis may have lost them in between, and another
+// replica have made a new marker.
+func (k known) outruns(m mark) bool { return !m.follows(k.mark) }
+
 // counts reports whether the replica is to count a change in the marker, being the one that
 // remembers before and has come to now: it saw one, or there is no marker of settings that are.
 func (k known) counts(before known, f found) bool {

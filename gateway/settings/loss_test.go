@@ -325,14 +325,20 @@ func (b *between) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
+// interrupted is a watcher with something between its reads.
+func (s store) interrupted(t *testing.T) (*Watcher, *between) {
+	t.Helper()
+	c := client(s.addr, nil)
+	t.Cleanup(func() { _ = c.Close() })
+	var b between
+	c.AddHook(&b)
+	return New(Options{Redis: c, Routes: []string{"m"}}), &b
+}
+
 func TestALossBetweenTheReadsOfSettingsAndMarkerIsFound(t *testing.T) {
 	stores(t, func(t *testing.T, s store) {
 		desk, _ := s.watchers(t, 0)
-		c := client(s.addr, nil)
-		t.Cleanup(func() { _ = c.Close() })
-		var b between
-		c.AddHook(&b)
-		w := New(Options{Redis: c, Routes: []string{"m"}})
+		w, b := s.interrupted(t)
 		poll(t, w)
 		if _, err := desk.Set(t.Context(), Order{Who: "o"}, map[string]string{"speculation.mode@m": "off"}, nil); err != nil {
 			t.Fatal(err)
@@ -340,8 +346,89 @@ func TestALossBetweenTheReadsOfSettingsAndMarkerIsFound(t *testing.T) {
 		poll(t, w)
 		b.happens = func() { s.wipe(t, nil) }
 		poll(t, w)
-		has(t, "wiped while it was read", "off", 0, w)
+		has(t, "wiped while it was read", "off", 1, w)
 		poll(t, w)
 		has(t, "wiped", "off", 1, w)
+	})
+}
+
+func TestALossBetweenTheReadsIsFoundThoughAnotherReplicaHasMarkedWhatIsLeft(t *testing.T) {
+	stores(t, func(t *testing.T, s store) {
+		s.watchers(t, 0)
+		s.set("speculation.mode", "off")
+		w, b := s.interrupted(t)
+		poll(t, w, w)
+		b.happens = func() {
+			s.wipe(t, map[string]map[string]string{Key: {shedLow: "0.7"}, MarkerKey: {markerID: "another", markerChanges: "1"}})
+		}
+		poll(t, w)
+		has(t, "wiped and marked while it was read", "off", 1, w)
+		poll(t, w)
+		has(t, "read again", "off", 1, w)
+		if got := in(w.Snapshot().Global(), shedLow); got != "0.7" {
+			t.Errorf("what was set since is %s", got)
+		}
+	})
+}
+
+func TestTheHashIsReadAgainWhereTheMarkerDoesNotFollowTheKnownOne(t *testing.T) {
+	was := known{mark: mark{"m", 5}}
+	for _, c := range []struct {
+		name  string
+		known known
+		mark  mark
+		want  bool
+	}{
+		{"the same", was, mark{"m", 5}, false},
+		{"a change was counted", was, mark{"m", 6}, false},
+		{"older data", was, mark{"m", 4}, true},
+		{"another's", was, mark{"n", 9}, true},
+		{"an operator's who accepted a loss", was, mark{"accepted-1", 0}, true},
+		{"none any more", was, mark{}, true},
+		{"the first", known{}, mark{"m", 5}, false},
+		{"still none", known{}, mark{}, false},
+	} {
+		if got := c.known.outruns(c.mark); got != c.want {
+			t.Errorf("%s: %t", c.name, got)
+		}
+	}
+}
+
+func TestALossThatCannotBeToldIsLoggedOnce(t *testing.T) {
+	stores(t, func(t *testing.T, s store) {
+		s.watchers(t, 0)
+		var log logbook
+		w := s.watcher(t, &log)
+		s.set("speculation.mode", "off")
+		poll(t, w, w)
+		log.forget()
+		s.wipe(t, nil)
+		c := patient(s.addr)
+		t.Cleanup(func() { _ = c.Close() })
+		c.Set(t.Context(), LossKey, "no hash", 0)
+		poll(t, w, w, w)
+		has(t, "wiped", "off", 1, w)
+		want := []string{
+			"error Redis has lost settings with its data; their last values stay in force until somebody runs foregate settings restore, or accept",
+			"warn settings are not safe from a Redis that comes back empty",
+		}
+		if diff := cmp.Diff(want, log.lines(t)); diff != "" {
+			t.Errorf("-want +got:\n%s", diff)
+		}
+		if text := log.buf.String(); !strings.Contains(text, LossKey) || !strings.Contains(text, "WRONGTYPE") {
+			t.Errorf("the log does not say why: %s", text)
+		}
+	})
+}
+
+func TestALossThatIsTooLargeToTellIsForbidden(t *testing.T) {
+	stores(t, func(t *testing.T, s store) {
+		s.watchers(t, 0)
+		c := patient(s.addr)
+		t.Cleanup(func() { _ = c.Close() })
+		g := guard{redis: c, known: known{loss: &loss{Changes: []Change{{Name: shedLow, Old: new(strings.Repeat("7", mostLoss))}}}}}
+		if err := g.tell(t.Context(), known{}, found{}); err == nil || !strings.Contains(err.Error(), LossKey) {
+			t.Errorf("%v", err)
+		}
 	})
 }

@@ -51,7 +51,7 @@ type Watcher struct {
 	raw     content // behind snapshot
 	refused bool    // Redis answered the last reads with an error
 	guard   guard
-	bare    bool // it was logged that Redis allows no marker
+	bare    bool // it was logged that a loss cannot be found, or not be told
 
 	lost atomic.Pointer[[]Change] // what Redis lost of the settings in force
 }
@@ -139,11 +139,21 @@ func (w *Watcher) Poll(ctx context.Context) error {
 
 // keep puts back what Redis has lost of the settings, and tells when that begins and ends.
 func (w *Watcher) keep(ctx context.Context, c *content) error {
-	read := c.fields
-	forbidden, err := w.guard.take(ctx, read)
+	f, forbidden, err := w.guard.look(ctx)
 	if err != nil {
 		return err
 	}
+	if w.guard.known.outruns(f.mark) {
+		if *c, err = w.reader.read(ctx); err != nil {
+			return fmt.Errorf("settings: read %s again: %w", Key, err)
+		}
+		if c.overfull {
+			return nil // nothing is known of it
+		}
+	}
+	read := c.fields
+	f.fields = read
+	forbidden = w.guard.take(ctx, f, forbidden)
 	c.fields = w.guard.known.fields
 	lost := w.guard.lost(read)
 	before := w.Lost()
@@ -160,7 +170,7 @@ func (w *Watcher) keep(ctx context.Context, c *content) error {
 		w.log.Info().Msg("settings that Redis had lost are restored, or the loss was accepted")
 	}
 	if forbidden != nil && !w.bare {
-		w.log.Warn().Err(forbidden).Msg("settings are not safe from a Redis that comes back empty: let this user write " + MarkerKey + " (deploy/redis/users.acl)")
+		w.log.Warn().Err(forbidden).Msg("settings are not safe from a Redis that comes back empty")
 	}
 	w.bare = forbidden != nil
 	return nil
