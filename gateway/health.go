@@ -25,13 +25,16 @@ const (
 	RouteOK        = "ok"         // every pool of it has a backend that takes requests
 	RouteNoDraft   = "no_draft"   // its draft pool has none, so the target answers alone
 	RouteDraftOnly = "draft_only" // its target pool has none, so only drafts are served
-	RouteUnreached = "unreached"  // no backend has answered yet, or none does any more
-	RouteDown      = "down"       // every backend is down, drained or has an open breaker
+	RouteUnreached = "unreached"  // no backend that could serve it has answered yet, or none does any more
+	RouteDown      = "down"       // every backend that could serve it is down, drained or has an open breaker
 )
 
-// RouteStateOf is the state of a route whose pools are in the given states. One without a draft
-// pool has draft == target.
-func RouteStateOf(route string, draft, target pool.Reach) RouteState {
+// RouteStateOf is the state of a route whose pools are in the given states; alone says whether its
+// drafts may be served without the target. One without a draft pool has draft == target.
+func RouteStateOf(route string, draft, target pool.Reach, alone bool) RouteState {
+	if !alone && target != pool.Reached {
+		draft = target // it serves nothing
+	}
 	s := RouteState{Route: route, Ready: draft == pool.Reached || target == pool.Reached, State: RouteOK}
 	switch {
 	case !s.Ready && max(draft, target) == pool.Unreached:

@@ -122,15 +122,19 @@ func TestARouteStandsAsItsPoolsDo(t *testing.T) {
 	const down, unreached, reached = pool.Down, pool.Unreached, pool.Reached
 	for _, c := range []struct {
 		draft, target pool.Reach
-		want          string
+		alone         string // where drafts are served without the target
+		want          string // where not
 	}{
-		{reached, reached, RouteOK}, {unreached, reached, RouteNoDraft}, {down, reached, RouteNoDraft},
-		{reached, unreached, RouteDraftOnly}, {reached, down, RouteDraftOnly},
-		{unreached, unreached, RouteUnreached}, {down, unreached, RouteUnreached}, {unreached, down, RouteUnreached}, {down, down, RouteDown},
+		{reached, reached, RouteOK, RouteOK}, {unreached, reached, RouteNoDraft, RouteNoDraft}, {down, reached, RouteNoDraft, RouteNoDraft},
+		{reached, unreached, RouteDraftOnly, RouteUnreached}, {reached, down, RouteDraftOnly, RouteDown},
+		{unreached, unreached, RouteUnreached, RouteUnreached}, {down, unreached, RouteUnreached, RouteUnreached},
+		{unreached, down, RouteUnreached, RouteDown}, {down, down, RouteDown, RouteDown},
 	} {
-		got := RouteStateOf("m", c.draft, c.target)
-		if got.State != c.want || got.Ready != (c.draft == reached || c.target == reached) {
-			t.Errorf("draft %v, target %v: %+v, want %s", c.draft, c.target, got, c.want)
+		for alone, want := range map[bool]string{true: c.alone, false: c.want} {
+			got := RouteStateOf("m", c.draft, c.target, alone)
+			if got.State != want || got.Ready != (alone && c.draft == reached || c.target == reached) {
+				t.Errorf("draft %v, target %v, alone %t: %+v, want %s", c.draft, c.target, alone, got, want)
+			}
 		}
 	}
 }
@@ -158,7 +162,7 @@ foregate_route_ready{route="m",state="unreached"} 0
 		want := `
 # HELP foregate_ready 1 while /readyz says that this replica can serve.
 # TYPE foregate_ready gauge
-# HELP foregate_route_ready 1 while a backend of the route can take requests; the state says how it stands, in the words of /readyz.
+# HELP foregate_route_ready 1 while the route can be served; the state says how it stands, in the words of /readyz.
 # TYPE foregate_route_ready gauge
 ` + c.want
 		if err := testutil.GatherAndCompare(b.registry, strings.NewReader(want), "foregate_ready", "foregate_route_ready"); err != nil {

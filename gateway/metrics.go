@@ -81,7 +81,7 @@ func (m *metrics) readiness(reg prometheus.Registerer, g *Gateway) {
 	reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "foregate_ready", Help: "1 while /readyz says that this replica can serve.",
 	}, func() float64 { return oneIf(g.unready() == "") }), routeStates{g.routeStates, prometheus.NewDesc("foregate_route_ready",
-		"1 while a backend of the route can take requests; the state says how it stands, in the words of /readyz.", []string{"route", "state"}, nil)})
+		"1 while the route can be served; the state says how it stands, in the words of /readyz.", []string{"route", "state"}, nil)})
 }
 
 // routeStates is a gauge of the routes' states.

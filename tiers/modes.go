@@ -39,6 +39,12 @@ func (c *Cascade) Modes(rt *Route) []ModeState {
 	return all
 }
 
+// DraftsAlone reports whether drafts of a route may be answers without a word of its target, by its
+// mode and by what is known of its engines. Requests that demand the draft do not count.
+func (c *Cascade) DraftsAlone(rt *Route) bool {
+	return PlanFor(rt.Config(), c.facts(rt, &openai.Request{SinglePlain: true}, Auto)).alone()
+}
+
 // whyLacking words the reason of a plan that a card is behind.
 func (f Facts) whyLacking(reason, target string) string {
 	what := map[string]string{

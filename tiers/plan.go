@@ -62,6 +62,11 @@ type Plan struct {
 // Resumes reports whether the target can carry on from a part of the draft.
 func (p Plan) Resumes() bool { return p.resume != resumeNever }
 
+// alone reports whether a draft may be the answer though the target cannot be asked.
+func (p Plan) alone() bool {
+	return p.Judged && p.Ask <= accept.AskDoubt && p.Mode != ModeShadow
+}
+
 // Facts are what a plan is made from.
 type Facts struct {
 	Request       *openai.Request

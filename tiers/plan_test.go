@@ -164,3 +164,25 @@ func TestAPlanIsWeighed(t *testing.T) {
 		t.Errorf("a score that is good enough is checked all the same: %+v", got)
 	}
 }
+
+func TestADraftIsServedWithoutTheTargetWhereTheModeNeedsNoWordOfIt(t *testing.T) {
+	for mode, want := range map[Mode]bool{
+		ModeOff: false, ModeVerify: false, ModeLenient: false, ModeJudge: false, ModeShadow: false, ModeConfidence: true, ModeRisk: true,
+	} {
+		for head, band := range map[HeadCheck]accept.Nats{HeadOff: 0, HeadAlways: 1} {
+			cfg := Config{Mode: mode, Head: head, Accept: accept.Config{Band: band}, Risk: Risk{Label: LabelLenient}}
+			f := Facts{Request: &openai.Request{SinglePlain: true}, HasDraft: true, SameTokenizer: true, Draft: able(), Target: able()}
+			if got := PlanFor(cfg, f).alone(); got != want {
+				t.Errorf("mode %s, head %s: %t", mode, head, got)
+			}
+			f.Target = nil // never probed: nobody could audit
+			if got := PlanFor(cfg, f).alone(); got != (mode == ModeConfidence) {
+				t.Errorf("mode %s, head %s, target unprobed: %t", mode, head, got)
+			}
+			f.HasDraft = false
+			if PlanFor(cfg, f).alone() {
+				t.Errorf("mode %s without a draft pool", mode)
+			}
+		}
+	}
+}

@@ -55,12 +55,13 @@ func TestReadyNeedsAReplica(t *testing.T) {
 }
 
 // TestARouteWhoseHostsDoNotResolveIsNotReadyAndTheOtherIs has one route with a backend that
-// answers and one whose backend no name server knows.
+// answers, one whose backend no name server knows, and one with both, whose drafts are not served
+// without the target: nobody has probed it.
 func TestARouteWhoseHostsDoNotResolveIsNotReadyAndTheOtherIs(t *testing.T) {
 	file, err := config.Parse("ready", []byte(`
 listen: 127.0.0.1:0
 pools: {known: {model: m, backends: ["`+loaded(t, "m", 0.5).URL+`"]}, unknown: {model: m, backends: ["http://backend.invalid:8000"]}}
-routes: [{model: m, target: known}, {model: n, target: unknown}]
+routes: [{model: m, target: known}, {model: n, target: unknown}, {model: p, draft: known, target: unknown}]
 drain: {delay: 0s, grace: 1s}
 `))
 	if err != nil {
@@ -79,8 +80,8 @@ drain: {delay: 0s, grace: 1s}
 	t.Cleanup(func() { r.gateway.Stop(context.WithoutCancel(t.Context())) })
 	ready := func(query string) (int, string) { return get(t, "http://"+r.gateway.Addr().String()+"/readyz"+query) }
 	eventually(t, "one route can serve", func() bool { status, _ := ready(""); return status == http.StatusOK })
-	for query, want := range map[string]int{"": 200, "?route=m": 200, "?route=n": 503, "?route=o": 404} {
-		if status, text := ready(query); status != want || want != 404 && !strings.Contains(text, "route m: ok\nroute n: unreached\n") {
+	for query, want := range map[string]int{"": 200, "?route=m": 200, "?route=n": 503, "?route=p": 503, "?route=o": 404} {
+		if status, text := ready(query); status != want || want != 404 && !strings.Contains(text, "route m: ok\nroute n: unreached\nroute p: unreached\n") {
 			t.Errorf("%s: status %d %q, want %d", query, status, text, want)
 		}
 	}

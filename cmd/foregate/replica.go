@@ -209,7 +209,8 @@ func (r *replica) routeStates() []gateway.RouteState {
 		if p := r.pools[def.Draft]; p != nil {
 			draft = p.Reach()
 		}
-		out = append(out, gateway.RouteStateOf(def.Model, draft, target))
+		rt, err := r.cascade.Route(def.Model)
+		out = append(out, gateway.RouteStateOf(def.Model, draft, target, err == nil && r.cascade.DraftsAlone(rt)))
 	}
 	return out
 }
