@@ -179,6 +179,8 @@ func failureProblem(f *tiers.Failure) *problem {
 	switch f.Kind {
 	case tiers.Timeout, tiers.Stalled, tiers.Expired:
 		return timedOut(f.Kind)
+	case tiers.Silent:
+		return timedOut(tiers.Timeout)
 	case tiers.Rejected:
 		return rejected(f)
 	}
