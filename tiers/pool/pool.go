@@ -52,7 +52,6 @@ type Options struct {
 	// beside its own after a start. It is asked as often as Open; nil is always 1.
 	Ramp func(backend string) float64
 
-	Fleet      Fleet             // the other replicas; nil: this one reads every backend's metrics itself
 	Replicas   func() int        // how many replicas there are, this one included; nil is 1
 	Index      Index             // nil: what is warm is estimated
 	Resolver   discover.Resolver // nil is net.DefaultResolver
@@ -117,7 +116,7 @@ func New(o Options) (*Pool, error) {
 	o = o.withDefaults()
 	p := &Pool{
 		name: o.Name, model: o.Model, usdPerHour: o.USDPerHour, priorities: o.Priorities,
-		config: o.Config, pressure: o.Pressure, open: o.Open, shut: o.Shut, ramp: o.Ramp, fleet: o.Fleet, replicas: o.Replicas, index: o.Index, now: o.Now,
+		config: o.Config, pressure: o.Pressure, open: o.Open, shut: o.Shut, ramp: o.Ramp, replicas: o.Replicas, index: o.Index, now: o.Now,
 		log:     o.Logger.With().Str("pool", o.Name).Logger(),
 		metrics: newMetrics(o.Registerer),
 		scraper: pressure.NewScraper(pressure.Options{Config: o.Pressure, Now: o.Now}),

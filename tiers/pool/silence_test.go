@@ -209,7 +209,7 @@ func (follower) Sharing() bool                            { return true }
 
 func TestAProcessThatFreezesIsFoundOutByEachReplicaAndComesBack(t *testing.T) {
 	a, other := serve(t, usage), serve(t, usage)
-	p, log := run(t, Options{Fleet: follower{}, Pressure: pressure.DefaultConfig}, a, other)
+	p, log := runWith(t, follower{}, Options{Pressure: pressure.DefaultConfig}, a, other)
 	eventually(t, "readings", func() bool { return p.Snapshot()[0].HasReading && p.Snapshot()[1].HasReading })
 	thaw := make(chan struct{})
 	a.frozen.Store(&thaw)

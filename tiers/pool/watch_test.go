@@ -109,6 +109,12 @@ func (e events) await(t *testing.T, message string) {
 // run starts a pool over the given servers and ends it with the test.
 func run(t *testing.T, o Options, servers ...*server) (*Pool, events) {
 	t.Helper()
+	return runWith(t, nil, o, servers...)
+}
+
+// runWith is run beside other replicas; nil is none.
+func runWith(t *testing.T, f Fleet, o Options, servers ...*server) (*Pool, events) {
+	t.Helper()
 	log := make(events, 1000)
 	for _, s := range servers {
 		o.Backends = append(o.Backends, s.url())
@@ -123,6 +129,7 @@ func run(t *testing.T, o Options, servers ...*server) (*Pool, events) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.Join(f)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- p.Run(ctx) }()
