@@ -310,10 +310,13 @@ func (d *draft) unscored(c *openai.Chunk) {
 }
 
 // endsIn reports whether the last id of a chunk is the token that ended the answer: the chunk says
-// so itself, or the engine is known to end answers with it.
+// so itself, or the engine is known to end answers with it and was not told to go on behind it.
 func (d *draft) endsIn(c *openai.Chunk) bool {
 	if len(c.Finish) > 0 {
 		return string(c.Finish) == "stop" && !bytes.HasPrefix(c.Stop, []byte{'"'})
+	}
+	if d.job.ask.Request.IgnoresEOS() {
+		return false
 	}
 	card := d.job.cascade.cards(d.job.route.Draft.Name())
 	return card != nil && slices.Contains(card.EOS, c.IDs[len(c.IDs)-1])

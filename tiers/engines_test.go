@@ -13,7 +13,9 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/scoring"
 )
 
@@ -45,6 +47,23 @@ func TestTheTokenThatEndsADraftNeedsNoLogprob(t *testing.T) {
 		}
 		if refused != most {
 			t.Errorf("without %s: %d of %d short answers refused, want %d", feature, refused, 2*len(brief), most)
+		}
+	}
+}
+
+func TestAnEndThatAnEngineIsToIgnoreIsATokenThatNeedsItsLogprob(t *testing.T) {
+	for more, reason := range map[string]string{
+		`,"ignore_eos":true`: accept.ReasonNoLogprobs, `,"ignore_eos":false`: "", `,"ignore_eos":null`: "", "": "",
+	} {
+		draft := newScripted(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
+			say(w, roleChunk, spoken(" yes", "100", -0.01, ""), spoken("", "2", noLogprob, ""), spoken("", "", noLogprob, "stop"), usageTail, openai.Done)
+		})
+		target := newScripted(t, ending)
+		r := scriptedRig(t, draft.URL, target.URL)
+		r.cascade.cards = func(string) *probe.Card { return able() } // 2 ends its answers
+		_, rc, err := r.ask(openai.Chat, Auto, chat("Hello", `,"stream":true,"max_tokens":100`+more))
+		if err != nil || (rc.Tier == Draft) != (reason == "") || reason != "" && rc.Verdict.Reason != reason {
+			t.Errorf("%q: %s, %s, %v", more, rc.Tier, rc.Acceptance(), err)
 		}
 	}
 }

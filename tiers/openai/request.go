@@ -254,6 +254,13 @@ func (r *Request) Raw(name string) []byte {
 	return nil
 }
 
+// IgnoresEOS reports whether an end-of-sequence token does not end the answer (ignore_eos). A value
+// that is neither false nor null counts as true.
+func (r *Request) IgnoresEOS() bool {
+	v := string(r.Raw("ignore_eos"))
+	return v != "" && v != "false" && v != "null"
+}
+
 // syntaxError words an error of the JSON text, with its byte offset and the
 // place in the document.
 func syntaxError(body []byte, err error) *RequestError {
