@@ -62,25 +62,25 @@ func (p *Pool) replace(urls []string) {
 			kept[b.url], taken[b.id] = b, true
 		}
 	}
-	p.mu.Lock()
 	set := make([]*backend, 0, len(urls))
-	for _, u := range urls {
-		b := kept[u]
-		if b == nil {
-			id := idOf(u, func(id string) bool { return taken[id] })
-			taken[id] = true
-			b = p.join(id, u, len(old) > 0)
+	p.locked(func() {
+		for _, u := range urls {
+			b := kept[u]
+			if b == nil {
+				id := idOf(u, func(id string) bool { return taken[id] })
+				taken[id] = true
+				b = p.join(id, u, len(old) > 0)
+			}
+			b.at = len(set)
+			set = append(set, b)
 		}
-		b.at = len(set)
-		set = append(set, b)
-	}
-	for _, b := range old {
-		if kept[b.url] == nil {
-			p.remove(b)
+		for _, b := range old {
+			if kept[b.url] == nil {
+				p.remove(b)
+			}
 		}
-	}
-	p.set.Store(&set)
-	p.mu.Unlock()
+		p.set.Store(&set)
+	})
 	added, gone := len(set)-len(kept), len(old)-len(kept)
 	if added == 0 && gone == 0 {
 		return
@@ -88,10 +88,13 @@ func (p *Pool) replace(urls []string) {
 	p.log.Info().Int("backends", len(set)).Int("added", added).Int("gone", gone).Msg("backends changed")
 }
 
-func (p *Pool) has(id string) bool {
+func (p *Pool) has(id string) bool { return p.named(id) != nil }
+
+// named is the backend that has an id, nil where there is none.
+func (p *Pool) named(id string) *backend {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.byID[id] != nil
+	return p.byID[id]
 }
 
 // join makes a backend known; late says that the pool was there before it. The caller

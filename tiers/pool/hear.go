@@ -23,11 +23,13 @@ func (p *Pool) Join(f Fleet) { p.fleet = f }
 // Hear takes a reading in that another replica took; r.At is when, by the clock here.
 // One that is not newer than what is known is ignored. It says nothing of whether this
 // replica can reach the backend. It reports whether there is such a backend.
-func (p *Pool) Hear(backend string, r pressure.Reading) bool {
-	p.mu.Lock()
-	b := p.byID[backend]
-	news := b != nil && r.At.After(b.reading.At)
-	p.mu.Unlock()
+func (p *Pool) Hear(id string, r pressure.Reading) bool {
+	var b *backend
+	news := false
+	p.locked(func() {
+		b = p.byID[id]
+		news = b != nil && r.At.After(b.reading.At)
+	})
 	if news {
 		p.taken(b, r)
 	}
@@ -59,9 +61,7 @@ func (p *Pool) overdue() time.Duration {
 // connection, which says that it is down. It reports whether there is such a
 // backend. Who observes does not Run.
 func (p *Pool) Observe(backend string, r pressure.Reading, err error) bool {
-	p.mu.Lock()
-	b := p.byID[backend]
-	p.mu.Unlock()
+	b := p.named(backend)
 	if b == nil {
 		return false
 	}

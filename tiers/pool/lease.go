@@ -60,8 +60,8 @@ var ErrLost = errors.New("the backend seems to hang")
 // takes it back.
 func (l *Lease) OnLost(cancel context.CancelCauseFunc) {
 	l.pool.mu.Lock()
+	defer l.pool.mu.Unlock()
 	l.lost = cancel
-	l.pool.mu.Unlock()
 }
 
 // Answered says that a token has just come. It costs next to nothing and may be called
@@ -152,20 +152,30 @@ func (l *Lease) Failed() {
 	p := l.pool
 	now := p.now()
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	l.backend.vitals.fault(true, now)
-	p.mu.Unlock()
 }
 
 // Done gives the place back; generated is the number of tokens that came, 0 if
 // unknown. Only the first call counts. usd is what the request cost: its share of the
 // backend's price while it was there, with as many others as are there now.
 func (l *Lease) Done(generated int) (usd float64) {
+	usd, first := l.leave(generated)
+	if first {
+		l.backend.metrics.inflight.Dec()
+		l.pool.moreRoom()
+	}
+	return usd
+}
+
+// leave is Done within the pool. It reports whether this is the first call.
+func (l *Lease) leave(generated int) (usd float64, first bool) {
 	p, b := l.pool, l.backend
 	now := p.now()
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	if l.done {
-		p.mu.Unlock()
-		return 0
+		return 0, false
 	}
 	l.done = true
 	usd = now.Sub(l.start).Hours() * p.usdPerHour / float64(max(b.all.requests, b.reading.Running, 1))
@@ -179,8 +189,5 @@ func (l *Lease) Done(generated int) (usd float64) {
 	b.end(l.part, l.start)
 	b.under.end(l)
 	p.ended(l, generated, now)
-	p.mu.Unlock()
-	b.metrics.inflight.Dec()
-	p.moreRoom()
-	return usd
+	return usd, true
 }

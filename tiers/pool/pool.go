@@ -195,6 +195,13 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
+// locked runs f with the lock. A panic of f's leaves the pool unlocked.
+func (p *Pool) locked(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+}
+
 // Name is the pool's name.
 func (p *Pool) Name() string { return p.name }
 

@@ -10,9 +10,7 @@ import (
 // it; a server's answer other than 200 is a *pressure.StatusError, and an id that the pool
 // does not have is an error, too. It changes nothing of what the pool knows.
 func (p *Pool) Probe(ctx context.Context, backend string) error {
-	p.mu.Lock()
-	b := p.byID[backend]
-	p.mu.Unlock()
+	b := p.named(backend)
 	if b == nil {
 		return fmt.Errorf("pool %s has no backend %.64q", p.name, backend)
 	}

@@ -32,9 +32,10 @@ func (p *Pool) reach(broken func(backend string) bool, spare bool) Reach {
 		if broken(b.id) {
 			continue
 		}
-		p.mu.Lock()
-		out, reached := b.out(now) || spare && b.vitals.suspect(), b.contact.reached(now, absent)
-		p.mu.Unlock()
+		var out, reached bool
+		p.locked(func() {
+			out, reached = b.out(now) || spare && b.vitals.suspect(), b.contact.reached(now, absent)
+		})
 		switch {
 		case out:
 		case reached:

@@ -26,16 +26,18 @@ func (p *Pool) asksHealth(ctx context.Context, b *backend) {
 func (p *Pool) unanswered(b *backend, asked time.Time) {
 	now, timeout := p.now(), p.pressure().OrDefaults().Timeout
 	slow := now.Sub(asked) > timeout+time.Duration(late*float64(timeout))
-	p.mu.Lock()
-	was := b.vitals.condition()
-	if slow {
-		b.vitals.speaks()
-	} else {
-		b.vitals.unanswered(asked, now, b.load())
-	}
-	is := b.vitals.condition()
-	out := b.vitals.silent() && b.vitals.quiet >= outAfter*b.vitals.limit
-	p.mu.Unlock()
+	var was, is string
+	out := false
+	p.locked(func() {
+		was = b.vitals.condition()
+		if slow {
+			b.vitals.speaks()
+		} else {
+			b.vitals.unanswered(asked, now, b.load())
+		}
+		is = b.vitals.condition()
+		out = b.vitals.silent() && b.vitals.quiet >= outAfter*b.vitals.limit
+	})
 	p.turned(b, was, is)
 	p.release(b)
 	if out {
@@ -49,33 +51,39 @@ func (p *Pool) answered(b *backend) { p.settled(b, nil) }
 // settled notes that a question to b had an end in time. An error that came instead of an
 // answer over HTTP, of a name that does not resolve, is no silence, and no contact either.
 func (p *Pool) settled(b *backend, err error) {
-	p.mu.Lock()
-	was := b.vitals.condition()
-	b.vitals.speaks()
-	b.contact.ended(err, p.now())
-	is := b.vitals.condition()
-	p.mu.Unlock()
+	var was, is string
+	p.locked(func() {
+		was = b.vitals.condition()
+		b.vitals.speaks()
+		b.contact.ended(err, p.now())
+		is = b.vitals.condition()
+	})
 	p.turned(b, was, is)
 }
 
 // release has the requests that are under way at a backend that is lost move to others,
 // where there are such, or where nobody waits for this pool.
 func (p *Pool) release(b *backend) {
-	var moves []context.CancelCauseFunc
-	p.mu.Lock()
-	if b.vitals.lost() {
-		better := p.better(b)
-		for _, l := range b.under.leases {
-			if l.lost != nil && (better || l.spare) {
-				moves = append(moves, l.lost)
-				l.lost = nil
-			}
-		}
-	}
-	p.mu.Unlock()
-	for _, move := range moves {
+	for _, move := range p.moves(b) {
 		move(ErrLost)
 	}
+}
+
+// moves are what has these requests move, each told once.
+func (p *Pool) moves(b *backend) (moves []context.CancelCauseFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !b.vitals.lost() {
+		return nil
+	}
+	better := p.better(b)
+	for _, l := range b.under.leases {
+		if l.lost != nil && (better || l.spare) {
+			moves = append(moves, l.lost)
+			l.lost = nil
+		}
+	}
+	return moves
 }
 
 // better reports whether another backend answers, is neither out nor suspect nor broken, and

@@ -153,25 +153,28 @@ func (p *Pool) probe(ctx context.Context, b *backend) {
 
 // taken stores a reading, unless there is a newer one.
 func (p *Pool) taken(b *backend, r pressure.Reading) {
-	p.mu.Lock()
-	if r.At.Before(b.reading.At) {
-		p.mu.Unlock()
+	var was, is string
+	var older, restarted, wasBlind bool
+	p.locked(func() {
+		if older = r.At.Before(b.reading.At); older {
+			return
+		}
+		was = b.vitals.condition()
+		p.units.readings(b.reading, r)
+		restarted = b.take(r)
+		if !b.gone {
+			p.warm.Capacity(b.number, r.Capacity()*max(r.Engines, 1))
+		}
+		if restarted {
+			p.cold(b)
+		}
+		is = b.vitals.condition()
+		wasBlind, b.blind = b.blind, false
+		b.contact.answered(p.now())
+	})
+	if older {
 		return
 	}
-	was := b.vitals.condition()
-	p.units.readings(b.reading, r)
-	restarted := b.take(r)
-	if !b.gone {
-		p.warm.Capacity(b.number, r.Capacity()*max(r.Engines, 1))
-	}
-	if restarted {
-		p.cold(b)
-	}
-	is := b.vitals.condition()
-	wasBlind := b.blind
-	b.blind = false
-	b.contact.answered(p.now())
-	p.mu.Unlock()
 	p.metrics.reading(p.name, b.id, r)
 	p.moreRoom()
 	if wasBlind {
@@ -192,10 +195,12 @@ func (p *Pool) turned(b *backend, was, is string) {
 
 // tell shows how old b's reading is, what it is suspected of, and that a drain has run out.
 func (p *Pool) tell(b *backend) {
-	p.mu.Lock()
-	at, condition := b.reading.At, b.vitals.condition()
-	p.drained(b)
-	p.mu.Unlock()
+	var at time.Time
+	var condition string
+	p.locked(func() {
+		at, condition = b.reading.At, b.vitals.condition()
+		p.drained(b)
+	})
 	p.metrics.suspected(p.name, b.id, condition)
 	if !at.IsZero() {
 		p.metrics.age.WithLabelValues(p.name, b.id).Set(p.now().Sub(at).Seconds())
@@ -216,11 +221,12 @@ func noHealth(err error) bool {
 func (p *Pool) missed(b *backend, err error) {
 	b.metrics.scrapeErrors.Inc()
 	known := p.forgetOld(b)
-	p.mu.Lock()
-	b.contact.ended(err, p.now())
-	goesBlind := !known && !b.blind
-	b.blind = b.blind || !known
-	p.mu.Unlock()
+	goesBlind := false
+	p.locked(func() {
+		b.contact.ended(err, p.now())
+		goesBlind = !known && !b.blind
+		b.blind = b.blind || !known
+	})
 	if errors.Is(err, syscall.ECONNREFUSED) {
 		p.setDown(b, err)
 		return
@@ -234,9 +240,8 @@ func (p *Pool) missed(b *backend, err error) {
 // metrics, and tells whether b still has one that does.
 func (p *Pool) forgetOld(b *backend) bool {
 	age, now := p.pressure(), p.now()
-	p.mu.Lock()
-	_, known := pressure.Weight(b.reading.At, now, age)
-	p.mu.Unlock()
+	known := false
+	p.locked(func() { _, known = pressure.Weight(b.reading.At, now, age) })
 	if !known {
 		p.metrics.unknown(p.name, b.id)
 	}
@@ -266,11 +271,12 @@ func (p *Pool) doubts(b *backend) bool {
 // setDown takes b out.
 func (p *Pool) setDown(b *backend, err error) {
 	now := p.now()
-	p.mu.Lock()
-	was := b.down
-	b.down, b.downAt = err, now
-	b.metrics.up.Set(0)
-	p.mu.Unlock()
+	var was error
+	p.locked(func() {
+		was = b.down
+		b.down, b.downAt = err, now
+		b.metrics.up.Set(0)
+	})
 	if was == nil {
 		p.log.Warn().Str("backend", b.id).Err(err).Msg("backend is down")
 	}
@@ -281,20 +287,23 @@ func (p *Pool) setDown(b *backend, err error) {
 // cache is taken to be empty; what could not be reached may have it still.
 func (p *Pool) setUp(b *backend, asked time.Time) {
 	now := p.now()
-	p.mu.Lock()
-	was, since := b.down, b.downAt
-	if was == nil || since.After(asked) {
-		p.mu.Unlock()
-		return
+	var since time.Time
+	comes := false
+	p.locked(func() {
+		since = b.downAt
+		if comes = b.down != nil && !since.After(asked); !comes {
+			return
+		}
+		if errors.Is(b.down, syscall.ECONNREFUSED) {
+			p.cold(b)
+		}
+		b.down = nil
+		b.vitals.came(now)
+		b.metrics.up.Set(1)
+	})
+	if comes {
+		p.log.Info().Str("backend", b.id).Dur("after", now.Sub(since)).Msg("backend is up again")
 	}
-	b.down = nil
-	if errors.Is(was, syscall.ECONNREFUSED) {
-		p.cold(b)
-	}
-	b.vitals.came(now)
-	b.metrics.up.Set(1)
-	p.mu.Unlock()
-	p.log.Info().Str("backend", b.id).Dur("after", now.Sub(since)).Msg("backend is up again")
 }
 
 // cold says that b's cache is empty, because it was restarted. The caller holds mu.
