@@ -3,8 +3,12 @@ package tiers
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -94,6 +98,14 @@ func (n *notebook) closed() (all, bad int) {
 // auditedRig is a rig in mode risk that audits every draft, and whose evidence is a notebook.
 func auditedRig(t *testing.T, draft, target vllmsim.Options) (*rig, *notebook) {
 	t.Helper()
+	r, n := auditedRigAtRest(t, draft, target)
+	r.run(t)
+	return r, n
+}
+
+// auditedRigAtRest is auditedRig, whose loop does not run yet.
+func auditedRigAtRest(t *testing.T, draft, target vllmsim.Options) (*rig, *notebook) {
+	t.Helper()
 	r := probedRig(t, draft, target)
 	r.cfg.Mode = ModeRisk
 	r.cfg.Risk = Risk{
@@ -103,7 +115,6 @@ func auditedRig(t *testing.T, draft, target vllmsim.Options) (*rig, *notebook) {
 	}
 	n := newNotebook(r.cfg.Risk.Rule)
 	r.cascade.evidence = n
-	r.run(t)
 	return r, n
 }
 
@@ -403,5 +414,35 @@ func TestAPanicOfAnAuditIsItsOwn(t *testing.T) {
 	}
 	if _, _, err := r.ask(openai.Chat, Auto, chat("hello", "")); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// staleOnce breaks the first request to a host as a kept connection breaks that was closed while it was idle.
+type staleOnce struct {
+	http.RoundTripper
+	host   string
+	broken atomic.Bool
+}
+
+func (s *staleOnce) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host != s.host || r.Method != http.MethodPost || s.broken.Swap(true) {
+		return s.RoundTripper.RoundTrip(r)
+	}
+	httptrace.ContextClientTrace(r.Context()).GotConn(httptrace.GotConnInfo{Reused: true})
+	return nil, io.EOF
+}
+
+func TestAConnectionThatWasClosedWhileItWasIdleCostsNoAuditInTheShadow(t *testing.T) {
+	r, n := auditedRigAtRest(t, vllmsim.Options{Seed: 7}, vllmsim.Options{})
+	r.cfg.Mode = ModeShadow
+	stale := &staleOnce{RoundTripper: r.cascade.transport, host: strings.TrimPrefix(r.draft.URL(), "http://")}
+	r.cascade.transport = stale
+	r.run(t)
+	if _, _, err := r.ask(openai.Chat, Auto, chat("question", `,"max_tokens":40,"stream":true`)); err != nil {
+		t.Fatal(err)
+	}
+	r.rests(t)
+	if n.count(risk.Learned) != 1 || !stale.broken.Load() {
+		t.Errorf("audits %v; a connection broke: %v", n.fates, stale.broken.Load())
 	}
 }

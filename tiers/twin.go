@@ -180,7 +180,7 @@ func (t *twin) drafted(ctx context.Context) bool {
 	k.turn.Now, k.turn.Class = true, 0
 	k.firstByte = j.firstByte(j.cfg.Timeouts.DraftFirstByte)
 	once := j.cfg
-	once.RetryAttempts = 0
+	once.RetryAttempts = min(once.RetryAttempts, 1) // a connection that was closed while it was idle costs no audit
 	x, err := j.cascade.dispatch(ctx, k, once, j.receipt)
 	if err != nil {
 		t.dropped("draft_unavailable")
