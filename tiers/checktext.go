@@ -13,11 +13,11 @@ import (
 func (d *draft) scoredText(ctx context.Context, said *Checked) (*accept.Check, error) {
 	j := d.job
 	target := j.route.Target
-	prompt, _, err := j.tokenized(ctx, target, j.ask.Request.TokenizePrompt(target.Model()), nil)
+	prompt, _, err := j.tokenized(ctx, j.aside(target, openai.TokenizePath, j.ask.Request.TokenizePrompt(target.Model())))
 	if err != nil {
 		return nil, err
 	}
-	ids, _, err := j.tokenized(ctx, target, openai.TokenizeText(target.Model(), d.said()), nil)
+	ids, _, err := j.tokenized(ctx, j.aside(target, openai.TokenizePath, openai.TokenizeText(target.Model(), d.said())))
 	if err != nil {
 		return nil, err
 	}

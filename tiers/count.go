@@ -28,15 +28,22 @@ func came(c *openai.Chunk, before int) (n int, told bool) {
 // countTries bounds how often engines are asked to count the tokens of one text.
 const countTries = 4
 
-// counted has an engine of a pool count the tokens of a text: none of those that were lost, unless
-// there is no other.
-func (j *job) counted(ctx context.Context, p *pool.Pool, text []byte, lost []string) (int, error) {
-	body, exclude := openai.TokenizeText(p.Model(), text), slices.Clone(lost)
-	var err error
+// counted has an engine of a pool count the tokens of what there is of the answer: none of those
+// that were lost, unless there is no other. All counts of one takeover together take [asideWait] at most.
+func (d *draft) counted(ctx context.Context, p *pool.Pool) (int, error) {
+	k := d.job.aside(p, openai.TokenizePath, openai.TokenizeText(p.Model(), d.reply.text))
+	lost, exclude := d.left, slices.Clone(d.left)
+	err := errFirstByte
 	for range countTries {
+		if k.firstByte = asideWait - d.counting; k.firstByte <= 0 {
+			break
+		}
+		k.demand.Exclude = exclude
+		began := d.job.cascade.now()
 		var ids []int32
 		var backend string
-		ids, backend, err = j.tokenized(ctx, p, body, exclude)
+		ids, backend, err = d.job.tokenized(ctx, k)
+		d.counting += d.job.cascade.now().Sub(began)
 		f, failed := errors.AsType[*Failure](err)
 		switch {
 		case err == nil:
@@ -54,11 +61,9 @@ func (j *job) counted(ctx context.Context, p *pool.Pool, text []byte, lost []str
 	return 0, err
 }
 
-// tokenized has an engine turn text into ids, none of those that were lost; body is one of openai's
-// Tokenize. It also names the backend that was asked.
-func (j *job) tokenized(ctx context.Context, p *pool.Pool, body []byte, lost []string) (ids []int32, backend string, err error) {
-	k := j.aside(p, openai.TokenizePath, body)
-	k.demand.Exclude = lost
+// tokenized has an engine turn text into ids: k is aside's, with one of openai's Tokenize. It also
+// names the backend that was asked.
+func (j *job) tokenized(ctx context.Context, k call) (ids []int32, backend string, err error) {
 	k.read = func(body []byte) (err error) {
 		ids, err = openai.ParseTokens(body)
 		return err

@@ -55,6 +55,8 @@ type draft struct {
 	free    func()      // lets what is audited go on without the request
 	shown   bool        // of a twin: the other may be with the client already
 	patient bool        // it waits for room although the answer has begun: engines that are lost in a row may be short of memory
+
+	counting time.Duration // spent on counts since a backend was last lost
 }
 
 // resumption is a part of a draft in the target's own tokens.

@@ -108,7 +108,7 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 		case !d.reply.began || !j.mayTakeOver(f):
 			return d.broken(f)
 		}
-		d.warm, d.left, d.patient = "", append(d.left, x.lease.Backend()), true
+		d.warm, d.left, d.patient, d.counting = "", append(d.left, x.lease.Backend()), true, 0
 		j.lost(at)
 	}
 }
@@ -154,7 +154,7 @@ func (d *draft) continuation(ctx context.Context, at *accept.Step) call {
 	}
 	kept, exact := d.course.TokensIn(len(d.reply.text))
 	if d.guessed || !exact {
-		if n, err := j.counted(ctx, d.heir(), d.reply.text, d.left); err == nil {
+		if n, err := d.counted(ctx, d.heir()); err == nil {
 			kept = n
 		}
 	}

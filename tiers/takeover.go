@@ -102,7 +102,7 @@ func (d *draft) behind(ctx context.Context, p *pool.Pool, text []byte, least fun
 
 // from carries on behind what there is of a straight answer.
 func (d *draft) from(ctx context.Context, p *pool.Pool, at accept.Step) error {
-	if n, err := d.job.counted(ctx, p, d.reply.text, d.left); err == nil {
+	if n, err := d.counted(ctx, p); err == nil {
 		at.Tokens = n // a frame may hold several tokens
 	}
 	d.course.Mark(at)
@@ -119,5 +119,6 @@ func (j *job) aside(p *pool.Pool, path string, body []byte) call {
 	return k
 }
 
-// asideWait is how long an engine's front end has to turn text into ids.
+// asideWait is how long an engine's front end has to turn text into ids, and all that are asked for the
+// counts of one takeover.
 const asideWait = 2 * time.Second

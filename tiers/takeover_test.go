@@ -3,7 +3,9 @@ package tiers
 import (
 	"bytes"
 	"fmt"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"unicode/utf8"
 
@@ -116,5 +118,35 @@ func TestAnAnswerThatOthersHaveInPartIsCarriedOnFromThere(t *testing.T) {
 				t.Logf("%q from byte %d: %q, the target alone %q", p, cut, got.text, want.text)
 			}
 		}
+	}
+}
+
+func TestATakeoverWaitsOnceForTheCountOfItsTokens(t *testing.T) {
+	t.Parallel() // the wait is one of seconds
+	var counts, answers atomic.Int32
+	told := func(text, more string) string {
+		return fmt.Sprintf(`{"id":"x","created":1,"choices":[{"index":0,"delta":{"content":%q}%s}]}`, text, more)
+	}
+	target := newScripted(t, func(_ int, w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == openai.TokenizePath:
+			counts.Add(1)
+			<-r.Context().Done()
+		case r.Method != http.MethodPost:
+		case answers.Add(1) == 1: // and cut
+			say(w, told(" one", ""), told(" two", ""), told(" three", ""))
+		default:
+			say(w, told(" three four", `,"finish_reason":"stop"`), usageTail, openai.Done)
+		}
+	})
+	cfg := testConfig()
+	cfg.Mode = ModeOff
+	r := &rig{t: t, cascade: newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", target.URL), Config: func() Config { return cfg }})}
+	_, rc, err := r.ask(openai.Chat, Auto, chat("Tell me", `,"max_tokens":40,"stream":true`))
+	if err != nil || len(rc.Over) != 1 {
+		t.Errorf("%d takeovers, %v", len(rc.Over), err)
+	}
+	if n := counts.Load(); n != 1 {
+		t.Errorf("%d questions were given the whole wait for a count", n)
 	}
 }
