@@ -103,9 +103,11 @@ func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt)
 }
 
 // again reports whether no other backend is left than one that may be asked once more: its
-// call was lost, and it may be well. That takes a retry from the budget.
+// call was lost, and it may be well. That takes a retry from the budget. A demand that is Spare
+// would not get it where it is suspect or broken.
 func (c *Cascade) again(t *tries, k *call, err error, cfg Config) bool {
-	if t.maybe == "" || !errors.Is(err, pool.ErrNoBackend) || !c.retry(cfg.RetryBudget) {
+	none, ok := errors.AsType[*pool.NoBackendError](err)
+	if t.maybe == "" || !ok || k.demand.Spare && none.Excluded == 0 || !c.retry(cfg.RetryBudget) {
 		return false
 	}
 	t.retries++
@@ -120,7 +122,7 @@ func (x *exchange) acquire(ctx context.Context, k *call) (waited time.Duration, 
 	k.demand.Spare = k.turn.Now && k.tier == Draft // the target is behind it
 	return x.cascade.line.Enter(ctx, k.turn, func(limit pool.Limit) error {
 		k.demand.Limit = limit
-		k.demand.Exclude = k.demand.Exclude[:tried] // whom a gate kept out a moment ago may be open
+		defer func() { k.demand.Exclude = k.demand.Exclude[:tried] }() // whom a gate keeps out now may be open in a moment
 		return x.pick(k)
 	})
 }
