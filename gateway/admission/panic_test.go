@@ -1,0 +1,145 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+func TestAPanicOfATryIsThatOfTheRequestWhoseTryItIs(t *testing.T) {
+	for name, look := range map[string]func(*Lines){
+		"at a wake": func(s *Lines) { s.Wake("p") },
+		"at a poll": func(*Lines) { time.Sleep(poll) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, c := NewLines([]string{"p"}, nil), counter{}
+				bad, tries := c.waiter(high, "t"), 0
+				bad.Try = func(l pool.Limit) error {
+					if tries++; tries > 1 {
+						panic("of a try")
+					}
+					return c.try(l)
+				}
+				caught := make(chan any, 1)
+				go func() { caught <- panicOf(func() { _, _ = s.Enter(t.Context(), "p", bad) }) }()
+				synctest.Wait()
+				good := going(t.Context(), s, c.waiter(normal, "t"))
+				c.free(1)
+				look(s)
+				if what := <-caught; what == nil {
+					t.Error("the request does not hear of its panic")
+				}
+				if r := <-good; r.err != nil {
+					t.Errorf("who waits behind it: %+v", r)
+				}
+				atRest(t, s)
+			})
+		})
+	}
+}
+
+func TestAPanicOfTheFirstTryLeavesTheLineAsItWas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := NewLines([]string{"p"}, nil), counter{places: 1}
+		bad := c.waiter(high, "t")
+		bad.Try = func(pool.Limit) error { panic("of a try") }
+		if panicOf(func() { _, _ = s.Enter(t.Context(), "p", bad) }) == nil {
+			t.Error("no panic")
+		}
+		if r, ok := have(going(t.Context(), s, c.waiter(normal, "t"))); !ok || r.err != nil {
+			t.Errorf("who comes next: %+v, %v", r, ok)
+		}
+		atRest(t, s)
+	})
+}
+
+func TestAPanicOfTheLineItselfCostsOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := NewLines([]string{"p"}, nil), counter{}
+		s.byPool["p"].line.Rand = func() float64 { panic("of the line") } // when a wait is over
+		lost := make(chan any, 1)
+		go func() { lost <- panicOf(func() { _, _ = s.Enter(t.Context(), "p", c.waiter(low, "t")) }) }()
+		synctest.Wait()
+		next := going(t.Context(), s, c.waiter(high, "t"))
+		time.Sleep(DefaultConfig().Wait(low) + poll)
+		if what := <-lost; what == nil {
+			t.Error("the request whose wait was over does not hear of it")
+		}
+		c.free(1)
+		if r := <-next; r.err != nil {
+			t.Errorf("who waits behind it: %+v", r)
+		}
+		atRest(t, s)
+	})
+}
+
+func TestAPanicAtTheEndOfAWaitLosesNobodyWhoseWaitIsOverAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, c := NewLines([]string{"p"}, nil), counter{}
+		times := 0
+		s.byPool["p"].line.Rand = func() float64 {
+			if times++; times == 1 {
+				panic("of the line")
+			}
+			return 0
+		}
+		lost := make(chan any, 1)
+		go func() { lost <- panicOf(func() { _, _ = s.Enter(t.Context(), "p", c.waiter(low, "a")) }) }()
+		next := going(t.Context(), s, c.waiter(low, "b"))
+		time.Sleep(DefaultConfig().Wait(low) + 2*poll)
+		if <-lost == nil {
+			t.Error("who is looked at first does not hear of its panic")
+		}
+		if r, ok := have(next); !ok || !errors.Is(r.err, ErrShed) {
+			t.Fatalf("who is looked at next: %+v, %v", r, ok)
+		}
+		atRest(t, s)
+	})
+}
+
+func TestAPanicThatIsNoRequestsIsToldAndTheLineGoesOn(t *testing.T) {
+	for name, broken := range map[string]*turns{"before anybody is looked at": nil, "after one was let in": {}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, c := NewLines([]string{"p"}, nil), counter{}
+				var told []error
+				ctx, stop := context.WithCancel(panics.Watch(t.Context(), func(err error) { told = append(told, err) }))
+				ended := make(chan error, 1)
+				go func() { ended <- s.Run(ctx) }()
+				set := func(tenants map[string]*turns) {
+					l := s.byPool["p"]
+					l.mu.Lock()
+					defer l.mu.Unlock()
+					l.line.waiting[low].tenants = tenants
+				}
+				waits := going(t.Context(), s, c.waiter(high, "t"))
+				synctest.Wait()
+				c.free(1)
+				set(map[string]*turns{"none": broken})
+				s.Wake("p")
+				time.Sleep(3*time.Second + poll/2) // it recurs at each poll while somebody waits
+				synctest.Wait()
+				if n := len(told); n < 1 || n > 4 || !strings.HasPrefix(told[0].Error(), "panic: the line of pool p: ") {
+					t.Errorf("told %d times: %v", n, told)
+				}
+				set(nil)
+				s.Wake("p")
+				if r := <-waits; r.err != nil {
+					t.Errorf("who waits: %+v", r)
+				}
+				stop()
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+				atRest(t, s)
+			})
+		})
+	}
+}
