@@ -86,7 +86,10 @@ func (g *guard) tellLoss(ctx context.Context, f found) error {
 	var err error
 	switch {
 	case g.known.loss != nil && f.told == nil:
-		text, _ := json.Marshal(g.known.loss) // strings always can be
+		var text []byte
+		if text, err = json.Marshal(g.known.loss); err != nil {
+			return err
+		}
 		if len(text) > mostLoss {
 			return fmt.Errorf("%s may hold %d bytes, and the loss is %d: replicas that start now do not hear of it", LossKey, mostLoss, len(text))
 		}

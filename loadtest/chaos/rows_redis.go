@@ -10,11 +10,11 @@ import (
 func redisRows() []Row {
 	rows := []Row{
 		{
-			ID: "R1", Fault: "Redis killed, and restarted empty", Promise: "0 failed; each replica for itself ≤ 1.5 s; shared again ≤ 2 s",
+			ID: "R1", Fault: "Redis killed, and restarted empty", Promise: "0 failed; each replica for itself ≤ 1.5 s, and says so ≤ 2 s; shared again ≤ 2 s",
 			Short: true, Recover: backAgain, Run: killed,
 		},
 		{
-			ID: "R1b", Fault: "connections to Redis refused", Promise: "0 failed; each replica for itself ≤ 1.5 s; shared again ≤ 2 s",
+			ID: "R1b", Fault: "connections to Redis refused", Promise: "0 failed; each replica for itself ≤ 1.5 s, and says so ≤ 2 s; shared again ≤ 2 s",
 			Recover: backAgain, Run: doors(Trouble{Refuse: true}),
 		},
 		{
