@@ -54,9 +54,12 @@ var build = sync.OnceValues(func() (path string, err error) {
 })
 
 // gatewayBinary returns the path of the gateway. It skips where there is no Redis
-// to run it with.
+// to run it with, and in short runs: the gateway would be compiled a second time.
 func gatewayBinary(t *testing.T) string {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("a long test: make test-long, or make load")
+	}
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Skip("redis-server is not in PATH; make test installs it")
 	}
