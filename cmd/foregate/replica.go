@@ -17,6 +17,7 @@ import (
 	"github.com/foregate/foregate/gateway/console"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/tracing"
 	"github.com/foregate/foregate/tiers"
@@ -48,6 +49,7 @@ type parts struct {
 // replica is one gateway with what it is made of.
 type replica struct {
 	parts
+	files    *reload.Watcher
 	settings *settings.Watcher
 	breakers *breaker.Set
 	pools    map[string]*pool.Pool
@@ -72,6 +74,7 @@ type replica struct {
 // operator's settings are read once, so that the first request obeys them.
 func assemble(ctx context.Context, p parts) (*replica, error) {
 	r := &replica{parts: p, pools: make(map[string]*pool.Pool, len(p.file.Pools)), indexes: map[string]*kvIndex{}}
+	r.files = reload.New(reload.Options{Logger: p.log, Registerer: p.registerer})
 	var models []string
 	for _, rt := range p.file.Routes {
 		models = append(models, rt.Model)
@@ -169,6 +172,7 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 		Logger: r.log, Registerer: r.registerer, Gatherer: r.gatherer,
 		Loops: []gateway.Loop{
+			{Name: "files", Run: r.files.Run},
 			{Name: "settings", Run: r.settings.Run},
 			{Name: "cascade", Run: cascade.Run},
 			{Name: "probe", Run: r.prober.Run},

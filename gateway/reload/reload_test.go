@@ -1,0 +1,172 @@
+package reload
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// world is a watcher of one file, and what was put into force of it.
+type world struct {
+	t       *testing.T
+	path    string
+	w       *Watcher
+	inForce []string
+	log     strings.Builder
+}
+
+// watching runs do beside a watcher whose file holds "first".
+func watching(t *testing.T, do func(*world)) {
+	synctest.Test(t, func(t *testing.T) {
+		x := &world{t: t, path: filepath.Join(t.TempDir(), "secret-path")}
+		x.write("first")
+		x.w = New(Options{Logger: zerolog.New(&x.log)})
+		if err := x.w.Add(File{Setting: "tenants_file", Paths: []string{x.path}, Max: 20, Apply: x.apply}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _ = x.w.Run(ctx) }()
+		do(x)
+		stop()
+		<-done
+		if strings.Contains(x.log.String(), "secret-path") {
+			t.Errorf("the log tells the path:\n%s", x.log.String())
+		}
+	})
+}
+
+func (x *world) apply(contents [][]byte) error {
+	switch text := string(contents[0]); text {
+	case "bad":
+		return errors.New("line 1: is bad")
+	case "panic":
+		panic("secret")
+	default:
+		x.inForce = append(x.inForce, text)
+		return nil
+	}
+}
+
+func (x *world) write(text string) {
+	x.t.Helper()
+	if err := os.WriteFile(x.path, []byte(text), 0o600); err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+// looks waits for n looks.
+func (x *world) looks(n int) {
+	time.Sleep(time.Duration(n) * Every)
+	synctest.Wait()
+}
+
+func (x *world) want(inForce, failed string) {
+	x.t.Helper()
+	if got := strings.Join(x.inForce, " "); got != inForce {
+		x.t.Errorf("put into force: %q, want %q", got, inForce)
+	}
+	if got := x.w.States()[0].Error; got != failed {
+		x.t.Errorf("the state's error is %q, want %q", got, failed)
+	}
+}
+
+func TestAChangeIsPutIntoForceOnceTwoLooksHaveReadTheSame(t *testing.T) {
+	watching(t, func(x *world) {
+		x.looks(3)
+		x.want("first", "")
+		x.write("half")
+		x.looks(1)
+		x.write("half and whole")
+		x.looks(1)
+		x.want("first", "") // each look read something else
+		x.looks(5)
+		x.want("first half and whole", "")
+		if s := x.w.States()[0]; s.Changes != 1 || s.Setting != "tenants_file" {
+			t.Errorf("state: %+v, want one change", s)
+		}
+	})
+}
+
+func TestAChangeIsSeenWhereSizeAndTimeAreTheSame(t *testing.T) {
+	watching(t, func(x *world) {
+		was, err := os.Stat(x.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x.write("fixed")
+		if err := os.Chtimes(x.path, was.ModTime(), was.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+		x.looks(2)
+		x.want("first fixed", "")
+	})
+}
+
+func TestTheLastGoodContentStaysInForceWhileTheFileIsBad(t *testing.T) {
+	watching(t, func(x *world) {
+		for _, bad := range []struct{ text, why string }{
+			{"bad", "line 1: is bad"}, {"panic", "reading it panicked: string"}, {strings.Repeat("x", 21), "is longer than 20 bytes"},
+		} {
+			x.write(bad.text)
+			x.looks(4)
+			x.want("first", bad.why)
+		}
+		if err := os.Remove(x.path); err != nil {
+			t.Fatal(err)
+		}
+		x.looks(2)
+		x.want("first", "no such file or directory")
+		if told := strings.Count(x.log.String(), "stays in force"); told != 4 {
+			t.Errorf("told %d times that a file is bad, want 4 times:\n%s", told, x.log.String())
+		}
+		x.write("second")
+		x.looks(2)
+		x.want("first second", "")
+	})
+}
+
+func TestAFileThatIsAsItWasBeforeIsNoLongerBad(t *testing.T) {
+	watching(t, func(x *world) {
+		x.write("bad")
+		x.looks(2)
+		x.write("first")
+		x.looks(2)
+		x.want("first", "")
+	})
+}
+
+func TestAFileThatIsBadAtTheStartIsAnErrorThatNamesTheSettingOnly(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "secret-path")
+	err := New(Options{}).Add(File{Setting: "tenants_file", Paths: []string{path}, Max: 20})
+	if err == nil || err.Error() != "tenants_file: no such file or directory" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWhoCanReadAFileOfSecretsIsTold(t *testing.T) {
+	var log strings.Builder
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []bool{false, true} {
+		f := File{Setting: "s", Paths: []string{path}, Max: 20, Secret: secret, Apply: func([][]byte) error { return nil }}
+		if err := New(Options{Logger: zerolog.New(&log)}).Add(f); err != nil {
+			t.Fatal(err)
+		}
+		if told := strings.Contains(log.String(), "chmod o-r"); told != secret {
+			t.Errorf("secret %v: told %v", secret, told)
+		}
+	}
+}

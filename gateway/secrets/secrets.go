@@ -1,0 +1,139 @@
+// Package secrets reads files of secrets: one secret a line, behind the name that it goes by. Start at [Keys].
+//
+// Words are parted by spaces or tabs. Empty lines, and lines that begin with #, do not count. No error repeats
+// anything of a file, because a secret may stand in the place of a name.
+package secrets
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Bounds of a file and of what is in it.
+const (
+	MaxFile = 64 << 10 // bytes
+
+	maxLines  = 64      // that hold a secret
+	maxName   = 64      // bytes
+	minSecret = 32      // characters
+	maxSecret = 4 << 10 // characters
+)
+
+// Key is a line "ID SECRET".
+type Key struct {
+	ID     string // 1 … 64 of A-Z a-z 0-9 . _ : -
+	Secret []byte // 32 … 4096 printable ASCII characters
+}
+
+// Keys reads a file of keys, in its order. There is at least one; no id and no secret is there twice.
+func Keys(data []byte) ([]Key, error) {
+	lines, err := parse(data, "ID", "SECRET")
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]Key, len(lines))
+	for i, l := range lines {
+		keys[i] = Key{l.words[0], []byte(l.words[1])}
+	}
+	return keys, nil
+}
+
+// Token is a line "NAME SCOPES SECRET".
+type Token struct {
+	Name   string   // as the ID of a [Key]
+	Scopes []string // each once, as they stand there: who uses the token knows which there are
+	Secret []byte   // as that of a [Key]
+}
+
+// Tokens reads a file of tokens, in its order. There is at least one; no name and no secret is there twice.
+func Tokens(data []byte) ([]Token, error) {
+	lines, err := parse(data, "NAME", "SCOPES", "SECRET")
+	if err != nil {
+		return nil, err
+	}
+	tokens := make([]Token, len(lines))
+	for i, l := range lines {
+		scopes := strings.Split(l.words[1], ",")
+		slices.Sort(scopes)
+		if slices.Contains(scopes, "") || len(slices.Compact(slices.Clone(scopes))) != len(scopes) {
+			return nil, fmt.Errorf("line %d: want scopes parted by commas, each of them once", l.number)
+		}
+		tokens[i] = Token{l.words[0], scopes, []byte(l.words[2])}
+	}
+	return tokens, nil
+}
+
+// Line reads a file that holds one secret of min to 4096 printable characters, and nothing else.
+func Line(data []byte, min int) ([]byte, error) {
+	secret := bytes.TrimSuffix(bytes.TrimSuffix(data, []byte("\n")), []byte("\r"))
+	switch {
+	case len(secret) < min || len(secret) > maxSecret:
+		return nil, fmt.Errorf("has %d characters; want %d … %d, such as openssl rand -hex 32 writes", len(secret), min, maxSecret)
+	case !printable(secret):
+		return nil, errors.New("has bytes that are not printable ASCII; want one line such as openssl rand -hex 32 writes")
+	}
+	return bytes.Clone(secret), nil
+}
+
+// line is one line; the first of its words is a name, and the last a secret.
+type line struct {
+	number int // from 1
+	words  []string
+}
+
+// parse reads lines of as many words as form has.
+func parse(data []byte, form ...string) ([]line, error) {
+	var lines []line
+	seen := map[string]int{} // names and secrets, by line
+	number := 0
+	for raw := range bytes.Lines(data) {
+		number++
+		words := strings.FieldsFunc(strings.TrimRight(string(raw), "\r\n"), func(c rune) bool { return c == ' ' || c == '\t' })
+		if len(words) == 0 || words[0][0] == '#' {
+			continue
+		}
+		if len(lines) == maxLines {
+			return nil, fmt.Errorf("line %d: there are more than %d secrets", number, maxLines)
+		}
+		if err := check(words, form); err != nil {
+			return nil, fmt.Errorf("line %d: %w", number, err)
+		}
+		for i, at := range []string{"name:" + words[0], "secret:" + words[len(words)-1]} {
+			if first := seen[at]; first > 0 {
+				return nil, fmt.Errorf("line %d: the %s of line %d is there again", number, []string{"name", "secret"}[i], first)
+			}
+			seen[at] = number
+		}
+		lines = append(lines, line{number, words})
+	}
+	if len(lines) == 0 {
+		return nil, fmt.Errorf("holds no secret; want lines %q", strings.Join(form, " "))
+	}
+	return lines, nil
+}
+
+func check(words, form []string) error {
+	name, secret := words[0], words[len(words)-1]
+	switch {
+	case len(words) != len(form):
+		return fmt.Errorf("has %d words; want %q", len(words), strings.Join(form, " "))
+	case len(name) > maxName || strings.ContainsFunc(name, notOfName):
+		return fmt.Errorf("want a name of 1 … %d of A-Z a-z 0-9 . _ : -", maxName)
+	case len(secret) < minSecret || len(secret) > maxSecret:
+		return fmt.Errorf("the secret has %d characters; want %d … %d, such as openssl rand -hex 32 writes", len(secret), minSecret, maxSecret)
+	case !printable([]byte(secret)):
+		return errors.New("the secret has bytes that are not printable ASCII")
+	}
+	return nil
+}
+
+func notOfName(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("._:-", c)
+}
+
+func printable(b []byte) bool {
+	return !bytes.ContainsFunc(b, func(c rune) bool { return c <= ' ' || c > '~' })
+}
