@@ -11,6 +11,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/tiers"
@@ -251,6 +252,9 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, e
 		panic(http.ErrAbortHandler)
 	}
 	l.code = p.status
+	if p.status == http.StatusUnauthorized || p.status == http.StatusForbidden {
+		conns.Close(w, r) // whoever may not enter holds no place
+	}
 	if p.hope && p.retried() && p != errGoing && !g.opts.Limiter.Invite(l.caller.Tenant, retried(r.Header)) {
 		hopeless := *p
 		hopeless.hope = false

@@ -6,16 +6,18 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-	"golang.org/x/net/netutil"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/panics"
@@ -38,7 +40,10 @@ type Limits struct {
 	Body     int64 // bytes of a request body; 4 MiB
 	Header   int   // bytes of a request's headers; 16 KiB
 	InFlight int   // requests under way; 4096
-	Conns    int   // open client connections, idle ones too; 16384
+
+	Conns           int            // open client connections, idle ones too; 16384
+	ConnsPerAddress int            // of those, from one address that is no balancer's; half of Conns
+	Balancers       []netip.Prefix // addresses whose connections carry many clients
 }
 
 // Drain says how the gateway stops. Zero is at once.
@@ -115,10 +120,11 @@ type Gateway struct {
 	failed        chan error
 }
 
-// door is one of the two ways in: a server and what it listens on, nil before
-// Start and when the door stays shut.
+// door is one of the two ways in: a server, its connections and what it listens
+// on, nil before Start and when the door stays shut.
 type door struct {
 	server *http.Server
+	conns  *conns.Table
 	ln     net.Listener
 	addr   net.Addr
 }
@@ -132,7 +138,7 @@ func (d *door) open(ctx context.Context, addr string, ln net.Listener) error {
 			return err
 		}
 	}
-	d.ln, d.addr = ln, ln.Addr()
+	d.ln, d.addr = d.conns.Listen(ln), ln.Addr()
 	return nil
 }
 
@@ -161,9 +167,10 @@ func New(o Options) (*Gateway, error) {
 	g.metrics.readiness(o.Registerer, g)
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
 	g.loopsCtx, g.stopLoops = context.WithCancel(context.Background())
-	g.public.server = g.server(g.routes())
+	l := g.opts.Limits
+	g.public = g.door(g.routes(), conns.Options{Listener: "public", Max: l.Conns, MaxPerAddress: l.ConnsPerAddress, Balancers: l.Balancers})
 	g.public.server.BaseContext = func(net.Listener) context.Context { return g.streams }
-	g.admin.server = g.server(g.adminRoutes())
+	g.admin = g.door(g.adminRoutes(), conns.Options{Listener: "admin", Max: maxAdminConns})
 	return g, nil
 }
 
@@ -180,22 +187,32 @@ func (l Limits) withDefaults() Limits {
 	if l.Conns == 0 {
 		l.Conns = 16384
 	}
+	if l.ConnsPerAddress == 0 {
+		l.ConnsPerAddress = max(l.Conns/2, 1)
+	}
 	return l
 }
 
-// server is an http.Server with the limits of the front door. There is no
+// maxAdminConns is how many connections operators, probes and scrapes may have open. They have
+// places of their own, whatever clients hold.
+const maxAdminConns = 64
+
+// door makes an http.Server with the limits of the front door. There is no
 // ReadTimeout and no WriteTimeout, because answers are streams; the body's
 // reading and every write have rolling deadlines of their own.
-func (g *Gateway) server(h http.Handler) *http.Server {
-	return &http.Server{
+func (g *Gateway) door(h http.Handler, o conns.Options) door {
+	o.MaxIdle = 75 * time.Second // longer than the load balancer's 60 s, so that it closes first
+	o.Registerer = g.opts.Registerer
+	d := door{conns: conns.New(o), server: &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
-		IdleTimeout:       75 * time.Second, // longer than the load balancer's 60 s, so that it closes first
 		MaxHeaderBytes:    g.opts.Limits.Header,
 		ErrorLog:          newServerLog(g.log),
 
 		DisableGeneralOptionsHandler: true, // OPTIONS * is for the front door, like all else
-	}
+	}}
+	d.conns.Guard(d.server)
+	return d
 }
 
 // Start listens and serves. It returns when both listeners are open.
@@ -203,7 +220,8 @@ func (g *Gateway) Start() error {
 	if err := g.listen(); err != nil {
 		return err
 	}
-	for _, l := range g.opts.Loops {
+	own := []Loop{{Name: "public connections", Run: g.public.conns.Run}, {Name: "admin connections", Run: g.admin.conns.Run}}
+	for _, l := range slices.Concat(g.opts.Loops, own) {
 		g.background.Go(func() { g.supervise(l) })
 	}
 	g.background.Go(func() { g.serve(g.public) })
@@ -217,7 +235,6 @@ func (g *Gateway) listen() error {
 	if err := g.public.open(g.loopsCtx, g.opts.Listen, g.opts.Listener); err != nil {
 		return fmt.Errorf("public listener: %w", err)
 	}
-	g.public.ln = netutil.LimitListener(g.public.ln, g.opts.Limits.Conns)
 	if g.opts.Admin == "" {
 		return nil
 	}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -194,6 +195,7 @@ func (g *Gateway) guarded(next http.Handler) http.Handler {
 			g.log.Warn().Str("remote", r.RemoteAddr).Str("origin", clip(r.Header.Get("Origin"))).Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).
 				Str("error", problemOf(err).body.Code).Msg("refused at the admin listener")
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftoverTime)) // the refusal must not wait for a body that may never come
+			conns.Close(w, r)                                                               // whoever may not enter holds no place
 			writeProblem(w, problemOf(err))
 			return
 		}
@@ -227,6 +229,7 @@ func (g *Gateway) signIn(w http.ResponseWriter, r *http.Request) {
 	var said struct{ Token string }
 	if json.Unmarshal(body, &said) != nil || !g.guard.is(said.Token) {
 		g.log.Warn().Str("remote", r.RemoteAddr).Msg("sign-in at the console refused")
+		conns.Close(w, r)
 		writeProblem(w, errBadToken)
 		return
 	}

@@ -1,23 +1,47 @@
 package main
 
-import "syscall"
+import (
+	"fmt"
+	"syscall"
+
+	"github.com/foregate/foregate/gateway/config"
+)
 
 const (
-	// reservedFiles are for what is not a client: the admin listener, Redis, scrapes, logs.
-	reservedFiles = 64
-	// leastConns is what is tried where hardly any files may be open.
-	leastConns = 32
+	// reservedFiles are for what is no client: 64 for the admin listener, the rest for Redis,
+	// scrapes and logs.
+	reservedFiles = 128
+	// minConns is what is tried where hardly any files may be open.
+	minConns = 32
 	// usualConns is the most client connections where files do not matter.
 	usualConns = 16384
 )
 
-// mostConns is how many client connections may be open: each may need one to a backend
-// beside it, and some files stay free for operators, who come when all else is taken.
-func mostConns() int {
+// openFiles is how many files this process may have open; usual where nobody tells.
+func openFiles() int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return usualConns
+		return 2*usualConns + reservedFiles
 	}
-	files := min(limit.Cur, 1<<30)
-	return min(usualConns, max(leastConns, (int(files)-reservedFiles)/2))
+	return int(min(limit.Cur, 1<<30))
+}
+
+// connLimits are how many client connections may be open in all, and from one address, in a
+// process that may have so many files open: each connection may need one to a backend beside it,
+// and some files stay free for operators, who come when all else is taken. warning tells of what
+// was asked for and is not to be had; "" is none.
+func connLimits(l config.Limits, files int) (conns, perAddress int, warning string) {
+	room := max(minConns, (files-reservedFiles)/2)
+	conns = min(usualConns, room)
+	if l.Connections > 0 {
+		conns = min(l.Connections, room)
+	}
+	if l.Connections > room {
+		warning = fmt.Sprintf("limits.connections is %d, but with %d open files (ulimit -n) no more than %d can be served", l.Connections, files, room)
+	}
+	perAddress = conns / 2
+	if l.ConnectionsPerAddress > 0 {
+		perAddress = min(l.ConnectionsPerAddress, conns)
+	}
+	return conns, perAddress, warning
 }

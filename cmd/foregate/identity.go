@@ -18,12 +18,9 @@ func resolver(f *config.File, log zerolog.Logger) (*identity.Resolver, error) {
 	for _, k := range f.Identity.Keys {
 		o.SigningKeys = append(o.SigningKeys, identity.SigningKey(k))
 	}
-	for _, cidr := range f.Identity.TrustedProxies {
-		prefix, err := netip.ParsePrefix(cidr)
-		if err != nil {
-			return nil, fmt.Errorf("identity.trusted_proxies: %w", err)
-		}
-		o.TrustedProxies = append(o.TrustedProxies, prefix)
+	var err error
+	if o.TrustedProxies, err = networks("identity.trusted_proxies", f.Identity.TrustedProxies); err != nil {
+		return nil, err
 	}
 	for _, def := range f.Tenants {
 		highest, err := identity.ParsePriority(def.MaxPriority)
@@ -42,4 +39,17 @@ func resolver(f *config.File, log zerolog.Logger) (*identity.Resolver, error) {
 		o.Tenants = append(o.Tenants, t)
 	}
 	return identity.New(o)
+}
+
+// networks reads the CIDRs of a field.
+func networks(field string, cidrs []string) ([]netip.Prefix, error) {
+	var list []netip.Prefix
+	for _, cidr := range cidrs {
+		p, err := netip.ParsePrefix(cidr)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", field, err)
+		}
+		list = append(list, p)
+	}
+	return list, nil
 }

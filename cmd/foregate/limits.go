@@ -1,8 +1,13 @@
 package main
 
 import (
+	"slices"
 	"time"
 
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/limits"
 )
 
@@ -14,4 +19,24 @@ func (r *replica) makeLimiter() {
 		o.Redis = r.redis
 	}
 	r.limiter = limits.New(o)
+}
+
+// clientLimits bound what clients may take of this process.
+func clientLimits(f *config.File, log zerolog.Logger) (gateway.Limits, error) {
+	balancers, err := networks("limits.balancers", f.Limits.Balancers)
+	if err != nil {
+		return gateway.Limits{}, err
+	}
+	proxies, err := networks("identity.trusted_proxies", f.Identity.TrustedProxies)
+	if err != nil {
+		return gateway.Limits{}, err
+	}
+	conns, perAddress, warning := connLimits(f.Limits, openFiles())
+	if warning != "" {
+		log.Warn().Msg(warning)
+	}
+	return gateway.Limits{
+		Body: f.Limits.BodyBytes, Header: f.Limits.HeaderBytes, InFlight: f.Limits.InFlight,
+		Conns: conns, ConnsPerAddress: perAddress, Balancers: slices.Concat(balancers, proxies),
+	}, nil
 }

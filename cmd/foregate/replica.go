@@ -117,7 +117,11 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 		p.log.Warn().Msg(w)
 	}
 	r.makeConsole()
-	r.gateway, err = gateway.New(r.gatewayOptions(cascade, who, models))
+	o := r.gatewayOptions(cascade, who, models)
+	if o.Limits, err = clientLimits(p.file, p.log); err != nil {
+		return nil, err
+	}
+	r.gateway, err = gateway.New(o)
 	return r, err
 }
 
@@ -168,7 +172,6 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 		Timeouts:  r.timeouts,
 		HighShare: func() float64 { return r.settings.Snapshot().Global().Limit.HighShare }, ReceiptShare: func() float64 { return r.settings.Snapshot().Global().Receipts.LogShare },
 		Cache: r.cache, Flights: r.flights, Salt: r.salt, CacheConfig: r.cacheConfig, Served: r.served, Purge: r.purger(),
-		Limits: gateway.Limits{Body: f.Limits.BodyBytes, Header: f.Limits.HeaderBytes, InFlight: f.Limits.InFlight, Conns: mostConns()},
 		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 		Logger: r.log, Registerer: r.registerer, Gatherer: r.gatherer,
 		Loops: []gateway.Loop{

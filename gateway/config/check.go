@@ -26,6 +26,7 @@ func (r *reader) check(f *File) {
 	r.checkTenants(f)
 	r.checkPassthrough(f)
 	r.checkIdentity(f)
+	r.checkLimits(f.Limits)
 	r.checkTracing(&f.Tracing)
 }
 

@@ -143,6 +143,10 @@ type Limits struct {
 	ResponseBytes int64 // of an answer that is not streamed; default 16 MiB
 	InFlight      int   // requests at once; default 4096
 	HeaderBytes   int   // of a request; default 16 KiB
+
+	Connections           int      // open client connections; 0 is what the files that may be open allow
+	ConnectionsPerAddress int      // of those, from one address that is not in Balancers; 0 is half
+	Balancers             []string // CIDRs of addresses whose connections carry many clients
 }
 
 // Drain says how the gateway leaves.

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"unicode"
@@ -69,23 +68,7 @@ func (r *reader) checkProxies(proxies []string) {
 	if len(proxies) == 0 && r.sound(path) {
 		r.fail(path, "mode trusted_headers needs the CIDRs of the proxies that set the headers, such as [10.0.0.0/16]")
 	}
-	for i, s := range proxies {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if !r.sound(at) {
-			continue
-		}
-		p, err := netip.ParsePrefix(s)
-		switch {
-		case err != nil:
-			r.fail(at, "want a CIDR such as 10.0.0.0/16, or 10.0.0.7/32 for one address")
-		case p.Addr().Is4In6():
-			r.fail(at, "write the IPv4 network itself, such as 10.0.0.0/16")
-		case p != p.Masked():
-			r.fail(at, "has address bits behind its length; write %s", p.Masked())
-		case p.Bits() == 0:
-			r.fail(at, "trusts every address there is; list the proxies' own networks")
-		}
-	}
+	r.checkNetworks(path, proxies, "trusts every address there is; list the proxies' own networks")
 }
 
 // checkSigningKeys checks what mode signed needs. Whether the files hold secrets

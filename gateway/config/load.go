@@ -192,6 +192,10 @@ func layout(f *File) value {
 			"response_bytes": size(&f.Limits.ResponseBytes, 1<<10, 1<<30),
 			"in_flight":      whole(&f.Limits.InFlight, 1, 1_000_000),
 			"header_bytes":   headerSize(&f.Limits.HeaderBytes),
+
+			"connections":             whole(&f.Limits.Connections, minConnections, maxConnections),
+			"connections_per_address": whole(&f.Limits.ConnectionsPerAddress, 1, maxConnections),
+			"balancers":               texts(&f.Limits.Balancers),
 		}),
 		"drain": group(map[string]value{
 			"delay": span(&f.Drain.Delay, 10*time.Minute),

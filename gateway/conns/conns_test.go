@@ -1,0 +1,256 @@
+package conns
+
+import (
+	"maps"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// pipe is a connection that comes from an address of the test's choice.
+type pipe struct {
+	net.Conn
+	from net.Addr
+}
+
+func (p pipe) RemoteAddr() net.Addr { return p.from }
+
+// world is a table with a clock.
+type world struct {
+	*Table
+	t   *testing.T
+	now time.Time
+}
+
+func newWorld(t *testing.T, o Options) *world {
+	o.Listener, o.MaxIdle = "public", 75*time.Second
+	return &world{Table: New(o), t: t, now: time.Unix(1e9, 0)}
+}
+
+// from opens a connection a second after the last one; nil is refused.
+func (w *world) from(addr string) *conn {
+	near, far := net.Pipe()
+	w.t.Cleanup(func() { _, _ = near.Close(), far.Close() })
+	w.now = w.now.Add(time.Second)
+	return w.admit(pipe{near, net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(addr), 1))}, w.now)
+}
+
+// closed reports whether the table has closed a connection.
+func closed(c *conn) bool {
+	_ = c.SetReadDeadline(time.Unix(1, 0)) // tells of its end, too
+	_, err := c.Read(make([]byte, 1))
+	ne, ok := err.(net.Error)
+	return !ok || !ne.Timeout()
+}
+
+func (w *world) ask(c *conn) {
+	w.t.Helper()
+	if _, err := w.serve(c); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+func TestANewConnectionTakesThePlaceOfTheOneIdleLongest(t *testing.T) {
+	w := newWorld(t, Options{Max: 3})
+	a, b, c := w.from("10.0.0.1"), w.from("10.0.0.2"), w.from("10.0.0.3")
+	w.ask(a)
+	w.ask(b)
+	w.wait(a, w.now.Add(time.Hour)) // has waited for less than c, which has asked nothing yet
+	if w.from("10.0.0.4") == nil || !closed(c) || closed(a) || closed(b) {
+		t.Error("not the connection that has waited longest")
+	}
+	if w.from("10.0.0.5") == nil || !closed(a) || closed(b) {
+		t.Error("not the next one")
+	}
+	if n := w.count(); n != 3 {
+		t.Errorf("%d are open", n)
+	}
+}
+
+func TestAConnectionThatAnswersIsNeverClosed(t *testing.T) {
+	w := newWorld(t, Options{Max: 3, MaxPerAddress: 2})
+	a, b, c := w.from("10.0.0.1"), w.from("10.0.0.1"), w.from("10.0.0.2")
+	for _, c := range []*conn{a, b, c} {
+		w.ask(c)
+	}
+	w.now = w.now.Add(24 * time.Hour)
+	w.sweep(w.now)
+	if w.from("10.0.0.1") != nil || w.from("10.0.0.3") != nil || closed(a) || closed(b) || closed(c) {
+		t.Error("a new one found room where all are at work")
+	}
+	for reason, want := range map[string]float64{reasonAddress: 1, reasonFull: 1} {
+		if got := testutil.ToFloat64(w.metrics.refused.WithLabelValues(reason)); got != want {
+			t.Errorf("%v were refused for %s", got, reason)
+		}
+	}
+}
+
+func TestAnAddressWithItsShareMakesRoomItself(t *testing.T) {
+	w := newWorld(t, Options{Max: 10, MaxPerAddress: 2})
+	other, first, second := w.from("10.0.0.1"), w.from("10.0.0.2"), w.from("10.0.0.2")
+	if w.from("10.0.0.2") == nil || !closed(first) || closed(other) || closed(second) {
+		t.Error("not its own oldest connection was closed")
+	}
+	w.ask(second)
+	if w.from("10.0.0.2") == nil || closed(second) {
+		t.Error("the one at work was closed")
+	}
+	if got := testutil.ToFloat64(w.metrics.closed.WithLabelValues(reasonAddress)); got != 2 {
+		t.Errorf("%v were closed for their address", got)
+	}
+}
+
+func TestIPv6AddressesOfOneNetworkShare(t *testing.T) {
+	w := newWorld(t, Options{Max: 10, MaxPerAddress: 1})
+	first := w.from("2001:db8::1")
+	if w.from("2001:db8::2:3") == nil || !closed(first) {
+		t.Error("one network of 64 bits has two shares")
+	}
+	second := w.from("2001:db8:0:1::1")
+	if w.from("::ffff:10.0.0.1") == nil || w.from("::ffff:10.0.0.2") == nil || closed(second) {
+		t.Error("others share with them")
+	}
+}
+
+func TestBalancersHaveNoShareAndAreClosedLast(t *testing.T) {
+	w := newWorld(t, Options{Max: 3, MaxPerAddress: 1, Balancers: []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16")}})
+	first, second := w.from("10.1.0.1"), w.from("::ffff:10.1.0.1")
+	stranger := w.from("10.2.0.1")
+	w.now = w.now.Add(10 * time.Minute)
+	if w.from("10.1.0.1") == nil || !closed(stranger) || closed(first) || closed(second) {
+		t.Error("the balancer paid while another's connection waited")
+	}
+	w.sweep(w.now)
+	if closed(first) || closed(second) {
+		t.Error("a balancer's idle connection was swept away")
+	}
+	if w.from("10.2.0.2") == nil || !closed(first) || closed(second) {
+		t.Error("no room although a balancer's connection waits")
+	}
+	if last, err := w.serve(second); last || err != nil {
+		t.Errorf("the balancer's connection ends with its answer: %v, %v", last, err)
+	}
+}
+
+func TestIdleConnectionsGoUntilThereIsRoom(t *testing.T) {
+	w := newWorld(t, Options{Max: 8})
+	for range 8 {
+		w.from("10.0.0.1")
+	}
+	w.now = w.now.Add(4 * time.Second) // the oldest have waited for 11 s
+	w.sweep(w.now)
+	if n := w.count(); n != 5 { // at 5 of 8 they may wait for 40 s, at 6 for 5 s
+		t.Errorf("%d are left", n)
+	}
+	w.now = w.now.Add(40 * time.Second)
+	if w.sweep(w.now); w.count() != 4 {
+		t.Errorf("%d are left", w.count())
+	}
+	if got := testutil.ToFloat64(w.metrics.closed.WithLabelValues(reasonIdle)); got != 4 {
+		t.Errorf("%v were closed for being idle", got)
+	}
+}
+
+func TestAnswersEndConnectionsOfACrowdedTable(t *testing.T) {
+	w := newWorld(t, Options{Max: 4})
+	a := w.from("10.0.0.1")
+	if last, err := w.serve(a); last || err != nil {
+		t.Errorf("one of 4: %v, %v", last, err)
+	}
+	b, c := w.from("10.0.0.1"), w.from("10.0.0.1")
+	if last, err := w.serve(b); !last || err != nil {
+		t.Errorf("three of 4: %v, %v", last, err)
+	}
+	_ = c.Close()
+	w.wait(b, w.now)
+	if last, err := w.serve(b); last || err != nil {
+		t.Errorf("two of 4: %v, %v", last, err)
+	}
+}
+
+// TestPlacesAreNeverLost does at random what may happen, in any order, and counts.
+func TestPlacesAreNeverLost(t *testing.T) {
+	w := newWorld(t, Options{Max: 12, MaxPerAddress: 5, Balancers: []netip.Prefix{netip.MustParsePrefix("10.9.0.0/16")}})
+	dice := rand.New(rand.NewPCG(1, 2))
+	addresses := []string{"10.0.0.1", "10.0.0.2", "2001:db8::1", "2001:db8::2", "10.9.0.1"}
+	var all []*conn
+	for range 5000 {
+		switch n := dice.IntN(10); {
+		case n < 4 || len(all) == 0:
+			if c := w.from(addresses[dice.IntN(len(addresses))]); c != nil {
+				all = append(all, c)
+			}
+		case n < 6:
+			_, _ = w.serve(all[dice.IntN(len(all))]) // some are gone
+		case n < 8:
+			w.wait(all[dice.IntN(len(all))], w.now)
+		case n < 9:
+			_ = all[dice.IntN(len(all))].Close() // some for the second time
+		default:
+			w.now = w.now.Add(time.Duration(dice.IntN(30)) * time.Second)
+			w.sweep(w.now)
+		}
+		all = slices.DeleteFunc(all, func(c *conn) bool { return c.state == gone && dice.IntN(4) > 0 })
+		w.audit(all)
+	}
+	for _, c := range all {
+		_ = c.Close() // some are
+	}
+	if w.audit(nil); w.open != 0 || len(w.addresses) != 0 {
+		t.Errorf("%d places of %d addresses are held by nobody", w.open, len(w.addresses))
+	}
+}
+
+// audit compares the table with all connections that it has let in.
+func (w *world) audit(all []*conn) {
+	w.t.Helper()
+	open, queued, by := 0, 0, map[netip.Addr]int{}
+	for _, c := range all {
+		if c.state == gone {
+			continue
+		}
+		open++
+		if c.state == waiting {
+			queued++
+		}
+		if !c.balancer {
+			by[c.from]++
+		}
+	}
+	have := map[netip.Addr]int{}
+	for addr, a := range w.addresses {
+		have[addr] = a.open
+		if a.open > w.opts.MaxPerAddress {
+			w.t.Fatalf("%v has %d", addr, a.open)
+		}
+	}
+	if got := length(&w.strangers) + length(&w.balancers); open != w.open || open > w.opts.Max || !maps.Equal(by, have) || got != queued {
+		w.t.Fatalf("%d open, counted %d; by address %v, counted %v; %d wait, in queues %d", open, w.open, by, have, queued, got)
+	}
+}
+
+func length(q *queue) (n int) {
+	for c := q.first; c != nil; c = c.links[q.by].behind {
+		n++
+	}
+	return n
+}
+
+func TestTheTableTellsOfItself(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	for _, name := range []string{"public", "admin"} {
+		New(Options{Listener: name, Max: 7, Registerer: reg})
+	}
+	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
+		t.Error(problems, err)
+	}
+	if n, err := testutil.GatherAndCount(reg); n != 14 || err != nil {
+		t.Errorf("%d series, %v", n, err)
+	}
+}

@@ -1,0 +1,43 @@
+package conns
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// Why a connection was refused, or closed while it waited.
+const (
+	reasonFull    = "full"    // as many as may be were open
+	reasonAddress = "address" // its address had as many as it may have
+	reasonIdle    = "idle"    // it was idle for longer than the table's fill allows; never refused for it
+)
+
+// metrics are those of one table.
+type metrics struct {
+	refused *prometheus.CounterVec
+	closed  *prometheus.CounterVec
+}
+
+func newMetrics(t *Table) *metrics {
+	own := prometheus.Labels{"listener": t.opts.Listener}
+	m := &metrics{
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_connections_refused_total", ConstLabels: own,
+			Help: "Client connections that were refused because no place could be made for them, by what was short: full (all places) or address (those of its address).",
+		}, []string{"reason"}),
+		closed: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "foregate_connections_closed_idle_total", ConstLabels: own,
+			Help: "Client connections closed while they waited for a request: for a new one where all places were taken (full) or those of its address (address), or because they were idle for longer than the fill allows (idle).",
+		}, []string{"reason"}),
+	}
+	for _, reason := range []string{reasonFull, reasonAddress} {
+		m.refused.WithLabelValues(reason)
+		m.closed.WithLabelValues(reason)
+	}
+	m.closed.WithLabelValues(reasonIdle)
+	if reg := t.opts.Registerer; reg != nil {
+		reg.MustRegister(m.refused, m.closed, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "foregate_connections", ConstLabels: own, Help: "Client connections that are open.",
+		}, func() float64 { return float64(t.count()) }), prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "foregate_connections_limit", ConstLabels: own, Help: "Client connections that may be open.",
+		}, func() float64 { return float64(t.opts.Max) }))
+	}
+	return m
+}
