@@ -269,7 +269,7 @@ func TestALeaderThatReadsNothingHoldsNobodyUp(t *testing.T) {
 	}
 	defer func() { _ = conn.Close() }()
 	const body = `{"model":"llama-3","stream":true,"temperature":0,"messages":[{"role":"user","content":"What is it?"}]}`
-	_, _ = fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	_, _ = fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	soon(t, "the leader is asked for", func() bool { return up.calls.Load() == 1 })
 	follower := make(chan said, 1)
 	go func() { follower <- b.say(t.Context(), question{stream: true}) }()

@@ -28,9 +28,10 @@ const (
 )
 
 // frontDoor refuses what the HTTP server lets through and a gateway must not:
-// absolute request URIs, header names that a proxy may confuse, and keeps a connection
-// from being used again after a chunked request (request smuggling by
-// Content-Length beside Transfer-Encoding, which the server does not show).
+// absolute request URIs, header names that a proxy may confuse, pages of other sites
+// where nobody is asked for a key. It keeps a connection from being used again after
+// a chunked request (request smuggling by Content-Length beside Transfer-Encoding,
+// which the server does not show).
 func (g *Gateway) frontDoor(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TransferEncoding) > 0 {
@@ -39,7 +40,11 @@ func (g *Gateway) frontDoor(next http.Handler) http.Handler {
 		// Whoever answers without reading the body leaves it to the server, which
 		// reads on in the hope of using the connection again: not for ever.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.timeouts("").BodyStart)) // a connection that is gone shows soon enough
-		if err := checkLine(r); err != nil {
+		err := checkLine(r)
+		if err == nil && g.opts.Identity.Open() {
+			err = ownPage(r)
+		}
+		if err != nil {
 			w.Header().Set("Connection", "close")
 			g.fail(w, r, logOf(r), err)
 			return

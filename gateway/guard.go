@@ -39,7 +39,7 @@ var (
 		Message: "No token is configured here (admin_token_file), so pages only show, and nobody changes settings at this listener.", Type: "permission_error", Code: "read_only",
 	}}
 	errStrangeHost = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
-		Message: "This listener is on loopback, and tells who shows no token something at an IP address or localhost only.", Type: "permission_error", Code: "strange_host",
+		Message: "This listener is on loopback, and answers whoever shows no token at an IP address or localhost only.", Type: "permission_error", Code: "strange_host",
 	}}
 	errCSRF = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
 		Message: csrfHeader + " is not that of this session, as GET /admin/session tells it.", Type: "permission_error", Code: "bad_csrf",
@@ -182,6 +182,8 @@ func (a *guard) admitChange(r *http.Request) error {
 		return nil
 	case a.token != nil:
 		return errNoToken
+	case !privateHost(r.Host): // whatever else it leaves out, a browser names the page's host
+		return errStrangeHost
 	case fromPage(r):
 		return errReadOnly
 	}

@@ -336,7 +336,7 @@ func TestAClientThatReadsNothingIsCutAndItsGenerationWithIt(t *testing.T) {
 	defer func() { _ = conn.Close() }()
 	const body = `{"model":"llama-3","stream":true,"messages":[{"role":"user","content":"hi"}]}`
 	began := time.Now()
-	_, err = fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+	_, err = fmt.Fprintf(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	if err != nil {
 		t.Fatal(err)
 	}

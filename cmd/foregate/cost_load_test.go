@@ -165,7 +165,7 @@ func (t *tally) end(b *testing.B, w workload) sample {
 // requestOf puts a body on the wire with the headers that an OpenAI client
 // sends, and some more lines.
 func requestOf(path, more, body string) []byte {
-	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: gateway.example:8080\r\nAccept: application/json\r\nContent-Type: application/json\r\n"+
+	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: localhost:8080\r\nAccept: application/json\r\nContent-Type: application/json\r\n"+
 		"User-Agent: OpenAI/Python 2.8.1\r\nX-Stainless-Lang: python\r\nX-Stainless-Runtime: CPython\r\nAccept-Encoding: gzip, deflate\r\n"+
 		"%sContent-Length: %d\r\n\r\n%s", path, more, len(body), body)
 }

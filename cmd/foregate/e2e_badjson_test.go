@@ -135,7 +135,7 @@ func testHugeLength(t *testing.T, g *guarded) {
 	defer func() { _ = conn.Close() }()
 	began := time.Now()
 	_ = conn.SetDeadline(began.Add(4 * time.Second)) // before the body could be called slow
-	if _, err := io.WriteString(conn, "POST "+chat+" HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10737418240\r\n\r\n"); err != nil {
+	if _, err := io.WriteString(conn, "POST "+chat+" HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10737418240\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	head := make([]byte, 12)
@@ -147,7 +147,7 @@ func testHugeLength(t *testing.T, g *guarded) {
 // testHugeChunks sends more than the limit without saying so.
 func testHugeChunks(t *testing.T, g *guarded) {
 	var b bytes.Buffer
-	b.WriteString("POST " + chat + " HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+	b.WriteString("POST " + chat + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
 	for range 80 {
 		fmt.Fprintf(&b, "10000\r\n%s\r\n", strings.Repeat(" ", 1<<16))
 	}

@@ -77,7 +77,7 @@ func isTimeout(err error) bool {
 // lines.
 func request(path string, body []byte, extra ...string) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: gateway\r\n", path)
+	fmt.Fprintf(&b, "POST %s HTTP/1.1\r\nHost: localhost\r\n", path)
 	if !strings.Contains(strings.ToLower(strings.Join(extra, "\n")), "content-type:") {
 		b.WriteString("Content-Type: application/json\r\n")
 	}

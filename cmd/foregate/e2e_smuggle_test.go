@@ -12,7 +12,7 @@ import (
 // another.
 func smuggled(id string) string {
 	body := chatBody("llama-3")
-	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nX-Request-ID: %s\r\nX-Smuggled: 1\r\nContent-Length: %d\r\n\r\n%s", chat, id, len(body), body)
+	return fmt.Sprintf("POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nX-Request-ID: %s\r\nX-Smuggled: 1\r\nContent-Length: %d\r\n\r\n%s", chat, id, len(body), body)
 }
 
 // smuggling is what an attacker sends on one connection.
@@ -23,7 +23,7 @@ type smuggling struct {
 	never bool   // not even the outer request may be handled
 }
 
-const outerHead = "POST " + "/v1/chat/completions" + " HTTP/1.1\r\nHost: gateway\r\nContent-Type: application/json\r\n"
+const outerHead = "POST " + "/v1/chat/completions" + " HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
 // chunked is a chat request in one chunk, followed by rest.
 func chunked(rest string) string {

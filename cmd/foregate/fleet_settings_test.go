@@ -237,7 +237,7 @@ drain: {delay: 0s, grace: 2s}
 	}
 	defer func() { _ = conn.Close() }()
 	began = time.Now()
-	_, _ = fmt.Fprint(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n")
+	_, _ = fmt.Fprint(conn, "POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 10\r\n\r\n")
 	_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
 	resp, err = http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {

@@ -32,7 +32,7 @@ var Fields = []FieldDoc{
 	{"cache.local_bytes", "`32MiB`", "Most bytes of the copies of answers in each replica's own memory, up to 16GiB; 0 is none."},
 	{"identity.mode", "none, or `keys` when a tenant has keys", "Whom to believe about tenant and priority: `keys` (bearer keys of the tenants), `signed` (`X-Identity` as a load balancer signs it for each request), " +
 		"`jwt` (bearer tokens of an issuer) or `trusted_headers` (`X-Tenant-ID` and `X-Priority` as the proxies listed set them). " +
-		"Without any, only on a loopback listener, anybody may claim anything. All but `keys` may name tenants that are not listed; they have no limits of their own."},
+		"Without any, only on a loopback listener, anybody may claim anything, but for web pages of other sites: requests are taken at an IP address, `localhost`, or a name under `.localhost` or `.internal`. All but `keys` may name tenants that are not listed; they have no limits of their own."},
 	{"identity.trusted_proxies", "none", "CIDRs of the proxies whose headers are believed, such as `[10.0.0.0/16]`; with mode `trusted_headers` only, and required there."},
 	{"identity.keys[].id", "required with `signed`", "The key's name, which `X-Identity` says as `kid=`: 1–64 of `A-Z a-z 0-9 . _ : -`. Give two keys or more while one replaces another."},
 	{"identity.keys[].file", "required with `signed`", "Path of the file with the secret: one line of 32 to 4096 printable characters (`openssl rand -hex 32`), read at the start."},

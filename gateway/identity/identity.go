@@ -133,6 +133,9 @@ func (r *Resolver) believe(o Options) (err error) {
 // Warnings are what New found that works and should be otherwise.
 func (r *Resolver) Warnings() []string { return r.warnings }
 
+// Open reports whether callers need to show nothing.
+func (r *Resolver) Open() bool { return r.mode == Open }
+
 // Run follows the key set of mode JWTs, and only waits in the other modes. It
 // returns when ctx ends.
 func (r *Resolver) Run(ctx context.Context) error {
