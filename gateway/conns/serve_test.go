@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
 // start serves h behind a table.
@@ -115,6 +117,7 @@ func TestAFullTableServesWhoComes(t *testing.T) {
 	for range 4 {
 		late = append(late, dial(t, "127.0.0.2", addr))
 	}
+	soon(t, "all have found room", func() bool { return testutil.ToFloat64(table.metrics.closed.WithLabelValues(reasonFull)) == 4 })
 	for i, c := range late {
 		silent[i].ended()
 		c.answered("/")
