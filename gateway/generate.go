@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
@@ -35,7 +36,7 @@ func (g *Gateway) enter(l *exchangeLog, w http.ResponseWriter, r *http.Request) 
 			g.inFlight.Add(-1)
 		}
 	}()
-	caller, err := g.opts.Identity.Identify(r)
+	caller, err := g.identify(r)
 	if err == nil {
 		l.caller = caller
 		body, err = g.readBody(w, r)
@@ -45,6 +46,15 @@ func (g *Gateway) enter(l *exchangeLog, w http.ResponseWriter, r *http.Request) 
 	}
 	entered = true
 	return body, func() { g.inFlight.Add(-1) }, nil
+}
+
+// identify says who sent r, and has his connection kept where places are short.
+func (g *Gateway) identify(r *http.Request) (identity.Caller, error) {
+	caller, err := g.opts.Identity.Identify(r)
+	if err == nil {
+		conns.Know(r)
+	}
+	return caller, err
 }
 
 // generate answers chat completions and completions through the cascade.

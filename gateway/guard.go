@@ -201,6 +201,9 @@ func (g *Gateway) guarded(next http.Handler) http.Handler {
 			writeProblem(w, problemOf(err))
 			return
 		}
+		if !everybodys(r.URL.Path) {
+			conns.Know(r)
+		}
 		next.ServeHTTP(w, r)
 	})
 }

@@ -128,7 +128,7 @@ func writeText(w http.ResponseWriter, status int, text string) {
 
 // models lists the routes.
 func (g *Gateway) models(l *exchangeLog, w http.ResponseWriter, r *http.Request) error {
-	caller, err := g.opts.Identity.Identify(r)
+	caller, err := g.identify(r)
 	if err != nil {
 		return err
 	}

@@ -17,15 +17,25 @@ const (
 	gone                 // it is closed, or about to be, and not counted any more
 )
 
+// class is whose connection it is.
+type class int
+
+const (
+	stranger class = iota // somebody's who has not said who he is
+	known                 // somebody's who has
+	balancer              // a balancer's
+	classes               // how many there are
+)
+
 // conn is an open connection. The table's mutex guards all but Conn.
 type conn struct {
 	net.Conn
-	table    *Table
-	from     netip.Addr // by which it counts; of a balancer not set
-	balancer bool
-	state    state
-	since    time.Time // of the state waiting
-	links    [2]struct{ before, behind *conn }
+	table *Table
+	from  netip.Addr // by which it counts; of a balancer not set
+	class class      // written where no queue holds it, by the goroutine that answers its requests
+	state state
+	since time.Time // of the state waiting
+	links [2]struct{ before, behind *conn }
 }
 
 // Close closes the connection and gives its place back.
@@ -43,61 +53,24 @@ func (c *conn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// origin tells by which address a connection counts, and whether it is a balancer's. An IPv6
+// origin tells by which address a connection counts, and whose it is as long as nobody says. An IPv6
 // address counts as its network of 64 bits, which one machine may have whole. Addresses that are
 // not IP, such as those of a pipe, are a balancer's.
-func (t *Table) origin(remote net.Addr) (from netip.Addr, balancer bool) {
+func (t *Table) origin(remote net.Addr) (from netip.Addr, whose class) {
 	tcp, ok := remote.(*net.TCPAddr)
 	if !ok {
-		return netip.Addr{}, true
+		return netip.Addr{}, balancer
 	}
 	addr, ok := netip.AddrFromSlice(tcp.IP)
 	if !ok {
-		return netip.Addr{}, true
+		return netip.Addr{}, balancer
 	}
 	addr = addr.Unmap()
 	if slices.ContainsFunc(t.opts.Balancers, func(p netip.Prefix) bool { return p.Contains(addr) }) {
-		return netip.Addr{}, true
+		return netip.Addr{}, balancer
 	}
 	if addr.Is6() {
 		addr = netip.PrefixFrom(addr, 64).Masked().Addr()
 	}
-	return addr, false
-}
-
-// The queues that a connection may be in at once, as indexes of conn.links.
-const (
-	byTable = iota
-	byAddress
-)
-
-// queue holds connections that wait, the one that has waited longest first.
-type queue struct {
-	by          int // index of the links that it uses
-	first, last *conn
-}
-
-func (q *queue) push(c *conn) {
-	c.links[q.by].before = q.last
-	if q.last == nil {
-		q.first = c
-	} else {
-		q.last.links[q.by].behind = c
-	}
-	q.last = c
-}
-
-func (q *queue) remove(c *conn) {
-	l := &c.links[q.by]
-	if l.before == nil {
-		q.first = l.behind
-	} else {
-		l.before.links[q.by].behind = l.behind
-	}
-	if l.behind == nil {
-		q.last = l.before
-	} else {
-		l.behind.links[q.by].before = l.before
-	}
-	l.before, l.behind = nil, nil
+	return addr, stranger
 }

@@ -6,7 +6,8 @@
 // long as one that is open waits: the one that has waited longest is closed for it, the address's
 // own where that has its share. A connection waits while no request is being answered on it: it
 // is idle, has asked nothing yet, or has sent half of a header. One whose request is being
-// answered is never closed.
+// answered is never closed. Connections on which somebody has said who he is ([Know]) are closed
+// for a new one only while fewer than a quarter of the places are of strangers who wait.
 //
 // The fuller the table, the sooner idle connections are closed ([idleTime]); before that, answers
 // end their connections, so that no client loses a request. Connections of balancers carry the
@@ -43,14 +44,13 @@ type Table struct {
 	mu        sync.Mutex
 	open      int
 	addresses map[netip.Addr]*address // that have open connections; balancers are not in it
-	strangers queue                   // that wait
-	balancers queue                   // that wait
+	waiting   line
 }
 
 // address is what one address holds.
 type address struct {
 	open    int
-	waiting queue
+	waiting line
 }
 
 // New makes a table that is empty.
@@ -58,10 +58,7 @@ func New(o Options) *Table {
 	if o.MaxPerAddress == 0 {
 		o.MaxPerAddress = o.Max
 	}
-	t := &Table{
-		opts: o, addresses: map[netip.Addr]*address{},
-		strangers: queue{by: byTable}, balancers: queue{by: byTable},
-	}
+	t := &Table{opts: o, addresses: map[netip.Addr]*address{}, waiting: newLine(byTable)}
 	t.metrics = newMetrics(t)
 	return t
 }
@@ -122,7 +119,7 @@ func (l *listener) Accept() (net.Conn, error) {
 // admit gives a connection a place, nil where there is none.
 func (t *Table) admit(raw net.Conn, now time.Time) *conn {
 	c := &conn{Conn: raw, table: t}
-	c.from, c.balancer = t.origin(raw.RemoteAddr())
+	c.from, c.class = t.origin(raw.RemoteAddr())
 	t.mu.Lock()
 	victim, reason := t.room(c)
 	if victim != nil {
@@ -148,25 +145,24 @@ func (t *Table) admit(raw net.Conn, now time.Time) *conn {
 // where none may. t.mu is held.
 func (t *Table) room(c *conn) (victim *conn, reason string) {
 	if a := t.addresses[c.from]; a != nil && a.open >= t.opts.MaxPerAddress {
-		return a.waiting.first, reasonAddress
+		return a.waiting.victim(t.opts.MaxPerAddress), reasonAddress
 	}
 	if t.open < t.opts.Max {
 		return nil, ""
 	}
-	if t.strangers.first != nil {
-		return t.strangers.first, reasonFull
-	}
-	return t.balancers.first, reasonFull
+	return t.waiting.victim(t.opts.Max), reasonFull
 }
 
-// sweep closes the connections that are idle for too long, the oldest first. Each that goes makes
-// room, so that the next may stay for longer.
+// sweep closes the connections that are idle for too long, strangers' first, and of each kind the
+// oldest. Each that goes makes room, so that the next may stay for longer.
 func (t *Table) sweep(now time.Time) {
 	var victims []*conn
 	t.mu.Lock()
-	for c := t.strangers.first; c != nil && now.Sub(c.since) > idleTime(t.open, t.opts.Max, t.opts.MaxIdle); c = t.strangers.first {
-		t.remove(c)
-		victims = append(victims, c)
+	for _, q := range []*queue{&t.waiting.of[stranger], &t.waiting.of[known]} {
+		for c := q.first; c != nil && now.Sub(c.since) > idleTime(t.open, t.opts.Max, t.opts.MaxIdle); c = q.first {
+			t.remove(c)
+			victims = append(victims, c)
+		}
 	}
 	t.mu.Unlock()
 	for _, c := range victims {
@@ -178,9 +174,9 @@ func (t *Table) sweep(now time.Time) {
 // add books a new connection, which waits for its first request. t.mu is held.
 func (t *Table) add(c *conn, now time.Time) {
 	t.open++
-	if !c.balancer {
+	if c.class != balancer {
 		if t.addresses[c.from] == nil {
-			t.addresses[c.from] = &address{waiting: queue{by: byAddress}}
+			t.addresses[c.from] = &address{waiting: newLine(byAddress)}
 		}
 		t.addresses[c.from].open++
 	}
@@ -192,7 +188,7 @@ func (t *Table) remove(c *conn) {
 	t.dequeue(c)
 	c.state = gone
 	t.open--
-	if c.balancer {
+	if c.class == balancer {
 		return
 	}
 	a := t.addresses[c.from]
@@ -204,23 +200,20 @@ func (t *Table) remove(c *conn) {
 // enqueue puts a connection behind all that wait. t.mu is held.
 func (t *Table) enqueue(c *conn, now time.Time) {
 	c.state, c.since = waiting, now
-	if c.balancer {
-		t.balancers.push(c)
-		return
+	t.waiting.push(c)
+	if a := t.addresses[c.from]; c.class != balancer {
+		a.waiting.push(c)
 	}
-	t.strangers.push(c)
-	t.addresses[c.from].waiting.push(c)
 }
 
 // dequeue takes a connection out of those that wait, where it is one. t.mu is held.
 func (t *Table) dequeue(c *conn) {
-	switch {
-	case c.state != waiting:
-	case c.balancer:
-		t.balancers.remove(c)
-	default:
-		t.strangers.remove(c)
-		t.addresses[c.from].waiting.remove(c)
+	if c.state != waiting {
+		return
+	}
+	t.waiting.remove(c)
+	if a := t.addresses[c.from]; c.class != balancer {
+		a.waiting.remove(c)
 	}
 }
 
@@ -245,7 +238,7 @@ func (t *Table) serve(c *conn) (last bool, err error) {
 	}
 	t.dequeue(c)
 	c.state = serving
-	return !c.balancer && crowded(t.open, t.opts.Max), nil
+	return c.class != balancer && crowded(t.open, t.opts.Max), nil
 }
 
 // leave notes that a connection is closed.
@@ -284,7 +277,23 @@ func (t *Table) handler(next http.Handler) http.Handler {
 
 // Close has the connection of a request end with its answer, unless it is a balancer's.
 func Close(w http.ResponseWriter, r *http.Request) {
-	if c, ok := r.Context().Value(connKey{}).(*conn); !ok || !c.balancer {
+	if c, ok := r.Context().Value(connKey{}).(*conn); !ok || c.class != balancer {
 		w.Header().Set("Connection", "close")
+	}
+}
+
+// Know notes that the client of a request has said who he is.
+func Know(r *http.Request) {
+	if c, ok := r.Context().Value(connKey{}).(*conn); ok && c.class == stranger {
+		c.know()
+	}
+}
+
+// know makes a known client of a stranger whose request is being answered.
+func (c *conn) know() {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	if c.state == serving && c.class == stranger {
+		c.class = known
 	}
 }

@@ -106,6 +106,48 @@ func TestAnAddressWithItsShareMakesRoomItself(t *testing.T) {
 	}
 }
 
+func TestAFloodOfStrangersLeavesKnownClientsThreeQuarters(t *testing.T) {
+	for _, o := range []Options{{Max: 16}, {Max: 100, MaxPerAddress: 16}} {
+		w := newWorld(t, o)
+		var regulars []*conn
+		for range 16 {
+			c := w.from("10.0.0.1")
+			w.ask(c)
+			c.know()
+			w.wait(c, w.now)
+			regulars = append(regulars, c)
+		}
+		for range 100 {
+			if w.from("10.0.0.1") == nil {
+				t.Fatal("no room")
+			}
+		}
+		for i, c := range regulars {
+			if closed(c) != (i < 4) {
+				t.Errorf("%+v: known client %d: closed %v", o, i, closed(c))
+			}
+		}
+	}
+}
+
+func TestANewClientIsNotClosedForTheNextWhereKnownOnesIdle(t *testing.T) {
+	w := newWorld(t, Options{Max: 16})
+	for range 16 {
+		c := w.from("10.0.0.1")
+		w.ask(c)
+		c.know()
+		w.wait(c, w.now)
+	}
+	first := w.from("10.0.0.2")
+	for range 3 {
+		w.from("10.0.0.3")
+	}
+	if closed(first) {
+		t.Error("it had no time to ask")
+	}
+	w.ask(first)
+}
+
 func TestIPv6AddressesOfOneNetworkShare(t *testing.T) {
 	w := newWorld(t, Options{Max: 10, MaxPerAddress: 1})
 	first := w.from("2001:db8::1")
@@ -188,6 +230,8 @@ func TestPlacesAreNeverLost(t *testing.T) {
 			}
 		case n < 6:
 			_, _ = w.serve(all[dice.IntN(len(all))]) // some are gone
+		case n < 7:
+			all[dice.IntN(len(all))].know() // some have no request
 		case n < 8:
 			w.wait(all[dice.IntN(len(all))], w.now)
 		case n < 9:
@@ -219,7 +263,7 @@ func (w *world) audit(all []*conn) {
 		if c.state == waiting {
 			queued++
 		}
-		if !c.balancer {
+		if c.class != balancer {
 			by[c.from]++
 		}
 	}
@@ -230,7 +274,14 @@ func (w *world) audit(all []*conn) {
 			w.t.Fatalf("%v has %d", addr, a.open)
 		}
 	}
-	if got := length(&w.strangers) + length(&w.balancers); open != w.open || open > w.opts.Max || !maps.Equal(by, have) || got != queued {
+	got := 0
+	for i := range w.waiting.of {
+		q := &w.waiting.of[i]
+		if got += q.n; q.n != length(q) {
+			w.t.Fatalf("queue %d counts %d and holds %d", i, q.n, length(q))
+		}
+	}
+	if open != w.open || open > w.opts.Max || !maps.Equal(by, have) || got != queued {
 		w.t.Fatalf("%d open, counted %d; by address %v, counted %v; %d wait, in queues %d", open, w.open, by, have, queued, got)
 	}
 }
