@@ -72,3 +72,24 @@ func TestNobodyChangesAnythingAtAStrangeNameOfALoopbackListener(t *testing.T) {
 		}
 	}
 }
+
+func TestAKubeletProbesAPodsAddressWithoutAToken(t *testing.T) {
+	o, _, _ := openGuarded(t, false)
+	for _, path := range []string{"/livez", "/readyz"} {
+		for _, method := range []string{http.MethodGet, http.MethodHead} {
+			req, err := http.NewRequestWithContext(t.Context(), method, o.admin+path, http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = "10.1.2.3:9090"
+			req.Header.Set("User-Agent", "kube-probe/1.33")
+			resp, err := o.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, err := rest(resp); err != nil || resp.StatusCode != http.StatusOK {
+				t.Errorf("%s %s: %d %s, %v", method, path, resp.StatusCode, body, err)
+			}
+		}
+	}
+}
