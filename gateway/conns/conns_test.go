@@ -305,3 +305,19 @@ func TestTheTableTellsOfItself(t *testing.T) {
 		t.Errorf("%d series, %v", n, err)
 	}
 }
+
+// BenchmarkARequest is what a table costs a request, one after the other.
+func BenchmarkARequest(b *testing.B) {
+	t := New(Options{Listener: "public", Max: 1 << 14})
+	near, far := net.Pipe()
+	defer func() { _, _ = near.Close(), far.Close() }()
+	now := time.Unix(1e9, 0)
+	c := t.admit(pipe{near, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}}, now)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := t.serve(c); err != nil {
+			b.Fatal(err)
+		}
+		t.wait(c, now)
+	}
+}
