@@ -1,6 +1,7 @@
 package main
 
 import (
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -31,7 +32,7 @@ func clientLimits(f *config.File, log zerolog.Logger) (gateway.Limits, error) {
 	if err != nil {
 		return gateway.Limits{}, err
 	}
-	conns, perAddress, warning := connLimits(f.Limits, openFiles())
+	conns, perAddress, warning := connLimits(f.Limits, openFiles(), debug.SetMemoryLimit(-1))
 	if warning != "" {
 		log.Warn().Msg(warning)
 	}
