@@ -16,8 +16,9 @@ var (
 		Type: "permission_error", Code: "strange_host",
 	}}
 	errOpenPage = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
-		Message: "This request comes from a page of another site. No key is asked for here, so pages must have been loaded from the address that they ask, such as through a proxy of their own; or give tenants keys.",
-		Type:    "permission_error", Code: "cross_site",
+		Message: "This request comes from a page of another site. No key is asked for here, " +
+			"so pages must have been loaded from the address that they ask, such as through a proxy of their own; or give tenants keys.",
+		Type: "permission_error", Code: "cross_site",
 	}}
 )
 

@@ -41,7 +41,9 @@ func connLimits(l config.Limits, files int, memory int64) (conns, perAddress int
 		conns = min(l.Connections, room)
 	}
 	if l.Connections > room {
-		warning = fmt.Sprintf("limits.connections is %d, but with %d open files (ulimit -n) no more than %d can be served", l.Connections, files, room)
+		warning = fmt.Sprintf(
+			"limits.connections is %d, but with %d open files (ulimit -n) no more than %d can be served",
+			l.Connections, files, room)
 	}
 	perAddress = conns / 2
 	if l.ConnectionsPerAddress > 0 {

@@ -17,7 +17,8 @@ func (r *reader) checkLimits(l Limits) {
 	if l.Connections > 0 && l.ConnectionsPerAddress > l.Connections {
 		r.fail(path, "is more than limits.connections; write %d for no bound of one address", l.Connections)
 	}
-	r.checkNetworks("limits.balancers", l.Balancers, "holds every address there is; to bound no address, give limits.connections_per_address the value of limits.connections")
+	r.checkNetworks("limits.balancers", l.Balancers,
+		"holds every address there is; to bound no address, give limits.connections_per_address the value of limits.connections")
 }
 
 // checkNetworks checks a list of CIDRs; every tells what is wrong with one that holds all addresses.

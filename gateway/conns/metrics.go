@@ -20,11 +20,14 @@ func newMetrics(t *Table) *metrics {
 	m := &metrics{
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_connections_refused_total", ConstLabels: own,
-			Help: "Client connections that were refused because no place could be made for them, by what was short: full (all places) or address (those of its address).",
+			Help: "Client connections that were refused because no place could be made for them, " +
+				"by what was short: full (all places) or address (those of its address).",
 		}, []string{"reason"}),
 		closed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_connections_closed_idle_total", ConstLabels: own,
-			Help: "Client connections closed while they waited for a request: for a new one where all places were taken (full) or those of its address (address), or because they were idle for longer than the fill allows (idle).",
+			Help: "Client connections closed while they waited for a request: " +
+				"for a new one where all places were taken (full) or those of its address (address), " +
+				"or because they were idle for longer than the fill allows (idle).",
 		}, []string{"reason"}),
 	}
 	for _, reason := range []string{reasonFull, reasonAddress} {

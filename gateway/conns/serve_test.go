@@ -197,7 +197,8 @@ func TestARefusalIsReadByWhoIsStillSending(t *testing.T) {
 }
 
 func TestABalancersConnectionOutlivesARefusal(t *testing.T) {
-	_, addr := start(t, Options{Max: 4, Balancers: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}}, func(w http.ResponseWriter, r *http.Request) {
+	balancers := []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")}
+	_, addr := start(t, Options{Max: 4, Balancers: balancers}, func(w http.ResponseWriter, r *http.Request) {
 		Close(w, r)
 		w.WriteHeader(http.StatusUnauthorized)
 	})
