@@ -77,6 +77,7 @@ func (e *Envelope) read(c *cursor, lim Limits) *RequestError {
 		}
 	}
 	m.whole = Span{at.Start, int(c.dec.InputOffset())}
+	m.value = behindColon(e.body, Span{at.End, m.whole.End})
 	e.members = append(e.members, m)
 	e.drops = e.drops || m.drop
 	return nil

@@ -1,0 +1,301 @@
+package openai
+
+import "bytes"
+
+// Meter reads what an answer says of its tokens while it passes through. It holds a hundred bytes,
+// however long the answer is, and what it reads does not depend on how the bytes were cut. It
+// understands the usage of each of the APIs: at the top, or in a "message" or a "response", in the
+// words of chats (prompt_tokens) or of messages and responses (input_tokens).
+//
+// A Meter judges nothing: what is not JSON tells no usage.
+type Meter struct {
+	stream bool
+	line   lineState
+	cr     bool // the last byte was a carriage return
+
+	json   jsonState
+	tokens [len(counted)]int // as told last, less than 0 until then
+	pieces int
+	bytes  int64
+}
+
+// NewMeter returns a meter of a JSON answer, or of a stream of events.
+func NewMeter(stream bool) *Meter {
+	m := &Meter{stream: stream}
+	m.json.meter = m
+	for i := range m.tokens {
+		m.tokens[i] = -1
+	}
+	return m
+}
+
+// counted are the counts that are read of a usage.
+var counted = [...]string{
+	"prompt_tokens", "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens",
+	"completion_tokens", "output_tokens", "total_tokens",
+}
+
+// The places of counted.
+const (
+	countPrompt = iota
+	countInput
+	countMade
+	countRead
+	countCompletion
+	countOutput
+	countTotal
+)
+
+// maxCount bounds a count, so that sums stay far from overflow.
+const maxCount = 1 << 40
+
+// Usage is what the answer has told so far, as the backend words it: see [Usage]. told is false
+// where it named neither prompt nor answer.
+func (m *Meter) Usage() (u Usage, told bool) {
+	t := &m.tokens
+	u.Prompt = max(t[countPrompt], t[countInput], 0) + max(t[countMade], 0) + max(t[countRead], 0)
+	u.Completion = max(t[countCompletion], t[countOutput], 0)
+	if u == (Usage{}) {
+		u.Prompt = max(t[countTotal], 0) // of what has no answer, some tell nothing else
+	}
+	return u, u != Usage{}
+}
+
+// Pieces is how many events held a part of an answer.
+func (m *Meter) Pieces() int { return m.pieces }
+
+// Bytes is how many bytes have come.
+func (m *Meter) Bytes() int64 { return m.bytes }
+
+// lineState is what a line of a stream of events is.
+type lineState uint8
+
+const (
+	lineNew   lineState = iota // nothing of it has come
+	lineD                      // "d" has come
+	lineDA                     // "da" …
+	lineDAT                    //
+	lineDATA                   // only the colon is missing
+	lineData                   // its value is read
+	lineOther                  // it is passed over
+)
+
+// dataPrefix begins a line whose value is read.
+const dataPrefix = "data:"
+
+// Take reads more of the answer.
+func (m *Meter) Take(p []byte) {
+	m.bytes += int64(len(p))
+	if !m.stream {
+		m.json.take(p)
+		return
+	}
+	for len(p) > 0 {
+		if m.line == lineData || m.line == lineOther {
+			end := bytes.IndexAny(p, "\r\n")
+			if end < 0 {
+				end = len(p)
+			}
+			if m.line == lineData {
+				m.json.take(p[:end])
+			}
+			if p = p[end:]; len(p) == 0 {
+				return
+			}
+		}
+		m.byte(p[0])
+		p = p[1:]
+	}
+}
+
+// byte reads a byte of a line whose field is not known yet, or the end of one that is.
+func (m *Meter) byte(b byte) {
+	after := m.cr
+	m.cr = b == '\r'
+	switch {
+	case b == '\n' && after: // the rest of the line's end
+	case b == '\n', b == '\r':
+		if m.line == lineNew {
+			m.event()
+		}
+		m.line = lineNew
+	case b == dataPrefix[m.line]:
+		m.line++
+	default:
+		m.line = lineOther
+	}
+}
+
+// event ends an event.
+func (m *Meter) event() {
+	if m.json.piece {
+		m.pieces++
+	}
+	m.json = jsonState{meter: m}
+}
+
+// jsonState is how far a JSON text was read.
+type jsonState struct {
+	meter *Meter
+
+	depth   int  // brackets open
+	cared   int  // of these the outermost that lead to a usage; all of them are objects
+	inText  bool // a string is open
+	escaped bool // behind a backslash
+	naming  bool // a name comes next, or is open
+	piece   bool // a top-level member holds a part of an answer
+
+	name  [maxName]byte // the last name of an object that is cared for; cut where it is longer
+	named int
+	first role // of the member of the top object that is open
+	found role // of the last name
+	digit numberState
+	value int
+}
+
+// maxName is the longest name that is told from others.
+const maxName = 32
+
+// role is what a name leads to. Roles from roleCount on are counts.
+type role int8
+
+const (
+	roleNone   role = iota
+	roleUsage       // the counts
+	roleHolder      // an object that holds a usage
+	rolePiece       // a part of an answer
+	roleCount
+)
+
+// numberState is how far a count was read.
+type numberState uint8
+
+const (
+	numberNone numberState = iota // it was not begun
+	numberIs                      // digits have come, and nothing else
+	numberNot                     // it is no count
+)
+
+func (j *jsonState) take(p []byte) {
+	for i := 0; i < len(p); i++ {
+		if j.inText {
+			if !j.naming && !j.escaped { // the text of a value is of no account
+				skip := bytes.IndexAny(p[i:], `"\`)
+				if skip < 0 {
+					return
+				}
+				i += skip
+			}
+			j.text(p[i])
+			continue
+		}
+		j.byte(p[i])
+	}
+}
+
+// text reads a byte of a string.
+func (j *jsonState) text(b byte) {
+	switch {
+	case j.escaped:
+		j.escaped = false
+	case b == '\\':
+		j.escaped = true
+	case b == '"':
+		j.inText = false
+		return
+	}
+	if !j.naming {
+		return
+	}
+	if j.named < maxName {
+		j.name[j.named] = b
+	}
+	j.named = min(j.named+1, maxName+1)
+}
+
+// byte reads a byte outside of strings.
+func (j *jsonState) byte(b byte) {
+	switch b {
+	case '"':
+		j.inText, j.named = true, 0
+		j.digit = numberNot
+	case '{', '[':
+		j.open(b == '{')
+	case '}', ']':
+		j.count()
+		if j.cared == j.depth {
+			j.cared = max(j.cared-1, 0)
+		}
+		j.depth = max(j.depth-1, 0)
+		j.naming, j.found = false, roleNone
+	case ',':
+		j.count()
+		j.naming, j.found = j.depth > 0 && j.cared == j.depth, roleNone
+	case ':':
+		if j.naming {
+			j.naming = false
+			j.understand()
+		}
+		j.digit, j.value = numberNone, 0
+	case ' ', '\t', '\r', '\n':
+	default:
+		j.number(b)
+	}
+}
+
+// open enters an object or an array.
+func (j *jsonState) open(object bool) {
+	leads := j.depth == 0 || j.found == roleUsage || j.found == roleHolder && j.depth == 1
+	inside := j.cared == j.depth && object && leads
+	if j.depth++; inside {
+		j.cared = j.depth
+	}
+	j.naming, j.digit = inside, numberNot
+}
+
+// understand finds out what the name that has ended leads to.
+func (j *jsonState) understand() {
+	j.found = roleNone
+	if j.named > maxName {
+		return
+	}
+	name := string(j.name[:j.named])
+	if usage := j.cared == 2 && j.first == roleUsage || j.cared == 3; usage {
+		for i, known := range counted {
+			if name == known {
+				j.found = roleCount + role(i)
+			}
+		}
+		return
+	}
+	switch name {
+	case "usage":
+		j.found = roleUsage
+	case "message", "response":
+		j.found = roleHolder
+	case "delta", "choices":
+		j.found = rolePiece
+	}
+	if j.cared == 1 {
+		j.first = j.found
+		j.piece = j.piece || j.found == rolePiece
+	}
+}
+
+// number reads a byte of a number, or of a word.
+func (j *jsonState) number(b byte) {
+	if b < '0' || b > '9' || j.digit == numberNot {
+		j.digit = numberNot
+		return
+	}
+	j.digit = numberIs
+	j.value = min(j.value*10+int(b-'0'), maxCount)
+}
+
+// count takes the number that has ended for the count that it was named.
+func (j *jsonState) count() {
+	if j.found >= roleCount && j.digit == numberIs && j.cared == j.depth {
+		j.meter.tokens[j.found-roleCount] = j.value
+	}
+	j.digit = numberNot
+}

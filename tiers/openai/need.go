@@ -1,0 +1,133 @@
+package openai
+
+import (
+	"bytes"
+	"path"
+	"strconv"
+)
+
+// Need is what a request that passes through asks of an engine, in tokens.
+type Need struct {
+	Prompt    int  // expected of its prompts
+	MaxPrompt int  // that its prompts can have
+	Answer    int  // expected of its answer, as the request limits it; -1 where it does not
+	MaxAnswer int  // that its answer can have; -1 where only the context bounds it
+	Computes  bool // an engine computes on the prompt, so that its prefix cache holds it
+}
+
+const (
+	// maxField bounds a number of tokens or choices that a client names, so that products of
+	// two stay far from overflow.
+	maxField = 1 << 24
+	// templateTokens is what a chat template or a tool's description may add to a prompt.
+	templateTokens = 4096
+	// pairTokens is what a template may add to one prompt of many.
+	pairTokens = 256
+	// mediaTokens is what an image or a clip may come to beyond its bytes.
+	mediaTokens = 32 << 10
+)
+
+// Need reads what the path's engine reads of the answer's length, and the length of the prompts.
+func (e Envelope) Need(at string) Need {
+	r := Request{Body: e.body, members: e.members}
+	prompts, text := 1, len(e.body)
+	n := Need{Answer: -1, MaxAnswer: -1, Computes: true}
+	switch kind := path.Base(at); kind {
+	case "tokenize", "detokenize", "render", "derender", "count_tokens":
+		n.Answer, n.MaxAnswer, n.Computes = 0, 0, false
+	case "score", "rerank":
+		n.Answer, n.MaxAnswer = 0, 0
+		prompts, text = pairs(&r, text)
+	case "embeddings", "embed", "pooling", "classify", "generative_scoring":
+		n.Answer, n.MaxAnswer = 0, 0
+		prompts = max(elements(r.Raw("input")), 1)
+	case "responses":
+		n.limit(r.count("max_output_tokens"), true)
+	case "messages":
+		n.limit(r.count("max_tokens"), true)
+	default: // which of them this path's engine reads is not known
+		most := max(r.count("max_tokens"), r.count("max_completion_tokens"), r.count("max_output_tokens"))
+		if choices := r.count("n"); most > 0 && choices > 1 {
+			most *= choices
+		}
+		n.limit(most, false)
+	}
+	n.Prompt = EstimateTokens(text)
+	n.MaxPrompt = text + mediaIn(e.body) + templateTokens + pairTokens*prompts
+	return n
+}
+
+// limit takes a limit of the answer up; sure says that the engine obeys it.
+func (n *Need) limit(tokens int, sure bool) {
+	if tokens < 0 {
+		return
+	}
+	if n.Answer = tokens; sure {
+		n.MaxAnswer = tokens
+	}
+}
+
+// MaxPromptTokens is how many tokens the prompts of a generation's body can have: a token has a
+// byte at least, and a template and media add what bytes do not show.
+func MaxPromptTokens(body []byte) int { return len(body) + mediaIn(body) + templateTokens }
+
+// mediaIn is what media in a body may come to in tokens, beyond its bytes.
+func mediaIn(body []byte) int {
+	parts := 0
+	for _, mark := range []string{`"image`, `"input_`, `"video`, `"audio`, `"file`} {
+		parts += bytes.Count(body, []byte(mark))
+	}
+	return parts * mediaTokens
+}
+
+// pairs are the prompts of a request for scores, and the bytes of their texts: one query stands
+// before each document.
+func pairs(r *Request, text int) (prompts, size int) {
+	var query, documents []byte
+	for _, name := range []string{"query", "queries", "text_1", "data_1"} {
+		if raw := r.Raw(name); raw != nil {
+			query = raw
+		}
+	}
+	for _, name := range []string{"documents", "items", "text_2", "data_2"} {
+		if raw := r.Raw(name); raw != nil {
+			documents = raw
+		}
+	}
+	prompts = max(elements(documents), 1)
+	if elements(query) <= 1 {
+		text += (prompts - 1) * len(query)
+	}
+	return prompts, text
+}
+
+// elements are those of an array; any other value has none.
+func elements(raw []byte) (n int) {
+	if len(raw) == 0 || raw[0] != '[' {
+		return 0
+	}
+	var in cursor
+	in.reset(raw)
+	for range in.array() {
+		in.skip()
+		n++
+	}
+	return n
+}
+
+// count is a number of a top-level field, at most maxField; -1 where it is absent or no number.
+func (r *Request) count(name string) int {
+	n, err := strconv.Atoi(string(r.Raw(name)))
+	if err != nil || n < 0 {
+		return -1
+	}
+	return min(n, maxField)
+}
+
+// behindColon is the value of a member of which s is all behind its name.
+func behindColon(body []byte, s Span) Span {
+	for s.Start < s.End && bytes.IndexByte([]byte(": \t\r\n"), body[s.Start]) >= 0 {
+		s.Start++
+	}
+	return s
+}
