@@ -131,3 +131,13 @@ func behindColon(body []byte, s Span) Span {
 	}
 	return s
 }
+
+// Bound is the most tokens that one call can have used.
+type Bound struct{ Prompt, Answer int }
+
+// Clamp cuts what a backend says that it has used to what can be. A broken backend, or one that
+// means harm, must not decide what a tenant owes.
+func (b Bound) Clamp(u Usage) Usage {
+	prompt := min(max(u.Prompt, 0), b.Prompt)
+	return Usage{Prompt: prompt, Completion: min(max(u.Completion, 0), b.Answer), Cached: min(max(u.Cached, 0), prompt)}
+}

@@ -1,0 +1,93 @@
+package openai
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestWhatAPassedRequestNeedsIsReadAsItsPathsEngineReadsIt(t *testing.T) {
+	for name, c := range map[string]struct {
+		path, members     string
+		answer, maxAnswer int
+		computes          bool
+	}{
+		"responses":                 {"/v1/responses", `"max_output_tokens":70`, 70, 70, true},
+		"responses, another field":  {"/v1/responses", `"max_tokens":1,"n":9`, -1, -1, true},
+		"messages":                  {"/v1/messages", `"max_tokens":80,"max_output_tokens":1`, 80, 80, true},
+		"messages, no number":       {"/v1/messages", `"max_tokens":"80"`, -1, -1, true},
+		"messages, negative":        {"/v1/messages", `"max_tokens":-80`, -1, -1, true},
+		"another path":              {"/inference/v1/generate", `"max_tokens":5,"max_completion_tokens":9,"n":3`, 27, -1, true},
+		"another path, no limit":    {"/inference/v1/generate", `"n":3`, -1, -1, true},
+		"absurd":                    {"/x", `"max_tokens":1000000000000,"n":1000000000000`, maxField * maxField, -1, true},
+		"embeddings make no answer": {"/v1/embeddings", `"max_tokens":80`, 0, 0, true},
+		"tokenize computes nothing": {"/tokenize", `"max_tokens":80`, 0, 0, false},
+	} {
+		env, err := Peek([]byte(`{"model":"m", `+c.members+`}`), DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := env.Need(c.path); n.Answer != c.answer || n.MaxAnswer != c.maxAnswer || n.Computes != c.computes {
+			t.Errorf("%s: %+v", name, n)
+		}
+	}
+}
+
+func TestAQueryCountsOnceForEachDocument(t *testing.T) {
+	query, documents := strings.Repeat("q", 4000), strings.Repeat(`"d",`, 999)+`"d"`
+	lim := DefaultLimits()
+	lim.Allow = map[string]struct{}{"documents": {}}
+	for _, form := range []string{
+		`"query" : "` + query + `","documents" :[` + documents + `]`, `"text_1":["` + query + `"],"text_2":[` + documents + `]`,
+		`"queries":"` + query + `","items":[` + documents + `]`, `"data_1":"` + query + `","data_2":[` + documents + `]`,
+	} {
+		env, err := Peek([]byte(`{"model":"m",`+form+`}`), lim)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/v1/score", "/v1/rerank", "/v2/rerank", "/score"} {
+			if n := env.Need(path); n.Prompt < 1_000_000 || n.Prompt > 1_010_000 || n.MaxPrompt < 4*n.Prompt {
+				t.Errorf("%.20s at %s: %+v, want a thousand times a thousand tokens", form, path, n)
+			}
+		}
+	}
+}
+
+func TestUsageIsCutToWhatCanBe(t *testing.T) {
+	body := `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
+	image := `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}]}`
+	text, media := Bound{MaxPromptTokens([]byte(body)), 50}, Bound{MaxPromptTokens([]byte(image)), 50}
+	for name, c := range map[string]struct {
+		bound      Bound
+		told, want Usage
+	}{
+		"as it can be":      {text, Usage{Prompt: 12, Completion: 50}, Usage{Prompt: 12, Completion: 50}},
+		"a long template":   {text, Usage{Prompt: 3000}, Usage{Prompt: 3000}},
+		"absurd":            {text, Usage{Prompt: 1e12, Completion: 1e12}, Usage{Prompt: len(body) + templateTokens, Completion: 50}},
+		"negative":          {text, Usage{Prompt: -1, Completion: -1e12}, Usage{}},
+		"a large image":     {media, Usage{Prompt: 20_000}, Usage{Prompt: 20_000}},
+		"an absurd image":   {media, Usage{Prompt: 1e12}, Usage{Prompt: len(image) + templateTokens + 2*mediaTokens}},
+		"cached, of absurd": {text, Usage{Prompt: 5, Cached: 1e12}, Usage{Prompt: 5, Cached: 5}},
+	} {
+		if got := c.bound.Clamp(c.told); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
+	}
+}
+
+// FuzzNeed: whatever is asked, what it needs is not negative, what is expected of a prompt is no
+// more than it can have, and no product overflows.
+func FuzzNeed(f *testing.F) {
+	f.Add("/v1/score", `{"model":"m","query":"q","documents":["a","b"]}`)
+	f.Add("/v1/responses", `{"model":"m","input":[[1,2],[3]],"max_output_tokens":9}`)
+	f.Add("/x", `{"model":"m","max_tokens":99999999999,"n":99999999999}`)
+	f.Fuzz(func(t *testing.T, path, body string) {
+		env, err := Peek([]byte(body), DefaultLimits())
+		if err != nil {
+			return
+		}
+		n := env.Need(path)
+		if n.Prompt < 0 || n.Prompt > n.MaxPrompt || n.Answer < -1 || n.MaxAnswer < -1 || n.MaxAnswer > max(n.Answer, 0) || n.Answer > maxField*maxField {
+			t.Fatalf("%s %s: %+v", path, body, n)
+		}
+	})
+}
