@@ -313,13 +313,12 @@ func TestADraftNeverServesWhoDemandsTheTarget(t *testing.T) {
 	base := startCut(t, false, k)
 	ask := func(tier string) (xcache, from string) {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/chat/completions",
-			strings.NewReader(`{"model":"m","stream":true,"max_tokens":100,"messages":[{"role":"user","content":"x"}]}`))
+			strings.NewReader(`{"model":"m","stream":true,"max_tokens":100,"user":"fin-1000000-x","messages":[{"role":"user","content":"x"}]}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		req.Header.Set("Content-Type", "application/json")
 		req.Header.Set("X-Tier", tier)
-		req.Header.Set("X-Request-Id", "fin-1000000-x")
 		resp, err := http.DefaultClient.Do(req)
 		if err != nil {
 			t.Fatal(err)

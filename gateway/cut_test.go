@@ -73,7 +73,9 @@ func (c *cutter) serve(conn net.Conn) {
 	if err != nil {
 		return
 	}
-	mode, rest, _ := strings.Cut(req.Header.Get("X-Request-Id"), "-")
+	var asked struct{ User string }
+	_ = json.Unmarshal(raw, &asked) // what is no request has no user
+	mode, rest, _ := strings.Cut(asked.User, "-")
 	number, _, _ := strings.Cut(rest, "-")
 	after, err := strconv.Atoi(number)
 	if err != nil || c.sane {
@@ -200,14 +202,13 @@ type ending struct {
 
 func askCut(t *testing.T, client *http.Client, base, tier, id string) ending {
 	t.Helper()
-	body := `{"model":"m","stream":true,"max_tokens":100,"messages":[{"role":"user","content":"` + id + `"}]}`
+	body := `{"model":"m","stream":true,"max_tokens":100,"user":"` + id + `","messages":[{"role":"user","content":"` + id + `"}]}`
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("X-Tier", tier)
-	req.Header.Set("X-Request-Id", id)
 	resp, err := client.Do(req)
 	if err != nil {
 		return ending{err: err}

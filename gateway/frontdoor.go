@@ -61,7 +61,7 @@ func (g *Gateway) frontDoor(next http.Handler) http.Handler {
 			return
 		}
 		if id != "" {
-			logOf(r).id = id
+			logOf(r).client = id
 			w.Header().Set("X-Request-Id", id)
 		}
 		next.ServeHTTP(w, r)

@@ -119,16 +119,17 @@ func (g *Gateway) forward(path string) handler {
 			return &modelError{env.Name}
 		}
 		l.route = env.Name
-		need := estimate{prompt: openai.EstimateTokens(len(body))}
-		grant, err := g.enterLimits(l, w, r, need)
+		need := env.Need(path)
+		about := estimateOfPassed(need)
+		grant, err := g.enterLimits(l, w, r, about)
 		if err != nil {
 			return err
 		}
-		defer func() { grant.Settle(need.used(l)) }()
+		defer func() { grant.Settle(about.used(l)) }()
 		out := &sink{w: w, rc: http.NewResponseController(w), wait: g.timeouts(l.route).Write}
 		l.out = out
 		rc, err := g.opts.Cascade.Forward(r.Context(), tiers.Forward{
-			Path: path, Envelope: env, Bytes: len(body), Tenant: l.caller.Tenant, Class: int8(l.caller.Priority),
+			Path: path, Envelope: env, Bytes: len(body), Need: need, ID: l.id, Tenant: l.caller.Tenant, Class: int8(l.caller.Priority),
 			Salt: g.salt(env.Name, l.caller.Tenant), Header: upstreamHeader(l, r), Spans: l.trace.recorded(),
 		}, out)
 		l.receipt = rc
@@ -166,10 +167,10 @@ func demandedMode(h http.Header) (tiers.Demand, error) {
 	return "", errMode
 }
 
-// upstreamHeader is all that goes upstream of the client's headers: the request
-// id, which names the answer, and a well-formed trace.
+// upstreamHeader is all that goes upstream of the client's headers: a well-formed trace. The ids of
+// calls are the gateway's own.
 func upstreamHeader(l *exchangeLog, r *http.Request) http.Header {
-	h := http.Header{"X-Request-Id": {l.id}}
+	h := http.Header{}
 	if l.trace != nil {
 		l.trace.tell(h)
 		return h

@@ -13,14 +13,15 @@ var RequestHeaders = []HeaderDoc{
 	{"Cache-Control", "`no-store`, `no-cache`, `max-age=SECONDS`, `only-if-cached`", "As RFC 9111 has it: nothing kept is given and nothing is kept; a fresh answer, which is kept; a kept one no older than that; a kept one or 504. A `max-age` that is no number is 0. An answer above temperature 0 is kept and given again as any other: `no-cache` asks for a fresh sample."},
 	{"X-Tier", "`auto`, `draft`, `target`", "Who answers: the cascade, the draft pool unjudged, or the target pool."},
 	{"X-Acceptance-Mode", "`default`, `exact`, `target`", "How strictly a draft is judged, never less than the route does: as the route has it; only what the target would have written itself (temperature 0, else the target answers, and the answer is never a kept or shared one); no draft."},
-	{"X-Request-ID", "`[A-Za-z0-9._:-]{1,64}`", "Names the request in the log, upstream and in the answer's `id`; made up when absent."},
+	{"X-Request-ID", "`[A-Za-z0-9._:-]{1,64}`", "Comes back with the answer, and is `client_request_id` in the log, the receipt and the trace. Engines are told ids of the gateway's own: see the answer's header."},
 	{"X-Stainless-Retry-Count", "a number", "The SDKs' own count of tries before this one. They tell first tries from retries: a tenant's budget of retries is a share of its first tries."},
 	{"traceparent", "W3C trace context, version 00", "Sent on upstream; anything malformed is dropped. With `tracing` the gateway is a part of the trace: backends are told the id of their call, and `tracestate` is sent on, too."},
 }
 
 // ResponseHeaders are the headers that the gateway sets.
 var ResponseHeaders = []HeaderDoc{
-	{"X-Request-ID", "as above", "On every response."},
+	{"X-Request-ID", "as above", "On every response: the client's, else the gateway's own id of the request, which is `request_id` in the log and `id` in the receipt. Engines know each try of the request by its own id and a suffix (`tries[].request_id` in the receipt), so that equal ids of clients never meet in an engine."},
+	{"X-Content-Type-Options", "`nosniff`", "On every response. What passes through is JSON or a stream of events; any other type of a backend is its fault, and 502."},
 	{"X-Cache", "`HIT`, `COALESCED`, `MISS`, `BYPASS`", "Whether the answer was kept; was made for an identical request that was under way; was made for this one; or the cache had no part in it."},
 	{"Age", "whole seconds", "With a kept answer: since it was made."},
 	{"X-Tier", "`draft`, `target`, `mixed`", "What the answer came from; for a stream, what is known at its first byte. A stream that shares another's answer does not tell."},

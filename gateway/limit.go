@@ -62,6 +62,14 @@ func estimateOf(r *openai.Request) estimate {
 	return estimate{r.PromptTokens, answer * max(r.N, 1)}
 }
 
+// estimateOfPassed is that of a request that passes through.
+func estimateOfPassed(n openai.Need) estimate {
+	if n.Answer < 0 {
+		n.Answer = typicalAnswer
+	}
+	return estimate{n.Prompt, n.Answer}
+}
+
 // used is what a request that is over has used: nothing where no backend answered, and less
 // than 0 where that is not known.
 func (e estimate) used(l *exchangeLog) int {

@@ -29,6 +29,7 @@ const (
 // a thousand of them stay small: 1 kB each, and at most 6.
 type filed struct {
 	id, tenant string
+	client     string // X-Request-ID as the client sent it
 	route      string
 	class      identity.Priority
 	when       time.Time
@@ -75,7 +76,7 @@ func rulesOf(c *tiers.Config) rules {
 // fileOf is what is kept of a request.
 func fileOf(l *exchangeLog, took time.Duration) filed {
 	f := filed{
-		id: l.id, tenant: l.caller.Tenant, route: l.route, class: l.caller.Priority, when: l.began, whole: took,
+		id: l.id, client: l.client, tenant: l.caller.Tenant, route: l.route, class: l.caller.Priority, when: l.began, whole: took,
 		code: l.code, cache: l.cache, rules: l.rules, made: l.receipt, limits: l.limits,
 	}
 	if l.trace.recorded() {
@@ -226,7 +227,8 @@ func sinceOf(text string, now time.Time) (time.Time, error) {
 // errNoReceipt says that there is no such receipt, or no more.
 var errNoReceipt = invalid(http.StatusNotFound, "unknown_receipt", fmt.Sprintf("There is no receipt of this request. This replica keeps those of its last %d.", keptReceipts))
 
-// oneReceipt answers GET /admin/receipts/{id}.
+// oneReceipt answers GET /admin/receipts/{id}: with the receipt of the request with this id, else
+// with the last of those that clients sent with it.
 func (g *Gateway) oneReceipt(w http.ResponseWriter, r *http.Request) {
 	if _, err := query(r.URL.RawQuery, nil); err != nil {
 		writeProblem(w, problemOf(err))
@@ -234,6 +236,9 @@ func (g *Gateway) oneReceipt(w http.ResponseWriter, r *http.Request) {
 	}
 	id := chi.URLParam(r, "id")
 	found := g.receipts.last(1, func(f *filed) bool { return f.id == id })
+	if len(found) == 0 {
+		found = g.receipts.last(1, func(f *filed) bool { return f.client == id })
+	}
 	if len(found) == 0 {
 		writeProblem(w, errNoReceipt)
 		return

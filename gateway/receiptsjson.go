@@ -14,7 +14,8 @@ import (
 // keys. Scores are in nats, times in milliseconds, prices in USD. Fields are added and
 // never change their meaning; testdata/receipt.golden.json shows all there are.
 type receiptJSON struct {
-	ID       string    `json:"id"` // X-Request-Id
+	ID       string    `json:"id"`                          // the gateway's own; request ids that backends were told begin with it
+	Client   string    `json:"client_request_id,omitempty"` // X-Request-ID as the client sent it
 	Tenant   string    `json:"tenant"`
 	Priority string    `json:"priority"`
 	When     time.Time `json:"when"` // it came
@@ -103,13 +104,14 @@ type tryJSON struct {
 	Pool    string  `json:"pool"`
 	Backend string  `json:"backend"`
 	Failed  string  `json:"failed,omitempty"`
-	Score   bool    `json:"score,omitempty"`     // it was asked about the draft
-	Role    string  `json:"role"`                // draft, target, score, tokenize
-	Broke   string  `json:"broke,omitempty"`     // why it broke off after its first byte
-	Waited  float64 `json:"waited_ms,omitempty"` // for room, before it
-	At      float64 `json:"at_ms"`               // when it was begun, after ms.began
-	First   float64 `json:"first_ms"`            // from then until its first event; 0: none came
-	MS      float64 `json:"ms"`                  // from then until it was over
+	Score   bool    `json:"score,omitempty"`      // it was asked about the draft
+	Role    string  `json:"role"`                 // draft, target, score, tokenize
+	Broke   string  `json:"broke,omitempty"`      // why it broke off after its first byte
+	Waited  float64 `json:"waited_ms,omitempty"`  // for room, before it
+	At      float64 `json:"at_ms"`                // when it was begun, after ms.began
+	First   float64 `json:"first_ms"`             // from then until its first event; 0: none came
+	MS      float64 `json:"ms"`                   // from then until it was over
+	Request string  `json:"request_id,omitempty"` // the id that its backend was told
 }
 
 type verdictJSON struct {
@@ -168,13 +170,13 @@ type msJSON struct {
 // length.
 func (f *filed) encode() []byte {
 	v := receiptJSON{
-		ID: f.id, Tenant: f.tenant, Priority: f.class.String(), When: f.when.UTC(), Route: f.route,
+		ID: f.id, Client: f.client, Tenant: f.tenant, Priority: f.class.String(), When: f.when.UTC(), Route: f.route,
 		Code: f.code, Cache: string(f.cache), Error: f.problem, Acceptance: f.acceptance(),
 		Tier: f.kept.tier, Finish: f.kept.finish,
 		Tokens: tokensJSON{Prompt: f.kept.prompt, Accepted: f.kept.accepted, Target: f.kept.target},
 	}
 	if rc := f.made; rc != nil {
-		v.of(rc)
+		v.of(rc, f.id)
 		v.MS.Began = milliseconds(max(rc.Began.Sub(f.when), 0))
 		if f.prices != (pricesJSON{}) {
 			v.Prices = &f.prices
@@ -201,17 +203,21 @@ func (r *rules) json() *rulesJSON {
 	}
 }
 
-// of fills in what the cascade tells.
-func (v *receiptJSON) of(rc *tiers.Receipt) {
+// of fills in what the cascade tells of the request with an id.
+func (v *receiptJSON) of(rc *tiers.Receipt, id string) {
 	v.Tier, v.Finish, v.USD = string(rc.Tier), rc.Finish, finite(rc.USD)
 	v.Plan = planOf(&rc.Plan)
 	if t := rc.Trial; t != nil {
 		v.Trial = &trialJSON{t.Policy(), t.Own.Key.Bucket, t.Audited(), t.Shadow, t.Inherited}
 	}
 	for _, t := range rc.Tries {
+		told := ""
+		if t.Call > 0 {
+			told = tiers.CallID(id, t.Call)
+		}
 		v.Tries = append(v.Tries, tryJSON{
 			t.Pool, t.Backend, string(t.Failed), t.Score, string(t.Role), string(t.Broke),
-			milliseconds(t.Waited), milliseconds(t.At), milliseconds(t.First), milliseconds(t.Took),
+			milliseconds(t.Waited), milliseconds(t.At), milliseconds(t.First), milliseconds(t.Took), told,
 		})
 	}
 	if w := rc.Verdict; w.Reason != "" {

@@ -31,7 +31,8 @@ const mostDetail = 512
 // exchangeLog gathers what the access record of one request will say. It never
 // holds prompts, answers or keys.
 type exchangeLog struct {
-	id      string
+	id      string // the gateway's own, unique: what engines are told begins with it
+	client  string // X-Request-ID as the client sent it, "" where it sent none
 	began   time.Time
 	caller  identity.Caller
 	route   string
@@ -52,6 +53,9 @@ type exchangeLog struct {
 	demoted   bool // from priority high: its tenant's share was used up
 }
 
+// nosniff is the value of X-Content-Type-Options.
+var nosniff = []string{"nosniff"}
+
 type logKey struct{}
 
 func logOf(r *http.Request) *exchangeLog {
@@ -71,7 +75,8 @@ func (g *Gateway) record(next http.Handler) http.Handler {
 			g.metrics.inFlight.Dec()
 			g.settle(l, r)
 		}()
-		w.Header().Set("X-Request-Id", l.id) // also of what the front door refuses
+		w.Header().Set("X-Request-Id", l.id)           // also of what the front door refuses
+		w.Header()["X-Content-Type-Options"] = nosniff // no answer is a page, whatever a backend put into it
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), logKey{}, l)))
 	})
 }
@@ -117,6 +122,9 @@ func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
 	}
 	e = e.Str("request_id", l.id).Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).Int("code", l.code).
 		Dur("ms", took).Str("tenant", l.caller.Tenant).Str("priority", l.caller.Priority.String())
+	if l.client != "" {
+		e = e.Str("client_request_id", l.client)
+	}
 	if l.caller.Clamped {
 		e = e.Bool("priority_clamped", true)
 	}

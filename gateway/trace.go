@@ -30,7 +30,8 @@ type Trace struct {
 // Done is what is told of a request that is over. It is not changed any more, and holds
 // neither text nor keys.
 type Done struct {
-	ID       string // X-Request-Id
+	ID       string // the gateway's own
+	Client   string // X-Request-ID as the client sent it, "" for none
 	Tenant   string // "" where it was not found out
 	Priority string
 	Path     string
@@ -77,7 +78,7 @@ func (t *Trace) tell(h http.Header) {
 func doneOf(l *exchangeLog, r *http.Request, took time.Duration) *Done {
 	f := fileOf(l, took)
 	d := &Done{
-		ID: f.id, Tenant: f.tenant, Priority: f.class.String(), Path: r.URL.Path, Route: f.route, Stream: l.out != nil && l.out.stream,
+		ID: f.id, Client: f.client, Tenant: f.tenant, Priority: f.class.String(), Path: r.URL.Path, Route: f.route, Stream: l.out != nil && l.out.stream,
 		Began: f.when, Took: took, Code: f.code, Problem: f.problem, Cache: string(f.cache),
 		Looked: l.looked, Lookup: f.lookup, Limits: f.limits,
 		Receipt: f.made, Tier: f.kept.tier, Finish: f.kept.finish, Prompt: f.kept.prompt, Answer: f.kept.accepted + f.kept.target,

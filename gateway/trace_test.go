@@ -45,7 +45,7 @@ func TestUpstreamIsToldWhoseChildACallIs(t *testing.T) {
 
 // before is what upstream was told before there were traces: what the benchmark compares with.
 func before(l *exchangeLog, r *http.Request) http.Header {
-	h := http.Header{"X-Request-Id": {l.id}}
+	h := http.Header{}
 	if t := r.Header.Get("Traceparent"); traceparent(t) {
 		h["Traceparent"] = []string{t}
 	}

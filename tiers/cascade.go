@@ -73,6 +73,7 @@ type Cascade struct {
 	schemas   *schema.Schemas
 
 	active, retrying atomic.Int64
+	calls            atomic.Uint64 // that were ever made: their numbers
 }
 
 const defaultMostBody = 16 << 20
@@ -197,12 +198,12 @@ func newTransport(d dialer) *http.Transport {
 type Ask struct {
 	Request *openai.Request
 	Tier    Tier        // demanded; "" is Auto
-	ID      string      // of the request
+	ID      string      // of the request: the gateway's own, unique. Ids of calls and of answers made here begin with it
 	Tenant  string      // whose it is
 	Class   int8        // of its priority: higher goes first
 	RAG     string      // digest of the retrieved context, "" when not told
 	Salt    string      // keeps its prompt's blocks apart in the engines' prefix caches; "" is none
-	Header  http.Header // to be sent along upstream: request id and trace, nothing of the client's own
+	Header  http.Header // to be sent along upstream: its trace, nothing of the client's own
 	Spans   bool        // each call upstream is a span of its own in the trace of Header (see Try.Span)
 	Tap     Tap         // hears the answer; nil is nobody
 	Config  *Config     // of its route, where it was read before; nil is what is in force now
@@ -326,7 +327,7 @@ func (j *job) call(p *pool.Pool, path string, body []byte) call {
 		tier = Draft
 	}
 	return call{
-		pool: p, tier: tier, path: path, body: body, header: j.ask.Header, spans: j.ask.Spans,
+		pool: p, tier: tier, path: path, body: body, id: j.ask.ID, header: j.ask.Header, spans: j.ask.Spans,
 		turn: Turn{
 			Route: j.route.Model, Pool: p.Name(), Tenant: j.ask.Tenant, Class: j.ask.Class,
 			Tokens: j.demand.PromptTokens + j.demand.OutputTokens,

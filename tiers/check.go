@@ -225,9 +225,10 @@ func (c *Cascade) question(ctx context.Context, k call, rc *Receipt) (backend st
 	}
 	made := 0
 	if k.made != nil {
-		prompt, tokens := k.made()
-		x.count(prompt)
-		made = tokens
+		u := k.made()
+		*u = x.clamp(*u, inOnePiece)
+		x.count(u.Prompt)
+		made = u.Completion
 	}
 	x.close(nil, made)
 	return backend, nil

@@ -36,11 +36,13 @@ type call struct {
 	stream bool // the answer is read event by event
 	judged bool // its chunks' logprobs and ids are read
 	raw    bool // the answer is passed on unread
+	silent bool // it makes no text
 
 	choices int // that a streamed answer has when it is whole; 0 is 1
+	prompts int // tokens that its prompts can have; 0 goes by the body's bytes
 
 	read    func(body []byte) error     // of a question: takes in the answer, which is not one to a client; nil otherwise
-	made    func() (prompt, tokens int) // of a question: what the engine counted; nil is nothing that the next could be judged by
+	made    func() *openai.Usage        // of a question: what the engine counted, which is cut to what can be; nil is nothing that the next could be judged by
 	before  func(context.Context) error // of a question: called before it is sent; with an error it is not
 	scoring *scoring.Config             // it asks what the engine thinks of a draft: within these bounds; nil otherwise
 	tokens  int                         // that such a question has computed
@@ -49,7 +51,8 @@ type call struct {
 	chunk     time.Duration // longest silence after it
 	stays     bool          // it stays where it is, though the backend seems to hang
 
-	header http.Header // to be sent along: request id, trace
+	id     string      // of the request: what the ids of its calls begin with; "" names none
+	header http.Header // to be sent along: trace
 	spans  bool        // it is a span of its own in that trace
 }
 
@@ -75,6 +78,8 @@ type exchange struct {
 	heldRaw []byte
 	answer  openai.Answer // of an answer that is not streamed
 	whole   []byte        // its bytes; of a raw answer the buffer it is read into
+	kind    string        // of a raw answer: its type
+	came    int64         // bytes of the events that have come
 
 	begun    time.Time // when it was sent
 	entry    int       // of it in the receipt's tries, counted from 1; 0 is none, or none any more
@@ -140,6 +145,7 @@ func (x *exchange) send(transport http.RoundTripper) error {
 	for k, v := range x.header {
 		req.Header[k] = v
 	}
+	x.askID(req.Header)
 	if x.spans {
 		x.span(req.Header)
 	}
@@ -161,6 +167,9 @@ func (x *exchange) send(transport http.RoundTripper) error {
 	case x.read != nil:
 		return x.readQuestion()
 	case x.raw:
+		if x.kind, err = passable(x.resp.Header); err != nil {
+			return err
+		}
 		return x.readFirst()
 	case !x.stream:
 		return x.readAnswer()
@@ -202,6 +211,7 @@ func (x *exchange) readAnswer() error {
 	case x.answer.Choices == 0:
 		return fmt.Errorf("%w: an answer without choices", errBody)
 	}
+	x.answer.Usage = x.clamp(x.answer.Usage, inOnePiece)
 	x.whole, x.ended = body, true
 	x.lease.Answered()
 	x.count(x.answer.Usage.Prompt)
@@ -307,6 +317,7 @@ func (x *exchange) readEvent() ([]byte, *openai.Chunk, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", errBody, err)
 	}
+	x.came += int64(len(raw))
 	if c.Fault != nil {
 		return nil, nil, x.eventFault(c.Fault)
 	}
@@ -315,6 +326,7 @@ func (x *exchange) readEvent() ([]byte, *openai.Chunk, error) {
 	}
 	x.finishes.add(c.Ended)
 	if c.HasUsage {
+		c.Usage = x.clamp(c.Usage, x.came)
 		x.count(c.Usage.Prompt)
 	}
 	return raw, c, nil

@@ -15,21 +15,22 @@ type Forward struct {
 	Envelope openai.Envelope // the body, as it was read
 	Bytes    int             // of the body
 	Tenant   string
-	Class    int8   // as Ask.Class
-	Salt     string // as Ask.Salt, for the paths that take one
+	Class    int8        // as Ask.Class
+	Need     openai.Need // what it asks of an engine, by Envelope.Need
+	ID       string      // as Ask.ID
+	Salt     string      // as Ask.Salt
 	Header   http.Header
 	Spans    bool // as Ask.Spans
 }
-
-// salted are the paths beside the cascade's own whose requests have a cache_salt.
-func salted(path string) bool { return path == "/v1/responses" }
 
 // readUnit is how much of a passed-through body is read at once.
 const readUnit = 32 << 10
 
 // Forward passes a request through to the target pool of the route that its
-// body names, and the answer back byte for byte. Only the model's name in the
-// request is put right. Before the first byte it retries as Answer does.
+// body names, and the answer back byte for byte. In the request the model's name is put right, and
+// the tenant's salt set where an engine computes on the prompt: an engine that does not know the
+// field passes over it. Before the first byte it retries as Answer does. The receipt has the tokens
+// that the answer tells of, within what can be.
 func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, error) {
 	rc := &Receipt{Began: c.now(), Plan: Plan{Tier: Target, Reason: "passthrough"}}
 	rt, err := c.Route(f.Envelope.Name)
@@ -42,16 +43,11 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, 
 	defer cancel()
 
 	var more []openai.Edit
-	if f.Salt != "" && salted(f.Path) {
+	if f.Salt != "" && f.Need.Computes {
 		more = append(more, openai.Edit{Name: "cache_salt", Value: openai.Quote(f.Salt)})
 	}
 	body := f.Envelope.Apply(make([]byte, 0, f.Bytes+128), rt.Target.Model(), more...)
-	x, err := c.dispatch(ctx, call{
-		pool: rt.Target, tier: Target, path: f.Path, body: body, header: f.Header, spans: f.Spans, raw: true,
-		turn:   Turn{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class, Tokens: openai.EstimateTokens(f.Bytes)},
-		demand: pool.Demand{PromptBytes: f.Bytes, Whole: true},
-		chunk:  cfg.Timeouts.Chunk, // no first-byte deadline: an answer that is not streamed comes all at once
-	}, cfg, rc)
+	x, err := c.dispatch(ctx, f.call(rt, body, cfg), cfg, rc)
 	if err != nil {
 		return rc, err
 	}
@@ -59,16 +55,61 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, 
 	rc.Tier = Target
 	rc.First = c.now().Sub(rc.Began)
 	rc.Target = rc.First
-	return rc, x.pass(sink, rc)
+	meter := openai.NewMeter(x.kind == typeStream)
+	err = x.pass(sink, meter)
+	c.metrics.passed(rc)
+	return rc, err
+}
+
+// call is the request's call.
+func (f *Forward) call(rt *Route, body []byte, cfg Config) call {
+	k := call{
+		pool: rt.Target, tier: Target, path: f.Path, body: body, id: f.ID, header: f.Header, spans: f.Spans,
+		raw: true, silent: f.Need.MaxAnswer == 0, prompts: f.Need.MaxPrompt,
+		turn:   Turn{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class, Tokens: f.Need.Prompt},
+		demand: pool.Demand{PromptBytes: f.Bytes, Whole: true},
+		chunk:  cfg.Timeouts.Chunk, // no first-byte deadline: an answer that is not streamed comes all at once
+	}
+	if k.silent {
+		return k
+	}
+	k.demand.OutputTokens, k.demand.MostOutput = typicalOutput, max(f.Need.MaxAnswer, 0)
+	if f.Need.Answer >= 0 {
+		k.demand.OutputTokens = min(f.Need.Answer, typicalOutput)
+	}
+	k.turn.Tokens += k.demand.OutputTokens
+	return k
+}
+
+// measure enters what an answer has told of its tokens so far into the receipt. Where it broke off
+// before it told them, each event of it counts as a token.
+func (x *exchange) measure(m *openai.Meter) {
+	u, told := m.Usage()
+	came := int64(inOnePiece)
+	if x.kind == typeStream {
+		came = m.Bytes()
+	}
+	if u = x.clamp(u, came); !told || !x.ended {
+		u.Completion = max(u.Completion, min(m.Pieces(), x.maxAnswer()))
+	}
+	x.receipt.PromptTokens, x.receipt.TargetTokens = u.Prompt, u.Completion
+	if u.Prompt > 0 {
+		x.count(u.Prompt)
+	}
 }
 
 // pass copies a raw answer, one write for each read.
-func (x *exchange) pass(sink Sink, rc *Receipt) error {
-	head := Head{Receipt: rc, ContentType: x.resp.Header.Get("Content-Type"), Length: x.resp.ContentLength}
-	err := sink.Begin(head)
+func (x *exchange) pass(sink Sink, meter *openai.Meter) (err error) {
+	var failed *Failure
+	defer func() {
+		x.measure(meter)
+		x.close(failed, x.receipt.TargetTokens)
+	}()
+	err = sink.Begin(Head{Receipt: x.receipt, ContentType: x.kind, Length: x.resp.ContentLength})
 	buf := x.whole
 	for err == nil {
 		if len(buf) > 0 {
+			meter.Take(buf)
 			if err = sink.Write(buf); err != nil {
 				break
 			}
@@ -82,12 +123,10 @@ func (x *exchange) pass(sink Sink, rc *Receipt) error {
 		buf = x.whole[:n]
 		x.ended = rerr == io.EOF
 		if rerr != nil && !x.ended {
-			f := x.failure(rerr)
-			x.close(f, 0)
-			return &BrokenError{f}
+			failed = x.failure(rerr)
+			return &BrokenError{failed}
 		}
 	}
-	x.close(nil, 0)
 	return err
 }
 

@@ -94,6 +94,12 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	return m
 }
 
+// passed books a request that passed through.
+func (m *metrics) passed(rc *Receipt) {
+	m.tokens.WithLabelValues(string(Target), "prompt").Add(float64(rc.PromptTokens))
+	m.tokens.WithLabelValues(string(Target), "delivered").Add(float64(rc.TargetTokens))
+}
+
 // check books what the target said of a draft.
 func (m *metrics) check(route string, c Checked) {
 	verdict := "disagrees"

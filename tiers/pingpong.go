@@ -121,7 +121,7 @@ func (b *rally) serve(ctx context.Context) ([]int32, error) {
 		c, err = parser.Parse(body)
 		return err
 	}
-	k.made = func() (prompt, tokens int) { return c.Usage.Prompt, c.Usage.Completion }
+	k.made = func() *openai.Usage { return &c.Usage }
 	k.turn.Now, k.demand.Warm, k.demand.Whole = true, b.on, true
 	k.firstByte = j.firstByte(j.cfg.Timeouts.DraftFirstByte)
 	backend, err := j.cascade.question(ctx, k, j.receipt)

@@ -74,7 +74,7 @@ func (t *thinning) write(ctx context.Context, window int) error {
 		}
 		return err
 	}
-	k.made = func() (prompt, tokens int) { return t.answer.Usage.Prompt, t.answer.Usage.Completion }
+	k.made = func() *openai.Usage { return &t.answer.Usage }
 	k.turn.Now, k.demand.Whole, k.demand.MostOutput = true, true, most
 	k.firstByte = j.cfg.Timeouts.whole(j.firstByte(j.cfg.Timeouts.DraftFirstByte), r)
 	backend, err := j.cascade.question(ctx, k, j.receipt)
@@ -240,7 +240,7 @@ func (t *thinning) draws(ctx context.Context, n int) (out []thinDraw, err error)
 			out, err = parseDraws(body)
 			return err
 		}
-		k.made = func() (prompt, tokens int) { return k.demand.PromptTokens, len(out) }
+		k.made = func() *openai.Usage { return &openai.Usage{Prompt: k.demand.PromptTokens, Completion: len(out)} }
 		k.firstByte = j.firstByte(j.cfg.Timeouts.TargetFirstByte)
 		backend, failed := j.cascade.question(ctx, k, j.receipt)
 		if err = failed; err == nil || backend == "" || ctx.Err() != nil {

@@ -53,7 +53,7 @@ func (j *job) wholeCall(p *pool.Pool, firstByte time.Duration, more ...openai.Ed
 		*a, err = openai.ParseDraftAnswer(body)
 		return err
 	}
-	k.made = func() (prompt, tokens int) { return a.Usage.Prompt, a.Usage.Completion }
+	k.made = func() *openai.Usage { return &a.Usage }
 	k.turn.Now, k.demand.Whole = true, true
 	k.firstByte = j.cfg.Timeouts.whole(j.firstByte(firstByte), r)
 	return k, a

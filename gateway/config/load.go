@@ -132,7 +132,7 @@ func defaults() *File {
 		Cache:  Cache{LocalBytes: 32 << 20},
 		Pools:  map[string]Pool{},
 		Passthrough: []string{
-			"/v1/embeddings", "/v1/responses", "/v1/messages", "/tokenize", "/detokenize", "/v1/rerank", "/v1/score",
+			"/v1/embeddings", "/v1/responses", "/tokenize", "/detokenize", "/v1/rerank", "/v1/score",
 		},
 		Limits: Limits{BodyBytes: 4 << 20, ResponseBytes: 16 << 20, InFlight: 4096, HeaderBytes: 16 << 10},
 		Drain:  Drain{Delay: 5 * time.Second, Grace: 25 * time.Second},

@@ -21,6 +21,7 @@ const (
 	keyTenant     = attribute.Key("foregate.tenant")
 	keyPriority   = attribute.Key("foregate.priority")
 	keyRequest    = attribute.Key("foregate.request_id")
+	keyClient     = attribute.Key("foregate.client_request_id")
 	keyCache      = attribute.Key("foregate.cache") // what came of it, as in the access record
 	keyLimits     = attribute.Key("foregate.limits_s")
 	keyTier       = attribute.Key("foregate.tier")       // that the answer came from
@@ -130,6 +131,9 @@ func (b *builder) describe() {
 	about := []attribute.KeyValue{
 		semconv.HTTPRequestMethodPost, semconv.URLPath(d.Path), semconv.HTTPRoute(d.Path), engine,
 		keyRequest.String(d.ID), keyPriority.String(d.Priority),
+	}
+	if d.Client != "" {
+		about = append(about, keyClient.String(d.Client))
 	}
 	if b.op.Valid() {
 		about = append(about, b.op)

@@ -102,7 +102,7 @@ func TestATapHearsARequestAndTheBackendGetsItWhole(t *testing.T) {
 
 func TestSaltsAreOneForEachTenantAndNeverTheClients(t *testing.T) {
 	ask := func(h *heard, n int, salt string) {
-		h.hear(http.Header{"X-Request-Id": {fmt.Sprintf("chaos-1-%d-%d", n, n)}}, fmt.Appendf(nil, `{"cache_salt":%q}`, salt))
+		h.hear(http.Header{}, fmt.Appendf(nil, `{"cache_salt":%q,"user":%q}`, salt, tenantName(n%manyTenants)))
 	}
 	for name, c := range map[string]struct {
 		salt func(n int) string

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"os/exec"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -210,17 +209,15 @@ type heard struct {
 	asked int
 }
 
-// hear takes a request for generation up. The id names the load's number of it, and so its tenant.
-func (h *heard) hear(header http.Header, body []byte) {
+// hear takes a request for generation up. Its user is its tenant, which is no part of the cache's keys.
+func (h *heard) hear(_ http.Header, body []byte) {
 	var b struct {
-		Salt string `json:"cache_salt"`
+		Salt   string `json:"cache_salt"`
+		Tenant string `json:"user"`
 	}
-	parts := strings.Split(header.Get("X-Request-Id"), "-")
-	if len(parts) != 4 || json.Unmarshal(body, &b) != nil {
+	if json.Unmarshal(body, &b) != nil || b.Tenant == "" {
 		return // a probe of the gateway's own
 	}
-	n, _ := strconv.Atoi(parts[2]) // made by Load.send
-	tenant := tenantName(n % manyTenants)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.asked++
@@ -230,10 +227,10 @@ func (h *heard) hear(header http.Header, body []byte) {
 	if bytes.Contains(body, []byte(guessedSalt)) {
 		h.told++
 	}
-	if h.salts[tenant] == nil {
-		h.salts[tenant] = map[string]bool{}
+	if h.salts[b.Tenant] == nil {
+		h.salts[b.Tenant] = map[string]bool{}
 	}
-	h.salts[tenant][b.Salt] = true
+	h.salts[b.Tenant][b.Salt] = true
 }
 
 // isolated has all tenants send the same prompts while Redis fails in one way after the other. Each
@@ -256,7 +253,7 @@ func isolated() Row {
 		return Request{
 			Tenant: tenantName(n % manyTenants), Priority: "normal", Stream: n/manyTenants%2 == 0, Tokens: 12,
 			Prompt: fmt.Sprintf("What does everybody ask on day %d?", n/manyTenants),
-			Fields: map[string]any{"cache_salt": guessedSalt},
+			Fields: map[string]any{"cache_salt": guessedSalt, "user": tenantName(n % manyTenants)},
 		}
 	}
 	return Row{

@@ -72,6 +72,7 @@ function head(r) {
     ['Whole', millis(r.ms.whole)],
     ['Cost', usd(r.usd)],
   ];
+  if (r.client_request_id) facts.push(['X-Request-ID', r.client_request_id]);
   if (r.trace) facts.push(['Trace', r.trace]);
   return h('header.receipthead', null, h('h1', null, 'Receipt ', h('span.mono', null, r.id)), list(facts));
 }

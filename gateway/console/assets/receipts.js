@@ -155,7 +155,7 @@ function fits(r) {
     (!kept.tier || answeredBy(r) === kept.tier) &&
     (!kept.verdict || (r.acceptance || 'none') === kept.verdict) &&
     (!kept.code || String(r.code)[0] === kept.code) &&
-    (!text || r.tenant.toLowerCase().includes(text) || r.id.startsWith(text))
+    (!text || r.tenant.toLowerCase().includes(text) || r.id.startsWith(text) || r.client_request_id?.toLowerCase().startsWith(text))
   );
 }
 

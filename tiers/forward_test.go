@@ -1,0 +1,176 @@
+package tiers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// passedBy has a backend answer a request that passes through.
+func passedBy(t *testing.T, path, members string, sink Sink, answer http.HandlerFunc) (*Receipt, error) {
+	t.Helper()
+	srv := httptest.NewServer(answer)
+	t.Cleanup(srv.Close)
+	cfg := testConfig()
+	c := newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", srv.URL), Config: func() Config { return cfg }})
+	body := []byte(`{"model":"m",` + members + `}`)
+	env, err := openai.Peek(body, openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.Forward(t.Context(), Forward{Path: path, Envelope: env, Bytes: len(body), Need: env.Need(path), ID: "own"}, sink)
+}
+
+const (
+	messageStart = `data: {"type":"message_start","message":{"usage":{"input_tokens":25,"output_tokens":1}}}` + "\n\n"
+	messageDelta = `data: {"type":"content_block_delta","delta":{"text":"word"}}` + "\n\n"
+)
+
+func TestAPassedStreamThatBreaksOffIsCountedByWhatCame(t *testing.T) {
+	rc, err := passedBy(t, "/v1/messages", `"messages":[],"max_tokens":100`, &collector{}, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, messageStart+strings.Repeat(messageDelta, 40))
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	if _, broken := errors.AsType[*BrokenError](err); !broken || rc.PromptTokens != 25 || rc.TargetTokens != 40 || rc.Tries[0].Tokens != 40 {
+		t.Errorf("%v, %d and %d tokens, %+v", err, rc.PromptTokens, rc.TargetTokens, rc.Tries)
+	}
+}
+
+// leaving is a client that goes away at its second write.
+type leaving struct{ collector }
+
+func (l *leaving) Write(p []byte) error {
+	if len(l.writes) == 1 {
+		return context.Canceled
+	}
+	return l.collector.Write(p)
+}
+
+func TestWhoLeavesAPassedStreamOwesWhatWasMade(t *testing.T) {
+	const events = 5000 // several reads' worth
+	rc, err := passedBy(t, "/v1/responses", `"input":"hi"`, &leaving{}, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodPost {
+			http.NotFound(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, strings.Repeat(messageDelta, events))
+	})
+	if !errors.Is(err, context.Canceled) || rc.TargetTokens < 1 || rc.TargetTokens > events || rc.Tries[0].Tokens != rc.TargetTokens {
+		t.Errorf("%v, %d tokens, %+v", err, rc.TargetTokens, rc.Tries)
+	}
+}
+
+func TestAnAnswerOfAnotherTypeIsAskedOfAnotherBackend(t *testing.T) {
+	var posts atomic.Int64
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPost && posts.Add(1) == 1 {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, "<script>")
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"usage":{"prompt_tokens":7}}`)
+	})
+	one, other := httptest.NewServer(answer), httptest.NewServer(answer)
+	t.Cleanup(one.Close)
+	t.Cleanup(other.Close)
+	cfg := testConfig()
+	c := newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", one.URL, other.URL), Config: func() Config { return cfg }})
+	env, err := openai.Peek([]byte(`{"model":"m","input":"hi"}`), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &collector{}
+	rc, err := c.Forward(t.Context(), Forward{Path: "/v1/embeddings", Envelope: env, Need: env.Need("/v1/embeddings"), ID: "own"}, out)
+	if err != nil || out.head.ContentType != "application/json" || rc.PromptTokens != 7 || rc.Tier != Target || len(rc.Tries) != 2 {
+		t.Fatalf("%v, %+v, %+v", err, out.head, rc)
+	}
+	if rc.Tries[0].Failed != BadResponse || rc.Tries[0].Call == rc.Tries[1].Call {
+		t.Errorf("%+v", rc.Tries)
+	}
+}
+
+func TestUsageIsCutByWhatItsCallCanHaveUsed(t *testing.T) {
+	c := newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", "http://127.0.0.1:9"), Config: testConfig})
+	p := c.routes["m"].Target
+	absurd := openai.Usage{Prompt: 1e12, Completion: 1e12}
+	const body = `{"messages":[]}`
+	most := openai.MaxPromptTokens([]byte(body))
+	for name, k := range map[string]struct {
+		call call
+		came int64
+		want openai.Usage
+	}{
+		"max_tokens":             {call{demand: pool.Demand{MostOutput: 50}}, inOnePiece, openai.Usage{Prompt: most, Completion: 50}},
+		"several choices":        {call{demand: pool.Demand{MostOutput: 50, Answers: 3}}, inOnePiece, openai.Usage{Prompt: most, Completion: 150}},
+		"several prompts":        {call{demand: pool.Demand{MostOutput: 50, Answers: 3}, choices: 6}, inOnePiece, openai.Usage{Prompt: most, Completion: 300}},
+		"no limit":               {call{}, inOnePiece, openai.Usage{Prompt: most, Completion: unknownWindow}},
+		"a stream":               {call{demand: pool.Demand{MostOutput: 5000}}, 700, openai.Usage{Prompt: most, Completion: 700}},
+		"a stream that has come": {call{demand: pool.Demand{MostOutput: 50}}, 0, openai.Usage{Prompt: most}},
+		"a stream without its thoughts": {call{demand: pool.Demand{MostOutput: 5000}, body: []byte(`{"include_reasoning":false}`)}, 700,
+			openai.Usage{Prompt: openai.MaxPromptTokens([]byte(`{"include_reasoning":false}`)), Completion: 5000}},
+		"no text":       {call{silent: true, demand: pool.Demand{MostOutput: 50}}, inOnePiece, openai.Usage{Prompt: most}},
+		"known prompts": {call{silent: true, prompts: 77}, inOnePiece, openai.Usage{Prompt: 77}},
+	} {
+		x := &exchange{call: k.call, cascade: c}
+		x.pool = p
+		if x.body == nil {
+			x.body = []byte(body)
+		}
+		if got := x.clamp(absurd, k.came); got != k.want {
+			t.Errorf("%s: %+v, want %+v", name, got, k.want)
+		}
+		if got := x.clamp(openai.Usage{Prompt: -1e12, Completion: -1}, k.came); got != (openai.Usage{}) {
+			t.Errorf("%s: %+v of less than nothing", name, got)
+		}
+	}
+	c.windows.set("targets", 4096)
+	x := &exchange{call: call{pool: p, body: []byte(body)}, cascade: c}
+	if got := x.clamp(absurd, inOnePiece); got.Completion != 4096 {
+		t.Errorf("%+v, want what the context holds", got)
+	}
+	c.windows.set("targets", 1e12)
+	if got := x.clamp(absurd, inOnePiece); got.Completion != maxWindow {
+		t.Errorf("%+v with an absurd context", got)
+	}
+}
+
+// Audits, drafts in one piece and blocks of drafts are asked for as questions.
+func TestTheUsageOfAQuestionIsCutToo(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprint(w, `{"choices":[{"index":0,"message":{"content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1000000000000,"completion_tokens":1000000000000}}`)
+	}))
+	t.Cleanup(srv.Close)
+	cfg := testConfig()
+	c := newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", srv.URL), Config: func() Config { return cfg }})
+	r, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":50}`), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rt := c.routes["m"]
+	j := &job{cascade: c, route: rt, cfg: cfg, ask: Ask{Request: r, ID: "own", Header: http.Header{}}, demand: DemandOf(r, (&Ask{Request: r}).head()), receipt: &Receipt{Began: c.now()}}
+	k, a := j.wholeCall(rt.Target, cfg.Timeouts.TargetFirstByte)
+	if _, err := c.question(t.Context(), k, j.receipt); err != nil {
+		t.Fatal(err)
+	}
+	if a.Usage.Completion != 50 || a.Usage.Prompt > len(k.body)+5000 || j.receipt.Tries[0].Tokens != 50 {
+		t.Errorf("%+v, %+v", a.Usage, j.receipt.Tries)
+	}
+}
