@@ -105,6 +105,7 @@ pools:
   small: {model: small, backends: [%q]}
   large: {model: large, backends: [%q]}
 routes: [{model: llama-3, draft: small, target: large, same_tokenizer: true}]
+passthrough: [/v1/embeddings, /v1/responses, /v1/messages, /tokenize, /detokenize, /v1/rerank, /v1/score]
 drain: {delay: 0s, grace: 2s}
 `, g.draft.url, g.target.url))
 	g.ready(t)
