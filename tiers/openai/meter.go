@@ -189,9 +189,20 @@ func (j *jsonState) take(p []byte) {
 			j.text(p[i])
 			continue
 		}
+		if j.depth > j.cared { // long lists of numbers, above all
+			for i < len(p) && !structural[p[i]] {
+				i++
+			}
+			if i == len(p) {
+				return
+			}
+		}
 		j.byte(p[i])
 	}
 }
+
+// structural are the bytes that matter where no name does.
+var structural = [256]bool{'"': true, '{': true, '[': true, '}': true, ']': true}
 
 // text reads a byte of a string.
 func (j *jsonState) text(b byte) {
