@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,6 +22,7 @@ import (
 type scripted struct {
 	kind, body string      // the answer: its type and bytes
 	head       http.Header // more of it
+	status     int         // 0 is 200
 
 	mu   sync.Mutex
 	seen []seen
@@ -51,6 +53,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header()[name] = values
 	}
 	w.Header().Set("Content-Type", s.kind)
+	w.WriteHeader(cmp.Or(s.status, http.StatusOK))
 	_, _ = io.WriteString(w, s.body)
 }
 
@@ -269,6 +272,21 @@ func TestWhatPassesThroughIsJSONOrEventsAndNothingElse(t *testing.T) {
 			t.Errorf("%q: %d %q %s", c.kind, r.status, r.head.Get("Content-Type"), r.body)
 		case c.want == "" && (r.status != http.StatusBadGateway || r.head.Get("Content-Type") != "application/json" || strings.Contains(r.body, c.body) && c.body != "x"):
 			t.Errorf("%q, %q: %d %q %s", c.kind, c.coding, r.status, r.head.Get("Content-Type"), r.body)
+		}
+	}
+}
+
+// What a backend calls an answer that is not 200 is its own affair: a client sees the gateway's words.
+func TestOnlyA200PassesThrough(t *testing.T) {
+	for status, want := range map[int]int{
+		http.StatusCreated: http.StatusBadGateway, http.StatusPartialContent: http.StatusBadGateway, http.StatusNoContent: http.StatusBadGateway,
+		http.StatusFound: http.StatusBadGateway, http.StatusUnauthorized: http.StatusBadGateway, http.StatusNotFound: http.StatusBadGateway,
+		http.StatusBadRequest: http.StatusBadRequest, http.StatusInternalServerError: http.StatusBadGateway,
+	} {
+		s := &scripted{kind: plainJSON, status: status, head: http.Header{"Location": {"http://evil"}, "Www-Authenticate": {"Basic"}, "Set-Cookie": {"a=b"}}}
+		r := passing(t, s, identity.Tenant{ID: "acme"}).to(t, "/v1/embeddings", "acme", `{"model":"llama-3","input":"hi"}`)
+		if r.status != want || r.head.Get("Content-Type") != plainJSON || r.head.Get("Location")+r.head.Get("Www-Authenticate")+r.head.Get("Set-Cookie") != "" {
+			t.Errorf("%d: %d %v %s", status, r.status, r.head, r.body)
 		}
 	}
 }
