@@ -133,7 +133,7 @@ func New(o Options) *Set {
 	s.entries.Store(&map[key]*entry{})
 	s.metrics = newMetrics(o.Registerer, s.States)
 	if o.Redis != nil && o.Probe != nil {
-		s.link = &link{redis: o.Redis, errors: s.metrics.errors, log: o.Logger}
+		s.link = &link{redis: o.Redis, errors: s.metrics.errors}
 		s.ear = newEar(s.link, o.Replica)
 	}
 	return s

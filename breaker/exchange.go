@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
-	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/panics"
 )
 
 // deadline is that of a round trip, however much is in it.
@@ -19,16 +19,6 @@ const deadline = 250 * time.Millisecond
 type link struct {
 	redis  redis.UniversalClient
 	errors prometheus.Counter
-	log    zerolog.Logger
-}
-
-// survive is deferred where a goroutine begins that calls the client: a panic of the
-// library's at what a server said is an error like others, and not this process' end.
-func survive(errors prometheus.Counter, log zerolog.Logger) {
-	if p := recover(); p != nil {
-		errors.Inc()
-		log.Error().Msgf("breaker: panic: %v\n%s", p, debug.Stack())
-	}
 }
 
 // ask is one command of a round trip.
@@ -133,7 +123,7 @@ func (l *link) load(ctx context.Context) error {
 		}
 	}
 	_ = cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error {
-		defer survive(l.errors, l.log) // each is asked by a goroutine of its own
+		defer panics.Caught(ctx) // each is asked by a goroutine of its own
 		return loadInto(ctx, node)
 	})
 	return nil

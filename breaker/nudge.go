@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/panics"
 )
 
 const (
@@ -69,7 +71,7 @@ func (e *ear) listen(ctx context.Context) {
 // subscribe hears until the subscription fails, is deaf, or brings what the client panics
 // at. Each has a connection of its own, and so asks anew who the master is.
 func (e *ear) subscribe(ctx context.Context) {
-	defer survive(e.link.errors, e.link.log)
+	defer panics.Caught(ctx)
 	sub := e.link.redis.Subscribe(ctx, channelEvents)
 	defer func() { _ = sub.Close() }() // nothing is owed to it
 	silences, back := 0, time.Now()

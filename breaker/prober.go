@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	mathrand "math/rand/v2"
 	"time"
+
+	"github.com/foregate/foregate/panics"
 )
 
 const (
@@ -62,7 +64,7 @@ func (l *loop) start(ctx context.Context, e *entry, alone bool) {
 				s.ear.nudge() // to read what came of it
 			}
 		}()
-		defer survive(s.metrics.errors, s.log)
+		defer panics.Caught(ctx)
 		switch {
 		case !sleep(ctx, mathrand.N(probeSpread)):
 		case alone:

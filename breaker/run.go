@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/panics"
 )
 
 const (
@@ -54,15 +56,16 @@ func (s *Set) Run(ctx context.Context) error {
 		return nil
 	}
 	l := &loop{set: s, slots: make(chan struct{}, mostProbes)}
-	ctx, cancel := context.WithCancel(ctx)
-	if s.link == nil {
-		return l.alone(ctx, cancel)
-	}
+	ctx, cancel := context.WithCancel(panics.Watch(ctx, s.panicked))
 	var ears sync.WaitGroup
-	ears.Go(func() { s.ear.listen(ctx) })
 	defer ears.Wait()
 	defer l.probes.Wait()
-	defer cancel() // before these are waited for, or a panic would be kept for ever
+	defer cancel()         // before these are waited for, or a panic would be kept for ever
+	var wake chan struct{} // nobody wakes who hears nobody
+	if s.ear != nil {
+		wake = s.ear.wake
+		ears.Go(func() { s.ear.listen(ctx) })
+	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -70,31 +73,35 @@ func (s *Set) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-timer.C:
-		case <-s.ear.wake:
+		case <-wake:
 			if !sleep(ctx, leastPause-time.Since(l.ticked)) {
 				return nil
 			}
 		}
-		l.ticked = time.Now()
-		l.tick(ctx)
-		next := time.Duration(float64(tickEvery) * (1 - tickJitter + 2*tickJitter*rand.Float64()))
-		if s.ear.nudged.Load() { // what it asks for was too soon
-			next = leastFull - time.Since(l.full)
-		}
-		timer.Reset(max(next, leastPause))
+		timer.Reset(l.turn(ctx))
 	}
 }
 
-// alone is Run without Redis.
-func (l *loop) alone(ctx context.Context, cancel context.CancelFunc) error {
-	defer l.probes.Wait()
-	defer cancel()
-	for {
-		l.look(ctx, *l.set.entries.Load())
-		if !sleep(ctx, tickEvery) {
-			return nil
-		}
+// panicked tells of a panic of the client's, at what a server said: it is an error like others.
+func (s *Set) panicked(err error) {
+	s.metrics.errors.Inc()
+	s.log.Error().Msgf("breaker: %v", err)
+}
+
+// turn does what is due, and says how long until the next. Without Redis that is only to probe.
+func (l *loop) turn(ctx context.Context) time.Duration {
+	s := l.set
+	if s.link == nil {
+		l.look(ctx, *s.entries.Load())
+		return tickEvery
 	}
+	l.ticked = time.Now()
+	l.tick(ctx)
+	next := time.Duration(float64(tickEvery) * (1 - tickJitter + 2*tickJitter*rand.Float64()))
+	if s.ear.nudged.Load() { // what it asks for was too soon
+		next = leastFull - time.Since(l.full)
+	}
+	return max(next, leastPause)
 }
 
 // sleep waits, and reports whether that was not cut short.

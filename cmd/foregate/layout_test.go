@@ -55,7 +55,7 @@ var arrows = map[string][]string{
 	"tiers/scoring":   {},
 	"tiers/schema":    {},
 
-	"breaker": {},
+	"breaker": {"panics"},
 	"cache":   {"gateway/lookup", "panics"},
 	"panics":  {},
 
