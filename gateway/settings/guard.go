@@ -90,8 +90,8 @@ func (g *guard) tellLoss(ctx context.Context, f found) error {
 		if text, err = json.Marshal(g.known.loss); err != nil {
 			return err
 		}
-		if len(text) > mostLoss {
-			return fmt.Errorf("%s may hold %d bytes, and the loss is %d: replicas that start now do not hear of it", LossKey, mostLoss, len(text))
+		if len(text) > maxLoss {
+			return fmt.Errorf("%s may hold %d bytes, and the loss is %d: replicas that start now do not hear of it", LossKey, maxLoss, len(text))
 		}
 		err = g.redis.HSet(ctx, LossKey, lossField, text).Err()
 	case g.known.loss == nil && g.told:

@@ -38,8 +38,8 @@ type loss struct {
 	Changes []Change `json:"changes"`
 }
 
-// mostLoss bounds a loss in Redis, in bytes.
-const mostLoss = keptEntry
+// maxLoss bounds a loss in Redis, in bytes.
+const maxLoss = keptEntry
 
 // pending are the changes that nobody has made good yet: the fields are as the loss left them.
 func (l *loss) pending(fields map[string]string) []Change {
@@ -56,8 +56,8 @@ func undo(fields map[string]string, changes []Change) map[string]string {
 
 // parseLoss reads what a replica wrote. Only fields that the log could keep are believed.
 func parseLoss(text string) (*loss, error) {
-	if len(text) > mostLoss {
-		return nil, fmt.Errorf("%s is longer than %d bytes", LossKey, mostLoss)
+	if len(text) > maxLoss {
+		return nil, fmt.Errorf("%s is longer than %d bytes", LossKey, maxLoss)
 	}
 	var l loss
 	if err := json.Unmarshal([]byte(text), &l); err != nil {

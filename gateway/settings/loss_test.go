@@ -426,7 +426,7 @@ func TestALossThatIsTooLargeToTellIsForbidden(t *testing.T) {
 		s.watchers(t, 0)
 		c := patient(s.addr)
 		t.Cleanup(func() { _ = c.Close() })
-		g := guard{redis: c, known: known{loss: &loss{Changes: []Change{{Name: shedLow, Old: new(strings.Repeat("7", mostLoss))}}}}}
+		g := guard{redis: c, known: known{loss: &loss{Changes: []Change{{Name: shedLow, Old: new(strings.Repeat("7", maxLoss))}}}}}
 		if err := g.tell(t.Context(), known{}, found{}); err == nil || !strings.Contains(err.Error(), LossKey) {
 			t.Errorf("%v", err)
 		}

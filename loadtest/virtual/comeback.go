@@ -11,12 +11,12 @@ import (
 	"github.com/foregate/foregate/loadtest"
 )
 
-// mostTold is the longest Retry-After, in seconds.
-const mostTold = 30
+// maxTold is the longest Retry-After, in seconds.
+const maxTold = 30
 
 // comebacks compare what refused requests are told (Retry-After) with the truth: how long it
 // was until one of their class came to their pool that was let in. Both are whole seconds, at
-// most mostTold. Refusals after which none was let in are left out.
+// most maxTold. Refusals after which none was let in are left out.
 type comebacks struct {
 	open               map[comeback][]refusal
 	told, truly, ratio []float64 // of each refusal
@@ -63,7 +63,7 @@ func (c *comebacks) admit(k comeback, came time.Duration) {
 		if r.at > came {
 			return false
 		}
-		truly := min(max(math.Ceil((came-r.at).Seconds()), 1), mostTold)
+		truly := min(max(math.Ceil((came-r.at).Seconds()), 1), maxTold)
 		c.told, c.truly, c.ratio = append(c.told, r.told), append(c.truly, truly), append(c.ratio, r.told/truly)
 		return true
 	})

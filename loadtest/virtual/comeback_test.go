@@ -29,7 +29,7 @@ func TestATruthIsWhenOneOfTheClassCameThatWasLetIn(t *testing.T) {
 	}
 	c.admit(low, time.Hour)
 	c.admit(low, 2*time.Hour)
-	if got := c.retry(); len(c.told) != 2 || got.True != mostTold {
+	if got := c.retry(); len(c.told) != 2 || got.True != maxTold {
 		t.Errorf("%d, %+v", len(c.told), got)
 	}
 }
