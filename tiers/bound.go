@@ -43,7 +43,7 @@ var hidesTokens = []byte(`"include_reasoning"`)
 
 // maxAnswer is how many tokens the answer of a call can have.
 func (x *exchange) maxAnswer() int {
-	if x.silent {
+	if x.answerless {
 		return 0
 	}
 	most := x.demand.MostOutput

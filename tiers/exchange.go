@@ -27,16 +27,16 @@ const (
 
 // call is one request to be sent to some backend of a pool.
 type call struct {
-	pool   *pool.Pool
-	tier   Tier // the pool's for this route
-	turn   Turn
-	demand pool.Demand
-	path   string
-	body   []byte
-	stream bool // the answer is read event by event
-	judged bool // its chunks' logprobs and ids are read
-	raw    bool // the answer is passed on unread
-	silent bool // it makes no text
+	pool       *pool.Pool
+	tier       Tier // the pool's for this route
+	turn       Turn
+	demand     pool.Demand
+	path       string
+	body       []byte
+	stream     bool // the answer is read event by event
+	judged     bool // its chunks' logprobs and ids are read
+	raw        bool // the answer is passed on unread
+	answerless bool // it makes no text
 
 	choices int // that a streamed answer has when it is whole; 0 is 1
 	prompts int // tokens that its prompts can have; 0 goes by the body's bytes

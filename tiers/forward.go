@@ -65,12 +65,12 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, 
 func (f *Forward) call(rt *Route, body []byte, cfg Config) call {
 	k := call{
 		pool: rt.Target, tier: Target, path: f.Path, body: body, id: f.ID, header: f.Header, spans: f.Spans,
-		raw: true, silent: f.Need.MaxAnswer == 0, prompts: f.Need.MaxPrompt,
+		raw: true, answerless: f.Need.MaxAnswer == 0, prompts: f.Need.MaxPrompt,
 		turn:   Turn{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class, Tokens: f.Need.Prompt},
 		demand: pool.Demand{PromptBytes: f.Bytes, Whole: true},
 		chunk:  cfg.Timeouts.Chunk, // no first-byte deadline: an answer that is not streamed comes all at once
 	}
-	if k.silent {
+	if k.answerless {
 		return k
 	}
 	k.demand.OutputTokens, k.demand.MostOutput = typicalOutput, max(f.Need.MaxAnswer, 0)
@@ -93,9 +93,6 @@ func (x *exchange) measure(m *openai.Meter) {
 		u.Completion = max(u.Completion, min(m.Pieces(), x.maxAnswer()))
 	}
 	x.receipt.PromptTokens, x.receipt.TargetTokens = u.Prompt, u.Completion
-	if u.Prompt > 0 {
-		x.count(u.Prompt)
-	}
 }
 
 // pass copies a raw answer, one write for each read.

@@ -57,9 +57,9 @@ func (e Envelope) Need(at string) Need {
 	return n
 }
 
-// limit takes a limit of the answer up; sure says that the engine obeys it.
+// limit takes a limit of the answer up, where there is one; sure says that the engine obeys it.
 func (n *Need) limit(tokens int, sure bool) {
-	if tokens < 0 {
+	if tokens <= 0 {
 		return
 	}
 	if n.Answer = tokens; sure {
