@@ -20,7 +20,7 @@ var RequestHeaders = []HeaderDoc{
 
 // ResponseHeaders are the headers that the gateway sets.
 var ResponseHeaders = []HeaderDoc{
-	{"X-Request-ID", "as above", "On every response: the client's, else the gateway's own id of the request, which is `request_id` in the log and `id` in the receipt. Engines know each try of the request by its own id and a suffix (`tries[].request_id` in the receipt), so that equal ids of clients never meet in an engine."},
+	{"X-Request-ID", "as above", "On every response: the client's, else the gateway's own id of the request, which is `request_id` in the log and `id` in the receipt. Engines know each try of the request by its own id and a suffix (`tries[].call` in the receipt), so that equal ids of clients never meet in an engine."},
 	{"X-Content-Type-Options", "`nosniff`", "On every response. What passes through is JSON or a stream of events; any other type of a backend is its fault, and 502."},
 	{"X-Cache", "`HIT`, `COALESCED`, `MISS`, `BYPASS`", "Whether the answer was kept; was made for an identical request that was under way; was made for this one; or the cache had no part in it."},
 	{"Age", "whole seconds", "With a kept answer: since it was made."},

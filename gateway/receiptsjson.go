@@ -104,14 +104,14 @@ type tryJSON struct {
 	Pool    string  `json:"pool"`
 	Backend string  `json:"backend"`
 	Failed  string  `json:"failed,omitempty"`
-	Score   bool    `json:"score,omitempty"`      // it was asked about the draft
-	Role    string  `json:"role"`                 // draft, target, score, tokenize
-	Broke   string  `json:"broke,omitempty"`      // why it broke off after its first byte
-	Waited  float64 `json:"waited_ms,omitempty"`  // for room, before it
-	At      float64 `json:"at_ms"`                // when it was begun, after ms.began
-	First   float64 `json:"first_ms"`             // from then until its first event; 0: none came
-	MS      float64 `json:"ms"`                   // from then until it was over
-	Request string  `json:"request_id,omitempty"` // the id that its backend was told
+	Score   bool    `json:"score,omitempty"`     // it was asked about the draft
+	Role    string  `json:"role"`                // draft, target, score, tokenize
+	Broke   string  `json:"broke,omitempty"`     // why it broke off after its first byte
+	Waited  float64 `json:"waited_ms,omitempty"` // for room, before it
+	At      float64 `json:"at_ms"`               // when it was begun, after ms.began
+	First   float64 `json:"first_ms"`            // from then until its first event; 0: none came
+	MS      float64 `json:"ms"`                  // from then until it was over
+	Call    string  `json:"call,omitempty"`      // its backend was told ID-CALL as the request's id
 }
 
 type verdictJSON struct {
@@ -166,7 +166,7 @@ type msJSON struct {
 	Cache  float64 `json:"cache"`  // spent on looking for a kept answer in Redis, also part of it
 }
 
-// encode is the receipt as JSON in one line: 1.5 kB, and at most 10 where names are of ordinary
+// encode is the receipt as JSON in one line: 1.5 kB, and at most 11 where names are of ordinary
 // length.
 func (f *filed) encode() []byte {
 	v := receiptJSON{
@@ -176,7 +176,7 @@ func (f *filed) encode() []byte {
 		Tokens: tokensJSON{Prompt: f.kept.prompt, Accepted: f.kept.accepted, Target: f.kept.target},
 	}
 	if rc := f.made; rc != nil {
-		v.of(rc, f.id)
+		v.of(rc)
 		v.MS.Began = milliseconds(max(rc.Began.Sub(f.when), 0))
 		if f.prices != (pricesJSON{}) {
 			v.Prices = &f.prices
@@ -203,21 +203,21 @@ func (r *rules) json() *rulesJSON {
 	}
 }
 
-// of fills in what the cascade tells of the request with an id.
-func (v *receiptJSON) of(rc *tiers.Receipt, id string) {
+// of fills in what the cascade tells.
+func (v *receiptJSON) of(rc *tiers.Receipt) {
 	v.Tier, v.Finish, v.USD = string(rc.Tier), rc.Finish, finite(rc.USD)
 	v.Plan = planOf(&rc.Plan)
 	if t := rc.Trial; t != nil {
 		v.Trial = &trialJSON{t.Policy(), t.Own.Key.Bucket, t.Audited(), t.Shadow, t.Inherited}
 	}
 	for _, t := range rc.Tries {
-		told := ""
+		call := ""
 		if t.Call > 0 {
-			told = tiers.CallID(id, t.Call)
+			call = tiers.CallName(t.Call)
 		}
 		v.Tries = append(v.Tries, tryJSON{
 			t.Pool, t.Backend, string(t.Failed), t.Score, string(t.Role), string(t.Broke),
-			milliseconds(t.Waited), milliseconds(t.At), milliseconds(t.First), milliseconds(t.Took), told,
+			milliseconds(t.Waited), milliseconds(t.At), milliseconds(t.First), milliseconds(t.Took), call,
 		})
 	}
 	if w := rc.Verdict; w.Reason != "" {

@@ -67,11 +67,12 @@ func (x *exchange) askID(h http.Header) {
 	if t := x.tried(); t != nil {
 		t.Call = n
 	}
-	h["X-Request-Id"] = []string{CallID(x.id, n)}
+	h["X-Request-Id"] = []string{x.id + "-" + CallName(n)}
 }
 
-// CallID is the id that a backend was told of the call with a number, of a request with an id.
-func CallID(id string, call uint64) string { return id + "-" + strconv.FormatUint(call, 36) }
+// CallName is what the id that a backend is told of a call has behind the request's own id and a
+// hyphen. No two calls of a replica have the same.
+func CallName(call uint64) string { return strconv.FormatUint(call, 36) }
 
 // The types of answers that pass through.
 const (

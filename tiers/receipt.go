@@ -66,7 +66,7 @@ type Try struct {
 	First  time.Duration // from then until its first event, or the whole of what is not streamed; 0 is none
 	Took   time.Duration // from then until it was over; 0 while it is not
 
-	Call uint64  // its number, see [CallID]; 0 where it had none
+	Call uint64  // its number, see [CallName]; 0 where it had none
 	Span [8]byte // the id that its backend was told as its parent; zero where requests are not traced
 }
 
