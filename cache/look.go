@@ -136,7 +136,7 @@ func (s *Store) see(ctx context.Context, k Key, lease *Lease) (sight, error) {
 			return sight{}, err
 		}
 		if reply.odd != "" {
-			s.metrics.refused.add(reply.odd)
+			s.refuse(name, reply.odd)
 		}
 		if reply.found != FoundHit {
 			return sight{found: reply.found, holder: reply.holder}, nil
@@ -149,7 +149,7 @@ func (s *Store) see(ctx context.Context, k Key, lease *Lease) (sight, error) {
 		}
 		// A good one that was written in between goes as well: that costs a generation, and sending
 		// the value back to be compared costs more.
-		s.metrics.refused.add(refusedFor(err))
+		s.refuse(name, refusedFor(err))
 		if err := s.redis.Unlink(ctx, name).Err(); err != nil {
 			return sight{}, err
 		}
@@ -236,6 +236,20 @@ func parseReply(list []any) (reply, error) {
 
 // maxTTL is longer than any entry is kept.
 const maxTTL = 48 * time.Hour
+
+// tellEvery is how often the log tells of values that are not ours, at most.
+const tellEvery = time.Minute
+
+// refuse counts a value that is passed over. The log tells of one a minute: somebody may write many.
+func (s *Store) refuse(key, why string) {
+	s.metrics.refused.add(why)
+	now, last := s.now().UnixNano(), s.told.Load()
+	if now-last < int64(tellEvery) || !s.told.CompareAndSwap(last, now) {
+		return
+	}
+	s.log.Warn().Str("key", key).Str("reason", why).
+		Msg("a value in the Redis of answers is not ours, so it is deleted, and a miss: somebody changed or forged it, or it was sealed with another key or by another release (told once a minute)")
+}
 
 // refusedFor is why a value did not open, as metrics name it.
 func refusedFor(err error) string {

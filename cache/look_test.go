@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
 )
 
 func TestALookFindsAnEntryOrTakesTheLeaseOrFollowsIt(t *testing.T) {
@@ -124,7 +125,9 @@ func spoiled(t *testing.T, s *Store, k Key, put func(value any)) map[string]func
 func TestAValueThatDoesNotOpenIsAMissCountedAndGone(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
 		s := storeAt(t, addr)
-		running(t, s)
+		var log strings.Builder
+		s.log = zerolog.New(zerolog.SyncWriter(&log))
+		stop := running(t, s)
 		k, ctx := keyNo(1), t.Context()
 		for name, spoil := range spoiled(t, s, k, func(v any) { must(t, raw.Set(ctx, k.Name(), v, time.Hour).Err()) }) {
 			why := spoil()
@@ -143,6 +146,10 @@ func TestAValueThatDoesNotOpenIsAMissCountedAndGone(t *testing.T) {
 				t.Errorf("%s: there is a copy", name)
 			}
 			must(t, raw.Del(ctx, lease.Name).Err())
+		}
+		stop()
+		if lines := strings.Count(log.String(), k.Name()); lines != 1 {
+			t.Errorf("the log tells of them %d times, want once a minute:\n%s", lines, log.String())
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/klauspost/compress/s2"
 )
@@ -65,8 +66,11 @@ const noSecret = "foregate cache without a secret\x00"
 // Every entry has a key of its own, which seals what one answer and its pieces are at
 // most: far fewer than the 2³² values after which random nonces might repeat.
 type Sealer struct {
-	keys []SealKey // the first seals
+	ring atomic.Pointer[ring]
 }
+
+// ring is the keys of a sealer; the first seals, all open. It is never changed.
+type ring []SealKey
 
 // NewSealer seals with the first of the keys and opens what any of them sealed. Without
 // keys the secret is one that everybody knows: values are still bound to their requests, and nobody reads one
@@ -76,30 +80,52 @@ type Sealer struct {
 // It is an error for an id to be empty, longer than 64 bytes or there twice, and for a
 // secret to be shorter than 32 bytes.
 func NewSealer(keys ...SealKey) (*Sealer, error) {
+	s := &Sealer{}
 	if len(keys) == 0 {
-		return &Sealer{keys: []SealKey{{Secret: []byte(noSecret)}}}, nil
+		s.ring.Store(&ring{{Secret: []byte(noSecret)}})
+		return s, nil
 	}
-	s := &Sealer{keys: make([]SealKey, 0, len(keys))}
-	for i, k := range keys {
-		switch {
-		case k.ID == "":
-			return nil, fmt.Errorf("cache: seal key %d has no id", i+1)
-		case len(k.ID) > mostID:
-			return nil, fmt.Errorf("cache: id of seal key %d has %d bytes, more than %d", i+1, len(k.ID), mostID)
-		case s.find(k.ID) != nil:
-			return nil, fmt.Errorf("cache: seal key id %q is there twice", k.ID)
-		case len(k.Secret) < leastSecret:
-			return nil, fmt.Errorf("cache: secret of seal key %q has %d bytes, fewer than %d", k.ID, len(k.Secret), leastSecret)
-		}
-		s.keys = append(s.keys, SealKey{ID: k.ID, Secret: slices.Clone(k.Secret)})
+	if err := s.Replace(keys...); err != nil {
+		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Sealer) find(id string) *SealKey {
-	for i := range s.keys {
-		if s.keys[i].ID == id {
-			return &s.keys[i]
+// Replace puts other keys in the place of those that there are, for what is sealed and opened from now on. There is
+// at least one; the errors are NewSealer's, and change nothing. It is safe beside all other use.
+//
+// Nothing is lost where several sealers open each other's values and each of them can open what any other seals:
+// first all get the new key behind the old one, then all get it first, then, when all that the old one sealed has
+// expired, all lose the old one.
+func (s *Sealer) Replace(keys ...SealKey) error {
+	if len(keys) == 0 {
+		return errors.New("cache: there is no seal key")
+	}
+	made := make(ring, 0, len(keys))
+	for i, k := range keys {
+		switch {
+		case k.ID == "":
+			return fmt.Errorf("cache: seal key %d has no id", i+1)
+		case len(k.ID) > mostID:
+			return fmt.Errorf("cache: id of seal key %d has %d bytes, more than %d", i+1, len(k.ID), mostID)
+		case made.find(k.ID) != nil:
+			return fmt.Errorf("cache: seal key id %q is there twice", k.ID)
+		case len(k.Secret) < leastSecret:
+			return fmt.Errorf("cache: secret of seal key %q has %d bytes, fewer than %d", k.ID, len(k.Secret), leastSecret)
+		}
+		made = append(made, SealKey{ID: k.ID, Secret: slices.Clone(k.Secret)})
+	}
+	s.ring.Store(&made)
+	return nil
+}
+
+// first is the key that seals.
+func (s *Sealer) first() *SealKey { return &(*s.ring.Load())[0] }
+
+func (r ring) find(id string) *SealKey {
+	for i := range r {
+		if r[i].ID == id {
+			return &r[i]
 		}
 	}
 	return nil
@@ -138,7 +164,7 @@ func (s *Sealer) OpenBytes(k Key, label string, value []byte, most int) ([]byte,
 
 // seal makes a value: magic, version, length of the key id, key id, nonce, ciphertext, tag.
 func (s *Sealer) seal(k Key, label string, text []byte) []byte {
-	with := &s.keys[0]
+	with := s.first()
 	plain := pack(text)
 	value := make([]byte, 0, headerLen+len(with.ID)+sealedBy+len(plain))
 	value = append(value, magic...)
@@ -156,7 +182,7 @@ func (s *Sealer) open(k Key, label string, value []byte, most int) ([]byte, erro
 	if len(value) < end {
 		return nil, ErrDamaged
 	}
-	with := s.find(string(value[headerLen:end]))
+	with := s.ring.Load().find(string(value[headerLen:end]))
 	switch {
 	case with == nil:
 		return nil, ErrForeign

@@ -188,6 +188,39 @@ func TestSealKeysThatCannotBeUsedAreRefused(t *testing.T) {
 	mustSealer(t, SealKey{strings.Repeat("k", 64), secret(1)})
 }
 
+func TestKeysThatCannotBeUsedReplaceNone(t *testing.T) {
+	s := mustSealer(t, SealKey{"a", secret(1)})
+	value := s.Seal(keyNo(1), entryNo(1, 10))
+	for want, keys := range map[string][]SealKey{
+		"cache: there is no seal key":              nil,
+		`cache: seal key id "b" is there twice`:    {{"b", secret(2)}, {"b", secret(3)}},
+		"cache: seal key 2 has no id":              {{"b", secret(2)}, {"", secret(3)}},
+		`cache: secret of seal key "b" has 3 byte`: {{"b", []byte("abc")}},
+	} {
+		if err := s.Replace(keys...); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("error %v, want %s", err, want)
+		}
+		if _, err := s.Open(keyNo(1), value, 100); err != nil {
+			t.Errorf("after %s: %v", want, err)
+		}
+	}
+}
+
+func TestTheSaltChangesWithTheKeyThatSealsAlone(t *testing.T) {
+	s := mustSealer(t, SealKey{"a", secret(1)})
+	first := s.Salt("acme")
+	must(t, s.Replace(SealKey{"a", secret(1)}, SealKey{"b", secret(2)}))
+	if s.Salt("acme") != first {
+		t.Error("it changed with a key that only opens")
+	}
+	must(t, s.Replace(SealKey{"b", secret(2)}, SealKey{"a", secret(1)}))
+	second := s.Salt("acme")
+	must(t, s.Replace(SealKey{"b", secret(2)}))
+	if second == first || s.Salt("acme") != second {
+		t.Error("it does not go by the key that seals")
+	}
+}
+
 func TestAValueOfAnotherVersionIsForeign(t *testing.T) {
 	s := mustSealer(t)
 	value := s.Seal(keyNo(1), entryNo(1, 100))

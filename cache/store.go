@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -53,6 +54,7 @@ type Store struct {
 	log      zerolog.Logger
 	now      func() time.Time
 	metrics  *metrics
+	told     atomic.Int64 // when the log last told of a value that was refused, in Unix nanoseconds
 
 	asker     *lookup.Asker
 	crowdWait time.Duration

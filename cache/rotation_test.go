@@ -1,0 +1,124 @@
+package cache
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// rotation is two replicas' stores over one Redis, with a key each time it is asked for, and requests for answers
+// that are kept there.
+type rotation struct {
+	stores  [2]*Store
+	sealers [2]*Sealer
+
+	looks atomic.Int64
+	lost  atomic.Int64 // looks that were no hit
+	write sync.RWMutex // held for reading while an answer is kept by one and looked for by the other
+}
+
+// newRotation makes the stores, with a key each; they have no copies of their own.
+func newRotation(t *testing.T, key SealKey) *rotation {
+	m := miniredis.RunT(t)
+	m.ClockTTL(true)
+	r := &rotation{}
+	for i := range r.stores {
+		o := requestOptions(m.Addr())
+		o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = patient(), patient(), patient()
+		r.sealers[i] = mustSealer(t, key)
+		r.stores[i] = NewStore(Options{Redis: clientOf(t, o), Budget: patient, Sealer: r.sealers[i], LocalBytes: -1, Registerer: prometheus.NewRegistry()})
+		running(t, r.stores[i])
+	}
+	return r
+}
+
+const rotated = 20 // answers that are asked for again and again
+
+// keep has the first store keep them all.
+func (r *rotation) keep(t *testing.T) {
+	for i := range rotated {
+		keep(t, r.stores[0], keyNo(i), answerOf(keyNo(i), 100))
+	}
+}
+
+// look asks a store for an answer.
+func (r *rotation) look(ctx context.Context, store, key int) {
+	if _, found := r.stores[store].Look(ctx, keyNo(key), nil); found != FoundHit && ctx.Err() == nil {
+		r.lost.Add(1)
+	}
+	r.looks.Add(1)
+}
+
+// load asks until ctx ends: for the answers that are there, and for new ones, which one store keeps and the other
+// looks for.
+func (r *rotation) load(ctx context.Context, t *testing.T) (wait func()) {
+	var all sync.WaitGroup
+	for store := range r.stores {
+		all.Go(func() {
+			for n := 0; ctx.Err() == nil; n++ {
+				r.look(ctx, store, n%rotated)
+			}
+		})
+		all.Go(func() {
+			for n := rotated + store; ctx.Err() == nil; n += len(r.stores) {
+				r.write.RLock()
+				keep(t, r.stores[store], keyNo(n), answerOf(keyNo(n), 100))
+				r.look(ctx, 1-store, n)
+				r.write.RUnlock()
+			}
+		})
+	}
+	return all.Wait
+}
+
+// replace gives one store after the other these keys, each for some requests.
+func (r *rotation) replace(t *testing.T, keys ...SealKey) {
+	t.Helper()
+	for _, s := range r.sealers {
+		must(t, s.Replace(keys...))
+		seen := r.looks.Load()
+		within(t, patient(), "requests come", func() bool { return r.looks.Load() > seen+100 })
+	}
+	if n := r.lost.Swap(0); n > 0 {
+		t.Errorf("with the keys %s…: %d looks of %d are no hit", keys[0].ID, n, r.looks.Load())
+	}
+}
+
+func TestKeysAreReplacedUnderLoadWithoutLosingAHit(t *testing.T) {
+	older, newer := SealKey{"older", secret(1)}, SealKey{"newer", secret(2)}
+	r := newRotation(t, older)
+	r.keep(t)
+	ctx, stop := context.WithCancel(t.Context())
+	wait := r.load(ctx, t)
+	r.replace(t, older, newer)
+	r.replace(t, newer, older)
+	r.write.Lock() // as after cache.ttl: whatever the older one sealed is gone
+	r.keep(t)
+	must(t, r.sealers[0].Replace(newer))
+	must(t, r.sealers[1].Replace(newer))
+	r.write.Unlock()
+	r.replace(t, newer)
+	stop()
+	wait()
+	for i, s := range r.stores {
+		for why, n := range s.Stats().Refused {
+			if n > 0 {
+				t.Errorf("store %d: %d values were refused as %s", i, n, why)
+			}
+		}
+	}
+}
+
+func TestAKeyThatComesFirstBeforeAllHaveItLosesHits(t *testing.T) {
+	older, newer := SealKey{"older", secret(1)}, SealKey{"newer", secret(2)}
+	r := newRotation(t, older)
+	must(t, r.sealers[0].Replace(newer, older))
+	r.keep(t)
+	if r.look(t.Context(), 1, 0); r.lost.Load() != 1 || r.stores[1].Stats().Refused[refusedForeign] != 1 {
+		t.Error("a store opens what was sealed with a key that it has not")
+	}
+}
