@@ -28,6 +28,7 @@ type Status struct {
 	Replicas []string     `json:"replicas,omitempty"` // that live, itself among them
 
 	Redis    RedisView     `json:"redis"`
+	Warnings []string      `json:"warnings,omitempty"` // of what the configuration leaves open, or asks for and does not get
 	Cache    *CacheSum     `json:"cache,omitempty"`
 	Settings SettingsView  `json:"settings"`
 	Breakers []BreakerView `json:"breakers"` // those that are not closed

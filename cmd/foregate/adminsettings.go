@@ -19,7 +19,7 @@ type adminDesk struct{ store *settings.Store }
 
 // openDesk connects to the Redis where settings are written, when somebody first does. Settings of
 // an embedded Redis are written there. nil is none.
-func openDesk(r config.Redis, embedded redis.UniversalClient) (client redis.UniversalClient, stop func(), err error) {
+func openDesk(r config.Redis, files passwords, embedded redis.UniversalClient) (client redis.UniversalClient, stop func(), err error) {
 	ep, err := r.SettingsEndpoint()
 	switch {
 	case err != nil:
@@ -29,7 +29,7 @@ func openDesk(r config.Redis, embedded redis.UniversalClient) (client redis.Univ
 	case ep.Kind == config.KindEmbedded:
 		return embedded, func() {}, nil
 	}
-	if client, err = patient(ep); err != nil {
+	if client, err = patiently(ep, files); err != nil {
 		return nil, nil, err
 	}
 	return client, func() { _ = client.Close() }, nil // only connections are lost

@@ -16,7 +16,7 @@ import (
 // deskAt is the desk of a replica whose file says so of Redis.
 func deskAt(t *testing.T, r config.Redis) gateway.Desk {
 	t.Helper()
-	client, stop, err := openDesk(r, nil)
+	client, stop, err := openDesk(r, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,17 +1,17 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/reload"
+	"github.com/foregate/foregate/gateway/secrets"
 )
 
 // answers are a replica's connections to the Redis of cached answers; all are nil where
@@ -25,7 +25,7 @@ type answers struct {
 // openAnswers connects to the Redis of cached answers as openRedis does to that of
 // coordination. Where both are one, each has connections of its own: a burst of lookups takes
 // none from tenants' limits.
-func openAnswers(r config.Redis) (a answers, stop func(), err error) {
+func openAnswers(r config.Redis, files passwords) (a answers, stop func(), err error) {
 	ep, err := r.CacheEndpoint()
 	if err != nil {
 		return answers{}, nil, err
@@ -37,9 +37,9 @@ func openAnswers(r config.Redis) (a answers, stop func(), err error) {
 		client, stop := openEmbeddedAnswers(controlOptions(ep))
 		return answers{request: client, leases: client}, stop, nil
 	}
-	o := controlOptions(ep)
-	if o.TLSConfig, err = tlsOf(ep); err != nil {
-		return answers{}, nil, fmt.Errorf("redis: %w", err)
+	o, err := files.options(ep)
+	if err != nil {
+		return answers{}, nil, err
 	}
 	a.request, a.leases = dialing(onLookups(o)), dialing(onLeases(o))
 	opened := []redis.UniversalClient{a.request, a.leases}
@@ -83,41 +83,46 @@ func onTracking(control *redis.UniversalOptions) *redis.UniversalOptions {
 	return &o
 }
 
-// sealer reads the keys that answers are sealed with. An error names the field; the path is
-// not repeated, because a secret may have been written in its place.
-func sealer(c config.Cache) (s *cache.Sealer, warnings []string, err error) {
-	var keys []cache.SealKey
-	for i, k := range c.SealKeys {
-		at := fmt.Sprintf("cache.seal_keys[%d].file", i)
-		secret, open, err := identity.ReadSecret(k.File)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: the file of key %s: %w", at, k.ID, err)
-		}
-		for _, other := range keys {
-			if bytes.Equal(other.Secret, secret) {
-				return nil, nil, fmt.Errorf("%s: the file of key %s: holds the secret of key %s; a key that is to replace another must differ", at, k.ID, other.ID)
+// sealer makes what seals answers, with the keys of the file that is named, which is read again when it changes.
+func sealer(c config.Cache, files *reload.Watcher, log zerolog.Logger) (*cache.Sealer, error) {
+	if c.SealKeysFile == "" {
+		return cache.NewSealer()
+	}
+	var s *cache.Sealer
+	err := files.Add(reload.File{
+		Setting: "cache.seal_keys_file", Paths: []string{c.SealKeysFile}, Max: secrets.MaxFile, Secret: true,
+		Apply: func(contents [][]byte) error {
+			lines, err := secrets.Keys(contents[0])
+			if err != nil {
+				return err
 			}
-		}
-		if open {
-			warnings = append(warnings, fmt.Sprintf("%s: the file of key %s may be read by every user of this machine; take the permission away (chmod o-r)", at, k.ID))
-		}
-		keys = append(keys, cache.SealKey{ID: k.ID, Secret: secret})
-	}
-	if s, err = cache.NewSealer(keys...); err != nil {
-		return nil, nil, fmt.Errorf("cache.seal_keys: %w", err)
-	}
-	return s, warnings, nil
+			keys := make([]cache.SealKey, len(lines))
+			for i, line := range lines {
+				keys[i] = cache.SealKey(line)
+			}
+			if s == nil {
+				s, err = cache.NewSealer(keys...)
+				return err
+			}
+			before := s.Salt("")
+			if err := s.Replace(keys...); err != nil {
+				return err
+			}
+			if s.Salt("") != before {
+				log.Info().Str("key", keys[0].ID).Msg("answers are sealed with another key, and cache_salt has changed with it: engines compute each prefix once more")
+			}
+			return nil
+		},
+	})
+	return s, err
 }
 
 // makeCache wires the cache of answers, and what joins identical requests. Where no Redis
 // keeps answers, only requests of this process are joined.
 func (r *replica) makeCache() error {
-	s, warnings, err := sealer(r.file.Cache)
+	s, err := sealer(r.file.Cache, r.files, r.log)
 	if err != nil {
 		return err
-	}
-	for _, w := range warnings {
-		r.log.Warn().Msg(w)
 	}
 	local := r.file.Cache.LocalBytes
 	if local == 0 {

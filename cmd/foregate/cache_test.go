@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,48 +16,40 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 )
 
-// sealed is a configuration with seal keys, whose files hold the given secrets; "" is no file.
-func sealed(t *testing.T, more string, secrets ...string) string {
+// sealed is a configuration with a file of seal keys.
+func sealed(t *testing.T, more, keys string) string {
 	t.Helper()
-	dir := t.TempDir()
-	text := "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n" + more + "pools: {p: {model: m, backends: [\"http://127.0.0.1:1\"]}}\nroutes: [{model: m, target: p}]\ndrain: {delay: 0s, grace: 1s}\ncache:\n  seal_keys:\n"
-	for i, secret := range secrets {
-		file := filepath.Join(dir, fmt.Sprintf("secret-file-%d", i))
-		if secret != "" {
-			if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
-				t.Fatal(err)
-			}
-		}
-		text += fmt.Sprintf("    - {id: k%d, file: %q}\n", i, file)
-	}
-	return configFile(t, text)
+	return configFile(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n%spools: {p: {model: m, backends: [\"http://127.0.0.1:1\"]}}\nroutes: [{model: m, target: p}]\n"+
+		"drain: {delay: 0s, grace: 1s}\ncache: {seal_keys_file: %q}\n", more, secretFile(t, keys)))
 }
 
+// Lines of a file of seal keys.
 const (
-	oneSecret   = "0123456789abcdef0123456789abcdef\n"
-	otherSecret = "fedcba9876543210fedcba9876543210"
+	oneKey   = "k1 0123456789abcdef0123456789abcdef\n"
+	otherKey = "k2 fedcba9876543210fedcba9876543210\n"
 )
 
-func TestASealKeyThatIsNoneIsToldByCheckAndAtStart(t *testing.T) {
-	for want, secrets := range map[string][]string{
-		"cache.seal_keys[0].file: the file of key k0: no such file or directory":                              {"", oneSecret},
-		"cache.seal_keys[1].file: the file of key k1: has 7 characters; want 32 … 4096":                       {oneSecret, "hunter2"},
-		"cache.seal_keys[1].file: the file of key k1: has bytes that are not printable ASCII":                 {oneSecret, "hunter2" + strings.Repeat("\x00", 32)},
-		"cache.seal_keys[2].file: the file of key k2: holds the secret of key k0; a key that is to replace":   {oneSecret, otherSecret, oneSecret},
-		"cache.seal_keys[1].file: the file of key k1: has 0 characters; want 32 … 4096, such as openssl rand": {oneSecret, "\n"},
+func TestSealKeysThatAreNoneAreToldByCheckAndAtStart(t *testing.T) {
+	for want, keys := range map[string]string{
+		"cache.seal_keys_file: holds no secret; want lines \"ID SECRET\"":      "# none yet\n",
+		"cache.seal_keys_file: line 2: the secret has 7 characters; want 32":   oneKey + "k2 hunter2\n",
+		"cache.seal_keys_file: line 2: the name of line 1 is there again":      oneKey + "k1 hunter2-hunter2-hunter2-hunter2-hunter2\n",
+		"cache.seal_keys_file: line 2: the secret of line 1 is there again":    oneKey + strings.Replace(oneKey, "k1", "k2", 1),
+		"cache.seal_keys_file: line 1: has 1 words; want \"ID SECRET\"":        "hunter2-hunter2-hunter2-hunter2-hunter2\n",
+		"cache.seal_keys_file: line 1: want a name of 1 … 64 of A-Z a-z 0-9 .": "hunter2/2 0123456789abcdef0123456789abcdef\n",
 	} {
-		file := sealed(t, "", secrets...)
+		file := sealed(t, "", keys)
 		for _, command := range [][]string{{"check", file}, {"serve", "-c", file}} {
 			status, out, errs := call(t, command...)
 			if status != 1 || out != "" || !strings.Contains(errs, want) {
 				t.Errorf("%s: status %d: %s%s, want %s", command[0], status, out, errs, want)
 			}
-			if strings.Contains(errs, "hunter2") || strings.Contains(errs, "secret-file") {
+			if strings.Contains(errs, "hunter2") || strings.Contains(errs, "/secret") {
 				t.Errorf("%s: a secret may be told: %s", command[0], errs)
 			}
 		}
 	}
-	good := sealed(t, "", oneSecret, otherSecret)
+	good := sealed(t, "", oneKey+otherKey)
 	if status, _, errs := call(t, "check", good); status != 0 || errs != "" {
 		t.Errorf("two good keys: status %d: %s", status, errs)
 	}
@@ -66,11 +57,11 @@ func TestASealKeyThatIsNoneIsToldByCheckAndAtStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(f.Cache.SealKeys[1].File, 0o644); err != nil {
+	if err := os.Chmod(f.Cache.SealKeysFile, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, errs := call(t, "check", good); status != 0 || !strings.Contains(errs, "warning: cache.seal_keys[1].file: the file of key k1 may be read by every user") {
-		t.Errorf("a key that everybody may read: status %d: %s", status, errs)
+	if status, _, errs := call(t, "check", good); status != 0 || !strings.Contains(errs, "warning: cache.seal_keys_file: every user of this machine may read the file") {
+		t.Errorf("keys that everybody may read: status %d: %s", status, errs)
 	}
 }
 
@@ -81,21 +72,14 @@ func keeper(t *testing.T, file string) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ep, err := f.Redis.Endpoint()
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, stop, err := openRedis(ep)
+	store, stop, err := openStores(f.Redis)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(stop)
-	kept, stop, err := openAnswers(f.Redis)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
-	r, err := assemble(t.Context(), parts{file: f, redis: store.control, lookups: store.request, answers: kept, log: zerolog.Nop(), registerer: prometheus.NewRegistry()})
+	p := store.parts()
+	p.file, p.log, p.registerer = f, zerolog.Nop(), prometheus.NewRegistry()
+	r, err := assemble(t.Context(), p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +87,10 @@ func keeper(t *testing.T, file string) *replica {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.gateway.Stop(context.WithoutCancel(t.Context())) })
-	eventually(t, "it hears of purges", func() bool { _, ok := r.cache.Epochs("acme", "m"); return ok || r.redis == nil && kept.request == nil })
+	eventually(t, "it hears of purges", func() bool {
+		_, ok := r.cache.Epochs("acme", "m")
+		return ok || r.redis == nil && store.answers.request == nil
+	})
 	return r
 }
 
@@ -134,7 +121,7 @@ func TestSealKeysAreReplacedWithoutLosingAnAnswer(t *testing.T) {
 	}
 	t.Parallel()
 	url := "redis: {url: \"redis://" + miniredis.RunT(t).Addr() + "\"}\n"
-	old, both, young := keeper(t, sealed(t, url, oneSecret)), keeper(t, sealed(t, url, oneSecret, otherSecret)), keeper(t, sealed(t, url, otherSecret))
+	old, both, young := keeper(t, sealed(t, url, oneKey)), keeper(t, sealed(t, url, oneKey+otherKey)), keeper(t, sealed(t, url, otherKey))
 	old.keeps(t, keyOf("acme"))
 	eventually(t, "who has both keys finds what one of them sealed", func() bool { return both.finds(t, keyOf("acme")) == cache.FoundHit })
 	both.keeps(t, keyOf("globex"))
@@ -149,7 +136,7 @@ func TestAnswersAreKeptWhereTheURLSaysAndNothingElseIs(t *testing.T) {
 	t.Parallel()
 	control, own := miniredis.RunT(t), miniredis.RunT(t)
 	dir := "redis: {url: \"redis://" + control.Addr() + "\", cache_url: \"redis://" + own.Addr() + "\"}\n"
-	r := keeper(t, sealed(t, dir, oneSecret))
+	r := keeper(t, sealed(t, dir, oneKey))
 	r.keeps(t, keyOf("acme"))
 	eventually(t, "it shares", func() bool { return control.Exists("foregate:{fg}:replicas") })
 	if !own.Exists(keyOf("acme").Name()) || control.Exists(keyOf("acme").Name()) {
@@ -170,7 +157,7 @@ func TestAnswersAreKeptWhereTheURLSaysAndNothingElseIs(t *testing.T) {
 
 func TestWithoutARedisNothingIsKeptNorPurged(t *testing.T) {
 	t.Parallel()
-	r := keeper(t, sealed(t, "redis: {url: none}\n", oneSecret))
+	r := keeper(t, sealed(t, "redis: {url: none}\n", oneKey))
 	if r.purger() != nil || r.finds(t, keyOf("acme")) != cache.FoundNone {
 		t.Error("there is something to purge or to find")
 	}
@@ -178,7 +165,7 @@ func TestWithoutARedisNothingIsKeptNorPurged(t *testing.T) {
 
 func TestAnEmbeddedRedisKeepsAnswersAndHearsOfPurges(t *testing.T) {
 	t.Parallel()
-	r := keeper(t, sealed(t, "redis: {url: embedded}\n", oneSecret))
+	r := keeper(t, sealed(t, "redis: {url: embedded}\n", oneKey))
 	r.keeps(t, keyOf("acme"))
 	if found := r.finds(t, keyOf("acme")); found != cache.FoundHit {
 		t.Errorf("an answer that was kept: %s", found)

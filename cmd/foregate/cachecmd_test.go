@@ -243,14 +243,14 @@ func TestReplicasThatShareOnlyAnswersArePurgedWhereTheseAre(t *testing.T) {
 	own := miniredis.RunT(t)
 	keeps(t, at(t, own))
 	section := "redis: {url: none, cache_url: \"redis://" + own.Addr() + "\"}\n"
-	r := keeper(t, sealed(t, section, oneSecret))
+	r := keeper(t, sealed(t, section, oneKey))
 	before, _ := r.cache.Epochs("acme", "m")
-	status, out, errs := call(t, "cache", "purge", "-c", sealed(t, section, oneSecret), "--tenant", "acme")
+	status, out, errs := call(t, "cache", "purge", "-c", sealed(t, section, oneKey), "--tenant", "acme")
 	if want := "purged tenant acme: replicas at single " + own.Addr() + ", if any live there, do not serve these answers after a second\n15 answers were deleted\n"; status != 0 || out != want || errs != "" {
 		t.Errorf("status %d: %s%s", status, out, errs)
 	}
 	eventually(t, "the replica hears of it", func() bool { e, ok := r.cache.Epochs("acme", "m"); return ok && e.Tenant > before.Tenant })
-	status, out, errs = call(t, "cache", "purge", "-c", sealed(t, "redis: {url: none}\n", oneSecret))
+	status, out, errs = call(t, "cache", "purge", "-c", sealed(t, "redis: {url: none}\n", oneKey))
 	if status != 1 || out != "" || !strings.Contains(errs, "no Redis keeps answers, so there is nothing to purge") {
 		t.Errorf("where nothing is kept: status %d: %s%s", status, out, errs)
 	}

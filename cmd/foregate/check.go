@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/reload"
 )
 
 type checkCmd struct {
@@ -25,25 +26,57 @@ func (c *checkCmd) Run(e *env) error {
 		_, _ = fmt.Fprintf(e.stderr, "%s: %v\n", c.File, err)
 		return errSilent
 	}
-	_, open, err := sealer(f.Cache)
-	if err != nil {
+	files := reload.New(reload.Options{Logger: zerolog.Nop()})
+	if err := addSecrets(f, files); err != nil {
 		_, _ = fmt.Fprintf(e.stderr, "%s: %v\n", c.File, err)
 		return errSilent
 	}
-	for _, w := range slices.Concat(warnings(f), who.Warnings(), open) {
+	for _, w := range slices.Concat(warnings(f), who.Warnings(), readableSecrets(files)) {
 		_, _ = fmt.Fprintf(e.stderr, "%s: warning: %s\n", c.File, w)
 	}
 	_, err = fmt.Fprintf(e.stdout, "%s: ok: %d pools, %d routes, %d tenants\n", c.File, len(f.Pools), len(f.Routes), len(f.Tenants))
 	return err
 }
 
-// warnings are what a sound file asks for and does not get.
+// addSecrets reads the files of seal keys and passwords that a configuration names.
+func addSecrets(f *config.File, files *reload.Watcher) error {
+	if _, err := sealer(f.Cache, files, zerolog.Nop()); err != nil {
+		return err
+	}
+	held, err := passwordsOf(f.Redis)
+	if err != nil {
+		return err
+	}
+	for _, file := range held.files() {
+		if err := files.Add(file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readableSecrets tell of the files of secrets that too many may read. (The log of serve tells of them, too.)
+func readableSecrets(files *reload.Watcher) []string {
+	var out []string
+	for _, s := range files.States() {
+		if s.Open {
+			out = append(out, s.Setting+": every user of this machine may read the file; take the permission away (chmod o-r)")
+		}
+	}
+	return out
+}
+
+// warnings are what a sound file asks for and does not get, and what it leaves open.
 func warnings(f *config.File) []string {
 	var out []string
 	for _, t := range f.Tenants {
 		if n := f.Redis.Replicas; t.RPM > 0 && t.RPM < n {
 			out = append(out, fmt.Sprintf("tenant %s: while Redis is away each of %d replicas lets in at least one request at once, so its rpm of %d may be exceeded", t.ID, n, t.RPM))
 		}
+	}
+	if ep, err := f.Redis.CacheEndpoint(); err == nil && ep.Shared() && f.Cache.SealKeysFile == "" {
+		out = append(out, "cache.seal_keys_file: there is none, so who can write to the Redis of answers and knows a request can forge its answer; "+
+			"give all replicas one with a line \"k1 SECRET\" (openssl rand -hex 32)")
 	}
 	return append(out, economyWarnings(f)...)
 }

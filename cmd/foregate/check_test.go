@@ -37,6 +37,7 @@ redis: {url: "redis://h:6379", replicas: 3}
 pools: {p: {model: m, backends: ["http://h:1"]}}
 routes: [{model: m, target: p}]
 tenants: [{id: acme, tpm: 1000, rpm: 2}, {id: beta, rpm: 10}]
+cache: {seal_keys_file: `+secretFile(t, oneKey)+`}
 `)
 	status, out, errs := call(t, "check", file)
 	if status != 0 || !strings.Contains(out, ": ok: 1 pools, 1 routes, 2 tenants") {
@@ -44,6 +45,48 @@ tenants: [{id: acme, tpm: 1000, rpm: 2}, {id: beta, rpm: 10}]
 	}
 	if want := file + ": warning: tenant acme: while Redis is away each of 3 replicas lets in at least one request at once, so its rpm of 2 may be exceeded\n"; errs != want {
 		t.Errorf("got %q, want %q", errs, want)
+	}
+}
+
+func TestAnswersThatCanBeForgedAreToldByCheckAtTheStartAndToTheConsole(t *testing.T) {
+	const warning = "cache.seal_keys_file: there is none, so who can write to the Redis of answers and knows a request can forge its answer"
+	shared := "redis://" + miniredis.RunT(t).Addr()
+	for redis, want := range map[string]bool{
+		"{url: \"" + shared + "\"}":                   true,
+		"{url: none, cache_url: \"" + shared + "\"}":  true,
+		"{url: \"" + shared + "\", cache_url: none}":  false,
+		"{url: \"" + shared + "\"}, cache: WITH KEYS": false,
+		"{url: embedded}":                             false,
+		"{url: none}":                                 false,
+	} {
+		redis = strings.Replace(redis, ", cache: WITH KEYS", "\ncache: {seal_keys_file: "+secretFile(t, oneKey)+"}", 1)
+		file := configFile(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\npools: {p: {model: m, backends: [\"http://127.0.0.1:1\"]}}\nroutes: [{model: m, target: p}]\nredis: "+redis+"\n")
+		if _, _, errs := call(t, "check", file); strings.Contains(errs, "warning: "+warning) != want {
+			t.Errorf("%s: check says %q, want a warning: %t", redis, errs, want)
+		}
+		f, err := config.Load(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		store, stop, err := openStores(f.Redis)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var log bytes.Buffer
+		p := store.parts()
+		p.file, p.log = f, zerolog.New(&log)
+		r, err := assemble(t.Context(), p)
+		stop()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(log.String(), warning); got != want {
+			t.Errorf("%s: the log warns: %t, want %t:\n%s", redis, got, want, log.String())
+		}
+		status := inside{replica: r}.Status()
+		if got := len(status.Warnings) == 1 && strings.HasPrefix(status.Warnings[0], warning); got != want {
+			t.Errorf("%s: operators are told %q, want a warning: %t", redis, status.Warnings, want)
+		}
 	}
 }
 
@@ -79,7 +122,7 @@ routes: [{model: m, target: p}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, stop, err := openRedis(shut)
+	store, stop, err := openRedis(shut, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,39 +5,48 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
-// sealing is one replica that is started again and again, each time with other keys, on one Redis and one backend.
+// sealing is one replica without copies of its own, on one Redis and one backend, whose seal keys are replaced.
 type sealing struct {
 	*process
 	redis *redisServer
 	sim   *vllmsim.Server
-	files map[string]string // of secrets, by the key's id
+	keys  string // path of the file
 }
 
-// restart ends the replica, if there is one, and starts another with the keys in that order.
-func (s *sealing) restart(t *testing.T, keys ...string) {
+// start ends the replica, if there is one, and starts another with that configuration of its cache.
+func (s *sealing) start(t *testing.T, cache string) {
 	t.Helper()
 	if s.process != nil {
 		s.end(t)
 	}
-	text := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: \"redis://%s/0\"}\npools: {only: {model: %s, backends: [%q]}}\nroutes: [{model: %s, target: only}]\ndrain: {delay: 0s, grace: 5s}\n",
-		s.redis.addr, fleetModel, s.sim.URL(), routeUsual)
-	if len(keys) > 0 {
-		text += "cache:\n  seal_keys:\n"
-	}
-	for _, id := range keys {
-		text += fmt.Sprintf("    - {id: %s, file: %q}\n", id, s.files[id])
-	}
-	s.process = serve(t, text)
+	s.process = serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: \"redis://%s/0\"}\npools: {only: {model: %s, backends: [%q]}}\nroutes: [{model: %s, target: only}]\ndrain: {delay: 0s, grace: 5s}\ncache: %s\n",
+		s.redis.addr, fleetModel, s.sim.URL(), routeUsual, cache))
 	s.ready(t)
+}
+
+// replace writes the file anew, and waits until its keys are in force.
+func (s *sealing) replace(t *testing.T, keys ...string) {
+	t.Helper()
+	changes := func() (n int) {
+		const name = `foregate_file_changes_total{setting="cache.seal_keys_file"} `
+		_, rest, _ := strings.Cut(s.metrics(t), name)
+		_, _ = fmt.Sscan(rest, &n) // 0 where it is not there yet
+		return n
+	}
+	before := changes()
+	if err := os.WriteFile(s.keys, []byte(strings.Join(keys, "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	within(t, 10*reload.Every, "the keys are in force", func() bool { return changes() > before })
 }
 
 // told is what the replica says of its cache.
@@ -100,22 +109,15 @@ func (s *sealing) finds(t *testing.T, tenant string) (hit bool) {
 	return hit
 }
 
-func TestSealKeysAreReplacedByRestartsOneByOne(t *testing.T) {
+func TestSealKeysAreReplacedWhileAReplicaRuns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
 	t.Parallel()
-	dir := t.TempDir()
-	s := &sealing{redis: newRedisServer(t), sim: vllmsim.Start(t, vllmsim.Options{Model: fleetModel, Seed: simSeed}), files: map[string]string{}}
-	for id, secret := range map[string]string{"k1": oneSecret, "k2": otherSecret} {
-		s.files[id] = filepath.Join(dir, id)
-		if err := os.WriteFile(s.files[id], []byte(secret), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s.restart(t, "k1")
+	s := &sealing{redis: newRedisServer(t), sim: vllmsim.Start(t, vllmsim.Options{Model: fleetModel, Seed: simSeed}), keys: secretFile(t, oneKey)}
+	s.start(t, fmt.Sprintf("{local_bytes: 0, seal_keys_file: %q}", s.keys))
 	old := s.keeps(t, "acme")
-	s.restart(t, "k2", "k1")
+	s.replace(t, otherKey, oneKey)
 	s.has(t, "acme", true)
 	young := s.keeps(t, "globex")
 	for value, id := range map[string]string{old: "k1", young: "k2"} {
@@ -124,10 +126,13 @@ func TestSealKeysAreReplacedByRestartsOneByOne(t *testing.T) {
 		}
 	}
 	s.has(t, "globex", true)
-	s.restart(t, "k2")
+	s.replace(t, otherKey)
 	s.has(t, "acme", false)
 	s.has(t, "globex", true)
-	s.restart(t)
+	if log := s.log.String(); strings.Count(log, "engines compute each prefix once more") != 1 || strings.Contains(log, strings.Fields(otherKey)[1]) {
+		t.Errorf("once another key seals; the log:\n%s", log)
+	}
+	s.start(t, "{local_bytes: 0}")
 	s.has(t, "globex", false)
 	if n := asked(s.sim); n != 2 {
 		t.Errorf("two answers cost %d generations", n)

@@ -24,7 +24,7 @@ func (i inside) Status() gateway.Status {
 	if err := i.fleet.Why(); err != nil {
 		s.Redis.Why = err.Error()
 	}
-	s.Settings = i.view()
+	s.Settings, s.Warnings = i.view(), i.warnings
 	s.Engines, s.Drafts = i.engines(), i.drafting()
 	s.Promises = i.risks.promises()
 	s.Breakers = []gateway.BreakerView{}

@@ -32,17 +32,17 @@ type clients struct {
 	request redis.UniversalClient // of what a request may ask for while it waits
 }
 
-// openRedis connects to the Redis that was named; nothing is waited for, so a
+// openRedis connects to the Redis that was named, with the passwords of files; nothing is waited for, so a
 // Redis that is away does not keep a replica from starting. stop ends what was
 // opened. An error is one of a file that the endpoint names.
-func openRedis(ep config.Endpoint) (c clients, stop func(), err error) {
+func openRedis(ep config.Endpoint, files passwords) (c clients, stop func(), err error) {
 	redis.SetLogger(quietRedis{})
 	if ep.Kind == config.KindNone {
 		return clients{}, func() {}, nil
 	}
-	o := controlOptions(ep)
-	if o.TLSConfig, err = tlsOf(ep); err != nil {
-		return clients{}, nil, fmt.Errorf("redis: %w", err)
+	o, err := files.options(ep)
+	if err != nil {
+		return clients{}, nil, err
 	}
 	if ep.Kind == config.KindEmbedded {
 		client, stop := openEmbedded(miniredis.NewMiniRedis(), o)
@@ -93,7 +93,7 @@ func warm(c redis.UniversalClient) (ready <-chan struct{}) {
 func controlOptions(ep config.Endpoint) *redis.UniversalOptions {
 	o := &redis.UniversalOptions{
 		Addrs: ep.Addrs, Username: ep.Username, Password: string(ep.Password), DB: ep.DB,
-		MasterName: ep.Master, SentinelUsername: ep.SentinelUsername, SentinelPassword: string(ep.SentinelPassword),
+		MasterName: ep.Master, SentinelUsername: ep.SentinelUsername,
 		IsClusterMode:         ep.Kind == config.KindCluster,
 		ContextTimeoutEnabled: true,
 		MaxRetries:            -1,

@@ -28,7 +28,7 @@ func TestAFailoverOfSentinelsIsOverInSevenSecondsWithOneLinePerRung(t *testing.T
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			s := newSentinels(t)
-			p := newPair(t, fmt.Sprintf(`url: "redis+sentinel://%s/fg", sentinel_password: watch`, strings.Join(s.addrs, ",")))
+			p := newPair(t, fmt.Sprintf(`url: "redis+sentinel://%s/fg", sentinel_password_file: %s`, strings.Join(s.addrs, ","), secretFile(t, "watch")))
 			eventually(t, "they share", p.shared)
 			before := p.lines(`"mode":`)
 			began, widest := time.Now(), gaps(t, func() {})

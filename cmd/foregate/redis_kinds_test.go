@@ -110,7 +110,7 @@ func TestFilesThatAreNoneAreToldAtStart(t *testing.T) {
 		"cert_file, key_file: tls: private key does no": {CertFile: ca, KeyFile: key},
 	} {
 		ep.Kind, ep.Network, ep.Addrs, ep.TLS = config.KindSingle, "tcp", []string{"127.0.0.1:1"}, true
-		if _, _, err := openRedis(ep); err == nil || !strings.HasPrefix(err.Error(), "redis: "+want) {
+		if _, _, err := openRedis(ep, nil); err == nil || !strings.HasPrefix(err.Error(), "redis: "+want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
 	}
@@ -120,7 +120,7 @@ func TestReplicasShareThroughSentinelsThatAskForAPassword(t *testing.T) {
 	t.Parallel()
 	s := newSentinels(t)
 	url := "url: redis+sentinel://" + strings.Join(s.addrs, ",") + "/fg"
-	p := newPair(t, `"url": "`+url[5:]+`", sentinel_password: watch`)
+	p := newPair(t, `"url": "`+url[5:]+`", sentinel_password_file: `+secretFile(t, "watch"))
 	eventually(t, "they share", p.shared)
 	p.obeys(t, s.master.raw, 450*time.Millisecond)
 	p.share(t)

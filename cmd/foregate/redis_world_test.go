@@ -286,22 +286,15 @@ drain: {delay: 0s, grace: 1s}
 		if err != nil {
 			t.Fatal(err)
 		}
-		ep, err := file.Redis.Endpoint()
-		if err != nil {
-			t.Fatal(err)
-		}
-		store, stop, err := openRedis(ep)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(stop)
-		kept, stop, err := openAnswers(file.Redis)
+		store, stop, err := openStores(file.Redis)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(stop)
 		p.logs[i] = &syncBuffer{}
-		r, err := assemble(t.Context(), parts{file: file, redis: store.control, lookups: store.request, answers: kept, redisName: ep.String(), log: zerolog.New(writer{p.logs[i]})})
+		of := store.parts()
+		of.file, of.log = file, zerolog.New(writer{p.logs[i]})
+		r, err := assemble(t.Context(), of)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,6 +38,7 @@ type parts struct {
 	answers    answers               // of the cache
 	writer     redis.UniversalClient // of operators who change settings; nil: nobody does here
 	redisName  string                // for the log
+	passwords  passwords             // that connections to Redis show
 	listener   net.Listener          // instead of file.Listen
 	admin      string                // "" is none
 	token      []byte                // that operators show there; nil is none
@@ -50,6 +51,7 @@ type parts struct {
 type replica struct {
 	parts
 	files    *reload.Watcher
+	warnings []string // of what the configuration asks for and does not get, or leaves open
 	settings *settings.Watcher
 	breakers *breaker.Set
 	pools    map[string]*pool.Pool
@@ -75,6 +77,11 @@ type replica struct {
 func assemble(ctx context.Context, p parts) (*replica, error) {
 	r := &replica{parts: p, pools: make(map[string]*pool.Pool, len(p.file.Pools)), indexes: map[string]*kvIndex{}}
 	r.files = reload.New(reload.Options{Logger: p.log, Registerer: p.registerer})
+	for _, f := range p.passwords.files() {
+		if err := r.files.Add(f); err != nil {
+			return nil, err
+		}
+	}
 	var models []string
 	for _, rt := range p.file.Routes {
 		models = append(models, rt.Model)
@@ -113,7 +120,8 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range append(warnings(p.file), who.Warnings()...) {
+	r.warnings = append(warnings(p.file), who.Warnings()...)
+	for _, w := range r.warnings {
 		p.log.Warn().Msg(w)
 	}
 	r.makeConsole()

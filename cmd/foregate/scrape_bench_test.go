@@ -99,12 +99,12 @@ func largeReplica(b *testing.B) *replica {
 	if err != nil {
 		b.Fatal(err)
 	}
-	redis, closeRedis, err := openRedis(endpoint)
+	redis, closeRedis, err := openRedis(endpoint, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(closeRedis)
-	kept, closeAnswers, err := openAnswers(file.Redis)
+	kept, closeAnswers, err := openAnswers(file.Redis, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -39,9 +39,18 @@ type where struct {
 // lines.
 func patient(ep config.Endpoint) (c redis.UniversalClient, err error) {
 	redis.SetLogger(quietRedis{})
-	o := controlOptions(ep)
-	if o.TLSConfig, err = tlsOf(ep); err != nil {
-		return nil, fmt.Errorf("redis: %w", err)
+	files, err := readPasswords(ep)
+	if err != nil {
+		return nil, err
+	}
+	return patiently(ep, files)
+}
+
+// patiently is patient with the passwords of files that were read before.
+func patiently(ep config.Endpoint, files passwords) (redis.UniversalClient, error) {
+	o, err := files.options(ep)
+	if err != nil {
+		return nil, err
 	}
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 5*time.Second, 5*time.Second, 5*time.Second, 5*time.Second
 	o.MinIdleConns = 0

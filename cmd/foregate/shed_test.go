@@ -36,7 +36,7 @@ func pressed(t *testing.T, settings ...string) (r *replica, draft *vllmsim.Serve
 	t.Helper()
 	store := miniredis.RunT(t)
 	store.HSet("foregate:settings", append([]string{"speculation.threshold_nats", "-20", "speculation.mode", "confidence"}, settings...)...)
-	clients, stop, err := openRedis(config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{store.Addr()}})
+	clients, stop, err := openRedis(config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{store.Addr()}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,6 +86,9 @@ func printStatus(w io.Writer, s gateway.Status) {
 	head.add("shedding", shed)
 	head.add("settings", "read "+span(s.Settings.Age)+" ago")
 	head.write(w)
+	for _, warning := range s.Warnings {
+		_, _ = fmt.Fprintln(w, "  "+cut("WARNING: "+warning, width-2))
+	}
 	printSettings(w, s.Settings)
 	printBreakers(w, s.Breakers)
 	printDrafts(w, s.Drafts, s.Engines)

@@ -14,6 +14,7 @@ type stores struct {
 	answers answers
 	writer  redis.UniversalClient // of operators who change settings
 	name    string                // where the shared state is, without credentials
+	files   passwords             // that connections show
 }
 
 // openStores connects to them; nothing is waited for. stop ends what was opened. An error is one
@@ -35,16 +36,19 @@ func openStores(r config.Redis) (s stores, stop func(), err error) {
 		return stores{}, nil, err
 	}
 	s.name = endpoint.String()
+	if s.files, err = passwordsOf(r); err != nil {
+		return stores{}, nil, err
+	}
 	var end func()
-	if s.clients, end, err = openRedis(endpoint); err != nil {
+	if s.clients, end, err = openRedis(endpoint, s.files); err != nil {
 		return stores{}, nil, err
 	}
 	opened = append(opened, end)
-	if s.answers, end, err = openAnswers(r); err != nil {
+	if s.answers, end, err = openAnswers(r, s.files); err != nil {
 		return stores{}, nil, err
 	}
 	opened = append(opened, end)
-	if s.writer, end, err = openDesk(r, s.control); err != nil {
+	if s.writer, end, err = openDesk(r, s.files, s.control); err != nil {
 		return stores{}, nil, err
 	}
 	opened = append(opened, end)
@@ -53,5 +57,5 @@ func openStores(r config.Redis) (s stores, stop func(), err error) {
 
 // parts are those of a replica that are its stores.
 func (s stores) parts() parts {
-	return parts{redis: s.control, lookups: s.request, answers: s.answers, writer: s.writer, redisName: s.name}
+	return parts{redis: s.control, lookups: s.request, answers: s.answers, writer: s.writer, redisName: s.name, passwords: s.files}
 }

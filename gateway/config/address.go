@@ -48,8 +48,15 @@ type Endpoint struct {
 	// From beside the URL (see [Redis]).
 	CAFile, CertFile, KeyFile, ServerName string
 	SentinelUsername                      string
-	SentinelPassword                      Secret
+	PasswordFile, SentinelPasswordFile    SecretFile
 }
+
+// SecretFile is the path of a file that holds a secret and nothing else, and the setting that names it.
+// Both are "" where there is none.
+type SecretFile struct{ Setting, Path string }
+
+// Shared says that other processes reach it.
+func (e Endpoint) Shared() bool { return len(e.Addrs) > 0 }
 
 // String is the endpoint without its credentials, fit for a log.
 func (e Endpoint) String() string {

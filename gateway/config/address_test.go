@@ -137,15 +137,15 @@ func FuzzParseRedis(f *testing.F) {
 
 func TestWhatStandsBesideAURLGoesWhereItIsRead(t *testing.T) {
 	r := Redis{
-		URL: "rediss://u:p@h", CacheURL: "redis+sentinel://a/m", CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name",
-		SentinelUsername: "su", SentinelPassword: "sp",
+		URL: "rediss://u@h", CacheURL: "redis+sentinel://a/m", SettingsURL: "redis://o:p@h", CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name",
+		SentinelUsername: "su", PasswordFile: "/pw", SentinelPasswordFile: "/sp",
 	}
 	control, err := r.Endpoint()
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := Endpoint{
-		Kind: KindSingle, Network: "tcp", Addrs: []string{"h:6379"}, TLS: true, Username: "u", Password: "p",
+		Kind: KindSingle, Network: "tcp", Addrs: []string{"h:6379"}, TLS: true, Username: "u", PasswordFile: SecretFile{"redis.password_file", "/pw"},
 		CAFile: "ca", CertFile: "cert", KeyFile: "key", ServerName: "name",
 	}
 	if diff := cmp.Diff(want, control); diff != "" {
@@ -155,12 +155,14 @@ func TestWhatStandsBesideAURLGoesWhereItIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want = Endpoint{Kind: KindSentinel, Network: "tcp", Addrs: []string{"a:26379"}, Master: "m", SentinelUsername: "su", SentinelPassword: "sp"}
+	want = Endpoint{Kind: KindSentinel, Network: "tcp", Addrs: []string{"a:26379"}, Master: "m",
+		SentinelUsername: "su", PasswordFile: SecretFile{"redis.password_file", "/pw"}, SentinelPasswordFile: SecretFile{"redis.sentinel_password_file", "/sp"}}
 	if diff := cmp.Diff(want, cache); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	if all := fmt.Sprintf("%v %+v %#v %#v", cache, cache, cache, r); strings.Contains(all, `"sp"`) || strings.Contains(all, "sp}") {
-		t.Errorf("it prints the Sentinels' password: %s", all)
+	own, err := r.SettingsEndpoint()
+	if diff := cmp.Diff(Endpoint{Kind: KindSingle, Network: "tcp", Addrs: []string{"h:6379"}, Username: "o", Password: "p"}, own); err != nil || diff != "" {
+		t.Errorf("who writes settings: %v, -want +got:\n%s", err, diff)
 	}
 	r.CacheURL = ""
 	if cache, err = r.CacheEndpoint(); err != nil || cmp.Diff(control, cache) != "" {

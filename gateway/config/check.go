@@ -46,14 +46,11 @@ func (r *reader) checkListeners(f *File) {
 	}
 }
 
-// checkCache checks the keys that answers are sealed with. Whether the files hold secrets is
-// found out by who reads them.
+// checkCache checks where the keys are that answers are sealed with. What the file holds is found out by who reads it.
 func (r *reader) checkCache(c Cache) {
-	const path = "cache.seal_keys"
-	if r.has(path) && r.sound(path) && len(c.SealKeys) == 0 {
-		r.fail(path, "the list is empty; give at least one key, such as [{id: k1, file: /run/secrets/seal-k1}], or leave it out")
+	if r.has("cache.seal_keys_file") {
+		r.checkPath("cache.seal_keys_file", c.SealKeysFile, "")
 	}
-	r.checkKeyFiles(path, c.SealKeys, "missing; give the key's name, which is told in every value that it seals")
 }
 
 func (r *reader) checkPool(path string, p Pool) {

@@ -52,15 +52,20 @@ type Redis struct {
 	// Of both URLs, where they have TLS: files in PEM. ServerName is the name that
 	// the certificates must have; "" is the host that is dialed.
 	CAFile, CertFile, KeyFile, ServerName string
-	// Of both URLs, where they have Sentinels: what these ask for.
+	// Of both URLs, where they have Sentinels: the user that these ask for.
 	SentinelUsername string
-	SentinelPassword Secret
+
+	// Paths of files that hold a password and nothing else: of the users in URL and CacheURL, of that in
+	// SettingsURL, and of SentinelUsername; "" is none.
+	PasswordFile, SettingsPasswordFile, SentinelPasswordFile string
 }
 
 // Cache is what must be known of cached answers at the start.
 type Cache struct {
-	SealKeys   []KeyFile // the first seals, all open; none: values are bound to their requests, but anybody who knows one can forge one
-	LocalBytes int64     // of the copies in this process; default 32 MiB, 0 is none
+	// SealKeysFile is the path of the secrets that answers are sealed with: the first seals, all open. "" is none:
+	// answers are bound to their requests, but who can write to Redis and knows a request can forge its answer.
+	SealKeysFile string
+	LocalBytes   int64 // of the copies in this process; default 32 MiB, 0 is none
 }
 
 // KeyFile is a secret and the name that it goes by.

@@ -71,11 +71,11 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		Listen: ":8080",
 		Admin:  "0.0.0.0:9191", AdminTokenFile: "/run/secrets/admin-token",
 		Redis: Redis{
-			URL: "rediss://gateway:hunter2@redis:6379/1", CacheURL: "redis+sentinel://cache/answers", SettingsURL: "rediss://operator:hunter2@redis:6379/1", Replicas: 3,
+			URL: "rediss://gateway@redis:6379/1", CacheURL: "redis+sentinel://cache/answers", SettingsURL: "rediss://operator:hunter2@redis:6379/1", Replicas: 3,
 			CAFile: "/etc/foregate/ca.pem", CertFile: "/etc/foregate/redis.pem", KeyFile: "/etc/foregate/redis.key", ServerName: "redis.internal",
-			SentinelUsername: "watcher", SentinelPassword: "hunter2",
+			SentinelUsername: "watcher", PasswordFile: "/run/secrets/redis", SentinelPasswordFile: "/run/secrets/sentinels",
 		},
-		Cache:    Cache{SealKeys: []KeyFile{{"k2", "/run/secrets/seal-k2"}, {"k1", "/run/secrets/seal-k1"}}, LocalBytes: 64 << 20},
+		Cache:    Cache{SealKeysFile: "/run/secrets/seal-keys", LocalBytes: 64 << 20},
 		Identity: Identity{Mode: ModeKeys},
 		Pools: map[string]Pool{
 			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", Revision: "5f0b02c@2024-06/a:1", USDPerHour: 1.01, PrefillPerSecond: 1960, DecodePerSecond: 1400, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}, Scheduler: SchedulerFCFS},

@@ -25,10 +25,12 @@ var Fields = []FieldDoc{
 	{"redis.key_file", "none", "PEM file of that certificate's private key."},
 	{"redis.server_name", "the host that is dialed", "Name that the servers' certificates must have, where Sentinels or the cluster tell addresses that are not in them."},
 	{"redis.sentinel_username", "none", "User at the Sentinels; the user and password in the URL are those at the servers behind them."},
-	{"redis.sentinel_password", "none", "Password at the Sentinels."},
-	{"cache.seal_keys[].id", "required with a key", "The key's name, which every value that it sealed tells: 1–64 of `A-Z a-z 0-9 . _ : -`. The first key seals, all of them open: to replace one, add the new one behind it on all replicas, then put it first, then remove the old one after `cache.ttl`. What no key opens is a miss."},
-	{"cache.seal_keys[].file", "required with a key", "Path of the file with the secret: one line of 32 to 4096 printable characters (`openssl rand -hex 32`), the same on all replicas, read at the start. " +
-		"Without any key a value still opens only for the very request that it answers, but who can write to Redis and knows a request can forge its answer."},
+	{"redis.password_file", "none", "Path of a file with the password of the users in `redis.url` and `redis.cache_url`, in place of one in the URLs (`redis://USER@HOST:6379/0`): one line of printable characters. Read again when it changes: connections that are made from then on show the new password, others stay."},
+	{"redis.settings_password_file", "none", "The same for the user in `redis.settings_url`."},
+	{"redis.sentinel_password_file", "none", "Path of a file with the password at the Sentinels. It is read at the start; that it has changed is told, and another password wants a restart."},
+	{"cache.seal_keys_file", "none", "Path of the file with the secrets that answers in Redis are sealed with, the same on all replicas: lines `ID SECRET`, an id of 1–64 of `A-Z a-z 0-9 . _ : -`, which every sealed value tells, and a secret of 32 to 4096 printable characters (`openssl rand -hex 32`). " +
+		"The first seals, all of them open; what none opens is a miss. Read again when it changes. To replace a secret, add the new one behind it on all replicas, then put it first on all, then remove the old one after `cache.ttl`. The first also makes each tenant's `cache_salt` (`cache.isolate_prefixes`): when another comes first, engines compute each prompt's prefix once more. " +
+		"Without the file, who can write to Redis and knows a request can forge its answer, so `foregate check`, the log and the console warn where Redis is not embedded."},
 	{"cache.local_bytes", "`32MiB`", "Most bytes of the copies of answers in each replica's own memory, up to 16GiB; 0 is none."},
 	{"identity.mode", "none, or `keys` when a tenant has keys", "Whom to believe about tenant and priority: `keys` (bearer keys of the tenants), `signed` (`X-Identity` as a load balancer signs it for each request), " +
 		"`jwt` (bearer tokens of an issuer) or `trusted_headers` (`X-Tenant-ID` and `X-Priority` as the proxies listed set them). " +

@@ -158,13 +158,14 @@ func layout(f *File) value {
 			"key_file":          text(&f.Redis.KeyFile),
 			"server_name":       text(&f.Redis.ServerName),
 			"sentinel_username": text(&f.Redis.SentinelUsername),
-			"sentinel_password": opaque((*string)(&f.Redis.SentinelPassword)),
+
+			"password_file":          text(&f.Redis.PasswordFile),
+			"settings_password_file": text(&f.Redis.SettingsPasswordFile),
+			"sentinel_password_file": text(&f.Redis.SentinelPasswordFile),
 		}),
 		"cache": group(map[string]value{
-			"seal_keys": list(func(r *reader, _ int, path string, n *yaml.Node) {
-				f.Cache.SealKeys = append(f.Cache.SealKeys, readKeyFile(r, path, n))
-			}),
-			"local_bytes": size(&f.Cache.LocalBytes, 0, 16<<30),
+			"seal_keys_file": text(&f.Cache.SealKeysFile),
+			"local_bytes":    size(&f.Cache.LocalBytes, 0, 16<<30),
 		}),
 		"identity": group(map[string]value{
 			"mode":            text(&f.Identity.Mode),

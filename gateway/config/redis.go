@@ -1,7 +1,16 @@
 package config
 
+// The settings of files that hold a password.
+const (
+	passwordFile         = "redis.password_file"
+	settingsPasswordFile = "redis.settings_password_file"
+	sentinelPasswordFile = "redis.sentinel_password_file"
+)
+
 // Endpoint is where coordination lives.
-func (r Redis) Endpoint() (Endpoint, error) { return r.endpoint(r.URL) }
+func (r Redis) Endpoint() (Endpoint, error) {
+	return r.endpoint(r.URL, SecretFile{passwordFile, r.PasswordFile})
+}
 
 // CacheEndpoint is where cached answers live: with coordination, unless they have
 // a URL of their own.
@@ -9,7 +18,7 @@ func (r Redis) CacheEndpoint() (Endpoint, error) {
 	if r.CacheURL == "" {
 		return r.Endpoint()
 	}
-	return r.endpoint(r.CacheURL)
+	return r.endpoint(r.CacheURL, SecretFile{passwordFile, r.PasswordFile})
 }
 
 // SettingsEndpoint is where operators write live settings: with coordination, by a user who may.
@@ -17,11 +26,11 @@ func (r Redis) SettingsEndpoint() (Endpoint, error) {
 	if r.SettingsURL == "" {
 		return r.Endpoint()
 	}
-	return r.endpoint(r.SettingsURL)
+	return r.endpoint(r.SettingsURL, SecretFile{settingsPasswordFile, r.SettingsPasswordFile})
 }
 
-// endpoint is a URL with what is said beside it.
-func (r Redis) endpoint(raw string) (Endpoint, error) {
+// endpoint is a URL with what is said beside it, and the file with its user's password.
+func (r Redis) endpoint(raw string, password SecretFile) (Endpoint, error) {
 	e, err := ParseRedis(raw)
 	if err != nil {
 		return e, err
@@ -30,7 +39,13 @@ func (r Redis) endpoint(raw string) (Endpoint, error) {
 		e.CAFile, e.CertFile, e.KeyFile, e.ServerName = r.CAFile, r.CertFile, r.KeyFile, r.ServerName
 	}
 	if e.Kind == KindSentinel {
-		e.SentinelUsername, e.SentinelPassword = r.SentinelUsername, r.SentinelPassword
+		e.SentinelUsername = r.SentinelUsername
+		if r.SentinelPasswordFile != "" {
+			e.SentinelPasswordFile = SecretFile{sentinelPasswordFile, r.SentinelPasswordFile}
+		}
+	}
+	if e.Shared() && password.Path != "" {
+		e.PasswordFile = password
 	}
 	return e, nil
 }
@@ -63,18 +78,47 @@ func (r *reader) checkRedis(f *File) {
 	}
 	if control.Kind != KindSentinel && cache.Kind != KindSentinel {
 		r.idleRedis("sentinel_username", "redis+sentinel://…")
-		r.idleRedis("sentinel_password", "redis+sentinel://…")
+		r.idleRedis("sentinel_password_file", "redis+sentinel://…")
 	}
 	switch {
 	case r.has("redis.cert_file") && !r.has("redis.key_file"):
 		r.fail("redis.cert_file", "needs redis.key_file, the certificate's private key")
 	case r.has("redis.key_file") && !r.has("redis.cert_file"):
 		r.fail("redis.key_file", "needs redis.cert_file, the certificate that the key belongs to")
-	case r.has("redis.sentinel_username") && !r.has("redis.sentinel_password"):
-		r.fail("redis.sentinel_username", "needs redis.sentinel_password")
+	case r.has("redis.sentinel_username") && !r.has(sentinelPasswordFile):
+		r.fail("redis.sentinel_username", "needs "+sentinelPasswordFile)
 	}
+	r.checkPasswords(f.Redis)
 	if name := f.Redis.ServerName; name != "" && !hostOK(name) && r.sound("redis.server_name") {
 		r.fail("redis.server_name", "want the name in the server's certificate, such as redis.internal")
+	}
+}
+
+// checkPasswords holds that each password is in one place, and that files of passwords are of use. What they
+// hold is found out by who reads them.
+func (r *reader) checkPasswords(f Redis) {
+	for path, file := range map[string]string{
+		passwordFile: f.PasswordFile, settingsPasswordFile: f.SettingsPasswordFile, sentinelPasswordFile: f.SentinelPasswordFile,
+	} {
+		if r.has(path) {
+			r.checkPath(path, file, "")
+		}
+	}
+	used := false
+	for _, u := range []struct{ url, raw, file string }{
+		{"redis.url", f.URL, passwordFile}, {"redis.cache_url", f.CacheURL, passwordFile}, {"redis.settings_url", f.SettingsURL, settingsPasswordFile},
+	} {
+		e, err := ParseRedis(u.raw)
+		used = used || u.file == passwordFile && e.Shared()
+		if err == nil && r.has(u.file) && e.Password != "" {
+			r.fail(u.file, "%s holds a password as well; remove it there (USER@HOST), or remove this", u.url)
+		}
+	}
+	if !used {
+		r.idleRedis("password_file", "a Redis in redis.url or redis.cache_url")
+	}
+	if f.SettingsURL == "" {
+		r.idleRedis("settings_password_file", "redis.settings_url")
 	}
 }
 

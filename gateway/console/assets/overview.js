@@ -252,8 +252,8 @@ export function mount(root, { live, ready }) {
     if (live.last) ready();
   };
   const tell = () => {
-    const said = JSON.stringify([status.settings.switches, status.settings.refused, status.settings.unknown]);
-    if (said !== told) fill(top, troubles(status.settings));
+    const said = JSON.stringify([status.settings.switches, status.settings.refused, status.settings.unknown, status.warnings]);
+    if (said !== told) fill(top, troubles(status));
     told = said;
     fill(routes, routeTable(status));
     update();

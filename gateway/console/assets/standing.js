@@ -48,9 +48,10 @@ export function switchedOff(status) {
   return told.map(([, name, route]) => (route ? `${name} of ${route}` : name));
 }
 
-/** What is not in force, and kill switches; false where there is neither. @param {object} s settings of the status */
-export function troubles(s) {
+/** What is not in force, kill switches, and what the configuration leaves open; false where there is none. @param {object} status */
+export function troubles({ settings: s, warnings = [] }) {
   const list = [
+    ...warnings.map((text) => h('li', { data: { tone: 'warn' } }, h('b', null, 'Warning '), text)),
     ...switchesOf(s).map((name) => h('li', { data: { tone: 'bad' } }, h('b', null, 'Kill switch '), h('code', null, name))),
     ...(s.lost ?? []).map((l) =>
       h(
@@ -74,7 +75,7 @@ export function troubles(s) {
       h('li', { data: { tone: 'warn' } }, h('b', null, 'Unknown '), h('code', null, `${r.name} = ${r.value}`), ` ${r.reason}`),
     ),
   ];
-  return list.length > 0 && h('ul.troubles', { 'aria-label': 'Settings that are not in force, and kill switches' }, list);
+  return list.length > 0 && h('ul.troubles', { 'aria-label': 'Settings that are not in force, kill switches, and warnings' }, list);
 }
 
 /** What stands below the acceptance: how served drafts are judged. @param {object|null} status */

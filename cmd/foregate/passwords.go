@@ -1,0 +1,103 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/reload"
+	"github.com/foregate/foregate/gateway/secrets"
+)
+
+// maxPasswordFile is more than any password has, in bytes.
+const maxPasswordFile = 8 << 10
+
+// passwords are those that files hold, by the setting that names the file.
+type passwords map[string]*password
+
+// password is what a file holds.
+type password struct {
+	path  string
+	fixed bool                   // who shows it cannot be told another: go-redis, to Sentinels
+	now   atomic.Pointer[string] // nil before it was read
+}
+
+// readPasswords reads the files that endpoints name. An error begins with the setting.
+func readPasswords(endpoints ...config.Endpoint) (passwords, error) {
+	all := passwords{}
+	for _, ep := range endpoints {
+		for _, file := range []config.SecretFile{ep.PasswordFile, ep.SentinelPasswordFile} {
+			if file.Setting == "" || all[file.Setting] != nil {
+				continue
+			}
+			p := &password{path: file.Path, fixed: file == ep.SentinelPasswordFile}
+			data, _, err := reload.Read(file.Path, maxPasswordFile)
+			if err == nil {
+				err = p.apply([][]byte{data})
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", file.Setting, err)
+			}
+			all[file.Setting] = p
+		}
+	}
+	return all, nil
+}
+
+// passwordsOf reads the files that a configuration of Redis names.
+func passwordsOf(r config.Redis) (passwords, error) {
+	var all []config.Endpoint
+	for _, of := range []func() (config.Endpoint, error){r.Endpoint, r.CacheEndpoint, r.SettingsEndpoint} {
+		ep, err := of()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ep)
+	}
+	return readPasswords(all...)
+}
+
+// apply takes what the file holds now.
+func (p *password) apply(contents [][]byte) error {
+	line, err := secrets.Line(contents[0], 1)
+	if err != nil {
+		return err
+	}
+	text := string(line)
+	if was := p.now.Load(); p.fixed && was != nil && *was != text {
+		return errors.New("the password has changed, and another is shown after a restart only")
+	}
+	p.now.Store(&text)
+	return nil
+}
+
+// files are those of the passwords, to be read again when they change.
+func (ps passwords) files() []reload.File {
+	var out []reload.File
+	for _, setting := range slices.Sorted(maps.Keys(ps)) {
+		p := ps[setting]
+		out = append(out, reload.File{Setting: setting, Paths: []string{p.path}, Max: maxPasswordFile, Secret: true, Apply: p.apply})
+	}
+	return out
+}
+
+// options are those of a client for background work. Each connection that it makes shows the password which
+// the endpoint's file holds at that time.
+func (ps passwords) options(ep config.Endpoint) (o *redis.UniversalOptions, err error) {
+	o = controlOptions(ep)
+	if o.TLSConfig, err = tlsOf(ep); err != nil {
+		return nil, fmt.Errorf("redis: %w", err)
+	}
+	if p := ps[ep.PasswordFile.Setting]; p != nil {
+		o.CredentialsProvider = func() (user, password string) { return ep.Username, *p.now.Load() }
+	}
+	if p := ps[ep.SentinelPasswordFile.Setting]; p != nil {
+		o.SentinelPassword = *p.now.Load()
+	}
+	return o, nil
+}
