@@ -153,8 +153,10 @@ func (c *Config) Judged() string {
 	}
 	b = strconv.AppendBool(append(b, ' '), c.Refusals)
 	b = strconv.AppendBool(append(b, ' '), c.Sampled)
-	b = strconv.AppendBool(append(b, ' '), c.Takeover) // without it a draft that has begun is kept though its score falls
-	if c.Mode.Audited() {                              // its threshold is not the setting's
+	// Without takeover a draft that has begun is kept though its score falls.
+	b = strconv.AppendBool(append(b, ' '), c.Takeover)
+	// The threshold of an audited mode is not the setting's.
+	if c.Mode.Audited() {
 		r := &c.Risk
 		b = append(append(append(b, ' '), r.Label...), ' ')
 		b = strconv.AppendUint(append(b, ' '), math.Float64bits(r.Rule.Eps), 16)

@@ -36,8 +36,8 @@ func thinLacks(cfg Config, f Facts) string {
 	return f.thinEngines()
 }
 
-// unthinned are the fields, of those that a continuation by ids can name, that change by which law tokens are drawn, where an answer ends or what of it is
-// shown, in ways that bounds do not know of.
+// unthinned are the fields, of those that a continuation by ids can name, that change by which law tokens are drawn,
+// where an answer ends or what of it is shown, in ways that bounds do not know of.
 var unthinned = []string{
 	"min_p", "stop_token_ids", "ignore_eos", "skip_special_tokens", "spaces_between_special_tokens",
 }
