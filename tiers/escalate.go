@@ -67,13 +67,9 @@ func (d *draft) adopt() accept.Step {
 // that does is lost.
 func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 	j := d.job
-	limit := j.ask.Request.Limit()
 	for {
-		var k call
-		if limit == 0 || at.Tokens < limit {
-			k = d.continuation(ctx, &at)
-		}
-		if limit > 0 && at.Tokens >= limit {
+		k, whole := d.continuation(ctx, &at)
+		if whole {
 			d.reply.unheal()
 			return d.finishAt("length", openai.Usage{Prompt: d.promptTokens(), Completion: at.Tokens})
 		}
@@ -125,13 +121,16 @@ func (d *draft) phase() *time.Duration {
 }
 
 // continuation builds the call that continues from the seam: by ids where they are known,
-// else by text, which moves the seam back to the end of a word.
-func (d *draft) continuation(ctx context.Context, at *accept.Step) call {
+// else by text, which moves the seam back to the end of a word. whole says that there is nothing to continue: the
+// answer has as many tokens as it may have.
+func (d *draft) continuation(ctx context.Context, at *accept.Step) (k call, whole bool) {
 	j := d.job
 	r := j.ask.Request
-	rest := r.Limit()
-	if rest > 0 {
-		rest -= at.Tokens
+	limit, rest := r.Limit(), 0
+	if limit > 0 {
+		if rest = limit - at.Tokens; rest <= 0 {
+			return call{}, true
+		}
 	}
 	prompt, ids := d.promptIDs, d.ids
 	window := j.cascade.windows.of(d.heir())
@@ -140,11 +139,11 @@ func (d *draft) continuation(ctx context.Context, at *accept.Step) call {
 	}
 	told := len(prompt) > 0 && len(ids) == at.IDs && at.IDs > 0 && at.IDs == at.Tokens // of all tokens the ids
 	if (j.receipt.Plan.resume == resumeIDs || d.exact && repeats(r)) && told && at.Clean && rest > 0 {
-		k := j.call(d.heir(), openai.Completion.Path(), d.byIDs(prompt, ids, rest))
+		k = j.call(d.heir(), openai.Completion.Path(), d.byIDs(prompt, ids, rest))
 		k.judged = true
 		k.demand.IDs = func() []int32 { return slices.Concat(prompt, ids) }
 		k.demand.PromptTokens, k.demand.PromptBytes = len(prompt)+len(ids), 0
-		return k
+		return k, false
 	}
 	// The released text ends at a whole word; the rest of the accepted part is
 	// dropped, so that the target chooses its own next token at the seam.
@@ -158,17 +157,20 @@ func (d *draft) continuation(ctx context.Context, at *accept.Step) call {
 			kept = n
 		}
 	}
-	if r.Limit() > 0 {
-		rest += at.Tokens - kept
+	if limit > 0 {
+		rest = limit - kept
 	}
 	at.Tokens = kept
 	j.receipt.AcceptedTokens = min(j.receipt.AcceptedTokens, kept)
 	j.receipt.WastedTokens = max(d.course.Tokens()-j.receipt.AcceptedTokens, 0)
 	at.Text, at.IDs, at.Clean = len(d.reply.text), 0, false
 	d.ids = d.ids[:0]
-	k := j.call(d.heir(), r.Kind.Path(), d.byText(rest))
+	if limit > 0 && rest <= 0 { // there were more than the chunks told
+		return call{}, true
+	}
+	k = j.call(d.heir(), r.Kind.Path(), d.byText(rest))
 	k.demand.PromptBytes += len(d.reply.text)
-	return k
+	return k, false
 }
 
 // countedStream asks for the usage in every chunk, so that it is known too where
