@@ -151,8 +151,9 @@ func dropping(t *testing.T, after time.Duration) (url string, generations *atomi
 
 type connection struct{}
 
-func TestEveryTryAtABackendThatDropsKeptConnectionsIsInTheReceipt(t *testing.T) {
-	url, generations, drop := dropping(t, 0)
+// judgedAt is a target alone, whose faults are counted.
+func judgedAt(t *testing.T, url string) (*rig, *classes) {
+	t.Helper()
 	cfg := testConfig()
 	cfg.Mode = ModeOff
 	gate := &classes{}
@@ -164,7 +165,12 @@ func TestEveryTryAtABackendThatDropsKeptConnectionsIsInTheReceipt(t *testing.T) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, cascade: c}
+	return &rig{t: t, cascade: c}, gate
+}
+
+func TestEveryTryAtABackendThatDropsKeptConnectionsIsInTheReceipt(t *testing.T) {
+	url, generations, drop := dropping(t, 0)
+	r, gate := judgedAt(t, url)
 	var all []*underWay
 	for range 6 { // as many connections, all of them kept
 		all = append(all, r.begin(chat("Hello", "")))
@@ -179,7 +185,7 @@ func TestEveryTryAtABackendThatDropsKeptConnectionsIsInTheReceipt(t *testing.T) 
 	for range 20 {
 		_, rc, err := r.ask(openai.Chat, Auto, chat("Hello", ""))
 		made := int(generations.Swap(0))
-		if len(rc.Tries) != made || made > 1+cfg.RetryAttempts {
+		if len(rc.Tries) != made || made > 1+testConfig().RetryAttempts {
 			t.Errorf("%d generations, %d tries: %+v", made, len(rc.Tries), rc.Tries)
 		}
 		if err != nil && made <= 1 {
@@ -204,18 +210,7 @@ func (g *classes) Allow(string, string) (func(error), error) {
 
 func TestWhoBreaksAKeptConnectionWhileItWorksIsHeldToIt(t *testing.T) {
 	url, _, drop := dropping(t, 2*staleWithin)
-	cfg := testConfig()
-	cfg.Mode = ModeOff
-	gate := &classes{}
-	transport := NewTransport()
-	t.Cleanup(transport.CloseIdleConnections)
-	c, err := New(Options{Transport: transport, Gate: gate, Routes: []Route{{
-		Model: "m", Target: testPool(t, "targets", "big", url), Config: func() Config { return cfg },
-	}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &rig{t: t, cascade: c}
+	r, gate := judgedAt(t, url)
 	if _, _, err := r.ask(openai.Chat, Auto, chat("Hello", "")); err != nil {
 		t.Fatal(err)
 	}
