@@ -1,7 +1,6 @@
 package pool
 
 import (
-	"context"
 	"sync/atomic"
 	"testing"
 
@@ -24,19 +23,9 @@ func (f *flakyFleet) Publish(_, _ string, _ pressure.Reading) {
 func TestAPanicOfAReadingEndsNeitherTheProcessNorTheReadings(t *testing.T) {
 	t.Parallel() // a second passes
 	f := &flakyFleet{}
-	p, err := New(Options{Name: "p", Backends: []string{serve(t, usage).url()}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Join(f)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	go func() { ended <- p.Run(ctx) }()
+	p, _, stop := started(t, f, Options{}, serve(t, usage))
 	eventually(t, "another reading", func() bool { return f.told.Load() > 1 })
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	stop()
 	if n := len(p.slots); n != 0 {
 		t.Errorf("%d places for readings are held for ever", n)
 	}

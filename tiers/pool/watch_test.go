@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -115,7 +116,14 @@ func run(t *testing.T, o Options, servers ...*server) (*Pool, events) {
 // runWith is run beside other replicas; nil is none.
 func runWith(t *testing.T, f Fleet, o Options, servers ...*server) (*Pool, events) {
 	t.Helper()
-	log := make(events, 1000)
+	p, log, _ := started(t, f, o, servers...)
+	return p, log
+}
+
+// started is runWith for a test that ends the pool itself.
+func started(t *testing.T, f Fleet, o Options, servers ...*server) (p *Pool, log events, stop func()) {
+	t.Helper()
+	log = make(events, 1000)
 	for _, s := range servers {
 		o.Backends = append(o.Backends, s.url())
 	}
@@ -133,13 +141,14 @@ func runWith(t *testing.T, f Fleet, o Options, servers ...*server) (*Pool, event
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- p.Run(ctx) }()
-	t.Cleanup(func() {
+	stop = sync.OnceFunc(func() {
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 	})
-	return p, log
+	t.Cleanup(stop)
+	return p, log, stop
 }
 
 // eventually waits for what no log line tells.
