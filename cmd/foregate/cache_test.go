@@ -19,9 +19,16 @@ import (
 // sealed is a configuration with a file of seal keys.
 func sealed(t *testing.T, more, keys string) string {
 	t.Helper()
-	return configFile(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n%spools: {p: {model: m, backends: [\"http://127.0.0.1:1\"]}}\nroutes: [{model: m, target: p}]\n"+
-		"drain: {delay: 0s, grace: 1s}\ncache: {seal_keys_file: %q}\n", more, secretFile(t, keys)))
+	return configFile(t, leastConfig+more+fmt.Sprintf("cache: {seal_keys_file: %q}\n", secretFile(t, keys)))
 }
+
+// leastConfig is a configuration of one route, whose backend nobody asks.
+const leastConfig = `listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+pools: {p: {model: m, backends: ["http://127.0.0.1:1"]}}
+routes: [{model: m, target: p}]
+drain: {delay: 0s, grace: 1s}
+`
 
 // Lines of a file of seal keys.
 const (

@@ -28,8 +28,14 @@ func (s *sealing) start(t *testing.T, cache string) {
 	if s.process != nil {
 		s.end(t)
 	}
-	s.process = serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: \"redis://%s/0\"}\npools: {only: {model: %s, backends: [%q]}}\nroutes: [{model: %s, target: only}]\ndrain: {delay: 0s, grace: 5s}\ncache: %s\n",
-		s.redis.addr, fleetModel, s.sim.URL(), routeUsual, cache))
+	s.process = serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+redis: {url: "redis://%s/0"}
+pools: {only: {model: %s, backends: [%q]}}
+routes: [{model: %s, target: only}]
+drain: {delay: 0s, grace: 5s}
+cache: %s
+`, s.redis.addr, fleetModel, s.sim.URL(), routeUsual, cache))
 	s.ready(t)
 }
 

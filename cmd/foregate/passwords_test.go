@@ -93,8 +93,8 @@ func TestCommandsAndReplicasShowThePasswordsOfFiles(t *testing.T) {
 	m.RequireUserAuth("foregate", "password-of-replicas")
 	m.RequireUserAuth("operator", "password-of-operators")
 	own, operators := secretFile(t, "password-of-replicas\n"), secretFile(t, "password-of-operators\n")
-	text := "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\npools: {p: {model: m, backends: [\"http://127.0.0.1:1\"]}}\nroutes: [{model: m, target: p}]\ndrain: {delay: 0s, grace: 1s}\n" +
-		"redis:\n  url: redis://foregate@" + m.Addr() + "\n  settings_url: redis://operator@" + m.Addr() + "\n  password_file: " + own + "\n  settings_password_file: " + operators + "\n"
+	text := leastConfig + "redis:\n  url: redis://foregate@" + m.Addr() + "\n  settings_url: redis://operator@" + m.Addr() +
+		"\n  password_file: " + own + "\n  settings_password_file: " + operators + "\n"
 	file := configFile(t, text)
 	if status, _, errs := call(t, "settings", "set", "-c", file, "shed.low=0.7"); status != 0 {
 		t.Fatalf("settings set: %s", errs)
