@@ -62,13 +62,18 @@ func loadChart(t *testing.T) *chart.Chart {
 // render is helm template: the values are held to the schema, and the templates executed. The result
 // has every file that is not empty.
 func render(c *chart.Chart, values map[string]any) (map[string]string, error) {
+	return renderWith(c, values, engine.Engine{Strict: true}.Render)
+}
+
+// renderWith is render by an engine of the caller's.
+func renderWith(c *chart.Chart, values map[string]any, execute func(*chart.Chart, chartutil.Values) (map[string]string, error)) (map[string]string, error) {
 	top, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{
 		Name: release, Namespace: namespace, Revision: 1, IsInstall: true,
 	}, chartutil.DefaultCapabilities)
 	if err != nil {
 		return nil, err
 	}
-	files, err := engine.Engine{Strict: true}.Render(c, top)
+	files, err := execute(c, top)
 	if err != nil {
 		return nil, err
 	}
@@ -183,11 +188,11 @@ func TestEveryDocumentIsOneThatKubernetesTakes(t *testing.T) {
 // What each variant is for: an option that renders nothing is not tested by it.
 func TestTheVariantsHaveWhatTheyShow(t *testing.T) {
 	want := map[string]string{
-		"defaults": "Deployment NetworkPolicy Pod PodDisruptionBudget Secret Service Service ServiceAccount",
-		"minimal":  "Deployment Pod Secret Service Service",
+		"defaults": "Deployment NetworkPolicy Pod PodDisruptionBudget Secret Secret Service Service ServiceAccount",
+		"minimal":  "Deployment Pod Secret Secret Service Service",
 		"existing": "Deployment NetworkPolicy Pod PodDisruptionBudget Service Service ServiceAccount",
 		"full": "Deployment HorizontalPodAutoscaler Ingress NetworkPolicy Pod PodDisruptionBudget PrometheusRule PrometheusRule " +
-			"Secret Secret Secret Service Service ServiceAccount ServiceMonitor",
+			"Secret Secret Secret Secret Secret Service Service ServiceAccount ServiceMonitor",
 	}
 	all := variants(t)
 	for name, kinds := range want {

@@ -1,10 +1,13 @@
 {{/* What is configured: config, and the example where it names nothing. */}}
 {{- define "foregate.config" -}}
 {{- $c := deepCopy .Values.config -}}
-{{- range list "listen" "admin" "admin_token_file" -}}
+{{- range list "listen" "admin" "admin_tokens_file" "tenants_file" -}}
 {{- if hasKey $c . -}}
-{{- fail (printf "config.%s: is set by the chart; remove it (ports are service.port and adminService.port, the token is adminToken)" .) -}}
+{{- fail (printf "config.%s: is set by the chart; remove it (ports are service.port and adminService.port, files are adminTokens and tenants)" .) -}}
 {{- end -}}
+{{- end -}}
+{{- if dig "cache" "seal_keys_file" "" $c -}}
+{{- fail "config.cache.seal_keys_file: is set by the chart; remove it (the file is sealKeys)" -}}
 {{- end -}}
 {{- if not (or (get $c "pools") (get $c "routes") (get $c "tenants") (get $c "identity")) -}}
 {{- $c = merge $c (.Files.Get "files/example.yaml" | fromYaml) -}}
@@ -16,7 +19,12 @@
 {{- end -}}
 {{- $_ := set $c "listen" ":8080" -}}
 {{- $_ := set $c "admin" ":9090" -}}
-{{- $_ := set $c "admin_token_file" "/run/secrets/foregate/admin/token" -}}
+{{- $_ := set $c "admin_tokens_file" "/run/secrets/foregate/admin/tokens" -}}
+{{- $_ := set $c "cache" (merge (dict "seal_keys_file" "/run/secrets/foregate/seal/keys") (get $c "cache" | default dict)) -}}
+{{- $_ := unset $c "tenants" -}}
+{{- if include "foregate.tenantsSecret" . -}}
+{{- $_ := set $c "tenants_file" "/run/secrets/foregate/tenants/tenants.yaml" -}}
+{{- end -}}
 {{- $redis := get $c "redis" | default dict -}}
 {{- $_ := set $redis "replicas" (get $redis "replicas" | default (include "foregate.replicas" . | int)) -}}
 {{- $_ := set $c "redis" $redis -}}
@@ -27,20 +35,40 @@
 {{- toYaml $c -}}
 {{- end -}}
 
+{{/* The tenants of config as YAML, or of the example where config names nothing; "" is none. */}}
+{{- define "foregate.tenants" -}}
+{{- $c := .Values.config -}}
+{{- if not (or (get $c "pools") (get $c "routes") (get $c "tenants") (get $c "identity")) -}}
+{{- $c = .Files.Get "files/example.yaml" | fromYaml -}}
+{{- end -}}
+{{- with get $c "tenants" -}}
+{{- if $.Values.tenants.existingSecret -}}
+{{- fail "config.tenants: tenants.existingSecret is given, too; put all of them into one" -}}
+{{- end -}}
+{{- dict "tenants" . | toYaml -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret with the tenants; "" where nobody has a key. */}}
+{{- define "foregate.tenantsSecret" -}}
+{{- if .Values.tenants.existingSecret -}}
+{{- .Values.tenants.existingSecret -}}
+{{- else if and (not .Values.existingConfig.secret) (include "foregate.tenants" .) -}}
+{{- printf "%s-tenants" (include "foregate.fullname" .) -}}
+{{- end -}}
+{{- end -}}
+
 {{/* Fails where the file names a path that nothing is mounted at. */}}
 {{- define "foregate.checkFiles" -}}
 {{- $c := .config -}}
 {{- $paths := dict -}}
-{{- range $i, $k := dig "cache" "seal_keys" list $c -}}
-{{- $_ := set $paths (printf "cache.seal_keys[%d].file" $i) $k.file -}}
-{{- end -}}
-{{- range $i, $k := dig "identity" "keys" list $c -}}
-{{- $_ := set $paths (printf "identity.keys[%d].file" $i) $k.file -}}
+{{- with dig "identity" "signing_keys_file" "" $c -}}
+{{- $_ := set $paths "identity.signing_keys_file" . -}}
 {{- end -}}
 {{- with dig "identity" "jwt" "jwks_file" "" $c -}}
 {{- $_ := set $paths "identity.jwt.jwks_file" . -}}
 {{- end -}}
-{{- range $name := list "ca_file" "cert_file" "key_file" -}}
+{{- range $name := list "ca_file" "cert_file" "key_file" "password_file" -}}
 {{- with get $c.redis $name -}}
 {{- $_ := set $paths (printf "redis.%s" $name) . -}}
 {{- end -}}

@@ -46,16 +46,46 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- .Values.existingConfig.secret | default (printf "%s-config" (include "foregate.fullname" .)) -}}
 {{- end -}}
 
-{{/* The admin token's Secret and its key. */}}
-{{- define "foregate.tokenSecret" -}}
-{{- if .Values.adminToken.value -}}
-{{- printf "%s-admin-token" (include "foregate.fullname" .) -}}
+{{/* The Secret of the operators' tokens, and its key. */}}
+{{- define "foregate.tokensSecret" -}}
+{{- if .Values.adminTokens.value -}}
+{{- printf "%s-admin-tokens" (include "foregate.fullname" .) -}}
 {{- else -}}
-{{- .Values.adminToken.existingSecret | required "adminToken.existingSecret: missing; name a Secret with a token of at least 32 bytes, or give adminToken.value" -}}
+{{- .Values.adminTokens.existingSecret | required "adminTokens.existingSecret: missing; name a Secret with lines NAME SCOPES SECRET, or give adminTokens.value" -}}
 {{- end -}}
 {{- end -}}
-{{- define "foregate.tokenKey" -}}
-{{- ternary "token" .Values.adminToken.key (ne .Values.adminToken.value "") -}}
+{{- define "foregate.tokensKey" -}}
+{{- ternary "tokens" .Values.adminTokens.key (ne .Values.adminTokens.value "") -}}
+{{- end -}}
+
+{{/* The Secret of the keys that seal, and its key. */}}
+{{- define "foregate.sealSecret" -}}
+{{- .Values.sealKeys.existingSecret | default (printf "%s-seal-keys" (include "foregate.fullname" .)) -}}
+{{- end -}}
+{{- define "foregate.sealKey" -}}
+{{- ternary .Values.sealKeys.key "keys" (ne .Values.sealKeys.existingSecret "") -}}
+{{- end -}}
+
+{{/*
+The keys that seal, in base64, for a Secret of the chart; "" where it makes none.
+What the cluster has is kept, whatever it holds by now; a Secret that somebody else made is left to them. A new one is
+generated only where there is a cluster to look into, which has a service account "default" in each namespace: without
+one (helm template, GitOps) each rendering would have another, so it has none, and pods wait for a Secret that
+somebody makes.
+*/}}
+{{- define "foregate.sealKeys" -}}
+{{- if .Values.sealKeys.existingSecret -}}
+{{- else if .Values.sealKeys.value -}}
+{{- .Values.sealKeys.value | b64enc -}}
+{{- else -}}
+{{- $old := lookup "v1" "Secret" .Release.Namespace (include "foregate.sealSecret" .) -}}
+{{- if and $old (ne (dig "metadata" "labels" "app.kubernetes.io/managed-by" "" $old) .Release.Service) -}}
+{{- else if $old -}}
+{{- dig "data" "keys" "" $old | required (printf "sealKeys: the Secret %s has no key named keys" (include "foregate.sealSecret" .)) -}}
+{{- else if lookup "v1" "ServiceAccount" .Release.Namespace "default" -}}
+{{- printf "k1 %s\n" (randAlphaNum 64) | b64enc -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Least number of replicas that there are. */}}
