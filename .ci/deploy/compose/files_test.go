@@ -117,7 +117,7 @@ func TestNothingListensBeyondTheMachine(t *testing.T) {
 
 func TestContainersHaveNoMoreThanTheyNeed(t *testing.T) {
 	each(t, func(t *testing.T, _ *types.Project, s types.ServiceConfig) {
-		gpu := s.Deploy != nil // an engine compiles kernels, and maps the weights
+		gpu := s.Deploy != nil // an engine maps the weights, and its threads are many
 		switch {
 		case s.Privileged, s.NetworkMode != "", s.Pid == "host", s.Ipc == "host", len(s.CapAdd) > 0:
 			t.Error("has more than it needs")
@@ -125,7 +125,7 @@ func TestContainersHaveNoMoreThanTheyNeed(t *testing.T) {
 			t.Errorf("keeps capabilities: %v are dropped", s.CapDrop)
 		case !slices.Contains(s.SecurityOpt, "no-new-privileges:true"):
 			t.Error("may gain privileges")
-		case !gpu && !s.ReadOnly:
+		case !s.ReadOnly:
 			t.Error("may write to its own image")
 		case !gpu && (s.MemLimit == 0 || s.PidsLimit == 0):
 			t.Errorf("has no bounds: memory %d, processes %d", s.MemLimit, s.PidsLimit)
@@ -155,7 +155,7 @@ func TestNoSecretIsInAnEnvironmentOrAnArgument(t *testing.T) {
 	}
 	for _, entry := range entries {
 		if text := strings.TrimSpace(read(t, filepath.Join(secrets, entry.Name()))); len(text) == 64 {
-			for _, f := range []string{simulated, real, "deploy/compose/foregate.yaml", "deploy/compose/haproxy.cfg"} {
+			for _, f := range []string{simulated, real, "deploy/compose/foregate.yaml", "deploy/compose/tenants.yaml", "deploy/compose/haproxy.cfg"} {
 				if strings.Contains(read(t, filepath.Join(root(t), f)), text) {
 					t.Errorf("%s holds the %s", f, entry.Name())
 				}
@@ -188,7 +188,7 @@ func TestSecretsAreMadeOnceAndFitTogether(t *testing.T) {
 			t.Errorf("%s is another when it is made again", name)
 		}
 	}
-	for _, name := range []string{"users.acl", "foregate.yaml"} {
+	for _, name := range []string{"users.acl", "foregate.yaml", "tenants.yaml", "admin-tokens"} {
 		if words := regexp.MustCompile(`[A-Z0-9]+-OF-|-PASSWORD|API-KEY`).FindAllString(before[name], -1); words != nil {
 			t.Errorf("%s still has %v", name, words)
 		}
@@ -199,6 +199,68 @@ func TestSecretsAreMadeOnceAndFitTogether(t *testing.T) {
 	}
 	if info.Mode().Perm() != 0o700 {
 		t.Errorf("the folder is open to others: %v", info.Mode())
+	}
+}
+
+// Each has what it shows or checks, and nobody but the gateways the file with all tokens.
+func TestEachHasTheTokenOfItsScopeAlone(t *testing.T) {
+	dir := t.TempDir()
+	makeSecrets(t, dir)
+	scopes := map[string]string{}
+	for line := range strings.Lines(read(t, filepath.Join(dir, "admin-tokens"))) {
+		words := strings.Fields(line)
+		if len(words) != 3 || len(words[2]) != 64 {
+			t.Fatalf("not NAME SCOPES SECRET: %d words", len(words))
+		}
+		scopes[words[2]] = words[1]
+	}
+	if got := scopes[read(t, filepath.Join(dir, "token-prometheus"))]; got != "metrics" {
+		t.Errorf("Prometheus' token has the scopes %q", got)
+	}
+	if got := scopes[read(t, filepath.Join(dir, "token-operator"))]; !strings.Contains(got, "operate") {
+		t.Errorf("the operator's token has the scopes %q", got)
+	}
+	tokens := []string{"admin-tokens", "token-operator", "token-prometheus"}
+	want := map[string]string{"gateway-1": "admin-tokens", "gateway-2": "admin-tokens", "prometheus": "token-prometheus"}
+	each(t, func(t *testing.T, _ *types.Project, s types.ServiceConfig) {
+		var has []string
+		for _, use := range s.Secrets {
+			if slices.Contains(tokens, use.Source) {
+				has = append(has, use.Source)
+			}
+		}
+		if strings.Join(has, " ") != want[s.Name] {
+			t.Errorf("has %q, wants %q", has, want[s.Name])
+		}
+	})
+}
+
+// Files that are read again when they change are written over: what is mounted is the file that was there.
+func TestSecretsThatAreMadeAgainAreTheSameFiles(t *testing.T) {
+	dir := t.TempDir()
+	makeSecrets(t, dir)
+	names := []string{"admin-tokens", "tenants.yaml", "seal-keys", "users.acl"}
+	before := map[string]os.FileInfo{}
+	for _, name := range names {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		before[name] = info
+	}
+	former := read(t, filepath.Join(dir, "admin-tokens"))
+	if err := os.Remove(filepath.Join(dir, "token-operator")); err != nil {
+		t.Fatal(err)
+	}
+	makeSecrets(t, dir)
+	for _, name := range names {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || !os.SameFile(info, before[name]) {
+			t.Errorf("%s is another file: %v", name, err)
+		}
+	}
+	if read(t, filepath.Join(dir, "admin-tokens")) == former {
+		t.Error("a token that was taken away is still in force")
 	}
 }
 

@@ -2,11 +2,13 @@ package compose
 
 import (
 	"encoding/json"
+	"go/version"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -68,7 +70,7 @@ func buildContext(t *testing.T) string {
 
 func TestSecretsAndHistoryStayOutOfTheBuild(t *testing.T) {
 	m := ignored(t)
-	for _, path := range []string{".git/config", ".ci/run", "deploy/compose/secrets/admin-token", "cmd/foregate/secrets/key", "gateway/tls/site.key",
+	for _, path := range []string{".git/config", ".ci/run", "deploy/compose/secrets/admin-tokens", "cmd/foregate/secrets/key", "gateway/tls/site.key",
 		"cmd/foregate/main_test.go", "bin/foregate", "dist/SHA256SUMS", "deploy/compose/foregate.yaml"} {
 		if out, err := m.MatchesOrParentMatches(path); err != nil || !out {
 			t.Errorf("%s is sent: %v", path, err)
@@ -131,6 +133,10 @@ func TestTheDockerfileIsPinnedAndNobodyIsRoot(t *testing.T) {
 	}
 	if n := strings.Count(dockerfile, "\nUSER 65532:65532\n"); n != 2 {
 		t.Errorf("%d of 2 images have a user who is not root", n)
+	}
+	// Its libraries are in the image: never older than what the tests have run with.
+	if image := regexp.MustCompile(`GO_IMAGE=golang:([0-9.]+)-`).FindStringSubmatch(dockerfile); image == nil || version.Compare("go"+image[1], runtime.Version()) < 0 {
+		t.Errorf("the builder is %q, and the tests run with %s", image, runtime.Version())
 	}
 	if mod := regexp.MustCompile(`(?m)^go ([0-9.]+)$`).FindStringSubmatch(read(t, filepath.Join(root(t), "go.mod"))); mod == nil ||
 		!strings.Contains(dockerfile, "golang:"+strings.Join(strings.Split(mod[1], ".")[:2], ".")) {

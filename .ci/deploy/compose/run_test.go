@@ -45,7 +45,7 @@ func TestTheComposeFileRunsAsProcesses(t *testing.T) {
 	s := newStage(t)
 	s.start(t, "balancer") // and what it depends on, in order
 	s.healthy(t, "balancer")
-	api, key, token := s.url("balancer:8080", "/v1/chat/completions"), s.bearer(t, "api-key"), s.bearer(t, "admin-token")
+	api, key, token := s.url("balancer:8080", "/v1/chat/completions"), s.bearer(t, "api-key"), s.bearer(t, "token-operator")
 
 	t.Run("replicas meet in Redis, by its users", func(t *testing.T) {
 		for _, g := range []string{"gateway-1", "gateway-2"} {
@@ -158,7 +158,7 @@ func (s *stage) operate(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	token := s.bearer(t, "admin-token")
+	token := s.bearer(t, "token-operator")
 	for _, g := range []string{"gateway-1", "gateway-2"} {
 		s.eventually(t, g+" obeys", func() bool {
 			return regexp.MustCompile(`"shed.low","value":"0.8"`).MatchString(s.get(t, s.url(g+":9090", "/admin/settings"), token))

@@ -3,6 +3,7 @@ package compose
 import (
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -64,10 +65,17 @@ func TestEnginesRunWithTheFlagsThatTheGatewayNeeds(t *testing.T) {
 		for flagName, want := range map[string]string{
 			"--enable-prefix-caching": "", "--enable-chunked-prefill": "", "--enable-prompt-tokens-details": "",
 			"--logprobs-mode": "raw_logprobs", "--max-logprobs": "20", "--scheduling-policy": "priority", "--generation-config": "vllm",
+			"--allowed-media-domains": "media.invalid", // an empty list would allow all
 		} {
 			if got, ok := flag(s.Command, flagName); !ok || got != want {
 				t.Errorf("%s runs with %s %q, want %q", name, flagName, got, want)
 			}
+		}
+		if redirects := s.Environment["VLLM_MEDIA_URL_ALLOW_REDIRECTS"]; redirects == nil || *redirects != "0" {
+			t.Errorf("%s follows redirects", name)
+		}
+		if s.User != "2000:0" || !slices.ContainsFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool { return v.Target == *s.Environment["HOME"] }) {
+			t.Errorf("%s runs as %q, with no volume for its home", name, s.User)
 		}
 		tokens, _ := flag(s.Command, "--max-num-batched-tokens")
 		if n, err := strconv.Atoi(tokens); err != nil || n < 4096 || n > 8192 {
