@@ -91,7 +91,7 @@ func TestPromtoolAcceptsTheConfigurationOfPrometheus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const secret = "/run/secrets/admin-token" // which promtool looks for
+	const secret = "/run/secrets/token-prometheus" // which promtool looks for
 	if !strings.Contains(string(text), secret) {
 		t.Errorf("no credentials_file %s", secret)
 	}

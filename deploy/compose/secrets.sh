@@ -37,7 +37,7 @@ sed -e '/^#/d' -e "s/API-KEY-SHA256/$(hash_of api-key)/" "$here/tenants.yaml" >"
 # Lines NAME SCOPES SECRET: Prometheus may read metrics and nothing else.
 cat >"$dir/admin-tokens.new" <<EOF
 prometheus metrics $(cat "$dir/token-prometheus")
-operator metrics,drain,operate $(cat "$dir/token-operator")
+operator operate $(cat "$dir/token-operator")
 EOF
 # Written over, not replaced: a mounted file is the file that was there when the container started.
 for name in users.acl foregate.yaml tenants.yaml admin-tokens; do
