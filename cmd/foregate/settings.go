@@ -209,11 +209,7 @@ type restoreCmd struct {
 
 // Run restores what was lost.
 func (c *restoreCmd) Run(e *env) error {
-	return c.change(e, c.order, func(d *desk) (settings.Result, error) {
-		o := c.order.order(true)
-		o.Why = cmp.Or(o.Why, "restored what Redis had lost")
-		return d.Restore(d.ctx, o)
-	})
+	return c.lost(e, c.order, "restored what Redis had lost", (*desk).Restore)
 }
 
 type acceptCmd struct {
@@ -223,10 +219,15 @@ type acceptCmd struct {
 
 // Run accepts the loss.
 func (c *acceptCmd) Run(e *env) error {
-	return c.change(e, c.order, func(d *desk) (settings.Result, error) {
-		o := c.order.order(true)
-		o.Why = cmp.Or(o.Why, "accepted what Redis had lost")
-		return d.Accept(d.ctx, o)
+	return c.lost(e, c.order, "accepted what Redis had lost", (*desk).Accept)
+}
+
+// lost decides about what Redis has lost, for the reason given unless the order has one.
+func (f where) lost(e *env, o order, why string, decide func(*desk, context.Context, settings.Order) (settings.Result, error)) error {
+	return f.change(e, o, func(d *desk) (settings.Result, error) {
+		made := o.order(true)
+		made.Why = cmp.Or(made.Why, why)
+		return decide(d, d.ctx, made)
 	})
 }
 
