@@ -128,6 +128,14 @@ func has(t *testing.T, when string, mode string, lost int, all ...*Watcher) {
 	}
 }
 
+// empty has Redis lose all, and holds that the mode stays off and so many settings are lost.
+func (s store) empty(t *testing.T, when string, lost int, all []*Watcher) {
+	t.Helper()
+	s.wipe(t, nil)
+	poll(t, all...)
+	has(t, when, "off", lost, all...)
+}
+
 func TestARedisThatCameBackEmptyTakesNoSettingOutOfForce(t *testing.T) {
 	stores(t, func(t *testing.T, s store) {
 		desk, all := s.watchers(t, 2)
@@ -138,16 +146,12 @@ func TestARedisThatCameBackEmptyTakesNoSettingOutOfForce(t *testing.T) {
 		}
 		poll(t, all...)
 		has(t, "set", "off", 0, all...)
-		s.wipe(t, nil)
-		poll(t, all...)
-		has(t, "wiped", "off", 2, all...)
+		s.empty(t, "wiped", 2, all)
 		late := s.watcher(t, nil)
 		all = append(all, late)
 		poll(t, all...)
 		has(t, "one has started since", "off", 2, all...)
-		s.wipe(t, nil)
-		poll(t, all...)
-		has(t, "wiped again", "off", 2, all...)
+		s.empty(t, "wiped again", 2, all)
 		s.set(shedLow, "0")
 		poll(t, all...)
 		has(t, "something was set", "off", 1, all...)
@@ -170,9 +174,7 @@ func TestARedisThatCameBackEmptyTakesNoSettingOutOfForce(t *testing.T) {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 		poll(t, all...)
-		s.wipe(t, nil)
-		poll(t, all...)
-		has(t, "wiped after it was restored", "off", 2, all...)
+		s.empty(t, "wiped after it was restored", 2, all)
 	})
 }
 
@@ -181,9 +183,7 @@ func TestALossThatIsAcceptedIsAChangeInTheLog(t *testing.T) {
 		desk, all := s.watchers(t, 2)
 		s.set("speculation.mode", "off")
 		poll(t, all...)
-		s.wipe(t, nil)
-		poll(t, all...)
-		has(t, "wiped", "off", 1, all...)
+		s.empty(t, "wiped", 1, all)
 		order := Order{Who: "o", Why: "on purpose"}
 		dry := order
 		dry.DryRun = true
@@ -208,9 +208,7 @@ func TestALossThatIsAcceptedIsAChangeInTheLog(t *testing.T) {
 		poll(t, all...)
 		poll(t, all...)
 		has(t, "rolled back to what was lost", "off", 0, all...)
-		s.wipe(t, nil)
-		poll(t, all...)
-		has(t, "wiped again", "off", 1, all...)
+		s.empty(t, "wiped again", 1, all)
 	})
 }
 
