@@ -132,17 +132,24 @@ func TestAChargeThatWasToldTooLateIsNotOfPriorityHighWhereThisReplicaDemoted(t *
 	}
 }
 
+// leaves lets a request in of which Redis is told too late, and has Redis left alone.
+func (r *replica) leaves(t *testing.T, late func(time.Duration)) (Ask, *Grant) {
+	t.Helper()
+	a := Ask{Tenant: "acme", Limit: Limit{TPM: 60_000}, Tokens: 30_000}
+	late(tooLate)
+	g := r.enter(t, a)
+	for range lookup.FailuresInARow {
+		r.ask(t, Ask{Tenant: "other", Limit: Limit{TPM: 60_000}})
+	}
+	if !r.asker.Away() {
+		t.Fatal("Redis is not left alone")
+	}
+	return a, g
+}
+
 func TestARefundWaitsForARedisThatIsLeftAlone(t *testing.T) {
 	belated(t, func(t *testing.T, r *replica, m *miniredis.Miniredis, late func(time.Duration)) {
-		a := Ask{Tenant: "acme", Limit: Limit{TPM: 60_000}, Tokens: 30_000}
-		late(tooLate)
-		g := r.enter(t, a)
-		for range lookup.FailuresInARow {
-			r.ask(t, Ask{Tenant: "other", Limit: Limit{TPM: 60_000}})
-		}
-		if !r.asker.Away() {
-			t.Fatal("Redis is not left alone")
-		}
+		_, g := r.leaves(t, late)
 		g.Settle(100)
 		time.Sleep(2 * flushEvery)
 		late(0)
@@ -156,12 +163,7 @@ func TestARefundWaitsForARedisThatIsLeftAlone(t *testing.T) {
 
 func TestARefundThatWaitedForRedisIsLessByWhatHasDrainedMeanwhile(t *testing.T) {
 	belated(t, func(t *testing.T, r *replica, m *miniredis.Miniredis, late func(time.Duration)) {
-		a := Ask{Tenant: "acme", Limit: Limit{TPM: 60_000}, Tokens: 30_000}
-		late(tooLate)
-		g := r.enter(t, a)
-		for range lookup.FailuresInARow {
-			r.ask(t, Ask{Tenant: "other", Limit: Limit{TPM: 60_000}})
-		}
+		a, g := r.leaves(t, late)
 		g.Settle(100)
 		time.Sleep(time.Minute) // all that was charged has drained
 		late(0)
