@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes what docker-compose.yml keeps secret, in deploy/compose/secrets (ignored by git): passwords, keys and
 # tokens where there are none yet, and from them what programs read, each time anew: users.acl of Redis, and the
-# gateways' foregate.yaml, tenants.yaml and admin-tokens. To replace a secret delete its file and run this;
+# gateways' tenants.yaml and admin-tokens. To replace a secret delete its file and run this;
 # deploy/RUNBOOK.md (Rotation) says what follows.
 #
 # Containers read these files as users of their own, who are others to the host: so the files are
@@ -30,9 +30,6 @@ sed -e "s/SHA256-OF-FOREGATES-PASSWORD/$(hash_of redis-foregate)/" \
     -e "s/SHA256-OF-THE-OPERATORS-PASSWORD/$(hash_of redis-operator)/" \
     -e "s/SHA256-OF-THE-EXPORTERS-PASSWORD/$(hash_of redis-exporter)/" \
     "$here/../redis/users.acl" >"$dir/users.acl.new"
-sed -e '/^#/d' \
-    -e "s/REDIS-OPERATOR-PASSWORD/$(cat "$dir/redis-operator")/" \
-    "$here/foregate.yaml" >"$dir/foregate.yaml.new"
 sed -e '/^#/d' -e "s/API-KEY-SHA256/$(hash_of api-key)/" "$here/tenants.yaml" >"$dir/tenants.yaml.new"
 # Lines NAME SCOPES SECRET: Prometheus may read metrics and nothing else.
 cat >"$dir/admin-tokens.new" <<EOF
@@ -40,7 +37,7 @@ prometheus metrics $(cat "$dir/token-prometheus")
 operator operate $(cat "$dir/token-operator")
 EOF
 # Written over, not replaced: a mounted file is the file that was there when the container started.
-for name in users.acl foregate.yaml tenants.yaml admin-tokens; do
+for name in users.acl tenants.yaml admin-tokens; do
   cat "$dir/$name.new" >"$dir/$name"
   rm "$dir/$name.new"
 done

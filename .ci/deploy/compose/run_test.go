@@ -74,6 +74,10 @@ func TestTheComposeFileRunsAsProcesses(t *testing.T) {
 				t.Errorf("%s: status %d, %v: %s", c.url, r.status, err, r.body)
 			}
 		}
+		r, err := s.ask(t.Context(), http.MethodPost, s.url("gateway-1:9090", "/admin/drain?backend=x"), "{}", s.bearer(t, "token-prometheus"))
+		if err != nil || r.status != http.StatusForbidden {
+			t.Errorf("Prometheus drains: status %d, %v: %s", r.status, err, r.body)
+		}
 	})
 	t.Run("answers and streams come through the balancer", func(t *testing.T) { s.converse(t, api, key) })
 	t.Run("an answer that one replica kept is given by the other", func(t *testing.T) { s.shareAnAnswer(t, key) })
@@ -150,11 +154,11 @@ func (s *stage) shareAnAnswer(t *testing.T, key http.Header) {
 // operate changes a setting as the user of redis.settings_url.
 func (s *stage) operate(t *testing.T) {
 	config := read(t, filepath.Join(s.dir, "gateway-1", "etc/foregate/foregate.yaml"))
-	m := regexp.MustCompile(`settings_url: (\S+)`).FindStringSubmatch(config)
+	m := regexp.MustCompile(`settings_url: redis://operator@(\S+)`).FindStringSubmatch(config)
 	if m == nil {
 		t.Fatal("there is no settings_url")
 	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(s.bin, "foregate"), "settings", "set", "--redis", m[1], "--because", "a test", "shed.low=0.8")
+	cmd := exec.CommandContext(t.Context(), filepath.Join(s.bin, "foregate"), "settings", "set", "--redis", "redis://operator:"+s.secret(t, "redis-operator")+"@"+m[1], "--because", "a test", "shed.low=0.8")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -287,7 +287,7 @@ func TestASpotNoticeOfAWSDrainsTheBackend(t *testing.T) {
 		t.Fatal(err)
 	}
 	for k, h := range headers {
-		req.Header.Set(k, h)
+		req.Header.Set(k, strings.ReplaceAll(h, "FOREGATE-DRAIN-TOKEN", drainToken))
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -318,7 +318,7 @@ func leave(t *testing.T, env ...string) (took time.Duration, log string) {
 	}
 	dir := t.TempDir()
 	script := only[*core.ConfigMap](manifest(t))[0].Data["leave.sh"]
-	for name, text := range map[string]string{"leave.sh": script, "token": "0123456789abcdef0123456789abcdef\n"} {
+	for name, text := range map[string]string{"leave.sh": script, "token": drainToken + "\n"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -346,6 +346,40 @@ func TestAPodThatLeavesTellsTheGatewayAndGoesWhenItIsIdle(t *testing.T) {
 	}
 	if page := get(t, admin+"/admin/backends"); !strings.Contains(page, `"state":"drained"`) || !strings.Contains(page, "spot notice") {
 		t.Error(page)
+	}
+}
+
+// What Prometheus has, and what engines have, is good for nothing else.
+func TestATokenOfOneScopeIsRefusedForAnother(t *testing.T) {
+	admin := startGateway(t, "http://127.0.0.1:1")
+	for _, c := range []struct {
+		method, path, token string
+		status              int
+	}{
+		{"POST", "/admin/drain?backend=127.0.0.1:1&for=1s", drainToken, 200},
+		{"POST", "/admin/drain?backend=127.0.0.1:1&for=1s", metricsToken, 403},
+		{"POST", "/admin/settings", drainToken, 403},
+		{"POST", "/admin/cache/purge", drainToken, 403},
+		{"GET", "/metrics", metricsToken, 200},
+		{"POST", "/admin/drain?backend=127.0.0.1:1&for=1s", "nobody's", 401},
+		{"GET", "/livez", "", 200},
+	} {
+		req, err := http.NewRequest(c.method, admin+c.path, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		if c.token != "" {
+			req.Header.Set("Authorization", "Bearer "+c.token)
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		if resp.StatusCode != c.status {
+			t.Errorf("%s %s: status %d, want %d", c.method, c.path, resp.StatusCode, c.status)
+		}
 	}
 }
 

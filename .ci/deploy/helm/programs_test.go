@@ -1,9 +1,11 @@
 package helm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -12,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	core "k8s.io/api/core/v1"
 )
 
 // bin is where the programs are.
@@ -43,17 +47,24 @@ func run(m *testing.M) int {
 const mounted = "/run/secrets/foregate/"
 
 // onThisMachine is a file of a pod with the paths that are mounted there put under a directory here, in
-// which each that it names has a secret.
-func onThisMachine(t *testing.T, text string) (path string) {
+// which each that it names has what the chart's Secrets hold for it, or what an operator would put there.
+func onThisMachine(t *testing.T, text string, d *deployment, docs []object) (path string) {
 	t.Helper()
-	dir := t.TempDir()
+	dir, made := t.TempDir(), mountedFiles(d, docs)
 	for _, word := range strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" \n\"',{}[]", c) }) {
 		if name, ok := strings.CutPrefix(word, mounted); ok {
 			at := filepath.Join(dir, name)
 			if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(at, []byte(strings.Repeat("s3cret-", 6)+filepath.Base(at)+"\n"), 0o600); err != nil {
+			content, ok := made[word]
+			if !ok {
+				content = map[string]string{
+					"tokens": "prometheus metrics " + secret("a") + "engines drain " + secret("b") + "ann operate " + secret("c"),
+					"keys":   "k2 " + secret("d") + "k1 " + secret("e"),
+				}[filepath.Base(at)]
+			}
+			if err := os.WriteFile(at, []byte(cmp.Or(content, secret("f"))), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -65,13 +76,45 @@ func onThisMachine(t *testing.T, text string) (path string) {
 	return path
 }
 
+func secret(letter string) string { return strings.Repeat(letter, 64) + "\n" }
+
+// mountedFiles are what the chart's own Secrets put into the gateway's container, by path.
+func mountedFiles(d *deployment, docs []object) map[string]string {
+	secrets := map[string]map[string]string{}
+	for _, s := range only[*core.Secret](docs) {
+		secrets[s.Name] = maps.Clone(s.StringData)
+		for k, v := range s.Data {
+			secrets[s.Name] = map[string]string{k: string(v)}
+		}
+	}
+	out := map[string]string{}
+	pod := d.Spec.Template.Spec
+	for _, m := range pod.Containers[0].VolumeMounts {
+		for _, v := range pod.Volumes {
+			if v.Name != m.Name || v.Secret == nil {
+				continue
+			}
+			for key, text := range secrets[v.Secret.SecretName] {
+				file := key
+				for _, i := range v.Secret.Items {
+					if i.Key == key {
+						file = i.Path
+					}
+				}
+				out[m.MountPath+"/"+file] = text
+			}
+		}
+	}
+	return out
+}
+
 func TestForegateTakesTheFile(t *testing.T) {
-	inEveryVariant(t, func(t *testing.T, _ *deployment, docs []object) {
+	inEveryVariant(t, func(t *testing.T, d *deployment, docs []object) {
 		text, _ := configFile(t, docs)
 		if text == "" {
 			return
 		}
-		if out, err := exec.Command(bin+"/foregate", "check", onThisMachine(t, text)).CombinedOutput(); err != nil {
+		if out, err := exec.Command(bin+"/foregate", "check", onThisMachine(t, text, d, docs)).CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s\nof\n%s", err, out, text)
 		}
 	})
@@ -117,16 +160,23 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
+// The tokens of a gateway here.
+var (
+	drainToken   = strings.Repeat("d", 64)
+	metricsToken = strings.Repeat("m", 64)
+)
+
 // startGateway runs a gateway with the backends given in its pool draft, and returns its admin listener's URL.
 func startGateway(t *testing.T, backends ...string) string {
 	t.Helper()
-	admin := freeAddress(t)
-	file := filepath.Join(t.TempDir(), "foregate.yaml")
-	text := fmt.Sprintf("listen: %s\nadmin: %s\npools: {draft: {model: m, backends: [%q]}}\nroutes: [{model: m, target: draft}]\ndrain: {delay: 0s, grace: 1s}\n",
-		freeAddress(t), admin, strings.Join(backends, `", "`))
-	text = strings.ReplaceAll(text, `\"`, `"`)
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
+	admin, dir := freeAddress(t), t.TempDir()
+	file, tokens := filepath.Join(dir, "foregate.yaml"), filepath.Join(dir, "tokens")
+	text := fmt.Sprintf("listen: %s\nadmin: %s\nadmin_tokens_file: %s\npools: {draft: {model: m, backends: [%s]}}\nroutes: [{model: m, target: draft}]\ndrain: {delay: 0s, grace: 1s}\n",
+		freeAddress(t), admin, tokens, strings.Join(backends, ", "))
+	for name, content := range map[string]string{file: text, tokens: "prometheus metrics " + metricsToken + "\nengines drain " + drainToken + "\n"} {
+		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	process(t, "http://"+admin+"/livez", "foregate", "serve", "-c", file)
 	return "http://" + admin
@@ -134,7 +184,12 @@ func startGateway(t *testing.T, backends ...string) string {
 
 func get(t *testing.T, url string) string {
 	t.Helper()
-	resp, err := http.Get(url)
+	req, err := http.NewRequest(http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+drainToken)
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

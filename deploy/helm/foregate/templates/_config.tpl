@@ -68,7 +68,7 @@
 {{- with dig "identity" "jwt" "jwks_file" "" $c -}}
 {{- $_ := set $paths "identity.jwt.jwks_file" . -}}
 {{- end -}}
-{{- range $name := list "ca_file" "cert_file" "key_file" "password_file" -}}
+{{- range $name := list "ca_file" "cert_file" "key_file" "password_file" "settings_password_file" "sentinel_password_file" -}}
 {{- with get $c.redis $name -}}
 {{- $_ := set $paths (printf "redis.%s" $name) . -}}
 {{- end -}}
