@@ -147,6 +147,7 @@ func TestContainersHaveNoMoreThanTheyNeed(t *testing.T) {
 var secretName = regexp.MustCompile(`(?i)(PASS|SECRET|TOKEN|KEY|AUTH)`)
 
 func TestNoSecretIsInAnEnvironmentOrAnArgument(t *testing.T) {
+	const compose = "deploy/compose/"
 	secrets := t.TempDir()
 	makeSecrets(t, secrets)
 	entries, err := os.ReadDir(secrets)
@@ -155,7 +156,7 @@ func TestNoSecretIsInAnEnvironmentOrAnArgument(t *testing.T) {
 	}
 	for _, entry := range entries {
 		if text := strings.TrimSpace(read(t, filepath.Join(secrets, entry.Name()))); len(text) == 64 {
-			for _, f := range []string{simulated, real, "deploy/compose/foregate.yaml", "deploy/compose/tenants.yaml", "deploy/compose/haproxy.cfg"} {
+			for _, f := range []string{simulated, real, compose + "foregate.yaml", compose + "tenants.yaml", compose + "haproxy.cfg"} {
 				if strings.Contains(read(t, filepath.Join(root(t), f)), text) {
 					t.Errorf("%s holds the %s", f, entry.Name())
 				}

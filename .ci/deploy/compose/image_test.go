@@ -70,14 +70,16 @@ func buildContext(t *testing.T) string {
 
 func TestSecretsAndHistoryStayOutOfTheBuild(t *testing.T) {
 	m := ignored(t)
-	for _, path := range []string{".git/config", ".ci/run", "deploy/compose/secrets/admin-tokens", "cmd/foregate/secrets/key", "gateway/tls/site.key",
+	for _, path := range []string{".git/config", ".ci/run", "deploy/compose/secrets/admin-tokens", "cmd/foregate/secrets/key",
+		"gateway/tls/site.key",
 		"gateway/secrets/x.key", "gateway/secrets/secrets_test.go",
 		"cmd/foregate/main_test.go", "bin/foregate", "dist/SHA256SUMS", "deploy/compose/foregate.yaml"} {
 		if out, err := m.MatchesOrParentMatches(path); err != nil || !out {
 			t.Errorf("%s is sent: %v", path, err)
 		}
 	}
-	for _, path := range []string{"go.mod", "go.sum", "LICENSE", "cmd/foregate/main.go", "gateway/config/config.go", "gateway/secrets/secrets.go"} {
+	for _, path := range []string{"go.mod", "go.sum", "LICENSE", "cmd/foregate/main.go", "gateway/config/config.go",
+		"gateway/secrets/secrets.go"} {
 		if out, err := m.MatchesOrParentMatches(path); err != nil || out {
 			t.Errorf("%s is not sent: %v", path, err)
 		}
@@ -136,7 +138,8 @@ func TestTheDockerfileIsPinnedAndNobodyIsRoot(t *testing.T) {
 		t.Errorf("%d of 2 images have a user who is not root", n)
 	}
 	// Its libraries are in the image: never older than what the tests have run with.
-	if image := regexp.MustCompile(`GO_IMAGE=golang:([0-9.]+)-`).FindStringSubmatch(dockerfile); image == nil || version.Compare("go"+image[1], runtime.Version()) < 0 {
+	image := regexp.MustCompile(`GO_IMAGE=golang:([0-9.]+)-`).FindStringSubmatch(dockerfile)
+	if image == nil || version.Compare("go"+image[1], runtime.Version()) < 0 {
 		t.Errorf("the builder is %q, and the tests run with %s", image, runtime.Version())
 	}
 	if mod := regexp.MustCompile(`(?m)^go ([0-9.]+)$`).FindStringSubmatch(read(t, filepath.Join(root(t), "go.mod"))); mod == nil ||

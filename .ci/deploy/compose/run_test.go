@@ -158,7 +158,8 @@ func (s *stage) operate(t *testing.T) {
 	if m == nil {
 		t.Fatal("there is no settings_url")
 	}
-	cmd := exec.CommandContext(t.Context(), filepath.Join(s.bin, "foregate"), "settings", "set", "--redis", "redis://operator:"+s.secret(t, "redis-operator")+"@"+m[1], "--because", "a test", "shed.low=0.8")
+	redis := "redis://operator:" + s.secret(t, "redis-operator") + "@" + m[1]
+	cmd := exec.CommandContext(t.Context(), filepath.Join(s.bin, "foregate"), "settings", "set", "--redis", redis, "--because", "a test", "shed.low=0.8")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

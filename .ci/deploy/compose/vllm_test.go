@@ -74,7 +74,8 @@ func TestEnginesRunWithTheFlagsThatTheGatewayNeeds(t *testing.T) {
 		if redirects := s.Environment["VLLM_MEDIA_URL_ALLOW_REDIRECTS"]; redirects == nil || *redirects != "0" {
 			t.Errorf("%s follows redirects", name)
 		}
-		if s.User != "2000:0" || !slices.ContainsFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool { return v.Target == *s.Environment["HOME"] }) {
+		isHome := func(v types.ServiceVolumeConfig) bool { return v.Target == *s.Environment["HOME"] }
+		if s.User != "2000:0" || !slices.ContainsFunc(s.Volumes, isHome) {
 			t.Errorf("%s runs as %q, with no volume for its home", name, s.User)
 		}
 		tokens, _ := flag(s.Command, "--max-num-batched-tokens")

@@ -65,8 +65,11 @@ func render(c *chart.Chart, values map[string]any) (map[string]string, error) {
 	return renderWith(c, values, engine.Engine{Strict: true}.Render)
 }
 
+// executor executes templates.
+type executor func(*chart.Chart, chartutil.Values) (map[string]string, error)
+
 // renderWith is render by an engine of the caller's.
-func renderWith(c *chart.Chart, values map[string]any, execute func(*chart.Chart, chartutil.Values) (map[string]string, error)) (map[string]string, error) {
+func renderWith(c *chart.Chart, values map[string]any, execute executor) (map[string]string, error) {
 	top, err := chartutil.ToRenderValues(c, values, chartutil.ReleaseOptions{
 		Name: release, Namespace: namespace, Revision: 1, IsInstall: true,
 	}, chartutil.DefaultCapabilities)

@@ -171,9 +171,15 @@ func startGateway(t *testing.T, backends ...string) string {
 	t.Helper()
 	admin, dir := freeAddress(t), t.TempDir()
 	file, tokens := filepath.Join(dir, "foregate.yaml"), filepath.Join(dir, "tokens")
-	text := fmt.Sprintf("listen: %s\nadmin: %s\nadmin_tokens_file: %s\npools: {draft: {model: m, backends: [%s]}}\nroutes: [{model: m, target: draft}]\ndrain: {delay: 0s, grace: 1s}\n",
-		freeAddress(t), admin, tokens, strings.Join(backends, ", "))
-	for name, content := range map[string]string{file: text, tokens: "prometheus metrics " + metricsToken + "\nengines drain " + drainToken + "\n"} {
+	text := fmt.Sprintf(`listen: %s
+admin: %s
+admin_tokens_file: %s
+pools: {draft: {model: m, backends: [%s]}}
+routes: [{model: m, target: draft}]
+drain: {delay: 0s, grace: 1s}
+`, freeAddress(t), admin, tokens, strings.Join(backends, ", "))
+	lines := "prometheus metrics " + metricsToken + "\nengines drain " + drainToken + "\n"
+	for name, content := range map[string]string{file: text, tokens: lines} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -48,21 +48,34 @@ func (at place) holds(t *testing.T, p networking.NetworkPolicyPeer, own string) 
 		(p.PodSelector == nil || matches(p.PodSelector, at.labels))
 }
 
-// lets tells whether a rule names a port of the place and, among its peers, the other one. No peers are all.
-func lets(t *testing.T, ports []networking.NetworkPolicyPort, peers []networking.NetworkPolicyPeer, own string, other, listens place, port int32) bool {
+// rule is one of a policy.
+type rule struct {
+	ports []networking.NetworkPolicyPort
+	peers []networking.NetworkPolicyPeer
+}
+
+// way is from one place to a port of another.
+type way struct {
+	from, to place
+	port     int32
+}
+
+// lets tells whether a rule names the port of a way and, among its peers, the place at its other end, as seen from
+// the namespace given. No peers are all.
+func (r rule) lets(t *testing.T, w way, other place, own string) bool {
 	t.Helper()
-	named := len(ports) == 0
-	for _, p := range ports {
+	named := len(r.ports) == 0
+	for _, p := range r.ports {
 		n := p.Port.IntVal
 		if p.Port.Type == intstr.String {
-			n = listens.ports[p.Port.StrVal]
+			n = w.to.ports[p.Port.StrVal]
 		}
-		named = named || n == port
+		named = named || n == w.port
 	}
-	if !named || len(peers) == 0 {
+	if !named || len(r.peers) == 0 {
 		return named
 	}
-	for _, p := range peers {
+	for _, p := range r.peers {
 		if other.holds(t, p, own) {
 			return true
 		}
@@ -72,7 +85,7 @@ func lets(t *testing.T, ports []networking.NetworkPolicyPort, peers []networking
 
 // reaches tells whether policies let one place connect to a port of another: of each that they choose some
 // policy must say so.
-func reaches(t *testing.T, policies []*networking.NetworkPolicy, from, to place, port int32) bool {
+func reaches(t *testing.T, policies []*networking.NetworkPolicy, w way) bool {
 	t.Helper()
 	open := func(at place, kind networking.PolicyType, says func(networking.NetworkPolicySpec) bool) bool {
 		chosen := false
@@ -93,16 +106,16 @@ func reaches(t *testing.T, policies []*networking.NetworkPolicy, from, to place,
 		}
 		return !chosen
 	}
-	return open(from, networking.PolicyTypeEgress, func(s networking.NetworkPolicySpec) bool {
+	return open(w.from, networking.PolicyTypeEgress, func(s networking.NetworkPolicySpec) bool {
 		for _, e := range s.Egress {
-			if lets(t, e.Ports, e.To, from.namespace, to, to, port) {
+			if (rule{e.Ports, e.To}).lets(t, w, w.to, w.from.namespace) {
 				return true
 			}
 		}
 		return false
-	}) && open(to, networking.PolicyTypeIngress, func(s networking.NetworkPolicySpec) bool {
+	}) && open(w.to, networking.PolicyTypeIngress, func(s networking.NetworkPolicySpec) bool {
 		for _, i := range s.Ingress {
-			if lets(t, i.Ports, i.From, to.namespace, from, to, port) {
+			if (rule{i.Ports, i.From}).lets(t, w, w.from, w.to.namespace) {
 				return true
 			}
 		}
@@ -150,12 +163,15 @@ func cluster(t *testing.T, values string, without ...string) ([]*networking.Netw
 }
 
 func TestByDefaultOnlyWhoMustReachesWhom(t *testing.T) {
-	policies, places := cluster(t, "{config: {redis: {url: 'redis://redis.redis.svc'}}, networkPolicy: {redis: {to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: redis}}}]}}}", "hub")
-	type way struct {
+	policies, places := cluster(t, `
+config: {redis: {url: "redis://redis.redis.svc"}}
+networkPolicy: {redis: {to: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: redis}}}]}}
+`, "hub")
+	type named struct {
 		from, to string
 		port     int32
 	}
-	open := map[way]bool{
+	open := map[named]bool{
 		{"gateway", "engine", 8000}: true, {"gateway", "dns", 53}: true, {"gateway", "redis", 6379}: true,
 		{"engine", "dns", 53}: true, {"engine", "gateway", 9090}: true, // leave.sh
 		{"prometheus", "gateway", 9090}: true, {"prometheus", "engine", 8000}: true,
@@ -171,7 +187,7 @@ func TestByDefaultOnlyWhoMustReachesWhom(t *testing.T) {
 					continue
 				}
 				among := from == "redis" && to == "redis" // its replicas and its bus
-				if got := reaches(t, policies, places[from], places[to], port); got != (open[way{from, to, port}] || among) {
+				if got := reaches(t, policies, way{places[from], places[to], port}); got != (open[named{from, to, port}] || among) {
 					t.Errorf("%s reaches %s at port %d: %v", from, to, port, got)
 				}
 			}
@@ -181,27 +197,34 @@ func TestByDefaultOnlyWhoMustReachesWhom(t *testing.T) {
 
 func TestWithTheHubOpenEnginesReachTheInternetAndNothingPrivate(t *testing.T) {
 	policies, places := cluster(t, "{}")
-	for to, want := range map[string]bool{"internet": true, "metadata": false, "metadata6": false, "node": false, "redis": false, "stranger": false} {
-		if got := reaches(t, policies, places["engine"], places[to], 443); got != want {
+	for _, to := range []string{"internet", "metadata", "metadata6", "node", "redis", "stranger"} {
+		if got := reaches(t, policies, way{places["engine"], places[to], 443}); got != (to == "internet") {
 			t.Errorf("an engine reaches %s: %v", to, got)
 		}
 	}
 	for _, port := range []int32{80, 8080, 53} {
-		if reaches(t, policies, places["engine"], places["internet"], port) {
+		if reaches(t, policies, way{places["engine"], places["internet"], port}) {
 			t.Errorf("an engine reaches the internet at port %d", port)
 		}
 	}
 }
 
 func TestWhoIsListedReachesThePublicPortAndNoOther(t *testing.T) {
-	policies, places := cluster(t, "networkPolicy: {public: {from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: default}}}, {ipBlock: {cidr: 198.51.100.0/24}}]}, admin: {from: []}}")
+	policies, places := cluster(t, `
+networkPolicy:
+  public: {from: [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: default}}}, {ipBlock: {cidr: 198.51.100.0/24}}]}
+  admin: {from: []}
+`)
+	reach := func(who string, port int32) bool {
+		return reaches(t, policies, way{places[who], places["gateway"], port})
+	}
 	for _, who := range []string{"stranger", "client"} {
-		if !reaches(t, policies, places[who], places["gateway"], 8080) || reaches(t, policies, places[who], places["gateway"], 9090) {
+		if !reach(who, 8080) || reach(who, 9090) {
 			t.Errorf("%s does not reach the public port, or reaches the admin port", who)
 		}
 	}
 	for _, who := range []string{"internet", "prometheus", "engine", "grafana"} {
-		if reaches(t, policies, places[who], places["gateway"], 8080) || reaches(t, policies, places[who], places["gateway"], 9090) {
+		if reach(who, 8080) || reach(who, 9090) {
 			t.Errorf("%s is not listed and reaches the gateway", who)
 		}
 	}

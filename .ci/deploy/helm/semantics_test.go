@@ -326,11 +326,12 @@ func TestPodsAreReplacedWhenTheFileChangesAndNotForASecret(t *testing.T) {
 		t.Error("another file replaces no pod")
 	}
 	// These are read again when they change: a restart would cut streams for nothing.
+	const letters = "abcdef0123456789abcdef0123456789"
 	for more, which := range map[string]string{
-		"adminTokens: {value: ann operate abcdef0123456789abcdef0123456789}":                                            "llm-gateway-admin-tokens",
-		"sealKeys: {value: k3 abcdef0123456789abcdef0123456789}":                                                        "llm-gateway-seal-keys",
-		"secretFiles: {signers: {values: {keys: k2 0123456789abcdef0123456789abcdef}}}":                                 "llm-gateway-file-signers",
-		"config: {tenants: [{id: b, keys_sha256: [ABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABABAB]}]}": "llm-gateway-tenants",
+		"adminTokens: {value: ann operate " + letters + "}":                      "llm-gateway-admin-tokens",
+		"sealKeys: {value: k3 " + letters + "}":                                  "llm-gateway-seal-keys",
+		"secretFiles: {signers: {values: {keys: k2 " + letters + "}}}":           "llm-gateway-file-signers",
+		"config: {tenants: [{id: b, keys_sha256: [" + letters + letters + "]}]}": "llm-gateway-tenants",
 	} {
 		now, after := pods(more)
 		if !reflect.DeepEqual(now, base) {
