@@ -70,7 +70,7 @@ type Options struct {
 	Fleet     Fleet               // served under /admin/ on the admin listener; nil is none
 	Inside    Inside              // served under /admin/status and /admin/settings; nil is none
 	Desk      Desk                // where operators change settings, served under /admin/settings; nil is none
-	Tenants   []TenantView        // those of the configuration, for /admin/tenants
+	Tenants   func() []TenantView // those that are listed now, for /admin/tenants; nil is none
 	Lost      func() int          // settings that Redis has lost, which /readyz tells beside; nil tells nothing
 	Rung      func() string       // how much Redis there is, which /readyz tells beside; nil tells nothing
 	Loops     []Loop

@@ -30,18 +30,23 @@ var Fields = []FieldDoc{
 	{"cache.seal_keys[].file", "required with a key", "Path of the file with the secret: one line of 32 to 4096 printable characters (`openssl rand -hex 32`), the same on all replicas, read at the start. " +
 		"Without any key a value still opens only for the very request that it answers, but who can write to Redis and knows a request can forge its answer."},
 	{"cache.local_bytes", "`32MiB`", "Most bytes of the copies of answers in each replica's own memory, up to 16GiB; 0 is none."},
-	{"identity.mode", "none, or `keys` when a tenant has keys", "Whom to believe about tenant and priority: `keys` (bearer keys of the tenants), `signed` (`X-Identity` as a load balancer signs it for each request), " +
+	{"identity.mode", "none, or `keys` when a tenant has keys or there is a `tenants_file`", "Whom to believe about tenant and priority: `keys` (bearer keys of the tenants), `signed` (`X-Identity` as a load balancer signs it for each request), " +
 		"`jwt` (bearer tokens of an issuer) or `trusted_headers` (`X-Tenant-ID` and `X-Priority` as the proxies listed set them). " +
-		"Without any, only on a loopback listener, anybody may claim anything, but for web pages of other sites: requests are taken at an IP address, `localhost`, or a name under `.localhost` or `.internal`. All but `keys` may name tenants that are not listed; they have no limits of their own."},
+		"Without any, only on a loopback listener, anybody may claim anything, but for web pages of other sites: requests are taken at an IP address, `localhost`, or a name under `.localhost` or `.internal`. All but `keys` may name tenants that are not listed: see `identity.unlisted_tenants`."},
 	{"identity.trusted_proxies", "none", "CIDRs of the proxies whose headers are believed, such as `[10.0.0.0/16]`; with mode `trusted_headers` only, and required there."},
-	{"identity.keys[].id", "required with `signed`", "The key's name, which `X-Identity` says as `kid=`: 1–64 of `A-Z a-z 0-9 . _ : -`. Give two keys or more while one replaces another."},
-	{"identity.keys[].file", "required with `signed`", "Path of the file with the secret: one line of 32 to 4096 printable characters (`openssl rand -hex 32`), read at the start."},
+	{"identity.signing_keys_file", "required with `signed`", "Path of the file with the secrets that `X-Identity` may be signed with: lines `ID SECRET`, where ID is what `X-Identity` says as `kid=` (1–64 of `A-Z a-z 0-9 . _ : -`) and SECRET is 32 to 4096 printable characters (`openssl rand -hex 32`). " +
+		"All of them count: give two or more while one replaces another. Read again when it changes, see *Files that are read again*."},
+	{"identity.unlisted_tenants", "`refuse`; without a mode `default`, unlimited", "What becomes of tenants that a signature, a token or a trusted header names and `tenants` does not list: `refuse` (403) or `default` (each is served as `identity.default_tenant`). Not with `keys`."},
+	{"identity.default_tenant.max_priority", "`normal`", "Highest class that requests of an unlisted tenant may have; this and the next three with `unlisted_tenants: default` only."},
+	{"identity.default_tenant.rpm", "`0`", "Requests per minute of each unlisted tenant, as `tenants[].rpm`."},
+	{"identity.default_tenant.tpm", "`0`", "Tokens per minute of each unlisted tenant, as `tenants[].tpm`."},
+	{"identity.default_tenant.concurrent", "`0`", "Requests under way at once of each unlisted tenant, as `tenants[].concurrent`."},
 	{"identity.jwt.issuer", "required with `jwt`", "The `iss` of every token."},
 	{"identity.jwt.audience", "required with `jwt`", "The `aud` that names this gateway; a token's `aud` must hold it."},
 	{"identity.jwt.jwks_file", "required with `jwt`", "Path of the issuer's public keys (a JSON Web Key Set, as its `jwks_uri` serves it). " +
-		"Looked at every 30 s and read again when it has changed; while it is broken the keys before it stay in force."},
+		"Read again when it changes, see *Files that are read again*."},
 	{"identity.jwt.algorithms", "`[RS256, ES256, EdDSA]`", "What tokens may be signed with: these or `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES384`, `ES512`."},
-	{"identity.jwt.tenant_claim", "`tenant`, else `sub`", "The claim that names the tenant."},
+	{"identity.jwt.tenant_claim", "`tenant`", "The claim that names the tenant; a token without it is refused. `sub` only where the issuer lets nobody choose it."},
 	{"identity.jwt.priority_claim", "`priority`", "The claim that names the highest priority; a token without it has `normal`."},
 	{"pools.NAME.model", required, "The model's name as the backends know it."},
 	{"pools.NAME.revision", "none", "Which weights the backends serve under that name, such as a commit or a date: 1–64 of `A-Z a-z 0-9 . _ : @ / -`. It is part of the cache's key, so that a change of it makes answers of the former ones unreachable."},
@@ -66,6 +71,7 @@ var Fields = []FieldDoc{
 	{"tenants[].concurrent", "`0`", "Requests under way at once; 0 is unlimited. Each replica lets in this divided by the number of replicas, rounded up, at least one."},
 	{"tenants[].drafts_under_pressure", "`false`", "It may get a draft below the threshold while the target is short of memory for its class (`speculation.under_pressure`); such answers say `reason=target_pressure`."},
 	{"tenants[].own_promise", "`false`", "Modes `risk` and `shadow`: what is promised of drafts is promised for this tenant's requests alone, on evidence of their own; worth it from about 20,000 requests a day."},
+	{"tenants_file", "none", "Path of a YAML file with `tenants:` alone, as they may stand here, instead of them; the mode is then `keys` where none is given. Read again when it changes, see *Files that are read again*: who is added is served, a removed key is refused, and limits hold for new requests; requests under way go on."},
 	{"passthrough", "`/v1/embeddings`, `/v1/responses`, `/v1/messages`, `/tokenize`, `/detokenize`, `/v1/rerank`, `/v1/score`",
 		"Exact paths that are handed to the route's target pool as they are. Paths that control or reveal an engine are refused."},
 	{"limits.body_bytes", "`4MiB`", "Largest request body, 1KiB … 1GiB."},

@@ -12,6 +12,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -40,6 +41,7 @@ type State struct {
 	Since   time.Time `json:"since"`           // when what is in force was put into force
 	Changes int       `json:"changes"`         // put into force since the start
 	Error   string    `json:"error,omitempty"` // why the file as it is now is not in force; "" where it is
+	Open    bool      `json:"open,omitempty"`  // every user of the machine could read this file of secrets when it was added
 }
 
 // Options are what a [Watcher] needs to know.
@@ -83,17 +85,21 @@ func (w *Watcher) Add(f File) error {
 	if err == nil {
 		err = f.Apply(contents)
 	}
-	if err != nil {
+	switch {
+	case err != nil && strings.HasPrefix(err.Error(), f.Setting+":"): // it tells lines, as setting:line
+		return err
+	case err != nil:
 		return fmt.Errorf("%s: %w", f.Setting, err)
 	}
-	if open && f.Secret {
+	open = open && f.Secret
+	if open {
 		w.log.Warn().Str("setting", f.Setting).
 			Msg("every user of this machine may read this file of secrets; take the permission away (chmod o-r)")
 	}
 	sum := digest(contents)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.files = append(w.files, &watched{File: f, state: State{Setting: f.Setting, Since: w.now()}, inForce: sum, read: sum})
+	w.files = append(w.files, &watched{File: f, state: State{Setting: f.Setting, Since: w.now(), Open: open}, inForce: sum, read: sum})
 	w.metrics.good.WithLabelValues(f.Setting).Set(1)
 	return nil
 }
@@ -146,7 +152,7 @@ func (w *Watcher) note(f *watched, changed bool, err error) {
 			w.log.Warn().Str("setting", f.Setting).Err(err).Msg("a file cannot be put into force; its last good content stays in force")
 		}
 	case changed:
-		f.state = State{Setting: f.Setting, Since: w.now(), Changes: f.state.Changes + 1}
+		f.state = State{Setting: f.Setting, Since: w.now(), Changes: f.state.Changes + 1, Open: f.state.Open}
 		w.metrics.good.WithLabelValues(f.Setting).Set(1)
 		w.metrics.changes.WithLabelValues(f.Setting).Inc()
 		w.log.Info().Str("setting", f.Setting).Msg("a file was read again; its new content is in force")
