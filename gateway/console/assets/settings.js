@@ -146,7 +146,7 @@ class Page {
   /** Draws what is shown, unless somebody is editing and nothing made it change. */
   draw(asked) {
     if (!this.status) return;
-    fill(this.top, troubles(this.status.settings));
+    fill(this.top, troubles(this.status));
     if (this.editing && !asked) return this.renew();
     const wanted = this.search.value.trim().toLowerCase(),
       focused = this.list.contains(document.activeElement) && document.activeElement.dataset.test;
