@@ -20,6 +20,7 @@ import (
 	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/slowdown"
 	"github.com/foregate/foregate/panics"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
@@ -108,6 +109,7 @@ type Gateway struct {
 	repeats  *repeats
 	guard    guard
 	tenants  *tenants
+	failures *slowdown.Table // of authentication
 	receipts receipts
 
 	public, admin door
@@ -163,7 +165,8 @@ func New(o Options) (*Gateway, error) {
 	if o.HighShare == nil {
 		o.HighShare = func() float64 { return highShare }
 	}
-	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, repeats: newRepeats(), guard: newGuard(o.Token, o.Now), tenants: newTenants(o.Tenants), failed: make(chan error, 2)}
+	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, repeats: newRepeats(), guard: newGuard(o.Token, o.Now), tenants: newTenants(o.Tenants),
+		failures: slowdown.New(slowdown.Options{Registerer: o.Registerer, Now: o.Now}), failed: make(chan error, 2)}
 	g.metrics.readiness(o.Registerer, g)
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
 	g.loopsCtx, g.stopLoops = context.WithCancel(context.Background())
