@@ -147,7 +147,7 @@ func printFiles(w io.Writer, files []gateway.FileView) {
 		why, more, _ := strings.Cut(f.Error, "\n")
 		_, _ = fmt.Fprintln(w, "  "+cut("NOT IN FORCE AS IT IS NOW: "+strings.Replace(why, f.Setting+":", "line ", 1), width-2))
 		if more != "" {
-			_, _ = fmt.Fprintf(w, "  and %d more mistakes; --json shows them\n", 1+strings.Count(more, "\n"))
+			_, _ = fmt.Fprintf(w, "  and %d more; --json shows all\n", 1+strings.Count(more, "\n"))
 		}
 	}
 }
