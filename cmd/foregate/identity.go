@@ -46,7 +46,9 @@ func resolver(f *config.File, files *reload.Watcher) (*identity.Resolver, error)
 func identityFiles(f *config.File, who *identity.Resolver) []reload.File {
 	var out []reload.File
 	add := func(setting, path string, max int64, apply func(data []byte) error) *reload.File {
-		out = append(out, reload.File{Setting: setting, Paths: []string{path}, Max: max, Apply: func(contents [][]byte) error { return apply(contents[0]) }})
+		out = append(out, reload.File{
+			Setting: setting, Paths: []string{path}, Max: max, Apply: func(contents [][]byte) error { return apply(contents[0]) },
+		})
 		return &out[len(out)-1]
 	}
 	if f.TenantsFile != "" {

@@ -88,7 +88,7 @@ func TestAnIPv6NetworkIsOneAddress(t *testing.T) {
 func TestSourcesAndLinesAreBounded(t *testing.T) {
 	w := newWorld()
 	loud := 0
-	for i := range 5 * maxSources {
+	for i := range 3 * maxSources {
 		address := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 		if v := w.Fail(Failure{Credential: fmt.Sprint(i), Address: address}); !v.Quiet {
 			loud++
