@@ -245,14 +245,14 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, e
 		l.code = statusGone
 		panic(http.ErrAbortHandler)
 	}
-	p := endOf(r, err)
+	p := g.slowed(l, r, err, endOf(r, err))
 	if l.out != nil && l.out.began {
 		l.code = statusBroken
 		l.breakOff(p)
 		panic(http.ErrAbortHandler)
 	}
 	l.code = p.status
-	if p.status == http.StatusUnauthorized || p.status == http.StatusForbidden {
+	if p.status == http.StatusUnauthorized || p.status == http.StatusForbidden || p.body.Code == codeTooManyFailures {
 		conns.Close(w, r) // whoever may not enter holds no place
 	}
 	if p.hope && p.retried() && p != errGoing && !g.opts.Limiter.Invite(l.caller.Tenant, retried(r.Header)) {

@@ -20,6 +20,7 @@ import (
 	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/slowdown"
 	"github.com/foregate/foregate/panics"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
@@ -70,7 +71,7 @@ type Options struct {
 	Fleet     Fleet               // served under /admin/ on the admin listener; nil is none
 	Inside    Inside              // served under /admin/status and /admin/settings; nil is none
 	Desk      Desk                // where operators change settings, served under /admin/settings; nil is none
-	Tenants   []TenantView        // those of the configuration, for /admin/tenants
+	Tenants   func() []TenantView // those that are listed now, for /admin/tenants; nil is none
 	Lost      func() int          // settings that Redis has lost, which /readyz tells beside; nil tells nothing
 	Rung      func() string       // how much Redis there is, which /readyz tells beside; nil tells nothing
 	Loops     []Loop
@@ -108,6 +109,7 @@ type Gateway struct {
 	repeats  *repeats
 	guard    guard
 	tenants  *tenants
+	failures *slowdown.Table // of authentication
 	receipts receipts
 
 	public, admin door
@@ -163,7 +165,8 @@ func New(o Options) (*Gateway, error) {
 	if o.HighShare == nil {
 		o.HighShare = func() float64 { return highShare }
 	}
-	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, repeats: newRepeats(), guard: newGuard(o.Token, o.Now), tenants: newTenants(o.Tenants), failed: make(chan error, 2)}
+	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, repeats: newRepeats(), guard: newGuard(o.Token, o.Now), tenants: newTenants(o.Tenants),
+		failures: slowdown.New(slowdown.Options{Registerer: o.Registerer, Now: o.Now}), failed: make(chan error, 2)}
 	g.metrics.readiness(o.Registerer, g)
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
 	g.loopsCtx, g.stopLoops = context.WithCancel(context.Background())

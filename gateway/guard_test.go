@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -320,14 +321,14 @@ func TestAnAdminListenerBeyondLoopbackNeedsAToken(t *testing.T) {
 
 func TestTenantsAreToldApartUpToABound(t *testing.T) {
 	listed := []TenantView{{Tenant: "acme", RPM: 5}}
-	tally := newTenants(listed)
+	tally := newTenants(func() []TenantView { return listed })
 	for i := range 300 {
 		l := &exchangeLog{route: "m", began: time.Unix(int64(i), 0), code: []int{200, 429, 503, 500}[i%4]}
 		l.caller.Tenant = "t" + time.Duration(i).String()
 		tally.book(l)
 	}
 	tally.book(&exchangeLog{route: "", code: 400}) // no request for an answer
-	views := tally.views(time.Unix(300, 0))
+	views, _ := tally.views(time.Unix(300, 0))
 	var sum, rest uint64
 	for _, v := range views {
 		sum += v.Requests
@@ -340,5 +341,28 @@ func TestTenantsAreToldApartUpToABound(t *testing.T) {
 	}
 	if v := views[0]; v.Tenant != "acme" || !v.Listed || v.RPM != 5 || v.Last != nil {
 		t.Errorf("%+v", v)
+	}
+	listed = []TenantView{{Tenant: "beta"}}
+	if views, left := tally.views(time.Unix(300, 0)); len(views) != mostTenants || left != 1 {
+		t.Errorf("with the lines taken: %d, %d left out", len(views), left)
+	}
+}
+
+func TestTenantsAreToldWithTheLimitsInForceNow(t *testing.T) {
+	listed := []TenantView{{Tenant: "acme", RPM: 5}, {Tenant: "beta"}, {Tenant: "idle"}}
+	tally := newTenants(func() []TenantView { return listed })
+	for _, id := range []string{"acme", "beta"} {
+		l := &exchangeLog{route: "m", code: http.StatusOK}
+		l.caller.Tenant = id
+		tally.book(l)
+	}
+	listed = []TenantView{{Tenant: "acme", RPM: 9, MaxPriority: "high"}, {Tenant: "gamma"}}
+	views, left := tally.views(time.Unix(300, 0))
+	var told []string
+	for _, v := range views {
+		told = append(told, fmt.Sprintf("%s %v %d %s %d", v.Tenant, v.Listed, v.RPM, v.MaxPriority, v.Requests))
+	}
+	if got := strings.Join(told, "; "); got != "acme true 9 high 1; beta false 0  1; gamma true 0  0" || left != 0 {
+		t.Errorf("got %s, %d left out", got, left)
 	}
 }

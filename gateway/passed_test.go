@@ -103,7 +103,8 @@ func (b *bench) used(t *testing.T, tenant string, requests uint64) TenantView {
 	t.Helper()
 	var view TenantView
 	soon(t, "the requests are booked", func() bool {
-		for _, v := range b.tenants.views(b.now()) {
+		lines, _ := b.tenants.views(b.now())
+		for _, v := range lines {
 			if v.Tenant == tenant {
 				view = v
 			}

@@ -50,6 +50,7 @@ type exchangeLog struct {
 	entry *cache.Entry // the answer, where it was not made for this request
 
 	brokenOff bool // the client of a stream was told that it breaks off
+	quiet     bool // no line of the log is written
 	demoted   bool // from priority high: its tenant's share was used up
 }
 
@@ -113,7 +114,7 @@ func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
 	if l.trace.recorded() {
 		g.opts.Tracer.End(l.trace, doneOf(l, r, took))
 	}
-	if quiet(r.URL.Path) {
+	if l.quiet || quiet(r.URL.Path) {
 		return
 	}
 	e := g.log.Info()

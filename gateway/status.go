@@ -31,7 +31,8 @@ type Status struct {
 	Warnings []string      `json:"warnings,omitempty"` // of what the configuration leaves open, or asks for and does not get
 	Cache    *CacheSum     `json:"cache,omitempty"`
 	Settings SettingsView  `json:"settings"`
-	Breakers []BreakerView `json:"breakers"` // those that are not closed
+	Files    []FileView    `json:"files,omitempty"` // that are read again when they change
+	Breakers []BreakerView `json:"breakers"`        // those that are not closed
 	Pools    []PoolView    `json:"pools"`
 	Shedding []SheddingNow `json:"shedding"`           // classes that are turned away now
 	Drafts   []DraftView   `json:"drafts"`             // how routes use their draft pools
@@ -55,6 +56,15 @@ type SettingsView struct {
 	Unknown  []RefusedView   `json:"unknown"`            // ignored: of another version, or misspelt
 	Switches []string        `json:"switches,omitempty"` // kill switches in force
 	Lost     []SettingChange `json:"lost,omitempty"`     // that Redis has lost with its data: old is in force, new is what Redis has
+}
+
+// FileView is a file that is read again when it changes.
+type FileView struct {
+	Setting string  `json:"setting"`            // that names it
+	Age     float64 `json:"age_seconds"`        // since what is in force was put into force
+	Changes int     `json:"changes"`            // put into force since the start
+	Error   string  `json:"error,omitempty"`    // why the file as it is now is not in force, a line for each mistake
+	Open    bool    `json:"readable,omitempty"` // every user of the machine could read this file of secrets
 }
 
 // SettingView is one setting in force.

@@ -12,18 +12,18 @@ import (
 	"github.com/foregate/foregate/tiers"
 )
 
-// mostTenants bounds those that are told apart; the rest share one line. Those of the
-// configuration come first.
+// mostTenants bounds those that are told apart; the rest share one line. Those that are listed
+// come first.
 const mostTenants = 100
 
 // otherTenants is the line of the rest.
 const otherTenants = "other"
 
-// TenantView is one tenant as GET /admin/tenants tells it: what it may, by the configuration,
+// TenantView is one tenant as GET /admin/tenants tells it: what it may, by the list of tenants,
 // and what this replica did for it since it began.
 type TenantView struct {
 	Tenant              string `json:"tenant"`
-	Listed              bool   `json:"listed"` // in the configuration
+	Listed              bool   `json:"listed"` // in the list of tenants, as it is now
 	MaxPriority         string `json:"max_priority,omitempty"`
 	RPM                 int    `json:"rpm"` // limits; 0 is none
 	TPM                 int    `json:"tpm"`
@@ -47,21 +47,18 @@ type TenantView struct {
 
 // tenants count what was done for each.
 type tenants struct {
+	listed func() []TenantView // as the list is now
+
 	mu   sync.Mutex
-	byID map[string]*TenantView
-	left int // listed ones beyond the bound
+	byID map[string]*TenantView // by name; those that were listed at some time, and others that came
 }
 
-func newTenants(listed []TenantView) *tenants {
-	t := &tenants{byID: map[string]*TenantView{}}
-	for _, v := range listed {
-		if len(t.byID) == mostTenants {
-			t.left++
-			continue
-		}
-		v.Listed = true
-		t.byID[v.Tenant] = &v
+func newTenants(listed func() []TenantView) *tenants {
+	if listed == nil {
+		listed = func() []TenantView { return nil }
 	}
+	t := &tenants{listed: listed, byID: map[string]*TenantView{}}
+	t.views(time.Time{}) // gives each that is listed a line of its own
 	return t
 }
 
@@ -115,11 +112,38 @@ func (t *tenants) of(id string) *TenantView {
 	return v
 }
 
-// views are all lines, by name.
-func (t *tenants) views(now time.Time) []TenantView {
+// views are all lines, by name, with the limits that are in force now. left is how many listed tenants
+// share a line because there are too many.
+func (t *tenants) views(now time.Time) (out []TenantView, left int) {
+	listed := t.listed()
+	out = make([]TenantView, 0, len(listed))
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	out := make([]TenantView, 0, len(t.byID))
+	wanted := map[string]bool{}
+	for _, l := range listed {
+		wanted[l.Tenant] = true
+	}
+	for id, v := range t.byID {
+		if wanted[id] {
+			continue
+		}
+		v.list(TenantView{})
+		if v.Listed = false; v.Requests == 0 { // it was listed, and never came
+			delete(t.byID, id)
+		}
+	}
+	for _, l := range listed {
+		v := t.byID[l.Tenant]
+		if v == nil && len(t.byID) >= mostTenants {
+			left++
+			continue
+		}
+		if v == nil {
+			v = &TenantView{Tenant: l.Tenant}
+			t.byID[l.Tenant] = v
+		}
+		v.list(l)
+	}
 	for _, v := range t.byID {
 		line := *v
 		if !v.last.IsZero() {
@@ -129,11 +153,18 @@ func (t *tenants) views(now time.Time) []TenantView {
 		out = append(out, line)
 	}
 	slices.SortFunc(out, func(a, b TenantView) int { return cmp.Compare(a.Tenant, b.Tenant) })
-	return out
+	return out, left
+}
+
+// list takes over what the list says of a tenant.
+func (v *TenantView) list(l TenantView) {
+	v.Listed, v.MaxPriority, v.RPM, v.TPM, v.Concurrent = true, l.MaxPriority, l.RPM, l.TPM, l.Concurrent
+	v.DraftsUnderPressure, v.OwnPromise = l.DraftsUnderPressure, l.OwnPromise
 }
 
 func (g *Gateway) tenantRoutes(r chi.Router) {
 	r.Get("/admin/tenants", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, map[string]any{"tenants": g.tenants.views(g.now()), "left_out": g.tenants.left})
+		views, left := g.tenants.views(g.now())
+		writeJSON(w, map[string]any{"tenants": views, "left_out": left})
 	})
 }

@@ -110,15 +110,3 @@ func adminToken(f *config.File) ([]byte, []string, error) {
 	}
 	return token, nil, nil
 }
-
-// tenantViews are the tenants of the configuration.
-func tenantViews(f *config.File) []gateway.TenantView {
-	var out []gateway.TenantView
-	for _, t := range f.Tenants {
-		out = append(out, gateway.TenantView{
-			Tenant: t.ID, MaxPriority: t.MaxPriority, RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent,
-			DraftsUnderPressure: t.DraftsUnderPressure, OwnPromise: t.OwnPromise,
-		})
-	}
-	return out
-}

@@ -7,6 +7,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/reload"
 )
 
@@ -21,20 +22,20 @@ func (c *checkCmd) Run(e *env) error {
 		_, _ = fmt.Fprintln(e.stderr, err)
 		return errSilent
 	}
-	who, err := resolver(f, zerolog.Nop())
+	files := reload.New(reload.Options{Logger: zerolog.Nop()})
+	who, err := resolver(f, files)
 	if err != nil {
 		_, _ = fmt.Fprintf(e.stderr, "%s: %v\n", c.File, err)
 		return errSilent
 	}
-	files := reload.New(reload.Options{Logger: zerolog.Nop()})
 	if err := addSecrets(f, files); err != nil {
 		_, _ = fmt.Fprintf(e.stderr, "%s: %v\n", c.File, err)
 		return errSilent
 	}
-	for _, w := range slices.Concat(warnings(f), who.Warnings(), readableSecrets(files)) {
+	for _, w := range slices.Concat(warnings(f, who.Tenants()), readableSecrets(files)) {
 		_, _ = fmt.Fprintf(e.stderr, "%s: warning: %s\n", c.File, w)
 	}
-	_, err = fmt.Fprintf(e.stdout, "%s: ok: %d pools, %d routes, %d tenants\n", c.File, len(f.Pools), len(f.Routes), len(f.Tenants))
+	_, err = fmt.Fprintf(e.stdout, "%s: ok: %d pools, %d routes, %d tenants\n", c.File, len(f.Pools), len(f.Routes), len(who.Tenants()))
 	return err
 }
 
@@ -67,9 +68,9 @@ func readableSecrets(files *reload.Watcher) []string {
 }
 
 // warnings are what a sound file asks for and does not get, and what it leaves open.
-func warnings(f *config.File) []string {
+func warnings(f *config.File, tenants []identity.Tenant) []string {
 	var out []string
-	for _, t := range f.Tenants {
+	for _, t := range tenants {
 		if n := f.Redis.Replicas; t.RPM > 0 && t.RPM < n {
 			out = append(out, fmt.Sprintf("tenant %s: while Redis is away each of %d replicas lets in at least one request at once, so its rpm of %d may be exceeded", t.ID, n, t.RPM))
 		}

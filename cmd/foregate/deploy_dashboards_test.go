@@ -183,6 +183,8 @@ var seldom = map[string]string{
 	"foregate_audits_dropped_total":      "audits are dropped where the pools or the budget are short",
 	"foregate_settings_unknown":          "only while a field of another version is set",
 	"foregate_breaker_transitions_total": "only once a breaker has moved",
+	"foregate_file_good":                 "only where the configuration names a file that is read again",
+	"foregate_file_changes_total":        "only once such a file has changed",
 	"foregate_line_wait_seconds":         "only once a request has waited for room",
 	"foregate_takeovers_total":           "only once a backend is lost in mid-answer",
 	"foregate_risk_threshold_nats":       "only once audits have certified a threshold",

@@ -76,7 +76,7 @@ func TestPricesAreThoseOfTheFileAndElseWhatPoolsLearn(t *testing.T) {
 	if p := routePrices(f, f.Routes[1], pools)(); p.Known() {
 		t.Errorf("a route without a draft has prices %+v", p)
 	}
-	if strings.Contains(strings.Join(warnings(f), " "), "plain") {
+	if strings.Contains(strings.Join(warnings(f, nil), " "), "plain") {
 		t.Error("a route without a draft is warned of")
 	}
 }

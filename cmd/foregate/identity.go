@@ -5,40 +5,125 @@ import (
 	"fmt"
 	"net/netip"
 
-	"github.com/rs/zerolog"
-
+	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/reload"
+	"github.com/foregate/foregate/gateway/secrets"
 )
 
-// resolver turns the file's tenants and keys into the identities that requests
-// have. It reads the secrets or the key set that the file names.
-func resolver(f *config.File, log zerolog.Logger) (*identity.Resolver, error) {
-	o := identity.Options{Mode: identity.Mode(f.Identity.Mode), JWT: identity.JWT(f.Identity.JWT), Logger: log}
-	for _, k := range f.Identity.Keys {
-		o.SigningKeys = append(o.SigningKeys, identity.SigningKey(k))
+// resolver makes the identities that requests have out of the configuration. The files that it names are
+// read, and are put into force again by files when they change.
+func resolver(f *config.File, files *reload.Watcher) (*identity.Resolver, error) {
+	o := identity.Options{Mode: identity.Mode(f.Identity.Mode), Unlisted: identity.Unlisted(f.Identity.UnlistedTenants)}
+	jwt := f.Identity.JWT
+	o.JWT = identity.JWT{
+		Issuer: jwt.Issuer, Audience: jwt.Audience, Algorithms: jwt.Algorithms, TenantClaim: jwt.TenantClaim, PriorityClaim: jwt.PriorityClaim,
 	}
 	var err error
 	if o.TrustedProxies, err = networks("identity.trusted_proxies", f.Identity.TrustedProxies); err != nil {
 		return nil, err
 	}
-	for _, def := range f.Tenants {
-		highest, err := identity.ParsePriority(def.MaxPriority)
-		if err != nil {
-			return nil, fmt.Errorf("tenant %s: %w", def.ID, err)
-		}
-		t := identity.Tenant{ID: def.ID, MaxPriority: highest, RPM: def.RPM, TPM: def.TPM, Concurrent: def.Concurrent,
-			Spared: def.DraftsUnderPressure, Apart: def.OwnPromise}
-		for _, sum := range def.KeysSHA256 {
-			var digest [32]byte
-			if _, err := hex.Decode(digest[:], []byte(sum)); err != nil {
-				return nil, fmt.Errorf("tenant %s: %w", def.ID, err)
-			}
-			t.KeySHA256 = append(t.KeySHA256, digest)
-		}
-		o.Tenants = append(o.Tenants, t)
+	if o.Default, err = tenantOf(f.Identity.DefaultTenant); err != nil {
+		return nil, err
 	}
-	return identity.New(o)
+	if o.Tenants, err = tenantsOf(f.Tenants); err != nil {
+		return nil, err
+	}
+	who, err := identity.New(o)
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range identityFiles(f, who) {
+		if err := files.Add(file); err != nil {
+			return nil, err
+		}
+	}
+	return who, nil
+}
+
+// identityFiles are the files that say who may call, as far as the configuration names them.
+func identityFiles(f *config.File, who *identity.Resolver) []reload.File {
+	var out []reload.File
+	add := func(setting, path string, max int64, apply func(data []byte) error) *reload.File {
+		out = append(out, reload.File{
+			Setting: setting, Paths: []string{path}, Max: max, Apply: func(contents [][]byte) error { return apply(contents[0]) },
+		})
+		return &out[len(out)-1]
+	}
+	if f.TenantsFile != "" {
+		add("tenants_file", f.TenantsFile, config.MaxFile, func(data []byte) error {
+			defs, err := config.Tenants(data, f.Identity.Mode)
+			if err != nil {
+				return err
+			}
+			list, err := tenantsOf(defs)
+			if err != nil {
+				return err
+			}
+			return who.SetTenants(list)
+		})
+	}
+	if f.Identity.SigningKeysFile != "" {
+		file := add("identity.signing_keys_file", f.Identity.SigningKeysFile, secrets.MaxFile, func(data []byte) error {
+			keys, err := secrets.Keys(data)
+			if err != nil {
+				return err
+			}
+			list := make([]identity.SigningKey, len(keys))
+			for i, k := range keys {
+				list[i] = identity.SigningKey(k)
+			}
+			return who.SetSigningKeys(list)
+		})
+		file.Secret = true
+	}
+	if f.Identity.JWT.JWKSFile != "" {
+		add("identity.jwt.jwks_file", f.Identity.JWT.JWKSFile, identity.MaxKeySet, who.SetKeySet)
+	}
+	return out
+}
+
+// tenantsOf are tenants as requests have them.
+func tenantsOf(defs []config.Tenant) ([]identity.Tenant, error) {
+	out := make([]identity.Tenant, 0, len(defs))
+	for _, def := range defs {
+		t, err := tenantOf(def)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, t)
+	}
+	return out, nil
+}
+
+func tenantOf(def config.Tenant) (identity.Tenant, error) {
+	highest, err := identity.ParsePriority(def.MaxPriority)
+	if err != nil {
+		return identity.Tenant{}, fmt.Errorf("tenant %s: %w", def.ID, err)
+	}
+	t := identity.Tenant{ID: def.ID, MaxPriority: highest, RPM: def.RPM, TPM: def.TPM, Concurrent: def.Concurrent,
+		Spared: def.DraftsUnderPressure, Apart: def.OwnPromise}
+	for _, sum := range def.KeysSHA256 {
+		var digest [32]byte
+		if _, err := hex.Decode(digest[:], []byte(sum)); err != nil {
+			return identity.Tenant{}, fmt.Errorf("tenant %s: %w", def.ID, err)
+		}
+		t.KeySHA256 = append(t.KeySHA256, digest)
+	}
+	return t, nil
+}
+
+// tenantViews are the tenants that are listed now.
+func tenantViews(who *identity.Resolver) []gateway.TenantView {
+	var out []gateway.TenantView
+	for _, t := range who.Tenants() {
+		out = append(out, gateway.TenantView{
+			Tenant: t.ID, MaxPriority: t.MaxPriority.String(), RPM: t.RPM, TPM: t.TPM, Concurrent: t.Concurrent,
+			DraftsUnderPressure: t.Spared, OwnPromise: t.Apart,
+		})
+	}
+	return out
 }
 
 // networks reads the CIDRs of a field.

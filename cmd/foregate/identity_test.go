@@ -63,6 +63,7 @@ pools:
   small: {model: small, backends: [%q]}
   large: {model: large, backends: [%q]}
 routes: [{model: llama-3, draft: small, target: large, same_tokenizer: true}]
+tenants: [{id: acme}]
 drain: {delay: 0s, grace: 2s}
 `, identity, g.draft.url, g.target.url))
 	g.ready(t)
@@ -70,8 +71,8 @@ drain: {delay: 0s, grace: 2s}
 }
 
 func TestCheckReadsWhatTheIdentitySectionNames(t *testing.T) {
-	good := secretFile(t, canary+"\n")
-	open := secretFile(t, canary)
+	good := secretFile(t, "k1 "+canary+"\n")
+	open := secretFile(t, "k1 "+canary)
 	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -81,17 +82,18 @@ func TestCheckReadsWhatTheIdentitySectionNames(t *testing.T) {
 		status   int
 		want     string // of what is told beside the file's name
 	}{
-		"a good secret":                 {fmt.Sprintf("{mode: signed, keys: [{id: k1, file: %q}]}", good), 0, ""},
-		"one that everybody may read":   {fmt.Sprintf("{mode: signed, keys: [{id: k1, file: %q}]}", open), 0, "warning: identity: the file of key k1 may be read by every user"},
-		"a short one":                   {fmt.Sprintf("{mode: signed, keys: [{id: k1, file: %q}]}", secretFile(t, canary[:20])), 1, "identity: the file of key k1: has 20 characters; want 32"},
-		"one that is not there":         {fmt.Sprintf("{mode: signed, keys: [{id: k1, file: %q}]}", "/"+canary), 1, "identity: the file of key k1: no such file or directory"},
+		"good secrets":                  {fmt.Sprintf("{mode: signed, signing_keys_file: %q}", good), 0, ""},
+		"some that everybody may read":  {fmt.Sprintf("{mode: signed, signing_keys_file: %q}", open), 0, "warning: identity.signing_keys_file: every user of this machine may read the file"},
+		"a short one":                   {fmt.Sprintf("{mode: signed, signing_keys_file: %q}", secretFile(t, "k1 "+canary[:20])), 1, "identity.signing_keys_file: line 1: the secret has 20 characters; want 32"},
+		"a file that is not there":      {fmt.Sprintf("{mode: signed, signing_keys_file: %q}", "/"+canary), 1, "identity.signing_keys_file: no such file or directory"},
 		"a good key set":                {fmt.Sprintf("{mode: jwt, jwt: {issuer: i, audience: a, jwks_file: %q}}", secretFile(t, set)), 0, ""},
-		"a secret in the key set's way": {fmt.Sprintf("{mode: jwt, jwt: {issuer: i, audience: a, jwks_file: %q}}", good), 1, "identity: the key set of mode jwt: is no JSON Web Key Set"},
+		"a secret in the key set's way": {fmt.Sprintf("{mode: jwt, jwt: {issuer: i, audience: a, jwks_file: %q}}", good), 1, "identity.jwt.jwks_file: is no JSON Web Key Set"},
 		"no audience":                   {fmt.Sprintf("{mode: jwt, jwt: {issuer: i, jwks_file: %q}}", secretFile(t, set)), 1, "identity.jwt.audience: missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file := configFile(t, `pools: {p: {model: m, backends: ["http://h:1"]}}
 routes: [{model: m, target: p}]
+tenants: [{id: acme}]
 identity: `+tc.identity+"\n")
 			status, _, errs := call(t, "check", file)
 			if status != tc.status || !strings.Contains(errs, tc.want) || (tc.want == "") != (errs == "") || strings.Contains(errs, "canary") {
@@ -104,7 +106,7 @@ identity: `+tc.identity+"\n")
 // TestASignedGatewayBelievesNothingElse sends raw probes of X-Identity to a
 // gateway that serves only what is signed.
 func TestASignedGatewayBelievesNothingElse(t *testing.T) {
-	g := identified(t, fmt.Sprintf("{mode: signed, keys: [{id: k1, file: %q}]}", secretFile(t, canary)))
+	g := identified(t, fmt.Sprintf("{mode: signed, signing_keys_file: %q}", secretFile(t, "k1 "+canary)))
 	soon := time.Now().Add(time.Minute)
 	good := signer("acme", "low", http.MethodPost, chat, soon)
 	for _, tc := range []struct {

@@ -25,6 +25,11 @@ func (i inside) Status() gateway.Status {
 		s.Redis.Why = err.Error()
 	}
 	s.Settings, s.Warnings = i.view(), i.warnings
+	for _, f := range i.files.States() {
+		s.Files = append(s.Files, gateway.FileView{
+			Setting: f.Setting, Age: time.Since(f.Since).Seconds(), Changes: f.Changes, Error: f.Error, Open: f.Open,
+		})
+	}
 	s.Engines, s.Drafts = i.engines(), i.drafting()
 	s.Promises = i.risks.promises()
 	s.Breakers = []gateway.BreakerView{}

@@ -116,11 +116,11 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 	}
 	r.cascade = cascade
 	r.economics(cascade)
-	who, err := resolver(p.file, p.log)
+	who, err := resolver(p.file, r.files)
 	if err != nil {
 		return nil, err
 	}
-	r.warnings = append(warnings(p.file), who.Warnings()...)
+	r.warnings = warnings(p.file, who.Tenants())
 	for _, w := range r.warnings {
 		p.log.Warn().Msg(w)
 	}
@@ -174,7 +174,7 @@ func (r *replica) makeCascade() (*tiers.Cascade, error) {
 func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver, models []string) gateway.Options {
 	f := r.file
 	o := gateway.Options{
-		Listen: f.Listen, Listener: r.listener, Admin: r.admin, Token: r.token, Desk: r.desk(), Tenants: tenantViews(f),
+		Listen: f.Listen, Listener: r.listener, Admin: r.admin, Token: r.token, Desk: r.desk(), Tenants: func() []gateway.TenantView { return tenantViews(who) },
 		Cascade: cascade, Forward: f.Passthrough, Identity: who, Limiter: r.limiter,
 		Routes: r.routeStates, Lost: func() int { return len(r.settings.Lost()) }, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r}, Inside: inside{r, time.Now()}, Risk: r.risks.views,
 		Timeouts:  r.timeouts,
@@ -195,7 +195,6 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 			{Name: "lines", Run: r.lines.Run},
 			{Name: "cache", Run: r.cache.Run},
 			{Name: "requests under way", Run: r.flights.Run},
-			{Name: "identity", Run: who.Run},
 		},
 	}
 	if r.console != nil {

@@ -90,6 +90,7 @@ func printStatus(w io.Writer, s gateway.Status) {
 		_, _ = fmt.Fprintln(w, "  "+cut("WARNING: "+warning, width-2))
 	}
 	printSettings(w, s.Settings)
+	printFiles(w, s.Files)
 	printBreakers(w, s.Breakers)
 	printDrafts(w, s.Drafts, s.Engines)
 	printPromises(w, s.Promises)
@@ -124,6 +125,32 @@ func printSettings(w io.Writer, v gateway.SettingsView) {
 	}{{"REFUSED", v.Refused}, {"UNKNOWN", v.Unknown}} {
 		for _, r := range part.all {
 			_, _ = fmt.Fprintln(w, "  "+cut(fmt.Sprintf("%s %s %q: %s", part.what, r.Name, cut(r.Value, 20), r.Reason), width-2))
+		}
+	}
+}
+
+// printFiles tells how the files stand that are read again when they change.
+func printFiles(w io.Writer, files []gateway.FileView) {
+	if len(files) == 0 {
+		return
+	}
+	_, _ = fmt.Fprintln(w, "files")
+	for _, f := range files {
+		text := "in force for " + span(f.Age)
+		if f.Changes > 0 {
+			text += fmt.Sprintf(", changed %d times since the start", f.Changes)
+		}
+		if f.Open {
+			text += "; EVERY USER OF THE MACHINE MAY READ IT"
+		}
+		_, _ = fmt.Fprintln(w, "  "+cut(f.Setting+": "+text, width-2))
+		if f.Error == "" {
+			continue
+		}
+		why, more, _ := strings.Cut(f.Error, "\n")
+		_, _ = fmt.Fprintln(w, "  "+cut("NOT IN FORCE AS IT IS NOW: "+strings.Replace(why, f.Setting+":", "line ", 1), width-2))
+		if more != "" {
+			_, _ = fmt.Fprintf(w, "  and %d more; --json shows all\n", 1+strings.Count(more, "\n"))
 		}
 	}
 }

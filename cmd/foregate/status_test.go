@@ -28,6 +28,11 @@ func stormy() gateway.Status {
 			Lost:     []gateway.SettingChange{{Name: "speculation.mode@llama-3", Old: new("off")}, {Name: "shed.high", New: new("0")}},
 			Switches: []string{"shed.low is 0: the whole class is turned away"},
 		},
+		Files: []gateway.FileView{
+			{Setting: "tenants_file", Age: 7300, Changes: 2, Error: "tenants_file:3: tenants[0].rpm: want a whole number\x1b, got text; and something long that does not fit\ntenants_file:5: x\ntenants_file:6: y"},
+			{Setting: "identity.signing_keys_file", Age: 3, Open: true, Error: "line 2: the secret has 5 characters; want 32 … 4096"},
+			{Setting: "identity.jwt.jwks_file", Age: 70},
+		},
 		Breakers: []gateway.BreakerView{{Pool: "small", Backend: "10.0.0.7-8000", State: "open", Left: 3.25}, {Pool: "small", Backend: "10.0.0.8-8000", State: "half-open", Left: 70, Alone: true}},
 		Pools: []gateway.PoolView{
 			{Pool: "large", Backends: []gateway.BackendLine{{ID: "h100", State: "up", KVUsage: &half, InFlight: 3, Age: &half}}},

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,7 +22,7 @@ func (r *reader) check(f *File) {
 		r.fail("pools", "there is no pool; give at least one with its model and backends")
 	}
 	r.checkRoutes(f)
-	r.checkTenants(f)
+	r.checkTenants(f.Tenants)
 	r.checkPassthrough(f)
 	r.checkIdentity(f)
 	r.checkLimits(f.Limits)
@@ -159,53 +158,6 @@ func (r *reader) checkPoolName(path, name string, f *File) {
 	}
 	if _, ok := f.Pools[name]; !ok {
 		r.fail(path, "pool %q is not defined (defined: %s)", name, poolNames(f))
-	}
-}
-
-func (r *reader) checkTenants(f *File) {
-	ids, keys := map[string]int{}, map[string]string{}
-	for i := range f.Tenants {
-		t, path := &f.Tenants[i], fmt.Sprintf("tenants[%d]", i)
-		if !r.sound(path) {
-			continue
-		}
-		first, twice := ids[t.ID]
-		switch {
-		case !r.has(path + ".id"):
-			r.fail(path+".id", "missing; give the tenant's name")
-		case !r.sound(path + ".id"):
-		case len(t.ID) == 0 || len(t.ID) > 64 || !only(t.ID, "._:-"):
-			r.fail(path+".id", "want 1–64 of A-Z a-z 0-9 . _ : -")
-		case twice:
-			r.fail(path+".id", "tenants[%d] has this id already; put all its keys into one entry", first)
-		default:
-			ids[t.ID] = i
-		}
-		if !slices.Contains([]string{"low", "normal", "high"}, t.MaxPriority) && r.sound(path+".max_priority") {
-			r.fail(path+".max_priority", "want low, normal or high")
-		}
-		r.checkKeys(path+".keys_sha256", t, keys)
-	}
-}
-
-// checkKeys never repeats what is written: it may be the key itself.
-func (r *reader) checkKeys(path string, t *Tenant, seen map[string]string) {
-	for i, key := range t.KeysSHA256 {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if !r.sound(at) {
-			continue
-		}
-		if _, err := hex.DecodeString(key); err != nil || len(key) != 64 {
-			r.fail(at, "want the 64 hex digits of the key's SHA-256 (printf %%s \"$KEY\" | sha256sum), got %d characters", len(key))
-			continue
-		}
-		key = strings.ToLower(key)
-		t.KeysSHA256[i] = key
-		if first, twice := seen[key]; twice {
-			r.fail(at, "is the same key as %s; a key belongs to one tenant", first)
-			continue
-		}
-		seen[key] = at
 	}
 }
 

@@ -25,6 +25,8 @@ type File struct {
 	Pools   map[string]Pool
 	Routes  []Route
 	Tenants []Tenant
+	// TenantsFile is the path of a file with the tenants instead, which is read again when it changes; "" is none.
+	TenantsFile string
 
 	Passthrough []string // paths handed to the target pool byte for byte
 
@@ -85,11 +87,20 @@ const (
 
 // Identity says whom to believe about tenant and priority.
 type Identity struct {
-	Mode           string    // "keys" is filled in when a tenant has keys
-	TrustedProxies []string  // CIDRs, mode trusted_headers only
-	Keys           []KeyFile // that X-Identity may be signed with, by what signers write as kid=; mode signed only
-	JWT            JWT       // mode jwt only
+	Mode            string   // "keys" is filled in when a tenant has keys, or tenants are in a file
+	TrustedProxies  []string // CIDRs, mode trusted_headers only
+	SigningKeysFile string   // path of the secrets that X-Identity may be signed with; mode signed only
+	JWT             JWT      // mode jwt only
+
+	UnlistedTenants string // what becomes of them: "" is refuse, or default in mode open; not in mode keys
+	DefaultTenant   Tenant // what each of them may, with "default"; it has neither id nor keys
 }
+
+// What becomes of tenants that are not listed.
+const (
+	UnlistedRefuse  = "refuse"
+	UnlistedDefault = "default"
+)
 
 // JWT says which tokens count.
 type JWT struct {
@@ -98,7 +109,7 @@ type JWT struct {
 	JWKSFile string // path of the issuer's public keys
 
 	Algorithms    []string // none is RS256, ES256 and EdDSA
-	TenantClaim   string   // "" is tenant, and sub where there is none
+	TenantClaim   string   // "" is tenant
 	PriorityClaim string   // "" is priority
 }
 

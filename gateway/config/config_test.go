@@ -76,7 +76,7 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 			SentinelUsername: "watcher", PasswordFile: "/run/secrets/redis", SentinelPasswordFile: "/run/secrets/sentinels",
 		},
 		Cache:    Cache{SealKeysFile: "/run/secrets/seal-keys", LocalBytes: 64 << 20},
-		Identity: Identity{Mode: ModeKeys},
+		Identity: Identity{Mode: ModeKeys, DefaultTenant: Tenant{MaxPriority: "normal"}},
 		Pools: map[string]Pool{
 			"llama-8b-a10g":  {Model: "meta-llama/Meta-Llama-3-8B-Instruct", Revision: "5f0b02c@2024-06/a:1", USDPerHour: 1.01, PrefillPerSecond: 1960, DecodePerSecond: 1400, Backends: []string{"http://a10g-0:8000", "https://a10g-1/vllm"}, Scheduler: SchedulerFCFS},
 			"llama-70b-h100": {Model: "meta-llama/Meta-Llama-3-70B-Instruct", USDPerHour: 12, Discover: "dns://vllm-target.svc:8000", Scheduler: SchedulerPriority, KVEvents: 5557},
@@ -134,7 +134,7 @@ func TestAMissingFileIsToldByName(t *testing.T) {
 }
 
 func TestAHugeFileIsRefusedBeforeItIsParsed(t *testing.T) {
-	_, err := Parse("f", []byte(strings.Repeat("#", maxFile+1)))
+	_, err := Parse("f", []byte(strings.Repeat("#", MaxFile+1)))
 	if err == nil || !strings.Contains(err.Error(), "larger than") {
 		t.Errorf("got %v", err)
 	}
@@ -218,7 +218,7 @@ func checkPromises(t *testing.T, f *File) {
 	if f.Identity.Mode == ModeTrustedHeaders && len(f.Identity.TrustedProxies) == 0 {
 		t.Error("accepted trusted headers from nowhere")
 	}
-	if f.Identity.Mode == ModeSigned && len(f.Identity.Keys) == 0 {
+	if f.Identity.Mode == ModeSigned && f.Identity.SigningKeysFile == "" {
 		t.Error("accepted signatures without keys")
 	}
 	if j := f.Identity.JWT; f.Identity.Mode == ModeJWT && (j.Issuer == "" || j.Audience == "" || j.JWKSFile == "") {

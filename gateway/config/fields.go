@@ -32,18 +32,23 @@ var Fields = []FieldDoc{
 		"The first seals, all of them open; what none opens is a miss. Read again when it changes. To replace a secret, add the new one behind it on all replicas, then put it first on all, then remove the old one after `cache.ttl`. The first also makes each tenant's `cache_salt` (`cache.isolate_prefixes`): when another comes first, engines compute each prompt's prefix once more. " +
 		"Without the file, who can write to Redis and knows a request can forge its answer, so `foregate check`, the log and the console warn where Redis is not embedded."},
 	{"cache.local_bytes", "`32MiB`", "Most bytes of the copies of answers in each replica's own memory, up to 16GiB; 0 is none."},
-	{"identity.mode", "none, or `keys` when a tenant has keys", "Whom to believe about tenant and priority: `keys` (bearer keys of the tenants), `signed` (`X-Identity` as a load balancer signs it for each request), " +
+	{"identity.mode", "none, or `keys` when a tenant has keys or there is a `tenants_file`", "Whom to believe about tenant and priority: `keys` (bearer keys of the tenants), `signed` (`X-Identity` as a load balancer signs it for each request), " +
 		"`jwt` (bearer tokens of an issuer) or `trusted_headers` (`X-Tenant-ID` and `X-Priority` as the proxies listed set them). " +
-		"Without any, only on a loopback listener, anybody may claim anything, but for web pages of other sites: requests are taken at an IP address, `localhost`, or a name under `.localhost` or `.internal`. All but `keys` may name tenants that are not listed; they have no limits of their own."},
+		"Without any, only on a loopback listener, anybody may claim anything, but for web pages of other sites: requests are taken at an IP address, `localhost`, or a name under `.localhost` or `.internal`. All but `keys` may name tenants that are not listed: see `identity.unlisted_tenants`."},
 	{"identity.trusted_proxies", "none", "CIDRs of the proxies whose headers are believed, such as `[10.0.0.0/16]`; with mode `trusted_headers` only, and required there."},
-	{"identity.keys[].id", "required with `signed`", "The key's name, which `X-Identity` says as `kid=`: 1–64 of `A-Z a-z 0-9 . _ : -`. Give two keys or more while one replaces another."},
-	{"identity.keys[].file", "required with `signed`", "Path of the file with the secret: one line of 32 to 4096 printable characters (`openssl rand -hex 32`), read at the start."},
+	{"identity.signing_keys_file", "required with `signed`", "Path of the file with the secrets that `X-Identity` may be signed with: lines `ID SECRET`, where ID is what `X-Identity` says as `kid=` (1–64 of `A-Z a-z 0-9 . _ : -`) and SECRET is 32 to 4096 printable characters (`openssl rand -hex 32`). " +
+		"All of them count: give two or more while one replaces another. Read again when it changes, see *Files that are read again*."},
+	{"identity.unlisted_tenants", "`refuse`; without a mode `default`, unlimited", "What becomes of tenants that a signature, a token or a trusted header names and `tenants` does not list: `refuse` (403) or `default` (each is served as `identity.default_tenant`). Not with `keys`."},
+	{"identity.default_tenant.max_priority", "`normal`", "Highest class that requests of an unlisted tenant may have; this and the next three with `unlisted_tenants: default` only."},
+	{"identity.default_tenant.rpm", "`0`", "Requests per minute of each unlisted tenant, as `tenants[].rpm`."},
+	{"identity.default_tenant.tpm", "`0`", "Tokens per minute of each unlisted tenant, as `tenants[].tpm`."},
+	{"identity.default_tenant.concurrent", "`0`", "Requests under way at once of each unlisted tenant, as `tenants[].concurrent`."},
 	{"identity.jwt.issuer", "required with `jwt`", "The `iss` of every token."},
 	{"identity.jwt.audience", "required with `jwt`", "The `aud` that names this gateway; a token's `aud` must hold it."},
 	{"identity.jwt.jwks_file", "required with `jwt`", "Path of the issuer's public keys (a JSON Web Key Set, as its `jwks_uri` serves it). " +
-		"Looked at every 30 s and read again when it has changed; while it is broken the keys before it stay in force."},
+		"Read again when it changes, see *Files that are read again*."},
 	{"identity.jwt.algorithms", "`[RS256, ES256, EdDSA]`", "What tokens may be signed with: these or `RS384`, `RS512`, `PS256`, `PS384`, `PS512`, `ES384`, `ES512`."},
-	{"identity.jwt.tenant_claim", "`tenant`, else `sub`", "The claim that names the tenant."},
+	{"identity.jwt.tenant_claim", "`tenant`", "The claim that names the tenant; a token without it is refused. `sub` only where the issuer lets nobody choose it."},
 	{"identity.jwt.priority_claim", "`priority`", "The claim that names the highest priority; a token without it has `normal`."},
 	{"pools.NAME.model", required, "The model's name as the backends know it."},
 	{"pools.NAME.revision", "none", "Which weights the backends serve under that name, such as a commit or a date: 1–64 of `A-Z a-z 0-9 . _ : @ / -`. It is part of the cache's key, so that a change of it makes answers of the former ones unreachable."},
@@ -68,6 +73,7 @@ var Fields = []FieldDoc{
 	{"tenants[].concurrent", "`0`", "Requests under way at once; 0 is unlimited. Each replica lets in this divided by the number of replicas, rounded up, at least one."},
 	{"tenants[].drafts_under_pressure", "`false`", "It may get a draft below the threshold while the target is short of memory for its class (`speculation.under_pressure`); such answers say `reason=target_pressure`."},
 	{"tenants[].own_promise", "`false`", "Modes `risk` and `shadow`: what is promised of drafts is promised for this tenant's requests alone, on evidence of their own; worth it from about 20,000 requests a day."},
+	{"tenants_file", "none", "Path of a YAML file with `tenants:` alone, as they may stand here, instead of them; the mode is then `keys` where none is given. Read again when it changes, see *Files that are read again*: who is added is served, a removed key is refused, and limits hold for new requests; requests under way go on."},
 	{"passthrough", "`/v1/embeddings`, `/v1/responses`, `/tokenize`, `/detokenize`, `/v1/rerank`, `/v1/score`",
 		"Exact paths that are handed to the route's target pool as they are. Their tokens count against `tpm` like any: by what the request may need, then by what the answer says. Requests on whose prompt an engine computes get the tenant's `cache_salt`; vLLM obeys it at `/v1/responses`, and where its pooling requests know the field. Its `/v1/messages` has no such field, so tenants share an engine's prefix cache there and one can time what another asked: list it only where that is no secret. Paths that control or reveal an engine are refused."},
 	{"limits.body_bytes", "`4MiB`", "Largest request body, 1KiB … 1GiB."},
@@ -76,7 +82,7 @@ var Fields = []FieldDoc{
 	{"limits.header_bytes", "`16KiB`", "Most bytes of a request's headers, 1KiB … 1MiB."},
 	{"limits.connections", "the least of 16384, half of the files that may be open (`ulimit -n`) less 128, and what a quarter of `GOMEMLIMIT` holds at 20 KiB each", "Client connections that may be open on the public listener, 16 … 1000000, but no more than that half of the files, because each may need one to a backend. When all are taken, a new one takes the place of the one that is idle longest, of clients that have shown no identity first, as long as a quarter is idle of these. Up to half of them an idle connection lives for 75 s; the more are taken the shorter, 5 s from three quarters on, where answers end their connections, too. One on which an answer is under way is never closed."},
 	{"limits.connections_per_address", "half of the connections", "Of those, how many one address may have (an IPv6 network of 64 bits counts as one), 1 … 1000000: a further one takes the place of the address's own that is idle longest, and is reset where none is idle. `limits.connections` here is no bound."},
-	{"limits.balancers", "none", "Networks (CIDRs) of load balancers and sidecars, whose connections carry many clients: they have no bound of their own, live for 75 s, are closed only where no other is idle, and do not end with a 401. `identity.trusted_proxies` are such, too."},
+	{"limits.balancers", "none", "Networks (CIDRs) of load balancers and sidecars, whose connections carry many clients: they have no bound of their own, live for 75 s, are closed only where no other is idle, and do not end with a 401; failed authentication there counts against its key alone. `identity.trusted_proxies` are such, too."},
 	{"drain.delay", "`5s`", "How long the gateway still accepts after SIGTERM, not ready, so that load balancers notice; up to 10m."},
 	{"drain.grace", "`25s`", "How long running requests may go on after that; up to 1h."},
 	{"tracing.otlp", "none", "Base URL of an OpenTelemetry collector that takes OTLP over HTTP, such as `http://collector:4318`: traces are sent to its `/v1/traces`. Without it nothing is traced, and a client's `traceparent` is only passed on."},

@@ -17,7 +17,7 @@ func TestEveryFieldIsDocumented(t *testing.T) {
 	_, err := Parse("f", []byte(`x: 1
 redis: {x: 1}
 cache: {x: 1}
-identity: {x: 1, keys: [{x: 1}], jwt: {x: 1}}
+identity: {x: 1, default_tenant: {x: 1}, jwt: {x: 1}}
 pools: {NAME: {x: 1}}
 routes: [{x: 1}]
 tenants: [{x: 1}]
@@ -26,7 +26,7 @@ drain: {x: 1}
 tracing: {x: 1}
 `))
 	var known []string
-	groups := []string{"redis", "cache", "identity", "identity.keys", "identity.jwt", "pools", "routes", "tenants", "limits", "drain", "tracing"}
+	groups := []string{"redis", "cache", "identity", "identity.default_tenant", "identity.jwt", "pools", "routes", "tenants", "limits", "drain", "tracing"}
 	for _, m := range regexp.MustCompile(`(?m)^f:\d+: (\S*)x: unknown field; known here: (.*)$`).FindAllStringSubmatch(message(err), -1) {
 		for field := range strings.SplitSeq(m[2], ", ") {
 			if slices.Contains(groups, m[1]+field) {
@@ -51,7 +51,8 @@ tracing: {x: 1}
 func TestTheDocumentedDefaultsAreInForce(t *testing.T) {
 	var got File
 	fill := map[string]func(string){
-		"listen": func(s string) { got.Listen = s }, "admin": func(s string) { got.Admin = s }, "redis.url": func(s string) { got.Redis.URL = s },
+		"listen": func(s string) { got.Listen = s }, "admin": func(s string) { got.Admin = s }, "identity.default_tenant.max_priority": func(s string) { got.Identity.DefaultTenant.MaxPriority = s },
+		"redis.url":             func(s string) { got.Redis.URL = s },
 		"redis.replicas":        func(s string) { n, _ := parseSize(s); got.Redis.Replicas = int(n) },
 		"cache.local_bytes":     func(s string) { got.Cache.LocalBytes, _ = parseSize(s) },
 		"passthrough":           func(s string) { got.Passthrough = strings.Split(s, ", ") },

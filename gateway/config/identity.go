@@ -10,13 +10,14 @@ import (
 // checkIdentity holds the rule that nobody but the local machine is believed
 // without a word about it in the file.
 func (r *reader) checkIdentity(f *File) {
-	keyed := slices.ContainsFunc(f.Tenants, func(t Tenant) bool { return len(t.KeysSHA256) > 0 })
+	r.checkTenantsFile(f)
+	withKeys := keyed(f.Tenants)
 	if !r.sound("identity.mode") {
 		return
 	}
 	switch f.Identity.Mode {
 	case ModeOpen:
-		if keyed {
+		if withKeys || r.has("tenants_file") {
 			f.Identity.Mode = ModeKeys
 		} else if host, _, err := splitAddr(f.Listen); err == nil && !loopback(host) && r.sound("listen") {
 			r.fail("listen", "anybody who reaches this address could claim any tenant and priority; either give tenants their keys_sha256, "+
@@ -24,29 +25,68 @@ func (r *reader) checkIdentity(f *File) {
 				"or let a load balancer or an issuer sign (identity.mode signed or jwt), or listen on loopback (127.0.0.1:8080)")
 		}
 	case ModeKeys:
-		if !keyed && r.sound("tenants") {
+		if !withKeys && !r.has("tenants_file") && r.sound("tenants") {
 			r.fail("identity.mode", "is keys, but no tenant has keys_sha256; give at least one")
 		}
 	case ModeTrustedHeaders:
 		r.checkProxies(f.Identity.TrustedProxies)
 	case ModeSigned:
-		r.checkSigningKeys(f.Identity.Keys)
+		r.checkPath("identity.signing_keys_file", f.Identity.SigningKeysFile,
+			"missing; mode signed needs the path of a file with lines ID SECRET, such as /run/secrets/signing-keys")
 	case ModeJWT:
 		r.checkJWT(f.Identity.JWT)
 	default:
 		r.fail("identity.mode", "want keys, signed, jwt or trusted_headers, or leave it out")
 		return
 	}
-	if keyed && f.Identity.Mode != ModeKeys {
+	if withKeys && f.Identity.Mode != ModeKeys {
 		r.fail("identity.mode", "is %s, in which tenants' keys are not checked; remove keys_sha256 from the tenants, or the mode", f.Identity.Mode)
 	}
 	r.checkIdle(f)
+	r.checkUnlisted(f)
+}
+
+// checkTenantsFile refuses tenants in two places: nobody would know which count. What the file holds is
+// found out by who reads it.
+func (r *reader) checkTenantsFile(f *File) {
+	const path = "tenants_file"
+	if !r.has(path) {
+		return
+	}
+	r.checkPath(path, f.TenantsFile, "")
+	if r.has("tenants") {
+		r.fail(path, "tenants are given as well; keep one of the two")
+	}
+}
+
+// checkUnlisted checks what becomes of tenants that are not listed. Where they are refused and none is
+// listed, nobody could call.
+func (r *reader) checkUnlisted(f *File) {
+	const path, of = "identity.unlisted_tenants", "identity.default_tenant"
+	u := f.Identity.UnlistedTenants
+	switch {
+	case !r.sound(path):
+		return
+	case r.has(path) && u != UnlistedRefuse && u != UnlistedDefault:
+		r.fail(path, "want refuse or default")
+		return
+	case r.has(path) && f.Identity.Mode == ModeKeys:
+		r.fail(path, "is not read with mode: keys, where a key's tenant is listed; remove the field")
+	case len(f.Tenants) > 0, !r.sound("tenants"), r.has("tenants_file"), u == UnlistedDefault, f.Identity.Mode == ModeKeys:
+	case u == UnlistedRefuse || f.Identity.Mode != ModeOpen:
+		r.fail("identity", "no tenant is listed, and those that are not are refused, so nobody could call; "+
+			"list tenants, or set unlisted_tenants: default, and what each may in default_tenant")
+	}
+	if r.has(of) && r.sound(of) && u != UnlistedDefault {
+		r.fail(of, "is only read with unlisted_tenants: default; set it or remove the field")
+	}
+	r.checkPriority(of+".max_priority", f.Identity.DefaultTenant.MaxPriority)
 }
 
 // checkIdle refuses what the mode would silently ignore.
 func (r *reader) checkIdle(f *File) {
 	for _, of := range []struct{ path, mode string }{
-		{"identity.trusted_proxies", ModeTrustedHeaders}, {"identity.keys", ModeSigned}, {"identity.jwt", ModeJWT},
+		{"identity.trusted_proxies", ModeTrustedHeaders}, {"identity.signing_keys_file", ModeSigned}, {"identity.jwt", ModeJWT},
 	} {
 		if r.has(of.path) && r.sound(of.path) && f.Identity.Mode != of.mode {
 			r.fail(of.path, "is only read with mode: %s; set it or remove the field", of.mode)
@@ -55,12 +95,7 @@ func (r *reader) checkIdle(f *File) {
 	if f.Identity.Mode != ModeKeys {
 		return
 	}
-	for i, t := range f.Tenants {
-		path := fmt.Sprintf("tenants[%d]", i)
-		if len(t.KeysSHA256) == 0 && r.sound(path) && r.sound(path+".keys_sha256") {
-			r.fail(path, "has no keys_sha256, so nobody could be this tenant; give it a key or remove it")
-		}
-	}
+	r.checkKeyless(f.Tenants)
 }
 
 func (r *reader) checkProxies(proxies []string) {
@@ -69,16 +104,6 @@ func (r *reader) checkProxies(proxies []string) {
 		r.fail(path, "mode trusted_headers needs the CIDRs of the proxies that set the headers, such as [10.0.0.0/16]")
 	}
 	r.checkNetworks(path, proxies, "trusts every address there is; list the proxies' own networks")
-}
-
-// checkSigningKeys checks what mode signed needs. Whether the files hold secrets
-// is found out by who reads them.
-func (r *reader) checkSigningKeys(keys []KeyFile) {
-	const path = "identity.keys"
-	if len(keys) == 0 && r.sound(path) {
-		r.fail(path, "mode signed needs at least one key, such as [{id: k1, file: /run/secrets/k1}]")
-	}
-	r.checkKeyFiles(path, keys, "missing; give the key's name, which signers write as kid=")
 }
 
 // checkKeyFiles checks keys that are in files of their own.

@@ -19,8 +19,8 @@ import (
 // mostTokensPerSecond is far above what any backend makes.
 const mostTokensPerSecond = 10_000_000
 
-// maxFile is far above any real file and far below what would hurt.
-const maxFile = 1 << 20
+// MaxFile bounds a file of configuration or tenants, in bytes: far above any real one and far below what would hurt.
+const MaxFile = 1 << 20
 
 // Load reads and checks the file at path.
 func Load(path string) (*File, error) {
@@ -29,7 +29,7 @@ func Load(path string) (*File, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func Load(path string) (*File, error) {
 // Parse checks data as a configuration file; name is what errors call it. The
 // error holds every mistake, one per line, in the order of the file.
 func Parse(name string, data []byte) (*File, error) {
-	r := &reader{name: name, lines: map[string]int{}, bad: map[string]bool{}}
+	r := newReader(name, "pools and routes")
 	root := r.document(data)
 	if root == nil {
 		return nil, r.err()
@@ -58,15 +58,15 @@ func Parse(name string, data []byte) (*File, error) {
 
 // document returns the root of the one document in data, or nil.
 func (r *reader) document(data []byte) *yaml.Node {
-	if len(data) > maxFile {
-		r.add(0, "", fmt.Sprintf("is larger than %d bytes, which no configuration is", maxFile))
+	if len(data) > MaxFile {
+		r.add(0, "", fmt.Sprintf("is larger than %d bytes, which no configuration is", MaxFile))
 		return nil
 	}
 	var doc, second yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	err := d.Decode(&doc)
 	if errors.Is(err, io.EOF) || (err == nil && len(doc.Content) == 1 && empty(doc.Content[0])) {
-		r.add(1, "", "the file is empty; it needs at least pools and routes")
+		r.add(1, "", "the file is empty; it needs at least "+r.needs)
 		return nil
 	}
 	if err == nil {
@@ -126,11 +126,12 @@ func lineOf(text string, data []byte) int {
 // defaults is the file in which nothing is given.
 func defaults() *File {
 	return &File{
-		Listen: ":8080",
-		Admin:  "127.0.0.1:9090",
-		Redis:  Redis{URL: "none", Replicas: 1},
-		Cache:  Cache{LocalBytes: 32 << 20},
-		Pools:  map[string]Pool{},
+		Listen:   ":8080",
+		Admin:    "127.0.0.1:9090",
+		Redis:    Redis{URL: "none", Replicas: 1},
+		Cache:    Cache{LocalBytes: 32 << 20},
+		Identity: Identity{DefaultTenant: Tenant{MaxPriority: "normal"}},
+		Pools:    map[string]Pool{},
 		Passthrough: []string{
 			"/v1/embeddings", "/v1/responses", "/tokenize", "/detokenize", "/v1/rerank", "/v1/score",
 		},
@@ -168,11 +169,11 @@ func layout(f *File) value {
 			"local_bytes":    size(&f.Cache.LocalBytes, 0, 16<<30),
 		}),
 		"identity": group(map[string]value{
-			"mode":            text(&f.Identity.Mode),
-			"trusted_proxies": texts(&f.Identity.TrustedProxies),
-			"keys": list(func(r *reader, _ int, path string, n *yaml.Node) {
-				f.Identity.Keys = append(f.Identity.Keys, readKeyFile(r, path, n))
-			}),
+			"mode":              text(&f.Identity.Mode),
+			"trusted_proxies":   texts(&f.Identity.TrustedProxies),
+			"signing_keys_file": text(&f.Identity.SigningKeysFile),
+			"unlisted_tenants":  text(&f.Identity.UnlistedTenants),
+			"default_tenant":    group(limitsOf(&f.Identity.DefaultTenant)),
 			"jwt": group(map[string]value{
 				"issuer":         text(&f.Identity.JWT.Issuer),
 				"audience":       text(&f.Identity.JWT.Audience),
@@ -182,12 +183,11 @@ func layout(f *File) value {
 				"priority_claim": text(&f.Identity.JWT.PriorityClaim),
 			}),
 		}),
-		"pools":  pools(f),
-		"routes": list(func(r *reader, _ int, path string, n *yaml.Node) { f.Routes = append(f.Routes, readRoute(r, path, n)) }),
-		"tenants": list(func(r *reader, _ int, path string, n *yaml.Node) {
-			f.Tenants = append(f.Tenants, readTenant(r, path, n))
-		}),
-		"passthrough": texts(&f.Passthrough),
+		"pools":        pools(f),
+		"routes":       list(func(r *reader, _ int, path string, n *yaml.Node) { f.Routes = append(f.Routes, readRoute(r, path, n)) }),
+		"tenants":      tenants(&f.Tenants),
+		"tenants_file": text(&f.TenantsFile),
+		"passthrough":  texts(&f.Passthrough),
 		"limits": group(map[string]value{
 			"body_bytes":     size(&f.Limits.BodyBytes, 1<<10, 1<<30),
 			"response_bytes": size(&f.Limits.ResponseBytes, 1<<10, 1<<30),
@@ -250,26 +250,6 @@ func readKeyFile(r *reader, path string, n *yaml.Node) KeyFile {
 	var k KeyFile
 	group(map[string]value{"id": text(&k.ID), "file": text(&k.File)})(r, path, n)
 	return k
-}
-
-func readTenant(r *reader, path string, n *yaml.Node) Tenant {
-	t := Tenant{MaxPriority: "normal"}
-	group(map[string]value{
-		"id": text(&t.ID),
-		"keys_sha256": list(func(r *reader, _ int, at string, n *yaml.Node) {
-			var key string
-			opaque(&key)(r, at, n)
-			t.KeysSHA256 = append(t.KeysSHA256, key)
-		}),
-		"max_priority": text(&t.MaxPriority),
-		"rpm":          whole(&t.RPM, 0, 1_000_000_000),
-		"tpm":          whole(&t.TPM, 0, 1_000_000_000_000),
-		"concurrent":   whole(&t.Concurrent, 0, 1_000_000),
-
-		"drafts_under_pressure": truth(&t.DraftsUnderPressure),
-		"own_promise":           truth(&t.OwnPromise),
-	})(r, path, n)
-	return t
 }
 
 // poolNames lists the pools for a message.

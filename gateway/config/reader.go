@@ -25,9 +25,15 @@ type problem struct {
 // remembers the line of every field, for the checks that come after.
 type reader struct {
 	name     string
+	needs    string // what the file must hold at least
 	lines    map[string]int
 	bad      map[string]bool // fields with a mistake of their own
 	problems []problem
+}
+
+// newReader makes a reader of a file that errors call name.
+func newReader(name, needs string) *reader {
+	return &reader{name: name, needs: needs, lines: map[string]int{}, bad: map[string]bool{}}
 }
 
 // add notes a mistake of field path, "" when it belongs to none.

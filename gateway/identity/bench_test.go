@@ -9,7 +9,7 @@ import (
 
 // BenchmarkIdentify is what telling the caller costs, by mode.
 func BenchmarkIdentify(b *testing.B) {
-	jwts := made(b, jwtOptions(b))
+	jwts := made(b, jwtOptions())
 	bearer := func(alg jose.SignatureAlgorithm, kid string) *http.Request {
 		return request(outside, "Authorization: Bearer "+token(b, alg, issuer()[kid], map[string]any{"kid": kid}, claims(nil)))
 	}

@@ -9,9 +9,14 @@
 // line and a Redis key. No error of this package repeats a value that a client
 // sent, or a byte of a secret.
 //
-// Keys, trusted headers and an open gateway find tenants in the configuration;
-// signatures and tokens may also name tenants that it does not list. For one
-// that it does list, the lower of the two ceilings holds.
+// In all modes but keys, a tenant may be named that is not listed: it is refused,
+// or each such tenant may what Options.Default says. For one that is listed, the
+// lower of the two ceilings holds.
+//
+// Tenants, secrets and key sets rotate: [Resolver.SetTenants],
+// [Resolver.SetSigningKeys] and [Resolver.SetKeySet] replace what was in force
+// for the requests that come from then on, or change nothing. A request is judged
+// by one state of all three.
 //
 // # Mode signed
 //
@@ -41,9 +46,9 @@
 // more may be valid at once: to change one, give every gateway the next one
 // beside it, let the signers go over to it, then remove the old one.
 //
-// A secret is a file with one line of 32 to 4,096 printable ASCII characters
-// without spaces, as `openssl rand -hex 32` writes it; the key of the HMAC is
-// these characters, not what they encode. Secrets are read when the gateway starts.
+// A secret is 32 to 4,096 printable ASCII characters without spaces, as
+// `openssl rand -hex 32` writes it; the key of the HMAC is these characters, not
+// what they encode.
 //
 // # Mode jwt
 //
@@ -51,11 +56,10 @@
 // most 8 KiB as its bearer token. Its algorithm must be on the list, its kid must
 // be that of a key in the key set (RFC 7517), iss and aud must be those of the
 // configuration, exp must be there, and exp, nbf and iat must fit the clock with
-// 30 s to spare. Keys come from that file only: jku, x5u, x5c and jwk in a token
-// are not looked at. The file is looked at every 30 s and read again when it has
-// changed; while a changed file is broken the keys before it stay in force.
+// 30 s to spare. Keys come from that set only: jku, x5u, x5c and jwk in a token
+// are not looked at.
 //
-// One claim names the tenant and one the highest priority; without the latter it
-// is normal. A request is normal, or that if it is lower, unless X-Priority says
-// otherwise.
+// One claim must name the tenant, and one may name the highest priority; without
+// the latter it is normal. No other claim stands in for the tenant's. A request is
+// normal, or that if it is lower, unless X-Priority says otherwise.
 package identity

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,14 +16,14 @@ import (
 )
 
 // How a load balancer signs a request, with nothing but the standard library.
-// The shell does the same; $secret is the one line of the secret's file:
+// The shell does the same; $secret is the second word of a line of identity.signing_keys_file:
 //
 //	said="v1;t=acme;p=high;exp=$(($(date +%s) + 60));kid=k1"
 //	sig=$(printf '%s\nPOST\n/v1/chat/completions' "$said" |
 //	  openssl dgst -sha256 -hmac "$secret" -binary | base64 | tr '+/' '-_' | tr -d '=\n')
 //	curl -H "X-Identity: $said;sig=$sig" …/v1/chat/completions …
 func Example_sign() {
-	secret := []byte("0123456789abcdef0123456789abcdef") // the line of /run/secrets/k1
+	secret := []byte("0123456789abcdef0123456789abcdef") // the second word of its line in identity.signing_keys_file
 	sign := func(req *http.Request, tenant, priority string, expires time.Time) {
 		said := fmt.Sprintf("v1;t=%s;p=%s;exp=%d;kid=k1", tenant, priority, expires.Unix())
 		mac := hmac.New(sha256.New, secret)
@@ -53,12 +52,11 @@ printf '%s' "$said;sig=$sig"`
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(t.TempDir(), "k1")
-	if err := os.WriteFile(file, []byte(secret+"\n"), 0o600); err != nil {
+	r, err := identity.New(identity.Options{Mode: identity.Signed, Tenants: []identity.Tenant{{ID: "acme", MaxPriority: identity.High}}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := identity.New(identity.Options{Mode: identity.Signed, SigningKeys: []identity.SigningKey{{ID: "k1", File: file}}})
-	if err != nil {
+	if err := r.SetSigningKeys([]identity.SigningKey{{ID: "k1", Secret: []byte(secret)}}); err != nil {
 		t.Fatal(err)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://gateway/v1/chat/completions", strings.NewReader("{}"))

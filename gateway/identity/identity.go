@@ -1,16 +1,15 @@
 package identity
 
 import (
-	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/rs/zerolog"
 )
 
 // DefaultTenant is the tenant of a request that names none.
@@ -40,16 +39,27 @@ type Tenant struct {
 	Apart       bool       // what is promised of drafts is promised for its requests alone
 }
 
+// Unlisted says what becomes of a tenant that is not listed, in modes that may name one. The values are
+// those of identity.unlisted_tenants in the configuration.
+type Unlisted string
+
+// What becomes of unlisted tenants.
+const (
+	UnlistedUsual   Unlisted = ""        // served without limits in mode Open, refused in all others
+	UnlistedRefuse  Unlisted = "refuse"  // 403
+	UnlistedDefault Unlisted = "default" // each is served as Options.Default
+)
+
 // Options are what a [Resolver] needs to know.
 type Options struct {
 	Mode           Mode
-	Tenants        []Tenant
+	Tenants        []Tenant       // those of the start; [Resolver.SetTenants] replaces them
+	Unlisted       Unlisted       // not for mode Keys, where a key's tenant is listed
+	Default        Tenant         // what each unlisted tenant may, with UnlistedDefault; its id and keys do not count
 	TrustedProxies []netip.Prefix // socket addresses that may set headers, mode TrustedHeaders only
-	SigningKeys    []SigningKey   // mode Signed only
 	JWT            JWT            // mode JWTs only
 
-	Logger zerolog.Logger   // told of changes of the key set
-	Now    func() time.Time // nil is time.Now
+	Now func() time.Time // nil is time.Now
 }
 
 // Caller is who a request comes from and what it may ask for.
@@ -64,39 +74,27 @@ type Caller struct {
 	Apart      bool
 }
 
-// Resolver tells callers apart. It is safe for concurrent use; nothing of it
-// changes but the key set of mode JWTs, while Run runs.
+// Resolver tells callers apart. It is safe for concurrent use. What rotates is in a table, which Set…
+// methods replace; a request reads it once.
 type Resolver struct {
 	mode     Mode
-	byID     map[string]*Tenant
+	unlisted *Tenant // what a tenant that is not listed may; nil: it is refused
 	proxies  []netip.Prefix
-	secrets  map[string][]byte // by key id, mode Signed
-	tokens   *tokens           // mode JWTs
-	warnings []string
-	log      zerolog.Logger
+	tokens   *tokens // mode JWTs
 	now      func() time.Time
 
-	// byKey finds a tenant by its key's digest. A plain map is enough: how long
-	// it takes may tell something of the digest that was looked up, but to get
-	// nearer to a stored digest bit by bit one would have to choose keys by
-	// their SHA-256, which is to break it.
-	byKey map[[32]byte]*Tenant
+	set   sync.Mutex // held while the table is replaced
+	table atomic.Pointer[table]
 }
 
-// New checks the options, reads the files that they name and builds a Resolver.
-// Errors name a file by what it is for, never by its path or content.
+// New checks the options and builds a Resolver. In mode Signed and JWTs nobody is believed before the
+// first SetSigningKeys or SetKeySet, in mode Keys nobody before there are tenants.
 func New(o Options) (*Resolver, error) {
-	r := &Resolver{
-		mode: o.Mode, byID: map[string]*Tenant{}, byKey: map[[32]byte]*Tenant{}, proxies: slices.Clone(o.TrustedProxies), log: o.Logger, now: o.Now,
-	}
+	r := &Resolver{mode: o.Mode, proxies: slices.Clone(o.TrustedProxies), now: o.Now}
 	if r.now == nil {
 		r.now = time.Now
 	}
-	for _, t := range o.Tenants {
-		if err := r.add(t); err != nil {
-			return nil, err
-		}
-	}
+	r.table.Store(&table{})
 	for _, p := range r.proxies {
 		if !p.IsValid() || p.Addr().Is4In6() {
 			return nil, fmt.Errorf("identity: trusted proxy %v is not a plain IPv4 or IPv6 network", p)
@@ -105,23 +103,26 @@ func New(o Options) (*Resolver, error) {
 	if err := r.believe(o); err != nil {
 		return nil, err
 	}
+	if err := r.receive(o); err != nil {
+		return nil, err
+	}
+	if len(o.Tenants) == 0 {
+		return r, nil
+	}
+	if err := r.SetTenants(o.Tenants); err != nil {
+		return nil, fmt.Errorf("identity: %w", err)
+	}
 	return r, nil
 }
 
 // believe makes ready whatever the mode believes in.
 func (r *Resolver) believe(o Options) (err error) {
 	switch o.Mode {
-	case Open:
-	case Keys:
-		if len(r.byKey) == 0 {
-			return errors.New("identity: mode keys needs a tenant with a key")
-		}
+	case Open, Keys, Signed:
 	case TrustedHeaders:
 		if len(r.proxies) == 0 {
 			return errors.New("identity: mode trusted_headers needs trusted proxies")
 		}
-	case Signed:
-		r.secrets, r.warnings, err = readSecrets(o.SigningKeys)
 	case JWTs:
 		r.tokens, err = newTokens(o.JWT)
 	default:
@@ -130,39 +131,21 @@ func (r *Resolver) believe(o Options) (err error) {
 	return err
 }
 
-// Warnings are what New found that works and should be otherwise.
-func (r *Resolver) Warnings() []string { return r.warnings }
-
 // Open reports whether callers need to show nothing.
 func (r *Resolver) Open() bool { return r.mode == Open }
 
-// Run follows the key set of mode JWTs, and only waits in the other modes. It
-// returns when ctx ends.
-func (r *Resolver) Run(ctx context.Context) error {
-	if r.tokens == nil {
-		<-ctx.Done()
-		return ctx.Err()
-	}
-	return r.tokens.keys.follow(ctx, r.log)
-}
-
-// add files a copy of t under its id and its keys.
-func (r *Resolver) add(t Tenant) error {
-	if !valid(t.ID, maxIdentity) {
-		return errors.New("identity: a tenant's id is 1–64 of A-Z a-z 0-9 . _ : -")
-	}
-	if t.MaxPriority < Low || t.MaxPriority > High {
-		return fmt.Errorf("identity: tenant %s has no valid priority", t.ID)
-	}
-	if r.byID[t.ID] != nil {
-		return fmt.Errorf("identity: tenant %s is given twice", t.ID)
-	}
-	r.byID[t.ID] = &t
-	for _, k := range t.KeySHA256 {
-		if other := r.byKey[k]; other != nil {
-			return fmt.Errorf("identity: tenants %s and %s share a key", other.ID, t.ID)
-		}
-		r.byKey[k] = &t
+// receive settles what becomes of tenants that are not listed.
+func (r *Resolver) receive(o Options) error {
+	switch {
+	case o.Unlisted == UnlistedDefault && (o.Default.MaxPriority < Low || o.Default.MaxPriority > High):
+		return errors.New("identity: unlisted tenants have no valid priority")
+	case o.Unlisted == UnlistedDefault:
+		r.unlisted = &o.Default
+	case o.Unlisted == UnlistedUsual && o.Mode == Open:
+		r.unlisted = &Tenant{MaxPriority: High}
+	case o.Unlisted == UnlistedUsual, o.Unlisted == UnlistedRefuse:
+	default:
+		return errors.New("identity: unlisted tenants are refused or have the default")
 	}
 	return nil
 }
@@ -181,7 +164,7 @@ func (r *Resolver) Identify(req *http.Request) (Caller, error) {
 	if err != nil {
 		return Caller{}, err
 	}
-	who, err := r.claim(req, name)
+	who, err := r.claim(r.table.Load(), req, name)
 	if err != nil {
 		return Caller{}, err
 	}
@@ -201,15 +184,15 @@ type claim struct {
 	usual   Priority // what it has when X-Priority is absent, under the ceiling
 }
 
-// claim finds who req speaks for; name is what its X-Tenant-ID says.
-func (r *Resolver) claim(req *http.Request, name string) (claim, error) {
+// claim finds who req speaks for, by t; name is what its X-Tenant-ID says.
+func (r *Resolver) claim(t *table, req *http.Request, name string) (claim, error) {
 	switch r.mode {
 	case Keys:
-		return r.byBearer(req.Header, name)
+		return t.byBearer(req.Header, name)
 	case Signed:
-		return r.bySignature(req, name)
+		return r.bySignature(t, req, name)
 	case JWTs:
-		return r.byToken(req.Header, name)
+		return r.byToken(t, req.Header, name)
 	}
 	if !r.believes(req.RemoteAddr) {
 		return claim{}, &Error{Kind: Forbidden, Reason: "this address may not name a tenant or a priority"}
@@ -217,32 +200,37 @@ func (r *Resolver) claim(req *http.Request, name string) (claim, error) {
 	if name == "" {
 		name = DefaultTenant
 	}
-	return r.named(name, High, Normal), nil
+	return r.named(t, name, High, Normal)
 }
 
-// named is the claim of tenant id, which need not be listed, with a ceiling that
-// the list may lower.
-func (r *Resolver) named(id string, ceiling, usual Priority) claim {
-	if t := r.byID[id]; t != nil {
-		return claim{t, min(ceiling, t.MaxPriority), usual}
+// named is the claim of tenant id with a ceiling, which the list may lower, or the default of those that
+// are not listed.
+func (r *Resolver) named(t *table, id string, ceiling, usual Priority) (claim, error) {
+	if listed := t.byID[id]; listed != nil {
+		return claim{listed, min(ceiling, listed.MaxPriority), usual}, nil
 	}
-	return claim{&Tenant{ID: id, MaxPriority: ceiling}, ceiling, usual}
+	if r.unlisted == nil {
+		return claim{}, &Error{Kind: Forbidden, Reason: "this tenant is not served here"}
+	}
+	unlisted := *r.unlisted
+	unlisted.ID = id
+	return claim{&unlisted, min(ceiling, unlisted.MaxPriority), usual}, nil
 }
 
 // byBearer finds the tenant whose key the request carries.
-func (r *Resolver) byBearer(h http.Header, name string) (claim, error) {
+func (t *table) byBearer(h http.Header, name string) (claim, error) {
 	key, err := bearer(h, maxKey)
 	if err != nil {
 		return claim{}, err
 	}
-	t := r.byKey[sha256.Sum256([]byte(key))]
-	if t == nil {
+	owner := t.byKey[sha256.Sum256([]byte(key))]
+	if owner == nil {
 		return claim{}, refused("the key is not known")
 	}
-	if err := sameTenant(name, t.ID); err != nil {
+	if err := sameTenant(name, owner.ID); err != nil {
 		return claim{}, err
 	}
-	return claim{t, t.MaxPriority, Normal}, nil
+	return claim{owner, owner.MaxPriority, Normal}, nil
 }
 
 // sameTenant refuses an X-Tenant-ID that contradicts the credentials.

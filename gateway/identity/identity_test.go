@@ -24,11 +24,19 @@ func tenants() []Tenant {
 	}
 }
 
+// proxies are the networks of proxy.
+func proxies() []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fe80::/10")}
+}
+
 func resolver(t testing.TB, mode Mode) *Resolver {
 	t.Helper()
-	o := Options{Mode: mode, Tenants: tenants()}
+	o := Options{Mode: mode, Tenants: tenants(), Default: Tenant{MaxPriority: High}}
+	if mode != Keys {
+		o.Unlisted = UnlistedDefault
+	}
 	if mode == TrustedHeaders {
-		o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fe80::/10")}
+		o.TrustedProxies = proxies()
 	}
 	r, err := New(o)
 	if err != nil {
@@ -176,6 +184,8 @@ func TestSpoofedHeadersOnTheWire(t *testing.T) {
 func TestMistakenOptionsAreRefused(t *testing.T) {
 	key := sha256.Sum256([]byte("k"))
 	for name, o := range map[string]Options{
+		"an unknown policy":            {Unlisted: "maybe"},
+		"a default without priority":   {Unlisted: UnlistedDefault, Default: Tenant{MaxPriority: 9}},
 		"unknown mode":                 {Mode: "oauth"},
 		"keys without keys":            {Mode: Keys, Tenants: []Tenant{{ID: "a"}}},
 		"trusted headers from nowhere": {Mode: TrustedHeaders},
@@ -228,7 +238,7 @@ func FuzzIdentify(f *testing.F) {
 			}
 			return
 		}
-		if !valid(c.Tenant, 64) || !valid(c.RAGHash, 128) || c.Priority > r.byID[c.Tenant].MaxPriority {
+		if !valid(c.Tenant, 64) || !valid(c.RAGHash, 128) || c.Priority > r.table.Load().byID[c.Tenant].MaxPriority {
 			t.Errorf("got %+v", c)
 		}
 	})

@@ -1,22 +1,13 @@
 package identity
 
 import (
-	"bytes"
-	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"encoding/json"
-	"errors"
-	"os"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/go-jose/go-jose/v4"
-	"github.com/rs/zerolog"
 )
 
 // keySetText is a key set of these keys.
@@ -50,14 +41,15 @@ func TestAKeySetOfNoUseIsRefused(t *testing.T) {
 		"one without an id":   {keySetText(t, jose.JSONWebKey{Key: ed.Public()}), "keys[0] has no kid"},
 		"two of one id":       {keySetText(t, jose.JSONWebKey{Key: ed.Public(), KeyID: "a"}, jose.JSONWebKey{Key: issuer()["ed2"].Public(), KeyID: "a"}), "keys[1] has the kid of another key"},
 		"a weak one":          {keySetText(t, jose.JSONWebKey{Key: weak.Public(), KeyID: "a"}), "less than 2048 bits"},
-		"huge":                {`{"keys":[` + strings.Repeat(" ", maxKeySet), "is longer than"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := jwtOptions(t)
-			replace(t, o.JWT.JWKSFile, tc.text)
-			_, err := New(o)
+			r := made(t, jwtOptions())
+			err := r.SetKeySet([]byte(tc.text))
 			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "canary") {
 				t.Errorf("got %v, want …%s…", err, tc.want)
+			}
+			if _, err := r.Identify(request(outside, "Authorization: Bearer "+edToken(t, nil))); err != nil {
+				t.Errorf("the last good keys no longer count: %v", err)
 			}
 		})
 	}
@@ -67,15 +59,13 @@ func TestWhatTokensNeedMustBeGiven(t *testing.T) {
 	for name, change := range map[string]func(*JWT){
 		"no issuer":         func(j *JWT) { j.Issuer = "" },
 		"no audience":       func(j *JWT) { j.Audience = "" },
-		"no file":           func(j *JWT) { j.JWKSFile = "" },
-		"a missing file":    func(j *JWT) { j.JWKSFile += "canary" },
 		"alg none":          func(j *JWT) { j.Algorithms = []string{"RS256", "none"} },
 		"a shared secret":   func(j *JWT) { j.Algorithms = []string{"HS256"} },
 		"a made-up one":     func(j *JWT) { j.Algorithms = []string{"canary"} },
 		"an empty one":      func(j *JWT) { j.Algorithms = []string{""} },
 		"one in lower case": func(j *JWT) { j.Algorithms = []string{"rs256"} },
 	} {
-		o := jwtOptions(t)
+		o := jwtOptions()
 		change(&o.JWT)
 		if _, err := New(o); err == nil || strings.Contains(err.Error(), "canary") {
 			t.Errorf("%s: got %v", name, err)
@@ -84,7 +74,7 @@ func TestWhatTokensNeedMustBeGiven(t *testing.T) {
 }
 
 func TestOnlyTheAlgorithmsOfTheListCount(t *testing.T) {
-	o := jwtOptions(t)
+	o := jwtOptions()
 	o.JWT.Algorithms = []string{"PS256"}
 	r := made(t, o)
 	for alg, want := range map[jose.SignatureAlgorithm]bool{jose.PS256: true, jose.RS256: false, jose.PS512: false} {
@@ -96,96 +86,31 @@ func TestOnlyTheAlgorithmsOfTheListCount(t *testing.T) {
 }
 
 func TestAKeyCountsForItsOwnAlgorithmAlone(t *testing.T) {
-	o := jwtOptions(t)
-	replace(t, o.JWT.JWKSFile, keySetText(t, jose.JSONWebKey{Key: issuer()["rsa"].Public(), KeyID: "rsa", Algorithm: "PS256"}))
-	r := made(t, o)
+	r := made(t, jwtOptions())
+	if err := r.SetKeySet([]byte(keySetText(t, jose.JSONWebKey{Key: issuer()["rsa"].Public(), KeyID: "rsa", Algorithm: "PS256"}))); err != nil {
+		t.Fatal(err)
+	}
 	text := token(t, jose.RS256, issuer()["rsa"], map[string]any{"kid": "rsa"}, claims(nil))
 	if _, err := r.Identify(request(outside, "Authorization: Bearer "+text)); err == nil {
 		t.Error("a key for PS256 counts for RS256")
 	}
 }
 
-// record is a log that the test reads while the loop runs.
-type record struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (r *record) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.text.Write(p)
-}
-
-// take returns what was written since the last call.
-func (r *record) take() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	defer r.text.Reset()
-	return r.text.String()
-}
-
-// TestKeysAreReplacedWithoutARefusal changes the key set under way: from one key
-// to both to the other, with broken and missing files in between, of which each
-// is told once. Tokens of a key that stands in the file or in the last good one
-// are accepted throughout.
-func TestKeysAreReplacedWithoutARefusal(t *testing.T) {
-	o := jwtOptions(t)
-	file := o.JWT.JWKSFile
+func TestKeySetsRotateWithoutARefusal(t *testing.T) {
+	r := made(t, jwtOptions())
 	old := "Authorization: Bearer " + edToken(t, nil)
 	next := "Authorization: Bearer " + token(t, jose.EdDSA, issuer()["ed2"], map[string]any{"kid": "ed2"}, claims(nil))
-	writeKeySet(t, file, "ed")
-	synctest.Test(t, func(t *testing.T) {
-		var log record
-		o.Logger = zerolog.New(&log)
-		r := made(t, o)
-		ctx, cancel := context.WithCancel(t.Context())
-		var loop sync.WaitGroup
-		loop.Go(func() {
-			if err := r.Run(ctx); !errors.Is(err, context.Canceled) {
-				t.Errorf("the loop ended: %v", err)
-			}
-		})
-		for _, step := range []struct {
-			change   func()
-			accepted []string
-			said     string // in the one line of the log that comes of it
-		}{
-			{func() {}, []string{old}, ""},
-			{func() { writeKeySet(t, file, "ed", "ed2") }, []string{old, next}, "was read again"},
-			{func() { replace(t, file, `{"keys":[canary`) }, []string{old, next}, "broken"},
-			{func() { replace(t, file, keySetText(t, jose.JSONWebKey{Key: issuer()["ed"], KeyID: "canary"})) }, []string{old, next}, "broken"},
-			{func() { _, _ = os.Remove(file), os.Mkdir(file, 0o700) }, []string{old, next}, "broken"},
-			{func() { _ = os.Remove(file) }, []string{old, next}, "away"},
-			{func() { writeKeySet(t, file, "ed2") }, []string{next}, "was read again"},
-		} {
-			step.change()
-			time.Sleep(4 * keySetEvery)
-			synctest.Wait()
-			for _, line := range []string{old, next} {
-				if _, err := r.Identify(request(outside, line)); (err == nil) != slices.Contains(step.accepted, line) {
-					t.Errorf("after %q: %v", step.said, err)
-				}
-			}
-			said := log.take()
-			lines := strings.Count(said, "\n")
-			if !strings.Contains(said, step.said) || lines > 1 || (lines == 1) != (step.said != "") || strings.Contains(said, "canary") {
-				t.Errorf("want one line with %q, got %s", step.said, said)
-			}
+	for _, step := range []struct {
+		kids      []string
+		old, next bool
+	}{{[]string{"ed"}, true, false}, {[]string{"ed", "ed2"}, true, true}, {[]string{"ed2"}, false, true}} {
+		setKeys(t, r, step.kids...)
+		_, err1 := r.Identify(request(outside, old))
+		_, err2 := r.Identify(request(outside, next))
+		if (err1 == nil) != step.old || (err2 == nil) != step.next {
+			t.Errorf("%v: old %v, next %v", step.kids, err1, err2)
 		}
-		cancel()
-		loop.Wait()
-	})
-}
-
-func TestOtherModesFollowNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-		defer cancel()
-		if err := resolver(t, Keys).Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("got %v", err)
-		}
-	})
+	}
 }
 
 // FuzzKeySet checks that whatever the file holds, only public keys come of it.

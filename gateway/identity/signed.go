@@ -31,38 +31,34 @@ var oneSpelling = base64.RawURLEncoding.Strict()
 
 // SigningKey is a secret that X-Identity may be signed with, mode Signed.
 type SigningKey struct {
-	ID   string // what kid= says
-	File string // the path of the secret
+	ID     string // what kid= says
+	Secret []byte // the characters of its line
 }
 
-// readSecrets reads the files of keys. Warnings are for the operator.
-func readSecrets(keys []SigningKey) (secrets map[string][]byte, warnings []string, err error) {
+// secretsOf checks keys and files them by their ids.
+func secretsOf(keys []SigningKey) (map[string][]byte, error) {
 	if len(keys) == 0 {
-		return nil, nil, errors.New("identity: mode signed needs a key")
+		return nil, errors.New("mode signed needs a key")
 	}
-	secrets = make(map[string][]byte, len(keys))
+	secrets := make(map[string][]byte, len(keys))
 	for _, k := range keys {
 		if !valid(k.ID, maxIdentity) {
-			return nil, nil, errors.New("identity: a key's id is 1–64 of A-Z a-z 0-9 . _ : -")
+			return nil, errors.New("a key's id is 1–64 of A-Z a-z 0-9 . _ : -")
 		}
 		if secrets[k.ID] != nil {
-			return nil, nil, fmt.Errorf("identity: key %s is given twice", k.ID)
+			return nil, fmt.Errorf("key %s is given twice", k.ID)
 		}
-		secret, open, err := ReadSecret(k.File)
-		if err != nil {
-			return nil, nil, fmt.Errorf("identity: the file of key %s: %w", k.ID, err)
+		if len(k.Secret) < leastSecret {
+			return nil, fmt.Errorf("the secret of key %s has %d bytes; want %d at least", k.ID, len(k.Secret), leastSecret)
 		}
 		for other, s := range secrets {
-			if bytes.Equal(s, secret) {
-				return nil, nil, fmt.Errorf("identity: keys %s and %s are the same secret; a key that is to replace another must differ", other, k.ID)
+			if bytes.Equal(s, k.Secret) {
+				return nil, fmt.Errorf("keys %s and %s are the same secret; a key that is to replace another must differ", other, k.ID)
 			}
 		}
-		if open {
-			warnings = append(warnings, fmt.Sprintf("identity: the file of key %s may be read by every user of this machine; take the permission away (chmod o-r)", k.ID))
-		}
-		secrets[k.ID] = secret
+		secrets[k.ID] = bytes.Clone(k.Secret)
 	}
-	return secrets, warnings, nil
+	return secrets, nil
 }
 
 // ReadSecret reads a file that holds one secret: a line of 32 to 4096 printable characters. open
@@ -139,7 +135,7 @@ func field(text, name string) (value, rest string, ok bool) {
 }
 
 // bySignature finds the tenant that X-Identity names for this very request.
-func (r *Resolver) bySignature(req *http.Request, name string) (claim, error) {
+func (r *Resolver) bySignature(t *table, req *http.Request, name string) (claim, error) {
 	value, err := assertionHeader(req.Header)
 	if err != nil {
 		return claim{}, err
@@ -148,7 +144,7 @@ func (r *Resolver) bySignature(req *http.Request, name string) (claim, error) {
 	if !ok {
 		return claim{}, unsigned("want v1;t=TENANT;p=PRIORITY;exp=UNIX;kid=KEYID;sig=SIGNATURE")
 	}
-	secret := r.secrets[a.keyID]
+	secret := t.secrets[a.keyID]
 	if secret == nil {
 		return claim{}, unsigned("the key is not known")
 	}
@@ -165,7 +161,7 @@ func (r *Resolver) bySignature(req *http.Request, name string) (claim, error) {
 	if err := sameTenant(name, a.tenant); err != nil {
 		return claim{}, err
 	}
-	return r.named(a.tenant, a.priority, a.priority), nil
+	return r.named(t, a.tenant, a.priority, a.priority)
 }
 
 // assertionHeader is the value of X-Identity, which must be there once. Whatever

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -25,28 +23,31 @@ const (
 // noon is when the tests of signatures and tokens take place.
 var noon = time.Unix(1_800_000_000, 0)
 
-// secretFile writes a secret as an operator does and returns its path.
-func secretFile(t testing.TB, secret string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return file
-}
-
 // signedResolver believes what the secrets k1, k2, … sign, at noon.
 func signedResolver(t testing.TB, secrets ...string) *Resolver {
 	t.Helper()
-	o := Options{Mode: Signed, Tenants: tenants(), Now: func() time.Time { return noon }}
-	for i, s := range secrets {
-		o.SigningKeys = append(o.SigningKeys, SigningKey{ID: fmt.Sprintf("k%d", i+1), File: secretFile(t, s+"\n")})
-	}
-	r, err := New(o)
+	r, err := New(Options{
+		Mode: Signed, Tenants: tenants(), Unlisted: UnlistedDefault, Default: Tenant{MaxPriority: High}, Now: func() time.Time { return noon },
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	setSecrets(t, r, secrets...)
 	return r
+}
+
+// setSecrets puts the secrets k1, k2, … into force; one that is "" is left out.
+func setSecrets(t testing.TB, r *Resolver, secrets ...string) {
+	t.Helper()
+	var keys []SigningKey
+	for i, s := range secrets {
+		if s != "" {
+			keys = append(keys, SigningKey{ID: fmt.Sprintf("k%d", i+1), Secret: []byte(s)})
+		}
+	}
+	if err := r.SetSigningKeys(keys); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // stamp signs what is said for a request, as the package comment tells.
@@ -218,11 +219,7 @@ func TestOneByteChangedAnywhereUndoesASignature(t *testing.T) {
 func TestSecretsAreReplacedWithoutARefusal(t *testing.T) {
 	first := signedResolver(t, secretOne)
 	both := signedResolver(t, secretOne, secretTwo)
-	file := secretFile(t, secretTwo)
-	last, err := New(Options{Mode: Signed, SigningKeys: []SigningKey{{ID: "k2", File: file}}, Now: func() time.Time { return noon }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	last := signedResolver(t, "", secretTwo)
 	old := stamp(secretOne, say("acme", "low"), http.MethodPost, chat)
 	next := stamp(secretTwo, strings.Replace(say("acme", "low"), "k1", "k2", 1), http.MethodPost, chat)
 	for _, step := range []struct {
@@ -246,48 +243,47 @@ func TestSecretsAreReplacedWithoutARefusal(t *testing.T) {
 	}
 }
 
+func TestSecretsRotateInOneGateway(t *testing.T) {
+	r := signedResolver(t, secretOne)
+	old := stamp(secretOne, say("acme", "low"), http.MethodPost, chat)
+	next := stamp(secretTwo, strings.Replace(say("acme", "low"), "k1", "k2", 1), http.MethodPost, chat)
+	for _, step := range []struct {
+		secrets   []string
+		old, next bool
+	}{{[]string{secretOne}, true, false}, {[]string{secretOne, secretTwo}, true, true}, {[]string{"", secretTwo}, false, true}} {
+		setSecrets(t, r, step.secrets...)
+		_, err1 := r.Identify(request(outside, old))
+		_, err2 := r.Identify(request(outside, next))
+		if (err1 == nil) != step.old || (err2 == nil) != step.next {
+			t.Errorf("%d secrets: old %v, next %v", len(step.secrets), err1, err2)
+		}
+	}
+}
+
 func TestSecretsThatCannotProtectAreRefused(t *testing.T) {
-	good := secretFile(t, secretOne)
+	one, two := []byte(secretOne), []byte(secretTwo)
 	for name, tc := range map[string]struct {
 		keys []SigningKey
 		want string
 	}{
 		"none":             {nil, "needs a key"},
-		"no id":            {[]SigningKey{{File: good}}, "id is 1–64"},
-		"a bad id":         {[]SigningKey{{ID: "../k1", File: good}}, "id is 1–64"},
-		"an id twice":      {[]SigningKey{{ID: "k1", File: good}, {ID: "k1", File: secretFile(t, secretTwo)}}, "key k1 is given twice"},
-		"one secret twice": {[]SigningKey{{ID: "k1", File: good}, {ID: "k2", File: secretFile(t, secretOne+"\r\n")}}, "keys k1 and k2 are the same secret"},
-		"no file":          {[]SigningKey{{ID: "k1"}}, "the file of key k1: "},
-		"a missing file":   {[]SigningKey{{ID: "k1", File: good + "canary"}}, "the file of key k1: no such file"},
-		"a folder":         {[]SigningKey{{ID: "k1", File: t.TempDir()}}, "the file of key k1: is no regular file"},
-		"an empty file":    {[]SigningKey{{ID: "k1", File: secretFile(t, "")}}, "has 0 characters; want 32"},
-		"a short one":      {[]SigningKey{{ID: "k1", File: secretFile(t, secretOne[:31]+"\n")}}, "has 31 characters; want 32"},
-		"a huge one":       {[]SigningKey{{ID: "k1", File: secretFile(t, strings.Repeat("canary", 1000))}}, "is longer than"},
-		"two lines":        {[]SigningKey{{ID: "k1", File: secretFile(t, secretOne+"\n"+secretTwo)}}, "not printable ASCII"},
-		"binary":           {[]SigningKey{{ID: "k1", File: secretFile(t, secretOne+"\xff")}}, "not printable ASCII"},
+		"no id":            {[]SigningKey{{Secret: one}}, "id is 1–64"},
+		"a bad id":         {[]SigningKey{{ID: "../k1", Secret: one}}, "id is 1–64"},
+		"an id twice":      {[]SigningKey{{ID: "k1", Secret: one}, {ID: "k1", Secret: two}}, "key k1 is given twice"},
+		"one secret twice": {[]SigningKey{{ID: "k1", Secret: one}, {ID: "k2", Secret: one}}, "keys k1 and k2 are the same secret"},
+		"no secret":        {[]SigningKey{{ID: "k1"}}, "has 0 bytes; want 32"},
+		"a short one":      {[]SigningKey{{ID: "k1", Secret: one[:31]}}, "has 31 bytes; want 32"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := New(Options{Mode: Signed, SigningKeys: tc.keys})
+			r := signedResolver(t, secretOne)
+			err := r.SetSigningKeys(tc.keys)
 			if err == nil || !strings.Contains(err.Error(), tc.want) || strings.Contains(err.Error(), "canary") {
 				t.Errorf("got %v, want …%s…", err, tc.want)
 			}
+			if _, err := r.Identify(request(outside, stamp(secretOne, say("acme", "low"), http.MethodPost, chat))); err != nil {
+				t.Errorf("the last good secret no longer counts: %v", err)
+			}
 		})
-	}
-}
-
-func TestASecretThatEverybodyMayReadIsWarnedOf(t *testing.T) {
-	file := secretFile(t, secretOne)
-	for mode, warned := range map[os.FileMode]bool{0o600: false, 0o440: false, 0o644: true} {
-		if err := os.Chmod(file, mode); err != nil {
-			t.Fatal(err)
-		}
-		r, err := New(Options{Mode: Signed, SigningKeys: []SigningKey{{ID: "k1", File: file}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := r.Warnings(); (len(got) == 1) != warned || strings.Contains(fmt.Sprint(got), "canary") {
-			t.Errorf("%o: %q", mode, got)
-		}
 	}
 }
 

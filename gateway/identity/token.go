@@ -2,7 +2,6 @@ package identity
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,10 +15,9 @@ import (
 type JWT struct {
 	Issuer   string // iss must be this
 	Audience string // aud must hold this
-	JWKSFile string // the path of the key set
 
 	Algorithms    []string // that tokens may be signed with; none is RS256, ES256 and EdDSA
-	TenantClaim   string   // names the tenant; "" is tenant, and sub where there is none
+	TenantClaim   string   // names the tenant, and must be there; "" is tenant
 	PriorityClaim string   // names the highest priority; "" is priority
 }
 
@@ -40,15 +38,17 @@ var usualAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdD
 type tokens struct {
 	JWT
 	allowed []jose.SignatureAlgorithm
-	keys    keySet
 }
 
-// newTokens checks o and reads the key set.
+// newTokens checks o.
 func newTokens(o JWT) (*tokens, error) {
 	if o.Issuer == "" || o.Audience == "" {
 		return nil, errors.New("identity: mode jwt needs an issuer and an audience")
 	}
-	t := &tokens{JWT: o, allowed: usualAlgorithms, keys: keySet{path: o.JWKSFile}}
+	t := &tokens{JWT: o, allowed: usualAlgorithms}
+	if t.TenantClaim == "" {
+		t.TenantClaim = "tenant"
+	}
 	if t.PriorityClaim == "" {
 		t.PriorityClaim = "priority"
 	}
@@ -61,35 +61,32 @@ func newTokens(o JWT) (*tokens, error) {
 		}
 		t.allowed = append(t.allowed, jose.SignatureAlgorithm(name))
 	}
-	if err := t.keys.load(); err != nil {
-		return nil, fmt.Errorf("identity: the key set of mode jwt: %w", err)
-	}
 	return t, nil
 }
 
 // byToken finds the tenant that the request's token names.
-func (r *Resolver) byToken(h http.Header, name string) (claim, error) {
+func (r *Resolver) byToken(t *table, h http.Header, name string) (claim, error) {
 	text, err := bearer(h, maxToken)
 	if err != nil {
 		return claim{}, err
 	}
-	tenant, ceiling, err := r.tokens.read(text, r.now())
+	tenant, ceiling, err := r.tokens.read(text, t.keys, r.now())
 	if err != nil {
 		return claim{}, err
 	}
 	if err := sameTenant(name, tenant); err != nil {
 		return claim{}, err
 	}
-	return r.named(tenant, ceiling, Normal), nil
+	return r.named(t, tenant, ceiling, Normal)
 }
 
-// read checks a token and takes tenant and ceiling out of it.
-func (t *tokens) read(text string, now time.Time) (tenant string, ceiling Priority, err error) {
+// read checks a token by these keys and takes tenant and ceiling out of it.
+func (t *tokens) read(text string, keys map[string]publicKey, now time.Time) (tenant string, ceiling Priority, err error) {
 	token, err := jwt.ParseSigned(text, t.allowed)
 	if err != nil {
 		return "", Low, refused("the token is not a JWT signed with an accepted algorithm")
 	}
-	key, ok := t.keys.find(token.Headers[0].KeyID)
+	key, ok := keys[token.Headers[0].KeyID]
 	if !ok || (key.algorithm != "" && key.algorithm != token.Headers[0].Algorithm) {
 		return "", Low, refused("the token is signed with a key that is not known")
 	}
@@ -126,16 +123,10 @@ func (t *tokens) check(c jwt.Claims, now time.Time) error {
 }
 
 // caller takes tenant and ceiling out of claims that are to be believed. A claim
-// of the wrong kind is refused: to pass over it would be to guess.
+// of the wrong kind is refused: to pass over it would be to guess. So is a token without the tenant's claim:
+// issuers let users choose their sub (a name, an address), so that one could choose another tenant's name.
 func (t *tokens) caller(claims map[string]any) (tenant string, ceiling Priority, err error) {
-	name := t.TenantClaim
-	if name == "" {
-		name = "tenant"
-		if _, ok := claims[name]; !ok {
-			name = "sub"
-		}
-	}
-	tenant, _ = claims[name].(string)
+	tenant, _ = claims[t.TenantClaim].(string)
 	if !valid(tenant, maxIdentity) {
 		return "", Low, refused("the token names no tenant, or one that is not 1–64 of A-Z a-z 0-9 . _ : -")
 	}

@@ -15,8 +15,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -39,50 +37,34 @@ var issuer = sync.OnceValue(func() map[string]crypto.Signer {
 	return map[string]crypto.Signer{"rsa": r, "ec": e, "ed": d, "ed2": other}
 })
 
-// writeKeySet writes the public keys of these kids to file.
-func writeKeySet(t testing.TB, file string, kids ...string) {
+// setKeys puts the public keys of these kids into force.
+func setKeys(t testing.TB, r *Resolver, kids ...string) {
 	t.Helper()
-	var set jose.JSONWebKeySet
+	var keys []jose.JSONWebKey
 	for _, kid := range kids {
-		set.Keys = append(set.Keys, jose.JSONWebKey{Key: issuer()[kid].Public(), KeyID: kid, Use: "sig"})
+		keys = append(keys, jose.JSONWebKey{Key: issuer()[kid].Public(), KeyID: kid, Use: "sig"})
 	}
-	data, err := json.Marshal(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	replace(t, file, string(data))
-}
-
-// replace puts a file with this text in the place of file, as one that is
-// renamed over it.
-func replace(t testing.TB, file, text string) {
-	t.Helper()
-	next := file + ".next"
-	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(next, file); err != nil {
+	if err := r.SetKeySet([]byte(keySetText(t, keys...))); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// jwtOptions are those of a gateway that knows all keys but ed2, at noon.
-func jwtOptions(t testing.TB) Options {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "jwks.json")
-	writeKeySet(t, file, "rsa", "ec", "ed")
+// jwtOptions are those of a gateway at noon that serves unlisted tenants.
+func jwtOptions() Options {
 	return Options{
-		Mode: JWTs, Tenants: tenants(), Now: func() time.Time { return noon },
-		JWT: JWT{Issuer: "https://login.example.com/", Audience: "foregate", JWKSFile: file},
+		Mode: JWTs, Tenants: tenants(), Unlisted: UnlistedDefault, Default: Tenant{MaxPriority: High}, Now: func() time.Time { return noon },
+		JWT: JWT{Issuer: "https://login.example.com/", Audience: "foregate"},
 	}
 }
 
+// made is a resolver that knows all keys but ed2.
 func made(t testing.TB, o Options) *Resolver {
 	t.Helper()
 	r, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	setKeys(t, r, "rsa", "ec", "ed")
 	return r
 }
 
@@ -142,7 +124,7 @@ func unsignedToken(t testing.TB, header string) string {
 }
 
 func TestATokenNamesTenantAndCeiling(t *testing.T) {
-	r := made(t, jwtOptions(t))
+	r := made(t, jwtOptions())
 	acme := func(p Priority, clamped bool) Caller {
 		return Caller{Tenant: "acme", Priority: p, Clamped: clamped, RPM: 600, TPM: 200000}
 	}
@@ -162,7 +144,6 @@ func TestATokenNamesTenantAndCeiling(t *testing.T) {
 		{"the header may lower", edToken(t, map[string]any{"priority": "high"}), []string{"X-Priority: low"}, acme(Low, false)},
 		{"the list's ceiling holds too", edToken(t, map[string]any{"tenant": "beta", "priority": "high"}), []string{"X-Priority: high"}, Caller{Tenant: "beta", Priority: Low, Clamped: true}},
 		{"a tenant that is not listed", edToken(t, map[string]any{"tenant": "gamma", "priority": "high"}), []string{"X-Priority: high"}, Caller{Tenant: "gamma", Priority: High}},
-		{"sub where there is no tenant", edToken(t, map[string]any{"tenant": nil}), nil, Caller{Tenant: "user-1", Priority: Normal}},
 		{"one audience of several", edToken(t, map[string]any{"aud": []string{"other", "foregate"}}), nil, acme(Normal, false)},
 		{"X-Tenant-ID may agree", edToken(t, nil), []string{"X-Tenant-ID: acme"}, acme(Normal, false)},
 		{"it has just ended", edToken(t, map[string]any{"exp": noon.Unix() - 30}), nil, acme(Normal, false)},
@@ -182,7 +163,7 @@ func TestATokenNamesTenantAndCeiling(t *testing.T) {
 }
 
 func TestOtherClaimsMayNameTenantAndCeiling(t *testing.T) {
-	o := jwtOptions(t)
+	o := jwtOptions()
 	o.JWT.TenantClaim, o.JWT.PriorityClaim = "https://example.com/org", "class"
 	r := made(t, o)
 	auth := func(changes map[string]any) *http.Request {
@@ -194,6 +175,15 @@ func TestOtherClaimsMayNameTenantAndCeiling(t *testing.T) {
 	}
 	if got, err := r.Identify(auth(nil)); err == nil {
 		t.Errorf("another claim than the one that is named counts: %+v", got)
+	}
+}
+
+func TestSubIsTheTenantWhereTheConfigurationSaysSo(t *testing.T) {
+	o := jwtOptions()
+	o.JWT.TenantClaim = "sub"
+	got, err := made(t, o).Identify(request(outside, "Authorization: Bearer "+edToken(t, map[string]any{"tenant": "acme"})))
+	if err != nil || got.Tenant != "user-1" {
+		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
@@ -210,7 +200,7 @@ func publicPEM(t testing.TB, kid string) []byte {
 
 // TestSpoofingATokenFails is the table of the spoofings in mode jwt.
 func TestSpoofingATokenFails(t *testing.T) {
-	r := made(t, jwtOptions(t))
+	r := made(t, jwtOptions())
 	keys := issuer()
 	good := edToken(t, nil)
 	part := strings.Split(good, ".")
@@ -258,6 +248,8 @@ func TestSpoofingATokenFails(t *testing.T) {
 		{"29 a tenant that is a list", edToken(t, map[string]any{"tenant": []string{"acme", "beta"}})},
 		{"30 an empty tenant, with a sub", edToken(t, map[string]any{"tenant": ""})},
 		{"31 a long tenant", edToken(t, map[string]any{"tenant": strings.Repeat("a", 65)})},
+		{"45 a sub that is a tenant's name, without a tenant", edToken(t, map[string]any{"tenant": nil, "sub": "acme"})},
+		{"46 a tenant of no kind, with a sub", edToken(t, map[string]any{"tenant": json.RawMessage("null"), "sub": "acme"})},
 		{"32 nobody", edToken(t, map[string]any{"tenant": nil, "sub": nil})},
 		{"33 a priority that does not exist", edToken(t, map[string]any{"priority": "urgent"})},
 		{"34 a priority that is a number", edToken(t, map[string]any{"priority": 9})},
@@ -284,7 +276,7 @@ func TestSpoofingATokenFails(t *testing.T) {
 }
 
 func TestATokensHeadersMayNotContradictIt(t *testing.T) {
-	r := made(t, jwtOptions(t))
+	r := made(t, jwtOptions())
 	good := "Authorization: Bearer " + edToken(t, nil)
 	for name, tc := range map[string]struct {
 		kind  Kind
@@ -310,11 +302,8 @@ func TestATokensHeadersMayNotContradictIt(t *testing.T) {
 // FuzzToken checks that nobody is believed without a signature of the one key
 // that is known, whatever is sent.
 func FuzzToken(f *testing.F) {
-	file := filepath.Join(f.TempDir(), "jwks.json")
-	writeKeySet(f, file, "ed")
-	o := jwtOptions(f)
-	o.JWT.JWKSFile = file
-	r := made(f, o)
+	r := made(f, jwtOptions())
+	setKeys(f, r, "ed")
 	public := issuer()["ed"].Public().(ed25519.PublicKey)
 	f.Add("Bearer " + edToken(f, nil))
 	f.Add("Bearer " + edToken(f, map[string]any{"priority": "high", "tenant": "x\n"}))

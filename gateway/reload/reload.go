@@ -12,6 +12,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -84,7 +85,10 @@ func (w *Watcher) Add(f File) error {
 	if err == nil {
 		err = f.Apply(contents)
 	}
-	if err != nil {
+	switch {
+	case err != nil && strings.HasPrefix(err.Error(), f.Setting+":"): // it tells lines, as setting:line
+		return err
+	case err != nil:
 		return fmt.Errorf("%s: %w", f.Setting, err)
 	}
 	open = open && f.Secret

@@ -151,6 +151,17 @@ func TestAFileThatIsBadAtTheStartIsAnErrorThatNamesTheSettingOnly(t *testing.T) 
 	}
 }
 
+func TestAnErrorThatTellsLinesOfTheSettingIsAsItIs(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := File{Setting: "tenants_file", Paths: []string{path}, Max: 20, Apply: func([][]byte) error { return errors.New("tenants_file:3: tenants: missing") }}
+	if err := New(Options{}).Add(f); err == nil || err.Error() != "tenants_file:3: tenants: missing" {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestWhoCanReadAFileOfSecretsIsTold(t *testing.T) {
 	var log strings.Builder
 	path := filepath.Join(t.TempDir(), "file")
@@ -162,8 +173,12 @@ func TestWhoCanReadAFileOfSecretsIsTold(t *testing.T) {
 	}
 	for _, secret := range []bool{false, true} {
 		f := File{Setting: "s", Paths: []string{path}, Max: 20, Secret: secret, Apply: func([][]byte) error { return nil }}
-		if err := New(Options{Logger: zerolog.New(&log)}).Add(f); err != nil {
+		w := New(Options{Logger: zerolog.New(&log)})
+		if err := w.Add(f); err != nil {
 			t.Fatal(err)
+		}
+		if w.States()[0].Open != secret {
+			t.Errorf("secret %v: %+v", secret, w.States())
 		}
 		if told := strings.Contains(log.String(), "chmod o-r"); told != secret {
 			t.Errorf("secret %v: told %v", secret, told)

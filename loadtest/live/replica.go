@@ -61,8 +61,9 @@ func configure(pools []*pool, redis, listen, admin string) *file {
 	f := &file{
 		Listen: listen, Admin: admin, Redis: map[string]string{"url": redis},
 		// The client is on the loopback, and speaks for every tenant.
-		Identity: map[string]any{"mode": "trusted_headers", "trusted_proxies": []string{"127.0.0.0/8", "::1/128"}},
-		Pools:    map[string]filePool{},
+		Identity: map[string]any{"mode": "trusted_headers", "trusted_proxies": []string{"127.0.0.0/8", "::1/128"},
+			"unlisted_tenants": "default", "default_tenant": map[string]string{"max_priority": "high"}},
+		Pools: map[string]filePool{},
 		// The case decides what is refused, not the size of the gateway.
 		Limits: map[string]any{"body_bytes": 64 << 20, "response_bytes": 64 << 20, "in_flight": 1_000_000},
 		Drain:  map[string]string{"delay": "0s", "grace": "5s"},

@@ -4,7 +4,7 @@ import { get, poll } from './api.js';
 import { Chart } from './charts.js';
 import { fill, h, say, table } from './dom.js';
 import { number, percent, rate, seconds, usd } from './format.js';
-import { judgedBy, troubles } from './standing.js';
+import { judgedBy, troubled, troubles } from './standing.js';
 import { mix, States } from './strips.js';
 
 const sum = (map) => Object.values(map ?? {}).reduce((a, b) => a + b, 0);
@@ -252,7 +252,7 @@ export function mount(root, { live, ready }) {
     if (live.last) ready();
   };
   const tell = () => {
-    const said = JSON.stringify([status.settings.switches, status.settings.refused, status.settings.unknown, status.warnings]);
+    const said = troubled(status);
     if (said !== told) fill(top, troubles(status));
     told = said;
     fill(routes, routeTable(status));

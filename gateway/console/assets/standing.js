@@ -48,9 +48,34 @@ export function switchedOff(status) {
   return told.map(([, name, route]) => (route ? `${name} of ${route}` : name));
 }
 
+/** Files that are not in force as they are now, or that too many may read. @param {object[]} files of the status */
+const fileTroubles = (files) => [
+  ...files
+    .filter((f) => f.error)
+    .map((f) =>
+      h(
+        'li',
+        { data: { tone: 'bad' } },
+        h('b', null, 'File not in force '),
+        h('code', null, f.setting),
+        ` ${f.error.split('\n').join('; ')}. The last good content stays in force.`,
+      ),
+    ),
+  ...files
+    .filter((f) => f.readable)
+    .map((f) =>
+      h('li', { data: { tone: 'warn' } }, h('b', null, 'Open file '), h('code', null, f.setting), ' Every user of the machine may read it.'),
+    ),
+];
+
+/** What troubles() shows, as text: a page is drawn again when it changes. @param {object} status */
+export const troubled = ({ settings: s, files, warnings }) =>
+  JSON.stringify([warnings, s.switches, s.lost, s.refused, s.unknown, (files ?? []).map((f) => [f.setting, f.error, f.readable])]);
+
 /** What is not in force, kill switches, and what the configuration leaves open; false where there is none. @param {object} status */
-export function troubles({ settings: s, warnings = [] }) {
+export function troubles({ settings: s, files, warnings = [] }) {
   const list = [
+    ...fileTroubles(files ?? []),
     ...warnings.map((text) => h('li', { data: { tone: 'warn' } }, h('b', null, 'Warning '), text)),
     ...switchesOf(s).map((name) => h('li', { data: { tone: 'bad' } }, h('b', null, 'Kill switch '), h('code', null, name))),
     ...(s.lost ?? []).map((l) =>
@@ -75,7 +100,7 @@ export function troubles({ settings: s, warnings = [] }) {
       h('li', { data: { tone: 'warn' } }, h('b', null, 'Unknown '), h('code', null, `${r.name} = ${r.value}`), ` ${r.reason}`),
     ),
   ];
-  return list.length > 0 && h('ul.troubles', { 'aria-label': 'Settings that are not in force, kill switches, and warnings' }, list);
+  return list.length > 0 && h('ul.troubles', { 'aria-label': 'Settings and files that are not in force, kill switches, and warnings' }, list);
 }
 
 /** What stands below the acceptance: how served drafts are judged. @param {object|null} status */

@@ -1,0 +1,93 @@
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// table is what a request is judged by: who may call, and what proves it. A table never changes; rotation
+// makes another one.
+type table struct {
+	tenants []Tenant // in the order in which they were given
+	byID    map[string]*Tenant
+
+	// byKey finds a tenant by its key's digest. A plain map is enough: how long it takes may tell something
+	// of the digest that was looked up, but to get nearer to a stored digest bit by bit one would have to
+	// choose keys by their SHA-256, which is to break it.
+	byKey map[[32]byte]*Tenant
+
+	secrets map[string][]byte    // by key id, mode Signed
+	keys    map[string]publicKey // by kid, mode JWTs
+}
+
+// SetTenants puts a list of tenants into force for the requests that come from now on. A list that cannot
+// be right changes nothing; the error names tenants, never keys.
+func (r *Resolver) SetTenants(list []Tenant) error {
+	next := table{tenants: slices.Clone(list), byID: make(map[string]*Tenant, len(list)), byKey: map[[32]byte]*Tenant{}}
+	for i := range next.tenants {
+		if err := next.add(&next.tenants[i]); err != nil {
+			return err
+		}
+	}
+	if r.mode == Keys && len(next.byKey) == 0 {
+		return errors.New("mode keys needs a tenant with a key")
+	}
+	r.replace(func(t *table) { t.tenants, t.byID, t.byKey = next.tenants, next.byID, next.byKey })
+	return nil
+}
+
+// add files t under its id and its keys.
+func (n *table) add(t *Tenant) error {
+	if !valid(t.ID, maxIdentity) {
+		return errors.New("a tenant's id is 1–64 of A-Z a-z 0-9 . _ : -")
+	}
+	if t.MaxPriority < Low || t.MaxPriority > High {
+		return fmt.Errorf("tenant %s has no valid priority", t.ID)
+	}
+	if n.byID[t.ID] != nil {
+		return fmt.Errorf("tenant %s is given twice", t.ID)
+	}
+	n.byID[t.ID] = t
+	for _, k := range t.KeySHA256 {
+		if other := n.byKey[k]; other != nil {
+			return fmt.Errorf("tenants %s and %s share a key", other.ID, t.ID)
+		}
+		n.byKey[k] = t
+	}
+	return nil
+}
+
+// SetSigningKeys puts the secrets of mode Signed into force; all of them count. What cannot be right changes
+// nothing; the error names keys by their ids.
+func (r *Resolver) SetSigningKeys(keys []SigningKey) error {
+	secrets, err := secretsOf(keys)
+	if err != nil {
+		return err
+	}
+	r.replace(func(t *table) { t.secrets = secrets })
+	return nil
+}
+
+// SetKeySet puts the public keys of mode JWTs into force, out of a JSON Web Key Set (RFC 7517 §5). What cannot
+// be right changes nothing; the error repeats nothing of it.
+func (r *Resolver) SetKeySet(data []byte) error {
+	keys, err := parseKeySet(data)
+	if err != nil {
+		return err
+	}
+	r.replace(func(t *table) { t.keys = keys })
+	return nil
+}
+
+// replace puts a changed copy of the table in its place.
+func (r *Resolver) replace(change func(*table)) {
+	r.set.Lock()
+	defer r.set.Unlock()
+	next := *r.table.Load()
+	change(&next)
+	r.table.Store(&next)
+}
+
+// Tenants are those that are listed now, in their order. Nobody may change them.
+func (r *Resolver) Tenants() []Tenant { return r.table.Load().tenants }

@@ -1,0 +1,56 @@
+package gateway
+
+import (
+	"errors"
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/slowdown"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// slowed is how a request ends whose credentials were not believed: as p says, or, where its credential or its
+// address has failed too often, with a wait. Right credentials never come here.
+func (g *Gateway) slowed(l *exchangeLog, r *http.Request, err error, p *problem) *problem {
+	e, ok := errors.AsType[*identity.Error](err)
+	if !ok || e.Kind != identity.Unauthorized || p.status != http.StatusUnauthorized {
+		return p
+	}
+	v := g.failures.Fail(slowdown.Failure{Credential: r.Header.Get(e.Header), Address: g.clientAddress(r)})
+	l.quiet = v.Quiet
+	if v.Wait == 0 {
+		return p
+	}
+	if v.Began && !v.Quiet {
+		g.log.Warn().Str("request_id", l.id).Str("remote", clip(r.RemoteAddr)).Dur("wait_ms", v.Wait).
+			Msg("a credential or an address fails to authenticate again and again, and is told to wait")
+	}
+	return tooManyFailures(v.Wait)
+}
+
+// codeTooManyFailures is the code of a 429 in the place of a 401.
+const codeTooManyFailures = "too_many_failures"
+
+func tooManyFailures(wait time.Duration) *problem {
+	return &problem{status: http.StatusTooManyRequests, retry: wait, body: openai.ErrorBody{
+		Message: "The credentials are refused, and were too often. Another try with them cannot help; other ones are accepted at once.",
+		Type:    "authentication_error", Code: codeTooManyFailures,
+	}}
+}
+
+// clientAddress is where a request comes from, or the zero Addr where that speaks for many clients: a balancer,
+// or a proxy on this machine.
+func (g *Gateway) clientAddress(r *http.Request) netip.Addr {
+	ap, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	a := ap.Addr().Unmap().WithZone("") // a prefix never contains an address with a zone
+	if a.IsLoopback() || slices.ContainsFunc(g.opts.Limits.Balancers, func(p netip.Prefix) bool { return p.Contains(a) }) {
+		return netip.Addr{}
+	}
+	return a
+}

@@ -1,0 +1,112 @@
+package gateway
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway/identity"
+)
+
+// keyed is a gateway, not started, that believes the key sk-right and writes its log to log.
+func keyed(t *testing.T, log *strings.Builder) *bench {
+	t.Helper()
+	who, err := identity.New(identity.Options{
+		Mode: identity.Keys, Tenants: []identity.Tenant{{ID: "acme", KeySHA256: [][32]byte{sha256.Sum256([]byte("sk-right"))}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return makeBench(t, "http://127.0.0.1:1", func(o *Options) {
+		o.Identity, o.Logger = who, zerolog.New(log)
+		o.Now = func() time.Time { return time.Unix(1_800_000_000, 0) }
+		o.Limits.Balancers = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+	})
+}
+
+// from asks for the list of models from an address with a key.
+func (b *bench) from(address, key string) *httptest.ResponseRecorder {
+	req := httptest.NewRequest(http.MethodGet, "/v1/models", nil)
+	req.RemoteAddr = address + ":5000"
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	w := httptest.NewRecorder()
+	b.public.server.Handler.ServeHTTP(w, req)
+	return w
+}
+
+func TestWrongKeysAreToldToWaitAndRightOnesNever(t *testing.T) {
+	for name, tc := range map[string]struct {
+		address string
+		key     func(i int) string
+		waits   bool
+	}{
+		"one key from one address":              {"192.0.2.1", func(int) string { return "sk-wrong" }, true},
+		"many keys from one address":            {"192.0.2.1", func(i int) string { return fmt.Sprint("sk-", i) }, true},
+		"no key":                                {"192.0.2.1", func(int) string { return "" }, true},
+		"one key behind a balancer":             {"10.1.2.3", func(int) string { return "sk-wrong" }, true},
+		"many keys behind a balancer":           {"10.1.2.3", func(i int) string { return fmt.Sprint("sk-", i) }, false},
+		"many keys from a proxy on the machine": {"127.0.0.1", func(i int) string { return fmt.Sprint("sk-", i) }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log strings.Builder
+			b := keyed(t, &log)
+			var refused, waits int
+			for i := range 200 {
+				switch w := b.from(tc.address, tc.key(i)); w.Code {
+				case http.StatusUnauthorized:
+					refused++
+				case http.StatusTooManyRequests:
+					waits++
+					if w.Header().Get("Connection") != "close" {
+						t.Fatal("the connection stays open")
+					}
+					if w.Header().Get("Retry-After") != "1" || w.Header().Get("X-Should-Retry") != "false" || !strings.Contains(w.Body.String(), "too_many_failures") {
+						t.Fatalf("got %v %s", w.Header(), w.Body)
+					}
+				default:
+					t.Fatalf("got %d %s", w.Code, w.Body)
+				}
+				if w := b.from(tc.address, "sk-right"); w.Code != http.StatusOK {
+					t.Fatalf("the right key: %d %s", w.Code, w.Body)
+				}
+			}
+			if tc.waits && (refused != 5 || waits != 195) || !tc.waits && waits > 0 {
+				t.Errorf("%d refused, %d told to wait", refused, waits)
+			}
+			lines := strings.Count(log.String(), "\n") - strings.Count(log.String(), `"code":200`)
+			if lines > 21 { // 20 in a second, and one that a source is told to wait
+				t.Errorf("%d lines of 200 failures in a second", lines)
+			}
+			if strings.Contains(log.String(), "sk-") {
+				t.Errorf("a key is told: %s", log.String())
+			}
+			if told := strings.Contains(log.String(), `"remote":"`+tc.address); told != tc.waits {
+				t.Errorf("the log tells the address: %v, want %v", told, tc.waits)
+			}
+		})
+	}
+}
+
+func TestOnlyCredentialsAreCounted(t *testing.T) {
+	var log strings.Builder
+	b := keyed(t, &log)
+	for range 20 {
+		req := httptest.NewRequest(http.MethodGet, "/v1/models", nil)
+		req.RemoteAddr = "192.0.2.1:5000"
+		req.Header.Set("Authorization", "Bearer sk-right")
+		req.Header.Set("X-Tenant-ID", "beta")
+		w := httptest.NewRecorder()
+		if b.public.server.Handler.ServeHTTP(w, req); w.Code != http.StatusForbidden {
+			t.Fatalf("a right key that names another tenant: %d, want 403 each time", w.Code)
+		}
+	}
+}
