@@ -25,7 +25,7 @@ var arrows = map[string][]string{
 
 	"gateway":           {"gateway/conns", "gateway/identity", "gateway/admission", "gateway/limits", "gateway/lookup", "cache", "tiers", "tiers/openai", "tiers/pool", "panics"},
 	"gateway/admission": {"gateway/identity", "tiers/pool", "panics"},
-	"gateway/config":    {},
+	"gateway/config":    {"tiers/fields"},
 	"gateway/conns":     {},
 	"gateway/console":   {},
 	"gateway/identity":  {},
@@ -47,7 +47,8 @@ var arrows = map[string][]string{
 	"tiers/economy":   {},
 	"tiers/fleet":     {"tiers/prefix", "tiers/pressure", "panics"},
 	"tiers/kvevents":  {"panics"},
-	"tiers/openai":    {},
+	"tiers/fields":    {},
+	"tiers/openai":    {"tiers/fields"},
 	"tiers/pool":      {"tiers/choose", "tiers/discover", "tiers/prefix", "tiers/pressure", "panics"},
 	"tiers/prefix":    {},
 	"tiers/probe":     {"tiers/openai", "panics"},
