@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/tiers/fields"
 )
 
 // strippedFields never reach a backend as the client sent them.
@@ -97,6 +99,16 @@ func surfaceBody(path string, members ...string) string {
 		return chatBody("llama-3", members...)
 	}
 	return `{"model":"llama-3","prompt":"hi"` + strings.Join(append([]string{""}, members...), ",") + `}`
+}
+
+func TestTheEndToEndTablesHaveEachFieldThatIsNotForwarded(t *testing.T) {
+	for _, f := range fields.Table {
+		_, isStripped := strippedFields[f.Name]
+		_, isRefused := refusedFields[f.Name]
+		if isStripped != (f.Verdict == fields.Stripped) || isRefused == isStripped {
+			t.Errorf("%s is %s: among the stripped %v, among the refused %v", f.Name, f.Verdict, isStripped, isRefused)
+		}
+	}
 }
 
 func TestDangerousFieldsAreStrippedOrRefused(t *testing.T) {
