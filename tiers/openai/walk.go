@@ -214,6 +214,7 @@ func (w *walker) object(part bool) *RequestError {
 		case !part:
 			err = w.named(name)
 			o.media = o.media || freeModes[name].media()
+			o.loose = o.loose || known && partKeys[key].mode.media() && !freeModes[name].media()
 		case known:
 			err = w.value(partKeys[key].mode)
 		default:
@@ -224,8 +225,8 @@ func (w *walker) object(part bool) *RequestError {
 			return err
 		case known:
 			o.keys |= 1 << key
-		case o.other == "":
-			o.other = clip(name, maxName)
+		case !o.strange:
+			o.strange, o.other = true, clip(name, maxName)
 		}
 	}
 	if w.cur.err != nil {
@@ -239,10 +240,12 @@ func (w *walker) object(part bool) *RequestError {
 
 // partKeysSeen is what an object held.
 type partKeysSeen struct {
-	typ   string // the value of type; "" for none or one that is no string
-	keys  uint32 // bits of partKeys
-	media bool   // an object that may be a part has a key of media
-	other string // the first that is none of them
+	typ     string // the value of type; "" for none or one that is no string
+	keys    uint32 // bits of partKeys
+	media   bool   // an object that may be a part has a key of media
+	loose   bool   // it has one that was not judged as such, because other objects have the key, too
+	strange bool   // it has a key that no part has
+	other   string // the first of these
 }
 
 // part judges a part that was read.
@@ -253,7 +256,9 @@ func (w *walker) part(o *partKeysSeen, p fields.Part) *RequestError {
 		return w.refuse("unsupported_parameter", "is a content part without a type")
 	case p.Keys == nil:
 		return w.refuse("unsupported_parameter", "is a content part of type %q, which this gateway does not accept", clip(o.typ, maxName))
-	case o.other != "":
+	case o.loose:
+		return w.refuse("unsupported_parameter", "is a content part of type %q, which may stand only in the content of a message", o.typ)
+	case o.strange:
 		return w.refuse("unsupported_parameter", "is a content part of type %q, which has no %q", o.typ, o.other)
 	}
 	for i, k := range partKeys {
