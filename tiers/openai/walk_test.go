@@ -301,6 +301,8 @@ func naive(t *testing.T, name string, value any, tools bool) {
 			case key == "tool_calls" || key == "function_call" || key == "arguments" || key == "annotations":
 			case key == "citations" || key == "cache_control" || key == "logprobs", typ == "tool_use" && key == "input", typ == "redacted_thinking" && key == "data":
 			case tools && (key == "parameters" || key == "schema" || key == "format" || key == "input_examples" || strings.HasSuffix(key, "put_schema")):
+			case key == "source" && typ != "image": // of something else, such as a document
+				naive(t, "", e, tools)
 			case fetched(name) && (key == "detail" || key == "format" || key == "url"), name == "source" && (key == "type" || key == "media_type"):
 				if key == "url" {
 					naive(t, key, e, tools)
