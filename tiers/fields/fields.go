@@ -39,13 +39,13 @@ const (
 // another engine is removed.
 var Table = []Field{
 	// What the gateway or the operator of an engine decides.
-	{Name: "priority", Verdict: Stripped, Engines: both, Effect: "decides the order of requests; the gateway sends the one of the tenant's class"},
+	{Name: "priority", Verdict: Stripped, Engines: both, Effect: "decides the order of requests; the gateway sends its own"},
 	{Name: "request_id", Verdict: Stripped, Engines: vllm, Effect: "names the request in the engine"},
 	{Name: "rid", Verdict: Stripped, Engines: sglang, Effect: "names the request in the engine"},
 	{Name: "session_id", Verdict: Stripped, Engines: both, Effect: "binds the request to a session"},
 	{Name: "conversation_id", Verdict: Stripped, Engines: sglang, Effect: "binds the request to a session"},
 	{Name: "routing_key", Verdict: Stripped, Engines: sglang, Effect: "decides which worker takes the request"},
-	{Name: "cache_salt", Verdict: Stripped, Engines: both, Effect: "says with whom cached prefixes are shared; the gateway sends the tenant's"},
+	{Name: "cache_salt", Verdict: Stripped, Engines: both, Effect: "says with whom cached prefixes are shared; the gateway sends its own"},
 	{Name: "extra_key", Verdict: Stripped, Engines: sglang, Effect: "says with whom cached prefixes are shared"},
 	{Name: "kv_transfer_params", Verdict: Stripped, Engines: vllm, Effect: "names a host from which the engine reads KV blocks"},
 	{Name: "ec_transfer_params", Verdict: Stripped, Engines: vllm, Effect: "names a host from which the engine reads encoder outputs"},
@@ -67,8 +67,8 @@ var Table = []Field{
 	{Name: "custom_params", Verdict: Forbidden, Engines: sglang, Effect: "hands arguments to code that the client wrote"},
 	{Name: "logits_processors", Verdict: Forbidden, Engines: vllm, Effect: "imports and runs code by its name"},
 	{Name: "extra_args", Verdict: Forbidden, Engines: vllm, Effect: "hands arguments to connectors and plugins"},
-	{Name: "lora_path", Verdict: Forbidden, Engines: sglang, Effect: "answers with other weights than the route's, from a path of the client's choosing"},
-	{Name: "return_hidden_states", Verdict: Forbidden, Engines: sglang, Effect: "gives back the model's inner states and rebuilds the engine's CUDA graphs"},
+	{Name: "lora_path", Verdict: Forbidden, Engines: sglang, Effect: "answers with other weights, from a path of the client's choosing"},
+	{Name: "return_hidden_states", Verdict: Forbidden, Engines: sglang, Effect: "gives back the model's inner states, and rebuilds CUDA graphs"},
 	{Name: "return_routed_experts", Verdict: Forbidden, Engines: sglang, Effect: "gives back the model's inner states"},
 	{Name: "session_params", Verdict: Forbidden, Engines: sglang, Effect: "goes on from a session that may be another tenant's"},
 	{Name: "previous_response_id", Verdict: Forbidden, Engines: both, Effect: "reads an answer from a store that does not know tenants"},
@@ -76,7 +76,7 @@ var Table = []Field{
 	{Name: "background", Verdict: Forbidden, Engines: both, Effect: "goes on when the client has left, and is in no limit"},
 	{Name: "previous_input_messages", Verdict: Forbidden, Engines: vllm, Effect: "replaces the prompt by messages that are not checked"},
 	{Name: "input_embeds", Verdict: Forbidden, Engines: sglang, Effect: "replaces the prompt by numbers that are not checked"},
-	{Name: "positional_embed_overrides", Verdict: Forbidden, Engines: sglang, Effect: "replaces parts of the prompt by numbers that are not checked"},
+	{Name: "positional_embed_overrides", Verdict: Forbidden, Engines: sglang, Effect: "replaces parts of the prompt by unchecked numbers"},
 	{Name: "features", Verdict: Forbidden, Engines: vllm, Effect: "hands over media that the gateway cannot check"},
 
 	// What gives back text that the gateway or the template added, or costs much.

@@ -67,7 +67,8 @@ func TestARouteMayListWhatIsRefusedAndNothingElse(t *testing.T) {
 	}
 	for name, allowed := range map[string]bool{
 		"image_url": true, "input_audio": true, "text": false, "tool_result": false, "temperature": false, "": false,
-		Kwargs + ".style": true, Kwargs + ".": false, Kwargs + ".a.b": false, Kwargs + ".enable_thinking": false, Kwargs + ".chat_template": false,
+		Kwargs + ".style": true, Kwargs + ".": false, Kwargs + ".a.b": false,
+		Kwargs + ".enable_thinking": false, Kwargs + ".chat_template": false,
 	} {
 		if err := Allowable(name); (err == nil) != allowed {
 			t.Errorf("%q: %v", name, err)

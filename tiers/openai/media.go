@@ -45,7 +45,8 @@ func (w *walker) dataURI(k jsontext.Kind, m mode) *RequestError {
 	if w.cur.err != nil || k == '"' && isDataURI(plainName(raw), mediaKinds[m]) {
 		return nil
 	}
-	return w.refuse("unsupported_parameter", "must be a data: URI (data:%s/TYPE;base64,…): a URL to be fetched is not accepted by this gateway", mediaKinds[m])
+	return w.refuse("unsupported_parameter",
+		"must be a data: URI (data:%s/TYPE;base64,…): a URL to be fetched is not accepted by this gateway", mediaKinds[m])
 }
 
 // isDataURI reports whether text is data:KIND/TYPE;base64,… in this very spelling. A type that is written in XML is
@@ -78,12 +79,17 @@ var (
 	}
 	sourceKeys = []inlineKey{
 		{"type", func(t []byte) bool { return string(t) == "base64" }, "base64: a URL to be fetched is not accepted by this gateway"},
-		{"media_type", func(t []byte) bool { return isDataURI([]byte("data:"+clip(string(t), maxFormat)+";base64,"), "image") }, "the type of an image such as image/png"},
+		{"media_type", isImageType, "the type of an image such as image/png"},
 		{"data", isBase64, "base64"},
 	}
 )
 
 const maxFormat = 32 // bytes
+
+// isImageType reports whether text is the media type of an image.
+func isImageType(text []byte) bool {
+	return isDataURI([]byte("data:"+clip(string(text), maxFormat)+";base64,"), mediaKinds[modeImage])
+}
 
 // inline judges an object that has exactly these keys.
 func (w *walker) inline(keys []inlineKey) *RequestError {

@@ -88,7 +88,9 @@ var topModes = map[string]mode{
 }
 
 // schemaNames are the members of a tool's definition that hold a schema.
-var schemaNames = map[string]bool{"parameters": true, "input_schema": true, "input_examples": true, "output_schema": true, "schema": true, "format": true}
+var schemaNames = map[string]bool{
+	"parameters": true, "input_schema": true, "input_examples": true, "output_schema": true, "schema": true, "format": true,
+}
 
 // mediaNames are further names, in lower case, under which engines look for a file or an address. Those that
 // end in url, urls, uri or uris are, too.
