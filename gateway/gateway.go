@@ -89,7 +89,8 @@ type Options struct {
 	ReceiptShare func() float64              // of the receipts, what is written to the log, 0 … 1, live; nil is none
 
 	Limits Limits
-	Scan   openai.Limits // zero takes openai.DefaultLimits
+	Scan   openai.Limits               // zero takes openai.DefaultLimits
+	Allow  func(route string) []string // fields that a route's clients may send beyond what all may, as openai.Limits.Allow; nil is none
 	Drain  Drain
 
 	Logger     zerolog.Logger
@@ -155,6 +156,9 @@ func New(o Options) (*Gateway, error) {
 	o.Limits = o.Limits.withDefaults()
 	if o.Scan.Depth == 0 {
 		o.Scan = openai.DefaultLimits()
+	}
+	if o.Allow != nil {
+		o.Scan.Allow = o.Allow
 	}
 	if o.Now == nil {
 		o.Now = time.Now

@@ -111,7 +111,7 @@ func (g *Gateway) forward(path string) handler {
 			return err
 		}
 		defer leave()
-		env, err := openai.Peek(body, g.opts.Scan)
+		env, err := openai.Peek(path, body, g.opts.Scan)
 		if err != nil {
 			return err
 		}

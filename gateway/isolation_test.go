@@ -48,7 +48,7 @@ var parts = []part{
 	{"logit_bias", false, word("", `{"1":1}`, `{"1":2}`, `{"11":1}`)},
 	{"ignore_eos", false, word("", "true", "false")},
 	{"documents", false, word("", `[{"text":"a"}]`, `[{"text":"b"}]`)},
-	{"chat_template_kwargs", false, word("", `{"thinking":true}`, `{"thinking":false}`)},
+	{"chat_template_kwargs", false, word("", `{"enable_thinking":true}`, `{"enable_thinking":false}`, `{"thinking":false}`, `{"enable_thinking":false,"style":"dry"}`)},
 	{"reasoning_effort", false, word("", `"low"`, `"high"`)},
 	{"some_new_field", false, word("", "null", `{"a":{"b":1}}`, `{"a":{"b":2}}`, `{"a.b":1}`, `[1,[2]]`, `[[1],2]`)},
 }
@@ -80,7 +80,7 @@ func newKeyer(t testing.TB) *keyer {
 	if k.draft, err = pool.New(pool.Options{Name: "drafts", Model: "small", Backends: []string{"http://127.0.0.1:1"}}); err != nil {
 		t.Fatal(err)
 	}
-	k.lim.Allow = map[string]struct{}{"documents": {}, "chat_template_kwargs": {}}
+	k.lim.Allow = func(string) []string { return []string{"documents", "chat_template_kwargs.style"} }
 	cascade, err := tiers.New(tiers.Options{})
 	if err != nil {
 		t.Fatal(err)

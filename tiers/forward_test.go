@@ -23,7 +23,7 @@ func passedBy(t *testing.T, path, members string, sink Sink, answer http.Handler
 	cfg := testConfig()
 	c := newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", srv.URL), Config: func() Config { return cfg }})
 	body := []byte(`{"model":"m",` + members + `}`)
-	env, err := openai.Peek(body, openai.DefaultLimits())
+	env, err := openai.Peek(path, body, openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +92,7 @@ func TestAnAnswerOfAnotherTypeIsAskedOfAnotherBackend(t *testing.T) {
 	t.Cleanup(other.Close)
 	cfg := testConfig()
 	c := newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", one.URL, other.URL), Config: func() Config { return cfg }})
-	env, err := openai.Peek([]byte(`{"model":"m","input":"hi"}`), openai.DefaultLimits())
+	env, err := openai.Peek("/v1/embeddings", []byte(`{"model":"m","input":"hi"}`), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -79,7 +79,7 @@ func TestAPanicOfARequestGivesBackAllThatItHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	envelope, err := openai.Peek([]byte(`{"model":"m","input":"hello"}`), openai.DefaultLimits())
+	envelope, err := openai.Peek("/v1/embeddings", []byte(`{"model":"m","input":"hello"}`), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ func able() *probe.Card {
 func planned(t *testing.T, cfg Config, f Facts, body string) string {
 	t.Helper()
 	lim := openai.DefaultLimits()
-	lim.Allow = map[string]struct{}{"use_beam_search": {}, "image_url": {}}
+	lim.Allow = func(string) []string { return []string{"use_beam_search", "image_url"} }
 	req, err := openai.Scan(openai.Chat, []byte(body), lim)
 	if err != nil {
 		t.Fatalf("%s: %v", body, err)
@@ -63,7 +63,7 @@ func TestTheTableOfWhatMayBeDrafted(t *testing.T) {
 	}{
 		{"plain stream", `,"stream":true`, able(), nil, [3]string{"doubt, ids, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
 		{"plain JSON answer", ``, able(), nil, [3]string{"doubt, ids, whole, by ids", "always, ids, whole, by ids", "exact, ids, whole, by ids"}},
-		{"images", `,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:x"}}]}]`, able(), nil, [3]string{"target:prompt_kind", "target:prompt_kind", "target:prompt_kind"}},
+		{"images", `,"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}]`, able(), nil, [3]string{"target:prompt_kind", "target:prompt_kind", "target:prompt_kind"}},
 		{"logprobs", `,"logprobs":true`, able(), nil, [3]string{"target:logprobs", "target:logprobs", "target:logprobs"}},
 		{"beam search", `,"use_beam_search":true`, able(), nil, [3]string{"target:output_fields", "target:output_fields", "target:output_fields"}},
 		{"several answers", `,"n":2,"temperature":1`, able(), nil, [3]string{"target:n", "target:n", "target:n"}},

@@ -3,41 +3,74 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/tiers/fields"
 )
 
 // strippedFields never reach a backend as the client sent them.
 var strippedFields = map[string]string{
-	"priority":           `-9000000000000000000`,
-	"request_id":         `"someone-elses"`,
-	"session_id":         `"someone-elses"`,
-	"cache_salt":         `"someone-elses"`,
-	"kv_transfer_params": `{"do_remote_prefill":true,"remote_host":"169.254.169.254"}`,
-	"ec_transfer_params": `{"remote_host":"169.254.169.254"}`,
-	"vllm_xargs":         `{"a":1}`,
+	"priority":                  `-9000000000000000000`,
+	"request_id":                `"someone-elses"`,
+	"rid":                       `"someone-elses"`,
+	"session_id":                `"someone-elses"`,
+	"conversation_id":           `"someone-elses"`,
+	"routing_key":               `"someone-elses"`,
+	"cache_salt":                `"someone-elses"`,
+	"extra_key":                 `"someone-elses"`,
+	"kv_transfer_params":        `{"do_remote_prefill":true,"remote_host":"169.254.169.254"}`,
+	"ec_transfer_params":        `{"remote_host":"169.254.169.254"}`,
+	"bootstrap_host":            `"169.254.169.254"`,
+	"bootstrap_port":            `8998`,
+	"bootstrap_room":            `[1]`,
+	"bootstrap_pair_key":        `"a"`,
+	"data_parallel_rank":        `1`,
+	"routed_dp_rank":            `1`,
+	"disagg_prefill_dp_rank":    `1`,
+	"data_parallel_rank_decode": `1`,
+	"vllm_xargs":                `{"a":1}`,
+	"custom_labels":             `{"tenant":"someone-else"}`,
+	"no_logs":                   `true`,
+	"log_metrics":               `false`,
 }
 
 // refusedFields are answered with 400 when they ask for anything.
 var refusedFields = map[string]string{
-	"chat_template":        `"{{ messages }}"`,
-	"chat_template_kwargs": `{"a":1}`,
-	"documents":            `[{"title":"a","text":"b"}]`,
-	"media_io_kwargs":      `{"video":{}}`,
-	"mm_processor_kwargs":  `{"a":1}`,
-	"prompt_logprobs":      `1`,
-	"prompt_embeds":        `"AAAA"`,
-	"echo":                 `true`,
-	"return_prompt_text":   `true`,
-	"return_token_ids":     `true`,
-	"logprob_token_ids":    `[1]`,
-	"use_beam_search":      `true`,
+	"chat_template":              `"{{ messages }}"`,
+	"chat_template_kwargs":       `"enable_thinking"`,
+	"documents":                  `[{"title":"a","text":"b"}]`,
+	"media_io_kwargs":            `{"video":{}}`,
+	"mm_processor_kwargs":        `{"a":1}`,
+	"prompt_logprobs":            `1`,
+	"logprob_start_len":          `0`,
+	"prompt_embeds":              `"AAAA"`,
+	"echo":                       `true`,
+	"return_prompt_text":         `true`,
+	"enable_response_messages":   `true`,
+	"return_token_ids":           `true`,
+	"return_prompt_token_ids":    `true`,
+	"logprob_token_ids":          `[1]`,
+	"token_ids_logprob":          `[1]`,
+	"use_beam_search":            `true`,
+	"custom_logit_processor":     `"{\"callable\":\"80049525\"}"`,
+	"custom_params":              `{"a":1}`,
+	"logits_processors":          `["os.system"]`,
+	"extra_args":                 `{"a":1}`,
+	"lora_path":                  `"/tmp/evil"`,
+	"return_hidden_states":       `true`,
+	"return_routed_experts":      `true`,
+	"session_params":             `{"id":"someone-elses"}`,
+	"previous_response_id":       `"resp_someone-elses"`,
+	"conversation":               `"conv_someone-elses"`,
+	"background":                 `true`,
+	"previous_input_messages":    `[{"role":"system"}]`,
+	"input_embeds":               `[[0.5]]`,
+	"positional_embed_overrides": `{"a":1}`,
+	"features":                   `{"a":1}`,
 }
 
 // surfaces are the ways by which a generation request reaches a backend.
@@ -50,11 +83,32 @@ var surfaces = []struct{ name, path, tier, stream string }{
 	{"a completion of the target", "/v1/completions", "target", `"stream":true`},
 }
 
+// passedThrough are the default pass-through paths, with what a request to each holds.
+var passedThrough = map[string]string{
+	"/v1/embeddings": `"input":"hi"`,
+	"/v1/responses":  `"input":"hi"`,
+	"/v1/messages":   `"max_tokens":9,"messages":[{"role":"user","content":"hi"}]`,
+	"/tokenize":      `"prompt":"hi"`,
+	"/detokenize":    `"tokens":[1]`,
+	"/v1/rerank":     `"query":"a","documents":["b"]`,
+	"/v1/score":      `"text_1":"a","text_2":["b"]`,
+}
+
 func surfaceBody(path string, members ...string) string {
 	if path == chat {
 		return chatBody("llama-3", members...)
 	}
 	return `{"model":"llama-3","prompt":"hi"` + strings.Join(append([]string{""}, members...), ",") + `}`
+}
+
+func TestTheEndToEndTablesHaveEachFieldThatIsNotForwarded(t *testing.T) {
+	for _, f := range fields.Table {
+		_, isStripped := strippedFields[f.Name]
+		_, isRefused := refusedFields[f.Name]
+		if isStripped != (f.Verdict == fields.Stripped) || isRefused == isStripped {
+			t.Errorf("%s is %s: among the stripped %v, among the refused %v", f.Name, f.Verdict, isStripped, isRefused)
+		}
+	}
 }
 
 func TestDangerousFieldsAreStrippedOrRefused(t *testing.T) {
@@ -71,7 +125,36 @@ func TestDangerousFieldsAreStrippedOrRefused(t *testing.T) {
 			}
 		}
 	}
+	for path, input := range passedThrough {
+		for name, value := range refusedFields {
+			if name == "documents" && (path == "/v1/rerank" || path == "/v1/score") {
+				continue // what is ranked
+			}
+			status, head, got := send(t, "POST", g.base+path, `{"model":"llama-3",`+input+`,"`+name+`":`+value+`}`)
+			if status != 400 || !strings.Contains(got, `"param":"`+name+`"`) {
+				t.Errorf("%s, %s: status %d: %s", path, name, status, got)
+				continue
+			}
+			checkError(t, head, got, &refusal{kind: "invalid_request_error", code: "unsupported_parameter"})
+		}
+	}
 	g.untouched(t)
+	for path, input := range passedThrough {
+		body := `{"model":"llama-3",` + input
+		for name, value := range strippedFields {
+			body += `,"` + name + `":` + value
+		}
+		post(t, g.base+path, body+`,"user":"kept"}`)
+		got := g.taken(t)
+		for name, value := range strippedFields {
+			if raw, ok := got[name]; ok && (name != "cache_salt" || string(raw) == value) {
+				t.Errorf("%s: %s reached the backend: %s", path, name, raw)
+			}
+		}
+		if string(got["user"]) != `"kept"` {
+			t.Errorf("%s: a harmless field was changed: %s", path, got)
+		}
+	}
 	for _, s := range surfaces {
 		var members []string
 		for name, value := range strippedFields {
@@ -178,55 +261,5 @@ func TestNothingOfTheClientsHeadersReachesABackendButIdAndTrace(t *testing.T) {
 		if r.header.Get("Traceparent") != "" {
 			t.Errorf("a malformed trace reached the backend: %q", r.header.Get("Traceparent"))
 		}
-	}
-}
-
-// mediaParts are content that would make a backend fetch an address or decode a
-// file of the client's choosing; %s stands for the address.
-var mediaParts = []string{
-	`{"type":"image_url","image_url":{"url":"%s"}}`,
-	`{"type":"image_url","image_url":"%s"}`,
-	`{"image_url":{"url":"%s"}}`,
-	`{"type":"video_url","video_url":{"url":"%s"}}`,
-	`{"type":"audio_url","audio_url":{"url":"%s"}}`,
-	`{"type":"input_audio","input_audio":{"data":"%s","format":"wav"}}`,
-	`{"type":"file","file":{"file_id":"%s"}}`,
-	`{"type":"input_image","image_url":"%s"}`,
-	`{"ty\u0070e":"im\u0061ge_url","image_url":{"url":"%s"}}`,
-	`{"type":"image_pil","image_pil":"%s"}`,
-	`{"type":"image_embeds","image_embeds":"%s"}`,
-	`{"type":"TEXT","image_url":{"url":"%s"}}`,
-	`{"type":7,"image_url":{"url":"%s"}}`,
-}
-
-func TestMediaThatABackendWouldFetchIsRefused(t *testing.T) {
-	var fetched atomic.Int64
-	canary := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { fetched.Add(1) }))
-	t.Cleanup(canary.Close)
-	g := newGuarded(t)
-	for _, part := range mediaParts {
-		part = strings.Replace(part, "%s", canary.URL, 1)
-		for _, role := range []string{"user", "system", "assistant", "tool"} {
-			body := `{"model":"llama-3","messages":[{"role":"` + role + `","content":[{"type":"text","text":"hi"},` + part + `]}]}`
-			status, head, got := send(t, "POST", g.base+chat, body)
-			if status != 400 {
-				t.Errorf("%s: status %d: %s", part, status, got)
-				continue
-			}
-			checkError(t, head, got, &refusal{kind: "invalid_request_error", code: "unsupported_parameter"})
-		}
-	}
-	for path, body := range map[string]string{
-		"/v1/responses": `{"model":"llama-3","input":[{"role":"user","content":[{"type":"input_image","image_url":"` + canary.URL + `"}]}]}`,
-		"/v1/messages":  `{"model":"llama-3","messages":[{"role":"user","content":[{"type":"image","source":{"type":"url","url":"` + canary.URL + `"}}]}]}`,
-		"/tokenize":     `{"model":"llama-3","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + canary.URL + `"}}]}]}`,
-	} {
-		if status, _, got := send(t, "POST", g.base+path, body); status != 400 {
-			t.Errorf("%s: status %d: %s", path, status, got)
-		}
-	}
-	g.untouched(t)
-	if fetched.Load() > 0 {
-		t.Errorf("the address was fetched %d times", fetched.Load())
 	}
 }

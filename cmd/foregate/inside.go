@@ -51,7 +51,7 @@ func (i inside) view() gateway.SettingsView {
 	snapshot := i.settings.Snapshot()
 	v := gateway.SettingsView{
 		Age: i.settings.Age().Seconds(), Switches: snapshot.Warnings(),
-		Lost: settingChanges(i.settings.Lost()), Changed: []gateway.SettingView{}, Refused: fields(snapshot.Rejected()), Unknown: fields(snapshot.Unknown()),
+		Lost: settingChanges(i.settings.Lost()), Changed: []gateway.SettingView{}, Refused: refusedViews(snapshot.Rejected()), Unknown: refusedViews(snapshot.Unknown()),
 	}
 	for _, s := range settings.Specs() {
 		for _, route := range append([]string{""}, i.routes()...) {
@@ -99,7 +99,7 @@ func spelled(s settings.Spec) string {
 	return s.Value(&d)
 }
 
-func fields(rejected []settings.Rejected) []gateway.RefusedView {
+func refusedViews(rejected []settings.Rejected) []gateway.RefusedView {
 	out := []gateway.RefusedView{}
 	for _, r := range rejected {
 		out = append(out, gateway.RefusedView(r))

@@ -19,13 +19,13 @@ const module = "github.com/foregate/foregate/"
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
 	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/identity", "gateway/limits", "gateway/reload", "gateway/secrets", "gateway/settings", "gateway/tracing",
-		"tiers", "tiers/choose", "tiers/economy", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk", "breaker", "cache", "panics", "loadtest/vllmsim"},
+		"tiers", "tiers/choose", "tiers/economy", "tiers/fields", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk", "breaker", "cache", "panics", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality", "loadtest/replay"},
 
 	"gateway":           {"gateway/conns", "gateway/identity", "gateway/admission", "gateway/limits", "gateway/lookup", "gateway/slowdown", "cache", "tiers", "tiers/openai", "tiers/pool", "panics"},
 	"gateway/admission": {"gateway/identity", "tiers/pool", "panics"},
-	"gateway/config":    {},
+	"gateway/config":    {"tiers/fields"},
 	"gateway/conns":     {},
 	"gateway/console":   {},
 	"gateway/identity":  {},
@@ -48,7 +48,8 @@ var arrows = map[string][]string{
 	"tiers/economy":   {},
 	"tiers/fleet":     {"tiers/prefix", "tiers/pressure", "panics"},
 	"tiers/kvevents":  {"panics"},
-	"tiers/openai":    {},
+	"tiers/fields":    {},
+	"tiers/openai":    {"tiers/fields"},
 	"tiers/pool":      {"tiers/choose", "tiers/discover", "tiers/prefix", "tiers/pressure", "panics"},
 	"tiers/prefix":    {},
 	"tiers/probe":     {"tiers/openai", "panics"},

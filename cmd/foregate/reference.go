@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/tiers/fields"
 )
 
 type referenceCmd struct{}
@@ -54,6 +56,7 @@ func reference(ctx context.Context) (string, error) {
 	b.WriteString("\n## Live settings\n\nFields of the Redis hash `" + settings.Key + "`. Every replica applies a change within a second and refuses a bad value,\n" +
 		"keeping the last good one; `foregate_settings_rejected` names it. `name@route` sets one route only.\n\n")
 	b.WriteString(settings.Reference())
+	b.WriteString("\n## Request fields\n\n" + fieldsText())
 	b.WriteString("\n## Request headers\n\n" + headerTable(gateway.RequestHeaders))
 	b.WriteString("\n## Response headers\n\n" + headerTable(gateway.ResponseHeaders))
 	b.WriteString("\n## Metrics\n\nOn the admin listener, `GET /metrics`.\n\n" + metrics)
@@ -67,6 +70,33 @@ func fileTable(docs []config.FieldDoc) string {
 	for _, f := range docs {
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Name, f.Default, f.Meaning)
 	}
+	return b.String()
+}
+
+// fieldsText says what becomes of the fields of requests that are not simply sent on.
+func fieldsText() string {
+	var b strings.Builder
+	b.WriteString("Of chats, completions and all that passes through. Fields that are not listed are sent on as they are. *Stripped*: the request goes on without it. " +
+		"*Refused*: 400 where it asks for something (not `null`, `false` or empty), unless the route lists it in `allow_fields`. *Forbidden*: 400, and no route can list it. " +
+		"The fields forbidden and stripped are refused within `sampling_params`, too.\n\n| field | becomes | engines | what it does there |\n|---|---|---|---|\n")
+	for _, f := range fields.Table {
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", f.Name, f.Verdict, f.Engines, f.Effect)
+	}
+	var free []string
+	for _, name := range slices.Sorted(maps.Keys(fields.TemplateKwargs)) {
+		free = append(free, "`"+name+"`")
+	}
+	b.WriteString("\nOf `" + fields.Kwargs + "`, " + strings.Join(free, ", ") + " are sent on for everybody, another `NAME` where the route lists `" + fields.Kwargs + ".NAME`. " +
+		"`documents` of a rerank or a score are what is ranked, and are sent on.\n\n" +
+		"A content part holds the keys of its type and nothing else:\n\n| type | keys | |\n|---|---|---|\n")
+	for _, typ := range slices.Sorted(maps.Keys(fields.Parts)) {
+		p, note := fields.Parts[typ], ""
+		if p.Media {
+			note = "where the route lists it"
+		}
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", typ, strings.Join(p.Keys, "`, `"), note)
+	}
+	b.WriteString("\nMedia are written into the request: `data:image/png;base64,…`, and likewise `audio` and `video`. Nothing that an engine would have to fetch or to open is accepted, whatever the route lists.\n")
 	return b.String()
 }
 

@@ -180,6 +180,7 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 		Timeouts:  r.timeouts,
 		HighShare: func() float64 { return r.settings.Snapshot().Global().Limit.HighShare }, ReceiptShare: func() float64 { return r.settings.Snapshot().Global().Receipts.LogShare },
 		Cache: r.cache, Flights: r.flights, Salt: r.salt, CacheConfig: r.cacheConfig, Served: r.served, Purge: r.purger(),
+		Allow:  allowedFields(f.Routes),
 		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 		Logger: r.log, Registerer: r.registerer, Gatherer: r.gatherer,
 		Loops: []gateway.Loop{
@@ -212,6 +213,15 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 		}
 	}
 	return o
+}
+
+// allowedFields tells what each route lists under allow_fields.
+func allowedFields(routes []config.Route) func(route string) []string {
+	allow := make(map[string][]string, len(routes))
+	for _, def := range routes {
+		allow[def.Model] = def.AllowFields
+	}
+	return func(route string) []string { return allow[route] }
 }
 
 // routeStates tell how each route stands.

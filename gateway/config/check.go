@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/foregate/foregate/tiers/fields"
 )
 
 // check refuses what reads well and makes no sense. What is broken already is
@@ -131,6 +133,22 @@ func (r *reader) checkRoutes(f *File) {
 		if t.Draft != "" && t.Draft == t.Target {
 			r.fail(path+".draft", "is the target as well; name a cheaper pool, or leave draft out to use the target alone")
 		}
+		r.checkAllowed(path+".allow_fields", t.AllowFields)
+	}
+}
+
+// checkAllowed checks what a route's clients may send beyond what all may.
+func (r *reader) checkAllowed(path string, names []string) {
+	for i, name := range names {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if !r.sound(at) {
+			continue
+		}
+		if err := fields.Allowable(name); err != nil {
+			r.fail(at, "%v", err)
+		} else if slices.Contains(names[:i], name) {
+			r.fail(at, "is listed already; remove one")
+		}
 	}
 }
 
@@ -161,14 +179,20 @@ func (r *reader) checkPoolName(path, name string, f *File) {
 	}
 }
 
-// engineControl are paths of vLLM that stop, change or reveal an engine; vLLM
-// asks nobody who calls them.
+// engineControl are paths of vLLM and SGLang that stop, change or reveal an engine; most of them
+// ask nobody who calls them.
 var engineControl = []string{
 	"/pause", "/resume", "/is_paused", "/sleep", "/wake_up", "/is_sleeping", "/abort_requests",
 	"/reset_prefix_cache", "/reset_mm_cache", "/reset_encoder_cache", "/collective_rpc", "/server_info",
 	"/update_weights", "/init_weight_transfer_engine", "/scale_elastic_ep", "/is_scaling_elastic_ep",
 	"/start_profile", "/stop_profile", "/v1/load_lora_adapter", "/v1/unload_lora_adapter", "/invocations",
-	"/metrics", "/load", "/version", "/docs", "/openapi.json", "/redoc",
+	"/metrics", "/load", "/version", "/docs", "/openapi.json", "/redoc", "/tokenizer_info", "/fault_tolerance/apply", "/fault_tolerance/status",
+	"/flush_cache", "/clear_hicache_storage_backend", "/update_weights_from_disk", "/update_weights_from_distributed", "/update_weights_from_tensor",
+	"/init_weights_update_group", "/destroy_weights_update_group", "/update_weight_version", "/get_weights_by_name",
+	"/release_memory_occupation", "/resume_memory_occupation", "/slow_down", "/load_lora_adapter", "/unload_lora_adapter",
+	"/open_session", "/close_session", "/configure_logging", "/abort_request", "/pause_generation", "/continue_generation",
+	"/set_internal_state", "/get_internal_state", "/get_server_info", "/get_model_info", "/model_info", "/get_load", "/v1/loads", "/freeze_gc",
+	"/start_expert_distribution_record", "/stop_expert_distribution_record", "/dump_expert_distribution_record",
 }
 
 // served are paths that the gateway answers itself.

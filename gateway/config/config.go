@@ -139,6 +139,8 @@ type Route struct {
 	Draft         string // pool; "" means that every request goes to the target
 	Target        string // pool
 	SameTokenizer bool   // draft and target read and write the same token ids
+
+	AllowFields []string // what its clients may send beyond what all may, as fields.Allowable has it
 }
 
 // Tenant is one customer of the gateway.

@@ -83,7 +83,7 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 		},
 		Routes: []Route{
 			{Model: "llama-3", Draft: "llama-8b-a10g", Target: "llama-70b-h100", SameTokenizer: true},
-			{Model: "llama-3:large", Target: "llama-70b-h100"},
+			{Model: "llama-3:large", Target: "llama-70b-h100", AllowFields: []string{"image_url", "documents", "chat_template_kwargs.custom_instructions"}},
 		},
 		Tenants: []Tenant{
 			{ID: "acme", KeysSHA256: []string{strings.Repeat("ab", 32)}, MaxPriority: "high", RPM: 600, TPM: 200000, Concurrent: 40},

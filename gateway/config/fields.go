@@ -65,6 +65,8 @@ var Fields = []FieldDoc{
 	{"routes[].draft", "none", "The pool that drafts. Without one every request goes to the target."},
 	{"routes[].target", required, "The pool that answers what the draft cannot."},
 	{"routes[].same_tokenizer", "`false`", "Draft and target share tokenizer and chat template, so that the target can go on from the draft's token ids."},
+	{"routes[].allow_fields", "none", "What this route's clients may send beyond what all may: names of refused [request fields](#request-fields), types of content parts with media, " +
+		"and arguments of the chat template as `chat_template_kwargs.NAME`, such as `[image_url, documents, chat_template_kwargs.custom_instructions]`."},
 	{"tenants[].id", required, "The tenant's name: 1–64 of `A-Z a-z 0-9 . _ : -`."},
 	{"tenants[].keys_sha256", "none", "SHA-256 of each of its bearer keys, in hex: `printf %s \"$KEY\" \\| sha256sum`."},
 	{"tenants[].max_priority", "`normal`", "Highest class that its requests may have: `low`, `normal` or `high`."},

@@ -242,6 +242,7 @@ func readRoute(r *reader, path string, n *yaml.Node) Route {
 		"draft":          text(&t.Draft),
 		"target":         text(&t.Target),
 		"same_tokenizer": truth(&t.SameTokenizer),
+		"allow_fields":   texts(&t.AllowFields),
 	})(r, path, n)
 	return t
 }

@@ -11,14 +11,15 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/tiers/fields"
 )
 
 // permissive are limits under which every field that may be allowed is.
 func permissive() Limits {
 	lim := DefaultLimits()
-	lim.Allow = map[string]struct{}{"image_url": {}}
-	for _, name := range refusals {
-		lim.Allow[name] = struct{}{}
+	lim.Allow = func(string) []string {
+		return append(fields.Allowed(), fields.Kwargs+".a", fields.Kwargs+".b", fields.Kwargs+".style")
 	}
 	return lim
 }
@@ -81,7 +82,7 @@ var spellings = map[string]spelt{
 	"logprobs":                   {[]string{`true`, `false`}, nil},
 
 	"chat_template":        {[]string{`"a"`, `"b"`}, nil},
-	"chat_template_kwargs": {[]string{`{"a":1,"b":2}`, `{"b":2,"a":1}`, `{"a":1}`}, []string{`{ "a": 1, "b": 2 }`}},
+	"chat_template_kwargs": {[]string{`{"a":1,"b":2}`, `{"b":2,"a":1}`, `{"a":1}`, `{"enable_thinking":true}`, `{"enable_thinking":false}`}, []string{`{ "a": 1, "b": 2 }`}},
 	"documents":            {[]string{`[{"title":"a","text":"b"}]`, `[{"text":"b","title":"a"}]`, `[{"title":"b","text":"a"}]`}, []string{`[{"title" : "a","text":"\u0062"}]`}},
 	"media_io_kwargs":      {[]string{`{"a":1}`, `{"a":2}`}, nil},
 	"mm_processor_kwargs":  {[]string{`{"a":1}`, `{"a":2}`}, nil},
@@ -92,6 +93,11 @@ var spellings = map[string]spelt{
 	"return_token_ids":     {[]string{`true`}, nil},
 	"logprob_token_ids":    {[]string{`[1]`, `[2]`}, nil},
 	"use_beam_search":      {[]string{`true`}, nil},
+
+	"logprob_start_len":        {[]string{`1`, `2`}, nil},
+	"enable_response_messages": {[]string{`true`}, nil},
+	"return_prompt_token_ids":  {[]string{`true`}, nil},
+	"token_ids_logprob":        {[]string{`[1]`, `[2]`}, nil},
 
 	"top_k":             {[]string{`5`, `6`, `-1`}, nil},
 	"min_p":             {[]string{`0.1`, `0.2`}, []string{`10e-2`}},
@@ -144,9 +150,9 @@ func TestEachFieldIsInTheCanonicalForm(t *testing.T) {
 			t.Errorf("%s is not in the table", name)
 		}
 	}
-	for _, name := range refusals {
-		if _, ok := spellings[name]; !ok {
-			t.Errorf("%s is not in the table", name)
+	for _, f := range fields.Table {
+		if _, ok := spellings[f.Name]; !ok && f.Verdict == fields.Refused {
+			t.Errorf("%s is not in the table", f.Name)
 		}
 	}
 	for name, s := range spellings {
@@ -208,8 +214,8 @@ func TestEachPartOfAPromptIsInTheCanonicalForm(t *testing.T) {
 			`[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]`,
 			`[{"role":"user","content":[{"type":"text","text":"b"},{"type":"text","text":"a"}]}]`,
 			`[{"role":"user","content":[{"type":"text","text":"ab"}]}]`,
-			`[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:,x"}}]}]`,
-			`[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:,y"}}]}]`,
+			`[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,x"}}]}]`,
+			`[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,y"}}]}]`,
 		}, []string{`[{"content":[{"text":"a","type":"text"},{"text":"b","type":"text"}],"role":"user"}]`}}},
 		"messages of calls": {Chat, spelt{[]string{
 			`[{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\":1,\"b\":2}"}}]}]`,
@@ -226,21 +232,25 @@ func TestEachPartOfAPromptIsInTheCanonicalForm(t *testing.T) {
 }
 
 func TestWhatIsNotSentOnOrChangesNoAnswerIsNotInTheCanonicalForm(t *testing.T) {
-	fields := fixed(Chat)
-	want := canonicalOf(t, Chat, bodyOf(fields, false, ""))
+	sent := fixed(Chat)
+	want := canonicalOf(t, Chat, bodyOf(sent, false, ""))
 	for name, value := range map[string]string{
 		"stream": `true`, "stream_options": `{"include_usage":true}`, "user": `"u"`,
-		"priority": `-9`, "request_id": `"x"`, "session_id": `"x"`, "cache_salt": `"x"`, "kv_transfer_params": `{"a":1}`,
-		"ec_transfer_params": `{}`, "vllm_xargs": `{"a":1}`, "echo": `false`, "documents": `[]`, "prompt_logprobs": `null`,
+		"echo": `false`, "documents": `[]`, "prompt_logprobs": `null`, "background": `false`,
 	} {
-		fields[name] = value
+		sent[name] = value
 	}
-	for _, name := range append(slices.Clone(Stripped), Ephemeral...) {
-		if _, ok := fields[name]; !ok {
+	for _, f := range fields.Table {
+		if f.Verdict == fields.Stripped {
+			sent[f.Name] = `"x"`
+		}
+	}
+	for _, name := range Ephemeral {
+		if _, ok := sent[name]; !ok {
 			t.Errorf("%s is not in the test", name)
 		}
 	}
-	if got := canonicalOf(t, Chat, bodyOf(fields, false, "")); got != want {
+	if got := canonicalOf(t, Chat, bodyOf(sent, false, "")); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

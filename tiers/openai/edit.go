@@ -10,7 +10,7 @@ type Edit struct {
 }
 
 // Apply appends the body to dst with the edits spliced in, and without the
-// [Stripped] fields and refused ones that ask for nothing. Everything else, messages above all, is
+// stripped fields and refused ones that ask for nothing. Everything else, messages above all, is
 // copied byte for byte. A field named twice in edits takes the last value.
 func (r *Request) Apply(dst []byte, edits ...Edit) []byte {
 	dst = append(dst, '{')
@@ -39,8 +39,6 @@ func (r *Request) Apply(dst []byte, edits ...Edit) []byte {
 	}
 	return append(dst, '}')
 }
-
-func stripped(name string) bool { return slices.Contains(Stripped, name) }
 
 func edited(edits []Edit, name string) bool {
 	return slices.ContainsFunc(edits, func(e Edit) bool { return e.Name == name })

@@ -38,8 +38,8 @@ var readers = map[string]reader{
 
 	"logprobs":                   readLogprobs,
 	"top_logprobs":               whole(func(s *scanner, v int) { s.req.Logprobs = s.req.Logprobs || v > 0 }),
-	"tools":                      list('{', func(r *Request) { r.tools = true }),
-	"functions":                  list('{', func(r *Request) { r.tools = true }),
+	"tools":                      readTools,
+	"functions":                  readTools,
 	"tool_choice":                readToolChoice,
 	"response_format":            readFormat,
 	"structured_outputs":         readStructured,
@@ -54,29 +54,6 @@ var readers = map[string]reader{
 	"continue_final_message":     flag(func(r *Request, v bool) { r.Continues = r.Continues || v }),
 	"add_generation_prompt":      flag(func(r *Request, v bool) { r.Continues = r.Continues || !v }),
 	"include_stop_str_in_output": flag(func(r *Request, v bool) { r.IncludeStop = v }),
-}
-
-// refusals are the fields that are refused unless the operator allows them: they
-// give back text that the gateway or the template added, run code of the client's
-// choosing, or cost an engine its life (prompt_logprobs).
-var refusals = []string{
-	"chat_template", "chat_template_kwargs", "documents", "media_io_kwargs", "mm_processor_kwargs",
-	"prompt_logprobs", "prompt_embeds", "echo", "return_prompt_text", "return_token_ids",
-	"logprob_token_ids", "use_beam_search",
-}
-
-// promptOnly are the refusals that, where they are allowed, act on the prompt and add nothing to the answer.
-var promptOnly = []string{
-	"chat_template", "chat_template_kwargs", "documents", "media_io_kwargs", "mm_processor_kwargs", "prompt_embeds",
-}
-
-func refusedByDefault(name string) bool { return slices.Contains(refusals, name) }
-
-// Stripped are the fields that never reach a backend as the client sent them:
-// they steer its scheduler, its caches and its connectors.
-var Stripped = []string{
-	"priority", "request_id", "session_id", "cache_salt",
-	"kv_transfer_params", "ec_transfer_params", "vllm_xargs",
 }
 
 // HasBeside reports whether the request has a field that is sent on, is not null, and is neither one
@@ -106,9 +83,6 @@ func harmless(raw []byte) bool {
 // readerOf finds a field's reader. A name that differs from a known one only in
 // case is refused: parsers disagree on whom it means.
 func readerOf(name string, kind Kind) (reader, *RequestError) {
-	if refusedByDefault(name) {
-		return refused, nil
-	}
 	if read, ok := readers[name]; ok {
 		if (kind == Chat && name == "prompt") || (kind == Completion && name == "messages") {
 			return nil, badField(name, "unknown_parameter", "%s is not a parameter of %s.", name, kind.Path())
@@ -242,23 +216,4 @@ func list(kind byte, set func(*Request)) reader {
 		}
 		return at, nil
 	}
-}
-
-func refused(s *scanner, name string) (Span, *RequestError) {
-	raw, at := s.cur.value()
-	if s.cur.err != nil {
-		return at, nil
-	}
-	if harmless(raw) {
-		s.drop = true
-		return at, nil
-	}
-	if _, ok := s.lim.Allow[name]; ok {
-		if s.req != nil {
-			s.req.Extras = true
-			s.req.shows = s.req.shows || !slices.Contains(promptOnly, name)
-		}
-		return at, nil
-	}
-	return at, badField(name, "unsupported_parameter", "%s is not accepted by this gateway.", name)
 }

@@ -8,12 +8,14 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/tiers/fields"
 )
 
 func TestAJudgeIsAskedAboutTheAnswerAndNothingElse(t *testing.T) {
 	low := int64(4)
 	lim := DefaultLimits()
-	lim.Allow = map[string]struct{}{"chat_template_kwargs": {}, "echo": {}}
+	lim.Allow = func(string) []string { return []string{"echo"} }
 	body := `{"model":"auto","messages":[{"role":"system","content":"Be brief."},{"role":"user","content":"2+2?"} ],"stream":true,"stream_options":{"include_usage":true},` +
 		`"stop":["4"],"n":2,"tools":[{"type":"function","function":{"name":"f"}}],"tool_choice":"auto","response_format":{"type":"json_object"},"presence_penalty":1,` +
 		`"logit_bias":{"5":9},"min_tokens":3,"seed":7,"top_k":1,"stop_token_ids":[5],"max_completion_tokens":9,"cache_salt":"theirs","priority":-9,"echo":true,` +
@@ -112,7 +114,7 @@ func FuzzJudgeBody(f *testing.F) {
 			return
 		}
 		out := JudgeBody(nil, r, "m", answer, salt, nil)
-		again, err := Scan(Chat, out, Limits{Depth: 128, Fields: 64, Messages: 1 << 20, N: 8, Tokens: 8, Allow: map[string]struct{}{"documents": {}}})
+		again, err := Scan(Chat, out, Limits{Depth: 128, Fields: 64, Messages: 1 << 20, N: 8, Tokens: 8, Allow: func(string) []string { return fields.Allowed() }})
 		if err != nil {
 			t.Fatalf("%s: %v", out, err)
 		}

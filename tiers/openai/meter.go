@@ -145,7 +145,7 @@ type jsonState struct {
 	naming  bool // a name comes next, or is open
 	piece   bool // a top-level member holds a part of an answer
 
-	name  [maxName]byte // the last name of an object that is cared for; cut where it is longer
+	name  [maxMember]byte // the last name of an object that is cared for; cut where it is longer
 	named int
 	first role // of the member of the top object that is open
 	found role // of the last name
@@ -153,8 +153,8 @@ type jsonState struct {
 	value int
 }
 
-// maxName is the longest name that is told from others.
-const maxName = 32
+// maxMember is the longest name that is told from others.
+const maxMember = 32
 
 // role is what a name leads to. Roles from roleCount on are counts.
 type role int8
@@ -218,10 +218,10 @@ func (j *jsonState) text(b byte) {
 	if !j.naming {
 		return
 	}
-	if j.named < maxName {
+	if j.named < maxMember {
 		j.name[j.named] = b
 	}
-	j.named = min(j.named+1, maxName+1)
+	j.named = min(j.named+1, maxMember+1)
 }
 
 // byte reads a byte outside of strings.
@@ -267,7 +267,7 @@ func (j *jsonState) open(object bool) {
 // understand finds out what the name that has ended leads to.
 func (j *jsonState) understand() {
 	j.found = roleNone
-	if j.named > maxName {
+	if j.named > maxMember {
 		return
 	}
 	name := string(j.name[:j.named])

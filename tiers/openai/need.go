@@ -124,14 +124,6 @@ func (r *Request) count(name string) int {
 	return min(n, maxField)
 }
 
-// behindColon is the value of a member of which s is all behind its name.
-func behindColon(body []byte, s Span) Span {
-	for s.Start < s.End && bytes.IndexByte([]byte(": \t\r\n"), body[s.Start]) >= 0 {
-		s.Start++
-	}
-	return s
-}
-
 // Bound is the most tokens that one call can have used.
 type Bound struct{ Prompt, Answer int }
 

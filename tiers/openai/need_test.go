@@ -22,7 +22,7 @@ func TestWhatAPassedRequestNeedsIsReadAsItsPathsEngineReadsIt(t *testing.T) {
 		"embeddings make no answer": {"/v1/embeddings", `"max_tokens":80`, 0, 0, true},
 		"tokenize computes nothing": {"/tokenize", `"max_tokens":80`, 0, 0, false},
 	} {
-		env, err := Peek([]byte(`{"model":"m", `+c.members+`}`), DefaultLimits())
+		env, err := Peek(c.path, []byte(`{"model":"m", `+c.members+`}`), DefaultLimits())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -34,13 +34,11 @@ func TestWhatAPassedRequestNeedsIsReadAsItsPathsEngineReadsIt(t *testing.T) {
 
 func TestAQueryCountsOnceForEachDocument(t *testing.T) {
 	query, documents := strings.Repeat("q", 4000), strings.Repeat(`"d",`, 999)+`"d"`
-	lim := DefaultLimits()
-	lim.Allow = map[string]struct{}{"documents": {}}
 	for _, form := range []string{
 		`"query" : "` + query + `","documents" :[` + documents + `]`, `"text_1":["` + query + `"],"text_2":[` + documents + `]`,
 		`"queries":"` + query + `","items":[` + documents + `]`, `"data_1":"` + query + `","data_2":[` + documents + `]`,
 	} {
-		env, err := Peek([]byte(`{"model":"m",`+form+`}`), lim)
+		env, err := Peek("/v1/score", []byte(`{"model":"m",`+form+`}`), DefaultLimits())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +79,7 @@ func FuzzNeed(f *testing.F) {
 	f.Add("/v1/responses", `{"model":"m","input":[[1,2],[3]],"max_output_tokens":9}`)
 	f.Add("/x", `{"model":"m","max_tokens":99999999999,"n":99999999999}`)
 	f.Fuzz(func(t *testing.T, path, body string) {
-		env, err := Peek([]byte(body), DefaultLimits())
+		env, err := Peek(path, []byte(body), DefaultLimits())
 		if err != nil {
 			return
 		}

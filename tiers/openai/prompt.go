@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
 func readMinTokens(s *scanner, v int) {
@@ -222,6 +220,9 @@ func (s *scanner) promptList(raw []byte) *RequestError {
 			s.req.prompts = 1
 		case '[':
 			v, _ := in.value()
+			if bytes.ContainsAny(v, `{"`) {
+				return badField("prompt", "invalid_type", "prompt must be a list of strings or of token ids, but a list in it holds something else.")
+			}
 			s.req.PromptTokens += bytes.Count(v, []byte{','}) + 1
 			s.req.prompts++
 		default:
@@ -275,12 +276,16 @@ func (s *scanner) message(i int) *RequestError {
 			raw, _ := s.cur.value()
 			system = string(raw) == `"system"` || string(raw) == `"developer"`
 		case "content":
-			if err := s.content(i); err != nil {
+			if err := s.said(i); err != nil {
 				return err
 			}
 		default:
-			raw, _ := s.cur.value()
-			s.req.PromptBytes += len(raw)
+			start := int(s.cur.dec.InputOffset())
+			if err := s.outside(string(name)); err != nil {
+				return err
+			}
+			at := s.since(start)
+			s.req.PromptBytes += at.End - at.Start
 		}
 	}
 	if !role && s.cur.err == nil {
@@ -303,7 +308,8 @@ func (s *scanner) lead(system bool) {
 	}
 }
 
-func (s *scanner) content(i int) *RequestError {
+// said reads what a message says: text or parts.
+func (s *scanner) said(i int) *RequestError {
 	switch k := s.cur.kind(); k {
 	case '"':
 		raw, _ := s.cur.value()
@@ -320,46 +326,41 @@ func (s *scanner) content(i int) *RequestError {
 	return nil
 }
 
-// parts reads a content array. Text parts are measured; a part that makes the
-// backend fetch a URL or decode a file is refused, because vLLM would fetch
-// addresses inside the cluster too.
+// parts reads a content array: the walker judges each part.
 func (s *scanner) parts(i int) *RequestError {
-	s.cur.enter('[')
-	for s.cur.more() {
-		k := s.cur.kind()
-		if k != '{' && k != 0 {
+	start := s.cur.dec.InputOffset()
+	for range s.cur.array() {
+		if k := s.cur.kind(); k != '{' && k != 0 {
 			return wrongType(fmt.Sprintf("messages[%d].content", i), "an array of objects", k)
 		}
-		raw, _ := s.cur.value()
-		if s.cur.err != nil {
-			return nil
-		}
-		s.req.PromptBytes += len(raw)
-		if typ := partType(raw); typ != "" {
-			s.req.Media = true
-			if _, ok := s.lim.Allow[typ]; !ok {
-				return badField(fmt.Sprintf("messages[%d].content", i), "unsupported_parameter", "Content parts of type %q are not accepted by this gateway.", clip(typ, 64))
-			}
+		if err := s.object(true); err != nil {
+			return err
 		}
 	}
+	s.req.PromptBytes += int(s.cur.dec.InputOffset() - start)
 	return nil
 }
 
-// partType returns the type of a content part that is not plain text, "" for
-// text.
-func partType(raw []byte) string {
-	var in cursor
-	in.reset(raw)
-	typ := "unknown"
-	for field := range in.object() {
-		isType := string(field) == "type" && in.kind() == jsontext.KindString
-		v, _ := in.value()
-		if isType {
-			typ = string(unquote(nil, v))
+// readTools reads the definitions of tools.
+func readTools(s *scanner, name string) (Span, *RequestError) {
+	if k := s.cur.kind(); k != '[' && k != 0 {
+		return Span{}, wrongType(name, "an array", k)
+	}
+	start := int(s.cur.dec.InputOffset())
+	s.schemas = true
+	defer func() { s.schemas = false }()
+	for range s.cur.array() {
+		if k := s.cur.kind(); k != '{' && k != 0 {
+			return Span{}, badField(name, "invalid_type", "%s must hold only elements that are %s.", name, kindWord('{'))
 		}
+		if err := s.object(false); err != nil {
+			return Span{}, err
+		}
+		s.req.tools = true
 	}
-	if typ == "text" || typ == "refusal" {
-		return ""
+	at := s.since(start)
+	if at.End-at.Start > s.lim.Grammar {
+		return at, badField(name, "invalid_value", "%s is larger than %d bytes.", name, s.lim.Grammar)
 	}
-	return typ
+	return at, nil
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/foregate/foregate/tiers/fields"
 )
 
 // Kind tells the two generation endpoints apart.
@@ -30,15 +32,18 @@ func (k Kind) Path() string {
 
 // Limits bound what one request may ask for.
 type Limits struct {
-	Depth     int                 // nesting of the JSON text
-	Fields    int                 // top-level members
-	Messages  int                 // messages of a chat
-	N         int                 // choices per request
-	Tokens    int                 // max_tokens, min_tokens
-	Stops     int                 // stop strings
-	LogitBias int                 // entries of logit_bias
-	Grammar   int                 // bytes of a schema, regex or grammar
-	Allow     map[string]struct{} // fields from the refused list that the operator lets pass
+	Depth     int // nesting of the JSON text
+	Fields    int // top-level members
+	Messages  int // messages of a chat
+	N         int // choices per request
+	Tokens    int // max_tokens, min_tokens
+	Stops     int // stop strings
+	LogitBias int // entries of logit_bias
+	Grammar   int // bytes of a schema, regex or grammar
+
+	// Allow is what the route of a model lists under allow_fields: refused fields, types of content parts with
+	// media, and arguments of the chat template. nil, and an unknown model, allow none.
+	Allow func(model string) []string
 }
 
 // DefaultLimits are the limits of a gateway that was told nothing else.
@@ -72,7 +77,7 @@ type Request struct {
 	Extras      bool // something is to be added to the answer that only its backend can
 	MinTokens   bool // min_tokens is above 0
 	Logprobs    bool // the client asked for logprobs
-	Media       bool // a message carries an image, audio, video or a file
+	Media       bool // a message has parts that are not text: an image, audio, video, what a tool said
 	Penalties   bool // penalties, biases or min_tokens, which act on the whole answer
 	Continues   bool // continue_final_message, or no generation prompt
 	SinglePlain bool // one text prompt: a chat, or a completion of one string
@@ -129,8 +134,8 @@ func Scan(kind Kind, body []byte, lim Limits) (*Request, error) {
 	r := &Request{Kind: kind, Body: body, MaxTokens: -1, N: 1, Temperature: 1, members: make([]member, 0, usual)}
 	c := borrowCursor(body)
 	defer c.release()
-	s := scanner{req: r, lim: lim, cur: c}
-	if err := s.object(); err != nil {
+	s := scanner{req: r, walker: walker{cur: c, body: body, lim: lim}}
+	if err := s.members(); err != nil {
 		return nil, err
 	}
 	if c.end(); c.err != nil {
@@ -143,16 +148,14 @@ func Scan(kind Kind, body []byte, lim Limits) (*Request, error) {
 }
 
 type scanner struct {
-	req *Request
-	lim Limits
-	cur *cursor
+	walker
 
-	maxCompletion int  // max_completion_tokens, -1 when absent
-	drop          bool // the member just read is not to be forwarded
+	req           *Request
+	maxCompletion int // max_completion_tokens, -1 when absent
 }
 
-// object walks the top-level members and hands each to its reader.
-func (s *scanner) object() *RequestError {
+// members walks the top-level members and hands each to its reader.
+func (s *scanner) members() *RequestError {
 	s.maxCompletion = -1
 	if !s.cur.enter('{') {
 		if s.cur.err == nil && s.cur.kind() != 0 {
@@ -185,13 +188,11 @@ func (s *scanner) member() *RequestError {
 	if err != nil {
 		return err
 	}
-	var value Span
-	s.drop = false
-	if read == nil || (s.cur.kind() == 'n' && !needed(name)) {
-		_, value = s.cur.value() // unknown, or null, which everywhere means absent
-		s.drop = refusedByDefault(name)
+	m := member{name: name}
+	if read == nil || (s.cur.kind() == 'n' && !needed(name)) { // null everywhere means absent
+		m.drop, m.value, err = s.field(name, fields.Of(name))
 	} else {
-		value, err = read(s, name)
+		m.value, err = read(s, name)
 	}
 	switch {
 	case s.cur.err != nil:
@@ -199,7 +200,8 @@ func (s *scanner) member() *RequestError {
 	case err != nil:
 		return err
 	}
-	s.req.members = append(s.req.members, member{name: name, whole: Span{at.Start, value.End}, value: value, drop: s.drop || stripped(name)})
+	m.whole = Span{at.Start, m.value.End}
+	s.req.members = append(s.req.members, m)
 	return nil
 }
 
@@ -215,6 +217,10 @@ func (s *scanner) check() *RequestError {
 	if !r.has("model") {
 		return badField("model", "missing_required_parameter", "You must provide a model.")
 	}
+	if err := s.allowed(r.Model); err != nil {
+		return err
+	}
+	s.extras()
 	input := "messages"
 	if r.Kind == Completion {
 		input = "prompt"
@@ -222,6 +228,7 @@ func (s *scanner) check() *RequestError {
 	if !r.has(input) {
 		return badField(input, "missing_required_parameter", "You must provide %s.", input)
 	}
+	r.Media = s.special
 	if r.Kind == Chat {
 		r.SinglePlain = !r.Media
 	}
@@ -230,6 +237,16 @@ func (s *scanner) check() *RequestError {
 		r.PromptTokens = EstimateTokens(max(r.PromptBytes, 1))
 	}
 	return nil
+}
+
+// extras notes what is sent on only because it was allowed.
+func (s *scanner) extras() {
+	for _, m := range s.req.members {
+		if f := fields.Of(m.name); f.Verdict == fields.Refused && !m.drop {
+			s.req.Extras = true
+			s.req.shows = s.req.shows || !f.Prompt
+		}
+	}
 }
 
 func (r *Request) has(name string) bool {

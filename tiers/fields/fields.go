@@ -1,0 +1,131 @@
+package fields
+
+import "slices"
+
+// Verdict is what becomes of a field of a request.
+type Verdict uint8
+
+// The verdicts. Every field that is not in [Table] is forwarded.
+const (
+	Forwarded Verdict = iota // sent on as the client wrote it
+	Stripped                 // never sent on; the request goes on without it
+	Refused                  // 400 where it asks for something, unless the route lists it in allow_fields
+	Forbidden                // 400 where it asks for something; no route can allow it
+)
+
+// String is the verdict in a word.
+func (v Verdict) String() string {
+	return [...]string{"forwarded", "stripped", "refused", "forbidden"}[v]
+}
+
+// Field is one line of [Table].
+type Field struct {
+	Name    string
+	Verdict Verdict
+	Engines string // that know the field
+	Effect  string // what an engine does with it; a phrase without a subject
+	Prompt  bool   // where it is allowed: it acts on the prompt and adds nothing to the answer
+}
+
+// The engines, as [Field.Engines] names them.
+const (
+	vllm   = "vLLM"
+	sglang = "SGLang"
+	both   = "vLLM, SGLang"
+)
+
+// Table has every field whose verdict is not to forward it. One table holds for all engines: an
+// engine ignores fields that it does not know, so that nothing is lost where a field of
+// another engine is removed.
+var Table = []Field{
+	// What the gateway or the operator of an engine decides.
+	{Name: "priority", Verdict: Stripped, Engines: both, Effect: "decides the order of requests; the gateway sends its own"},
+	{Name: "request_id", Verdict: Stripped, Engines: vllm, Effect: "names the request in the engine"},
+	{Name: "rid", Verdict: Stripped, Engines: sglang, Effect: "names the request in the engine"},
+	{Name: "session_id", Verdict: Stripped, Engines: both, Effect: "binds the request to a session"},
+	{Name: "conversation_id", Verdict: Stripped, Engines: sglang, Effect: "binds the request to a session"},
+	{Name: "routing_key", Verdict: Stripped, Engines: sglang, Effect: "decides which worker takes the request"},
+	{Name: "cache_salt", Verdict: Stripped, Engines: both, Effect: "says with whom cached prefixes are shared; the gateway sends its own"},
+	{Name: "extra_key", Verdict: Stripped, Engines: sglang, Effect: "says with whom cached prefixes are shared"},
+	{Name: "kv_transfer_params", Verdict: Stripped, Engines: vllm, Effect: "names a host from which the engine reads KV blocks"},
+	{Name: "ec_transfer_params", Verdict: Stripped, Engines: vllm, Effect: "names a host from which the engine reads encoder outputs"},
+	{Name: "bootstrap_host", Verdict: Stripped, Engines: sglang, Effect: "names a host that the engine connects to"},
+	{Name: "bootstrap_port", Verdict: Stripped, Engines: sglang, Effect: "names a port that the engine connects to"},
+	{Name: "bootstrap_room", Verdict: Stripped, Engines: sglang, Effect: "names the transfer whose KV blocks the engine reads"},
+	{Name: "bootstrap_pair_key", Verdict: Stripped, Engines: sglang, Effect: "names the transfer whose KV blocks the engine reads"},
+	{Name: "data_parallel_rank", Verdict: Stripped, Engines: both, Effect: "decides which rank takes the request"},
+	{Name: "routed_dp_rank", Verdict: Stripped, Engines: sglang, Effect: "decides which rank takes the request"},
+	{Name: "disagg_prefill_dp_rank", Verdict: Stripped, Engines: sglang, Effect: "decides which rank takes the request"},
+	{Name: "data_parallel_rank_decode", Verdict: Stripped, Engines: sglang, Effect: "decides which rank takes the request"},
+	{Name: "vllm_xargs", Verdict: Stripped, Engines: vllm, Effect: "hands arguments to connectors and plugins"},
+	{Name: "custom_labels", Verdict: Stripped, Engines: sglang, Effect: "adds labels to the engine's metrics"},
+	{Name: "no_logs", Verdict: Stripped, Engines: sglang, Effect: "keeps the request out of the engine's log"},
+	{Name: "log_metrics", Verdict: Stripped, Engines: sglang, Effect: "keeps the request out of the engine's metrics"},
+
+	// What runs code, loads files, or reads what is not the tenant's.
+	{Name: "custom_logit_processor", Verdict: Forbidden, Engines: sglang, Effect: "runs code that the client wrote"},
+	{Name: "custom_params", Verdict: Forbidden, Engines: sglang, Effect: "hands arguments to code that the client wrote"},
+	{Name: "logits_processors", Verdict: Forbidden, Engines: vllm, Effect: "imports and runs code by its name"},
+	{Name: "extra_args", Verdict: Forbidden, Engines: vllm, Effect: "hands arguments to connectors and plugins"},
+	{Name: "lora_path", Verdict: Forbidden, Engines: sglang, Effect: "answers with other weights, from a path of the client's choosing"},
+	{Name: "return_hidden_states", Verdict: Forbidden, Engines: sglang, Effect: "gives back the model's inner states, and rebuilds CUDA graphs"},
+	{Name: "return_routed_experts", Verdict: Forbidden, Engines: sglang, Effect: "gives back the model's inner states"},
+	{Name: "session_params", Verdict: Forbidden, Engines: sglang, Effect: "goes on from a session that may be another tenant's"},
+	{Name: "previous_response_id", Verdict: Forbidden, Engines: both, Effect: "reads an answer from a store that does not know tenants"},
+	{Name: "conversation", Verdict: Forbidden, Engines: both, Effect: "reads messages from a store that does not know tenants"},
+	{Name: "background", Verdict: Forbidden, Engines: both, Effect: "goes on when the client has left, and is in no limit"},
+	{Name: "previous_input_messages", Verdict: Forbidden, Engines: vllm, Effect: "replaces the prompt by messages that are not checked"},
+	{Name: "input_embeds", Verdict: Forbidden, Engines: sglang, Effect: "replaces the prompt by numbers that are not checked"},
+	{Name: "positional_embed_overrides", Verdict: Forbidden, Engines: sglang, Effect: "replaces parts of the prompt by unchecked numbers"},
+	{Name: "features", Verdict: Forbidden, Engines: vllm, Effect: "hands over media that the gateway cannot check"},
+
+	// What gives back text that the gateway or the template added, or costs much.
+	{Name: "chat_template", Verdict: Refused, Engines: vllm, Effect: "runs a template that the client wrote", Prompt: true},
+	{Name: Kwargs, Verdict: Refused, Engines: both, Effect: "hands arguments to the chat template", Prompt: true},
+	{Name: "documents", Verdict: Refused, Engines: vllm, Effect: "adds documents to the prompt", Prompt: true},
+	{Name: "media_io_kwargs", Verdict: Refused, Engines: vllm, Effect: "says how media are decoded", Prompt: true},
+	{Name: "mm_processor_kwargs", Verdict: Refused, Engines: vllm, Effect: "hands arguments to the processor of media", Prompt: true},
+	{Name: "prompt_embeds", Verdict: Refused, Engines: vllm, Effect: "decodes tensors that the client wrote", Prompt: true},
+	{Name: "prompt_logprobs", Verdict: Refused, Engines: vllm, Effect: "gives back the prompt; much of it can end the engine"},
+	{Name: "logprob_start_len", Verdict: Refused, Engines: sglang, Effect: "gives back the prompt"},
+	{Name: "echo", Verdict: Refused, Engines: both, Effect: "gives back the prompt"},
+	{Name: "return_prompt_text", Verdict: Refused, Engines: vllm, Effect: "gives back the prompt with what the template added"},
+	{Name: "enable_response_messages", Verdict: Refused, Engines: vllm, Effect: "gives back the prompt with what the template added"},
+	{Name: "return_token_ids", Verdict: Refused, Engines: vllm, Effect: "gives back the prompt as tokens"},
+	{Name: "return_prompt_token_ids", Verdict: Refused, Engines: sglang, Effect: "gives back the prompt as tokens"},
+	{Name: "logprob_token_ids", Verdict: Refused, Engines: vllm, Effect: "gives logprobs of any tokens"},
+	{Name: "token_ids_logprob", Verdict: Refused, Engines: sglang, Effect: "gives logprobs of any tokens"},
+	{Name: "use_beam_search", Verdict: Refused, Engines: vllm, Effect: "generates many answers for one"},
+}
+
+// byName is [Table] by name.
+var byName = func() map[string]*Field {
+	m := make(map[string]*Field, len(Table))
+	for i := range Table {
+		m[Table[i].Name] = &Table[i]
+	}
+	return m
+}()
+
+// Of is what becomes of a field; the zero Field is forwarded.
+func Of(name string) Field {
+	if f, ok := byName[name]; ok {
+		return *f
+	}
+	return Field{}
+}
+
+// expected are fields that the table refuses and that a path has for its own purpose.
+var expected = map[string][]string{
+	"/v1/rerank": {"documents"}, "/v2/rerank": {"documents"}, "/rerank": {"documents"},
+	"/v1/score": {"documents"}, "/score": {"documents"},
+}
+
+// At is what becomes of a field of a request to a path.
+func At(path, name string) Field {
+	f := Of(name)
+	if f.Verdict == Refused && slices.Contains(expected[path], name) {
+		return Field{}
+	}
+	return f
+}

@@ -1,0 +1,136 @@
+package openai
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// mediaKinds are the kinds of media by mode, as data: URIs write them.
+var mediaKinds = map[mode]string{modeImage: "image", modeAudio: "audio", modeVideo: "video"}
+
+// uri judges a data: URI, or an object with one under url. Whatever else is there an engine takes for an
+// address or a path, with or without a scheme.
+func (w *walker) uri(m mode) *RequestError {
+	k := w.cur.kind()
+	if k != '{' {
+		return w.dataURI(k, m)
+	}
+	given := false
+	for name := range w.cur.object() {
+		switch k := w.cur.kind(); string(name) {
+		case "url":
+			given = true
+			if err := w.dataURI(k, m); err != nil {
+				return err
+			}
+		case "detail":
+			if err := w.value(modeScalar); err != nil {
+				return err
+			}
+		default:
+			return w.refuse("unsupported_parameter", "is not accepted by this gateway")
+		}
+	}
+	if !given {
+		return w.refuse("unsupported_parameter", "has no url")
+	}
+	return nil
+}
+
+// dataURI judges a string that must be a data: URI.
+func (w *walker) dataURI(k jsontext.Kind, m mode) *RequestError {
+	raw, _ := w.cur.value()
+	if w.cur.err != nil || k == '"' && isDataURI(plainName(raw), mediaKinds[m]) {
+		return nil
+	}
+	return w.refuse("unsupported_parameter",
+		"must be a data: URI (data:%s/TYPE;base64,…): a URL to be fetched is not accepted by this gateway", mediaKinds[m])
+}
+
+// isDataURI reports whether text is data:KIND/TYPE;base64,… in this very spelling. A type that is written in XML is
+// not accepted: it may name addresses itself.
+func isDataURI(text []byte, kind string) bool {
+	const maxType = 64 // bytes
+	rest, ok := bytes.CutPrefix(text, []byte("data:"+kind+"/"))
+	if !ok {
+		return false
+	}
+	typ, _, ok := bytes.Cut(rest[:min(len(rest), maxType)], []byte(";base64,"))
+	return ok && len(typ) > 0 && !bytes.ContainsFunc(typ, func(c rune) bool { return !strings.ContainsRune(subtypeRunes, c) })
+}
+
+// subtypeRunes are those of a media type behind its slash.
+const subtypeRunes = "abcdefghijklmnopqrstuvwxyz0123456789.-"
+
+// inlineKey judges the text of one key of media that are written into the request.
+type inlineKey struct {
+	name string
+	fits func(text []byte) bool
+	want string
+}
+
+// soundKeys are those of input_audio, and sourceKeys those of an image's source.
+var (
+	soundKeys = []inlineKey{
+		{"data", isBase64, "base64"},
+		{"format", func(t []byte) bool { return len(t) <= maxFormat && len(bytes.Trim(t, subtypeRunes)) == 0 }, "a format such as wav"},
+	}
+	sourceKeys = []inlineKey{
+		{"type", func(t []byte) bool { return string(t) == "base64" }, "base64: a URL to be fetched is not accepted by this gateway"},
+		{"media_type", isImageType, "the type of an image such as image/png"},
+		{"data", isBase64, "base64"},
+	}
+)
+
+const maxFormat = 32 // bytes
+
+// isImageType reports whether text is the media type of an image.
+func isImageType(text []byte) bool {
+	return isDataURI([]byte("data:"+clip(string(text), maxFormat)+";base64,"), mediaKinds[modeImage])
+}
+
+// inline judges an object that has exactly these keys.
+func (w *walker) inline(keys []inlineKey) *RequestError {
+	if k := w.cur.kind(); k != '{' {
+		w.cur.skip()
+		return w.refuse("unsupported_parameter", "must be an object, but is %s", kindWord(k))
+	}
+	seen := 0
+	for name := range w.cur.object() {
+		known := false
+		for _, key := range keys {
+			if key.name != string(name) {
+				continue
+			}
+			known = true
+			seen++
+			k := w.cur.kind()
+			raw, _ := w.cur.value()
+			if w.cur.err == nil && (k != '"' || !key.fits(plainName(raw))) {
+				return w.refuse("unsupported_parameter", "must be %s", key.want)
+			}
+			break
+		}
+		if !known {
+			return w.refuse("unsupported_parameter", "is not accepted by this gateway")
+		}
+	}
+	if seen < len(keys) {
+		return w.refuse("unsupported_parameter", "lacks a key")
+	}
+	return nil
+}
+
+// isBase64 reports whether text has the characters of base64 alone, which no URL with a scheme has.
+func isBase64(text []byte) bool {
+	for _, c := range text {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '+', c == '/', c == '=', c == '-', c == '_':
+		default:
+			return false
+		}
+	}
+	return len(text) > 0
+}

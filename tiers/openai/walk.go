@@ -1,0 +1,305 @@
+package openai
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/foregate/foregate/tiers/fields"
+)
+
+// walker judges the values of a request that the gateway sends on: whatever it lets pass names no
+// address and no file for an engine to open. All scans use it.
+//
+// Media may stand only in content parts: in objects whose type says so, which hold the keys of that
+// type and nothing else, and whose media are data: URIs. What engines never look for media in
+// (schemas, the arguments of tools) is passed over.
+type walker struct {
+	cur     *cursor
+	body    []byte // that the cursor reads
+	lim     Limits
+	asked   []asked
+	special bool // some part is neither text nor a refusal
+	schemas bool // in the definitions of tools
+}
+
+// mode says how a value is judged.
+type mode uint8
+
+const (
+	modeFree    mode = iota // any JSON; media only in parts
+	modeSkip                // not looked into
+	modeContent             // text, a part, or a list of both
+	modeScalar              // no object and no array
+	modeImage               // a data: URI, or an object with one under url
+	modeAudio
+	modeVideo
+	modeSound  // {data, format}, base64
+	modeSource // {type: base64, media_type, data}
+)
+
+// media reports whether the mode is one of media.
+func (m mode) media() bool { return m >= modeImage }
+
+// partKey is how the value of a key of a content part is judged.
+type partKey struct {
+	name string
+	mode mode
+}
+
+// partKeys are all keys of [fields.Parts]; a key's place is its bit.
+var partKeys = []partKey{
+	{"type", modeScalar}, {"text", modeScalar}, {"refusal", modeScalar}, {"thinking", modeScalar}, {"signature", modeScalar},
+	{"closed", modeScalar}, {"detail", modeScalar}, {"id", modeScalar}, {"name", modeScalar}, {"tool_use_id", modeScalar},
+	{"is_error", modeScalar}, {"data", modeScalar},
+	{"input", modeSkip}, {"cache_control", modeSkip}, {"citations", modeSkip}, {"annotations", modeSkip}, {"logprobs", modeSkip},
+	{"content", modeContent},
+	{"image_url", modeImage}, {"audio_url", modeAudio}, {"video_url", modeVideo}, {"input_audio", modeSound}, {"source", modeSource},
+}
+
+// keyBits are the places of [partKeys] by name, and partBits the sets of keys that each type may have.
+var keyBits, partBits = func() (map[string]int, map[string]uint32) {
+	keys, parts := map[string]int{}, map[string]uint32{}
+	for i, k := range partKeys {
+		keys[k.name] = i
+	}
+	for typ, p := range fields.Parts {
+		for _, k := range p.Keys {
+			parts[typ] |= 1 << keys[k]
+		}
+	}
+	return keys, parts
+}()
+
+// freeModes are the members of objects that are no parts, whose values are not free. Those of media are
+// there because a part may also stand where no list of parts is looked for, such as in the documents of a score.
+var freeModes = map[string]mode{
+	"content": modeContent, "output": modeContent, "system": modeContent,
+	"tool_calls": modeSkip, "function_call": modeSkip, "arguments": modeSkip, "annotations": modeSkip,
+	"image_url": modeImage, "audio_url": modeAudio, "video_url": modeVideo, "input_audio": modeSound,
+}
+
+// topModes are the top-level members whose values are not free: what constrains the answer, and what
+// no engine reads. Their meaning is the same on every path that has them.
+var topModes = map[string]mode{
+	"metadata": modeSkip, "response_format": modeSkip, "structured_outputs": modeSkip, "text": modeSkip, "tool_choice": modeSkip,
+	"output_format": modeSkip, "output_config": modeSkip,
+	"guided_json": modeSkip, "guided_regex": modeSkip, "guided_choice": modeSkip, "guided_grammar": modeSkip,
+	"json_schema": modeSkip, "regex": modeSkip, "ebnf": modeSkip, "structural_tag": modeSkip, "logit_bias": modeSkip,
+}
+
+// schemaNames are the members of a tool's definition that hold a schema.
+var schemaNames = map[string]bool{
+	"parameters": true, "input_schema": true, "input_examples": true, "output_schema": true, "schema": true, "format": true,
+}
+
+// mediaNames are further names, in lower case, under which engines look for a file or an address. Those that
+// end in url, urls, uri or uris are, too.
+var mediaNames = map[string]bool{
+	"image": true, "images": true, "audio": true, "audios": true, "video": true, "videos": true, "file": true, "files": true,
+	"input_image": true, "input_audio": true, "input_video": true, "input_file": true,
+	"image_data": true, "audio_data": true, "video_data": true, "file_data": true, "file_id": true, "file_path": true, "data": true,
+	"image_embeds": true, "audio_embeds": true, "video_embeds": true, "prompt_embeds": true, "input_embeds": true, "image_pil": true,
+	"multi_modal_data": true, "multi_modal_uuids": true, "mm_data": true,
+}
+
+// namesMedia reports whether engines may look for media under a name. Case makes no difference here.
+func namesMedia(name string) bool {
+	lower := strings.ToLower(name)
+	plural := strings.TrimSuffix(lower, "s")
+	return mediaNames[lower] || strings.HasSuffix(plural, "url") || strings.HasSuffix(plural, "uri")
+}
+
+// value judges the value that comes next.
+func (w *walker) value(m mode) *RequestError {
+	switch m {
+	case modeSkip:
+		w.cur.skip()
+		return nil
+	case modeContent:
+		return w.content()
+	case modeScalar:
+		if k := w.cur.kind(); k == '{' || k == '[' {
+			return w.refuse("invalid_type", "must not be %s", kindWord(k))
+		}
+		w.cur.skip()
+		return nil
+	case modeImage, modeAudio, modeVideo:
+		return w.uri(m)
+	case modeSound:
+		return w.inline(soundKeys)
+	case modeSource:
+		return w.inline(sourceKeys)
+	}
+	return w.free()
+}
+
+// free judges a value of any kind.
+func (w *walker) free() *RequestError {
+	switch w.cur.kind() {
+	case '{':
+		return w.object(false)
+	case '[':
+		for range w.cur.array() {
+			if err := w.free(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w.cur.skip()
+	return nil
+}
+
+// content judges what a message, an item or a tool's result says.
+func (w *walker) content() *RequestError {
+	switch w.cur.kind() {
+	case '{':
+		return w.object(true)
+	case '[':
+		for range w.cur.array() {
+			if err := w.content(); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	w.cur.skip()
+	return nil
+}
+
+// named judges the value of a member of an object that may turn out to be a part.
+func (w *walker) named(name string) *RequestError {
+	m, known := freeModes[name]
+	switch {
+	case w.schemas && schemaNames[name]:
+		w.cur.skip()
+		return nil
+	case known:
+		return w.value(m)
+	case namesMedia(name):
+		return w.absent()
+	}
+	return w.free()
+}
+
+// outside judges the value of a member of an object that cannot be a part: a message or the request itself.
+func (w *walker) outside(name string) *RequestError {
+	if freeModes[name].media() {
+		return w.absent()
+	}
+	return w.named(name)
+}
+
+// absent refuses a value under a name of media, unless it asks for nothing.
+func (w *walker) absent() *RequestError {
+	raw, _ := w.cur.value()
+	if w.cur.err != nil || harmless(raw) {
+		return nil
+	}
+	return w.refuse("unsupported_parameter", "may stand only in a content part of its type")
+}
+
+// object judges an object. A part holds the keys of its type alone. Another object is held to be one, too, when it
+// has media.
+func (w *walker) object(part bool) *RequestError {
+	var o partKeysSeen
+	for raw := range w.cur.object() {
+		name := string(raw)
+		key, known := keyBits[name]
+		var err *RequestError
+		switch {
+		case name == "type" && w.cur.kind() == '"':
+			quoted, _ := w.cur.value()
+			if w.cur.err == nil {
+				o.typ = string(unquote(nil, quoted))
+			}
+		case !part:
+			err = w.named(name)
+			o.media = o.media || freeModes[name].media()
+			o.loose = o.loose || known && partKeys[key].mode.media() && !freeModes[name].media()
+		case known:
+			err = w.value(partKeys[key].mode)
+		default:
+			err = w.refuse("unsupported_parameter", "is no key of a content part")
+		}
+		switch {
+		case err != nil:
+			return err
+		case known:
+			o.keys |= 1 << key
+		case !o.strange:
+			o.strange, o.other = true, clip(name, maxName)
+		}
+	}
+	if w.cur.err != nil {
+		return nil
+	}
+	if p := fields.Parts[o.typ]; part || o.media || p.Media {
+		return w.part(&o, p)
+	}
+	return nil
+}
+
+// partKeysSeen is what an object held.
+type partKeysSeen struct {
+	typ     string // the value of type; "" for none or one that is no string
+	keys    uint32 // bits of partKeys
+	media   bool   // an object that may be a part has a key of media
+	loose   bool   // it has one that was not judged as such, because other objects have the key, too
+	strange bool   // it has a key that no part has
+	other   string // the first of these
+}
+
+// part judges a part that was read.
+func (w *walker) part(o *partKeysSeen, p fields.Part) *RequestError {
+	extra := o.keys &^ partBits[o.typ]
+	switch {
+	case o.typ == "":
+		return w.refuse("unsupported_parameter", "is a content part without a type")
+	case p.Keys == nil:
+		return w.refuse("unsupported_parameter", "is a content part of type %q, which this gateway does not accept", clip(o.typ, maxName))
+	case o.loose:
+		return w.refuse("unsupported_parameter", "is a content part of type %q, which may stand only in the content of a message", o.typ)
+	case o.strange:
+		return w.refuse("unsupported_parameter", "is a content part of type %q, which has no %q", o.typ, o.other)
+	}
+	for i, k := range partKeys {
+		if extra&(1<<i) != 0 {
+			return w.refuse("unsupported_parameter", "is a content part of type %q, which has no %q", o.typ, k.name)
+		}
+	}
+	w.special = w.special || o.typ != "text" && o.typ != "refusal"
+	if p.Media {
+		w.ask(o.typ, w.refuse("unsupported_parameter", "is a content part of type %q, which this gateway does not accept", o.typ))
+	}
+	return nil
+}
+
+// maxName bounds names of the client's in messages, in bytes.
+const maxName = 64
+
+// refuse is an error at the value or the name that was read last, with its place and the offset behind it.
+func (w *walker) refuse(code, format string, args ...any) *RequestError {
+	if w.cur.err != nil {
+		return nil // the caller sees the syntax error
+	}
+	at := fieldAt(string(w.cur.dec.StackPointer()))
+	return badField(at, code, "%s (at byte %d) "+format+".", append([]any{at, w.cur.dec.InputOffset()}, args...)...)
+}
+
+// fieldAt writes a JSON pointer as clients write fields: /messages/0/content is messages[0].content.
+func fieldAt(pointer string) string {
+	const maxField = 200 // bytes
+	var b strings.Builder
+	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		if _, err := strconv.ParseUint(token, 10, 32); err == nil && b.Len() > 0 {
+			b.WriteString("[" + token + "]")
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(clip(strings.NewReplacer("~1", "/", "~0", "~").Replace(token), maxName))
+	}
+	return clip(b.String(), maxField)
+}
