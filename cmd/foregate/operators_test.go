@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -141,4 +142,43 @@ func TestOperatorsTokensAreReplacedUnderAStreamOfOrders(t *testing.T) {
 		t.Errorf("the log tells a secret or its path")
 	}
 	t.Logf("%d orders", sent.Load())
+}
+
+func TestCommandsThatReadAReplicasFileShowATokenThatMayOperate(t *testing.T) {
+	ann, prom := strings.Repeat("1", 32), strings.Repeat("2", 32)
+	both := secretFile(t, "prom metrics "+prom+"\nann operate "+ann+"\n")
+	for name, c := range map[string]struct {
+		f        tokenFile
+		want, no string // the secret, or an error
+	}{
+		"none":               {f: tokenFile{}},
+		"a file without":     {f: tokenFile{file: &config.File{}}},
+		"a replica's":        {f: tokenFile{file: &config.File{AdminTokensFile: both}}, want: ann},
+		"one's own wins":     {f: tokenFile{TokenFile: secretFile(t, prom), file: &config.File{AdminTokensFile: both}}, want: prom},
+		"none that operates": {f: tokenFile{file: &config.File{AdminTokensFile: secretFile(t, "prom metrics "+prom)}}, no: "admin_tokens_file: no token has the scope operate; give --token-file, or $FOREGATE_ADMIN_TOKEN_FILE"},
+		"a token alone":      {f: tokenFile{file: &config.File{AdminTokensFile: secretFile(t, ann)}}, no: `admin_tokens_file: line 1: has 1 words; want "NAME SCOPES SECRET"`},
+	} {
+		secret, err := c.f.secret()
+		if string(secret) != c.want || c.no == "" && err != nil || c.no != "" && (err == nil || err.Error() != c.no) {
+			t.Errorf("%s: %q %v", name, secret, err)
+		}
+	}
+}
+
+func TestCheckReadsTheOperatorsTokens(t *testing.T) {
+	const rest = "\npools: {only: {model: m, backends: [\"http://127.0.0.1:1\"]}}\nroutes: [{model: llama-3, target: only}]\nlisten: 127.0.0.1:0\n"
+	secret := strings.Repeat("1", 32)
+	if status, _, errs := call(t, "check", configFile(t, "admin_tokens_file: "+secretFile(t, "ann all "+secret)+rest)); status != 1 || !strings.Contains(errs, "admin_tokens_file: line 1: want scopes out of metrics, drain, operate") || strings.Contains(errs, secret) {
+		t.Errorf("an unknown scope: %d %s", status, errs)
+	}
+	good := secretFile(t, "ann operate "+secret)
+	if status, _, errs := call(t, "check", configFile(t, "admin_tokens_file: "+good+rest)); status != 0 || errs != "" {
+		t.Errorf("a good file: %d %s", status, errs)
+	}
+	if err := os.Chmod(good, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, errs := call(t, "check", configFile(t, "admin_tokens_file: "+good+rest)); status != 0 || !strings.Contains(errs, "every user of this machine may read it") {
+		t.Errorf("one that all may read: %d %s", status, errs)
+	}
 }
