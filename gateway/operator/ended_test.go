@@ -27,7 +27,7 @@ func shared(t *testing.T) *replicas {
 // another starts a replica.
 func (r *replicas) another() *Set {
 	r.t.Helper()
-	client := redis.NewClient(&redis.Options{Addr: r.redis.Addr(), MaxRetries: -1, ContextTimeoutEnabled: true})
+	client := redis.NewClient(&redis.Options{Addr: r.redis.Addr(), MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
 	r.t.Cleanup(func() { _ = client.Close() })
 	s := New(Options{Redis: client, Logger: zerolog.New(&r.log), Now: func() time.Time { return r.now }})
 	if err := s.Apply(file("ann operate " + annsToken)); err != nil {
