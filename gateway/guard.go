@@ -42,8 +42,10 @@ var (
 
 // errScope refuses a token that is not good for what is asked.
 func errScope(want operator.Scope) error {
-	return &problem{status: http.StatusForbidden, header: [2]string{"WWW-Authenticate", `Bearer realm="foregate", error="insufficient_scope", scope="` + string(want) + `"`}, body: openai.ErrorBody{
-		Message: "This token has not the scope " + string(want) + ", which this path wants (admin_tokens_file).", Type: "permission_error", Code: "wrong_scope",
+	challenge := `Bearer realm="foregate", error="insufficient_scope", scope="` + string(want) + `"`
+	return &problem{status: http.StatusForbidden, header: [2]string{"WWW-Authenticate", challenge}, body: openai.ErrorBody{
+		Message: "This token has not the scope " + string(want) + ", which this path wants (admin_tokens_file).",
+		Type:    "permission_error", Code: "wrong_scope",
 	}}
 }
 
@@ -233,8 +235,8 @@ func (g *Gateway) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, err := g.guard.admit(r)
 		if err != nil {
-			g.log.Warn().Str("operator", c.name()).Str("remote", r.RemoteAddr).Str("origin", clip(r.Header.Get("Origin"))).Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).
-				Str("error", problemOf(err).body.Code).Msg("refused at the admin listener")
+			g.log.Warn().Str("operator", c.name()).Str("remote", r.RemoteAddr).Str("origin", clip(r.Header.Get("Origin"))).
+				Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).Str("error", problemOf(err).body.Code).Msg("refused at the admin listener")
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftoverTime)) // the refusal must not wait for a body that may never come
 			conns.Close(w, r)                                                               // whoever may not enter holds no place
 			writeProblem(w, problemOf(err))

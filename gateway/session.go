@@ -53,7 +53,8 @@ func (g *Gateway) signIn(w http.ResponseWriter, r *http.Request) {
 	}
 	o := g.guard.operators.Of(said.Token)
 	if err := maySignIn(o); err != nil {
-		g.log.Warn().Str("operator", caller{operator: o}.name()).Str("remote", r.RemoteAddr).Str("error", problemOf(err).body.Code).Msg("sign-in at the console refused")
+		g.log.Warn().Str("operator", caller{operator: o}.name()).Str("remote", r.RemoteAddr).Str("error", problemOf(err).body.Code).
+			Msg("sign-in at the console refused")
 		conns.Close(w, r)
 		writeProblem(w, problemOf(err))
 		return
@@ -89,5 +90,8 @@ func (g *Gateway) signOut(w http.ResponseWriter, r *http.Request) {
 }
 
 func cookie(r *http.Request, value string, age int) *http.Cookie {
-	return &http.Cookie{Name: sessionCookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode}
+	return &http.Cookie{
+		Name: sessionCookie, Value: value, Path: "/", MaxAge: age,
+		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
+	}
 }
