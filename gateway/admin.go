@@ -120,11 +120,7 @@ func (g *Gateway) obey(c change, w http.ResponseWriter, r *http.Request) (done, 
 		err = g.opts.Fleet.Undrain(ctx, o.pool, o.backend)
 	}
 	shared := !errors.Is(err, ErrNotShared)
-	e := g.log.Info()
-	if err != nil {
-		e = g.log.Warn().Str("error", clipTo(err.Error(), mostDetail))
-	}
-	e.Str("order", c.what).Str("remote", r.RemoteAddr).Str("pool", o.pool).Str("backend", o.backend).
+	g.orderLine(r, c.what, err).Str("pool", o.pool).Str("backend", o.backend).
 		Str("why", o.why).Dur("for", o.span).Bool("done", err == nil || !shared).Bool("shared", err == nil).Msg("operator's order")
 	if err != nil && shared {
 		return done{}, g.refused(o, err)

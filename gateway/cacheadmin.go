@@ -87,11 +87,7 @@ func (g *Gateway) purge(r *http.Request) (Purged, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), orderTime)
 	defer cancel()
 	everything, err := g.opts.Purge(ctx, scope)
-	e := g.log.Info()
-	if err != nil {
-		e = g.log.Warn().Str("error", clipTo(err.Error(), mostDetail))
-	}
-	e.Str("order", "purge").Str("remote", r.RemoteAddr).Str("tenant", scope.Tenant).Str("route", scope.Route).
+	g.orderLine(r, "purge", err).Str("tenant", scope.Tenant).Str("route", scope.Route).
 		Bool("done", err == nil).Bool("everything", everything).Msg("operator's order")
 	if err != nil {
 		return Purged{}, err

@@ -83,7 +83,7 @@ func TestAConnectionEndsWhereItsClientIsRefusedAsSomebody(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Identity, o.Token = who, []byte(adminToken) })
+	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Identity, o.Operators = who, crew(t) })
 	for _, c := range []struct {
 		method, url string
 		code        int

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -122,18 +121,13 @@ type deskOrder struct {
 	Unset   []string          `json:"unset"`
 	Version *int64            `json:"version"`
 	Why     string            `json:"why"`
-	Who     string            `json:"who"`
 	DryRun  bool              `json:"dry_run"`
 
-	from string // where it came from
+	who string // whose token it came with
 }
 
 func (o *deskOrder) order() SettingsOrder {
-	who := o.from
-	if o.Who != "" {
-		who += ", " + o.Who // the log keeps the beginning
-	}
-	return SettingsOrder{Who: who, Why: o.Why, Set: o.Set, Unset: o.Unset, DryRun: o.DryRun}
+	return SettingsOrder{Who: o.who, Why: o.Why, Set: o.Set, Unset: o.Unset, DryRun: o.DryRun}
 }
 
 // deskOrders answers one kind of order. It is carried out also for somebody who hangs up.
@@ -148,11 +142,7 @@ func (g *Gateway) deskOrders(do func(context.Context, *deskOrder) (SettingsChang
 		defer cancel()
 		result, err := do(ctx, o)
 		if !o.DryRun {
-			e := g.log.Info()
-			if err != nil {
-				e = g.log.Warn().Str("error", clipTo(err.Error(), mostDetail))
-			}
-			e.Str("order", "settings").Str("remote", r.RemoteAddr).Str("why", o.Why).Int64("version", result.Version).Bool("done", err == nil).Msg("operator's order")
+			g.orderLine(r, "settings", err).Str("why", o.Why).Int64("version", result.Version).Bool("done", err == nil).Msg("operator's order")
 		}
 		var refused *SettingsRefused
 		if o.DryRun && errors.As(err, &refused) { // that was the question
@@ -169,7 +159,7 @@ func (g *Gateway) deskOrders(do func(context.Context, *deskOrder) (SettingsChang
 
 // deskOrder reads an order strictly: a field that is misspelt could mean another change.
 func (g *Gateway) deskOrder(w http.ResponseWriter, r *http.Request) (*deskOrder, error) {
-	if g.guard.token == nil {
+	if g.guard.operators == nil {
 		return nil, errReadOnly
 	}
 	if _, err := query(r.URL.RawQuery, nil); err != nil {
@@ -183,23 +173,12 @@ func (g *Gateway) deskOrder(w http.ResponseWriter, r *http.Request) (*deskOrder,
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&o); err != nil || d.More() {
-		return nil, invalid(http.StatusBadRequest, "bad_body", `Want one JSON object: {"set": {NAME: VALUE as text}, "unset": [NAME], "why": TEXT, "who": NAME, "dry_run": true|false}, or {"version": N, …} to roll back.`)
+		return nil, invalid(http.StatusBadRequest, "bad_body", `Want one JSON object: {"set": {NAME: VALUE as text}, "unset": [NAME], "why": TEXT, "dry_run": true|false}, or {"version": N, …} to roll back.`)
 	}
-	for _, t := range []struct {
-		name, text string
-		most       int
-	}{{"why", o.Why, mostWhy}, {"who", o.Who, 32}} {
-		if len(t.text) > t.most || !utf8.ValidString(t.text) || strings.ContainsFunc(t.text, unicode.IsControl) {
-			return nil, badParam(t.name, fmt.Sprintf("want at most %d bytes of text in one line", t.most))
-		}
+	if len(o.Why) > mostWhy || !utf8.ValidString(o.Why) || strings.ContainsFunc(o.Why, unicode.IsControl) {
+		return nil, badParam("why", fmt.Sprintf("want at most %d bytes of text in one line", mostWhy))
 	}
-	o.from = "admin listener"
-	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
-		o.from = host
-	}
-	if g.guard.session(r) != "" {
-		o.from = "console, " + o.from
-	}
+	o.who = callerOf(r).author()
 	return &o, nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/slowdown"
 	"github.com/foregate/foregate/panics"
 	"github.com/foregate/foregate/tiers"
@@ -55,11 +56,11 @@ type Drain struct {
 
 // Options wires a Gateway.
 type Options struct {
-	Listen   string       // address of the public listener
-	Listener net.Listener // instead of Listen
-	Admin    string       // address of the admin listener; "" is none
-	Token    []byte       // that operators show there; nil: pages only show, and the listener must be on loopback
-	Console  http.Handler // served under /console/ there; nil is none
+	Listen    string        // address of the public listener
+	Listener  net.Listener  // instead of Listen
+	Admin     string        // address of the admin listener; "" is none
+	Operators *operator.Set // who may do something there, run by whoever made it; nil: pages only show, and the listener must be on loopback
+	Console   http.Handler  // served under /console/ there; nil is none
 
 	Cascade   *tiers.Cascade
 	Models    []Model
@@ -169,7 +170,7 @@ func New(o Options) (*Gateway, error) {
 	if o.HighShare == nil {
 		o.HighShare = func() float64 { return highShare }
 	}
-	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, repeats: newRepeats(), guard: newGuard(o.Token, o.Now), tenants: newTenants(o.Tenants),
+	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, repeats: newRepeats(), guard: guard{operators: o.Operators}, tenants: newTenants(o.Tenants),
 		failures: slowdown.New(slowdown.Options{Registerer: o.Registerer, Now: o.Now}), failed: make(chan error, 2)}
 	g.metrics.readiness(o.Registerer, g)
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
@@ -250,10 +251,10 @@ func (g *Gateway) listen() error {
 		return fmt.Errorf("admin listener: %w", err)
 	}
 	g.guard.local = onLoopback(g.admin.addr)
-	if !g.guard.local && g.guard.token == nil {
+	if !g.guard.local && g.guard.operators == nil {
 		_ = g.public.ln.Close()
 		_ = g.admin.ln.Close()
-		return fmt.Errorf("admin listener: %v is not on loopback, so it needs a token", g.admin.addr)
+		return fmt.Errorf("admin listener: %v is not on loopback, so it needs operators' tokens", g.admin.addr)
 	}
 	return nil
 }

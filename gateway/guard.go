@@ -1,42 +1,36 @@
 package gateway
 
 import (
+	"context"
 	"crypto/hmac"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
-	"encoding/json"
 	"net"
 	"net/http"
 	"net/url"
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/foregate/foregate/gateway/conns"
+	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
 const (
 	sessionCookie = "foregate_session"
-	sessionTime   = 12 * time.Hour
 	csrfHeader    = "X-Csrf-Token"
-	nonceBytes    = 16
 )
-
-// spelling64 knows one spelling of a value.
-var spelling64 = base64.RawURLEncoding.Strict()
 
 // What the admin listener refuses before it knows what for.
 var (
 	errNoToken = &problem{status: http.StatusUnauthorized, header: [2]string{"WWW-Authenticate", `Bearer realm="foregate"`}, body: openai.ErrorBody{
-		Message: "Show the operators' token (admin_token_file): Authorization: Bearer TOKEN, or sign in at /console/.", Type: "authentication_error", Code: "no_token",
+		Message: "Show an operator's token (admin_tokens_file): Authorization: Bearer TOKEN, or sign in at /console/.", Type: "authentication_error", Code: "no_token",
 	}}
 	errBadToken = &problem{status: http.StatusUnauthorized, header: [2]string{"WWW-Authenticate", `Bearer realm="foregate"`}, body: openai.ErrorBody{
-		Message: "This is not the operators' token (admin_token_file).", Type: "authentication_error", Code: "bad_token",
+		Message: "This is no operator's token (admin_tokens_file).", Type: "authentication_error", Code: "bad_token",
 	}}
 	errReadOnly = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
-		Message: "No token is configured here (admin_token_file), so pages only show, and nobody changes settings at this listener.", Type: "permission_error", Code: "read_only",
+		Message: "No tokens are configured here (admin_tokens_file), so pages only show, and nobody changes settings at this listener.", Type: "permission_error", Code: "read_only",
 	}}
 	errStrangeHost = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
 		Message: "This listener is on loopback, and answers whoever shows no token at an IP address or localhost only.", Type: "permission_error", Code: "strange_host",
@@ -46,106 +40,144 @@ var (
 	}}
 )
 
-// guard says who may do what at the admin listener. With a token, whoever changes something
-// must show it, and where the listener is not on loopback whoever looks, too. Tools show it as a
-// bearer key; a page does so once, for a session: a signed cookie that no other site's page can
-// have sent (SameSite) or use (the CSRF key, the Origin). Sessions are kept nowhere, so they are
-// good at every replica, and end by their time or with the token.
+// errScope refuses a token that is not good for what is asked.
+func errScope(want operator.Scope) error {
+	challenge := `Bearer realm="foregate", error="insufficient_scope", scope="` + string(want) + `"`
+	return &problem{status: http.StatusForbidden, header: [2]string{"WWW-Authenticate", challenge}, body: openai.ErrorBody{
+		Message: "This token has not the scope " + string(want) + ", which this path wants (admin_tokens_file).",
+		Type:    "permission_error", Code: "wrong_scope",
+	}}
+}
+
+// anybody is the scope of what tells nothing of anybody, and needs no token.
+const anybody operator.Scope = ""
+
+// scopes says what a path of the admin listener wants, whatever the method. "/*" stands for all that is below. A
+// path that is not here wants operate, so that one that was forgotten is open to nobody.
+var scopes = map[string]operator.Scope{
+	"/":              anybody,
+	"/livez":         anybody,
+	"/readyz":        anybody,
+	"/admin/session": anybody, // signing in shows a token of its own
+	"/console/*":     anybody, // the pages, which are the same everywhere
+
+	"/metrics": operator.Metrics,
+
+	"/admin/backends": operator.Drain,
+	"/admin/drain":    operator.Drain,
+	"/admin/undrain":  operator.Drain,
+	"/admin/spot":     operator.Drain,
+
+	"/console/live":            operator.Operate,
+	"/admin/status":            operator.Operate,
+	"/admin/settings":          operator.Operate,
+	"/admin/settings/log":      operator.Operate,
+	"/admin/settings/rollback": operator.Operate,
+	"/admin/cache":             operator.Operate,
+	"/admin/cache/purge":       operator.Operate,
+	"/admin/risk":              operator.Operate,
+	"/admin/tenants":           operator.Operate,
+	"/admin/receipts":          operator.Operate,
+	"/admin/receipts/*":        operator.Operate,
+	"/debug/pprof/*":           operator.Operate,
+}
+
+// scopeOf is what a path wants; listed is false where it is not in the table.
+func scopeOf(path string) (want operator.Scope, listed bool) {
+	if want, listed = scopes[path]; listed {
+		return want, true
+	}
+	for at := strings.LastIndexByte(path, '/'); at > 0; at = strings.LastIndexByte(path[:at], '/') {
+		if want, listed = scopes[path[:at]+"/*"]; listed {
+			return want, true
+		}
+	}
+	return operator.Operate, false
+}
+
+// guard says who may do what at the admin listener. With tokens, whoever changes something must show one, and where
+// the listener is not on loopback whoever looks, too; who shows one may do what its scopes say. Tools show it as a
+// bearer key; a page does so once, for a session: a signed cookie that no other site's page can have sent
+// (SameSite) or use (the CSRF key, the Origin).
 type guard struct {
-	token []byte // nil: none is configured
-	key   []byte // signs sessions
-	local bool   // the listener is on loopback
-	now   func() time.Time
+	operators *operator.Set // nil: no tokens are configured
+	local     bool          // the listener is on loopback
 }
 
-func newGuard(token []byte, now func() time.Time) guard {
-	if len(token) == 0 {
-		return guard{now: now}
-	}
-	return guard{token: token, key: seal(token, "foregate admin sessions"), now: now}
+// caller is who asks the admin listener for something: somebody with a token, somebody in a session, or anybody.
+type caller struct {
+	operator *operator.Operator // nil: anybody
+	session  *operator.Session  // nil: the token itself was shown, or nothing
 }
 
-// seal is the HMAC of parts, none of which can be mistaken for two.
-func seal(key []byte, parts ...string) []byte {
-	mac := hmac.New(sha256.New, key)
-	for _, p := range parts {
-		var size [8]byte
-		binary.BigEndian.PutUint64(size[:], uint64(len(p)))
-		_, _ = mac.Write(size[:]) // a hash takes all
-		_, _ = mac.Write([]byte(p))
-	}
-	return mac.Sum(nil)
-}
-
-// is reports whether a token is the one, in a time that tells nothing of it.
-func (a *guard) is(token string) bool {
-	return a.token != nil && hmac.Equal(seal(a.key, token), seal(a.key, string(a.token)))
-}
-
-// begin makes the value of a session's cookie.
-func (a *guard) begin() string {
-	said := make([]byte, 8, 8+nonceBytes)
-	binary.BigEndian.PutUint64(said, uint64(a.now().Add(sessionTime).Unix()))
-	said = said[:8+nonceBytes]
-	_, _ = rand.Read(said[8:]) // never fails
-	text := spelling64.EncodeToString(said)
-	return text + "." + spelling64.EncodeToString(seal(a.key, "session", text))
-}
-
-// session is the cookie of a session that is good, or "".
-func (a *guard) session(r *http.Request) string {
-	if a.token == nil {
+// name is the operator's, "" for anybody.
+func (c caller) name() string {
+	if c.operator == nil {
 		return ""
+	}
+	return c.operator.Name
+}
+
+// author is who the history of the settings says it was.
+func (c caller) author() string {
+	if c.session != nil {
+		return c.name() + " via console"
+	}
+	return c.name()
+}
+
+// who says who asks. A wrong token is an error, also for what anybody may do.
+func (a *guard) who(r *http.Request) (caller, error) {
+	if a.operators == nil {
+		return caller{}, nil
+	}
+	if scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " "); strings.EqualFold(scheme, "Bearer") {
+		if o := a.operators.Of(token); o != nil {
+			return caller{operator: o}, nil
+		}
+		return caller{}, errBadToken
+	}
+	if s := a.session(r); s != nil {
+		return caller{operator: s.Operator, session: s}, nil
+	}
+	return caller{}, nil
+}
+
+// session is the one whose cookie a request has, nil where that is not good.
+func (a *guard) session(r *http.Request) *operator.Session {
+	if a.operators == nil {
+		return nil
 	}
 	for _, c := range r.CookiesNamed(sessionCookie) {
-		text, mac, ok := strings.Cut(c.Value, ".")
-		said, err := spelling64.DecodeString(text)
-		if !ok || err != nil || len(said) != 8+nonceBytes {
-			continue
-		}
-		given, err := spelling64.DecodeString(mac)
-		if err == nil && hmac.Equal(given, seal(a.key, "session", text)) && uint64(a.now().Unix()) < binary.BigEndian.Uint64(said) {
-			return c.Value
+		if s, ok := a.operators.Session(c.Value); ok {
+			return &s
 		}
 	}
-	return ""
+	return nil
 }
 
-// csrf is what a page of a session must say to change something.
-func (a *guard) csrf(session string) string {
-	if session == "" {
-		return ""
+// admit says who asks, and why that is refused; the error is nil where it is not.
+func (a *guard) admit(r *http.Request) (caller, error) {
+	c, err := a.who(r)
+	if err != nil {
+		return c, err
 	}
-	return spelling64.EncodeToString(seal(a.key, "csrf", session))
-}
-
-// everybodys are paths that tell nothing of anybody.
-func everybodys(path string) bool {
-	switch path {
-	case "/", "/livez", "/readyz", "/admin/session":
-		return true
-	}
-	return strings.HasPrefix(path, "/console/") && path != "/console/live"
-}
-
-// admit says why a request to the admin listener is refused, nil where it is not.
-func (a *guard) admit(r *http.Request) error {
-	scheme, bearer, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	tool := strings.EqualFold(scheme, "Bearer")
-	switch looks := r.Method == http.MethodGet || r.Method == http.MethodHead; {
-	case tool && a.token != nil:
-		if !a.is(bearer) {
-			return errBadToken
-		}
-		return sameSite(r, true)
-	case looks && (everybodys(r.URL.Path) || a.session(r) != ""):
-		return nil
+	want, _ := scopeOf(r.URL.Path)
+	may := want == anybody || c.operator != nil && c.operator.May(want)
+	looks := r.Method == http.MethodGet || r.Method == http.MethodHead
+	switch {
+	case c.operator != nil && !may:
+		return c, errScope(want)
+	case c.operator != nil && c.session == nil:
+		return c, sameSite(r, true)
+	case looks && may:
+		return c, nil
 	case looks && a.local:
-		return ownLook(r)
+		return c, ownLook(r)
 	case looks:
-		return errNoToken
+		return c, errNoToken
 	}
-	return a.admitChange(r)
+	return c, a.admitChange(r, c)
 }
 
 // ownLook refuses looks at a listener on loopback that a browser sends for others: for a page of
@@ -167,20 +199,19 @@ func ownLook(r *http.Request) error {
 }
 
 // admitChange is admit for what is no question, by somebody who shows no token.
-func (a *guard) admitChange(r *http.Request) error {
-	session := a.session(r)
-	if err := sameSite(r, a.token != nil); err != nil {
+func (a *guard) admitChange(r *http.Request, c caller) error {
+	if err := sameSite(r, a.operators != nil); err != nil {
 		return err
 	}
 	switch {
-	case r.URL.Path == "/admin/session" && session == "":
+	case r.URL.Path == "/admin/session" && c.session == nil:
 		return nil
-	case session != "":
-		if !hmac.Equal([]byte(r.Header.Get(csrfHeader)), []byte(a.csrf(session))) {
+	case c.session != nil:
+		if !hmac.Equal([]byte(r.Header.Get(csrfHeader)), []byte(c.session.CSRF())) {
 			return errCSRF
 		}
 		return nil
-	case a.token != nil:
+	case a.operators != nil:
 		return errNoToken
 	case !privateHost(r.Host): // whatever else it leaves out, a browser names the page's host
 		return errStrangeHost
@@ -190,69 +221,66 @@ func (a *guard) admitChange(r *http.Request) error {
 	return nil
 }
 
+// callerKey is where a request of the admin listener has its caller.
+type callerKey struct{}
+
+// callerOf is who asks, as admit has found.
+func callerOf(r *http.Request) caller {
+	c, _ := r.Context().Value(callerKey{}).(caller)
+	return c
+}
+
 // guarded lets through what admit does.
 func (g *Gateway) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := g.guard.admit(r); err != nil {
-			g.log.Warn().Str("remote", r.RemoteAddr).Str("origin", clip(r.Header.Get("Origin"))).Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).
-				Str("error", problemOf(err).body.Code).Msg("refused at the admin listener")
+		c, err := g.guard.admit(r)
+		if err != nil {
+			g.log.Warn().Str("operator", c.name()).Str("remote", r.RemoteAddr).Str("origin", clip(r.Header.Get("Origin"))).
+				Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).Str("error", problemOf(err).body.Code).Msg("refused at the admin listener")
 			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftoverTime)) // the refusal must not wait for a body that may never come
 			conns.Close(w, r)                                                               // whoever may not enter holds no place
 			writeProblem(w, problemOf(err))
 			return
 		}
-		if !everybodys(r.URL.Path) {
+		if want, _ := scopeOf(r.URL.Path); want != anybody {
 			conns.Know(r)
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
 }
 
-// Session is what GET /admin/session tells a page of itself.
-type Session struct {
-	Writable bool   `json:"writable"` // a token is configured
-	SignedIn bool   `json:"signed_in"`
-	CSRF     string `json:"csrf"` // for X-Csrf-Token; "" without a session
-}
-
-func (g *Gateway) session(w http.ResponseWriter, r *http.Request) {
-	s := g.guard.session(r)
-	writeJSON(w, Session{Writable: g.guard.token != nil, SignedIn: s != "", CSRF: g.guard.csrf(s)})
-}
-
-// signIn answers POST /admin/session {"token":"…"} with a session.
-func (g *Gateway) signIn(w http.ResponseWriter, r *http.Request) {
-	if g.guard.token == nil {
-		writeProblem(w, errReadOnly)
-		return
-	}
-	body, err := takeBody(w, r, orderBody, DefaultTimeouts())
+// orderLine begins the line that an order leaves in the log: who gave it, and what came of it.
+func (g *Gateway) orderLine(r *http.Request, what string, err error) *zerolog.Event {
+	e := g.log.Info()
 	if err != nil {
-		writeProblem(w, g.orderProblem(err))
-		return
+		e = g.log.Warn().Str("error", clipTo(err.Error(), mostDetail))
 	}
-	var said struct{ Token string }
-	if json.Unmarshal(body, &said) != nil || !g.guard.is(said.Token) {
-		g.log.Warn().Str("remote", r.RemoteAddr).Msg("sign-in at the console refused")
-		conns.Close(w, r)
-		writeProblem(w, errBadToken)
-		return
-	}
-	g.log.Info().Str("remote", r.RemoteAddr).Msg("signed in at the console")
-	value := g.guard.begin()
-	http.SetCookie(w, cookie(r, value, int(sessionTime.Seconds())))
-	writeJSON(w, Session{Writable: true, SignedIn: true, CSRF: g.guard.csrf(value)})
+	return e.Str("order", what).Str("operator", callerOf(r).name()).Str("remote", r.RemoteAddr)
 }
 
-// signOut answers DELETE /admin/session: the browser forgets the session.
-func (g *Gateway) signOut(w http.ResponseWriter, r *http.Request) {
-	http.SetCookie(w, cookie(r, "", -1))
-	writeJSON(w, Session{Writable: g.guard.token != nil})
+// whileAdmitted sends nothing more of an answer from when its request would be refused: the token is gone, or the
+// session is over. It is for streams; orders are finished, and answered.
+func (g *Gateway) whileAdmitted(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&admittedWriter{ResponseWriter: w, admit: func() error { _, err := g.guard.admit(r); return err }}, r)
+	})
 }
 
-func cookie(r *http.Request, value string, age int) *http.Cookie {
-	return &http.Cookie{Name: sessionCookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode}
+type admittedWriter struct {
+	http.ResponseWriter
+	admit func() error
 }
+
+// Write fails where the request is not admitted any more.
+func (w *admittedWriter) Write(p []byte) (int, error) {
+	if err := w.admit(); err != nil {
+		return 0, err
+	}
+	return w.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (w *admittedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // fromPage reports whether a browser sends this for a page.
 func fromPage(r *http.Request) bool {

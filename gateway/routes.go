@@ -41,6 +41,7 @@ func (g *Gateway) adminRoutes() http.Handler {
 	if g.opts.Console != nil {
 		r.Get("/", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/console/", http.StatusFound) })
 		r.Method(http.MethodGet, "/console/*", g.opts.Console)
+		r.Method(http.MethodGet, "/console/live", g.whileAdmitted(g.opts.Console))
 	}
 	g.probes(r)
 	g.fleetRoutes(r)

@@ -10,7 +10,6 @@ import (
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/settings"
 )
 
@@ -94,19 +93,4 @@ func deskError(err error) error {
 		return fmt.Errorf("%w: %w", gateway.ErrSettingsReadOnly, err)
 	}
 	return err
-}
-
-// adminToken reads the operators' token; nil is none. An error does not repeat the path.
-func adminToken(f *config.File) ([]byte, []string, error) {
-	if f.AdminTokenFile == "" {
-		return nil, nil, nil
-	}
-	token, open, err := identity.ReadSecret(f.AdminTokenFile)
-	if err != nil {
-		return nil, nil, fmt.Errorf("admin_token_file: %w", err)
-	}
-	if open {
-		return token, []string{"admin_token_file: the file may be read by every user of this machine; take the permission away (chmod o-r)"}, nil
-	}
-	return token, nil, nil
 }

@@ -62,9 +62,10 @@ func TestOperatorsChangeSettingsAtAReplicaAsTheUserWhoMay(t *testing.T) {
 
 func TestCommandsShowTheTokenThatTheListenerWants(t *testing.T) {
 	token := secretFile(t, strings.Repeat("t", 32))
+	tokens := secretFile(t, "prom metrics "+strings.Repeat("m", 32)+"\nann operate "+strings.Repeat("t", 32)+"\n")
 	p := serve(t, `listen: 127.0.0.1:0
 admin: 0.0.0.0:0
-admin_token_file: `+token+`
+admin_tokens_file: `+tokens+`
 pools: {p: {model: m, backends: ["http://127.0.0.1:1"]}}
 routes: [{model: m, target: p}]
 `)
@@ -78,6 +79,9 @@ routes: [{model: m, target: p}]
 	}
 	if status, out, errs := call(t, "status", "--admin", admin, "--token-file", token); status != 0 || !strings.Contains(out, "pool") {
 		t.Errorf("with: status %d: %s %s", status, out, errs)
+	}
+	if status, _, errs := call(t, "status", "--admin", admin, "--token-file", secretFile(t, strings.Repeat("m", 32))); status != 1 || !strings.Contains(errs, "has not the scope operate") {
+		t.Errorf("with one for metrics: status %d: %s", status, errs)
 	}
 	short := filepath.Join(t.TempDir(), "short")
 	if err := os.WriteFile(short, []byte("too short"), 0o600); err != nil {

@@ -7,10 +7,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/operator"
 )
 
 const (
@@ -33,22 +36,48 @@ func adminURL(base, path string) (*url.URL, error) {
 
 // tokenFile is for commands that ask an admin listener.
 type tokenFile struct {
-	TokenFile string `type:"path" env:"FOREGATE_ADMIN_TOKEN_FILE" help:"File with the operators' token, which an admin listener beyond loopback wants (admin_token_file)." placeholder:"FILE"`
+	TokenFile string `type:"path" env:"FOREGATE_ADMIN_TOKEN_FILE" help:"File with an operator's token alone, which an admin listener beyond loopback wants (admin_tokens_file)." placeholder:"FILE"`
+
+	file *config.File `kong:"-"` // that of a replica, where its tokens are; nil is none
 }
 
-// askAdmin asks an admin listener, and returns what it answers. token is the path of the file
-// with the operators' token; "" shows none.
-func askAdmin(e *env, method string, at *url.URL, token string) ([]byte, error) {
+// secret is the token to show, nil where none is named. A replica's file has one in its place, which is good for
+// everything.
+func (f tokenFile) secret() ([]byte, error) {
+	switch {
+	case f.TokenFile != "":
+		secret, _, err := identity.ReadSecret(f.TokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("--token-file: %w", err)
+		}
+		return secret, nil
+	case f.file == nil || f.file.AdminTokensFile == "":
+		return nil, nil
+	}
+	tokens, err := adminTokens(f.file)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range tokens {
+		if slices.Contains(t.Scopes, string(operator.Operate)) {
+			return t.Secret, nil
+		}
+	}
+	return nil, errors.New("admin_tokens_file: no token has the scope operate; give --token-file, or $FOREGATE_ADMIN_TOKEN_FILE")
+}
+
+// askAdmin asks an admin listener, and returns what it answers. It shows the token that there is.
+func askAdmin(e *env, method string, at *url.URL, f tokenFile) ([]byte, error) {
+	token, err := f.secret()
+	if err != nil {
+		return nil, err
+	}
 	req, err := http.NewRequestWithContext(e.ctx, method, at.String(), http.NoBody)
 	if err != nil {
 		return nil, errors.New("--admin: want a URL such as http://127.0.0.1:9090")
 	}
-	if token != "" {
-		secret, _, err := identity.ReadSecret(token)
-		if err != nil {
-			return nil, fmt.Errorf("--token-file: %w", err)
-		}
-		req.Header.Set("Authorization", "Bearer "+string(secret))
+	if token != nil {
+		req.Header.Set("Authorization", "Bearer "+string(token))
 	}
 	resp, err := (&http.Client{Timeout: statusWait, Transport: &http.Transport{Proxy: nil, DisableKeepAlives: true}}).Do(req)
 	if err != nil {
@@ -59,10 +88,10 @@ func askAdmin(e *env, method string, at *url.URL, token string) ([]byte, error) 
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", at.Redacted(), err)
-	case resp.StatusCode == http.StatusUnauthorized && token == "":
-		return nil, fmt.Errorf("%s: the listener wants the operators' token: give --token-file, or $FOREGATE_ADMIN_TOKEN_FILE", at.Redacted())
+	case resp.StatusCode == http.StatusUnauthorized && token == nil:
+		return nil, fmt.Errorf("%s: the listener wants an operator's token: give --token-file, or $FOREGATE_ADMIN_TOKEN_FILE", at.Redacted())
 	case resp.StatusCode == http.StatusUnauthorized:
-		return nil, fmt.Errorf("%s: what --token-file or $FOREGATE_ADMIN_TOKEN_FILE holds is not the listener's token", at.Redacted())
+		return nil, fmt.Errorf("%s: what --token-file or $FOREGATE_ADMIN_TOKEN_FILE holds is none of the listener's tokens", at.Redacted())
 	case resp.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("%s: status %d: %s", at.Redacted(), resp.StatusCode, refusalOf(body))
 	case len(body) > mostStatus:

@@ -36,13 +36,13 @@ func (c *cacheStatsCmd) Run(e *env) error {
 		if err != nil {
 			return err
 		}
-		admin, c.TokenFile = f.Admin, cmp.Or(c.TokenFile, f.AdminTokenFile)
+		admin, c.file = f.Admin, f
 	}
 	at, err := adminURL(cmp.Or(admin, "127.0.0.1:9090"), "/admin/cache")
 	if err != nil {
 		return err
 	}
-	body, err := askAdmin(e, http.MethodGet, at, c.TokenFile)
+	body, err := askAdmin(e, http.MethodGet, at, c.tokenFile)
 	if err != nil {
 		return err
 	}

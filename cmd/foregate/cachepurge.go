@@ -217,7 +217,7 @@ func (c *cachePurgeCmd) throughAdmin(e *env, f *config.File, s cache.Scope) erro
 		q.Set("route", s.Route)
 	}
 	at.RawQuery = q.Encode()
-	body, err := askAdmin(e, http.MethodPost, at, f.AdminTokenFile)
+	body, err := askAdmin(e, http.MethodPost, at, tokenFile{file: f})
 	if err != nil {
 		return err
 	}

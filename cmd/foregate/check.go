@@ -8,6 +8,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/reload"
 )
 
@@ -39,7 +40,7 @@ func (c *checkCmd) Run(e *env) error {
 	return err
 }
 
-// addSecrets reads the files of seal keys and passwords that a configuration names.
+// addSecrets reads the files of seal keys, passwords and tokens that a configuration names.
 func addSecrets(f *config.File, files *reload.Watcher) error {
 	if _, err := sealer(f.Cache, files, zerolog.Nop()); err != nil {
 		return err
@@ -53,7 +54,10 @@ func addSecrets(f *config.File, files *reload.Watcher) error {
 			return err
 		}
 	}
-	return nil
+	if f.AdminTokensFile == "" {
+		return nil
+	}
+	return files.Add(adminTokensFile(f, operator.New(operator.Options{}).Apply))
 }
 
 // readableSecrets tell of the files of secrets that too many may read. (The log of serve tells of them, too.)

@@ -12,15 +12,15 @@ import (
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
-// guardedGateway is a process with the token of its operators.
+// guardedGateway is a process with the token of its operator.
 func guardedGateway(t *testing.T, token string) *process {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte(token+"\n"), 0o600); err != nil {
+	file := filepath.Join(t.TempDir(), "tokens")
+	if err := os.WriteFile(file, []byte("ann operate "+token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	sim := vllmsim.Start(t, vllmsim.Options{Model: "m", TimeScale: 20})
-	p := serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nadmin_token_file: %s\nredis: {url: embedded}\npools: {only: {model: m, backends: [%q]}}\nroutes: [{model: llama-3, target: only}]\ndrain: {delay: 0s, grace: 1s}\n", file, sim.URL()))
+	p := serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nadmin_tokens_file: %s\nredis: {url: embedded}\npools: {only: {model: m, backends: [%q]}}\nroutes: [{model: llama-3, target: only}]\ndrain: {delay: 0s, grace: 1s}\n", file, sim.URL()))
 	p.ready(t)
 	return p
 }

@@ -71,7 +71,7 @@ type demo struct {
 	registry *prometheus.Registry
 	store    stores
 	front    *fanOut
-	token    []byte
+	token    string
 	admin    string
 	running  []func()
 }
@@ -86,7 +86,7 @@ func (d *demo) start() error {
 	}
 	d.store = store
 	d.running = append(d.running, closeStores)
-	d.token = []byte(rand.Text() + rand.Text())
+	d.token = rand.Text() + rand.Text()
 	d.prepare()
 	file, err := d.startPools()
 	if err != nil {
@@ -150,7 +150,7 @@ func (d *demo) startReplica(i int, file *config.File) (*gateway.Gateway, error) 
 	p.log = d.log().With().Int("replica", i+1).Logger()
 	p.registerer = prometheus.WrapRegistererWith(prometheus.Labels{"replica": fmt.Sprint(i + 1)}, d.registry)
 	if i == 0 { // one admin port shows all replicas
-		p.admin, p.gatherer, p.token = d.cmd.Admin, d.registry, d.token
+		p.admin, p.gatherer, p.tokens = d.cmd.Admin, d.registry, fmt.Appendf(nil, "demo operate %s\n", d.token)
 	}
 	r, err := assemble(d.env.ctx, p)
 	if err != nil {

@@ -18,12 +18,12 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. ARCHITECTURE.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/identity", "gateway/limits", "gateway/reload", "gateway/secrets", "gateway/settings", "gateway/tracing",
+	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/secrets", "gateway/settings", "gateway/tracing",
 		"tiers", "tiers/choose", "tiers/economy", "tiers/fields", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk", "breaker", "cache", "panics", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality", "loadtest/replay"},
 
-	"gateway":           {"gateway/conns", "gateway/identity", "gateway/admission", "gateway/limits", "gateway/lookup", "gateway/slowdown", "cache", "tiers", "tiers/openai", "tiers/pool", "panics"},
+	"gateway":           {"gateway/conns", "gateway/identity", "gateway/admission", "gateway/limits", "gateway/lookup", "gateway/operator", "gateway/slowdown", "cache", "tiers", "tiers/openai", "tiers/pool", "panics"},
 	"gateway/admission": {"gateway/identity", "tiers/pool", "panics"},
 	"gateway/config":    {"tiers/fields"},
 	"gateway/conns":     {},
@@ -31,6 +31,7 @@ var arrows = map[string][]string{
 	"gateway/identity":  {},
 	"gateway/limits":    {"gateway/lookup"},
 	"gateway/lookup":    {},
+	"gateway/operator":  {"gateway/secrets"},
 	"gateway/reload":    {},
 	"gateway/secrets":   {},
 	"gateway/slowdown":  {},
@@ -79,7 +80,7 @@ var walls = map[string][]string{
 	"github.com/go-chi/chi":                {"gateway"},
 	"github.com/santhosh-tekuri":           {"tiers/schema"},
 	"github.com/sony/gobreaker":            {"breaker"},
-	"github.com/redis/go-redis":            {"breaker", "cache", "cmd/foregate", "cmd/loadtest", "gateway/limits", "gateway/settings", "loadtest/chaos", "tiers/evidence", "tiers/fleet"},
+	"github.com/redis/go-redis":            {"breaker", "cache", "cmd/foregate", "cmd/loadtest", "gateway/limits", "gateway/operator", "gateway/settings", "loadtest/chaos", "tiers/evidence", "tiers/fleet"},
 	"github.com/alicebob/miniredis":        {"cmd/foregate"},
 	"github.com/alecthomas/kong":           {"cmd/foregate", "cmd/loadtest", "cmd/vllmsim"},
 	"github.com/go-jose/go-jose":           {"gateway/identity"},
@@ -88,7 +89,7 @@ var walls = map[string][]string{
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"tiers/pressure"},
 	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/admission", "gateway/conns", "gateway/console", "gateway/limits", "gateway/reload", "gateway/settings", "gateway/slowdown", "gateway/tracing", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
-	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/limits", "gateway/reload", "gateway/settings", "gateway/tracing", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache"},
+	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/settings", "gateway/tracing", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache"},
 	"github.com/klauspost/compress":        {"cache"},
 	"github.com/tinylib/msgp":              {"tiers/kvevents", "loadtest/vllmsim"},
 	"github.com/cespare/xxhash":            {"tiers/pool", "tiers/prefix"},

@@ -73,6 +73,11 @@ func (p *pair) work(t *testing.T) {
 		_ = shedBy(t, r, "m", "")
 	}
 	p.share(t)
+	session := r.operators.Begin(r.operators.Of(pairToken))
+	if err := r.operators.End(t.Context(), session); err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the other hears of the end of a session", func() bool { _, good := p.replicas[1].operators.Session(session.Value); return !good })
 }
 
 // share has an answer of the first replica followed by the second, kept, found and purged.
@@ -229,7 +234,7 @@ func TestEveryCommandOfEveryScriptIsGrantedAndNoOtherOfTheirs(t *testing.T) {
 	// What Go itself sends.
 	sent := []string{
 		"hello", "ping", "evalsha", "script|load", "hgetall", "hkeys", "hlen", "hmget", "hstrlen", "hdel", "xadd", "xread", "xrevrange", "zrem",
-		"publish", "subscribe", "unsubscribe", "cluster|slots", "asking", "client|tracking", "get", "set", "unlink", "xrange", "zrange",
+		"publish", "subscribe", "unsubscribe", "cluster|slots", "asking", "client|tracking", "get", "set", "unlink", "xrange", "zrange", "zadd", "zremrangebyscore",
 	}
 	scripts := 0
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {

@@ -270,6 +270,9 @@ type pair struct {
 	request  redis.UniversalClient // the first one's, of the request's path
 }
 
+// pairToken is that of the one operator of a pair.
+const pairToken = "the-token-of-ann-who-operates-a-pair"
+
 // newPair starts two replicas; section is the configuration of redis.
 func newPair(t *testing.T, section string) *pair {
 	t.Helper()
@@ -294,6 +297,7 @@ drain: {delay: 0s, grace: 1s}
 		p.logs[i] = &syncBuffer{}
 		of := store.parts()
 		of.file, of.log = file, zerolog.New(writer{p.logs[i]})
+		of.admin, of.tokens = "127.0.0.1:0", []byte("ann operate "+pairToken)
 		r, err := assemble(t.Context(), of)
 		if err != nil {
 			t.Fatal(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/foregate/foregate/gateway/console"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/gateway/tracing"
@@ -41,7 +42,7 @@ type parts struct {
 	passwords  passwords             // that connections to Redis show
 	listener   net.Listener          // instead of file.Listen
 	admin      string                // "" is none
-	token      []byte                // that operators show there; nil is none
+	tokens     []byte                // of operators, instead of file.AdminTokensFile
 	log        zerolog.Logger
 	registerer prometheus.Registerer
 	gatherer   prometheus.Gatherer
@@ -50,26 +51,27 @@ type parts struct {
 // replica is one gateway with what it is made of.
 type replica struct {
 	parts
-	files    *reload.Watcher
-	warnings []string // of what the configuration asks for and does not get, or leaves open
-	settings *settings.Watcher
-	breakers *breaker.Set
-	pools    map[string]*pool.Pool
-	events   *kvevents.Index     // nil where no pool has one
-	indexes  map[string]*kvIndex // by pool, where it has one
-	fleet    *fleet.Fleet
-	lines    *admission.Lines
-	limiter  *limits.Limiter
-	cache    *cache.Store
-	flights  *cache.Flights
-	salt     func(tenant string) string
-	prober   *probe.Prober
-	evidence *evidence.Book
-	risks    *riskSource
-	tracer   *tracing.Tracer // nil where nothing is traced
-	cascade  *tiers.Cascade
-	console  *console.Console // nil is none
-	gateway  *gateway.Gateway
+	files     *reload.Watcher
+	warnings  []string // of what the configuration asks for and does not get, or leaves open
+	settings  *settings.Watcher
+	breakers  *breaker.Set
+	pools     map[string]*pool.Pool
+	events    *kvevents.Index     // nil where no pool has one
+	indexes   map[string]*kvIndex // by pool, where it has one
+	fleet     *fleet.Fleet
+	lines     *admission.Lines
+	limiter   *limits.Limiter
+	cache     *cache.Store
+	flights   *cache.Flights
+	salt      func(tenant string) string
+	prober    *probe.Prober
+	evidence  *evidence.Book
+	risks     *riskSource
+	tracer    *tracing.Tracer // nil where nothing is traced
+	cascade   *tiers.Cascade
+	console   *console.Console // nil is none
+	operators *operator.Set    // nil: no tokens are configured
+	gateway   *gateway.Gateway
 }
 
 // assemble wires one replica. Nothing runs before the gateway's Start, but the
@@ -124,6 +126,9 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 	for _, w := range r.warnings {
 		p.log.Warn().Msg(w)
 	}
+	if err := r.makeOperators(); err != nil {
+		return nil, err
+	}
 	r.makeConsole()
 	o := r.gatewayOptions(cascade, who, models)
 	if o.Limits, err = clientLimits(p.file, p.log); err != nil {
@@ -174,7 +179,7 @@ func (r *replica) makeCascade() (*tiers.Cascade, error) {
 func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver, models []string) gateway.Options {
 	f := r.file
 	o := gateway.Options{
-		Listen: f.Listen, Listener: r.listener, Admin: r.admin, Token: r.token, Desk: r.desk(), Tenants: func() []gateway.TenantView { return tenantViews(who) },
+		Listen: f.Listen, Listener: r.listener, Admin: r.admin, Operators: r.operators, Desk: r.desk(), Tenants: func() []gateway.TenantView { return tenantViews(who) },
 		Cascade: cascade, Forward: f.Passthrough, Identity: who, Limiter: r.limiter,
 		Routes: r.routeStates, Lost: func() int { return len(r.settings.Lost()) }, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r}, Inside: inside{r, time.Now()}, Risk: r.risks.views,
 		Timeouts:  r.timeouts,
@@ -201,6 +206,9 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 	if r.console != nil {
 		o.Console = r.console.Handler()
 		o.Loops = append(o.Loops, gateway.Loop{Name: "console", Run: r.console.Run})
+	}
+	if r.operators != nil {
+		o.Loops = append(o.Loops, gateway.Loop{Name: "sessions", Run: r.operators.Run})
 	}
 	r.trace(&o)
 	for _, m := range models {

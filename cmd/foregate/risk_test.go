@@ -19,19 +19,19 @@ var (
 	soon = regexp.MustCompile(`in \S+( \d+\S*)? \((\d+ audits)\)`)
 )
 
-// operator types commands and keeps what comes.
-type operator struct {
+// keyboard is where an operator types commands; it keeps what comes.
+type keyboard struct {
 	t    *testing.T
 	file string // configuration
 	b    strings.Builder
 }
 
 // newOperator has a configuration with two routes and a Redis.
-func newOperator(t *testing.T, n *redisNode) *operator {
+func newOperator(t *testing.T, n *redisNode) *keyboard {
 	t.Helper()
 	t.Setenv("FOREGATE_REDIS", "")
 	t.Setenv("FOREGATE_ADMIN", "")
-	return &operator{t: t, file: configFile(t, `listen: 127.0.0.1:0
+	return &keyboard{t: t, file: configFile(t, `listen: 127.0.0.1:0
 redis: {url: "redis://`+n.addr+`/0"}
 pools: {p: {model: m, backends: ["http://h:1"]}}
 routes: [{model: chat, target: p}, {model: code, target: p}]
@@ -39,7 +39,7 @@ routes: [{model: chat, target: p}, {model: code, target: p}]
 }
 
 // enter types a command, and returns what came on the standard output.
-func (o *operator) enter(line string, args ...string) string {
+func (o *keyboard) enter(line string, args ...string) string {
 	o.t.Helper()
 	status, out, errs := call(o.t, append(append(strings.Fields(line), args...), "-c", o.file)...)
 	o.b.WriteString("$ foregate " + line + "\n" + out + errs)
@@ -51,7 +51,7 @@ func (o *operator) enter(line string, args ...string) string {
 }
 
 // compare compares all that came with a golden file, in which no line is wider than a terminal.
-func (o *operator) compare(name string) {
+func (o *keyboard) compare(name string) {
 	o.t.Helper()
 	text := strings.ReplaceAll(o.b.String(), filepath.Dir(o.file), "DIR")
 	text = soon.ReplaceAllString(text, "in SOON ($2)")

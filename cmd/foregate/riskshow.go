@@ -60,7 +60,7 @@ func (c *riskShowCmd) views(e *env) ([]gateway.RiskView, error) {
 		if at.Kind != config.KindNone && at.Kind != config.KindEmbedded {
 			return c.read(e)
 		}
-		admin, c.TokenFile = cmp.Or(admin, f.Admin), cmp.Or(c.TokenFile, f.AdminTokenFile)
+		admin, c.tokenFile.file = cmp.Or(admin, f.Admin), f
 	}
 	return c.ask(e, cmp.Or(admin, "127.0.0.1:9090"))
 }
@@ -74,7 +74,7 @@ func (c *riskShowCmd) ask(e *env, admin string) ([]gateway.RiskView, error) {
 	if c.Route != "" {
 		at.RawQuery = url.Values{"route": {c.Route}}.Encode()
 	}
-	body, err := askAdmin(e, http.MethodGet, at, c.TokenFile)
+	body, err := askAdmin(e, http.MethodGet, at, c.tokenFile)
 	if err != nil {
 		return nil, err
 	}

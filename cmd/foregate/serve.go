@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"os"
 	"runtime/debug"
@@ -44,15 +43,8 @@ func (c *serveCmd) Run(e *env) error {
 		return err
 	}
 	defer closeStores()
-	token, warnings, err := adminToken(f)
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.Config, err)
-	}
-	for _, w := range warnings {
-		log.Warn().Msg(w)
-	}
 	p := store.parts()
-	p.file, p.admin, p.token, p.log, p.registerer, p.gatherer = f, f.Admin, token, log, reg, reg
+	p.file, p.admin, p.log, p.registerer, p.gatherer = f, f.Admin, log, reg, reg
 	r, err := assemble(e.ctx, p)
 	if err != nil {
 		return err

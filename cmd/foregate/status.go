@@ -29,7 +29,7 @@ func (c *statusCmd) Run(e *env) error {
 	if c.Watch > 0 {
 		return c.watch(e, at)
 	}
-	body, err := askAdmin(e, http.MethodGet, at, c.TokenFile)
+	body, err := askAdmin(e, http.MethodGet, at, c.tokenFile)
 	if err != nil {
 		return err
 	}

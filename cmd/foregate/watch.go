@@ -81,7 +81,7 @@ func (c *statusCmd) watch(e *env, at *url.URL) error {
 
 // look writes how the replica stands now, or why nobody knows.
 func (c *statusCmd) look(e *env, at *url.URL, out *bytes.Buffer) {
-	body, err := askAdmin(e, http.MethodGet, at, c.TokenFile)
+	body, err := askAdmin(e, http.MethodGet, at, c.tokenFile)
 	var s gateway.Status
 	if err == nil {
 		if err = json.Unmarshal(body, &s); err != nil {

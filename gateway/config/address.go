@@ -231,8 +231,8 @@ func CheckAdmin(addr string) error {
 		return fmt.Errorf("%w; want host:port such as 127.0.0.1:9090", err)
 	}
 	if !loopback(host) {
-		return errors.New("must be on loopback (127.0.0.1:9090) without a token, because whoever reaches it can profile this process and drain backends; " +
-			"give admin_token_file, or use a tunnel")
+		return errors.New("must be on loopback (127.0.0.1:9090) without tokens, because whoever reaches it can profile this process and drain backends; " +
+			"give admin_tokens_file, or use a tunnel")
 	}
 	return nil
 }

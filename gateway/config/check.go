@@ -37,8 +37,8 @@ func (r *reader) checkListeners(f *File) {
 			r.fail(l.path, "%v; want host:port such as 127.0.0.1:8080 or :8080", err)
 		}
 	}
-	if r.has("admin_token_file") {
-		r.checkPath("admin_token_file", f.AdminTokenFile, "")
+	if r.has("admin_tokens_file") {
+		r.checkPath("admin_tokens_file", f.AdminTokensFile, "")
 	} else if err := CheckAdmin(f.Admin); err != nil && r.sound("admin") {
 		r.fail("admin", "%v", err)
 	}

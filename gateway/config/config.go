@@ -14,9 +14,9 @@ import "time"
 type File struct {
 	Listen string // public listener; default :8080
 	Admin  string // metrics, console, settings; default 127.0.0.1:9090
-	// AdminTokenFile is the path of the secret that operators show; "" is none: the admin
+	// AdminTokensFile is the path of the secrets that operators show; "" is none: the admin
 	// listener is then on loopback, and its console shows and changes nothing.
-	AdminTokenFile string
+	AdminTokensFile string
 
 	Redis    Redis
 	Cache    Cache

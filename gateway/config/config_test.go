@@ -69,7 +69,7 @@ func TestAFullFileIsReadWhole(t *testing.T) {
 	}
 	want := &File{
 		Listen: ":8080",
-		Admin:  "0.0.0.0:9191", AdminTokenFile: "/run/secrets/admin-token",
+		Admin:  "0.0.0.0:9191", AdminTokensFile: "/run/secrets/admin-tokens",
 		Redis: Redis{
 			URL: "rediss://gateway@redis:6379/1", CacheURL: "redis+sentinel://cache/answers", SettingsURL: "rediss://operator:hunter2@redis:6379/1", Replicas: 3,
 			CAFile: "/etc/foregate/ca.pem", CertFile: "/etc/foregate/redis.pem", KeyFile: "/etc/foregate/redis.key", ServerName: "redis.internal",
@@ -212,7 +212,7 @@ func checkPromises(t *testing.T, f *File) {
 	if err != nil || (f.Identity.Mode == ModeOpen && !loopback(host)) {
 		t.Errorf("accepted listen %q in mode %q", f.Listen, f.Identity.Mode)
 	}
-	if host, _, err := splitAddr(f.Admin); err != nil || (!loopback(host) && f.AdminTokenFile == "") {
+	if host, _, err := splitAddr(f.Admin); err != nil || (!loopback(host) && f.AdminTokensFile == "") {
 		t.Errorf("accepted admin %q", f.Admin)
 	}
 	if f.Identity.Mode == ModeTrustedHeaders && len(f.Identity.TrustedProxies) == 0 {

@@ -10,10 +10,11 @@ const required = "required"
 // name in capitals stands for one of the operator's own.
 var Fields = []FieldDoc{
 	{"listen", "`:8080`", "Public listener, `HOST:PORT`. Beyond loopback only with `identity` or tenants' keys."},
-	{"admin", "`127.0.0.1:9090`", "Listener of `/metrics`, `/livez`, `/readyz`, pprof and the operators' orders (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`, `/admin/cache/purge`). Beyond loopback only with `admin_token_file`."},
-	{"admin_token_file", "none", "Path of the file with the operators' token: one line of 32 to 4096 printable characters (`openssl rand -hex 32`), the same on all replicas, read at the start. " +
-		"With it, whoever changes something at the admin listener must show it (`Authorization: Bearer …`, or by signing in at the console), and where that is not on loopback whoever looks, too; `/livez` and `/readyz` are for everybody. " +
-		"Without it the console only shows."},
+	{"admin", "`127.0.0.1:9090`", "Listener of `/metrics`, `/livez`, `/readyz`, pprof and the operators' orders (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`, `/admin/cache/purge`). Beyond loopback only with `admin_tokens_file`."},
+	{"admin_tokens_file", "none", "Path of the file with the operators' tokens, the same on all replicas: lines `NAME SCOPES SECRET`, 64 at most. The secret is 32 to 4096 printable characters (`openssl rand -hex 32`); the name stands in the log of orders and in the history of settings. " +
+		"Scopes are a comma list of `metrics` (`/metrics`), `drain` (`/admin/backends`, `/admin/drain`, `/admin/undrain`, `/admin/spot`) and `operate` (everything, signing in at the console too). " +
+		"With it, whoever changes something at the admin listener must show a token (`Authorization: Bearer …`, or by signing in), and where that is not on loopback whoever looks, too; `/livez` and `/readyz` are for everybody. " +
+		"Read again when it changes: tokens that are gone are refused within 4 s, with the sessions that were begun with them. Without it the console only shows."},
 	{"redis.url", "`none`", "Where live settings are read from and replicas share what they know: `redis://[USER:PASSWORD@]HOST:6379/0`, `rediss://…` (TLS), `unix:///PATH`, " +
 		"`redis+sentinel://HOST:26379,HOST:26379/MASTER`, `redis+cluster://HOST:6379,HOST:6379` (both with `rediss+…`, too), " +
 		"`embedded` (inside this process, one replica only) or `none`. In a password, write `?`, `#`, `%` and `/` as `%3F`, `%23`, `%25` and `%2F`."},

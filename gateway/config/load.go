@@ -148,7 +148,7 @@ func layout(f *File) value {
 		"listen": text(&f.Listen),
 		"admin":  text(&f.Admin),
 
-		"admin_token_file": text(&f.AdminTokenFile),
+		"admin_tokens_file": text(&f.AdminTokensFile),
 		"redis": group(map[string]value{
 			"url":               text(&f.Redis.URL),
 			"cache_url":         text(&f.Redis.CacheURL),

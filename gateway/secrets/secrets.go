@@ -44,12 +44,13 @@ func Keys(data []byte) ([]Key, error) {
 // Token is a line "NAME SCOPES SECRET".
 type Token struct {
 	Name   string   // as the ID of a [Key]
-	Scopes []string // each once, as they stand there: who uses the token knows which there are
+	Scopes []string // sorted, each once
 	Secret []byte   // as that of a [Key]
 }
 
-// Tokens reads a file of tokens, in its order. There is at least one; no name and no secret is there twice.
-func Tokens(data []byte) ([]Token, error) {
+// Tokens reads a file of tokens, in its order. There is at least one; no name and no secret is there twice. A token
+// has one of the known scopes at least, parted by commas.
+func Tokens(data []byte, known ...string) ([]Token, error) {
 	lines, err := parse(data, "NAME", "SCOPES", "SECRET")
 	if err != nil {
 		return nil, err
@@ -58,8 +59,9 @@ func Tokens(data []byte) ([]Token, error) {
 	for i, l := range lines {
 		scopes := strings.Split(l.words[1], ",")
 		slices.Sort(scopes)
-		if slices.Contains(scopes, "") || len(slices.Compact(slices.Clone(scopes))) != len(scopes) {
-			return nil, fmt.Errorf("line %d: want scopes parted by commas, each of them once", l.number)
+		unknown := func(scope string) bool { return !slices.Contains(known, scope) }
+		if slices.ContainsFunc(scopes, unknown) || len(slices.Compact(slices.Clone(scopes))) != len(scopes) {
+			return nil, fmt.Errorf("line %d: want scopes out of %s, parted by commas, each of them once", l.number, strings.Join(known, ", "))
 		}
 		tokens[i] = Token{l.words[0], scopes, []byte(l.words[2])}
 	}

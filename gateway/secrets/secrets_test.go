@@ -22,7 +22,7 @@ func TestKeysAreReadInTheirOrder(t *testing.T) {
 }
 
 func TestTokensHaveScopes(t *testing.T) {
-	tokens, err := Tokens([]byte("ops operate,metrics " + one + "\nprom metrics " + two))
+	tokens, err := Tokens([]byte("ops operate,metrics "+one+"\nprom metrics "+two), "metrics", "operate")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +55,9 @@ func TestAFileOfSecretsThatIsWrongSaysWhereAndRepeatsNothing(t *testing.T) {
 	if _, err := Keys([]byte(many.String())); err == nil || err.Error() != "line 65: there are more than 64 secrets" {
 		t.Errorf("got %v", err)
 	}
-	for _, scopes := range []string{",", "a,", "a,b,a"} {
-		if _, err := Tokens([]byte("ops " + scopes + " " + one)); err == nil || err.Error() != "line 1: want scopes parted by commas, each of them once" {
+	for _, scopes := range []string{",", "a,", "a,b,a", "a,c", "A", one} {
+		_, err := Tokens([]byte("# \nops "+scopes+" "+two), "a", "b")
+		if err == nil || err.Error() != "line 2: want scopes out of a, b, parted by commas, each of them once" {
 			t.Errorf("%q: got %v", scopes, err)
 		}
 	}

@@ -48,7 +48,7 @@ func (e Entry) At() time.Time {
 const (
 	keptName  = 192
 	keptValue = 256
-	keptWho   = 64
+	keptWho   = 80 // a token's name, and " via console"
 	keptWhy   = 256
 	keptEntry = 1 << 20
 )

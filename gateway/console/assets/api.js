@@ -12,7 +12,7 @@ export class Refused extends Error {
 }
 
 /** The session as GET /admin/session told it. */
-export const session = { writable: false, signedIn: false, csrf: '' };
+export const session = { writable: false, signedIn: false, operator: '', csrf: '' };
 
 const heard = new Set();
 
@@ -29,6 +29,7 @@ const tell = (needed) => {
 function take(s) {
   session.writable = s.writable === true;
   session.signedIn = s.signed_in === true;
+  session.operator = typeof s.operator === 'string' ? s.operator : '';
   session.csrf = typeof s.csrf === 'string' ? s.csrf : '';
   tell(false);
 }
@@ -115,9 +116,11 @@ export async function signIn(token) {
   take(await (await send('POST', '../admin/session', { token })).json());
 }
 
-/** Ends it. */
+/** Ends it. @returns {Promise<string>} what somebody should know of that; '' is nothing */
 export async function signOut() {
-  take(await (await send('DELETE', '../admin/session')).json());
+  const said = await (await send('DELETE', '../admin/session')).json();
+  take(said);
+  return said.message ?? '';
 }
 
 /**

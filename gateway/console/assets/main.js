@@ -126,8 +126,8 @@ function watchSession() {
   button.addEventListener('click', async () => {
     if (!session.signedIn) return askToken();
     try {
-      await signOut();
-      toast('Signed out.');
+      const message = await signOut();
+      toast(message || 'Signed out.', message ? 'error' : 'ok');
     } catch (err) {
       toast(err.message, 'error');
     }
@@ -136,12 +136,13 @@ function watchSession() {
     button.hidden = !session.writable && !needed;
     button.dataset.signedIn = session.signedIn;
     say(button, session.signedIn ? 'Sign out' : 'Sign in');
-    if (needed && !declined) askToken('This listener wants the operators’ token.');
+    button.title = session.operator && `Signed in as ${session.operator}`;
+    if (needed && !declined) askToken('This listener wants an operator’s token.');
   });
   window.addEventListener('foregate:signin', () => askToken());
 }
 
-/** Asks for the operators' token, once at a time. */
+/** Asks for an operator's token, once at a time. */
 function askToken(why = 'Signing in lets this page drain backends and change settings.') {
   if (one('signin-dialog')) return;
   const input = h('input', {
@@ -167,7 +168,7 @@ function askToken(why = 'Signing in lets this page drain backends and change set
   const box = dialog(
     'signin-dialog',
     'Sign in',
-    h('p', null, why, ' The token is in the file that ', h('code', null, 'admin_token_file'), ' names.'),
+    h('p', null, why, ' Tokens that may do so have the scope ', h('code', null, 'operate'), ' in ', h('code', null, 'admin_tokens_file'), '.'),
     h(
       'form',
       { on: { submit } },

@@ -78,8 +78,10 @@ class Page {
     if (!session.writable) {
       fill(
         this.rights,
-        'Read-only: no token is configured. Put a secret of 32 bytes or more into a file, name it as ',
-        h('code', null, 'admin_token_file'),
+        'Read-only: no tokens are configured. Put a line ',
+        h('code', null, 'NAME operate SECRET'),
+        ' into a file, name it as ',
+        h('code', null, 'admin_tokens_file'),
         ' in the configuration, and start anew; or use ',
         h('code', null, 'foregate settings'),
         ' in a terminal.',

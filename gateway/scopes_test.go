@@ -1,0 +1,223 @@
+package gateway
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"github.com/foregate/foregate/gateway/operator"
+)
+
+// adminPaths are all paths of the admin listener's mux, by method, as a client would write them.
+func adminPaths(t *testing.T, g *Gateway) (all [][2]string) {
+	t.Helper()
+	err := chi.Walk(g.adminRoutes().(chi.Routes), func(method, route string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
+		if method == http.MethodGet || method == http.MethodHead || method == http.MethodPost || method == http.MethodDelete {
+			all = append(all, [2]string{method, strings.NewReplacer("{id}", "x", "*", "x").Replace(route)})
+		}
+		return nil
+	})
+	if err != nil || len(all) < 25 {
+		t.Fatalf("%d paths, %v", len(all), err)
+	}
+	return all
+}
+
+func TestEveryPathOfTheAdminListenerHasAScopeAndAnUnknownOneWantsAll(t *testing.T) {
+	o, _, _ := openGuarded(t, true)
+	unused := maps.Clone(scopes)
+	for _, p := range adminPaths(t, o.Gateway) {
+		if _, listed := scopeOf(p[1]); !listed {
+			t.Errorf("%s is in the mux and not in the table of scopes", p[1])
+		}
+		delete(unused, p[1])
+		delete(unused, path.Dir(p[1])+"/*")
+	}
+	if len(unused) > 0 {
+		t.Errorf("in the table of scopes and not in the mux: %v", unused)
+	}
+	for path, want := range map[string]operator.Scope{
+		"/admin/new": operator.Operate, "/metrics/": operator.Operate, "/Metrics": operator.Operate, "//metrics": operator.Operate, "/admin/drain/x": operator.Operate,
+		"/livez/x": operator.Operate, "": operator.Operate, "*": operator.Operate, "/console": operator.Operate,
+		"/console/live": operator.Operate, "/console/charts.js": anybody, "/console/vendor/x.js": anybody, "/debug/pprof/": operator.Operate,
+	} {
+		if got, _ := scopeOf(path); got != want {
+			t.Errorf("%q wants %q, not %q", path, got, want)
+		}
+	}
+}
+
+func TestEachScopeOpensItsPathsAndNoOther(t *testing.T) {
+	o, _, _ := openGuarded(t, false)
+	paths := append(adminPaths(t, o.Gateway), [2]string{"GET", "/admin/new"}, [2]string{"POST", "/metrics"}, [2]string{"PUT", "/admin/drain"}, [2]string{"GET", "/metrics/x"})
+	everybodys := []string{"/", "/livez", "/readyz", "/admin/session", "/console/x"}
+	open := map[string][]string{
+		"":         nil,
+		promToken:  {"/metrics"},
+		drainToken: {"/admin/backends", "/admin/drain", "/admin/undrain", "/admin/spot"},
+		adminToken: {"/metrics", "/admin/backends", "/admin/drain", "/admin/undrain", "/admin/spot"},
+	}
+	for token, its := range open {
+		for _, p := range paths {
+			method, path := p[0], p[1]
+			may := slices.Contains(everybodys, path) || slices.Contains(its, path) || token == adminToken
+			if path == "/admin/session" && method == http.MethodPost || path == "/debug/pprof/profile" || path == "/debug/pprof/trace" {
+				continue // which takes a token in its body; which take seconds
+			}
+			code := o.as(t, token, method, path)
+			refused := code == http.StatusUnauthorized || code == http.StatusForbidden
+			if may == refused || refused && (code == http.StatusUnauthorized) != (token == "") {
+				t.Errorf("%.5s: %s %s: %d", token, method, path, code)
+			}
+		}
+	}
+}
+
+// as returns the status of a request with a token.
+func (o office) as(t *testing.T, token, method, path string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, o.admin+path, strings.NewReader("{}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	resp, err := o.client.Transport.RoundTrip(req) // which follows no redirect
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rest(resp); err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode
+}
+
+func TestTokensThatAreNotForTheConsoleDoNotSignIn(t *testing.T) {
+	o, _, _ := openGuarded(t, true)
+	for token, want := range map[string]string{adminToken: `"operator":"ann"`, drainToken: "wrong_scope", promToken: "wrong_scope", "x": "bad_token", "": "bad_token"} {
+		if _, body := o.send(t, http.MethodPost, o.admin+"/admin/session", fmt.Sprintf(`{"token":%q}`, token)); !strings.Contains(body, want) {
+			t.Errorf("%.5s: %s", token, body)
+		}
+	}
+	if lines := o.log.holding("sign-in at the console refused"); len(lines) != 4 || len(o.log.holding(`"operator":"vllm"`)) != 1 {
+		t.Errorf("logged: %q", lines)
+	}
+}
+
+func TestOrdersAndRefusalsAreLoggedWithTheNameOfTheTokenAndWithoutIt(t *testing.T) {
+	o, _, d := openGuarded(t, true)
+	cookie, csrf := o.signIn(t)
+	page := []string{"Cookie", cookie, "X-Csrf-Token", csrf, "Origin", o.admin}
+	for _, c := range []struct {
+		path, body, logged string
+		headers            []string
+	}{
+		{"/admin/drain?backend=h100", "", `"order":"drain","operator":"vllm"`, []string{"Authorization", "Bearer " + drainToken}},
+		{"/admin/settings", `{"unset":["shed.low"]}`, `"order":"settings","operator":"ann"`, page},
+		{"/admin/settings", `{"unset":["shed.low"]}`, `"order":"settings","operator":"ann"`, []string{"Authorization", "Bearer " + adminToken}},
+		{"/admin/cache/purge", "", `"operator":"prom","remote"`, []string{"Authorization", "Bearer " + promToken}},
+		{"/admin/drain?backend=h100", "", `"operator":"ann","remote"`, []string{"Cookie", cookie}},
+		{"/admin/drain?backend=h100", "", `"operator":"","remote"`, []string{"Authorization", "Bearer wrong"}},
+	} {
+		before := len(o.log.holding(c.logged))
+		o.send(t, http.MethodPost, o.admin+c.path, c.body, c.headers...)
+		if got := o.log.holding(c.logged); len(got) != before+1 {
+			t.Errorf("%s as %q: logged %q", c.path, c.headers, got)
+		}
+	}
+	if len(d.told) != 2 || d.told[0].Who != "ann via console" || d.told[1].Who != "ann" {
+		t.Errorf("the history is told %+v", d.told)
+	}
+	for _, token := range []string{adminToken, drainToken, promToken, strings.SplitN(cookie, "=", 2)[1]} {
+		if lines := o.log.holding(token); len(lines) > 0 {
+			t.Errorf("a secret is in the log: %q", lines)
+		}
+	}
+}
+
+func TestATokenThatIsGoneIsRefusedWithItsSessionsAndTheNewOneIsGood(t *testing.T) {
+	o, _, _ := openGuarded(t, false)
+	cookie, csrf := o.signIn(t)
+	order := func(headers ...string) int {
+		code, _ := o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100", "", headers...)
+		return code
+	}
+	page := []string{"Cookie", cookie, "X-Csrf-Token", csrf, "Origin", o.admin}
+	if got := [2]int{order(page...), order("Authorization", "Bearer "+adminToken)}; got != [2]int{200, 200} {
+		t.Fatalf("before: %v", got)
+	}
+	next := strings.Repeat("n", 32)
+	apply(t, o.guard.operators, "ann operate "+next)
+	if got := [3]int{order(page...), order("Authorization", "Bearer "+adminToken), order("Authorization", "Bearer "+next)}; got != [3]int{401, 401, 200} {
+		t.Errorf("after: %v", got)
+	}
+	if _, body := o.send(t, http.MethodGet, o.admin+"/admin/session", "", "Cookie", cookie); !strings.Contains(body, `"signed_in":false,"operator":"","csrf":""`) {
+		t.Error(body)
+	}
+}
+
+func TestACopiedCookieIsOfNoUseAfterSignOut(t *testing.T) {
+	o, _, _ := openGuarded(t, false)
+	cookie, csrf := o.signIn(t)
+	other, _ := o.signIn(t)
+	if code, body := o.send(t, http.MethodDelete, o.admin+"/admin/session", "", "Cookie", cookie, "X-Csrf-Token", csrf, "Origin", o.admin); code != http.StatusOK || !strings.Contains(body, `"shared":true`) {
+		t.Fatalf("%d %s", code, body)
+	}
+	if got := [2]int{o.get(t, "/admin/backends", "Cookie", cookie), o.get(t, "/admin/backends", "Cookie", other)}; got != [2]int{401, 200} {
+		t.Errorf("the copy gets %d, another session %d", got[0], got[1])
+	}
+	if code, body := o.send(t, http.MethodPost, o.admin+"/admin/drain?backend=h100", "", "Cookie", cookie, "X-Csrf-Token", csrf, "Origin", o.admin); code != http.StatusUnauthorized {
+		t.Errorf("its order: %d %s", code, body)
+	}
+	if lines := o.log.holding("signed out at the console"); len(lines) != 1 || !strings.Contains(lines[0], `"operator":"ann"`) {
+		t.Errorf("logged: %q", lines)
+	}
+}
+
+func TestAStreamOfTheConsoleEndsWithItsSession(t *testing.T) {
+	samples := make(chan string)
+	b := startBench(t, simulator(t).URL(), func(o *Options) {
+		o.Admin, o.Operators = "0.0.0.0:0", crew(t)
+		o.Console = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			for line := range samples {
+				if _, err := fmt.Fprintln(w, line); err != nil || http.NewResponseController(w).Flush() != nil {
+					return
+				}
+			}
+		})
+	})
+	o := office{bench: b, admin: "http://" + b.AdminAddr().String()}
+	cookie, csrf := o.signIn(t)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, o.admin+"/console/live", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Cookie", cookie)
+	go func() { samples <- "one" }()
+	resp, err := o.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	lines := bufio.NewScanner(resp.Body)
+	if !lines.Scan() || lines.Text() != "one" {
+		t.Fatalf("%d %q %v", resp.StatusCode, lines.Text(), lines.Err())
+	}
+	o.send(t, http.MethodDelete, o.admin+"/admin/session", "", "Cookie", cookie, "X-Csrf-Token", csrf)
+	samples <- "two"
+	if lines.Scan() {
+		t.Errorf("after sign-out it goes on: %q", lines.Text())
+	}
+}
