@@ -50,6 +50,7 @@ type exchangeLog struct {
 	entry *cache.Entry // the answer, where it was not made for this request
 
 	brokenOff bool // the client of a stream was told that it breaks off
+	placed    bool // it has had one of its tenant's concurrent places since before its body was read
 	demoted   bool // from priority high: its tenant's share was used up
 }
 

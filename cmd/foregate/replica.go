@@ -42,6 +42,7 @@ type parts struct {
 	listener   net.Listener          // instead of file.Listen
 	admin      string                // "" is none
 	token      []byte                // that operators show there; nil is none
+	bodies     int64                 // bytes that request bodies may take; 0 is the default
 	log        zerolog.Logger
 	registerer prometheus.Registerer
 	gatherer   prometheus.Gatherer
@@ -129,6 +130,7 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 	if o.Limits, err = clientLimits(p.file, p.log); err != nil {
 		return nil, err
 	}
+	o.Limits.Bodies = p.bodies
 	r.gateway, err = gateway.New(o)
 	return r, err
 }

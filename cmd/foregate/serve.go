@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -29,7 +27,7 @@ func (c *serveCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	tuneMemory()
+	mem := tuneMemory()
 	level, err := zerolog.ParseLevel(c.LogLevel)
 	if err != nil {
 		return err
@@ -53,6 +51,7 @@ func (c *serveCmd) Run(e *env) error {
 	}
 	p := store.parts()
 	p.file, p.admin, p.token, p.log, p.registerer, p.gatherer = f, f.Admin, token, log, reg, reg
+	p.bodies = mem.bodies
 	r, err := assemble(e.ctx, p)
 	if err != nil {
 		return err
@@ -71,15 +70,6 @@ func (c *serveCmd) Run(e *env) error {
 	r.gateway.Stop(stopping)
 	log.Info().Msg("stopped")
 	return err
-}
-
-// tuneMemory lets the heap grow to five times what lives before it is collected:
-// the live heap is a few MiB, and the collector would otherwise take a tenth of
-// the CPU. GOGC and GOMEMLIMIT in the environment win.
-func tuneMemory() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
-	}
 }
 
 const (
