@@ -6,8 +6,8 @@
 // hold the bytes that are set aside for them. So uploads that stall take no place from generations, and
 // generations none from uploads.
 //
-// It guarantees that a [Gate] never gives out more than it has, and that no tenant holds more than twice
-// what was free when it last took something: a tenant that is alone gets two thirds, and whatever
-// others hold, one that holds nothing can begin as long as anything is free. All decisions are pure
+// It guarantees that a [Gate] never gives out more than it has, and that no tenant that holds something takes
+// more, unless what it holds then is at most twice what is left. So a tenant that is alone gets two
+// thirds, and one that holds nothing can begin as long as anything is free, whatever others hold. All decisions are pure
 // (quota.go); one mutex guards the counts, nobody waits, and a tenant that holds nothing is forgotten.
 package upload

@@ -1,6 +1,6 @@
 package upload
 
-// timesFree is how many times what is free a tenant may hold. Where k tenants take all that they can
+// timesFree is how many times what it leaves free a tenant may hold. Where k tenants take all that they can
 // get, each has 2/(2k+1) and 1/(2k+1) is left: two thirds and one third for one, two fifths and one fifth for two.
 // This is the dynamic threshold of shared-memory switches. A fixed share would give a lone tenant less,
 // or leave nothing where several take theirs.
@@ -15,17 +15,17 @@ type verdict uint8
 const (
 	granted   verdict = iota
 	overShare         // the tenant holds too much for what is free
-	spent             // there is less than that for anybody
+	spent             // others do
 )
 
 // judge decides whether a tenant that holds so much may take n more.
 func (q quota) judge(held, n int64) verdict {
-	free := q.total - q.used
+	left, others := q.total-q.used-n, q.used-held
 	switch {
-	case n > free && held == 0, free <= 0:
+	case left >= 0 && (held == 0 || held+n <= timesFree*left):
+		return granted
+	case held == 0 || others > held+n:
 		return spent
-	case n > free, held+n > timesFree*free:
-		return overShare
 	}
-	return granted
+	return overShare
 }
