@@ -152,7 +152,10 @@ func New(o Options) (*Gateway, error) {
 	if o.Cascade == nil || o.Identity == nil {
 		return nil, errors.New("gateway: Options need a Cascade and an Identity")
 	}
-	o.Limits = o.Limits.withDefaults()
+	asked := o.Limits.Body
+	if o.Limits = o.Limits.withDefaults(); o.Limits.Body < asked {
+		o.Logger.Warn().Int64("asked", asked).Int64("most", o.Limits.Body).Msg("larger bodies than memory allows are refused, whatever limits.body_bytes says")
+	}
 	if o.Scan.Depth == 0 {
 		o.Scan = openai.DefaultLimits()
 	}

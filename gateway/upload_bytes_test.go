@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/upload"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
@@ -19,7 +18,7 @@ import (
 // TestBodiesAreChargedAsTheyCome sends bodies that claim much: nobody pays for what has not come, and whoever has
 // shown that it comes pays for all of it, until its request is over.
 func TestBodiesAreChargedAsTheyCome(t *testing.T) {
-	b := limited(t, simulator(t).URL(), func(o *Options) { o.Limits.Bodies = 9 << 20 }, identity.Tenant{ID: "greedy"}, identity.Tenant{ID: "other"})
+	b := limited(t, simulator(t).URL(), func(o *Options) { o.Limits.Bodies = 9 << 20 }, twoTenants...)
 	const claimed = 4 << 20
 	bytesHeld := func() int64 { return b.uploads.Usage().Bytes }
 	b.stalled(t, "greedy", claimed, 0)
@@ -40,7 +39,7 @@ func TestBodiesAreChargedAsTheyCome(t *testing.T) {
 }
 
 func TestSpentBytesAreToldAsTheGatewaysOwnLack(t *testing.T) {
-	b := limited(t, simulator(t).URL(), func(o *Options) { o.Limits.Bodies = 3 << 20 }, identity.Tenant{ID: "greedy"}, identity.Tenant{ID: "other"})
+	b := limited(t, simulator(t).URL(), func(o *Options) { o.Limits.Bodies = 3 << 20 }, twoTenants...)
 	b.stalled(t, "greedy", 1<<20, maxUnproved)
 	soon(t, "the first is charged", func() bool { return b.uploads.Usage().Bytes > 1<<20 })
 	b.stalled(t, "other", 1<<20, maxUnproved)
@@ -75,10 +74,11 @@ func TestABodyStaysChargedWhileItsAnswerIsMade(t *testing.T) {
 func TestGenerationsOfOneTenantLeaveRoomForOthers(t *testing.T) {
 	sim := simulator(t)
 	sim.SetFault(vllmsim.Fault{Hang: "stream", AfterTokens: 1})
-	b := limited(t, sim.URL(), func(o *Options) { o.Limits.InFlight = 3 }, identity.Tenant{ID: "greedy"}, identity.Tenant{ID: "other"})
+	b := limited(t, sim.URL(), func(o *Options) { o.Limits.InFlight = 3 }, twoTenants...)
 	for range 2 {
 		go func() {
-			req, _ := http.NewRequest(http.MethodPost, b.url+"/v1/chat/completions", strings.NewReader(`{"model":"llama-3","stream":true,"messages":[{"role":"user","content":"hi"}]}`))
+			body := strings.NewReader(`{"model":"llama-3","stream":true,"messages":[{"role":"user","content":"hi"}]}`)
+			req, _ := http.NewRequest(http.MethodPost, b.url+"/v1/chat/completions", body)
 			req.Header.Set("Content-Type", "application/json")
 			req.Header.Set("X-Tenant-ID", "greedy")
 			if resp, err := b.client.Do(req.WithContext(t.Context())); err == nil {

@@ -10,7 +10,11 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/loadtest/vllmsim"
 )
+
+// twoTenants have no limits of their own.
+var twoTenants = []identity.Tenant{{ID: "greedy"}, {ID: "other"}}
 
 // stalled sends a request of a tenant with so many bytes of its body, of which it claims more, and waits for its
 // answer no longer than wait; status is 0 where none comes.
@@ -21,7 +25,8 @@ func (b *bench) stalled(t *testing.T, tenant string, claimed, sent int) (answer 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	head := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Tenant-ID: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n", tenant, claimed)
+	head := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Tenant-ID: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+		tenant, claimed)
 	if _, err := conn.Write([]byte(head + strings.Repeat(" ", sent))); err != nil {
 		t.Fatal(err)
 	}
@@ -49,10 +54,40 @@ func TestATenantsPlaceIsTakenBeforeItsBodyIsRead(t *testing.T) {
 	}
 }
 
+// TestALargeBodyHasOnePlaceUntilItsRequestIsOver has its answer hang.
+func TestALargeBodyHasOnePlaceUntilItsRequestIsOver(t *testing.T) {
+	sim := simulator(t)
+	b := limited(t, sim.URL(), nil, identity.Tenant{ID: "acme", Concurrent: 1})
+	large := `,"pad":"` + strings.Repeat("x", 100<<10) + `"`
+	for range 2 { // the place is given back
+		if r := b.as(t, "acme", short+large); r.status != http.StatusOK {
+			t.Fatalf("%d %s", r.status, r.body)
+		}
+	}
+	sim.SetFault(vllmsim.Fault{Hang: "stream", AfterTokens: 1})
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+"/v1/chat/completions",
+		strings.NewReader(`{"model":"llama-3","stream":true,"messages":[{"role":"user","content":"hi"}]`+large+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Tenant-ID", "acme")
+	resp, err := b.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := b.as(t, "acme", short); r.status != http.StatusTooManyRequests {
+		t.Errorf("a small one beside it: %d %s", r.status, r.body)
+	}
+	_ = resp.Body.Close()
+	sim.SetFault(vllmsim.Fault{})
+	soon(t, "the place is free", func() bool { return b.as(t, "acme", short).status == http.StatusOK })
+}
+
 // TestStalledUploadsOfOneTenantLeaveRoomForOthers fills what one tenant can get.
 func TestStalledUploadsOfOneTenantLeaveRoomForOthers(t *testing.T) {
 	const inFlight = 30
-	b := limited(t, simulator(t).URL(), func(o *Options) { o.Limits.InFlight = inFlight }, identity.Tenant{ID: "greedy"}, identity.Tenant{ID: "other"})
+	b := limited(t, simulator(t).URL(), func(o *Options) { o.Limits.InFlight = inFlight }, twoTenants...)
 	for range 2 * inFlight {
 		b.stalled(t, "greedy", 1000, 1)
 	}

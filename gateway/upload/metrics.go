@@ -12,7 +12,8 @@ type metrics struct {
 func newMetrics(reg prometheus.Registerer, g *Gate) *metrics {
 	f := promauto.With(reg)
 	m := &metrics{refused: f.NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_upload_refused_total", Help: "Requests refused before their body was read whole, by reason; those of a tenant are about what it holds itself.",
+		Name: "foregate_upload_refused_total",
+		Help: "Requests refused before their body was read whole, by reason; those of a tenant are about what it holds itself.",
 	}, []string{"reason"})}
 	for _, r := range reasons {
 		m.refused.WithLabelValues(string(r))
