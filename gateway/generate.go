@@ -43,7 +43,7 @@ func (g *Gateway) enter(l *exchangeLog, w http.ResponseWriter, r *http.Request) 
 	if err != nil {
 		return nil, err
 	}
-	held, err := g.uploads.Begin(l.caller.Tenant)
+	held, err := g.uploads.Begin(l.caller.Tenant, r.ContentLength)
 	if err != nil {
 		unplace()
 		return nil, err

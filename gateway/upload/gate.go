@@ -43,15 +43,17 @@ func New(o Options) *Gate {
 	return g
 }
 
-// Begin lets a body of a tenant come, or refuses it with an [*Error]. [Body.Release] must be called in the end.
-func (g *Gate) Begin(tenant string) (*Body, error) {
+// Begin lets a body of a tenant come, or refuses it with an [*Error]. One that claims more bytes than could be charged now
+// is refused at once; the claim itself is charged nothing, and is 0 or less where there is none. [Body.Release] must be
+// called in the end.
+func (g *Gate) Begin(tenant string, claimed int64) (*Body, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	h := g.tenants[tenant]
 	if h == nil {
 		h = &holding{}
 	}
-	if err := g.mayBegin(h); err != nil {
+	if err := g.mayBegin(h, claimed); err != nil {
 		return nil, g.refused(tenant, err)
 	}
 	g.tenants[tenant] = h
@@ -63,12 +65,15 @@ func (g *Gate) Begin(tenant string) (*Body, error) {
 }
 
 // mayBegin decides about a body of a tenant that holds so much. A body that no request could
-// follow is not read either.
-func (g *Gate) mayBegin(h *holding) *Error {
+// follow is not read either, nor one that there would be no bytes for.
+func (g *Gate) mayBegin(h *holding, claimed int64) *Error {
 	if err := g.uploads.refusal(h.uploads, 1, TenantUploads, Uploads); err != nil {
 		return err
 	}
-	return g.requests.refusal(h.requests, 1, TenantRequests, Requests)
+	if err := g.requests.refusal(h.requests, 1, TenantRequests, Requests); err != nil {
+		return err
+	}
+	return g.bytes.refusal(h.bytes, max(claimed, 0), TenantBytes, Bytes)
 }
 
 // refusal is judge's decision as an error, nil where it is granted.

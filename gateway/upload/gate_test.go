@@ -14,7 +14,7 @@ import (
 // begin is a body that must be let in.
 func begin(t *testing.T, g *Gate, tenant string) *Body {
 	t.Helper()
-	b, err := g.Begin(tenant)
+	b, err := g.Begin(tenant, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +33,7 @@ func TestUploadsOfOneTenantLeaveRoomForOthers(t *testing.T) {
 	g := New(Options{Uploads: 90, Requests: 1000, Bytes: 1000})
 	n := 0
 	for ; ; n++ {
-		if _, err := g.Begin("greedy"); err != nil {
+		if _, err := g.Begin("greedy", 0); err != nil {
 			if reasonOf(err) != TenantUploads {
 				t.Errorf("refused because of %q", reasonOf(err))
 			}
@@ -63,7 +63,7 @@ func TestUploadsTakeNoPlaceFromRequestsUnderWay(t *testing.T) {
 	if got, want := g.Usage(), (Usage{Uploads: 1, Requests: 4, Tenants: 4}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if _, err := g.Begin("third"); reasonOf(err) != Requests {
+	if _, err := g.Begin("third", 0); reasonOf(err) != Requests {
 		t.Errorf("a body that no request could follow: %v", err)
 	}
 }
@@ -120,6 +120,26 @@ func TestBytesAreHeldUntilTheRequestIsOver(t *testing.T) {
 	}
 }
 
+func TestAClaimBeyondWhatThereIsIsRefusedAtOnceAndCostsNothingElse(t *testing.T) {
+	g := New(Options{Uploads: 10, Requests: 10, Bytes: 90})
+	if err := begin(t, g, "acme").Charge(50); err != nil {
+		t.Fatal(err)
+	}
+	for claimed, want := range map[int64]Reason{10: "", 11: TenantBytes, 91: TenantBytes} {
+		if b, err := g.Begin("acme", claimed); reasonOf(err) != want {
+			t.Errorf("%d claimed: %v", claimed, err)
+		} else if err == nil {
+			b.Release()
+		}
+	}
+	if _, err := g.Begin("other", 41); reasonOf(err) != Bytes {
+		t.Errorf("more than is left: %v", err)
+	}
+	if got, want := g.Usage(), (Usage{Uploads: 1, Bytes: 50, Tenants: 1}); got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
 func TestWhoKeepsABodyKeepsItsBytes(t *testing.T) {
 	g := New(Options{Uploads: 10, Requests: 10, Bytes: 90})
 	b := begin(t, g, "acme")
@@ -146,7 +166,7 @@ func TestWhatManyTakeAtOnceIsGivenBack(t *testing.T) {
 		all.Go(func() {
 			dice := rand.New(rand.NewPCG(uint64(worker), 1))
 			for range 2000 {
-				b, err := g.Begin(fmt.Sprint("t", dice.IntN(5)))
+				b, err := g.Begin(fmt.Sprint("t", dice.IntN(5)), -1)
 				if err != nil {
 					continue
 				}
