@@ -25,7 +25,7 @@ func (b *bench) stalled(t *testing.T, tenant string, claimed, sent int) (answer 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	head := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nX-Tenant-ID: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+	head := fmt.Sprintf("POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Tenant-ID: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
 		tenant, claimed)
 	if _, err := conn.Write([]byte(head + strings.Repeat(" ", sent))); err != nil {
 		t.Fatal(err)
