@@ -101,7 +101,7 @@ func (g *Gateway) obey(c change, w http.ResponseWriter, r *http.Request) (done, 
 	if err != nil {
 		return done{}, err
 	}
-	body, err := takeBody(w, r, orderBody, DefaultTimeouts())
+	body, err := bodyReader{max: orderBody, timeouts: DefaultTimeouts()}.take(w, r)
 	if err != nil {
 		return done{}, err
 	}

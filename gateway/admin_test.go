@@ -469,9 +469,7 @@ func TestARouteWithoutBackendsSaysWhenToComeBack(t *testing.T) {
 				t.Errorf("%s, %s: it took %s", name, c.path, took)
 			}
 		}
-		if n := g.inFlight.Load(); n != 0 {
-			soon(t, "nothing is under way", func() bool { return g.inFlight.Load() == 0 })
-		}
+		soon(t, "nothing is under way", func() bool { return g.idle() })
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/gateway/upload"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -25,6 +26,7 @@ type exchange struct {
 	l    *exchangeLog
 	w    http.ResponseWriter
 	r    *http.Request
+	body *upload.Body
 	req  *openai.Request
 	tier tiers.Tier // demanded
 	rag  string
@@ -91,7 +93,7 @@ func (x *exchange) asCached(route *tiers.Route) {
 	if x.key, known = x.again.keyOf(&x.parts); known {
 		return
 	}
-	body, err := x.req.Canonical(nil)
+	body, err := x.req.Canonical(make([]byte, 0, len(x.req.Body)))
 	if err != nil { // no JSON that another parser would read alike: nothing is claimed of it
 		x.bypass = true
 		return
@@ -262,7 +264,7 @@ func (x *exchange) askFrom(ctx context.Context, said []byte, tap tiers.Tap, out 
 	l.receipt, err = x.g.opts.Cascade.Answer(ctx, tiers.Ask{
 		Request: x.req, Tier: x.tier, ID: l.id, Tenant: l.caller.Tenant, Class: int8(l.caller.Priority), RAG: x.rag,
 		Salt: x.g.salt(l.route, l.caller.Tenant), Header: upstreamHeader(l, x.r), Spans: l.trace.recorded(), Tap: tap, Config: &x.judging, Plan: x.promised(), Said: said,
-		Spared: l.caller.Spared, Apart: l.caller.Apart,
+		Keep: x.body.Keep, Spared: l.caller.Spared, Apart: l.caller.Apart,
 	}, out)
 	return err
 }

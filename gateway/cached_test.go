@@ -103,7 +103,7 @@ func TestAConstrainedAnswerThatDoesNotParseIsNotKept(t *testing.T) {
 	up.pieces = func(string) []string { return []string{text} }
 	b := startCached(t, up.URL, k, nil)
 	q := question{more: `,"response_format":{"type":"json_object"}`}
-	over := func() { soon(t, "it is over", func() bool { return b.inFlight.Load() == 0 }) }
+	over := func() { soon(t, "it is over", func() bool { return b.idle() }) }
 	b.say(t.Context(), q)
 	over()
 	b.say(t.Context(), q).fine(t, "half an object", text, "MISS")
@@ -200,7 +200,7 @@ func TestALeaderThatLeavesDoesNotTakeTheAnswerAlong(t *testing.T) {
 		up.step <- struct{}{}
 		s := <-follower
 		s.fine(t, "the follower", fmt.Sprintf("It is answer %d.", calls+1), "COALESCED")
-		soon(t, "both are over", func() bool { return b.inFlight.Load() == 0 })
+		soon(t, "both are over", func() bool { return b.idle() })
 	}
 	if n := up.left.Load(); n != 0 {
 		t.Errorf("%d generations were cut off", n)
@@ -220,7 +220,7 @@ func TestAGenerationThatNobodyWantsIsCutOff(t *testing.T) {
 	up.step <- struct{}{}
 	leave()
 	both.Wait()
-	soon(t, "the generation is cut off", func() bool { return up.left.Load() == 1 && b.inFlight.Load() == 0 })
+	soon(t, "the generation is cut off", func() bool { return up.left.Load() == 1 && b.idle() })
 	if n := len(k.answers()); n != 0 {
 		t.Errorf("%d answers are kept", n)
 	}
@@ -276,7 +276,7 @@ func TestALeaderThatReadsNothingHoldsNobodyUp(t *testing.T) {
 	soon(t, "the follower is there", func() bool { return b.opts.Flights.Seats() == 2 })
 	close(up.step)
 	(<-follower).fine(t, "the follower", strings.Repeat("on and ", many), "COALESCED")
-	soon(t, "the leader is cut off", func() bool { return b.inFlight.Load() == 0 })
+	soon(t, "the leader is cut off", func() bool { return b.idle() })
 }
 
 func TestAnswersThatAreNotKeptAreSharedAllTheSame(t *testing.T) {

@@ -155,7 +155,7 @@ func TestAFollowerThatCannotBeContinuedHearsThatAtOnce(t *testing.T) {
 		up.step <- struct{}{} // it says how it begins, and no more
 		follower.reads(t, "event: error")
 		if !others {
-			soon(t, "what nobody wants is cut off", func() bool { return up.left.Load() == 1 && b.inFlight.Load() == 0 })
+			soon(t, "what nobody wants is cut off", func() bool { return up.left.Load() == 1 && b.idle() })
 			continue
 		}
 		up.step <- struct{}{}

@@ -14,6 +14,7 @@ import (
 	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/upload"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -90,6 +91,7 @@ func problemOf(err error) *problem {
 		model     *modelError
 		body      *bodyError
 		limited   *limits.Error
+		refused   *upload.Error
 		shed      *admission.ShedError
 		none      *pool.NoBackendError
 		exhausted *tiers.ExhaustedError
@@ -110,6 +112,8 @@ func problemOf(err error) *problem {
 		return invalid(http.StatusBadRequest, "bad_body", "The request body could not be read whole.")
 	case errors.As(err, &limited):
 		return limitProblem(limited)
+	case errors.As(err, &refused):
+		return uploadProblem(refused)
 	case errors.As(err, &shed):
 		return shedProblem(shed)
 	case errors.As(err, &exhausted):
@@ -139,6 +143,22 @@ func headerProblem(e *identity.Error) *problem {
 		p.status, p.body.Type, p.body.Code = http.StatusBadRequest, "invalid_request_error", "bad_header"
 	}
 	return p
+}
+
+// uploadProblem is a body that was not read. Where its tenant holds too much itself, another
+// time is for the tenant to make; else it is the gateway that is too busy.
+func uploadProblem(e *upload.Error) *problem {
+	switch {
+	case e.Reason == upload.Requests:
+		return errOverloaded
+	case e.Reason.OfTenant():
+		return &problem{status: http.StatusTooManyRequests, retry: jitter(time.Second), hope: true, body: openai.ErrorBody{
+			Message: "Too many requests at once, or too large ones: what the gateway has free is for others, too.", Type: string(limits.Requests), Code: "tenant_share",
+		}}
+	}
+	return &problem{status: http.StatusServiceUnavailable, retry: jitter(time.Second), hope: true, body: openai.ErrorBody{
+		Message: "The gateway holds as many request bodies as it has memory for.", Type: "overloaded_error", Code: "upload_overloaded",
+	}}
 }
 
 func shedProblem(e *admission.ShedError) *problem {

@@ -22,6 +22,7 @@ import (
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/slowdown"
+	"github.com/foregate/foregate/gateway/upload"
 	"github.com/foregate/foregate/panics"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
@@ -41,7 +42,8 @@ type Model struct{ ID string }
 type Limits struct {
 	Body     int64 // bytes of a request body; 4 MiB
 	Header   int   // bytes of a request's headers; 16 KiB
-	InFlight int   // requests under way; 4096
+	InFlight int   // requests under way, and bodies that are coming beside them; 4096
+	Bodies   int64 // bytes of all bodies in memory; 256 MiB
 
 	Conns           int            // open client connections, idle ones too; 16384
 	ConnsPerAddress int            // of those, from one address that is no balancer's; half of Conns
@@ -105,7 +107,7 @@ type Gateway struct {
 	opts     Options
 	log      zerolog.Logger
 	metrics  *metrics
-	inFlight atomic.Int64
+	uploads  *upload.Gate
 	draining atomic.Bool
 	now      func() time.Time
 	repeats  *repeats
@@ -154,7 +156,10 @@ func New(o Options) (*Gateway, error) {
 	if o.Cascade == nil || o.Identity == nil {
 		return nil, errors.New("gateway: Options need a Cascade and an Identity")
 	}
-	o.Limits = o.Limits.withDefaults()
+	asked := o.Limits.Body
+	if o.Limits = o.Limits.withDefaults(); o.Limits.Body < asked {
+		o.Logger.Warn().Int64("asked", asked).Int64("most", o.Limits.Body).Msg("larger bodies than memory allows are refused, whatever limits.body_bytes says")
+	}
 	if o.Scan.Depth == 0 {
 		o.Scan = openai.DefaultLimits()
 	}
@@ -170,7 +175,7 @@ func New(o Options) (*Gateway, error) {
 	if o.HighShare == nil {
 		o.HighShare = func() float64 { return highShare }
 	}
-	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), now: o.Now, repeats: newRepeats(), guard: guard{operators: o.Operators}, tenants: newTenants(o.Tenants),
+	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), uploads: newUploads(o.Limits, o.Registerer), now: o.Now, repeats: newRepeats(), guard: guard{operators: o.Operators}, tenants: newTenants(o.Tenants),
 		failures: slowdown.New(slowdown.Options{Registerer: o.Registerer, Now: o.Now}), failed: make(chan error, 2)}
 	g.metrics.readiness(o.Registerer, g)
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
@@ -198,7 +203,19 @@ func (l Limits) withDefaults() Limits {
 	if l.ConnsPerAddress == 0 {
 		l.ConnsPerAddress = max(l.Conns/2, 1)
 	}
+	if l.Bodies == 0 {
+		l.Bodies = 256 << 20
+	}
+	l.Body = min(l.Body, max(1, l.Bodies/2)) // a larger one could never come
 	return l
+}
+
+// newUploads shares the connections out: a quarter of them may be bodies that are coming, the rest requests under
+// way. So one tenant, whose share of each is two thirds, leaves connections to others.
+func newUploads(l Limits, reg prometheus.Registerer) *upload.Gate {
+	return upload.New(upload.Options{
+		Uploads: max(1, min(l.InFlight, l.Conns/4)), Requests: max(1, min(l.InFlight, l.Conns-l.Conns/4)), Bytes: l.Bodies, Registerer: reg,
+	})
 }
 
 // maxAdminConns is how many connections operators, probes and scrapes may have open. They have

@@ -6,6 +6,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/upload"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -23,29 +24,44 @@ func (g *Gateway) handle(h handler) http.HandlerFunc {
 	}
 }
 
-// enter does what comes before any work for a request: a place among those
-// under way, its identity, its body.
-func (g *Gateway) enter(l *exchangeLog, w http.ResponseWriter, r *http.Request) (body []byte, leave func(), err error) {
-	if g.inFlight.Add(1) > int64(g.opts.Limits.InFlight) {
-		g.inFlight.Add(-1)
-		return nil, nil, errOverloaded
+// entered is a request whose body has come.
+type entered struct {
+	body  []byte
+	held  *upload.Body // what the gateway holds for it
+	leave func()       // gives back all that was taken for it; to be called in the end
+}
+
+// enter does what comes before any work for a request: its identity, places for it, its body.
+func (g *Gateway) enter(l *exchangeLog, w http.ResponseWriter, r *http.Request) (e *entered, err error) {
+	if l.caller, err = g.identify(r); err != nil {
+		return nil, err
 	}
-	entered := false
+	if err := g.checkBody(w, r); err != nil {
+		return nil, err
+	}
+	unplace, err := g.place(l, r)
+	if err != nil {
+		return nil, err
+	}
+	held, err := g.uploads.Begin(l.caller.Tenant, r.ContentLength)
+	if err != nil {
+		unplace()
+		return nil, err
+	}
+	leave := func() { held.Release(); unplace() }
 	defer func() {
-		if !entered { // refused, or it panicked
-			g.inFlight.Add(-1)
+		if e == nil { // refused, or it panicked
+			leave()
 		}
 	}()
-	caller, err := g.identify(r)
+	body, err := bodyReader{g.opts.Limits.Body, g.timeouts(""), held.Charge}.take(w, r)
 	if err == nil {
-		l.caller = caller
-		body, err = g.readBody(w, r)
+		err = held.Received()
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	entered = true
-	return body, func() { g.inFlight.Add(-1) }, nil
+	return &entered{body, held, leave}, nil
 }
 
 // identify says who sent r, and has his connection kept where places are short.
@@ -61,11 +77,11 @@ func (g *Gateway) identify(r *http.Request) (identity.Caller, error) {
 func (g *Gateway) generate(kind openai.Kind) handler {
 	return func(l *exchangeLog, w http.ResponseWriter, r *http.Request) error {
 		g.trace(l, r)
-		body, leave, err := g.enter(l, w, r)
+		in, err := g.enter(l, w, r)
 		if err != nil {
 			return err
 		}
-		defer leave()
+		defer in.leave()
 		tier, err := demandedTier(r.Header)
 		if err != nil {
 			return err
@@ -77,8 +93,8 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 		if stricter != tiers.DemandDefault && tier == tiers.Draft {
 			tier = tiers.Auto // who wants both gets the stricter
 		}
-		again := g.repeats.find(kind, l.caller.Tenant, body)
-		req, err := g.scan(kind, body, again)
+		again := g.repeats.find(kind, l.caller.Tenant, in.body)
+		req, err := g.scan(kind, in.body, again)
 		if err != nil {
 			return err
 		}
@@ -88,7 +104,7 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 		}
 		l.route = req.Model
 		l.out = &sink{w: w, rc: http.NewResponseController(w), wait: g.timeouts(l.route).Write, stream: req.Stream}
-		x := &exchange{g: g, l: l, w: w, r: r, req: req, tier: tier, stricter: stricter, rag: ragOf(l, req), again: again}
+		x := &exchange{g: g, l: l, w: w, r: r, body: in.held, req: req, tier: tier, stricter: stricter, rag: ragOf(l, req), again: again}
 		x.asCached(route)
 		return x.answer()
 	}
@@ -106,12 +122,12 @@ func (g *Gateway) scan(kind openai.Kind, body []byte, again *repeat) (*openai.Re
 func (g *Gateway) forward(path string) handler {
 	return func(l *exchangeLog, w http.ResponseWriter, r *http.Request) error {
 		g.trace(l, r)
-		body, leave, err := g.enter(l, w, r)
+		in, err := g.enter(l, w, r)
 		if err != nil {
 			return err
 		}
-		defer leave()
-		env, err := openai.Peek(path, body, g.opts.Scan)
+		defer in.leave()
+		env, err := openai.Peek(path, in.body, g.opts.Scan)
 		if err != nil {
 			return err
 		}
@@ -129,7 +145,7 @@ func (g *Gateway) forward(path string) handler {
 		out := &sink{w: w, rc: http.NewResponseController(w), wait: g.timeouts(l.route).Write}
 		l.out = out
 		rc, err := g.opts.Cascade.Forward(r.Context(), tiers.Forward{
-			Path: path, Envelope: env, Bytes: len(body), Need: need, ID: l.id, Tenant: l.caller.Tenant, Class: int8(l.caller.Priority),
+			Path: path, Envelope: env, Bytes: len(in.body), Need: need, ID: l.id, Tenant: l.caller.Tenant, Class: int8(l.caller.Priority),
 			Salt: g.salt(env.Name, l.caller.Tenant), Header: upstreamHeader(l, r), Spans: l.trace.recorded(),
 		}, out)
 		l.receipt = rc

@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/upload"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
@@ -48,6 +49,9 @@ func startBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 	t.Cleanup(b.client.CloseIdleConnections)
 	return b
 }
+
+// idle reports whether no request is under way, and nothing is held for one.
+func (b *bench) idle() bool { return b.uploads.Usage() == upload.Usage{} }
 
 // makeBench is startBench without the start.
 func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
@@ -186,7 +190,9 @@ func TestWhatIsLeftAtTheEndOfTheGraceIsToldAndCut(t *testing.T) {
 			t.Errorf("status %d, Retry-After %q, %v: %s", resp.StatusCode, resp.Header.Get("Retry-After"), err, body)
 		}
 	})
-	soon(t, "both requests are under way", func() bool { return g.inFlight.Load() == 2 && sim.State().Requests["/v1/chat/completions"] == 2 })
+	soon(t, "both requests are under way", func() bool {
+		return g.uploads.Usage().Requests == 2 && sim.State().Requests["/v1/chat/completions"] == 2
+	})
 	began := time.Now()
 	g.Stop(context.Background())
 	if took := time.Since(began); took > 2*time.Second {
@@ -200,7 +206,7 @@ func TestWhatIsLeftAtTheEndOfTheGraceIsToldAndCut(t *testing.T) {
 		t.Errorf("the cut stream was not told why: %s", body)
 	}
 	whole.Wait()
-	soon(t, "nothing is under way", func() bool { return g.inFlight.Load() == 0 })
+	soon(t, "nothing is under way", func() bool { return g.idle() })
 }
 
 func TestStopObeysItsContext(t *testing.T) {
@@ -265,8 +271,8 @@ func TestAPanicInAHandlerIsA500AndTheProcessLives(t *testing.T) {
 	if got := testutil.ToFloat64(g.metrics.panics); got != 3 {
 		t.Errorf("%v panics were counted, want 3", got)
 	}
-	if n := g.inFlight.Load(); n != 0 {
-		t.Errorf("%d requests are still counted as under way", n)
+	if !g.idle() {
+		t.Errorf("%+v is still held", g.uploads.Usage())
 	}
 }
 
@@ -348,7 +354,7 @@ func TestAClientThatReadsNothingIsCutAndItsGenerationWithIt(t *testing.T) {
 	if took := time.Since(began); took < writeWait*9/10 || took > writeWait+5*time.Second {
 		t.Errorf("it was cut after %v, want %v", took, writeWait)
 	}
-	soon(t, "nothing is under way", func() bool { return g.inFlight.Load() == 0 })
+	soon(t, "nothing is under way", func() bool { return g.idle() })
 	_ = conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if got, err := io.ReadAll(bufio.NewReader(conn)); bytes.Contains(got, []byte("[DONE]")) {
 		t.Errorf("a cut stream has an end: %v", err)

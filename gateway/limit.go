@@ -30,10 +30,8 @@ const (
 // priority high a normal one. The grant is to be settled by what was used.
 func (g *Gateway) enterLimits(l *exchangeLog, w http.ResponseWriter, r *http.Request, need estimate) (*limits.Grant, error) {
 	c := &l.caller
-	a := limits.Ask{
-		Tenant: c.Tenant, Tokens: need.prompt + need.answer, High: c.Priority == identity.High, Retry: retried(r.Header),
-		Limit: limits.Limit{RPM: c.RPM, TPM: c.TPM, Concurrent: c.Concurrent, HighShare: g.opts.HighShare()},
-	}
+	a := g.limitsAsk(l, r)
+	a.Tokens, a.High = need.prompt+need.answer, c.Priority == identity.High
 	began := g.now()
 	grant, err := g.opts.Limiter.Enter(lookup.WithPatience(r.Context(), &l.redis), a)
 	l.limits += g.now().Sub(began)
@@ -48,6 +46,15 @@ func (g *Gateway) enterLimits(l *exchangeLog, w http.ResponseWriter, r *http.Req
 		c.Priority, l.demoted = identity.Normal, true
 	}
 	return grant, nil
+}
+
+// limitsAsk is what the limits are asked for a request of which nothing but its header is known.
+func (g *Gateway) limitsAsk(l *exchangeLog, r *http.Request) limits.Ask {
+	c := &l.caller
+	return limits.Ask{
+		Tenant: c.Tenant, Retry: retried(r.Header), Placed: l.placed,
+		Limit: limits.Limit{RPM: c.RPM, TPM: c.TPM, Concurrent: c.Concurrent, HighShare: g.opts.HighShare()},
+	}
 }
 
 // estimate is what a request is expected to use, in tokens.

@@ -51,6 +51,7 @@ type exchangeLog struct {
 
 	brokenOff bool // the client of a stream was told that it breaks off
 	quiet     bool // no line of the log is written
+	placed    bool // it has had one of its tenant's concurrent places since before its body was read
 	demoted   bool // from priority high: its tenant's share was used up
 }
 

@@ -42,7 +42,7 @@ func (g *Gateway) signIn(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, errReadOnly)
 		return
 	}
-	body, err := takeBody(w, r, orderBody, DefaultTimeouts())
+	body, err := bodyReader{max: orderBody, timeouts: DefaultTimeouts()}.take(w, r)
 	if err != nil {
 		writeProblem(w, g.orderProblem(err))
 		return

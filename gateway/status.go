@@ -118,7 +118,7 @@ func (g *Gateway) status(w http.ResponseWriter, _ *http.Request) {
 		s.Ready = why
 	}
 	s.Routes = g.routeStates()
-	s.InFlight = int(g.inFlight.Load())
+	s.InFlight = int(g.uploads.Usage().Requests)
 	s.Pools = []PoolView{}
 	if g.opts.Fleet != nil {
 		s.Pools = listed(g.opts.Fleet.Backends())

@@ -406,6 +406,33 @@ func TestUnderPressureATenantThatAllowsItGetsDraftsBelowTheThreshold(t *testing.
 	}
 }
 
+// TestABodyIsKeptUntilItsAuditIsOver audits drafts, and then has no room for audits.
+func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
+	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, vllmsim.Options{})
+	n.grid = everything
+	var kept, released atomic.Int64
+	ask := func() {
+		req, err := openai.Scan(openai.Chat, []byte(chat("question", `,"max_tokens":24`)), openai.DefaultLimits())
+		if err != nil {
+			t.Fatal(err)
+		}
+		keep := func() func() { kept.Add(1); return func() { released.Add(1) } }
+		if _, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "test", Keep: keep}, &collector{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask()
+	r.rests(t)
+	if kept.Load() != 1 || released.Load() != 1 {
+		t.Errorf("kept %d times, released %d times, want 1", kept.Load(), released.Load())
+	}
+	twin := &twin{draft: &draft{job: &job{cascade: r.cascade, ask: Ask{Keep: func() func() { kept.Add(1); return func() { released.Add(1) } }}}}}
+	r.cascade.audits.rest()
+	if twin.start(func(context.Context) { t.Error("a task runs in a cascade that rests") }) || kept.Load() != released.Load() {
+		t.Errorf("without room: kept %d times, released %d times", kept.Load(), released.Load())
+	}
+}
+
 func TestAPanicOfAnAuditIsItsOwn(t *testing.T) {
 	r, _ := auditedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{})
 	for range 2 * mostAudits {

@@ -211,6 +211,9 @@ type Ask struct {
 	Apart   bool        // what is promised of drafts is promised for its tenant alone
 	Plan    *Plan       // by which others were promised the answer ([Cascade.Plan]): where it judges no draft, none is made; nil is none
 	Said    []byte      // what clients have of an answer that was lost: the target carries on from there, where that can be
+
+	// Keep says that something uses the request's body when Answer has returned, until released is called; nil tells nobody.
+	Keep func() (released func())
 }
 
 // Answer answers one request into sink. The receipt is never nil. An error

@@ -87,9 +87,26 @@ func (d *draft) part(ctx context.Context, f *Failure, err error) {
 		return
 	}
 	d.x.close(f, d.course.Tokens())
-	if t != nil && !lost && !d.job.cascade.audits.start(t.audit) {
+	if t != nil && !lost && !t.start(t.audit) {
 		t.dropped("busy")
 	}
+}
+
+// start runs a task of the twin's in the background, which uses the request's body beyond its request; it
+// reports whether there was room for it.
+func (t *twin) start(task func(context.Context)) bool {
+	if t.job.ask.Keep == nil {
+		return t.job.cascade.audits.start(task)
+	}
+	released := t.job.ask.Keep()
+	started := t.job.cascade.audits.start(func(ctx context.Context) {
+		defer released()
+		task(ctx)
+	})
+	if !started {
+		released()
+	}
+	return started
 }
 
 // wants reports whether more of the draft is to be read.
@@ -100,7 +117,7 @@ func (t *twin) wants() bool { return t != nil && !t.over && t.finish == "" }
 func (t *twin) goOn(x *exchange) {
 	x.settleTry(nil, t.course.Tokens()) // the request's receipt is not touched any more
 	x.receipt = t.job.receipt
-	started := t.job.cascade.audits.start(func(ctx context.Context) {
+	started := t.start(func(ctx context.Context) {
 		stop := context.AfterFunc(ctx, func() { x.cancel(context.Canceled) })
 		defer stop()
 		if t.read(x) {
@@ -138,7 +155,7 @@ func (j *job) audited() bool { return j.trial != nil && j.trial.Audited() }
 // auditWhole audits a draft that came in one piece.
 func (j *job) auditWhole(a *openai.DraftAnswer) {
 	t := j.newTwin()
-	if t.took(a); !j.cascade.audits.start(t.audit) {
+	if t.took(a); !t.start(t.audit) {
 		t.dropped("busy")
 	}
 }
@@ -146,7 +163,7 @@ func (j *job) auditWhole(a *openai.DraftAnswer) {
 // shadow makes a draft in the background, of which the client sees nothing, and audits it.
 func (j *job) shadow() {
 	t := j.newTwin()
-	if !j.cascade.audits.start(t.fromNothing) {
+	if !t.start(t.fromNothing) {
 		t.dropped("busy")
 	}
 }

@@ -23,7 +23,7 @@ var arrows = map[string][]string{
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality", "loadtest/replay"},
 
-	"gateway":           {"gateway/conns", "gateway/identity", "gateway/admission", "gateway/limits", "gateway/lookup", "gateway/operator", "gateway/slowdown", "cache", "tiers", "tiers/openai", "tiers/pool", "panics"},
+	"gateway":           {"gateway/conns", "gateway/identity", "gateway/admission", "gateway/limits", "gateway/lookup", "gateway/operator", "gateway/slowdown", "gateway/upload", "cache", "tiers", "tiers/openai", "tiers/pool", "panics"},
 	"gateway/admission": {"gateway/identity", "tiers/pool", "panics"},
 	"gateway/config":    {"tiers/fields"},
 	"gateway/conns":     {},
@@ -35,6 +35,7 @@ var arrows = map[string][]string{
 	"gateway/reload":    {},
 	"gateway/secrets":   {},
 	"gateway/slowdown":  {},
+	"gateway/upload":    {},
 	"gateway/settings":  {"gateway/admission", "tiers", "tiers/accept", "tiers/choose", "tiers/pressure", "breaker", "cache"},
 
 	"gateway/tracing": {"gateway", "tiers"},
@@ -88,7 +89,7 @@ var walls = map[string][]string{
 	"go.yaml.in/yaml":                      {"gateway/config", "loadtest"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"tiers/pressure"},
-	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/admission", "gateway/conns", "gateway/console", "gateway/limits", "gateway/reload", "gateway/settings", "gateway/slowdown", "gateway/tracing", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
+	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/admission", "gateway/conns", "gateway/console", "gateway/limits", "gateway/reload", "gateway/settings", "gateway/slowdown", "gateway/tracing", "gateway/upload", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
 	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/settings", "gateway/tracing", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache"},
 	"github.com/klauspost/compress":        {"cache"},
 	"github.com/tinylib/msgp":              {"tiers/kvevents", "loadtest/vllmsim"},

@@ -43,6 +43,7 @@ type parts struct {
 	listener   net.Listener          // instead of file.Listen
 	admin      string                // "" is none
 	tokens     []byte                // of operators, instead of file.AdminTokensFile
+	bodies     int64                 // bytes that request bodies may take; 0 is the default
 	log        zerolog.Logger
 	registerer prometheus.Registerer
 	gatherer   prometheus.Gatherer
@@ -134,6 +135,7 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 	if o.Limits, err = clientLimits(p.file, p.log); err != nil {
 		return nil, err
 	}
+	o.Limits.Bodies = p.bodies
 	r.gateway, err = gateway.New(o)
 	return r, err
 }

@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"context"
 	"io"
-	"os"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -28,7 +26,7 @@ func (c *serveCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	tuneMemory()
+	mem := tuneMemory()
 	level, err := zerolog.ParseLevel(c.LogLevel)
 	if err != nil {
 		return err
@@ -45,6 +43,7 @@ func (c *serveCmd) Run(e *env) error {
 	defer closeStores()
 	p := store.parts()
 	p.file, p.admin, p.log, p.registerer, p.gatherer = f, f.Admin, log, reg, reg
+	p.bodies = mem.bodies
 	r, err := assemble(e.ctx, p)
 	if err != nil {
 		return err
@@ -63,15 +62,6 @@ func (c *serveCmd) Run(e *env) error {
 	r.gateway.Stop(stopping)
 	log.Info().Msg("stopped")
 	return err
-}
-
-// tuneMemory lets the heap grow to five times what lives before it is collected:
-// the live heap is a few MiB, and the collector would otherwise take a tenth of
-// the CPU. GOGC and GOMEMLIMIT in the environment win.
-func tuneMemory() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(400)
-	}
 }
 
 const (

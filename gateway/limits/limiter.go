@@ -82,6 +82,7 @@ type Ask struct {
 	Tokens int  // expected, of prompt and answer
 	High   bool // it has priority high
 	Retry  bool // its sender marked it as a retry
+	Placed bool // it has a place already ([Limiter.Place])
 }
 
 // amounts are what a request is charged when it is let in.
@@ -105,6 +106,27 @@ type Grant struct {
 	high    bool // there also as one of priority high
 	tardy   tardy
 	settled atomic.Bool
+}
+
+// Place takes one of the tenant's concurrent places for a request that is not known yet, or refuses it with an [*Error].
+// The request keeps it, and enters with Placed, until leave is called, once.
+func (l *Limiter) Place(a Ask) (leave func(), err error) {
+	if a.Limit.Concurrent <= 0 {
+		return func() {}, nil
+	}
+	replicas, now := l.replicas(), l.now()
+	l.mu.Lock()
+	t := l.tenantOf(a, replicas, now)
+	refused := t.place(a, replicas)
+	if refused != nil {
+		l.attempt(t, a, now)
+	}
+	l.mu.Unlock()
+	if refused != nil {
+		l.metrics.limited.WithLabelValues(string(refused.Limit)).Inc()
+		return nil, refused
+	}
+	return func() { l.leave(t, a) }, nil
 }
 
 // Enter lets a request in or refuses it with an [*Error]. It waits no longer than the budget,
@@ -177,33 +199,37 @@ func refusal(a Ask, s Standing, got answer, w laws) *Error {
 // begin does what needs no Redis: it counts the attempt and takes a place.
 func (l *Limiter) begin(g *Grant, replicas int, now time.Time) *Error {
 	a := g.ask
-	if a.Retry {
-		l.metrics.retry.Inc()
-	} else {
-		l.metrics.first.Inc()
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	t := l.tenantOf(a, replicas, now)
+	g.tenant = t
+	l.attempt(t, a, now)
+	if a.Limit.TPM > 0 && a.Tokens > a.Limit.TPM {
+		return &Error{Tenant: a.Tenant, Limit: Tokens, Most: a.Limit.TPM, Asked: a.Tokens, Hopeless: true, Standing: g.Standing}
+	}
+	if a.Placed {
+		return nil
+	}
+	return t.place(a, replicas)
+}
+
+// tenantOf is the tenant of a request; the caller holds the lock.
+func (l *Limiter) tenantOf(a Ask, replicas int, now time.Time) *tenant {
 	var start laws // alone, a tenant that is new owes nothing
 	if l.redis != nil {
 		start = a.Limit.local(replicas)
 	}
-	t := l.tenants.of(a.Tenant, start, now)
-	g.tenant = t
-	if !a.Retry {
-		t.retries.first(now)
+	return l.tenants.of(a.Tenant, start, now)
+}
+
+// attempt counts a request, once; the caller holds the lock.
+func (l *Limiter) attempt(t *tenant, a Ask, now time.Time) {
+	if a.Retry {
+		l.metrics.retry.Inc()
+		return
 	}
-	if a.Limit.TPM > 0 && a.Tokens > a.Limit.TPM {
-		return &Error{Tenant: a.Tenant, Limit: Tokens, Most: a.Limit.TPM, Asked: a.Tokens, Hopeless: true, Standing: g.Standing}
-	}
-	if a.Limit.Concurrent > 0 {
-		most := a.Limit.places(replicas)
-		if t.under >= most {
-			return &Error{Tenant: a.Tenant, Limit: Concurrency, Most: most, Asked: 1, Wait: time.Second, Standing: g.Standing}
-		}
-		t.under++
-	}
-	return nil
+	l.metrics.first.Inc()
+	t.retries.first(now)
 }
 
 // count asks Redis, or this replica's own buckets.
@@ -250,9 +276,9 @@ func (l *Limiter) own(limit Limit, replicas int) laws {
 	return limit.local(replicas)
 }
 
-// leave gives back the place of a request.
+// leave gives back the place of a request, unless that is not the request's to give.
 func (l *Limiter) leave(t *tenant, a Ask) {
-	if a.Limit.Concurrent > 0 {
+	if a.Limit.Concurrent > 0 && !a.Placed {
 		l.mu.Lock()
 		t.under--
 		l.mu.Unlock()

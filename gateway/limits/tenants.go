@@ -65,6 +65,18 @@ func (ts *tenants) of(name string, w laws, now time.Time) *tenant {
 	return t
 }
 
+// place takes a place for a request, or refuses it.
+func (t *tenant) place(a Ask, replicas int) *Error {
+	if a.Limit.Concurrent <= 0 {
+		return nil
+	}
+	if most := a.Limit.places(replicas); t.under >= most {
+		return &Error{Tenant: a.Tenant, Limit: Concurrency, Most: most, Asked: 1, Wait: time.Second}
+	}
+	t.under++
+	return nil
+}
+
 // decide is the law of a replica that counts for itself.
 func (t *tenant) decide(a Ask, w laws, now time.Time) answer {
 	t.drain(w, now)

@@ -23,7 +23,7 @@ func starvedRows() []Row {
 	return []Row{
 		{
 			ID: "G6", Fault: "one gateway with GOMEMLIMIT 64 MiB and 256 MiB in all: 300 prompts of 400 kB that their backend never answers", Added: -1,
-			Promise: "lives; admin answers; recovers", Bears: []string{Shed, Unreached, TimedOut, CutSilent, "http_400", "http_413", "http_502", "http_503", "http_504"},
+			Promise: "lives; admin answers; recovers", Bears: []string{Shed, Unreached, TimedOut, CutSilent, "http_400", "http_413", "http_429", "http_502", "http_503", "http_504"},
 			Shape: Shape{Under: onlyFirst("ulimit -d 262144\nexport GOMEMLIMIT=64MiB"), Drafts: -1, Config: without("rpm", "tpm")}, Run: heavy,
 		},
 		{

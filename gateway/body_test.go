@@ -8,10 +8,15 @@ import (
 	"testing"
 )
 
-func TestAClaimedLengthSetsAsideNoMoreThanTheStart(t *testing.T) {
-	for claimed, want := range map[int64]int64{-1: 4 << 10, 0: 1, 100: 101, bodyStart - 1: bodyStart, bodyStart: bodyStart, 4 << 20: bodyStart, 1 << 62: bodyStart} {
-		if got := firstBuffer(claimed); got != want {
-			t.Errorf("%d claimed: %d, want %d", claimed, got, want)
+func TestABufferGrowsByWhatHasCome(t *testing.T) {
+	const most = 4 << 20
+	for _, tc := range []struct{ have, claimed, want int64 }{
+		{0, 0, 1}, {0, 100, 101}, {0, minBuffer, minBuffer}, {0, most, minBuffer}, {0, 1 << 62, minBuffer},
+		{minBuffer, 10_000, 10_001}, {minBuffer, most, maxUnproved}, {maxUnproved, most, most + 1}, {maxUnproved, 65537, 65538},
+		{0, -1, minBuffer}, {minBuffer, -1, 2 * minBuffer}, {maxUnproved, -1, 2 * maxUnproved}, {3 << 20, -1, most + 1},
+	} {
+		if got := nextBuffer(tc.have, tc.claimed, most); got != tc.want {
+			t.Errorf("%d of %d have come: %d, want %d", tc.have, tc.claimed, got, tc.want)
 		}
 	}
 }
@@ -19,7 +24,7 @@ func TestAClaimedLengthSetsAsideNoMoreThanTheStart(t *testing.T) {
 func TestBodiesOfEverySizeAreReadWhole(t *testing.T) {
 	const most = 1 << 20
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := readSlowly(http.NewResponseController(w), r, most, DefaultTimeouts())
+		body, err := bodyReader{max: most, timeouts: DefaultTimeouts()}.read(http.NewResponseController(w), r)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusRequestEntityTooLarge)
 			return
@@ -27,7 +32,7 @@ func TestBodiesOfEverySizeAreReadWhole(t *testing.T) {
 		_, _ = w.Write(body)
 	}))
 	defer srv.Close()
-	for _, size := range []int{0, 1, bodyStart - 1, bodyStart, bodyStart + 1, 5*bodyStart + 7, most, most + 1} {
+	for _, size := range []int{0, 1, maxUnproved - 1, maxUnproved, maxUnproved + 1, 5*maxUnproved + 7, most, most + 1} {
 		sent := bytes.Repeat([]byte("abcdefg"), size/7+1)[:size]
 		for name, body := range map[string]io.Reader{"told": bytes.NewReader(sent), "chunked": io.MultiReader(bytes.NewReader(sent))} {
 			resp, err := http.Post(srv.URL, "application/json", body)

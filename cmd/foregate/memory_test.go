@@ -1,0 +1,27 @@
+package main
+
+import "testing"
+
+func TestTheMemoryIsDividedByTheLimit(t *testing.T) {
+	const mib = 1 << 20
+	for limit, want := range map[int64]memory{
+		0:          {0, 256 * mib},
+		400 * mib:  {360 * mib, 100 * mib},
+		100 * mib:  {75 * mib, 25 * mib},
+		200 * mib:  {168 * mib, 50 * mib},
+		4096 * mib: {4096*mib - 4096*mib/10, 1024 * mib},
+		1:          {1, 1},
+	} {
+		if got := planMemory(limit); got != want {
+			t.Errorf("%d: %+v, want %+v", limit, got, want)
+		}
+	}
+}
+
+func TestAControlGroupsLimitIsRead(t *testing.T) {
+	for text, want := range map[string]int64{"536870912\n": 512 << 20, "max\n": 0, "": 0, "-1": 0, "many": 0} {
+		if got := groupMemory(text); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}

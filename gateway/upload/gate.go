@@ -1,0 +1,222 @@
+package upload
+
+import (
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Options are the sizes of a [Gate]; each is at least 1.
+type Options struct {
+	Uploads    int   // bodies that are coming, at once
+	Requests   int   // requests under way whose body has come, at once
+	Bytes      int64 // set aside for the bodies of both
+	Registerer prometheus.Registerer
+}
+
+// Gate admits request bodies. It is safe for concurrent use.
+type Gate struct {
+	metrics *metrics
+
+	mu       sync.Mutex
+	uploads  quota
+	requests quota
+	bytes    quota
+	tenants  map[string]*holding // those that hold something
+}
+
+// holding is what one tenant holds.
+type holding struct {
+	bodies   int64 // not over yet; the tenant is forgotten with the last
+	uploads  int64
+	requests int64
+	bytes    int64
+}
+
+// New returns a gate.
+func New(o Options) *Gate {
+	g := &Gate{
+		uploads: quota{total: int64(o.Uploads)}, requests: quota{total: int64(o.Requests)}, bytes: quota{total: o.Bytes},
+		tenants: map[string]*holding{},
+	}
+	g.metrics = newMetrics(o.Registerer, g)
+	return g
+}
+
+// Begin lets a body of a tenant come, or refuses it with an [*Error]. One that claims more bytes than could be charged now
+// is refused at once; the claim itself is charged nothing, and is 0 or less where there is none. [Body.Release] must be
+// called in the end.
+func (g *Gate) Begin(tenant string, claimed int64) (*Body, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	h := g.tenants[tenant]
+	if h == nil {
+		h = &holding{}
+	}
+	if err := g.mayBegin(h, claimed); err != nil {
+		return nil, g.refused(tenant, err)
+	}
+	g.tenants[tenant] = h
+	b := &Body{gate: g, tenant: tenant, holding: h}
+	h.bodies++
+	h.uploads++
+	g.uploads.used++
+	return b, nil
+}
+
+// mayBegin decides about a body of a tenant that holds so much. A body that no request could
+// follow is not read either, nor one that there would be no bytes for.
+func (g *Gate) mayBegin(h *holding, claimed int64) *Error {
+	if err := g.uploads.refusal(h.uploads, 1, TenantUploads, Uploads); err != nil {
+		return err
+	}
+	if err := g.requests.refusal(h.requests, 1, TenantRequests, Requests); err != nil {
+		return err
+	}
+	return g.bytes.refusal(h.bytes, max(claimed, 0), TenantBytes, Bytes)
+}
+
+// refusal is judge's decision as an error, nil where it is granted.
+func (q quota) refusal(held, n int64, share, all Reason) *Error {
+	switch q.judge(held, n) {
+	case overShare:
+		return &Error{Reason: share, Limit: q.total}
+	case spent:
+		return &Error{Reason: all, Limit: q.total}
+	}
+	return nil
+}
+
+func (g *Gate) refused(tenant string, err *Error) error {
+	err.Tenant = tenant
+	g.metrics.refused.WithLabelValues(string(err.Reason)).Inc()
+	return err
+}
+
+// state says how far a body is.
+type state uint8
+
+const (
+	coming   state = iota // it holds a place of the uploads
+	underWay              // it holds a place of the requests
+	over                  // it holds nothing
+)
+
+// Body is one request's body, from before its first byte until its request is over. Its methods are safe
+// for concurrent use.
+type Body struct {
+	gate    *Gate
+	tenant  string
+	holding *holding
+	state   state
+	bytes   int64
+	keepers int // that use the body beyond its request
+}
+
+// Charge raises what is set aside for the body to so many bytes, or refuses that with an [*Error]. It is called
+// before the memory is taken.
+func (b *Body) Charge(bytes int64) error {
+	g := b.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	more := bytes - b.bytes
+	if more <= 0 || b.state == over {
+		return nil
+	}
+	if err := g.bytes.refusal(b.holding.bytes, more, TenantBytes, Bytes); err != nil {
+		return g.refused(b.tenant, err)
+	}
+	b.bytes = bytes
+	b.holding.bytes += more
+	g.bytes.used += more
+	return nil
+}
+
+// Received says that the whole body has come. Its place of the uploads is free, and it takes one of the
+// requests, or is refused that with an [*Error].
+func (b *Body) Received() error {
+	g := b.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if b.state != coming {
+		return nil
+	}
+	if err := g.requests.refusal(b.holding.requests, 1, TenantRequests, Requests); err != nil {
+		return g.refused(b.tenant, err)
+	}
+	b.leaveState()
+	b.state = underWay
+	b.holding.requests++
+	g.requests.used++
+	return nil
+}
+
+// Keep says that something goes on using the body when its request is over, until released is called, once.
+func (b *Body) Keep() (released func()) {
+	g := b.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if b.state == over && b.keepers == 0 {
+		return func() {} // it is given back already
+	}
+	b.keepers++
+	return func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		b.keepers--
+		b.free()
+	}
+}
+
+// Release says that the request is over: it gives back all that the body holds, but for the bytes where somebody keeps
+// them. Further calls do nothing.
+func (b *Body) Release() {
+	g := b.gate
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if b.state == over {
+		return
+	}
+	b.leaveState()
+	b.state = over
+	b.free()
+}
+
+// free gives the bytes back when nobody uses the body any more; the caller holds the lock.
+func (b *Body) free() {
+	if b.state != over || b.keepers > 0 {
+		return
+	}
+	b.gate.bytes.used -= b.bytes
+	b.holding.bytes -= b.bytes
+	b.bytes = 0
+	if b.holding.bodies--; b.holding.bodies == 0 {
+		delete(b.gate.tenants, b.tenant)
+	}
+}
+
+// leaveState gives up the place of the state that the body is in; the caller holds the lock.
+func (b *Body) leaveState() {
+	switch b.state {
+	case coming:
+		b.holding.uploads--
+		b.gate.uploads.used--
+	case underWay:
+		b.holding.requests--
+		b.gate.requests.used--
+	}
+}
+
+// Usage is what a [Gate] has given out.
+type Usage struct {
+	Uploads, Requests int64
+	Bytes             int64
+	Tenants           int // that hold something
+}
+
+// Usage tells what is given out now.
+func (g *Gate) Usage() Usage {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return Usage{Uploads: g.uploads.used, Requests: g.requests.used, Bytes: g.bytes.used, Tenants: len(g.tenants)}
+}

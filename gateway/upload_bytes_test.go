@@ -1,0 +1,141 @@
+package gateway
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/gateway/upload"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// TestBodiesAreChargedAsTheyCome sends bodies that claim much: nobody pays for what has not come, and whoever has
+// shown that it comes pays for all of it, until its request is over.
+func TestBodiesAreChargedAsTheyCome(t *testing.T) {
+	b := limited(t, simulator(t).URL(), func(o *Options) { o.Limits.Bodies = 9 << 20 }, twoTenants...)
+	const claimed = 4 << 20
+	bytesHeld := func() int64 { return b.uploads.Usage().Bytes }
+	b.stalled(t, "greedy", claimed, 0)
+	soon(t, "a claim costs next to nothing", func() bool { return bytesHeld() == minBuffer })
+	b.stalled(t, "greedy", claimed, maxUnproved)
+	soon(t, "a body that comes is charged whole", func() bool { return bytesHeld() == minBuffer+claimed+1 })
+	status, body := b.stalled(t, "greedy", claimed/2, maxUnproved)(20 * time.Second)
+	if status != http.StatusTooManyRequests || !strings.Contains(body, `"code":"tenant_share"`) {
+		t.Errorf("beyond its share: %d %s", status, body)
+	}
+	if r := b.as(t, "other", `,"pad":"`+strings.Repeat("x", 1<<20)+`","max_tokens":2`); r.status != http.StatusOK {
+		t.Errorf("another tenant: %d %s", r.status, r.body)
+	}
+	status, body = b.stalled(t, "other", 4<<20+500<<10, maxUnproved)(20 * time.Second)
+	if status != http.StatusRequestEntityTooLarge {
+		t.Errorf("a body of more than half of the budget: %d %s", status, body)
+	}
+}
+
+func TestSpentBytesAreToldAsTheGatewaysOwnLack(t *testing.T) {
+	b := limited(t, simulator(t).URL(), func(o *Options) { o.Limits.Bodies = 3 << 20 }, twoTenants...)
+	b.stalled(t, "greedy", 1<<20, maxUnproved)
+	soon(t, "the first is charged", func() bool { return b.uploads.Usage().Bytes > 1<<20 })
+	b.stalled(t, "other", 1<<20, maxUnproved)
+	soon(t, "the second is charged", func() bool { return b.uploads.Usage().Bytes > 2<<20 })
+	r := b.post(t, "third", `{"model":"llama-3","pad":"`+strings.Repeat("x", 1<<20)+`"}`)
+	kind, code, _ := r.says()
+	if r.status != http.StatusServiceUnavailable || kind != "overloaded_error" || code != "upload_overloaded" {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	if n := r.seconds(t); n < 1 || n > 10 {
+		t.Errorf("retry after %d s", n)
+	}
+	if r := b.as(t, "third", short); r.status != http.StatusOK {
+		t.Errorf("a small one: %d %s", r.status, r.body)
+	}
+}
+
+// TestABodyStaysChargedWhileItsAnswerIsMade lets a generation hang.
+func TestABodyStaysChargedWhileItsAnswerIsMade(t *testing.T) {
+	sim := simulator(t)
+	sim.SetFault(vllmsim.Fault{Hang: "stream", AfterTokens: 3})
+	b := startBench(t, sim.URL(), nil)
+	stream := b.ask(t, true, 1000)
+	if got := b.uploads.Usage(); got.Requests != 1 || got.Uploads != 0 || got.Bytes == 0 {
+		t.Errorf("%+v", got)
+	}
+	_ = stream.Body.Close()
+	soon(t, "all is given back", b.idle)
+}
+
+// TestGenerationsOfOneTenantLeaveRoomForOthers lets the generations of one tenant hang.
+func TestGenerationsOfOneTenantLeaveRoomForOthers(t *testing.T) {
+	sim := simulator(t)
+	sim.SetFault(vllmsim.Fault{Hang: "stream", AfterTokens: 1})
+	b := limited(t, sim.URL(), func(o *Options) { o.Limits.InFlight = 3 }, twoTenants...)
+	for range 2 {
+		go func() {
+			body := strings.NewReader(`{"model":"llama-3","stream":true,"messages":[{"role":"user","content":"hi"}]}`)
+			req, _ := http.NewRequest(http.MethodPost, b.url+"/v1/chat/completions", body)
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("X-Tenant-ID", "greedy")
+			if resp, err := b.client.Do(req.WithContext(t.Context())); err == nil {
+				_, _ = io.Copy(io.Discard, resp.Body)
+				_ = resp.Body.Close()
+			}
+		}()
+	}
+	soon(t, "both are under way", func() bool { return b.uploads.Usage().Requests == 2 })
+	r := b.as(t, "greedy", short)
+	if _, code, _ := r.says(); r.status != http.StatusTooManyRequests || code != "tenant_share" {
+		t.Errorf("its third: %d %s", r.status, r.body)
+	}
+	sim.SetFault(vllmsim.Fault{})
+	if r := b.as(t, "other", short); r.status != http.StatusOK {
+		t.Errorf("another tenant: %d %s", r.status, r.body)
+	}
+}
+
+// TestALargeBodyCostsNoBufferBesideItsOwn reads 4 MiB. Doubling from the start on would take 8 MiB.
+func TestALargeBodyCostsNoBufferBesideItsOwn(t *testing.T) {
+	const size = 4 << 20
+	sent := bytes.Repeat([]byte("x"), size)
+	var charged []int64
+	r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(sent))
+	reader := bodyReader{max: size, timeouts: DefaultTimeouts(), charge: func(n int64) error { charged = append(charged, n); return nil }}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	body, err := reader.read(http.NewResponseController(badWriter{httptest.NewRecorder()}), r)
+	runtime.ReadMemStats(&after)
+	if err != nil || len(body) != size {
+		t.Fatal(len(body), err)
+	}
+	if got := after.TotalAlloc - before.TotalAlloc; got > size+size/8 {
+		t.Errorf("%d bytes are taken for a body of %d", got, size)
+	}
+	if len(charged) != 3 || charged[0] != minBuffer || charged[1] != maxUnproved || charged[2] != size+1 {
+		t.Errorf("charged: %d", charged)
+	}
+}
+
+func TestABodyThatMayNotBeChargedIsReadNoFurther(t *testing.T) {
+	refusal := &upload.Error{Tenant: "acme", Reason: upload.Bytes}
+	for _, chunked := range []bool{false, true} {
+		r := httptest.NewRequest(http.MethodPost, "/", bytes.NewReader(make([]byte, 1<<20)))
+		if chunked {
+			r.ContentLength = -1
+		}
+		w := badWriter{httptest.NewRecorder()}
+		reader := bodyReader{max: 2 << 20, timeouts: DefaultTimeouts(), charge: func(n int64) error {
+			if n > 300_000 {
+				return refusal
+			}
+			return nil
+		}}
+		if _, err := reader.take(w, r); !errors.Is(err, refusal) || w.Header().Get("Connection") != "close" {
+			t.Errorf("chunked %v: %v, %v", chunked, err, w.Header())
+		}
+	}
+}
