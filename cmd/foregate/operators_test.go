@@ -178,7 +178,7 @@ func TestCheckReadsTheOperatorsTokens(t *testing.T) {
 	if err := os.Chmod(good, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if status, _, errs := call(t, "check", configFile(t, "admin_tokens_file: "+good+rest)); status != 0 || !strings.Contains(errs, "every user of this machine may read it") {
+	if status, _, errs := call(t, "check", configFile(t, "admin_tokens_file: "+good+rest)); status != 0 || !strings.Contains(errs, "admin_tokens_file: every user of this machine may read the file") {
 		t.Errorf("one that all may read: %d %s", status, errs)
 	}
 }
