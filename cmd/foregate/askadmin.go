@@ -12,8 +12,9 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/operator"
+	"github.com/foregate/foregate/gateway/reload"
+	"github.com/foregate/foregate/gateway/secrets"
 )
 
 const (
@@ -46,7 +47,11 @@ type tokenFile struct {
 func (f tokenFile) secret() ([]byte, error) {
 	switch {
 	case f.TokenFile != "":
-		secret, _, err := identity.ReadSecret(f.TokenFile)
+		data, _, err := reload.Read(f.TokenFile, secrets.MaxFile)
+		if err != nil {
+			return nil, fmt.Errorf("--token-file: %w", err)
+		}
+		secret, err := secrets.Line(data, secrets.MinSecret)
 		if err != nil {
 			return nil, fmt.Errorf("--token-file: %w", err)
 		}

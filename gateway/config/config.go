@@ -70,12 +70,6 @@ type Cache struct {
 	LocalBytes   int64 // of the copies in this process; default 32 MiB, 0 is none
 }
 
-// KeyFile is a secret and the name that it goes by.
-type KeyFile struct {
-	ID   string
-	File string // path of the secret
-}
-
 // The modes of [Identity].
 const (
 	ModeOpen           = ""                // only on a loopback listener

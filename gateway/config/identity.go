@@ -106,30 +106,6 @@ func (r *reader) checkProxies(proxies []string) {
 	r.checkNetworks(path, proxies, "trusts every address there is; list the proxies' own networks")
 }
 
-// checkKeyFiles checks keys that are in files of their own.
-func (r *reader) checkKeyFiles(path string, keys []KeyFile, nameless string) {
-	seen := map[string]int{}
-	for i, k := range keys {
-		at := fmt.Sprintf("%s[%d]", path, i)
-		if !r.sound(at) {
-			continue
-		}
-		first, twice := seen[k.ID]
-		switch {
-		case !r.has(at + ".id"):
-			r.fail(at+".id", "%s", nameless)
-		case !r.sound(at + ".id"):
-		case len(k.ID) == 0 || len(k.ID) > 64 || !only(k.ID, "._:-"):
-			r.fail(at+".id", "want 1–64 of A-Z a-z 0-9 . _ : -")
-		case twice:
-			r.fail(at+".id", "%s[%d] has this id already; a key that is to replace another has its own", path, first)
-		default:
-			seen[k.ID] = i
-		}
-		r.checkPath(at+".file", k.File, "missing; give the path of the file that holds the secret, such as /run/secrets/k1")
-	}
-}
-
 // checkPath checks the path of a file that must be given. It is not repeated:
 // a secret may have been written in its place.
 func (r *reader) checkPath(path, file, missing string) {

@@ -247,12 +247,6 @@ func readRoute(r *reader, path string, n *yaml.Node) Route {
 	return t
 }
 
-func readKeyFile(r *reader, path string, n *yaml.Node) KeyFile {
-	var k KeyFile
-	group(map[string]value{"id": text(&k.ID), "file": text(&k.File)})(r, path, n)
-	return k
-}
-
 // poolNames lists the pools for a message.
 func poolNames(f *File) string {
 	names := make([]string, 0, len(f.Pools))

@@ -21,9 +21,8 @@ const (
 	signedAhead = 300 * time.Second // how long a signature may hold
 	clocksApart = 30 * time.Second  // allowed between two machines' clocks
 
-	maxAssertion = 512     // bytes of X-Identity
-	leastSecret  = 32      // bytes, as many as the HMAC has
-	maxSecret    = 4 << 10 // bytes
+	maxAssertion = 512 // bytes of X-Identity
+	minSecret    = 32  // bytes, as many as the HMAC has
 )
 
 // oneSpelling reads base64url without padding, and of each value one spelling.
@@ -48,8 +47,8 @@ func secretsOf(keys []SigningKey) (map[string][]byte, error) {
 		if secrets[k.ID] != nil {
 			return nil, fmt.Errorf("key %s is given twice", k.ID)
 		}
-		if len(k.Secret) < leastSecret {
-			return nil, fmt.Errorf("the secret of key %s has %d bytes; want %d at least", k.ID, len(k.Secret), leastSecret)
+		if len(k.Secret) < minSecret {
+			return nil, fmt.Errorf("the secret of key %s has %d bytes; want %d at least", k.ID, len(k.Secret), minSecret)
 		}
 		for other, s := range secrets {
 			if bytes.Equal(s, k.Secret) {
@@ -59,23 +58,6 @@ func secretsOf(keys []SigningKey) (map[string][]byte, error) {
 		secrets[k.ID] = bytes.Clone(k.Secret)
 	}
 	return secrets, nil
-}
-
-// ReadSecret reads a file that holds one secret: a line of 32 to 4096 printable characters. open
-// says that everybody on the machine may read it, too. Errors do not repeat the path.
-func ReadSecret(path string) (secret []byte, open bool, err error) {
-	data, state, err := readSmall(path, maxSecret+2)
-	if err != nil {
-		return nil, false, err
-	}
-	secret = bytes.TrimSuffix(bytes.TrimSuffix(data, []byte("\n")), []byte("\r"))
-	switch {
-	case len(secret) < leastSecret || len(secret) > maxSecret:
-		return nil, false, fmt.Errorf("has %d characters; want %d … %d, such as openssl rand -hex 32 writes", len(secret), leastSecret, maxSecret)
-	case bytes.ContainsFunc(secret, func(c rune) bool { return c <= ' ' || c > '~' }):
-		return nil, false, errors.New("has bytes that are not printable ASCII; want one line such as openssl rand -hex 32 writes")
-	}
-	return secret, state.Mode().Perm()&0o004 != 0, nil
 }
 
 // assertion is what X-Identity says.

@@ -18,7 +18,7 @@ const (
 
 	maxLines  = 64      // that hold a secret
 	maxName   = 64      // bytes
-	minSecret = 32      // characters
+	MinSecret = 32      // characters
 	maxSecret = 4 << 10 // characters
 )
 
@@ -124,8 +124,8 @@ func check(words, form []string) error {
 		return fmt.Errorf("has %d words; want %q", len(words), strings.Join(form, " "))
 	case len(name) > maxName || strings.ContainsFunc(name, notOfName):
 		return fmt.Errorf("want a name of 1 … %d of A-Z a-z 0-9 . _ : -", maxName)
-	case len(secret) < minSecret || len(secret) > maxSecret:
-		return fmt.Errorf("the secret has %d characters; want %d … %d, such as openssl rand -hex 32 writes", len(secret), minSecret, maxSecret)
+	case len(secret) < MinSecret || len(secret) > maxSecret:
+		return fmt.Errorf("the secret has %d characters; want %d … %d, such as openssl rand -hex 32 writes", len(secret), MinSecret, maxSecret)
 	case !printable([]byte(secret)):
 		return errors.New("the secret has bytes that are not printable ASCII")
 	}

@@ -69,14 +69,14 @@ func FuzzKeys(f *testing.F) {
 		keys, err := Keys([]byte(text))
 		if err != nil {
 			for _, word := range strings.Fields(text) {
-				if len(word) >= minSecret && strings.Contains(err.Error(), word) {
+				if len(word) >= MinSecret && strings.Contains(err.Error(), word) {
 					t.Errorf("the error repeats a secret: %v", err)
 				}
 			}
 			return
 		}
 		for _, k := range keys {
-			if k.ID == "" || len(k.Secret) < minSecret || !printable(k.Secret) {
+			if k.ID == "" || len(k.Secret) < MinSecret || !printable(k.Secret) {
 				t.Errorf("bad key %q", k)
 			}
 		}
