@@ -57,24 +57,7 @@ func (b *bench) as(t *testing.T, tenant, extra string, headers ...string) reply 
 
 func (b *bench) post(t *testing.T, tenant, body string, headers ...string) reply {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.url+"/v1/chat/completions", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Tenant-ID", tenant)
-	for i := 0; i < len(headers); i += 2 {
-		req.Header.Set(headers[i], headers[i+1])
-	}
-	resp, err := b.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := rest(resp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply{resp.StatusCode, resp.Header, text}
+	return b.to(t, "/v1/chat/completions", tenant, body, headers...)
 }
 
 // seconds reads Retry-After.

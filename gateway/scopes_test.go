@@ -188,7 +188,7 @@ func TestAStreamOfTheConsoleEndsWithItsSession(t *testing.T) {
 	samples := make(chan string)
 	b := startBench(t, simulator(t).URL(), func(o *Options) {
 		o.Admin, o.Operators = "0.0.0.0:0", crew(t)
-		o.Console = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o.Console = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			for line := range samples {
 				if _, err := fmt.Fprintln(w, line); err != nil || http.NewResponseController(w).Flush() != nil {
 					return

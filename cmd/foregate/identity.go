@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
@@ -44,44 +45,35 @@ func resolver(f *config.File, files *reload.Watcher) (*identity.Resolver, error)
 
 // identityFiles are the files that say who may call, as far as the configuration names them.
 func identityFiles(f *config.File, who *identity.Resolver) []reload.File {
-	var out []reload.File
-	add := func(setting, path string, max int64, apply func(data []byte) error) *reload.File {
-		out = append(out, reload.File{
-			Setting: setting, Paths: []string{path}, Max: max, Apply: func(contents [][]byte) error { return apply(contents[0]) },
-		})
-		return &out[len(out)-1]
+	tenants := func(contents [][]byte) error {
+		defs, err := config.Tenants(contents[0], f.Identity.Mode)
+		if err != nil {
+			return err
+		}
+		list, err := tenantsOf(defs)
+		if err != nil {
+			return err
+		}
+		return who.SetTenants(list)
 	}
-	if f.TenantsFile != "" {
-		add("tenants_file", f.TenantsFile, config.MaxFile, func(data []byte) error {
-			defs, err := config.Tenants(data, f.Identity.Mode)
-			if err != nil {
-				return err
-			}
-			list, err := tenantsOf(defs)
-			if err != nil {
-				return err
-			}
-			return who.SetTenants(list)
-		})
+	signing := func(contents [][]byte) error {
+		keys, err := secrets.Keys(contents[0])
+		if err != nil {
+			return err
+		}
+		list := make([]identity.SigningKey, len(keys))
+		for i, k := range keys {
+			list[i] = identity.SigningKey(k)
+		}
+		return who.SetSigningKeys(list)
 	}
-	if f.Identity.SigningKeysFile != "" {
-		file := add("identity.signing_keys_file", f.Identity.SigningKeysFile, secrets.MaxFile, func(data []byte) error {
-			keys, err := secrets.Keys(data)
-			if err != nil {
-				return err
-			}
-			list := make([]identity.SigningKey, len(keys))
-			for i, k := range keys {
-				list[i] = identity.SigningKey(k)
-			}
-			return who.SetSigningKeys(list)
-		})
-		file.Secret = true
+	issuers := func(contents [][]byte) error { return who.SetKeySet(contents[0]) }
+	files := []reload.File{
+		{Setting: "tenants_file", Paths: []string{f.TenantsFile}, Max: config.MaxFile, Apply: tenants},
+		{Setting: "identity.signing_keys_file", Paths: []string{f.Identity.SigningKeysFile}, Max: secrets.MaxFile, Secret: true, Apply: signing},
+		{Setting: "identity.jwt.jwks_file", Paths: []string{f.Identity.JWT.JWKSFile}, Max: identity.MaxKeySet, Apply: issuers},
 	}
-	if f.Identity.JWT.JWKSFile != "" {
-		add("identity.jwt.jwks_file", f.Identity.JWT.JWKSFile, identity.MaxKeySet, who.SetKeySet)
-	}
-	return out
+	return slices.DeleteFunc(files, func(file reload.File) bool { return file.Paths[0] == "" })
 }
 
 // tenantsOf are tenants as requests have them.

@@ -156,7 +156,7 @@ func TestAStreamOutlivesAFlood(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = resp.Body.Close() }()
-	if body, err := io.ReadAll(resp.Body); string(body) != "piece\npiece\n" || err != nil {
+	if body, err := io.ReadAll(resp.Body); string(body) != strings.Repeat("piece\n", 2) || err != nil {
 		t.Errorf("%q, %v", body, err)
 	}
 }

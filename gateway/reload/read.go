@@ -8,9 +8,9 @@ import (
 	"os"
 )
 
-// Read reads a regular file of max bytes at the most. open says that every user of the machine may read
+// Read reads a regular file of atMost bytes. open says that every user of the machine may read
 // it, too. Errors do not repeat the path: who mistakes the setting for that of a secret writes one there.
-func Read(path string, max int64) (data []byte, open bool, err error) {
+func Read(path string, atMost int64) (data []byte, open bool, err error) {
 	state, err := os.Stat(path)
 	if err != nil {
 		return nil, false, withoutPath(err)
@@ -23,12 +23,12 @@ func Read(path string, max int64) (data []byte, open bool, err error) {
 		return nil, false, withoutPath(err)
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	data, err = io.ReadAll(io.LimitReader(f, max+1))
+	data, err = io.ReadAll(io.LimitReader(f, atMost+1))
 	switch {
 	case err != nil:
 		return nil, false, withoutPath(err)
-	case int64(len(data)) > max:
-		return nil, false, fmt.Errorf("is longer than %d bytes", max)
+	case int64(len(data)) > atMost:
+		return nil, false, fmt.Errorf("is longer than %d bytes", atMost)
 	}
 	return data, state.Mode().Perm()&0o004 != 0, nil
 }

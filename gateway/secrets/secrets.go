@@ -68,12 +68,12 @@ func Tokens(data []byte, known ...string) ([]Token, error) {
 	return tokens, nil
 }
 
-// Line reads a file that holds one secret of min to 4096 printable characters, and nothing else.
-func Line(data []byte, min int) ([]byte, error) {
+// Line reads a file that holds one secret of atLeast to 4096 printable characters, and nothing else.
+func Line(data []byte, atLeast int) ([]byte, error) {
 	secret := bytes.TrimSuffix(bytes.TrimSuffix(data, []byte("\n")), []byte("\r"))
 	switch {
-	case len(secret) < min || len(secret) > maxSecret:
-		return nil, fmt.Errorf("has %d characters; want %d … %d, such as openssl rand -hex 32 writes", len(secret), min, maxSecret)
+	case len(secret) < atLeast || len(secret) > maxSecret:
+		return nil, fmt.Errorf("has %d characters; want %d … %d, such as openssl rand -hex 32 writes", len(secret), atLeast, maxSecret)
 	case !printable(secret):
 		return nil, errors.New("has bytes that are not printable ASCII; want one line such as openssl rand -hex 32 writes")
 	}

@@ -32,8 +32,8 @@ func TestASourceThatGoesOnFailingWaitsTwiceAsLongEachTime(t *testing.T) {
 				t.Errorf("%s: failure %d waits %v", name, i+1, v.Wait)
 			}
 		}
-		for _, want := range []time.Duration{1, 2, 4, 8, 16, 32, 60, 60, 60} {
-			want *= time.Second
+		for _, seconds := range []int{1, 2, 4, 8, 16, 32, 60, 60, 60} {
+			want := time.Duration(seconds) * time.Second
 			if v := w.Fail(f); v != (Verdict{Wait: want, Began: true}) {
 				t.Errorf("%s: got %+v, want a wait of %v", name, v, want)
 			}
