@@ -1,7 +1,6 @@
 package tiers
 
 import (
-	"bytes"
 	"fmt"
 	"mime"
 	"net/http"
@@ -29,7 +28,7 @@ func (x *exchange) clamp(u openai.Usage, came int64) openai.Usage {
 	if u.Prompt > b.Prompt && x.prompts == 0 { // the body is looked through only where it may matter
 		b.Prompt = openai.MaxPromptTokens(x.body)
 	}
-	if came != inOnePiece && int64(u.Completion) > came && !bytes.Contains(x.body, hidesTokens) {
+	if came != inOnePiece && int64(u.Completion) > came && !openai.HidesTokens(x.body) {
 		b.Answer = min(b.Answer, int(came))
 	}
 	return b.Clamp(u)
@@ -37,9 +36,6 @@ func (x *exchange) clamp(u openai.Usage, came int64) openai.Usage {
 
 // inOnePiece says to clamp that the answer is no stream.
 const inOnePiece = -1
-
-// hidesTokens is in requests whose answers may lack tokens that were made.
-var hidesTokens = []byte(`"include_reasoning"`)
 
 // maxAnswer is how many tokens the answer of a call can have.
 func (x *exchange) maxAnswer() int {

@@ -125,6 +125,8 @@ func TestUsageIsCutByWhatItsCallCanHaveUsed(t *testing.T) {
 		"a stream that has come": {call{demand: pool.Demand{MostOutput: 50}}, 0, openai.Usage{Prompt: most}},
 		"a stream without its thoughts": {call{demand: pool.Demand{MostOutput: 5000}, body: []byte(`{"include_reasoning":false}`)}, 700,
 			openai.Usage{Prompt: openai.MaxPromptTokens([]byte(`{"include_reasoning":false}`)), Completion: 5000}},
+		"a stream that hides that it is without": {call{demand: pool.Demand{MostOutput: 5000}, body: []byte(`{"include_\u0072easoning":false}`)}, 700,
+			openai.Usage{Prompt: openai.MaxPromptTokens([]byte(`{"include_\u0072easoning":false}`)), Completion: 5000}},
 		"no text":       {call{answerless: true, demand: pool.Demand{MostOutput: 50}}, inOnePiece, openai.Usage{Prompt: most}},
 		"known prompts": {call{answerless: true, prompts: 77}, inOnePiece, openai.Usage{Prompt: 77}},
 	} {

@@ -71,13 +71,29 @@ func (n *Need) limit(tokens int, sure bool) {
 // byte at least, and a template and media add what bytes do not show.
 func MaxPromptTokens(body []byte) int { return len(body) + mediaIn(body) + templateTokens }
 
-// mediaIn is what media in a body may come to in tokens, beyond its bytes.
+// mediaIn is what media in a body may come to in tokens, beyond its bytes. A letter that is escaped may stand in
+// the name of a type.
 func mediaIn(body []byte) int {
-	parts := 0
+	parts := escapedLetters(body)
 	for _, mark := range []string{`"image`, `"input_`, `"video`, `"audio`, `"file`} {
 		parts += bytes.Count(body, []byte(mark))
 	}
 	return parts * mediaTokens
+}
+
+// escapedLetters are the letters, and a few more of ASCII, that a body writes as \u00XX. Clients' libraries write none
+// so; a name that is to be overlooked has one.
+func escapedLetters(body []byte) (n int) {
+	for _, mark := range []string{`\u004`, `\u005`, `\u006`, `\u007`} {
+		n += bytes.Count(body, []byte(mark))
+	}
+	return n
+}
+
+// HidesTokens reports whether an answer to a body may lack tokens that were made: the request can ask that what was
+// thought is left out.
+func HidesTokens(body []byte) bool {
+	return bytes.Contains(body, []byte(`"include_reasoning"`)) || escapedLetters(body) > 0
 }
 
 // pairs are the prompts of a request for scores, and the bytes of their texts: one query stands

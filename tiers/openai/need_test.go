@@ -53,6 +53,8 @@ func TestAQueryCountsOnceForEachDocument(t *testing.T) {
 func TestUsageIsCutToWhatCanBe(t *testing.T) {
 	body := `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
 	image := `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}]}`
+	escaped := `{"model":"m","messages":[{"role":"user","content":[{"type":"\u0069mage_url","imag\u0065_url":{"url":"data:image/png;base64,AAAA"}}]}]}`
+	hidden := Bound{MaxPromptTokens([]byte(escaped)), 50}
 	text, media := Bound{MaxPromptTokens([]byte(body)), 50}, Bound{MaxPromptTokens([]byte(image)), 50}
 	for name, c := range map[string]struct {
 		bound      Bound
@@ -63,6 +65,7 @@ func TestUsageIsCutToWhatCanBe(t *testing.T) {
 		"absurd":            {text, Usage{Prompt: 1e12, Completion: 1e12}, Usage{Prompt: len(body) + templateTokens, Completion: 50}},
 		"negative":          {text, Usage{Prompt: -1, Completion: -1e12}, Usage{}},
 		"a large image":     {media, Usage{Prompt: 20_000}, Usage{Prompt: 20_000}},
+		"a hidden image":    {hidden, Usage{Prompt: 20_000}, Usage{Prompt: 20_000}},
 		"an absurd image":   {media, Usage{Prompt: 1e12}, Usage{Prompt: len(image) + templateTokens + 2*mediaTokens}},
 		"cached, of absurd": {text, Usage{Prompt: 5, Cached: 1e12}, Usage{Prompt: 5, Cached: 5}},
 	} {
