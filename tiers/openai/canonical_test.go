@@ -92,6 +92,7 @@ var spellings = map[string]spelt{
 	"return_prompt_text":   {[]string{`true`}, nil},
 	"return_token_ids":     {[]string{`true`}, nil},
 	"logprob_token_ids":    {[]string{`[1]`, `[2]`}, nil},
+	"stop_regex":           {[]string{`"a+"`, `["a+"]`, `"a*"`}, []string{`"\u0061+"`}},
 	"use_beam_search":      {[]string{`true`}, nil},
 
 	"logprob_start_len":        {[]string{`1`, `2`}, nil},
