@@ -19,9 +19,13 @@ type asked struct {
 // maxAsked bounds what one request may ask for: more than all fields and types of parts together.
 const maxAsked = 128
 
-// ask notes what the route must allow; the first of each name is kept.
-func (w *walker) ask(name string, err *RequestError) {
-	if err != nil && len(w.asked) < maxAsked && !slices.ContainsFunc(w.asked, func(a asked) bool { return a.name == name }) {
+// ask notes what the route must allow; the first of each name is kept. Only for that one the refusal is worded:
+// a request may ask a hundred thousand times.
+func (w *walker) ask(name string, refusal func() *RequestError) {
+	if len(w.asked) == maxAsked || slices.ContainsFunc(w.asked, func(a asked) bool { return a.name == name }) {
+		return
+	}
+	if err := refusal(); err != nil {
 		w.asked = append(w.asked, asked{name, err})
 	}
 }
@@ -86,7 +90,7 @@ func (w *walker) unlessAllowed(f fields.Field, raw []byte) *RequestError {
 	if f.Verdict == fields.Forbidden || f.Name == fields.Kwargs {
 		return refusal
 	}
-	w.ask(f.Name, refusal)
+	w.ask(f.Name, func() *RequestError { return refusal })
 	return nil
 }
 
@@ -148,7 +152,7 @@ func (w *walker) kwargs() *RequestError {
 		case fields.KwargForbidden(name):
 			return w.refuse("unsupported_parameter", "is not accepted by this gateway")
 		default:
-			w.ask(fields.Kwargs+"."+name, w.refuse("unsupported_parameter", "is not accepted by this gateway"))
+			w.ask(fields.Kwargs+"."+name, func() *RequestError { return w.refuse("unsupported_parameter", "is not accepted by this gateway") })
 		}
 	}
 	return nil

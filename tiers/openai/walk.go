@@ -75,6 +75,7 @@ var keyBits, partBits = func() (map[string]int, map[string]uint32) {
 var freeModes = map[string]mode{
 	"content": modeContent, "output": modeContent, "system": modeContent,
 	"tool_calls": modeSkip, "function_call": modeSkip, "arguments": modeSkip, "annotations": modeSkip,
+	"parsed":    modeSkip, // OpenAI's SDK repeats in it what it read from an answer
 	"image_url": modeImage, "audio_url": modeAudio, "video_url": modeVideo, "input_audio": modeSound,
 }
 
@@ -87,9 +88,9 @@ var topModes = map[string]mode{
 	"json_schema": modeSkip, "regex": modeSkip, "ebnf": modeSkip, "structural_tag": modeSkip, "logit_bias": modeSkip,
 }
 
-// schemaNames are the members of a tool's definition that hold a schema.
+// schemaNames are the members of a tool's definition that hold a schema, or a function with one.
 var schemaNames = map[string]bool{
-	"parameters": true, "input_schema": true, "input_examples": true, "output_schema": true, "schema": true, "format": true,
+	"function": true, "parameters": true, "input_schema": true, "input_examples": true, "output_schema": true, "schema": true, "format": true,
 }
 
 // mediaNames are further names, in lower case, under which engines look for a file or an address. Those that
@@ -204,6 +205,10 @@ func (w *walker) absent() *RequestError {
 func (w *walker) object(part bool) *RequestError {
 	var o partKeysSeen
 	for raw := range w.cur.object() {
+		if w.cur.kind() == 'n' { // absent: clients write out all that a part could have
+			w.cur.skip()
+			continue
+		}
 		name := string(raw)
 		key, known := keyBits[name]
 		var err *RequestError
@@ -270,7 +275,9 @@ func (w *walker) part(o *partKeysSeen, p fields.Part) *RequestError {
 	}
 	w.special = w.special || o.typ != "text" && o.typ != "refusal"
 	if p.Media {
-		w.ask(o.typ, w.refuse("unsupported_parameter", "is a content part of type %q, which this gateway does not accept", o.typ))
+		w.ask(o.typ, func() *RequestError {
+			return w.refuse("unsupported_parameter", "is a content part of type %q, which this gateway does not accept", o.typ)
+		})
 	}
 	return nil
 }

@@ -206,6 +206,10 @@ func TestWhatOrdinaryClientsSendPasses(t *testing.T) {
 			`"messages":[{"role":"user","content":[{"type":"text","text":"see http://x","cache_control":{"type":"ephemeral"}}]}],"tools":[` + tool + `],"metadata":{"url":"http://x"}`,
 			`"messages":[{"role":"assistant","content":null,"refusal":null,"audio":null,"annotations":[{"type":"url_citation","url_citation":{"url":"http://x"}}],
 				"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{\"url\":\"http://x\"}"}}]},{"role":"tool","tool_call_id":"c","content":"http://x"}]`,
+			`"messages":[{"role":"assistant","content":"{}","refusal":null,"parsed":{"url":"http://x","image":"a"}},
+				{"role":"user","content":[{"type":"text","text":"a","image_url":null,"input_audio":null,"file":null,"uuid":null,"name":null}]}]`,
+			`"messages":[{"role":"user","content":"a"}],"tools":[{"type":"function","function":{"name":"f","parameters":{},
+				"returns":{"properties":{"url":{"type":"string"}}},"inputSchema":{"properties":{"image":{"type":"string"}}}}}]`,
 			`"messages":[{"role":"user","content":"a","name":"n"}],"response_format":{"type":"json_schema","json_schema":{"schema":{"properties":{"url":{"const":"http://x"}}}}}`,
 			`"messages":[{"role":"user","content":"a"}],"chat_template_kwargs":{"enable_thinking":false,"thinking":true,"thinking_budget":512,"reasoning_effort":"low"},"reasoning_effort":"low"`,
 		},
@@ -231,6 +235,25 @@ func TestWhatOrdinaryClientsSendPasses(t *testing.T) {
 		for _, body := range bodies {
 			if err := scanners[path]([]byte(`{"model":"m",`+body+`}`), DefaultLimits()); err != nil {
 				t.Errorf("%s: %v: %s", path, err, body)
+			}
+		}
+	}
+}
+
+func TestAskingOftenIsLittleWork(t *testing.T) {
+	const times, most = 5000, 8 // allocations for each
+	var kwargs strings.Builder
+	for i := range times {
+		fmt.Fprintf(&kwargs, `"k%d":1,`, i)
+	}
+	for name, members := range map[string]string{
+		"parts":     `"messages":[{"role":"user","content":[{"type":"text","text":"a"}` + strings.Repeat(`,{"type":"image_url","image_url":"data:image/png;base64,"}`, times) + `]}]`,
+		"arguments": `"messages":[{"role":"user","content":"a"}],"chat_template_kwargs":{` + kwargs.String() + `"style":1}`,
+	} {
+		body := []byte(`{"model":"m",` + members + `}`)
+		for path, scan := range map[string]func([]byte, Limits) error{"a chat": scanners[Chat.Path()], "messages": scanners["/v1/messages"]} {
+			if got := testing.AllocsPerRun(1, func() { _ = scan(body, allowAll()) }); got > times*most {
+				t.Errorf("%d %s in %s: %.0f allocations", times, name, path, got)
 			}
 		}
 	}
@@ -298,9 +321,9 @@ func naive(t *testing.T, name string, value any, tools bool) {
 		typ, _ := v["type"].(string)
 		for key, e := range v {
 			switch {
-			case key == "tool_calls" || key == "function_call" || key == "arguments" || key == "annotations":
+			case key == "tool_calls" || key == "function_call" || key == "arguments" || key == "annotations" || key == "parsed":
 			case key == "citations" || key == "cache_control" || key == "logprobs", typ == "tool_use" && key == "input", typ == "redacted_thinking" && key == "data":
-			case tools && (key == "parameters" || key == "schema" || key == "format" || key == "input_examples" || strings.HasSuffix(key, "put_schema")):
+			case tools && (key == "function" || key == "parameters" || key == "schema" || key == "format" || key == "input_examples" || strings.HasSuffix(key, "put_schema")):
 			case key == "source" && typ != "image": // of something else, such as a document
 				naive(t, "", e, tools)
 			case fetched(name) && (key == "detail" || key == "format" || key == "url"), name == "source" && (key == "type" || key == "media_type"):
