@@ -110,11 +110,41 @@ func pairs(r *Request, text int) (prompts, size int) {
 			documents = raw
 		}
 	}
-	prompts = max(elements(documents), 1)
+	prompts = max(documentsIn(documents), 1)
 	if elements(query) <= 1 {
 		text += (prompts - 1) * len(query)
 	}
 	return prompts, text
+}
+
+// documentsIn are the documents of a value: the elements of a list, and where one is an object those of its content.
+func documentsIn(raw []byte) (n int) {
+	if len(raw) == 0 || raw[0] != '[' {
+		return contents(raw)
+	}
+	var in cursor
+	in.reset(raw)
+	for range in.array() {
+		document, _ := in.value()
+		n += max(contents(document), 1)
+	}
+	return n
+}
+
+// contents are the elements of the list under content of an object; any other value has none.
+func contents(raw []byte) (n int) {
+	if len(raw) == 0 || raw[0] != '{' {
+		return 0
+	}
+	var in cursor
+	in.reset(raw)
+	for name := range in.object() {
+		content := string(name) == "content"
+		if value, _ := in.value(); content {
+			n = elements(value)
+		}
+	}
+	return n
 }
 
 // elements are those of an array; any other value has none.

@@ -34,9 +34,11 @@ func TestWhatAPassedRequestNeedsIsReadAsItsPathsEngineReadsIt(t *testing.T) {
 
 func TestAQueryCountsOnceForEachDocument(t *testing.T) {
 	query, documents := strings.Repeat("q", 4000), strings.Repeat(`"d",`, 999)+`"d"`
+	parts := strings.Repeat(`{"type":"text","text":"d"},`, 999) + `{"type":"text","text":"d"}`
 	for _, form := range []string{
 		`"query" : "` + query + `","documents" :[` + documents + `]`, `"text_1":["` + query + `"],"text_2":[` + documents + `]`,
 		`"queries":"` + query + `","items":[` + documents + `]`, `"data_1":"` + query + `","data_2":[` + documents + `]`,
+		`"query":"` + query + `","documents":{"content":[` + parts + `]}`, `"text_1":"` + query + `","text_2":[{"content":[` + parts + `]}]`,
 	} {
 		env, err := Peek("/v1/score", []byte(`{"model":"m",`+form+`}`), DefaultLimits())
 		if err != nil {
