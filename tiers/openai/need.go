@@ -133,7 +133,7 @@ func documentsIn(raw []byte) (n int) {
 
 // contents are the elements of the list under content of an object; any other value has none.
 func contents(raw []byte) (n int) {
-	if len(raw) == 0 || raw[0] != '{' {
+	if len(raw) <= len(`{"content":[]}`) || raw[0] != '{' {
 		return 0
 	}
 	var in cursor
