@@ -74,7 +74,7 @@ func TestWhatARequestAsksOfAnEngineIsAskedBehindTheSeamToo(t *testing.T) {
 	for field, way := range map[string]string{
 		`"top_k":40`: "ids", `"min_p":0.05`: "ids", `"stop_token_ids":[7]`: "ids", `"repetition_penalty":1.0`: "ids",
 		`"reasoning_effort":"low"`: "", `"metadata":{"a":"b"}`: "", `"typical_p":null`: "", // nothing that a continuation by ids would miss
-		`"typical_p":0.9`: "text", `"stop_regex":"[0-9]+"`: "text", `"thinking_token_budget":64`: "text",
+		`"typical_p":0.9`: "text", `"no_stop_trim":true`: "text", `"thinking_token_budget":64`: "text",
 		`"repetition_detection":{"max_pattern_size":4}`: "text", `"a_field_of_next_year":1`: "text",
 	} {
 		draft := newScripted(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
@@ -95,7 +95,7 @@ func TestWhatARequestAsksOfAnEngineIsAskedBehindTheSeamToo(t *testing.T) {
 }
 
 func TestLawsThatThinningDoesNotKnowAreTheTargets(t *testing.T) {
-	for field, want := range map[string]string{"typical_p": "sampled_fields", "stop_regex": "sampled_fields", "metadata": ""} {
+	for field, want := range map[string]string{"typical_p": "sampled_fields", "no_stop_trim": "sampled_fields", "metadata": ""} {
 		req, err := openai.Scan(openai.Chat, []byte(chat("Hello", `,"`+field+`":{}`)), openai.DefaultLimits())
 		if err != nil {
 			t.Fatal(err)
