@@ -95,7 +95,7 @@ var Table = []Field{
 	{Name: "return_prompt_token_ids", Verdict: Refused, Engines: sglang, Effect: "gives back the prompt as tokens"},
 	{Name: "logprob_token_ids", Verdict: Refused, Engines: vllm, Effect: "gives logprobs of any tokens"},
 	{Name: "token_ids_logprob", Verdict: Refused, Engines: sglang, Effect: "gives logprobs of any tokens"},
-	{Name: "stop_regex", Verdict: Refused, Engines: sglang, Effect: "matches a pattern after each token; one that takes long stops the engine"},
+	{Name: "stop_regex", Verdict: Refused, Engines: sglang, Effect: "matches a pattern after each token; a slow one stops the engine"},
 	{Name: "use_beam_search", Verdict: Refused, Engines: vllm, Effect: "generates many answers for one"},
 }
 
