@@ -110,7 +110,7 @@ func TestUsageIsCutByWhatItsCallCanHaveUsed(t *testing.T) {
 	c := newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", "http://127.0.0.1:9"), Config: testConfig})
 	p := c.routes["m"].Target
 	absurd := openai.Usage{Prompt: 1e12, Completion: 1e12}
-	const body = `{"messages":[]}`
+	const body, hidden = `{"messages":[]}`, `{"include_\u0072easoning":false}`
 	most := openai.MaxPromptTokens([]byte(body))
 	for name, k := range map[string]struct {
 		call call
@@ -125,8 +125,8 @@ func TestUsageIsCutByWhatItsCallCanHaveUsed(t *testing.T) {
 		"a stream that has come": {call{demand: pool.Demand{MostOutput: 50}}, 0, openai.Usage{Prompt: most}},
 		"a stream without its thoughts": {call{demand: pool.Demand{MostOutput: 5000}, body: []byte(`{"include_reasoning":false}`)}, 700,
 			openai.Usage{Prompt: openai.MaxPromptTokens([]byte(`{"include_reasoning":false}`)), Completion: 5000}},
-		"a stream that hides that it is without": {call{demand: pool.Demand{MostOutput: 5000}, body: []byte(`{"include_\u0072easoning":false}`)}, 700,
-			openai.Usage{Prompt: openai.MaxPromptTokens([]byte(`{"include_\u0072easoning":false}`)), Completion: 5000}},
+		"a stream that hides that it is without": {call{demand: pool.Demand{MostOutput: 5000}, body: []byte(hidden)}, 700,
+			openai.Usage{Prompt: openai.MaxPromptTokens([]byte(hidden)), Completion: 5000}},
 		"no text":       {call{answerless: true, demand: pool.Demand{MostOutput: 50}}, inOnePiece, openai.Usage{Prompt: most}},
 		"known prompts": {call{answerless: true, prompts: 77}, inOnePiece, openai.Usage{Prompt: 77}},
 	} {

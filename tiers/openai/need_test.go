@@ -55,7 +55,7 @@ func TestAQueryCountsOnceForEachDocument(t *testing.T) {
 func TestUsageIsCutToWhatCanBe(t *testing.T) {
 	body := `{"model":"m","messages":[{"role":"user","content":"hi"}]}`
 	image := `{"model":"m","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}]}]}`
-	escaped := `{"model":"m","messages":[{"role":"user","content":[{"type":"\u0069mage_url","imag\u0065_url":{"url":"data:image/png;base64,AAAA"}}]}]}`
+	escaped := strings.ReplaceAll(image, `"image_url"`, `"\u0069mage_url"`)
 	hidden := Bound{MaxPromptTokens([]byte(escaped)), 50}
 	text, media := Bound{MaxPromptTokens([]byte(body)), 50}, Bound{MaxPromptTokens([]byte(image)), 50}
 	for name, c := range map[string]struct {

@@ -247,7 +247,8 @@ func TestAskingOftenIsLittleWork(t *testing.T) {
 		fmt.Fprintf(&kwargs, `"k%d":1,`, i)
 	}
 	for name, members := range map[string]string{
-		"parts":     `"messages":[{"role":"user","content":[{"type":"text","text":"a"}` + strings.Repeat(`,{"type":"image_url","image_url":"data:image/png;base64,"}`, times) + `]}]`,
+		"parts": `"messages":[{"role":"user","content":[{"type":"text","text":"a"}` +
+			strings.Repeat(`,{"type":"image_url","image_url":"data:image/png;base64,"}`, times) + `]}]`,
 		"arguments": `"messages":[{"role":"user","content":"a"}],"chat_template_kwargs":{` + kwargs.String() + `"style":1}`,
 	} {
 		body := []byte(`{"model":"m",` + members + `}`)
@@ -323,7 +324,8 @@ func naive(t *testing.T, name string, value any, tools bool) {
 			switch {
 			case key == "tool_calls" || key == "function_call" || key == "arguments" || key == "annotations" || key == "parsed":
 			case key == "citations" || key == "cache_control" || key == "logprobs", typ == "tool_use" && key == "input", typ == "redacted_thinking" && key == "data":
-			case tools && (key == "function" || key == "parameters" || key == "schema" || key == "format" || key == "input_examples" || strings.HasSuffix(key, "put_schema")):
+			case tools && (key == "function" || key == "parameters" || key == "schema" || key == "format"),
+				tools && (key == "input_examples" || strings.HasSuffix(key, "put_schema")):
 			case key == "source" && typ != "image": // of something else, such as a document
 				naive(t, "", e, tools)
 			case fetched(name) && (key == "detail" || key == "format" || key == "url"), name == "source" && (key == "type" || key == "media_type"):
