@@ -48,10 +48,12 @@ func reference(ctx context.Context) (string, error) {
 		"Sizes are bytes or such as `16KiB`, durations such as `5s`. What changes while the gateway runs is under [Live settings](#live-settings).\n\n")
 	b.WriteString(fileTable(config.Fields))
 	b.WriteString("\n### Files that are read again\n\n" +
-		"The files of `tenants_file`, `identity.signing_keys_file` and `identity.jwt.jwks_file` are looked at every 2 s. A change is in force once two looks\n" +
-		"have read the same, within 4 s, for new requests; those under way go on. What cannot be read, or is wrong, changes nothing: the last good content\n" +
-		"stays in force. The log says so once, and so do `foregate status`, the console, `foregate_file_good` (0) and the alert ForegateFileNotInForce. At the\n" +
-		"start a bad file is an error; `foregate check` reads the files, too. Write another file and rename it into place, as Kubernetes does with volumes.\n" +
+		"The files of `tenants_file`, `admin_tokens_file`, `cache.seal_keys_file`, `identity.signing_keys_file`, `identity.jwt.jwks_file`,\n" +
+		"`redis.password_file` and `redis.settings_password_file` are looked at every 2 s. A change is in force once two looks have read the same, within\n" +
+		"4 s, for new requests and new connections to Redis; those under way go on. A session whose token is gone or changed ends. What cannot be read, or\n" +
+		"is wrong, changes nothing: the last good content stays in force. The log says so once, and so do `foregate status`, the console,\n" +
+		"`foregate_file_good` (0) and the alert ForegateFileNotInForce. At the start a bad file is an error; `foregate check` reads the files, too. Write\n" +
+		"another file and rename it into place, as Kubernetes does with volumes.\n" +
 		"To replace a key without a refusal: add the new one beside the old one, wait until all replicas have it, go over to it, remove the old one.\n")
 	b.WriteString("\n## Live settings\n\nFields of the Redis hash `" + settings.Key + "`. Every replica applies a change within a second and refuses a bad value,\n" +
 		"keeping the last good one; `foregate_settings_rejected` names it. `name@route` sets one route only.\n\n")
