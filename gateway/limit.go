@@ -3,6 +3,7 @@ package gateway
 import (
 	"math/rand/v2"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -77,11 +78,12 @@ func estimateOfPassed(n openai.Need) estimate {
 	return estimate{n.Prompt, n.Answer}
 }
 
-// used is what a request that is over has used: nothing where no backend answered, and less
-// than 0 where that is not known.
+// used is what a request that is over has used: nothing where no engine worked for it, and less than 0,
+// for which the estimate stands, where nobody can say. So it stands for a client that hangs up before the first
+// byte came: an engine may have made the whole answer, and who got its tokens back could ask without end.
 func (e estimate) used(l *exchangeLog) int {
 	rc := l.receipt
-	if rc == nil || rc.Tier == "" && !answered(rc) {
+	if rc == nil || rc.Tier == "" && !worked(rc) {
 		return 0
 	}
 	told := rc.AcceptedTokens + rc.TargetTokens
@@ -94,14 +96,15 @@ func (e estimate) used(l *exchangeLog) int {
 	return -1
 }
 
-// answered says whether any try got through, so that an engine worked on the prompt.
-func answered(rc *tiers.Receipt) bool {
-	for _, t := range rc.Tries {
-		if t.Failed == "" {
-			return true
+// worked says whether an engine worked for a request: a try got through, or was ended by the client or by the
+// request's deadline. Putting text into tokens is no such work.
+func worked(rc *tiers.Receipt) bool {
+	return slices.ContainsFunc(rc.Tries, func(t tiers.Try) bool {
+		if t.Role == tiers.RoleTokenize {
+			return false
 		}
-	}
-	return false
+		return t.Failed == "" || t.Failed == tiers.Gone || t.Failed == tiers.Expired
+	})
 }
 
 // retried says whether an SDK marked a request as a further try.

@@ -72,7 +72,7 @@ var Fields = []FieldDoc{
 	{"tenants[].keys_sha256", "none", "SHA-256 of each of its bearer keys, in hex: `printf %s \"$KEY\" \\| sha256sum`."},
 	{"tenants[].max_priority", "`normal`", "Highest class that its requests may have: `low`, `normal` or `high`."},
 	{"tenants[].rpm", "`0`", "Requests per minute, over all replicas (each admits its share while Redis is away); 0 is unlimited. A burst is 1.2 seconds' worth, with limits under 200 up to four. Of these requests a fifth may have priority `high`."},
-	{"tenants[].tpm", "`0`", "Tokens of prompts and answers per minute, over all replicas; 0 is unlimited. A request is let in by what it may need (`max_tokens`, or 512), and charged what it used. A burst is 3 seconds' worth and the request that goes beyond it."},
+	{"tenants[].tpm", "`0`", "Tokens of prompts and answers per minute, over all replicas; 0 is unlimited. A request is let in by what it may need (`max_tokens`, or 512), and charged what it used; where nobody can say, as when its client hangs up before the first byte, what it may need. A burst is 3 seconds' worth and the request that goes beyond it."},
 	{"tenants[].concurrent", "`0`", "Requests under way at once; 0 is unlimited. Each replica lets in this divided by the number of replicas, rounded up, at least one. What the cache answers does not count, " +
 		"but a body of more than 64 KiB, or of a length that is not told, counts from before its first byte until its request is over."},
 	{"tenants[].drafts_under_pressure", "`false`", "It may get a draft below the threshold while the target is short of memory for its class (`speculation.under_pressure`); such answers say `reason=target_pressure`."},
