@@ -54,6 +54,7 @@ func TestAClientThatHangsUpBeforeTheFirstByteGetsNoTokensBack(t *testing.T) {
 				return reply{resp.StatusCode, resp.Header, text}, err
 			}
 			ctx, leave := context.WithCancel(limit)
+			defer leave()
 			var first sync.WaitGroup
 			first.Go(func() {
 				if r, err := send(ctx); err == nil {
