@@ -11,7 +11,7 @@ import (
 const (
 	mostHeaders = 128 // header lines of one request
 
-	// leftoverTime is how long the rest of a refused request is waited for.
+	// leftoverTime is how long the rest of a request is waited for that is refused, or whose body nobody reads.
 	leftoverTime = 200 * time.Millisecond
 )
 
@@ -25,9 +25,6 @@ func (g *Gateway) frontDoor(next http.Handler) http.Handler {
 		if len(r.TransferEncoding) > 0 {
 			w.Header().Set("Connection", "close")
 		}
-		// Whoever answers without reading the body leaves it to the server, which
-		// reads on in the hope of using the connection again: not for ever.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(g.timeouts("").BodyStart)) // a connection that is gone shows soon enough
 		err := checkLine(r)
 		if err == nil && g.opts.Identity.Open() {
 			err = ownPage(r)
@@ -51,6 +48,17 @@ func (g *Gateway) frontDoor(next http.Handler) http.Handler {
 		if id != "" {
 			logOf(r).client = id
 			w.Header().Set("X-Request-Id", id)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// bounded ends the wait for bodies. The server reads what a handler has not read, before it sends the answer and
+// without a deadline, and all that time the connection holds its place. Who reads a body sets a deadline of its own.
+func bounded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 {
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftoverTime)) // a connection that is gone shows soon enough
 		}
 		next.ServeHTTP(w, r)
 	})
