@@ -280,7 +280,9 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, e
 		hopeless.hope = false
 		p = &hopeless
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftoverTime)) // the refusal must not wait for a body that may never come
+	rc, now := http.NewResponseController(w), time.Now()
+	_ = rc.SetReadDeadline(now.Add(leftoverTime)) // the refusal must not wait for a body that may never come
+	_ = rc.SetWriteDeadline(now.Add(g.timeouts("").Write))
 	writeProblem(w, p)
 }
 

@@ -53,12 +53,17 @@ func (g *Gateway) frontDoor(next http.Handler) http.Handler {
 	})
 }
 
-// bounded ends the wait for bodies. The server reads what a handler has not read, before it sends the answer and
-// without a deadline, and all that time the connection holds its place. Who reads a body sets a deadline of its own.
-func bounded(next http.Handler) http.Handler {
+// bounded ends the wait for clients that send no body, or read no answer: all that time their connections hold
+// their places. The server reads what a handler has not read, before it sends the answer and without a deadline. Who
+// reads a body or sends a stream sets deadlines of its own.
+func (g *Gateway) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rc, now := http.NewResponseController(w), time.Now()
 		if r.ContentLength != 0 {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftoverTime)) // a connection that is gone shows soon enough
+			_ = rc.SetReadDeadline(now.Add(leftoverTime)) // a connection that is gone shows soon enough, here and below
+		}
+		if r.Method != http.MethodPost && !strings.HasPrefix(r.URL.Path, "/debug/pprof/") { // a profile takes as long as it is asked to
+			_ = rc.SetWriteDeadline(now.Add(g.timeouts("").Write))
 		}
 		next.ServeHTTP(w, r)
 	})

@@ -229,7 +229,7 @@ func (g *Gateway) door(h http.Handler, o conns.Options) door {
 	o.MaxIdle = 75 * time.Second // longer than the load balancer's 60 s, so that it closes first
 	o.Registerer = g.opts.Registerer
 	d := door{conns: conns.New(o), server: &http.Server{
-		Handler:           bounded(h),
+		Handler:           g.bounded(h),
 		ReadHeaderTimeout: 5 * time.Second,
 		MaxHeaderBytes:    g.opts.Limits.Header,
 		ErrorLog:          newServerLog(g.log),

@@ -2,9 +2,12 @@ package gateway
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"testing"
 	"time"
 )
@@ -53,5 +56,36 @@ func TestABodyThatNobodyReadsHoldsNoPlace(t *testing.T) {
 			}
 			soon(t, "somebody else is served", func() bool { return reach(t, clientAt(t, "127.0.0.9"), "http://"+at+"/livez") == nil })
 		})
+	}
+}
+
+// TestAnswersThatNobodyReadsHoldNoPlace sends requests one behind the other, and reads no answer.
+func TestAnswersThatNobodyReadsHoldNoPlace(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
+	t.Parallel()
+	g := startBench(t, simulator(t).URL(), func(o *Options) {
+		o.Timeouts = func(string) Timeouts {
+			return Timeouts{BodyStart: time.Minute, Body: time.Minute, Write: 200 * time.Millisecond}
+		}
+	})
+	const bad = "{}"
+	for name, request := range map[string]string{
+		"a probe":   "GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"a refusal": fmt.Sprintf("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(bad), bad),
+	} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", g.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetWriteDeadline(time.Now().Add(30 * time.Second))
+		for many := strings.Repeat(request, 100); err == nil; {
+			_, err = conn.Write([]byte(many))
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the connection is still held", name)
+		}
+		_ = conn.Close()
 	}
 }
