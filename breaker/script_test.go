@@ -24,6 +24,9 @@ var long = os.Getenv("BREAKER_LONG") != ""
 // lost keys and garbage, and checks every answer against what must always hold: 100,000
 // operations, or a million with BREAKER_LONG=1.
 func TestRandomHistoriesOfAFleetKeepTheInvariants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	histories, operations := 10, 10_000
 	switch {
 	case long:

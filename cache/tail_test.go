@@ -27,6 +27,9 @@ func (l *longest) note(d time.Duration) {
 }
 
 func TestALeaderThatDiesBetweenAnyTwoPiecesIsReplacedByOneOther(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	s := serve(t)
 	var replaced longest
 	var names []string
@@ -127,6 +130,9 @@ func TestIdenticalRequestsOnThreeReplicasAreAllAnsweredWhereTheLeaderDies(t *tes
 }
 
 func TestWhereRedisStopsEachReplicaAnswersByItself(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	for _, how := range []struct {
 		name string
 		sig  syscall.Signal

@@ -51,6 +51,9 @@ func TestADemandedTargetAnswersWordForWordAsItselfWould(t *testing.T) {
 // and some never, and recomputes each from its parts: the draft model's own
 // tokens up to the seam, then what the target itself makes of exactly those ids.
 func TestTheAcceptedPrefixAndItsContinuationAreWhatWasStreamed(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	tiers := map[string]int{}
 	for seed := range uint64(12) {
 		r := newRig(t, seed, 1, true)

@@ -17,6 +17,9 @@ func (r *rig) own(body string) answer {
 }
 
 func TestModeVerifyGivesTheTargetsOwnGreedyAnswer(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	for _, block := range []int{0, 1, 4, 16} {
 		t.Run(fmt.Sprintf("blocks of %d", block), func(t *testing.T) {
 			r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})

@@ -61,6 +61,9 @@ func TestOperatorsChangeSettingsAtAReplicaAsTheUserWhoMay(t *testing.T) {
 }
 
 func TestCommandsShowTheTokenThatTheListenerWants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	token := secretFile(t, strings.Repeat("t", 32))
 	tokens := secretFile(t, "prom metrics "+strings.Repeat("m", 32)+"\nann operate "+strings.Repeat("t", 32)+"\n")
 	p := serve(t, `listen: 127.0.0.1:0

@@ -49,6 +49,7 @@ var refusedFields = map[string]string{
 	"logprob_start_len":          `0`,
 	"prompt_embeds":              `"AAAA"`,
 	"echo":                       `true`,
+	"stop_regex":                 `"(a+)+$"`,
 	"return_prompt_text":         `true`,
 	"enable_response_messages":   `true`,
 	"return_token_ids":           `true`,
@@ -83,7 +84,7 @@ var surfaces = []struct{ name, path, tier, stream string }{
 	{"a completion of the target", "/v1/completions", "target", `"stream":true`},
 }
 
-// passedThrough are the default pass-through paths, with what a request to each holds.
+// passedThrough are paths that pass through, with what a request to each holds.
 var passedThrough = map[string]string{
 	"/v1/embeddings": `"input":"hi"`,
 	"/v1/responses":  `"input":"hi"`,

@@ -122,6 +122,9 @@ func TestGarbageInAHashIsCountedOnceAndTheRestIsHeard(t *testing.T) {
 const climbs = leastHold + goneAfter
 
 func TestAWrongTypeHarmsOnlyItsOwnKey(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	for _, key := range []string{keyReplicas, keyPressure + "small", keyPlaced + "small", keyDrain} {
 		t.Run(key, func(t *testing.T) {
 			stores(t, func(t *testing.T, o *redis.Options, raw *redis.Client) {
