@@ -42,6 +42,7 @@ type exchange struct {
 	parts    cache.Parts // of the key, without the request
 	key      cache.Key
 	plan     tiers.Plan // that the key was made by
+	vouched  *vouched   // whether an audit stood by the answer; nil where nobody will tell
 }
 
 // ragOf is the digest of the retrieved context: as told, else over the documents in the body.
@@ -236,7 +237,11 @@ func (x *exchange) alone(result cache.Result) error {
 		return err
 	}
 	if e, whole := rec.entry(x.l.receipt); e != nil && x.mayKeep(e, whole) {
-		x.g.opts.Cache.Put(x.key, e, x.cfg.TTL, nil)
+		if unproven(e) {
+			x.keepOnceVouched(e)
+		} else {
+			x.g.opts.Cache.Put(x.key, e, x.cfg.TTL, nil)
+		}
 	}
 	return nil
 }
@@ -263,7 +268,7 @@ func (x *exchange) askFrom(ctx context.Context, said []byte, tap tiers.Tap, out 
 	}()
 	l.receipt, err = x.g.opts.Cascade.Answer(ctx, tiers.Ask{
 		Request: x.req, Tier: x.tier, ID: l.id, Tenant: l.caller.Tenant, Class: int8(l.caller.Priority), RAG: x.rag,
-		Salt: x.g.salt(l.route, l.caller.Tenant), Header: upstreamHeader(l, x.r), Spans: l.trace.recorded(), Tap: tap, Config: &x.judging, Plan: x.promised(), Said: said,
+		Salt: x.g.salt(l.route, l.caller.Tenant), Header: upstreamHeader(l, x.r), Spans: l.trace.recorded(), Tap: tap, Config: &x.judging, Plan: x.promised(), Said: said, Vouched: x.vouching(),
 		Keep: x.body.Keep, Spared: l.caller.Spared, Apart: l.caller.Apart,
 	}, out)
 	return err

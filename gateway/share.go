@@ -140,6 +140,9 @@ func (x *exchange) generate(lead *cache.Lead, lease *cache.Lease, out tiers.Sink
 	switch {
 	case e == nil:
 		lead.Fail(errNotTold, true)
+	case x.keeps && x.mayKeep(e, whole) && unproven(e):
+		lead.Land(e, nil)
+		x.keepOnceVouched(e)
 	case x.keeps && x.mayKeep(e, whole):
 		lead.Land(e, func(then func()) { x.g.opts.Cache.Put(x.key, e, x.cfg.TTL, then) })
 	default:

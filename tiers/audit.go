@@ -45,6 +45,14 @@ func (t *twin) audit(ctx context.Context) {
 		t.dropped(b.why)
 	case heard:
 		b.close(ctx, !good)
+		b.vouch(good)
+	}
+}
+
+// vouch tells whoever holds back a draft of the warm-up that the target stood by it.
+func (b *booking) vouch(good bool) {
+	if tell := b.job.ask.Vouched; good && b.trial.Warmup && tell != nil {
+		tell()
 	}
 }
 
@@ -80,6 +88,7 @@ type stamped struct {
 	risk.Decision
 	score  float64
 	ticket string
+	warmup bool // it is about what the warm-up served, and evidence for no threshold
 }
 
 // prepare finds what the draft is evidence for; it reports whether there may be anything. A score
@@ -89,6 +98,9 @@ func (b *booking) prepare(ctx context.Context) bool {
 		if d.Key.Lot != lotHead {
 			b.stamp(ctx, stamped{Decision: d, score: b.score})
 		}
+	}
+	if b.trial.Warmup && b.score >= b.trial.Cautious {
+		b.stamps = append(b.stamps, stamped{Decision: b.trial.Own, score: b.score, warmup: true})
 	}
 	return len(b.stamps) > 0 || b.trial.Head.Audited
 }
@@ -121,11 +133,8 @@ func (b *booking) tryHead(ctx context.Context) {
 
 // open books one audit.
 func (b *booking) open(ctx context.Context, s stamped) {
-	f := b.course.Features()
 	s.ticket = rand.Text()
-	fate, err := b.job.cascade.evidence.Open(ctx, Audit{
-		Decision: s.Decision, Ticket: s.ticket, Score: s.score, Features: f[:], Tokens: b.course.Tokens(), Map: b.job.cfg.Risk.Map,
-	})
+	fate, err := b.opened(ctx, s)
 	switch {
 	case err != nil:
 		b.why = "evidence_away"
@@ -134,6 +143,18 @@ func (b *booking) open(ctx context.Context, s stamped) {
 	default:
 		b.why = string(fate)
 	}
+}
+
+// opened tells the evidence of one audit.
+func (b *booking) opened(ctx context.Context, s stamped) (risk.Fate, error) {
+	e := b.job.cascade.evidence
+	if s.warmup {
+		return e.OpenWarmup(ctx, s.Key, s.ticket)
+	}
+	f := b.course.Features()
+	return e.Open(ctx, Audit{
+		Decision: s.Decision, Ticket: s.ticket, Score: s.score, Features: f[:], Tokens: b.course.Tokens(), Map: b.job.cfg.Risk.Map,
+	})
 }
 
 // errUnbooked says that nobody counts an audit, so that the target need not be asked.
@@ -260,6 +281,8 @@ func (b *booking) regenerated(ctx context.Context, said *Checked) (good bool, er
 func (b *booking) settleCosts() {
 	j := b.job
 	cost := j.targetCost()
-	j.cascade.audits.spent(j.route.Model, cost)
+	if !j.views.Spare {
+		j.cascade.audits.spent(j.route.Model, cost)
+	}
 	j.cascade.metrics.audited(j.route.Model, cost, j.receipt.ScoredTokens)
 }

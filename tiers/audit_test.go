@@ -28,6 +28,8 @@ type notebook struct {
 	opened []Audit
 	fates  map[risk.Fate]int
 	bad    map[string]bool // outcomes by ticket
+
+	warmups int // audits of drafts that the warm-up served
 }
 
 func newNotebook(rule risk.Rule) *notebook {
@@ -54,7 +56,9 @@ func (n *notebook) state(k risk.Key) *risk.State {
 func (n *notebook) View(k risk.Key) risk.View {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.state(k).View(n.rule)
+	v := n.state(k).View(n.rule)
+	v.Seen = time.Now()
+	return v
 }
 
 func (n *notebook) Open(_ context.Context, a Audit) (risk.Fate, error) {
@@ -66,6 +70,19 @@ func (n *notebook) Open(_ context.Context, a Audit) (risk.Fate, error) {
 		n.opened = append(n.opened, a)
 	}
 	return f, nil
+}
+
+func (n *notebook) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.Fate, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.warmups++
+	return n.state(k).OpenWarmup(n.rule, ticket, time.Now()), nil
+}
+
+func (n *notebook) Drafted(k risk.Key, served bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.state(k).Drafted(n.rule, 1, map[bool]int{true: 1}[served], time.Now())
 }
 
 func (n *notebook) Close(_ context.Context, k risk.Key, ticket string, bad bool) error {

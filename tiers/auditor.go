@@ -15,6 +15,10 @@ type Evidence interface {
 	View(k risk.Key) risk.View
 	// Open books an audit as bad before anybody knows its outcome.
 	Open(ctx context.Context, a Audit) (risk.Fate, error)
+	// OpenWarmup books the audit of a draft that the warm-up of a key served.
+	OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.Fate, error)
+	// Drafted notes a draft that was made for a request in the time of the warm-up, and whether it was the answer. It does not wait.
+	Drafted(k risk.Key, served bool)
 	// Close ends one that was booked.
 	Close(ctx context.Context, k risk.Key, ticket string, bad bool) error
 }
@@ -32,8 +36,12 @@ type Audit struct {
 // noEvidence knows nothing, and nothing can be known.
 type noEvidence struct{}
 
-func (noEvidence) View(risk.Key) risk.View                             { return risk.View{} }
-func (noEvidence) Open(context.Context, Audit) (risk.Fate, error)      { return risk.Stale, nil }
+func (noEvidence) View(risk.Key) risk.View                        { return risk.View{} }
+func (noEvidence) Open(context.Context, Audit) (risk.Fate, error) { return risk.Stale, nil }
+func (noEvidence) OpenWarmup(context.Context, risk.Key, string) (risk.Fate, error) {
+	return risk.Stale, nil
+}
+func (noEvidence) Drafted(risk.Key, bool)                              {}
 func (noEvidence) Close(context.Context, risk.Key, string, bool) error { return nil }
 
 const (
@@ -115,12 +123,13 @@ func (a *auditor) rate(k risk.Key, now time.Time) float64 {
 	return p.add(now)
 }
 
-// may reports whether another audit of the route may be decided on.
-func (a *auditor) may(route string, r *Risk) bool {
+// may reports whether another audit of the route may be decided on. An audit that the target has capacity to spare for is no matter of the
+// route's budget.
+func (a *auditor) may(route string, r *Risk, spare bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p := a.purses[route]
-	return r.AtOnce > 0 && a.ctx != nil && a.under < mostAudits && (r.Spend == 0 || p == nil || p.balance >= 0)
+	return r.AtOnce > 0 && a.ctx != nil && a.under < mostAudits && (spare || r.Spend == 0 || p == nil || p.balance >= 0)
 }
 
 // earn puts a share of what the target cost into the route's purse.

@@ -210,6 +210,7 @@ type Ask struct {
 	Spared  bool        // its tenant may get a draft below the threshold while the target is short of memory
 	Apart   bool        // what is promised of drafts is promised for its tenant alone
 	Plan    *Plan       // by which others were promised the answer ([Cascade.Plan]): where it judges no draft, none is made; nil is none
+	Vouched func()      // called when an audit has found that the target stands by a draft that the warm-up served; nil tells nobody
 	Said    []byte      // what clients have of an answer that was lost: the target carries on from there, where that can be
 
 	// Keep says that something uses the request's body when Answer has returned, until released is called; nil tells nobody.

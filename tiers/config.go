@@ -126,6 +126,9 @@ type Risk struct {
 	AtOnce int        // audits under way in one replica (risk.at_once, 0 … 1000)
 	Map    int        // version of the calibrated score; 0 is the plain one (risk.score)
 
+	Warmup    bool          // in the warm-up of a kind of request drafts above a cautious threshold are served (risk.warmup)
+	WarmupFor time.Duration // how long it lasts at most (risk.warmup_for, 1 minute … 24 hours)
+
 	Inherit    bool          // requests whose own kind has no certified threshold go by that of the whole route (risk.inherit)
 	Stale      time.Duration // how long thresholds hold that nobody could look up (risk.stale)
 	StaleServe bool          // they hold for longer, too (risk.when_stale)

@@ -28,9 +28,10 @@ func (j *job) plan() {
 		}
 		kind := KindOf(j.cfg, f)
 		kind, j.views = c.views(j.cfg, kind)
-		p = c.weigh(rt, j.cfg, r, p, j.views.Expected(e))
+		j.views = j.views.Under(&j.cfg.Risk, rt.Target.Load())
+		p = c.weigh(rt, j.cfg, r, p, j.views.Expected(&j.cfg, e))
 		dice := 1.0 // never below a rate
-		if c.audits.may(rt.Model, &j.cfg.Risk) {
+		if c.audits.may(rt.Model, &j.cfg.Risk, j.views.Spare) {
 			dice = c.dice()
 		}
 		p, j.cfg, j.trial = p.Try(j.cfg, kind, j.views, dice)
@@ -55,7 +56,7 @@ func (j *job) calibrate() (lacks string) {
 // views are what is known of a kind of request now.
 func (c *Cascade) views(cfg Config, k Kind) (Kind, Views) {
 	now, n := c.now(), float64(max(c.replicas(), 1))
-	v := Views{Own: c.evidence.View(k.Own), PerMinute: n * c.audits.rate(k.Own, now)}
+	v := Views{Own: c.evidence.View(k.Own), PerMinute: n * c.audits.rate(k.Own, now), Now: now}
 	k = k.At(v.Own.Op)
 	if cfg.Head != HeadOff && v.Own.Serves() {
 		v.Head = c.evidence.View(k.Head)
@@ -78,7 +79,7 @@ func (j *job) press(planned Plan) {
 		j.cfg.Accept.Threshold = unreachable
 	}
 	if j.trial != nil {
-		j.trial.Shadow = false
+		j.trial.Shadow, j.trial.Warmup = false, false
 	}
 	planned.Ask, planned.Scorer, planned.Pressed, planned.Sums = accept.AskNever, ScorerNone, true, j.receipt.Plan.Sums
 	j.receipt.Plan = planned

@@ -120,6 +120,7 @@ func (j *job) newDraft() *draft {
 	d.course = accept.NewCourse(j.cfg.Accept, accept.Course{
 		Holdback: j.cfg.HoldbackTokens, Whole: p.Whole, Resumes: p.Resumes(), Ask: p.Ask,
 		Unscored: j.unscored().reason(), Stays: !j.cfg.Takeover, Pressed: p.Pressed, PressedAt: j.cfg.Risk.PressedAt,
+		Warmup: j.trial != nil && j.trial.Warmup,
 	})
 	j.receipt.Needed, j.receipt.Tie = j.cfg.Accept.Threshold, j.cfg.Tie
 	if p.Ask != accept.AskNever {

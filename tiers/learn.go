@@ -12,6 +12,7 @@ import (
 func (j *job) learn(err error) {
 	rc := j.receipt
 	j.fund()
+	j.warmed()
 	shut := rc.Plan.Reason == economy.NoSaving || rc.Plan.Reason == economy.TTFT
 	if err != nil || !rc.judged() && !shut || rc.Verdict.Reason == reasonLost || rc.Verdict.Reason == reasonBlock || rc.Verdict.Reason == accept.ReasonNoVerdict {
 		return
@@ -28,6 +29,15 @@ func (j *job) learn(err error) {
 		Held: rc.DraftedTokens, Salvaged: rc.AcceptedTokens,
 		FirstByte: rc.First, TargetFirst: first,
 	})
+}
+
+// warmed notes what became of a request in the time of its kind's warm-up.
+func (j *job) warmed() {
+	rc := j.receipt
+	if j.trial == nil || !j.views.Early(&j.cfg.Risk) || !rc.judged() && !j.trial.Shadow {
+		return
+	}
+	j.cascade.evidence.Drafted(j.trial.Own.Key, j.trial.Warmup && rc.Tier == Draft && rc.Verdict.Accept)
 }
 
 // account books what the request would have cost the target alone, and what it did cost, by

@@ -205,6 +205,9 @@ func (rc *Receipt) Acceptance() string {
 		}
 		return word
 	}
+	if rc.warmup() {
+		word += phaseWarmup
+	}
 	word += ";reason=" + reason + ";score=" + score(rc.Verdict)
 	if m := rc.Plan.Mode; m != "" && m != ModeConfidence {
 		word += ";mode=" + string(m)
@@ -220,6 +223,15 @@ func (rc *Receipt) Acceptance() string {
 	}
 	return word
 }
+
+// phaseWarmup marks what was judged by a warm-up's threshold.
+const phaseWarmup = ";phase=warmup"
+
+// warmup reports whether the draft was judged by a warm-up's threshold.
+func (rc *Receipt) warmup() bool { return rc.judged() && rc.Trial != nil && rc.Trial.Warmup }
+
+// OfWarmup reports whether an answer was judged by a warm-up's threshold, by what [Receipt.Acceptance] said of it.
+func OfWarmup(acceptance string) bool { return strings.Contains(acceptance, phaseWarmup) }
 
 // Pressed reports whether an answer is a draft that was kept only because the target was short of
 // memory, by what [Receipt.Acceptance] said of it.
@@ -264,6 +276,9 @@ func (rc *Receipt) extra() []byte {
 	b = append(b, `","reason":"`...)
 	b = append(b, reason...)
 	b = append(b, '"')
+	if rc.warmup() {
+		b = append(b, `,"phase":"warmup"`...)
+	}
 	if rc.judged() {
 		b = append(b, `,"score":`...)
 		b = append(b, score(rc.Verdict)...)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
@@ -80,18 +81,69 @@ func (k Kind) At(op int) Kind {
 // Views are what is known of a kind of request when it comes.
 type Views struct {
 	Own, Head, Route          risk.View
-	PerMinute, RoutePerMinute float64 // requests of the kind, and of the route, at all replicas
+	PerMinute, RoutePerMinute float64   // requests of the kind, and of the route, at all replicas
+	Now                       time.Time // when they were looked at
+	Spare                     bool      // the target has capacity to spare for audits
+}
+
+// cautiousScore is the threshold of a warm-up until enough scores of the kind are known. It is of the plain score.
+const cautiousScore = 0.2
+
+// warmup tells whether the warm-up of a kind of request serves drafts now, and by which threshold. It serves nothing while the
+// evidence is not known, or too old: it may say that the warm-up is over.
+func (v Views) warmup(cfg *Config) (threshold float64, serves bool) {
+	r := &cfg.Risk
+	switch own := &v.Own; {
+	case cfg.Mode != ModeRisk, !r.Warmup, !v.Early(r), v.Now.Sub(own.Seen) > r.Stale:
+		return 0, false
+	case risk.Knows(own.Cautious):
+		return own.Cautious, true
+	case r.Map == 0:
+		return cautiousScore, true
+	}
+	return 0, false // of a calibrated score nothing is known beforehand
+}
+
+// maxSpareLoad is the target's KV usage up to which it has capacity to spare for the audits of a warm-up.
+const maxSpareLoad = 0.5
+
+// Under returns the views with what follows from the target's KV usage.
+func (v Views) Under(r *Risk, load float64) Views {
+	v.Spare = v.Early(r) && load <= maxSpareLoad
+	return v
+}
+
+// Early reports whether the kind is in the time of its warm-up, whether that serves drafts or not.
+func (v Views) Early(r *Risk) bool {
+	return !v.Own.Serves() && !v.Own.Infeasible && v.Own.Warmup.Runs(v.Now, r.WarmupFor)
+}
+
+// rates are the shares of the drafts of the kind, and of its route, that are audited. In the time of the warm-up it is as many as the
+// target has capacity to spare for; drafts that the warm-up serves are all audited, as far as the budget goes.
+func (v Views) rates(r *Risk, own risk.View, warmup bool) (ofKind, ofRoute float64) {
+	ofKind, ofRoute = r.Rates.Of(own, v.PerMinute), r.Rates.Of(v.Route, v.RoutePerMinute)
+	switch {
+	case warmup:
+		return 1, 1
+	case v.Spare && v.Early(r):
+		return max(ofKind, r.Rates.ColdShare), max(ofRoute, r.Rates.ColdShare)
+	}
+	return ofKind, ofRoute
 }
 
 // Expected is what a kind's drafts are expected to bring: while a threshold is certified, at least
-// the share that it accepts by the grid, and before that whatever the best would.
-func (v Views) Expected(e economy.Expectation) economy.Expectation {
+// the share that it accepts by the grid; in a warm-up that serves drafts, at least the share that this accepts; and else
+// whatever the best would.
+func (v Views) Expected(cfg *Config, e economy.Expectation) economy.Expectation {
 	share := 1.0
-	if op := max(v.Own.Op, v.Route.Op); op > 0 {
-		share = risk.Share(op)
-		if e.Samples > 0 {
-			share = max(share, e.Upper)
-		}
+	switch _, warm := v.warmup(cfg); {
+	case v.Own.Serves(), v.Route.Serves():
+		share = risk.Share(max(v.Own.Op, v.Route.Op))
+	case warm:
+		share = risk.WarmupShare()
+	}
+	if share < 1 && e.Samples > 0 {
+		share = max(share, e.Upper)
 	}
 	e.Samples, e.Upper = max(e.Samples, 1), share
 	return e
@@ -103,6 +155,9 @@ type Trial struct {
 	Own, Head, Route risk.Decision // a key that is empty is of no interest
 	Inherited        bool          // it goes by the route's threshold, having none of its own
 	Shadow           bool          // the target answers; a draft is made in the background
+
+	Warmup   bool    // it goes by the threshold of the warm-up: nothing is certified
+	Cautious float64 // that threshold
 }
 
 // Audited reports whether the draft is, for one of its keys.
@@ -150,22 +205,17 @@ func (p Plan) Try(cfg Config, k Kind, v Views, dice float64) (Plan, Config, *Tri
 	if shut {
 		own.Op = 0 // nothing is served: audits come as they do while nothing is certified
 	}
-	t := &Trial{Own: v.Own.Stamp(k.Own, cfg.Risk.Rates.Of(own, v.PerMinute), dice)}
-	serves, by := v.Own.Serves(), t.Own
-	if cfg.Risk.Inherit {
-		t.Route = v.Route.Stamp(k.Route, cfg.Risk.Rates.Of(v.Route, v.RoutePerMinute), dice)
-		if !serves && v.Route.Serves() {
-			serves, by, t.Inherited = true, t.Route, true
-		}
-	}
-	cfg.Accept.Threshold, cfg.Accept.Band = accept.Nats(by.Threshold), 0
-	if cfg.Mode == ModeRisk && serves && !shut && !cfg.Takeover {
+	t, threshold, serves := v.trial(&cfg, k, own, dice)
+	serves = serves && !shut
+	t.Warmup = t.Warmup && !shut
+	cfg.Accept.Threshold, cfg.Accept.Band = accept.Nats(threshold), 0
+	if serves && !cfg.Takeover {
 		p.Whole = true // what cannot be taken over is not begun before all of it was judged
 	}
 	if p.Ask == accept.AskDoubt {
 		p, cfg.Accept.Band = p.heads(cfg, k, v, t)
 	}
-	if cfg.Mode == ModeRisk && serves && !shut {
+	if serves {
 		return p, cfg, t
 	}
 	p.Tier, p.Judged = Target, false
@@ -180,6 +230,28 @@ func (p Plan) Try(cfg Config, k Kind, v Views, dice float64) (Plan, Config, *Tri
 	}
 	t.Shadow = t.Audited() && p.Sums.BreakEven <= 1
 	return p, cfg, t
+}
+
+// trial stamps a request, and tells by which threshold its draft is served, if it is. own is the view that its audits go by.
+func (v Views) trial(cfg *Config, k Kind, own risk.View, dice float64) (t *Trial, threshold float64, serves bool) {
+	certified := v.Own.Serves() || cfg.Risk.Inherit && v.Route.Serves()
+	t = &Trial{}
+	if !certified {
+		t.Cautious, t.Warmup = v.warmup(cfg)
+	}
+	ofKind, ofRoute := v.rates(&cfg.Risk, own, t.Warmup)
+	t.Own = v.Own.Stamp(k.Own, ofKind, dice)
+	threshold = t.Own.Threshold
+	if cfg.Risk.Inherit {
+		t.Route = v.Route.Stamp(k.Route, ofRoute, dice)
+		if t.Inherited = !v.Own.Serves() && v.Route.Serves(); t.Inherited {
+			threshold = t.Route.Threshold
+		}
+	}
+	if t.Warmup {
+		threshold = t.Cautious
+	}
+	return t, threshold, cfg.Mode == ModeRisk && (certified || t.Warmup)
 }
 
 // heads settles what becomes of doubtful drafts. Where they are released as they come, what the
@@ -211,6 +283,9 @@ func (t *Trial) Floor(band float64) float64 {
 			continue
 		}
 		floor = min(floor, d.Floor)
+	}
+	if t.Warmup {
+		floor = min(floor, t.Cautious)
 	}
 	return floor
 }

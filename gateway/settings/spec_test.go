@@ -58,7 +58,8 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 			Risk: tiers.Risk{
 				Rule:  risk.Rule{Eps: 0.1, Delta: 0.05, Lease: 2000, Run: 1000},
 				Rates: risk.Rates{Serving: 0.05, ColdShare: 0.5, ColdPerMinute: 20, Boost: 4, Explore: 0.02},
-				Label: tiers.LabelLenient, Prefix: 0.9, Spend: 0.03, AtOnce: 4, Stale: time.Minute, Pressed: true, PressedAt: -0.5,
+				Label: tiers.LabelLenient, Prefix: 0.9, Spend: 0.03, AtOnce: 4, Stale: time.Minute,
+				Warmup: true, WarmupFor: time.Hour, Pressed: true, PressedAt: -0.5,
 			},
 			Economy:       economy.Policy{On: true, Explore: 0.005},
 			Scoring:       scoring.Config{MostTokens: 8192, AtOnce: 4, Timeout: 1500 * time.Millisecond},
@@ -135,7 +136,7 @@ func TestEverySettingHasAPlaceOfItsOwn(t *testing.T) {
 
 // another is a good value that is not the default.
 func another(s Spec) string {
-	for _, value := range []string{"0.7", "7", "7000", "7s", "700ms", "yes", "no", "off", "p2c", "ask", "loose", "0.3", "judge", "last"} {
+	for _, value := range []string{"0.7", "7", "7000", "7s", "700ms", "7m", "yes", "no", "off", "p2c", "ask", "loose", "0.3", "judge", "last", "shadow"} {
 		d := Defaults()
 		if check(&s, value) == nil && value != s.Value(&d) {
 			return value
@@ -169,6 +170,7 @@ func TestValidateTellsWhatIsWrong(t *testing.T) {
 		{"retry.attempts", "99999999999999999999", `retry.attempts: "99999999999999999999" is refused: too large a number; want whole number, 0 … 10`},
 		{"speculation.holdback_ms", "1200ms", `speculation.holdback_ms: "1200ms" is refused: not a whole number; want whole milliseconds, 0 … 60000`},
 		{"timeout.chunk", "20", `timeout.chunk: "20" is refused: no unit; write "10s" or "1200ms"; want duration, 10ms … 1h`},
+		{"risk.warmup_for", "0s", `risk.warmup_for: "0s" is refused: out of range; want duration, 1m … 24h`},
 		{"timeout.chunk", "soon", `timeout.chunk: "soon" is refused: not a duration; want duration, 10ms … 1h`},
 		{"timeout.chunk", "-5s", `timeout.chunk: "-5s" is refused: out of range; want duration, 10ms … 1h`},
 		{"timeout.chunk", "9999999h", `timeout.chunk: "9999999h" is refused: not a duration; want duration, 10ms … 1h`},

@@ -42,10 +42,10 @@ func (a *auditor) rate(k risk.Key) float64 {
 	return p.count
 }
 
-// may reports whether another audit may be decided on.
-func (a *auditor) may() bool {
+// may reports whether another audit may be decided on, where the target has capacity to spare whatever the budget is.
+func (a *auditor) may(spare bool) bool {
 	r := &a.lab.values.Tiers.Risk
-	return r.AtOnce > 0 && a.under < mostAudits && (r.Spend == 0 || a.balance >= 0)
+	return r.AtOnce > 0 && a.under < mostAudits && (spare || r.Spend == 0 || a.balance >= 0)
 }
 
 // earn puts a share of what the target cost into the purse.

@@ -58,6 +58,22 @@ func (e *evidence) open(d risk.Decision, score float64) string {
 	return ticket
 }
 
+// openWarmup books an audit of a draft that a warm-up served, and returns its ticket; "" is that it was not booked.
+func (e *evidence) openWarmup(k risk.Key) string {
+	e.tickets++
+	ticket := strconv.Itoa(e.tickets)
+	if e.state(k).OpenWarmup(e.rule(), ticket, e.lab.clock.wall()) != risk.Booked {
+		return ""
+	}
+	e.booked++
+	return ticket
+}
+
+// drafted notes a draft in the time of a warm-up.
+func (e *evidence) drafted(k risk.Key, served int) {
+	e.state(k).Drafted(e.rule(), 1, served, e.lab.clock.wall())
+}
+
 // close ends an audit.
 func (e *evidence) close(k risk.Key, ticket string, bad bool) {
 	if e.state(k).Close(e.rule(), ticket, bad) {
@@ -109,7 +125,7 @@ func (r *replica) look(k risk.Key) risk.View {
 // known are the views that a request is planned by, which it counts in.
 func (r *replica) known(cfg tiers.Config, k tiers.Kind) tiers.Views {
 	n := float64(len(r.lab.replicas))
-	v := tiers.Views{Own: r.view(k.Own), Head: r.view(k.Head), PerMinute: n * r.audits.rate(k.Own)}
+	v := tiers.Views{Own: r.view(k.Own), Head: r.view(k.Head), PerMinute: n * r.audits.rate(k.Own), Now: r.lab.clock.wall()}
 	if cfg.Risk.Inherit {
 		v.Route, v.RoutePerMinute = r.view(k.Route), n*r.audits.rate(k.Route)
 	}

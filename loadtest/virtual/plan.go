@@ -63,10 +63,10 @@ func (r *request) think() {
 		return
 	}
 	kind := tiers.KindOf(cfg, f)
-	r.views = own.known(cfg, kind)
-	r.plan = r.plan.Weigh(cfg, r.shape, l.prices(), r.views.Expected(e), own.pools["target"].Load(), own.throw())
+	r.views = own.known(cfg, kind).Under(&cfg.Risk, own.pools["target"].Load())
+	r.plan = r.plan.Weigh(cfg, r.shape, l.prices(), r.views.Expected(&cfg, e), own.pools["target"].Load(), own.throw())
 	dice := 1.0 // never below a rate
-	if own.audits.may() {
+	if own.audits.may(r.views.Spare) {
 		dice = own.throw()
 	}
 	r.plan, r.cfg, r.trial = r.plan.Try(cfg, kind, r.views, dice)
@@ -105,6 +105,7 @@ func (r *request) learn() {
 	if !r.learns {
 		return
 	}
+	r.warmed()
 	first := r.out.First
 	if first == 0 {
 		first = r.lab.clock.now
@@ -120,4 +121,17 @@ func (r *request) learn() {
 		o.Held, o.Salvaged = r.out.Drafted, r.out.DraftTokens
 	}
 	r.replica.book.Learn(r.bucket, o)
+}
+
+// warmed notes what became of a request in the time of its kind's warm-up.
+func (r *request) warmed() {
+	t := r.trial
+	if t == nil || !r.views.Early(&r.cfg.Risk) || !r.plan.Judged && !t.Shadow {
+		return
+	}
+	served := 0
+	if t.Warmup && r.out.Acceptance == "accepted" {
+		served = 1
+	}
+	r.lab.evidence.drafted(t.Own.Key, served)
 }

@@ -20,6 +20,7 @@ type twin struct {
 	alone  bool // the client's draft is over, or never was
 
 	stamps   []risk.Decision // that its outcome is evidence for
+	warmup   bool            // it is one that the warm-up served
 	booked   []ticket
 	tries    int
 	unbooked bool          // nobody counts it
@@ -37,7 +38,7 @@ type ticket struct {
 func (r *request) newTwin() *twin {
 	q := *r.req
 	q.Priority = "low"
-	own := &request{lab: r.lab, replica: r.replica, req: &q, shape: r.shape, prompt: r.prompt, plan: r.plan, cfg: r.cfg, trial: r.trial, era: r.era}
+	own := &request{lab: r.lab, replica: r.replica, req: &q, shape: r.shape, prompt: r.prompt, plan: r.plan, cfg: r.cfg, trial: r.trial, views: r.views, era: r.era}
 	cfg := r.cfg.Accept
 	cfg.Threshold, cfg.Band = accept.Nats(r.trial.Floor(r.views.Own.Band)), 0
 	return &twin{request: own, course: accept.NewCourse(cfg, accept.Course{Whole: true, Ask: accept.AskNever})}
@@ -128,7 +129,8 @@ func (t *twin) audit() {
 			t.stamps = append(t.stamps, d)
 		}
 	}
-	if len(t.stamps) == 0 {
+	t.warmup = t.trial.Warmup && score >= t.trial.Cautious
+	if len(t.stamps) == 0 && !t.warmup {
 		t.settleCosts()
 		return
 	}
@@ -153,6 +155,12 @@ func (t *twin) book(score float64) bool {
 			t.booked = append(t.booked, ticket{d.Key, name})
 		}
 		t.replica.look(d.Key)
+	}
+	if k := t.trial.Own.Key; t.warmup {
+		if name := t.lab.evidence.openWarmup(k); name != "" {
+			t.booked = append(t.booked, ticket{k, name})
+		}
+		t.replica.look(k)
 	}
 	t.unbooked = len(t.booked) == 0
 	return !t.unbooked
@@ -204,7 +212,9 @@ func (t *twin) rest() {
 
 // settleCosts books what the audit cost.
 func (t *twin) settleCosts() {
-	t.replica.audits.spend(float64(t.cost) * t.lab.prices().TargetPrefill)
+	if !t.views.Spare {
+		t.replica.audits.spend(float64(t.cost) * t.lab.prices().TargetPrefill)
+	}
 	t.replica.audits.end()
 }
 

@@ -58,6 +58,8 @@ type Course struct {
 	Unscored string // why a draft is not accepted whose tokens came without logprobs; "" is [ReasonNoLogprobs], [ReasonDoubtful] has the target asked, [ReasonConfident] accepts it
 	Stays    bool   // what was committed stays, however its score falls
 
+	Warmup bool // the threshold is the warm-up's
+
 	Pressed   bool // a draft below the threshold is kept, too, down to PressedAt: the target is short of memory
 	PressedAt Nats
 
@@ -173,7 +175,9 @@ func (c *Course) told(v Verdict) Verdict {
 		v.Accept, v.Lot, v.Reason = true, LotPressed, ReasonPressed
 	case !v.Accept:
 	case c.lot == "" || c.lot == LotConfidence:
-		v.Lot = LotConfidence
+		if v.Lot = LotConfidence; c.Warmup {
+			v.Lot = LotWarmup
+		}
 	default:
 		v.Lot, v.Reason = c.lot, ReasonStandsBy
 	}

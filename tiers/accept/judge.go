@@ -40,10 +40,11 @@ type Lot string
 
 // The lots.
 const (
-	LotConfidence Lot = "conf"  // by the draft's own score
-	LotHead       Lot = "head"  // the target stood by its first tokens
-	LotWhole      Lot = "whole" // the target stood by all of it
-	LotPressed    Lot = "press" // by nobody's: the target was short of memory, and the tenant allows it
+	LotConfidence Lot = "conf"   // by the draft's own score
+	LotHead       Lot = "head"   // the target stood by its first tokens
+	LotWhole      Lot = "whole"  // the target stood by all of it
+	LotWarmup     Lot = "warmup" // by the draft's own score, against a threshold that nothing certifies: the warm-up's
+	LotPressed    Lot = "press"  // by nobody's: the target was short of memory, and the tenant allows it
 )
 
 // Why a draft was kept or not.

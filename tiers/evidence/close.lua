@@ -3,7 +3,7 @@
 -- -> {'1' it was under way or '0', what was wrong, then the fields of a view}
 local ticket,bad=ARGV[6],ARGV[7]=='1'
 local known,present=load(ticket)
-if present==0 then return {'0','','0','0','','0','0','0','0 0 0','0'} end
+if present==0 then return {'0','','0','0','','','0','0','0','0 0 0','0','0 0 0 0 0 0 0'} end
 if not touch() then trouble='too many kinds of request' end
 begin()
 
@@ -22,7 +22,12 @@ end
 local function parse()
   if not known then return nil end
   local n=list(known,6,count)
-  if not n or #n<4 or n[1]<1 or n[2]>#s.grid or n[1]>n[2] or n[3]>1 then return nil end
+  if not n or #n<4 then return nil end
+  if n[3]==2 then -- of a draft that the warm-up served
+    if #n>4 or n[1]>0 or n[2]>0 or s.warmup[6]<1 then return nil end
+    return {warmup=true}
+  end
+  if n[1]<1 or n[2]>#s.grid or n[1]>n[2] or n[3]>1 then return nil end
   local of={}
   for i=5,#n do of[n[i]]=true end
   for _,e in ipairs(s.epochs) do
@@ -31,8 +36,19 @@ local function parse()
   return {first=n[1],hi=n[2],served=n[3]==1,of=of}
 end
 
+-- risk.State.closeWarmup
+local function closewarmup()
+  local w=s.warmup
+  w[6]=w[6]-1
+  if not bad then w[5]=w[5]-1 end
+  if logupper(w[4],w[5]-w[6])>=math.log(1/delta) then ended(wrong) end
+end
+
 local b=parse()
-if b then
+if b and b.warmup then
+  closewarmup()
+elseif b then
+  s.outcomes=math.min(s.outcomes+1,maxoutcomes)
   for _,e in ipairs(s.epochs) do
     if b.of[e.id] then
       for j=b.first,b.hi do
@@ -42,7 +58,7 @@ if b then
     end
   end
   if b.served and drifted() then
-    s.alarm,s.drift,s.hopeless,s.cold,s.afresh=s.alarm+1,{0,0,0},0,0,true -- all tickets go with the hash
+    s.alarm,s.drift,s.hopeless,s.cold,s.outcomes,s.afresh=s.alarm+1,{0,0,0},0,0,0,true -- all tickets go with the hash
     renew()
   else
     certify()
@@ -51,5 +67,5 @@ if b then
 end
 local new=save()
 if known and not s.afresh then redis.call('HDEL',key,'t:'..ticket) end
-if b then note('closed',ticket,'key',ARGV[1],'bad',ARGV[7]) end
+if b and not b.warmup then note('closed',ticket,'key',ARGV[1],'bad',ARGV[7]) end
 return reply(b and '1' or '0',new)

@@ -126,7 +126,8 @@ func viewOf(f fields) (risk.State, error) {
 func (r *reader) view() risk.State {
 	s := risk.State{
 		Version: r.count("version"), Alarm: r.count("alarm"), Op: int(r.count("op")), Hopeless: r.fields["hopeless"] == "1",
-		Eps: r.real("eps"), Delta: r.real("delta"), Grid: r.reals("grid", mostGrid),
+		Eps: r.real("eps"), Delta: r.real("delta"), Grid: r.reals("grid", mostGrid), Scores: r.reals("scores", risk.GridScores-1),
+		Warmup: r.warmup(),
 	}
 	drift := r.reals("drift", len(s.Drift))
 	copy(s.Drift[:], drift)
@@ -150,6 +151,19 @@ func (r *reader) view() risk.State {
 	return s
 }
 
+// warmup is a field of seven counts; "" is all zero.
+func (r *reader) warmup() risk.Warmup {
+	var n [7]int
+	if r.fields["warmup"] != "" {
+		r.counts("warmup", n[:])
+	}
+	w := risk.Warmup{Began: int64(n[0]), Drafts: n[1], Served: n[2], Audits: n[3], Bad: n[4], Open: n[5], Ended: risk.Ending(min(n[6], 255))}
+	if w.Open > w.Bad || w.Bad > w.Audits || w.Ended > risk.WarmupWrong {
+		r.wrong("warmup")
+	}
+	return w
+}
+
 // mostGrid is the longest grid.
 const mostGrid = len(risk.Epoch{}.N)
 
@@ -169,9 +183,9 @@ func wholeOf(f fields) (whole, error) {
 		w.gone = w.gone && v == ""
 	}
 	born := r.count("born")
-	w.Cold = int(r.count("cold"))
+	w.Cold, w.Outcomes = int(r.count("cold")), int(r.count("outcomes"))
+	w.Finding = r.finding()
 	r.count("map")
-	w.Scores = r.reals("scores", risk.GridScores-1)
 	if w.Version > 0 && len(w.Scores) > 0 {
 		r.wrong("scores")
 	}
@@ -193,6 +207,18 @@ func wholeOf(f fields) (whole, error) {
 		return whole{gone: w.gone}, r.err
 	}
 	return w, nil
+}
+
+// finding is a field of two counts; "" is none.
+func (r *reader) finding() risk.Finding {
+	var n [2]int
+	if r.fields["finding"] != "" {
+		r.counts("finding", n[:])
+	}
+	if n[1] > n[0] {
+		r.wrong("finding")
+	}
+	return risk.Finding{Audits: n[0], Bad: n[1]}
 }
 
 // epoch is one of the two; false is none.

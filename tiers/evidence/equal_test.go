@@ -66,6 +66,39 @@ func (h *history) begin(i int) {
 	h.seen[string(want)]++
 }
 
+// warmup opens an audit of a draft that the warm-up served, or tells of drafts.
+func (h *history) warmup(i int) {
+	h.t.Helper()
+	if h.rng.IntN(2) == 0 {
+		h.shared.Drafted(chat, i%3 == 0)
+		h.shared.tellDrafted(h.t.Context())
+		h.alone.Drafted(h.rule, 1, map[bool]int{true: 1}[i%3 == 0], time.Now())
+		h.begun()
+		return
+	}
+	ticket := fmt.Sprint("w-", i)
+	if len(h.open) > 0 && h.rng.IntN(30) == 0 {
+		ticket = h.open[h.rng.IntN(len(h.open))]
+	}
+	want := h.alone.OpenWarmup(h.rule, ticket, time.Now())
+	got, err := h.shared.OpenWarmup(h.t.Context(), chat, ticket)
+	if err != nil || got != want {
+		h.t.Fatalf("step %d: open %s in the warm-up is %s (%v), not %s", i, ticket, got, err, want)
+	}
+	h.begun()
+	if want == risk.Booked {
+		h.open = append(h.open, ticket)
+	}
+	h.seen["warmup "+string(want)]++
+}
+
+// begun takes over when the warm-up began, which is of Redis' clock.
+func (h *history) begun() {
+	if h.alone.Warmup.Began != 0 {
+		h.alone.Warmup.Began = h.shared.state().Warmup.Began
+	}
+}
+
 // end closes an audit, or one that is not under way.
 func (h *history) end(i int, bad bool) {
 	h.t.Helper()
@@ -105,6 +138,7 @@ func (h *history) same(i int) {
 	}
 	sound(h.t, got.State)
 	h.seen["op"] = max(h.seen["op"], got.Op)
+	h.seen[fmt.Sprint("warmup ended ", h.alone.Warmup.Ended)]++
 	if h.alone.Hopeless {
 		h.seen["hopeless"]++
 	}
@@ -130,9 +164,12 @@ func histories(t *testing.T, addr string, seeds, steps int) map[string]int {
 				h.rule.Delta = []float64{.05, .1}[h.rng.IntN(2)]
 				h.shared.by(h.rule)
 			}
-			if h.rng.IntN(2) == 0 || h.alone.Version == 0 && i < 500 {
+			switch {
+			case h.rng.IntN(10) == 0:
+				h.warmup(i)
+			case h.rng.IntN(2) == 0 || h.alone.Version == 0 && i < 500:
 				h.begin(i)
-			} else {
+			default:
 				h.end(i, h.rng.Float64() < risky)
 			}
 			h.same(i)
@@ -142,12 +179,12 @@ func histories(t *testing.T, addr string, seeds, steps int) map[string]int {
 }
 
 func TestTheScriptsDoWhatTheStateDoes(t *testing.T) {
-	seeds, least := 5, 3
+	seeds, least := 6, 3
 	if racing { // it is slower, and what it looks for comes in any history
 		seeds, least = 1, 0
 	}
 	seen := histories(t, serve(t).addr, seeds, 2500)
-	for _, what := range []string{"booked", "learned", "stale", "outside", "full", "alarm", "renewed", "hopeless", "op"} {
+	for _, what := range []string{"booked", "learned", "stale", "outside", "full", "alarm", "renewed", "hopeless", "op", "warmup booked", "warmup ended 1"} {
 		if seen[what] < least {
 			t.Errorf("%d times %s", seen[what], what)
 		}
@@ -186,7 +223,7 @@ func (r *replica) put(n, k, open int) {
 	r.t.Helper()
 	rest := strings.Repeat(" 0", mostGrid-1)
 	err := r.raw.HSet(r.t.Context(), keyRisk+chat.String(), "version", 5, "grid", "0.5", "eps", exact(r.rule.Eps+.001), "delta", exact(r.rule.Delta), "born", 1,
-		"op", 0, "hopeless", 0, "cold", 1, "drift", "0 0 0", "e1", "1 1 0 1", "n1", fmt.Sprint(n)+rest, "k1", fmt.Sprint(k)+rest, "o1", fmt.Sprint(open)+rest, "t:x", "1 1 0 5 1").Err()
+		"outcomes", 30, "op", 0, "hopeless", 0, "cold", 1, "drift", "0 0 0", "e1", "1 1 0 1", "n1", fmt.Sprint(n)+rest, "k1", fmt.Sprint(k)+rest, "o1", fmt.Sprint(open)+rest, "t:x", "1 1 0 5 1").Err()
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -205,6 +242,7 @@ func TestTheScriptsCertifyAndDespairByTheLastAudit(t *testing.T) {
 		})
 		edges(t, r, func(n, k int) bool { return risk.LogUpperE(n, k, rule.Eps) >= need }, func(n, k int) bool {
 			r.put(n, max(k, 1), 1)
+			r.raw.HSet(t.Context(), keyRisk+chat.String(), "eps", exact(rule.Eps)) // else outcomes count from here on
 			r.close("x", k > 0)
 			return r.state().Hopeless
 		})

@@ -1,5 +1,5 @@
 // Package evidence keeps what audits have shown, for all replicas together: the states of
-// package risk, in Redis, changed by scripts (open.lua, close.lua, prior.lua on top of state.lua)
+// package risk, in Redis, changed by scripts (open.lua, close.lua, warmup.lua, prior.lua on top of state.lua)
 // that do what risk.State does. Without a Redis they are kept in this process.
 //
 // Start at [Book]. Requests read views, which are a second old at most; audits are opened and
@@ -69,6 +69,7 @@ type Book struct {
 	health   *health
 	views    views
 	maps     maps
+	drafted  drafted
 	local    *local // nil with a Redis
 }
 

@@ -40,10 +40,10 @@ const (
 // viewed.
 var (
 	names = []string{
-		"version", "alarm", "grid", "scores", "eps", "delta", "op", "drift", "hopeless", "cold", "born", "prior", "map",
-		"e1", "n1", "k1", "o1", "e2", "n2", "k2", "o2",
+		"version", "alarm", "grid", "scores", "eps", "delta", "op", "drift", "hopeless", "cold", "outcomes", "finding", "warmup",
+		"born", "prior", "map", "e1", "n1", "k1", "o1", "e2", "n2", "k2", "o2",
 	}
-	viewed = []string{"version", "alarm", "grid", "eps", "delta", "op", "drift", "hopeless"}
+	viewed = []string{"version", "alarm", "grid", "scores", "eps", "delta", "op", "drift", "hopeless", "warmup"}
 )
 
 // The scripts are run by EVALSHA and loaded by SCRIPT LOAD, never by EVAL, which an operator's
@@ -55,6 +55,8 @@ var (
 	openSource string
 	//go:embed close.lua
 	closeSource string
+	//go:embed warmup.lua
+	warmupSource string
 	//go:embed prior.lua
 	priorSource string
 	//go:embed forget.lua
@@ -64,11 +66,12 @@ var (
 
 	openScript   = newLua(stateSource + openSource)
 	closeScript  = newLua(stateSource + closeSource)
+	warmupScript = newLua(stateSource + warmupSource)
 	priorScript  = newLua(stateSource + priorSource)
 	forgetScript = newLua(forgetSource)
 	mapScript    = newLua(mapSource)
 
-	scripts = []lua{openScript, closeScript, priorScript, forgetScript, mapScript}
+	scripts = []lua{openScript, closeScript, warmupScript, priorScript, forgetScript, mapScript}
 )
 
 // lua is a script that knows its lines.

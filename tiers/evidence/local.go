@@ -64,10 +64,7 @@ func (l *local) view(r risk.Rule, k risk.Key) risk.View {
 }
 
 func (l *local) open(r risk.Rule, a Audit) (risk.Fate, error) {
-	if _, err := nameOf(a.Key); err != nil {
-		return "", err
-	}
-	if err := checkRule(r); err != nil {
+	if err := checked(r, a.Key); err != nil {
 		return "", err
 	}
 	l.mu.Lock()
@@ -87,11 +84,41 @@ func (l *local) open(r risk.Rule, a Audit) (risk.Fate, error) {
 	return fate, nil
 }
 
-func (l *local) close(r risk.Rule, k risk.Key, ticket string, bad bool) (bool, error) {
-	if _, err := nameOf(k); err != nil {
-		return false, err
+func (l *local) openWarmup(r risk.Rule, k risk.Key, ticket string) (risk.Fate, error) {
+	if err := checked(r, k); err != nil {
+		return "", err
 	}
-	if err := checkRule(r); err != nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	known := l.of(k)
+	if known == nil {
+		return risk.Full, nil
+	}
+	return known.OpenWarmup(r, ticket, l.now()), nil
+}
+
+// drafted notes drafts of a warm-up.
+func (l *local) drafted(r risk.Rule, k risk.Key, c draftCount) {
+	if checked(r, k) != nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if known := l.of(k); known != nil {
+		known.Drafted(r, c.drafts, c.served, l.now())
+	}
+}
+
+// checked says what is wrong with a rule or a key.
+func checked(r risk.Rule, k risk.Key) error {
+	if _, err := nameOf(k); err != nil {
+		return err
+	}
+	return checkRule(r)
+}
+
+func (l *local) close(r risk.Rule, k risk.Key, ticket string, bad bool) (bool, error) {
+	if err := checked(r, k); err != nil {
 		return false, err
 	}
 	l.mu.Lock()
@@ -178,6 +205,7 @@ func apart(s *risk.State) risk.State {
 	return risk.State{
 		Version: s.Version, Alarm: s.Alarm, Grid: slices.Clone(s.Grid), Scores: slices.Clone(s.Scores), Eps: s.Eps, Delta: s.Delta,
 		Op: s.Op, Epochs: slices.Clone(s.Epochs), Drift: s.Drift, Hopeless: s.Hopeless, Cold: s.Cold,
+		Outcomes: s.Outcomes, Finding: s.Finding, Warmup: s.Warmup,
 	}
 }
 

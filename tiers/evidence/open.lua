@@ -6,7 +6,7 @@ local ticket,score=ARGV[6],tonumber(ARGV[10]) or 0/0
 local known,present=load(ticket)
 if not touch() then
   s=empty() -- one kind too many: nothing is known of it, and nothing is written
-  return {'full','too many kinds of request','0','0','','0','0','0','0 0 0','0'}
+  return unknown('full')
 end
 begin()
 
@@ -30,33 +30,6 @@ local function learn()
   s.scores,s.version={},micros
   renew()
 end
--- Audits under way, once those that were lost are forgotten, and whatever else is in the hash.
-local function underway()
-  local n=redis.call('HLEN',key)-present
-  if n<mostopen/2 then return n end
-  if n>mostfields then
-    s=empty()
-    s.afresh=true
-    trouble='it had '..n..' fields: begun anew'
-    return nil
-  end
-  local ours={}
-  for _,name in ipairs(names) do ours[name]=true end
-  local lost,flat={},redis.call('HGETALL',key)
-  for i=1,#flat,2 do
-    local name=flat[i]
-    if not ours[name] then
-      local born=count(string.match(flat[i+1],'^%d+ %d+ [01] (%d+)'))
-      if string.sub(name,1,2)~='t:' or not born or seconds-born>openfor then
-        lost[#lost+1]=name
-        if name=='t:'..ticket then known=false end
-      end
-    end
-  end
-  for i=1,#lost,512 do redis.call('HDEL',key,unpack(lost,i,math.min(i+511,#lost))) end
-  return n-#lost
-end
-
 local fate
 local first=#s.grid+1
 for j=#s.grid,1,-1 do if score>=s.grid[j] then first=j end end
@@ -69,7 +42,8 @@ elseif s.version==0 then
   fate='learned'
 elseif first>hi then fate='outside'
 else
-  local n=underway()
+  local n
+  n,known=underway(ticket,known,present)
   if not n then fate='stale'
   elseif known or n>=mostopen then fate='full'
   else

@@ -4,18 +4,24 @@
 local key=KEYS[1]
 local eps,delta,lease,run=tonumber(ARGV[2]),tonumber(ARGV[3]),tonumber(ARGV[4]),tonumber(ARGV[5])
 local size,from,steps,look,wanted,mostopen,openfor=16,4,20,3,200,1024,900
-local mostkeys,mostfields,most,mostturn=1024,4096,9e15,1000000
+local mostkeys,mostfields,most,mostturn,minoutcomes,maxoutcomes=1024,4096,9e15,1000000,30,1000000
+local certified,infeasible,wrong=1,2,3 -- why a warm-up ended
 local bets={0,.1,.25,.4,.55,.7,.85}
 local upper={1.15,1.35,1.7,2.2,3,4.5,7}
 local rhos={1.5,2,3}
-local names={'version','alarm','grid','scores','eps','delta','op','drift','hopeless','cold','born','prior','map',
-  'e1','n1','k1','o1','e2','n2','k2','o2'}
+local names={'version','alarm','grid','scores','eps','delta','op','drift','hopeless','cold','outcomes','finding','warmup',
+  'born','prior','map','e1','n1','k1','o1','e2','n2','k2','o2'}
 local t=redis.call('TIME')
 local seconds=tonumber(t[1]); local micros=seconds*1000000+tonumber(t[2])
 local s,was,extra -- the state, the fields as they were, a ticket's
 local trouble=''
 
 local function whole(n) return string.format('%.0f',n) end
+local function wholes(list)
+  local out={}
+  for i,n in ipairs(list) do out[i]=whole(n) end
+  return table.concat(out,' ')
+end
 -- A short text that is read back as the same number. Not every Lua knows 1e-05; all know 1.0e-05.
 local function dotted(v)
   if string.find(v,'.',1,true) then return v end
@@ -96,7 +102,7 @@ end
 
 local function empty()
   return {version=0,alarm=0,grid={},gridtext='',scores={},scorestext='',eps=0,epstext='0',delta=0,deltatext='0',
-    op=0,drift={0,0,0},hopeless=0,cold=0,born=0,prior=0,map='',epochs={}}
+    op=0,drift={0,0,0},hopeless=0,cold=0,outcomes=0,finding={0,0},warmup={0,0,0,0,0,0,0},born=0,prior=0,map='',epochs={}}
 end
 local function falling(grid)
   for i=2,#grid do if grid[i]>=grid[i-1] then return false end end
@@ -119,7 +125,7 @@ end
 -- The state by its fields; nil where these are not what was written.
 local function read()
   local r=empty()
-  for _,name in ipairs({'version','alarm','op','hopeless','cold','born','prior'}) do
+  for _,name in ipairs({'version','alarm','op','hopeless','cold','outcomes','born','prior'}) do
     r[name]=count(was[name] or '0')
     if not r[name] then return nil end
   end
@@ -128,8 +134,11 @@ local function read()
   r.grid,r.scores=list(r.gridtext,size,real),list(r.scorestext,wanted-1,real)
   r.eps,r.delta=real(r.epstext),real(r.deltatext)
   r.drift=list(was.drift or '0 0 0',3,real)
+  r.finding,r.warmup=counts(was.finding or '0 0',2),counts(was.warmup or '0 0 0 0 0 0 0',7)
   r.map=was.map or ''
-  if not (r.grid and r.scores and r.eps and r.delta and r.drift) then return nil end
+  if not (r.grid and r.scores and r.eps and r.delta and r.drift and r.finding and r.warmup) then return nil end
+  local w=r.warmup
+  if r.finding[2]>r.finding[1] or w[6]>w[5] or w[5]>w[4] or w[7]>wrong then return nil end
   if (r.version>0)~=(#r.grid>0) or (r.version>0 and #r.scores>0) or not falling(r.grid) then return nil end
   if #r.drift~=3 or r.hopeless>1 or (r.map~='' and not count(r.map)) then return nil end
   local certified=0
@@ -176,7 +185,7 @@ end
 local function save()
   local new={version=whole(s.version),alarm=whole(s.alarm),grid=s.gridtext or texts(s.grid),
     scores=s.scorestext or texts(s.scores),eps=s.epstext,delta=s.deltatext,op=whole(s.op),drift=texts(s.drift),
-    hopeless=whole(s.hopeless),cold=whole(s.cold),born=whole(s.born),prior=whole(s.prior),map=s.map}
+    hopeless=whole(s.hopeless),cold=whole(s.cold),outcomes=whole(s.outcomes),finding=wholes(s.finding),warmup=wholes(s.warmup),born=whole(s.born),prior=whole(s.prior),map=s.map}
   for i=1,2 do
     local e=s.epochs[i]
     new['e'..i]=e and whole(e.id)..' '..whole(e.audits)..' '..whole(e.cert)..' '..whole(e.turn) or ''
@@ -200,7 +209,14 @@ local function note(...)
   if type(r)=='table' and r.err then trouble='the log: '..r.err end
 end
 local function reply(what,new)
-  return {what,trouble,new.version,new.alarm,new.grid,new.eps,new.delta,new.op,new.drift,new.hopeless}
+  return {what,trouble,new.version,new.alarm,new.grid,new.scores,new.eps,new.delta,new.op,new.drift,new.hopeless,new.warmup}
+end
+local function unknown(what) -- of one kind too many nothing is known
+  return {what,'too many kinds of request','0','0','','','0','0','0','0 0 0','0','0 0 0 0 0 0 0'}
+end
+-- risk.Warmup: began, drafts, served, audits, bad, open, ended. It ends once.
+local function ended(why)
+  if s.warmup[7]==0 then s.warmup[7]=why end
 end
 
 local function epoch()
@@ -218,7 +234,10 @@ end
 local function operate()
   s.op=0
   for _,e in ipairs(s.epochs) do s.op=math.max(s.op,e.cert) end
-  if s.op>0 then s.hopeless=0; s.cold=0 end
+  if s.op>0 then
+    s.hopeless,s.cold=0,0
+    ended(certified)
+  end
 end
 local function certify()
   local before
@@ -232,10 +251,13 @@ local function certify()
   until s.op<=before
 end
 local function hopeless()
-  if s.op>0 then return end
+  if s.op>0 or s.outcomes<minoutcomes then return end
   for _,e in ipairs(s.epochs) do
     if logupper(e.n[1],e.k[1]-e.o[1])>=math.log(2/delta) then
+      if s.hopeless==0 then s.finding={0,0} end
+      s.finding={s.finding[1]+e.n[1]-e.o[1],s.finding[2]+e.k[1]-e.o[1]}
       s.hopeless=1
+      ended(infeasible)
       renew()
       return
     end
@@ -244,7 +266,33 @@ end
 local function begin()
   if s.version~=0 and #s.epochs==0 then renew() end
   if s.eps==eps and s.delta==delta then return end
-  s.eps,s.delta,s.epstext,s.deltatext,s.drift,s.hopeless=eps,delta,ARGV[2],ARGV[3],{0,0,0},0
+  s.eps,s.delta,s.epstext,s.deltatext,s.drift,s.hopeless,s.outcomes=eps,delta,ARGV[2],ARGV[3],{0,0,0},0,0
   for _,e in ipairs(s.epochs) do e.cert=0 end
   certify()
+end
+-- Audits under way, once those that were lost are forgotten, and whatever else is in the hash; nil where that was too much.
+local function underway(ticket,known,present)
+  local n=redis.call('HLEN',key)-present
+  if n<mostopen/2 then return n,known end
+  if n>mostfields then
+    s=empty()
+    s.afresh=true
+    trouble='it had '..n..' fields: begun anew'
+    return nil,known
+  end
+  local ours={}
+  for _,name in ipairs(names) do ours[name]=true end
+  local lost,flat={},redis.call('HGETALL',key)
+  for i=1,#flat,2 do
+    local name=flat[i]
+    if not ours[name] then
+      local born=count(string.match(flat[i+1],'^%d+ %d+ [012] (%d+)'))
+      if string.sub(name,1,2)~='t:' or not born or seconds-born>openfor then
+        lost[#lost+1]=name
+        if name=='t:'..ticket then known=false end
+      end
+    end
+  end
+  for i=1,#lost,512 do redis.call('HDEL',key,unpack(lost,i,math.min(i+511,#lost))) end
+  return n-#lost,known
 end

@@ -144,6 +144,7 @@ func (b *Book) Run(ctx context.Context) error {
 	defer t.Stop()
 	var swept time.Time
 	for {
+		b.tellDrafted(ctx)
 		b.tick(ctx)
 		if now := b.now(); now.Sub(swept) >= tidyEvery {
 			b.tidy(ctx)

@@ -21,6 +21,9 @@ type State struct {
 	Drift    Drift
 	Hopeless bool // nothing can be certified, as it seemed when last there was evidence
 	Cold     int  // epochs that were opened since something was certified last
+	Outcomes int  // of audits since Eps and Delta are what they are, up to maxOutcomes
+	Finding  Finding
+	Warmup   Warmup
 
 	tickets map[string]booked
 	born    int64 // epochs so far
@@ -48,6 +51,7 @@ type booked struct {
 	epochs    []int64
 	first, hi int
 	served    bool
+	warmup    bool  // of a draft that the warm-up served: it is in no epoch
 	born      int64 // unix seconds
 }
 
@@ -73,7 +77,7 @@ const (
 // View is what requests go by. What was certified for another ε or δ is not served by: the next
 // audit that is opened certifies anew.
 func (s *State) View(r Rule) View {
-	v := View{Version: s.Version, Alarm: s.Alarm}
+	v := View{Version: s.Version, Alarm: s.Alarm, Warmup: s.Warmup, Cautious: s.cautious()}
 	if s.Eps == r.Eps && s.Delta == r.Delta {
 		v.Op, v.Infeasible = s.Op, s.Hopeless && s.Op == 0
 	}
@@ -120,12 +124,17 @@ func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.
 			e.O[j]++
 		}
 	}
+	s.book(ticket, b)
+	s.rotate(r)
+	return Booked
+}
+
+// book notes an audit under way.
+func (s *State) book(ticket string, b booked) {
 	if s.tickets == nil {
 		s.tickets = make(map[string]booked)
 	}
 	s.tickets[ticket] = b
-	s.rotate(r)
-	return Booked
 }
 
 // learn takes a score for the grid.
@@ -159,6 +168,11 @@ func (s *State) Close(r Rule, ticket string, bad bool) bool {
 		return false
 	}
 	delete(s.tickets, ticket)
+	if b.warmup {
+		s.closeWarmup(r, bad)
+		return true
+	}
+	s.Outcomes = min(s.Outcomes+1, maxOutcomes)
 	for i := range s.Epochs {
 		e := &s.Epochs[i]
 		if !slices.Contains(b.epochs, e.ID) {
@@ -191,7 +205,7 @@ func (s *State) begin(r Rule) {
 		return
 	}
 	// Counts are of any ε and δ; what was certified, and the watch for drift, are of these.
-	s.Eps, s.Delta, s.Drift, s.Hopeless = r.Eps, r.Delta, Drift{}, false
+	s.Eps, s.Delta, s.Drift, s.Hopeless, s.Outcomes = r.Eps, r.Delta, Drift{}, false, 0
 	for i := range s.Epochs {
 		s.Epochs[i].Cert = 0
 	}
@@ -226,7 +240,7 @@ func (e *Epoch) level(delta float64) float64 {
 // alarm forgets all that is known but the grid.
 func (s *State) alarm() {
 	s.Alarm++
-	s.Drift, s.Hopeless, s.Cold = Drift{}, false, 0
+	s.Drift, s.Hopeless, s.Cold, s.Outcomes = Drift{}, false, 0, 0
 	clear(s.tickets)
 	s.renew()
 }
@@ -265,20 +279,41 @@ func (s *State) operate() {
 	}
 	if s.Op > 0 {
 		s.Hopeless, s.Cold = false, 0
+		s.Warmup.end(WarmupCertified)
 	}
+}
+
+const (
+	// minOutcomes is how many audits must have an outcome since ε and δ are what they are before anything is found
+	// infeasible. Counts are of any ε, so without it two audits would do after a change of ε.
+	minOutcomes = 30
+	// maxOutcomes is how far they are counted.
+	maxOutcomes = 1_000_000
+)
+
+// Finding is what the audits of the strictest threshold said each time that it was found infeasible, since something was
+// certified last. [State.Advise] is made of it.
+type Finding struct {
+	Audits int // with an outcome; 0: nothing was found yet
+	Bad    int // of these
 }
 
 // hopeless begins anew where the evidence says that not even the strictest threshold keeps to ε.
 // Audits that were not closed count as good here, as they count as bad where something is to be
 // certified: else the first outcomes to come, three bad ones, would do.
 func (s *State) hopeless(r Rule) {
-	if s.Op > 0 {
+	if s.Op > 0 || s.Outcomes < minOutcomes {
 		return
 	}
 	for i := range s.Epochs {
 		e := &s.Epochs[i]
 		if LogUpperE(e.N[0], e.K[0]-e.O[0], r.Eps) >= math.Log(2/r.Delta) {
-			s.Hopeless = true
+			n, bad := e.Closed(1)
+			if !s.Hopeless {
+				s.Finding = Finding{}
+			}
+			s.Hopeless, s.Finding.Audits, s.Finding.Bad = true, s.Finding.Audits+n, s.Finding.Bad+bad
+			s.Warmup.end(WarmupInfeasible)
 			s.renew()
 			return
 		}

@@ -283,7 +283,7 @@ func TestAnAlarmForgetsAllButTheGrid(t *testing.T) {
 	}
 	want := &State{
 		Version: s.Version, Alarm: 1, Grid: s.Grid, Eps: s.Eps, Delta: s.Delta,
-		Cold: 1, Epochs: []Epoch{{ID: id + 1, Turn: 1}}, born: s.born, tickets: map[string]booked{},
+		Cold: 1, Epochs: []Epoch{{ID: id + 1, Turn: 1}}, born: s.born, tickets: map[string]booked{}, Warmup: Warmup{Ended: WarmupCertified},
 	}
 	same(t, want, s)
 	if s.Close(plain, "open", false) || s.Open(plain, d, 1, "x", time.Unix(3, 0)) != Stale {

@@ -38,11 +38,17 @@ type View struct {
 	Warned     bool    // a drift is suspected
 	Infeasible bool    // not even the strictest threshold keeps to ε
 
+	Warmup   Warmup
+	Cautious float64 // score that the best third of the drafts reach; above every score while that is not known
+
 	Seen time.Time // when it was last known to be what it says; zero: never
 }
 
-// Serves reports whether drafts may be served at all.
+// Serves reports whether drafts may be served by a certificate.
 func (v View) Serves() bool { return v.Op > 0 }
+
+// Knows reports whether a score is one that a draft can have: Cautious is none while too few scores were seen.
+func Knows(score float64) bool { return score < never }
 
 // Decision is the stamp on one request: by which threshold it is judged, and whether its draft is
 // audited.

@@ -1,0 +1,131 @@
+package risk
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// Ending says why a warm-up is over.
+type Ending uint8
+
+// The endings. Their numbers are kept in Redis.
+const (
+	WarmupRuns       Ending = 0 // it is not over, or has not begun
+	WarmupCertified  Ending = 1 // a threshold was certified: the promise holds from then on
+	WarmupInfeasible Ending = 2 // audits say that no threshold can be certified
+	WarmupWrong      Ending = 3 // too many of the drafts that it served were wrong
+)
+
+const (
+	// warmupScores is from how many scores on the best third of the drafts is known well enough: the place of
+	// a third among 100 is off by 5 % of the drafts at most (one standard deviation).
+	warmupScores = 100
+	// warmupIndex is the threshold of a placed grid that the warm-up serves by: it accepts 30 % of the drafts,
+	// the last step of the grid below a third. It is also the last that is audited while nothing is certified.
+	warmupIndex = look
+)
+
+// WarmupShare is the share of the drafts that a warm-up serves once a grid is placed.
+func WarmupShare() float64 { return Share(warmupIndex) }
+
+// Warmup is the first time of a kind of request: drafts above a cautious threshold are served before
+// anything is certified, and audited. What it serves is no part of the promise, and its audits alone say nothing
+// about a threshold. It begins with the first draft, and it ends once.
+type Warmup struct {
+	Began  int64  // µs of the Unix epoch; 0: no draft was made in it yet
+	Drafts int    // that were made for requests in it
+	Served int    // of these, that were the answer
+	Audits int    // of those served, that were booked
+	Bad    int    // of the booked, found bad or without an outcome
+	Open   int    // of the booked, without an outcome: under way or lost
+	Ended  Ending //
+}
+
+// Runs reports whether drafts may be served by it at a time; limit is how long it lasts.
+func (w Warmup) Runs(now time.Time, limit time.Duration) bool {
+	return w.Ended == WarmupRuns && w.Left(now, limit) > 0
+}
+
+// Left is how much of its time is left; all of it while it has not begun.
+func (w Warmup) Left(now time.Time, limit time.Duration) time.Duration {
+	if w.Began == 0 {
+		return limit
+	}
+	return max(limit-now.Sub(time.UnixMicro(w.Began)), 0)
+}
+
+// Closed tells how many audits of served drafts have an outcome, and how many of these are bad.
+func (w Warmup) Closed() (n, bad int) { return w.Audits - w.Open, w.Bad - w.Open }
+
+// PerMinute is how many drafts a minute were made for requests since it began; 0 while that is not known.
+func (w Warmup) PerMinute(now time.Time) float64 {
+	if w.Began == 0 || w.Drafts < 2 {
+		return 0
+	}
+	return float64(w.Drafts) / max(now.Sub(time.UnixMicro(w.Began)).Minutes(), 1./60)
+}
+
+// end ends it, for good. The first reason counts.
+func (w *Warmup) end(why Ending) {
+	if w.Ended == WarmupRuns {
+		w.Ended = why
+	}
+}
+
+// Drafted notes drafts that were made for requests in the warm-up, and how many of them were the answer.
+func (s *State) Drafted(r Rule, drafts, served int, now time.Time) {
+	s.begin(r)
+	s.drafted(drafts, served, now)
+}
+
+func (s *State) drafted(drafts, served int, now time.Time) {
+	w := &s.Warmup
+	if w.Began == 0 {
+		w.Began = now.UnixMicro()
+	}
+	w.Drafts += drafts
+	w.Served += served
+}
+
+// OpenWarmup books the audit of a draft that the warm-up served, as bad until its outcome is known. [State.Close] ends it.
+func (s *State) OpenWarmup(r Rule, ticket string, now time.Time) Fate {
+	s.begin(r)
+	s.forget(now)
+	if _, ok := s.tickets[ticket]; ok || len(s.tickets) >= mostOpen {
+		return Full
+	}
+	s.drafted(0, 0, now)
+	s.Warmup.Audits++
+	s.Warmup.Bad++
+	s.Warmup.Open++
+	s.book(ticket, booked{warmup: true, born: now.Unix()})
+	return Booked
+}
+
+// closeWarmup takes the outcome of an audit of the warm-up. It ends where the lower confidence bound on the share of wrong
+// drafts among those served is above ε, with probability 1 − δ at every moment; audits without an outcome count as good.
+func (s *State) closeWarmup(r Rule, bad bool) {
+	w := &s.Warmup
+	w.Open--
+	if !bad {
+		w.Bad--
+	}
+	if LogUpperE(w.Audits, w.Bad-w.Open, r.Eps) >= math.Log(1/r.Delta) {
+		w.end(WarmupWrong)
+	}
+}
+
+// cautious is the score that the best third of the drafts reach, as far as scores tell; never while they do not.
+func (s *State) cautious() float64 {
+	switch {
+	case s.Version != 0 && len(s.Grid) < gridSize:
+		return s.Grid.At(1) // equal scores were merged: only the strictest is known to accept no more
+	case s.Version != 0:
+		return s.Grid.At(warmupIndex)
+	case len(s.Scores) < warmupScores:
+		return never
+	}
+	sorted := slices.Sorted(slices.Values(s.Scores))
+	return sorted[len(sorted)-len(sorted)/3]
+}
