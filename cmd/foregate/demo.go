@@ -14,7 +14,6 @@ import (
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -28,11 +27,12 @@ type demoCmd struct {
 }
 
 const (
-	demoRoute      = "llama-3"
-	demoProven     = "llama-3-proven"
-	draftModel     = "sim/llama-3-8b"
-	targetModel    = "sim/llama-3-70b"
-	demoDivergence = 0.2
+	demoRoute   = "llama-3"
+	draftModel  = "sim/llama-3-8b"
+	targetModel = "sim/llama-3-70b"
+	// demoDivergence makes a pair of models of which the target would refuse about a tenth of all drafts, at the
+	// temperatures of the traffic.
+	demoDivergence = 0.3
 	mostReplicas   = 16
 	// demoDraftBlocks is the KV memory of a draft backend, in blocks of 16 tokens: the GPU
 	// serves other models, too. So a trickle is enough to fill it with warm prefixes.
@@ -87,7 +87,6 @@ func (d *demo) start() error {
 	d.store = store
 	d.running = append(d.running, closeStores)
 	d.token = rand.Text() + rand.Text()
-	d.prepare()
 	file, err := d.startPools()
 	if err != nil {
 		return err
@@ -109,34 +108,6 @@ func (d *demo) start() error {
 		replicas = append(replicas, g)
 	}
 	return nil
-}
-
-// demoSettings show both ways of judging: one route serves drafts from the first minute, by a fixed
-// threshold, and the other when audits have certified one, which a trickle is slow to do.
-var demoSettings = map[string]string{
-	"speculation.mode@" + demoRoute:        "confidence",
-	"speculation.mode@" + demoProven:       "risk",
-	"speculation.eps@" + demoProven:        "0.2",
-	"risk.cold_share@" + demoProven:        "1",
-	"risk.cold_per_minute@" + demoProven:   "1000",
-	"risk.spend@" + demoProven:             "0",
-	"speculation.audit_rate@" + demoProven: "0.5",
-}
-
-// prepare sets what nobody has set. A Redis that does not answer leaves the defaults.
-func (d *demo) prepare() {
-	if d.store.control == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(d.env.ctx, settingsWait)
-	defer cancel()
-	for name, value := range demoSettings {
-		if err := d.store.control.HSetNX(ctx, settings.Key, name, value).Err(); err != nil {
-			log := d.log()
-			log.Error().Err(err).Msg("the demonstration's settings are not set")
-			return
-		}
-	}
 }
 
 // log is for what must not go unseen between the lines of the report.
@@ -194,9 +165,8 @@ pools:
   llama-70b-h100: {model: %s, usd_per_hour: 27.5, prefill_tokens_per_s: 10000, decode_tokens_per_s: 2300, backends: [%q]}
 routes:
   - {model: %s, draft: llama-8b-a10g, target: llama-70b-h100, same_tokenizer: true}
-  - {model: %s, draft: llama-8b-a10g, target: llama-70b-h100, same_tokenizer: true}
 drain: {delay: 0s, grace: 5s}
-`, draftModel, urls[0], urls[1], targetModel, urls[2], demoRoute, demoProven))
+`, draftModel, urls[0], urls[1], targetModel, urls[2], demoRoute))
 }
 
 func (d *demo) greet() {
@@ -211,14 +181,14 @@ Try it:
 
   curl -sN http://%s/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"%s","stream":true,"messages":[{"role":"user","content":"Why is the sky blue?"}]}'
 
-Drafts of %s are judged by a fixed threshold. Those of %s are served once audits
-have certified one, which takes a trickle a while; how far it is:
+The route is in its warm-up: drafts above a cautious threshold are served and audited. After a few minutes of this
+traffic a threshold is certified, and from then on a promise holds. The line below tells how far it is, and so does
 
   bin/foregate risk show --admin http://%s
 
 Ctrl-C stops everything.
 
-`, d.cmd.Replicas, d.cmd.TimeScale, addr, d.admin, d.token, d.admin, addr, demoRoute, demoRoute, demoProven, d.admin)
+`, d.cmd.Replicas, d.cmd.TimeScale, addr, d.admin, d.token, d.admin, addr, demoRoute, d.admin)
 }
 
 func (d *demo) stop() {
@@ -281,7 +251,7 @@ func (d *demo) totals() totals {
 
 func (t *totals) add(name, labels string, n int) {
 	switch {
-	case name == "foregate_requests_total" && strings.Contains(labels, "route="+demoRoute): // both
+	case name == "foregate_requests_total" && strings.Contains(labels, "route="+demoRoute):
 		t.requests += n
 	case name == "foregate_acceptance_total" && strings.Contains(labels, "verdict=accepted"):
 		t.accepted += n

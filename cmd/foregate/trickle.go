@@ -118,7 +118,7 @@ func (t *trickle) next(n int) (errand, error) {
 		messages = append([]map[string]string{{"role": "system", "content": document(number)}}, messages...)
 	}
 	body, err := json.Marshal(map[string]any{
-		"model": []string{demoRoute, demoProven}[n%2], "stream": rand.N(3) > 0, "temperature": []float64{0, 1, 1, 1}[rand.N(4)], "max_tokens": 64 + rand.N(192),
+		"model": demoRoute, "stream": rand.N(3) > 0, "temperature": []float64{0, 1, 1, 1}[rand.N(4)], "max_tokens": 64 + rand.N(192),
 		"messages": messages,
 	})
 	if err != nil {

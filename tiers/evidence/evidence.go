@@ -25,6 +25,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -70,7 +71,8 @@ type Book struct {
 	views    views
 	maps     maps
 	drafted  drafted
-	local    *local // nil with a Redis
+	listed   atomic.Pointer[listing] // nil while Redis was not read
+	local    *local                  // nil with a Redis
 }
 
 // New returns a book in which nothing is known. Without [Book.Run] views do not move.

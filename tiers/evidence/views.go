@@ -117,8 +117,14 @@ func (v *views) wanted(now time.Time) []risk.Key {
 	return keys
 }
 
+// listing is which keys Redis had at a time.
+type listing struct {
+	names map[string]bool
+	at    time.Time
+}
+
 // View is what requests of a key go by: never more than a second old while Redis answers. It
-// does not wait. Of a key that was never asked for before, nothing is known, and Seen is zero. A
+// does not wait. Of a key that was never asked for before, and that Redis has, nothing is known, and Seen is zero. A
 // view that is too old serves nothing, unless [Options.StaleServes].
 func (b *Book) View(k risk.Key) risk.View {
 	r, now := b.opts.Rule(k.Route), b.now()
@@ -127,7 +133,11 @@ func (b *Book) View(k risk.Key) risk.View {
 	}
 	known := b.views.ask(k, now).seen.Load()
 	if known == nil {
-		return new(risk.State).View(r)
+		v := new(risk.State).View(r)
+		if l := b.listed.Load(); l != nil && !l.names[k.String()] {
+			v.Seen = l.at
+		}
+		return v
 	}
 	s := known.State
 	if now.Sub(known.at) > b.opts.Stale(k.Route) && !b.opts.StaleServes(k.Route) {
@@ -169,7 +179,9 @@ func (b *Book) tick(ctx context.Context) {
 	routes := b.maps.wanted(now)
 	states := make([]*redis.SliceCmd, len(keys))
 	var lists *redis.SliceCmd
+	var index *redis.StringSliceCmd
 	err := b.pipeline(ctx, func(ctx context.Context, p redis.Pipeliner) {
+		index = p.ZRange(ctx, keyIndex, 0, mostKeys)
 		lists = p.HMGet(ctx, keyMaps, append([]string{versionsOf("")}, each(routes, versionsOf)...)...)
 		for i, k := range keys {
 			states[i] = p.HMGet(ctx, keyRisk+k.String(), viewed...)
@@ -177,6 +189,9 @@ func (b *Book) tick(ctx context.Context) {
 	})
 	if err != nil {
 		return
+	}
+	if found, err := index.Result(); err == nil {
+		b.listed.Store(listingOf(found, now))
 	}
 	for i, k := range keys {
 		f, err := fieldsOf(viewed, states[i])
@@ -197,6 +212,15 @@ func (b *Book) tick(ctx context.Context) {
 		return
 	}
 	b.health.well()
+}
+
+// listingOf is of the names of the index.
+func listingOf(names []string, at time.Time) *listing {
+	l := &listing{names: make(map[string]bool, len(names)), at: at}
+	for _, name := range names {
+		l.names[name] = true
+	}
+	return l
 }
 
 // doubt is for a state that could not be read: it grows old where Redis refuses, and is nothing
