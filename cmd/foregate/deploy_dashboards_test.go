@@ -335,10 +335,11 @@ func shownMetrics(t *testing.T) map[string][]string {
 	requests, metrics := d.requests, d.base+"/metrics"
 	for range 2 {
 		post(t, requests, chatBody(demoRoute, `"temperature":0`, `"max_tokens":40`))
-		send(t, "POST", requests, chatBody(demoRoute, `"temperature":0`, `"max_tokens":40`), "X-Acceptance-Mode", "exact")
 	}
 	send(t, "POST", requests, `{"model":`)
 	within(t, startWait, "the demonstration has audited, checked and priced", func() bool {
+		// It is checked once the target is probed.
+		send(t, "POST", requests, chatBody(demoRoute, `"temperature":0`, `"max_tokens":40`), "X-Acceptance-Mode", "exact", "Cache-Control", "no-store")
 		_, page := get(t, metrics)
 		for _, name := range []string{"foregate_risk_upper_bound", "foregate_audit_total", "foregate_draft_checks_total", "foregate_spent_usd_total", "foregate_expected_acceptance", "foregate_probe_self_agreement"} {
 			if !strings.Contains(page, "\n"+name+"{") {
