@@ -24,7 +24,7 @@ var fleetRule = risk.Rule{Eps: .3, Delta: .05, Lease: 3000, Run: 1000}
 
 // riskQuick are settings by which everything is audited, and at once.
 var riskQuick = []string{
-	"speculation.mode", "risk", "speculation.eps", "0.3", "speculation.audit_rate", "1", "speculation.guard", "off",
+	"speculation.mode", "risk", "risk.warmup", "shadow", "speculation.eps", "0.3", "speculation.audit_rate", "1", "speculation.guard", "off",
 	"speculation.head_verify", "off", "risk.lease", "3000", "risk.drift_run", "1000", "risk.cold_share", "1", "risk.cold_per_minute", "100000", "risk.spend", "0",
 	"risk.at_once", "16", "speculation.score_at_once", "16", "speculation.score_timeout", "20s", "cache.mode", "off",
 }

@@ -41,7 +41,7 @@ func promising() Shape {
 	return Shape{
 		Rate: promiseRate, Sim: func(o *vllmsim.Options) { o.Divergence = 0 },
 		Settings: map[string]string{
-			"speculation.mode": "risk", "speculation.eps": "0.3", "speculation.audit_rate": "1", "speculation.guard": "off",
+			"speculation.mode": "risk", "risk.warmup": "shadow", "speculation.eps": "0.3", "speculation.audit_rate": "1", "speculation.guard": "off",
 			"speculation.head_verify": "off", "speculation.score_at_once": "16", "risk.cold_share": "1", "risk.cold_per_minute": "100000",
 			"risk.spend": "0", "risk.at_once": "16", "risk.stale": promiseStale.String(), "cache.mode": "off",
 		},
