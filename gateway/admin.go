@@ -101,7 +101,7 @@ func (g *Gateway) obey(c change, w http.ResponseWriter, r *http.Request) (done, 
 	if err != nil {
 		return done{}, err
 	}
-	body, err := bodyReader{max: orderBody, timeouts: DefaultTimeouts()}.take(w, r)
+	body, err := readOrder(w, r)
 	if err != nil {
 		return done{}, err
 	}
@@ -133,6 +133,11 @@ func (g *Gateway) obey(c change, w http.ResponseWriter, r *http.Request) (done, 
 		answer.Message = strings.TrimSpace("Done by this replica. The others could not be told, because Redis is away; give the order again when it is back. " + answer.Message)
 	}
 	return answer, nil
+}
+
+// readOrder reads the body of an order, of at most orderBody bytes.
+func readOrder(w http.ResponseWriter, r *http.Request) ([]byte, error) {
+	return bodyReader{max: orderBody, timeouts: DefaultTimeouts()}.take(w, r)
 }
 
 // last reports whether no other backend of the pool is up.

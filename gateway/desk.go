@@ -165,7 +165,7 @@ func (g *Gateway) deskOrder(w http.ResponseWriter, r *http.Request) (*deskOrder,
 	if _, err := query(r.URL.RawQuery, nil); err != nil {
 		return nil, err
 	}
-	body, err := bodyReader{max: orderBody, timeouts: DefaultTimeouts()}.take(w, r)
+	body, err := readOrder(w, r)
 	if err != nil {
 		return nil, err
 	}

@@ -42,7 +42,7 @@ func (g *Gateway) signIn(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, errReadOnly)
 		return
 	}
-	body, err := bodyReader{max: orderBody, timeouts: DefaultTimeouts()}.take(w, r)
+	body, err := readOrder(w, r)
 	if err != nil {
 		writeProblem(w, g.orderProblem(err))
 		return
