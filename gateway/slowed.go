@@ -4,10 +4,10 @@ import (
 	"errors"
 	"net/http"
 	"net/netip"
-	"slices"
 	"time"
 
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/peer"
 	"github.com/foregate/foregate/gateway/slowdown"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -41,16 +41,12 @@ func tooManyFailures(wait time.Duration) *problem {
 	}}
 }
 
-// clientAddress is where a request comes from, or the zero Addr where that speaks for many clients: a balancer,
-// or a proxy on this machine.
+// clientAddress is that by which the client of a request counts, or the zero Addr where it speaks for many
+// clients: a balancer's, or that of a proxy on this machine.
 func (g *Gateway) clientAddress(r *http.Request) netip.Addr {
-	ap, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
+	a := peer.Address(r.RemoteAddr)
+	if a.IsLoopback() {
 		return netip.Addr{}
 	}
-	a := ap.Addr().Unmap().WithZone("") // a prefix never contains an address with a zone
-	if a.IsLoopback() || slices.ContainsFunc(g.opts.Limits.Balancers, func(p netip.Prefix) bool { return p.Contains(a) }) {
-		return netip.Addr{}
-	}
-	return a
+	return peer.Client(a, g.opts.Limits.Balancers)
 }

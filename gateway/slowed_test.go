@@ -3,9 +3,11 @@ package gateway
 import (
 	"crypto/sha256"
 	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +36,7 @@ func keyed(t *testing.T, log *strings.Builder) *bench {
 // from asks for the list of models from an address with a key.
 func (b *bench) from(address, key string) *httptest.ResponseRecorder {
 	req := httptest.NewRequest(http.MethodGet, "/v1/models", nil)
-	req.RemoteAddr = address + ":5000"
+	req.RemoteAddr = net.JoinHostPort(address, "5000")
 	if key != "" {
 		req.Header.Set("Authorization", "Bearer "+key)
 	}
@@ -91,6 +93,31 @@ func TestWrongKeysAreToldToWaitAndRightOnesNever(t *testing.T) {
 			}
 			if told := strings.Contains(log.String(), `"remote":"`+tc.address); told != tc.waits {
 				t.Errorf("the log tells the address: %v, want %v", told, tc.waits)
+			}
+		})
+	}
+}
+
+func TestAnAddressFailsInEachOfItsForms(t *testing.T) {
+	for name, tc := range map[string]struct {
+		fails        []string
+		waits, other string
+	}{
+		"IPv4":                    {slices.Repeat([]string{"192.0.2.1"}, 5), "::ffff:192.0.2.1", "192.0.2.2"},
+		"IPv6, a network of many": {[]string{"2001:db8::1", "2001:db8::2", "2001:db8::3", "2001:db8::4", "2001:db8::5"}, "2001:db8::ffff", "2001:db8:0:1::1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := keyed(t, &strings.Builder{})
+			for i, address := range tc.fails {
+				if w := b.from(address, ""); w.Code != http.StatusUnauthorized {
+					t.Fatalf("failure %d: %d %s", i+1, w.Code, w.Body)
+				}
+			}
+			if w := b.from(tc.waits, ""); w.Code != http.StatusTooManyRequests {
+				t.Errorf("%s is another client: %d", tc.waits, w.Code)
+			}
+			if w := b.from(tc.other, ""); w.Code != http.StatusUnauthorized {
+				t.Errorf("%s is the same client: %d", tc.other, w.Code)
 			}
 		})
 	}

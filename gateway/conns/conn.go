@@ -4,8 +4,9 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"slices"
 	"time"
+
+	"github.com/foregate/foregate/gateway/peer"
 )
 
 // state is what a connection does.
@@ -53,24 +54,12 @@ func (c *conn) CloseWrite() error {
 	return errors.ErrUnsupported
 }
 
-// origin tells by which address a connection counts, and whose it is as long as nobody says. An IPv6
-// address counts as its network of 64 bits, which one machine may have whole. Addresses that are
-// not IP, such as those of a pipe, are a balancer's.
+// origin tells by which address a connection counts, and whose it is as long as nobody says. Addresses
+// that are not IP, such as those of a pipe, are a balancer's.
 func (t *Table) origin(remote net.Addr) (from netip.Addr, whose class) {
-	tcp, ok := remote.(*net.TCPAddr)
-	if !ok {
-		return netip.Addr{}, balancer
+	tcp, _ := remote.(*net.TCPAddr) // nil has the zero AddrPort
+	if from = peer.Client(tcp.AddrPort().Addr(), t.opts.Balancers); !from.IsValid() {
+		return from, balancer
 	}
-	addr, ok := netip.AddrFromSlice(tcp.IP)
-	if !ok {
-		return netip.Addr{}, balancer
-	}
-	addr = addr.Unmap()
-	if slices.ContainsFunc(t.opts.Balancers, func(p netip.Prefix) bool { return p.Contains(addr) }) {
-		return netip.Addr{}, balancer
-	}
-	if addr.Is6() {
-		addr = netip.PrefixFrom(addr, 64).Masked().Addr()
-	}
-	return addr, stranger
+	return from, stranger
 }

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/foregate/foregate/gateway/peer"
 )
 
 // DefaultTenant is the tenant of a request that names none.
@@ -244,15 +246,11 @@ func sameTenant(name, id string) error {
 // believes tells whether headers that arrive from this socket address count. It
 // looks at no header: X-Forwarded-For is what anybody may write.
 func (r *Resolver) believes(remote string) bool {
-	ap, err := netip.ParseAddrPort(remote)
-	if err != nil {
-		return false
-	}
-	addr := ap.Addr().Unmap().WithZone("") // a prefix never contains an address with a zone
+	addr := peer.Address(remote)
 	if r.mode == Open {
 		return addr.IsLoopback()
 	}
-	return slices.ContainsFunc(r.proxies, func(p netip.Prefix) bool { return p.Contains(addr) })
+	return peer.Within(addr, r.proxies)
 }
 
 // requested is the priority that the header asks for; absent is Normal.

@@ -28,7 +28,7 @@ const (
 // Failure is a request whose credential was not believed.
 type Failure struct {
 	Credential string     // as it was shown; "" is none
-	Address    netip.Addr // that it came from; the zero Addr where it speaks for many clients, or is not known
+	Address    netip.Addr // by which its client counts; the zero Addr where it speaks for many clients, or is not known
 }
 
 // Verdict says how a failure is answered and told.
@@ -93,7 +93,7 @@ func (t *Table) Fail(f Failure) Verdict {
 func (t *Table) judge(f Failure, now time.Time) Verdict {
 	var v Verdict
 	if f.Address.IsValid() {
-		v = t.addresses.fail(network(f.Address), now)
+		v = t.addresses.fail(f.Address, now)
 	}
 	if f.Credential == "" || v.Quiet {
 		return v
@@ -109,19 +109,6 @@ func (t *Table) line(now time.Time) bool {
 	}
 	t.lines++
 	return t.lines <= maxLines
-}
-
-// network is an IPv4 address, or the 64 bits of an IPv6 address that one client has to itself.
-func network(a netip.Addr) netip.Addr {
-	a = a.Unmap().WithZone("")
-	if a.Is4() {
-		return a
-	}
-	p, err := a.Prefix(64)
-	if err != nil { // an address without a zone has this prefix
-		return a
-	}
-	return p.Addr()
 }
 
 // source is somebody who failed.

@@ -59,29 +59,16 @@ func TestAWaitIsForItsSourceAlone(t *testing.T) {
 		f     Failure
 		waits bool
 	}{
-		"another key, another address":     {Failure{"sk-other", netip.MustParseAddr("192.0.2.2")}, false},
-		"another key, the same address":    {Failure{"sk-other", netip.MustParseAddr("192.0.2.1")}, true},
-		"no key, the same address, mapped": {from("::ffff:192.0.2.1"), true},
-		"the same key behind a balancer":   {Failure{Credential: "sk-wrong"}, true},
-		"another key behind a balancer":    {Failure{Credential: "sk-third"}, false},
-		"nothing that is known":            {Failure{}, false},
+		"another key, another address":   {Failure{"sk-other", netip.MustParseAddr("192.0.2.2")}, false},
+		"another key, the same address":  {Failure{"sk-other", netip.MustParseAddr("192.0.2.1")}, true},
+		"no key, the same address":       {from("192.0.2.1"), true},
+		"the same key behind a balancer": {Failure{Credential: "sk-wrong"}, true},
+		"another key behind a balancer":  {Failure{Credential: "sk-third"}, false},
+		"nothing that is known":          {Failure{}, false},
 	} {
 		if v := w.Fail(tc.f); (v.Wait > 0) != tc.waits {
 			t.Errorf("%s: got %+v", name, v)
 		}
-	}
-}
-
-func TestAnIPv6NetworkIsOneAddress(t *testing.T) {
-	w := newWorld()
-	for i := range freeFailures {
-		w.Fail(from(fmt.Sprintf("2001:db8::%x", i+1)))
-	}
-	if v := w.Fail(from("2001:db8::ffff")); v.Wait == 0 {
-		t.Error("another address of the network is another client")
-	}
-	if v := w.Fail(from("2001:db8:0:1::1")); v.Wait != 0 {
-		t.Error("another network waits")
 	}
 }
 
