@@ -18,15 +18,15 @@ func TestAFloodOfWordsHasEverythingReadEvery25MillisecondsAtMost(t *testing.T) {
 			time.Sleep(2 * time.Millisecond)
 		}
 		reads := (all[0].cmds.count() - before) / 4
-		if most := int(time.Second/leastFull) + 2; reads > most || reads < most/2 {
+		if most := int(time.Second/minFull) + 2; reads > most || reads < most/2 {
 			t.Errorf("everything was read %d times, and may be %d times", reads, most)
 		}
-		time.Sleep(2 * leastFull)
+		time.Sleep(2 * minFull)
 		before = all[0].cmds.count()
 		raw.Publish(t.Context(), channelEvents, "a word")
-		time.Sleep(leastPause)
+		time.Sleep(minPause)
 		raw.Publish(t.Context(), channelEvents, "another")
-		time.Sleep(2 * leastFull)
+		time.Sleep(2 * minFull)
 		if reads := (all[0].cmds.count() - before) / 4; reads != 2 {
 			t.Errorf("two words one after the other: %d reads", reads)
 		}

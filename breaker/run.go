@@ -15,10 +15,10 @@ import (
 const (
 	tickEvery  = 250 * time.Millisecond
 	tickJitter = 0.2
-	// leastPause is between two ticks, however often one is woken.
-	leastPause = 5 * time.Millisecond
-	// leastFull is between two readings of all backends that words of transitions ask for.
-	leastFull = 25 * time.Millisecond
+	// minPause is between two ticks, however often one is woken.
+	minPause = 5 * time.Millisecond
+	// minFull is between two readings of all backends that words of transitions ask for.
+	minFull = 25 * time.Millisecond
 	// quietEvery is how often a backend without news is read, and beatEvery how often
 	// this replica's beat is sent, while words of transitions are known to arrive.
 	// Two reads may fail before the view is stale.
@@ -74,7 +74,7 @@ func (s *Set) Run(ctx context.Context) error {
 			return nil
 		case <-timer.C:
 		case <-wake:
-			if !sleep(ctx, leastPause-time.Since(l.ticked)) {
+			if !sleep(ctx, minPause-time.Since(l.ticked)) {
 				return nil
 			}
 		}
@@ -99,9 +99,9 @@ func (l *loop) turn(ctx context.Context) time.Duration {
 	l.tick(ctx)
 	next := time.Duration(float64(tickEvery) * (1 - tickJitter + 2*tickJitter*rand.Float64()))
 	if s.ear.nudged.Load() { // what it asks for was too soon
-		next = leastFull - time.Since(l.full)
+		next = minFull - time.Since(l.full)
 	}
-	return max(next, leastPause)
+	return max(next, minPause)
 }
 
 // sleep waits, and reports whether that was not cut short.
@@ -170,7 +170,7 @@ func (l *loop) hear(about []*entry, asks []ask) (known int) {
 func (l *loop) asks(entries map[key]*entry, now time.Time) (about []*entry, asks []ask) {
 	s := l.set
 	every := quietEvery
-	if l.away || !s.ear.hears.Load() && len(entries) <= mostEager || s.ear.nudged.Load() && now.Sub(l.full) >= leastFull {
+	if l.away || !s.ear.hears.Load() && len(entries) <= mostEager || s.ear.nudged.Load() && now.Sub(l.full) >= minFull {
 		every, l.full = 0, now
 		s.ear.nudged.Store(false)
 	}

@@ -162,7 +162,7 @@ func (s *Store) see(ctx context.Context, k Key, lease *Lease) (sight, error) {
 func (s *Store) mostAnswer() int { return 2 * s.maxEntry() }
 
 // sealOverhead bounds what a value has besides its answer, in bytes.
-const sealOverhead = headerLen + mostID + sealedBy + leastPlain + mostHead
+const sealOverhead = headerLen + maxID + sealedBy + leastPlain + mostHead
 
 // eval is one round trip; two more where Redis does not know the script.
 func (s *Store) eval(ctx context.Context, name string, lease *Lease) (reply, error) {

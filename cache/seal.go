@@ -34,11 +34,11 @@ const (
 	magic      = "fg\xca" // what follows is no text
 	version    = 1        // of the envelope
 	headerLen  = len(magic) + 2
-	mostID     = 64 // bytes
+	maxID      = 64 // bytes
 	leastPlain = 1  // bytes: how the rest is kept
 
-	// leastSecret is as many bytes as the derived keys have: fewer would be the weakest part.
-	leastSecret = 32
+	// minSecret is as many bytes as the derived keys have: fewer would be the weakest part.
+	minSecret = 32
 
 	// sealedBy is what a nonce and a tag add, in bytes.
 	sealedBy = 12 + 16
@@ -106,12 +106,12 @@ func (s *Sealer) Replace(keys ...SealKey) error {
 		switch {
 		case k.ID == "":
 			return fmt.Errorf("cache: seal key %d has no id", i+1)
-		case len(k.ID) > mostID:
-			return fmt.Errorf("cache: id of seal key %d has %d bytes, more than %d", i+1, len(k.ID), mostID)
+		case len(k.ID) > maxID:
+			return fmt.Errorf("cache: id of seal key %d has %d bytes, more than %d", i+1, len(k.ID), maxID)
 		case made.find(k.ID) != nil:
 			return fmt.Errorf("cache: seal key id %q is there twice", k.ID)
-		case len(k.Secret) < leastSecret:
-			return fmt.Errorf("cache: secret of seal key %q has %d bytes, fewer than %d", k.ID, len(k.Secret), leastSecret)
+		case len(k.Secret) < minSecret:
+			return fmt.Errorf("cache: secret of seal key %q has %d bytes, fewer than %d", k.ID, len(k.Secret), minSecret)
 		}
 		made = append(made, SealKey{ID: k.ID, Secret: slices.Clone(k.Secret)})
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// leastBodyRate is what a body must keep up, in bytes/s, once it has started.
-	leastBodyRate = 1 << 10
+	// minBodyRate is what a body must keep up, in bytes/s, once it has started.
+	minBodyRate = 1 << 10
 
 	// minBuffer and maxUnproved are how much memory a body gets before any of it has come, and before
 	// maxUnproved of it have come, in bytes: a Content-Length is a claim, and many claims are a lot of memory. minBuffer
@@ -93,7 +93,7 @@ func (b bodyReader) read(rc *http.ResponseController, r *http.Request) ([]byte, 
 				return nil, err
 			}
 		}
-		allowed := min(b.timeouts.BodyStart+time.Duration(len(body))*time.Second/leastBodyRate, b.timeouts.Body)
+		allowed := min(b.timeouts.BodyStart+time.Duration(len(body))*time.Second/minBodyRate, b.timeouts.Body)
 		if err := rc.SetReadDeadline(start.Add(allowed)); err != nil {
 			return nil, err
 		}

@@ -76,9 +76,9 @@ func (e *SettingsRefused) Error() string { return strings.Join(e.Problems, "\n")
 var ErrSettingsReadOnly = errors.New("the Redis user may only read settings")
 
 const (
-	mostHistory  = 500
+	maxHistory   = 500
 	someHistory  = 50
-	mostWhy      = 256 // bytes
+	maxWhy       = 256 // bytes
 	settingsTime = 15 * time.Second
 )
 
@@ -175,8 +175,8 @@ func (g *Gateway) deskOrder(w http.ResponseWriter, r *http.Request) (*deskOrder,
 	if err := d.Decode(&o); err != nil || d.More() {
 		return nil, invalid(http.StatusBadRequest, "bad_body", `Want one JSON object: {"set": {NAME: VALUE as text}, "unset": [NAME], "why": TEXT, "dry_run": true|false}, or {"version": N, …} to roll back.`)
 	}
-	if len(o.Why) > mostWhy || !utf8.ValidString(o.Why) || strings.ContainsFunc(o.Why, unicode.IsControl) {
-		return nil, badParam("why", fmt.Sprintf("want at most %d bytes of text in one line", mostWhy))
+	if len(o.Why) > maxWhy || !utf8.ValidString(o.Why) || strings.ContainsFunc(o.Why, unicode.IsControl) {
+		return nil, badParam("why", fmt.Sprintf("want at most %d bytes of text in one line", maxWhy))
 	}
 	o.who = callerOf(r).author()
 	return &o, nil
@@ -224,5 +224,5 @@ func historyLength(raw string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return count(q, someHistory, mostHistory)
+	return count(q, someHistory, maxHistory)
 }

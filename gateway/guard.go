@@ -253,7 +253,7 @@ func (g *Gateway) guarded(next http.Handler) http.Handler {
 func (g *Gateway) orderLine(r *http.Request, what string, err error) *zerolog.Event {
 	e := g.log.Info()
 	if err != nil {
-		e = g.log.Warn().Str("error", clipTo(err.Error(), mostDetail))
+		e = g.log.Warn().Str("error", clipTo(err.Error(), maxDetail))
 	}
 	return e.Str("order", what).Str("operator", callerOf(r).name()).Str("remote", r.RemoteAddr)
 }

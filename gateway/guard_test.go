@@ -341,14 +341,14 @@ func TestTenantsAreToldApartUpToABound(t *testing.T) {
 			rest = v.Requests
 		}
 	}
-	if len(views) != mostTenants+1 || sum != 300 || rest != 201 {
+	if len(views) != maxTenants+1 || sum != 300 || rest != 201 {
 		t.Errorf("%d lines, %d requests, %d of others", len(views), sum, rest)
 	}
 	if v := views[0]; v.Tenant != "acme" || !v.Listed || v.RPM != 5 || v.Last != nil {
 		t.Errorf("%+v", v)
 	}
 	listed = []TenantView{{Tenant: "beta"}}
-	if views, left := tally.views(time.Unix(300, 0)); len(views) != mostTenants || left != 1 {
+	if views, left := tally.views(time.Unix(300, 0)); len(views) != maxTenants || left != 1 {
 		t.Errorf("with the lines taken: %d, %d left out", len(views), left)
 	}
 }

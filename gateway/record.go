@@ -25,8 +25,8 @@ const (
 	statusBroken = 597 // the answer broke off after its first byte
 )
 
-// mostDetail bounds an error's text in the log, in bytes.
-const mostDetail = 512
+// maxDetail bounds an error's text in the log, in bytes.
+const maxDetail = 512
 
 // exchangeLog gathers what the access record of one request will say. It never
 // holds prompts, answers or keys.
@@ -147,7 +147,7 @@ func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
 		e = recordReceipt(e, l.receipt)
 	}
 	if l.err != nil {
-		e = e.Str("error", clipTo(l.err.Error(), mostDetail))
+		e = e.Str("error", clipTo(l.err.Error(), maxDetail))
 	}
 	e.Msg("request")
 }

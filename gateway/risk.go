@@ -118,7 +118,7 @@ func (g *Gateway) risk(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	all, err := g.opts.Risk(ctx)
 	if err != nil {
-		g.log.Warn().Str("error", clipTo(err.Error(), mostDetail)).Msg("what audits have shown could not be read")
+		g.log.Warn().Str("error", clipTo(err.Error(), maxDetail)).Msg("what audits have shown could not be read")
 		writeProblem(w, errEvidence)
 		return
 	}

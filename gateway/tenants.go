@@ -12,9 +12,9 @@ import (
 	"github.com/foregate/foregate/tiers"
 )
 
-// mostTenants bounds those that are told apart; the rest share one line. Those that are listed
+// maxTenants bounds those that are told apart; the rest share one line. Those that are listed
 // come first.
-const mostTenants = 100
+const maxTenants = 100
 
 // otherTenants is the line of the rest.
 const otherTenants = "other"
@@ -101,7 +101,7 @@ func (t *tenants) of(id string) *TenantView {
 	if v := t.byID[id]; v != nil {
 		return v
 	}
-	if len(t.byID) >= mostTenants {
+	if len(t.byID) >= maxTenants {
 		id = otherTenants
 		if v := t.byID[id]; v != nil {
 			return v
@@ -134,7 +134,7 @@ func (t *tenants) views(now time.Time) (out []TenantView, left int) {
 	}
 	for _, l := range listed {
 		v := t.byID[l.Tenant]
-		if v == nil && len(t.byID) >= mostTenants {
+		if v == nil && len(t.byID) >= maxTenants {
 			left++
 			continue
 		}

@@ -4,7 +4,7 @@ import "time"
 
 // Timeouts bound what is waited for a client, live.
 type Timeouts struct {
-	BodyStart time.Duration // for a body to start; from then on it must keep up leastBodyRate (timeout.body_start)
+	BodyStart time.Duration // for a body to start; from then on it must keep up minBodyRate (timeout.body_start)
 	Body      time.Duration // for the whole body (timeout.body)
 	// Write is how long a client may take to accept one write, nine tenths of it at the
 	// least. A client that reads nothing is cut then, and its generation with it

@@ -19,11 +19,11 @@ import (
 // sealed is a configuration with a file of seal keys.
 func sealed(t *testing.T, more, keys string) string {
 	t.Helper()
-	return configFile(t, leastConfig+more+fmt.Sprintf("cache: {seal_keys_file: %q}\n", secretFile(t, keys)))
+	return configFile(t, minConfig+more+fmt.Sprintf("cache: {seal_keys_file: %q}\n", secretFile(t, keys)))
 }
 
-// leastConfig is a configuration of one route, whose backend nobody asks.
-const leastConfig = `listen: 127.0.0.1:0
+// minConfig is a configuration of one route, whose backend nobody asks.
+const minConfig = `listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 pools: {p: {model: m, backends: ["http://127.0.0.1:1"]}}
 routes: [{model: m, target: p}]

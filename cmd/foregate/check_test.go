@@ -60,7 +60,7 @@ func TestAnswersThatCanBeForgedAreToldByCheckAtTheStartAndToTheConsole(t *testin
 		"{url: none}":                                 false,
 	} {
 		redis = strings.Replace(redis, ", cache: WITH KEYS", "\ncache: {seal_keys_file: "+secretFile(t, oneKey)+"}", 1)
-		file := configFile(t, leastConfig+"redis: "+redis+"\n")
+		file := configFile(t, minConfig+"redis: "+redis+"\n")
 		if _, _, errs := call(t, "check", file); strings.Contains(errs, "warning: "+warning) != want {
 			t.Errorf("%s: check says %q, want a warning: %t", redis, errs, want)
 		}

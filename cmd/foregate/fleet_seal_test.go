@@ -152,7 +152,7 @@ func TestTheConsoleWarnsOfAnswersThatCanBeForged(t *testing.T) {
 		t.Skip("a long test: make test-long")
 	}
 	b := browse(t)
-	served := serve(t, leastConfig+"redis: {url: none, cache_url: \"redis://"+miniredis.RunT(t).Addr()+"\"}\n")
+	served := serve(t, minConfig+"redis: {url: none, cache_url: \"redis://"+miniredis.RunT(t).Addr()+"\"}\n")
 	p := b.open(t, served.admin+"/console/")
 	for _, hash := range []string{"#/overview", "#/settings"} {
 		p.turn(hash)

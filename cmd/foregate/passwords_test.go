@@ -93,7 +93,7 @@ func TestCommandsAndReplicasShowThePasswordsOfFiles(t *testing.T) {
 	m.RequireUserAuth("foregate", "password-of-replicas")
 	m.RequireUserAuth("operator", "password-of-operators")
 	own, operators := secretFile(t, "password-of-replicas\n"), secretFile(t, "password-of-operators\n")
-	text := leastConfig + "redis:\n  url: redis://foregate@" + m.Addr() + "\n  settings_url: redis://operator@" + m.Addr() +
+	text := minConfig + "redis:\n  url: redis://foregate@" + m.Addr() + "\n  settings_url: redis://operator@" + m.Addr() +
 		"\n  password_file: " + own + "\n  settings_password_file: " + operators + "\n"
 	file := configFile(t, text)
 	if status, _, errs := call(t, "settings", "set", "-c", file, "shed.low=0.7"); status != 0 {
