@@ -11,7 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// bubble runs a test in virtual time on a miniredis.
+// bubble runs a test in virtual time on a miniredis: there a time.Sleep takes no time, and ends at its moment to the
+// nanosecond. So a sleep is a bound that is checked, where a wait for a state would not say when the state came.
 func bubble(t *testing.T, test func(t *testing.T, o *redis.Options, raw *redis.Client)) {
 	synctest.Test(t, func(t *testing.T) {
 		_, o := embedded(t)
@@ -254,7 +255,7 @@ func TestWithoutRedisAViewRunsOutAndTheOwnBreakerRules(t *testing.T) {
 		if !all[0].Open("big", "a") {
 			t.Error("the own open time of ten seconds does not hold")
 		}
-		time.Sleep(13 * time.Second) // its open time, 12 s at most, and two probes behind it
+		time.Sleep(13 * time.Second) // of virtual time: its open time, 12 s at most, and two probes behind it
 		if n := all[1].calls("a", 3, errBusy); n != 3 || all[1].Open("big", "a") {
 			t.Errorf("%d of 3 requests were let through: probes have not closed it", n)
 		}
