@@ -113,10 +113,7 @@ func TestEachPoolIsFoundByWhatStandsBeforeIt(t *testing.T) {
 func TestPodsAreGivenTimeToStartAndToLeave(t *testing.T) {
 	for _, w := range workloads(manifest(t)) {
 		c := w.pod.Spec.Containers[0]
-		env := map[string]string{}
-		for _, e := range c.Env {
-			env[e.Name] = e.Value
-		}
+		env := environment(c)
 		wait, err := time.ParseDuration(env["WAIT"] + "s")
 		if err != nil {
 			t.Fatal(err)

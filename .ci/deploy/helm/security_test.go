@@ -107,10 +107,7 @@ func TestNamespacesHoldPodsToTheRestrictedStandard(t *testing.T) {
 func TestEnginesCanWriteWhereTheyMustAndReadTheirToken(t *testing.T) {
 	for _, w := range workloads(manifest(t)) {
 		c := w.pod.Spec.Containers[0]
-		env := map[string]string{}
-		for _, e := range c.Env {
-			env[e.Name] = e.Value
-		}
+		env := environment(c)
 		writable := map[string]bool{}
 		for _, m := range c.VolumeMounts {
 			for _, v := range w.pod.Spec.Volumes {

@@ -98,6 +98,15 @@ func portsOf(p core.PodSpec) map[string]int32 {
 	return out
 }
 
+// environment is that of a container, as far as it stands in the manifest: values by name.
+func environment(c core.Container) map[string]string {
+	env := map[string]string{}
+	for _, e := range c.Env {
+		env[e.Name] = e.Value
+	}
+	return env
+}
+
 func TestPortsThatAreNamedExist(t *testing.T) {
 	inEveryVariant(t, func(t *testing.T, d *deployment, docs []object) {
 		ports := portsOf(d.Spec.Template.Spec)
@@ -205,10 +214,7 @@ func TestWhatIsMountedExistsOrIsTheOperators(t *testing.T) {
 
 func TestTheCollectorWorksHarderBeforeTheKernelKills(t *testing.T) {
 	inEveryVariant(t, func(t *testing.T, d *deployment, _ []object) {
-		env := map[string]string{}
-		for _, e := range d.Spec.Template.Spec.Containers[0].Env {
-			env[e.Name] = e.Value
-		}
+		env := environment(d.Spec.Template.Spec.Containers[0])
 		limit := d.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().Value()
 		if got, err := strconv.ParseInt(env["GOMEMLIMIT"], 10, 64); err != nil || got != limit*85/100 {
 			t.Errorf("GOMEMLIMIT is %s with a limit of %d", env["GOMEMLIMIT"], limit)
