@@ -62,7 +62,7 @@ func (w *walker) field(name string, f fields.Field) (drop bool, value Span, err 
 	case name == fields.Kwargs && w.cur.kind() == '{':
 		err = w.kwargs()
 	default:
-		err = w.free()
+		err = w.objects(false)
 	}
 	if err != nil || w.cur.err != nil {
 		return false, Span{}, err

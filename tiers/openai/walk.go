@@ -117,7 +117,7 @@ func (w *walker) value(m mode) *RequestError {
 		w.cur.skip()
 		return nil
 	case modeContent:
-		return w.content()
+		return w.objects(true)
 	case modeScalar:
 		if k := w.cur.kind(); k == '{' || k == '[' {
 			return w.refuse("invalid_type", "must not be %s", kindWord(k))
@@ -131,34 +131,17 @@ func (w *walker) value(m mode) *RequestError {
 	case modeSource:
 		return w.inline(sourceKeys)
 	}
-	return w.free()
+	return w.objects(false)
 }
 
-// free judges a value of any kind.
-func (w *walker) free() *RequestError {
+// objects judges a value of any kind by its objects, also those in lists: each is a part, or may turn out to be one.
+func (w *walker) objects(parts bool) *RequestError {
 	switch w.cur.kind() {
 	case '{':
-		return w.object(false)
+		return w.object(parts)
 	case '[':
 		for range w.cur.array() {
-			if err := w.free(); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	w.cur.skip()
-	return nil
-}
-
-// content judges what a message, an item or a tool's result says.
-func (w *walker) content() *RequestError {
-	switch w.cur.kind() {
-	case '{':
-		return w.object(true)
-	case '[':
-		for range w.cur.array() {
-			if err := w.content(); err != nil {
+			if err := w.objects(parts); err != nil {
 				return err
 			}
 		}
@@ -180,7 +163,7 @@ func (w *walker) named(name string) *RequestError {
 	case namesMedia(name):
 		return w.absent()
 	}
-	return w.free()
+	return w.objects(false)
 }
 
 // outside judges the value of a member of an object that cannot be a part: a message or the request itself.
