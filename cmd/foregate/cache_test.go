@@ -72,6 +72,34 @@ func TestSealKeysThatAreNoneAreToldByCheckAndAtStart(t *testing.T) {
 	}
 }
 
+// assembled is a replica of a configuration at the Redis that it names, not started. It logs nothing; more says
+// what else it is made of.
+func assembled(t *testing.T, f *config.File, more func(*parts)) (*replica, stores) {
+	t.Helper()
+	store, stop, err := openStores(f.Redis)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	p := store.parts()
+	p.file, p.log = f, zerolog.Nop()
+	more(&p)
+	r, err := assemble(t.Context(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r, store
+}
+
+// started has a replica serve until the test is over.
+func (r *replica) started(t *testing.T) {
+	t.Helper()
+	if err := r.gateway.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.gateway.Stop(context.WithoutCancel(t.Context())) })
+}
+
 // keeper assembles a replica with a cache at a Redis and runs it.
 func keeper(t *testing.T, file string) *replica {
 	t.Helper()
@@ -79,21 +107,8 @@ func keeper(t *testing.T, file string) *replica {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, stop, err := openStores(f.Redis)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
-	p := store.parts()
-	p.file, p.log, p.registerer = f, zerolog.Nop(), prometheus.NewRegistry()
-	r, err := assemble(t.Context(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := r.gateway.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.gateway.Stop(context.WithoutCancel(t.Context())) })
+	r, store := assembled(t, f, func(p *parts) { p.registerer = prometheus.NewRegistry() })
+	r.started(t)
 	eventually(t, "it hears of purges", func() bool {
 		_, ok := r.cache.Epochs("acme", "m")
 		return ok || r.redis == nil && store.answers.request == nil

@@ -68,18 +68,8 @@ func TestAnswersThatCanBeForgedAreToldByCheckAtTheStartAndToTheConsole(t *testin
 		if err != nil {
 			t.Fatal(err)
 		}
-		store, stop, err := openStores(f.Redis)
-		if err != nil {
-			t.Fatal(err)
-		}
 		var log bytes.Buffer
-		p := store.parts()
-		p.file, p.log = f, zerolog.New(&log)
-		r, err := assemble(t.Context(), p)
-		stop()
-		if err != nil {
-			t.Fatal(err)
-		}
+		r, _ := assembled(t, f, func(p *parts) { p.log = zerolog.New(&log) })
 		if got := strings.Contains(log.String(), warning); got != want {
 			t.Errorf("%s: the log warns: %t, want %t:\n%s", redis, got, want, log.String())
 		}

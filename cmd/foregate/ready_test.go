@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -74,10 +73,7 @@ drain: {delay: 0s, grace: 1s}
 	if got := r.routeStates(); slices.ContainsFunc(got, func(s gateway.RouteState) bool { return s.Ready || s.State != gateway.RouteUnreached }) {
 		t.Errorf("ready before anything is known: %+v", got)
 	}
-	if err := r.gateway.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.gateway.Stop(context.WithoutCancel(t.Context())) })
+	r.started(t)
 	ready := func(query string) (int, string) { return get(t, "http://"+r.gateway.Addr().String()+"/readyz"+query) }
 	eventually(t, "one route can serve", func() bool { status, _ := ready(""); return status == http.StatusOK })
 	for query, want := range map[string]int{"": 200, "?route=m": 200, "?route=n": 503, "?route=p": 503, "?route=o": 404} {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -289,23 +288,12 @@ drain: {delay: 0s, grace: 1s}
 		if err != nil {
 			t.Fatal(err)
 		}
-		store, stop, err := openStores(file.Redis)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(stop)
 		p.logs[i] = &syncBuffer{}
-		of := store.parts()
-		of.file, of.log = file, zerolog.New(writer{p.logs[i]})
-		of.admin, of.tokens = "127.0.0.1:0", []byte("ann operate "+pairToken)
-		r, err := assemble(t.Context(), of)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := r.gateway.Start(); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { r.gateway.Stop(context.WithoutCancel(t.Context())) })
+		r, store := assembled(t, file, func(of *parts) {
+			of.log = zerolog.New(writer{p.logs[i]})
+			of.admin, of.tokens = "127.0.0.1:0", []byte("ann operate "+pairToken)
+		})
+		r.started(t)
 		p.replicas[i] = r
 		if i == 0 {
 			p.request = store.request

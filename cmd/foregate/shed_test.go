@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -55,10 +54,7 @@ drain: {delay: 0s, grace: 1s}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.gateway.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.gateway.Stop(context.Background()) })
+	r.started(t)
 	eventually(t, "both pools have a reading", func() bool {
 		return r.pools["d"].Snapshot()[0].HasReading && r.pools["t"].Snapshot()[0].HasReading
 	})
