@@ -123,18 +123,11 @@ func (b *bench) send(t *testing.T, method, url, body string, headers ...string) 
 		}
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	resp, err := b.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := rest(resp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if kind := resp.Header.Get("Content-Type"); kind != "application/json" {
+	r := b.answered(t, req)
+	if kind := r.head.Get("Content-Type"); kind != "application/json" {
 		t.Errorf("%s %s: Content-Type %q", method, url, kind)
 	}
-	return resp.StatusCode, got
+	return r.status, r.body
 }
 
 func TestABackendIsDrainedByAnyOfItsNames(t *testing.T) {

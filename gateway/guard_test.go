@@ -146,14 +146,7 @@ func (o office) get(t *testing.T, path string, headers ...string) int {
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	resp, err := o.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := rest(resp); err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode
+	return o.answered(t, req).status
 }
 
 func TestWithATokenNobodyChangesAnythingWithoutIt(t *testing.T) {

@@ -68,14 +68,8 @@ func (b *bench) status(t *testing.T, method, url string) (code int, allow string
 	if err != nil {
 		t.Fatal(err)
 	}
-	resp, err := b.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := rest(resp); err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode, resp.Header.Get("Allow")
+	r := b.answered(t, req)
+	return r.status, r.head.Get("Allow")
 }
 
 func TestAReplicaIsReadyWhileARouteCanServe(t *testing.T) {

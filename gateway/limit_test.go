@@ -49,6 +49,20 @@ func (r reply) says() (kind, code, message string) {
 	return e.Error.Type, e.Error.Code, e.Error.Message
 }
 
+// answered sends a request and reads its answer.
+func (b *bench) answered(t *testing.T, req *http.Request) reply {
+	t.Helper()
+	resp, err := b.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := rest(resp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply{resp.StatusCode, resp.Header, text}
+}
+
 // as sends a chat of a tenant.
 func (b *bench) as(t *testing.T, tenant, extra string, headers ...string) reply {
 	t.Helper()

@@ -83,12 +83,8 @@ func TestAKubeletProbesAPodsAddressWithoutAToken(t *testing.T) {
 			}
 			req.Host = "10.1.2.3:9090"
 			req.Header.Set("User-Agent", "kube-probe/1.33")
-			resp, err := o.client.Do(req)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if body, err := rest(resp); err != nil || resp.StatusCode != http.StatusOK {
-				t.Errorf("%s %s: %d %s, %v", method, path, resp.StatusCode, body, err)
+			if r := o.answered(t, req); r.status != http.StatusOK {
+				t.Errorf("%s %s: %d %s", method, path, r.status, r.body)
 			}
 		}
 	}

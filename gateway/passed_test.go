@@ -87,15 +87,7 @@ func (b *bench) to(t *testing.T, path, tenant, body string, headers ...string) r
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := b.client.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := rest(resp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply{resp.StatusCode, resp.Header, text}
+	return b.answered(t, req)
 }
 
 // used is what the tenant's line says, once so many requests are booked.
