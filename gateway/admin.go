@@ -86,7 +86,6 @@ func (g *Gateway) change(c change) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		answer, err := g.obey(c, w, r)
 		if err != nil {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftoverTime)) // the refusal must not wait for a body that may never come
 			writeProblem(w, g.orderProblem(err))
 			return
 		}

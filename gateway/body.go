@@ -70,6 +70,7 @@ func (b bodyReader) take(w http.ResponseWriter, r *http.Request) ([]byte, error)
 		return body, nil
 	}
 	w.Header().Set("Connection", "close")
+	_ = rc.SetReadDeadline(time.Now().Add(leftoverTime)) // the refusal must not wait for a body that may never come
 	refused, isRefused := errors.AsType[*upload.Error](err)
 	switch {
 	case isRefused:

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 
@@ -62,7 +61,6 @@ func (g *Gateway) cacheRoutes(r chi.Router) {
 	r.Post("/admin/cache/purge", func(w http.ResponseWriter, r *http.Request) {
 		answer, err := g.purge(r)
 		if err != nil {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftoverTime)) // the refusal must not wait for a body that may never come
 			writeProblem(w, g.orderProblem(err))
 			return
 		}

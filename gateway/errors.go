@@ -280,9 +280,7 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, e
 		hopeless.hope = false
 		p = &hopeless
 	}
-	rc, now := http.NewResponseController(w), time.Now()
-	_ = rc.SetReadDeadline(now.Add(leftoverTime)) // the refusal must not wait for a body that may never come
-	_ = rc.SetWriteDeadline(now.Add(g.timeouts("").Write))
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(g.timeouts("").Write))
 	writeProblem(w, p)
 }
 

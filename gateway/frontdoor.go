@@ -55,7 +55,7 @@ func (g *Gateway) frontDoor(next http.Handler) http.Handler {
 
 // bounded ends the wait for clients that send no body, or read no answer: all that time their connections hold
 // their places. The server reads what a handler has not read, before it sends the answer and without a deadline. Who
-// reads a body or sends a stream sets deadlines of its own.
+// reads a body or sends a stream sets deadlines of its own, and what is left of a body that is refused has leftoverTime.
 func (g *Gateway) bounded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rc, now := http.NewResponseController(w), time.Now()

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -237,8 +236,7 @@ func (g *Gateway) guarded(next http.Handler) http.Handler {
 		if err != nil {
 			g.log.Warn().Str("operator", c.name()).Str("remote", r.RemoteAddr).Str("origin", clip(r.Header.Get("Origin"))).
 				Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).Str("error", problemOf(err).body.Code).Msg("refused at the admin listener")
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(leftoverTime)) // the refusal must not wait for a body that may never come
-			conns.Close(w, r)                                                               // whoever may not enter holds no place
+			conns.Close(w, r) // whoever may not enter holds no place
 			writeProblem(w, problemOf(err))
 			return
 		}
