@@ -175,8 +175,13 @@ func New(o Options) (*Gateway, error) {
 	if o.HighShare == nil {
 		o.HighShare = func() float64 { return highShare }
 	}
-	g := &Gateway{opts: o, log: o.Logger, metrics: newMetrics(o.Registerer), uploads: newUploads(o.Limits, o.Registerer), now: o.Now, repeats: newRepeats(), guard: guard{operators: o.Operators}, tenants: newTenants(o.Tenants),
-		failures: slowdown.New(slowdown.Options{Registerer: o.Registerer, Now: o.Now}), failed: make(chan error, 2)}
+	g := &Gateway{
+		opts: o, log: o.Logger, now: o.Now, metrics: newMetrics(o.Registerer),
+		guard: guard{operators: o.Operators}, tenants: newTenants(o.Tenants), repeats: newRepeats(),
+		uploads:  newUploads(o.Limits, o.Registerer),
+		failures: slowdown.New(slowdown.Options{Registerer: o.Registerer, Now: o.Now}),
+		failed:   make(chan error, 2),
+	}
 	g.metrics.readiness(o.Registerer, g)
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
 	g.loopsCtx, g.stopLoops = context.WithCancel(context.Background())

@@ -17,7 +17,7 @@ const (
 	// body costs up to three (the body, what is sent upstream, its canonical form while the cache's key is made), and the
 	// collector needs room beside what lives.
 	bodiesShare = 4
-	// minProgram and maxProgram bound what the runtime's limit leaves for what it does not count: the program itself, some
+	// minProgram, in bytes, and maxProgramShare, one in so many, bound what the runtime's limit leaves for what it does not count: the program itself, some
 	// 27 MiB of its file, and what the kernel holds for it.
 	minProgram, maxProgramShare = 32 << 20, 4
 )
