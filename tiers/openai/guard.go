@@ -86,11 +86,13 @@ func (w *walker) unlessAllowed(f fields.Field, raw []byte) *RequestError {
 	if f.Verdict == fields.Stripped || harmless(raw) || f.Name == fields.Kwargs && raw[0] == '{' {
 		return nil
 	}
-	refusal := badField(f.Name, "unsupported_parameter", "%s is not accepted by this gateway.", f.Name)
-	if f.Verdict == fields.Forbidden || f.Name == fields.Kwargs {
-		return refusal
+	refusal := func() *RequestError {
+		return badField(f.Name, "unsupported_parameter", "%s is not accepted by this gateway.", f.Name)
 	}
-	w.ask(f.Name, func() *RequestError { return refusal })
+	if f.Verdict == fields.Forbidden || f.Name == fields.Kwargs {
+		return refusal()
+	}
+	w.ask(f.Name, refusal)
 	return nil
 }
 

@@ -271,7 +271,7 @@ func (j *jsonState) understand() {
 		return
 	}
 	name := string(j.name[:j.named])
-	if usage := j.cared == 2 && j.first == roleUsage || j.cared == 3; usage {
+	if j.cared == 2 && j.first == roleUsage || j.cared == 3 { // within a usage
 		for i, known := range counted {
 			if name == known {
 				j.found = roleCount + role(i)

@@ -16,9 +16,9 @@ type Need struct {
 }
 
 const (
-	// maxField bounds a number of tokens or choices that a client names, so that products of
+	// maxNumber bounds a number of tokens or choices that a client names, so that products of
 	// two stay far from overflow.
-	maxField = 1 << 24
+	maxNumber = 1 << 24
 	// templateTokens is what a chat template or a tool's description may add to a prompt.
 	templateTokens = 4096
 	// pairTokens is what a template may add to one prompt of many.
@@ -161,13 +161,13 @@ func elements(raw []byte) (n int) {
 	return n
 }
 
-// count is a number of a top-level field, at most maxField; -1 where it is absent or no number.
+// count is a number of a top-level field, at most maxNumber; -1 where it is absent or no number.
 func (r *Request) count(name string) int {
 	n, err := strconv.Atoi(string(r.Raw(name)))
 	if err != nil || n < 0 {
 		return -1
 	}
-	return min(n, maxField)
+	return min(n, maxNumber)
 }
 
 // Bound is the most tokens that one call can have used.

@@ -18,7 +18,7 @@ func TestWhatAPassedRequestNeedsIsReadAsItsPathsEngineReadsIt(t *testing.T) {
 		"messages, negative":        {"/v1/messages", `"max_tokens":-80`, -1, -1, true},
 		"another path":              {"/inference/v1/generate", `"max_tokens":5,"max_completion_tokens":9,"n":3`, 27, -1, true},
 		"another path, no limit":    {"/inference/v1/generate", `"n":3`, -1, -1, true},
-		"absurd":                    {"/x", `"max_tokens":1000000000000,"n":1000000000000`, maxField * maxField, -1, true},
+		"absurd":                    {"/x", `"max_tokens":1000000000000,"n":1000000000000`, maxNumber * maxNumber, -1, true},
 		"embeddings make no answer": {"/v1/embeddings", `"max_tokens":80`, 0, 0, true},
 		"tokenize computes nothing": {"/tokenize", `"max_tokens":80`, 0, 0, false},
 	} {
@@ -89,7 +89,7 @@ func FuzzNeed(f *testing.F) {
 			return
 		}
 		n := env.Need(path)
-		if n.Prompt < 0 || n.Prompt > n.MaxPrompt || n.Answer < -1 || n.MaxAnswer < -1 || n.MaxAnswer > max(n.Answer, 0) || n.Answer > maxField*maxField {
+		if n.Prompt < 0 || n.Prompt > n.MaxPrompt || n.Answer < -1 || n.MaxAnswer < -1 || n.MaxAnswer > max(n.Answer, 0) || n.Answer > maxNumber*maxNumber {
 			t.Fatalf("%s %s: %+v", path, body, n)
 		}
 	})
