@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"slices"
@@ -74,6 +75,24 @@ func TestAnOperatorsListenerHasPlacesOfItsOwn(t *testing.T) {
 	for _, path := range []string{"/livez", "/readyz", "/metrics"} {
 		if err := reach(t, g.client, "http://"+g.AdminAddr().String()+path); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+func TestOneAddressLeavesPlacesOfTheOperatorsListenerToOthers(t *testing.T) {
+	g := startBench(t, simulator(t).URL(), func(o *Options) { o.Operators = crew(t) })
+	for range 2 * maxAdminConns {
+		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", g.AdminAddr().String())
+		if err != nil {
+			continue // it was reset: there is no place
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		// A body is waited for, so its connection is not closed for a new one. This fails where there was no place.
+		_, _ = io.WriteString(c, "POST /admin/session HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n")
+	}
+	for _, path := range []string{"/livez", "/readyz"} {
+		if err := reach(t, clientAt(t, "127.0.0.9"), "http://"+g.AdminAddr().String()+path); err != nil {
+			t.Errorf("a probe of another address: %v", err)
 		}
 	}
 }

@@ -188,7 +188,7 @@ func New(o Options) (*Gateway, error) {
 	l := g.opts.Limits
 	g.public = g.door(g.routes(), conns.Options{Listener: "public", Max: l.Conns, MaxPerAddress: l.ConnsPerAddress, Balancers: l.Balancers})
 	g.public.server.BaseContext = func(net.Listener) context.Context { return g.streams }
-	g.admin = g.door(g.adminRoutes(), conns.Options{Listener: "admin", Max: maxAdminConns})
+	g.admin = g.door(g.adminRoutes(), conns.Options{Listener: "admin", Max: maxAdminConns, MaxPerAddress: maxAdminConns / 2})
 	return g, nil
 }
 
@@ -224,7 +224,8 @@ func newUploads(l Limits, reg prometheus.Registerer) *upload.Gate {
 }
 
 // maxAdminConns is how many connections operators, probes and scrapes may have open. They have
-// places of their own, whatever clients hold.
+// places of their own, whatever clients hold, and one address has half of them, so that probes get in whatever it
+// holds.
 const maxAdminConns = 64
 
 // door makes an http.Server with the limits of the front door. There is no
