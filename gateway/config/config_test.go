@@ -140,6 +140,16 @@ func TestAHugeFileIsRefusedBeforeItIsParsed(t *testing.T) {
 	}
 }
 
+func TestMistakesInOneLineAreToldInOneOrder(t *testing.T) {
+	const file = `redis: {url: "redis://r:6379", settings_url: "redis://o@r:6379", password_file: "", settings_password_file: ""}`
+	_, first := Parse("f", []byte(file))
+	for range 50 {
+		if _, err := Parse("f", []byte(file)); err.Error() != first.Error() {
+			t.Fatalf("got\n%v\nafter\n%v", err, first)
+		}
+	}
+}
+
 func TestManyMistakesAreCutShort(t *testing.T) {
 	var b strings.Builder
 	for i := range 2000 {

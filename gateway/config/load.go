@@ -149,21 +149,7 @@ func layout(f *File) value {
 		"admin":  text(&f.Admin),
 
 		"admin_tokens_file": text(&f.AdminTokensFile),
-		"redis": group(map[string]value{
-			"url":               text(&f.Redis.URL),
-			"cache_url":         text(&f.Redis.CacheURL),
-			"settings_url":      text(&f.Redis.SettingsURL),
-			"replicas":          whole(&f.Redis.Replicas, 1, 1000),
-			"ca_file":           text(&f.Redis.CAFile),
-			"cert_file":         text(&f.Redis.CertFile),
-			"key_file":          text(&f.Redis.KeyFile),
-			"server_name":       text(&f.Redis.ServerName),
-			"sentinel_username": text(&f.Redis.SentinelUsername),
-
-			"password_file":          text(&f.Redis.PasswordFile),
-			"settings_password_file": text(&f.Redis.SettingsPasswordFile),
-			"sentinel_password_file": text(&f.Redis.SentinelPasswordFile),
-		}),
+		"redis":             redis(&f.Redis),
 		"cache": group(map[string]value{
 			"seal_keys_file": text(&f.Cache.SealKeysFile),
 			"local_bytes":    size(&f.Cache.LocalBytes, 0, 16<<30),
@@ -203,6 +189,25 @@ func layout(f *File) value {
 			"grace": span(&f.Drain.Grace, time.Hour),
 		}),
 		"tracing": tracing(&f.Tracing),
+	})
+}
+
+// redis says which field of a Redis goes where.
+func redis(to *Redis) value {
+	return group(map[string]value{
+		"url":               text(&to.URL),
+		"cache_url":         text(&to.CacheURL),
+		"settings_url":      text(&to.SettingsURL),
+		"replicas":          whole(&to.Replicas, 1, 1000),
+		"ca_file":           text(&to.CAFile),
+		"cert_file":         text(&to.CertFile),
+		"key_file":          text(&to.KeyFile),
+		"server_name":       text(&to.ServerName),
+		"sentinel_username": text(&to.SentinelUsername),
+
+		"password_file":          text(&to.PasswordFile),
+		"settings_password_file": text(&to.SettingsPasswordFile),
+		"sentinel_password_file": text(&to.SentinelPasswordFile),
 	})
 }
 

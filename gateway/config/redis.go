@@ -97,11 +97,11 @@ func (r *reader) checkRedis(f *File) {
 // checkPasswords holds that each password is in one place, and that files of passwords are of use. What they
 // hold is found out by who reads them.
 func (r *reader) checkPasswords(f Redis) {
-	for path, file := range map[string]string{
-		passwordFile: f.PasswordFile, settingsPasswordFile: f.SettingsPasswordFile, sentinelPasswordFile: f.SentinelPasswordFile,
+	for _, p := range []SecretFile{
+		{passwordFile, f.PasswordFile}, {settingsPasswordFile, f.SettingsPasswordFile}, {sentinelPasswordFile, f.SentinelPasswordFile},
 	} {
-		if r.has(path) {
-			r.checkPath(path, file, "")
+		if r.has(p.Setting) {
+			r.checkPath(p.Setting, p.Path, "")
 		}
 	}
 	used := false
