@@ -1,3 +1,9 @@
+{{/* "true" where config names something; where it does not, files/example.yaml is served. */}}
+{{- define "foregate.named" -}}
+{{- $c := .Values.config -}}
+{{- if or (get $c "pools") (get $c "routes") (get $c "tenants") (get $c "identity") -}}true{{- end -}}
+{{- end -}}
+
 {{/* What is configured: config, and the example where it names nothing. */}}
 {{- define "foregate.config" -}}
 {{- $c := deepCopy .Values.config -}}
@@ -9,7 +15,7 @@
 {{- if dig "cache" "seal_keys_file" "" $c -}}
 {{- fail "config.cache.seal_keys_file: is set by the chart; remove it (the file is sealKeys)" -}}
 {{- end -}}
-{{- if not (or (get $c "pools") (get $c "routes") (get $c "tenants") (get $c "identity")) -}}
+{{- if not (include "foregate.named" .) -}}
 {{- $c = merge $c (.Files.Get "files/example.yaml" | fromYaml) -}}
 {{- end -}}
 {{- range list "pools" "routes" -}}
@@ -38,7 +44,7 @@
 {{/* The tenants of config as YAML, or of the example where config names nothing; "" is none. */}}
 {{- define "foregate.tenants" -}}
 {{- $c := .Values.config -}}
-{{- if not (or (get $c "pools") (get $c "routes") (get $c "tenants") (get $c "identity")) -}}
+{{- if not (include "foregate.named" .) -}}
 {{- $c = .Files.Get "files/example.yaml" | fromYaml -}}
 {{- end -}}
 {{- with get $c "tenants" -}}
