@@ -123,10 +123,7 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.warnings = warnings(p.file, who.Tenants())
-	for _, w := range r.warnings {
-		p.log.Warn().Msg(w)
-	}
+	r.warn(who.Tenants())
 	if err := r.makeOperators(); err != nil {
 		return nil, err
 	}
@@ -138,6 +135,14 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 	o.Limits.Bodies = p.bodies
 	r.gateway, err = gateway.New(o)
 	return r, err
+}
+
+// warn notes what operators should know of the file, and tells it to the log.
+func (r *replica) warn(tenants []identity.Tenant) {
+	r.warnings = warnings(r.file, tenants)
+	for _, w := range r.warnings {
+		r.log.Warn().Msg(w)
+	}
 }
 
 func (r *replica) makePools() error {
