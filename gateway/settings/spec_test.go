@@ -66,7 +66,8 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 			RetryAttempts: 2,
 			RetryBudget:   0.2,
 			Timeouts: tiers.Timeouts{
-				DraftFirstByte: 5 * time.Second, TargetFirstByte: 30 * time.Second, Chunk: 20 * time.Second, Total: 10 * time.Minute,
+				DraftFirstByte: 5 * time.Second, TargetFirstByte: 30 * time.Second, Chunk: 20 * time.Second,
+				Total: 10 * time.Minute, MaxTotal: 10 * time.Minute, MinRate: 5,
 			},
 		},
 		Pool:      choose.DefaultConfig(),
