@@ -15,7 +15,7 @@ import (
 func TestADeadlineFollowsWhatTheAnswerMayNeed(t *testing.T) {
 	follows := Timeouts{TargetFirstByte: 30 * time.Second, Total: 10 * time.Minute, MaxTotal: time.Hour, MinRate: 10}
 	off, below, unset := follows, follows, follows
-	off.MaxTotal, below.MaxTotal, unset.MinRate = off.Total, time.Minute, 0
+	off.MaxTotal, below.MaxTotal, unset.MinRate = 0, time.Minute, 0
 	for name, tc := range map[string]struct {
 		t              Timeouts
 		prompt, answer int
