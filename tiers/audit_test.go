@@ -443,7 +443,7 @@ func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
 	if kept.Load() != 1 || released.Load() != 1 {
 		t.Errorf("kept %d times, released %d times, want 1", kept.Load(), released.Load())
 	}
-	twin := &twin{draft: &draft{job: &job{cascade: r.cascade, ask: Ask{Keep: func() func() { kept.Add(1); return func() { released.Add(1) } }}}}}
+	twin := &twin{draft: &draft{job: &job{cascade: r.cascade, ask: Ask{Request: &openai.Request{}, Keep: func() func() { kept.Add(1); return func() { released.Add(1) } }}}}}
 	r.cascade.audits.rest()
 	if twin.start(func(context.Context) { t.Error("a task runs in a cascade that rests") }) || kept.Load() != released.Load() {
 		t.Errorf("without room: kept %d times, released %d times", kept.Load(), released.Load())
@@ -453,7 +453,7 @@ func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
 func TestAPanicOfAnAuditIsItsOwn(t *testing.T) {
 	r, _ := auditedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{})
 	for range 2 * mostAudits {
-		r.cascade.audits.start(func(context.Context) { panic("of a test") })
+		r.cascade.audits.start(0, func(context.Context) { panic("of a test") })
 		r.rests(t)
 	}
 	if _, _, err := r.ask(openai.Chat, Auto, chat("hello", "")); err != nil {

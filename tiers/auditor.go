@@ -51,7 +51,7 @@ const (
 	// mostKinds bounds the kinds of request whose rate is known.
 	mostKinds = 1024
 	// auditWait is how long an audit waits for room at the target, and auditTime how long it
-	// may take with all its tries.
+	// may take with all its tries where its request may not take longer.
 	auditWait, auditTime = time.Minute, 10 * time.Minute
 	// auditPause is the pause before it is tried again.
 	auditPause = 500 * time.Millisecond
@@ -167,15 +167,16 @@ func (a *auditor) purse(route string) *purse {
 	return p
 }
 
-// start runs a task in the background; it reports whether there was room for it.
-func (a *auditor) start(task func(context.Context)) bool {
+// start runs a task in the background, for as long as the request that it is about may take and never less
+// than auditTime; it reports whether there was room for it.
+func (a *auditor) start(most time.Duration, task func(context.Context)) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ctx == nil || a.ctx.Err() != nil || a.under >= mostAudits {
 		return false
 	}
 	a.under++
-	ctx, cancel := context.WithTimeout(a.ctx, auditTime)
+	ctx, cancel := context.WithTimeout(a.ctx, max(most, auditTime))
 	a.all.Go(func() {
 		defer func() {
 			if recover() != nil && a.panicked != nil {

@@ -232,7 +232,7 @@ func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*Receipt, error
 		a.Config = &cfg
 	}
 	j := &job{cascade: c, route: rt, cfg: *a.Config, ask: a, demand: DemandOf(a.Request, a.head()), sink: sink, receipt: rc}
-	ctx, cancel := context.WithTimeout(ctx, j.cfg.Timeouts.Total)
+	ctx, cancel := context.WithTimeout(ctx, j.deadline())
 	defer cancel()
 	j.demand.Salt = a.Salt
 	if j.ask.Tap == nil {
@@ -368,9 +368,6 @@ const (
 	// typicalOutput is the expected length in tokens of an answer whose length
 	// nobody told: about the mean of public conversation traces.
 	typicalOutput = 200
-	// slowestRate is the least tokens per second that a healthy backend decodes
-	// for one request; it bounds the wait for an answer that is not streamed.
-	slowestRate = 5
 	// promptUnit is the prompt length up to which the first-byte timeouts hold.
 	promptUnit = 4000
 )

@@ -181,4 +181,6 @@ type Timeouts struct {
 	TargetFirstByte time.Duration // timeout.target_first_byte: the target's first token, for a prompt of up to 4,000 tokens; longer prompts get proportionally more
 	Chunk           time.Duration // timeout.chunk: the longest silence inside a stream
 	Total           time.Duration // timeout.total: the whole request
+	MaxTotal        time.Duration // timeout.max_total: the same where max_tokens need longer than Total; not above Total, and 0, is off
+	MinRate         float64       // timeout.min_tokens_per_s: of one answer, on a healthy backend; 0 is 5
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"time"
 
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -41,33 +40,6 @@ func (j *job) direct(ctx context.Context, p *pool.Pool, tier Tier) error {
 		return j.relayStream(ctx, x)
 	}
 	return j.relayBody(x)
-}
-
-// DirectFirstByte is how long to wait for the first byte of one tier's own answer, 0
-// for as long as the request lives. An answer that is not streamed comes all at
-// once, so its whole generation counts.
-func (t Timeouts) DirectFirstByte(tier Tier, r *openai.Request) time.Duration {
-	base := t.TargetFirstByte
-	if tier == Draft {
-		base = t.DraftFirstByte
-	}
-	wait := FirstByte(base, r.PromptTokens)
-	if r.Stream {
-		return wait
-	}
-	return t.whole(wait, r)
-}
-
-// whole is how long to wait for an answer in one piece whose prompt may take as long as wait:
-// as long as its tokens need at the slowest, 0 for as long as the request lives.
-func (t Timeouts) whole(wait time.Duration, r *openai.Request) time.Duration {
-	if r.MaxTokens < 0 && r.Kind == openai.Chat {
-		return 0
-	}
-	if wait += time.Duration(r.Limit()) * time.Second / slowestRate; wait >= t.Total {
-		return 0
-	}
-	return wait
 }
 
 func (j *job) relayBody(x *exchange) error {

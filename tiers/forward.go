@@ -39,7 +39,7 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, 
 	}
 	rc.Route = rt.Model
 	cfg := rt.Config()
-	ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Total)
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Deadline(f.Need.Prompt, f.Need.Answer))
 	defer cancel()
 
 	var more []openai.Edit

@@ -96,10 +96,10 @@ func (d *draft) part(ctx context.Context, f *Failure, err error) {
 // reports whether there was room for it.
 func (t *twin) start(task func(context.Context)) bool {
 	if t.job.ask.Keep == nil {
-		return t.job.cascade.audits.start(task)
+		return t.job.cascade.audits.start(t.job.deadline(), task)
 	}
 	released := t.job.ask.Keep()
-	started := t.job.cascade.audits.start(func(ctx context.Context) {
+	started := t.job.cascade.audits.start(t.job.deadline(), func(ctx context.Context) {
 		defer released()
 		task(ctx)
 	})

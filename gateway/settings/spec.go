@@ -225,8 +225,12 @@ var specs = sorted([]Spec{
 		duration(10*time.Millisecond, time.Hour, func(v *Values) *time.Duration { return &v.Tiers.Timeouts.TargetFirstByte })),
 	route("timeout.chunk", "20s", "Longest silence inside a stream.",
 		duration(10*time.Millisecond, time.Hour, func(v *Values) *time.Duration { return &v.Tiers.Timeouts.Chunk })),
-	route("timeout.total", "600s", "Longest time for a whole request.",
+	route("timeout.total", "600s", "Longest time for a whole request; `timeout.max_total` gives long answers more.",
 		duration(10*time.Millisecond, 24*time.Hour, func(v *Values) *time.Duration { return &v.Tiers.Timeouts.Total })),
+	route("timeout.max_total", "0s", "Longest time for a whole request whose `max_tokens` need more than `timeout.total`: they get `timeout.target_first_byte`, `max_tokens` ÷ `timeout.min_tokens_per_s` and a minute, and a request that names no `max_tokens` gets all of it. 0, and what is not above `timeout.total`, is off. `drain.grace` and proxies in front must allow for it.",
+		duration(0, 24*time.Hour, func(v *Values) *time.Duration { return &v.Tiers.Timeouts.MaxTotal })),
+	route("timeout.min_tokens_per_s", "5", "Slowest rate at which a healthy backend generates one answer, in tokens a second: an answer that is not streamed is waited for as long as its `max_tokens` take at it, and `timeout.max_total` goes by it.",
+		number(0.1, 10000, func(v *Values) *float64 { return &v.Tiers.Timeouts.MinRate })),
 })
 
 // route makes a setting that name@route may override.

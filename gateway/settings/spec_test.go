@@ -66,7 +66,8 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 			RetryAttempts: 2,
 			RetryBudget:   0.2,
 			Timeouts: tiers.Timeouts{
-				DraftFirstByte: 5 * time.Second, TargetFirstByte: 30 * time.Second, Chunk: 20 * time.Second, Total: 10 * time.Minute,
+				DraftFirstByte: 5 * time.Second, TargetFirstByte: 30 * time.Second, Chunk: 20 * time.Second,
+				Total: 10 * time.Minute, MinRate: 5,
 			},
 		},
 		Pool:      choose.DefaultConfig(),
@@ -187,6 +188,19 @@ func TestValidateTellsWhatIsWrong(t *testing.T) {
 		}
 		if got != tc[2] {
 			t.Errorf("%s %q:\n got %s\nwant %s", tc[0], tc[1], got, tc[2])
+		}
+	}
+}
+
+// With a default of timeout.max_total above what an operator sets, timeout.total would bound nothing.
+func TestALowerTotalAloneBoundsEveryRequest(t *testing.T) {
+	s, rejected := FromHash(map[string]string{"timeout.total": "1m"}, nil, nil)
+	if len(rejected) > 0 {
+		t.Fatal(rejected)
+	}
+	for _, answer := range []int{-1, 0, 100, 100000} {
+		if got := s.Global().Tiers.Timeouts.Deadline(100, answer); got != time.Minute {
+			t.Errorf("an answer of %d tokens has %v", answer, got)
 		}
 	}
 }

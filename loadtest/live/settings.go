@@ -29,7 +29,16 @@ var spans = map[string]span{
 	"timeout.target_first_byte":     {30 * time.Second, 10 * time.Millisecond},
 	"timeout.chunk":                 {20 * time.Second, 10 * time.Millisecond},
 	"timeout.total":                 {600 * time.Second, 10 * time.Millisecond},
+	"timeout.max_total":             {0, 0},
 }
+
+// minRate is the setting that a run multiplies by its time scale, what it is when nobody sets it, and the
+// most that the gateway takes.
+const (
+	minRate      = "timeout.min_tokens_per_s"
+	usualMinRate = 5
+	maxMinRate   = 10000
+)
 
 // scaled are a case's settings as a gateway needs them whose backends run scale
 // times faster. What cannot be read is left for the gateway to refuse.
@@ -46,8 +55,15 @@ func scaled(settings map[string]string, scale float64) map[string]string {
 			out[name] = spell(name, sp.usual)
 		}
 	}
+	if _, ok := out[minRate]; !ok {
+		out[minRate] = strconv.Itoa(usualMinRate)
+	}
 	for field, value := range out {
 		name, _, _ := strings.Cut(field, "@")
+		if f, err := strconv.ParseFloat(value, 64); name == minRate && err == nil {
+			out[field] = strconv.FormatFloat(min(f*scale, maxMinRate), 'f', -1, 64)
+			continue
+		}
 		sp, ok := spans[name]
 		if !ok {
 			continue

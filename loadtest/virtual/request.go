@@ -60,7 +60,8 @@ func (l *lab) send(q *loadtest.Request, at time.Duration, done func(text string)
 	}
 	r.shape = shapeOf(q)
 	l.clock.after(hop, r.enter)
-	l.clock.after(l.scenario.Deadline, r.patience())
+	total := l.values.Tiers.Timeouts.Deadline(r.shape.PromptTokens, r.shape.MaxTokens)
+	l.clock.after(min(l.scenario.Deadline, total), r.patience())
 }
 
 // shapeOf is a request as the gateway's scan would see it.
@@ -78,7 +79,7 @@ func shapeOf(q *loadtest.Request) *openai.Request {
 	return s
 }
 
-// patience is what happens at the client's deadline. The event outlives the request
+// patience is what happens at the client's deadline, or at the gateway's where that is sooner. The event outlives the request
 // by minutes, so it must not hold it.
 func (r *request) patience() func() {
 	waiting := r

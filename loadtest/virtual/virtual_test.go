@@ -144,8 +144,8 @@ func TestWhatCannotBeRunIsRefusedWithItsPlace(t *testing.T) {
 	}
 }
 
-func TestAClientsPatienceEndsARequest(t *testing.T) {
-	s := scenario(t, `
+// patience has requests whose answers take some 20 s each.
+const patience = `
 about: x
 duration: 10s
 deadline: 2s
@@ -153,13 +153,23 @@ arrivals: {rate: 1}
 prompts: [{name: long, weight: 1, question: 50, output: 1000}]
 target: {profile: a10g-8b, usd_per_hour: 1}
 settings: {speculation.mode: "off"}
-`)
-	r := row(t, s, 1)
-	if r.Requests != 10 && r.Requests != 11 || r.Errors != r.Requests {
-		t.Errorf("%d of %d failed", r.Errors, r.Requests)
-	}
-	if r.GPUSeconds > 30 {
-		t.Errorf("%v GPU-seconds: the engine went on for nobody", r.GPUSeconds)
+`
+
+func TestTheClientsAndTheGatewaysPatienceEndARequest(t *testing.T) {
+	for settings, fails := range map[string]bool{
+		`deadline: 2s`:                    true,
+		`deadline: 2m, timeout.total: 2s`: true,
+		`deadline: 2m, timeout.total: 2s, timeout.max_total: 2m`: false,
+	} {
+		deadline, more, _ := strings.Cut(settings, ", ")
+		s := scenario(t, strings.NewReplacer("deadline: 2s", deadline, `"off"}`, `"off", `+more+`}`).Replace(patience))
+		r := row(t, s, 1)
+		if r.Requests != 10 && r.Requests != 11 || fails && r.Errors != r.Requests || !fails && r.Errors > 0 {
+			t.Errorf("%s: %d of %d failed", settings, r.Errors, r.Requests)
+		}
+		if fails && r.GPUSeconds > 30 {
+			t.Errorf("%s: %v GPU-seconds: the engine went on for nobody", settings, r.GPUSeconds)
+		}
 	}
 }
 

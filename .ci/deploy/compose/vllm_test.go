@@ -1,6 +1,7 @@
 package compose
 
 import (
+	"encoding/json"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -71,8 +72,19 @@ func TestEnginesRunWithTheFlagsThatTheGatewayNeeds(t *testing.T) {
 				t.Errorf("%s runs with %s %q, want %q", name, flagName, got, want)
 			}
 		}
-		if redirects := s.Environment["VLLM_MEDIA_URL_ALLOW_REDIRECTS"]; redirects == nil || *redirects != "0" {
-			t.Errorf("%s follows redirects", name)
+		for variable, want := range map[string]string{
+			"VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0", // it follows none
+			"OMP_NUM_THREADS":                "1", // not one for each core of the machine, in each process
+			"NCCL_DEBUG":                     "WARN",
+		} {
+			if got := s.Environment[variable]; got == nil || *got != want {
+				t.Errorf("%s runs without %s=%s", name, variable, want)
+			}
+		}
+		for _, flagName := range []string{"--quantization", "--kv-cache-dtype", "--speculative-config"} {
+			if value, ok := flag(s.Command, flagName); ok {
+				t.Errorf("%s changes the logprobs that drafts are judged by: %s %s", name, flagName, value)
+			}
 		}
 		isHome := func(v types.ServiceVolumeConfig) bool { return v.Target == *s.Environment["HOME"] }
 		if s.User != "2000:0" || !slices.ContainsFunc(s.Volumes, isHome) {
@@ -81,6 +93,10 @@ func TestEnginesRunWithTheFlagsThatTheGatewayNeeds(t *testing.T) {
 		tokens, _ := flag(s.Command, "--max-num-batched-tokens")
 		if n, err := strconv.Atoi(tokens); err != nil || n < 4096 || n > 8192 {
 			t.Errorf("%s: %s tokens in a step", name, tokens)
+		}
+		seqs, _ := flag(s.Command, "--max-num-seqs")
+		if n, err := strconv.Atoi(seqs); err != nil || n < 16 || n > 256 {
+			t.Errorf("%s: %q requests at once", name, seqs)
 		}
 		memory, _ := flag(s.Command, "--gpu-memory-utilization")
 		if x, err := strconv.ParseFloat(memory, 64); err != nil || x < 0.85 || x > 0.92 {
@@ -93,6 +109,45 @@ func TestEnginesRunWithTheFlagsThatTheGatewayNeeds(t *testing.T) {
 	}
 	if n := strings.Count(read(t, filepath.Join(root(t), "deploy/compose/foregate.yaml")), "\n    scheduler: priority"); n != 2 {
 		t.Errorf("%d pools are told of --scheduling-policy priority", n)
+	}
+}
+
+// offered are the flags that a manifest has as comments, to be taken.
+var offered = regexp.MustCompile(`(?m)^ +# - '?(--[a-z-]+)=(.+?)'?$`)
+
+// A line that somebody uncomments must be one that the engine takes, with values that the papers name.
+func TestFlagsInCommentsAreOnesToTake(t *testing.T) {
+	for _, file := range []string{real, "deploy/kubernetes/pools/draft.yaml", "deploy/kubernetes/pools/target.yaml"} {
+		lines := offered.FindAllStringSubmatch(read(t, filepath.Join(root(t), file)), -1)
+		if len(lines) == 0 {
+			t.Errorf("%s offers nothing", file)
+		}
+		for _, line := range lines {
+			switch name, value := line[1], line[2]; name {
+			case "--quantization": // --quantization=awq forces a slow kernel, and fp8 is an old name
+				if value != "fp8_per_tensor" && value != "fp8_per_block" {
+					t.Errorf("%s: %s=%s", file, name, value)
+				}
+			case "--speculative-config":
+				var c struct {
+					Method string
+					Tokens int `json:"num_speculative_tokens"`
+					Min    int `json:"prompt_lookup_min"`
+					Max    int `json:"prompt_lookup_max"`
+				}
+				d := json.NewDecoder(strings.NewReader(value))
+				d.DisallowUnknownFields()
+				if err := d.Decode(&c); err != nil || c.Method != "ngram" || c.Tokens < 2 || c.Tokens > 5 || c.Min < 1 || c.Max < c.Min {
+					t.Errorf("%s: %s=%s: %v", file, name, value, err)
+				}
+			case "--kv-events-config":
+				if !json.Valid([]byte(value)) {
+					t.Errorf("%s: %s=%s", file, name, value)
+				}
+			default:
+				t.Errorf("%s offers %s, which nothing checks", file, name)
+			}
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"text/template"
@@ -142,6 +143,49 @@ func TestPodsAreGivenTimeToStartAndToLeave(t *testing.T) {
 		}
 		if w.name == "vllm-target" && wait < 600*time.Second {
 			t.Errorf("the target's streams have %s; timeout.total is 600s", wait)
+		}
+	}
+}
+
+// What the gateway relies on, and what an engine cannot do without; deploy/README.md says why of each.
+func TestEnginesRunWithWhatTheGatewayNeeds(t *testing.T) {
+	for _, w := range workloads(manifest(t)) {
+		c := w.pod.Spec.Containers[0]
+		flags, env := map[string]string{}, map[string]string{}
+		for _, arg := range c.Args {
+			name, value, _ := strings.Cut(arg, "=")
+			flags[name] = value
+		}
+		for _, e := range c.Env {
+			env[e.Name] = e.Value
+		}
+		for name, want := range map[string]string{
+			"--logprobs-mode": "raw_logprobs", "--max-logprobs": "20", "--scheduling-policy": "priority", "--generation-config": "vllm",
+			"--allowed-media-domains": "media.invalid", "--enable-prefix-caching": "", "--enable-chunked-prefill": "",
+		} {
+			if got, ok := flags[name]; !ok || got != want {
+				t.Errorf("%s runs with %s %q, want %q", w.name, name, got, want)
+			}
+		}
+		for _, name := range []string{"--quantization", "--kv-cache-dtype", "--speculative-config"} {
+			if value, ok := flags[name]; ok {
+				t.Errorf("%s changes the logprobs that drafts are judged by: %s %s", w.name, name, value)
+			}
+		}
+		if env["OMP_NUM_THREADS"] != "1" || env["NCCL_DEBUG"] != "WARN" {
+			t.Errorf("%s: %q threads in each process, NCCL tells %q", w.name, env["OMP_NUM_THREADS"], env["NCCL_DEBUG"])
+		}
+		seqs, err := strconv.Atoi(flags["--max-num-seqs"])
+		if err != nil || seqs < 16 || seqs > 256 {
+			t.Errorf("%s: %q requests at once", w.name, flags["--max-num-seqs"])
+		}
+		gpus := c.Resources.Limits["nvidia.com/gpu"]
+		if tp := cmp.Or(flags["--tensor-parallel-size"], "1"); tp != gpus.String() {
+			t.Errorf("%s runs on %s GPUs and has %s", w.name, tp, gpus.String())
+		}
+		// The API server, the scheduler, and a worker for each GPU.
+		if cores := c.Resources.Requests.Cpu().Value(); cores < 2+gpus.Value() {
+			t.Errorf("%s has %d cores for %d processes", w.name, cores, 2+gpus.Value())
 		}
 	}
 }

@@ -1,0 +1,83 @@
+package tiers
+
+import (
+	"time"
+
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+const (
+	// defaultMinRate is the setting's default, and stands in where none is given.
+	defaultMinRate = 5
+	// deadlineMargin is what a request may wait for capacity, be tried again and be judged, beside the
+	// time for its prompt and its answer.
+	deadlineMargin = time.Minute
+	// maxGenerating bounds the time for an answer's tokens, so that no sum overflows: the longest
+	// deadline that can be set.
+	maxGenerating = 24 * time.Hour
+)
+
+// Deadline is how long a request may take from its begin to its last byte: at least Total, at most the
+// larger of Total and MaxTotal. Between these it is the first-byte timeout of the target, the time
+// for its answer at MinRate, and a margin of a minute. The prompt has so many tokens; the answer has
+// at most so many, and -1 is one that only the context bounds: it may take MaxTotal.
+func (t Timeouts) Deadline(prompt, answer int) time.Duration {
+	switch {
+	case t.MaxTotal <= t.Total:
+		return t.Total
+	case answer < 0:
+		return t.MaxTotal
+	}
+	need := FirstByte(t.TargetFirstByte, prompt) + t.generating(answer) + deadlineMargin
+	return min(max(need, t.Total), t.MaxTotal)
+}
+
+// generating is how long so many tokens take at the slowest.
+func (t Timeouts) generating(tokens int) time.Duration {
+	rate := t.MinRate
+	if rate <= 0 {
+		rate = defaultMinRate
+	}
+	return time.Duration(min(float64(tokens)/rate*float64(time.Second), float64(maxGenerating)))
+}
+
+// deadline is how long the request may take.
+func (j *job) deadline() time.Duration {
+	return j.cfg.Timeouts.Deadline(j.ask.Request.PromptTokens, answerLimit(j.ask.Request))
+}
+
+// DirectFirstByte is how long to wait for the first byte of one tier's own answer, 0
+// for as long as the request lives. An answer that is not streamed comes all at
+// once, so its whole generation counts.
+func (t Timeouts) DirectFirstByte(tier Tier, r *openai.Request) time.Duration {
+	base := t.TargetFirstByte
+	if tier == Draft {
+		base = t.DraftFirstByte
+	}
+	wait := FirstByte(base, r.PromptTokens)
+	if r.Stream {
+		return wait
+	}
+	return t.whole(wait, r)
+}
+
+// whole is how long to wait for an answer in one piece whose prompt may take as long as wait:
+// as long as its tokens need at the slowest, 0 for as long as the request lives.
+func (t Timeouts) whole(wait time.Duration, r *openai.Request) time.Duration {
+	limit := answerLimit(r)
+	if limit < 0 {
+		return 0
+	}
+	if wait += t.generating(limit); wait >= t.Deadline(r.PromptTokens, limit) {
+		return 0
+	}
+	return wait
+}
+
+// answerLimit is the most tokens of a request's answer, -1 where only the context bounds them.
+func answerLimit(r *openai.Request) int {
+	if r.MaxTokens < 0 && r.Kind == openai.Chat {
+		return -1
+	}
+	return r.Limit()
+}
