@@ -11,7 +11,7 @@ var (
 	descRequests = prometheus.NewDesc("llm_cache_requests_total",
 		"Requests by what came of their lookup: hit, local and coalesced were served from the cache, bypass did not ask.", []string{"route", "result"}, nil)
 	descRatio = prometheus.NewDesc("llm_cache_hit_ratio",
-		"Share of the requests of the last five minutes that were served from the cache, of those that asked.", []string{"route"}, nil)
+		"Share of the requests of the last five minutes that were served from the cache, of those that asked; 0 where none did.", []string{"route"}, nil)
 	descTenants = prometheus.NewDesc("foregate_cache_tenant_requests_total",
 		"Requests of the first hundred tenants by what came of their lookup; other is all that came after them.", []string{"tenant", "result"}, nil)
 	descCoalesced = prometheus.NewDesc("foregate_cache_coalesced_total",
@@ -57,7 +57,8 @@ func (c collector) gather() (all []prometheus.Metric) {
 				counter(descCoalesced, float64(r.requests[i]), name)
 			}
 		}
-		all = append(all, prometheus.MustNewConstMetric(descRatio, prometheus.GaugeValue, r.ratio.of(now), name))
+		ratio, _ := r.ratio.Of(now) // 0 where nobody asked
+		all = append(all, prometheus.MustNewConstMetric(descRatio, prometheus.GaugeValue, ratio, name))
 		counter(descTokens, float64(r.prompt), name, "prompt")
 		counter(descTokens, float64(r.completion), name, "completion")
 		counter(descUSD, r.usd, name)

@@ -10,6 +10,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/foregate/foregate/recent"
 )
 
 // Why a value that is there is passed over, a closed set.
@@ -40,9 +42,6 @@ const (
 	mostRoutes  = 256
 	mostTenants = 100
 	others      = "other"
-	// The hit ratio is of the last ratioOver, in steps of a thirtieth.
-	ratioOver = 5 * time.Minute
-	ratioStep = ratioOver / 30
 )
 
 // metrics are what is counted. Those by route and tenant are kept here and collected when they are asked for,
@@ -62,7 +61,7 @@ type routeCount struct {
 	requests           [len(results)]uint64
 	prompt, completion uint64 // tokens
 	usd                float64
-	ratio              ratio
+	ratio              recent.Share // of what was asked, what was served
 }
 
 func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
@@ -72,7 +71,7 @@ func newMetrics(reg prometheus.Registerer, s *Store) *metrics {
 	}, []string{"direction"})
 	m := &metrics{
 		lookup: f.NewHistogram(prometheus.HistogramOpts{
-			Name: "foregate_cache_lookup_seconds", Help: "How long requests waited for Redis to look an answer up.",
+			Name: "foregate_cache_lookup_seconds", Help: "Seconds that requests waited for Redis to look an answer up.",
 			Buckets: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .015, .025, .05, .1},
 		}),
 		read: bytes.WithLabelValues("read"), written: bytes.WithLabelValues("written"),
@@ -150,7 +149,11 @@ func (m *metrics) count(route, tenant string, r Result, e *Entry, now time.Time)
 	c := labelled(m.routes, route, mostRoutes)
 	c.requests[i]++
 	if r != ResultBypass {
-		c.ratio.count(now, r == ResultHit || r == ResultLocal || r == ResultCoalesced)
+		served := uint64(0)
+		if r == ResultHit || r == ResultLocal || r == ResultCoalesced {
+			served = 1
+		}
+		c.ratio.Add(now, served, 1)
 	}
 	if e != nil {
 		c.prompt += uint64(max(e.Prompt, 0))
@@ -168,9 +171,10 @@ func (m *metrics) stats(now time.Time) []RouteStats {
 	out := make([]RouteStats, 0, len(m.routes))
 	for _, name := range slices.Sorted(maps.Keys(m.routes)) {
 		c := m.routes[name]
+		ratio, _ := c.ratio.Of(now)
 		r := RouteStats{
 			Route: name, Requests: make(map[Result]uint64, len(results)),
-			HitRatio: c.ratio.of(now), SavedTokens: c.prompt + c.completion, SavedUSD: c.usd,
+			HitRatio: ratio, SavedTokens: c.prompt + c.completion, SavedUSD: c.usd,
 		}
 		for i, result := range results {
 			r.Requests[result] = c.requests[i]
@@ -178,44 +182,4 @@ func (m *metrics) stats(now time.Time) []RouteStats {
 		out = append(out, r)
 	}
 	return out
-}
-
-// ratio is the share of requests that were served, of those of the last while.
-type ratio struct {
-	steps [int(ratioOver / ratioStep)]struct{ served, asked uint32 }
-	began time.Time // of the newest
-	now   int       // which is that
-}
-
-// advance empties the steps that have become too old.
-func (r *ratio) advance(now time.Time) {
-	if now.Sub(r.began) >= ratioOver {
-		*r = ratio{began: now}
-	}
-	for ; now.Sub(r.began) >= ratioStep; r.began = r.began.Add(ratioStep) {
-		r.now = (r.now + 1) % len(r.steps)
-		r.steps[r.now].served, r.steps[r.now].asked = 0, 0
-	}
-}
-
-func (r *ratio) count(now time.Time, served bool) {
-	r.advance(now)
-	r.steps[r.now].asked++
-	if served {
-		r.steps[r.now].served++
-	}
-}
-
-// of is the ratio; 0 where nothing was asked.
-func (r *ratio) of(now time.Time) float64 {
-	r.advance(now)
-	var served, asked uint64
-	for _, s := range r.steps {
-		served += uint64(s.served)
-		asked += uint64(s.asked)
-	}
-	if asked == 0 {
-		return 0
-	}
-	return float64(served) / float64(asked)
 }

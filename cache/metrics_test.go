@@ -8,7 +8,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -98,36 +97,6 @@ func TestLabelsAreBounded(t *testing.T) {
 		if r.Route == "r1" && (r.SavedTokens != 0 || r.SavedUSD != 0) {
 			t.Errorf("%+v", r)
 		}
-	}
-}
-
-func TestTheHitRatioIsOfTheLastFiveMinutes(t *testing.T) {
-	var r ratio
-	now := time.Now()
-	if r.of(now) != 0 {
-		t.Error("a ratio of nothing")
-	}
-	for range 100 {
-		r.count(now, true)
-	}
-	for _, c := range []struct {
-		later time.Duration
-		want  float64
-	}{{0, 1}, {ratioOver - ratioStep, 1}, {ratioStep, 0}} {
-		now = now.Add(c.later)
-		if got := r.of(now); got != c.want {
-			t.Errorf("%v later: %v, want %v", c.later, got, c.want)
-		}
-	}
-	for i := range 300 { // one a second, a quarter served
-		now = now.Add(time.Second)
-		r.count(now, i%4 == 0)
-	}
-	if got := r.of(now); math.Abs(got-0.25) > 0.01 {
-		t.Errorf("got %v", got)
-	}
-	if got := r.of(now.Add(time.Hour)); got != 0 {
-		t.Errorf("an hour later: %v", got)
 	}
 }
 

@@ -147,7 +147,7 @@ func TestWhatPassesThroughIsCountedAndSalted(t *testing.T) {
 		if got := last[0].made; uint64(got.PromptTokens) != c.prompt || uint64(got.TargetTokens) != c.made || uint64(got.Tries[0].Tokens) != c.made {
 			t.Errorf("%s: the receipt has %d and %d tokens", c.name, got.PromptTokens, got.TargetTokens)
 		}
-		want := fmt.Sprintf("# HELP foregate_tokens_total Tokens by tier and kind: prompt, delivered, wasted.\n# TYPE foregate_tokens_total counter\n"+
+		want := fmt.Sprintf("# HELP foregate_tokens_total Tokens by tier and kind: of prompts (prompt), delivered to clients (delivered), drafted for nothing (wasted).\n# TYPE foregate_tokens_total counter\n"+
 			"foregate_tokens_total{kind=\"delivered\",tier=\"target\"} %d\nforegate_tokens_total{kind=\"prompt\",tier=\"target\"} %d\n", c.made, c.prompt)
 		if err := testutil.GatherAndCompare(b.registry, strings.NewReader(want), "foregate_tokens_total"); err != nil {
 			t.Errorf("%s: %v", c.name, err)

@@ -280,9 +280,12 @@ func (b *booking) regenerated(ctx context.Context, said *Checked) (good bool, er
 // settleCosts books what the audit cost.
 func (b *booking) settleCosts() {
 	j := b.job
-	cost := j.targetCost()
+	cost, priced := j.targetCost()
 	if !j.views.Spare {
 		j.cascade.audits.spent(j.route.Model, cost)
 	}
-	j.cascade.metrics.audited(j.route.Model, cost, j.receipt.ScoredTokens)
+	if !priced {
+		cost = 0 // it is in tokens
+	}
+	j.cascade.metrics.audited(j.route.Model, j.receipt.ScoredTokens, cost)
 }

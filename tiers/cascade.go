@@ -82,7 +82,7 @@ const defaultMostBody = 16 << 20
 func New(o Options) (*Cascade, error) {
 	c := &Cascade{
 		routes: make(map[string]*Route, len(o.Routes)), gate: o.Gate, line: o.Line, transport: o.Transport,
-		mostBody: o.MostBody, metrics: newMetrics(o.Registerer), now: o.Now, cards: o.Cards, dice: o.Dice,
+		mostBody: o.MostBody, now: o.Now, cards: o.Cards, dice: o.Dice,
 		evidence: o.Evidence, maps: o.Maps, replicas: o.Replicas, short: o.Short,
 		book: economy.NewBook(), scores: scoring.NewGate(), schemas: &schema.Schemas{},
 	}
@@ -111,6 +111,7 @@ func New(o Options) (*Cascade, error) {
 	if c.now == nil {
 		c.now = time.Now
 	}
+	c.metrics = newMetrics(o.Registerer, c.now)
 	if c.cards == nil {
 		c.cards = func(string) *probe.Card { return nil }
 	}

@@ -63,9 +63,9 @@ func (j *job) account() {
 	j.cascade.metrics.priced(rt.Model, alone, spent)
 }
 
-// targetCost is what the tokens that the target computed for the receipt cost, in USD; where no
-// prices are known, each counts as one.
-func (j *job) targetCost() float64 {
+// targetCost is what the tokens that the target computed for the receipt cost, in USD where prices
+// are known (priced), else in tokens.
+func (j *job) targetCost() (cost float64, priced bool) {
 	prompt, output, scored := 0, j.receipt.TargetTokens, j.receipt.ScoredTokens
 	if output > 0 {
 		prompt = cmp.Or(j.receipt.PromptTokens, j.ask.Request.PromptTokens)
@@ -75,15 +75,16 @@ func (j *job) targetCost() float64 {
 		p = j.route.Prices()
 	}
 	if !p.Known() {
-		return float64(prompt + output + scored)
+		return float64(prompt + output + scored), false
 	}
-	return float64(prompt+scored)*p.TargetPrefill + float64(output)*p.TargetDecode
+	return float64(prompt+scored)*p.TargetPrefill + float64(output)*p.TargetDecode, true
 }
 
 // fund lets audits cost a share of what the request had the target do.
 func (j *job) fund() {
 	if j.cfg.Mode.Audited() {
-		j.cascade.audits.earn(j.route.Model, j.cfg.Risk.Spend*j.targetCost())
+		cost, _ := j.targetCost()
+		j.cascade.audits.earn(j.route.Model, j.cfg.Risk.Spend*cost)
 	}
 }
 

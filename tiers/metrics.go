@@ -1,8 +1,11 @@
 package tiers
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/foregate/foregate/recent"
 	"github.com/foregate/foregate/tiers/accept"
 )
 
@@ -12,6 +15,7 @@ type metrics struct {
 	acceptance   *prometheus.CounterVec
 	drafted      *prometheus.CounterVec
 	accepted     *prometheus.CounterVec
+	acceptRate   *acceptRate
 	tokens       *prometheus.CounterVec
 	failures     *prometheus.CounterVec
 	cost         *prometheus.CounterVec
@@ -28,8 +32,9 @@ type metrics struct {
 	auditPanics  prometheus.Counter
 }
 
-func newMetrics(reg prometheus.Registerer) *metrics {
+func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 	m := &metrics{
+		acceptRate: &acceptRate{now: now, routes: map[string]*recent.Share{}},
 		acceptance: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_acceptance_total", Help: "Requests by what became of their draft.",
 		}, []string{"route", "mode", "verdict", "reason"}),
@@ -40,13 +45,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Name: "foregate_accepted_tokens_total", Help: "Judged draft tokens that went into answers.",
 		}, []string{"route"}),
 		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_tokens_total", Help: "Tokens by tier and kind: prompt, delivered, wasted.",
+			Name: "foregate_tokens_total", Help: "Tokens by tier and kind: of prompts (prompt), delivered to clients (delivered), drafted for nothing (wasted).",
 		}, []string{"tier", "kind"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_upstream_failures_total", Help: "Calls to backends that failed, by kind.",
 		}, []string{"pool", "kind"}),
 		cost: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_cost_usd_total", Help: "What requests cost: their shares of the price of the backends that worked for them, by the tier these are of.",
+			Name: "foregate_cost_usd_total", Help: "What requests cost, in US dollars: their shares of the price of the backends that worked for them, by the tier these are of.",
 		}, []string{"tier"}),
 		budgetSpent: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "foregate_retry_budget_exhausted_total", Help: "Retries that were not made because the budget was spent.",
@@ -56,7 +61,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		Name: "foregate_draft_checks_total", Help: "Drafts about which the target was asked, by what it said.",
 	}, []string{"route", "scorer", "verdict", "reason"})
 	m.checkTook = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "foregate_draft_check_seconds", Help: "How long the target took for its word on a draft.",
+		Name: "foregate_draft_check_seconds", Help: "Seconds that the target took for its word on a draft.",
 		Buckets: []float64{0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4},
 	}, []string{"route"})
 	m.scored = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -66,13 +71,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		Name: "foregate_takeovers_total", Help: "Answers with which another backend carried on in the middle, by why.",
 	}, []string{"route", "reason"})
 	m.alone = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_baseline_usd_total", Help: "What requests that could be drafted would have cost the target alone, by the prices of tokens.",
+		Name: "foregate_baseline_usd_total", Help: "What requests that could be drafted would have cost the target alone, in US dollars, by the prices of tokens.",
 	}, []string{"route"})
 	m.spent = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_spent_usd_total", Help: "What these requests did cost: drafts, scores and the target's part, by the same prices.",
+		Name: "foregate_spent_usd_total", Help: "What the requests of foregate_baseline_usd_total did cost, in US dollars: drafts, scores and the target's part, by the same prices.",
 	}, []string{"route"})
 	m.saved = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "foregate_saved_usd_total", Help: "The difference of the two; it falls where drafts cost more than they save.",
+		Name: "foregate_saved_usd", Help: "What drafts have saved since the start, in US dollars: foregate_baseline_usd_total less foregate_spent_usd_total. It falls where drafts cost more than they save.",
 	}, []string{"route"})
 	m.dropped = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "foregate_audits_dropped_total", Help: "Drafts that were to be audited and were not, before anybody knew what the target thinks of them, by why.",
@@ -81,14 +86,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		Name: "foregate_audit_tokens_total", Help: "Tokens that the target computed for audits, prompts included.",
 	}, []string{"route"})
 	m.auditUSD = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_audit_cost_total", Help: "What audits cost at the target, by the prices of tokens; in tokens where none are known.",
+		Name: "foregate_audit_cost_usd_total", Help: "What audits cost at the target, in US dollars, by the prices of tokens; nothing is counted while these are unknown.",
 	}, []string{"route"})
 	m.auditPanics = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "foregate_audit_panics_total", Help: "Panics of audits that were caught.",
 	})
 	if reg != nil {
 		reg.MustRegister(m.dropped, m.auditTokens, m.auditUSD, m.auditPanics)
-		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.tokens, m.failures, m.cost, m.budgetSpent,
+		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.acceptRate, m.tokens, m.failures, m.cost, m.budgetSpent,
 			m.checks, m.checkTook, m.scored, m.takeovers, m.alone, m.spent, m.saved)
 	}
 	return m
@@ -124,10 +129,10 @@ func (m *metrics) priced(route string, alone, spent float64) {
 	m.saved.WithLabelValues(route).Add(alone - spent)
 }
 
-// audited books what an audit cost.
-func (m *metrics) audited(route string, cost float64, tokens int) {
+// audited books what an audit cost: tokens, and US dollars where prices are known.
+func (m *metrics) audited(route string, tokens int, usd float64) {
 	m.auditTokens.WithLabelValues(route).Add(float64(tokens))
-	m.auditUSD.WithLabelValues(route).Add(cost)
+	m.auditUSD.WithLabelValues(route).Add(usd)
 }
 
 // settled books a finished request.
@@ -136,6 +141,7 @@ func (m *metrics) settled(rc *Receipt, mode Mode) {
 	if rc.judged() {
 		m.drafted.WithLabelValues(rc.Route).Add(float64(rc.Verdict.Tokens))
 		m.accepted.WithLabelValues(rc.Route).Add(float64(rc.AcceptedTokens))
+		m.acceptRate.add(rc.Route, rc.AcceptedTokens, rc.Verdict.Tokens)
 		m.tokens.WithLabelValues(string(Draft), "wasted").Add(float64(rc.WastedTokens))
 	}
 	for _, t := range rc.Over {

@@ -330,7 +330,9 @@ func shownMetrics(t *testing.T) map[string][]string {
 	if status, _, _ := send(t, "POST", p.base+"/v1/chat/completions", chatBody("good", `"max_tokens":7`), "Authorization", "Bearer "+keyHigh, "X-Priority", "low"); status != 503 {
 		t.Errorf("what should be shed: status %d", status)
 	}
-	samplesOf(t, p.metrics(t), all)
+	page := p.metrics(t)
+	lintPage(t, page)
+	samplesOf(t, page, all)
 	d := startDemo(t, "--time-scale", "20")
 	requests, metrics := d.requests, d.base+"/metrics"
 	for range 2 {
@@ -340,8 +342,8 @@ func shownMetrics(t *testing.T) map[string][]string {
 	within(t, startWait, "the demonstration has audited, checked and priced", func() bool {
 		// It is checked once the target is probed.
 		send(t, "POST", requests, chatBody(demoRoute, `"temperature":0`, `"max_tokens":40`), "X-Acceptance-Mode", "exact", "Cache-Control", "no-store")
-		_, page := get(t, metrics)
-		for _, name := range []string{"foregate_risk_upper_bound", "foregate_audit_total", "foregate_draft_checks_total", "foregate_spent_usd_total", "foregate_expected_acceptance", "foregate_probe_self_agreement"} {
+		_, page = get(t, metrics)
+		for _, name := range []string{"foregate_risk_upper_bound", "foregate_audit_total", "foregate_draft_checks_total", "foregate_spent_usd_total", "foregate_expected_acceptance", "foregate_probe_self_agreement", "vllm_spec_acceptance_rate"} {
 			if !strings.Contains(page, "\n"+name+"{") {
 				return false
 			}
@@ -349,6 +351,7 @@ func shownMetrics(t *testing.T) map[string][]string {
 		samplesOf(t, page, all)
 		return true
 	})
+	lintPage(t, page)
 	return all
 }
 

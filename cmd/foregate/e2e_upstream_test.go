@@ -9,8 +9,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -113,12 +111,4 @@ drain: {delay: 0s, grace: 2s}
 	}
 }
 
-func testMetricNames(t *testing.T, w *world) {
-	problems, err := promlint.New(strings.NewReader(w.metrics(t))).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range problems {
-		t.Errorf("%s: %s", p.Metric, p.Text)
-	}
-}
+func testMetricNames(t *testing.T, w *world) { lintPage(t, w.metrics(t)) }

@@ -41,7 +41,7 @@ var arrows = map[string][]string{
 
 	"gateway/tracing": {"gateway", "tiers"},
 
-	"tiers":           {"tiers/accept", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/scoring", "tiers/schema"},
+	"tiers":           {"tiers/accept", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/scoring", "tiers/schema", "recent"},
 	"tiers/accept":    {},
 	"tiers/calibrate": {"tiers/accept"},
 	"tiers/evidence":  {"tiers/risk"},
@@ -61,8 +61,9 @@ var arrows = map[string][]string{
 	"tiers/schema":    {},
 
 	"breaker": {"panics"},
-	"cache":   {"gateway/lookup", "panics"},
+	"cache":   {"gateway/lookup", "panics", "recent"},
 	"panics":  {},
+	"recent":  {},
 
 	"loadtest":         {},
 	"loadtest/chaos":   {"loadtest/vllmsim"},             // the gateway over HTTP and as processes only

@@ -56,7 +56,7 @@ var readers = map[string]func(c *counts, l labels, v float64, m *dto.Metric){
 	"foregate_shed_total":            func(c *counts, l labels, v float64, _ *dto.Metric) { c.shed[l.get("priority")] += v },
 	"foregate_requests_in_flight":    func(c *counts, _ labels, v float64, _ *dto.Metric) { c.inFlight += v },
 	"foregate_cost_usd_total":        func(c *counts, _ labels, v float64, _ *dto.Metric) { c.spent += v },
-	"foregate_saved_usd_total":       func(c *counts, _ labels, v float64, _ *dto.Metric) { c.saved += v },
+	"foregate_saved_usd":             func(c *counts, _ labels, v float64, _ *dto.Metric) { c.saved += v },
 	"foregate_cache_saved_usd_total": func(c *counts, _ labels, v float64, _ *dto.Metric) { c.saved += v },
 	"foregate_acceptance_total": func(c *counts, l labels, v float64, _ *dto.Metric) {
 		switch l.get("verdict") {

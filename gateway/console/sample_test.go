@@ -88,7 +88,7 @@ func every(t *testing.T, apart time.Duration, each ...[]string) []counts {
 func TestAtTheStartNothingIsKnownButWhatStands(t *testing.T) {
 	all := every(t, 0, []string{
 		`foregate_requests_total{code="200",route="m",tier="draft"} 9`, `foregate_acceptance_total{verdict="accepted"} 9`,
-		`llm_cache_requests_total{result="hit"} 9`, `foregate_cost_usd_total 3`, `foregate_saved_usd_total 1`, `foregate_cache_saved_usd_total 2`,
+		`llm_cache_requests_total{result="hit"} 9`, `foregate_cost_usd_total 3`, `foregate_saved_usd 1`, `foregate_cache_saved_usd_total 2`,
 		`llm_request_duration_seconds_bucket{le="1"} 9`, `llm_request_duration_seconds_count 9`,
 	})
 	got := sampleOf(all, Facts{Replicas: 3})

@@ -22,8 +22,8 @@ type metrics struct {
 	age          *prometheus.GaugeVec
 	expected     *prometheus.CounterVec
 	prompt       *prometheus.CounterVec
-	hits         *prometheus.GaugeVec
-	queries      *prometheus.GaugeVec
+	hits         *engineCounter
+	queries      *engineCounter
 }
 
 func newMetrics(reg prometheus.Registerer) *metrics {
@@ -39,8 +39,8 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		age:       gauge("foregate_scrape_age_seconds", "Age of the backend's reading, whichever replica took it."),
 		expected:  counter("foregate_prefix_expected_tokens_total", "Prompt tokens that were expected in the prefix cache of the backend that was picked.", "pool", "backend"),
 		prompt:    counter("foregate_prefix_prompt_tokens_total", "Prompt tokens of the requests that were sent there, as estimated.", "pool", "backend"),
-		hits:      gauge("foregate_backend_prefix_hit_tokens", "Prompt tokens found in the prefix cache since the backend's start, by its own count."),
-		queries:   gauge("foregate_backend_prefix_query_tokens", "Prompt tokens looked up in the prefix cache since the backend's start, by its own count."),
+		hits:      register(reg, newEngineCounter("foregate_backend_prefix_hit_tokens_total", "Prompt tokens found in the prefix cache since the backend's start, by its own count.")),
+		queries:   register(reg, newEngineCounter("foregate_backend_prefix_query_tokens_total", "Prompt tokens looked up in the prefix cache since the backend's start, by its own count.")),
 		kvUsage:   gauge("foregate_backend_kv_usage", "Share of the KV cache in use by the last reading; absent while unknown."),
 		up:        gauge("foregate_backend_up", "1 while the backend accepts connections and answers, 0 after it refused one or answered nothing for 2 s."),
 		suspect: register(reg, prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -103,8 +103,8 @@ func (m *metrics) of(pool, backend string) backendMetrics {
 // reading shows what a reading told.
 func (m *metrics) reading(pool, backend string, r pressure.Reading) {
 	m.kvUsage.WithLabelValues(pool, backend).Set(r.KVUsage)
-	m.hits.WithLabelValues(pool, backend).Set(r.PrefixHits)
-	m.queries.WithLabelValues(pool, backend).Set(r.PrefixQueries)
+	m.hits.set(pool, backend, r.PrefixHits)
+	m.queries.set(pool, backend, r.PrefixQueries)
 }
 
 // suspected shows what a backend is suspected of, if of anything.
@@ -123,8 +123,11 @@ func (m *metrics) unknown(pool, backend string) { m.kvUsage.DeleteLabelValues(po
 
 // forget drops a backend's series.
 func (m *metrics) forget(pool, backend string) {
-	for _, g := range []*prometheus.GaugeVec{m.kvUsage, m.up, m.drained, m.inflight, m.age, m.hits, m.queries} {
+	for _, g := range []*prometheus.GaugeVec{m.kvUsage, m.up, m.drained, m.inflight, m.age} {
 		g.DeleteLabelValues(pool, backend)
+	}
+	for _, c := range []*engineCounter{m.hits, m.queries} {
+		c.forget(pool, backend)
 	}
 	m.suspect.DeletePartialMatch(prometheus.Labels{"pool": pool, "backend": backend})
 	for _, c := range []*prometheus.CounterVec{m.scrapeErrors, m.expected, m.prompt} {

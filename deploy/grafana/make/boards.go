@@ -126,7 +126,7 @@ func cost() board {
 			{"Drafts", []panel{
 				lines("With and without drafts", "currencyUSD", "Dollars an hour of requests that could be drafted: the target alone, and as it is.",
 					q(`3600 * sum(rate(foregate_baseline_usd_total{R}[r]))`, "target alone"), q(`3600 * sum(rate(foregate_spent_usd_total{R}[r]))`, "as it is")),
-				lines("Saved by route", "currencyUSD", "In all since the replicas started. A curve that falls loses money.", q(`sum by (route) (foregate_saved_usd_total{R})`, "{{route}}")),
+				lines("Saved by route", "currencyUSD", "In all since the replicas started. A curve that falls loses money.", q(`sum by (route) (foregate_saved_usd{R})`, "{{route}}")),
 				lines("Acceptance and break-even", "percentunit", "Drafts served, and how many must be for drafts to pay, of each route's mean request.",
 					q(`route:foregate_acceptance:ratio_rate30m{route=~"$route"}`, "{{route}} accepted"), q(`max by (route) (foregate_breakeven_acceptance{R})`, "{{route}} break-even")),
 			}},
@@ -137,7 +137,7 @@ func cost() board {
 					q(`sum(rate(foregate_tokens_total{I, tier="draft", kind="wasted"}[r])) / sum(rate(foregate_draft_tokens_total{I}[r]))`, "wasted")),
 				lines("Target tokens beside answers", "short", "A second: computed to say what the target thinks of drafts, before they are served and in audits.",
 					q(`sum(rate(foregate_scored_tokens_total{R}[r]))`, "checks"), q(`sum(rate(foregate_audit_tokens_total{R}[r]))`, "audits")),
-				lines("Cost of audits", "currencyUSD", "Dollars an hour, by route (tokens an hour where no prices are known).", q(`3600 * sum by (route) (rate(foregate_audit_cost_total{R}[r]))`, "{{route}}")),
+				lines("Cost of audits", "currencyUSD", "Dollars an hour, by route. Nothing while prices of tokens are unknown; tokens are counted all the same.", q(`3600 * sum by (route) (rate(foregate_audit_cost_usd_total{R}[r]))`, "{{route}}")),
 				areas("Not generated, thanks to the cache", "short", "Tokens a second.", q(`sum by (kind) (rate(foregate_cache_saved_tokens_total{R}[r]))`, "{{kind}}")),
 			}},
 		},

@@ -1,0 +1,87 @@
+package tiers
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/foregate/foregate/recent"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// rates are the acceptance rates that a registry shows, by route.
+func rates(t *testing.T, reg prometheus.Gatherer) map[string]float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, f := range families {
+		if f.GetName() == "vllm_spec_acceptance_rate" {
+			for _, m := range f.GetMetric() {
+				out[m.GetLabel()[0].GetValue()] = m.GetGauge().GetValue()
+			}
+		}
+	}
+	return out
+}
+
+func TestTheAcceptanceRateIsShownByRouteWhileDraftsAreJudged(t *testing.T) {
+	reg := prometheus.NewPedanticRegistry()
+	now := time.Now()
+	m := newMetrics(reg, func() time.Time { return now })
+	if got := rates(t, reg); len(got) != 0 {
+		t.Errorf("before any draft: %v", got)
+	}
+	draft := func(route string, judged, accepted int) {
+		rc := &Receipt{Route: route, AcceptedTokens: accepted}
+		rc.Verdict.Tokens, rc.Verdict.Reason = judged, "confident"
+		m.settled(rc, ModeConfidence)
+	}
+	draft("a", 100, 100)
+	draft("a", 100, 0)
+	draft("b", 16, 17)                              // an engine counts one more
+	m.settled(&Receipt{Route: "c"}, ModeConfidence) // nothing was judged
+	if got := rates(t, reg); len(got) != 2 || got["a"] != 0.5 || got["b"] != 1 {
+		t.Errorf("got %v, want half of a's tokens and all of b's", got)
+	}
+	now = now.Add(recent.Window)
+	draft("a", 10, 1)
+	if got := rates(t, reg); len(got) != 1 || math.Abs(got["a"]-0.1) > 1e-9 {
+		t.Errorf("five minutes later: %v, want a tenth of a's tokens and no b", got)
+	}
+	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
+		t.Errorf("lint: %v, %v", problems, err)
+	}
+}
+
+func TestTheAcceptanceRateIsWhatTheCountersOfTokensSay(t *testing.T) {
+	r := newRig(t, 3, 0.6, true)
+	reg := prometheus.NewPedanticRegistry()
+	transport := NewTransport()
+	t.Cleanup(transport.CloseIdleConnections)
+	c, err := New(Options{Transport: transport, Registerer: reg, Routes: []Route{{
+		Model: "m", Draft: testPool(t, "drafts", "small", r.draft.URL()), Target: testPool(t, "targets", "big", r.target.URL()),
+		SameTokenizer: true, Config: func() Config { return r.cfg },
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.cascade = c
+	for _, threshold := range []accept.Nats{-20, 20, -20} { // accepted, rejected, accepted
+		r.cfg.Accept.Threshold = threshold
+		if _, _, err := r.ask(openai.Chat, Auto, chatOf()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drafted := testutil.ToFloat64(c.metrics.drafted.WithLabelValues("m"))
+	accepted := testutil.ToFloat64(c.metrics.accepted.WithLabelValues("m"))
+	if got := rates(t, reg); drafted == 0 || accepted >= drafted || math.Abs(got["m"]-accepted/drafted) > 1e-9 {
+		t.Errorf("got %v; %v of %v tokens went into answers", got, accepted, drafted)
+	}
+}
