@@ -20,6 +20,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 // dashboard is what a test looks at of one.
@@ -61,7 +62,7 @@ func dashboardsOf(t *testing.T) map[string]dashboard {
 
 func TestDashboardsAreWhatGrafanaTakes(t *testing.T) {
 	all := dashboardsOf(t)
-	if got, want := slices.Sorted(maps.Keys(all)), []string{"acceptance", "cache", "cost", "overview", "pools", "shedding"}; !slices.Equal(got, want) {
+	if got, want := slices.Sorted(maps.Keys(all)), []string{"acceptance", "cache", "cost", "engines", "overview", "pools", "shedding"}; !slices.Equal(got, want) {
 		t.Errorf("dashboards %v, want %v", got, want)
 	}
 	for name, d := range all {
@@ -212,7 +213,9 @@ func TestEveryMetricOfRulesAndDashboardsIsOneThatAReplicaShows(t *testing.T) {
 			}
 		}
 	}
-	for name, labels := range shownMetrics(t) {
+	shown := shownMetrics(t)
+	engineMetrics(t, shown)
+	for name, labels := range shown {
 		known[name] = append(slices.Clone(labels), scraped...)
 	}
 	all := expressions(t)
@@ -353,6 +356,19 @@ func shownMetrics(t *testing.T) map[string][]string {
 	})
 	lintPage(t, page)
 	return all
+}
+
+// engineMetrics adds those that engines show, of both generations of vLLM.
+func engineMetrics(t *testing.T, all map[string][]string) {
+	t.Helper()
+	for _, generation := range []string{"v1", "v0"} {
+		s := vllmsim.Start(t, vllmsim.Options{Model: "m", Metrics: generation, TimeScale: simScale})
+		if status, _, body := send(t, "POST", s.URL()+"/v1/completions", `{"model":"m","prompt":"x","max_tokens":3}`); status != 200 {
+			t.Fatalf("status %d: %s", status, body)
+		}
+		_, page := get(t, s.URL()+"/metrics")
+		samplesOf(t, page, all)
+	}
 }
 
 // samplesOf adds the names of a page's samples, as Prometheus stores them, with their labels.

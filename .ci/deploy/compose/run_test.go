@@ -184,6 +184,9 @@ func (s *stage) watch(t *testing.T) {
 	up := s.url("prometheus:9090", "/api/v1/query?query="+url.QueryEscape(`count(up{job="foregate"} == 1)`))
 	s.eventually(t, "both replicas are up", func() bool { return strings.Contains(s.get(t, up, nil), `,"2"]`) },
 		func() string { return s.get(t, s.url("prometheus:9090", "/api/v1/targets"), nil) })
+	engines := s.url("prometheus:9090", "/api/v1/query?query="+url.QueryEscape(`count(vllm:num_requests_running) + count(vllm:kv_cache_usage_perc)`))
+	s.eventually(t, "two drafts and a target tell of themselves", func() bool { return strings.Contains(s.get(t, engines, nil), `,"6"]`) },
+		func() string { return s.get(t, s.url("prometheus:9090", "/api/v1/targets"), nil) })
 	var rules struct {
 		Data struct {
 			Groups []struct{ Name string } `json:"groups"`

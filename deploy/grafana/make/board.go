@@ -48,12 +48,14 @@ func (b board) model() object {
 	}
 }
 
-// variable is a choice that queries name: which replicas, routes or pools.
+// variable is a choice that queries name: which replicas, routes, pools, or engines and their models.
 func variable(name string) object {
 	v := map[string][2]string{
 		"instance": {"Replica", "label_values(foregate_requests_in_flight, instance)"},
 		"route":    {"Route", `label_values(foregate_requests_total{route!=""}, route)`},
 		"pool":     {"Pool", "label_values(foregate_backend_up, pool)"},
+		"model":    {"Model", "label_values(vllm:num_requests_running, model_name)"},
+		"engine":   {"Engine", "label_values(vllm:num_requests_running, instance)"},
 	}[name]
 	return object{
 		"name": name, "label": v[0], "type": "query", "datasource": source, "definition": v[1],

@@ -57,5 +57,5 @@ func made() (map[string][]byte, error) {
 
 // boards are all dashboards, in the order in which they link to each other.
 func boards() []board {
-	return []board{overview(), drafts(), answers(), pools(), shedding(), cost()}
+	return []board{overview(), drafts(), answers(), pools(), engines(), shedding(), cost()}
 }

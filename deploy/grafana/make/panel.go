@@ -18,7 +18,10 @@ type panel struct {
 }
 
 // query is an expression and what its curves are called.
-type query struct{ expr, legend string }
+type query struct {
+	expr, legend string
+	step         string // how often what it asks for is scraped; "" is as the datasource says
+}
 
 // limits are values from which a figure is yellow, and red; with low, below which.
 type limits struct {
@@ -30,13 +33,20 @@ type limits struct {
 type word struct{ text, colour string }
 
 // short spells what most queries choose by: {I} the replicas that a reader has picked, {R} also the
-// routes, {P} also the pools, and [r] a range that suits the zoom.
+// routes, {P} also the pools, {E} engines, and [r] a range that suits the zoom.
 var short = strings.NewReplacer(
-	"{I", `{instance=~"$instance"`, "{R", `{instance=~"$instance", route=~"$route"`, "{P", `{instance=~"$instance", pool=~"$pool"`, "[r]", "[$__rate_interval]",
+	"{I", `{instance=~"$instance"`, "{R", `{instance=~"$instance", route=~"$route"`, "{P", `{instance=~"$instance", pool=~"$pool"`, "{E", `{instance=~"$engine", model_name=~"$model"`, "[r]", "[$__rate_interval]",
 )
 
 // q is a query, its expression in short.
-func q(expr, legend string) query { return query{short.Replace(expr), legend} }
+func q(expr, legend string) query { return query{expr: short.Replace(expr), legend: legend} }
+
+// eq is a query for what engines tell, which is scraped less often: [r] goes by that.
+func eq(expr, legend string) query {
+	e := q(expr, legend)
+	e.step = "15s"
+	return e
+}
 
 // stat is a figure of now, with its curve behind it.
 func stat(title, unit, about string, qs ...query) panel {
@@ -99,6 +109,9 @@ func (p panel) targets() []any {
 	var out []any
 	for i, q := range p.queries {
 		t := object{"refId": string(rune('A' + i)), "datasource": source, "expr": q.expr, "legendFormat": q.legend, "editorMode": "code", "range": true}
+		if q.step != "" {
+			t["interval"] = q.step
+		}
 		if p.kind == "table" {
 			t["format"], t["instant"], t["range"] = "table", true, false
 		}
