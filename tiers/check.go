@@ -120,7 +120,7 @@ func (j *job) rule(span []accept.Choice) *accept.Check {
 	if j.receipt.Plan.Mode == ModeVerify {
 		c = accept.Greedy(said, j.cfg.Tie)
 	} else {
-		c = j.cfg.Strictness.Leniency(j.ask.Request.Temperature > 0).Check(said)
+		c = j.cfg.Strictness.Leniency(j.ask.Request.Temperature).Check(said)
 	}
 	return &c
 }
@@ -138,7 +138,7 @@ func opinions(s spanScores) []accept.Choice {
 	for i, t := range s.Tokens {
 		ends := slices.Contains(s.eos, s.ids[i]) && slices.Contains(s.eos, t.TopID)
 		out[i] = accept.Choice{ID: t.TopID, Opinion: accept.Opinion{
-			Logprob: accept.Nats(t.Logprob), Top: accept.Nats(t.Top), Entropy: accept.Entropy(t.Tops),
+			Logprob: accept.Nats(t.Logprob), Top: accept.Nats(t.Top), Tops: t.Tops,
 			First: t.TopID == s.ids[i] || ends, Alike: t.Alike,
 		}}
 	}

@@ -115,8 +115,8 @@ func (j *Judge) identical(q *loadtest.Request, prompt, ids []int32) bool {
 
 // stands applies the lenient rule.
 func (j *Judge) stands(q *loadtest.Request, prompt, ids []int32) bool {
-	span := accept.Lenient{Leniency: accept.Balanced(q.Temperature > 0)}
-	j.choices(prompt, ids, span.Typical, func(c accept.Choice) { span.Add(c.Opinion) })
+	span := accept.Lenient{Leniency: accept.Balanced(q.Temperature)}
+	j.choices(prompt, ids, span.Temperature > 0, func(c accept.Choice) { span.Add(c.Opinion) })
 	return span.Stands()
 }
 
@@ -127,14 +127,14 @@ func (j *Judge) Choices(prompt, ids []int32) []accept.Choice {
 	return out
 }
 
-func (j *Judge) choices(prompt, ids []int32, typical bool, visit func(accept.Choice)) {
+func (j *Judge) choices(prompt, ids []int32, sampled bool, visit func(accept.Choice)) {
 	j.target.model.Score(prompt, ids, func(i int, d *vllmsim.Dist) bool {
 		best := d.Argmax()
 		c := accept.Choice{ID: best, Opinion: accept.Opinion{
 			Logprob: accept.Nats(d.LogProb(ids[i])), Top: accept.Nats(d.LogProb(best)), First: best == ids[i],
 		}}
-		if typical {
-			c.Entropy = entropy(d)
+		if sampled {
+			c.Tops = tops(d)
 		}
 		if !c.First {
 			c.Alike = alike(j.tok, best, ids[i])
@@ -171,14 +171,11 @@ func alike(t *vllmsim.Tokenizer, a, b int32) bool {
 	return strings.EqualFold(strings.TrimSpace(t.Decode([]int32{a}, false)), strings.TrimSpace(t.Decode([]int32{b}, false)))
 }
 
-// entropy is that of the whole distribution, in nats.
-func entropy(d *vllmsim.Dist) float64 {
-	h := 0.0
-	for _, c := range d.Top {
-		h -= c.P * math.Log(c.P)
+// tops are the logprobs of the likeliest tokens, as many as the gateway asks an engine for.
+func tops(d *vllmsim.Dist) []float64 {
+	out := make([]float64, min(mostTop, len(d.Top)))
+	for i := range out {
+		out[i] = math.Log(d.Top[i].P)
 	}
-	if d.Tail > 0 {
-		h -= float64(d.Vocab-len(d.Top)) * d.Tail * math.Log(d.Tail)
-	}
-	return h
+	return out
 }
