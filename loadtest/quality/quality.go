@@ -128,13 +128,19 @@ func (j *Judge) Choices(prompt, ids []int32) []accept.Choice {
 }
 
 func (j *Judge) choices(prompt, ids []int32, sampled bool, visit func(accept.Choice)) {
+	var room []float64
+	if sampled {
+		room = make([]float64, 0, len(ids)*accept.MaxTops)
+	}
 	j.target.model.Score(prompt, ids, func(i int, d *vllmsim.Dist) bool {
 		best := d.Argmax()
 		c := accept.Choice{ID: best, Opinion: accept.Opinion{
 			Logprob: accept.Nats(d.LogProb(ids[i])), Top: accept.Nats(d.LogProb(best)), First: best == ids[i],
 		}}
 		if sampled {
-			c.Tops = tops(d)
+			n := len(room)
+			room = appendTops(room, d)
+			c.Tops = room[n:]
 		}
 		if !c.First {
 			c.Alike = alike(j.tok, best, ids[i])
@@ -171,11 +177,10 @@ func alike(t *vllmsim.Tokenizer, a, b int32) bool {
 	return strings.EqualFold(strings.TrimSpace(t.Decode([]int32{a}, false)), strings.TrimSpace(t.Decode([]int32{b}, false)))
 }
 
-// tops are the logprobs of the likeliest tokens, as many as the gateway asks an engine for.
-func tops(d *vllmsim.Dist) []float64 {
-	out := make([]float64, min(mostTop, len(d.Top)))
-	for i := range out {
-		out[i] = math.Log(d.Top[i].P)
+// appendTops appends the logprobs of the likeliest tokens, as many as the gateway asks an engine for.
+func appendTops(dst []float64, d *vllmsim.Dist) []float64 {
+	for _, c := range d.Top[:min(accept.MaxTops, len(d.Top))] {
+		dst = append(dst, math.Log(c.P))
 	}
-	return out
+	return dst
 }

@@ -2,43 +2,40 @@ package accept
 
 import "math"
 
+// MaxTops is how many of the target's likeliest tokens count at a place. The number must not depend on whether the
+// drafted token is among them, which engines list in any case.
+const MaxTops = 5
+
 const (
-	// mostTops is how many of the target's likeliest tokens count at a place. It must not depend on whether the
-	// token that was drawn is among them: engines list that in any case.
-	mostTops = 5
-	// Chance takes one sum beyond its bound in three of 1,000 answers of the target's own: one of the three sums in less
-	// than one in 100.
+	// Chance takes a sum beyond its bound in three of 1,000 answers of the target's own, and so one of the three sums
+	// in less than one of 100.
 	rare       = 0.003
 	rareSigmas = 2.748 // the normal law's quantile of 1 − rare
-	// Less mass than this is rounding.
-	leastMass = 1e-9
-	// Below one millionth the temperature is all the same: the first choice is drawn.
-	steepest = 1e6
+
+	minMass  = 1e-9 // less is rounding
+	maxSteep = 1e6  // 1/temperature: beyond it the first choice is drawn
 )
 
-// law is what a target draws from at one place, as far as it is told: its k likeliest tokens, each with the probability
-// p_i at temperature 1, and all others as one token, with what the p_i leave, r. At a temperature T they are drawn with
+// law is what a target draws from at one place, as far as an engine tells it: the k likeliest tokens, with the
+// probabilities p_i at temperature 1, and all others together with the rest r. At a temperature T they are drawn with
 //
 //	q_i ∝ p_i^(1/T),  and the others together with  ∝ r·m^(1/T − 1),  m = min(p_k, r)
 //
-// m is the most that any one of the others may have. Their true share is Σ p^(1/T) over them, and p^(1/T − 1) ≤ m^(1/T − 1)
-// for each at T ≤ 1: the others' share is exact at T = 1 and an upper bound below it, so that a target is never expected to
-// do better than it does. Above T = 1 it is a lower bound, and a target's own answers are refused more often. The same holds
-// where it draws from fewer tokens (top_p, top_k, min_p: it is expected to do worse than it does) and where penalties and
-// biases move it to others.
+// No other token has more than m. Their true weight is Σ p·p^(1/T − 1): r·m^(1/T − 1) is exact at T = 1 and an upper bound
+// below, so that the target is never expected to keep closer to its first choices than it does. Above 1 it is a lower bound.
 type law struct {
-	nats, p [mostTops + 1]float64 // falling; the last are of the others
-	drawn   [mostTops + 1]float64 // chance that it is
-	n       int                   // of these; 0 where nothing is told
-	others  bool                  // they have a share
-	entropy float64               // nats, at temperature 1, the others counted as one
+	nats, p [MaxTops + 1]float64 // at temperature 1, falling; of the others, which are the last, m
+	drawn   [MaxTops + 1]float64 // q
+	n       int                  // of these; 0 where nothing is told
+	others  bool                 // they have a share
+	entropy float64              // nats, at temperature 1, the others counted as one
 }
 
 // read takes the logprobs of the likeliest tokens, falling.
 func (l *law) read(tops []float64, temperature float64) {
-	steep := min(1/temperature, steepest) - 1
+	steep := min(1/temperature, maxSteep) - 1
 	rest := 1.0
-	for _, v := range tops[:min(len(tops), mostTops)] {
+	for _, v := range tops[:min(len(tops), MaxTops)] {
 		v = min(v, 0) // rounding may lift it
 		p := math.Exp(v)
 		l.add(v, p, p, steep)
@@ -49,7 +46,7 @@ func (l *law) read(tops []float64, temperature float64) {
 		l.n = 0
 		return
 	}
-	if m := min(rest, l.p[l.n-1]); rest > leastMass && m > 0 {
+	if m := min(rest, l.p[l.n-1]); rest > minMass && m > 0 {
 		l.others = true
 		l.add(math.Log(m), m, rest, steep)
 		l.entropy -= rest * math.Log(rest)
@@ -81,9 +78,8 @@ func (l *law) unlisted() (p, nats float64) {
 	return l.p[l.n-1], l.nats[l.n-1]
 }
 
-// excess holds a sum over an answer's tokens against what it would come to in an answer of the target's own. There,
-// each term less its mean is a martingale difference, whatever came before, so that the cumulants of the sum are near
-// the sums of the terms' own.
+// excess holds a sum over an answer's tokens against what it would come to in an answer of the target's own. There each
+// term less its mean is a martingale difference: the variance of the sum is the expected sum of the terms' variances.
 type excess struct {
 	seen               float64
 	mean, spread, skew float64 // first, second and third cumulant of the target's own

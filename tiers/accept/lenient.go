@@ -53,7 +53,7 @@ const (
 type Opinion struct {
 	Logprob Nats      // of the token, at temperature 1
 	Top     Nats      // of the target's first choice
-	Tops    []float64 // of its likeliest tokens, falling, the first five of which count; used where answers are drawn
+	Tops    []float64 // of its likeliest tokens, falling; the first MaxTops count, where answers are drawn
 	First   bool      // the token is the first choice, or ends the answer as that does
 	Alike   bool      // differs from the first choice by white space or case at most
 }
@@ -157,7 +157,7 @@ func against(top, p float64) bool { return top >= sureOfOther && p < littleOfIt 
 // expect adds what a token that the target draws itself would bring.
 func (l *Lenient) expect(own *law, enough float64) {
 	refused, failed := 0.0, 0.0
-	var far [mostTops + 1]float64
+	var far [MaxTops + 1]float64
 	for i, q := range own.drawn[:own.n] {
 		far[i] = own.nats[0] - own.nats[i]
 		if p := own.p[i]; p < enough {
