@@ -46,10 +46,11 @@ func (l *law) read(tops []float64, temperature float64) {
 		l.n = 0
 		return
 	}
-	if m := min(rest, l.p[l.n-1]); rest > minMass && m > 0 {
+	if k := l.n - 1; rest > minMass && l.p[k] > 0 {
+		nats := math.Log(rest)
 		l.others = true
-		l.add(math.Log(m), m, rest, steep)
-		l.entropy -= rest * math.Log(rest)
+		l.add(min(nats, l.nats[k]), min(rest, l.p[k]), rest, steep)
+		l.entropy -= rest * nats
 	}
 	sum := 0.0
 	for _, w := range l.drawn[:l.n] {
