@@ -16,9 +16,9 @@ import (
 const (
 	// scoreUnit is the length in tokens up to which the timeout of a score holds.
 	scoreUnit = 1000
-	// typicalTop is how many alternatives are wanted where the entropy of the target's
-	// distribution counts, and firstTop where only its first choice does.
-	typicalTop, firstTop = 5, 1
+	// lawTop is how many alternatives are wanted where the target's law counts, because
+	// answers are drawn from it, and firstTop where only its first choice does.
+	lawTop, firstTop = accept.MaxTops, 1
 )
 
 // ask asks the target what it thinks of the draft as far as it is. nil is that it could not
@@ -120,7 +120,7 @@ func (j *job) rule(span []accept.Choice) *accept.Check {
 	if j.receipt.Plan.Mode == ModeVerify {
 		c = accept.Greedy(said, j.cfg.Tie)
 	} else {
-		c = j.cfg.Strictness.Leniency(j.ask.Request.Temperature > 0).Check(said)
+		c = j.cfg.Strictness.Leniency(j.ask.Request.Temperature).Check(said)
 	}
 	return &c
 }
@@ -138,7 +138,7 @@ func opinions(s spanScores) []accept.Choice {
 	for i, t := range s.Tokens {
 		ends := slices.Contains(s.eos, s.ids[i]) && slices.Contains(s.eos, t.TopID)
 		out[i] = accept.Choice{ID: t.TopID, Opinion: accept.Opinion{
-			Logprob: accept.Nats(t.Logprob), Top: accept.Nats(t.Top), Entropy: accept.Entropy(t.Tops),
+			Logprob: accept.Nats(t.Logprob), Top: accept.Nats(t.Top), Tops: t.Tops,
 			First: t.TopID == s.ids[i] || ends, Alike: t.Alike,
 		}}
 	}
@@ -161,7 +161,7 @@ func (j *job) scoredAt(ctx context.Context, prompt, ids []int32, said *Checked, 
 		q.Style, out.eos = card.Scoring, card.EOS
 	}
 	if j.ask.Request.Temperature > 0 {
-		q.Top = typicalTop
+		q.Top = lawTop
 	}
 	k := j.scoreCall(q.Path(), q.Body(nil), len(prompt)+len(ids))
 	k.demand.IDs, k.demand.Warm = func() []int32 { return slices.Concat(prompt, ids) }, warm

@@ -55,6 +55,10 @@ func lengthOf(prompt int) string {
 	return "above_4k"
 }
 
+// labelRules numbers the way in which labels are made. Evidence of labels made in another way does not count: add one
+// with each change of [accept.Lenient] or of an audit that calls other drafts good.
+const labelRules = 2
+
 // rulesOf is a fingerprint of what must not change while evidence counts: the models with their
 // tokenizers and templates, what a score is made of, and what makes a draft good.
 func rulesOf(cfg Config, f Facts) string {
@@ -66,7 +70,7 @@ func rulesOf(cfg Config, f Facts) string {
 	}
 	a := &cfg.Accept
 	auditor, _ := auditorFor(cfg, f)
-	_, _ = fmt.Fprintln(h, a.MeanOffset, a.WindowOffset, a.EntropyOffset, cfg.Risk.Map, cfg.Risk.Label, auditor, cfg.Strictness,
+	_, _ = fmt.Fprintln(h, labelRules, a.MeanOffset, a.WindowOffset, a.EntropyOffset, cfg.Risk.Map, cfg.Risk.Label, auditor, cfg.Strictness,
 		cfg.Risk.Prefix, cfg.Tie, cfg.JudgeOdds, cfg.Refusals, cfg.HoldbackTokens)
 	return fmt.Sprintf("%08x", h.Sum32())
 }

@@ -137,6 +137,25 @@ func TestALenientModeServesOnlyWhatTheTargetStandsBy(t *testing.T) {
 	}
 }
 
+func TestALenientModeStandsByWhatTheTargetMightHaveDrawn(t *testing.T) {
+	r := probedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{}) // the draft is the target's equal
+	r.cfg.Mode, r.cfg.Accept.Threshold = ModeLenient, -20
+	passed := 0
+	for _, p := range prompts(40) {
+		body := chat(p, `,"max_tokens":300`)
+		_, rc, err := r.ask(openai.Chat, Auto, strings.Replace(body, `"temperature":0`, `"temperature":1`, 1))
+		if err != nil || len(rc.Checks) != 1 {
+			t.Fatalf("%+v, %v, %s", rc.Checks, err, rc.Verdict.Reason)
+		}
+		if rc.Checks[0].Pass {
+			passed++
+		}
+	}
+	if passed < 39 {
+		t.Errorf("of 40 drafts that the target might have drawn itself it stands by %d", passed)
+	}
+}
+
 func TestScoresThatGoWrongAreNobodysTrouble(t *testing.T) {
 	for _, fault := range []string{"error", "hang", "short", "misaligned", "garbage", "die"} {
 		t.Run(fault, func(t *testing.T) {

@@ -62,7 +62,7 @@ var specs = sorted([]Spec{
 		choice(func(v *Values) *tiers.HeadCheck { return &v.Tiers.Head }, tiers.HeadAuto, tiers.HeadAlways, tiers.HeadOff)),
 	route("speculation.auroc", "0.75", "How well the draft's own score tells its good answers from its bad ones: the chance that a good one scores higher. From 0.8 on asking the target about doubtful drafts is not worth its price.",
 		number(0.5, 1, func(v *Values) *float64 { return &v.Tiers.AUROC })),
-	route("speculation.strictness", "balanced", "How plausible a draft's tokens must be to the target when it is asked: `high` at least half of its first choice's probability, `balanced` three tenths, `loose` a tenth.",
+	route("speculation.strictness", "balanced", "How plausible a draft's tokens must be to the target when it is asked: `high` at least half of its first choice's probability, `balanced` three tenths, `loose` a tenth. Of an answer of temperature T, a draft may have as many implausible tokens as the target's own answers have at T.",
 		choice(func(v *Values) *accept.Strictness { return &v.Tiers.Strictness }, accept.StrictHigh, accept.StrictBalanced, accept.StrictLoose)),
 	route("speculation.judge_nats", "0", "Where the target is asked in words whether a draft is right: the log odds of yes to no from which on it passes.",
 		number(-20, 20, func(v *Values) *accept.Nats { return &v.Tiers.JudgeOdds })),
@@ -103,7 +103,7 @@ var specs = sorted([]Spec{
 	route("speculation.max_prompt_tokens", "4000", "Prompts estimated longer than this go straight to the target.",
 		whole(0, 1000000, func(v *Values) *int { return &v.Tiers.MaxPrompt })),
 
-	route("risk.label", "lenient", "What makes an audited draft good: `lenient` (every token plausible to the target, by `speculation.strictness`), `judge` (the target, asked in words, calls it right), `regenerate` (its own answer says the same, or it calls the draft right), `greedy_prefix` (its own first choices go as far as `risk.prefix_share`).",
+	route("risk.label", "lenient", "What makes an audited draft good: `lenient` (its tokens are plausible to the target, by `speculation.strictness`; above temperature 0 as plausible as those that the target draws itself), `judge` (the target, asked in words, calls it right), `regenerate` (its own answer says the same, or it calls the draft right), `greedy_prefix` (its own first choices go as far as `risk.prefix_share`).",
 		choice(func(v *Values) *tiers.Label { return &v.Tiers.Risk.Label }, tiers.LabelLenient, tiers.LabelJudge, tiers.LabelRegenerate, tiers.LabelPrefix)),
 	route("risk.prefix_share", "0.9", "With `risk.label` `greedy_prefix`: share of a draft that must be the target's own first choices.",
 		number(0, 1, func(v *Values) *float64 { return &v.Tiers.Risk.Prefix })),

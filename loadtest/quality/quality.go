@@ -115,8 +115,8 @@ func (j *Judge) identical(q *loadtest.Request, prompt, ids []int32) bool {
 
 // stands applies the lenient rule.
 func (j *Judge) stands(q *loadtest.Request, prompt, ids []int32) bool {
-	span := accept.Lenient{Leniency: accept.Balanced(q.Temperature > 0)}
-	j.choices(prompt, ids, span.Typical, func(c accept.Choice) { span.Add(c.Opinion) })
+	span := accept.Lenient{Leniency: accept.Balanced(q.Temperature)}
+	j.choices(prompt, ids, span.Temperature > 0, func(c accept.Choice) { span.Add(c.Opinion) })
 	return span.Stands()
 }
 
@@ -127,14 +127,20 @@ func (j *Judge) Choices(prompt, ids []int32) []accept.Choice {
 	return out
 }
 
-func (j *Judge) choices(prompt, ids []int32, typical bool, visit func(accept.Choice)) {
+func (j *Judge) choices(prompt, ids []int32, sampled bool, visit func(accept.Choice)) {
+	var room []float64
+	if sampled {
+		room = make([]float64, 0, len(ids)*accept.MaxTops)
+	}
 	j.target.model.Score(prompt, ids, func(i int, d *vllmsim.Dist) bool {
 		best := d.Argmax()
 		c := accept.Choice{ID: best, Opinion: accept.Opinion{
 			Logprob: accept.Nats(d.LogProb(ids[i])), Top: accept.Nats(d.LogProb(best)), First: best == ids[i],
 		}}
-		if typical {
-			c.Entropy = entropy(d)
+		if sampled {
+			n := len(room)
+			room = appendTops(room, d)
+			c.Tops = room[n:]
 		}
 		if !c.First {
 			c.Alike = alike(j.tok, best, ids[i])
@@ -171,14 +177,10 @@ func alike(t *vllmsim.Tokenizer, a, b int32) bool {
 	return strings.EqualFold(strings.TrimSpace(t.Decode([]int32{a}, false)), strings.TrimSpace(t.Decode([]int32{b}, false)))
 }
 
-// entropy is that of the whole distribution, in nats.
-func entropy(d *vllmsim.Dist) float64 {
-	h := 0.0
-	for _, c := range d.Top {
-		h -= c.P * math.Log(c.P)
+// appendTops appends the logprobs of the likeliest tokens, as many as the gateway asks an engine for.
+func appendTops(dst []float64, d *vllmsim.Dist) []float64 {
+	for _, c := range d.Top[:min(accept.MaxTops, len(d.Top))] {
+		dst = append(dst, math.Log(c.P))
 	}
-	if d.Tail > 0 {
-		h -= float64(d.Vocab-len(d.Top)) * d.Tail * math.Log(d.Tail)
-	}
-	return h
+	return dst
 }

@@ -57,7 +57,7 @@ func (r *request) rule(said []accept.Choice) *accept.Check {
 	if r.plan.Mode == tiers.ModeVerify {
 		c = accept.Greedy(span, cfg.Tie)
 	} else {
-		c = cfg.Strictness.Leniency(r.req.Temperature > 0).Check(span)
+		c = cfg.Strictness.Leniency(r.req.Temperature).Check(span)
 	}
 	return &c
 }

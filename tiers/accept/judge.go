@@ -263,15 +263,6 @@ func (j *Judge) SafePrefix() int {
 	return min(j.worstStart, j.n)
 }
 
-// Entropy is that of a distribution of which the most likely tokens' logprobs are known, the
-// rest counted as one. Nats; 0 where none is known.
-func Entropy(tops []float64) float64 {
-	if len(tops) == 0 {
-		return 0
-	}
-	return truncatedEntropy(0, tops)
-}
-
 // truncatedEntropy is H = −Σ p ln p over the alternatives, the unlisted mass r
 // counted as one more: − r ln r. Nats.
 func truncatedEntropy(logprob float64, top []float64) float64 {

@@ -4,10 +4,11 @@ import "math"
 
 // Leniency says how far a token may stray from what the target would have chosen.
 type Leniency struct {
-	Eps      float64 // least probability, as a share of the target's first choice
-	Typical  bool    // tokens that are typical for the target pass too: for answers drawn at a temperature above 0
-	Failures float64 // share of the tokens that may fail
-	MeanGap  Nats    // largest mean distance to the target's first choice
+	Temperature float64 // that answers are drawn at; 0: the first choice is taken, nothing is drawn
+	Eps         float64 // least probability, as a share of the target's first choice
+	Typical     bool    // tokens that are typical for the target pass too: for answers that are drawn
+	Failures    float64 // share of the tokens that may fail, beyond what chance makes
+	MeanGap     Nats    // largest mean distance to the target's first choice, beyond what chance makes
 }
 
 // Strictness is a public name for a Leniency (acceptance.md §3.4).
@@ -20,23 +21,22 @@ const (
 	StrictLoose    Strictness = "loose"    // a tenth
 )
 
-// Leniency returns what the name stands for; sampled says that the answer is drawn at a
-// temperature above 0. Any other name is balanced.
-func (s Strictness) Leniency(sampled bool) Leniency {
+// Leniency returns what the name stands for where answers are drawn at the temperature, 0 … 2
+// (0: nothing is drawn). Any other name is balanced.
+func (s Strictness) Leniency(temperature float64) Leniency {
+	l := Leniency{Temperature: temperature, Eps: 0.3, Typical: temperature > 0, Failures: 0.02, MeanGap: 0.15}
 	switch s {
 	case StrictHigh:
-		return Leniency{Eps: 0.5, Failures: 0.005, MeanGap: 0.15}
+		l.Eps, l.Failures, l.Typical = 0.5, 0.005, false
 	case StrictLoose:
-		return Leniency{Eps: 0.1, Typical: sampled, Failures: 0.05, MeanGap: 0.15}
+		l.Eps, l.Failures = 0.1, 0.05
 	}
-	return Balanced(sampled)
+	return l
 }
 
 // Balanced is the default strictness (acceptance.md §3.4): a token passes with at
 // least 0.3 of the first choice's probability, and one in fifty may fail.
-func Balanced(sampled bool) Leniency {
-	return Leniency{Eps: 0.3, Typical: sampled, Failures: 0.02, MeanGap: 0.15}
-}
+func Balanced(temperature float64) Leniency { return StrictBalanced.Leniency(temperature) }
 
 const (
 	// A token is a confident disagreement when the target was this sure of another
@@ -51,11 +51,11 @@ const (
 
 // Opinion is what the target says of one token that it did not choose itself.
 type Opinion struct {
-	Logprob Nats    // of the token
-	Top     Nats    // of the target's first choice
-	Entropy float64 // of the target's distribution, nats; used only when Typical
-	First   bool    // the token is the first choice, or ends the answer as that does
-	Alike   bool    // differs from the first choice by white space or case at most
+	Logprob Nats      // of the token, at temperature 1
+	Top     Nats      // of the target's first choice
+	Tops    []float64 // of its likeliest tokens, falling; the first MaxTops count, where answers are drawn
+	First   bool      // the token is the first choice, or ends the answer as that does
+	Alike   bool      // differs from the first choice by white space or case at most
 }
 
 // Check is the target's word on a span of a draft.
@@ -74,7 +74,7 @@ func (l Leniency) Check(span []Opinion) Check {
 	for _, o := range span {
 		run.Add(o)
 	}
-	c := Check{Pass: run.Stands(), Kept: len(span), Failed: run.failed, Reason: ReasonStandsBy}
+	c := Check{Pass: run.Stands(), Kept: len(span), Failed: int(run.failures.seen), Reason: ReasonStandsBy}
 	if run.n > 0 {
 		c.Score = Nats(-run.gap / float64(run.n))
 	}
@@ -83,9 +83,9 @@ func (l Leniency) Check(span []Opinion) Check {
 	}
 	c.Reason = ReasonDisagrees
 	switch {
-	case run.refused:
-		c.Kept = run.firstRefused
-	case run.failed > 0:
+	case run.against.seen > 0:
+		c.Kept = run.firstAgainst
+	case run.failures.seen > 0:
 		c.Kept = run.firstFailed
 	default: // the sum of small distances: nothing stands out
 		c.Kept = 0
@@ -95,40 +95,85 @@ func (l Leniency) Check(span []Opinion) Check {
 
 // Lenient judges a span of tokens by the target's opinions. The zero value with a
 // Leniency is ready.
+//
+// It sums three things over the tokens x of the span, with p the target's law at the place of each, and p₁ the probability
+// of its first choice:
+//
+//	confident disagreements   p₁ ≥ 0.9, p(x) < 0.01, and x is not the first choice in other case or white space
+//	failures                  p(x) < min(Eps·p₁, typical), where typical counts only if Typical
+//	distance                  ln p₁ − ln p(x), nats
+//
+// Where nothing is drawn a span of n tokens stands while these are at most 0, Failures·n and MeanGap·n. Where answers are
+// drawn, the target's own have such tokens too: a sum may then exceed what it would come to in an answer of the target's
+// own at that temperature by the same amount, or by what chance makes of such an answer, if that is more (see law and
+// excess, and tiers/risk/README.md for the derivation and what it was measured to do). A token that the target does not
+// list counts as the likeliest that it might be. Without Tops a span is judged as if nothing were drawn.
 type Lenient struct {
 	Leniency
 
-	n, failed                 int
-	firstFailed, firstRefused int
-	gap                       float64
-	refused                   bool
+	n                         int
+	firstAgainst, firstFailed int
+	gap                       float64 // nats, of all tokens as they are
+
+	against, failures, far excess
 }
 
-// Add takes the opinion on the next token.
+// Add takes the opinion on the next token. It does not keep o.Tops.
 func (l *Lenient) Add(o Opinion) {
 	l.n++
 	l.gap += float64(o.Top - o.Logprob)
-	p, top := math.Exp(float64(o.Logprob)), math.Exp(float64(o.Top))
-	if top >= sureOfOther && p < littleOfIt && !o.Alike && !o.First {
-		if !l.refused {
-			l.firstRefused = l.n - 1
+	nats, top := float64(o.Logprob), math.Exp(float64(o.Top))
+	p, enough := math.Exp(nats), l.Eps*top
+	if l.Temperature > 0 {
+		var own law
+		own.read(o.Tops, l.Temperature)
+		if l.Typical {
+			enough = min(enough, typicalFloor, typicalScale*math.Exp(-own.entropy))
 		}
-		l.refused = true
+		l.expect(&own, enough)
+		if least, leastNats := own.unlisted(); p < least {
+			p, nats = least, leastNats
+		}
 	}
-	if p >= l.Eps*top {
+	l.far.seen += float64(o.Top) - nats
+	if against(top, p) && !o.Alike && !o.First {
+		if l.against.seen == 0 {
+			l.firstAgainst = l.n - 1
+		}
+		l.against.seen++
+	}
+	if p >= enough {
 		return
 	}
-	if l.Typical && p >= math.Min(typicalFloor, typicalScale*math.Exp(-o.Entropy)) {
-		return
-	}
-	if l.failed == 0 {
+	if l.failures.seen == 0 {
 		l.firstFailed = l.n - 1
 	}
-	l.failed++
+	l.failures.seen++
+}
+
+// against reports whether a token of probability p is a confident disagreement.
+func against(top, p float64) bool { return top >= sureOfOther && p < littleOfIt }
+
+// expect adds what a token that the target draws itself would bring.
+func (l *Lenient) expect(own *law, enough float64) {
+	refused, failed := 0.0, 0.0
+	var far [MaxTops + 1]float64
+	for i, q := range own.drawn[:own.n] {
+		far[i] = own.nats[0] - own.nats[i]
+		if p := own.p[i]; p < enough {
+			failed += q
+		}
+		if against(own.p[0], own.p[i]) {
+			refused += q
+		}
+	}
+	l.against.chance(refused)
+	l.failures.chance(failed)
+	l.far.values(far[:own.n], own.drawn[:own.n])
 }
 
 // Stands reports whether the target stands by the span. It does by an empty one.
 func (l *Lenient) Stands() bool {
 	n := float64(l.n)
-	return !l.refused && float64(l.failed) <= l.Failures*n && l.gap <= float64(l.MeanGap)*n
+	return l.against.within(0) && l.failures.within(l.Failures*n) && l.far.within(float64(l.MeanGap)*n)
 }
