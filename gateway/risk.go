@@ -31,7 +31,7 @@ const (
 // is not known, or there is none.
 type RiskView struct {
 	Route  string    `json:"route"`
-	Bucket string    `json:"bucket"` // kind of request: length class and fingerprint of models and rules
+	Bucket string    `json:"bucket"` // kind of request: length class, _t0 at temperature 0, and fingerprint of models and rules
 	Lot    string    `json:"lot"`    // conf: accepted on the draft's own score; head: because the target stood by its first tokens
 	State  RiskState `json:"state"`
 

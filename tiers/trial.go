@@ -8,6 +8,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -32,7 +33,7 @@ type Kind struct {
 // score and a label are made. Requests of another kind are never evidence for it.
 func KindOf(cfg Config, f Facts) Kind {
 	rules := rulesOf(cfg, f)
-	own := lengthOf(f.Request.PromptTokens) + "." + rules
+	own := trafficClass(f.Request) + "." + rules
 	if f.Apart != "" {
 		own += "." + f.Apart
 	}
@@ -44,15 +45,23 @@ func KindOf(cfg Config, f Facts) Kind {
 	}
 }
 
-// lengthOf is the class of a prompt's length in tokens (acceptance.md §3.5).
-func lengthOf(prompt int) string {
+// greedyClass ends the class of requests at temperature 0. Their drafts score higher, and hide other errors, than drafts that are drawn:
+// together the score would tell good drafts from bad ones much worse (loadtest/README.md).
+const greedyClass = "_t0"
+
+// trafficClass is the class of a prompt's length in tokens (acceptance.md §3.5), and of how the answer is drawn.
+func trafficClass(r *openai.Request) string {
+	class := "above_4k"
 	switch {
-	case prompt <= 1024:
-		return "to_1k"
-	case prompt <= 4096:
-		return "to_4k"
+	case r.PromptTokens <= 1024:
+		class = "to_1k"
+	case r.PromptTokens <= 4096:
+		class = "to_4k"
 	}
-	return "above_4k"
+	if r.Temperature == 0 {
+		class += greedyClass
+	}
+	return class
 }
 
 // labelRules numbers the way in which labels are made. Evidence of labels made in another way does not count: add one
