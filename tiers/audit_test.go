@@ -79,10 +79,10 @@ func (n *notebook) OpenWarmup(_ context.Context, k risk.Key, ticket string) (ris
 	return n.state(k).OpenWarmup(n.rule, ticket, time.Now()), nil
 }
 
-func (n *notebook) Drafted(k risk.Key, served bool) {
+func (n *notebook) Drafted(k risk.Key, made, served int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.state(k).Drafted(n.rule, 1, map[bool]int{true: 1}[served], time.Now())
+	n.state(k).Drafted(n.rule, made, served, time.Now())
 }
 
 func (n *notebook) Close(_ context.Context, k risk.Key, ticket string, bad bool) error {

@@ -70,9 +70,10 @@ func (h *history) begin(i int) {
 func (h *history) warmup(i int) {
 	h.t.Helper()
 	if h.rng.IntN(2) == 0 {
-		h.shared.Drafted(chat, i%3 == 0)
+		made, served := i%2, map[bool]int{true: i % 2}[i%3 == 0]
+		h.shared.Drafted(chat, made, served)
 		h.shared.tellDrafted(h.t.Context())
-		h.alone.Drafted(h.rule, 1, map[bool]int{true: 1}[i%3 == 0], time.Now())
+		h.alone.Drafted(h.rule, made, served, time.Now())
 		h.begun()
 		return
 	}
