@@ -29,7 +29,7 @@ type notebook struct {
 	fates  map[risk.Fate]int
 	bad    map[string]bool // outcomes by ticket
 
-	warmups int // audits of drafts that the warm-up served
+	warmups []string // tickets of audits of drafts that the warm-up served
 }
 
 func newNotebook(rule risk.Rule) *notebook {
@@ -75,8 +75,11 @@ func (n *notebook) Open(_ context.Context, a Audit) (risk.Fate, error) {
 func (n *notebook) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.Fate, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.warmups++
-	return n.state(k).OpenWarmup(n.rule, ticket, time.Now()), nil
+	fate := n.state(k).OpenWarmup(n.rule, ticket, time.Now())
+	if fate == risk.Booked {
+		n.warmups = append(n.warmups, ticket)
+	}
+	return fate, nil
 }
 
 func (n *notebook) Drafted(k risk.Key, made, served int) {

@@ -111,7 +111,6 @@ func (tr traffic) replay(seed, number uint64) result {
 		r.request(at)
 	}
 	r.epochs, r.hopeless, r.ended = r.state.born, r.state.Hopeless, r.state.Warmup.Ended
-	r.excess = float64(r.wrong) - r.rule.Eps*float64(r.served)
 	return r.result
 }
 

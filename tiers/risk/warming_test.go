@@ -11,8 +11,7 @@ type warming struct {
 
 // warmed is what a replay's warm-up served.
 type warmed struct {
-	served, wrong int     // drafts, and bad ones among them
-	excess        float64 // bad ones beyond ε of the served
+	served, wrong int // drafts, and bad ones among them
 	ended         Ending
 	endedAt       int // request after which nothing was served by it any more
 }

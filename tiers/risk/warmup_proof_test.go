@@ -92,7 +92,7 @@ func (h hour) tell(t *testing.T, pace int, of []result) {
 	var ended [4]float64
 	for i := range of {
 		ended[of[i].ended] += 1 / n
-		excess += of[i].excess / n
+		excess += (float64(of[i].wrong) - leased.Eps*float64(of[i].served)) / n
 	}
 	served := func(o *result) int { return o.served }
 	wrong := func(o *result) int { return o.wrong }
