@@ -347,6 +347,8 @@ func extraOf(e *cache.Entry, result cache.Result, age time.Duration) []byte {
 	b = openai.AppendQuote(append(b, `,"acceptance":`...), word)
 	for part := range strings.SplitSeq(rest, ";") {
 		switch name, value, _ := strings.Cut(part, "="); name {
+		case "phase":
+			b = openai.AppendQuote(append(b, `,"phase":`...), value)
 		case "reason":
 			b = openai.AppendQuote(append(b, `,"reason":`...), value)
 		case "score":

@@ -29,7 +29,7 @@ type notebook struct {
 	fates  map[risk.Fate]int
 	bad    map[string]bool // outcomes by ticket
 
-	warmups int // audits of drafts that the warm-up served
+	warmups []string // tickets of audits of drafts that the warm-up served
 }
 
 func newNotebook(rule risk.Rule) *notebook {
@@ -75,14 +75,17 @@ func (n *notebook) Open(_ context.Context, a Audit) (risk.Fate, error) {
 func (n *notebook) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.Fate, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.warmups++
-	return n.state(k).OpenWarmup(n.rule, ticket, time.Now()), nil
+	fate := n.state(k).OpenWarmup(n.rule, ticket, time.Now())
+	if fate == risk.Booked {
+		n.warmups = append(n.warmups, ticket)
+	}
+	return fate, nil
 }
 
-func (n *notebook) Drafted(k risk.Key, served bool) {
+func (n *notebook) Drafted(k risk.Key, made, served int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.state(k).Drafted(n.rule, 1, map[bool]int{true: 1}[served], time.Now())
+	n.state(k).Drafted(n.rule, made, served, time.Now())
 }
 
 func (n *notebook) Close(_ context.Context, k risk.Key, ticket string, bad bool) error {

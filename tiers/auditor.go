@@ -17,8 +17,9 @@ type Evidence interface {
 	Open(ctx context.Context, a Audit) (risk.Fate, error)
 	// OpenWarmup books the audit of a draft that the warm-up of a key served.
 	OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.Fate, error)
-	// Drafted notes a draft that was made for a request in the time of the warm-up, and whether it was the answer. It does not wait.
-	Drafted(k risk.Key, served bool)
+	// Drafted notes a request in the time of the warm-up: how many drafts were made for it, and how many of them were the answer. The
+	// first begins the warm-up. It does not wait.
+	Drafted(k risk.Key, made, served int)
 	// Close ends one that was booked.
 	Close(ctx context.Context, k risk.Key, ticket string, bad bool) error
 }
@@ -41,7 +42,7 @@ func (noEvidence) Open(context.Context, Audit) (risk.Fate, error) { return risk.
 func (noEvidence) OpenWarmup(context.Context, risk.Key, string) (risk.Fate, error) {
 	return risk.Stale, nil
 }
-func (noEvidence) Drafted(risk.Key, bool)                              {}
+func (noEvidence) Drafted(risk.Key, int, int)                          {}
 func (noEvidence) Close(context.Context, risk.Key, string, bool) error { return nil }
 
 const (

@@ -75,8 +75,8 @@ func (j *job) press(planned Plan) {
 		j.ask.Class >= highest || !j.cascade.short(j.route.Model, j.route.Target.Name(), j.ask.Class) {
 		return
 	}
-	if !j.receipt.Plan.Judged {
-		j.cfg.Accept.Threshold = unreachable
+	if !j.receipt.Plan.Judged || j.trial != nil && j.trial.Warmup {
+		j.cfg.Accept.Threshold = unreachable // what nothing certifies is not told apart from what is below it
 	}
 	if j.trial != nil {
 		j.trial.Shadow, j.trial.Warmup = false, false

@@ -12,7 +12,7 @@ import (
 func (j *job) learn(err error) {
 	rc := j.receipt
 	j.fund()
-	j.warmed()
+	j.warmed(err)
 	shut := rc.Plan.Reason == economy.NoSaving || rc.Plan.Reason == economy.TTFT
 	if err != nil || !rc.judged() && !shut || rc.Verdict.Reason == reasonLost || rc.Verdict.Reason == reasonBlock || rc.Verdict.Reason == accept.ReasonNoVerdict {
 		return
@@ -31,13 +31,20 @@ func (j *job) learn(err error) {
 	})
 }
 
-// warmed notes what became of a request in the time of its kind's warm-up.
-func (j *job) warmed() {
+// warmed notes what became of a request in the time of its kind's warm-up. The first begins it, whether it was drafted or not.
+func (j *job) warmed(err error) {
 	rc := j.receipt
-	if j.trial == nil || !j.views.Early(&j.cfg.Risk) || !rc.judged() && !j.trial.Shadow {
+	if j.trial == nil || !j.views.Early(&j.cfg.Risk) {
 		return
 	}
-	j.cascade.evidence.Drafted(j.trial.Own.Key, j.trial.Warmup && rc.Tier == Draft && rc.Verdict.Accept)
+	made, served := 0, 0
+	if rc.judged() || j.trial.Shadow {
+		made = 1
+	}
+	if err == nil && rc.ofWarmup() {
+		served = 1
+	}
+	j.cascade.evidence.Drafted(j.trial.Own.Key, made, served)
 }
 
 // account books what the request would have cost the target alone, and what it did cost, by

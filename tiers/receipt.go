@@ -227,8 +227,16 @@ func (rc *Receipt) Acceptance() string {
 // phaseWarmup marks what was judged by a warm-up's threshold.
 const phaseWarmup = ";phase=warmup"
 
-// warmup reports whether the draft was judged by a warm-up's threshold.
-func (rc *Receipt) warmup() bool { return rc.judged() && rc.Trial != nil && rc.Trial.Warmup }
+// warmup reports whether the draft was judged by a warm-up's threshold, and not by the target's word.
+func (rc *Receipt) warmup() bool {
+	return rc.judged() && rc.Trial != nil && rc.Trial.Warmup && (rc.Verdict.Lot == "" || rc.Verdict.Lot == accept.LotWarmup)
+}
+
+// ofWarmup reports whether a draft that only a warm-up's threshold stands by is the answer.
+func (rc *Receipt) ofWarmup() bool {
+	word, _ := rc.verdict()
+	return rc.warmup() && word == "accepted" && rc.Tier == Draft && rc.Finish != ""
+}
 
 // OfWarmup reports whether an answer was judged by a warm-up's threshold, by what [Receipt.Acceptance] said of it.
 func OfWarmup(acceptance string) bool { return strings.Contains(acceptance, phaseWarmup) }

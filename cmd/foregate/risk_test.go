@@ -193,6 +193,30 @@ func TestAKindIsImportedWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
+// Evidence of another model has another fingerprint: it is kept, nothing is served by it, and the operator is told.
+func TestEvidenceOfAnotherModelIsSaidToBeSo(t *testing.T) {
+	n := node(t, nil)
+	o := newOperator(t, n)
+	o.enter("risk import", auditsFile(t, pastAudits(400)))
+	alien := pastAudits(400)
+	for i := range alien {
+		alien[i].Key.Bucket = "to_1k.ffffffff"
+	}
+	const want = "; the route's requests are of other models or rules than ffffffff, so that none goes by this yet"
+	for _, flags := range []string{"--dry-run ", ""} {
+		if out := o.enter("risk import", strings.Fields(flags+auditsFile(t, alien))...); !strings.Contains(out, want) {
+			t.Errorf("%q: got %q, want %q in it", flags, out, want)
+		}
+	}
+	again := pastAudits(900)[400:]
+	for i := range again {
+		again[i].Ticket += "x"
+	}
+	if out := o.enter("risk import", auditsFile(t, again)); strings.Contains(out, "other models") {
+		t.Errorf("of the route's own: %q", out)
+	}
+}
+
 // auditsFile writes a file as export does.
 func auditsFile(t *testing.T, all []evidence.LogEntry) string {
 	t.Helper()

@@ -92,26 +92,48 @@ const mostPiles = 1024
 // took is what came of a pile.
 type took struct {
 	evidence.Imported
-	dry bool
+	dry   bool
+	other bool // the route is known to have other models or rules, and not those of the pile
 }
 
 // take imports a pile, or tells what would come of it.
 func (c *riskImportCmd) take(b *bench, p *pile) (took, error) {
 	rule := b.rule(p.key.Route)
-	if !c.DryRun {
-		im, err := b.book.Import(b.ctx, p.key, p.entries, rule)
-		return took{im, false}, err
-	}
 	all, err := b.book.All(b.ctx)
 	if err != nil {
 		return took{}, err
+	}
+	other := others(all, p.key)
+	if !c.DryRun {
+		im, err := b.book.Import(b.ctx, p.key, p.entries, rule)
+		return took{im, false, other}, err
 	}
 	var s risk.State
 	if i := slices.IndexFunc(all, func(k evidence.Known) bool { return k.Key == p.key }); i >= 0 {
 		s = all[i].State
 	}
 	im, err := rehearse(&s, rule, p.entries)
-	return took{im, true}, err
+	return took{im, true, other}, err
+}
+
+// others reports whether all that is known of a key's route is of other models or rules than the key's.
+func others(all []evidence.Known, key risk.Key) bool {
+	some := false
+	for i := range all {
+		if k := all[i].Key; k.Route == key.Route {
+			if some = true; rulesIn(k) == rulesIn(key) {
+				return false
+			}
+		}
+	}
+	return some
+}
+
+// rulesIn is the fingerprint of models and rules in a key.
+func rulesIn(k risk.Key) string {
+	_, rest, _ := strings.Cut(k.Bucket, ".")
+	rules, _, _ := strings.Cut(rest, ".")
+	return rules
 }
 
 // rehearse imports entries into a copy of a state.
@@ -168,6 +190,9 @@ func (p *pile) outcome(t took, err error, rule risk.Rule) string {
 	}
 	if t.Placed {
 		text += "; thresholds placed by them"
+	}
+	if t.other {
+		text += "; the route's requests are of other models or rules than " + rulesIn(p.key) + ", so that none goes by this yet"
 	}
 	if t.Op == 0 {
 		return text + fmt.Sprintf("; nothing certified at %s yet", percent(rule.Eps))

@@ -109,7 +109,7 @@ var specs = sorted([]Spec{
 		number(0, 1, func(v *Values) *float64 { return &v.Tiers.Risk.Prefix })),
 	route("risk.warmup", "serve", "What a new kind of request gets until a threshold is certified: `serve` answers by drafts above a cautious threshold from the first minute, marked `phase=warmup`, each of them audited as far as the target has capacity; `shadow` serves nothing unproven, drafts are made and audited in the background. A warm-up ends when a threshold is certified, when audits say that too many drafts are wrong, and after `risk.warmup_for`.",
 		either(func(v *Values) *bool { return &v.Tiers.Risk.Warmup }, "serve", "shadow")),
-	route("risk.warmup_for", "1h", "How long a warm-up lasts at most, from the first draft of its kind of request.",
+	route("risk.warmup_for", "1h", "How long a warm-up lasts at most, from the first request of its kind.",
 		duration(time.Minute, 24*time.Hour, func(v *Values) *time.Duration { return &v.Tiers.Risk.WarmupFor })),
 	route("risk.lease", "2000", "Audits after which a certificate is over. Fewer follow a drift sooner and accept less.",
 		whole(200, 1000000, func(v *Values) *int { return &v.Tiers.Risk.Rule.Lease })),

@@ -69,9 +69,9 @@ func (e *evidence) openWarmup(k risk.Key) string {
 	return ticket
 }
 
-// drafted notes a draft in the time of a warm-up.
-func (e *evidence) drafted(k risk.Key, served int) {
-	e.state(k).Drafted(e.rule(), 1, served, e.lab.clock.wall())
+// drafted notes a request in the time of a warm-up.
+func (e *evidence) drafted(k risk.Key, made, served int) {
+	e.state(k).Drafted(e.rule(), made, served, e.lab.clock.wall())
 }
 
 // close ends an audit.

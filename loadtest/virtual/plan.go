@@ -126,12 +126,15 @@ func (r *request) learn() {
 // warmed notes what became of a request in the time of its kind's warm-up.
 func (r *request) warmed() {
 	t := r.trial
-	if t == nil || !r.views.Early(&r.cfg.Risk) || !r.plan.Judged && !t.Shadow {
+	if t == nil || !r.views.Early(&r.cfg.Risk) {
 		return
 	}
-	served := 0
+	made, served := 0, 0
+	if r.plan.Judged || t.Shadow {
+		made = 1
+	}
 	if t.Warmup && r.out.Acceptance == "accepted" {
 		served = 1
 	}
-	r.lab.evidence.drafted(t.Own.Key, served)
+	r.lab.evidence.drafted(t.Own.Key, made, served)
 }

@@ -70,9 +70,10 @@ func (h *history) begin(i int) {
 func (h *history) warmup(i int) {
 	h.t.Helper()
 	if h.rng.IntN(2) == 0 {
-		h.shared.Drafted(chat, i%3 == 0)
+		made, served := i%2, map[bool]int{true: i % 2}[i%3 == 0]
+		h.shared.Drafted(chat, made, served)
 		h.shared.tellDrafted(h.t.Context())
-		h.alone.Drafted(h.rule, 1, map[bool]int{true: 1}[i%3 == 0], time.Now())
+		h.alone.Drafted(h.rule, made, served, time.Now())
 		h.begun()
 		return
 	}
@@ -148,7 +149,7 @@ func (h *history) same(i int) {
 func histories(t *testing.T, addr string, seeds, steps int) map[string]int {
 	seen := map[string]int{}
 	for seed := range uint64(seeds) {
-		h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 1)), shared: join(t, addr), seen: seen}
+		h := &history{t: t, rng: rand.New(rand.NewPCG(seed, 5)), shared: join(t, addr), seen: seen}
 		h.rule = risk.Rule{Eps: .2, Delta: .05, Lease: 120 + 150*int(seed%3), Run: 30 + 100*float64(seed%2)}
 		h.shared.by(h.rule)
 		if err := h.shared.Reset(t.Context(), chat); err != nil {
@@ -184,7 +185,7 @@ func TestTheScriptsDoWhatTheStateDoes(t *testing.T) {
 		seeds, least = 1, 0
 	}
 	seen := histories(t, serve(t).addr, seeds, 2500)
-	for _, what := range []string{"booked", "learned", "stale", "outside", "full", "alarm", "renewed", "hopeless", "op", "warmup booked", "warmup ended 1"} {
+	for _, what := range []string{"booked", "learned", "stale", "outside", "full", "alarm", "renewed", "hopeless", "op", "warmup booked", "warmup ended 1", "warmup ended 2"} {
 		if seen[what] < least {
 			t.Errorf("%d times %s", seen[what], what)
 		}

@@ -131,10 +131,10 @@ func (b *Book) Close(ctx context.Context, k risk.Key, ticket string, bad bool) e
 		return fmt.Errorf("evidence: %.80q is no ticket", ticket)
 	}
 	r := b.opts.Rule(k.Route)
-	var known bool
+	var known, warmup bool
 	var err error
 	if b.local != nil {
-		known, err = b.local.close(r, k, ticket, bad)
+		known, warmup, err = b.local.close(r, k, ticket, bad)
 	} else {
 		outcome := 0
 		if bad {
@@ -142,7 +142,10 @@ func (b *Book) Close(ctx context.Context, k risk.Key, ticket string, bad bool) e
 		}
 		var word string
 		word, err = b.change(ctx, closeScript, k, r, ticket, outcome)
-		known = word == "1"
+		known, warmup = word != "0", word == "2"
+	}
+	if warmup {
+		k = served(k)
 	}
 	switch {
 	case errors.Is(err, ErrAway):

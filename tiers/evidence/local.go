@@ -117,24 +117,26 @@ func checked(r risk.Rule, k risk.Key) error {
 	return checkRule(r)
 }
 
-func (l *local) close(r risk.Rule, k risk.Key, ticket string, bad bool) (bool, error) {
+// close reports whether an audit was under way, and whether it was one of what the warm-up served.
+func (l *local) close(r risk.Rule, k risk.Key, ticket string, bad bool) (was, warmup bool, err error) {
 	if err := checked(r, k); err != nil {
-		return false, err
+		return false, false, err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	known := l.kinds[k]
 	if known == nil {
-		return false, nil
+		return false, false, nil
 	}
 	known.used = l.now()
+	open := known.Warmup.Open
 	if !known.Close(r, ticket, bad) {
-		return false, nil
+		return false, false, nil
 	}
 	if at, ok := l.places[place{k, ticket}]; ok {
 		l.log[at].Label = labelOf(bad)
 	}
-	return true, nil
+	return true, known.Warmup.Open < open, nil
 }
 
 // opened puts an audit into the log.

@@ -20,6 +20,7 @@ if placed and tonumber(ARGV[6])==s.version and tonumber(ARGV[7])==s.alarm and to
   e.audits=math.max(e.audits,math.min(e.audits+audits,math.floor(lease/2)))
   for j=1,size do e.n[j]=e.n[j]+n[j]; e.k[j]=e.k[j]+k[j] end
   s.prior,s.map=tonumber(ARGV[9]),ARGV[14]
+  s.outcomes=math.min(s.outcomes+audits,maxoutcomes)
   certify()
   hopeless()
 end

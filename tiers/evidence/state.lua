@@ -6,6 +6,7 @@ local eps,delta,lease,run=tonumber(ARGV[2]),tonumber(ARGV[3]),tonumber(ARGV[4]),
 local size,from,steps,look,wanted,mostopen,openfor=16,4,20,3,200,1024,900
 local mostkeys,mostfields,most,mostturn,minoutcomes,maxoutcomes=1024,4096,9e15,1000000,30,1000000
 local certified,infeasible,wrong=1,2,3 -- why a warm-up ended
+local maxwarmupopen=256
 local bets={0,.1,.25,.4,.55,.7,.85}
 local upper={1.15,1.35,1.7,2.2,3,4.5,7}
 local rhos={1.5,2,3}

@@ -85,7 +85,7 @@ func (v *views) add(k risk.Key) *view {
 }
 
 // learn takes over a state of a key that is asked for. One that was asked earlier than what is
-// known is no news.
+// known is no news. A warm-up is not begun anew by a Redis that has forgotten it.
 func (v *views) learn(k risk.Key, s risk.State, asked time.Time) {
 	v.mu.RLock()
 	e := v.known[k]
@@ -93,9 +93,11 @@ func (v *views) learn(k risk.Key, s risk.State, asked time.Time) {
 	if e == nil {
 		return
 	}
-	next := &seen{s, asked}
 	for {
-		was := e.seen.Load()
+		was, next := e.seen.Load(), &seen{s, asked}
+		if was != nil {
+			next.Warmup = s.Warmup.After(was.Warmup)
+		}
 		if was != nil && was.at.After(asked) || e.seen.CompareAndSwap(was, next) {
 			return
 		}
@@ -124,7 +126,8 @@ type listing struct {
 }
 
 // View is what requests of a key go by: never more than a second old while Redis answers. It
-// does not wait. Of a key that was never asked for before, and that Redis has, nothing is known, and Seen is zero. A
+// does not wait. Of a key that was never asked for before, and that Redis has, nothing is known, and Seen is zero; so it is
+// while Redis takes no word of what warm-ups serve. A
 // view that is too old serves nothing, unless [Options.StaleServes].
 func (b *Book) View(k risk.Key) risk.View {
 	r, now := b.opts.Rule(k.Route), b.now()
@@ -144,7 +147,9 @@ func (b *Book) View(k risk.Key) risk.View {
 		s.Op = 0
 	}
 	v := s.View(r)
-	v.Seen = known.at
+	if v.Seen = known.at; b.drafted.untold(now) {
+		v.Seen = time.Time{}
+	}
 	return v
 }
 

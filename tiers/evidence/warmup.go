@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -13,16 +14,24 @@ import (
 type drafted struct {
 	mu     sync.Mutex
 	counts map[risk.Key]draftCount // mostKeys at most
+	since  time.Time               // of the oldest
 }
 
 // draftCount is how many drafts were made, and how many of them were the answer.
 type draftCount struct{ drafts, served int }
 
-func (d *drafted) add(k risk.Key, c draftCount) {
+// maxUntold is how long Redis may be without word of what warm-ups serve before they serve nothing: what it does not take, it does
+// not book, and it answers readers all the same.
+const maxUntold = 10 * time.Second
+
+func (d *drafted) add(k risk.Key, c draftCount, since time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.counts == nil {
-		d.counts = make(map[risk.Key]draftCount)
+		d.counts, d.since = make(map[risk.Key]draftCount), since
+	}
+	if since.Before(d.since) {
+		d.since = since
 	}
 	was, ok := d.counts[k]
 	if !ok && len(d.counts) >= mostKeys {
@@ -31,39 +40,44 @@ func (d *drafted) add(k risk.Key, c draftCount) {
 	d.counts[k] = draftCount{was.drafts + c.drafts, was.served + c.served}
 }
 
-// take returns all counts and forgets them.
-func (d *drafted) take() map[risk.Key]draftCount {
+// take returns all counts, since when they wait, and forgets them.
+func (d *drafted) take() (map[risk.Key]draftCount, time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	counts := d.counts
 	d.counts = nil
-	return counts
+	return counts, d.since
 }
 
-// Drafted notes a draft that was made for a request in the warm-up of a key, and whether it was the answer. It does not
-// wait: Redis is told within a second, and later where it does not answer.
-func (b *Book) Drafted(k risk.Key, served bool) {
-	c := draftCount{drafts: 1}
-	if served {
-		c.served = 1
-	}
+// untold reports whether counts have waited for too long.
+func (d *drafted) untold(now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.counts != nil && now.Sub(d.since) > maxUntold
+}
+
+// Drafted notes a request in the time of the warm-up of a key: how many drafts were made for it, and how many of them were the
+// answer. It does not wait: Redis is told within a second, and later where it does not answer.
+func (b *Book) Drafted(k risk.Key, made, served int) {
+	c := draftCount{made, served}
 	if b.local != nil {
 		b.local.drafted(b.opts.Rule(k.Route), k, c)
 		return
 	}
-	b.drafted.add(k, c)
+	b.drafted.add(k, c, b.now())
 }
 
 // tellDrafted tells Redis of the drafts since the last time.
 func (b *Book) tellDrafted(ctx context.Context) {
 	away := false
-	for k, c := range b.drafted.take() {
+	counts, since := b.drafted.take()
+	for k, c := range counts {
 		if !away {
 			_, err := b.change(ctx, warmupScript, k, b.opts.Rule(k.Route), "", c.drafts, c.served)
 			away = errors.Is(err, ErrAway)
 		}
 		if away {
-			b.drafted.add(k, c)
+			b.drafted.add(k, c, since)
 		}
 	}
 }
@@ -79,8 +93,17 @@ func (b *Book) OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.
 		return b.local.openWarmup(r, k, ticket)
 	}
 	word, err := b.change(ctx, warmupScript, k, r, ticket, 0, 0)
-	if errors.Is(err, ErrAway) {
-		b.metrics.count(k, labelAway)
+	switch {
+	case errors.Is(err, ErrAway):
+		b.metrics.count(served(k), labelAway)
+	case err == nil && risk.Fate(word) != risk.Booked:
+		b.metrics.count(served(k), word)
 	}
 	return risk.Fate(word), err
+}
+
+// served is a key as audits of what its warm-up served are counted by.
+func served(k risk.Key) risk.Key {
+	k.Lot = "warmup"
+	return k
 }

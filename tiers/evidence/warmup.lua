@@ -22,6 +22,9 @@ else
   w=s.warmup
   if not n or known or n>=mostopen then
     fate='full'
+  elseif w[6]>=maxwarmupopen then
+    ended(wrong)
+    fate='full'
   else
     fate='booked'
     drafted(0,0)

@@ -113,6 +113,7 @@ func (s *State) Take(r Rule, p Prior, now time.Time) bool {
 		e.N[j] += p.N[j]
 		e.K[j] += p.K[j]
 	}
+	s.Outcomes = min(s.Outcomes+p.Audits, maxOutcomes)
 	s.certify(r)
 	s.hopeless(r)
 	return true

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"time"
 )
 
 // traffic is one stationary population, or two of which the second comes at a change, and by which
@@ -23,6 +22,8 @@ type traffic struct {
 	fault    fault
 	rival    func(n, k int, r Rule) bool // certifies in place of the e-value; nil: nothing is replaced
 	explore  bool                        // the share audited falls to 2 % while nothing seems feasible
+	warm     *warming                    // nil: no warm-up
+	pace     int                         // requests a second; 0 is perSecond
 }
 
 // fault is what happens to audits and replicas.
@@ -55,6 +56,7 @@ type result struct {
 	excess              float64
 	top                 float64 // highest ln M of the watch before the change, at a risk of ε or less
 	hopeless            bool    // at the end
+	warmed                      // what the warm-up served
 }
 
 // run is one replay.
@@ -87,6 +89,7 @@ type due struct {
 	decision    Decision
 	score       float64
 	bad         bool
+	warm        bool // the warm-up served it
 }
 
 // replay runs traffic once.
@@ -107,7 +110,7 @@ func (tr traffic) replay(seed, number uint64) result {
 		}
 		r.request(at)
 	}
-	r.epochs, r.hopeless = r.state.born, r.state.Hopeless
+	r.epochs, r.hopeless, r.ended = r.state.born, r.state.Hopeless, r.state.Warmup.Ended
 	return r.result
 }
 
@@ -116,11 +119,15 @@ func (r *run) request(at int) {
 	r.happen(at)
 	who := 0
 	if r.fault.replicas > 0 {
-		if who = r.rng.IntN(len(r.eyes)); at%perSecond == 0 {
-			r.look(&r.eyes[at/perSecond%len(r.eyes)])
+		if who = r.rng.IntN(len(r.eyes)); at%r.perSecond() == 0 {
+			r.look(&r.eyes[at/r.perSecond()%len(r.eyes)])
 		}
 	}
 	e := &r.eyes[who]
+	if r.warms(e, at) {
+		r.warmUp(due{at: at, replica: who, ticket: strconv.Itoa(at)})
+		return
+	}
 	r.tally(e, at)
 	dice := r.rng.Float64()
 	if dice >= e.rate {
@@ -155,7 +162,7 @@ func (r *run) tally(e *eye, at int) {
 func (r *run) audit(a due) {
 	r.begun++
 	lost := a.bad && r.rng.Float64() < r.fault.lose
-	if lost && r.fault.naive || !r.fault.naive && !r.open(a) || lost {
+	if lost && r.fault.naive || !r.fault.naive && !r.open(a) && !a.warm || lost {
 		return
 	}
 	late := r.fault.slow / 10
@@ -178,7 +185,7 @@ func (r *run) settle(a due) {
 
 func (r *run) open(a due) bool {
 	before := r.state.Version
-	fate := r.state.Open(r.rule, a.decision, a.score, a.ticket, time.Unix(int64(a.at/perSecond), 0))
+	fate := r.state.Open(r.rule, a.decision, a.score, a.ticket, r.clock(a.at))
 	if r.state.Version != before && r.first == nil {
 		r.now = steppedAt(r.state.Grid, r.wall, r.calm, 1.01*r.rule.Eps)
 	}
@@ -192,6 +199,9 @@ func (r *run) open(a due) bool {
 func (r *run) end(a due) {
 	alarm, risky := r.state.Alarm, r.eyes[a.replica].bad > r.rule.Eps*r.eyes[a.replica].accepted
 	r.state.Close(r.rule, a.ticket, a.bad)
+	if a.warm {
+		r.state.Close(r.rule, a.ticket+"w", a.bad)
+	}
 	if r.rival != nil {
 		r.state.certifyBy(r.rule, r.rival)
 	}

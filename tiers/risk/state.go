@@ -21,7 +21,7 @@ type State struct {
 	Drift    Drift
 	Hopeless bool // nothing can be certified, as it seemed when last there was evidence
 	Cold     int  // epochs that were opened since something was certified last
-	Outcomes int  // of audits since Eps and Delta are what they are, up to maxOutcomes
+	Outcomes int  // of audits, and of those imported, since Eps and Delta are what they are, up to maxOutcomes
 	Finding  Finding
 	Warmup   Warmup
 

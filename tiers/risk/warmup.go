@@ -14,7 +14,7 @@ const (
 	WarmupRuns       Ending = 0 // it is not over, or has not begun
 	WarmupCertified  Ending = 1 // a threshold was certified: the promise holds from then on
 	WarmupInfeasible Ending = 2 // audits say that no threshold can be certified
-	WarmupWrong      Ending = 3 // too many of the drafts that it served were wrong
+	WarmupWrong      Ending = 3 // too many of the drafts that it served were wrong, or their audits came to no outcome
 )
 
 const (
@@ -24,6 +24,9 @@ const (
 	// warmupIndex is the threshold of a placed grid that the warm-up serves by: it accepts 30 % of the drafts,
 	// the last step of the grid below a third. It is also the last that is audited while nothing is certified.
 	warmupIndex = look
+	// maxWarmupOpen is how many of its audits may be without an outcome: under way, or lost, or of drafts that the target cannot be
+	// asked about. Of more, nobody knows what is served.
+	maxWarmupOpen = 256
 )
 
 // WarmupShare is the share of the drafts that a warm-up serves once a grid is placed.
@@ -31,9 +34,9 @@ func WarmupShare() float64 { return Share(warmupIndex) }
 
 // Warmup is the first time of a kind of request: drafts above a cautious threshold are served before
 // anything is certified, and audited. What it serves is no part of the promise, and its audits alone say nothing
-// about a threshold. It begins with the first draft, and it ends once.
+// about a threshold. It begins with the first request, and it ends once.
 type Warmup struct {
-	Began  int64  // µs of the Unix epoch; 0: no draft was made in it yet
+	Began  int64  // µs of the Unix epoch; 0: no request came in it yet
 	Drafts int    // that were made for requests in it
 	Served int    // of these, that were the answer
 	Audits int    // of those served, that were booked
@@ -66,6 +69,18 @@ func (w Warmup) PerMinute(now time.Time) float64 {
 	return float64(w.Drafts) / max(now.Sub(time.UnixMicro(w.Began)).Minutes(), 1./60)
 }
 
+// After is what is known of it by who knew it before: one that has begun is not begun anew, and one that is over stays over, where
+// evidence is lost.
+func (w Warmup) After(was Warmup) Warmup {
+	if was.Began != 0 && (w.Began == 0 || w.Began > was.Began) {
+		w.Began = was.Began
+	}
+	if w.Ended == WarmupRuns {
+		w.Ended = was.Ended
+	}
+	return w
+}
+
 // end ends it, for good. The first reason counts.
 func (w *Warmup) end(why Ending) {
 	if w.Ended == WarmupRuns {
@@ -73,7 +88,8 @@ func (w *Warmup) end(why Ending) {
 	}
 }
 
-// Drafted notes drafts that were made for requests in the warm-up, and how many of them were the answer.
+// Drafted notes requests in the time of the warm-up: how many drafts were made for them, and how many of these were the answer. The
+// first begins it.
 func (s *State) Drafted(r Rule, drafts, served int, now time.Time) {
 	s.begin(r)
 	s.drafted(drafts, served, now)
@@ -93,6 +109,10 @@ func (s *State) OpenWarmup(r Rule, ticket string, now time.Time) Fate {
 	s.begin(r)
 	s.forget(now)
 	if _, ok := s.tickets[ticket]; ok || len(s.tickets) >= mostOpen {
+		return Full
+	}
+	if s.Warmup.Open >= maxWarmupOpen {
+		s.Warmup.end(WarmupWrong)
 		return Full
 	}
 	s.drafted(0, 0, now)

@@ -1,0 +1,225 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/risk"
+	"github.com/foregate/foregate/tiers/scoring"
+)
+
+// warming is evidence of a warm-up that serves every draft. The outcome of an audit is held until the test lets it go.
+type warming struct {
+	began  int64
+	let    chan struct{}
+	closed atomic.Int64
+	bad    atomic.Int64
+}
+
+func (w *warming) View(risk.Key) risk.View {
+	return risk.View{Threshold: 1e9, Floor: 1e9, Band: 1e9, Cautious: -1000, Seen: time.Now(), Warmup: risk.Warmup{Began: w.began}}
+}
+func (w *warming) Open(context.Context, tiers.Audit) (risk.Fate, error) { return risk.Learned, nil }
+func (w *warming) OpenWarmup(context.Context, risk.Key, string) (risk.Fate, error) {
+	return risk.Booked, nil
+}
+func (w *warming) Drafted(risk.Key, int, int) {}
+func (w *warming) Close(ctx context.Context, _ risk.Key, _ string, bad bool) error {
+	select {
+	case <-w.let:
+	case <-ctx.Done():
+	}
+	if bad {
+		w.bad.Add(1)
+	}
+	w.closed.Add(1)
+	return nil
+}
+
+// startWarming is a gateway with a cache whose only route is in its warm-up.
+func startWarming(t *testing.T, divergence float64) (*cacheBench, *kept, *warming, *vllmsim.Server) {
+	t.Helper()
+	draft := vllmsim.Start(t, vllmsim.Options{Model: "small", Profile: "a10g-8b", Divergence: divergence, Seed: 3, TimeScale: 200})
+	target := vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: 3, TimeScale: 200})
+	drafts, targets := warmPool(t, "drafts", "small", draft), warmPool(t, "warm-targets", "big", target)
+	prober, err := probe.New(probe.Options{Transport: tiers.NewTransport(), Pools: []probe.Pool{
+		{Name: "drafts", Model: "small", Backends: backendsOf(drafts)}, {Name: "warm-targets", Model: "big", Backends: backendsOf(targets)},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &warming{began: time.Now().UnixMicro(), let: make(chan struct{}, 100)}
+	cfg := tiers.Config{Mode: tiers.ModeRisk, Takeover: true, Accept: accept.Config{MeanOffset: -.45, WindowOffset: -1.1, EntropyOffset: 1}, MaxPrompt: 1000,
+		HoldbackTokens: 4, Holdback: time.Second, Scoring: scoring.Config{MostTokens: 8192, AtOnce: 4, Timeout: 10 * time.Second},
+		Timeouts: tiers.Timeouts{DraftFirstByte: 20 * time.Second, TargetFirstByte: 20 * time.Second, Chunk: 20 * time.Second, Total: time.Minute},
+		Risk: tiers.Risk{Rule: risk.Rule{Eps: .1, Delta: .05, Lease: 2000, Run: 1000}, Rates: risk.Rates{ColdShare: 1}, Label: tiers.LabelLenient,
+			AtOnce: 4, Stale: time.Minute, Warmup: true, WarmupFor: time.Hour}}
+	cascade, err := tiers.New(tiers.Options{Evidence: w, Cards: prober.Card, Routes: []tiers.Route{{
+		Model: "llama-3", Draft: drafts, Target: targets, SameTokenizer: true, Config: func() tiers.Config { return cfg }}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := newKept(t)
+	b := startCached(t, target.URL(), k, func(o *Options) {
+		o.Cascade = cascade
+		o.Loops = append(o.Loops, Loop{Name: "warm", Run: cascade.Run}, Loop{Name: "prober", Run: prober.Run})
+	})
+	soon(t, "the pools are probed", func() bool { return prober.Card("drafts") != nil && prober.Card("warm-targets") != nil })
+	return b, k, w, target
+}
+
+func warmPool(t *testing.T, name, model string, sim *vllmsim.Server) *pool.Pool {
+	t.Helper()
+	p, err := pool.New(pool.Options{Name: name, Model: model, Backends: []string{sim.URL()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func backendsOf(p *pool.Pool) func() []probe.Backend {
+	return func() (out []probe.Backend) {
+		for _, b := range p.Snapshot() {
+			out = append(out, probe.Backend{ID: b.ID, URL: b.URL, Up: !b.Down, Life: 1})
+		}
+		return out
+	}
+}
+
+// marked fails unless an answer is told to be a warm-up's.
+func (s said) marked(t *testing.T, what string) {
+	t.Helper()
+	if s.code != 200 || s.broken || s.extra["tier"] != "draft" || s.extra["phase"] != "warmup" {
+		t.Fatalf("%s: %+v", what, s)
+	}
+}
+
+func TestADraftOfAWarmupIsKeptOnceItsAuditHasPassed(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		b, k, w, _ := startWarming(t, 0)
+		q := question{more: `,"max_tokens":24`, stream: stream}
+		first := b.say(t.Context(), q)
+		first.marked(t, "the first")
+		if !stream && !tiers.OfWarmup(first.header.Get("X-Acceptance")) {
+			t.Errorf("the first: %v", first.header)
+		}
+		second := b.say(t.Context(), q)
+		second.marked(t, "before its audit has passed")
+		if second.header.Get("X-Cache") != "MISS" || len(k.answers()) != 0 {
+			t.Errorf("before its audit has passed: %s, %d kept", second.header.Get("X-Cache"), len(k.answers()))
+		}
+		w.let <- struct{}{}
+		w.let <- struct{}{}
+		soon(t, "it is kept", func() bool { return len(k.answers()) == 1 })
+		third := b.say(t.Context(), q)
+		third.fine(t, "after its audit has passed", first.text, "HIT")
+		third.marked(t, "after its audit has passed")
+		if w.bad.Load() != 0 {
+			t.Error("the target's own answers are refused")
+		}
+	}
+}
+
+func TestADraftOfAWarmupWhoseAuditFailedOrWasLostIsNeverKept(t *testing.T) {
+	for what, lost := range map[string]bool{"failed": false, "lost": true} {
+		t.Run(what, func(t *testing.T) {
+			divergence := 1.0
+			if lost {
+				divergence = 0
+			}
+			b, k, w, target := startWarming(t, divergence)
+			if lost {
+				if err := target.SetFault(vllmsim.Fault{Score: "error"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for range 3 {
+				b.say(t.Context(), question{more: `,"max_tokens":120`}).marked(t, what)
+				w.let <- struct{}{}
+			}
+			if !lost {
+				soon(t, "the audits are over", func() bool { return w.closed.Load() == 3 })
+				if w.bad.Load() != 3 {
+					t.Fatalf("%d of 3 audits are bad: the test shows nothing", w.bad.Load())
+				}
+			}
+			if again := b.say(t.Context(), question{more: `,"max_tokens":120`}); again.header.Get("X-Cache") != "MISS" || len(k.answers()) != 0 {
+				t.Errorf("%s, %d kept", again.header.Get("X-Cache"), len(k.answers()))
+			}
+		})
+	}
+}
+
+func TestThoseWhoShareADraftOfAWarmupAreToldSo(t *testing.T) {
+	b, k, w, _ := startWarming(t, 0)
+	var wg sync.WaitGroup
+	answers := make([]said, 6)
+	for i := range answers {
+		wg.Go(func() { answers[i] = b.say(t.Context(), question{more: `,"max_tokens":24`, stream: i%2 == 0}) })
+	}
+	wg.Wait()
+	made := 0
+	for i, s := range answers {
+		s.marked(t, "shared")
+		if s.text != answers[0].text {
+			t.Errorf("%d: %q, not %q", i, s.text, answers[0].text)
+		}
+		if s.header.Get("X-Cache") == "MISS" {
+			made++
+		}
+	}
+	if len(k.answers()) != 0 {
+		t.Errorf("%d kept before an audit has passed", len(k.answers()))
+	}
+	for range made {
+		w.let <- struct{}{}
+	}
+	soon(t, "it is kept", func() bool { return len(k.answers()) == 1 })
+	soon(t, "all audits are over", func() bool { return w.closed.Load() == int64(made) })
+}
+
+func TestWhoVouchesMayComeBeforeOrAfterTheAnswer(t *testing.T) {
+	for range 200 {
+		v, kept := &vouched{}, atomic.Int64{}
+		var wg sync.WaitGroup
+		wg.Go(v.tell)
+		wg.Go(func() { v.then(func() { kept.Add(1) }) })
+		if wg.Wait(); kept.Load() != 1 {
+			t.Fatalf("kept %d times", kept.Load())
+		}
+		if v.tell(); kept.Load() != 1 {
+			t.Fatal("kept again")
+		}
+	}
+	v := &vouched{}
+	v.then(func() { t.Error("kept though nobody vouched") })
+}
+
+func TestTheObjectOfASharedAnswerSaysWarmup(t *testing.T) {
+	for acceptance, phase := range map[string]string{
+		"accepted;phase=warmup;reason=confident;score=0.31": "warmup", "accepted;reason=confident;score=0.31": "",
+	} {
+		e := &cache.Entry{Tier: "draft", Accepted: 3, Acceptance: acceptance}
+		var object struct{ Phase, Reason string }
+		if err := json.Unmarshal(extraOf(e, cache.ResultCoalesced, 0), &object); err != nil || object.Phase != phase || object.Reason != "confident" {
+			t.Errorf("%s: %+v, %v", acceptance, object, err)
+		}
+		if unproven(e) != strings.Contains(acceptance, "warmup") {
+			t.Errorf("%s: unproven %v", acceptance, unproven(e))
+		}
+	}
+	if unproven(&cache.Entry{Acceptance: "rejected;phase=warmup;reason=low_score"}) {
+		t.Error("an answer of the target alone is unproven")
+	}
+}
