@@ -109,12 +109,12 @@ const cautiousScore = 0.316
 const maxWarmupStale = time.Minute
 
 // warmup tells whether the warm-up of a kind of request serves drafts now, and by which threshold. It serves nothing while the
-// evidence is not known, or too old: it may say that the warm-up is over. It serves nothing before the evidence knows that it began,
-// or where nothing is audited: nobody would end it.
+// evidence is not known, or too old: it may say that the warm-up is over. It serves nothing before the evidence knows that it began
+// (but to the very first request), or while too few audits have an outcome: nobody would end it.
 func (v Views) warmup(cfg *Config) (threshold float64, serves bool) {
 	r := &cfg.Risk
 	switch own := &v.Own; {
-	case cfg.Mode != ModeRisk, !r.Warmup, r.AtOnce < 1, own.Warmup.Began == 0, !v.Early(r), v.Now.Sub(own.Seen) > min(r.Stale, maxWarmupStale):
+	case cfg.Mode != ModeRisk, !r.Warmup, r.AtOnce < 1, own.Warmup.Began == 0 && !own.New, !v.Early(r), !own.Warmup.Measured(), v.Now.Sub(own.Seen) > min(r.Stale, maxWarmupStale):
 		return 0, false
 	case risk.Knows(own.Cautious):
 		return own.Cautious, true
@@ -127,25 +127,28 @@ func (v Views) warmup(cfg *Config) (threshold float64, serves bool) {
 // maxSpareLoad is the target's KV usage up to which it has capacity to spare for the audits of a warm-up.
 const maxSpareLoad = 0.5
 
-// Under returns the views with what follows from the target's KV usage.
+// Under returns the views with what follows from the target's KV usage. In the first time of a kind of request, audits beyond the budget
+// bring the promise sooner, and looser thresholds once there is one.
 func (v Views) Under(r *Risk, load float64) Views {
-	v.Spare = v.Early(r) && load <= maxSpareLoad
+	w := v.Own.Warmup
+	first := v.Early(r) || w.Began != 0 && w.Left(v.Now, r.WarmupFor) > 0 // a certificate that was imported has no first time
+	v.Spare = first && !v.Own.Infeasible && load <= maxSpareLoad
 	return v
 }
 
-// Early reports whether the kind is in the time of its warm-up, whether that serves drafts or not.
+// Early reports whether the kind is in its warm-up, whether that serves drafts or not.
 func (v Views) Early(r *Risk) bool {
 	return !v.Own.Serves() && !v.Own.Infeasible && v.Own.Warmup.Runs(v.Now, r.WarmupFor)
 }
 
-// rates are the shares of the drafts of the kind, and of its route, that are audited. In the time of the warm-up it is as many as the
-// target has capacity to spare for; drafts that the warm-up serves are all audited, as far as the budget goes.
+// rates are the shares of the drafts of the kind, and of its route, that are audited. Drafts of a warm-up are all audited, as far as the
+// budget goes; what the target has capacity to spare for comes on top of any other share.
 func (v Views) rates(r *Risk, own risk.View, warmup bool) (ofKind, ofRoute float64) {
 	ofKind, ofRoute = r.Rates.Of(own, v.PerMinute), r.Rates.Of(v.Route, v.RoutePerMinute)
 	switch {
 	case warmup:
 		return 1, 1
-	case v.Spare && v.Early(r):
+	case v.Spare:
 		return max(ofKind, r.Rates.ColdShare), max(ofRoute, r.Rates.ColdShare)
 	}
 	return ofKind, ofRoute

@@ -234,6 +234,9 @@ func TestTryInAWarmup(t *testing.T) {
 		{what: "the evidence is too old", own: with(known, func(v *risk.View) { v.Seen = now.Add(-time.Minute - 1) }), threshold: 1e9, audited: true},
 		{what: "it is as old as it may be", own: with(known, func(v *risk.View) { v.Seen = now.Add(-time.Minute) }), warmup: true, threshold: 0.4, audited: true},
 		{what: "it has not begun", own: with(known, func(v *risk.View) { v.Warmup.Began = 0 }), threshold: 1e9, audited: true},
+		{what: "it has not begun, and this is the first request", own: with(known, func(v *risk.View) { v.Warmup.Began, v.New = 0, true }), warmup: true, threshold: 0.4, audited: true},
+		{what: "fifty were served, and no audit has an outcome", own: with(known, func(v *risk.View) { v.Warmup.Served = 50 }), threshold: 1e9, audited: true},
+		{what: "as many were served as outcomes allow", own: with(known, func(v *risk.View) { v.Warmup.Served, v.Warmup.Audits = 69, 1 }), warmup: true, threshold: 0.4, audited: true},
 		{what: "it has ended", own: with(known, func(v *risk.View) { v.Warmup.Ended = risk.WarmupWrong }), threshold: 1e9, audited: true},
 		{what: "infeasible", own: with(known, func(v *risk.View) { v.Infeasible = true }), threshold: 1e9, audited: true},
 		{what: "the guard has shut it out", plan: Plan{Tier: Target, Reason: economy.NoSaving, Auditor: ScorerIDs}, own: known, threshold: 1e9, audited: true},
@@ -266,7 +269,7 @@ func TestTryInAWarmup(t *testing.T) {
 	}
 }
 
-func TestAWarmupSparesTheBudgetOnlyWhileTheTargetIsIdle(t *testing.T) {
+func TestTheFirstTimeOfAKindSparesTheBudgetOnlyWhileTheTargetIsIdle(t *testing.T) {
 	now := time.Unix(1000, 0)
 	r := Risk{WarmupFor: time.Hour, Rates: risk.Rates{Serving: .05, ColdShare: .5, ColdPerMinute: 1, Explore: .02}}
 	early := Views{Own: risk.View{Version: 1, Hi: 3}, PerMinute: 1000, Now: now}
@@ -279,8 +282,12 @@ func TestAWarmupSparesTheBudgetOnlyWhileTheTargetIsIdle(t *testing.T) {
 		"busy":      {func(*Views) {}, .51, false},
 		"unknown":   {func(*Views) {}, math.NaN(), false},
 		"over":      {func(v *Views) { v.Own.Warmup.Began = now.Add(-time.Hour).UnixMicro() }, 0, false},
-		"ended":     {func(v *Views) { v.Own.Warmup.Ended = risk.WarmupWrong }, 0, false},
-		"certified": {func(v *Views) { v.Own.Op = 1 }, 0, false},
+		"ended":     {func(v *Views) { v.Own.Warmup = risk.Warmup{Began: 1, Ended: risk.WarmupWrong} }, 0, true},
+		"certified": {func(v *Views) { v.Own.Op, v.Own.Warmup = 1, risk.Warmup{Began: 1, Ended: risk.WarmupCertified} }, 0, true},
+		"infeasible": {func(v *Views) {
+			v.Own.Infeasible, v.Own.Warmup = true, risk.Warmup{Began: 1, Ended: risk.WarmupInfeasible}
+		}, 0, false},
+		"certified by an import": {func(v *Views) { v.Own.Op, v.Own.Warmup.Ended = 1, risk.WarmupCertified }, 0, false},
 	} {
 		v := early
 		tc.change(&v)

@@ -166,7 +166,7 @@ func histories(t *testing.T, addr string, seeds, steps int) map[string]int {
 				h.shared.by(h.rule)
 			}
 			switch {
-			case h.rng.IntN(25) == 0:
+			case h.rng.IntN(10) == 0:
 				h.warmup(i)
 			case h.rng.IntN(2) == 0 || h.alone.Version == 0 && i < 500:
 				h.begin(i)

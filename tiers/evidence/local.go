@@ -59,7 +59,7 @@ func (l *local) view(r risk.Rule, k risk.Key) risk.View {
 		s = &known.State
 	}
 	v := s.View(r)
-	v.Seen = l.now()
+	v.Seen, v.New = l.now(), s.Warmup.Began == 0
 	return v
 }
 

@@ -36,6 +36,7 @@ type views struct {
 type view struct {
 	asked atomic.Int64 // unix ns
 	seen  atomic.Pointer[seen]
+	met   atomic.Bool // a request was told that it is the first
 }
 
 // seen is a state that Redis had at a time or later.
@@ -127,18 +128,19 @@ type listing struct {
 
 // View is what requests of a key go by: never more than a second old while Redis answers. It
 // does not wait. Of a key that was never asked for before, and that Redis has, nothing is known, and Seen is zero; so it is
-// while Redis takes no word of what warm-ups serve. A
+// while Redis takes no word of what warm-ups serve. Where Redis has no such key, one caller is told that it is New. A
 // view that is too old serves nothing, unless [Options.StaleServes].
 func (b *Book) View(k risk.Key) risk.View {
 	r, now := b.opts.Rule(k.Route), b.now()
 	if b.local != nil {
 		return b.local.view(r, k)
 	}
-	known := b.views.ask(k, now).seen.Load()
+	asked := b.views.ask(k, now)
+	known := asked.seen.Load()
 	if known == nil {
 		v := new(risk.State).View(r)
-		if l := b.listed.Load(); l != nil && !l.names[k.String()] {
-			v.Seen = l.at
+		if l := b.listed.Load(); l != nil && !l.names[k.String()] && !b.drafted.untold(now) {
+			v.Seen, v.New = l.at, asked.met.CompareAndSwap(false, true)
 		}
 		return v
 	}

@@ -42,6 +42,7 @@ type View struct {
 	Cautious float64 // score that the best third of the drafts reach; above every score while that is not known
 
 	Seen time.Time // when it was last known to be what it says; zero: never
+	New  bool      // no request of its kind has come before this one, as far as the evidence tells
 }
 
 // Serves reports whether drafts may be served by a certificate.

@@ -27,6 +27,8 @@ const (
 	// maxWarmupOpen is how many of its audits may be without an outcome: under way, or lost, or of drafts that the target cannot be
 	// asked about. Of more, nobody knows what is served.
 	maxWarmupOpen = 256
+	// minServed is how many drafts it serves before any audit has an outcome, and servedPerOutcome how many more for each that has.
+	minServed, servedPerOutcome = 50, 20
 )
 
 // WarmupShare is the share of the drafts that a warm-up serves once a grid is placed.
@@ -60,6 +62,12 @@ func (w Warmup) Left(now time.Time, limit time.Duration) time.Duration {
 
 // Closed tells how many audits of served drafts have an outcome, and how many of these are bad.
 func (w Warmup) Closed() (n, bad int) { return w.Audits - w.Open, w.Bad - w.Open }
+
+// Measured reports whether enough is known of what it serves: it serves 50 drafts, and 20 for each audit with an outcome.
+func (w Warmup) Measured() bool {
+	n, _ := w.Closed()
+	return w.Served < minServed+servedPerOutcome*n
+}
 
 // PerMinute is how many drafts a minute were made for requests since it began; 0 while that is not known.
 func (w Warmup) PerMinute(now time.Time) float64 {
