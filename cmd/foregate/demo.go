@@ -53,6 +53,7 @@ func (c *demoCmd) Run(e *env) error {
 	if err := d.start(); err != nil {
 		return err
 	}
+	d.awaitProbes()
 	d.greet()
 	d.greetOperator()
 	ctx, cancel := context.WithCancel(e.ctx)
@@ -76,7 +77,8 @@ type demo struct {
 	redis     *redisListener // nil where Redis is not embedded
 	token     string
 	admin     string
-	drainable string // a draft backend's id
+	drainable string        // a draft backend's id
+	probed    []func() bool // of each replica: its engines are known
 	running   []func()
 }
 
@@ -137,6 +139,9 @@ func (d *demo) startReplica(i int, file *config.File) (*gateway.Gateway, error) 
 	if err := r.gateway.Start(); err != nil {
 		return nil, err
 	}
+	d.probed = append(d.probed, func() bool {
+		return r.prober.Card("llama-8b-a10g") != nil && r.prober.Card("llama-70b-h100") != nil
+	})
 	if i == 0 {
 		d.admin = r.gateway.AdminAddr().String()
 		d.drainable = r.pools["llama-8b-a10g"].Snapshot()[0].ID

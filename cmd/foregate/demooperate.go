@@ -1,9 +1,32 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
+	"slices"
+	"time"
 )
+
+// probeWait is how long a demonstration waits until its engines are known; at real speed it takes 5 to 8 s.
+const probeWait = 20 * time.Second
+
+// awaitProbes waits until every replica knows its engines, within probeWait: before that nothing is drafted, and the first
+// request of whoever tries the demonstration would show nothing.
+func (d *demo) awaitProbes() {
+	_, _ = fmt.Fprintln(d.env.stdout, "Starting; each replica asks its engines what they can do …")
+	ctx, cancel := context.WithTimeout(d.env.ctx, probeWait)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for slices.ContainsFunc(d.probed, func(known func() bool) bool { return !known() }) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
 
 // listenRedis lets this machine's programs reach the embedded Redis; a Redis that is elsewhere is left alone.
 func (d *demo) listenRedis() error {

@@ -3,6 +3,7 @@ package main
 import (
 	"net/http"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -12,7 +13,10 @@ func TestWhatTheDemonstrationPrintsToOperateItWorks(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
-	d := launchDemo(t, "--no-traffic")
+	d := launchDemo(t, "--no-traffic", "--time-scale", "20")
+	if _, out, _ := call(t, "status", "--admin", d.base); strings.Contains(out, "not probed yet") {
+		t.Errorf("it invites to try it before anything can be drafted:\n%s", out)
+	}
 	printed := func(pattern string) []string {
 		t.Helper()
 		var found []string
