@@ -43,14 +43,7 @@ func Load(path string) (*Scenario, error) {
 	if err != nil {
 		return nil, fmt.Errorf("loadtest: %s: %w", path, err)
 	}
-	s, err := Parse(path, data)
-	if err != nil {
-		return nil, err
-	}
-	if t := &s.Arrivals.Trace; t.Path != "" {
-		t.Path = locate(t.Path, filepath.Dir(path), os.Getenv(tracesFolder))
-	}
-	return s, nil
+	return parseAt(path, data)
 }
 
 // locate says where a trace is to be opened.

@@ -177,7 +177,7 @@ func scorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
 		return ScorerJudge, ""
 	case f.Target.Scoring == "":
 		return ScorerNone, "target_without_scoring"
-	case known && same && f.Draft.TokenIDs:
+	case known && same && f.Draft.TokenIDs && f.Draft.Lacks(probe.MissingPromptIDs) == "":
 		return ScorerIDs, ""
 	case f.Target.Lacks(probe.MissingTokenize) == "" && f.Target.Lacks(probe.MissingWords) == "" && !f.Request.Rendered():
 		return ScorerText, ""

@@ -93,7 +93,7 @@ func (f Facts) thinEngines() string {
 		return "target_without_scoring"
 	case f.Target.Scoring == openai.ScoreSGLang || f.Target.ScoreTop < thinTop:
 		return "sampled_scores" // too few alternatives, or in another shape
-	case !f.Draft.TokenIDs || !f.Draft.RawLogprobs || f.Draft.TopLogprobs < thinTop:
+	case !f.Draft.TokenIDs || f.Draft.Lacks(probe.MissingPromptIDs) != "" || !f.Draft.RawLogprobs || f.Draft.TopLogprobs < thinTop:
 		return "sampled_draft_logprobs"
 	case f.Target.Lacks(probe.MissingContinue) != "" || f.Target.Lacks(probe.MissingWords) != "" || !f.Target.TokenIDs:
 		return "sampled_continuation"

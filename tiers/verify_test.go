@@ -97,6 +97,26 @@ func TestADraftOfAnotherTokenizerIsScoredInTheTargetsTokens(t *testing.T) {
 	}
 }
 
+func TestADraftWithoutIdsOfItsPromptIsScoredByItsText(t *testing.T) {
+	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.1, Without: []string{"prompt_token_ids"}}, vllmsim.Options{})
+	r.cfg.Mode = ModeVerify
+	for i, p := range prompts(4) {
+		body := chat(p, fmt.Sprintf(`,"max_tokens":40,"stream":%v`, i%2 == 0))
+		got, rc, err := r.ask(openai.Chat, Auto, body)
+		if err != nil || rc.Plan.Scorer != ScorerText || len(rc.Checks) != 1 ||
+			rc.Checks[0].Reason != accept.ReasonStandsBy && rc.Checks[0].Reason != accept.ReasonDisagrees || got.text != r.own(body).text {
+			t.Errorf("%q: scored by %s, %+v, %v", p, rc.Plan.Scorer, rc.Checks, err)
+		}
+	}
+	rt, err := r.cascade.Route("m")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := r.cascade.facts(rt, &openai.Request{}, Auto); f.thinEngines() != "sampled_draft_logprobs" {
+		t.Errorf("above temperature 0: %q", f.thinEngines())
+	}
+}
+
 func TestAJudgeIsAskedAboutWholeAnswers(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.5}, vllmsim.Options{})
 	r.cfg.Mode = ModeJudge

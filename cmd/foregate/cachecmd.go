@@ -67,7 +67,7 @@ var results = []cache.Result{
 	cache.ResultHit, cache.ResultLocal, cache.ResultCoalesced, cache.ResultMiss, cache.ResultAway, cache.ResultLate, cache.ResultError, cache.ResultBypass,
 }
 
-// printCache writes what a replica knows of its cache, no wider than a terminal.
+// printCache writes what a replica knows of its cache, for people.
 func printCache(w io.Writer, v gateway.CacheView) {
 	head := table{most: 12}
 	head.add("copies", fmt.Sprintf("%d here, %s", v.LocalEntries, sizeText(v.LocalBytes)))

@@ -90,9 +90,10 @@ func TestTheDemonstrationNamesTheFlagThatIsWrong(t *testing.T) {
 	for _, c := range []struct{ flag, value, want string }{
 		{"--listen", "nonsense", "foregate: --listen: listen tcp: address nonsense: missing port in address"},
 		{"--admin", "0.0.0.0:0", "foregate: --admin: must be on loopback"},
+		{"--redis-listen", "0.0.0.0:6379", "foregate: --redis-listen: must be on loopback"},
 		{"--redis", "foo://x", "foregate: --redis: want redis://HOST:6379/0"},
 	} {
-		if status, _, errs := call(t, "demo", "--admin", "127.0.0.1:0", c.flag, c.value); status != 1 || !strings.HasPrefix(errs, c.want) {
+		if status, _, errs := call(t, "demo", "--admin", "127.0.0.1:0", "--redis-listen", "127.0.0.1:0", c.flag, c.value); status != 1 || !strings.HasPrefix(errs, c.want) {
 			t.Errorf("%s %s: status %d, %q", c.flag, c.value, status, errs)
 		}
 	}

@@ -44,7 +44,7 @@ func launchDemo(t testing.TB, args ...string) *demoWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, append([]string{"demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0"}, args...)...)
+	cmd := exec.Command(exe, append([]string{"demo", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--redis-listen", "127.0.0.1:0"}, args...)...)
 	cmd.Env = append(os.Environ(), beForegate+"=1")
 	out, in, err := os.Pipe()
 	if err != nil {

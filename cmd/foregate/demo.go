@@ -18,12 +18,13 @@ import (
 )
 
 type demoCmd struct {
-	Listen    string  `default:"127.0.0.1:8080" help:"Where requests are taken; port 0 picks one."`
-	Admin     string  `default:"127.0.0.1:9090" help:"Where metrics are; port 0 picks one."`
-	Replicas  int     `default:"2" help:"Gateway replicas behind the port (1 to 16)."`
-	Traffic   bool    `default:"true" negatable:"" help:"Send a trickle of varied requests."`
-	Redis     string  `default:"embedded" help:"\"embedded\", or the URL of a Redis."`
-	TimeScale float64 `default:"1" help:"How many times faster than real hardware the simulated pools run."`
+	Listen      string  `default:"127.0.0.1:8080" help:"Where requests are taken; port 0 picks one."`
+	Admin       string  `default:"127.0.0.1:9090" help:"Where metrics are; port 0 picks one."`
+	Replicas    int     `default:"2" help:"Gateway replicas behind the port (1 to 16)."`
+	Traffic     bool    `default:"true" negatable:"" help:"Send a trickle of varied requests."`
+	Redis       string  `default:"embedded" help:"\"embedded\", or the URL of a Redis."`
+	RedisListen string  `default:"127.0.0.1:6379" help:"Where on loopback the embedded Redis listens, with a password of its own; where that is taken, at a free port."`
+	TimeScale   float64 `default:"1" help:"How many times faster than real hardware the simulated pools run."`
 }
 
 const (
@@ -52,7 +53,9 @@ func (c *demoCmd) Run(e *env) error {
 	if err := d.start(); err != nil {
 		return err
 	}
+	d.awaitProbes()
 	d.greet()
+	d.greetOperator()
 	ctx, cancel := context.WithCancel(e.ctx)
 	defer cancel()
 	if c.Traffic {
@@ -66,14 +69,17 @@ func (c *demoCmd) Run(e *env) error {
 
 // demo is a running demonstration. stop ends what was started, in reverse.
 type demo struct {
-	cmd      *demoCmd
-	env      *env
-	registry *prometheus.Registry
-	store    stores
-	front    *fanOut
-	token    string
-	admin    string
-	running  []func()
+	cmd       *demoCmd
+	env       *env
+	registry  *prometheus.Registry
+	store     stores
+	front     *fanOut
+	redis     *redisListener // nil where Redis is not embedded
+	token     string
+	admin     string
+	drainable string        // a draft backend's id
+	probed    []func() bool // of each replica: its engines are known
+	running   []func()
 }
 
 func (d *demo) start() error {
@@ -86,6 +92,9 @@ func (d *demo) start() error {
 	}
 	d.store = store
 	d.running = append(d.running, closeStores)
+	if err := d.listenRedis(); err != nil {
+		return err
+	}
 	d.token = rand.Text() + rand.Text()
 	file, err := d.startPools()
 	if err != nil {
@@ -130,8 +139,12 @@ func (d *demo) startReplica(i int, file *config.File) (*gateway.Gateway, error) 
 	if err := r.gateway.Start(); err != nil {
 		return nil, err
 	}
+	d.probed = append(d.probed, func() bool {
+		return r.prober.Card("llama-8b-a10g") != nil && r.prober.Card("llama-70b-h100") != nil
+	})
 	if i == 0 {
 		d.admin = r.gateway.AdminAddr().String()
+		d.drainable = r.pools["llama-8b-a10g"].Snapshot()[0].ID
 	}
 	return r.gateway, nil
 }
@@ -185,8 +198,6 @@ The route is in its warm-up: drafts above a cautious threshold are served and au
 traffic a threshold is certified, and from then on a promise holds. The line below tells how far it is, and so does
 
   bin/foregate risk show --admin http://%s
-
-Ctrl-C stops everything.
 
 `, d.cmd.Replicas, d.cmd.TimeScale, addr, d.admin, d.token, d.admin, addr, demoRoute, d.admin)
 }

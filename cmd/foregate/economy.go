@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/foregate/foregate/gateway/config"
@@ -64,22 +65,32 @@ const usualHeld = 32
 // prompt with a short answer (acceptance.md §2.3).
 var usualRequests = []struct{ prompt, output int }{{500, 300}, {4000, 150}}
 
-// economyWarnings say which routes lose by drafts, whatever the drafts are worth, and
-// where the file does not tell.
+// economyWarnings say which routes lose by drafts, whatever the drafts are worth, and which prices the file does
+// not tell: what is the same of several routes is said once.
 func economyWarnings(f *config.File) []string {
 	var out []string
+	var learned, free []config.Route // whose prices are not known: by speeds that can be learned, or at all
 	for _, rt := range f.Routes {
 		if rt.Draft == "" {
 			continue
 		}
 		p := configuredPrices(f, rt)
-		if !p.Known() {
-			out = append(out, fmt.Sprintf("route %s: %s", rt.Model, unpriced(f, rt)))
-			continue
+		switch {
+		case p.Known():
+			if w := neverPays(rt, p); w != "" {
+				out = append(out, fmt.Sprintf("route %s: %s", rt.Model, w))
+			}
+		case f.Pools[rt.Draft].USDPerHour == 0 || f.Pools[rt.Target].USDPerHour == 0:
+			free = append(free, rt)
+		default:
+			learned = append(learned, rt)
 		}
-		if w := neverPays(rt, p); w != "" {
-			out = append(out, fmt.Sprintf("route %s: %s", rt.Model, w))
-		}
+	}
+	if len(free) > 0 {
+		out = append(out, unpriced(f, free)+": nobody can tell whether drafts pay, and none is left out because it costs more than it saves")
+	}
+	if len(learned) > 0 {
+		out = append(out, unpriced(f, learned)+": whether drafts pay is judged by the speeds that are learned, and not before they are")
 	}
 	return out
 }
@@ -109,30 +120,62 @@ func neverPays(rt config.Route, p economy.Prices) string {
 		strings.Join(loses, ", nor "), p.DraftPrefill*1e6, p.DraftDecode*1e6, rt.Draft, p.TargetPrefill*1e6, p.TargetDecode*1e6, rt.Target, cure)
 }
 
-// unpriced tells what is missing to know what a route's tokens cost, and what follows.
-func unpriced(f *config.File, rt config.Route) string {
+// unpriced tells what is missing to know what the tokens of routes cost.
+func unpriced(f *config.File, routes []config.Route) string {
+	var names, pools []string
+	for _, rt := range routes {
+		names = append(names, rt.Model)
+		pools = append(pools, rt.Draft, rt.Target)
+	}
+	var order []string
+	lacking := map[string][]string{} // pools by the fields that they lack
+	for i, name := range pools {
+		fields := missingPrices(f.Pools[name])
+		if fields == "" || slices.Contains(pools[:i], name) {
+			continue
+		}
+		if lacking[fields] == nil {
+			order = append(order, fields)
+		}
+		lacking[fields] = append(lacking[fields], "pools."+name)
+	}
 	var missing []string
-	free := false
-	for _, name := range []string{rt.Draft, rt.Target} {
-		var fields []string
-		def := f.Pools[name]
-		if def.USDPerHour == 0 {
-			fields = append(fields, "usd_per_hour")
-			free = true
-		}
-		if def.PrefillPerSecond == 0 {
-			fields = append(fields, "prefill_tokens_per_s")
-		}
-		if def.DecodePerSecond == 0 {
-			fields = append(fields, "decode_tokens_per_s")
-		}
-		if len(fields) > 0 {
-			missing = append(missing, fmt.Sprintf("pools.%s has no %s", name, strings.Join(fields, ", ")))
+	for _, fields := range order {
+		missing = append(missing, fmt.Sprintf("%s %s no %s", listed(lacking[fields]), plural(len(lacking[fields]), "has", "have"), fields))
+	}
+	return fmt.Sprintf("%s %s: %s", plural(len(names), "route", "routes"), listed(names), strings.Join(missing, ", "))
+}
+
+// missingPrices are the fields of a pool that its tokens' prices are made of and that it lacks, "" where it lacks none.
+func missingPrices(def config.Pool) string {
+	var fields []string
+	for _, field := range []struct {
+		name  string
+		value float64
+	}{{"usd_per_hour", def.USDPerHour}, {"prefill_tokens_per_s", def.PrefillPerSecond}, {"decode_tokens_per_s", def.DecodePerSecond}} {
+		if field.value == 0 {
+			fields = append(fields, field.name)
 		}
 	}
-	follows := "whether drafts pay is judged by the speeds that are learned, and not before they are"
-	if free {
-		follows = "nobody can tell whether drafts pay, and none is left out because it costs more than it saves"
+	return strings.Join(fields, ", ")
+}
+
+// listed names the first few, and how many more there are.
+func listed(names []string) string {
+	const most = 8
+	switch n := len(names); {
+	case n == 1:
+		return names[0]
+	case n <= most:
+		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
 	}
-	return strings.Join(missing, ", ") + ": " + follows
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// plural is one where n is 1, else many.
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }

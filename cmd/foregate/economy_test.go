@@ -51,6 +51,28 @@ func TestCheckTellsWhereDraftsCannotPay(t *testing.T) {
 	}
 }
 
+func TestRoutesWithoutPricesAreWarnedOfOnce(t *testing.T) {
+	pools, routes := "", ""
+	for i := range 12 {
+		pools += fmt.Sprintf("  p%d: {model: m, backends: [\"http://h:%d\"]}\n", i, i+1)
+		routes += fmt.Sprintf("  - {model: r%d, draft: p%d, target: p0}\n", i, i+1)
+	}
+	pools += "  p12: {model: m, usd_per_hour: 1, backends: [\"http://h:13\"]}\n  paid: {model: m, usd_per_hour: 1, prefill_tokens_per_s: 9, backends: [\"http://h:14\"]}\n"
+	f, err := config.Parse("many.yaml", []byte("listen: 127.0.0.1:0\npools:\n"+pools+"routes:\n"+routes+"  - {model: slow, draft: p12, target: paid}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(economyWarnings(f), "\n")
+	want := "routes r0, r1, r2, r3, r4, r5, r6, r7 and 4 more: pools.p1, pools.p0, pools.p2, pools.p3, pools.p4, pools.p5, pools.p6, pools.p7 and 4 more " +
+		"have no usd_per_hour, prefill_tokens_per_s, decode_tokens_per_s, pools.p12 has no prefill_tokens_per_s, decode_tokens_per_s: " +
+		"nobody can tell whether drafts pay, and none is left out because it costs more than it saves\n" +
+		"route slow: pools.p12 has no prefill_tokens_per_s, decode_tokens_per_s, pools.paid has no decode_tokens_per_s: " +
+		"whether drafts pay is judged by the speeds that are learned, and not before they are"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
 func TestPricesAreThoseOfTheFileAndElseWhatPoolsLearn(t *testing.T) {
 	f, err := config.Load(priced(t, "usd_per_hour: 3.6, decode_tokens_per_s: 500,", "usd_per_hour: 36, prefill_tokens_per_s: 10000, decode_tokens_per_s: 2500,"))
 	if err != nil {

@@ -30,6 +30,8 @@ func (quietRedis) Printf(context.Context, string, ...any) {}
 type clients struct {
 	control redis.UniversalClient // of loops in the background
 	request redis.UniversalClient // of what a request may ask for while it waits
+
+	embedded *miniredis.Miniredis // behind both; nil for one that is elsewhere
 }
 
 // openRedis connects to the Redis that was named, with the passwords of files; nothing is waited for, so a
@@ -45,8 +47,9 @@ func openRedis(ep config.Endpoint, files passwords) (c clients, stop func(), err
 		return clients{}, nil, err
 	}
 	if ep.Kind == config.KindEmbedded {
-		client, stop := openEmbedded(miniredis.NewMiniRedis(), o)
-		return clients{client, client}, stop, nil
+		m := miniredis.NewMiniRedis()
+		client, stop := openEmbedded(m, o)
+		return clients{control: client, request: client, embedded: m}, stop, nil
 	}
 	c.control = dialing(o)
 	c.request = dialing(onRequests(o))

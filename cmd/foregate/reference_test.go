@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -33,7 +34,8 @@ func TestTheReferenceIsUpToDate(t *testing.T) {
 	}
 }
 
-func TestTheReadmesConfigurationIsValid(t *testing.T) {
+// TestTheReadmesConfigurationStartsAsItStands: it is sound, and each of its backends is simulated by a line of the README.
+func TestTheReadmesConfigurationStartsAsItStands(t *testing.T) {
 	readme, err := os.ReadFile("../../README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -43,7 +45,24 @@ func TestTheReadmesConfigurationIsValid(t *testing.T) {
 	if !found || !closed {
 		t.Fatal("README.md has no yaml example")
 	}
-	if _, err := config.Parse("README.md", []byte(example)); err != nil {
-		t.Error(err)
+	f, err := config.Parse("README.md", []byte(example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if w := economyWarnings(f); len(w) > 0 {
+		t.Errorf("it is warned of: %q", w)
+	}
+	simulated := map[string]string{} // URL: model
+	for _, line := range regexp.MustCompile(`bin/vllmsim --listen (\S+) --model (\S+) `).FindAllStringSubmatch(string(readme), -1) {
+		simulated["http://"+line[1]] = line[2]
+	}
+	configured := map[string]string{}
+	for _, def := range f.Pools {
+		for _, url := range def.Backends {
+			configured[url] = def.Model
+		}
+	}
+	if diff := cmp.Diff(configured, simulated); diff != "" {
+		t.Errorf("-backends of the configuration +simulated:\n%s", diff)
 	}
 }

@@ -50,17 +50,12 @@ func (o *keyboard) enter(line string, args ...string) string {
 	return out
 }
 
-// compare compares all that came with a golden file, in which no line is wider than a terminal.
+// compare compares all that came with a golden file.
 func (o *keyboard) compare(name string) {
 	o.t.Helper()
 	text := strings.ReplaceAll(o.b.String(), filepath.Dir(o.file), "DIR")
 	text = soon.ReplaceAllString(text, "in SOON ($2)")
 	golden(o.t, "testdata/"+name, text)
-	for line := range strings.Lines(o.b.String()) {
-		if n := len([]rune(strings.TrimRight(line, "\n"))); n > width && !strings.HasPrefix(line, "{") && !strings.HasPrefix(line, "foregate:") && !strings.Contains(line, ": ") {
-			o.t.Errorf("%d columns: %s", n, line)
-		}
-	}
 }
 
 // TestTheEvidenceIsLookedAfterFromTheCommandLine goes through all that an operator does with

@@ -115,7 +115,7 @@ func (c *riskShowCmd) read(e *env) ([]gateway.RiskView, error) {
 	return views, nil
 }
 
-// printRisk writes views for people, no wider than a terminal: two lines for each.
+// printRisk writes views for people: two lines for each.
 func printRisk(w io.Writer, views []gateway.RiskView) {
 	if len(views) == 0 {
 		_, _ = fmt.Fprintln(w, "nothing is known: no draft was audited yet") // whoever reads may be gone
@@ -127,8 +127,8 @@ func printRisk(w io.Writer, views []gateway.RiskView) {
 		for n < len(views) && views[n].Route == first.Route {
 			n++
 		}
-		_, _ = fmt.Fprintln(w, cut(fmt.Sprintf("%s: of the drafts served, the target would refuse at most %s, with probability %s",
-			cut(first.Route, 24), percent(first.Eps), percent(1-first.Delta)), width))
+		writeLine(w, 2, fmt.Sprintf("%s: of the drafts served, the target would refuse at most %s, with probability %s",
+			first.Route, percent(first.Eps), percent(1-first.Delta)))
 		t := table{indent: 2, most: 24}
 		t.add("KIND OF REQUEST", "LOT", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "FIRST CERTIFICATE")
 		for i := range views[:n] {

@@ -233,7 +233,7 @@ func (c *logCmd) Run(e *env) error {
 		if t.Why != "" {
 			head += ": " + t.Why
 		}
-		_, _ = fmt.Fprintln(e.stdout, cut(head, width))
+		writeLine(e.stdout, 2, head)
 		printChanges(e.stdout, t.Changes)
 	}
 	return nil
@@ -251,7 +251,7 @@ func printChanges(w io.Writer, changes []settings.Change) {
 // valueOf is a field's value, or the default that holds without one.
 func valueOf(name string, v *string) string {
 	if v != nil {
-		return cut(*v, 60)
+		return *v
 	}
 	base, _, onRoute := strings.Cut(name, "@")
 	if onRoute {

@@ -49,7 +49,7 @@ func (c *statusCmd) Run(e *env) error {
 	return nil
 }
 
-// printStatus writes a status for people, no wider than a terminal.
+// printStatus writes a status for people.
 func printStatus(w io.Writer, s gateway.Status) {
 	head := table{most: 12}
 	ready := "ready"
@@ -87,7 +87,7 @@ func printStatus(w io.Writer, s gateway.Status) {
 	head.add("settings", "read "+span(s.Settings.Age)+" ago")
 	head.write(w)
 	for _, warning := range s.Warnings {
-		_, _ = fmt.Fprintln(w, "  "+cut("WARNING: "+warning, width-2))
+		writeLine(w, 4, "  WARNING: "+warning)
 	}
 	printSettings(w, s.Settings)
 	printFiles(w, s.Files)
@@ -106,13 +106,13 @@ func redisText(r gateway.RedisView) string {
 
 func printSettings(w io.Writer, v gateway.SettingsView) {
 	for _, warning := range v.Switches {
-		_, _ = fmt.Fprintln(w, "  "+cut("KILL SWITCH: "+warning, width-2))
+		writeLine(w, 4, "  KILL SWITCH: "+warning)
 	}
 	for _, l := range v.Lost {
-		_, _ = fmt.Fprintln(w, "  "+cut("LOST BY REDIS: "+l.Name+", in force is "+valueOr(l.Old, "its default"), width-2))
+		writeLine(w, 4, "  LOST BY REDIS: "+l.Name+", in force is "+valueOr(l.Old, "its default"))
 	}
 	if len(v.Lost) > 0 {
-		_, _ = fmt.Fprintln(w, "  foregate settings restore writes them again, accept gives them up")
+		writeLine(w, 4, "  foregate settings restore writes them again, accept gives them up")
 	}
 	changed := table{indent: 2}
 	for _, s := range v.Changed {
@@ -124,7 +124,7 @@ func printSettings(w io.Writer, v gateway.SettingsView) {
 		all  []gateway.RefusedView
 	}{{"REFUSED", v.Refused}, {"UNKNOWN", v.Unknown}} {
 		for _, r := range part.all {
-			_, _ = fmt.Fprintln(w, "  "+cut(fmt.Sprintf("%s %s %q: %s", part.what, r.Name, cut(r.Value, 20), r.Reason), width-2))
+			writeLine(w, 4, fmt.Sprintf("  %s %s %q: %s", part.what, r.Name, printable(r.Value), r.Reason))
 		}
 	}
 }
@@ -143,14 +143,14 @@ func printFiles(w io.Writer, files []gateway.FileView) {
 		if f.Open {
 			text += "; EVERY USER OF THE MACHINE MAY READ IT"
 		}
-		_, _ = fmt.Fprintln(w, "  "+cut(f.Setting+": "+text, width-2))
+		writeLine(w, 4, "  "+f.Setting+": "+text)
 		if f.Error == "" {
 			continue
 		}
 		why, more, _ := strings.Cut(f.Error, "\n")
-		_, _ = fmt.Fprintln(w, "  "+cut("NOT IN FORCE AS IT IS NOW: "+strings.Replace(why, f.Setting+":", "line ", 1), width-2))
+		writeLine(w, 4, "  NOT IN FORCE AS IT IS NOW: "+strings.Replace(why, f.Setting+":", "line ", 1))
 		if more != "" {
-			_, _ = fmt.Fprintf(w, "  and %d more; --json shows all\n", 1+strings.Count(more, "\n"))
+			writeLine(w, 4, fmt.Sprintf("  and %d more; --json shows all", 1+strings.Count(more, "\n")))
 		}
 	}
 }

@@ -60,7 +60,7 @@ func (c *statusCmd) watch(e *env, at *url.URL) error {
 		between = "\n"
 	}
 	for first := true; e.ctx.Err() == nil; first = false {
-		var out bytes.Buffer
+		out := screen{wide: columns(e.stdout)}
 		if out.WriteString(head); !first {
 			out.WriteString(between)
 		}
@@ -79,8 +79,16 @@ func (c *statusCmd) watch(e *env, at *url.URL) error {
 	return nil
 }
 
+// screen is what is written at once to a terminal of so many columns; 0 is none.
+type screen struct {
+	bytes.Buffer
+	wide int
+}
+
+func (s *screen) columns() int { return s.wide }
+
 // look writes how the replica stands now, or why nobody knows.
-func (c *statusCmd) look(e *env, at *url.URL, out *bytes.Buffer) {
+func (c *statusCmd) look(e *env, at *url.URL, out *screen) {
 	body, err := askAdmin(e, http.MethodGet, at, c.tokenFile)
 	var s gateway.Status
 	if err == nil {
@@ -98,7 +106,7 @@ func (c *statusCmd) look(e *env, at *url.URL, out *bytes.Buffer) {
 			_, _ = fmt.Fprintln(out, err)
 		}
 	case c.JSON:
-		_ = json.Compact(out, body) // it was read
+		_ = json.Compact(&out.Buffer, body) // it was read
 		out.WriteByte('\n')
 	case err != nil:
 		_, _ = fmt.Fprintf(out, "%s  NOT THERE: %v\n", time.Now().Format(time.TimeOnly), err)

@@ -13,7 +13,7 @@ import (
 )
 
 type agreeCmd struct {
-	Scenario string        `arg:"" help:"A scenario's file, or its name in loadtest/scenarios."`
+	Scenario string        `arg:"" help:"A scenario's file, or a name that loadtest list tells."`
 	Seeds    int           `default:"5" help:"So many seeds from the scenario's on."`
 	Case     []string      `sep:"none" help:"Only the case of this name; may be given again."`
 	Duration time.Duration `help:"For how long conversations begin, instead of the scenario's duration."`

@@ -229,14 +229,35 @@ func TestARunThatIsInterruptedSaysSo(t *testing.T) {
 }
 
 func TestScenariosAreListedWithTheirFirstSentence(t *testing.T) {
-	world(t, map[string]string{"small.yaml": small, "a.yaml": strings.Replace(small, "A small", "Another", 1)})
+	world(t, map[string]string{"small.yaml": small, "a.yaml": strings.Replace(small, "A small", "Another", 1), "smoke.yaml": strings.Replace(small, "A small", "My own", 1)})
 	status, out, _ := program("list")
-	if want := "a      Another cascade.\nsmall  A small cascade.\n"; status != 0 || out != want {
+	for _, want := range []string{"a  ", "Another cascade.\n", "small  ", "A small cascade.\n", "risk-day  ", "My own cascade.\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("without %q", want)
+		}
+	}
+	if status != 0 || strings.Count(out, "smoke ") != 1 || strings.Index(out, "Another") > strings.Index(out, "agree") {
 		t.Errorf("status %d\n%s", status, out)
 	}
+}
+
+func TestBuiltInScenariosRunWhereThereAreNoSources(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if status, _, errs := program("list"); status != 1 || !strings.Contains(errs, "no scenarios") {
-		t.Errorf("status %d, %s", status, errs)
+	if status, out, errs := program("list"); status != 0 || strings.Count(out, "\n") != len(loadtest.Names()) {
+		t.Errorf("list: status %d\n%s%s", status, out, errs)
+	}
+	if status, out, errs := program("run", "smoke", "--virtual", "--json"); status != 0 || !strings.Contains(out, `"smoke"`) {
+		t.Errorf("run smoke: status %d\n%s%s", status, out, errs)
+	}
+	if status, _, errs := program("run", "../scenarios/smoke"); status != 1 || !strings.Contains(errs, "there is no scenario") {
+		t.Errorf("a path is none of their names: status %d, %s", status, errs)
+	}
+}
+
+func TestAFileGoesBeforeTheBuiltInScenarioOfItsName(t *testing.T) {
+	world(t, map[string]string{"smoke.yaml": small})
+	if status, out, errs := program("run", "smoke"); status != 0 || !strings.Contains(out, "It shows little.") {
+		t.Errorf("status %d\n%s%s", status, out, errs)
 	}
 }
 

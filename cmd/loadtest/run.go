@@ -16,7 +16,7 @@ import (
 )
 
 type runCmd struct {
-	Scenario string `arg:"" help:"A scenario's file, or its name in loadtest/scenarios."`
+	Scenario string `arg:"" help:"A scenario's file, or a name that loadtest list tells."`
 
 	Live    bool `xor:"kind" help:"Run it against real processes of the gateway. What the scenario says is the default, and it means this when it says nothing."`
 	Virtual bool `xor:"kind" help:"Compute it in virtual time."`

@@ -12,66 +12,79 @@ import (
 	"github.com/foregate/foregate/loadtest/live"
 )
 
-// folder is where scenarios are that are asked for by name.
-var folder = filepath.Join("loadtest", "scenarios")
+// folder is where scenarios are looked for that are asked for by name, before the built-in ones: in Foregate's sources
+// the file counts, so that a change to it is not lost on a binary that was built before.
+var folder = filepath.FromSlash(loadtest.Folder)
 
 // open reads the scenario that is called so: by its file, or by its name.
 func open(name string) (*loadtest.Scenario, error) {
-	path := name
-	if !strings.ContainsRune(name, '/') && !strings.HasSuffix(name, ".yaml") {
-		if _, err := os.Stat(name); err != nil || isDir(name) {
-			path = filepath.Join(folder, name+".yaml")
-		}
+	var s *loadtest.Scenario
+	var err error
+	place := name
+	if st, bad := os.Stat(name); strings.ContainsRune(name, '/') || strings.HasSuffix(name, ".yaml") || bad == nil && !st.IsDir() {
+		s, err = load(name)
+	} else {
+		s, err = named(name)
+		place = filepath.Join(folder, name+".yaml") + ", and among the built-in ones"
 	}
-	s, err := load(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("there is no scenario %s (looked for %s); loadtest list tells which there are", name, path)
+		return nil, fmt.Errorf("there is no scenario %s (looked for %s); loadtest list tells which there are", name, place)
 	}
 	return s, err
 }
 
-func isDir(path string) bool {
-	st, err := os.Stat(path)
-	return err == nil && st.IsDir()
+// named reads the scenario of a name: the file in the folder, where there is one, else the built-in one.
+func named(name string) (*loadtest.Scenario, error) {
+	s, err := load(filepath.Join(folder, name+".yaml"))
+	if !errors.Is(err, os.ErrNotExist) {
+		return s, err
+	}
+	return supported(loadtest.Named(name))
 }
 
 // load reads a scenario and checks the names in it that only the simulator knows.
 func load(path string) (*loadtest.Scenario, error) {
-	s, err := loadtest.Load(path)
+	return supported(loadtest.Load(path))
+}
+
+// supported refuses a scenario with names that the simulator does not know.
+func supported(s *loadtest.Scenario, err error) (*loadtest.Scenario, error) {
 	if err != nil {
 		return nil, err
 	}
 	if err := live.Supports(s); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("scenario %s: %w", s.Name, err)
 	}
 	return s, nil
 }
 
 type listCmd struct{}
 
-// Run lists what is in the folder of scenarios.
+// Run lists what may be run by its name: what is in the folder of scenarios, and what is built in.
 func (*listCmd) Run(e *env) error {
+	names := loadtest.Names()
 	paths, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil {
 		return err
 	}
-	if len(paths) == 0 {
-		return fmt.Errorf("there are no scenarios in %s; run it where Foregate's sources are", folder)
+	for _, p := range paths {
+		names = append(names, strings.TrimSuffix(filepath.Base(p), ".yaml"))
 	}
-	slices.Sort(paths)
-	broken := false
+	slices.Sort(names)
+	names = slices.Compact(names)
 	width := 0
-	for _, p := range paths {
-		width = max(width, len(filepath.Base(p))-len(".yaml"))
+	for _, name := range names {
+		width = max(width, len(name))
 	}
-	for _, p := range paths {
-		s, err := load(p)
+	broken := false
+	for _, name := range names {
+		s, err := named(name)
 		if err != nil {
 			e.warn("%v\n", err)
 			broken = true
 			continue
 		}
-		e.say("%-*s  %s\n", width, s.Name, firstSentence(s.About))
+		e.say("%-*s  %s\n", width, name, firstSentence(s.About))
 	}
 	if broken {
 		return errSilent

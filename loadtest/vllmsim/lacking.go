@@ -8,18 +8,19 @@ import (
 
 // What an engine may be without: what it does not know it ignores, and routes that it has not got are not found.
 const (
-	featTokenIDs       = "token_ids"       // return_token_ids, the render routes and /inference/v1/generate
-	featPromptLogprobs = "prompt_logprobs" // neither on vLLM's routes nor on SGLang's
-	featTokenize       = "tokenize"        // /tokenize, /detokenize and the render routes
-	featLogprobs       = "logprobs"        // of generated tokens
-	featEndLogprob     = "end_logprob"     // the token that ends an answer comes with its id, without a logprob
-	featRunningUsage   = "running_usage"   // continuous_usage_stats is ignored: usage comes at the end alone
-	featContinuation   = "continuation"    // a prompt of ids loses its last one, unless it is scored: what goes on from it is inexact
+	featTokenIDs       = "token_ids"        // return_token_ids, the render routes and /inference/v1/generate
+	featPromptIDs      = "prompt_token_ids" // of chats and completions: return_token_ids brings the generated ones alone
+	featPromptLogprobs = "prompt_logprobs"  // neither on vLLM's routes nor on SGLang's
+	featTokenize       = "tokenize"         // /tokenize, /detokenize and the render routes
+	featLogprobs       = "logprobs"         // of generated tokens
+	featEndLogprob     = "end_logprob"      // the token that ends an answer comes with its id, without a logprob
+	featRunningUsage   = "running_usage"    // continuous_usage_stats is ignored: usage comes at the end alone
+	featContinuation   = "continuation"     // a prompt of ids loses its last one, unless it is scored: what goes on from it is inexact
 )
 
 // Features returns what [Options.Without] can name.
 func Features() []string {
-	return []string{featTokenIDs, featPromptLogprobs, featTokenize, featLogprobs, featEndLogprob, featRunningUsage, featContinuation}
+	return []string{featTokenIDs, featPromptIDs, featPromptLogprobs, featTokenize, featLogprobs, featEndLogprob, featRunningUsage, featContinuation}
 }
 
 func checkFeatures(list []string) error {
@@ -35,6 +36,7 @@ func checkFeatures(list []string) error {
 type lacking struct {
 	sglang       bool // what vLLM alone has
 	tokenIDs     bool
+	promptIDs    bool
 	scores       bool // prompt_logprobs
 	nativeScores bool
 	tokenize     bool
@@ -46,7 +48,7 @@ type lacking struct {
 
 func newLacking(o *Options) lacking {
 	without := func(name string) bool { return slices.Contains(o.Without, name) }
-	return lacking{sglang: o.SGLang, tokenIDs: without(featTokenIDs), scores: o.SGLang || without(featPromptLogprobs),
+	return lacking{sglang: o.SGLang, tokenIDs: without(featTokenIDs), promptIDs: without(featPromptIDs), scores: o.SGLang || without(featPromptLogprobs),
 		nativeScores: without(featPromptLogprobs), tokenize: without(featTokenize), logprobs: without(featLogprobs),
 		endLogprob: without(featEndLogprob), runningUsage: without(featRunningUsage), continuation: without(featContinuation)}
 }

@@ -173,6 +173,13 @@ func TestAnEngineCanBeWithoutAFeature(t *testing.T) {
 			status, _ := post(t, s, "/inference/v1/generate", `{}`)
 			return a.PromptTokenIDs == nil && a.Choices[0].TokenIDs == nil && status == 404
 		},
+		"prompt_token_ids": func(t *testing.T, s *Server) bool {
+			a := ask(t, s, "/v1/completions", `{"prompt":`+ids+`,"max_tokens":8,"return_token_ids":true}`)
+			_, body := post(t, s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"max_tokens":1,"return_token_ids":true,"stream":true}`)
+			_, whole := post(t, s, "/v1/completions", `{"prompt":`+ids+`,"max_tokens":1,"return_token_ids":true}`)
+			return !strings.Contains(whole, `"prompt_token_ids":[`) && len(a.Choices[0].TokenIDs) == 8 &&
+				!strings.Contains(body, `"prompt_token_ids":[`) && strings.Contains(body, `"token_ids":[`)
+		},
 		"prompt_logprobs": func(t *testing.T, s *Server) bool {
 			a := ask(t, s, "/v1/completions", `{"prompt":`+ids+`,"max_tokens":1,"prompt_logprobs":1}`)
 			return a.Choices[0].PromptLogprobs == nil
@@ -212,5 +219,5 @@ func TestAnEngineCanBeWithoutAFeature(t *testing.T) {
 	if _, err := New(Options{Without: []string{"wings"}}); err == nil || !strings.Contains(err.Error(), "known: token_ids") {
 		t.Error(err)
 	}
-	expect(t, "what can be missing", len(Features()), 7)
+	expect(t, "what can be missing", len(Features()), 8)
 }

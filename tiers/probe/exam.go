@@ -159,12 +159,17 @@ func (e *exam) ending(ctx context.Context) error {
 	case err != nil:
 		e.noChat = "chats are refused: " + refused.Error()
 		e.lack(MissingIDs, e.noChat)
+		e.lack(MissingPromptIDs, e.noChat)
+		return nil
 	case len(a.ids) == 0:
 		e.lack(MissingIDs, "it answers without token_ids")
 	case a.tokens >= 0 && a.tokens != len(a.ids):
 		e.lack(MissingIDs, fmt.Sprintf("it tells %d ids of %d tokens", len(a.ids), a.tokens))
 	default:
 		e.card.TokenIDs = true
+	}
+	if len(a.prompt) == 0 {
+		e.lack(MissingPromptIDs, "it answers without prompt_token_ids")
 	}
 	e.ended(&a)
 	return nil

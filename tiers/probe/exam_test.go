@@ -91,11 +91,14 @@ func TestWhatAnEngineLacksIsToldWithItsReason(t *testing.T) {
 		missing string            // all
 		why     map[string]string // a part of the reason
 	}{
-		{vllmsim.Options{Without: []string{"token_ids"}}, "eos reuse self_agreement token_ids", map[string]string{
-			MissingIDs: "without token_ids", MissingEOS: "ids of answers", MissingAgreement: "ids of answers"}},
+		{vllmsim.Options{Without: []string{"token_ids"}}, "eos prompt_token_ids reuse self_agreement token_ids", map[string]string{
+			MissingIDs: "without token_ids", MissingPromptIDs: "without prompt_token_ids", MissingEOS: "ids of answers", MissingAgreement: "ids of answers"}},
+		{vllmsim.Options{Without: []string{"prompt_token_ids"}}, "prompt_token_ids reuse", map[string]string{
+			MissingPromptIDs: "it answers without prompt_token_ids"}},
+		{vllmsim.Options{Without: []string{"prompt_token_ids", "tokenize"}}, "continuation detokenize prompt_token_ids reuse template tokenize tokenizer", nil},
 		{vllmsim.Options{Without: []string{"tokenize"}}, "detokenize reuse tokenize", map[string]string{
 			MissingTokenize: "/tokenize: status 404", MissingWords: "/detokenize: status 404"}},
-		{vllmsim.Options{Without: []string{"tokenize", "token_ids"}}, "continuation detokenize eos reuse self_agreement template token_ids tokenize tokenizer", map[string]string{
+		{vllmsim.Options{Without: []string{"tokenize", "token_ids"}}, "continuation detokenize eos prompt_token_ids reuse self_agreement template token_ids tokenize tokenizer", map[string]string{
 			MissingTokenizer: "status 404: Not Found; /v1/completions: answers come without prompt_token_ids",
 			MissingTemplate:  `chat "plain": /tokenize: status 404`, MissingContinue: "ids of a chat"}},
 		{vllmsim.Options{Without: []string{"prompt_logprobs"}}, "reuse scoring self_agreement", map[string]string{
@@ -104,7 +107,7 @@ func TestWhatAnEngineLacksIsToldWithItsReason(t *testing.T) {
 			MissingLogprobs: "without logprobs"}},
 		{vllmsim.Options{Without: []string{"continuation"}}, "continuation reuse", map[string]string{
 			MissingContinue: "otherwise than in the chat, from token 1"}},
-		{vllmsim.Options{SGLang: true, Without: []string{"token_ids"}}, "continuation eos template token_ids tokenize", nil},
+		{vllmsim.Options{SGLang: true, Without: []string{"token_ids"}}, "continuation eos prompt_token_ids template token_ids tokenize", nil},
 	} {
 		c.o.Seed = 3
 		card := &taken(t, engine(t, c.o).URL()).card

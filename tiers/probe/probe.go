@@ -58,26 +58,27 @@ type Missing struct{ What, Why string }
 
 // What may be missing.
 const (
-	MissingTokenizer = "tokenizer"      // nothing tells the ids of a text
-	MissingTemplate  = "template"       // nor of a chat
-	MissingTokenize  = "tokenize"       // /tokenize does not answer for texts or chats: a draft's text cannot be turned into ids
-	MissingWords     = "detokenize"     // nor /detokenize: ids cannot be turned into text
-	MissingIDs       = "token_ids"      // return_token_ids is not known
-	MissingLogprobs  = "logprobs"       // generated tokens come without
-	MissingTop       = "top_logprobs"   // or without alternatives
-	MissingRaw       = "raw_logprobs"   // or they follow the request's temperature, or one cannot tell
-	MissingBytes     = "token_bytes"    // or they lack the tokens' bytes
-	MissingScoring   = "scoring"        // no way to score a text
-	MissingReuse     = "reuse"          // what was scored before costs as much again, or one cannot tell
-	MissingAgreement = "self_agreement" // it could not be measured
-	MissingContinue  = "continuation"   // ids do not give the same answer as the chat
-	MissingEOS       = "eos"            // no id was seen that ends an answer
-	MissingWindow    = "window"         // /v1/models does not tell the context length
+	MissingTokenizer = "tokenizer"        // nothing tells the ids of a text
+	MissingTemplate  = "template"         // nor of a chat
+	MissingTokenize  = "tokenize"         // /tokenize does not answer for texts or chats: a draft's text cannot be turned into ids
+	MissingWords     = "detokenize"       // nor /detokenize: ids cannot be turned into text
+	MissingIDs       = "token_ids"        // return_token_ids is not known
+	MissingPromptIDs = "prompt_token_ids" // or it brings no ids of the prompt: a draft's ids cannot be scored, nor gone on from
+	MissingLogprobs  = "logprobs"         // generated tokens come without
+	MissingTop       = "top_logprobs"     // or without alternatives
+	MissingRaw       = "raw_logprobs"     // or they follow the request's temperature, or one cannot tell
+	MissingBytes     = "token_bytes"      // or they lack the tokens' bytes
+	MissingScoring   = "scoring"          // no way to score a text
+	MissingReuse     = "reuse"            // what was scored before costs as much again, or one cannot tell
+	MissingAgreement = "self_agreement"   // it could not be measured
+	MissingContinue  = "continuation"     // ids do not give the same answer as the chat
+	MissingEOS       = "eos"              // no id was seen that ends an answer
+	MissingWindow    = "window"           // /v1/models does not tell the context length
 )
 
 // Things are all that may be missing: the values of the metric's label.
 var Things = []string{
-	MissingTokenizer, MissingTemplate, MissingTokenize, MissingWords, MissingIDs, MissingLogprobs, MissingTop, MissingRaw, MissingBytes,
+	MissingTokenizer, MissingTemplate, MissingTokenize, MissingWords, MissingIDs, MissingPromptIDs, MissingLogprobs, MissingTop, MissingRaw, MissingBytes,
 	MissingScoring, MissingReuse, MissingAgreement, MissingContinue, MissingEOS, MissingWindow,
 }
 
