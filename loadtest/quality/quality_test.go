@@ -21,6 +21,14 @@ func request(k int, temperature float64, ignoreEOS bool) *loadtest.Request {
 	}
 }
 
+func messagesOf(q *loadtest.Request) []vllmsim.Message {
+	list := make([]vllmsim.Message, len(q.Messages))
+	for i, m := range q.Messages {
+		list[i] = vllmsim.Message(m)
+	}
+	return list
+}
+
 // answer is what a voice says to a request: its prompt, ids and text.
 func (j *Judge) answer(v voice, q *loadtest.Request) (prompt, ids []int32, text string) {
 	prompt = j.tok.Chat([]vllmsim.Message{vllmsim.Message(q.Messages[0])})
