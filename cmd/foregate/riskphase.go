@@ -45,7 +45,7 @@ func wrongText(w *gateway.WarmupView) string {
 	if w.Audits == 0 {
 		return "none audited yet"
 	}
-	return fmt.Sprintf("%d of %d audited wrong (%s, %s … %s)", w.Bad, w.Audits, percent(w.Share), percent(w.Low), percent(w.High))
+	return fmt.Sprintf("%d of %d audited were wrong (%s, %s … %s)", w.Bad, w.Audits, percent(w.Share), percent(w.Low), percent(w.High))
 }
 
 // waitSays is how long it takes to the first certificate, in time where the traffic is known.
@@ -55,8 +55,10 @@ func waitSays(v *gateway.RiskView, w wait) string {
 		return fmt.Sprintf("a certificate is out of reach as it looks: %d of %s of the best drafts were bad", v.Bad, counted(v.Audits, "audit", "audits"))
 	case *v.ToCertify < .5 && v.Learning == 0:
 		return "certified soon, unless an audit under way is bad"
+	case w.seconds != nil && v.Audits == 0: // as if none will be bad
+		return fmt.Sprintf("certified in %s at the earliest, at %s (%s to go)", span(*w.seconds), w.at, leftText(v))
 	case w.seconds != nil:
 		return fmt.Sprintf("certified in about %s at %s (%s to go)", span(*w.seconds), w.at, leftText(v))
 	}
-	return "certified after about " + leftText(v)
+	return "certified after " + leftText(v) + " or more"
 }

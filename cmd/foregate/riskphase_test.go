@@ -62,8 +62,8 @@ func TestAWarmUpSaysWhatItServedAndHowLongTheRestTakes(t *testing.T) {
 		a.learn(t, k, 120)
 		a.warm(t, k, 38, 2)
 		v := s.viewOfOnly(t)
-		want := "warm-up: 40 of 120 drafts served, 2 of 38 audited wrong (5.26%, 0% … 23.37%); " +
-			"certified in about 1m 3s at 4 requests/s (80 scores, 35 audits to go); the warm-up ends in 59m 30s at the latest"
+		want := "warm-up: 40 of 120 drafts served, 2 of 38 audited were wrong (5.26%, 0% … 23.37%); " +
+			"certified in 1m 3s at the earliest, at 4 requests/s (80 scores, 35 audits to go); the warm-up ends in 59m 30s at the latest"
 		if v.State != gateway.RiskWarmup || v.Says != want {
 			t.Errorf("%s: -want +got:\n%s", v.State, cmp.Diff(want, v.Says))
 		}
@@ -80,7 +80,7 @@ func TestWithoutTrafficAWarmUpTellsCountsAlone(t *testing.T) {
 	a := newAudits(nil)
 	k := riskKey("chat", "to_1k", "conf")
 	a.drafted(k, 1, 1)
-	if v := a.configured(riskConfig("")).viewOfOnly(t); v.Seconds != nil || !strings.Contains(v.Says, "; certified after about 200 scores, 35 audits; ") {
+	if v := a.configured(riskConfig("")).viewOfOnly(t); v.Seconds != nil || !strings.Contains(v.Says, "; certified after 200 scores, 35 audits or more; ") {
 		t.Errorf("got %q", v.Says)
 	}
 }
@@ -108,8 +108,8 @@ func TestAWarmUpThatWasStoppedSaysWhy(t *testing.T) {
 	a.warm(t, k, 20, 12)
 	v := a.configured(riskConfig("")).viewOfOnly(t)
 	if v.State != gateway.RiskStopped || v.Warmup.Ended != "wrong" || v.Warmup.Serves ||
-		!strings.HasPrefix(v.Says, "warm-up stopped: of the drafts that it served 12 of 20 audited wrong (60%, ") ||
-		!strings.Contains(v.Says, "above the 10% promised; nothing is served unverified, audits go on; certified after about 200 scores, 35 audits") {
+		!strings.HasPrefix(v.Says, "warm-up stopped: of the drafts that it served 12 of 20 audited were wrong (60%, ") ||
+		!strings.Contains(v.Says, "above the 10% promised; nothing is served unverified, audits go on; certified after 200 scores, 35 audits or more") {
 		t.Errorf("%s: %q", v.State, v.Says)
 	}
 }
@@ -122,7 +122,7 @@ func TestAWarmUpThatIsOverByTimeSaysSo(t *testing.T) {
 		a.learn(t, k, 60)
 		time.Sleep(time.Hour)
 		v := a.configured(riskConfig("")).viewOfOnly(t)
-		want := "the warm-up is over by risk.warmup_for, 20 of 60 drafts served and none audited yet; nothing is served unverified, audits go on; certified after about 140 scores, 35 audits"
+		want := "the warm-up is over by risk.warmup_for, 20 of 60 drafts served and none audited yet; nothing is served unverified, audits go on; certified after 140 scores, 35 audits or more"
 		if v.State != gateway.RiskLearning || v.Warmup.Ended != "time" || v.Warmup.Left != 0 || v.Seconds != nil || v.Says != want {
 			t.Errorf("%s: -want +got:\n%s", v.State, cmp.Diff(want, v.Says))
 		}
@@ -238,7 +238,7 @@ func TestTheLogTellsPhasesAtTheStartAndWhenTheyChange(t *testing.T) {
 			}
 		}
 		go func() { _ = s.Run(t.Context()) }()
-		told(`{"level":"info","route":"chat","phase":"warmup","message":"no request was drafted yet; the warm-up begins with the first and lasts 1h0m0s at most`)
+		told(`{"level":"info","route":"chat","phase":"warmup","message":"no request was drafted yet; the warm-up begins with the first and lasts 1h 0m at most`)
 		a.drafted(k, 9, 3)
 		a.learn(t, k, risk.GridScores)
 		told(`{"level":"info","route":"chat","bucket":"to_1k.0a1b2c3d","lot":"conf","phase":"warmup","message":"warm-up: 3 of 9 drafts served, none audited yet; `)

@@ -186,7 +186,7 @@ func phaseAtStart(route string, c *tiers.Config, main *gateway.RiskView) phaseLi
 		l.text = "no request was drafted yet; risk.warmup is shadow: no draft is served before a threshold is certified"
 	default:
 		l.text = fmt.Sprintf("no request was drafted yet; the warm-up begins with the first and lasts %s at most: drafts above a cautious threshold are served, "+
-			"marked phase=warmup, before a threshold is certified", c.Risk.WarmupFor)
+			"marked phase=warmup, before a threshold is certified", span(c.Risk.WarmupFor.Seconds()))
 	}
 	return l
 }
