@@ -13,7 +13,7 @@ func says(v *gateway.RiskView, w wait, advice string) string {
 	case gateway.RiskWarmup:
 		return warmupText(v) + "; " + waitSays(v, w) + "; the warm-up ends in " + span(v.Warmup.Left) + " at the latest"
 	case gateway.RiskStopped:
-		return fmt.Sprintf("warm-up stopped: of the drafts that it served %s, above the %s promised; ", wrongText(v.Warmup), percent(v.Eps)) + nothing + waitSays(v, w)
+		return fmt.Sprintf("warm-up stopped: of the drafts that it served %s, too many for the promise; ", wrongText(v.Warmup)) + nothing + waitSays(v, w)
 	case gateway.RiskCertified:
 		return fmt.Sprintf("certified: serves about %s of the drafts, of which less than %s are wrong", percent(v.Acceptance), percent(v.Bound))
 	case gateway.RiskInherits:

@@ -109,7 +109,7 @@ func TestAWarmUpThatWasStoppedSaysWhy(t *testing.T) {
 	v := a.configured(riskConfig("")).viewOfOnly(t)
 	if v.State != gateway.RiskStopped || v.Warmup.Ended != "wrong" || v.Warmup.Serves ||
 		!strings.HasPrefix(v.Says, "warm-up stopped: of the drafts that it served 12 of 20 audited were wrong (60%, ") ||
-		!strings.Contains(v.Says, "above the 10% promised; nothing is served unverified, audits go on; certified after 200 scores, 35 audits or more") {
+		!strings.Contains(v.Says, "too many for the promise; nothing is served unverified, audits go on; certified after 200 scores, 35 audits or more") {
 		t.Errorf("%s: %q", v.State, v.Says)
 	}
 }
