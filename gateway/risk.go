@@ -39,7 +39,7 @@ type WarmupView struct {
 	Ended  string `json:"ended"`  // why it is over: certified, infeasible, wrong (too many of the drafts served) or time (risk.warmup_for); "" while it goes on
 
 	Drafts int     `json:"drafts"`       // that were made for requests in it
-	Served int     `json:"served"`       // of these, that were the answer
+	Served int     `json:"served"`       // of these, that were the answer, unverified
 	Audits int     `json:"audits"`       // of those served, that have an outcome
 	Bad    int     `json:"bad"`          // of the audits
 	Share  float64 `json:"wrong_share"`  // bad ÷ audits; 0 of no audits

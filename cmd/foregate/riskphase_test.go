@@ -15,11 +15,9 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// drafted notes drafts of a warm-up, of which the first so many were the answer.
+// drafted notes drafts of a warm-up, of which so many were the answer.
 func (a *audits) drafted(k risk.Key, n, served int) {
-	for i := range n {
-		a.book.Drafted(k, i < served)
-	}
+	a.book.Drafted(k, n, served)
 }
 
 // warm makes audits of drafts that a warm-up served, of which the first so many are bad.

@@ -78,7 +78,7 @@ func kindsOfSeries() []stateSeries {
 		})
 	}
 	warmup(prometheus.CounterValue, "drafts_total", "Drafts that were made for requests in the warm-up.", func(w *risk.Warmup) (float64, bool) { return float64(w.Drafts), true })
-	warmup(prometheus.CounterValue, "served_total", "Drafts of the warm-up that were the answer.", func(w *risk.Warmup) (float64, bool) { return float64(w.Served), true })
+	warmup(prometheus.CounterValue, "served_total", "Drafts of the warm-up that were the answer, unverified.", func(w *risk.Warmup) (float64, bool) { return float64(w.Served), true })
 	warmup(prometheus.GaugeValue, "audits", "Drafts served by the warm-up whose audit has an outcome.", func(w *risk.Warmup) (float64, bool) {
 		n, _ := w.Closed()
 		return float64(n), true
