@@ -19,12 +19,51 @@ type RiskState string
 
 // The states.
 const (
+	RiskWarmup      RiskState = "warmup"      // its first time: nothing is certified, and drafts above a cautious threshold are served where settings say so
+	RiskStopped     RiskState = "stopped"     // too many of the drafts that its warm-up served were wrong: the target answers, and audits go on
 	RiskCertified   RiskState = "certified"   // drafts are served by a threshold of its own
 	RiskInherits    RiskState = "inherits"    // it has none, and goes by that of the whole route
 	RiskUncertified RiskState = "uncertified" // audits do not suffice yet: the target answers
 	RiskLearning    RiskState = "learning"    // scores are collected to place the thresholds by: the target answers
 	RiskInfeasible  RiskState = "infeasible"  // audits say that no threshold keeps the promise: the target answers
 )
+
+// RiskStates are all of them.
+func RiskStates() []RiskState {
+	return []RiskState{RiskWarmup, RiskStopped, RiskCertified, RiskInherits, RiskUncertified, RiskLearning, RiskInfeasible}
+}
+
+// WarmupView is the first time of a kind of request, in which drafts may be served before anything is certified.
+type WarmupView struct {
+	Serves bool   `json:"serves"` // it goes on, and drafts above a cautious threshold are answers
+	Ended  string `json:"ended"`  // why it is over: certified, infeasible, wrong (too many of the drafts served) or time (risk.warmup_for); "" while it goes on
+
+	Drafts int     `json:"drafts"`       // that were made for requests in it
+	Served int     `json:"served"`       // of these, that were the answer, unverified
+	Audits int     `json:"audits"`       // of those served, that have an outcome
+	Bad    int     `json:"bad"`          // of the audits
+	Share  float64 `json:"wrong_share"`  // bad ÷ audits; 0 of no audits
+	Low    float64 `json:"wrong_lower"`  // interval that holds the share at every moment, with probability 1 − delta
+	High   float64 `json:"wrong_upper"`  //
+	Left   float64 `json:"seconds_left"` // of risk.warmup_for; 0 when it is over
+
+	PerMinute *float64 `json:"drafts_per_minute"` // at all replicas, since it began; null while that is not known, and when it is over
+}
+
+// RiskAdvice is what audits say of a kind of request that is infeasible.
+type RiskAdvice struct {
+	Audits   int     `json:"audits"` // of the strictest threshold
+	Bad      int     `json:"bad"`
+	Estimate float64 `json:"risk_estimate"`
+	Low      float64 `json:"risk_lower"` // interval that holds the risk at every moment, with probability 1 − delta
+	High     float64 `json:"risk_upper"`
+
+	// The smallest eps, in steps of 0.01, at which the strictest threshold looks feasible, if the risk is the estimate, and the
+	// same for both ends of the interval. Null where none up to 0.5 does.
+	Smallest     *float64 `json:"eps_feasible"`
+	SmallestLow  *float64 `json:"eps_feasible_lower"`
+	SmallestHigh *float64 `json:"eps_feasible_upper"`
+}
 
 // RiskView is what is known of one kind of request and lot of it, as GET /admin/risk tells it: what is
 // promised, whether it is kept, and on how many audits that rests. Shares are 0 … 1. What is null
@@ -34,6 +73,7 @@ type RiskView struct {
 	Bucket string    `json:"bucket"` // kind of request: length class, _t0 at temperature 0, and fingerprint of models and rules
 	Lot    string    `json:"lot"`    // conf: accepted on the draft's own score; head: because the target stood by its first tokens
 	State  RiskState `json:"state"`
+	Says   string    `json:"says"` // the state in one line, for people: what was served, what audits say of it, what to do, and how long the rest takes
 
 	Eps   float64 `json:"eps"`   // promised: of the drafts served, the share that the target would have refused is at most that …
 	Delta float64 `json:"delta"` // … except with this probability
@@ -54,13 +94,16 @@ type RiskView struct {
 
 	ToCertify *float64 `json:"audits_to_certify"`  // that are needed for the next threshold, about; null: it seems out of reach
 	PerMinute *float64 `json:"audits_per_minute"`  // of those that count for it, of late, at all replicas
-	Seconds   *float64 `json:"seconds_to_certify"` // at that pace, until the first threshold; null once there is one
+	Seconds   *float64 `json:"seconds_to_certify"` // until the first threshold, at that pace or that of the drafts of the warm-up; null once there is one
 
 	Drift    float64 `json:"drift_level"` // 1 is the alarm, which takes all certificates back
 	Warned   bool    `json:"drift_warned"`
 	Alarms   int64   `json:"drift_alarms"`
-	Learned  int     `json:"scores_learned"` // while learning, of those wanted
+	Learned  int     `json:"scores_learned"` // of those wanted
 	Learning int     `json:"scores_wanted"`  // 0 once the thresholds are placed
+
+	Warmup *WarmupView `json:"warmup"` // null where there was none: of the kinds that are heads or whole routes, and before the first draft
+	Advice *RiskAdvice `json:"advice"` // null unless it is infeasible
 }
 
 // PromiseView is how a route's promise stands, in one line of GET /admin/status.
@@ -73,9 +116,11 @@ type PromiseView struct {
 	Inherited  int     `json:"inherited"`  // that go by the one of the whole route
 	Infeasible int     `json:"infeasible"` // of which audits say that no threshold keeps the promise
 	Warned     int     `json:"warned"`     // of which a drift is suspected
+
+	Main *RiskView `json:"main"` // the kind with most drafts and audits, of those that are in use; null where there is none
 }
 
-// Promises are the views of each route in one line, by route in the order of the views.
+// Promises are the views of each route in one line, by route in the order of the views. [PromiseView.Main] is left out.
 func Promises(views []RiskView) []PromiseView {
 	var lines []PromiseView
 	for i := range views {

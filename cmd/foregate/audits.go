@@ -15,16 +15,20 @@ import (
 
 // makeEvidence keeps what audits have shown, together with the other replicas.
 func (r *replica) makeEvidence() {
-	of := func(route string) *tiers.Risk { return &r.settings.Snapshot().Route(route).Tiers.Risk }
+	config := func(route string) *tiers.Config { return &r.settings.Snapshot().Route(route).Tiers }
+	of := func(route string) *tiers.Risk { return &config(route).Risk }
 	r.evidence = evidence.New(evidence.Options{
 		Redis: r.redis, Logger: r.log, Registerer: r.registerer,
 		Rule:        func(route string) risk.Rule { return of(route).Rule },
 		Stale:       func(route string) time.Duration { return of(route).Stale },
 		StaleServes: func(route string) bool { return of(route).StaleServe },
 	})
-	r.risks = &riskSource{book: r.evidence, now: time.Now, inherits: func(route string) bool { return of(route).Inherit }}
+	r.risks = &riskSource{book: r.evidence, config: config, log: r.log, now: time.Now}
+	for _, def := range r.file.Routes {
+		r.risks.routes = append(r.risks.routes, def.Model)
+	}
 	if r.registerer != nil {
-		r.registerer.MustRegister(evidence.NewCollector(r.risks.states, r.risks.inherited))
+		r.registerer.MustRegister(evidence.NewCollector(r.risks.states, r.risks.inherited, r.risks.phases))
 	}
 }
 

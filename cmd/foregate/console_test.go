@@ -32,6 +32,7 @@ func TestConsole(t *testing.T) {
 		{"ALinkSignsInAndLeavesNoTokenBehind", linkSignsIn},
 		{"ChartsDrawAndMoveAndTellWhatMetricsTell", chartsMove},
 		{"AReceiptOpensAsAWaterfallOfItsTimes", receiptOpens},
+		{"ThePhaseOfARouteIsToldInOneLine", phaseTold},
 		{"ABackendIsDrainedAndUndrained", backendDrained},
 		{"ALightAndADarkThemeAreRemembered", themesRemembered},
 		{"APageFromElsewhereChangesNothing", elsewhereChangesNothing},
@@ -71,6 +72,16 @@ func linkSignsIn(t *testing.T, b *browser, d *demoWorld) {
 	p.write("signin-token", d.token())
 	p.click(hook("signin-submit"))
 	p.until("signed in by hand", `!document.querySelector('[data-test=signin-dialog]') && document.querySelector('[data-test=session]').dataset.signedIn === 'true'`)
+}
+
+// phaseTold compares what the console says of the route's phase with what the replica does.
+func phaseTold(t *testing.T, b *browser, d *demoWorld) {
+	p := b.open(t, d.base+"/console/#/overview")
+	p.until("the overview tells the phase", `document.querySelector('[data-test=promise-says]')?.textContent.length > 20`)
+	p.turn("#/risk")
+	row := `document.querySelector('[data-test=risk-row][data-lot=conf]:not([data-bucket^="all."])')`
+	p.until("the page of the promise tells the phase and what the warm-up served", `['warmup', 'certified', 'infeasible', 'stopped'].includes(`+row+`?.dataset.state) && `+
+		row+`.querySelector('[data-test=risk-says]').textContent.length > 20 && /of [\d,]+ drafts?/.test(`+row+`.textContent)`)
 }
 
 // chartNames are the hooks of all charts.

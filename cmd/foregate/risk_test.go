@@ -7,9 +7,11 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -123,7 +125,7 @@ func TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &riskSource{inherits: func(string) bool { return true }}
+	s := &riskSource{now: time.Now, config: func(string) *tiers.Config { return &tiers.Config{Risk: tiers.Risk{Inherit: true}} }}
 	if got := s.inherited(known); got["chat"] != 1 {
 		t.Errorf("got %v", got)
 	}

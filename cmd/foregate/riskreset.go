@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/risk"
 )
 
 type riskResetCmd struct {
@@ -46,13 +48,22 @@ func (c *riskResetCmd) Run(e *env) error {
 		}
 		s := k.State.Summarise(k.Rule)
 		what := "nothing certified"
-		if s.Op > 0 {
+		switch {
+		case s.Op > 0:
 			what = fmt.Sprintf("threshold %d certified", s.Op)
+		case s.Infeasible:
+			what = "found infeasible"
+		case k.State.Warmup.Ended == risk.WarmupWrong:
+			what = "its warm-up stopped, as too many drafts were wrong"
 		}
 		_, _ = fmt.Fprintf(e.stdout, "%s %s: %s, %s\n", verb, k.Key, counted(s.Audits, "audit", "audits"), what) // whoever reads may be gone
 	}
 	if !c.Yes {
-		_, _ = fmt.Fprintln(e.stderr, "nothing was forgotten; give --yes to do it: these requests are then answered by the target until audits have certified a threshold anew")
+		then := "answered by the target"
+		if t := &b.snapshot.Route(c.Route).Tiers; t.Mode == tiers.ModeRisk && t.Risk.Warmup {
+			then = "in a warm-up again, which serves drafts that nothing certifies (risk.warmup),"
+		}
+		_, _ = fmt.Fprintln(e.stderr, "nothing was forgotten; give --yes to do it: these requests are then "+then+" until audits have certified a threshold anew")
 		return errSilent
 	}
 	return nil

@@ -8,9 +8,12 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/tiers"
 )
 
 type riskShowCmd struct {
@@ -104,7 +107,8 @@ func (c *riskShowCmd) read(e *env) ([]gateway.RiskView, error) {
 	if err != nil {
 		return nil, err
 	}
-	views := riskViews(known, func(route string) bool { return b.snapshot.Route(route).Tiers.Risk.Inherit }, p)
+	config := func(route string) *tiers.Config { return &b.snapshot.Route(route).Tiers }
+	views := lens{config: config, paces: p, now: now}.views(known)
 	if c.Route == "" {
 		return views, nil
 	}
@@ -134,7 +138,12 @@ func printRisk(w io.Writer, views []gateway.RiskView) {
 		for i := range views[:n] {
 			v := &views[i]
 			t.add(v.Bucket, v.Lot, string(v.State), thresholdText(v), acceptsText(v), auditsText(v), waitText(v))
-			t.add("  " + riskText(v))
+			if v.State != gateway.RiskInfeasible {
+				t.add("  " + riskText(v)) // the advice rests on more audits
+			}
+			for _, line := range saysLines(v) {
+				t.add("  " + line)
+			}
 		}
 		t.write(w)
 		views = views[n:]
@@ -170,10 +179,12 @@ func waitText(v *gateway.RiskView) string {
 	switch {
 	case v.State == gateway.RiskInfeasible:
 		return "infeasible"
-	case v.State == gateway.RiskLearning:
-		return fmt.Sprintf("learning %d/%d", v.Learned, v.Learning)
 	case v.Op > 0:
 		return none
+	case v.Learning > 0 && v.Seconds != nil:
+		return fmt.Sprintf("in %s (%s)", span(*v.Seconds), leftText(v))
+	case v.Learning > 0:
+		return fmt.Sprintf("learning %d/%d", v.Learned, v.Learning)
 	case v.ToCertify == nil:
 		return "out of reach"
 	case *v.ToCertify < .5:
@@ -187,8 +198,6 @@ func waitText(v *gateway.RiskView) string {
 // riskText is what is known of the risk, and of its drift.
 func riskText(v *gateway.RiskView) string {
 	switch {
-	case v.Audits == 0 && v.State == gateway.RiskInfeasible:
-		return "audits said that not even the strictest threshold keeps to that; some are made still"
 	case v.Audits == 0:
 		return "nothing is known of the risk yet"
 	}
@@ -203,6 +212,34 @@ func riskText(v *gateway.RiskView) string {
 		text += "; " + counted(int(v.Alarms), "alarm", "alarms") + " so far"
 	}
 	return text
+}
+
+// saysLines are what else there is to say of a kind of request, no wider than a terminal; nothing where the other columns
+// say it all.
+func saysLines(v *gateway.RiskView) []string {
+	switch v.State {
+	case gateway.RiskWarmup, gateway.RiskStopped, gateway.RiskInfeasible:
+		return wrapped(v.Says, width-4)
+	case gateway.RiskLearning, gateway.RiskUncertified:
+		if v.Warmup != nil {
+			return wrapped(v.Says, width-4)
+		}
+	}
+	return nil
+}
+
+// wrapped breaks a text between words into lines of so many characters. A longer word is a line of its own.
+func wrapped(text string, most int) []string {
+	var lines []string
+	for _, word := range strings.Fields(printable(text)) {
+		last := len(lines) - 1
+		if last >= 0 && utf8.RuneCountInString(lines[last])+1+utf8.RuneCountInString(word) <= most {
+			lines[last] += " " + word
+			continue
+		}
+		lines = append(lines, word)
+	}
+	return lines
 }
 
 // promiseText is how a route's promise stands, in one line of foregate status.

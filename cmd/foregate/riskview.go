@@ -1,76 +1,142 @@
 package main
 
 import (
-	"context"
 	"math"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
 const (
-	// paceOver is the time over which audits are counted to say how fast they come.
-	paceOver = time.Hour
-	// paceEvery is how long a replica goes by a count: it reads the whole log for it.
-	paceEvery = time.Minute
-	// statesEvery is between two readings of all states for the metrics.
-	statesEvery = 10 * time.Second
 	// wholePrefix begins the bucket of all requests to a route, and ownLot is the lot in which
 	// others go by its threshold (tiers.KindOf).
 	wholePrefix, ownLot = "all.", "conf"
+	// inUse is how long after the kind of a route that was used last another one was used that still counts: those of
+	// former models do not.
+	inUse = 10 * time.Minute
 )
 
-// riskViews are states as operators see them, in their order. inherits says whether a route's kinds
-// of request may go by the threshold of the whole route.
-func riskViews(known []evidence.Known, inherits func(route string) bool, p paces) []gateway.RiskView {
+// lens is what states are looked at through.
+type lens struct {
+	config func(route string) *tiers.Config // live
+	paces  paces
+	now    time.Time
+}
+
+// views are states as operators see them, in their order.
+func (l lens) views(known []evidence.Known) []gateway.RiskView {
 	views := make([]gateway.RiskView, len(known))
+	inherits := heirs(known, l.config)
 	for i := range known {
-		views[i] = riskView(&known[i], p)
-	}
-	for _, i := range heirs(known, inherits) {
-		views[i].State, views[i].Seconds = gateway.RiskInherits, nil
+		views[i] = l.view(&known[i], inherits[known[i].Key])
 	}
 	return views
 }
 
-func riskView(k *evidence.Known, p paces) gateway.RiskView {
-	s := k.State.Summarise(k.Rule)
+func (l lens) view(k *evidence.Known, inherits bool) gateway.RiskView {
+	s, c := k.State.Summarise(k.Rule), l.config(k.Key.Route)
 	v := gateway.RiskView{
-		Route: k.Key.Route, Bucket: k.Key.Bucket, Lot: k.Key.Lot, State: gateway.RiskUncertified,
+		Route: k.Key.Route, Bucket: k.Key.Bucket, Lot: k.Key.Lot, State: phaseOf(k, c, l.now),
 		Eps: k.Rule.Eps, Delta: k.Rule.Delta, Op: s.Op, Acceptance: s.Acceptance,
 		Audits: s.Audits, Bad: s.Bad, Pending: s.Pending, Estimate: s.Estimate, Low: s.Low, High: s.High, Bound: s.Bound,
 		Drift: s.Drift, Warned: s.Warned, Alarms: k.State.Alarm,
 	}
+	if inherits {
+		v.State = gateway.RiskInherits
+	}
 	if !math.IsInf(s.ToCertify, 0) {
 		v.ToCertify = &s.ToCertify
 	}
-	if pace, ok := p[k.Key]; ok {
+	if pace, ok := l.paces[k.Key]; ok {
 		v.PerMinute = &pace
 	}
+	if s.Op > 0 {
+		v.Threshold, v.Bound = &s.Threshold, min(v.Bound, v.Eps) // a certificate stays a proof while audits go on
+	}
+	if k.State.Version == 0 {
+		v.Learned, v.Learning = s.Learned, risk.GridScores
+	}
+	v.Warmup, v.Advice = l.warmup(k, c, v.State), adviceView(k.State.Advise(k.Rule))
+	w := waitOf(&v)
+	v.Seconds, v.Says = w.seconds, says(&v, w, k.State.Advise(k.Rule).String())
+	return v
+}
+
+// phaseOf is how the promise of a kind of request stands by its own evidence.
+func phaseOf(k *evidence.Known, c *tiers.Config, now time.Time) gateway.RiskState {
+	v, w := k.State.View(k.Rule), &k.State.Warmup
 	switch {
-	case s.Op > 0:
-		v.State, v.Threshold = gateway.RiskCertified, &s.Threshold
-		v.Bound = min(v.Bound, v.Eps) // a certificate stays a proof while audits go on
-	case s.Infeasible:
-		v.State = gateway.RiskInfeasible
+	case v.Serves():
+		return gateway.RiskCertified
+	case v.Infeasible:
+		return gateway.RiskInfeasible
+	case w.Ended == risk.WarmupWrong:
+		return gateway.RiskStopped
+	case w.Began != 0 && w.Runs(now, c.Risk.WarmupFor):
+		return gateway.RiskWarmup
 	case k.State.Version == 0:
-		v.State, v.Learned, v.Learning = gateway.RiskLearning, s.Learned, risk.GridScores
-	case v.ToCertify != nil && v.PerMinute != nil:
-		seconds := 60 * *v.ToCertify / *v.PerMinute
-		v.Seconds = &seconds
+		return gateway.RiskLearning
+	}
+	return gateway.RiskUncertified
+}
+
+// warmup is what is known of the first time of a kind of request; nil where there was none.
+func (l lens) warmup(k *evidence.Known, c *tiers.Config, phase gateway.RiskState) *gateway.WarmupView {
+	w := &k.State.Warmup
+	if w.Began == 0 {
+		return nil
+	}
+	n, bad := w.Closed()
+	v := &gateway.WarmupView{Drafts: w.Drafts, Served: w.Served, Audits: n, Bad: bad}
+	v.Low, v.High = risk.Interval(n, bad, k.Rule.Delta)
+	if n > 0 {
+		v.Share = float64(bad) / float64(n)
+	}
+	switch {
+	case w.Ended == risk.WarmupCertified:
+		v.Ended = "certified"
+	case w.Ended == risk.WarmupInfeasible:
+		v.Ended = "infeasible"
+	case w.Ended == risk.WarmupWrong:
+		v.Ended = "wrong"
+	case !w.Runs(l.now, c.Risk.WarmupFor):
+		v.Ended = "time"
+	default:
+		v.Left = w.Left(l.now, c.Risk.WarmupFor).Seconds()
+		if pace := w.PerMinute(l.now); pace > 0 {
+			v.PerMinute = &pace
+		}
+	}
+	// Of a calibrated score no cautious threshold is known beforehand.
+	known := c.Risk.Map == 0 || risk.Knows(k.State.View(k.Rule).Cautious)
+	v.Serves = phase == gateway.RiskWarmup && c.Mode == tiers.ModeRisk && c.Risk.Warmup && known
+	return v
+}
+
+func adviceView(a risk.Advice) *gateway.RiskAdvice {
+	if a.Eps == 0 {
+		return nil
+	}
+	v := &gateway.RiskAdvice{Audits: a.Audits, Bad: a.Bad, Estimate: a.Estimate, Low: a.Low, High: a.High}
+	for _, eps := range []struct {
+		of *float64
+		to **float64
+	}{{&a.Smallest, &v.Smallest}, {&a.SmallestLow, &v.SmallestLow}, {&a.SmallestHigh, &v.SmallestHigh}} {
+		if *eps.of > 0 {
+			*eps.to = eps.of
+		}
 	}
 	return v
 }
 
-// heirs are the states without a certified threshold whose requests go by that of their whole
+// heirs are the keys without a certified threshold whose requests go by that of their whole
 // route: the same models and rules, all lengths.
-func heirs(known []evidence.Known, inherits func(route string) bool) []int {
+func heirs(known []evidence.Known, config func(route string) *tiers.Config) map[risk.Key]bool {
 	serving := map[risk.Key]bool{}
 	for i := range known {
 		k := &known[i]
@@ -78,131 +144,50 @@ func heirs(known []evidence.Known, inherits func(route string) bool) []int {
 			serving[k.Key] = k.State.View(k.Rule).Serves()
 		}
 	}
-	var found []int
+	found := map[risk.Key]bool{}
 	for i := range known {
 		k := &known[i]
 		_, rules, _ := strings.Cut(k.Key.Bucket, ".")
 		whole := risk.Key{Route: k.Key.Route, Bucket: wholePrefix + rules, Lot: ownLot}
-		if k.Key.Lot == ownLot && k.Key != whole && serving[whole] && inherits(k.Key.Route) && !k.State.View(k.Rule).Serves() {
-			found = append(found, i)
+		if k.Key.Lot == ownLot && k.Key != whole && serving[whole] && config(k.Key.Route).Risk.Inherit && !k.State.View(k.Rule).Serves() {
+			found[k.Key] = true
 		}
 	}
 	return found
 }
 
-// paces are how many audits a minute came of late that count for a key's next threshold, at all
-// replicas. A key of which fewer than two came has none.
-type paces map[risk.Key]float64
-
-// pacesOf counts in the log.
-func pacesOf(ctx context.Context, book *evidence.Book, known []evidence.Known, now time.Time) (paces, error) {
-	type count struct {
-		version int64
-		next    float64 // threshold
-		n       int
-		first   time.Time
+// promisesOf are the views of states in a line for each route, with the main kind of each.
+func promisesOf(known []evidence.Known, views []gateway.RiskView) []gateway.PromiseView {
+	lines := gateway.Promises(views)
+	for i := range lines {
+		lines[i].Main = mainOf(lines[i].Route, known, views)
 	}
-	counts := map[risk.Key]*count{}
+	return lines
+}
+
+// mainOf is the view of a route's kind of request, in use now, with most drafts and audits; nil where there is none.
+func mainOf(route string, known []evidence.Known, views []gateway.RiskView) *gateway.RiskView {
+	own := func(k risk.Key) bool {
+		return k.Route == route && k.Lot == ownLot && !strings.HasPrefix(k.Bucket, wholePrefix)
+	}
+	var last time.Time
+	for i := range known {
+		if k := &known[i]; own(k.Key) && k.Seen.After(last) {
+			last = k.Seen
+		}
+	}
+	var best *gateway.RiskView
+	most := -1
 	for i := range known {
 		k := &known[i]
-		if k.State.Version != 0 {
-			counts[k.Key] = &count{version: k.State.Version, next: k.State.Grid.At(k.State.View(k.Rule).Op + 1)}
+		if !own(k.Key) || last.Sub(k.Seen) > inUse {
+			continue
+		}
+		if n := k.State.Warmup.Drafts + k.State.Outcomes + views[i].Audits + views[i].Learned; n > most {
+			best, most = &views[i], n
 		}
 	}
-	err := book.Log(ctx, func(e evidence.LogEntry) error {
-		c := counts[e.Key]
-		if c == nil || e.Version != c.version || e.Score < c.next || now.Sub(e.When) > paceOver {
-			return nil
-		}
-		if c.n == 0 {
-			c.first = e.When
-		}
-		c.n++
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	p := paces{}
-	for k, c := range counts {
-		if c.n > 1 {
-			p[k] = float64(c.n) / max(now.Sub(c.first).Minutes(), 1)
-		}
-	}
-	return p, nil
-}
-
-// riskSource tells what is known of audits, for a replica that goes on running.
-type riskSource struct {
-	book     *evidence.Book
-	inherits func(route string) bool // live
-	now      func() time.Time
-
-	last atomic.Pointer[[]evidence.Known]
-
-	mu      sync.Mutex // of one count at a time
-	counted time.Time
-	paces   paces
-}
-
-// Run reads all states every ten seconds, until ctx ends, for those who must not wait. While they
-// cannot be read the last ones stay.
-func (s *riskSource) Run(ctx context.Context) error {
-	t := time.NewTicker(statesEvery)
-	defer t.Stop()
-	for {
-		if known, err := s.book.All(ctx); err == nil {
-			s.last.Store(&known)
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-t.C:
-		}
-	}
-}
-
-// states are all states as they were ten seconds ago at most (evidence.NewCollector).
-func (s *riskSource) states() []evidence.Known {
-	if known := s.last.Load(); known != nil {
-		return *known
-	}
-	return nil
-}
-
-// views are all states as they are (gateway.Options.Risk). How fast audits come is counted once a
-// minute; it stays unknown where the log cannot be read.
-func (s *riskSource) views(ctx context.Context) ([]gateway.RiskView, error) {
-	known, err := s.book.All(ctx)
-	if err != nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if now := s.now(); now.Sub(s.counted) >= paceEvery {
-		if s.paces, err = pacesOf(ctx, s.book, known, now); err == nil {
-			s.counted = now
-		}
-	}
-	return riskViews(known, s.inherits, s.paces), nil
-}
-
-// promises are the states of ten seconds ago at most, a line for each route (gateway.Status).
-func (s *riskSource) promises() []gateway.PromiseView {
-	return gateway.Promises(riskViews(s.states(), s.inherits, nil))
-}
-
-// inherited counts the kinds of request of each route that go by the threshold of the whole route
-// (evidence.NewCollector).
-func (s *riskSource) inherited(known []evidence.Known) map[string]int {
-	of := map[string]int{}
-	for i := range known {
-		of[known[i].Key.Route] += 0
-	}
-	for _, i := range heirs(known, s.inherits) {
-		of[known[i].Key.Route]++
-	}
-	return of
+	return best
 }
 
 // routesOf are the routes of states, sorted.

@@ -17,13 +17,16 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-func never(string) bool { return false }
+// riskConfig is the default of a route of mode risk.
+func riskConfig(string) *tiers.Config {
+	return &tiers.Config{Mode: tiers.ModeRisk, Risk: tiers.Risk{Rule: riskRule, Warmup: true, WarmupFor: time.Hour}}
+}
 
 // TestAReplicaTellsWhatAuditsHaveShown asks a gateway whose evidence is in this process.
 func TestAReplicaTellsWhatAuditsHaveShown(t *testing.T) {
 	a := newAudits(nil)
 	a.mixed(t)
-	s := &riskSource{book: a.book, inherits: never, now: time.Now}
+	s := &riskSource{book: a.book, config: riskConfig, now: time.Now}
 	target, err := pool.New(pool.Options{Name: "p", Model: "m", Backends: []string{"http://127.0.0.1:1"}})
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +83,7 @@ func TestThePaceIsThatOfAuditsThatCount(t *testing.T) {
 		a := newAudits(nil)
 		k := riskKey("chat", "to_1k", "conf")
 		a.learn(t, k, risk.GridScores)
-		s := &riskSource{book: a.book, inherits: never, now: time.Now}
+		s := &riskSource{book: a.book, config: riskConfig, now: time.Now}
 		for i := range 30 {
 			v := a.book.View(k)
 			if fate := a.open(t, k, []float64{1, v.Floor}[i%2]); fate != risk.Booked {
@@ -107,7 +110,7 @@ func TestMetricsHaveStatesOfTenSecondsAgoAtMost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		a := newAudits(nil)
-		s := &riskSource{book: a.book, inherits: never, now: time.Now}
+		s := &riskSource{book: a.book, config: riskConfig, now: time.Now}
 		if len(s.states()) != 0 {
 			t.Error("something is known before it was read")
 		}
@@ -134,7 +137,7 @@ func TestAPromiseFitsOneLineOfTheStatus(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &riskSource{inherits: never}
+	s := &riskSource{config: riskConfig, now: time.Now}
 	s.last.Store(&known)
 	var got []string
 	for _, p := range s.promises() {

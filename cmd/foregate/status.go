@@ -185,6 +185,11 @@ func printPromises(w io.Writer, promises []gateway.PromiseView) {
 	t := table{most: 36}
 	for _, p := range promises {
 		t.add("promise "+p.Route, promiseText(p))
+		if p.Main != nil {
+			for _, line := range wrapped(p.Main.Says, width-4) {
+				t.add("  " + line)
+			}
+		}
 	}
 	t.write(w)
 }

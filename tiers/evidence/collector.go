@@ -10,15 +10,17 @@ import (
 )
 
 // mostSeries is how many states a [Collector] tells of: there may be a thousand, and each has
-// thirteen series. A scrape of as many takes 15 ms (BenchmarkAScrapeOfAllStates).
+// eighteen series at most. A scrape of as many takes 15 ms (BenchmarkAScrapeOfAllStates).
 const mostSeries = 256
 
 // Collector makes series of states when it is asked for them.
 type Collector struct {
 	states    func() []Known
 	inherited func(all []Known) map[string]int
+	phases    func(all []Known) map[risk.Key]string
 
 	kinds []stateSeries
+	phase *prometheus.Desc
 	going *prometheus.Desc
 	left  *prometheus.Desc
 }
@@ -33,11 +35,14 @@ type stateSeries struct {
 
 // NewCollector returns a collector that is still to be registered. states are called at every scrape,
 // so they must not ask Redis; of more than 256 the collector tells of those that were seen last.
-// inherited tells of each route how many kinds of request go by the threshold of the whole route; nil
-// tells of none.
-func NewCollector(states func() []Known, inherited func(all []Known) map[string]int) *Collector {
+// inherited tells of each route how many kinds of request go by the threshold of the whole route, and phases in
+// which phase each is; nil tells of none.
+func NewCollector(states func() []Known, inherited func(all []Known) map[string]int, phases func(all []Known) map[risk.Key]string) *Collector {
 	return &Collector{
-		states: states, inherited: inherited, kinds: kindsOfSeries(),
+		states: states, inherited: inherited, phases: phases, kinds: kindsOfSeries(),
+		phase: prometheus.NewDesc("foregate_risk_phase",
+			"1 for the phase in which a kind of request is, as foregate risk show names it: warmup, stopped (too many drafts of the warm-up were wrong), certified, inherits, uncertified, learning or infeasible; absent for the others.",
+			[]string{"route", "bucket", "lot", "phase"}, nil),
 		going: prometheus.NewDesc("foregate_risk_inherited_buckets",
 			"Kinds of request without a certified threshold that go by the one of their whole route.", []string{"route"}, nil),
 		left: prometheus.NewDesc("foregate_risk_left_out",
@@ -66,6 +71,22 @@ func kindsOfSeries() []stateSeries {
 	gauge("pending", "Audits without an outcome, which count as bad.", func(_ *Known, s *risk.Summary) float64 { return float64(s.Pending) })
 	gauge("drift_level", "How far the watch for a drift has come on its way to the alarm, which is 1.", func(_ *Known, s *risk.Summary) float64 { return s.Drift })
 	gauge("infeasible", "1 where audits say that no threshold keeps the promise.", func(_ *Known, s *risk.Summary) float64 { return truth(s.Infeasible) })
+	warmup := func(kind prometheus.ValueType, name, help string, value func(w *risk.Warmup) (float64, bool)) {
+		add(kind, "warmup_"+name, help, func(k *Known, _ *risk.Summary) (float64, bool) {
+			v, ok := value(&k.State.Warmup)
+			return v, ok && k.State.Warmup.Began != 0
+		})
+	}
+	warmup(prometheus.CounterValue, "drafts_total", "Drafts that were made for requests in the warm-up.", func(w *risk.Warmup) (float64, bool) { return float64(w.Drafts), true })
+	warmup(prometheus.CounterValue, "served_total", "Drafts of the warm-up that were the answer, unverified.", func(w *risk.Warmup) (float64, bool) { return float64(w.Served), true })
+	warmup(prometheus.GaugeValue, "audits", "Drafts served by the warm-up whose audit has an outcome.", func(w *risk.Warmup) (float64, bool) {
+		n, _ := w.Closed()
+		return float64(n), true
+	})
+	warmup(prometheus.GaugeValue, "wrong_share", "Share of those audits that were bad; absent while there are none.", func(w *risk.Warmup) (float64, bool) {
+		n, bad := w.Closed()
+		return float64(bad) / float64(max(n, 1)), n > 0
+	})
 	add(prometheus.CounterValue, "alarms_total", "Alarms of drift, each of which took all certificates back.", func(k *Known, _ *risk.Summary) (float64, bool) { return float64(k.State.Alarm), true })
 	return all
 }
@@ -91,6 +112,7 @@ func (c *Collector) Describe(to chan<- *prometheus.Desc) {
 	for i := range c.kinds {
 		to <- c.kinds[i].desc
 	}
+	to <- c.phase
 	to <- c.going
 	to <- c.left
 }
@@ -103,10 +125,17 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 			to <- prometheus.MustNewConstMetric(c.going, prometheus.GaugeValue, float64(n), route)
 		}
 	}
+	var phases map[risk.Key]string
+	if c.phases != nil {
+		phases = c.phases(all)
+	}
 	told := latest(all)
 	to <- prometheus.MustNewConstMetric(c.left, prometheus.GaugeValue, float64(len(all)-len(told)))
 	for i := range told {
 		k := &told[i]
+		if phase := phases[k.Key]; phase != "" {
+			to <- prometheus.MustNewConstMetric(c.phase, prometheus.GaugeValue, 1, k.Key.Route, k.Key.Bucket, k.Key.Lot, phase)
+		}
 		s := k.State.Summarise(k.Rule)
 		for j := range c.kinds {
 			if v, ok := c.kinds[j].value(k, &s); ok {

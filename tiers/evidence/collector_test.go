@@ -31,11 +31,15 @@ func TestTheCollectorTellsOfStates(t *testing.T) {
 	rule := risk.Rule{Eps: .1, Delta: .05, Lease: 3000, Run: 500}
 	certified, warned := told(rule, 150), told(rule, 0)
 	warned.Alarm, warned.Hopeless = 2, true
+	certified.Warmup = risk.Warmup{Began: 1e15, Drafts: 500, Served: 150, Audits: 101, Bad: 5, Open: 1, Ended: risk.WarmupCertified}
 	all := []Known{
 		{Key: risk.Key{Route: "chat", Bucket: "to_1k.0a1b2c3d", Lot: "conf"}, State: certified, Rule: rule},
 		{Key: risk.Key{Route: "chat", Bucket: "to_4k.0a1b2c3d", Lot: "head"}, State: warned, Rule: rule},
 	}
-	c := NewCollector(func() []Known { return all }, func(all []Known) map[string]int { return map[string]int{"chat": len(all)} })
+	c := NewCollector(func() []Known { return all }, func(all []Known) map[string]int { return map[string]int{"chat": len(all)} },
+		func(all []Known) map[risk.Key]string {
+			return map[risk.Key]string{all[0].Key: "certified", all[1].Key: "infeasible"}
+		})
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(c)
 	if problems, err := testutil.GatherAndLint(reg); err != nil || len(problems) > 0 {
@@ -58,7 +62,15 @@ func TestTheCollectorTellsOfStates(t *testing.T) {
 		"infeasible chat to_4k.0a1b2c3d head":      1,
 		"alarms_total chat to_4k.0a1b2c3d head":    2,
 		"inherited_buckets chat":                   2,
-		"left_out":                                 0,
+
+		"warmup_drafts_total chat to_1k.0a1b2c3d conf": 500,
+		"warmup_served_total chat to_1k.0a1b2c3d conf": 150,
+		"warmup_audits chat to_1k.0a1b2c3d conf":       100,
+		"warmup_wrong_share chat to_1k.0a1b2c3d conf":  .04,
+		"phase chat to_1k.0a1b2c3d conf certified":     1,
+		"phase chat to_4k.0a1b2c3d head infeasible":    1,
+
+		"left_out": 0,
 	} {
 		if v, ok := got[name]; !ok || v != want {
 			t.Errorf("%s is %g (%t), want %g", name, v, ok, want)
@@ -67,9 +79,12 @@ func TestTheCollectorTellsOfStates(t *testing.T) {
 	if _, ok := got["threshold_nats chat to_4k.0a1b2c3d head"]; ok {
 		t.Error("nothing is served, and yet there is a threshold")
 	}
+	if _, ok := got["warmup_drafts_total chat to_4k.0a1b2c3d head"]; ok {
+		t.Error("a kind without a warm-up has drafts of one")
+	}
 }
 
-// series are all values by the metric's name, route, bucket and lot.
+// series are all values by the metric's name, route, bucket, lot and phase.
 func series(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := from.Gather()
@@ -80,7 +95,7 @@ func series(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			name := strings.TrimPrefix(f.GetName(), "foregate_risk_")
-			for _, label := range []string{"route", "bucket", "lot"} {
+			for _, label := range []string{"route", "bucket", "lot", "phase"} {
 				for _, l := range m.GetLabel() {
 					if l.GetName() == label {
 						name += " " + l.GetValue()
@@ -99,7 +114,7 @@ func TestOfManyStatesThoseSeenLastAreToldOf(t *testing.T) {
 	for i := range mostSeries + 44 {
 		all = append(all, Known{Key: risk.Key{Route: fmt.Sprintf("r%03d", i), Bucket: "b", Lot: "conf"}, Rule: rule, Seen: time.Unix(int64(i), 0)})
 	}
-	c := NewCollector(func() []Known { return all }, nil)
+	c := NewCollector(func() []Known { return all }, nil, nil)
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(c)
 	got, n := series(t, reg), 0
@@ -125,7 +140,7 @@ func BenchmarkAScrapeOfAllStates(b *testing.B) {
 	for i := range mostSeries {
 		all = append(all, Known{Key: risk.Key{Route: fmt.Sprint(i), Bucket: "b", Lot: "conf"}, State: s, Rule: rule})
 	}
-	c := NewCollector(func() []Known { return all }, nil)
+	c := NewCollector(func() []Known { return all }, nil, nil)
 	reg := prometheus.NewPedanticRegistry()
 	reg.MustRegister(c)
 	for b.Loop() {

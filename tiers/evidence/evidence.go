@@ -169,7 +169,7 @@ type Known struct {
 	Key   risk.Key
 	State risk.State
 	Rule  risk.Rule
-	Seen  time.Time
+	Seen  time.Time // when it was used last, to the minute
 }
 
 // Reset forgets a key: its grid, its evidence and the audits under way. What was decided before is

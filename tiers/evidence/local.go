@@ -196,7 +196,7 @@ func (l *local) all(rule func(string) risk.Rule) []Known {
 	defer l.mu.Unlock()
 	out := make([]Known, 0, len(l.kinds))
 	for k, known := range l.kinds {
-		out = append(out, Known{k, apart(&known.State), rule(k.Route), l.now()})
+		out = append(out, Known{k, apart(&known.State), rule(k.Route), known.used})
 	}
 	slices.SortFunc(out, func(a, b Known) int { return compare(a.Key, b.Key) })
 	return out

@@ -261,21 +261,33 @@ func (b *Book) tidy(ctx context.Context) {
 		return
 	}
 	keys, args := []string{keyIndex}, []any{0, mostKeys, int(keptFor.Seconds()), int(fullFor.Seconds())}
-	for _, name := range offered {
-		keys, args = append(keys, keyRisk+name), append(args, name)
+	for _, o := range offered {
+		keys, args = append(keys, keyRisk+o.name), append(args, o.name)
 	}
 	_, _ = b.call(ctx, forgetScript, keys, args...) // noted; it is tried again in a minute
 }
 
-// oldest are the names of the keys that were not used for the longest.
-func (b *Book) oldest(ctx context.Context, most int) ([]string, error) {
+// indexed is a name in the index of keys, and when it was used last, to the minute.
+type indexed struct {
+	name string
+	used time.Time
+}
+
+// oldest are the keys that were not used for the longest.
+func (b *Book) oldest(ctx context.Context, most int) ([]indexed, error) {
 	ctx, cancel := b.detached(ctx)
 	defer cancel()
-	found, err := b.opts.Redis.ZRange(ctx, keyIndex, 0, int64(most)-1).Result()
+	found, err := b.opts.Redis.ZRangeWithScores(ctx, keyIndex, 0, int64(most)-1).Result()
 	if err != nil {
 		return nil, b.failed(err)
 	}
-	return found, nil
+	out := make([]indexed, 0, len(found))
+	for _, z := range found {
+		if name, ok := z.Member.(string); ok {
+			out = append(out, indexed{name, time.Unix(int64(z.Score), 0)})
+		}
+	}
+	return out, nil
 }
 
 // All returns the states of every key that Redis holds (1,024 at most), sorted by key. Those that
@@ -289,14 +301,14 @@ func (b *Book) All(ctx context.Context) ([]Known, error) {
 		return nil, err
 	}
 	var keys []risk.Key
-	for _, name := range found {
-		if k, ok := keyOf(name); ok {
-			keys = append(keys, k)
+	used := map[risk.Key]time.Time{}
+	for _, f := range found {
+		if k, ok := keyOf(f.name); ok {
+			keys, used[k] = append(keys, k), f.used
 		}
 	}
 	var out []Known
 	for some := range slices.Chunk(keys, batch) {
-		at := b.now()
 		states, err := b.read(ctx, some)
 		if err != nil {
 			return nil, err
@@ -308,7 +320,7 @@ func (b *Book) All(ctx context.Context) ([]Known, error) {
 			case s.err != nil:
 				b.health.note(foreign, s.err)
 			case !s.gone:
-				out = append(out, Known{k, s.State, b.opts.Rule(k.Route), at})
+				out = append(out, Known{k, s.State, b.opts.Rule(k.Route), used[k]})
 			}
 		}
 	}

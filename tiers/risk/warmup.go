@@ -40,7 +40,7 @@ func WarmupShare() float64 { return Share(warmupIndex) }
 type Warmup struct {
 	Began  int64  // µs of the Unix epoch; 0: no request came in it yet
 	Drafts int    // that were made for requests in it
-	Served int    // of these, that were the answer
+	Served int    // of these, that were the answer, and that the target did not verify before
 	Audits int    // of those served, that were booked
 	Bad    int    // of the booked, found bad or without an outcome
 	Open   int    // of the booked, without an outcome: under way or lost

@@ -40,6 +40,14 @@ func drafts() board {
 				lines("Kinds without a certificate of their own", "short", "infeasible: audits say that no threshold keeps the promise. inherit: they go by their whole route's.",
 					q(`sum by (route) (max by (route, bucket, lot) (foregate_risk_infeasible{R}))`, "{{route}} infeasible"), q(`max by (route) (foregate_risk_inherited_buckets{R})`, "{{route}} inherit"), q(`max(foregate_risk_left_out{I})`, "not shown")).size(6, 8),
 			}},
+			{"Warm-up (before anything is certified)", []panel{
+				lines("Kinds of request by phase", "short", "stopped: too many of the drafts that the warm-up served were wrong. infeasible: audits say that no threshold keeps the promise.",
+					q(`count by (phase) (max by (route, bucket, lot, phase) (foregate_risk_phase{R}))`, "{{phase}}")).size(8, 8),
+				areas("Drafts of warm-ups", "cpm", "A minute. Those served are no part of the promise.",
+					q(`60 * sum(max by (route, bucket, lot) (rate(foregate_risk_warmup_drafts_total{R}[r])))`, "made"), q(`60 * sum(max by (route, bucket, lot) (rate(foregate_risk_warmup_served_total{R}[r])))`, "served")).size(8, 8),
+				lines("Wrong among those served", "percentunit", "Share of the audited drafts that warm-ups served.",
+					q(`max by (route, bucket, lot) (foregate_risk_warmup_wrong_share{R})`, "{{route}} {{bucket}} {{lot}}"), q(`max(foregate_risk_promised{R})`, "promised")).size(8, 8),
+			}},
 			{"Audits", []panel{
 				areas("Audits by outcome", "cpm", "A minute. good and bad are evidence; lost counts as bad.", q(`60 * sum by (label) (rate(foregate_audit_total{R}[r]))`, "{{label}}")),
 				areas("Audits dropped", "cpm", "A minute, before anybody knew what the target thinks of the draft.", q(`60 * sum by (reason) (rate(foregate_audits_dropped_total{R}[r]))`, "{{reason}}")),

@@ -4,7 +4,7 @@ import { get, poll } from './api.js';
 import { Chart } from './charts.js';
 import { fill, h, say, table } from './dom.js';
 import { number, percent, rate, seconds, usd } from './format.js';
-import { judgedBy, troubled, troubles } from './standing.js';
+import { judgedBy, promised, troubled, troubles } from './standing.js';
 import { mix, States } from './strips.js';
 
 const sum = (map) => Object.values(map ?? {}).reduce((a, b) => a + b, 0);
@@ -292,13 +292,7 @@ function routeTable(status) {
       h('td', null, d.mode),
       h('td.number', null, d.drafts > 0 ? percent(d.accepted) : '–'),
       h('td.number', null, d.breakeven_acceptance > 0 ? percent(d.breakeven_acceptance) : '–'),
-      h(
-        'td',
-        null,
-        p
-          ? `${p.certified + p.inherited} of ${p.kinds} kinds certified${p.warned ? `, drift suspected in ${p.warned}` : ''}`
-          : 'no promise in this mode',
-      ),
+      h('td', null, promised(p, d.mode)),
       h('td', null, d.refused?.length ? `not ${d.refused.map((r) => r.what).join(', ')}` : 'all modes'),
     );
   });

@@ -3,9 +3,11 @@
 import { get, poll } from './api.js';
 import { fill, h, say } from './dom.js';
 import { many, number, percent, seconds } from './format.js';
+import { phaseTones } from './standing.js';
 
-const tones = { certified: 'good', inherits: 'good', uncertified: 'warn', learning: 'warn', infeasible: 'bad' };
 const meanings = {
+  warmup: 'Nothing is certified yet. What is served now is audited, and no part of the promise.',
+  stopped: 'Too many of the drafts that its warm-up served were wrong: the target answers, and audits go on.',
   certified: 'Drafts are served by a threshold of its own.',
   inherits: 'It has no threshold of its own, and goes by that of the whole route.',
   uncertified: 'Audits do not suffice yet: the target answers.',
@@ -73,9 +75,10 @@ function kind(v) {
       null,
       h('h3', null, v.bucket),
       h('span.muted', null, lots[v.lot] ?? v.lot),
-      h('b.state', { data: { tone: tones[v.state] ?? '' } }, v.state),
+      h('b.state', { data: { tone: phaseTones[v.state] ?? '' } }, v.state),
     ),
     h('p.about', null, meanings[v.state] ?? ''),
+    v.says && h('p.says', { test: 'risk-says' }, v.says),
     gauge(v),
     facts(v),
   );
@@ -118,6 +121,7 @@ function facts(v) {
     ],
     ['Alarms so far', number(v.drift_alarms)],
   ];
+  if (v.warmup) list.push(...warmupFacts(v.warmup));
   if (v.scores_wanted > 0)
     list.splice(2, 0, [
       'Scores collected',
@@ -135,9 +139,26 @@ function facts(v) {
   );
 }
 
+/** What happened in the warm-up. @param {object} w */
+const warmupFacts = (w) => [
+  ['Warm-up', warmupEnds[w.ended] ?? `${w.serves ? 'serves drafts' : 'in shadow'}, ${seconds(w.seconds_left)} left at most`],
+  ['Served in the warm-up', `${number(w.served)} of ${many(w.drafts, 'draft')}`],
+  [
+    'Wrong among those served',
+    w.audits ? `${percent(w.wrong_share)} (${percent(w.wrong_lower)} … ${percent(w.wrong_upper)}), ${number(w.bad)} of ${many(w.audits, 'audit')}` : 'no audit yet',
+  ],
+];
+const warmupEnds = {
+  certified: 'over: a threshold was certified',
+  infeasible: 'over: found infeasible',
+  wrong: 'over: too many drafts were wrong',
+  time: 'over by risk.warmup_for',
+};
+
 function nextWords(v) {
   if (v.audits_to_certify == null) return 'out of reach as it looks';
   if (v.audits_to_certify <= 0) return 'no more audits: it is due';
-  const pace = v.audits_per_minute > 0 ? `, ${number(v.audits_per_minute)} a minute` : '';
-  return `about ${number(Math.ceil(v.audits_to_certify))} audits${pace}${v.seconds_to_certify == null ? '' : `: ${seconds(v.seconds_to_certify)}`}`;
+  const pace = v.audits_per_minute > 0 ? `, ${number(v.audits_per_minute)} a minute` : '',
+    scores = v.scores_wanted > 0 ? `${number(v.scores_wanted - v.scores_learned)} scores and ` : '';
+  return `about ${scores}${number(Math.ceil(v.audits_to_certify))} audits${pace}${v.seconds_to_certify == null ? '' : `: ${seconds(v.seconds_to_certify)}`}`;
 }

@@ -103,11 +103,32 @@ export function troubles({ settings: s, files, warnings = [] }) {
   return list.length > 0 && h('ul.troubles', { 'aria-label': 'Settings and files that are not in force, kill switches, and warnings' }, list);
 }
 
+/** Tones of the phases of a kind of request. */
+export const phaseTones = {
+  warmup: 'warn',
+  stopped: 'bad',
+  certified: 'good',
+  inherits: 'good',
+  uncertified: 'warn',
+  learning: 'warn',
+  infeasible: 'bad',
+};
+
+/** How a route's promise stands: its main kind's phase, and what that means. @param {object|undefined} p of the status @param {string} mode */
+export function promised(p, mode) {
+  if (!p) return mode === 'risk' || mode === 'shadow' ? 'no request was drafted yet' : 'no promise in this mode';
+  const told = `${p.certified + p.inherited} of ${p.kinds} kinds certified${p.warned ? `, drift suspected in ${p.warned}` : ''}`;
+  if (!p.main) return told;
+  return [h('b.state', { data: { tone: phaseTones[p.main.state] ?? '' } }, p.main.state), ` ${told}`, h('p.says', { test: 'promise-says' }, p.main.says)];
+}
+
 /** What stands below the acceptance: how served drafts are judged. @param {object|null} status */
 export function judgedBy(status) {
   const modes = (status?.drafts ?? []).map((d) => d.mode);
   const fixed = modes.includes('confidence') ? 'by a fixed threshold' : '';
   const certified = (status?.promises ?? []).some((p) => p.certified + p.inherited > 0);
   if (!modes.includes('risk') || certified) return fixed || 'of the drafts judged';
-  return fixed ? `${fixed}; nothing is certified yet` : 'nothing is certified yet';
+  const warm = (status?.promises ?? []).some((p) => p.main?.warmup?.serves);
+  const yet = warm ? 'in warm-up: nothing is certified yet' : 'nothing is certified yet';
+  return fixed ? `${fixed}; ${yet}` : yet;
 }

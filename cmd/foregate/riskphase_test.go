@@ -1,0 +1,267 @@
+package main
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// drafted notes drafts of a warm-up, of which so many were the answer.
+func (a *audits) drafted(k risk.Key, n, served int) {
+	a.book.Drafted(k, n, served)
+}
+
+// warm makes audits of drafts that a warm-up served, of which the first so many are bad.
+func (a *audits) warm(t *testing.T, k risk.Key, n, bad int) {
+	t.Helper()
+	for i := range n {
+		a.n++
+		if fate, err := a.book.OpenWarmup(t.Context(), k, a.ticket()); err != nil || fate != risk.Booked {
+			t.Fatalf("%v, %s", err, fate)
+		}
+		if err := a.book.Close(t.Context(), k, a.ticket(), i < bad); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// viewOfOnly is the view of the only kind.
+func (s *riskSource) viewOfOnly(t *testing.T) *gateway.RiskView {
+	t.Helper()
+	views, err := s.views(t.Context())
+	if err != nil || len(views) != 1 {
+		t.Fatalf("%v: %+v", err, views)
+	}
+	return &views[0]
+}
+
+// configured is a source whose routes have a configuration.
+func (a *audits) configured(c *tiers.Config) *riskSource {
+	return &riskSource{book: a.book, config: func(string) *tiers.Config { return c }, now: time.Now}
+}
+
+func TestAWarmUpSaysWhatItServedAndHowLongTheRestTakes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAudits(nil)
+		k := riskKey("chat", "to_1k", "conf")
+		s := a.configured(riskConfig(""))
+		a.drafted(k, 1, 0)
+		time.Sleep(30 * time.Second) // 4 a second
+		a.drafted(k, 119, 40)
+		a.learn(t, k, 120)
+		a.warm(t, k, 38, 2)
+		v := s.viewOfOnly(t)
+		want := "warm-up: 40 of 120 drafts served, 2 of 38 audited were wrong (5.26%, 0% … 23.37%); " +
+			"certified in 1m 3s at the earliest, at 4 requests/s (80 scores, 35 audits to go); the warm-up ends in 59m 30s at the latest"
+		if v.State != gateway.RiskWarmup || v.Says != want {
+			t.Errorf("%s: -want +got:\n%s", v.State, cmp.Diff(want, v.Says))
+		}
+		if wait := 60 * (80./240 + *v.ToCertify/48); v.Seconds == nil || math.Abs(*v.Seconds-wait) > 1e-6 {
+			t.Errorf("got %v s, want %g", v.Seconds, wait)
+		}
+		if w := v.Warmup; w == nil || !w.Serves || w.Drafts != 120 || w.Served != 40 || w.Audits != 38 || w.Bad != 2 || w.Left != 3570 || *w.PerMinute != 240 || v.Learned != 120 {
+			t.Errorf("got %+v of %+v", w, v)
+		}
+	})
+}
+
+func TestWithoutTrafficAWarmUpTellsCountsAlone(t *testing.T) {
+	a := newAudits(nil)
+	k := riskKey("chat", "to_1k", "conf")
+	a.drafted(k, 1, 1)
+	if v := a.configured(riskConfig("")).viewOfOnly(t); v.Seconds != nil || !strings.Contains(v.Says, "; certified after 200 scores, 35 audits or more; ") {
+		t.Errorf("got %q", v.Says)
+	}
+}
+
+func TestAWarmUpInShadowSaysThatNothingIsServed(t *testing.T) {
+	for name, change := range map[string]func(c *tiers.Config){
+		"the setting":        func(c *tiers.Config) { c.Risk.Warmup = false },
+		"the mode":           func(c *tiers.Config) { c.Mode = tiers.ModeShadow },
+		"a calibrated score": func(c *tiers.Config) { c.Risk.Map = 3 },
+	} {
+		a := newAudits(nil)
+		a.drafted(riskKey("chat", "to_1k", "conf"), 20, 0)
+		c := *riskConfig("")
+		change(&c)
+		if v := a.configured(&c).viewOfOnly(t); v.State != gateway.RiskWarmup || v.Warmup.Serves || !strings.HasPrefix(v.Says, "warm-up in shadow: 20 drafts made, none is served now; ") {
+			t.Errorf("%s: %s, %q", name, v.State, v.Says)
+		}
+	}
+}
+
+func TestAWarmUpThatWasStoppedSaysWhy(t *testing.T) {
+	a := newAudits(nil)
+	k := riskKey("chat", "to_1k", "conf")
+	a.drafted(k, 60, 20)
+	a.warm(t, k, 20, 12)
+	v := a.configured(riskConfig("")).viewOfOnly(t)
+	if v.State != gateway.RiskStopped || v.Warmup.Ended != "wrong" || v.Warmup.Serves ||
+		!strings.HasPrefix(v.Says, "warm-up stopped: of the drafts that it served 12 of 20 audited were wrong (60%, ") ||
+		!strings.Contains(v.Says, "too many for the promise; nothing is served unverified, audits go on; certified after 200 scores, 35 audits or more") {
+		t.Errorf("%s: %q", v.State, v.Says)
+	}
+}
+
+func TestAWarmUpThatIsOverByTimeSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAudits(nil)
+		k := riskKey("chat", "to_1k", "conf")
+		a.drafted(k, 60, 20)
+		a.learn(t, k, 60)
+		time.Sleep(time.Hour)
+		v := a.configured(riskConfig("")).viewOfOnly(t)
+		want := "the warm-up is over by risk.warmup_for, 20 of 60 drafts served and none audited yet; nothing is served unverified, audits go on; certified after 140 scores, 35 audits or more"
+		if v.State != gateway.RiskLearning || v.Warmup.Ended != "time" || v.Warmup.Left != 0 || v.Seconds != nil || v.Says != want {
+			t.Errorf("%s: -want +got:\n%s", v.State, cmp.Diff(want, v.Says))
+		}
+	})
+}
+
+func TestWhatIsInfeasibleSaysWhatToDo(t *testing.T) {
+	a := newAudits(nil)
+	k := riskKey("chat", "to_1k", "conf")
+	a.learn(t, k, risk.GridScores)
+	a.audit(t, k, 400, 4)
+	v := a.configured(riskConfig("")).viewOfOnly(t)
+	if v.State != gateway.RiskInfeasible || v.Advice == nil || v.Advice.Smallest == nil || *v.Advice.Smallest <= v.Eps || v.Advice.Audits <= v.Audits ||
+		!strings.HasPrefix(v.Says, "infeasible at eps 0.1: of the best 20% of drafts the target refuses about ") {
+		t.Errorf("%s: %q, %+v", v.State, v.Says, v.Advice)
+	}
+}
+
+// TestTheMainKindOfARouteIsInUse has a kind of a former model with more audits, a head and the whole route.
+func TestTheMainKindOfARouteIsInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := newAudits(nil)
+		former := risk.Key{Route: "chat", Bucket: "to_1k.ffffffff", Lot: "conf"}
+		a.learn(t, former, risk.GridScores)
+		a.audit(t, former, 40, 2)
+		time.Sleep(time.Hour)
+		for _, k := range []risk.Key{riskKey("chat", "all", "conf"), riskKey("chat", "to_1k", "head")} {
+			a.learn(t, k, risk.GridScores)
+			a.audit(t, k, 60, 0)
+		}
+		short := riskKey("chat", "to_1k", "conf")
+		a.drafted(short, 30, 10)
+		a.drafted(riskKey("chat", "to_4k", "conf"), 20, 20)
+		a.learn(t, riskKey("other", "all", "conf"), 3)
+		known, err := a.book.All(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := a.configured(riskConfig(""))
+		s.last.Store(&known)
+		got := s.promises()
+		if len(got) != 2 || got[0].Main == nil || got[0].Main.Bucket != short.Bucket || got[0].Main.State != gateway.RiskWarmup || got[0].Infeasible != 1 || got[1].Main != nil {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+func TestAChangeOfPhaseIsALineAndNothingElse(t *testing.T) {
+	view := func(bucket string, state gateway.RiskState) gateway.RiskView {
+		return gateway.RiskView{Route: "chat", Bucket: bucket, Lot: "conf", State: state, Says: "it is " + string(state)}
+	}
+	const w, c, i, l, u = gateway.RiskWarmup, gateway.RiskCertified, gateway.RiskInfeasible, gateway.RiskLearning, gateway.RiskUncertified
+	for _, tc := range []struct {
+		was, is gateway.RiskState
+		want    string // "" is no line
+	}{
+		{"", w, "info it is warmup"}, {"", l, ""}, {l, u, ""}, {u, l, ""}, {w, w, ""}, {i, i, ""},
+		{w, c, "info it is certified"}, {w, i, "warn it is infeasible"}, {w, gateway.RiskStopped, "warn it is stopped"},
+		{w, u, "info it is uncertified"}, {u, c, "info it is certified"}, {gateway.RiskStopped, i, "warn it is infeasible"},
+		{c, u, "warn the certificate is lost: it is uncertified"}, {c, gateway.RiskInherits, "info it is inherits"}, {i, c, "info it is certified"},
+	} {
+		was := []gateway.RiskView{view("same", c)}
+		if tc.was != "" {
+			was = append(was, view("b", tc.was))
+		}
+		lines := phaseChanges(was, []gateway.RiskView{view("b", tc.is), view("same", c)})
+		got := ""
+		for _, line := range lines {
+			got += map[bool]string{true: "warn ", false: "info "}[line.warn] + line.text
+			if line.was != tc.was || line.phase != tc.is || line.bucket != "b" {
+				t.Errorf("got %+v", line)
+			}
+		}
+		if got != tc.want {
+			t.Errorf("%s → %s: got %q, want %q", tc.was, tc.is, got, tc.want)
+		}
+	}
+	if lines := phaseChanges([]gateway.RiskView{view("gone", c)}, nil); len(lines) != 0 {
+		t.Errorf("got %+v", lines)
+	}
+}
+
+// TestTheLogTellsPhasesAtTheStartAndWhenTheyChange follows one kind from its first draft until it is found infeasible.
+func TestTheLogTellsPhasesAtTheStartAndWhenTheyChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, log := newAudits(nil), &strings.Builder{}
+		s := a.configured(riskConfig(""))
+		s.routes, s.log = []string{"chat", "off"}, zerolog.New(log)
+		on := s.config
+		s.config = func(route string) *tiers.Config {
+			if route == "off" {
+				return &tiers.Config{Mode: tiers.ModeOff}
+			}
+			return on(route)
+		}
+		k := riskKey("chat", "to_1k", "conf")
+		told := func(want ...string) {
+			t.Helper()
+			time.Sleep(statesEvery)
+			synctest.Wait()
+			got := strings.Split(strings.TrimSpace(log.String()), "\n")
+			if log.Len() == 0 {
+				got = nil
+			}
+			log.Reset()
+			if len(got) != len(want) {
+				t.Fatalf("got %q, want %q", got, want)
+			}
+			for i := range want {
+				if !strings.Contains(got[i], want[i]) {
+					t.Errorf("got %s, want %s", got[i], want[i])
+				}
+			}
+		}
+		go func() { _ = s.Run(t.Context()) }()
+		told(`{"level":"info","route":"chat","phase":"warmup","message":"no request was drafted yet; the warm-up begins with the first and lasts 1h 0m at most`)
+		a.drafted(k, 9, 3)
+		a.learn(t, k, risk.GridScores)
+		told(`{"level":"info","route":"chat","bucket":"to_1k.0a1b2c3d","lot":"conf","phase":"warmup","message":"warm-up: 3 of 9 drafts served, none audited yet; `)
+		told()
+		a.audit(t, k, 300, 3)
+		told(`{"level":"warn","route":"chat","bucket":"to_1k.0a1b2c3d","lot":"conf","was":"warmup","phase":"infeasible","message":"infeasible at eps 0.1: of the best 20% of drafts`)
+		told()
+		a.audit(t, risk.Key{Route: "chat", Bucket: "to_1k.ffffffff", Lot: "conf"}, 0, 0)
+		told()
+	})
+}
+
+func TestAtTheStartARouteWithoutRequestsSaysWhatTheFirstGets(t *testing.T) {
+	shadow, unproven := *riskConfig(""), *riskConfig("")
+	shadow.Mode, unproven.Risk.Warmup = tiers.ModeShadow, false
+	for want, c := range map[string]*tiers.Config{
+		"no request was drafted yet; mode shadow: drafts are made and audited, and none is served":              &shadow,
+		"no request was drafted yet; risk.warmup is shadow: no draft is served before a threshold is certified": &unproven,
+	} {
+		if got := phaseAtStart("chat", c, nil); got.text != want || got.warn {
+			t.Errorf("got %+v", got)
+		}
+	}
+	main := gateway.RiskView{Route: "chat", Bucket: "b", Lot: "conf", State: gateway.RiskInfeasible, Says: "so it is"}
+	if got := phaseAtStart("chat", &shadow, &main); got.text != "so it is" || !got.warn || got.phase != gateway.RiskInfeasible {
+		t.Errorf("got %+v", got)
+	}
+}
