@@ -28,8 +28,8 @@ func embeddedListener(t *testing.T) (*miniredis.Miniredis, *redisListener) {
 	return m, l
 }
 
-// says writes to the listener and reads all it answers until it closes, or until want has come.
-func says(t *testing.T, l *redisListener, text, want string) string {
+// tell writes to the listener and reads all it answers until it closes, or until want has come.
+func tell(t *testing.T, l *redisListener, text, want string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", l.addr().String())
 	if err != nil {
@@ -67,12 +67,12 @@ func TestAnEmbeddedRedisIsReachedWithItsPasswordAlone(t *testing.T) {
 		{"another user", string(command([]string{"AUTH", "root", "right"})), "-WRONGPASS invalid username-password pair or user is disabled.\r\n"},
 		{"no command", "*0\r\n", "-NOAUTH Authentication required.\r\n"},
 	} {
-		if got := says(t, l, c.send, c.want); !strings.HasSuffix(got, c.want) {
+		if got := tell(t, l, c.send, c.want); !strings.HasSuffix(got, c.want) {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
 	for _, odd := range []string{"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "PING\r\n", "*-1\r\n", "*9\r\n", "*1\r\n$99999\r\n", "*1\r\n$1\r\nxyz", "*1\n", strings.Repeat("x", 10<<10)} {
-		if got := says(t, l, odd, ""); got != "" {
+		if got := tell(t, l, odd, ""); got != "" {
 			t.Errorf("%.20q: got %q", odd, got)
 		}
 	}
@@ -111,7 +111,7 @@ func TestAnEmbeddedRedisHasSoManyClientsAndEndsThem(t *testing.T) {
 		defer func() { _ = c.Close() }()
 	}
 	eventually(t, "all have a place", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.conns) == maxRedisClients })
-	if got := says(t, l, "", ""); got != "" {
+	if got := tell(t, l, "", ""); got != "" {
 		t.Errorf("one too many: %q", got)
 	}
 	l.stop()

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
-	"unicode/utf8"
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
@@ -141,8 +139,8 @@ func printRisk(w io.Writer, views []gateway.RiskView) {
 			if v.State != gateway.RiskInfeasible {
 				t.add("  " + riskText(v)) // the advice rests on more audits
 			}
-			for _, line := range saysLines(v) {
-				t.add("  " + line)
+			if says := saysText(v); says != "" {
+				t.add("  " + says)
 			}
 		}
 		t.write(w)
@@ -197,8 +195,7 @@ func waitText(v *gateway.RiskView) string {
 
 // riskText is what is known of the risk, and of its drift.
 func riskText(v *gateway.RiskView) string {
-	switch {
-	case v.Audits == 0:
+	if v.Audits == 0 {
 		return "nothing is known of the risk yet"
 	}
 	text := fmt.Sprintf("risk %s (%s … %s), proven below %s", percent(v.Estimate), percent(v.Low), percent(v.High), percent(v.Bound))
@@ -214,32 +211,17 @@ func riskText(v *gateway.RiskView) string {
 	return text
 }
 
-// saysLines are what else there is to say of a kind of request, no wider than a terminal; nothing where the other columns
-// say it all.
-func saysLines(v *gateway.RiskView) []string {
+// saysText is what else there is to say of a kind of request; "" where the other columns say it all.
+func saysText(v *gateway.RiskView) string {
 	switch v.State {
 	case gateway.RiskWarmup, gateway.RiskStopped, gateway.RiskInfeasible:
-		return wrapped(v.Says, width-4)
+		return v.Says
 	case gateway.RiskLearning, gateway.RiskUncertified:
 		if v.Warmup != nil {
-			return wrapped(v.Says, width-4)
+			return v.Says
 		}
 	}
-	return nil
-}
-
-// wrapped breaks a text between words into lines of so many characters. A longer word is a line of its own.
-func wrapped(text string, most int) []string {
-	var lines []string
-	for _, word := range strings.Fields(printable(text)) {
-		last := len(lines) - 1
-		if last >= 0 && utf8.RuneCountInString(lines[last])+1+utf8.RuneCountInString(word) <= most {
-			lines[last] += " " + word
-			continue
-		}
-		lines = append(lines, word)
-	}
-	return lines
+	return ""
 }
 
 // promiseText is how a route's promise stands, in one line of foregate status.

@@ -186,9 +186,7 @@ func printPromises(w io.Writer, promises []gateway.PromiseView) {
 	for _, p := range promises {
 		t.add("promise "+p.Route, promiseText(p))
 		if p.Main != nil {
-			for _, line := range wrapped(p.Main.Says, width-4) {
-				t.add("  " + line)
-			}
+			t.add("  " + p.Main.Says)
 		}
 	}
 	t.write(w)
