@@ -31,9 +31,9 @@ const (
 	demoRoute   = "llama-3"
 	draftModel  = "sim/llama-3-8b"
 	targetModel = "sim/llama-3-70b"
-	// demoDivergence makes a pair of models of which the target would refuse about a tenth of all drafts, at the
-	// temperatures of the traffic.
-	demoDivergence = 0.3
+	// demoDivergence makes a pair of models of which the target would refuse about a tenth of all drafts
+	// (loadtest/README.md).
+	demoDivergence = 0.35
 	mostReplicas   = 16
 	// demoDraftBlocks is the KV memory of a draft backend, in blocks of 16 tokens: the GPU
 	// serves other models, too. So a trickle is enough to fill it with warm prefixes.

@@ -32,15 +32,15 @@ type errand struct {
 }
 
 const (
-	tricklePause = 350 * time.Millisecond // between requests, on average
+	tricklePause = 150 * time.Millisecond // between requests, on average: four new ones a second
 	trickleMost  = 32                     // requests under way
 	trickleWait  = 2 * time.Minute        // for one answer
 	repeatedOf5  = 2                      // of five requests, how many were sent before: about the published share
 	mostSent     = 16
 
-	documents    = 8    // that are read: four for each tenant
-	documentSize = 2400 // tokens, about
-	readsOf2     = 1    // of two new requests, how many ask about a document
+	documents    = 32  // that are read: half of them by each tenant
+	documentSize = 600 // tokens, about: with a question it is of the same kind of request as one without
+	readsOf2     = 1   // of two new requests, how many ask about a document
 )
 
 func newTrickle(base string, scale float64) *trickle {
@@ -78,12 +78,12 @@ func (t *trickle) wait() {
 }
 
 var questions = []string{
-	"Why is the sky blue?",
-	"Write a function that reverses a linked list.",
+	"Why is the sky blue at %d m?",
+	"Write a function that reverses a linked list of %d items.",
 	"Summarise the plot of a novel about a lighthouse keeper, case %d.",
 	"What does order %d contain?",
-	"Translate 'good morning, dear neighbours' into French.",
-	"List three risks of running a database without backups.",
+	"Translate 'good morning, dear neighbours of house %d' into French.",
+	"List three risks of running %d databases without backups.",
 	"Explain to a child how a bicycle stays upright, version %d.",
 }
 
@@ -107,10 +107,7 @@ func (t *trickle) next(n int) (errand, error) {
 	if len(t.sent) > 0 && rand.N(5) < repeatedOf5 {
 		return t.sent[rand.N(len(t.sent))], nil
 	}
-	question := questions[rand.N(len(questions))]
-	if strings.Contains(question, "%") {
-		question = fmt.Sprintf(question, n)
-	}
+	question := fmt.Sprintf(questions[rand.N(len(questions))], n) // no two are alike: the same prompt has the same draft
 	tenant := rand.N(len(demoTenants))
 	messages := []map[string]string{{"role": "user", "content": question}}
 	if rand.N(2) < readsOf2 {
@@ -118,7 +115,7 @@ func (t *trickle) next(n int) (errand, error) {
 		messages = append([]map[string]string{{"role": "system", "content": document(number)}}, messages...)
 	}
 	body, err := json.Marshal(map[string]any{
-		"model": demoRoute, "stream": rand.N(3) > 0, "temperature": []float64{0, 1, 1, 1}[rand.N(4)], "max_tokens": 64 + rand.N(192),
+		"model": demoRoute, "stream": rand.N(3) > 0, "max_tokens": 64 + rand.N(192),
 		"messages": messages,
 	})
 	if err != nil {
