@@ -133,7 +133,7 @@ func (r *request) warmed() {
 	if r.plan.Judged || t.Shadow {
 		made = 1
 	}
-	if t.Warmup && r.out.Acceptance == "accepted" {
+	if t.Warmup && r.out.Acceptance == "accepted" && r.out.Unverified {
 		served = 1
 	}
 	r.lab.evidence.drafted(t.Own.Key, made, served)
