@@ -53,11 +53,10 @@ func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 		"without logprobs":      func(c *Config) { c.Unscored = UnscoredAccept },
 	} {
 		t.Run(what, func(t *testing.T) {
-			t.Parallel()
 			r, n := warmRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, risk.Grid{0.31, 0.3, 0.2, 0.1, -1})
 			change(&r.cfg)
 			served, refused, whole := 0, 0, 0
-			for i := range 30 {
+			for i := range 18 {
 				was, booked := n.warmth()
 				out := &collector{}
 				stream := i%3 > 0
@@ -96,7 +95,7 @@ func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 					}
 				}
 			}
-			if w, _ := n.warmth(); served < 5 || refused == 0 || w.Served != served || w.Audits != served || w.Drafts < 30 {
+			if w, _ := n.warmth(); served < 2 || refused == 0 || w.Served != served || w.Audits != served || w.Drafts < 18 {
 				t.Errorf("%d served, %d refused, %d verified: %+v", served, refused, whole, w)
 			}
 		})
@@ -104,6 +103,7 @@ func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 }
 
 func TestAWarmupServesNothingWhereItMustNot(t *testing.T) {
+	r, n := warmRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, everything)
 	for what, change := range map[string]func(*rig, *notebook){
 		"the setting is shadow":        func(r *rig, _ *notebook) { r.cfg.Risk.Warmup = false },
 		"mode shadow":                  func(r *rig, _ *notebook) { r.cfg.Mode = ModeShadow },
@@ -114,10 +114,11 @@ func TestAWarmupServesNothingWhereItMustNot(t *testing.T) {
 		"what was certified is over":   func(_ *rig, n *notebook) { n.ends(risk.WarmupCertified) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			r, n := warmRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, everything)
+			cfg := r.cfg
+			defer func() { r.cfg = cfg; n.ends(risk.WarmupRuns) }()
 			change(r, n)
-			for i := range 6 {
-				_, rc, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":24`))
+			for i := range 3 {
+				_, rc, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint(what, i), `,"max_tokens":24`))
 				if err != nil || rc.Tier != Target || OfWarmup(rc.Acceptance()) {
 					t.Errorf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
 				}
@@ -127,6 +128,9 @@ func TestAWarmupServesNothingWhereItMustNot(t *testing.T) {
 				t.Errorf("%d audits: %+v", booked, w)
 			}
 		})
+	}
+	if _, rc, err := r.ask(openai.Chat, Auto, chat("the last", `,"max_tokens":24`)); err != nil || !OfWarmup(rc.Acceptance()) {
+		t.Errorf("where it may: %s, %v", rc.Acceptance(), err)
 	}
 }
 
@@ -183,7 +187,7 @@ func TestUnderPressureADraftOfAWarmupIsToldAsPressed(t *testing.T) {
 	}
 }
 
-func TestCallsThatAWarmupServesAreMarkedAndAudited(t *testing.T) {
+func TestAnswersWithAShapeThatAWarmupServesAreAudited(t *testing.T) {
 	r, n := warmRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, everything)
 	served := 0
 	for i := range 12 {

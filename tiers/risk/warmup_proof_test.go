@@ -10,6 +10,9 @@ import (
 // The promise is of what a certificate serves. A warm-up before it must not break it: its audits choose nothing by the draft, and
 // what it serves is in no epoch.
 func TestProofAWarmupBreaksNoPromise(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	for i, tc := range []struct {
 		name string
 		traffic
@@ -55,6 +58,9 @@ func (h hour) run(seed uint64, pace, runs int) []result {
 }
 
 func TestProofWhatAWarmupServesAlone(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
 	all := warming{audited: 1, prior: .3, lasts: time.Hour}
 	var hours []hour
 	for _, rho := range []float64{.02, .10, .20, .40, .60} {
