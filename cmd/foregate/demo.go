@@ -79,6 +79,7 @@ type demo struct {
 	admin     string
 	drainable string        // a draft backend's id
 	probed    []func() bool // of each replica: its engines are known
+	promised  func() []gateway.PromiseView
 	running   []func()
 }
 
@@ -144,6 +145,7 @@ func (d *demo) startReplica(i int, file *config.File) (*gateway.Gateway, error) 
 	})
 	if i == 0 {
 		d.admin = r.gateway.AdminAddr().String()
+		d.promised = r.risks.promises
 		d.drainable = r.pools["llama-8b-a10g"].Snapshot()[0].ID
 	}
 	return r.gateway, nil
@@ -194,8 +196,10 @@ Try it:
 
   curl -sN http://%s/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"%s","stream":true,"messages":[{"role":"user","content":"Why is the sky blue?"}]}'
 
-The route is in its warm-up: drafts above a cautious threshold are served and audited. After a few minutes of this
-traffic a threshold is certified, and from then on a promise holds. The line below tells how far it is, and so does
+The models are simulated: of all drafts of this traffic the target would refuse about 9 in 100. The route is in its warm-up: drafts
+above a cautious threshold (an eighth of them at first, then the best third) are answers, marked phase=warmup, and each is
+audited; the others escalate. After two to five minutes a threshold is certified, and from then on a promise holds: of the
+drafts that are answers, the target would refuse at most 10 in 100. The lines below tell how far it is, and so does
 
   bin/foregate risk show --admin http://%s
 
@@ -221,6 +225,7 @@ func (d *demo) report(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var last totals
+	promise := promiseReport{say: func(text string) { _, _ = fmt.Fprintln(d.env.stdout, text) }}
 	for {
 		select {
 		case <-ctx.Done():
@@ -232,6 +237,7 @@ func (d *demo) report(ctx context.Context) {
 		_, _ = fmt.Fprintf(d.env.stdout, "%s  requests %3d (+%d)  accepted %3d  escalated %3d  cached %3d  shed %3d\n",
 			time.Now().Format(time.TimeOnly), now.requests, now.requests-last.requests, now.accepted, now.escalated, now.cached, now.shed)
 		last = now
+		promise.tell(d.promised(), time.Now())
 	}
 }
 
