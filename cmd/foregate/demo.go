@@ -34,7 +34,9 @@ const (
 	// demoDivergence makes a pair of models of which the target would refuse about a tenth of all drafts
 	// (loadtest/README.md).
 	demoDivergence = 0.35
-	mostReplicas   = 16
+	// demoQuestion is one whose draft scores high: it is an answer in the warm-up, too.
+	demoQuestion = "Why do cats purr?"
+	mostReplicas = 16
 	// demoDraftBlocks is the KV memory of a draft backend, in blocks of 16 tokens: the GPU
 	// serves other models, too. So a trickle is enough to fill it with warm prefixes.
 	demoDraftBlocks = 720
@@ -194,7 +196,7 @@ func (d *demo) greet() {
 
 Try it:
 
-  curl -sN http://%s/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"%s","stream":true,"messages":[{"role":"user","content":"Why is the sky blue?"}]}'
+  curl -sN http://%s/v1/chat/completions -H 'Content-Type: application/json' -d '{"model":"%s","stream":true,"messages":[{"role":"user","content":"%s"}]}'
 
 The models are simulated: of all drafts of this traffic the target would refuse about 9 in 100. The route is in its warm-up: drafts
 above a cautious threshold (an eighth of them at first, then the best third) are answers, marked phase=warmup, and each is
@@ -203,7 +205,7 @@ drafts that are answers, the target would refuse at most 10 in 100. The lines be
 
   bin/foregate risk show --admin http://%s
 
-`, d.cmd.Replicas, d.cmd.TimeScale, addr, d.admin, d.token, d.admin, addr, demoRoute, d.admin)
+`, d.cmd.Replicas, d.cmd.TimeScale, addr, d.admin, d.token, d.admin, addr, demoRoute, demoQuestion, d.admin)
 }
 
 func (d *demo) stop() {
