@@ -35,6 +35,9 @@ func (j *job) plan() {
 			dice = c.dice()
 		}
 		p, j.cfg, j.trial = p.Try(j.cfg, kind, j.views, dice)
+		if j.views.Own.New && j.trial != nil && j.views.Early(&j.cfg.Risk) {
+			c.evidence.Drafted(kind.Own, 0, 0) // the warm-up begins now, not when the first answer ends
+		}
 	} else {
 		p = c.weigh(rt, j.cfg, r, p, e)
 	}
