@@ -132,7 +132,8 @@ const maxSpareLoad = 0.5
 func (v Views) Under(r *Risk, load float64) Views {
 	w := v.Own.Warmup
 	first := v.Early(r) || w.Began != 0 && w.Left(v.Now, r.WarmupFor) > 0 // a certificate that was imported has no first time
-	v.Spare = first && !v.Own.Infeasible && load <= maxSpareLoad
+	certified := v.Own.Serves() && v.Own.Hi <= v.Own.Op                   // every threshold is: there is nothing to find
+	v.Spare = first && !v.Own.Infeasible && !certified && load <= maxSpareLoad
 	return v
 }
 
@@ -148,6 +149,8 @@ func (v Views) rates(r *Risk, own risk.View, warmup bool) (ofKind, ofRoute float
 	switch {
 	case warmup:
 		return 1, 1
+	case v.Spare && own.Serves():
+		return r.Rates.Boosted(), ofRoute
 	case v.Spare:
 		return max(ofKind, r.Rates.ColdShare), max(ofRoute, r.Rates.ColdShare)
 	}

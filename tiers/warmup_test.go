@@ -275,29 +275,32 @@ func TestTryInAWarmup(t *testing.T) {
 
 func TestTheFirstTimeOfAKindSparesTheBudgetOnlyWhileTheTargetIsIdle(t *testing.T) {
 	now := time.Unix(1000, 0)
-	r := Risk{WarmupFor: time.Hour, Rates: risk.Rates{Serving: .05, ColdShare: .5, ColdPerMinute: 1, Explore: .02}}
+	r := Risk{WarmupFor: time.Hour, Rates: risk.Rates{Serving: .05, Boost: 4, ColdShare: .5, ColdPerMinute: 1, Explore: .02}}
 	early := Views{Own: risk.View{Version: 1, Hi: 3}, PerMinute: 1000, Now: now}
+	usual := r.Rates.Of(early.Own, early.PerMinute)
 	for what, tc := range map[string]struct {
 		change func(*Views)
 		load   float64
 		spare  bool
+		audits float64 // share of the drafts
 	}{
-		"idle":      {func(*Views) {}, .5, true},
-		"busy":      {func(*Views) {}, .51, false},
-		"unknown":   {func(*Views) {}, math.NaN(), false},
-		"over":      {func(v *Views) { v.Own.Warmup.Began = now.Add(-time.Hour).UnixMicro() }, 0, false},
-		"ended":     {func(v *Views) { v.Own.Warmup = risk.Warmup{Began: 1, Ended: risk.WarmupWrong} }, 0, true},
-		"certified": {func(v *Views) { v.Own.Op, v.Own.Warmup = 1, risk.Warmup{Began: 1, Ended: risk.WarmupCertified} }, 0, true},
+		"idle":             {func(*Views) {}, .5, true, .5},
+		"busy":             {func(*Views) {}, .51, false, usual},
+		"unknown":          {func(*Views) {}, math.NaN(), false, usual},
+		"over":             {func(v *Views) { v.Own.Warmup.Began = now.Add(-time.Hour).UnixMicro() }, 0, false, usual},
+		"ended":            {func(v *Views) { v.Own.Warmup = risk.Warmup{Began: 1, Ended: risk.WarmupWrong} }, 0, true, .5},
+		"certified":        {func(v *Views) { v.Own.Op, v.Own.Warmup = 1, risk.Warmup{Began: 1, Ended: risk.WarmupCertified} }, 0, true, .2},
+		"all is certified": {func(v *Views) { v.Own.Op, v.Own.Warmup = 3, risk.Warmup{Began: 1, Ended: risk.WarmupCertified} }, 0, false, .05},
 		"infeasible": {func(v *Views) {
 			v.Own.Infeasible, v.Own.Warmup = true, risk.Warmup{Began: 1, Ended: risk.WarmupInfeasible}
-		}, 0, false},
-		"certified by an import": {func(v *Views) { v.Own.Op, v.Own.Warmup.Ended = 1, risk.WarmupCertified }, 0, false},
+		}, 0, false, .02},
+		"certified by an import": {func(v *Views) { v.Own.Op, v.Own.Warmup.Ended = 1, risk.WarmupCertified }, 0, false, .05},
 	} {
 		v := early
 		tc.change(&v)
 		v = v.Under(&r, tc.load)
 		kind, _ := v.rates(&r, v.Own, false)
-		if v.Spare != tc.spare || (kind == r.Rates.ColdShare) != tc.spare {
+		if v.Spare != tc.spare || math.Abs(kind-tc.audits) > 1e-9 {
 			t.Errorf("%s: spare %v, %g of the drafts", what, v.Spare, kind)
 		}
 	}

@@ -115,7 +115,7 @@ var specs = sorted([]Spec{
 		whole(200, 1000000, func(v *Values) *int { return &v.Tiers.Risk.Rule.Lease })),
 	route("risk.drift_run", "1000", "Audits of served drafts between false alarms of drift, on average, at least.",
 		number(10, 1e9, func(v *Values) *float64 { return &v.Tiers.Risk.Rule.Run })),
-	route("risk.boost", "4", "How much more is audited while a drift is suspected.",
+	route("risk.boost", "4", "How much more is audited while a drift is suspected, and during `risk.warmup_for` after a first certificate, while the target has capacity to spare and looser thresholds may be certified.",
 		number(1, 20, func(v *Values) *float64 { return &v.Tiers.Risk.Rates.Boost })),
 	route("risk.cold_share", "0.5", "Largest share of the requests that are drafted in the background while no threshold is certified.",
 		number(0, 1, func(v *Values) *float64 { return &v.Tiers.Risk.Rates.ColdShare })),

@@ -86,9 +86,12 @@ type Rates struct {
 	Serving       float64 // share of drafts while some threshold is certified
 	ColdShare     float64 // largest share of requests that are drafted in the shadow while none is
 	ColdPerMinute float64 // audits a minute that are wanted then, of all replicas together
-	Boost         float64 // how much more of it is audited while a drift is suspected
+	Boost         float64 // how much more of it is audited while a drift is suspected, and in the first time of a kind while the target has capacity to spare
 	Explore       float64 // share of requests that are drafted in the shadow where no threshold can be certified
 }
+
+// Boosted is the share of drafts that is audited where more is to be known soon.
+func (r Rates) Boosted() float64 { return min(r.Serving*r.Boost, 1) }
 
 // Of is the share of requests whose drafts are audited, by a view and the requests a minute of
 // this kind at all replicas.
@@ -97,7 +100,7 @@ func (r Rates) Of(v View, perMinute float64) float64 {
 	case v.Infeasible && !v.Serves():
 		return min(r.Explore, 1)
 	case v.Serves() && v.Warned:
-		return min(r.Serving*r.Boost, 1)
+		return r.Boosted()
 	case v.Serves():
 		return min(r.Serving, 1)
 	case v.Version == 0, perMinute <= 0:
