@@ -21,7 +21,7 @@ var (
 
 // longScenarios take more than ten seconds of a processor each. Of each kind of scenario a
 // shorter one stays in make test.
-var longScenarios = []string{"bursty-multitenant", "cascade-long-prompt", "cascade-low-acceptance", "cascade-price-b", "head-verify"}
+var longScenarios = []string{"bursty-multitenant", "first-hour", "cascade-long-prompt", "cascade-low-acceptance", "cascade-price-b", "head-verify"}
 
 // TestTheBaselinesAreWhatThisTreeComputes holds the committed rows against a run of
 // each scenario: any change of a decision of the gateway, or of the simulator,
@@ -34,7 +34,7 @@ func TestTheBaselinesAreWhatThisTreeComputes(t *testing.T) {
 		t.Skip("other processors round the last digit differently (fused multiply-add)")
 	}
 	for _, name := range []string{
-		"agree", "burst", "bursty-multitenant", "cascade", "cascade-long-prompt", "cascade-low-acceptance", "cascade-price-b",
+		"agree", "burst", "bursty-multitenant", "cascade", "cascade-long-prompt", "cascade-low-acceptance", "cascade-price-b", "first-hour",
 		"head-verify", "head-verify-long-prompt", "locality", "overcommit", "repeats", "repeats-live", "retry-after", "risk-day", "risk-hour",
 	} {
 		t.Run(name, func(t *testing.T) {
