@@ -134,7 +134,7 @@ func TestAWarmupServesNothingWhereItMustNot(t *testing.T) {
 	}
 }
 
-// ends ends the warm-up of every kind.
+// ends makes the warm-up of every kind be over.
 func (n *notebook) ends(why risk.Ending) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -178,7 +178,8 @@ func (l *redisListener) admit(c net.Conn, r *bufio.Reader) (rest []string, err e
 // judge says what a stranger's command is answered. +OK and "" let it in; "" leaves the answer to the Redis.
 func (l *redisListener) judge(args []string) (rest []string, reply string) {
 	const noAuth, wrong = "-NOAUTH Authentication required.", "-WRONGPASS invalid username-password pair or user is disabled."
-	user, secret := "default", ""
+	user := "default"
+	var secret string
 	switch n := len(args); {
 	case n == 2 && strings.EqualFold(args[0], "AUTH"):
 		secret = args[1]
