@@ -54,12 +54,12 @@ func (l *local) of(k risk.Key) *kind {
 func (l *local) view(r risk.Rule, k risk.Key) risk.View {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := &risk.State{}
+	s, room := &risk.State{}, len(l.kinds) < mostKeys
 	if known := l.kinds[k]; known != nil {
-		s = &known.State
+		s, room = &known.State, true
 	}
 	v := s.View(r)
-	v.Seen, v.New = l.now(), s.Warmup.Began == 0
+	v.Seen, v.New = l.now(), room && s.Warmup.Began == 0
 	return v
 }
 

@@ -128,8 +128,8 @@ type listing struct {
 
 // View is what requests of a key go by: never more than a second old while Redis answers. It
 // does not wait. Of a key that was never asked for before, and that Redis has, nothing is known, and Seen is zero; so it is
-// while Redis takes no word of what warm-ups serve. Where Redis has no such key, one caller is told that it is New. A
-// view that is too old serves nothing, unless [Options.StaleServes].
+// while Redis takes no word of what warm-ups serve. Where Redis has no such key, and room for it, one caller is told that it is New;
+// without a Redis all are, until [Book.Drafted] is told of the first. A view that is too old serves nothing, unless [Options.StaleServes].
 func (b *Book) View(k risk.Key) risk.View {
 	r, now := b.opts.Rule(k.Route), b.now()
 	if b.local != nil {
@@ -140,7 +140,7 @@ func (b *Book) View(k risk.Key) risk.View {
 	if known == nil {
 		v := new(risk.State).View(r)
 		if l := b.listed.Load(); l != nil && !l.names[k.String()] && !b.drafted.untold(now) {
-			v.Seen, v.New = l.at, asked.met.CompareAndSwap(false, true)
+			v.Seen, v.New = l.at, len(l.names) < mostKeys && asked.met.CompareAndSwap(false, true)
 		}
 		return v
 	}

@@ -12,9 +12,10 @@ import (
 
 // drafted counts the drafts of warm-ups that Redis was not told of yet.
 type drafted struct {
-	mu     sync.Mutex
-	counts map[risk.Key]draftCount // mostKeys at most
-	since  time.Time               // of the oldest
+	mu      sync.Mutex
+	counts  map[risk.Key]draftCount // mostKeys at most
+	since   time.Time               // of the oldest of these; zero: there is none
+	telling time.Time               // since when those wait that Redis is being told of; zero: it is told of none
 }
 
 // draftCount is how many drafts were made, and how many of them were the answer.
@@ -28,32 +29,44 @@ func (d *drafted) add(k risk.Key, c draftCount, since time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.counts == nil {
-		d.counts, d.since = make(map[risk.Key]draftCount), since
+		d.counts = make(map[risk.Key]draftCount)
 	}
-	if since.Before(d.since) {
+	if d.since.IsZero() || since.Before(d.since) {
 		d.since = since
 	}
 	was, ok := d.counts[k]
 	if !ok && len(d.counts) >= mostKeys {
-		return // the count is what operators see; nothing is decided by it
+		return // Redis has no room for more kinds either: such a kind has no warm-up
 	}
 	d.counts[k] = draftCount{was.drafts + c.drafts, was.served + c.served}
 }
 
-// take returns all counts, since when they wait, and forgets them.
+// take returns all counts, and since when they wait. They count as untold until [drafted.told].
 func (d *drafted) take() (map[risk.Key]draftCount, time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	counts := d.counts
-	d.counts = nil
-	return counts, d.since
+	d.counts, d.since, d.telling = nil, time.Time{}, d.since
+	return counts, d.telling
+}
+
+// told says that Redis was told of what was taken, or that this was added again.
+func (d *drafted) told() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.telling = time.Time{}
 }
 
 // untold reports whether counts have waited for too long.
 func (d *drafted) untold(now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.counts != nil && now.Sub(d.since) > maxUntold
+	for _, since := range [...]time.Time{d.since, d.telling} {
+		if !since.IsZero() && now.Sub(since) > maxUntold {
+			return true
+		}
+	}
+	return false
 }
 
 // Drafted notes a request in the time of the warm-up of a key: how many drafts were made for it, and how many of them were the
@@ -71,6 +84,7 @@ func (b *Book) Drafted(k risk.Key, made, served int) {
 func (b *Book) tellDrafted(ctx context.Context) {
 	away := false
 	counts, since := b.drafted.take()
+	defer b.drafted.told()
 	for k, c := range counts {
 		if !away {
 			_, err := b.change(ctx, warmupScript, k, b.opts.Rule(k.Route), "", c.drafts, c.served)

@@ -204,6 +204,33 @@ func TestAWarmupServesNothingWhileRedisTakesNoWord(t *testing.T) {
 	}
 }
 
+// While Redis is told, which may take as long as it does not answer, nobody knows whether it takes it.
+func TestAWarmupServesNothingWhileRedisIsToldForTheSecondTime(t *testing.T) {
+	s := serve(t)
+	r := join(t, s.addr)
+	r.Drafted(chat, 1, 1)
+	r.tellDrafted(t.Context())
+	r.Drafted(chat, 1, 1)
+	r.later(maxUntold + time.Second)
+	r.tick(t.Context())
+	counts, since := r.drafted.take()
+	if v := r.View(chat); !v.Seen.IsZero() {
+		t.Errorf("while Redis is told: seen %s", v.Seen)
+	}
+	for k, c := range counts {
+		r.drafted.add(k, c, since)
+	}
+	r.drafted.told()
+	if v := r.View(chat); !v.Seen.IsZero() {
+		t.Errorf("it was not told: seen %s", v.Seen)
+	}
+	r.tellDrafted(t.Context())
+	r.tick(t.Context())
+	if v := r.View(chat); v.Seen.IsZero() || v.Warmup.Served != 2 {
+		t.Errorf("it was told: %+v", v)
+	}
+}
+
 func TestAKindThatThereIsNoRoomForHasNoWarmup(t *testing.T) {
 	stores(t, func(t *testing.T, r *replica) {
 		for i := range mostKeys {
@@ -212,6 +239,14 @@ func TestAKindThatThereIsNoRoomForHasNoWarmup(t *testing.T) {
 			if fate, err := r.OpenWarmup(t.Context(), k, "t"); err != nil || fate != risk.Booked {
 				t.Fatal(i, fate, err)
 			}
+		}
+		if r.raw != nil {
+			r.tick(t.Context())
+		}
+		another := chat
+		another.Route = "another"
+		if v := r.View(another); v.New {
+			t.Errorf("the first request of a kind that there is no room for: %+v", v)
 		}
 		r.Drafted(chat, 1, 0)
 		if r.raw != nil {
