@@ -40,7 +40,7 @@ type WarmupView struct {
 
 	Drafts int     `json:"drafts"`       // that were made for requests in it
 	Served int     `json:"served"`       // of these, that were the answer, unverified
-	Audits int     `json:"audits"`       // of those served, that have an outcome
+	Audits int     `json:"audits"`       // of those served, that have an outcome; also of some that would have been served
 	Bad    int     `json:"bad"`          // of the audits
 	Share  float64 `json:"wrong_share"`  // bad ÷ audits; 0 of no audits
 	Low    float64 `json:"wrong_lower"`  // interval that holds the share at every moment, with probability 1 − delta

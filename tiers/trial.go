@@ -108,13 +108,15 @@ const cautiousScore = 0.316
 // maxWarmupStale is how old the evidence may be that a warm-up serves by, whatever a certificate may be.
 const maxWarmupStale = time.Minute
 
-// warmup tells whether the warm-up of a kind of request serves drafts now, and by which threshold. It serves nothing while the
-// evidence is not known, or too old: it may say that the warm-up is over. It serves nothing before the evidence knows that it began
-// (but to the very first request), or while too few audits have an outcome: nobody would end it.
-func (v Views) warmup(cfg *Config) (threshold float64, serves bool) {
+// warmup tells whether requests of the kind go by a warm-up now, and by which threshold. None do while the
+// evidence is not known, or too old: it may say that the warm-up is over. None do before the evidence knows that it began,
+// but the very first.
+func (v Views) warmup(cfg *Config) (threshold float64, runs bool) {
 	r := &cfg.Risk
 	switch own := &v.Own; {
-	case cfg.Mode != ModeRisk, !r.Warmup, r.AtOnce < 1, own.Warmup.Began == 0 && !own.New, !v.Early(r), !own.Warmup.Measured(), v.Now.Sub(own.Seen) > min(r.Stale, maxWarmupStale):
+	case cfg.Mode != ModeRisk, !r.Warmup, r.AtOnce < 1, own.Warmup.Began == 0 && !own.New, !v.Early(r):
+		return 0, false
+	case v.Now.Sub(own.Seen) > min(r.Stale, maxWarmupStale):
 		return 0, false
 	case risk.Knows(own.Cautious):
 		return own.Cautious, true
@@ -165,7 +167,7 @@ func (v Views) Expected(cfg *Config, e economy.Expectation) economy.Expectation 
 	switch _, warm := v.warmup(cfg); {
 	case v.Own.Serves(), v.Route.Serves():
 		share = risk.Share(max(v.Own.Op, v.Route.Op))
-	case warm:
+	case warm && v.Own.Warmup.Measured():
 		share = risk.WarmupShare()
 	}
 	if share < 1 && e.Samples > 0 {
@@ -182,7 +184,7 @@ type Trial struct {
 	Inherited        bool          // it goes by the route's threshold, having none of its own
 	Shadow           bool          // the target answers; a draft is made in the background
 
-	Warmup   bool    // it goes by the threshold of the warm-up: nothing is certified
+	Warmup   bool    // it goes by the threshold of the warm-up: nothing is certified. With Shadow, its audit counts for the warm-up
 	Cautious float64 // that threshold
 }
 
@@ -252,7 +254,8 @@ func (p Plan) Try(cfg Config, k Kind, v Views, dice float64) (Plan, Config, *Tri
 	return p, cfg, t
 }
 
-// trial stamps a request, and tells by which threshold its draft is served, if it is: none is where the guard has shut it out.
+// trial stamps a request, and tells by which threshold its draft is served, if it is: none is where the guard has shut it out, and none
+// by a warm-up while too few of its audits have an outcome. Then drafts made in the shadow are audited for it, so that it goes on.
 func (v Views) trial(cfg *Config, k Kind, shut bool, dice float64) (t *Trial, threshold float64, serves bool) {
 	certified := v.Own.Serves() || cfg.Risk.Inherit && v.Route.Serves()
 	t = &Trial{}
@@ -262,7 +265,8 @@ func (v Views) trial(cfg *Config, k Kind, shut bool, dice float64) (t *Trial, th
 	} else if !certified {
 		t.Cautious, t.Warmup = v.warmup(cfg)
 	}
-	ofKind, ofRoute := v.rates(&cfg.Risk, own, t.Warmup)
+	warms := t.Warmup && v.Own.Warmup.Measured()
+	ofKind, ofRoute := v.rates(&cfg.Risk, own, warms)
 	t.Own = v.Own.Stamp(k.Own, ofKind, dice)
 	threshold = t.Own.Threshold
 	if cfg.Risk.Inherit {
@@ -274,7 +278,7 @@ func (v Views) trial(cfg *Config, k Kind, shut bool, dice float64) (t *Trial, th
 	if t.Warmup {
 		threshold = t.Cautious
 	}
-	return t, threshold, cfg.Mode == ModeRisk && !shut && (certified || t.Warmup)
+	return t, threshold, cfg.Mode == ModeRisk && !shut && (certified || warms)
 }
 
 // heads settles what becomes of doubtful drafts. Where they are released as they come, what the

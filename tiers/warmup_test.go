@@ -134,6 +134,27 @@ func TestAWarmupServesNothingWhereItMustNot(t *testing.T) {
 	}
 }
 
+// Without that, a warm-up whose first audits came to nothing would serve nothing more.
+func TestAWarmupThatLacksOutcomesGetsThemFromDraftsInTheShadow(t *testing.T) {
+	r, n := warmRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, everything)
+	n.mu.Lock()
+	for _, s := range n.states {
+		s.Warmup.Served = 50 // of which no audit was booked
+	}
+	n.mu.Unlock()
+	_, rc, err := r.ask(openai.Chat, Auto, chat("while outcomes are lacking", `,"max_tokens":24`))
+	if err != nil || rc.Tier != Target || OfWarmup(rc.Acceptance()) {
+		t.Fatalf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
+	}
+	r.rests(t)
+	if w, booked := n.warmth(); booked != 1 || w.Served != 50 || !w.Measured() {
+		t.Fatalf("%d audits: %+v", booked, w)
+	}
+	if _, rc, err := r.ask(openai.Chat, Auto, chat("after an outcome", `,"max_tokens":24`)); err != nil || !OfWarmup(rc.Acceptance()) {
+		t.Errorf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
+	}
+}
+
 // ends makes the warm-up of every kind be over.
 func (n *notebook) ends(why risk.Ending) {
 	n.mu.Lock()
@@ -226,6 +247,7 @@ func TestTryInAWarmup(t *testing.T) {
 		change    func(*Config)
 		dice      float64
 		warmup    bool
+		waits     bool // for outcomes
 		threshold accept.Nats
 		audited   bool
 	}{
@@ -239,7 +261,8 @@ func TestTryInAWarmup(t *testing.T) {
 		{what: "it is as old as it may be", own: with(known, func(v *risk.View) { v.Seen = now.Add(-time.Minute) }), warmup: true, threshold: 0.4, audited: true},
 		{what: "it has not begun", own: with(known, func(v *risk.View) { v.Warmup.Began = 0 }), threshold: 1e9, audited: true},
 		{what: "it has not begun, and this is the first request", own: with(known, func(v *risk.View) { v.Warmup.Began, v.New = 0, true }), warmup: true, threshold: 0.4, audited: true},
-		{what: "fifty were served, and no audit has an outcome", own: with(known, func(v *risk.View) { v.Warmup.Served = 50 }), threshold: 1e9, audited: true},
+		{what: "fifty were served, and no audit has an outcome", own: with(known, func(v *risk.View) { v.Warmup.Served = 50 }), warmup: true, waits: true, threshold: 0.4, audited: true},
+		{what: "too few audits have an outcome, and the dice say no", own: with(known, func(v *risk.View) { v.Warmup.Served = 50 }), dice: .9, warmup: true, waits: true, threshold: 0.4},
 		{what: "as many were served as outcomes allow", own: with(known, func(v *risk.View) { v.Warmup.Served, v.Warmup.Audits = 69, 1 }), warmup: true, threshold: 0.4, audited: true},
 		{what: "it has ended", own: with(known, func(v *risk.View) { v.Warmup.Ended = risk.WarmupWrong }), threshold: 1e9, audited: true},
 		{what: "infeasible", own: with(known, func(v *risk.View) { v.Infeasible = true }), threshold: 1e9, audited: true},
@@ -263,7 +286,10 @@ func TestTryInAWarmup(t *testing.T) {
 			if trial.Warmup != tc.warmup || got.Accept.Threshold != tc.threshold || trial.Audited() != tc.audited {
 				t.Errorf("%+v by %g: %+v", trial, got.Accept.Threshold, p)
 			}
-			if serves := tc.warmup || tc.own.Serves() || tc.route.Serves(); (p.Tier == Draft) != serves || p.Judged != serves {
+			if tc.waits && trial.Shadow != tc.audited {
+				t.Errorf("in the shadow: %v", trial.Shadow)
+			}
+			if serves := tc.warmup && !tc.waits || tc.own.Serves() || tc.route.Serves(); (p.Tier == Draft) != serves || p.Judged != serves {
 				t.Errorf("%+v", p)
 			}
 			if tc.warmup && trial.Floor(0) > trial.Cautious && tc.audited {

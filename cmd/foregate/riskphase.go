@@ -30,8 +30,11 @@ func says(v *gateway.RiskView, w wait, advice string) string {
 // warmupText is what happened in a warm-up that goes on.
 func warmupText(v *gateway.RiskView) string {
 	w := v.Warmup
-	if w.Serves {
+	switch {
+	case w.Serves:
 		return "warm-up: " + servedText(w) + ", " + wrongText(w)
+	case w.Served > 0:
+		return "warm-up: " + servedText(w) + ", " + wrongText(w) + ", none is served now"
 	}
 	return "warm-up in shadow: " + counted(w.Drafts, "draft", "drafts") + " made, none is served now"
 }

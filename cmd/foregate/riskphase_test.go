@@ -83,6 +83,20 @@ func TestWithoutTrafficAWarmUpTellsCountsAlone(t *testing.T) {
 	}
 }
 
+func TestAWarmUpThatLacksOutcomesSaysThatNothingIsServed(t *testing.T) {
+	a := newAudits(nil)
+	k := riskKey("chat", "to_1k", "conf")
+	s := a.configured(riskConfig(""))
+	a.drafted(k, 120, 50)
+	if v := s.viewOfOnly(t); v.Warmup.Serves || !strings.HasPrefix(v.Says, "warm-up: 50 of 120 drafts served, none audited yet, none is served now; ") {
+		t.Errorf("%+v: %s", v.Warmup, v.Says)
+	}
+	a.warm(t, k, 1, 0)
+	if v := s.viewOfOnly(t); !v.Warmup.Serves || !strings.HasPrefix(v.Says, "warm-up: 50 of 120 drafts served, 0 of 1 audited were wrong ") {
+		t.Errorf("%+v: %s", v.Warmup, v.Says)
+	}
+}
+
 func TestAWarmUpInShadowSaysThatNothingIsServed(t *testing.T) {
 	for name, change := range map[string]func(c *tiers.Config){
 		"the setting":        func(c *tiers.Config) { c.Risk.Warmup = false },

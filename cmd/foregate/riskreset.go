@@ -61,7 +61,7 @@ func (c *riskResetCmd) Run(e *env) error {
 	if !c.Yes {
 		then := "answered by the target"
 		if t := &b.snapshot.Route(c.Route).Tiers; t.Mode == tiers.ModeRisk && t.Risk.Warmup {
-			then = "in a warm-up again, which serves drafts that nothing certifies (risk.warmup),"
+			then = "answered by the target, or by a warm-up (risk.warmup) in replicas that have not seen one of them end,"
 		}
 		_, _ = fmt.Fprintln(e.stderr, "nothing was forgotten; give --yes to do it: these requests are then "+then+" until audits have certified a threshold anew")
 		return errSilent

@@ -114,7 +114,7 @@ func (l lens) warmup(k *evidence.Known, c *tiers.Config, phase gateway.RiskState
 	}
 	// Of a calibrated score no cautious threshold is known beforehand.
 	known := c.Risk.Map == 0 || risk.Knows(k.State.View(k.Rule).Cautious)
-	v.Serves = phase == gateway.RiskWarmup && c.Mode == tiers.ModeRisk && c.Risk.Warmup && known
+	v.Serves = phase == gateway.RiskWarmup && c.Mode == tiers.ModeRisk && c.Risk.Warmup && c.Risk.AtOnce > 0 && w.Measured() && known
 	return v
 }
 

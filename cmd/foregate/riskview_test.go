@@ -19,7 +19,7 @@ import (
 
 // riskConfig is the default of a route of mode risk.
 func riskConfig(string) *tiers.Config {
-	return &tiers.Config{Mode: tiers.ModeRisk, Risk: tiers.Risk{Rule: riskRule, Warmup: true, WarmupFor: time.Hour}}
+	return &tiers.Config{Mode: tiers.ModeRisk, Risk: tiers.Risk{Rule: riskRule, Warmup: true, WarmupFor: time.Hour, AtOnce: 4}}
 }
 
 // TestAReplicaTellsWhatAuditsHaveShown asks a gateway whose evidence is in this process.

@@ -168,6 +168,13 @@ func TestAWarmupThatIsOverIsNotBegunAnewByARedisThatForgot(t *testing.T) {
 	if v := r.View(chat); v.Warmup.Ended != risk.WarmupWrong || v.Warmup.Runs(time.Now(), time.Hour) || v.Warmup.Began != began.Began || v.Version != 0 {
 		t.Errorf("emptied: %+v", v)
 	}
+	if err := join(t, s.addr).Reset(t.Context(), chat); err != nil {
+		t.Fatal(err)
+	}
+	r.tick(t.Context())
+	if v := r.View(chat); v.Warmup.Ended != risk.WarmupWrong || v.New {
+		t.Errorf("reset by another: %+v", v)
+	}
 }
 
 func TestAWarmupServesNothingWhileRedisTakesNoWord(t *testing.T) {

@@ -41,7 +41,7 @@ type Warmup struct {
 	Began  int64  // µs of the Unix epoch; 0: no request came in it yet
 	Drafts int    // that were made for requests in it
 	Served int    // of these, that were the answer, and that the target did not verify before
-	Audits int    // of those served, that were booked
+	Audits int    // that were booked: of those served, and of those that it would have served while too few audits had an outcome
 	Bad    int    // of the booked, found bad or without an outcome
 	Open   int    // of the booked, without an outcome: under way or lost
 	Ended  Ending //
@@ -63,7 +63,8 @@ func (w Warmup) Left(now time.Time, limit time.Duration) time.Duration {
 // Closed tells how many audits of served drafts have an outcome, and how many of these are bad.
 func (w Warmup) Closed() (n, bad int) { return w.Audits - w.Open, w.Bad - w.Open }
 
-// Measured reports whether enough is known of what it serves: it serves 50 drafts, and 20 for each audit with an outcome.
+// Measured reports whether enough is known of what it serves: it serves 50 drafts, and 20 for each audit with an outcome. Served counts
+// answers that are over, so what is under way comes on top.
 func (w Warmup) Measured() bool {
 	n, _ := w.Closed()
 	return w.Served < minServed+servedPerOutcome*n
@@ -112,7 +113,8 @@ func (s *State) drafted(drafts, served int, now time.Time) {
 	w.Served += served
 }
 
-// OpenWarmup books the audit of a draft that the warm-up served, as bad until its outcome is known. [State.Close] ends it.
+// OpenWarmup books the audit of a draft that the warm-up served, or would have served if it were [Warmup.Measured], as bad
+// until its outcome is known. [State.Close] ends it.
 func (s *State) OpenWarmup(r Rule, ticket string, now time.Time) Fate {
 	s.begin(r)
 	s.forget(now)
