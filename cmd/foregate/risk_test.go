@@ -102,6 +102,8 @@ func TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay(t *testing.T) {
 	a.learn(t, riskKey("chat", "to_4k", "head"), 20)
 	other := risk.Key{Route: "chat", Bucket: "to_4k.ffffffff", Lot: "conf"}
 	a.learn(t, other, 20)
+	apart := risk.Key{Route: "chat", Bucket: "to_1k_t0.0a1b2c3d.acme", Lot: "conf"} // a tenant's own
+	a.learn(t, apart, 20)
 	states := func() (all []string) {
 		var answer riskAnswer
 		if err := json.Unmarshal([]byte(o.enter("risk show --json")), &answer); err != nil {
@@ -112,12 +114,12 @@ func TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay(t *testing.T) {
 		}
 		return all
 	}
-	want := []string{"all.0a1b2c3d conf certified", "to_4k.0a1b2c3d conf learning", "to_4k.0a1b2c3d head learning", "to_4k.ffffffff conf learning"}
+	want := []string{"all.0a1b2c3d conf certified", "to_1k_t0.0a1b2c3d.acme conf learning", "to_4k.0a1b2c3d conf learning", "to_4k.0a1b2c3d head learning", "to_4k.ffffffff conf learning"}
 	if diff := cmp.Diff(want, states()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	o.enter("settings set risk.inherit@chat=yes --as anne")
-	want[1] = "to_4k.0a1b2c3d conf inherits"
+	want[1], want[2] = "to_1k_t0.0a1b2c3d.acme conf inherits", "to_4k.0a1b2c3d conf inherits"
 	if diff := cmp.Diff(want, states()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
@@ -126,7 +128,7 @@ func TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &riskSource{now: time.Now, config: func(string) *tiers.Config { return &tiers.Config{Risk: tiers.Risk{Inherit: true}} }}
-	if got := s.inherited(known); got["chat"] != 1 {
+	if got := s.inherited(known); got["chat"] != 2 {
 		t.Errorf("got %v", got)
 	}
 }

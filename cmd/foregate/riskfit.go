@@ -151,8 +151,7 @@ func (f *found) sift(a *evidence.LogEntry, ofRoute bool, own map[string]bool) {
 	case len(a.Features) != len(accept.Features{}):
 		f.odd++
 	default:
-		_, rules, _ := strings.Cut(a.Key.Bucket, ".")
-		f.rules[rules]++
+		f.rules[rulesIn(a.Key)]++
 		f.entries = append(f.entries, *a)
 	}
 	if !ofRoute {

@@ -147,8 +147,7 @@ func heirs(known []evidence.Known, config func(route string) *tiers.Config) map[
 	found := map[risk.Key]bool{}
 	for i := range known {
 		k := &known[i]
-		_, rules, _ := strings.Cut(k.Key.Bucket, ".")
-		whole := risk.Key{Route: k.Key.Route, Bucket: wholePrefix + rules, Lot: ownLot}
+		whole := risk.Key{Route: k.Key.Route, Bucket: wholePrefix + rulesIn(k.Key), Lot: ownLot}
 		if k.Key.Lot == ownLot && k.Key != whole && serving[whole] && config(k.Key.Route).Risk.Inherit && !k.State.View(k.Rule).Serves() {
 			found[k.Key] = true
 		}

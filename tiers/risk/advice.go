@@ -25,8 +25,8 @@ type Advice struct {
 const (
 	// epsSteps is how many steps of ε there are in 1.
 	epsSteps = 100
-	// mostEpsSteps is the largest ε that is advised: of more wrong drafts than good ones nobody wants any.
-	mostEpsSteps = epsSteps / 2
+	// maxEpsSteps is the largest ε that is advised: of more wrong drafts than good ones nobody wants any.
+	maxEpsSteps = epsSteps / 2
 	// fewAudits is below which number advice says that it rests on few audits: an ε advised by 100 is off by a third.
 	fewAudits = 100
 )
@@ -53,7 +53,7 @@ func (s *State) Advise(r Rule) Advice {
 // feasible is the least ε, in steps of 0.01, that half a lease of audits certifies where a share of risk is bad; 0 where that
 // is above 0.5.
 func feasible(risk float64, r Rule) float64 {
-	for step := int(math.Floor(risk*epsSteps)) + 1; step <= mostEpsSteps; step++ {
+	for step := int(math.Floor(risk*epsSteps)) + 1; step <= maxEpsSteps; step++ {
 		if eps := float64(step) / epsSteps; Needed(risk, eps, r.Delta/2) <= float64(r.Lease)/2 {
 			return eps
 		}
