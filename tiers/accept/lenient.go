@@ -107,8 +107,7 @@ func (l Leniency) Check(span []Opinion) Check {
 // drawn, the target's own have such tokens too: a sum may then exceed what it would come to in an answer of the target's
 // own at that temperature by the same amount, or by what chance makes of such an answer, if that is more (see law and
 // excess, and tiers/risk/README.md for the derivation and what it was measured to do). A token that the target does not
-// list counts as the likeliest that it might be. Without Tops nothing is allowed for
-// chance, and the entropy is taken for 0.
+// list counts as the likeliest that it might be. Without Tops nothing is allowed for chance, and the entropy is taken for 0.
 type Lenient struct {
 	Leniency
 
