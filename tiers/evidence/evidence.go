@@ -173,7 +173,7 @@ type Known struct {
 }
 
 // Reset forgets a key: its grid, its evidence and the audits under way. What was decided before is
-// stale.
+// stale. With a Redis, replicas that saw its warm-up end still know that it did.
 func (b *Book) Reset(ctx context.Context, k risk.Key) error {
 	name, err := nameOf(k)
 	if err != nil {
