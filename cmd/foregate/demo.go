@@ -200,7 +200,7 @@ Try it:
 
 The models are simulated: of all drafts of this traffic the target would refuse about 9 in 100. The route is in its warm-up: drafts
 above a cautious threshold (an eighth of them at first, then the best third) are answers, marked phase=warmup, and each is
-audited; the others escalate. After two to five minutes a threshold is certified, and from then on a promise holds: of the
+audited; the others escalate. Usually within five minutes a threshold is certified, and from then on a promise holds: of the
 drafts that are answers, the target would refuse at most 10 in 100. The lines below tell how far it is, and so does
 
   bin/foregate risk show --admin http://%s
