@@ -358,7 +358,7 @@ func thresholdSheds(t *testing.T, b *browser, d *demoWorld) {
 	}
 	p.click(hook("setting-cancel"))
 
-	d.shedsWithin(time.Now(), soon, false)
+	d.shedsWithin(changeShedLow(p, "0.8", "a version to go back to"), soon, false)
 	d.shedsWithin(changeShedLow(p, "0", "the night batch fills the pools"), soon, true)
 	if status, shed := d.send("normal"); status != http.StatusOK {
 		t.Errorf("priority normal: status %d %s", status, shed)
