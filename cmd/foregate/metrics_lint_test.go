@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"os/exec"
 	"slices"
 	"strings"
@@ -10,9 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
-	"github.com/rs/zerolog"
-
-	"github.com/foregate/foregate/gateway/config"
 )
 
 // touchingRegistry is a registry in which every family has a sample, as if all that a replica
@@ -50,19 +46,8 @@ func (r touchingRegistry) MustRegister(cs ...prometheus.Collector) {
 
 // Collectors that make their series while they are asked have tests of their own, with samples.
 func TestEveryMetricThatAReplicaRegistersIsNamedAsPromtoolWants(t *testing.T) {
-	file, err := config.Parse("test", []byte(`
-listen: 127.0.0.1:0
-pools: {d: {model: d, backends: ["http://127.0.0.1:1"]}, t: {model: t, backends: ["http://127.0.0.1:2"]}}
-routes: [{model: m, draft: d, target: t}]
-tracing: {otlp: "http://127.0.0.1:3"}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
 	reg := touchingRegistry{prometheus.NewRegistry()}
-	_, stopLog := openLog(io.Discard, reg)
-	defer stopLog()
-	if _, err := assemble(t.Context(), parts{file: file, log: zerolog.Nop(), registerer: reg}); err != nil {
+	if err := registerAll(t.Context(), reg); err != nil {
 		t.Fatal(err)
 	}
 	problems, err := testutil.GatherAndLint(reg)

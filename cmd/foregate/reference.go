@@ -140,8 +140,8 @@ var descText = regexp.MustCompile(`fqName: "([^"]+)", help: "((?:[^"\\]|\\.)*)".
 // constLabel is a label whose value is in a Desc.
 var constLabel = regexp.MustCompile(`(\w+)="(?:[^"\\]|\\.)*"`)
 
-// metricsTable assembles a replica that never runs and lists what it registers.
-func metricsTable(ctx context.Context) (string, error) {
+// registerAll assembles a replica that never runs, so that it registers all its metrics with reg.
+func registerAll(ctx context.Context, reg prometheus.Registerer) error {
 	file, err := config.Parse("reference", []byte(`
 listen: 127.0.0.1:0
 pools: {d: {model: d, backends: ["http://127.0.0.1:1"]}, t: {model: t, backends: ["http://127.0.0.1:2"]}}
@@ -149,12 +149,18 @@ routes: [{model: m, draft: d, target: t}]
 tracing: {otlp: "http://127.0.0.1:3"}
 `))
 	if err != nil {
-		return "", err
+		return err
 	}
-	var reg descRegisterer
-	_, stopLog := openLog(io.Discard, &reg)
+	_, stopLog := openLog(io.Discard, reg)
 	defer stopLog()
-	if _, err := assemble(ctx, parts{file: file, log: zerolog.Nop(), registerer: &reg}); err != nil {
+	_, err = assemble(ctx, parts{file: file, log: zerolog.Nop(), registerer: reg})
+	return err
+}
+
+// metricsTable lists the metrics of a replica.
+func metricsTable(ctx context.Context) (string, error) {
+	var reg descRegisterer
+	if err := registerAll(ctx, &reg); err != nil {
 		return "", err
 	}
 	var rows []string
