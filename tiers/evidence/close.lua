@@ -3,8 +3,8 @@
 -- -> {'1' it was under way, '2' of what a warm-up served, or '0', what was wrong, then the fields of a view}
 local ticket,bad=ARGV[6],ARGV[7]=='1'
 local known,present=load(ticket)
-if present==0 then return {'0','','0','0','','','0','0','0','0 0 0','0','0 0 0 0 0 0 0'} end
-if not touch() then trouble='too many kinds of request' end
+if present==0 then return unknown('0','') end
+if not touch() then trouble=toomany end
 begin()
 
 local function drifted()

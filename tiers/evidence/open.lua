@@ -6,7 +6,7 @@ local ticket,score=ARGV[6],tonumber(ARGV[10]) or 0/0
 local known,present=load(ticket)
 if not touch() then
   s=empty() -- one kind too many: nothing is known of it, and nothing is written
-  return unknown('full')
+  return unknown('full',toomany)
 end
 begin()
 

@@ -3,7 +3,7 @@
 --   10 a grid where there is none, 11 audits of each index, 12 bad ones, 13 audits, 14 version of the calibrated score
 -- -> {'1' done or '0' the state is another by now, what was wrong, then the fields of a view}
 load('')
-if not touch() then return unknown('0') end
+if not touch() then return unknown('0',toomany) end
 begin()
 local n,k,audits=counts(ARGV[11],size),counts(ARGV[12],size),count(ARGV[13])
 local done='0'

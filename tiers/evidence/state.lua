@@ -212,9 +212,10 @@ end
 local function reply(what,new)
   return {what,trouble,new.version,new.alarm,new.grid,new.scores,new.eps,new.delta,new.op,new.drift,new.hopeless,new.warmup}
 end
-local function unknown(what) -- of one kind too many nothing is known
-  return {what,'too many kinds of request','0','0','','','0','0','0','0 0 0','0','0 0 0 0 0 0 0'}
+local function unknown(what,wrong) -- a reply where nothing is known
+  return {what,wrong,'0','0','','','0','0','0','0 0 0','0','0 0 0 0 0 0 0'}
 end
+local toomany='too many kinds of request'
 -- risk.Warmup: began, drafts, served, audits, bad, open, ended. It ends once.
 local function ended(why)
   if s.warmup[7]==0 then s.warmup[7]=why end

@@ -5,7 +5,7 @@ local ticket=ARGV[6]
 local known,present=load(ticket)
 if not touch() then
   s=empty()
-  return unknown('full')
+  return unknown('full',toomany)
 end
 begin()
 local w=s.warmup
