@@ -162,14 +162,14 @@ func missingPrices(def config.Pool) string {
 
 // listed names the first few, and how many more there are.
 func listed(names []string) string {
-	const most = 8
+	const maxNamed = 8
 	switch n := len(names); {
 	case n == 1:
 		return names[0]
-	case n <= most:
+	case n <= maxNamed:
 		return strings.Join(names[:n-1], ", ") + " and " + names[n-1]
 	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), len(names)-maxNamed)
 }
 
 // plural is one where n is 1, else many.

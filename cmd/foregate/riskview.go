@@ -61,9 +61,10 @@ func (l lens) view(k *evidence.Known, inherits bool) gateway.RiskView {
 	if k.State.Version == 0 {
 		v.Learned, v.Learning = s.Learned, risk.GridScores
 	}
-	v.Warmup, v.Advice = l.warmup(k, c, v.State), adviceView(k.State.Advise(k.Rule))
+	advice := k.State.Advise(k.Rule)
+	v.Warmup, v.Advice = l.warmup(k, c, v.State), adviceView(advice)
 	w := waitOf(&v)
-	v.Seconds, v.Says = w.seconds, says(&v, w, k.State.Advise(k.Rule).String())
+	v.Seconds, v.Says = w.seconds, says(&v, w, advice.String())
 	return v
 }
 

@@ -131,8 +131,8 @@ func (l *Lenient) Add(o Opinion) {
 			enough = min(enough, typicalFloor, typicalScale*math.Exp(-own.entropy))
 		}
 		l.expect(&own, enough)
-		if least, leastNats := own.unlisted(); p < least {
-			p, nats = least, leastNats
+		if bound, boundNats := own.unlisted(); p < bound {
+			p, nats = bound, boundNats
 		}
 	}
 	l.far.seen += float64(o.Top) - nats
