@@ -41,13 +41,10 @@ func (l lens) views(known []evidence.Known) []gateway.RiskView {
 func (l lens) view(k *evidence.Known, inherits bool) gateway.RiskView {
 	s, c := k.State.Summarise(k.Rule), l.config(k.Key.Route)
 	v := gateway.RiskView{
-		Route: k.Key.Route, Bucket: k.Key.Bucket, Lot: k.Key.Lot, State: phaseOf(k, c, l.now),
+		Route: k.Key.Route, Bucket: k.Key.Bucket, Lot: k.Key.Lot, State: l.phase(k, inherits),
 		Eps: k.Rule.Eps, Delta: k.Rule.Delta, Op: s.Op, Acceptance: s.Acceptance,
 		Audits: s.Audits, Bad: s.Bad, Pending: s.Pending, Estimate: s.Estimate, Low: s.Low, High: s.High, Bound: s.Bound,
 		Drift: s.Drift, Warned: s.Warned, Alarms: k.State.Alarm,
-	}
-	if inherits {
-		v.State = gateway.RiskInherits
 	}
 	if !math.IsInf(s.ToCertify, 0) {
 		v.ToCertify = &s.ToCertify
@@ -68,17 +65,20 @@ func (l lens) view(k *evidence.Known, inherits bool) gateway.RiskView {
 	return v
 }
 
-// phaseOf is how the promise of a kind of request stands by its own evidence.
-func phaseOf(k *evidence.Known, c *tiers.Config, now time.Time) gateway.RiskState {
+// phase is how the promise of a kind of request stands: by the threshold of its route where it inherits that, else by its own
+// evidence.
+func (l lens) phase(k *evidence.Known, inherits bool) gateway.RiskState {
 	v, w := k.State.View(k.Rule), &k.State.Warmup
 	switch {
+	case inherits:
+		return gateway.RiskInherits
 	case v.Serves():
 		return gateway.RiskCertified
 	case v.Infeasible:
 		return gateway.RiskInfeasible
 	case w.Ended == risk.WarmupWrong:
 		return gateway.RiskStopped
-	case w.Began != 0 && w.Runs(now, c.Risk.WarmupFor):
+	case w.Began != 0 && w.Runs(l.now, l.config(k.Key.Route).Risk.WarmupFor):
 		return gateway.RiskWarmup
 	case k.State.Version == 0:
 		return gateway.RiskLearning

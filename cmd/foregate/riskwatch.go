@@ -139,13 +139,10 @@ func (s *riskSource) inherited(known []evidence.Known) map[string]int {
 
 // phases are those of all states (evidence.NewCollector).
 func (s *riskSource) phases(known []evidence.Known) map[risk.Key]string {
-	of, inherits, now := make(map[risk.Key]string, len(known)), heirs(known, s.config), s.now()
+	of, inherits, l := make(map[risk.Key]string, len(known)), heirs(known, s.config), s.lens()
 	for i := range known {
 		k := &known[i]
-		of[k.Key] = string(phaseOf(k, s.config(k.Key.Route), now))
-		if inherits[k.Key] {
-			of[k.Key] = string(gateway.RiskInherits)
-		}
+		of[k.Key] = string(l.phase(k, inherits[k.Key]))
 	}
 	return of
 }
