@@ -59,6 +59,7 @@ var arrows = map[string][]string{
 	"tiers/pressure":  {},
 	"tiers/scoring":   {},
 	"tiers/schema":    {},
+	"tiers/world":     {},
 
 	"breaker": {"panics"},
 	"cache":   {"gateway/lookup", "panics", "recent"},
