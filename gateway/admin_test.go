@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
@@ -427,10 +429,10 @@ func TestARouteWithoutBackendsSaysWhenToComeBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, draft := range map[string]*pool.Pool{"target alone": nil, "draft and target": nobody} {
-		cfg := tiers.Config{Mode: tiers.ModeConfidence, MaxPrompt: 1000, Timeouts: tiers.Timeouts{
+		cfg := plan.Config{Mode: plan.ModeConfidence, MaxPrompt: 1000, Timeouts: plan.Timeouts{
 			DraftFirstByte: 20 * time.Second, TargetFirstByte: 20 * time.Second, Chunk: 20 * time.Second, Total: time.Minute}}
 		cascade, err := tiers.New(tiers.Options{Transport: tiers.NewTransport(), Routes: []tiers.Route{{
-			Model: "llama-3", Draft: draft, Target: nobody, Config: func() tiers.Config { return cfg }}}})
+			Model: "llama-3", Draft: draft, Target: nobody, Config: func() plan.Config { return cfg }}}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/lookup"
 	"github.com/foregate/foregate/gateway/upload"
@@ -28,21 +30,21 @@ type exchange struct {
 	r    *http.Request
 	body *upload.Body
 	req  *openai.Request
-	tier tiers.Tier // demanded
+	tier plan.Tier // demanded
 	rag  string
 
 	again *repeat // the same request before, nil where it is not known
 
-	judging  tiers.Config // as it was when the key was made
-	stricter tiers.Demand // than the route's mode, by the request's word
+	judging  plan.Config // as it was when the key was made
+	stricter plan.Demand // than the route's mode, by the request's word
 	cfg      cache.Config
 	control  cacheControl
 	bypass   bool        // the cache has no part in it
 	keeps    bool        // answers may be looked up and kept
 	parts    cache.Parts // of the key, without the request
 	key      cache.Key
-	plan     tiers.Plan // that the key was made by
-	vouched  *vouched   // whether an audit stood by the answer; nil where nobody will tell
+	plan     plan.Plan // that the key was made by
+	vouched  *vouched  // whether an audit stood by the answer; nil where nobody will tell
 }
 
 // ragOf is the digest of the retrieved context: as told, else over the documents in the body.
@@ -106,7 +108,7 @@ func (x *exchange) asCached(route *tiers.Route) {
 
 // wantsOwnSample reports whether the answer must be drawn from the target's law for this request alone.
 func (x *exchange) wantsOwnSample() bool {
-	return x.req.Temperature > 0 && (x.judging.Mode == tiers.ModeVerify || x.stricter == tiers.DemandExact)
+	return x.req.Temperature > 0 && (x.judging.Mode == plan.ModeVerify || x.stricter == plan.DemandExact)
 }
 
 // coalesces reports whether the request may wait for identical ones that are under way.
@@ -117,16 +119,15 @@ func (x *exchange) coalesces() bool {
 // demanded is the tier that is to answer, and for a draft that is judged how: who is no longer
 // content with what was accepted before does not get it any more.
 func (x *exchange) demanded(route *tiers.Route) string {
-	plan := x.g.opts.Cascade.Plan(route, x.judging, x.req, x.tier)
-	x.plan = plan
-	if plan.Judged {
-		return string(tiers.Auto) + " " + x.judging.Judged()
+	x.plan = x.g.opts.Cascade.Plan(route, x.judging, x.req, x.tier)
+	if x.plan.Judged {
+		return string(plan.Auto) + " " + x.judging.Judged()
 	}
-	return string(plan.Tier)
+	return string(x.plan.Tier)
 }
 
 // promised is the plan that the key was made by, nil where the answer is for this request alone.
-func (x *exchange) promised() *tiers.Plan {
+func (x *exchange) promised() *plan.Plan {
 	if x.bypass {
 		return nil
 	}
@@ -136,7 +137,7 @@ func (x *exchange) promised() *tiers.Plan {
 // fits says whether an answer is of the tier that its key promises. The key and the answer are made under one
 // config, so it always is; but a draft must not be taken for the target's.
 func (x *exchange) fits(e *cache.Entry) bool {
-	return x.parts.Tier != string(tiers.Target) || e.Tier == string(tiers.Target)
+	return x.parts.Tier != string(plan.Target) || e.Tier == string(plan.Target)
 }
 
 // answer answers the request the cheapest way.

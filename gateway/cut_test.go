@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
@@ -147,10 +149,10 @@ func wholeDraft(string, string) string {
 // answers is in k; nil keeps none.
 func startCut(t *testing.T, targetCut bool, k *kept) string {
 	t.Helper()
-	cfg := tiers.Config{
-		Takeover: true, Mode: tiers.ModeConfidence, Accept: accept.Config{MeanOffset: -1, WindowOffset: -1, EntropyOffset: 1},
+	cfg := plan.Config{
+		Takeover: true, Mode: plan.ModeConfidence, Accept: accept.Config{MeanOffset: -1, WindowOffset: -1, EntropyOffset: 1},
 		HoldbackTokens: 4, Holdback: time.Minute, MaxPrompt: 1000, RetryBudget: 1,
-		Timeouts: tiers.Timeouts{DraftFirstByte: 10 * time.Second, TargetFirstByte: 10 * time.Second, Chunk: 10 * time.Second, Total: time.Minute},
+		Timeouts: plan.Timeouts{DraftFirstByte: 10 * time.Second, TargetFirstByte: 10 * time.Second, Chunk: 10 * time.Second, Total: time.Minute},
 	}
 	newPool := func(name, model, url string) *pool.Pool {
 		p, err := pool.New(pool.Options{Name: name, Model: model, Backends: []string{url}})
@@ -165,7 +167,7 @@ func startCut(t *testing.T, targetCut bool, k *kept) string {
 	// timeout.connect; and nobody here looks again at a backend that was not reached.
 	transport.DialContext = (&net.Dialer{Timeout: 20 * time.Second}).DialContext
 	cascade, err := tiers.New(tiers.Options{Transport: transport, Routes: []tiers.Route{{
-		Model: "m", SameTokenizer: true, Config: func() tiers.Config { return cfg },
+		Model: "m", SameTokenizer: true, Config: func() plan.Config { return cfg },
 		Draft: newPool("drafts", "small", startCutter(t, false, wholeDraft).url()), Target: newPool("targets", "big", startCutter(t, !targetCut, wholeTarget).url()),
 	}}})
 	if err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"net/http"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/upload"
@@ -90,8 +92,8 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 		if err != nil {
 			return err
 		}
-		if stricter != tiers.DemandDefault && tier == tiers.Draft {
-			tier = tiers.Auto // who wants both gets the stricter
+		if stricter != plan.DemandDefault && tier == plan.Draft {
+			tier = plan.Auto // who wants both gets the stricter
 		}
 		again := g.repeats.find(kind, l.caller.Tenant, in.body)
 		req, err := g.scan(kind, in.body, again)
@@ -154,30 +156,30 @@ func (g *Gateway) forward(path string) handler {
 }
 
 // demandedTier reads X-Tier.
-func demandedTier(h http.Header) (tiers.Tier, error) {
+func demandedTier(h http.Header) (plan.Tier, error) {
 	v, err := identity.Header(h, "X-Tier", 16)
 	if err != nil {
 		return "", err
 	}
-	switch t := tiers.Tier(v); t {
-	case "", tiers.Auto:
-		return tiers.Auto, nil
-	case tiers.Draft, tiers.Target:
+	switch t := plan.Tier(v); t {
+	case "", plan.Auto:
+		return plan.Auto, nil
+	case plan.Draft, plan.Target:
 		return t, nil
 	}
 	return "", errTier
 }
 
 // demandedMode reads X-Acceptance-Mode.
-func demandedMode(h http.Header) (tiers.Demand, error) {
+func demandedMode(h http.Header) (plan.Demand, error) {
 	v, err := identity.Header(h, "X-Acceptance-Mode", 16)
 	if err != nil {
 		return "", err
 	}
-	switch d := tiers.Demand(v); d {
+	switch d := plan.Demand(v); d {
 	case "":
-		return tiers.DemandDefault, nil
-	case tiers.DemandDefault, tiers.DemandExact, tiers.DemandTarget:
+		return plan.DemandDefault, nil
+	case plan.DemandDefault, plan.DemandExact, plan.DemandTarget:
 		return d, nil
 	}
 	return "", errMode

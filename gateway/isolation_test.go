@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers"
@@ -96,16 +98,16 @@ func newKeyer(t testing.TB) *keyer {
 func (k *keyer) key(values []string, order []int) cache.Key {
 	k.t.Helper()
 	r := &http.Request{Header: http.Header{}, RemoteAddr: "127.0.0.1:1", Method: http.MethodPost}
-	tier, stricter := tiers.Auto, tiers.DemandDefault
+	tier, stricter := plan.Auto, plan.DemandDefault
 	of := map[string]string{}
 	members := make([]string, 0, len(parts))
 	for _, i := range order {
 		p, v := parts[i], values[i]
 		switch {
 		case p.name == "X-Tier":
-			tier = tiers.Tier(v)
+			tier = plan.Tier(v)
 		case p.name == "X-Acceptance-Mode":
-			stricter = tiers.Demand(v)
+			stricter = plan.Demand(v)
 		case p.header && v != "":
 			r.Header.Set(p.name, v)
 		case p.name == "system" || p.name == "user" || p.name == "role":
@@ -125,7 +127,7 @@ func (k *keyer) key(values []string, order []int) cache.Key {
 	}
 	l := &exchangeLog{caller: caller}
 	x := &exchange{g: k.g, l: l, r: r, req: req, tier: tier, stricter: stricter, rag: ragOf(l, req)}
-	x.asCached(&tiers.Route{Model: req.Model, Draft: k.draft, Target: k.draft, Config: func() tiers.Config { return tiers.Config{Mode: tiers.ModeConfidence, MaxPrompt: 1000} }})
+	x.asCached(&tiers.Route{Model: req.Model, Draft: k.draft, Target: k.draft, Config: func() plan.Config { return plan.Config{Mode: plan.ModeConfidence, MaxPrompt: 1000} }})
 	k.judged = strings.HasPrefix(x.parts.Tier, "auto")
 	if k.alone = x.wantsOwnSample(); k.alone {
 		k.keyless++

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -61,10 +63,10 @@ func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := tiers.Config{Mode: tiers.ModeConfidence, Accept: accept.Config{MeanOffset: -1}, MaxPrompt: 1000, Timeouts: tiers.Timeouts{
+	cfg := plan.Config{Mode: plan.ModeConfidence, Accept: accept.Config{MeanOffset: -1}, MaxPrompt: 1000, Timeouts: plan.Timeouts{
 		DraftFirstByte: 20 * time.Second, TargetFirstByte: 20 * time.Second, Chunk: 20 * time.Second, Total: time.Minute}}
 	cascade, err := tiers.New(tiers.Options{Transport: b.transport, Registerer: b.registry, Routes: []tiers.Route{{
-		Model: "llama-3", Target: target, Config: func() tiers.Config { return cfg }}}})
+		Model: "llama-3", Target: target, Config: func() plan.Config { return cfg }}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 
@@ -235,9 +237,9 @@ func TestWhatWasUsedIsWhatTheReceiptKnows(t *testing.T) {
 	}{
 		{"nothing was tried", nil, 0},
 		{"all tries failed", &tiers.Receipt{Tries: []tiers.Try{failed}}, 0},
-		{"the whole answer", &tiers.Receipt{Tier: tiers.Target, Tries: []tiers.Try{got}, PromptTokens: 20, AcceptedTokens: 3, TargetTokens: 4, WastedTokens: 50}, 27},
-		{"broken off before its usage", &tiers.Receipt{Tier: tiers.Target, Tries: []tiers.Try{got}, TargetTokens: 4}, 14},
-		{"passed through", &tiers.Receipt{Tier: tiers.Target, Tries: []tiers.Try{got}}, -1},
+		{"the whole answer", &tiers.Receipt{Tier: plan.Target, Tries: []tiers.Try{got}, PromptTokens: 20, AcceptedTokens: 3, TargetTokens: 4, WastedTokens: 50}, 27},
+		{"broken off before its usage", &tiers.Receipt{Tier: plan.Target, Tries: []tiers.Try{got}, TargetTokens: 4}, 14},
+		{"passed through", &tiers.Receipt{Tier: plan.Target, Tries: []tiers.Try{got}}, -1},
 		{"the client hung up before the first byte", &tiers.Receipt{Tries: []tiers.Try{failed, {Failed: tiers.Gone}}}, -1},
 		{"its time was over before the first byte", &tiers.Receipt{Tries: []tiers.Try{{Failed: tiers.Expired}}}, -1},
 		{"nothing but its tokens were counted", &tiers.Receipt{Tries: []tiers.Try{{Role: tiers.RoleTokenize}, failed}}, 0},

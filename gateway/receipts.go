@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/go-chi/chi/v5"
 
 	"github.com/foregate/foregate/cache"
@@ -55,8 +57,8 @@ type served struct {
 // rules are the settings of a request's route that its receipt's decisions hang on and do
 // not tell by themselves.
 type rules struct {
-	mode     tiers.Mode
-	head     tiers.HeadCheck
+	mode     plan.Mode
+	head     plan.HeadCheck
 	band     float64 // nats
 	holdback int
 	patience time.Duration
@@ -66,7 +68,7 @@ type rules struct {
 	mostTTFT time.Duration
 }
 
-func rulesOf(c *tiers.Config) rules {
+func rulesOf(c *plan.Config) rules {
 	return rules{
 		mode: c.Mode, head: c.Head, band: float64(c.Accept.Band), holdback: c.HoldbackTokens, patience: c.Holdback, takeover: c.Takeover,
 		guard: c.Economy.On, explore: c.Economy.Explore, mostTTFT: c.Economy.MostExtraTTFT,

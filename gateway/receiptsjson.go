@@ -6,6 +6,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers"
 )
 
@@ -239,7 +241,7 @@ func (v *receiptJSON) of(rc *tiers.Receipt) {
 // asks are the words for when the target is asked, by the values of accept.Ask.
 var asks = [...]string{"never", "doubt", "always", "exact"}
 
-func planOf(p *tiers.Plan) *planJSON {
+func planOf(p *plan.Plan) *planJSON {
 	v := &planJSON{Tier: string(p.Tier), Judged: p.Judged, Reason: p.Reason, Mode: string(p.Mode), Whole: p.Whole, Ask: asks[p.Ask], Scorer: string(p.Scorer), Block: p.Block, Press: p.Pressed}
 	if s := &p.Sums; s.Output > 0 {
 		v.Sums = &sumsJSON{

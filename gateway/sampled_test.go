@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/pool"
@@ -48,14 +50,14 @@ func (b *cacheBench) atOnce(t *testing.T, up *speaker, q question, many, generat
 }
 
 // targetOf is a cascade without drafts.
-func targetOf(t *testing.T, backend string, mode tiers.Mode) *tiers.Cascade {
+func targetOf(t *testing.T, backend string, mode plan.Mode) *tiers.Cascade {
 	t.Helper()
 	target, err := pool.New(pool.Options{Name: "targets", Model: "m", Backends: []string{backend}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := tiers.Config{Mode: mode, MaxPrompt: 1000, Timeouts: tiers.Timeouts{TargetFirstByte: 20 * time.Second, Chunk: 20 * time.Second, Total: time.Minute}}
-	c, err := tiers.New(tiers.Options{Routes: []tiers.Route{{Model: "llama-3", Target: target, Config: func() tiers.Config { return cfg }}}})
+	cfg := plan.Config{Mode: mode, MaxPrompt: 1000, Timeouts: plan.Timeouts{TargetFirstByte: 20 * time.Second, Chunk: 20 * time.Second, Total: time.Minute}}
+	c, err := tiers.New(tiers.Options{Routes: []tiers.Route{{Model: "llama-3", Target: target, Config: func() plan.Config { return cfg }}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,16 +115,16 @@ func TestWhoWantsTheTargetsLawExactlyAboveTemperatureZeroSharesNothing(t *testin
 	const many = 4
 	exact := map[string]string{"X-Acceptance-Mode": "exact"}
 	for name, c := range map[string]struct {
-		mode   tiers.Mode
+		mode   plan.Mode
 		q      question
 		shares bool
 	}{
-		"the header":                {tiers.ModeConfidence, question{sampling: `"temperature":0.8`, header: exact}, false},
-		"the header without drafts": {tiers.ModeOff, question{sampling: `"temperature":0.8`, header: exact}, false},
-		"the mode":                  {tiers.ModeVerify, question{sampling: `"temperature":0.8`}, false},
-		"the mode and a seed":       {tiers.ModeVerify, question{sampling: `"temperature":0.8,"seed":7`}, false},
-		"the header, greedy":        {tiers.ModeConfidence, question{sampling: `"temperature":0`, header: exact}, true},
-		"the mode, greedy":          {tiers.ModeVerify, question{sampling: `"temperature":0`}, true},
+		"the header":                {plan.ModeConfidence, question{sampling: `"temperature":0.8`, header: exact}, false},
+		"the header without drafts": {plan.ModeOff, question{sampling: `"temperature":0.8`, header: exact}, false},
+		"the mode":                  {plan.ModeVerify, question{sampling: `"temperature":0.8`}, false},
+		"the mode and a seed":       {plan.ModeVerify, question{sampling: `"temperature":0.8,"seed":7`}, false},
+		"the header, greedy":        {plan.ModeConfidence, question{sampling: `"temperature":0`, header: exact}, true},
+		"the mode, greedy":          {plan.ModeVerify, question{sampling: `"temperature":0`}, true},
 	} {
 		up, k := newSpeaker(t), newKept(t)
 		b := startCached(t, up.URL, k, func(o *Options) {

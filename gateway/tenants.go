@@ -7,9 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-chi/chi/v5"
+	"github.com/foregate/foregate/tiers/plan"
 
-	"github.com/foregate/foregate/tiers"
+	"github.com/go-chi/chi/v5"
 )
 
 // maxTenants bounds those that are told apart; the rest share one line. Those that are listed
@@ -90,7 +90,7 @@ func (t *tenants) book(l *exchangeLog) {
 		v.Prompt += uint64(rc.PromptTokens)
 		v.Completion += uint64(rc.AcceptedTokens + rc.TargetTokens)
 		v.USD += finite(rc.USD)
-		if rc.Tier == tiers.Draft {
+		if rc.Tier == plan.Draft {
 			v.Accepted++
 		}
 	}

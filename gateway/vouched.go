@@ -3,6 +3,8 @@ package gateway
 import (
 	"sync"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/tiers"
 )
@@ -21,7 +23,7 @@ func (x *exchange) keepOnceVouched(e *cache.Entry) {
 
 // vouching is whom an audit tells that the target stands by the answer; nil where no answer waits for that.
 func (x *exchange) vouching() func() {
-	if !x.keeps || x.judging.Mode != tiers.ModeRisk || !x.judging.Risk.Warmup {
+	if !x.keeps || x.judging.Mode != plan.ModeRisk || !x.judging.Risk.Warmup {
 		return nil
 	}
 	x.vouched = &vouched{}

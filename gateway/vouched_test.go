@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers"
@@ -60,13 +62,13 @@ func startWarming(t *testing.T, divergence float64) (*cacheBench, *kept, *warmin
 		t.Fatal(err)
 	}
 	w := &warming{began: time.Now().UnixMicro(), let: make(chan struct{}, 100)}
-	cfg := tiers.Config{Mode: tiers.ModeRisk, Takeover: true, Accept: accept.Config{MeanOffset: -.45, WindowOffset: -1.1, EntropyOffset: 1}, MaxPrompt: 1000,
+	cfg := plan.Config{Mode: plan.ModeRisk, Takeover: true, Accept: accept.Config{MeanOffset: -.45, WindowOffset: -1.1, EntropyOffset: 1}, MaxPrompt: 1000,
 		HoldbackTokens: 4, Holdback: time.Second, Scoring: scoring.Config{MostTokens: 8192, AtOnce: 4, Timeout: 10 * time.Second},
-		Timeouts: tiers.Timeouts{DraftFirstByte: 20 * time.Second, TargetFirstByte: 20 * time.Second, Chunk: 20 * time.Second, Total: time.Minute},
-		Risk: tiers.Risk{Rule: risk.Rule{Eps: .1, Delta: .05, Lease: 2000, Run: 1000}, Rates: risk.Rates{ColdShare: 1}, Label: tiers.LabelLenient,
+		Timeouts: plan.Timeouts{DraftFirstByte: 20 * time.Second, TargetFirstByte: 20 * time.Second, Chunk: 20 * time.Second, Total: time.Minute},
+		Risk: plan.Risk{Rule: risk.Rule{Eps: .1, Delta: .05, Lease: 2000, Run: 1000}, Rates: risk.Rates{ColdShare: 1}, Label: plan.LabelLenient,
 			AtOnce: 4, Stale: time.Minute, Warmup: true, WarmupFor: time.Hour}}
 	cascade, err := tiers.New(tiers.Options{Evidence: w, Cards: prober.Card, Routes: []tiers.Route{{
-		Model: "llama-3", Draft: drafts, Target: targets, SameTokenizer: true, Config: func() tiers.Config { return cfg }}}})
+		Model: "llama-3", Draft: drafts, Target: targets, SameTokenizer: true, Config: func() plan.Config { return cfg }}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -41,12 +43,12 @@ func TestTheAcceptanceRateIsShownByRouteWhileDraftsAreJudged(t *testing.T) {
 	draft := func(route string, judged, accepted int) {
 		rc := &Receipt{Route: route, AcceptedTokens: accepted}
 		rc.Verdict.Tokens, rc.Verdict.Reason = judged, "confident"
-		m.settled(rc, ModeConfidence)
+		m.settled(rc, plan.ModeConfidence)
 	}
 	draft("a", 100, 100)
 	draft("a", 100, 0)
-	draft("b", 16, 17)                              // an engine counts one more
-	m.settled(&Receipt{Route: "c"}, ModeConfidence) // nothing was judged
+	draft("b", 16, 17)                                   // an engine counts one more
+	m.settled(&Receipt{Route: "c"}, plan.ModeConfidence) // nothing was judged
 	if got := rates(t, reg); len(got) != 2 || got["a"] != 0.5 || got["b"] != 1 {
 		t.Errorf("got %v, want half of a's tokens and all of b's", got)
 	}
@@ -67,7 +69,7 @@ func TestTheAcceptanceRateIsWhatTheCountersOfTokensSay(t *testing.T) {
 	t.Cleanup(transport.CloseIdleConnections)
 	c, err := New(Options{Transport: transport, Registerer: reg, Routes: []Route{{
 		Model: "m", Draft: testPool(t, "drafts", "small", r.draft.URL()), Target: testPool(t, "targets", "big", r.target.URL()),
-		SameTokenizer: true, Config: func() Config { return r.cfg },
+		SameTokenizer: true, Config: func() plan.Config { return r.cfg },
 	}}})
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +77,7 @@ func TestTheAcceptanceRateIsWhatTheCountersOfTokensSay(t *testing.T) {
 	r.cascade = c
 	for _, threshold := range []accept.Nats{-20, 20, -20} { // accepted, rejected, accepted
 		r.cfg.Accept.Threshold = threshold
-		if _, _, err := r.ask(openai.Chat, Auto, chatOf()); err != nil {
+		if _, _, err := r.ask(openai.Chat, plan.Auto, chatOf()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 )
@@ -33,12 +35,12 @@ func dispatched(t *testing.T, p *pool.Pool, o Options) error {
 	t.Helper()
 	cfg := testConfig()
 	cfg.RetryAttempts = 1
-	o.Routes = []Route{{Model: "m", Target: p, Config: func() Config { return cfg }}}
+	o.Routes = []Route{{Model: "m", Target: p, Config: func() plan.Config { return cfg }}}
 	c, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := c.dispatch(t.Context(), call{pool: p, tier: Draft, turn: Turn{Now: true}, path: openai.Chat.Path(), body: []byte("{}"), stream: true}, cfg, &Receipt{})
+	x, err := c.dispatch(t.Context(), call{pool: p, tier: plan.Draft, turn: Turn{Now: true}, path: openai.Chat.Path(), body: []byte("{}"), stream: true}, cfg, &Receipt{})
 	if err == nil {
 		x.drop()
 	}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/risk"
@@ -95,7 +97,7 @@ type stamped struct {
 // that only helps to place a grid is told at once: no target is asked.
 func (b *booking) prepare(ctx context.Context) bool {
 	for _, d := range b.trial.Stamps() {
-		if d.Key.Lot != lotHead {
+		if d.Key.Lot != plan.LotHead {
 			b.stamp(ctx, stamped{Decision: d, score: b.score})
 		}
 	}
@@ -123,7 +125,7 @@ func (b *booking) tryHead(ctx context.Context) {
 	}
 	head := *b.draft
 	head.ids, head.finish = b.ids[:b.head.ids], ""
-	said := Checked{Scorer: ScorerIDs}
+	said := Checked{Scorer: plan.ScorerIDs}
 	c, err := head.scoredIDs(ctx, &said)
 	if err != nil || !c.Pass {
 		return
@@ -247,9 +249,9 @@ func (b *booking) label(ctx context.Context) (good bool, err error) {
 	d.job.before = b.book
 	said := Checked{Scorer: d.job.receipt.Plan.Scorer}
 	switch d.job.cfg.Risk.Label {
-	case LabelRegenerate:
+	case plan.LabelRegenerate:
 		return b.regenerated(ctx, &said)
-	case LabelPrefix:
+	case plan.LabelPrefix:
 		c, err := d.heard(ctx, &said)
 		return err == nil && (c.Pass || float64(c.Kept) >= d.job.cfg.Risk.Prefix*float64(max(len(d.ids), 1))), err
 	}
@@ -270,7 +272,7 @@ func (b *booking) regenerated(ctx context.Context, said *Checked) (good bool, er
 	if accept.SaysTheSame(b.reply.text, a.Text) {
 		return true, nil
 	}
-	if j.receipt.Plan.Scorer != ScorerJudge {
+	if j.receipt.Plan.Scorer != plan.ScorerJudge {
 		return false, nil
 	}
 	c, err := b.judged(ctx, said)

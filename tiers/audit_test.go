@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
@@ -40,7 +42,7 @@ func newNotebook(rule risk.Rule) *notebook {
 func (n *notebook) state(k risk.Key) *risk.State {
 	if n.states[k] == nil {
 		grid, op := n.grid, n.op
-		if grid != nil && k.Lot == lotHead { // its scores are others
+		if grid != nil && k.Lot == plan.LotHead { // its scores are others
 			grid, op = everything, 1
 		}
 		n.states[k] = &risk.State{Grid: grid}
@@ -127,11 +129,11 @@ func auditedRig(t *testing.T, draft, target vllmsim.Options) (*rig, *notebook) {
 func auditedRigAtRest(t *testing.T, draft, target vllmsim.Options) (*rig, *notebook) {
 	t.Helper()
 	r := probedRig(t, draft, target)
-	r.cfg.Mode = ModeRisk
-	r.cfg.Risk = Risk{
+	r.cfg.Mode = plan.ModeRisk
+	r.cfg.Risk = plan.Risk{
 		Rule:  risk.Rule{Eps: 0.3, Delta: 0.1, Lease: 3000, Run: 1e6},
 		Rates: risk.Rates{Serving: 1, ColdShare: 1, ColdPerMinute: 1e9, Boost: 1, Explore: 1},
-		Label: LabelLenient, AtOnce: 4, Stale: time.Minute,
+		Label: plan.LabelLenient, AtOnce: 4, Stale: time.Minute,
 	}
 	n := newNotebook(r.cfg.Risk.Rule)
 	r.cascade.evidence = n
@@ -172,7 +174,7 @@ func (r *rig) rests(t *testing.T) {
 func (r *rig) certify(t *testing.T, n *notebook) (asked int) {
 	t.Helper()
 	for asked = range 3000 {
-		_, rc, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("question ", asked), `,"max_tokens":40,"stream":true`))
+		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", asked), `,"max_tokens":40,"stream":true`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -189,8 +191,8 @@ func (r *rig) certify(t *testing.T, n *notebook) (asked int) {
 
 func TestDraftsAreServedOnceAuditsHaveCertifiedAThreshold(t *testing.T) {
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.1}, vllmsim.Options{})
-	_, rc, err := r.ask(openai.Chat, Auto, chat("hello", `,"stream":true`))
-	if err != nil || rc.Tier != Target || rc.Plan.Reason != reasonUncertified || !strings.HasPrefix(rc.Acceptance(), "bypassed;reason=uncertified;policy=g0.a0.op0") {
+	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("hello", `,"stream":true`))
+	if err != nil || rc.Tier != plan.Target || rc.Plan.Reason != plan.ReasonUncertified || !strings.HasPrefix(rc.Acceptance(), "bypassed;reason=uncertified;policy=g0.a0.op0") {
 		t.Fatalf("before: %s from %s, %v", rc.Acceptance(), rc.Tier, err)
 	}
 	asked := r.certify(t, n)
@@ -201,7 +203,7 @@ func TestDraftsAreServedOnceAuditsHaveCertifiedAThreshold(t *testing.T) {
 	}
 	served := 0
 	for i := range 60 {
-		_, rc, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("later ", i), `,"max_tokens":40,"stream":true`))
+		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("later ", i), `,"max_tokens":40,"stream":true`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -222,7 +224,7 @@ func TestAnAuditedDraftGoesOnToItsEndWhenTheRequestHasNoUseForIt(t *testing.T) {
 	n.grid, n.op = risk.Grid{0.35, 0.33, 0.32, 0.31, 0.3, 0.28}, 2
 	escalated := 0
 	for i := range 60 {
-		_, rc, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("later ", i), `,"max_tokens":120,"stream":true`))
+		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("later ", i), `,"max_tokens":120,"stream":true`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,7 +259,7 @@ func TestAnAuditedDraftGoesOnToItsEndWhenTheRequestHasNoUseForIt(t *testing.T) {
 var everything = risk.Grid{-1000, -1001, -1002, -1003}
 
 func TestEveryLabelIsTheTargetsWord(t *testing.T) {
-	for _, label := range []Label{LabelLenient, LabelJudge, LabelRegenerate, LabelPrefix} {
+	for _, label := range []plan.Label{plan.LabelLenient, plan.LabelJudge, plan.LabelRegenerate, plan.LabelPrefix} {
 		t.Run(string(label), func(t *testing.T) {
 			outcomes := map[float64]float64{} // share of bad audits by divergence
 			for _, divergence := range []float64{0, 0.6} {
@@ -265,7 +267,7 @@ func TestEveryLabelIsTheTargetsWord(t *testing.T) {
 				r.cfg.Risk.Label, r.cfg.Risk.Prefix, r.cfg.Risk.Rule.Eps = label, 0.9, 0.001 // nothing is ever certified
 				n.grid = everything
 				for i := range 20 {
-					if _, _, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":300`)); err != nil {
+					if _, _, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":300`)); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -288,7 +290,7 @@ func TestAnAuditThatTheTargetHasNoPlaceForIsNotBooked(t *testing.T) {
 	n.grid = everything
 	r.cfg.Scoring.AtOnce = 0 // nobody may be asked
 	for i := range 10 {
-		if _, _, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("more ", i), `,"max_tokens":24`)); err != nil {
+		if _, _, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("more ", i), `,"max_tokens":24`)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -303,7 +305,7 @@ func TestAnAuditThatTheTargetNeverAnswersStaysBad(t *testing.T) {
 	if err := r.target.SetFault(vllmsim.Fault{Score: "error"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := r.ask(openai.Chat, Auto, chat("question", `,"max_tokens":24`)); err != nil {
+	if _, _, err := r.ask(openai.Chat, plan.Auto, chat("question", `,"max_tokens":24`)); err != nil {
 		t.Fatal(err)
 	}
 	r.rests(t)
@@ -321,7 +323,7 @@ func TestAnAuditThatTheTargetNeverAnswersStaysBad(t *testing.T) {
 func TestADraftTooLongToBeScoredIsBookedAsBad(t *testing.T) {
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, vllmsim.Options{})
 	n.grid, r.cfg.Scoring.MostTokens = everything, 10
-	if _, _, err := r.ask(openai.Chat, Auto, chat("question", `,"max_tokens":24`)); err != nil {
+	if _, _, err := r.ask(openai.Chat, plan.Auto, chat("question", `,"max_tokens":24`)); err != nil {
 		t.Fatal(err)
 	}
 	r.rests(t)
@@ -363,7 +365,7 @@ func TestAuditsCostNoMoreThanTheirShare(t *testing.T) {
 	n.grid, r.cfg.Risk.Spend = everything, 0.1
 	answered := 0
 	for i := range 60 {
-		_, rc, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":40`))
+		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":40`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -390,16 +392,16 @@ func TestUnderPressureATenantThatAllowsItGetsDraftsBelowTheThreshold(t *testing.
 	for _, tc := range []struct {
 		what   string
 		change func(*Ask)
-		mode   Mode
-		tier   Tier
+		mode   plan.Mode
+		tier   plan.Tier
 		reason string
 	}{
-		{"allowed", func(*Ask) {}, ModeConfidence, Draft, accept.ReasonPressed},
-		{"not allowed", func(a *Ask) { a.Spared = false }, ModeConfidence, Target, accept.ReasonScore},
-		{"the highest class", func(a *Ask) { a.Class = highest }, ModeConfidence, Target, accept.ReasonScore},
-		{"nothing certified", func(*Ask) {}, ModeRisk, Draft, accept.ReasonPressed},
-		{"the target was demanded", func(a *Ask) { a.Tier = Target }, ModeConfidence, Target, "demanded"},
-		{"a mode that promises more", func(*Ask) {}, ModeVerify, Mixed, ""},
+		{"allowed", func(*Ask) {}, plan.ModeConfidence, plan.Draft, accept.ReasonPressed},
+		{"not allowed", func(a *Ask) { a.Spared = false }, plan.ModeConfidence, plan.Target, accept.ReasonScore},
+		{"the highest class", func(a *Ask) { a.Class = highest }, plan.ModeConfidence, plan.Target, accept.ReasonScore},
+		{"nothing certified", func(*Ask) {}, plan.ModeRisk, plan.Draft, accept.ReasonPressed},
+		{"the target was demanded", func(a *Ask) { a.Tier = plan.Target }, plan.ModeConfidence, plan.Target, "demanded"},
+		{"a mode that promises more", func(*Ask) {}, plan.ModeVerify, plan.Mixed, ""},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
 			r.cfg.Mode = tc.mode
@@ -415,10 +417,10 @@ func TestUnderPressureATenantThatAllowsItGetsDraftsBelowTheThreshold(t *testing.
 					t.Fatal(err)
 				}
 				_, reason := rc.verdict()
-				if tc.tier == Mixed && !Pressed(rc.Acceptance()) {
+				if tc.tier == plan.Mixed && !Pressed(rc.Acceptance()) {
 					continue // as far as the target stands by it
 				}
-				if (rc.Tier == Draft) != (tc.tier == Draft) || reason != tc.reason || Pressed(rc.Acceptance()) != (tc.reason == accept.ReasonPressed) {
+				if (rc.Tier == plan.Draft) != (tc.tier == plan.Draft) || reason != tc.reason || Pressed(rc.Acceptance()) != (tc.reason == accept.ReasonPressed) {
 					t.Errorf("%s from %s", rc.Acceptance(), rc.Tier)
 				}
 			}
@@ -459,7 +461,7 @@ func TestAPanicOfAnAuditIsItsOwn(t *testing.T) {
 		r.cascade.audits.start(0, func(context.Context) { panic("of a test") })
 		r.rests(t)
 	}
-	if _, _, err := r.ask(openai.Chat, Auto, chat("hello", "")); err != nil {
+	if _, _, err := r.ask(openai.Chat, plan.Auto, chat("hello", "")); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -481,11 +483,11 @@ func (s *staleOnce) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestAConnectionThatWasClosedWhileItWasIdleCostsNoAuditInTheShadow(t *testing.T) {
 	r, n := auditedRigAtRest(t, vllmsim.Options{Seed: 7}, vllmsim.Options{})
-	r.cfg.Mode = ModeShadow
+	r.cfg.Mode = plan.ModeShadow
 	stale := &staleOnce{RoundTripper: r.cascade.transport, host: strings.TrimPrefix(r.draft.URL(), "http://")}
 	r.cascade.transport = stale
 	r.run(t)
-	if _, _, err := r.ask(openai.Chat, Auto, chat("question", `,"max_tokens":40,"stream":true`)); err != nil {
+	if _, _, err := r.ask(openai.Chat, plan.Auto, chat("question", `,"max_tokens":40,"stream":true`)); err != nil {
 		t.Fatal(err)
 	}
 	r.rests(t)

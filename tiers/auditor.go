@@ -6,6 +6,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -126,7 +128,7 @@ func (a *auditor) rate(k risk.Key, now time.Time) float64 {
 
 // may reports whether another audit of the route may be decided on. An audit that the target has capacity to spare for is no matter of the
 // route's budget.
-func (a *auditor) may(route string, r *Risk, spare bool) bool {
+func (a *auditor) may(route string, r *plan.Risk, spare bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	p := a.purses[route]

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -26,8 +28,8 @@ type Route struct {
 	Model         string
 	Draft         *pool.Pool // nil: every request goes to the target
 	Target        *pool.Pool
-	SameTokenizer bool          // draft and target share tokenizer and chat template, so ids can be handed over
-	Config        func() Config // live
+	SameTokenizer bool               // draft and target share tokenizer and chat template, so ids can be handed over
+	Config        func() plan.Config // live
 
 	Prices func() economy.Prices // of a token at its pools, as far as known; nil is unknown
 }
@@ -141,13 +143,13 @@ func (c *Cascade) unaudited() {
 
 // Plan is how a request to the route may be answered under a config, whatever that would
 // cost.
-func (c *Cascade) Plan(rt *Route, cfg Config, r *openai.Request, demanded Tier) Plan {
-	return PlanFor(cfg, c.facts(rt, r, demanded))
+func (c *Cascade) Plan(rt *Route, cfg plan.Config, r *openai.Request, demanded plan.Tier) plan.Plan {
+	return plan.Make(cfg, c.facts(rt, r, demanded))
 }
 
 // facts are what a plan for a request is made from.
-func (c *Cascade) facts(rt *Route, r *openai.Request, demanded Tier) Facts {
-	f := Facts{Request: r, Demanded: demanded, HasDraft: rt.Draft != nil, SameTokenizer: rt.SameTokenizer}
+func (c *Cascade) facts(rt *Route, r *openai.Request, demanded plan.Tier) plan.Facts {
+	f := plan.Facts{Request: r, Demanded: demanded, HasDraft: rt.Draft != nil, SameTokenizer: rt.SameTokenizer}
 	if rt.Draft != nil {
 		f.Draft, f.Target = c.cards(rt.Draft.Name()), c.cards(rt.Target.Name())
 	}
@@ -155,7 +157,7 @@ func (c *Cascade) facts(rt *Route, r *openai.Request, demanded Tier) Facts {
 }
 
 // weigh looks at the price of a plan, with what is expected of such requests.
-func (c *Cascade) weigh(rt *Route, cfg Config, r *openai.Request, p Plan, e economy.Expectation) Plan {
+func (c *Cascade) weigh(rt *Route, cfg plan.Config, r *openai.Request, p plan.Plan, e economy.Expectation) plan.Plan {
 	var prices economy.Prices
 	if rt.Prices != nil {
 		prices = rt.Prices()
@@ -164,7 +166,7 @@ func (c *Cascade) weigh(rt *Route, cfg Config, r *openai.Request, p Plan, e econ
 }
 
 // bucketOf is the kind of request that a judged one is, for what is learned of drafts.
-func bucketOf(r *openai.Request, p Plan) economy.Bucket {
+func bucketOf(r *openai.Request, p plan.Plan) economy.Bucket {
 	return economy.BucketOf(r.Model, string(p.Mode), r.PromptTokens, p.Whole)
 }
 
@@ -198,21 +200,21 @@ func newTransport(d dialer) *http.Transport {
 // Ask is one request as the gateway took it in.
 type Ask struct {
 	Request *openai.Request
-	Tier    Tier        // demanded; "" is Auto
-	ID      string      // of the request: the gateway's own, unique. Ids of calls and of answers made here begin with it
-	Tenant  string      // whose it is
-	Class   int8        // of its priority: higher goes first
-	RAG     string      // digest of the retrieved context, "" when not told
-	Salt    string      // keeps its prompt's blocks apart in the engines' prefix caches; "" is none
-	Header  http.Header // to be sent along upstream: its trace, nothing of the client's own
-	Spans   bool        // each call upstream is a span of its own in the trace of Header (see Try.Span)
-	Tap     Tap         // hears the answer; nil is nobody
-	Config  *Config     // of its route, where it was read before; nil is what is in force now
-	Spared  bool        // its tenant may get a draft below the threshold while the target is short of memory
-	Apart   bool        // what is promised of drafts is promised for its tenant alone
-	Plan    *Plan       // by which others were promised the answer ([Cascade.Plan]): where it judges no draft, none is made; nil is none
-	Vouched func()      // called when an audit has found that the target stands by a draft that the warm-up served; nil tells nobody
-	Said    []byte      // what clients have of an answer that was lost: the target carries on from there, where that can be
+	Tier    plan.Tier    // demanded; "" is Auto
+	ID      string       // of the request: the gateway's own, unique. Ids of calls and of answers made here begin with it
+	Tenant  string       // whose it is
+	Class   int8         // of its priority: higher goes first
+	RAG     string       // digest of the retrieved context, "" when not told
+	Salt    string       // keeps its prompt's blocks apart in the engines' prefix caches; "" is none
+	Header  http.Header  // to be sent along upstream: its trace, nothing of the client's own
+	Spans   bool         // each call upstream is a span of its own in the trace of Header (see Try.Span)
+	Tap     Tap          // hears the answer; nil is nobody
+	Config  *plan.Config // of its route, where it was read before; nil is what is in force now
+	Spared  bool         // its tenant may get a draft below the threshold while the target is short of memory
+	Apart   bool         // what is promised of drafts is promised for its tenant alone
+	Plan    *plan.Plan   // by which others were promised the answer ([Cascade.Plan]): where it judges no draft, none is made; nil is none
+	Vouched func()       // called when an audit has found that the target stands by a draft that the warm-up served; nil tells nobody
+	Said    []byte       // what clients have of an answer that was lost: the target carries on from there, where that can be
 
 	// Keep says that something uses the request's body when Answer has returned, until released is called; nil tells nobody.
 	Keep func() (released func())
@@ -232,7 +234,7 @@ func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*Receipt, error
 		cfg := rt.Config()
 		a.Config = &cfg
 	}
-	j := &job{cascade: c, route: rt, cfg: *a.Config, ask: a, demand: DemandOf(a.Request, a.head()), sink: sink, receipt: rc}
+	j := &job{cascade: c, route: rt, cfg: *a.Config, ask: a, demand: plan.DemandOf(a.Request, a.head()), sink: sink, receipt: rc}
 	ctx, cancel := context.WithTimeout(ctx, j.deadline())
 	defer cancel()
 	j.demand.Salt = a.Salt
@@ -250,15 +252,15 @@ func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*Receipt, error
 type job struct {
 	cascade *Cascade
 	route   *Route
-	cfg     Config
+	cfg     plan.Config
 	ask     Ask
 	demand  pool.Demand
 	sink    Sink
 	receipt *Receipt
 
-	trial  *Trial                          // how it is judged in an audited mode; nil in others
+	trial  *plan.Trial                     // how it is judged in an audited mode; nil in others
 	phase  phase                           // that is running
-	views  Views                           // that it was decided by
+	views  plan.Views                      // that it was decided by
 	before func(ctx context.Context) error // called when there is a place for a score and before it is asked for; nil is not at all
 }
 
@@ -268,16 +270,16 @@ func (j *job) run(ctx context.Context) error {
 		j.shadow()
 	}
 	switch {
-	case len(j.ask.Said) > 0 && j.ask.Tier != Draft && j.cfg.Takeover && carriesOn(j.ask.Request):
+	case len(j.ask.Said) > 0 && j.ask.Tier != plan.Draft && j.cfg.Takeover && plan.CarriesOn(j.ask.Request):
 		return j.resume(ctx)
 	case p.Judged:
 		if err := j.draft(ctx); !errors.Is(err, errNoDraft) {
 			return err
 		}
-	case p.Tier == Draft:
-		return j.direct(ctx, j.route.Draft, Draft)
+	case p.Tier == plan.Draft:
+		return j.direct(ctx, j.route.Draft, plan.Draft)
 	}
-	return j.direct(ctx, j.route.Target, Target)
+	return j.direct(ctx, j.route.Target, plan.Target)
 }
 
 // draft drafts in the way that the plan says.
@@ -327,9 +329,9 @@ func (j *job) begun() {
 
 // call prepares a call to one of the route's pools.
 func (j *job) call(p *pool.Pool, path string, body []byte) call {
-	tier := Target
+	tier := plan.Target
 	if p == j.route.Draft {
-		tier = Draft
+		tier = plan.Draft
 	}
 	return call{
 		pool: p, tier: tier, path: path, body: body, id: j.ask.ID, header: j.ask.Header, spans: j.ask.Spans,
@@ -341,45 +343,18 @@ func (j *job) call(p *pool.Pool, path string, body []byte) call {
 	}
 }
 
-// EnginePriority is what an engine is told of a class: vLLM's priority scheduler takes the
-// lower number first, and 0 is what a request has that names none. The middle class is 0.
-func EnginePriority(class int8) int64 { return 10 * (1 - int64(class)) }
-
-// DemandOf is what a request asks of a backend; head is what its prompt begins with.
-func DemandOf(r *openai.Request, head prefix.Head) pool.Demand {
-	d := pool.Demand{PromptTokens: r.PromptTokens, PromptBytes: r.PromptBytes, OutputTokens: typicalOutput}
-	if r.MaxTokens >= 0 {
-		d.OutputTokens = min(r.MaxTokens, typicalOutput)
-	}
-	d.MostOutput, d.Answers = r.Limit(), r.N
-	if r.PromptBytes == 0 {
-		d.IDs = r.IDs
-	}
-	d.Parts = head.Parts(max(r.PromptBytes, len(head.System)+len(head.First)))
-	return d
-}
-
 // head is what the request's prompt begins with.
 func (a *Ask) head() prefix.Head {
 	system, first := a.Request.Head()
 	return prefix.Head{Tenant: a.Tenant, RAG: a.RAG, System: system, First: first}
 }
 
-const (
-	// typicalOutput is the expected length in tokens of an answer whose length
-	// nobody told: about the mean of public conversation traces.
-	typicalOutput = 200
-	// promptUnit is the prompt length up to which the first-byte timeouts hold.
-	promptUnit = 4000
-)
-
 // firstByte scales a first-byte timeout with the prompt.
 func (j *job) firstByte(base time.Duration) time.Duration {
-	return FirstByte(base, j.ask.Request.PromptTokens)
+	return plan.FirstByte(base, j.ask.Request.PromptTokens)
 }
 
-// FirstByte scales a first-byte timeout with a prompt of so many tokens: it holds up
-// to 4,000, and longer prompts get proportionally more.
-func FirstByte(base time.Duration, promptTokens int) time.Duration {
-	return time.Duration(float64(base) * max(1, float64(promptTokens)/promptUnit))
+// deadline is how long the request may take.
+func (j *job) deadline() time.Duration {
+	return j.cfg.Timeouts.Deadline(j.ask.Request.PromptTokens, plan.AnswerLimit(j.ask.Request))
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -31,7 +33,7 @@ func TestADemandedTargetAnswersWordForWordAsItselfWould(t *testing.T) {
 		r := newRig(t, seed, 0.5, true)
 		for i, p := range prompts(6) {
 			more := fmt.Sprintf(`,"max_tokens":%d,"stream":%v`, 40+i*10, i%2 == 0)
-			got, rc, err := r.ask(openai.Chat, Target, chat(p, more))
+			got, rc, err := r.ask(openai.Chat, plan.Target, chat(p, more))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -63,7 +65,7 @@ func TestTheAcceptedPrefixAndItsContinuationAreWhatWasStreamed(t *testing.T) {
 			if i%3 == 0 {
 				body = chat(p, fmt.Sprintf(`,"max_tokens":%d`, 30+i*9))
 			}
-			got, rc, err := r.ask(openai.Chat, Auto, body)
+			got, rc, err := r.ask(openai.Chat, plan.Auto, body)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +146,7 @@ func TestPoolsWithoutACommonTokenizerContinueByText(t *testing.T) {
 	mixed := 0
 	for i, p := range prompts(80) {
 		r.cfg.Accept = windowOnly(i)
-		got, _, err := r.ask(openai.Chat, Auto, chat(p, fmt.Sprintf(`,"max_tokens":200,"stream":%v`, i%3 > 0)))
+		got, _, err := r.ask(openai.Chat, plan.Auto, chat(p, fmt.Sprintf(`,"max_tokens":200,"stream":%v`, i%3 > 0)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,9 +193,9 @@ func sharedPrefix(t *testing.T, r *rig, prompt, text string) string {
 func TestARejectedDraftIsAbortedUpstream(t *testing.T) {
 	r := newRig(t, 2, 0.6, true)
 	r.cfg.Accept.Threshold = 19 // nothing passes
-	if _, rc, err := r.ask(openai.Chat, Auto, chat("Tell me a long story.", `,"max_tokens":4000,"ignore_eos":true`)); err != nil {
+	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("Tell me a long story.", `,"max_tokens":4000,"ignore_eos":true`)); err != nil {
 		t.Fatal(err)
-	} else if rc.Tier != Target || rc.Verdict.Accept {
+	} else if rc.Tier != plan.Target || rc.Verdict.Accept {
 		t.Errorf("receipt %+v", rc)
 	}
 	eventually(t, "the abort of the draft", func() bool {
@@ -241,7 +243,7 @@ func TestStopStringsEndAnAnswerWhereverTheyFall(t *testing.T) {
 		r.cfg.Accept = windowOnly(i)
 		for _, stream := range []bool{true, false} {
 			more := fmt.Sprintf(`,"max_tokens":120,"stream":%v`, stream)
-			plain, _, err := r.ask(openai.Chat, Auto, chat(p, more))
+			plain, _, err := r.ask(openai.Chat, plan.Auto, chat(p, more))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -254,7 +256,7 @@ func TestStopStringsEndAnAnswerWhereverTheyFall(t *testing.T) {
 				if include {
 					want += stop
 				}
-				got, _, err := r.ask(openai.Chat, Auto, chat(p, more+fmt.Sprintf(`,"stop":[%q,"never to be seen"],"include_stop_str_in_output":%v`, stop, include)))
+				got, _, err := r.ask(openai.Chat, plan.Auto, chat(p, more+fmt.Sprintf(`,"stop":[%q,"never to be seen"],"include_stop_str_in_output":%v`, stop, include)))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -304,12 +306,12 @@ func TestRequestsThatMustNotBeSwitchedGoToTheTarget(t *testing.T) {
 		if strings.Contains(more, "temperature") {
 			body = strings.Replace(body, `"temperature":0,`, "", 1)
 		}
-		_, rc, err := r.ask(openai.Chat, Auto, body)
+		_, rc, err := r.ask(openai.Chat, plan.Auto, body)
 		if err != nil {
 			t.Errorf("%s: %v", more, err)
 			continue
 		}
-		if rc.Tier != Target || rc.Plan.Reason != reason {
+		if rc.Tier != plan.Target || rc.Plan.Reason != reason {
 			t.Errorf("%s: tier %s, reason %s", more, rc.Tier, rc.Plan.Reason)
 		}
 	}
@@ -320,11 +322,11 @@ func TestALostDraftPoolCostsNothingButTheMoney(t *testing.T) {
 	if err := r.draft.Close(); err != nil {
 		t.Fatal(err)
 	}
-	got, rc, err := r.ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":20`))
+	got, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":20`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if rc.Acceptance() != "bypassed;reason=draft_unavailable" || got.text == "" || rc.Tier != Target {
+	if rc.Acceptance() != "bypassed;reason=draft_unavailable" || got.text == "" || rc.Tier != plan.Target {
 		t.Errorf("%s from %s: %q", rc.Acceptance(), rc.Tier, got.text)
 	}
 }
@@ -335,11 +337,11 @@ func TestADownTargetStillServesAcceptedDrafts(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.cfg.Accept.Threshold = -15
-	got, rc, err := r.ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":20`))
-	if err != nil || rc.Tier != Draft || got.text == "" {
+	got, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":20`))
+	if err != nil || rc.Tier != plan.Draft || got.text == "" {
 		t.Errorf("%v, tier %s, %q", err, rc.Tier, got.text)
 	}
-	if _, _, err := r.ask(openai.Chat, Target, chat("Hello", "")); err == nil {
+	if _, _, err := r.ask(openai.Chat, plan.Target, chat("Hello", "")); err == nil {
 		t.Error("a demanded target answered from nowhere")
 	}
 }
@@ -348,8 +350,8 @@ func TestADraftThatQueuesLongerThanTheHoldBackIsStillJudged(t *testing.T) {
 	r := newRig(t, 1, 0, true)
 	r.cfg.Holdback = 0 // over before the role chunk comes
 	r.cfg.Accept.Threshold = -15
-	got, rc, err := r.ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":20,"stream":true`))
-	if err != nil || rc.Tier != Draft || !rc.Verdict.Accept || got.text == "" {
+	got, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":20,"stream":true`))
+	if err != nil || rc.Tier != plan.Draft || !rc.Verdict.Accept || got.text == "" {
 		t.Errorf("%v, %s from %s: %q", err, rc.Acceptance(), rc.Tier, got.text)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -49,11 +51,11 @@ func (j *job) checked(c Checked) {
 // heard has the target asked in the way that the plan says.
 func (d *draft) heard(ctx context.Context, said *Checked) (*accept.Check, error) {
 	switch d.job.receipt.Plan.Scorer {
-	case ScorerJudge:
+	case plan.ScorerJudge:
 		return d.judged(ctx, said)
-	case ScorerText:
+	case plan.ScorerText:
 		return d.scoredText(ctx, said)
-	case ScorerIDs:
+	case plan.ScorerIDs:
 		if len(d.promptIDs) == 0 || len(d.ids) == 0 || len(d.ids) != d.course.Tokens() {
 			return nil, errNoIDs // a backend of the pool told some of them only
 		}
@@ -117,7 +119,7 @@ func (j *job) rule(span []accept.Choice) *accept.Check {
 		said[i] = span[i].Opinion
 	}
 	var c accept.Check
-	if j.receipt.Plan.Mode == ModeVerify {
+	if j.receipt.Plan.Mode == plan.ModeVerify {
 		c = accept.Greedy(said, j.cfg.Tie)
 	} else {
 		c = j.cfg.Strictness.Leniency(j.ask.Request.Temperature).Check(said)
@@ -183,7 +185,7 @@ func (j *job) enginePriority(p *pool.Pool) *int64 {
 	if !p.Priorities() {
 		return nil
 	}
-	v := EnginePriority(j.ask.Class)
+	v := plan.EnginePriority(j.ask.Class)
 	return &v
 }
 
@@ -195,7 +197,7 @@ func (j *job) scoreCall(path string, body []byte, tokens int) call {
 	k.tokens = tokens
 	k.firstByte = time.Duration(float64(j.cfg.Scoring.Timeout) * max(1, float64(tokens)/scoreUnit))
 	if j.before != nil { // whether there is room for an audit must not depend on how long the draft became
-		tokens = j.ask.Request.PromptTokens + typicalOutput
+		tokens = j.ask.Request.PromptTokens + plan.TypicalOutput
 	}
 	k.turn.Now, k.turn.Class, k.turn.Tokens = true, 0, tokens
 	k.demand.PromptTokens, k.demand.PromptBytes, k.demand.OutputTokens, k.demand.MostOutput = tokens, 0, 1, 1

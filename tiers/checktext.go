@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -56,7 +58,7 @@ func (d *draft) said() []byte {
 // how many the target may carry on from.
 func (d *draft) within(c *accept.Check, scored, own int) int {
 	limit := d.job.ask.Request.Limit()
-	if d.job.receipt.Plan.Mode == ModeVerify && limit > 0 && c.Pass && (scored > limit || d.finish == "length" && scored < limit) {
+	if d.job.receipt.Plan.Mode == plan.ModeVerify && limit > 0 && c.Pass && (scored > limit || d.finish == "length" && scored < limit) {
 		c.Pass, c.Reason = false, accept.ReasonDisagrees
 	}
 	if limit > 0 && c.Kept > limit {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
@@ -95,7 +97,7 @@ func scriptedRig(t *testing.T, draft, target string) *rig {
 	r.cfg.Accept.Threshold = -15
 	r.cascade = newTestCascade(t, Route{
 		Model: "m", Draft: testPool(t, "drafts", "small", draft), Target: testPool(t, "targets", "big", target),
-		SameTokenizer: true, Config: func() Config { return r.cfg },
+		SameTokenizer: true, Config: func() plan.Config { return r.cfg },
 	})
 	return r
 }
@@ -108,12 +110,12 @@ func ending(_ int, w http.ResponseWriter, _ *http.Request) {
 func TestAStopStringAtTheVeryStartIsAnEmptyDraft(t *testing.T) {
 	r := newRig(t, 1, 0, true)
 	r.cfg.Accept.Threshold = -15
-	plain, _, err := r.ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":20`))
+	plain, _, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":20`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, stream := range []bool{true, false} {
-		got, rc, err := r.ask(openai.Chat, Auto, chat("Hello", fmt.Sprintf(`,"max_tokens":20,"stream":%v,"stop":[%q]`, stream, plain.text[:4])))
+		got, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", fmt.Sprintf(`,"max_tokens":20,"stream":%v,"stop":[%q]`, stream, plain.text[:4])))
 		if err != nil || got.text != "" || got.finish != "stop" || rc.Verdict.Reason != accept.ReasonEmpty {
 			t.Errorf("stream %v: %q %s %s, %v", stream, got.text, got.finish, rc.Acceptance(), err)
 		}
@@ -145,7 +147,7 @@ func TestADraftThatNobodyVouchedForPassesNothingOn(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, `{"model":"big","choices":[{"index":0,"message":{"content":"fresh"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1}}`)
 		})
-		got, rc, err := scriptedRig(t, draft.URL, target.URL).ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":300`))
+		got, rc, err := scriptedRig(t, draft.URL, target.URL).ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":300`))
 		if err != nil || got.text != "fresh" || rc.Verdict.Reason != c.reason || rc.AcceptedTokens != 0 {
 			t.Errorf("%s: %q, %s, %d tokens carried over, %v", name, got.text, rc.Acceptance(), rc.AcceptedTokens, err)
 		}
@@ -164,8 +166,8 @@ func TestADraftThatIsTheAnswerThoughItsFaultWasSeenTooLateIsNotCalledRejected(t 
 		say(w, spoken("", "100", -0.01, "stop"), openai.Done)
 	})
 	target := newScripted(t, ending)
-	got, rc, err := scriptedRig(t, draft.URL, target.URL).ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":300,"stream":true`))
-	if err != nil || rc.Tier != Draft || rc.Verdict.Accept || rc.Verdict.Reason != accept.ReasonRepetition {
+	got, rc, err := scriptedRig(t, draft.URL, target.URL).ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":300,"stream":true`))
+	if err != nil || rc.Tier != plan.Draft || rc.Verdict.Accept || rc.Verdict.Reason != accept.ReasonRepetition {
 		t.Fatalf("tier %s, %+v, %v", rc.Tier, rc.Verdict, err)
 	}
 	if got.foregate.Verdict != "accepted" || got.foregate.Reason != "late_repetition" {
@@ -180,10 +182,10 @@ func TestADraftCutByItsOwnContextIsContinued(t *testing.T) {
 	r.target = vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: 1, TimeScale: testScale, MaxModelLen: 512})
 	r.cascade = newTestCascade(t, Route{
 		Model: "m", Draft: testPool(t, "drafts", "small", r.draft.URL()), Target: testPool(t, "targets", "big", r.target.URL()),
-		SameTokenizer: true, Config: func() Config { return r.cfg },
+		SameTokenizer: true, Config: func() plan.Config { return r.cfg },
 	})
 	for _, stream := range []bool{true, false} {
-		got, _, err := r.ask(openai.Chat, Auto, chat("Hello", fmt.Sprintf(`,"ignore_eos":true,"stream":%v`, stream)))
+		got, _, err := r.ask(openai.Chat, plan.Auto, chat("Hello", fmt.Sprintf(`,"ignore_eos":true,"stream":%v`, stream)))
 		if err != nil || got.foregate.Tier != "mixed" || got.foregate.Target < 300 || got.finish != "length" {
 			t.Errorf("stream %v: %+v, finish %s, %v", stream, got.foregate, got.finish, err)
 		}
@@ -195,7 +197,7 @@ func TestTheClientsLimitHoldsAcrossASeamOfText(t *testing.T) {
 	for i := range 20 {
 		r := newRig(t, uint64(i), 1, false)
 		r.cfg.Accept = windowOnly(i)
-		got, rc, err := r.ask(openai.Chat, Auto, chat("Tell me about things", `,"ignore_eos":true,"max_tokens":200,"stream":true,"stream_options":{"include_usage":true}`))
+		got, rc, err := r.ask(openai.Chat, plan.Auto, chat("Tell me about things", `,"ignore_eos":true,"max_tokens":200,"stream":true,"stream_options":{"include_usage":true}`))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -228,7 +230,7 @@ func TestACutInsideAChunkOfSeveralTokensCountsThem(t *testing.T) {
 	target := newScripted(t, ending)
 	r := scriptedRig(t, draft.URL, target.URL)
 	r.cascade.routes["m"].SameTokenizer = false
-	got, rc, err := r.ask(openai.Chat, Auto, chat("Hello", `,"stream":true,"max_tokens":100`))
+	got, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"stream":true,"max_tokens":100`))
 	if err != nil || got.text != draftWords(17)+" TARGET" || rc.AcceptedTokens != 17 {
 		t.Errorf("%q, %d tokens accepted, %v", got.text, rc.AcceptedTokens, err)
 	}
@@ -241,7 +243,7 @@ func TestABodyLeftOpenBehindItsEndHoldsNobodyUp(t *testing.T) {
 	})
 	r := scriptedRig(t, backend.URL, backend.URL)
 	r.cfg.Timeouts.Chunk, r.cfg.Timeouts.Total = 10*time.Second, 30*time.Second
-	for _, tier := range []Tier{Target, Auto} {
+	for _, tier := range []plan.Tier{plan.Target, plan.Auto} {
 		began := time.Now()
 		got, _, err := r.ask(openai.Chat, tier, chat("Hello", `,"stream":true`))
 		if took := time.Since(began); err != nil || got.text != "hi" || !got.done || took > 8*time.Second {
@@ -253,8 +255,8 @@ func TestABodyLeftOpenBehindItsEndHoldsNobodyUp(t *testing.T) {
 func TestMinTokensWithStopStringsIsLeftToTheEngine(t *testing.T) {
 	r := newRig(t, 1, 0, true)
 	r.cfg.Accept.Threshold = -15
-	_, rc, err := r.ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":60,"min_tokens":30,"stop":["e"]`))
-	if err != nil || rc.Plan.Reason != "min_tokens" || rc.Tier != Target {
+	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":60,"min_tokens":30,"stop":["e"]`))
+	if err != nil || rc.Plan.Reason != "min_tokens" || rc.Tier != plan.Target {
 		t.Errorf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
 	}
 }
@@ -277,7 +279,7 @@ func TestIDsThatDoNotMatchTheTextAreNotContinued(t *testing.T) {
 			say(w, c.last) // and cut
 		})
 		target := newScripted(t, ending)
-		got, _, err := scriptedRig(t, draft.URL, target.URL).ask(openai.Chat, Auto, chat("Hello", `,"stream":true,"max_tokens":100`))
+		got, _, err := scriptedRig(t, draft.URL, target.URL).ask(openai.Chat, plan.Auto, chat("Hello", `,"stream":true,"max_tokens":100`))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -331,7 +333,7 @@ func TestAnAnswerOutOfAllBoundsIsNotKept(t *testing.T) {
 		}
 	})
 	r := scriptedRig(t, draft.URL, draft.URL)
-	_, rc, _ := r.ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":10`))
+	_, rc, _ := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":10`))
 	if rc.Verdict.Accept || rc.Verdict.Reason != accept.ReasonLong {
 		t.Errorf("verdict %+v", rc.Verdict)
 	}
@@ -358,7 +360,7 @@ func TestACommentBehindAChunkDoesNotHoldItBack(t *testing.T) {
 			once.Do(func() { close(release) }) // without the text there is no end
 		}
 	}
-	if _, err := r.cascade.Answer(t.Context(), Ask{Request: req, Tier: Target, ID: "x"}, &out); err != nil {
+	if _, err := r.cascade.Answer(t.Context(), Ask{Request: req, Tier: plan.Target, ID: "x"}, &out); err != nil {
 		t.Error(err)
 	}
 }
@@ -367,7 +369,7 @@ func TestAClientsMistakeInWordsIsNotTheBackendsFault(t *testing.T) {
 	backend := newScripted(t, func(_ int, w http.ResponseWriter, _ *http.Request) {
 		say(w, `{"error":{"message":"out of vocabulary","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}`, openai.Done)
 	})
-	_, rc, err := scriptedRig(t, backend.URL, backend.URL).ask(openai.Chat, Target, chat("Hello", `,"stream":true`))
+	_, rc, err := scriptedRig(t, backend.URL, backend.URL).ask(openai.Chat, plan.Target, chat("Hello", `,"stream":true`))
 	if Classify(err) != ClassSuccess || len(rc.Tries) != 1 {
 		t.Errorf("class %d after %d tries: %v", Classify(err), len(rc.Tries), err)
 	}
@@ -388,8 +390,8 @@ func TestAContinuationThatBreaksUnseenIsAnsweredAfresh(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, `{"model":"big","choices":[{"index":0,"message":{"content":"fresh"},"finish_reason":"stop"}],"usage":{"prompt_tokens":3,"completion_tokens":1}}`)
 	})
-	got, rc, err := scriptedRig(t, draft.URL, target.URL).ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":100`))
-	if err != nil || got.text != "fresh" || rc.Tier != Target {
+	got, rc, err := scriptedRig(t, draft.URL, target.URL).ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":100`))
+	if err != nil || got.text != "fresh" || rc.Tier != plan.Target {
 		t.Errorf("%q from %s, %v", got.text, rc.Tier, err)
 	}
 }
@@ -402,7 +404,7 @@ func TestNothingBehindAStopStringIsSentWhenTheDraftFallsThere(t *testing.T) {
 	target := newScripted(t, ending)
 	r := scriptedRig(t, draft.URL, target.URL)
 	r.cfg.Accept.Threshold, r.cfg.HoldbackTokens = -1, 1
-	got, _, err := r.ask(openai.Chat, Auto, chat("Hello", `,"stream":true,"max_tokens":100,"stop":"\nUser:"`))
+	got, _, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"stream":true,"max_tokens":100,"stop":"\nUser:"`))
 	if err != nil || got.text != "Sure thing TARGET" || got.stop != "null" {
 		t.Errorf("%q, stop_reason %s, %v", got.text, got.stop, err)
 	}

@@ -2,6 +2,7 @@ package tiers
 
 import (
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 // plan decides how the request is answered: what it may be answered by, what that is expected to
@@ -12,7 +13,7 @@ func (j *job) plan() {
 	if j.ask.Apart {
 		f.Apart = j.ask.Tenant
 	}
-	p := PlanFor(j.cfg, f)
+	p := plan.Make(j.cfg, f)
 	if j.ask.Plan != nil && !j.ask.Plan.Judged { // what is known of the engines may be more now
 		p = *j.ask.Plan
 	}
@@ -23,10 +24,10 @@ func (j *job) plan() {
 	planned, e := p, c.book.Expect(bucketOf(r, p))
 	if j.cfg.Mode.Audited() {
 		if lacks := j.calibrate(); lacks != "" {
-			j.receipt.Plan = Plan{Tier: Target, Reason: lacks}
+			j.receipt.Plan = plan.Plan{Tier: plan.Target, Reason: lacks}
 			return
 		}
-		kind := KindOf(j.cfg, f)
+		kind := plan.KindOf(j.cfg, f)
 		kind, j.views = c.views(j.cfg, kind)
 		j.views = j.views.Under(&j.cfg.Risk, rt.Target.Load())
 		p = c.weigh(rt, j.cfg, r, p, j.views.Expected(&j.cfg, e))
@@ -57,11 +58,11 @@ func (j *job) calibrate() (lacks string) {
 }
 
 // views are what is known of a kind of request now.
-func (c *Cascade) views(cfg Config, k Kind) (Kind, Views) {
+func (c *Cascade) views(cfg plan.Config, k plan.Kind) (plan.Kind, plan.Views) {
 	now, n := c.now(), float64(max(c.replicas(), 1))
-	v := Views{Own: c.evidence.View(k.Own), PerMinute: n * c.audits.rate(k.Own, now), Now: now}
+	v := plan.Views{Own: c.evidence.View(k.Own), PerMinute: n * c.audits.rate(k.Own, now), Now: now}
 	k = k.At(v.Own.Op)
-	if cfg.Head != HeadOff && v.Own.Serves() {
+	if cfg.Head != plan.HeadOff && v.Own.Serves() {
 		v.Head = c.evidence.View(k.Head)
 	}
 	if cfg.Risk.Inherit {
@@ -73,8 +74,8 @@ func (c *Cascade) views(cfg Config, k Kind) (Kind, Views) {
 // press lets a draft below the threshold be the answer where the target is about to turn the
 // request's class away and its tenant allows that. planned is the plan before anybody asked what
 // it is worth. Nobody is asked about such a draft, and it is no part of any promise.
-func (j *job) press(planned Plan) {
-	if !j.cfg.Risk.Pressed || j.cfg.Mode == ModeShadow || !j.ask.Spared || !planned.Judged || planned.Ask > accept.AskDoubt ||
+func (j *job) press(planned plan.Plan) {
+	if !j.cfg.Risk.Pressed || j.cfg.Mode == plan.ModeShadow || !j.ask.Spared || !planned.Judged || planned.Ask > accept.AskDoubt ||
 		j.ask.Class >= highest || !j.cascade.short(j.route.Model, j.route.Target.Name(), j.ask.Class) {
 		return
 	}
@@ -84,7 +85,7 @@ func (j *job) press(planned Plan) {
 	if j.trial != nil {
 		j.trial.Shadow, j.trial.Warmup = false, false
 	}
-	planned.Ask, planned.Scorer, planned.Pressed, planned.Sums = accept.AskNever, ScorerNone, true, j.receipt.Plan.Sums
+	planned.Ask, planned.Scorer, planned.Pressed, planned.Sums = accept.AskNever, plan.ScorerNone, true, j.receipt.Plan.Sums
 	j.receipt.Plan = planned
 }
 

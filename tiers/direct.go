@@ -5,13 +5,15 @@ import (
 	"context"
 	"io"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 )
 
 // direct answers from one pool, unjudged: the backend's own frames or body with
 // the model's name put right and the extra object added.
-func (j *job) direct(ctx context.Context, p *pool.Pool, tier Tier) error {
+func (j *job) direct(ctx context.Context, p *pool.Pool, tier plan.Tier) error {
 	r := j.ask.Request
 	edits := j.engineEdits(p)
 	if r.Stream && !r.IncludeUsage {
@@ -21,7 +23,7 @@ func (j *job) direct(ctx context.Context, p *pool.Pool, tier Tier) error {
 	k.stream, k.choices, k.demand.Whole = r.Stream, r.Choices(), !r.Stream
 	k.firstByte = j.cfg.Timeouts.DirectFirstByte(tier, r)
 	rc := j.receipt
-	if tier == Target {
+	if tier == plan.Target {
 		j.enter(&rc.Target)
 	} else {
 		j.enter(&rc.Draft)
@@ -33,7 +35,7 @@ func (j *job) direct(ctx context.Context, p *pool.Pool, tier Tier) error {
 	}
 	defer x.drop()
 	rc.Tier = tier
-	if j.begun(); tier == Target {
+	if j.begun(); tier == plan.Target {
 		rc.TargetFirst = rc.Target
 	}
 	if r.Stream {
@@ -58,7 +60,7 @@ func (j *job) relayBody(x *exchange) error {
 
 // count books the answer's tokens to the tier that made them.
 func (j *job) count(tokens int) {
-	if j.receipt.Tier == Draft {
+	if j.receipt.Tier == plan.Draft {
 		j.receipt.AcceptedTokens = tokens
 	} else {
 		j.receipt.TargetTokens = tokens
@@ -72,7 +74,7 @@ func (j *job) relayStream(ctx context.Context, x *exchange) error {
 		x.close(nil, 0)
 		return err
 	}
-	s := relay{job: j, rich: j.ask.Request.N > 1, keeps: j.cfg.Takeover && carriesOn(j.ask.Request)}
+	s := relay{job: j, rich: j.ask.Request.N > 1, keeps: j.cfg.Takeover && plan.CarriesOn(j.ask.Request)}
 	moves := s.keeps && !s.rich
 	x.moves(moves)
 	for over := false; !over; {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/scoring"
 )
@@ -58,7 +60,7 @@ const leastRetries = 10
 // before the first byte, within the retry budget. The error is a
 // *pool.NoBackendError, a *pool.FullError or the line's, an *ExhaustedError, or a
 // *Failure that no other backend would mend.
-func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt) (*exchange, error) {
+func (c *Cascade) dispatch(ctx context.Context, k call, cfg plan.Config, rc *Receipt) (*exchange, error) {
 	c.active.Add(1)
 	var t tries
 	defer func() {
@@ -105,7 +107,7 @@ func (c *Cascade) dispatch(ctx context.Context, k call, cfg Config, rc *Receipt)
 // again reports whether no other backend is left than one that may be asked once more: its
 // call was lost, and it may be well. That takes a retry from the budget. A demand that is Spare
 // would not get it where it is suspect or broken.
-func (c *Cascade) again(t *tries, k *call, err error, cfg Config) bool {
+func (c *Cascade) again(t *tries, k *call, err error, cfg plan.Config) bool {
 	none, ok := errors.AsType[*pool.NoBackendError](err)
 	if t.maybe == "" || !ok || k.demand.Spare && none.Excluded == 0 || !c.retry(cfg.RetryBudget) {
 		return false
@@ -119,7 +121,7 @@ func (c *Cascade) again(t *tries, k *call, err error, cfg Config) bool {
 // acquire picks a backend when it is the request's turn.
 func (x *exchange) acquire(ctx context.Context, k *call) (waited time.Duration, err error) {
 	tried := len(k.demand.Exclude)
-	k.demand.Spare = k.turn.Now && k.tier == Draft // the target is behind it
+	k.demand.Spare = k.turn.Now && k.tier == plan.Draft // the target is behind it
 	return x.cascade.line.Enter(ctx, k.turn, func(limit pool.Limit) error {
 		k.demand.Limit = limit
 		defer func() { k.demand.Exclude = k.demand.Exclude[:tried] }() // whom a gate keeps out now may be open in a moment

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -119,7 +121,7 @@ func (j *job) newDraft() *draft {
 	d := &draft{job: j, reply: j.newReply(), started: j.cascade.now()}
 	d.course = accept.NewCourse(j.cfg.Accept, accept.Course{
 		Holdback: j.cfg.HoldbackTokens, Whole: p.Whole, Resumes: p.Resumes(), Ask: p.Ask,
-		Unscored: j.unscored().reason(), Stays: !j.cfg.Takeover, Pressed: p.Pressed, PressedAt: j.cfg.Risk.PressedAt,
+		Unscored: j.unscored().Reason(), Stays: !j.cfg.Takeover, Pressed: p.Pressed, PressedAt: j.cfg.Risk.PressedAt,
 		Warmup: j.trial != nil && j.trial.Warmup,
 	})
 	j.receipt.Needed, j.receipt.Tie = j.cfg.Accept.Threshold, j.cfg.Tie
@@ -130,9 +132,9 @@ func (j *job) newDraft() *draft {
 }
 
 // unscored says what becomes of a draft without logprobs: in the audited modes it is none.
-func (j *job) unscored() Unscored {
+func (j *job) unscored() plan.Unscored {
 	if j.cfg.Mode.Audited() {
-		return UnscoredEscalate
+		return plan.UnscoredEscalate
 	}
 	return j.cfg.Unscored
 }
@@ -166,7 +168,7 @@ func (j *job) newReply() *reply {
 		sink: j.sink, tap: j.ask.Tap, receipt: j.receipt, first: j.begun,
 		framer: openai.NewFramer(r.Kind, j.ask.ID, j.route.Model, j.cascade.now().Unix()),
 		stream: r.Stream, usage: r.IncludeUsage, includeStop: r.IncludeStop,
-		lagWord: j.receipt.Plan.resume == resumeText,
+		lagWord: j.receipt.Plan.Resume == plan.ResumeText,
 		bound:   unbounded,
 		stops:   newStops(r.Stop),
 	}
@@ -370,7 +372,7 @@ func (d *draft) seam(c *openai.Chunk) {
 	// a character that it does not show; the tokens' own bytes would tell. The last
 	// chunk also holds the token that ended the answer, which a continuation must
 	// not see.
-	whole := len(c.IDs) <= 1 || told || d.job.receipt.Plan.resume != resumeIDs
+	whole := len(c.IDs) <= 1 || told || d.job.receipt.Plan.Resume != plan.ResumeIDs
 	clean := len(c.Text) > 0 && len(c.Finish) == 0 && whole
 	d.course.Mark(accept.Step{
 		Tokens: d.course.Tokens(), Text: len(d.reply.text), IDs: len(d.ids), Clean: clean, Rests: accept.Rests(d.reply.text),
@@ -413,7 +415,7 @@ func (d *draft) decide(ctx context.Context) {
 		d.mark()
 	}
 	d.job.ruled(d.course.Early())
-	d.job.receipt.Tier = Draft
+	d.job.receipt.Tier = plan.Draft
 	d.job.receipt.Committed = d.course.Tokens()
 }
 
@@ -486,7 +488,7 @@ func (d *draft) keep() error {
 		d.usage.Completion = d.course.Tokens() - d.past
 	}
 	d.usage.Prompt = d.promptTokens()
-	rc.Tier, rc.Finish = Draft, d.finish
+	rc.Tier, rc.Finish = plan.Draft, d.finish
 	rc.AcceptedTokens, rc.PromptTokens = d.usage.Completion, d.usage.Prompt
 	return d.reply.finish(openai.Ending{Finish: d.finish, Stop: d.stopped, Usage: d.usage, Extra: rc.extra()})
 }

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
@@ -33,11 +35,11 @@ func TestTheTokenThatEndsADraftNeedsNoLogprob(t *testing.T) {
 		refused := 0
 		for i := range 2 * len(brief) {
 			body := chat("Is it?", fmt.Sprintf(`%s,"max_tokens":200,"stream":%v`, brief[i/2], i%2 == 0))
-			got, rc, err := r.ask(openai.Chat, Auto, body)
+			got, rc, err := r.ask(openai.Chat, plan.Auto, body)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if rc.Tier != Draft {
+			if rc.Tier != plan.Draft {
 				refused++
 				t.Logf("%s: %s", body, rc.Acceptance())
 			}
@@ -60,9 +62,9 @@ func TestAnEndThatAnEngineIsToIgnoreIsATokenThatNeedsItsLogprob(t *testing.T) {
 		})
 		target := newScripted(t, ending)
 		r := scriptedRig(t, draft.URL, target.URL)
-		r.cascade.cards = func(string) *probe.Card { return able() } // 2 ends its answers
-		_, rc, err := r.ask(openai.Chat, Auto, chat("Hello", `,"stream":true,"max_tokens":100`+more))
-		if err != nil || (rc.Tier == Draft) != (reason == "") || reason != "" && rc.Verdict.Reason != reason {
+		r.cascade.cards = func(string) *probe.Card { return &probe.Card{TokenIDs: true, EOS: []int32{2}} } // 2 ends its answers
+		_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"stream":true,"max_tokens":100`+more))
+		if err != nil || (rc.Tier == plan.Draft) != (reason == "") || reason != "" && rc.Verdict.Reason != reason {
 			t.Errorf("%q: %s, %s, %v", more, rc.Tier, rc.Acceptance(), err)
 		}
 	}
@@ -84,7 +86,7 @@ func TestWhatARequestAsksOfAnEngineIsAskedBehindTheSeamToo(t *testing.T) {
 			}
 		})
 		target := newScripted(t, ending)
-		if _, _, err := scriptedRig(t, draft.URL, target.URL).ask(openai.Chat, Auto, chat("Hello", `,"stream":true,"max_tokens":100,`+field)); err != nil {
+		if _, _, err := scriptedRig(t, draft.URL, target.URL).ask(openai.Chat, plan.Auto, chat("Hello", `,"stream":true,"max_tokens":100,`+field)); err != nil {
 			t.Fatalf("%s: %v", field, err)
 		}
 		asked := target.asked(1) // the first is about the model
@@ -101,7 +103,7 @@ func TestLawsThatThinningDoesNotKnowAreTheTargets(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Temperature = 1
-		got := thinLacks(Config{Sampled: true, MaxPrompt: 1000, Scoring: scoring.Config{AtOnce: 1, MostTokens: 8192}}, Facts{Request: req})
+		got := plan.ThinLacks(plan.Config{Sampled: true, MaxPrompt: 1000, Scoring: scoring.Config{AtOnce: 1, MostTokens: 8192}}, plan.Facts{Request: req})
 		if (got == "sampled_fields") != (want != "") {
 			t.Errorf("%s: %q, want %q", field, got, want)
 		}
@@ -118,7 +120,7 @@ func TestNoAnswerHasMoreTokensThanItMay(t *testing.T) {
 		for _, lost := range []int{0, 9, 25} {
 			sim := vllmsim.Options{Seed: 7, StreamInterval: 3, Without: without}
 			r := probedRig(t, sim, sim)
-			r.cfg.Unscored, r.cfg.HoldbackTokens = UnscoredAccept, 1
+			r.cfg.Unscored, r.cfg.HoldbackTokens = plan.UnscoredAccept, 1
 			for i, p := range prompts(8) {
 				if err := r.draft.SetFault(vllmsim.Fault{CleanEOFAfterTokens: lost, For: 1}); err != nil {
 					t.Fatal(err)
@@ -127,7 +129,7 @@ func TestNoAnswerHasMoreTokensThanItMay(t *testing.T) {
 				if i%2 == 1 {
 					body = chat(p, `,"max_tokens":40,"ignore_eos":true`)
 				}
-				got, rc, err := r.ask(openai.Chat, Auto, body)
+				got, rc, err := r.ask(openai.Chat, plan.Auto, body)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -165,11 +167,11 @@ func TestAStopStringBehindASeamLeavesTheUsageRight(t *testing.T) {
 			if err := r.draft.SetFault(vllmsim.Fault{CleanEOFAfterTokens: 2 + want.usage.Completion/3, For: 1}); err != nil {
 				t.Fatal(err)
 			}
-			got, rc, err := r.ask(openai.Chat, Auto, body)
+			got, rc, err := r.ask(openai.Chat, plan.Auto, body)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if rc.Tier == Mixed {
+			if rc.Tier == plan.Mixed {
 				seams++
 			}
 			// Where within its chunk the stop string ends is not told: all of it is counted.
@@ -235,7 +237,7 @@ func TestATakeoverAsksALiveBackendHowManyTokensThereAre(t *testing.T) {
 			target.Without = []string{without}
 		}
 		r := probedRig(t, vllmsim.Options{Seed: 7}, target)
-		r.cfg.Mode = ModeOff
+		r.cfg.Mode = plan.ModeOff
 		var fuse atomic.Int64
 		two := [2]*dying{newDying(t, r.target.URL(), &fuse), newDying(t, r.target.URL(), &fuse)}
 		r.wire(t, two[0].url, two[1].url)
@@ -247,7 +249,7 @@ func TestATakeoverAsksALiveBackendHowManyTokensThereAre(t *testing.T) {
 			for _, d := range two {
 				d.dead.Store(false)
 			}
-			got, rc, err := r.ask(openai.Chat, Auto, body)
+			got, rc, err := r.ask(openai.Chat, plan.Auto, body)
 			if err != nil {
 				t.Fatal(err)
 			}

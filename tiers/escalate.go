@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -33,7 +35,7 @@ func (d *draft) escalate(ctx context.Context) error {
 	}
 	said := d.reply.owe(at.Text)
 	d.ids = d.ids[:min(at.IDs, len(d.ids))]
-	rc.Tier = Mixed
+	rc.Tier = plan.Mixed
 	if d.course.Committed() {
 		d.job.over(Takeover{Why: rc.Verdict.Reason, Tokens: at.Tokens, Bytes: at.Text})
 	}
@@ -73,7 +75,7 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 			d.reply.unheal()
 			return d.finishAt("length", openai.Usage{Prompt: d.promptTokens(), Completion: at.Tokens})
 		}
-		if !d.reply.began && (len(d.reply.text) == 0 || !at.Clean && j.receipt.Plan.Mode == ModeVerify) {
+		if !d.reply.began && (len(d.reply.text) == 0 || !at.Clean && j.receipt.Plan.Mode == plan.ModeVerify) {
 			return errNoDraft // from the words alone the target need not say what it would have said
 		}
 		d.course.Shorten(at.Text) // what was cut off is not counted with what comes
@@ -110,7 +112,7 @@ func (d *draft) continueOn(ctx context.Context, at accept.Step) error {
 }
 
 // stays reports whether it is the draft pool's own answer that is carried on with there.
-func (d *draft) stays() bool { return d.after != nil && d.job.receipt.Tier == Draft }
+func (d *draft) stays() bool { return d.after != nil && d.job.receipt.Tier == plan.Draft }
 
 // phase is the part of the answer's time that carrying on belongs to.
 func (d *draft) phase() *time.Duration {
@@ -138,7 +140,7 @@ func (d *draft) continuation(ctx context.Context, at *accept.Step) (k call, whol
 		rest = window - len(prompt) - len(ids) // all that the context still holds
 	}
 	told := len(prompt) > 0 && len(ids) == at.IDs && at.IDs > 0 && at.IDs == at.Tokens // of all tokens the ids
-	if (j.receipt.Plan.resume == resumeIDs || d.exact && repeats(r)) && told && at.Clean && rest > 0 {
+	if (j.receipt.Plan.Resume == plan.ResumeIDs || d.exact && plan.Repeats(r)) && told && at.Clean && rest > 0 {
 		k = j.call(d.heir(), openai.Completion.Path(), d.byIDs(prompt, ids, rest))
 		k.judged = true
 		k.demand.IDs = func() []int32 { return slices.Concat(prompt, ids) }
@@ -177,24 +179,6 @@ func (d *draft) continuation(ctx context.Context, at *accept.Step) (k call, whol
 // a stop string ends the answer before the last one.
 const countedStream = `{"include_usage":true,"continuous_usage_stats":true}`
 
-// sampling are the fields that a continuation by ids keeps as the client sent them. Penalties are
-// among them where they are named as none: an engine may have others by default.
-var sampling = []string{
-	"temperature", "top_p", "top_k", "min_p", "seed", "stop_token_ids", "ignore_eos",
-	"frequency_penalty", "presence_penalty", "repetition_penalty",
-	"skip_special_tokens", "spaces_between_special_tokens", "user",
-}
-
-// settled are the fields that a continuation by ids has no use for: they are about the prompt,
-// whose ids are known, about how chunks are cut, or about nothing that an engine does.
-var settled = []string{
-	"add_special_tokens", "truncate_prompt_tokens", "truncation_side", "reasoning_effort", "stream_interval",
-	"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "parallel_tool_calls",
-}
-
-// repeats reports whether a continuation by ids asks for all that the request does.
-func repeats(r *openai.Request) bool { return !r.HasBeside(sampling, settled) }
-
 func (d *draft) byIDs(prompt, ids []int32, rest int) []byte {
 	b := d.job.idsBody(d.heir(), prompt, ids, rest)
 	return append(b, `,"stream":true,"return_token_ids":true,"stream_options":`+countedStream+`}`...)
@@ -223,7 +207,7 @@ func (j *job) idsBody(p *pool.Pool, prompt, ids []int32, rest int) []byte {
 	if priority := j.enginePriority(p); priority != nil {
 		b = strconv.AppendInt(append(b, `,"priority":`...), *priority, 10)
 	}
-	for _, name := range sampling {
+	for _, name := range plan.Sampling {
 		if raw := r.Raw(name); raw != nil {
 			b = append(b, `,"`+name+`":`...)
 			b = append(b, raw...)

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
@@ -69,8 +71,8 @@ func TestExactnessThroughTheCascade(t *testing.T) {
 		t.Run(g.name, func(t *testing.T) {
 			t.Parallel() // most of the time is the engines'
 			r := probedRig(t, g.draft, vllmsim.Options{})
-			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = ModeVerify, g.block, true
-			tiers, runs := map[Tier]int{}, 0
+			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = plan.ModeVerify, g.block, true
+			tiers, runs := map[plan.Tier]int{}, 0
 			for i, p := range prompts(proofSize(18, 60, 320)) {
 				for n := range proofSize(1, 2, 6) {
 					n += i*5 + at
@@ -79,7 +81,7 @@ func TestExactnessThroughTheCascade(t *testing.T) {
 					body := f.body(p, endsWith(n, ending, own, func() string {
 						return direct(t, r.draft.URL(), f.kind.Path(), strings.Replace(f.body(p, `,"max_tokens":100`), `"m"`, `"small"`, 1)).text
 					}))
-					got, rc, err := r.ask(f.kind, Auto, body)
+					got, rc, err := r.ask(f.kind, plan.Auto, body)
 					if err != nil {
 						t.Fatalf("%s: %v", body, err)
 					}
@@ -96,7 +98,7 @@ func TestExactnessThroughTheCascade(t *testing.T) {
 				}
 			}
 			t.Logf("%d answers: %v", runs, tiers)
-			if tiers[Draft] == 0 || tiers[Mixed] == 0 {
+			if tiers[plan.Draft] == 0 || tiers[plan.Mixed] == 0 {
 				t.Errorf("answers by tier %v: the test shows nothing", tiers)
 			}
 		})
@@ -106,7 +108,7 @@ func TestExactnessThroughTheCascade(t *testing.T) {
 func TestALimitWithinACharacterShowsNoPartOfIt(t *testing.T) {
 	for _, block := range blocks {
 		r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.3}, vllmsim.Options{})
-		r.cfg.Mode, r.cfg.Block, r.cfg.Costly = ModeVerify, block, true
+		r.cfg.Mode, r.cfg.Block, r.cfg.Costly = plan.ModeVerify, block, true
 		tried := 0
 		for i, p := range prompts(16) {
 			own := r.own(chat(p, `,"max_tokens":100,"return_token_ids":true`))
@@ -119,7 +121,7 @@ func TestALimitWithinACharacterShowsNoPartOfIt(t *testing.T) {
 			}
 			tried++
 			body := forms[i%2].body(p, fmt.Sprintf(`,"max_tokens":%d`, n))
-			got, _, err := r.ask(openai.Chat, Auto, body)
+			got, _, err := r.ask(openai.Chat, plan.Auto, body)
 			if want := r.own(body); err != nil || got.text != want.text || got.usage != want.usage || got.finish != "length" {
 				t.Errorf("blocks of %d: %q (%s, %+v), want %q, %+v; %v", block, got.text, got.finish, got.usage, want.text, want.usage, err)
 			}
@@ -138,13 +140,13 @@ func TestExactnessThroughTheCascadeUpToTies(t *testing.T) {
 		t.Run(fmt.Sprintf("blocks of %d", block), func(t *testing.T) {
 			t.Parallel()
 			r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.3, Ties: 0.05}, vllmsim.Options{Ties: 0.05})
-			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = ModeVerify, block, true
+			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = plan.ModeVerify, block, true
 			differ, n := 0, proofSize(9, 20, 320)
 			for i, p := range prompts(n) {
 				r.cfg.Tie = [...]accept.Nats{-1, 0, plantedTie}[i%3]
 				f := forms[i%2]
 				body := f.body(p, `,"max_tokens":600`)
-				got, rc, err := r.ask(f.kind, Auto, body)
+				got, rc, err := r.ask(f.kind, plan.Auto, body)
 				if err != nil {
 					t.Fatal(err)
 				}

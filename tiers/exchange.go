@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/scoring"
@@ -28,7 +30,7 @@ const (
 // call is one request to be sent to some backend of a pool.
 type call struct {
 	pool       *pool.Pool
-	tier       Tier // the pool's for this route
+	tier       plan.Tier // the pool's for this route
 	turn       Turn
 	demand     pool.Demand
 	path       string

@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 )
@@ -32,7 +34,7 @@ const readUnit = 32 << 10
 // field passes over it. Before the first byte it retries as Answer does. The receipt has the tokens
 // that the answer tells of, within what can be.
 func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, error) {
-	rc := &Receipt{Began: c.now(), Plan: Plan{Tier: Target, Reason: "passthrough"}}
+	rc := &Receipt{Began: c.now(), Plan: plan.Plan{Tier: plan.Target, Reason: "passthrough"}}
 	rt, err := c.Route(f.Envelope.Name)
 	if err != nil {
 		return rc, err
@@ -52,7 +54,7 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, 
 		return rc, err
 	}
 	defer x.drop()
-	rc.Tier = Target
+	rc.Tier = plan.Target
 	rc.First = c.now().Sub(rc.Began)
 	rc.Target = rc.First
 	meter := openai.NewMeter(x.kind == typeStream)
@@ -62,9 +64,9 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, 
 }
 
 // call is the request's call.
-func (f *Forward) call(rt *Route, body []byte, cfg Config) call {
+func (f *Forward) call(rt *Route, body []byte, cfg plan.Config) call {
 	k := call{
-		pool: rt.Target, tier: Target, path: f.Path, body: body, id: f.ID, header: f.Header, spans: f.Spans,
+		pool: rt.Target, tier: plan.Target, path: f.Path, body: body, id: f.ID, header: f.Header, spans: f.Spans,
 		raw: true, answerless: f.Need.MaxAnswer == 0, prompts: f.Need.MaxPrompt,
 		turn:   Turn{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class, Tokens: f.Need.Prompt},
 		demand: pool.Demand{PromptBytes: f.Bytes, Whole: true},
@@ -73,9 +75,9 @@ func (f *Forward) call(rt *Route, body []byte, cfg Config) call {
 	if k.answerless {
 		return k
 	}
-	k.demand.OutputTokens, k.demand.MostOutput = typicalOutput, max(f.Need.MaxAnswer, 0)
+	k.demand.OutputTokens, k.demand.MostOutput = plan.TypicalOutput, max(f.Need.MaxAnswer, 0)
 	if f.Need.Answer >= 0 {
-		k.demand.OutputTokens = min(f.Need.Answer, typicalOutput)
+		k.demand.OutputTokens = min(f.Need.Answer, plan.TypicalOutput)
 	}
 	k.turn.Tokens += k.demand.OutputTokens
 	return k

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 )
@@ -21,7 +23,7 @@ func passedBy(t *testing.T, path, members string, sink Sink, answer http.Handler
 	srv := httptest.NewServer(answer)
 	t.Cleanup(srv.Close)
 	cfg := testConfig()
-	c := newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", srv.URL), Config: func() Config { return cfg }})
+	c := newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", srv.URL), Config: func() plan.Config { return cfg }})
 	body := []byte(`{"model":"m",` + members + `}`)
 	env, err := openai.Peek(path, body, openai.DefaultLimits())
 	if err != nil {
@@ -91,14 +93,14 @@ func TestAnAnswerOfAnotherTypeIsAskedOfAnotherBackend(t *testing.T) {
 	t.Cleanup(one.Close)
 	t.Cleanup(other.Close)
 	cfg := testConfig()
-	c := newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", one.URL, other.URL), Config: func() Config { return cfg }})
+	c := newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", one.URL, other.URL), Config: func() plan.Config { return cfg }})
 	env, err := openai.Peek("/v1/embeddings", []byte(`{"model":"m","input":"hi"}`), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := &collector{}
 	rc, err := c.Forward(t.Context(), Forward{Path: "/v1/embeddings", Envelope: env, Need: env.Need("/v1/embeddings"), ID: "own"}, out)
-	if err != nil || out.head.ContentType != "application/json" || rc.PromptTokens != 7 || rc.Tier != Target || len(rc.Tries) != 2 {
+	if err != nil || out.head.ContentType != "application/json" || rc.PromptTokens != 7 || rc.Tier != plan.Target || len(rc.Tries) != 2 {
 		t.Fatalf("%v, %+v, %+v", err, out.head, rc)
 	}
 	if rc.Tries[0].Failed != BadResponse || rc.Tries[0].Call == rc.Tries[1].Call {
@@ -161,13 +163,13 @@ func TestTheUsageOfAQuestionIsCutToo(t *testing.T) {
 	}))
 	t.Cleanup(srv.Close)
 	cfg := testConfig()
-	c := newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", srv.URL), Config: func() Config { return cfg }})
+	c := newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", srv.URL), Config: func() plan.Config { return cfg }})
 	r, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":50}`), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
 	rt := c.routes["m"]
-	j := &job{cascade: c, route: rt, cfg: cfg, ask: Ask{Request: r, ID: "own", Header: http.Header{}}, demand: DemandOf(r, (&Ask{Request: r}).head()), receipt: &Receipt{Began: c.now()}}
+	j := &job{cascade: c, route: rt, cfg: cfg, ask: Ask{Request: r, ID: "own", Header: http.Header{}}, demand: plan.DemandOf(r, (&Ask{Request: r}).head()), receipt: &Receipt{Began: c.now()}}
 	k, a := j.wholeCall(rt.Target, cfg.Timeouts.TargetFirstByte)
 	if _, err := c.question(t.Context(), k, j.receipt); err != nil {
 		t.Fatal(err)

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
@@ -19,14 +21,14 @@ import (
 const testScale = 200 // simulated hardware runs that much faster
 
 // testConfig accepts most of the simulator's drafts; tests move what they test.
-func testConfig() Config {
-	return Config{
+func testConfig() plan.Config {
+	return plan.Config{
 		Takeover:       true,
-		Mode:           ModeConfidence,
+		Mode:           plan.ModeConfidence,
 		Accept:         accept.Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1},
 		HoldbackTokens: 16, Holdback: time.Second, MaxPrompt: 100000,
 		RetryAttempts: 2, RetryBudget: 0.2,
-		Timeouts: Timeouts{DraftFirstByte: 5 * time.Second, TargetFirstByte: 5 * time.Second, Chunk: 5 * time.Second, Total: time.Minute},
+		Timeouts: plan.Timeouts{DraftFirstByte: 5 * time.Second, TargetFirstByte: 5 * time.Second, Chunk: 5 * time.Second, Total: time.Minute},
 	}
 }
 
@@ -35,7 +37,7 @@ type rig struct {
 	t             *testing.T
 	draft, target *vllmsim.Server
 	cascade       *Cascade
-	cfg           Config
+	cfg           plan.Config
 }
 
 func newRig(t *testing.T, seed uint64, divergence float64, same bool) *rig {
@@ -45,7 +47,7 @@ func newRig(t *testing.T, seed uint64, divergence float64, same bool) *rig {
 	r.target = vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: seed, TimeScale: testScale})
 	r.cascade = newTestCascade(t, Route{
 		Model: "m", Draft: testPool(t, "drafts", "small", r.draft.URL()), Target: testPool(t, "targets", "big", r.target.URL()),
-		SameTokenizer: same, Config: func() Config { return r.cfg },
+		SameTokenizer: same, Config: func() plan.Config { return r.cfg },
 	})
 	return r
 }
@@ -192,7 +194,7 @@ func read(t *testing.T, stream bool, body []byte) answer {
 }
 
 // ask sends a chat or completion body through the cascade.
-func (r *rig) ask(kind openai.Kind, tier Tier, body string) (answer, *Receipt, error) {
+func (r *rig) ask(kind openai.Kind, tier plan.Tier, body string) (answer, *Receipt, error) {
 	r.t.Helper()
 	req, err := openai.Scan(kind, []byte(body), openai.DefaultLimits())
 	if err != nil {

@@ -3,6 +3,8 @@ package tiers
 import (
 	"cmp"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
 )
@@ -18,7 +20,7 @@ func (j *job) learn(err error) {
 		return
 	}
 	j.account()
-	served := rc.Tier == Draft && rc.Verdict.Accept && rc.Verdict.Lot != accept.LotPressed
+	served := rc.Tier == plan.Draft && rc.Verdict.Accept && rc.Verdict.Lot != accept.LotPressed
 	first := rc.TargetFirst
 	if !j.ask.Request.Stream {
 		first = 0 // a continuation's first token; the client of a whole answer waits for its last

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -72,12 +74,12 @@ func TestAContinuationThatBreaksOffIsNoWholeAnswer(t *testing.T) {
 			proxy.ServeHTTP(&cutting{w, 4000}, q)
 			return true
 		}))
-		r.cfg.Mode = ModeVerify
+		r.cfg.Mode = plan.ModeVerify
 		mixed := 0
 		for _, p := range prompts(12) {
 			body := chat(p, fmt.Sprintf(`,"max_tokens":300,"stream":%v`, stream))
 			want := r.own(body)
-			got, rc, err := r.ask(openai.Chat, Auto, body)
+			got, rc, err := r.ask(openai.Chat, plan.Auto, body)
 			if err == nil && (got.text != want.text || got.finish != want.finish) {
 				t.Errorf("%q from %s, %s, want %q, %s", got.text, rc.Tier, got.finish, want.text, want.finish)
 			}
@@ -94,11 +96,11 @@ func TestAContinuationThatBreaksOffIsNoWholeAnswer(t *testing.T) {
 
 func TestStopStringsAndLimitsAreCheckedInTheTargetsTokens(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.5, Tokenizer: "other"}, vllmsim.Options{})
-	r.cfg.Mode = ModeVerify
+	r.cfg.Mode = plan.ModeVerify
 	for i, p := range prompts(30) {
 		for _, more := range []string{`,"max_tokens":5`, `,"max_tokens":20`, `,"max_tokens":300,"stop":[" a"," w"]`, `,"max_tokens":300,"stop":[" th"," b"]`, `,"max_tokens":300,"stop":[".",","]`} {
 			body := chat(p, fmt.Sprintf(`%s,"stream":%v`, more, i%2 == 0))
-			got, rc, err := r.ask(openai.Chat, Auto, body)
+			got, rc, err := r.ask(openai.Chat, plan.Auto, body)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -124,7 +126,7 @@ func TestAClientThatLeavesWhileItsCallsAreScoredEndsItAll(t *testing.T) {
 	})
 	r.wire(t, url)
 	asked = true
-	r.cfg.Mode, r.cfg.Accept.Threshold = ModeLenient, -20
+	r.cfg.Mode, r.cfg.Accept.Threshold = plan.ModeLenient, -20
 	for _, p := range prompts(4) {
 		req, err := openai.Scan(openai.Chat, []byte(chat(p, weather+`,"max_tokens":300`)), openai.DefaultLimits())
 		if err != nil {

@@ -3,6 +3,8 @@ package tiers
 import (
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/foregate/foregate/recent"
@@ -101,8 +103,8 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 
 // passed books a request that passed through.
 func (m *metrics) passed(rc *Receipt) {
-	m.tokens.WithLabelValues(string(Target), "prompt").Add(float64(rc.PromptTokens))
-	m.tokens.WithLabelValues(string(Target), "delivered").Add(float64(rc.TargetTokens))
+	m.tokens.WithLabelValues(string(plan.Target), "prompt").Add(float64(rc.PromptTokens))
+	m.tokens.WithLabelValues(string(plan.Target), "delivered").Add(float64(rc.TargetTokens))
 }
 
 // check books what the target said of a draft.
@@ -136,21 +138,21 @@ func (m *metrics) audited(route string, tokens int, usd float64) {
 }
 
 // settled books a finished request.
-func (m *metrics) settled(rc *Receipt, mode Mode) {
+func (m *metrics) settled(rc *Receipt, mode plan.Mode) {
 	verdict, reason := rc.verdict()
 	if rc.judged() {
 		m.drafted.WithLabelValues(rc.Route).Add(float64(rc.Verdict.Tokens))
 		m.accepted.WithLabelValues(rc.Route).Add(float64(rc.AcceptedTokens))
 		m.acceptRate.add(rc.Route, rc.AcceptedTokens, rc.Verdict.Tokens)
-		m.tokens.WithLabelValues(string(Draft), "wasted").Add(float64(rc.WastedTokens))
+		m.tokens.WithLabelValues(string(plan.Draft), "wasted").Add(float64(rc.WastedTokens))
 	}
 	for _, t := range rc.Over {
 		m.takeovers.WithLabelValues(rc.Route, t.Why).Inc()
 	}
 	m.scored.WithLabelValues(rc.Route).Add(float64(rc.ScoredTokens))
 	m.acceptance.WithLabelValues(rc.Route, string(mode), verdict, reason).Inc()
-	m.tokens.WithLabelValues(string(Draft), "delivered").Add(float64(rc.AcceptedTokens))
-	m.tokens.WithLabelValues(string(Target), "delivered").Add(float64(rc.TargetTokens))
+	m.tokens.WithLabelValues(string(plan.Draft), "delivered").Add(float64(rc.AcceptedTokens))
+	m.tokens.WithLabelValues(string(plan.Target), "delivered").Add(float64(rc.TargetTokens))
 	if rc.Tier != "" {
 		m.tokens.WithLabelValues(string(rc.Tier), "prompt").Add(float64(rc.PromptTokens))
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
@@ -23,7 +25,7 @@ func TestAuditsAreCountedInDollarsOnlyWherePricesAreKnown(t *testing.T) {
 		n.grid = everything
 		r.run(t)
 		for i := range 3 {
-			if _, _, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":20`)); err != nil {
+			if _, _, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":20`)); err != nil {
 				t.Fatal(err)
 			}
 			r.rests(t)

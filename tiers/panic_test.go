@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 )
@@ -83,7 +85,7 @@ func TestAPanicOfARequestGivesBackAllThatItHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	answer := func(tier Tier, req *openai.Request) func(context.Context, *Cascade, Sink) error {
+	answer := func(tier plan.Tier, req *openai.Request) func(context.Context, *Cascade, Sink) error {
 		return func(ctx context.Context, c *Cascade, s Sink) error {
 			_, err := c.Answer(ctx, Ask{Request: req, Tier: tier, Header: http.Header{}}, s)
 			return err
@@ -99,11 +101,11 @@ func TestAPanicOfARequestGivesBackAllThatItHeld(t *testing.T) {
 		same bool
 		mean float64 // divergence of the draft
 	}{
-		{"a stream of the target", answer(Target, req), true, 0},
-		{"a whole answer of the target", answer(Target, whole), true, 0},
-		{"a draft that holds", answer(Auto, req), true, 0},
-		{"a draft that does not", answer(Auto, req), true, 0.9},
-		{"a continuation by text", answer(Auto, req), false, 0.9},
+		{"a stream of the target", answer(plan.Target, req), true, 0},
+		{"a whole answer of the target", answer(plan.Target, whole), true, 0},
+		{"a draft that holds", answer(plan.Auto, req), true, 0},
+		{"a draft that does not", answer(plan.Auto, req), true, 0.9},
+		{"a continuation by text", answer(plan.Auto, req), false, 0.9},
 		{"a request that is passed on", forward, true, 0},
 	} {
 		for _, fault := range []struct {

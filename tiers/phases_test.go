@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -27,15 +29,15 @@ func (s *headSink) Begin(h Head) error {
 func TestEachPhaseIsItsWholeDuration(t *testing.T) {
 	const long = `{"model":"m","messages":[{"role":"user","content":"Tell me about the sea."}],"max_tokens":200,"ignore_eos":true,"temperature":0}`
 	for name, c := range map[string]struct {
-		tier Tier
+		tier plan.Tier
 		body string
 		lost bool
 	}{
-		"the target's own answer":       {Target, chatOf(), false},
-		"the target's own stream":       {Target, chatOf(`"stream":true`), false},
-		"a draft that breaks off":       {Auto, long, true},
-		"a stream's that breaks off":    {Auto, strings.Replace(long, `{`, `{"stream":true,`, 1), true},
-		"the draft's own unjudged text": {Draft, chatOf(), false},
+		"the target's own answer":       {plan.Target, chatOf(), false},
+		"the target's own stream":       {plan.Target, chatOf(`"stream":true`), false},
+		"a draft that breaks off":       {plan.Auto, long, true},
+		"a stream's that breaks off":    {plan.Auto, strings.Replace(long, `{`, `{"stream":true,`, 1), true},
+		"the draft's own unjudged text": {plan.Draft, chatOf(), false},
 	} {
 		r := newRig(t, 3, 0.6, true)
 		if r.cfg.Accept.Threshold = -20; c.lost {
@@ -54,7 +56,7 @@ func TestEachPhaseIsItsWholeDuration(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if (rc.Tier == Mixed) != c.lost {
+		if (rc.Tier == plan.Mixed) != c.lost {
 			t.Errorf("%s: an answer of %s", name, rc.Tier)
 		}
 		took := map[Role]time.Duration{}
@@ -75,8 +77,8 @@ func TestAnAnswerOfTheDraftPoolThatIsCarriedOnThereSpentNothingOnTheTarget(t *te
 	if err := r.draft.SetFault(vllmsim.Fault{CutAfterBytes: 8000, For: 1}); err != nil {
 		t.Fatal(err)
 	}
-	_, rc, err := r.ask(openai.Chat, Draft, chat("Tell me about the sea.", `,"max_tokens":200,"ignore_eos":true,"stream":true`))
-	if err != nil || rc.Tier != Draft || len(rc.Over) != 1 {
+	_, rc, err := r.ask(openai.Chat, plan.Draft, chat("Tell me about the sea.", `,"max_tokens":200,"ignore_eos":true,"stream":true`))
+	if err != nil || rc.Tier != plan.Draft || len(rc.Over) != 1 {
 		t.Fatalf("%v; %s, %+v", err, rc.Tier, rc.Over)
 	}
 	var took time.Duration

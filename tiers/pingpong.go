@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -64,7 +66,7 @@ func (b *rally) round(ctx context.Context, window int) (over bool, err error) {
 		b.exact.Limit = max(window-len(b.promptIDs), 1)
 	}
 	began := b.job.cascade.now()
-	said := Checked{Scorer: ScorerIDs, Tokens: len(block), At: began.Sub(b.job.receipt.Began)}
+	said := Checked{Scorer: plan.ScorerIDs, Tokens: len(block), At: began.Sub(b.job.receipt.Began)}
 	span, err := b.job.scoredAt(ctx, slices.Concat(b.promptIDs, b.exact.IDs), block, &said, b.warm)
 	said.Took = b.job.cascade.now().Sub(began)
 	b.job.receipt.Verify += said.Took
@@ -167,7 +169,7 @@ func (b *rally) show(ctx context.Context) (over bool, err error) {
 	if b.finish = b.exact.Finish; b.finish != "" {
 		return true, nil
 	}
-	j.receipt.Tier = Mixed
+	j.receipt.Tier = plan.Mixed
 	j.ruled(accept.Verdict{Accept: true, Reason: accept.ReasonStandsBy, Tokens: b.exact.Drafted, Lot: accept.LotWhole})
 	b.gone = b.reply.release()
 	return false, b.gone
@@ -215,7 +217,7 @@ func (b *rally) alone(ctx context.Context, cause error) error {
 	}
 	b.ids = slices.Clone(b.exact.IDs[:at.IDs])
 	b.reply.cut(at.Text)
-	rc.Tier = Mixed
+	rc.Tier = plan.Mixed
 	b.job.over(Takeover{Why: why, Tokens: at.Tokens, Bytes: at.Text})
 	err := b.continueOn(ctx, at)
 	if errors.Is(err, errNoDraft) {
@@ -252,9 +254,9 @@ func (b *rally) seam(ctx context.Context) accept.Step {
 func (b *rally) end() error {
 	b.book("")
 	rc := b.job.receipt
-	rc.Tier = Mixed
+	rc.Tier = plan.Mixed
 	if rc.AcceptedTokens == len(b.exact.IDs) {
-		rc.Tier = Draft
+		rc.Tier = plan.Draft
 	}
 	return b.finishAt(b.finish, openai.Usage{Prompt: len(b.promptIDs), Completion: len(b.exact.IDs)})
 }

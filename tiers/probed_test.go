@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
@@ -34,7 +36,7 @@ func (r *rig) wire(t *testing.T, targets ...string) {
 	prober := probed(t, drafts, pool)
 	transport := NewTransport()
 	t.Cleanup(transport.CloseIdleConnections)
-	rt := Route{Model: "m", Draft: drafts, Target: pool, SameTokenizer: true, Config: func() Config { return r.cfg }}
+	rt := Route{Model: "m", Draft: drafts, Target: pool, SameTokenizer: true, Config: func() plan.Config { return r.cfg }}
 	c, err := New(Options{Routes: []Route{rt}, Transport: transport, Cards: prober.Card})
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
@@ -42,28 +44,28 @@ func (n *notebook) so() int {
 }
 
 func TestWhatIsServedUnverifiedIsWhatAuditsAreOf(t *testing.T) {
-	for what, change := range map[string]func(*Config){
-		"streams":               func(*Config) {},
-		"nothing is taken over": func(c *Config) { c.Takeover = false },
-		"heads are checked":     func(c *Config) { c.Head, c.Accept.Band = HeadAlways, 1 },
-		"without logprobs":      func(c *Config) { c.Unscored = UnscoredAccept },
+	for what, change := range map[string]func(*plan.Config){
+		"streams":               func(*plan.Config) {},
+		"nothing is taken over": func(c *plan.Config) { c.Takeover = false },
+		"heads are checked":     func(c *plan.Config) { c.Head, c.Accept.Band = plan.HeadAlways, 1 },
+		"without logprobs":      func(c *plan.Config) { c.Unscored = plan.UnscoredAccept },
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
 			n.grid, n.op = fine, 3
-			if change(&r.cfg); r.cfg.Head == HeadAlways {
+			if change(&r.cfg); r.cfg.Head == plan.HeadAlways {
 				n.op = 1 // few are good enough by themselves
 			}
 			served, lots := 0, map[accept.Lot]int{}
 			for i := range 60 {
 				before := n.so()
-				_, rc, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("question ", i), fmt.Sprintf(`,"max_tokens":120,"stream":%v`, i%3 > 0)))
+				_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), fmt.Sprintf(`,"max_tokens":120,"stream":%v`, i%3 > 0)))
 				if err != nil {
 					t.Fatal(err)
 				}
 				r.rests(t)
-				if lot := rc.Verdict.Lot; rc.Tier == Draft {
+				if lot := rc.Verdict.Lot; rc.Tier == plan.Draft {
 					lots[lot]++
 					if lot == accept.LotWhole {
 						continue // the target has seen all of it
@@ -132,8 +134,8 @@ func TestAFaultOfShapeThatShowsTooLateIsBad(t *testing.T) {
 		}
 		rt := r.cascade.routes["m"]
 		rt.Draft = testPool(t, "drafts", "small", scriptedDraft(t, r.draft.URL(), append(words, end)))
-		_, rc, err := r.ask(openai.Chat, Auto, chat("question", `,"max_tokens":300,"stream":true`))
-		if err != nil || rc.Tier != Draft || (rc.Verdict.Reason == "open_fence") != bad {
+		_, rc, err := r.ask(openai.Chat, plan.Auto, chat("question", `,"max_tokens":300,"stream":true`))
+		if err != nil || rc.Tier != plan.Draft || (rc.Verdict.Reason == "open_fence") != bad {
 			t.Fatalf("%q: %s from %s, %v", end, rc.Acceptance(), rc.Tier, err)
 		}
 		r.rests(t)
@@ -151,7 +153,7 @@ func TestAnAuditedRequestThatRunsOutOfTimeSaysSo(t *testing.T) {
 		r, n := auditedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{})
 		n.grid, n.op, r.cfg.Risk.Rates.Serving = everything, 1, rate
 		r.cfg.Timeouts.Total = 60 * time.Millisecond
-		_, rc, err := r.ask(openai.Chat, Auto, chat("question", `,"max_tokens":100000,"ignore_eos":true,"stream":true`))
+		_, rc, err := r.ask(openai.Chat, plan.Auto, chat("question", `,"max_tokens":100000,"ignore_eos":true,"stream":true`))
 		if f, ok := errors.AsType[*Failure](err); !ok || f.Kind != Expired || !rc.Plan.Judged {
 			t.Errorf("audited %g: %v", rate, err)
 		}
@@ -160,14 +162,14 @@ func TestAnAuditedRequestThatRunsOutOfTimeSaysSo(t *testing.T) {
 
 func TestModeShadowServesNothingUnderPressureEither(t *testing.T) {
 	r, _ := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
-	r.cfg.Mode, r.cfg.Risk.Pressed, r.cfg.Risk.PressedAt = ModeShadow, true, -20
+	r.cfg.Mode, r.cfg.Risk.Pressed, r.cfg.Risk.PressedAt = plan.ModeShadow, true, -20
 	r.cascade.short = func(string, string, int8) bool { return true }
 	req, err := openai.Scan(openai.Chat, []byte(chat("question", `,"max_tokens":40,"stream":true`)), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
 	rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "test", Spared: true, Class: 1}, &collector{})
-	if err != nil || rc.Tier != Target {
+	if err != nil || rc.Tier != plan.Target {
 		t.Errorf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
 	}
 }

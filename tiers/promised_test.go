@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -15,25 +17,25 @@ func TestAnAnswerThatWasPromisedToBeTheTargetsIsNotDraftedWhenMoreIsKnownOfTheEn
 	}
 	r.cfg.Accept.Threshold = -20
 	for reason, c := range map[string]struct {
-		promised *Plan
-		tier     Tier
+		promised *plan.Plan
+		tier     plan.Tier
 	}{
-		"":                {nil, Draft},
-		"judged":          {&Plan{Tier: Draft, Judged: true, Mode: ModeConfidence}, Draft},
-		"target_unprobed": {&Plan{Tier: Target, Reason: "target_unprobed"}, Target},
+		"":                {nil, plan.Draft},
+		"judged":          {&plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeConfidence}, plan.Draft},
+		"target_unprobed": {&plan.Plan{Tier: plan.Target, Reason: "target_unprobed"}, plan.Target},
 	} {
 		rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "x", Header: http.Header{}, Plan: c.promised}, &collector{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rc.Tier != c.tier || rc.Plan.Judged != (c.tier == Draft) || c.tier == Target && rc.Plan.Reason != reason {
+		if rc.Tier != c.tier || rc.Plan.Judged != (c.tier == plan.Draft) || c.tier == plan.Target && rc.Plan.Reason != reason {
 			t.Errorf("promised %q: an answer of %s, %+v", reason, rc.Tier, rc.Plan)
 		}
 	}
 }
 
 func TestADraftThatIsKeptThoughItsScoreFellIsOfAnotherRule(t *testing.T) {
-	for _, m := range []Mode{ModeConfidence, ModeRisk} {
+	for _, m := range []plan.Mode{plan.ModeConfidence, plan.ModeRisk} {
 		with, without := testConfig(), testConfig()
 		with.Mode, without.Mode = m, m
 		with.Takeover, without.Takeover = true, false

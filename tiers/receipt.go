@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -13,8 +15,8 @@ import (
 // names, never text.
 type Receipt struct {
 	Route   string
-	Plan    Plan
-	Trial   *Trial // how it was judged in the modes risk and shadow; nil in others
+	Plan    plan.Plan
+	Trial   *plan.Trial // how it was judged in the modes risk and shadow; nil in others
 	Tries   []Try
 	Verdict accept.Verdict // of the draft; zero when none was judged
 	Needed  accept.Nats    // the threshold that its score was held against
@@ -26,7 +28,7 @@ type Receipt struct {
 
 	Approximate bool // mode verify above temperature 0: the answer is not of the target's exact law
 
-	Tier           Tier // that the answer came from, "" while there is none
+	Tier           plan.Tier // that the answer came from, "" while there is none
 	Finish         string
 	PromptTokens   int
 	AcceptedTokens int     // draft tokens in the answer
@@ -88,7 +90,7 @@ func (k *call) role() Role {
 		return RoleScore
 	case k.path == openai.TokenizePath, k.path == openai.DetokenizePath:
 		return RoleTokenize
-	case k.tier == Draft:
+	case k.tier == plan.Draft:
 		return RoleDraft
 	}
 	return RoleTarget
@@ -102,7 +104,7 @@ type Mark struct {
 
 // Checked is the target's word on a part of the draft.
 type Checked struct {
-	Scorer  Scorer
+	Scorer  plan.Scorer
 	Backend string
 	Tokens  int // that it was asked about
 	Kept    int // that it stood by, where it did not stand by all
@@ -209,7 +211,7 @@ func (rc *Receipt) Acceptance() string {
 		word += phaseWarmup
 	}
 	word += ";reason=" + reason + ";score=" + score(rc.Verdict)
-	if m := rc.Plan.Mode; m != "" && m != ModeConfidence {
+	if m := rc.Plan.Mode; m != "" && m != plan.ModeConfidence {
 		word += ";mode=" + string(m)
 	}
 	if rc.Trial != nil {
@@ -218,7 +220,7 @@ func (rc *Receipt) Acceptance() string {
 	if rc.Approximate {
 		return word + ";exactness=approximate"
 	}
-	if rc.Plan.Mode == ModeVerify && !rc.Plan.Thin {
+	if rc.Plan.Mode == plan.ModeVerify && !rc.Plan.Thin {
 		word += ";tie=" + strconv.FormatFloat(float64(rc.Tie), 'g', -1, 64)
 	}
 	return word
@@ -235,7 +237,7 @@ func (rc *Receipt) warmup() bool {
 // ofWarmup reports whether a draft that only a warm-up's threshold stands by is the answer.
 func (rc *Receipt) ofWarmup() bool {
 	word, _ := rc.verdict()
-	return rc.warmup() && word == "accepted" && rc.Tier == Draft && rc.Finish != ""
+	return rc.warmup() && word == "accepted" && rc.Tier == plan.Draft && rc.Finish != ""
 }
 
 // OfWarmup reports whether an answer was judged by a warm-up's threshold, by what [Receipt.Acceptance] said of it.
@@ -254,7 +256,7 @@ func (rc *Receipt) verdict() (word, reason string) {
 		return "bypassed", rc.Plan.Reason
 	case rc.Verdict.Accept:
 		return "accepted", rc.Verdict.Reason
-	case rc.Tier == Draft && rc.Finish != "": // it is the whole answer all the same
+	case rc.Tier == plan.Draft && rc.Finish != "": // it is the whole answer all the same
 		return "accepted", rc.Verdict.Late()
 	}
 	return "rejected", rc.Verdict.Reason

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -150,7 +152,7 @@ func (s *stage) ask(t *testing.T, p *seam) (result, error) {
 	c := s.same
 	switch p.way {
 	case wayStraight:
-		a.Tier = Target
+		a.Tier = plan.Target
 	case wayText, wayTextBad, wayTextTwo:
 		c = s.other
 	}
@@ -295,7 +297,7 @@ func TestSeamsOfSimulatedEnginesAreSeenByNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // most of the time is the engines'
 			r, spare := lossy(t)
-			r.cfg.Mode, r.cfg.Accept.Threshold, r.cfg.HoldbackTokens = ModeConfidence, -15, 1
+			r.cfg.Mode, r.cfg.Accept.Threshold, r.cfg.HoldbackTokens = plan.ModeConfidence, -15, 1
 			once, twice, n := 0, 0, proofSize(6, 40, 300)
 			for i, p := range prompts(n) {
 				f, ending := forms[i%2], endings[i%3] // of chats: streamed and not
@@ -313,7 +315,7 @@ func TestSeamsOfSimulatedEnginesAreSeenByNobody(t *testing.T) {
 					set(r.target, fault(1+i%9))
 					set(spare, fault(1+i%5))
 				}
-				got, rc, err := r.ask(f.kind, Auto, body)
+				got, rc, err := r.ask(f.kind, plan.Auto, body)
 				for _, s := range []*vllmsim.Server{r.draft, r.target, spare} {
 					if err := s.SetFault(vllmsim.Fault{}); err != nil {
 						t.Fatal(err)
@@ -326,7 +328,7 @@ func TestSeamsOfSimulatedEnginesAreSeenByNobody(t *testing.T) {
 					t.Errorf("%s: from %s, %s, over %+v\n got %q (%s, %s, %+v)\nwant %q (%s, %s, %+v)", body, rc.Tier, rc.Acceptance(), rc.Over,
 						got.text, got.finish, got.stop, got.usage, want.text, want.finish, want.stop, want.usage)
 				}
-				if len(rc.Over) > 0 || rc.Tier != Draft {
+				if len(rc.Over) > 0 || rc.Tier != plan.Draft {
 					once++
 				}
 				if len(rc.Over) > 1 {
@@ -372,7 +374,7 @@ func TestSeamsOfAnswersInTurnsAreSeenByNobody(t *testing.T) {
 			cards := r.cascade.cards
 			c, err := New(Options{Cards: cards, Routes: []Route{{
 				Model: "m", Draft: testPool(t, "drafts", "small", drafts), Target: testPool(t, "targets", "big", r.target.URL()),
-				SameTokenizer: true, Config: func() Config { return r.cfg },
+				SameTokenizer: true, Config: func() plan.Config { return r.cfg },
 			}}})
 			if err != nil {
 				t.Fatal(err)
@@ -381,7 +383,7 @@ func TestSeamsOfAnswersInTurnsAreSeenByNobody(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.cascade = c
-			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = ModeVerify, block, true
+			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = plan.ModeVerify, block, true
 			over, n := 0, proofSize(18, 60, 600)
 			for i, p := range prompts(n) {
 				f, ending := forms[i%2], endings[i%3]
@@ -389,7 +391,7 @@ func TestSeamsOfAnswersInTurnsAreSeenByNobody(t *testing.T) {
 				body := f.body(p, endsWith(i, ending, own, func() string { return own.text }))
 				want := f.alone(r, body)
 				left.Store(int64(i / 3 % (1 + 40/block)))
-				got, rc, err := r.ask(f.kind, Auto, body)
+				got, rc, err := r.ask(f.kind, plan.Auto, body)
 				if err != nil {
 					t.Fatalf("%s: %v; %+v", body, err, rc)
 				}
@@ -440,7 +442,7 @@ func TestAStopStringWithinAChunkOfSeveralTokensEndsTheCountThere(t *testing.T) {
 			one("one")+","+one(" two")+","+one(" three")+","+one(" four")+`]},"finish_reason":null,"token_ids":[5,6,7,8]}]}`)
 	})
 	for _, stream := range []bool{true, false} {
-		got, _, err := scriptedRig(t, draft.URL, draft.URL).ask(openai.Chat, Auto, form{openai.Chat, stream}.body("Hello", `,"stop":["two"],"max_tokens":9`))
+		got, _, err := scriptedRig(t, draft.URL, draft.URL).ask(openai.Chat, plan.Auto, form{openai.Chat, stream}.body("Hello", `,"stop":["two"],"max_tokens":9`))
 		if err != nil || got.text != "one " || got.usage.Completion != 2 || got.foregate.Accepted != 2 {
 			t.Errorf("stream %v: %q, %+v, %+v, %v", stream, got.text, got.usage, got.foregate, err)
 		}

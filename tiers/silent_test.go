@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -58,9 +60,9 @@ func TestCallsAtAProcessThatFallsSilentAreMadeByAnother(t *testing.T) {
 	other := vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: 7, TimeScale: 4})
 	p := testPool(t, "targets", "big", frozen.URL(), other.URL())
 	cfg := testConfig()
-	cfg.Mode = ModeOff
-	cfg.Timeouts = Timeouts{TargetFirstByte: time.Minute, Chunk: time.Minute, Total: 2 * time.Minute}
-	r := &rig{t: t, cascade: newTestCascade(t, Route{Model: "m", Target: p, Config: func() Config { return cfg }})}
+	cfg.Mode = plan.ModeOff
+	cfg.Timeouts = plan.Timeouts{TargetFirstByte: time.Minute, Chunk: time.Minute, Total: 2 * time.Minute}
+	r := &rig{t: t, cascade: newTestCascade(t, Route{Model: "m", Target: p, Config: func() plan.Config { return cfg }})}
 	runs(t, p)
 	eventually(t, "readings", func() bool { s := p.Snapshot(); return s[0].HasReading && s[1].HasReading })
 
@@ -115,14 +117,14 @@ func TestADraftPoolWhoseOnlyBreakerIsOpenIsNotAskedThoughThePoolKeepsItsLast(t *
 	}
 	r.cascade = newTestCascade(t, Route{
 		Model: "m", Draft: drafts, Target: testPool(t, "targets", "big", r.target.URL()), SameTokenizer: true,
-		Config: func() Config { return r.cfg },
+		Config: func() plan.Config { return r.cfg },
 	})
-	_, rc, err := r.ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":20`))
-	if err != nil || rc.Tier != Target || rc.Plan.Reason != reasonNone || len(rc.Tries) != 1 {
+	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":20`))
+	if err != nil || rc.Tier != plan.Target || rc.Plan.Reason != reasonNone || len(rc.Tries) != 1 {
 		t.Errorf("%v; %s, %s, %+v", err, rc.Tier, rc.Plan.Reason, rc.Tries)
 	}
 	// Who asks for the draft has nowhere else to go.
-	if _, rc, err = r.ask(openai.Chat, Draft, chat("Hello", `,"max_tokens":20`)); err != nil || rc.Tier != Draft {
+	if _, rc, err = r.ask(openai.Chat, plan.Draft, chat("Hello", `,"max_tokens":20`)); err != nil || rc.Tier != plan.Draft {
 		t.Errorf("%v; %s", err, rc.Tier)
 	}
 }
@@ -155,12 +157,12 @@ type connection struct{}
 func judgedAt(t *testing.T, url string) (*rig, *classes) {
 	t.Helper()
 	cfg := testConfig()
-	cfg.Mode = ModeOff
+	cfg.Mode = plan.ModeOff
 	gate := &classes{}
 	transport := NewTransport()
 	t.Cleanup(transport.CloseIdleConnections)
 	c, err := New(Options{Transport: transport, Gate: gate, Routes: []Route{{
-		Model: "m", Target: testPool(t, "targets", "big", url), Config: func() Config { return cfg },
+		Model: "m", Target: testPool(t, "targets", "big", url), Config: func() plan.Config { return cfg },
 	}}})
 	if err != nil {
 		t.Fatal(err)
@@ -183,7 +185,7 @@ func TestEveryTryAtABackendThatDropsKeptConnectionsIsInTheReceipt(t *testing.T) 
 	drop.Store(true)
 	generations.Store(0)
 	for range 20 {
-		_, rc, err := r.ask(openai.Chat, Auto, chat("Hello", ""))
+		_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", ""))
 		made := int(generations.Swap(0))
 		if len(rc.Tries) != made || made > 1+testConfig().RetryAttempts {
 			t.Errorf("%d generations, %d tries: %+v", made, len(rc.Tries), rc.Tries)
@@ -211,11 +213,11 @@ func (g *classes) Allow(string, string) (func(error), error) {
 func TestWhoBreaksAKeptConnectionWhileItWorksIsHeldToIt(t *testing.T) {
 	url, _, drop := dropping(t, 2*staleWithin)
 	r, gate := judgedAt(t, url)
-	if _, _, err := r.ask(openai.Chat, Auto, chat("Hello", "")); err != nil {
+	if _, _, err := r.ask(openai.Chat, plan.Auto, chat("Hello", "")); err != nil {
 		t.Fatal(err)
 	}
 	drop.Store(true)
-	_, rc, err := r.ask(openai.Chat, Auto, chat("Hello", ""))
+	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", ""))
 	if err != nil || len(rc.Tries) != 2 || gate.faults.Load() != 1 {
 		t.Errorf("%d faults; %v, %+v", gate.faults.Load(), err, rc.Tries)
 	}
@@ -227,9 +229,9 @@ func TestADraftThatFallsSilentBeforeItIsSentIsLeftWithoutTakeovers(t *testing.T)
 	drafts := testPool(t, "drafts", "small", draft.URL())
 	cfg := testConfig()
 	cfg.Takeover, cfg.HoldbackTokens, cfg.Holdback = false, 1000, time.Minute
-	cfg.Timeouts = Timeouts{DraftFirstByte: time.Minute, TargetFirstByte: time.Minute, Chunk: time.Minute, Total: 2 * time.Minute}
+	cfg.Timeouts = plan.Timeouts{DraftFirstByte: time.Minute, TargetFirstByte: time.Minute, Chunk: time.Minute, Total: 2 * time.Minute}
 	r := &rig{t: t, cascade: newTestCascade(t, Route{
-		Model: "m", Draft: drafts, Target: testPool(t, "targets", "big", target.URL()), SameTokenizer: true, Config: func() Config { return cfg },
+		Model: "m", Draft: drafts, Target: testPool(t, "targets", "big", target.URL()), SameTokenizer: true, Config: func() plan.Config { return cfg },
 	})}
 	runs(t, drafts)
 	eventually(t, "readings", func() bool { return drafts.Snapshot()[0].HasReading })
@@ -243,7 +245,7 @@ func TestADraftThatFallsSilentBeforeItIsSentIsLeftWithoutTakeovers(t *testing.T)
 	case <-time.After(10 * time.Second):
 		t.Fatal("the client waits for a draft that is silent, of which it has nothing")
 	}
-	if u.err != nil || u.receipt.Tier != Mixed || u.receipt.Tries[0].Broke != Silent {
+	if u.err != nil || u.receipt.Tier != plan.Mixed || u.receipt.Tries[0].Broke != Silent {
 		t.Errorf("%v; %s, %+v", u.err, u.receipt.Tier, u.receipt.Tries)
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"sort"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -28,14 +30,6 @@ func (j *job) mayTakeOver(f *Failure) bool {
 // lost books a takeover for a backend that was lost.
 func (j *job) lost(at accept.Step) {
 	j.over(Takeover{Why: reasonTarget, Tokens: at.Tokens, Bytes: at.Text})
-}
-
-// carriesOn reports whether an answer to the request can be carried on with by another
-// backend that is given what there is of it: plain text, of which nothing counts from the
-// beginning or begins anew at the seam.
-func carriesOn(r *openai.Request) bool {
-	return r.SinglePlain && r.N == 1 && !r.Tools && !r.Structured && !r.Logprobs && !r.Penalties && !r.Continues && !r.Extras &&
-		!(r.HasSeed && r.Temperature > 0)
 }
 
 // takeOver carries on with a straight answer that broke off. The client has its frames as the
@@ -69,8 +63,8 @@ func (s *relay) leastTokens(text int) int {
 // request's client may have as far as Said.
 func (j *job) resume(ctx context.Context) error {
 	said := bytes.Clone(j.ask.Said)
-	j.receipt.Tier = Target
-	j.receipt.Plan = Plan{Tier: Target, Reason: reasonTarget}
+	j.receipt.Tier = plan.Target
+	j.receipt.Plan = plan.Plan{Tier: plan.Target, Reason: reasonTarget}
 	d := &draft{job: j, reply: j.newReply(), started: j.cascade.now(), after: j.route.Target}
 	d.course = accept.NewCourse(j.cfg.Accept, accept.Course{})
 	d.reply.text = bytes.Clone(said)
@@ -79,7 +73,7 @@ func (j *job) resume(ctx context.Context) error {
 		err = errNoDraft // this target cannot continue
 	}
 	if errors.Is(err, errNoDraft) { // less than a word: any answer is as good
-		return j.direct(ctx, j.route.Target, Target)
+		return j.direct(ctx, j.route.Target, plan.Target)
 	}
 	return err
 }

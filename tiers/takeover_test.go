@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -18,7 +20,7 @@ func lossy(t *testing.T) (r *rig, spare *vllmsim.Server) {
 	r = probedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{})
 	spare = vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: 7, TimeScale: testScale})
 	r.wire(t, r.target.URL(), spare.URL())
-	r.cfg.Mode = ModeOff
+	r.cfg.Mode = plan.ModeOff
 	return r, spare
 }
 
@@ -36,11 +38,11 @@ func TestATargetThatIsLostInMidAnswerIsCarriedOnWith(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		got, rc, err := r.ask(openai.Chat, Auto, body)
+		got, rc, err := r.ask(openai.Chat, plan.Auto, body)
 		if err != nil {
 			t.Fatalf("%q: %v; %+v", p, err, rc)
 		}
-		if got.roles != 1 || !got.done || len(rc.Over) > 0 && got.usage.Prompt != want.usage.Prompt || rc.Tier != Target ||
+		if got.roles != 1 || !got.done || len(rc.Over) > 0 && got.usage.Prompt != want.usage.Prompt || rc.Tier != plan.Target ||
 			got.finish != "stop" && (got.finish != "length" || got.usage.Completion != 120) {
 			t.Errorf("%q: %d roles, done %v, finish %s, usage %+v (prompt %+v), %s", p, got.roles, got.done, got.finish, got.usage, want.usage, rc.Tier)
 		}
@@ -66,12 +68,12 @@ func TestAnAnswerThatKeepsBreakingOffEndsInAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, rc, err := r.ask(openai.Chat, Auto, chat("Tell me", `,"max_tokens":400,"ignore_eos":true,"stream":true`))
+	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Tell me", `,"max_tokens":400,"ignore_eos":true,"stream":true`))
 	if _, broken := err.(*BrokenError); !broken || len(rc.Over) != mostTakeovers {
 		t.Errorf("%v after %d takeovers", err, len(rc.Over))
 	}
 	r.cfg.Takeover = false
-	if _, rc, err = r.ask(openai.Chat, Auto, chat("Tell me", `,"max_tokens":400,"ignore_eos":true,"stream":true`)); err == nil || len(rc.Over) > 0 {
+	if _, rc, err = r.ask(openai.Chat, plan.Auto, chat("Tell me", `,"max_tokens":400,"ignore_eos":true,"stream":true`)); err == nil || len(rc.Over) > 0 {
 		t.Errorf("taken over although that is off: %v", err)
 	}
 }
@@ -85,7 +87,7 @@ func TestWhatCannotBeContinuedIsNotTakenOver(t *testing.T) {
 			}
 		}
 		body := strings.Replace(chat("Tell me", fmt.Sprintf(`,"max_tokens":200,"ignore_eos":true,"stream":true%s`, more)), `"temperature":0,`, "", 1)
-		if _, rc, err := r.ask(openai.Chat, Auto, body); len(rc.Over) > 0 || err == nil {
+		if _, rc, err := r.ask(openai.Chat, plan.Auto, body); len(rc.Over) > 0 || err == nil {
 			t.Errorf("%s: %d takeovers, %v", more, len(rc.Over), err)
 		}
 	}
@@ -111,7 +113,7 @@ func TestAnAnswerThatOthersHaveInPartIsCarriedOnFromThere(t *testing.T) {
 				t.Fatalf("%q from byte %d: %v", p, cut, err)
 			}
 			got := read(t, req.Stream, bytes.Join(out.writes, nil))
-			if !strings.HasPrefix(got.text, string(said)) || rc.Tier != Target || got.usage.Completion == 0 && !req.Stream {
+			if !strings.HasPrefix(got.text, string(said)) || rc.Tier != plan.Target || got.usage.Completion == 0 && !req.Stream {
 				t.Errorf("%q from byte %d: %q\nwant %q; %s", p, cut, got.text, want.text, rc.Tier)
 			}
 			if got.text != want.text { // the tokens of a text are not always those that it was written in
@@ -140,9 +142,9 @@ func TestATakeoverWaitsOnceForTheCountOfItsTokens(t *testing.T) {
 		}
 	})
 	cfg := testConfig()
-	cfg.Mode = ModeOff
-	r := &rig{t: t, cascade: newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", target.URL), Config: func() Config { return cfg }})}
-	_, rc, err := r.ask(openai.Chat, Auto, chat("Tell me", `,"max_tokens":40,"stream":true`))
+	cfg.Mode = plan.ModeOff
+	r := &rig{t: t, cascade: newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", target.URL), Config: func() plan.Config { return cfg }})}
+	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Tell me", `,"max_tokens":40,"stream":true`))
 	if err != nil || len(rc.Over) != 1 {
 		t.Errorf("%d takeovers, %v", len(rc.Over), err)
 	}

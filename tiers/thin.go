@@ -8,6 +8,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -62,7 +64,7 @@ func (j *job) thinned(ctx context.Context) error {
 // write has the draft pool write the draft.
 func (t *thinning) write(ctx context.Context, window int) error {
 	j, r := t.job, t.job.ask.Request
-	most := min(thinMost, j.cfg.Scoring.MostTokens)
+	most := min(plan.ThinMost, j.cfg.Scoring.MostTokens)
 	if limit := r.Limit(); limit > 0 {
 		most = min(most, limit)
 	}
@@ -76,7 +78,7 @@ func (t *thinning) write(ctx context.Context, window int) error {
 	}
 	k.made = func() *openai.Usage { return &t.answer.Usage }
 	k.turn.Now, k.demand.Whole, k.demand.MostOutput = true, true, most
-	k.firstByte = j.cfg.Timeouts.whole(j.firstByte(j.cfg.Timeouts.DraftFirstByte), r)
+	k.firstByte = j.cfg.Timeouts.Whole(j.firstByte(j.cfg.Timeouts.DraftFirstByte), r)
 	backend, err := j.cascade.question(ctx, k, j.receipt)
 	a := &t.answer
 	switch {
@@ -106,9 +108,9 @@ func (t *thinning) write(ctx context.Context, window int) error {
 func (t *thinning) score(ctx context.Context) ([]accept.Place, error) {
 	j, target := t.job, t.job.route.Target
 	began := j.cascade.now()
-	said := Checked{Scorer: ScorerIDs, Tokens: len(t.ids), At: began.Sub(j.receipt.Began)}
+	said := Checked{Scorer: plan.ScorerIDs, Tokens: len(t.ids), At: began.Sub(j.receipt.Began)}
 	q := openai.ScoreQuestion{
-		Model: target.Model(), Prompt: t.promptIDs, Draft: t.ids, Top: thinTop, Salt: j.ask.Salt, Priority: j.enginePriority(target),
+		Model: target.Model(), Prompt: t.promptIDs, Draft: t.ids, Top: plan.ThinTop, Salt: j.ask.Salt, Priority: j.enginePriority(target),
 	}
 	if card := j.cascade.cards(target.Name()); card != nil {
 		q.Style = card.Scoring
@@ -133,7 +135,7 @@ func (t *thinning) score(ctx context.Context) ([]accept.Place, error) {
 	}
 	j.receipt.ScoredTokens += k.tokens
 	t.warm = backend
-	wanted, drafting := samplingOf(j.ask.Request), thinDrafting(j.ask.Request)
+	wanted, drafting := plan.SamplingOf(j.ask.Request), thinDrafting(j.ask.Request)
 	places := make([]accept.Place, len(t.ids))
 	for i := range places {
 		places[i] = accept.PlaceOf(accept.Drafted(t.listed[i], drafting), accept.AtLeast(listed[i], wanted))
@@ -152,7 +154,7 @@ func (t *thinning) tell(tested int) {
 	t.job.cascade.metrics.check(t.job.route.Model, *said)
 	t.job.ruled(accept.Verdict{Accept: said.Pass, Reason: said.Reason, Tokens: tested, Lot: accept.LotWhole})
 	rc.AcceptedTokens, rc.WastedTokens = t.thin.Accepted, max(rc.DraftedTokens-t.thin.Accepted, 0)
-	rc.Tier = Mixed
+	rc.Tier = plan.Mixed
 }
 
 // settle draws from the target where the draft was refused, until a draw stands and the text ends where a
@@ -164,7 +166,7 @@ func (t *thinning) settle(ctx context.Context) error {
 		t.job.receipt.Draft = t.job.cascade.now().Sub(t.started) - t.job.receipt.Verify
 	}()
 	for t.thin.Wants() {
-		draws, err := t.draws(ctx, thinDraws)
+		draws, err := t.draws(ctx, plan.ThinDraws)
 		if err != nil {
 			return err
 		}
@@ -262,7 +264,7 @@ func (t *thinning) give(ctx context.Context) error {
 	n := len(t.thin.IDs)
 	if t.finish != "" {
 		if rc.AcceptedTokens = min(rc.AcceptedTokens, n); rc.AcceptedTokens == n {
-			rc.Tier = Draft
+			rc.Tier = plan.Draft
 		}
 		return t.finishAt(t.finish, openai.Usage{Prompt: len(t.promptIDs), Completion: n})
 	}

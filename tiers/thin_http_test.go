@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -16,7 +18,7 @@ func thinRig(t *testing.T, divergence float64) *rig {
 	t.Helper()
 	r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: divergence, Fresh: true},
 		vllmsim.Options{LogprobsMode: "processed_logprobs", Fresh: true})
-	r.cfg.Mode, r.cfg.Sampled = ModeVerify, true
+	r.cfg.Mode, r.cfg.Sampled = plan.ModeVerify, true
 	return r
 }
 
@@ -122,14 +124,14 @@ func lawsApart(a, b map[string]float64) (tv, most float64) {
 type thinTally struct {
 	mu                                            sync.Mutex
 	seen                                          map[string]int
-	tiers                                         map[Tier]int
+	tiers                                         map[plan.Tier]int
 	answers, accepted, tested, calls, approximate int
 }
 
 // ask asks once and counts.
 func (y *thinTally) ask(t *testing.T, r *rig, f form, body string) {
-	got, rc, err := r.ask(f.kind, Auto, body)
-	if err != nil || len(rc.Checks) != 1 || rc.Plan.Scorer != ScorerIDs {
+	got, rc, err := r.ask(f.kind, plan.Auto, body)
+	if err != nil || len(rc.Checks) != 1 || rc.Plan.Scorer != plan.ScorerIDs {
 		t.Errorf("%s: %+v, %v", rc.Acceptance(), rc, err)
 		return
 	}
@@ -177,7 +179,7 @@ func TestThinningThroughTheCascadeKeepsTheTargetsLaw(t *testing.T) {
 				}
 			}
 			n := proofSize(180, 1000, 5000)
-			y := &thinTally{seen: map[string]int{}, tiers: map[Tier]int{}}
+			y := &thinTally{seen: map[string]int{}, tiers: map[plan.Tier]int{}}
 			var all sync.WaitGroup
 			for range workers {
 				all.Go(func() {
@@ -198,7 +200,7 @@ func TestThinningThroughTheCascadeKeepsTheTargetsLaw(t *testing.T) {
 			for text, p := range other {
 				drafts[text] = int(math.Round(p * float64(y.answers)))
 			}
-			if z := deviation(law, drafts, y.answers); z < 6 || y.tiers[Draft] == 0 || y.tiers[Mixed] == 0 {
+			if z := deviation(law, drafts, y.answers); z < 6 || y.tiers[plan.Draft] == 0 || y.tiers[plan.Mixed] == 0 {
 				t.Errorf("the draft's own law is off by %.1f, tiers %v: the test shows nothing", z, y.tiers)
 			}
 		})

@@ -13,85 +13,20 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/scoring"
 )
 
-// thinCards are cards of engines that allow thinning.
-func thinCards() (draft, target *probe.Card) {
-	draft, target = able(), able()
-	target.RawLogprobs, target.Processed, target.Plain, target.ScoreTop = false, true, true, 20
-	return draft, target
-}
-
-func TestWhatCannotBeVerifiedExactlyGoesToTheTargetWithItsReason(t *testing.T) {
-	const sampled = `{"model":"m","messages":[{"role":"user","content":"x"}]`
-	for _, row := range []struct {
-		name, more string
-		change     func(cfg *Config, draft, target *probe.Card)
-		want       string
-	}{
-		{"all there", ``, nil, "exact, ids, whole, by ids"},
-		{"a stream with a limit and stop strings", `,"stream":true,"temperature":0.7,"top_p":0.9,"max_tokens":10,"stop":["x"],"top_k":40`, nil, "exact, ids, whole, by ids"},
-		{"not asked for", ``, func(c *Config, _, _ *probe.Card) { c.Sampled = false }, "target:sampled"},
-		{"greedy without it", `,"temperature":0`, func(c *Config, _, _ *probe.Card) { c.Sampled = false }, "exact, ids, whole, by ids"},
-		{"a seed", `,"seed":1`, nil, "target:seed"},
-		{"penalties", `,"presence_penalty":1`, nil, "target:penalties"},
-		{"a bias", `,"logit_bias":{"1":2}`, nil, "target:penalties"},
-		{"min_tokens", `,"min_tokens":2`, nil, "target:penalties"},
-		{"a grammar", `,"response_format":{"type":"json_object"}`, nil, "target:structured"},
-		{"tools", `,"tools":[{"type":"function","function":{"name":"f"}}]`, nil, "target:tools"},
-		{"several answers", `,"n":2`, nil, "target:n"},
-		{"logprobs", `,"logprobs":true`, nil, "target:logprobs"},
-		{"ends of its own", `,"stop_token_ids":[5]`, nil, "target:sampled_fields"},
-		{"min_p", `,"min_p":0.1`, nil, "target:sampled_fields"},
-		{"special tokens shown", `,"skip_special_tokens":false`, nil, "target:sampled_fields"},
-		{"colder than engines sample", `,"temperature":0.001`, nil, "target:sampled_temperature"},
-		{"no top_p at all", `,"top_p":0`, nil, "target:sampled_temperature"},
-		{"half a top_k", `,"top_k":1.5`, nil, "target:sampled_temperature"},
-		{"a long prompt", ``, func(c *Config, _, _ *probe.Card) { c.MaxPrompt = 0 }, "target:prompt_length"},
-		{"nothing is scored", ``, func(c *Config, _, _ *probe.Card) { c.Scoring.MostTokens = 0 }, "target:sampled_score_tokens"},
-		{"another tokenizer", ``, func(_ *Config, d, _ *probe.Card) { d.Tokenizer = "u" }, "target:tokenizers_differ"},
-		{"an unknown template", ``, func(_ *Config, d, _ *probe.Card) { d.Template = "" }, "target:tokenizers_differ"},
-		{"no scores", ``, func(_ *Config, _, c *probe.Card) { c.Scoring = "" }, "target:target_without_scoring"},
-		{"SGLang", ``, func(_ *Config, _, c *probe.Card) { c.Scoring = openai.ScoreSGLang }, "target:sampled_scores"},
-		{"few alternatives in scores", ``, func(_ *Config, _, c *probe.Card) { c.ScoreTop = 5 }, "target:sampled_scores"},
-		{"few alternatives of the draft", ``, func(_ *Config, d, _ *probe.Card) { d.TopLogprobs = 5 }, "target:sampled_draft_logprobs"},
-		{"processed ones of the draft", ``, func(_ *Config, d, _ *probe.Card) { d.RawLogprobs = false }, "target:sampled_draft_logprobs"},
-		{"no continuation", ``, func(_ *Config, _, c *probe.Card) {
-			c.Missing = []probe.Missing{{What: probe.MissingContinue, Why: "x"}}
-		}, "target:sampled_continuation"},
-		{"unknown ends", ``, func(_ *Config, _, c *probe.Card) { c.EOS = nil }, "target:sampled_ends"},
-		{"another end of the draft", ``, func(_ *Config, d, _ *probe.Card) { d.EOS = []int32{2, 9} }, "target:sampled_ends"},
-		{"raw logprobs of the target", ``, func(_ *Config, _, c *probe.Card) { c.RawLogprobs, c.Processed = true, false }, "target:sampled_raw_target"},
-		{"defaults of the target", ``, func(_ *Config, _, c *probe.Card) { c.Plain = false }, "target:sampled_defaults"},
-	} {
-		cfg := Config{Mode: ModeVerify, Sampled: true, MaxPrompt: 100, Scoring: scoring.Config{MostTokens: 8192, AtOnce: 1}}
-		draft, target := thinCards()
-		if row.change != nil {
-			row.change(&cfg, draft, target)
-		}
-		if got := planned(t, cfg, Facts{Draft: draft, Target: target}, sampled+row.more+"}"); got != row.want {
-			t.Errorf("%s: %s, want %s", row.name, got, row.want)
-		}
-	}
-	for name, f := range map[string]Facts{"target_unprobed": {Draft: able()}, "draft_unprobed": {Target: able()}} {
-		cfg := Config{Mode: ModeVerify, Sampled: true, MaxPrompt: 100, Scoring: scoring.Config{MostTokens: 8192, AtOnce: 1}}
-		if got := planned(t, cfg, f, sampled+"}"); got != "target:"+name {
-			t.Errorf("%s, want target:%s", got, name)
-		}
-	}
-}
-
 func TestWithoutProcessedLogprobsSampledRequestsGoStraightToTheTarget(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: .3}, vllmsim.Options{})
-	r.cfg.Mode, r.cfg.Sampled = ModeVerify, true
+	r.cfg.Mode, r.cfg.Sampled = plan.ModeVerify, true
 	for _, f := range forms {
 		body := f.sampled("Hello there", `,"temperature":0.8,"max_tokens":30`)
-		got, rc, err := r.ask(f.kind, Auto, body)
-		if err != nil || rc.Acceptance() != "bypassed;reason=sampled_raw_target" || rc.Tier != Target || len(rc.Tries) != 1 {
+		got, rc, err := r.ask(f.kind, plan.Auto, body)
+		if err != nil || rc.Acceptance() != "bypassed;reason=sampled_raw_target" || rc.Tier != plan.Target || len(rc.Tries) != 1 {
 			t.Errorf("%s: %+v, %v", rc.Acceptance(), rc, err)
 		}
 		if want := f.alone(r, body); got.text != want.text || got.usage != want.usage {
@@ -103,7 +38,7 @@ func TestWithoutProcessedLogprobsSampledRequestsGoStraightToTheTarget(t *testing
 // TestThinnedAnswersEndAsTheTargetsDo: by their own end, a stop string or the limit, in every form.
 func TestThinnedAnswersEndAsTheTargetsDo(t *testing.T) {
 	r := thinRig(t, .3)
-	tiers, finishes, approximate := map[Tier]int{}, map[string]int{}, 0
+	tiers, finishes, approximate := map[plan.Tier]int{}, map[string]int{}, 0
 	for i, p := range prompts(proofSize(24, 100, 1000)) {
 		f := forms[i%len(forms)]
 		most := []int{5, 60, 600}[i/4%3]
@@ -112,7 +47,7 @@ func TestThinnedAnswersEndAsTheTargetsDo(t *testing.T) {
 		if stop {
 			more += `,"stop":["e","\n"]`
 		}
-		got, rc, err := r.ask(f.kind, Auto, f.sampled(p, more))
+		got, rc, err := r.ask(f.kind, plan.Auto, f.sampled(p, more))
 		switch {
 		case err != nil || !rc.Plan.Thin:
 			t.Fatalf("%q%s: %s, %+v, %v", p, more, rc.Acceptance(), rc, err)
@@ -134,7 +69,7 @@ func TestThinnedAnswersEndAsTheTargetsDo(t *testing.T) {
 		}
 	}
 	t.Logf("%v, %v, %d approximate", tiers, finishes, approximate)
-	if tiers[Draft] == 0 || tiers[Mixed] == 0 || len(finishes) < 3 {
+	if tiers[plan.Draft] == 0 || tiers[plan.Mixed] == 0 || len(finishes) < 3 {
 		t.Errorf("%v, %v: the test shows nothing", tiers, finishes)
 	}
 }
@@ -183,11 +118,11 @@ func TestAFaultWhileThinningLeavesTheAnswerToTheTarget(t *testing.T) {
 			hit := 0
 			for i, p := range prompts(12) {
 				f := forms[i%len(forms)]
-				got, rc, err := r.ask(f.kind, Auto, f.sampled(p, `,"max_tokens":40`))
+				got, rc, err := r.ask(f.kind, plan.Auto, f.sampled(p, `,"max_tokens":40`))
 				if err != nil || got.finish == "" || rc.Approximate && !strings.HasSuffix(rc.Acceptance(), ";exactness=approximate") {
 					t.Fatalf("%q (%s): %s, %v", got.text, got.finish, rc.Acceptance(), err)
 				}
-				if rc.Tier != Target {
+				if rc.Tier != plan.Target {
 					continue // no draw was needed
 				}
 				if hit++; rc.Verdict.Reason != fault.reason || fault.approximate != rc.Approximate || rc.AcceptedTokens != 0 || rc.TargetTokens != got.usage.Completion {
@@ -211,11 +146,11 @@ func TestAContinuationThatFailsLeavesTheAnswerToTheTarget(t *testing.T) {
 	hit := 0
 	for i, p := range prompts(12) {
 		f := forms[1+i%2*2] // not streamed
-		got, rc, err := r.ask(f.kind, Auto, f.sampled(p, `,"max_tokens":40`))
-		if err != nil || got.finish == "" || rc.Tier == Mixed && rc.TargetTokens > 1 {
+		got, rc, err := r.ask(f.kind, plan.Auto, f.sampled(p, `,"max_tokens":40`))
+		if err != nil || got.finish == "" || rc.Tier == plan.Mixed && rc.TargetTokens > 1 {
 			t.Fatalf("%q (%s): %s, %v", got.text, got.finish, rc.Acceptance(), err)
 		}
-		if rc.Tier == Target {
+		if rc.Tier == plan.Target {
 			if hit++; !rc.Approximate || rc.AcceptedTokens != 0 {
 				t.Errorf("%s, %+v", rc.Acceptance(), rc)
 			}
@@ -248,8 +183,8 @@ func TestADraftThatListsNoIDsIsNotThinned(t *testing.T) {
 		t.Fatal(err)
 	}
 	rt.Draft = drafts
-	got, rc, err := r.ask(openai.Chat, Auto, forms[1].sampled("Hello", `,"max_tokens":20`))
-	if want := "rejected;reason=no_verdict;score=0;mode=verify;exactness=approximate"; err != nil || rc.Tier != Target || got.text == "" || rc.Acceptance() != want {
+	got, rc, err := r.ask(openai.Chat, plan.Auto, forms[1].sampled("Hello", `,"max_tokens":20`))
+	if want := "rejected;reason=no_verdict;score=0;mode=verify;exactness=approximate"; err != nil || rc.Tier != plan.Target || got.text == "" || rc.Acceptance() != want {
 		t.Errorf("%q, %s, want %s; %v", got.text, rc.Acceptance(), want, err)
 	}
 }
@@ -259,8 +194,8 @@ func TestWithoutADraftASampledAnswerIsTheTargets(t *testing.T) {
 	if err := r.draft.SetFault(vllmsim.Fault{Status: 500}); err != nil {
 		t.Fatal(err)
 	}
-	got, rc, err := r.ask(openai.Chat, Auto, forms[1].sampled("Hello", `,"max_tokens":20`))
-	if err != nil || rc.Tier != Target || rc.Approximate || got.text == "" || rc.Acceptance() != "bypassed;reason=draft_unavailable" {
+	got, rc, err := r.ask(openai.Chat, plan.Auto, forms[1].sampled("Hello", `,"max_tokens":20`))
+	if err != nil || rc.Tier != plan.Target || rc.Approximate || got.text == "" || rc.Acceptance() != "bypassed;reason=draft_unavailable" {
 		t.Errorf("%q, %s, %v", got.text, rc.Acceptance(), err)
 	}
 }
@@ -270,11 +205,11 @@ func TestNoMoreIsScoredThanMayBe(t *testing.T) {
 	r.cfg.Scoring = scoring.Config{MostTokens: 60, AtOnce: 4, Timeout: 10 * time.Second}
 	cut := 0
 	for _, p := range prompts(12) {
-		got, rc, err := r.ask(openai.Chat, Auto, forms[1].sampled(p, `,"max_tokens":200`))
+		got, rc, err := r.ask(openai.Chat, plan.Auto, forms[1].sampled(p, `,"max_tokens":200`))
 		if err != nil || rc.Plan.Thin && len(rc.Checks) == 1 && rc.Checks[0].Tokens+rc.PromptTokens > 60 {
 			t.Fatalf("%+v, %v", rc, err)
 		}
-		if rc.Tier == Mixed && len(rc.Checks) == 1 && rc.Checks[0].Pass {
+		if rc.Tier == plan.Mixed && len(rc.Checks) == 1 && rc.Checks[0].Pass {
 			cut++
 			if got.usage.Completion <= rc.Checks[0].Tokens || rc.TargetTokens == 0 {
 				t.Errorf("%+v of %d scored tokens", got.usage, rc.Checks[0].Tokens)
@@ -320,14 +255,14 @@ func TestListedTokensAreReadInBothShapes(t *testing.T) {
 
 func TestAScoredTokenThatIsNotAmongTheLikeliestIsLeftOut(t *testing.T) {
 	var tops []string
-	for id := range thinTop {
+	for id := range plan.ThinTop {
 		tops = append(tops, fmt.Sprintf(`"%d":{"logprob":%d,"rank":%d,"decoded_token":"x"}`, 100+id, -id-1, id+1))
 	}
 	among := "{" + strings.Join(tops, ",") + "}"
 	beyond := "{" + strings.Join(append(tops, `"5":{"logprob":-30,"rank":400,"decoded_token":null}`), ",") + "}"
 	body := `{"choices":[{"prompt_logprobs":[null,` + among + `,` + beyond + `],"token_ids":[1]}]}`
 	l, err := parseScored([]byte(body), []int32{103, 5})
-	if err != nil || len(l) != 2 || len(l[0]) != thinTop || len(l[1]) != thinTop {
+	if err != nil || len(l) != 2 || len(l[0]) != plan.ThinTop || len(l[1]) != plan.ThinTop {
 		t.Fatalf("%v, %v", l, err)
 	}
 	for _, token := range l[1] {
@@ -346,7 +281,7 @@ func FuzzThinWire(f *testing.F) {
 		if l, err := parseListed(body, 1); err == nil && len(l) != 1 {
 			t.Errorf("%v", l)
 		}
-		if l, err := parseScored(body, []int32{7}); err == nil && (len(l) != 1 || len(l[0]) != thinTop) {
+		if l, err := parseScored(body, []int32{7}); err == nil && (len(l) != 1 || len(l[0]) != plan.ThinTop) {
 			t.Errorf("%v", l)
 		}
 		if draws, err := parseDraws(body); err == nil {

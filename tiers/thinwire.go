@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -31,7 +33,7 @@ func (j *job) thinBody(most int) []byte {
 		openai.Edit{Name: "min_p", Value: strconv.AppendFloat(nil, s.MinP, 'g', -1, 64)}, openai.Edit{Name: "repetition_penalty", Value: []byte("1")},
 		openai.Edit{Name: "return_token_ids", Value: []byte("true")},
 		openai.Edit{Name: "return_tokens_as_token_ids", Value: []byte("true")})
-	top := strconv.AppendInt(nil, thinTop, 10)
+	top := strconv.AppendInt(nil, plan.ThinTop, 10)
 	if r.Kind == openai.Completion {
 		edits = append(edits, openai.Edit{Name: "logprobs", Value: top})
 	} else {
@@ -42,10 +44,10 @@ func (j *job) thinBody(most int) []byte {
 
 // thinDrafting is by which law a draft for a request is drawn.
 func thinDrafting(r *openai.Request) accept.Sampling {
-	s := samplingOf(r)
-	s.MinP = thinMinP
-	if s.TopK == 0 || s.TopK > thinTopK {
-		s.TopK = thinTopK
+	s := plan.SamplingOf(r)
+	s.MinP = plan.ThinMinP
+	if s.TopK == 0 || s.TopK > plan.ThinTopK {
+		s.TopK = plan.ThinTopK
 	}
 	return s
 }
@@ -151,11 +153,11 @@ func parseScored(body []byte, ids []int32) ([][]accept.Token, error) {
 		if err := json.Unmarshal(raw, &at); err != nil {
 			return nil, fmt.Errorf("%w: place %d: %w", errListed, i, err)
 		}
-		if len(at) > thinTop {
+		if len(at) > plan.ThinTop {
 			delete(at, ids[i])
 		}
-		if len(at) != thinTop {
-			return nil, fmt.Errorf("%w: place %d: %d tokens, not %d", errListed, i, len(at), thinTop)
+		if len(at) != plan.ThinTop {
+			return nil, fmt.Errorf("%w: place %d: %d tokens, not %d", errListed, i, len(at), plan.ThinTop)
 		}
 		for id, t := range at {
 			out[i] = append(out[i], accept.Token{ID: id, Logprob: bounded(t.Logprob)})
@@ -176,7 +178,7 @@ func parseDraws(body []byte) ([]thinDraw, error) {
 	if err := json.Unmarshal(body, &a); err != nil {
 		return nil, fmt.Errorf("%w: %w", errListed, err)
 	}
-	if len(a.Choices) > thinDraws || len(a.Choices) == 0 {
+	if len(a.Choices) > plan.ThinDraws || len(a.Choices) == 0 {
 		return nil, fmt.Errorf("%w: %d draws", errListed, len(a.Choices))
 	}
 	out := make([]thinDraw, 0, len(a.Choices))

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -41,20 +43,20 @@ func TestAReceiptTellsWhenEachCallWasMadeAndOver(t *testing.T) {
 	bad.SetFault(vllmsim.Fault{Status: 500})
 	r.cascade = newTestCascade(t, Route{
 		Model: "m", Draft: testPool(t, "drafts", "small", bad.URL(), r.draft.URL()), Target: testPool(t, "targets", "big", r.target.URL()),
-		SameTokenizer: true, Config: func() Config { return r.cfg },
+		SameTokenizer: true, Config: func() plan.Config { return r.cfg },
 	})
 	roles := map[Role]int{}
 	failed := 0
 	for _, c := range []struct {
-		tier  Tier
+		tier  plan.Tier
 		body  string
-		moved func(*Config)
+		moved func(*plan.Config)
 	}{
-		{Auto, chatOf(`"stream":true`), func(c *Config) { c.Accept.Threshold = 20 }}, // every draft is rejected
-		{Auto, chatOf(`"stream":true`), func(c *Config) { c.Accept.Threshold = -20 }},
-		{Target, chatOf(), nil},
-		{Target, chatOf(`"stream":true`), nil},
-		{Auto, chatOf(`"temperature":0`), func(c *Config) { c.Mode = ModeVerify }},
+		{plan.Auto, chatOf(`"stream":true`), func(c *plan.Config) { c.Accept.Threshold = 20 }}, // every draft is rejected
+		{plan.Auto, chatOf(`"stream":true`), func(c *plan.Config) { c.Accept.Threshold = -20 }},
+		{plan.Target, chatOf(), nil},
+		{plan.Target, chatOf(`"stream":true`), nil},
+		{plan.Auto, chatOf(`"temperature":0`), func(c *plan.Config) { c.Mode = plan.ModeVerify }},
 	} {
 		r.cfg = testConfig()
 		if c.moved != nil {
@@ -94,7 +96,7 @@ func TestAnAnswerThatBreaksOffSaysSoAtItsCall(t *testing.T) {
 	r.target.SetFault(vllmsim.Fault{CutAfterBytes: 3000})
 	r.cfg.Takeover = false
 	began := time.Now()
-	_, rc, err := r.ask(openai.Chat, Target, chatOf(`"stream":true`))
+	_, rc, err := r.ask(openai.Chat, plan.Target, chatOf(`"stream":true`))
 	if err == nil {
 		t.Fatal("it was answered")
 	}
@@ -118,7 +120,7 @@ func TestEachCallOfATracedRequestIsTheSpanThatItsReceiptTells(t *testing.T) {
 		return http.DefaultTransport.RoundTrip(req)
 	})
 	c, err := New(Options{Routes: []Route{{
-		Model: "m", Draft: testPool(t, "drafts", "small", r.draft.URL()), Target: testPool(t, "targets", "big", r.target.URL()), SameTokenizer: true, Config: func() Config { return testConfig() },
+		Model: "m", Draft: testPool(t, "drafts", "small", r.draft.URL()), Target: testPool(t, "targets", "big", r.target.URL()), SameTokenizer: true, Config: func() plan.Config { return testConfig() },
 	}}, Transport: note})
 	if err != nil {
 		t.Fatal(err)

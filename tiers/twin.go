@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -15,7 +17,7 @@ import (
 // the shadow has a twin only.
 type twin struct {
 	*draft
-	trial *Trial
+	trial *plan.Trial
 	band  float64 // lower edge of the doubtful band
 
 	streams bool            // it would be released as it comes
@@ -40,11 +42,11 @@ func (j *job) newTwin() *twin {
 	if own.ask.Spans {
 		own.ask.Spans, own.ask.Header = false, untraced(own.ask.Header)
 	}
-	own.receipt = &Receipt{Route: j.receipt.Route, Began: j.cascade.now(), Plan: Plan{
-		Tier: Draft, Judged: true, Mode: ModeLenient, Whole: true, Calls: p.Calls, Scorer: p.Auditor, resume: p.resume,
+	own.receipt = &Receipt{Route: j.receipt.Route, Began: j.cascade.now(), Plan: plan.Plan{
+		Tier: plan.Draft, Judged: true, Mode: plan.ModeLenient, Whole: true, Calls: p.Calls, Scorer: p.Auditor, Resume: p.Resume,
 	}}
-	if j.cfg.Risk.Label == LabelPrefix {
-		own.receipt.Plan.Mode = ModeVerify
+	if j.cfg.Risk.Label == plan.LabelPrefix {
+		own.receipt.Plan.Mode = plan.ModeVerify
 	}
 	floor := j.trial.Floor(j.views.Own.Band)
 	own.cfg.Accept.Threshold, own.cfg.Accept.Band = accept.Nats(floor), 0

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
@@ -23,15 +25,15 @@ func TestModeVerifyGivesTheTargetsOwnGreedyAnswer(t *testing.T) {
 	for _, block := range []int{0, 1, 4, 16} {
 		t.Run(fmt.Sprintf("blocks of %d", block), func(t *testing.T) {
 			r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
-			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = ModeVerify, block, true
-			tiers := map[Tier]int{}
+			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = plan.ModeVerify, block, true
+			tiers := map[plan.Tier]int{}
 			for i, p := range prompts(12) {
 				for _, ending := range []string{`,"max_tokens":60`, `,"max_tokens":400`, `,"max_tokens":200,"stop":["the","and"]`} {
 					body := chat(p, fmt.Sprintf(`,"stream":%v,"stream_options":{"include_usage":true}%s`, i%2 == 0, ending))
 					if i%2 == 1 {
 						body = strings.Replace(body, `,"stream_options":{"include_usage":true}`, "", 1)
 					}
-					got, rc, err := r.ask(openai.Chat, Auto, body)
+					got, rc, err := r.ask(openai.Chat, plan.Auto, body)
 					if err != nil {
 						t.Fatalf("%q%s: %v", p, ending, err)
 					}
@@ -45,7 +47,7 @@ func TestModeVerifyGivesTheTargetsOwnGreedyAnswer(t *testing.T) {
 					tiers[rc.Tier]++
 				}
 			}
-			if block == 0 && (tiers[Draft] == 0 || tiers[Mixed] == 0) || block > 0 && tiers[Mixed] == 0 {
+			if block == 0 && (tiers[plan.Draft] == 0 || tiers[plan.Mixed] == 0) || block > 0 && tiers[plan.Mixed] == 0 {
 				t.Errorf("answers by tier %v: the test shows nothing", tiers)
 			}
 		})
@@ -54,19 +56,19 @@ func TestModeVerifyGivesTheTargetsOwnGreedyAnswer(t *testing.T) {
 
 func TestADoubtfulHeadIsCheckedBeforeItIsReleased(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
-	r.cfg.Head, r.cfg.Accept.Threshold, r.cfg.Accept.Band = HeadAlways, 5, 25
+	r.cfg.Head, r.cfg.Accept.Threshold, r.cfg.Accept.Band = plan.HeadAlways, 5, 25
 	seen := map[string]int{}
 	for _, p := range prompts(40) {
 		body := chat(p, `,"max_tokens":200,"stream":true`)
-		got, rc, err := r.ask(openai.Chat, Auto, body)
+		got, rc, err := r.ask(openai.Chat, plan.Auto, body)
 		if err != nil || len(rc.Checks) != 1 {
 			t.Fatalf("%q: %+v, %v", p, rc.Checks, err)
 		}
 		seen[rc.Checks[0].Reason]++
 		switch c := rc.Checks[0]; {
-		case c.Pass && (rc.Verdict.Lot != accept.LotHead || rc.Tier != Draft):
+		case c.Pass && (rc.Verdict.Lot != accept.LotHead || rc.Tier != plan.Draft):
 			t.Errorf("%q: %s from %s, lot %s", p, rc.Acceptance(), rc.Tier, rc.Verdict.Lot)
-		case c.Reason == accept.ReasonDisagrees && rc.Tier == Draft:
+		case c.Reason == accept.ReasonDisagrees && rc.Tier == plan.Draft:
 			t.Errorf("%q: refused and served: %+v", p, rc)
 		case c.Reason == accept.ReasonDisagrees && got.text != r.own(body).text && rc.AcceptedTokens > c.Kept:
 			t.Errorf("%q: %d tokens kept of the draft, %d vouched for", p, rc.AcceptedTokens, c.Kept)
@@ -79,31 +81,31 @@ func TestADoubtfulHeadIsCheckedBeforeItIsReleased(t *testing.T) {
 
 func TestADraftOfAnotherTokenizerIsScoredInTheTargetsTokens(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3, Tokenizer: "other"}, vllmsim.Options{})
-	r.cfg.Mode = ModeVerify
-	tiers := map[Tier]int{}
+	r.cfg.Mode = plan.ModeVerify
+	tiers := map[plan.Tier]int{}
 	for i, p := range prompts(24) {
 		body := chat(p, fmt.Sprintf(`,"max_tokens":300,"stream":%v`, i%2 == 0))
-		got, rc, err := r.ask(openai.Chat, Auto, body)
+		got, rc, err := r.ask(openai.Chat, plan.Auto, body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if want := r.own(body); got.text != want.text || got.finish != want.finish || rc.Plan.Scorer != ScorerText {
+		if want := r.own(body); got.text != want.text || got.finish != want.finish || rc.Plan.Scorer != plan.ScorerText {
 			t.Errorf("%q: %s, %s\n got %q\nwant %q", p, rc.Tier, rc.Plan.Scorer, got.text, want.text)
 		}
 		tiers[rc.Tier]++
 	}
-	if tiers[Draft] == 0 || tiers[Mixed] == 0 {
+	if tiers[plan.Draft] == 0 || tiers[plan.Mixed] == 0 {
 		t.Errorf("answers by tier %v: the test shows nothing", tiers)
 	}
 }
 
 func TestADraftWithoutIdsOfItsPromptIsScoredByItsText(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.1, Without: []string{"prompt_token_ids"}}, vllmsim.Options{})
-	r.cfg.Mode = ModeVerify
+	r.cfg.Mode = plan.ModeVerify
 	for i, p := range prompts(4) {
 		body := chat(p, fmt.Sprintf(`,"max_tokens":40,"stream":%v`, i%2 == 0))
-		got, rc, err := r.ask(openai.Chat, Auto, body)
-		if err != nil || rc.Plan.Scorer != ScorerText || len(rc.Checks) != 1 ||
+		got, rc, err := r.ask(openai.Chat, plan.Auto, body)
+		if err != nil || rc.Plan.Scorer != plan.ScorerText || len(rc.Checks) != 1 ||
 			rc.Checks[0].Reason != accept.ReasonStandsBy && rc.Checks[0].Reason != accept.ReasonDisagrees || got.text != r.own(body).text {
 			t.Errorf("%q: scored by %s, %+v, %v", p, rc.Plan.Scorer, rc.Checks, err)
 		}
@@ -112,23 +114,23 @@ func TestADraftWithoutIdsOfItsPromptIsScoredByItsText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := r.cascade.facts(rt, &openai.Request{}, Auto); f.thinEngines() != "sampled_draft_logprobs" {
-		t.Errorf("above temperature 0: %q", f.thinEngines())
+	if f := r.cascade.facts(rt, &openai.Request{}, plan.Auto); f.ThinEngines() != "sampled_draft_logprobs" {
+		t.Errorf("above temperature 0: %q", f.ThinEngines())
 	}
 }
 
 func TestAJudgeIsAskedAboutWholeAnswers(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.5}, vllmsim.Options{})
-	r.cfg.Mode = ModeJudge
+	r.cfg.Mode = plan.ModeJudge
 	seen := map[string]int{}
 	for _, p := range prompts(40) {
-		_, rc, err := r.ask(openai.Chat, Auto, chat(p, `,"max_tokens":300,"stream":true`))
+		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(p, `,"max_tokens":300,"stream":true`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range rc.Checks {
 			seen[c.Reason]++
-			if c.Pass != (rc.Tier == Draft) || c.Scorer != ScorerJudge {
+			if c.Pass != (rc.Tier == plan.Draft) || c.Scorer != plan.ScorerJudge {
 				t.Errorf("%+v, and the answer is from %s", c, rc.Tier)
 			}
 		}
@@ -140,30 +142,30 @@ func TestAJudgeIsAskedAboutWholeAnswers(t *testing.T) {
 
 func TestALenientModeServesOnlyWhatTheTargetStandsBy(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
-	r.cfg.Mode, r.cfg.Accept.Threshold = ModeLenient, -20
-	tiers := map[Tier]int{}
+	r.cfg.Mode, r.cfg.Accept.Threshold = plan.ModeLenient, -20
+	tiers := map[plan.Tier]int{}
 	for i, p := range prompts(40) {
-		_, rc, err := r.ask(openai.Chat, Auto, chat(p, fmt.Sprintf(`,"max_tokens":300,"stream":%v`, i%2 == 0)))
+		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(p, fmt.Sprintf(`,"max_tokens":300,"stream":%v`, i%2 == 0)))
 		if err != nil || len(rc.Checks) != 1 {
 			t.Fatalf("%+v, %v", rc.Checks, err)
 		}
-		if c := rc.Checks[0]; rc.AcceptedTokens > c.Kept || c.Pass && rc.Tier != Draft {
+		if c := rc.Checks[0]; rc.AcceptedTokens > c.Kept || c.Pass && rc.Tier != plan.Draft {
 			t.Errorf("%d tokens of the draft in the answer from %s, by %+v", rc.AcceptedTokens, rc.Tier, c)
 		}
 		tiers[rc.Tier]++
 	}
-	if tiers[Draft] == 0 || tiers[Mixed] == 0 {
+	if tiers[plan.Draft] == 0 || tiers[plan.Mixed] == 0 {
 		t.Errorf("answers by tier %v: the test shows nothing", tiers)
 	}
 }
 
 func TestALenientModeStandsByWhatTheTargetMightHaveDrawn(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{}) // the draft is the target's equal
-	r.cfg.Mode, r.cfg.Accept.Threshold = ModeLenient, -20
+	r.cfg.Mode, r.cfg.Accept.Threshold = plan.ModeLenient, -20
 	passed := 0
 	for _, p := range prompts(40) {
 		body := chat(p, `,"max_tokens":300`)
-		_, rc, err := r.ask(openai.Chat, Auto, strings.Replace(body, `"temperature":0`, `"temperature":1`, 1))
+		_, rc, err := r.ask(openai.Chat, plan.Auto, strings.Replace(body, `"temperature":0`, `"temperature":1`, 1))
 		if err != nil || len(rc.Checks) != 1 {
 			t.Fatalf("%+v, %v, %s", rc.Checks, err, rc.Verdict.Reason)
 		}
@@ -181,7 +183,7 @@ func TestScoresThatGoWrongAreNobodysTrouble(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{Restart: 1})
 			other := vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: 7, TimeScale: testScale})
-			r.cfg.Mode, r.cfg.Scoring.Timeout = ModeVerify, 50e6
+			r.cfg.Mode, r.cfg.Scoring.Timeout = plan.ModeVerify, 50e6
 			want := map[string]string{}
 			for _, p := range prompts(12) {
 				want[p] = r.own(chat(p, `,"max_tokens":100`)).text
@@ -194,7 +196,7 @@ func TestScoresThatGoWrongAreNobodysTrouble(t *testing.T) {
 			}
 			scored := 0
 			for i, p := range prompts(12) {
-				got, rc, err := r.ask(openai.Chat, Auto, chat(p, fmt.Sprintf(`,"max_tokens":100,"stream":%v`, i%2 == 0)))
+				got, rc, err := r.ask(openai.Chat, plan.Auto, chat(p, fmt.Sprintf(`,"max_tokens":100,"stream":%v`, i%2 == 0)))
 				if err != nil || got.text != want[p] {
 					t.Fatalf("%q: %q, want %q; %+v, %v", p, got.text, want[p], rc, err)
 				}
@@ -213,11 +215,11 @@ func TestScoresThatGoWrongAreNobodysTrouble(t *testing.T) {
 
 func TestSGLangScoresFromItsCacheSoThatBlocksAreWorthIt(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{SGLang: true})
-	r.cfg.Mode, r.cfg.Block = ModeVerify, 8
+	r.cfg.Mode, r.cfg.Block = plan.ModeVerify, 8
 	rounds := 0
 	for i, p := range prompts(12) {
 		body := chat(p, fmt.Sprintf(`,"max_tokens":100,"stream":%v`, i%2 == 0))
-		got, rc, err := r.ask(openai.Chat, Auto, body)
+		got, rc, err := r.ask(openai.Chat, plan.Auto, body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -236,12 +238,12 @@ func TestSGLangScoresFromItsCacheSoThatBlocksAreWorthIt(t *testing.T) {
 
 func TestBlocksAreRefusedWhereEachWouldCostThePromptAgain(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, vllmsim.Options{})
-	r.cfg.Mode, r.cfg.Block = ModeVerify, 8
+	r.cfg.Mode, r.cfg.Block = plan.ModeVerify, 8
 	rt, err := r.cascade.Route("m")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rc, err := r.ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":100`))
+	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":100`))
 	if err != nil || rc.Plan.Block != 0 || rc.Plan.Ask != accept.AskExact || r.cascade.BlocksRefused(rt) == "" {
 		t.Errorf("blocks of %d, %q, %v", rc.Plan.Block, r.cascade.BlocksRefused(rt), err)
 	}
@@ -254,14 +256,14 @@ func TestAModeThatTheEnginesDoNotAllowIsRefusedWithAReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range other.cascade.Modes(rt) {
-		if want := map[Mode]string{ModeVerify: "tokenizers_differ"}[s.Mode]; s.Lacks != want {
+		if want := map[plan.Mode]string{plan.ModeVerify: "tokenizers_differ"}[s.Mode]; s.Lacks != want {
 			t.Errorf("with another tokenizer, mode %s lacks %q (%s), want %q", s.Mode, s.Lacks, s.Why, want)
 		}
 	}
-	for without, want := range map[string]map[Mode]string{
-		"prompt_logprobs": {ModeVerify: "target_without_scoring", ModeLenient: "", ModeJudge: ""},
-		"logprobs":        {ModeJudge: "target_without_logprobs", ModeLenient: "", ModeVerify: ""},
-		"":                {ModeVerify: "", ModeLenient: "", ModeJudge: ""},
+	for without, want := range map[string]map[plan.Mode]string{
+		"prompt_logprobs": {plan.ModeVerify: "target_without_scoring", plan.ModeLenient: "", plan.ModeJudge: ""},
+		"logprobs":        {plan.ModeJudge: "target_without_logprobs", plan.ModeLenient: "", plan.ModeVerify: ""},
+		"":                {plan.ModeVerify: "", plan.ModeLenient: "", plan.ModeJudge: ""},
 	} {
 		var lacks []string
 		if without != "" {
@@ -281,8 +283,8 @@ func TestAModeThatTheEnginesDoNotAllowIsRefusedWithAReason(t *testing.T) {
 				continue
 			}
 			r.cfg.Mode = s.Mode
-			_, rc, err := r.ask(openai.Chat, Auto, chat("Hello", `,"max_tokens":20`))
-			if err != nil || reason != "" && (rc.Tier != Target || rc.Plan.Reason != reason) || reason == "" && !rc.Plan.Judged {
+			_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":20`))
+			if err != nil || reason != "" && (rc.Tier != plan.Target || rc.Plan.Reason != reason) || reason == "" && !rc.Plan.Judged {
 				t.Errorf("without %q: mode %s: from %s, %q, %v", without, s.Mode, rc.Tier, rc.Plan.Reason, err)
 			}
 		}

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
@@ -13,7 +15,7 @@ import (
 // TestAWarmUpCountsAsServedWhatTheTargetDidNotVerify has whole answers, of which the target verifies the doubtful ones.
 func TestAWarmUpCountsAsServedWhatTheTargetDidNotVerify(t *testing.T) {
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.2}, vllmsim.Options{})
-	r.cfg.Risk.Warmup, r.cfg.Risk.WarmupFor, r.cfg.Head = true, time.Hour, HeadAlways
+	r.cfg.Risk.Warmup, r.cfg.Risk.WarmupFor, r.cfg.Head = true, time.Hour, plan.HeadAlways
 	r.cfg.Risk.Rule.Eps, n.rule.Eps = 0.05, 0.05 // so few audits say nothing of that
 	r.cfg.Takeover, r.cfg.Accept.Band = false, 0.3
 	for i := range 16 { // as scores of such drafts are
@@ -21,11 +23,11 @@ func TestAWarmUpCountsAsServedWhatTheTargetDidNotVerify(t *testing.T) {
 	}
 	lots := map[accept.Lot]int{}
 	for i := range 60 {
-		_, rc, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":40`))
+		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":40`))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if rc.Tier == Draft && rc.Verdict.Accept {
+		if rc.Tier == plan.Draft && rc.Verdict.Accept {
 			lots[rc.Verdict.Lot]++
 		}
 	}

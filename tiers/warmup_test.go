@@ -5,15 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -26,7 +26,7 @@ func warmRig(t *testing.T, draft vllmsim.Options, grid risk.Grid) (*rig, *notebo
 	r.cfg.Risk.Warmup, r.cfg.Risk.WarmupFor = true, time.Hour
 	n.rule.Eps, n.rule.Delta = 0.45, 1e-100 // so that it goes on
 	r.cfg.Risk.Rule = n.rule
-	if _, rc, err := r.ask(openai.Chat, Auto, chat("the first", `,"max_tokens":20`)); err != nil || rc.Tier != Target || rc.Trial.Warmup {
+	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("the first", `,"max_tokens":20`)); err != nil || rc.Tier != plan.Target || rc.Trial.Warmup {
 		t.Fatalf("before the warm-up is known to have begun: %s from %s, %v", rc.Acceptance(), rc.Tier, err)
 	}
 	r.rests(t)
@@ -38,7 +38,7 @@ func (n *notebook) warmth() (w risk.Warmup, booked int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for k, s := range n.states {
-		if k.Lot == lotConfidence {
+		if k.Lot == plan.LotConfidence {
 			w = s.Warmup
 		}
 	}
@@ -46,11 +46,11 @@ func (n *notebook) warmth() (w risk.Warmup, booked int) {
 }
 
 func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
-	for what, change := range map[string]func(*Config){
-		"streams":               func(*Config) {},
-		"nothing is taken over": func(c *Config) { c.Takeover = false },
-		"answers are checked":   func(c *Config) { c.Head, c.Accept.Band = HeadAlways, 1 },
-		"without logprobs":      func(c *Config) { c.Unscored = UnscoredAccept },
+	for what, change := range map[string]func(*plan.Config){
+		"streams":               func(*plan.Config) {},
+		"nothing is taken over": func(c *plan.Config) { c.Takeover = false },
+		"answers are checked":   func(c *plan.Config) { c.Head, c.Accept.Band = plan.HeadAlways, 1 },
+		"without logprobs":      func(c *plan.Config) { c.Unscored = plan.UnscoredAccept },
 	} {
 		t.Run(what, func(t *testing.T) {
 			r, n := warmRig(t, vllmsim.Options{Seed: 7, Divergence: 0.3}, risk.Grid{0.31, 0.3, 0.2, 0.1, -1})
@@ -90,7 +90,7 @@ func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 					}
 				default:
 					refused++
-					if rc.Tier == Draft || after != booked || now.Served != was.Served || marked {
+					if rc.Tier == plan.Draft || after != booked || now.Served != was.Served || marked {
 						t.Errorf("%s from %s: %d audits, %d served", rc.Acceptance(), rc.Tier, after-booked, now.Served-was.Served)
 					}
 				}
@@ -106,7 +106,7 @@ func TestAWarmupServesNothingWhereItMustNot(t *testing.T) {
 	r, n := warmRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, everything)
 	for what, change := range map[string]func(*rig, *notebook){
 		"the setting is shadow":        func(r *rig, _ *notebook) { r.cfg.Risk.Warmup = false },
-		"mode shadow":                  func(r *rig, _ *notebook) { r.cfg.Mode = ModeShadow },
+		"mode shadow":                  func(r *rig, _ *notebook) { r.cfg.Mode = plan.ModeShadow },
 		"its time is over":             func(r *rig, _ *notebook) { r.cfg.Risk.WarmupFor = 0 },
 		"nothing is audited":           func(r *rig, _ *notebook) { r.cfg.Risk.AtOnce = 0 },
 		"it was wrong":                 func(_ *rig, n *notebook) { n.ends(risk.WarmupWrong) },
@@ -118,8 +118,8 @@ func TestAWarmupServesNothingWhereItMustNot(t *testing.T) {
 			defer func() { r.cfg = cfg; n.ends(risk.WarmupRuns) }()
 			change(r, n)
 			for i := range 3 {
-				_, rc, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint(what, i), `,"max_tokens":24`))
-				if err != nil || rc.Tier != Target || OfWarmup(rc.Acceptance()) {
+				_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint(what, i), `,"max_tokens":24`))
+				if err != nil || rc.Tier != plan.Target || OfWarmup(rc.Acceptance()) {
 					t.Errorf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
 				}
 			}
@@ -129,7 +129,7 @@ func TestAWarmupServesNothingWhereItMustNot(t *testing.T) {
 			}
 		})
 	}
-	if _, rc, err := r.ask(openai.Chat, Auto, chat("the last", `,"max_tokens":24`)); err != nil || !OfWarmup(rc.Acceptance()) {
+	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("the last", `,"max_tokens":24`)); err != nil || !OfWarmup(rc.Acceptance()) {
 		t.Errorf("where it may: %s, %v", rc.Acceptance(), err)
 	}
 }
@@ -142,15 +142,15 @@ func TestAWarmupThatLacksOutcomesGetsThemFromDraftsInTheShadow(t *testing.T) {
 		s.Warmup.Served = 50 // of which no audit was booked
 	}
 	n.mu.Unlock()
-	_, rc, err := r.ask(openai.Chat, Auto, chat("while outcomes are lacking", `,"max_tokens":24`))
-	if err != nil || rc.Tier != Target || OfWarmup(rc.Acceptance()) {
+	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("while outcomes are lacking", `,"max_tokens":24`))
+	if err != nil || rc.Tier != plan.Target || OfWarmup(rc.Acceptance()) {
 		t.Fatalf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
 	}
 	r.rests(t)
 	if w, booked := n.warmth(); booked != 1 || w.Served != 50 || !w.Measured() {
 		t.Fatalf("%d audits: %+v", booked, w)
 	}
-	if _, rc, err := r.ask(openai.Chat, Auto, chat("after an outcome", `,"max_tokens":24`)); err != nil || !OfWarmup(rc.Acceptance()) {
+	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("after an outcome", `,"max_tokens":24`)); err != nil || !OfWarmup(rc.Acceptance()) {
 		t.Errorf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
 	}
 }
@@ -198,7 +198,7 @@ func TestUnderPressureADraftOfAWarmupIsToldAsPressed(t *testing.T) {
 			t.Fatal(err)
 		}
 		rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "test", Spared: true, Class: 1}, &collector{})
-		if err != nil || rc.Tier != Draft || !Pressed(rc.Acceptance()) || OfWarmup(rc.Acceptance()) || rc.Verdict.Lot != accept.LotPressed {
+		if err != nil || rc.Tier != plan.Draft || !Pressed(rc.Acceptance()) || OfWarmup(rc.Acceptance()) || rc.Verdict.Lot != accept.LotPressed {
 			t.Errorf("%s from %s, lot %s, %v", rc.Acceptance(), rc.Tier, rc.Verdict.Lot, err)
 		}
 	}
@@ -213,13 +213,13 @@ func TestAnswersWithAShapeThatAWarmupServesAreAudited(t *testing.T) {
 	served := 0
 	for i := range 12 {
 		was, booked := n.warmth()
-		_, rc, err := r.ask(openai.Chat, Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":60,"response_format":{"type":"json_object"}`))
+		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":60,"response_format":{"type":"json_object"}`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.rests(t)
 		now, after := n.warmth()
-		if is := rc.Tier == Draft; is {
+		if is := rc.Tier == plan.Draft; is {
 			served++
 		} else if now.Served != was.Served {
 			t.Errorf("%s from %s is served", rc.Acceptance(), rc.Tier)
@@ -231,117 +231,16 @@ func TestAnswersWithAShapeThatAWarmupServesAreAudited(t *testing.T) {
 	t.Logf("%d of 12 answers with a shape were served", served)
 }
 
-func TestTryInAWarmup(t *testing.T) {
-	now := time.Unix(1000, 0)
-	early := risk.View{Cautious: 1e9, Threshold: 1e9, Floor: -1e9, Band: 1e9, Seen: now, Warmup: risk.Warmup{Began: now.UnixMicro() - 1}}
-	known := early
-	known.Cautious, known.Version, known.Hi, known.Floor, known.Band = 0.4, 1, 3, 0.4, -2
-	with := func(v risk.View, change func(*risk.View)) risk.View { change(&v); return v }
-	certified := risk.View{Version: 1, Op: 5, Hi: 8, Threshold: 0.3, Floor: 0, Band: -2, Seen: now}
-	drafted := Plan{Tier: Draft, Judged: true, Mode: ModeRisk, Auditor: ScorerIDs}
-	for _, tc := range []struct {
-		what      string
-		plan      Plan
-		own       risk.View
-		route     risk.View
-		change    func(*Config)
-		dice      float64
-		warmup    bool
-		waits     bool // for outcomes
-		threshold accept.Nats
-		audited   bool
-	}{
-		{what: "by the prior", own: early, warmup: true, threshold: cautiousScore, audited: true},
-		{what: "by the best third", own: known, warmup: true, threshold: 0.4, audited: true},
-		{what: "no audit is to be had", own: known, dice: 1, warmup: true, threshold: 0.4},
-		{what: "by a calibrated score of which nothing is known", own: early, change: func(c *Config) { c.Risk.Map = 1 }, threshold: 1e9, audited: true},
-		{what: "by a calibrated score", own: known, change: func(c *Config) { c.Risk.Map = 1 }, warmup: true, threshold: 0.4, audited: true},
-		{what: "the evidence is not known", own: with(known, func(v *risk.View) { v.Seen = time.Time{} }), threshold: 1e9, audited: true},
-		{what: "the evidence is too old", own: with(known, func(v *risk.View) { v.Seen = now.Add(-time.Minute - 1) }), threshold: 1e9, audited: true},
-		{what: "it is as old as it may be", own: with(known, func(v *risk.View) { v.Seen = now.Add(-time.Minute) }), warmup: true, threshold: 0.4, audited: true},
-		{what: "it has not begun", own: with(known, func(v *risk.View) { v.Warmup.Began = 0 }), threshold: 1e9, audited: true},
-		{what: "it has not begun, and this is the first request", own: with(known, func(v *risk.View) { v.Warmup.Began, v.New = 0, true }), warmup: true, threshold: 0.4, audited: true},
-		{what: "fifty were served, and no audit has an outcome", own: with(known, func(v *risk.View) { v.Warmup.Served = 50 }), warmup: true, waits: true, threshold: 0.4, audited: true},
-		{what: "too few audits have an outcome, and the dice say no", own: with(known, func(v *risk.View) { v.Warmup.Served = 50 }), dice: .9, warmup: true, waits: true, threshold: 0.4},
-		{what: "as many were served as outcomes allow", own: with(known, func(v *risk.View) { v.Warmup.Served, v.Warmup.Audits = 69, 1 }), warmup: true, threshold: 0.4, audited: true},
-		{what: "it has ended", own: with(known, func(v *risk.View) { v.Warmup.Ended = risk.WarmupWrong }), threshold: 1e9, audited: true},
-		{what: "infeasible", own: with(known, func(v *risk.View) { v.Infeasible = true }), threshold: 1e9, audited: true},
-		{what: "the guard has shut it out", plan: Plan{Tier: Target, Reason: economy.NoSaving, Auditor: ScorerIDs}, own: known, threshold: 1e9, audited: true},
-		{what: "the guard has, and the dice say no", plan: Plan{Tier: Target, Reason: economy.NoSaving, Auditor: ScorerIDs}, own: known, dice: .9, threshold: 1e9},
-		{what: "the route's threshold is certified", own: known, route: certified, change: func(c *Config) { c.Risk.Inherit = true }, threshold: 0.3, audited: true},
-		{what: "certified", own: certified, threshold: 0.3, audited: true},
-	} {
-		t.Run(tc.what, func(t *testing.T) {
-			cfg := testConfig()
-			cfg.Mode = ModeRisk
-			cfg.Risk = Risk{AtOnce: 4, Warmup: true, WarmupFor: time.Hour, Stale: 24 * time.Hour, Rates: risk.Rates{Serving: .05, ColdShare: .5, ColdPerMinute: 1e9, Explore: .02}}
-			if tc.change != nil {
-				tc.change(&cfg)
-			}
-			if tc.plan.Tier == "" {
-				tc.plan = drafted
-			}
-			v := Views{Own: tc.own, Route: tc.route, Now: now}
-			p, got, trial := tc.plan.Try(cfg, Kind{}, v, tc.dice)
-			if trial.Warmup != tc.warmup || got.Accept.Threshold != tc.threshold || trial.Audited() != tc.audited {
-				t.Errorf("%+v by %g: %+v", trial, got.Accept.Threshold, p)
-			}
-			if tc.waits && trial.Shadow != tc.audited {
-				t.Errorf("in the shadow: %v", trial.Shadow)
-			}
-			if serves := tc.warmup && !tc.waits || tc.own.Serves() || tc.route.Serves(); (p.Tier == Draft) != serves || p.Judged != serves {
-				t.Errorf("%+v", p)
-			}
-			if tc.warmup && trial.Floor(0) > trial.Cautious && tc.audited {
-				t.Errorf("what is served is not audited: floor %g", trial.Floor(0))
-			}
-		})
-	}
-}
-
-func TestTheFirstTimeOfAKindSparesTheBudgetOnlyWhileTheTargetIsIdle(t *testing.T) {
-	now := time.Unix(1000, 0)
-	r := Risk{WarmupFor: time.Hour, Rates: risk.Rates{Serving: .05, Boost: 4, ColdShare: .5, ColdPerMinute: 1, Explore: .02}}
-	early := Views{Own: risk.View{Version: 1, Hi: 3}, PerMinute: 1000, Now: now}
-	usual := r.Rates.Of(early.Own, early.PerMinute)
-	for what, tc := range map[string]struct {
-		change func(*Views)
-		load   float64
-		spare  bool
-		audits float64 // share of the drafts
-	}{
-		"idle":             {func(*Views) {}, .5, true, .5},
-		"busy":             {func(*Views) {}, .51, false, usual},
-		"unknown":          {func(*Views) {}, math.NaN(), false, usual},
-		"over":             {func(v *Views) { v.Own.Warmup.Began = now.Add(-time.Hour).UnixMicro() }, 0, false, usual},
-		"ended":            {func(v *Views) { v.Own.Warmup = risk.Warmup{Began: 1, Ended: risk.WarmupWrong} }, 0, true, .5},
-		"certified":        {func(v *Views) { v.Own.Op, v.Own.Warmup = 1, risk.Warmup{Began: 1, Ended: risk.WarmupCertified} }, 0, true, .2},
-		"all is certified": {func(v *Views) { v.Own.Op, v.Own.Warmup = 3, risk.Warmup{Began: 1, Ended: risk.WarmupCertified} }, 0, false, .05},
-		"infeasible": {func(v *Views) {
-			v.Own.Infeasible, v.Own.Warmup = true, risk.Warmup{Began: 1, Ended: risk.WarmupInfeasible}
-		}, 0, false, .02},
-		"certified by an import": {func(v *Views) { v.Own.Op, v.Own.Warmup.Ended = 1, risk.WarmupCertified }, 0, false, .05},
-	} {
-		v := early
-		tc.change(&v)
-		v = v.Under(&r, tc.load)
-		kind, _ := v.rates(&r, v.Own, false)
-		if v.Spare != tc.spare || math.Abs(kind-tc.audits) > 1e-9 {
-			t.Errorf("%s: spare %v, %g of the drafts", what, v.Spare, kind)
-		}
-	}
-}
-
 func TestTheObjectOfAnAnswerSaysWarmupOnlyOfOne(t *testing.T) {
 	for what, tc := range map[string]struct {
 		rc   Receipt
 		word bool
 	}{
-		"served by it":           {Receipt{Trial: &Trial{Warmup: true}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Lot: accept.LotWarmup}}, true},
-		"refused by it":          {Receipt{Trial: &Trial{Warmup: true}, Verdict: accept.Verdict{Reason: "low_score"}}, true},
-		"verified by the target": {Receipt{Trial: &Trial{Warmup: true}, Verdict: accept.Verdict{Accept: true, Reason: "target_agrees", Lot: accept.LotWhole}}, false},
-		"certified":              {Receipt{Trial: &Trial{}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Lot: accept.LotConfidence}}, false},
-		"not judged":             {Receipt{Trial: &Trial{Warmup: true}, Plan: Plan{Reason: "draft_full"}}, false},
+		"served by it":           {Receipt{Trial: &plan.Trial{Warmup: true}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Lot: accept.LotWarmup}}, true},
+		"refused by it":          {Receipt{Trial: &plan.Trial{Warmup: true}, Verdict: accept.Verdict{Reason: "low_score"}}, true},
+		"verified by the target": {Receipt{Trial: &plan.Trial{Warmup: true}, Verdict: accept.Verdict{Accept: true, Reason: "target_agrees", Lot: accept.LotWhole}}, false},
+		"certified":              {Receipt{Trial: &plan.Trial{}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Lot: accept.LotConfidence}}, false},
+		"not judged":             {Receipt{Trial: &plan.Trial{Warmup: true}, Plan: plan.Plan{Reason: "draft_full"}}, false},
 	} {
 		var object struct{ Phase string }
 		if err := json.Unmarshal(tc.rc.extra(), &object); err != nil {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -55,7 +57,7 @@ func (j *job) wholeCall(p *pool.Pool, firstByte time.Duration, more ...openai.Ed
 	}
 	k.made = func() *openai.Usage { return &a.Usage }
 	k.turn.Now, k.demand.Whole = true, true
-	k.firstByte = j.cfg.Timeouts.whole(j.firstByte(firstByte), r)
+	k.firstByte = j.cfg.Timeouts.Whole(j.firstByte(firstByte), r)
 	return k, a
 }
 
@@ -116,7 +118,7 @@ func (j *job) misshapen(text []byte) string {
 // giveWhole sends a draft that came in one piece, in the client's shape.
 func (j *job) giveWhole(a *openai.DraftAnswer) error {
 	rc, r := j.receipt, j.ask.Request
-	rc.Tier, rc.Finish, rc.PromptTokens, rc.AcceptedTokens = Draft, a.Finish, a.Usage.Prompt, a.Usage.Completion
+	rc.Tier, rc.Finish, rc.PromptTokens, rc.AcceptedTokens = plan.Draft, a.Finish, a.Usage.Prompt, a.Usage.Completion
 	framer := openai.NewFramer(r.Kind, j.ask.ID, j.route.Model, j.cascade.now().Unix())
 	whole := a.Whole(r.Kind)
 	body := framer.Whole(nil, whole, rc.extra())

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -42,7 +44,7 @@ func TestAnAnswerIsWholeWhenAllItsChoicesHaveFinished(t *testing.T) {
 				say(w, openai.Done)
 			})
 			for _, asked := range []string{`"prompt":["a","b"]`, `"prompt":[[1],[2]]`, `"prompt":"a","n":2`} {
-				got, rc, err := scriptedRig(t, backend.URL, backend.URL).ask(openai.Completion, Target,
+				got, rc, err := scriptedRig(t, backend.URL, backend.URL).ask(openai.Completion, plan.Target,
 					`{"model":"m",`+asked+`,"stream":true,"stream_options":{"include_usage":true}}`)
 				if broken := (*BrokenError)(nil); tc.tokens == 0 && !errors.As(err, &broken) && !isFailure(err) {
 					t.Errorf("%s: told as whole: done %v, %+v; %v", asked, got.done, rc, err)
@@ -66,7 +68,7 @@ func TestAJSONAnswerWithAChoiceThatWasAbortedIsNotServed(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"choices":[{"index":0,"text":"a","finish_reason":"abort"},{"index":1,"text":"b","finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":2}}`))
 	})
-	_, _, err := scriptedRig(t, backend.URL, backend.URL).ask(openai.Completion, Target, `{"model":"m","prompt":["a","b"]}`)
+	_, _, err := scriptedRig(t, backend.URL, backend.URL).ask(openai.Completion, plan.Target, `{"model":"m","prompt":["a","b"]}`)
 	if f, ok := errors.AsType[*Failure](err); !ok || f.Kind != Aborted {
 		t.Errorf("an answer with an aborted choice: %v", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -29,10 +31,10 @@ func TestADraftThatCallsToolsIsTheAnswerIfItsCallsAreSound(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%d: %v", i, err)
 			}
-			if rc.Tier == Draft && rc.Finish == "tool_calls" {
+			if rc.Tier == plan.Draft && rc.Finish == "tool_calls" {
 				calls++
 			}
-			if rc.Tier != Draft && rc.Verdict.Accept {
+			if rc.Tier != plan.Draft && rc.Verdict.Accept {
 				t.Errorf("%d: accepted, and from %s", i, rc.Tier)
 			}
 			if !stream {
@@ -65,8 +67,8 @@ func TestCallsThatAreNotOfTheSchemaGoToTheTarget(t *testing.T) {
 	r := newRig(t, 5, 0.05, true)
 	r.cfg.Accept.Threshold = -20
 	for _, p := range prompts(6) {
-		_, rc, err := r.ask(openai.Chat, Auto, chat(p, never+`,"tool_choice":"required","max_tokens":300`))
-		if err != nil || rc.Tier != Target || rc.Verdict.Accept || rc.Verdict.Reason == "" {
+		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(p, never+`,"tool_choice":"required","max_tokens":300`))
+		if err != nil || rc.Tier != plan.Target || rc.Verdict.Accept || rc.Verdict.Reason == "" {
 			t.Errorf("from %s: %+v, %v", rc.Tier, rc.Verdict, err)
 		}
 	}
@@ -74,16 +76,16 @@ func TestCallsThatAreNotOfTheSchemaGoToTheTarget(t *testing.T) {
 
 func TestDraftsWithToolsAreScoredAsAWhole(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 5, Divergence: 0.1}, vllmsim.Options{})
-	r.cfg.Mode, r.cfg.Accept.Threshold = ModeLenient, -20
-	seen := map[Tier]int{}
+	r.cfg.Mode, r.cfg.Accept.Threshold = plan.ModeLenient, -20
+	seen := map[plan.Tier]int{}
 	for _, p := range prompts(16) {
-		_, rc, err := r.ask(openai.Chat, Auto, chat(p, weather+`,"max_tokens":300,"stream":true`))
-		if err != nil || rc.Tier == Draft && (len(rc.Checks) != 1 || !rc.Checks[0].Pass) {
+		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(p, weather+`,"max_tokens":300,"stream":true`))
+		if err != nil || rc.Tier == plan.Draft && (len(rc.Checks) != 1 || !rc.Checks[0].Pass) {
 			t.Fatalf("%+v, %v", rc, err)
 		}
 		seen[rc.Tier]++
 	}
-	if seen[Draft] == 0 {
+	if seen[plan.Draft] == 0 {
 		t.Errorf("answers by tier %v: the test shows nothing", seen)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
@@ -15,8 +17,8 @@ import (
 
 // makeEvidence keeps what audits have shown, together with the other replicas.
 func (r *replica) makeEvidence() {
-	config := func(route string) *tiers.Config { return &r.settings.Snapshot().Route(route).Tiers }
-	of := func(route string) *tiers.Risk { return &config(route).Risk }
+	config := func(route string) *plan.Config { return &r.settings.Snapshot().Route(route).Tiers }
+	of := func(route string) *plan.Risk { return &config(route).Risk }
 	r.evidence = evidence.New(evidence.Options{
 		Redis: r.redis, Logger: r.log, Registerer: r.registerer,
 		Rule:        func(route string) risk.Rule { return of(route).Rule },

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/tiers"
@@ -37,7 +39,7 @@ func (r *replica) makeProber() error {
 			return !open && p.Load() < r.settings.Snapshot().Global().Admission.Low
 		}
 		if p.Priorities() {
-			late := tiers.EnginePriority(0)
+			late := plan.EnginePriority(0)
 			asked.Priority = &late
 		}
 		o.Pools = append(o.Pools, asked)
@@ -122,7 +124,7 @@ func (r *replica) drafting() []gateway.DraftView {
 }
 
 // usualShape is a chat as the mode in force takes it.
-func usualShape(cfg tiers.Config) economy.Shape {
-	whole := cfg.Mode != tiers.ModeConfidence
+func usualShape(cfg plan.Config) economy.Shape {
+	whole := cfg.Mode != plan.ModeConfidence
 	return economy.Shape{Prompt: usualRequests[0].prompt, Held: cfg.HoldbackTokens, Whole: whole, Scored: whole}
 }

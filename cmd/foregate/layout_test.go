@@ -19,11 +19,11 @@ const module = "github.com/foregate/foregate/"
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
 	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/secrets", "gateway/settings", "gateway/tracing",
-		"tiers", "tiers/choose", "tiers/economy", "tiers/fields", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk", "breaker", "cache", "panics", "loadtest/vllmsim"},
+		"tiers", "tiers/choose", "tiers/economy", "tiers/plan", "tiers/fields", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk", "breaker", "cache", "panics", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality", "loadtest/replay"},
 
-	"gateway":           {"gateway/conns", "gateway/identity", "gateway/admission", "gateway/limits", "gateway/lookup", "gateway/operator", "gateway/peer", "gateway/slowdown", "gateway/upload", "cache", "tiers", "tiers/openai", "tiers/pool", "panics"},
+	"gateway":           {"gateway/conns", "gateway/identity", "gateway/admission", "gateway/limits", "gateway/lookup", "gateway/operator", "gateway/peer", "gateway/slowdown", "gateway/upload", "cache", "tiers", "tiers/openai", "tiers/plan", "tiers/pool", "panics"},
 	"gateway/admission": {"gateway/identity", "tiers/pool", "panics"},
 	"gateway/config":    {"tiers/fields"},
 	"gateway/conns":     {"gateway/peer"},
@@ -37,11 +37,11 @@ var arrows = map[string][]string{
 	"gateway/secrets":   {},
 	"gateway/slowdown":  {},
 	"gateway/upload":    {},
-	"gateway/settings":  {"gateway/admission", "tiers", "tiers/accept", "tiers/choose", "tiers/pressure", "breaker", "cache"},
+	"gateway/settings":  {"gateway/admission", "tiers", "tiers/plan", "tiers/accept", "tiers/choose", "tiers/pressure", "breaker", "cache"},
 
 	"gateway/tracing": {"gateway", "tiers"},
 
-	"tiers":           {"tiers/accept", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/scoring", "tiers/schema", "recent"},
+	"tiers":           {"tiers/accept", "tiers/economy", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/scoring", "tiers/schema", "recent"},
 	"tiers/accept":    {},
 	"tiers/calibrate": {"tiers/accept"},
 	"tiers/evidence":  {"tiers/risk"},
@@ -53,6 +53,7 @@ var arrows = map[string][]string{
 	"tiers/kvevents":  {"panics"},
 	"tiers/fields":    {},
 	"tiers/openai":    {"tiers/fields"},
+	"tiers/plan":      {"tiers/accept", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/scoring"},
 	"tiers/pool":      {"tiers/choose", "tiers/discover", "tiers/prefix", "tiers/pressure", "panics"},
 	"tiers/prefix":    {},
 	"tiers/probe":     {"tiers/openai", "panics"},
@@ -72,7 +73,7 @@ var arrows = map[string][]string{
 	"loadtest/quality": {"loadtest", "loadtest/vllmsim", "tiers/accept"},
 	"loadtest/replay":  {"gateway/settings", "tiers/accept"}, // the gateway by its receipts only
 	"loadtest/virtual": {"loadtest", "loadtest/quality", "loadtest/vllmsim", "cache", "gateway/admission", "gateway/identity", "gateway/settings",
-		"tiers", "tiers/accept", "tiers/choose", "tiers/economy", "tiers/openai", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/risk", "tiers/scoring"}, // the gateway's pure decisions only
+		"tiers", "tiers/accept", "tiers/choose", "tiers/economy", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/risk", "tiers/scoring"}, // the gateway's pure decisions only
 	"loadtest/vllmsim": {},
 
 	"deploy/grafana/make": {}, // dashboards; a test here asks a gateway whether it has their metrics

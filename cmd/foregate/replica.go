@@ -5,6 +5,8 @@ import (
 	"net"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
@@ -172,7 +174,7 @@ func (r *replica) makeCascade() (*tiers.Cascade, error) {
 	for _, def := range r.file.Routes {
 		routes = append(routes, tiers.Route{
 			Model: def.Model, Draft: r.pools[def.Draft], Target: r.pools[def.Target], SameTokenizer: def.SameTokenizer,
-			Config: func() tiers.Config { return r.settings.Snapshot().Route(def.Model).Tiers },
+			Config: func() plan.Config { return r.settings.Snapshot().Route(def.Model).Tiers },
 			Prices: routePrices(r.file, def, r.pools),
 		})
 	}

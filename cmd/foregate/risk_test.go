@@ -9,9 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -127,7 +128,7 @@ func TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &riskSource{now: time.Now, config: func(string) *tiers.Config { return &tiers.Config{Risk: tiers.Risk{Inherit: true}} }}
+	s := &riskSource{now: time.Now, config: func(string) *plan.Config { return &plan.Config{Risk: plan.Risk{Inherit: true}} }}
 	if got := s.inherited(known); got["chat"] != 2 {
 		t.Errorf("got %v", got)
 	}

@@ -7,11 +7,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -45,8 +46,8 @@ func (s *riskSource) viewOfOnly(t *testing.T) *gateway.RiskView {
 }
 
 // configured is a source whose routes have a configuration.
-func (a *audits) configured(c *tiers.Config) *riskSource {
-	return &riskSource{book: a.book, config: func(string) *tiers.Config { return c }, now: time.Now}
+func (a *audits) configured(c *plan.Config) *riskSource {
+	return &riskSource{book: a.book, config: func(string) *plan.Config { return c }, now: time.Now}
 }
 
 func TestAWarmUpSaysWhatItServedAndHowLongTheRestTakes(t *testing.T) {
@@ -98,10 +99,10 @@ func TestAWarmUpThatLacksOutcomesSaysThatNothingIsServed(t *testing.T) {
 }
 
 func TestAWarmUpInShadowSaysThatNothingIsServed(t *testing.T) {
-	for name, change := range map[string]func(c *tiers.Config){
-		"the setting":        func(c *tiers.Config) { c.Risk.Warmup = false },
-		"the mode":           func(c *tiers.Config) { c.Mode = tiers.ModeShadow },
-		"a calibrated score": func(c *tiers.Config) { c.Risk.Map = 3 },
+	for name, change := range map[string]func(c *plan.Config){
+		"the setting":        func(c *plan.Config) { c.Risk.Warmup = false },
+		"the mode":           func(c *plan.Config) { c.Mode = plan.ModeShadow },
+		"a calibrated score": func(c *plan.Config) { c.Risk.Map = 3 },
 	} {
 		a := newAudits(nil)
 		a.drafted(riskKey("chat", "to_1k", "conf"), 20, 0)
@@ -224,9 +225,9 @@ func TestTheLogTellsPhasesAtTheStartAndWhenTheyChange(t *testing.T) {
 		s := a.configured(riskConfig(""))
 		s.routes, s.log = []string{"chat", "off"}, zerolog.New(log)
 		on := s.config
-		s.config = func(route string) *tiers.Config {
+		s.config = func(route string) *plan.Config {
 			if route == "off" {
-				return &tiers.Config{Mode: tiers.ModeOff}
+				return &plan.Config{Mode: plan.ModeOff}
 			}
 			return on(route)
 		}
@@ -265,8 +266,8 @@ func TestTheLogTellsPhasesAtTheStartAndWhenTheyChange(t *testing.T) {
 
 func TestAtTheStartARouteWithoutRequestsSaysWhatTheFirstGets(t *testing.T) {
 	shadow, unproven := *riskConfig(""), *riskConfig("")
-	shadow.Mode, unproven.Risk.Warmup = tiers.ModeShadow, false
-	for want, c := range map[string]*tiers.Config{
+	shadow.Mode, unproven.Risk.Warmup = plan.ModeShadow, false
+	for want, c := range map[string]*plan.Config{
 		"no request was drafted yet; mode shadow: drafts are made and audited, and none is served":              &shadow,
 		"no request was drafted yet; risk.warmup is shadow: no draft is served before a threshold is certified": &unproven,
 	} {

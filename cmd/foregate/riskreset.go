@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -60,7 +61,7 @@ func (c *riskResetCmd) Run(e *env) error {
 	}
 	if !c.Yes {
 		then := "answered by the target"
-		if t := &b.snapshot.Route(c.Route).Tiers; t.Mode == tiers.ModeRisk && t.Risk.Warmup {
+		if t := &b.snapshot.Route(c.Route).Tiers; t.Mode == plan.ModeRisk && t.Risk.Warmup {
 			then = "answered by the target, or by a warm-up (risk.warmup) in replicas that have not seen one of them end,"
 		}
 		_, _ = fmt.Fprintln(e.stderr, "nothing was forgotten; give --yes to do it: these requests are then "+then+" until audits have certified a threshold anew")

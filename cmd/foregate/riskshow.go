@@ -9,9 +9,10 @@ import (
 	"net/url"
 	"slices"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
-	"github.com/foregate/foregate/tiers"
 )
 
 type riskShowCmd struct {
@@ -105,7 +106,7 @@ func (c *riskShowCmd) read(e *env) ([]gateway.RiskView, error) {
 	if err != nil {
 		return nil, err
 	}
-	config := func(route string) *tiers.Config { return &b.snapshot.Route(route).Tiers }
+	config := func(route string) *plan.Config { return &b.snapshot.Route(route).Tiers }
 	views := lens{config: config, paces: p, now: now}.views(known)
 	if c.Route == "" {
 		return views, nil

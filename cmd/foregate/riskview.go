@@ -6,8 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -23,7 +24,7 @@ const (
 
 // lens is what states are looked at through.
 type lens struct {
-	config func(route string) *tiers.Config // live
+	config func(route string) *plan.Config // live
 	paces  paces
 	now    time.Time
 }
@@ -87,7 +88,7 @@ func (l lens) phase(k *evidence.Known, inherits bool) gateway.RiskState {
 }
 
 // warmup is what is known of the first time of a kind of request; nil where there was none.
-func (l lens) warmup(k *evidence.Known, c *tiers.Config, phase gateway.RiskState) *gateway.WarmupView {
+func (l lens) warmup(k *evidence.Known, c *plan.Config, phase gateway.RiskState) *gateway.WarmupView {
 	w := &k.State.Warmup
 	if w.Began == 0 {
 		return nil
@@ -115,7 +116,7 @@ func (l lens) warmup(k *evidence.Known, c *tiers.Config, phase gateway.RiskState
 	}
 	// Of a calibrated score no cautious threshold is known beforehand.
 	known := c.Risk.Map == 0 || risk.Knows(k.State.View(k.Rule).Cautious)
-	v.Serves = phase == gateway.RiskWarmup && c.Mode == tiers.ModeRisk && c.Risk.Warmup && c.Risk.AtOnce > 0 && w.Measured() && known
+	v.Serves = phase == gateway.RiskWarmup && c.Mode == plan.ModeRisk && c.Risk.Warmup && c.Risk.AtOnce > 0 && w.Measured() && known
 	return v
 }
 
@@ -137,7 +138,7 @@ func adviceView(a risk.Advice) *gateway.RiskAdvice {
 
 // heirs are the keys without a certified threshold whose requests go by that of their whole
 // route: the same models and rules, all lengths.
-func heirs(known []evidence.Known, config func(route string) *tiers.Config) map[risk.Key]bool {
+func heirs(known []evidence.Known, config func(route string) *plan.Config) map[risk.Key]bool {
 	serving := map[risk.Key]bool{}
 	for i := range known {
 		k := &known[i]

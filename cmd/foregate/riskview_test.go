@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/foregate/foregate/gateway"
@@ -18,8 +20,8 @@ import (
 )
 
 // riskConfig is the default of a route of mode risk.
-func riskConfig(string) *tiers.Config {
-	return &tiers.Config{Mode: tiers.ModeRisk, Risk: tiers.Risk{Rule: riskRule, Warmup: true, WarmupFor: time.Hour, AtOnce: 4}}
+func riskConfig(string) *plan.Config {
+	return &plan.Config{Mode: plan.ModeRisk, Risk: plan.Risk{Rule: riskRule, Warmup: true, WarmupFor: time.Hour, AtOnce: 4}}
 }
 
 // TestAReplicaTellsWhatAuditsHaveShown asks a gateway whose evidence is in this process.
@@ -32,7 +34,7 @@ func TestAReplicaTellsWhatAuditsHaveShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	cascade, err := tiers.New(tiers.Options{Routes: []tiers.Route{
-		{Model: "chat", Target: target, Config: func() tiers.Config { return tiers.Config{} }}, {Model: "code", Target: target, Config: func() tiers.Config { return tiers.Config{} }},
+		{Model: "chat", Target: target, Config: func() plan.Config { return plan.Config{} }}, {Model: "code", Target: target, Config: func() plan.Config { return plan.Config{} }},
 	}})
 	if err != nil {
 		t.Fatal(err)

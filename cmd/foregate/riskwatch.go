@@ -7,10 +7,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -25,8 +26,8 @@ const (
 // riskSource tells what is known of audits, for a replica that goes on running.
 type riskSource struct {
 	book   *evidence.Book
-	config func(route string) *tiers.Config // live
-	routes []string                         // of whose phases the log tells
+	config func(route string) *plan.Config // live
+	routes []string                        // of whose phases the log tells
 	log    zerolog.Logger
 	now    func() time.Time
 
@@ -171,13 +172,13 @@ func (l *phaseLine) write(log zerolog.Logger) {
 }
 
 // phaseAtStart tells in which phase a route is by its main kind of request, nil where no request of it was drafted yet.
-func phaseAtStart(route string, c *tiers.Config, main *gateway.RiskView) phaseLine {
+func phaseAtStart(route string, c *plan.Config, main *gateway.RiskView) phaseLine {
 	if main != nil {
 		return lineOfPhase(main, "")
 	}
 	l := phaseLine{route: route, phase: gateway.RiskWarmup}
 	switch {
-	case c.Mode == tiers.ModeShadow:
+	case c.Mode == plan.ModeShadow:
 		l.text = "no request was drafted yet; mode shadow: drafts are made and audited, and none is served"
 	case !c.Risk.Warmup:
 		l.text = "no request was drafted yet; risk.warmup is shadow: no draft is served before a threshold is certified"

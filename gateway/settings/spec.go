@@ -6,7 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/choose"
 )
@@ -41,7 +42,7 @@ const (
 // sorted by name, and never written after it was made.
 var specs = sorted([]Spec{
 	route("speculation.mode", "risk", "How a route uses its draft pool: `off` sends everything to the target; `risk` keeps drafts whose score reaches a threshold that audits have certified, `confidence` those whose score reaches `speculation.threshold_nats`; `shadow` audits drafts and serves none; `lenient` keeps those of which every token is plausible to the target, `judge` those that the target calls right when it is asked, `verify` what the target would have written itself (above temperature 0 see `speculation.sampled_verify`). The last three hold the whole answer back.",
-		choice(func(v *Values) *tiers.Mode { return &v.Tiers.Mode }, tiers.ModeOff, tiers.ModeShadow, tiers.ModeConfidence, tiers.ModeRisk, tiers.ModeLenient, tiers.ModeJudge, tiers.ModeVerify)),
+		choice(func(v *Values) *plan.Mode { return &v.Tiers.Mode }, plan.ModeOff, plan.ModeShadow, plan.ModeConfidence, plan.ModeRisk, plan.ModeLenient, plan.ModeJudge, plan.ModeVerify)),
 	route("speculation.eps", "0.1", "Modes `risk` and `shadow`: the largest share of the drafts served unverified that the target may have refused. Changing it certifies anew by what is known.",
 		number(0.001, 0.5, func(v *Values) *float64 { return &v.Tiers.Risk.Rule.Eps })),
 	route("speculation.delta", "0.05", "The probability with which that share may be exceeded, for each lease.",
@@ -59,7 +60,7 @@ var specs = sorted([]Spec{
 	route("speculation.band_nats", "0.3", "How far below the threshold a score is doubtful instead of bad: there the target is asked, where it can be and where that pays. 0 asks never.",
 		number(0, 20, func(v *Values) *accept.Nats { return &v.Tiers.Accept.Band })),
 	route("speculation.head_verify", "auto", "Whether the target is asked about doubtful drafts before they are released: `auto` where that is expected to pay, `always`, or `off`.",
-		choice(func(v *Values) *tiers.HeadCheck { return &v.Tiers.Head }, tiers.HeadAuto, tiers.HeadAlways, tiers.HeadOff)),
+		choice(func(v *Values) *plan.HeadCheck { return &v.Tiers.Head }, plan.HeadAuto, plan.HeadAlways, plan.HeadOff)),
 	route("speculation.auroc", "0.75", "How well the draft's own score tells its good answers from its bad ones: the chance that a good one scores higher. From 0.8 on asking the target about doubtful drafts is not worth its price.",
 		number(0.5, 1, func(v *Values) *float64 { return &v.Tiers.AUROC })),
 	route("speculation.strictness", "balanced", "How plausible a draft's tokens must be to the target when it is asked: `high` at least half of its first choice's probability, `balanced` three tenths, `loose` a tenth. Of an answer of temperature T, a draft may have as many implausible tokens as the target's own answers have at T.",
@@ -75,7 +76,7 @@ var specs = sorted([]Spec{
 	route("speculation.takeover", "yes", "Whether the target carries on in mid-answer where a backend is lost or a draft that has begun falls below the threshold; with `no` the first breaks off and the second goes on.",
 		yesNo(func(v *Values) *bool { return &v.Tiers.Takeover })),
 	route("speculation.on_missing_logprobs", "escalate", "What becomes of a draft whose tokens come without logprobs: `escalate` to the target, `ask` the target about it (where it can be asked and `speculation.head_verify` has it), or `accept` it.",
-		choice(func(v *Values) *tiers.Unscored { return &v.Tiers.Unscored }, tiers.UnscoredEscalate, tiers.UnscoredAsk, tiers.UnscoredAccept)),
+		choice(func(v *Values) *plan.Unscored { return &v.Tiers.Unscored }, plan.UnscoredEscalate, plan.UnscoredAsk, plan.UnscoredAccept)),
 	route("speculation.escalate_refusals", "no", "Whether a draft that opens like a refusal goes to the target.",
 		yesNo(func(v *Values) *bool { return &v.Tiers.Refusals })),
 	route("speculation.guard", "on", "Whether requests whose draft is expected to cost more than it saves go straight to the target.",
@@ -104,7 +105,7 @@ var specs = sorted([]Spec{
 		whole(0, 1000000, func(v *Values) *int { return &v.Tiers.MaxPrompt })),
 
 	route("risk.label", "lenient", "What makes an audited draft good: `lenient` (its tokens are plausible to the target, by `speculation.strictness`; above temperature 0 as plausible as those that the target draws itself), `judge` (the target, asked in words, calls it right), `regenerate` (its own answer says the same, or it calls the draft right), `greedy_prefix` (its own first choices go as far as `risk.prefix_share`).",
-		choice(func(v *Values) *tiers.Label { return &v.Tiers.Risk.Label }, tiers.LabelLenient, tiers.LabelJudge, tiers.LabelRegenerate, tiers.LabelPrefix)),
+		choice(func(v *Values) *plan.Label { return &v.Tiers.Risk.Label }, plan.LabelLenient, plan.LabelJudge, plan.LabelRegenerate, plan.LabelPrefix)),
 	route("risk.prefix_share", "0.9", "With `risk.label` `greedy_prefix`: share of a draft that must be the target's own first choices.",
 		number(0, 1, func(v *Values) *float64 { return &v.Tiers.Risk.Prefix })),
 	route("risk.warmup", "serve", "What a new kind of request gets until a threshold is certified: `serve` answers by drafts above a cautious threshold from the first minute, marked `phase=warmup`, each of them audited as far as the target has capacity; `shadow` serves nothing unproven, drafts are made and audited in the background. A warm-up ends when a threshold is certified, when audits say that too many drafts are wrong, and after `risk.warmup_for`.",

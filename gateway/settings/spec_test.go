@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/foregate/foregate/breaker"
@@ -44,28 +46,28 @@ func TestTheReferenceIsUpToDate(t *testing.T) {
 
 func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 	want := Values{
-		Tiers: tiers.Config{
-			Mode:           tiers.ModeRisk,
+		Tiers: plan.Config{
+			Mode:           plan.ModeRisk,
 			Accept:         accept.Config{Threshold: 0, Band: 0.3, MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1.0},
 			HoldbackTokens: 32,
 			Holdback:       1200 * time.Millisecond,
 			MaxPrompt:      4000,
 			Strictness:     accept.StrictBalanced,
-			Head:           tiers.HeadAuto,
+			Head:           plan.HeadAuto,
 			AUROC:          0.75,
 			Takeover:       true,
-			Unscored:       tiers.UnscoredEscalate,
-			Risk: tiers.Risk{
+			Unscored:       plan.UnscoredEscalate,
+			Risk: plan.Risk{
 				Rule:  risk.Rule{Eps: 0.1, Delta: 0.05, Lease: 2000, Run: 1000},
 				Rates: risk.Rates{Serving: 0.05, ColdShare: 0.5, ColdPerMinute: 20, Boost: 4, Explore: 0.02},
-				Label: tiers.LabelLenient, Prefix: 0.9, Spend: 0.03, AtOnce: 4, Stale: time.Minute,
+				Label: plan.LabelLenient, Prefix: 0.9, Spend: 0.03, AtOnce: 4, Stale: time.Minute,
 				Warmup: true, WarmupFor: time.Hour, Pressed: true, PressedAt: -0.5,
 			},
 			Economy:       economy.Policy{On: true, Explore: 0.005},
 			Scoring:       scoring.Config{MostTokens: 8192, AtOnce: 4, Timeout: 1500 * time.Millisecond},
 			RetryAttempts: 2,
 			RetryBudget:   0.2,
-			Timeouts: tiers.Timeouts{
+			Timeouts: plan.Timeouts{
 				DraftFirstByte: 5 * time.Second, TargetFirstByte: 30 * time.Second, Chunk: 20 * time.Second,
 				Total: 10 * time.Minute, MinRate: 5,
 			},

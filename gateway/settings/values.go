@@ -11,6 +11,8 @@ package settings
 import (
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
@@ -21,7 +23,7 @@ import (
 
 // Values are all settings as the packages that obey them take them.
 type Values struct {
-	Tiers     tiers.Config
+	Tiers     plan.Config
 	Pool      choose.Config
 	Pressure  pressure.Config // ages are pressure's defaults
 	Admission admission.Config

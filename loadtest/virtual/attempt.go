@@ -6,10 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/scoring"
 )
@@ -165,7 +166,7 @@ func (c *call) send(lease *pool.Lease) {
 		a.seq.Salt = salt(q.Tenant)
 	}
 	if c.tier.def.Policy == "priority" {
-		a.seq.Priority = tiers.EnginePriority(int8(class(q.Priority)))
+		a.seq.Priority = plan.EnginePriority(int8(class(q.Priority)))
 	}
 	l.clock.after(hop, func() {
 		if !a.over {

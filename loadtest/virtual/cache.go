@@ -7,9 +7,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/loadtest"
-	"github.com/foregate/foregate/tiers"
 )
 
 // answers is the response cache that the replicas share: what Redis would hold. A question
@@ -66,7 +67,7 @@ func (r *request) cacheKey() cache.Key {
 		body = fmt.Appendf(body, " %s %d %s", m.Role, len(m.Content), m.Content)
 	}
 	p := cache.Parts{
-		Kind: "/v1/chat/completions", Tenant: q.Tenant, Route: route, Target: r.lab.spec.Target.Model, Tier: string(tiers.Auto), RAG: q.RAGHash,
+		Kind: "/v1/chat/completions", Tenant: q.Tenant, Route: route, Target: r.lab.spec.Target.Model, Tier: string(plan.Auto), RAG: q.RAGHash,
 		Request: body,
 	}
 	if r.lab.spec.Draft != nil {

@@ -6,10 +6,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/quality"
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers"
 )
 
 // era is a time in which the draft is one model.
@@ -95,10 +96,10 @@ func (l *lab) takeCensus() *census {
 		}
 		q := l.work.Session(i).Request()
 		f := l.facts(shapeOf(q))
-		if !tiers.PlanFor(l.values.Tiers, f).Judged {
+		if !plan.Make(l.values.Tiers, f).Judged {
 			continue
 		}
-		bucket := tiers.KindOf(l.values.Tiers, f).Own.Bucket
+		bucket := plan.KindOf(l.values.Tiers, f).Own.Bucket
 		if all.kinds[bucket] == nil {
 			all.kinds[bucket] = make([][]graded, len(l.eras))
 		}

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/scoring"
@@ -23,7 +24,7 @@ func (r *request) ask(prompt, ids []int32, warm string, done func(backend string
 	cfg := r.lab.values.Tiers
 	tokens := len(prompt) + len(ids)
 	c := &call{
-		request: r, tier: r.lab.tiers["target"], demand: tiers.DemandOf(r.shape, r.head()), prompt: slices.Concat(prompt, ids),
+		request: r, tier: r.lab.tiers["target"], demand: plan.DemandOf(r.shape, r.head()), prompt: slices.Concat(prompt, ids),
 		limit: 1, attempts: 1, now: true, score: true, before: r.before,
 		patience: time.Duration(float64(cfg.Scoring.Timeout) * max(1, float64(tokens)/scoreUnit)),
 	}
@@ -54,7 +55,7 @@ func (r *request) rule(said []accept.Choice) *accept.Check {
 		span[i] = said[i].Opinion
 	}
 	var c accept.Check
-	if r.plan.Mode == tiers.ModeVerify {
+	if r.plan.Mode == plan.ModeVerify {
 		c = accept.Greedy(span, cfg.Tie)
 	} else {
 		c = cfg.Strictness.Leniency(r.req.Temperature).Check(span)

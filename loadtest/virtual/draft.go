@@ -4,9 +4,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 )
 
@@ -53,7 +54,7 @@ func (r *request) speculate() {
 	if r.trial != nil && r.trial.Audited() {
 		d.twin = r.newTwin()
 	}
-	c := r.newCall(tiers.Draft, r.prompt, r.req.MaxTokens)
+	c := r.newCall(plan.Draft, r.prompt, r.req.MaxTokens)
 	c.attempts = min(c.attempts, 2)
 	c.now = true
 	c.patience = r.firstByte(cfg.Timeouts.DraftFirstByte)

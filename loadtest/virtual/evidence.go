@@ -4,7 +4,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -123,9 +124,9 @@ func (r *replica) look(k risk.Key) risk.View {
 }
 
 // known are the views that a request is planned by, which it counts in.
-func (r *replica) known(cfg tiers.Config, k tiers.Kind) tiers.Views {
+func (r *replica) known(cfg plan.Config, k plan.Kind) plan.Views {
 	n := float64(len(r.lab.replicas))
-	v := tiers.Views{Own: r.view(k.Own), Head: r.view(k.Head), PerMinute: n * r.audits.rate(k.Own), Now: r.lab.clock.wall()}
+	v := plan.Views{Own: r.view(k.Own), Head: r.view(k.Head), PerMinute: n * r.audits.rate(k.Own), Now: r.lab.clock.wall()}
 	if cfg.Risk.Inherit {
 		v.Route, v.RoutePerMinute = r.view(k.Route), n*r.audits.rate(k.Route)
 	}

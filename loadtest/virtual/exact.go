@@ -3,8 +3,9 @@ package virtual
 import (
 	"slices"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 )
 
@@ -31,7 +32,7 @@ func (r *request) pingPong() {
 func (p *rally) draft() {
 	p.block = p.block[:0]
 	cfg := p.lab.values.Tiers
-	c := p.newCall(tiers.Draft, p.behind(), p.exact.Want())
+	c := p.newCall(plan.Draft, p.behind(), p.exact.Want())
 	c.attempts, c.now, c.patience = min(c.attempts, 2), true, p.firstByte(cfg.Timeouts.DraftFirstByte)
 	c.onToken = func(_ *attempt, id int32, done bool) {
 		p.block = append(p.block, id)

@@ -3,8 +3,9 @@ package virtual
 import (
 	"math"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
@@ -48,11 +49,11 @@ func (r *request) think() {
 	cfg, l, own := r.lab.values.Tiers, r.lab, r.replica
 	f := l.facts(r.shape)
 	r.cfg, r.era = cfg, l.era
-	r.plan = tiers.PlanFor(cfg, f)
+	r.plan = plan.Make(cfg, f)
 	if !r.plan.Judged {
 		return
 	}
-	if l.oracles != nil && !r.foretold(tiers.KindOf(cfg, f).Own.Bucket) {
+	if l.oracles != nil && !r.foretold(plan.KindOf(cfg, f).Own.Bucket) {
 		return
 	}
 	r.learns = true
@@ -62,7 +63,7 @@ func (r *request) think() {
 		r.plan = r.plan.Weigh(cfg, r.shape, l.prices(), e, own.pools["target"].Load(), own.throw())
 		return
 	}
-	kind := tiers.KindOf(cfg, f)
+	kind := plan.KindOf(cfg, f)
 	r.views = own.known(cfg, kind).Under(&cfg.Risk, own.pools["target"].Load())
 	r.plan = r.plan.Weigh(cfg, r.shape, l.prices(), r.views.Expected(&cfg, e), own.pools["target"].Load(), own.throw())
 	dice := 1.0 // never below a rate
@@ -73,8 +74,8 @@ func (r *request) think() {
 }
 
 // facts are what a plan for a request is made from.
-func (l *lab) facts(shape *openai.Request) tiers.Facts {
-	f := tiers.Facts{Request: shape, Demanded: tiers.Auto, SameTokenizer: true, Target: l.tiers["target"].card()}
+func (l *lab) facts(shape *openai.Request) plan.Facts {
+	f := plan.Facts{Request: shape, Demanded: plan.Auto, SameTokenizer: true, Target: l.tiers["target"].card()}
 	if draft := l.tiers["draft"]; draft != nil {
 		f.HasDraft, f.Draft = true, draft.card()
 	}
@@ -87,7 +88,7 @@ func (l *lab) facts(shape *openai.Request) tiers.Facts {
 func (r *request) foretold(bucket string) bool {
 	best, ok := r.lab.oracles[bucket]
 	if !ok || math.IsInf(best[r.era], 1) {
-		r.plan = tiers.Plan{Tier: tiers.Target, Reason: "oracle"}
+		r.plan = plan.Plan{Tier: plan.Target, Reason: "oracle"}
 		return false
 	}
 	r.cfg.Accept.Threshold = accept.Nats(best[r.era])

@@ -7,9 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/loadtest"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -36,10 +37,10 @@ func (l *lab) foresee() error {
 		return nil
 	}
 	if cfg := &l.values.Tiers; cfg.Mode.Audited() {
-		if cfg.Head == tiers.HeadAlways {
+		if cfg.Head == plan.HeadAlways {
 			return errors.New("speculation.head_verify: the lot of doubtful drafts is not simulated in modes risk and shadow; want auto or off")
 		}
-		cfg.Head = tiers.HeadOff // it is for auto to say whether that pays
+		cfg.Head = plan.HeadOff // it is for auto to say whether that pays
 	}
 	if l.work.Closed() || !promises(l.scenario) || l.scenario.Audits == 0 {
 		return nil
@@ -187,7 +188,7 @@ func (l *lab) inForce(bucket string, tell func(era int, c change, to time.Durati
 	list := l.evidence.changes
 	cfg := &l.values.Tiers
 	if !cfg.Mode.Audited() {
-		list = []change{{0, bucket, float64(cfg.Accept.Threshold), cfg.Mode == tiers.ModeConfidence}}
+		list = []change{{0, bucket, float64(cfg.Accept.Threshold), cfg.Mode == plan.ModeConfidence}}
 	}
 	for e, begin := range l.eras {
 		end := l.scenario.Duration

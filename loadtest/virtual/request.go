@@ -5,10 +5,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/prefix"
@@ -20,11 +21,11 @@ type request struct {
 	replica *replica
 	req     *loadtest.Request
 	shape   *openai.Request // as the gateway's scan would see it
-	plan    tiers.Plan
-	cfg     tiers.Config // by which its draft is judged
-	views   tiers.Views  // that it was planned by in an audited mode
-	trial   *tiers.Trial // how it is judged there; nil in others
-	era     int          // of the draft, when it was planned
+	plan    plan.Plan
+	cfg     plan.Config // by which its draft is judged
+	views   plan.Views  // that it was planned by in an audited mode
+	trial   *plan.Trial // how it is judged there; nil in others
+	era     int         // of the draft, when it was planned
 	prompt  []int32
 	out     loadtest.Outcome
 	ids     []int32 // of the answer, the end token included
@@ -140,7 +141,7 @@ func (r *request) dispatch() {
 
 // firstByte scales a first-byte time-out with the prompt, as the gateway does.
 func (r *request) firstByte(base time.Duration) time.Duration {
-	return tiers.FirstByte(base, r.shape.PromptTokens)
+	return plan.FirstByte(base, r.shape.PromptTokens)
 }
 
 // head is what the prompt begins with, as the gateway finds it in a body.
@@ -157,9 +158,9 @@ func (r *request) head() prefix.Head {
 }
 
 // newCall prepares a call to a tier.
-func (r *request) newCall(tier tiers.Tier, prompt []int32, limit int) *call {
+func (r *request) newCall(tier plan.Tier, prompt []int32, limit int) *call {
 	r.call = &call{
-		request: r, tier: r.lab.tiers[string(tier)], demand: tiers.DemandOf(r.shape, r.head()), prompt: prompt, limit: limit,
+		request: r, tier: r.lab.tiers[string(tier)], demand: plan.DemandOf(r.shape, r.head()), prompt: prompt, limit: limit,
 		stream: true, attempts: 1 + r.lab.values.Tiers.RetryAttempts,
 	}
 	return r.call
@@ -167,10 +168,10 @@ func (r *request) newCall(tier tiers.Tier, prompt []int32, limit int) *call {
 
 // direct asks the target alone.
 func (r *request) direct() {
-	c := r.newCall(tiers.Target, r.prompt, r.req.MaxTokens)
+	c := r.newCall(plan.Target, r.prompt, r.req.MaxTokens)
 	c.stream = r.req.Stream
 	c.demand.Whole = !c.stream
-	c.patience = r.lab.values.Tiers.Timeouts.DirectFirstByte(tiers.Target, r.shape)
+	c.patience = r.lab.values.Tiers.Timeouts.DirectFirstByte(plan.Target, r.shape)
 	r.out.Tier = "target"
 	c.onFail = func(f failure, began bool) { r.lose(f, began) }
 	r.follow(c)
@@ -218,7 +219,7 @@ func (r *request) continueAt(warm string) {
 			return
 		}
 	}
-	c := r.newCall(tiers.Target, slices.Concat(r.prompt, r.ids), rest)
+	c := r.newCall(plan.Target, slices.Concat(r.prompt, r.ids), rest)
 	c.demand.PromptTokens, c.demand.PromptBytes, c.demand.Warm = len(c.prompt), 0, warm
 	c.patience = r.firstByte(r.lab.values.Tiers.Timeouts.TargetFirstByte)
 	c.must = r.out.First > 0 && r.takeovers == 0

@@ -3,8 +3,9 @@ package virtual
 import (
 	"time"
 
+	"github.com/foregate/foregate/tiers/plan"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -85,7 +86,7 @@ func (r *request) shadow() {
 // write has the draft pool write the draft, at the lowest class.
 func (t *twin) write() {
 	a := t.replica.audits
-	c := t.newCall(tiers.Draft, t.prompt, t.req.MaxTokens)
+	c := t.newCall(plan.Draft, t.prompt, t.req.MaxTokens)
 	c.attempts, c.now, c.patience = 1, true, t.firstByte(t.cfg.Timeouts.DraftFirstByte)
 	c.onToken = func(at *attempt, id int32, done bool) {
 		if len(t.ids) == 0 && t.lab.measures() {

@@ -1,9 +1,10 @@
-package tiers
+package plan
 
 import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
@@ -30,7 +31,7 @@ func planned(t *testing.T, cfg Config, f Facts, body string) string {
 		t.Fatalf("%s: %v", body, err)
 	}
 	f.Request, f.HasDraft, f.SameTokenizer = req, true, true
-	p := PlanFor(cfg, f)
+	p := Make(cfg, f)
 	if p.Tier == Target {
 		return "target:" + p.Reason
 	}
@@ -41,7 +42,7 @@ func planned(t *testing.T, cfg Config, f Facts, body string) string {
 	if p.Whole {
 		words = append(words, "whole")
 	}
-	words = append(words, [...]string{"afresh", "by text", "by ids"}[p.resume])
+	words = append(words, [...]string{"afresh", "by text", "by ids"}[p.Resume])
 	if p.Block > 0 {
 		words = append(words, fmt.Sprint("blocks of ", p.Block))
 	}
@@ -140,7 +141,7 @@ func TestAPlanIsWeighed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := PlanFor(cfg, Facts{Request: plain, HasDraft: true, SameTokenizer: true, Draft: able(), Target: able()})
+	p := Make(cfg, Facts{Request: plain, HasDraft: true, SameTokenizer: true, Draft: able(), Target: able()})
 	bad := economy.Expectation{Samples: 200, Acceptance: 0.001, Upper: 0.01, Output: 300, Held: 60}
 	good := economy.Expectation{Samples: 200, Acceptance: 0.7, Upper: 0.75, Output: 300, Held: 40}
 	if got := p.Weigh(cfg, plain, priceA, bad, 0, 0.5); got.Tier != Target || got.Reason != economy.NoSaving || got.Sums.SavingUSD() >= 0 {
@@ -172,17 +173,28 @@ func TestADraftIsServedWithoutTheTargetWhereTheModeNeedsNoWordOfIt(t *testing.T)
 		for head, band := range map[HeadCheck]accept.Nats{HeadOff: 0, HeadAlways: 1} {
 			cfg := Config{Mode: mode, Head: head, Accept: accept.Config{Band: band}, Risk: Risk{Label: LabelLenient}}
 			f := Facts{Request: &openai.Request{SinglePlain: true}, HasDraft: true, SameTokenizer: true, Draft: able(), Target: able()}
-			if got := PlanFor(cfg, f).alone(); got != want {
+			if got := Make(cfg, f).Alone(); got != want {
 				t.Errorf("mode %s, head %s: %t", mode, head, got)
 			}
 			f.Target = nil // never probed: nobody could audit
-			if got := PlanFor(cfg, f).alone(); got != (mode == ModeConfidence) {
+			if got := Make(cfg, f).Alone(); got != (mode == ModeConfidence) {
 				t.Errorf("mode %s, head %s, target unprobed: %t", mode, head, got)
 			}
 			f.HasDraft = false
-			if PlanFor(cfg, f).alone() {
+			if Make(cfg, f).Alone() {
 				t.Errorf("mode %s without a draft pool", mode)
 			}
 		}
+	}
+}
+
+// planConfig is a config of mode confidence as it comes out of the box.
+func planConfig() Config {
+	return Config{
+		Takeover: true, Mode: ModeConfidence,
+		Accept:         accept.Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1},
+		HoldbackTokens: 16, Holdback: time.Second, MaxPrompt: 100000,
+		RetryAttempts: 2, RetryBudget: 0.2,
+		Timeouts: Timeouts{DraftFirstByte: 5 * time.Second, TargetFirstByte: 5 * time.Second, Chunk: 5 * time.Second, Total: time.Minute},
 	}
 }

@@ -1,4 +1,4 @@
-package tiers
+package plan
 
 import (
 	"time"
@@ -7,6 +7,8 @@ import (
 )
 
 const (
+	// promptUnit is the prompt length in tokens up to which the first-byte timeouts hold.
+	promptUnit = 4000
 	// defaultMinRate is the setting's default, and stands in where none is given.
 	defaultMinRate = 5
 	// deadlineMargin is what a request may wait for capacity, be tried again and be judged, beside the
@@ -41,11 +43,6 @@ func (t Timeouts) generating(tokens int) time.Duration {
 	return time.Duration(min(float64(tokens)/rate*float64(time.Second), float64(maxGenerating)))
 }
 
-// deadline is how long the request may take.
-func (j *job) deadline() time.Duration {
-	return j.cfg.Timeouts.Deadline(j.ask.Request.PromptTokens, answerLimit(j.ask.Request))
-}
-
 // DirectFirstByte is how long to wait for the first byte of one tier's own answer, 0
 // for as long as the request lives. An answer that is not streamed comes all at
 // once, so its whole generation counts.
@@ -58,13 +55,13 @@ func (t Timeouts) DirectFirstByte(tier Tier, r *openai.Request) time.Duration {
 	if r.Stream {
 		return wait
 	}
-	return t.whole(wait, r)
+	return t.Whole(wait, r)
 }
 
 // whole is how long to wait for an answer in one piece whose prompt may take as long as wait:
 // as long as its tokens need at the slowest, 0 for as long as the request lives.
-func (t Timeouts) whole(wait time.Duration, r *openai.Request) time.Duration {
-	limit := answerLimit(r)
+func (t Timeouts) Whole(wait time.Duration, r *openai.Request) time.Duration {
+	limit := AnswerLimit(r)
 	if limit < 0 {
 		return 0
 	}
@@ -75,9 +72,15 @@ func (t Timeouts) whole(wait time.Duration, r *openai.Request) time.Duration {
 }
 
 // answerLimit is the most tokens of a request's answer, -1 where only the context bounds them.
-func answerLimit(r *openai.Request) int {
+func AnswerLimit(r *openai.Request) int {
 	if r.MaxTokens < 0 && r.Kind == openai.Chat {
 		return -1
 	}
 	return r.Limit()
+}
+
+// FirstByte scales a first-byte timeout with a prompt of so many tokens: it holds up
+// to 4,000, and longer prompts get proportionally more.
+func FirstByte(base time.Duration, promptTokens int) time.Duration {
+	return time.Duration(float64(base) * max(1, float64(promptTokens)/promptUnit))
 }

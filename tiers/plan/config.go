@@ -1,4 +1,4 @@
-package tiers
+package plan
 
 import (
 	"math"
@@ -73,7 +73,7 @@ const (
 )
 
 // reason is the word for it that a course of accept understands.
-func (u Unscored) reason() string {
+func (u Unscored) Reason() string {
 	switch u {
 	case UnscoredAsk:
 		return accept.ReasonDoubtful

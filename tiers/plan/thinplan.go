@@ -1,4 +1,4 @@
-package tiers
+package plan
 
 import (
 	"slices"
@@ -11,7 +11,7 @@ import (
 
 // thinLacks says in one word why an answer above temperature 0 cannot be verified exactly, "" where it
 // can. What is refused goes to the target: nothing is approximated in silence.
-func thinLacks(cfg Config, f Facts) string {
+func ThinLacks(cfg Config, f Facts) string {
 	r := f.Request
 	switch {
 	case !cfg.Sampled:
@@ -24,7 +24,7 @@ func thinLacks(cfg Config, f Facts) string {
 		return "tools"
 	case r.Extras:
 		return "output_fields"
-	case slices.ContainsFunc(unthinned, func(name string) bool { return r.Raw(name) != nil }), !repeats(r):
+	case slices.ContainsFunc(unthinned, func(name string) bool { return r.Raw(name) != nil }), !Repeats(r):
 		return "sampled_fields"
 	case !thinnable(r):
 		return "sampled_temperature"
@@ -33,7 +33,7 @@ func thinLacks(cfg Config, f Facts) string {
 	case cfg.Scoring.AtOnce == 0 || cfg.Scoring.MostTokens <= r.PromptTokens:
 		return "sampled_score_tokens"
 	}
-	return f.thinEngines()
+	return f.ThinEngines()
 }
 
 // unthinned are the fields, of those that a continuation by ids can name, that change by which law tokens are drawn,
@@ -49,11 +49,11 @@ const coldest = .01
 func thinnable(r *openai.Request) bool {
 	k := string(r.Raw("top_k"))
 	_, err := strconv.Atoi(k)
-	return r.Temperature >= coldest && samplingOf(r).TopP > 0 && (err == nil || k == "" || k == "null")
+	return r.Temperature >= coldest && SamplingOf(r).TopP > 0 && (err == nil || k == "" || k == "null")
 }
 
 // samplingOf is by which law the target draws for a request; its top_k of −1 or 0 is all.
-func samplingOf(r *openai.Request) accept.Sampling {
+func SamplingOf(r *openai.Request) accept.Sampling {
 	s := accept.Sampling{Temperature: r.Temperature, TopP: 1}
 	if v, err := strconv.ParseFloat(string(r.Raw("top_p")), 64); err == nil {
 		s.TopP = v
@@ -66,21 +66,21 @@ func samplingOf(r *openai.Request) accept.Sampling {
 
 const (
 	// thinTop is how many alternatives are wanted of the draft and of a score: all that engines tell.
-	thinTop = 20
+	ThinTop = 20
 	// thinTopK is from how many tokens a draft is drawn at most. It is one less than are listed, so that one can
 	// see whether the last has an equal: engines keep all of equals.
-	thinTopK = thinTop - 1
+	ThinTopK = ThinTop - 1
 	// thinMinP is how likely, as a share of the likeliest, a token of a draft is at least: of the twenty that are listed
 	// that leaves a dozen where probabilities fall as Zipf's law has it, so that it, and no tie, is where the draft's law ends.
-	thinMinP = .02
+	ThinMinP = .02
 	// thinMost is the longest draft in tokens: its scores are then 4 MB.
-	thinMost = 2048
+	ThinMost = 2048
 	// thinDraws is how many draws of the target are asked for at once.
-	thinDraws = 8
+	ThinDraws = 8
 )
 
-// thinEngines says what the engines of both pools lack.
-func (f Facts) thinEngines() string {
+// ThinEngines says what the engines of both pools lack.
+func (f Facts) ThinEngines() string {
 	same, known := probe.SameTokens(f.Draft, f.Target)
 	switch {
 	case f.Target == nil:
@@ -91,9 +91,9 @@ func (f Facts) thinEngines() string {
 		return "tokenizers_differ"
 	case f.Target.Scoring == "":
 		return "target_without_scoring"
-	case f.Target.Scoring == openai.ScoreSGLang || f.Target.ScoreTop < thinTop:
+	case f.Target.Scoring == openai.ScoreSGLang || f.Target.ScoreTop < ThinTop:
 		return "sampled_scores" // too few alternatives, or in another shape
-	case !f.Draft.TokenIDs || f.Draft.Lacks(probe.MissingPromptIDs) != "" || !f.Draft.RawLogprobs || f.Draft.TopLogprobs < thinTop:
+	case !f.Draft.TokenIDs || f.Draft.Lacks(probe.MissingPromptIDs) != "" || !f.Draft.RawLogprobs || f.Draft.TopLogprobs < ThinTop:
 		return "sampled_draft_logprobs"
 	case f.Target.Lacks(probe.MissingContinue) != "" || f.Target.Lacks(probe.MissingWords) != "" || !f.Target.TokenIDs:
 		return "sampled_continuation"

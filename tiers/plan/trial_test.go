@@ -1,4 +1,4 @@
-package tiers
+package plan
 
 import (
 	"testing"
@@ -30,7 +30,7 @@ func TestTryDecidesWhoSeesTheDraftAndWhetherItIsAudited(t *testing.T) {
 		inherit   bool
 		dice      float64
 		tier      Tier
-		reason    string
+		Reason    string
 		threshold accept.Nats
 		band      accept.Nats
 		ask       accept.Ask
@@ -39,25 +39,25 @@ func TestTryDecidesWhoSeesTheDraftAndWhetherItIsAudited(t *testing.T) {
 	}{
 		{what: "certified", mode: ModeRisk, plan: drafted, views: Views{Own: warm}, dice: 0.5, tier: Draft, threshold: 0.3},
 		{what: "certified and audited", mode: ModeRisk, plan: drafted, views: Views{Own: warm}, tier: Draft, threshold: 0.3, audited: true},
-		{what: "nothing certified", mode: ModeRisk, plan: drafted, views: Views{Own: cold}, dice: 0.6, tier: Target, reason: "uncertified", threshold: 1e9},
-		{what: "nothing certified, in the shadow", mode: ModeRisk, plan: drafted, views: Views{Own: cold}, dice: 0.4, tier: Target, reason: "uncertified", threshold: 1e9, audited: true, shadow: true},
-		{what: "nothing can be certified", mode: ModeRisk, plan: drafted, views: Views{Own: hopeless}, dice: 0.1, tier: Target, reason: "infeasible", threshold: 1e9},
-		{what: "explored all the same", mode: ModeRisk, plan: drafted, views: Views{Own: hopeless}, dice: 0.01, tier: Target, reason: "infeasible", threshold: 1e9, audited: true, shadow: true},
-		{what: "mode shadow", mode: ModeShadow, plan: drafted, views: Views{Own: warm}, tier: Target, reason: "shadow", threshold: 0.3, audited: true, shadow: true},
+		{what: "nothing certified", mode: ModeRisk, plan: drafted, views: Views{Own: cold}, dice: 0.6, tier: Target, Reason: "uncertified", threshold: 1e9},
+		{what: "nothing certified, in the shadow", mode: ModeRisk, plan: drafted, views: Views{Own: cold}, dice: 0.4, tier: Target, Reason: "uncertified", threshold: 1e9, audited: true, shadow: true},
+		{what: "nothing can be certified", mode: ModeRisk, plan: drafted, views: Views{Own: hopeless}, dice: 0.1, tier: Target, Reason: "infeasible", threshold: 1e9},
+		{what: "explored all the same", mode: ModeRisk, plan: drafted, views: Views{Own: hopeless}, dice: 0.01, tier: Target, Reason: "infeasible", threshold: 1e9, audited: true, shadow: true},
+		{what: "mode shadow", mode: ModeShadow, plan: drafted, views: Views{Own: warm}, tier: Target, Reason: "shadow", threshold: 0.3, audited: true, shadow: true},
 		{what: "by the route's threshold", mode: ModeRisk, plan: drafted, inherit: true, views: Views{Own: cold, Route: warm}, dice: 0.9, tier: Draft, threshold: 0.3},
-		{what: "by the route's threshold, not allowed", mode: ModeRisk, plan: drafted, views: Views{Own: cold, Route: warm}, dice: 0.9, tier: Target, reason: "uncertified", threshold: 1e9},
-		{what: "the guard keeps it from the draft", mode: ModeRisk, plan: shut, views: Views{Own: warm}, dice: 0.6, tier: Target, reason: economy.NoSaving, threshold: 0.3},
-		{what: "the guard does, and evidence is gathered", mode: ModeRisk, plan: shut, views: Views{Own: warm}, dice: 0.4, tier: Target, reason: economy.NoSaving, threshold: 0.3, audited: true, shadow: true},
+		{what: "by the route's threshold, not allowed", mode: ModeRisk, plan: drafted, views: Views{Own: cold, Route: warm}, dice: 0.9, tier: Target, Reason: "uncertified", threshold: 1e9},
+		{what: "the guard keeps it from the draft", mode: ModeRisk, plan: shut, views: Views{Own: warm}, dice: 0.6, tier: Target, Reason: economy.NoSaving, threshold: 0.3},
+		{what: "the guard does, and evidence is gathered", mode: ModeRisk, plan: shut, views: Views{Own: warm}, dice: 0.4, tier: Target, Reason: economy.NoSaving, threshold: 0.3, audited: true, shadow: true},
 		{what: "doubtful heads have no evidence yet", mode: ModeRisk, plan: asking, views: Views{Own: warm, Head: cold}, dice: 0.5, tier: Draft, threshold: 0.3, band: 2.3},
 		{what: "doubtful heads are certified", mode: ModeRisk, plan: asking, views: Views{Own: warm, Head: warm}, dice: 0.5, tier: Draft, threshold: 0.3, band: 2.3, ask: accept.AskDoubt},
 		{what: "doubtful answers are checked whole", mode: ModeRisk, plan: whole, views: Views{Own: warm}, dice: 0.5, tier: Draft, threshold: 0.3, band: 2.3, ask: accept.AskDoubt},
 	} {
 		t.Run(tc.what, func(t *testing.T) {
-			cfg := testConfig()
+			cfg := planConfig()
 			cfg.Mode = tc.mode
 			cfg.Risk = Risk{Inherit: tc.inherit, Rates: risk.Rates{Serving: 0.05, ColdShare: 0.5, ColdPerMinute: 1e9, Boost: 4, Explore: 0.02}}
 			p, got, trial := tc.plan.Try(cfg, Kind{}, tc.views, tc.dice)
-			if p.Tier != tc.tier || p.Reason != tc.reason || p.Ask != tc.ask || p.Judged != (tc.tier == Draft) {
+			if p.Tier != tc.tier || p.Reason != tc.Reason || p.Ask != tc.ask || p.Judged != (tc.tier == Draft) {
 				t.Errorf("plan %+v", p)
 			}
 			if got.Accept.Threshold != tc.threshold || got.Accept.Band != tc.band {
@@ -71,7 +71,7 @@ func TestTryDecidesWhoSeesTheDraftAndWhetherItIsAudited(t *testing.T) {
 }
 
 func TestWhatIsNotOfAnAuditedModeIsNotTried(t *testing.T) {
-	cfg := testConfig()
+	cfg := planConfig()
 	for _, tc := range []struct {
 		mode Mode
 		plan Plan
@@ -88,7 +88,7 @@ func TestWhatIsNotOfAnAuditedModeIsNotTried(t *testing.T) {
 }
 
 func TestEvidenceIsKeptApartWhereverItsMeaningDiffers(t *testing.T) {
-	cfg := testConfig()
+	cfg := planConfig()
 	cfg.Mode, cfg.Risk.Label = ModeRisk, LabelLenient
 	card := func(model string) *probe.Card {
 		return &probe.Card{At: time.Unix(1, 0), Model: model, Tokenizer: "t", Template: "t"}

@@ -1,4 +1,8 @@
-package tiers
+// Package plan decides how a request is answered, before anything is sent: pure functions of the
+// settings, the request, what the engines can do, prices and evidence. Start at [Make].
+//
+// A [Plan] is made once and never changed. What becomes of the request in flight is told elsewhere.
+package plan
 
 import (
 	"github.com/foregate/foregate/tiers/accept"
@@ -24,8 +28,8 @@ type resume uint8
 
 const (
 	resumeNever resume = iota // only from scratch
-	resumeText                // by text: the accepted words as the start of the answer
-	resumeIDs                 // by token ids: exact
+	ResumeText                // by text: the accepted words as the start of the answer
+	ResumeIDs                 // by token ids: exact
 )
 
 // Scorer is how the target is asked about a draft.
@@ -56,14 +60,14 @@ type Plan struct {
 	Thin    bool         // mode verify above temperature 0: by thinning
 	Sums    economy.Sums // what it was expected to cost, where prices are known
 
-	resume resume
+	Resume resume
 }
 
 // Resumes reports whether the target can carry on from a part of the draft.
-func (p Plan) Resumes() bool { return p.resume != resumeNever }
+func (p Plan) Resumes() bool { return p.Resume != resumeNever }
 
 // alone reports whether a draft may be the answer though the target cannot be asked.
-func (p Plan) alone() bool {
+func (p Plan) Alone() bool {
 	return p.Judged && p.Ask <= accept.AskDoubt && p.Mode != ModeShadow
 }
 
@@ -87,10 +91,10 @@ func (f Facts) sameTokens() bool {
 	return f.SameTokenizer
 }
 
-// PlanFor decides how to answer: a pure function of the settings, the request and what the
+// Make decides how to answer: a pure function of the settings, the request and what the
 // engines can do. The first rule that matches wins; the rules are the table of
 // acceptance.md §3.0, and what is not drafted for its price comes after ([Plan.Weigh]).
-func PlanFor(cfg Config, f Facts) Plan {
+func Make(cfg Config, f Facts) Plan {
 	r := f.Request
 	if f.Demanded == Draft && f.HasDraft {
 		return Plan{Tier: Draft, Reason: "demanded"}
@@ -104,21 +108,21 @@ func PlanFor(cfg Config, f Facts) Plan {
 		// A continuation would count penalties from its own start, a grammar begins anew at the
 		// first generated token, and half a call is none: such answers are never switched.
 		p.Whole = true
-	case f.sameTokens() && (f.Target == nil || f.Target.Lacks(probe.MissingContinue) == "") && repeats(r):
-		p.resume = resumeIDs
+	case f.sameTokens() && (f.Target == nil || f.Target.Lacks(probe.MissingContinue) == "") && Repeats(r):
+		p.Resume = ResumeIDs
 	default:
-		p.resume = resumeText
+		p.Resume = ResumeText
 	}
 	return p.asked(cfg, f)
 }
 
 // asked decides when and how the target is asked.
 func (p Plan) asked(cfg Config, f Facts) Plan {
-	scorer, lacks := scorerFor(cfg, f)
+	scorer, lacks := ScorerFor(cfg, f)
 	p.Scorer = scorer
 	switch {
 	case cfg.Mode.Audited():
-		if p.Auditor, lacks = auditorFor(cfg, f); lacks != "" {
+		if p.Auditor, lacks = AuditorFor(cfg, f); lacks != "" {
 			return Plan{Tier: Target, Reason: lacks}
 		}
 		if p.Calls && p.Auditor != ScorerIDs {
@@ -156,13 +160,13 @@ func (p Plan) asked(cfg Config, f Facts) Plan {
 // the engines' own end ids and the gateway's stop strings ends it.
 func (f Facts) blocks(cfg Config, p Plan) bool {
 	r := f.Request
-	return (f.Target.Reuse || cfg.Costly) && p.Scorer == ScorerIDs && p.resume == resumeIDs && !p.Calls && !r.Structured &&
+	return (f.Target.Reuse || cfg.Costly) && p.Scorer == ScorerIDs && p.Resume == ResumeIDs && !p.Calls && !r.Structured &&
 		f.Draft.Lacks(probe.MissingContinue) == "" && f.Target.Lacks(probe.MissingWords) == "" && len(f.Target.EOS) > 0 &&
 		r.Raw("stop_token_ids") == nil && r.Raw("ignore_eos") == nil
 }
 
 // scorerFor finds a way to ask the target, or says what it lacks for the mode.
-func scorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
+func ScorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
 	if f.Target == nil {
 		return ScorerNone, "target_unprobed"
 	}
@@ -188,7 +192,7 @@ func scorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
 }
 
 // auditorFor finds a way to make the label that audits are by, or says what the target lacks.
-func auditorFor(cfg Config, f Facts) (s Scorer, lacks string) {
+func AuditorFor(cfg Config, f Facts) (s Scorer, lacks string) {
 	if f.Target == nil {
 		return ScorerNone, "target_unprobed"
 	}
@@ -205,7 +209,7 @@ func auditorFor(cfg Config, f Facts) (s Scorer, lacks string) {
 	default:
 		cfg.Mode = ModeLenient
 	}
-	return scorerFor(cfg, f)
+	return ScorerFor(cfg, f)
 }
 
 // bypass names why a request goes straight to the target, "" when it does not.
@@ -235,7 +239,7 @@ func bypass(cfg Config, f Facts) string {
 	case r.Penalties && (r.Stream || cfg.Mode == ModeVerify):
 		return "penalties" // in mode verify: scores do not know of them
 	case cfg.Mode == ModeVerify && r.Temperature > 0:
-		return thinLacks(cfg, f) // others cannot be checked token by token
+		return ThinLacks(cfg, f) // others cannot be checked token by token
 	case r.MinTokens && len(r.Stop) > 0:
 		return "min_tokens" // an engine ignores stop strings before them; the gateway's matcher does not count
 	case r.Extras:

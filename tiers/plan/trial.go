@@ -1,4 +1,4 @@
-package tiers
+package plan
 
 import (
 	"fmt"
@@ -15,8 +15,8 @@ import (
 
 // The lots that a promise is kept for.
 const (
-	lotConfidence = string(accept.LotConfidence)
-	lotHead       = string(accept.LotHead)
+	LotConfidence = string(accept.LotConfidence)
+	LotHead       = string(accept.LotHead)
 )
 
 // wholeRoute is the bucket of all requests to a route, for those that inherit.
@@ -39,9 +39,9 @@ func KindOf(cfg Config, f Facts) Kind {
 	}
 	route := f.Request.Model
 	return Kind{
-		Own:   risk.Key{Route: route, Bucket: own, Lot: lotConfidence},
-		Head:  risk.Key{Route: route, Bucket: own, Lot: lotHead},
-		Route: risk.Key{Route: route, Bucket: wholeRoute + "." + rules, Lot: lotConfidence},
+		Own:   risk.Key{Route: route, Bucket: own, Lot: LotConfidence},
+		Head:  risk.Key{Route: route, Bucket: own, Lot: LotHead},
+		Route: risk.Key{Route: route, Bucket: wholeRoute + "." + rules, Lot: LotConfidence},
 	}
 }
 
@@ -78,7 +78,7 @@ func rulesOf(cfg Config, f Facts) string {
 		}
 	}
 	a := &cfg.Accept
-	auditor, _ := auditorFor(cfg, f)
+	auditor, _ := AuditorFor(cfg, f)
 	_, _ = fmt.Fprintln(h, labelRules, a.MeanOffset, a.WindowOffset, a.EntropyOffset, cfg.Risk.Map, cfg.Risk.Label, auditor, cfg.Strictness,
 		cfg.Risk.Prefix, cfg.Tie, cfg.JudgeOdds, cfg.Refusals, cfg.HoldbackTokens)
 	return fmt.Sprintf("%08x", h.Sum32())
@@ -212,7 +212,7 @@ func (t *Trial) Policy() string {
 
 // Why a request of an audited mode is answered by the target.
 const (
-	reasonUncertified = "uncertified" // no threshold is certified for its kind
+	ReasonUncertified = "uncertified" // no threshold is certified for its kind
 	reasonInfeasible  = "infeasible"  // none can be, as audits say
 	reasonShadow      = "shadow"      // the mode says so
 )
@@ -248,7 +248,7 @@ func (p Plan) Try(cfg Config, k Kind, v Views, dice float64) (Plan, Config, *Tri
 	case v.Own.Infeasible:
 		p.Reason = reasonInfeasible
 	default:
-		p.Reason = reasonUncertified
+		p.Reason = ReasonUncertified
 	}
 	t.Shadow = t.Audited() && p.Sums.BreakEven <= 1
 	return p, cfg, t
@@ -305,7 +305,7 @@ func (p Plan) heads(cfg Config, k Kind, v Views, t *Trial) (Plan, accept.Nats) {
 func (t *Trial) Floor(band float64) float64 {
 	floor := math.Inf(1)
 	for _, d := range t.Stamps() {
-		if d.Key.Lot == lotHead {
+		if d.Key.Lot == LotHead {
 			floor = min(floor, band)
 			continue
 		}
