@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/conns"
@@ -95,7 +97,7 @@ func problemOf(err error) *problem {
 		shed      *admission.ShedError
 		none      *pool.NoBackendError
 		exhausted *tiers.ExhaustedError
-		failure   *tiers.Failure
+		failure   *engine.Failure
 	)
 	switch {
 	case errors.As(err, &fixed):
@@ -124,10 +126,10 @@ func problemOf(err error) *problem {
 		return failureProblem(failure)
 	case errors.Is(err, cache.ErrBroken), errors.Is(err, errNotTold):
 		return &problem{status: http.StatusBadGateway, hope: true, body: openai.ErrorBody{
-			Message: "The answer broke off.", Type: "server_error", Code: string(tiers.Cut),
+			Message: "The answer broke off.", Type: "server_error", Code: string(engine.Cut),
 		}}
 	case errors.Is(err, context.DeadlineExceeded):
-		return timedOut(tiers.Expired)
+		return timedOut(engine.Expired)
 	}
 	return errPanic
 }
@@ -188,21 +190,21 @@ func exhaustedProblem(e *tiers.ExhaustedError) *problem {
 	case e.AllBusy:
 		return &problem{
 			status: http.StatusServiceUnavailable, retry: jitter(max(e.RetryAfter, time.Second)), hope: true,
-			body: openai.ErrorBody{Message: "All backends are busy.", Type: "overloaded_error", Code: string(tiers.Backpressure)},
+			body: openai.ErrorBody{Message: "All backends are busy.", Type: "overloaded_error", Code: string(engine.Backpressure)},
 		}
-	case e.Last.Kind == tiers.Refused:
+	case e.Last.Kind == engine.Refused:
 		return noBackend()
 	}
 	return failureProblem(e.Last)
 }
 
-func failureProblem(f *tiers.Failure) *problem {
+func failureProblem(f *engine.Failure) *problem {
 	switch f.Kind {
-	case tiers.Timeout, tiers.Stalled, tiers.Expired:
+	case engine.Timeout, engine.Stalled, engine.Expired:
 		return timedOut(f.Kind)
-	case tiers.Silent:
-		return timedOut(tiers.Timeout)
-	case tiers.Rejected:
+	case engine.Silent:
+		return timedOut(engine.Timeout)
+	case engine.Rejected:
 		return rejected(f)
 	}
 	return &problem{
@@ -213,7 +215,7 @@ func failureProblem(f *tiers.Failure) *problem {
 
 // rejected passes on a backend's own refusal of the request. A refusal that the
 // gateway's own configuration earned is not the client's to see.
-func rejected(f *tiers.Failure) *problem {
+func rejected(f *engine.Failure) *problem {
 	switch f.Status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity, http.StatusNotImplemented:
 	default:
@@ -232,9 +234,9 @@ func rejected(f *tiers.Failure) *problem {
 	return p
 }
 
-func timedOut(kind tiers.FailureKind) *problem {
+func timedOut(kind engine.FailureKind) *problem {
 	return &problem{
-		status: http.StatusGatewayTimeout, hope: kind == tiers.Timeout,
+		status: http.StatusGatewayTimeout, hope: kind == engine.Timeout,
 		body: openai.ErrorBody{Message: "The answer did not come in time.", Type: "timeout_error", Code: string(kind)},
 	}
 }

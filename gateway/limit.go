@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/lookup"
@@ -103,7 +105,7 @@ func worked(rc *tiers.Receipt) bool {
 		if t.Role == tiers.RoleTokenize {
 			return false
 		}
-		return t.Failed == "" || t.Failed == tiers.Gone || t.Failed == tiers.Expired
+		return t.Failed == "" || t.Failed == engine.Gone || t.Failed == engine.Expired
 	})
 }
 

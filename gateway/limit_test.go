@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -229,7 +231,7 @@ func TestAWaitIsNeverToldShorterThanItIs(t *testing.T) {
 
 func TestWhatWasUsedIsWhatTheReceiptKnows(t *testing.T) {
 	got := tiers.Try{Pool: "p", Backend: "b"}
-	failed := tiers.Try{Pool: "p", Backend: "b", Failed: tiers.Refused}
+	failed := tiers.Try{Pool: "p", Backend: "b", Failed: engine.Refused}
 	for _, c := range []struct {
 		name string
 		rc   *tiers.Receipt
@@ -240,8 +242,8 @@ func TestWhatWasUsedIsWhatTheReceiptKnows(t *testing.T) {
 		{"the whole answer", &tiers.Receipt{Tier: plan.Target, Tries: []tiers.Try{got}, PromptTokens: 20, AcceptedTokens: 3, TargetTokens: 4, WastedTokens: 50}, 27},
 		{"broken off before its usage", &tiers.Receipt{Tier: plan.Target, Tries: []tiers.Try{got}, TargetTokens: 4}, 14},
 		{"passed through", &tiers.Receipt{Tier: plan.Target, Tries: []tiers.Try{got}}, -1},
-		{"the client hung up before the first byte", &tiers.Receipt{Tries: []tiers.Try{failed, {Failed: tiers.Gone}}}, -1},
-		{"its time was over before the first byte", &tiers.Receipt{Tries: []tiers.Try{{Failed: tiers.Expired}}}, -1},
+		{"the client hung up before the first byte", &tiers.Receipt{Tries: []tiers.Try{failed, {Failed: engine.Gone}}}, -1},
+		{"its time was over before the first byte", &tiers.Receipt{Tries: []tiers.Try{{Failed: engine.Expired}}}, -1},
 		{"nothing but its tokens were counted", &tiers.Receipt{Tries: []tiers.Try{{Role: tiers.RoleTokenize}, failed}}, 0},
 	} {
 		if used := (estimate{10, 100}).used(&exchangeLog{receipt: c.rc}); used != c.want {

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/google/go-cmp/cmp"
@@ -41,8 +43,8 @@ func wholeReceipt() filed {
 			Plan: plan.Plan{Tier: plan.Draft, Judged: true, Reason: "draft_full", Mode: plan.ModeConfidence, Whole: true, Ask: accept.AskDoubt, Scorer: plan.ScorerIDs, Block: 4,
 				Sums: economy.Sums{Prompt: 300, Output: 150, Held: 32, Acceptance: 0.75, Samples: 41.5, TargetUSD: 0.00036, DraftUSD: 0.00022, BreakEven: 0.125, ExtraTTFT: 120 * time.Millisecond, Explored: true}},
 			Tries: []tiers.Try{
-				{Pool: "small", Backend: "10.0.0.7-8000", Role: tiers.RoleDraft, Broke: tiers.Cut, Waited: time.Millisecond, At: 1100 * time.Microsecond, First: 80 * time.Millisecond, Took: 512 * time.Millisecond, Status: 200, Tokens: 57, Call: 71},
-				{Pool: "big", Backend: "10.0.1.7-8000", Failed: tiers.Timeout, Score: true, Role: tiers.RoleScore, At: 300 * time.Millisecond, Took: 61234567},
+				{Pool: "small", Backend: "10.0.0.7-8000", Role: tiers.RoleDraft, Broke: engine.Cut, Waited: time.Millisecond, At: 1100 * time.Microsecond, First: 80 * time.Millisecond, Took: 512 * time.Millisecond, Status: 200, Tokens: 57, Call: 71},
+				{Pool: "big", Backend: "10.0.1.7-8000", Failed: engine.Timeout, Score: true, Role: tiers.RoleScore, At: 300 * time.Millisecond, Took: 61234567},
 			},
 			Verdict: accept.Verdict{Reason: accept.ReasonScore, Lot: accept.LotHead, Score: -0.31, Tokens: 57}, Judged: 513 * time.Millisecond, Needed: 0.1, Band: 0.3,
 			Track:  []tiers.Mark{{Tokens: 8, Score: 0.2}, {Tokens: 32, Score: -0.05}, {Tokens: 57, Score: -0.31}},
@@ -81,7 +83,7 @@ func TestAReceiptIsShortAndAlwaysJSON(t *testing.T) {
 	f := wholeReceipt()
 	rc := f.made
 	for len(rc.Tries) < 32 {
-		rc.Tries = append(rc.Tries, tiers.Try{Pool: "llama-3-8b", Backend: "10.100.200.230-8000", Failed: tiers.Backpressure, Call: 1 << 40})
+		rc.Tries = append(rc.Tries, tiers.Try{Pool: "llama-3-8b", Backend: "10.100.200.230-8000", Failed: engine.Backpressure, Call: 1 << 40})
 	}
 	for len(rc.Checks) < 16 {
 		rc.Checks = append(rc.Checks, tiers.Checked{Scorer: plan.ScorerIDs, Backend: "10.100.200.230-8000", Tokens: 1000, Kept: 1000, Score: -0.12345678901234567, Reason: strings.Repeat("x", 40), Took: 123456789})
@@ -232,7 +234,7 @@ func TestWhyARequestFailedIsInItsReceipt(t *testing.T) {
 	}{
 		{nil, 200, ""},
 		{errOverloaded, 503, "overloaded"},
-		{&tiers.BrokenError{Cause: &tiers.Failure{Kind: tiers.Stalled}}, statusBroken, string(tiers.Stalled)},
+		{&tiers.BrokenError{Cause: &engine.Failure{Kind: engine.Stalled}}, statusBroken, string(engine.Stalled)},
 		{errors.New("secret detail"), statusGone, "client_left"},
 		{errors.New("secret detail"), 500, "internal_error"},
 	} {

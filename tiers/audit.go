@@ -6,6 +6,8 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -226,7 +228,7 @@ func noRoom(err error) bool {
 	if refused, ok := errors.AsType[*scoring.RefusedError](err); ok {
 		return refused.Reason != scoring.ReasonTooLong
 	}
-	if f, ok := errors.AsType[*Failure](err); ok { // of a question before, which may be asked elsewhere,
+	if f, ok := errors.AsType[*engine.Failure](err); ok { // of a question before, which may be asked elsewhere,
 		return f.Status < 400 || f.Status >= 500 || f.Status == http.StatusTooManyRequests // but for one that nobody answers
 	}
 	return errors.Is(err, pool.ErrFull) || errors.Is(err, pool.ErrNoBackend)

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -81,7 +83,7 @@ const (
 // and a browser might take it for a page of the gateway's own origin.
 func passable(h http.Header) (string, error) {
 	if enc := h.Get("Content-Encoding"); enc != "" && enc != "identity" {
-		return "", fmt.Errorf("%w: content encoding %.64q", errBody, enc)
+		return "", fmt.Errorf("%w: content encoding %.64q", engine.ErrBody, enc)
 	}
 	switch kind, _, _ := mime.ParseMediaType(h.Get("Content-Type")); kind {
 	case "application/json":
@@ -89,5 +91,5 @@ func passable(h http.Header) (string, error) {
 	case "text/event-stream":
 		return typeStream, nil
 	}
-	return "", fmt.Errorf("%w: content type %.64q of an answer that passes through", errBody, h.Get("Content-Type"))
+	return "", fmt.Errorf("%w: content type %.64q of an answer that passes through", engine.ErrBody, h.Get("Content-Type"))
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -98,7 +100,7 @@ func whyUnheard(err error) string {
 	if refused, ok := errors.AsType[*scoring.RefusedError](err); ok {
 		return refused.Reason
 	}
-	if f, ok := errors.AsType[*Failure](err); ok {
+	if f, ok := errors.AsType[*engine.Failure](err); ok {
 		return string(f.Kind)
 	}
 	switch {

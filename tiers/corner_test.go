@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
@@ -370,8 +372,8 @@ func TestAClientsMistakeInWordsIsNotTheBackendsFault(t *testing.T) {
 		say(w, `{"error":{"message":"out of vocabulary","type":"invalid_request_error","param":null,"code":"invalid_request_error"}}`, openai.Done)
 	})
 	_, rc, err := scriptedRig(t, backend.URL, backend.URL).ask(openai.Chat, plan.Target, chat("Hello", `,"stream":true`))
-	if Classify(err) != ClassSuccess || len(rc.Tries) != 1 {
-		t.Errorf("class %d after %d tries: %v", Classify(err), len(rc.Tries), err)
+	if engine.Classify(err) != engine.ClassSuccess || len(rc.Tries) != 1 {
+		t.Errorf("class %d after %d tries: %v", engine.Classify(err), len(rc.Tries), err)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 )
@@ -33,7 +35,7 @@ const countTries = 4
 func (d *draft) counted(ctx context.Context, p *pool.Pool) (int, error) {
 	k := d.job.aside(p, openai.TokenizePath, openai.TokenizeText(p.Model(), d.reply.text))
 	lost, exclude := d.left, slices.Clone(d.left)
-	err := errFirstByte
+	err := engine.ErrFirstByte
 	for range countTries {
 		if k.firstByte = asideWait - d.counting; k.firstByte <= 0 {
 			break
@@ -44,11 +46,11 @@ func (d *draft) counted(ctx context.Context, p *pool.Pool) (int, error) {
 		var backend string
 		ids, backend, err = d.job.tokenized(ctx, k)
 		d.counting += d.job.cascade.now().Sub(began)
-		f, failed := errors.AsType[*Failure](err)
+		f, failed := errors.AsType[*engine.Failure](err)
 		switch {
 		case err == nil:
 			return len(ids), nil
-		case ctx.Err() != nil, failed && !f.retryable(), !failed && len(exclude) == 0:
+		case ctx.Err() != nil, failed && !f.Retryable(), !failed && len(exclude) == 0:
 			return 0, err
 		case failed:
 			exclude = append(exclude, backend)

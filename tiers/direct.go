@@ -5,6 +5,8 @@ import (
 	"context"
 	"io"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/tiers/openai"
@@ -83,7 +85,7 @@ func (j *job) relayStream(ctx context.Context, x *exchange) error {
 			break
 		}
 		if err != nil {
-			f := err.(*Failure) // next returns nothing else
+			f := err.(*engine.Failure) // next returns nothing else
 			s.estimate()
 			x.close(f, s.frames)
 			switch {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/tiers/pool"
@@ -88,13 +90,13 @@ func (c *Cascade) dispatch(ctx context.Context, k call, cfg plan.Config, rc *Rec
 		c.metrics.failed(failure)
 		t.add(failure)
 		k.demand.Exclude = append(k.demand.Exclude, backend)
-		if !failure.retryable() {
+		if !failure.Retryable() {
 			return nil, failure
 		}
 		if t.count > cfg.RetryAttempts {
 			return nil, t.giveUp(k.pool.Name(), nil)
 		}
-		if failure.lost() {
+		if failure.Lost() {
 			continue // who is dead is not buried deeper, and all that it had come at once
 		}
 		if !c.retry(cfg.RetryBudget) {
@@ -175,13 +177,13 @@ func (x *exchange) allow(k *call) (done func(error), err error) {
 // scoreOutcome tells what a score's end says of scoring: an engine that is gone in the midst
 // of one is taken to have died of it.
 func scoreOutcome(err error) scoring.Outcome {
-	f, _ := errors.AsType[*Failure](err)
+	f, _ := errors.AsType[*engine.Failure](err)
 	switch {
 	case err == nil:
 		return scoring.Success
-	case f == nil, f.Stale, f.Kind == Silent, f.Kind == Gone, f.Kind == Expired, f.Kind == Exhausted, f.Kind == Refused, f.Kind == Backpressure, f.Kind == Rejected:
+	case f == nil, f.Stale, f.Kind == engine.Silent, f.Kind == engine.Gone, f.Kind == engine.Expired, f.Kind == engine.Exhausted, f.Kind == engine.Refused, f.Kind == engine.Backpressure, f.Kind == engine.Rejected:
 		return scoring.Neutral
-	case f.Kind == Reset, f.Kind == Cut, f.Kind == ServerError && f.Fault != nil && strings.HasPrefix(f.Fault.Message, engineDied):
+	case f.Kind == engine.Reset, f.Kind == engine.Cut, f.Kind == engine.ServerError && f.Fault != nil && strings.HasPrefix(f.Fault.Message, engineDied):
 		return scoring.Deadly
 	}
 	return scoring.Fault
@@ -210,17 +212,17 @@ type tries struct {
 	count, busy int
 	retries     int64 // taken from the budget
 	hint        time.Duration
-	last        *Failure
+	last        *engine.Failure
 	maybe       string // the backend of a call that was lost and says little of it; "" is none
 }
 
-func (t *tries) add(f *Failure) {
+func (t *tries) add(f *engine.Failure) {
 	t.count++
 	t.last = f
-	if f.maybe() {
+	if f.Maybe() {
 		t.maybe = f.Backend
 	}
-	if f.Kind == Backpressure {
+	if f.Kind == engine.Backpressure {
 		t.busy++
 		t.hint = max(t.hint, f.RetryAfter)
 	}

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -102,7 +104,7 @@ func (j *job) speculate(ctx context.Context) error {
 		}
 	}()
 	cause, err := d.stream(ctx)
-	f, _ := errors.AsType[*Failure](cause)
+	f, _ := errors.AsType[*engine.Failure](cause)
 	d.part(ctx, f, err)
 	d.mark()
 	j.receipt.Draft = j.cascade.now().Sub(d.started) - j.receipt.Verify
@@ -154,7 +156,7 @@ func (j *job) undrafted(ctx context.Context, err error) error {
 // interrupted ends a draft whose request was cancelled or timed out.
 func (d *draft) interrupted(ctx context.Context, cause error) error {
 	if cause == nil {
-		cause = &Failure{Kind: transportKind(ctx, ctx, ctx.Err()), Pool: d.job.route.Draft.Name(), Err: context.Cause(ctx)}
+		cause = &engine.Failure{Kind: transportKind(ctx, ctx, ctx.Err()), Pool: d.job.route.Draft.Name(), Err: context.Cause(ctx)}
 	}
 	if d.reply.began {
 		return &BrokenError{cause}
@@ -420,7 +422,7 @@ func (d *draft) decide(ctx context.Context) {
 }
 
 // settle turns a draft that is over into an answer.
-func (d *draft) settle(ctx context.Context, lost *Failure) error {
+func (d *draft) settle(ctx context.Context, lost *engine.Failure) error {
 	rc := d.job.receipt
 	rc.DraftedTokens = d.course.Tokens()
 	d.unlimited()

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -50,7 +52,7 @@ func (d *draft) escalate(ctx context.Context) error {
 	if err == nil || d.reply.began {
 		return err
 	}
-	if f, ok := errors.AsType[*Failure](err); ok && f.Kind != Gone && f.Kind != Expired {
+	if f, ok := errors.AsType[*engine.Failure](err); ok && f.Kind != engine.Gone && f.Kind != engine.Expired {
 		// This target cannot continue, or broke off while it did. Nothing was sent, so
 		// a fresh answer is as good.
 		rc.AcceptedTokens, rc.TargetTokens, rc.WastedTokens = 0, 0, d.course.Tokens()
@@ -238,19 +240,19 @@ func (d *draft) byText(rest int) []byte {
 
 // carryOn streams the target's part behind the accepted one. Where the backend is lost it
 // returns why, and at is the place from which another can carry on.
-func (d *draft) carryOn(x *exchange, at *accept.Step) (*Failure, error) {
+func (d *draft) carryOn(x *exchange, at *accept.Step) (*engine.Failure, error) {
 	defer x.drop()
 	leg := leg{draft: d, x: x, from: *at, at: *at}
 	defer func() { *at = leg.at }()
 	d.reply.lagWord, d.reply.bound = false, unbounded
-	x.moves(d.job.mayTakeOver(&Failure{Kind: Silent}))
+	x.moves(d.job.mayTakeOver(&engine.Failure{Kind: engine.Silent}))
 	for over := false; !over; {
 		_, chunk, err := x.next()
 		if err == io.EOF {
 			break
 		}
 		if err != nil {
-			f := err.(*Failure) // next returns nothing else
+			f := err.(*engine.Failure) // next returns nothing else
 			x.close(f, leg.tokens)
 			if d.finish != "" {
 				break // the answer is whole
@@ -312,7 +314,7 @@ func (l *leg) take(c *openai.Chunk) (over bool, err error) {
 		d.stopped = append(d.stopped[:0], c.Stop...)
 	}
 	if int64(len(d.reply.text)+len(c.Text)) > d.job.cascade.mostBody {
-		f := l.x.failure(fmt.Errorf("%w: an answer of more than %d bytes", errBody, d.job.cascade.mostBody))
+		f := l.x.failure(fmt.Errorf("%w: an answer of more than %d bytes", engine.ErrBody, d.job.cascade.mostBody))
 		l.x.close(f, l.tokens)
 		return true, d.broken(f)
 	}

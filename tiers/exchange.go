@@ -12,6 +12,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/tiers/openai"
@@ -96,11 +98,11 @@ type exchange struct {
 // open sends the call and waits for its first byte: the first event of a
 // stream, or the whole of another answer. On failure everything is closed and
 // reported, and the error is a *Failure.
-func (x *exchange) open(ctx context.Context) *Failure {
+func (x *exchange) open(ctx context.Context) *engine.Failure {
 	x.parent = ctx
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	if x.firstByte > 0 {
-		first := time.AfterFunc(x.firstByte, func() { x.cancel(errFirstByte) })
+		first := time.AfterFunc(x.firstByte, func() { x.cancel(engine.ErrFirstByte) })
 		defer first.Stop()
 	}
 	opened := false
@@ -112,7 +114,7 @@ func (x *exchange) open(ctx context.Context) *Failure {
 	x.moves(!x.stays)
 	if err := x.send(x.cascade.transport); err != nil {
 		f := x.failure(err)
-		f.Kept = x.kept && x.resp == nil && (f.Kind == Reset || f.Kind == Cut)
+		f.Kept = x.kept && x.resp == nil && (f.Kind == engine.Reset || f.Kind == engine.Cut)
 		f.Stale = f.Kept && x.cascade.now().Sub(x.begun) < staleWithin
 		x.close(f, 0)
 		return f
@@ -177,7 +179,7 @@ func (x *exchange) send(transport http.RoundTripper) error {
 		return x.readAnswer()
 	}
 	if kind, _, _ := mime.ParseMediaType(x.resp.Header.Get("Content-Type")); kind != "text/event-stream" {
-		return fmt.Errorf("%w: content type %q of a stream", errBody, kind)
+		return fmt.Errorf("%w: content type %q of a stream", engine.ErrBody, kind)
 	}
 	x.events = openai.NewEventReader(x.resp.Body, mostEvent)
 	x.parser.Judged, x.finishes.want = x.judged, x.choices
@@ -188,7 +190,7 @@ func (x *exchange) send(transport http.RoundTripper) error {
 // refusal turns a response with an error status into a failure.
 func (x *exchange) refusal() error {
 	body, _ := io.ReadAll(io.LimitReader(x.resp.Body, mostErrorBody)) // what there is tells enough
-	f := &Failure{Kind: statusKind(x.resp.StatusCode), Status: x.resp.StatusCode, Fault: openai.ParseFault(body)}
+	f := &engine.Failure{Kind: statusKind(x.resp.StatusCode), Status: x.resp.StatusCode, Fault: openai.ParseFault(body)}
 	if s, err := strconv.Atoi(x.resp.Header.Get("Retry-After")); err == nil && s > 0 {
 		f.RetryAfter = min(time.Duration(s)*time.Second, mostHint)
 	}
@@ -205,13 +207,13 @@ func (x *exchange) readAnswer() error {
 	x.answer, err = openai.ParseAnswer(body)
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w: %w", errBody, err)
+		return fmt.Errorf("%w: %w", engine.ErrBody, err)
 	case x.answer.Fault != nil:
-		return &Failure{Kind: ServerError, Status: x.answer.Fault.Status, Fault: x.answer.Fault}
+		return &engine.Failure{Kind: engine.ServerError, Status: x.answer.Fault.Status, Fault: x.answer.Fault}
 	case x.answer.Aborted:
-		return &Failure{Kind: Aborted}
+		return &engine.Failure{Kind: engine.Aborted}
 	case x.answer.Choices == 0:
-		return fmt.Errorf("%w: an answer without choices", errBody)
+		return fmt.Errorf("%w: an answer without choices", engine.ErrBody)
 	}
 	x.answer.Usage = x.clamp(x.answer.Usage, inOnePiece)
 	x.whole, x.ended = body, true
@@ -227,7 +229,7 @@ func (x *exchange) readQuestion() error {
 		return err
 	}
 	if err := x.read(body); err != nil {
-		return fmt.Errorf("%w: %w", errBody, err)
+		return fmt.Errorf("%w: %w", engine.ErrBody, err)
 	}
 	x.ended = true
 	x.lease.Answered()
@@ -246,7 +248,7 @@ func (x *exchange) count(prompt int) {
 func (x *exchange) readAll() ([]byte, error) {
 	length := x.resp.ContentLength
 	if length > x.cascade.mostBody {
-		return nil, fmt.Errorf("%w: %d bytes, more than %d", errBody, length, x.cascade.mostBody)
+		return nil, fmt.Errorf("%w: %d bytes, more than %d", engine.ErrBody, length, x.cascade.mostBody)
 	}
 	var buf bytes.Buffer
 	buf.Grow(int(max(length, 0)) + bytes.MinRead)
@@ -254,7 +256,7 @@ func (x *exchange) readAll() ([]byte, error) {
 		return nil, err
 	}
 	if int64(buf.Len()) > x.cascade.mostBody {
-		return nil, fmt.Errorf("%w: more than %d bytes", errBody, x.cascade.mostBody)
+		return nil, fmt.Errorf("%w: more than %d bytes", engine.ErrBody, x.cascade.mostBody)
 	}
 	return buf.Bytes(), nil
 }
@@ -285,7 +287,7 @@ func (x *exchange) next() ([]byte, *openai.Chunk, error) {
 // watch starts the timer that ends a silent call.
 func (x *exchange) watch() {
 	if x.timer == nil {
-		x.timer = time.AfterFunc(x.chunk, func() { x.cancel(errStalled) })
+		x.timer = time.AfterFunc(x.chunk, func() { x.cancel(engine.ErrStalled) })
 		return
 	}
 	x.timer.Reset(x.chunk)
@@ -317,14 +319,14 @@ func (x *exchange) readEvent() ([]byte, *openai.Chunk, error) {
 	}
 	c, err := x.parser.Parse(raw)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w: %w", errBody, err)
+		return nil, nil, fmt.Errorf("%w: %w", engine.ErrBody, err)
 	}
 	x.came += int64(len(raw))
 	if c.Fault != nil {
 		return nil, nil, x.eventFault(c.Fault)
 	}
 	if c.Aborted {
-		return nil, nil, &Failure{Kind: Aborted}
+		return nil, nil, &engine.Failure{Kind: engine.Aborted}
 	}
 	x.finishes.add(c.Ended)
 	if c.HasUsage {
@@ -335,21 +337,21 @@ func (x *exchange) readEvent() ([]byte, *openai.Chunk, error) {
 }
 
 // eventFault turns an error event into the failure its code names.
-func (x *exchange) eventFault(f *openai.Fault) *Failure {
-	kind := ServerError
+func (x *exchange) eventFault(f *openai.Fault) *engine.Failure {
+	kind := engine.ServerError
 	if f.Status >= 400 {
 		kind = statusKind(f.Status)
 	}
-	return &Failure{Kind: kind, Status: f.Status, Fault: f}
+	return &engine.Failure{Kind: kind, Status: f.Status, Fault: f}
 }
 
 // buffered reports whether the next event is at hand.
 func (x *exchange) buffered() bool { return x.held != nil || x.events.Buffered() }
 
-func (x *exchange) failure(err error) *Failure {
-	f, ok := err.(*Failure)
+func (x *exchange) failure(err error) *engine.Failure {
+	f, ok := err.(*engine.Failure)
 	if !ok {
-		f = &Failure{Kind: transportKind(x.parent, x.ctx, err), Err: err}
+		f = &engine.Failure{Kind: transportKind(x.parent, x.ctx, err), Err: err}
 	}
 	f.Pool, f.Backend = x.pool.Name(), x.lease.Backend()
 	return f
@@ -358,7 +360,7 @@ func (x *exchange) failure(err error) *Failure {
 // close ends the exchange: a stream that has not come to its end is aborted by
 // closing its connection. f is why, nil when all went well or the gateway itself
 // had enough; generated counts the tokens that came.
-func (x *exchange) close(f *Failure, generated int) {
+func (x *exchange) close(f *engine.Failure, generated int) {
 	x.closing.Do(func() {
 		defer x.leave(generated) // also when something before it panics
 		defer x.report(f)
@@ -400,19 +402,19 @@ func drain(body io.Reader) {
 }
 
 // report tells the pool and the breaker what came of the call.
-func (x *exchange) report(f *Failure) {
+func (x *exchange) report(f *engine.Failure) {
 	switch {
 	case x.first.IsZero() && f == nil:
-		x.gate(&Failure{Kind: Gone})
+		x.gate(&engine.Failure{Kind: engine.Gone})
 	case x.first.IsZero():
-		if f.Kind == Refused {
+		if f.Kind == engine.Refused {
 			x.lease.Refused(f)
 		}
-		if c := Classify(f); x.scoring == nil && (c == ClassFault || c == ClassBusy) {
+		if c := engine.Classify(f); x.scoring == nil && (c == engine.ClassFault || c == engine.ClassBusy) {
 			x.lease.Failed() // however fast it says so
 		}
-		if f.Kind == Expired { // not a byte in all that time is the backend's fault
-			f = &Failure{Kind: Timeout, Pool: f.Pool, Backend: f.Backend, Err: f.Err}
+		if f.Kind == engine.Expired { // not a byte in all that time is the backend's fault
+			f = &engine.Failure{Kind: engine.Timeout, Pool: f.Pool, Backend: f.Backend, Err: f.Err}
 		}
 		x.gate(f)
 	case f != nil && x.scoring == nil:

@@ -7,123 +7,20 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/foregate/foregate/tiers/engine"
 
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// FailureKind names what went wrong with one call to one backend.
-type FailureKind string
-
-// The kinds, as metrics and error codes name them.
-const (
-	Refused      FailureKind = "upstream_refused"      // no connection
-	Timeout      FailureKind = "upstream_timeout"      // no first byte in time
-	Silent       FailureKind = "upstream_silent"       // its backend seems to hang: the call moves to another
-	Stalled      FailureKind = "upstream_stalled"      // silence inside a stream
-	Reset        FailureKind = "upstream_reset"        // the connection broke
-	Cut          FailureKind = "upstream_cut"          // the stream ended without its end
-	ServerError  FailureKind = "upstream_error"        // 5xx, or an error event
-	Backpressure FailureKind = "upstream_busy"         // 429 or 503
-	Rejected     FailureKind = "upstream_rejected"     // another 4xx: the request is at fault
-	BadResponse  FailureKind = "bad_upstream_response" // not what the API promises
-	Aborted      FailureKind = "upstream_aborted"      // finish_reason "abort"
-	Gone         FailureKind = "client_gone"           // the client left
-	Expired      FailureKind = "deadline"              // the request's whole deadline passed
-	Exhausted    FailureKind = "gateway_exhausted"     // this gateway ran out of files, ports or memory
-)
-
-// Failure is why one call to a backend failed.
-type Failure struct {
-	Kind       FailureKind
-	Pool       string
-	Backend    string
-	Status     int           // of the response, 0 when there was none
-	Fault      *openai.Fault // what the backend said, nil when nothing
-	RetryAfter time.Duration // what the backend asked for
-	Err        error
-	Kept       bool // a kept connection broke before a byte came
-	Stale      bool // it did so at once: it may have been closed while it was idle
-}
-
-// Error names the backend and the cause; it is for operators.
-func (f *Failure) Error() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "pool %s: backend %s: %s", f.Pool, f.Backend, f.Kind)
-	if f.Status != 0 {
-		fmt.Fprintf(&b, ": status %d", f.Status)
-	}
-	if f.Fault != nil && f.Fault.Message != "" {
-		fmt.Fprintf(&b, ": %q", f.Fault.Message)
-	}
-	if f.Err != nil {
-		fmt.Fprintf(&b, ": %v", f.Err)
-	}
-	return b.String()
-}
-
-// Unwrap returns the cause.
-func (f *Failure) Unwrap() error { return f.Err }
-
-// retryable reports whether another backend might do better.
-func (f *Failure) retryable() bool {
-	switch f.Kind {
-	case Rejected, Gone, Expired:
-		return false
-	}
-	return true
-}
-
-// lost reports whether the connection was refused or broke, or the backend hangs: the
-// backend, not its work, is at fault.
-func (f *Failure) lost() bool {
-	return f.Kind == Refused || f.Kind == Reset || f.Kind == Cut || f.Kind == Silent
-}
-
-// maybe reports whether the same backend may be asked once more where no other is left.
-func (f *Failure) maybe() bool { return f.Kept || f.Kind == Silent }
-
-// Class is what a call's outcome says about the health of its backend.
-type Class uint8
-
-// The four classes. Only faults count against a backend.
-const (
-	ClassSuccess Class = iota
-	ClassFault
-	ClassBusy    // shift load, do not blame
-	ClassNeutral // says nothing
-)
-
-// Classify maps the outcome of a call to its class: nil and a rejected request
-// are signs of life, a full backend is busy, a client that left says nothing. Nor does a
-// backend that is taken to hang: the pool knows, and finds out sooner that it is well again.
-func Classify(err error) Class {
-	if err == nil {
-		return ClassSuccess
-	}
-	var f *Failure
-	if !errors.As(err, &f) || f.Stale {
-		return ClassNeutral
-	}
-	switch f.Kind {
-	case Rejected:
-		return ClassSuccess
-	case Backpressure:
-		return ClassBusy
-	case Gone, Expired, Exhausted, Silent:
-		return ClassNeutral
-	}
-	return ClassFault
-}
-
 // ExhaustedError says that every backend that was tried failed.
 type ExhaustedError struct {
 	Pool  string
 	Tries int
-	Last  *Failure
+	Last  *engine.Failure
 
 	AllBusy    bool          // every try found a busy backend
 	RetryAfter time.Duration // the longest wait that one of them asked for
@@ -149,56 +46,46 @@ func (e *BrokenError) Unwrap() error { return e.Cause }
 // ErrUnknownModel is returned for a model that no route has.
 var ErrUnknownModel = errors.New("unknown model")
 
-// errFirstByte and errStalled are the causes with which a call's own timers
-// cancel it.
-var (
-	errFirstByte = errors.New("no first byte in time")
-	errStalled   = errors.New("no next chunk in time")
-)
-
 // transportKind tells what an error of the transport or of a body read means.
 // parent is the request's own context, call the call's.
-func transportKind(parent, call context.Context, err error) FailureKind {
+func transportKind(parent, call context.Context, err error) engine.FailureKind {
 	cause := context.Cause(call)
 	var dns *net.DNSError
 	var op *net.OpError
 	switch {
 	case errors.Is(parent.Err(), context.DeadlineExceeded), errors.Is(context.Cause(parent), context.DeadlineExceeded):
-		return Expired
+		return engine.Expired
 	case parent.Err() != nil:
-		return Gone
-	case errors.Is(cause, errFirstByte):
-		return Timeout
-	case errors.Is(cause, errStalled):
-		return Stalled
+		return engine.Gone
+	case errors.Is(cause, engine.ErrFirstByte):
+		return engine.Timeout
+	case errors.Is(cause, engine.ErrStalled):
+		return engine.Stalled
 	case errors.Is(cause, pool.ErrLost):
-		return Silent
+		return engine.Silent
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
 		errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.EADDRNOTAVAIL):
-		return Exhausted // no fault of the backend's
+		return engine.Exhausted // no fault of the backend's
 	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &dns),
 		errors.As(err, &op) && op.Op == "dial":
-		return Refused
-	case errors.Is(err, openai.ErrEventTooLong), errors.Is(err, errBody):
-		return BadResponse
+		return engine.Refused
+	case errors.Is(err, openai.ErrEventTooLong), errors.Is(err, engine.ErrBody):
+		return engine.BadResponse
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return Cut
+		return engine.Cut
 	}
-	return Reset
+	return engine.Reset
 }
 
-// errBody marks a body that is not what its headers promise.
-var errBody = errors.New("unusable response body")
-
 // statusKind tells what a status other than 200 means.
-func statusKind(status int) FailureKind {
+func statusKind(status int) engine.FailureKind {
 	switch {
 	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
-		return Backpressure
+		return engine.Backpressure
 	case status >= 500:
-		return ServerError
+		return engine.ServerError
 	case status >= 400:
-		return Rejected
+		return engine.Rejected
 	}
-	return BadResponse
+	return engine.BadResponse
 }

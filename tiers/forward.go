@@ -5,6 +5,8 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/tiers/openai"
@@ -99,7 +101,7 @@ func (x *exchange) measure(m *openai.Meter) {
 
 // pass copies a raw answer, one write for each read.
 func (x *exchange) pass(sink Sink, meter *openai.Meter) (err error) {
-	var failed *Failure
+	var failed *engine.Failure
 	defer func() {
 		x.measure(meter)
 		x.close(failed, x.receipt.TargetTokens)

@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/tiers/openai"
@@ -103,7 +105,7 @@ func TestAnAnswerOfAnotherTypeIsAskedOfAnotherBackend(t *testing.T) {
 	if err != nil || out.head.ContentType != "application/json" || rc.PromptTokens != 7 || rc.Tier != plan.Target || len(rc.Tries) != 2 {
 		t.Fatalf("%v, %+v, %+v", err, out.head, rc)
 	}
-	if rc.Tries[0].Failed != BadResponse || rc.Tries[0].Call == rc.Tries[1].Call {
+	if rc.Tries[0].Failed != engine.BadResponse || rc.Tries[0].Call == rc.Tries[1].Call {
 		t.Errorf("%+v", rc.Tries)
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
@@ -134,7 +136,7 @@ func TestAClientThatLeavesWhileItsCallsAreScoredEndsItAll(t *testing.T) {
 		}
 		var out collector
 		_, err = r.cascade.Answer(ctx, Ask{Request: req, ID: "x"}, &out)
-		if f, ok := errors.AsType[*Failure](err); ctx.Err() != nil && (!ok || f.Kind != Gone) {
+		if f, ok := errors.AsType[*engine.Failure](err); ctx.Err() != nil && (!ok || f.Kind != engine.Gone) {
 			t.Errorf("%v", err)
 		}
 	}

@@ -3,6 +3,8 @@ package tiers
 import (
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -120,7 +122,7 @@ func (m *metrics) check(route string, c Checked) {
 	m.checkTook.WithLabelValues(route).Observe(c.Took.Seconds())
 }
 
-func (m *metrics) failed(f *Failure) {
+func (m *metrics) failed(f *engine.Failure) {
 	m.failures.WithLabelValues(f.Pool, string(f.Kind)).Inc()
 }
 

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
@@ -154,7 +156,7 @@ func TestAnAuditedRequestThatRunsOutOfTimeSaysSo(t *testing.T) {
 		n.grid, n.op, r.cfg.Risk.Rates.Serving = everything, 1, rate
 		r.cfg.Timeouts.Total = 60 * time.Millisecond
 		_, rc, err := r.ask(openai.Chat, plan.Auto, chat("question", `,"max_tokens":100000,"ignore_eos":true,"stream":true`))
-		if f, ok := errors.AsType[*Failure](err); !ok || f.Kind != Expired || !rc.Plan.Judged {
+		if f, ok := errors.AsType[*engine.Failure](err); !ok || f.Kind != engine.Expired || !rc.Plan.Judged {
 			t.Errorf("audited %g: %v", rate, err)
 		}
 	}

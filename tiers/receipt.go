@@ -5,6 +5,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -54,11 +56,11 @@ type Receipt struct {
 type Try struct {
 	Pool    string
 	Backend string
-	URL     string      // of the backend, as it is configured or found
-	Role    Role        // what it was asked for
-	Failed  FailureKind // "" when it answered
-	Broke   FailureKind // why it broke off after its first byte; "" when it did not
-	Score   bool        // it was asked what it thinks of a draft
+	URL     string             // of the backend, as it is configured or found
+	Role    Role               // what it was asked for
+	Failed  engine.FailureKind // "" when it answered
+	Broke   engine.FailureKind // why it broke off after its first byte; "" when it did not
+	Score   bool               // it was asked what it thinks of a draft
 
 	Status int // of its response; 0 is none
 	Tokens int // that it made for the answer, as far as they came
@@ -154,7 +156,7 @@ func (x *exchange) tried() *Try {
 
 // settleTry completes the entry of a call that is over for the request: f is why it failed, nil
 // when it did not, and tokens have come.
-func (x *exchange) settleTry(f *Failure, tokens int) {
+func (x *exchange) settleTry(f *engine.Failure, tokens int) {
 	t := x.tried()
 	if t == nil {
 		return

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
@@ -79,24 +81,24 @@ func TestCallsAtAProcessThatFallsSilentAreMadeByAnother(t *testing.T) {
 	for _, q := range prompts(8)[4:] {
 		waiting = append(waiting, r.begin(chat(q, `,"max_tokens":20`)))
 	}
-	silent := func(all []*underWay, kind func(Try) FailureKind) (n int) {
+	silent := func(all []*underWay, kind func(Try) engine.FailureKind) (n int) {
 		for _, u := range all {
 			<-u.over
 			if u.err != nil {
 				t.Error(u.err)
 			}
 			for _, try := range u.receipt.Tries {
-				if kind(try) == Silent {
+				if kind(try) == engine.Silent {
 					n++
 				}
 			}
 		}
 		return n
 	}
-	if silent(streams, func(t Try) FailureKind { return t.Broke }) == 0 {
+	if silent(streams, func(t Try) engine.FailureKind { return t.Broke }) == 0 {
 		t.Error("no stream was carried on elsewhere: the test shows nothing")
 	}
-	if silent(waiting, func(t Try) FailureKind { return t.Failed }) == 0 {
+	if silent(waiting, func(t Try) engine.FailureKind { return t.Failed }) == 0 {
 		t.Error("no call that waited was moved: the test shows nothing")
 	}
 	for _, u := range streams {
@@ -204,7 +206,7 @@ type classes struct{ faults atomic.Int32 }
 
 func (g *classes) Allow(string, string) (func(error), error) {
 	return func(err error) {
-		if Classify(err) == ClassFault {
+		if engine.Classify(err) == engine.ClassFault {
 			g.faults.Add(1)
 		}
 	}, nil
@@ -245,7 +247,7 @@ func TestADraftThatFallsSilentBeforeItIsSentIsLeftWithoutTakeovers(t *testing.T)
 	case <-time.After(10 * time.Second):
 		t.Fatal("the client waits for a draft that is silent, of which it has nothing")
 	}
-	if u.err != nil || u.receipt.Tier != plan.Mixed || u.receipt.Tries[0].Broke != Silent {
+	if u.err != nil || u.receipt.Tier != plan.Mixed || u.receipt.Tries[0].Broke != engine.Silent {
 		t.Errorf("%v; %s, %+v", u.err, u.receipt.Tier, u.receipt.Tries)
 	}
 }

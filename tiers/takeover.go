@@ -7,6 +7,8 @@ import (
 	"sort"
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -23,8 +25,8 @@ const (
 )
 
 // mayTakeOver reports whether an answer that broke off may be carried on with elsewhere.
-func (j *job) mayTakeOver(f *Failure) bool {
-	return j.cfg.Takeover && f.retryable() && len(j.receipt.Over) < mostTakeovers
+func (j *job) mayTakeOver(f *engine.Failure) bool {
+	return j.cfg.Takeover && f.Retryable() && len(j.receipt.Over) < mostTakeovers
 }
 
 // lost books a takeover for a backend that was lost.
@@ -69,7 +71,7 @@ func (j *job) resume(ctx context.Context) error {
 	d.course = accept.NewCourse(j.cfg.Accept, accept.Course{})
 	d.reply.text = bytes.Clone(said)
 	err := d.behind(ctx, j.route.Target, said, func(text int) int { return openai.EstimateTokens(text) / 2 })
-	if f, ok := errors.AsType[*Failure](err); ok && !d.reply.began && f.Kind != Gone && f.Kind != Expired {
+	if f, ok := errors.AsType[*engine.Failure](err); ok && !d.reply.began && f.Kind != engine.Gone && f.Kind != engine.Expired {
 		err = errNoDraft // this target cannot continue
 	}
 	if errors.Is(err, errNoDraft) { // less than a word: any answer is as good

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/tiers/accept"
@@ -79,7 +81,7 @@ func apart(ctx context.Context) (own context.Context, free func()) {
 
 // part ends the reading of a draft. Its twin goes on where it is of interest still; one that is
 // over is audited.
-func (d *draft) part(ctx context.Context, f *Failure, err error) {
+func (d *draft) part(ctx context.Context, f *engine.Failure, err error) {
 	t := d.twin
 	lost := f != nil || err != nil || ctx.Err() != nil
 	if !lost && t.wants() {
@@ -134,14 +136,14 @@ func (t *twin) goOn(x *exchange) {
 
 // read reads a draft to its end; it reports whether it came to one.
 func (t *twin) read(x *exchange) bool {
-	var f *Failure
+	var f *engine.Failure
 	defer func() { x.close(f, t.course.Tokens()) }()
 	for t.wants() {
 		x.parser.NoTop = !t.course.WantsTop()
 		_, chunk, err := x.next()
 		if err != nil {
 			if err != io.EOF {
-				f, _ = errors.AsType[*Failure](err)
+				f, _ = errors.AsType[*engine.Failure](err)
 				t.dropped("draft_lost")
 			}
 			return false

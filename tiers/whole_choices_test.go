@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/tiers/plan"
 
 	"github.com/foregate/foregate/tiers/openai"
@@ -69,7 +71,7 @@ func TestAJSONAnswerWithAChoiceThatWasAbortedIsNotServed(t *testing.T) {
 		_, _ = w.Write([]byte(`{"choices":[{"index":0,"text":"a","finish_reason":"abort"},{"index":1,"text":"b","finish_reason":"stop"}],"usage":{"prompt_tokens":2,"completion_tokens":2}}`))
 	})
 	_, _, err := scriptedRig(t, backend.URL, backend.URL).ask(openai.Completion, plan.Target, `{"model":"m","prompt":["a","b"]}`)
-	if f, ok := errors.AsType[*Failure](err); !ok || f.Kind != Aborted {
+	if f, ok := errors.AsType[*engine.Failure](err); !ok || f.Kind != engine.Aborted {
 		t.Errorf("an answer with an aborted choice: %v", err)
 	}
 }

@@ -9,9 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/panics"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -25,15 +26,15 @@ func (r *replica) makeBreakers() {
 
 // outcome tells the breaker what a call's end says about its backend.
 func outcome(err error) breaker.Outcome {
-	switch tiers.Classify(err) {
-	case tiers.ClassSuccess:
+	switch engine.Classify(err) {
+	case engine.ClassSuccess:
 		return breaker.Success
-	case tiers.ClassFault:
-		if f, ok := errors.AsType[*tiers.Failure](err); ok && f.Kind == tiers.Refused {
+	case engine.ClassFault:
+		if f, ok := errors.AsType[*engine.Failure](err); ok && f.Kind == engine.Refused {
 			return breaker.Unreachable
 		}
 		return breaker.Fault
-	case tiers.ClassBusy:
+	case engine.ClassBusy:
 		return breaker.Backpressure
 	default:
 		return breaker.Neutral
@@ -50,26 +51,26 @@ func (r *replica) probe(ctx context.Context, name, backend string) error {
 	if err == nil {
 		return nil
 	}
-	return &tiers.Failure{Kind: probeKind(err), Pool: name, Backend: backend, Err: err}
+	return &engine.Failure{Kind: probeKind(err), Pool: name, Backend: backend, Err: err}
 }
 
 // probeKind tells what a probe that failed says of the backend: a request of one token that
 // it refuses as wrong, or has no place for, shows that it is alive.
-func probeKind(err error) tiers.FailureKind {
+func probeKind(err error) engine.FailureKind {
 	if status, ok := errors.AsType[*pressure.StatusError](err); ok {
 		switch {
 		case status.Code == http.StatusTooManyRequests:
-			return tiers.Backpressure
+			return engine.Backpressure
 		case status.Code >= 400 && status.Code < 500:
-			return tiers.Rejected
+			return engine.Rejected
 		}
-		return tiers.ServerError
+		return engine.ServerError
 	}
 	op, dialled := errors.AsType[*net.OpError](err)
 	if _, dns := errors.AsType[*net.DNSError](err); dns || dialled && op.Op == "dial" {
-		return tiers.Refused
+		return engine.Refused
 	}
-	return tiers.Reset
+	return engine.Reset
 }
 
 // membersEvery is how soon the breakers know which backends there are.

@@ -12,9 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/pressure"
@@ -65,7 +66,7 @@ func (h *blackHole) ask(t *testing.T) {
 	if i == 0 {
 		time.Sleep(time.Millisecond)
 		l.Failed()
-		done(&tiers.Failure{Kind: tiers.ServerError, Status: http.StatusInternalServerError})
+		done(&engine.Failure{Kind: engine.ServerError, Status: http.StatusInternalServerError})
 		return
 	}
 	time.Sleep(100 * time.Millisecond)

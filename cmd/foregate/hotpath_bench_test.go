@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -176,7 +178,7 @@ func TestAdmissionLimitsAndBreakersAskRedisOnceAtMostAndForALimitPerMinuteOnly(t
 	for range 3 { // a connection, and the script
 		_ = h.limited(t.Context(), perMinute) // what is late is counted here
 	}
-	bad := &tiers.Failure{Kind: tiers.Reset, Pool: "t", Backend: "127.0.0.1-1", Err: errors.New("reset")}
+	bad := &engine.Failure{Kind: engine.Reset, Pool: "t", Backend: "127.0.0.1-1", Err: errors.New("reset")}
 	for _, tc := range []struct {
 		name        string
 		do          func() error

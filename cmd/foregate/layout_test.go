@@ -19,11 +19,11 @@ const module = "github.com/foregate/foregate/"
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
 	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/secrets", "gateway/settings", "gateway/tracing",
-		"tiers", "tiers/choose", "tiers/economy", "tiers/plan", "tiers/fields", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk", "breaker", "cache", "panics", "loadtest/vllmsim"},
+		"tiers", "tiers/choose", "tiers/economy", "tiers/engine", "tiers/plan", "tiers/fields", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk", "breaker", "cache", "panics", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality", "loadtest/replay"},
 
-	"gateway":           {"gateway/conns", "gateway/identity", "gateway/admission", "gateway/limits", "gateway/lookup", "gateway/operator", "gateway/peer", "gateway/slowdown", "gateway/upload", "cache", "tiers", "tiers/openai", "tiers/plan", "tiers/pool", "panics"},
+	"gateway":           {"gateway/conns", "gateway/identity", "gateway/admission", "gateway/limits", "gateway/lookup", "gateway/operator", "gateway/peer", "gateway/slowdown", "gateway/upload", "cache", "tiers", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "panics"},
 	"gateway/admission": {"gateway/identity", "tiers/pool", "panics"},
 	"gateway/config":    {"tiers/fields"},
 	"gateway/conns":     {"gateway/peer"},
@@ -39,11 +39,12 @@ var arrows = map[string][]string{
 	"gateway/upload":    {},
 	"gateway/settings":  {"gateway/admission", "tiers", "tiers/plan", "tiers/accept", "tiers/choose", "tiers/pressure", "breaker", "cache"},
 
-	"gateway/tracing": {"gateway", "tiers"},
+	"gateway/tracing": {"gateway", "tiers", "tiers/engine"},
 
-	"tiers":           {"tiers/accept", "tiers/economy", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/scoring", "tiers/schema", "recent"},
+	"tiers":           {"tiers/accept", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/scoring", "tiers/schema", "recent"},
 	"tiers/accept":    {},
 	"tiers/calibrate": {"tiers/accept"},
+	"tiers/engine":    {"tiers/accept", "tiers/openai", "tiers/pool"},
 	"tiers/evidence":  {"tiers/risk"},
 	"tiers/risk":      {},
 	"tiers/choose":    {},

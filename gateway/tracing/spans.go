@@ -64,9 +64,9 @@ var operations = map[string]attribute.KeyValue{
 	"/v1/embeddings":       semconv.GenAIOperationNameEmbeddings,
 }
 
-// engine is who made the tokens. The conventions list no name for engines of one's own; this is
+// provider is who made the tokens. The conventions list no name for engines of one's own; this is
 // what the gateway speaks to them as.
-var engine = semconv.GenAIProviderNameKey.String("vllm")
+var provider = semconv.GenAIProviderNameKey.String("vllm")
 
 // build makes the spans of a request.
 func (t *Tracer) build(at *gateway.Trace, d *gateway.Done) {
@@ -129,7 +129,7 @@ func titled(what, model string) string {
 func (b *builder) describe() {
 	d := b.done
 	about := []attribute.KeyValue{
-		semconv.HTTPRequestMethodPost, semconv.URLPath(d.Path), semconv.HTTPRoute(d.Path), engine,
+		semconv.HTTPRequestMethodPost, semconv.URLPath(d.Path), semconv.HTTPRoute(d.Path), provider,
 		keyRequest.String(d.ID), keyPriority.String(d.Priority),
 	}
 	if d.Client != "" {
@@ -244,7 +244,7 @@ func (b *builder) wait(ctx context.Context, pool string, at, long time.Duration)
 
 func (b *builder) try(ctx context.Context, try *tiers.Try) trace.Span {
 	model := b.model(try.Pool)
-	about := []attribute.KeyValue{engine, keyRole.String(string(try.Role)), keyPool.String(try.Pool), keyBackend.String(try.Backend)}
+	about := []attribute.KeyValue{provider, keyRole.String(string(try.Role)), keyPool.String(try.Pool), keyBackend.String(try.Backend)}
 	name := string(try.Role)
 	if made := try.Role == tiers.RoleDraft || try.Role == tiers.RoleTarget; made {
 		if b.op.Valid() {

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/engine"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
@@ -33,7 +35,7 @@ func recorded(t *testing.T, tr *Tracer) (*gateway.Trace, *gateway.Done) {
 			Began: began.Add(2 * ms), Waited: 40 * ms, First: 300 * ms, Judged: 400 * ms,
 			Verdict: accept.Verdict{Reason: accept.ReasonScore, Score: -0.3, Tokens: 57},
 			Tries: []tiers.Try{
-				{Pool: "small", Backend: "b1", URL: "http://10.0.0.7:8000", Role: tiers.RoleDraft, Waited: 30 * ms, At: 30 * ms, First: 10 * ms, Took: 300 * ms, Broke: tiers.Cut, Status: 200, Tokens: 57, Span: [8]byte{1}},
+				{Pool: "small", Backend: "b1", URL: "http://10.0.0.7:8000", Role: tiers.RoleDraft, Waited: 30 * ms, At: 30 * ms, First: 10 * ms, Took: 300 * ms, Broke: engine.Cut, Status: 200, Tokens: 57, Span: [8]byte{1}},
 				{Pool: "big", Backend: "b2", URL: "https://big", Role: tiers.RoleScore, At: 331 * ms, Took: 60 * ms, Status: 200, Span: [8]byte{2}},
 				{Pool: "big", Backend: "b2", URL: "https://big/vllm", Role: tiers.RoleTarget, At: 410 * ms, First: 20 * ms, Took: 2 * time.Second, Status: 200, Span: [8]byte{3}},
 			},

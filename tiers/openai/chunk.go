@@ -16,6 +16,7 @@ type Usage struct{ Prompt, Completion, Cached int }
 // Chunk is one event of a streamed answer. Its slices are valid until the next
 // Parse.
 type Chunk struct {
+	Raw     []byte // its JSON as it came; nil where there was none, as in the lab
 	Model   Span   // the value of "model", quotes included; empty when absent
 	Close   int    // offset of the object's last brace
 	Choices int    // choices in this chunk
@@ -49,6 +50,20 @@ func (c *Chunk) Top(i int) []float64 {
 	return c.tops[from:c.topEnd[i]]
 }
 
+// AddTop adds the alternatives' logprobs of the next token. It is for who makes chunks; parsers do it themselves.
+func (c *Chunk) AddTop(logprobs ...float64) {
+	c.tops = append(c.tops, logprobs...)
+	c.topEnd = append(c.topEnd, len(c.tops))
+}
+
+// Reset empties c and keeps its memory.
+func (c *Chunk) Reset() {
+	*c = Chunk{
+		Text: c.Text[:0], Finish: c.Finish[:0], Ended: c.Ended[:0], Stop: c.Stop[:0], PromptIDs: c.PromptIDs[:0], IDs: c.IDs[:0],
+		Logprobs: c.Logprobs[:0], TokenBytes: c.TokenBytes[:0], tops: c.tops[:0], topEnd: c.topEnd[:0],
+	}
+}
+
 // ChunkParser parses the chunks of one stream, reusing its memory.
 type ChunkParser struct {
 	Judged bool // read logprobs and token ids as well
@@ -66,11 +81,8 @@ var errNotChunk = errors.New("not an answer chunk")
 // about JSON. The result is valid until the next call.
 func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
 	c := &p.chunk
-	*c = Chunk{
-		Text: c.Text[:0], PromptIDs: c.PromptIDs[:0], IDs: c.IDs[:0], Logprobs: c.Logprobs[:0],
-		TokenBytes: c.TokenBytes[:0],
-		Finish:     c.Finish[:0], Ended: c.Ended[:0], Stop: c.Stop[:0], tops: c.tops[:0], topEnd: c.topEnd[:0], Plain: true,
-	}
+	c.Reset()
+	c.Raw, c.Plain = data, true
 	if p.whole != nil {
 		p.cur.reset(data)
 	} else {

@@ -1,0 +1,96 @@
+// Package engine is the vocabulary between the gateway and the engines behind it: what one is asked
+// ([Call]), one attempt at one backend ([Attempt]), who makes it ([Upstream]), the answer as it comes
+// ([Stream]) and why there is none ([Failure]).
+//
+// The gateway's Upstream is one HTTP exchange (tiers/upstream), the lab's the simulator's scheduler.
+package engine
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// Upstream makes attempts.
+type Upstream interface {
+	// Open sends an attempt and waits for its first byte: the first event of a stream, or the whole
+	// of another answer, which is then where the call's Into points. The error is a *Failure that
+	// names no pool and backend; then nothing is left open. The end of ctx ends the exchange, after
+	// Open has returned, too.
+	Open(ctx context.Context, a *Attempt) (Stream, error)
+}
+
+// Stream is an exchange with an engine under way. It is for one goroutine.
+type Stream interface {
+	// Next waits for the next chunk, as long as the attempt's Silence. What it returns is valid until
+	// the next call. The error is io.EOF behind the last chunk; any other is a *Failure that names no
+	// pool and backend. Of an answer in one piece there is no chunk.
+	Next(want Want) (*openai.Chunk, error)
+	// Buffered reports whether Next returns at once.
+	Buffered() bool
+	// Close ends the exchange. An engine that is still at work is told to stop. Only the first call
+	// counts.
+	Close()
+}
+
+// Want says how much of a chunk is to be read.
+type Want uint8
+
+// How much.
+const (
+	WantTokens Want = iota // text, ids and logprobs, as far as the call asks for them
+	WantTops               // the logprobs of the alternatives, too
+)
+
+// Attempt is one call at one backend.
+type Attempt struct {
+	Call Call
+
+	Backend string // its id in the pool
+	URL     string // its base URL without a trailing slash
+	Rank    int    // the engine behind the URL that is meant; −1 is any
+
+	ID     string      // that the engine is to know the call by; "" names none
+	Header http.Header // to be sent along: the trace. It must not be changed
+
+	FirstByte time.Duration // the longest wait for the first byte; 0 is as long as ctx lives
+	Silence   time.Duration // the longest wait for the next chunk, or the next bytes
+
+	MaxPrompt int // tokens that its prompts can have; 0 goes by the bytes that are sent
+	MaxAnswer int // tokens that its answer can have
+
+	Sent func(body []byte) // told what was sent, when the engine has begun to answer; nil tells nobody
+}
+
+// Finishes are the choices of one answer that have come to an end. The zero value waits for one
+// choice.
+type Finishes struct {
+	Want  int // choices of a whole answer; 0 is 1
+	ended []bool
+	count int
+}
+
+// Add notes that the choices with these indexes have ended.
+func (e *Finishes) Add(indexes []int) {
+	want := max(e.Want, 1)
+	for _, i := range indexes {
+		if want == 1 {
+			i = 0 // there is no other, whatever the engine calls it
+		}
+		if i < 0 || i >= want {
+			continue
+		}
+		if e.ended == nil {
+			e.ended = make([]bool, want)
+		}
+		if !e.ended[i] {
+			e.ended[i] = true
+			e.count++
+		}
+	}
+}
+
+// All reports whether every choice has ended.
+func (e *Finishes) All() bool { return e.count >= max(e.Want, 1) }
