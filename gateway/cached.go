@@ -12,13 +12,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/lookup"
 	"github.com/foregate/foregate/gateway/upload"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // exchange is one generation request on its way: from the cache, from an identical request that is
@@ -324,7 +324,7 @@ func (x *exchange) framer(e *cache.Entry) *openai.Framer {
 
 // mayKeep says whether a whole answer may serve others later.
 func (x *exchange) mayKeep(e *cache.Entry, w *openai.Whole) bool {
-	if len(e.Answer) > x.cfg.MaxEntry || !x.fits(e) || tiers.Pressed(e.Acceptance) {
+	if len(e.Answer) > x.cfg.MaxEntry || !x.fits(e) || receipt.Pressed(e.Acceptance) {
 		return false
 	}
 	for i := range w.Choices {

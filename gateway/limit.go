@@ -7,13 +7,13 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/foregate/foregate/tiers/engine"
-
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/lookup"
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 const (
@@ -100,9 +100,9 @@ func (e estimate) used(l *exchangeLog) int {
 
 // worked says whether an engine worked for a request: a try got through, or was ended by the client or by the
 // request's deadline. Putting text into tokens is no such work.
-func worked(rc *tiers.Receipt) bool {
-	return slices.ContainsFunc(rc.Tries, func(t tiers.Try) bool {
-		if t.Role == tiers.RoleTokenize {
+func worked(rc *receipt.Receipt) bool {
+	return slices.ContainsFunc(rc.Tries, func(t dispatch.Try) bool {
+		if t.Role == dispatch.RoleTokenize {
 			return false
 		}
 		return t.Failed == "" || t.Failed == engine.Gone || t.Failed == engine.Expired

@@ -11,13 +11,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/go-chi/chi/v5"
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 const (
@@ -42,10 +41,10 @@ type filed struct {
 	cache      cache.Result  // "" where it was not asked
 	problem    string        // code of the error, "" for none
 	rules      rules
-	prices     pricesJSON     // zero where the route's are not known
-	made       *tiers.Receipt // nil where the cascade had no part in it
-	trace      [16]byte       // its id, where the trace is recorded
-	kept       served         // where the answer was not made for this request
+	prices     pricesJSON       // zero where the route's are not known
+	made       *receipt.Receipt // nil where the cascade had no part in it
+	trace      [16]byte         // its id, where the trace is recorded
+	kept       served           // where the answer was not made for this request
 }
 
 // served is what a receipt tells of an answer that was there already.

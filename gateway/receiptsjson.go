@@ -6,9 +6,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // receiptJSON is a receipt as GET /admin/receipts and the log tell it: what was decided
@@ -206,7 +206,7 @@ func (r *rules) json() *rulesJSON {
 }
 
 // of fills in what the cascade tells.
-func (v *receiptJSON) of(rc *tiers.Receipt) {
+func (v *receiptJSON) of(rc *receipt.Receipt) {
 	v.Tier, v.Finish, v.USD = string(rc.Tier), rc.Finish, finite(rc.USD)
 	v.Plan = planOf(&rc.Plan)
 	if t := rc.Trial; t != nil {

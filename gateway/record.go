@@ -16,7 +16,7 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/lookup"
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // Codes of the access record for what no HTTP status says.
@@ -38,7 +38,7 @@ type exchangeLog struct {
 	route   string
 	code    int // 0: as written
 	out     *sink
-	receipt *tiers.Receipt
+	receipt *receipt.Receipt
 	limits  time.Duration   // spent on them
 	looked  time.Time       // when a kept answer was looked for last
 	redis   lookup.Patience // what cache and limits have waited for
@@ -152,7 +152,7 @@ func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
 	e.Msg("request")
 }
 
-func recordReceipt(e *zerolog.Event, rc *tiers.Receipt) *zerolog.Event {
+func recordReceipt(e *zerolog.Event, rc *receipt.Receipt) *zerolog.Event {
 	var tried []string
 	for _, t := range rc.Tries {
 		name := t.Pool + "/" + t.Backend

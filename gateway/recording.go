@@ -7,6 +7,7 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // recording takes down an answer while it goes to the client, for the cache and for whoever waits for the same.
@@ -56,7 +57,7 @@ func (r *recording) End(e openai.Ending) { r.made.End(e) }
 
 // entry is the answer that was taken down, once the cascade has said that it is whole, as it is kept and as it is
 // read. Both are nil where it is not understood, or too large.
-func (r *recording) entry(rc *tiers.Receipt) (*cache.Entry, *openai.Whole) {
+func (r *recording) entry(rc *receipt.Receipt) (*cache.Entry, *openai.Whole) {
 	whole, err := r.made.Whole()
 	if err != nil || rc == nil {
 		return nil, nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // sink writes an answer to the client: headers once, then whole frames, each
@@ -125,7 +126,7 @@ func (t timing) add(name string, d time.Duration) timing {
 }
 
 // serverTiming tells where the time went until the first byte.
-func serverTiming(lookup time.Duration, rc *tiers.Receipt) string {
+func serverTiming(lookup time.Duration, rc *receipt.Receipt) string {
 	t := make(timing, 0, 80)
 	t = t.add("cache", lookup)
 	draft := rc.Draft

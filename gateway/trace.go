@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // Tracer follows generations, and what is passed through, from service to service. Neither
@@ -46,8 +46,8 @@ type Done struct {
 	Lookup   time.Duration // that took so long; 0: it was not
 	Limits   time.Duration // spent on the tenant's limits
 
-	Receipt *tiers.Receipt // nil where the cascade had no part in it
-	Tier    string         // that the answer came from, "" where there is none
+	Receipt *receipt.Receipt // nil where the cascade had no part in it
+	Tier    string           // that the answer came from, "" where there is none
 	Finish  string
 	Prompt  int // tokens
 	Answer  int // tokens

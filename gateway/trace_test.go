@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // keeper is a tracer that records what it is asked to, and keeps the last request.
@@ -57,7 +57,7 @@ func before(r *http.Request) http.Header {
 func BenchmarkTrace(b *testing.B) {
 	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", http.NoBody)
 	r.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
-	rc := &tiers.Receipt{}
+	rc := &receipt.Receipt{}
 	b.Run("before", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

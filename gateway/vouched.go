@@ -3,14 +3,13 @@ package gateway
 import (
 	"sync"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // unproven reports whether an answer has words of a draft that only the threshold of a warm-up stands by.
-func unproven(e *cache.Entry) bool { return e.Accepted > 0 && tiers.OfWarmup(e.Acceptance) }
+func unproven(e *cache.Entry) bool { return e.Accepted > 0 && receipt.OfWarmup(e.Acceptance) }
 
 // keepOnceVouched keeps a draft of a warm-up when its audit finds that the target stands by it, and never otherwise.
 func (x *exchange) keepOnceVouched(e *cache.Entry) {

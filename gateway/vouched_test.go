@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/risk"
 	"github.com/foregate/foregate/tiers/scoring"
 )
@@ -113,7 +113,7 @@ func TestADraftOfAWarmupIsKeptOnceItsAuditHasPassed(t *testing.T) {
 		q := question{more: `,"max_tokens":24`, stream: stream}
 		first := b.say(t.Context(), q)
 		first.marked(t, "the first")
-		if !stream && !tiers.OfWarmup(first.header.Get("X-Acceptance")) {
+		if !stream && !receipt.OfWarmup(first.header.Get("X-Acceptance")) {
 			t.Errorf("the first: %v", first.header)
 		}
 		second := b.say(t.Context(), q)

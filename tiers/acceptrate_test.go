@@ -5,14 +5,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/foregate/foregate/recent"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // rates are the acceptance rates that a registry shows, by route.
@@ -41,14 +41,14 @@ func TestTheAcceptanceRateIsShownByRouteWhileDraftsAreJudged(t *testing.T) {
 		t.Errorf("before any draft: %v", got)
 	}
 	draft := func(route string, judged, accepted int) {
-		rc := &Receipt{Route: route, AcceptedTokens: accepted}
+		rc := &receipt.Receipt{Route: route, AcceptedTokens: accepted}
 		rc.Verdict.Tokens, rc.Verdict.Reason = judged, "confident"
 		m.settled(rc, plan.ModeConfidence)
 	}
 	draft("a", 100, 100)
 	draft("a", 100, 0)
-	draft("b", 16, 17)                                   // an engine counts one more
-	m.settled(&Receipt{Route: "c"}, plan.ModeConfidence) // nothing was judged
+	draft("b", 16, 17)                                           // an engine counts one more
+	m.settled(&receipt.Receipt{Route: "c"}, plan.ModeConfidence) // nothing was judged
 	if got := rates(t, reg); len(got) != 2 || got["a"] != 0.5 || got["b"] != 1 {
 		t.Errorf("got %v, want half of a's tokens and all of b's", got)
 	}

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // brittle breaks the first call as a kept connection breaks, calls then, and answers the others.
@@ -40,7 +40,7 @@ func dispatched(t *testing.T, p *pool.Pool, o Options) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := c.dispatch(t.Context(), call{pool: p, tier: plan.Draft, turn: Turn{Now: true}, path: openai.Chat.Path(), body: []byte("{}"), stream: true}, cfg, &Receipt{})
+	x, err := c.dispatch(t.Context(), call{pool: p, tier: plan.Draft, turn: Turn{Now: true}, path: openai.Chat.Path(), body: []byte("{}"), stream: true}, cfg, &receipt.Receipt{})
 	if err == nil {
 		x.drop()
 	}

@@ -6,12 +6,11 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/foregate/foregate/tiers/engine"
-
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/risk"
 	"github.com/foregate/foregate/tiers/scoring"
 )
@@ -127,7 +126,7 @@ func (b *booking) tryHead(ctx context.Context) {
 	}
 	head := *b.draft
 	head.ids, head.finish = b.ids[:b.head.ids], ""
-	said := Checked{Scorer: plan.ScorerIDs}
+	said := receipt.Checked{Scorer: plan.ScorerIDs}
 	c, err := head.scoredIDs(ctx, &said)
 	if err != nil || !c.Pass {
 		return
@@ -249,7 +248,7 @@ func (d *draft) promised(c *accept.Check) *accept.Check {
 func (b *booking) label(ctx context.Context) (good bool, err error) {
 	d := b.draft
 	d.job.before = b.book
-	said := Checked{Scorer: d.job.receipt.Plan.Scorer}
+	said := receipt.Checked{Scorer: d.job.receipt.Plan.Scorer}
 	switch d.job.cfg.Risk.Label {
 	case plan.LabelRegenerate:
 		return b.regenerated(ctx, &said)
@@ -263,7 +262,7 @@ func (b *booking) label(ctx context.Context) (good bool, err error) {
 
 // regenerated has the target write an answer of its own. A draft that says the same is good; of
 // another one the target is asked whether it is right.
-func (b *booking) regenerated(ctx context.Context, said *Checked) (good bool, err error) {
+func (b *booking) regenerated(ctx context.Context, said *receipt.Checked) (good bool, err error) {
 	j := b.job
 	k, a := j.wholeCall(j.route.Target, j.cfg.Timeouts.TargetFirstByte)
 	k.turn.Class, k.before = 0, j.before

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -416,11 +416,11 @@ func TestUnderPressureATenantThatAllowsItGetsDraftsBelowTheThreshold(t *testing.
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, reason := rc.verdict()
-				if tc.tier == plan.Mixed && !Pressed(rc.Acceptance()) {
+				_, reason := rc.Outcome()
+				if tc.tier == plan.Mixed && !receipt.Pressed(rc.Acceptance()) {
 					continue // as far as the target stands by it
 				}
-				if (rc.Tier == plan.Draft) != (tc.tier == plan.Draft) || reason != tc.reason || Pressed(rc.Acceptance()) != (tc.reason == accept.ReasonPressed) {
+				if (rc.Tier == plan.Draft) != (tc.tier == plan.Draft) || reason != tc.reason || receipt.Pressed(rc.Acceptance()) != (tc.reason == accept.ReasonPressed) {
 					t.Errorf("%s from %s", rc.Acceptance(), rc.Tier)
 				}
 			}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/risk"
 )
 

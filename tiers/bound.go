@@ -7,7 +7,6 @@ import (
 	"strconv"
 
 	"github.com/foregate/foregate/tiers/engine"
-
 	"github.com/foregate/foregate/tiers/openai"
 )
 

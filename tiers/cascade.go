@@ -9,16 +9,16 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/schema"
 	"github.com/foregate/foregate/tiers/scoring"
 )
@@ -224,8 +224,8 @@ type Ask struct {
 // before the first byte means that nothing was written; after it, it is a
 // *[BrokenError] or the sink's own. The client's leaving cancels ctx, and with it every
 // call upstream.
-func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*Receipt, error) {
-	rc := &Receipt{Route: a.Request.Model, Began: c.now()}
+func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*receipt.Receipt, error) {
+	rc := &receipt.Receipt{Route: a.Request.Model, Began: c.now()}
 	rt, err := c.Route(a.Request.Model)
 	if err != nil {
 		return rc, err
@@ -256,7 +256,7 @@ type job struct {
 	ask     Ask
 	demand  pool.Demand
 	sink    Sink
-	receipt *Receipt
+	receipt *receipt.Receipt
 
 	trial  *plan.Trial                     // how it is judged in an audited mode; nil in others
 	phase  phase                           // that is running

@@ -9,10 +9,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 func chat(prompt, more string) string {
@@ -87,7 +87,7 @@ func windowOnly(i int) accept.Config {
 	return accept.Config{MeanOffset: -9, EntropyOffset: 9, WindowOffset: [...]accept.Nats{-0.27, -0.29, -0.32, -0.36, -3}[i%5]}
 }
 
-func (r *rig) checkParts(prompt string, limit int, got answer, rc *Receipt) {
+func (r *rig) checkParts(prompt string, limit int, got answer, rc *receipt.Receipt) {
 	r.t.Helper()
 	draft := direct(r.t, r.draft.URL(), "/v1/chat/completions",
 		strings.Replace(chat(prompt, fmt.Sprintf(`,"max_tokens":%d,"return_token_ids":true`, limit)), `"m"`, `"small"`, 1))

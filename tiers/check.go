@@ -7,13 +7,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/foregate/foregate/tiers/engine"
-
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/scoring"
 )
 
@@ -30,7 +29,7 @@ const (
 func (d *draft) ask(ctx context.Context) *accept.Check {
 	j := d.job
 	began := j.cascade.now()
-	said := Checked{Scorer: j.receipt.Plan.Scorer, Tokens: len(d.ids), At: began.Sub(j.receipt.Began)}
+	said := receipt.Checked{Scorer: j.receipt.Plan.Scorer, Tokens: len(d.ids), At: began.Sub(j.receipt.Began)}
 	c, err := d.heard(ctx, &said)
 	said.Took = j.cascade.now().Sub(began)
 	j.receipt.Verify += said.Took
@@ -45,13 +44,13 @@ func (d *draft) ask(ctx context.Context) *accept.Check {
 }
 
 // checked books what the target said.
-func (j *job) checked(c Checked) {
-	j.receipt.checked(c)
+func (j *job) checked(c receipt.Checked) {
+	j.receipt.Checked(c)
 	j.cascade.metrics.check(j.route.Model, c)
 }
 
 // heard has the target asked in the way that the plan says.
-func (d *draft) heard(ctx context.Context, said *Checked) (*accept.Check, error) {
+func (d *draft) heard(ctx context.Context, said *receipt.Checked) (*accept.Check, error) {
 	switch d.job.receipt.Plan.Scorer {
 	case plan.ScorerJudge:
 		return d.judged(ctx, said)
@@ -68,7 +67,7 @@ func (d *draft) heard(ctx context.Context, said *Checked) (*accept.Check, error)
 
 // scoredIDs has the target score the draft's own ids. That the answer ends is a choice, too,
 // also where an engine does not tell its id.
-func (d *draft) scoredIDs(ctx context.Context, said *Checked) (*accept.Check, error) {
+func (d *draft) scoredIDs(ctx context.Context, said *receipt.Checked) (*accept.Check, error) {
 	ids := d.ids
 	card := d.job.cascade.cards(d.job.route.Target.Name())
 	if card != nil && len(card.EOS) > 0 && d.ended() && !slices.Contains(card.EOS, ids[len(ids)-1]) {
@@ -150,12 +149,12 @@ func opinions(s spanScores) []accept.Choice {
 }
 
 // scored has a backend of the target score ids behind a prompt.
-func (j *job) scored(ctx context.Context, prompt, ids []int32, said *Checked) (spanScores, error) {
+func (j *job) scored(ctx context.Context, prompt, ids []int32, said *receipt.Checked) (spanScores, error) {
 	return j.scoredAt(ctx, prompt, ids, said, "")
 }
 
 // scoredAt is scored where a backend has the prompt warm.
-func (j *job) scoredAt(ctx context.Context, prompt, ids []int32, said *Checked, warm string) (spanScores, error) {
+func (j *job) scoredAt(ctx context.Context, prompt, ids []int32, said *receipt.Checked, warm string) (spanScores, error) {
 	target := j.route.Target
 	q := openai.ScoreQuestion{
 		Model: target.Model(), Prompt: prompt, Draft: ids, Top: firstTop, Salt: j.ask.Salt, Priority: j.enginePriority(target),
@@ -208,7 +207,7 @@ func (j *job) scoreCall(path string, body []byte, tokens int) call {
 }
 
 // question asks one backend, once: whoever waits for the answer has others to go to.
-func (c *Cascade) question(ctx context.Context, k call, rc *Receipt) (backend string, err error) {
+func (c *Cascade) question(ctx context.Context, k call, rc *receipt.Receipt) (backend string, err error) {
 	x := &exchange{cascade: c, receipt: rc}
 	if _, err := x.acquire(ctx, &k); err != nil {
 		return "", err
@@ -239,7 +238,7 @@ func (c *Cascade) question(ctx context.Context, k call, rc *Receipt) (backend st
 }
 
 // judged asks the target in words.
-func (d *draft) judged(ctx context.Context, said *Checked) (*accept.Check, error) {
+func (d *draft) judged(ctx context.Context, said *receipt.Checked) (*accept.Check, error) {
 	j := d.job
 	target := j.route.Target
 	body := openai.JudgeBody(nil, j.ask.Request, target.Model(), d.reply.text, j.ask.Salt, j.enginePriority(target))

@@ -4,15 +4,15 @@ import (
 	"bytes"
 	"context"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // scoredText has the target score the draft's text in tokens of its own (acceptance.md
 // §3.3.6): exactness is then in the target's tokens, whatever the draft's are.
-func (d *draft) scoredText(ctx context.Context, said *Checked) (*accept.Check, error) {
+func (d *draft) scoredText(ctx context.Context, said *receipt.Checked) (*accept.Check, error) {
 	j := d.job
 	target := j.route.Target
 	prompt, _, err := j.tokenized(ctx, j.aside(target, openai.TokenizePath, j.ask.Request.TokenizePrompt(target.Model())))

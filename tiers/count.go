@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/foregate/foregate/tiers/engine"
-
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 )

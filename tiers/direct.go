@@ -6,10 +6,8 @@ import (
 	"io"
 
 	"github.com/foregate/foregate/tiers/engine"
-
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 )
 
@@ -53,7 +51,7 @@ func (j *job) relayBody(x *exchange) error {
 	x.close(nil, a.Usage.Completion)
 	j.ask.Tap.Body(x.whole)
 	j.ask.Tap.End(openai.Ending{Usage: a.Usage})
-	out := openai.Rewrite(make([]byte, 0, len(x.whole)+256), x.whole, a.Model, a.End, j.route.Model, rc.extra())
+	out := openai.Rewrite(make([]byte, 0, len(x.whole)+256), x.whole, a.Model, a.End, j.route.Model, rc.Extra())
 	if err := j.sink.Begin(Head{Receipt: rc, Length: int64(len(out))}); err != nil {
 		return err
 	}
@@ -113,7 +111,7 @@ func (j *job) relayStream(ctx context.Context, x *exchange) error {
 		}
 	}
 	x.close(nil, j.receipt.AcceptedTokens+j.receipt.TargetTokens)
-	s.last(j.receipt.extra())
+	s.last(j.receipt.Extra())
 	j.ask.Tap.End(s.ending())
 	return s.write()
 }

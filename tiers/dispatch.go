@@ -8,10 +8,9 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/engine"
-
 	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/scoring"
 )
 
@@ -62,7 +61,7 @@ const leastRetries = 10
 // before the first byte, within the retry budget. The error is a
 // *pool.NoBackendError, a *pool.FullError or the line's, an *ExhaustedError, or a
 // *Failure that no other backend would mend.
-func (c *Cascade) dispatch(ctx context.Context, k call, cfg plan.Config, rc *Receipt) (*exchange, error) {
+func (c *Cascade) dispatch(ctx context.Context, k call, cfg plan.Config, rc *receipt.Receipt) (*exchange, error) {
 	c.active.Add(1)
 	var t tries
 	defer func() {

@@ -9,12 +9,10 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/foregate/foregate/tiers/engine"
-
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 )
 
@@ -492,5 +490,5 @@ func (d *draft) keep() error {
 	d.usage.Prompt = d.promptTokens()
 	rc.Tier, rc.Finish = plan.Draft, d.finish
 	rc.AcceptedTokens, rc.PromptTokens = d.usage.Completion, d.usage.Prompt
-	return d.reply.finish(openai.Ending{Finish: d.finish, Stop: d.stopped, Usage: d.usage, Extra: rc.extra()})
+	return d.reply.finish(openai.Ending{Finish: d.finish, Stop: d.stopped, Usage: d.usage, Extra: rc.Extra()})
 }

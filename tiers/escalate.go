@@ -9,13 +9,12 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/foregate/foregate/tiers/engine"
-
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // escalate hands the request to the target, with the accepted part of the draft
@@ -39,7 +38,7 @@ func (d *draft) escalate(ctx context.Context) error {
 	d.ids = d.ids[:min(at.IDs, len(d.ids))]
 	rc.Tier = plan.Mixed
 	if d.course.Committed() {
-		d.job.over(Takeover{Why: rc.Verdict.Reason, Tokens: at.Tokens, Bytes: at.Text})
+		d.job.over(receipt.Takeover{Why: rc.Verdict.Reason, Tokens: at.Tokens, Bytes: at.Text})
 	}
 	err := d.continueOn(ctx, at)
 	if errors.Is(err, errUnlike) && ctx.Err() == nil {
@@ -344,7 +343,7 @@ func (d *draft) finishAt(finish string, usage openai.Usage) error {
 	if d.stays() {
 		rc.AcceptedTokens, rc.TargetTokens = usage.Completion, 0
 	}
-	return d.reply.finish(openai.Ending{Finish: finish, Stop: d.stopped, Usage: usage, Extra: rc.extra()})
+	return d.reply.finish(openai.Ending{Finish: finish, Stop: d.stopped, Usage: usage, Extra: rc.Extra()})
 }
 
 func (d *draft) promptTokens() int {

@@ -13,11 +13,10 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/engine"
-
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/scoring"
 )
 
@@ -65,7 +64,7 @@ type call struct {
 type exchange struct {
 	call
 	cascade *Cascade
-	receipt *Receipt
+	receipt *receipt.Receipt
 	lease   pool.Lease
 	gate    func(error)
 

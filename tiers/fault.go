@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/engine"
-
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 )

@@ -6,11 +6,10 @@ import (
 	"net/http"
 
 	"github.com/foregate/foregate/tiers/engine"
-
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // Forward is a request that passes through to a route's target pool.
@@ -35,8 +34,8 @@ const readUnit = 32 << 10
 // the tenant's salt set where an engine computes on the prompt: an engine that does not know the
 // field passes over it. Before the first byte it retries as Answer does. The receipt has the tokens
 // that the answer tells of, within what can be.
-func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*Receipt, error) {
-	rc := &Receipt{Began: c.now(), Plan: plan.Plan{Tier: plan.Target, Reason: "passthrough"}}
+func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*receipt.Receipt, error) {
+	rc := &receipt.Receipt{Began: c.now(), Plan: plan.Plan{Tier: plan.Target, Reason: "passthrough"}}
 	rt, err := c.Route(f.Envelope.Name)
 	if err != nil {
 		return rc, err

@@ -12,15 +12,14 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/tiers/engine"
-
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // passedBy has a backend answer a request that passes through.
-func passedBy(t *testing.T, path, members string, sink Sink, answer http.HandlerFunc) (*Receipt, error) {
+func passedBy(t *testing.T, path, members string, sink Sink, answer http.HandlerFunc) (*receipt.Receipt, error) {
 	t.Helper()
 	srv := httptest.NewServer(answer)
 	t.Cleanup(srv.Close)
@@ -171,7 +170,7 @@ func TestTheUsageOfAQuestionIsCutToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	rt := c.routes["m"]
-	j := &job{cascade: c, route: rt, cfg: cfg, ask: Ask{Request: r, ID: "own", Header: http.Header{}}, demand: plan.DemandOf(r, (&Ask{Request: r}).head()), receipt: &Receipt{Began: c.now()}}
+	j := &job{cascade: c, route: rt, cfg: cfg, ask: Ask{Request: r, ID: "own", Header: http.Header{}}, demand: plan.DemandOf(r, (&Ask{Request: r}).head()), receipt: &receipt.Receipt{Began: c.now()}}
 	k, a := j.wholeCall(rt.Target, cfg.Timeouts.TargetFirstByte)
 	if _, err := c.question(t.Context(), k, j.receipt); err != nil {
 		t.Fatal(err)

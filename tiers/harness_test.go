@@ -10,12 +10,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 const testScale = 200 // simulated hardware runs that much faster
@@ -194,7 +194,7 @@ func read(t *testing.T, stream bool, body []byte) answer {
 }
 
 // ask sends a chat or completion body through the cascade.
-func (r *rig) ask(kind openai.Kind, tier plan.Tier, body string) (answer, *Receipt, error) {
+func (r *rig) ask(kind openai.Kind, tier plan.Tier, body string) (answer, *receipt.Receipt, error) {
 	r.t.Helper()
 	req, err := openai.Scan(kind, []byte(body), openai.DefaultLimits())
 	if err != nil {

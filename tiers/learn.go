@@ -3,10 +3,9 @@ package tiers
 import (
 	"cmp"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 // learn writes what became of the request into the book that the next are weighed by. What
@@ -16,7 +15,7 @@ func (j *job) learn(err error) {
 	j.fund()
 	j.warmed(err)
 	shut := rc.Plan.Reason == economy.NoSaving || rc.Plan.Reason == economy.TTFT
-	if err != nil || !rc.judged() && !shut || rc.Verdict.Reason == reasonLost || rc.Verdict.Reason == reasonBlock || rc.Verdict.Reason == accept.ReasonNoVerdict {
+	if err != nil || !rc.WasJudged() && !shut || rc.Verdict.Reason == reasonLost || rc.Verdict.Reason == reasonBlock || rc.Verdict.Reason == accept.ReasonNoVerdict {
 		return
 	}
 	j.account()
@@ -26,7 +25,7 @@ func (j *job) learn(err error) {
 		first = 0 // a continuation's first token; the client of a whole answer waits for its last
 	}
 	j.cascade.book.Learn(bucketOf(j.ask.Request, rc.Plan), economy.Outcome{
-		Drafted: rc.judged(), Served: served,
+		Drafted: rc.WasJudged(), Served: served,
 		Prompt: rc.PromptTokens, Output: rc.AcceptedTokens + rc.TargetTokens,
 		Held: rc.DraftedTokens, Salvaged: rc.AcceptedTokens,
 		FirstByte: rc.First, TargetFirst: first,
@@ -40,10 +39,10 @@ func (j *job) warmed(err error) {
 		return
 	}
 	made, served := 0, 0
-	if rc.judged() || j.trial.Shadow {
+	if rc.WasJudged() || j.trial.Shadow {
 		made = 1
 	}
-	if err == nil && rc.ofWarmup() {
+	if err == nil && rc.ServedByWarmup() {
 		served = 1
 	}
 	j.cascade.evidence.Drafted(j.trial.Own.Key, made, served)
@@ -63,7 +62,7 @@ func (j *job) account() {
 	prompt, output := float64(rc.PromptTokens), float64(rc.AcceptedTokens+rc.TargetTokens)
 	alone := prompt*p.TargetPrefill + output*p.TargetDecode
 	spent := float64(rc.ScoredTokens)*p.TargetPrefill + float64(rc.TargetTokens)*p.TargetDecode
-	if rc.judged() {
+	if rc.WasJudged() {
 		spent += prompt*p.DraftPrefill + float64(rc.DraftedTokens)*p.DraftDecode
 	}
 	if rc.TargetTokens > 0 && rc.ScoredTokens == 0 { // what was scored is in the cache

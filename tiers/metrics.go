@@ -3,14 +3,13 @@ package tiers
 import (
 	"time"
 
-	"github.com/foregate/foregate/tiers/engine"
-
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/foregate/foregate/recent"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // metrics are the cascade's own. Labels come from the configuration and from
@@ -104,13 +103,13 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 }
 
 // passed books a request that passed through.
-func (m *metrics) passed(rc *Receipt) {
+func (m *metrics) passed(rc *receipt.Receipt) {
 	m.tokens.WithLabelValues(string(plan.Target), "prompt").Add(float64(rc.PromptTokens))
 	m.tokens.WithLabelValues(string(plan.Target), "delivered").Add(float64(rc.TargetTokens))
 }
 
 // check books what the target said of a draft.
-func (m *metrics) check(route string, c Checked) {
+func (m *metrics) check(route string, c receipt.Checked) {
 	verdict := "disagrees"
 	switch {
 	case c.Pass:
@@ -140,9 +139,9 @@ func (m *metrics) audited(route string, tokens int, usd float64) {
 }
 
 // settled books a finished request.
-func (m *metrics) settled(rc *Receipt, mode plan.Mode) {
-	verdict, reason := rc.verdict()
-	if rc.judged() {
+func (m *metrics) settled(rc *receipt.Receipt, mode plan.Mode) {
+	verdict, reason := rc.Outcome()
+	if rc.WasJudged() {
 		m.drafted.WithLabelValues(rc.Route).Add(float64(rc.Verdict.Tokens))
 		m.accepted.WithLabelValues(rc.Route).Add(float64(rc.AcceptedTokens))
 		m.acceptRate.add(rc.Route, rc.AcceptedTokens, rc.Verdict.Tokens)

@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 func TestAuditsAreCountedInDollarsOnlyWherePricesAreKnown(t *testing.T) {

@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 // headSink keeps what was known at the first byte.
@@ -59,14 +59,14 @@ func TestEachPhaseIsItsWholeDuration(t *testing.T) {
 		if (rc.Tier == plan.Mixed) != c.lost {
 			t.Errorf("%s: an answer of %s", name, rc.Tier)
 		}
-		took := map[Role]time.Duration{}
+		took := map[dispatch.Role]time.Duration{}
 		for _, try := range rc.Tries {
 			took[try.Role] += try.Took
 		}
-		if rc.Draft < took[RoleDraft] || rc.Target < took[RoleTarget] || rc.Draft+rc.Target+rc.Verify > whole {
+		if rc.Draft < took[dispatch.RoleDraft] || rc.Target < took[dispatch.RoleTarget] || rc.Draft+rc.Target+rc.Verify > whole {
 			t.Errorf("%s: draft %v, target %v, verify %v of %v, and calls took %v", name, rc.Draft, rc.Target, rc.Verify, whole, took)
 		}
-		if out.draft+out.target > out.first || c.lost && !req.Stream && out.target < took[RoleTarget] || out.target > rc.Target {
+		if out.draft+out.target > out.first || c.lost && !req.Stream && out.target < took[dispatch.RoleTarget] || out.target > rc.Target {
 			t.Errorf("%s: the head says draft %v, target %v until the first byte at %v, and calls took %v", name, out.draft, out.target, out.first, took)
 		}
 	}

@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"unicode/utf8"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // rally is an answer that draft and target write in turns: the draft a block, the target its
@@ -66,7 +66,7 @@ func (b *rally) round(ctx context.Context, window int) (over bool, err error) {
 		b.exact.Limit = max(window-len(b.promptIDs), 1)
 	}
 	began := b.job.cascade.now()
-	said := Checked{Scorer: plan.ScorerIDs, Tokens: len(block), At: began.Sub(b.job.receipt.Began)}
+	said := receipt.Checked{Scorer: plan.ScorerIDs, Tokens: len(block), At: began.Sub(b.job.receipt.Began)}
 	span, err := b.job.scoredAt(ctx, slices.Concat(b.promptIDs, b.exact.IDs), block, &said, b.warm)
 	said.Took = b.job.cascade.now().Sub(began)
 	b.job.receipt.Verify += said.Took
@@ -218,7 +218,7 @@ func (b *rally) alone(ctx context.Context, cause error) error {
 	b.ids = slices.Clone(b.exact.IDs[:at.IDs])
 	b.reply.cut(at.Text)
 	rc.Tier = plan.Mixed
-	b.job.over(Takeover{Why: why, Tokens: at.Tokens, Bytes: at.Text})
+	b.job.over(receipt.Takeover{Why: why, Tokens: at.Tokens, Bytes: at.Text})
 	err := b.continueOn(ctx, at)
 	if errors.Is(err, errNoDraft) {
 		rc.AcceptedTokens, rc.TargetTokens, rc.WastedTokens = 0, 0, b.exact.Drafted

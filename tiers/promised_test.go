@@ -4,9 +4,8 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 func TestAnAnswerThatWasPromisedToBeTheTargetsIsNotDraftedWhenMoreIsKnownOfTheEngines(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // Sink takes an answer on its way to the client. Begin is called once, before
@@ -19,7 +20,7 @@ type Sink interface {
 // Head is what is known of an answer at its first byte.
 type Head struct {
 	Stream      bool // server-sent events, else JSON
-	Receipt     *Receipt
+	Receipt     *receipt.Receipt
 	ContentType string // of an answer that passes through; "" otherwise
 	Length      int64  // of its body in bytes; 0 or less is unknown
 }
@@ -31,7 +32,7 @@ type reply struct {
 	sink    Sink
 	tap     Tap
 	framer  *openai.Framer
-	receipt *Receipt
+	receipt *receipt.Receipt
 	first   func() // told before the first byte
 
 	stream, usage, includeStop bool

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // The ways in which an answer comes to have a seam.
@@ -136,7 +136,7 @@ func (p *seam) body() string {
 // result is what came of it.
 type result struct {
 	answer
-	rc     *Receipt
+	rc     *receipt.Receipt
 	writes [][]byte
 }
 

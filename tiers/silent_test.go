@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/engine"
-
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // underWay is one request in the making.
@@ -25,7 +25,7 @@ type underWay struct {
 	out     collector
 	began   chan struct{} // closed at its first text
 	over    chan struct{} // closed at its end
-	receipt *Receipt
+	receipt *receipt.Receipt
 	err     error
 }
 
@@ -81,7 +81,7 @@ func TestCallsAtAProcessThatFallsSilentAreMadeByAnother(t *testing.T) {
 	for _, q := range prompts(8)[4:] {
 		waiting = append(waiting, r.begin(chat(q, `,"max_tokens":20`)))
 	}
-	silent := func(all []*underWay, kind func(Try) engine.FailureKind) (n int) {
+	silent := func(all []*underWay, kind func(dispatch.Try) engine.FailureKind) (n int) {
 		for _, u := range all {
 			<-u.over
 			if u.err != nil {
@@ -95,10 +95,10 @@ func TestCallsAtAProcessThatFallsSilentAreMadeByAnother(t *testing.T) {
 		}
 		return n
 	}
-	if silent(streams, func(t Try) engine.FailureKind { return t.Broke }) == 0 {
+	if silent(streams, func(t dispatch.Try) engine.FailureKind { return t.Broke }) == 0 {
 		t.Error("no stream was carried on elsewhere: the test shows nothing")
 	}
-	if silent(waiting, func(t Try) engine.FailureKind { return t.Failed }) == 0 {
+	if silent(waiting, func(t dispatch.Try) engine.FailureKind { return t.Failed }) == 0 {
 		t.Error("no call that waited was moved: the test shows nothing")
 	}
 	for _, u := range streams {

@@ -7,13 +7,12 @@ import (
 	"sort"
 	"time"
 
-	"github.com/foregate/foregate/tiers/engine"
-
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 const (
@@ -31,7 +30,7 @@ func (j *job) mayTakeOver(f *engine.Failure) bool {
 
 // lost books a takeover for a backend that was lost.
 func (j *job) lost(at accept.Step) {
-	j.over(Takeover{Why: reasonTarget, Tokens: at.Tokens, Bytes: at.Text})
+	j.over(receipt.Takeover{Why: reasonTarget, Tokens: at.Tokens, Bytes: at.Text})
 }
 
 // takeOver carries on with a straight answer that broke off. The client has its frames as the

@@ -8,11 +8,11 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // thinning is an answer above temperature 0 that is drafted as a whole, scored once, and thinned to the
@@ -108,7 +108,7 @@ func (t *thinning) write(ctx context.Context, window int) error {
 func (t *thinning) score(ctx context.Context) ([]accept.Place, error) {
 	j, target := t.job, t.job.route.Target
 	began := j.cascade.now()
-	said := Checked{Scorer: plan.ScorerIDs, Tokens: len(t.ids), At: began.Sub(j.receipt.Began)}
+	said := receipt.Checked{Scorer: plan.ScorerIDs, Tokens: len(t.ids), At: began.Sub(j.receipt.Began)}
 	q := openai.ScoreQuestion{
 		Model: target.Model(), Prompt: t.promptIDs, Draft: t.ids, Top: plan.ThinTop, Salt: j.ask.Salt, Priority: j.enginePriority(target),
 	}

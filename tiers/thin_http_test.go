@@ -8,9 +8,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 // thinRig is a rig whose engines allow thinning.

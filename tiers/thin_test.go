@@ -13,10 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/scoring"
 )
 

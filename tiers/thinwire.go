@@ -9,10 +9,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 // errListed says that an answer does not list what thinning needs.

@@ -10,14 +10,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // inTime holds that every call of a receipt has begun and ended within the request, in order.
-func inTime(t *testing.T, rc *Receipt, whole time.Duration) {
+func inTime(t *testing.T, rc *receipt.Receipt, whole time.Duration) {
 	t.Helper()
 	for i, try := range rc.Tries {
 		if try.At < 0 || try.Took <= 0 || try.First > try.Took || try.At+try.Took > whole || try.First == 0 && try.Failed == "" {
@@ -32,8 +33,8 @@ func inTime(t *testing.T, rc *Receipt, whole time.Duration) {
 			t.Errorf("a check of a request of %v: %+v", whole, c)
 		}
 	}
-	if rc.judged() != (rc.Judged > 0) || rc.Judged > whole {
-		t.Errorf("judged %v, after %v of %v", rc.judged(), rc.Judged, whole)
+	if rc.WasJudged() != (rc.Judged > 0) || rc.Judged > whole {
+		t.Errorf("judged %v, after %v of %v", rc.WasJudged(), rc.Judged, whole)
 	}
 }
 
@@ -45,7 +46,7 @@ func TestAReceiptTellsWhenEachCallWasMadeAndOver(t *testing.T) {
 		Model: "m", Draft: testPool(t, "drafts", "small", bad.URL(), r.draft.URL()), Target: testPool(t, "targets", "big", r.target.URL()),
 		SameTokenizer: true, Config: func() plan.Config { return r.cfg },
 	})
-	roles := map[Role]int{}
+	roles := map[dispatch.Role]int{}
 	failed := 0
 	for _, c := range []struct {
 		tier  plan.Tier
@@ -76,12 +77,12 @@ func TestAReceiptTellsWhenEachCallWasMadeAndOver(t *testing.T) {
 				if try.Status != 500 {
 					t.Errorf("status %d of a try that failed", try.Status)
 				}
-			} else if try.Status != 200 || (try.Role == RoleTarget || try.Role == RoleDraft) && try.Tokens == 0 {
+			} else if try.Status != 200 || (try.Role == dispatch.RoleTarget || try.Role == dispatch.RoleDraft) && try.Tokens == 0 {
 				t.Errorf("%+v", try)
 			}
 		}
 	}
-	if roles[RoleDraft] == 0 || roles[RoleTarget] < 2 || failed == 0 {
+	if roles[dispatch.RoleDraft] == 0 || roles[dispatch.RoleTarget] < 2 || failed == 0 {
 		t.Errorf("%v, %d failed", roles, failed)
 	}
 }
@@ -160,7 +161,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func BenchmarkSpans(b *testing.B) {
 	for _, spans := range []bool{false, true} {
 		b.Run(map[bool]string{false: "off", true: "on"}[spans], func(b *testing.B) {
-			x := &exchange{receipt: &Receipt{Tries: make([]Try, 1)}, entry: 1}
+			x := &exchange{receipt: &receipt.Receipt{Tries: make([]dispatch.Try, 1)}, entry: 1}
 			x.spans = spans
 			told := http.Header{"Traceparent": {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
 			req := httptest.NewRequest(http.MethodPost, "/", http.NoBody)

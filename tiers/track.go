@@ -1,5 +1,9 @@
 package tiers
 
+import (
+	"github.com/foregate/foregate/tiers/receipt"
+)
+
 // mark writes the score so far into the receipt.
 func (d *draft) mark() {
 	rc, n := d.job.receipt, d.course.Tokens()
@@ -7,7 +11,7 @@ func (d *draft) mark() {
 		return
 	}
 	d.marked = n
-	rc.Track = append(rc.Track, Mark{n, d.course.Score()})
+	rc.Track = append(rc.Track, receipt.Mark{Tokens: n, Score: d.course.Score()})
 }
 
 // mostMarks bounds what a receipt says of the score: with marks at powers of two and half

@@ -6,12 +6,11 @@ import (
 	"io"
 	"math"
 
-	"github.com/foregate/foregate/tiers/engine"
-
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // twin is a draft that is audited: it is judged like the one that the client may get, but goes on
@@ -44,7 +43,7 @@ func (j *job) newTwin() *twin {
 	if own.ask.Spans {
 		own.ask.Spans, own.ask.Header = false, untraced(own.ask.Header)
 	}
-	own.receipt = &Receipt{Route: j.receipt.Route, Began: j.cascade.now(), Plan: plan.Plan{
+	own.receipt = &receipt.Receipt{Route: j.receipt.Route, Began: j.cascade.now(), Plan: plan.Plan{
 		Tier: plan.Draft, Judged: true, Mode: plan.ModeLenient, Whole: true, Calls: p.Calls, Scorer: p.Auditor, Resume: p.Resume,
 	}}
 	if j.cfg.Risk.Label == plan.LabelPrefix {

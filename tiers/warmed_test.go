@@ -5,11 +5,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 // TestAWarmUpCountsAsServedWhatTheTargetDidNotVerify has whole answers, of which the target verifies the doubtful ones.

@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -72,7 +72,7 @@ func TestEveryDraftThatAWarmupServesIsMarkedAndHasOneAuditOfIt(t *testing.T) {
 				r.rests(t)
 				now, after := n.warmth()
 				body := bytes.Join(out.writes, nil)
-				marked := strings.HasPrefix(rc.Acceptance(), "accepted;phase=warmup;") && OfWarmup(rc.Acceptance())
+				marked := strings.HasPrefix(rc.Acceptance(), "accepted;phase=warmup;") && receipt.OfWarmup(rc.Acceptance())
 				switch rc.Verdict.Lot {
 				case accept.LotWarmup:
 					served++
@@ -119,7 +119,7 @@ func TestAWarmupServesNothingWhereItMustNot(t *testing.T) {
 			change(r, n)
 			for i := range 3 {
 				_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint(what, i), `,"max_tokens":24`))
-				if err != nil || rc.Tier != plan.Target || OfWarmup(rc.Acceptance()) {
+				if err != nil || rc.Tier != plan.Target || receipt.OfWarmup(rc.Acceptance()) {
 					t.Errorf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
 				}
 			}
@@ -129,7 +129,7 @@ func TestAWarmupServesNothingWhereItMustNot(t *testing.T) {
 			}
 		})
 	}
-	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("the last", `,"max_tokens":24`)); err != nil || !OfWarmup(rc.Acceptance()) {
+	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("the last", `,"max_tokens":24`)); err != nil || !receipt.OfWarmup(rc.Acceptance()) {
 		t.Errorf("where it may: %s, %v", rc.Acceptance(), err)
 	}
 }
@@ -143,14 +143,14 @@ func TestAWarmupThatLacksOutcomesGetsThemFromDraftsInTheShadow(t *testing.T) {
 	}
 	n.mu.Unlock()
 	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("while outcomes are lacking", `,"max_tokens":24`))
-	if err != nil || rc.Tier != plan.Target || OfWarmup(rc.Acceptance()) {
+	if err != nil || rc.Tier != plan.Target || receipt.OfWarmup(rc.Acceptance()) {
 		t.Fatalf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
 	}
 	r.rests(t)
 	if w, booked := n.warmth(); booked != 1 || w.Served != 50 || !w.Measured() {
 		t.Fatalf("%d audits: %+v", booked, w)
 	}
-	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("after an outcome", `,"max_tokens":24`)); err != nil || !OfWarmup(rc.Acceptance()) {
+	if _, rc, err := r.ask(openai.Chat, plan.Auto, chat("after an outcome", `,"max_tokens":24`)); err != nil || !receipt.OfWarmup(rc.Acceptance()) {
 		t.Errorf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
 	}
 }
@@ -198,7 +198,7 @@ func TestUnderPressureADraftOfAWarmupIsToldAsPressed(t *testing.T) {
 			t.Fatal(err)
 		}
 		rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "test", Spared: true, Class: 1}, &collector{})
-		if err != nil || rc.Tier != plan.Draft || !Pressed(rc.Acceptance()) || OfWarmup(rc.Acceptance()) || rc.Verdict.Lot != accept.LotPressed {
+		if err != nil || rc.Tier != plan.Draft || !receipt.Pressed(rc.Acceptance()) || receipt.OfWarmup(rc.Acceptance()) || rc.Verdict.Lot != accept.LotPressed {
 			t.Errorf("%s from %s, lot %s, %v", rc.Acceptance(), rc.Tier, rc.Verdict.Lot, err)
 		}
 	}
@@ -233,21 +233,21 @@ func TestAnswersWithAShapeThatAWarmupServesAreAudited(t *testing.T) {
 
 func TestTheObjectOfAnAnswerSaysWarmupOnlyOfOne(t *testing.T) {
 	for what, tc := range map[string]struct {
-		rc   Receipt
+		rc   receipt.Receipt
 		word bool
 	}{
-		"served by it":           {Receipt{Trial: &plan.Trial{Warmup: true}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Lot: accept.LotWarmup}}, true},
-		"refused by it":          {Receipt{Trial: &plan.Trial{Warmup: true}, Verdict: accept.Verdict{Reason: "low_score"}}, true},
-		"verified by the target": {Receipt{Trial: &plan.Trial{Warmup: true}, Verdict: accept.Verdict{Accept: true, Reason: "target_agrees", Lot: accept.LotWhole}}, false},
-		"certified":              {Receipt{Trial: &plan.Trial{}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Lot: accept.LotConfidence}}, false},
-		"not judged":             {Receipt{Trial: &plan.Trial{Warmup: true}, Plan: plan.Plan{Reason: "draft_full"}}, false},
+		"served by it":           {receipt.Receipt{Trial: &plan.Trial{Warmup: true}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Lot: accept.LotWarmup}}, true},
+		"refused by it":          {receipt.Receipt{Trial: &plan.Trial{Warmup: true}, Verdict: accept.Verdict{Reason: "low_score"}}, true},
+		"verified by the target": {receipt.Receipt{Trial: &plan.Trial{Warmup: true}, Verdict: accept.Verdict{Accept: true, Reason: "target_agrees", Lot: accept.LotWhole}}, false},
+		"certified":              {receipt.Receipt{Trial: &plan.Trial{}, Verdict: accept.Verdict{Accept: true, Reason: "confident", Lot: accept.LotConfidence}}, false},
+		"not judged":             {receipt.Receipt{Trial: &plan.Trial{Warmup: true}, Plan: plan.Plan{Reason: "draft_full"}}, false},
 	} {
 		var object struct{ Phase string }
-		if err := json.Unmarshal(tc.rc.extra(), &object); err != nil {
+		if err := json.Unmarshal(tc.rc.Extra(), &object); err != nil {
 			t.Fatal(err)
 		}
-		if got := object.Phase == "warmup"; got != tc.word || OfWarmup(tc.rc.Acceptance()) != tc.word {
-			t.Errorf("%s: %s, %s", what, tc.rc.extra(), tc.rc.Acceptance())
+		if got := object.Phase == "warmup"; got != tc.word || receipt.OfWarmup(tc.rc.Acceptance()) != tc.word {
+			t.Errorf("%s: %s, %s", what, tc.rc.Extra(), tc.rc.Acceptance())
 		}
 	}
 }

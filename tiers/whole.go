@@ -4,10 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/schema"
 )
@@ -121,7 +120,7 @@ func (j *job) giveWhole(a *openai.DraftAnswer) error {
 	rc.Tier, rc.Finish, rc.PromptTokens, rc.AcceptedTokens = plan.Draft, a.Finish, a.Usage.Prompt, a.Usage.Completion
 	framer := openai.NewFramer(r.Kind, j.ask.ID, j.route.Model, j.cascade.now().Unix())
 	whole := a.Whole(r.Kind)
-	body := framer.Whole(nil, whole, rc.extra())
+	body := framer.Whole(nil, whole, rc.Extra())
 	j.ask.Tap.Body(body)
 	j.ask.Tap.End(openai.Ending{Usage: a.Usage})
 	j.begun()
@@ -129,7 +128,7 @@ func (j *job) giveWhole(a *openai.DraftAnswer) error {
 		if err := j.sink.Begin(Head{Stream: true, Receipt: rc}); err != nil {
 			return err
 		}
-		return j.sink.Write(framer.WholeStream(nil, whole, rc.extra(), r.IncludeUsage))
+		return j.sink.Write(framer.WholeStream(nil, whole, rc.Extra(), r.IncludeUsage))
 	}
 	if err := j.sink.Begin(Head{Receipt: rc, Length: int64(len(body))}); err != nil {
 		return err

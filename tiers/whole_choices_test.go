@@ -7,10 +7,8 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/tiers/engine"
-
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 // TestAnAnswerIsWholeWhenAllItsChoicesHaveFinished: a backend is lost, or says that it is done, in a stream of several

@@ -5,10 +5,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 // toolsOf offers two tools; one takes what its schema says, the other what no draft gives.

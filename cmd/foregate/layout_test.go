@@ -23,7 +23,7 @@ var arrows = map[string][]string{
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality", "loadtest/replay"},
 
-	"gateway":           {"gateway/conns", "gateway/identity", "gateway/admission", "gateway/limits", "gateway/lookup", "gateway/operator", "gateway/peer", "gateway/slowdown", "gateway/upload", "cache", "tiers", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "panics"},
+	"gateway":           {"gateway/conns", "gateway/identity", "gateway/admission", "gateway/limits", "gateway/lookup", "gateway/operator", "gateway/peer", "gateway/slowdown", "gateway/upload", "cache", "tiers", "tiers/dispatch", "tiers/engine", "tiers/receipt", "tiers/openai", "tiers/plan", "tiers/pool", "panics"},
 	"gateway/admission": {"gateway/identity", "tiers/pool", "panics"},
 	"gateway/config":    {"tiers/fields"},
 	"gateway/conns":     {"gateway/peer"},
@@ -39,13 +39,15 @@ var arrows = map[string][]string{
 	"gateway/upload":    {},
 	"gateway/settings":  {"gateway/admission", "tiers", "tiers/plan", "tiers/accept", "tiers/choose", "tiers/pressure", "breaker", "cache"},
 
-	"gateway/tracing": {"gateway", "tiers", "tiers/engine"},
+	"gateway/tracing": {"gateway", "tiers/dispatch", "tiers/engine", "tiers/receipt"},
 
-	"tiers":           {"tiers/accept", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/scoring", "tiers/schema", "recent"},
+	"tiers":           {"tiers/accept", "tiers/dispatch", "tiers/receipt", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/probe", "tiers/risk", "tiers/scoring", "tiers/schema", "recent"},
 	"tiers/accept":    {},
 	"tiers/calibrate": {"tiers/accept"},
+	"tiers/dispatch":  {"tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/scoring", "tiers/world"},
 	"tiers/engine":    {"tiers/accept", "tiers/openai", "tiers/pool"},
 	"tiers/evidence":  {"tiers/risk"},
+	"tiers/receipt":   {"tiers/accept", "tiers/dispatch", "tiers/plan"},
 	"tiers/risk":      {},
 	"tiers/choose":    {},
 	"tiers/discover":  {},

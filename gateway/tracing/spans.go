@@ -13,7 +13,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // What the conventions have no name for.
@@ -192,7 +193,7 @@ func (b *builder) lookup(ctx context.Context) {
 }
 
 // answer shows how the cascade made an answer.
-func (b *builder) answer(ctx context.Context, rc *tiers.Receipt) {
+func (b *builder) answer(ctx context.Context, rc *receipt.Receipt) {
 	about := []attribute.KeyValue{keyAcceptance.String(rc.Acceptance()), keyUSD.Float64(rc.USD)}
 	if rc.First > 0 && b.done.Stream {
 		about = append(about, semconv.GenAIResponseTimeToFirstChunk((b.began + rc.First).Seconds()))
@@ -214,7 +215,7 @@ func (b *builder) answer(ctx context.Context, rc *tiers.Receipt) {
 }
 
 // tries are the calls upstream, each with the wait before it. They are not ended yet.
-func (b *builder) tries(ctx context.Context, rc *tiers.Receipt) []trace.Span {
+func (b *builder) tries(ctx context.Context, rc *receipt.Receipt) []trace.Span {
 	left := rc.Waited // that no call came of
 	spans := make([]trace.Span, len(rc.Tries))
 	for i := range rc.Tries {
@@ -242,11 +243,11 @@ func (b *builder) wait(ctx context.Context, pool string, at, long time.Duration)
 	b.end(s, at+long)
 }
 
-func (b *builder) try(ctx context.Context, try *tiers.Try) trace.Span {
+func (b *builder) try(ctx context.Context, try *dispatch.Try) trace.Span {
 	model := b.model(try.Pool)
 	about := []attribute.KeyValue{provider, keyRole.String(string(try.Role)), keyPool.String(try.Pool), keyBackend.String(try.Backend)}
 	name := string(try.Role)
-	if made := try.Role == tiers.RoleDraft || try.Role == tiers.RoleTarget; made {
+	if made := try.Role == dispatch.RoleDraft || try.Role == dispatch.RoleTarget; made {
 		if b.op.Valid() {
 			name = b.op.Value.AsString()
 			about = append(about, b.op)
@@ -297,14 +298,14 @@ func server(base string) []attribute.KeyValue {
 var usualPorts = map[string]int{"http": 80, "https": 443}
 
 // verdict is what was decided of the draft, told at the span of the last one.
-func (b *builder) verdict(rc *tiers.Receipt, spans []trace.Span) {
+func (b *builder) verdict(rc *receipt.Receipt, spans []trace.Span) {
 	v := rc.Verdict
 	if v.Reason == "" {
 		return
 	}
 	at := b.request
 	for i := range slices.Backward(spans) {
-		if rc.Tries[i].Role == tiers.RoleDraft {
+		if rc.Tries[i].Role == dispatch.RoleDraft {
 			at = spans[i]
 			break
 		}
@@ -314,11 +315,11 @@ func (b *builder) verdict(rc *tiers.Receipt, spans []trace.Span) {
 }
 
 // checks are what the target said of the draft, each told at the span of its call.
-func (b *builder) checks(rc *tiers.Receipt, spans []trace.Span) {
+func (b *builder) checks(rc *receipt.Receipt, spans []trace.Span) {
 	for _, c := range rc.Checks {
 		at := b.request
 		for i, t := range rc.Tries {
-			if t.Role == tiers.RoleScore && t.At >= c.At && t.At <= c.At+c.Took {
+			if t.Role == dispatch.RoleScore && t.At >= c.At && t.At <= c.At+c.Took {
 				at = spans[i]
 			}
 		}

@@ -12,7 +12,8 @@ import (
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -61,9 +62,9 @@ func TestATraceTellsWhatItsReceiptDoes(t *testing.T) {
 	for _, c := range []gateway.Done{
 		{Path: "/v1/chat/completions", Code: 499, Problem: "client_left", Route: "m"},
 		{Path: "/v1/completions", Code: 597, Problem: "upstream_cut", Route: "m"},
-		{Path: "/v1/embeddings", Code: 200, Route: "m", Cache: "bypass", Receipt: &tiers.Receipt{Began: d.Began, Tries: []tiers.Try{{Pool: "p", Role: tiers.RoleTarget, URL: "nonsense", Took: 1}}}},
+		{Path: "/v1/embeddings", Code: 200, Route: "m", Cache: "bypass", Receipt: &receipt.Receipt{Began: d.Began, Tries: []dispatch.Try{{Pool: "p", Role: dispatch.RoleTarget, URL: "nonsense", Took: 1}}}},
 		{Path: "/v1/rerank", Code: 429, Problem: "rate_limit_exceeded"},
-		{Path: "/v1/chat/completions", Code: 503, Problem: "shed", Route: "m", Receipt: &tiers.Receipt{Began: d.Began, Waited: 20 * time.Millisecond}},
+		{Path: "/v1/chat/completions", Code: 503, Problem: "shed", Route: "m", Receipt: &receipt.Receipt{Began: d.Began, Waited: 20 * time.Millisecond}},
 		{Path: "/v1/chat/completions", Code: 200, Route: "m", Cache: "local", Tier: "draft", Finish: "stop", Prompt: 3, Answer: 4},
 	} {
 		c.Began, c.Took, c.Priority = d.Began, 30*time.Millisecond, "normal"

@@ -11,15 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/engine"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // recorded is a request of everything: a draft that broke off, a score, a takeover, a wait.
@@ -31,16 +31,16 @@ func recorded(t *testing.T, tr *Tracer) (*gateway.Trace, *gateway.Done) {
 	return at, &gateway.Done{
 		ID: "r1", Tenant: "acme", Priority: "high", Path: "/v1/chat/completions", Route: "llama-3", Stream: true, Began: began, Took: time.Second, Code: 200,
 		Cache: "miss", Looked: began.Add(ms), Lookup: ms, Limits: ms, Tier: "mixed", Finish: "stop", Prompt: 300, Answer: 150,
-		Receipt: &tiers.Receipt{
+		Receipt: &receipt.Receipt{
 			Began: began.Add(2 * ms), Waited: 40 * ms, First: 300 * ms, Judged: 400 * ms,
 			Verdict: accept.Verdict{Reason: accept.ReasonScore, Score: -0.3, Tokens: 57},
-			Tries: []tiers.Try{
-				{Pool: "small", Backend: "b1", URL: "http://10.0.0.7:8000", Role: tiers.RoleDraft, Waited: 30 * ms, At: 30 * ms, First: 10 * ms, Took: 300 * ms, Broke: engine.Cut, Status: 200, Tokens: 57, Span: [8]byte{1}},
-				{Pool: "big", Backend: "b2", URL: "https://big", Role: tiers.RoleScore, At: 331 * ms, Took: 60 * ms, Status: 200, Span: [8]byte{2}},
-				{Pool: "big", Backend: "b2", URL: "https://big/vllm", Role: tiers.RoleTarget, At: 410 * ms, First: 20 * ms, Took: 2 * time.Second, Status: 200, Span: [8]byte{3}},
+			Tries: []dispatch.Try{
+				{Pool: "small", Backend: "b1", URL: "http://10.0.0.7:8000", Role: dispatch.RoleDraft, Waited: 30 * ms, At: 30 * ms, First: 10 * ms, Took: 300 * ms, Broke: engine.Cut, Status: 200, Tokens: 57, Span: [8]byte{1}},
+				{Pool: "big", Backend: "b2", URL: "https://big", Role: dispatch.RoleScore, At: 331 * ms, Took: 60 * ms, Status: 200, Span: [8]byte{2}},
+				{Pool: "big", Backend: "b2", URL: "https://big/vllm", Role: dispatch.RoleTarget, At: 410 * ms, First: 20 * ms, Took: 2 * time.Second, Status: 200, Span: [8]byte{3}},
 			},
-			Checks: []tiers.Checked{{Tokens: 57, Kept: 40, Score: -0.2, Reason: accept.ReasonDisagrees, At: 331 * ms, Took: 60 * ms}},
-			Over:   []tiers.Takeover{{Why: accept.ReasonScore, Tokens: 40, At: 405 * ms}},
+			Checks: []receipt.Checked{{Tokens: 57, Kept: 40, Score: -0.2, Reason: accept.ReasonDisagrees, At: 331 * ms, Took: 60 * ms}},
+			Over:   []receipt.Takeover{{Why: accept.ReasonScore, Tokens: 40, At: 405 * ms}},
 		},
 	}
 }

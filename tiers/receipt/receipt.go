@@ -1,16 +1,15 @@
-package tiers
+// Package receipt is the record of one request: what was decided, tried and spent. It holds counts and names, never text.
+// Whoever answers a request writes it through a [Recorder], and reads nothing of it.
+package receipt
 
 import (
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/foregate/foregate/tiers/engine"
-
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/accept"
-	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 // Receipt records every decision taken for one request. It holds counts and
@@ -19,7 +18,7 @@ type Receipt struct {
 	Route   string
 	Plan    plan.Plan
 	Trial   *plan.Trial // how it was judged in the modes risk and shadow; nil in others
-	Tries   []Try
+	Tries   []dispatch.Try
 	Verdict accept.Verdict // of the draft; zero when none was judged
 	Needed  accept.Nats    // the threshold that its score was held against
 	Band    accept.Nats    // how far below it the target was asked
@@ -52,52 +51,6 @@ type Receipt struct {
 	TargetFirst time.Duration // spent until the target's first byte
 }
 
-// Try is one call to one backend. Its times are on the gateway's clock.
-type Try struct {
-	Pool    string
-	Backend string
-	URL     string             // of the backend, as it is configured or found
-	Role    Role               // what it was asked for
-	Failed  engine.FailureKind // "" when it answered
-	Broke   engine.FailureKind // why it broke off after its first byte; "" when it did not
-	Score   bool               // it was asked what it thinks of a draft
-
-	Status int // of its response; 0 is none
-	Tokens int // that it made for the answer, as far as they came
-
-	Waited time.Duration // for room, before it
-	At     time.Duration // when it was begun, after Receipt.Began
-	First  time.Duration // from then until its first event, or the whole of what is not streamed; 0 is none
-	Took   time.Duration // from then until it was over; 0 while it is not
-
-	Call uint64  // its number, see [CallName]; 0 where it had none
-	Span [8]byte // the id that its backend was told as its parent; zero where requests are not traced
-}
-
-// Role is what a backend was asked for.
-type Role string
-
-// The roles.
-const (
-	RoleDraft    Role = "draft"    // a draft, or an answer of the draft tier
-	RoleTarget   Role = "target"   // an answer of the target, or the rest of one
-	RoleScore    Role = "score"    // what it thinks of a draft
-	RoleTokenize Role = "tokenize" // text into ids, or back
-)
-
-// role is what a call asks for.
-func (k *call) role() Role {
-	switch {
-	case k.scoring != nil:
-		return RoleScore
-	case k.path == openai.TokenizePath, k.path == openai.DetokenizePath:
-		return RoleTokenize
-	case k.tier == plan.Draft:
-		return RoleDraft
-	}
-	return RoleTarget
-}
-
 // Mark is what the running minimum of a draft's score was when so many tokens had come.
 type Mark struct {
 	Tokens int
@@ -126,83 +79,22 @@ type Takeover struct {
 }
 
 // mostChecks bounds the checks and takeovers in a receipt; blocks make many.
-const mostChecks = 16
+const MostChecks = 16
 
 // mostTries bounds a receipt.
-const mostTries = 32
+const MostTries = 32
 
-// try enters a call that is begun now into the receipt.
-func (x *exchange) try(waited time.Duration) {
-	rc := x.receipt
-	x.begun = x.cascade.now()
-	if len(rc.Tries) == mostTries {
-		return
-	}
-	rc.Tries = append(rc.Tries, Try{
-		Pool: x.pool.Name(), Backend: x.lease.Backend(), URL: x.lease.URL(), Role: x.role(), Score: x.scoring != nil,
-		Waited: waited, At: x.begun.Sub(rc.Began),
-	})
-	x.entry = len(rc.Tries)
-}
-
-// tried is the call's entry; nil where the receipt was full, or belongs to a request that has
-// done with it.
-func (x *exchange) tried() *Try {
-	if x.entry == 0 {
-		return nil
-	}
-	return &x.receipt.Tries[x.entry-1]
-}
-
-// settleTry completes the entry of a call that is over for the request: f is why it failed, nil
-// when it did not, and tokens have come.
-func (x *exchange) settleTry(f *engine.Failure, tokens int) {
-	t := x.tried()
-	if t == nil {
-		return
-	}
-	x.entry = 0
-	if x.resp != nil {
-		t.Status = x.resp.StatusCode
-	}
-	if !x.first.IsZero() {
-		t.First = max(x.first.Sub(x.begun), 1)
-	}
-	t.Took, t.Tokens = max(x.cascade.now().Sub(x.begun), 1), tokens
-	switch {
-	case f == nil:
-	case x.first.IsZero():
-		t.Failed = f.Kind
-	default:
-		t.Broke = f.Kind
-	}
-}
-
-// ruled enters the verdict on the draft.
-func (j *job) ruled(v accept.Verdict) {
-	j.receipt.Verdict, j.receipt.Judged = v, j.cascade.now().Sub(j.receipt.Began)
-}
-
-func (rc *Receipt) checked(c Checked) {
-	if len(rc.Checks) < mostChecks {
+func (rc *Receipt) Checked(c Checked) {
+	if len(rc.Checks) < MostChecks {
 		rc.Checks = append(rc.Checks, c)
-	}
-}
-
-// over enters a takeover.
-func (j *job) over(t Takeover) {
-	rc := j.receipt
-	if len(rc.Over) < mostChecks {
-		t.At = j.cascade.now().Sub(rc.Began)
-		rc.Over = append(rc.Over, t)
 	}
 }
 
 // Acceptance is the value of the X-Acceptance header: what is known when it is
 // written.
 func (rc *Receipt) Acceptance() string {
-	word, reason := rc.verdict()
-	if !rc.judged() {
+	word, reason := rc.Outcome()
+	if !rc.WasJudged() {
 		word += ";reason=" + reason
 		if rc.Trial != nil {
 			word += ";policy=" + rc.Trial.Policy()
@@ -233,12 +125,12 @@ const phaseWarmup = ";phase=warmup"
 
 // warmup reports whether the draft was judged by a warm-up's threshold, and not by the target's word.
 func (rc *Receipt) warmup() bool {
-	return rc.judged() && rc.Trial != nil && rc.Trial.Warmup && (rc.Verdict.Lot == "" || rc.Verdict.Lot == accept.LotWarmup)
+	return rc.WasJudged() && rc.Trial != nil && rc.Trial.Warmup && (rc.Verdict.Lot == "" || rc.Verdict.Lot == accept.LotWarmup)
 }
 
-// ofWarmup reports whether a draft that only a warm-up's threshold stands by is the answer.
-func (rc *Receipt) ofWarmup() bool {
-	word, _ := rc.verdict()
+// ServedByWarmup reports whether a draft that only a warm-up's threshold stands by is the answer.
+func (rc *Receipt) ServedByWarmup() bool {
+	word, _ := rc.Outcome()
 	return rc.warmup() && word == "accepted" && rc.Tier == plan.Draft && rc.Finish != ""
 }
 
@@ -251,10 +143,10 @@ func Pressed(acceptance string) bool {
 	return strings.Contains(acceptance, ";reason="+accept.ReasonPressed)
 }
 
-// verdict is what became of the draft, in one word, and why.
-func (rc *Receipt) verdict() (word, reason string) {
+// Outcome is what became of the draft, in one word, and why.
+func (rc *Receipt) Outcome() (word, reason string) {
 	switch {
-	case !rc.judged():
+	case !rc.WasJudged():
 		return "bypassed", rc.Plan.Reason
 	case rc.Verdict.Accept:
 		return "accepted", rc.Verdict.Reason
@@ -264,7 +156,7 @@ func (rc *Receipt) verdict() (word, reason string) {
 	return "rejected", rc.Verdict.Reason
 }
 
-func (rc *Receipt) judged() bool { return rc.Verdict.Reason != "" }
+func (rc *Receipt) WasJudged() bool { return rc.Verdict.Reason != "" }
 
 // score prints a score in nats with three decimals.
 func score(v accept.Verdict) string {
@@ -275,14 +167,14 @@ func score(v accept.Verdict) string {
 }
 
 // extra is the object "foregate" of the answer, as raw JSON.
-func (rc *Receipt) extra() []byte {
+func (rc *Receipt) Extra() []byte {
 	b := append(make([]byte, 0, 160), `{"tier":"`...)
 	b = append(b, rc.Tier...)
 	b = append(b, `","accepted_tokens":`...)
 	b = strconv.AppendInt(b, int64(rc.AcceptedTokens), 10)
 	b = append(b, `,"target_tokens":`...)
 	b = strconv.AppendInt(b, int64(rc.TargetTokens), 10)
-	verdict, reason := rc.verdict()
+	verdict, reason := rc.Outcome()
 	b = append(b, `,"acceptance":"`...)
 	b = append(b, verdict...)
 	b = append(b, `","reason":"`...)
@@ -291,7 +183,7 @@ func (rc *Receipt) extra() []byte {
 	if rc.warmup() {
 		b = append(b, `,"phase":"warmup"`...)
 	}
-	if rc.judged() {
+	if rc.WasJudged() {
 		b = append(b, `,"score":`...)
 		b = append(b, score(rc.Verdict)...)
 	}

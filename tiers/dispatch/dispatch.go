@@ -1,0 +1,211 @@
+// Package dispatch brings a call to a backend: it waits for its turn in the pool's queue, picks a
+// backend, asks that one's breaker, makes the attempt, and tries others within the retry budget when
+// it fails before its first byte. Start at [Dispatcher.Open] and [Dispatcher.Ask].
+//
+// It knows neither HTTP nor the clock: attempts are made by an [engine.Upstream] and time is a
+// [world.World]'s, so that the lab runs the same code.
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/scoring"
+	"github.com/foregate/foregate/tiers/world"
+)
+
+// minRetries is the number of retries under way that the budget never goes below: what one engine of a
+// small pool takes with it when it dies is tried elsewhere.
+const minRetries = 10
+
+// Options wires a Dispatcher. All of them are needed.
+type Options struct {
+	World    world.World
+	Upstream engine.Upstream
+	Queue    Queue
+	Breaker  Breaker
+	Scores   *scoring.Gate
+	Metrics  Metrics
+	Window   func(pool string) int // a pool's context length in tokens; 0 while it is unknown
+}
+
+// Dispatcher brings calls to backends. It is safe for concurrent use.
+type Dispatcher struct {
+	Options
+	active, retrying atomic.Int64
+	calls            atomic.Uint64 // that were ever made: their numbers
+}
+
+// New wires a Dispatcher.
+func New(o Options) (*Dispatcher, error) {
+	for name, missing := range map[string]bool{
+		"world": o.World == nil, "upstream": o.Upstream == nil, "queue": o.Queue == nil, "breaker": o.Breaker == nil,
+		"scores": o.Scores == nil, "metrics": o.Metrics == nil, "window": o.Window == nil,
+	} {
+		if missing {
+			return nil, fmt.Errorf("dispatch: no %s", name)
+		}
+	}
+	return &Dispatcher{Options: o}, nil
+}
+
+// CallName is what the id that a backend is told of a call has behind the request's own id and a
+// hyphen. No two calls of a replica have the same.
+func CallName(call uint64) string { return strconv.FormatUint(call, 36) }
+
+// Open sends a call to a backend of its pool, and to others when that fails before its first byte.
+// The error is the queue's; a *pool.NoBackendError or other of the pool's; an *[ExhaustedError]; or a
+// *engine.Failure that no other backend would mend.
+func (d *Dispatcher) Open(ctx context.Context, o Order) (*Exchange, error) {
+	d.active.Add(1)
+	var t tries
+	defer func() {
+		d.active.Add(-1)
+		d.retrying.Add(-t.retries)
+	}()
+	o.Demand.Exclude = slices.Clone(o.Demand.Exclude)
+	for {
+		x := &Exchange{dispatcher: d}
+		waited, err := x.acquire(ctx, &o)
+		o.Events.Waited(waited)
+		o.Ticket.Waited += waited
+		if d.again(&t, &o, x, err) {
+			continue
+		}
+		if err != nil {
+			return nil, t.giveUp(o.Pool.Name(), err)
+		}
+		x.stays, x.order = t.stays, o
+		failure := x.open(ctx, waited)
+		if failure == nil {
+			return x, nil
+		}
+		d.Metrics.Failed(failure)
+		t.add(failure)
+		o.Demand.Exclude = append(o.Demand.Exclude, failure.Backend)
+		if !failure.Retryable() {
+			return nil, failure
+		}
+		if t.count > o.Retry.Attempts {
+			return nil, t.giveUp(o.Pool.Name(), nil)
+		}
+		if failure.Lost() {
+			continue // who is dead is not buried deeper, and all that it had come at once
+		}
+		if !d.retry(o.Retry.Budget) {
+			return nil, t.giveUp(o.Pool.Name(), nil)
+		}
+		t.retries++
+	}
+}
+
+// Ask sends a call whose answer comes in one piece to one backend, once: whoever waits for the answer
+// has others to go to. It names the backend that was asked, "" where none was. The error is as of
+// Open, but never an *ExhaustedError, or that of o.Before.
+func (d *Dispatcher) Ask(ctx context.Context, o Order) (backend string, err error) {
+	x := &Exchange{dispatcher: d}
+	if _, err := x.acquire(ctx, &o); err != nil {
+		return "", err
+	}
+	x.order = o
+	defer x.Drop()
+	backend = x.lease.Backend()
+	if o.Before != nil {
+		if err := o.Before(ctx); err != nil {
+			return "", err
+		}
+	}
+	if failure := x.open(ctx, 0); failure != nil {
+		d.Metrics.Failed(failure)
+		return backend, failure
+	}
+	x.Close(nil, o.Call.Usage().Completion)
+	return backend, nil
+}
+
+// again reports whether no other backend is left than one that may be asked once more: its
+// call was lost, and it may be well. That takes a retry from the budget. A demand that is Spare
+// would not get it where it is suspect or broken.
+func (d *Dispatcher) again(t *tries, o *Order, x *Exchange, err error) bool {
+	none, ok := errors.AsType[*pool.NoBackendError](err)
+	if t.maybe == "" || !ok || x.spare && none.Excluded == 0 || !d.retry(o.Retry.Budget) {
+		return false
+	}
+	t.retries++
+	o.Demand.Exclude = slices.DeleteFunc(o.Demand.Exclude, func(id string) bool { return id == t.maybe })
+	t.stays, t.maybe = true, ""
+	return true
+}
+
+// retry takes one retry from the budget: a share of the calls under way, so
+// that a failing pool is not buried under its own retries (Envoy's and
+// Finagle's rule: 20 %; the floor is Finagle's). Calls whose backend is gone are tried elsewhere
+// without it, as often as any.
+func (d *Dispatcher) retry(budget float64) bool {
+	allowed := max(int64(float64(d.active.Load())*budget), minRetries)
+	if d.retrying.Add(1) > allowed {
+		d.retrying.Add(-1)
+		d.Metrics.RetryBudgetSpent()
+		return false
+	}
+	return true
+}
+
+// tries remembers what came of the attempts of one call.
+type tries struct {
+	count, busy int
+	retries     int64 // taken from the budget
+	hint        time.Duration
+	last        *engine.Failure
+	maybe       string // the backend of a call that was lost and says little of it; "" is none
+	stays       bool   // the last one left is asked once more: it is not given up when it seems to hang
+}
+
+func (t *tries) add(f *engine.Failure) {
+	t.count++
+	t.last = f
+	if f.Maybe() {
+		t.maybe = f.Backend
+	}
+	if f.Kind == engine.Backpressure {
+		t.busy++
+		t.hint = max(t.hint, f.RetryAfter)
+	}
+}
+
+// giveUp words the end: no backend at all, or none that answered.
+func (t *tries) giveUp(name string, err error) error {
+	if t.last == nil {
+		return err
+	}
+	var none *pool.NoBackendError
+	if err != nil && !errors.As(err, &none) {
+		return err
+	}
+	return &ExhaustedError{Pool: name, Tries: t.count, Last: t.last, RetryAfter: t.hint, AllBusy: t.busy == t.count}
+}
+
+// ExhaustedError says that every backend that was tried failed.
+type ExhaustedError struct {
+	Pool  string
+	Tries int
+	Last  *engine.Failure
+
+	AllBusy    bool          // every try found a busy backend
+	RetryAfter time.Duration // the longest wait that one of them asked for
+}
+
+// Error carries the numbers and the last cause.
+func (e *ExhaustedError) Error() string {
+	return fmt.Sprintf("pool %s: all %d tries failed, last: %v", e.Pool, e.Tries, e.Last)
+}
+
+// Unwrap returns the last failure.
+func (e *ExhaustedError) Unwrap() error { return e.Last }

@@ -1,0 +1,404 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"time"
+
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/scoring"
+)
+
+const (
+	// unknownWindow is the context length, in tokens, that is taken for one that is not known.
+	unknownWindow = 1 << 20
+	// maxWindow bounds the context length that a backend names.
+	maxWindow = 1 << 24
+)
+
+// Exchange is one call under way at one backend. It must be closed: whoever has it defers Drop, so that
+// a panic costs its request and nothing else. It is for one goroutine.
+type Exchange struct {
+	dispatcher *Dispatcher
+	order      Order
+	lease      pool.Lease
+	permit     Permit
+	spare      bool // another pool is behind this one
+	stays      bool // it stays where it is, though the backend seems to hang
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	stream engine.Stream
+
+	begun   time.Time
+	first   time.Time // when the first byte came; zero before
+	try     Try       // what is known of it
+	entry   int       // of it in the record; 0 is none, or none any more
+	counted bool      // the pool knows the prompt's length
+	taken   bool      // a chunk was taken
+	closed  bool
+}
+
+// acquire picks a backend when it is the request's turn.
+func (x *Exchange) acquire(ctx context.Context, o *Order) (waited time.Duration, err error) {
+	demand := o.Demand
+	demand.Spare = o.Ticket.NoWait && o.Tier == plan.Draft // the target is behind it
+	x.spare = demand.Spare
+	tried := len(demand.Exclude)
+	return x.dispatcher.Queue.Enter(ctx, o.Ticket, func(limit pool.Limit) error {
+		demand.Limit = limit
+		demand.Exclude = demand.Exclude[:tried:tried] // whom a breaker keeps out now may be open in a moment
+		return x.pick(o, &demand)
+	})
+}
+
+// pick picks a backend that its breaker lets through.
+func (x *Exchange) pick(o *Order, demand *pool.Demand) error {
+	for {
+		if err := o.Pool.PickInto(&x.lease, demand); err != nil {
+			return err
+		}
+		err := x.permitted(o)
+		if err == nil {
+			return nil
+		}
+		if refused, ok := errors.AsType[*scoring.RefusedError](err); ok && !refused.Backend {
+			return err
+		}
+		demand.Exclude = append(demand.Exclude, x.lease.Backend())
+	}
+}
+
+// permitted asks for a permit at the backend that was picked, and gives the place there back where there
+// is none.
+func (x *Exchange) permitted(o *Order) error {
+	permitted := false
+	defer func() {
+		if !permitted { // or it panicked
+			x.lease.Done(0)
+		}
+	}()
+	var err error
+	x.permit, err = x.dispatcher.allow(o, x.lease.Backend())
+	permitted = err == nil
+	return err
+}
+
+// allow asks the backend's breaker; for a score, that of scoring.
+func (d *Dispatcher) allow(o *Order, backend string) (Permit, error) {
+	if o.Scoring == nil {
+		return d.Breaker.Allow(o.Pool.Name(), backend)
+	}
+	leave, err := d.Scores.Enter(*o.Scoring.Config, o.Pool.Name(), backend, o.Scoring.Tokens, d.World.Now())
+	if err != nil {
+		return nil, err
+	}
+	return scorePermit{d, leave}, nil
+}
+
+// open makes the attempt. On failure everything is closed and reported.
+func (x *Exchange) open(ctx context.Context, waited time.Duration) *engine.Failure {
+	d := x.dispatcher
+	x.ctx, x.cancel = d.World.WithCancel(ctx)
+	opened := false
+	defer func() {
+		if !opened {
+			x.Drop()
+		}
+	}()
+	x.begin(waited)
+	x.Movable(!x.stays)
+	stream, err := d.Upstream.Open(x.ctx, x.attempt())
+	if err != nil {
+		f := x.failure(err)
+		x.Close(f, 0)
+		return f
+	}
+	x.stream, x.first = stream, d.World.Now()
+	switch formOf(x.order.Call) {
+	case streamed:
+		x.lease.FirstToken()
+	case raw:
+		x.Movable(false) // nobody could carry on with it
+	case inOnePiece: // its first byte is its last, too
+		x.lease.Answered()
+		x.count(x.order.Call.Usage())
+	}
+	x.permit.Report(nil)
+	opened = true
+	return nil
+}
+
+// begin enters the call into the record.
+func (x *Exchange) begin(waited time.Duration) {
+	o := &x.order
+	x.begun = x.dispatcher.World.Now()
+	x.try = Try{
+		Pool: o.Pool.Name(), Backend: x.lease.Backend(), URL: x.lease.URL(), Role: o.Role, Score: o.Scoring != nil, Waited: waited,
+	}
+	x.entry = o.Events.Tried(x.try, x.begun)
+}
+
+// attempt is the call at the backend that was picked.
+func (x *Exchange) attempt() *engine.Attempt {
+	o := &x.order
+	a := &engine.Attempt{
+		Call: o.Call, Backend: x.lease.Backend(), URL: x.lease.URL(), Rank: x.lease.Rank(), Header: o.Header,
+		FirstByte: o.FirstByte, Silence: o.Silence, MaxPrompt: o.MaxPrompt, MaxAnswer: x.MaxAnswer(), Sent: x.lease.Sent,
+	}
+	if o.ID != "" {
+		n := x.dispatcher.calls.Add(1)
+		a.ID = o.ID + "-" + CallName(n)
+		x.try.Call = n
+	}
+	if o.Spans && x.entry > 0 {
+		a.Header = span(o.Header, &x.try)
+	}
+	return a
+}
+
+// MaxAnswer is how many tokens the answer can have.
+func (x *Exchange) MaxAnswer() int {
+	o := &x.order
+	if o.Answerless {
+		return 0
+	}
+	most := o.Demand.MostOutput
+	if most <= 0 {
+		most = unknownWindow
+		if window := x.dispatcher.Window(o.Pool.Name()); window > 0 {
+			most = min(window, maxWindow)
+		}
+	}
+	return most * max(o.Choices, o.Demand.Answers, 1)
+}
+
+// Backend is the id of the backend.
+func (x *Exchange) Backend() string { return x.lease.Backend() }
+
+// Pool is the pool of the backend.
+func (x *Exchange) Pool() *pool.Pool { return x.order.Pool }
+
+// Movable says whether the call is given up as soon as its backend seems to hang: until the
+// first byte any other backend can answer, after it somebody must be able to carry on.
+func (x *Exchange) Movable(may bool) {
+	if !may {
+		x.lease.OnLost(nil)
+		return
+	}
+	x.lease.OnLost(x.cancel)
+}
+
+// Next waits for the next chunk. The error is io.EOF behind the last one, else a *engine.Failure. What
+// is returned is valid until the next call.
+func (x *Exchange) Next(want engine.Want) (*openai.Chunk, error) {
+	fresh := !x.stream.Buffered() // what is at hand says nothing of the backend now
+	c, err := x.stream.Next(want)
+	if err != nil {
+		if f, ok := errors.AsType[*engine.Failure](err); ok {
+			return nil, x.named(f)
+		}
+		return nil, err // io.EOF
+	}
+	if x.taken {
+		x.lease.Came()
+	}
+	if x.taken && fresh {
+		x.lease.Answered()
+	}
+	x.taken = true
+	if c.HasUsage {
+		x.count(c.Usage)
+	}
+	return c, nil
+}
+
+// Buffered reports whether Next returns at once.
+func (x *Exchange) Buffered() bool { return x.stream.Buffered() }
+
+// count tells the pool how long the prompt really was.
+func (x *Exchange) count(u openai.Usage) {
+	if !x.counted && u.Prompt > 0 {
+		x.counted = true
+		x.lease.Counted(u.Prompt)
+	}
+}
+
+// Fail makes a failure of the backend out of an error of the gateway's own judgement of its answer.
+func (x *Exchange) Fail(kind engine.FailureKind, err error) *engine.Failure {
+	return x.named(&engine.Failure{Kind: kind, Err: err})
+}
+
+func (x *Exchange) failure(err error) *engine.Failure {
+	f, ok := errors.AsType[*engine.Failure](err)
+	if !ok {
+		f = &engine.Failure{Kind: engine.Reset, Err: err}
+	}
+	return x.named(f)
+}
+
+// named says of a failure whose it is.
+func (x *Exchange) named(f *engine.Failure) *engine.Failure {
+	f.Pool, f.Backend = x.order.Pool.Name(), x.lease.Backend()
+	return f
+}
+
+// Cancel ends the exchange from outside of its goroutine.
+func (x *Exchange) Cancel() { x.cancel(context.Canceled) }
+
+// Close ends the exchange: a stream that has not come to its end is aborted. f is why, nil when all went
+// well or the gateway itself had enough; generated counts the tokens that came. Only the first call counts.
+func (x *Exchange) Close(f *engine.Failure, generated int) {
+	if x.closed {
+		return
+	}
+	x.closed = true
+	defer x.leave(generated) // also when something before it panics
+	defer x.report(f)
+	if x.stream != nil {
+		x.stream.Close()
+	}
+	if x.cancel != nil {
+		x.cancel(context.Canceled)
+	}
+	x.Settle(f, generated)
+}
+
+// Drop closes an exchange that was not closed.
+func (x *Exchange) Drop() { x.Close(nil, 0) }
+
+// Settle completes the record of a call that is over for its request: f is why it failed, nil when it
+// did not, and tokens have come.
+func (x *Exchange) Settle(f *engine.Failure, tokens int) {
+	if x.entry == 0 {
+		return
+	}
+	t := &x.try
+	if !x.first.IsZero() {
+		t.First = max(x.first.Sub(x.begun), 1)
+		t.Status = http.StatusOK
+	} else if f != nil {
+		t.Status = f.Status
+	}
+	t.Took, t.Tokens = max(x.dispatcher.World.Now().Sub(x.begun), 1), tokens
+	switch {
+	case f == nil:
+	case x.first.IsZero():
+		t.Failed = f.Kind
+	default:
+		t.Broke = f.Kind
+	}
+	x.order.Events.Settled(x.entry, *t)
+	x.entry = 0
+}
+
+// HandOver gives the exchange to whom it matters from now on, when so many tokens have come. The record
+// of the request that began it is complete, and is not touched any more.
+func (x *Exchange) HandOver(to Events, tokens int) {
+	x.Settle(nil, tokens)
+	x.order.Events = to
+}
+
+// leave gives the place at the backend back.
+func (x *Exchange) leave(generated int) {
+	usd := x.lease.Done(generated)
+	x.order.Events.Cost(usd)
+	x.dispatcher.Metrics.Cost(x.order.Tier, usd)
+}
+
+// report tells the pool and the breaker what came of the call.
+func (x *Exchange) report(f *engine.Failure) {
+	d, scores := x.dispatcher, x.order.Scoring != nil
+	switch {
+	case x.first.IsZero() && f == nil:
+		x.permit.Report(&engine.Failure{Kind: engine.Gone})
+	case x.first.IsZero():
+		if f.Kind == engine.Refused {
+			x.lease.Refused(f)
+		}
+		if c := engine.Classify(f); !scores && (c == engine.ClassFault || c == engine.ClassBusy) {
+			x.lease.Failed() // however fast it says so
+		}
+		if f.Kind == engine.Expired { // not a byte in all that time is the backend's fault
+			f = &engine.Failure{Kind: engine.Timeout, Pool: f.Pool, Backend: f.Backend, Err: f.Err}
+		}
+		x.permit.Report(f)
+	case f != nil && !scores:
+		// The outcome was told at the first byte; a later fault is one more sample.
+		if late, err := d.Breaker.Allow(x.order.Pool.Name(), x.lease.Backend()); err == nil {
+			late.Report(f)
+		}
+		d.Metrics.Failed(f)
+	}
+}
+
+// form is how an answer comes.
+type form uint8
+
+const (
+	inOnePiece form = iota
+	streamed
+	raw
+)
+
+// formOf is how the answer to a call comes.
+func formOf(c engine.Call) form {
+	switch c := c.(type) {
+	case *engine.Draft, *engine.ContinueIDs, *engine.ContinueText:
+		return streamed
+	case *engine.Relay:
+		if c.Request.Stream {
+			return streamed
+		}
+	case *engine.Pass:
+		return raw
+	}
+	return inOnePiece
+}
+
+// The headers of the W3C's trace context. A traceparent of version 00 is
+// 00-<trace, 32 hex>-<parent, 16 hex>-<flags, 2 hex>.
+const (
+	traceparent = "Traceparent"
+	tracestate  = "Tracestate"
+
+	traceparentSize = 55
+	parentAt        = 36
+)
+
+// span makes a call a span of its own in the request's trace: its backend is told an id, which the
+// record keeps, in place of the request's. A call that the record has no place for stays the request's
+// own.
+func span(h http.Header, t *Try) http.Header {
+	told := h[traceparent]
+	if len(told) != 1 || len(told[0]) != traceparentSize {
+		return h
+	}
+	binary.BigEndian.PutUint64(t.Span[:], max(rand.Uint64(), 1)) // zero is no id
+	own := []byte(told[0])
+	hex.Encode(own[parentAt:parentAt+16], t.Span[:])
+	h = maps.Clone(h)
+	h[traceparent] = []string{string(own)}
+	return h
+}
+
+// Untraced is what is told upstream of work that no trace shows, such as audits: it would hang in
+// the request's trace long after its end, below spans that nobody has sent.
+func (i Identity) Untraced() Identity {
+	if !i.Spans {
+		return i
+	}
+	i.Header = maps.Clone(i.Header)
+	delete(i.Header, traceparent)
+	delete(i.Header, tracestate)
+	i.Spans = false
+	return i
+}

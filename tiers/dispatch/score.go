@@ -1,0 +1,40 @@
+package dispatch
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/scoring"
+)
+
+// scorePermit is leave to ask for a score, by scoring's own breaker.
+type scorePermit struct {
+	dispatcher *Dispatcher
+	leave      func(scoring.Outcome, time.Time)
+}
+
+// Report implements [Permit].
+func (p scorePermit) Report(err error) { p.leave(scoreOutcome(err), p.dispatcher.World.Now()) }
+
+// scoreOutcome tells what a score's end says of scoring: an engine that is gone in the midst
+// of one is taken to have died of it.
+func scoreOutcome(err error) scoring.Outcome {
+	f, _ := errors.AsType[*engine.Failure](err)
+	switch {
+	case err == nil:
+		return scoring.Success
+	case f == nil, f.Stale, f.Kind == engine.Silent, f.Kind == engine.Gone, f.Kind == engine.Expired, f.Kind == engine.Exhausted,
+		f.Kind == engine.Refused, f.Kind == engine.Backpressure, f.Kind == engine.Rejected:
+		return scoring.Neutral
+	case f.Kind == engine.Reset, f.Kind == engine.Cut,
+		f.Kind == engine.ServerError && f.Fault != nil && strings.HasPrefix(f.Fault.Message, engineDied):
+		return scoring.Deadly
+	}
+	return scoring.Fault
+}
+
+// engineDied begins what vLLM's front end says of an engine that has just died, before it ends
+// itself (its EngineDeadError).
+const engineDied = "EngineCore encountered an issue"

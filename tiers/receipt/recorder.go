@@ -1,0 +1,159 @@
+package receipt
+
+import (
+	"time"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/plan"
+)
+
+// Recorder writes a receipt. It is for one goroutine, as the request is.
+type Recorder struct {
+	rc    *Receipt
+	now   func() time.Time
+	phase phase
+}
+
+var _ dispatch.Events = (*Recorder)(nil)
+
+// NewRecorder returns a recorder that writes rc; now tells the time.
+func NewRecorder(rc *Receipt, now func() time.Time) *Recorder { return &Recorder{rc: rc, now: now} }
+
+// Tally is what a request has taken so far, in tokens.
+type Tally struct {
+	Prompt   int // as engines count it
+	Accepted int // draft tokens in the answer
+	Target   int // target tokens in the answer
+	Wasted   int // draft tokens that were thrown away
+	Drafted  int // draft tokens that were made, as far as they came
+	Scored   int // tokens that the target computed to say what it thinks of the draft, prompts included
+}
+
+// phase is a part of an answer's time that is running; the zero phase is none.
+type phase struct {
+	into  *time.Duration
+	since time.Time
+}
+
+// Planned tells how the request is going to be answered.
+func (r *Recorder) Planned(p plan.Plan, t *plan.Trial) { r.rc.Plan, r.rc.Trial = p, t }
+
+// Bypassed tells why the request is not drafted after all, or why its draft does not count.
+func (r *Recorder) Bypassed(reason string) { r.rc.Plan.Reason = reason }
+
+// Judging tells by what the draft is judged: the threshold, how far below it the target is asked, and by
+// how much a token may miss the target's first choice.
+func (r *Recorder) Judging(needed, band, tie accept.Nats) {
+	r.rc.Needed, r.rc.Band, r.rc.Tie = needed, band, tie
+}
+
+// Marked tells how the draft's score has fallen so far.
+func (r *Recorder) Marked(track []Mark) { r.rc.Track = track }
+
+// Ruled tells the verdict on the draft.
+func (r *Recorder) Ruled(v accept.Verdict) { r.rc.Verdict, r.rc.Judged = v, r.now().Sub(r.rc.Began) }
+
+// Unruled takes the verdict back: nothing was drafted.
+func (r *Recorder) Unruled() { r.rc.Verdict, r.rc.Judged = accept.Verdict{}, 0 }
+
+// Committed tells at how many tokens the draft was committed.
+func (r *Recorder) Committed(tokens int) { r.rc.Committed = tokens }
+
+// Approximated tells that the answer is not of the target's exact law.
+func (r *Recorder) Approximated() { r.rc.Approximate = true }
+
+// Checked tells what the target said of the draft, when it was asked at some time.
+func (r *Recorder) Checked(c Checked, asked time.Time) {
+	c.At = asked.Sub(r.rc.Began)
+	r.rc.Verify += c.Took
+	if len(r.rc.Checks) < MostChecks {
+		r.rc.Checks = append(r.rc.Checks, c)
+	}
+}
+
+// Verified adds time that was spent on asking the target.
+func (r *Recorder) Verified(d time.Duration) { r.rc.Verify += d }
+
+// Drafted tells how long was spent on the draft since it began, but for asking the target about it.
+func (r *Recorder) Drafted(began time.Time) { r.rc.Draft = r.now().Sub(began) - r.rc.Verify }
+
+// TookOver tells from where another backend carries on in mid-answer.
+func (r *Recorder) TookOver(t Takeover) {
+	if len(r.rc.Over) < MostChecks {
+		t.At = r.now().Sub(r.rc.Began)
+		r.rc.Over = append(r.rc.Over, t)
+	}
+}
+
+// From tells which tier the answer comes from, as far as is known.
+func (r *Recorder) From(t plan.Tier) { r.rc.Tier = t }
+
+// Counted tells what the request has taken so far.
+func (r *Recorder) Counted(t Tally) {
+	rc := r.rc
+	rc.PromptTokens, rc.AcceptedTokens, rc.TargetTokens = t.Prompt, t.Accepted, t.Target
+	rc.WastedTokens, rc.DraftedTokens, rc.ScoredTokens = t.Wasted, t.Drafted, t.Scored
+}
+
+// Finished tells how the answer ended.
+func (r *Recorder) Finished(finish string) { r.rc.Finish = finish }
+
+// Enter begins to count time as the target's, or as the draft's; what was counted before ends.
+func (r *Recorder) Enter(t plan.Tier) {
+	r.lap()
+	r.phase = phase{&r.rc.Target, r.now()}
+	if t == plan.Draft {
+		r.phase.into = &r.rc.Draft
+	}
+}
+
+// Leave ends it.
+func (r *Recorder) Leave() {
+	r.lap()
+	r.phase = phase{}
+}
+
+// lap adds what the running phase has taken since it began, or since the last lap.
+func (r *Recorder) lap() {
+	if p := &r.phase; p.into != nil {
+		now := r.now()
+		*p.into += now.Sub(p.since)
+		p.since = now
+	}
+}
+
+// Begun tells that the answer's first byte goes out, and how far the running phase is: the headers tell
+// both.
+func (r *Recorder) Begun() {
+	r.lap()
+	r.rc.First = r.now().Sub(r.rc.Began)
+}
+
+// TargetBegan adds how long the target took until its first byte.
+func (r *Recorder) TargetBegan(took time.Duration) { r.rc.TargetFirst += took }
+
+// Waited implements [dispatch.Events].
+func (r *Recorder) Waited(d time.Duration) { r.rc.Waited += d }
+
+// Tried implements [dispatch.Events].
+func (r *Recorder) Tried(t dispatch.Try, at time.Time) (entry int) {
+	if len(r.rc.Tries) == MostTries {
+		return 0
+	}
+	t.At = at.Sub(r.rc.Began)
+	r.rc.Tries = append(r.rc.Tries, t)
+	return len(r.rc.Tries)
+}
+
+// Settled implements [dispatch.Events].
+func (r *Recorder) Settled(entry int, t dispatch.Try) {
+	t.At = r.rc.Tries[entry-1].At
+	r.rc.Tries[entry-1] = t
+}
+
+// Cost implements [dispatch.Events].
+func (r *Recorder) Cost(usd float64) { r.rc.USD += usd }
+
+// Extra is the object "foregate" of the answer, as raw JSON.
+func (r *Recorder) Extra() []byte { return r.rc.Extra() }
