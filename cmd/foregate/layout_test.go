@@ -53,6 +53,7 @@ var arrows = map[string][]string{
 	"tiers/discover":  {},
 	"tiers/economy":   {},
 	"tiers/fleet":     {"tiers/prefix", "tiers/pressure", "panics"},
+	"tiers/inflight":  {"tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/probe", "tiers/receipt", "tiers/schema", "tiers/world"},
 	"tiers/kvevents":  {"panics"},
 	"tiers/fields":    {},
 	"tiers/openai":    {"tiers/fields"},

@@ -1,0 +1,145 @@
+// Package inflight is one request on its way: what was asked, how it is to be answered and by which
+// pools ([Request], which never changes), and the calls that are made in its name ([Caller]).
+package inflight
+
+import (
+	"context"
+	"time"
+
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/schema"
+	"github.com/foregate/foregate/tiers/world"
+)
+
+// Request is what is known of a request when its answer begins. It is never changed.
+type Request struct {
+	Body   *openai.Request
+	Config plan.Config
+	Plan   plan.Plan
+	Trial  *plan.Trial // how its draft is judged in an audited mode; nil in others
+	Views  plan.Views  // that this was decided by
+
+	Route  string // the model that clients ask for
+	Draft  Pool   // none where its Pool is nil
+	Target Pool
+
+	dispatch.Identity
+	Tenant string
+	Class  int8   // of its priority: higher goes first
+	Salt   string // keeps its prompt's blocks apart in the engines' prefix caches; "" is none
+	Demand pool.Demand
+
+	Draw func(Purpose) float64 // random draws from [0, 1)
+
+	*Tools
+}
+
+// Pool is one tier's pool, with what its engines can do; nil is unknown.
+type Pool struct {
+	*pool.Pool
+	Card *probe.Card
+	Tier plan.Tier
+}
+
+// Purpose is what a random draw is for. Draws for one purpose do not move those for another.
+type Purpose uint8
+
+// The purposes.
+const (
+	DrawExplore Purpose = iota // whether a draft is made although it is not expected to pay
+	DrawAudit                  // whether a draft is audited
+	DrawSample                 // rejection sampling
+)
+
+// Tools are what all requests of a cascade share.
+type Tools struct {
+	World    world.World
+	Dispatch *dispatch.Dispatcher
+	Schemas  *schema.Schemas
+	MaxBody  int64                 // bytes of an answer
+	Window   func(pool string) int // a pool's context length in tokens; 0 while it is unknown
+
+	Checked func(route string, c receipt.Checked) // counts what the target said of drafts
+}
+
+// Caller makes calls in a request's name.
+type Caller struct {
+	*Request
+	Identity dispatch.Identity // that its calls have; of an audit no part of the request's trace
+	Events   dispatch.Events   // hears what becomes of them
+}
+
+// Caller returns the request's own.
+func (r *Request) Caller(events dispatch.Events) Caller { return Caller{r, r.Identity, events} }
+
+// Order prepares a call to one of the request's pools. It is tried as often as the configuration says.
+func (c Caller) Order(p Pool, call engine.Call) dispatch.Order {
+	role := dispatch.RoleTarget
+	if p.Tier == plan.Draft {
+		role = dispatch.RoleDraft
+	}
+	return dispatch.Order{
+		Call: call, Pool: p.Pool, Tier: p.Tier, Role: role, Demand: c.Demand,
+		Ticket: dispatch.Ticket{
+			Route: c.Route, Pool: p.Name(), Tenant: c.Tenant, Class: c.Class, Tokens: c.Demand.PromptTokens + c.Demand.OutputTokens,
+		},
+		Silence:  c.Config.Timeouts.Chunk,
+		Retry:    dispatch.Retry{Attempts: c.Config.RetryAttempts, Budget: c.Config.RetryBudget},
+		Identity: c.Identity, Events: c.Events,
+	}
+}
+
+// FrontEnd prepares a call that an engine's front end answers, which costs its GPU nothing.
+func (c Caller) FrontEnd(p Pool, call engine.Call) dispatch.Order {
+	o := c.Order(p, call)
+	o.Role = dispatch.RoleTokenize
+	o.Ticket.MidStream = true // it takes no memory
+	o.Demand = pool.Demand{Whole: true}
+	o.FirstByte = FrontEndTimeout
+	return o
+}
+
+// FrontEndTimeout is how long an engine's front end has to turn text into ids, and all that are asked for
+// the counts of one continuation.
+const FrontEndTimeout = 2 * time.Second
+
+// Open sends a call whose answer is streamed or passed on; see [dispatch.Dispatcher.Open].
+func (c Caller) Open(ctx context.Context, o dispatch.Order) (*dispatch.Exchange, error) {
+	return c.Dispatch.Open(ctx, o)
+}
+
+// Ask sends a question to one backend, once; see [dispatch.Dispatcher.Ask].
+func (c Caller) Ask(ctx context.Context, o dispatch.Order) (backend string, err error) {
+	return c.Dispatch.Ask(ctx, o)
+}
+
+// Terms are what the request tells the engines of a pool with every question.
+func (r *Request) Terms(p Pool) engine.Terms {
+	return engine.Terms{Model: p.Model(), Salt: r.Salt, Priority: r.EnginePriority(p)}
+}
+
+// EnginePriority is the request's priority as a pool's engines want it told, nil where they
+// do not.
+func (r *Request) EnginePriority(p Pool) *int64 {
+	if !p.Priorities() {
+		return nil
+	}
+	v := plan.EnginePriority(r.Class)
+	return &v
+}
+
+// FirstByte scales a first-byte timeout with the request's prompt.
+func (r *Request) FirstByte(base time.Duration) time.Duration {
+	return plan.FirstByte(base, r.Body.PromptTokens)
+}
+
+// Deadline is how long the request may take.
+func (r *Request) Deadline() time.Duration {
+	return r.Config.Timeouts.Deadline(r.Body.PromptTokens, plan.AnswerLimit(r.Body))
+}
