@@ -41,7 +41,7 @@ unit: ## The tests alone, without the race detector.
 
 # Packages that start no goroutine and hold no lock, which a test keeps true: the race detector
 # has nothing to see in them, and would only make them slow.
-ALONE := loadtest/quality loadtest/replay loadtest/virtual tiers/calibrate tiers/choose tiers/risk
+ALONE := loadtest/quality loadtest/replay loadtest/virtual tiers/calibrate tiers/choose tiers/risk tiers/transcript
 empty :=
 one   := $(empty) $(empty)
 
@@ -49,7 +49,7 @@ one   := $(empty) $(empty)
 race: redis cc ## The tests under the race detector, the long ones too.
 	GORACE=atexit_sleep_ms=50 CGO_ENABLED=1 .ci/with-redis $(GO) test -race $(SHORT) -vet=off -timeout 15m $$($(GO) list $(PKGS) | grep -vE '/($(subst $(one),|,$(ALONE)))$$')
 
-baselines: ## What the race detector would only make slow: packages of one goroutine, with the lab's scenarios, which give the committed rows to the digit; the scheduler's million steps; what drafts are like; the law of thinned answers.
+baselines: ## What the race detector would only make slow: packages of one goroutine, with the lab's scenarios, which give the committed rows to the digit; the scheduler's million steps; a million walks through a transcript; what drafts are like; the law of thinned answers.
 	$(GO) test $(SHORT) -vet=off $(ALONE:%=./%)
 	$(if $(SHORT),,$(GO) test -vet=off -run 'MillionRandomSteps|MostAnswersAgree|BlinderADraft|AreOfTheTargetsLaw|NotToBeOfTheTargetsLaw' ./loadtest/vllmsim ./tiers/accept)
 

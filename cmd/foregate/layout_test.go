@@ -66,6 +66,8 @@ var arrows = map[string][]string{
 	"tiers/schema":    {},
 	"tiers/world":     {},
 
+	"tiers/transcript": {},
+
 	"breaker": {"panics"},
 	"cache":   {"gateway/lookup", "panics", "recent"},
 	"panics":  {},

@@ -203,6 +203,36 @@ func (c *Course) Vouched() int {
 	return c.check.Kept
 }
 
+// Salvage is how much of a draft that was not kept the target may carry on from: the zero value is nothing.
+type Salvage struct {
+	Tokens     int  // at most so many from its beginning
+	AtSentence bool // rather at the end of a sentence or a line, if one is near
+	Min        int  // fewer tokens than these are not worth it
+}
+
+// Salvage says how much of a draft may be carried on from that was not kept for the verdict's reason. What the client
+// has of a committed one is within it.
+func (c *Course) Salvage(v Verdict, ended bool) Salvage {
+	switch {
+	case !c.Resumes:
+		return Salvage{}
+	case c.committed:
+		return Salvage{Tokens: c.Tokens()}
+	case c.Vouched() >= 0:
+		return Salvage{Tokens: c.Vouched()} // to the token: the engine has its cache warm as far as that
+	case c.Ask >= AskAlways:
+		return Salvage{} // what the target has not seen goes to nobody
+	case v.Reason == ReasonNoLogprobs, v.Reason == ReasonRepetition, v.Reason == ReasonEmpty, v.Reason == ReasonLong,
+		v.Reason == ReasonCut && ended:
+		return Salvage{} // no part of it was vouched for
+	}
+	tokens := c.Tokens()
+	if c.Rejected() {
+		tokens = c.SafePrefix()
+	}
+	return Salvage{Tokens: tokens, AtSentence: true, Min: leastSalvage}
+}
+
 // Seam is where the target takes over a draft that was not kept for the verdict's
 // reason: the last clean place that the judge stands by, at a sentence's end if one
 // is near. What was released is always before it. The zero Step means afresh.
