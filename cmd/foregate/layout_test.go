@@ -66,6 +66,7 @@ var arrows = map[string][]string{
 	"tiers/schema":    {},
 	"tiers/world":     {},
 
+	"tiers/draft":      {"tiers/accept", "tiers/openai", "tiers/plan", "tiers/schema", "tiers/transcript"},
 	"tiers/transcript": {},
 
 	"breaker": {"panics"},

@@ -1,0 +1,83 @@
+package draft
+
+import (
+	"math"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+)
+
+// Audit is a draft that is audited: it is judged like the one that the client may get, but goes on
+// to its end while its score is of interest, whatever becomes of the other meanwhile. A draft in
+// the shadow is an Audit only. Nobody gets it, and nobody is asked before it is over.
+type Audit struct {
+	*Draft
+	streams bool            // the client would get it as it comes
+	over    bool            // nothing more of it is wanted
+	verdict *accept.Verdict // of one that came in one piece
+	head    Head
+}
+
+// Head is what a draft was when it was decided whether the client gets it: what the target is
+// asked about if it is doubtful.
+type Head struct {
+	IDs   int // tokens; 0 where nothing was decided
+	Score float64
+}
+
+// NewAudit begins the audit of a draft of which the client's has these options. Its score is of interest from the floor on.
+func NewAudit(o Options, floor accept.Nats) *Audit {
+	a := &Audit{streams: !o.Plan.Whole, head: Head{Score: math.Inf(1)}}
+	o.Config.Accept.Threshold, o.Config.Accept.Band = floor, 0
+	o.Plan = plan.Plan{Tier: plan.Draft, Judged: true, Whole: true, Calls: o.Plan.Calls, Resume: o.Plan.Resume}
+	o.Warmup = false
+	a.Draft = New(o)
+	return a
+}
+
+// See takes a chunk, which the client's draft takes, too.
+func (a *Audit) See(c *openai.Chunk) {
+	if !a.Wants() {
+		return
+	}
+	a.over = a.Take(c) || a.Rejected()
+	a.shown = a.streams && a.Tokens() >= max(a.o.Config.HoldbackTokens, 1)
+}
+
+// SeeWhole takes a draft that came in one piece.
+func (a *Audit) SeeWhole(whole *openai.DraftAnswer) {
+	a.TakeWhole(whole)
+	v := a.Draft.Verdict()
+	a.verdict, a.over = &v, !v.Accept
+}
+
+// Decided notes what the draft was when it was decided whether the client gets it. On nil it does nothing.
+func (a *Audit) Decided() {
+	if a != nil && a.head.IDs == 0 && len(a.text.IDs()) == a.Tokens() {
+		a.head = Head{IDs: a.Tokens(), Score: float64(a.Score())}
+	}
+}
+
+// Head is what the draft was when it was decided whether the client gets it.
+func (a *Audit) Head() Head { return a.head }
+
+// Wants reports whether more of the draft is to be read. On nil it does not.
+func (a *Audit) Wants() bool { return a != nil && !a.over && a.finish == "" }
+
+// Verdict is that on the whole draft; zero where it was not read to its end.
+func (a *Audit) Verdict() accept.Verdict {
+	switch {
+	case a.verdict != nil:
+		return *a.verdict
+	case a.over && a.finish == "":
+		return accept.Verdict{}
+	}
+	return a.Draft.Verdict()
+}
+
+// Faulty reports whether a draft whose shape turned out to be at fault would be with the client all
+// the same, because it was released as it came. Nobody needs to be asked: it is bad.
+func (a *Audit) Faulty(v accept.Verdict) bool {
+	return a.shown && a.finish != "" && v.Tokens > 0 && v.Reason != accept.ReasonScore
+}

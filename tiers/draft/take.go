@@ -1,0 +1,162 @@
+package draft
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/schema"
+	"github.com/foregate/foregate/tiers/transcript"
+)
+
+// Take judges a chunk and appends it; it reports whether the draft is over for this reason: it was
+// rejected, or a stop string ended it. An end that the engine tells shows in Finish, and its usage may still come.
+func (d *Draft) Take(c *openai.Chunk) (over bool) {
+	d.text.AppendPrompt(c.PromptIDs)
+	if c.HasUsage {
+		d.usage = c.Usage
+	}
+	switch {
+	case !c.Plain:
+		d.judge.Refuse(ReasonShape)
+		return true
+	case int64(d.text.Len()+len(c.Text)) > d.o.MaxBytes:
+		d.judge.Refuse(accept.ReasonLong)
+		return true
+	}
+	for i, lp := range c.Logprobs {
+		if !d.judge.Add(lp, c.Top(i)) {
+			return true // the crossing chunk is not part of what was accepted
+		}
+	}
+	d.unscored(c)
+	if d.hopeless(c) {
+		return true
+	}
+	before := d.text.Len()
+	if stopped, _ := d.text.Append(c.Text, c.IDs); stopped { // nothing of a draft is ever pending
+		_, end, _ := d.text.Stop()
+		d.finish, d.past = "stop", c.TokensPast(end-before)
+		return true
+	}
+	d.cutPoints(c)
+	if d.Tokens() >= d.nextMark() {
+		d.mark()
+	}
+	if len(c.Finish) > 0 {
+		d.finish = string(c.Finish)
+		d.stopReason = append(d.stopReason[:0], c.Stop...)
+	}
+	return false
+}
+
+// unscored counts the tokens of a chunk that came without logprobs. Where all but the last have
+// one, and that ended the answer, none is missing.
+func (d *Draft) unscored(c *openai.Chunk) {
+	missing := len(c.IDs) - len(c.Logprobs)
+	switch {
+	case missing > 0 && d.endsIn(c):
+		d.judge.End()
+		missing--
+	case len(c.Logprobs) == 0 && len(c.IDs) == 0:
+		n, told := c.Tokens(d.Tokens())
+		missing, d.guessed = n, d.guessed || !told
+	}
+	d.judge.Missing(missing)
+}
+
+// endsIn reports whether the last id of a chunk is the token that ended the answer: the chunk says
+// so itself, or the engine is known to end answers with it and was not told to go on behind it.
+func (d *Draft) endsIn(c *openai.Chunk) bool {
+	if len(c.Finish) > 0 {
+		return string(c.Finish) == "stop" && !bytes.HasPrefix(c.Stop, []byte{'"'})
+	}
+	return !d.o.Request.IgnoresEOS() && slices.Contains(d.o.EOS, c.IDs[len(c.IDs)-1])
+}
+
+// hopeless refuses what will not hold at the end, as soon as that shows and while nothing was
+// sent: text that no JSON begins with, and running in circles.
+func (d *Draft) hopeless(c *openai.Chunk) bool {
+	if d.Committed() || d.shown {
+		return false
+	}
+	if d.o.Request.JSON && !d.json.Write(c.Text) {
+		d.judge.Refuse(accept.ReasonInvalid)
+		return true
+	}
+	for _, id := range c.IDs {
+		if d.loops.Add(id) {
+			d.judge.Refuse(accept.ReasonRepetition)
+			return true
+		}
+	}
+	return false
+}
+
+// cutPoints notes where the chunk ends, and the tokens within it, as places where the draft may be cut.
+func (d *Draft) cutPoints(c *openai.Chunk) {
+	if len(c.IDs) == 0 && len(c.Text) == 0 {
+		return
+	}
+	told := c.BytesTold()
+	if told {
+		d.text.MarkWithin(d.Tokens(), c.TokenBytes)
+	}
+	// An engine sends a character only when it has all of its bytes, so the text of
+	// a one-token chunk ends where the token does. A chunk of several may hold half
+	// a character that it does not show; the tokens' own bytes would tell. The last
+	// chunk also holds the token that ended the answer, which a continuation must
+	// not see.
+	inStep := len(c.IDs) <= 1 || told || d.o.Plan.Resume != plan.ResumeIDs
+	d.text.Mark(d.Tokens(), len(c.Text) > 0 && len(c.Finish) == 0 && inStep)
+}
+
+// TakeWhole judges a draft that came in one piece, which may call tools. It is taken instead of chunks.
+func (d *Draft) TakeWhole(a *openai.DraftAnswer) {
+	d.text = transcript.New(transcript.Options{Text: a.Text})
+	d.text.Adopt(a.PromptIDs, a.IDs, len(a.Text))
+	d.whole, d.calls, d.finish, d.usage = true, len(a.Calls), a.Finish, a.Usage
+	for i, lp := range a.Logprobs {
+		if !d.judge.Add(lp, a.Top(i)) {
+			break
+		}
+	}
+	missing := max(len(a.IDs), a.Usage.Completion) - len(a.Logprobs)
+	if missing > 0 && (a.Finish == "stop" || a.Finish == "tool_calls") {
+		d.judge.End()
+		missing--
+	}
+	d.judge.Missing(missing)
+	d.mark()
+	if a.Choices != 1 || !a.Plain || a.Foreign || a.Fault != nil {
+		d.judge.Refuse(ReasonShape)
+	} else if reason := d.unsound(a); reason != "" {
+		d.judge.Refuse(reason)
+	}
+}
+
+// unsound says what is wrong with the calls of an answer, or its format; "" is nothing.
+func (d *Draft) unsound(a *openai.DraftAnswer) string {
+	r := d.o.Request
+	calls := make([]schema.ToolCall, len(a.Calls))
+	for i, c := range a.Calls {
+		calls[i] = schema.ToolCall{Name: c.Name, Arguments: []byte(c.Arguments)}
+	}
+	if reason := d.o.Schemas.CheckCalls(calls, r.Raw("tools"), r.Raw("tool_choice")); reason != "" {
+		return reason
+	}
+	if len(calls) > 0 {
+		return ""
+	}
+	return d.misshapen(a.Text)
+}
+
+// misshapen says what is wrong with the format of a text, "" is nothing.
+func (d *Draft) misshapen(text []byte) string {
+	if format := d.o.Request.Raw("response_format"); format != nil {
+		return d.o.Schemas.CheckFormat(text, format)
+	}
+	return ""
+}
