@@ -30,6 +30,12 @@ type Verdict struct {
 	Lot    Lot    // by whose word it was accepted; "" where it was not
 }
 
+// Mark is the score of a draft when so many tokens had come.
+type Mark struct {
+	Tokens int
+	Score  Nats
+}
+
 // Late is the reason of a draft that is the answer although it was not accepted: the client had
 // it when the fault was seen.
 func (v Verdict) Late() string { return "late_" + v.Reason }

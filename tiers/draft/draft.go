@@ -50,7 +50,7 @@ type Draft struct {
 	json       accept.JSONState // of the text, where JSON was asked for
 	loops      accept.Loops
 	promptText []byte // see prompt
-	track      []Mark
+	track      []accept.Mark
 }
 
 // New begins a draft.

@@ -2,19 +2,13 @@ package draft
 
 import "github.com/foregate/foregate/tiers/accept"
 
-// Mark is the score of a draft at so many tokens.
-type Mark struct {
-	Tokens int
-	Score  accept.Nats
-}
-
 // maxMarks bounds what is told of the score: with marks at powers of two and half between, all
 // drafts fit.
 const maxMarks = 40
 
 // Track is how the score fell: at 8, 12, 16, 24, 32, 48 tokens and so on, where it was decided whether the
 // client gets the draft, and now.
-func (d *Draft) Track() []Mark {
+func (d *Draft) Track() []accept.Mark {
 	d.mark()
 	return d.track
 }
@@ -22,7 +16,7 @@ func (d *Draft) Track() []Mark {
 // mark notes the score so far.
 func (d *Draft) mark() {
 	if n := d.Tokens(); n > 0 && n != d.marked() && len(d.track) < maxMarks {
-		d.track = append(d.track, Mark{n, d.Score()})
+		d.track = append(d.track, accept.Mark{Tokens: n, Score: d.Score()})
 	}
 }
 

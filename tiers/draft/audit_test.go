@@ -1,0 +1,92 @@
+package draft
+
+import (
+	"testing"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// both has the client's draft and its audit take the same chunks.
+func both(t *testing.T, o Options, floor accept.Nats, all []*openai.Chunk) (*Draft, *Audit) {
+	t.Helper()
+	d, a := New(o), NewAudit(o, floor)
+	over := false
+	for _, c := range all {
+		a.See(c)
+		over = over || d.Take(c) || d.Rejected()
+		if !over && d.Decide(false) == accept.Doubt {
+			a.Decided()
+			d.Heard(&accept.Check{Pass: true, Reason: accept.ReasonStandsBy})
+		}
+	}
+	return d, a
+}
+
+func TestAnAuditGoesOnWhereTheClientsDraftWasGivenUp(t *testing.T) {
+	o := options(t, "")
+	o.Config.Accept.Threshold = 0.1
+	all := chunks(t, append(append(words(10, sure), words(10, doubtful)...), ending("stop"))...)
+	d, a := both(t, o, -3, all)
+	if !d.Rejected() || d.Finish() != "" {
+		t.Fatalf("the client's draft: rejected %v, finish %q", d.Rejected(), d.Finish())
+	}
+	if v := a.Verdict(); !v.Accept || v.Tokens != 21 || a.Wants() {
+		t.Errorf("the audit: %+v, wants more %v", v, a.Wants())
+	}
+}
+
+func TestAnAuditEndsBelowItsFloor(t *testing.T) {
+	_, a := both(t, options(t, ""), -0.5, chunks(t, append(words(10, bad), ending("stop"))...))
+	if v := a.Verdict(); v != (accept.Verdict{}) || a.Wants() || a.Finish() != "" {
+		t.Errorf("%+v, wants more %v", v, a.Wants())
+	}
+}
+
+func TestAFaultOfShapeThatShowsTooLateIsOneOfTheAudits(t *testing.T) {
+	for name, c := range map[string]struct {
+		whole bool
+		want  bool
+	}{"the client has it": {false, true}, "it was held back": {true, false}} {
+		o := options(t, "")
+		o.Plan.Whole = c.whole
+		_, a := both(t, o, -3, chunks(t, append(append(words(10, sure), circles()...), ending("stop"))...))
+		if v := a.Verdict(); v.Accept || a.Faulty(v) != c.want {
+			t.Errorf("%s: %+v, faulty %v", name, v, a.Faulty(v))
+		}
+	}
+}
+
+func TestAnAuditKnowsTheHeadThatWasDecidedOn(t *testing.T) {
+	o := options(t, "")
+	o.Config.Accept.Threshold, o.Config.Accept.Band, o.Plan.Ask = 1, 2, accept.AskDoubt
+	all := words(10, sure)
+	d, a := both(t, o, -3, chunks(t, all...))
+	if got := a.Head(); got.IDs != 4 || !d.Committed() || got.Score != -0.2375 {
+		t.Errorf("%+v, committed %v", got, d.Committed())
+	}
+	all[1].ids = []int32{}
+	all[1].bare = 1
+	if _, a := both(t, o, -3, chunks(t, all...)); a.Head().IDs != 0 {
+		t.Errorf("%+v of ids that are not all", a.Head())
+	}
+	var none *Audit
+	if none.Decided(); none.Wants() {
+		t.Error("no audit wants more")
+	}
+}
+
+func TestAnAuditOfADraftInOnePieceIsDecidedAtOnce(t *testing.T) {
+	for finish, want := range map[string]bool{"stop": true, "abort": false} {
+		whole, err := openai.ParseDraftAnswer([]byte(`{"choices":[{"index":0,"message":{"role":"assistant","content":"It rains."},"finish_reason":"` + finish +
+			`","token_ids":[1,2],"logprobs":{"content":[{"token":"x","logprob":-0.1,"top_logprobs":[]},{"token":"x","logprob":-0.1,"top_logprobs":[]}]}}],"usage":{"completion_tokens":2}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := NewAudit(options(t, ""), -3)
+		a.SeeWhole(&whole)
+		if v := a.Verdict(); v.Accept != want || a.Wants() {
+			t.Errorf("%s: %+v, wants more %v", finish, v, a.Wants())
+		}
+	}
+}
