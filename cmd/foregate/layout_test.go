@@ -64,6 +64,7 @@ var arrows = map[string][]string{
 	"tiers/pressure":  {},
 	"tiers/scoring":   {},
 	"tiers/schema":    {},
+	"tiers/upstream":  {"tiers/accept", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool"},
 	"tiers/world":     {},
 
 	"tiers/draft":      {"tiers/accept", "tiers/openai", "tiers/plan", "tiers/schema", "tiers/transcript"},

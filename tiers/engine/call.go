@@ -183,6 +183,10 @@ type Passed struct {
 	Type   string // its media type, in the gateway's own words
 	Length int64  // of its body in bytes; less than 0 is unknown
 	Events bool   // it is a stream of events
+
+	// Used is what the answer has told of its tokens with the chunks so far, within what can be. Until
+	// it has ended, and where it tells nothing, each event with a part of an answer counts as a token.
+	Used openai.Usage
 }
 
 // Usage implements [Call].

@@ -35,7 +35,8 @@ type Failure struct {
 	Kind       FailureKind
 	Pool       string
 	Backend    string
-	Status     int           // of the response, 0 when there was none
+	Status     int           // that the failure is about: of the response, or as an error event names it; 0 is none
+	Responded  int           // status of the response, 200 too; 0 when there was none
 	Fault      *openai.Fault // what the backend said, nil when nothing
 	RetryAfter time.Duration // what the backend asked for
 	Err        error

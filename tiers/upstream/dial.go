@@ -1,0 +1,84 @@
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// Dial bounds how long a connection to a backend may take to come up.
+type Dial struct {
+	Connect time.Duration // timeout.connect: until the backend's machine has accepted it
+	TLS     time.Duration // timeout.tls: for the handshake after that, of an https backend
+}
+
+// DefaultDial holds the values that are used where none are set.
+func DefaultDial() Dial { return Dial{Connect: time.Second, TLS: 2 * time.Second} }
+
+// dialer opens connections to backends; its bounds are read anew for each.
+type dialer struct{ bounds func() Dial }
+
+// now returns the bounds in force. What is zero or negative is the default.
+func (d dialer) now() Dial {
+	b := DefaultDial()
+	if d.bounds == nil {
+		return b
+	}
+	live := d.bounds()
+	if live.Connect > 0 {
+		b.Connect = live.Connect
+	}
+	if live.TLS > 0 {
+		b.TLS = live.TLS
+	}
+	return b
+}
+
+// dial opens a connection.
+func (d dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	nd := net.Dialer{Timeout: d.now().Connect, KeepAlive: 30 * time.Second}
+	return nd.DialContext(ctx, network, addr)
+}
+
+// dialTLS opens a connection and shakes hands. http.Transport's own bound of the
+// handshake cannot be changed while it runs.
+func (d dialer) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := d.dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, d.now().TLS)
+	defer cancel()
+	conn := tls.Client(raw, &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12})
+	if err := conn.HandshakeContext(ctx); err != nil {
+		_ = raw.Close() // the handshake's error says more
+		return nil, fmt.Errorf("TLS handshake with %s: %w", addr, err)
+	}
+	return conn, nil
+}
+
+// NewTransport is the client side of the gateway: connections are kept for
+// less than the 5 s after which vLLM closes idle ones, nothing is decompressed, no
+// proxy is asked and no redirect followed.
+func NewTransport() *http.Transport { return newTransport(dialer{}) }
+
+func newTransport(d dialer) *http.Transport {
+	return &http.Transport{
+		DialContext:            d.dial,
+		DialTLSContext:         d.dialTLS,
+		MaxIdleConnsPerHost:    512,
+		MaxConnsPerHost:        4096,
+		IdleConnTimeout:        4 * time.Second,
+		DisableCompression:     true,
+		MaxResponseHeaderBytes: 64 << 10,
+		ReadBufferSize:         64 << 10,
+		WriteBufferSize:        64 << 10,
+	}
+}

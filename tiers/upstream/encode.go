@@ -1,0 +1,191 @@
+package upstream
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+)
+
+// The options of a stream.
+const (
+	usageStream   = `{"include_usage":true}`                               // the usage at its end
+	countedStream = `{"include_usage":true,"continuous_usage_stats":true}` // the usage so far in every chunk
+)
+
+// encode is a call as an engine reads it: where it is posted to, and its body.
+func encode(call engine.Call) (path string, body []byte) {
+	switch c := call.(type) {
+	case *engine.Relay:
+		return c.Request.Kind.Path(), relayBody(c)
+	case *engine.Draft:
+		return c.Request.Kind.Path(), draftBody(c)
+	case *engine.DraftWhole:
+		return c.Request.Kind.Path(), wholeBody(c.Request, &c.Terms, set("return_token_ids", "true"), set("logprobs", "true"), set("top_logprobs", "5"))
+	case *engine.Answer:
+		return c.Request.Kind.Path(), wholeBody(c.Request, &c.Terms)
+	case *engine.ContinueIDs:
+		return openai.Completion.Path(), append(idsBody(c.Request, &c.Terms, c.MaxTokens, c.PromptIDs, c.IDs),
+			`,"stream":true,"return_token_ids":true,"stream_options":`+countedStream+`}`...)
+	case *engine.ContinueText:
+		return c.Request.Kind.Path(), textBody(c)
+	case *engine.FirstBlock:
+		return c.Request.Kind.Path(), firstBlockBody(c)
+	case *engine.NextBlock:
+		return openai.Completion.Path(), append(idsBody(c.Request, &c.Terms, c.MaxTokens, c.PromptIDs, c.IDs), `,"return_token_ids":true}`...)
+	case *engine.DraftListed:
+		return c.Request.Kind.Path(), listedBody(c)
+	case *engine.Draws:
+		return openai.Completion.Path(), fmt.Appendf(idsBody(c.Request, &c.Terms, 1, c.PromptIDs, c.IDs),
+			`,"n":%d,"logprobs":1,"return_token_ids":true,"return_tokens_as_token_ids":true}`, c.N)
+	case *engine.Score:
+		return c.Question.Path(), c.Question.Body(nil)
+	case *engine.ScoreListed:
+		return c.Question.Path(), c.Question.Body(nil)
+	case *engine.Judge:
+		return openai.Chat.Path(), openai.JudgeBody(nil, c.Request, c.Model, c.Answer, c.Salt, c.Priority)
+	case *engine.TokenizeText:
+		return openai.TokenizePath, openai.TokenizeText(c.Model, c.Text)
+	case *engine.TokenizePrompt:
+		return openai.TokenizePath, c.Request.TokenizePrompt(c.Model)
+	case *engine.Detokenize:
+		return openai.DetokenizePath, openai.Detokenize(c.Model, c.IDs)
+	case *engine.Pass:
+		return c.Path, c.Body
+	}
+	panic(fmt.Sprintf("upstream: no such call: %T", call))
+}
+
+// set gives a member of a request a value, as JSON.
+func set(name, value string) openai.Edit { return openai.Edit{Name: name, Value: []byte(value)} }
+
+// drop takes a member out of a request.
+func drop(name string) openai.Edit { return openai.Edit{Name: name} }
+
+// number gives a member of a request a number.
+func number(name string, n int) openai.Edit {
+	return openai.Edit{Name: name, Value: strconv.AppendInt(nil, int64(n), 10)}
+}
+
+// fraction gives a member of a request a number that need not be whole.
+func fraction(name string, f float64) openai.Edit {
+	return openai.Edit{Name: name, Value: strconv.AppendFloat(nil, f, 'g', -1, 64)}
+}
+
+// termEdits tell an engine the terms of a call.
+func termEdits(t *engine.Terms) []openai.Edit {
+	edits := append(make([]openai.Edit, 0, 16), openai.Edit{Name: "model", Value: openai.Quote(t.Model)})
+	if t.Salt != "" {
+		edits = append(edits, openai.Edit{Name: "cache_salt", Value: openai.Quote(t.Salt)})
+	}
+	if t.Priority != nil {
+		edits = append(edits, openai.Edit{Name: "priority", Value: strconv.AppendInt(nil, *t.Priority, 10)})
+	}
+	return edits
+}
+
+// streamEdits make a request one for a stream without stop strings.
+func streamEdits(t *engine.Terms, options string) []openai.Edit {
+	return append(termEdits(t), set("stream", "true"), set("stream_options", options), drop("stop"), drop("include_stop_str_in_output"))
+}
+
+func relayBody(c *engine.Relay) []byte {
+	edits := termEdits(&c.Terms)
+	if c.Request.Stream && !c.Request.IncludeUsage {
+		edits = append(edits, set("stream_options", usageStream))
+	}
+	return apply(c.Request, 256, edits)
+}
+
+func draftBody(c *engine.Draft) []byte {
+	options := usageStream
+	if c.Counted {
+		options = countedStream
+	}
+	edits := append(streamEdits(&c.Terms, options), set("return_token_ids", "true"))
+	return apply(c.Request, 256, append(edits, logprobs(c.Request.Kind, 5)...))
+}
+
+// logprobs ask for those of each token and of so many alternatives.
+func logprobs(kind openai.Kind, top int) []openai.Edit {
+	if kind == openai.Completion {
+		return []openai.Edit{number("logprobs", top)}
+	}
+	return []openai.Edit{set("logprobs", "true"), number("top_logprobs", top)}
+}
+
+func wholeBody(r *openai.Request, t *engine.Terms, more ...openai.Edit) []byte {
+	edits := append(termEdits(t), set("stream", "false"), drop("stream_options"))
+	return apply(r, 256, append(edits, more...))
+}
+
+// apply is the request's body with edits, which make it so many bytes longer at most, about.
+func apply(r *openai.Request, longer int, edits []openai.Edit) []byte {
+	return r.Apply(make([]byte, 0, len(r.Body)+longer), edits...)
+}
+
+// textBody asks to carry on behind a text. A chat is told it as the assistant's message, which is
+// not over.
+func textBody(c *engine.ContinueText) []byte {
+	edits := streamEdits(&c.Terms, countedStream)
+	if c.MaxTokens > 0 {
+		edits = append(edits, drop("max_completion_tokens"), number("max_tokens", c.MaxTokens))
+	}
+	switch {
+	case len(c.Text) == 0:
+	case c.Request.Kind == openai.Completion:
+		prompt := append(c.Request.Text(), c.Text...)
+		edits = append(edits, openai.Edit{Name: "prompt", Value: openai.Quote(string(prompt))})
+	default:
+		edits = append(edits, openai.Edit{Name: "messages", Value: c.Request.Extended(c.Text)},
+			set("add_generation_prompt", "false"), set("continue_final_message", "true"))
+	}
+	return c.Request.Apply(nil, edits...)
+}
+
+func firstBlockBody(c *engine.FirstBlock) []byte {
+	return wholeBody(c.Request, &c.Terms, drop("stop"), drop("include_stop_str_in_output"), drop("max_completion_tokens"),
+		number("max_tokens", c.MaxTokens), set("return_token_ids", "true"))
+}
+
+// listedBody names the law to the last field, so that no default of the engine's changes it.
+func listedBody(c *engine.DraftListed) []byte {
+	edits := append(termEdits(&c.Terms), set("stream", "false"), drop("stream_options"),
+		drop("include_stop_str_in_output"), drop("max_completion_tokens"), number("max_tokens", c.MaxTokens),
+		fraction("temperature", c.Law.Temperature), fraction("top_p", c.Law.TopP), number("top_k", c.Law.TopK), fraction("min_p", c.Law.MinP),
+		set("repetition_penalty", "1"), set("return_token_ids", "true"), set("return_tokens_as_token_ids", "true"))
+	return apply(c.Request, 512, append(edits, logprobs(c.Request.Kind, plan.ThinTop)...))
+}
+
+// idsBody begins the body of a completion behind ids, as the request samples; its last brace is
+// missing.
+func idsBody(r *openai.Request, t *engine.Terms, maxTokens int, prompt, answer []int32) []byte {
+	b := append(make([]byte, 0, 512+8*(len(prompt)+len(answer))), `{"model":`...)
+	b = append(b, openai.Quote(t.Model)...)
+	b = append(b, `,"prompt":[`...)
+	for i, part := range [...][]int32{prompt, answer} {
+		for n, id := range part {
+			if i > 0 || n > 0 {
+				b = append(b, ',')
+			}
+			b = strconv.AppendInt(b, int64(id), 10)
+		}
+	}
+	b = append(b, `],"max_tokens":`...)
+	b = strconv.AppendInt(b, int64(maxTokens), 10)
+	if t.Salt != "" {
+		b = append(append(b, `,"cache_salt":`...), openai.Quote(t.Salt)...)
+	}
+	if t.Priority != nil {
+		b = strconv.AppendInt(append(b, `,"priority":`...), *t.Priority, 10)
+	}
+	for _, name := range plan.Sampling {
+		if raw := r.Raw(name); raw != nil {
+			b = append(b, `,"`+name+`":`...)
+			b = append(b, raw...)
+		}
+	}
+	return b
+}

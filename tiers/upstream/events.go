@@ -1,0 +1,96 @@
+package upstream
+
+import (
+	"fmt"
+	"io"
+	"mime"
+
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+const maxEvent = 1 << 20 // bytes of one server-sent event
+
+// events is an answer that comes as server-sent events.
+type events struct {
+	exchange
+	reader   *openai.EventReader
+	parser   openai.ChunkParser
+	held     *openai.Chunk // the first, read while opening
+	finishes engine.Finishes
+	came     int64 // bytes of the events so far
+}
+
+func (s *events) begin() (err error) {
+	if kind, _, _ := mime.ParseMediaType(s.resp.Header.Get("Content-Type")); kind != typeEvents {
+		return fmt.Errorf("%w: content type %q of a stream", engine.ErrBody, kind)
+	}
+	s.reader = openai.NewEventReader(s.resp.Body, maxEvent)
+	s.held, err = s.read()
+	return err
+}
+
+// Next implements [engine.Stream].
+func (s *events) Next(want engine.Want) (*openai.Chunk, error) {
+	if c := s.held; c != nil {
+		s.held = nil
+		return c, nil
+	}
+	if s.finished {
+		return nil, io.EOF
+	}
+	s.parser.NoTop = want != engine.WantTops
+	s.await()
+	c, err := s.read()
+	s.timer.Stop()
+	if err != nil && err != io.EOF {
+		return nil, s.failure(err)
+	}
+	return c, err
+}
+
+// Buffered implements [engine.Stream].
+func (s *events) Buffered() bool { return s.held != nil || s.reader.Buffered() }
+
+// read reads up to the next event that says something.
+func (s *events) read() (*openai.Chunk, error) {
+	for {
+		c, err := s.readEvent()
+		if err != nil || c.Choices > 0 || c.HasUsage {
+			return c, err
+		}
+	}
+}
+
+func (s *events) readEvent() (*openai.Chunk, error) {
+	data, err := s.reader.Next()
+	if err == io.EOF {
+		return nil, io.ErrUnexpectedEOF // the terminator is owed
+	}
+	if err != nil {
+		return nil, err
+	}
+	if string(data) == openai.Done {
+		if !s.finishes.All() {
+			return nil, io.ErrUnexpectedEOF
+		}
+		s.finished = true
+		return nil, io.EOF
+	}
+	c, err := s.parser.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", engine.ErrBody, err)
+	}
+	s.came += int64(len(data))
+	if c.Fault != nil {
+		return nil, eventFailure(c.Fault)
+	}
+	if c.Aborted {
+		return nil, &engine.Failure{Kind: engine.Aborted}
+	}
+	s.finishes.Add(c.Ended)
+	if c.HasUsage {
+		c.Usage = s.bound.clamp(c.Usage, s.came)
+	}
+	return c, nil
+}

@@ -1,0 +1,143 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"strconv"
+	"time"
+
+	"github.com/foregate/foregate/tiers/engine"
+)
+
+const (
+	drainWait   = 50 * time.Millisecond // for the end of a body behind its terminator
+	maxTail     = 4 << 10               // bytes behind a terminator; a body that has more is closed
+	staleWithin = time.Second / 4       // a kept connection that was closed while it was idle breaks so soon
+)
+
+// exchange is one attempt under way: the request, its deadlines and the response. How the response's
+// body is read is a matter of those that embed it.
+type exchange struct {
+	client  *Client
+	attempt *engine.Attempt
+
+	parent context.Context // of who asked
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	trace  httptrace.ClientTrace
+	timer  *time.Timer // of the silence; runs only while something is awaited
+
+	begun    time.Time // when it was sent
+	kept     bool      // its connection had been used before
+	resp     *http.Response
+	bound    bound
+	finished bool // the terminator was seen: little is left, and the connection may be used again
+	closed   bool
+}
+
+// open sends the attempt and has the answer begun. On failure everything is closed.
+func (x *exchange) open(ctx context.Context, a answer) *engine.Failure {
+	x.parent, x.begun = ctx, x.client.now()
+	x.ctx, x.cancel = context.WithCancelCause(ctx)
+	if d := x.attempt.FirstByte; d > 0 {
+		timer := time.AfterFunc(d, func() { x.cancel(engine.ErrFirstByte) })
+		defer timer.Stop()
+	}
+	opened := false
+	defer func() { // it may panic, too
+		if !opened {
+			x.Close()
+		}
+	}()
+	if err := x.send(a); err != nil {
+		f := x.failure(err)
+		f.Kept = x.kept && x.resp == nil && (f.Kind == engine.Reset || f.Kind == engine.Cut)
+		f.Stale = f.Kept && x.client.now().Sub(x.begun) < staleWithin
+		return f
+	}
+	opened = true
+	return nil
+}
+
+// send makes the request, and has an answer with status 200 begun.
+func (x *exchange) send(a answer) error {
+	path, body := encode(x.attempt.Call)
+	x.bound = bound{sent: body, prompt: x.attempt.MaxPrompt, answer: x.attempt.MaxAnswer}
+	req, err := x.request(path, body)
+	if err != nil {
+		return err
+	}
+	if x.resp, err = x.client.transport.RoundTrip(req); err != nil {
+		return err
+	}
+	if x.resp.StatusCode != http.StatusOK {
+		return refusal(x.resp)
+	}
+	if _, pass := x.attempt.Call.(*engine.Pass); !pass && x.attempt.Sent != nil {
+		x.attempt.Sent(body)
+	}
+	return a.begin()
+}
+
+func (x *exchange) request(path string, body []byte) (*http.Request, error) {
+	x.trace.GotConn = func(c httptrace.GotConnInfo) { x.kept = c.Reused }
+	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(x.ctx, &x.trace), http.MethodPost, x.attempt.URL+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	for k, v := range x.attempt.Header {
+		req.Header[k] = v
+	}
+	if x.attempt.ID != "" {
+		req.Header["X-Request-Id"] = []string{x.attempt.ID}
+	}
+	req.Header["Content-Type"] = jsonType
+	if x.attempt.Rank >= 0 {
+		req.Header["X-Data-Parallel-Rank"] = []string{strconv.Itoa(x.attempt.Rank)}
+	}
+	return req, nil
+}
+
+var jsonType = []string{typeJSON} // nobody changes it
+
+// await starts the timer that ends an exchange in which nothing comes any more.
+func (x *exchange) await() {
+	if x.timer == nil {
+		x.timer = time.AfterFunc(x.attempt.Silence, func() { x.cancel(engine.ErrStalled) })
+		return
+	}
+	x.timer.Reset(x.attempt.Silence)
+}
+
+// failure is why the exchange ends.
+func (x *exchange) failure(err error) *engine.Failure {
+	f, ok := err.(*engine.Failure)
+	if !ok {
+		f = &engine.Failure{Kind: transportKind(x.parent, x.ctx, err), Err: err}
+	}
+	if x.resp != nil {
+		f.Responded = x.resp.StatusCode
+	}
+	return f
+}
+
+// Close implements [engine.Stream]. The connection is kept where the answer has ended; else it is
+// closed, which tells the engine to stop.
+func (x *exchange) Close() {
+	if x.closed {
+		return
+	}
+	x.closed = true
+	if x.finished {
+		late := time.AfterFunc(drainWait, func() { x.cancel(context.Canceled) })
+		_, _ = io.CopyN(io.Discard, x.resp.Body, maxTail)
+		late.Stop()
+	}
+	x.cancel(context.Canceled)
+	if x.resp != nil {
+		_ = x.resp.Body.Close() // nothing is owed to a body that is given up
+	}
+}

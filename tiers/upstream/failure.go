@@ -1,0 +1,84 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+const (
+	maxErrorBody = 64 << 10         // bytes read of an error response
+	maxHint      = 60 * time.Second // of a Retry-After
+)
+
+// transportKind tells what an error of the transport, of a body's read or of its content means.
+// parent is the context of who asked, own the exchange's.
+func transportKind(parent, own context.Context, err error) engine.FailureKind {
+	left, cause := context.Cause(parent), context.Cause(own)
+	var dns *net.DNSError
+	var op *net.OpError
+	switch {
+	case errors.Is(left, pool.ErrLost):
+		return engine.Silent
+	case errors.Is(parent.Err(), context.DeadlineExceeded), errors.Is(left, context.DeadlineExceeded):
+		return engine.Expired
+	case left != nil:
+		return engine.Gone
+	case errors.Is(cause, engine.ErrFirstByte):
+		return engine.Timeout
+	case errors.Is(cause, engine.ErrStalled):
+		return engine.Stalled
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE),
+		errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.EADDRNOTAVAIL):
+		return engine.Exhausted // no fault of the backend's
+	case errors.Is(err, syscall.ECONNREFUSED), errors.As(err, &dns),
+		errors.As(err, &op) && op.Op == "dial":
+		return engine.Refused
+	case errors.Is(err, openai.ErrEventTooLong), errors.Is(err, engine.ErrBody):
+		return engine.BadResponse
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return engine.Cut
+	}
+	return engine.Reset
+}
+
+// statusKind tells what a status other than 200 means.
+func statusKind(status int) engine.FailureKind {
+	switch {
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
+		return engine.Backpressure
+	case status >= 500:
+		return engine.ServerError
+	case status >= 400:
+		return engine.Rejected
+	}
+	return engine.BadResponse
+}
+
+// refusal turns a response with another status than 200 into a failure.
+func refusal(resp *http.Response) *engine.Failure {
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody)) // what there is tells enough
+	f := &engine.Failure{Kind: statusKind(resp.StatusCode), Status: resp.StatusCode, Fault: openai.ParseFault(body)}
+	if s, err := strconv.Atoi(resp.Header.Get("Retry-After")); err == nil && s > 0 {
+		f.RetryAfter = min(time.Duration(s)*time.Second, maxHint)
+	}
+	return f
+}
+
+// eventFailure turns an error event into the failure that its code names.
+func eventFailure(f *openai.Fault) *engine.Failure {
+	kind := engine.ServerError
+	if f.Status >= 400 {
+		kind = statusKind(f.Status)
+	}
+	return &engine.Failure{Kind: kind, Status: f.Status, Fault: f}
+}

@@ -1,0 +1,339 @@
+package upstream
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+// faults are what backends do wrong before the first byte or in it, by how the answer is read.
+func faults() map[string]struct {
+	call func(testing.TB) engine.Call
+	do   http.HandlerFunc
+	want string // kind, status, status of the response
+} {
+	type call = func(testing.TB) engine.Call
+	streamed := call(func(t testing.TB) engine.Call { return relay(t, aStream) })
+	inOne := call(func(t testing.TB) engine.Call { return relay(t, aPlain) })
+	draft := call(func(t testing.TB) engine.Call {
+		return &engine.DraftWhole{Request: scan(t, openai.Chat, aPlain), Into: new(openai.DraftAnswer)}
+	})
+	count := call(func(testing.TB) engine.Call { return &engine.TokenizeText{Model: "big", Into: new([]int32)} })
+	pass := call(func(testing.TB) engine.Call {
+		return &engine.Pass{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Passed)}
+	})
+	status := func(code int, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, body, code) }
+	}
+	events := func(events ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { say(w, events...) }
+	}
+	body := func(kind, body string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { write(w, kind, body) }
+	}
+	return map[string]struct {
+		call call
+		do   http.HandlerFunc
+		want string
+	}{
+		"500":                          {streamed, status(500, "x"), "upstream_error 500 500"},
+		"503":                          {streamed, status(503, "x"), "upstream_busy 503 503"},
+		"429":                          {inOne, status(429, "x"), "upstream_busy 429 429"},
+		"400":                          {draft, status(400, `{"error":{"message":"too long"}}`), "upstream_rejected 400 400"},
+		"404 of a question":            {count, status(404, "x"), "upstream_rejected 404 404"},
+		"204":                          {pass, status(204, ""), "bad_upstream_response 204 204"},
+		"a redirect":                   {pass, status(307, ""), "bad_upstream_response 307 307"},
+		"no answer":                    {streamed, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "upstream_cut 0 0"},
+		"a stream that is none":        {streamed, body("application/json", aWhole), "bad_upstream_response 0 200"},
+		"no JSON in a stream":          {streamed, events("{nothing"), "bad_upstream_response 0 200"},
+		"an endless event":             {streamed, body("text/event-stream", "data: "+strings.Repeat("a", maxEvent+1)), "bad_upstream_response 0 200"},
+		"an empty stream":              {streamed, events(), "upstream_cut 0 200"},
+		"an end at once":               {streamed, events(openai.Done), "upstream_cut 0 200"},
+		"an error event":               {streamed, events(`{"error":{"message":"died"}}`), "upstream_error 0 200"},
+		"an error event of a server":   {streamed, events(`{"error":{"message":"x","code":500}}`), "upstream_error 500 200"},
+		"an error event of a client":   {streamed, events(`{"error":{"message":"x","code":400}}`), "upstream_rejected 400 200"},
+		"an error event in words":      {streamed, events(`{"error":{"message":"x","type":"invalid_request_error"}}`), "upstream_rejected 400 200"},
+		"an error event for want":      {streamed, events(`{"error":{"message":"x","code":503}}`), "upstream_busy 503 200"},
+		"an abort":                     {streamed, events(`{"choices":[{"index":0,"delta":{},"finish_reason":"abort"}]}`), "upstream_aborted 0 200"},
+		"no JSON":                      {inOne, body("application/json", "nothing"), "bad_upstream_response 0 200"},
+		"half an answer":               {inOne, body("application/json", aWhole[:40]), "bad_upstream_response 0 200"},
+		"an error with status 200":     {inOne, body("application/json", `{"error":{"message":"x","code":404}}`), "upstream_error 404 200"},
+		"an answer without choices":    {inOne, body("application/json", `{"choices":[]}`), "bad_upstream_response 0 200"},
+		"an answer that was aborted":   {inOne, body("application/json", strings.Replace(aWhole, "stop", "abort", 1)), "upstream_aborted 0 200"},
+		"an answer beyond the cap":     {inOne, body("application/json", strings.Repeat(" ", 2000)+aWhole), "bad_upstream_response 0 200"},
+		"a draft of two minds":         {draft, body("application/json", `{"choices":[{"message":{"content":"a"},"text":"b"}]}`), "bad_upstream_response 0 200"},
+		"ids that are none":            {count, body("application/json", `{"tokens":["a"]}`), "bad_upstream_response 0 200"},
+		"a page that passes through":   {pass, body("text/html", "<script>"), "bad_upstream_response 0 200"},
+		"a lost answer that passes":    {pass, cutShort("application/json"), "upstream_cut 0 200"},
+		"a lost answer":                {inOne, cutShort("application/json"), "upstream_cut 0 200"},
+		"an answer beyond cap, untold": {inOne, chunked(strings.Repeat(" ", 2000)), "bad_upstream_response 0 200"},
+		"a packed one that passes": {pass, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			write(w, "application/json", "{}")
+		}, "bad_upstream_response 0 200"},
+	}
+}
+
+// cutShort breaks off within the body.
+func cutShort(kind string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		w.Header().Set("Content-Type", kind)
+		w.WriteHeader(http.StatusOK)
+		_ = http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// chunked answers without telling the length.
+func chunked(body string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = http.NewResponseController(w).Flush()
+		_, _ = io.WriteString(w, body)
+	}
+}
+
+func TestEveryFaultHasItsKindAndItsStatus(t *testing.T) {
+	c := newClient(t, Options{MaxBody: 1000})
+	for name, tc := range faults() {
+		s, err := c.Open(t.Context(), at(serve(t, tc.do), tc.call(t)))
+		if err == nil {
+			s.Close()
+			t.Errorf("%s: no failure", name)
+			continue
+		}
+		if f := failureOf(t, err); told(f) != tc.want || f.Kept || f.Stale {
+			t.Errorf("%s: %s (%v), want %s", name, told(f), f, tc.want)
+		}
+	}
+}
+
+func TestWhatABackendSaysOfItsFaultIsKept(t *testing.T) {
+	for after, want := range map[string]time.Duration{"7": 7 * time.Second, "100000": maxHint, "-1": 0, "soon": 0, "": 0} {
+		url := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Retry-After", after)
+			w.WriteHeader(http.StatusServiceUnavailable)
+			_, _ = io.WriteString(w, `{"error":{"message":"full","param":"model"}}`+strings.Repeat(" ", maxErrorBody))
+		})
+		_, err := newClient(t, Options{}).Open(t.Context(), at(url, relay(t, aPlain)))
+		if f := failureOf(t, err); f.RetryAfter != want || f.Fault == nil || f.Fault.Message != "full" || f.Fault.Param != "model" {
+			t.Errorf("%q: %v, %+v", after, f.RetryAfter, f.Fault)
+		}
+	}
+}
+
+func TestNoConnectionIsARefusal(t *testing.T) {
+	gone := httptest.NewServer(http.NotFoundHandler())
+	gone.Close()
+	_, err := newClient(t, Options{}).Open(t.Context(), at(gone.URL, relay(t, aPlain)))
+	if f := failureOf(t, err); told(f) != "upstream_refused 0 0" || f.Kept {
+		t.Errorf("%v", f)
+	}
+}
+
+// deadlines are what ends an exchange with a backend that says nothing, or nothing more.
+var deadlines = map[string]struct {
+	set  func(ctx context.Context, a *engine.Attempt) (context.Context, context.CancelFunc)
+	want engine.FailureKind
+}{
+	"the deadline": {func(ctx context.Context, _ *engine.Attempt) (context.Context, context.CancelFunc) {
+		return context.WithTimeout(ctx, 30*time.Millisecond)
+	}, engine.Expired},
+	"a deadline as a cause": {endedBy(context.DeadlineExceeded), engine.Expired},
+	"the client":            {endedBy(context.Canceled), engine.Gone},
+	"a backend that hangs":  {endedBy(pool.ErrLost), engine.Silent},
+}
+
+// endedBy has a context end with a cause.
+func endedBy(cause error) func(context.Context, *engine.Attempt) (context.Context, context.CancelFunc) {
+	return func(ctx context.Context, _ *engine.Attempt) (context.Context, context.CancelFunc) {
+		ctx, cancel := context.WithCancelCause(ctx)
+		timer := time.AfterFunc(30*time.Millisecond, func() { cancel(cause) })
+		return ctx, func() { timer.Stop() }
+	}
+}
+
+// silent is a backend that says these events, and then nothing until it is left.
+func silent(t testing.TB, events ...string) string {
+	return serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // else the server does not see that it is left
+		if len(events) > 0 {
+			say(w, events...)
+		}
+		<-r.Context().Done()
+	})
+}
+
+func TestWhatEndsAWaitForTheFirstByteIsToldApart(t *testing.T) {
+	c := newClient(t, Options{})
+	url := silent(t)
+	for _, body := range []string{aStream, aPlain} {
+		for name, tc := range deadlines {
+			a := at(url, relay(t, body))
+			ctx, done := tc.set(t.Context(), a)
+			_, err := c.Open(ctx, a)
+			done()
+			if f := failureOf(t, err); f.Kind != tc.want || f.Kept {
+				t.Errorf("%s: %v, want %s", name, f, tc.want)
+			}
+		}
+		a := at(url, relay(t, body))
+		a.FirstByte = 30 * time.Millisecond
+		_, err := c.Open(t.Context(), a)
+		if f := failureOf(t, err); f.Kind != engine.Timeout {
+			t.Errorf("%v", f)
+		}
+	}
+}
+
+func TestWhatEndsAStreamThatFallsSilentIsToldApart(t *testing.T) {
+	c := newClient(t, Options{})
+	url := silent(t, aChunk)
+	for _, way := range []string{"events", "raw"} {
+		call := func() engine.Call { return relay(t, aStream) }
+		if way == "raw" {
+			call = func() engine.Call { return &engine.Pass{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Passed)} }
+		}
+		for name, tc := range deadlines {
+			a := at(url, call())
+			ctx, done := tc.set(t.Context(), a)
+			s, err := c.Open(ctx, a)
+			if err == nil {
+				_, err = drain(s)
+				s.Close()
+			}
+			done()
+			if f := failureOf(t, err); f.Kind != tc.want || f.Responded != 200 {
+				t.Errorf("%s, %s: %v, want %s", way, name, f, tc.want)
+			}
+		}
+		a := at(url, call())
+		a.FirstByte, a.Silence = 10*time.Second, 30*time.Millisecond // the first is over with the first byte
+		s, err := c.Open(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts, err := drain(s)
+		s.Close()
+		if f := failureOf(t, err); f.Kind != engine.Stalled || f.Responded != 200 || len(texts) != 1 {
+			t.Errorf("%s: %v after %d chunks", way, f, len(texts))
+		}
+	}
+}
+
+// TestTimesAreOfWhatTheyAreFor: the first byte's bounds nothing behind it, and each chunk has the whole of the
+// silence to come.
+func TestTimesAreOfWhatTheyAreFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from, to := io.Pipe()
+		c := New(Options{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+			context.AfterFunc(r.Context(), func() { _ = to.CloseWithError(r.Context().Err()) })
+			return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: from}, nil
+		})})
+		go func() {
+			for range 5 {
+				time.Sleep(900 * time.Millisecond)
+				_, _ = io.WriteString(to, "data: "+aChunk+"\n\n")
+			}
+		}()
+		a := at("http://127.0.0.1:1", relay(t, aStream))
+		a.FirstByte, a.Silence = time.Second, time.Second
+		s, err := c.Open(t.Context(), a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		time.Sleep(800 * time.Millisecond) // of the reader's own are nobody's silence
+		texts, err := drain(s)
+		if f := failureOf(t, err); f.Kind != engine.Stalled || len(texts) != 5 {
+			t.Errorf("%v behind %d chunks", f, len(texts))
+		}
+	})
+}
+
+func TestKindsOfErrorsOfTheTransport(t *testing.T) {
+	ended := func(cause error) context.Context {
+		ctx, cancel := context.WithCancelCause(context.Background())
+		cancel(cause)
+		return ctx
+	}
+	alive := context.Background()
+	dial := &net.OpError{Op: "dial", Err: errors.New("no route")}
+	for _, tc := range []struct {
+		parent, own context.Context
+		err         error
+		want        engine.FailureKind
+	}{
+		{alive, alive, fmt.Errorf("dial: %w", syscall.EMFILE), engine.Exhausted},
+		{alive, alive, &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", syscall.EMFILE)}, engine.Exhausted},
+		{alive, alive, syscall.ENFILE, engine.Exhausted},
+		{alive, alive, syscall.ENOBUFS, engine.Exhausted},
+		{alive, alive, syscall.EADDRNOTAVAIL, engine.Exhausted},
+		{alive, alive, syscall.ECONNREFUSED, engine.Refused},
+		{alive, alive, dial, engine.Refused},
+		{alive, alive, &net.DNSError{}, engine.Refused},
+		{alive, alive, io.EOF, engine.Cut},
+		{alive, alive, io.ErrUnexpectedEOF, engine.Cut},
+		{alive, alive, syscall.ECONNRESET, engine.Reset},
+		{alive, alive, openai.ErrEventTooLong, engine.BadResponse},
+		{alive, alive, fmt.Errorf("%w: x", engine.ErrBody), engine.BadResponse},
+		{alive, ended(engine.ErrFirstByte), io.EOF, engine.Timeout},
+		{alive, ended(engine.ErrStalled), io.EOF, engine.Stalled},
+		{ended(pool.ErrLost), ended(pool.ErrLost), io.EOF, engine.Silent},
+		{ended(context.Canceled), ended(engine.ErrFirstByte), io.EOF, engine.Gone},
+		{ended(context.DeadlineExceeded), ended(engine.ErrFirstByte), io.EOF, engine.Expired},
+	} {
+		if got := transportKind(tc.parent, tc.own, tc.err); got != tc.want {
+			t.Errorf("%v, %v, %v: %s, want %s", context.Cause(tc.parent), context.Cause(tc.own), tc.err, got, tc.want)
+		}
+	}
+}
+
+// roundTripper answers without a network.
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// scripted is a client whose backend answers with these bytes.
+func scripted(kind string, body []byte) *Client {
+	return New(Options{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
+		return &http.Response{
+			StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {kind}}, ContentLength: -1, Body: io.NopCloser(bytes.NewReader(body)),
+		}, nil
+	})})
+}
+
+func TestAPanicOfATransportLeavesNothingOpen(t *testing.T) {
+	var own context.Context
+	c := New(Options{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
+		own = r.Context()
+		panic("x")
+	})})
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("it was swallowed")
+			}
+		}()
+		_, _ = c.Open(t.Context(), at("http://127.0.0.1:1", relay(t, aPlain)))
+	}()
+	if own.Err() == nil {
+		t.Error("its context lives on")
+	}
+}

@@ -1,0 +1,111 @@
+package upstream
+
+import (
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// maxRead is how much of an answer that passes through is read at once, in bytes.
+const maxRead = 32 << 10
+
+// raw is an answer that passes through byte by byte.
+type raw struct {
+	exchange
+	into  *engine.Passed
+	meter *openai.Meter
+	buf   []byte
+	chunk openai.Chunk
+	held  int  // bytes in buf, read while opening
+	ended bool // all of the body was read
+}
+
+func (s *raw) begin() error {
+	kind, err := passable(s.resp.Header)
+	if err != nil {
+		return err
+	}
+	*s.into = engine.Passed{Type: kind, Length: s.resp.ContentLength, Events: kind == typeStream}
+	s.meter = openai.NewMeter(s.into.Events)
+	size := int64(maxRead)
+	if length := s.resp.ContentLength; length >= 0 {
+		size = min(size, length+1) // one more, so that the read that fills it also finds the end
+	}
+	s.buf = make([]byte, size)
+	s.held, err = s.read()
+	return err
+}
+
+// Next implements [engine.Stream].
+func (s *raw) Next(engine.Want) (*openai.Chunk, error) {
+	n := s.held
+	s.held = 0
+	for n == 0 && !s.ended {
+		s.await()
+		var err error
+		n, err = s.read()
+		s.timer.Stop()
+		if err != nil {
+			return nil, s.failure(err)
+		}
+	}
+	s.chunk.Raw = s.buf[:n]
+	if s.measure(); n == 0 {
+		return nil, io.EOF
+	}
+	return &s.chunk, nil
+}
+
+// Buffered implements [engine.Stream].
+func (s *raw) Buffered() bool { return s.held > 0 || s.ended }
+
+// read reads what is there. What came with an error is not passed on.
+func (s *raw) read() (int, error) {
+	n, err := s.resp.Body.Read(s.buf)
+	s.ended = err == io.EOF
+	if err != nil && !s.ended {
+		return 0, err
+	}
+	return n, nil
+}
+
+// measure tells what the answer has told of its tokens with the bytes that are passed on now.
+func (s *raw) measure() {
+	s.meter.Take(s.chunk.Raw)
+	came := int64(inOnePiece)
+	if s.into.Events {
+		came = s.meter.Bytes()
+	}
+	u, told := s.meter.Usage()
+	if u = s.bound.clamp(u, came); !told || !s.ended {
+		u.Completion = max(u.Completion, min(s.meter.Pieces(), s.bound.answer))
+	}
+	s.into.Used = u
+}
+
+// The media types of answers: as engines name them, and as they pass through.
+const (
+	typeJSON   = "application/json"
+	typeEvents = "text/event-stream"
+	typeStream = typeEvents + "; charset=utf-8"
+)
+
+// passable is the type under which an answer passes through: JSON or a stream of events, in the
+// gateway's own words. Anything else is a fault of the backend: nobody here could count its tokens,
+// and a browser might take it for a page of the gateway's own origin.
+func passable(h http.Header) (string, error) {
+	if enc := h.Get("Content-Encoding"); enc != "" && enc != "identity" {
+		return "", fmt.Errorf("%w: content encoding %.64q", engine.ErrBody, enc)
+	}
+	switch kind, _, _ := mime.ParseMediaType(h.Get("Content-Type")); kind {
+	case typeJSON:
+		return typeJSON, nil
+	case typeEvents:
+		return typeStream, nil
+	}
+	return "", fmt.Errorf("%w: content type %.64q of an answer that passes through", engine.ErrBody, h.Get("Content-Type"))
+}

@@ -1,0 +1,138 @@
+package upstream
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// whole is an answer in one piece. It is read and checked while it is opened, so that a bad one can
+// still be asked of another backend.
+type whole struct{ exchange }
+
+func (s *whole) begin() error {
+	body, err := s.readAll()
+	if err != nil {
+		return err
+	}
+	err = s.take(body)
+	if _, is := err.(*engine.Failure); is || err == nil {
+		return err
+	}
+	return fmt.Errorf("%w: %w", engine.ErrBody, err)
+}
+
+// Next implements [engine.Stream].
+func (*whole) Next(engine.Want) (*openai.Chunk, error) { return nil, io.EOF }
+
+// Buffered implements [engine.Stream].
+func (*whole) Buffered() bool { return true }
+
+// readAll reads the body up to the cap, at once where its length is told.
+func (s *whole) readAll() ([]byte, error) {
+	length, limit := s.resp.ContentLength, s.client.maxBody
+	if length > limit {
+		return nil, fmt.Errorf("%w: %d bytes, more than %d", engine.ErrBody, length, limit)
+	}
+	var buf bytes.Buffer
+	buf.Grow(int(max(length, 0)) + bytes.MinRead)
+	if _, err := buf.ReadFrom(io.LimitReader(s.resp.Body, limit+1)); err != nil {
+		return nil, err
+	}
+	if int64(buf.Len()) > limit {
+		return nil, fmt.Errorf("%w: more than %d bytes", engine.ErrBody, limit)
+	}
+	return buf.Bytes(), nil
+}
+
+// take sets what the call's Into points to.
+func (s *whole) take(body []byte) (err error) {
+	switch c := s.attempt.Call.(type) {
+	case *engine.Relay:
+		return s.relayed(c.Into, body)
+	case *engine.DraftWhole:
+		return s.drafted(c.Into, body)
+	case *engine.Answer:
+		return s.drafted(c.Into, body)
+	case *engine.FirstBlock:
+		return s.block(c.Into, body)
+	case *engine.NextBlock:
+		return s.block(c.Into, body)
+	case *engine.DraftListed:
+		if err = s.drafted(&c.Into.DraftAnswer, body); err == nil {
+			c.Into.Places, c.Into.Err = parseListed(body, len(c.Into.IDs))
+		}
+	case *engine.Draws:
+		*c.Into, err = parseDraws(body, c.N)
+	case *engine.Score:
+		*c.Into, err = c.Question.Parse(body)
+	case *engine.ScoreListed:
+		*c.Into, err = scoredListed(&c.Question, body)
+	case *engine.Judge:
+		*c.Into, err = openai.ParseJudge(body)
+	case *engine.TokenizeText:
+		*c.Into, err = openai.ParseTokens(body)
+	case *engine.TokenizePrompt:
+		*c.Into, err = openai.ParseTokens(body)
+	case *engine.Detokenize:
+		*c.Into, err = openai.ParseText(body)
+	default:
+		panic(fmt.Sprintf("upstream: no answer in one piece: %T", c))
+	}
+	return err
+}
+
+var errNoChoices = errors.New("an answer without choices")
+
+// relayed checks an answer that goes to a client as it is.
+func (s *whole) relayed(into *engine.Whole, body []byte) error {
+	a, err := openai.ParseAnswer(body)
+	switch {
+	case err != nil:
+		return err
+	case a.Fault != nil:
+		return &engine.Failure{Kind: engine.ServerError, Status: a.Fault.Status, Fault: a.Fault}
+	case a.Aborted:
+		return &engine.Failure{Kind: engine.Aborted}
+	case a.Choices == 0:
+		return errNoChoices
+	}
+	a.Usage = s.bound.clamp(a.Usage, inOnePiece)
+	*into = engine.Whole{Answer: a, Body: body}
+	return nil
+}
+
+// drafted reads an answer that is judged.
+func (s *whole) drafted(into *openai.DraftAnswer, body []byte) (err error) {
+	if *into, err = openai.ParseDraftAnswer(body); err != nil {
+		return err
+	}
+	into.Usage = s.bound.clamp(into.Usage, inOnePiece)
+	return nil
+}
+
+// block reads a few tokens of an answer.
+func (s *whole) block(into *engine.Block, body []byte) error {
+	parser := openai.ChunkParser{Judged: true, NoTop: true}
+	c, err := parser.Parse(body)
+	if err != nil {
+		return err
+	}
+	*into = engine.Block{
+		PromptIDs: c.PromptIDs, IDs: c.IDs, Plain: c.Plain && c.Fault == nil, Finish: string(c.Finish), Used: s.bound.clamp(c.Usage, inOnePiece),
+	}
+	return nil
+}
+
+// scoredListed reads a score with the likeliest tokens of each place.
+func scoredListed(q *openai.ScoreQuestion, body []byte) ([][]accept.Token, error) {
+	if _, err := q.Parse(body); err != nil {
+		return nil, err
+	}
+	return parseScored(body, q.Draft, q.Top)
+}

@@ -1,0 +1,46 @@
+package upstream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	cardWait = 2 * time.Second // for a model's card
+	maxCard  = 1 << 20         // bytes of one
+)
+
+// Window reads a model's context length, in tokens and more than 0, off the card that the backend at
+// a base URL has of it.
+func (c *Client) Window(ctx context.Context, url, model string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, cardWait)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/models", nil)
+	if err != nil {
+		return 0, err
+	}
+	resp, err := c.transport.RoundTrip(req)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	var cards struct {
+		Data []struct {
+			ID          string `json:"id"`
+			MaxModelLen int    `json:"max_model_len"`
+		} `json:"data"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxCard)).Decode(&cards); err != nil {
+		return 0, fmt.Errorf("model card of %s: %w", url, err)
+	}
+	for _, card := range cards.Data {
+		if card.ID == model && card.MaxModelLen > 0 {
+			return card.MaxModelLen, nil
+		}
+	}
+	return 0, fmt.Errorf("model card of %s: no context length of %s", url, model)
+}
