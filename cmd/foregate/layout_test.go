@@ -64,6 +64,7 @@ var arrows = map[string][]string{
 	"tiers/pressure":  {},
 	"tiers/scoring":   {},
 	"tiers/schema":    {},
+	"tiers/verify":    {"tiers/accept", "tiers/dispatch", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt", "tiers/scoring"},
 	"tiers/world":     {},
 
 	"tiers/transcript": {},
