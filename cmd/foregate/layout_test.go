@@ -65,6 +65,7 @@ var arrows = map[string][]string{
 	"tiers/scoring":   {},
 	"tiers/schema":    {},
 	"tiers/upstream":  {"tiers/accept", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool"},
+	"tiers/verify":    {"tiers/accept", "tiers/dispatch", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt", "tiers/scoring"},
 	"tiers/world":     {},
 
 	"tiers/draft":      {"tiers/accept", "tiers/openai", "tiers/plan", "tiers/schema", "tiers/transcript"},

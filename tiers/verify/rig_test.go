@@ -1,0 +1,159 @@
+package verify
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/scoring"
+	"github.com/foregate/foregate/tiers/world"
+)
+
+// rig is a request whose target's engines answer as a test says.
+type rig struct {
+	asker  Asker
+	target *pool.Pool
+
+	mu       sync.Mutex
+	reply    func(a *engine.Attempt) error
+	attempts []engine.Attempt
+	tickets  []dispatch.Ticket
+	costs    int
+}
+
+// newRig makes a request of a temperature, "0" or more, whose target has two backends.
+func newRig(t *testing.T, temperature string) *rig {
+	t.Helper()
+	r := &rig{}
+	var err error
+	r.target, err = pool.New(pool.Options{Name: "targets", Model: "big", Backends: []string{"http://one", "http://two"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := dispatch.New(dispatch.Options{
+		World: world.System{}, Upstream: r, Queue: r, Breaker: dispatch.OpenBreaker{}, Scores: scoring.NewGate(), Metrics: silent{},
+		Window: func(string) int { return 0 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hello"}],"max_tokens":6,"temperature":`+temperature+`}`), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := &inflight.Request{
+		Body: body, Route: "m", Class: 2, Tools: &inflight.Tools{World: world.System{}, Dispatch: d},
+		Plan: plan.Plan{Judged: true, Mode: plan.ModeVerify, Scorer: plan.ScorerIDs},
+		Config: plan.Config{
+			Scoring: scoring.Config{MostTokens: 10000, AtOnce: 4, Timeout: time.Second}, JudgeOdds: 1, Strictness: accept.StrictBalanced,
+			Timeouts: plan.Timeouts{TargetFirstByte: 3 * time.Second},
+		},
+		Target: inflight.Pool{Pool: r.target, Tier: plan.Target, Card: &probe.Card{EOS: []int32{90, 91}, Scoring: openai.ScoreCompletions}},
+	}
+	r.asker = Of(request.Caller(r))
+	return r
+}
+
+// Open implements [engine.Upstream].
+func (r *rig) Open(_ context.Context, a *engine.Attempt) (engine.Stream, error) {
+	r.mu.Lock()
+	r.attempts = append(r.attempts, *a)
+	r.mu.Unlock()
+	if err := r.reply(a); err != nil {
+		return nil, err
+	}
+	return over{}, nil
+}
+
+// Enter implements [dispatch.Queue].
+func (r *rig) Enter(_ context.Context, t dispatch.Ticket, try func(pool.Limit) error) (time.Duration, error) {
+	r.tickets = append(r.tickets, t)
+	return 0, try(pool.Limit{})
+}
+
+// The rig implements [dispatch.Events], too.
+func (*rig) Waited(time.Duration)                {}
+func (*rig) Tried(dispatch.Try, time.Time) int   { return 0 }
+func (*rig) Settled(int, dispatch.Try)           {}
+func (r *rig) Cost(float64)                      { r.costs++ }
+func (r *rig) asked() (kinds []string)           { return kindsOf(r.attempts) }
+func (r *rig) scores(s ...openai.Scored) *rig    { r.reply = scored(s, openai.Scores{Next: -1}); return r }
+func (r *rig) ask(d Draft) (Result, error)       { return r.asker.Ask(context.Background(), d) }
+func (r *rig) said(t *testing.T, d Draft) Result { t.Helper(); return must(t, r.ask)(d) }
+func scored(s []openai.Scored, more openai.Scores) func(*engine.Attempt) error {
+	return func(a *engine.Attempt) error {
+		more.Tokens = s
+		*a.Call.(*engine.Score).Into = more
+		return nil
+	}
+}
+
+func must(t *testing.T, ask func(Draft) (Result, error)) func(Draft) Result {
+	return func(d Draft) Result {
+		t.Helper()
+		res, err := ask(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+}
+
+// kindsOf names the calls.
+func kindsOf(attempts []engine.Attempt) (kinds []string) {
+	for _, a := range attempts {
+		switch a.Call.(type) {
+		case *engine.Score:
+			kinds = append(kinds, "score")
+		case *engine.ScoreListed:
+			kinds = append(kinds, "listed")
+		case *engine.Judge:
+			kinds = append(kinds, "judge")
+		case *engine.TokenizePrompt:
+			kinds = append(kinds, "prompt")
+		case *engine.TokenizeText:
+			kinds = append(kinds, "text")
+		case *engine.Detokenize:
+			kinds = append(kinds, "detokenize")
+		case *engine.Draws:
+			kinds = append(kinds, "draws")
+		}
+	}
+	return kinds
+}
+
+// over is a stream of which nothing comes.
+type over struct{ engine.Stream }
+
+func (over) Close() {}
+
+// silent counts nothing.
+type silent struct{}
+
+func (silent) Failed(*engine.Failure)  {}
+func (silent) RetryBudgetSpent()       {}
+func (silent) Cost(plan.Tier, float64) {}
+
+// chosen is the score of a token that is the target's first choice.
+func chosen(id int32) openai.Scored { return openai.Scored{Logprob: -0.1, Top: -0.1, TopID: id} }
+
+// unlikely is the score of a token where the target would have chosen another.
+func unlikely(other int32) openai.Scored { return openai.Scored{Logprob: -9, Top: -0.01, TopID: other} }
+
+// same fails the test where two lists differ.
+func same[T comparable](t *testing.T, what string, got []T, want ...T) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}

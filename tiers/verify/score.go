@@ -1,0 +1,121 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+const (
+	// scoreUnit is the length in tokens up to which the timeout of a score holds.
+	scoreUnit = 1000
+	// lawTop is how many alternatives are wanted where the target's law counts, because
+	// answers are drawn from it, and firstTop where only its first choice does.
+	lawTop, firstTop = accept.MaxTops, 1
+)
+
+// Question asks about ids behind a prompt.
+type Question struct {
+	Prompt, IDs []int32
+	Warm        string // the backend that has the prompt in its cache; "" is none
+}
+
+// Scores are the target's word on them. With an error only Backend and Computed are told.
+type Scores struct {
+	Choices  []accept.Choice // at the place of each
+	Next     int32           // its own choice behind the last; −1 where it is not told
+	Ends     bool            // that choice ends an answer
+	Backend  string          // that was asked, and has all of them in its cache now; "" is none
+	Computed int             // tokens that it computed for that
+}
+
+// Score has a backend of the target score ids.
+func (a Asker) Score(ctx context.Context, q Question) (Scores, error) {
+	top := firstTop
+	if a.Body.Temperature > 0 {
+		top = lawTop
+	}
+	var said openai.Scores
+	backend, err := a.Caller.Ask(ctx, a.scoreOrder(q, &engine.Score{Question: a.wire(q, top), Into: &said}))
+	out := Scores{Backend: backend}
+	if backend != "" {
+		out.Computed = len(q.Prompt) + len(q.IDs) - said.Cached
+	}
+	if err != nil {
+		return out, err
+	}
+	out.Choices, out.Next, out.Ends = choices(q.IDs, a.end(), said.Tokens), said.Next, said.Ends
+	return out, nil
+}
+
+// choices turns an engine's scores of ids into choices. Ids that end an answer mean the same.
+func choices(ids, eos []int32, scores []openai.Scored) []accept.Choice {
+	out := make([]accept.Choice, len(ids))
+	for i, s := range scores {
+		ends := slices.Contains(eos, ids[i]) && slices.Contains(eos, s.TopID)
+		out[i] = accept.Choice{ID: s.TopID, Opinion: accept.Opinion{
+			Logprob: accept.Nats(s.Logprob), Top: accept.Nats(s.Top), Tops: s.Tops,
+			First: s.TopID == ids[i] || ends, Alike: s.Alike,
+		}}
+	}
+	return out
+}
+
+// wire is a question as engines are asked it.
+func (a Asker) wire(q Question, top int) openai.ScoreQuestion {
+	terms := a.Terms(a.Target)
+	w := openai.ScoreQuestion{
+		Model: terms.Model, Prompt: q.Prompt, Draft: q.IDs, Top: top, Salt: terms.Salt, Priority: terms.Priority,
+	}
+	if a.Target.Card != nil {
+		w.Style = a.Target.Card.Scoring
+	}
+	return w
+}
+
+// scoreOrder prepares a call that scores ids.
+func (a Asker) scoreOrder(q Question, call engine.Call) dispatch.Order {
+	o := a.order(call, len(q.Prompt)+len(q.IDs))
+	o.Demand.IDs, o.Demand.Warm = func() []int32 { return slices.Concat(q.Prompt, q.IDs) }, q.Warm
+	return o
+}
+
+// order prepares a question to the target, for which that computes so many tokens. It takes no place that somebody of the
+// lowest class would not get: a draft that is not checked costs less than a target that is full.
+func (a Asker) order(call engine.Call, tokens int) dispatch.Order {
+	o, cfg := a.Order(a.Target, call), &a.Config.Scoring
+	o.Role, o.Before = dispatch.RoleScore, a.Before
+	o.Scoring = &dispatch.Scoring{Config: cfg, Tokens: tokens}
+	o.FirstByte = time.Duration(float64(cfg.Timeout) * max(1, float64(tokens)/scoreUnit))
+	if a.Place > 0 {
+		tokens = a.Place
+	}
+	o.Ticket.NoWait, o.Ticket.Class, o.Ticket.Tokens = true, 0, tokens
+	o.Demand.PromptTokens, o.Demand.PromptBytes, o.Demand.OutputTokens, o.Demand.MostOutput = tokens, 0, 1, 1
+	o.Demand.Answers, o.Demand.Whole = 1, true
+	return o
+}
+
+// inWords asks the target in words whether the answer is right.
+func (a Asker) inWords(ctx context.Context, d Draft, r *Result) error {
+	var odds float64
+	computed := a.Body.PromptTokens + d.Tokens
+	o := a.order(&engine.Judge{Terms: a.Terms(a.Target), Request: a.Body, Answer: d.Text, Into: &odds}, computed)
+	o.Demand.PromptBytes = a.Body.PromptBytes + len(d.Text)
+	var err error
+	if r.Backend, err = a.Caller.Ask(ctx, o); err != nil {
+		return fmt.Errorf("judge: %w", err)
+	}
+	r.Computed = computed
+	r.Check = accept.Check{Score: accept.Nats(odds), Pass: accept.Nats(odds) >= a.Config.JudgeOdds, Reason: accept.ReasonStandsBy}
+	if !r.Pass {
+		r.Reason = accept.ReasonDisagrees
+	}
+	return nil
+}

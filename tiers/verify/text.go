@@ -1,0 +1,76 @@
+package verify
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/foregate/foregate/tiers/accept"
+)
+
+// byText has the target score the draft's text in tokens of its own: exactness is then in the
+// target's tokens, whatever the draft's are.
+func (a Asker) byText(ctx context.Context, d Draft, r *Result) error {
+	prompt, err := TokenizePrompt(ctx, a.Caller, a.Target)
+	if err != nil {
+		return err
+	}
+	ids, err := TokenizeText(ctx, a.Caller, a.Target, d.said())
+	if err != nil {
+		return err
+	}
+	own := len(ids)
+	if end := a.end(); d.Ended && end != nil {
+		ids = append(ids, end[0]) // that it ends here is a choice, too
+	}
+	r.Tokens = len(ids)
+	s, err := a.Score(ctx, Question{Prompt: prompt, IDs: ids})
+	r.Backend, r.Computed = s.Backend, s.Computed
+	if err != nil {
+		return err
+	}
+	r.Warm = s.Backend
+	r.Check = a.Rule.Check(s.Choices)
+	kept := a.Rule.within(&r.Check, span{limit: a.Body.Limit(), scored: len(ids), own: own, atLimit: d.AtLimit})
+	if r.Pass {
+		return nil
+	}
+	r.Kept = 0
+	if kept == 0 || !d.Resumes {
+		return nil
+	}
+	text, err := Detokenize(ctx, a.Caller, a.Target, ids[:kept])
+	if err == nil && bytes.HasPrefix(d.Text, text) {
+		r.Part = &Part{PromptIDs: prompt, IDs: ids[:kept], Text: len(text)}
+	}
+	return nil // without it the draft is refused all the same
+}
+
+// said is the draft's text with the stop string that ended it, which the target must choose, too.
+func (d *Draft) said() []byte {
+	if len(d.StopWord) == 0 {
+		return d.Text
+	}
+	return append(bytes.Clone(d.Text), d.StopWord...)
+}
+
+// span is a draft in the target's own tokens.
+type span struct {
+	limit   int  // the client's; 0 is none
+	scored  int  // tokens, with the one that ends the answer
+	own     int  // without
+	atLimit bool // the draft was ended by the limit
+}
+
+// within holds the target's word against the client's limit, which counts the target's tokens where the rule is
+// exact. It returns how many of them the target may carry on from.
+func (r Rule) within(c *accept.Check, s span) int {
+	if r.Exact && s.limit > 0 && c.Pass && (s.scored > s.limit || s.atLimit && s.scored < s.limit) {
+		c.Pass, c.Reason = false, accept.ReasonDisagrees
+	}
+	if s.limit > 0 && c.Kept > s.limit {
+		return min(s.limit, s.own)
+	}
+	// The last token that stands may end where it does only because the draft's text was cut
+	// there: it counts where another that stands follows it.
+	return min(max(c.Kept-1, 0), s.own)
+}

@@ -1,0 +1,74 @@
+package verify
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
+)
+
+// TokenizePrompt has an engine of a pool turn the request's prompt into ids, with its template.
+func TokenizePrompt(ctx context.Context, c inflight.Caller, p inflight.Pool) (ids []int32, err error) {
+	_, err = c.Ask(ctx, c.FrontEnd(p, &engine.TokenizePrompt{Model: p.Model(), Request: c.Body, Into: &ids}))
+	return ids, err
+}
+
+// TokenizeText has an engine of a pool turn a text into ids.
+func TokenizeText(ctx context.Context, c inflight.Caller, p inflight.Pool, text []byte) (ids []int32, err error) {
+	_, err = c.Ask(ctx, c.FrontEnd(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids}))
+	return ids, err
+}
+
+// Detokenize has an engine of a pool turn ids into text.
+func Detokenize(ctx context.Context, c inflight.Caller, p inflight.Pool, ids []int32) (text []byte, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	_, err = c.Ask(ctx, c.FrontEnd(p, &engine.Detokenize{Model: p.Model(), IDs: ids, Into: &text}))
+	return text, err
+}
+
+// maxCountTries bounds how often engines are asked to count the tokens of one text.
+const maxCountTries = 4
+
+// Counter has engines count the tokens of an answer that is carried on with. All counts of one together take
+// [inflight.FrontEndTimeout] at most.
+type Counter struct {
+	Lost []string // backends that were lost: they are asked only where there is no other
+
+	spent time.Duration
+}
+
+// Count has an engine of a pool count the tokens of a text.
+func (n *Counter) Count(ctx context.Context, c inflight.Caller, p inflight.Pool, text []byte) (int, error) {
+	var ids []int32
+	o := c.FrontEnd(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids})
+	exclude, err := slices.Clone(n.Lost), error(engine.ErrFirstByte)
+	for range maxCountTries {
+		if o.FirstByte = inflight.FrontEndTimeout - n.spent; o.FirstByte <= 0 {
+			break
+		}
+		o.Demand.Exclude = exclude
+		began := c.World.Now()
+		var backend string
+		backend, err = c.Ask(ctx, o)
+		n.spent += c.World.Now().Sub(began)
+		f, failed := errors.AsType[*engine.Failure](err)
+		switch {
+		case err == nil:
+			return len(ids), nil
+		case ctx.Err() != nil, failed && !f.Retryable(), !failed && len(exclude) == 0:
+			return 0, err
+		case failed:
+			exclude = append(exclude, backend)
+		case len(exclude) > len(n.Lost):
+			exclude = exclude[:len(n.Lost)] // nobody else: once more those that failed now
+		default:
+			exclude = nil // a connection that broke need not be a backend that is dead
+		}
+	}
+	return 0, err
+}
