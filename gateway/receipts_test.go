@@ -47,7 +47,7 @@ func wholeReceipt() filed {
 				{Pool: "big", Backend: "10.0.1.7-8000", Failed: engine.Timeout, Score: true, Role: dispatch.RoleScore, At: 300 * time.Millisecond, Took: 61234567},
 			},
 			Verdict: accept.Verdict{Reason: accept.ReasonScore, Lot: accept.LotHead, Score: -0.31, Tokens: 57}, Judged: 513 * time.Millisecond, Needed: 0.1, Band: 0.3,
-			Track:  []receipt.Mark{{Tokens: 8, Score: 0.2}, {Tokens: 32, Score: -0.05}, {Tokens: 57, Score: -0.31}},
+			Track:  []accept.Mark{{Tokens: 8, Score: 0.2}, {Tokens: 32, Score: -0.05}, {Tokens: 57, Score: -0.31}},
 			Checks: []receipt.Checked{{Scorer: plan.ScorerIDs, Backend: "10.0.1.7-8000", Tokens: 32, Kept: 32, Pass: true, Score: -0.04, Reason: accept.ReasonStandsBy, At: 300 * time.Millisecond, Took: 61234567}},
 			Over:   []receipt.Takeover{{Why: accept.ReasonScore, Tokens: 56, Bytes: 231, At: 514 * time.Millisecond}},
 			Tier:   plan.Mixed, Finish: "stop", PromptTokens: 301, AcceptedTokens: 56, TargetTokens: 94, WastedTokens: 1, DraftedTokens: 57, ScoredTokens: 333, Committed: 32,
@@ -90,7 +90,7 @@ func TestAReceiptIsShortAndAlwaysJSON(t *testing.T) {
 		rc.Over = append(rc.Over, receipt.Takeover{Why: "target_lost", Tokens: 10000, Bytes: 100000})
 	}
 	for len(rc.Track) < 40 {
-		rc.Track = append(rc.Track, receipt.Mark{Tokens: 1000 + len(rc.Track), Score: -0.12345678901234567})
+		rc.Track = append(rc.Track, accept.Mark{Tokens: 1000 + len(rc.Track), Score: -0.12345678901234567})
 	}
 	if b := f.encode(); len(b) > 11<<10 {
 		t.Errorf("%d bytes", len(b))

@@ -135,7 +135,7 @@ func (t *thinning) score(ctx context.Context) ([]accept.Place, error) {
 	}
 	j.receipt.ScoredTokens += k.tokens
 	t.warm = backend
-	wanted, drafting := plan.SamplingOf(j.ask.Request), thinDrafting(j.ask.Request)
+	wanted, drafting := plan.SamplingOf(j.ask.Request), plan.ThinDrafting(j.ask.Request)
 	places := make([]accept.Place, len(t.ids))
 	for i := range places {
 		places[i] = accept.PlaceOf(accept.Drafted(t.listed[i], drafting), accept.AtLeast(listed[i], wanted))

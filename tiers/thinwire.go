@@ -21,7 +21,7 @@ var errListed = errors.New("the tokens are not listed as they should be")
 // so many tokens at most. Its law is named to the last field, so that no default of the draft's changes it.
 func (j *job) thinBody(most int) []byte {
 	r := j.ask.Request
-	s := thinDrafting(r)
+	s := plan.ThinDrafting(r)
 	edits := append(j.engineEdits(j.route.Draft),
 		openai.Edit{Name: "stream", Value: []byte("false")}, openai.Edit{Name: "stream_options"},
 		openai.Edit{Name: "include_stop_str_in_output"}, openai.Edit{Name: "max_completion_tokens"},
@@ -39,16 +39,6 @@ func (j *job) thinBody(most int) []byte {
 		edits = append(edits, openai.Edit{Name: "logprobs", Value: []byte("true")}, openai.Edit{Name: "top_logprobs", Value: top})
 	}
 	return r.Apply(make([]byte, 0, len(r.Body)+512), edits...)
-}
-
-// thinDrafting is by which law a draft for a request is drawn.
-func thinDrafting(r *openai.Request) accept.Sampling {
-	s := plan.SamplingOf(r)
-	s.MinP = plan.ThinMinP
-	if s.TopK == 0 || s.TopK > plan.ThinTopK {
-		s.TopK = plan.ThinTopK
-	}
-	return s
 }
 
 // listedAnswer is an answer of /v1/chat/completions or /v1/completions, with tokens named by their ids.

@@ -1,8 +1,6 @@
 package tiers
 
-import (
-	"github.com/foregate/foregate/tiers/receipt"
-)
+import "github.com/foregate/foregate/tiers/accept"
 
 // mark writes the score so far into the receipt.
 func (d *draft) mark() {
@@ -11,7 +9,7 @@ func (d *draft) mark() {
 		return
 	}
 	d.marked = n
-	rc.Track = append(rc.Track, receipt.Mark{Tokens: n, Score: d.course.Score()})
+	rc.Track = append(rc.Track, accept.Mark{Tokens: n, Score: d.course.Score()})
 }
 
 // mostMarks bounds what a receipt says of the score: with marks at powers of two and half

@@ -64,6 +64,7 @@ var arrows = map[string][]string{
 	"tiers/pressure":  {},
 	"tiers/scoring":   {},
 	"tiers/schema":    {},
+	"tiers/strategy":  {"tiers/accept", "tiers/dispatch", "tiers/draft", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt", "tiers/transcript", "tiers/verify", "tiers/world"},
 	"tiers/upstream":  {"tiers/accept", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool"},
 	"tiers/verify":    {"tiers/accept", "tiers/dispatch", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt", "tiers/scoring"},
 	"tiers/world":     {},

@@ -106,3 +106,13 @@ func (f Facts) ThinEngines() string {
 	}
 	return ""
 }
+
+// ThinDrafting is by which law a draft for a request is drawn.
+func ThinDrafting(r *openai.Request) accept.Sampling {
+	s := SamplingOf(r)
+	s.MinP = ThinMinP
+	if s.TopK == 0 || s.TopK > ThinTopK {
+		s.TopK = ThinTopK
+	}
+	return s
+}

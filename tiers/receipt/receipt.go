@@ -23,7 +23,7 @@ type Receipt struct {
 	Needed  accept.Nats    // the threshold that its score was held against
 	Band    accept.Nats    // how far below it the target was asked
 	Tie     accept.Nats    // mode verify: by how much a token might miss the target's first choice
-	Track   []Mark         // how its score fell
+	Track   []accept.Mark  // how its score fell
 	Checks  []Checked      // what the target said of it, when it was asked
 	Over    []Takeover     // where the target carried on in mid-answer
 
@@ -49,12 +49,6 @@ type Receipt struct {
 	First  time.Duration // until the answer's first byte
 
 	TargetFirst time.Duration // spent until the target's first byte
-}
-
-// Mark is what the running minimum of a draft's score was when so many tokens had come.
-type Mark struct {
-	Tokens int
-	Score  accept.Nats
 }
 
 // Checked is the target's word on a part of the draft.

@@ -49,7 +49,7 @@ func (r *Recorder) Judging(needed, band, tie accept.Nats) {
 }
 
 // Marked tells how the draft's score has fallen so far.
-func (r *Recorder) Marked(track []Mark) { r.rc.Track = track }
+func (r *Recorder) Marked(track []accept.Mark) { r.rc.Track = track }
 
 // Ruled tells the verdict on the draft.
 func (r *Recorder) Ruled(v accept.Verdict) { r.rc.Verdict, r.rc.Judged = v, r.now().Sub(r.rc.Began) }

@@ -1,0 +1,236 @@
+// Package strategy holds the ways to answer a request, one type each: [relay] passes a pool's own answer
+// on, speculate streams a draft while it is judged, speculateWhole judges one in one piece, verifyBlocks
+// and verifySampled have the target check what the draft pool writes, resume carries on with an answer
+// that was lost. Start at [Answer.Run].
+//
+// Whoever goes on with a part of an answer does so through a [continuation]: after a rejected draft, a lost
+// backend, a lost leader, a verified block.
+package strategy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/receipt"
+)
+
+// maxTakeovers bounds how often one answer is carried on with elsewhere: what breaks off
+// four times breaks off because of what is asked.
+const maxTakeovers = 3
+
+// Why a draft is not judged, or an answer carried on with elsewhere, beside the reasons of accept and draft.
+const (
+	ReasonTargetLost  = "target_lost"       // a backend of the target broke off in mid-answer
+	ReasonBlock       = "block_unusable"    // verification in blocks: of a block there are no ids of plain text, or its text is another
+	reasonUnavailable = "draft_unavailable" // no backend gave one
+	reasonFull        = "draft_full"        // the draft pool has no capacity for its class
+)
+
+// errNoDraft says that the draft gave nothing to carry on from and nothing was
+// sent: the request goes to the target as if it had never been drafted.
+var errNoDraft = errors.New("no draft to build on")
+
+// BrokenError says that an answer broke after its first byte had gone out.
+type BrokenError struct{ Cause error }
+
+// Error names the cause.
+func (e *BrokenError) Error() string { return fmt.Sprintf("broken off in mid-answer: %v", e.Cause) }
+
+// Unwrap returns the cause.
+func (e *BrokenError) Unwrap() error { return e.Cause }
+
+// Outcome is what became of a request.
+type Outcome struct {
+	Tier    plan.Tier      // that the answer came from, "" while there is none
+	Verdict accept.Verdict // of the draft; zero where none was judged
+	Bypass  string         // why none was, or why it does not count; "" is as planned
+	Finish  string         // finish_reason; "" while the answer is not whole
+
+	receipt.Tally
+	First       time.Duration // until the answer's first byte; 0 while there is none
+	TargetFirst time.Duration // spent until the target's first byte
+}
+
+// Judged reports whether a draft was.
+func (o *Outcome) Judged() bool { return o.Verdict.Reason != "" }
+
+// Options are what an answer is made from.
+type Options struct {
+	Request  *inflight.Request
+	Record   *receipt.Recorder
+	Sink     Sink
+	Observer Observer // hears the answer; nil is nobody
+	Auditor  Auditor  // audits drafts; nil where none is to be
+	Said     []byte   // what clients have of an answer that was lost: the target carries on from there, where that can be
+}
+
+// Answer is one answer in the making.
+type Answer struct {
+	inflight.Caller
+	out       Outcome
+	record    *receipt.Recorder
+	client    *client
+	auditor   Auditor
+	said      []byte
+	began     time.Time
+	takeovers int // how often it was carried on with elsewhere
+}
+
+// New prepares an answer.
+func New(o Options) *Answer {
+	a := &Answer{
+		Caller: o.Request.Caller(o.Record), record: o.Record, auditor: o.Auditor, said: o.Said, began: o.Request.World.Now(),
+	}
+	a.client = newClient(a, o.Sink, o.Observer)
+	return a
+}
+
+// Outcome is what became of the request so far.
+func (a *Answer) Outcome() Outcome { return a.out }
+
+// Run answers, by the request's plan. An error before the first byte means that nothing was written; after
+// it, it is a *[BrokenError] or the sink's own.
+func (a *Answer) Run(ctx context.Context) error {
+	switch p := &a.Plan; {
+	case len(a.said) > 0 && !(p.Tier == plan.Draft && !p.Judged) && a.Config.Takeover && plan.CarriesOn(a.Body):
+		return a.resume(ctx, a.said)
+	case p.Judged:
+		if err := a.drafted(ctx); !errors.Is(err, errNoDraft) {
+			return err
+		}
+	case p.Tier == plan.Draft:
+		return a.relay(ctx, a.Draft)
+	}
+	return a.relay(ctx, a.Target)
+}
+
+// drafted drafts in the way that the plan says. The error is errNoDraft where the target is to answer.
+func (a *Answer) drafted(ctx context.Context) error {
+	switch p := &a.Plan; {
+	case p.Calls:
+		return a.speculateWhole(ctx)
+	case p.Thin:
+		return a.verifySampled(ctx)
+	case p.Block > 0:
+		return a.verifyBlocks(ctx)
+	}
+	return a.speculate(ctx)
+}
+
+// undrafted is what becomes of a request for which no backend made a draft.
+func (a *Answer) undrafted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	reason := reasonUnavailable
+	if errors.Is(err, pool.ErrFull) {
+		reason = reasonFull
+	}
+	a.bypassed(reason)
+	return errNoDraft
+}
+
+// interrupted ends a draft whose request was cancelled or timed out; cause is what that did to it, if
+// anything.
+func (a *Answer) interrupted(ctx context.Context, cause error) error {
+	if cause == nil {
+		kind := engine.Gone
+		if errors.Is(ctx.Err(), context.DeadlineExceeded) || errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
+			kind = engine.Expired
+		}
+		cause = &engine.Failure{Kind: kind, Pool: a.Draft.Name(), Err: context.Cause(ctx)}
+	}
+	return a.broken(cause)
+}
+
+// broken words a failure: before the first byte it is an ordinary one.
+func (a *Answer) broken(err error) error {
+	if a.client.begun {
+		return &BrokenError{err}
+	}
+	return err
+}
+
+// mayTakeOver reports whether an answer that broke off may be carried on with elsewhere.
+func (a *Answer) mayTakeOver(f *engine.Failure) bool {
+	return a.Config.Takeover && f.Retryable() && a.takeovers < maxTakeovers
+}
+
+// tookOver notes from where the answer is carried on with.
+func (a *Answer) tookOver(why string, tokens, bytes int) {
+	a.takeovers++
+	a.record.TookOver(receipt.Takeover{Why: why, Tokens: tokens, Bytes: bytes})
+}
+
+// limitTokens is the most tokens that the answer may have, 0 where nobody said.
+func (a *Answer) limitTokens() int { return a.Body.Limit() }
+
+// draftOrder prepares a call to the draft pool that does not wait for capacity: the target may have some.
+func (a *Answer) draftOrder(call engine.Call) dispatch.Order {
+	o := a.Order(a.Draft, call)
+	o.Ticket.NoWait = true
+	o.FirstByte = a.FirstByte(a.Config.Timeouts.DraftFirstByte)
+	return o
+}
+
+// What follows keeps the outcome and the record alike.
+
+func (a *Answer) from(t plan.Tier) {
+	a.out.Tier = t
+	a.record.From(t)
+}
+
+func (a *Answer) ruled(v accept.Verdict) {
+	a.out.Verdict = v
+	a.record.Ruled(v)
+}
+
+func (a *Answer) bypassed(reason string) {
+	a.out.Bypass = reason
+	a.record.Bypassed(reason)
+}
+
+func (a *Answer) finished(finish string) {
+	a.out.Finish = finish
+	a.record.Finished(finish)
+}
+
+// noteTally tells the record the tally.
+func (a *Answer) noteTally() { a.record.Counted(a.out.Tally) }
+
+// begun notes the answer's first byte.
+func (a *Answer) begun() {
+	a.out.First = a.World.Now().Sub(a.began)
+	a.record.Begun()
+}
+
+// targetBegan notes the target's first byte.
+func (a *Answer) targetBegan(took time.Duration) {
+	a.out.TargetFirst += took
+	a.record.TargetBegan(took)
+}
+
+// count books tokens to the tier that made them.
+func (a *Answer) count(tokens int) {
+	if a.out.Tier == plan.Draft {
+		a.out.Accepted = tokens
+	} else {
+		a.out.Target = tokens
+	}
+	a.noteTally()
+}
+
+// tellPrompt notes how long the prompt is, as an engine counts it.
+func (a *Answer) tellPrompt(u openai.Usage) {
+	a.out.Prompt = u.Prompt
+	a.noteTally()
+}

@@ -1,0 +1,127 @@
+package strategy
+
+import (
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/transcript"
+)
+
+// Sink takes an answer on its way to the client. Begin is called once, before
+// the first Write; each Write holds whole frames and is flushed.
+type Sink interface {
+	Begin(Head) error
+	Write(p []byte) error
+}
+
+// Head is what is known of an answer at its first byte.
+type Head struct {
+	Stream bool  // server-sent events, else JSON
+	Length int64 // of its body in bytes; 0 or less is unknown
+}
+
+// Observer hears what an answer says while it goes to the client, in the client's order. What it is
+// given is valid during the call only. That the answer is whole, [Answer.Run] tells by its
+// result.
+type Observer interface {
+	// Text is the next piece of a plain answer: one choice that is text and nothing else.
+	Text(text []byte)
+	// Chunk is the JSON of a chunk of any other stream. Text may have come before, none comes after.
+	Chunk(chunk []byte)
+	// Body is the JSON of an answer that a backend gave in one piece.
+	Body(answer []byte)
+	// End tells how the answer ended: of a plain one all of it, of others the usage.
+	End(openai.Ending)
+}
+
+type noObserver struct{}
+
+func (noObserver) Text([]byte)       {}
+func (noObserver) Chunk([]byte)      {}
+func (noObserver) Body([]byte)       {}
+func (noObserver) End(openai.Ending) {}
+
+// client is who gets the answer: it writes what is released of a transcript in the client's shape.
+type client struct {
+	answer   *Answer
+	sink     Sink
+	observer Observer
+	framer   *openai.Framer
+	begun    bool // it has the head
+	buf      []byte
+}
+
+func newClient(a *Answer, sink Sink, observer Observer) *client {
+	if observer == nil {
+		observer = noObserver{}
+	}
+	return &client{
+		answer: a, sink: sink, observer: observer,
+		framer: openai.NewFramer(a.Body.Kind, a.ID, a.Route, a.began.Unix()),
+	}
+}
+
+// begin hands over the head. length is that of a JSON body, 0 of a stream.
+func (c *client) begin(length int) error {
+	c.begun = true
+	c.answer.begun()
+	return c.sink.Begin(Head{Stream: c.answer.Body.Stream, Length: int64(length)})
+}
+
+// open begins a stream, with the role of a chat answer.
+func (c *client) open() error {
+	if c.begun {
+		return nil
+	}
+	if err := c.begin(0); err != nil {
+		return err
+	}
+	c.buf = c.framer.Role(c.buf[:0])
+	return nil
+}
+
+// send sends a piece of a stream, which may be empty: then the stream begins. A client that waits for JSON
+// gets nothing before the end.
+func (c *client) send(text []byte) error {
+	if err := c.open(); err != nil {
+		return err
+	}
+	if len(text) > 0 {
+		c.buf = c.framer.Text(c.buf, text)
+		c.observer.Text(text)
+	}
+	if len(c.buf) == 0 {
+		return nil
+	}
+	err := c.sink.Write(c.buf)
+	c.buf = c.buf[:0]
+	return err
+}
+
+// release sends what may be sent of a transcript.
+func (c *client) release(t *transcript.Transcript) error {
+	if !c.answer.Body.Stream {
+		return nil
+	}
+	return c.send(t.Release())
+}
+
+// finish sends the rest and the end of an answer.
+func (c *client) finish(t *transcript.Transcript, e openai.Ending) error {
+	if word, _, ok := t.Stop(); ok {
+		e.Stop = openai.Quote(string(word))
+	}
+	rest := t.Rest()
+	c.observer.Text(rest)
+	c.observer.End(e)
+	if !c.answer.Body.Stream {
+		body := c.framer.Body(nil, t.Text(), e)
+		if err := c.begin(len(body)); err != nil {
+			return err
+		}
+		return c.sink.Write(body)
+	}
+	if err := c.open(); err != nil {
+		return err
+	}
+	c.buf = c.framer.Finish(c.buf, rest, e, c.answer.Body.IncludeUsage)
+	return c.sink.Write(c.buf)
+}

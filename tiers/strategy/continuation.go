@@ -1,0 +1,298 @@
+package strategy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/transcript"
+	"github.com/foregate/foregate/tiers/verify"
+)
+
+// continuation carries on with an answer from a cut point, on some backend of a pool, and on another
+// where that one is lost.
+type continuation struct {
+	*Answer
+	t    *transcript.Transcript
+	pool inflight.Pool // that carries on
+
+	warm    string         // its backend that has just computed prompt and answer; "" is none
+	counter verify.Counter // counts tokens; it knows the backends that were lost
+	waits   bool           // it waits for capacity although the answer has begun: engines that are lost in a row may be short of memory
+
+	exact   bool // the transcript's ids are the target's own
+	guessed bool // tokens were counted by their chunks, of which one may hold several
+	prompt  int  // tokens of the prompt, as an engine counted it; 0 is unknown
+	recount bool // who carries on tells how long the prompt is: nobody has its ids
+}
+
+// finish is how an answer ended.
+type finish struct {
+	reason string // finish_reason; "" while it has not
+	stop   []byte // stop_reason as raw JSON
+}
+
+func (f *finish) of(c *openai.Chunk) {
+	if len(c.Finish) > 0 {
+		f.reason = string(c.Finish)
+		f.stop = append(f.stop[:0], c.Stop...)
+	}
+}
+
+// run carries on from a cut point. The error is errNoDraft where nothing was sent and a fresh answer is as
+// good; transcript.ErrMismatch where what the client has was not written again.
+func (c *continuation) run(ctx context.Context, at transcript.CutPoint) error {
+	for {
+		if c.full(at.Tokens) {
+			return c.endAt(at)
+		}
+		call, demand := c.byIDs(at)
+		if call == nil {
+			at = c.wordBefore(ctx, at)
+			if c.full(at.Tokens) { // there were more than the chunks told
+				return c.endAt(at)
+			}
+			call, demand = c.byText(at)
+		}
+		if !c.client.begun && (c.t.Len() == 0 || !at.Clean && c.Plan.Mode == plan.ModeVerify) {
+			return errNoDraft // from the words alone the target need not say what it would have said
+		}
+		c.t.Resume(at) // what was cut off is not counted with what comes
+		x, err := c.open(ctx, call, demand)
+		if err != nil {
+			return c.broken(err)
+		}
+		s := &segment{continuation: c, x: x, from: at, at: at}
+		f, err := s.run()
+		c.record.Leave()
+		switch {
+		case err != nil || f == nil:
+			return err
+		case !c.client.begun || !c.mayTakeOver(f):
+			return c.broken(f)
+		}
+		at = s.at
+		c.warm, c.counter, c.waits = "", verify.Counter{Lost: append(c.counter.Lost, x.Backend())}, true
+		c.tookOver(ReasonTargetLost, at.Tokens, at.Text)
+	}
+}
+
+// full reports whether an answer of so many tokens may have no more.
+func (c *continuation) full(tokens int) bool {
+	limit := c.limitTokens()
+	return limit > 0 && tokens >= limit
+}
+
+// endAt ends an answer that has as many tokens as it may have.
+func (c *continuation) endAt(at transcript.CutPoint) error {
+	c.t.Undo()
+	return c.end(finish{reason: "length"}, at.Tokens)
+}
+
+// byIDs is the call that continues by ids, nil where they are not known or do not do.
+func (c *continuation) byIDs(at transcript.CutPoint) (engine.Call, pool.Demand) {
+	r, prompt, ids := c.Body, c.t.PromptIDs(), c.t.IDs()
+	rest := r.Limit() - at.Tokens
+	if r.Limit() == 0 {
+		window := c.Window(c.pool.Name())
+		if window == 0 {
+			return nil, pool.Demand{} // how many more the context holds must be named
+		}
+		rest = window - len(prompt) - len(ids)
+	}
+	if !(c.Plan.Resume == plan.ResumeIDs || c.exact && plan.Repeats(r)) || !c.t.TellsAll(at) || rest <= 0 {
+		return nil, pool.Demand{}
+	}
+	d := c.Demand
+	d.IDs = func() []int32 { return slices.Concat(prompt, ids) }
+	d.PromptTokens, d.PromptBytes = len(prompt)+len(ids), 0
+	return &engine.ContinueIDs{Terms: c.Terms(c.pool), Request: r, PromptIDs: prompt, IDs: ids, MaxTokens: rest}, d
+}
+
+// wordBefore moves a cut point back to the end of a word, from which the target chooses its own next token,
+// and counts what is before it.
+func (c *continuation) wordBefore(ctx context.Context, at transcript.CutPoint) transcript.CutPoint {
+	drafted := c.out.Accepted + c.out.Wasted
+	tokens, exact := c.t.EndAtWord()
+	if c.guessed || !exact {
+		if n, err := c.countTokens(ctx); err == nil {
+			tokens = n
+		}
+	}
+	c.out.Accepted = min(c.out.Accepted, tokens)
+	c.out.Wasted = max(drafted-c.out.Accepted, 0)
+	c.noteTally()
+	return c.t.End(tokens)
+}
+
+// byText is the call that continues by text.
+func (c *continuation) byText(at transcript.CutPoint) (engine.Call, pool.Demand) {
+	rest := 0
+	if limit := c.limitTokens(); limit > 0 {
+		rest = limit - at.Tokens
+	}
+	d := c.Demand
+	d.PromptBytes += c.t.Len()
+	return &engine.ContinueText{Terms: c.Terms(c.pool), Request: c.Body, Text: c.t.Text(), MaxTokens: rest}, d
+}
+
+// countTokens has an engine count the tokens of what there is of the answer.
+func (c *continuation) countTokens(ctx context.Context) (int, error) {
+	return c.counter.Count(ctx, c.Caller, c.pool, c.t.Text())
+}
+
+// open sends the call to a backend. Those that were lost are asked where nobody else is left.
+func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.Demand) (*dispatch.Exchange, error) {
+	o := c.Order(c.pool, call)
+	o.Demand = demand
+	o.Demand.Warm, o.Demand.Exclude = c.warm, c.counter.Lost
+	o.Ticket.MidStream = c.client.begun && !c.waits
+	o.FirstByte = c.FirstByte(c.Config.Timeouts.TargetFirstByte)
+	c.record.Enter(c.tier())
+	asked := c.World.Now()
+	x, err := c.Open(ctx, o)
+	if _, spent := errors.AsType[*dispatch.ExhaustedError](err); len(c.counter.Lost) > 0 && (spent || errors.Is(err, pool.ErrNoBackend)) {
+		o.Demand.Exclude, c.counter.Lost = nil, nil
+		x, err = c.Open(ctx, o)
+	}
+	if err != nil {
+		c.record.Leave()
+		return nil, err
+	}
+	if c.tier() != plan.Draft {
+		c.targetBegan(c.World.Now().Sub(asked))
+	}
+	return x, nil
+}
+
+// tier is whose answer it is from here on: the draft pool's own where that carries on with it.
+func (c *continuation) tier() plan.Tier {
+	if c.pool.Tier == plan.Draft && c.out.Tier == plan.Draft {
+		return plan.Draft
+	}
+	return plan.Target
+}
+
+// promptTokens is how long the prompt is, as far as anybody told.
+func (c *continuation) promptTokens() int {
+	switch {
+	case c.prompt > 0:
+		return c.prompt
+	case len(c.t.PromptIDs()) > 0:
+		return len(c.t.PromptIDs())
+	}
+	return c.Body.PromptTokens
+}
+
+// end finishes an answer of so many tokens.
+func (c *continuation) end(f finish, tokens int) error {
+	o := &c.out
+	o.Prompt, o.Accepted = c.promptTokens(), min(o.Accepted, tokens)
+	o.Target = tokens - o.Accepted
+	if c.tier() == plan.Draft {
+		o.Accepted, o.Target = tokens, 0
+	}
+	return c.Answer.end(c.t, f)
+}
+
+// end finishes an answer with what was counted of it.
+func (a *Answer) end(t *transcript.Transcript, f finish) error {
+	a.noteTally()
+	a.finished(f.reason)
+	return a.client.finish(t, openai.Ending{
+		Finish: f.reason, Stop: f.stop, Usage: openai.Usage{Prompt: a.out.Prompt, Completion: a.out.Accepted + a.out.Target},
+		Extra: a.record.Extra(),
+	})
+}
+
+// segment is the part of an answer that one backend carries on with.
+type segment struct {
+	*continuation
+	x        *dispatch.Exchange
+	from, at transcript.CutPoint // where it began, and as far as another could follow
+	tokens   int                 // that came, as the engine counts them
+	unsure   bool                // it did not tell: they are one for each chunk with text
+	usage    openai.Usage
+	ended    finish
+}
+
+// run streams the segment. Where the backend is lost it returns why, and s.at is the place from which
+// another can carry on.
+func (s *segment) run() (*engine.Failure, error) {
+	defer s.x.Drop()
+	s.x.Movable(s.mayTakeOver(&engine.Failure{Kind: engine.Silent}))
+	for over := false; !over; {
+		chunk, err := s.x.Next(engine.WantTokens)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if f, lost := errors.AsType[*engine.Failure](err); lost {
+			s.x.Close(f, s.tokens)
+			if s.ended.reason != "" {
+				break // the answer is whole
+			}
+			s.guessed = s.guessed || s.unsure
+			s.t.Rewind(s.at)
+			return f, nil
+		}
+		if over, err = s.take(chunk); err != nil {
+			return nil, err
+		}
+	}
+	s.x.Close(nil, s.tokens)
+	if s.t.Pending() {
+		return nil, transcript.ErrMismatch
+	}
+	if s.recount || s.promptTokens() == 0 {
+		s.prompt = max(s.usage.Prompt-s.from.Tokens, 0)
+	}
+	return nil, s.end(s.ended, s.from.Tokens+s.tokens)
+}
+
+// take takes in a chunk and sends what may be sent; over says that the answer is.
+func (s *segment) take(c *openai.Chunk) (over bool, err error) {
+	if int64(s.t.Len()+len(c.Text)) > s.MaxBody {
+		f := s.x.Fail(engine.BadResponse, fmt.Errorf("%w: an answer of more than %d bytes", engine.ErrBody, s.MaxBody))
+		s.x.Close(f, s.tokens)
+		return true, s.broken(f)
+	}
+	over, err = s.t.Append(c.Text, c.IDs)
+	if err != nil {
+		s.x.Close(nil, s.tokens)
+		return true, err
+	}
+	s.count(c)
+	if s.ended.of(c); over {
+		s.ended.reason = "stop"
+	} else if len(c.Text) > 0 && len(c.Finish) == 0 {
+		s.at = s.t.Mark(s.from.Tokens+s.tokens, s.from.Clean && len(c.IDs) == 1)
+	}
+	if s.x.Buffered() || over || len(c.Finish) > 0 || s.t.Pending() {
+		return over, nil
+	}
+	if err := s.client.release(s.t); err != nil {
+		s.x.Close(nil, s.tokens)
+		return true, err
+	}
+	return false, nil
+}
+
+// count counts the tokens of a chunk, and takes the engine's word for all where it is the last.
+func (s *segment) count(c *openai.Chunk) {
+	n, told := c.Tokens(s.tokens)
+	s.tokens, s.unsure = s.tokens+n, s.unsure || !told
+	if c.HasUsage {
+		s.usage = c.Usage
+	}
+	if c.Usage.Completion > 0 && (c.Choices == 0 || len(c.Finish) > 0) {
+		s.tokens, s.unsure = c.Usage.Completion, false
+	}
+}

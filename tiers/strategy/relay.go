@@ -1,0 +1,250 @@
+package strategy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"sort"
+
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+)
+
+// relay answers from one pool, unjudged: the backend's own frames or body with
+// the model's name put right and the extra object added.
+func (a *Answer) relay(ctx context.Context, p inflight.Pool) error {
+	whole := &engine.Whole{}
+	o := a.Order(p, &engine.Relay{Terms: a.Terms(p), Request: a.Body, Into: whole})
+	o.Choices, o.Demand.Whole = a.Body.Choices(), !a.Body.Stream
+	o.FirstByte = a.Config.Timeouts.DirectFirstByte(p.Tier, a.Body)
+	a.record.Enter(p.Tier)
+	defer a.record.Leave()
+	asked := a.World.Now()
+	x, err := a.Open(ctx, o)
+	if err != nil {
+		return err
+	}
+	defer x.Drop()
+	a.from(p.Tier)
+	if p.Tier == plan.Target {
+		a.targetBegan(a.World.Now().Sub(asked))
+	}
+	if !a.Body.Stream {
+		return a.relayWhole(x, whole)
+	}
+	s := &relayed{Answer: a, pool: p, x: x, rich: a.Body.N > 1, keeps: a.Config.Takeover && plan.CarriesOn(a.Body)}
+	s.finishes.Want = a.Body.Choices()
+	return s.run(ctx)
+}
+
+// relayWhole passes an answer in one piece on.
+func (a *Answer) relayWhole(x *dispatch.Exchange, whole *engine.Whole) error {
+	a.tellPrompt(whole.Answer.Usage)
+	a.count(whole.Answer.Usage.Completion)
+	a.finished(whole.Finish)
+	x.Close(nil, whole.Answer.Usage.Completion)
+	a.client.observer.Body(whole.Body)
+	a.client.observer.End(openai.Ending{Usage: whole.Answer.Usage})
+	out := openai.Rewrite(make([]byte, 0, len(whole.Body)+256), whole.Body, whole.Model, whole.End, a.Route, a.record.Extra())
+	if err := a.client.begin(len(out)); err != nil {
+		return err
+	}
+	return a.client.sink.Write(out)
+}
+
+// relayed rewrites the frames of one stream. A frame that may be the last waits
+// for the usage behind it, which the extra object tells.
+type relayed struct {
+	*Answer
+	pool     inflight.Pool
+	x        *dispatch.Exchange
+	finishes engine.Finishes
+
+	buf    []byte
+	held   []byte // a frame's JSON, waiting
+	model  openai.Span
+	end    int
+	frames int // that held text, one for each choice
+
+	keeps bool   // another backend may carry on if this one is lost
+	text  []byte // of the answer, where keeps
+	ends  []int  // where in it each frame ended
+	named []byte // a frame's JSON, from which the rest takes its name
+	rich  bool   // there is more than the text of one choice
+	stop  []byte // stop_reason as raw JSON
+}
+
+// run passes a stream on frame by frame, one write for each upstream read.
+func (s *relayed) run(ctx context.Context) error {
+	if err := s.client.begin(0); err != nil {
+		s.x.Close(nil, 0)
+		return err
+	}
+	movable := s.keeps && !s.rich
+	s.x.Movable(movable)
+	for {
+		c, err := s.x.Next(engine.WantTokens)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if f, lost := errors.AsType[*engine.Failure](err); lost {
+			s.estimate()
+			s.x.Close(f, s.frames)
+			if s.finishes.All() {
+				s.endWithoutUsage() // all but its usage has come
+				break
+			}
+			return s.lost(ctx, f)
+		}
+		if s.pass(c); movable && (s.rich || !s.keeps) {
+			s.keeps, movable = false, false
+			s.x.Movable(false) // nobody can carry on with that
+		}
+		if s.x.Buffered() {
+			continue
+		}
+		if err := s.write(); err != nil {
+			s.estimate()
+			s.x.Close(nil, s.frames)
+			return err
+		}
+	}
+	s.x.Close(nil, s.out.Accepted+s.out.Target)
+	s.last(s.record.Extra())
+	s.client.observer.End(s.ending())
+	return s.write()
+}
+
+// lost is what becomes of a stream that broke off.
+func (s *relayed) lost(ctx context.Context, f *engine.Failure) error {
+	if !s.keeps || s.rich || !s.mayTakeOver(f) {
+		return &BrokenError{f}
+	}
+	if err := s.write(); err != nil { // what came with the news of the loss
+		return err
+	}
+	return s.resumeRelayed(ctx)
+}
+
+// pass takes in one frame. The usage frame stays here when only the gateway
+// asked for it.
+func (s *relayed) pass(c *openai.Chunk) {
+	if len(c.Text) > 0 {
+		s.frames += c.Choices
+	}
+	s.finishes.Add(c.Ended)
+	if c.HasUsage {
+		s.out.Prompt = c.Usage.Prompt
+		s.count(c.Usage.Completion)
+	}
+	if len(c.Finish) > 0 {
+		s.finished(string(c.Finish))
+	}
+	s.tell(c)
+	if s.named == nil && (s.keeps || s.Body.IncludeUsage) {
+		s.named = append(make([]byte, 0, len(c.Raw)), c.Raw...)
+	}
+	if c.HasUsage && c.Choices == 0 && !s.Body.IncludeUsage {
+		return
+	}
+	s.flushHeld(nil)
+	if len(c.Finish) > 0 || c.Choices == 0 {
+		s.held = append(s.held, c.Raw...)
+		s.model, s.end = c.Model, c.Close
+		return
+	}
+	s.frame(c.Raw, c.Model, c.Close, nil)
+}
+
+// tell has the observer hear a frame.
+func (s *relayed) tell(c *openai.Chunk) {
+	switch s.rich = s.rich || !c.Plain || c.Foreign || c.Choices > 1; {
+	case c.Choices == 0 && !c.Foreign: // the usage comes with the end
+	case s.rich:
+		s.client.observer.Chunk(c.Raw)
+	default:
+		s.client.observer.Text(c.Text)
+		s.stop = append(s.stop[:0], c.Stop...)
+		if s.keeps && int64(len(s.text)+len(c.Text)) > s.MaxBody {
+			s.keeps, s.text, s.ends = false, nil, nil
+		}
+		if s.keeps && len(c.Text) > 0 {
+			s.text = append(s.text, c.Text...)
+			s.ends = append(s.ends, len(s.text))
+		}
+	}
+}
+
+// ending is how the stream ended.
+func (s *relayed) ending() openai.Ending {
+	o := &s.out
+	return openai.Ending{Finish: o.Finish, Stop: s.stop, Usage: openai.Usage{Prompt: o.Prompt, Completion: o.Accepted + o.Target}}
+}
+
+// minTokens is how many tokens the first so many bytes of the answer have at least: one
+// for each frame in them, less what the engine may have held back for stop strings meanwhile.
+func (s *relayed) minTokens(text int) int {
+	held := 0
+	for _, stop := range s.Body.Stop {
+		held = max(held, len(stop)-1)
+	}
+	return max(sort.SearchInts(s.ends, text+1)-held, 0)
+}
+
+// last adds the extra object to the last frame, and the terminator.
+func (s *relayed) last(extra []byte) {
+	s.flushHeld(extra)
+	s.buf = append(s.buf, "data: "+openai.Done+"\n\n"...)
+}
+
+func (s *relayed) flushHeld(extra []byte) {
+	if len(s.held) > 0 {
+		s.frame(s.held, s.model, s.end, extra)
+		s.held = s.held[:0]
+	}
+}
+
+func (s *relayed) frame(raw []byte, model openai.Span, end int, extra []byte) {
+	s.buf = append(s.buf, "data: "...)
+	for i := bytes.IndexByte(raw, '\n'); i >= 0; i = bytes.IndexByte(raw, '\n') {
+		raw[i] = ' ' // of an event of several lines; inside a JSON string it cannot be
+	}
+	s.buf = openai.Rewrite(s.buf, raw, model, end, s.Route, extra)
+	s.buf = append(s.buf, "\n\n"...)
+}
+
+// endWithoutUsage tells the usage of an answer whose own came too late.
+func (s *relayed) endWithoutUsage() {
+	if s.out.Prompt == 0 {
+		s.out.Prompt = s.Body.PromptTokens // as estimated
+		s.noteTally()
+	}
+	if !s.Body.IncludeUsage {
+		return
+	}
+	s.flushHeld(nil)
+	id, created := openai.Named(s.named)
+	s.held = openai.NewFramerAs(s.Body.Kind, id, s.Route, created).UsageChunk(s.ending().Usage)
+	s.model, s.end = openai.Span{}, len(s.held)-1
+}
+
+// estimate counts a frame for a token where a stream broke off before its usage
+// came.
+func (s *relayed) estimate() {
+	if s.out.Accepted+s.out.Target == 0 {
+		s.count(s.frames)
+	}
+}
+
+func (s *relayed) write() error {
+	if len(s.buf) == 0 {
+		return nil
+	}
+	err := s.client.sink.Write(s.buf)
+	s.buf = s.buf[:0]
+	return err
+}

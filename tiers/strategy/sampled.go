@@ -1,0 +1,251 @@
+package strategy
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/transcript"
+	"github.com/foregate/foregate/tiers/verify"
+)
+
+// sampled is an answer above temperature 0 that is drafted as a whole, scored once, and thinned to the
+// target's own law by rejection sampling. Nothing is sent before that is done.
+//
+// Whether and where a draft is tested hangs on the prompt and on what stands before the place, never on the token
+// there: else the answers that are tested would be other ones than those that are not, and the law another. That is why
+// a fault after the first test makes an answer approximate, though the target then writes all of it.
+type sampled struct {
+	*Answer
+	thin    accept.Thin
+	draft   engine.ListedDraft
+	scorer  string // backend of the target that has the draft in its cache; "" is none
+	started time.Time
+	asking  time.Duration // spent on the target
+}
+
+// verifySampled drafts and verifies an answer above temperature 0.
+func (a *Answer) verifySampled(ctx context.Context) error {
+	limit, window := a.limitTokens(), a.Window(a.Target.Name())
+	if limit == 0 && window == 0 || a.Target.Card == nil {
+		a.bypassed("target_unprobed") // nothing bounds a continuation
+		return errNoDraft
+	}
+	a.record.Judging(a.Config.Accept.Threshold, a.Config.Accept.Band, a.Config.Tie)
+	s := &sampled{Answer: a, started: a.World.Now(), thin: accept.Thin{Limit: limit, EOS: slices.Clone(a.Target.Card.EOS)}}
+	if err := s.write(ctx, window); err != nil {
+		if errors.Is(err, engine.ErrListed) && ctx.Err() == nil {
+			a.record.Approximated() // it may be for what it says
+			a.ruled(accept.Verdict{Reason: accept.ReasonNoVerdict})
+			return errNoDraft
+		}
+		return a.undrafted(ctx, err)
+	}
+	said, places, err := s.score(ctx)
+	if err != nil {
+		said.Reason = verify.WhyUnheard(err)
+		return s.fall(ctx, said, err) // whether it fails may depend on what the draft says
+	}
+	s.thin.Take(s.draft.IDs, places, func() float64 { return a.Draw(inflight.DrawSample) })
+	s.judged(said, len(places))
+	text, err := s.settle(ctx)
+	if err != nil {
+		return s.fall(ctx, nil, err)
+	}
+	return s.give(ctx, text)
+}
+
+// write has the draft pool write the draft.
+func (s *sampled) write(ctx context.Context, window int) error {
+	most := min(plan.ThinMost, s.Config.Scoring.MostTokens)
+	if limit := s.limitTokens(); limit > 0 {
+		most = min(most, limit)
+	}
+	d := &s.draft
+	o := s.draftOrder(&engine.DraftListed{
+		Terms: s.Terms(s.Draft), Request: s.Body, Law: plan.ThinDrafting(s.Body), MaxTokens: most, Into: d,
+	})
+	o.Demand.Whole, o.Demand.MostOutput = true, most
+	o.FirstByte = s.Config.Timeouts.Whole(o.FirstByte, s.Body)
+	backend, err := s.Ask(ctx, o)
+	switch {
+	case err != nil:
+		return err
+	case d.Err != nil:
+		return d.Err
+	case d.Choices != 1 || !d.Plain || d.Fault != nil || d.Finish == "abort" || len(d.PromptIDs) == 0:
+		return fmt.Errorf("%w: no ids of plain text from %s", engine.ErrListed, backend)
+	}
+	s.out.Drafted = len(d.IDs)
+	s.noteTally()
+	if n := len(d.IDs); n > 0 && d.Finish == "stop" && (d.Stop == nil || d.Stop[0] != '"') && !slices.Contains(s.thin.EOS, d.IDs[n-1]) {
+		s.thin.EOS = append(s.thin.EOS, d.IDs[n-1]) // an end that no probe has seen
+	}
+	left := s.Config.Scoring.MostTokens - len(d.PromptIDs)
+	if window > 0 {
+		left = min(left, window-len(d.PromptIDs))
+	}
+	if d.IDs = d.IDs[:min(len(d.IDs), max(left-1, 0))]; len(d.IDs) == 0 {
+		return errBlock // the prompt leaves no tokens for any
+	}
+	return nil
+}
+
+// score has the target score the draft once, and puts together what is known of each place. said is for the record.
+func (s *sampled) score(ctx context.Context) (said *receipt.Checked, places []accept.Place, err error) {
+	began := s.World.Now()
+	heard, err := verify.Of(s.Caller).ScoreListed(ctx, verify.Question{Prompt: s.draft.PromptIDs, IDs: s.draft.IDs})
+	said = &receipt.Checked{Scorer: plan.ScorerIDs, Backend: heard.Backend, Tokens: len(s.draft.IDs), Took: s.World.Now().Sub(began), At: began.Sub(s.began)}
+	s.asking += said.Took
+	if err != nil {
+		return said, nil, err
+	}
+	s.out.Scored += heard.Computed
+	s.scorer = heard.Backend
+	return said, verify.Places(s.draft.Places, plan.ThinDrafting(s.Body), heard.Places, plan.SamplingOf(s.Body)), nil
+}
+
+// judged notes what the target's scores say of the draft, of which so many places were tested.
+func (s *sampled) judged(said *receipt.Checked, tested int) {
+	said.Kept, said.Pass, said.Reason = s.thin.Accepted, !s.thin.Refused, accept.ReasonStandsBy
+	if s.thin.Refused {
+		said.Reason = accept.ReasonDisagrees
+	}
+	s.checked(*said, s.began.Add(said.At))
+	s.ruled(accept.Verdict{Accept: said.Pass, Reason: said.Reason, Tokens: tested, Lot: accept.LotWhole})
+	s.out.Accepted, s.out.Wasted = s.thin.Accepted, max(s.out.Drafted-s.thin.Accepted, 0)
+	s.noteTally()
+	s.from(plan.Mixed)
+}
+
+// settle draws from the target where the draft was refused, until a draw stands and the text ends where a
+// character does: nobody goes on well from within one. It returns the text.
+func (s *sampled) settle(ctx context.Context) ([]byte, error) {
+	began := s.World.Now()
+	defer func() {
+		s.record.Verified(s.World.Now().Sub(began))
+		s.record.Drafted(s.started)
+	}()
+	for s.thin.Wants() {
+		draws, err := s.draws(ctx, plan.ThinDraws)
+		if err != nil {
+			return nil, err
+		}
+		for _, d := range draws {
+			if !s.thin.Wants() {
+				break
+			}
+			s.noteEnd(d)
+			s.thin.Draw(d.ID, d.Logprob, s.Draw(inflight.DrawSample))
+		}
+	}
+	if s.thin.Approximate {
+		s.record.Approximated()
+	}
+	for range utf8.UTFMax {
+		text, err := s.text(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if s.thin.Finish != "" || !bytes.HasSuffix(text, replacement) {
+			return bytes.TrimRight(text, string(replacement)), nil // engines do not show what is no character yet
+		}
+		draws, err := s.draws(ctx, 1)
+		if err != nil {
+			return nil, err
+		}
+		s.noteEnd(draws[0])
+		s.thin.Append(draws[0].ID)
+	}
+	return s.text(ctx) // the target says U+FFFD, it seems
+}
+
+// replacement is what stands for bytes that are no character.
+var replacement = []byte("\uFFFD")
+
+// noteEnd notes an id that ends an answer, as a draw tells.
+func (s *sampled) noteEnd(d engine.Draw) {
+	if d.Ends && !slices.Contains(s.thin.EOS, d.ID) {
+		s.thin.EOS = append(s.thin.EOS, d.ID)
+	}
+}
+
+// text is that of the answer so far.
+func (s *sampled) text(ctx context.Context) ([]byte, error) {
+	return verify.Detokenize(ctx, s.Caller, s.Target, s.worded())
+}
+
+// worded are the answer's ids without the one that ends it, which has no text.
+func (s *sampled) worded() []int32 {
+	ids := s.thin.IDs
+	if s.thin.Finish == "stop" {
+		ids = ids[:len(ids)-1]
+	}
+	return ids
+}
+
+// draws has the target draw the next token so many times.
+func (s *sampled) draws(ctx context.Context, n int) ([]engine.Draw, error) {
+	out, warm, err := verify.Of(s.Caller).Draws(ctx, verify.Question{Prompt: s.draft.PromptIDs, IDs: s.thin.IDs, Warm: s.scorer}, n)
+	s.scorer = warm
+	return out, err
+}
+
+// give sends what stands, and has the target write the rest.
+func (s *sampled) give(ctx context.Context, text []byte) error {
+	t := transcript.New(transcript.Options{Stop: s.Body.Stop, IncludeStop: s.Body.IncludeStop, WholeWords: s.Plan.Resume == plan.ResumeText})
+	t.AppendPrompt(s.draft.PromptIDs)
+	reason := s.thin.Finish
+	if stopped, _ := t.Append(text, s.thin.IDs); stopped { // nothing is pending in a transcript that begins
+		reason = "stop"
+		s.thin.IDs = s.shortest(ctx, 0, s.worded())
+	}
+	n := len(s.thin.IDs)
+	if reason != "" {
+		if s.out.Accepted = min(s.out.Accepted, n); s.out.Accepted == n {
+			s.from(plan.Draft)
+		}
+		s.out.Prompt, s.out.Target = len(s.draft.PromptIDs), n-s.out.Accepted
+		return s.end(t, finish{reason: reason})
+	}
+	at := t.Mark(n, true)
+	if err := s.client.release(t); err != nil {
+		return err
+	}
+	c := &continuation{Answer: s.Answer, t: t, pool: s.Target, warm: s.scorer}
+	err := c.run(ctx, at)
+	if err == nil || s.client.begun {
+		return err
+	}
+	return s.leave(ctx, s.out.Verdict.Reason, err)
+}
+
+// fall leaves the whole answer to the target for a fault: what is tested is no longer what is given. said is what
+// the record does not know of the check yet; nil is nothing.
+func (s *sampled) fall(ctx context.Context, said *receipt.Checked, cause error) error {
+	if said != nil {
+		s.checked(*said, s.began.Add(said.At))
+	}
+	return s.leave(ctx, accept.ReasonNoVerdict, cause)
+}
+
+// leave leaves the whole answer to the target, of which the client has nothing yet. It is approximate then.
+func (s *sampled) leave(ctx context.Context, why string, cause error) error {
+	s.record.Approximated()
+	if ctx.Err() != nil {
+		return s.interrupted(ctx, cause)
+	}
+	s.ruled(accept.Verdict{Reason: why, Tokens: len(s.draft.IDs)})
+	s.wasted(s.out.Drafted)
+	s.from("")
+	return errNoDraft
+}

@@ -1,0 +1,71 @@
+package strategy
+
+import (
+	"context"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+)
+
+// speculateWhole drafts an answer that may call tools: it is asked for in one piece, since
+// half a call is none, and is the client's if it holds in all its parts.
+func (a *Answer) speculateWhole(ctx context.Context) error {
+	d, whole, started := a.newDraft(), &openai.DraftAnswer{}, a.World.Now()
+	o := a.draftOrder(&engine.DraftWhole{Terms: a.Terms(a.Draft), Request: a.Body, Into: whole})
+	o.Demand.Whole = true
+	o.FirstByte = a.Config.Timeouts.Whole(o.FirstByte, a.Body)
+	if _, err := a.Ask(ctx, o); err != nil {
+		return a.undrafted(ctx, err)
+	}
+	d.TakeWhole(whole)
+	v := d.Verdict()
+	if v.Reason == accept.ReasonDoubtful {
+		var check *accept.Check
+		if said, err := a.askAbout(ctx, d); err == nil {
+			check = &said.Check
+		}
+		d.Heard(check)
+		v = d.Verdict()
+	}
+	a.record.Marked(d.Track())
+	a.record.Drafted(started)
+	a.out.Drafted = d.Tokens()
+	a.ruled(v)
+	a.noteTally()
+	if a.auditor != nil {
+		a.auditor.Whole(whole)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return a.interrupted(ctx, nil)
+	case !v.Accept:
+		a.wasted(d.Tokens())
+		return errNoDraft
+	}
+	return a.giveWhole(whole)
+}
+
+// giveWhole sends a draft that came in one piece, in the client's shape.
+func (a *Answer) giveWhole(d *openai.DraftAnswer) error {
+	a.from(plan.Draft)
+	a.out.Prompt, a.out.Accepted = d.Usage.Prompt, d.Usage.Completion
+	a.noteTally()
+	a.finished(d.Finish)
+	c, whole, extra := a.client, d.Whole(a.Body.Kind), a.record.Extra()
+	body := c.framer.Whole(nil, whole, extra)
+	c.observer.Body(body)
+	c.observer.End(openai.Ending{Usage: d.Usage})
+	if a.Body.Stream {
+		body = c.framer.WholeStream(body[:0], whole, extra, a.Body.IncludeUsage)
+		if err := c.begin(0); err != nil {
+			return err
+		}
+		return c.sink.Write(body)
+	}
+	if err := c.begin(len(body)); err != nil {
+		return err
+	}
+	return c.sink.Write(body)
+}
