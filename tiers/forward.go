@@ -2,14 +2,17 @@ package tiers
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // Forward is a request that passes through to a route's target pool.
@@ -26,121 +29,88 @@ type Forward struct {
 	Spans    bool // as Ask.Spans
 }
 
-// readUnit is how much of a passed-through body is read at once.
-const readUnit = 32 << 10
-
 // Forward passes a request through to the target pool of the route that its
 // body names, and the answer back byte for byte. In the request the model's name is put right, and
 // the tenant's salt set where an engine computes on the prompt: an engine that does not know the
 // field passes over it. Before the first byte it retries as Answer does. The receipt has the tokens
 // that the answer tells of, within what can be.
 func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*receipt.Receipt, error) {
-	rc := &receipt.Receipt{Began: c.now(), Plan: plan.Plan{Tier: plan.Target, Reason: "passthrough"}}
+	w := c.tools.World
+	rc := &receipt.Receipt{Began: w.Now(), Plan: plan.Plan{Tier: plan.Target, Reason: "passthrough"}}
 	rt, err := c.Route(f.Envelope.Name)
 	if err != nil {
 		return rc, err
 	}
 	rc.Route = rt.Model
+	record := receipt.NewRecorder(rc, w.Now)
 	cfg := rt.Config()
-	ctx, cancel := context.WithTimeout(ctx, cfg.Timeouts.Deadline(f.Need.Prompt, f.Need.Answer))
+	ctx, cancel := w.WithTimeout(ctx, cfg.Timeouts.Deadline(f.Need.Prompt, f.Need.Answer))
 	defer cancel()
 
+	passed := &engine.Passed{}
+	o := f.order(rt, cfg, passed)
+	o.Events = record
+	record.Enter(plan.Target)
+	x, err := c.tools.Dispatch.Open(ctx, o)
+	if err != nil {
+		record.Leave()
+		return rc, err
+	}
+	defer x.Drop()
+	record.From(plan.Target)
+	record.Begun()
+	record.Leave()
+	err = pass(x, passed, Head{Receipt: rc, ContentType: passed.Type, Length: passed.Length}, sink)
+	record.Counted(receipt.Tally{Prompt: passed.Used.Prompt, Target: passed.Used.Completion})
+	c.metrics.passed(rc)
+	return rc, err
+}
+
+// order is the request's call.
+func (f *Forward) order(rt *Route, cfg plan.Config, into *engine.Passed) dispatch.Order {
 	var more []openai.Edit
 	if f.Salt != "" && f.Need.Computes {
 		more = append(more, openai.Edit{Name: "cache_salt", Value: openai.Quote(f.Salt)})
 	}
 	body := f.Envelope.Apply(make([]byte, 0, f.Bytes+128), rt.Target.Model(), more...)
-	x, err := c.dispatch(ctx, f.call(rt, body, cfg), cfg, rc)
-	if err != nil {
-		return rc, err
+	o := dispatch.Order{
+		Call: &engine.Pass{Path: f.Path, Body: body, Into: into}, Pool: rt.Target, Tier: plan.Target, Role: dispatch.RoleTarget,
+		Ticket:     dispatch.Ticket{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class, Tokens: f.Need.Prompt},
+		Demand:     pool.Demand{PromptBytes: f.Bytes, Whole: true},
+		Silence:    cfg.Timeouts.Chunk, // no first-byte deadline: an answer that is not streamed comes all at once
+		Retry:      dispatch.Retry{Attempts: cfg.RetryAttempts, Budget: cfg.RetryBudget},
+		Answerless: f.Need.MaxAnswer == 0, MaxPrompt: f.Need.MaxPrompt,
+		Identity: dispatch.Identity{ID: f.ID, Header: f.Header, Spans: f.Spans},
 	}
-	defer x.drop()
-	rc.Tier = plan.Target
-	rc.First = c.now().Sub(rc.Began)
-	rc.Target = rc.First
-	meter := openai.NewMeter(x.kind == typeStream)
-	err = x.pass(sink, meter)
-	c.metrics.passed(rc)
-	return rc, err
-}
-
-// call is the request's call.
-func (f *Forward) call(rt *Route, body []byte, cfg plan.Config) call {
-	k := call{
-		pool: rt.Target, tier: plan.Target, path: f.Path, body: body, id: f.ID, header: f.Header, spans: f.Spans,
-		raw: true, answerless: f.Need.MaxAnswer == 0, prompts: f.Need.MaxPrompt,
-		turn:   Turn{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class, Tokens: f.Need.Prompt},
-		demand: pool.Demand{PromptBytes: f.Bytes, Whole: true},
-		chunk:  cfg.Timeouts.Chunk, // no first-byte deadline: an answer that is not streamed comes all at once
+	if o.Answerless {
+		return o
 	}
-	if k.answerless {
-		return k
-	}
-	k.demand.OutputTokens, k.demand.MostOutput = plan.TypicalOutput, max(f.Need.MaxAnswer, 0)
+	o.Demand.OutputTokens, o.Demand.MostOutput = plan.TypicalOutput, max(f.Need.MaxAnswer, 0)
 	if f.Need.Answer >= 0 {
-		k.demand.OutputTokens = min(f.Need.Answer, plan.TypicalOutput)
+		o.Demand.OutputTokens = min(f.Need.Answer, plan.TypicalOutput)
 	}
-	k.turn.Tokens += k.demand.OutputTokens
-	return k
+	o.Ticket.Tokens += o.Demand.OutputTokens
+	return o
 }
 
-// measure enters what an answer has told of its tokens so far into the receipt. Where it broke off
-// before it told them, each event of it counts as a token.
-func (x *exchange) measure(m *openai.Meter) {
-	u, told := m.Usage()
-	came := int64(inOnePiece)
-	if x.kind == typeStream {
-		came = m.Bytes()
-	}
-	if u = x.clamp(u, came); !told || !x.ended {
-		u.Completion = max(u.Completion, min(m.Pieces(), x.maxAnswer()))
-	}
-	x.receipt.PromptTokens, x.receipt.TargetTokens = u.Prompt, u.Completion
-}
-
-// pass copies a raw answer, one write for each read.
-func (x *exchange) pass(sink Sink, meter *openai.Meter) (err error) {
+// pass copies an answer, one write for each read.
+func pass(x *dispatch.Exchange, passed *engine.Passed, h Head, sink Sink) error {
 	var failed *engine.Failure
-	defer func() {
-		x.measure(meter)
-		x.close(failed, x.receipt.TargetTokens)
-	}()
-	err = sink.Begin(Head{Receipt: x.receipt, ContentType: x.kind, Length: x.resp.ContentLength})
-	buf := x.whole
-	for err == nil {
-		if len(buf) > 0 {
-			meter.Take(buf)
-			if err = sink.Write(buf); err != nil {
-				break
-			}
+	defer func() { x.Close(failed, passed.Used.Completion) }()
+	if err := sink.Begin(h); err != nil {
+		return err
+	}
+	for {
+		c, err := x.Next(engine.WantTokens)
+		if errors.Is(err, io.EOF) {
+			return nil
 		}
-		if x.ended {
-			break
+		if f, broke := errors.AsType[*engine.Failure](err); broke {
+			failed = f
+			return &strategy.BrokenError{Cause: f}
 		}
-		x.watch()
-		n, rerr := x.resp.Body.Read(x.whole[:cap(x.whole)])
-		x.timer.Stop()
-		buf = x.whole[:n]
-		x.ended = rerr == io.EOF
-		if rerr != nil && !x.ended {
-			failed = x.failure(rerr)
-			return &BrokenError{failed}
+		if err := sink.Write(c.Raw); err != nil {
+			return err
 		}
 	}
-	return err
-}
-
-// readFirst reads the first bytes of a raw answer.
-func (x *exchange) readFirst() error {
-	size := int64(readUnit)
-	if length := x.resp.ContentLength; length >= 0 {
-		size = min(size, length+1) // one more, so that the read that fills it also finds the end
-	}
-	buf := make([]byte, size)
-	n, err := x.resp.Body.Read(buf)
-	x.whole, x.ended = buf[:n], err == io.EOF
-	if x.ended {
-		err = nil
-	}
-	return err
 }

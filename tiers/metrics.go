@@ -121,7 +121,8 @@ func (m *metrics) check(route string, c receipt.Checked) {
 	m.checkTook.WithLabelValues(route).Observe(c.Took.Seconds())
 }
 
-func (m *metrics) failed(f *engine.Failure) {
+// Failed implements [dispatch.Metrics].
+func (m *metrics) Failed(f *engine.Failure) {
 	m.failures.WithLabelValues(f.Pool, string(f.Kind)).Inc()
 }
 
@@ -132,11 +133,23 @@ func (m *metrics) priced(route string, alone, spent float64) {
 	m.saved.WithLabelValues(route).Add(alone - spent)
 }
 
-// audited books what an audit cost: tokens, and US dollars where prices are known.
-func (m *metrics) audited(route string, tokens int, usd float64) {
+// RetryBudgetSpent implements [dispatch.Metrics].
+func (m *metrics) RetryBudgetSpent() { m.budgetSpent.Inc() }
+
+// Cost implements [dispatch.Metrics].
+func (m *metrics) Cost(tier plan.Tier, usd float64) { m.cost.WithLabelValues(string(tier)).Add(usd) }
+
+// Audited implements [audit.Metrics].
+func (m *metrics) Audited(route string, tokens int, usd float64) {
 	m.auditTokens.WithLabelValues(route).Add(float64(tokens))
 	m.auditUSD.WithLabelValues(route).Add(usd)
 }
+
+// Dropped implements [audit.Metrics].
+func (m *metrics) Dropped(route, why string) { m.dropped.WithLabelValues(route, why).Inc() }
+
+// Panicked implements [audit.Metrics].
+func (m *metrics) Panicked() { m.auditPanics.Inc() }
 
 // settled books a finished request.
 func (m *metrics) settled(rc *receipt.Receipt, mode plan.Mode) {

@@ -2,10 +2,6 @@ package tiers
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"io"
-	"net/http"
 	"sync"
 	"time"
 
@@ -23,15 +19,17 @@ const (
 // continuation by ids must name how many tokens it may still make, and only the
 // model's card tells how many there is room for.
 type windows struct {
+	read func(ctx context.Context, url, model string) (int, error) // nil knows none
+
 	mu sync.RWMutex
 	by map[string]int // pool → max_model_len
 }
 
-// of returns a pool's context length, 0 while it is unknown.
-func (w *windows) of(p *pool.Pool) int {
+// of returns the context length of a pool by its name, 0 while it is unknown.
+func (w *windows) of(name string) int {
 	w.mu.RLock()
 	defer w.mu.RUnlock()
-	return w.by[p.Name()]
+	return w.by[name]
 }
 
 func (w *windows) set(name string, tokens int) {
@@ -46,34 +44,32 @@ func (w *windows) set(name string, tokens int) {
 // Run keeps the context lengths of the target pools known, and lets drafts be audited, until ctx
 // ends.
 func (c *Cascade) Run(ctx context.Context) error {
-	c.audits.begin(ctx)
-	defer c.audits.rest()
-	timer := time.NewTimer(0)
-	defer timer.Stop()
+	c.audits.Begin(ctx)
+	defer c.audits.Rest()
 	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-		}
-		next := windowsEvery
+		wait := windowsEvery
 		for _, rt := range c.routes {
-			if err := c.readWindow(ctx, rt.Target); err != nil && c.windows.of(rt.Target) == 0 {
-				next = windowsRetry
+			if err := c.readWindow(ctx, rt.Target); err != nil && c.windows.of(rt.Target.Name()) == 0 {
+				wait = windowsRetry
 			}
 		}
-		timer.Reset(next)
+		if c.tools.World.Sleep(ctx, wait) != nil {
+			return nil
+		}
 	}
 }
 
-// readWindow reads the model card from the first backend that has one.
+// readWindow asks the first backend that tells.
 func (c *Cascade) readWindow(ctx context.Context, p *pool.Pool) error {
+	if c.windows.read == nil {
+		return nil
+	}
 	var last error
 	for _, b := range p.Snapshot() {
 		if b.Down {
 			continue
 		}
-		tokens, err := c.readCard(ctx, b.URL, p.Model())
+		tokens, err := c.windows.read(ctx, b.URL, p.Model())
 		if err == nil {
 			c.windows.set(p.Name(), tokens)
 			return nil
@@ -81,33 +77,4 @@ func (c *Cascade) readWindow(ctx context.Context, p *pool.Pool) error {
 		last = err
 	}
 	return last
-}
-
-func (c *Cascade) readCard(ctx context.Context, url, model string) (int, error) {
-	ctx, cancel := context.WithTimeout(ctx, windowsWait)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/models", nil)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := c.transport.RoundTrip(req)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	var cards struct {
-		Data []struct {
-			ID          string `json:"id"`
-			MaxModelLen int    `json:"max_model_len"`
-		} `json:"data"`
-	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, mostCard)).Decode(&cards); err != nil {
-		return 0, fmt.Errorf("model card of %s: %w", url, err)
-	}
-	for _, card := range cards.Data {
-		if card.ID == model && card.MaxModelLen > 0 {
-			return card.MaxModelLen, nil
-		}
-	}
-	return 0, fmt.Errorf("model card of %s: no context length of %s", url, model)
 }

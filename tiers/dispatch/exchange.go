@@ -286,7 +286,7 @@ func (x *Exchange) Settle(f *engine.Failure, tokens int) {
 		t.First = max(x.first.Sub(x.begun), 1)
 		t.Status = http.StatusOK
 	} else if f != nil {
-		t.Status = f.Status
+		t.Status = f.Responded
 	}
 	t.Took, t.Tokens = max(x.dispatcher.World.Now().Sub(x.begun), 1), tokens
 	switch {

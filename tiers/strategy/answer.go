@@ -63,6 +63,14 @@ type Outcome struct {
 // Judged reports whether a draft was.
 func (o *Outcome) Judged() bool { return o.Verdict.Reason != "" }
 
+// ServedByWarmup reports whether a draft that only a warm-up's threshold stands by is the answer of a request that
+// was judged so.
+func (o *Outcome) ServedByWarmup(t *plan.Trial) bool {
+	kept := o.Verdict.Accept || o.Tier == plan.Draft && o.Finish != ""
+	byScore := o.Verdict.Lot == "" || o.Verdict.Lot == accept.LotWarmup
+	return o.Judged() && t != nil && t.Warmup && byScore && kept && o.Tier == plan.Draft && o.Finish != ""
+}
+
 // Options are what an answer is made from.
 type Options struct {
 	Request  *inflight.Request

@@ -12,7 +12,7 @@ import (
 // askAbout asks the target what it thinks of a draft as far as it is. An error is that it could not say.
 func (a *Answer) askAbout(ctx context.Context, d *draft.Draft) (verify.Result, error) {
 	began := a.World.Now()
-	said, err := verify.Of(a.Caller).Ask(ctx, about(d))
+	said, err := verify.Of(a.Caller).Ask(ctx, verify.About(d))
 	a.out.Scored += said.Computed
 	a.noteTally()
 	a.checked(said.Checked(err, a.World.Now().Sub(began)), began)
@@ -23,17 +23,4 @@ func (a *Answer) askAbout(ctx context.Context, d *draft.Draft) (verify.Result, e
 func (a *Answer) checked(c receipt.Checked, asked time.Time) {
 	a.record.Checked(c, asked)
 	a.Checked(a.Route, c)
-}
-
-// about is what the target is told of a draft.
-func about(d *draft.Draft) verify.Draft {
-	t := d.Transcript()
-	v := verify.Draft{
-		PromptIDs: t.PromptIDs(), IDs: t.IDs(), Tokens: d.Tokens(), Text: t.Text(),
-		Ended: d.EndsItself(), AtLimit: d.Finish() == "length", Resumes: d.Resumes(),
-	}
-	if withStop := t.TextWithStop(); len(withStop) > len(v.Text) {
-		v.StopWord = withStop[len(v.Text):]
-	}
-	return v
 }

@@ -208,7 +208,6 @@ func (s *speculation) part(ctx context.Context, f *engine.Failure, err error) {
 		s.release()
 		x := s.x
 		s.x = nil
-		x.Settle(nil, s.d.Tokens())
 		s.watcher.TakeOver(x)
 		return
 	}

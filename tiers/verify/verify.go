@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
@@ -68,6 +69,19 @@ type Draft struct {
 	Ended          bool   // by itself: by no stop string, and by no id that the client named
 	AtLimit        bool   // the client's limit ended it
 	Resumes        bool   // the target can carry on from a part of it
+}
+
+// About is what a target is told of a draft as far as it is.
+func About(d *draft.Draft) Draft {
+	t := d.Transcript()
+	out := Draft{
+		PromptIDs: t.PromptIDs(), IDs: t.IDs(), Tokens: d.Tokens(), Text: t.Text(),
+		Ended: d.EndsItself(), AtLimit: d.Finish() == "length", Resumes: d.Resumes(),
+	}
+	if withStop := t.TextWithStop(); len(withStop) > len(out.Text) {
+		out.StopWord = withStop[len(out.Text):]
+	}
+	return out
 }
 
 // Result is the target's word on a draft. With an error it holds what is known all the same: Scorer, Backend, Tokens and

@@ -1,0 +1,105 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/scoring"
+	"github.com/foregate/foregate/tiers/verify"
+)
+
+// asker asks the target by the label's rule.
+func (d *Draft) asker() verify.Asker {
+	mode := plan.ModeLenient
+	if d.Config.Risk.Label == plan.LabelPrefix {
+		mode = plan.ModeVerify
+	}
+	return verify.Asker{Caller: d.caller, Scorer: d.Plan.Auditor, Rule: verify.RuleOf(mode, &d.Config, d.Body.Temperature)}
+}
+
+// ask has the target label the draft. Where there is no place it waits, and nothing is booked;
+// what was booked and comes to nothing three times is lost.
+func (b *booking) ask(ctx context.Context) (good, heard bool) {
+	waiting, cancel := b.World.WithTimeout(ctx, auditWait)
+	defer cancel()
+	for tries := 0; tries < auditTries; {
+		good, err := b.label(ctx)
+		switch {
+		case err == nil:
+			return good, true
+		case errors.Is(err, errUnbooked), ctx.Err() != nil:
+			return false, false
+		case len(b.booked) > 0:
+			tries++
+		case !noPlace(err):
+			b.why = verify.WhyUnheard(err) // what cannot be asked about at all, such as a text that is too long
+			b.leaveBad(ctx)
+			return false, false
+		}
+		if b.why = "target_full"; len(b.booked) == 0 && waiting.Err() != nil || b.World.Sleep(ctx, auditPause) != nil {
+			return false, false
+		}
+	}
+	return false, false
+}
+
+// noPlace reports whether an audit failed because the target has no place for it now.
+func noPlace(err error) bool {
+	if refused, ok := errors.AsType[*scoring.RefusedError](err); ok {
+		return refused.Reason != scoring.ReasonTooLong
+	}
+	if f, ok := errors.AsType[*engine.Failure](err); ok { // of a question before, which may be asked elsewhere,
+		return f.Status < 400 || f.Status >= 500 || f.Status == http.StatusTooManyRequests // but for one that nobody answers
+	}
+	return errors.Is(err, pool.ErrFull) || errors.Is(err, pool.ErrNoBackend)
+}
+
+// label asks the target in the way that the setting says.
+func (b *booking) label(ctx context.Context) (good bool, err error) {
+	if b.Config.Risk.Label == plan.LabelRegenerate {
+		return b.regenerated(ctx)
+	}
+	r, err := b.heard(ctx)
+	if err != nil || r.Pass || b.Config.Risk.Label != plan.LabelPrefix {
+		return err == nil && r.Pass, err
+	}
+	return float64(r.Kept) >= b.Config.Risk.Prefix*float64(max(len(b.Transcript().IDs()), 1)), nil
+}
+
+// heard asks the target about the draft. Whether there is a place for an audit must not depend on how long the draft became.
+func (b *booking) heard(ctx context.Context) (verify.Result, error) {
+	asker := b.asker()
+	asker.Before, asker.Place = b.book, b.Body.PromptTokens+plan.TypicalOutput
+	draft := verify.About(b.Audit.Draft)
+	draft.Resumes = false // nobody carries on with it
+	r, err := asker.Ask(ctx, draft)
+	b.cost.Scored += r.Computed
+	return r, err
+}
+
+// regenerated has the target write an answer of its own. A draft that says the same is good; of
+// another one the target is asked whether it is right.
+func (b *booking) regenerated(ctx context.Context) (good bool, err error) {
+	var own openai.DraftAnswer
+	o := b.caller.Order(b.Target, &engine.Answer{Terms: b.Terms(b.Target), Request: b.Body, Into: &own})
+	o.Ticket.NoWait, o.Ticket.Class, o.Demand.Whole, o.Before = true, 0, true, b.book
+	o.FirstByte = b.whole(b.Config.Timeouts.TargetFirstByte)
+	if _, err := b.caller.Ask(ctx, o); err != nil {
+		return false, err
+	}
+	b.cost.Target += own.Usage.Completion
+	if accept.SaysTheSame(b.Transcript().Text(), own.Text) {
+		return true, nil
+	}
+	if b.Plan.Auditor != plan.ScorerJudge {
+		return false, nil
+	}
+	r, err := b.heard(ctx)
+	return err == nil && r.Pass, err
+}
