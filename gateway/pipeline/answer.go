@@ -25,12 +25,18 @@ type request struct {
 // Answer answers a request the cheapest way: with a kept answer, with that of an identical request, or by the cascade.
 // ctx ends when the client leaves. After an error the client has nothing, or a part: then it has begun.
 func (p *Pipeline) Answer(ctx context.Context, in *Request, to Client, record *Record) error {
+	q := p.newRequest(in, to, record)
+	return q.answer(lookup.WithPatience(ctx, &q.patience))
+}
+
+// newRequest reads the settings that a request goes by, and finds out what the cache may do for it.
+func (p *Pipeline) newRequest(in *Request, to Client, record *Record) *request {
 	q := &request{Request: in, p: p, client: to, record: record, rag: ragOf(in.Caller.RAGHash, in.Body.Request)}
 	q.cfg, q.judging = p.o.CacheConfig(in.Route.Model), in.Route.Config()
 	q.judging.Mode = q.judging.Mode.Stricter(in.Stricter)
 	record.Config = &q.judging
 	q.promise = q.promised()
-	return q.answer(lookup.WithPatience(ctx, &q.patience))
+	return q
 }
 
 func (q *request) answer(ctx context.Context) error {
@@ -131,11 +137,11 @@ func (q *request) alone(ctx context.Context, result cache.Result) error {
 		return err
 	}
 	g := q.newGeneration()
-	receipt, err := q.ask(ctx, ctx, call{to: to, tap: g.recording, vouched: g.vouching()})
+	rc, err := q.ask(ctx, ctx, call{to: to, tap: g.recording, vouched: g.vouching()})
 	if err != nil {
 		return err
 	}
-	if e, whole := g.recording.entry(receipt, g.p.o.World.Now()); e != nil {
+	if e, whole := g.recording.entry(rc, g.p.o.World.Now()); e != nil {
 		g.settle(e, whole, func(_ *cache.Entry, keep func(then func())) {
 			if keep != nil {
 				keep(nil)

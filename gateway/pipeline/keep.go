@@ -9,6 +9,7 @@ import (
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // generation is one answer that is made for a request and may serve others.
@@ -41,7 +42,7 @@ func (g *generation) settle(e *cache.Entry, w *openai.Whole, complete func(e *ca
 
 // mayKeep says whether a whole answer may serve others later.
 func (g *generation) mayKeep(e *cache.Entry, w *openai.Whole) bool {
-	if !g.promise.keeps || len(e.Answer) > g.cfg.MaxEntry || !g.promise.fits(e) || tiers.Pressed(e.Acceptance) {
+	if !g.promise.keeps || len(e.Answer) > g.cfg.MaxEntry || !g.promise.fits(e) || receipt.Pressed(e.Acceptance) {
 		return false
 	}
 	for i := range w.Choices {
@@ -122,7 +123,7 @@ func (r *recording) End(e openai.Ending) { r.made.End(e) }
 
 // entry is the answer that was taken down, once the cascade has said that it is whole, as it is kept and as it is
 // read. Both are nil where it is not understood, or too large.
-func (r *recording) entry(rc *tiers.Receipt, now time.Time) (*cache.Entry, *openai.Whole) {
+func (r *recording) entry(rc *receipt.Receipt, now time.Time) (*cache.Entry, *openai.Whole) {
 	whole, err := r.made.Whole()
 	if err != nil || rc == nil {
 		return nil, nil

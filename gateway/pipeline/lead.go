@@ -21,14 +21,14 @@ func (q *request) lead(ctx context.Context, l Leader, to tiers.Sink) (err error)
 	}()
 	l.Begin(cancel)
 	g := q.newGeneration()
-	receipt, err := q.ask(ctx, making, call{
+	rc, err := q.ask(ctx, making, call{
 		to: to, tap: &telling{recording: g.recording, leader: l, max: q.maxAnswer()}, said: l.Said(), vouched: g.vouching(),
 	})
 	if err != nil {
 		l.Fail(err, q.p.o.Hopeless(err))
 		return err
 	}
-	e, whole := g.recording.entry(receipt, q.p.o.World.Now())
+	e, whole := g.recording.entry(rc, q.p.o.World.Now())
 	if e == nil {
 		l.Fail(ErrNotShareable, true)
 		return nil

@@ -9,7 +9,10 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // typicalAnswer is the expected length in tokens of an answer whose length the client does not limit. What was really
@@ -61,7 +64,7 @@ type call struct {
 }
 
 // ask has the cascade answer, within the tenant's limits. ctx is the client's; the answer is made until making ends.
-func (q *request) ask(ctx, making context.Context, c call) (receipt *tiers.Receipt, err error) {
+func (q *request) ask(ctx, making context.Context, c call) (rc *receipt.Receipt, err error) {
 	need := estimateOf(q.Body.Request)
 	grant, err := q.p.enter(ctx, q.Arrival, need, q.record)
 	if err != nil {
@@ -72,15 +75,15 @@ func (q *request) ask(ctx, making context.Context, c call) (receipt *tiers.Recei
 			grant.Withdraw()
 			return
 		}
-		grant.Settle(need.used(receipt))
+		grant.Settle(need.used(rc))
 	}()
-	receipt, err = q.p.o.Cascade.Answer(making, tiers.Ask{
+	rc, err = q.p.o.Cascade.Answer(making, tiers.Ask{
 		Request: q.Body.Request, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
 		Salt: q.p.salt(q.Route.Model, q.Caller.Tenant), Header: q.Header, Spans: q.Spans, Tap: c.tap, Config: &q.judging, Plan: q.promise.planned(),
 		Said: c.said, Vouched: c.vouched, Keep: q.KeepBody, Spared: q.Caller.Spared, Apart: q.Caller.Apart,
 	}, c.to)
-	q.record.Receipt = receipt
-	return receipt, err
+	q.record.Receipt = rc
+	return rc, err
 }
 
 // salt is what engines are told to keep a tenant's prefixes apart by, "" where they need not.
@@ -114,7 +117,7 @@ func estimateOfPassed(n openai.Need) estimate {
 // used is what a request that is over has used: nothing where no engine worked for it, and less than 0,
 // for which the estimate stands, where nobody can say. So it stands for a client that hangs up before the first
 // byte came: an engine may have made the whole answer, and who got its tokens back could ask without end.
-func (e estimate) used(rc *tiers.Receipt) int {
+func (e estimate) used(rc *receipt.Receipt) int {
 	if rc == nil || rc.Tier == "" && !worked(rc) {
 		return 0
 	}
@@ -130,11 +133,11 @@ func (e estimate) used(rc *tiers.Receipt) int {
 
 // worked says whether an engine worked for a request: a try got through, or was ended by the client or by the
 // request's deadline. Putting text into tokens is no such work.
-func worked(rc *tiers.Receipt) bool {
-	return slices.ContainsFunc(rc.Tries, func(t tiers.Try) bool {
-		if t.Role == tiers.RoleTokenize {
+func worked(rc *receipt.Receipt) bool {
+	return slices.ContainsFunc(rc.Tries, func(t dispatch.Try) bool {
+		if t.Role == dispatch.RoleTokenize {
 			return false
 		}
-		return t.Failed == "" || t.Failed == tiers.Gone || t.Failed == tiers.Expired
+		return t.Failed == "" || t.Failed == engine.Gone || t.Failed == engine.Expired
 	})
 }

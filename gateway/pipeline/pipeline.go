@@ -18,6 +18,7 @@ import (
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -31,8 +32,8 @@ var (
 // Cascade makes answers; [tiers.Cascade] is one.
 type Cascade interface {
 	Plan(rt *tiers.Route, cfg plan.Config, r *openai.Request, demanded plan.Tier) plan.Plan
-	Answer(ctx context.Context, a tiers.Ask, to tiers.Sink) (*tiers.Receipt, error)
-	Forward(ctx context.Context, f tiers.Forward, to tiers.Sink) (*tiers.Receipt, error)
+	Answer(ctx context.Context, a tiers.Ask, to tiers.Sink) (*receipt.Receipt, error)
+	Forward(ctx context.Context, f tiers.Forward, to tiers.Sink) (*receipt.Receipt, error)
 }
 
 // Store has the answers that are kept; [cache.Store] is one.
@@ -159,13 +160,13 @@ func (p *Pipeline) Scan(kind openai.Kind, tenant string, body []byte, bounds ope
 // Record is what became of a request, as far as it came: for its headers, the log, metrics and traces. The pipeline writes
 // it and decides nothing by it. Where Answer has not returned, other goroutines may write to it.
 type Record struct {
-	Config   *plan.Config    // by which a draft is judged; nil where none was asked for
-	Cache    cache.Result    // what came of the cache, "" where it was not asked
-	Entry    *cache.Entry    // the answer, where it was not made for this request
-	Receipt  *tiers.Receipt  // of the answer that was made; nil where the cascade had no part in it
-	Looked   time.Time       // when a kept answer was looked for among all replicas' last
-	Lookup   time.Duration   // that took so long
-	Limits   time.Duration   // spent on the tenant's limits
-	Standing limits.Standing // of the tenant, after it asked
-	Demoted  bool            // from priority high: its tenant's share was used up
+	Config   *plan.Config     // by which a draft is judged; nil where none was asked for
+	Cache    cache.Result     // what came of the cache, "" where it was not asked
+	Entry    *cache.Entry     // the answer, where it was not made for this request
+	Receipt  *receipt.Receipt // of the answer that was made; nil where the cascade had no part in it
+	Looked   time.Time        // when a kept answer was looked for among all replicas' last
+	Lookup   time.Duration    // that took so long
+	Limits   time.Duration    // spent on the tenant's limits
+	Standing limits.Standing  // of the tenant, after it asked
+	Demoted  bool             // from priority high: its tenant's share was used up
 }

@@ -5,9 +5,9 @@ import (
 	"encoding/hex"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // promise is the key under which others may get an answer, and what an answer under it must be.
@@ -79,4 +79,4 @@ func ragOf(told string, r *openai.Request) string {
 }
 
 // unproven reports whether an answer has words of a draft that only the threshold of a warm-up stands by.
-func unproven(e *cache.Entry) bool { return e.Accepted > 0 && tiers.OfWarmup(e.Acceptance) }
+func unproven(e *cache.Entry) bool { return e.Accepted > 0 && receipt.OfWarmup(e.Acceptance) }
