@@ -106,7 +106,7 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 			return &modelError{body.Model}
 		}
 		l.route = body.Model
-		return g.pipeline.Answer(r.Context(), &pipeline.Request{
+		return g.pipeline.Answer(r.Context(), pipeline.Request{
 			Arrival: &l.Arrival, Body: body, Route: route, Tier: tier, Stricter: stricter, Control: readCacheControl(r.Header), KeepBody: in.held.Keep,
 		}, g.open(l, w, r, body.Stream), &l.Record)
 	}
@@ -129,7 +129,7 @@ func (g *Gateway) forward(path string) handler {
 			return &modelError{env.Name}
 		}
 		l.route = env.Name
-		return g.pipeline.Forward(r.Context(), &pipeline.Passed{
+		return g.pipeline.Forward(r.Context(), pipeline.Passed{
 			Arrival: &l.Arrival, Path: path, Envelope: env, Bytes: len(in.body),
 		}, g.open(l, w, r, false), &l.Record)
 	}
@@ -168,15 +168,15 @@ func demandedMode(h http.Header) (plan.Demand, error) {
 // upstreamHeader is all that goes upstream of the client's headers: a well-formed trace. The ids of
 // calls are the gateway's own.
 func upstreamHeader(l *exchangeLog, r *http.Request) http.Header {
-	h := http.Header{}
 	if l.trace != nil {
+		h := http.Header{}
 		l.trace.tell(h)
 		return h
 	}
 	if t := r.Header.Get("Traceparent"); traceparent(t) {
-		h["Traceparent"] = []string{t}
+		return http.Header{"Traceparent": {t}}
 	}
-	return h
+	return nil
 }
 
 // traceparent reports whether t has the form of the W3C's trace context,

@@ -10,7 +10,7 @@ import (
 
 // request is one on its way: to a kept answer, to an identical request that is under way, or to the cascade.
 type request struct {
-	*Request
+	Request
 	p      *Pipeline
 	client Client
 	record *Record
@@ -24,13 +24,12 @@ type request struct {
 
 // Answer answers a request the cheapest way: with a kept answer, with that of an identical request, or by the cascade.
 // ctx ends when the client leaves. After an error the client has nothing, or a part: then it has begun.
-func (p *Pipeline) Answer(ctx context.Context, in *Request, to Client, record *Record) error {
-	q := p.newRequest(in, to, record)
-	return q.answer(lookup.WithPatience(ctx, &q.patience))
+func (p *Pipeline) Answer(ctx context.Context, in Request, to Client, record *Record) error {
+	return p.newRequest(in, to, record).answer(ctx)
 }
 
 // newRequest reads the settings that a request goes by, and finds out what the cache may do for it.
-func (p *Pipeline) newRequest(in *Request, to Client, record *Record) *request {
+func (p *Pipeline) newRequest(in Request, to Client, record *Record) *request {
 	q := &request{Request: in, p: p, client: to, record: record, rag: ragOf(in.Caller.RAGHash, in.Body.Request)}
 	q.cfg, q.judging = p.o.CacheConfig(in.Route.Model), in.Route.Config()
 	q.judging.Mode = q.judging.Mode.Stricter(in.Stricter)
@@ -52,6 +51,7 @@ func (q *request) answer(ctx context.Context) error {
 			return err
 		}
 	}
+	ctx = lookup.WithPatience(ctx, &q.patience)
 	if q.coalesces() {
 		if s := q.p.o.Generations.Join(q.generation()); s != nil {
 			defer s.Depart()

@@ -16,7 +16,7 @@ type Passed struct {
 }
 
 // Forward passes a request through to the target pool of the route that its body names, within its tenant's limits.
-func (p *Pipeline) Forward(ctx context.Context, in *Passed, to Client, record *Record) error {
+func (p *Pipeline) Forward(ctx context.Context, in Passed, to Client, record *Record) error {
 	need := in.Envelope.Need(in.Path)
 	about := estimateOfPassed(need)
 	grant, err := p.enter(ctx, in.Arrival, about, record)

@@ -128,7 +128,7 @@ func (k *keyer) key(values []string, order []int) cache.Key {
 	route := &tiers.Route{Model: req.Model, Draft: k.draft, Target: k.draft, Config: func() plan.Config {
 		return plan.Config{Mode: plan.ModeConfidence, MaxPrompt: 1000}
 	}}
-	q := k.p.newRequest(&Request{Arrival: &Arrival{Caller: caller}, Body: Body{Request: req}, Route: route, Tier: tier, Stricter: stricter}, nil, &Record{})
+	q := k.p.newRequest(Request{Arrival: &Arrival{Caller: caller}, Body: Body{Request: req}, Route: route, Tier: tier, Stricter: stricter}, nil, &Record{})
 	if k.alone = q.wantsOwnSample(); k.alone {
 		k.judged = false
 		k.keyless++
