@@ -107,10 +107,11 @@ func (f *Flight) wake() {
 	}
 }
 
-// Next waits for what a seat is to do. patience, where it is not nil, ends a wait in which nothing has come yet.
+// Next waits for what a seat is to do. The deadline, where it is not zero, ends a wait in which nothing has come yet.
 // The error is the context's cause.
-func (s *Seat) Next(ctx context.Context, patience <-chan time.Time) (News, error) {
+func (s *Seat) Next(ctx context.Context, deadline time.Time) (News, error) {
 	f := s.flight
+	var late <-chan time.Time
 	for {
 		f.mu.Lock()
 		if n, ok := s.look(); ok {
@@ -122,12 +123,14 @@ func (s *Seat) Next(ctx context.Context, patience <-chan time.Time) (News, error
 		}
 		changed := f.changed
 		f.mu.Unlock()
-		if len(s.sent) > 0 {
-			patience = nil
+		if late == nil && len(s.sent) == 0 && !deadline.IsZero() {
+			timer := time.NewTimer(time.Until(deadline))
+			defer timer.Stop()
+			late = timer.C
 		}
 		select {
 		case <-changed:
-		case <-patience:
+		case <-late:
 			return s.alone(), nil
 		case <-ctx.Done():
 			return News{}, context.Cause(ctx)

@@ -45,7 +45,7 @@ func next(t testing.TB, s *Seat) News {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
-	n, err := s.Next(ctx, nil)
+	n, err := s.Next(ctx, time.Time{})
 	if err != nil {
 		t.Fatalf("nothing comes: %v", err)
 	}
@@ -75,7 +75,7 @@ func waits(t testing.TB, s *Seat) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
-	if n, err := s.Next(ctx, nil); !errors.Is(err, context.DeadlineExceeded) {
+	if n, err := s.Next(ctx, time.Time{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("event %d (text %q), want none", n.Event, n.Text)
 	}
 }
@@ -394,7 +394,7 @@ func TestAFollowerWhoLeavesNeverEndsTheGeneration(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			left := errors.New("the client left")
 			cancel(left)
-			if _, err := s.Next(ctx, nil); err != left {
+			if _, err := s.Next(ctx, time.Time{}); err != left {
 				t.Fatalf("error %v, want why its request ended", err)
 			}
 			s.Depart()
@@ -412,17 +412,17 @@ func TestPatienceEndsOnlyAWaitInWhichNothingHasCome(t *testing.T) {
 		leader, lead, cancelled := begin(t, fs, streamed(1))
 		impatient, told := fs.Join(streamed(1)), fs.Join(streamed(1))
 		began := time.Now()
-		n, err := impatient.Next(t.Context(), time.After(3*time.Second))
+		n, err := impatient.Next(t.Context(), began.Add(3*time.Second))
 		if err != nil || n.Event != EventAlone || time.Since(began) != 3*time.Second {
 			t.Errorf("event %d, %v after %v; want to go alone after 3 s", n.Event, err, time.Since(began))
 		}
 		lead.Append([]byte("x"))
-		patience := time.After(3 * time.Second)
-		if n, _ := told.Next(t.Context(), patience); n.Event != EventText {
+		deadline := time.Now().Add(3 * time.Second)
+		if n, _ := told.Next(t.Context(), deadline); n.Event != EventText {
 			t.Fatalf("event %d, want text", n.Event)
 		}
 		time.AfterFunc(time.Hour, func() { lead.Append([]byte("y")) })
-		if n, _ := told.Next(t.Context(), patience); n.Event != EventText {
+		if n, _ := told.Next(t.Context(), deadline); n.Event != EventText {
 			t.Errorf("event %d an hour after some text, want text", n.Event)
 		}
 		departed(impatient) // it did that already
@@ -436,18 +436,16 @@ func TestPatienceEndsOnlyAWaitInWhichNothingHasCome(t *testing.T) {
 
 func TestWhatComesAsPatienceEndsIsTaken(t *testing.T) {
 	inOneProcess(t, func(t *testing.T, fs *Flights) {
-		over := make(chan time.Time)
-		close(over)
 		for range 50 { // a select takes either
 			leader, lead, _ := begin(t, fs, streamed(1))
 			s := fs.Join(streamed(1))
 			var n News
 			var all sync.WaitGroup
-			patience := make(chan time.Time, 1)
-			all.Go(func() { n, _ = s.Next(t.Context(), patience) })
+			deadline := time.Now().Add(time.Second)
+			all.Go(func() { n, _ = s.Next(t.Context(), deadline) })
 			synctest.Wait()
 			s.flight.mu.Lock() // so that both are there when it looks
-			patience <- time.Time{}
+			time.Sleep(time.Until(deadline))
 			s.flight.arrive([]byte("x"))
 			s.flight.mu.Unlock()
 			all.Wait()

@@ -164,7 +164,7 @@ func (p *peer) serve(ctx context.Context, s *Seat, id FlightID, making func(lead
 	defer cancel()
 	defer context.AfterFunc(p.life, cancel)()
 	for {
-		n, err := s.Next(ctx, nil)
+		n, err := s.Next(ctx, time.Time{})
 		if err != nil {
 			g.err = err
 			return g

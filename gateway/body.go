@@ -43,9 +43,7 @@ func (g *Gateway) place(l *exchangeLog, r *http.Request) (leave func(), err erro
 	if r.ContentLength >= 0 && r.ContentLength <= maxUnproved {
 		return func() {}, nil
 	}
-	leave, err = g.opts.Limiter.Place(g.limitsAsk(l, r))
-	l.placed = err == nil
-	return leave, err
+	return g.pipeline.Place(&l.Arrival)
 }
 
 // bodyReader reads one request body.

@@ -16,6 +16,7 @@ import (
 	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/upload"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
@@ -124,10 +125,12 @@ func problemOf(err error) *problem {
 		return noBackend()
 	case errors.As(err, &failure):
 		return failureProblem(failure)
-	case errors.Is(err, cache.ErrBroken), errors.Is(err, errNotTold):
+	case errors.Is(err, cache.ErrBroken), errors.Is(err, pipeline.ErrNotShareable):
 		return &problem{status: http.StatusBadGateway, hope: true, body: openai.ErrorBody{
 			Message: "The answer broke off.", Type: "server_error", Code: string(engine.Cut),
 		}}
+	case errors.Is(err, pipeline.ErrNotCached):
+		return errNotCached
 	case errors.Is(err, context.DeadlineExceeded):
 		return timedOut(engine.Expired)
 	}
@@ -270,20 +273,28 @@ func (g *Gateway) fail(w http.ResponseWriter, r *http.Request, l *exchangeLog, e
 	p := g.slowed(l, r, err, endOf(r, err))
 	if l.out != nil && l.out.began {
 		l.code = statusBroken
-		l.breakOff(p)
+		l.out.breakOff(p)
 		panic(http.ErrAbortHandler)
 	}
 	l.code = p.status
 	if p.status == http.StatusUnauthorized || p.status == http.StatusForbidden || p.body.Code == codeTooManyFailures {
 		conns.Close(w, r) // whoever may not enter holds no place
 	}
-	if p.hope && p.retried() && p != errGoing && !g.opts.Limiter.Invite(l.caller.Tenant, retried(r.Header)) {
-		hopeless := *p
-		hopeless.hope = false
-		p = &hopeless
+	if p.hope && p.retried() && p != errGoing && !g.opts.Limiter.Invite(l.Caller.Tenant, retried(r.Header)) {
+		uninviting := *p
+		uninviting.hope = false
+		p = &uninviting
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(g.timeouts("").Write))
+	told := headers{to: w.Header()}
+	told.tell(&l.Record)
 	writeProblem(w, p)
+}
+
+// hopeless says whether an identical request would fail alike.
+func hopeless(err error) bool {
+	status := problemOf(err).status
+	return status >= 400 && status < 500 && status != http.StatusTooManyRequests && status != http.StatusRequestTimeout
 }
 
 // endOf is what a client hears of an error that ends its request.
@@ -292,15 +303,6 @@ func endOf(r *http.Request, err error) *problem {
 		return errGoing
 	}
 	return problemOf(err)
-}
-
-// breakOff tells the client of a stream, once, why its answer ends here. The connection is aborted whether or not that
-// arrives.
-func (l *exchangeLog) breakOff(p *problem) {
-	if l.out.stream && !l.brokenOff {
-		l.brokenOff = true
-		_ = l.out.Write(openai.ErrorEvent(nil, p.body))
-	}
 }
 
 // wholeSeconds rounds a wait up to what Retry-After can say: 1 to 300.
@@ -314,7 +316,7 @@ func writeProblem(w http.ResponseWriter, p *problem) {
 	if p.retry > 0 {
 		wait := p.retry
 		if p.status != http.StatusTooManyRequests {
-			wait = min(wait, mostObeyed)
+			wait = min(wait, maxObeyed)
 		}
 		h.Set("Retry-After", strconv.Itoa(wholeSeconds(wait)))
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/operator"
+	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/slowdown"
 	"github.com/foregate/foregate/gateway/upload"
 	"github.com/foregate/foregate/panics"
@@ -99,7 +100,7 @@ type Options struct {
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing
 	Gatherer   prometheus.Gatherer   // served under /metrics; nil is none
-	Now        func() time.Time      // nil is time.Now
+	Now        func() time.Time      // by which limits and failures to authenticate are counted; nil is time.Now
 }
 
 // Gateway serves one replica.
@@ -109,8 +110,7 @@ type Gateway struct {
 	metrics  *metrics
 	uploads  *upload.Gate
 	draining atomic.Bool
-	now      func() time.Time
-	repeats  *repeats
+	pipeline *pipeline.Pipeline
 	guard    guard
 	tenants  *tenants
 	failures *slowdown.Table // of authentication
@@ -172,12 +172,9 @@ func New(o Options) (*Gateway, error) {
 	if o.Limiter == nil {
 		o.Limiter = limits.New(limits.Options{Registerer: o.Registerer, Now: o.Now})
 	}
-	if o.HighShare == nil {
-		o.HighShare = func() float64 { return highShare }
-	}
 	g := &Gateway{
-		opts: o, log: o.Logger, now: o.Now, metrics: newMetrics(o.Registerer),
-		guard: guard{operators: o.Operators}, tenants: newTenants(o.Tenants), repeats: newRepeats(),
+		opts: o, log: o.Logger, metrics: newMetrics(o.Registerer),
+		guard: guard{operators: o.Operators}, tenants: newTenants(o.Tenants),
 		uploads:  newUploads(o.Limits, o.Registerer),
 		failures: slowdown.New(slowdown.Options{Registerer: o.Registerer, Now: o.Now}),
 		failed:   make(chan error, 2),
@@ -185,11 +182,28 @@ func New(o Options) (*Gateway, error) {
 	g.metrics.readiness(o.Registerer, g)
 	g.streams, g.cutStreams = context.WithCancelCause(context.Background())
 	g.loopsCtx, g.stopLoops = context.WithCancel(context.Background())
+	g.pipeline = g.newPipeline()
 	l := g.opts.Limits
 	g.public = g.door(g.routes(), conns.Options{Listener: "public", Max: l.Conns, MaxPerAddress: l.ConnsPerAddress, Balancers: l.Balancers})
 	g.public.server.BaseContext = func(net.Listener) context.Context { return g.streams }
 	g.admin = g.door(g.adminRoutes(), conns.Options{Listener: "admin", Max: maxAdminConns, MaxPerAddress: maxAdminConns / 2})
 	return g, nil
+}
+
+// newPipeline wires what answers requests.
+func (g *Gateway) newPipeline() *pipeline.Pipeline {
+	o := pipeline.Options{
+		Cascade: g.opts.Cascade, Limiter: g.opts.Limiter, HighShare: g.opts.HighShare, Generations: pipeline.Shared(g.opts.Flights),
+		CacheConfig: g.opts.CacheConfig, Served: g.opts.Served, Salt: g.opts.Salt, Hopeless: hopeless, Base: g.streams,
+		Panicked: func(id string, value any) {
+			g.metrics.panics.Inc()
+			g.log.Error().Str("request_id", id).Interface("panic", value).Bytes("stack", debug.Stack()).Msg("making an answer panicked")
+		},
+	}
+	if g.opts.Cache != nil {
+		o.Store = g.opts.Cache
+	}
+	return pipeline.New(o)
 }
 
 func (l Limits) withDefaults() Limits {

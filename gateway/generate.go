@@ -8,8 +8,8 @@ import (
 
 	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/upload"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -35,9 +35,10 @@ type entered struct {
 
 // enter does what comes before any work for a request: its identity, places for it, its body.
 func (g *Gateway) enter(l *exchangeLog, w http.ResponseWriter, r *http.Request) (e *entered, err error) {
-	if l.caller, err = g.identify(r); err != nil {
+	if l.Caller, err = g.identify(r); err != nil {
 		return nil, err
 	}
+	l.Retry = retried(r.Header)
 	if err := g.checkBody(w, r); err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func (g *Gateway) enter(l *exchangeLog, w http.ResponseWriter, r *http.Request) 
 	if err != nil {
 		return nil, err
 	}
-	held, err := g.uploads.Begin(l.caller.Tenant, r.ContentLength)
+	held, err := g.uploads.Begin(l.Caller.Tenant, r.ContentLength)
 	if err != nil {
 		unplace()
 		return nil, err
@@ -63,6 +64,7 @@ func (g *Gateway) enter(l *exchangeLog, w http.ResponseWriter, r *http.Request) 
 	if err != nil {
 		return nil, err
 	}
+	l.Header, l.Spans = upstreamHeader(l, r), l.trace.recorded()
 	return &entered{body, held, leave}, nil
 }
 
@@ -95,29 +97,19 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 		if stricter != plan.DemandDefault && tier == plan.Draft {
 			tier = plan.Auto // who wants both gets the stricter
 		}
-		again := g.repeats.find(kind, l.caller.Tenant, in.body)
-		req, err := g.scan(kind, in.body, again)
+		body, err := g.pipeline.Scan(kind, l.Caller.Tenant, in.body, g.opts.Scan)
 		if err != nil {
 			return err
 		}
-		route, err := g.opts.Cascade.Route(req.Model)
+		route, err := g.opts.Cascade.Route(body.Model)
 		if err != nil {
-			return &modelError{req.Model}
+			return &modelError{body.Model}
 		}
-		l.route = req.Model
-		l.out = &sink{w: w, rc: http.NewResponseController(w), wait: g.timeouts(l.route).Write, stream: req.Stream}
-		x := &exchange{g: g, l: l, w: w, r: r, body: in.held, req: req, tier: tier, stricter: stricter, rag: ragOf(l, req), again: again}
-		x.asCached(route)
-		return x.answer()
+		l.route = body.Model
+		return g.pipeline.Answer(r.Context(), pipeline.Request{
+			Arrival: &l.Arrival, Body: body, Route: route, Tier: tier, Stricter: stricter, Control: readCacheControl(r.Header), KeepBody: in.held.Keep,
+		}, g.open(l, w, r, body.Stream), &l.Record)
 	}
-}
-
-// scan reads a request, or has it from the last time.
-func (g *Gateway) scan(kind openai.Kind, body []byte, again *repeat) (*openai.Request, error) {
-	if again != nil {
-		return again.req, nil
-	}
-	return openai.Scan(kind, body, g.opts.Scan)
 }
 
 // forward passes an allow-listed path through to the target pool.
@@ -137,21 +129,9 @@ func (g *Gateway) forward(path string) handler {
 			return &modelError{env.Name}
 		}
 		l.route = env.Name
-		need := env.Need(path)
-		about := estimateOfPassed(need)
-		grant, err := g.enterLimits(l, w, r, about)
-		if err != nil {
-			return err
-		}
-		defer func() { grant.Settle(about.used(l)) }()
-		out := &sink{w: w, rc: http.NewResponseController(w), wait: g.timeouts(l.route).Write}
-		l.out = out
-		rc, err := g.opts.Cascade.Forward(r.Context(), tiers.Forward{
-			Path: path, Envelope: env, Bytes: len(in.body), Need: need, ID: l.id, Tenant: l.caller.Tenant, Class: int8(l.caller.Priority),
-			Salt: g.salt(env.Name, l.caller.Tenant), Header: upstreamHeader(l, r), Spans: l.trace.recorded(),
-		}, out)
-		l.receipt = rc
-		return err
+		return g.pipeline.Forward(r.Context(), pipeline.Passed{
+			Arrival: &l.Arrival, Path: path, Envelope: env, Bytes: len(in.body),
+		}, g.open(l, w, r, false), &l.Record)
 	}
 }
 
@@ -188,15 +168,15 @@ func demandedMode(h http.Header) (plan.Demand, error) {
 // upstreamHeader is all that goes upstream of the client's headers: a well-formed trace. The ids of
 // calls are the gateway's own.
 func upstreamHeader(l *exchangeLog, r *http.Request) http.Header {
-	h := http.Header{}
 	if l.trace != nil {
+		h := http.Header{}
 		l.trace.tell(h)
 		return h
 	}
 	if t := r.Header.Get("Traceparent"); traceparent(t) {
-		h["Traceparent"] = []string{t}
+		return http.Header{"Traceparent": {t}}
 	}
-	return h
+	return nil
 }
 
 // traceparent reports whether t has the form of the W3C's trace context,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/operator"
+	"github.com/foregate/foregate/gateway/pipeline"
 )
 
 const (
@@ -321,8 +322,8 @@ func TestTenantsAreToldApartUpToABound(t *testing.T) {
 	listed := []TenantView{{Tenant: "acme", RPM: 5}}
 	tally := newTenants(func() []TenantView { return listed })
 	for i := range 300 {
-		l := &exchangeLog{route: "m", began: time.Unix(int64(i), 0), code: []int{200, 429, 503, 500}[i%4]}
-		l.caller.Tenant = "t" + time.Duration(i).String()
+		l := &exchangeLog{Arrival: pipeline.Arrival{Began: time.Unix(int64(i), 0)}, route: "m", code: []int{200, 429, 503, 500}[i%4]}
+		l.Caller.Tenant = "t" + time.Duration(i).String()
 		tally.book(l)
 	}
 	tally.book(&exchangeLog{route: "", code: 400}) // no request for an answer
@@ -351,7 +352,7 @@ func TestTenantsAreToldWithTheLimitsInForceNow(t *testing.T) {
 	tally := newTenants(func() []TenantView { return listed })
 	for _, id := range []string{"acme", "beta"} {
 		l := &exchangeLog{route: "m", code: http.StatusOK}
-		l.caller.Tenant = id
+		l.Caller.Tenant = id
 		tally.book(l)
 	}
 	listed = []TenantView{{Tenant: "acme", RPM: 9, MaxPriority: "high"}, {Tenant: "gamma"}}

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
@@ -132,8 +133,8 @@ func (g *Gateway) models(l *exchangeLog, w http.ResponseWriter, r *http.Request)
 	if err != nil {
 		return err
 	}
-	l.caller = caller
-	created := strconv.FormatInt(g.now().Unix(), 10)
+	l.Caller = caller
+	created := strconv.FormatInt(time.Now().Unix(), 10)
 	b := []byte(`{"object":"list","data":[`)
 	for i, m := range g.opts.Models {
 		if i > 0 {

@@ -15,10 +15,6 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/dispatch"
-	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
 )
 
 // limited is a gateway whose tenants have limits.
@@ -221,32 +217,9 @@ func TestAWaitIsNeverToldShorterThanItIs(t *testing.T) {
 			if told < wait || told < time.Second || told > wait+wait/2+2*time.Second {
 				t.Fatalf("%v is told as %v", wait, told)
 			}
-			if p.hope != (p.retry <= mostObeyed) {
+			if p.hope != (p.retry <= maxObeyed) {
 				t.Fatalf("%v: hope is %t", p.retry, p.hope)
 			}
-		}
-	}
-}
-
-func TestWhatWasUsedIsWhatTheReceiptKnows(t *testing.T) {
-	got := dispatch.Try{Pool: "p", Backend: "b"}
-	failed := dispatch.Try{Pool: "p", Backend: "b", Failed: engine.Refused}
-	for _, c := range []struct {
-		name string
-		rc   *receipt.Receipt
-		want int
-	}{
-		{"nothing was tried", nil, 0},
-		{"all tries failed", &receipt.Receipt{Tries: []dispatch.Try{failed}}, 0},
-		{"the whole answer", &receipt.Receipt{Tier: plan.Target, Tries: []dispatch.Try{got}, PromptTokens: 20, AcceptedTokens: 3, TargetTokens: 4, WastedTokens: 50}, 27},
-		{"broken off before its usage", &receipt.Receipt{Tier: plan.Target, Tries: []dispatch.Try{got}, TargetTokens: 4}, 14},
-		{"passed through", &receipt.Receipt{Tier: plan.Target, Tries: []dispatch.Try{got}}, -1},
-		{"the client hung up before the first byte", &receipt.Receipt{Tries: []dispatch.Try{failed, {Failed: engine.Gone}}}, -1},
-		{"its time was over before the first byte", &receipt.Receipt{Tries: []dispatch.Try{{Failed: engine.Expired}}}, -1},
-		{"nothing but its tokens were counted", &receipt.Receipt{Tries: []dispatch.Try{{Role: dispatch.RoleTokenize}, failed}}, 0},
-	} {
-		if used := (estimate{10, 100}).used(&exchangeLog{receipt: c.rc}); used != c.want {
-			t.Errorf("%s: %d, want %d", c.name, used, c.want)
 		}
 	}
 }

@@ -55,11 +55,11 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 // share the empty label.
 func (m *metrics) request(l *exchangeLog, took time.Duration) {
 	tier, first := "", time.Duration(0)
-	switch rc := l.receipt; {
-	case l.entry != nil:
+	switch rc := l.Receipt; {
+	case l.Entry != nil:
 		tier = tierCache
 		if l.out != nil {
-			first = l.out.first.Sub(l.began)
+			first = l.out.first.Sub(l.Began)
 		}
 	case rc != nil:
 		tier, first = string(rc.Tier), rc.First
@@ -67,9 +67,9 @@ func (m *metrics) request(l *exchangeLog, took time.Duration) {
 	if first > 0 {
 		m.firstByte.WithLabelValues(l.route, tier).Observe(first.Seconds())
 	}
-	m.requests.WithLabelValues(l.route, tier, strconv.Itoa(l.code), l.caller.Priority.String()).Inc()
+	m.requests.WithLabelValues(l.route, tier, strconv.Itoa(l.code), l.Caller.Priority.String()).Inc()
 	if l.route != "" {
-		m.duration.WithLabelValues(strconv.FormatBool(l.entry != nil), l.route).Observe(took.Seconds())
+		m.duration.WithLabelValues(strconv.FormatBool(l.Entry != nil), l.route).Observe(took.Seconds())
 	}
 }
 

@@ -48,10 +48,9 @@ func TestAPanicOfABodyGivesItsPlaceBack(t *testing.T) {
 
 func TestAPanicAtAClientThatSharesItsAnswerIsItsRequests(t *testing.T) {
 	w := badWriter{httptest.NewRecorder()}
-	s := &sharedSink{sink: &sink{w: w, rc: http.NewResponseController(w)}}
-	s.part()
-	s.hold([]byte("text"))
-	if panicked(func() { _ = s.close() }) == nil {
+	d := (&sink{w: w, rc: http.NewResponseController(w)}).Detach()
+	d.Write([]byte("text"))
+	if panicked(func() { _ = d.Close() }) == nil {
 		t.Error("the request does not hear of its panic")
 	}
 }

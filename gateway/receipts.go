@@ -77,16 +77,16 @@ func rulesOf(c *plan.Config) rules {
 // fileOf is what is kept of a request.
 func fileOf(l *exchangeLog, took time.Duration) filed {
 	f := filed{
-		id: l.id, client: l.client, tenant: l.caller.Tenant, route: l.route, class: l.caller.Priority, when: l.began, whole: took,
-		code: l.code, cache: l.cache, rules: l.rules, made: l.receipt, limits: l.limits,
+		id: l.ID, client: l.client, tenant: l.Caller.Tenant, route: l.route, class: l.Caller.Priority, when: l.Began, whole: took,
+		code: l.code, cache: l.Cache, lookup: l.Lookup, made: l.Receipt, limits: l.Limits,
 	}
 	if l.trace.recorded() {
 		f.trace = l.trace.ID
 	}
-	if l.out != nil {
-		f.lookup = l.out.lookup
+	if l.Config != nil {
+		f.rules = rulesOf(l.Config)
 	}
-	if e := l.entry; e != nil {
+	if e := l.Entry; e != nil {
 		f.made = nil
 		f.kept = served{strings.Clone(e.Tier), strings.Clone(e.Finish), e.Prompt, e.Accepted, e.Target}
 	}
@@ -204,7 +204,7 @@ func (g *Gateway) receiptQuery(q url.Values) (n int, wanted func(*filed) bool, e
 	}
 	var since time.Time
 	if q.Has("since") {
-		if since, err = sinceOf(q.Get("since"), g.now()); err != nil {
+		if since, err = sinceOf(q.Get("since"), time.Now()); err != nil {
 			return 0, nil, err
 		}
 	}

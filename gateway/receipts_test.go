@@ -18,6 +18,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dispatch"
@@ -246,7 +247,7 @@ func TestWhyARequestFailedIsInItsReceipt(t *testing.T) {
 }
 
 func TestAnswersFromTheCacheAreNotKeptByTheirReceipts(t *testing.T) {
-	f := fileOf(&exchangeLog{route: "r", cache: cache.ResultHit, entry: &cache.Entry{Tier: "draft", Finish: "stop", Prompt: 3, Accepted: 4, Target: 5}}, 0)
+	f := fileOf(&exchangeLog{route: "r", Record: pipeline.Record{Cache: cache.ResultHit, Entry: &cache.Entry{Tier: "draft", Finish: "stop", Prompt: 3, Accepted: 4, Target: 5}}}, 0)
 	if f.made != nil || f.kept != (served{"draft", "stop", 3, 4, 5}) {
 		t.Errorf("%+v", f)
 	}
@@ -256,7 +257,7 @@ func BenchmarkReceipts(b *testing.B) {
 	b.Run("add", func(b *testing.B) {
 		var r receipts
 		f := wholeReceipt()
-		l := &exchangeLog{id: f.id, route: f.route, code: 200, receipt: f.made, rules: f.rules}
+		l := &exchangeLog{Arrival: pipeline.Arrival{ID: f.id}, Record: pipeline.Record{Receipt: f.made, Config: &plan.Config{}}, route: f.route, code: 200}
 		b.ReportAllocs()
 		for b.Loop() {
 			r.add(fileOf(l, time.Second))

@@ -13,9 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers/receipt"
 )
 
@@ -31,28 +29,16 @@ const maxDetail = 512
 // exchangeLog gathers what the access record of one request will say. It never
 // holds prompts, answers or keys.
 type exchangeLog struct {
-	id      string // the gateway's own, unique: what engines are told begins with it
-	client  string // X-Request-ID as the client sent it, "" where it sent none
-	began   time.Time
-	caller  identity.Caller
-	route   string
-	code    int // 0: as written
-	out     *sink
-	receipt *receipt.Receipt
-	limits  time.Duration   // spent on them
-	looked  time.Time       // when a kept answer was looked for last
-	redis   lookup.Patience // what cache and limits have waited for
-	trace   *Trace          // nil where requests are not traced
-	err     error
+	pipeline.Arrival
+	pipeline.Record
 
-	rules rules        // of the route, where a generation was asked for
-	cache cache.Result // what came of the cache, "" where it was not asked
-	entry *cache.Entry // the answer, where it was not made for this request
-
-	brokenOff bool // the client of a stream was told that it breaks off
-	quiet     bool // no line of the log is written
-	placed    bool // it has had one of its tenant's concurrent places since before its body was read
-	demoted   bool // from priority high: its tenant's share was used up
+	client string // X-Request-ID as the client sent it, "" where it sent none
+	route  string
+	code   int // 0: as written
+	out    *sink
+	trace  *Trace // nil where requests are not traced
+	err    error
+	quiet  bool // no line of the log is written
 }
 
 // nosniff is the value of X-Content-Type-Options.
@@ -71,13 +57,13 @@ func logOf(r *http.Request) *exchangeLog {
 // record writes one line and books the metrics of each request.
 func (g *Gateway) record(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l := &exchangeLog{id: newID(), began: g.now()}
+		l := &exchangeLog{Arrival: pipeline.Arrival{ID: newID(), Began: time.Now()}}
 		g.metrics.inFlight.Inc()
 		defer func() {
 			g.metrics.inFlight.Dec()
 			g.settle(l, r)
 		}()
-		w.Header().Set("X-Request-Id", l.id)           // also of what the front door refuses
+		w.Header().Set("X-Request-Id", l.ID)           // also of what the front door refuses
 		w.Header()["X-Content-Type-Options"] = nosniff // no answer is a page, whatever a backend put into it
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), logKey{}, l)))
 	})
@@ -96,7 +82,7 @@ func (g *Gateway) recovered(next http.Handler) http.Handler {
 				panic(p) // ours: the server closes the connection
 			}
 			g.metrics.panics.Inc()
-			g.log.Error().Str("request_id", logOf(r).id).Interface("panic", p).Bytes("stack", debug.Stack()).Msg("handler panicked")
+			g.log.Error().Str("request_id", logOf(r).ID).Interface("panic", p).Bytes("stack", debug.Stack()).Msg("handler panicked")
 			g.fail(w, r, logOf(r), errPanic)
 		}()
 		next.ServeHTTP(w, r)
@@ -108,7 +94,7 @@ func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
 	if l.code == 0 {
 		l.code = http.StatusOK
 	}
-	took := g.now().Sub(l.began)
+	took := time.Now().Sub(l.Began)
 	g.metrics.request(l, took)
 	g.file(l, took)
 	g.tenants.book(l)
@@ -122,29 +108,29 @@ func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
 	if l.code >= 500 {
 		e = g.log.Warn()
 	}
-	e = e.Str("request_id", l.id).Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).Int("code", l.code).
-		Dur("ms", took).Str("tenant", l.caller.Tenant).Str("priority", l.caller.Priority.String())
+	e = e.Str("request_id", l.ID).Str("method", clip(r.Method)).Str("path", clip(r.URL.Path)).Int("code", l.code).
+		Dur("ms", took).Str("tenant", l.Caller.Tenant).Str("priority", l.Caller.Priority.String())
 	if l.client != "" {
 		e = e.Str("client_request_id", l.client)
 	}
-	if l.caller.Clamped {
+	if l.Caller.Clamped {
 		e = e.Bool("priority_clamped", true)
 	}
 	if l.trace.recorded() {
 		e = e.Hex("trace_id", l.trace.ID[:])
 	}
-	if l.demoted {
+	if l.Demoted {
 		e = e.Bool("priority_demoted", true)
 	}
-	if l.cache != "" {
-		e = e.Str("cache", string(l.cache))
+	if l.Cache != "" {
+		e = e.Str("cache", string(l.Cache))
 	}
 	switch {
-	case l.entry != nil:
-		e = e.Str("route", l.route).Str("tier", l.entry.Tier).Str("finish", l.entry.Finish).
-			Int("prompt_tokens", l.entry.Prompt).Int("saved_tokens", l.entry.Accepted+l.entry.Target)
-	case l.receipt != nil:
-		e = recordReceipt(e, l.receipt)
+	case l.Entry != nil:
+		e = e.Str("route", l.route).Str("tier", l.Entry.Tier).Str("finish", l.Entry.Finish).
+			Int("prompt_tokens", l.Entry.Prompt).Int("saved_tokens", l.Entry.Accepted+l.Entry.Target)
+	case l.Receipt != nil:
+		e = recordReceipt(e, l.Receipt)
 	}
 	if l.err != nil {
 		e = e.Str("error", clipTo(l.err.Error(), maxDetail))

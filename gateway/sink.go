@@ -6,70 +6,93 @@ import (
 	"strings"
 	"time"
 
-	"github.com/foregate/foregate/tiers"
-	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/tiers/openai"
 )
 
 // sink writes an answer to the client: headers once, then whole frames, each
 // flushed at once.
 type sink struct {
 	w      http.ResponseWriter
+	r      *http.Request
 	rc     *http.ResponseController
-	stream bool // what the client asked for
+	record *pipeline.Record // of the request
+	stream bool             // what the client asked for
 	began  bool
 	wait   time.Duration // longest for one write, see [Timeouts]
 	until  time.Time     // the write deadline in force
-	lookup time.Duration // spent on the cache
 	first  time.Time     // of the first byte
+
+	brokenOff bool // the client of a stream was told that it breaks off
 }
 
-// head is what an answer's headers say.
-type head struct {
-	tier, acceptance string // "" is not told
-	age              string // in whole seconds, of a kept answer
-	stream           bool
-	contentType      string // of an answer that passes through
-	length           int64  // of the body; 0 or less is unknown
-	timing           string // Server-Timing
+var _ pipeline.Client = (*sink)(nil)
+
+// open gives a request's answer a way to its client.
+func (g *Gateway) open(l *exchangeLog, w http.ResponseWriter, r *http.Request, stream bool) *sink {
+	l.out = &sink{w: w, r: r, rc: http.NewResponseController(w), record: &l.Record, wait: g.timeouts(l.route).Write, stream: stream}
+	return l.out
 }
 
-var _ tiers.Sink = (*sink)(nil)
-
-// Begin implements tiers.Sink.
-func (s *sink) Begin(h tiers.Head) error {
-	return s.begin(head{
-		tier: string(h.Receipt.Tier), acceptance: h.Receipt.Acceptance(), stream: h.Stream,
-		contentType: h.ContentType, length: h.Length, timing: serverTiming(s.lookup, h.Receipt),
-	})
-}
-
-// begin writes the status and the headers.
-func (s *sink) begin(head head) error {
+// Begin implements pipeline.Client: it writes the status and the headers.
+func (s *sink) Begin(head pipeline.Head) error {
 	s.began, s.first = true, time.Now()
-	s.stream = head.stream
+	s.stream = head.Stream
 	h := headers{to: s.w.Header()}
 	switch {
-	case head.contentType != "":
-		h.set("Content-Type", head.contentType)
-		s.stream = strings.HasPrefix(head.contentType, "text/event-stream")
-	case head.stream:
+	case head.ContentType != "":
+		h.set("Content-Type", head.ContentType)
+		s.stream = strings.HasPrefix(head.ContentType, "text/event-stream")
+	case head.Stream:
 		h.set("Content-Type", "text/event-stream; charset=utf-8")
 	default:
 		h.set("Content-Type", "application/json")
 	}
-	if head.length > 0 {
-		h.set("Content-Length", strconv.FormatInt(head.length, 10))
+	if head.Length > 0 {
+		h.set("Content-Length", strconv.FormatInt(head.Length, 10))
 	}
 	if s.stream {
 		h.set("Cache-Control", "no-cache")
 		h.set("X-Accel-Buffering", "no") // nginx in front would hold the stream back
 	}
-	h.set("Age", head.age)
-	h.set("X-Tier", head.tier)
-	h.set("X-Acceptance", head.acceptance)
-	h.set("Server-Timing", head.timing)
+	if head.Kept {
+		h.set("Age", strconv.FormatInt(int64(head.Age/time.Second), 10))
+	}
+	h.set("X-Tier", head.Tier)
+	h.set("X-Acceptance", head.Acceptance)
+	h.set("Server-Timing", serverTiming(head.Timing))
+	h.tell(s.record)
 	s.w.WriteHeader(http.StatusOK)
 	return nil
+}
+
+// BreakOff implements pipeline.Client.
+func (s *sink) BreakOff(err error) { s.breakOff(endOf(s.r, err)) }
+
+// breakOff tells the client of a stream, once, why its answer ends here. The connection is aborted whether or not that
+// arrives.
+func (s *sink) breakOff(p *problem) {
+	if s.stream && !s.brokenOff {
+		s.brokenOff = true
+		_ = s.Write(openai.ErrorEvent(nil, p.body))
+	}
+}
+
+// tell sets what the headers of every answer say, of errors too: what came of the cache, and how the tenant stands.
+func (h *headers) tell(r *pipeline.Record) {
+	switch r.Cache {
+	case "":
+	case cache.ResultHit, cache.ResultLocal:
+		h.set("X-Cache", "HIT")
+	case cache.ResultCoalesced:
+		h.set("X-Cache", "COALESCED")
+	case cache.ResultBypass:
+		h.set("X-Cache", "BYPASS")
+	default:
+		h.set("X-Cache", "MISS")
+	}
+	tellStanding(h.to, r.Standing)
 }
 
 // headers sets several at a time, for one allocation.
@@ -78,8 +101,8 @@ type headers struct {
 	values []string // what was set, each the list of one header
 }
 
-// mostSet is how many headers an answer has at most.
-const mostSet = 8
+// maxSet is how many headers an answer has at most.
+const maxSet = 9
 
 // set sets a header, whose name is in canonical form; "" is not told.
 func (h *headers) set(name, value string) {
@@ -87,7 +110,7 @@ func (h *headers) set(name, value string) {
 		return
 	}
 	if len(h.values) == cap(h.values) {
-		h.values = make([]string, 0, mostSet)
+		h.values = make([]string, 0, maxSet)
 	}
 	n := len(h.values)
 	h.values = append(h.values, value)
@@ -125,19 +148,11 @@ func (t timing) add(name string, d time.Duration) timing {
 	return append(strconv.AppendInt(b, tenths/10, 10), '.', '0'+byte(tenths%10))
 }
 
-// serverTiming tells where the time went until the first byte.
-func serverTiming(lookup time.Duration, rc *receipt.Receipt) string {
-	t := make(timing, 0, 80)
-	t = t.add("cache", lookup)
-	draft := rc.Draft
-	if draft == 0 && rc.Target == 0 {
-		draft = rc.First - rc.Verify
+// serverTiming tells where the time went until the first byte; "" is not told.
+func serverTiming(t pipeline.Timing) string {
+	if t == (pipeline.Timing{}) {
+		return ""
 	}
-	return string(t.add("draft", draft).add("verify", rc.Verify).add("target", rc.Target).add("total", rc.First))
-}
-
-// cachedTiming is serverTiming of an answer from the cache.
-func cachedTiming(lookup, total time.Duration) string {
-	t := make(timing, 0, 40)
-	return string(t.add("cache", lookup).add("total", total))
+	b := make(timing, 0, 80)
+	return string(b.add("cache", t.Cache).add("draft", t.Draft).add("verify", t.Verify).add("target", t.Target).add("total", t.Total))
 }

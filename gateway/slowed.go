@@ -25,7 +25,7 @@ func (g *Gateway) slowed(l *exchangeLog, r *http.Request, err error, p *problem)
 		return p
 	}
 	if v.Began && !v.Quiet {
-		g.log.Warn().Str("request_id", l.id).Str("remote", clip(r.RemoteAddr)).Dur("wait_ms", v.Wait).
+		g.log.Warn().Str("request_id", l.ID).Str("remote", clip(r.RemoteAddr)).Dur("wait_ms", v.Wait).
 			Msg("a credential or an address fails to authenticate again and again, and is told to wait")
 	}
 	return tooManyFailures(v.Wait)

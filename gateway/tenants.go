@@ -64,14 +64,14 @@ func newTenants(listed func() []TenantView) *tenants {
 
 // book counts a request that is over.
 func (t *tenants) book(l *exchangeLog) {
-	if l.route == "" || l.caller.Tenant == "" {
+	if l.route == "" || l.Caller.Tenant == "" {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	v := t.of(l.caller.Tenant)
+	v := t.of(l.Caller.Tenant)
 	v.Requests++
-	v.last = l.began
+	v.last = l.Began
 	switch {
 	case l.code == http.StatusTooManyRequests:
 		v.Limited++
@@ -80,13 +80,13 @@ func (t *tenants) book(l *exchangeLog) {
 	case l.code >= http.StatusInternalServerError:
 		v.Failed++
 	}
-	if e := l.entry; e != nil {
+	if e := l.Entry; e != nil {
 		v.Cached++
 		v.Prompt += uint64(e.Prompt)
 		v.Completion += uint64(e.Accepted + e.Target)
 		return
 	}
-	if rc := l.receipt; rc != nil {
+	if rc := l.Receipt; rc != nil {
 		v.Prompt += uint64(rc.PromptTokens)
 		v.Completion += uint64(rc.AcceptedTokens + rc.TargetTokens)
 		v.USD += finite(rc.USD)
@@ -164,7 +164,7 @@ func (v *TenantView) list(l TenantView) {
 
 func (g *Gateway) tenantRoutes(r chi.Router) {
 	r.Get("/admin/tenants", func(w http.ResponseWriter, _ *http.Request) {
-		views, left := g.tenants.views(g.now())
+		views, left := g.tenants.views(time.Now())
 		writeJSON(w, map[string]any{"tenants": views, "left_out": left})
 	})
 }

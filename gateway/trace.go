@@ -80,7 +80,7 @@ func doneOf(l *exchangeLog, r *http.Request, took time.Duration) *Done {
 	d := &Done{
 		ID: f.id, Client: f.client, Tenant: f.tenant, Priority: f.class.String(), Path: r.URL.Path, Route: f.route, Stream: l.out != nil && l.out.stream,
 		Began: f.when, Took: took, Code: f.code, Problem: f.problem, Cache: string(f.cache),
-		Looked: l.looked, Lookup: f.lookup, Limits: f.limits,
+		Looked: l.Looked, Lookup: f.lookup, Limits: f.limits,
 		Receipt: f.made, Tier: f.kept.tier, Finish: f.kept.finish, Prompt: f.kept.prompt, Answer: f.kept.accepted + f.kept.target,
 	}
 	if rc := f.made; rc != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/tiers/receipt"
 )
 
@@ -35,7 +36,7 @@ func TestUpstreamIsToldWhoseChildACallIs(t *testing.T) {
 		{&keeper{flags: 2}, "00-01000000000000000000000000000000-0200000000000000-02", "vendor=1", false},
 	} {
 		g := &Gateway{opts: Options{Tracer: c.tracer}}
-		l := &exchangeLog{id: "x"}
+		l := &exchangeLog{Arrival: pipeline.Arrival{ID: "x"}}
 		g.trace(l, r)
 		if h := upstreamHeader(l, r); h.Get("Traceparent") != c.parent || h.Get("Tracestate") != c.state || l.trace.recorded() != c.recorded {
 			t.Errorf("%v: %v, recorded %v", c.tracer, h, l.trace.recorded())
@@ -71,7 +72,7 @@ func BenchmarkTrace(b *testing.B) {
 		b.Run(c.name, func(b *testing.B) {
 			g := &Gateway{opts: Options{Tracer: c.tracer}}
 			b.ReportAllocs()
-			l := &exchangeLog{id: "x", receipt: rc}
+			l := &exchangeLog{Arrival: pipeline.Arrival{ID: "x"}, Record: pipeline.Record{Receipt: rc}}
 			for b.Loop() {
 				g.trace(l, r)
 				upstreamHeader(l, r)
@@ -86,7 +87,7 @@ func BenchmarkTrace(b *testing.B) {
 func TestARequestThatIsNotTracedPaysNothing(t *testing.T) {
 	r := httptest.NewRequest(http.MethodPost, "/v1/chat/completions", http.NoBody)
 	r.Header.Set("Traceparent", "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01")
-	g, l := &Gateway{}, &exchangeLog{id: "x"}
+	g, l := &Gateway{}, &exchangeLog{Arrival: pipeline.Arrival{ID: "x"}}
 	was := testing.AllocsPerRun(100, func() { before(r) })
 	is := testing.AllocsPerRun(100, func() {
 		g.trace(l, r)

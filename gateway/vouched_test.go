@@ -2,14 +2,11 @@ package gateway
 
 import (
 	"context"
-	"encoding/json"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
@@ -189,39 +186,4 @@ func TestThoseWhoShareADraftOfAWarmupAreToldSo(t *testing.T) {
 	}
 	soon(t, "it is kept", func() bool { return len(k.answers()) == 1 })
 	soon(t, "all audits are over", func() bool { return w.closed.Load() == int64(made) })
-}
-
-func TestWhoVouchesMayComeBeforeOrAfterTheAnswer(t *testing.T) {
-	for range 200 {
-		v, kept := &vouched{}, atomic.Int64{}
-		var wg sync.WaitGroup
-		wg.Go(v.tell)
-		wg.Go(func() { v.then(func() { kept.Add(1) }) })
-		if wg.Wait(); kept.Load() != 1 {
-			t.Fatalf("kept %d times", kept.Load())
-		}
-		if v.tell(); kept.Load() != 1 {
-			t.Fatal("kept again")
-		}
-	}
-	v := &vouched{}
-	v.then(func() { t.Error("kept though nobody vouched") })
-}
-
-func TestTheObjectOfASharedAnswerSaysWarmup(t *testing.T) {
-	for acceptance, phase := range map[string]string{
-		"accepted;phase=warmup;reason=confident;score=0.31": "warmup", "accepted;reason=confident;score=0.31": "",
-	} {
-		e := &cache.Entry{Tier: "draft", Accepted: 3, Acceptance: acceptance}
-		var object struct{ Phase, Reason string }
-		if err := json.Unmarshal(extraOf(e, cache.ResultCoalesced, 0), &object); err != nil || object.Phase != phase || object.Reason != "confident" {
-			t.Errorf("%s: %+v, %v", acceptance, object, err)
-		}
-		if unproven(e) != strings.Contains(acceptance, "warmup") {
-			t.Errorf("%s: unproven %v", acceptance, unproven(e))
-		}
-	}
-	if unproven(&cache.Entry{Acceptance: "rejected;phase=warmup;reason=low_score"}) {
-		t.Error("an answer of the target alone is unproven")
-	}
 }

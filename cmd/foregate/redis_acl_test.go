@@ -110,7 +110,7 @@ func (p *pair) sharesOnce(t *testing.T, key cache.Key) bool {
 	id := cache.FlightID{Key: key, Stream: true}
 	next := func(s *cache.Seat) cache.News {
 		t.Helper()
-		n, err := s.Next(t.Context(), time.After(10*time.Second))
+		n, err := s.Next(t.Context(), time.Now().Add(10*time.Second))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package gateway
+package pipeline
 
 import (
 	"fmt"
@@ -8,12 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 )
 
@@ -62,7 +61,8 @@ func word(of ...string) func(*rand.Rand) string {
 // keyer finds the keys of requests as a gateway does.
 type keyer struct {
 	t   testing.TB
-	g   *Gateway
+	p   *Pipeline
+	who *identity.Resolver
 	lim openai.Limits
 
 	draft  *pool.Pool
@@ -78,7 +78,7 @@ func newKeyer(t testing.TB) *keyer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &keyer{t: t, lim: openai.DefaultLimits()}
+	k := &keyer{t: t, who: who, lim: openai.DefaultLimits()}
 	if k.draft, err = pool.New(pool.Options{Name: "drafts", Model: "small", Backends: []string{"http://127.0.0.1:1"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -87,10 +87,10 @@ func newKeyer(t testing.TB) *keyer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.g = &Gateway{opts: Options{
-		Cascade: cascade, Identity: who, Cache: cache.NewStore(cache.Options{}), CacheConfig: func(string) cache.Config { return cache.Config{On: true} },
+	k.p = New(Options{
+		Cascade: cascade, Store: cache.NewStore(cache.Options{}), CacheConfig: func(string) cache.Config { return cache.Config{On: true} },
 		Served: func(string) (draft, target string) { return "small", "big" },
-	}}
+	})
 	return k
 }
 
@@ -121,22 +121,24 @@ func (k *keyer) key(values []string, order []int) cache.Key {
 	if err != nil {
 		k.t.Fatalf("%v: %v", members, err)
 	}
-	caller, err := k.g.opts.Identity.Identify(r)
+	caller, err := k.who.Identify(r)
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	l := &exchangeLog{caller: caller}
-	x := &exchange{g: k.g, l: l, r: r, req: req, tier: tier, stricter: stricter, rag: ragOf(l, req)}
-	x.asCached(&tiers.Route{Model: req.Model, Draft: k.draft, Target: k.draft, Config: func() plan.Config { return plan.Config{Mode: plan.ModeConfidence, MaxPrompt: 1000} }})
-	k.judged = strings.HasPrefix(x.parts.Tier, "auto")
-	if k.alone = x.wantsOwnSample(); k.alone {
+	route := &tiers.Route{Model: req.Model, Draft: k.draft, Target: k.draft, Config: func() plan.Config {
+		return plan.Config{Mode: plan.ModeConfidence, MaxPrompt: 1000}
+	}}
+	q := k.p.newRequest(Request{Arrival: &Arrival{Caller: caller}, Body: Body{Request: req}, Route: route, Tier: tier, Stricter: stricter}, nil, &Record{})
+	if k.alone = q.wantsOwnSample(); k.alone {
+		k.judged = false
 		k.keyless++
 		return cache.KeyOf(&cache.Parts{RAG: strconv.Itoa(k.keyless)})
 	}
-	if x.bypass {
+	if q.promise == nil {
 		k.t.Fatalf("%v: not for the cache", members)
 	}
-	return x.key
+	k.judged = strings.HasPrefix(q.promise.parts.Tier, "auto")
+	return q.promise.key
 }
 
 func TestRequestsThatDifferInOnePartNeverShareAnEntry(t *testing.T) {

@@ -1,10 +1,9 @@
-package gateway
+package pipeline
 
 import (
 	"context"
 	"io"
 	"net"
-	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/gateway/lookup"
 )
 
 func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T) {
@@ -29,19 +29,19 @@ func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T)
 			},
 		})
 		const budget = 15 * time.Millisecond
-		g := &Gateway{now: time.Now, opts: Options{
-			Cache: cache.NewStore(cache.Options{Redis: silent}), Limiter: limits.New(limits.Options{Redis: silent}),
+		p := New(Options{
+			Store: cache.NewStore(cache.Options{Redis: silent}), Limiter: limits.New(limits.Options{Redis: silent}),
 			HighShare: func() float64 { return 1 },
-		}}
-		r := httptest.NewRequest("POST", "/v1/chat/completions", nil)
+		})
 		for range 3 { // fewer than make it be left alone
-			l := &exchangeLog{caller: identity.Caller{Tenant: "acme", RPM: 6000, TPM: 1_000_000}, out: &sink{}}
-			x := &exchange{g: g, l: l, r: r, keeps: true}
+			a := &Arrival{Caller: identity.Caller{Tenant: "acme", RPM: 6000, TPM: 1_000_000}}
+			q := &request{Request: Request{Arrival: a}, p: p, record: &Record{}, promise: &promise{keeps: true}}
+			ctx := lookup.WithPatience(t.Context(), &q.patience)
 			began := time.Now()
-			if e, result := x.look(r.Context(), nil); e != nil || result != cache.ResultLate {
+			if e, result := q.lookUp(ctx, nil); e != nil || result != cache.ResultLate {
 				t.Errorf("the look: %v", result)
 			}
-			grant, err := g.enterLimits(l, httptest.NewRecorder(), r, estimate{1, 1})
+			grant, err := p.enter(ctx, a, estimate{1, 1}, q.record)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -1,4 +1,4 @@
-package gateway
+package pipeline
 
 import (
 	"bytes"
@@ -26,10 +26,10 @@ func scanned(t *testing.T, kind openai.Kind, body []byte) *openai.Request {
 }
 
 func TestARepeatedRequestIsKnownByEveryByteOfItAndItsTenant(t *testing.T) {
-	r, body := newRepeats(), chatBody(100)
+	r, body := newRecentKeys(), chatBody(100)
 	req := scanned(t, openai.Chat, bytes.Clone(body))
 	r.keep("acme", req, &cache.Parts{}, cache.Key{})
-	if was := r.find(openai.Chat, "acme", bytes.Clone(body)); was == nil || was.req != req {
+	if was := r.find(openai.Chat, "acme", bytes.Clone(body)); was == nil || was.request != req {
 		t.Fatalf("the same request is not known: %v", was)
 	}
 	if r.find(openai.Chat, "acm", body) != nil || r.find(openai.Chat, "", body) != nil || r.find(openai.Completion, "acme", body) != nil {
@@ -53,9 +53,9 @@ func TestARepeatedRequestIsKnownByEveryByteOfItAndItsTenant(t *testing.T) {
 }
 
 func TestALargeRequestIsNotRemembered(t *testing.T) {
-	r, body := newRepeats(), chatBody(mostRepeat)
+	r, body := newRecentKeys(), chatBody(maxRecentBytes)
 	r.keep("acme", scanned(t, openai.Chat, body), &cache.Parts{}, cache.Key{})
-	small := append(make([]byte, 0, 2*mostRepeat), chatBody(10)...) // it would keep all of its buffer
+	small := append(make([]byte, 0, 2*maxRecentBytes), chatBody(10)...) // it would keep all of its buffer
 	r.keep("acme", scanned(t, openai.Chat, small), &cache.Parts{}, cache.Key{})
 	if r.find(openai.Chat, "acme", body) != nil || r.find(openai.Chat, "acme", small) != nil {
 		t.Error("it is")
@@ -65,11 +65,11 @@ func TestALargeRequestIsNotRemembered(t *testing.T) {
 func TestAKeyIsRepeatedOnlyWhileEveryPartOfItIsAsItWas(t *testing.T) {
 	same := cache.Parts{Kind: "k", Tenant: "t", Epochs: cache.Epochs{All: 1, Tenant: 2, Route: 3}, Route: "r", Draft: "d", Target: "g", Tier: "auto", RAG: "h"}
 	key := cache.KeyOf(&cache.Parts{Kind: "k"})
-	was := &repeat{parts: same, key: key}
+	was := &recentKey{parts: same, key: key}
 	if k, ok := was.keyOf(&same); !ok || k != key {
 		t.Error("it is not repeated where all parts are")
 	}
-	if _, ok := (*repeat)(nil).keyOf(&same); ok {
+	if _, ok := (*recentKey)(nil).keyOf(&same); ok {
 		t.Error("a request that is not known has a key")
 	}
 	var change func(v reflect.Value, name string, check func(name string))
@@ -103,7 +103,7 @@ func TestAKeyIsRepeatedOnlyWhileEveryPartOfItIsAsItWas(t *testing.T) {
 }
 
 func TestRepeatsAreReadAndKeptAtOnce(t *testing.T) {
-	r := newRepeats()
+	r := newRecentKeys()
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -111,7 +111,7 @@ func TestRepeatsAreReadAndKeptAtOnce(t *testing.T) {
 				body := chatBody(n % 10)
 				want, _ := scanned(t, openai.Chat, bytes.Clone(body)).Canonical(nil)
 				if was := r.find(openai.Chat, "acme", body); was != nil {
-					if got, err := was.req.Canonical(nil); err != nil || !bytes.Equal(got, want) {
+					if got, err := was.request.Canonical(nil); err != nil || !bytes.Equal(got, want) {
 						t.Errorf("goroutine %d got %s, %v for %s", i, got, err, want)
 						return
 					}
@@ -121,18 +121,4 @@ func TestRepeatsAreReadAndKeptAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-}
-
-func TestARequestThatWasRepeatedIsAskedAgainAfterAPurge(t *testing.T) {
-	up, k := newSpeaker(t), newKept(t)
-	b := startCached(t, up.URL, k, nil)
-	b.say(t.Context(), question{}).fine(t, "the first", "It is answer 1.", "MISS")
-	soon(t, "the answer is kept", func() bool { return len(k.answers()) == 1 })
-	for range 3 { // it is remembered, then known
-		b.say(t.Context(), question{}).fine(t, "again", "It is answer 1.", "HIT")
-	}
-	if _, err := cache.Purge(t.Context(), k.client(t), cache.Scope{}); err != nil {
-		t.Fatal(err)
-	}
-	soon(t, "the purge is heard of", func() bool { return b.say(t.Context(), question{}).header.Get("X-Cache") == "MISS" })
 }

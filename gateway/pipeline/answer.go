@@ -1,0 +1,152 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/tiers/plan"
+)
+
+// request is one on its way: to a kept answer, to an identical request that is under way, or to the cascade.
+type request struct {
+	Request
+	p      *Pipeline
+	client Client
+	record *Record
+
+	cfg      cache.Config // as they were when it came
+	judging  plan.Config
+	rag      string          // digest of the retrieved context
+	patience lookup.Patience // what it has waited for Redis
+	promise  *promise        // nil: the cache has no part in it
+}
+
+// Answer answers a request the cheapest way: with a kept answer, with that of an identical request, or by the cascade.
+// ctx ends when the client leaves. After an error the client has nothing, or a part: then it has begun.
+func (p *Pipeline) Answer(ctx context.Context, in Request, to Client, record *Record) error {
+	return p.newRequest(in, to, record).answer(ctx)
+}
+
+// newRequest reads the settings that a request goes by, and finds out what the cache may do for it.
+func (p *Pipeline) newRequest(in Request, to Client, record *Record) *request {
+	q := &request{Request: in, p: p, client: to, record: record, rag: ragOf(in.Caller.RAGHash, in.Body.Request)}
+	q.cfg, q.judging = p.o.CacheConfig(in.Route.Model), in.Route.Config()
+	q.judging.Mode = q.judging.Mode.Stricter(in.Stricter)
+	record.Config = &q.judging
+	q.promise = q.promised()
+	return q
+}
+
+func (q *request) answer(ctx context.Context) error {
+	switch {
+	case q.promise == nil && q.Control.OnlyIfCached:
+		q.count(cache.ResultBypass, nil)
+		return ErrNotCached
+	case q.promise == nil:
+		return q.alone(ctx, cache.ResultBypass)
+	}
+	if e := q.local(); e != nil {
+		if served, err := q.serve(e, cache.ResultLocal); served {
+			return err
+		}
+	}
+	ctx = lookup.WithPatience(ctx, &q.patience)
+	if q.coalesces() {
+		if s := q.p.o.Generations.Join(q.generation()); s != nil {
+			defer s.Depart()
+			return q.follow(ctx, s)
+		}
+	}
+	e, result := q.lookUp(ctx, nil)
+	if e != nil {
+		if served, err := q.serve(e, cache.ResultHit); served {
+			return err
+		}
+		result = cache.ResultError
+	}
+	if q.Control.OnlyIfCached {
+		q.count(result, nil)
+		return ErrNotCached
+	}
+	return q.alone(ctx, result)
+}
+
+// local is a copy in this replica that will do, nil for none.
+func (q *request) local() *cache.Entry {
+	if !q.promise.keeps || q.Control.NoCache {
+		return nil
+	}
+	if e, ok := q.p.o.Store.Local(q.promise.key); ok && q.Control.Takes(e, q.p.o.World.Now()) {
+		return e
+	}
+	return nil
+}
+
+// coalesces reports whether the request may wait for identical ones that are under way.
+func (q *request) coalesces() bool {
+	return q.p.o.Generations != nil && q.cfg.Follow > 0 && q.Control.plain() && (q.cfg.Sampled || !q.Body.Sampled())
+}
+
+// generation is what identical requests share.
+func (q *request) generation() cache.FlightID {
+	return cache.FlightID{Key: q.promise.key, Class: int8(q.Caller.Priority), Stream: q.Body.Stream}
+}
+
+// lookUp looks among what all replicas keep, where that may be. The entry is nil where there is none that will do; the
+// result says why.
+func (q *request) lookUp(ctx context.Context, lease *cache.Lease) (*cache.Entry, cache.Result) {
+	switch {
+	case !q.promise.keeps:
+		return nil, cache.ResultAway
+	case q.Control.NoCache:
+		return nil, cache.ResultMiss
+	}
+	w := q.p.o.World
+	began := w.Now()
+	e, found := q.p.o.Store.Look(ctx, q.promise.key, lease)
+	now := w.Now()
+	q.record.Looked, q.record.Lookup = began, now.Sub(began)
+	switch {
+	case e != nil && q.Control.Takes(e, now):
+		return e, cache.ResultHit
+	case found == cache.FoundAway:
+		return nil, cache.ResultAway
+	case found == cache.FoundLate:
+		return nil, cache.ResultLate
+	case found == cache.FoundError:
+		return nil, cache.ResultError
+	}
+	return nil, cache.ResultMiss
+}
+
+// count books what came of the cache, once for a request.
+func (q *request) count(result cache.Result, e *cache.Entry) {
+	q.record.Cache = result
+	if q.p.o.Store != nil {
+		q.p.o.Store.Count(q.Route.Model, q.Caller.Tenant, result, e)
+	}
+}
+
+// alone has the cascade answer, and keeps the answer where it may be kept.
+func (q *request) alone(ctx context.Context, result cache.Result) error {
+	q.count(result, nil)
+	to := &sink{q.client, q.record}
+	if q.promise == nil || !q.promise.keeps {
+		_, err := q.ask(ctx, ctx, call{to: to})
+		return err
+	}
+	g := q.newGeneration()
+	rc, err := q.ask(ctx, ctx, call{to: to, tap: g.recording, vouched: g.vouching()})
+	if err != nil {
+		return err
+	}
+	if e, whole := g.recording.entry(rc, g.p.o.World.Now()); e != nil {
+		g.settle(e, whole, func(_ *cache.Entry, keep func(then func())) {
+			if keep != nil {
+				keep(nil)
+			}
+		})
+	}
+	return nil
+}

@@ -1,0 +1,272 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
+)
+
+func TestAnAnswerIsMadeOnceAndGivenAgainInEitherShape(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		b.store.takes = 5 * time.Millisecond
+		first := b.ask(question{})
+		first.is(t, "the first", "It is answer 1.", cache.ResultMiss)
+		if first.record.Receipt == nil || first.record.Entry != nil || first.head.Kept || first.head.Timing.Cache != b.store.takes {
+			t.Errorf("the first: %+v, head %+v", first.record, first.head)
+		}
+		time.Sleep(time.Minute)
+		for _, stream := range []bool{false, true} {
+			again := b.ask(question{stream: stream})
+			again.is(t, "again", "It is answer 1.", cache.ResultHit)
+			if again.record.Receipt != nil || again.record.Entry == nil || !again.head.Kept || again.head.Tier != "target" ||
+				again.head.Age < time.Minute || again.head.Timing.Total != b.store.takes || again.record.Lookup != b.store.takes {
+				t.Errorf("again: %+v, head %+v", again.record, again.head)
+			}
+		}
+		b.store.copies = b.store.entries
+		b.ask(question{}).is(t, "from this replica", "It is answer 1.", cache.ResultLocal)
+		if n := b.speaker.generations(); n != 1 {
+			t.Errorf("%d generations", n)
+		}
+	})
+}
+
+func TestARequestSaysWhatTheCacheMayDo(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		only := func(c Control) question {
+			c.OnlyIfCached = true
+			return question{control: c}
+		}
+		for _, q := range []question{only(Control{}), only(Control{NoStore: true}), only(Control{NoCache: true}), {control: Control{OnlyIfCached: true}, more: `,"logprobs":true`}} {
+			if a := b.ask(q); !errors.Is(a.err, ErrNotCached) || a.head != nil {
+				t.Errorf("%+v: %v", q, a.err)
+			}
+		}
+		if n := b.speaker.generations(); n != 0 {
+			t.Fatalf("%d generations for a kept answer or none", n)
+		}
+		b.ask(question{control: Control{NoStore: true}}).is(t, "no-store", "It is answer 1.", cache.ResultBypass)
+		if n := b.store.kept(); n != 0 {
+			t.Fatalf("%d answers are kept after no-store", n)
+		}
+		b.ask(question{}).is(t, "the first", "It is answer 2.", cache.ResultMiss)
+		b.ask(only(Control{})).is(t, "only-if-cached", "It is answer 2.", cache.ResultHit)
+		time.Sleep(time.Minute)
+		b.ask(question{control: Control{Bounded: true, MaxAge: 2 * time.Minute}}).is(t, "max-age", "It is answer 2.", cache.ResultHit)
+		b.ask(question{control: Control{Bounded: true, MaxAge: time.Second}}).is(t, "max-age that is over", "It is answer 3.", cache.ResultMiss)
+		b.ask(question{control: Control{NoCache: true}}).is(t, "no-cache", "It is answer 4.", cache.ResultMiss)
+		b.ask(question{}).is(t, "the fresh answer", "It is answer 4.", cache.ResultHit)
+	})
+}
+
+func TestNothingIsLookedUpOrKeptWhilePurgesAreNotHeardOf(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		b.store.deaf = true
+		for range 2 {
+			b.ask(question{}).record.mustBe(t, cache.ResultAway)
+		}
+		if n := b.store.kept(); n != 0 || b.speaker.generations() != 2 {
+			t.Errorf("%d kept, %d generations", n, b.speaker.generations())
+		}
+	})
+}
+
+// mustBe fails the test unless that came of the cache.
+func (r *Record) mustBe(t *testing.T, want cache.Result) {
+	t.Helper()
+	if r.Cache != want {
+		t.Errorf("%s, want %s", r.Cache, want)
+	}
+}
+
+func TestWhyTheCacheHadNoAnswerIsCounted(t *testing.T) {
+	for found, want := range map[cache.Found]cache.Result{
+		cache.FoundNone: cache.ResultMiss, cache.FoundAway: cache.ResultAway, cache.FoundLate: cache.ResultLate, cache.FoundError: cache.ResultError,
+	} {
+		inBubble(t, nil, func(t *testing.T, b *bench) {
+			b.store.found = found
+			for _, follow := range []time.Duration{0, time.Minute} { // by itself, and as the leader of others
+				b.cfg.Follow, b.store.entries = follow, map[cache.Key]*cache.Entry{}
+				b.ask(question{}).record.mustBe(t, want)
+			}
+			if n := b.store.counts[want]; n != 2 {
+				t.Errorf("%s is counted %d times", want, n)
+			}
+		})
+	}
+}
+
+func TestAnEntryThatCannotBeReadIsAsGoodAsNone(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		b.ask(question{})
+		for _, e := range b.store.entries {
+			e.Answer = []byte("no answer")
+		}
+		b.cfg.Follow = 0
+		b.ask(question{}).is(t, "by itself", "It is answer 2.", cache.ResultError)
+		for _, e := range b.store.entries {
+			e.Answer = []byte("no answer")
+		}
+		b.cfg.Follow = time.Minute
+		b.ask(question{}).is(t, "with others", "It is answer 3.", cache.ResultError)
+	})
+}
+
+func TestWhatATenantUsedIsSettledAndItsStandingTold(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		acme := identity.Caller{Tenant: "acme", TPM: 1000}
+		first := b.ask(question{caller: acme, more: `,"max_tokens":900`})
+		first.is(t, "the first", "It is answer 1.", cache.ResultMiss)
+		if first.record.Standing.Tokens.Limit != 1000 {
+			t.Errorf("%+v", first.record.Standing)
+		}
+		b.ask(question{caller: acme, more: `,"max_tokens":901`}).is(t, "what was not used is given back", "It is answer 2.", cache.ResultMiss)
+		refused := b.ask(question{caller: acme, more: `,"max_tokens":2000`})
+		if e, ok := errors.AsType[*limits.Error](refused.err); !ok || !e.Hopeless || refused.head != nil {
+			t.Errorf("%v", refused.err)
+		}
+		b.speaker.fails = func(int) error { return errEngine }
+		for i := range 3 {
+			if a := b.ask(question{caller: acme, more: `,"max_tokens":90` + string(rune('2'+i))}); !errors.Is(a.err, errEngine) {
+				t.Errorf("where no engine worked, nothing is used: %v", a.err)
+			}
+		}
+	})
+}
+
+func TestHighBeyondItsShareGoesToTheCascadeAsNormal(t *testing.T) {
+	limiter := &noted{Limiter: limits.New(limits.Options{})}
+	inBubble(t, func(o *Options) { o.Limiter = limiter }, func(t *testing.T, b *bench) {
+		b.cfg.On = false
+		for range 4 { // at once; a fifth of 60 a minute is 12, and 3 at once
+			b.ask(question{caller: identity.Caller{Tenant: "acme", Priority: identity.High, RPM: 60}})
+		}
+		high, demoted := 0, 0
+		for i, a := range b.speaker.asks {
+			if a.Class == int8(identity.High) {
+				high++
+			} else if demoted++; a.Class != int8(identity.Normal) || !limiter.asks[i].High {
+				t.Errorf("request %d: class %d", i, a.Class)
+			}
+		}
+		if high+demoted != 4 || len(limiter.asks) != 4 {
+			t.Errorf("%d high, %d demoted, %d asked", high, demoted, len(limiter.asks))
+		}
+	})
+}
+
+func TestWhatTheCacheGivesCountsAgainstNoLimit(t *testing.T) {
+	limiter := &noted{Limiter: limits.New(limits.Options{})}
+	inBubble(t, func(o *Options) { o.Limiter = limiter }, func(t *testing.T, b *bench) {
+		for range 5 {
+			b.ask(question{caller: identity.Caller{Tenant: "acme", RPM: 1}})
+		}
+		if len(limiter.asks) != 1 {
+			t.Errorf("the limiter was asked %d times", len(limiter.asks))
+		}
+	})
+}
+
+func TestARequestThatPassesThroughIsHeldToItsTenantsLimits(t *testing.T) {
+	b := newBench(t, nil)
+	var record Record
+	a := &Arrival{ID: "id", Caller: identity.Caller{Tenant: "acme", TPM: 100}}
+	if err := b.Forward(t.Context(), Passed{Arrival: a, Path: "/v1/responses"}, &reader{ctx: t.Context()}, &record); err == nil {
+		t.Error("an answer of unknown length is let in with 100 tokens per minute")
+	}
+	a.Caller.TPM = 10_000
+	if err := b.Forward(t.Context(), Passed{Arrival: a, Path: "/v1/responses"}, &reader{ctx: t.Context()}, &record); err != nil || record.Receipt == nil || record.Standing.Tokens.Limit != 10_000 {
+		t.Errorf("%v, %+v", err, record)
+	}
+}
+
+func TestADraftOfAWarmupIsKeptOnlyOnceVouchedFor(t *testing.T) {
+	warm := func(_ int, _ tiers.Ask, rc *receipt.Receipt) {
+		rc.Tier, rc.AcceptedTokens = plan.Draft, 3
+		rc.Plan, rc.Trial = plan.Plan{Judged: true, Mode: plan.ModeRisk}, &plan.Trial{Warmup: true}
+		rc.Verdict.Accept, rc.Verdict.Reason = true, accept.ReasonConfident
+	}
+	for _, follow := range []time.Duration{0, time.Minute} {
+		inBubble(t, nil, func(t *testing.T, b *bench) {
+			b.cfg.Follow = follow
+			b.judging.Mode, b.judging.Risk.Warmup = plan.ModeRisk, true
+			b.speaker.plan, b.speaker.judged = plan.Plan{Judged: true, Mode: plan.ModeRisk}, warm
+			if first := b.ask(question{}); !receipt.OfWarmup(first.record.Receipt.Acceptance()) {
+				t.Fatalf("%s: the test shows nothing", first.record.Receipt.Acceptance())
+			}
+			b.ask(question{}).is(t, "before it is vouched for", "It is answer 2.", cache.ResultMiss)
+			if n := b.store.kept(); n != 0 {
+				t.Fatalf("%d kept before that", n)
+			}
+			b.speaker.asks[1].Vouched()
+			b.ask(question{}).is(t, "after that", "It is answer 2.", cache.ResultHit)
+		})
+	}
+}
+
+func TestOnlyAnswersThatMayServeOthersAreKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		adjust func(*bench)
+		more   string
+		kept   int
+	}{
+		"usual":              {func(*bench) {}, "", 1},
+		"larger than may be": {func(b *bench) { b.cfg.MaxEntry = 10 }, "", 0},
+		"half an object":     {func(b *bench) { b.speaker.pieces = func(int) []string { return []string{`{"a"`, `:1`} } }, `,"response_format":{"type":"json_object"}`, 0},
+		"an object":          {func(b *bench) { b.speaker.pieces = func(int) []string { return []string{`{"a"`, `:1}`} } }, `,"response_format":{"type":"json_object"}`, 1},
+		"a draft for a target": {func(b *bench) {
+			b.speaker.judged = func(_ int, _ tiers.Ask, rc *receipt.Receipt) { rc.Tier = plan.Draft }
+		}, "", 0},
+		"not as many as wanted": {func(*bench) {}, `,"n":2`, 0},
+	} {
+		for _, follow := range []time.Duration{0, time.Minute} {
+			inBubble(t, nil, func(t *testing.T, b *bench) {
+				b.cfg.Follow = follow
+				c.adjust(b)
+				if a := b.ask(question{more: c.more}); a.err != nil || b.store.kept() != c.kept {
+					t.Errorf("%s: %v, %d kept", name, a.err, b.store.kept())
+				}
+			})
+		}
+	}
+}
+
+func TestAClientThatLeavesEndsItsGeneration(t *testing.T) {
+	for _, on := range []bool{false, true} {
+		inBubble(t, nil, func(t *testing.T, b *bench) {
+			b.cfg.On = on
+			ctx, leave := context.WithCancelCause(t.Context())
+			a, done := b.begin(question{stream: true, ctx: ctx})
+			synctest.Wait()
+			leave(errLeft)
+			<-done
+			synctest.Wait()
+			if a.err == nil || len(b.speaker.cancelled()) != 1 || b.store.kept() != 0 {
+				t.Errorf("cache %t: %v, cancelled %v, %d kept", on, a.err, b.speaker.cancelled(), b.store.kept())
+			}
+		})
+	}
+}
+
+func TestAnAnswerOfItsOwnIsNeverSharedOrKept(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		b.judging.Mode = plan.ModeVerify
+		for i := range 2 {
+			a := b.ask(question{more: `,"temperature":0.7`})
+			if text, _ := a.text(t); a.record.Cache != cache.ResultBypass || !strings.Contains(text, string(rune('1'+i))) {
+				t.Errorf("%q, %s", text, a.record.Cache)
+			}
+		}
+	})
+}

@@ -1,0 +1,177 @@
+package pipeline
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/world"
+)
+
+// follower is a request that gets its answer from a generation that it shares with identical ones: one of them makes it,
+// the others follow.
+type follower struct {
+	*request
+	subscriber Subscriber
+	framer     *openai.Framer // of its client's stream; nil before that has begun
+	found      bool           // it looked the answer up itself
+	made       []world.Signal // ends of the generations that it began when another's broke off
+	buf        []byte
+}
+
+// follow answers a request that has subscribed to a generation.
+func (q *request) follow(ctx context.Context, s Subscriber) (err error) {
+	f := &follower{request: q, subscriber: s}
+	stop := q.p.o.World.OnCancel(ctx, s.Depart)
+	defer stop()
+	defer func() {
+		s.Depart()
+		if err != nil && len(f.made) > 0 {
+			q.client.BreakOff(err) // before the wait: what is made now is for others
+		}
+		for _, end := range f.made { // they are booked with this request
+			_ = end.Wait(context.WithoutCancel(ctx)) // which does not end
+		}
+	}()
+	deadline := q.p.o.World.Now().Add(q.cfg.Follow)
+	for {
+		e, err := s.Next(ctx, deadline)
+		if err != nil {
+			return err
+		}
+		switch e.Kind {
+		case cache.EventLead:
+			if over, err := f.elected(ctx, e.Leader); over {
+				return err
+			}
+		case cache.EventText:
+			if err := f.text(e.Text); err != nil {
+				return err
+			}
+		case cache.EventLanded:
+			return f.complete(ctx, e.Entry)
+		case cache.EventFailed:
+			return f.fail(ctx, e.Err)
+		case cache.EventAlone:
+			return q.alone(ctx, cache.ResultMiss)
+		}
+	}
+}
+
+// elected is this request's turn to make the answer, unless it is kept by now or another replica makes it: then it goes
+// on following.
+func (f *follower) elected(ctx context.Context, l Leader) (over bool, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			l.Fail(ErrPanicked, false)
+			panic(v)
+		}
+	}()
+	result := cache.ResultAway
+	if f.promise.keeps {
+		var e *cache.Entry
+		if e, result = f.lookUp(ctx, l.Lease()); e != nil {
+			f.found = true
+			l.Complete(e, nil)
+			return false, nil
+		}
+		if l.Follow() {
+			return false, nil
+		}
+	}
+	if f.framer != nil { // its client has the beginning of what another made
+		f.leadBeside(ctx, l)
+		return false, nil
+	}
+	f.record.Cache = result
+	to := &leaderSink{sink: sink{f.client, f.record}, leader: l, subscriber: f.subscriber}
+	err = f.lead(ctx, l, to)
+	if l.Follows() { // that was heard late
+		f.record.Receipt = nil
+		return false, nil
+	}
+	f.count(result, nil)
+	if gone := cmp.Or(to.close(), ctx.Err()); err == nil {
+		err = gone // others have its answer
+	}
+	return true, err
+}
+
+// leadBeside makes the answer for all who follow, this request's own client too.
+func (f *follower) leadBeside(ctx context.Context, l Leader) {
+	end := f.p.o.World.NewSignal()
+	f.made = append(f.made, end)
+	f.p.o.World.Go(func() {
+		defer end.Give()
+		_ = f.lead(ctx, l, nobody{}) // the subscribers hear how it ended
+	})
+}
+
+// text tells the client more of a stream.
+func (f *follower) text(text []byte) error {
+	if err := f.begin(); err != nil {
+		return err
+	}
+	f.buf = f.framer.Text(f.buf, text)
+	err := f.client.Write(f.buf)
+	f.buf = f.buf[:0]
+	return err
+}
+
+// begin opens a stream whose end is not known yet: who answers it is told at its end.
+func (f *follower) begin() error {
+	if f.framer != nil {
+		return nil
+	}
+	f.record.Cache = cache.ResultCoalesced
+	f.framer = openai.NewFramer(f.Body.Kind, f.ID, f.Route.Model, f.p.o.World.Now().Unix())
+	f.buf = f.framer.Role(f.buf)
+	return f.client.Begin(Head{Stream: true})
+}
+
+// complete gives the client the answer, or what it has not yet of it.
+func (f *follower) complete(ctx context.Context, e *cache.Entry) error {
+	result := cache.ResultCoalesced
+	if f.found && f.framer == nil {
+		result = cache.ResultHit
+	}
+	if f.framer == nil {
+		if served, err := f.serve(e, result); served {
+			return err
+		}
+		return f.alone(ctx, cache.ResultError)
+	}
+	whole, err := openai.ParseWhole(e.Answer)
+	if err != nil || len(whole.Choices) != 1 || !bytes.HasPrefix(whole.Choices[0].Text, f.subscriber.Sent()) {
+		return &tiers.BrokenError{Cause: cache.ErrBroken}
+	}
+	if len(f.made) > 0 {
+		f.count(cache.ResultMiss, nil)
+	} else {
+		f.record.Entry = e
+		f.count(result, e)
+	}
+	whole.Usage.Cached = whole.Usage.Prompt
+	whole.Choices[0].Text = whole.Choices[0].Text[len(f.subscriber.Sent()):]
+	role := len(f.framer.Role(nil))
+	frames := f.framer.WholeStream(nil, whole, extraOf(e, result, 0), f.Body.IncludeUsage)
+	return f.client.Write(frames[role:])
+}
+
+// fail ends a request whose generation failed. One that has sent nothing yet asks for itself where that may help.
+func (f *follower) fail(ctx context.Context, err error) error {
+	switch {
+	case f.framer != nil:
+		f.count(cache.ResultCoalesced, nil)
+		return &tiers.BrokenError{Cause: err}
+	case errors.Is(err, ErrNotShareable):
+		return f.alone(ctx, cache.ResultMiss)
+	}
+	f.count(cache.ResultCoalesced, nil)
+	return fmt.Errorf("shared with an identical request: %w", err)
+}

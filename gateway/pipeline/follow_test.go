@@ -1,0 +1,345 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
+)
+
+// crowd sends requests alike at once; the first leads.
+func (b *bench) crowd(n int, q question) (all []*asked, over func()) {
+	b.t.Helper()
+	var ends []chan struct{}
+	for range n {
+		a, done := b.begin(q)
+		synctest.Wait() // it has subscribed
+		all, ends = append(all, a), append(ends, done)
+	}
+	return all, func() {
+		for _, end := range ends {
+			<-end
+		}
+	}
+}
+
+func TestIdenticalRequestsShareOneGeneration(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		inBubble(t, nil, func(t *testing.T, b *bench) {
+			all, over := b.crowd(50, question{stream: stream})
+			over()
+			all[0].is(t, "the leader", "It is answer 1.", cache.ResultMiss)
+			for _, a := range all[1:] {
+				a.is(t, "a follower", "It is answer 1.", cache.ResultCoalesced)
+				if a.record.Receipt != nil || a.record.Entry == nil {
+					t.Errorf("a follower: %+v", a.record)
+				}
+			}
+			if n := b.speaker.generations(); n != 1 || b.flights.Seats() != 0 || b.store.kept() != 1 {
+				t.Errorf("%d generations, %d subscribers are left, %d kept", n, b.flights.Seats(), b.store.kept())
+			}
+		})
+	}
+}
+
+func TestRequestsOfAnotherClassTenantOrShapeDoNotWaitForEachOther(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		for _, q := range []question{
+			{}, {stream: true}, {caller: identity.Caller{Tenant: "beta"}}, {caller: identity.Caller{Priority: identity.High}}, {control: Control{NoCache: true}}, {more: `,"temperature":0.7`},
+		} {
+			b.begin(q)
+		}
+		synctest.Wait()
+		if n := b.speaker.generations(); n != 6 {
+			t.Errorf("%d generations", n)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+func TestSampledRequestsAreSharedWhereTheSettingsSaySo(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		b.cfg.Sampled = true
+		all, over := b.crowd(3, question{more: `,"temperature":0.7`})
+		over()
+		all[2].is(t, "a follower", "It is answer 1.", cache.ResultCoalesced)
+	})
+}
+
+func TestALeaderThatLeavesDoesNotTakeTheAnswerAlong(t *testing.T) {
+	for _, stream := range []bool{false, true} {
+		inBubble(t, nil, func(t *testing.T, b *bench) {
+			ctx, leave := context.WithCancelCause(t.Context())
+			leader, gone := b.begin(question{stream: stream, ctx: ctx})
+			synctest.Wait()
+			follower, done := b.begin(question{stream: stream})
+			synctest.Wait()
+			leave(errLeft)
+			<-gone
+			<-done
+			if leader.err == nil {
+				t.Error("the leader has an answer")
+			}
+			follower.is(t, "the follower", "It is answer 1.", cache.ResultCoalesced)
+			if len(b.speaker.cancelled()) != 0 || b.store.kept() != 1 {
+				t.Errorf("cancelled: %v, %d kept", b.speaker.cancelled(), b.store.kept())
+			}
+		})
+	}
+}
+
+func TestAGenerationThatNobodyWantsIsCancelled(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		ctx, leave := context.WithCancelCause(t.Context())
+		all, over := b.crowd(3, question{stream: true, ctx: ctx})
+		leave(errLeft)
+		over()
+		for _, a := range all {
+			if a.err == nil {
+				t.Errorf("%+v", a.record)
+			}
+		}
+		if len(b.speaker.cancelled()) != 1 || b.store.kept() != 0 || b.flights.Seats() != 0 {
+			t.Errorf("cancelled: %v, %d kept, %d subscribers", b.speaker.cancelled(), b.store.kept(), b.flights.Seats())
+		}
+	})
+}
+
+func TestAGenerationEndsWithThePipeline(t *testing.T) {
+	errEnd := errors.New("the gateway is draining")
+	synctest.Test(t, func(t *testing.T) {
+		base, end := context.WithCancelCause(t.Context())
+		b := newBench(t, func(o *Options) { o.Base = base })
+		all, over := b.crowd(2, question{})
+		end(errEnd)
+		over()
+		for _, a := range all {
+			if !errors.Is(a.err, errEnd) {
+				t.Errorf("%v, want %v", a.err, errEnd)
+			}
+		}
+	})
+}
+
+func TestAFollowerThatWaitsTooLongGoesByItself(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		b.cfg.Follow = 1500 * time.Millisecond
+		began := time.Now()
+		all, over := b.crowd(2, question{}) // an answer takes two seconds
+		over()
+		all[0].is(t, "the leader", "It is answer 1.", cache.ResultMiss)
+		all[1].is(t, "the follower", "It is answer 2.", cache.ResultMiss)
+		if took := time.Since(began); took != b.cfg.Follow+2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		began = time.Now()
+		told, over := b.crowd(2, question{stream: true, more: `,"seed":1`})
+		over()
+		told[1].is(t, "one that has something", "It is answer 3.", cache.ResultCoalesced)
+		if took := time.Since(began); took != 2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
+
+func TestOneFollowerTriesAgainAfterAFailure(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		b.speaker.fails = func(n int) error {
+			if n == 1 {
+				return errEngine
+			}
+			return nil
+		}
+		all, over := b.crowd(10, question{})
+		over()
+		if !errors.Is(all[0].err, errEngine) {
+			t.Errorf("the leader: %v", all[0].err)
+		}
+		made := 0
+		for _, a := range all[1:] {
+			if text, whole := a.text(t); a.err != nil || text != "It is answer 2." || !whole {
+				t.Errorf("a follower: %q, %v", text, a.err)
+			}
+			if a.record.Cache == cache.ResultMiss {
+				made++
+			}
+		}
+		if n := b.speaker.generations(); n != 2 || made != 1 {
+			t.Errorf("%d generations, %d made one", n, made)
+		}
+	})
+}
+
+func TestTheSecondFailureIsEverybodysAndAHopelessOneAtOnce(t *testing.T) {
+	for want, err := range map[int]error{1: errHopeless, 2: errEngine} {
+		inBubble(t, nil, func(t *testing.T, b *bench) {
+			b.speaker.fails = func(int) error { return err }
+			all, over := b.crowd(10, question{})
+			over()
+			for i, a := range all {
+				if !errors.Is(a.err, err) || a.head != nil {
+					t.Errorf("request %d: %v", i, a.err)
+				}
+			}
+			if n := b.speaker.generations(); n != want {
+				t.Errorf("%v: %d generations, want %d", err, n, want)
+			}
+		})
+	}
+}
+
+func TestAnAnswerThatCannotBeSharedIsMadeForEach(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		b.speaker.pieces = func(int) []string { return []string{strings.Repeat("on and ", 1<<20), "on."} } // more than is told
+		all, over := b.crowd(3, question{})
+		over()
+		for i, a := range all {
+			if text, whole := a.text(t); a.err != nil || !whole || !strings.HasSuffix(text, "on.") || a.record.Cache != cache.ResultMiss {
+				t.Errorf("request %d: %v, %d bytes, %s", i, a.err, len(text), a.record.Cache)
+			}
+		}
+		if n := b.speaker.generations(); n != 3 || b.store.kept() != 0 {
+			t.Errorf("%d generations, %d kept", n, b.store.kept())
+		}
+	})
+}
+
+func TestWhatIsMoreThanTextIsToldWhenItIsWhole(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		b.speaker.opaque = true
+		all, over := b.crowd(2, question{stream: true})
+		time.Sleep(1500 * time.Millisecond)
+		if text, _ := all[1].text(t); text != "" {
+			t.Errorf("the follower has %q of it", text)
+		}
+		over()
+		all[1].is(t, "the follower", "It is answer 1.", cache.ResultCoalesced)
+	})
+}
+
+// TestALeaderThatReadsNothingHoldsNobodyUp has one read only after all others have the answer.
+func TestALeaderThatReadsNothingHoldsNobodyUp(t *testing.T) {
+	inBubble(t, nil, func(t *testing.T, b *bench) {
+		stuck := make(chan struct{})
+		leader, read := b.begin(question{stream: true, stuck: stuck})
+		synctest.Wait()
+		follower, done := b.begin(question{stream: true})
+		<-done
+		follower.is(t, "the follower", "It is answer 1.", cache.ResultCoalesced)
+		close(stuck)
+		<-read
+		leader.is(t, "the leader", "It is answer 1.", cache.ResultMiss)
+	})
+}
+
+// TestAFollowerCarriesOnForItsClientWhereTheLeaderBroke has the first generation break behind its first piece.
+func TestAFollowerCarriesOnForItsClientWhereTheLeaderBroke(t *testing.T) {
+	for name, c := range map[string]struct {
+		second []string
+		fine   bool
+	}{"alike": {[]string{"It is", " so."}, true}, "another": {[]string{"It was", " so."}, false}} {
+		inBubble(t, nil, func(t *testing.T, b *bench) {
+			b.speaker.pieces = func(n int) []string {
+				if n == 1 {
+					return []string{"It is", " lost."}
+				}
+				return c.second
+			}
+			b.speaker.breaks = func(n int) error {
+				if n == 1 {
+					return errEngine
+				}
+				return nil
+			}
+			all, over := b.crowd(2, question{stream: true})
+			over()
+			if _, broken := errors.AsType[*tiers.BrokenError](all[0].err); !broken {
+				t.Errorf("the leader: %v", all[0].err)
+			}
+			if c.fine {
+				all[1].is(t, "the follower", "It is so.", cache.ResultMiss)
+				if string(b.speaker.asks[1].Said) != "It is" || all[1].record.Receipt == nil || all[1].broken != nil {
+					t.Errorf("it carried on behind %q; %+v", b.speaker.asks[1].Said, all[1].record)
+				}
+			} else if !errors.Is(all[1].err, cache.ErrBroken) || all[1].broken == nil {
+				t.Errorf("%s: %v, told %v", name, all[1].err, all[1].broken)
+			}
+		})
+	}
+}
+
+func TestAPanicOfAGenerationIsHeardAndEndsNobodyElse(t *testing.T) {
+	var heard atomic.Int64
+	inBubble(t, func(o *Options) { o.Panicked = func(string, any) { heard.Add(1) } }, func(t *testing.T, b *bench) {
+		b.speaker.fails = func(n int) error {
+			if n == 1 {
+				panic("a bug")
+			}
+			return nil
+		}
+		all, over := b.crowd(2, question{})
+		over()
+		if !errors.Is(all[0].err, ErrPanicked) || heard.Load() != 1 {
+			t.Errorf("%v, %d heard", all[0].err, heard.Load())
+		}
+		all[1].is(t, "the other", "It is answer 2.", cache.ResultMiss)
+	})
+}
+
+// elsewhere is a generation that, as turns out late, another replica leads.
+type elsewhere struct {
+	Subscriber
+	Leader
+	asked int
+	entry *cache.Entry
+}
+
+func (e *elsewhere) Join(cache.FlightID) Subscriber { return e }
+func (e *elsewhere) Depart()                        {}
+func (e *elsewhere) Sent() []byte                   { return nil }
+func (e *elsewhere) Shared() bool                   { return false }
+func (e *elsewhere) Said() []byte                   { return nil }
+func (e *elsewhere) Lease() *cache.Lease            { return nil }
+func (e *elsewhere) Follow() bool                   { return false }
+func (e *elsewhere) Follows() bool                  { return true }
+func (e *elsewhere) Fail(error, bool)               {}
+func (e *elsewhere) Append([]byte)                  {}
+
+func (e *elsewhere) Begin(cancel context.CancelCauseFunc) {
+	time.AfterFunc(500*time.Millisecond, func() { cancel(cache.ErrFollows) })
+}
+
+func (e *elsewhere) Next(context.Context, time.Time) (Event, error) {
+	if e.asked++; e.asked == 1 {
+		return Event{Kind: cache.EventLead, Leader: e}, nil
+	}
+	return Event{Kind: cache.EventLanded, Entry: e.entry}, nil
+}
+
+func TestAGenerationThatIsGivenUpForAnotherReplicasIsNoneOfTheTenantsRequests(t *testing.T) {
+	made := newRecording(scanned(t, openai.Chat, chatBody(1)), 1<<20)
+	made.Text([]byte("It is theirs."))
+	made.End(openai.Ending{Finish: "stop"})
+	other := &elsewhere{}
+	other.entry, _ = made.entry(&receipt.Receipt{Tier: plan.Target}, time.Now())
+	inBubble(t, func(o *Options) { o.Generations = other }, func(t *testing.T, b *bench) {
+		one := identity.Caller{Tenant: "acme", RPM: 1}
+		a := b.ask(question{caller: one})
+		a.is(t, "what another replica made", "It is theirs.", cache.ResultCoalesced)
+		if c := b.speaker.cancelled(); len(c) != 1 || !errors.Is(c[0], cache.ErrFollows) || a.record.Receipt != nil {
+			t.Errorf("cancelled: %v, %+v", c, a.record)
+		}
+		b.cfg.Follow = 0
+		b.ask(question{caller: one, more: `,"seed":1`}).is(t, "the tenant's one request a minute", "It is answer 2.", cache.ResultMiss)
+	})
+}

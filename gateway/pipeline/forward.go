@@ -1,0 +1,32 @@
+package pipeline
+
+import (
+	"context"
+
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/openai"
+)
+
+// Passed is a request that passes through to the target pool.
+type Passed struct {
+	*Arrival
+	Path     string          // allow-listed by the caller
+	Envelope openai.Envelope // the body, as it was read
+	Bytes    int             // of the body
+}
+
+// Forward passes a request through to the target pool of the route that its body names, within its tenant's limits.
+func (p *Pipeline) Forward(ctx context.Context, in Passed, to Client, record *Record) error {
+	need := in.Envelope.Need(in.Path)
+	about := estimateOfPassed(need)
+	grant, err := p.enter(ctx, in.Arrival, about, record)
+	if err != nil {
+		return err
+	}
+	defer func() { grant.Settle(about.used(record.Receipt)) }()
+	record.Receipt, err = p.o.Cascade.Forward(ctx, tiers.Forward{
+		Path: in.Path, Envelope: in.Envelope, Bytes: in.Bytes, Need: need, ID: in.ID, Tenant: in.Caller.Tenant, Class: int8(in.Caller.Priority),
+		Salt: p.salt(in.Envelope.Name, in.Caller.Tenant), Header: in.Header, Spans: in.Spans,
+	}, &sink{to, record})
+	return err
+}

@@ -1,0 +1,396 @@
+package pipeline
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
+)
+
+// memory is a store in memory.
+type memory struct {
+	mu      sync.Mutex
+	entries map[cache.Key]*cache.Entry
+	copies  map[cache.Key]*cache.Entry // of this replica
+	counts  map[cache.Result]int
+	found   cache.Found   // what a look-up without an entry finds; "" is none
+	takes   time.Duration // a look-up
+	deaf    bool          // purges are not heard of
+}
+
+func newMemory() *memory {
+	return &memory{entries: map[cache.Key]*cache.Entry{}, copies: map[cache.Key]*cache.Entry{}, counts: map[cache.Result]int{}}
+}
+
+func (m *memory) Epochs(string, string) (cache.Epochs, bool) { return cache.Epochs{}, !m.deaf }
+
+func (m *memory) Local(k cache.Key) (*cache.Entry, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.copies[k]
+	return e, e != nil
+}
+
+func (m *memory) Look(_ context.Context, k cache.Key, _ *cache.Lease) (*cache.Entry, cache.Found) {
+	time.Sleep(m.takes)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if e := m.entries[k]; e != nil {
+		return e, cache.FoundHit
+	}
+	if m.found != "" {
+		return nil, m.found
+	}
+	return nil, cache.FoundNone
+}
+
+func (m *memory) Put(k cache.Key, e *cache.Entry, _ time.Duration, then func()) {
+	m.mu.Lock()
+	m.entries[k] = e
+	m.mu.Unlock()
+	if then != nil {
+		then()
+	}
+}
+
+func (m *memory) Count(_, _ string, r cache.Result, _ *cache.Entry) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.counts[r]++
+}
+
+// kept is how many answers there are.
+func (m *memory) kept() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.entries)
+}
+
+// speaker is a cascade of one engine, which says "It is answer N." in pieces, one every pace.
+type speaker struct {
+	pace   time.Duration
+	plan   plan.Plan
+	pieces func(n int) []string // nil is the usual
+	fails  func(n int) error    // before the first byte; nil never does
+	breaks func(n int) error    // behind the first piece; nil never does
+	opaque bool                 // what it says is more than text
+	judged func(n int, a tiers.Ask, rc *receipt.Receipt)
+
+	mu     sync.Mutex
+	asks   []tiers.Ask
+	causes []error // why generations were cancelled
+}
+
+func (e *speaker) Plan(*tiers.Route, plan.Config, *openai.Request, plan.Tier) plan.Plan {
+	return e.plan
+}
+
+func (e *speaker) Forward(context.Context, tiers.Forward, tiers.Sink) (*receipt.Receipt, error) {
+	return &receipt.Receipt{Tier: plan.Target, PromptTokens: 7, TargetTokens: 2}, nil
+}
+
+// generations is how many were begun, cancelled is why some did not end.
+func (e *speaker) generations() int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return len(e.asks)
+}
+
+func (e *speaker) cancelled() []error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.causes
+}
+
+func (e *speaker) Answer(ctx context.Context, a tiers.Ask, to tiers.Sink) (*receipt.Receipt, error) {
+	e.mu.Lock()
+	e.asks = append(e.asks, a)
+	n := len(e.asks)
+	e.mu.Unlock()
+	rc := &receipt.Receipt{Route: a.Request.Model, Plan: e.plan, Tries: []dispatch.Try{{Pool: "p"}}}
+	if e.fails != nil {
+		if err := e.fails(n); err != nil {
+			time.Sleep(e.pace)
+			rc.Tries[0].Failed = "refused"
+			return rc, err
+		}
+	}
+	rc.Tier, rc.Finish, rc.PromptTokens = plan.Target, "stop", 7
+	if e.judged != nil {
+		e.judged(n, a, rc)
+	}
+	return rc, e.say(ctx, n, a, to, rc)
+}
+
+// say tells an answer.
+func (e *speaker) say(ctx context.Context, n int, a tiers.Ask, to tiers.Sink, rc *receipt.Receipt) error {
+	pieces := []string{"It is", fmt.Sprintf(" answer %d.", n)}
+	if e.pieces != nil {
+		pieces = e.pieces(n)
+	}
+	f := openai.NewFramer(a.Request.Kind, a.ID, a.Request.Model, 1)
+	tap := a.Tap
+	if tap == nil {
+		tap = newRecording(a.Request, 1<<20)
+	}
+	if a.Request.Stream {
+		if err := to.Begin(tiers.Head{Stream: true, Receipt: rc}); err != nil {
+			return err
+		}
+	}
+	for i, p := range pieces {
+		select {
+		case <-time.After(e.pace):
+		case <-ctx.Done():
+			e.mu.Lock()
+			e.causes = append(e.causes, context.Cause(ctx))
+			e.mu.Unlock()
+			return context.Cause(ctx)
+		}
+		if i == 1 && e.breaks != nil {
+			if err := e.breaks(n); err != nil {
+				return &tiers.BrokenError{Cause: err}
+			}
+		}
+		rc.TargetTokens++
+		if e.opaque {
+			tap.Chunk([]byte(`{"choices":[{"index":0,"delta":{"content":` + quoted(p) + `},"finish_reason":null}]}`))
+		} else {
+			tap.Text([]byte(p))
+		}
+		if a.Request.Stream {
+			if err := to.Write(f.Text(nil, []byte(p))); err != nil {
+				return err
+			}
+		}
+	}
+	end := openai.Ending{Finish: "stop", Usage: openai.Usage{Prompt: 7, Completion: len(pieces)}}
+	if e.opaque {
+		tap.Chunk([]byte(`{"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`))
+	}
+	tap.End(end)
+	if a.Request.Stream {
+		return to.Write(f.Finish(nil, nil, end, false))
+	}
+	if err := to.Begin(tiers.Head{Receipt: rc}); err != nil {
+		return err
+	}
+	return to.Write(f.Body(nil, []byte(strings.Join(pieces, "")), end))
+}
+
+func quoted(s string) string {
+	b, _ := json.Marshal(s) // never fails
+	return string(b)
+}
+
+// reader is a client.
+type reader struct {
+	stuck chan struct{} // nil, or its writes wait until that is closed, or its request ends
+	ctx   context.Context
+	left  error // what a write gives once the client is gone
+
+	mu     sync.Mutex
+	head   *Head
+	got    []byte
+	broken error // why it was told that its stream ends
+}
+
+func (r *reader) Begin(h Head) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.head = &h
+	return nil
+}
+
+func (r *reader) Write(p []byte) error {
+	if r.stuck != nil {
+		<-r.stuck
+	}
+	if r.ctx.Err() != nil && r.left != nil {
+		return r.left
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.got = append(r.got, p...)
+	return nil
+}
+
+func (r *reader) BreakOff(err error) { r.broken = err }
+
+func (r *reader) Detach() Detached { return &behind{reader: r} }
+
+// behind takes what is written only when it is closed.
+type behind struct {
+	*reader
+	held []byte
+}
+
+func (b *behind) Write(p []byte) { b.held = append(b.held, p...) }
+
+func (b *behind) Close() error { return b.reader.Write(b.held) }
+
+// text is what the client has of the answer's text, and whether that is whole.
+func (r *reader) text(t *testing.T) (text string, whole bool) {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	take := func(raw string) {
+		var c struct {
+			Choices []struct {
+				Delta, Message struct{ Content string }
+			}
+		}
+		if err := json.Unmarshal([]byte(raw), &c); err != nil {
+			t.Fatalf("%v in %s", err, raw)
+		}
+		for _, ch := range c.Choices {
+			text += ch.Delta.Content + ch.Message.Content
+		}
+	}
+	if r.head == nil || len(r.got) == 0 {
+		return "", false
+	}
+	if !r.head.Stream {
+		take(string(r.got))
+		return text, true
+	}
+	for frame := range strings.SplitSeq(string(r.got), "\n\n") {
+		if data, ok := strings.CutPrefix(frame, "data: "); ok && data == "[DONE]" {
+			whole = true
+		} else if ok {
+			take(data)
+		}
+	}
+	return text, whole
+}
+
+// bench is a pipeline with a store and an engine of its own.
+type bench struct {
+	*Pipeline
+	t       *testing.T
+	store   *memory
+	speaker *speaker
+	flights *cache.Flights
+	cfg     cache.Config
+	judging plan.Config
+}
+
+func newBench(t *testing.T, adjust func(*Options)) *bench {
+	t.Helper()
+	b := &bench{
+		t: t, store: newMemory(), speaker: &speaker{pace: time.Second, plan: plan.Plan{Tier: plan.Target}},
+		flights: cache.NewFlights(cache.FlightOptions{MaxEntry: func() int { return 1 << 20 }}),
+		cfg:     cache.Config{On: true, TTL: time.Hour, MaxEntry: 1 << 20, Follow: time.Minute},
+	}
+	o := Options{
+		Cascade: b.speaker, Store: b.store, Generations: Shared(b.flights), CacheConfig: func(string) cache.Config { return b.cfg },
+		Hopeless: func(err error) bool { return errors.Is(err, errHopeless) },
+	}
+	if adjust != nil {
+		adjust(&o)
+	}
+	b.Pipeline = New(o)
+	return b
+}
+
+var (
+	errHopeless = errors.New("no engine would answer this")
+	errEngine   = errors.New("the engine is broken")
+	errLeft     = errors.New("the client left")
+)
+
+// asked is a request that was answered, or not.
+type asked struct {
+	*reader
+	record  Record
+	arrival Arrival
+	err     error
+}
+
+// question is what is asked; the zero value is a chat of nobody in particular at temperature 0.
+type question struct {
+	stream  bool
+	more    string // members of the body
+	control Control
+	caller  identity.Caller
+	stuck   chan struct{}
+	ctx     context.Context // nil is the test's
+}
+
+// begin sends a request; what became of it may be read once done is closed.
+func (b *bench) begin(q question) (a *asked, done chan struct{}) {
+	b.t.Helper()
+	body := fmt.Sprintf(`{"model":"m","stream":%t,"messages":[{"role":"user","content":"What is it?"}]%s`, q.stream, q.more)
+	if !strings.Contains(q.more, "temperature") {
+		body += `,"temperature":0`
+	}
+	if q.ctx == nil {
+		q.ctx = b.t.Context()
+	}
+	if q.caller.Tenant == "" {
+		q.caller.Tenant = "acme"
+	}
+	read, err := b.Scan(openai.Chat, q.caller.Tenant, []byte(body+"}"), openai.DefaultLimits())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	a = &asked{reader: &reader{stuck: q.stuck, ctx: q.ctx, left: errLeft}, arrival: Arrival{ID: "id", Began: time.Now(), Caller: q.caller}}
+	done = make(chan struct{})
+	in := Request{
+		Arrival: &a.arrival, Body: read, Control: q.control, Tier: plan.Auto, Stricter: plan.DemandDefault,
+		Route: &tiers.Route{Model: "m", Config: func() plan.Config { return b.judging }},
+	}
+	go func() {
+		defer close(done)
+		a.err = b.Answer(q.ctx, in, a.reader, &a.record)
+	}()
+	return a, done
+}
+
+// ask sends a request and waits for its end.
+func (b *bench) ask(q question) *asked {
+	b.t.Helper()
+	a, done := b.begin(q)
+	<-done
+	return a
+}
+
+// is fails the test unless the client has that answer, and the cache had that part in it.
+func (a *asked) is(t *testing.T, what, text string, result cache.Result) {
+	t.Helper()
+	got, whole := a.text(t)
+	if a.err != nil || got != text || !whole || a.record.Cache != result {
+		t.Errorf("%s: %q (whole %t, %s, %v), want %q (%s)", what, got, whole, a.record.Cache, a.err, text, result)
+	}
+}
+
+// inBubble runs a test in virtual time.
+func inBubble(t *testing.T, adjust func(*Options), test func(t *testing.T, b *bench)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newBench(t, adjust)) })
+}
+
+// unlimited is a limiter that notes what it was asked.
+type noted struct {
+	*limits.Limiter
+	asks []limits.Ask
+}
+
+func (n *noted) Enter(ctx context.Context, a limits.Ask) (*limits.Grant, error) {
+	n.asks = append(n.asks, a)
+	return n.Limiter.Enter(ctx, a)
+}

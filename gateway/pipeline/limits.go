@@ -1,0 +1,143 @@
+package pipeline
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/limits"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/receipt"
+)
+
+// typicalAnswer is the expected length in tokens of an answer whose length the client does not limit. What was really
+// used is settled afterwards.
+const typicalAnswer = 512
+
+// Place takes one of a tenant's concurrent places for a request of which nothing but its header is known.
+func (p *Pipeline) Place(a *Arrival) (leave func(), err error) {
+	leave, err = p.o.Limiter.Place(p.limitsAsk(a))
+	a.Placed = err == nil
+	return leave, err
+}
+
+func (p *Pipeline) limitsAsk(a *Arrival) limits.Ask {
+	c := &a.Caller
+	return limits.Ask{
+		Tenant: c.Tenant, Retry: a.Retry, Placed: a.Placed,
+		Limit: limits.Limit{RPM: c.RPM, TPM: c.TPM, Concurrent: c.Concurrent, HighShare: p.o.HighShare()},
+	}
+}
+
+// enter asks for a request of so many tokens in the name of its tenant. A request that goes beyond its tenant's share of
+// priority high becomes a normal one. The grant is to be settled by what was used.
+func (p *Pipeline) enter(ctx context.Context, a *Arrival, need estimate, record *Record) (*limits.Grant, error) {
+	ask := p.limitsAsk(a)
+	ask.Tokens, ask.High = need.prompt+need.answer, a.Caller.Priority == identity.High
+	began := p.o.World.Now()
+	grant, err := p.o.Limiter.Enter(ctx, ask)
+	record.Limits += p.o.World.Now().Sub(began)
+	if refused, ok := errors.AsType[*limits.Error](err); ok {
+		record.Standing = refused.Standing
+	}
+	if err != nil {
+		return nil, err
+	}
+	record.Standing = grant.Standing
+	if grant.Demoted {
+		a.Caller.Priority, record.Demoted = identity.Normal, true
+	}
+	return grant, nil
+}
+
+// call is a request's call to the cascade.
+type call struct {
+	to      tiers.Sink
+	tap     tiers.Tap // nil is nobody
+	said    []byte    // with which the answer begins: clients have it
+	vouched func()    // as tiers.Ask's Vouched
+}
+
+// ask has the cascade answer, within the tenant's limits. ctx is the client's; the answer is made until making ends.
+func (q *request) ask(ctx, making context.Context, c call) (rc *receipt.Receipt, err error) {
+	need := estimateOf(q.Body.Request)
+	grant, err := q.p.enter(ctx, q.Arrival, need, q.record)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if errors.Is(context.Cause(making), cache.ErrFollows) { // what another replica makes does not count here
+			grant.Withdraw()
+			return
+		}
+		grant.Settle(need.used(rc))
+	}()
+	rc, err = q.p.o.Cascade.Answer(making, tiers.Ask{
+		Request: q.Body.Request, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
+		Salt: q.p.salt(q.Route.Model, q.Caller.Tenant), Header: q.Header, Spans: q.Spans, Tap: c.tap, Config: &q.judging, Plan: q.promise.planned(),
+		Said: c.said, Vouched: c.vouched, Keep: q.KeepBody, Spared: q.Caller.Spared, Apart: q.Caller.Apart,
+	}, c.to)
+	q.record.Receipt = rc
+	return rc, err
+}
+
+// salt is what engines are told to keep a tenant's prefixes apart by, "" where they need not.
+func (p *Pipeline) salt(route, tenant string) string {
+	if !p.o.CacheConfig(route).Isolate {
+		return ""
+	}
+	return p.o.Salt(tenant)
+}
+
+// estimate is what a request is expected to use, in tokens.
+type estimate struct{ prompt, answer int }
+
+// estimateOf a request that the cascade answers.
+func estimateOf(r *openai.Request) estimate {
+	answer := typicalAnswer
+	if r.MaxTokens >= 0 {
+		answer = r.MaxTokens
+	}
+	return estimate{r.PromptTokens, answer * max(r.N, 1)}
+}
+
+// estimateOfPassed is that of a request that passes through.
+func estimateOfPassed(n openai.Need) estimate {
+	if n.Answer < 0 {
+		n.Answer = typicalAnswer
+	}
+	return estimate{n.Prompt, n.Answer}
+}
+
+// used is what a request that is over has used: nothing where no engine worked for it, and less than 0,
+// for which the estimate stands, where nobody can say. So it stands for a client that hangs up before the first
+// byte came: an engine may have made the whole answer, and who got its tokens back could ask without end.
+func (e estimate) used(rc *receipt.Receipt) int {
+	if rc == nil || rc.Tier == "" && !worked(rc) {
+		return 0
+	}
+	told := rc.AcceptedTokens + rc.TargetTokens
+	switch {
+	case rc.PromptTokens > 0:
+		return rc.PromptTokens + told
+	case told > 0:
+		return e.prompt + told // it broke off before its usage came
+	}
+	return -1
+}
+
+// worked says whether an engine worked for a request: a try got through, or was ended by the client or by the
+// request's deadline. Putting text into tokens is no such work.
+func worked(rc *receipt.Receipt) bool {
+	return slices.ContainsFunc(rc.Tries, func(t dispatch.Try) bool {
+		if t.Role == dispatch.RoleTokenize {
+			return false
+		}
+		return t.Failed == "" || t.Failed == engine.Gone || t.Failed == engine.Expired
+	})
+}
