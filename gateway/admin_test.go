@@ -16,14 +16,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/google/go-cmp/cmp"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // orders is a fleet that notes what it was told.
@@ -431,7 +431,7 @@ func TestARouteWithoutBackendsSaysWhenToComeBack(t *testing.T) {
 	for name, draft := range map[string]*pool.Pool{"target alone": nil, "draft and target": nobody} {
 		cfg := plan.Config{Mode: plan.ModeConfidence, MaxPrompt: 1000, Timeouts: plan.Timeouts{
 			DraftFirstByte: 20 * time.Second, TargetFirstByte: 20 * time.Second, Chunk: 20 * time.Second, Total: time.Minute}}
-		cascade, err := tiers.New(tiers.Options{Transport: tiers.NewTransport(), Routes: []tiers.Route{{
+		cascade, err := tiers.New(tiers.Options{Transport: upstream.NewTransport(), Routes: []tiers.Route{{
 			Model: "llama-3", Draft: draft, Target: nobody, Config: func() plan.Config { return cfg }}}})
 		if err != nil {
 			t.Fatal(err)

@@ -15,12 +15,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // How a cut backend ends its response.
@@ -161,7 +161,7 @@ func startCut(t *testing.T, targetCut bool, k *kept) string {
 		}
 		return p
 	}
-	transport := tiers.NewTransport()
+	transport := upstream.NewTransport()
 	transport.DisableKeepAlives = true
 	// So many connections use ports again that have just been used, and the kernel sends a SYN again after 1 s. That is
 	// timeout.connect; and nobody here looks again at a backend that was not reached.

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/foregate/foregate/tiers/engine"
-
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/conns"
@@ -18,7 +16,8 @@ import (
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/gateway/upload"
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 )
@@ -97,7 +96,7 @@ func problemOf(err error) *problem {
 		refused   *upload.Error
 		shed      *admission.ShedError
 		none      *pool.NoBackendError
-		exhausted *tiers.ExhaustedError
+		exhausted *dispatch.ExhaustedError
 		failure   *engine.Failure
 	)
 	switch {
@@ -188,7 +187,7 @@ func noBackend() *problem {
 	}
 }
 
-func exhaustedProblem(e *tiers.ExhaustedError) *problem {
+func exhaustedProblem(e *dispatch.ExhaustedError) *problem {
 	switch {
 	case e.AllBusy:
 		return &problem{

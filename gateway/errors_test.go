@@ -4,15 +4,15 @@ import (
 	"net/http"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
-
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/strategy"
 )
 
 func TestAWaitForABackendThatFellSilentIsToldAsATimeout(t *testing.T) {
 	silent := &engine.Failure{Kind: engine.Silent}
 	for name, err := range map[string]error{
-		"one try": silent, "all tries": &tiers.ExhaustedError{Pool: "p", Tries: 3, Last: silent}, "in mid-answer": &tiers.BrokenError{Cause: silent},
+		"one try": silent, "all tries": &dispatch.ExhaustedError{Pool: "p", Tries: 3, Last: silent}, "in mid-answer": &strategy.BrokenError{Cause: silent},
 	} {
 		if p := problemOf(err); p.status != http.StatusGatewayTimeout || p.body.Code != string(engine.Timeout) || p.body.Type != "timeout_error" || !p.hope {
 			t.Errorf("%s: %d, %+v, hope %v", name, p.status, p.body, p.hope)

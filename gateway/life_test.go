@@ -16,8 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -26,7 +24,9 @@ import (
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // bench is a gateway over one target, with what a test may turn.
@@ -58,7 +58,7 @@ func (b *bench) idle() bool { return b.uploads.Usage() == upload.Usage{} }
 // makeBench is startBench without the start.
 func makeBench(t *testing.T, backend string, adjust func(*Options)) *bench {
 	t.Helper()
-	b := &bench{registry: prometheus.NewRegistry(), transport: tiers.NewTransport()}
+	b := &bench{registry: prometheus.NewRegistry(), transport: upstream.NewTransport()}
 	target, err := pool.New(pool.Options{Name: "targets", Model: "m", Backends: []string{backend}, Registerer: b.registry})
 	if err != nil {
 		t.Fatal(err)

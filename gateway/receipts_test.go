@@ -19,13 +19,13 @@ import (
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/pipeline"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/economy"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/strategy"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -235,7 +235,7 @@ func TestWhyARequestFailedIsInItsReceipt(t *testing.T) {
 	}{
 		{nil, 200, ""},
 		{errOverloaded, 503, "overloaded"},
-		{&tiers.BrokenError{Cause: &engine.Failure{Kind: engine.Stalled}}, statusBroken, string(engine.Stalled)},
+		{&strategy.BrokenError{Cause: &engine.Failure{Kind: engine.Stalled}}, statusBroken, string(engine.Stalled)},
 		{errors.New("secret detail"), statusGone, "client_left"},
 		{errors.New("secret detail"), 500, "internal_error"},
 	} {

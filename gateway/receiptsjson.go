@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
 )
@@ -215,7 +215,7 @@ func (v *receiptJSON) of(rc *receipt.Receipt) {
 	for _, t := range rc.Tries {
 		call := ""
 		if t.Call > 0 {
-			call = tiers.CallName(t.Call)
+			call = dispatch.CallName(t.Call)
 		}
 		v.Tries = append(v.Tries, tryJSON{
 			t.Pool, t.Backend, string(t.Failed), t.Score, string(t.Role), string(t.Broke),

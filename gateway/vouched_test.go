@@ -10,12 +10,14 @@ import (
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/risk"
 	"github.com/foregate/foregate/tiers/scoring"
+	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // warming is evidence of a warm-up that serves every draft. The outcome of an audit is held until the test lets it go.
@@ -29,7 +31,7 @@ type warming struct {
 func (w *warming) View(risk.Key) risk.View {
 	return risk.View{Threshold: 1e9, Floor: 1e9, Band: 1e9, Cautious: -1000, Seen: time.Now(), Warmup: risk.Warmup{Began: w.began}}
 }
-func (w *warming) Open(context.Context, tiers.Audit) (risk.Fate, error) { return risk.Learned, nil }
+func (w *warming) Open(context.Context, audit.Booking) (risk.Fate, error) { return risk.Learned, nil }
 func (w *warming) OpenWarmup(context.Context, risk.Key, string) (risk.Fate, error) {
 	return risk.Booked, nil
 }
@@ -52,7 +54,7 @@ func startWarming(t *testing.T, divergence float64) (*cacheBench, *kept, *warmin
 	draft := vllmsim.Start(t, vllmsim.Options{Model: "small", Profile: "a10g-8b", Divergence: divergence, Seed: 3, TimeScale: 200})
 	target := vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: 3, TimeScale: 200})
 	drafts, targets := warmPool(t, "drafts", "small", draft), warmPool(t, "warm-targets", "big", target)
-	prober, err := probe.New(probe.Options{Transport: tiers.NewTransport(), Pools: []probe.Pool{
+	prober, err := probe.New(probe.Options{Transport: upstream.NewTransport(), Pools: []probe.Pool{
 		{Name: "drafts", Model: "small", Backends: backendsOf(drafts)}, {Name: "warm-targets", Model: "big", Backends: backendsOf(targets)},
 	}})
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/pool"
 )
 
@@ -20,8 +20,8 @@ func (r *replica) makeLines() {
 	}
 }
 
-// Enter is [tiers.Line], by the settings of the request's route.
-func (r *replica) Enter(ctx context.Context, t tiers.Turn, try func(pool.Limit) error) (time.Duration, error) {
+// Enter is [dispatch.Queue], by the settings of the request's route.
+func (r *replica) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Limit) error) (time.Duration, error) {
 	return r.lines.Enter(ctx, t.Pool, &admission.Waiter{
 		Route: t.Route, Class: identity.Priority(t.Class), Tenant: t.Tenant, Tokens: t.Tokens,
 		Config: r.settings.Snapshot().Route(t.Route).Admission,

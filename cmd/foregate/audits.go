@@ -5,13 +5,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/calibrate"
 	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -37,8 +36,8 @@ func (r *replica) makeEvidence() {
 // ledger is the evidence as the cascade knows it.
 type ledger struct{ *evidence.Book }
 
-// Open is [tiers.Evidence].
-func (l ledger) Open(ctx context.Context, a tiers.Audit) (risk.Fate, error) {
+// Open is [audit.Evidence].
+func (l ledger) Open(ctx context.Context, a audit.Booking) (risk.Fate, error) {
 	return l.Book.Open(ctx, evidence.Audit(a))
 }
 

@@ -6,13 +6,13 @@ import (
 	"slices"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // makeProber has the engines of all pools that routes draft with asked what they can do.
@@ -23,7 +23,7 @@ func (r *replica) makeProber() error {
 			probed[def.Draft], probed[def.Target] = true, true
 		}
 	}
-	o := probe.Options{Transport: tiers.NewTransport(), Logger: r.log, Registerer: r.registerer}
+	o := probe.Options{Transport: upstream.NewTransport(), Logger: r.log, Registerer: r.registerer}
 	for _, name := range slices.Sorted(maps.Keys(probed)) {
 		p := r.pools[name]
 		asked := probe.Pool{Name: name, Model: p.Model(), Backends: func() []probe.Backend {

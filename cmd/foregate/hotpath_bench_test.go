@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/foregate/foregate/tiers/engine"
-
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
@@ -22,7 +20,8 @@ import (
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/pool"
 )
 
@@ -70,7 +69,7 @@ func (c *trips) client(t testing.TB, store *miniredis.Miniredis) redis.Universal
 // hotPath is a replica whose loops do not run: what it does is on a request's way.
 type hotPath struct {
 	*replica
-	turn tiers.Turn
+	turn dispatch.Ticket
 	try  func(pool.Limit) error
 }
 
@@ -90,7 +89,7 @@ routes: [{model: m, draft: d, target: t}]
 	}
 	return &hotPath{
 		replica: r,
-		turn:    tiers.Turn{Route: "m", Pool: "t", Tenant: "acme", Class: int8(identity.Normal), Tokens: 900},
+		turn:    dispatch.Ticket{Route: "m", Pool: "t", Tenant: "acme", Class: int8(identity.Normal), Tokens: 900},
 		try:     func(pool.Limit) error { return nil },
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"net"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
@@ -28,9 +26,11 @@ import (
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/fleet"
 	"github.com/foregate/foregate/tiers/kvevents"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/pressure"
 	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // parts are what a replica is built from, beside its configuration.
@@ -180,7 +180,7 @@ func (r *replica) makeCascade() (*tiers.Cascade, error) {
 	}
 	return tiers.New(tiers.Options{
 		Routes: routes, Gate: r.breakers, Line: r, MostBody: r.file.Limits.ResponseBytes, Registerer: r.registerer,
-		Dial: func() tiers.Dial { return r.settings.Snapshot().Global().Dial }, Cards: r.prober.Card,
+		Dial: func() upstream.Dial { return r.settings.Snapshot().Global().Dial }, Cards: r.prober.Card,
 		Evidence: ledger{r.evidence}, Maps: r.calibrated, Replicas: r.fleet.Known, Short: r.shortOf,
 	})
 }

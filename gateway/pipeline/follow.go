@@ -8,8 +8,8 @@ import (
 	"fmt"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/strategy"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -148,7 +148,7 @@ func (f *follower) complete(ctx context.Context, e *cache.Entry) error {
 	}
 	whole, err := openai.ParseWhole(e.Answer)
 	if err != nil || len(whole.Choices) != 1 || !bytes.HasPrefix(whole.Choices[0].Text, f.subscriber.Sent()) {
-		return &tiers.BrokenError{Cause: cache.ErrBroken}
+		return &strategy.BrokenError{Cause: cache.ErrBroken}
 	}
 	if len(f.made) > 0 {
 		f.count(cache.ResultMiss, nil)
@@ -168,7 +168,7 @@ func (f *follower) fail(ctx context.Context, err error) error {
 	switch {
 	case f.framer != nil:
 		f.count(cache.ResultCoalesced, nil)
-		return &tiers.BrokenError{Cause: err}
+		return &strategy.BrokenError{Cause: err}
 	case errors.Is(err, ErrNotShareable):
 		return f.alone(ctx, cache.ResultMiss)
 	}

@@ -11,10 +11,10 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // crowd sends requests alike at once; the first leads.
@@ -263,7 +263,7 @@ func TestAFollowerCarriesOnForItsClientWhereTheLeaderBroke(t *testing.T) {
 			}
 			all, over := b.crowd(2, question{stream: true})
 			over()
-			if _, broken := errors.AsType[*tiers.BrokenError](all[0].err); !broken {
+			if _, broken := errors.AsType[*strategy.BrokenError](all[0].err); !broken {
 				t.Errorf("the leader: %v", all[0].err)
 			}
 			if c.fine {

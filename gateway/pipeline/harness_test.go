@@ -19,6 +19,7 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // memory is a store in memory.
@@ -163,7 +164,7 @@ func (e *speaker) say(ctx context.Context, n int, a tiers.Ask, to tiers.Sink, rc
 		}
 		if i == 1 && e.breaks != nil {
 			if err := e.breaks(n); err != nil {
-				return &tiers.BrokenError{Cause: err}
+				return &strategy.BrokenError{Cause: err}
 			}
 		}
 		rc.TargetTokens++

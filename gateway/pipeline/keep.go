@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/cache"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // generation is one answer that is made for a request and may serve others.
@@ -101,7 +101,7 @@ func (v *vouched) then(next func()) {
 // recording takes an answer down while it is made.
 type recording struct{ made *openai.Assembler }
 
-var _ tiers.Tap = (*recording)(nil)
+var _ strategy.Observer = (*recording)(nil)
 
 func newRecording(r *openai.Request, maxBytes int) *recording {
 	made := openai.NewAssembler(r.Kind, maxBytes)
@@ -109,16 +109,16 @@ func newRecording(r *openai.Request, maxBytes int) *recording {
 	return &recording{made}
 }
 
-// Text implements tiers.Tap.
+// Text implements strategy.Observer.
 func (r *recording) Text(text []byte) { r.made.Text(text) }
 
-// Chunk implements tiers.Tap.
+// Chunk implements strategy.Observer.
 func (r *recording) Chunk(chunk []byte) { r.made.Chunk(chunk) }
 
-// Body implements tiers.Tap.
+// Body implements strategy.Observer.
 func (r *recording) Body(answer []byte) { r.made.Body(answer) }
 
-// End implements tiers.Tap.
+// End implements strategy.Observer.
 func (r *recording) End(e openai.Ending) { r.made.End(e) }
 
 // entry is the answer that was taken down, once the cascade has said that it is whole, as it is kept and as it is

@@ -5,6 +5,7 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // lead makes the answer of a shared generation. It goes on without the client of ctx as long as somebody wants it; the
@@ -45,9 +46,9 @@ type telling struct {
 	told   int
 }
 
-var _ tiers.Tap = (*telling)(nil)
+var _ strategy.Observer = (*telling)(nil)
 
-// Text implements tiers.Tap.
+// Text implements strategy.Observer.
 func (t *telling) Text(text []byte) {
 	t.recording.Text(text)
 	if len(text) == 0 {
@@ -60,7 +61,7 @@ func (t *telling) Text(text []byte) {
 	t.leader.Append(text)
 }
 
-// Chunk implements tiers.Tap.
+// Chunk implements strategy.Observer.
 func (t *telling) Chunk(chunk []byte) {
 	t.recording.Chunk(chunk)
 	t.leader.Opaque()

@@ -13,6 +13,7 @@ import (
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // typicalAnswer is the expected length in tokens of an answer whose length the client does not limit. What was really
@@ -58,9 +59,9 @@ func (p *Pipeline) enter(ctx context.Context, a *Arrival, need estimate, record 
 // call is a request's call to the cascade.
 type call struct {
 	to      tiers.Sink
-	tap     tiers.Tap // nil is nobody
-	said    []byte    // with which the answer begins: clients have it
-	vouched func()    // as tiers.Ask's Vouched
+	tap     strategy.Observer // nil is nobody
+	said    []byte            // with which the answer begins: clients have it
+	vouched func()            // as tiers.Ask's Vouched
 }
 
 // ask has the cascade answer, within the tenant's limits. ctx is the client's; the answer is made until making ends.

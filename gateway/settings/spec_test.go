@@ -9,20 +9,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pressure"
 	"github.com/foregate/foregate/tiers/risk"
 	"github.com/foregate/foregate/tiers/scoring"
+	"github.com/foregate/foregate/tiers/upstream"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -74,7 +73,7 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 		},
 		Pool:      choose.DefaultConfig(),
 		Pressure:  pressure.Config{Interval: pressure.DefaultConfig().Interval, Timeout: pressure.DefaultConfig().Timeout, Probe: pressure.DefaultConfig().Probe},
-		Dial:      tiers.DefaultDial(),
+		Dial:      upstream.DefaultDial(),
 		Client:    Client{BodyStart: 5 * time.Second, Body: time.Minute, Write: 10 * time.Second},
 		Limit:     Limit{HighShare: 0.2, Budget: 15 * time.Millisecond},
 		Cache:     cache.Config{On: true, TTL: time.Hour, Budget: 15 * time.Millisecond, MaxEntry: 1 << 20, Follow: time.Minute, Isolate: true},

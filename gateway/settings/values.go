@@ -11,14 +11,13 @@ package settings
 import (
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
-	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pressure"
+	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // Values are all settings as the packages that obey them take them.
@@ -28,7 +27,7 @@ type Values struct {
 	Pressure  pressure.Config // ages are pressure's defaults
 	Admission admission.Config
 	Breaker   breaker.Config
-	Dial      tiers.Dial
+	Dial      upstream.Dial
 	Client    Client
 	Limit     Limit
 	Cache     cache.Config
