@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/panics"
 )
 
@@ -28,9 +29,9 @@ type ask struct {
 }
 
 // run asks for a script.
-func run(s *redis.Script, k key, args ...any) ask {
+func run(s *redis.Script, k machine.Key, args ...any) ask {
 	return ask{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
-		return s.EvalSha(ctx, p, []string{k.redis()}, args...)
+		return s.EvalSha(ctx, p, []string{redisKey(k)}, args...)
 	}}
 }
 

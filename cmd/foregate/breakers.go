@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/panics"
 	"github.com/foregate/foregate/tiers"
 	"github.com/foregate/foregate/tiers/pressure"
@@ -18,25 +19,37 @@ import (
 // makeBreakers wires the breakers of all pools.
 func (r *replica) makeBreakers() {
 	r.breakers = breaker.New(breaker.Options{
-		Config:   func() breaker.Config { return r.settings.Snapshot().Global().Breaker },
+		Config:   func() machine.Config { return r.settings.Snapshot().Global().Breaker },
 		Classify: outcome, Redis: r.redis, Probe: r.probe, Logger: r.log, Registerer: r.registerer,
 	})
 }
 
+// gate has the cascade ask the breakers.
+type gate struct{ *breaker.Set }
+
+// Allow asks whether a request may go to the backend; done takes what came of it.
+func (g gate) Allow(pool, backend string) (done func(error), err error) {
+	permit, err := g.Set.Allow(pool, backend)
+	if err != nil {
+		return nil, err
+	}
+	return permit.Report, nil
+}
+
 // outcome tells the breaker what a call's end says about its backend.
-func outcome(err error) breaker.Outcome {
+func outcome(err error) machine.Outcome {
 	switch tiers.Classify(err) {
 	case tiers.ClassSuccess:
-		return breaker.Success
+		return machine.Success
 	case tiers.ClassFault:
 		if f, ok := errors.AsType[*tiers.Failure](err); ok && f.Kind == tiers.Refused {
-			return breaker.Unreachable
+			return machine.Unreachable
 		}
-		return breaker.Fault
+		return machine.Fault
 	case tiers.ClassBusy:
-		return breaker.Backpressure
+		return machine.Backpressure
 	default:
-		return breaker.Neutral
+		return machine.Neutral
 	}
 }
 

@@ -19,7 +19,7 @@ const module = "github.com/foregate/foregate/"
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
 	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/secrets", "gateway/settings", "gateway/tracing",
-		"tiers", "tiers/choose", "tiers/economy", "tiers/fields", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk", "breaker", "cache", "panics", "loadtest/vllmsim"},
+		"tiers", "tiers/choose", "tiers/economy", "tiers/fields", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk", "breaker", "breaker/machine", "cache", "panics", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality", "loadtest/replay"},
 
@@ -37,7 +37,7 @@ var arrows = map[string][]string{
 	"gateway/secrets":   {},
 	"gateway/slowdown":  {},
 	"gateway/upload":    {},
-	"gateway/settings":  {"gateway/admission", "tiers", "tiers/accept", "tiers/choose", "tiers/pressure", "breaker", "cache"},
+	"gateway/settings":  {"gateway/admission", "tiers", "tiers/accept", "tiers/choose", "tiers/pressure", "breaker/machine", "cache"},
 
 	"gateway/tracing": {"gateway", "tiers"},
 
@@ -60,10 +60,11 @@ var arrows = map[string][]string{
 	"tiers/scoring":   {},
 	"tiers/schema":    {},
 
-	"breaker": {"panics"},
-	"cache":   {"gateway/lookup", "panics", "recent"},
-	"panics":  {},
-	"recent":  {},
+	"breaker":         {"breaker/machine", "panics"},
+	"breaker/machine": {},
+	"cache":           {"gateway/lookup", "panics", "recent"},
+	"panics":          {},
+	"recent":          {},
 
 	"loadtest":         {},
 	"loadtest/chaos":   {"loadtest/vllmsim"},             // the gateway over HTTP and as processes only

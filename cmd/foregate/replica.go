@@ -177,7 +177,7 @@ func (r *replica) makeCascade() (*tiers.Cascade, error) {
 		})
 	}
 	return tiers.New(tiers.Options{
-		Routes: routes, Gate: r.breakers, Line: r, MostBody: r.file.Limits.ResponseBytes, Registerer: r.registerer,
+		Routes: routes, Gate: gate{r.breakers}, Line: r, MostBody: r.file.Limits.ResponseBytes, Registerer: r.registerer,
 		Dial: func() tiers.Dial { return r.settings.Snapshot().Global().Dial }, Cards: r.prober.Card,
 		Evidence: ledger{r.evidence}, Maps: r.calibrated, Replicas: r.fleet.Known, Short: r.shortOf,
 	})
