@@ -283,6 +283,9 @@ func (b *Breaker) Settle(now time.Time) (Verdict, Move) {
 // Facts are those that the breaker is judged by.
 func (b *Breaker) Facts() Facts { return b.facts }
 
+// Local is the local breaker that counts now.
+func (b *Breaker) Local() Local { return b.local }
+
 // Verdict says what the breaker's facts come to now, and changes nothing.
 func (b *Breaker) Verdict(now time.Time) Verdict { return Combine(&b.facts, now) }
 

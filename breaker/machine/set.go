@@ -1,7 +1,6 @@
 package machine
 
 import (
-	"math/rand/v2"
 	"slices"
 	"time"
 )
@@ -9,7 +8,7 @@ import (
 // SetOptions make a [Set].
 type SetOptions struct {
 	Config func() Config  // live; nil is DefaultConfig
-	Draw   func() float64 // a random number in [0, 1), for open times; nil is math/rand's
+	Draw   func() float64 // a random number in [0, 1), for open times; nil is 0.5: ×1
 }
 
 // Set holds the breakers of all backends of all pools, as one replica of the lab has them: with the
@@ -27,7 +26,7 @@ func NewSet(o SetOptions) *Set {
 		o.Config = DefaultConfig
 	}
 	if o.Draw == nil {
-		o.Draw = rand.Float64
+		o.Draw = func() float64 { return 0.5 }
 	}
 	return &Set{o: o, breakers: map[Key]*Breaker{}, sizes: map[string]int{}}
 }

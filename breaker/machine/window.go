@@ -17,7 +17,7 @@ type Window struct {
 // tally counts outcomes.
 type tally struct {
 	calls, successes, faults, excluded int
-	row                                int // the last outcomes that were alike: successes, or faults as a negative number
+	inRow                              int // faults since the last success
 }
 
 // NewWindow returns a closed one, at a version.
@@ -47,19 +47,21 @@ func (w *Window) Allow(now time.Time) (Report, bool) {
 	return &ticket{w, w.version, w.age}, true
 }
 
-// Report implements [Report]. Outcomes of before the last transition, and those that are older
-// than the window, say nothing.
+// Report implements [Report]. Outcomes of before the last transition say nothing, and those that
+// are older than the window do not count; but a fault among these has the counts judged.
 func (t *ticket) Report(o Outcome, now time.Time) {
 	w := t.window
 	w.pass(now)
-	if t.version != w.version || t.age > w.age || w.age-t.age >= Buckets {
+	if t.version != w.version {
 		return
 	}
-	w.total.add(o)
-	w.buckets[t.age%Buckets].add(o)
+	if w.age-t.age < Buckets {
+		w.total.add(o)
+		w.buckets[t.age%Buckets].add(o)
+	}
 	half := w.version.State() == HalfOpen
 	switch {
-	case o.Failed() && (half || w.cfg.Trips(w.total.successes, w.total.faults, -w.total.row)):
+	case o.Failed() && (half || w.cfg.Trips(w.total.successes, w.total.faults, w.total.inRow)):
 		w.move(Open, now)
 	case o == Success && half:
 		w.move(Closed, now)
@@ -71,10 +73,10 @@ func (t *tally) add(o Outcome) {
 	switch {
 	case o == Success:
 		t.successes++
-		t.row = max(t.row, 0) + 1
+		t.inRow = 0
 	case o.Failed():
 		t.faults++
-		t.row = min(t.row, 0) - 1
+		t.inRow++
 	default:
 		t.excluded++
 	}
@@ -104,18 +106,13 @@ func (w *Window) pass(now time.Time) {
 	}
 }
 
-// drop takes the oldest bucket out of the window. The outcomes in a row lose those of the bucket
-// where all others of their kind are behind them: then they reach back into it.
+// drop takes the oldest bucket out of the window. The faults in a row lose those of the bucket
+// if they reach back into it: if all faults that are left are among them.
 func (w *Window) drop(oldest *tally) {
-	kept := tally{
-		calls: w.total.calls - oldest.calls, successes: w.total.successes - oldest.successes,
-		faults: w.total.faults - oldest.faults, excluded: w.total.excluded - oldest.excluded, row: w.total.row,
+	t := &w.total
+	t.calls, t.successes, t.faults, t.excluded = t.calls-oldest.calls, t.successes-oldest.successes, t.faults-oldest.faults, t.excluded-oldest.excluded
+	if t.inRow == oldest.inRow+t.faults {
+		t.inRow -= oldest.inRow
 	}
-	switch row, old := w.total.row, oldest.row; {
-	case row > 0 && row == max(old, 0)+kept.successes:
-		kept.row = row - max(old, 0)
-	case row < 0 && -row == max(-old, 0)+kept.faults:
-		kept.row = row + max(-old, 0)
-	}
-	*oldest, w.total = tally{}, kept
+	*oldest = tally{}
 }
