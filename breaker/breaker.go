@@ -77,7 +77,7 @@ type Set struct {
 	link     *link     // nil: nothing is shared
 	probe    func(ctx context.Context, pool, backend string) error
 	events   *subscriber
-	draw     func() float64
+	rules    machine.Options // of new breakers, but for their settings
 
 	mu      sync.Mutex                             // guards what follows, and the entries' breakers
 	entries atomic.Pointer[map[machine.Key]*entry] // the map is never changed, only replaced, so that Open needs no lock
@@ -98,7 +98,7 @@ func New(o Options) *Set {
 	}
 	s := &Set{
 		config: o.Config, classify: o.Classify, log: o.Logger, probe: o.Probe,
-		base: time.Now(), sizes: map[string]int{}, draw: mathrand.Float64,
+		base: time.Now(), sizes: map[string]int{}, rules: machine.Options{Local: newLocal, Draw: mathrand.Float64},
 	}
 	s.entries.Store(&map[machine.Key]*entry{})
 	s.metrics = newMetrics(o.Registerer, s.States)
@@ -130,13 +130,13 @@ func (s *Set) Allow(pool, backend string) (*Permit, error) {
 // enter asks the breaker, and then its gobreaker.
 func (p *Permit) enter(cfg machine.Config, now time.Time) error {
 	s, e := p.set, p.entry
-	s.mu.Lock()
-	v := e.Ask(&p.call, cfg, now)
+	var v machine.Verdict
 	var m machine.Move
-	if v.Decision != machine.Pass || v.Moved {
-		_, m = s.settle(e, now)
-	}
-	s.mu.Unlock()
+	s.locked(func() {
+		if v = e.Ask(&p.call, cfg, now); v.Decision != machine.Pass || v.Moved {
+			_, m = s.settle(e, now)
+		}
+	})
 	s.announce(e, m)
 	if v.Decision == machine.Refuse {
 		return e.Refusal(v)
@@ -145,12 +145,8 @@ func (p *Permit) enter(cfg machine.Config, now time.Time) error {
 	if settled {
 		return nil
 	}
-	s.mu.Lock()
-	entered := e.Entered(&p.call, report)
-	v, m = s.settle(e, now)
-	s.mu.Unlock()
-	s.announce(e, m)
-	if !entered {
+	entered := false
+	if v = s.change(e, now, func() { entered = e.Entered(&p.call, report) }); !entered {
 		return e.Refusal(v)
 	}
 	return nil
@@ -163,23 +159,30 @@ func (p *Permit) Report(err error) {
 	}
 	s, e, o, now := p.set, p.entry, p.set.classify(err), time.Now()
 	e.outcomes.of(o).Inc()
-	s.mu.Lock()
-	ending := e.Ended(&p.call, o, now)
-	if ending.Evidence {
-		e.evidence.note(o, now.Sub(s.base))
-	}
-	s.mu.Unlock()
-	if !ending.Tell(now) {
+	s.locked(func() {
+		if e.Ended(&p.call, o, now) {
+			e.evidence.note(o, now.Sub(s.base))
+		}
+	})
+	if !p.call.Tell(o, now) {
 		s.change(e, now, func() { e.Free(&p.call) })
 	}
 }
 
-// change makes a change of a breaker, and all that follows from it.
-func (s *Set) change(e *entry, now time.Time, change func()) machine.Verdict {
+// locked does something under the lock.
+func (s *Set) locked(do func()) {
 	s.mu.Lock()
-	change()
-	v, m := s.settle(e, now)
-	s.mu.Unlock()
+	defer s.mu.Unlock()
+	do()
+}
+
+// change makes a change of a breaker, and all that follows from it.
+func (s *Set) change(e *entry, now time.Time, change func()) (v machine.Verdict) {
+	var m machine.Move
+	s.locked(func() {
+		change()
+		v, m = s.settle(e, now)
+	})
 	s.announce(e, m)
 	return v
 }
@@ -306,22 +309,19 @@ func (s *Set) retain(pool string, backends []string, fresh map[machine.Key]*entr
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := *s.entries.Load()
-	for k := range old {
-		if k.Pool == pool && !slices.Contains(backends, k.Backend) {
-			gone = append(gone, k)
-		}
-	}
-	n, known := s.sizes[pool]
-	if known && n == len(backends) && len(gone)+len(fresh) == 0 {
+	if n, known := s.sizes[pool]; known && n == len(backends) && n == count(old, pool) && len(fresh) == 0 {
 		return nil, false
 	}
 	s.sizes[pool] = len(backends)
 	kept := maps.Clone(old)
-	for _, k := range gone {
-		delete(kept, k)
-		if s.link != nil && len(s.gone) < maxGone {
-			s.gone = append(s.gone, k)
+	for k := range old {
+		if k.Pool == pool && !slices.Contains(backends, k.Backend) {
+			gone = append(gone, k)
+			delete(kept, k)
 		}
+	}
+	if s.link != nil {
+		s.gone = append(s.gone, gone[:min(len(gone), maxGone-len(s.gone))]...)
 	}
 	for k, e := range fresh {
 		if kept[k] == nil {
@@ -333,10 +333,22 @@ func (s *Set) retain(pool string, backends []string, fresh map[machine.Key]*entr
 	return gone, true
 }
 
+// count is how many breakers a pool has.
+func count(entries map[machine.Key]*entry, pool string) (n int) {
+	for k := range entries {
+		if k.Pool == pool {
+			n++
+		}
+	}
+	return n
+}
+
 // start gives an entry a closed breaker. The caller holds mu.
 func (s *Set) start(e *entry, k machine.Key, cfg machine.Config, now time.Time) *entry {
 	_, known := s.sizes[k.Pool]
-	e.Breaker = machine.NewBreaker(k, machine.Options{Config: cfg, Local: newLocal, Draw: s.draw, MayEject: !known}, now)
+	o := s.rules
+	o.Config, o.MayEject = cfg, !known
+	e.Breaker = machine.NewBreaker(k, o, now)
 	return e
 }
 
@@ -374,9 +386,8 @@ func (s *Set) States() []State {
 	out := make([]State, 0, len(entries))
 	now := time.Now()
 	for k, e := range entries {
-		s.mu.Lock()
-		v := e.Verdict(now)
-		s.mu.Unlock()
+		var v machine.Verdict
+		s.locked(func() { v = e.Verdict(now) })
 		out = append(out, State{Pool: k.Pool, Backend: k.Backend, State: v.Display.String(), Left: v.Left, Alone: v.Alone})
 	}
 	slices.SortFunc(out, func(a, b State) int {

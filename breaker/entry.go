@@ -88,9 +88,12 @@ func (l *local) settings(cfg machine.Config) gobreaker.Settings {
 func (l *local) Version() machine.Version { return machine.Version(l.version.Load()) }
 
 // Allow implements [machine.Local].
-func (l *local) Allow(time.Time) (machine.Report, bool) {
+func (l *local) Allow(time.Time) machine.Report {
 	done, err := l.cb.Allow()
-	return report(done), err == nil
+	if err != nil {
+		return nil
+	}
+	return report(done)
 }
 
 // report is gobreaker's done.

@@ -47,15 +47,16 @@ func (u *unlocked) check(where string) {
 // Write implements io.Writer for the log.
 func (u *unlocked) Write(b []byte) (int, error) { u.check("the log"); return len(b), nil }
 
-// watch puts a check before all that gobreaker calls back.
-func (u *unlocked) watch(e *entry, cfg machine.Config) {
-	l := e.Local().(*local)
+// watch is newLocal with a check before all that gobreaker calls back.
+func (u *unlocked) watch(cfg machine.Config, v machine.Version, now time.Time) machine.Local {
+	l := newLocal(cfg, v, now).(*local)
 	s := l.settings(cfg)
 	trips, excluded, changed := s.ReadyToTrip, s.IsExcluded, s.OnStateChange
 	s.ReadyToTrip = func(c gobreaker.Counts) bool { u.check("ReadyToTrip"); return trips(c) }
 	s.IsExcluded = func(err error) bool { u.check("IsExcluded"); return excluded(err) }
 	s.OnStateChange = func(name string, from, to gobreaker.State) { u.check("OnStateChange"); changed(name, from, to) }
 	l.cb = gobreaker.NewTwoStepCircuitBreaker[struct{}](s)
+	return l
 }
 
 func TestNothingIsCalledUnderTheSetsLock(t *testing.T) {
@@ -75,11 +76,8 @@ func TestNothingIsCalledUnderTheSetsLock(t *testing.T) {
 			}
 		})
 		m.Set.link.redis.AddHook(hook{func() { u.check("Redis") }})
-		u.set = m.Set
+		u.set, m.rules.Local = m.Set, u.watch
 		m.Retain("big", members)
-		for _, e := range *m.entries.Load() {
-			u.watch(e, machine.DefaultConfig())
-		}
 		m.calls("a", 5, errBad) // while nobody runs: a request tests it
 		time.Sleep(12 * time.Second)
 		m.calls("a", 1, context.Canceled)
@@ -142,7 +140,9 @@ func TestAnOutcomeThatComesLateDoesNotShortenTheOpenTime(t *testing.T) {
 // at the end a success must close them. Those that call see at most one trial at a time.
 func TestManyWhoCallAtOnceLoseNoTrial(t *testing.T) {
 	s := New(Options{
-		Config:   func() machine.Config { return machine.Config{Failures: 2, Window: time.Second, Open: 20 * time.Microsecond} },
+		Config: func() machine.Config {
+			return machine.Config{Failures: 2, Window: time.Second, Open: 20 * time.Microsecond}
+		},
 		Classify: classify, Registerer: prometheus.NewPedanticRegistry(),
 	})
 	var bad, refused atomic.Int64

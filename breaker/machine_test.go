@@ -83,15 +83,14 @@ func (p *pair) step(rng *rand.Rand) string {
 	case 1:
 		p.mood = []int{0, 1, 3, 6, 10}[rng.IntN(5)]
 	case 2, 3, 4, 5:
-		real, realOK := p.real.Allow(time.Now())
-		lab, labOK := p.lab.Allow(time.Now())
-		if realOK != labOK {
-			p.t.Fatalf("gobreaker allows: %v, the window: %v", realOK, labOK)
+		real, lab := p.real.Allow(time.Now()), p.lab.Allow(time.Now())
+		if (real == nil) != (lab == nil) {
+			p.t.Fatalf("gobreaker refuses: %v, the window: %v", real == nil, lab == nil)
 		}
-		if realOK {
+		if real != nil {
 			p.calls = append(p.calls, [2]machine.Report{real, lab})
 		}
-		return fmt.Sprint("a call: ", realOK)
+		return fmt.Sprint("a call: ", real != nil)
 	default:
 		if len(p.calls) == 0 {
 			return "nothing"
@@ -165,7 +164,7 @@ func newTwoWorlds(seed uint64) *twoWorlds {
 		o, _ := errors.AsType[outcomeError](err)
 		return machine.Outcome(o)
 	}})
-	w.real.draw = rand.New(rand.NewPCG(seed, 5)).Float64
+	w.real.rules.Draw = rand.New(rand.NewPCG(seed, 5)).Float64
 	w.lab = machine.NewSet(machine.SetOptions{Config: func() machine.Config { return w.cfg }, Draw: rand.New(rand.NewPCG(seed, 5)).Float64})
 	return w
 }

@@ -14,8 +14,8 @@ func (v Version) Next(to State) Version { return (v>>2+1)<<2 | Version(to) }
 // Local decides on a backend by what this replica saw of its own calls: gobreaker in the
 // gateway, a [Window] in the lab.
 type Local interface {
-	// Allow asks for a call. It may make an open breaker half-open; then it allows one.
-	Allow(now time.Time) (Report, bool)
+	// Allow asks for a call; nil is a refusal. It may make an open breaker half-open; then it allows one.
+	Allow(now time.Time) Report
 	Version() Version
 }
 
@@ -71,8 +71,10 @@ func (b *Breaker) renew(cfg Config, now time.Time) {
 type Call struct {
 	local   Local  // nil: it does not count here
 	report  Report // the local breaker's; nil after it was taken
+	ending  Report // the same, after the call has ended
 	givenUp Report // that of the trial whose place this call takes
 	trial   bool
+	late    bool    // it ended so late that its outcome would be dropped
 	version Version // of the local breaker when the call began
 	period  uint64  // the breaker's when the call began
 	at      time.Time
@@ -114,11 +116,8 @@ func (c *Call) Enter(now time.Time) (report Report, settled bool) {
 	if c.local == nil {
 		return nil, true
 	}
-	report, ok := c.local.Allow(now)
-	if !ok {
-		report = nil
-	}
-	if settled = ok && !c.trial && c.local.Version() == c.version; settled {
+	report = c.local.Allow(now)
+	if settled = report != nil && !c.trial && c.local.Version() == c.version; settled {
 		c.report = report
 	}
 	return report, settled
@@ -127,58 +126,45 @@ func (c *Call) Enter(now time.Time) (report Report, settled bool) {
 // Entered takes what the local breaker said to a call; nil is a refusal. The breaker is to be
 // settled behind it, and entered is whether the call may go.
 func (b *Breaker) Entered(c *Call, report Report) (entered bool) {
+	if report == nil {
+		b.Free(c)
+		return false
+	}
 	c.report = report
-	if c.trial && b.trial == c {
-		if report == nil {
-			b.dropTrial()
-			return false
+	if v := c.local.Version(); c.local == b.local && v.State() == HalfOpen {
+		b.trial, c.trial = c, true // as was meant, or because all has moved since it asked
+		b.version, c.version = v, v
+		b.facts.Own = Own{State: HalfOpen, Trial: c.at.Add(TrialBound), Cut: b.facts.Own.Cut}
+	}
+	return true
+}
+
+// Ended ends a call, first of three steps: the second is [Call.Tell], outside any lock, and the
+// third [Breaker.Settle], if Tell says so. evidence is whether the outcome is for other replicas,
+// too: the breaker has not closed since the call began.
+func (b *Breaker) Ended(c *Call, o Outcome, now time.Time) (evidence bool) {
+	c.ending, c.report = c.report, nil
+	if c.ending != nil && c.version == b.version {
+		if o.Failed() {
+			b.facts.Own.Cut = o == Unreachable
 		}
-		b.version = c.local.Version()
-		b.facts.Own.State, c.version = HalfOpen, b.version
+		c.late = b.facts.Own.State == Closed && now.Sub(c.at) > b.o.Config.Bucket()*(Buckets-1)
 	}
-	return report != nil
-}
-
-// Ended takes a call's outcome, first of three steps: the second is [Ending.Tell], outside any
-// lock, and the third [Breaker.Settle], if Tell says so.
-func (b *Breaker) Ended(c *Call, o Outcome, now time.Time) Ending {
-	e := Ending{call: c, report: c.report, outcome: o, Evidence: c.period == b.period}
-	c.report = nil
-	if e.report == nil || c.version != b.version {
-		return e
-	}
-	if o.Failed() {
-		b.facts.Own.Cut = o == Unreachable
-	}
-	// A local breaker drops an outcome that is older than its window without a word; a backend
-	// that hangs until a 30 s timeout would never be found out. Count it as a call of now.
-	e.late = b.facts.Own.State == Closed && now.Sub(c.at) > b.o.Config.Bucket()*(Buckets-1)
-	return e
-}
-
-// Ending is a call's outcome on its way to the local breaker.
-type Ending struct {
-	call     *Call
-	report   Report
-	outcome  Outcome
-	late     bool
-	Evidence bool // the outcome is for others, too: the breaker has not closed since the call began
+	return c.period == b.period
 }
 
 // Tell tells the local breaker. settled is false where the breaker is to be settled.
-func (e *Ending) Tell(now time.Time) (settled bool) {
-	if e.report == nil {
+func (c *Call) Tell(o Outcome, now time.Time) (settled bool) {
+	if c.late {
+		// A local breaker drops an outcome that is older than its window without a word; a backend
+		// that hangs until a 30 s timeout would never be found out. Count it as a call of now.
+		c.ending = c.local.Allow(now)
+	}
+	if c.ending == nil {
 		return true
 	}
-	if e.late {
-		again, ok := e.call.local.Allow(now)
-		if !ok {
-			return true
-		}
-		e.report = again
-	}
-	e.report.Report(e.outcome, now)
-	return !e.call.trial && e.call.local.Version() == e.call.version
+	c.ending.Report(o, now)
+	return !c.trial && c.local.Version() == c.version
 }
 
 // Free gives the place of a trial that has ended without a verdict to the next.
@@ -282,9 +268,6 @@ func (b *Breaker) Settle(now time.Time) (Verdict, Move) {
 
 // Facts are those that the breaker is judged by.
 func (b *Breaker) Facts() Facts { return b.facts }
-
-// Local is the local breaker that counts now.
-func (b *Breaker) Local() Local { return b.local }
 
 // Verdict says what the breaker's facts come to now, and changes nothing.
 func (b *Breaker) Verdict(now time.Time) Verdict { return Combine(&b.facts, now) }

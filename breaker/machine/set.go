@@ -59,8 +59,8 @@ func (p *Permit) Report(o Outcome, now time.Time) {
 	if p.breaker == nil {
 		return
 	}
-	e := p.breaker.Ended(&p.call, o, now)
-	e.Tell(now)
+	p.breaker.Ended(&p.call, o, now)
+	p.call.Tell(o, now)
 	p.breaker.Free(&p.call)
 	p.set.settle(p.breaker, now)
 	p.breaker = nil

@@ -36,15 +36,15 @@ type ticket struct {
 }
 
 // Allow implements [Local].
-func (w *Window) Allow(now time.Time) (Report, bool) {
+func (w *Window) Allow(now time.Time) Report {
 	w.pass(now)
 	state := w.version.State()
 	if state == Open || state == HalfOpen && w.total.calls > w.total.excluded {
-		return nil, false
+		return nil
 	}
 	w.total.calls++
 	w.buckets[w.age%Buckets].calls++
-	return &ticket{w, w.version, w.age}, true
+	return &ticket{w, w.version, w.age}
 }
 
 // Report implements [Report]. Outcomes of before the last transition say nothing, and those that
