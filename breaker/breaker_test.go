@@ -158,7 +158,7 @@ func TestTrialThatNeverTellsIsGivenUpOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(machine.TrialBound - 1)
+		time.Sleep(machine.MaxTrial - 1)
 		wantOpen(t, s, true)
 		time.Sleep(time.Nanosecond)
 		wantOpen(t, s, false)
@@ -400,14 +400,14 @@ func (h *history) check() {
 		return
 	}
 	states := h.s.States()
-	if len(states) != 1 || states[0].State == "closed" || states[0].Left <= 0 || states[0].Left > machine.TrialBound {
+	if len(states) != 1 || states[0].State == "closed" || states[0].Left <= 0 || states[0].Left > machine.MaxTrial {
 		h.t.Fatalf("step %d: shut, but %+v", h.step, states)
 	}
 }
 
 // recover: whatever happened, time and a success bring the backend back.
 func (h *history) recover() {
-	time.Sleep(machine.TrialBound)
+	time.Sleep(machine.MaxTrial)
 	tell(h.t, h.s, 1, nil)
 	if st := h.s.States()[0]; st.State != "closed" {
 		h.t.Fatalf("after a success: %+v", st)

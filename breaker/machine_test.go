@@ -180,7 +180,7 @@ func (w *twoWorlds) step(t *testing.T) string {
 	case 0, 1, 2:
 		d := []time.Duration{
 			time.Duration(rng.Int64N(int64(3 * time.Second))), time.Duration(rng.Int64N(int64(2 * w.cfg.Window))),
-			time.Duration(rng.Int64N(int64(2 * w.cfg.Open))), machine.TrialBound, 12 * w.cfg.Open / 10,
+			time.Duration(rng.Int64N(int64(2 * w.cfg.Open))), machine.MaxTrial, 12 * w.cfg.Open / 10,
 		}[rng.IntN(5)]
 		time.Sleep(d)
 		return d.String()

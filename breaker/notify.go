@@ -16,13 +16,13 @@ import (
 
 const (
 	// A subscription is silent for silence at most before it is asked to answer, and is
-	// given up after mostSilences without one: go-redis' own check looks at writes alone and
+	// given up after maxSilences without one: go-redis' own check looks at writes alone and
 	// stays deaf for ever (reliability.md §3.4). It is given up, too, when this replica's
-	// own beat did not come back for beatBound: then it is connected to a Redis that others
+	// own beat did not come back for maxBeatAge: then it is connected to a Redis that others
 	// do not write to.
-	silence      = 300 * time.Millisecond
-	mostSilences = 3
-	beatBound    = 2 * time.Second
+	silence     = 300 * time.Millisecond
+	maxSilences = 3
+	maxBeatAge  = 2 * time.Second
 	// resubscribe is the pause before the next subscription.
 	resubscribe = 250 * time.Millisecond
 )
@@ -75,7 +75,7 @@ func (e *subscriber) subscribe(ctx context.Context) {
 	sub := e.link.redis.Subscribe(ctx, channelEvents)
 	defer func() { _ = sub.Close() }() // nothing is owed to it
 	silences, back := 0, time.Now()
-	for ctx.Err() == nil && silences < mostSilences && time.Since(back) < beatBound {
+	for ctx.Err() == nil && silences < maxSilences && time.Since(back) < maxBeatAge {
 		got, err := sub.ReceiveTimeout(ctx, silence)
 		if err != nil {
 			silences++

@@ -138,12 +138,12 @@ func (s *Set) reopen(e *entry, o machine.Outcome, now time.Time) {
 }
 
 // one runs a script that answers n numbers.
-func (s *Set) one(ctx context.Context, n int, a ask) ([]int64, error) {
-	asks := []ask{a}
-	if err := s.link.exchange(ctx, asks); err != nil {
+func (s *Set) one(ctx context.Context, n int, a command) ([]int64, error) {
+	commands := []command{a}
+	if err := s.link.send(ctx, commands); err != nil {
 		return nil, err
 	}
-	got, _, err := asks[0].numbers(n)
+	got, _, err := commands[0].numbers(n)
 	if err != nil {
 		s.link.errors.Inc()
 	}

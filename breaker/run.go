@@ -128,12 +128,12 @@ func (s *Set) wake() {
 func (l *loop) tick(ctx context.Context) {
 	s := l.set
 	entries := *s.entries.Load()
-	about, asks := l.asks(entries, time.Now())
-	told := len(asks)
+	about, commands := l.own(entries, time.Now())
+	own := len(commands)
 	more, gone := l.others(time.Now())
-	asks = append(asks, more...)
-	if len(asks) > 0 {
-		err := s.link.exchange(ctx, asks)
+	commands = append(commands, more...)
+	if len(commands) > 0 {
+		err := s.link.send(ctx, commands)
 		if err != nil {
 			s.leave(gone)
 		}
@@ -141,7 +141,7 @@ func (l *loop) tick(ctx context.Context) {
 			return
 		}
 		was := l.away
-		l.away = err != nil || l.hear(about, asks) == 0 && told > 0
+		l.away = err != nil || l.receive(about, commands) == 0 && own > 0
 		if was && !l.away {
 			s.wake() // now what was seen meanwhile can be told
 		}
@@ -149,26 +149,26 @@ func (l *loop) tick(ctx context.Context) {
 	l.look(ctx, entries)
 }
 
-// hear takes in what Redis answered, and tells of how many breakers it knew anything. about
-// are those that the first asks are for.
-func (l *loop) hear(about []*entry, asks []ask) (known int) {
+// receive takes in what Redis answered, and tells of how many breakers it knew anything. about
+// are those that the first commands belong to.
+func (l *loop) receive(about []*entry, commands []command) (known int) {
 	now := time.Now()
-	for i := range asks {
+	for i := range commands {
 		switch {
 		case i >= len(about):
-			if asks[i].cmd.Err() != nil {
+			if commands[i].cmd.Err() != nil {
 				l.set.link.errors.Inc()
 			}
-		case l.heard(about[i], &asks[i], now):
+		case l.received(about[i], &commands[i], now):
 			known++
 		}
 	}
 	return known
 }
 
-// asks are those for breakers: all that have news, and the rest now and then. While Redis
+// own are the commands for breakers: all that have news, and the rest now and then. While Redis
 // is away nothing is told, because nobody would know what had arrived.
-func (l *loop) asks(entries map[machine.Key]*entry, now time.Time) (about []*entry, asks []ask) {
+func (l *loop) own(entries map[machine.Key]*entry, now time.Time) (about []*entry, commands []command) {
 	s := l.set
 	every := quietEvery
 	if l.away || !s.events.hears.Load() && len(entries) <= maxEager || s.events.notified.Load() && now.Sub(l.full) >= minFull {
@@ -184,11 +184,11 @@ func (l *loop) asks(entries map[machine.Key]*entry, now time.Time) (about []*ent
 			continue
 		}
 		about = append(about, e)
-		asks = append(asks, run(syncScript, e.Key, n.finished, n.faults, n.unreachable,
+		commands = append(commands, run(syncScript, e.Key, n.finished, n.faults, n.unreachable,
 			evidenceBucket.Milliseconds(), evidenceBuckets, minFinished, minPercent,
 			fleetOpen.Milliseconds(), maxFleetOpen.Milliseconds(), spread(), channelEvents, n.back))
 	}
-	return about, asks
+	return about, commands
 }
 
 // spread is the random part of an open time, in permille of it.
@@ -208,28 +208,28 @@ func (s *Set) news(e *entry, now time.Time) news {
 	return n
 }
 
-// others are the asks that are not for a breaker: this replica's beat, and the keys of
+// others are the commands that are not for a breaker: this replica's beat, and the keys of
 // backends that are gone, which it takes, but not while Redis is away.
-func (l *loop) others(now time.Time) (asks []ask, gone []machine.Key) {
+func (l *loop) others(now time.Time) (commands []command, gone []machine.Key) {
 	s := l.set
 	if now.Sub(l.beat) >= beatEvery {
 		l.beat = now
-		asks = append(asks, ask{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
+		commands = append(commands, command{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
 			return p.Publish(ctx, channelEvents, s.events.beat)
 		}})
 	}
 	if l.away {
-		return asks, nil
+		return commands, nil
 	}
 	s.mu.Lock()
 	gone, s.gone = s.gone, nil
 	s.mu.Unlock()
 	for _, k := range gone {
-		asks = append(asks, ask{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
+		commands = append(commands, command{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
 			return p.PExpire(ctx, redisKey(k), goneAfter)
 		}})
 	}
-	return asks, gone
+	return commands, gone
 }
 
 // leave has the keys of backends that are gone end, as many as there is room for.
@@ -239,8 +239,8 @@ func (s *Set) leave(gone []machine.Key) {
 	s.gone = append(s.gone, gone[:min(len(gone), max(0, maxGone-len(s.gone)))]...)
 }
 
-// heard takes in what Redis says of a breaker, and reports whether it knows anything of it.
-func (l *loop) heard(e *entry, a *ask, now time.Time) bool {
+// received takes in what Redis says of a breaker, and reports whether it knows anything of it.
+func (l *loop) received(e *entry, a *command, now time.Time) bool {
 	s := l.set
 	v, err := a.view(now)
 	var wrong *wrongKeyError
@@ -273,7 +273,7 @@ func (e *wrongKeyError) Error() string { return e.said }
 
 // view reads the reply of the script sync, which came at the given time. What is out of
 // range is closed, or over.
-func (a *ask) view(now time.Time) (machine.View, error) {
+func (a *command) view(now time.Time) (machine.View, error) {
 	n, rest, err := a.numbers(5)
 	if err != nil {
 		return machine.View{}, err

@@ -106,13 +106,13 @@ func (h *fleetHistory) pass(d time.Duration) {
 }
 
 // ask runs one script, which must answer.
-func (h *fleetHistory) ask(a ask, n int) []int64 {
+func (h *fleetHistory) ask(a command, n int) []int64 {
 	h.t.Helper()
-	asks := []ask{a}
-	if err := h.link.exchange(h.t.Context(), asks); err != nil {
+	commands := []command{a}
+	if err := h.link.send(h.t.Context(), commands); err != nil {
 		h.fail("%v", err)
 	}
-	got, _, err := asks[0].numbers(n)
+	got, _, err := commands[0].numbers(n)
 	if err != nil {
 		h.fail("%v", err)
 	}
@@ -342,7 +342,7 @@ func FuzzView(f *testing.F) {
 		reply := []any{state, epoch, open, leased, cut, wrong}
 		now := time.Unix(1_800_000_000, 0)
 		cmd := redis.NewCmdResult(reply[:min(max(n, 0), len(reply))], nil)
-		v, err := (&ask{cmd: cmd}).view(now)
+		v, err := (&command{cmd: cmd}).view(now)
 		if err != nil {
 			return
 		}

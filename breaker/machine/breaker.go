@@ -93,7 +93,7 @@ func (b *Breaker) Ask(c *Call, cfg Config, now time.Time) Verdict {
 		c.local = b.local
 	case Trial:
 		c.local, c.trial, c.givenUp = b.local, true, b.dropTrial()
-		b.trial, b.facts.Own.Trial = c, now.Add(TrialBound)
+		b.trial, b.facts.Own.Trial = c, now.Add(MaxTrial)
 	}
 	return v
 }
@@ -134,7 +134,7 @@ func (b *Breaker) Entered(c *Call, report Report) (entered bool) {
 	if v := c.local.Version(); c.local == b.local && v.State() == HalfOpen {
 		b.trial, c.trial = c, true // as was meant, or because all has moved since it asked
 		b.version, c.version = v, v
-		b.facts.Own = Own{State: HalfOpen, Trial: c.at.Add(TrialBound), Cut: b.facts.Own.Cut}
+		b.facts.Own = Own{State: HalfOpen, Trial: c.at.Add(MaxTrial), Cut: b.facts.Own.Cut}
 	}
 	return true
 }

@@ -19,11 +19,11 @@ const (
 	// StaleAfter is how old the fleet's word may be; a replica that hears nothing for longer
 	// decides alone. It is two to five ticks, of which one or two may be lost.
 	StaleAfter = 1500 * time.Millisecond
-	// TrialBound is how long the one request that tries a half-open breaker may
+	// MaxTrial is how long the one request that tries a half-open breaker may
 	// take. gobreaker waits for ever; a request that never tells its outcome
 	// would keep the backend out until the process ends. It is well above the
 	// longest wait for a first byte (30 s on a target).
-	TrialBound = time.Minute
+	MaxTrial = time.Minute
 )
 
 // Own is this replica's own breaker.

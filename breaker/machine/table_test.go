@@ -23,7 +23,7 @@ var owns = []struct {
 	{"due", Own{State: Open, Until: noon}},
 	{"due, half-open", Own{State: HalfOpen, Until: in(-second)}},
 	{"tried", Own{State: HalfOpen, Until: in(-second), Trial: in(40 * second)}},
-	{"tried, about to be half-open", Own{State: Open, Until: noon, Trial: in(TrialBound)}},
+	{"tried, about to be half-open", Own{State: Open, Until: noon, Trial: in(MaxTrial)}},
 	{"given up", Own{State: HalfOpen, Until: in(-61 * second), Trial: noon}},
 }
 
