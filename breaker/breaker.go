@@ -120,16 +120,8 @@ type Permit struct {
 // Allow asks whether a request may go to the backend. If so, the permit's Report must be called,
 // best in a defer. If not, the error is a *machine.OpenError.
 func (s *Set) Allow(pool, backend string) (*Permit, error) {
-	p := &Permit{set: s, entry: s.entry(machine.Key{Pool: pool, Backend: backend})}
-	if err := p.enter(s.config().OrDefaults(), time.Now()); err != nil {
-		return nil, err
-	}
-	return p, nil
-}
-
-// enter asks the breaker, and then its gobreaker.
-func (p *Permit) enter(cfg machine.Config, now time.Time) error {
-	s, e := p.set, p.entry
+	e, cfg, now := s.entry(machine.Key{Pool: pool, Backend: backend}), s.config().OrDefaults(), time.Now()
+	p := &Permit{set: s, entry: e}
 	var v machine.Verdict
 	var m machine.Move
 	s.locked(func() {
@@ -139,17 +131,17 @@ func (p *Permit) enter(cfg machine.Config, now time.Time) error {
 	})
 	s.announce(e, m)
 	if v.Decision == machine.Refuse {
-		return e.Refusal(v)
+		return nil, e.Refusal(v)
 	}
-	report, settled := p.call.Enter(now)
+	report, settled := p.call.Enter(now) // gobreaker decides, under its own lock alone
 	if settled {
-		return nil
+		return p, nil
 	}
 	entered := false
 	if v = s.change(e, now, func() { entered = e.Entered(&p.call, report) }); !entered {
-		return e.Refusal(v)
+		return nil, e.Refusal(v)
 	}
-	return nil
+	return p, nil
 }
 
 // Report tells what came of the call; nil is success. Only the first report counts.
@@ -283,18 +275,10 @@ func (s *Set) Ramp(pool, backend string) float64 {
 // their series; those that are named are followed in Redis from then on. It is cheap
 // where nothing has changed, and to be called often.
 func (s *Set) Retain(pool string, backends []string) {
-	var fresh map[machine.Key]*entry
 	for _, b := range backends {
-		k := machine.Key{Pool: pool, Backend: b}
-		if (*s.entries.Load())[k] != nil {
-			continue
-		}
-		if fresh == nil {
-			fresh = map[machine.Key]*entry{}
-		}
-		fresh[k] = &entry{outcomes: s.metrics.outcomesOf(k)}
+		s.entry(machine.Key{Pool: pool, Backend: b})
 	}
-	gone, changed := s.retain(pool, backends, fresh)
+	gone, changed := s.retain(pool, backends)
 	for _, k := range gone {
 		s.metrics.forget(k)
 	}
@@ -303,13 +287,17 @@ func (s *Set) Retain(pool string, backends []string) {
 	}
 }
 
-// retain adds what is fresh, and tells what is gone, and whether anything has changed.
-func (s *Set) retain(pool string, backends []string, fresh map[machine.Key]*entry) (gone []machine.Key, changed bool) {
-	cfg, now := s.config().OrDefaults(), time.Now()
+// retain tells which breakers it has dropped, and whether anything has changed.
+func (s *Set) retain(pool string, backends []string) (gone []machine.Key, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	old := *s.entries.Load()
-	if n, known := s.sizes[pool]; known && n == len(backends) && n == count(old, pool) && len(fresh) == 0 {
+	old, had := *s.entries.Load(), 0
+	for k := range old {
+		if k.Pool == pool {
+			had++
+		}
+	}
+	if n, known := s.sizes[pool]; known && n == len(backends) && n == had {
 		return nil, false
 	}
 	s.sizes[pool] = len(backends)
@@ -323,33 +311,9 @@ func (s *Set) retain(pool string, backends []string, fresh map[machine.Key]*entr
 	if s.link != nil {
 		s.gone = append(s.gone, gone[:min(len(gone), maxGone-len(s.gone))]...)
 	}
-	for k, e := range fresh {
-		if kept[k] == nil {
-			kept[k] = s.start(e, k, cfg, now)
-		}
-	}
 	s.entries.Store(&kept)
-	s.eject(pool, now)
+	s.eject(pool, time.Now())
 	return gone, true
-}
-
-// count is how many breakers a pool has.
-func count(entries map[machine.Key]*entry, pool string) (n int) {
-	for k := range entries {
-		if k.Pool == pool {
-			n++
-		}
-	}
-	return n
-}
-
-// start gives an entry a closed breaker. The caller holds mu.
-func (s *Set) start(e *entry, k machine.Key, cfg machine.Config, now time.Time) *entry {
-	_, known := s.sizes[k.Pool]
-	o := s.rules
-	o.Config, o.MayEject = cfg, !known
-	e.Breaker = machine.NewBreaker(k, o, now)
-	return e
 }
 
 // entry returns the breaker of k, a new one if there is none.
@@ -357,16 +321,19 @@ func (s *Set) entry(k machine.Key) *entry {
 	if e := (*s.entries.Load())[k]; e != nil {
 		return e
 	}
-	fresh := &entry{outcomes: s.metrics.outcomesOf(k)}
-	cfg, now := s.config().OrDefaults(), time.Now()
+	fresh, o := &entry{outcomes: s.metrics.outcomesOf(k)}, s.rules
+	o.Config = s.config().OrDefaults()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := *s.entries.Load()
 	if e := old[k]; e != nil {
 		return e
 	}
+	_, known := s.sizes[k.Pool]
+	o.MayEject = !known
+	fresh.Breaker = machine.NewBreaker(k, o, time.Now())
 	grown := maps.Clone(old)
-	grown[k] = s.start(fresh, k, cfg, now)
+	grown[k] = fresh
 	s.entries.Store(&grown)
 	return fresh
 }
