@@ -3,7 +3,9 @@
 //
 // Start at [New] and [Set.Allow]. The decision is made in this process: no
 // network, and on the way of a pick nothing but one atomic read ([Set.Open]).
-// Only a [Fault] or an [Unreachable] among the outcomes ever opens a breaker.
+// Package machine has the rules as arithmetic; here are what they need of the world:
+// gobreaker, a clock, a lock, Redis, metrics. Only a [machine.Fault] or a
+// [machine.Unreachable] among the outcomes ever opens a breaker.
 //
 // Replicas that share a Redis share what they saw ([Set.Run], off every request's
 // path): a backend is open for the fleet where at least half of what all saw of
@@ -20,9 +22,9 @@
 // a prompt that breaks every backend must not close the pool. What cannot be
 // reached is kept out all the same.
 //
-// Outcomes should be told at the first byte of the response. A fault after that
-// is a sample of its own: Allow, then done with the error at once. A request that
-// forgets to tell its outcome cannot keep a breaker shut for ever.
+// Outcomes should be reported at the first byte of the response. A fault after that
+// is a sample of its own: Allow, then Report with the error at once. A request that
+// forgets to report cannot keep a breaker shut for ever.
 package breaker
 
 import (
@@ -30,6 +32,7 @@ import (
 	"context"
 	"crypto/rand"
 	"maps"
+	mathrand "math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -38,46 +41,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/breaker/machine"
 )
-
-// Config is what an operator may tune of the breakers, live. A change takes
-// effect with a backend's next fresh breaker: at the next request where it is
-// closed, and after it has closed where it is open.
-type Config struct {
-	Failures int           // consecutive faults that open (default 5)
-	Window   time.Duration // how long an outcome counts, in ten buckets (default 10 s)
-
-	// Open is how long a breaker of this replica's own stays open, ×0.8–1.2 at random
-	// (default 10 s): without Redis, or where others find the backend well. One that
-	// is open for the fleet is tested after 2 s, then 4, 8 … 30 s, whatever this says.
-	Open time.Duration
-}
-
-// DefaultConfig holds the values that are used where none are set.
-func DefaultConfig() Config {
-	return Config{Failures: 5, Window: 10 * time.Second, Open: 10 * time.Second}
-}
-
-// orDefaults replaces what is zero or out of range by its default.
-func (c Config) orDefaults() Config {
-	d := DefaultConfig()
-	if c.Failures <= 0 {
-		c.Failures = d.Failures
-	}
-	if c.Window < buckets {
-		c.Window = d.Window
-	}
-	if c.Open <= 0 {
-		c.Open = d.Open
-	}
-	return c
-}
 
 // Options wires a Set. The zero value works. There is no Now: gobreaker reads
 // time.Now, and tests run in a testing/synctest bubble.
 type Options struct {
-	Config   func() Config       // live; nil is DefaultConfig
-	Classify func(error) Outcome // of calls and of probes; nil is Classify
+	Config   func() machine.Config       // live; nil is machine.DefaultConfig
+	Classify func(error) machine.Outcome // of calls and of probes; nil is machine.Classify
 
 	// Redis is where replicas share what they saw; nil is each for itself. The client
 	// must have ContextTimeoutEnabled, and no retries, or evidence is told twice.
@@ -93,85 +65,189 @@ type Options struct {
 
 // Set holds the breakers of all backends of all pools. It is safe for
 // concurrent use.
+//
+// mu is its only lock. Nothing is called under it that takes another, waits, or is not ours:
+// gobreakers, Redis, the metrics, the log and the caller's functions are called without it.
 type Set struct {
-	config   func() Config
-	classify func(error) Outcome
+	config   func() machine.Config
+	classify func(error) machine.Outcome
 	log      zerolog.Logger
 	metrics  *metrics
 	base     time.Time // what the entries' atomic times count from
 	link     *link     // nil: nothing is shared
 	probe    func(ctx context.Context, pool, backend string) error
-	ear      *ear
+	events   *subscriber
+	rules    machine.Options // of new breakers, but for their settings
 
-	// The map is never changed, only replaced, so that Open needs no lock.
-	mu      sync.Mutex // held by who replaces it, and guards what follows
-	entries atomic.Pointer[map[key]*entry]
-	members map[string]int // how many backends a pool has, where that is known
-	gone    []key          // whose keys in Redis may go
-
-	flooring sync.Mutex // held by who decides which breakers may be shut
+	mu      sync.Mutex                             // guards what follows, and the entries' breakers
+	entries atomic.Pointer[map[machine.Key]*entry] // the map is never changed, only replaced, so that Open needs no lock
+	sizes   map[string]int                         // how many backends a pool has, where that is known
+	gone    []machine.Key                          // whose keys in Redis may go
 }
-
-// key names a breaker.
-type key struct{ pool, backend string }
 
 // New returns an empty Set; breakers come into being as backends are asked for.
 func New(o Options) *Set {
 	if o.Config == nil {
-		o.Config = DefaultConfig
+		o.Config = machine.DefaultConfig
 	}
 	if o.Classify == nil {
-		o.Classify = Classify
+		o.Classify = machine.Classify
 	}
 	if o.Replica == "" {
 		o.Replica = rand.Text()
 	}
 	s := &Set{
 		config: o.Config, classify: o.Classify, log: o.Logger, probe: o.Probe,
-		base: time.Now(), members: map[string]int{},
+		base: time.Now(), sizes: map[string]int{}, rules: machine.Options{Local: newLocal, Draw: mathrand.Float64},
 	}
-	s.entries.Store(&map[key]*entry{})
+	s.entries.Store(&map[machine.Key]*entry{})
 	s.metrics = newMetrics(o.Registerer, s.States)
 	if o.Redis != nil && o.Probe != nil {
 		s.link = &link{redis: o.Redis, errors: s.metrics.errors}
-		s.ear = newEar(s.link, o.Replica)
+		s.events = newSubscriber(s.link, o.Replica)
 	}
 	return s
 }
 
-// Allow asks whether a request may go to the backend. If so, done must be
-// called with what came of it (nil for success), best in a defer; only the
-// first call counts. If not, the error is an *OpenError.
-func (s *Set) Allow(pool, backend string) (done func(error), err error) {
-	e := s.entry(key{pool, backend})
-	c, moved, err := e.allow(s.config().orDefaults(), time.Now())
-	s.tell(e, moved)
-	if err != nil {
-		return nil, err
-	}
-	var told atomic.Bool
-	return func(err error) {
-		if told.Swap(true) {
-			return
+// Permit is leave to call a backend.
+type Permit struct {
+	set      *Set
+	entry    *entry
+	call     machine.Call
+	reported atomic.Bool
+}
+
+// Allow asks whether a request may go to the backend. If so, the permit's Report must be called,
+// best in a defer. If not, the error is a *machine.OpenError.
+func (s *Set) Allow(pool, backend string) (*Permit, error) {
+	e, cfg, now := s.entry(machine.Key{Pool: pool, Backend: backend}), s.config().OrDefaults(), time.Now()
+	p := &Permit{set: s, entry: e}
+	var v machine.Verdict
+	var m machine.Move
+	s.locked(func() {
+		if v = e.Ask(&p.call, cfg, now); v.Decision != machine.Pass || v.Moved {
+			_, m = s.settle(e, now)
 		}
-		outcome := s.classify(err) // before any lock is taken: it is not our code
-		e.outcomes.of(outcome).Inc()
-		s.tell(e, e.finish(c, outcome, time.Now()))
-	}, nil
+	})
+	s.announce(e, m)
+	if v.Decision == machine.Refuse {
+		return nil, e.Refusal(v)
+	}
+	report, settled := p.call.Enter(now) // gobreaker decides, under its own lock alone
+	if settled {
+		return p, nil
+	}
+	entered := false
+	if v = s.change(e, now, func() { entered = e.Entered(&p.call, report) }); !entered {
+		return nil, e.Refusal(v)
+	}
+	return p, nil
+}
+
+// Report tells what came of the call; nil is success. Only the first report counts.
+func (p *Permit) Report(err error) {
+	if p.reported.Swap(true) {
+		return
+	}
+	s, e, o, now := p.set, p.entry, p.set.classify(err), time.Now()
+	e.outcomes.of(o).Inc()
+	s.locked(func() {
+		if e.Ended(&p.call, o, now) {
+			e.evidence.note(o, now.Sub(s.base))
+		}
+	})
+	if !p.call.Tell(o, now) {
+		s.change(e, now, func() { e.Free(&p.call) })
+	}
+}
+
+// locked does something under the lock.
+func (s *Set) locked(do func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do()
+}
+
+// change makes a change of a breaker, and all that follows from it.
+func (s *Set) change(e *entry, now time.Time, change func()) (v machine.Verdict) {
+	var m machine.Move
+	s.locked(func() {
+		change()
+		v, m = s.settle(e, now)
+	})
+	s.announce(e, m)
+	return v
+}
+
+// settle takes a change over into what is told to others, who of the pool is kept out, and what
+// a pick reads. The caller holds mu, and announces the move when it does not any more.
+func (s *Set) settle(e *entry, now time.Time) (machine.Verdict, machine.Move) {
+	v, m := e.Settle(now)
+	if v.Tell.Revoke {
+		e.evidence.revoke()
+		e.revoke = true
+	}
+	if v.Tell.Forget { // Redis has forgotten it, too
+		e.evidence, e.sent, e.revoke = evidence{}, successes{}, false
+		e.ramping.Store(max(int64(now.Sub(s.base)), 1))
+	}
+	e.publish(&v, s.base)
+	if v.Moved {
+		s.eject(e.Pool, now)
+	}
+	return v, m
+}
+
+// eject decides who of a pool may be kept out, where the pool's size is known. The caller holds mu.
+func (s *Set) eject(pool string, now time.Time) {
+	size, known := s.sizes[pool]
+	if !known {
+		return
+	}
+	entries := *s.entries.Load()
+	var all []*machine.Breaker
+	for k, e := range entries {
+		if k.Pool == pool {
+			all = append(all, e.Breaker)
+		}
+	}
+	for _, b := range machine.Eject(all, size, now) {
+		v := b.Verdict(now)
+		entries[b.Key].publish(&v, s.base)
+	}
+}
+
+// announce counts and logs a transition, and has the other replicas know, without the lock.
+func (s *Set) announce(e *entry, m machine.Move) {
+	if m.From == m.To {
+		return
+	}
+	s.metrics.moved(e.Key, m.To)
+	by := "the fleet"
+	if !m.ByFleet {
+		by = "this replica"
+		s.wake()
+	}
+	event := s.log.Info()
+	if m.To == machine.Open {
+		event = s.log.Warn().Dur("for", m.Lasts)
+	}
+	event.Str("pool", e.Pool).Str("backend", e.Backend).
+		Stringer("from", m.From).Stringer("to", m.To).Str("by", by).Msg("breaker moved")
 }
 
 // Open tells whether the backend takes no request now: its breaker is open, or
 // half-open and being tried. It changes nothing, takes no lock and does not
 // create a breaker, so it may be asked for every backend on every pick.
 func (s *Set) Open(pool, backend string) bool {
-	e := (*s.entries.Load())[key{pool, backend}]
+	e := (*s.entries.Load())[machine.Key{Pool: pool, Backend: backend}]
 	return e != nil && s.lasts(&e.shut)
 }
 
-// Shut is Open without the floor ([Set.Retain]): whoever has another pool to go to need not
+// Shut is Open without max ejection ([Set.Retain]): whoever has another pool to go to need not
 // go where the breaker is open only because too many of this pool's are. It is as cheap.
 func (s *Set) Shut(pool, backend string) bool {
-	e := (*s.entries.Load())[key{pool, backend}]
+	e := (*s.entries.Load())[machine.Key{Pool: pool, Backend: backend}]
 	return e != nil && s.lasts(&e.broken)
 }
 
@@ -182,10 +258,9 @@ func (s *Set) lasts(until *atomic.Int64) bool {
 }
 
 // Ramp is the share of its turns that the backend may take, 0.1 to 1: all of them, but for
-// the 10 s after its breaker has closed, in which it grows evenly (Traefik's breaker does so).
-// It is one atomic read.
+// the 10 s after its breaker has closed. It is one atomic read.
 func (s *Set) Ramp(pool, backend string) float64 {
-	e := (*s.entries.Load())[key{pool, backend}]
+	e := (*s.entries.Load())[machine.Key{Pool: pool, Backend: backend}]
 	if e == nil {
 		return 1
 	}
@@ -193,121 +268,74 @@ func (s *Set) Ramp(pool, backend string) float64 {
 	if began == 0 {
 		return 1
 	}
-	done := float64(time.Since(s.base)-time.Duration(began)) / float64(rampTime)
-	return min(rampLeast+(1-rampLeast)*done, 1)
+	return machine.Ramp(time.Since(s.base) - time.Duration(began))
 }
-
-const (
-	rampTime  = 10 * time.Second
-	rampLeast = 0.1
-)
 
 // Retain says which backends the pool has. Breakers of others are forgotten, with
 // their series; those that are named are followed in Redis from then on. It is cheap
 // where nothing has changed, and to be called often.
 func (s *Set) Retain(pool string, backends []string) {
-	if s.retain(pool, backends) {
-		s.floor(pool)
+	for _, b := range backends {
+		s.entry(machine.Key{Pool: pool, Backend: b})
+	}
+	gone, changed := s.retain(pool, backends)
+	for _, k := range gone {
+		s.metrics.forget(k)
+	}
+	if changed {
 		s.wake()
 	}
 }
 
-// retain reports whether anything has changed.
-func (s *Set) retain(pool string, backends []string) bool {
+// retain tells which breakers it has dropped, and whether anything has changed.
+func (s *Set) retain(pool string, backends []string) (gone []machine.Key, changed bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, known := s.members[pool]
-	changed := !known || n != len(backends)
-	s.members[pool] = len(backends)
-	old := *s.entries.Load()
-	if same(old, pool, backends) {
-		return changed
+	old, had := *s.entries.Load(), 0
+	for k := range old {
+		if k.Pool == pool {
+			had++
+		}
 	}
+	if n, known := s.sizes[pool]; known && n == len(backends) && n == had {
+		return nil, false
+	}
+	s.sizes[pool] = len(backends)
 	kept := maps.Clone(old)
-	for k := range kept {
-		if k.pool == pool && !slices.Contains(backends, k.backend) {
+	for k := range old {
+		if k.Pool == pool && !slices.Contains(backends, k.Backend) {
+			gone = append(gone, k)
 			delete(kept, k)
-			s.metrics.forget(k)
-			if s.link != nil && len(s.gone) < mostGone {
-				s.gone = append(s.gone, k)
-			}
-			changed = true
 		}
 	}
-	for _, b := range backends {
-		if k := (key{pool, b}); kept[k] == nil {
-			kept[k] = s.newEntry(k)
-			changed = true
-		}
+	if s.link != nil {
+		s.gone = append(s.gone, gone[:min(len(gone), maxGone-len(s.gone))]...)
 	}
 	s.entries.Store(&kept)
-	return changed
-}
-
-// same reports whether the pool's breakers are those of the backends, which differ.
-func same(entries map[key]*entry, pool string, backends []string) bool {
-	for _, b := range backends {
-		if entries[key{pool, b}] == nil {
-			return false
-		}
-	}
-	n := 0
-	for k := range entries {
-		if k.pool == pool {
-			n++
-		}
-	}
-	return n == len(backends)
-}
-
-// newEntry returns a closed breaker. The caller holds mu.
-func (s *Set) newEntry(k key) *entry {
-	e := newEntry(k, s.base, s.config().orDefaults())
-	e.outcomes = s.metrics.outcomesOf(k)
-	_, known := s.members[k.pool]
-	e.may = !known
-	return e
+	s.eject(pool, time.Now())
+	return gone, true
 }
 
 // entry returns the breaker of k, a new one if there is none.
-func (s *Set) entry(k key) *entry {
+func (s *Set) entry(k machine.Key) *entry {
 	if e := (*s.entries.Load())[k]; e != nil {
 		return e
 	}
+	fresh, o := &entry{outcomes: s.metrics.outcomesOf(k)}, s.rules
+	o.Config = s.config().OrDefaults()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old := *s.entries.Load()
 	if e := old[k]; e != nil {
 		return e
 	}
-	e := s.newEntry(k)
+	_, known := s.sizes[k.Pool]
+	o.MayEject = !known
+	fresh.Breaker = machine.NewBreaker(k, o, time.Now())
 	grown := maps.Clone(old)
-	grown[k] = e
+	grown[k] = fresh
 	s.entries.Store(&grown)
-	return e
-}
-
-// tell counts and logs a transition, after all locks are released, and lets the rest of
-// the pool and the other replicas know.
-func (s *Set) tell(e *entry, m move) {
-	if m.from == m.to {
-		return
-	}
-	s.metrics.moved(e.key, m.to)
-	s.floor(e.pool)
-	if !m.fleet {
-		s.wake()
-	}
-	event := s.log.Info()
-	if m.to == open {
-		event = s.log.Warn().Dur("for", m.open)
-	}
-	by := "this replica"
-	if m.fleet {
-		by = "the fleet"
-	}
-	event.Str("pool", e.pool).Str("backend", e.backend).
-		Stringer("from", m.from).Stringer("to", m.to).Str("by", by).Msg("breaker moved")
+	return fresh
 }
 
 // State is one breaker as a status page shows it.
@@ -325,8 +353,9 @@ func (s *Set) States() []State {
 	out := make([]State, 0, len(entries))
 	now := time.Now()
 	for k, e := range entries {
-		phase, left, alone := e.now(now)
-		out = append(out, State{Pool: k.pool, Backend: k.backend, State: phase.String(), Left: left, Alone: alone})
+		var v machine.Verdict
+		s.locked(func() { v = e.Verdict(now) })
+		out = append(out, State{Pool: k.Pool, Backend: k.Backend, State: v.Display.String(), Left: v.Left, Alone: v.Alone})
 	}
 	slices.SortFunc(out, func(a, b State) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Backend, b.Backend))

@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/breaker/machine"
 )
 
 var (
@@ -25,22 +27,22 @@ var (
 )
 
 // classify is what a caller might bring: errBusy is back-pressure.
-func classify(err error) Outcome {
+func classify(err error) machine.Outcome {
 	if errors.Is(err, errBusy) {
-		return Backpressure
+		return machine.Backpressure
 	}
-	return Classify(err)
+	return machine.Classify(err)
 }
 
 // tell lets n calls through, each with the outcome err.
 func tell(t *testing.T, s *Set, n int, err error) {
 	t.Helper()
 	for i := range n {
-		done, refused := s.Allow("big", "a")
+		permit, refused := s.Allow("big", "a")
 		if refused != nil {
 			t.Fatalf("call %d of %d refused: %v", i+1, n, refused)
 		}
-		done(err)
+		permit.Report(err)
 	}
 }
 
@@ -60,8 +62,8 @@ func TestFiveFaultsOpenAndOneSuccessAfterTheOpenTimeCloses(t *testing.T) {
 		wantOpen(t, s, true)
 
 		_, err := s.Allow("big", "a")
-		refused, ok := errors.AsType[*OpenError](err)
-		if !ok || !errors.Is(err, ErrOpen) || refused.Backend != "a" ||
+		refused, ok := errors.AsType[*machine.OpenError](err)
+		if !ok || !errors.Is(err, machine.ErrOpen) || refused.Backend != "a" ||
 			refused.Left < 8*time.Second || refused.Left > 12*time.Second {
 			t.Fatalf("got %v", err)
 		}
@@ -117,13 +119,13 @@ func TestHalfOpenAdmitsExactlyOne(t *testing.T) {
 		time.Sleep(12 * time.Second)
 
 		var admitted atomic.Int32
-		dones := make(chan func(error), 64)
+		permits := make(chan *Permit, 64)
 		var wg sync.WaitGroup
 		for range 64 {
 			wg.Go(func() {
-				if done, err := s.Allow("big", "a"); err == nil {
+				if permit, err := s.Allow("big", "a"); err == nil {
 					admitted.Add(1)
-					dones <- done
+					permits <- permit
 				}
 			})
 		}
@@ -133,11 +135,11 @@ func TestHalfOpenAdmitsExactlyOne(t *testing.T) {
 		}
 		wantOpen(t, s, true)
 		_, err := s.Allow("big", "a")
-		if refused, ok := errors.AsType[*OpenError](err); !ok || !refused.Probing {
+		if refused, ok := errors.AsType[*machine.OpenError](err); !ok || !refused.Probing {
 			t.Fatalf("got %v", err)
 		}
 
-		(<-dones)(errBusy) // says nothing, so the next may try
+		(<-permits).Report(errBusy) // says nothing, so the next may try
 		wantOpen(t, s, false)
 		tell(t, s, 1, errBad)
 		wantOpen(t, s, true) // and one fault opens again
@@ -156,17 +158,17 @@ func TestTrialThatNeverTellsIsGivenUpOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(trialBound - 1)
+		time.Sleep(machine.MaxTrial - 1)
 		wantOpen(t, s, true)
 		time.Sleep(time.Nanosecond)
 		wantOpen(t, s, false)
-		done, err := s.Allow("big", "a")
+		permit, err := s.Allow("big", "a")
 		if err != nil {
 			t.Fatal(err)
 		}
-		forgotten(errBad) // too late to matter
+		forgotten.Report(errBad) // too late to matter
 		wantOpen(t, s, true)
-		done(nil)
+		permit.Report(nil)
 		wantOpen(t, s, false)
 		if got := s.States()[0].State; got != "closed" {
 			t.Errorf("state %s", got)
@@ -177,12 +179,12 @@ func TestTrialThatNeverTellsIsGivenUpOn(t *testing.T) {
 func TestDoneCountsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{})
-		done, err := s.Allow("big", "a")
+		permit, err := s.Allow("big", "a")
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 20 {
-			done(errBad)
+			permit.Report(errBad)
 		}
 		wantOpen(t, s, false)
 	})
@@ -203,17 +205,17 @@ func TestFaultsOlderThanTheWindowAreForgotten(t *testing.T) {
 func TestFaultOfACallLongerThanTheWindowStillCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{})
-		var dones []func(error)
+		var permits []*Permit
 		for range 5 {
-			done, err := s.Allow("big", "a")
+			permit, err := s.Allow("big", "a")
 			if err != nil {
 				t.Fatal(err)
 			}
-			dones = append(dones, done)
+			permits = append(permits, permit)
 		}
 		time.Sleep(30 * time.Second) // the header timeout of a hung backend
-		for _, done := range dones {
-			done(errBad)
+		for _, permit := range permits {
+			permit.Report(errBad)
 		}
 		wantOpen(t, s, true)
 	})
@@ -222,19 +224,19 @@ func TestFaultOfACallLongerThanTheWindowStillCounts(t *testing.T) {
 func TestOutcomeFromBeforeABreakerOpenedSaysNothingToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := New(Options{})
-		var dones []func(error)
+		var permits []*Permit
 		for range 20 {
-			done, err := s.Allow("big", "a")
+			permit, err := s.Allow("big", "a")
 			if err != nil {
 				t.Fatal(err)
 			}
-			dones = append(dones, done)
+			permits = append(permits, permit)
 		}
 		tell(t, s, 5, errBad)
 		time.Sleep(12 * time.Second)
 		tell(t, s, 1, nil)
-		for _, done := range dones {
-			done(errBad)
+		for _, permit := range permits {
+			permit.Report(errBad)
 		}
 		wantOpen(t, s, false)
 	})
@@ -242,10 +244,10 @@ func TestOutcomeFromBeforeABreakerOpenedSaysNothingToTheNext(t *testing.T) {
 
 func TestChangedConfigTakesEffectWithTheNextBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Config{}
-		s := New(Options{Config: func() Config { return cfg }})
+		cfg := machine.Config{}
+		s := New(Options{Config: func() machine.Config { return cfg }})
 		tell(t, s, 5, errBad)
-		cfg = Config{Failures: 2, Open: time.Minute}
+		cfg = machine.Config{Failures: 2, Open: time.Minute}
 		time.Sleep(12 * time.Second)
 		tell(t, s, 1, nil)
 		tell(t, s, 2, errBad)
@@ -277,12 +279,12 @@ func TestOpenTimesAreSpread(t *testing.T) {
 func TestRetainForgetsTheOthersOfItsPoolAndTheirSeries(t *testing.T) {
 	reg := prometheus.NewPedanticRegistry()
 	s := New(Options{Registerer: reg})
-	for _, k := range []key{{"big", "a"}, {"big", "b"}, {"small", "b"}} {
-		done, err := s.Allow(k.pool, k.backend)
+	for _, k := range []machine.Key{{Pool: "big", Backend: "a"}, {Pool: "big", Backend: "b"}, {Pool: "small", Backend: "b"}} {
+		permit, err := s.Allow(k.Pool, k.Backend)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer done(errBad) // one of a forgotten breaker harms nobody
+		defer permit.Report(errBad) // one of a forgotten breaker harms nobody
 	}
 	s.Retain("big", []string{"a"})
 	var got []string
@@ -355,11 +357,11 @@ func TestRandomHistoriesKeepTheRules(t *testing.T) {
 }
 
 type history struct {
-	t     *testing.T
-	rng   *rand.Rand
-	s     *Set
-	step  int
-	dones []func(error)
+	t       *testing.T
+	rng     *rand.Rand
+	s       *Set
+	step    int
+	permits []*Permit
 }
 
 func (h *history) move() {
@@ -368,26 +370,26 @@ func (h *history) move() {
 		time.Sleep(time.Duration(h.rng.Int64N(int64(4 * time.Second))))
 	case 1, 2, 3, 4:
 		wasOpen := h.s.Open("big", "a")
-		done, err := h.s.Allow("big", "a")
+		permit, err := h.s.Allow("big", "a")
 		if (err != nil) != wasOpen {
 			h.t.Fatalf("step %d: Open said %v, Allow %v", h.step, wasOpen, err)
 		}
 		if err == nil {
-			h.dones = append(h.dones, done)
+			h.permits = append(h.permits, permit)
 		}
 	default:
-		if len(h.dones) == 0 {
+		if len(h.permits) == 0 {
 			return
 		}
-		i := h.rng.IntN(len(h.dones))
+		i := h.rng.IntN(len(h.permits))
 		err := []error{nil, errBad, errBad, errBusy, context.Canceled}[h.rng.IntN(5)]
 		before := h.s.Open("big", "a")
-		h.dones[i](err)
+		h.permits[i].Report(err)
 		if !before && h.s.Open("big", "a") && !errors.Is(err, errBad) {
 			h.t.Fatalf("step %d: %v opened", h.step, err)
 		}
 		if h.rng.IntN(3) > 0 { // else it may be told again
-			h.dones = append(h.dones[:i], h.dones[i+1:]...)
+			h.permits = append(h.permits[:i], h.permits[i+1:]...)
 		}
 	}
 }
@@ -398,14 +400,14 @@ func (h *history) check() {
 		return
 	}
 	states := h.s.States()
-	if len(states) != 1 || states[0].State == "closed" || states[0].Left <= 0 || states[0].Left > trialBound {
+	if len(states) != 1 || states[0].State == "closed" || states[0].Left <= 0 || states[0].Left > machine.MaxTrial {
 		h.t.Fatalf("step %d: shut, but %+v", h.step, states)
 	}
 }
 
 // recover: whatever happened, time and a success bring the backend back.
 func (h *history) recover() {
-	time.Sleep(trialBound)
+	time.Sleep(machine.MaxTrial)
 	tell(h.t, h.s, 1, nil)
 	if st := h.s.States()[0]; st.State != "closed" {
 		h.t.Fatalf("after a success: %+v", st)
@@ -433,8 +435,8 @@ func BenchmarkAtomicRead(b *testing.B) {
 
 func BenchmarkOpen(b *testing.B) {
 	s := New(Options{Logger: zerolog.New(io.Discard)})
-	done, _ := s.Allow("big", "a")
-	done(nil)
+	permit, _ := s.Allow("big", "a")
+	permit.Report(nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		if s.Open("big", "a") {
@@ -448,10 +450,10 @@ func BenchmarkAllow(b *testing.B) {
 	s.Retain("big", []string{"a", "b"})
 	b.ReportAllocs()
 	for b.Loop() {
-		done, err := s.Allow("big", "a")
+		permit, err := s.Allow("big", "a")
 		if err != nil {
 			b.Fatal(err)
 		}
-		done(nil)
+		permit.Report(nil)
 	}
 }

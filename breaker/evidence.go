@@ -1,16 +1,20 @@
 package breaker
 
-import "time"
+import (
+	"time"
+
+	"github.com/foregate/foregate/breaker/machine"
+)
 
 // Evidence that opens a breaker for the fleet, and how long it then is open
 // (reliability.md §2.4).
 const (
 	evidenceBucket  = time.Second
 	evidenceBuckets = 10
-	leastFinished   = 5                // finished calls of all replicas
-	leastPercent    = 50               // of these, faults
+	minFinished     = 5                // finished calls of all replicas
+	minPercent      = 50               // of these, faults
 	fleetOpen       = 2 * time.Second  // the first open time; it doubles with each that follows
-	fleetLongest    = 30 * time.Second // before the random part
+	maxFleetOpen    = 30 * time.Second // before the random part
 	fleetSpread     = 100              // permille that an open time is longer or shorter
 )
 
@@ -34,14 +38,14 @@ type evidence [evidenceBuckets]struct {
 }
 
 // note adds an outcome. at counts from any fixed time.
-func (e *evidence) note(o Outcome, at time.Duration) {
+func (e *evidence) note(o machine.Outcome, at time.Duration) {
 	var n news
 	switch o {
-	case Success:
+	case machine.Success:
 		n = news{finished: 1}
-	case Fault:
+	case machine.Fault:
 		n = news{finished: 1, faults: 1}
-	case Unreachable:
+	case machine.Unreachable:
 		n = news{finished: 1, faults: 1, unreachable: 1}
 	default:
 		return
@@ -67,40 +71,40 @@ func (e *evidence) take(at time.Duration) news {
 	return sum
 }
 
-// doubt forgets the successes that have not been told.
-func (e *evidence) doubt() {
+// revoke forgets the successes that have not been told.
+func (e *evidence) revoke() {
 	for i := range e {
 		e[i].finished = e[i].faults
 	}
 }
 
-// told are the successes of the last ten seconds that the other replicas were told of. A
+// successes are those of the last ten seconds that the other replicas were told of. A
 // replica whose own breaker opens takes them back: a backend that was well until a moment
 // ago has more of them than faults, whoever asks, and would be open for each replica alone.
 // Those of replicas that find it well go on counting.
-type told [evidenceBuckets]struct {
-	second    int64
-	successes int
+type successes [evidenceBuckets]struct {
+	second int64
+	n      int
 }
 
 // note adds successes. at counts as evidence's does.
-func (t *told) note(successes int, at time.Duration) {
+func (t *successes) note(n int, at time.Duration) {
 	second := int64(at / evidenceBucket)
 	b := &t[second%evidenceBuckets]
 	if b.second != second {
-		b.second, b.successes = second, 0
+		b.second, b.n = second, 0
 	}
-	b.successes += successes
+	b.n += n
 }
 
 // take empties it.
-func (t *told) take(at time.Duration) (successes int) {
+func (t *successes) take(at time.Duration) (n int) {
 	second := int64(at / evidenceBucket)
 	for _, b := range t {
 		if b.second > second-evidenceBuckets {
-			successes += b.successes
+			n += b.n
 		}
 	}
-	*t = told{}
-	return successes
+	*t = successes{}
+	return n
 }

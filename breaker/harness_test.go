@@ -19,6 +19,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/breaker/machine"
 )
 
 // site is where the backends are: what is wrong with each, and who probed them.
@@ -155,9 +157,9 @@ func (quiet) Printf(context.Context, string, ...any) {}
 var errUnreachable = errors.New("connection refused")
 
 // judge is classify, with what cannot be reached.
-func judge(err error) Outcome {
+func judge(err error) machine.Outcome {
 	if errors.Is(err, errUnreachable) {
-		return Unreachable
+		return machine.Unreachable
 	}
 	return classify(err)
 }
@@ -193,11 +195,11 @@ func (m *member) run(t testing.TB) (stop func()) {
 // as it may, and tells how many that were.
 func (m *member) calls(backend string, n int, err error) (made int) {
 	for range n {
-		done, refused := m.Allow("big", backend)
+		permit, refused := m.Allow("big", backend)
 		if refused != nil {
 			return made
 		}
-		done(err)
+		permit.Report(err)
 		made++
 	}
 	return made

@@ -4,6 +4,8 @@ import (
 	_ "embed" // the scripts
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/breaker/machine"
 )
 
 // The keys share the hash tag {fg}, so that a cluster answers a tick from one node. They have
@@ -20,7 +22,8 @@ const (
 	channelEvents = "foregate:{fg}:ev"
 )
 
-func (k key) redis() string { return keyBreaker + k.pool + "/" + k.backend }
+// redisKey is that of one breaker.
+func redisKey(k machine.Key) string { return keyBreaker + k.Pool + "/" + k.Backend }
 
 // Every script touches one key. They are run by EVALSHA and loaded by SCRIPT LOAD, never by
 // EVAL, which an operator's ACL may deny.

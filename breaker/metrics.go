@@ -3,6 +3,8 @@ package breaker
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+
+	"github.com/foregate/foregate/breaker/machine"
 )
 
 // metrics are the package's series.
@@ -13,11 +15,11 @@ type metrics struct {
 
 // outcomes are one backend's counters by class; an array so that counting an
 // outcome looks nothing up.
-type outcomes [Neutral + 1]prometheus.Counter
+type outcomes [machine.Neutral + 1]prometheus.Counter
 
-func (o *outcomes) of(c Outcome) prometheus.Counter {
-	if c < Success || c > Neutral {
-		c = Neutral
+func (o *outcomes) of(c machine.Outcome) prometheus.Counter {
+	if c < machine.Success || c > machine.Neutral {
+		c = machine.Neutral
 	}
 	return o[c]
 }
@@ -60,22 +62,22 @@ func newMetrics(reg prometheus.Registerer, states func() []State) *metrics {
 }
 
 // moved counts a transition.
-func (m *metrics) moved(k key, to phase) {
-	m.transitions.WithLabelValues(k.pool, k.backend, to.String()).Inc()
+func (m *metrics) moved(k machine.Key, to machine.State) {
+	m.transitions.WithLabelValues(k.Pool, k.Backend, to.String()).Inc()
 }
 
-func (m *metrics) outcomesOf(k key) outcomes {
+func (m *metrics) outcomesOf(k machine.Key) outcomes {
 	var o outcomes
-	for c := Success; c <= Neutral; c++ {
-		o[c] = m.outcomes.WithLabelValues(k.pool, k.backend, c.String())
+	for c := machine.Success; c <= machine.Neutral; c++ {
+		o[c] = m.outcomes.WithLabelValues(k.Pool, k.Backend, c.String())
 	}
 	return o
 }
 
 // forget drops a backend's counters. A call that is still under way counts on
 // into one that nobody collects.
-func (m *metrics) forget(k key) {
-	of := prometheus.Labels{"pool": k.pool, "backend": k.backend}
+func (m *metrics) forget(k machine.Key) {
+	of := prometheus.Labels{"pool": k.Pool, "backend": k.Backend}
 	m.outcomes.DeletePartialMatch(of)
 	m.transitions.DeletePartialMatch(of)
 }
@@ -95,9 +97,9 @@ func (c *stateCollector) Collect(out chan<- prometheus.Metric) {
 	for _, s := range c.states() {
 		v := 0.0
 		switch s.State {
-		case halfOpen.String():
+		case machine.HalfOpen.String():
 			v = 1
-		case open.String():
+		case machine.Open.String():
 			v = 2
 		}
 		alone := 0.0

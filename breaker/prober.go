@@ -6,6 +6,7 @@ import (
 	mathrand "math/rand/v2"
 	"time"
 
+	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/panics"
 )
 
@@ -29,26 +30,8 @@ const (
 	probeLate    = "late"    // another replica had taken the lease over
 )
 
-// wanted reports whether a test is due: one for the fleet, by whoever gets the lease, or
-// one of this replica alone, where the fleet finds the backend well or says nothing.
-func (e *entry) wanted(now time.Time) (due, alone bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	switch {
-	case e.view.fresh(now) && e.view.phase != closed:
-		return e.view.due(now), false
-	case e.ruled(now): // by a word that is not fresh any more
-		return false, false
-	case e.phase == closed,
-		e.phase == open && now.Before(e.until),
-		e.trial != nil && now.Sub(e.trial.at) < trialBound:
-		return false, false
-	}
-	return true, true
-}
-
 // start runs a test, unless too many are under way.
-func (l *loop) start(ctx context.Context, e *entry, alone bool) {
+func (l *loop) start(ctx context.Context, e *entry, probe machine.Probe) {
 	select {
 	case l.slots <- struct{}{}:
 	default:
@@ -60,14 +43,14 @@ func (l *loop) start(ctx context.Context, e *entry, alone bool) {
 		defer func() {
 			<-l.slots
 			e.probing.Store(false)
-			if s.ear != nil {
-				s.ear.nudge() // to read what came of it
+			if s.events != nil {
+				s.events.notify() // to read what came of it
 			}
 		}()
 		defer panics.Caught(ctx)
 		switch {
 		case !sleep(ctx, mathrand.N(probeSpread)):
-		case alone:
+		case probe == machine.OwnProbe:
 			s.testForSelf(ctx, e)
 		default:
 			s.testForAll(ctx, e)
@@ -76,23 +59,23 @@ func (l *loop) start(ctx context.Context, e *entry, alone bool) {
 }
 
 // once probes a backend and says what came of it. A backend that is busy is alive.
-func (s *Set) once(ctx context.Context, e *entry) (Outcome, string) {
+func (s *Set) once(ctx context.Context, e *entry) (machine.Outcome, string) {
 	bounded, cancel := context.WithTimeout(ctx, probeWait)
 	defer cancel()
-	err := s.probe(bounded, e.pool, e.backend)
-	o := Neutral
+	err := s.probe(bounded, e.Pool, e.Backend)
+	o := machine.Neutral
 	switch {
 	case ctx.Err() != nil: // this replica is ending
 	case err != nil && bounded.Err() != nil:
-		o = Fault // no answer in time
+		o = machine.Fault // no answer in time
 	default:
 		o = s.classify(err)
 	}
 	found := probeNeutral
 	switch o {
-	case Success, Backpressure:
-		o, found = Success, probeWell
-	case Fault, Unreachable:
+	case machine.Success, machine.Backpressure:
+		o, found = machine.Success, probeWell
+	case machine.Fault, machine.Unreachable:
 		found = probeFault
 	}
 	return o, found
@@ -102,18 +85,18 @@ func (s *Set) once(ctx context.Context, e *entry) (Outcome, string) {
 // Whoever tells nothing within the lease is replaced, and not believed any more.
 func (s *Set) testForAll(ctx context.Context, e *entry) {
 	token := rand.Text()
-	granted, err := s.one(ctx, 2, run(acquireScript, e.key, token, lease.Milliseconds(), fleetLongest.Milliseconds()))
+	granted, err := s.one(ctx, 2, run(acquireScript, e.Key, token, lease.Milliseconds(), maxFleetOpen.Milliseconds()))
 	if err != nil || granted[0] != 1 {
 		return
 	}
 	for {
 		o, found := s.once(ctx, e)
-		if o == Neutral {
+		if o == machine.Neutral {
 			s.metrics.probes.WithLabelValues(found).Inc()
 			return
 		}
-		state, err := s.one(ctx, 3, run(resultScript, e.key, token, flag(o == Success), successesClose,
-			fleetOpen.Milliseconds(), fleetLongest.Milliseconds(), lease.Milliseconds(), spread(), flag(o == Unreachable), channelEvents))
+		state, err := s.one(ctx, 3, run(resultScript, e.Key, token, flag(o == machine.Success), successesClose,
+			fleetOpen.Milliseconds(), maxFleetOpen.Milliseconds(), lease.Milliseconds(), spread(), flag(o == machine.Unreachable), channelEvents))
 		if err == nil && state[0] < 0 {
 			found = probeLate
 		}
@@ -130,47 +113,37 @@ func (s *Set) testForSelf(ctx context.Context, e *entry) {
 	for range successesClose {
 		o, found := s.once(ctx, e)
 		s.metrics.probes.WithLabelValues(found).Inc()
-		if o != Success {
-			s.tell(e, e.reopen(o, time.Now()))
+		if o != machine.Success {
+			s.reopen(e, o, time.Now())
 			return
 		}
 		if !sleep(ctx, successPause) {
 			return
 		}
 	}
-	s.tell(e, e.mend(s.config().orDefaults(), time.Now()))
+	cfg, now := s.config().OrDefaults(), time.Now()
+	s.change(e, now, func() { e.Mend(cfg, now) })
 }
 
 // reopen begins another open time of this replica's own after a test that did not succeed.
-func (e *entry) reopen(o Outcome, now time.Time) move {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.evidence.note(o, now.Sub(e.base))
-	if e.phase != closed && o != Neutral {
-		e.phase, e.trial, e.cut = open, nil, o == Unreachable
-		e.age++
-		e.opened(now)
+func (s *Set) reopen(e *entry, o machine.Outcome, now time.Time) {
+	var left machine.Report
+	s.change(e, now, func() {
+		e.evidence.note(o, now.Sub(s.base))
+		left = e.Reopen(o, now)
+	})
+	if left != nil {
+		left.Report(machine.Neutral, now)
 	}
-	return e.show(now)
-}
-
-// mend closes this replica's own breaker.
-func (e *entry) mend(cfg Config, now time.Time) move {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.phase != closed {
-		e.fresh(cfg)
-	}
-	return e.show(now)
 }
 
 // one runs a script that answers n numbers.
-func (s *Set) one(ctx context.Context, n int, a ask) ([]int64, error) {
-	asks := []ask{a}
-	if err := s.link.exchange(ctx, asks); err != nil {
+func (s *Set) one(ctx context.Context, n int, a command) ([]int64, error) {
+	commands := []command{a}
+	if err := s.link.send(ctx, commands); err != nil {
 		return nil, err
 	}
-	got, _, err := asks[0].numbers(n)
+	got, _, err := commands[0].numbers(n)
 	if err != nil {
 		s.link.errors.Inc()
 	}

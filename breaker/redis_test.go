@@ -16,8 +16,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// machine is what a busy machine may add to a time that is promised.
-const machine = 500 * time.Millisecond
+// slack is what a busy machine may add to a time that is promised.
+const slack = 500 * time.Millisecond
 
 // members is the pool of these tests.
 var members = []string{"a", "b", "c", "d"}
@@ -31,17 +31,17 @@ func together(t *testing.T, all []*member, hearing bool) {
 		}
 	}
 	within(t, 10*time.Second, "all have heard of every backend", func() bool {
-		return !slices.ContainsFunc(all, func(m *member) bool { return m.ear.hears.Load() != hearing || !m.shares() })
+		return !slices.ContainsFunc(all, func(m *member) bool { return m.events.hears.Load() != hearing || !m.shares() })
 	})
 }
 
 // shares reports whether a replica has the fleet's word on all backends.
 func (m *member) shares() bool {
 	for _, e := range *m.entries.Load() {
-		e.mu.Lock()
-		fresh := e.view.fresh(time.Now())
-		e.mu.Unlock()
-		if !fresh {
+		m.mu.Lock()
+		word := e.Facts().Fleet
+		m.mu.Unlock()
+		if !word.Fresh(time.Now()) {
 			return false
 		}
 	}
@@ -98,7 +98,7 @@ func TestATripIsSeenByEightReplicas(t *testing.T) {
 // still arrive: for 10 s, or for less if another has failed, and with it what it told.
 func waits(all []*member, failed int, begun time.Time) bool {
 	since := time.Since(begun)
-	return since < 350*time.Millisecond+machine || since < 10*time.Second && failures(all) == failed
+	return since < 350*time.Millisecond+slack || since < 10*time.Second && failures(all) == failed
 }
 
 // failures counts the round trips that failed.
@@ -289,14 +289,14 @@ func TestASubscriptionThatIsDeafIsMadeAnewWithinTwoSeconds(t *testing.T) {
 	for range 3 {
 		board.swallow()
 		was := board.heard.Load()
-		took := within(t, 2*time.Second+machine, "a word arrives", func() bool {
+		took := within(t, 2*time.Second+slack, "a word arrives", func() bool {
 			if err := raw.Publish(t.Context(), channelEvents, "a word of the test's").Err(); err != nil {
 				t.Fatal(err)
 			}
 			return board.heard.Load() > was
 		})
 		t.Logf("heard again after %v", took)
-		within(t, 5*time.Second, "it hears its own beat", func() bool { return all[0].ear.hears.Load() && all[0].shares() })
+		within(t, 5*time.Second, "it hears its own beat", func() bool { return all[0].events.hears.Load() && all[0].shares() })
 	}
 }
 

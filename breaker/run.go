@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/panics"
 )
 
@@ -24,15 +25,15 @@ const (
 	// Two reads may fail before the view is stale.
 	quietEvery = 850 * time.Millisecond
 	beatEvery  = time.Second
-	// mostEager is the number of backends up to which all are read at every tick while
+	// maxEager is the number of backends up to which all are read at every tick while
 	// words of transitions do not arrive.
-	mostEager = 128
+	maxEager = 128
 	// goneAfter is how long the key of a backend that nobody has any more is kept: far
 	// longer than anything in it means something, if others have it still.
 	goneAfter = 10 * time.Minute
-	mostGone  = 1024
-	// mostProbes bounds the probes that are under way from here.
-	mostProbes = 32
+	maxGone   = 1024
+	// maxProbes bounds the probes that are under way from here.
+	maxProbes = 32
 )
 
 // loop is what one Run keeps.
@@ -55,16 +56,16 @@ func (s *Set) Run(ctx context.Context) error {
 		<-ctx.Done()
 		return nil
 	}
-	l := &loop{set: s, slots: make(chan struct{}, mostProbes)}
+	l := &loop{set: s, slots: make(chan struct{}, maxProbes)}
 	ctx, cancel := context.WithCancel(panics.Watch(ctx, s.panicked))
-	var ears sync.WaitGroup
-	defer ears.Wait()
+	var hearing sync.WaitGroup
+	defer hearing.Wait()
 	defer l.probes.Wait()
 	defer cancel()         // before these are waited for, or a panic would be kept for ever
 	var wake chan struct{} // nobody wakes who hears nobody
-	if s.ear != nil {
-		wake = s.ear.wake
-		ears.Go(func() { s.ear.listen(ctx) })
+	if s.events != nil {
+		wake = s.events.wake
+		hearing.Go(func() { s.events.listen(ctx) })
 	}
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -98,7 +99,7 @@ func (l *loop) turn(ctx context.Context) time.Duration {
 	l.ticked = time.Now()
 	l.tick(ctx)
 	next := time.Duration(float64(tickEvery) * (1 - tickJitter + 2*tickJitter*rand.Float64()))
-	if s.ear.nudged.Load() { // what it asks for was too soon
+	if s.events.notified.Load() { // what it asks for was too soon
 		next = minFull - time.Since(l.full)
 	}
 	return max(next, minPause)
@@ -118,8 +119,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 
 // wake has Run tick now.
 func (s *Set) wake() {
-	if s.ear != nil {
-		s.ear.poke()
+	if s.events != nil {
+		s.events.poke()
 	}
 }
 
@@ -127,12 +128,12 @@ func (s *Set) wake() {
 func (l *loop) tick(ctx context.Context) {
 	s := l.set
 	entries := *s.entries.Load()
-	about, asks := l.asks(entries, time.Now())
-	told := len(asks)
+	about, commands := l.own(entries, time.Now())
+	own := len(commands)
 	more, gone := l.others(time.Now())
-	asks = append(asks, more...)
-	if len(asks) > 0 {
-		err := s.link.exchange(ctx, asks)
+	commands = append(commands, more...)
+	if len(commands) > 0 {
+		err := s.link.send(ctx, commands)
 		if err != nil {
 			s.leave(gone)
 		}
@@ -140,7 +141,7 @@ func (l *loop) tick(ctx context.Context) {
 			return
 		}
 		was := l.away
-		l.away = err != nil || l.hear(about, asks) == 0 && told > 0
+		l.away = err != nil || l.receive(about, commands) == 0 && own > 0
 		if was && !l.away {
 			s.wake() // now what was seen meanwhile can be told
 		}
@@ -148,107 +149,108 @@ func (l *loop) tick(ctx context.Context) {
 	l.look(ctx, entries)
 }
 
-// hear takes in what Redis answered, and tells of how many breakers it knew anything. about
-// are those that the first asks are for.
-func (l *loop) hear(about []*entry, asks []ask) (known int) {
+// receive takes in what Redis answered, and tells of how many breakers it knew anything. about
+// are those that the first commands belong to.
+func (l *loop) receive(about []*entry, commands []command) (known int) {
 	now := time.Now()
-	for i := range asks {
+	for i := range commands {
 		switch {
 		case i >= len(about):
-			if asks[i].cmd.Err() != nil {
+			if commands[i].cmd.Err() != nil {
 				l.set.link.errors.Inc()
 			}
-		case l.heard(about[i], &asks[i], now):
+		case l.received(about[i], &commands[i], now):
 			known++
 		}
 	}
 	return known
 }
 
-// asks are those for breakers: all that have news, and the rest now and then. While Redis
+// own are the commands for breakers: all that have news, and the rest now and then. While Redis
 // is away nothing is told, because nobody would know what had arrived.
-func (l *loop) asks(entries map[key]*entry, now time.Time) (about []*entry, asks []ask) {
+func (l *loop) own(entries map[machine.Key]*entry, now time.Time) (about []*entry, commands []command) {
 	s := l.set
 	every := quietEvery
-	if l.away || !s.ear.hears.Load() && len(entries) <= mostEager || s.ear.nudged.Load() && now.Sub(l.full) >= minFull {
+	if l.away || !s.events.hears.Load() && len(entries) <= maxEager || s.events.notified.Load() && now.Sub(l.full) >= minFull {
 		every, l.full = 0, now
-		s.ear.nudged.Store(false)
+		s.events.notified.Store(false)
 	}
 	for _, e := range entries {
 		var n news
 		if !l.away {
-			n = e.news(now)
+			n = s.news(e, now)
 		}
 		if n.finished+n.back == 0 && now.Sub(e.read) < every {
 			continue
 		}
 		about = append(about, e)
-		asks = append(asks, run(syncScript, e.key, n.finished, n.faults, n.unreachable,
-			evidenceBucket.Milliseconds(), evidenceBuckets, leastFinished, leastPercent,
-			fleetOpen.Milliseconds(), fleetLongest.Milliseconds(), spread(), channelEvents, n.back))
+		commands = append(commands, run(syncScript, e.Key, n.finished, n.faults, n.unreachable,
+			evidenceBucket.Milliseconds(), evidenceBuckets, minFinished, minPercent,
+			fleetOpen.Milliseconds(), maxFleetOpen.Milliseconds(), spread(), channelEvents, n.back))
 	}
-	return about, asks
+	return about, commands
 }
 
 // spread is the random part of an open time, in permille of it.
 func spread() int { return rand.IntN(2*fleetSpread+1) - fleetSpread }
 
 // news takes what is to be told of a backend.
-func (e *entry) news(now time.Time) news {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	at := now.Sub(e.base)
+func (s *Set) news(e *entry, now time.Time) news {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := now.Sub(s.base)
 	n := e.evidence.take(at)
-	if e.doubts {
-		e.doubts = false
-		n.back = e.told.take(at)
+	if e.revoke {
+		e.revoke = false
+		n.back = e.sent.take(at)
 	}
-	e.told.note(n.finished-n.faults, at)
+	e.sent.note(n.finished-n.faults, at)
 	return n
 }
 
-// others are the asks that are not for a breaker: this replica's beat, and the keys of
+// others are the commands that are not for a breaker: this replica's beat, and the keys of
 // backends that are gone, which it takes, but not while Redis is away.
-func (l *loop) others(now time.Time) (asks []ask, gone []key) {
+func (l *loop) others(now time.Time) (commands []command, gone []machine.Key) {
 	s := l.set
 	if now.Sub(l.beat) >= beatEvery {
 		l.beat = now
-		asks = append(asks, ask{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
-			return p.Publish(ctx, channelEvents, s.ear.beat)
+		commands = append(commands, command{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
+			return p.Publish(ctx, channelEvents, s.events.beat)
 		}})
 	}
 	if l.away {
-		return asks, nil
+		return commands, nil
 	}
 	s.mu.Lock()
 	gone, s.gone = s.gone, nil
 	s.mu.Unlock()
 	for _, k := range gone {
-		asks = append(asks, ask{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
-			return p.PExpire(ctx, k.redis(), goneAfter)
+		commands = append(commands, command{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
+			return p.PExpire(ctx, redisKey(k), goneAfter)
 		}})
 	}
-	return asks, gone
+	return commands, gone
 }
 
 // leave has the keys of backends that are gone end, as many as there is room for.
-func (s *Set) leave(gone []key) {
+func (s *Set) leave(gone []machine.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gone = append(s.gone, gone[:min(len(gone), max(0, mostGone-len(s.gone)))]...)
+	s.gone = append(s.gone, gone[:min(len(gone), max(0, maxGone-len(s.gone)))]...)
 }
 
-// heard takes in what Redis says of a breaker, and reports whether it knows anything of it.
-func (l *loop) heard(e *entry, a *ask, now time.Time) bool {
+// received takes in what Redis says of a breaker, and reports whether it knows anything of it.
+func (l *loop) received(e *entry, a *command, now time.Time) bool {
 	s := l.set
 	v, err := a.view(now)
 	var wrong *wrongKeyError
 	switch {
 	case err == nil:
 		e.read = now
-		s.tell(e, e.adopt(v, s.config().orDefaults()))
+		cfg := s.config().OrDefaults()
+		s.change(e, now, func() { e.Hear(v, cfg, now) })
 	case errors.As(err, &wrong):
-		s.tell(e, e.forsake(now))
+		s.change(e, now, func() { e.Forget() })
 		fallthrough
 	default:
 		s.link.errors.Inc()
@@ -256,10 +258,10 @@ func (l *loop) heard(e *entry, a *ask, now time.Time) bool {
 	switch {
 	case wrong != nil && !e.trouble:
 		e.trouble = true
-		s.log.Warn().Str("key", e.redis()).Err(err).Msg("breaker: a key in Redis is of no use; this replica decides alone on its backend")
+		s.log.Warn().Str("key", redisKey(e.Key)).Err(err).Msg("breaker: a key in Redis is of no use; this replica decides alone on its backend")
 	case err == nil && e.trouble:
 		e.trouble = false
-		s.log.Info().Str("key", e.redis()).Msg("breaker: the key in Redis is well again")
+		s.log.Info().Str("key", redisKey(e.Key)).Msg("breaker: the key in Redis is well again")
 	}
 	return err == nil || wrong != nil
 }
@@ -271,42 +273,42 @@ func (e *wrongKeyError) Error() string { return e.said }
 
 // view reads the reply of the script sync, which came at the given time. What is out of
 // range is closed, or over.
-func (a *ask) view(now time.Time) (view, error) {
+func (a *command) view(now time.Time) (machine.View, error) {
 	n, rest, err := a.numbers(5)
 	if err != nil {
-		return view{}, err
+		return machine.View{}, err
 	}
 	if len(rest) != 1 {
-		return view{}, errors.New("a script's reply has another shape")
+		return machine.View{}, errors.New("a script's reply has another shape")
 	}
 	if said, _ := rest[0].(string); said != "" {
-		return view{}, &wrongKeyError{said}
+		return machine.View{}, &wrongKeyError{said}
 	}
-	v := view{epoch: n[1], cut: n[4] == 1, at: now}
+	v := machine.View{Cut: n[4] == 1, At: now}
 	left := time.Duration(0)
 	switch n[0] {
 	case 1:
-		v.phase, left = halfOpen, ms(n[3])
+		v.State, left = machine.HalfOpen, ms(n[3])
 	case 2:
-		v.phase, left = open, ms(n[2])
+		v.State, left = machine.Open, ms(n[2])
 	}
-	v.until = now.Add(left)
+	v.Until = now.Add(left)
 	return v, nil
 }
 
 // ms is a time that a script told, within what one can be.
 func ms(n int64) time.Duration {
-	return time.Duration(min(max(n, 0), 2*fleetLongest.Milliseconds())) * time.Millisecond
+	return time.Duration(min(max(n, 0), 2*maxFleetOpen.Milliseconds())) * time.Millisecond
 }
 
 // look sees to what time has changed: views that have grown stale, breakers that are due.
-func (l *loop) look(ctx context.Context, entries map[key]*entry) {
+func (l *loop) look(ctx context.Context, entries map[machine.Key]*entry) {
 	s := l.set
 	now := time.Now()
 	for _, e := range entries {
-		s.tell(e, e.look(now))
-		if due, alone := e.wanted(now); due && !e.probing.Swap(true) {
-			l.start(ctx, e, alone)
+		v := s.change(e, now, func() { e.Look(now) })
+		if v.Probe != machine.NoProbe && !e.probing.Swap(true) {
+			l.start(ctx, e, v.Probe)
 		}
 	}
 }

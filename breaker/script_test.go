@@ -14,6 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/breaker/machine"
 )
 
 // long asks for the long form of tests over random histories.
@@ -62,13 +64,13 @@ type fleetHistory struct {
 	mini  *miniredis.Miniredis
 	link  *link
 	clock time.Time
-	k     key
+	k     machine.Key
 
 	tokens [replicasOfHistory][]string // that a replica may still tell a result of
 	given  int
 
 	epoch     int64
-	phase     phase
+	phase     machine.State
 	known     bool      // phase is what it must be
 	holder    string    // of the lease, "" is unknown or nobody
 	leased    time.Time // until; zero is unknown
@@ -87,7 +89,7 @@ func newFleetHistory(t *testing.T, seed uint64) *fleetHistory {
 	h := &fleetHistory{
 		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 7)), mini: mini,
 		link:  &link{redis: client, errors: prometheus.NewCounter(prometheus.CounterOpts{Name: "e"})},
-		clock: time.Unix(1_800_000_000, 0), k: key{"big", "a"}, known: true,
+		clock: time.Unix(1_800_000_000, 0), k: machine.Key{Pool: "big", Backend: "a"}, known: true,
 	}
 	mini.SetTime(h.clock)
 	return h
@@ -104,13 +106,13 @@ func (h *fleetHistory) pass(d time.Duration) {
 }
 
 // ask runs one script, which must answer.
-func (h *fleetHistory) ask(a ask, n int) []int64 {
+func (h *fleetHistory) ask(a command, n int) []int64 {
 	h.t.Helper()
-	asks := []ask{a}
-	if err := h.link.exchange(h.t.Context(), asks); err != nil {
+	commands := []command{a}
+	if err := h.link.send(h.t.Context(), commands); err != nil {
 		h.fail("%v", err)
 	}
-	got, _, err := asks[0].numbers(n)
+	got, _, err := commands[0].numbers(n)
 	if err != nil {
 		h.fail("%v", err)
 	}
@@ -133,13 +135,13 @@ func (h *fleetHistory) move() {
 	case p < 991:
 		h.pass([]time.Duration{-time.Hour, time.Hour}[h.rng.IntN(2)])
 		h.leased, h.openUntil = time.Time{}, time.Time{}
-		if h.mini.HGet(h.k.redis(), "ep") == "" {
+		if h.mini.HGet(redisKey(h.k), "ep") == "" {
 			h.epoch = 0 // the clock was all that it went by
 		}
 	case p < 994:
 		h.mini.FlushAll()
 		h.lost()
-		h.phase, h.known = closed, true
+		h.phase, h.known = machine.Closed, true
 	default:
 		h.garbage()
 	}
@@ -157,7 +159,7 @@ func (h *fleetHistory) garbage() {
 	fields := []string{"st", "ep", "ou", "n", "pt", "pu", "ps", "ur", "t:1", "f:99999999999999999999", "u:", fmt.Sprint("t:", h.clock.Unix()), fmt.Sprint("f:", h.clock.Unix()), "banana"}
 	values := []string{"banana", "NaN", "-nan", "1e999", "-3", "", "0.5", "9007199254740991", "9007199254740993", "1", "2", "3", "0x10", "inf", "-1e308", "99999999"}
 	for range 1 + h.rng.IntN(3) {
-		h.mini.HSet(h.k.redis(), fields[h.rng.IntN(len(fields))], values[h.rng.IntN(len(values))])
+		h.mini.HSet(redisKey(h.k), fields[h.rng.IntN(len(fields))], values[h.rng.IntN(len(values))])
 	}
 	h.lost()
 	h.epoch, h.wild = 0, true
@@ -194,16 +196,16 @@ func (h *fleetHistory) sync(int) {
 	if h.wild || h.openUntil.IsZero() {
 		most = 60_000
 	}
-	if left < 0 || left > most || state != open && left != 0 || leased < 0 || leased > 60_000 {
+	if left < 0 || left > most || state != machine.Open && left != 0 || leased < 0 || leased > 60_000 {
 		h.fail("%v", got)
 	}
-	if h.known && state != h.phase && (h.phase != closed || state != open || faults == 0) {
+	if h.known && state != h.phase && (h.phase != machine.Closed || state != machine.Open || faults == 0) {
 		h.fail("it was %v, and is %v: %v", h.phase, state, got)
 	}
-	if h.known && h.phase == closed && state == open {
+	if h.known && h.phase == machine.Closed && state == machine.Open {
 		h.opened(left)
 	}
-	if !h.openUntil.IsZero() && state == open && left != max(h.openUntil.Sub(h.clock).Milliseconds(), 0) {
+	if !h.openUntil.IsZero() && state == machine.Open && left != max(h.openUntil.Sub(h.clock).Milliseconds(), 0) {
 		h.fail("open for %d ms, want %v", left, h.openUntil.Sub(h.clock))
 	}
 	h.phase, h.known = state, true
@@ -211,7 +213,7 @@ func (h *fleetHistory) sync(int) {
 
 // successes10 are those that Redis knows of, of the last ten seconds.
 func (h *fleetHistory) successes10() (n int) {
-	for field, v := range h.link.redis.HGetAll(h.t.Context(), h.k.redis()).Val() {
+	for field, v := range h.link.redis.HGetAll(h.t.Context(), redisKey(h.k)).Val() {
 		at, err := strconv.ParseInt(field[min(2, len(field)):], 10, 64)
 		if err != nil || at <= h.clock.Unix()-evidenceBuckets || at > h.clock.Unix() {
 			continue
@@ -228,7 +230,7 @@ func (h *fleetHistory) successes10() (n int) {
 }
 
 // phaseOf is a script's number of a state.
-func phaseOf(n int64) phase { return []phase{closed, halfOpen, open}[n] }
+func phaseOf(n int64) machine.State { return machine.State(n) }
 
 func (h *fleetHistory) opened(ms int64) {
 	h.openings++
@@ -239,25 +241,25 @@ func (h *fleetHistory) opened(ms int64) {
 func (h *fleetHistory) acquire(who int) {
 	h.given++
 	token := fmt.Sprint(who, "-", h.given)
-	got := h.ask(run(acquireScript, h.k, token, lease.Milliseconds(), fleetLongest.Milliseconds()), 2)
+	got := h.ask(run(acquireScript, h.k, token, lease.Milliseconds(), maxFleetOpen.Milliseconds()), 2)
 	if got[0] == 0 {
-		if h.known && (h.phase == open && !h.openUntil.IsZero() && !h.clock.Before(h.openUntil) ||
-			h.phase == halfOpen && !h.leased.IsZero() && !h.clock.Before(h.leased)) {
+		if h.known && (h.phase == machine.Open && !h.openUntil.IsZero() && !h.clock.Before(h.openUntil) ||
+			h.phase == machine.HalfOpen && !h.leased.IsZero() && !h.clock.Before(h.leased)) {
 			h.fail("a due breaker's lease was refused")
 		}
 		return
 	}
 	switch {
-	case h.known && h.phase == closed:
+	case h.known && h.phase == machine.Closed:
 		h.fail("a lease of a closed breaker")
 	case !h.leased.IsZero() && h.clock.Before(h.leased):
 		h.fail("a second lease, %v before the end of the first", h.leased.Sub(h.clock))
-	case h.known && h.phase == open && h.clock.Before(h.openUntil):
+	case h.known && h.phase == machine.Open && h.clock.Before(h.openUntil):
 		h.fail("a lease %v too early", h.openUntil.Sub(h.clock))
 	}
 	h.moved(got[1])
 	h.granted++
-	h.phase, h.known, h.wild = halfOpen, true, false
+	h.phase, h.known, h.wild = machine.HalfOpen, true, false
 	h.holder, h.leased, h.openUntil, h.successes = token, h.clock.Add(lease), time.Time{}, 0
 	h.tokens[who] = append(h.tokens[who], token)
 }
@@ -274,14 +276,14 @@ func (h *fleetHistory) result(who int) {
 	i = n - 1 - i
 	token := h.tokens[who][i]
 	well := h.rng.IntN(8) > 0
-	before, _ := h.link.redis.HGetAll(h.t.Context(), h.k.redis()).Result()
+	before, _ := h.link.redis.HGetAll(h.t.Context(), redisKey(h.k)).Result()
 	got := h.ask(run(resultScript, h.k, token, flag(well), successesClose, 2000, 30000, lease.Milliseconds(), h.rng.IntN(201)-100, "0", channelEvents), 3)
 	if h.rng.IntN(3) > 0 { // else it may be told again
 		h.tokens[who] = append(h.tokens[who][:i], h.tokens[who][i+1:]...)
 	}
 	if got[0] == -1 {
 		h.late++
-		after, _ := h.link.redis.HGetAll(h.t.Context(), h.k.redis()).Result()
+		after, _ := h.link.redis.HGetAll(h.t.Context(), redisKey(h.k)).Result()
 		if diff := cmp.Diff(before, after); diff != "" {
 			h.fail("a late result changed something: %s", diff)
 		}
@@ -299,7 +301,7 @@ func (h *fleetHistory) result(who int) {
 		if got[2] < 1800 || got[2] > 33_000 {
 			h.fail("open for %d ms", got[2])
 		}
-		h.phase = open
+		h.phase = machine.Open
 		h.opened(got[2])
 	case well && got[0] == 1:
 		h.successes++
@@ -309,7 +311,7 @@ func (h *fleetHistory) result(who int) {
 			h.fail("closed after %d successes", h.successes+1)
 		}
 		h.closings++
-		h.phase, h.holder, h.leased = closed, "", time.Time{}
+		h.phase, h.holder, h.leased = machine.Closed, "", time.Time{}
 	default:
 		h.fail("%v for %v", got, well)
 	}
@@ -319,10 +321,10 @@ func (h *fleetHistory) result(who int) {
 func (h *fleetHistory) heal() {
 	for range 100 {
 		got := h.ask(run(syncScript, h.k, 0, 0, 0, 1000, 10, 5, 50, 2000, 30000, 0, channelEvents, 0), 5)
-		if phaseOf(got[0]) == closed {
+		if phaseOf(got[0]) == machine.Closed {
 			return
 		}
-		if h.ask(run(acquireScript, h.k, "healer", lease.Milliseconds(), fleetLongest.Milliseconds()), 2)[0] == 1 {
+		if h.ask(run(acquireScript, h.k, "healer", lease.Milliseconds(), maxFleetOpen.Milliseconds()), 2)[0] == 1 {
 			for range successesClose {
 				h.ask(run(resultScript, h.k, "healer", "1", successesClose, 2000, 30000, lease.Milliseconds(), 0, "0", channelEvents), 3)
 			}
@@ -340,17 +342,17 @@ func FuzzView(f *testing.F) {
 		reply := []any{state, epoch, open, leased, cut, wrong}
 		now := time.Unix(1_800_000_000, 0)
 		cmd := redis.NewCmdResult(reply[:min(max(n, 0), len(reply))], nil)
-		v, err := (&ask{cmd: cmd}).view(now)
+		v, err := (&command{cmd: cmd}).view(now)
 		if err != nil {
 			return
 		}
-		if left := v.until.Sub(now); left < 0 || left > 2*fleetLongest || !v.at.Equal(now) {
+		if left := v.Until.Sub(now); left < 0 || left > 2*maxFleetOpen || !v.At.Equal(now) {
 			t.Errorf("%+v", v)
 		}
-		if until := v.shuts(); until.Sub(now) > 2*fleetLongest {
+		if until := v.Refuses(); until.Sub(now) > 2*maxFleetOpen {
 			t.Errorf("shut until %v", until)
 		}
-		if v.phase == closed && !v.shuts().IsZero() {
+		if v.State == machine.Closed && !v.Refuses().IsZero() {
 			t.Error("closed, and shut")
 		}
 	})

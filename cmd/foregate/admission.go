@@ -25,7 +25,7 @@ func (r *replica) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Li
 	return r.lines.Enter(ctx, t.Pool, &admission.Waiter{
 		Route: t.Route, Class: identity.Priority(t.Class), Tenant: t.Tenant, Tokens: t.Tokens,
 		Config: r.settings.Snapshot().Route(t.Route).Admission,
-		Waited: t.Waited, Now: t.Now, Must: t.Must, Try: try,
+		Waited: t.Waited, Now: t.NoWait, Must: t.MidStream, Try: try,
 	})
 }
 

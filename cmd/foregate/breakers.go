@@ -9,35 +9,48 @@ import (
 	"sync"
 	"time"
 
-	"github.com/foregate/foregate/tiers/engine"
-
 	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/panics"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
 // makeBreakers wires the breakers of all pools.
 func (r *replica) makeBreakers() {
 	r.breakers = breaker.New(breaker.Options{
-		Config:   func() breaker.Config { return r.settings.Snapshot().Global().Breaker },
+		Config:   func() machine.Config { return r.settings.Snapshot().Global().Breaker },
 		Classify: outcome, Redis: r.redis, Probe: r.probe, Logger: r.log, Registerer: r.registerer,
 	})
 }
 
+// permits has the cascade ask the breakers.
+type permits struct{ *breaker.Set }
+
+// Allow implements [dispatch.Breaker].
+func (p permits) Allow(pool, backend string) (dispatch.Permit, error) {
+	permit, err := p.Set.Allow(pool, backend)
+	if err != nil {
+		return nil, err
+	}
+	return permit, nil
+}
+
 // outcome tells the breaker what a call's end says about its backend.
-func outcome(err error) breaker.Outcome {
+func outcome(err error) machine.Outcome {
 	switch engine.Classify(err) {
 	case engine.ClassSuccess:
-		return breaker.Success
+		return machine.Success
 	case engine.ClassFault:
 		if f, ok := errors.AsType[*engine.Failure](err); ok && f.Kind == engine.Refused {
-			return breaker.Unreachable
+			return machine.Unreachable
 		}
-		return breaker.Fault
+		return machine.Fault
 	case engine.ClassBusy:
-		return breaker.Backpressure
+		return machine.Backpressure
 	default:
-		return breaker.Neutral
+		return machine.Neutral
 	}
 }
 

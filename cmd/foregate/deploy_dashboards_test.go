@@ -12,12 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"github.com/rs/zerolog"
 	"go.yaml.in/yaml/v3"
-
-	dto "github.com/prometheus/client_model/go"
 
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/loadtest/vllmsim"

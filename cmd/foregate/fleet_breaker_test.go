@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/foregate/foregate/tiers/engine"
-
 	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -57,8 +57,8 @@ func (h *blackHole) ask(t *testing.T) {
 		return
 	}
 	defer l.Done(0)
-	done, err := h.Allow("only", l.Backend())
-	if errors.Is(err, breaker.ErrOpen) {
+	permit, err := h.Allow("only", l.Backend())
+	if errors.Is(err, machine.ErrOpen) {
 		return
 	}
 	i := int(l.Backend()[1] - '0')
@@ -66,12 +66,12 @@ func (h *blackHole) ask(t *testing.T) {
 	if i == 0 {
 		time.Sleep(time.Millisecond)
 		l.Failed()
-		done(&engine.Failure{Kind: engine.ServerError, Status: http.StatusInternalServerError})
+		permit.Report(&engine.Failure{Kind: engine.ServerError, Status: http.StatusInternalServerError})
 		return
 	}
 	time.Sleep(100 * time.Millisecond)
 	l.FirstToken()
-	done(nil)
+	permit.Report(nil)
 }
 
 func TestABackendThatFailsFastDrawsNoTraffic(t *testing.T) {
@@ -178,10 +178,10 @@ func TestABackendThatAnswersErrorsIsLeftByAllReplicasAndComesBackByProbesAlone(t
 }
 
 func TestAProbeSaysWhatAFailureMeans(t *testing.T) {
-	for code, want := range map[int]breaker.Outcome{
-		http.StatusOK: breaker.Success, http.StatusBadRequest: breaker.Success,
-		http.StatusTooManyRequests: breaker.Backpressure, http.StatusInternalServerError: breaker.Fault,
-		http.StatusServiceUnavailable: breaker.Fault,
+	for code, want := range map[int]machine.Outcome{
+		http.StatusOK: machine.Success, http.StatusBadRequest: machine.Success,
+		http.StatusTooManyRequests: machine.Backpressure, http.StatusInternalServerError: machine.Fault,
+		http.StatusServiceUnavailable: machine.Fault,
 	} {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch {
@@ -196,10 +196,10 @@ func TestAProbeSaysWhatAFailureMeans(t *testing.T) {
 			t.Errorf("status %d is a %v, want %v", code, got, want)
 		}
 		srv.Close()
-		if got := outcome(r.probe(t.Context(), "only", id)); got != breaker.Unreachable {
+		if got := outcome(r.probe(t.Context(), "only", id)); got != machine.Unreachable {
 			t.Errorf("a closed port is a %v", got)
 		}
-		if got := outcome(r.probe(t.Context(), "only", "nobody")); got == breaker.Success {
+		if got := outcome(r.probe(t.Context(), "only", "nobody")); got == machine.Success {
 			t.Error("who is not there is well")
 		}
 	}

@@ -108,9 +108,9 @@ func (h *hotPath) limited(ctx context.Context, l limits.Limit) error {
 }
 
 func (h *hotPath) broken(outcome error) error {
-	done, err := h.breakers.Allow("t", "127.0.0.1-1")
+	permit, err := h.breakers.Allow("t", "127.0.0.1-1")
 	if err == nil {
-		done(outcome)
+		permit.Report(outcome)
 	}
 	return err
 }

@@ -20,6 +20,7 @@ const module = "github.com/foregate/foregate/"
 var arrows = map[string][]string{
 	"cmd/foregate": {"gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/secrets", "gateway/settings", "gateway/tracing",
 		"tiers", "tiers/choose", "tiers/economy", "tiers/engine", "tiers/plan", "tiers/fields", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk", "breaker", "cache", "panics", "loadtest/vllmsim"},
+		"tiers", "tiers/choose", "tiers/economy", "tiers/fields", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk", "breaker", "breaker/machine", "cache", "panics", "loadtest/vllmsim"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/virtual", "loadtest/quality", "loadtest/replay"},
 
@@ -39,6 +40,7 @@ var arrows = map[string][]string{
 	"gateway/slowdown":  {},
 	"gateway/upload":    {},
 	"gateway/settings":  {"gateway/admission", "tiers", "tiers/plan", "tiers/accept", "tiers/choose", "tiers/pressure", "breaker", "cache"},
+	"gateway/settings":  {"gateway/admission", "tiers", "tiers/accept", "tiers/choose", "tiers/pressure", "breaker/machine", "cache"},
 
 	"gateway/tracing": {"gateway", "tiers/dispatch", "tiers/engine", "tiers/receipt"},
 
@@ -73,10 +75,11 @@ var arrows = map[string][]string{
 	"tiers/draft":      {"tiers/accept", "tiers/openai", "tiers/plan", "tiers/schema", "tiers/transcript"},
 	"tiers/transcript": {},
 
-	"breaker": {"panics"},
-	"cache":   {"gateway/lookup", "panics", "recent"},
-	"panics":  {},
-	"recent":  {},
+	"breaker":         {"breaker/machine", "panics"},
+	"breaker/machine": {},
+	"cache":           {"gateway/lookup", "panics", "recent"},
+	"panics":          {},
+	"recent":          {},
 
 	"loadtest":         {},
 	"loadtest/chaos":   {"loadtest/vllmsim"},             // the gateway over HTTP and as processes only

@@ -178,9 +178,12 @@ func (r *replica) makeCascade() (*tiers.Cascade, error) {
 			Prices: routePrices(r.file, def, r.pools),
 		})
 	}
+	engines := upstream.New(upstream.Options{
+		Dial: func() upstream.Dial { return r.settings.Snapshot().Global().Dial }, MaxBody: r.file.Limits.ResponseBytes,
+	})
 	return tiers.New(tiers.Options{
-		Routes: routes, Gate: r.breakers, Line: r, MostBody: r.file.Limits.ResponseBytes, Registerer: r.registerer,
-		Dial: func() upstream.Dial { return r.settings.Snapshot().Global().Dial }, Cards: r.prober.Card,
+		Routes: routes, Upstream: engines, Breaker: permits{r.breakers}, Queue: r, MaxBody: r.file.Limits.ResponseBytes, Registerer: r.registerer,
+		Window: engines.Window, Cards: r.prober.Card,
 		Evidence: ledger{r.evidence}, Maps: r.calibrated, Replicas: r.fleet.Known, Short: r.shortOf,
 	})
 }

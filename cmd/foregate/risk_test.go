@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
 

@@ -4,9 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
 

@@ -9,10 +9,9 @@ import (
 	"net/url"
 	"slices"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 type riskShowCmd struct {

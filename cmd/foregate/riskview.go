@@ -6,10 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
 

@@ -8,13 +8,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/risk"
 )

@@ -6,10 +6,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 // Spec describes one setting.

@@ -11,7 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/tiers/accept"
@@ -79,7 +79,7 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 		Cache:     cache.Config{On: true, TTL: time.Hour, Budget: 15 * time.Millisecond, MaxEntry: 1 << 20, Follow: time.Minute, Isolate: true},
 		Receipts:  Receipts{LogShare: 0.01},
 		Admission: admission.DefaultConfig(),
-		Breaker:   breaker.DefaultConfig(),
+		Breaker:   machine.DefaultConfig(),
 	}
 	if diff := cmp.Diff(want, Defaults()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -11,7 +11,7 @@ package settings
 import (
 	"time"
 
-	"github.com/foregate/foregate/breaker"
+	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/admission"
 	"github.com/foregate/foregate/tiers/choose"
@@ -26,7 +26,7 @@ type Values struct {
 	Pool      choose.Config
 	Pressure  pressure.Config // ages are pressure's defaults
 	Admission admission.Config
-	Breaker   breaker.Config
+	Breaker   machine.Config
 	Dial      upstream.Dial
 	Client    Client
 	Limit     Limit

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/panics"
 )
 
@@ -21,21 +22,21 @@ type link struct {
 	errors prometheus.Counter
 }
 
-// ask is one command of a round trip.
-type ask struct {
+// command is one command of a round trip.
+type command struct {
 	send func(context.Context, redis.Pipeliner) redis.Cmder
 	cmd  redis.Cmder
 }
 
-// run asks for a script.
-func run(s *redis.Script, k key, args ...any) ask {
-	return ask{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
-		return s.EvalSha(ctx, p, []string{k.redis()}, args...)
+// run is a call of a script.
+func run(s *redis.Script, k machine.Key, args ...any) command {
+	return command{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
+		return s.EvalSha(ctx, p, []string{redisKey(k)}, args...)
 	}}
 }
 
 // numbers takes a script's reply apart: n numbers, and what follows.
-func (a *ask) numbers(n int) ([]int64, []any, error) {
+func (a *command) numbers(n int) ([]int64, []any, error) {
 	if err := a.cmd.Err(); err != nil {
 		return nil, nil, err
 	}
@@ -56,18 +57,18 @@ func (a *ask) numbers(n int) ([]int64, []any, error) {
 	return out, reply[n:], nil
 }
 
-// exchange asks in one round trip. Where Redis does not know the scripts (it was restarted,
-// or another took over), it loads them and asks again what was not done. An error is one of
-// the connection, after which nobody knows what was done; refusals are in the asks.
-func (l *link) exchange(ctx context.Context, asks []ask) error {
-	all := make([]*ask, len(asks))
-	for i := range asks {
-		all[i] = &asks[i]
+// send sends commands in one round trip. Where Redis does not know the scripts (it was restarted,
+// or another took over), it loads them and sends again what was not done. An error is one of
+// the connection, after which nobody knows what was done; refusals are in the commands.
+func (l *link) send(ctx context.Context, commands []command) error {
+	all := make([]*command, len(commands))
+	for i := range commands {
+		all[i] = &commands[i]
 	}
 	if err := l.round(ctx, all); err != nil {
 		return err
 	}
-	var again []*ask
+	var again []*command
 	for _, a := range all {
 		if redis.HasErrorPrefix(a.cmd.Err(), "NOSCRIPT") {
 			again = append(again, a)
@@ -84,15 +85,15 @@ func (l *link) exchange(ctx context.Context, asks []ask) error {
 }
 
 // round is one round trip.
-func (l *link) round(ctx context.Context, asks []*ask) error {
+func (l *link) round(ctx context.Context, commands []*command) error {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	pipe := l.redis.Pipeline()
-	for _, a := range asks {
+	for _, a := range commands {
 		a.cmd = a.send(ctx, pipe)
 	}
 	_, _ = pipe.Exec(ctx) // the first error of any ask; each has its own
-	for _, a := range asks {
+	for _, a := range commands {
 		if err := a.cmd.Err(); err != nil && !refusal(err) {
 			l.errors.Inc()
 			return err

@@ -16,13 +16,13 @@ import (
 
 const (
 	// A subscription is silent for silence at most before it is asked to answer, and is
-	// given up after mostSilences without one: go-redis' own check looks at writes alone and
+	// given up after maxSilences without one: go-redis' own check looks at writes alone and
 	// stays deaf for ever (reliability.md §3.4). It is given up, too, when this replica's
-	// own beat did not come back for beatBound: then it is connected to a Redis that others
+	// own beat did not come back for maxBeatAge: then it is connected to a Redis that others
 	// do not write to.
-	silence      = 300 * time.Millisecond
-	mostSilences = 3
-	beatBound    = 2 * time.Second
+	silence     = 300 * time.Millisecond
+	maxSilences = 3
+	maxBeatAge  = 2 * time.Second
 	// resubscribe is the pause before the next subscription.
 	resubscribe = 250 * time.Millisecond
 )
@@ -30,37 +30,37 @@ const (
 // beatPrefix begins a message that is a replica's beat, and no transition.
 const beatPrefix = "beat "
 
-// ear listens for words of transitions. They only say that it is time to read: whatever is
+// subscriber listens for words of transitions. They only say that it is time to read: whatever is
 // in one is not believed, and one that is lost is made up for by reading all the time.
-type ear struct {
+type subscriber struct {
 	link *link
 	beat string // this replica's
 
-	wake   chan struct{} // a tick is wanted now
-	nudged atomic.Bool   // and is to read everything
-	hears  atomic.Bool   // words do arrive
+	wake     chan struct{} // a tick is wanted now
+	notified atomic.Bool   // and is to read everything
+	hears    atomic.Bool   // words do arrive
 }
 
-func newEar(l *link, replica string) *ear {
-	return &ear{link: l, beat: beatPrefix + replica, wake: make(chan struct{}, 1)}
+func newSubscriber(l *link, replica string) *subscriber {
+	return &subscriber{link: l, beat: beatPrefix + replica, wake: make(chan struct{}, 1)}
 }
 
 // poke has a tick follow at once.
-func (e *ear) poke() {
+func (e *subscriber) poke() {
 	select {
 	case e.wake <- struct{}{}:
 	default:
 	}
 }
 
-// nudge has a tick follow at once that reads everything.
-func (e *ear) nudge() {
-	e.nudged.Store(true)
+// notify has a tick follow at once that reads everything.
+func (e *subscriber) notify() {
+	e.notified.Store(true)
 	e.poke()
 }
 
 // listen keeps a subscription until ctx ends.
-func (e *ear) listen(ctx context.Context) {
+func (e *subscriber) listen(ctx context.Context) {
 	for ctx.Err() == nil {
 		e.subscribe(ctx)
 		e.hears.Store(false)
@@ -70,12 +70,12 @@ func (e *ear) listen(ctx context.Context) {
 
 // subscribe hears until the subscription fails, is deaf, or brings what the client panics
 // at. Each has a connection of its own, and so asks anew who the master is.
-func (e *ear) subscribe(ctx context.Context) {
+func (e *subscriber) subscribe(ctx context.Context) {
 	defer panics.Caught(ctx)
 	sub := e.link.redis.Subscribe(ctx, channelEvents)
 	defer func() { _ = sub.Close() }() // nothing is owed to it
 	silences, back := 0, time.Now()
-	for ctx.Err() == nil && silences < mostSilences && time.Since(back) < beatBound {
+	for ctx.Err() == nil && silences < maxSilences && time.Since(back) < maxBeatAge {
 		got, err := sub.ReceiveTimeout(ctx, silence)
 		if err != nil {
 			silences++
@@ -87,14 +87,14 @@ func (e *ear) subscribe(ctx context.Context) {
 		silences = 0
 		switch m := got.(type) {
 		case *redis.Subscription:
-			e.nudge() // what was said before is lost
+			e.notify() // what was said before is lost
 		case *redis.Message:
 			switch {
 			case m.Payload == e.beat:
 				back = time.Now()
 				e.hears.Store(true)
 			case !strings.HasPrefix(m.Payload, beatPrefix):
-				e.nudge()
+				e.notify()
 			}
 		}
 	}

@@ -1,0 +1,147 @@
+package machine
+
+import (
+	"slices"
+	"time"
+)
+
+// SetOptions make a [Set].
+type SetOptions struct {
+	Config func() Config  // live; nil is DefaultConfig
+	Draw   func() float64 // a random number in [0, 1), for open times; nil is 0.5: ×1
+}
+
+// Set holds the breakers of all backends of all pools, as one replica of the lab has them: with the
+// rules of the gateway's, and its times passed in. It shares nothing with other replicas, and has
+// no probes: a breaker that is due is tried by one request. It is not safe for concurrent use.
+type Set struct {
+	o        SetOptions
+	breakers map[Key]*Breaker
+	sizes    map[string]int // how many backends a pool has, where that is known
+}
+
+// NewSet returns an empty one; breakers come into being as backends are asked for.
+func NewSet(o SetOptions) *Set {
+	if o.Config == nil {
+		o.Config = DefaultConfig
+	}
+	if o.Draw == nil {
+		o.Draw = func() float64 { return 0.5 }
+	}
+	return &Set{o: o, breakers: map[Key]*Breaker{}, sizes: map[string]int{}}
+}
+
+// Permit is leave to call a backend.
+type Permit struct {
+	set     *Set
+	breaker *Breaker
+	call    Call
+}
+
+// Allow asks whether a request may go to the backend. If not, the error is an [*OpenError].
+func (s *Set) Allow(pool, backend string, now time.Time) (*Permit, error) {
+	p := &Permit{set: s, breaker: s.breaker(Key{pool, backend}, now)}
+	v := p.breaker.Ask(&p.call, s.o.Config().OrDefaults(), now)
+	allowed := v.Decision != Refuse
+	if allowed {
+		report, settled := p.call.Enter(now)
+		allowed = settled || p.breaker.Entered(&p.call, report)
+	}
+	s.settle(p.breaker, now)
+	if !allowed {
+		return nil, p.breaker.Refusal(v)
+	}
+	return p, nil
+}
+
+// Report tells what came of the call. Only the first report counts.
+func (p *Permit) Report(o Outcome, now time.Time) {
+	if p.breaker == nil {
+		return
+	}
+	p.breaker.Ended(&p.call, o, now)
+	p.call.Tell(o, now)
+	p.breaker.Free(&p.call)
+	p.set.settle(p.breaker, now)
+	p.breaker = nil
+}
+
+// Open tells whether the backend takes no request now. It changes nothing.
+func (s *Set) Open(pool, backend string, now time.Time) bool {
+	v := s.Verdict(pool, backend, now)
+	return v.Decision == Refuse
+}
+
+// Shut is Open without max ejection: whoever has another pool to go to need not go where the
+// breaker is open only because too many of this pool's are.
+func (s *Set) Shut(pool, backend string, now time.Time) bool {
+	v := s.Verdict(pool, backend, now)
+	return v.Decision == Refuse || v.Decision == Spare
+}
+
+// Verdict is what the backend's breaker comes to now; that of a closed one where there is none.
+func (s *Set) Verdict(pool, backend string, now time.Time) Verdict {
+	if b := s.breakers[Key{pool, backend}]; b != nil {
+		return b.Verdict(now)
+	}
+	return Verdict{}
+}
+
+// Ramp is the share of its turns that the backend may take, 0.1 to 1.
+func (s *Set) Ramp(pool, backend string, now time.Time) float64 {
+	b := s.breakers[Key{pool, backend}]
+	if b == nil || b.Ramped().IsZero() {
+		return 1
+	}
+	return Ramp(now.Sub(b.Ramped()))
+}
+
+// Retain says which backends the pool has. Breakers of others are forgotten.
+func (s *Set) Retain(pool string, backends []string, now time.Time) {
+	s.sizes[pool] = len(backends)
+	for k := range s.breakers {
+		if k.Pool == pool && !slices.Contains(backends, k.Backend) {
+			delete(s.breakers, k)
+		}
+	}
+	for _, backend := range backends {
+		s.breaker(Key{pool, backend}, now)
+	}
+	s.eject(pool, now)
+}
+
+// breaker returns that of k, a new one if there is none.
+func (s *Set) breaker(k Key, now time.Time) *Breaker {
+	b := s.breakers[k]
+	if b == nil {
+		_, known := s.sizes[k.Pool]
+		b = NewBreaker(k, Options{
+			Config: s.o.Config().OrDefaults(), Draw: s.o.Draw, MayEject: !known,
+			Local: func(cfg Config, v Version, now time.Time) Local { return NewWindow(cfg, v, now) },
+		}, now)
+		s.breakers[k] = b
+	}
+	return b
+}
+
+// settle belongs behind every change of a breaker.
+func (s *Set) settle(b *Breaker, now time.Time) {
+	if v, _ := b.Settle(now); v.Moved {
+		s.eject(b.Pool, now)
+	}
+}
+
+// eject decides who of a pool may be kept out, where the pool's size is known.
+func (s *Set) eject(pool string, now time.Time) {
+	size, known := s.sizes[pool]
+	if !known {
+		return
+	}
+	var all []*Breaker
+	for k, b := range s.breakers {
+		if k.Pool == pool {
+			all = append(all, b)
+		}
+	}
+	Eject(all, size, now)
+}
