@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/foregate/foregate/tiers/pool/capacity"
+	"github.com/foregate/foregate/tiers/pool/estimate"
 )
 
 // keepGood is how long the last good answer of a name server stands in for empty and
@@ -62,14 +65,17 @@ func (p *Pool) replace(urls []string) {
 			kept[b.url], taken[b.id] = b, true
 		}
 	}
-	set := make([]*backend, 0, len(urls))
+	set, now := make([]*backend, 0, len(urls)), p.now()
 	p.locked(func() {
 		for _, u := range urls {
 			b := kept[u]
 			if b == nil {
 				id := idOf(u, func(id string) bool { return taken[id] })
 				taken[id] = true
-				b = p.join(id, u, len(old) > 0)
+				b = p.join(id, u, now)
+				if len(old) > 0 {
+					b.vitals.Came(now)
+				}
 			}
 			b.at = len(set)
 			set = append(set, b)
@@ -88,25 +94,14 @@ func (p *Pool) replace(urls []string) {
 	p.log.Info().Int("backends", len(set)).Int("added", added).Int("gone", gone).Msg("backends changed")
 }
 
-func (p *Pool) has(id string) bool { return p.named(id) != nil }
-
-// named is the backend that has an id, nil where there is none.
-func (p *Pool) named(id string) *backend {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.byID[id]
-}
-
-// join makes a backend known; late says that the pool was there before it. The caller
-// holds mu.
-func (p *Pool) join(id, url string, late bool) *backend {
-	now := p.now()
-	b := &backend{id: id, url: url, hash: xxhash.Sum64String(id), rates: newRates(), metrics: p.metrics.of(p.name, id)}
-	b.recent.base, b.vitals.base = now, now
-	b.drained = drains{fleet: p.fleetDrains[id], here: p.ownDrains[id]}
-	if late {
-		b.vitals.came(now)
+// join makes a backend known. The caller holds mu.
+func (p *Pool) join(id, url string, now time.Time) *backend {
+	b := &backend{
+		id: id, url: url, hash: xxhash.Sum64String(id), metrics: p.metrics.of(p.name, id),
+		speed: estimate.NewSpeed(), account: capacity.NewAccount(now),
+		drained: drains{fleet: p.fleetDrains[id], here: p.ownDrains[id]},
 	}
+	b.vitals.Begin(now)
 	b.number = slices.Index(p.numbered, nil)
 	if b.number < 0 {
 		b.number = p.warm.Join(b.hash)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -108,8 +109,11 @@ func (m *metrics) reading(pool, backend string, r pressure.Reading) {
 }
 
 // suspected shows what a backend is suspected of, if of anything.
-func (m *metrics) suspected(pool, backend, condition string) {
-	for _, c := range [...]struct{ condition, reason string }{{conditionSilent, "answers_nothing"}, {conditionHung, "stands_still"}} {
+func (m *metrics) suspected(pool, backend string, condition health.Condition) {
+	for _, c := range [...]struct {
+		condition health.Condition
+		reason    string
+	}{{health.Silent, "answers_nothing"}, {health.Hung, "stands_still"}} {
 		v := 0.0
 		if c.condition == condition {
 			v = 1

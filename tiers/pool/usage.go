@@ -8,7 +8,7 @@ const queueShare = 0.1
 // their KV caches in use, or 1 where requests queue for seats: more than one and a tenth of those
 // that run, which is more than come between two steps. What comes now would wait behind them.
 func (p *Pool) Load() float64 {
-	age, now := p.pressure().OrDefaults(), p.now()
+	age, now := p.pressure(), p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := p.meanNow(now, age)
@@ -16,4 +16,16 @@ func (p *Pool) Load() float64 {
 		return 1
 	}
 	return m.usage
+}
+
+// UnitCosts are what a prompt token and a token of an answer cost on a busy backend of the
+// pool, in USD, by what was learned: its price divided by what it makes. ok is false where
+// the pool has no price, or too little was seen ([estimate.UnitCosts.PerToken]).
+func (p *Pool) UnitCosts() (prefill, decode float64, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.usdPerHour <= 0 {
+		return 0, 0, false
+	}
+	return p.units.PerToken(p.usdPerHour / 3600)
 }
