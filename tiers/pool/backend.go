@@ -60,6 +60,31 @@ func (b *backend) load() health.Load {
 // out reports whether it gets no new requests.
 func (b *backend) out(now time.Time) bool { return b.down != nil || b.gone || b.drained.why(now) != "" }
 
+// order is one to drain a backend.
+type order struct {
+	why   string
+	until time.Time // zero is without end
+}
+
+// drains are why a backend gets no new requests: what all replicas know, and what only
+// this one could be told because the others were out of reach.
+type drains struct {
+	fleet string
+	here  order
+	told  string // what was logged last
+}
+
+// why is "" when it is not drained.
+func (d *drains) why(now time.Time) string {
+	switch {
+	case d.fleet != "":
+		return d.fleet
+	case d.here.why != "" && (d.here.until.IsZero() || now.Before(d.here.until)):
+		return d.here.why
+	}
+	return ""
+}
+
 // errSilent is why a backend is down that answers nothing. Where the whole pool is so
 // silent, its backends are used all the same.
 var errSilent = errors.New("answers nothing")
@@ -98,7 +123,7 @@ func meanOf(set []*backend, now time.Time, c pressure.Config) mean {
 			up++
 			m.own += float64(b.account.All().Requests)
 		}
-		if b.down != nil || b.vitals.Standing() || b.vitals.Untrue() || now.Sub(b.reading.At) > c.Fresh {
+		if b.down != nil || b.vitals.Standing() || b.vitals.Untrue() || !b.fresh(now, &c) {
 			continue
 		}
 		n++
@@ -117,13 +142,21 @@ func meanOf(set []*backend, now time.Time, c pressure.Config) mean {
 	return m
 }
 
+// fresh reports whether the reading is so young that it counts as it is.
+func (b *backend) fresh(now time.Time, c *pressure.Config) bool {
+	return now.Sub(b.reading.At) <= c.Fresh
+}
+
 // weigh is how much the reading counts: [pressure.Weight], and nothing of one that is
 // not to be believed.
-func (b *backend) weigh(now time.Time, c pressure.Config) (weight float64, known bool) {
-	if b.vitals.Untrue() {
+func (b *backend) weigh(now time.Time, c *pressure.Config) (weight float64, known bool) {
+	switch {
+	case b.vitals.Untrue():
 		return 0, false
+	case b.fresh(now, c): // the usual case, and this is on every request's way
+		return 1, true
 	}
-	return pressure.Weight(b.reading.At, now, c)
+	return pressure.Weight(b.reading.At, now, *c)
 }
 
 // candidate fills in what Choose is to know of b's state and load.
@@ -137,7 +170,7 @@ func (b *backend) candidate(c *choose.Candidate, m *mean, at *moment) {
 	speed := b.speed.Within(m.speed)
 	c.PrefillRate, c.DecodeRate = 1/speed.Prefill, 1/speed.Decode
 
-	weight, known := b.weigh(at.now, at.age)
+	weight, known := b.weigh(at.now, &at.age)
 	all := b.account.All()
 	c.Blind, c.Own = !known, float64(all.Requests)
 	if known {

@@ -65,14 +65,14 @@ func TestCountedPutsRightWhatIsHeldAndQueued(t *testing.T) {
 		}
 		l.Counted(c.counted)
 		other.Done(0)
-		for _, a := range []capacity.Tally{b.first().account.All(), b.first().account.Recent()} {
+		for _, a := range []*capacity.Tally{b.first().account.All(), b.first().account.Recent()} {
 			if a.Requests != 1 || a.Queued != c.queue || a.Held != c.held || a.Tokens != c.used {
 				t.Errorf("%s: %+v, want %+v", name, a, c)
 			}
 		}
 		l.Done(0)
 		l.Counted(77)
-		if a := b.first(); a.account.All() != (capacity.Tally{}) || a.account.Recent() != (capacity.Tally{}) {
+		if a := b.first(); *a.account.All() != (capacity.Tally{}) || *a.account.Recent() != (capacity.Tally{}) {
 			t.Errorf("%s: left behind %+v, %+v", name, a.account.All(), a.account.Recent())
 		}
 	}
@@ -90,7 +90,7 @@ func TestCountedOfAWarmPromptNeverQueuesLessThanNothing(t *testing.T) {
 		}
 		l.Done(1)
 	}
-	if a := b.first(); a.account.All() != (capacity.Tally{}) || a.account.Recent() != (capacity.Tally{}) {
+	if a := b.first(); *a.account.All() != (capacity.Tally{}) || *a.account.Recent() != (capacity.Tally{}) {
 		t.Errorf("left behind %+v, %+v", a.account.All(), a.account.Recent())
 	}
 }

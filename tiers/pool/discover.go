@@ -2,6 +2,9 @@ package pool
 
 import (
 	"context"
+	"fmt"
+	"hash/fnv"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -44,15 +47,6 @@ func (p *Pool) discover(ctx context.Context) {
 		p.replace(nil)
 	}
 }
-
-// found is what came of asking; one goroutine uses it.
-type found struct {
-	good    time.Time // when an answer last named somebody
-	failing string    // what was logged of the failure under way
-	forGood bool      // the last good answer stands until there is another
-}
-
-func newFound(raw string) found { return found{forGood: strings.HasPrefix(raw, "file:")} }
 
 // replace makes the set consist of the given base URLs. A backend that stays
 // keeps what is known of it. It is called by New and by Run's goroutine only.
@@ -122,4 +116,31 @@ func (p *Pool) remove(b *backend) {
 	if p.byID[b.id] == b {
 		delete(p.byID, b.id)
 	}
+}
+
+// maxID is the longest id; the ids are parts of Redis keys and of metrics.
+const maxID = 64
+
+// idOf makes an id of a URL's host and port. Where that is taken or too long,
+// a hash of the URL tells them apart.
+func idOf(base string, taken func(string) bool) string {
+	host := base
+	if u, err := url.Parse(base); err == nil {
+		host = u.Host
+	}
+	id := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.':
+			return r
+		default:
+			return '-'
+		}
+	}, host)
+	if len(id) <= maxID && !taken(id) {
+		return id
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(base)) // a hash takes everything
+	suffix := fmt.Sprintf("-%016x", h.Sum64())
+	return id[:min(len(id), maxID-len(suffix))] + suffix
 }

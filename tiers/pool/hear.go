@@ -1,8 +1,6 @@
 package pool
 
 import (
-	"time"
-
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -21,26 +19,6 @@ func (p *Pool) Hear(id string, r pressure.Reading) bool {
 		p.taken(b, r)
 	}
 	return b != nil
-}
-
-// Looks reports whether this replica has to look at a backend's metrics itself: because
-// that is its part (mine), because the backend is down for it, or because nothing was
-// heard of it for too long, and the last look, in vain, is Again ago.
-func (p *Pool) Looks(backend string, mine bool, vain time.Time) bool {
-	now, overdue := p.now(), p.overdue()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	b := p.byID[backend]
-	if b == nil {
-		return false
-	}
-	missing := now.Sub(b.reading.At) > overdue
-	return mine || b.down != nil || missing && now.Sub(vain) >= Again
-}
-
-// overdue is how old a reading of another replica's may be.
-func (p *Pool) overdue() time.Duration {
-	return max(Overdue, 2*p.pressure().Interval)
 }
 
 // Observe stores what somebody else found now, as if a scrape had just brought it: a

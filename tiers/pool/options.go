@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -69,7 +70,7 @@ func New(o Options) (*Pool, error) {
 		log:     o.Logger.With().Str("pool", o.Name).Logger(),
 		metrics: newMetrics(o.Registerer),
 		scraper: pressure.NewScraper(pressure.Options{Config: o.Pressure, Now: o.Now}),
-		source:  source, found: newFound(o.Discover),
+		source:  source, found: found{forGood: strings.HasPrefix(o.Discover, "file:")},
 		slots:      make(chan struct{}, maxScrapes),
 		scratch:    sync.Pool{New: func() any { return new(round) }},
 		warm:       prefix.NewTable(maxPrefixes),

@@ -77,6 +77,13 @@ type Pool struct {
 	meanAt      time.Time
 }
 
+// found is what came of asking; one goroutine uses it.
+type found struct {
+	good    time.Time // when an answer last named somebody
+	failing string    // what was logged of the failure under way
+	forGood bool      // the last good answer stands until there is another
+}
+
 // locked runs f with the lock. A panic of f's leaves the pool unlocked.
 func (p *Pool) locked(f func()) {
 	p.mu.Lock()
@@ -97,25 +104,9 @@ func (p *Pool) USDPerHour() float64 { return p.usdPerHour }
 // that has one.
 func (p *Pool) Priorities() bool { return p.priorities }
 
-func (p *Pool) has(id string) bool { return p.named(id) != nil }
-
 // named is the backend that has an id, nil where there is none.
 func (p *Pool) named(id string) *backend {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.byID[id]
-}
-
-// meanFor is how long the mean of a large pool is good for.
-const meanFor = 20 * time.Millisecond
-
-// meanNow is the pool's mean; that of a large pool is a little old. The caller holds
-// mu.
-func (p *Pool) meanNow(now time.Time, age pressure.Config) mean {
-	set := *p.set.Load()
-	if old := now.Sub(p.meanAt); len(set) <= maxLooked || old < 0 || old > meanFor {
-		p.mean, p.meanAt = meanOf(set, now, age), now
-	}
-	p.mean.prompt = float64(p.meanPrompt)
-	return p.mean
 }

@@ -151,7 +151,7 @@ func TestOwnRequestsCountUntilAReadingThatBeganAfterThemIncludesThem(t *testing.
 	want(1, 0, 16)
 	second.Done(5)
 	want(0, 0, 0)
-	if s := p.Snapshot()[0]; s.InFlight != 0 || s.Tokens != 0 || b.account.All() != (capacity.Tally{}) {
+	if s := p.Snapshot()[0]; s.InFlight != 0 || s.Tokens != 0 || *b.account.All() != (capacity.Tally{}) {
 		t.Errorf("left over: %+v, %+v", s, b.account.All())
 	}
 }
@@ -300,7 +300,7 @@ func TestLeasesOfManyGoroutinesLeaveNothingBehind(t *testing.T) {
 	}
 	wg.Wait()
 	for _, b := range *p.set.Load() {
-		if b.account.All() != (capacity.Tally{}) || b.account.Recent() != (capacity.Tally{}) {
+		if *b.account.All() != (capacity.Tally{}) || *b.account.Recent() != (capacity.Tally{}) {
 			t.Errorf("%s: %+v, %+v", b.id, b.account.All(), b.account.Recent())
 		}
 	}

@@ -52,7 +52,7 @@ func TestANumberThatIsGivenAgainBringsNothingAlong(t *testing.T) {
 		t.Errorf("number %d, want %d; placed %v", c.number, number, b.warm.Placed(number))
 	}
 	l.Done(10) // of one that is gone
-	if c.account.All() != (capacity.Tally{}) {
+	if *c.account.All() != (capacity.Tally{}) {
 		t.Errorf("%+v", c.account.All())
 	}
 }

@@ -3,6 +3,7 @@ package pool
 import (
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/prefix"
@@ -136,6 +137,20 @@ func (r *round) index(b *backend) int {
 	return slices.Index(r.backends, b)
 }
 
+// meanFor is how long the mean of a large pool is good for.
+const meanFor = 20 * time.Millisecond
+
+// meanNow is the pool's mean; that of a large pool is a little old. The caller holds
+// mu.
+func (p *Pool) meanNow(now time.Time, age pressure.Config) mean {
+	set := *p.set.Load()
+	if old := now.Sub(p.meanAt); len(set) <= maxLooked || old < 0 || old > meanFor {
+		p.mean, p.meanAt = meanOf(set, now, age), now
+	}
+	p.mean.prompt = float64(p.meanPrompt)
+	return p.mean
+}
+
 // silence has backends that are down for their silence alone count as suspects where
 // none is up: it may be this replica that hears nothing.
 func (r *round) silence() {
@@ -161,7 +176,7 @@ func (r *round) rank(b *backend, d *Demand) int {
 	if len(b.reading.Ranks) == 0 || r.need.PromptTokens < minRanked || key == 0 {
 		return -1
 	}
-	if _, known := b.weigh(r.now, r.age); !known {
+	if _, known := b.weigh(r.now, &r.age); !known {
 		return -1
 	}
 	var engines [pressure.MostRanks]choose.Engine

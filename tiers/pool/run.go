@@ -58,7 +58,7 @@ func (w *watchers) follow(ctx context.Context) {
 		// Only then, or the watcher might bring a series back.
 		end()
 		delete(w.ends, b)
-		if !w.pool.has(b.id) { // another URL may have the id now
+		if w.pool.named(b.id) == nil { // another URL may have the id now
 			w.pool.metrics.forget(w.pool.name, b.id)
 		}
 	}

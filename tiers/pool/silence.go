@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/foregate/foregate/tiers/pool/health"
 )
 
 // late is by how much of its time a question may end late before it is this replica
@@ -32,19 +30,15 @@ func (p *Pool) asksHealth(ctx context.Context, b *backend) {
 func (p *Pool) unanswered(b *backend, asked time.Time) {
 	now, timeout := p.now(), p.pressure().Timeout
 	slow := now.Sub(asked) > timeout+time.Duration(late*float64(timeout))
-	var was, is health.Condition
 	out := false
-	p.locked(func() {
-		was = b.vitals.Condition()
+	p.judge(b, func() {
 		if slow {
 			b.vitals.Speaks()
 		} else {
 			b.vitals.Unanswered(asked, now, b.load())
 		}
-		is = b.vitals.Condition()
 		out = b.vitals.Out()
 	})
-	p.turned(b, was, is)
 	p.release(b)
 	if out {
 		p.setDown(b, errSilent)

@@ -46,7 +46,7 @@ func (p *Pool) Snapshot() []BackendState {
 		s, c, all := &out[i], &r.cands[i], b.account.All()
 		s.ID, s.URL, s.Life = b.id, b.url, b.life
 		s.Reading = b.reading
-		_, s.HasReading = b.weigh(r.now, r.age)
+		_, s.HasReading = b.weigh(r.now, &r.age)
 		s.KVUsage = c.KVUsage()
 		s.InFlight, s.Tokens = all.Requests, all.Tokens
 		s.Down, s.Drained, s.Suspect, s.Open = b.down != nil, b.drained.why(r.now) != "", c.Suspect, r.views[i].broken
@@ -72,4 +72,34 @@ func (b *backend) why(now time.Time, age pressure.Config) string {
 		return b.contact.Why()
 	}
 	return ""
+}
+
+// queueShare is how many requests may wait, of those that run, where there are seats: with answers
+// of some seconds a seat comes free for the last of them in about half a second.
+const queueShare = 0.1
+
+// Load is how full the backends that are up are in the mean, as far as it is known: the share of
+// their KV caches in use, or 1 where requests queue for seats: more than one and a tenth of those
+// that run, which is more than come between two steps. What comes now would wait behind them.
+func (p *Pool) Load() float64 {
+	age, now := p.pressure(), p.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.meanNow(now, age)
+	if m.waiting > 1+queueShare*m.running {
+		return 1
+	}
+	return m.usage
+}
+
+// UnitCosts are what a prompt token and a token of an answer cost on a busy backend of the
+// pool, in USD, by what was learned: its price divided by what it makes. ok is false where
+// the pool has no price, or too little was seen ([estimate.UnitCosts.PerToken]).
+func (p *Pool) UnitCosts() (prefill, decode float64, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.usdPerHour <= 0 {
+		return 0, 0, false
+	}
+	return p.units.PerToken(p.usdPerHour / 3600)
 }

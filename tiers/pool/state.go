@@ -12,13 +12,11 @@ import (
 // taken stores a reading, unless there is a newer one.
 func (p *Pool) taken(b *backend, r pressure.Reading) {
 	now := p.now()
-	var was, is health.Condition
 	var older, restarted, wasBlind bool
-	p.locked(func() {
+	p.judge(b, func() {
 		if older = r.At.Before(b.reading.At); older {
 			return
 		}
-		was = b.vitals.Condition()
 		p.units.Readings(b.reading, r)
 		restarted = b.take(r)
 		if !b.gone {
@@ -27,7 +25,6 @@ func (p *Pool) taken(b *backend, r pressure.Reading) {
 		if restarted {
 			p.cold(b)
 		}
-		is = b.vitals.Condition()
 		wasBlind, b.blind = b.blind, false
 		b.contact.Answered(now)
 	})
@@ -42,11 +39,16 @@ func (p *Pool) taken(b *backend, r pressure.Reading) {
 	if restarted {
 		p.log.Info().Str("backend", b.id).Msg("backend was restarted")
 	}
-	p.turned(b, was, is)
 }
 
-// turned logs a change of b's condition.
-func (p *Pool) turned(b *backend, was, is health.Condition) {
+// judge runs f with the lock, and logs the change of b's condition that comes of it.
+func (p *Pool) judge(b *backend, f func()) {
+	var was, is health.Condition
+	p.locked(func() {
+		was = b.vitals.Condition()
+		f()
+		is = b.vitals.Condition()
+	})
 	if was != is {
 		p.log.Warn().Str("backend", b.id).Str("was", string(was)).Str("is", string(is)).Msg("backend's condition changed")
 	}
@@ -59,14 +61,10 @@ func (p *Pool) answered(b *backend) { p.settled(b, nil) }
 // answer over HTTP, of a name that does not resolve, is no silence, and no contact either.
 func (p *Pool) settled(b *backend, err error) {
 	now := p.now()
-	var was, is health.Condition
-	p.locked(func() {
-		was = b.vitals.Condition()
+	p.judge(b, func() {
 		b.vitals.Speaks()
 		b.contact.Ended(err, now)
-		is = b.vitals.Condition()
 	})
-	p.turned(b, was, is)
 }
 
 // missed notes a scrape that gave nothing. The backend stays in, with a reading

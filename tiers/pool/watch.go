@@ -54,6 +54,26 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 	}
 }
 
+// Looks reports whether this replica has to look at a backend's metrics itself: because
+// that is its part (mine), because the backend is down for it, or because nothing was
+// heard of it for too long, and the last look, in vain, is Again ago.
+func (p *Pool) Looks(backend string, mine bool, vain time.Time) bool {
+	now, overdue := p.now(), p.overdue()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	b := p.byID[backend]
+	if b == nil {
+		return false
+	}
+	missing := now.Sub(b.reading.At) > overdue
+	return mine || b.down != nil || missing && now.Sub(vain) >= Again
+}
+
+// overdue is how old a reading of another replica's may be.
+func (p *Pool) overdue() time.Duration {
+	return max(Overdue, 2*p.pressure().Interval)
+}
+
 // lookInTurn is look when there is a place for it.
 func (p *Pool) lookInTurn(ctx context.Context, b *backend) bool {
 	select {
@@ -147,12 +167,7 @@ func (p *Pool) show(b *backend) {
 	now := p.now()
 	var at time.Time
 	var condition health.Condition
-	var changes []drainChange
-	p.locked(func() {
-		at, condition = b.reading.At, b.vitals.Condition()
-		changes = b.redrain(nil, now)
-	})
-	p.logDrains(changes)
+	p.redrain(b, func() { at, condition = b.reading.At, b.vitals.Condition() })
 	p.metrics.suspected(p.name, b.id, condition)
 	if !at.IsZero() {
 		p.metrics.age.WithLabelValues(p.name, b.id).Set(now.Sub(at).Seconds())

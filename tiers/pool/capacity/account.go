@@ -8,44 +8,10 @@
 package capacity
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/foregate/foregate/tiers/prefix"
 )
-
-// Request is one request in flight on a backend. What is exported is set before it starts and
-// does not change after. It must not be copied once it has started.
-type Request struct {
-	Began     time.Time
-	Ahead     float64                       // prompt tokens that were queued before its own
-	Shared    int                           // tokens of its prompt that another request there held already
-	Output    int                           // tokens that all its answers are expected to have
-	Variance  float64                       // of that
-	MaxOutput int                           // tokens that they may have; 0 is unknown
-	Whole     bool                          // they come in one piece, so that nobody sees them begin
-	Parts     [prefix.MostParts]prefix.Part // what the prompt begins with
-	Owner     any                           // for whoever asks the account what is in flight
-
-	came  atomic.Int32 // tokens of the answer so far, about
-	index int          // its place among the account's requests
-	tally Tally        // what is counted of it
-	first time.Time    // when the first token came; zero until then
-	ended bool
-}
-
-// Came says that one more token, or chunk of the answer, has come. It may be called at any time,
-// also beside other calls.
-func (r *Request) Came() { r.came.Add(1) }
-
-// Tally is what is counted of the request; once it has ended, what was at last.
-func (r *Request) Tally() Tally { return r.tally }
-
-// First is when the first token came, zero until then.
-func (r *Request) First() time.Time { return r.first }
-
-// Ended reports whether the request has ended.
-func (r *Request) Ended() bool { return r.ended }
 
 // Account is what this replica's requests take of one backend. Make it with [NewAccount].
 type Account struct {
@@ -63,11 +29,11 @@ func NewAccount(base time.Time) Account {
 	return Account{recent: recent{base: base}, using: map[prefix.Key]int{}}
 }
 
-// All sums the requests in flight.
-func (a *Account) All() Tally { return a.all }
+// All sums the requests in flight. What it points at is only to be read.
+func (a *Account) All() *Tally { return &a.all }
 
-// Recent sums of these what the last reading cannot include.
-func (a *Account) Recent() Tally { return a.recent.sum }
+// Recent sums of these what the last reading cannot include. What it points at is only to be read.
+func (a *Account) Recent() *Tally { return &a.recent.sum }
 
 // Requests are the requests in flight. The slice is the account's own, good until its next call.
 func (a *Account) Requests() []*Request { return a.requests }
@@ -150,6 +116,9 @@ func (a *Account) Read(at time.Time) { a.recent.read(at) }
 
 // Uncomputed is how many prompt tokens are still to be computed, at so many tokens per second.
 func (a *Account) Uncomputed(now time.Time, perSecond float64) float64 {
+	if a.all.Queued == 0 {
+		return 0
+	}
 	done := now.Sub(a.prefillSince).Seconds() * perSecond
 	return max(float64(a.all.Queued)-done, 0)
 }

@@ -76,7 +76,7 @@ func (w *walked) check() {
 			}
 		}
 	}
-	if w.All() != all || w.Recent() != recent {
+	if *w.All() != all || *w.Recent() != recent {
 		w.t.Fatalf("counted %+v and %+v, want %+v and %+v", w.All(), w.Recent(), all, recent)
 	}
 	for _, c := range []Tally{all, recent} {
@@ -95,7 +95,7 @@ func (w *walked) check() {
 			w.t.Fatalf("place %d: %+v", i, r)
 		}
 	}
-	if f := w.foresee(w.now, speed); f.growth < 0 || f.partly < 0 || f.beginning < 0 || f.beginning > len(w.open) || w.Uncomputed(w.now, 4000) < 0 {
+	if f := w.forecast.of(w.requests, w.now, speed); f.growth < 0 || f.partly < 0 || f.beginning < 0 || f.beginning > len(w.open) || w.Uncomputed(w.now, 4000) < 0 {
 		w.t.Fatalf("forecast %+v", *f)
 	}
 }
@@ -111,7 +111,7 @@ func walk(t *testing.T, seed uint64, ops []byte) {
 		w.step(255)
 		w.check()
 	}
-	if w.All() != (Tally{}) || w.Recent() != (Tally{}) || len(w.using) > 0 {
+	if *w.All() != (Tally{}) || *w.Recent() != (Tally{}) || len(w.using) > 0 {
 		t.Fatalf("left: %+v, %+v, %v", w.All(), w.Recent(), w.using)
 	}
 	for _, r := range w.requests[:cap(w.requests)] {
@@ -152,7 +152,7 @@ func TestAFirstTokenTellsWhatWasComputedOnce(t *testing.T) {
 	if tokens, first := a.FirstToken(r, start.Add(2*time.Second)); tokens != 0 || first || !r.First().Equal(start.Add(time.Second)) {
 		t.Errorf("a second first token: %v, %v, at %v", tokens, first, r.First())
 	}
-	if want := (Tally{Requests: 1, Held: 1200}); a.All() != want || r.Tally() != want {
+	if want := (Tally{Requests: 1, Held: 1200}); *a.All() != want || r.Tally() != want {
 		t.Errorf("counted %+v, %+v, want %+v", a.All(), r.Tally(), want)
 	}
 	a.End(r)
@@ -178,7 +178,7 @@ func TestAPromptThatWasCountedIsPutRight(t *testing.T) {
 		if c.first {
 			a.FirstToken(r, start)
 		}
-		if a.Count(r, c.counted); a.All() != c.want || a.Recent() != c.want {
+		if a.Count(r, c.counted); *a.All() != c.want || *a.Recent() != c.want {
 			t.Errorf("%s: %+v and %+v, want %+v", name, a.All(), a.Recent(), c.want)
 		}
 	}

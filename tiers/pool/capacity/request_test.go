@@ -83,7 +83,7 @@ func TestTheForecastIsTheSimulationWithWhatIsLeftRoundedUp(t *testing.T) {
 			exact = append(exact, growing{r.Tally().Held + came, left})
 			rounded = append(rounded, growing{r.Tally().Held + came, spanEnd(span(left))})
 		}
-		got, truth := a.foresee(start, speed).growth, simulated(exact)
+		got, truth := a.forecast.of(a.requests, start, speed).growth, simulated(exact)
 		if int(got) != simulated(rounded) {
 			t.Fatalf("forecast %v, simulated with half-octaves %d: %v", got, simulated(rounded), rounded)
 		}
@@ -157,7 +157,7 @@ func TestTokensThatCameAreToldOneByOneOrGuessedByTime(t *testing.T) {
 
 func TestTheForecastFollowsWhatComesAndGoes(t *testing.T) {
 	a, now := NewAccount(start), start
-	growth := func() float64 { return a.foresee(now, speed).growth }
+	growth := func() float64 { return a.forecast.of(a.requests, now, speed).growth }
 	if growth() != 0 {
 		t.Errorf("nothing is there, and grows by %v", growth())
 	}
@@ -190,7 +190,7 @@ func TestTheForecastFollowsWhatComesAndGoes(t *testing.T) {
 		t.Errorf("the first alone: %v", got)
 	}
 	a.End(one)
-	if f := a.foresee(now, speed); *f != (forecast{at: now}) {
+	if f := a.forecast.of(a.requests, now, speed); *f != (forecast{at: now}) {
 		t.Errorf("left: %+v", *f)
 	}
 }
