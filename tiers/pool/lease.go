@@ -52,11 +52,7 @@ func (l *Lease) OnLost(cancel context.CancelCauseFunc) {
 
 // Answered says that a token has just come. It costs next to nothing and may be called
 // for every read.
-func (l *Lease) Answered() {
-	if v := &l.backend.vitals; v.Listening() {
-		v.Heard(l.pool.now())
-	}
-}
+func (l *Lease) Answered() { l.pool.heard(l.backend) }
 
 // Came says that one more token, or chunk of the answer, has come. It costs next to
 // nothing.

@@ -44,12 +44,12 @@ func (e *NoBackendError) Is(target error) bool { return target == ErrNoBackend }
 func (e *NoBackendError) Unwrap() error { return e.Last }
 
 // FullError tells that backends would do, but for the demand's limit: one may wait for
-// room.
+// capacity.
 type FullError struct {
 	Pool      string
 	Limit     float64 // the demand's
 	Usage     float64 // the least KV usage of those that would do, own tokens included
-	Elsewhere bool    // there is room, but not where the prompt is warm; only for a patient request
+	Elsewhere bool    // there is capacity, but not where the prompt is warm; only for a patient request
 	Large     bool    // the request needs more than half of the memory of each of these
 
 	Partial bool // it excluded a backend, so that this is not said of the whole pool

@@ -2,11 +2,9 @@ package pool
 
 import (
 	"math"
-	"slices"
 
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/pool/capacity"
-	"github.com/foregate/foregate/tiers/prefix"
 )
 
 // Pick chooses a backend and counts the request as under way there until the
@@ -21,7 +19,9 @@ func (p *Pool) Pick(d Demand) (*Lease, error) {
 }
 
 // PickInto is Pick into the caller's memory; on an error l is untouched. Of a large pool it looks
-// at a sample first, and at all where none of the sample would do.
+// at a sample first, and at all where none of the sample would do. A look has four steps: which
+// backends (sample, all), what others say of them (ask), the decision, which alone is made under the
+// lock (decide), and who is told of it (tell).
 func (p *Pool) PickInto(l *Lease, d *Demand) error {
 	r := p.scratch.Get().(*round)
 	defer p.scratch.Put(r)
@@ -51,7 +51,7 @@ func (p *Pool) decide(r *round, d *Demand, l *Lease) error {
 	defer p.mu.Unlock()
 	r.need = p.need(r, d)
 	p.fill(r)
-	p.standing(r, d)
+	r.usable(d)
 	p.warmth(r, d)
 	p.shared(r, d)
 	r.picked = choose.Choose(r.config, r.cands, r.need, r.turn)
@@ -91,19 +91,6 @@ func (p *Pool) fill(r *round) {
 		c.Placed = p.warm.Placed(b.number) / float64(max(b.reading.Engines, 1))
 	}
 	r.silence()
-}
-
-// standing fills in which candidates may not be used, and how near home the prompt is at each.
-func (p *Pool) standing(r *round, d *Demand) {
-	key := d.key()
-	for i, b := range r.backends {
-		c := &r.cands[i]
-		c.Broken = r.views[i].broken || d.Spare && c.Suspect
-		c.Excluded = slices.Contains(d.Exclude, b.id)
-		if key != 0 {
-			c.Home = prefix.Rendezvous(key, b.hash)
-		}
-	}
 }
 
 // shared fills in what each candidate need not hold a second time of a prompt: the parts

@@ -166,6 +166,19 @@ func (r *round) silence() {
 	}
 }
 
+// usable fills in which candidates may not be used, and how near home the prompt is at each.
+func (r *round) usable(d *Demand) {
+	key := d.key()
+	for i, b := range r.backends {
+		c := &r.cands[i]
+		c.Broken = r.views[i].broken || d.Spare && c.Suspect
+		c.Excluded = slices.Contains(d.Exclude, b.id)
+		if key != 0 {
+			c.Home = prefix.Rendezvous(key, b.hash)
+		}
+	}
+}
+
 // minRanked is the prompt tokens below which the server's own balance is worth more.
 const minRanked = 256
 

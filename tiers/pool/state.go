@@ -57,6 +57,13 @@ func (p *Pool) judge(b *backend, f func()) {
 // answered notes that b answered a question.
 func (p *Pool) answered(b *backend) { p.settled(b, nil) }
 
+// heard notes that b gives tokens, where somebody wants to know.
+func (p *Pool) heard(b *backend) {
+	if b.vitals.Listening() {
+		b.vitals.Heard(p.now())
+	}
+}
+
 // settled notes that a question to b had an end in time. An error that came instead of an
 // answer over HTTP, of a name that does not resolve, is no silence, and no contact either.
 func (p *Pool) settled(b *backend, err error) {

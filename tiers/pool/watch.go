@@ -156,9 +156,7 @@ func (p *Pool) probe(ctx context.Context, b *backend) {
 	ctx, cancel := context.WithTimeout(ctx, p.pressure().Probe)
 	defer cancel()
 	if p.scraper.Probe(ctx, b.url, p.model) == nil {
-		if now := p.now(); b.vitals.Listening() {
-			b.vitals.Heard(now)
-		}
+		p.heard(b)
 	}
 }
 
