@@ -14,10 +14,7 @@ import (
 
 // makeLines has requests wait in turns for pools that are short of memory.
 func (r *replica) makeLines() {
-	r.lines = admission.NewLines(slices.Collect(maps.Keys(r.pools)), r.registerer)
-	for name, p := range r.pools {
-		p.OnRoom(func() { r.lines.Wake(name) })
-	}
+	r.lines = admission.NewLines(slices.Collect(maps.Keys(r.file.Pools)), r.registerer)
 }
 
 // Enter is [dispatch.Queue], by the settings of the request's route.

@@ -12,24 +12,31 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// joinFleet lets the pools share what they know with other replicas.
-func (r *replica) joinFleet() (err error) {
+// member is a pool in the fleet. A pool is made with its fleet, so the fleet knows its name before
+// there is the pool, and tells it something only when the gateway runs.
+type member struct {
+	*pool.Pool
+	name string
+}
+
+// Name is the pool's name.
+func (m *member) Name() string { return m.name }
+
+// makeFleet lets the pools share what they know with other replicas.
+func (r *replica) makeFleet() (err error) {
 	o := fleet.Options{
 		Redis: r.redis, Expect: r.file.Redis.Replicas, Logger: r.log, Registerer: r.registerer,
 		// A reading waits for the teller's exchange and then for the listener's, and must be
 		// heard before it is overdue (pool.Overdue).
 		Interval: func() time.Duration { return r.settings.Snapshot().Global().Pressure.OrDefaults().Interval / 2 },
 	}
-	for _, p := range r.pools {
-		o.Pools = append(o.Pools, p)
+	r.members = make(map[string]*member, len(r.file.Pools))
+	for name := range r.file.Pools {
+		r.members[name] = &member{name: name}
+		o.Pools = append(o.Pools, r.members[name])
 	}
-	if r.fleet, err = fleet.New(o); err != nil {
-		return err
-	}
-	for _, p := range r.pools {
-		p.Join(r.fleet)
-	}
-	return nil
+	r.fleet, err = fleet.New(o)
+	return err
 }
 
 // operators carries out what operators order of the backends.

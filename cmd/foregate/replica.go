@@ -62,6 +62,7 @@ type replica struct {
 	events    *kvevents.Index     // nil where no pool has one
 	indexes   map[string]*kvIndex // by pool, where it has one
 	fleet     *fleet.Fleet
+	members   map[string]*member // by pool
 	lines     *admission.Lines
 	limiter   *limits.Limiter
 	cache     *cache.Store
@@ -97,13 +98,13 @@ func assemble(ctx context.Context, p parts) (*replica, error) {
 	})
 	_ = r.settings.Poll(ctx) // logs a failure itself, and tries again every second
 	r.makeBreakers()
+	r.makeLines()
+	if err := r.makeFleet(); err != nil {
+		return nil, err
+	}
 	if err := r.makePools(); err != nil {
 		return nil, err
 	}
-	if err := r.joinFleet(); err != nil {
-		return nil, err
-	}
-	r.makeLines()
 	r.makeLimiter()
 	if err := r.makeCache(); err != nil {
 		return nil, err
@@ -152,19 +153,20 @@ func (r *replica) makePools() error {
 		p, err := pool.New(pool.Options{
 			Name: name, Model: def.Model, Backends: def.Backends, Discover: def.Discover, USDPerHour: def.USDPerHour,
 			Priorities: def.Scheduler == config.SchedulerPriority,
-			Replicas:   func() int { return r.fleet.Known() },
 			Config:     func() choose.Config { return r.settings.Snapshot().Global().Pool },
 			Pressure:   func() pressure.Config { return r.settings.Snapshot().Global().Pressure },
 			Open:       func(backend string) bool { return r.breakers.Open(name, backend) },
 			Shut:       func(backend string) bool { return r.breakers.Shut(name, backend) },
 			Ramp:       func(backend string) float64 { return r.breakers.Ramp(name, backend) },
+			Fleet:      r.fleet,
+			OnCapacity: func() { r.lines.Wake(name) },
 			Index:      r.indexOf(name, def.KVEvents),
 			Logger:     r.log, Registerer: r.registerer,
 		})
 		if err != nil {
 			return err
 		}
-		r.pools[name] = p
+		r.pools[name], r.members[name].Pool = p, p
 	}
 	return nil
 }

@@ -231,12 +231,11 @@ func TestRoomThatComesWhileSomebodyIsRefusedItIsNotMissed(t *testing.T) {
 
 func TestATryThatGivesItsPlaceBackDoesNotLockItselfOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, err := pool.New(pool.Options{Name: "p", Backends: []string{"http://a:8000"}})
+		s := NewLines([]string{"p"}, nil)
+		p, err := pool.New(pool.Options{Name: "p", Backends: []string{"http://a:8000"}, OnCapacity: func() { s.Wake("p") }})
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := NewLines([]string{"p"}, nil)
-		p.OnRoom(func() { s.Wake("p") })
 		broken := errors.New("its breaker has just opened")
 		back := func(limit pool.Limit) error {
 			l, err := p.Pick(pool.Demand{PromptTokens: 10, Limit: limit})

@@ -72,14 +72,13 @@ func watch(t *testing.T, s *loadtest.Scenario, c *loadtest.Case) *seen {
 			urls = append(urls, fmt.Sprintf("http://target-%d:8000", i))
 		}
 		p, err := pool.New(pool.Options{
-			Name: "target", Model: c.Target.Model, Backends: urls, Now: l.clock.wall, Registerer: book,
+			Name: "target", Model: c.Target.Model, Backends: urls, Now: l.clock.wall, Registerer: book, Fleet: others{r},
 			Config:   func() choose.Config { return l.values.Pool },
 			Pressure: func() pressure.Config { return l.values.Pressure },
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.Join(others{r})
 		r.pools["target"] = p
 		v.ids = v.ids[:0]
 		for _, b := range p.Snapshot() {

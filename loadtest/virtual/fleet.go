@@ -14,6 +14,9 @@ import (
 // for the teller's next exchange and then for the listener's.
 type others struct{ teller *replica }
 
+// Known is how many replicas there are.
+func (f others) Known() int { return f.teller.lab.spec.Replicas }
+
 // Mine deals the backends out among the replicas.
 func (f others) Mine(string, string) bool { return true } // nobody asks: watch deals them out
 

@@ -35,19 +35,17 @@ func (l *lab) newReplica(index int) (*replica, error) {
 		for i := range t.backends {
 			urls = append(urls, fmt.Sprintf("http://%s-%d:8000", name, i))
 		}
+		r.lines[name] = newLine(r, name)
 		p, err := pool.New(pool.Options{
 			Name: name, Model: t.def.Model, Backends: urls, USDPerHour: t.def.USDPerHour, Now: l.clock.wall,
 			Config:   func() choose.Config { return l.values.Pool },
 			Pressure: func() pressure.Config { return l.values.Pressure },
-			Replicas: func() int { return l.spec.Replicas },
+			Fleet:    others{r}, OnCapacity: r.lines[name].wake,
 		})
 		if err != nil {
 			return nil, err
 		}
-		p.Join(others{r})
 		r.pools[name] = p
-		r.lines[name] = newLine(r, name)
-		p.OnRoom(r.lines[name].wake)
 		for i, s := range p.Snapshot() {
 			r.backends[name+"/"+s.ID] = t.backends[i]
 		}

@@ -4,47 +4,10 @@ import (
 	"math"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/pool/capacity"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
-
-func TestTheFirstLongSampleReplacesTheRuleOfThumb(t *testing.T) {
-	var d density
-	if got := d.of(4000); got != 1001 {
-		t.Errorf("by the rule of thumb: %d", got)
-	}
-	if f := d.learn(1999, 1000); f != 1 || d != 0 {
-		t.Errorf("a short prompt taught %v, %v", d, f)
-	}
-	if f := d.learn(4000, 800); math.Abs(f-0.8) > 1e-9 || d != 0.2 {
-		t.Errorf("factor %v, density %v", f, d)
-	}
-	if f := d.learn(4000, 1600); f != 1 || math.Abs(float64(d)-(0.2+0.2*0.2)) > 1e-9 {
-		t.Errorf("the second moves by a fifth: %v, %v", d, f)
-	}
-	was := d
-	if d.learn(20, 20); math.Abs(float64(d-was)) > 0.002 {
-		t.Errorf("a prompt of 20 bytes moved it from %v to %v", was, d)
-	}
-	if d.of(0) < 1 || d.of(-5) < 1 {
-		t.Error("a prompt of no bytes has no tokens")
-	}
-}
-
-func TestTokensPerByteStayWithinBounds(t *testing.T) {
-	for _, c := range []struct {
-		tokens int
-		want   float64
-	}{{1, densityLeast}, {1 << 40, densityMost}} {
-		var d density
-		for range 100 {
-			d.learn(5000, c.tokens)
-		}
-		if math.Abs(float64(d)-c.want) > 1e-9 {
-			t.Errorf("%d tokens of 5,000 bytes: %v, want %v", c.tokens, d, c.want)
-		}
-	}
-}
 
 func TestWhatWasRememberedByTheRuleOfThumbIsRescaled(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
@@ -60,8 +23,8 @@ func TestWhatWasRememberedByTheRuleOfThumbIsRescaled(t *testing.T) {
 	l.Done(1)
 	// The next one is estimated by what was learned, and found warm.
 	n := pick(t, b.Pool, Demand{PromptBytes: 8000, Parts: parts})
-	if n.part.held != 4001 || n.part.queued > 1 {
-		t.Errorf("held %d, to be computed %d", n.part.held, n.part.queued)
+	if n.request.Tally().Held != 4001 || n.request.Tally().Queued > 1 {
+		t.Errorf("held %d, to be computed %d", n.request.Tally().Held, n.request.Tally().Queued)
 	}
 	n.Counted(4100)
 	if got := b.warm.Placed(0); math.Abs(got-4002) > 2 {
@@ -102,15 +65,15 @@ func TestCountedPutsRightWhatIsHeldAndQueued(t *testing.T) {
 		}
 		l.Counted(c.counted)
 		other.Done(0)
-		for _, a := range []tally{b.first().all, b.first().recent.sum} {
-			if a.requests != 1 || a.queued != c.queue || a.held != c.held || a.tokens != c.used {
+		for _, a := range []*capacity.Tally{b.first().account.All(), b.first().account.Recent()} {
+			if a.Requests != 1 || a.Queued != c.queue || a.Held != c.held || a.Tokens != c.used {
 				t.Errorf("%s: %+v, want %+v", name, a, c)
 			}
 		}
 		l.Done(0)
 		l.Counted(77)
-		if a := b.first(); a.all != (tally{}) || a.recent.sum != (tally{}) {
-			t.Errorf("%s: left behind %+v, %+v", name, a.all, a.recent.sum)
+		if a := b.first(); *a.account.All() != (capacity.Tally{}) || *a.account.Recent() != (capacity.Tally{}) {
+			t.Errorf("%s: left behind %+v, %+v", name, a.account.All(), a.account.Recent())
 		}
 	}
 }
@@ -122,12 +85,12 @@ func TestCountedOfAWarmPromptNeverQueuesLessThanNothing(t *testing.T) {
 	for range 3 {
 		l := pick(t, b.Pool, Demand{PromptTokens: 4000, Parts: parts})
 		l.Counted(1000)
-		if q := b.first().all.queued; q < 0 {
+		if q := b.first().account.All().Queued; q < 0 {
 			t.Fatalf("%d tokens are queued", q)
 		}
 		l.Done(1)
 	}
-	if a := b.first(); a.all != (tally{}) || a.recent.sum != (tally{}) {
-		t.Errorf("left behind %+v, %+v", a.all, a.recent.sum)
+	if a := b.first(); *a.account.All() != (capacity.Tally{}) || *a.account.Recent() != (capacity.Tally{}) {
+		t.Errorf("left behind %+v, %+v", a.account.All(), a.account.Recent())
 	}
 }

@@ -2,11 +2,17 @@ package pool
 
 import (
 	"context"
+	"fmt"
+	"hash/fnv"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/foregate/foregate/tiers/pool/capacity"
+	"github.com/foregate/foregate/tiers/pool/estimate"
 )
 
 // keepGood is how long the last good answer of a name server stands in for empty and
@@ -42,15 +48,6 @@ func (p *Pool) discover(ctx context.Context) {
 	}
 }
 
-// found is what came of asking; one goroutine uses it.
-type found struct {
-	good    time.Time // when an answer last named somebody
-	failing string    // what was logged of the failure under way
-	forGood bool      // the last good answer stands until there is another
-}
-
-func newFound(raw string) found { return found{forGood: strings.HasPrefix(raw, "file:")} }
-
 // replace makes the set consist of the given base URLs. A backend that stays
 // keeps what is known of it. It is called by New and by Run's goroutine only.
 func (p *Pool) replace(urls []string) {
@@ -62,14 +59,17 @@ func (p *Pool) replace(urls []string) {
 			kept[b.url], taken[b.id] = b, true
 		}
 	}
-	set := make([]*backend, 0, len(urls))
+	set, now := make([]*backend, 0, len(urls)), p.now()
 	p.locked(func() {
 		for _, u := range urls {
 			b := kept[u]
 			if b == nil {
 				id := idOf(u, func(id string) bool { return taken[id] })
 				taken[id] = true
-				b = p.join(id, u, len(old) > 0)
+				b = p.join(id, u, now)
+				if len(old) > 0 {
+					b.vitals.Came(now)
+				}
 			}
 			b.at = len(set)
 			set = append(set, b)
@@ -88,25 +88,14 @@ func (p *Pool) replace(urls []string) {
 	p.log.Info().Int("backends", len(set)).Int("added", added).Int("gone", gone).Msg("backends changed")
 }
 
-func (p *Pool) has(id string) bool { return p.named(id) != nil }
-
-// named is the backend that has an id, nil where there is none.
-func (p *Pool) named(id string) *backend {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.byID[id]
-}
-
-// join makes a backend known; late says that the pool was there before it. The caller
-// holds mu.
-func (p *Pool) join(id, url string, late bool) *backend {
-	now := p.now()
-	b := &backend{id: id, url: url, hash: xxhash.Sum64String(id), rates: newRates(), metrics: p.metrics.of(p.name, id)}
-	b.recent.base, b.vitals.base = now, now
-	b.drained = drains{fleet: p.fleetDrains[id], here: p.ownDrains[id]}
-	if late {
-		b.vitals.came(now)
+// join makes a backend known. The caller holds mu.
+func (p *Pool) join(id, url string, now time.Time) *backend {
+	b := &backend{
+		id: id, url: url, hash: xxhash.Sum64String(id), metrics: p.metrics.of(p.name, id),
+		speed: estimate.NewSpeed(), account: capacity.NewAccount(now),
+		drained: drains{fleet: p.fleetDrains[id], here: p.ownDrains[id]},
 	}
+	b.vitals.Begin(now)
 	b.number = slices.Index(p.numbered, nil)
 	if b.number < 0 {
 		b.number = p.warm.Join(b.hash)
@@ -127,4 +116,31 @@ func (p *Pool) remove(b *backend) {
 	if p.byID[b.id] == b {
 		delete(p.byID, b.id)
 	}
+}
+
+// maxID is the longest id; the ids are parts of Redis keys and of metrics.
+const maxID = 64
+
+// idOf makes an id of a URL's host and port. Where that is taken or too long,
+// a hash of the URL tells them apart.
+func idOf(base string, taken func(string) bool) string {
+	host := base
+	if u, err := url.Parse(base); err == nil {
+		host = u.Host
+	}
+	id := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.':
+			return r
+		default:
+			return '-'
+		}
+	}, host)
+	if len(id) <= maxID && !taken(id) {
+		return id
+	}
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(base)) // a hash takes everything
+	suffix := fmt.Sprintf("-%016x", h.Sum64())
+	return id[:min(len(id), maxID-len(suffix))] + suffix
 }

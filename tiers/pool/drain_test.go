@@ -7,16 +7,19 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
 // told is a fleet that notes what it is told.
-type told struct{ placed []prefix.Placement }
+type told struct {
+	alone
+	known  int
+	placed []prefix.Placement
+}
 
-func (*told) Mine(string, string) bool                 { return true }
-func (*told) Publish(string, string, pressure.Reading) {}
-func (*told) Sharing() bool                            { return true }
+func (f *told) Known() int { return f.known }
 func (f *told) Place(_ string, said []prefix.Placement) {
 	f.placed = append(f.placed, said...)
 }
@@ -54,9 +57,9 @@ func TestADrainEndsByItself(t *testing.T) {
 		t.Error("ended too early")
 	}
 	b.now = b.now.Add(1)
-	b.tell(b.first())
-	if b.drainOf(0) != "" || b.first().vitals.ramp(b.now) != rampLeast {
-		t.Errorf("%q, ramp %v", b.drainOf(0), b.first().vitals.ramp(b.now))
+	b.show(b.first())
+	if b.drainOf(0) != "" || b.first().vitals.Ramp(b.now) != health.MinRamp {
+		t.Errorf("%q, ramp %v", b.drainOf(0), b.first().vitals.Ramp(b.now))
 	}
 }
 
@@ -68,7 +71,7 @@ func TestAFleetsDrainAndAnOwnOneAreEachEnough(t *testing.T) {
 		t.Errorf("%q, %q", b.drainOf(0), b.drainOf(1))
 	}
 	b.HearDrains(nil)
-	if b.drainOf(0) != "here" || b.first().vitals.ramp(b.now) != 1 {
+	if b.drainOf(0) != "here" || b.first().vitals.Ramp(b.now) != 1 {
 		t.Errorf("the fleet's is over, the own one is not: %q", b.drainOf(0))
 	}
 	b.HearDrains(map[string]string{"a": "fleet"})
@@ -77,7 +80,7 @@ func TestAFleetsDrainAndAnOwnOneAreEachEnough(t *testing.T) {
 		t.Errorf("the own one is over, the fleet's is not: %q", b.drainOf(0))
 	}
 	b.HearDrains(map[string]string{"b": "other"})
-	if b.drainOf(0) != "" || b.drainOf(1) != "other" || b.first().vitals.ramp(b.now) != rampLeast {
+	if b.drainOf(0) != "" || b.drainOf(1) != "other" || b.first().vitals.Ramp(b.now) != health.MinRamp {
 		t.Errorf("%q, %q", b.drainOf(0), b.drainOf(1))
 	}
 }
@@ -93,7 +96,7 @@ func TestAnUndrainedBackendTakesItsTurnsGradually(t *testing.T) {
 	for s := range 11 {
 		b.tick(0, func(int) pressure.Reading { return works(0, float64(s+2)) })
 		n := b.picks(1200)
-		fair := 300 * clamp(0.1+0.09*float64(s), 0, 1)
+		fair := 300 * min(0.1+0.09*float64(s), 1)
 		if s < 10 {
 			fair /= 2 // all are idle: it takes one in four of the turns that it does not pass on
 		}
@@ -150,15 +153,14 @@ func TestHearIgnoresOldReadingsAndUnknownBackends(t *testing.T) {
 		t.Error("up by another's word, or not looked at by this one")
 	}
 	b.Observe("a", r, nil)
-	if b.Snapshot()[0].Down || b.first().vitals.ramp(b.now) != rampLeast || b.Looks("a", false, b.now) {
+	if b.Snapshot()[0].Down || b.first().vitals.Ramp(b.now) != health.MinRamp || b.Looks("a", false, b.now) {
 		t.Error("not up by its own, or at once in full")
 	}
 }
 
 func TestPlacementsAreToldAndHeardByID(t *testing.T) {
-	b := newBench(t, Options{})
 	var fleet told
-	b.Join(&fleet)
+	b := newBench(t, Options{Fleet: &fleet})
 	parts := prefix.Head{Tenant: "t", System: make([]byte, 2000), First: []byte("x")}.Parts(8000)
 	l := pick(t, b.Pool, Demand{PromptTokens: 4000, Parts: parts})
 	if len(fleet.placed) != 2 || fleet.placed[1].Backend != l.Backend() || !fleet.placed[0].Cold {

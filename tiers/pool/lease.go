@@ -3,9 +3,9 @@ package pool
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
+	"github.com/foregate/foregate/tiers/pool/capacity"
 	"github.com/foregate/foregate/tiers/prefix"
 )
 
@@ -14,29 +14,15 @@ import (
 type Lease struct {
 	pool    *Pool
 	backend *backend
-	start   time.Time
-	ahead   float64 // tokens that were queued before this one's
 	rank    int
 	key     prefix.Key
-	bytes   int // of the prompt's text; 0 where its length was exact
-	parts   [prefix.MostParts]prefix.Part
-	shared  int     // tokens of the prompt that another request there held already
-	answers int     // that it is asked for, at least 1; what follows is of all of them
-	output  int     // tokens that the answer is expected to have
-	spread  float64 // variance of that
-	kind    int     // of the answer
-	most    int     // tokens that it may have at most; 0 is unknown
-	whole   bool    // it comes in one piece
-	spare   bool    // nobody waits for it at this pool alone
+	bytes   int  // of the prompt's text; 0 where its length was exact
+	answers int  // that it is asked for, at least 1
+	kind    int  // of the answer
+	spare   bool // nobody waits for it at this pool alone
 
-	came atomic.Int32 // tokens of the answer so far, about
-
-	// Guarded by Pool.mu.
-	at    int       // its place among the backend's leases
-	part  tally     // what is still counted of it
-	first time.Time // when the first token came; zero until then
-	done  bool
-	lost  context.CancelCauseFunc // called when the request is to move; nil is not at all
+	request capacity.Request        // guarded by Pool.mu, like what follows
+	lost    context.CancelCauseFunc // called when the request is to move; nil is not at all
 }
 
 // Backend is the backend's id: its host and port within [a-z0-9.-]{1,64},
@@ -66,16 +52,16 @@ func (l *Lease) OnLost(cancel context.CancelCauseFunc) {
 
 // Answered says that a token has just come. It costs next to nothing and may be called
 // for every read.
-func (l *Lease) Answered() { l.backend.vitals.answered(l.pool.now) }
+func (l *Lease) Answered() { l.pool.heard(l.backend) }
 
 // Came says that one more token, or chunk of the answer, has come. It costs next to
 // nothing.
-func (l *Lease) Came() { l.came.Add(1) }
+func (l *Lease) Came() { l.request.Came() }
 
 // Sent tells what was sent there, where somebody wants to know; body must not change
 // any more.
 func (l *Lease) Sent(body []byte) {
-	if l.pool.index != nil && l.key != 0 {
+	if l.key != 0 {
 		l.pool.index.Learn(l.key, l.URL(), body)
 	}
 }
@@ -85,26 +71,25 @@ func (l *Lease) Sent(body []byte) {
 // for an answer that comes in one piece, and so after the decoding too, call
 // Done alone.
 func (l *Lease) FirstToken() {
-	p, b := l.pool, l.backend
-	now := p.now()
+	now := l.pool.now()
 	l.Answered()
-	defer p.moreRoom() // the next prompt may come
+	l.began(now)
+	l.pool.onCapacity() // the next prompt may come
+}
+
+func (l *Lease) began(now time.Time) {
+	p, b := l.pool, l.backend
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.lost = nil
-	if l.done || !l.first.IsZero() {
+	tokens, first := b.account.FirstToken(&l.request, now)
+	if !first {
 		return
 	}
-	l.first = now
-	b.vitals.served = now
-	b.contact.answered(now)
-	b.vitals.fault(false, now)
-	b.rates.learnPrefill(float64(l.part.queued)+l.ahead, now.Sub(l.start))
-	p.units.prompt(float64(l.part.queued)+l.ahead, now.Sub(l.start))
-	finished := tally{queued: l.part.queued, waiting: 1}
-	l.part.sub(finished)
-	b.prefillSince = now // one after the other: the next has only begun
-	b.end(finished, l.start)
+	b.vitals.Served(now)
+	b.contact.Answered(now)
+	b.speed.LearnPrefill(tokens, now.Sub(l.request.Began))
+	p.units.Prompt(tokens, now.Sub(l.request.Began))
 }
 
 // Counted tells how many tokens the prompt really had: what is held is put right, and
@@ -117,20 +102,11 @@ func (l *Lease) Counted(prompt int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l.bytes > 0 {
-		if factor := p.length.learn(l.bytes, prompt); factor != 1 {
+		if factor := p.length.Learn(l.bytes, prompt); factor != 1 {
 			p.warm.Rescale(factor)
 		}
 	}
-	if l.done {
-		return
-	}
-	held := max(prompt-l.shared, 0)
-	off := tally{held: l.part.held - held, tokens: l.part.held - held}
-	if l.first.IsZero() {
-		off.queued = min(off.held, l.part.queued)
-	}
-	l.part.sub(off)
-	l.backend.end(off, l.start)
+	l.backend.account.Count(&l.request, prompt)
 }
 
 // Refused says that no connection could be made (refused, no such host): the
@@ -153,7 +129,7 @@ func (l *Lease) Failed() {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l.backend.vitals.fault(true, now)
+	l.backend.vitals.Fault(true, now)
 }
 
 // Done gives the place back; generated is the number of tokens that came, 0 if
@@ -163,31 +139,36 @@ func (l *Lease) Done(generated int) (usd float64) {
 	usd, first := l.leave(generated)
 	if first {
 		l.backend.metrics.inflight.Dec()
-		l.pool.moreRoom()
+		l.pool.onCapacity()
 	}
 	return usd
 }
 
 // leave is Done within the pool. It reports whether this is the first call.
 func (l *Lease) leave(generated int) (usd float64, first bool) {
-	p, b := l.pool, l.backend
+	p, b, r := l.pool, l.backend, &l.request
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l.done {
+	if r.Ended() {
 		return 0, false
 	}
-	l.done = true
-	usd = now.Sub(l.start).Hours() * p.usdPerHour / float64(max(b.all.requests, b.reading.Running, 1))
-	if !l.first.IsZero() {
-		b.rates.learnDecode(float64(generated-1), now.Sub(l.first))
-		p.units.answer(b, float64(generated-1), now.Sub(l.first), now)
+	all := b.account.All()
+	usd = now.Sub(r.Began).Hours() * p.usdPerHour / float64(max(all.Requests, b.reading.Running, 1))
+	if !r.First().IsZero() {
+		tokens, took := float64(generated-1), now.Sub(r.First())
+		b.speed.LearnDecode(tokens, took)
+		if b.pace == 0 { // readings tell it of all requests, and better
+			p.units.Answer(float64(max(all.Requests-all.Waiting, b.reading.Running, 1)), tokens, took, now)
+		}
 	}
 	if !b.gone {
 		p.warm.Push(b.number, generated)
 	}
-	b.end(l.part, l.start)
-	b.under.end(l)
-	p.ended(l, generated, now)
+	if generated > 0 {
+		p.outputs.Learn(l.kind, r.MaxOutput/l.answers, generated/l.answers)
+	}
+	p.freed.Add(float64(r.Tally().Held+generated), now)
+	b.account.End(r)
 	return usd, true
 }

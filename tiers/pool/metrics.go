@@ -2,9 +2,11 @@ package pool
 
 import (
 	"errors"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -108,8 +110,11 @@ func (m *metrics) reading(pool, backend string, r pressure.Reading) {
 }
 
 // suspected shows what a backend is suspected of, if of anything.
-func (m *metrics) suspected(pool, backend, condition string) {
-	for _, c := range [...]struct{ condition, reason string }{{conditionSilent, "answers_nothing"}, {conditionHung, "stands_still"}} {
+func (m *metrics) suspected(pool, backend string, condition health.Condition) {
+	for _, c := range [...]struct {
+		condition health.Condition
+		reason    string
+	}{{health.Silent, "answers_nothing"}, {health.Hung, "stands_still"}} {
 		v := 0.0
 		if c.condition == condition {
 			v = 1
@@ -132,5 +137,49 @@ func (m *metrics) forget(pool, backend string) {
 	m.suspect.DeletePartialMatch(prometheus.Labels{"pool": pool, "backend": backend})
 	for _, c := range []*prometheus.CounterVec{m.scrapeErrors, m.expected, m.prompt} {
 		c.DeleteLabelValues(pool, backend)
+	}
+}
+
+// engineCounter shows a counter of the engines as each was last read. It starts from 0 again when
+// its engine does, as counters may. One entry for each backend there is.
+type engineCounter struct {
+	desc *prometheus.Desc
+
+	mu   sync.Mutex
+	last map[[2]string]float64 // by pool and backend
+}
+
+func newEngineCounter(name, help string) *engineCounter {
+	return &engineCounter{
+		desc: prometheus.NewDesc(name, help, []string{"pool", "backend"}, nil),
+		last: map[[2]string]float64{},
+	}
+}
+
+func (c *engineCounter) set(pool, backend string, v float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last[[2]string{pool, backend}] = v
+}
+
+func (c *engineCounter) forget(pool, backend string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.last, [2]string{pool, backend})
+}
+
+// Describe implements [prometheus.Collector].
+func (c *engineCounter) Describe(to chan<- *prometheus.Desc) { to <- c.desc }
+
+// Collect implements [prometheus.Collector]. The reader must not hold up who sets.
+func (c *engineCounter) Collect(to chan<- prometheus.Metric) {
+	c.mu.Lock()
+	all := make([]prometheus.Metric, 0, len(c.last))
+	for k, v := range c.last {
+		all = append(all, prometheus.MustNewConstMetric(c.desc, prometheus.CounterValue, v, k[0], k[1]))
+	}
+	c.mu.Unlock()
+	for _, m := range all {
+		to <- m
 	}
 }

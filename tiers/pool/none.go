@@ -44,12 +44,12 @@ func (e *NoBackendError) Is(target error) bool { return target == ErrNoBackend }
 func (e *NoBackendError) Unwrap() error { return e.Last }
 
 // FullError tells that backends would do, but for the demand's limit: one may wait for
-// room.
+// capacity.
 type FullError struct {
 	Pool      string
 	Limit     float64 // the demand's
 	Usage     float64 // the least KV usage of those that would do, own tokens included
-	Elsewhere bool    // there is room, but not where the prompt is warm; only for a patient request
+	Elsewhere bool    // there is capacity, but not where the prompt is warm; only for a patient request
 	Large     bool    // the request needs more than half of the memory of each of these
 
 	Partial bool // it excluded a backend, so that this is not said of the whole pool
@@ -75,50 +75,19 @@ func (e *FullError) Error() string {
 // Is matches ErrFull.
 func (e *FullError) Is(target error) bool { return target == ErrFull }
 
-// isFull is the *FullError where some candidate would do but for the demand's limit,
-// else nil. The caller holds mu.
-func (p *Pool) isFull(s *round, need choose.Need, d *Demand) error {
-	if d.Limit.Usage <= 0 {
-		return nil
-	}
-	e := &FullError{Pool: p.name, Limit: d.Limit.Usage, Usage: 1, Queue: d.Limit.Queue, Large: true, Partial: len(d.Exclude) > 0}
-	over, candidates := -1.0, 0
-	for i := range s.cands {
-		c := &s.cands[i]
-		if c.Down || c.Broken || c.Excluded || c.TooSmall(need) || c.Suspect {
-			continue
-		}
-		candidates++
-		e.Elsewhere = e.Elsewhere || d.Limit.Patient && !c.Above(need)
-		if o := c.Over(need); over < 0 || o < over {
-			over = o
-			e.Peak, e.PeakLimit = c.Peak(need)
-		}
-		if waits := int(c.Waiting); candidates == 1 || waits < e.Waiting {
-			e.Waiting = waits
-		}
-		e.Large = e.Large && c.Capacity > 0 && 2*need.Holds > c.Capacity
-		e.Usage = min(e.Usage, c.Filled())
-	}
-	if over < 0 {
-		return nil
-	}
-	if rate := p.freed.perSecond(p.now()) / float64(candidates); rate > 0 {
-		e.Wait = time.Duration(over / rate * float64(time.Second))
-	}
-	return e
-}
-
 // none says why no candidate would do. The caller holds mu.
-func (p *Pool) none(s *round, need choose.Need, d *Demand) error {
-	if e := p.isFull(s, need, d); e != nil {
-		return e
+func (p *Pool) none(r *round, d *Demand) error {
+	if d.Limit.Usage > 0 {
+		e := &FullError{Pool: p.name, Limit: d.Limit.Usage, Queue: d.Limit.Queue, Partial: len(d.Exclude) > 0}
+		if e.of(r.cands, r.need, p.freed.PerSecond(r.now)) {
+			return e
+		}
 	}
-	e := &NoBackendError{Pool: p.name, Total: len(s.backends)}
+	e := &NoBackendError{Pool: p.name, Total: len(r.backends)}
 	var last time.Time
-	for i := range s.cands {
-		b := s.backends[i]
-		switch c := &s.cands[i]; {
+	for i := range r.cands {
+		b := r.backends[i]
+		switch c := &r.cands[i]; {
 		case b.down != nil:
 			e.Down++
 			if e.Last == nil || b.downAt.After(last) {
@@ -130,9 +99,37 @@ func (p *Pool) none(s *round, need choose.Need, d *Demand) error {
 			e.Broken++
 		case c.Excluded:
 			e.Excluded++
-		case c.TooSmall(need):
+		case c.TooSmall(r.need):
 			e.Full++
 		}
 	}
 	return e
+}
+
+// of takes the numbers from the candidates that would do but for the limit, and reports whether
+// there is one. The pool frees so many tokens per second; 0 is unknown.
+func (e *FullError) of(cands []choose.Candidate, need choose.Need, freed float64) bool {
+	e.Usage, e.Large = 1, true
+	least, n := 0.0, 0
+	for i := range cands {
+		c := &cands[i]
+		if c.Down || c.Broken || c.Excluded || c.TooSmall(need) || c.Suspect {
+			continue
+		}
+		n++
+		e.Elsewhere = e.Elsewhere || need.Patient && !c.Above(need)
+		if over := c.Over(need); n == 1 || over < least {
+			least = over
+			e.Peak, e.PeakLimit = c.Peak(need)
+		}
+		if waits := int(c.Waiting); n == 1 || waits < e.Waiting {
+			e.Waiting = waits
+		}
+		e.Large = e.Large && c.Capacity > 0 && 2*need.Holds > c.Capacity
+		e.Usage = min(e.Usage, c.Filled())
+	}
+	if rate := freed / float64(max(n, 1)); rate > 0 {
+		e.Wait = time.Duration(least / rate * float64(time.Second))
+	}
+	return n > 0
 }

@@ -50,12 +50,12 @@ func TestWhoWouldNotDoAnywayHasNoSayInHowFullThePoolIs(t *testing.T) {
 	if e := refused(t, b.Pool, Demand{PromptTokens: 100, Exclude: []string{"c"}, Limit: Limit{Usage: 0.85}}); e.Usage < 0.9 {
 		t.Errorf("%+v", e)
 	}
-	hung := (*b.set.Load())[2]
-	hung.vitals.standing = true
+	b.now = b.now.Add(1500 * time.Millisecond)
+	b.give(2, at(0.2)) // c has made no step
 	if e := refused(t, b.Pool, Demand{PromptTokens: 100, Limit: Limit{Usage: 0.85}}); e.Usage < 0.9 {
 		t.Errorf("one that seems to hang: %+v", e)
 	}
-	hung.vitals.standing = false
+	b.give(2, at(0.21))
 	// Where nobody would do whatever the limit, that is what is told.
 	if _, err := b.Pick(Demand{PromptTokens: 100, Exclude: []string{"c", "d"}, Limit: Limit{Usage: 0.85}}); !errors.Is(err, ErrNoBackend) {
 		t.Errorf("got %v", err)
@@ -67,7 +67,7 @@ func TestThePeakIsWhatTheMemoryWouldComeTo(t *testing.T) {
 	b.tick(0, func(int) pressure.Reading { return at(0.5) })
 	d := Demand{PromptTokens: 77_000, MostOutput: 3000, Limit: Limit{Usage: 0.85}}
 	for range 400 { // answers of such requests fill their limit
-		b.outputs.learn(-1, 3000, 3000)
+		b.outputs.Learn(-1, 3000, 3000)
 	}
 	e := refused(t, b.Pool, d)
 	c := looked(b.Pool)[0]

@@ -4,16 +4,15 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
 // flakyFleet panics at the first reading that it is told.
-type flakyFleet struct{ told atomic.Int32 }
+type flakyFleet struct {
+	alone
+	told atomic.Int32
+}
 
-func (f *flakyFleet) Mine(string, string) bool         { return true }
-func (f *flakyFleet) Place(string, []prefix.Placement) {}
-func (f *flakyFleet) Sharing() bool                    { return true }
 func (f *flakyFleet) Publish(_, _ string, _ pressure.Reading) {
 	if f.told.Add(1) == 1 {
 		panic("of a reading")

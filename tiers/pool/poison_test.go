@@ -7,28 +7,12 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-func TestAnswersThatWereCutShortSayNothingOfLongOnes(t *testing.T) {
-	o := newOutputs()
-	for range 2000 { // a classifier's, of one token
-		o.learn(-1, 1, 1)
-	}
-	if mean, _ := o.of(-1, 0); mean < meanOutputDefault/2 {
-		t.Errorf("an answer without a limit is expected to have %v tokens", mean)
-	}
-	if mean, _ := o.of(-1, 131_072); mean > 4*meanOutputDefault {
-		t.Errorf("one with a limit of 131,072 is expected to have %v tokens", mean)
-	}
-	if mean, _ := o.of(-1, 1); mean != 1 {
-		t.Errorf("one with a limit of 1 is expected to have %v tokens", mean)
-	}
-}
-
 func TestSeveralAnswersHoldSeveralTimesAsMuch(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
 	b.tick(0, func(int) pressure.Reading { return at(0.8) })
 	d := Demand{PromptTokens: 100, MostOutput: 1000, Limit: Limit{Usage: 0.85}}
 	for range 200 {
-		b.outputs.learn(-1, 1000, 1000)
+		b.outputs.Learn(-1, 1000, 1000)
 	}
 	pick(t, b.Pool, d).Done(0)
 	d.Answers = 8
@@ -36,10 +20,10 @@ func TestSeveralAnswersHoldSeveralTimesAsMuch(t *testing.T) {
 		t.Errorf("%#v", *e)
 	}
 	l := pick(t, b.Pool, Demand{PromptTokens: 100, Answers: 4})
-	was := b.outputs.all.mean
+	was := b.meanOutput()
 	b.tick(time.Second, func(int) pressure.Reading { return at(0.1) })
 	l.Done(int(4 * was))
-	if now := b.outputs.all.mean; now > was*1.01 || now < was*0.99 {
+	if now := b.meanOutput(); now > was*1.01 || now < was*0.99 {
 		t.Errorf("four answers of the mean length moved it from %v to %v", was, now)
 	}
 }

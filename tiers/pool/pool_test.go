@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/foregate/foregate/tiers/pool/capacity"
+	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -121,7 +123,7 @@ func TestOwnRequestsCountUntilAReadingThatBeganAfterThemIncludesThem(t *testing.
 	b := (*p.set.Load())[0]
 	want := func(requests, queued, held int) {
 		t.Helper()
-		if own := b.recent.sum; own.requests != requests || own.queued != queued || own.held != held {
+		if own := b.account.Recent(); own.Requests != requests || own.Queued != queued || own.Held != held {
 			t.Fatalf("own %+v; want %d, %d, %d", own, requests, queued, held)
 		}
 	}
@@ -149,8 +151,8 @@ func TestOwnRequestsCountUntilAReadingThatBeganAfterThemIncludesThem(t *testing.
 	want(1, 0, 16)
 	second.Done(5)
 	want(0, 0, 0)
-	if s := p.Snapshot()[0]; s.InFlight != 0 || s.Tokens != 0 || b.all != (tally{}) {
-		t.Errorf("left over: %+v, %+v", s, b.all)
+	if s := p.Snapshot()[0]; s.InFlight != 0 || s.Tokens != 0 || *b.account.All() != (capacity.Tally{}) {
+		t.Errorf("left over: %+v, %+v", s, b.account.All())
 	}
 }
 
@@ -269,7 +271,7 @@ func TestSpeedIsLearnedPerBackendWithinBounds(t *testing.T) {
 			time.Sleep(time.Hour)
 			l.Done(1000)
 		}
-		if s := p.Snapshot()[0]; s.PrefillRate < prefillLeast || s.DecodeRate < decodeLeast {
+		if s := p.Snapshot()[0]; s.PrefillRate < estimate.MinPrefill || s.DecodeRate < estimate.MinDecode {
 			t.Errorf("below the bounds: %v and %v", s.PrefillRate, s.DecodeRate)
 		}
 	})
@@ -298,8 +300,8 @@ func TestLeasesOfManyGoroutinesLeaveNothingBehind(t *testing.T) {
 	}
 	wg.Wait()
 	for _, b := range *p.set.Load() {
-		if b.all != (tally{}) || b.recent.sum != (tally{}) {
-			t.Errorf("%s: %+v, %+v", b.id, b.all, b.recent.sum)
+		if *b.account.All() != (capacity.Tally{}) || *b.account.Recent() != (capacity.Tally{}) {
+			t.Errorf("%s: %+v, %+v", b.id, b.account.All(), b.account.Recent())
 		}
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/pool/capacity"
+	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -43,10 +45,10 @@ func taken(t *testing.T, p *Pool) int {
 // looked are the candidates of a pick as of now.
 func looked(p *Pool) []choose.Candidate {
 	var r round
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	r.all(*p.set.Load())
-	p.fill(&r, p.pressure().OrDefaults(), p.now())
+	r.begin(p, &Demand{})
+	r.all()
+	r.ask(p, &Demand{})
+	p.locked(func() { p.fill(&r) })
 	return r.cands
 }
 
@@ -80,7 +82,7 @@ func TestTheNextPromptInTheQueueHasOnlyBegunWhenTheOneBeforeItHasEnded(t *testin
 	}
 	second.Done(0)
 	first.Done(1)
-	if left := set[0].all; left != (tally{}) {
+	if left := *set[0].account.All(); left != (capacity.Tally{}) {
 		t.Errorf("left behind: %+v", left)
 	}
 }
@@ -88,11 +90,11 @@ func TestTheNextPromptInTheQueueHasOnlyBegunWhenTheOneBeforeItHasEnded(t *testin
 func TestNobodyIsBelievedToBeMuchFasterOrSlowerThanThePool(t *testing.T) {
 	p := fixed(t, Options{Backends: []string{"http://a:8000", "http://b:8000", "http://c:8000", "http://d:8000"}})
 	set := *p.set.Load()
-	set[0].rates.prefill = 1.0 / 40_000 // found every prompt in its cache
-	set[3].rates.prefill = 1.0 / 400    // was measured behind a queue that nobody saw
+	set[0].speed.Prefill = 1.0 / 40_000 // found every prompt in its cache
+	set[3].speed.Prefill = 1.0 / 400    // was measured behind a queue that nobody saw
 	cands := looked(p)
-	mean := (1.0/40_000 + 2.0/prefillDefault + 1.0/400) / 4
-	for i, want := range []float64{1 / (fastest * mean), 1 / (fastest * mean), 1 / (fastest * mean), 1 / (slowest * mean)} {
+	mean := (1.0/40_000 + 2.0/estimate.DefaultPrefill + 1.0/400) / 4
+	for i, want := range []float64{1 / (estimate.Fastest * mean), 1 / (estimate.Fastest * mean), 1 / (estimate.Fastest * mean), 1 / (estimate.Slowest * mean)} {
 		if got := cands[i].PrefillRate; got < want*0.999 || got > want*1.001 {
 			t.Errorf("backend %d: %v tokens/s, want %v", i, got, want)
 		}

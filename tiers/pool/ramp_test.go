@@ -4,22 +4,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/pool/capacity"
+	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/pressure"
 )
-
-func TestTheRampIsLinearOverTenSeconds(t *testing.T) {
-	var v vitals
-	now := time.Unix(1_800_000_000, 0)
-	if v.ramp(now) != 1 {
-		t.Error("who was always there takes everything")
-	}
-	v.came(now)
-	for s, want := range map[int]float64{-5: 0.1, 0: 0.1, 1: 0.19, 5: 0.55, 9: 0.91, 10: 1, 3600: 1} {
-		if got := v.ramp(now.Add(time.Duration(s) * time.Second)); got < want-1e-9 || got > want+1e-9 {
-			t.Errorf("after %d s: %v, want %v", s, got, want)
-		}
-	}
-}
 
 func TestWhoComesBackFromARefusalStartsColdAndGradually(t *testing.T) {
 	b := newBench(t, Options{})
@@ -40,14 +28,14 @@ func TestWhoComesBackFromARefusalStartsColdAndGradually(t *testing.T) {
 func TestBackendsOfTheStartTakeTheirShareAtOnceAndLaterOnesDoNot(t *testing.T) {
 	b := newBench(t, Options{})
 	for i, x := range *b.set.Load() {
-		if x.vitals.ramp(b.now) != 1 {
+		if x.vitals.Ramp(b.now) != 1 {
 			t.Errorf("backend %d ramps at the start of everything", i)
 		}
 	}
 	b.replace([]string{"http://a", "http://new"})
 	set := *b.set.Load()
-	if set[0].vitals.ramp(b.now) != 1 || set[1].vitals.ramp(b.now) != rampLeast {
-		t.Errorf("ramps %v and %v", set[0].vitals.ramp(b.now), set[1].vitals.ramp(b.now))
+	if set[0].vitals.Ramp(b.now) != 1 || set[1].vitals.Ramp(b.now) != health.MinRamp {
+		t.Errorf("ramps %v and %v", set[0].vitals.Ramp(b.now), set[1].vitals.Ramp(b.now))
 	}
 }
 
@@ -64,7 +52,7 @@ func TestANumberThatIsGivenAgainBringsNothingAlong(t *testing.T) {
 		t.Errorf("number %d, want %d; placed %v", c.number, number, b.warm.Placed(number))
 	}
 	l.Done(10) // of one that is gone
-	if c.all != (tally{}) {
-		t.Errorf("%+v", c.all)
+	if *c.account.All() != (capacity.Tally{}) {
+		t.Errorf("%+v", c.account.All())
 	}
 }

@@ -1,11 +1,5 @@
 package pool
 
-import (
-	"errors"
-	"net/url"
-	"time"
-)
-
 // Reach is whether a pool can take a request, as far as this replica knows.
 type Reach int
 
@@ -26,7 +20,7 @@ func (p *Pool) Reach() Reach { return p.reach(p.open, false) }
 func (p *Pool) ReachSpare() Reach { return p.reach(p.shut, true) }
 
 func (p *Pool) reach(broken func(backend string) bool, spare bool) Reach {
-	now, absent := p.now(), p.pressure().OrDefaults().Absent
+	now, absent := p.now(), p.pressure().Absent
 	best := Down
 	for _, b := range *p.set.Load() {
 		if broken(b.id) {
@@ -34,7 +28,7 @@ func (p *Pool) reach(broken func(backend string) bool, spare bool) Reach {
 		}
 		var out, reached bool
 		p.locked(func() {
-			out, reached = b.out(now) || spare && b.vitals.suspect(), b.contact.reached(now, absent)
+			out, reached = b.out(now) || spare && b.vitals.Suspect(), b.contact.Reached(now, absent)
 		})
 		switch {
 		case out:
@@ -45,39 +39,4 @@ func (p *Pool) reach(broken func(backend string) bool, spare bool) Reach {
 		}
 	}
 	return best
-}
-
-// contact is when a backend last answered over HTTP, and why it did not since. The zero value
-// is a backend that has never been asked.
-type contact struct {
-	at     time.Time
-	failed error
-}
-
-// answered notes an answer.
-func (c *contact) answered(now time.Time) { *c = contact{at: now} }
-
-// ended notes the end of a question. An answer that is not what was asked for is an answer.
-func (c *contact) ended(err error, now time.Time) {
-	if _, none := errors.AsType[*url.Error](err); none {
-		c.failed = err
-		return
-	}
-	c.answered(now)
-}
-
-// reached reports whether the backend may be taken to answer.
-func (c *contact) reached(now time.Time, absent time.Duration) bool {
-	return !c.at.IsZero() && (c.failed == nil || now.Sub(c.at) < absent)
-}
-
-// why is what is wrong where it is not reached.
-func (c *contact) why() string {
-	switch {
-	case c.failed != nil:
-		return "does not answer: " + c.failed.Error()
-	case c.at.IsZero():
-		return "has not answered yet"
-	}
-	return ""
 }

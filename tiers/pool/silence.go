@@ -6,6 +6,10 @@ import (
 	"time"
 )
 
+// late is by how much of its time a question may end late before it is this replica
+// that is slow, and not the backend that is silent.
+const late = 0.2
+
 // asksHealth asks a backend whose metrics did not come in time for its health: slow metrics
 // are no silence. Any answer is one.
 func (p *Pool) asksHealth(ctx context.Context, b *backend) {
@@ -24,61 +28,48 @@ func (p *Pool) asksHealth(ctx context.Context, b *backend) {
 // A question that ended late says that this replica is slow, and nothing of b: it is as if
 // nothing had been asked. Who has been silent for twice as long as a suspect is down.
 func (p *Pool) unanswered(b *backend, asked time.Time) {
-	now, timeout := p.now(), p.pressure().OrDefaults().Timeout
+	now, timeout := p.now(), p.pressure().Timeout
 	slow := now.Sub(asked) > timeout+time.Duration(late*float64(timeout))
-	var was, is string
 	out := false
-	p.locked(func() {
-		was = b.vitals.condition()
+	p.judge(b, func() {
 		if slow {
-			b.vitals.speaks()
+			b.vitals.Speaks()
 		} else {
-			b.vitals.unanswered(asked, now, b.load())
+			b.vitals.Unanswered(asked, now, b.load())
 		}
-		is = b.vitals.condition()
-		out = b.vitals.silent() && b.vitals.quiet >= outAfter*b.vitals.limit
+		out = b.vitals.Out()
 	})
-	p.turned(b, was, is)
 	p.release(b)
 	if out {
 		p.setDown(b, errSilent)
 	}
 }
 
-// answered notes that b answered a question.
-func (p *Pool) answered(b *backend) { p.settled(b, nil) }
-
-// settled notes that a question to b had an end in time. An error that came instead of an
-// answer over HTTP, of a name that does not resolve, is no silence, and no contact either.
-func (p *Pool) settled(b *backend, err error) {
-	var was, is string
-	p.locked(func() {
-		was = b.vitals.condition()
-		b.vitals.speaks()
-		b.contact.ended(err, p.now())
-		is = b.vitals.condition()
-	})
-	p.turned(b, was, is)
-}
-
 // release has the requests that are under way at a backend that is lost move to others,
 // where there are such, or where nobody waits for this pool.
 func (p *Pool) release(b *backend) {
-	for _, move := range p.moves(b) {
+	if !p.lost(b) {
+		return
+	}
+	for _, move := range p.moves(b, p.better(b)) {
 		move(ErrLost)
 	}
 }
 
-// moves are what has these requests move, each told once.
-func (p *Pool) moves(b *backend) (moves []context.CancelCauseFunc) {
+// lost reports whether what is under way at b is to be done elsewhere.
+func (p *Pool) lost(b *backend) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !b.vitals.lost() {
-		return nil
-	}
-	better := p.better(b)
-	for _, l := range b.under.leases {
-		if l.lost != nil && (better || l.spare) {
+	return b.vitals.Lost()
+}
+
+// moves are what has the requests at b move, each told once; better says that there is a better
+// backend for them.
+func (p *Pool) moves(b *backend, better bool) (moves []context.CancelCauseFunc) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range b.account.Requests() {
+		if l := r.Owner.(*Lease); l.lost != nil && (better || l.spare) {
 			moves = append(moves, l.lost)
 			l.lost = nil
 		}
@@ -87,11 +78,17 @@ func (p *Pool) moves(b *backend) (moves []context.CancelCauseFunc) {
 }
 
 // better reports whether another backend answers, is neither out nor suspect nor broken, and
-// owes no answer. The caller holds mu.
-func (p *Pool) better(than *backend) bool {
-	now, absent := p.now(), p.pressure().OrDefaults().Absent
+// owes no answer.
+func (p *Pool) better(than *backend) (found bool) {
+	now, absent := p.now(), p.pressure().Absent
 	for _, b := range *p.set.Load() {
-		if b != than && b.contact.reached(now, absent) && !b.out(now) && !b.vitals.suspect() && b.vitals.asked.IsZero() && !p.open(b.id) {
+		if b == than || p.open(b.id) {
+			continue
+		}
+		p.locked(func() {
+			found = b.contact.Reached(now, absent) && !b.out(now) && !b.vitals.Suspect() && !b.vitals.Owes()
+		})
+		if found {
 			return true
 		}
 	}

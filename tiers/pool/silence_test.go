@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
-	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -36,7 +35,7 @@ func TestAnIdleBackendThatAnswersNothingIsSuspectAfterASecondAndDownAfterTwo(t *
 		{}, {Suspect: true, Why: "answers nothing"}, {Suspect: true, Why: "answers nothing"}, {Suspect: true, Down: true, Why: "answers nothing"},
 	} {
 		b.silent(1, 0)
-		b.tell(b.first())
+		b.show(b.first())
 		if s := b.Snapshot()[0]; s.Suspect != want.Suspect || s.Down != want.Down || s.Why != want.Why {
 			t.Errorf("after question %d: %+v", i+1, s)
 		}
@@ -50,7 +49,7 @@ func TestAnIdleBackendThatAnswersNothingIsSuspectAfterASecondAndDownAfterTwo(t *
 	}
 	b.answered(b.first())
 	b.setUp(b.first(), b.now)
-	b.tell(b.first())
+	b.show(b.first())
 	if s := b.Snapshot()[0]; s.Suspect || s.Down || testutil.ToFloat64(suspect) != 0 {
 		t.Errorf("it answers again: %+v", s)
 	}
@@ -200,12 +199,9 @@ func TestRequestsMoveFromAnEngineThatStandsStillForTwiceAsLongAsASuspect(t *test
 }
 
 // follower is a fleet in which another replica reads all metrics, and tells nothing.
-type follower struct{}
+type follower struct{ alone }
 
-func (follower) Mine(string, string) bool                 { return false }
-func (follower) Publish(string, string, pressure.Reading) {}
-func (follower) Place(string, []prefix.Placement)         {}
-func (follower) Sharing() bool                            { return true }
+func (follower) Mine(string, string) bool { return false }
 
 func TestAProcessThatFreezesIsFoundOutByEachReplicaAndComesBack(t *testing.T) {
 	a, other := serve(t, usage), serve(t, usage)

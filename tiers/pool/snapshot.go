@@ -1,7 +1,10 @@
 package pool
 
 import (
+	"time"
+
 	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -29,41 +32,74 @@ type BackendState struct {
 
 // Snapshot tells how every backend stands, in the order of the set.
 func (p *Pool) Snapshot() []BackendState {
-	cfg, now := p.config(), p.now()
-	age := p.pressure().OrDefaults()
-	set := *p.set.Load()
-	out := make([]BackendState, len(set))
-	for i, b := range set {
-		out[i].Open = p.open(b.id)
-	}
 	var r round
+	r.begin(p, &Demand{})
+	r.all()
+	r.ask(p, &Demand{})
+	out := make([]BackendState, len(r.backends))
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	r.all(set)
-	p.fill(&r, age, now)
+	p.fill(&r)
 	typical := choose.Need{PromptTokens: int(p.meanPrompt)}
-	for i, b := range set {
-		s, c := &out[i], &r.cands[i]
+	for i, b := range r.backends {
+		s, c, all := &out[i], &r.cands[i], b.account.All()
 		s.ID, s.URL, s.Life = b.id, b.url, b.life
 		s.Reading = b.reading
-		_, s.HasReading = b.weigh(now, age)
+		_, s.HasReading = b.weigh(r.now, &r.age)
 		s.KVUsage = c.KVUsage()
-		s.InFlight, s.Tokens = b.all.requests, b.all.tokens
-		s.Down, s.Drained, s.Suspect = b.down != nil, b.drained.why(now) != "", c.Suspect
-		switch condition := b.vitals.condition(); {
-		case s.Down:
-			s.Why = b.down.Error()
-		case s.Drained:
-			s.Why = b.drained.why(now)
-		case condition != "well":
-			s.Why = condition
-		case !b.contact.reached(now, age.Absent):
-			s.Why = b.contact.why()
-		}
-		s.Wait = choose.Wait(cfg, *c, typical)
+		s.InFlight, s.Tokens = all.Requests, all.Tokens
+		s.Down, s.Drained, s.Suspect, s.Open = b.down != nil, b.drained.why(r.now) != "", c.Suspect, r.views[i].broken
+		s.Why = b.why(r.now, r.age)
+		s.Wait = choose.Wait(r.config, *c, typical)
 		s.Score = choose.Score(s.Wait)
 		s.PrefillRate, s.DecodeRate = c.PrefillRate, c.DecodeRate
 	}
 	return out
+}
+
+// why is why b gets no requests, or what is wrong with it; "" is nothing.
+func (b *backend) why(now time.Time, age pressure.Config) string {
+	condition, drain := b.vitals.Condition(), b.drained.why(now)
+	switch {
+	case b.down != nil:
+		return b.down.Error()
+	case drain != "":
+		return drain
+	case condition != health.Well:
+		return string(condition)
+	case !b.contact.Reached(now, age.Absent):
+		return b.contact.Why()
+	}
+	return ""
+}
+
+// queueShare is how many requests may wait, of those that run, where there are seats: with answers
+// of some seconds a seat comes free for the last of them in about half a second.
+const queueShare = 0.1
+
+// Load is how full the backends that are up are in the mean, as far as it is known: the share of
+// their KV caches in use, or 1 where requests queue for seats: more than one and a tenth of those
+// that run, which is more than come between two steps. What comes now would wait behind them.
+func (p *Pool) Load() float64 {
+	age, now := p.pressure(), p.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	m := p.meanNow(now, age)
+	if m.waiting > 1+queueShare*m.running {
+		return 1
+	}
+	return m.usage
+}
+
+// UnitCosts are what a prompt token and a token of an answer cost on a busy backend of the
+// pool, in USD, by what was learned: its price divided by what it makes. ok is false where
+// the pool has no price, or too little was seen ([estimate.UnitCosts.PerToken]).
+func (p *Pool) UnitCosts() (prefill, decode float64, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.usdPerHour <= 0 {
+		return 0, 0, false
+	}
+	return p.units.PerToken(p.usdPerHour / 3600)
 }

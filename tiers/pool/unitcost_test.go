@@ -95,41 +95,25 @@ func TestACrowdThatDoesNotComeBackIsForgotten(t *testing.T) {
 func TestWithoutReadingsAnswersTellWhatABackendMakes(t *testing.T) {
 	b := newBench(t, Options{USDPerHour: 3.6, Backends: []string{"http://a"}})
 	var all []*Lease
+	var began []time.Time // their answers
 	for range 40 {
 		all = append(all, pick(t, b.Pool, Demand{PromptTokens: 1000}))
 	}
 	for _, l := range all {
 		b.now = b.now.Add(500 * time.Millisecond)
 		l.FirstToken()
+		began = append(began, b.now)
 	}
 	// Each that ends is followed by another, so that the crowd stays.
 	for range 64 {
 		next := pick(t, b.Pool, Demand{PromptTokens: 100})
 		next.FirstToken()
+		all, began = append(all, next), append(began, b.now)
 		b.now = b.now.Add(time.Second)
-		all[0].first = b.now.Add(-5 * time.Second)
-		all[0].Done(201) // 25 ms each
-		all = append(all[1:], next)
+		all[0].Done(1 + int(b.now.Sub(began[0])/(25*time.Millisecond)))
+		all, began = all[1:], began[1:]
 	}
 	if _, decode, ok := b.UnitCosts(); !ok || !within(decode, 0.001/(41/.025), .02) {
 		t.Errorf("got %g, %t; want about %g", decode, ok, 0.001/(41/.025))
-	}
-}
-
-func TestReadingsThatTellNothingChangeNothing(t *testing.T) {
-	at := time.Unix(1_800_000_000, 0)
-	reading := func(after time.Duration, tokens float64, running int) pressure.Reading {
-		return pressure.Reading{At: at.Add(after), GenerationTokens: tokens, Running: running}
-	}
-	var u unitCosts
-	u.readings(pressure.Reading{}, reading(0, 1000, 8))                         // the first
-	u.readings(reading(0, 1000, 8), reading(time.Second, 900, 8))               // a restart
-	u.readings(reading(0, 1000, 0), reading(time.Second, 1100, 1))              // hardly any work
-	u.readings(reading(0, 1000, 8), reading(0, 1100, 8))                        // no time
-	u.readings(reading(0, 1000, 8), reading(longestGap+time.Second, 11_000, 8)) // too far apart
-	u.prompt(leastPrefill-1, time.Second)
-	u.prompt(1000, 0)
-	if u != (unitCosts{}) {
-		t.Errorf("got %+v", u)
 	}
 }

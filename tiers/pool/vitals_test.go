@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/pool/health"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
@@ -53,6 +54,22 @@ func (b *bench) run(d time.Duration, first func() pressure.Reading) {
 }
 
 func (b *bench) first() *backend { return (*b.set.Load())[0] }
+
+// lie gives a backend readings whose usage never changes under load.
+func (b *bench) lie(i int, r pressure.Reading) {
+	r.Running = max(r.Running, 8)
+	for range 22 {
+		b.now = b.now.Add(500 * time.Millisecond)
+		r.At, r.Iterations = b.now, r.Iterations+10
+		b.give(i, r)
+	}
+}
+
+// meanOutput is how many tokens an answer is expected to have, of which nothing is known.
+func (b *bench) meanOutput() float64 {
+	mean, _ := b.outputs.Of(-1, 0)
+	return mean
+}
 
 func (b *bench) picks(n int) (first int) {
 	b.t.Helper()
@@ -120,32 +137,12 @@ func TestAnIdleEngineIsNeverSuspect(t *testing.T) {
 	}
 }
 
-func TestALongStepIsLearnedByThePauseThatEndedWell(t *testing.T) {
-	var v vitals
-	at := time.Unix(1_800_000_000, 0)
-	see := func(steps float64, after time.Duration) {
-		at = at.Add(after)
-		v.see(pressure.Reading{At: at, Running: 2, Iterations: steps}, load{})
-	}
-	see(1, 0)
-	see(1, 3*time.Second) // three seconds without a step
-	see(2, 0)             // that ended well
-	see(2, 4*time.Second)
-	if v.suspect() {
-		t.Error("suspect after 4 s, though 3 s were well: 4.5 s are waited")
-	}
-	see(2, time.Second)
-	if !v.suspect() {
-		t.Error("not suspect after 5 s")
-	}
-}
-
 func TestOurOwnPromptsExplainALongStep(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
-	b.first().rates.prefill = 1.0 / 500 // 2,048 tokens take four seconds
+	b.first().speed.Prefill = 1.0 / 500 // 2,048 tokens take four seconds
 	b.run(2*time.Second, func() pressure.Reading { return works(1, 5) })
 	l := pick(t, b.Pool, Demand{PromptTokens: 8000})
-	b.first().vitals = vitals{}
+	b.first().vitals = health.Vitals{}
 	b.run(6*time.Second, func() pressure.Reading { return works(1, 5) })
 	if b.Snapshot()[0].Suspect {
 		t.Error("suspect after 6 s; 1.5 × 4.1 s are explained")
@@ -208,31 +205,31 @@ func TestAUsageThatNeverChangesUnderLoadIsALieWhateverItIs(t *testing.T) {
 		}
 		same := func() float64 { return usage }
 		b.run(9*time.Second, read(8, same))
-		if b.first().vitals.untrue() {
+		if b.first().vitals.Untrue() {
 			t.Errorf("usage %v: a lie after 9 s", usage)
 		}
 		b.run(2*time.Second, read(8, same))
 		s := b.Snapshot()[0]
-		if !b.first().vitals.untrue() || s.HasReading || s.Why != "its KV usage never changes" {
+		if !b.first().vitals.Untrue() || s.HasReading || s.Why != "its KV usage never changes" {
 			t.Errorf("usage %v: believed after 11 s: %+v", usage, s)
 		}
 		if n := b.picks(400); n < 60 || n > 150 {
 			t.Errorf("usage %v: %d of 400 picks, want about its share", usage, n)
 		}
 		b.run(500*time.Millisecond, read(8, func() float64 { return 0.55 }))
-		if b.first().vitals.untrue() {
+		if b.first().vitals.Untrue() {
 			t.Errorf("usage %v: not believed after a change", usage)
 		}
 		b.run(30*time.Second, read(8, func() float64 { return 0.3 + float64(int(steps/10)%7)/100 }))
-		if b.first().vitals.untrue() {
+		if b.first().vitals.Untrue() {
 			t.Error("a usage that varies is no lie")
 		}
 		b.run(9500*time.Millisecond, read(7, same))
-		if b.first().vitals.untrue() {
+		if b.first().vitals.Untrue() {
 			t.Error("seven requests are too few to tell in so short a time")
 		}
 		b.run(30*time.Second, read(1, same))
-		if got := b.first().vitals.untrue(); got != (usage > 0) {
+		if got := b.first().vitals.Untrue(); got != (usage > 0) {
 			t.Errorf("usage %v stays through hundreds of steps for one request: a lie %v", usage, got)
 		}
 	}
@@ -252,7 +249,7 @@ func TestALieThatKeepsEverybodyAwayIsFoundOut(t *testing.T) {
 		t.Errorf("full without a request, and believed: %+v", s)
 	}
 	b.run(12*time.Second, read(0))
-	if b.first().vitals.untrue() {
+	if b.first().vitals.Untrue() {
 		t.Error("an idle engine whose cache is empty says the truth")
 	}
 }
@@ -264,14 +261,14 @@ func TestCountersThatBeginAnewAreARestart(t *testing.T) {
 	l.Done(1)
 	b.run(time.Second, func() pressure.Reading { return works(1, 500) })
 	at := b.first().number
-	if b.warm.Placed(at) != 4000 || b.first().vitals.ramp(b.now) != 1 {
+	if b.warm.Placed(at) != 4000 || b.first().vitals.Ramp(b.now) != 1 {
 		t.Fatal("nothing to lose")
 	}
 	b.run(500*time.Millisecond, func() pressure.Reading { return works(1, 3) })
 	if b.warm.Placed(at) != 0 {
 		t.Error("its cache is thought to be warm after a restart")
 	}
-	if r := b.first().vitals.ramp(b.now); r != rampLeast {
+	if r := b.first().vitals.Ramp(b.now); r != health.MinRamp {
 		t.Errorf("ramp %v", r)
 	}
 	if b.Snapshot()[0].Suspect {
@@ -287,7 +284,10 @@ func TestTheMeanLeavesOutWhatIsDownUntrueAndOld(t *testing.T) {
 	if m := meanOf(set, b.now, c); m.usage != 0.4 || m.running != 1.5 || !m.known {
 		t.Errorf("all: %+v", m)
 	}
-	set[3].vitals.lying = true
+	b.lie(3, set[3].reading)
+	for i := range 3 {
+		b.give(i, pressure.Reading{KVUsage: usages[i], Running: i})
+	}
 	set[0].down = errors.New("x")
 	if m := meanOf(set, b.now, c); m.usage < 0.3-1e-9 || m.usage > 0.3+1e-9 || m.running != 1.5 {
 		t.Errorf("two of four: %+v", m)
@@ -307,7 +307,7 @@ func TestFailedCallsRepelAndFade(t *testing.T) {
 		l := pick(t, b.Pool, Demand{PromptTokens: 10, Exclude: []string{"b", "c", "d"}})
 		l.Failed()
 		l.Done(0)
-		if i == 0 && share() != faultShare {
+		if i == 0 && share() != 0.3 {
 			t.Errorf("after one: %v", share())
 		}
 	}
@@ -319,7 +319,7 @@ func TestFailedCallsRepelAndFade(t *testing.T) {
 		t.Errorf("%d of 100 picks", n)
 	}
 	before := share()
-	b.now = b.now.Add(faultsFade)
+	b.now = b.now.Add(5 * time.Second)
 	if s := share(); s > before/2.7 || s < before/2.8 {
 		t.Errorf("%v after ten seconds, was %v", s, before)
 	}

@@ -71,13 +71,14 @@ func TestASampleHasWarmOnesHomesAndOthersAndEachOnce(t *testing.T) {
 	}
 	seen := map[*backend]bool{}
 	for turn := range uint64(400) {
-		var s round
-		s.sample(b.Pool, set, &d, turn, b.now)
+		s := round{turn: turn}
+		s.begin(b.Pool, &d)
+		b.sample(&s, &d)
 		once := map[*backend]bool{}
 		for _, x := range s.backends {
 			once[x], seen[x] = true, true
 		}
-		if len(once) != len(s.backends) || len(once) > mostLooked {
+		if len(once) != len(s.backends) || len(once) > maxLooked {
 			t.Fatalf("%d backends, %d of them different", len(s.backends), len(once))
 		}
 		for i := range prefixPlaces {
@@ -122,8 +123,7 @@ func TestAPickAllocatesNothing(t *testing.T) {
 		t.Skip("the race detector allocates")
 	}
 	for _, n := range []int{8, 300} {
-		b := newBench(t, Options{Backends: urls(n)})
-		b.Join(&quiet{})
+		b := newBench(t, Options{Backends: urls(n), Fleet: &quiet{}})
 		b.tick(0, func(int) pressure.Reading { return works(4, 1) })
 		d := conversation("x", 4000)
 		var l Lease
@@ -157,9 +157,9 @@ func TestARankIsNamedOnlyWhereItHelps(t *testing.T) {
 		ranked bool
 	}{
 		"several engines":          {nil, conversation("x", 4000), true},
-		"a short prompt":           {nil, conversation("x", leastRanked-1), false},
+		"a short prompt":           {nil, conversation("x", minRanked-1), false},
 		"a prompt without a name":  {nil, Demand{PromptTokens: 4000}, false},
-		"an untrue reading":        {func(b *bench) { b.first().vitals.lying = true }, conversation("x", 4000), false},
+		"an untrue reading":        {func(b *bench) { b.lie(0, b.first().reading) }, conversation("x", 4000), false},
 		"one engine":               {func(b *bench) { b.first().reading.Ranks = nil }, conversation("x", 4000), false},
 		"more than can be counted": {func(b *bench) { b.first().reading.Ranks = ranks(pressure.MostRanks + 9) }, conversation("x", 4000), true},
 	} {
@@ -247,48 +247,22 @@ func TestWhatAnEngineTellsItselfStandsBeforeTheEstimate(t *testing.T) {
 	d := conversation("x", 4000)
 	b := newBench(t, Options{Index: sure{"c", 9000, false}})
 	b.tick(0, func(int) pressure.Reading { return works(4, 1) })
-	if l := pick(t, b.Pool, d); l.Backend() != "c" || l.part.queued != 0 {
-		t.Errorf("%s, %d tokens to be computed", l.Backend(), l.part.queued)
+	if l := pick(t, b.Pool, d); l.Backend() != "c" || l.request.Tally().Queued != 0 {
+		t.Errorf("%s, %d tokens to be computed", l.Backend(), l.request.Tally().Queued)
 	}
 	// Told that nothing is there, the estimate is not believed.
 	b = newBench(t, Options{Index: sure{"c", 0, false}})
 	b.HearPlaced([]prefix.Placement{{Key: d.key(), Backend: "c", Tokens: 4000, Own: 4000, Cold: true}})
 	b.tick(0, func(int) pressure.Reading { return works(4, 1) })
 	d.Exclude = []string{"a", "b", "d"}
-	if l := pick(t, b.Pool, d); l.part.queued != 4000 {
-		t.Errorf("%d tokens to be computed", l.part.queued)
+	if l := pick(t, b.Pool, d); l.request.Tally().Queued != 4000 {
+		t.Errorf("%d tokens to be computed", l.request.Tally().Queued)
 	}
 	// A conversation has grown since its blocks were learned.
 	b = newBench(t, Options{Index: sure{"c", 160, true}})
 	b.HearPlaced([]prefix.Placement{{Key: d.key(), Backend: "c", Tokens: 3900, Own: 3900, Cold: true}})
 	b.tick(0, func(int) pressure.Reading { return works(4, 1) })
-	if l := pick(t, b.Pool, d); l.part.queued != 100 {
-		t.Errorf("%d tokens to be computed", l.part.queued)
-	}
-}
-
-func TestAnExpectationThatDoesNotComeTrueIsTrustedLess(t *testing.T) {
-	var h hits
-	at := 0.0
-	for range 20 {
-		h.expect(3600, 4000)
-		at += 4000
-		h.see(pressure.Reading{PrefixQueries: at, PrefixHits: at * 0.3}, false)
-	}
-	if got := h.trust(); got < 0.3 || got > 0.4 {
-		t.Errorf("0.9 expected, 0.3 found: trust %v", got)
-	}
-	h.forgive()
-	if h.trust() != 1 {
-		t.Error("not forgiven")
-	}
-	var good hits
-	for range 20 {
-		good.expect(3600, 4000)
-		at += 4000
-		good.see(pressure.Reading{PrefixQueries: at, PrefixHits: at * 0.8}, false)
-	}
-	if good.trust() != 1 {
-		t.Errorf("0.9 expected, 0.8 found: trust %v", good.trust())
+	if l := pick(t, b.Pool, d); l.request.Tally().Queued != 100 {
+		t.Errorf("%d tokens to be computed", l.request.Tally().Queued)
 	}
 }

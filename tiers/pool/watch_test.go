@@ -127,7 +127,7 @@ func started(t *testing.T, f Fleet, o Options, servers ...*server) (p *Pool, log
 	for _, s := range servers {
 		o.Backends = append(o.Backends, s.url())
 	}
-	o.Name, o.Logger = "big", zerolog.New(log)
+	o.Name, o.Logger, o.Fleet = "big", zerolog.New(log), f
 	if o.Pressure == nil {
 		o.Pressure = func() pressure.Config {
 			return pressure.Config{Interval: 5 * time.Millisecond, Timeout: 5 * time.Second}
@@ -137,7 +137,6 @@ func started(t *testing.T, f Fleet, o Options, servers ...*server) (p *Pool, log
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Join(f)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
 	go func() { ended <- p.Run(ctx) }()

@@ -1,4 +1,4 @@
-package pool
+package capacity
 
 import (
 	"math/rand/v2"
@@ -7,21 +7,24 @@ import (
 	"time"
 )
 
-// begun is a lease as the plain model of recent knows it.
+// begun is a request as the plain model of recent knows it.
 type begun struct {
 	at time.Time
-	t  tally
+	t  Tally
 }
 
-// aRecent is one as a pool makes it, and a time some hours after.
-func aRecent(t *testing.T) (*recent, time.Time) {
-	b := newBench(t, Options{})
-	return &b.first().recent, b.now.Add(5 * time.Hour)
+// start is when the accounts of these tests begin.
+var start = time.Unix(1_800_000_000, 0)
+
+// aRecent is one as an account makes it, and a time some hours after.
+func aRecent() (*recent, time.Time) {
+	a := NewAccount(start)
+	return &a.recent, start.Add(5 * time.Hour)
 }
 
-// numbered counts slices: those of the pool's begin at its start, as these.
+// numbered counts slices: those of an account begin at its start, as these.
 func numbered(at time.Time) int64 {
-	return at.Sub(time.Unix(1_800_000_000, 0)).Nanoseconds() / int64(slice)
+	return at.Sub(start).Nanoseconds() / int64(slice)
 }
 
 // model is recent without slices that come round: all leases, one by one.
@@ -31,7 +34,7 @@ type model struct {
 	newest int64
 }
 
-func (m *model) sum() (t tally) {
+func (m *model) sum() (t Tally) {
 	for _, l := range m.live {
 		if numbered(l.at) >= m.since {
 			t.add(l.t)
@@ -40,14 +43,14 @@ func (m *model) sum() (t tally) {
 	return t
 }
 
-func aTally(rng *rand.Rand) tally {
-	return tally{requests: 1, queued: rng.IntN(5000), held: rng.IntN(5000), tokens: rng.IntN(9000)}
+func aTally(rng *rand.Rand) Tally {
+	return Tally{Requests: 1, Queued: rng.IntN(5000), Held: rng.IntN(5000), Tokens: rng.IntN(9000)}
 }
 
 func TestOwnRequestsSinceAReadingOfAnyAgeAreThoseOfAPlainList(t *testing.T) {
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		r, now := aRecent(t)
+		r, now := aRecent()
 		var m model
 		now = now.Add(time.Duration(rng.IntN(1e9)))
 		for i := range 3000 {
@@ -73,7 +76,7 @@ func TestOwnRequestsSinceAReadingOfAnyAgeAreThoseOfAPlainList(t *testing.T) {
 				at := rng.IntN(len(m.live))
 				l := &m.live[at]
 				if rng.IntN(3) == 0 { // a part of it: its first token came
-					first := tally{queued: l.t.queued}
+					first := Tally{Queued: l.t.Queued}
 					r.end(first, l.at)
 					l.t.sub(first)
 					continue
@@ -93,44 +96,44 @@ func TestOwnRequestsSinceAReadingOfAnyAgeAreThoseOfAPlainList(t *testing.T) {
 }
 
 func TestALeaseInTheSliceOfTheReadingCountsAsNotIncluded(t *testing.T) {
-	r, at := aRecent(t)
-	one := tally{requests: 1}
+	r, at := aRecent()
+	one := Tally{Requests: 1}
 	r.start(one, at.Add(slice-1))
 	r.start(one, at.Add(slice))
-	if r.read(at.Add(slice - 1)); r.sum.requests != 2 {
-		t.Errorf("same slice: %d", r.sum.requests)
+	if r.read(at.Add(slice - 1)); r.sum.Requests != 2 {
+		t.Errorf("same slice: %d", r.sum.Requests)
 	}
-	if r.read(at.Add(slice)); r.sum.requests != 1 {
-		t.Errorf("the slice before: %d", r.sum.requests)
+	if r.read(at.Add(slice)); r.sum.Requests != 1 {
+		t.Errorf("the slice before: %d", r.sum.Requests)
 	}
-	if r.read(at.Add(-time.Second)); r.sum.requests != 2 {
-		t.Errorf("an older reading: %d", r.sum.requests)
+	if r.read(at.Add(-time.Second)); r.sum.Requests != 2 {
+		t.Errorf("an older reading: %d", r.sum.Requests)
 	}
-	if r.read(at.Add(time.Hour)); r.sum.requests != 0 {
-		t.Errorf("a reading from the future: %d", r.sum.requests)
+	if r.read(at.Add(time.Hour)); r.sum.Requests != 0 {
+		t.Errorf("a reading from the future: %d", r.sum.Requests)
 	}
 }
 
 func TestALeaseThatIsOlderThanItsReadingCanTellIsNotTakenOutTwice(t *testing.T) {
-	r, at := aRecent(t)
-	one := tally{requests: 1}
+	r, at := aRecent()
+	one := Tally{Requests: 1}
 	r.start(one, at)
 	r.start(one, at.Add(kept*slice)) // its slice is gone
 	r.read(at.Add(-time.Second))     // a reading that was very long on its way
-	if r.sum.requests != 1 {
-		t.Fatalf("%d requests, want the new one", r.sum.requests)
+	if r.sum.Requests != 1 {
+		t.Fatalf("%d requests, want the new one", r.sum.Requests)
 	}
-	if r.end(one, at); r.sum.requests != 1 {
-		t.Errorf("%d requests: what does not count was counted out", r.sum.requests)
+	if r.end(one, at); r.sum.Requests != 1 {
+		t.Errorf("%d requests: what does not count was counted out", r.sum.Requests)
 	}
 }
 
 func TestAClockThatJumpsLeavesNothingBehind(t *testing.T) {
 	for _, jump := range []time.Duration{time.Hour, -time.Hour, -7 * time.Second, 7 * time.Second} {
-		r, now := aRecent(t)
+		r, now := aRecent()
 		var live []begun
 		begin := func() {
-			l := begun{now, tally{requests: 1, queued: 10, held: 10, tokens: 10}}
+			l := begun{now, Tally{Requests: 1, Queued: 10, Held: 10, Tokens: 10}}
 			r.start(l.t, now)
 			live = append(live, l)
 		}
@@ -147,8 +150,8 @@ func TestAClockThatJumpsLeavesNothingBehind(t *testing.T) {
 			now = now.Add(30 * time.Millisecond)
 			begin()
 			end()
-			if r.sum.requests < 0 || r.sum.requests > 40 {
-				t.Fatalf("jump %v: %d requests of 20 under way", jump, r.sum.requests)
+			if r.sum.Requests < 0 || r.sum.Requests > 40 {
+				t.Fatalf("jump %v: %d requests of 20 under way", jump, r.sum.Requests)
 			}
 			if i%16 == 0 {
 				r.read(now.Add(-200 * time.Millisecond))
@@ -159,7 +162,7 @@ func TestAClockThatJumpsLeavesNothingBehind(t *testing.T) {
 			end()
 		}
 		now = now.Add(time.Second)
-		if r.read(now); r.sum != (tally{}) {
+		if r.read(now); r.sum != (Tally{}) {
 			t.Errorf("jump %v: left behind %+v", jump, r.sum)
 		}
 	}

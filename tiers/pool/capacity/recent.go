@@ -1,30 +1,30 @@
-package pool
+package capacity
 
 import "time"
 
-// tally sums leases.
-type tally struct {
-	requests int
-	waiting  int // requests whose first token has not come
-	queued   int // prompt tokens that are still to be computed, those expected in the cache left out
-	held     int // prompt tokens: what fills the cache soon after the start
-	tokens   int // prompt tokens and half of the expected output: what fills it on average
+// Tally sums requests of this replica.
+type Tally struct {
+	Requests int
+	Waiting  int // requests whose first token has not come
+	Queued   int // prompt tokens that are still to be computed, without those expected in the prefix cache
+	Held     int // prompt tokens: what fills the KV cache soon after the start
+	Tokens   int // prompt tokens and half of the expected output: what fills it on average
 }
 
-func (t *tally) add(o tally) {
-	t.requests += o.requests
-	t.waiting += o.waiting
-	t.queued += o.queued
-	t.held += o.held
-	t.tokens += o.tokens
+func (t *Tally) add(o Tally) {
+	t.Requests += o.Requests
+	t.Waiting += o.Waiting
+	t.Queued += o.Queued
+	t.Held += o.Held
+	t.Tokens += o.Tokens
 }
 
-func (t *tally) sub(o tally) {
-	t.requests -= o.requests
-	t.waiting -= o.waiting
-	t.queued -= o.queued
-	t.held -= o.held
-	t.tokens -= o.tokens
+func (t *Tally) sub(o Tally) {
+	t.Requests -= o.Requests
+	t.Waiting -= o.Waiting
+	t.Queued -= o.Queued
+	t.Held -= o.Held
+	t.Tokens -= o.Tokens
 }
 
 const (
@@ -32,23 +32,23 @@ const (
 	kept  = 128 // 6.4 s: a reading older than that is hardly one any more
 )
 
-// recent sums leases by when they began, so that what a reading cannot include yet
-// is known whoever took it, and however late it comes. A lease that began in the same
+// recent sums requests by when they began, so that what a reading cannot include yet
+// is known whoever took it, and however late it comes. A request that began in the same
 // slice as the reading counts as not included: better twice than never.
 type recent struct {
-	base  time.Time // before every lease
-	by    [kept]tally
+	base  time.Time // before every request
+	by    [kept]Tally
 	now   int64 // number of the newest slice
-	since int64 // leases of this slice and later are not in the reading
-	sum   tally // of those
+	since int64 // requests of this slice and later are not in the reading
+	sum   Tally // of those
 }
 
 // slice is the number of the slice that a time falls in, by the monotonic clock where
 // the times have it.
 func (r *recent) slice(at time.Time) int64 { return max(int64(at.Sub(r.base)/slice), 0) }
 
-// start counts a lease in.
-func (r *recent) start(t tally, at time.Time) {
+// start counts a request in.
+func (r *recent) start(t Tally, at time.Time) {
 	n := r.advance(r.slice(at))
 	r.by[n%kept].add(t)
 	if n >= r.since {
@@ -56,8 +56,8 @@ func (r *recent) start(t tally, at time.Time) {
 	}
 }
 
-// end counts a part of a lease out that began at the given time.
-func (r *recent) end(t tally, at time.Time) {
+// end counts a part of a request out that began at the given time.
+func (r *recent) end(t Tally, at time.Time) {
 	n := r.slice(at)
 	if n > r.now {
 		return // it began before the clock went back
@@ -74,7 +74,7 @@ func (r *recent) end(t tally, at time.Time) {
 // before that its slice is gone counts as included.
 func (r *recent) read(at time.Time) {
 	r.since = max(r.slice(at), r.now-kept+1)
-	r.sum = tally{}
+	r.sum = Tally{}
 	for n := r.since; n <= r.now; n++ {
 		r.sum.add(r.by[n%kept])
 	}
@@ -91,7 +91,7 @@ func (r *recent) advance(n int64) int64 {
 		return n
 	}
 	for i := max(r.now+1, n-kept+1); i <= n; i++ {
-		r.by[i%kept] = tally{}
+		r.by[i%kept] = Tally{}
 	}
 	r.now = n
 	return n

@@ -1,14 +1,12 @@
-package pool
+package estimate
 
 const (
 	// meanOutputDefault is the length in tokens of answers before any was seen: about the
 	// mean of public conversation traces.
 	meanOutputDefault = 200.0
-	// lengthShare is how much one answer moves what is known of its kind.
-	lengthShare = 1.0 / 64
-	// kinds is how many kinds of answers are told apart. Two that share a place are
+	// Kinds is how many kinds of answers are told apart. Two that share a place are
 	// taken for one.
-	kinds = 256
+	Kinds = 256
 	// knownFrom is after how many answers a kind speaks for itself alone.
 	knownFrom = 32
 	// mostlyFull is the share of answers that end at their limit from which the limit is
@@ -19,12 +17,12 @@ const (
 	like = 4
 )
 
-// outputs are the lengths of answers: of all, and by kind. Requests with the same
+// Outputs are the lengths of answers: of all, and by kind. Requests with the same
 // system prompt are of one kind: an application's answers are alike in length, and
 // those of another may be ten times as long.
-type outputs struct {
+type Outputs struct {
 	all  lengths
-	kind [kinds]lengths
+	kind [Kinds]lengths
 }
 
 // lengths are mean and spread of the lengths of answers, in tokens, by exponential
@@ -35,23 +33,15 @@ type lengths struct {
 	n              int     // answers seen, up to knownFrom
 }
 
-// newOutputs knows nothing yet: lengths of answers are about as far spread as they are
+// NewOutputs knows nothing yet: lengths of answers are about as far spread as they are
 // long.
-func newOutputs() outputs {
-	return outputs{all: lengths{mean: meanOutputDefault, variance: meanOutputDefault * meanOutputDefault}}
+func NewOutputs() Outputs {
+	return Outputs{all: lengths{mean: meanOutputDefault, variance: meanOutputDefault * meanOutputDefault}}
 }
 
-// kindOf is the kind of a request's answer, −1 where its prompt does not tell.
-func kindOf(d *Demand) int {
-	if first := d.Parts[0]; first.Key != 0 && first.Share < 1 {
-		return int(first.Key % kinds)
-	}
-	return -1
-}
-
-// of is what is to be expected of an answer of a kind that may have at most so many
+// Of is what is to be expected of an answer of a kind that may have at most so many
 // tokens, 0 where that is unknown.
-func (o *outputs) of(kind, most int) (mean, variance float64) {
+func (o *Outputs) Of(kind, limit int) (mean, variance float64) {
 	l := o.all
 	if kind >= 0 {
 		k := &o.kind[kind]
@@ -60,16 +50,16 @@ func (o *outputs) of(kind, most int) (mean, variance float64) {
 		l.variance += (k.variance - l.variance) * known
 		l.full += (k.full - l.full) * known
 	}
-	if most > 0 && (float64(most) < l.mean || l.full >= mostlyFull && float64(most) <= like*l.mean) {
-		return float64(most), 0
+	if limit > 0 && (float64(limit) < l.mean || l.full >= mostlyFull && float64(limit) <= like*l.mean) {
+		return float64(limit), 0
 	}
 	return l.mean, l.variance
 }
 
-// learn takes in that an answer which might have had so many tokens at most, 0 is
+// Learn takes in that an answer which might have had so many tokens at most, 0 is
 // unknown, had n.
-func (o *outputs) learn(kind, most, n int) {
-	o.all.learn(most, n)
+func (o *Outputs) Learn(kind, limit, n int) {
+	o.all.learn(limit, n)
 	if kind < 0 {
 		return
 	}
@@ -79,23 +69,23 @@ func (o *outputs) learn(kind, most, n int) {
 		k.mean, k.n = float64(n), 0
 	}
 	k.n = min(k.n+1, knownFrom)
-	k.learn(most, n)
+	k.learn(limit, n)
 }
 
 // learn moves what is known by one answer. One that was cut short of the mean says
 // nothing of how long it would have been.
-func (l *lengths) learn(most, n int) {
-	cut := most > 0 && n >= most
+func (l *lengths) learn(limit, n int) {
+	cut := limit > 0 && n >= limit
 	if off := float64(n) - l.mean; !cut || off > 0 {
-		l.mean += off * lengthShare
-		l.variance += (off*off - l.variance) * lengthShare
+		l.mean += off * averageShare
+		l.variance += (off*off - l.variance) * averageShare
 	}
-	if most == 0 {
+	if limit == 0 {
 		return
 	}
 	full := 0.0
 	if cut {
 		full = 1
 	}
-	l.full += (full - l.full) * lengthShare
+	l.full += (full - l.full) * averageShare
 }

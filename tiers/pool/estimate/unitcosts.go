@@ -1,4 +1,4 @@
-package pool
+package estimate
 
 import (
 	"math"
@@ -16,8 +16,8 @@ const (
 	// decodeFor is how much work of one backend the mean throughput is kept of: a minute
 	// that readings tell of. An answer counts for decodeAnswer.
 	decodeFor, decodeAnswer = time.Minute, 500 * time.Millisecond
-	// longestGap is the longest time between two readings of which they tell together.
-	longestGap = 10 * time.Second
+	// maxGap is the longest time between two readings of which they tell together.
+	maxGap = 10 * time.Second
 	// crowdRise is how much of the way one sample moves the crowd up, and crowdHalf how
 	// long it takes to fall to half where there are no more such crowds: a night does not
 	// make a token as dear as the one of an empty pool.
@@ -27,7 +27,7 @@ const (
 	crowded = 0.5
 )
 
-// unitCosts are what is learned of how many tokens one busy backend of the pool makes in a
+// UnitCosts are what is learned of how many tokens one busy backend of the pool makes in a
 // second.
 //
 // Busy is the point: a backend costs the same whether it makes one answer or sixty at
@@ -37,7 +37,7 @@ const (
 // a busy pool"). So the throughput is that of the times with at least half of the usual
 // crowd, and the usual crowd is quick to rise and slow to fall. It also keeps a draft
 // pool that gets no requests, because it seemed dear, from seeming dearer for that.
-type unitCosts struct {
+type UnitCosts struct {
 	tokens, seconds float64 // of late prompts: sum of the tokens to be computed, and the time it took
 	prompts         int     // that these rest on, up to enoughPrompts
 
@@ -47,37 +47,35 @@ type unitCosts struct {
 	samples float64   // that decode rests on
 }
 
-// prompt takes that so many tokens (the prompt's and what was queued before it) took so long.
-func (u *unitCosts) prompt(tokens float64, took time.Duration) {
-	if tokens < leastPrefill || took <= 0 {
+// Prompt takes that so many tokens (the prompt's and what was queued before it) took so long.
+func (u *UnitCosts) Prompt(tokens float64, took time.Duration) {
+	if tokens < minPrefillSample || took <= 0 {
 		return
 	}
 	const keep = 1 - 1.0/promptsKept
 	u.prompts = min(u.prompts+1, enoughPrompts)
 	u.tokens = u.tokens*keep + tokens
-	u.seconds = u.seconds*keep + clamp(took.Seconds(), tokens/prefillMost, tokens/prefillLeast)
+	u.seconds = u.seconds*keep + clamp(took.Seconds(), tokens/maxPrefill, tokens/MinPrefill)
 }
 
-// readings takes two that follow each other.
-func (u *unitCosts) readings(was, is pressure.Reading) {
+// Readings takes two that follow each other.
+func (u *UnitCosts) Readings(was, is pressure.Reading) {
 	tokens, took := is.GenerationTokens-was.GenerationTokens, is.At.Sub(was.At)
-	if crowd := float64(was.Running+is.Running) / 2; tokens > 0 && took > 0 && took <= longestGap && crowd >= 1 {
+	if crowd := float64(was.Running+is.Running) / 2; tokens > 0 && took > 0 && took <= maxGap && crowd >= 1 {
 		u.made(crowd, tokens/took.Seconds(), took, is.At)
 	}
 }
 
-// answer takes that an answer of b had so many tokens after the first in so long. Where
-// readings tell what b makes, they tell it of all requests, and better.
-func (u *unitCosts) answer(b *backend, tokens float64, took time.Duration, now time.Time) {
-	if b.pace > 0 || tokens < leastDecode || took <= 0 {
+// Answer takes that an answer had so many tokens after the first in so long, one of a crowd.
+func (u *UnitCosts) Answer(crowd, tokens float64, took time.Duration, now time.Time) {
+	if tokens < minDecodeSample || took <= 0 {
 		return
 	}
-	crowd := float64(max(b.all.requests-b.all.waiting, b.reading.Running, 1))
 	u.made(crowd, crowd*tokens/took.Seconds(), decodeAnswer, now)
 }
 
 // made takes that one backend made so many tokens per second for a crowd, for so long.
-func (u *unitCosts) made(crowd, perSecond float64, took time.Duration, now time.Time) {
+func (u *UnitCosts) made(crowd, perSecond float64, took time.Duration, now time.Time) {
 	if since := now.Sub(u.at); since > 0 {
 		if !u.at.IsZero() {
 			u.crowd *= math.Exp2(-since.Hours() / crowdHalf.Hours())
@@ -87,7 +85,7 @@ func (u *unitCosts) made(crowd, perSecond float64, took time.Duration, now time.
 	if crowd < crowded*u.crowd {
 		return
 	}
-	perSecond = clamp(perSecond, crowd*decodeLeast, crowd*decodeMost)
+	perSecond = clamp(perSecond, crowd*MinDecode, crowd*maxDecode)
 	if u.samples == 0 {
 		u.crowd, u.decode = crowd, perSecond
 	}
@@ -98,17 +96,12 @@ func (u *unitCosts) made(crowd, perSecond float64, took time.Duration, now time.
 	u.decode += (perSecond - u.decode) * max(took.Seconds()/decodeFor.Seconds(), 1/u.samples)
 }
 
-// UnitCosts are what a prompt token and a token of an answer cost on a busy backend of the
-// pool, in USD, by what was learned: its price divided by what it makes. ok is false where
-// the pool has no price, or too little was seen: 32 prompts of 64 tokens or more whose
-// answer was streamed, and 16 s of work told by readings or 32 streamed answers.
-func (p *Pool) UnitCosts() (prefill, decode float64, ok bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	u := &p.units
-	if p.usdPerHour <= 0 || u.prompts < enoughPrompts || u.samples < enoughDecode {
+// PerToken are what a prompt token and a token of an answer cost on a backend that costs so much
+// per second. ok is false where too little was seen: 32 prompts of 64 tokens or more whose answer
+// was streamed, and 16 s of work told by readings or 32 streamed answers.
+func (u *UnitCosts) PerToken(perSecond float64) (prefill, decode float64, ok bool) {
+	if u.prompts < enoughPrompts || u.samples < enoughDecode {
 		return 0, 0, false
 	}
-	second := p.usdPerHour / 3600
-	return second * u.seconds / u.tokens, second / u.decode, true
+	return perSecond * u.seconds / u.tokens, perSecond / u.decode, true
 }

@@ -1,0 +1,196 @@
+package capacity
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/pool/estimate"
+)
+
+func TestSpansAreHalfOctavesWithoutGaps(t *testing.T) {
+	if span(-3) != 0 || span(0) != 0 || span(1) != 0 {
+		t.Error("less than two tokens are not in the first")
+	}
+	last := 0
+	for n := 2; n < 1<<21; n++ {
+		s := span(n)
+		if s < last || s >= spans {
+			t.Fatalf("%d is in span %d, and the one before in %d", n, s, last)
+		}
+		last = s
+		// The end is beyond all of the span, by half of it at most, and a third at the second half.
+		if end := spanEnd(s); end <= n || 2*end > 3*n+2 {
+			t.Fatalf("%d is in span %d, which ends at %d", n, s, end)
+		}
+		if s != span(spanEnd(s)-1) || s == span(spanEnd(s)) && s < spans-1 {
+			t.Fatalf("span %d does not end at %d", s, spanEnd(s))
+		}
+	}
+	if s := span(math.MaxInt64); s != spans-1 {
+		t.Errorf("the most is in span %d", s)
+	}
+}
+
+// growing is one answer under way: what it holds now, and what it has left.
+type growing struct{ held, left int }
+
+// simulated is by how much answers fill a cache further at the worst moment, if all grow by a
+// token a step and give everything back when nothing is left of them.
+func simulated(all []growing) int {
+	now, longest := 0, 0
+	for _, g := range all {
+		now += g.held
+		longest = max(longest, g.left)
+	}
+	most := now
+	for step := 1; step <= longest; step++ {
+		sum := 0
+		for _, g := range all {
+			if g.left >= step {
+				sum += g.held + step
+			}
+		}
+		most = max(most, sum)
+	}
+	return most - now
+}
+
+// speed is what these tests' backends have: 4,000 prompt tokens a second, 50 of an answer.
+var speed = estimate.Speed{Prefill: 1.0 / 4000, Decode: 0.02}
+
+// answer is a request whose prompt holds so much, of whose answer so much has come and so much
+// is expected.
+func answer(a *Account, prompt, came, output int) *Request {
+	r := &Request{Began: start, Output: output}
+	a.Start(r, Tally{Requests: 1, Waiting: 1, Held: prompt})
+	a.FirstToken(r, start)
+	r.came.Store(int32(came))
+	return r
+}
+
+func TestTheForecastIsTheSimulationWithWhatIsLeftRoundedUp(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 4))
+	truths, forecasts := 0.0, 0.0
+	for range 500 {
+		a := NewAccount(start)
+		var exact, rounded []growing
+		for range rng.IntN(30) {
+			came, output := rng.IntN(500), 1+rng.IntN(1+rng.IntN(1500))
+			r := answer(&a, rng.IntN(3000), came, output)
+			left, _ := r.remaining(start, speed)
+			exact = append(exact, growing{r.Tally().Held + came, left})
+			rounded = append(rounded, growing{r.Tally().Held + came, spanEnd(span(left))})
+		}
+		got, truth := a.forecast.of(a.requests, start, speed).growth, simulated(exact)
+		if int(got) != simulated(rounded) {
+			t.Fatalf("forecast %v, simulated with half-octaves %d: %v", got, simulated(rounded), rounded)
+		}
+		if int(got) < truth {
+			t.Fatalf("forecast %v, simulated %d: %v", got, truth, exact)
+		}
+		truths, forecasts = truths+float64(truth), forecasts+got
+	}
+	if forecasts > 1.5*truths {
+		t.Errorf("forecast %v in all, simulated %v", forecasts, truths)
+	}
+}
+
+func TestWhatIsLeftOfAnAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		came, output, limit int
+		left, generated     int
+	}{
+		"nothing came":              {0, 200, 0, 200, 0},
+		"half came":                 {100, 200, 0, 100, 100},
+		"it nears its length":       {170, 200, 0, 50, 170}, // lengths have long tails
+		"it has passed its length":  {1000, 200, 0, 50, 1000},
+		"its limit is near":         {170, 200, 180, 10, 170},
+		"it is at its limit":        {180, 200, 180, 0, 180},
+		"more chunks than tokens":   {300, 200, 180, 0, 180},
+		"one token":                 {0, 1, 0, 1, 0},
+		"of no length":              {5, 0, 0, 1, 5},
+		"its limit is far":          {10, 200, 100_000, 190, 10},
+		"its limit is less":         {0, 200, 64, 64, 0},
+		"past length, limit beyond": {500, 200, 4096, 50, 500},
+	} {
+		a := NewAccount(start)
+		r := answer(&a, 100, c.came, c.output)
+		r.MaxOutput = c.limit
+		if left, generated := r.remaining(start, speed); left != c.left || generated != c.generated {
+			t.Errorf("%s: %d left and %d generated, want %d and %d", name, left, generated, c.left, c.generated)
+		}
+	}
+}
+
+func TestTokensThatCameAreToldOneByOneOrGuessedByTime(t *testing.T) {
+	a := NewAccount(start)
+	prompt := Tally{Requests: 1, Waiting: 1, Queued: 4000, Held: 4000}
+	stream, whole := &Request{Began: start, Output: 200, MaxOutput: 1000}, &Request{Began: start, Ahead: 4000, Output: 200, MaxOutput: 1000, Whole: true}
+	a.Start(stream, prompt)
+	a.Start(whole, prompt)
+	for range 70 {
+		stream.Came()
+	}
+	s := estimate.Speed{Prefill: speed.Prefill, Decode: 0.025}
+	if left, generated := stream.remaining(start, s); generated != 70 || left != 130 {
+		t.Errorf("of the stream %d came, %d are left", generated, left)
+	}
+	// Two prompts of 4,000 tokens take 2 s.
+	for after, want := range map[time.Duration]int{0: 0, 2 * time.Second: 0, 3 * time.Second: 40, 6 * time.Second: 160, time.Hour: 1000} {
+		if left, generated := whole.remaining(start.Add(after), s); generated != want || left > 200 || want == 1000 && left != 0 {
+			t.Errorf("after %v: %d came, %d are left, want %d", after, generated, left, want)
+		}
+		if begun := whole.begun(start.Add(after), s); begun != (after > 2*time.Second) {
+			t.Errorf("after %v: begun %v", after, begun)
+		}
+	}
+	if stream.begun(start.Add(time.Hour), s) {
+		t.Error("a stream without a token has begun")
+	}
+	a.FirstToken(stream, start)
+	if !stream.begun(start, s) {
+		t.Error("a stream with a token has not begun")
+	}
+}
+
+func TestTheForecastFollowsWhatComesAndGoes(t *testing.T) {
+	a, now := NewAccount(start), start
+	growth := func() float64 { return a.forecast.of(a.requests, now, speed).growth }
+	if growth() != 0 {
+		t.Errorf("nothing is there, and grows by %v", growth())
+	}
+	of := func() *Request {
+		r := &Request{Began: now, Output: 100, MaxOutput: 100}
+		a.Start(r, Tally{Requests: 1, Waiting: 1, Queued: 1000, Held: 1000})
+		return r
+	}
+	one := of()
+	if got := growth(); got != float64(spanEnd(span(100))) {
+		t.Errorf("one grows by %v", got)
+	}
+	two := of()
+	if got := growth(); got != float64(2*spanEnd(span(100))) {
+		t.Errorf("two grow by %v", got)
+	}
+	for range 60 {
+		one.Came()
+	}
+	if got := growth(); got != float64(2*spanEnd(span(100))) {
+		t.Errorf("a forecast is good for a while, but was made anew: %v", got)
+	}
+	now = now.Add(forecastFor)
+	// At the end of the first both have grown by 40 (rounded up), or the second alone by 100.
+	if got := growth(); got != float64(2*spanEnd(span(40))) {
+		t.Errorf("after 60 tokens: %v", got)
+	}
+	a.End(two)
+	if got := growth(); got != float64(spanEnd(span(40))) {
+		t.Errorf("the first alone: %v", got)
+	}
+	a.End(one)
+	if f := a.forecast.of(a.requests, now, speed); *f != (forecast{at: now}) {
+		t.Errorf("left: %+v", *f)
+	}
+}

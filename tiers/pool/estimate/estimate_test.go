@@ -1,0 +1,239 @@
+package estimate
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+func TestTheFirstLongSampleReplacesTheRuleOfThumb(t *testing.T) {
+	var d Density
+	if got := d.Of(4000); got != 1001 {
+		t.Errorf("by the rule of thumb: %d", got)
+	}
+	if f := d.Learn(1999, 1000); f != 1 || d != 0 {
+		t.Errorf("a short prompt taught %v, %v", d, f)
+	}
+	if f := d.Learn(4000, 800); math.Abs(f-0.8) > 1e-9 || d != 0.2 {
+		t.Errorf("factor %v, density %v", f, d)
+	}
+	if f := d.Learn(4000, 1600); f != 1 || math.Abs(float64(d)-(0.2+0.2*0.2)) > 1e-9 {
+		t.Errorf("the second moves by a fifth: %v, %v", d, f)
+	}
+	was := d
+	if d.Learn(20, 20); math.Abs(float64(d-was)) > 0.002 {
+		t.Errorf("a prompt of 20 bytes moved it from %v to %v", was, d)
+	}
+	if d.Of(0) < 1 || d.Of(-5) < 1 {
+		t.Error("a prompt of no bytes has no tokens")
+	}
+}
+
+func TestTokensPerByteStayWithinBounds(t *testing.T) {
+	for _, c := range []struct {
+		tokens int
+		want   float64
+	}{{1, minDensity}, {1 << 40, maxDensity}} {
+		var d Density
+		for range 100 {
+			d.Learn(5000, c.tokens)
+		}
+		if math.Abs(float64(d)-c.want) > 1e-9 {
+			t.Errorf("%d tokens of 5,000 bytes: %v, want %v", c.tokens, d, c.want)
+		}
+	}
+}
+
+func TestBeforeAnyAnswerAGuessStands(t *testing.T) {
+	o := NewOutputs()
+	for _, kind := range []int{-1, 0, 255} {
+		if mean, variance := o.Of(kind, 0); mean != meanOutputDefault || variance != meanOutputDefault*meanOutputDefault {
+			t.Errorf("kind %d: %v ± %v", kind, mean, math.Sqrt(variance))
+		}
+	}
+	if mean, variance := o.Of(-1, 50); mean != 50 || variance != 0 {
+		t.Errorf("of at most 50 tokens: %v, %v", mean, variance)
+	}
+	if mean, variance := o.Of(-1, 4096); mean != meanOutputDefault || variance == 0 {
+		t.Errorf("of at most 4096 tokens: %v, %v", mean, variance)
+	}
+}
+
+func TestKindsOfAnswersAreToldApartAfter32(t *testing.T) {
+	o := NewOutputs()
+	for range knownFrom {
+		o.Learn(3, 0, 50)
+		o.Learn(7, 0, 800)
+	}
+	short, shortVariance := o.Of(3, 0)
+	long, longVariance := o.Of(7, 0)
+	if math.Abs(short-50) > 1e-9 || math.Abs(long-800) > 1e-9 {
+		t.Errorf("expected %v and %v tokens", short, long)
+	}
+	if spread := math.Sqrt(max(shortVariance, longVariance)); spread > 0.95*math.Sqrt(o.all.variance) {
+		t.Errorf("spread by %v after 32 equal answers, all together by %v", spread, math.Sqrt(o.all.variance))
+	}
+	if all, _ := o.Of(-1, 0); all < 200 || all > 600 {
+		t.Errorf("of no kind: %v", all)
+	}
+	if other, _ := o.Of(8, 0); other != o.all.mean {
+		t.Errorf("of a kind never seen: %v", other)
+	}
+}
+
+func TestAKindSpeaksForItselfByDegrees(t *testing.T) {
+	o := NewOutputs()
+	for range 1000 {
+		o.Learn(-1, 0, 400)
+	}
+	last := o.all.mean
+	for n := 1; n <= knownFrom; n++ {
+		o.Learn(5, 0, 40)
+		mean, _ := o.Of(5, 0)
+		if mean >= last {
+			t.Errorf("after %d answers of 40 tokens %v are expected, %v before", n, mean, last)
+		}
+		known := float64(n) / knownFrom
+		if want := o.all.mean*(1-known) + 40*known; math.Abs(mean-want) > 1e-6 {
+			t.Errorf("after %d answers: %v, want %v", n, mean, want)
+		}
+		last = mean
+	}
+}
+
+func TestAnswersThatEndAtTheirLimitAreExpectedToDoSo(t *testing.T) {
+	o := NewOutputs()
+	for range 200 {
+		o.Learn(3, 256, 256)
+		o.Learn(4, 1000, 300) // whose limit is never met
+	}
+	if mean, variance := o.Of(3, 700); mean != 700 || variance != 0 {
+		t.Errorf("of those that fill their limit: %v, %v", mean, variance)
+	}
+	if mean, variance := o.Of(4, 1000); math.Abs(mean-300) > 1 || variance == 0 {
+		t.Errorf("of those that do not: %v, %v", mean, variance)
+	}
+	if mean, _ := o.Of(3, 0); math.Abs(mean-256) > 1 {
+		t.Errorf("without a limit: %v", mean)
+	}
+	for range 200 {
+		o.Learn(3, 256, 100)
+	}
+	if mean, _ := o.Of(3, 700); math.Abs(mean-100) > 10 {
+		t.Errorf("after they have become shorter: %v", mean)
+	}
+}
+
+func TestMeanAndSpreadFollowWhatIsSeen(t *testing.T) {
+	o := NewOutputs()
+	rng := rand.New(rand.NewPCG(5, 3))
+	mean, variance, n := 0.0, 0.0, 0.0
+	for i := range 20_000 {
+		o.Learn(9, 0, int(300+100*rng.NormFloat64()))
+		if i >= 5000 {
+			m, v := o.Of(9, 0)
+			mean, variance, n = mean+m, variance+v, n+1
+		}
+	}
+	if mean /= n; math.Abs(mean-300) > 5 {
+		t.Errorf("mean %v", mean)
+	}
+	if spread := math.Sqrt(variance / n); math.Abs(spread-100) > 5 {
+		t.Errorf("spread %v", spread)
+	}
+}
+
+func TestAnswersThatWereCutShortSayNothingOfLongOnes(t *testing.T) {
+	o := NewOutputs()
+	for range 2000 { // a classifier's, of one token
+		o.Learn(-1, 1, 1)
+	}
+	if mean, _ := o.Of(-1, 0); mean < meanOutputDefault/2 {
+		t.Errorf("an answer without a limit is expected to have %v tokens", mean)
+	}
+	if mean, _ := o.Of(-1, 131_072); mean > 4*meanOutputDefault {
+		t.Errorf("one with a limit of 131,072 is expected to have %v tokens", mean)
+	}
+	if mean, _ := o.Of(-1, 1); mean != 1 {
+		t.Errorf("one with a limit of 1 is expected to have %v tokens", mean)
+	}
+}
+
+func TestReadingsThatTellNothingChangeNothing(t *testing.T) {
+	at := time.Unix(1_800_000_000, 0)
+	reading := func(after time.Duration, tokens float64, running int) pressure.Reading {
+		return pressure.Reading{At: at.Add(after), GenerationTokens: tokens, Running: running}
+	}
+	var u UnitCosts
+	u.Readings(pressure.Reading{}, reading(0, 1000, 8))                     // the first
+	u.Readings(reading(0, 1000, 8), reading(time.Second, 900, 8))           // a restart
+	u.Readings(reading(0, 1000, 0), reading(time.Second, 1100, 1))          // hardly any work
+	u.Readings(reading(0, 1000, 8), reading(0, 1100, 8))                    // no time
+	u.Readings(reading(0, 1000, 8), reading(maxGap+time.Second, 11_000, 8)) // too far apart
+	u.Prompt(minPrefillSample-1, time.Second)
+	u.Prompt(1000, 0)
+	if u != (UnitCosts{}) {
+		t.Errorf("got %+v", u)
+	}
+}
+
+func TestTheFlowIsARateThatForgets(t *testing.T) {
+	var f Flow
+	now := time.Unix(1_800_000_000, 0)
+	if f.PerSecond(now) != 0 {
+		t.Error("nothing flowed")
+	}
+	for _, silence := range []time.Duration{0, 11 * time.Second, time.Hour} {
+		now = now.Add(silence)
+		for i := range 3000 { // five minutes at 1,000 tokens a second
+			now = now.Add(100 * time.Millisecond)
+			f.Add(100, now)
+			got := f.PerSecond(now)
+			switch {
+			case i < 10 && got != 0:
+				t.Fatalf("%v a second after %d times 100 ms", got, i)
+			case i >= 10 && (got < 980 || got > 1000+10_000/float64(i)+20):
+				t.Fatalf("%v a second after %d times 100 ms, want 1000", got, i)
+			}
+		}
+	}
+	full := f.PerSecond(now)
+	if got := f.PerSecond(now.Add(flowTime)); math.Abs(got-full/math.E) > 1e-6 {
+		t.Errorf("after %v without any: %v, want %v", flowTime, got, full/math.E)
+	}
+	if got := f.PerSecond(now.Add(2*flowTime + 1)); got != 0 {
+		t.Errorf("long after: %v", got)
+	}
+	if got := f.PerSecond(now.Add(-time.Minute)); got < 980 || got > 1020 {
+		t.Errorf("with a clock that went back: %v", got)
+	}
+}
+
+func TestAnExpectationThatDoesNotComeTrueIsTrustedLess(t *testing.T) {
+	var h Hits
+	at := 0.0
+	for range 20 {
+		h.Expect(3600, 4000)
+		at += 4000
+		h.See(pressure.Reading{PrefixQueries: at, PrefixHits: at * 0.3}, false)
+	}
+	if got := h.Trust(); got < 0.3 || got > 0.4 {
+		t.Errorf("0.9 expected, 0.3 found: trust %v", got)
+	}
+	h.Forgive()
+	if h.Trust() != 1 {
+		t.Error("not forgiven")
+	}
+	var good Hits
+	for range 20 {
+		good.Expect(3600, 4000)
+		at += 4000
+		good.See(pressure.Reading{PrefixQueries: at, PrefixHits: at * 0.8}, false)
+	}
+	if good.Trust() != 1 {
+		t.Errorf("0.9 expected, 0.8 found: trust %v", good.Trust())
+	}
+}

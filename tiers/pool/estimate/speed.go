@@ -1,0 +1,122 @@
+package estimate
+
+import (
+	"time"
+
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// Tokens per second before anything is learned, the bounds of what is believed, and the tokens
+// of a mean prompt before one was seen.
+// vllm-api.md §7: 0.15–0.30 ms per prompt token of an 8B model on an H100 is
+// 3,300–6,600 tokens/s, and 10–40 ms between tokens is 25–100 tokens/s.
+const (
+	DefaultPrefill, MinPrefill, maxPrefill = 4000.0, 50.0, 200_000.0
+	DefaultDecode, MinDecode, maxDecode    = 40.0, 1.0, 1000.0
+	DefaultPrompt                          = 512.0
+)
+
+const (
+	// learnShare is how much a full sample moves an average: about ten
+	// samples replace it.
+	learnShare = 0.2
+	// A prefill sample is full from fullPrefill tokens on and none below
+	// minPrefillSample, where the fixed cost of a request (about 30 ms) is all that
+	// it would measure.
+	fullPrefill, minPrefillSample = 512.0, 64.0
+	// The same for the tokens of an answer.
+	fullDecode, minDecodeSample = 64.0, 8.0
+)
+
+// Speed is what is learned of one backend's speed, as seconds per token: the
+// average of times is what the expected wait needs, and one absurdly fast
+// sample cannot move it far.
+type Speed struct {
+	Prefill float64 // seconds per prompt token
+	Decode  float64 // seconds per token of one request
+}
+
+// NewSpeed is what is believed before anything was learned.
+func NewSpeed() Speed { return Speed{Prefill: 1 / DefaultPrefill, Decode: 1 / DefaultDecode} }
+
+// LearnPrefill takes that tokens (the prompt and what was queued before it)
+// took so long.
+func (s *Speed) LearnPrefill(tokens float64, took time.Duration) {
+	if tokens < minPrefillSample || took <= 0 {
+		return
+	}
+	sample := clamp(took.Seconds()/tokens, 1/maxPrefill, 1/MinPrefill)
+	s.Prefill += (sample - s.Prefill) * learnShare * min(tokens/fullPrefill, 1)
+}
+
+// LearnDecode takes that so many tokens after the first took so long.
+func (s *Speed) LearnDecode(tokens float64, took time.Duration) {
+	if tokens < minDecodeSample || took <= 0 {
+		return
+	}
+	sample := clamp(took.Seconds()/tokens, 1/maxDecode, 1/MinDecode)
+	s.Decode += (sample - s.Decode) * learnShare * min(tokens/fullDecode, 1)
+}
+
+// Fastest is how much of its pool's mean time per token a backend may be believed to need at
+// least, and Slowest at most. A pool is one model on one kind of hardware: who seems faster found
+// the prompt in its prefix cache, and would draw every other prompt too; who seems slower was
+// measured behind a queue that nobody saw, and would never be asked again.
+const Fastest, Slowest = 0.8, 1.5
+
+// Within is s, bounded by the mean of its pool.
+func (s Speed) Within(mean Speed) Speed {
+	return Speed{
+		Prefill: clamp(s.Prefill, Fastest*mean.Prefill, Slowest*mean.Prefill),
+		Decode:  clamp(s.Decode, Fastest*mean.Decode, Slowest*mean.Decode),
+	}
+}
+
+// Pace is how many seconds a token of one request took between two readings; 0 where
+// they do not tell.
+func Pace(was, is pressure.Reading) float64 {
+	tokens, took := is.GenerationTokens-was.GenerationTokens, is.At.Sub(was.At).Seconds()
+	running := float64(was.Running+is.Running) / 2
+	if tokens <= 0 || took <= 0 || running < 1 {
+		return 0
+	}
+	return clamp(running*took/tokens, 1/maxDecode, 1/MinDecode)
+}
+
+func clamp(v, least, most float64) float64 { return max(least, min(v, most)) }
+
+// Bounds of what is believed of how long a token is, in tokens per byte of text:
+// from one in 16 bytes (whitespace, code) to one for each byte.
+const (
+	defaultDensity = 1.0 / 4 // the vendors' rule of thumb for English
+	minDensity     = 1.0 / 16
+	maxDensity     = 1.0
+	// A prompt of fullText bytes or more counts wholly as a sample.
+	fullText = 2000.0
+)
+
+// Density is what is learned of a model's tokens per byte of text, its chat template
+// included. Zero is not learned yet.
+type Density float64
+
+// Of is how many tokens a text of so many bytes has, at least 1.
+func (d Density) Of(bytes int) int {
+	if d == 0 {
+		d = defaultDensity
+	}
+	return int(float64(max(bytes, 1))*float64(d)) + 1
+}
+
+// Learn takes that a prompt of so many bytes had so many tokens. The first long
+// sample replaces the rule of thumb; factor is by how much it was wrong, else 1.
+func (d *Density) Learn(bytes, tokens int) (factor float64) {
+	sample := clamp(float64(tokens)/float64(bytes), minDensity, maxDensity)
+	if *d == 0 && float64(bytes) >= fullText {
+		*d = Density(sample)
+		return sample / defaultDensity
+	}
+	if *d > 0 {
+		*d += Density((sample - float64(*d)) * learnShare * min(float64(bytes)/fullText, 1))
+	}
+	return 1
+}

@@ -1,0 +1,151 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/tiers/choose"
+	"github.com/foregate/foregate/tiers/prefix"
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// foreign is everything that a pool calls, and counts the calls: of each all, and those that came
+// while the pool was locked. One goroutine uses it.
+type foreign struct {
+	pool          *Pool // nil while it is made
+	calls, locked map[string]int
+	now           time.Time
+	published     func()
+}
+
+func (f *foreign) call(name string) {
+	f.calls[name]++
+	if f.pool == nil {
+		return
+	}
+	if !f.pool.mu.TryLock() {
+		f.locked[name]++
+		return
+	}
+	f.pool.mu.Unlock()
+}
+
+func (f *foreign) Known() int                               { f.call("Fleet.Known"); return 2 }
+func (f *foreign) Sharing() bool                            { f.call("Fleet.Sharing"); return true }
+func (f *foreign) Mine(string, string) bool                 { f.call("Fleet.Mine"); return true }
+func (f *foreign) Publish(string, string, pressure.Reading) { f.call("Fleet.Publish"); f.published() }
+func (f *foreign) Place(string, []prefix.Placement)         { f.call("Fleet.Place") }
+
+func (f *foreign) Chain(into []uint64, _ *Demand) []uint64 {
+	f.call("Index.Chain")
+	return append(into, 1)
+}
+func (f *foreign) Learn(prefix.Key, string, []byte) { f.call("Index.Learn") }
+func (f *foreign) Cached(string, []uint64) (int, bool, bool) {
+	f.call("Index.Cached")
+	return 100, true, true
+}
+
+func (f *foreign) Write(line []byte) (int, error) { f.call("Logger"); return len(line), nil }
+
+// newForeign makes a pool that calls f for everything.
+func newForeign(t *testing.T, backends []string) (*foreign, *Pool) {
+	f := &foreign{calls: map[string]int{}, locked: map[string]int{}, now: time.Unix(1_800_000_000, 0)}
+	f.pool = fixed(t, Options{
+		Backends:   backends,
+		Config:     func() choose.Config { f.call("Config"); return choose.DefaultConfig() },
+		Pressure:   func() pressure.Config { f.call("Pressure"); return pressure.DefaultConfig() },
+		Open:       func(string) bool { f.call("Open"); return false },
+		Shut:       func(string) bool { f.call("Shut"); return false },
+		Ramp:       func(string) float64 { f.call("Ramp"); return 1 },
+		OnCapacity: func() { f.call("OnCapacity") },
+		Now:        func() time.Time { f.call("Now"); f.now = f.now.Add(time.Millisecond); return f.now },
+		Fleet:      f, Index: f, Logger: zerolog.New(f),
+	})
+	return f, f.pool
+}
+
+func TestNothingForeignIsCalledUnderThePoolsLock(t *testing.T) {
+	all := map[string]int{}
+	for _, n := range []int{3, 2 * maxLooked} {
+		f, p := newForeign(t, urls(n))
+		set := *p.set.Load()
+		for i := range set {
+			r := works(3, 1)
+			r.Engines, r.Ranks = 2, []pressure.Rank{{KVUsage: 0.2}, {KVUsage: 0.3}}
+			p.give(i, r)
+		}
+		l := pick(t, p, conversation("x", 4000))
+		l.Sent([]byte("{}"))
+		l.Counted(4100)
+		l.Answered()
+		l.FirstToken()
+		l.Failed()
+		l.Done(3)
+		pick(t, p, Demand{Spare: true}).Refused(nil)
+		if _, err := p.Pick(Demand{PromptTokens: 1 << 30, Limit: Limit{Usage: 0.1}}); !errors.Is(err, ErrNoBackend) {
+			t.Error(err)
+		}
+		id := set[0].id
+		p.Drain(id, "x", time.Hour)
+		p.Undrain(id)
+		p.HearDrains(map[string]string{id: "y"})
+		p.HearDrains(nil)
+		p.HearPlaced([]prefix.Placement{{Key: 5, Backend: id, Tokens: 900, Own: 900}})
+		p.Observe(id, pressure.Reading{}, errors.New("refused"))
+		p.Observe(id, works(3, 2), nil)
+		p.Hear(id, works(3, 3))
+		p.Looks(id, false, time.Time{})
+		p.Snapshot()
+		p.Load()
+		p.Reach()
+		p.ReachSpare()
+		p.replace(urls(n + 1))
+		if len(f.locked) > 0 {
+			t.Errorf("%d backends: under the lock: %v", n, f.locked)
+		}
+		maps.Copy(all, f.calls)
+	}
+	maps.Copy(all, watched(t))
+	for _, name := range []string{
+		"Config", "Pressure", "Open", "Shut", "Ramp", "OnCapacity", "Now", "Logger", "Fleet.Known", "Fleet.Sharing",
+		"Fleet.Place", "Fleet.Publish", "Fleet.Mine", "Index.Chain", "Index.Cached", "Index.Learn", "OnLost",
+	} {
+		if all[name] == 0 {
+			t.Errorf("%s was never called: the test shows nothing of it", name)
+		}
+	}
+	if known := slices.Sorted(maps.Keys(all)); len(known) != 17 {
+		t.Errorf("not all are listed: %v", known)
+	}
+}
+
+// watched watches a backend until it has told a reading, and then while it answers nothing.
+func watched(t *testing.T) (calls map[string]int) {
+	f, p := newForeign(t, []string{serve(t, usage).url()})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	f.published = cancel
+	b := (*p.set.Load())[0]
+	p.watch(ctx, b)
+	l, moved := pick(t, p, Demand{PromptTokens: 10, Spare: true}), 0
+	l.OnLost(func(error) { moved++; f.call("OnLost") })
+	for range 3 {
+		asked := f.now
+		f.now = f.now.Add(500 * time.Millisecond)
+		p.unanswered(b, asked)
+	}
+	p.missed(b, unresolved)
+	p.doubts(b)
+	p.pause(b, false)
+	if moved != 1 || len(f.locked) > 0 {
+		t.Errorf("moved %d times; under the lock: %v", moved, f.locked)
+	}
+	return f.calls
+}

@@ -1,0 +1,155 @@
+package pool
+
+import (
+	"errors"
+	"syscall"
+	"time"
+
+	"github.com/foregate/foregate/tiers/pool/health"
+	"github.com/foregate/foregate/tiers/pressure"
+)
+
+// taken stores a reading, unless there is a newer one.
+func (p *Pool) taken(b *backend, r pressure.Reading) {
+	now := p.now()
+	var older, restarted, wasBlind bool
+	p.judge(b, func() {
+		if older = r.At.Before(b.reading.At); older {
+			return
+		}
+		p.units.Readings(b.reading, r)
+		restarted = b.take(r)
+		if !b.gone {
+			p.warm.Capacity(b.number, r.Capacity()*max(r.Engines, 1))
+		}
+		if restarted {
+			p.cold(b)
+		}
+		wasBlind, b.blind = b.blind, false
+		b.contact.Answered(now)
+	})
+	if older {
+		return
+	}
+	p.metrics.reading(p.name, b.id, r)
+	p.onCapacity()
+	if wasBlind {
+		p.log.Info().Str("backend", b.id).Msg("backend's metrics can be read again")
+	}
+	if restarted {
+		p.log.Info().Str("backend", b.id).Msg("backend was restarted")
+	}
+}
+
+// judge runs f with the lock, and logs the change of b's condition that comes of it.
+func (p *Pool) judge(b *backend, f func()) {
+	var was, is health.Condition
+	p.locked(func() {
+		was = b.vitals.Condition()
+		f()
+		is = b.vitals.Condition()
+	})
+	if was != is {
+		p.log.Warn().Str("backend", b.id).Str("was", string(was)).Str("is", string(is)).Msg("backend's condition changed")
+	}
+}
+
+// answered notes that b answered a question.
+func (p *Pool) answered(b *backend) { p.settled(b, nil) }
+
+// heard notes that b gives tokens, where somebody wants to know.
+func (p *Pool) heard(b *backend) {
+	if b.vitals.Listening() {
+		b.vitals.Heard(p.now())
+	}
+}
+
+// settled notes that a question to b had an end in time. An error that came instead of an
+// answer over HTTP, of a name that does not resolve, is no silence, and no contact either.
+func (p *Pool) settled(b *backend, err error) {
+	now := p.now()
+	p.judge(b, func() {
+		b.vitals.Speaks()
+		b.contact.Ended(err, now)
+	})
+}
+
+// missed notes a scrape that gave nothing. The backend stays in, with a reading
+// that ages, unless it refused the connection: that a request would find, too.
+// A name that cannot be resolved is not held against it here, because requests
+// may still have connections.
+func (p *Pool) missed(b *backend, err error) {
+	b.metrics.scrapeErrors.Inc()
+	known, now := p.forgetOld(b), p.now()
+	goesBlind := false
+	p.locked(func() {
+		b.contact.Ended(err, now)
+		goesBlind = !known && !b.blind
+		b.blind = b.blind || !known
+	})
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		p.setDown(b, err)
+		return
+	}
+	if goesBlind {
+		p.log.Warn().Str("backend", b.id).Err(err).Msg("backend's metrics cannot be read")
+	}
+}
+
+// forgetOld takes a reading that has grown too old to mean anything out of the
+// metrics, and tells whether b still has one that does.
+func (p *Pool) forgetOld(b *backend) bool {
+	age, now := p.pressure(), p.now()
+	known := false
+	p.locked(func() { _, known = pressure.Weight(b.reading.At, now, age) })
+	if !known {
+		p.metrics.unknown(p.name, b.id)
+	}
+	return known
+}
+
+// setDown takes b out.
+func (p *Pool) setDown(b *backend, err error) {
+	now := p.now()
+	var was error
+	p.locked(func() {
+		was = b.down
+		b.down, b.downAt = err, now
+		b.metrics.up.Set(0)
+	})
+	if was == nil {
+		p.log.Warn().Str("backend", b.id).Err(err).Msg("backend is down")
+	}
+}
+
+// setUp takes b back in, on the word of a question that was asked at the given
+// time; a refusal since then is newer. What refused connections was restarted, so its
+// cache is taken to be empty; what could not be reached may have it still.
+func (p *Pool) setUp(b *backend, asked time.Time) {
+	now := p.now()
+	var since time.Time
+	comes := false
+	p.locked(func() {
+		since = b.downAt
+		if comes = b.down != nil && !since.After(asked); !comes {
+			return
+		}
+		if errors.Is(b.down, syscall.ECONNREFUSED) {
+			p.cold(b)
+		}
+		b.down = nil
+		b.vitals.Came(now)
+		b.metrics.up.Set(1)
+	})
+	if comes {
+		p.log.Info().Str("backend", b.id).Dur("after", now.Sub(since)).Msg("backend is up again")
+	}
+}
+
+// cold says that b's cache is empty, because it was restarted. The caller holds mu.
+func (p *Pool) cold(b *backend) {
+	b.life++
+	if !b.gone {
+		p.warm.Forget(b.number)
+	}
+}
