@@ -131,6 +131,9 @@ func TestAPendingMatchMayBeGivenUp(t *testing.T) {
 	if tr.Pending() || len(tr.IDs()) != 0 || tr.TellsAll(tr.End(3)) {
 		t.Errorf("pending %v, ids %v", tr.Pending(), tr.IDs())
 	}
+	if at := tr.CutAt(9); at != (CutPoint{}) {
+		t.Errorf("a cut point of what was written again is left: %+v", at)
+	}
 	tr.Undo() // changes nothing now
 	tr.Resume(tr.End(3))
 	said(t, tr, "!")
