@@ -140,6 +140,20 @@ func TestAPendingMatchMayBeGivenUp(t *testing.T) {
 	want(t, "released", tr.Release(), "!")
 }
 
+func TestTheEndOfATextThatNobodyCountedHasTheTokensThatItIsSaidToHave(t *testing.T) {
+	tr := New(Options{Text: []byte("one two three"), Sent: 13})
+	tr.RewindToWord()
+	tr.End(7)
+	if n, exact := tr.EndAtWord(); n != 7 || !exact {
+		t.Errorf("%d tokens, exactly %v, want 7", n, exact)
+	}
+	tr.Undo()
+	tr.End(9)
+	if n, exact := tr.EndAtWord(); n != 9 || !exact {
+		t.Errorf("undone: %d tokens, exactly %v, want 9", n, exact)
+	}
+}
+
 func TestARewindWithinWhatWasNotSentDropsIt(t *testing.T) {
 	tr := New(Options{})
 	said(t, tr, "one", " two", " three")
