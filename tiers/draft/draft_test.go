@@ -67,7 +67,7 @@ func chunks(t *testing.T, all ...said) (out []*openai.Chunk) {
 			}
 			raw := "null"
 			if !s.noBytes {
-				raw = strings.ReplaceAll(fmt.Sprint([]byte(text)), " ", ",")
+				raw = numbers(text)
 			}
 			logprobs = append(logprobs, fmt.Sprintf(`{"token":"x","logprob":%v,"bytes":%s,"top_logprobs":[{"token":"x","logprob":%v}]}`, s.logprob, raw, s.logprob))
 		}
@@ -91,6 +91,16 @@ func chunks(t *testing.T, all ...said) (out []*openai.Chunk) {
 		out = append(out, c)
 	}
 	return out
+}
+
+// numbers are the bytes of a text as a list in JSON.
+func numbers(text string) string {
+	list := make([]int, len(text))
+	for i := range len(text) {
+		list[i] = int(text[i])
+	}
+	b, _ := json.Marshal(list)
+	return string(b)
 }
 
 // words are n chunks of one token each.
