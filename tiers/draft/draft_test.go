@@ -67,7 +67,7 @@ func chunks(t *testing.T, all ...said) (out []*openai.Chunk) {
 			}
 			raw := "null"
 			if !s.noBytes {
-				raw = strings.ReplaceAll(fmt.Sprint([]byte(text)), " ", ",")
+				raw = numbers(text)
 			}
 			logprobs = append(logprobs, fmt.Sprintf(`{"token":"x","logprob":%v,"bytes":%s,"top_logprobs":[{"token":"x","logprob":%v}]}`, s.logprob, raw, s.logprob))
 		}
@@ -91,6 +91,16 @@ func chunks(t *testing.T, all ...said) (out []*openai.Chunk) {
 		out = append(out, c)
 	}
 	return out
+}
+
+// numbers are the bytes of a text as a list in JSON.
+func numbers(text string) string {
+	list := make([]int, len(text))
+	for i := range len(text) {
+		list[i] = int(text[i])
+	}
+	b, _ := json.Marshal(list)
+	return string(b)
 }
 
 // words are n chunks of one token each.
@@ -126,23 +136,24 @@ func TestTheVerdictOnADraftThatIsOver(t *testing.T) {
 		finish  string
 		cut     int // tokens with which the target carries on; of what was not accepted
 	}{
-		"it is good":                          {"", nil, slices.Concat(long, []said{ending("stop")}), false, accept.ReasonConfident, "stop", 0},
-		"it falls before it is committed":     {"", func(o *Options) { o.Plan.Whole = true }, append(words(20, sure), words(20, bad)...), false, accept.ReasonScore, "", 8},
-		"it falls after that":                 {"", nil, append(words(20, sure), words(20, bad)...), false, accept.ReasonScore, "", 23},
-		"it broke off":                        {"", nil, long, true, ReasonLost, "", 20},
-		"it ends without a reason":            {"", nil, long, false, accept.ReasonCut, "", 20},
-		"its own context ends it":             {"", nil, slices.Concat(long, []said{ending("length")}), false, accept.ReasonCut, "", 20},
-		"the client's limit ends it":          {`,"max_tokens":21`, nil, slices.Concat(long, []said{ending("length")}), false, accept.ReasonConfident, "length", 0},
-		"a stop string ends it":               {`,"stop":["w9 w1"]`, nil, long, false, accept.ReasonConfident, "stop", 0},
-		"the engine gave it up":               {"", func(o *Options) { o.Plan.Whole = true }, slices.Concat(long, []said{ending("abort")}), false, accept.ReasonCut, "abort", 0},
-		"it says more than text":              {"", nil, append(long[:12:12], said{text: []string{"x"}, more: `,"delta":{"reasoning_content":"hm"}`}), false, ReasonShape, "", 12},
-		"it is too long":                      {"", func(o *Options) { o.MaxBytes = 30 }, long, false, accept.ReasonLong, "", 10},
-		"it is nothing":                       {"", nil, []said{ending("stop")}, false, accept.ReasonEmpty, "stop", 0},
-		"it is no JSON from the beginning":    {`,"response_format":{"type":"json_object"}`, func(o *Options) { o.Plan.Whole = true }, long, false, accept.ReasonInvalid, "", 0},
-		"it is not of the schema":             {`,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"type":"array"}}}`, func(o *Options) { o.Plan.Whole = true }, []said{{text: []string{"{", "}"}, logprob: sure}, ending("stop")}, false, schema.ReasonMismatch, "stop", 0},
-		"it runs in circles":                  {"", func(o *Options) { o.Plan.Whole = true }, circles(), false, accept.ReasonRepetition, "", 0},
-		"it has no logprobs":                  {"", nil, bare(20), false, accept.ReasonNoLogprobs, "", 0},
-		"it may be accepted without logprobs": {"", func(o *Options) { o.Config.Unscored = plan.UnscoredAccept }, append(bare(20), ending("stop")), false, accept.ReasonConfident, "stop", 0},
+		"it is good":                            {"", nil, slices.Concat(long, []said{ending("stop")}), false, accept.ReasonConfident, "stop", 0},
+		"it falls before it is committed":       {"", func(o *Options) { o.Plan.Whole = true }, append(words(20, sure), words(20, bad)...), false, accept.ReasonScore, "", 8},
+		"it falls after that":                   {"", nil, append(words(20, sure), words(20, bad)...), false, accept.ReasonScore, "", 23},
+		"it broke off":                          {"", nil, long, true, ReasonLost, "", 20},
+		"it broke off before that was worth it": {"", func(o *Options) { o.Plan.Whole = true }, words(7, sure), true, ReasonLost, "", 0},
+		"it ends without a reason":              {"", nil, long, false, accept.ReasonCut, "", 20},
+		"its own context ends it":               {"", nil, slices.Concat(long, []said{ending("length")}), false, accept.ReasonCut, "", 20},
+		"the client's limit ends it":            {`,"max_tokens":21`, nil, slices.Concat(long, []said{ending("length")}), false, accept.ReasonConfident, "length", 0},
+		"a stop string ends it":                 {`,"stop":["w9 w1"]`, nil, long, false, accept.ReasonConfident, "stop", 0},
+		"the engine gave it up":                 {"", func(o *Options) { o.Plan.Whole = true }, slices.Concat(long, []said{ending("abort")}), false, accept.ReasonCut, "abort", 0},
+		"it says more than text":                {"", nil, append(long[:12:12], said{text: []string{"x"}, more: `,"delta":{"reasoning_content":"hm"}`}), false, ReasonShape, "", 12},
+		"it is too long":                        {"", func(o *Options) { o.MaxBytes = 30 }, long, false, accept.ReasonLong, "", 10},
+		"it is nothing":                         {"", nil, []said{ending("stop")}, false, accept.ReasonEmpty, "stop", 0},
+		"it is no JSON from the beginning":      {`,"response_format":{"type":"json_object"}`, func(o *Options) { o.Plan.Whole = true }, long, false, accept.ReasonInvalid, "", 0},
+		"it is not of the schema":               {`,"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":{"type":"array"}}}`, func(o *Options) { o.Plan.Whole = true }, []said{{text: []string{"{", "}"}, logprob: sure}, ending("stop")}, false, schema.ReasonMismatch, "stop", 0},
+		"it runs in circles":                    {"", func(o *Options) { o.Plan.Whole = true }, circles(), false, accept.ReasonRepetition, "", 0},
+		"it has no logprobs":                    {"", nil, bare(20), false, accept.ReasonNoLogprobs, "", 0},
+		"it may be accepted without logprobs":   {"", func(o *Options) { o.Config.Unscored = plan.UnscoredAccept }, append(bare(20), ending("stop")), false, accept.ReasonConfident, "stop", 0},
 		"but in an audited mode it is not": {"", func(o *Options) {
 			o.Config.Unscored, o.Config.Mode = plan.UnscoredAccept, plan.ModeRisk
 		}, append(bare(20), ending("stop")), false, accept.ReasonNoLogprobs, "", 0},

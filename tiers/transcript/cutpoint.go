@@ -43,9 +43,14 @@ func (t *Transcript) MarkWithin(tokens int, sizes []int) {
 	}
 }
 
-// End is the end of the text as a cut point that has so many tokens and no ids: the place from which a
-// continuation by text goes on.
-func (t *Transcript) End(tokens int) CutPoint { return CutPoint{Tokens: tokens, Text: len(t.text)} }
+// End notes the end of the text as the last cut point, which has so many tokens and no ids: the place from which
+// a continuation by text goes on.
+func (t *Transcript) End(tokens int) CutPoint {
+	c := CutPoint{Tokens: tokens, Text: len(t.text)}
+	t.forget(c.Text)
+	t.cuts = append(t.cuts, c)
+	return c
+}
 
 // CutAt is the last clean cut point of at most so many tokens; none is the zero CutPoint.
 func (t *Transcript) CutAt(tokens int) CutPoint {

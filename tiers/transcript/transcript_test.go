@@ -131,10 +131,27 @@ func TestAPendingMatchMayBeGivenUp(t *testing.T) {
 	if tr.Pending() || len(tr.IDs()) != 0 || tr.TellsAll(tr.End(3)) {
 		t.Errorf("pending %v, ids %v", tr.Pending(), tr.IDs())
 	}
+	if at := tr.CutAt(9); at != (CutPoint{}) {
+		t.Errorf("a cut point of what was written again is left: %+v", at)
+	}
 	tr.Undo() // changes nothing now
 	tr.Resume(tr.End(3))
 	said(t, tr, "!")
 	want(t, "released", tr.Release(), "!")
+}
+
+func TestTheEndOfATextThatNobodyCountedHasTheTokensThatItIsSaidToHave(t *testing.T) {
+	tr := New(Options{Text: []byte("one two three"), Sent: 13})
+	tr.RewindToWord()
+	tr.End(7)
+	if n, exact := tr.EndAtWord(); n != 7 || !exact {
+		t.Errorf("%d tokens, exactly %v, want 7", n, exact)
+	}
+	tr.Undo()
+	tr.End(9)
+	if n, exact := tr.EndAtWord(); n != 9 || !exact {
+		t.Errorf("undone: %d tokens, exactly %v, want 9", n, exact)
+	}
 }
 
 func TestARewindWithinWhatWasNotSentDropsIt(t *testing.T) {
