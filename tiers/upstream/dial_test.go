@@ -62,7 +62,7 @@ func TestTheBoundsOfAConnectionAreLive(t *testing.T) {
 		{"connect", "http://" + deaf(t), func(d time.Duration) Dial { return Dial{Connect: d, TLS: time.Minute} }},
 		{"TLS", "https://" + mute.Addr().String(), func(d time.Duration) Dial { return Dial{Connect: time.Minute, TLS: d} }},
 	} {
-		for _, bound := range []time.Duration{100 * time.Millisecond, 700 * time.Millisecond} {
+		for _, bound := range []time.Duration{50 * time.Millisecond, 350 * time.Millisecond} {
 			d := tc.bound(bound)
 			bounds.Store(&d)
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, tc.url, http.NoBody)

@@ -23,7 +23,8 @@ func encode(call engine.Call) (path string, body []byte) {
 	case *engine.Draft:
 		return c.Request.Kind.Path(), draftBody(c)
 	case *engine.DraftWhole:
-		return c.Request.Kind.Path(), wholeBody(c.Request, &c.Terms, set("return_token_ids", "true"), set("logprobs", "true"), set("top_logprobs", "5"))
+		return c.Request.Kind.Path(), wholeBody(c.Request, &c.Terms,
+			set("return_token_ids", "true"), set("logprobs", "true"), set("top_logprobs", "5"))
 	case *engine.Answer:
 		return c.Request.Kind.Path(), wholeBody(c.Request, &c.Terms)
 	case *engine.ContinueIDs:

@@ -8,6 +8,7 @@ import (
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 )
 
 // scan reads a request of a test.
@@ -107,5 +108,30 @@ func TestACallThatWasWrittenIsAsItWas(t *testing.T) {
 	_, again := encode(call)
 	if !bytes.Equal(first, again) || string(p.Body) != bodyPrompt || string(call.Text) != " you" {
 		t.Errorf("%s, then %s of %s", first, again, p.Body)
+	}
+}
+
+// TestAContinuationByIDsSamplesAsItsRequestDoes: its body is a new one, and what is not carried over is not meant.
+func TestAContinuationByIDsSamplesAsItsRequestDoes(t *testing.T) {
+	for _, name := range plan.Sampling {
+		value := "1"
+		switch name {
+		case "stop_token_ids":
+			value = "[7]"
+		case "ignore_eos", "skip_special_tokens", "spaces_between_special_tokens":
+			value = "true"
+		case "user":
+			value = `"u"`
+		}
+		r := scan(t, openai.Chat, `{"model":"m","messages":[{"role":"user","content":"hi"}],"`+name+`":`+value+`}`)
+		for _, call := range []engine.Call{
+			&engine.ContinueIDs{Request: r, PromptIDs: []int32{1}, MaxTokens: 1}, &engine.NextBlock{Request: r, PromptIDs: []int32{1}, MaxTokens: 1},
+			&engine.Draws{Request: r, PromptIDs: []int32{1}, N: 1},
+		} {
+			_, body := encode(call)
+			if !bytes.Contains(body, []byte(`,"`+name+`":`+value+`,`)) {
+				t.Errorf("%T with %s: %s", call, name, body)
+			}
+		}
 	}
 }

@@ -84,7 +84,8 @@ func (x *exchange) send(a answer) error {
 
 func (x *exchange) request(path string, body []byte) (*http.Request, error) {
 	x.trace.GotConn = func(c httptrace.GotConnInfo) { x.kept = c.Reused }
-	req, err := http.NewRequestWithContext(httptrace.WithClientTrace(x.ctx, &x.trace), http.MethodPost, x.attempt.URL+path, bytes.NewReader(body))
+	ctx := httptrace.WithClientTrace(x.ctx, &x.trace)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, x.attempt.URL+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}

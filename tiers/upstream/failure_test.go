@@ -147,26 +147,9 @@ func TestNoConnectionIsARefusal(t *testing.T) {
 	}
 }
 
-// deadlines are what ends an exchange with a backend that says nothing, or nothing more.
-var deadlines = map[string]struct {
-	set  func(ctx context.Context, a *engine.Attempt) (context.Context, context.CancelFunc)
-	want engine.FailureKind
-}{
-	"the deadline": {func(ctx context.Context, _ *engine.Attempt) (context.Context, context.CancelFunc) {
-		return context.WithTimeout(ctx, 30*time.Millisecond)
-	}, engine.Expired},
-	"a deadline as a cause": {endedBy(context.DeadlineExceeded), engine.Expired},
-	"the client":            {endedBy(context.Canceled), engine.Gone},
-	"a backend that hangs":  {endedBy(pool.ErrLost), engine.Silent},
-}
-
-// endedBy has a context end with a cause.
-func endedBy(cause error) func(context.Context, *engine.Attempt) (context.Context, context.CancelFunc) {
-	return func(ctx context.Context, _ *engine.Attempt) (context.Context, context.CancelFunc) {
-		ctx, cancel := context.WithCancelCause(ctx)
-		timer := time.AfterFunc(30*time.Millisecond, func() { cancel(cause) })
-		return ctx, func() { timer.Stop() }
-	}
+// ends are why an exchange may end from without, by the cause of its context.
+var ends = map[error]engine.FailureKind{
+	context.DeadlineExceeded: engine.Expired, context.Canceled: engine.Gone, pool.ErrLost: engine.Silent,
 }
 
 // silent is a backend that says these events, and then nothing until it is left.
@@ -184,18 +167,24 @@ func TestWhatEndsAWaitForTheFirstByteIsToldApart(t *testing.T) {
 	c := newClient(t, Options{})
 	url := silent(t)
 	for _, body := range []string{aStream, aPlain} {
-		for name, tc := range deadlines {
-			a := at(url, relay(t, body))
-			ctx, done := tc.set(t.Context(), a)
+		a := at(url, relay(t, body))
+		for cause, want := range ends {
+			ctx, cancel := context.WithCancelCause(t.Context())
+			timer := time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
 			_, err := c.Open(ctx, a)
-			done()
-			if f := failureOf(t, err); f.Kind != tc.want || f.Kept {
-				t.Errorf("%s: %v, want %s", name, f, tc.want)
+			timer.Stop()
+			if f := failureOf(t, err); f.Kind != want || f.Kept {
+				t.Errorf("%v: %v, want %s", cause, f, want)
 			}
 		}
-		a := at(url, relay(t, body))
-		a.FirstByte = 30 * time.Millisecond
-		_, err := c.Open(t.Context(), a)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		_, err := c.Open(ctx, a)
+		cancel()
+		if f := failureOf(t, err); f.Kind != engine.Expired {
+			t.Errorf("%v behind the deadline", f)
+		}
+		a.FirstByte = 20 * time.Millisecond
+		_, err = c.Open(t.Context(), a)
 		if f := failureOf(t, err); f.Kind != engine.Timeout {
 			t.Errorf("%v", f)
 		}
@@ -205,26 +194,23 @@ func TestWhatEndsAWaitForTheFirstByteIsToldApart(t *testing.T) {
 func TestWhatEndsAStreamThatFallsSilentIsToldApart(t *testing.T) {
 	c := newClient(t, Options{})
 	url := silent(t, aChunk)
-	for _, way := range []string{"events", "raw"} {
-		call := func() engine.Call { return relay(t, aStream) }
-		if way == "raw" {
-			call = func() engine.Call { return &engine.Pass{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Passed)} }
-		}
-		for name, tc := range deadlines {
-			a := at(url, call())
-			ctx, done := tc.set(t.Context(), a)
+	for name, call := range map[string]engine.Call{"events": relay(t, aStream), "raw": &engine.Pass{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Passed)}} {
+		a := at(url, call)
+		for cause, want := range ends {
+			ctx, cancel := context.WithCancelCause(t.Context())
 			s, err := c.Open(ctx, a)
-			if err == nil {
-				_, err = drain(s)
-				s.Close()
+			if err != nil {
+				t.Fatal(err)
 			}
-			done()
-			if f := failureOf(t, err); f.Kind != tc.want || f.Responded != 200 {
-				t.Errorf("%s, %s: %v, want %s", way, name, f, tc.want)
+			timer := time.AfterFunc(20*time.Millisecond, func() { cancel(cause) })
+			_, err = drain(s)
+			timer.Stop()
+			s.Close()
+			if f := failureOf(t, err); f.Kind != want || f.Responded != 200 {
+				t.Errorf("%s, %v: %v, want %s", name, cause, f, want)
 			}
 		}
-		a := at(url, call())
-		a.FirstByte, a.Silence = 10*time.Second, 30*time.Millisecond // the first is over with the first byte
+		a.Silence = 20 * time.Millisecond
 		s, err := c.Open(t.Context(), a)
 		if err != nil {
 			t.Fatal(err)
@@ -232,7 +218,7 @@ func TestWhatEndsAStreamThatFallsSilentIsToldApart(t *testing.T) {
 		texts, err := drain(s)
 		s.Close()
 		if f := failureOf(t, err); f.Kind != engine.Stalled || f.Responded != 200 || len(texts) != 1 {
-			t.Errorf("%s: %v after %d chunks", way, f, len(texts))
+			t.Errorf("%s: %v after %d chunks", name, f, len(texts))
 		}
 	}
 }

@@ -138,7 +138,8 @@ func parseDraws(body []byte, asked int) ([]engine.Draw, error) {
 	out := make([]engine.Draw, 0, len(a.Choices))
 	for i := range a.Choices {
 		c := &a.Choices[i]
-		if len(c.IDs) != 1 || c.IDs[0] < 0 || c.Logprobs == nil || len(c.Logprobs.Own) != 1 || c.Logprobs.Own[0] == nil || c.Finish != "stop" && c.Finish != "length" {
+		one := len(c.IDs) == 1 && c.IDs[0] >= 0 && c.Logprobs != nil && len(c.Logprobs.Own) == 1 && c.Logprobs.Own[0] != nil
+		if !one || c.Finish != "stop" && c.Finish != "length" {
 			return nil, fmt.Errorf("%w: draw %d of %d ids, ended by %.20q", engine.ErrListed, i, len(c.IDs), c.Finish)
 		}
 		out = append(out, engine.Draw{Token: accept.Token{ID: c.IDs[0], Logprob: bounded(*c.Logprobs.Own[0])}, Ends: c.Finish == "stop"})
