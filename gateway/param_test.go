@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/tiers/engine"
-
 	"github.com/foregate/foregate/tiers/openai"
 )
 

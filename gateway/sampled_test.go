@@ -7,11 +7,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // sampling has the cache's config as a test wants it.
@@ -57,7 +57,7 @@ func targetOf(t *testing.T, backend string, mode plan.Mode) *tiers.Cascade {
 		t.Fatal(err)
 	}
 	cfg := plan.Config{Mode: mode, MaxPrompt: 1000, Timeouts: plan.Timeouts{TargetFirstByte: 20 * time.Second, Chunk: 20 * time.Second, Total: time.Minute}}
-	c, err := tiers.New(tiers.Options{Routes: []tiers.Route{{Model: "llama-3", Target: target, Config: func() plan.Config { return cfg }}}})
+	c, err := tiers.New(tiers.Options{Upstream: upstream.New(upstream.Options{}), Routes: []tiers.Route{{Model: "llama-3", Target: target, Config: func() plan.Config { return cfg }}}})
 	if err != nil {
 		t.Fatal(err)
 	}

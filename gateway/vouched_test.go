@@ -66,7 +66,7 @@ func startWarming(t *testing.T, divergence float64) (*cacheBench, *kept, *warmin
 		Timeouts: plan.Timeouts{DraftFirstByte: 20 * time.Second, TargetFirstByte: 20 * time.Second, Chunk: 20 * time.Second, Total: time.Minute},
 		Risk: plan.Risk{Rule: risk.Rule{Eps: .1, Delta: .05, Lease: 2000, Run: 1000}, Rates: risk.Rates{ColdShare: 1}, Label: plan.LabelLenient,
 			AtOnce: 4, Stale: time.Minute, Warmup: true, WarmupFor: time.Hour}}
-	cascade, err := tiers.New(tiers.Options{Evidence: w, Cards: prober.Card, Routes: []tiers.Route{{
+	cascade, err := tiers.New(tiers.Options{Upstream: upstream.New(upstream.Options{}), Evidence: w, Cards: prober.Card, Routes: []tiers.Route{{
 		Model: "llama-3", Draft: drafts, Target: targets, SameTokenizer: true, Config: func() plan.Config { return cfg }}}})
 	if err != nil {
 		t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/risk"
+	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // riskConfig is the default of a route of mode risk.
@@ -32,7 +33,7 @@ func TestAReplicaTellsWhatAuditsHaveShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cascade, err := tiers.New(tiers.Options{Routes: []tiers.Route{
+	cascade, err := tiers.New(tiers.Options{Upstream: upstream.New(upstream.Options{}), Routes: []tiers.Route{
 		{Model: "chat", Target: target, Config: func() plan.Config { return plan.Config{} }}, {Model: "code", Target: target, Config: func() plan.Config { return plan.Config{} }},
 	}})
 	if err != nil {

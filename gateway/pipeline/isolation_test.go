@@ -14,6 +14,7 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // part is one thing that decides which answer a request gets, as it is written in a request.
@@ -83,7 +84,7 @@ func newKeyer(t testing.TB) *keyer {
 		t.Fatal(err)
 	}
 	k.lim.Allow = func(string) []string { return []string{"documents", "chat_template_kwargs.style"} }
-	cascade, err := tiers.New(tiers.Options{})
+	cascade, err := tiers.New(tiers.Options{Upstream: upstream.New(upstream.Options{})})
 	if err != nil {
 		t.Fatal(err)
 	}
