@@ -1,7 +1,7 @@
-// Package strategy holds the ways to answer a request, one type each: [relay] passes a pool's own answer
-// on, speculate streams a draft while it is judged, speculateWhole judges one in one piece, verifyBlocks
-// and verifySampled have the target check what the draft pool writes, resume carries on with an answer
-// that was lost. Start at [Answer.Run].
+// Package strategy holds the ways to answer a request, one type each. relay passes a pool's own answer on.
+// speculate streams a draft while it is judged, verifyWhole judges all of it first, callTools one that comes
+// in one piece. verifyBlocks and verifySampled have the target check what the draft pool writes. resume carries
+// on with an answer that was lost. Start at [Answer.Run].
 //
 // Whoever goes on with a part of an answer does so through a [continuation]: after a rejected draft, a lost
 // backend, a lost leader, a verified block.
@@ -21,6 +21,7 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/transcript"
 )
 
 // maxTakeovers bounds how often one answer is carried on with elsewhere: what breaks off
@@ -105,33 +106,45 @@ func New(o Options) *Answer {
 // Outcome is what became of the request so far.
 func (a *Answer) Outcome() Outcome { return a.out }
 
+// strategy is a way to answer. Its run returns errNoDraft where the target is to answer as if nothing had been done.
+type strategy interface {
+	run(ctx context.Context) error
+}
+
 // Run answers, by the request's plan. An error before the first byte means that nothing was written; after
 // it, it is a *[BrokenError] or the sink's own.
 func (a *Answer) Run(ctx context.Context) error {
-	switch p := &a.Plan; {
-	case len(a.said) > 0 && !(p.Tier == plan.Draft && !p.Judged) && a.Config.Takeover && plan.CarriesOn(a.Body):
-		return a.resume(ctx, a.said)
-	case p.Judged:
-		if err := a.drafted(ctx); !errors.Is(err, errNoDraft) {
-			return err
-		}
-	case p.Tier == plan.Draft:
-		return a.relay(ctx, a.Draft)
+	err := a.strategy().run(ctx)
+	if errors.Is(err, errNoDraft) {
+		return (&relay{a, a.Target}).run(ctx)
 	}
-	return a.relay(ctx, a.Target)
+	return err
 }
 
-// drafted drafts in the way that the plan says. The error is errNoDraft where the target is to answer.
-func (a *Answer) drafted(ctx context.Context) error {
-	switch p := &a.Plan; {
+// strategy is the way to answer that the plan says.
+func (a *Answer) strategy() strategy {
+	p := &a.Plan
+	demanded := p.Tier == plan.Draft && !p.Judged
+	switch {
+	case len(a.said) > 0 && !demanded && a.Config.Takeover && plan.CarriesOn(a.Body):
+		return &resume{a, a.said}
+	case demanded:
+		return &relay{a, a.Draft}
+	case !p.Judged:
+		return &relay{a, a.Target}
 	case p.Calls:
-		return a.speculateWhole(ctx)
+		return &callTools{a}
 	case p.Thin:
-		return a.verifySampled(ctx)
+		return &verifySampled{Answer: a}
 	case p.Block > 0:
-		return a.verifyBlocks(ctx)
+		if b := a.blocks(); b != nil {
+			return b
+		}
 	}
-	return a.speculate(ctx)
+	if p.Whole {
+		return &verifyWhole{drafted{Answer: a}}
+	}
+	return &speculate{drafted{Answer: a}}
 }
 
 // undrafted is what becomes of a request for which no backend made a draft.
@@ -190,7 +203,20 @@ func (a *Answer) draftOrder(call engine.Call) dispatch.Order {
 	return o
 }
 
+// newTranscript begins the transcript of an answer.
+func (a *Answer) newTranscript() *transcript.Transcript {
+	return transcript.New(transcript.Options{
+		Stop: a.Body.Stop, IncludeStop: a.Body.IncludeStop, WholeWords: a.Plan.Resume == plan.ResumeText,
+	})
+}
+
 // What follows keeps the outcome and the record alike.
+
+// planned tells of another plan than the request had.
+func (a *Answer) planned(p plan.Plan) {
+	a.out.Bypass = p.Reason
+	a.record.Planned(p, a.Trial)
+}
 
 func (a *Answer) from(t plan.Tier) {
 	a.out.Tier = t

@@ -16,8 +16,13 @@ import (
 
 // relay answers from one pool, unjudged: the backend's own frames or body with
 // the model's name put right and the extra object added.
-func (a *Answer) relay(ctx context.Context, p inflight.Pool) error {
-	whole := &engine.Whole{}
+type relay struct {
+	*Answer
+	pool inflight.Pool
+}
+
+func (a *relay) run(ctx context.Context) error {
+	p, whole := a.pool, &engine.Whole{}
 	o := a.Order(p, &engine.Relay{Terms: a.Terms(p), Request: a.Body, Into: whole})
 	o.Choices, o.Demand.Whole = a.Body.Choices(), !a.Body.Stream
 	o.FirstByte = a.Config.Timeouts.DirectFirstByte(p.Tier, a.Body)
@@ -34,15 +39,15 @@ func (a *Answer) relay(ctx context.Context, p inflight.Pool) error {
 		a.targetBegan(a.World.Now().Sub(asked))
 	}
 	if !a.Body.Stream {
-		return a.relayWhole(x, whole)
+		return a.whole(x, whole)
 	}
-	s := &relayed{Answer: a, pool: p, x: x, rich: a.Body.N > 1, keeps: a.Config.Takeover && plan.CarriesOn(a.Body)}
+	s := &relayed{relay: a, x: x, rich: a.Body.N > 1, keeps: a.Config.Takeover && plan.CarriesOn(a.Body)}
 	s.finishes.Want = a.Body.Choices()
 	return s.run(ctx)
 }
 
-// relayWhole passes an answer in one piece on.
-func (a *Answer) relayWhole(x *dispatch.Exchange, whole *engine.Whole) error {
+// whole passes an answer in one piece on.
+func (a *relay) whole(x *dispatch.Exchange, whole *engine.Whole) error {
 	a.tellPrompt(whole.Answer.Usage)
 	a.count(whole.Answer.Usage.Completion)
 	a.finished(whole.Finish)
@@ -59,8 +64,7 @@ func (a *Answer) relayWhole(x *dispatch.Exchange, whole *engine.Whole) error {
 // relayed rewrites the frames of one stream. A frame that may be the last waits
 // for the usage behind it, which the extra object tells.
 type relayed struct {
-	*Answer
-	pool     inflight.Pool
+	*relay
 	x        *dispatch.Exchange
 	finishes engine.Finishes
 

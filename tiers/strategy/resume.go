@@ -13,18 +13,21 @@ import (
 
 // resume carries on with an answer that whoever made it has lost, and that others than this
 // request's client may have as far as said.
-func (a *Answer) resume(ctx context.Context, said []byte) error {
-	a.from(plan.Target)
-	t := transcript.New(transcript.Options{Stop: a.Body.Stop, IncludeStop: a.Body.IncludeStop, Text: said})
-	c := &continuation{Answer: a, t: t, pool: a.Target, recount: true}
+type resume struct {
+	*Answer
+	said []byte
+}
+
+func (r *resume) run(ctx context.Context) error {
+	r.from(plan.Target)
+	r.planned(plan.Plan{Tier: plan.Target, Reason: ReasonTargetLost})
+	t := transcript.New(transcript.Options{Stop: r.Body.Stop, IncludeStop: r.Body.IncludeStop, Text: r.said})
+	c := &continuation{Answer: r.Answer, t: t, pool: r.Target, recount: true}
 	err := c.behindText(ctx, func(text int) int { return openai.EstimateTokens(text) / 2 })
-	if f, ok := errors.AsType[*engine.Failure](err); ok && !a.client.begun && f.Kind != engine.Gone && f.Kind != engine.Expired {
-		err = errNoDraft // this target cannot continue
+	if f, ok := errors.AsType[*engine.Failure](err); ok && !r.client.begun && f.Kind != engine.Gone && f.Kind != engine.Expired {
+		return errNoDraft // this target cannot continue
 	}
-	if errors.Is(err, errNoDraft) { // less than a word: any answer is as good
-		return a.relay(ctx, a.Target)
-	}
-	return err
+	return err // errNoDraft where there is less than a word: any answer is as good
 }
 
 // resumeRelayed carries on with a straight answer that broke off. The client has its frames as the

@@ -14,48 +14,45 @@ import (
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
-	"github.com/foregate/foregate/tiers/transcript"
 	"github.com/foregate/foregate/tiers/verify"
 )
 
-// sampled is an answer above temperature 0 that is drafted as a whole, scored once, and thinned to the
+// verifySampled is an answer above temperature 0 that is drafted as a whole, scored once, and thinned to the
 // target's own law by rejection sampling. Nothing is sent before that is done.
 //
 // Whether and where a draft is tested hangs on the prompt and on what stands before the place, never on the token
 // there: else the answers that are tested would be other ones than those that are not, and the law another. That is why
 // a fault after the first test makes an answer approximate, though the target then writes all of it.
-type sampled struct {
+type verifySampled struct {
 	*Answer
 	thin    accept.Thin
 	draft   engine.ListedDraft
 	scorer  string // backend of the target that has the draft in its cache; "" is none
 	started time.Time
-	asking  time.Duration // spent on the target
 }
 
-// verifySampled drafts and verifies an answer above temperature 0.
-func (a *Answer) verifySampled(ctx context.Context) error {
-	limit, window := a.limitTokens(), a.Window(a.Target.Name())
-	if limit == 0 && window == 0 || a.Target.Card == nil {
-		a.bypassed("target_unprobed") // nothing bounds a continuation
+func (s *verifySampled) run(ctx context.Context) error {
+	limit, window := s.limitTokens(), s.Window(s.Target.Name())
+	if limit == 0 && window == 0 || s.Target.Card == nil {
+		s.bypassed("target_unprobed") // nothing bounds a continuation
 		return errNoDraft
 	}
-	a.record.Judging(a.Config.Accept.Threshold, a.Config.Accept.Band, a.Config.Tie)
-	s := &sampled{Answer: a, started: a.World.Now(), thin: accept.Thin{Limit: limit, EOS: slices.Clone(a.Target.Card.EOS)}}
+	s.record.Judging(s.Config.Accept.Threshold, s.Config.Accept.Band, s.Config.Tie)
+	s.started, s.thin = s.World.Now(), accept.Thin{Limit: limit, EOS: slices.Clone(s.Target.Card.EOS)}
 	if err := s.write(ctx, window); err != nil {
 		if errors.Is(err, engine.ErrListed) && ctx.Err() == nil {
-			a.record.Approximated() // it may be for what it says
-			a.ruled(accept.Verdict{Reason: accept.ReasonNoVerdict})
+			s.record.Approximated() // it may be for what it says
+			s.ruled(accept.Verdict{Reason: accept.ReasonNoVerdict})
 			return errNoDraft
 		}
-		return a.undrafted(ctx, err)
+		return s.undrafted(ctx, err)
 	}
 	said, places, err := s.score(ctx)
 	if err != nil {
 		said.Reason = verify.WhyUnheard(err)
 		return s.fall(ctx, said, err) // whether it fails may depend on what the draft says
 	}
-	s.thin.Take(s.draft.IDs, places, func() float64 { return a.Draw(inflight.DrawSample) })
+	s.thin.Take(s.draft.IDs, places, func() float64 { return s.Draw(inflight.DrawSample) })
 	s.judged(said, len(places))
 	text, err := s.settle(ctx)
 	if err != nil {
@@ -65,7 +62,7 @@ func (a *Answer) verifySampled(ctx context.Context) error {
 }
 
 // write has the draft pool write the draft.
-func (s *sampled) write(ctx context.Context, window int) error {
+func (s *verifySampled) write(ctx context.Context, window int) error {
 	most := min(plan.ThinMost, s.Config.Scoring.MostTokens)
 	if limit := s.limitTokens(); limit > 0 {
 		most = min(most, limit)
@@ -101,11 +98,10 @@ func (s *sampled) write(ctx context.Context, window int) error {
 }
 
 // score has the target score the draft once, and puts together what is known of each place. said is for the record.
-func (s *sampled) score(ctx context.Context) (said *receipt.Checked, places []accept.Place, err error) {
+func (s *verifySampled) score(ctx context.Context) (said *receipt.Checked, places []accept.Place, err error) {
 	began := s.World.Now()
 	heard, err := verify.Of(s.Caller).ScoreListed(ctx, verify.Question{Prompt: s.draft.PromptIDs, IDs: s.draft.IDs})
 	said = &receipt.Checked{Scorer: plan.ScorerIDs, Backend: heard.Backend, Tokens: len(s.draft.IDs), Took: s.World.Now().Sub(began), At: began.Sub(s.began)}
-	s.asking += said.Took
 	if err != nil {
 		return said, nil, err
 	}
@@ -115,7 +111,7 @@ func (s *sampled) score(ctx context.Context) (said *receipt.Checked, places []ac
 }
 
 // judged notes what the target's scores say of the draft, of which so many places were tested.
-func (s *sampled) judged(said *receipt.Checked, tested int) {
+func (s *verifySampled) judged(said *receipt.Checked, tested int) {
 	said.Kept, said.Pass, said.Reason = s.thin.Accepted, !s.thin.Refused, accept.ReasonStandsBy
 	if s.thin.Refused {
 		said.Reason = accept.ReasonDisagrees
@@ -129,7 +125,7 @@ func (s *sampled) judged(said *receipt.Checked, tested int) {
 
 // settle draws from the target where the draft was refused, until a draw stands and the text ends where a
 // character does: nobody goes on well from within one. It returns the text.
-func (s *sampled) settle(ctx context.Context) ([]byte, error) {
+func (s *verifySampled) settle(ctx context.Context) ([]byte, error) {
 	began := s.World.Now()
 	defer func() {
 		s.record.Verified(s.World.Now().Sub(began))
@@ -173,19 +169,19 @@ func (s *sampled) settle(ctx context.Context) ([]byte, error) {
 var replacement = []byte("\uFFFD")
 
 // noteEnd notes an id that ends an answer, as a draw tells.
-func (s *sampled) noteEnd(d engine.Draw) {
+func (s *verifySampled) noteEnd(d engine.Draw) {
 	if d.Ends && !slices.Contains(s.thin.EOS, d.ID) {
 		s.thin.EOS = append(s.thin.EOS, d.ID)
 	}
 }
 
 // text is that of the answer so far.
-func (s *sampled) text(ctx context.Context) ([]byte, error) {
+func (s *verifySampled) text(ctx context.Context) ([]byte, error) {
 	return verify.Detokenize(ctx, s.Caller, s.Target, s.worded())
 }
 
 // worded are the answer's ids without the one that ends it, which has no text.
-func (s *sampled) worded() []int32 {
+func (s *verifySampled) worded() []int32 {
 	ids := s.thin.IDs
 	if s.thin.Finish == "stop" {
 		ids = ids[:len(ids)-1]
@@ -194,15 +190,15 @@ func (s *sampled) worded() []int32 {
 }
 
 // draws has the target draw the next token so many times.
-func (s *sampled) draws(ctx context.Context, n int) ([]engine.Draw, error) {
+func (s *verifySampled) draws(ctx context.Context, n int) ([]engine.Draw, error) {
 	out, warm, err := verify.Of(s.Caller).Draws(ctx, verify.Question{Prompt: s.draft.PromptIDs, IDs: s.thin.IDs, Warm: s.scorer}, n)
 	s.scorer = warm
 	return out, err
 }
 
 // give sends what stands, and has the target write the rest.
-func (s *sampled) give(ctx context.Context, text []byte) error {
-	t := transcript.New(transcript.Options{Stop: s.Body.Stop, IncludeStop: s.Body.IncludeStop, WholeWords: s.Plan.Resume == plan.ResumeText})
+func (s *verifySampled) give(ctx context.Context, text []byte) error {
+	t := s.newTranscript()
 	t.AppendPrompt(s.draft.PromptIDs)
 	reason := s.thin.Finish
 	if stopped, _ := t.Append(text, s.thin.IDs); stopped { // nothing is pending in a transcript that begins
@@ -231,7 +227,7 @@ func (s *sampled) give(ctx context.Context, text []byte) error {
 
 // fall leaves the whole answer to the target for a fault: what is tested is no longer what is given. said is what
 // the record does not know of the check yet; nil is nothing.
-func (s *sampled) fall(ctx context.Context, said *receipt.Checked, cause error) error {
+func (s *verifySampled) fall(ctx context.Context, said *receipt.Checked, cause error) error {
 	if said != nil {
 		s.checked(*said, s.began.Add(said.At))
 	}
@@ -239,7 +235,7 @@ func (s *sampled) fall(ctx context.Context, said *receipt.Checked, cause error) 
 }
 
 // leave leaves the whole answer to the target, of which the client has nothing yet. It is approximate then.
-func (s *sampled) leave(ctx context.Context, why string, cause error) error {
+func (s *verifySampled) leave(ctx context.Context, why string, cause error) error {
 	s.record.Approximated()
 	if ctx.Err() != nil {
 		return s.interrupted(ctx, cause)

@@ -9,9 +9,13 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-// speculateWhole drafts an answer that may call tools: it is asked for in one piece, since
+// callTools drafts an answer that may call tools: it is asked for in one piece, since
 // half a call is none, and is the client's if it holds in all its parts.
-func (a *Answer) speculateWhole(ctx context.Context) error {
+type callTools struct {
+	*Answer
+}
+
+func (a *callTools) run(ctx context.Context) error {
 	d, whole, started := a.newDraft(), &openai.DraftAnswer{}, a.World.Now()
 	o := a.draftOrder(&engine.DraftWhole{Terms: a.Terms(a.Draft), Request: a.Body, Into: whole})
 	o.Demand.Whole = true
@@ -48,7 +52,7 @@ func (a *Answer) speculateWhole(ctx context.Context) error {
 }
 
 // giveWhole sends a draft that came in one piece, in the client's shape.
-func (a *Answer) giveWhole(d *openai.DraftAnswer) error {
+func (a *callTools) giveWhole(d *openai.DraftAnswer) error {
 	a.from(plan.Draft)
 	a.out.Prompt, a.out.Accepted = d.Usage.Prompt, d.Usage.Completion
 	a.noteTally()

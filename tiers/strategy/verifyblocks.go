@@ -19,11 +19,12 @@ import (
 	"github.com/foregate/foregate/tiers/verify"
 )
 
-// blocks is an answer that draft and target write in turns: the draft a block, the target its
+// verifyBlocks is an answer that draft and target write in turns: the draft a block, the target its
 // word on it and one token of its own (block verification of greedy speculative decoding). What was
 // sent is always what the target would have written, so that at any fault it carries on alone.
-type blocks struct {
+type verifyBlocks struct {
 	*Answer
+	window  int // the target's context length in tokens; 0 is unknown
 	exact   accept.Exact
 	t       *transcript.Transcript
 	prompt  []int32
@@ -40,19 +41,24 @@ var (
 	errNoVerdict = errors.New("the target could not say") // of a block
 )
 
-// verifyBlocks answers in turns. It is planned for greedy answers only.
-func (a *Answer) verifyBlocks(ctx context.Context) error {
+// blocks prepares to answer in turns, which is planned for greedy answers only. It is nil where nothing bounds a
+// block behind the context's end.
+func (a *Answer) blocks() *verifyBlocks {
 	limit, window := a.limitTokens(), a.Window(a.Target.Name())
 	if limit == 0 && window == 0 || a.Target.Card == nil {
-		return a.speculate(ctx) // nothing bounds a block behind the context's end
+		return nil
 	}
-	a.record.Judging(a.Config.Accept.Threshold, a.Config.Accept.Band, a.Config.Tie)
-	b := &blocks{
-		Answer: a, started: a.World.Now(), exact: accept.Exact{Block: a.Plan.Block, Limit: limit, Tie: a.Config.Tie, EOS: a.Target.Card.EOS},
-		t: transcript.New(transcript.Options{Stop: a.Body.Stop, IncludeStop: a.Body.IncludeStop, WholeWords: a.Plan.Resume == plan.ResumeText}),
+	return &verifyBlocks{
+		Answer: a, window: window, t: a.newTranscript(),
+		exact: accept.Exact{Block: a.Plan.Block, Limit: limit, Tie: a.Config.Tie, EOS: a.Target.Card.EOS},
 	}
+}
+
+func (b *verifyBlocks) run(ctx context.Context) error {
+	b.started = b.World.Now()
+	b.record.Judging(b.Config.Accept.Threshold, b.Config.Accept.Band, b.Config.Tie)
 	for b.ended == "" {
-		err := b.round(ctx, window)
+		err := b.round(ctx)
 		switch {
 		case b.gone != nil:
 			return b.gone
@@ -65,13 +71,13 @@ func (a *Answer) verifyBlocks(ctx context.Context) error {
 
 // round drafts a block, has it scored, and sends what stands. An error that is not the
 // client's leaves the answer as it was before.
-func (b *blocks) round(ctx context.Context, window int) error {
+func (b *verifyBlocks) round(ctx context.Context) error {
 	block, err := b.draft(ctx)
 	if err != nil {
 		return err
 	}
 	if b.exact.Limit == 0 {
-		b.exact.Limit = max(window-len(b.prompt), 1)
+		b.exact.Limit = max(b.window-len(b.prompt), 1)
 	}
 	began := b.World.Now()
 	said := receipt.Checked{Scorer: plan.ScorerIDs, Tokens: len(block)}
@@ -104,7 +110,7 @@ func (b *blocks) round(ctx context.Context, window int) error {
 }
 
 // text has the target turn ids into text.
-func (b *blocks) text(ctx context.Context, ids []int32) ([]byte, error) {
+func (b *verifyBlocks) text(ctx context.Context, ids []int32) ([]byte, error) {
 	return verify.Detokenize(ctx, b.Caller, b.Target, ids)
 }
 
@@ -116,7 +122,7 @@ func special(text []byte) bool {
 }
 
 // draft has the draft pool write the next block.
-func (b *blocks) draft(ctx context.Context) ([]int32, error) {
+func (b *verifyBlocks) draft(ctx context.Context) ([]int32, error) {
 	want, block := max(b.exact.Want(), 1), &engine.Block{}
 	var call engine.Call = &engine.FirstBlock{Terms: b.Terms(b.Draft), Request: b.Body, MaxTokens: want, Into: block}
 	if len(b.prompt) > 0 {
@@ -148,7 +154,7 @@ func (b *blocks) draft(ctx context.Context) ([]int32, error) {
 }
 
 // show sends the text of what stands so far.
-func (b *blocks) show(ctx context.Context) error {
+func (b *verifyBlocks) show(ctx context.Context) error {
 	ids := b.exact.IDs
 	if n := len(ids); b.exact.Finish == "stop" {
 		ids = ids[:n-1] // the end has no text
@@ -191,7 +197,7 @@ func (a *Answer) shortest(ctx context.Context, before int, ids []int32) []int32 
 }
 
 // alone has the target carry on when a round failed.
-func (b *blocks) alone(ctx context.Context, cause error) error {
+func (b *verifyBlocks) alone(ctx context.Context, cause error) error {
 	why := whyAlone(cause)
 	b.note(why)
 	if ctx.Err() != nil {
@@ -234,7 +240,7 @@ func whyAlone(cause error) string {
 
 // cutPoint is the last place from which the target can carry on by ids, else the end of the text. Where the answer
 // so far ends within a character, the place is before it.
-func (b *blocks) cutPoint(ctx context.Context) transcript.CutPoint {
+func (b *verifyBlocks) cutPoint(ctx context.Context) transcript.CutPoint {
 	ids := b.exact.IDs
 	at := b.t.CutAt(len(ids))
 	for n := len(ids) - 1; at.Text < b.t.Len() && n > at.IDs && n > len(ids)-utf8.UTFMax; n-- {
@@ -255,7 +261,7 @@ func (b *blocks) cutPoint(ctx context.Context) transcript.CutPoint {
 }
 
 // finish ends the answer with what both wrote.
-func (b *blocks) finish() error {
+func (b *verifyBlocks) finish() error {
 	b.note("")
 	b.from(plan.Mixed)
 	if b.out.Accepted == len(b.exact.IDs) {
@@ -266,7 +272,7 @@ func (b *blocks) finish() error {
 }
 
 // note tells the record of the rounds; why is what ended them, "" the answer's end.
-func (b *blocks) note(why string) {
+func (b *verifyBlocks) note(why string) {
 	b.out.Drafted, b.out.Accepted = b.exact.Drafted, b.exact.Accepted
 	b.out.Wasted = max(b.exact.Drafted-b.exact.Accepted, 0)
 	b.noteTally()

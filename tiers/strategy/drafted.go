@@ -1,0 +1,267 @@
+package strategy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/draft"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/transcript"
+	"github.com/foregate/foregate/tiers/verify"
+	"github.com/foregate/foregate/tiers/world"
+)
+
+// Auditor audits the drafts of a request.
+type Auditor interface {
+	// Watch begins the audit of a draft that is streamed.
+	Watch() Watcher
+	// Whole audits a draft that came in one piece.
+	Whole(*openai.DraftAnswer)
+}
+
+// Watcher sees the draft that the client may get as it comes, and audits it to its end.
+type Watcher interface {
+	// See takes the next chunk; it is valid during the call only.
+	See(*openai.Chunk)
+	// Decided tells that it is decided now whether the client gets the draft.
+	Decided()
+	// Wants reports whether more of the draft is to be read, whatever becomes of the request.
+	Wants() bool
+	// TakeOver reads the rest of the draft. The exchange is the watcher's from then on.
+	TakeOver(x *dispatch.Exchange)
+	// Over tells that no more of the draft comes, and that it was not lost.
+	Over()
+}
+
+// drafted is a draft that is streamed from the draft pool, judged, and kept or escalated. Speculation and the
+// verification of whole drafts begin and end with it.
+type drafted struct {
+	*Answer
+	d       *draft.Draft
+	x       *dispatch.Exchange // nil when it was handed over
+	watcher Watcher            // nil where the draft is not audited
+	release func()             // lets the exchange outlive the request
+
+	started time.Time
+	asking  time.Duration // spent on asking the target
+	warm    string        // backend of the target that has just computed prompt and draft; "" is none
+	own     *verify.Part  // of what the target stood by, in its own ids
+}
+
+// newDraft begins a draft that the client may get.
+func (a *Answer) newDraft() *draft.Draft {
+	cfg, p := &a.Config, &a.Plan
+	band := cfg.Accept.Band
+	if p.Ask == accept.AskNever {
+		band = 0
+	}
+	a.record.Judging(cfg.Accept.Threshold, band, cfg.Tie)
+	return draft.New(a.draftOptions())
+}
+
+// draftOptions are how the request's drafts are judged.
+func (a *Answer) draftOptions() draft.Options {
+	o := draft.Options{
+		Request: a.Body, Config: a.Config, Plan: a.Plan, Warmup: a.Trial != nil && a.Trial.Warmup, Schemas: a.Schemas, MaxBytes: a.MaxBody,
+	}
+	if card := a.Draft.Card; card != nil {
+		o.EOS = card.EOS
+	}
+	return o
+}
+
+// run drafts, and either finishes with the draft or hands what was accepted of it to the target. step is called
+// behind each chunk of a draft that goes on. Its error is the client's side's; nil is no step.
+func (s *drafted) run(ctx context.Context, step func(context.Context) error) error {
+	s.d, s.started, s.release = s.newDraft(), s.World.Now(), func() {}
+	own := ctx // of the draft: one that is audited goes on without the request
+	if s.auditor != nil {
+		s.watcher = s.auditor.Watch()
+		own, s.release, _ = world.Fork(ctx, s.World)
+		defer func() { s.release() }()
+	}
+	x, err := s.Open(own, s.order())
+	if err != nil {
+		return s.undrafted(ctx, err)
+	}
+	s.x = x
+	defer func() {
+		if s.x != nil {
+			s.x.Drop()
+		}
+	}()
+	s.x.Movable(true) // while nothing of it was sent, the target may answer afresh
+	lost, err := s.read(ctx, step)
+	s.part(ctx, lost, err)
+	s.noteDraft()
+	switch {
+	case err != nil: // the client's side failed
+		return err
+	case ctx.Err() != nil && lost != nil:
+		return s.interrupted(ctx, lost)
+	case ctx.Err() != nil:
+		return s.interrupted(ctx, nil)
+	}
+	return s.settle(ctx, lost)
+}
+
+// order is the call for the draft.
+func (s *drafted) order() dispatch.Order {
+	card := s.Draft.Card
+	o := s.draftOrder(&engine.Draft{Terms: s.Terms(s.Draft), Request: s.Body, Counted: card != nil && !card.TokenIDs})
+	o.Retry.Attempts = min(o.Retry.Attempts, 1) // a draft is not worth more: the target answers anyway
+	return o
+}
+
+// noteDraft tells the record of the draft so far.
+func (s *drafted) noteDraft() {
+	s.record.Marked(s.d.Track())
+	s.record.Drafted(s.started)
+}
+
+// read reads the draft until it ends, is rejected, or is lost. err is a failure of the client's side.
+func (s *drafted) read(ctx context.Context, step func(context.Context) error) (lost *engine.Failure, err error) {
+	for {
+		c, err := s.x.Next(s.want())
+		if err != nil {
+			f, _ := errors.AsType[*engine.Failure](err)
+			if s.d.Finish() != "" {
+				f = nil // the answer is whole; only its usage is missing
+			}
+			return f, nil
+		}
+		if s.watcher != nil {
+			s.watcher.See(c)
+		}
+		if s.d.Take(c) {
+			return nil, nil
+		}
+		if s.d.Finish() != "" || step == nil {
+			continue
+		}
+		if err := step(ctx); err != nil || s.d.Rejected() {
+			return nil, err
+		}
+	}
+}
+
+// want is how much of the next chunk is to be read.
+func (s *drafted) want() engine.Want {
+	if s.d.WantsTop() {
+		return engine.WantTops
+	}
+	return engine.WantTokens
+}
+
+// part ends the reading of a draft. Its audit goes on where more of it is of interest; one that is
+// over is audited.
+func (s *drafted) part(ctx context.Context, f *engine.Failure, err error) {
+	lost := f != nil || err != nil || ctx.Err() != nil
+	if !lost && s.watcher != nil && s.watcher.Wants() {
+		s.release()
+		x := s.x
+		s.x = nil
+		s.watcher.TakeOver(x)
+		return
+	}
+	s.x.Close(f, s.d.Tokens())
+	if s.watcher != nil && !lost {
+		s.watcher.Over()
+	}
+}
+
+// ask asks the target what it thinks of the draft as far as it is. nil is that it could not say.
+func (s *drafted) ask(ctx context.Context) *accept.Check {
+	began := s.World.Now()
+	said, err := s.askAbout(ctx, s.d)
+	s.asking += s.World.Now().Sub(began)
+	if said.Warm != "" {
+		s.warm = said.Warm
+	}
+	if s.own = said.Part; err != nil {
+		return nil
+	}
+	return &said.Check
+}
+
+// settle turns a draft that is over into an answer.
+func (s *drafted) settle(ctx context.Context, lost *engine.Failure) error {
+	s.out.Drafted = s.d.Tokens()
+	s.noteTally()
+	if lost != nil {
+		s.d.Lose()
+	}
+	v := s.d.Verdict()
+	if v.Reason == accept.ReasonDoubtful && !s.d.Committed() {
+		s.d.Heard(s.ask(ctx))
+		v = s.d.Verdict()
+	}
+	s.ruled(v)
+	switch {
+	case ctx.Err() != nil:
+		return s.interrupted(ctx, nil)
+	case s.d.Keeps(v):
+		return s.keep()
+	}
+	return s.escalate(ctx, v)
+}
+
+// keep finishes the answer with the draft.
+func (s *drafted) keep() error {
+	e := s.d.Ending()
+	s.from(plan.Draft)
+	s.out.Accepted, s.out.Prompt = e.Usage.Completion, e.Usage.Prompt
+	return s.end(s.d.Transcript(), finish{e.Finish, e.Stop})
+}
+
+// escalate hands the request to the target, with the accepted part of the draft
+// where there is one.
+func (s *drafted) escalate(ctx context.Context, v accept.Verdict) error {
+	t, at := s.d.Transcript(), s.d.CutPoint(v)
+	c := &continuation{
+		Answer: s.Answer, t: t, pool: s.Target, warm: s.warm, guessed: s.d.Guessed(), prompt: s.d.PromptTokens(),
+	}
+	switch {
+	case s.own != nil && !s.d.Committed():
+		at, c.exact = t.Adopt(s.own.PromptIDs, s.own.IDs, s.own.Text), true
+	case s.d.Committed() && !s.Config.Takeover:
+		return &BrokenError{fmt.Errorf("the draft did not hold (%s), and speculation.takeover is no", v.Reason)}
+	}
+	s.out.Accepted, s.out.Wasted = at.Tokens, max(s.d.Tokens()-at.Tokens, 0)
+	s.noteTally()
+	if at.Tokens == 0 && !s.client.begun {
+		return errNoDraft
+	}
+	t.Rewind(at)
+	s.from(plan.Mixed)
+	if s.d.Committed() {
+		s.tookOver(v.Reason, at.Tokens, at.Text)
+	}
+	err := c.run(ctx, at)
+	if errors.Is(err, transcript.ErrMismatch) && ctx.Err() == nil {
+		t.Undo()
+		err = c.run(ctx, t.End(at.Tokens+1))
+	}
+	if err == nil || s.client.begun {
+		return err
+	}
+	if f, ok := errors.AsType[*engine.Failure](err); ok && (f.Kind == engine.Gone || f.Kind == engine.Expired) || !ok && !errors.Is(err, errNoDraft) {
+		return err
+	}
+	// This target cannot continue, or broke off while it did. Nothing was sent, so
+	// a fresh answer is as good.
+	s.wasted(s.d.Tokens())
+	return errNoDraft
+}
+
+// wasted notes that nothing of a draft of so many tokens went into the answer.
+func (a *Answer) wasted(tokens int) {
+	a.out.Accepted, a.out.Target, a.out.Wasted = 0, 0, tokens
+	a.noteTally()
+}
