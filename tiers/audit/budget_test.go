@@ -1,0 +1,125 @@
+package audit
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+func TestARouteSavesUpForSoManyAuditsOnly(t *testing.T) {
+	var b budget
+	for range 1000 {
+		b.earn(3)
+	}
+	if b.balance != 3*maxSaved {
+		t.Errorf("before an audit: saved %g", b.balance)
+	}
+	b = budget{}
+	b.spend(10)
+	b.spend(0) // one that asked nobody
+	for range 1000 {
+		b.earn(10)
+	}
+	if b.balance != 10*maxSaved {
+		t.Errorf("saved %g", b.balance)
+	}
+	b.earn(-1e6)
+	if b.earn(0); b.balance >= 0 {
+		t.Errorf("a debt is forgotten: %g", b.balance)
+	}
+}
+
+func TestRequestsOfAMinuteAreCounted(t *testing.T) {
+	r, now := rates{}, time.Unix(1e9, 0)
+	if n := r.add(ownKey, now); n != 1 {
+		t.Errorf("the first counts %g", n)
+	}
+	if n := r.add(ownKey, now.Add(time.Minute)); math.Abs(n-(1+math.Exp(-1))) > 1e-9 {
+		t.Errorf("one, and one a minute old: %g", n)
+	}
+	if n := r.add(routeKey, now); n != 1 {
+		t.Errorf("another kind counts %g", n)
+	}
+	for i := range 3 * maxKinds {
+		r.add(risk.Key{Bucket: fmt.Sprint(i)}, now)
+	}
+	if len(r) > maxKinds {
+		t.Errorf("%d kinds are known", len(r))
+	}
+}
+
+func TestTheTargetsTokensCostWhatTheyCost(t *testing.T) {
+	known := economy.Prices{DraftPrefill: 1, DraftDecode: 2, TargetPrefill: 3, TargetDecode: 5}
+	for what, c := range map[string]struct {
+		tally       receipt.Tally
+		usd, tokens float64
+	}{
+		"nothing":                     {receipt.Tally{Prompt: 100, Drafted: 9, Accepted: 9}, 0, 0},
+		"an answer":                   {receipt.Tally{Prompt: 100, Target: 10}, 350, 110},
+		"a score":                     {receipt.Tally{Prompt: 100, Scored: 120}, 360, 120},
+		"a score, and the rest of it": {receipt.Tally{Prompt: 100, Scored: 120, Target: 10}, 710, 230},
+	} {
+		if usd, priced := TargetCost(c.tally, known); usd != c.usd || !priced {
+			t.Errorf("%s: %g USD, want %g", what, usd, c.usd)
+		}
+		if n, priced := TargetCost(c.tally, economy.Prices{TargetPrefill: 3}); n != c.tokens || priced {
+			t.Errorf("%s: %g tokens, want %g", what, n, c.tokens)
+		}
+	}
+}
+
+func TestWhichKeysADraftIsEvidenceFor(t *testing.T) {
+	at := func(k risk.Key, version int64, audited bool) risk.Decision {
+		return risk.Decision{Key: k, Version: version, Floor: -3, Audited: audited}
+	}
+	for what, c := range map[string]struct {
+		trial        plan.Trial
+		score        float64
+		learns, want string // buckets
+	}{
+		"its kind":                  {plan.Trial{Own: at(ownKey, 1, true)}, -1, "", "own"},
+		"below the region":          {plan.Trial{Own: at(ownKey, 1, true)}, -4, "", ""},
+		"at its edge":               {plan.Trial{Own: at(ownKey, 1, true)}, -3, "", "own"},
+		"no grid yet":               {plan.Trial{Own: at(ownKey, 0, true)}, -4, "own", ""},
+		"its kind and its route":    {plan.Trial{Own: at(ownKey, 0, true), Route: at(routeKey, 1, true)}, -1, "own", "all"},
+		"not audited for its kind":  {plan.Trial{Own: at(ownKey, 1, false), Route: at(routeKey, 1, true)}, -1, "", "all"},
+		"not for its head":          {plan.Trial{Head: at(headKey, 1, true)}, -1, "", ""},
+		"the warm-up":               {plan.Trial{Own: at(ownKey, 0, true), Warmup: true, Cautious: -1}, -1, "own", "own"},
+		"the warm-up served it not": {plan.Trial{Own: at(ownKey, 1, true), Warmup: true, Cautious: 0}, -1, "", "own"},
+	} {
+		learns, want := "", ""
+		for _, e := range entriesOf(&c.trial, c.score) {
+			switch {
+			case e.learns():
+				learns += e.Key.Bucket
+			case e.counts():
+				want += e.Key.Bucket
+			}
+		}
+		if learns != c.learns || want != c.want {
+			t.Errorf("%s: learns %q, counts for %q; want %q, %q", what, learns, want, c.learns, c.want)
+		}
+	}
+}
+
+func TestWhichHeadsAreDoubtful(t *testing.T) {
+	doubtful := head{ids: 4, score: -1, all: 10, whole: -1.5, band: -2, threshold: -0.5}
+	for what, change := range map[string]func(*head){
+		"":                          func(*head) {},
+		"nothing was decided":       func(h *head) { h.ids = 0 },
+		"its ids are not all known": func(h *head) { h.all = 3 },
+		"it fell below the band":    func(h *head) { h.whole = -3 },
+		"it was good enough":        func(h *head) { h.score = -0.5 },
+	} {
+		h := doubtful
+		if change(&h); h.doubtful() != (what == "") {
+			t.Errorf("%q: doubtful %v", what, h.doubtful())
+		}
+	}
+}

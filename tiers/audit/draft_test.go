@@ -1,0 +1,165 @@
+package audit
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/plan"
+)
+
+// open begins a draft that the client may get, as the request does.
+func (r *rig) open() *dispatch.Exchange {
+	r.t.Helper()
+	c := r.subject.Caller(unrecorded{})
+	x, err := c.Open(context.Background(), c.Order(r.subject.Draft, &engine.Draft{Request: r.subject.Body}))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return x
+}
+
+// half has a watcher see the first chunks of a draft.
+func (r *rig) half() (*Draft, *dispatch.Exchange) {
+	w, x := r.subject.Watch().(*Draft), r.open()
+	for range 8 {
+		c, err := x.Next(engine.WantTokens)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		w.See(c)
+	}
+	return w, x
+}
+
+func TestAnAuditedDraftGoesOnToItsEndWhenTheRequestHasNoUseForIt(t *testing.T) {
+	play(t, func(r *rig) {
+		w, x := r.half()
+		if !w.Wants() {
+			t.Fatal("it wants no more")
+		}
+		w.TakeOver(x)
+		r.happens("taken over", "draft", "open own t1", "score", "close t1 good")
+		if b := r.bookings[0]; b.Tokens != 12 {
+			t.Errorf("%d tokens", b.Tokens)
+		}
+		r.breaks = 10
+		w, x = r.half()
+		w.TakeOver(x)
+		r.happens("lost on its way", "draft")
+		r.drops("draft_lost")
+		r.breaks, r.logprob = 0, -9
+		if w, x = r.half(); w.Wants() {
+			t.Error("of a draft below the region more is wanted")
+		}
+		x.Drop()
+	})
+}
+
+func TestADraftInOnePieceIsAudited(t *testing.T) {
+	play(t, func(r *rig) {
+		a := r.answer()
+		r.subject.Whole(&a)
+		r.happens("good", "open own t1", "score", "close t1 good")
+		a = r.answer()
+		a.Plain = false
+		r.subject.Whole(&a)
+		r.happens("not of plain text")
+		r.logprob = -9
+		a = r.answer()
+		r.subject.Whole(&a)
+		r.happens("below the region")
+		r.drops()
+	})
+}
+
+func TestADraftInTheShadowIsMadeAtTheLowestClassAndOutsideOfTheTrace(t *testing.T) {
+	play(t, func(r *rig) {
+		r.subject.Shadow()
+		r.happens("made", "draft", "open own t1", "score", "close t1 good")
+		a, ticket := r.attempts[0], r.tickets[0]
+		if len(a.Header) != 0 || !strings.HasPrefix(a.ID, "id-") || a.Call.(*engine.Draft).Counted || ticket.Class != 0 || !ticket.NoWait {
+			t.Errorf("%+v, %+v", a, ticket)
+		}
+		r.subject.Request.Draft.Card.TokenIDs = false
+		r.subject.Shadow()
+		if r.rests(); !r.attempts[len(r.attempts)-2].Call.(*engine.Draft).Counted {
+			t.Error("chunks without ids tell no usage")
+		}
+		r.log, r.breaks = nil, 1
+		r.subject.Shadow()
+		r.happens("lost", "draft")
+		r.drops("draft_lost")
+	})
+	play(t, func(r *rig) {
+		r.subject.Plan.Calls, r.subject.Config.Risk.AtOnce = true, 1
+		r.subject.Shadow()
+		r.happens("in one piece", "draftwhole", "open own t1", "score", "close t1 good")
+		if ticket := r.tickets[0]; ticket.Class != 0 || !ticket.NoWait {
+			t.Errorf("%+v", ticket)
+		}
+	})
+}
+
+func TestADraftThatNobodyMakesIsNotAudited(t *testing.T) {
+	for _, calls := range []bool{false, true} {
+		play(t, func(r *rig) {
+			r.subject.Plan.Calls = calls
+			r.fails = true
+			r.subject.Shadow()
+			r.rests()
+			r.drops("draft_unavailable")
+			if len(r.attempts) != 1 {
+				t.Errorf("%d attempts", len(r.attempts))
+			}
+		})
+	}
+}
+
+func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
+	play(t, func(r *rig) {
+		kept, released := 0, 0
+		r.subject.Keep = func() func() { kept++; return func() { released++ } }
+		r.watched()
+		r.happens("audited", "open own t1", "score", "close t1 good")
+		if kept != 1 || released != 1 {
+			t.Errorf("kept %d times, released %d times", kept, released)
+		}
+		w, x := r.half()
+		r.auditor.Rest()
+		w.TakeOver(x)
+		r.subject.Shadow()
+		r.watched()
+		r.drops("busy", "busy", "busy")
+		if kept != 4 || released != 4 {
+			t.Errorf("without a place: kept %d times, released %d times", kept, released)
+		}
+		if r.streams != 0 {
+			t.Error("the draft's stream is open")
+		}
+	})
+}
+
+func TestAnAuditThatIsNotWantedAnyMoreLeavesNothingBehind(t *testing.T) {
+	play(t, func(r *rig) {
+		ctx, cancel := context.WithCancel(r.t.Context())
+		r.auditor.Rest()
+		r.auditor.Begin(ctx)
+		r.target = func(*engine.Attempt) error { // it hangs until the audit is cancelled
+			cancel()
+			time.Sleep(time.Minute)
+			return &engine.Failure{Kind: engine.Gone}
+		}
+		r.watched()
+		r.auditor.Rest()
+		if len(r.log) != 2 || r.log[1] != "score" {
+			t.Errorf("%v", r.log)
+		}
+		if r.auditor.May("m", &plan.Risk{AtOnce: 1}, true) {
+			t.Error("it may be audited while nothing runs")
+		}
+	})
+}

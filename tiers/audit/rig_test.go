@@ -1,0 +1,337 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/risk"
+	"github.com/foregate/foregate/tiers/scoring"
+	"github.com/foregate/foregate/tiers/world"
+)
+
+// rig is an auditor in a bubble of time, a request whose engines answer as a test says, and evidence that takes down what it is told.
+type rig struct {
+	t       *testing.T
+	auditor *Auditor
+	subject Subject
+	pools   [2]*pool.Pool // of the draft, and of the target
+
+	fate    func(key string) (risk.Fate, error)
+	closes  func() error
+	target  func(a *engine.Attempt) error // answers the target's calls, beside what the rig does
+	refuses bool                          // the target stands by no token
+	words   int                           // of the draft
+	logprob float64                       // of each
+	shape   string                        // text at the draft's end
+	same    bool                          // it writes the same
+	fails   bool                          // the draft pool makes none
+	breaks  int                           // words after which the draft is lost; 0 is never
+
+	mu       sync.Mutex
+	log      []string // what happened, in order
+	attempts []engine.Attempt
+	tickets  []dispatch.Ticket
+	bookings []Booking
+	streams  int // that are open
+	dropped  []string
+	audited  []int // tokens of each audit
+	usd      float64
+	panicked int
+}
+
+// The keys of the rig's request.
+var (
+	ownKey   = risk.Key{Route: "m", Bucket: "own", Lot: plan.LotConfidence}
+	headKey  = risk.Key{Route: "m", Bucket: "own", Lot: plan.LotHead}
+	routeKey = risk.Key{Route: "m", Bucket: "all", Lot: plan.LotConfidence}
+)
+
+// play runs a test in a bubble of time, with an auditor that runs. The draft of the request is audited for its own key: it is
+// served from a score of −1 on, and of interest from −3 on.
+func play(t *testing.T, test func(r *rig)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		r.auditor.Begin(ctx)
+		test(r)
+		cancel()
+		r.auditor.Rest()
+		for _, p := range r.pools {
+			for _, b := range p.Snapshot() {
+				if b.InFlight != 0 || r.streams != 0 {
+					t.Errorf("%d places and %d streams are held for ever", b.InFlight, r.streams)
+				}
+			}
+		}
+	})
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	r := &rig{t: t, words: 12, logprob: -0.05}
+	for i, name := range []string{"drafts", "targets"} {
+		var err error
+		if r.pools[i], err = pool.New(pool.Options{Name: name, Model: name, Backends: []string{"http://" + name}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d, err := dispatch.New(dispatch.Options{
+		World: world.System{}, Upstream: r, Queue: r, Breaker: dispatch.OpenBreaker{}, Scores: scoring.NewGate(), Metrics: r,
+		Window: func(string) int { return 0 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	if r.auditor, err = New(Options{World: world.System{}, Evidence: ledger{r}, Metrics: r, Ticket: func() string { n++; return fmt.Sprint("t", n) }}); err != nil {
+		t.Fatal(err)
+	}
+	body, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hello"}],"stream":true,"max_tokens":600}`), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.subject = Subject{Auditor: r.auditor, Request: &inflight.Request{
+		Body: body, Route: "m", Class: 2, Identity: dispatch.Identity{ID: "id", Header: map[string][]string{"Traceparent": {"x"}}, Spans: true},
+		Tools: &inflight.Tools{World: world.System{}, Dispatch: d, MaxBody: 1 << 20},
+		Plan:  plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeRisk, Auditor: plan.ScorerIDs, Resume: plan.ResumeIDs},
+		Config: plan.Config{
+			Mode: plan.ModeRisk, Accept: accept.Config{Threshold: -1}, HoldbackTokens: 4, Takeover: true, JudgeOdds: 1, RetryAttempts: 2,
+			Scoring: scoring.Config{MostTokens: 10000, AtOnce: 4, Timeout: time.Second},
+			Risk:    plan.Risk{AtOnce: 1, Label: plan.LabelLenient, Prefix: 0.5},
+		},
+		Trial:  &plan.Trial{Own: risk.Decision{Key: ownKey, Version: 1, Op: 1, Hi: 3, Threshold: -1, Floor: -3, Audited: true}},
+		Draft:  inflight.Pool{Pool: r.pools[0], Tier: plan.Draft, Card: &probe.Card{TokenIDs: true}},
+		Target: inflight.Pool{Pool: r.pools[1], Tier: plan.Target, Card: &probe.Card{Scoring: openai.ScoreCompletions}},
+	}}
+	return r
+}
+
+// rests waits until nothing is audited any more.
+func (r *rig) rests() {
+	r.auditor.mu.Lock()
+	ctx := r.auditor.ctx
+	r.auditor.mu.Unlock()
+	r.auditor.Rest()
+	r.auditor.Begin(ctx)
+}
+
+// happens fails the test unless just this has happened since the last time.
+func (r *rig) happens(what string, want ...string) {
+	r.t.Helper()
+	r.rests()
+	if !slices.Equal(r.log, want) {
+		r.t.Errorf("%s: %v, want %v", what, r.log, want)
+	}
+	r.log = nil
+}
+
+// drops fails the test unless just these audits came to nothing.
+func (r *rig) drops(want ...string) {
+	r.t.Helper()
+	if !slices.Equal(r.dropped, want) {
+		r.t.Errorf("dropped %v, want %v", r.dropped, want)
+	}
+	r.dropped = nil
+}
+
+func (r *rig) note(format string, args ...any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.log = append(r.log, fmt.Sprintf(format, args...))
+}
+
+// chunks are those of the draft.
+func (r *rig) chunks() (all []*openai.Chunk) {
+	for i := range r.words {
+		c := &openai.Chunk{Choices: 1, Plain: true, Text: fmt.Appendf(nil, "word%d ", i), IDs: []int32{int32(i) + 100}, Logprobs: []float64{r.logprob}}
+		if c.AddTop(); i == 0 {
+			c.PromptIDs = []int32{1, 2}
+		}
+		if i == r.words-1 {
+			c.Text, c.Finish, c.Stop = append(c.Text, r.shape...), []byte("stop"), []byte("null")
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// watched hands the draft to a watcher.
+func (r *rig) watched() {
+	w := r.subject.Watch()
+	for _, c := range r.chunks() {
+		w.See(c)
+	}
+	w.Over()
+}
+
+// answer is the draft in one piece.
+func (r *rig) answer() openai.DraftAnswer {
+	var text, scores, ids []string
+	for _, c := range r.chunks() {
+		text, ids = append(text, string(c.Text)), append(ids, fmt.Sprint(c.IDs[0]))
+		scores = append(scores, fmt.Sprintf(`{"token":"x","logprob":%g,"top_logprobs":[]}`, c.Logprobs[0]))
+	}
+	a, err := openai.ParseDraftAnswer(fmt.Appendf(nil, `{"choices":[{"index":0,"message":{"role":"assistant","content":%q},"logprobs":{"content":[%s]},
+		"finish_reason":"stop","token_ids":[%s]}],"prompt_token_ids":[1,2],"usage":{"prompt_tokens":2,"completion_tokens":%d}}`,
+		strings.Join(text, ""), strings.Join(scores, ","), strings.Join(ids, ","), len(ids)))
+	if err != nil {
+		r.t.Error(err)
+	}
+	return a
+}
+
+// Open implements [engine.Upstream].
+func (r *rig) Open(_ context.Context, a *engine.Attempt) (engine.Stream, error) {
+	r.mu.Lock()
+	r.attempts = append(r.attempts, *a)
+	r.mu.Unlock()
+	r.note("%s", strings.ToLower(strings.TrimPrefix(fmt.Sprintf("%T", a.Call), "*engine.")))
+	if r.target != nil && a.URL == "http://targets" {
+		if err := r.target(a); err != nil {
+			return nil, err
+		}
+	}
+	if r.fails && a.URL == "http://drafts" {
+		return nil, &engine.Failure{Kind: engine.Rejected, Status: 400}
+	}
+	s := &stream{rig: r}
+	switch c := a.Call.(type) {
+	case *engine.Draft:
+		s.chunks = r.chunks()
+	case *engine.DraftWhole:
+		*c.Into = r.answer()
+	case *engine.Answer:
+		if *c.Into = r.answer(); !r.same {
+			c.Into.Text = []byte("something else")
+		}
+		c.Into.Usage.Completion = 30
+	case *engine.Judge:
+		if *c.Into = 3; r.refuses {
+			*c.Into = -3
+		}
+	case *engine.Score:
+		for i, id := range c.Question.Draft {
+			said := openai.Scored{Logprob: -0.1, Top: -0.1, TopID: id}
+			if r.refuses && i > len(c.Question.Draft)/3 {
+				said = openai.Scored{Logprob: -9, Top: -0.01, TopID: 7}
+			}
+			c.Into.Tokens = append(c.Into.Tokens, said)
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.streams++
+	return s, nil
+}
+
+// stream is an answer of the rig's.
+type stream struct {
+	*rig
+	chunks []*openai.Chunk
+	read   int
+	closed bool
+}
+
+func (s *stream) Next(engine.Want) (*openai.Chunk, error) {
+	if s.breaks > 0 && s.read == s.breaks {
+		return nil, &engine.Failure{Kind: engine.Cut}
+	}
+	if s.read == len(s.chunks) {
+		return nil, io.EOF
+	}
+	s.read++
+	return s.chunks[s.read-1], nil
+}
+
+func (s *stream) Buffered() bool { return false }
+
+func (s *stream) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.closed {
+		s.closed = true
+		s.streams--
+	}
+}
+
+// Enter implements [dispatch.Queue].
+func (r *rig) Enter(_ context.Context, t dispatch.Ticket, try func(pool.Limit) error) (time.Duration, error) {
+	r.mu.Lock()
+	r.tickets = append(r.tickets, t)
+	r.mu.Unlock()
+	return 0, try(pool.Limit{})
+}
+
+// ledger is evidence that takes down what it is told.
+type ledger struct{ *rig }
+
+func (l ledger) View(risk.Key) risk.View    { return risk.View{} }
+func (l ledger) Drafted(risk.Key, int, int) {}
+
+func (l ledger) Open(_ context.Context, b Booking) (risk.Fate, error) {
+	l.mu.Lock()
+	l.bookings = append(l.bookings, b)
+	l.mu.Unlock()
+	return l.told("open", b.Key, b.Ticket)
+}
+
+func (l ledger) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.Fate, error) {
+	return l.told("warmup", k, ticket)
+}
+
+func (l ledger) told(what string, k risk.Key, ticket string) (risk.Fate, error) {
+	key := strings.TrimSuffix(k.Bucket+" "+k.Lot, " "+plan.LotConfidence)
+	if l.note("%s %s %s", what, key, ticket); l.fate == nil {
+		return risk.Booked, nil
+	}
+	return l.fate(key)
+}
+
+func (l ledger) Close(_ context.Context, _ risk.Key, ticket string, bad bool) error {
+	if l.note("close %s %s", ticket, map[bool]string{true: "bad", false: "good"}[bad]); l.closes == nil {
+		return nil
+	}
+	return l.closes()
+}
+
+// The rig implements [Metrics] and [dispatch.Metrics].
+
+func (r *rig) Audited(_ string, tokens int, usd float64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.audited, r.usd = append(r.audited, tokens), r.usd+usd
+}
+
+func (r *rig) Dropped(_, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.dropped = append(r.dropped, why)
+}
+
+func (r *rig) Panicked()               { r.panicked++ }
+func (r *rig) Failed(*engine.Failure)  {}
+func (r *rig) RetryBudgetSpent()       {}
+func (r *rig) Cost(plan.Tier, float64) {}
+
+// refusedFor is why a score may not be asked for.
+func refusedFor(reason string) error { return &scoring.RefusedError{Reason: reason} }
+
+// prices are those of a token.
+var prices = economy.Prices{DraftPrefill: 1, DraftDecode: 2, TargetPrefill: 3, TargetDecode: 5}

@@ -1,0 +1,132 @@
+package audit
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/risk"
+	"github.com/foregate/foregate/tiers/world"
+)
+
+func TestNoMoreAuditsRunThanThereMay(t *testing.T) {
+	play(t, func(r *rig) {
+		hold, started := make(chan struct{}), 0
+		for range 3 * maxAudits {
+			if r.auditor.start(0, func(context.Context) { <-hold }) {
+				started++
+			}
+		}
+		if started != maxAudits || r.auditor.May("m", &plan.Risk{AtOnce: 1}, false) {
+			t.Errorf("%d audits run, and there may be %d", started, maxAudits)
+		}
+		close(hold)
+		if r.rests(); !r.auditor.May("m", &plan.Risk{AtOnce: 1}, false) || r.auditor.May("m", &plan.Risk{}, false) {
+			t.Error("an audit may not be decided on when the others are over, or may though there are to be none")
+		}
+	})
+}
+
+func TestAPanicOfAnAuditIsItsOwn(t *testing.T) {
+	play(t, func(r *rig) {
+		for range 2 * maxAudits {
+			r.auditor.start(0, func(context.Context) { panic("of a test") })
+			r.rests()
+		}
+		if r.panicked != 2*maxAudits || r.auditor.under != 0 {
+			t.Errorf("%d panics were told, %d run", r.panicked, r.auditor.under)
+		}
+	})
+}
+
+func TestAnAuditHasAsLongAsItsRequestAndTenMinutesAtLeast(t *testing.T) {
+	for limit, want := range map[time.Duration]time.Duration{time.Second: auditTime, time.Hour: time.Hour} {
+		play(t, func(r *rig) {
+			began := time.Now()
+			r.auditor.start(limit, func(ctx context.Context) { <-ctx.Done() })
+			if r.rests(); time.Since(began) != want {
+				t.Errorf("%s: ended after %s", limit, time.Since(began))
+			}
+		})
+	}
+}
+
+func TestAuditsWaitForAPlaceAtThePools(t *testing.T) {
+	play(t, func(r *rig) {
+		var at atomic.Int64 // most at once
+		for range 3 {
+			r.auditor.start(0, func(ctx context.Context) {
+				if r.auditor.enter(ctx, 1) {
+					defer r.auditor.leave()
+					if at.Add(1) > 1 {
+						t.Error("two are at the pools")
+					}
+					time.Sleep(45 * time.Second)
+					at.Add(-1)
+					r.note("done")
+				} else {
+					r.note("gave up")
+				}
+			})
+		}
+		r.happens("two of three in a minute", "done", "gave up", "done")
+	})
+}
+
+func TestNothingIsAuditedBeforeTheAuditorBeginsOrWhenItRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, err := New(Options{World: world.System{}, Metrics: &rig{}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		never := func(context.Context) { t.Error("it runs") }
+		if a.start(0, never) || a.May("m", &plan.Risk{AtOnce: 1}, true) {
+			t.Error("before it begins")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		a.Begin(ctx)
+		if cancel(); a.start(0, never) {
+			t.Error("when its time is over")
+		}
+		a.Rest()
+		a.Rest()
+		if fate, err := a.Evidence.Open(t.Context(), Booking{}); fate != risk.Stale || err != nil || a.Evidence.View(ownKey) != (risk.View{}) {
+			t.Errorf("without evidence: %s, %v", fate, err)
+		}
+		if _, err := New(Options{World: world.System{}}); err == nil {
+			t.Error("made without metrics")
+		}
+	})
+}
+
+// known is evidence of which a view is known.
+type known struct {
+	NoEvidence
+	views map[risk.Key]risk.View
+}
+
+func (k known) View(key risk.Key) risk.View { return k.views[key] }
+
+func TestViewsAreOfAllReplicasAndAtTheThresholdInForce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		kind := plan.Kind{Own: ownKey, Head: headKey, Route: routeKey}
+		at2 := kind.At(2)
+		a, err := New(Options{World: world.System{}, Metrics: &rig{}, Replicas: func() int { return 3 }, Evidence: known{views: map[risk.Key]risk.View{
+			ownKey: {Op: 2, Hi: 4}, at2.Head: {Op: 1}, routeKey: {Op: 5},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, v := a.Views(&plan.Config{Head: plan.HeadOff}, kind)
+		if k != at2 || v.Own.Op != 2 || v.Head.Op != 0 || v.Route.Op != 0 || v.PerMinute != 3 || v.RoutePerMinute != 0 || !v.Now.Equal(time.Now()) {
+			t.Errorf("%+v of %+v", v, k)
+		}
+		_, v = a.Views(&plan.Config{Head: plan.HeadAlways, Risk: plan.Risk{Inherit: true}}, kind)
+		if v.Head.Op != 1 || v.Route.Op != 5 || v.PerMinute != 6 || v.RoutePerMinute != 3 {
+			t.Errorf("%+v", v)
+		}
+	})
+}
