@@ -66,7 +66,6 @@ type Cascade struct {
 	metrics  *metrics
 	windows  windows
 	cards    func(pool string) *probe.Card
-	draw     func(request string, p inflight.Purpose) float64
 	evidence audit.Evidence
 	maps     func(route string, version int) *accept.Map
 	short    func(route, pool string, class int8) bool
@@ -85,7 +84,7 @@ func New(o Options) (*Cascade, error) {
 	o.defaults()
 	c := &Cascade{
 		routes: make(map[string]*Route, len(o.Routes)), metrics: newMetrics(o.Registerer, o.World.Now), windows: windows{read: o.Window},
-		cards: o.Cards, draw: o.Draw, evidence: o.Evidence, maps: o.Maps, short: o.Short,
+		cards: o.Cards, evidence: o.Evidence, maps: o.Maps, short: o.Short,
 		book: economy.NewBook(), scores: scoring.NewGate(),
 	}
 	for i := range o.Routes {
@@ -105,7 +104,7 @@ func New(o Options) (*Cascade, error) {
 		return nil, fmt.Errorf("tiers: %w", err)
 	}
 	c.tools = &inflight.Tools{
-		World: o.World, Dispatch: d, Schemas: &schema.Schemas{}, MaxBody: o.MaxBody, Window: c.windows.of, Checked: c.metrics.check,
+		World: o.World, Dispatch: d, Schemas: &schema.Schemas{}, Random: o.Draw, MaxBody: o.MaxBody, Window: c.windows.of, Checked: c.metrics.check,
 	}
 	c.audits, err = audit.New(audit.Options{
 		World: o.World, Evidence: o.Evidence, Metrics: c.metrics, Prices: c.pricesOf, Replicas: o.Replicas,
@@ -243,13 +242,12 @@ func (c *Cascade) request(rt *Route, cfg plan.Config, a *Ask) *inflight.Request 
 		Identity: dispatch.Identity{ID: a.ID, Header: a.Header, Spans: a.Spans},
 		Demand:   plan.DemandOf(a.Request, a.head()),
 		Target:   inflight.Pool{Pool: rt.Target, Card: c.cards(rt.Target.Name()), Tier: plan.Target},
-		Draw:     func(p inflight.Purpose) float64 { return c.draw(a.ID, p) },
 	}
 	r.Demand.Salt = a.Salt
 	if rt.Draft != nil {
 		r.Draft = inflight.Pool{Pool: rt.Draft, Card: c.cards(rt.Draft.Name()), Tier: plan.Draft}
 	}
-	d := c.decide(rt, cfg, a, r.Draw)
+	d := c.decide(rt, cfg, a)
 	r.Plan, r.Config, r.Trial, r.Views = d.plan, d.cfg, d.trial, d.views
 	return r
 }

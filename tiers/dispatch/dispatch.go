@@ -135,7 +135,7 @@ func (d *Dispatcher) Ask(ctx context.Context, o Order) (backend string, err erro
 // would not get it where it is suspect or broken.
 func (d *Dispatcher) again(t *tries, o *Order, x *Exchange, err error) bool {
 	none, ok := errors.AsType[*pool.NoBackendError](err)
-	if t.maybe == "" || !ok || x.spare && none.Excluded == 0 || !d.retry(o.Retry.Budget) {
+	if t.maybe == "" || !ok || x.demand.Spare && none.Excluded == 0 || !d.retry(o.Retry.Budget) {
 		return false
 	}
 	t.retries++

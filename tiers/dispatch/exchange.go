@@ -31,12 +31,13 @@ type Exchange struct {
 	order      Order
 	lease      pool.Lease
 	permit     Permit
-	spare      bool // another pool is behind this one
-	stays      bool // it stays where it is, though the backend seems to hang
+	demand     pool.Demand // by which it was picked
+	stays      bool        // it stays where it is, though the backend seems to hang
 
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	stream engine.Stream
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	attempt engine.Attempt
+	stream  engine.Stream
 
 	begun   time.Time
 	first   time.Time // when the first byte came; zero before
@@ -49,21 +50,20 @@ type Exchange struct {
 
 // acquire picks a backend when it is the request's turn.
 func (x *Exchange) acquire(ctx context.Context, o *Order) (waited time.Duration, err error) {
-	demand := o.Demand
-	demand.Spare = o.Ticket.NoWait && o.Tier == plan.Draft // the target is behind it
-	x.spare = demand.Spare
-	tried := len(demand.Exclude)
+	x.demand = o.Demand
+	x.demand.Spare = o.Ticket.NoWait && o.Tier == plan.Draft // the target is behind it
+	tried := len(o.Demand.Exclude)
 	return x.dispatcher.Queue.Enter(ctx, o.Ticket, func(limit pool.Limit) error {
-		demand.Limit = limit
-		demand.Exclude = demand.Exclude[:tried:tried] // whom a breaker keeps out now may be open in a moment
-		return x.pick(o, &demand)
+		x.demand.Limit = limit
+		x.demand.Exclude = x.demand.Exclude[:tried:tried] // whom a breaker keeps out now may be open in a moment
+		return x.pick(o)
 	})
 }
 
 // pick picks a backend that its breaker lets through.
-func (x *Exchange) pick(o *Order, demand *pool.Demand) error {
+func (x *Exchange) pick(o *Order) error {
 	for {
-		if err := o.Pool.PickInto(&x.lease, demand); err != nil {
+		if err := o.Pool.PickInto(&x.lease, &x.demand); err != nil {
 			return err
 		}
 		err := x.permitted(o)
@@ -73,7 +73,7 @@ func (x *Exchange) pick(o *Order, demand *pool.Demand) error {
 		if refused, ok := errors.AsType[*scoring.RefusedError](err); ok && !refused.Backend {
 			return err
 		}
-		demand.Exclude = append(demand.Exclude, x.lease.Backend())
+		x.demand.Exclude = append(x.demand.Exclude, x.lease.Backend())
 	}
 }
 
@@ -116,7 +116,7 @@ func (x *Exchange) open(ctx context.Context, waited time.Duration) *engine.Failu
 	}()
 	x.begin(waited)
 	x.Movable(!x.stays)
-	stream, err := d.Upstream.Open(x.ctx, x.attempt())
+	stream, err := d.Upstream.Open(x.ctx, x.prepare())
 	if err != nil {
 		f := x.failure(err)
 		x.Close(f, 0)
@@ -147,12 +147,15 @@ func (x *Exchange) begin(waited time.Duration) {
 	x.entry = o.Events.Tried(x.try, x.begun)
 }
 
-// attempt is the call at the backend that was picked.
-func (x *Exchange) attempt() *engine.Attempt {
-	o := &x.order
-	a := &engine.Attempt{
+// prepare fills in the attempt at the backend that was picked.
+func (x *Exchange) prepare() *engine.Attempt {
+	o, a := &x.order, &x.attempt
+	*a = engine.Attempt{
 		Call: o.Call, Backend: x.lease.Backend(), URL: x.lease.URL(), Rank: x.lease.Rank(), Header: o.Header,
-		FirstByte: o.FirstByte, Silence: o.Silence, MaxPrompt: o.MaxPrompt, MaxAnswer: x.MaxAnswer(), Sent: x.lease.Sent,
+		FirstByte: o.FirstByte, Silence: o.Silence, MaxPrompt: o.MaxPrompt, MaxAnswer: x.MaxAnswer(),
+	}
+	if x.lease.Learns() {
+		a.Sent = x.lease.Sent
 	}
 	if o.ID != "" {
 		n := x.dispatcher.calls.Add(1)

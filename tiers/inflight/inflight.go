@@ -35,10 +35,11 @@ type Request struct {
 	Salt   string // keeps its prompt's blocks apart in the engines' prefix caches; "" is none
 	Demand pool.Demand
 
-	Draw func(Purpose) float64 // random draws from [0, 1)
-
 	*Tools
 }
+
+// Draw is a random draw from [0, 1).
+func (r *Request) Draw(p Purpose) float64 { return r.Random(r.ID, p) }
 
 // Pool is one tier's pool, with what its engines can do; nil is unknown.
 type Pool struct {
@@ -62,8 +63,9 @@ type Tools struct {
 	World    world.World
 	Dispatch *dispatch.Dispatcher
 	Schemas  *schema.Schemas
-	MaxBody  int64                 // bytes of an answer
-	Window   func(pool string) int // a pool's context length in tokens; 0 while it is unknown
+	Random   func(request string, p Purpose) float64 // draws from [0, 1)
+	MaxBody  int64                                   // bytes of an answer
+	Window   func(pool string) int                   // a pool's context length in tokens; 0 while it is unknown
 
 	Checked func(route string, c receipt.Checked) // counts what the target said of drafts
 }

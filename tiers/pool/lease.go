@@ -58,6 +58,12 @@ func (l *Lease) Answered() { l.pool.heard(l.backend) }
 // nothing.
 func (l *Lease) Came() { l.request.Came() }
 
+// Learns reports whether somebody wants to know what is sent.
+func (l *Lease) Learns() bool {
+	_, nobody := l.pool.index.(unindexed)
+	return !nobody && l.key != 0
+}
+
 // Sent tells what was sent there, where somebody wants to know; body must not change
 // any more.
 func (l *Lease) Sent(body []byte) {

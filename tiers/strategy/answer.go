@@ -87,7 +87,7 @@ type Answer struct {
 	inflight.Caller
 	out       Outcome
 	record    *receipt.Recorder
-	client    *client
+	client    client
 	auditor   Auditor
 	said      []byte
 	began     time.Time
@@ -99,7 +99,10 @@ func New(o Options) *Answer {
 	a := &Answer{
 		Caller: o.Request.Caller(o.Record), record: o.Record, auditor: o.Auditor, said: o.Said, began: o.Request.World.Now(),
 	}
-	a.client = newClient(a, o.Sink, o.Observer)
+	a.client = client{answer: a, sink: o.Sink, observer: o.Observer}
+	if o.Observer == nil {
+		a.client.observer = noObserver{}
+	}
 	return a
 }
 

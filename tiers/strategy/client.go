@@ -44,19 +44,18 @@ type client struct {
 	answer   *Answer
 	sink     Sink
 	observer Observer
-	framer   *openai.Framer
-	begun    bool // it has the head
+	framer   *openai.Framer // see frames
+	begun    bool           // it has the head
 	buf      []byte
 }
 
-func newClient(a *Answer, sink Sink, observer Observer) *client {
-	if observer == nil {
-		observer = noObserver{}
+// frames is what writes the answer, where that is not the backend's own frames.
+func (c *client) frames() *openai.Framer {
+	if c.framer == nil {
+		a := c.answer
+		c.framer = openai.NewFramer(a.Body.Kind, a.ID, a.Route, a.began.Unix())
 	}
-	return &client{
-		answer: a, sink: sink, observer: observer,
-		framer: openai.NewFramer(a.Body.Kind, a.ID, a.Route, a.began.Unix()),
-	}
+	return c.framer
 }
 
 // begin hands over the head. length is that of a JSON body, 0 of a stream.
@@ -74,7 +73,7 @@ func (c *client) open() error {
 	if err := c.begin(0); err != nil {
 		return err
 	}
-	c.buf = c.framer.Role(c.buf[:0])
+	c.buf = c.frames().Role(c.buf[:0])
 	return nil
 }
 
@@ -85,7 +84,7 @@ func (c *client) send(text []byte) error {
 		return err
 	}
 	if len(text) > 0 {
-		c.buf = c.framer.Text(c.buf, text)
+		c.buf = c.frames().Text(c.buf, text)
 		c.observer.Text(text)
 	}
 	if len(c.buf) == 0 {
@@ -113,7 +112,7 @@ func (c *client) finish(t *transcript.Transcript, e openai.Ending) error {
 	c.observer.Text(rest)
 	c.observer.End(e)
 	if !c.answer.Body.Stream {
-		body := c.framer.Body(nil, t.Text(), e)
+		body := c.frames().Body(nil, t.Text(), e)
 		if err := c.begin(len(body)); err != nil {
 			return err
 		}
@@ -122,6 +121,6 @@ func (c *client) finish(t *transcript.Transcript, e openai.Ending) error {
 	if err := c.open(); err != nil {
 		return err
 	}
-	c.buf = c.framer.Finish(c.buf, rest, e, c.answer.Body.IncludeUsage)
+	c.buf = c.frames().Finish(c.buf, rest, e, c.answer.Body.IncludeUsage)
 	return c.sink.Write(c.buf)
 }

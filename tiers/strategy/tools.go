@@ -57,12 +57,12 @@ func (a *callTools) giveWhole(d *openai.DraftAnswer) error {
 	a.out.Prompt, a.out.Accepted = d.Usage.Prompt, d.Usage.Completion
 	a.noteTally()
 	a.finished(d.Finish)
-	c, whole, extra := a.client, d.Whole(a.Body.Kind), a.record.Extra()
-	body := c.framer.Whole(nil, whole, extra)
+	c, whole, extra := &a.client, d.Whole(a.Body.Kind), a.record.Extra()
+	body := c.frames().Whole(nil, whole, extra)
 	c.observer.Body(body)
 	c.observer.End(openai.Ending{Usage: d.Usage})
 	if a.Body.Stream {
-		body = c.framer.WholeStream(body[:0], whole, extra, a.Body.IncludeUsage)
+		body = c.frames().WholeStream(body[:0], whole, extra, a.Body.IncludeUsage)
 		if err := c.begin(0); err != nil {
 			return err
 		}
