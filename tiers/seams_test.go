@@ -411,28 +411,6 @@ func TestSeamsOfAnswersInTurnsAreSeenByNobody(t *testing.T) {
 	}
 }
 
-func TestTokensBehindAStopStringAreNotCounted(t *testing.T) {
-	chunk := func(sizes ...int) *openai.Chunk {
-		c := &openai.Chunk{TokenBytes: sizes}
-		for _, n := range sizes {
-			c.Text = append(c.Text, bytes.Repeat([]byte("x"), n)...)
-		}
-		return c
-	}
-	for _, tc := range []struct {
-		c        *openai.Chunk
-		at, want int
-	}{
-		{chunk(3, 3, 3), 3, 2}, {chunk(3, 3, 3), 4, 1}, {chunk(3, 3, 3), 6, 1}, {chunk(3, 3, 3), 7, 0}, {chunk(3, 3, 3), 9, 0},
-		{chunk(3, 3, 3), 0, 2}, {chunk(3, 3, 3), -2, 2}, // the one that came with it is counted, wherever it ended
-		{chunk(3), 0, 0}, {&openai.Chunk{Text: []byte("xxxx")}, 2, 0}, {&openai.Chunk{Text: []byte("xxxx"), TokenBytes: []int{3, 3}}, 1, 0},
-	} {
-		if got := tokensPast(tc.c, tc.at); got != tc.want {
-			t.Errorf("%v, ended at %d: %d behind it, want %d", tc.c.TokenBytes, tc.at, got, tc.want)
-		}
-	}
-}
-
 func TestAStopStringWithinAChunkOfSeveralTokensEndsTheCountThere(t *testing.T) {
 	one := func(s string) string {
 		return `{"logprob":-0.01,"bytes":` + bytesList(s) + `}`
