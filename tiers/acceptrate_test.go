@@ -65,7 +65,7 @@ func TestTheAcceptanceRateIsShownByRouteWhileDraftsAreJudged(t *testing.T) {
 func TestTheAcceptanceRateIsWhatTheCountersOfTokensSay(t *testing.T) {
 	r := newRig(t, 3, 0.6, true)
 	reg := prometheus.NewPedanticRegistry()
-	o, _ := testOptions(t)
+	o := testOptions(t)
 	o.Registerer, o.Routes = reg, []Route{{
 		Model: "m", Draft: testPool(t, "drafts", "small", r.draft.URL()), Target: testPool(t, "targets", "big", r.target.URL()),
 		SameTokenizer: true, Config: func() plan.Config { return r.cfg },

@@ -56,7 +56,7 @@ func newRig(t *testing.T, seed uint64, divergence float64, same bool) *rig {
 
 func newTestCascade(t *testing.T, rt Route) *Cascade {
 	t.Helper()
-	o, _ := testOptions(t)
+	o := testOptions(t)
 	o.Routes = []Route{rt}
 	c, err := New(o)
 	if err != nil {
@@ -68,12 +68,12 @@ func newTestCascade(t *testing.T, rt Route) *Cascade {
 	return c
 }
 
-// testOptions are options with an upstream of the test's own, and the transport of that.
-func testOptions(t *testing.T) (Options, http.RoundTripper) {
+// testOptions are options with connections of the test's own.
+func testOptions(t *testing.T) Options {
 	t.Helper()
 	transport := upstream.NewTransport()
 	t.Cleanup(transport.CloseIdleConnections)
-	return optionsBy(transport), transport
+	return optionsBy(transport)
 }
 
 // optionsBy are options with an upstream that sends by a transport.

@@ -35,7 +35,7 @@ func (r *rig) wire(t *testing.T, targets ...string) {
 	drafts, pool := testPool(t, "drafts", "small", r.draft.URL()), testPool(t, "targets", "big", targets...)
 	prober := probed(t, drafts, pool)
 	rt := Route{Model: "m", Draft: drafts, Target: pool, SameTokenizer: true, Config: func() plan.Config { return r.cfg }}
-	o, _ := testOptions(t)
+	o := testOptions(t)
 	o.Routes, o.Cards = []Route{rt}, prober.Card
 	c, err := New(o)
 	if err != nil {

@@ -372,10 +372,12 @@ func TestSeamsOfAnswersInTurnsAreSeenByNobody(t *testing.T) {
 			r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.2}, vllmsim.Options{})
 			drafts := failing(t, r.draft.URL(), func(path string) bool { return strings.HasPrefix(path, "/v1/c") && left.Add(-1) < 0 })
 			cards := r.cascade.cards
-			c, err := New(Options{Cards: cards, Routes: []Route{{
+			o := testOptions(t)
+			o.Cards, o.Routes = cards, []Route{{
 				Model: "m", Draft: testPool(t, "drafts", "small", drafts), Target: testPool(t, "targets", "big", r.target.URL()),
 				SameTokenizer: true, Config: func() plan.Config { return r.cfg },
-			}}})
+			}}
+			c, err := New(o)
 			if err != nil {
 				t.Fatal(err)
 			}

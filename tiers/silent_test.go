@@ -161,7 +161,7 @@ func judgedAt(t *testing.T, url string) (*rig, *classes) {
 	cfg := testConfig()
 	cfg.Mode = plan.ModeOff
 	gate := &classes{}
-	o, _ := testOptions(t)
+	o := testOptions(t)
 	o.Breaker, o.Routes = gate, []Route{{
 		Model: "m", Target: testPool(t, "targets", "big", url), Config: func() plan.Config { return cfg },
 	}}
