@@ -65,12 +65,12 @@ func TestTheAcceptanceRateIsShownByRouteWhileDraftsAreJudged(t *testing.T) {
 func TestTheAcceptanceRateIsWhatTheCountersOfTokensSay(t *testing.T) {
 	r := newRig(t, 3, 0.6, true)
 	reg := prometheus.NewPedanticRegistry()
-	transport := NewTransport()
-	t.Cleanup(transport.CloseIdleConnections)
-	c, err := New(Options{Transport: transport, Registerer: reg, Routes: []Route{{
+	o := testOptions(t)
+	o.Registerer, o.Routes = reg, []Route{{
 		Model: "m", Draft: testPool(t, "drafts", "small", r.draft.URL()), Target: testPool(t, "targets", "big", r.target.URL()),
 		SameTokenizer: true, Config: func() plan.Config { return r.cfg },
-	}}})
+	}}
+	c, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
@@ -40,17 +43,30 @@ func dispatched(t *testing.T, p *pool.Pool, o Options) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, err := c.dispatch(t.Context(), call{pool: p, tier: plan.Draft, turn: Turn{Now: true}, path: openai.Chat.Path(), body: []byte("{}"), stream: true}, cfg, &receipt.Receipt{})
+	req, err := openai.Scan(openai.Chat, []byte(chat("Hello", `,"stream":true`)), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller := c.request(c.routes["m"], cfg, &Ask{Request: req}).Caller(receipt.NewRecorder(&receipt.Receipt{}, time.Now))
+	of := inflight.Pool{Pool: p, Tier: plan.Draft}
+	call := caller.Order(of, &engine.Draft{Terms: caller.Terms(of), Request: req})
+	call.Ticket.NoWait = true
+	x, err := caller.Open(t.Context(), call)
 	if err == nil {
-		x.drop()
+		x.Drop()
 	}
 	return err
 }
 
-// picks is a line that counts who comes.
+// permit is leave to call a backend, with what becomes of it.
+type permit func(error)
+
+func (p permit) Report(err error) { p(err) }
+
+// picks is a queue that counts who comes.
 type picks int
 
-func (n *picks) Enter(_ context.Context, _ Turn, try func(pool.Limit) error) (time.Duration, error) {
+func (n *picks) Enter(_ context.Context, _ dispatch.Ticket, try func(pool.Limit) error) (time.Duration, error) {
 	*n++
 	return 0, try(pool.Limit{})
 }
@@ -66,20 +82,22 @@ func TestADraftWhoseOnlyBackendMayNotBeAskedTakesNoRetry(t *testing.T) {
 			t.Fatal(err)
 		}
 		var n picks
-		err = dispatched(t, p, Options{Line: &n, Transport: &brittle{then: func() { shut.Store(shuts) }}})
+		o := optionsBy(&brittle{then: func() { shut.Store(shuts) }})
+		o.Queue = &n
+		err = dispatched(t, p, o)
 		if want := map[bool]picks{false: 3, true: 2}[shuts]; n != want || (err != nil) != shuts {
 			t.Errorf("%s: %d picks, want %d; %v", name, n, want, err)
 		}
 	}
 }
 
-// onceShut is a gate that lets the first backend in once, and each other from the second time on.
+// onceShut is a breaker that lets the first backend in once, and each other from the second time on.
 type onceShut struct {
 	first   string
 	refused map[string]bool
 }
 
-func (g *onceShut) Allow(_, backend string) (func(error), error) {
+func (g *onceShut) Allow(_, backend string) (dispatch.Permit, error) {
 	switch {
 	case g.first == "":
 		g.first = backend
@@ -87,13 +105,15 @@ func (g *onceShut) Allow(_, backend string) (func(error), error) {
 		g.refused[backend] = true
 		return nil, io.ErrNoProgress
 	}
-	return func(error) {}, nil
+	return permit(func(error) {}), nil
 }
 
 func TestABackendThatItsGateKeptOutMayBeAskedInTheLastTry(t *testing.T) {
 	a, b := newScripted(t, ending), newScripted(t, ending)
 	p := testPool(t, "drafts", "small", a.URL, b.URL)
-	if err := dispatched(t, p, Options{Gate: &onceShut{refused: map[string]bool{}}, Transport: &brittle{then: func() {}}}); err != nil {
+	o := optionsBy(&brittle{then: func() {}})
+	o.Breaker = &onceShut{refused: map[string]bool{}}
+	if err := dispatched(t, p, o); err != nil {
 		t.Error(err)
 	}
 }

@@ -12,12 +12,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/risk"
+	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // notebook is evidence in memory, which tests can look into.
@@ -27,7 +31,7 @@ type notebook struct {
 	grid   risk.Grid // that states begin with; nil: they learn theirs
 	op     int       // index that they begin with as certified
 	states map[risk.Key]*risk.State
-	opened []Audit
+	opened []audit.Booking
 	fates  map[risk.Fate]int
 	bad    map[string]bool // outcomes by ticket
 
@@ -63,7 +67,7 @@ func (n *notebook) View(k risk.Key) risk.View {
 	return v
 }
 
-func (n *notebook) Open(_ context.Context, a Audit) (risk.Fate, error) {
+func (n *notebook) Open(_ context.Context, a audit.Booking) (risk.Fate, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	f := n.state(a.Key).Open(n.rule, a.Decision, a.Score, a.Ticket, time.Unix(1e9, 0))
@@ -136,7 +140,7 @@ func auditedRigAtRest(t *testing.T, draft, target vllmsim.Options) (*rig, *noteb
 		Label: plan.LabelLenient, AtOnce: 4, Stale: time.Minute,
 	}
 	n := newNotebook(r.cfg.Risk.Rule)
-	r.cascade.evidence = n
+	r.cascade.evidence, r.cascade.audits.Evidence = n, n
 	return r, n
 }
 
@@ -149,11 +153,8 @@ func (r *rig) run(t *testing.T) {
 		defer close(done)
 		_ = r.cascade.Run(ctx)
 	}()
-	eventually(t, "the cascade's loop", func() bool {
-		r.cascade.audits.mu.Lock()
-		defer r.cascade.audits.mu.Unlock()
-		return r.cascade.audits.ctx != nil
-	})
+	r.running = ctx
+	eventually(t, "the cascade's loop", func() bool { return r.cascade.audits.May("m", &plan.Risk{AtOnce: 1}, true) })
 	t.Cleanup(func() {
 		cancel()
 		<-done
@@ -163,11 +164,17 @@ func (r *rig) run(t *testing.T) {
 // rests waits until nothing is audited any more.
 func (r *rig) rests(t *testing.T) {
 	t.Helper()
-	eventually(t, "the end of all audits", func() bool {
-		r.cascade.audits.mu.Lock()
-		defer r.cascade.audits.mu.Unlock()
-		return r.cascade.audits.under == 0
-	})
+	over := make(chan struct{})
+	go func() {
+		defer close(over)
+		r.cascade.audits.Rest()
+	}()
+	select {
+	case <-over:
+	case <-time.After(10 * time.Second):
+		t.Fatal("not all audits ended in 10 s")
+	}
+	r.cascade.audits.Begin(r.running)
 }
 
 // certify lets requests be audited until a threshold is certified.
@@ -433,36 +440,25 @@ func TestABodyIsKeptUntilItsAuditIsOver(t *testing.T) {
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, vllmsim.Options{})
 	n.grid = everything
 	var kept, released atomic.Int64
-	ask := func() {
-		req, err := openai.Scan(openai.Chat, []byte(chat("question", `,"max_tokens":24`)), openai.DefaultLimits())
-		if err != nil {
-			t.Fatal(err)
-		}
-		keep := func() func() { kept.Add(1); return func() { released.Add(1) } }
-		if _, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "test", Keep: keep}, &collector{}); err != nil {
-			t.Fatal(err)
-		}
+	req, err := openai.Scan(openai.Chat, []byte(chat("question", `,"max_tokens":24`)), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
 	}
-	ask()
+	keep := func() func() { kept.Add(1); return func() { released.Add(1) } }
+	a := Ask{Request: req, ID: "test", Keep: keep}
+	if _, err := r.cascade.Answer(t.Context(), a, &collector{}); err != nil {
+		t.Fatal(err)
+	}
 	r.rests(t)
 	if kept.Load() != 1 || released.Load() != 1 {
 		t.Errorf("kept %d times, released %d times, want 1", kept.Load(), released.Load())
 	}
-	twin := &twin{draft: &draft{job: &job{cascade: r.cascade, ask: Ask{Request: &openai.Request{}, Keep: func() func() { kept.Add(1); return func() { released.Add(1) } }}}}}
-	r.cascade.audits.rest()
-	if twin.start(func(context.Context) { t.Error("a task runs in a cascade that rests") }) || kept.Load() != released.Load() {
-		t.Errorf("without room: kept %d times, released %d times", kept.Load(), released.Load())
-	}
-}
-
-func TestAPanicOfAnAuditIsItsOwn(t *testing.T) {
-	r, _ := auditedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{})
-	for range 2 * mostAudits {
-		r.cascade.audits.start(0, func(context.Context) { panic("of a test") })
-		r.rests(t)
-	}
-	if _, _, err := r.ask(openai.Chat, plan.Auto, chat("hello", "")); err != nil {
-		t.Fatal(err)
+	subject := audit.Subject{Request: r.cascade.request(r.cascade.routes["m"], r.cfg, &a), Auditor: r.cascade.audits, Keep: keep}
+	r.cascade.audits.Rest()
+	subject.Shadow()
+	dropped := testutil.ToFloat64(r.cascade.metrics.dropped.WithLabelValues("m", "busy"))
+	if dropped != 1 || kept.Load() != 2 || released.Load() != 2 {
+		t.Errorf("without room: %g dropped, kept %d times, released %d times", dropped, kept.Load(), released.Load())
 	}
 }
 
@@ -484,8 +480,10 @@ func (s *staleOnce) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestAConnectionThatWasClosedWhileItWasIdleCostsNoAuditInTheShadow(t *testing.T) {
 	r, n := auditedRigAtRest(t, vllmsim.Options{Seed: 7}, vllmsim.Options{})
 	r.cfg.Mode = plan.ModeShadow
-	stale := &staleOnce{RoundTripper: r.cascade.transport, host: strings.TrimPrefix(r.draft.URL(), "http://")}
-	r.cascade.transport = stale
+	transport := upstream.NewTransport()
+	t.Cleanup(transport.CloseIdleConnections)
+	stale := &staleOnce{RoundTripper: transport, host: strings.TrimPrefix(r.draft.URL(), "http://")}
+	sendBy(r.cascade, stale)
 	r.run(t)
 	if _, _, err := r.ask(openai.Chat, plan.Auto, chat("question", `,"max_tokens":40,"stream":true`)); err != nil {
 		t.Fatal(err)

@@ -10,12 +10,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // passedBy has a backend answer a request that passes through.
@@ -49,7 +50,7 @@ func TestAPassedStreamThatBreaksOffIsCountedByWhatCame(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	if _, broken := errors.AsType[*BrokenError](err); !broken || rc.PromptTokens != 25 || rc.TargetTokens != 40 || rc.Tries[0].Tokens != 40 {
+	if _, broken := errors.AsType[*strategy.BrokenError](err); !broken || rc.PromptTokens != 25 || rc.TargetTokens != 40 || rc.Tries[0].Tokens != 40 {
 		t.Errorf("%v, %d and %d tokens, %+v", err, rc.PromptTokens, rc.TargetTokens, rc.Tries)
 	}
 }
@@ -109,53 +110,6 @@ func TestAnAnswerOfAnotherTypeIsAskedOfAnotherBackend(t *testing.T) {
 	}
 }
 
-func TestUsageIsCutByWhatItsCallCanHaveUsed(t *testing.T) {
-	c := newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", "http://127.0.0.1:9"), Config: testConfig})
-	p := c.routes["m"].Target
-	absurd := openai.Usage{Prompt: 1e12, Completion: 1e12}
-	const body, hidden = `{"messages":[]}`, `{"include_\u0072easoning":false}`
-	most := openai.MaxPromptTokens([]byte(body))
-	for name, k := range map[string]struct {
-		call call
-		came int64
-		want openai.Usage
-	}{
-		"max_tokens":             {call{demand: pool.Demand{MostOutput: 50}}, inOnePiece, openai.Usage{Prompt: most, Completion: 50}},
-		"several choices":        {call{demand: pool.Demand{MostOutput: 50, Answers: 3}}, inOnePiece, openai.Usage{Prompt: most, Completion: 150}},
-		"several prompts":        {call{demand: pool.Demand{MostOutput: 50, Answers: 3}, choices: 6}, inOnePiece, openai.Usage{Prompt: most, Completion: 300}},
-		"no limit":               {call{}, inOnePiece, openai.Usage{Prompt: most, Completion: unknownWindow}},
-		"a stream":               {call{demand: pool.Demand{MostOutput: 5000}}, 700, openai.Usage{Prompt: most, Completion: 700}},
-		"a stream that has come": {call{demand: pool.Demand{MostOutput: 50}}, 0, openai.Usage{Prompt: most}},
-		"a stream without its thoughts": {call{demand: pool.Demand{MostOutput: 5000}, body: []byte(`{"include_reasoning":false}`)}, 700,
-			openai.Usage{Prompt: openai.MaxPromptTokens([]byte(`{"include_reasoning":false}`)), Completion: 5000}},
-		"a stream that hides that it is without": {call{demand: pool.Demand{MostOutput: 5000}, body: []byte(hidden)}, 700,
-			openai.Usage{Prompt: openai.MaxPromptTokens([]byte(hidden)), Completion: 5000}},
-		"no text":       {call{answerless: true, demand: pool.Demand{MostOutput: 50}}, inOnePiece, openai.Usage{Prompt: most}},
-		"known prompts": {call{answerless: true, prompts: 77}, inOnePiece, openai.Usage{Prompt: 77}},
-	} {
-		x := &exchange{call: k.call, cascade: c}
-		x.pool = p
-		if x.body == nil {
-			x.body = []byte(body)
-		}
-		if got := x.clamp(absurd, k.came); got != k.want {
-			t.Errorf("%s: %+v, want %+v", name, got, k.want)
-		}
-		if got := x.clamp(openai.Usage{Prompt: -1e12, Completion: -1}, k.came); got != (openai.Usage{}) {
-			t.Errorf("%s: %+v of less than nothing", name, got)
-		}
-	}
-	c.windows.set("targets", 4096)
-	x := &exchange{call: call{pool: p, body: []byte(body)}, cascade: c}
-	if got := x.clamp(absurd, inOnePiece); got.Completion != 4096 {
-		t.Errorf("%+v, want what the context holds", got)
-	}
-	c.windows.set("targets", 1e12)
-	if got := x.clamp(absurd, inOnePiece); got.Completion != maxWindow {
-		t.Errorf("%+v with an absurd context", got)
-	}
-}
-
 // Audits, drafts in one piece and blocks of drafts are asked for as questions.
 func TestTheUsageOfAQuestionIsCutToo(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -169,13 +123,15 @@ func TestTheUsageOfAQuestionIsCutToo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rt := c.routes["m"]
-	j := &job{cascade: c, route: rt, cfg: cfg, ask: Ask{Request: r, ID: "own", Header: http.Header{}}, demand: plan.DemandOf(r, (&Ask{Request: r}).head()), receipt: &receipt.Receipt{Began: c.now()}}
-	k, a := j.wholeCall(rt.Target, cfg.Timeouts.TargetFirstByte)
-	if _, err := c.question(t.Context(), k, j.receipt); err != nil {
+	var a openai.DraftAnswer
+	rc := &receipt.Receipt{Began: time.Now()}
+	q := c.request(c.routes["m"], cfg, &Ask{Request: r, ID: "own", Header: http.Header{}})
+	caller := q.Caller(receipt.NewRecorder(rc, time.Now))
+	o := caller.Order(q.Target, &engine.Answer{Terms: q.Terms(q.Target), Request: r, Into: &a})
+	if _, err := caller.Ask(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	if a.Usage.Completion != 50 || a.Usage.Prompt > len(k.body)+5000 || j.receipt.Tries[0].Tokens != 50 {
-		t.Errorf("%+v, %+v", a.Usage, j.receipt.Tries)
+	if a.Usage.Completion != 50 || a.Usage.Prompt > len(r.Body)+5000 || rc.Tries[0].Tokens != 50 {
+		t.Errorf("%+v, %+v", a.Usage, rc.Tries)
 	}
 }

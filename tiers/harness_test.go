@@ -16,6 +16,7 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/upstream"
 )
 
 const testScale = 200 // simulated hardware runs that much faster
@@ -38,6 +39,7 @@ type rig struct {
 	draft, target *vllmsim.Server
 	cascade       *Cascade
 	cfg           plan.Config
+	running       context.Context // of the cascade's loop; nil while it does not run
 }
 
 func newRig(t *testing.T, seed uint64, divergence float64, same bool) *rig {
@@ -54,9 +56,9 @@ func newRig(t *testing.T, seed uint64, divergence float64, same bool) *rig {
 
 func newTestCascade(t *testing.T, rt Route) *Cascade {
 	t.Helper()
-	transport := NewTransport()
-	t.Cleanup(transport.CloseIdleConnections)
-	c, err := New(Options{Routes: []Route{rt}, Transport: transport})
+	o := testOptions(t)
+	o.Routes = []Route{rt}
+	c, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,6 +66,25 @@ func newTestCascade(t *testing.T, rt Route) *Cascade {
 		t.Logf("context length: %v", err)
 	}
 	return c
+}
+
+// testOptions are options with connections of the test's own.
+func testOptions(t *testing.T) Options {
+	t.Helper()
+	transport := upstream.NewTransport()
+	t.Cleanup(transport.CloseIdleConnections)
+	return optionsBy(transport)
+}
+
+// optionsBy are options with an upstream that sends by a transport.
+func optionsBy(transport http.RoundTripper) Options {
+	u := upstream.New(upstream.Options{Transport: transport})
+	return Options{Upstream: u, Window: u.Window}
+}
+
+// sendBy has a cascade send by another transport from now on.
+func sendBy(c *Cascade, transport http.RoundTripper) {
+	c.tools.Dispatch.Upstream = upstream.New(upstream.Options{Transport: transport})
 }
 
 func testPool(t *testing.T, name, model string, urls ...string) *pool.Pool {

@@ -17,6 +17,7 @@ import (
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // meddled is an engine behind a proxy that answers some requests itself: those of which meddle
@@ -83,7 +84,7 @@ func TestAContinuationThatBreaksOffIsNoWholeAnswer(t *testing.T) {
 			if err == nil && (got.text != want.text || got.finish != want.finish) {
 				t.Errorf("%q from %s, %s, want %q, %s", got.text, rc.Tier, got.finish, want.text, want.finish)
 			}
-			if broken := (*BrokenError)(nil); err != nil && !errors.As(err, &broken) {
+			if broken := (*strategy.BrokenError)(nil); err != nil && !errors.As(err, &broken) {
 				t.Errorf("%q: %v", p, err)
 			}
 			mixed += len(rc.Over)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
@@ -19,12 +20,12 @@ type permits struct {
 	panics bool // at the next question
 }
 
-func (p *permits) Allow(string, string) (func(error), error) {
+func (p *permits) Allow(string, string) (dispatch.Permit, error) {
 	if p.panics {
 		panic("of a gate")
 	}
 	p.out.Add(1)
-	return func(error) { p.out.Add(-1) }, nil
+	return permit(func(error) { p.out.Add(-1) }), nil
 }
 
 // panickySink panics when the answer begins, or at its first text.
@@ -68,7 +69,7 @@ func (r *rig) held(p *permits) int {
 			n += b.InFlight
 		}
 	}
-	return n + int(r.cascade.active.Load()) + int(r.cascade.retrying.Load())
+	return n
 }
 
 func TestAPanicOfARequestGivesBackAllThatItHeld(t *testing.T) {
@@ -114,11 +115,11 @@ func TestAPanicOfARequestGivesBackAllThatItHeld(t *testing.T) {
 			{"at its beginning", func(*Cascade, *permits) Sink { return panickySink{begins: true} }},
 			{"at its text", func(*Cascade, *permits) Sink { return panickySink{} }},
 			{"as it is sent", func(c *Cascade, _ *permits) Sink {
-				c.transport = panickyTransport{}
+				sendBy(c, panickyTransport{})
 				return &collector{}
 			}},
 			{"as it is read", func(c *Cascade, _ *permits) Sink {
-				c.transport = panickyTransport{c.transport, true}
+				sendBy(c, panickyTransport{http.DefaultTransport, true})
 				return &collector{}
 			}},
 			{"at the breaker", func(_ *Cascade, p *permits) Sink {
@@ -129,7 +130,7 @@ func TestAPanicOfARequestGivesBackAllThatItHeld(t *testing.T) {
 			t.Run(way.name+", "+fault.name, func(t *testing.T) {
 				r := newRig(t, 1, way.mean, way.same)
 				p := &permits{}
-				r.cascade.gate = p
+				r.cascade.tools.Dispatch.Breaker = p
 				sink := fault.set(r.cascade, p)
 				panicked := errors.New("panicked")
 				err := func() (err error) {

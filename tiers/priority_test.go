@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pool"
 )
@@ -84,10 +85,10 @@ func TestOnlyEnginesThatScheduleByPriorityAreToldTheClass(t *testing.T) {
 type scriptedLine struct {
 	limit pool.Limit
 	err   error
-	turns []Turn
+	turns []dispatch.Ticket
 }
 
-func (l *scriptedLine) Enter(_ context.Context, t Turn, try func(pool.Limit) error) (time.Duration, error) {
+func (l *scriptedLine) Enter(_ context.Context, t dispatch.Ticket, try func(pool.Limit) error) (time.Duration, error) {
 	l.turns = append(l.turns, t)
 	if l.err != nil {
 		return time.Millisecond, l.err
@@ -100,7 +101,7 @@ var errTurnedAway = errors.New("turned away")
 func TestWhoTheLineTurnsAwayIsNotSentAndTheWaitIsTold(t *testing.T) {
 	r := newRig(t, 1, 0, true)
 	line := &scriptedLine{err: errTurnedAway}
-	r.cascade.line = line
+	r.cascade.tools.Dispatch.Queue = line
 	req, err := openai.Scan(openai.Chat, []byte(`{"model":"m","max_tokens":2,"messages":[{"role":"user","content":"hi"}]}`), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +111,7 @@ func TestWhoTheLineTurnsAwayIsNotSentAndTheWaitIsTold(t *testing.T) {
 		t.Errorf("%v, tries %v, waited %v", err, rc.Tries, rc.Waited)
 	}
 	// The draft does not wait: the target may have room.
-	if len(line.turns) != 2 || !line.turns[0].Now || line.turns[0].Pool != "drafts" || line.turns[1].Now || line.turns[1].Pool != "targets" ||
+	if len(line.turns) != 2 || !line.turns[0].NoWait || line.turns[0].Pool != "drafts" || line.turns[1].NoWait || line.turns[1].Pool != "targets" ||
 		line.turns[1].Tenant != "acme" || line.turns[1].Class != 2 || line.turns[1].Route != "m" {
 		t.Errorf("turns %+v", line.turns)
 	}

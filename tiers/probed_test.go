@@ -10,6 +10,7 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/scoring"
+	"github.com/foregate/foregate/tiers/upstream"
 )
 
 // probedRig is a rig whose engines were asked what they can do.
@@ -33,10 +34,10 @@ func (r *rig) wire(t *testing.T, targets ...string) {
 	t.Helper()
 	drafts, pool := testPool(t, "drafts", "small", r.draft.URL()), testPool(t, "targets", "big", targets...)
 	prober := probed(t, drafts, pool)
-	transport := NewTransport()
-	t.Cleanup(transport.CloseIdleConnections)
 	rt := Route{Model: "m", Draft: drafts, Target: pool, SameTokenizer: true, Config: func() plan.Config { return r.cfg }}
-	c, err := New(Options{Routes: []Route{rt}, Transport: transport, Cards: prober.Card})
+	o := testOptions(t)
+	o.Routes, o.Cards = []Route{rt}, prober.Card
+	c, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +50,7 @@ func (r *rig) wire(t *testing.T, targets ...string) {
 // probed probes pools until their cards are known.
 func probed(t *testing.T, pools ...*pool.Pool) *probe.Prober {
 	t.Helper()
-	transport := NewTransport()
+	transport := upstream.NewTransport()
 	var o probe.Options
 	o.Transport = transport
 	for _, p := range pools {

@@ -173,15 +173,3 @@ func TestModeShadowServesNothingUnderPressureEither(t *testing.T) {
 		t.Errorf("%s from %s, %v", rc.Acceptance(), rc.Tier, err)
 	}
 }
-
-func TestARouteSavesUpForSoManyAuditsOnly(t *testing.T) {
-	a := &auditor{}
-	a.spent("r", 10)
-	a.spent("r", 0) // one that asked nobody
-	for range 1000 {
-		a.earn("r", 10)
-	}
-	if b := a.purses["r"].balance; b != 10*purseAudits {
-		t.Errorf("saved %g", b)
-	}
-}

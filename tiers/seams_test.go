@@ -372,10 +372,12 @@ func TestSeamsOfAnswersInTurnsAreSeenByNobody(t *testing.T) {
 			r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.2}, vllmsim.Options{})
 			drafts := failing(t, r.draft.URL(), func(path string) bool { return strings.HasPrefix(path, "/v1/c") && left.Add(-1) < 0 })
 			cards := r.cascade.cards
-			c, err := New(Options{Cards: cards, Routes: []Route{{
+			o := testOptions(t)
+			o.Cards, o.Routes = cards, []Route{{
 				Model: "m", Draft: testPool(t, "drafts", "small", drafts), Target: testPool(t, "targets", "big", r.target.URL()),
 				SameTokenizer: true, Config: func() plan.Config { return r.cfg },
-			}}})
+			}}
+			c, err := New(o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -408,28 +410,6 @@ func TestSeamsOfAnswersInTurnsAreSeenByNobody(t *testing.T) {
 				t.Error("the test shows nothing")
 			}
 		})
-	}
-}
-
-func TestTokensBehindAStopStringAreNotCounted(t *testing.T) {
-	chunk := func(sizes ...int) *openai.Chunk {
-		c := &openai.Chunk{TokenBytes: sizes}
-		for _, n := range sizes {
-			c.Text = append(c.Text, bytes.Repeat([]byte("x"), n)...)
-		}
-		return c
-	}
-	for _, tc := range []struct {
-		c        *openai.Chunk
-		at, want int
-	}{
-		{chunk(3, 3, 3), 3, 2}, {chunk(3, 3, 3), 4, 1}, {chunk(3, 3, 3), 6, 1}, {chunk(3, 3, 3), 7, 0}, {chunk(3, 3, 3), 9, 0},
-		{chunk(3, 3, 3), 0, 2}, {chunk(3, 3, 3), -2, 2}, // the one that came with it is counted, wherever it ended
-		{chunk(3), 0, 0}, {&openai.Chunk{Text: []byte("xxxx")}, 2, 0}, {&openai.Chunk{Text: []byte("xxxx"), TokenBytes: []int{3, 3}}, 1, 0},
-	} {
-		if got := tokensPast(tc.c, tc.at); got != tc.want {
-			t.Errorf("%v, ended at %d: %d behind it, want %d", tc.c.TokenBytes, tc.at, got, tc.want)
-		}
 	}
 }
 

@@ -122,7 +122,7 @@ func TestADraftPoolWhoseOnlyBreakerIsOpenIsNotAskedThoughThePoolKeepsItsLast(t *
 		Config: func() plan.Config { return r.cfg },
 	})
 	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Hello", `,"max_tokens":20`))
-	if err != nil || rc.Tier != plan.Target || rc.Plan.Reason != reasonNone || len(rc.Tries) != 1 {
+	if err != nil || rc.Tier != plan.Target || rc.Plan.Reason != "draft_unavailable" || len(rc.Tries) != 1 {
 		t.Errorf("%v; %s, %s, %+v", err, rc.Tier, rc.Plan.Reason, rc.Tries)
 	}
 	// Who asks for the draft has nowhere else to go.
@@ -161,11 +161,11 @@ func judgedAt(t *testing.T, url string) (*rig, *classes) {
 	cfg := testConfig()
 	cfg.Mode = plan.ModeOff
 	gate := &classes{}
-	transport := NewTransport()
-	t.Cleanup(transport.CloseIdleConnections)
-	c, err := New(Options{Transport: transport, Gate: gate, Routes: []Route{{
+	o := testOptions(t)
+	o.Breaker, o.Routes = gate, []Route{{
 		Model: "m", Target: testPool(t, "targets", "big", url), Config: func() plan.Config { return cfg },
-	}}})
+	}}
+	c, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,19 +201,19 @@ func TestEveryTryAtABackendThatDropsKeptConnectionsIsInTheReceipt(t *testing.T) 
 	}
 }
 
-// classes is a gate that counts the faults.
+// classes is a breaker that counts the faults.
 type classes struct{ faults atomic.Int32 }
 
-func (g *classes) Allow(string, string) (func(error), error) {
-	return func(err error) {
+func (g *classes) Allow(string, string) (dispatch.Permit, error) {
+	return permit(func(err error) {
 		if engine.Classify(err) == engine.ClassFault {
 			g.faults.Add(1)
 		}
-	}, nil
+	}), nil
 }
 
 func TestWhoBreaksAKeptConnectionWhileItWorksIsHeldToIt(t *testing.T) {
-	url, _, drop := dropping(t, 2*staleWithin)
+	url, _, drop := dropping(t, time.Second/2) // longer than what was closed while it was idle takes to break
 	r, gate := judgedAt(t, url)
 	if _, _, err := r.ask(openai.Chat, plan.Auto, chat("Hello", "")); err != nil {
 		t.Fatal(err)

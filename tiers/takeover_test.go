@@ -12,6 +12,7 @@ import (
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // lossy is a rig with two targets, of which the first is to be lost.
@@ -68,7 +69,7 @@ func TestAnAnswerThatKeepsBreakingOffEndsInAnError(t *testing.T) {
 		}
 	}
 	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Tell me", `,"max_tokens":400,"ignore_eos":true,"stream":true`))
-	if _, broken := err.(*BrokenError); !broken || len(rc.Over) != mostTakeovers {
+	if _, broken := err.(*strategy.BrokenError); !broken || len(rc.Over) != 3 {
 		t.Errorf("%v after %d takeovers", err, len(rc.Over))
 	}
 	r.cfg.Takeover = false

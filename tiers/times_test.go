@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -120,9 +119,11 @@ func TestEachCallOfATracedRequestIsTheSpanThatItsReceiptTells(t *testing.T) {
 		mu.Unlock()
 		return http.DefaultTransport.RoundTrip(req)
 	})
-	c, err := New(Options{Routes: []Route{{
+	o := optionsBy(note)
+	o.Routes = []Route{{
 		Model: "m", Draft: testPool(t, "drafts", "small", r.draft.URL()), Target: testPool(t, "targets", "big", r.target.URL()), SameTokenizer: true, Config: func() plan.Config { return testConfig() },
-	}}, Transport: note})
+	}}
+	c, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,22 +157,3 @@ func TestEachCallOfATracedRequestIsTheSpanThatItsReceiptTells(t *testing.T) {
 type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// BenchmarkSpans is what a call pays for being a span, beside one that is none.
-func BenchmarkSpans(b *testing.B) {
-	for _, spans := range []bool{false, true} {
-		b.Run(map[bool]string{false: "off", true: "on"}[spans], func(b *testing.B) {
-			x := &exchange{receipt: &receipt.Receipt{Tries: make([]dispatch.Try, 1)}, entry: 1}
-			x.spans = spans
-			told := http.Header{"Traceparent": {"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}
-			req := httptest.NewRequest(http.MethodPost, "/", http.NoBody)
-			b.ReportAllocs()
-			for b.Loop() {
-				req.Header["Traceparent"] = told["Traceparent"]
-				if x.spans {
-					x.span(req.Header)
-				}
-			}
-		})
-	}
-}

@@ -6,9 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // TestAnAnswerIsWholeWhenAllItsChoicesHaveFinished: a backend is lost, or says that it is done, in a stream of several
@@ -46,7 +48,7 @@ func TestAnAnswerIsWholeWhenAllItsChoicesHaveFinished(t *testing.T) {
 			for _, asked := range []string{`"prompt":["a","b"]`, `"prompt":[[1],[2]]`, `"prompt":"a","n":2`} {
 				got, rc, err := scriptedRig(t, backend.URL, backend.URL).ask(openai.Completion, plan.Target,
 					`{"model":"m",`+asked+`,"stream":true,"stream_options":{"include_usage":true}}`)
-				if broken := (*BrokenError)(nil); tc.tokens == 0 && !errors.As(err, &broken) && !isFailure(err) {
+				if broken := (*strategy.BrokenError)(nil); tc.tokens == 0 && !errors.As(err, &broken) && !isFailure(err) {
 					t.Errorf("%s: told as whole: done %v, %+v; %v", asked, got.done, rc, err)
 				}
 				if tc.tokens > 0 && (err != nil || !got.done || got.usage.Completion != tc.tokens) {
@@ -59,7 +61,7 @@ func TestAnAnswerIsWholeWhenAllItsChoicesHaveFinished(t *testing.T) {
 
 // isFailure reports whether the answer failed before its first byte.
 func isFailure(err error) bool {
-	_, ok := errors.AsType[*ExhaustedError](err)
+	_, ok := errors.AsType[*dispatch.ExhaustedError](err)
 	return ok
 }
 

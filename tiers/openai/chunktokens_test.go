@@ -32,6 +32,9 @@ func TestTokensBehindAStopStringAreThoseThatBeginThere(t *testing.T) {
 		"two begin there":           {[]int{4, 2, 2, 2}, 6, 2},
 		"it ends within one":        {[]int{4, 2, 2, 2}, 7, 1},
 		"it ends with the chunk":    {[]int{4, 2, 2, 2}, 10, 0},
+		"it ends with the first":    {[]int{4, 2, 2, 2}, 4, 3},
+		"it ends before the chunk":  {[]int{4, 2, 2, 2}, -2, 3}, // the one that came with it is counted, wherever it ended
+		"there is one":              {[]int{10}, 0, 0},
 		"nothing is told":           {nil, 3, 0},
 		"it is not the text's size": {[]int{4, 2}, 1, 0},
 	} {

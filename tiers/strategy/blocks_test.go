@@ -1,4 +1,4 @@
-package tiers
+package strategy
 
 import (
 	"errors"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/draft"
 )
 
 func TestADraftIsCalledLostOnlyWhereItWas(t *testing.T) {
@@ -14,8 +15,8 @@ func TestADraftIsCalledLostOnlyWhereItWas(t *testing.T) {
 		cause error
 		want  string
 	}{
-		{fmt.Errorf("%w: %w", errDraft, lost), reasonLost},
-		{fmt.Errorf("%w: the text of its ids does not begin as before", errBlock), reasonBlock},
+		{fmt.Errorf("%w: %w", errDraft, lost), draft.ReasonLost},
+		{fmt.Errorf("%w: the text of its ids does not begin as before", errBlock), ReasonBlock},
 		{errNoVerdict, accept.ReasonNoVerdict},
 		{lost, accept.ReasonNoVerdict}, // the target, asked for the text of its ids
 	} {
