@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -18,12 +17,9 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/probe"
-	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/schema"
 	"github.com/foregate/foregate/tiers/scoring"
-	"github.com/foregate/foregate/tiers/strategy"
 	"github.com/foregate/foregate/tiers/world"
 )
 
@@ -157,120 +153,6 @@ func (c *Cascade) Route(model string) (*Route, error) {
 // ErrUnknownModel is returned for a model that no route has.
 var ErrUnknownModel = errors.New("unknown model")
 
-// Ask is one request as the gateway took it in.
-type Ask struct {
-	Request *openai.Request
-	Tier    plan.Tier         // demanded; "" is Auto
-	ID      string            // of the request: the gateway's own, unique. Ids of calls and of answers made here begin with it
-	Tenant  string            // whose it is
-	Class   int8              // of its priority: higher goes first
-	RAG     string            // digest of the retrieved context, "" when not told
-	Salt    string            // keeps its prompt's blocks apart in the engines' prefix caches; "" is none
-	Header  http.Header       // to be sent along upstream: its trace, nothing of the client's own
-	Spans   bool              // each call upstream is a span of its own in the trace of Header (see dispatch.Try.Span)
-	Tap     strategy.Observer // hears the answer; nil is nobody
-	Config  *plan.Config      // of its route, where it was read before; nil is what is in force now
-	Spared  bool              // its tenant may get a draft below the threshold while the target is short of memory
-	Apart   bool              // what is promised of drafts is promised for its tenant alone
-	Plan    *plan.Plan        // by which others were promised the answer ([Cascade.Plan]): where it judges no draft, none is made; nil is none
-	Vouched func()            // called when an audit has found that the target stands by a draft that the warm-up served; nil tells nobody
-	Said    []byte            // what clients have of an answer that was lost: the target carries on from there, where that can be
-
-	// Keep says that something uses the request's body when Answer has returned, until released is called; nil tells nobody.
-	Keep func() (released func())
-}
-
-// Sink takes an answer on its way to the client. Begin is called once, before
-// the first Write; each Write holds whole frames and is flushed.
-type Sink interface {
-	Begin(Head) error
-	Write(p []byte) error
-}
-
-// Head is what is known of an answer at its first byte.
-type Head struct {
-	Stream      bool // server-sent events, else JSON
-	Receipt     *receipt.Receipt
-	ContentType string // of an answer that passes through; "" otherwise
-	Length      int64  // of its body in bytes; 0 or less is unknown
-}
-
-// answerSink gives a sink the receipt with the head.
-type answerSink struct {
-	Sink
-	receipt *receipt.Receipt
-}
-
-// Begin implements [strategy.Sink].
-func (s answerSink) Begin(h strategy.Head) error {
-	return s.Sink.Begin(Head{Stream: h.Stream, Receipt: s.receipt, Length: h.Length})
-}
-
-// Answer answers one request into sink. The receipt is never nil. An error
-// before the first byte means that nothing was written; after it, it is a
-// *[strategy.BrokenError] or the sink's own. The client's leaving cancels ctx, and with it every
-// call upstream.
-func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*receipt.Receipt, error) {
-	rc := &receipt.Receipt{Route: a.Request.Model, Began: c.tools.World.Now()}
-	rt, err := c.Route(a.Request.Model)
-	if err != nil {
-		return rc, err
-	}
-	cfg := a.Config
-	if cfg == nil {
-		live := rt.Config()
-		cfg = &live
-	}
-	r := c.request(rt, *cfg, &a)
-	ctx, cancel := c.tools.World.WithTimeout(ctx, r.Deadline())
-	defer cancel()
-	record := receipt.NewRecorder(rc, c.tools.World.Now)
-	record.Planned(r.Plan, r.Trial)
-	answer := strategy.New(strategy.Options{
-		Request: r, Record: record, Sink: answerSink{sink, rc}, Observer: a.Tap, Auditor: c.auditor(r, &a), Said: a.Said,
-	})
-	err = answer.Run(ctx)
-	c.metrics.settled(rc, r.Config.Mode)
-	c.learn(r, answer.Outcome(), err)
-	return rc, err
-}
-
-// request is what is known of a request when its answer begins: with how it is to be answered.
-func (c *Cascade) request(rt *Route, cfg plan.Config, a *Ask) *inflight.Request {
-	r := &inflight.Request{
-		Body: a.Request, Route: rt.Model, Tenant: a.Tenant, Class: a.Class, Salt: a.Salt, Tools: c.tools,
-		Identity: dispatch.Identity{ID: a.ID, Header: a.Header, Spans: a.Spans},
-		Demand:   plan.DemandOf(a.Request, a.head()),
-		Target:   inflight.Pool{Pool: rt.Target, Card: c.cards(rt.Target.Name()), Tier: plan.Target},
-	}
-	r.Demand.Salt = a.Salt
-	if rt.Draft != nil {
-		r.Draft = inflight.Pool{Pool: rt.Draft, Card: c.cards(rt.Draft.Name()), Tier: plan.Draft}
-	}
-	d := c.decide(rt, cfg, a)
-	r.Plan, r.Config, r.Trial, r.Views = d.plan, d.cfg, d.trial, d.views
-	return r
-}
-
-// auditor audits the request's draft, nil where that is not to be. A draft in the shadow is begun here.
-func (c *Cascade) auditor(r *inflight.Request, a *Ask) strategy.Auditor {
-	if r.Trial == nil || !r.Trial.Audited() && !r.Trial.Shadow {
-		return nil
-	}
-	subject := audit.Subject{Request: r, Auditor: c.audits, Keep: a.Keep, Vouched: a.Vouched}
-	if r.Trial.Shadow {
-		subject.Shadow()
-		return nil
-	}
-	return subject
-}
-
-// head is what the request's prompt begins with.
-func (a *Ask) head() prefix.Head {
-	system, first := a.Request.Head()
-	return prefix.Head{Tenant: a.Tenant, RAG: a.RAG, System: system, First: first}
-}
-
 // Plan is how a request to the route may be answered under a config, whatever that would
 // cost.
 func (c *Cascade) Plan(rt *Route, cfg plan.Config, r *openai.Request, demanded plan.Tier) plan.Plan {
@@ -284,4 +166,12 @@ func (c *Cascade) facts(rt *Route, r *openai.Request, demanded plan.Tier) plan.F
 		f.Draft, f.Target = c.cards(rt.Draft.Name()), c.cards(rt.Target.Name())
 	}
 	return f
+}
+
+// pricesOf are the prices of a token at a route's pools; zero where they are not known.
+func (c *Cascade) pricesOf(route string) (p economy.Prices) {
+	if rt := c.routes[route]; rt.Prices != nil {
+		p = rt.Prices()
+	}
+	return p
 }

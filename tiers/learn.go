@@ -72,14 +72,6 @@ func (c *Cascade) account(r *inflight.Request, o *strategy.Outcome) {
 	c.metrics.priced(r.Route, alone, spent)
 }
 
-// pricesOf are the prices of a token at a route's pools; zero where they are not known.
-func (c *Cascade) pricesOf(route string) (p economy.Prices) {
-	if rt := c.routes[route]; rt.Prices != nil {
-		p = rt.Prices()
-	}
-	return p
-}
-
 // fund lets audits cost a share of what the request had the target do.
 func (c *Cascade) fund(r *inflight.Request, o *strategy.Outcome) {
 	if !r.Config.Mode.Audited() {

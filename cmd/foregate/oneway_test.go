@@ -16,7 +16,10 @@ import (
 
 // oneWay are the packages whose files use each other in one direction, so that each can be read
 // with those below it alone.
-var oneWay = []string{"tiers/pool", "tiers/pool/capacity", "tiers/pool/estimate", "tiers/pool/health"}
+var oneWay = []string{
+	"tiers", "tiers/audit", "tiers/strategy", "tiers/verify", "tiers/inflight", "tiers/receipt", "tiers/draft", "tiers/dispatch", "tiers/upstream",
+	"tiers/plan", "tiers/engine", "tiers/transcript", "tiers/world", "tiers/pool", "tiers/pool/capacity", "tiers/pool/estimate", "tiers/pool/health",
+}
 
 // shallow imports what carries our types through, and empty packages in the place of all others.
 type shallow struct{ types.Importer }

@@ -1,10 +1,3 @@
-// Package strategy holds the ways to answer a request, one type each. relay passes a pool's own answer on.
-// speculate streams a draft while it is judged, verifyWhole judges all of it first, callTools one that comes
-// in one piece. verifyBlocks and verifySampled have the target check what the draft pool writes. resume carries
-// on with an answer that was lost. Start at [Answer.Run].
-//
-// Whoever goes on with a part of an answer does so through a [continuation]: after a rejected draft, a lost
-// backend, a lost leader, a verified block.
 package strategy
 
 import (
@@ -99,55 +92,15 @@ func New(o Options) *Answer {
 	a := &Answer{
 		Caller: o.Request.Caller(o.Record), record: o.Record, auditor: o.Auditor, said: o.Said, began: o.Request.World.Now(),
 	}
-	a.client = client{answer: a, sink: o.Sink, observer: o.Observer}
-	if o.Observer == nil {
-		a.client.observer = noObserver{}
-	}
+	a.client = newClient(a.Request, o.Record, o.Sink, o.Observer)
+	a.client.asked = a.began
 	return a
 }
 
 // Outcome is what became of the request so far.
-func (a *Answer) Outcome() Outcome { return a.out }
-
-// strategy is a way to answer. Its run returns errNoDraft where the target is to answer as if nothing had been done.
-type strategy interface {
-	run(ctx context.Context) error
-}
-
-// Run answers, by the request's plan. An error before the first byte means that nothing was written; after
-// it, it is a *[BrokenError] or the sink's own.
-func (a *Answer) Run(ctx context.Context) error {
-	err := a.strategy().run(ctx)
-	if errors.Is(err, errNoDraft) {
-		return (&relay{a, a.Target}).run(ctx)
-	}
-	return err
-}
-
-// strategy is the way to answer that the plan says.
-func (a *Answer) strategy() strategy {
-	p := &a.Plan
-	demanded := p.Tier == plan.Draft && !p.Judged
-	switch {
-	case len(a.said) > 0 && !demanded && a.Config.Takeover && plan.CarriesOn(a.Body):
-		return &resume{a, a.said}
-	case demanded:
-		return &relay{a, a.Draft}
-	case !p.Judged:
-		return &relay{a, a.Target}
-	case p.Calls:
-		return &callTools{a}
-	case p.Thin:
-		return &verifySampled{Answer: a}
-	case p.Block > 0:
-		if b := a.blocks(); b != nil {
-			return b
-		}
-	}
-	if p.Whole {
-		return &verifyWhole{drafted{Answer: a}}
-	}
-	return &speculate{drafted{Answer: a}}
+func (a *Answer) Outcome() Outcome {
+	a.out.First = a.client.first
+	return a.out
 }
 
 // undrafted is what becomes of a request for which no backend made a draft.
@@ -244,12 +197,6 @@ func (a *Answer) finished(finish string) {
 // noteTally tells the record the tally.
 func (a *Answer) noteTally() { a.record.Counted(a.out.Tally) }
 
-// begun notes the answer's first byte.
-func (a *Answer) begun() {
-	a.out.First = a.World.Now().Sub(a.began)
-	a.record.Begun()
-}
-
 // targetBegan notes the target's first byte.
 func (a *Answer) targetBegan(took time.Duration) {
 	a.out.TargetFirst += took
@@ -269,5 +216,11 @@ func (a *Answer) count(tokens int) {
 // tellPrompt notes how long the prompt is, as an engine counts it.
 func (a *Answer) tellPrompt(u openai.Usage) {
 	a.out.Prompt = u.Prompt
+	a.noteTally()
+}
+
+// wasted notes that nothing of a draft of so many tokens went into the answer.
+func (a *Answer) wasted(tokens int) {
+	a.out.Accepted, a.out.Target, a.out.Wasted = 0, 0, tokens
 	a.noteTally()
 }

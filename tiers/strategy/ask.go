@@ -2,10 +2,12 @@ package strategy
 
 import (
 	"context"
+	"sort"
 	"time"
 
 	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/transcript"
 	"github.com/foregate/foregate/tiers/verify"
 )
 
@@ -23,4 +25,14 @@ func (a *Answer) askAbout(ctx context.Context, d *draft.Draft) (verify.Result, e
 func (a *Answer) checked(c receipt.Checked, asked time.Time) {
 	a.record.Checked(c, asked)
 	a.Checked(a.Route, c)
+}
+
+// shortest are ids up to the one with which a stop string ended the answer: an engine would not have made the
+// others. So many of them are known not to hold one.
+func (a *Answer) shortest(ctx context.Context, before int, ids []int32) []int32 {
+	n := before + 1 + sort.Search(len(ids)-before-1, func(i int) bool {
+		text, err := verify.Detokenize(ctx, a.Caller, a.Target, ids[:before+1+i])
+		return err == nil && transcript.HasStop(text, a.Body.Stop) // where nobody can say all of them count
+	})
+	return ids[:n]
 }

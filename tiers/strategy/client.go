@@ -1,7 +1,11 @@
 package strategy
 
 import (
+	"time"
+
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/transcript"
 )
 
@@ -19,8 +23,7 @@ type Head struct {
 }
 
 // Observer hears what an answer says while it goes to the client, in the client's order. What it is
-// given is valid during the call only. That the answer is whole, [Answer.Run] tells by its
-// result.
+// given is valid during the call only. That the answer is whole, its maker tells.
 type Observer interface {
 	// Text is the next piece of a plain answer: one choice that is text and nothing else.
 	Text(text []byte)
@@ -41,19 +44,29 @@ func (noObserver) End(openai.Ending) {}
 
 // client is who gets the answer: it writes what is released of a transcript in the client's shape.
 type client struct {
-	answer   *Answer
+	request  *inflight.Request
+	record   *receipt.Recorder
 	sink     Sink
 	observer Observer
-	framer   *openai.Framer // see frames
-	begun    bool           // it has the head
+	asked    time.Time // when the request was taken up
+	framer   *openai.Framer
+	begun    bool          // it has the head
+	first    time.Duration // from asked until then
 	buf      []byte
+}
+
+func newClient(r *inflight.Request, record *receipt.Recorder, sink Sink, observer Observer) client {
+	c := client{request: r, record: record, sink: sink, observer: observer}
+	if c.observer == nil {
+		c.observer = noObserver{}
+	}
+	return c
 }
 
 // frames is what writes the answer, where that is not the backend's own frames.
 func (c *client) frames() *openai.Framer {
 	if c.framer == nil {
-		a := c.answer
-		c.framer = openai.NewFramer(a.Body.Kind, a.ID, a.Route, a.began.Unix())
+		c.framer = openai.NewFramer(c.request.Body.Kind, c.request.ID, c.request.Route, c.asked.Unix())
 	}
 	return c.framer
 }
@@ -61,8 +74,9 @@ func (c *client) frames() *openai.Framer {
 // begin hands over the head. length is that of a JSON body, 0 of a stream.
 func (c *client) begin(length int) error {
 	c.begun = true
-	c.answer.begun()
-	return c.sink.Begin(Head{Stream: c.answer.Body.Stream, Length: int64(length)})
+	c.first = c.request.World.Now().Sub(c.asked)
+	c.record.Begun()
+	return c.sink.Begin(Head{Stream: c.request.Body.Stream, Length: int64(length)})
 }
 
 // open begins a stream, with the role of a chat answer.
@@ -97,7 +111,7 @@ func (c *client) send(text []byte) error {
 
 // release sends what may be sent of a transcript.
 func (c *client) release(t *transcript.Transcript) error {
-	if !c.answer.Body.Stream {
+	if !c.request.Body.Stream {
 		return nil
 	}
 	return c.send(t.Release())
@@ -111,7 +125,7 @@ func (c *client) finish(t *transcript.Transcript, e openai.Ending) error {
 	rest := t.Rest()
 	c.observer.Text(rest)
 	c.observer.End(e)
-	if !c.answer.Body.Stream {
+	if !c.request.Body.Stream {
 		body := c.frames().Body(nil, t.Text(), e)
 		if err := c.begin(len(body)); err != nil {
 			return err
@@ -121,6 +135,6 @@ func (c *client) finish(t *transcript.Transcript, e openai.Ending) error {
 	if err := c.open(); err != nil {
 		return err
 	}
-	c.buf = c.frames().Finish(c.buf, rest, e, c.answer.Body.IncludeUsage)
+	c.buf = c.frames().Finish(c.buf, rest, e, c.request.Body.IncludeUsage)
 	return c.sink.Write(c.buf)
 }

@@ -213,6 +213,33 @@ func (a *Answer) end(t *transcript.Transcript, f finish) error {
 	})
 }
 
+// behindText carries on behind what there is of an answer without ids: from its last whole word, and if
+// that is then written differently, from where it ends. minTokens is how many tokens its first so many bytes
+// have at least: what is taken for too many ends the answer early.
+func (c *continuation) behindText(ctx context.Context, minTokens func(text int) int) error {
+	c.t.RewindToWord()
+	err := c.from(ctx, minTokens)
+	if errors.Is(err, transcript.ErrMismatch) && ctx.Err() == nil {
+		c.t.Undo()
+		err = c.from(ctx, minTokens)
+	}
+	if errors.Is(err, transcript.ErrMismatch) {
+		err = c.broken(err)
+	}
+	return err
+}
+
+// from carries on from where the text ends now.
+func (c *continuation) from(ctx context.Context, minTokens func(text int) int) error {
+	tokens, err := c.countTokens(ctx) // a frame may hold several tokens
+	if err != nil {
+		tokens = minTokens(c.t.Len())
+	}
+	at := c.t.End(tokens)
+	c.tookOver(ReasonTargetLost, at.Tokens, at.Text)
+	return c.run(ctx, at)
+}
+
 // segment is the part of an answer that one backend carries on with.
 type segment struct {
 	*continuation

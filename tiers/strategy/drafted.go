@@ -10,34 +10,11 @@ import (
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/engine"
-	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/transcript"
 	"github.com/foregate/foregate/tiers/verify"
 	"github.com/foregate/foregate/tiers/world"
 )
-
-// Auditor audits the drafts of a request.
-type Auditor interface {
-	// Watch begins the audit of a draft that is streamed.
-	Watch() Watcher
-	// Whole audits a draft that came in one piece.
-	Whole(*openai.DraftAnswer)
-}
-
-// Watcher sees the draft that the client may get as it comes, and audits it to its end.
-type Watcher interface {
-	// See takes the next chunk; it is valid during the call only.
-	See(*openai.Chunk)
-	// Decided tells that it is decided now whether the client gets the draft.
-	Decided()
-	// Wants reports whether more of the draft is to be read, whatever becomes of the request.
-	Wants() bool
-	// TakeOver reads the rest of the draft. The exchange is the watcher's from then on.
-	TakeOver(x *dispatch.Exchange)
-	// Over tells that no more of the draft comes, and that it was not lost.
-	Over()
-}
 
 // drafted is a draft that is streamed from the draft pool, judged, and kept or escalated. Speculation and the
 // verification of whole drafts begin and end with it.
@@ -258,10 +235,4 @@ func (s *drafted) escalate(ctx context.Context, v accept.Verdict) error {
 	// a fresh answer is as good.
 	s.wasted(s.d.Tokens())
 	return errNoDraft
-}
-
-// wasted notes that nothing of a draft of so many tokens went into the answer.
-func (a *Answer) wasted(tokens int) {
-	a.out.Accepted, a.out.Target, a.out.Wasted = 0, 0, tokens
-	a.noteTally()
 }

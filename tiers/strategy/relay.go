@@ -12,6 +12,8 @@ import (
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/transcript"
+	"github.com/foregate/foregate/tiers/verify"
 )
 
 // relay answers from one pool, unjudged: the backend's own frames or body with
@@ -251,4 +253,17 @@ func (s *relayed) write() error {
 	err := s.client.sink.Write(s.buf)
 	s.buf = s.buf[:0]
 	return err
+}
+
+// resumeRelayed carries on with a straight answer that broke off. The client has its frames as the
+// backend wrote them, so the rest is written as that did.
+func (s *relayed) resumeRelayed(ctx context.Context) error {
+	t := transcript.New(transcript.Options{Stop: s.Body.Stop, IncludeStop: s.Body.IncludeStop, Text: s.text, Sent: len(s.text)})
+	c := &continuation{
+		Answer: s.Answer, t: t, pool: s.pool, counter: verify.Counter{Lost: []string{s.x.Backend()}}, waits: true, recount: true, prompt: s.out.Prompt,
+	}
+	id, created := openai.Named(s.named)
+	s.client.framer = openai.NewFramerAs(s.Body.Kind, id, s.Route, created)
+	s.Answer.count(0)
+	return c.behindText(ctx, s.minTokens)
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sort"
 	"time"
 	"unicode/utf8"
 
@@ -184,16 +183,6 @@ func (b *verifyBlocks) show(ctx context.Context) error {
 	b.ruled(accept.Verdict{Accept: true, Reason: accept.ReasonStandsBy, Tokens: b.exact.Drafted, Lot: accept.LotWhole})
 	b.gone = b.client.release(b.t)
 	return b.gone
-}
-
-// shortest are ids up to the one with which a stop string ended the answer: an engine would not have made the
-// others. So many of them are known not to hold one.
-func (a *Answer) shortest(ctx context.Context, before int, ids []int32) []int32 {
-	n := before + 1 + sort.Search(len(ids)-before-1, func(i int) bool {
-		text, err := verify.Detokenize(ctx, a.Caller, a.Target, ids[:before+1+i])
-		return err == nil && transcript.HasStop(text, a.Body.Stop) // where nobody can say all of them count
-	})
-	return ids[:n]
 }
 
 // alone has the target carry on when a round failed.
