@@ -95,7 +95,8 @@ func (w *walked) check() {
 			w.t.Fatalf("place %d: %+v", i, r)
 		}
 	}
-	if f := w.forecast.of(w.requests, w.now, speed); f.growth < 0 || f.partly < 0 || f.beginning < 0 || f.beginning > len(w.open) || w.Uncomputed(w.now, 4000) < 0 {
+	f := w.forecast.of(w.requests, w.now, speed)
+	if f.growth < 0 || f.partly < 0 || f.beginning < 0 || f.beginning > len(w.open) || w.Uncomputed(w.now, 4000) < 0 {
 		w.t.Fatalf("forecast %+v", *f)
 	}
 }
