@@ -127,7 +127,8 @@ func TestWhatIsLeftOfAnAnswer(t *testing.T) {
 func TestTokensThatCameAreToldOneByOneOrGuessedByTime(t *testing.T) {
 	a := NewAccount(start)
 	prompt := Tally{Requests: 1, Waiting: 1, Queued: 4000, Held: 4000}
-	stream, whole := &Request{Began: start, Output: 200, MaxOutput: 1000}, &Request{Began: start, Ahead: 4000, Output: 200, MaxOutput: 1000, Whole: true}
+	stream := &Request{Began: start, Output: 200, MaxOutput: 1000}
+	whole := &Request{Began: start, Ahead: 4000, Output: 200, MaxOutput: 1000, Whole: true}
 	a.Start(stream, prompt)
 	a.Start(whole, prompt)
 	for range 70 {
