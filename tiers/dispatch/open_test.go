@@ -141,6 +141,13 @@ func TestTheOnlyBackendIsAskedAgainWhereItMayBeWell(t *testing.T) {
 		r.given(string(tc.failure.Kind))
 	}
 	r := newRig(t, 1)
+	r.fails(engine.Failure{Kind: engine.Silent}, engine.Failure{})
+	x, err := r.d.Open(t.Context(), r.order())
+	if err != nil || !x.stays { // nobody else is left, however silent it is
+		t.Fatalf("%v", err)
+	}
+	x.Drop()
+	r = newRig(t, 1)
 	r.d.retrying.Store(minRetries)
 	r.fails(engine.Failure{Kind: engine.Silent})
 	if _, err := r.d.Open(t.Context(), r.order()); err == nil || len(r.attempts) != 1 || r.spent != 1 {
