@@ -53,7 +53,6 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*receipt.R
 	record.Enter(plan.Target)
 	x, err := c.tools.Dispatch.Open(ctx, o)
 	if err != nil {
-		record.Leave()
 		return rc, err
 	}
 	defer x.Drop()

@@ -55,6 +55,13 @@ func TestAPassedStreamThatBreaksOffIsCountedByWhatCame(t *testing.T) {
 	}
 }
 
+func TestWhatNobodyPassesOnHasNoTimeOfTheTargets(t *testing.T) {
+	rc, err := passedBy(t, "/v1/embeddings", `"input":"hi"`, &collector{}, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) })
+	if err == nil || rc.Target != 0 || rc.First != 0 || rc.Tier != "" || len(rc.Tries) != 1 {
+		t.Errorf("%v; %v until the first byte, %v of the target, from %q, %+v", err, rc.First, rc.Target, rc.Tier, rc.Tries)
+	}
+}
+
 // leaving is a client that goes away at its second write.
 type leaving struct{ collector }
 

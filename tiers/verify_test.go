@@ -1,6 +1,8 @@
 package tiers
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -287,5 +289,18 @@ func TestAModeThatTheEnginesDoNotAllowIsRefusedWithAReason(t *testing.T) {
 				t.Errorf("without %q: mode %s: from %s, %q, %v", without, s.Mode, rc.Tier, rc.Plan.Reason, err)
 			}
 		}
+	}
+}
+
+func TestWhatWasScoredForAClientThatLeftIsBooked(t *testing.T) {
+	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.2}, vllmsim.Options{})
+	r.cfg.Mode, r.cfg.Block, r.cfg.Costly = plan.ModeVerify, 4, true
+	req, err := openai.Scan(openai.Chat, []byte(chat("Tell me", `,"max_tokens":200,"stream":true`)), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "x"}, &leaving{})
+	if !errors.Is(err, context.Canceled) || len(rc.Checks) < 2 || rc.ScoredTokens == 0 {
+		t.Errorf("%v after %d checks; %d tokens scored", err, len(rc.Checks), rc.ScoredTokens)
 	}
 }

@@ -38,6 +38,7 @@ type Exchange struct {
 	cancel  context.CancelCauseFunc
 	attempt engine.Attempt
 	stream  engine.Stream
+	form    form
 
 	begun   time.Time
 	first   time.Time // when the first byte came; zero before
@@ -114,6 +115,7 @@ func (x *Exchange) open(ctx context.Context, waited time.Duration) *engine.Failu
 			x.Drop()
 		}
 	}()
+	x.form = formOf(x.order.Call)
 	x.begin(waited)
 	x.Movable(!x.stays)
 	stream, err := d.Upstream.Open(x.ctx, x.prepare())
@@ -123,7 +125,7 @@ func (x *Exchange) open(ctx context.Context, waited time.Duration) *engine.Failu
 		return f
 	}
 	x.stream, x.first = stream, d.World.Now()
-	switch formOf(x.order.Call) {
+	switch x.form {
 	case streamed:
 		x.lease.FirstToken()
 	case raw:
@@ -211,11 +213,11 @@ func (x *Exchange) Next(want engine.Want) (*openai.Chunk, error) {
 		}
 		return nil, err // io.EOF
 	}
-	if x.taken {
+	if x.taken && x.form == streamed { // bytes that pass through are no tokens
 		x.lease.Came()
-	}
-	if x.taken && fresh {
-		x.lease.Answered()
+		if fresh {
+			x.lease.Answered()
+		}
 	}
 	x.taken = true
 	if c.HasUsage {

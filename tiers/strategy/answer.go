@@ -168,8 +168,11 @@ func (a *Answer) newTranscript() *transcript.Transcript {
 
 // What follows keeps the outcome and the record alike.
 
-// planned tells of another plan than the request had.
+// planned goes by another plan than the request had, and tells of it.
 func (a *Answer) planned(p plan.Plan) {
+	r := *a.Request
+	r.Plan = p
+	a.Request = &r
 	a.out.Bypass = p.Reason
 	a.record.Planned(p, a.Trial)
 }

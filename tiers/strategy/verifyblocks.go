@@ -83,6 +83,7 @@ func (b *verifyBlocks) round(ctx context.Context) error {
 	s, err := verify.Of(b.Caller).Score(ctx, verify.Question{Prompt: slices.Concat(b.prompt, b.exact.IDs), IDs: block, Warm: b.scorer})
 	said.Backend, said.Took = s.Backend, b.World.Now().Sub(began)
 	b.out.Scored += s.Computed
+	b.noteTally()
 	if err != nil {
 		said.Reason = verify.WhyUnheard(err)
 		b.checked(said, began)
@@ -208,7 +209,7 @@ func (b *verifyBlocks) alone(ctx context.Context, cause error) error {
 	b.t.Rewind(at)
 	b.from(plan.Mixed)
 	b.tookOver(why, at.Tokens, at.Text)
-	c := &continuation{Answer: b.Answer, t: b.t, pool: b.Target, warm: b.scorer}
+	c := &continuation{Answer: b.Answer, t: b.t, pool: b.Target, warm: b.scorer, prompt: len(b.prompt)}
 	err := c.run(ctx, at)
 	if errors.Is(err, errNoDraft) {
 		b.wasted(b.exact.Drafted)

@@ -1,0 +1,313 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/pool"
+)
+
+func TestADispatcherNeedsAllOfItsOptions(t *testing.T) {
+	r := newRig(t, 1)
+	for name, without := range map[string]func(*Options){
+		"world": func(o *Options) { o.World = nil }, "upstream": func(o *Options) { o.Upstream = nil }, "queue": func(o *Options) { o.Queue = nil },
+		"breaker": func(o *Options) { o.Breaker = nil }, "scores": func(o *Options) { o.Scores = nil },
+		"metrics": func(o *Options) { o.Metrics = nil }, "window": func(o *Options) { o.Window = nil },
+	} {
+		o := r.d.Options
+		without(&o)
+		if _, err := New(o); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("without %s: %v", name, err)
+		}
+	}
+}
+
+func TestWhatFailsBeforeItsFirstByteIsTriedElsewhere(t *testing.T) {
+	for _, tc := range []struct {
+		kind  engine.FailureKind
+		tries int
+	}{
+		{engine.Refused, 2}, {engine.Timeout, 2}, {engine.Silent, 2}, {engine.Stalled, 2}, {engine.Reset, 2}, {engine.Cut, 2},
+		{engine.ServerError, 2}, {engine.Backpressure, 2}, {engine.BadResponse, 2}, {engine.Aborted, 2}, {engine.Exhausted, 2},
+		{engine.Rejected, 1}, {engine.Gone, 1}, {engine.Expired, 1}, // no other backend would mend it
+	} {
+		r := newRig(t, 3)
+		r.fails(engine.Failure{Kind: tc.kind})
+		_, err := r.d.Open(t.Context(), r.order())
+		exhausted, spent := errors.AsType[*ExhaustedError](err)
+		f, failed := errors.AsType[*engine.Failure](err)
+		if !failed || f.Kind != tc.kind || f.Pool != "p" || f.Backend != r.attempts[len(r.attempts)-1].Backend {
+			t.Errorf("%s: %v", tc.kind, err)
+		}
+		if spent != (tc.tries > 1) || spent && (exhausted.Pool != "p" || exhausted.Tries != tc.tries || exhausted.AllBusy != (tc.kind == engine.Backpressure)) {
+			t.Errorf("%s: %+v", tc.kind, exhausted)
+		}
+		if len(r.attempts) != tc.tries || tc.tries > 1 && r.attempts[0].Backend == r.attempts[1].Backend || len(r.failed) != tc.tries {
+			t.Errorf("%s: %d tries, %v counted", tc.kind, len(r.attempts), r.failed)
+		}
+		r.given(string(tc.kind))
+	}
+}
+
+func TestTheSecondTryIsToldApartFromTheFirst(t *testing.T) {
+	r := newRig(t, 2)
+	r.fails(engine.Failure{Kind: engine.ServerError, Responded: 500}, engine.Failure{})
+	x, err := r.d.Open(t.Context(), r.order())
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Close(nil, 7)
+	one, two := r.attempts[0], r.attempts[1]
+	if want := []string{one.Backend + " upstream_error", two.Backend + " ok"}; !slices.Equal(r.reports, want) {
+		t.Errorf("breakers were told %v, want %v", r.reports, want)
+	}
+	if one.ID != "own-1" || two.ID != "own-2" || r.tries[0].Call != 1 || r.tries[1].Call != 2 {
+		t.Errorf("ids %s and %s, calls %d and %d", one.ID, two.ID, r.tries[0].Call, r.tries[1].Call)
+	}
+	a, b := r.tries[0], r.tries[1]
+	if a.Failed != engine.ServerError || a.Broke != "" || a.First != 0 || a.Status != 500 || a.Took <= 0 || a.Tokens != 0 || a.Waited != time.Second {
+		t.Errorf("the first try: %+v", a)
+	}
+	if b.Failed != "" || b.Broke != "" || b.First <= 0 || b.Status != 200 || b.Took < b.First || b.Tokens != 7 || b.Backend != two.Backend || b.URL != two.URL || b.Role != RoleTarget {
+		t.Errorf("the second: %+v", b)
+	}
+	// Who waited for one try has waited for the next, too.
+	if r.waited != 2*time.Second || r.tickets[0].Waited != 0 || r.tickets[1].Waited != time.Second {
+		t.Errorf("waited %v, tickets %+v", r.waited, r.tickets)
+	}
+	if r.costs != 2 || r.priced != 2 {
+		t.Errorf("the price of %d places was told, of %d counted, want 2", r.costs, r.priced)
+	}
+	r.given("at the end")
+}
+
+func TestTheLongestWaitThatABusyPoolAsksForIsTold(t *testing.T) {
+	r := newRig(t, 3)
+	r.fails(engine.Failure{Kind: engine.Backpressure, RetryAfter: 7 * time.Second}, engine.Failure{Kind: engine.Backpressure, RetryAfter: time.Second})
+	_, err := r.d.Open(t.Context(), r.order())
+	if e, ok := errors.AsType[*ExhaustedError](err); !ok || !e.AllBusy || e.RetryAfter != 7*time.Second {
+		t.Errorf("%+v, %v", e, err)
+	}
+}
+
+func TestRetriesAreAShareOfTheCallsUnderWay(t *testing.T) {
+	for _, tc := range []struct {
+		active, retrying int64
+		kind             engine.FailureKind
+		tries, spent     int
+	}{
+		{0, minRetries - 1, engine.ServerError, 2, 0},
+		{0, minRetries, engine.ServerError, 1, 1},
+		{199, 39, engine.ServerError, 2, 0}, // and this one
+		{199, 40, engine.ServerError, 1, 1},
+		{0, minRetries, engine.Reset, 2, 0}, // whose backend is gone is tried elsewhere all the same
+	} {
+		r := newRig(t, 2)
+		r.d.active.Store(tc.active)
+		r.d.retrying.Store(tc.retrying)
+		r.fails(engine.Failure{Kind: tc.kind})
+		_, err := r.d.Open(t.Context(), r.order())
+		if len(r.attempts) != tc.tries || r.spent != tc.spent || err == nil {
+			t.Errorf("%+v: %d tries, %d times the budget was spent, %v", tc, len(r.attempts), r.spent, err)
+		}
+		if r.d.active.Load() != tc.active || r.d.retrying.Load() != tc.retrying {
+			t.Errorf("%+v: %d under way and %d retries afterwards", tc, r.d.active.Load(), r.d.retrying.Load())
+		}
+	}
+}
+
+func TestTheOnlyBackendIsAskedAgainWhereItMayBeWell(t *testing.T) {
+	for _, tc := range []struct {
+		failure engine.Failure
+		tries   int
+	}{
+		{engine.Failure{Kind: engine.Reset, Kept: true}, 3}, {engine.Failure{Kind: engine.Silent}, 3},
+		{engine.Failure{Kind: engine.Reset}, 1}, {engine.Failure{Kind: engine.ServerError}, 1},
+	} {
+		r := newRig(t, 1)
+		r.fails(tc.failure)
+		o := r.order()
+		o.Retry.Attempts = 2
+		_, err := r.d.Open(t.Context(), o)
+		if e, ok := errors.AsType[*ExhaustedError](err); len(r.attempts) != tc.tries || !ok || e.Tries != tc.tries {
+			t.Errorf("%+v: %d tries, %v", tc.failure, len(r.attempts), err)
+		}
+		r.given(string(tc.failure.Kind))
+	}
+	r := newRig(t, 1)
+	r.fails(engine.Failure{Kind: engine.Silent}, engine.Failure{})
+	x, err := r.d.Open(t.Context(), r.order())
+	if err != nil || !x.stays { // nobody else is left, however silent it is
+		t.Fatalf("%v", err)
+	}
+	x.Drop()
+	r = newRig(t, 1)
+	r.d.retrying.Store(minRetries)
+	r.fails(engine.Failure{Kind: engine.Silent})
+	if _, err := r.d.Open(t.Context(), r.order()); err == nil || len(r.attempts) != 1 || r.spent != 1 {
+		t.Errorf("without a retry in the budget: %d tries, %v", len(r.attempts), err)
+	}
+}
+
+func TestWhatAnOrderExcludesStaysAsItWas(t *testing.T) {
+	r := newRig(t, 3)
+	r.fails(engine.Failure{Kind: engine.Reset})
+	o := r.order()
+	o.Demand.Exclude = append(make([]string, 0, 8), "b0")
+	_, _ = r.d.Open(t.Context(), o)
+	if all := o.Demand.Exclude[:cap(o.Demand.Exclude)]; all[1] != "" || len(r.attempts) != 2 || r.attempts[0].Backend == "b0" || r.attempts[1].Backend == "b0" {
+		t.Errorf("the caller's list is %q; tried %v", all, r.attempts)
+	}
+}
+
+func TestWhoIsTurnedAwayHearsWhy(t *testing.T) {
+	away := errors.New("turned away")
+	r := newRig(t, 2)
+	r.enter = func() error { return away }
+	if _, err := r.d.Open(t.Context(), r.order()); err != away || len(r.attempts) > 0 || r.waited != time.Second {
+		t.Errorf("%v after %v, %d tries", err, r.waited, len(r.attempts))
+	}
+	// Behind a try that failed, too, and not what that failed of.
+	r = newRig(t, 2)
+	r.fails(engine.Failure{Kind: engine.Reset})
+	r.enter = func() error {
+		if len(r.attempts) > 0 {
+			return away
+		}
+		return nil
+	}
+	if _, err := r.d.Open(t.Context(), r.order()); err != away || len(r.attempts) != 1 {
+		t.Errorf("%v after %d tries", err, len(r.attempts))
+	}
+	r.given("at the end")
+}
+
+func TestABackendWithoutAPermitIsPassedOver(t *testing.T) {
+	r := newRig(t, 3)
+	r.allow = func(backend string) error {
+		if backend != "b2" {
+			return errors.New("open")
+		}
+		return nil
+	}
+	x, err := r.d.Open(t.Context(), r.order())
+	if err != nil || x.Backend() != "b2" {
+		t.Fatalf("%v", err)
+	}
+	x.Drop()
+	r.given("at the end")
+	r.allow = func(string) error { return errors.New("open") }
+	if _, err = r.d.Open(t.Context(), r.order()); !errors.Is(err, pool.ErrNoBackend) {
+		t.Errorf("%v", err)
+	}
+	r.given("without any")
+}
+
+func TestAQuestionIsAskedOnce(t *testing.T) {
+	r := newRig(t, 3)
+	used := &engine.Block{}
+	o := r.order()
+	o.Call = &engine.FirstBlock{Into: used}
+	r.answer = func(*engine.Attempt) (engine.Stream, error) {
+		used.Used.Prompt, used.Used.Completion = 5, 3
+		return &stream{}, nil
+	}
+	backend, err := r.d.Ask(t.Context(), o)
+	if err != nil || backend != r.attempts[0].Backend || r.tries[0].Tokens != 3 || r.tries[0].Waited != 0 || r.waited != 0 {
+		t.Errorf("%q, %v, %+v", backend, err, r.tries)
+	}
+	r.fails(engine.Failure{Kind: engine.ServerError})
+	backend, err = r.d.Ask(t.Context(), o)
+	if f, ok := err.(*engine.Failure); !ok || f.Backend != backend || f.Pool != "p" || len(r.attempts) != 2 || len(r.failed) != 1 {
+		t.Errorf("%q, %v, %d attempts", backend, err, len(r.attempts))
+	}
+	r.enter = func() error { return pool.ErrFull }
+	if backend, err = r.d.Ask(t.Context(), o); err != pool.ErrFull || backend != "" || len(r.attempts) != 2 {
+		t.Errorf("%q, %v", backend, err)
+	}
+	r.given("at the end")
+}
+
+func TestBeforeAQuestionThereIsAPlaceForIt(t *testing.T) {
+	r := newRig(t, 1)
+	unbooked := errors.New("unbooked")
+	o := r.order()
+	o.Call = &engine.FirstBlock{Into: &engine.Block{}}
+	for _, end := range []error{nil, unbooked} {
+		r.attempts, r.tries, r.reports = nil, nil, nil
+		o.Before = func(context.Context) error {
+			if n := r.pool.Snapshot()[0].InFlight; n != 1 || len(r.attempts) > 0 {
+				t.Errorf("%d places, %d attempts before", n, len(r.attempts))
+			}
+			return end
+		}
+		backend, err := r.d.Ask(t.Context(), o)
+		if err != end || (backend == "") != (end != nil) || (len(r.attempts) == 0) != (end != nil) || (len(r.tries) == 0) != (end != nil) {
+			t.Errorf("%q, %v, %d attempts, %d entries", backend, err, len(r.attempts), len(r.tries))
+		}
+		if want := map[bool]string{true: "b0 ok", false: "b0 client_gone"}[end == nil]; !slices.Equal(r.reports, []string{want}) {
+			t.Errorf("breakers were told %v, want %s", r.reports, want)
+		}
+		r.given(fmt.Sprint(end))
+	}
+}
+
+func TestAPanicGivesBackAllThatWasHeld(t *testing.T) {
+	for name, set := range map[string]func(*rig, *Order){
+		"of the engines": func(r *rig, _ *Order) {
+			r.answer = func(*engine.Attempt) (engine.Stream, error) { panic("of a test") }
+		},
+		"of the breaker": func(r *rig, _ *Order) { r.allow = func(string) error { panic("of a test") } },
+		"of the queue":   func(r *rig, _ *Order) { r.enter = func() error { panic("of a test") } },
+		"of the record":  func(_ *rig, o *Order) { o.Events = panicky{o.Events} },
+		"at the second try": func(r *rig, _ *Order) {
+			r.answer = func(*engine.Attempt) (engine.Stream, error) {
+				if len(r.attempts) == 2 {
+					panic("of a test")
+				}
+				return nil, &engine.Failure{Kind: engine.ServerError}
+			}
+		},
+		"before a question": func(_ *rig, o *Order) { o.Before = func(context.Context) error { panic("of a test") } },
+	} {
+		r := newRig(t, 2)
+		o := r.order()
+		set(r, &o)
+		for way, call := range map[string]func(){
+			"Open": func() {
+				x, err := r.d.Open(t.Context(), o)
+				if err == nil { // nothing comes before it
+					x.Drop()
+					panic("none of its own")
+				}
+			},
+			"Ask": func() {
+				o := o
+				o.Call = &engine.FirstBlock{Into: &engine.Block{}}
+				if _, err := r.d.Ask(t.Context(), o); err != nil || name == "at the second try" {
+					panic("none of its own")
+				}
+			},
+		} {
+			if panicked := func() (p any) {
+				defer func() { p = recover() }()
+				call()
+				return nil
+			}(); panicked == nil {
+				t.Errorf("%s, %s: no panic", name, way)
+			}
+			r.given(name + ", " + way)
+		}
+	}
+}
+
+// panicky is a record that panics when it is told of a call.
+type panicky struct{ Events }
+
+func (panicky) Tried(Try, time.Time) int { panic("of a test") }
