@@ -214,23 +214,26 @@ func (b *Breaker) Forget() { b.facts.Fleet = View{} }
 // Look tells that this replica's prober looks at the breaker.
 func (b *Breaker) Look(now time.Time) { b.facts.Looked = now }
 
-// Reopen begins another open time of this replica's own after a probe that did not succeed.
-// What it returns is to be reported as Neutral.
-func (b *Breaker) Reopen(o Outcome, now time.Time) (left Report) {
-	if b.facts.Own.State == Closed || o == Neutral {
-		return nil
-	}
-	left = b.dropTrial()
-	b.facts.Own.Cut = o == Unreachable
-	b.opened(now)
-	return left
-}
+// SuccessesClose is how many probes in a row must succeed.
+const SuccessesClose = 2
 
-// Mend closes this replica's own breaker after probes that succeeded.
-func (b *Breaker) Mend(cfg Config, now time.Time) {
-	if b.facts.Own.State != Closed {
+// Probed takes what an own probe found: the last of enough successes closes this replica's own
+// breaker, a fault begins another open time. well is how many have succeeded before, in a row.
+// again is whether another probe is to follow; left is to be reported as Neutral.
+func (b *Breaker) Probed(o Outcome, well int, cfg Config, now time.Time) (again bool, left Report) {
+	alive := o == Success || o == Backpressure
+	switch {
+	case b.facts.Own.State == Closed:
+	case o.Failed():
+		left = b.dropTrial()
+		b.facts.Own.Cut = o == Unreachable
+		b.opened(now)
+	case alive && well+1 < SuccessesClose:
+		again = true
+	case alive:
 		b.renew(cfg, now)
 	}
+	return again, left
 }
 
 // Move is a transition to be logged.
