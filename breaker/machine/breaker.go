@@ -46,6 +46,7 @@ type Breaker struct {
 	trial   *Call         // who tries a half-open breaker
 	period  uint64        // counts the closings
 
+	ejects bool      // it is to be kept out for what the backend answered, if its pool can spare it
 	since  time.Time // when what is shown left closed
 	ramped time.Time // when it came back to it; zero is never
 }
@@ -236,11 +237,12 @@ func (b *Breaker) Probed(o Outcome, well int, cfg Config, now time.Time) (again 
 	return again, left
 }
 
-// Move is a transition to be logged.
+// Move is a transition to be logged, where From is another than To.
 type Move struct {
 	From, To State
 	Lasts    time.Duration // how long, of a move to open
 	ByFleet  bool
+	Eject    bool // who of the pool may be kept out is to be decided anew
 }
 
 // Settle says what the breaker's facts come to, and what has moved since it was last settled. It
@@ -250,7 +252,9 @@ func (b *Breaker) Settle(now time.Time) (Verdict, Move) {
 	v := Combine(&b.facts, now)
 	m := Move{From: b.facts.WasShown, To: v.Shown, ByFleet: v.ByFleet}
 	b.facts.WasOwn, b.facts.WasShown = b.facts.Own.State, v.Shown
-	if !v.Moved {
+	ejected := b.ejects
+	b.ejects = v.Shown != Closed && !v.Unreached
+	if m.Eject = v.Moved || b.ejects != ejected; !v.Moved {
 		return v, m
 	}
 	if m.From == Closed {
@@ -294,5 +298,5 @@ const (
 // Ramp is the share of its turns that a backend may take, 0.1 to 1: it grows evenly in the
 // 10 s after the breaker has closed (Traefik's breaker does so).
 func Ramp(since time.Duration) float64 {
-	return min(minRamp+(1-minRamp)*float64(since)/float64(rampTime), 1)
+	return min(max(minRamp+(1-minRamp)*float64(since)/float64(rampTime), minRamp), 1)
 }

@@ -142,7 +142,7 @@ func (s *Set) Retain(pool string, backends []string, now time.Time) {
 	for _, backend := range backends {
 		s.breaker(Key{pool, backend}, now)
 	}
-	s.eject(pool, now)
+	s.eject(pool)
 }
 
 // breaker returns that of k, a new one if there is none.
@@ -161,13 +161,13 @@ func (s *Set) breaker(k Key, now time.Time) *Breaker {
 
 // settle belongs behind every change of a breaker.
 func (s *Set) settle(b *Breaker, now time.Time) {
-	if v, _ := b.Settle(now); v.Moved {
-		s.eject(b.Pool, now)
+	if _, m := b.Settle(now); m.Eject {
+		s.eject(b.Pool)
 	}
 }
 
 // eject decides who of a pool may be kept out, where the pool's size is known.
-func (s *Set) eject(pool string, now time.Time) {
+func (s *Set) eject(pool string) {
 	size, known := s.sizes[pool]
 	if !known {
 		return
@@ -178,5 +178,5 @@ func (s *Set) eject(pool string, now time.Time) {
 			all = append(all, b)
 		}
 	}
-	Eject(all, size, now)
+	Eject(all, size)
 }
