@@ -26,7 +26,8 @@ func someConfig(rng *rand.Rand) machine.Config {
 }
 
 var outcomesOfTests = []machine.Outcome{
-	machine.Success, machine.Success, machine.Success, machine.Fault, machine.Fault, machine.Unreachable, machine.Backpressure, machine.Neutral,
+	machine.Success, machine.Success, machine.Success, machine.Fault, machine.Fault, machine.Unreachable,
+	machine.Backpressure, machine.Neutral,
 }
 
 // TestTheLabsWindowIsAGobreaker drives both through random calls, outcomes and times: each answer,
@@ -79,7 +80,8 @@ func (p *pair) step(rng *rand.Rand) string {
 	case 0: // the edges of buckets, of the window and of the time-out, too
 		d := []time.Duration{
 			1, p.cfg.Bucket(), p.cfg.Bucket() - 1, p.cfg.Window, p.cfg.Timeout(), p.cfg.Timeout() + 1,
-			time.Duration(rng.Int64N(int64(p.cfg.Bucket()))), time.Duration(rng.Int64N(int64(2 * p.cfg.Window))), time.Duration(rng.Int64N(int64(2 * p.cfg.Timeout()))),
+			time.Duration(rng.Int64N(int64(p.cfg.Bucket()))), time.Duration(rng.Int64N(int64(2 * p.cfg.Window))),
+			time.Duration(rng.Int64N(int64(2 * p.cfg.Timeout()))),
 		}[rng.IntN(9)]
 		time.Sleep(d)
 		return d.String()
