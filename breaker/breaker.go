@@ -192,7 +192,7 @@ func (s *Set) settle(e *entry, now time.Time) (machine.Verdict, machine.Move) {
 		e.ramping.Store(max(int64(now.Sub(s.base)), 1))
 	}
 	e.publish(&v, s.base)
-	if v.Moved {
+	if m.Eject {
 		s.eject(e.Pool, now)
 	}
 	return v, m
@@ -211,7 +211,7 @@ func (s *Set) eject(pool string, now time.Time) {
 			all = append(all, e.Breaker)
 		}
 	}
-	for _, b := range machine.Eject(all, size, now) {
+	for _, b := range machine.Eject(all, size) {
 		v := b.Verdict(now)
 		entries[b.Key].publish(&v, s.base)
 	}

@@ -1,6 +1,7 @@
 package breaker
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -158,4 +159,20 @@ func TestNeverMoreThanHalfIsKeptOut(t *testing.T) {
 	if got := m.shut(ids); len(got) != 3 {
 		t.Errorf("%v are kept out at last", got)
 	}
+}
+
+func TestWhoCouldNotBeReachedAndThenAnswersErrorsStaysOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := &member{Set: New(Options{Classify: judge, Probe: func(context.Context, string, string) error { return errBad }})}
+		m.Retain("big", []string{"a", "b"})
+		m.run(t)
+		m.calls("a", 5, errUnreachable)
+		for range 60 { // its probe finds errors after 8 to 12 s
+			time.Sleep(time.Second)
+			synctest.Wait()
+			if !m.Open("big", "a") {
+				t.Fatalf("requests go there: %+v", m.States())
+			}
+		}
+	})
 }

@@ -60,7 +60,7 @@ func (u *unlocked) watch(cfg machine.Config, v machine.Version, now time.Time) m
 }
 
 func TestNothingIsCalledUnderTheSetsLock(t *testing.T) {
-	bubble(t, func(t *testing.T, o *redis.Options, raw *redis.Client) {
+	bubble(t, func(t *testing.T, o *redis.Options, _ *redis.Client) {
 		u := &unlocked{t: t, calls: map[string]int{}}
 		sick := true
 		m := join(t, o, "r0", &site{}, func(o *Options) {
@@ -75,7 +75,7 @@ func TestNothingIsCalledUnderTheSetsLock(t *testing.T) {
 				return nil
 			}
 		})
-		m.Set.link.redis.AddHook(hook{func() { u.check("Redis") }})
+		m.link.redis.AddHook(hook{func() { u.check("Redis") }})
 		u.set, m.rules.Local = m.Set, u.watch
 		m.Retain("big", members)
 		m.calls("a", 5, errBad) // while nobody runs: a request tests it

@@ -14,9 +14,8 @@ const (
 	// lease is how long whoever tests a breaker is waited for; probeWait is shorter.
 	lease     = 5 * time.Second
 	probeWait = 2 * time.Second
-	// successesClose is how many probes in a row must succeed, successPause apart.
-	successesClose = 2
-	successPause   = 100 * time.Millisecond
+	// successPause is between the probes that must succeed in a row.
+	successPause = 100 * time.Millisecond
 	// probeSpread is the most that a replica waits before it asks for the lease, so that
 	// a fleet does not ask at once.
 	probeSpread = 250 * time.Millisecond
@@ -95,7 +94,7 @@ func (s *Set) testForAll(ctx context.Context, e *entry) {
 			s.metrics.probes.WithLabelValues(found).Inc()
 			return
 		}
-		state, err := s.one(ctx, 3, run(resultScript, e.Key, token, flag(o == machine.Success), successesClose,
+		state, err := s.one(ctx, 3, run(resultScript, e.Key, token, flag(o == machine.Success), machine.SuccessesClose,
 			fleetOpen.Milliseconds(), maxFleetOpen.Milliseconds(), lease.Milliseconds(), spread(), flag(o == machine.Unreachable), channelEvents))
 		if err == nil && state[0] < 0 {
 			found = probeLate
@@ -110,30 +109,21 @@ func (s *Set) testForAll(ctx context.Context, e *entry) {
 // testForSelf tests a breaker that is open on this replica alone: it is its own way to the
 // backend that is in doubt, so there is no lease. A fault is evidence, as one of a request is.
 func (s *Set) testForSelf(ctx context.Context, e *entry) {
-	for range successesClose {
+	for well, again := 0, true; again; well++ {
 		o, found := s.once(ctx, e)
 		s.metrics.probes.WithLabelValues(found).Inc()
-		if o != machine.Success {
-			s.reopen(e, o, time.Now())
-			return
+		cfg, now := s.config().OrDefaults(), time.Now()
+		var left machine.Report
+		s.change(e, now, func() {
+			if o.Failed() {
+				e.evidence.note(o, now.Sub(s.base))
+			}
+			again, left = e.Probed(o, well, cfg, now)
+		})
+		if left != nil {
+			left.Report(machine.Neutral, now)
 		}
-		if !sleep(ctx, successPause) {
-			return
-		}
-	}
-	cfg, now := s.config().OrDefaults(), time.Now()
-	s.change(e, now, func() { e.Mend(cfg, now) })
-}
-
-// reopen begins another open time of this replica's own after a test that did not succeed.
-func (s *Set) reopen(e *entry, o machine.Outcome, now time.Time) {
-	var left machine.Report
-	s.change(e, now, func() {
-		e.evidence.note(o, now.Sub(s.base))
-		left = e.Reopen(o, now)
-	})
-	if left != nil {
-		left.Report(machine.Neutral, now)
+		again = again && sleep(ctx, successPause)
 	}
 }
 

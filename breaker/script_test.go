@@ -277,7 +277,7 @@ func (h *fleetHistory) result(who int) {
 	token := h.tokens[who][i]
 	well := h.rng.IntN(8) > 0
 	before, _ := h.link.redis.HGetAll(h.t.Context(), redisKey(h.k)).Result()
-	got := h.ask(run(resultScript, h.k, token, flag(well), successesClose, 2000, 30000, lease.Milliseconds(), h.rng.IntN(201)-100, "0", channelEvents), 3)
+	got := h.ask(run(resultScript, h.k, token, flag(well), machine.SuccessesClose, 2000, 30000, lease.Milliseconds(), h.rng.IntN(201)-100, "0", channelEvents), 3)
 	if h.rng.IntN(3) > 0 { // else it may be told again
 		h.tokens[who] = append(h.tokens[who][:i], h.tokens[who][i+1:]...)
 	}
@@ -307,7 +307,7 @@ func (h *fleetHistory) result(who int) {
 		h.successes++
 		h.leased = h.clock.Add(lease)
 	case well && got[0] == 0:
-		if h.holder != "" && !h.wild && h.successes+1 < successesClose {
+		if h.holder != "" && !h.wild && h.successes+1 < machine.SuccessesClose {
 			h.fail("closed after %d successes", h.successes+1)
 		}
 		h.closings++
@@ -325,8 +325,8 @@ func (h *fleetHistory) heal() {
 			return
 		}
 		if h.ask(run(acquireScript, h.k, "healer", lease.Milliseconds(), maxFleetOpen.Milliseconds()), 2)[0] == 1 {
-			for range successesClose {
-				h.ask(run(resultScript, h.k, "healer", "1", successesClose, 2000, 30000, lease.Milliseconds(), 0, "0", channelEvents), 3)
+			for range machine.SuccessesClose {
+				h.ask(run(resultScript, h.k, "healer", "1", machine.SuccessesClose, 2000, 30000, lease.Milliseconds(), 0, "0", channelEvents), 3)
 			}
 		}
 		h.pass(time.Second)

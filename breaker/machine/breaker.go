@@ -46,6 +46,7 @@ type Breaker struct {
 	trial   *Call         // who tries a half-open breaker
 	period  uint64        // counts the closings
 
+	ejects bool      // it is to be kept out for what the backend answered, if its pool can spare it
 	since  time.Time // when what is shown left closed
 	ramped time.Time // when it came back to it; zero is never
 }
@@ -214,30 +215,34 @@ func (b *Breaker) Forget() { b.facts.Fleet = View{} }
 // Look tells that this replica's prober looks at the breaker.
 func (b *Breaker) Look(now time.Time) { b.facts.Looked = now }
 
-// Reopen begins another open time of this replica's own after a probe that did not succeed.
-// What it returns is to be reported as Neutral.
-func (b *Breaker) Reopen(o Outcome, now time.Time) (left Report) {
-	if b.facts.Own.State == Closed || o == Neutral {
-		return nil
-	}
-	left = b.dropTrial()
-	b.facts.Own.Cut = o == Unreachable
-	b.opened(now)
-	return left
-}
+// SuccessesClose is how many probes in a row must succeed.
+const SuccessesClose = 2
 
-// Mend closes this replica's own breaker after probes that succeeded.
-func (b *Breaker) Mend(cfg Config, now time.Time) {
-	if b.facts.Own.State != Closed {
+// Probed takes what an own probe found: the last of enough successes closes this replica's own
+// breaker, a fault begins another open time. well is how many have succeeded before, in a row.
+// again is whether another probe is to follow; left is to be reported as Neutral.
+func (b *Breaker) Probed(o Outcome, well int, cfg Config, now time.Time) (again bool, left Report) {
+	alive := o == Success || o == Backpressure
+	switch {
+	case b.facts.Own.State == Closed:
+	case o.Failed():
+		left = b.dropTrial()
+		b.facts.Own.Cut = o == Unreachable
+		b.opened(now)
+	case alive && well+1 < SuccessesClose:
+		again = true
+	case alive:
 		b.renew(cfg, now)
 	}
+	return again, left
 }
 
-// Move is a transition to be logged.
+// Move is a transition to be logged, where From is another than To.
 type Move struct {
 	From, To State
 	Lasts    time.Duration // how long, of a move to open
 	ByFleet  bool
+	Eject    bool // who of the pool may be kept out is to be decided anew
 }
 
 // Settle says what the breaker's facts come to, and what has moved since it was last settled. It
@@ -247,7 +252,9 @@ func (b *Breaker) Settle(now time.Time) (Verdict, Move) {
 	v := Combine(&b.facts, now)
 	m := Move{From: b.facts.WasShown, To: v.Shown, ByFleet: v.ByFleet}
 	b.facts.WasOwn, b.facts.WasShown = b.facts.Own.State, v.Shown
-	if !v.Moved {
+	ejected := b.ejects
+	b.ejects = v.Shown != Closed && !v.Unreached
+	if m.Eject = v.Moved || b.ejects != ejected; !v.Moved {
 		return v, m
 	}
 	if m.From == Closed {
@@ -291,5 +298,5 @@ const (
 // Ramp is the share of its turns that a backend may take, 0.1 to 1: it grows evenly in the
 // 10 s after the breaker has closed (Traefik's breaker does so).
 func Ramp(since time.Duration) float64 {
-	return min(minRamp+(1-minRamp)*float64(since)/float64(rampTime), 1)
+	return min(max(minRamp+(1-minRamp)*float64(since)/float64(rampTime), minRamp), 1)
 }

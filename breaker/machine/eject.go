@@ -3,7 +3,6 @@ package machine
 import (
 	"cmp"
 	"slices"
-	"time"
 )
 
 // maxEjectionPercent is how much of a pool may be kept out for what it answered.
@@ -15,11 +14,11 @@ const maxEjectionPercent = 50
 // one backend keeps it. A right once given stays until the breaker has closed. What cannot
 // be reached needs none. size is how many backends the pool has. It returns those whose
 // right has changed: first those that lost it, so that there are never more.
-func Eject(pool []*Breaker, size int, now time.Time) (changed []*Breaker) {
+func Eject(pool []*Breaker, size int) (changed []*Breaker) {
 	var candidates []*Breaker
 	for _, b := range pool {
 		switch {
-		case b.candidate(now):
+		case b.ejects:
 			candidates = append(candidates, b)
 		case b.facts.MayEject:
 			b.facts.MayEject = false
@@ -43,15 +42,4 @@ func Eject(pool []*Breaker, size int, now time.Time) (changed []*Breaker) {
 		}
 	}
 	return changed
-}
-
-// candidate reports whether the breaker is not closed for what the backend answered.
-func (b *Breaker) candidate(now time.Time) bool {
-	if b.facts.WasShown == Closed {
-		return false
-	}
-	if now.Before(b.facts.Fleet.Refuses()) {
-		return !b.facts.Fleet.Cut
-	}
-	return !b.facts.Own.Cut
 }

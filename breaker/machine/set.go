@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"cmp"
 	"slices"
 	"time"
 )
@@ -12,12 +13,14 @@ type SetOptions struct {
 }
 
 // Set holds the breakers of all backends of all pools, as one replica of the lab has them: with the
-// rules of the gateway's, and its times passed in. It shares nothing with other replicas, and has
-// no probes: a breaker that is due is tried by one request. It is not safe for concurrent use.
+// rules of the gateway's, and its times passed in. It shares nothing with other replicas. A breaker
+// that is due is tested by probes while somebody calls [Set.Look], and else tried by one request.
+// It is not safe for concurrent use.
 type Set struct {
 	o        SetOptions
 	breakers map[Key]*Breaker
 	sizes    map[string]int // how many backends a pool has, where that is known
+	probes   map[Key]int    // who is probed, and how many probes in a row have succeeded
 }
 
 // NewSet returns an empty one; breakers come into being as backends are asked for.
@@ -28,7 +31,7 @@ func NewSet(o SetOptions) *Set {
 	if o.Draw == nil {
 		o.Draw = func() float64 { return 0.5 }
 	}
-	return &Set{o: o, breakers: map[Key]*Breaker{}, sizes: map[string]int{}}
+	return &Set{o: o, breakers: map[Key]*Breaker{}, sizes: map[string]int{}, probes: map[Key]int{}}
 }
 
 // Permit is leave to call a backend.
@@ -64,6 +67,38 @@ func (p *Permit) Report(o Outcome, now time.Time) {
 	p.breaker.Free(&p.call)
 	p.set.settle(p.breaker, now)
 	p.breaker = nil
+}
+
+// Look tells which backends a probe of the replica's own is due for, each until [Set.Probed] was
+// told. It is to be called every 250 ms, as the gateway does: for [StaleAfter] from now on no
+// request tests a breaker.
+func (s *Set) Look(now time.Time) (due []Key) {
+	for k, b := range s.breakers {
+		b.Look(now)
+		s.settle(b, now)
+		if _, probed := s.probes[k]; !probed && b.Verdict(now).Probe == OwnProbe {
+			due = append(due, k)
+			s.probes[k] = 0
+		}
+	}
+	slices.SortFunc(due, func(a, b Key) int { return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Backend, b.Backend)) })
+	return due
+}
+
+// Probed takes what a probe found. again is whether another follows (in the gateway 100 ms later).
+func (s *Set) Probed(k Key, o Outcome, now time.Time) (again bool) {
+	if b := s.breakers[k]; b != nil {
+		var left Report
+		if again, left = b.Probed(o, s.probes[k], s.o.Config().OrDefaults(), now); left != nil {
+			left.Report(Neutral, now)
+		}
+		s.settle(b, now)
+	}
+	s.probes[k]++
+	if !again {
+		delete(s.probes, k)
+	}
+	return again
 }
 
 // Open tells whether the backend takes no request now. It changes nothing.
@@ -107,7 +142,7 @@ func (s *Set) Retain(pool string, backends []string, now time.Time) {
 	for _, backend := range backends {
 		s.breaker(Key{pool, backend}, now)
 	}
-	s.eject(pool, now)
+	s.eject(pool)
 }
 
 // breaker returns that of k, a new one if there is none.
@@ -126,13 +161,13 @@ func (s *Set) breaker(k Key, now time.Time) *Breaker {
 
 // settle belongs behind every change of a breaker.
 func (s *Set) settle(b *Breaker, now time.Time) {
-	if v, _ := b.Settle(now); v.Moved {
-		s.eject(b.Pool, now)
+	if _, m := b.Settle(now); m.Eject {
+		s.eject(b.Pool)
 	}
 }
 
 // eject decides who of a pool may be kept out, where the pool's size is known.
-func (s *Set) eject(pool string, now time.Time) {
+func (s *Set) eject(pool string) {
 	size, known := s.sizes[pool]
 	if !known {
 		return
@@ -143,5 +178,5 @@ func (s *Set) eject(pool string, now time.Time) {
 			all = append(all, b)
 		}
 	}
-	Eject(all, size, now)
+	Eject(all, size)
 }

@@ -194,11 +194,12 @@ type Verdict struct {
 	Until    time.Time // requests are refused until then, if nothing new is heard, max ejection aside
 	Spared   bool      // max ejection lets them pass all the same
 
-	Display State // as a status page shows it
-	Shown   State // as transitions are logged and counted
-	ByFleet bool  // it is the fleet's word
-	Alone   bool  // not closed here, and closed for the fleet
-	Probe   Probe
+	Display   State // as a status page shows it
+	Shown     State // as transitions are logged and counted
+	ByFleet   bool  // it is the fleet's word
+	Alone     bool  // not closed here, and closed for the fleet
+	Unreached bool  // what opened it is that the backend could not be reached
+	Probe     Probe
 
 	Moved bool // Shown is another than it was
 	Tell  Tell
@@ -218,15 +219,14 @@ func Combine(f *Facts, now time.Time) Verdict {
 	c := table[row][col]
 	v := Verdict{
 		Decision: c.decision, Probing: c.probing, Display: c.display, Probe: c.probe,
-		Shown: f.Own.State, Alone: col == wellKnown && row != ownClosed,
+		Shown: f.Own.State, Unreached: f.Own.Cut, Alone: col == wellKnown && row != ownClosed,
 	}
-	unreached := f.Own.Cut
 	if col >= fleetOpen {
-		v.ByFleet, v.Shown, unreached = true, f.Fleet.State, f.Fleet.Cut
+		v.ByFleet, v.Shown, v.Unreached = true, f.Fleet.State, f.Fleet.Cut
 	}
 	if c.decision == Refuse {
 		v.Left, v.Until = f.left(row, col, now), f.until()
-		if v.Spared = !f.MayEject && !unreached; v.Spared {
+		if v.Spared = !f.MayEject && !v.Unreached; v.Spared {
 			v.Decision = Spare
 		}
 	}

@@ -43,10 +43,14 @@ var fleets = []struct {
 	{name: "probed, too old", fleet: View{At: in(-2 * second)}, looked: in(-second)},
 	{name: "well known", fleet: View{At: in(-second)}},
 	{name: "open", fleet: View{State: Open, Until: in(2 * second), At: in(-second)}, ruled: "refuse 2s, open, fleet says open"},
-	{name: "open, too old", fleet: View{State: Open, Until: in(2 * second), At: in(-2 * second)}, ruled: "refuse 2s, open, fleet says open"},
-	{name: "due", fleet: View{State: Open, Until: noon, At: in(-second)}, ruled: "refuse 0s probing, half-open, fleet says open, probe for all"},
-	{name: "leased", fleet: View{State: HalfOpen, Until: in(5 * second), At: in(-second)}, ruled: "refuse 5s probing, half-open, fleet says half-open"},
-	{name: "lapsed", fleet: View{State: HalfOpen, Until: noon, At: in(-second)}, ruled: "refuse 0s probing, half-open, fleet says half-open, probe for all"},
+	{name: "open, too old", fleet: View{State: Open, Until: in(2 * second), At: in(-2 * second)},
+		ruled: "refuse 2s, open, fleet says open"},
+	{name: "due", fleet: View{State: Open, Until: noon, At: in(-second)},
+		ruled: "refuse 0s probing, half-open, fleet says open, probe for all"},
+	{name: "leased", fleet: View{State: HalfOpen, Until: in(5 * second), At: in(-second)},
+		ruled: "refuse 5s probing, half-open, fleet says half-open"},
+	{name: "lapsed", fleet: View{State: HalfOpen, Until: noon, At: in(-second)},
+		ruled: "refuse 0s probing, half-open, fleet says half-open, probe for all"},
 }
 
 // byOwn is what comes of a row where the fleet does not rule: with nobody who probes, with a
@@ -97,7 +101,7 @@ func TestEveryCellOfTheTable(t *testing.T) {
 			case want != "":
 			case col.name == "well known":
 				want = byOwn[row.name][2]
-			case col.looked == in(-second):
+			case col.looked.Equal(in(-second)):
 				want = byOwn[row.name][1]
 			default:
 				want = byOwn[row.name][0]

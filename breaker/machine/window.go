@@ -110,7 +110,8 @@ func (w *Window) pass(now time.Time) {
 // if they reach back into it: if all faults that are left are among them.
 func (w *Window) drop(oldest *tally) {
 	t := &w.total
-	t.calls, t.successes, t.faults, t.excluded = t.calls-oldest.calls, t.successes-oldest.successes, t.faults-oldest.faults, t.excluded-oldest.excluded
+	t.calls, t.excluded = t.calls-oldest.calls, t.excluded-oldest.excluded
+	t.successes, t.faults = t.successes-oldest.successes, t.faults-oldest.faults
 	if t.inRow == oldest.inRow+t.faults {
 		t.inRow -= oldest.inRow
 	}
