@@ -53,7 +53,7 @@ func TestAnAttemptThatIsOverTellsNothingMore(t *testing.T) {
 		s := fs.Join(streamed(1))
 		ghost := want(t, s, EventLead).Lead
 		f, first := s.flight, ghost.attempt
-		ok := ghost.depend()
+		ok := depends(ghost)
 		f.hear(first, []byte("one"))
 		wantText(t, s, "one")
 		f.vacate(first)
@@ -66,7 +66,7 @@ func TestAnAttemptThatIsOverTellsNothingMore(t *testing.T) {
 		lead.Fail(errors.New("failed"), false)
 		third := want(t, s, EventLead).Lead
 		second := third.attempt
-		third.depend()
+		depends(third)
 		f.hear(first, []byte("ghost"))
 		f.vacate(first)
 		if !ok || second == first || f.depends(first) || !f.depends(second) {
@@ -95,4 +95,13 @@ func TestWithoutRunNoOtherReplicaIsFollowed(t *testing.T) {
 		want(t, s, EventLanded)
 		departed(leader, s)
 	})
+}
+
+// depends is depend with the locks that it needs.
+func depends(l *Lead) bool {
+	fs, f := l.flight.owner, l.flight
+	fs.mu.Lock()
+	f.mu.Lock()
+	defer fs.unlock(f)
+	return l.depend()
 }

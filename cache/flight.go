@@ -6,6 +6,8 @@ import (
 	"errors"
 	"sync"
 	"time"
+
+	"github.com/foregate/foregate/tiers/world"
 )
 
 // FlightID names identical requests that may share one generation. Those of different classes do
@@ -48,7 +50,8 @@ type Flight struct {
 	id    FlightID
 
 	mu      sync.Mutex
-	changed chan struct{} // closed at the next change; nil while nobody waits
+	changed world.Signal // given at the next change; nil while nobody waits
+	later   later        // what is told when the lock is given back
 	stage   stage
 	attempt int    // counts beginnings
 	text    []byte // of the answer so far: only appended to, so that parts of it may be handed out
@@ -99,43 +102,77 @@ type News struct {
 	Err   error  // EventFailed
 }
 
-// wake tells everybody who waits; f.mu is held.
+// later is what the world is told when no lock is held any more: another request may go on then.
+type later struct {
+	changed world.Signal // nil: nobody waits
+	cancel  context.CancelCauseFunc
+	why     error // of cancel; nil: nothing is cancelled
+}
+
+// tell tells it.
+func (l later) tell() {
+	if l.changed != nil {
+		l.changed.Give()
+	}
+	if l.why != nil {
+		l.cancel(l.why)
+	}
+}
+
+// wake tells everybody who waits, as soon as f.mu, which is held, is given back.
 func (f *Flight) wake() {
 	if f.changed != nil {
-		close(f.changed)
-		f.changed = nil
+		f.later.changed, f.changed = f.changed, nil
 	}
+}
+
+// unlock ends what was done to a flight under its lock.
+func (f *Flight) unlock() {
+	due := f.later
+	f.later = later{}
+	f.mu.Unlock()
+	due.tell()
 }
 
 // Next waits for what a seat is to do. The deadline, where it is not zero, ends a wait in which nothing has come yet.
 // The error is the context's cause.
 func (s *Seat) Next(ctx context.Context, deadline time.Time) (News, error) {
-	f := s.flight
-	var late <-chan time.Time
-	for {
-		f.mu.Lock()
-		if n, ok := s.look(); ok {
-			f.mu.Unlock()
-			return n, nil
+	w, waiting := s.flight.owner.o.World, ctx
+	for first := true; ; first = false {
+		n, changed := s.poll(nil)
+		if changed == nil && n == nil {
+			n, changed = s.poll(w.NewSignal())
 		}
-		if f.changed == nil {
-			f.changed = make(chan struct{})
+		if n != nil {
+			return *n, nil
 		}
-		changed := f.changed
-		f.mu.Unlock()
-		if late == nil && len(s.sent) == 0 && !deadline.IsZero() {
-			timer := time.NewTimer(time.Until(deadline))
-			defer timer.Stop()
-			late = timer.C
+		if first && len(s.sent) == 0 && !deadline.IsZero() {
+			var cancel context.CancelFunc
+			waiting, cancel = w.WithTimeout(ctx, deadline.Sub(w.Now()))
+			defer cancel()
 		}
-		select {
-		case <-changed:
-		case <-late:
-			return s.alone(), nil
-		case <-ctx.Done():
+		switch err := changed.Wait(waiting); {
+		case err == nil:
+		case ctx.Err() != nil:
 			return News{}, context.Cause(ctx)
+		default:
+			return s.alone(), nil
 		}
 	}
+}
+
+// poll is what a seat is to do, or else the signal to wait for: fresh where there is none yet.
+func (s *Seat) poll(fresh world.Signal) (*News, world.Signal) {
+	f := s.flight
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if n, ok := s.look(); ok {
+		return &n, nil
+	}
+	if f.changed == nil {
+		f.changed = fresh
+	}
+	return nil, f.changed
 }
 
 // alone ends a wait that took too long, unless something has come at this very moment.
@@ -198,9 +235,8 @@ func (s *Seat) Sent() []byte { return s.sent }
 func (s *Seat) Depart() {
 	f := s.flight
 	f.owner.mu.Lock() // before the flight's, as everywhere
-	defer f.owner.mu.Unlock()
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.owner.unlock(f)
 	if s.departed {
 		return
 	}
@@ -236,7 +272,7 @@ func (f *Flight) depends(attempt int) bool {
 // vacate says that the leader on another replica is lost: one of those who wait takes its place.
 func (f *Flight) vacate(attempt int) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.unlock()
 	if f.attempt == attempt {
 		f.release()
 	}
@@ -260,7 +296,7 @@ func (f *Flight) arrive(text []byte) {
 // hear appends text from another replica, unless its attempt is over.
 func (f *Flight) hear(attempt int, text []byte) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.unlock()
 	if f.stage == remote && f.attempt == attempt {
 		f.arrive(text)
 	}
@@ -274,7 +310,7 @@ func (f *Flight) touchDown(attempt int, e *Entry) {
 		f.stage, f.entry = landed, e
 		f.wake()
 	}
-	f.mu.Unlock()
+	f.unlock()
 	if ours {
 		f.owner.forget(f)
 	}

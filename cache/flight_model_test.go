@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/foregate/foregate/tiers/world"
 )
 
 // Three answers to one request: the second begins as the first does.
@@ -19,7 +21,7 @@ var scripts = [3]string{
 type sitter struct {
 	seat  *Seat
 	told  []byte
-	quiet chan struct{} // closed when it is to look again; nil: at once
+	quiet world.Signal // given when it is to look again; nil: at once
 }
 
 // cabin is one flight's requests, with what is known of them from outside.
@@ -61,7 +63,7 @@ func (w *cabin) poll(i int, script string) bool {
 	f.mu.Lock()
 	n, ok := s.seat.look()
 	if !ok && f.changed == nil {
-		f.changed = make(chan struct{})
+		f.changed = world.System{}.NewSignal()
 	}
 	changed := f.changed
 	f.mu.Unlock()
@@ -105,17 +107,7 @@ func (w *cabin) poll(i int, script string) bool {
 }
 
 // asleep says whether a seat waits to be woken.
-func (s *sitter) asleep() bool {
-	if s.quiet == nil {
-		return false
-	}
-	select {
-	case <-s.quiet:
-		return false
-	default:
-		return true
-	}
-}
+func (s *sitter) asleep() bool { return s.quiet != nil && !s.quiet.Given() }
 
 // say tells n bytes more.
 func (w *cabin) say(n int) {
@@ -218,7 +210,7 @@ func (w *cabin) follow() {
 	if w.lead == nil || w.said > 0 {
 		return
 	}
-	if w.lead.depend() {
+	if depends(w.lead) {
 		w.lead, w.remote, w.attempt = nil, true, w.lead.attempt
 	}
 }

@@ -447,7 +447,7 @@ func TestWhatComesAsPatienceEndsIsTaken(t *testing.T) {
 			s.flight.mu.Lock() // so that both are there when it looks
 			time.Sleep(time.Until(deadline))
 			s.flight.arrive([]byte("x"))
-			s.flight.mu.Unlock()
+			s.flight.unlock()
 			all.Wait()
 			if n.Event != EventText {
 				t.Fatalf("event %d, want text", n.Event)

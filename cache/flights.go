@@ -11,13 +11,16 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/tiers/world"
 )
 
 // FlightOptions wires Flights.
 type FlightOptions struct {
 	Redis    redis.UniversalClient // where leases are; nil joins the requests of this process only
 	Sealer   *Sealer
-	MaxEntry func() int // live: bytes of an answer that is told to others; LeastTold at least
+	MaxEntry func() int  // live: bytes of an answer that is told to others; LeastTold at least
+	World    world.World // in which requests wait; nil is [world.System]
 	Logger   zerolog.Logger
 }
 
@@ -71,6 +74,9 @@ const (
 
 // NewFlights wires them.
 func NewFlights(o FlightOptions) *Flights {
+	if o.World == nil {
+		o.World = world.System{}
+	}
 	return &Flights{
 		o: o, log: o.Logger, poke: make(chan struct{}, 1),
 		all: map[FlightID]*Flight{}, seats: map[[16]byte]int{}, held: map[*Flight]*Lease{},
@@ -140,9 +146,18 @@ func (fs *Flights) abandon(f *Flight) {
 	f.dead = true
 	close(f.gone)
 	if f.cancel != nil {
-		f.cancel(context.Canceled)
+		f.later.cancel, f.later.why = f.cancel, context.Canceled
 	}
 	fs.drop(f)
+}
+
+// unlock ends what was done to a flight under both locks.
+func (fs *Flights) unlock(f *Flight) {
+	due := f.later
+	f.later = later{}
+	f.mu.Unlock()
+	fs.mu.Unlock()
+	due.tell()
 }
 
 // hold keeps the lease of an answer that is being made. It reports false where it is not any more.
@@ -177,7 +192,7 @@ func (fs *Flights) giveBack(f *Flight, e *Entry, kept bool) {
 	if lease == nil || len(fs.ended) >= mostEnded {
 		return
 	}
-	if !kept && !f.isWanted() {
+	if e != nil && !kept && !f.isWanted() {
 		e = nil
 	}
 	fs.ended = append(fs.ended, ending{flight: f, lease: lease, entry: e})
@@ -227,12 +242,13 @@ func (fs *Flights) open() {
 func (fs *Flights) stop(ctx context.Context) {
 	fs.mu.Lock()
 	fs.closed = true
-	for _, f := range fs.all {
+	all := slices.Collect(maps.Values(fs.all))
+	fs.mu.Unlock()
+	for _, f := range all {
 		f.mu.Lock()
 		f.release()
-		f.mu.Unlock()
+		f.unlock()
 	}
-	fs.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
 	for range mostTries {
@@ -307,13 +323,12 @@ func (fs *Flights) beats(ctx context.Context, pipe redis.Pipeliner) func() {
 // lose forgets a lease that went to another: the answer goes on for whoever is here.
 func (fs *Flights) lose(f *Flight, lease *Lease) {
 	fs.mu.Lock()
-	defer fs.mu.Unlock()
+	f.mu.Lock()
+	defer fs.unlock(f)
 	if fs.held[f] != lease {
 		return
 	}
 	delete(fs.held, f)
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.wanted = false
 	if f.stage == led && f.seats == 0 {
 		fs.abandon(f)
@@ -323,12 +338,11 @@ func (fs *Flights) lose(f *Flight, lease *Lease) {
 // follows notes whether another replica follows, under the lease that a flight still has.
 func (fs *Flights) follows(f *Flight, lease *Lease, wanted bool) {
 	fs.mu.Lock()
-	defer fs.mu.Unlock()
+	f.mu.Lock()
+	defer fs.unlock(f)
 	if fs.held[f] != lease {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if f.wanted = wanted; wanted {
 		return
 	}

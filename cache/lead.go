@@ -39,14 +39,14 @@ func (l *Lead) Begin(lease *Lease, cancel context.CancelCauseFunc) {
 	f.mu.Lock()
 	switch {
 	case !l.makes():
-		cancel(ErrFollows)
+		f.later.cancel, f.later.why = cancel, ErrFollows
 	case f.dead:
-		cancel(context.Canceled)
+		f.later.cancel, f.later.why = cancel, context.Canceled
 		fallthrough
 	default:
 		f.cancel, f.wanted = cancel, false
 	}
-	f.mu.Unlock()
+	f.unlock()
 	if lease != nil && lease.taken {
 		f.owner.hold(l, lease)
 	}
@@ -85,7 +85,7 @@ func (l *Lead) claim() bool {
 func (l *Lead) Append(text []byte) {
 	f := l.flight
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	defer f.unlock()
 	if l.claim() {
 		f.arrive(text)
 	}
@@ -110,7 +110,7 @@ func (l *Lead) Land(e *Entry, keep func(then func())) {
 		f.stage, f.entry, f.cancel = landed, e, nil
 		f.wake()
 	}
-	f.mu.Unlock()
+	f.unlock()
 	switch {
 	case !ours:
 	case keep == nil:
@@ -125,16 +125,12 @@ func (l *Lead) Land(e *Entry, keep func(then func())) {
 func (l *Lead) Fail(err error, hopeless bool) {
 	f, fs := l.flight, l.flight.owner
 	fs.mu.Lock() // nobody follows or leads meanwhile
-	defer fs.mu.Unlock()
 	f.mu.Lock()
-	ours := l.makes()
-	f.mu.Unlock()
-	if !ours {
+	defer fs.unlock(f)
+	if !l.makes() {
 		return
 	}
 	fs.giveBack(f, nil, false) // before another leads under a lease of its own
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.cancel = nil
 	f.failed++
 	if hopeless || f.failed > 1 || f.seats == 0 {
@@ -158,17 +154,15 @@ func (l *Lead) Follows() bool {
 }
 
 // depend makes the flight another replica's to make. It reports false where somebody was told of the answer that is made
-// here, or too many leaders were lost.
+// here, or too many leaders were lost. The flight's mu is held.
 func (l *Lead) depend() bool {
 	f := l.flight
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if !l.makes() || f.claimed || f.dead || f.vacated >= mostVacated {
 		return false
 	}
 	f.stage, l.follows = remote, true
 	if f.cancel != nil {
-		f.cancel(ErrFollows)
+		f.later.cancel, f.later.why = f.cancel, ErrFollows
 		f.cancel = nil
 	}
 	return true

@@ -11,12 +11,13 @@ import (
 
 // follow has a flight follow another replica's. It reports false where as many are followed as may be.
 func (fs *Flights) follow(l *Lead, lease *Lease) bool {
+	f, attempt := l.flight, l.attempt
 	fs.mu.Lock()
-	defer fs.mu.Unlock()
+	f.mu.Lock()
+	defer fs.unlock(f)
 	if fs.closed || fs.tails >= mostTails || !l.depend() {
 		return false
 	}
-	f, attempt := l.flight, l.attempt
 	fs.tails++
 	fs.work.Go(func() {
 		defer func() {
