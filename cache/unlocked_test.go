@@ -11,20 +11,20 @@ import (
 	"github.com/foregate/foregate/tiers/world"
 )
 
-// suspicious is a world in which nothing may be told while a lock of the flights is held: in the lab another request
+// suspicious is a world in which nothing may be told while a lock of the generations is held: in the lab another request
 // would go on meanwhile, and wait for ever.
 type suspicious struct {
 	world.System
-	t      *testing.T
-	fs     *Flights
-	flight *Flight
-	told   int // times that the locks were tried
+	t          *testing.T
+	fs         *Generations
+	generation *Generation
+	told       int // times that the locks were tried
 }
 
 // free fails the test where a lock is held.
 func (w *suspicious) free(what string) {
 	w.told++
-	for name, mu := range map[string]*sync.Mutex{"the flights'": &w.fs.mu, "the flight's": &w.flight.mu} {
+	for name, mu := range map[string]*sync.Mutex{"the generations'": &w.fs.mu, "the generation's": &w.generation.mu} {
 		if !mu.TryLock() {
 			w.t.Errorf("%s lock is held while %s", name, what)
 			continue
@@ -54,29 +54,32 @@ func (s *suspiciousSignal) Give() {
 }
 
 func TestNoLockIsHeldWhileTheWorldIsTold(t *testing.T) {
-	for name, how := range map[string]func(*suspicious, *Seat, *Lead){
-		"text":            func(_ *suspicious, _ *Seat, l *Lead) { l.Append([]byte("x")) },
-		"whole":           func(_ *suspicious, _ *Seat, l *Lead) { l.Land(wholeOf("x"), nil) },
-		"failed":          func(_ *suspicious, _ *Seat, l *Lead) { l.Fail(errors.New("failed"), true) },
-		"another leads":   func(w *suspicious, _ *Seat, l *Lead) { depends(l); w.flight.vacate(l.attempt) },
-		"another is done": func(w *suspicious, _ *Seat, l *Lead) { depends(l); w.flight.touchDown(l.attempt, wholeOf("x")) },
-		"late": func(w *suspicious, _ *Seat, l *Lead) {
+	for name, how := range map[string]func(*suspicious, *Subscriber, *Leader){
+		"text":          func(_ *suspicious, _ *Subscriber, l *Leader) { l.Append([]byte("x")) },
+		"whole":         func(_ *suspicious, _ *Subscriber, l *Leader) { l.Complete(wholeOf("x"), nil) },
+		"failed":        func(_ *suspicious, _ *Subscriber, l *Leader) { l.Fail(errors.New("failed"), true) },
+		"another leads": func(w *suspicious, _ *Subscriber, l *Leader) { depends(l); w.generation.loseLeader(l.attempt) },
+		"another is done": func(w *suspicious, _ *Subscriber, l *Leader) {
 			depends(l)
-			l.Begin(nil, func(error) { w.free("one is cancelled late") })
+			w.generation.completeElsewhere(l.attempt, wholeOf("x"))
 		},
-		"nobody is left": func(_ *suspicious, s *Seat, _ *Lead) { s.Depart() },
+		"late": func(w *suspicious, _ *Subscriber, l *Leader) {
+			depends(l)
+			l.Begin(func(error) { w.free("one is cancelled late") })
+		},
+		"nobody is left": func(_ *suspicious, s *Subscriber, _ *Leader) { s.Depart() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := &suspicious{t: t}
-				w.fs = NewFlights(FlightOptions{MaxEntry: func() int { return 0 }, World: w})
+				w.fs = NewGenerations(GenerationOptions{MaxEntry: func() int { return 0 }, World: w})
 				leader, follower := w.fs.Join(streamed(1)), w.fs.Join(streamed(1))
-				w.flight = leader.flight
+				w.generation = leader.generation
 				n, err := leader.Next(t.Context(), time.Time{})
-				if err != nil || n.Event != EventLead {
-					t.Fatalf("event %d, %v", n.Event, err)
+				if err != nil || n.Kind != EventLead {
+					t.Fatalf("event %d, %v", n.Kind, err)
 				}
-				n.Lead.Begin(nil, func(error) { w.free("a generation is cancelled") })
+				n.Leader.Begin(func(error) { w.free("a generation is cancelled") })
 				var all sync.WaitGroup
 				all.Go(func() {
 					_, _ = follower.Next(t.Context(), time.Now().Add(time.Second))
@@ -84,7 +87,7 @@ func TestNoLockIsHeldWhileTheWorldIsTold(t *testing.T) {
 				})
 				synctest.Wait()
 				was := w.told
-				how(w, leader, n.Lead)
+				how(w, leader, n.Leader)
 				all.Wait()
 				leader.Depart()
 				if w.told == was {

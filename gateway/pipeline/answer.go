@@ -89,8 +89,8 @@ func (q *request) coalesces() bool {
 }
 
 // generation is what identical requests share.
-func (q *request) generation() cache.FlightID {
-	return cache.FlightID{Key: q.promise.key, Class: int8(q.Caller.Priority), Stream: q.Body.Stream}
+func (q *request) generation() cache.GenerationID {
+	return cache.GenerationID{Key: q.promise.key, Class: int8(q.Caller.Priority), Stream: q.Body.Stream}
 }
 
 // lookUp looks among what all replicas keep, where that may be. The entry is nil where there is none that will do; the
