@@ -2,7 +2,7 @@
 // costs no GPU, and lets identical requests that are under way share one generation.
 //
 // Start at [KeyOf], which names a request, [Store], which looks answers up and keeps
-// them in Redis behind a small copy in this process, and [Flights], which joins
+// them in Redis behind a small copy in this process, and [Generations], which joins
 // identical requests.
 //
 // It guarantees that an answer is served only for the very request it was made for:

@@ -38,16 +38,16 @@ func (p *peer) gated() gate {
 }
 
 // late has a replica's turn come to nothing in time, begins to make the answer, and then opens the gate.
-func (p *peer) late(t *testing.T, id FlightID, before func(lead *Lead)) (s *Seat, lead *Lead, cause func() error) {
+func (p *peer) late(t *testing.T, id GenerationID, before func(lead *Leader)) (s *Subscriber, lead *Leader, cause func() error) {
 	t.Helper()
 	g := p.gated()
 	s = p.Join(id)
-	lead, lease, found := p.turn(t.Context(), want(t, s, EventLead), id)
+	lead, _, found := p.turn(t.Context(), want(t, s, EventLead), id)
 	if found != FoundLate || lead == nil {
 		t.Fatalf("found %s, want to be late", found)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	lead.Begin(lease, cancel)
+	lead.Begin(cancel)
 	before(lead)
 	close(g)
 	p.store.asker.Rest(lookTime)
@@ -61,8 +61,8 @@ func TestWhoIsOneOfManyWaitsLongerForWhoLeads(t *testing.T) {
 	id := streamed(1)
 	here, lead := one.leads(t, id)
 	g := two.gated()
-	seats := []*Seat{two.Join(id), two.Join(id)}
-	n := want(t, seats[0], EventLead)
+	subscribers := []*Subscriber{two.Join(id), two.Join(id)}
+	n := want(t, subscribers[0], EventLead)
 	done := make(chan Found, 1)
 	began := time.Now()
 	go func() {
@@ -75,10 +75,10 @@ func TestWhoIsOneOfManyWaitsLongerForWhoLeads(t *testing.T) {
 		t.Errorf("found %s", found)
 	}
 	one.kept(t, lead, id, wholeOf("x"))
-	for _, s := range seats {
-		want(t, s, EventLanded)
+	for _, s := range subscribers {
+		want(t, s, EventComplete)
 	}
-	departed(here, seats[0], seats[1])
+	departed(here, subscribers[0], subscribers[1])
 }
 
 func TestALeaseThatIsTakenLateIsOfTheAnswerThatIsBeingMade(t *testing.T) {
@@ -86,27 +86,27 @@ func TestALeaseThatIsTakenLateIsOfTheAnswerThatIsBeingMade(t *testing.T) {
 	m.ClockTTL(true)
 	one, two := peerAt(t, m.Addr()), peerAt(t, m.Addr())
 	id := streamed(1)
-	here, lead, cause := one.late(t, id, func(lead *Lead) { lead.Append([]byte("It is")) })
+	here, lead, cause := one.late(t, id, func(lead *Leader) { lead.Append([]byte("It is")) })
 	there, _ := two.followsAnother(t, id)
 	isFollowed(t, here)
 	lead.Append([]byte(" so."))
 	one.kept(t, lead, id, wholeOf("It is so."))
 	n := next(t, there)
-	for n.Event == EventText {
+	for n.Kind == EventText {
 		n = next(t, there)
 	}
-	if n.Event != EventLanded || string(n.Entry.Answer) != "It is so." || cause() != nil {
+	if n.Kind != EventComplete || string(n.Entry.Answer) != "It is so." || cause() != nil {
 		t.Errorf("%+v, cancelled by %v", n, cause())
 	}
 	departed(here, there)
 }
 
 func TestWhoHearsLateThatAnotherLeadsFollowsUnlessSomebodyWasTold(t *testing.T) {
-	for told, tell := range map[string]func(*Lead){
-		"":                   func(*Lead) {},
-		"the client's begin": func(l *Lead) { l.Claim() },
-		"text":               func(l *Lead) { l.Append([]byte("It is")) },
-		"more than text":     func(l *Lead) { l.Opaque() },
+	for told, tell := range map[string]func(*Leader){
+		"":                   func(*Leader) {},
+		"the client's begin": func(l *Leader) { l.Claim() },
+		"text":               func(l *Leader) { l.Append([]byte("It is")) },
+		"more than text":     func(l *Leader) { l.Opaque() },
 	} {
 		m := miniredis.RunT(t)
 		m.ClockTTL(true)
@@ -120,7 +120,7 @@ func TestWhoHearsLateThatAnotherLeadsFollowsUnlessSomebodyWasTold(t *testing.T) 
 		own.Fail(cause(), true) // of no account where it follows
 		one.kept(t, lead, id, wholeOf("x"))
 		if told == "" {
-			want(t, there, EventLanded)
+			want(t, there, EventComplete)
 		}
 		departed(here, there)
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// mostTries is how often a lease is given back before it is left to expire.
-const mostTries = 3
+// maxTries is how often a lease is given back before it is left to expire.
+const maxTries = 3
 
 // What end.lua is given where there is no entry at hand, and what it replies.
 const (
@@ -16,7 +16,7 @@ const (
 )
 
 // endings gives leases back. An answer is sealed and sent only where somebody follows it.
-func (fs *Flights) endings(ctx context.Context, pipe redis.Pipeliner) func() {
+func (fs *Generations) endings(ctx context.Context, pipe redis.Pipeliner) func() {
 	fs.mu.Lock()
 	ended := fs.ended
 	fs.ended = nil
@@ -28,7 +28,7 @@ func (fs *Flights) endings(ctx context.Context, pipe redis.Pipeliner) func() {
 	for i := range ended {
 		e := &ended[i]
 		e.tries++
-		replies[i] = e.lease.end(ctx, pipe, e.flight.number(), fs.lastPiece(e))
+		replies[i] = e.lease.end(ctx, pipe, e.generation.number(), fs.lastPiece(e))
 	}
 	return func() {
 		var again []ending
@@ -36,7 +36,7 @@ func (fs *Flights) endings(ctx context.Context, pipe redis.Pipeliner) func() {
 			n, err := reply.Int()
 			switch {
 			case err == nil && n == isWanted:
-				ended[i].flight.want()
+				ended[i].generation.want()
 				again = append(again, ended[i])
 			case err != nil: // that it was given back twice does no harm
 				again = append(again, ended[i])
@@ -47,24 +47,24 @@ func (fs *Flights) endings(ctx context.Context, pipe redis.Pipeliner) func() {
 }
 
 // lastPiece is what followers get at the end.
-func (fs *Flights) lastPiece(e *ending) []byte {
+func (fs *Generations) lastPiece(e *ending) []byte {
 	switch {
-	case e.entry == nil || len(e.entry.Answer) > fs.most():
+	case e.entry == nil || len(e.entry.Answer) > fs.maxBytes():
 		return nil
-	case !e.flight.isWanted():
+	case !e.generation.isWanted():
 		return []byte(askWhether)
 	case e.sealed == nil:
-		e.sealed = fs.o.Sealer.Seal(e.flight.id.Key, e.entry)
+		e.sealed = fs.o.Sealer.Seal(e.generation.id.Key, e.entry)
 	}
 	return e.sealed
 }
 
 // repeat puts leases back that were not given back.
-func (fs *Flights) repeat(again []ending) {
+func (fs *Generations) repeat(again []ending) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	for _, e := range again {
-		if e.tries < mostTries && len(fs.ended) < mostEnded {
+		if e.tries < maxTries && len(fs.ended) < maxEnded {
 			fs.ended = append(fs.ended, e)
 			select {
 			case fs.poke <- struct{}{}:
@@ -75,19 +75,19 @@ func (fs *Flights) repeat(again []ending) {
 }
 
 // number is that of the next piece.
-func (f *Flight) number() int {
+func (f *Generation) number() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.pieces
 }
 
-func (f *Flight) want() {
+func (f *Generation) want() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.wanted = true
 }
 
-func (f *Flight) isWanted() bool {
+func (f *Generation) isWanted() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.wanted

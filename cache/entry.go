@@ -23,26 +23,26 @@ const (
 	// entryVersion begins an encoded entry, and changes with its form.
 	entryVersion = 1
 
-	// mostWord bounds each of an entry's strings, in bytes: several times what the longest verdict takes.
-	mostWord = 1 << 10
+	// maxWord bounds each of an entry's strings, in bytes: several times what the longest verdict takes.
+	maxWord = 1 << 10
 
-	// mostTokens bounds each of an entry's counts: no engine has a context of that length.
-	mostTokens = math.MaxInt32
+	// maxTokens bounds each of an entry's counts: no engine has a context of that length.
+	maxTokens = math.MaxInt32
 
-	// mostHead bounds what an encoded entry has besides its answer, in bytes: the version,
+	// maxHead bounds what an encoded entry has besides its answer, in bytes: the version,
 	// a time, three strings with their lengths, three counts, the cost.
-	mostHead = 1 + 10 + 3*(2+mostWord) + 3*5 + 8
+	maxHead = 1 + 10 + 3*(2+maxWord) + 3*5 + 8
 )
 
 // sound says whether an entry is within its bounds, whoever made it.
 func (e *Entry) sound() bool {
 	for _, word := range [...]string{e.Tier, e.Acceptance, e.Finish} {
-		if len(word) > mostWord {
+		if len(word) > maxWord {
 			return false
 		}
 	}
 	for _, tokens := range [...]int{e.Prompt, e.Accepted, e.Target} {
-		if tokens < 0 || tokens > mostTokens {
+		if tokens < 0 || tokens > maxTokens {
 			return false
 		}
 	}
@@ -114,9 +114,9 @@ func (r *reader) signed() int64 {
 
 func (r *reader) count() int {
 	v, n := binary.Uvarint(r.left)
-	r.bad = r.bad || n <= 0 || v > mostTokens
+	r.bad = r.bad || n <= 0 || v > maxTokens
 	r.take(n)
-	return int(min(v, mostTokens))
+	return int(min(v, maxTokens))
 }
 
 func (r *reader) word() string { return string(r.take(r.count())) }

@@ -19,10 +19,10 @@ const (
 	// deafAfter is how old the last good reading may be: what every replica keeps to, so that
 	// a purge is in force everywhere by then.
 	deafAfter = time.Second
-	// mostEpoch is the highest that there is: Lua counts exactly up to it. Now is a fifth of it, in µs.
-	mostEpoch = 1 << 53
-	// mostRestored is how many lost fields are told at once; the others are with the next reading.
-	mostRestored = 256
+	// maxEpoch is the highest that there is: Lua counts exactly up to it. Now is a fifth of it, in µs.
+	maxEpoch = 1 << 53
+	// maxRestored is how many lost fields are told at once; the others are with the next reading.
+	maxRestored = 256
 )
 
 var (
@@ -140,7 +140,7 @@ func (s *Store) readHash(ctx context.Context) (hash map[string]string, err error
 			if err != nil {
 				return err
 			}
-			if n > mostEpochs {
+			if n > maxEpochs {
 				return fmt.Errorf("%w: %d fields", errEpochs, n)
 			}
 		}
@@ -183,13 +183,13 @@ func isDenied(err error) bool {
 
 // lost are the arguments of the script that restores what is known beyond a hash; nil where there is nothing.
 func (k *known) lost(hash map[string]string) []any {
-	args := []any{mostEpochs, k.all}
+	args := []any{maxEpochs, k.all}
 	if saysLess(hash, fieldAll, k.all) {
 		return args // everything is purged, which covers the rest
 	}
 	for prefix, epochs := range map[string]map[string]uint64{fieldTenant: k.tenants, fieldRoute: k.routes} {
 		for name, epoch := range epochs {
-			if len(args) < 2+2*mostRestored && saysLess(hash, prefix+name, epoch) {
+			if len(args) < 2+2*maxRestored && saysLess(hash, prefix+name, epoch) {
 				args = append(args, prefix+name, epoch)
 			}
 		}
@@ -214,13 +214,13 @@ func wrongHash(err error) bool {
 // heard is what is known after another reading. An epoch never goes back: what is missing or lower than it was stays
 // as it was, unless everything was purged since, which covers it and leaves a hash of its own. The error is errEpochs.
 func (k *known) heard(hash map[string]string, asked time.Time) (*known, error) {
-	if len(hash) > mostEpochs {
+	if len(hash) > maxEpochs {
 		return nil, fmt.Errorf("%w: %d fields", errEpochs, len(hash))
 	}
 	next := &known{asked: asked, tenants: map[string]uint64{}, routes: map[string]uint64{}}
 	for field, value := range hash {
 		epoch, err := strconv.ParseUint(value, 10, 64)
-		if err != nil || epoch > mostEpoch {
+		if err != nil || epoch > maxEpoch {
 			return nil, fmt.Errorf("%w: %.64q is %.24q", errEpochs, field, value)
 		}
 		tenant, isTenant := strings.CutPrefix(field, fieldTenant)
@@ -228,9 +228,9 @@ func (k *known) heard(hash map[string]string, asked time.Time) (*known, error) {
 		switch {
 		case field == fieldAll:
 			next.all = epoch
-		case isTenant && len(tenant) <= mostTenantName:
+		case isTenant && len(tenant) <= maxTenantName:
 			next.tenants[tenant] = epoch
-		case isRoute && len(route) <= mostRouteName:
+		case isRoute && len(route) <= maxRouteName:
 			next.routes[route] = epoch
 		default: // of another release, which purges what we do not know
 			return nil, fmt.Errorf("%w: %.64q", errEpochs, field)
@@ -242,7 +242,7 @@ func (k *known) heard(hash map[string]string, asked time.Time) (*known, error) {
 	next.all = k.all
 	carry(next.tenants, k.tenants)
 	carry(next.routes, k.routes)
-	if len(next.tenants)+len(next.routes) > 2*mostEpochs { // hands took fields out and put others in
+	if len(next.tenants)+len(next.routes) > 2*maxEpochs { // hands took fields out and put others in
 		next.fold()
 	}
 	return next, nil
@@ -263,5 +263,5 @@ func (k *known) fold() {
 		}
 		clear(epochs)
 	}
-	k.all = min(k.all+1, mostEpoch) // never what it was
+	k.all = min(k.all+1, maxEpoch) // never what it was
 }

@@ -54,7 +54,7 @@ func TestWhatIsNoHashOfPurgesLeavesTheLastGoodOneForASecond(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
 		ctx := t.Context()
 		many := map[string]any{}
-		for i := range mostEpochs + 1 {
+		for i := range maxEpochs + 1 {
 			many[fmt.Sprintf("tenant:t%d", i)] = 1
 		}
 		for name, spoil := range map[string]func() error{
@@ -116,12 +116,12 @@ func TestEpochsStayBoundedAndNeverRepeatWhateverHandsDo(t *testing.T) {
 	seen := map[uint64]bool{} // of All with which tenant x was unknown after it had been known
 	for i := range 40 {
 		hash := map[string]string{"all": "9"}
-		for j := range mostEpochs - 1 {
+		for j := range maxEpochs - 1 {
 			hash[fmt.Sprintf("tenant:%d-%d", i, j)] = strconv.Itoa(i + 1)
 		}
 		next, err := k.heard(hash, time.Now())
 		must(t, err)
-		if n := len(next.tenants) + len(next.routes); n > 2*mostEpochs {
+		if n := len(next.tenants) + len(next.routes); n > 2*maxEpochs {
 			t.Fatalf("%d are known", n)
 		}
 		if k != nil && next.all < k.all {
@@ -172,7 +172,7 @@ func FuzzEpochs(f *testing.F) {
 			t.Error("what was known has changed")
 		}
 		args := b.lost(read(second))
-		if len(args) > 2+2*mostRestored || len(args)%2 == 1 {
+		if len(args) > 2+2*maxRestored || len(args)%2 == 1 {
 			t.Errorf("%d arguments", len(args))
 		}
 		if said, err := none.heard(read(second), time.Time{}); args == nil && (err != nil || said.all != b.all || said.tenants[tenant] != b.tenants[tenant] || said.routes[route] != b.routes[route]) {

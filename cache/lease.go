@@ -20,16 +20,16 @@ type Lease struct {
 	Token  string // of this replica, for this request
 	Holder string // token of whoever has it, when that is another
 
-	taken bool  // it is ours
-	lead  *Lead // that it is asked for; nil is nobody who could use it later
+	taken  bool    // it is ours
+	leader *Leader // that it is asked for; nil is nobody who could use it later
 }
 
 // crowded reports whether others here wait for the same answer.
-func (l *Lease) crowded() bool { return l != nil && l.lead != nil && l.lead.crowded() }
+func (l *Lease) crowded() bool { return l != nil && l.leader != nil && l.leader.crowded() }
 
-// heard tells the lead what was found after its look was over. It reports whether that is of use.
+// heard tells the leader what was found after its look was over. It reports whether that is of use.
 func (l *Lease) heard(late *Lease) bool {
-	return l != nil && l.lead != nil && l.lead.elected(late)
+	return l != nil && l.leader != nil && l.leader.elected(late)
 }
 
 const (
@@ -38,13 +38,13 @@ const (
 	leaseFor = 1500
 	// lastWord is how long the end of an answer can still be read, in ms.
 	lastWord = 5000
-	// mostPieces bounds a stream of pieces; the answer's own bound, and that nothing is
+	// maxPieces bounds a stream of pieces; the answer's own bound, and that nothing is
 	// published more often than every publishEvery, keep it far below.
-	mostPieces = 1 << 14
+	maxPieces = 1 << 14
 )
 
-// newLease is for a flight; nobody has it yet.
-func newLease(id FlightID) *Lease {
+// newLease is for a generation; nobody has it yet.
+func newLease(id GenerationID) *Lease {
 	var token [12]byte
 	_, _ = rand.Read(token[:]) // never fails (crypto/rand)
 	name := id.Key.Name()
@@ -94,7 +94,7 @@ func (l *Lease) beat(ctx context.Context, c redis.Scripter) *redis.Cmd {
 
 // publish adds a sealed piece. Its reply: 0 the lease is not ours any more, 1, or unfollowed.
 func (l *Lease) publish(ctx context.Context, c redis.Scripter, n int, piece []byte) *redis.Cmd {
-	return publishScript.EvalSha(ctx, c, []string{l.Name, l.chunks()}, l.Token, n, piece, mostPieces)
+	return publishScript.EvalSha(ctx, c, []string{l.Name, l.chunks()}, l.Token, n, piece, maxPieces)
 }
 
 // end gives the lease back, with the sealed entry for whoever follows; nil says that there is none.
@@ -110,22 +110,22 @@ type piece struct {
 	last  bool
 }
 
-// news is what a follower reads.
-type news struct {
+// delivery is what a follower reads.
+type delivery struct {
 	pieces []piece
 	cursor string // of the last element
 	held   bool   // the lease is still the holder's, and its stream is there
 }
 
-// mostRead is how many elements are read at once.
-const mostRead = 256
+// maxRead is how many elements are read at once.
+const maxRead = 256
 
 // unfollowed is what publish replies where nobody follows any more.
 const unfollowed = 2
 
 // read asks for what came behind the cursor ("" is the beginning). The lease is asked for first: if it is gone
 // and there is no end behind it, its holder is dead. Where the stream is gone, what the holder tells is not heard.
-func (l *Lease) read(ctx context.Context, c redis.UniversalClient, cursor string) (news, error) {
+func (l *Lease) read(ctx context.Context, c redis.UniversalClient, cursor string) (delivery, error) {
 	from := "-"
 	if cursor != "" {
 		from = "(" + cursor
@@ -133,20 +133,20 @@ func (l *Lease) read(ctx context.Context, c redis.UniversalClient, cursor string
 	pipe := c.Pipeline()
 	held := pipe.Get(ctx, l.Name)
 	exists := pipe.PExpire(ctx, l.chunks(), leaseFor*time.Millisecond) // the holder learns by it that it is followed
-	stream := pipe.XRangeN(ctx, l.chunks(), from, "+", mostRead)
+	stream := pipe.XRangeN(ctx, l.chunks(), from, "+", maxRead)
 	_, _ = pipe.Exec(ctx) // each has its own error
 	if err := held.Err(); err != nil && err != redis.Nil {
-		return news{}, err
+		return delivery{}, err
 	}
 	if err := cmp.Or(exists.Err(), stream.Err()); err != nil {
-		return news{}, err
+		return delivery{}, err
 	}
-	return l.newsOf(cursor, held.Val() == l.Holder && exists.Val(), stream.Val()), nil
+	return l.deliveryOf(cursor, held.Val() == l.Holder && exists.Val(), stream.Val()), nil
 }
 
-// newsOf reads what came behind the cursor.
-func (l *Lease) newsOf(cursor string, held bool, stream []redis.XMessage) news {
-	out := news{cursor: cursor, held: held || len(stream) == mostRead} // there may be more to read first
+// deliveryOf reads what came behind the cursor.
+func (l *Lease) deliveryOf(cursor string, held bool, stream []redis.XMessage) delivery {
+	out := delivery{cursor: cursor, held: held || len(stream) == maxRead} // there may be more to read first
 	for _, m := range stream {
 		out.cursor = m.ID
 		if p, ok := l.pieceOf(m.Values); ok {

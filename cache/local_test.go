@@ -185,8 +185,8 @@ func TestNoRoomHoldsNothing(t *testing.T) {
 	}
 }
 
-// world is Redis with what is on the wire between it and one process, in a test's own time.
-type world struct {
+// localModel is Redis with what is on the wire between it and one process, in a test's own time.
+type localModel struct {
 	t   *testing.T
 	r   *rand.Rand
 	l   *local
@@ -216,7 +216,7 @@ type question struct {
 }
 
 // step lets one thing happen.
-func (w *world) step() {
+func (w *localModel) step() {
 	w.now += time.Duration(w.r.IntN(40)) * time.Millisecond
 	key := w.r.IntN(len(w.versions))
 	switch w.r.IntN(12) {
@@ -240,7 +240,7 @@ func (w *world) step() {
 	w.look(key)
 }
 
-func (w *world) write(key int) {
+func (w *localModel) write(key int) {
 	w.replaced[w.versions[key]*len(w.versions)+key] = w.now
 	w.versions[key]++
 	if w.tracking {
@@ -249,14 +249,14 @@ func (w *world) write(key int) {
 }
 
 // answer lets Redis read for some question that it has not answered.
-func (w *world) answer() {
+func (w *localModel) answer() {
 	if i := slices.IndexFunc(w.asking, func(q question) bool { return q.version < 0 }); i >= 0 {
 		w.asking[i].version = w.versions[w.asking[i].key]
 	}
 }
 
 // fill lets the reply to some question arrive, or never arrive.
-func (w *world) fill() {
+func (w *localModel) fill() {
 	if len(w.asking) == 0 {
 		return
 	}
@@ -270,7 +270,7 @@ func (w *world) fill() {
 	}
 }
 
-func (w *world) deliver(n int) {
+func (w *localModel) deliver(n int) {
 	for ; n > 0 && len(w.wire) > 0; n-- {
 		switch e := w.wire[0]; e.key {
 		case -1:
@@ -284,7 +284,7 @@ func (w *world) deliver(n int) {
 }
 
 // change loses the subscription now and then, with all that is on the wire, or begins one.
-func (w *world) change() {
+func (w *localModel) change() {
 	switch {
 	case !w.tracking:
 		w.tracking = true
@@ -296,7 +296,7 @@ func (w *world) change() {
 
 // look fails the test where a copy is served that Redis no longer had a second ago, or
 // whose invalidation has been heard.
-func (w *world) look(key int) {
+func (w *localModel) look(key int) {
 	e, ok := w.l.get(keyNo(key), at(w.now))
 	if !ok {
 		return
@@ -321,7 +321,7 @@ func (w *world) look(key int) {
 func TestACopyIsNeverServedASecondAfterItWasReplacedWhateverHappens(t *testing.T) {
 	var hits, tracked int
 	for seed := range uint64(whole(200)) {
-		w := &world{t: t, r: rand.New(rand.NewPCG(seed, 6)), l: newLocal(3 * (heldOverhead + 8)), replaced: map[int]time.Duration{}, askedAt: map[int]time.Duration{}}
+		w := &localModel{t: t, r: rand.New(rand.NewPCG(seed, 6)), l: newLocal(3 * (heldOverhead + 8)), replaced: map[int]time.Duration{}, askedAt: map[int]time.Duration{}}
 		for range 5000 {
 			if w.step(); t.Failed() {
 				t.Fatalf("seed %d", seed)

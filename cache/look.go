@@ -28,14 +28,14 @@ const (
 )
 
 const (
-	// mostLooks bounds the looks under way; others wait for their turn. The client has 32 connections, and
+	// maxLooks bounds the looks under way; others wait for their turn. The client has 32 connections, and
 	// writers must find one.
-	mostLooks = 32 - writers
+	maxLooks = 32 - writers
 	// crowdWait is how much longer than the budget a look is waited for where others here wait for the same answer: to know
 	// who leads is worth a generation then. The client's own timeout ends it, too.
 	crowdWait = 250 * time.Millisecond
-	// mostHolder bounds a lease's holder, in bytes: several times a token.
-	mostHolder = 128
+	// maxHolder bounds a lease's holder, in bytes: several times a token.
+	maxHolder = 128
 )
 
 // keyProbe is what recovery is tried on: no entry has this key.
@@ -66,9 +66,9 @@ type sight struct {
 
 // Look asks Redis for an entry, in one round trip and no longer than the budget. Where there is
 // none and lease is not nil, the lease is taken or, where another replica has it, followed: lease.Holder
-// is then that replica's token. Where others here wait for the same answer (see [Lead.Lease]), the wait is crowdWait
+// is then that replica's token. Where others here wait for the same answer (see [Leader.Lease]), the wait is crowdWait
 // longer. A value that does not open is unlinked, counted, and as good as none. What comes later still is told the lease's
-// Lead; a lease that was taken and is of no use any more is given back.
+// Leader; a lease that was taken and is of no use any more is given back.
 func (s *Store) Look(ctx context.Context, k Key, lease *Lease) (*Entry, Found) {
 	if s.redis == nil {
 		return nil, FoundNone
@@ -142,7 +142,7 @@ func (s *Store) see(ctx context.Context, k Key, lease *Lease) (sight, error) {
 			return sight{found: reply.found, holder: reply.holder}, nil
 		}
 		s.metrics.read.Add(float64(len(reply.value)))
-		e, err := s.sealer.Open(k, []byte(reply.value), s.mostAnswer())
+		e, err := s.sealer.Open(k, []byte(reply.value), s.maxAnswer())
 		if err == nil {
 			s.local.fill(t, e, asked.Add(reply.left))
 			return sight{found: FoundHit, entry: e}, nil
@@ -157,16 +157,16 @@ func (s *Store) see(ctx context.Context, k Key, lease *Lease) (sight, error) {
 	return sight{found: FoundNone}, nil // whoever writes such values does it faster than we look
 }
 
-// mostAnswer bounds the answers that are served, in bytes: what was kept while cache.max_entry was a little larger is
+// maxAnswer bounds the answers that are served, in bytes: what was kept while cache.max_entry was a little larger is
 // served still.
-func (s *Store) mostAnswer() int { return 2 * s.maxEntry() }
+func (s *Store) maxAnswer() int { return 2 * s.maxEntry() }
 
 // sealOverhead bounds what a value has besides its answer, in bytes.
-const sealOverhead = headerLen + maxID + sealedBy + leastPlain + mostHead
+const sealOverhead = headerLen + maxID + sealedBy + minPlain + maxHead
 
 // eval is one round trip; two more where Redis does not know the script.
 func (s *Store) eval(ctx context.Context, name string, lease *Lease) (reply, error) {
-	keys, args := []string{name}, []any{s.mostAnswer() + sealOverhead}
+	keys, args := []string{name}, []any{s.maxAnswer() + sealOverhead}
 	if lease != nil {
 		keys, args = append(keys, lease.Name, lease.chunks()), append(args, lease.Token, leaseFor)
 	}
@@ -217,7 +217,7 @@ func parseReply(list []any) (reply, error) {
 		}
 		return r, nil
 	case FoundFollow:
-		if text == "" || len(text) > mostHolder {
+		if text == "" || len(text) > maxHolder {
 			return reply{}, fmt.Errorf("%w: a holder of %d bytes", errReply, len(text))
 		}
 		r.holder = text

@@ -211,7 +211,7 @@ func TestAValueThatIsTooLargeIsAMissAndNotRead(t *testing.T) {
 		}
 		s.maxEntry = func() int { return 1 }
 		other := keyNo(2)
-		keep(t, s, other, &Entry{Acceptance: strings.Repeat("a", mostWord), Answer: []byte("x")})
+		keep(t, s, other, &Entry{Acceptance: strings.Repeat("a", maxWord), Answer: []byte("x")})
 		wantFound(t, s, other, nil, FoundHit)
 	})
 }
@@ -255,7 +255,7 @@ func FuzzParseReply(f *testing.F) {
 			}
 			return
 		}
-		if len(list) != 3 || r.left < 0 || r.left > maxTTL || len(r.holder) > mostHolder || (r.found == FoundFollow) != (r.holder != "") {
+		if len(list) != 3 || r.left < 0 || r.left > maxTTL || len(r.holder) > maxHolder || (r.found == FoundFollow) != (r.holder != "") {
 			t.Errorf("%+v", r)
 		}
 		if r.found != FoundHit && r.value != "" {

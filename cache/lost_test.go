@@ -130,25 +130,25 @@ func TestWhatIsRestoredIsBoundAsPurgesAre(t *testing.T) {
 			}
 			return fields
 		}
-		must(t, raw.HSet(t.Context(), keyEpochs, tenants("a", mostEpochs)).Err())
+		must(t, raw.HSet(t.Context(), keyEpochs, tenants("a", maxEpochs)).Err())
 		old := storeAt(t, addr)
 		first := reads(t, old)
 		if got := epochs(t, raw); len(got) != 1 {
 			t.Errorf("%d fields, full before it was said when everything was purged", len(got))
 		}
-		const lost = 2*mostRestored + 88
+		const lost = 2*maxRestored + 88
 		must(t, raw.HSet(t.Context(), keyEpochs, tenants("a", lost)).Err())
 		reads(t, old)
 		must(t, raw.Del(t.Context(), keyEpochs).Err())
 		must(t, raw.HSet(t.Context(), keyEpochs, "all", first.All).Err())
-		for i, want := range []int{mostRestored, 2 * mostRestored, lost, lost} {
+		for i, want := range []int{maxRestored, 2 * maxRestored, lost, lost} {
 			reads(t, old)
 			if got := epochs(t, raw); len(got) != 1+want {
 				t.Errorf("%d fields after %d readings", len(got), i+1)
 			}
 		}
 		must(t, raw.Del(t.Context(), keyEpochs).Err())
-		must(t, raw.HSet(t.Context(), keyEpochs, tenants("b", mostEpochs-1)).Err())
+		must(t, raw.HSet(t.Context(), keyEpochs, tenants("b", maxEpochs-1)).Err())
 		must(t, raw.HSet(t.Context(), keyEpochs, "all", first.All).Err())
 		now := reads(t, old)
 		if got := epochs(t, raw); len(got) != 1 || now.All <= first.All {

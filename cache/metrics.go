@@ -39,9 +39,9 @@ var results = [...]Result{ResultHit, ResultLocal, ResultCoalesced, ResultMiss, R
 
 const (
 	// What labels there may be; more are counted together, as others.
-	mostRoutes  = 256
-	mostTenants = 100
-	others      = "other"
+	maxRoutes  = 256
+	maxTenants = 100
+	others     = "other"
 )
 
 // metrics are what is counted. Those by route and tenant are kept here and collected when they are asked for,
@@ -145,8 +145,8 @@ func (m *metrics) count(route, tenant string, r Result, e *Entry, now time.Time)
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	labelled(m.tenants, tenant, mostTenants)[i]++
-	c := labelled(m.routes, route, mostRoutes)
+	labelled(m.tenants, tenant, maxTenants)[i]++
+	c := labelled(m.routes, route, maxRoutes)
 	c.requests[i]++
 	if r != ResultBypass {
 		served := uint64(0)

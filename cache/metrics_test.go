@@ -75,23 +75,23 @@ func TestWhatIsCountedIsToldToPrometheusAndToOperators(t *testing.T) {
 func TestLabelsAreBounded(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	s := NewStore(Options{Registerer: reg})
-	for i := range 3 * mostRoutes {
+	for i := range 3 * maxRoutes {
 		s.Count(fmt.Sprint("r", i), fmt.Sprint("t", i), ResultMiss, nil)
 	}
 	s.Count("\xff", "\xff", ResultHit, nil)
 	s.Count("r1", "t1", Result("made up"), nil)
 	s.Count("r1", "t1", ResultHit, &Entry{Prompt: -1, Accepted: -1, Target: -1, USD: math.NaN()})
 	for name, want := range map[string]int{
-		"llm_cache_hit_ratio":                  mostRoutes + 1,
-		"llm_cache_requests_total":             (mostRoutes + 1) * len(results),
-		"foregate_cache_tenant_requests_total": (mostTenants + 1) * len(results),
+		"llm_cache_hit_ratio":                  maxRoutes + 1,
+		"llm_cache_requests_total":             (maxRoutes + 1) * len(results),
+		"foregate_cache_tenant_requests_total": (maxTenants + 1) * len(results),
 	} {
 		if got, err := testutil.GatherAndCount(reg, name); err != nil || got != want {
 			t.Errorf("%s: %d, %v, want %d", name, got, err, want)
 		}
 	}
 	for _, r := range s.Stats().Routes {
-		if r.Route == others && r.Requests[ResultMiss] != 2*mostRoutes {
+		if r.Route == others && r.Requests[ResultMiss] != 2*maxRoutes {
 			t.Errorf("%+v", r)
 		}
 		if r.Route == "r1" && (r.SavedTokens != 0 || r.SavedUSD != 0) {

@@ -24,8 +24,8 @@ const (
 	fieldRoute  = "route:"  // with the route's
 )
 
-// mostEpochs is how many fields keyEpochs has at most; the purge beyond that is one of everything.
-const mostEpochs = 4096
+// maxEpochs is how many fields keyEpochs has at most; the purge beyond that is one of everything.
+const maxEpochs = 4096
 
 var (
 	//go:embed purge.lua
@@ -38,8 +38,8 @@ type Scope struct{ Tenant, Route string }
 
 // What a name in a Scope may be at most, in bytes.
 const (
-	mostTenantName = 64
-	mostRouteName  = 128
+	maxTenantName = 64
+	maxRouteName  = 128
 )
 
 var errScope = errors.New("a purge is of one tenant, of one route or of all; a tenant's answers on one route alone cannot be purged")
@@ -60,10 +60,10 @@ func (s Scope) Check() error {
 	switch {
 	case s.Tenant != "" && s.Route != "":
 		return errScope
-	case !named(s.Tenant, mostTenantName, "._:-"):
-		return fmt.Errorf("a tenant's name is 1–%d of A-Z a-z 0-9 . _ : -", mostTenantName)
-	case !named(s.Route, mostRouteName, "._:/-"):
-		return fmt.Errorf("a route's name is 1–%d of A-Z a-z 0-9 . _ : / -", mostRouteName)
+	case !named(s.Tenant, maxTenantName, "._:-"):
+		return fmt.Errorf("a tenant's name is 1–%d of A-Z a-z 0-9 . _ : -", maxTenantName)
+	case !named(s.Route, maxRouteName, "._:/-"):
+		return fmt.Errorf("a route's name is 1–%d of A-Z a-z 0-9 . _ : / -", maxRouteName)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func Purge(ctx context.Context, control redis.Scripter, s Scope) (all bool, err 
 	if err := s.Check(); err != nil {
 		return false, err
 	}
-	reply, err := onEpochs(ctx, control, purgeScript, mostEpochs, s.field())
+	reply, err := onEpochs(ctx, control, purgeScript, maxEpochs, s.field())
 	switch {
 	case err != nil:
 		return false, fmt.Errorf("purge: %w", err)

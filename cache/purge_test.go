@@ -101,7 +101,7 @@ func TestAPurgeIsNotedByRedisClockAndNeverGoesBack(t *testing.T) {
 func TestPurgesThatAreTooManyToTellApartBecomeOneOfEverything(t *testing.T) {
 	eachRedis(t, func(t *testing.T, c *redis.Client) {
 		var fields []string
-		for i := range mostEpochs {
+		for i := range maxEpochs {
 			fields = append(fields, fmt.Sprintf("tenant:t%d", i), "1")
 		}
 		if err := c.HSet(t.Context(), keyEpochs, fields).Err(); err != nil {

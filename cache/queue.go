@@ -14,8 +14,8 @@ import (
 
 const (
 	// What may wait to be written: a few seconds' worth of what a replica makes.
-	mostQueued      = 1024
-	mostQueuedBytes = 32 << 20
+	maxQueued      = 1024
+	maxQueuedBytes = 32 << 20
 	// writers are few, so that lookups always find a connection.
 	writers = 4
 	// suspendedFor is how long nothing is written after Redis said that it is full.
@@ -40,7 +40,7 @@ type queue struct {
 	suspended time.Time
 }
 
-func newQueue() queue { return queue{waits: make(chan write, mostQueued)} }
+func newQueue() queue { return queue{waits: make(chan write, maxQueued)} }
 
 func (q *queue) waiting() int { return len(q.waits) }
 
@@ -53,7 +53,7 @@ func (q *queue) join(w write, now time.Time) (dropped string) {
 		return droppedStopped
 	case now.Before(q.suspended):
 		return droppedFull
-	case q.bytes+len(w.entry.Answer) > mostQueuedBytes:
+	case q.bytes+len(w.entry.Answer) > maxQueuedBytes:
 		return droppedQueue
 	}
 	select {

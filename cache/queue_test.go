@@ -19,17 +19,17 @@ func TestTheQueueIsBoundedByCountAndBytes(t *testing.T) {
 		name         string
 		size, joined int
 	}{
-		{"many", 10, mostQueued},
-		{"large", 1 << 20, mostQueuedBytes >> 20},
+		{"many", 10, maxQueued},
+		{"large", 1 << 20, maxQueuedBytes >> 20},
 	} {
 		s := unrun(t)
 		e := &Entry{Answer: make([]byte, c.size)}
 		told := 0
-		for range mostQueued + 100 {
+		for range maxQueued + 100 {
 			s.Put(keyNo(1), e, time.Hour, func() { told++ })
 		}
 		dropped := int(s.metrics.dropped.all()[droppedQueue])
-		if s.Stats().Queued != c.joined || dropped != mostQueued+100-c.joined || told != dropped {
+		if s.Stats().Queued != c.joined || dropped != maxQueued+100-c.joined || told != dropped {
 			t.Errorf("%s: %d queued, %d dropped, %d told; want %d queued", c.name, s.Stats().Queued, dropped, told, c.joined)
 		}
 	}
@@ -81,7 +81,7 @@ func TestWhatIsQueuedIsWrittenBeforeTheEnd(t *testing.T) {
 func TestWhatCannotBeWrittenDoesNotHoldUpTheEnd(t *testing.T) {
 	s := NewStore(Options{Redis: clientOf(t, requestOptions(lateBy(t, serve(t).addr, time.Minute).addr))})
 	var told atomic.Int32
-	for i := range mostQueued {
+	for i := range maxQueued {
 		s.Put(keyNo(i), answerOf(keyNo(i), 10), time.Hour, func() { told.Add(1) })
 	}
 	began := time.Now()
@@ -89,8 +89,8 @@ func TestWhatCannotBeWrittenDoesNotHoldUpTheEnd(t *testing.T) {
 	if took := time.Since(began); took > 5*time.Second {
 		t.Errorf("it ends after %v", took)
 	}
-	if told.Load() != mostQueued {
-		t.Errorf("%d of %d are told", told.Load(), mostQueued)
+	if told.Load() != maxQueued {
+		t.Errorf("%d of %d are told", told.Load(), maxQueued)
 	}
 }
 

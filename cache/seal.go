@@ -31,11 +31,11 @@ var (
 )
 
 const (
-	magic      = "fg\xca" // what follows is no text
-	version    = 1        // of the envelope
-	headerLen  = len(magic) + 2
-	maxID      = 64 // bytes
-	leastPlain = 1  // bytes: how the rest is kept
+	magic     = "fg\xca" // what follows is no text
+	version   = 1        // of the envelope
+	headerLen = len(magic) + 2
+	maxID     = 64 // bytes
+	minPlain  = 1  // bytes: how the rest is kept
 
 	// minSecret is as many bytes as the derived keys have: fewer would be the weakest part.
 	minSecret = 32
@@ -137,13 +137,13 @@ func (s *Sealer) Seal(k Key, e *Entry) []byte {
 	if !e.sound() {
 		return nil
 	}
-	return s.seal(k, labelEntry, appendEntry(make([]byte, 0, mostHead/8+len(e.Answer)), e))
+	return s.seal(k, labelEntry, appendEntry(make([]byte, 0, maxHead/8+len(e.Answer)), e))
 }
 
 // Open is the reverse of Seal. What is damaged, foreign, of another version or has an answer of
 // more than most bytes is an error, ErrForeign or ErrDamaged; the result shares no memory with value.
 func (s *Sealer) Open(k Key, value []byte, most int) (*Entry, error) {
-	plain, err := s.open(k, labelEntry, value, mostHead+most)
+	plain, err := s.open(k, labelEntry, value, maxHead+most)
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +186,7 @@ func (s *Sealer) open(k Key, label string, value []byte, most int) ([]byte, erro
 	switch {
 	case with == nil:
 		return nil, ErrForeign
-	case len(value)-end > sealedBy+leastPlain+most: // compressing never adds
+	case len(value)-end > sealedBy+minPlain+most: // compressing never adds
 		return nil, ErrDamaged
 	}
 	plain, err := with.aead(&k).Open(nil, nil, value[end:], bound(value[:end], &k, label))
@@ -236,7 +236,7 @@ func pack(text []byte) []byte {
 // unpack is the reverse of pack, for texts of most bytes: what says that it is longer is
 // not made.
 func unpack(plain []byte, most int) ([]byte, error) {
-	if len(plain) < leastPlain {
+	if len(plain) < minPlain {
 		return nil, ErrDamaged
 	}
 	text := plain[1:]

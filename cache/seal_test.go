@@ -106,7 +106,7 @@ func TestCompressionIsUsedOnlyWhereItPays(t *testing.T) {
 	noise := make([]byte, 4000)
 	r := rand.NewChaCha8([32]byte{6})
 	r.Read(noise)
-	overhead := headerLen + sealedBy + leastPlain
+	overhead := headerLen + sealedBy + minPlain
 	if n := len(s.SealBytes(keyNo(1), "", noise)); n != len(noise)+overhead {
 		t.Errorf("4000 bytes of noise take %d bytes, want %d", n, len(noise)+overhead)
 	}
@@ -299,9 +299,9 @@ func TestWhatIsLargerThanAskedForIsDamagedAndNotMade(t *testing.T) {
 func TestAnEntryOutOfBoundsIsNeitherSealedNorOpened(t *testing.T) {
 	s, k := mustSealer(t), keyNo(1)
 	for what, change := range map[string]func(e *Entry){
-		"a long word":           func(e *Entry) { e.Acceptance = strings.Repeat("x", mostWord+1) },
+		"a long word":           func(e *Entry) { e.Acceptance = strings.Repeat("x", maxWord+1) },
 		"negative tokens":       func(e *Entry) { e.Prompt = -1 },
-		"tokens beyond reason":  func(e *Entry) { e.Target = mostTokens + 1 },
+		"tokens beyond reason":  func(e *Entry) { e.Target = maxTokens + 1 },
 		"a negative cost":       func(e *Entry) { e.USD = -1 },
 		"a cost that is none":   func(e *Entry) { e.USD = math.NaN() },
 		"a cost without an end": func(e *Entry) { e.USD = math.Inf(1) },

@@ -94,7 +94,7 @@ func NewStore(o Options) *Store {
 	s.tracking, _ = o.Tracking.(*redis.Client) // invalidations come on one connection to one node
 	s.metrics = newMetrics(o.Registerer, s)
 	s.asker = lookup.New(lookup.Options{
-		Budget: s.budget, Slots: mostLooks, Wait: true, Well: replied, Now: s.now,
+		Budget: s.budget, Slots: maxLooks, Wait: true, Well: replied, Now: s.now,
 		Closed: func(err error) {
 			s.log.Warn().Err(err).Msg("the cache is not asked: Redis does not answer")
 		},

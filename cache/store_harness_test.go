@@ -171,7 +171,7 @@ func answerOf(k Key, n int) *Entry {
 }
 
 // leaseOf is one replica's, for a request under way.
-func leaseOf(k Key) *Lease { return newLease(FlightID{Key: k}) }
+func leaseOf(k Key) *Lease { return newLease(GenerationID{Key: k}) }
 
 // keep puts an entry and waits until Redis has it.
 func keep(t testing.TB, s *Store, k Key, e *Entry) {

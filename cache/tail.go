@@ -9,21 +9,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// follow has a flight follow another replica's. It reports false where as many are followed as may be.
-func (fs *Flights) follow(l *Lead, lease *Lease) bool {
+// follow has a generation follow another replica's. It reports false where as many are followed as may be.
+func (fs *Generations) follow(l *Leader, lease *Lease) bool {
+	f, attempt := l.generation, l.attempt
 	fs.mu.Lock()
-	defer fs.mu.Unlock()
-	if fs.closed || fs.tails >= mostTails || !l.depend() {
+	f.mu.Lock()
+	defer fs.unlock(f)
+	if fs.closed || fs.tails >= maxTails || !l.depend() {
 		return false
 	}
-	f, attempt := l.flight, l.attempt
 	fs.tails++
 	fs.work.Go(func() {
 		defer func() {
 			if p := recover(); p != nil { // the client's, at what a server said
 				fs.log.Error().Interface("panic", p).Msg("following an answer: the Redis client panicked")
 			}
-			f.vacate(attempt) // where it did not end otherwise
+			f.loseLeader(attempt) // where it did not end otherwise
 			fs.mu.Lock()
 			fs.tails--
 			fs.mu.Unlock()
@@ -35,7 +36,7 @@ func (fs *Flights) follow(l *Lead, lease *Lease) bool {
 
 // tail reads until the answer is whole, its holder is dead or has failed, Redis has been silent for a second, or nobody
 // wants it any more.
-func (fs *Flights) tail(f *Flight, lease *Lease, attempt int) {
+func (fs *Generations) tail(f *Generation, lease *Lease, attempt int) {
 	var cursor string
 	next := 0 // number of the next piece
 	heard := time.Now()
@@ -66,7 +67,7 @@ func (fs *Flights) tail(f *Flight, lease *Lease, attempt int) {
 			case err != nil:
 				return
 			case p.last:
-				f.touchDown(attempt, e)
+				f.completeElsewhere(attempt, e)
 				return
 			}
 			f.hear(attempt, text)
@@ -82,12 +83,12 @@ func (fs *Flights) tail(f *Flight, lease *Lease, attempt int) {
 var errNoAnswer = errors.New("there is no answer")
 
 // take opens one piece: the text of the number that is next, or of the last one the whole answer.
-func (fs *Flights) take(k Key, lease *Lease, p piece, next int) (text []byte, e *Entry, err error) {
+func (fs *Generations) take(k Key, lease *Lease, p piece, next int) (text []byte, e *Entry, err error) {
 	switch {
 	case p.last && len(p.entry) == 0:
 		return nil, nil, errNoAnswer
 	case p.last:
-		e, err = fs.o.Sealer.Open(k, p.entry, fs.most())
+		e, err = fs.o.Sealer.Open(k, p.entry, fs.maxBytes())
 		return nil, e, err
 	case p.n != next:
 		return nil, nil, fmt.Errorf("piece %d where %d should be", p.n, next)

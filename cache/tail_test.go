@@ -69,14 +69,14 @@ func dieAfter(t *testing.T, srv *server, n int, speaking bool) (took time.Durati
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	var led atomic.Int64
+	var ledHere atomic.Int64
 	served := [2]guest{}
 	var all sync.WaitGroup
 	for i, p := range []*peer{two, three} {
-		seat := []*Seat{a, b}[i]
+		seat := []*Subscriber{a, b}[i]
 		all.Go(func() {
-			served[i] = p.serve(ctx, seat, id, func(lead *Lead, lease *Lease) bool {
-				led.Store(int64(time.Since(died)))
+			served[i] = p.serve(ctx, seat, id, func(lead *Leader, lease *Lease) bool {
+				ledHere.Store(int64(time.Since(died)))
 				return p.gives(text8, id)(lead, lease)
 			})
 		})
@@ -93,7 +93,7 @@ func dieAfter(t *testing.T, srv *server, n int, speaking bool) (took time.Durati
 	}
 	lead.Fail(errors.New("dead"), true)
 	leader.Depart()
-	return time.Duration(led.Load())
+	return time.Duration(ledHere.Load())
 }
 
 func TestIdenticalRequestsOnThreeReplicasAreAllAnsweredWhereTheLeaderDies(t *testing.T) {
@@ -101,14 +101,14 @@ func TestIdenticalRequestsOnThreeReplicasAreAllAnsweredWhereTheLeaderDies(t *tes
 	peers := []*peer{peerAt(t, s.addr), peerAt(t, s.addr), peerAt(t, s.addr)}
 	id := streamed(1)
 	var dead atomic.Pointer[peer]
-	served := stampede(t, peers, id, 300, func(p *peer) func(*Lead, *Lease) bool {
-		return func(lead *Lead, lease *Lease) bool {
+	served := stampede(t, peers, id, 300, func(p *peer) func(*Leader, *Lease) bool {
+		return func(lead *Leader, lease *Lease) bool {
 			if !dead.CompareAndSwap(nil, p) {
 				return p.gives(text8, id)(lead, lease)
 			}
-			lead.Begin(lease, func(error) {})
+			lead.Begin(func(error) {})
 			lead.Append([]byte(theAnswer[0]))
-			within(t, 10*time.Second, "the first piece is told", func() bool { return lead.flight.number() > 0 })
+			within(t, 10*time.Second, "the first piece is told", func() bool { return lead.generation.number() > 0 })
 			p.kill()
 			lead.Fail(errors.New("dead"), true)
 			return false
@@ -155,11 +155,11 @@ func TestWhereRedisStopsEachReplicaAnswersByItself(t *testing.T) {
 			}
 			two.gives(text8, id)(second, lease)
 			n = next(t, follower)
-			if n.Event == EventText {
+			if n.Kind == EventText {
 				n = next(t, follower)
 			}
-			if n.Event != EventLanded || string(n.Entry.Answer) != text8 {
-				t.Fatalf("event %d: %v", n.Event, n.Err)
+			if n.Kind != EventComplete || string(n.Entry.Answer) != text8 {
+				t.Fatalf("event %d: %v", n.Kind, n.Err)
 			}
 			lead.Append([]byte(text8[len(theAnswer[0]):]))
 			one.kept(t, lead, id, wholeOf(text8)) // that it will never be is told, too
@@ -261,16 +261,16 @@ func TestALeaderThatIsLostAgainAndAgainIsNotFollowedForEver(t *testing.T) {
 				t.Fatalf("found %s, want to follow", found)
 			}
 			if lead != nil {
-				if n != mostVacated || lease != nil {
-					t.Errorf("it leads after %d were lost, want %d, and without a lease", n, mostVacated)
+				if n != maxLostLeaders || lease != nil {
+					t.Errorf("it leads after %d were lost, want %d, and without a lease", n, maxLostLeaders)
 				}
-				lead.Begin(lease, func(error) {})
-				lead.Land(wholeOf("x"), nil)
+				lead.Begin(func(error) {})
+				lead.Complete(wholeOf("x"), nil)
 				break
 			}
 			must(t, raw.Del(t.Context(), lease.Name).Err())
 		}
-		want(t, s, EventLanded)
+		want(t, s, EventComplete)
 		s.Depart()
 	})
 }
@@ -351,16 +351,16 @@ func TestAPieceThatTheHolderDidNotWriteIsAsGoodAsItsDeath(t *testing.T) {
 			if f.passedBy {
 				lead.Append([]byte(theAnswer[1]))
 				wantText(t, follower, theAnswer[1])
-				lead.Land(wholeOf(text8), nil)
-				want(t, follower, EventLanded)
+				lead.Complete(wholeOf(text8), nil)
+				want(t, follower, EventComplete)
 				departed(leader, follower)
 				return
 			}
 			n := next(t, follower)
-			if n.Event != EventLead || string(follower.Sent()) != theAnswer[0] {
-				t.Fatalf("event %d, told %q; want to lead", n.Event, follower.Sent())
+			if n.Kind != EventLead || string(follower.Sent()) != theAnswer[0] {
+				t.Fatalf("event %d, told %q; want to lead", n.Kind, follower.Sent())
 			}
-			n.Lead.Fail(errors.New("enough"), true)
+			n.Leader.Fail(errors.New("enough"), true)
 			lead.Fail(errors.New("enough"), true)
 			departed(leader, follower)
 		})
@@ -372,7 +372,7 @@ func FuzzWhatAFollowerReads(f *testing.F) {
 	must(f, err)
 	k := keyNo(1)
 	l := &Lease{Name: "lease", Holder: "holder"}
-	fs := NewFlights(FlightOptions{Sealer: sealer, MaxEntry: func() int { return 1 << 16 }})
+	fs := NewGenerations(GenerationOptions{Sealer: sealer, MaxEntry: func() int { return 1 << 16 }})
 	for n := range 3 {
 		f.Add("holder", fmt.Sprint(n), sealer.SealBytes(k, l.pieceLabel("holder", n), []byte(theAnswer[n])), false, n)
 	}
@@ -385,7 +385,7 @@ func FuzzWhatAFollowerReads(f *testing.F) {
 			field = "e"
 		}
 		odd := map[string]any{"t": n, "n": 1, field: []string{holder}}
-		got := l.newsOf("0-1", false, []redis.XMessage{
+		got := l.deliveryOf("0-1", false, []redis.XMessage{
 			{ID: "1-1", Values: odd}, {ID: "1-2"}, {ID: "1-3", Values: map[string]any{"t": holder, "n": n, field: string(value)}},
 		})
 		if got.held || got.cursor != "1-3" || len(got.pieces) > 1 || len(got.pieces) == 1 && holder != l.Holder {

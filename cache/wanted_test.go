@@ -14,9 +14,9 @@ func TestAGenerationThatNobodyOnAnyReplicaWantsAnyMoreIsCutOff(t *testing.T) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := streamed(1)
 		leader := one.Join(id)
-		lead, lease, _ := one.turn(t.Context(), want(t, leader, EventLead), id)
+		lead, _, _ := one.turn(t.Context(), want(t, leader, EventLead), id)
 		cut := make(chan struct{})
-		lead.Begin(lease, func(error) { close(cut) })
+		lead.Begin(func(error) { close(cut) })
 		follower, _ := two.followsAnother(t, id)
 		isFollowed(t, leader)
 		departed(leader)
@@ -52,18 +52,18 @@ func TestPiecesEndAtTheEndOfACharacter(t *testing.T) {
 			}
 		}
 		one.kept(t, lead, id, wholeOf(text))
-		want(t, follower, EventLanded)
+		want(t, follower, EventComplete)
 		departed(leader, follower)
 	})
 }
 
 func TestATenantHasSoManyPlacesAndOthersHaveTheirs(t *testing.T) {
-	fs := NewFlights(FlightOptions{})
-	seats := make([]*Seat, 0, mostTenant)
-	for i := range mostTenant {
+	fs := NewGenerations(GenerationOptions{})
+	subscribers := make([]*Subscriber, 0, maxOfTenant)
+	for i := range maxOfTenant {
 		id := streamed(1 + i%4)
 		id.Key.tenant[0] = 1
-		seats = append(seats, fs.Join(id))
+		subscribers = append(subscribers, fs.Join(id))
 	}
 	id := streamed(9)
 	id.Key.tenant[0] = 1
@@ -75,8 +75,8 @@ func TestATenantHasSoManyPlacesAndOthersHaveTheirs(t *testing.T) {
 	if other == nil {
 		t.Fatal("another tenant has no place")
 	}
-	departed(append(seats, other)...)
-	if len(fs.seats) != 0 || len(fs.all) != 0 {
-		t.Errorf("%d tenants and %d flights are left", len(fs.seats), len(fs.all))
+	departed(append(subscribers, other)...)
+	if len(fs.subscribers) != 0 || len(fs.all) != 0 {
+		t.Errorf("%d tenants and %d generations are left", len(fs.subscribers), len(fs.all))
 	}
 }

@@ -161,7 +161,7 @@ func TestManyIdenticalRequestsCostOneGeneration(t *testing.T) {
 		for i := range answers {
 			all.Go(func() { answers[i] = b.say(t.Context(), q) })
 		}
-		soon(t, "one generation is under way", func() bool { return up.calls.Load() == calls+1 && b.opts.Flights.Seats() == many })
+		soon(t, "one generation is under way", func() bool { return up.calls.Load() == calls+1 && b.opts.Generations.Subscribers() == many })
 		up.step <- struct{}{}
 		up.step <- struct{}{}
 		all.Wait()
@@ -193,7 +193,7 @@ func TestALeaderThatLeavesDoesNotTakeTheAnswerAlong(t *testing.T) {
 		soon(t, "the leader is asked for", func() bool { return up.calls.Load() == calls+1 })
 		follower := make(chan said, 1)
 		go func() { follower <- b.say(t.Context(), q) }()
-		soon(t, "the follower is there", func() bool { return b.opts.Flights.Seats() == 2 })
+		soon(t, "the follower is there", func() bool { return b.opts.Generations.Subscribers() == 2 })
 		up.step <- struct{}{}
 		leave()
 		<-leader
@@ -216,7 +216,7 @@ func TestAGenerationThatNobodyWantsIsCutOff(t *testing.T) {
 	for range 2 {
 		both.Go(func() { b.say(ctx, question{stream: true}) })
 	}
-	soon(t, "both are there", func() bool { return b.opts.Flights.Seats() == 2 && up.calls.Load() == 1 })
+	soon(t, "both are there", func() bool { return b.opts.Generations.Subscribers() == 2 && up.calls.Load() == 1 })
 	up.step <- struct{}{}
 	leave()
 	both.Wait()
@@ -273,7 +273,7 @@ func TestALeaderThatReadsNothingHoldsNobodyUp(t *testing.T) {
 	soon(t, "the leader is asked for", func() bool { return up.calls.Load() == 1 })
 	follower := make(chan said, 1)
 	go func() { follower <- b.say(t.Context(), question{stream: true}) }()
-	soon(t, "the follower is there", func() bool { return b.opts.Flights.Seats() == 2 })
+	soon(t, "the follower is there", func() bool { return b.opts.Generations.Subscribers() == 2 })
 	close(up.step)
 	(<-follower).fine(t, "the follower", strings.Repeat("on and ", many), "COALESCED")
 	soon(t, "the leader is cut off", func() bool { return b.idle() })
@@ -291,7 +291,7 @@ func TestAnswersThatAreNotKeptAreSharedAllTheSame(t *testing.T) {
 		for i := range answers {
 			all.Go(func() { answers[i] = b.say(t.Context(), question{stream: stream}) })
 		}
-		soon(t, "all are there", func() bool { return b.opts.Flights.Seats() == 20 && up.calls.Load() == calls+1 })
+		soon(t, "all are there", func() bool { return b.opts.Generations.Subscribers() == 20 && up.calls.Load() == calls+1 })
 		close(up.step)
 		all.Wait()
 		for i, s := range answers {

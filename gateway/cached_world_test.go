@@ -182,10 +182,10 @@ func withCache(t *testing.T, g *Options, k *kept) {
 	}
 	cfg := cache.Config{On: true, TTL: time.Minute, Budget: 5 * time.Second, MaxEntry: 1 << 20, Follow: time.Minute, Isolate: true}
 	g.Cache = cache.NewStore(cache.Options{Redis: k.client(t), Sealer: sealer, Budget: func() time.Duration { return cfg.Budget }, LocalBytes: -1})
-	g.Flights = cache.NewFlights(cache.FlightOptions{Redis: k.client(t), Sealer: sealer, MaxEntry: func() int { return cfg.MaxEntry }})
+	g.Generations = cache.NewGenerations(cache.GenerationOptions{Redis: k.client(t), Sealer: sealer, MaxEntry: func() int { return cfg.MaxEntry }})
 	g.Salt = sealer.Salt
 	g.CacheConfig = func(string) cache.Config { return cfg }
-	g.Loops = append(g.Loops, Loop{Name: "cache", Run: g.Cache.Run}, Loop{Name: "flights", Run: g.Flights.Run})
+	g.Loops = append(g.Loops, Loop{Name: "cache", Run: g.Cache.Run}, Loop{Name: "flights", Run: g.Generations.Run})
 }
 
 // hears waits until purges can be heard of: before that nothing is kept.

@@ -71,7 +71,7 @@ func TestIdenticalRequestsAtTwoReplicasAreAnsweredOnceThoughRedisIsLate(t *testi
 			all.Go(func() { answers[i] = replicas[i%2].say(t.Context(), question{stream: stream}) })
 		}
 		soon(t, "all wait, and the budget is over", func() bool {
-			return replicas[0].opts.Flights.Seats() == each && replicas[1].opts.Flights.Seats() == each && time.Since(began) > 2*shortBudget
+			return replicas[0].opts.Generations.Subscribers() == each && replicas[1].opts.Generations.Subscribers() == each && time.Since(began) > 2*shortBudget
 		})
 		close(g)
 		soon(t, "one generation is under way", func() bool { return up.calls.Load() > 0 && up.calls.Load()-up.left.Load() == 1 })
@@ -142,7 +142,7 @@ func TestAFollowerThatCannotBeContinuedHearsThatAtOnce(t *testing.T) {
 		go func() { leader <- b.say(t.Context(), question{stream: true}) }()
 		soon(t, "the leader is asked for", func() bool { return up.calls.Load() == 1 })
 		follower := b.opened(t)
-		soon(t, "the follower is there", func() bool { return b.opts.Flights.Seats() == 2 })
+		soon(t, "the follower is there", func() bool { return b.opts.Generations.Subscribers() == 2 })
 		up.step <- struct{}{}
 		follower.reads(t, "Answer 1")
 		up.cut <- struct{}{}
@@ -150,7 +150,7 @@ func TestAFollowerThatCannotBeContinuedHearsThatAtOnce(t *testing.T) {
 		soon(t, "the follower leads", func() bool { return up.calls.Load() == 2 })
 		if others {
 			go func() { third <- b.say(t.Context(), question{stream: true}) }()
-			soon(t, "a third is there", func() bool { return b.opts.Flights.Seats() == 2 })
+			soon(t, "a third is there", func() bool { return b.opts.Generations.Subscribers() == 2 })
 		}
 		up.step <- struct{}{} // it says how it begins, and no more
 		follower.reads(t, "event: error")
@@ -173,7 +173,7 @@ func TestAFollowerThatLeadsHearsThatTheReplicaEnds(t *testing.T) {
 	go func() { leader <- b.say(t.Context(), question{stream: true}) }()
 	soon(t, "the leader is asked for", func() bool { return up.calls.Load() == 1 })
 	follower := b.opened(t)
-	soon(t, "the follower is there", func() bool { return b.opts.Flights.Seats() == 2 })
+	soon(t, "the follower is there", func() bool { return b.opts.Generations.Subscribers() == 2 })
 	up.step <- struct{}{}
 	follower.reads(t, "The answer")
 	up.cut <- struct{}{}

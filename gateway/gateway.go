@@ -80,7 +80,7 @@ type Options struct {
 	Rung      func() string       // how much Redis there is, which /readyz tells beside; nil tells nothing
 	Loops     []Loop
 
-	Flights     *cache.Flights                                                 // joins identical requests, run by whoever made it; nil joins none
+	Generations *cache.Generations                                             // joins identical requests, run by whoever made it; nil joins none
 	Salt        func(tenant string) string                                     // keeps tenants apart in the engines' prefix caches; nil does not
 	Cache       *cache.Store                                                   // run by whoever made it; nil is none
 	CacheConfig func(route string) cache.Config                                // live; nil with no Cache
@@ -193,7 +193,7 @@ func New(o Options) (*Gateway, error) {
 // newPipeline wires what answers requests.
 func (g *Gateway) newPipeline() *pipeline.Pipeline {
 	o := pipeline.Options{
-		Cascade: g.opts.Cascade, Limiter: g.opts.Limiter, HighShare: g.opts.HighShare, Generations: pipeline.Shared(g.opts.Flights),
+		Cascade: g.opts.Cascade, Limiter: g.opts.Limiter, HighShare: g.opts.HighShare, Generations: pipeline.Shared(g.opts.Generations),
 		CacheConfig: g.opts.CacheConfig, Served: g.opts.Served, Salt: g.opts.Salt, Hopeless: hopeless, Base: g.streams,
 		Panicked: func(id string, value any) {
 			g.metrics.panics.Inc()

@@ -107,7 +107,7 @@ func (g *Gateway) generate(kind openai.Kind) handler {
 		}
 		l.route = body.Model
 		return g.pipeline.Answer(r.Context(), pipeline.Request{
-			Arrival: &l.Arrival, Body: body, Route: route, Tier: tier, Stricter: stricter, Control: readCacheControl(r.Header), KeepBody: in.held.Keep,
+			Arrival: &l.Arrival, Body: body, Route: route, Tier: tier, Stricter: stricter, Control: readCacheControl(r.Header), Holder: in.held,
 		}, g.open(l, w, r, body.Stream), &l.Record)
 	}
 }

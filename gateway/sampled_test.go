@@ -37,7 +37,7 @@ func (b *cacheBench) atOnce(t *testing.T, up *speaker, q question, many, generat
 		all.Go(func() { answers[i] = b.say(t.Context(), q) })
 	}
 	soon(t, "all are there", func() bool {
-		return up.calls.Load() == calls+int64(generations) && (generations == many || b.opts.Flights.Seats() == many)
+		return up.calls.Load() == calls+int64(generations) && (generations == many || b.opts.Generations.Subscribers() == many)
 	})
 	close(up.step)
 	all.Wait()

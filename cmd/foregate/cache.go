@@ -130,11 +130,11 @@ func (r *replica) makeCache() error {
 	}
 	maxEntry := func() int { return r.settings.Snapshot().Global().Cache.MaxEntry }
 	r.salt = s.Salt
-	r.flights = cache.NewFlights(cache.FlightOptions{Redis: r.answers.leases, Sealer: s, MaxEntry: maxEntry, Logger: r.log})
+	r.generations = cache.NewGenerations(cache.GenerationOptions{Redis: r.answers.leases, Sealer: s, MaxEntry: maxEntry, Logger: r.log})
 	if r.registerer != nil {
 		r.registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "foregate_cache_sharing", Help: "Requests that share an answer in the making, or make one that others may share.",
-		}, func() float64 { return float64(r.flights.Seats()) }))
+		}, func() float64 { return float64(r.generations.Subscribers()) }))
 	}
 	r.cache = cache.NewStore(cache.Options{
 		Redis: r.answers.request, Control: r.redis, Sealer: s, LocalBytes: local, Tracking: r.answers.tracking,

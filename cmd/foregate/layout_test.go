@@ -76,7 +76,7 @@ var arrows = map[string][]string{
 
 	"breaker":         {"breaker/machine", "panics"},
 	"breaker/machine": {},
-	"cache":           {"gateway/lookup", "panics", "recent"},
+	"cache":           {"gateway/lookup", "panics", "recent", "tiers/world"},
 	"panics":          {},
 	"recent":          {},
 

@@ -107,8 +107,8 @@ func (p *pair) share(t *testing.T) {
 // its leader.
 func (p *pair) sharesOnce(t *testing.T, key cache.Key) bool {
 	t.Helper()
-	id := cache.FlightID{Key: key, Stream: true}
-	next := func(s *cache.Seat) cache.News {
+	id := cache.GenerationID{Key: key, Stream: true}
+	next := func(s *cache.Subscriber) cache.Event {
 		t.Helper()
 		n, err := s.Next(t.Context(), time.Now().Add(10*time.Second))
 		if err != nil {
@@ -116,44 +116,44 @@ func (p *pair) sharesOnce(t *testing.T, key cache.Key) bool {
 		}
 		return n
 	}
-	var seats [2]*cache.Seat
-	var lead *cache.Lead
+	var subscribers [2]*cache.Subscriber
+	var lead *cache.Leader
 	for i, want := range []cache.Found{cache.FoundLead, cache.FoundFollow} {
 		r := p.replicas[i]
-		seats[i] = r.flights.Join(id)
-		n := next(seats[i])
-		if n.Event != cache.EventLead {
-			t.Fatalf("replica %d: event %d", i, n.Event)
+		subscribers[i] = r.generations.Join(id)
+		n := next(subscribers[i])
+		if n.Kind != cache.EventLead {
+			t.Fatalf("replica %d: event %d", i, n.Kind)
 		}
-		lease := n.Lead.Lease()
+		lease := n.Leader.Lease()
 		eventually(t, "the lease is "+string(want), func() bool { _, found := r.cache.Look(t.Context(), key, lease); return found == want })
 		if i == 0 {
-			lead = n.Lead
-			lead.Begin(lease, func(error) {})
-		} else if !n.Lead.Follow(lease) {
+			lead = n.Leader
+			lead.Begin(func(error) {})
+		} else if !n.Leader.Follow() {
 			t.Fatal("it cannot be followed")
 		}
 	}
 	lead.Append([]byte("an answer"))
-	n := next(seats[1])
-	if n.Event == cache.EventText && string(n.Text) != "an answer" {
+	n := next(subscribers[1])
+	if n.Kind == cache.EventText && string(n.Text) != "an answer" {
 		t.Errorf("who follows is told %q", n.Text)
 	}
 	e := &cache.Entry{Created: time.Now(), Answer: []byte("an answer")}
-	lead.Land(e, func(then func()) { p.replicas[0].cache.Put(key, e, time.Minute, then) })
-	if n.Event == cache.EventText {
-		n = next(seats[1])
+	lead.Complete(e, func(then func()) { p.replicas[0].cache.Put(key, e, time.Minute, then) })
+	if n.Kind == cache.EventText {
+		n = next(subscribers[1])
 	}
-	if n.Event == cache.EventLead {
-		n.Lead.Fail(cache.ErrBroken, true)
+	if n.Kind == cache.EventLead {
+		n.Leader.Fail(cache.ErrBroken, true)
 	}
-	if n.Event == cache.EventLanded && string(n.Entry.Answer) != "an answer" {
+	if n.Kind == cache.EventComplete && string(n.Entry.Answer) != "an answer" {
 		t.Errorf("who follows is told %+v", n.Entry)
 	}
-	for _, s := range seats {
+	for _, s := range subscribers {
 		s.Depart()
 	}
-	return n.Event == cache.EventLanded
+	return n.Kind == cache.EventComplete
 }
 
 func TestTheACLAllowsAllThatReplicasAskFor(t *testing.T) {

@@ -54,28 +54,28 @@ type parts struct {
 // replica is one gateway with what it is made of.
 type replica struct {
 	parts
-	files     *reload.Watcher
-	warnings  []string // of what the configuration asks for and does not get, or leaves open
-	settings  *settings.Watcher
-	breakers  *breaker.Set
-	pools     map[string]*pool.Pool
-	events    *kvevents.Index     // nil where no pool has one
-	indexes   map[string]*kvIndex // by pool, where it has one
-	fleet     *fleet.Fleet
-	members   map[string]*member // by pool
-	lines     *admission.Lines
-	limiter   *limits.Limiter
-	cache     *cache.Store
-	flights   *cache.Flights
-	salt      func(tenant string) string
-	prober    *probe.Prober
-	evidence  *evidence.Book
-	risks     *riskSource
-	tracer    *tracing.Tracer // nil where nothing is traced
-	cascade   *tiers.Cascade
-	console   *console.Console // nil is none
-	operators *operator.Set    // nil: no tokens are configured
-	gateway   *gateway.Gateway
+	files       *reload.Watcher
+	warnings    []string // of what the configuration asks for and does not get, or leaves open
+	settings    *settings.Watcher
+	breakers    *breaker.Set
+	pools       map[string]*pool.Pool
+	events      *kvevents.Index     // nil where no pool has one
+	indexes     map[string]*kvIndex // by pool, where it has one
+	fleet       *fleet.Fleet
+	members     map[string]*member // by pool
+	lines       *admission.Lines
+	limiter     *limits.Limiter
+	cache       *cache.Store
+	generations *cache.Generations
+	salt        func(tenant string) string
+	prober      *probe.Prober
+	evidence    *evidence.Book
+	risks       *riskSource
+	tracer      *tracing.Tracer // nil where nothing is traced
+	cascade     *tiers.Cascade
+	console     *console.Console // nil is none
+	operators   *operator.Set    // nil: no tokens are configured
+	gateway     *gateway.Gateway
 }
 
 // assemble wires one replica. Nothing runs before the gateway's Start, but the
@@ -198,7 +198,7 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 		Routes: r.routeStates, Lost: func() int { return len(r.settings.Lost()) }, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r}, Inside: inside{r, time.Now()}, Risk: r.risks.views,
 		Timeouts:  r.timeouts,
 		HighShare: func() float64 { return r.settings.Snapshot().Global().Limit.HighShare }, ReceiptShare: func() float64 { return r.settings.Snapshot().Global().Receipts.LogShare },
-		Cache: r.cache, Flights: r.flights, Salt: r.salt, CacheConfig: r.cacheConfig, Served: r.served, Purge: r.purger(),
+		Cache: r.cache, Generations: r.generations, Salt: r.salt, CacheConfig: r.cacheConfig, Served: r.served, Purge: r.purger(),
 		Allow:  allowedFields(f.Routes),
 		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 		Logger: r.log, Registerer: r.registerer, Gatherer: r.gatherer,
@@ -214,7 +214,7 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 			{Name: "limits", Run: r.limiter.Run},
 			{Name: "lines", Run: r.lines.Run},
 			{Name: "cache", Run: r.cache.Run},
-			{Name: "requests under way", Run: r.flights.Run},
+			{Name: "requests under way", Run: r.generations.Run},
 		},
 	}
 	if r.console != nil {

@@ -19,7 +19,8 @@ type request struct {
 	judging  plan.Config
 	rag      string          // digest of the retrieved context
 	patience lookup.Patience // what it has waited for Redis
-	promise  *promise        // nil: the cache has no part in it
+	bypass   bool            // the cache has no part in it
+	promise  promise         // zero with bypass
 }
 
 // Answer answers a request the cheapest way: with a kept answer, with that of an identical request, or by the cascade.
@@ -34,16 +35,16 @@ func (p *Pipeline) newRequest(in Request, to Client, record *Record) *request {
 	q.cfg, q.judging = p.o.CacheConfig(in.Route.Model), in.Route.Config()
 	q.judging.Mode = q.judging.Mode.Stricter(in.Stricter)
 	record.Config = &q.judging
-	q.promise = q.promised()
+	q.bypass = !q.promise.make(q)
 	return q
 }
 
 func (q *request) answer(ctx context.Context) error {
 	switch {
-	case q.promise == nil && q.Control.OnlyIfCached:
+	case q.bypass && q.Control.OnlyIfCached:
 		q.count(cache.ResultBypass, nil)
 		return ErrNotCached
-	case q.promise == nil:
+	case q.bypass:
 		return q.alone(ctx, cache.ResultBypass)
 	}
 	if e := q.local(); e != nil {
@@ -89,8 +90,8 @@ func (q *request) coalesces() bool {
 }
 
 // generation is what identical requests share.
-func (q *request) generation() cache.FlightID {
-	return cache.FlightID{Key: q.promise.key, Class: int8(q.Caller.Priority), Stream: q.Body.Stream}
+func (q *request) generation() cache.GenerationID {
+	return cache.GenerationID{Key: q.promise.key, Class: int8(q.Caller.Priority), Stream: q.Body.Stream}
 }
 
 // lookUp looks among what all replicas keep, where that may be. The entry is nil where there is none that will do; the
@@ -132,7 +133,7 @@ func (q *request) count(result cache.Result, e *cache.Entry) {
 func (q *request) alone(ctx context.Context, result cache.Result) error {
 	q.count(result, nil)
 	to := &sink{q.client, q.record}
-	if q.promise == nil || !q.promise.keeps {
+	if q.bypass || !q.promise.keeps {
 		_, err := q.ask(ctx, ctx, call{to: to})
 		return err
 	}

@@ -53,7 +53,7 @@ func (q *request) follow(ctx context.Context, s Subscriber) (err error) {
 			if err := f.text(e.Text); err != nil {
 				return err
 			}
-		case cache.EventLanded:
+		case cache.EventComplete:
 			return f.complete(ctx, e.Entry)
 		case cache.EventFailed:
 			return f.fail(ctx, e.Err)

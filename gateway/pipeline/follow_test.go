@@ -45,8 +45,8 @@ func TestIdenticalRequestsShareOneGeneration(t *testing.T) {
 					t.Errorf("a follower: %+v", a.record)
 				}
 			}
-			if n := b.speaker.generations(); n != 1 || b.flights.Seats() != 0 || b.store.kept() != 1 {
-				t.Errorf("%d generations, %d subscribers are left, %d kept", n, b.flights.Seats(), b.store.kept())
+			if n := b.speaker.generations(); n != 1 || b.shared.Subscribers() != 0 || b.store.kept() != 1 {
+				t.Errorf("%d generations, %d subscribers are left, %d kept", n, b.shared.Subscribers(), b.store.kept())
 			}
 		})
 	}
@@ -109,8 +109,8 @@ func TestAGenerationThatNobodyWantsIsCancelled(t *testing.T) {
 				t.Errorf("%+v", a.record)
 			}
 		}
-		if len(b.speaker.cancelled()) != 1 || b.store.kept() != 0 || b.flights.Seats() != 0 {
-			t.Errorf("cancelled: %v, %d kept, %d subscribers", b.speaker.cancelled(), b.store.kept(), b.flights.Seats())
+		if len(b.speaker.cancelled()) != 1 || b.store.kept() != 0 || b.shared.Subscribers() != 0 {
+			t.Errorf("cancelled: %v, %d kept, %d subscribers", b.speaker.cancelled(), b.store.kept(), b.shared.Subscribers())
 		}
 	})
 }
@@ -304,16 +304,16 @@ type elsewhere struct {
 	entry *cache.Entry
 }
 
-func (e *elsewhere) Join(cache.FlightID) Subscriber { return e }
-func (e *elsewhere) Depart()                        {}
-func (e *elsewhere) Sent() []byte                   { return nil }
-func (e *elsewhere) Shared() bool                   { return false }
-func (e *elsewhere) Said() []byte                   { return nil }
-func (e *elsewhere) Lease() *cache.Lease            { return nil }
-func (e *elsewhere) Follow() bool                   { return false }
-func (e *elsewhere) Follows() bool                  { return true }
-func (e *elsewhere) Fail(error, bool)               {}
-func (e *elsewhere) Append([]byte)                  {}
+func (e *elsewhere) Join(cache.GenerationID) Subscriber { return e }
+func (e *elsewhere) Depart()                            {}
+func (e *elsewhere) Sent() []byte                       { return nil }
+func (e *elsewhere) Shared() bool                       { return false }
+func (e *elsewhere) Said() []byte                       { return nil }
+func (e *elsewhere) Lease() *cache.Lease                { return nil }
+func (e *elsewhere) Follow() bool                       { return false }
+func (e *elsewhere) Follows() bool                      { return true }
+func (e *elsewhere) Fail(error, bool)                   {}
+func (e *elsewhere) Append([]byte)                      {}
 
 func (e *elsewhere) Begin(cancel context.CancelCauseFunc) {
 	time.AfterFunc(500*time.Millisecond, func() { cancel(cache.ErrFollows) })
@@ -323,7 +323,7 @@ func (e *elsewhere) Next(context.Context, time.Time) (Event, error) {
 	if e.asked++; e.asked == 1 {
 		return Event{Kind: cache.EventLead, Leader: e}, nil
 	}
-	return Event{Kind: cache.EventLanded, Entry: e.entry}, nil
+	return Event{Kind: cache.EventComplete, Entry: e.entry}, nil
 }
 
 func TestAGenerationThatIsGivenUpForAnotherReplicasIsNoneOfTheTenantsRequests(t *testing.T) {

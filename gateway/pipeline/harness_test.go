@@ -285,7 +285,7 @@ type bench struct {
 	t       *testing.T
 	store   *memory
 	speaker *speaker
-	flights *cache.Flights
+	shared  *cache.Generations
 	cfg     cache.Config
 	judging plan.Config
 }
@@ -294,11 +294,11 @@ func newBench(t *testing.T, adjust func(*Options)) *bench {
 	t.Helper()
 	b := &bench{
 		t: t, store: newMemory(), speaker: &speaker{pace: time.Second, plan: plan.Plan{Tier: plan.Target}},
-		flights: cache.NewFlights(cache.FlightOptions{MaxEntry: func() int { return 1 << 20 }}),
-		cfg:     cache.Config{On: true, TTL: time.Hour, MaxEntry: 1 << 20, Follow: time.Minute},
+		shared: cache.NewGenerations(cache.GenerationOptions{MaxEntry: func() int { return 1 << 20 }}),
+		cfg:    cache.Config{On: true, TTL: time.Hour, MaxEntry: 1 << 20, Follow: time.Minute},
 	}
 	o := Options{
-		Cascade: b.speaker, Store: b.store, Generations: Shared(b.flights), CacheConfig: func(string) cache.Config { return b.cfg },
+		Cascade: b.speaker, Store: b.store, Generations: Shared(b.shared), CacheConfig: func(string) cache.Config { return b.cfg },
 		Hopeless: func(err error) bool { return errors.Is(err, errHopeless) },
 	}
 	if adjust != nil {

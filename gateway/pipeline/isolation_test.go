@@ -135,7 +135,7 @@ func (k *keyer) key(values []string, order []int) cache.Key {
 		k.keyless++
 		return cache.KeyOf(&cache.Parts{RAG: strconv.Itoa(k.keyless)})
 	}
-	if q.promise == nil {
+	if q.bypass {
 		k.t.Fatalf("%v: not for the cache", members)
 	}
 	k.judged = strings.HasPrefix(q.promise.parts.Tier, "auto")

@@ -24,7 +24,7 @@ func (q *request) newGeneration() *generation {
 }
 
 // maxAnswer is the size in bytes up to which an answer is taken down.
-func (q *request) maxAnswer() int { return max(q.cfg.MaxEntry, cache.LeastTold) }
+func (q *request) maxAnswer() int { return max(q.cfg.MaxEntry, cache.MinSharedBytes) }
 
 // settle hands a whole answer to complete, with how it is kept; nil is not, or not yet.
 func (g *generation) settle(e *cache.Entry, w *openai.Whole, complete func(e *cache.Entry, keep func(then func()))) {

@@ -78,11 +78,18 @@ func (q *request) ask(ctx, making context.Context, c call) (rc *receipt.Receipt,
 		}
 		grant.Settle(need.used(rc))
 	}()
-	rc, err = q.p.o.Cascade.Answer(making, tiers.Ask{
+	a := tiers.Ask{
 		Request: q.Body.Request, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
-		Salt: q.p.salt(q.Route.Model, q.Caller.Tenant), Header: q.Header, Spans: q.Spans, Tap: c.tap, Config: &q.judging, Plan: q.promise.planned(),
-		Said: c.said, Vouched: c.vouched, Keep: q.KeepBody, Spared: q.Caller.Spared, Apart: q.Caller.Apart,
-	}, c.to)
+		Salt: q.p.salt(q.Route.Model, q.Caller.Tenant), Header: q.Header, Spans: q.Spans, Tap: c.tap, Config: &q.judging,
+		Said: c.said, Vouched: c.vouched, Spared: q.Caller.Spared, Apart: q.Caller.Apart,
+	}
+	if !q.bypass {
+		a.Plan = &q.promise.plan
+	}
+	if q.Holder != nil {
+		a.Keep = q.Holder.Keep
+	}
+	rc, err = q.p.o.Cascade.Answer(making, a, c.to)
 	q.record.Receipt = rc
 	return rc, err
 }

@@ -35,7 +35,7 @@ func TestARequestWaitsForASilentRedisOnceForCacheAndLimitsTogether(t *testing.T)
 		})
 		for range 3 { // fewer than make it be left alone
 			a := &Arrival{Caller: identity.Caller{Tenant: "acme", RPM: 6000, TPM: 1_000_000}}
-			q := &request{Request: Request{Arrival: a}, p: p, record: &Record{}, promise: &promise{keeps: true}}
+			q := &request{Request: Request{Arrival: a}, p: p, record: &Record{}, promise: promise{keeps: true}}
 			ctx := lookup.WithPatience(t.Context(), &q.patience)
 			began := time.Now()
 			if e, result := q.lookUp(ctx, nil); e != nil || result != cache.ResultLate {

@@ -136,10 +136,16 @@ type Request struct {
 	*Arrival
 	Body     Body
 	Route    *tiers.Route
-	Tier     plan.Tier                // demanded
-	Stricter plan.Demand              // than the route's mode
-	Control  Control                  // of the cache
-	KeepBody func() (released func()) // as [tiers.Ask]'s Keep
+	Tier     plan.Tier   // demanded
+	Stricter plan.Demand // than the route's mode
+	Control  Control     // of the cache
+	Holder   Holder      // of the body's memory; nil is nobody
+}
+
+// Holder holds the memory of a request's body until it is answered.
+type Holder interface {
+	// Keep holds it for longer, until released is called.
+	Keep() (released func())
 }
 
 // Body is a request's body as it was read.

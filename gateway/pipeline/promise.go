@@ -19,45 +19,32 @@ type promise struct {
 	recent bool        // the key is known from the last time
 }
 
-// promised is the promise of a request, nil where the cache has no part in it.
-func (q *request) promised() *promise {
+// make makes the promise of a request. It reports false where the cache has no part in that.
+func (p *promise) make(q *request) bool {
 	o := &q.p.o
 	if o.Store == nil || !q.cfg.On || q.Control.NoStore || q.Body.Unshareable() != "" || q.wantsOwnSample() {
-		return nil
+		return false
 	}
-	made := &promise{
-		plan:  o.Cascade.Plan(q.Route, q.judging, q.Body.Request, q.Tier),
-		parts: cache.Parts{Kind: q.Body.Kind.Path(), Tenant: q.Caller.Tenant, Route: q.Route.Model, RAG: q.rag},
+	p.plan = o.Cascade.Plan(q.Route, q.judging, q.Body.Request, q.Tier)
+	p.parts = cache.Parts{Kind: q.Body.Kind.Path(), Tenant: q.Caller.Tenant, Route: q.Route.Model, RAG: q.rag, Tier: string(p.plan.Tier)}
+	if p.plan.Judged { // who is no longer content with what was accepted before does not get it any more
+		p.parts.Tier = string(plan.Auto) + " " + q.judging.Judged()
 	}
-	made.parts.Tier = string(made.plan.Tier)
-	if made.plan.Judged { // who is no longer content with what was accepted before does not get it any more
-		made.parts.Tier = string(plan.Auto) + " " + q.judging.Judged()
+	p.parts.Draft, p.parts.Target = o.Served(q.Route.Model)
+	p.parts.Epochs, p.keeps = o.Store.Epochs(q.Caller.Tenant, q.Route.Model)
+	if p.key, p.recent = q.Body.recent.keyOf(&p.parts); p.recent {
+		return true
 	}
-	made.parts.Draft, made.parts.Target = o.Served(q.Route.Model)
-	made.parts.Epochs, made.keeps = o.Store.Epochs(q.Caller.Tenant, q.Route.Model)
-	if made.key, made.recent = q.Body.recent.keyOf(&made.parts); made.recent {
-		return made
-	}
-	whole := made.parts
+	whole := p.parts
 	var err error
-	if whole.Request, err = o.Canonical(q.Body.Request, make([]byte, 0, len(q.Body.Body))); err != nil {
-		return nil // no JSON that another parser would read alike: nothing is claimed of it
-	}
-	made.key = cache.KeyOf(&whole)
-	return made
+	whole.Request, err = o.Canonical(q.Body.Request, make([]byte, 0, len(q.Body.Body)))
+	p.key = cache.KeyOf(&whole)
+	return err == nil // else it is no JSON that another parser would read alike: nothing is claimed of it
 }
 
 // wantsOwnSample reports whether the answer must be drawn from the target's law for this request alone.
 func (q *request) wantsOwnSample() bool {
 	return q.Body.Temperature > 0 && (q.judging.Mode == plan.ModeVerify || q.Stricter == plan.DemandExact)
-}
-
-// planned is the plan that the key was made by, nil where the answer is for this request alone.
-func (p *promise) planned() *plan.Plan {
-	if p == nil {
-		return nil
-	}
-	return &p.plan
 }
 
 // fits says whether an answer is of the tier that its key promises. The key and the answer are made under one

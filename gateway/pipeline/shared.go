@@ -7,10 +7,10 @@ import (
 	"github.com/foregate/foregate/cache"
 )
 
-// Generations join identical requests that are under way. [Shared] makes it of [cache.Flights].
+// Generations join identical requests that are under way. [Shared] makes it of [cache.Generations].
 type Generations interface {
 	// Join subscribes to the generation that such requests share, nil where too many have. The first subscriber leads.
-	Join(id cache.FlightID) Subscriber
+	Join(id cache.GenerationID) Subscriber
 }
 
 // Subscriber is one request's part in a shared generation. It is used by one goroutine, but for Leave, which may be
@@ -29,10 +29,10 @@ type Subscriber interface {
 
 // Event is what a subscriber is to do next, with what belongs to it.
 type Event struct {
-	Kind   cache.Event
+	Kind   cache.EventKind
 	Leader Leader       // EventLead: make the answer
 	Text   []byte       // EventText: there is more; not to be changed
-	Entry  *cache.Entry // EventLanded: the answer is whole; not to be changed
+	Entry  *cache.Entry // EventComplete: the answer is whole; not to be changed
 	Err    error        // EventFailed: there is none
 }
 
@@ -64,49 +64,29 @@ type Leader interface {
 }
 
 // Shared makes Generations of what the cache has; nil shares none.
-func Shared(f *cache.Flights) Generations {
-	if f == nil {
+func Shared(g *cache.Generations) Generations {
+	if g == nil {
 		return nil
 	}
-	return flights{f}
+	return shared{g}
 }
 
-type flights struct{ *cache.Flights }
+type shared struct{ *cache.Generations }
 
-func (f flights) Join(id cache.FlightID) Subscriber {
-	if s := f.Flights.Join(id); s != nil {
-		return subscriber{s}
+func (s shared) Join(id cache.GenerationID) Subscriber {
+	if of := s.Generations.Join(id); of != nil {
+		return subscriber{of}
 	}
 	return nil
 }
 
-type subscriber struct{ *cache.Seat }
+type subscriber struct{ *cache.Subscriber }
 
 func (s subscriber) Next(ctx context.Context, deadline time.Time) (Event, error) {
-	n, err := s.Seat.Next(ctx, deadline)
-	e := Event{Kind: n.Event, Text: n.Text, Entry: n.Entry, Err: n.Err}
-	if n.Lead != nil {
-		e.Leader = &leader{Lead: n.Lead}
+	n, err := s.Subscriber.Next(ctx, deadline)
+	e := Event{Kind: n.Kind, Text: n.Text, Entry: n.Entry, Err: n.Err}
+	if n.Leader != nil {
+		e.Leader = n.Leader
 	}
 	return e, err
 }
-
-type leader struct {
-	*cache.Lead
-	lease *cache.Lease // nil: none was asked for
-}
-
-func (l *leader) Said() []byte { return l.Lead.Said }
-
-func (l *leader) Lease() *cache.Lease {
-	l.lease = l.Lead.Lease()
-	return l.lease
-}
-
-func (l *leader) Follow() bool {
-	return l.lease != nil && l.lease.Holder != "" && l.Lead.Follow(l.lease)
-}
-
-func (l *leader) Begin(cancel context.CancelCauseFunc) { l.Lead.Begin(l.lease, cancel) }
-
-func (l *leader) Complete(e *cache.Entry, keep func(then func())) { l.Land(e, keep) }

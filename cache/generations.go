@@ -11,31 +11,34 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
+
+	"github.com/foregate/foregate/tiers/world"
 )
 
-// FlightOptions wires Flights.
-type FlightOptions struct {
+// GenerationOptions wires Generations.
+type GenerationOptions struct {
 	Redis    redis.UniversalClient // where leases are; nil joins the requests of this process only
 	Sealer   *Sealer
-	MaxEntry func() int // live: bytes of an answer that is told to others; LeastTold at least
+	MaxEntry func() int  // live: bytes of an answer that is told to others; MinSharedBytes at least
+	World    world.World // in which requests wait; nil is [world.System]
 	Logger   zerolog.Logger
 }
 
-// Flights joins identical requests that are under way, here and on other replicas. It is safe for concurrent
+// Generations joins identical requests that are under way, here and on other replicas. It is safe for concurrent
 // use. Without Run, and without Redis, it joins those of this process.
-type Flights struct {
-	o    FlightOptions
+type Generations struct {
+	o    GenerationOptions
 	log  zerolog.Logger
 	poke chan struct{} // something is to be told at once
 
-	mu     sync.Mutex
-	all    map[FlightID]*Flight
-	seats  map[[16]byte]int   // by tenant
-	held   map[*Flight]*Lease // led under a lease
-	ended  []ending
-	tails  int  // followed from other replicas
-	closed bool // no other replica may be followed: Run does not run
-	work   sync.WaitGroup
+	mu          sync.Mutex
+	all         map[GenerationID]*Generation
+	subscribers map[[16]byte]int       // by tenant
+	held        map[*Generation]*Lease // led under a lease
+	ended       []ending
+	tails       int  // followed from other replicas
+	closed      bool // no other replica may be followed: Run does not run
+	work        sync.WaitGroup
 
 	// Of Run's goroutine.
 	loaded    bool      // Redis knows the scripts
@@ -44,22 +47,22 @@ type Flights struct {
 
 // ending is a lease to be given back.
 type ending struct {
-	flight *Flight
-	lease  *Lease
-	entry  *Entry // nil: there is no answer
-	sealed []byte
-	tries  int
+	generation *Generation
+	lease      *Lease
+	entry      *Entry // nil: there is no answer
+	sealed     []byte
+	tries      int
 }
 
 const (
-	// mostTails bounds the flights that are followed from other replicas: each asks Redis
+	// maxTails bounds the generations that are followed from other replicas: each asks Redis
 	// 25 times a second.
-	mostTails = 64
-	// mostTenant bounds the requests of one tenant that share answers: while they wait they take
+	maxTails = 64
+	// maxTenant bounds the requests of one tenant that share answers: while they wait they take
 	// up the gateway's places for requests, but none of the tenant's own.
-	mostTenant = 1024
-	// mostEnded bounds the leases that wait to be given back; others expire.
-	mostEnded = 4096
+	maxOfTenant = 1024
+	// maxEnded bounds the leases that wait to be given back; others expire.
+	maxEnded = 4096
 	// pieceSize is how much text is published at once.
 	pieceSize = 32 << 10
 	// restFor is how long a Redis that did not answer is left alone. With a beat, and the wait for
@@ -69,118 +72,130 @@ const (
 	stopTime = time.Second
 )
 
-// NewFlights wires them.
-func NewFlights(o FlightOptions) *Flights {
-	return &Flights{
+// NewGenerations wires them.
+func NewGenerations(o GenerationOptions) *Generations {
+	if o.World == nil {
+		o.World = world.System{}
+	}
+	return &Generations{
 		o: o, log: o.Logger, poke: make(chan struct{}, 1),
-		all: map[FlightID]*Flight{}, seats: map[[16]byte]int{}, held: map[*Flight]*Lease{},
+		all: map[GenerationID]*Generation{}, subscribers: map[[16]byte]int{}, held: map[*Generation]*Lease{},
 		closed: true,
 	}
 }
 
-// Join takes a seat among the identical requests that are under way; the first to ask what is next leads. nil
+// Join takes a subscriber among the identical requests that are under way; the first to ask what is next leads. nil
 // says that too many are there already.
-func (fs *Flights) Join(id FlightID) *Seat {
+func (fs *Generations) Join(id GenerationID) *Subscriber {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	if fs.seats[id.Key.tenant] >= mostTenant {
+	if fs.subscribers[id.Key.tenant] >= maxOfTenant {
 		return nil
 	}
 	f := fs.all[id]
 	if f == nil {
-		f = &Flight{owner: fs, id: id, gone: make(chan struct{})}
+		f = &Generation{owner: fs, id: id, gone: make(chan struct{})}
 		fs.all[id] = f
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.seats >= mostSeats {
+	if f.subscribers >= maxSubscribers {
 		return nil
 	}
-	f.seats++
-	fs.seats[id.Key.tenant]++
-	return &Seat{flight: f}
+	f.subscribers++
+	fs.subscribers[id.Key.tenant]++
+	return &Subscriber{generation: f}
 }
 
-// Seats is how many requests share an answer, or may.
-func (fs *Flights) Seats() (n int) {
+// Subscribers is how many requests share an answer, or may.
+func (fs *Generations) Subscribers() (n int) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	for _, of := range fs.seats {
+	for _, of := range fs.subscribers {
 		n += of
 	}
 	return n
 }
 
-// LeastTold is the least size of an answer, in bytes, that is told to those who wait for the same, whether or not one
+// MinSharedBytes is the least size of an answer, in bytes, that is told to those who wait for the same, whether or not one
 // of that size is kept.
-const LeastTold = 1 << 20
+const MinSharedBytes = 1 << 20
 
-// most is the size, in bytes, up to which answers are told to others.
-func (fs *Flights) most() int { return max(fs.o.MaxEntry(), LeastTold) }
+// maxBytes is the size, in bytes, up to which answers are told to others.
+func (fs *Generations) maxBytes() int { return max(fs.o.MaxEntry(), MinSharedBytes) }
 
 // forget lets the next identical request begin anew.
-func (fs *Flights) forget(f *Flight) {
+func (fs *Generations) forget(f *Generation) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.drop(f)
 }
 
 // drop is forget for those who hold fs.mu.
-func (fs *Flights) drop(f *Flight) {
+func (fs *Generations) drop(f *Generation) {
 	if fs.all[f.id] == f {
 		delete(fs.all, f.id)
 	}
 }
 
-// abandon ends a flight that nobody wants any more; fs.mu and f.mu are held.
-func (fs *Flights) abandon(f *Flight) {
+// abandon ends a generation that nobody wants any more; fs.mu and f.mu are held.
+func (fs *Generations) abandon(f *Generation) {
 	if f.dead {
 		return
 	}
 	f.dead = true
 	close(f.gone)
 	if f.cancel != nil {
-		f.cancel(context.Canceled)
+		f.later.cancel, f.later.why = f.cancel, context.Canceled
 	}
 	fs.drop(f)
 }
 
+// unlock ends what was done to a generation under both locks.
+func (fs *Generations) unlock(f *Generation) {
+	due := f.later
+	f.later = later{}
+	f.mu.Unlock()
+	fs.mu.Unlock()
+	due.tell()
+}
+
 // hold keeps the lease of an answer that is being made. It reports false where it is not any more.
-func (fs *Flights) hold(l *Lead, lease *Lease) bool {
+func (fs *Generations) hold(l *Leader, lease *Lease) bool {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
-	l.flight.mu.Lock()
-	defer l.flight.mu.Unlock()
+	l.generation.mu.Lock()
+	defer l.generation.mu.Unlock()
 	if !l.makes() {
 		return false
 	}
-	fs.held[l.flight] = lease
+	fs.held[l.generation] = lease
 	return true
 }
 
-// end gives a flight's lease back, if it has one, and forgets the flight. e is the answer, nil when there is none;
-// then the flight may go on. One that is not kept is for those alone who were known to follow: who comes
+// end gives a generation's lease back, if it has one, and forgets the generation. e is the answer, nil when there is none;
+// then the generation may go on. One that is not kept is for those alone who were known to follow: who comes
 // after it was whole wants another.
-func (fs *Flights) end(f *Flight, e *Entry, kept bool) {
+func (fs *Generations) end(f *Generation, e *Entry, kept bool) {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.giveBack(f, e, kept)
 }
 
 // giveBack is end for those who hold fs.mu.
-func (fs *Flights) giveBack(f *Flight, e *Entry, kept bool) {
+func (fs *Generations) giveBack(f *Generation, e *Entry, kept bool) {
 	lease := fs.held[f]
 	delete(fs.held, f)
 	if e != nil {
 		fs.drop(f)
 	}
-	if lease == nil || len(fs.ended) >= mostEnded {
+	if lease == nil || len(fs.ended) >= maxEnded {
 		return
 	}
-	if !kept && !f.isWanted() {
+	if e != nil && !kept && !f.isWanted() {
 		e = nil
 	}
-	fs.ended = append(fs.ended, ending{flight: f, lease: lease, entry: e})
+	fs.ended = append(fs.ended, ending{generation: f, lease: lease, entry: e})
 	select {
 	case fs.poke <- struct{}{}:
 	default:
@@ -189,7 +204,7 @@ func (fs *Flights) giveBack(f *Flight, e *Entry, kept bool) {
 
 // Run holds leases, publishes what others follow, and gives leases back, until ctx ends; then it gives back what
 // is left, waits for what follows other replicas, and returns nil.
-func (fs *Flights) Run(ctx context.Context) error {
+func (fs *Generations) Run(ctx context.Context) error {
 	if fs.o.Redis == nil {
 		<-ctx.Done()
 		return nil
@@ -210,32 +225,33 @@ func (fs *Flights) Run(ctx context.Context) error {
 				beaten = now
 				fs.talk(whole, fs.beats)
 			}
-			fs.talk(whole, fs.news)
+			fs.talk(whole, fs.pieces)
 		}
 		fs.talk(whole, fs.endings)
 	}
 }
 
 // open lets replicas be followed: Run may have been ended, and be run again.
-func (fs *Flights) open() {
+func (fs *Generations) open() {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	fs.closed = false
 }
 
 // stop gives back what is left and waits for the tails.
-func (fs *Flights) stop(ctx context.Context) {
+func (fs *Generations) stop(ctx context.Context) {
 	fs.mu.Lock()
 	fs.closed = true
-	for _, f := range fs.all {
+	all := slices.Collect(maps.Values(fs.all))
+	fs.mu.Unlock()
+	for _, f := range all {
 		f.mu.Lock()
 		f.release()
-		f.mu.Unlock()
+		f.unlock()
 	}
-	fs.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
-	for range mostTries {
+	for range maxTries {
 		fs.talk(ctx, fs.endings)
 	}
 	fs.work.Wait()
@@ -244,7 +260,7 @@ func (fs *Flights) stop(ctx context.Context) {
 // talk is one round trip: say puts commands into the pipeline and returns who takes in the replies, nil where there
 // is nothing to say. A Redis that forgot the scripts is told them, and asked again the next time. One that does not
 // answer is left alone for a while: each time costs a connection, and leases end by themselves.
-func (fs *Flights) talk(ctx context.Context, say func(context.Context, redis.Pipeliner) func()) {
+func (fs *Generations) talk(ctx context.Context, say func(context.Context, redis.Pipeliner) func()) {
 	if time.Now().Before(fs.restUntil) {
 		return
 	}
@@ -273,21 +289,21 @@ func (fs *Flights) talk(ctx context.Context, say func(context.Context, redis.Pip
 }
 
 // restAfter leaves a Redis alone that did not answer; an error that it told is an answer.
-func (fs *Flights) restAfter(err error) {
+func (fs *Generations) restAfter(err error) {
 	if _, told := errors.AsType[redis.Error](err); err != nil && !told {
 		fs.restUntil = time.Now().Add(restFor)
 	}
 }
 
 // beats hold the leases.
-func (fs *Flights) beats(ctx context.Context, pipe redis.Pipeliner) func() {
+func (fs *Generations) beats(ctx context.Context, pipe redis.Pipeliner) func() {
 	fs.mu.Lock()
 	held := maps.Clone(fs.held)
 	fs.mu.Unlock()
 	if len(held) == 0 {
 		return nil
 	}
-	replies := make(map[*Flight]*redis.Cmd, len(held))
+	replies := make(map[*Generation]*redis.Cmd, len(held))
 	for f, lease := range held {
 		replies[f] = lease.beat(ctx, pipe)
 	}
@@ -305,35 +321,33 @@ func (fs *Flights) beats(ctx context.Context, pipe redis.Pipeliner) func() {
 }
 
 // lose forgets a lease that went to another: the answer goes on for whoever is here.
-func (fs *Flights) lose(f *Flight, lease *Lease) {
+func (fs *Generations) lose(f *Generation, lease *Lease) {
 	fs.mu.Lock()
-	defer fs.mu.Unlock()
+	f.mu.Lock()
+	defer fs.unlock(f)
 	if fs.held[f] != lease {
 		return
 	}
 	delete(fs.held, f)
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	f.wanted = false
-	if f.stage == led && f.seats == 0 {
+	if f.stage == ledHere && f.subscribers == 0 {
 		fs.abandon(f)
 	}
 }
 
-// follows notes whether another replica follows, under the lease that a flight still has.
-func (fs *Flights) follows(f *Flight, lease *Lease, wanted bool) {
+// follows notes whether another replica follows, under the lease that a generation still has.
+func (fs *Generations) follows(f *Generation, lease *Lease, wanted bool) {
 	fs.mu.Lock()
-	defer fs.mu.Unlock()
+	f.mu.Lock()
+	defer fs.unlock(f)
 	if fs.held[f] != lease {
 		return
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if f.wanted = wanted; wanted {
 		return
 	}
 	f.published, f.pieces = 0, 0 // who follows next hears it from the beginning
-	if f.stage == led && f.seats == 0 {
+	if f.stage == ledHere && f.subscribers == 0 {
 		fs.abandon(f)
 	}
 }
@@ -345,15 +359,15 @@ type sent struct {
 	upTo    int // bytes of the attempt's text
 }
 
-// news is the text that followers do not have yet.
-func (fs *Flights) news(ctx context.Context, pipe redis.Pipeliner) func() {
+// pieces publishes the text that followers do not have yet.
+func (fs *Generations) pieces(ctx context.Context, pipe redis.Pipeliner) func() {
 	fs.mu.Lock()
 	held := maps.Clone(fs.held)
 	fs.mu.Unlock()
-	replies := map[*Flight]sent{}
+	replies := map[*Generation]sent{}
 	for f, lease := range held {
 		f.mu.Lock()
-		if f.tells() && len(f.text) <= fs.most() {
+		if f.tells() && len(f.text) <= fs.maxBytes() {
 			upTo := f.published + wholeRunes(f.text[f.published:min(len(f.text), f.published+pieceSize)])
 			label := lease.pieceLabel(lease.Token, f.pieces)
 			piece := fs.o.Sealer.SealBytes(f.id.Key, label, f.text[f.published:upTo])
@@ -372,12 +386,12 @@ func (fs *Flights) news(ctx context.Context, pipe redis.Pipeliner) func() {
 }
 
 // tells reports whether there is text that others follow; f.mu is held.
-func (f *Flight) tells() bool {
-	return f.wanted && f.stage == led && f.id.Stream && !f.opaque && !f.muted && wholeRunes(f.text[f.published:]) > 0
+func (f *Generation) tells() bool {
+	return f.wanted && f.stage == ledHere && f.id.Stream && !f.opaque && !f.muted && wholeRunes(f.text[f.published:]) > 0
 }
 
 // told takes in what became of a piece.
-func (f *Flight) told(s sent) {
+func (f *Generation) told(s sent) {
 	n, err := s.reply.Int()
 	f.mu.Lock()
 	defer f.mu.Unlock()

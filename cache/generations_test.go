@@ -32,7 +32,7 @@ func TestAFollowerOnAnotherReplicaIsToldTheTextWhileItIsMadeAndThenTheWhole(t *t
 			t.Error("the leader does not know that its answer is wanted elsewhere")
 		}
 		one.kept(t, lead, id, wholeOf(text8))
-		n := want(t, follower, EventLanded)
+		n := want(t, follower, EventComplete)
 		if string(n.Entry.Answer) != text8 || n.Entry.Tier != "target" {
 			t.Errorf("the whole is %+v", n.Entry)
 		}
@@ -61,7 +61,7 @@ func TestALongAnswerIsToldInPiecesThatAddUp(t *testing.T) {
 			t.Error("the pieces do not add up")
 		}
 		one.kept(t, lead, id, wholeOf(text))
-		want(t, follower, EventLanded)
+		want(t, follower, EventComplete)
 		departed(leader, follower)
 	})
 }
@@ -70,15 +70,15 @@ func TestAnAnswerThatIsNotKeptIsToldToThoseWhoFollow(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		for n, stream := range []bool{true, false} {
-			id := FlightID{Key: keyNo(n), Stream: stream}
+			id := GenerationID{Key: keyNo(n), Stream: stream}
 			leader, lead := one.leads(t, id)
 			follower, _ := two.followsAnother(t, id)
 			isFollowed(t, leader)
 			lead.Append([]byte(text8))
-			lead.Land(wholeOf(text8), nil)
-			for n := next(t, follower); n.Event != EventLanded; n = next(t, follower) {
-				if n.Event != EventText || !stream {
-					t.Fatalf("event %d: %v", n.Event, n.Err)
+			lead.Complete(wholeOf(text8), nil)
+			for n := next(t, follower); n.Kind != EventComplete; n = next(t, follower) {
+				if n.Kind != EventText || !stream {
+					t.Fatalf("event %d: %v", n.Kind, n.Err)
 				}
 			}
 			departed(leader, follower)
@@ -90,17 +90,17 @@ func TestAnAnswerThatIsNotKeptIsToldToThoseWhoFollow(t *testing.T) {
 func TestAnAnswerThatIsNotStreamedIsToldAsAWholeOnly(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
-		id := FlightID{Key: keyNo(1)}
+		id := GenerationID{Key: keyNo(1)}
 		leader, lead := one.leads(t, id)
 		follower, lease := two.followsAnother(t, id)
 		isFollowed(t, leader)
 		lead.Append([]byte(text8))
-		one.talk(t.Context(), one.news) // as Run does
+		one.talk(t.Context(), one.pieces) // as Run does
 		if n := raw.XLen(t.Context(), lease.chunks()).Val(); n != 1 {
 			t.Errorf("the stream has %d elements, want only the one that says that somebody follows", n)
 		}
 		one.kept(t, lead, id, wholeOf(text8))
-		want(t, follower, EventLanded)
+		want(t, follower, EventComplete)
 		departed(leader, follower)
 	})
 }
@@ -112,7 +112,7 @@ func TestAnAnswerThatNobodyFollowsIsNotSent(t *testing.T) {
 		leader, lead := one.leads(t, id)
 		lead.Append([]byte(text8))
 		one.kept(t, lead, id, wholeOf(text8))
-		want(t, leader, EventLanded)
+		want(t, leader, EventComplete)
 		leader.Depart()
 		name := newLease(id)
 		within(t, 10*time.Second, "the lease is given back", func() bool { return raw.Exists(t.Context(), name.Name).Val() == 0 })
@@ -132,15 +132,15 @@ func TestAnAnswerThatFailsLetsAnotherReplicaTryAtOnce(t *testing.T) {
 		wantText(t, follower, theAnswer[0])
 		lead.Fail(errors.New("it broke off"), false)
 		leader.Depart()
-		second, lease, found := two.turn(t.Context(), want(t, follower, EventLead), id)
+		second, _, found := two.turn(t.Context(), want(t, follower, EventLead), id)
 		if found != FoundLead {
 			t.Fatalf("found %s, want to lead", found)
 		}
-		second.Begin(lease, func(error) {})
+		second.Begin(func(error) {})
 		second.Append([]byte(text8))
 		wantText(t, follower, text8[len(theAnswer[0]):])
 		two.kept(t, second, id, wholeOf(text8))
-		want(t, follower, EventLanded)
+		want(t, follower, EventComplete)
 		follower.Depart()
 	})
 }
@@ -152,7 +152,7 @@ func TestALeaderWhoseClientsLeftGoesOnForAnotherReplica(t *testing.T) {
 		s := one.Join(id)
 		lead, lease, _ := one.turn(t.Context(), want(t, s, EventLead), id)
 		var cancelled atomic.Bool
-		lead.Begin(lease, func(error) { cancelled.Store(true) })
+		lead.Begin(func(error) { cancelled.Store(true) })
 		follower, _ := two.followsAnother(t, id)
 		isFollowed(t, s)
 		s.Depart()
@@ -182,31 +182,33 @@ func TestFollowersHereAreToldEvenWhereNothingCanBePublished(t *testing.T) {
 		must(t, raw.Set(t.Context(), lease.chunks(), "no stream", time.Minute).Err())
 		lead.Append([]byte(theAnswer[1]))
 		within(t, 10*time.Second, "publishing has failed", func() bool {
-			here.flight.mu.Lock()
-			defer here.flight.mu.Unlock()
-			return here.flight.muted
+			here.generation.mu.Lock()
+			defer here.generation.mu.Unlock()
+			return here.generation.muted
 		})
 		wantText(t, here, theAnswer[1])
 		lead.Append([]byte(theAnswer[2]))
 		wantText(t, here, theAnswer[2])
-		lead.Land(wholeOf(text8), nil)
+		lead.Complete(wholeOf(text8), nil)
 		departed(leader, here)
 	})
 }
 
 func TestTheNextAttemptHasALeaseAndPiecesOfItsOwn(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		s := fs.Join(streamed(1))
-		first := want(t, s, EventLead).Lead
-		f := s.flight
+		first := want(t, s, EventLead).Leader
+		f := s.generation
 		old, own := newLease(f.id), newLease(f.id)
 		old.taken, own.taken = true, true
-		first.Begin(old, func(error) {})
+		first.lease = old
+		first.Begin(func(error) {})
 		first.Append([]byte("one"))
 		piece := sent{reply: redis.NewCmdResult(int64(1), nil), attempt: f.attempt, upTo: 3}
 		first.Fail(errors.New("failed"), false)
-		second := want(t, s, EventLead).Lead
-		second.Begin(own, func(error) {})
+		second := want(t, s, EventLead).Leader
+		second.lease = own
+		second.Begin(func(error) {})
 		second.Append([]byte("one two"))
 		f.told(piece) // the reply was under way
 		fs.follows(f, old, true)
@@ -217,7 +219,7 @@ func TestTheNextAttemptHasALeaseAndPiecesOfItsOwn(t *testing.T) {
 		if len(fs.ended) != 1 || fs.ended[0].lease != old || fs.held[f] != own {
 			t.Error("it was not the first attempt's lease that was given back")
 		}
-		second.Land(wholeOf("one two"), nil)
+		second.Complete(wholeOf("one two"), nil)
 		s.Depart()
 	})
 }
@@ -238,8 +240,8 @@ func TestScriptsThatWereFlushedAreLoadedAgain(t *testing.T) {
 				wantText(t, follower, piece)
 			}
 			flush()
-			lead.Land(wholeOf(text8), nil)
-			want(t, follower, EventLanded)
+			lead.Complete(wholeOf(text8), nil)
+			want(t, follower, EventComplete)
 			departed(leader, follower)
 		}
 	})
@@ -259,12 +261,12 @@ func TestAReplicaThatStopsLetsItsFollowersLead(t *testing.T) {
 		if found != FoundFollow || second == nil {
 			t.Fatalf("found %s, lead %v; want to lead because nobody may be followed any more", found, second)
 		}
-		second.Begin(nil, func(error) {})
+		second.Begin(func(error) {})
 		second.Append([]byte(text8))
 		wantText(t, follower, text8[len(theAnswer[0]):])
-		second.Land(wholeOf(text8), nil)
-		want(t, follower, EventLanded)
-		lead.Land(wholeOf(text8), nil)
+		second.Complete(wholeOf(text8), nil)
+		want(t, follower, EventComplete)
+		lead.Complete(wholeOf(text8), nil)
 		departed(leader, follower)
 	})
 }
@@ -280,37 +282,37 @@ func TestTheLastWordOfAReplicaThatStopsIsHeard(t *testing.T) {
 				isFollowed(t, leader)
 			}
 			one.stop()
-			lead.Land(wholeOf(text8), func(then func()) { then() })
-			one.Flights.stop(t.Context()) // as Run does at its end
-			want(t, follower, EventLanded)
+			lead.Complete(wholeOf(text8), func(then func()) { then() })
+			one.Generations.stop(t.Context()) // as Run does at its end
+			want(t, follower, EventComplete)
 			departed(leader, follower)
 		}
 	})
 }
 
-func TestABoundedNumberOfFlightsIsFollowed(t *testing.T) {
+func TestABoundedNumberOfGenerationsIsFollowed(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string, raw *redis.Client) {
 		p := peerAt(t, addr)
-		theirs := func(id FlightID) {
+		theirs := func(id GenerationID) {
 			l := newLease(id)
 			must(t, raw.Set(t.Context(), l.Name, "another", time.Minute).Err())
 		}
-		var seats []*Seat
-		for n := range mostTails {
+		var subscribers []*Subscriber
+		for n := range maxTails {
 			theirs(streamed(n))
 			s, _ := p.followsAnother(t, streamed(n))
-			seats = append(seats, s)
+			subscribers = append(subscribers, s)
 		}
-		id := streamed(mostTails)
+		id := streamed(maxTails)
 		theirs(id)
 		s := p.Join(id)
 		lead, _, found := p.turn(t.Context(), want(t, s, EventLead), id)
 		if found != FoundFollow || lead == nil {
 			t.Fatalf("found %s, lead %v; want to lead without a lease", found, lead)
 		}
-		lead.Begin(nil, func(error) {})
-		lead.Land(wholeOf("x"), nil)
-		departed(seats...)
+		lead.Begin(func(error) {})
+		lead.Complete(wholeOf("x"), nil)
+		departed(subscribers...)
 		s.Depart()
 		within(t, 10*time.Second, "what nobody wants is not followed any more", func() bool {
 			p.mu.Lock()
@@ -321,7 +323,7 @@ func TestABoundedNumberOfFlightsIsFollowed(t *testing.T) {
 }
 
 // stampede has clients ask on each of the replicas at once; making makes the answers of each.
-func stampede(t *testing.T, peers []*peer, id FlightID, clients int, making func(p *peer) func(*Lead, *Lease) bool) [][]guest {
+func stampede(t *testing.T, peers []*peer, id GenerationID, clients int, making func(p *peer) func(*Leader, *Lease) bool) [][]guest {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -334,7 +336,7 @@ func stampede(t *testing.T, peers []*peer, id FlightID, clients int, making func
 			all.Go(func() {
 				s := p.Join(id)
 				joined.Done()
-				served[i][j] = p.serve(ctx, s, id, func(lead *Lead, lease *Lease) bool {
+				served[i][j] = p.serve(ctx, s, id, func(lead *Leader, lease *Lease) bool {
 					joined.Wait()
 					return one(lead, lease)
 				})
@@ -357,8 +359,8 @@ func TestIdenticalRequestsOnThreeReplicasCostOneGeneration(t *testing.T) {
 	onBoth(t, func(t *testing.T, addr string, _ *redis.Client) {
 		peers := []*peer{peerAt(t, addr), peerAt(t, addr), peerAt(t, addr)}
 		for n, stream := range []bool{true, false} {
-			id := FlightID{Key: keyNo(n), Stream: stream}
-			served := stampede(t, peers, id, 300, func(p *peer) func(*Lead, *Lease) bool { return p.gives(text8, id) })
+			id := GenerationID{Key: keyNo(n), Stream: stream}
+			served := stampede(t, peers, id, 300, func(p *peer) func(*Leader, *Lease) bool { return p.gives(text8, id) })
 			made := 0
 			for _, guests := range served {
 				for _, g := range guests {
@@ -376,23 +378,23 @@ func TestIdenticalRequestsOnThreeReplicasCostOneGeneration(t *testing.T) {
 func TestNoGoroutineOutlivesRun(t *testing.T) {
 	s := serve(t)
 	one, two := peerAt(t, s.addr), peerAt(t, s.addr)
-	var seats []*Seat
-	var leads []*Lead
+	var subscribers []*Subscriber
+	var leads []*Leader
 	for n := range 10 {
 		leader, lead := one.leads(t, streamed(n))
 		follower, _ := two.followsAnother(t, streamed(n))
-		seats, leads = append(seats, leader, follower), append(leads, lead)
+		subscribers, leads = append(subscribers, leader, follower), append(leads, lead)
 	}
-	departed(seats[:10]...)
+	departed(subscribers[:10]...)
 	two.stop()
 	one.stop()
 	within(t, 10*time.Second, "no goroutine of theirs is left", func() bool {
 		stacks := make([]byte, 1<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
-		return !strings.Contains(string(stacks), "cache.(*Flights)")
+		return !strings.Contains(string(stacks), "cache.(*Generations)")
 	})
 	for _, lead := range leads {
 		lead.Fail(fmt.Errorf("stopped: %w", context.Canceled), true)
 	}
-	departed(seats...)
+	departed(subscribers...)
 }

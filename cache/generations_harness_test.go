@@ -11,14 +11,14 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// peer is one of several replicas: flights, and a store that they look in, each with a client of its own.
+// peer is one of several replicas: generations, and a store that they look in, each with a client of its own.
 type peer struct {
-	*Flights
+	*Generations
 	store  *Store
 	budget atomic.Int64 // of a look, in ns
 	leases *redis.Client
 	looks  *redis.Client
-	stop   func() // ends the flights' Run; the second time it does nothing
+	stop   func() // ends the generations' Run; the second time it does nothing
 	life   context.Context
 	die    context.CancelFunc
 }
@@ -43,7 +43,7 @@ func peerAt(t testing.TB, addr string) *peer {
 	p.budget.Store(int64(lookTime))
 	sealer, err := NewSealer()
 	must(t, err)
-	p.Flights = NewFlights(FlightOptions{Redis: p.leases, Sealer: sealer, MaxEntry: func() int { return 1 << 20 }})
+	p.Generations = NewGenerations(GenerationOptions{Redis: p.leases, Sealer: sealer, MaxEntry: func() int { return 1 << 20 }})
 	p.store = NewStore(Options{
 		Redis: p.looks, Sealer: sealer, Budget: func() time.Duration { return time.Duration(p.budget.Load()) },
 		LocalBytes: -1, Registerer: prometheus.NewRegistry(),
@@ -67,7 +67,7 @@ func peerAt(t testing.TB, addr string) *peer {
 			return len(p.held) == 0
 		})
 		p.stop()
-		allGone(t, p.Flights)
+		allGone(t, p.Generations)
 		if p.tails > 0 {
 			t.Errorf("%d tails are left behind", p.tails)
 		}
@@ -87,38 +87,38 @@ func (p *peer) kill() {
 	p.die()
 }
 
-// turn is what a request does whose turn it is to lead: it looks, and follows or leads. The lead is nil where
+// turn is what a request does whose turn it is to lead: it looks, and follows or leads. The leader is nil where
 // it is over.
-func (p *peer) turn(ctx context.Context, n News, id FlightID) (lead *Lead, lease *Lease, found Found) {
-	lease = n.Lead.Lease()
+func (p *peer) turn(ctx context.Context, n Event, id GenerationID) (lead *Leader, lease *Lease, found Found) {
+	lease = n.Leader.Lease()
 	e, found := p.store.Look(ctx, id.Key, lease)
 	switch {
 	case e != nil:
-		n.Lead.Land(e, nil)
+		n.Leader.Complete(e, nil)
 		return nil, nil, found
 	case lease.Holder != "":
-		if n.Lead.Follow(lease) {
+		if n.Leader.Follow() {
 			return nil, lease, found
 		}
 		lease = nil
 	}
-	return n.Lead, lease, found
+	return n.Leader, lease, found
 }
 
 // leads has a replica lead, under a lease.
-func (p *peer) leads(t testing.TB, id FlightID) (*Seat, *Lead) {
+func (p *peer) leads(t testing.TB, id GenerationID) (*Subscriber, *Leader) {
 	t.Helper()
 	s := p.Join(id)
-	lead, lease, found := p.turn(t.Context(), want(t, s, EventLead), id)
+	lead, _, found := p.turn(t.Context(), want(t, s, EventLead), id)
 	if found != FoundLead {
 		t.Fatalf("found %s, want to lead", found)
 	}
-	lead.Begin(lease, func(error) {})
+	lead.Begin(func(error) {})
 	return s, lead
 }
 
 // followsAnother has a replica follow another.
-func (p *peer) followsAnother(t testing.TB, id FlightID) (*Seat, *Lease) {
+func (p *peer) followsAnother(t testing.TB, id GenerationID) (*Subscriber, *Lease) {
 	t.Helper()
 	s := p.Join(id)
 	lead, lease, found := p.turn(t.Context(), want(t, s, EventLead), id)
@@ -129,10 +129,10 @@ func (p *peer) followsAnother(t testing.TB, id FlightID) (*Seat, *Lease) {
 }
 
 // kept lands an answer that is kept, and waits until it is.
-func (p *peer) kept(t testing.TB, lead *Lead, id FlightID, e *Entry) {
+func (p *peer) kept(t testing.TB, lead *Leader, id GenerationID, e *Entry) {
 	t.Helper()
 	done := make(chan struct{})
-	lead.Land(e, func(then func()) {
+	lead.Complete(e, func(then func()) {
 		p.store.Put(id.Key, e, time.Hour, func() { then(); close(done) })
 	})
 	select {
@@ -143,9 +143,9 @@ func (p *peer) kept(t testing.TB, lead *Lead, id FlightID, e *Entry) {
 }
 
 // isFollowed waits until a leader knows that it is followed.
-func isFollowed(t testing.TB, s *Seat) {
+func isFollowed(t testing.TB, s *Subscriber) {
 	t.Helper()
-	within(t, 10*time.Second, "the leader knows that it is followed", s.flight.isWanted)
+	within(t, 10*time.Second, "the leader knows that it is followed", s.generation.isWanted)
 }
 
 // guest is a request that is served as gateways serve one.
@@ -158,7 +158,7 @@ type guest struct {
 }
 
 // serve answers one request, while the process lives. making makes the answer; false is that it died.
-func (p *peer) serve(ctx context.Context, s *Seat, id FlightID, making func(lead *Lead, lease *Lease) bool) (g guest) {
+func (p *peer) serve(ctx context.Context, s *Subscriber, id GenerationID, making func(lead *Leader, lease *Lease) bool) (g guest) {
 	defer s.Depart()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -169,7 +169,7 @@ func (p *peer) serve(ctx context.Context, s *Seat, id FlightID, making func(lead
 			g.err = err
 			return g
 		}
-		switch n.Event {
+		switch n.Kind {
 		case EventLead:
 			lead, lease, _ := p.turn(ctx, n, id)
 			if lead == nil {
@@ -181,7 +181,7 @@ func (p *peer) serve(ctx context.Context, s *Seat, id FlightID, making func(lead
 			}
 		case EventText:
 			g.told = append(g.told, n.Text...)
-		case EventLanded:
+		case EventComplete:
 			g.entry = n.Entry
 			return g
 		case EventFailed:
@@ -195,12 +195,12 @@ func (p *peer) serve(ctx context.Context, s *Seat, id FlightID, making func(lead
 }
 
 // gives is a generation that says all at once, and whose answer is kept.
-func (p *peer) gives(text string, id FlightID) func(*Lead, *Lease) bool {
-	return func(lead *Lead, lease *Lease) bool {
-		lead.Begin(lease, func(error) {})
+func (p *peer) gives(text string, id GenerationID) func(*Leader, *Lease) bool {
+	return func(lead *Leader, lease *Lease) bool {
+		lead.Begin(func(error) {})
 		lead.Append([]byte(text))
 		e := wholeOf(text)
-		lead.Land(e, func(then func()) { p.store.Put(id.Key, e, time.Hour, then) })
+		lead.Complete(e, func(then func()) { p.store.Put(id.Key, e, time.Hour, then) })
 		return true
 	}
 }

@@ -18,30 +18,30 @@ var theAnswer = []string{"Once ", "upon ", "a ", "time ", "there ", "was ", "a "
 // wholeOf is an answer of that text.
 func wholeOf(text string) *Entry { return &Entry{Tier: "target", Finish: "stop", Answer: []byte(text)} }
 
-func streamed(n int) FlightID { return FlightID{Key: keyNo(n), Stream: true} }
+func streamed(n int) GenerationID { return GenerationID{Key: keyNo(n), Stream: true} }
 
-// allGone fails a test that leaves a flight or a lease behind.
-func allGone(t testing.TB, fs *Flights) {
+// allGone fails a test that leaves a generation or a lease behind.
+func allGone(t testing.TB, fs *Generations) {
 	t.Helper()
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	if len(fs.all) > 0 || len(fs.held) > 0 {
-		t.Errorf("%d flights and %d leases are left behind", len(fs.all), len(fs.held))
+		t.Errorf("%d generations and %d leases are left behind", len(fs.all), len(fs.held))
 	}
 }
 
-// inOneProcess runs a test in a bubble, with flights that are alone.
-func inOneProcess(t *testing.T, run func(t *testing.T, fs *Flights)) {
+// inOneProcess runs a test in a bubble, with generations that are alone.
+func inOneProcess(t *testing.T, run func(t *testing.T, fs *Generations)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		fs := NewFlights(FlightOptions{})
+		fs := NewGenerations(GenerationOptions{})
 		run(t, fs)
 		allGone(t, fs)
 	})
 }
 
-// next is a seat's next event, which must come within ten seconds.
-func next(t testing.TB, s *Seat) News {
+// next is a subscriber's next event, which must come within ten seconds.
+func next(t testing.TB, s *Subscriber) Event {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -53,55 +53,55 @@ func next(t testing.TB, s *Seat) News {
 }
 
 // want is next, which must be of a kind.
-func want(t testing.TB, s *Seat, e Event) News {
+func want(t testing.TB, s *Subscriber, e EventKind) Event {
 	t.Helper()
 	n := next(t, s)
-	if n.Event != e {
-		t.Fatalf("event %d (text %q, error %v), want %d", n.Event, n.Text, n.Err, e)
+	if n.Kind != e {
+		t.Fatalf("event %d (text %q, error %v), want %d", n.Kind, n.Text, n.Err, e)
 	}
 	return n
 }
 
 // wantText is next, which must be that text.
-func wantText(t testing.TB, s *Seat, text string) {
+func wantText(t testing.TB, s *Subscriber, text string) {
 	t.Helper()
 	if n := want(t, s, EventText); string(n.Text) != text {
 		t.Fatalf("told %q, want %q", n.Text, text)
 	}
 }
 
-// waits fails a test whose seat has anything to do. Only in a bubble.
-func waits(t testing.TB, s *Seat) {
+// waits fails a test whose subscriber has anything to do. Only in a bubble.
+func waits(t testing.TB, s *Subscriber) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 	defer cancel()
 	if n, err := s.Next(ctx, time.Time{}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatalf("event %d (text %q), want none", n.Event, n.Text)
+		t.Fatalf("event %d (text %q), want none", n.Kind, n.Text)
 	}
 }
 
-// begin takes a seat and leads; cancelled says whether its generation was ended.
-func begin(t testing.TB, fs *Flights, id FlightID) (s *Seat, l *Lead, cancelled func() bool) {
+// begin takes a subscriber and leads; cancelled says whether its generation was ended.
+func begin(t testing.TB, fs *Generations, id GenerationID) (s *Subscriber, l *Leader, cancelled func() bool) {
 	t.Helper()
 	s = fs.Join(id)
-	l = want(t, s, EventLead).Lead
+	l = want(t, s, EventLead).Leader
 	var ended atomic.Bool
-	l.Begin(nil, func(error) { ended.Store(true) })
+	l.Begin(func(error) { ended.Store(true) })
 	return s, l, ended.Load
 }
 
-func departed(seats ...*Seat) {
-	for _, s := range seats {
+func departed(subscribers ...*Subscriber) {
+	for _, s := range subscribers {
 		s.Depart()
 	}
 }
 
 func TestAThousandIdenticalRequestsCostOneGeneration(t *testing.T) {
 	for _, stream := range []bool{true, false} {
-		inOneProcess(t, func(t *testing.T, fs *Flights) {
-			id := FlightID{Key: keyNo(1), Stream: stream}
+		inOneProcess(t, func(t *testing.T, fs *Generations) {
+			id := GenerationID{Key: keyNo(1), Stream: stream}
 			text := strings.Join(theAnswer, "")
-			var leads, landed atomic.Int32
+			var leads, completed atomic.Int32
 			var all sync.WaitGroup
 			for range 1000 {
 				all.Go(func() {
@@ -109,44 +109,44 @@ func TestAThousandIdenticalRequestsCostOneGeneration(t *testing.T) {
 					defer s.Depart()
 					var told []byte
 					for {
-						switch n := next(t, s); n.Event {
+						switch n := next(t, s); n.Kind {
 						case EventLead:
 							leads.Add(1)
-							n.Lead.Begin(nil, func(error) { t.Error("it was cancelled") })
+							n.Leader.Begin(func(error) { t.Error("it was cancelled") })
 							for _, piece := range theAnswer {
 								time.Sleep(time.Second)
-								n.Lead.Append([]byte(piece))
+								n.Leader.Append([]byte(piece))
 							}
 							time.Sleep(time.Second)
-							n.Lead.Land(wholeOf(text), nil)
+							n.Leader.Complete(wholeOf(text), nil)
 						case EventText:
 							told = append(told, n.Text...)
 							if !strings.HasPrefix(text, string(told)) {
 								t.Errorf("told %q", told)
 							}
-						case EventLanded:
-							landed.Add(1)
+						case EventComplete:
+							completed.Add(1)
 							if stream && len(told) > 0 && string(told) != text || !stream && len(told) > 0 {
 								t.Errorf("told %q before the whole %q", told, n.Entry.Answer)
 							}
 							return
 						default:
-							t.Errorf("event %d: %v", n.Event, n.Err)
+							t.Errorf("event %d: %v", n.Kind, n.Err)
 							return
 						}
 					}
 				})
 			}
 			all.Wait()
-			if leads.Load() != 1 || landed.Load() != 1000 {
-				t.Errorf("%d led and %d have the answer; want 1 and 1000", leads.Load(), landed.Load())
+			if leads.Load() != 1 || completed.Load() != 1000 {
+				t.Errorf("%d led and %d have the answer; want 1 and 1000", leads.Load(), completed.Load())
 			}
 		})
 	}
 }
 
 func TestTextArrivesInOrderAndWhole(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		id := streamed(1)
 		leader, lead, _ := begin(t, fs, id)
 		early := fs.Join(id)
@@ -162,9 +162,9 @@ func TestTextArrivesInOrderAndWhole(t *testing.T) {
 			t.Errorf("sent %q", early.Sent())
 		}
 		e := wholeOf("one two three")
-		lead.Land(e, nil)
-		for _, s := range []*Seat{leader, early, late} {
-			if n := want(t, s, EventLanded); n.Entry != e {
+		lead.Complete(e, nil)
+		for _, s := range []*Subscriber{leader, early, late} {
+			if n := want(t, s, EventComplete); n.Entry != e {
 				t.Error("another entry")
 			}
 		}
@@ -173,7 +173,7 @@ func TestTextArrivesInOrderAndWhole(t *testing.T) {
 }
 
 func TestWhatASeatWasToldIsNotChangedByWhoAppendsToIt(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		leader, lead, _ := begin(t, fs, streamed(1))
 		s := fs.Join(streamed(1))
 		for range 5 {
@@ -184,26 +184,26 @@ func TestWhatASeatWasToldIsNotChangedByWhoAppendsToIt(t *testing.T) {
 		_ = append(s.Sent(), "XYZ"...)
 		lead.Append([]byte("def"))
 		wantText(t, s, "def")
-		lead.Land(wholeOf("abcabcabcabcabcdef"), nil)
+		lead.Complete(wholeOf("abcabcabcabcabcdef"), nil)
 		departed(leader, s)
 	})
 }
 
 func TestARequestThatIsNotStreamedHearsNothingBeforeTheEnd(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
-		id := FlightID{Key: keyNo(1)}
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
+		id := GenerationID{Key: keyNo(1)}
 		leader, lead, _ := begin(t, fs, id)
 		s := fs.Join(id)
 		lead.Append([]byte("one"))
 		waits(t, s)
-		lead.Land(wholeOf("one"), nil)
-		want(t, s, EventLanded)
+		lead.Complete(wholeOf("one"), nil)
+		want(t, s, EventComplete)
 		departed(leader, s)
 	})
 }
 
 func TestAnAnswerThatIsMoreThanTextSaysNothingMoreBeforeTheEnd(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		leader, lead, _ := begin(t, fs, streamed(1))
 		s := fs.Join(streamed(1))
 		lead.Append([]byte("one"))
@@ -212,68 +212,68 @@ func TestAnAnswerThatIsMoreThanTextSaysNothingMoreBeforeTheEnd(t *testing.T) {
 		lead.Opaque()
 		lead.Append([]byte("three"))
 		waits(t, s)
-		lead.Land(wholeOf("onetwothree and a call"), nil)
-		want(t, s, EventLanded)
+		lead.Complete(wholeOf("onetwothree and a call"), nil)
+		want(t, s, EventComplete)
 		departed(leader, s)
 	})
 }
 
 func TestRequestsOfAnotherKeyClassOrFormDoNotShare(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
-		for _, id := range []FlightID{
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
+		for _, id := range []GenerationID{
 			{Key: keyNo(1)}, {Key: keyNo(2)}, {Key: keyNo(1), Class: 1}, {Key: keyNo(1), Class: -1}, {Key: keyNo(1), Stream: true},
 		} {
 			s, lead, _ := begin(t, fs, id)
 			if s.Shared() {
 				t.Error("it is shared")
 			}
-			defer func() { lead.Land(wholeOf("x"), nil); s.Depart() }()
+			defer func() { lead.Complete(wholeOf("x"), nil); s.Depart() }()
 		}
 	})
 }
 
 func TestWhoAsksAfterTheAnswerIsWholeBeginsAnew(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		first, lead, _ := begin(t, fs, streamed(1))
-		lead.Land(wholeOf("x"), nil)
+		lead.Complete(wholeOf("x"), nil)
 		second, lead, _ := begin(t, fs, streamed(1))
-		lead.Land(wholeOf("y"), nil)
+		lead.Complete(wholeOf("y"), nil)
 		departed(first, second)
 	})
 }
 
 func TestAnAnswerThatIsBeingKeptIsThereForThoseWhoAskMeanwhile(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		first, lead, _ := begin(t, fs, streamed(1))
 		var kept func()
-		lead.Land(wholeOf("x"), func(then func()) { kept = then })
+		lead.Complete(wholeOf("x"), func(then func()) { kept = then })
 		second := fs.Join(streamed(1))
-		want(t, second, EventLanded)
+		want(t, second, EventComplete)
 		kept()
 		third, lead, _ := begin(t, fs, streamed(1)) // it looks
-		lead.Land(wholeOf("x"), nil)
+		lead.Complete(wholeOf("x"), nil)
 		departed(first, second, third)
 	})
 }
 
 func TestWhenALeaderFailsOneOtherLeadsAndTheSecondFailureIsAllOfTheirs(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		leader, lead, _ := begin(t, fs, streamed(1))
-		seats := make([]*Seat, 50)
+		subscribers := make([]*Subscriber, 50)
 		var leads, failures atomic.Int32
-		var second atomic.Pointer[Lead]
+		var second atomic.Pointer[Leader]
 		last := errors.New("the second")
 		var all sync.WaitGroup
-		for i := range seats {
-			seats[i] = fs.Join(streamed(1))
+		for i := range subscribers {
+			subscribers[i] = fs.Join(streamed(1))
 			all.Go(func() {
-				n := next(t, seats[i])
-				if n.Event == EventLead {
+				n := next(t, subscribers[i])
+				if n.Kind == EventLead {
 					leads.Add(1)
-					second.Store(n.Lead)
-					n = next(t, seats[i])
+					second.Store(n.Leader)
+					n = next(t, subscribers[i])
 				}
-				if n.Event == EventFailed && n.Err == last {
+				if n.Kind == EventFailed && n.Err == last {
 					failures.Add(1)
 				}
 			})
@@ -286,46 +286,46 @@ func TestWhenALeaderFailsOneOtherLeadsAndTheSecondFailureIsAllOfTheirs(t *testin
 		if leads.Load() != 1 || failures.Load() != 0 {
 			t.Fatalf("%d lead and %d failed; want 1 and 0", leads.Load(), failures.Load())
 		}
-		second.Load().Begin(nil, func(error) {})
+		second.Load().Begin(func(error) {})
 		second.Load().Fail(last, false)
 		all.Wait()
 		if leads.Load() != 1 || failures.Load() != 50 {
 			t.Errorf("%d led and %d share the second failure; want 1 and 50", leads.Load(), failures.Load())
 		}
-		departed(seats...)
+		departed(subscribers...)
 	})
 }
 
 func TestAHopelessFailureIsEveryonesAtOnce(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		leader, lead, _ := begin(t, fs, streamed(1))
 		a, b := fs.Join(streamed(1)), fs.Join(streamed(1))
 		bad := errors.New("such a request is refused")
 		lead.Fail(bad, true)
-		for _, s := range []*Seat{leader, a, b} {
+		for _, s := range []*Subscriber{leader, a, b} {
 			if n := want(t, s, EventFailed); n.Err != bad {
 				t.Errorf("failed with %v", n.Err)
 			}
 		}
 		c, lead, _ := begin(t, fs, streamed(1)) // it is not remembered
-		lead.Land(wholeOf("x"), nil)
+		lead.Complete(wholeOf("x"), nil)
 		departed(leader, a, b, c)
 	})
 }
 
 func TestAFailureThatNobodySharesIsForgotten(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		leader, lead, _ := begin(t, fs, streamed(1))
 		lead.Fail(errors.New("failed"), false)
 		leader.Depart()
 		other, lead, _ := begin(t, fs, streamed(1))
-		lead.Land(wholeOf("x"), nil)
+		lead.Complete(wholeOf("x"), nil)
 		other.Depart()
 	})
 }
 
 func TestALeaderWhoLeavesDoesNotEndWhatOthersWaitFor(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		leader, lead, cancelled := begin(t, fs, streamed(1))
 		a, b := fs.Join(streamed(1)), fs.Join(streamed(1))
 		if !leader.Shared() {
@@ -342,8 +342,8 @@ func TestALeaderWhoLeavesDoesNotEndWhatOthersWaitFor(t *testing.T) {
 		}
 		lead.Append([]byte("x"))
 		wantText(t, a, "x")
-		lead.Land(wholeOf("x"), nil)
-		want(t, a, EventLanded)
+		lead.Complete(wholeOf("x"), nil)
+		want(t, a, EventComplete)
 		departed(a)
 		if cancelled() {
 			t.Error("a whole answer was cancelled")
@@ -352,7 +352,7 @@ func TestALeaderWhoLeavesDoesNotEndWhatOthersWaitFor(t *testing.T) {
 }
 
 func TestTheLastWhoLeavesEndsTheGeneration(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		leader, lead, cancelled := begin(t, fs, streamed(1))
 		a := fs.Join(streamed(1))
 		departed(leader)
@@ -366,19 +366,19 @@ func TestTheLastWhoLeavesEndsTheGeneration(t *testing.T) {
 		other, lead2, _ := begin(t, fs, streamed(1)) // not with what is being cancelled
 		lead.Fail(context.Canceled, false)
 		waits(t, other)
-		lead2.Land(wholeOf("x"), nil)
-		want(t, other, EventLanded)
+		lead2.Complete(wholeOf("x"), nil)
+		want(t, other, EventComplete)
 		departed(other)
 	})
 }
 
 func TestAGenerationThatNobodyWantsAsItBeginsIsEndedAtOnce(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		s := fs.Join(streamed(1))
-		lead := want(t, s, EventLead).Lead
+		lead := want(t, s, EventLead).Leader
 		s.Depart() // while it looked in Redis
 		ended := false
-		lead.Begin(nil, func(error) { ended = true })
+		lead.Begin(func(error) { ended = true })
 		if !ended {
 			t.Error("it was not ended")
 		}
@@ -387,7 +387,7 @@ func TestAGenerationThatNobodyWantsAsItBeginsIsEndedAtOnce(t *testing.T) {
 }
 
 func TestAFollowerWhoLeavesNeverEndsTheGeneration(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		leader, lead, cancelled := begin(t, fs, streamed(1))
 		for range 100 {
 			s := fs.Join(streamed(1))
@@ -402,77 +402,77 @@ func TestAFollowerWhoLeavesNeverEndsTheGeneration(t *testing.T) {
 		if cancelled() {
 			t.Error("cancelled")
 		}
-		lead.Land(wholeOf("x"), nil)
+		lead.Complete(wholeOf("x"), nil)
 		leader.Depart()
 	})
 }
 
 func TestPatienceEndsOnlyAWaitInWhichNothingHasCome(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		leader, lead, cancelled := begin(t, fs, streamed(1))
 		impatient, told := fs.Join(streamed(1)), fs.Join(streamed(1))
 		began := time.Now()
 		n, err := impatient.Next(t.Context(), began.Add(3*time.Second))
-		if err != nil || n.Event != EventAlone || time.Since(began) != 3*time.Second {
-			t.Errorf("event %d, %v after %v; want to go alone after 3 s", n.Event, err, time.Since(began))
+		if err != nil || n.Kind != EventAlone || time.Since(began) != 3*time.Second {
+			t.Errorf("event %d, %v after %v; want to go alone after 3 s", n.Kind, err, time.Since(began))
 		}
 		lead.Append([]byte("x"))
 		deadline := time.Now().Add(3 * time.Second)
-		if n, _ := told.Next(t.Context(), deadline); n.Event != EventText {
-			t.Fatalf("event %d, want text", n.Event)
+		if n, _ := told.Next(t.Context(), deadline); n.Kind != EventText {
+			t.Fatalf("event %d, want text", n.Kind)
 		}
 		time.AfterFunc(time.Hour, func() { lead.Append([]byte("y")) })
-		if n, _ := told.Next(t.Context(), deadline); n.Event != EventText {
-			t.Errorf("event %d an hour after some text, want text", n.Event)
+		if n, _ := told.Next(t.Context(), deadline); n.Kind != EventText {
+			t.Errorf("event %d an hour after some text, want text", n.Kind)
 		}
 		departed(impatient) // it did that already
 		if cancelled() || !leader.Shared() {
 			t.Error("it left twice")
 		}
-		lead.Land(wholeOf("xy"), nil)
+		lead.Complete(wholeOf("xy"), nil)
 		departed(leader, told)
 	})
 }
 
 func TestWhatComesAsPatienceEndsIsTaken(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
 		for range 50 { // a select takes either
 			leader, lead, _ := begin(t, fs, streamed(1))
 			s := fs.Join(streamed(1))
-			var n News
+			var n Event
 			var all sync.WaitGroup
 			deadline := time.Now().Add(time.Second)
 			all.Go(func() { n, _ = s.Next(t.Context(), deadline) })
 			synctest.Wait()
-			s.flight.mu.Lock() // so that both are there when it looks
+			s.generation.mu.Lock() // so that both are there when it looks
 			time.Sleep(time.Until(deadline))
-			s.flight.arrive([]byte("x"))
-			s.flight.mu.Unlock()
+			s.generation.arrive([]byte("x"))
+			s.generation.unlock()
 			all.Wait()
-			if n.Event != EventText {
-				t.Fatalf("event %d, want text", n.Event)
+			if n.Kind != EventText {
+				t.Fatalf("event %d, want text", n.Kind)
 			}
-			lead.Land(wholeOf("x"), nil)
+			lead.Complete(wholeOf("x"), nil)
 			departed(leader, s)
 		}
 	})
 }
 
-func TestNoMoreThanABoundShareOneFlight(t *testing.T) {
-	inOneProcess(t, func(t *testing.T, fs *Flights) {
-		seats := make([]*Seat, mostSeats)
-		for i := range seats {
-			seats[i] = fs.Join(streamed(1))
+func TestNoMoreThanABoundShareOneGeneration(t *testing.T) {
+	inOneProcess(t, func(t *testing.T, fs *Generations) {
+		subscribers := make([]*Subscriber, maxSubscribers)
+		for i := range subscribers {
+			subscribers[i] = fs.Join(streamed(1))
 		}
 		if fs.Join(streamed(1)) != nil {
-			t.Errorf("%d share it", mostSeats+1)
+			t.Errorf("%d share it", maxSubscribers+1)
 		}
-		seats[0].Depart()
-		seats[0] = fs.Join(streamed(1))
-		if seats[0] == nil {
-			t.Error("a seat that was given up is not free")
+		subscribers[0].Depart()
+		subscribers[0] = fs.Join(streamed(1))
+		if subscribers[0] == nil {
+			t.Error("a place that was given up is not free")
 		}
-		departed(seats...)
+		departed(subscribers...)
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/foregate/foregate/tiers/world"
 )
 
 // Three answers to one request: the second begins as the first does.
@@ -15,81 +17,83 @@ var scripts = [3]string{
 	"a quick brown fox",
 }
 
-// sitter is a seat in the model, with what it was told.
+// sitter is a subscriber in the model, with what it was told.
 type sitter struct {
-	seat  *Seat
-	told  []byte
-	quiet chan struct{} // closed when it is to look again; nil: at once
+	subscriber *Subscriber
+	told       []byte
+	quiet      world.Signal // given when it is to look again; nil: at once
 }
 
-// cabin is one flight's requests, with what is known of them from outside.
+// cabin is one generation's requests, with what is known of them from outside.
 type cabin struct {
-	t     testing.TB
-	fs    *Flights
-	id    FlightID
-	seats []*sitter
+	t           testing.TB
+	fs          *Generations
+	id          GenerationID
+	subscribers []*sitter
 
-	lead    *Lead // who makes it here
-	flight  *Flight
-	remote  bool // another replica makes it
-	attempt int  // the remote one's
-	script  string
-	said    int // bytes of it
-	ended   bool
+	lead         *Leader // who makes it here
+	generation   *Generation
+	ledElsewhere bool // another replica makes it
+	attempt      int  // the remote one's
+	script       string
+	said         int // bytes of it
+	ended        bool
 }
 
-// join takes one more seat.
+// join takes one more subscriber.
 func (w *cabin) join() {
-	if len(w.seats) < 12 {
-		w.seats = append(w.seats, &sitter{seat: w.fs.Join(w.id)})
+	if len(w.subscribers) < 12 {
+		w.subscribers = append(w.subscribers, &sitter{subscriber: w.fs.Join(w.id)})
 	}
 }
 
-// leave gives a seat up.
+// leave gives a subscriber up.
 func (w *cabin) leave(i int) {
-	w.seats[i].seat.Depart()
-	w.seats = append(w.seats[:i], w.seats[i+1:]...)
+	w.subscribers[i].subscriber.Depart()
+	w.subscribers = append(w.subscribers[:i], w.subscribers[i+1:]...)
 }
 
-// making says whether somebody makes the flight's answer.
-func (w *cabin) making(f *Flight) bool { return w.flight == f && (w.lead != nil || w.remote) }
+// making says whether somebody makes the generation's answer.
+func (w *cabin) making(f *Generation) bool {
+	return w.generation == f && (w.lead != nil || w.ledElsewhere)
+}
 
-// poll has a seat look, as it does when it is woken. It reports whether there was anything.
+// poll has a subscriber look, as it does when it is woken. It reports whether there was anything.
 func (w *cabin) poll(i int, script string) bool {
-	s := w.seats[i]
-	f := s.seat.flight
+	s := w.subscribers[i]
+	f := s.subscriber.generation
 	f.mu.Lock()
-	n, ok := s.seat.look()
+	n, ok := s.subscriber.look()
 	if !ok && f.changed == nil {
-		f.changed = make(chan struct{})
+		f.changed = world.System{}.NewSignal()
 	}
 	changed := f.changed
 	f.mu.Unlock()
 	if ok && s.asleep() {
-		w.t.Fatalf("event %d, and the one who waits for it was not woken", n.Event)
+		w.t.Fatalf("event %d, and the one who waits for it was not woken", n.Kind)
 	}
 	if !ok {
 		s.quiet = changed
 		return false
 	}
 	s.quiet = nil
-	switch n.Event {
+	switch n.Kind {
 	case EventLead:
 		if w.making(f) {
 			w.t.Fatal("two lead at a time")
 		}
-		if w.lead != nil { // of a flight that all have left
+		if w.lead != nil { // of a generation that all have left
 			w.end()
 		}
-		w.lead, w.flight, w.remote, w.script, w.said, w.ended = n.Lead, f, false, script, 0, false
-		w.lead.Begin(nil, func(error) { w.ended = true })
+		w.lead, w.generation, w.ledElsewhere, w.script, w.said, w.ended = n.Leader, f, false, script, 0, false
+		w.lead.Begin(func(error) { w.ended = true })
 	case EventText:
 		s.told = append(s.told, n.Text...)
-		if !w.id.Stream || !bytes.HasPrefix([]byte(w.script[:w.said]), s.told) || !bytes.Equal(s.told, s.seat.Sent()) {
+		if !w.id.Stream || !bytes.HasPrefix([]byte(w.script[:w.said]), s.told) || !bytes.Equal(s.told, s.subscriber.Sent()) {
 			w.t.Fatalf("told %q, and the answer so far is %q", s.told, w.script[:w.said])
 		}
-	case EventLanded:
-		if !bytes.HasPrefix(n.Entry.Answer, s.told) && f.attempt == s.seat.attempt {
+	case EventComplete:
+		if !bytes.HasPrefix(n.Entry.Answer, s.told) && f.attempt == s.subscriber.attempt {
 			w.t.Fatalf("told %q of the attempt that became %q", s.told, n.Entry.Answer)
 		}
 		w.leave(i)
@@ -99,23 +103,13 @@ func (w *cabin) poll(i int, script string) bool {
 		}
 		w.leave(i)
 	default:
-		w.t.Fatalf("event %d", n.Event)
+		w.t.Fatalf("event %d", n.Kind)
 	}
 	return true
 }
 
-// asleep says whether a seat waits to be woken.
-func (s *sitter) asleep() bool {
-	if s.quiet == nil {
-		return false
-	}
-	select {
-	case <-s.quiet:
-		return false
-	default:
-		return true
-	}
-}
+// asleep says whether a subscriber waits to be woken.
+func (s *sitter) asleep() bool { return s.quiet != nil && !s.quiet.Given() }
 
 // say tells n bytes more.
 func (w *cabin) say(n int) {
@@ -124,8 +118,8 @@ func (w *cabin) say(n int) {
 	switch {
 	case w.lead != nil:
 		w.lead.Append(more)
-	case w.remote:
-		w.flight.hear(w.attempt, more)
+	case w.ledElsewhere:
+		w.generation.hear(w.attempt, more)
 	default:
 		return
 	}
@@ -146,31 +140,31 @@ func (w *cabin) land() {
 	e := wholeOf(w.script)
 	switch {
 	case w.lead != nil:
-		w.lead.Land(e, nil)
+		w.lead.Complete(e, nil)
 		w.lead = nil
-	case w.remote:
-		w.flight.touchDown(w.attempt, e)
-		w.remote = false
+	case w.ledElsewhere:
+		w.generation.completeElsewhere(w.attempt, e)
+		w.ledElsewhere = false
 	}
 }
 
 // ghost is what another replica's leader says that was given up already.
 func (w *cabin) ghost(r int) {
-	f := w.flight
+	f := w.generation
 	if f == nil {
 		return
 	}
 	attempt := f.attempt
-	if w.remote {
+	if w.ledElsewhere {
 		attempt--
 	}
 	switch r % 3 {
 	case 0:
 		f.hear(attempt, []byte("ghost"))
 	case 1:
-		f.vacate(attempt)
+		f.loseLeader(attempt)
 	case 2:
-		f.touchDown(attempt, wholeOf("ghost"))
+		f.completeElsewhere(attempt, wholeOf("ghost"))
 	}
 }
 
@@ -180,14 +174,14 @@ func (w *cabin) step(op, r byte) {
 	case 0, 1:
 		w.join()
 	case 2, 3, 4, 5:
-		if len(w.seats) > 0 {
-			w.poll(int(r)%len(w.seats), scripts[int(r>>4)%len(scripts)])
+		if len(w.subscribers) > 0 {
+			w.poll(int(r)%len(w.subscribers), scripts[int(r>>4)%len(scripts)])
 		}
 	case 6, 7, 8:
 		w.say(int(r) % 12)
 	case 9:
-		if len(w.seats) > 0 {
-			w.leave(int(r) % len(w.seats))
+		if len(w.subscribers) > 0 {
+			w.leave(int(r) % len(w.subscribers))
 		}
 	case 10:
 		if w.lead != nil {
@@ -201,9 +195,9 @@ func (w *cabin) step(op, r byte) {
 	case 12, 13:
 		w.follow()
 	case 14:
-		if w.remote && r%2 == 0 {
-			w.flight.vacate(w.attempt)
-			w.remote = false
+		if w.ledElsewhere && r%2 == 0 {
+			w.generation.loseLeader(w.attempt)
+			w.ledElsewhere = false
 		}
 		w.ghost(int(r >> 1))
 	case 15:
@@ -218,8 +212,8 @@ func (w *cabin) follow() {
 	if w.lead == nil || w.said > 0 {
 		return
 	}
-	if w.lead.depend() {
-		w.lead, w.remote, w.attempt = nil, true, w.lead.attempt
+	if depends(w.lead) {
+		w.lead, w.ledElsewhere, w.attempt = nil, true, w.lead.attempt
 	}
 }
 
@@ -227,8 +221,8 @@ func (w *cabin) follow() {
 func (w *cabin) windUp() {
 	for range 4 {
 		w.land()
-		for i := len(w.seats) - 1; i >= 0; i-- {
-			for polls := 0; i < len(w.seats) && w.poll(i, scripts[0]); polls++ {
+		for i := len(w.subscribers) - 1; i >= 0; i-- {
+			for polls := 0; i < len(w.subscribers) && w.poll(i, scripts[0]); polls++ {
 				if polls > 4 {
 					w.t.Fatal("one is told things for ever")
 				}
@@ -236,15 +230,15 @@ func (w *cabin) windUp() {
 			}
 		}
 	}
-	if len(w.seats) > 0 {
-		w.t.Fatalf("%d wait for ever", len(w.seats))
+	if len(w.subscribers) > 0 {
+		w.t.Fatalf("%d wait for ever", len(w.subscribers))
 	}
 	allGone(w.t, w.fs)
 }
 
 // live runs a cabin through what the bytes say, two for a step.
 func live(t testing.TB, stream bool, ops []byte) {
-	w := &cabin{t: t, fs: NewFlights(FlightOptions{}), id: FlightID{Key: keyNo(1), Stream: stream}}
+	w := &cabin{t: t, fs: NewGenerations(GenerationOptions{}), id: GenerationID{Key: keyNo(1), Stream: stream}}
 	for ; len(ops) > 1; ops = ops[2:] {
 		w.step(ops[0], ops[1])
 	}
@@ -269,7 +263,7 @@ func TestWhateverHappensOneLeadsNoneIsToldWhatIsNotTheAnswerAndNoneWaitsForEver(
 	}
 }
 
-func FuzzAFlight(f *testing.F) {
+func FuzzAGeneration(f *testing.F) {
 	f.Add(true, []byte{0, 0, 0, 0, 2, 0, 6, 11, 2, 1, 10, 1, 2, 1, 6, 11, 15, 0})
 	f.Add(true, []byte{0, 0, 2, 0, 12, 0, 0, 0, 6, 7, 2, 1, 14, 0, 2, 0x10, 6, 7, 14, 0, 2, 0})
 	f.Add(false, []byte{0, 0, 0, 0, 2, 0, 9, 0, 9, 0, 0, 0, 2, 0})
