@@ -13,6 +13,13 @@ type Call interface {
 	Usage() openai.Usage
 }
 
+// uncounted is a call of whose answer the engine has counted nothing, or nothing that the next could be judged by: one that is
+// streamed tells in its chunks.
+type uncounted struct{}
+
+// Usage implements [Call].
+func (uncounted) Usage() openai.Usage { return openai.Usage{} }
+
 // Terms are what an engine is told with every question.
 type Terms struct {
 	Model    string // its pool's
@@ -37,6 +44,7 @@ type Whole struct {
 // Draft asks for a streamed answer with ids, logprobs and alternatives of each token. The gateway
 // matches its stop strings itself.
 type Draft struct {
+	uncounted
 	Terms
 	Request *openai.Request
 	Counted bool // each chunk tells the usage so far, because it tells no ids
@@ -58,6 +66,7 @@ type Answer struct {
 
 // ContinueIDs asks for the rest of an answer, streamed, behind token ids.
 type ContinueIDs struct {
+	uncounted
 	Terms
 	Request        *openai.Request // samples as it does
 	PromptIDs, IDs []int32         // of the prompt, and of the answer so far
@@ -66,6 +75,7 @@ type ContinueIDs struct {
 
 // ContinueText asks for the rest of an answer, streamed, behind a text.
 type ContinueText struct {
+	uncounted
 	Terms
 	Request   *openai.Request
 	Text      []byte // of the answer so far; empty asks for all of it
@@ -132,18 +142,21 @@ type Draw struct {
 
 // Score asks what the engine thinks of ids behind a prompt.
 type Score struct {
+	uncounted
 	Question openai.ScoreQuestion
 	Into     *openai.Scores
 }
 
 // ScoreListed is Score with the likeliest tokens of each place by their ids.
 type ScoreListed struct {
+	uncounted
 	Question openai.ScoreQuestion
 	Into     *[][]accept.Token
 }
 
 // Judge asks in words whether an answer is right.
 type Judge struct {
+	uncounted
 	Terms
 	Request *openai.Request
 	Answer  []byte
@@ -152,6 +165,7 @@ type Judge struct {
 
 // TokenizeText asks for the ids of a text.
 type TokenizeText struct {
+	uncounted
 	Model string
 	Text  []byte
 	Into  *[]int32
@@ -159,6 +173,7 @@ type TokenizeText struct {
 
 // TokenizePrompt asks for the ids of a request's prompt, with its template.
 type TokenizePrompt struct {
+	uncounted
 	Model   string
 	Request *openai.Request
 	Into    *[]int32
@@ -166,6 +181,7 @@ type TokenizePrompt struct {
 
 // Detokenize asks for the text of ids.
 type Detokenize struct {
+	uncounted
 	Model string
 	IDs   []int32
 	Into  *[]byte
@@ -173,6 +189,7 @@ type Detokenize struct {
 
 // Pass sends a body on as it is. Its answer comes byte by byte: [openai.Chunk].Raw.
 type Pass struct {
+	uncounted
 	Path string
 	Body []byte
 	Into *Passed
@@ -198,19 +215,10 @@ func (c *Relay) Usage() openai.Usage {
 }
 
 // Usage implements [Call].
-func (*Draft) Usage() openai.Usage { return openai.Usage{} }
-
-// Usage implements [Call].
 func (c *DraftWhole) Usage() openai.Usage { return c.Into.Usage }
 
 // Usage implements [Call].
 func (c *Answer) Usage() openai.Usage { return c.Into.Usage }
-
-// Usage implements [Call].
-func (*ContinueIDs) Usage() openai.Usage { return openai.Usage{} }
-
-// Usage implements [Call].
-func (*ContinueText) Usage() openai.Usage { return openai.Usage{} }
 
 // Usage implements [Call].
 func (c *FirstBlock) Usage() openai.Usage { return c.Into.Used }
@@ -225,24 +233,3 @@ func (c *DraftListed) Usage() openai.Usage { return c.Into.DraftAnswer.Usage }
 func (c *Draws) Usage() openai.Usage {
 	return openai.Usage{Prompt: len(c.PromptIDs) + len(c.IDs), Completion: len(*c.Into)}
 }
-
-// Usage implements [Call]: a score's prompt is no prompt that the next could be judged by.
-func (*Score) Usage() openai.Usage { return openai.Usage{} }
-
-// Usage implements [Call].
-func (*ScoreListed) Usage() openai.Usage { return openai.Usage{} }
-
-// Usage implements [Call].
-func (*Judge) Usage() openai.Usage { return openai.Usage{} }
-
-// Usage implements [Call].
-func (*TokenizeText) Usage() openai.Usage { return openai.Usage{} }
-
-// Usage implements [Call].
-func (*TokenizePrompt) Usage() openai.Usage { return openai.Usage{} }
-
-// Usage implements [Call].
-func (*Detokenize) Usage() openai.Usage { return openai.Usage{} }
-
-// Usage implements [Call].
-func (*Pass) Usage() openai.Usage { return openai.Usage{} }
