@@ -184,17 +184,18 @@ func TestADoubtfulHeadIsEvidenceOfItsOwnWhereTheTargetStandsByIt(t *testing.T) {
 
 func TestEveryLabelIsTheTargetsWord(t *testing.T) {
 	for what, c := range map[string]struct {
-		label      plan.Label
-		auditor    plan.Scorer
-		good, poor []string // asked of a target that stands by the draft, and of one that does not
-		same       bool     // the target writes the same
-		badIsGood  bool     // a third of it is enough
+		label     plan.Label
+		auditor   plan.Scorer
+		asked     []string
+		same      bool // the target writes the same
+		badIsGood bool // a third of it is enough
 	}{
-		"lenient":                  {plan.LabelLenient, plan.ScorerIDs, []string{"score"}, []string{"score"}, false, false},
-		"judge":                    {plan.LabelJudge, plan.ScorerJudge, []string{"judge"}, []string{"judge"}, false, false},
-		"prefix":                   {plan.LabelPrefix, plan.ScorerIDs, []string{"score"}, []string{"score"}, false, true},
-		"regenerate":               {plan.LabelRegenerate, plan.ScorerJudge, []string{"answer", "judge"}, []string{"answer", "judge"}, false, false},
-		"regenerate, and the same": {plan.LabelRegenerate, plan.ScorerJudge, []string{"answer"}, []string{"answer"}, true, true},
+		"lenient":                  {plan.LabelLenient, plan.ScorerIDs, []string{"score"}, false, false},
+		"judge":                    {plan.LabelJudge, plan.ScorerJudge, []string{"judge"}, false, false},
+		"prefix":                   {plan.LabelPrefix, plan.ScorerIDs, []string{"score"}, false, true},
+		"a longer prefix":          {plan.LabelPrefix, plan.ScorerIDs, []string{"score"}, false, false},
+		"regenerate":               {plan.LabelRegenerate, plan.ScorerJudge, []string{"answer", "judge"}, false, false},
+		"regenerate, and the same": {plan.LabelRegenerate, plan.ScorerJudge, []string{"answer"}, true, true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			play(t, func(r *rig) {
@@ -204,11 +205,11 @@ func TestEveryLabelIsTheTargetsWord(t *testing.T) {
 				}
 				r.same = c.same
 				r.watched()
-				r.happens("stood by", append(append([]string{"open own t1"}, c.good...), "close t1 good")...)
+				r.happens("stood by", append(append([]string{"open own t1"}, c.asked...), "close t1 good")...)
 				r.refuses = true
 				r.watched()
 				outcome := map[bool]string{true: "close t2 good", false: "close t2 bad"}[c.badIsGood]
-				r.happens("not stood by", append(append([]string{"open own t2"}, c.poor...), outcome)...)
+				r.happens("not stood by", append(append([]string{"open own t2"}, c.asked...), outcome)...)
 			})
 		})
 	}

@@ -47,7 +47,7 @@ func (s Subject) draft() *Draft {
 	}
 	return &Draft{
 		Audit: draft.NewAudit(o, accept.Nats(r.Trial.Floor(r.Views.Own.Band))), Subject: s,
-		caller: inflight.Caller{Request: r, Identity: r.Identity.Untraced(), Events: unrecorded{}},
+		caller: inflight.Caller{Request: r, Identity: r.Untraced(), Events: unrecorded{}},
 		cost:   receipt.Tally{Prompt: r.Body.PromptTokens},
 	}
 }

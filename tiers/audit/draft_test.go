@@ -84,7 +84,7 @@ func TestADraftInTheShadowIsMadeAtTheLowestClassAndOutsideOfTheTrace(t *testing.
 		if len(a.Header) != 0 || !strings.HasPrefix(a.ID, "id-") || a.Call.(*engine.Draft).Counted || ticket.Class != 0 || !ticket.NoWait {
 			t.Errorf("%+v, %+v", a, ticket)
 		}
-		r.subject.Request.Draft.Card.TokenIDs = false
+		r.subject.Draft.Card.TokenIDs = false
 		r.subject.Shadow()
 		if r.rests(); !r.attempts[len(r.attempts)-2].Call.(*engine.Draft).Counted {
 			t.Error("chunks without ids tell no usage")

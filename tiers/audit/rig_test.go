@@ -100,17 +100,22 @@ func newRig(t *testing.T) *rig {
 		t.Fatal(err)
 	}
 	n := 0
-	if r.auditor, err = New(Options{World: world.System{}, Evidence: ledger{r}, Metrics: r, Ticket: func() string { n++; return fmt.Sprint("t", n) }}); err != nil {
+	if r.auditor, err = New(Options{World: world.System{}, Evidence: ledger{r}, Metrics: r, Ticket: func() string {
+		n++
+		return fmt.Sprint("t", n)
+	}}); err != nil {
 		t.Fatal(err)
 	}
-	body, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hello"}],"stream":true,"max_tokens":600}`), openai.DefaultLimits())
+	said := []byte(`{"model":"m","messages":[{"role":"user","content":"hello"}],"stream":true,"max_tokens":600}`)
+	body, err := openai.Scan(openai.Chat, said, openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.subject = Subject{Auditor: r.auditor, Request: &inflight.Request{
-		Body: body, Route: "m", Class: 2, Identity: dispatch.Identity{ID: "id", Header: map[string][]string{"Traceparent": {"x"}}, Spans: true},
-		Tools: &inflight.Tools{World: world.System{}, Dispatch: d, MaxBody: 1 << 20},
-		Plan:  plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeRisk, Auditor: plan.ScorerIDs, Resume: plan.ResumeIDs},
+		Body: body, Route: "m", Class: 2,
+		Identity: dispatch.Identity{ID: "id", Header: map[string][]string{"Traceparent": {"x"}}, Spans: true},
+		Tools:    &inflight.Tools{World: world.System{}, Dispatch: d, MaxBody: 1 << 20},
+		Plan:     plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeRisk, Auditor: plan.ScorerIDs, Resume: plan.ResumeIDs},
 		Config: plan.Config{
 			Mode: plan.ModeRisk, Accept: accept.Config{Threshold: -1}, HoldbackTokens: 4, Takeover: true, JudgeOdds: 1, RetryAttempts: 2,
 			Scoring: scoring.Config{MostTokens: 10000, AtOnce: 4, Timeout: time.Second},
@@ -160,7 +165,8 @@ func (r *rig) note(format string, args ...any) {
 // chunks are those of the draft.
 func (r *rig) chunks() (all []*openai.Chunk) {
 	for i := range r.words {
-		c := &openai.Chunk{Choices: 1, Plain: true, Text: fmt.Appendf(nil, "word%d ", i), IDs: []int32{int32(i) + 100}, Logprobs: []float64{r.logprob}}
+		c := &openai.Chunk{Choices: 1, Plain: true, IDs: []int32{int32(i) + 100}, Logprobs: []float64{r.logprob}}
+		c.Text = fmt.Appendf(nil, "word%d ", i)
 		if c.AddTop(); i == 0 {
 			c.PromptIDs = []int32{1, 2}
 		}
@@ -188,8 +194,9 @@ func (r *rig) answer() openai.DraftAnswer {
 		text, ids = append(text, string(c.Text)), append(ids, fmt.Sprint(c.IDs[0]))
 		scores = append(scores, fmt.Sprintf(`{"token":"x","logprob":%g,"top_logprobs":[]}`, c.Logprobs[0]))
 	}
-	a, err := openai.ParseDraftAnswer(fmt.Appendf(nil, `{"choices":[{"index":0,"message":{"role":"assistant","content":%q},"logprobs":{"content":[%s]},
-		"finish_reason":"stop","token_ids":[%s]}],"prompt_token_ids":[1,2],"usage":{"prompt_tokens":2,"completion_tokens":%d}}`,
+	a, err := openai.ParseDraftAnswer(fmt.Appendf(nil, `{"choices":[{"index":0,"message":{"role":"assistant","content":%q},
+		"logprobs":{"content":[%s]},"finish_reason":"stop","token_ids":[%s]}],"prompt_token_ids":[1,2],
+		"usage":{"prompt_tokens":2,"completion_tokens":%d}}`,
 		strings.Join(text, ""), strings.Join(scores, ","), strings.Join(ids, ","), len(ids)))
 	if err != nil {
 		r.t.Error(err)

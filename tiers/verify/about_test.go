@@ -23,15 +23,18 @@ func TestWhatATargetIsToldOfADraft(t *testing.T) {
 		"by a stop string":             {`,"stop":["wo"]`, "", "two", Draft{Text: []byte("one t"), StopWord: []byte("wo")}},
 		"by one that the client wants": {`,"stop":["wo"],"include_stop_str_in_output":true`, "", "two", Draft{Text: []byte("one two")}},
 	} {
-		body, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"x"}]`+c.members+`}`), openai.DefaultLimits())
+		said := `{"model":"m","messages":[{"role":"user","content":"x"}]` + c.members + `}`
+		body, err := openai.Scan(openai.Chat, []byte(said), openai.DefaultLimits())
 		if err != nil {
 			t.Fatal(err)
 		}
 		d := draft.New(draft.Options{
-			Request: body, Config: plan.Config{Accept: accept.Config{Threshold: -1}}, Plan: plan.Plan{Judged: true, Resume: plan.ResumeIDs}, MaxBytes: 1000,
+			Request: body, Config: plan.Config{Accept: accept.Config{Threshold: -1}},
+			Plan: plan.Plan{Judged: true, Resume: plan.ResumeIDs}, MaxBytes: 1000,
 		})
 		for i, text := range []string{"one ", c.last} {
-			chunk := &openai.Chunk{Choices: 1, Plain: true, Text: []byte(text), IDs: []int32{int32(i) + 7}, Logprobs: []float64{-0.1}, Stop: []byte("null")}
+			chunk := &openai.Chunk{Choices: 1, Plain: true, Text: []byte(text), Stop: []byte("null")}
+			chunk.IDs, chunk.Logprobs = []int32{int32(i) + 7}, []float64{-0.1}
 			if chunk.AddTop(); i == 0 {
 				chunk.PromptIDs = []int32{1, 2}
 			} else {

@@ -47,7 +47,8 @@ func newRig(t *testing.T, temperature string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	body, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hello"}],"max_tokens":6,"temperature":`+temperature+`}`), openai.DefaultLimits())
+	said := `{"model":"m","messages":[{"role":"user","content":"hello"}],"max_tokens":6,"temperature":` + temperature + `}`
+	body, err := openai.Scan(openai.Chat, []byte(said), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,8 @@ func TestTheLikeliestTokensOfEachPlaceAreAskedFor(t *testing.T) {
 		*a.Call.(*engine.ScoreListed).Into = places[:1]
 		return &engine.Failure{Kind: engine.BadResponse, Err: engine.ErrListed}
 	}
-	if l, err = r.asker.ScoreListed(context.Background(), Question{Prompt: []int32{1}, IDs: []int32{5, 6}}); !errors.Is(err, engine.ErrListed) || l.Places != nil || l.Computed != 0 || l.Backend == "" {
+	l, err = r.asker.ScoreListed(context.Background(), Question{Prompt: []int32{1}, IDs: []int32{5, 6}})
+	if !errors.Is(err, engine.ErrListed) || l.Places != nil || l.Computed != 0 || l.Backend == "" {
 		t.Errorf("%+v, %v", l, err)
 	}
 }
@@ -52,8 +53,9 @@ func TestDrawsAreMadeWhereThePromptIsWarmAndOnceMoreElsewhere(t *testing.T) {
 	}
 	r.reply = draws
 	got, at, err := r.asker.Draws(context.Background(), q, 8)
-	if err != nil || len(got) != 8 || at != warm || r.attempts[0].Backend != warm || r.attempts[0].FirstByte != 3*time.Second || r.attempts[0].MaxAnswer != 8 {
-		t.Fatalf("%d draws at %q, %v: %+v", len(got), at, err, r.attempts[0])
+	a := r.attempts[0]
+	if err != nil || len(got) != 8 || at != warm || a.Backend != warm || a.FirstByte != 3*time.Second || a.MaxAnswer != 8 {
+		t.Fatalf("%d draws at %q, %v: %+v", len(got), at, err, a)
 	}
 	if ticket := r.tickets[0]; ticket.NoWait || ticket.Class != 2 {
 		t.Errorf("%+v: the answer has begun as far as its law goes", ticket)
@@ -65,7 +67,8 @@ func TestDrawsAreMadeWhereThePromptIsWarmAndOnceMoreElsewhere(t *testing.T) {
 		}
 		return draws(a)
 	}
-	if got, at, err = r.asker.Draws(context.Background(), q, 1); err != nil || len(got) != 1 || at != "" || len(r.attempts) != 2 || r.attempts[1].Backend == warm {
+	got, at, err = r.asker.Draws(context.Background(), q, 1)
+	if err != nil || len(got) != 1 || at != "" || len(r.attempts) != 2 || r.attempts[1].Backend == warm {
 		t.Errorf("%d draws at %q, %v by %v", len(got), at, err, r.backends())
 	}
 	r.attempts = nil

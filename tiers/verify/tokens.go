@@ -46,7 +46,7 @@ type Counter struct {
 func (n *Counter) Count(ctx context.Context, c inflight.Caller, p inflight.Pool, text []byte) (int, error) {
 	var ids []int32
 	o := c.FrontEnd(p, &engine.TokenizeText{Model: p.Model(), Text: text, Into: &ids})
-	exclude, err := slices.Clone(n.Lost), error(engine.ErrFirstByte)
+	exclude, err := slices.Clone(n.Lost), engine.ErrFirstByte
 	for range maxCountTries {
 		if o.FirstByte = inflight.FrontEndTimeout - n.spent; o.FirstByte <= 0 {
 			break

@@ -21,7 +21,8 @@ func (r *rig) backends() (ids []string) {
 
 func TestNobodyIsAskedForTheTextOfNoIDs(t *testing.T) {
 	r := newRig(t, "0")
-	if text, err := Detokenize(context.Background(), r.asker.Caller, r.asker.Target, nil); text != nil || err != nil || len(r.attempts) != 0 {
+	text, err := Detokenize(context.Background(), r.asker.Caller, r.asker.Target, nil)
+	if text != nil || err != nil || len(r.attempts) != 0 {
 		t.Errorf("%q, %v, %d attempts", text, err, len(r.attempts))
 	}
 }

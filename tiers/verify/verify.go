@@ -27,8 +27,10 @@ type Asker struct {
 	Scorer plan.Scorer // how [Asker.Ask] asks
 	Rule   Rule        // by which it judges what it hears
 
-	Before func(ctx context.Context) error // called when there is a place for a score and before that is asked for; its error ends it. nil is not at all
-	Place  int                             // tokens for which a place is asked, however many are scored; 0 is as many as are scored
+	// Before is called when there is a place for a score and before that is asked for; its error ends it. nil is not at all.
+	Before func(ctx context.Context) error
+	// Place is for how many tokens a place is asked, however many are scored; 0 is for as many as are scored.
+	Place int
 }
 
 // Of returns who asks about a request's draft as its plan says.

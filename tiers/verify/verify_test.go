@@ -12,6 +12,7 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/scoring"
 )
 
@@ -43,19 +44,23 @@ func TestThatADraftEndsIsAChoiceToo(t *testing.T) {
 		}
 		res := r.scores(s...).said(t, Draft{PromptIDs: []int32{1, 2}, IDs: c.ids, Tokens: 2, Ended: c.ended})
 		same(t, what, r.question().Draft, c.asked...)
-		if !res.Pass || res.Kept != len(c.ids) || res.Tokens != len(c.ids) || res.Computed != 2+len(c.asked) || res.Warm == "" || res.Warm != res.Backend {
+		if n := len(c.ids); !res.Pass || res.Kept != n || res.Tokens != n || res.Computed != 2+len(c.asked) {
 			t.Errorf("%s: %+v", what, res)
+		}
+		if res.Warm == "" || res.Warm != res.Backend {
+			t.Errorf("%s: warm is %q, asked was %q", what, res.Warm, res.Backend)
 		}
 	}
 }
 
 func TestIDsThatEndAnAnswerMeanTheSame(t *testing.T) {
 	r := newRig(t, "0")
-	res := r.scores(chosen(5), openai.Scored{Logprob: -3, Top: -0.1, TopID: 91}).said(t, Draft{PromptIDs: []int32{1}, IDs: []int32{5, 90}, Tokens: 2, Ended: true})
+	d := Draft{PromptIDs: []int32{1}, IDs: []int32{5, 90}, Tokens: 2, Ended: true}
+	res := r.scores(chosen(5), openai.Scored{Logprob: -3, Top: -0.1, TopID: 91}).said(t, d)
 	if !res.Pass {
 		t.Errorf("%+v: 90 and 91 both end an answer", res)
 	}
-	res = r.scores(chosen(5), openai.Scored{Logprob: -3, Top: -0.1, TopID: 7}).said(t, Draft{PromptIDs: []int32{1}, IDs: []int32{5, 90}, Tokens: 2, Ended: true})
+	res = r.scores(chosen(5), openai.Scored{Logprob: -3, Top: -0.1, TopID: 7}).said(t, d)
 	if res.Pass || res.Kept != 1 || res.Reason != accept.ReasonDisagrees {
 		t.Errorf("%+v: the target would have gone on", res)
 	}
@@ -132,7 +137,8 @@ func TestThePlaceOfAnAuditDoesNotHangOnTheDraftsLength(t *testing.T) {
 		}
 	}
 	r.asker.Config.Scoring.MostTokens = 500 // what is computed counts all the same
-	if _, err := r.asker.Score(context.Background(), Question{Prompt: []int32{1}, IDs: make([]int32, 1000)}); WhyUnheard(err) != scoring.ReasonTooLong {
+	_, err := r.asker.Score(context.Background(), Question{Prompt: []int32{1}, IDs: make([]int32, 1000)})
+	if WhyUnheard(err) != scoring.ReasonTooLong {
 		t.Errorf("%v", err)
 	}
 }
@@ -158,9 +164,11 @@ func TestWhatAFailedQuestionCostIsToldAllTheSame(t *testing.T) {
 	if err == nil || res.Backend == "" || res.Computed != 3 || res.Warm != "" {
 		t.Errorf("%+v, %v", res, err)
 	}
-	c := res.Checked(err, time.Second)
-	if c.Reason != string(engine.ServerError) || c.Backend != res.Backend || c.Scorer != plan.ScorerIDs || c.Tokens != 1 || c.Took != time.Second || c.Pass {
-		t.Errorf("%+v", c)
+	want := receipt.Checked{
+		Reason: string(engine.ServerError), Backend: res.Backend, Scorer: plan.ScorerIDs, Tokens: 1, Took: time.Second,
+	}
+	if c := res.Checked(err, time.Second); c != want {
+		t.Errorf("%+v, want %+v", c, want)
 	}
 	r.reply = scored([]openai.Scored{chosen(5)}, openai.Scores{Cached: 2})
 	if res = r.said(t, Draft{PromptIDs: []int32{1, 2}, IDs: []int32{5}, Tokens: 1}); res.Computed != 1 {
