@@ -94,7 +94,7 @@ func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
 	if l.code == 0 {
 		l.code = http.StatusOK
 	}
-	took := time.Now().Sub(l.Began)
+	took := time.Since(l.Began)
 	g.metrics.request(l, took)
 	g.file(l, took)
 	g.tenants.book(l)

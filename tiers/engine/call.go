@@ -211,7 +211,7 @@ func (c *Relay) Usage() openai.Usage {
 	if c.Into == nil {
 		return openai.Usage{}
 	}
-	return c.Into.Answer.Usage
+	return c.Into.Usage
 }
 
 // Usage implements [Call].
@@ -227,7 +227,7 @@ func (c *FirstBlock) Usage() openai.Usage { return c.Into.Used }
 func (c *NextBlock) Usage() openai.Usage { return c.Into.Used }
 
 // Usage implements [Call].
-func (c *DraftListed) Usage() openai.Usage { return c.Into.DraftAnswer.Usage }
+func (c *DraftListed) Usage() openai.Usage { return c.Into.Usage }
 
 // Usage implements [Call].
 func (c *Draws) Usage() openai.Usage {

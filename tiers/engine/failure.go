@@ -121,7 +121,7 @@ var (
 	ErrStalled   = errors.New("no next chunk in time")
 )
 
-// errBody marks a body that is not what its headers promise.
+// ErrBody marks a body that is not what its headers promise.
 var ErrBody = errors.New("unusable response body")
 
 // ErrListed says that an answer does not list the likeliest tokens of its places as it should.

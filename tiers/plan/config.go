@@ -72,7 +72,7 @@ const (
 	UnscoredAccept   Unscored = "accept"   // it is kept, if its structure is sound
 )
 
-// reason is the word for it that a course of accept understands.
+// Reason is the word for it that a course of accept understands.
 func (u Unscored) Reason() string {
 	switch u {
 	case UnscoredAsk:

@@ -15,7 +15,7 @@ const (
 	// time for its prompt and its answer.
 	deadlineMargin = time.Minute
 	// maxGenerating bounds the time for an answer's tokens, so that no sum overflows: the longest
-	// deadline that can be set.
+	// Deadline that can be set.
 	maxGenerating = 24 * time.Hour
 )
 
@@ -58,7 +58,7 @@ func (t Timeouts) DirectFirstByte(tier Tier, r *openai.Request) time.Duration {
 	return t.Whole(wait, r)
 }
 
-// whole is how long to wait for an answer in one piece whose prompt may take as long as wait:
+// Whole is how long to wait for an answer in one piece whose prompt may take as long as wait:
 // as long as its tokens need at the slowest, 0 for as long as the request lives.
 func (t Timeouts) Whole(wait time.Duration, r *openai.Request) time.Duration {
 	limit := AnswerLimit(r)
@@ -71,7 +71,7 @@ func (t Timeouts) Whole(wait time.Duration, r *openai.Request) time.Duration {
 	return wait
 }
 
-// answerLimit is the most tokens of a request's answer, -1 where only the context bounds them.
+// AnswerLimit is the most tokens of a request's answer, -1 where only the context bounds them.
 func AnswerLimit(r *openai.Request) int {
 	if r.MaxTokens < 0 && r.Kind == openai.Chat {
 		return -1

@@ -11,7 +11,7 @@ type ModeState struct {
 	Why   string // in words
 }
 
-// whyLacking words the reason of a plan that a card is behind.
+// WhyLacking words the reason of a plan that a card is behind.
 func (f Facts) WhyLacking(reason, target string) string {
 	what := map[string]string{
 		"target_unprobed": probe.MissingScoring, "target_without_scoring": probe.MissingScoring,

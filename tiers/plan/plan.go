@@ -15,7 +15,7 @@ import (
 type Tier string
 
 // The tiers. A request demands auto, draft or target; an answer is draft,
-// target or mixed.
+// Target or mixed.
 const (
 	Auto   Tier = "auto"
 	Draft  Tier = "draft"
@@ -23,11 +23,12 @@ const (
 	Mixed  Tier = "mixed"
 )
 
-// resume is how the target can carry on from a part of a draft.
-type resume uint8
+// Resume is how the target can carry on from a part of a draft.
+type Resume uint8
 
+// How.
 const (
-	resumeNever resume = iota // only from scratch
+	resumeNever Resume = iota // only from scratch
 	ResumeText                // by text: the accepted words as the start of the answer
 	ResumeIDs                 // by token ids: exact
 )
@@ -60,13 +61,13 @@ type Plan struct {
 	Thin    bool         // mode verify above temperature 0: by thinning
 	Sums    economy.Sums // what it was expected to cost, where prices are known
 
-	Resume resume
+	Resume Resume // how the target can carry on from a part of the draft
 }
 
 // Resumes reports whether the target can carry on from a part of the draft.
 func (p Plan) Resumes() bool { return p.Resume != resumeNever }
 
-// alone reports whether a draft may be the answer though the target cannot be asked.
+// Alone reports whether a draft may be the answer though the target cannot be asked.
 func (p Plan) Alone() bool {
 	return p.Judged && p.Ask <= accept.AskDoubt && p.Mode != ModeShadow
 }
@@ -165,7 +166,7 @@ func (f Facts) blocks(cfg Config, p Plan) bool {
 		r.Raw("stop_token_ids") == nil && r.Raw("ignore_eos") == nil
 }
 
-// scorerFor finds a way to ask the target, or says what it lacks for the mode.
+// ScorerFor finds a way to ask the target, or says what it lacks for the mode.
 func ScorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
 	if f.Target == nil {
 		return ScorerNone, "target_unprobed"
@@ -191,7 +192,7 @@ func ScorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
 	return ScorerNone, "tokenizers_differ"
 }
 
-// auditorFor finds a way to make the label that audits are by, or says what the target lacks.
+// AuditorFor finds a way to make the label that audits are by, or says what the target lacks.
 func AuditorFor(cfg Config, f Facts) (s Scorer, lacks string) {
 	if f.Target == nil {
 		return ScorerNone, "target_unprobed"
@@ -259,7 +260,7 @@ func (p Plan) Shape(cfg Config, r *openai.Request) economy.Shape {
 }
 
 // Weigh asks whether the draft that is planned is expected to pay, and whether asking the
-// target about a doubtful one is: prices and expectations are those of the route, load is
+// Target about a doubtful one is: prices and expectations are those of the route, load is
 // the target's KV usage, and dice one draw from [0, 1). A plan without a judged draft stays
 // as it is.
 func (p Plan) Weigh(cfg Config, r *openai.Request, prices economy.Prices, e economy.Expectation, load, dice float64) Plan {

@@ -2,7 +2,7 @@ package plan
 
 import "github.com/foregate/foregate/tiers/openai"
 
-// sampling are the fields that a continuation by ids keeps as the client sent them. Penalties are
+// Sampling are the fields that a continuation by ids keeps as the client sent them. Penalties are
 // among them where they are named as none: an engine may have others by default.
 var Sampling = []string{
 	"temperature", "top_p", "top_k", "min_p", "seed", "stop_token_ids", "ignore_eos",
@@ -17,10 +17,10 @@ var settled = []string{
 	"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "parallel_tool_calls",
 }
 
-// repeats reports whether a continuation by ids asks for all that the request does.
+// Repeats reports whether a continuation by ids asks for all that the request does.
 func Repeats(r *openai.Request) bool { return !r.HasBeside(Sampling, settled) }
 
-// carriesOn reports whether an answer to the request can be carried on with by another
+// CarriesOn reports whether an answer to the request can be carried on with by another
 // backend that is given what there is of it: plain text, of which nothing counts from the
 // beginning or begins anew at the seam.
 func CarriesOn(r *openai.Request) bool {

@@ -9,7 +9,7 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 )
 
-// thinLacks says in one word why an answer above temperature 0 cannot be verified exactly, "" where it
+// ThinLacks says in one word why an answer above temperature 0 cannot be verified exactly, "" where it
 // can. What is refused goes to the target: nothing is approximated in silence.
 func ThinLacks(cfg Config, f Facts) string {
 	r := f.Request
@@ -52,7 +52,7 @@ func thinnable(r *openai.Request) bool {
 	return r.Temperature >= coldest && SamplingOf(r).TopP > 0 && (err == nil || k == "" || k == "null")
 }
 
-// samplingOf is by which law the target draws for a request; its top_k of −1 or 0 is all.
+// SamplingOf is by which law the target draws for a request; its top_k of −1 or 0 is all.
 func SamplingOf(r *openai.Request) accept.Sampling {
 	s := accept.Sampling{Temperature: r.Temperature, TopP: 1}
 	if v, err := strconv.ParseFloat(string(r.Raw("top_p")), 64); err == nil {
@@ -65,17 +65,17 @@ func SamplingOf(r *openai.Request) accept.Sampling {
 }
 
 const (
-	// thinTop is how many alternatives are wanted of the draft and of a score: all that engines tell.
+	// ThinTop is how many alternatives are wanted of the draft and of a score: all that engines tell.
 	ThinTop = 20
-	// thinTopK is from how many tokens a draft is drawn at most. It is one less than are listed, so that one can
+	// ThinTopK is from how many tokens a draft is drawn at most. It is one less than are listed, so that one can
 	// see whether the last has an equal: engines keep all of equals.
 	ThinTopK = ThinTop - 1
-	// thinMinP is how likely, as a share of the likeliest, a token of a draft is at least: of the twenty that are listed
+	// ThinMinP is how likely, as a share of the likeliest, a token of a draft is at least: of the twenty that are listed
 	// that leaves a dozen where probabilities fall as Zipf's law has it, so that it, and no tie, is where the draft's law ends.
 	ThinMinP = .02
-	// thinMost is the longest draft in tokens: its scores are then 4 MB.
+	// ThinMost is the longest draft in tokens: its scores are then 4 MB.
 	ThinMost = 2048
-	// thinDraws is how many draws of the target are asked for at once.
+	// ThinDraws is how many draws of the target are asked for at once.
 	ThinDraws = 8
 )
 

@@ -72,17 +72,11 @@ type Takeover struct {
 	At     time.Duration // after Receipt.Began
 }
 
-// mostChecks bounds the checks and takeovers in a receipt; blocks make many.
-const MostChecks = 16
+// maxChecks bounds the checks and takeovers in a receipt; blocks make many.
+const maxChecks = 16
 
-// mostTries bounds a receipt.
-const MostTries = 32
-
-func (rc *Receipt) Checked(c Checked) {
-	if len(rc.Checks) < MostChecks {
-		rc.Checks = append(rc.Checks, c)
-	}
-}
+// maxTries bounds a receipt.
+const maxTries = 32
 
 // Acceptance is the value of the X-Acceptance header: what is known when it is
 // written.
@@ -150,6 +144,7 @@ func (rc *Receipt) Outcome() (word, reason string) {
 	return "rejected", rc.Verdict.Reason
 }
 
+// WasJudged reports whether a draft was judged.
 func (rc *Receipt) WasJudged() bool { return rc.Verdict.Reason != "" }
 
 // score prints a score in nats with three decimals.
@@ -160,7 +155,7 @@ func score(v accept.Verdict) string {
 	return strconv.FormatFloat(float64(v.Score), 'f', 3, 64)
 }
 
-// extra is the object "foregate" of the answer, as raw JSON.
+// Extra is the object "foregate" of the answer, as raw JSON.
 func (rc *Receipt) Extra() []byte {
 	b := append(make([]byte, 0, 160), `{"tier":"`...)
 	b = append(b, rc.Tier...)

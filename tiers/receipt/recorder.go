@@ -67,7 +67,7 @@ func (r *Recorder) Approximated() { r.rc.Approximate = true }
 func (r *Recorder) Checked(c Checked, asked time.Time) {
 	c.At = asked.Sub(r.rc.Began)
 	r.rc.Verify += c.Took
-	if len(r.rc.Checks) < MostChecks {
+	if len(r.rc.Checks) < maxChecks {
 		r.rc.Checks = append(r.rc.Checks, c)
 	}
 }
@@ -80,7 +80,7 @@ func (r *Recorder) Drafted(began time.Time) { r.rc.Draft = r.now().Sub(began) - 
 
 // TookOver tells from where another backend carries on in mid-answer.
 func (r *Recorder) TookOver(t Takeover) {
-	if len(r.rc.Over) < MostChecks {
+	if len(r.rc.Over) < maxChecks {
 		t.At = r.now().Sub(r.rc.Began)
 		r.rc.Over = append(r.rc.Over, t)
 	}
@@ -138,7 +138,7 @@ func (r *Recorder) Waited(d time.Duration) { r.rc.Waited += d }
 
 // Tried implements [dispatch.Events].
 func (r *Recorder) Tried(t dispatch.Try, at time.Time) (entry int) {
-	if len(r.rc.Tries) == MostTries {
+	if len(r.rc.Tries) == maxTries {
 		return 0
 	}
 	t.At = at.Sub(r.rc.Began)

@@ -56,7 +56,7 @@ func (c *continuation) run(ctx context.Context, at transcript.CutPoint) error {
 		}
 		call, demand := c.byIDs(at)
 		if call == nil {
-			at = c.wordBefore(ctx, at)
+			at = c.lastWord(ctx)
 			if c.full(at.Tokens) { // there were more than the chunks told
 				return c.endAt(at)
 			}
@@ -108,7 +108,8 @@ func (c *continuation) byIDs(at transcript.CutPoint) (engine.Call, pool.Demand) 
 		}
 		rest = window - len(prompt) - len(ids)
 	}
-	if !(c.Plan.Resume == plan.ResumeIDs || c.exact && plan.Repeats(r)) || !c.t.TellsAll(at) || rest <= 0 {
+	allowed := c.Plan.Resume == plan.ResumeIDs || c.exact && plan.Repeats(r)
+	if !allowed || !c.t.TellsAll(at) || rest <= 0 {
 		return nil, pool.Demand{}
 	}
 	d := c.Demand
@@ -117,9 +118,9 @@ func (c *continuation) byIDs(at transcript.CutPoint) (engine.Call, pool.Demand) 
 	return &engine.ContinueIDs{Terms: c.Terms(c.pool), Request: r, PromptIDs: prompt, IDs: ids, MaxTokens: rest}, d
 }
 
-// wordBefore moves a cut point back to the end of a word, from which the target chooses its own next token,
-// and counts what is before it.
-func (c *continuation) wordBefore(ctx context.Context, at transcript.CutPoint) transcript.CutPoint {
+// lastWord cuts the answer back to the end of a word, from which the target chooses its own next token, and
+// counts what is before it.
+func (c *continuation) lastWord(ctx context.Context) transcript.CutPoint {
 	drafted := c.out.Accepted + c.out.Wasted
 	tokens, exact := c.t.EndAtWord()
 	if c.guessed || !exact {

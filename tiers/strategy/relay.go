@@ -50,12 +50,12 @@ func (a *relay) run(ctx context.Context) error {
 
 // whole passes an answer in one piece on.
 func (a *relay) whole(x *dispatch.Exchange, whole *engine.Whole) error {
-	a.tellPrompt(whole.Answer.Usage)
-	a.count(whole.Answer.Usage.Completion)
+	a.tellPrompt(whole.Usage)
+	a.count(whole.Usage.Completion)
 	a.finished(whole.Finish)
-	x.Close(nil, whole.Answer.Usage.Completion)
+	x.Close(nil, whole.Usage.Completion)
 	a.client.observer.Body(whole.Body)
-	a.client.observer.End(openai.Ending{Usage: whole.Answer.Usage})
+	a.client.observer.End(openai.Ending{Usage: whole.Usage})
 	out := openai.Rewrite(make([]byte, 0, len(whole.Body)+256), whole.Body, whole.Model, whole.End, a.Route, a.record.Extra())
 	if err := a.client.begin(len(out)); err != nil {
 		return err

@@ -28,15 +28,15 @@ func faults() map[string]struct {
 	want string // kind, status, status of the response
 } {
 	type call = func(testing.TB) engine.Call
-	streamed := call(func(t testing.TB) engine.Call { return relay(t, aStream) })
-	inOne := call(func(t testing.TB) engine.Call { return relay(t, aPlain) })
-	draft := call(func(t testing.TB) engine.Call {
+	streamed := func(t testing.TB) engine.Call { return relay(t, aStream) }
+	inOne := func(t testing.TB) engine.Call { return relay(t, aPlain) }
+	draft := func(t testing.TB) engine.Call {
 		return &engine.DraftWhole{Request: scan(t, openai.Chat, aPlain), Into: new(openai.DraftAnswer)}
-	})
-	count := call(func(testing.TB) engine.Call { return &engine.TokenizeText{Model: "big", Into: new([]int32)} })
-	pass := call(func(testing.TB) engine.Call {
+	}
+	count := func(testing.TB) engine.Call { return &engine.TokenizeText{Model: "big", Into: new([]int32)} }
+	pass := func(testing.TB) engine.Call {
 		return &engine.Pass{Path: "/v1/x", Body: []byte("{}"), Into: new(engine.Passed)}
-	})
+	}
 	status := func(code int, body string) http.HandlerFunc {
 		return func(w http.ResponseWriter, _ *http.Request) { http.Error(w, body, code) }
 	}
@@ -308,7 +308,7 @@ func scripted(kind string, body []byte) *Client {
 func TestAPanicOfATransportLeavesNothingOpen(t *testing.T) {
 	var own context.Context
 	c := New(Options{Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-		own = r.Context()
+		own = r.Context() //nolint:fatcontext // the test looks at it afterwards
 		panic("x")
 	})})
 	func() {

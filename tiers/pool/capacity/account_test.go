@@ -67,7 +67,7 @@ func (w *walked) check() {
 	using := map[prefix.Key]int{}
 	for _, r := range w.open {
 		all.add(r.Tally())
-		if w.Account.recent.slice(r.Began) >= w.Account.recent.since {
+		if w.recent.slice(r.Began) >= w.recent.since {
 			recent.add(r.Tally())
 		}
 		for _, part := range r.Parts {

@@ -11,9 +11,13 @@ import (
 // vllm-api.md §7: 0.15–0.30 ms per prompt token of an 8B model on an H100 is
 // 3,300–6,600 tokens/s, and 10–40 ms between tokens is 25–100 tokens/s.
 const (
-	DefaultPrefill, MinPrefill, maxPrefill = 4000.0, 50.0, 200_000.0
-	DefaultDecode, MinDecode, maxDecode    = 40.0, 1.0, 1000.0
-	DefaultPrompt                          = 512.0
+	DefaultPrefill = 4000.0
+	MinPrefill     = 50.0
+	maxPrefill     = 200_000.0
+	DefaultDecode  = 40.0
+	MinDecode      = 1.0
+	maxDecode      = 1000.0
+	DefaultPrompt  = 512.0
 )
 
 const (
@@ -58,11 +62,14 @@ func (s *Speed) LearnDecode(tokens float64, took time.Duration) {
 	s.Decode += (sample - s.Decode) * learnShare * min(tokens/fullDecode, 1)
 }
 
-// Fastest is how much of its pool's mean time per token a backend may be believed to need at
-// least, and Slowest at most. A pool is one model on one kind of hardware: who seems faster found
+// How much of its pool's mean time per token a backend may be believed to need at
+// least (Fastest) and at most (Slowest). A pool is one model on one kind of hardware: who seems faster found
 // the prompt in its prefix cache, and would draw every other prompt too; who seems slower was
 // measured behind a queue that nobody saw, and would never be asked again.
-const Fastest, Slowest = 0.8, 1.5
+const (
+	Fastest = 0.8
+	Slowest = 1.5
+)
 
 // Within is s, bounded by the mean of its pool.
 func (s Speed) Within(mean Speed) Speed {
