@@ -264,6 +264,6 @@ func (s *relayed) resumeRelayed(ctx context.Context) error {
 	}
 	id, created := openai.Named(s.named)
 	s.client.framer = openai.NewFramerAs(s.Body.Kind, id, s.Route, created)
-	s.Answer.count(0)
+	s.count(0)
 	return c.behindText(ctx, s.minTokens)
 }
