@@ -14,6 +14,63 @@ import (
 	"github.com/foregate/foregate/tiers/verify"
 )
 
+// audit asks the target about a draft that came to its end, and books what it says.
+func (d *Draft) audit(ctx context.Context) {
+	v := d.Verdict()
+	if !v.Accept && !d.Faulty(v) {
+		return // nothing that would be served by any threshold in the region
+	}
+	b := &booking{Draft: d, score: float64(v.Score)}
+	defer d.settle()
+	if !b.prepare(ctx) {
+		return
+	}
+	if !v.Accept {
+		b.leaveBad(ctx)
+		return
+	}
+	if !d.Auditor.enter(ctx, d.Config.Risk.AtOnce) {
+		d.dropped("busy")
+		return
+	}
+	defer d.Auditor.leave()
+	if d.Trial.Head.Audited {
+		b.tryHead(ctx)
+	}
+	if len(b.entries) == 0 {
+		return
+	}
+	good, heard := b.ask(ctx)
+	switch {
+	case len(b.booked) == 0:
+		d.dropped(b.why)
+	case heard:
+		b.close(ctx, !good)
+		if good && d.Trial.Warmup && d.Vouched != nil {
+			d.Vouched()
+		}
+	}
+}
+
+// tryHead asks the target about the first tokens of a draft that would have been doubtful: what it
+// stands by is evidence for the cohort of such.
+func (b *booking) tryHead(ctx context.Context) {
+	ids, at := b.Transcript().IDs(), b.Head()
+	h := head{
+		ids: at.IDs, score: at.Score, all: len(ids), whole: b.score, band: b.Views.Own.Band, threshold: b.Trial.Own.Threshold,
+	}
+	if !h.doubtful() {
+		return
+	}
+	asker := b.asker()
+	asker.Scorer = plan.ScorerIDs
+	r, err := asker.Ask(ctx, verify.Draft{PromptIDs: b.Transcript().PromptIDs(), IDs: ids[:h.ids], Tokens: h.ids})
+	if b.cost.Scored += r.Computed; err != nil || !r.Pass {
+		return
+	}
+	b.add(ctx, entry{Decision: b.Trial.Head, score: float64(r.Score)})
+}
+
 // asker asks the target by the label's rule.
 func (d *Draft) asker() verify.Asker {
 	mode := plan.ModeLenient

@@ -45,16 +45,7 @@ const (
 
 	// folds is how many parts the samples are cut in, each of which is held out once.
 	folds = 5
-	// mostFeature is what no feature exceeds: engines write −9999 for minus infinity.
-	mostFeature = 1e4
 )
-
-// Sample is one audit.
-type Sample struct {
-	Features accept.Features
-	Score    float64 // by which the draft was judged then, nats
-	Good     bool    // the target stood by the draft
-}
 
 // Fitted is a calibrated score, and what it is worth. What is said of its worth comes from
 // drafts that were held out: each fifth was scored by a fit of the other four.
@@ -97,19 +88,6 @@ func Fit(samples []Sample) (Fitted, error) {
 	f.Map = regress(samples)
 	f.validate(samples)
 	return f, nil
-}
-
-// check refuses what no judge has said.
-func (s *Sample) check() error {
-	for i, x := range s.Features {
-		if !(math.Abs(x) <= mostFeature) { // NaN is not
-			return fmt.Errorf("feature %s is %v", accept.FeatureNames[i], x)
-		}
-	}
-	if math.IsNaN(s.Score) || math.IsInf(s.Score, 0) {
-		return fmt.Errorf("its score is %v", s.Score)
-	}
-	return nil
 }
 
 // validate holds out one part of the samples after the other. The areas are means over the

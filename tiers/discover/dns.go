@@ -12,6 +12,19 @@ import (
 	"time"
 )
 
+const (
+	lookupEvery   = 5 * time.Second
+	lookupTimeout = 4 * time.Second // an answer that is later than the next question is of no use
+)
+
+// Resolver answers what DNS knows of a name; net.DefaultResolver is one.
+type Resolver interface {
+	LookupHost(ctx context.Context, host string) ([]string, error)
+	LookupSRV(ctx context.Context, service, proto, name string) (string, []*net.SRV, error)
+}
+
+var _ Resolver = net.DefaultResolver
+
 // addresses finds backends by the A and AAAA records of one name, all on one
 // port, over http.
 type addresses struct {

@@ -13,10 +13,7 @@ import (
 	"time"
 )
 
-const (
-	statEvery = 500 * time.Millisecond
-	maxFile   = 1 << 20 // bytes; some hundred times [Most] backends
-)
+const statEvery = 500 * time.Millisecond
 
 // file finds backends in a file that somebody else writes. It is read again
 // when its time, size or identity has changed, so that a rename over it and a

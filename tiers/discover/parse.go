@@ -11,6 +11,9 @@ import (
 	"strings"
 )
 
+// maxFile is the length of a list in bytes: some hundred times [Most] backends.
+const maxFile = 1 << 20
+
 // parse reads a list of backends, which name is called in errors: the JSON of
 // Prometheus' file_sd when it begins with [, otherwise lines.
 func parse(name string, data []byte) ([]string, error) {

@@ -11,36 +11,21 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/scoring"
-	"github.com/foregate/foregate/tiers/world"
 )
 
 // minRetries is the number of retries under way that the budget never goes below: what one engine of a
 // small pool takes with it when it dies is tried elsewhere.
 const minRetries = 10
 
-// Options wires a Dispatcher. All of them are needed.
-type Options struct {
-	World    world.World
-	Upstream engine.Upstream
-	Queue    Queue
-	Breaker  Breaker
-	Scores   *scoring.Gate
-	Metrics  Metrics
-	Window   func(pool string) int // a pool's context length in tokens; 0 while it is unknown
-}
-
 // Dispatcher brings calls to backends. It is safe for concurrent use.
 type Dispatcher struct {
-	Options
+	services
 	active, retrying atomic.Int64
-	calls            atomic.Uint64 // that were ever made: their numbers
 }
 
 // New wires a Dispatcher.
@@ -53,12 +38,8 @@ func New(o Options) (*Dispatcher, error) {
 			return nil, fmt.Errorf("dispatch: no %s", name)
 		}
 	}
-	return &Dispatcher{Options: o}, nil
+	return &Dispatcher{services: services{Options: o}}, nil
 }
-
-// CallName is what the id that a backend is told of a call has behind the request's own id and a
-// hyphen. No two calls of a replica have the same.
-func CallName(call uint64) string { return strconv.FormatUint(call, 36) }
 
 // Open sends a call to a backend of its pool, and to others when that fails before its first byte.
 // The error is the queue's; a *pool.NoBackendError or other of the pool's; an *[ExhaustedError]; or a
@@ -72,7 +53,7 @@ func (d *Dispatcher) Open(ctx context.Context, o Order) (*Exchange, error) {
 	}()
 	o.Demand.Exclude = slices.Clone(o.Demand.Exclude)
 	for {
-		x := &Exchange{dispatcher: d}
+		x := &Exchange{services: &d.services}
 		waited, err := x.acquire(ctx, &o)
 		o.Events.Waited(waited)
 		o.Ticket.Waited += waited
@@ -110,7 +91,7 @@ func (d *Dispatcher) Open(ctx context.Context, o Order) (*Exchange, error) {
 // has others to go to. It names the backend that was asked, "" where none was. The error is as of
 // Open, but never an *ExhaustedError, or that of o.Before.
 func (d *Dispatcher) Ask(ctx context.Context, o Order) (backend string, err error) {
-	x := &Exchange{dispatcher: d}
+	x := &Exchange{services: &d.services}
 	if _, err := x.acquire(ctx, &o); err != nil {
 		return "", err
 	}

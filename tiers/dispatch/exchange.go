@@ -2,11 +2,7 @@ package dispatch
 
 import (
 	"context"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
-	"maps"
-	"math/rand/v2"
 	"net/http"
 	"time"
 
@@ -27,12 +23,12 @@ const (
 // Exchange is one call under way at one backend. It must be closed: whoever has it defers Drop, so that
 // a panic costs its request and nothing else. It is for one goroutine.
 type Exchange struct {
-	dispatcher *Dispatcher
-	order      Order
-	lease      pool.Lease
-	permit     Permit
-	demand     pool.Demand // by which it was picked
-	stays      bool        // it stays where it is, though the backend seems to hang
+	services *services
+	order    Order
+	lease    pool.Lease
+	permit   Permit
+	demand   pool.Demand // by which it was picked
+	stays    bool        // it stays where it is, though the backend seems to hang
 
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
@@ -54,7 +50,7 @@ func (x *Exchange) acquire(ctx context.Context, o *Order) (waited time.Duration,
 	x.demand = o.Demand
 	x.demand.Spare = o.Ticket.NoWait && o.Tier == plan.Draft // the target is behind it
 	tried := len(o.Demand.Exclude)
-	return x.dispatcher.Queue.Enter(ctx, o.Ticket, func(limit pool.Limit) error {
+	return x.services.Queue.Enter(ctx, o.Ticket, func(limit pool.Limit) error {
 		x.demand.Limit = limit
 		x.demand.Exclude = x.demand.Exclude[:tried:tried] // whom a breaker keeps out now may be open in a moment
 		return x.pick(o)
@@ -88,27 +84,26 @@ func (x *Exchange) permitted(o *Order) error {
 		}
 	}()
 	var err error
-	x.permit, err = x.dispatcher.allow(o, x.lease.Backend())
+	x.permit, err = x.allow(o)
 	permitted = err == nil
 	return err
 }
 
 // allow asks the backend's breaker; for a score, that of scoring.
-func (d *Dispatcher) allow(o *Order, backend string) (Permit, error) {
+func (x *Exchange) allow(o *Order) (Permit, error) {
 	if o.Scoring == nil {
-		return d.Breaker.Allow(o.Pool.Name(), backend)
+		return x.services.Breaker.Allow(o.Pool.Name(), x.lease.Backend())
 	}
-	leave, err := d.Scores.Enter(*o.Scoring.Config, o.Pool.Name(), backend, o.Scoring.Tokens, d.World.Now())
+	leave, err := x.services.Scores.Enter(*o.Scoring.Config, o.Pool.Name(), x.lease.Backend(), o.Scoring.Tokens, x.services.World.Now())
 	if err != nil {
 		return nil, err
 	}
-	return scorePermit{d, leave}, nil
+	return scorePermit{x.services.World, leave}, nil
 }
 
 // open makes the attempt. On failure everything is closed and reported.
 func (x *Exchange) open(ctx context.Context, waited time.Duration) *engine.Failure {
-	d := x.dispatcher
-	x.ctx, x.cancel = d.World.WithCancel(ctx)
+	x.ctx, x.cancel = x.services.World.WithCancel(ctx)
 	opened := false
 	defer func() {
 		if !opened {
@@ -118,13 +113,13 @@ func (x *Exchange) open(ctx context.Context, waited time.Duration) *engine.Failu
 	x.form = formOf(x.order.Call)
 	x.begin(waited)
 	x.Movable(!x.stays)
-	stream, err := d.Upstream.Open(x.ctx, x.prepare())
+	stream, err := x.services.Upstream.Open(x.ctx, x.prepare())
 	if err != nil {
 		f := x.failure(err)
 		x.Close(f, 0)
 		return f
 	}
-	x.stream, x.first = stream, d.World.Now()
+	x.stream, x.first = stream, x.services.World.Now()
 	switch x.form {
 	case streamed:
 		x.lease.FirstToken()
@@ -142,7 +137,7 @@ func (x *Exchange) open(ctx context.Context, waited time.Duration) *engine.Failu
 // begin enters the call into the record.
 func (x *Exchange) begin(waited time.Duration) {
 	o := &x.order
-	x.begun = x.dispatcher.World.Now()
+	x.begun = x.services.World.Now()
 	x.try = Try{
 		Pool: o.Pool.Name(), Backend: x.lease.Backend(), URL: x.lease.URL(), Role: o.Role, Score: o.Scoring != nil, Waited: waited,
 	}
@@ -160,7 +155,7 @@ func (x *Exchange) prepare() *engine.Attempt {
 		a.Sent = x.lease.Sent
 	}
 	if o.ID != "" {
-		n := x.dispatcher.calls.Add(1)
+		n := x.services.calls.Add(1)
 		a.ID = o.ID + "-" + CallName(n)
 		x.try.Call = n
 	}
@@ -179,7 +174,7 @@ func (x *Exchange) MaxAnswer() int {
 	most := o.Demand.MostOutput
 	if most <= 0 {
 		most = unknownWindow
-		if window := x.dispatcher.Window(o.Pool.Name()); window > 0 {
+		if window := x.services.Window(o.Pool.Name()); window > 0 {
 			most = min(window, maxWindow)
 		}
 	}
@@ -293,7 +288,7 @@ func (x *Exchange) Settle(f *engine.Failure, tokens int) {
 	} else if f != nil {
 		t.Status = f.Responded
 	}
-	t.Took, t.Tokens = max(x.dispatcher.World.Now().Sub(x.begun), 1), tokens
+	t.Took, t.Tokens = max(x.services.World.Now().Sub(x.begun), 1), tokens
 	switch {
 	case f == nil:
 	case x.first.IsZero():
@@ -316,12 +311,12 @@ func (x *Exchange) HandOver(to Events, tokens int) {
 func (x *Exchange) leave(generated int) {
 	usd := x.lease.Done(generated)
 	x.order.Events.Cost(usd)
-	x.dispatcher.Metrics.Cost(x.order.Tier, usd)
+	x.services.Metrics.Cost(x.order.Tier, usd)
 }
 
 // report tells the pool and the breaker what came of the call.
 func (x *Exchange) report(f *engine.Failure) {
-	d, scores := x.dispatcher, x.order.Scoring != nil
+	scores := x.order.Scoring != nil
 	switch {
 	case x.first.IsZero() && f == nil:
 		x.permit.Report(&engine.Failure{Kind: engine.Gone})
@@ -338,10 +333,10 @@ func (x *Exchange) report(f *engine.Failure) {
 		x.permit.Report(f)
 	case f != nil && !scores:
 		// The outcome was told at the first byte; a later fault is one more sample.
-		if late, err := d.Breaker.Allow(x.order.Pool.Name(), x.lease.Backend()); err == nil {
+		if late, err := x.services.Breaker.Allow(x.order.Pool.Name(), x.lease.Backend()); err == nil {
 			late.Report(f)
 		}
-		d.Metrics.Failed(f)
+		x.services.Metrics.Failed(f)
 	}
 }
 
@@ -367,43 +362,4 @@ func formOf(c engine.Call) form {
 		return raw
 	}
 	return inOnePiece
-}
-
-// The headers of the W3C's trace context. A traceparent of version 00 is
-// 00-<trace, 32 hex>-<parent, 16 hex>-<flags, 2 hex>.
-const (
-	traceparent = "Traceparent"
-	tracestate  = "Tracestate"
-
-	traceparentSize = 55
-	parentAt        = 36
-)
-
-// span makes a call a span of its own in the request's trace: its backend is told an id, which the
-// record keeps, in place of the request's. A call that the record has no place for stays the request's
-// own.
-func span(h http.Header, t *Try) http.Header {
-	told := h[traceparent]
-	if len(told) != 1 || len(told[0]) != traceparentSize {
-		return h
-	}
-	binary.BigEndian.PutUint64(t.Span[:], max(rand.Uint64(), 1)) // zero is no id
-	own := []byte(told[0])
-	hex.Encode(own[parentAt:parentAt+16], t.Span[:])
-	h = maps.Clone(h)
-	h[traceparent] = []string{string(own)}
-	return h
-}
-
-// Untraced is what is told upstream of work that no trace shows, such as audits: it would hang in
-// the request's trace long after its end, below spans that nobody has sent.
-func (i Identity) Untraced() Identity {
-	if !i.Spans {
-		return i
-	}
-	i.Header = maps.Clone(i.Header)
-	delete(i.Header, traceparent)
-	delete(i.Header, tracestate)
-	i.Spans = false
-	return i
 }

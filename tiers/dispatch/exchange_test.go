@@ -263,7 +263,7 @@ func TestAnAnswerHasNoMoreTokensThanItsCallAllows(t *testing.T) {
 		r := newRig(t, 1)
 		r.window = tc.window
 		tc.order.Pool = r.pool
-		x := &Exchange{dispatcher: r.d, order: tc.order}
+		x := &Exchange{services: &r.d.services, order: tc.order}
 		if got := x.MaxAnswer(); got != tc.want {
 			t.Errorf("%s: %d, want %d", name, got, tc.want)
 		}

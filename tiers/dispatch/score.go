@@ -7,16 +7,17 @@ import (
 
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/scoring"
+	"github.com/foregate/foregate/tiers/world"
 )
 
 // scorePermit is leave to ask for a score, by scoring's own breaker.
 type scorePermit struct {
-	dispatcher *Dispatcher
-	leave      func(scoring.Outcome, time.Time)
+	world world.World
+	leave func(scoring.Outcome, time.Time)
 }
 
 // Report implements [Permit].
-func (p scorePermit) Report(err error) { p.leave(scoreOutcome(err), p.dispatcher.World.Now()) }
+func (p scorePermit) Report(err error) { p.leave(scoreOutcome(err), p.world.Now()) }
 
 // scoreOutcome tells what a score's end says of scoring: an engine that is gone in the midst
 // of one is taken to have died of it.

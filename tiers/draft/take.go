@@ -42,7 +42,7 @@ func (d *Draft) Take(c *openai.Chunk) (over bool) {
 		return true
 	}
 	d.cutPoints(c)
-	if d.Tokens() >= d.nextMark() {
+	if d.Tokens() >= d.track.next() {
 		d.mark()
 	}
 	if len(c.Finish) > 0 {
@@ -151,12 +151,4 @@ func (d *Draft) unsound(a *openai.DraftAnswer) string {
 		return ""
 	}
 	return d.misshapen(a.Text)
-}
-
-// misshapen says what is wrong with the format of a text, "" is nothing.
-func (d *Draft) misshapen(text []byte) string {
-	if format := d.o.Request.Raw("response_format"); format != nil {
-		return d.o.Schemas.CheckFormat(text, format)
-	}
-	return ""
 }

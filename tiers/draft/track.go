@@ -6,32 +6,28 @@ import "github.com/foregate/foregate/tiers/accept"
 // drafts fit.
 const maxMarks = 40
 
-// Track is how the score fell: at 8, 12, 16, 24, 32, 48 tokens and so on, where it was decided whether the
-// client gets the draft, and now.
-func (d *Draft) Track() []accept.Mark {
-	d.mark()
-	return d.track
-}
+// track is how a draft's score fell.
+type track []accept.Mark
 
-// mark notes the score so far.
-func (d *Draft) mark() {
-	if n := d.Tokens(); n > 0 && n != d.marked() && len(d.track) < maxMarks {
-		d.track = append(d.track, accept.Mark{Tokens: n, Score: d.Score()})
+// note notes the score of the first so many tokens, once.
+func (t *track) note(tokens int, score accept.Nats) {
+	if tokens > 0 && tokens != t.last() && len(*t) < maxMarks {
+		*t = append(*t, accept.Mark{Tokens: tokens, Score: score})
 	}
 }
 
-// marked is the token count of the last mark.
-func (d *Draft) marked() int {
-	if len(d.track) == 0 {
+// last is the token count of the last mark.
+func (t track) last() int {
+	if len(t) == 0 {
 		return 0
 	}
-	return d.track[len(d.track)-1].Tokens
+	return t[len(t)-1].Tokens
 }
 
-// nextMark is the token count at which the score is noted next.
-func (d *Draft) nextMark() int {
+// next is the token count at which the score is to be noted next.
+func (t track) next() int {
 	next := 8
-	for step := 4; next <= d.marked(); {
+	for step := 4; next <= t.last(); {
 		next += step
 		if next&(next-1) == 0 {
 			step = next / 2

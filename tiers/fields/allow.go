@@ -6,9 +6,6 @@ import (
 	"strings"
 )
 
-// Kwargs is the field with the arguments of the chat template. Each of its members is allowed by itself.
-const Kwargs = "chat_template_kwargs"
-
 // Kind is the kind of a JSON value, as jsontext writes it: its first character, with 't' for both booleans.
 type Kind byte
 

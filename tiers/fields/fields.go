@@ -34,6 +34,9 @@ const (
 	both   = "vLLM, SGLang"
 )
 
+// Kwargs is the field with the arguments of the chat template. Each of its members is allowed by itself.
+const Kwargs = "chat_template_kwargs"
+
 // Table has every field whose verdict is not to forward it. One table holds for all engines: an
 // engine ignores fields that it does not know, so that nothing is lost where a field of
 // another engine is removed.

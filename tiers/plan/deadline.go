@@ -15,7 +15,7 @@ const (
 	// time for its prompt and its answer.
 	deadlineMargin = time.Minute
 	// maxGenerating bounds the time for an answer's tokens, so that no sum overflows: the longest
-	// Deadline that can be set.
+	// deadline that can be set.
 	maxGenerating = 24 * time.Hour
 )
 

@@ -11,18 +11,6 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 )
 
-// Tier is the role of a pool for a route, and what an answer came from.
-type Tier string
-
-// The tiers. A request demands auto, draft or target; an answer is draft,
-// Target or mixed.
-const (
-	Auto   Tier = "auto"
-	Draft  Tier = "draft"
-	Target Tier = "target"
-	Mixed  Tier = "mixed"
-)
-
 // Resume is how the target can carry on from a part of a draft.
 type Resume uint8
 
@@ -31,17 +19,6 @@ const (
 	resumeNever Resume = iota // only from scratch
 	ResumeText                // by text: the accepted words as the start of the answer
 	ResumeIDs                 // by token ids: exact
-)
-
-// Scorer is how the target is asked about a draft.
-type Scorer string
-
-// The scorers.
-const (
-	ScorerNone  Scorer = ""
-	ScorerIDs   Scorer = "ids"   // it scores the draft's own tokens
-	ScorerText  Scorer = "text"  // it scores the draft's text in tokens of its own: the pools' tokenizers differ
-	ScorerJudge Scorer = "judge" // it is asked in words whether the answer is right
 )
 
 // Plan is how a request will be answered. It is decided once, before anything
@@ -70,26 +47,6 @@ func (p Plan) Resumes() bool { return p.Resume != resumeNever }
 // Alone reports whether a draft may be the answer though the target cannot be asked.
 func (p Plan) Alone() bool {
 	return p.Judged && p.Ask <= accept.AskDoubt && p.Mode != ModeShadow
-}
-
-// Facts are what a plan is made from.
-type Facts struct {
-	Request       *openai.Request
-	Demanded      Tier
-	HasDraft      bool // the route has a draft pool
-	SameTokenizer bool // the configuration says that its pools share tokenizer and chat template
-
-	Apart         string      // the tenant that a promise is kept for alone; "" is for all together
-	Draft, Target *probe.Card // what the pools' engines can do; nil is unknown
-}
-
-// sameTokens is whether ids can be handed from the draft to the target: as the engines
-// tell, and as long as they have not, as the configuration says.
-func (f Facts) sameTokens() bool {
-	if same, known := probe.SameTokens(f.Draft, f.Target); known {
-		return same
-	}
-	return f.SameTokenizer
 }
 
 // Make decides how to answer: a pure function of the settings, the request and what the
@@ -166,53 +123,6 @@ func (f Facts) blocks(cfg Config, p Plan) bool {
 		r.Raw("stop_token_ids") == nil && r.Raw("ignore_eos") == nil
 }
 
-// ScorerFor finds a way to ask the target, or says what it lacks for the mode.
-func ScorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
-	if f.Target == nil {
-		return ScorerNone, "target_unprobed"
-	}
-	judge := f.Target.Lacks(probe.MissingLogprobs) == ""
-	same, known := probe.SameTokens(f.Draft, f.Target)
-	switch {
-	case cfg.Mode == ModeJudge && judge:
-		return ScorerJudge, ""
-	case cfg.Mode == ModeJudge:
-		return ScorerNone, "target_without_logprobs"
-	case f.Target.Scoring == "" && judge && cfg.Mode != ModeVerify:
-		return ScorerJudge, ""
-	case f.Target.Scoring == "":
-		return ScorerNone, "target_without_scoring"
-	case known && same && f.Draft.TokenIDs && f.Draft.Lacks(probe.MissingPromptIDs) == "":
-		return ScorerIDs, ""
-	case f.Target.Lacks(probe.MissingTokenize) == "" && f.Target.Lacks(probe.MissingWords) == "" && !f.Request.Rendered():
-		return ScorerText, ""
-	case judge && cfg.Mode != ModeVerify:
-		return ScorerJudge, ""
-	}
-	return ScorerNone, "tokenizers_differ"
-}
-
-// AuditorFor finds a way to make the label that audits are by, or says what the target lacks.
-func AuditorFor(cfg Config, f Facts) (s Scorer, lacks string) {
-	if f.Target == nil {
-		return ScorerNone, "target_unprobed"
-	}
-	switch cfg.Risk.Label {
-	case LabelJudge:
-		cfg.Mode = ModeJudge
-	case LabelPrefix:
-		cfg.Mode = ModeVerify
-	case LabelRegenerate:
-		if f.Target.Lacks(probe.MissingLogprobs) == "" {
-			return ScorerJudge, ""
-		}
-		return ScorerNone, "" // then only an answer that says the same is good
-	default:
-		cfg.Mode = ModeLenient
-	}
-	return ScorerFor(cfg, f)
-}
-
 // bypass names why a request goes straight to the target, "" when it does not.
 func bypass(cfg Config, f Facts) string {
 	r := f.Request
@@ -260,7 +170,7 @@ func (p Plan) Shape(cfg Config, r *openai.Request) economy.Shape {
 }
 
 // Weigh asks whether the draft that is planned is expected to pay, and whether asking the
-// Target about a doubtful one is: prices and expectations are those of the route, load is
+// target about a doubtful one is: prices and expectations are those of the route, load is
 // the target's KV usage, and dice one draw from [0, 1). A plan without a judged draft stays
 // as it is.
 func (p Plan) Weigh(cfg Config, r *openai.Request, prices economy.Prices, e economy.Expectation, load, dice float64) Plan {

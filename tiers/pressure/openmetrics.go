@@ -10,6 +10,9 @@ import (
 	"strconv"
 )
 
+// maxBody bounds an exposition, in bytes.
+const maxBody = 4 << 20
+
 // openMetrics is the content type of the format that fromOpenMetrics reads.
 const openMetrics = "application/openmetrics-text"
 

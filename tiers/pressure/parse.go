@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"mime"
-	"strconv"
 	"time"
 
 	dto "github.com/prometheus/client_model/go"
@@ -17,16 +16,12 @@ import (
 // Bounds of what an exposition may claim. They are far above any real server
 // and keep sums and products of readings finite.
 const (
-	maxBody     = 4 << 20          // bytes of one exposition
 	maxRequests = 1_000_000        // running or waiting in one engine
 	maxCounter  = 1e18             // of one series
 	maxBlock    = 1 << 16          // tokens per KV block
 	maxBlocks   = 1 << 30          // KV blocks of one engine
 	maxOld      = 10 * time.Second // age of an explicit timestamp
 )
-
-// families are what an exposition holds, by name.
-type families = map[string]*dto.MetricFamily
 
 // Parse reads one exposition of /metrics, of vLLM's V1 or V0 engine, in the
 // Prometheus text format or OpenMetrics by its content type (an unknown or
@@ -149,18 +144,6 @@ func recent(fam *dto.MetricFamily, m *dto.Metric, now time.Time) error {
 // rather than what must not, because every comparison with NaN is false.
 func within(v, limit float64) bool { return v >= 0 && v <= limit }
 
-// gauge is the value of a gauge or of a series whose type was not told.
-func gauge(fam *dto.MetricFamily, m *dto.Metric) (float64, error) {
-	switch {
-	case m.Gauge != nil:
-		return m.GetGauge().GetValue(), nil
-	case m.Untyped != nil:
-		return m.GetUntyped().GetValue(), nil
-	default:
-		return 0, fmt.Errorf("%s is a %s, not a gauge", fam.GetName(), fam.GetType())
-	}
-}
-
 // requests sums a count of requests over the engines.
 func requests(fams families, name string) (int, error) {
 	fam, sum := fams[name], 0
@@ -261,24 +244,4 @@ func (r *Reading) addCapacity(info *dto.MetricFamily, engine string) {
 		r.BlockSize, r.Blocks = size, blocks
 		return
 	}
-}
-
-// number is a label's value where it is a whole number within 1..limit, else 0.
-func number(m *dto.Metric, name string, limit int) int {
-	text, _ := label(m, name)
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 1 || n > limit {
-		return 0
-	}
-	return n
-}
-
-// label is the value of a series' label and whether it has it.
-func label(m *dto.Metric, name string) (string, bool) {
-	for _, l := range m.GetLabel() {
-		if l.GetName() == name {
-			return l.GetValue(), true
-		}
-	}
-	return "", false
 }

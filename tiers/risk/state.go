@@ -88,6 +88,20 @@ func (s *State) View(r Rule) View {
 	return v
 }
 
+// cautious is the score that the best third of the drafts reach, as far as scores tell; never while they do not.
+func (s *State) cautious() float64 {
+	switch {
+	case s.Version != 0 && len(s.Grid) < gridSize:
+		return s.Grid.At(1) // equal scores were merged: only the strictest is known to accept no more
+	case s.Version != 0:
+		return s.Grid.At(warmupIndex)
+	case len(s.Scores) < warmupScores:
+		return never
+	}
+	sorted := slices.Sorted(slices.Values(s.Scores))
+	return sorted[len(sorted)-len(sorted)/3]
+}
+
 // bandIndex is the threshold down to which a draft is doubtful instead of bad: it accepts 80 %
 // (acceptance.md §5.2).
 const bandIndex = 17 - gridFrom
@@ -127,6 +141,33 @@ func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.
 	s.book(ticket, b)
 	s.rotate(r)
 	return Booked
+}
+
+// OpenWarmup books the audit of a draft that the warm-up served, or would have served if it were [Warmup.Measured], as bad
+// until its outcome is known. [State.Close] ends it.
+func (s *State) OpenWarmup(r Rule, ticket string, now time.Time) Fate {
+	s.begin(r)
+	s.forget(now)
+	if _, ok := s.tickets[ticket]; ok || len(s.tickets) >= mostOpen {
+		return Full
+	}
+	if s.Warmup.Open >= maxWarmupOpen {
+		s.Warmup.end(WarmupWrong)
+		return Full
+	}
+	s.Warmup.drafted(0, 0, now)
+	s.Warmup.Audits++
+	s.Warmup.Bad++
+	s.Warmup.Open++
+	s.book(ticket, booked{warmup: true, born: now.Unix()})
+	return Booked
+}
+
+// Drafted notes requests in the time of the warm-up: how many drafts were made for them, and how many of these were the answer. The
+// first begins it.
+func (s *State) Drafted(r Rule, drafts, served int, now time.Time) {
+	s.begin(r)
+	s.Warmup.drafted(drafts, served, now)
 }
 
 // book notes an audit under way.
@@ -169,7 +210,7 @@ func (s *State) Close(r Rule, ticket string, bad bool) bool {
 	}
 	delete(s.tickets, ticket)
 	if b.warmup {
-		s.closeWarmup(r, bad)
+		s.Warmup.close(r.Eps, r.Delta, bad)
 		return true
 	}
 	s.Outcomes = min(s.Outcomes+1, maxOutcomes)

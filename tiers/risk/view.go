@@ -15,10 +15,6 @@ type Key struct {
 // String is the key in one word.
 func (k Key) String() string { return k.Route + "/" + k.Bucket + "/" + k.Lot }
 
-// look is how many thresholds beyond the operating one have their drafts audited, too: what is
-// not audited cannot be certified (acceptance.md §5.2).
-const look = 3
-
 // Rule is what is promised, and how it is kept. All replicas should have the same.
 type Rule struct {
 	Eps   float64 // largest share of served drafts that the target would have refused, 0 … 1

@@ -2,7 +2,6 @@ package risk
 
 import (
 	"math"
-	"slices"
 	"time"
 )
 
@@ -16,6 +15,10 @@ const (
 	WarmupInfeasible Ending = 2 // audits say that no threshold can be certified
 	WarmupWrong      Ending = 3 // too many of the drafts that it served were wrong, or their audits came to no outcome
 )
+
+// look is how many thresholds beyond the operating one have their drafts audited, too: what is
+// not audited cannot be certified (acceptance.md §5.2).
+const look = 3
 
 const (
 	// warmupScores is from how many scores on the best third of the drafts is known well enough: the place of
@@ -97,15 +100,8 @@ func (w *Warmup) end(why Ending) {
 	}
 }
 
-// Drafted notes requests in the time of the warm-up: how many drafts were made for them, and how many of these were the answer. The
-// first begins it.
-func (s *State) Drafted(r Rule, drafts, served int, now time.Time) {
-	s.begin(r)
-	s.drafted(drafts, served, now)
-}
-
-func (s *State) drafted(drafts, served int, now time.Time) {
-	w := &s.Warmup
+// drafted notes drafts that were made for requests in it, and how many of them were the answer. The first begins it.
+func (w *Warmup) drafted(drafts, served int, now time.Time) {
 	if w.Began == 0 {
 		w.Began = now.UnixMicro()
 	}
@@ -113,49 +109,14 @@ func (s *State) drafted(drafts, served int, now time.Time) {
 	w.Served += served
 }
 
-// OpenWarmup books the audit of a draft that the warm-up served, or would have served if it were [Warmup.Measured], as bad
-// until its outcome is known. [State.Close] ends it.
-func (s *State) OpenWarmup(r Rule, ticket string, now time.Time) Fate {
-	s.begin(r)
-	s.forget(now)
-	if _, ok := s.tickets[ticket]; ok || len(s.tickets) >= mostOpen {
-		return Full
-	}
-	if s.Warmup.Open >= maxWarmupOpen {
-		s.Warmup.end(WarmupWrong)
-		return Full
-	}
-	s.drafted(0, 0, now)
-	s.Warmup.Audits++
-	s.Warmup.Bad++
-	s.Warmup.Open++
-	s.book(ticket, booked{warmup: true, born: now.Unix()})
-	return Booked
-}
-
-// closeWarmup takes the outcome of an audit of the warm-up. It ends where the lower confidence bound on the share of wrong
-// drafts among those served is above ε, with probability 1 − δ at every moment; audits without an outcome count as good.
-func (s *State) closeWarmup(r Rule, bad bool) {
-	w := &s.Warmup
+// close takes the outcome of one of its audits. It ends where the lower confidence bound on the share of wrong
+// drafts among those served is above eps, with probability 1 − delta at every moment; audits without an outcome count as good.
+func (w *Warmup) close(eps, delta float64, bad bool) {
 	w.Open--
 	if !bad {
 		w.Bad--
 	}
-	if LogUpperE(w.Audits, w.Bad-w.Open, r.Eps) >= math.Log(1/r.Delta) {
+	if LogUpperE(w.Audits, w.Bad-w.Open, eps) >= math.Log(1/delta) {
 		w.end(WarmupWrong)
 	}
-}
-
-// cautious is the score that the best third of the drafts reach, as far as scores tell; never while they do not.
-func (s *State) cautious() float64 {
-	switch {
-	case s.Version != 0 && len(s.Grid) < gridSize:
-		return s.Grid.At(1) // equal scores were merged: only the strictest is known to accept no more
-	case s.Version != 0:
-		return s.Grid.At(warmupIndex)
-	case len(s.Scores) < warmupScores:
-		return never
-	}
-	sorted := slices.Sorted(slices.Values(s.Scores))
-	return sorted[len(sorted)-len(sorted)/3]
 }

@@ -56,7 +56,7 @@ type Transcript struct {
 
 	promptIDs []int32
 	ids       []int32
-	cuts      []CutPoint
+	cuts      cutPoints
 
 	stops       stopStrings
 	includeStop bool
@@ -119,7 +119,7 @@ func (t *Transcript) Append(text []byte, ids []int32) (stopped bool, err error) 
 			return false, ErrMismatch
 		}
 	}
-	t.forget(len(t.text))
+	t.cuts = t.cuts.until(len(t.text))
 	t.text, t.ids = append(t.text, text...), append(t.ids, ids...)
 	if !t.Pending() {
 		t.expected = nil
@@ -136,8 +136,58 @@ func (t *Transcript) Append(text []byte, ids []int32) (stopped bool, err error) 
 		start = end
 	}
 	t.text = t.text[:min(max(start, t.sent), len(t.text))] // what was sent stays
-	t.forget(len(t.text))
+	t.cuts = t.cuts.until(len(t.text))
 	return true, nil
+}
+
+// Mark notes the end of the answer so far as a cut point: it has so many tokens, and it is clean where
+// its text ends where they do.
+func (t *Transcript) Mark(tokens int, clean bool) CutPoint {
+	c := CutPoint{Tokens: tokens, Text: len(t.text), IDs: len(t.ids), Clean: clean, Sentence: endsSentence(t.text)}
+	t.cuts = append(t.cuts, c)
+	return c
+}
+
+// MarkWithin notes where the tokens end that the last chunk consists of, but for its last, so that a cut by
+// text can count what it keeps. The answer has so many tokens with them, sizes are their bytes: they are the
+// last bytes of the text, and there is an id for each. A continuation by ids falls between chunks only, so
+// none of them is clean.
+func (t *Transcript) MarkWithin(tokens int, sizes []int) {
+	size := 0
+	for _, n := range sizes {
+		size += n
+	}
+	n := len(sizes)
+	c := CutPoint{Tokens: tokens - n, Text: len(t.text) - size, IDs: len(t.ids) - n}
+	for i := range n - 1 {
+		c.Tokens, c.Text, c.IDs = c.Tokens+1, c.Text+sizes[i], c.IDs+1
+		t.cuts = append(t.cuts, c)
+	}
+}
+
+// End notes the end of the text as the last cut point, which has so many tokens and no ids: the place from which
+// a continuation by text goes on.
+func (t *Transcript) End(tokens int) CutPoint {
+	c := CutPoint{Tokens: tokens, Text: len(t.text)}
+	t.cuts = append(t.cuts.until(c.Text), c)
+	return c
+}
+
+// CutAt is the last clean cut point of at most so many tokens; none is the zero CutPoint.
+func (t *Transcript) CutAt(tokens int) CutPoint { return t.cuts.at(tokens, len(t.text)) }
+
+// CutAtSentence is CutAt, or the last clean cut point at most 32 tokens before it at which a sentence or a line ends.
+func (t *Transcript) CutAtSentence(tokens int) CutPoint { return t.cuts.atSentence(tokens, len(t.text)) }
+
+// Tokens counts the tokens that the text came from. One of which only a part is in it counts: it was paid for,
+// and it was shown. Where the text ends within a chunk of several tokens, n is the fewest that it can be, and
+// exact is false.
+func (t *Transcript) Tokens() (n int, exact bool) { return t.cuts.tokens(len(t.text)) }
+
+// TellsAll reports whether the ids of the prompt and those of the answer are known up to a cut point at which the
+// answer ends, so that an engine can go on from them.
+func (t *Transcript) TellsAll(at CutPoint) bool {
+	return len(t.promptIDs) > 0 && at.IDs > 0 && at.IDs == len(t.ids) && at.IDs == at.Tokens && at.Clean
 }
 
 // Rewind takes the answer back to a cut point. What the client has behind it must be written again: a
@@ -171,7 +221,7 @@ func (t *Transcript) Undo() {
 		return
 	}
 	t.cut(t.rewound)
-	t.forget(len(t.text))
+	t.cuts = t.cuts.until(len(t.text))
 	t.restore()
 	t.forgetIDs()
 }
@@ -203,8 +253,7 @@ func (t *Transcript) Adopt(promptIDs, ids []int32, text int) CutPoint {
 // Resume notes from where the answer is carried on: cut points behind it are forgotten, and all
 // that comes may be released.
 func (t *Transcript) Resume(at CutPoint) {
-	t.forget(at.Text)
-	t.cuts = append(t.cuts, at)
+	t.cuts = append(t.cuts.until(at.Text), at)
 	t.wholeWords, t.bound = false, unbounded
 }
 
@@ -268,7 +317,8 @@ func (t *Transcript) restore() {
 	t.expected = nil
 }
 
-// cut drops the text behind an offset, and the stop string that ended it.
+// cut drops the text behind an offset, and the stop string that ended it. The cut points behind it stay until more
+// is appended: they say how many tokens the text may have.
 func (t *Transcript) cut(to int) {
 	t.text = t.text[:min(to, len(t.text))]
 	t.stopped, t.stop = false, t.stop[:0]

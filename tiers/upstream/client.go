@@ -8,45 +8,17 @@ package upstream
 
 import (
 	"context"
-	"net/http"
-	"time"
 
 	"github.com/foregate/foregate/tiers/engine"
 )
 
-// Options make a Client.
-type Options struct {
-	Transport http.RoundTripper // nil is NewTransport, with Dial
-	Dial      func() Dial       // live, for the default Transport; nil is DefaultDial
-	MaxBody   int64             // bytes of an answer in one piece; 0 is 16 MiB
-	Now       func() time.Time  // nil is time.Now
-}
-
 // Client makes attempts. It is safe for concurrent use.
-type Client struct {
-	transport http.RoundTripper
-	maxBody   int64
-	now       func() time.Time
-}
+type Client struct{ options Options }
 
 var _ engine.Upstream = (*Client)(nil)
 
-const defaultMaxBody = 16 << 20
-
 // New makes a client.
-func New(o Options) *Client {
-	c := &Client{transport: o.Transport, maxBody: o.MaxBody, now: o.Now}
-	if c.transport == nil {
-		c.transport = newTransport(dialer{o.Dial})
-	}
-	if c.maxBody == 0 {
-		c.maxBody = defaultMaxBody
-	}
-	if c.now == nil {
-		c.now = time.Now
-	}
-	return c
-}
+func New(o Options) *Client { return &Client{o.complete()} }
 
 // Open implements [engine.Upstream].
 func (c *Client) Open(ctx context.Context, a *engine.Attempt) (engine.Stream, error) {
@@ -57,16 +29,9 @@ func (c *Client) Open(ctx context.Context, a *engine.Attempt) (engine.Stream, er
 	return s, nil
 }
 
-// answer is an exchange whose answer is read in one of three ways.
-type answer interface {
-	engine.Stream
-	// begin reads an answer with status 200 up to its first byte, or all of one in one piece.
-	begin() error
-}
-
 // stream prepares the exchange of an attempt.
 func (c *Client) stream(a *engine.Attempt) (answer, *exchange) {
-	x := exchange{client: c, attempt: a}
+	x := exchange{options: &c.options, attempt: a}
 	switch call := a.Call.(type) {
 	case *engine.Pass:
 		s := &raw{exchange: x, into: call.Into}

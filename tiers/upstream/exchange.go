@@ -21,7 +21,7 @@ const (
 // exchange is one attempt under way: the request, its deadlines and the response. How the response's
 // body is read is a matter of those that embed it.
 type exchange struct {
-	client  *Client
+	options *Options
 	attempt *engine.Attempt
 
 	parent context.Context // of who asked
@@ -38,9 +38,16 @@ type exchange struct {
 	closed   bool
 }
 
+// answer is an exchange whose answer is read in one of three ways.
+type answer interface {
+	engine.Stream
+	// begin reads an answer with status 200 up to its first byte, or all of one in one piece.
+	begin() error
+}
+
 // open sends the attempt and has the answer begun. On failure everything is closed.
 func (x *exchange) open(ctx context.Context, a answer) *engine.Failure {
-	x.parent, x.begun = ctx, x.client.now()
+	x.parent, x.begun = ctx, x.options.Now()
 	x.ctx, x.cancel = context.WithCancelCause(ctx)
 	if d := x.attempt.FirstByte; d > 0 {
 		timer := time.AfterFunc(d, func() { x.cancel(engine.ErrFirstByte) })
@@ -55,7 +62,7 @@ func (x *exchange) open(ctx context.Context, a answer) *engine.Failure {
 	if err := x.send(a); err != nil {
 		f := x.failure(err)
 		f.Kept = x.kept && x.resp == nil && (f.Kind == engine.Reset || f.Kind == engine.Cut)
-		f.Stale = f.Kept && x.client.now().Sub(x.begun) < staleWithin
+		f.Stale = f.Kept && x.options.Now().Sub(x.begun) < staleWithin
 		return f
 	}
 	opened = true
@@ -70,7 +77,7 @@ func (x *exchange) send(a answer) error {
 	if err != nil {
 		return err
 	}
-	if x.resp, err = x.client.transport.RoundTrip(req); err != nil {
+	if x.resp, err = x.options.Transport.RoundTrip(req); err != nil {
 		return err
 	}
 	if x.resp.StatusCode != http.StatusOK {
@@ -101,6 +108,12 @@ func (x *exchange) request(path string, body []byte) (*http.Request, error) {
 	}
 	return req, nil
 }
+
+// The media types of what engines send and read.
+const (
+	typeJSON   = "application/json"
+	typeEvents = "text/event-stream"
+)
 
 var jsonType = []string{typeJSON} // nobody changes it
 

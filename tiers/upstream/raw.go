@@ -87,12 +87,8 @@ func (s *raw) measure() {
 	s.into.Used = u
 }
 
-// The media types of answers: as engines name them, and as they pass through.
-const (
-	typeJSON   = "application/json"
-	typeEvents = "text/event-stream"
-	typeStream = typeEvents + "; charset=utf-8"
-)
+// typeStream is the media type of events that pass through.
+const typeStream = typeEvents + "; charset=utf-8"
 
 // passable is the type under which an answer passes through: JSON or a stream of events, in the
 // gateway's own words. Anything else is a fault of the backend: nobody here could count its tokens,

@@ -23,7 +23,7 @@ func (c *Client) Window(ctx context.Context, url, model string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	resp, err := c.transport.RoundTrip(req)
+	resp, err := c.options.Transport.RoundTrip(req)
 	if err != nil {
 		return 0, err
 	}

@@ -2,7 +2,6 @@ package verify
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -100,22 +99,4 @@ func (a Asker) order(call engine.Call, tokens int) dispatch.Order {
 	o.Demand.PromptTokens, o.Demand.PromptBytes, o.Demand.OutputTokens, o.Demand.MostOutput = tokens, 0, 1, 1
 	o.Demand.Answers, o.Demand.Whole = 1, true
 	return o
-}
-
-// inWords asks the target in words whether the answer is right.
-func (a Asker) inWords(ctx context.Context, d Draft, r *Result) error {
-	var odds float64
-	computed := a.Body.PromptTokens + d.Tokens
-	o := a.order(&engine.Judge{Terms: a.Terms(a.Target), Request: a.Body, Answer: d.Text, Into: &odds}, computed)
-	o.Demand.PromptBytes = a.Body.PromptBytes + len(d.Text)
-	var err error
-	if r.Backend, err = a.Caller.Ask(ctx, o); err != nil {
-		return fmt.Errorf("judge: %w", err)
-	}
-	r.Computed = computed
-	r.Check = accept.Check{Score: accept.Nats(odds), Pass: accept.Nats(odds) >= a.Config.JudgeOdds, Reason: accept.ReasonStandsBy}
-	if !r.Pass {
-		r.Reason = accept.ReasonDisagrees
-	}
-	return nil
 }

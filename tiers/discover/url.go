@@ -1,0 +1,66 @@
+package discover
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Most bounds what one answer can make the gateway watch; of more, the first in
+// order are taken, the same ones by every replica.
+const Most = 512
+
+// URL returns a base URL in its one spelling: lower case, no default port, no
+// trailing slash. It refuses what is no http or https URL with a host, and one
+// with a user, a query or a fragment.
+func URL(raw string) (string, error) {
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("not a URL: %w", err)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "", fmt.Errorf("scheme is %q, not http or https", u.Scheme)
+	case u.Hostname() == "":
+		return "", errors.New("no host")
+	case u.User != nil:
+		return "", errors.New("has a user name or password")
+	case u.RawQuery != "" || u.ForceQuery:
+		return "", errors.New("has a query")
+	case u.Fragment != "" || strings.HasSuffix(raw, "#"):
+		return "", errors.New("has a fragment")
+	}
+	u.Host = strings.ToLower(u.Host)
+	port := map[string]string{"http": ":80", "https": ":443"}[u.Scheme]
+	u.Host = strings.TrimSuffix(strings.TrimSuffix(u.Host, port), ":")
+	return strings.TrimRight(u.String(), "/"), nil
+}
+
+// tidy puts what was found in order. It changes urls.
+func tidy(urls []string) []string {
+	slices.Sort(urls)
+	urls = slices.Compact(urls)
+	return urls[:min(len(urls), Most)]
+}
+
+// portOK tells whether s is a port that can be connected to, 1 … 65535.
+func portOK(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && n > 0
+}
+
+// hostOK tells whether s is an IP address or looks like a host's name; a dot may
+// end it.
+func hostOK(s string) bool {
+	if _, err := netip.ParseAddr(s); err == nil {
+		return true
+	}
+	return len(s) > 0 && len(s) <= 253 && s[0] != '-' && s[0] != '.' && !strings.Contains(s, "..") && !strings.ContainsFunc(s, notInName)
+}
+
+func notInName(c rune) bool {
+	return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.'
+}

@@ -1,0 +1,38 @@
+package plan
+
+import (
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/probe"
+)
+
+// Tier is the role of a pool for a route, and what an answer came from.
+type Tier string
+
+// The tiers. A request demands auto, draft or target; an answer is draft,
+// target or mixed.
+const (
+	Auto   Tier = "auto"
+	Draft  Tier = "draft"
+	Target Tier = "target"
+	Mixed  Tier = "mixed"
+)
+
+// Facts are what a plan is made from.
+type Facts struct {
+	Request       *openai.Request
+	Demanded      Tier
+	HasDraft      bool // the route has a draft pool
+	SameTokenizer bool // the configuration says that its pools share tokenizer and chat template
+
+	Apart         string      // the tenant that a promise is kept for alone; "" is for all together
+	Draft, Target *probe.Card // what the pools' engines can do; nil is unknown
+}
+
+// sameTokens is whether ids can be handed from the draft to the target: as the engines
+// tell, and as long as they have not, as the configuration says.
+func (f Facts) sameTokens() bool {
+	if same, known := probe.SameTokens(f.Draft, f.Target); known {
+		return same
+	}
+	return f.SameTokenizer
+}

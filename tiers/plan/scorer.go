@@ -1,0 +1,61 @@
+package plan
+
+import "github.com/foregate/foregate/tiers/probe"
+
+// Scorer is how the target is asked about a draft.
+type Scorer string
+
+// The scorers.
+const (
+	ScorerNone  Scorer = ""
+	ScorerIDs   Scorer = "ids"   // it scores the draft's own tokens
+	ScorerText  Scorer = "text"  // it scores the draft's text in tokens of its own: the pools' tokenizers differ
+	ScorerJudge Scorer = "judge" // it is asked in words whether the answer is right
+)
+
+// ScorerFor finds a way to ask the target, or says what it lacks for the mode.
+func ScorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
+	if f.Target == nil {
+		return ScorerNone, "target_unprobed"
+	}
+	judge := f.Target.Lacks(probe.MissingLogprobs) == ""
+	same, known := probe.SameTokens(f.Draft, f.Target)
+	switch {
+	case cfg.Mode == ModeJudge && judge:
+		return ScorerJudge, ""
+	case cfg.Mode == ModeJudge:
+		return ScorerNone, "target_without_logprobs"
+	case f.Target.Scoring == "" && judge && cfg.Mode != ModeVerify:
+		return ScorerJudge, ""
+	case f.Target.Scoring == "":
+		return ScorerNone, "target_without_scoring"
+	case known && same && f.Draft.TokenIDs && f.Draft.Lacks(probe.MissingPromptIDs) == "":
+		return ScorerIDs, ""
+	case f.Target.Lacks(probe.MissingTokenize) == "" && f.Target.Lacks(probe.MissingWords) == "" && !f.Request.Rendered():
+		return ScorerText, ""
+	case judge && cfg.Mode != ModeVerify:
+		return ScorerJudge, ""
+	}
+	return ScorerNone, "tokenizers_differ"
+}
+
+// AuditorFor finds a way to make the label that audits are by, or says what the target lacks.
+func AuditorFor(cfg Config, f Facts) (s Scorer, lacks string) {
+	if f.Target == nil {
+		return ScorerNone, "target_unprobed"
+	}
+	switch cfg.Risk.Label {
+	case LabelJudge:
+		cfg.Mode = ModeJudge
+	case LabelPrefix:
+		cfg.Mode = ModeVerify
+	case LabelRegenerate:
+		if f.Target.Lacks(probe.MissingLogprobs) == "" {
+			return ScorerJudge, ""
+		}
+		return ScorerNone, "" // then only an answer that says the same is good
+	default:
+		cfg.Mode = ModeLenient
+	}
+	return ScorerFor(cfg, f)
+}

@@ -1,0 +1,30 @@
+package upstream
+
+import (
+	"net/http"
+	"time"
+)
+
+const defaultMaxBody = 16 << 20 // bytes
+
+// Options make a Client.
+type Options struct {
+	Transport http.RoundTripper // nil is NewTransport, with Dial
+	Dial      func() Dial       // live, for the default Transport; nil is DefaultDial
+	MaxBody   int64             // bytes of an answer in one piece; 0 is 16 MiB
+	Now       func() time.Time  // nil is time.Now
+}
+
+// complete fills in what is not set.
+func (o Options) complete() Options {
+	if o.Transport == nil {
+		o.Transport = newTransport(dialer{o.Dial})
+	}
+	if o.MaxBody == 0 {
+		o.MaxBody = defaultMaxBody
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return o
+}
