@@ -239,64 +239,6 @@ func startsNothing(t *testing.T, file string) {
 	})
 }
 
-// worldly are the packages that a request runs through in the gateway and in the lab: time, waits, cancellation and
-// background work come from tiers/world, and nothing is known of HTTP, metrics and logs.
-var worldly = []string{"gateway/pipeline"}
-
-func TestARequestMeetsTimeOnlyInItsWorld(t *testing.T) {
-	for _, dir := range worldly {
-		files, err := filepath.Glob(filepath.Join("..", "..", dir, "*.go"))
-		if err != nil || len(files) == 0 {
-			t.Errorf("%s: %d files, %v", dir, len(files), err)
-		}
-		for _, file := range files {
-			if !strings.HasSuffix(file, "_test.go") {
-				meetsTimeInItsWorld(t, file)
-			}
-		}
-	}
-}
-
-// meetsTimeInItsWorld fails the test for a file with a go statement, a select statement, a channel, or a function of the
-// system's clock or contexts.
-func meetsTimeInItsWorld(t *testing.T, file string) {
-	t.Helper()
-	f, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, i := range f.Imports {
-		name, _ := strconv.Unquote(i.Path.Value)
-		for _, barred := range []string{"net", "os", "github.com/prometheus", "github.com/rs/zerolog", "github.com/redis"} {
-			if name == barred || strings.HasPrefix(name, barred+"/") {
-				t.Errorf("%s imports %s", file, name)
-			}
-		}
-	}
-	ast.Inspect(f, func(n ast.Node) bool {
-		switch n := n.(type) {
-		case *ast.GoStmt, *ast.SelectStmt, *ast.ChanType, *ast.SendStmt:
-			t.Errorf("%s has a %T", file, n)
-		case *ast.SelectorExpr:
-			if of, ok := n.X.(*ast.Ident); ok && ofTheSystem(of.Name, n.Sel.Name) {
-				t.Errorf("%s calls %s.%s", file, of.Name, n.Sel.Name)
-			}
-		}
-		return true
-	})
-}
-
-// ofTheSystem says whether a function belongs to the system's clock, or makes a context that ends.
-func ofTheSystem(pkg, name string) bool {
-	switch pkg {
-	case "time":
-		return slices.Contains([]string{"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker"}, name)
-	case "context":
-		return name == "AfterFunc" || strings.HasPrefix(name, "With") && name != "WithValue" && name != "WithoutCancel"
-	}
-	return false
-}
-
 func TestFilesStayShort(t *testing.T) {
 	const most = 500
 	root := filepath.Join("..", "..")
