@@ -137,20 +137,17 @@ func (f *Generation) unlock() {
 // Next waits for what a subscriber is to do. The deadline, where it is not zero, ends a wait in which nothing has come yet.
 // The error is the context's cause.
 func (s *Subscriber) Next(ctx context.Context, deadline time.Time) (Event, error) {
+	n, changed := s.poll()
+	if n != nil {
+		return *n, nil
+	}
 	w, waiting := s.generation.owner.o.World, ctx
-	for first := true; ; first = false {
-		n, changed := s.poll(nil)
-		if changed == nil && n == nil {
-			n, changed = s.poll(w.NewSignal())
-		}
-		if n != nil {
-			return *n, nil
-		}
-		if first && len(s.sent) == 0 && !deadline.IsZero() {
-			var cancel context.CancelFunc
-			waiting, cancel = w.WithTimeout(ctx, deadline.Sub(w.Now()))
-			defer cancel()
-		}
+	if len(s.sent) == 0 && !deadline.IsZero() {
+		bounded, cancel := w.WithTimeout(ctx, deadline.Sub(w.Now()))
+		defer cancel()
+		waiting = bounded
+	}
+	for n == nil {
 		switch err := changed.Wait(waiting); {
 		case err == nil:
 		case ctx.Err() != nil:
@@ -158,11 +155,22 @@ func (s *Subscriber) Next(ctx context.Context, deadline time.Time) (Event, error
 		default:
 			return s.alone(), nil
 		}
+		n, changed = s.poll()
 	}
+	return *n, nil
 }
 
-// poll is what a subscriber is to do, or else the signal to wait for: fresh where there is none yet.
-func (s *Subscriber) poll(fresh world.Signal) (*Event, world.Signal) {
+// poll is what a subscriber is to do, or else the signal to wait for.
+func (s *Subscriber) poll() (*Event, world.Signal) {
+	n, changed := s.lookOrWait(nil)
+	if n == nil && changed == nil {
+		n, changed = s.lookOrWait(s.generation.owner.o.World.NewSignal()) // which is made while no lock is held
+	}
+	return n, changed
+}
+
+// lookOrWait is poll, where fresh is the signal if nobody waits yet.
+func (s *Subscriber) lookOrWait(fresh world.Signal) (*Event, world.Signal) {
 	f := s.generation
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -158,7 +158,7 @@ type guest struct {
 }
 
 // serve answers one request, while the process lives. making makes the answer; false is that it died.
-func (p *peer) serve(ctx context.Context, s *Subscriber, id GenerationID, making func(lead *Leader, lease *Lease) bool) (g guest) {
+func (p *peer) serve(ctx context.Context, s *Subscriber, id GenerationID, making func(lead *Leader) bool) (g guest) {
 	defer s.Depart()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -171,12 +171,12 @@ func (p *peer) serve(ctx context.Context, s *Subscriber, id GenerationID, making
 		}
 		switch n.Kind {
 		case EventLead:
-			lead, lease, _ := p.turn(ctx, n, id)
+			lead, _, _ := p.turn(ctx, n, id)
 			if lead == nil {
 				continue
 			}
 			g.made++
-			if !making(lead, lease) {
+			if !making(lead) {
 				return g
 			}
 		case EventText:
@@ -195,8 +195,8 @@ func (p *peer) serve(ctx context.Context, s *Subscriber, id GenerationID, making
 }
 
 // gives is a generation that says all at once, and whose answer is kept.
-func (p *peer) gives(text string, id GenerationID) func(*Leader, *Lease) bool {
-	return func(lead *Leader, lease *Lease) bool {
+func (p *peer) gives(text string, id GenerationID) func(*Leader) bool {
+	return func(lead *Leader) bool {
 		lead.Begin(func(error) {})
 		lead.Append([]byte(text))
 		e := wholeOf(text)

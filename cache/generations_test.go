@@ -323,7 +323,7 @@ func TestABoundedNumberOfGenerationsIsFollowed(t *testing.T) {
 }
 
 // stampede has clients ask on each of the replicas at once; making makes the answers of each.
-func stampede(t *testing.T, peers []*peer, id GenerationID, clients int, making func(p *peer) func(*Leader, *Lease) bool) [][]guest {
+func stampede(t *testing.T, peers []*peer, id GenerationID, clients int, making func(p *peer) func(*Leader) bool) [][]guest {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -336,9 +336,9 @@ func stampede(t *testing.T, peers []*peer, id GenerationID, clients int, making 
 			all.Go(func() {
 				s := p.Join(id)
 				joined.Done()
-				served[i][j] = p.serve(ctx, s, id, func(lead *Leader, lease *Lease) bool {
+				served[i][j] = p.serve(ctx, s, id, func(lead *Leader) bool {
 					joined.Wait()
-					return one(lead, lease)
+					return one(lead)
 				})
 			})
 		}
@@ -360,7 +360,7 @@ func TestIdenticalRequestsOnThreeReplicasCostOneGeneration(t *testing.T) {
 		peers := []*peer{peerAt(t, addr), peerAt(t, addr), peerAt(t, addr)}
 		for n, stream := range []bool{true, false} {
 			id := GenerationID{Key: keyNo(n), Stream: stream}
-			served := stampede(t, peers, id, 300, func(p *peer) func(*Leader, *Lease) bool { return p.gives(text8, id) })
+			served := stampede(t, peers, id, 300, func(p *peer) func(*Leader) bool { return p.gives(text8, id) })
 			made := 0
 			for _, guests := range served {
 				for _, g := range guests {

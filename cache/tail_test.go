@@ -75,9 +75,9 @@ func dieAfter(t *testing.T, srv *server, n int, speaking bool) (took time.Durati
 	for i, p := range []*peer{two, three} {
 		seat := []*Subscriber{a, b}[i]
 		all.Go(func() {
-			served[i] = p.serve(ctx, seat, id, func(lead *Leader, lease *Lease) bool {
+			served[i] = p.serve(ctx, seat, id, func(lead *Leader) bool {
 				ledHere.Store(int64(time.Since(died)))
-				return p.gives(text8, id)(lead, lease)
+				return p.gives(text8, id)(lead)
 			})
 		})
 	}
@@ -101,10 +101,10 @@ func TestIdenticalRequestsOnThreeReplicasAreAllAnsweredWhereTheLeaderDies(t *tes
 	peers := []*peer{peerAt(t, s.addr), peerAt(t, s.addr), peerAt(t, s.addr)}
 	id := streamed(1)
 	var dead atomic.Pointer[peer]
-	served := stampede(t, peers, id, 300, func(p *peer) func(*Leader, *Lease) bool {
-		return func(lead *Leader, lease *Lease) bool {
+	served := stampede(t, peers, id, 300, func(p *peer) func(*Leader) bool {
+		return func(lead *Leader) bool {
 			if !dead.CompareAndSwap(nil, p) {
-				return p.gives(text8, id)(lead, lease)
+				return p.gives(text8, id)(lead)
 			}
 			lead.Begin(func(error) {})
 			lead.Append([]byte(theAnswer[0]))
@@ -149,11 +149,11 @@ func TestWhereRedisStopsEachReplicaAnswersByItself(t *testing.T) {
 			stopped := time.Now()
 			n := want(t, follower, EventLead)
 			t.Logf("a follower leads after %v", time.Since(stopped).Round(time.Millisecond))
-			second, lease, found := two.turn(t.Context(), n, id)
+			second, _, found := two.turn(t.Context(), n, id)
 			if second == nil || found == FoundHit || found == FoundLead || found == FoundFollow {
 				t.Fatalf("found %s, and Redis is away", found)
 			}
-			two.gives(text8, id)(second, lease)
+			two.gives(text8, id)(second)
 			n = next(t, follower)
 			if n.Kind == EventText {
 				n = next(t, follower)

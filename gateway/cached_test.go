@@ -97,23 +97,6 @@ func TestOnlyWholeAnswersAreKept(t *testing.T) {
 	}
 }
 
-func TestAConstrainedAnswerThatDoesNotParseIsNotKept(t *testing.T) {
-	up, k := newSpeaker(t), newKept(t)
-	text := `{"a":1`
-	up.pieces = func(string) []string { return []string{text} }
-	b := startCached(t, up.URL, k, nil)
-	q := question{more: `,"response_format":{"type":"json_object"}`}
-	over := func() { soon(t, "it is over", func() bool { return b.idle() }) }
-	b.say(t.Context(), q)
-	over()
-	b.say(t.Context(), q).fine(t, "half an object", text, "MISS")
-	over()
-	text = `{"a":1}`
-	b.say(t.Context(), q).fine(t, "an object", text, "MISS")
-	soon(t, "the answer is kept", func() bool { return len(k.answers()) == 1 })
-	b.say(t.Context(), q).fine(t, "an object, again", text, "HIT")
-}
-
 func TestTenantsNeverShareAnAnswerNorAPrefix(t *testing.T) {
 	up, k := newSpeaker(t), newKept(t)
 	b := startCached(t, up.URL, k, trustTenants(t))
@@ -335,24 +318,6 @@ func TestADraftNeverServesWhoDemandsTheTarget(t *testing.T) {
 		if xcache, from := ask(tier); xcache != "HIT" || from != want {
 			t.Errorf("%s again: %s from %s", tier, xcache, from)
 		}
-	}
-}
-
-func TestOnlyIfCachedNeverAsksABackend(t *testing.T) {
-	up, k := newSpeaker(t), newKept(t)
-	b := startCached(t, up.URL, k, nil)
-	for _, q := range []question{
-		{header: map[string]string{"Cache-Control": "only-if-cached"}},
-		{header: map[string]string{"Cache-Control": "only-if-cached, no-store"}},
-		{header: map[string]string{"Cache-Control": "only-if-cached, no-cache"}},
-		{header: map[string]string{"Cache-Control": "only-if-cached"}, more: `,"logprobs":true`},
-	} {
-		if s := b.say(t.Context(), q); s.code != http.StatusGatewayTimeout {
-			t.Errorf("%v: %+v", q, s)
-		}
-	}
-	if n := up.calls.Load(); n != 0 {
-		t.Errorf("%d calls", n)
 	}
 }
 

@@ -200,7 +200,7 @@ func TestTheSecondFailureIsEverybodysAndAHopelessOneAtOnce(t *testing.T) {
 
 func TestAnAnswerThatCannotBeSharedIsMadeForEach(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, b *bench) {
-		b.speaker.pieces = func(int) []string { return []string{strings.Repeat("on and ", 1<<20), "on."} } // more than is told
+		b.speaker.pieces = func(int) []string { return []string{strings.Repeat("on and ", 1<<18), "on."} } // more than is told
 		all, over := b.crowd(3, question{})
 		over()
 		for i, a := range all {
