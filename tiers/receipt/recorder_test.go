@@ -60,14 +60,14 @@ func TestTimesAreThoseOfTheTierThatTookThem(t *testing.T) {
 func TestARecordIsBounded(t *testing.T) {
 	rc := &Receipt{}
 	r := NewRecorder(rc, time.Now)
-	for i := range 2 * MostTries {
+	for i := range 2 * maxTries {
 		r.Checked(Checked{}, time.Time{})
 		r.TookOver(Takeover{})
-		if entry := r.Tried(dispatch.Try{}, time.Time{}); (entry == 0) != (i >= MostTries) {
+		if entry := r.Tried(dispatch.Try{}, time.Time{}); (entry == 0) != (i >= maxTries) {
 			t.Errorf("the entry of call %d is %d", i, entry)
 		}
 	}
-	if len(rc.Tries) != MostTries || len(rc.Checks) != MostChecks || len(rc.Over) != MostChecks {
+	if len(rc.Tries) != maxTries || len(rc.Checks) != maxChecks || len(rc.Over) != maxChecks {
 		t.Errorf("%d calls, %d checks, %d takeovers", len(rc.Tries), len(rc.Checks), len(rc.Over))
 	}
 }
