@@ -66,7 +66,7 @@ func (l *lab) newReplica(index int) (*replica, error) {
 		return nil, err
 	}
 	o := pipeline.Options{
-		Cascade: r.cascade, World: l.clock, Base: engines.Answering(context.Background()), Store: l.answers, Generations: replicaFlights{l.flights, r},
+		Cascade: r.cascade, World: l.clock, Base: engines.Answering(context.Background()), Store: l.answers, Generations: l.generations.Of(index),
 		CacheConfig: func(string) cache.Config { return l.values.Cache }, Salt: func(tenant string) string { return tenant },
 		HighShare: func() float64 { return 0 },
 		Served: func(string) (draft, target string) {

@@ -35,7 +35,10 @@ type request struct {
 	read   []byte
 }
 
-var _ pipeline.Client = (*request)(nil)
+var (
+	_ pipeline.Client = (*request)(nil)
+	_ pipeline.Holder = (*request)(nil)
+)
 
 // send sends a request to a replica and returns the answer's text when the client has it, "" when there
 // is none.
@@ -48,7 +51,7 @@ func (l *lab) send(q *loadtest.Request) string {
 	r.out = loadtest.Outcome{
 		Session: q.Session, Turn: q.Turn, Tenant: q.Tenant, Priority: q.Priority, At: l.clock.Elapsed(), PromptTokens: len(r.Prompt),
 	}
-	released := r.keep()
+	released := r.Keep()
 	ctx, cancel := l.clock.WithTimeout(engines.Answering(context.Background()), l.scenario.Deadline)
 	defer cancel()
 	_ = l.clock.Sleep(ctx, hop) // on the way to the gateway; who leaves meanwhile is told next
@@ -58,7 +61,7 @@ func (l *lab) send(q *loadtest.Request) string {
 		Arrival: &pipeline.Arrival{
 			ID: strconv.Itoa(number), Began: l.clock.Now(), Caller: identity.Caller{Tenant: q.Tenant, Priority: class(q.Priority), RAGHash: q.RAGHash},
 		},
-		Body: pipeline.Body{Request: r.body}, Route: own, Tier: tier, KeepBody: r.keep,
+		Body: pipeline.Body{Request: r.body}, Route: own, Tier: tier, Holder: r,
 	}, r, &r.record)
 	r.End()
 	text := r.settle(err, context.Cause(ctx))
@@ -93,8 +96,8 @@ func bodyOf(q *loadtest.Request) *openai.Request {
 	return r
 }
 
-// keep says that somebody uses the request, until it is released.
-func (r *request) keep() (released func()) {
+// Keep implements [pipeline.Holder]: somebody uses the request, until it is released.
+func (r *request) Keep() (released func()) {
 	r.lab.requests[r.body] = r
 	r.users++
 	return func() {

@@ -17,6 +17,7 @@ import (
 	"github.com/foregate/foregate/loadtest/quality"
 	"github.com/foregate/foregate/loadtest/virtual/engines"
 	"github.com/foregate/foregate/loadtest/virtual/eventloop"
+	"github.com/foregate/foregate/loadtest/virtual/sharing"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/openai"
 )
@@ -35,22 +36,22 @@ const (
 
 // lab is one run.
 type lab struct {
-	clock    *eventloop.Loop
-	scenario *loadtest.Scenario
-	spec     *loadtest.Case
-	seed     uint64
-	work     *loadtest.Workload
-	values   *settings.Values
-	prompts  *prompts
-	judge    *quality.Judge
-	recorder *loadtest.Recorder
-	fleet    *engines.Fleet
-	pools    map[string]*engines.Pool
-	replicas []*replica
-	requests map[*openai.Request]*request // that are under way or audited
-	answers  *answers
-	flights  *flights
-	last     time.Duration // when the last answer ended
+	clock       *eventloop.Loop
+	scenario    *loadtest.Scenario
+	spec        *loadtest.Case
+	seed        uint64
+	work        *loadtest.Workload
+	values      *settings.Values
+	prompts     *prompts
+	judge       *quality.Judge
+	recorder    *loadtest.Recorder
+	fleet       *engines.Fleet
+	pools       map[string]*engines.Pool
+	replicas    []*replica
+	requests    map[*openai.Request]*request // that are under way or audited
+	answers     *sharing.Answers
+	generations *sharing.Generations
+	last        time.Duration // when the last answer ended
 
 	open     int  // conversations and users that are not over
 	sent     int  // requests, for the load balancer
@@ -104,7 +105,7 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 	if err := l.runs(); err != nil {
 		return nil, err
 	}
-	l.answers, l.flights, l.evidence = newAnswers(l), newFlights(l), newEvidence(l)
+	l.answers, l.generations, l.evidence = &sharing.Answers{Loop: l.clock, Seed: seed}, &sharing.Generations{Loop: l.clock}, newEvidence(l)
 	for i := range c.Replicas {
 		r, err := l.newReplica(i)
 		if err != nil {
