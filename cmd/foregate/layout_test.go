@@ -80,13 +80,16 @@ var arrows = map[string][]string{
 	"panics":          {},
 	"recent":          {},
 
-	"loadtest":         {},
-	"loadtest/chaos":   {"loadtest/vllmsim"},
-	"loadtest/live":    {"loadtest", "loadtest/vllmsim"}, // the gateway over HTTP only
-	"loadtest/quality": {"loadtest", "loadtest/vllmsim", "tiers/accept"},
-	"loadtest/replay":  {"gateway/settings", "tiers/accept"}, // the gateway by its receipts only
-	"loadtest/virtual": {"cache", "gateway/admission", "gateway/identity", "gateway/settings", "loadtest", "loadtest/quality", "loadtest/vllmsim", "tiers/accept", "tiers/choose", "tiers/economy", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/risk", "tiers/scoring"},
-	"loadtest/vllmsim": {},
+	"loadtest":                   {},
+	"loadtest/chaos":             {"loadtest/vllmsim"},
+	"loadtest/live":              {"loadtest", "loadtest/vllmsim"}, // the gateway over HTTP only
+	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
+	"loadtest/replay":            {"gateway/settings", "tiers/accept"},                                                                                                                                                                                                                                                                                                                                                                                                                                                                                               // the gateway by its receipts only
+	"loadtest/virtual":           {"breaker/machine", "cache", "gateway/admission", "gateway/identity", "gateway/pipeline", "gateway/settings", "loadtest", "loadtest/quality", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "loadtest/virtual/sharing", "loadtest/vllmsim", "tiers", "tiers/accept", "tiers/audit", "tiers/choose", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/receipt", "tiers/risk", "tiers/strategy"}, // of strategy an error: how a request is answered is the cascade's
+	"loadtest/virtual/engines":   {"loadtest", "loadtest/virtual/eventloop", "loadtest/vllmsim", "tiers/accept", "tiers/economy", "tiers/engine", "tiers/openai", "tiers/pool", "tiers/pressure"},
+	"loadtest/virtual/eventloop": {"tiers/world"},
+	"loadtest/virtual/sharing":   {"cache", "gateway/pipeline", "loadtest/virtual/engines", "loadtest/virtual/eventloop"},
+	"loadtest/vllmsim":           {},
 
 	"deploy/grafana/make": {}, // dashboards; a test here asks a gateway whether it has their metrics
 }

@@ -31,11 +31,11 @@ const (
 func (s *swing) look() {
 	l := s.lab
 	least := 1.0
-	for _, b := range l.tiers["target"].backends {
-		c := b.sched.Counts()
+	for _, b := range l.pools["target"].Backends {
+		c := b.Counts()
 		least = min(least, float64(c.BlocksUsed)/float64(c.BlocksTotal))
 	}
-	now := l.clock.now
+	now := l.clock.Elapsed()
 	switch {
 	case least >= lowThreshold && !s.above:
 		s.above = true
@@ -58,13 +58,13 @@ func (s *swing) look() {
 		s.began = 0
 	}
 	for i, r := range l.replicas {
-		if s.began > 0 && !s.shed[i] && r.lines["target"].Shedding(route, identity.Low, l.clock.wall()) {
+		if s.began > 0 && !s.shed[i] && r.queues["target"].Shedding(route, identity.Low, l.clock.Now()) {
 			s.shed[i] = true
 			s.late = append(s.late, now-s.began)
 		}
 	}
 	if now < l.scenario.Duration {
-		l.clock.after(lookEvery, s.look)
+		l.clock.After(lookEvery, s.look)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestLowIsShedWithinASecondOfTheCrossingAndDoesNotFlicker(t *testing.T) {
 		t.Fatal(err)
 	}
 	swing := &swing{lab: l}
-	l.clock.after(0, swing.look)
+	l.clock.After(0, swing.look)
 	if err := l.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,7 @@ func TestLowIsShedWithinASecondOfTheCrossingAndDoesNotFlicker(t *testing.T) {
 		t.Errorf("%d times above, the last replica shed low after %v; want some, and a second at most", swing.lasting, worst)
 	}
 	for i, r := range l.replicas {
-		flips := r.lines["target"].Flips(route, identity.Low)
+		flips := r.queues["target"].Flips(route, identity.Low)
 		t.Logf("replica %d: %d flips", i, flips)
 		if flips > 2*swing.crossings {
 			t.Errorf("replica %d flipped %d times in %d crossings", i, flips, swing.crossings)

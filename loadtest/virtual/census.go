@@ -47,15 +47,15 @@ func erasOf(s *loadtest.Scenario, draft *loadtest.Pool) []era {
 
 // planDrifts lets the draft pool become another model when its time comes.
 func (l *lab) planDrifts() {
-	draft := l.tiers["draft"]
+	draft := l.pools["draft"]
 	if draft == nil {
 		return
 	}
-	l.eras = erasOf(l.scenario, draft.def)
+	l.eras = erasOf(l.scenario, draft.Def)
 	for i, e := range l.eras[1:] {
-		l.clock.at(e.from, func() {
+		l.clock.At(e.from, func() {
 			l.era = i + 1
-			draft.model = vllmsim.NewDraft(l.seed, e.drift.Divergence, e.drift.Blind)
+			draft.Model = vllmsim.NewDraft(l.seed, e.drift.Divergence, e.drift.Blind)
 		})
 	}
 }
@@ -95,7 +95,7 @@ func (l *lab) takeCensus() *census {
 			continue
 		}
 		q := l.work.Session(i).Request()
-		f := l.facts(shapeOf(q))
+		f := l.facts(bodyOf(q))
 		if !plan.Make(l.values.Tiers, f).Judged {
 			continue
 		}

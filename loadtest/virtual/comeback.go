@@ -34,16 +34,15 @@ type refusal struct {
 	told float64 // seconds
 }
 
-// hears takes in what a line said to a call that came to it at a time.
-func (l *lab) hears(c *call, err error, came time.Duration) {
-	if c.score || c.now || c.must || came < l.scenario.Warmup {
+// hear takes in what a queue said to who came to it at a time.
+func (c *comebacks) hear(l *lab, k comeback, err error, came time.Duration) {
+	if came < l.scenario.Warmup {
 		return
 	}
-	k := comeback{c.tier.name, c.waiter.Class}
 	if shed, ok := errors.AsType[*admission.ShedError](err); ok {
-		l.comebacks.refuse(k, refusal{l.clock.now, shed.RetryAfter().Seconds()})
+		c.refuse(k, refusal{l.clock.Elapsed(), shed.RetryAfter().Seconds()})
 	} else if err == nil {
-		l.comebacks.admit(k, came)
+		c.admit(k, came)
 	}
 }
 

@@ -1,11 +1,10 @@
 package virtual
 
 import (
-	"strconv"
+	"context"
 	"time"
 
-	"github.com/foregate/foregate/tiers/plan"
-
+	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -20,7 +19,7 @@ type evidence struct {
 	changes []change
 	first   map[risk.Key]time.Duration // when a kind first had a certificate
 
-	tickets, booked, closed int
+	booked, closed int
 }
 
 // change is a threshold that came into force.
@@ -46,46 +45,9 @@ func (e *evidence) state(k risk.Key) *risk.State {
 	return s
 }
 
-// open books an audit, and returns its ticket; "" is that it was not booked.
-func (e *evidence) open(d risk.Decision, score float64) string {
-	e.tickets++
-	ticket := strconv.Itoa(e.tickets)
-	fate := e.state(d.Key).Open(e.rule(), d, score, ticket, e.lab.clock.wall())
-	e.note(d.Key)
-	if fate != risk.Booked {
-		return ""
-	}
-	e.booked++
-	return ticket
-}
-
-// openWarmup books an audit of a draft that a warm-up served, and returns its ticket; "" is that it was not booked.
-func (e *evidence) openWarmup(k risk.Key) string {
-	e.tickets++
-	ticket := strconv.Itoa(e.tickets)
-	if e.state(k).OpenWarmup(e.rule(), ticket, e.lab.clock.wall()) != risk.Booked {
-		return ""
-	}
-	e.booked++
-	return ticket
-}
-
-// drafted notes a request in the time of a warm-up.
-func (e *evidence) drafted(k risk.Key, made, served int) {
-	e.state(k).Drafted(e.rule(), made, served, e.lab.clock.wall())
-}
-
-// close ends an audit.
-func (e *evidence) close(k risk.Key, ticket string, bad bool) {
-	if e.state(k).Close(e.rule(), ticket, bad) {
-		e.closed++
-	}
-	e.note(k)
-}
-
 // note takes down which threshold is in force.
 func (e *evidence) note(k risk.Key) {
-	v, now := e.state(k).View(e.rule()), e.lab.clock.now
+	v, now := e.state(k).View(e.rule()), e.lab.clock.Elapsed()
 	if _, ok := e.first[k]; v.Serves() && !ok {
 		e.first[k] = now
 	}
@@ -100,35 +62,64 @@ func (e *evidence) note(k risk.Key) {
 	e.changes = append(e.changes, change{now, k.Bucket, v.Threshold, v.Serves()})
 }
 
-// sighting is a view as a replica saw it last.
-type sighting struct {
-	risk.View
-	at time.Duration
+// sightings are the evidence as a replica saw it last. It implements [audit.Evidence].
+type sightings struct {
+	*evidence
+	seen map[risk.Key]risk.View
 }
 
-// view is what this replica's requests of a kind go by.
-func (r *replica) view(k risk.Key) risk.View {
-	s, ok := r.views[k]
-	if now := r.lab.clock.now; !ok || now-s.at >= viewEvery {
-		return r.look(k)
+var _ audit.Evidence = sightings{}
+
+// View implements [audit.Evidence].
+func (s sightings) View(k risk.Key) risk.View {
+	v, ok := s.seen[k]
+	if !ok || s.lab.clock.Now().Sub(v.Seen) >= viewEvery {
+		return s.look(k)
 	}
-	return s.View
+	return v
 }
 
 // look takes the view of this moment.
-func (r *replica) look(k risk.Key) risk.View {
-	v := r.lab.evidence.state(k).View(r.lab.evidence.rule())
-	v.Seen = r.lab.clock.wall()
-	r.views[k] = sighting{v, r.lab.clock.now}
+func (s sightings) look(k risk.Key) risk.View {
+	v := s.state(k).View(s.rule())
+	v.Seen = s.lab.clock.Now()
+	s.seen[k] = v
 	return v
 }
 
-// known are the views that a request is planned by, which it counts in.
-func (r *replica) known(cfg plan.Config, k plan.Kind) plan.Views {
-	n := float64(len(r.lab.replicas))
-	v := plan.Views{Own: r.view(k.Own), Head: r.view(k.Head), PerMinute: n * r.audits.rate(k.Own), Now: r.lab.clock.wall()}
-	if cfg.Risk.Inherit {
-		v.Route, v.RoutePerMinute = r.view(k.Route), n*r.audits.rate(k.Route)
+// Open implements [audit.Evidence].
+func (s sightings) Open(_ context.Context, b audit.Booking) (risk.Fate, error) {
+	fate := s.state(b.Key).Open(s.rule(), b.Decision, b.Score, b.Ticket, s.lab.clock.Now())
+	s.note(b.Key)
+	s.look(b.Key)
+	return s.counted(fate), nil
+}
+
+// OpenWarmup implements [audit.Evidence].
+func (s sightings) OpenWarmup(_ context.Context, k risk.Key, ticket string) (risk.Fate, error) {
+	fate := s.state(k).OpenWarmup(s.rule(), ticket, s.lab.clock.Now())
+	s.look(k)
+	return s.counted(fate), nil
+}
+
+func (s sightings) counted(fate risk.Fate) risk.Fate {
+	if fate == risk.Booked {
+		s.booked++
 	}
-	return v
+	return fate
+}
+
+// Drafted implements [audit.Evidence].
+func (s sightings) Drafted(k risk.Key, made, served int) {
+	s.state(k).Drafted(s.rule(), made, served, s.lab.clock.Now())
+}
+
+// Close implements [audit.Evidence].
+func (s sightings) Close(_ context.Context, k risk.Key, ticket string, bad bool) error {
+	if s.state(k).Close(s.rule(), ticket, bad) {
+		s.closed++
+	}
+	s.note(k)
+	s.look(k)
+	return nil
 }

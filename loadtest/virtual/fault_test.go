@@ -3,7 +3,6 @@ package virtual
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -11,34 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
-
 	"github.com/foregate/foregate/loadtest"
-	"github.com/foregate/foregate/tiers/choose"
-	"github.com/foregate/foregate/tiers/pool"
-	"github.com/foregate/foregate/tiers/pressure"
 )
-
-// ledger is where the pools register their metrics: it keeps the one that grows with
-// each pick.
-type ledger struct {
-	prometheus.Registerer
-	prompt *prometheus.CounterVec
-}
-
-// Register implements prometheus.Registerer.
-func (g *ledger) Register(c prometheus.Collector) error {
-	err := g.Registerer.Register(c)
-	if v, ok := c.(*prometheus.CounterVec); ok && err == nil {
-		about := make(chan *prometheus.Desc, 1)
-		v.Describe(about)
-		if strings.Contains((<-about).String(), `"foregate_prefix_prompt_tokens_total"`) {
-			g.prompt = v
-		}
-	}
-	return err
-}
 
 // sight is a call to a backend.
 type sight struct {
@@ -51,13 +24,12 @@ type sight struct {
 type seen struct {
 	*lab
 	calls   []sight
-	ids     []string
 	running []int         // on each backend when the fault struck
 	step    time.Duration // the sick one's last, before which its work was done
-	steps   int
+	steps   float64
 }
 
-// watch runs a case with pools like the lab's own whose picks can be seen.
+// watch runs a case and looks after each event which backends were called.
 func watch(t *testing.T, s *loadtest.Scenario, c *loadtest.Case) *seen {
 	t.Helper()
 	l, err := newLab(s, c, s.Seed)
@@ -65,69 +37,40 @@ func watch(t *testing.T, s *loadtest.Scenario, c *loadtest.Case) *seen {
 		t.Fatal(err)
 	}
 	v := &seen{lab: l}
-	book := &ledger{Registerer: prometheus.NewRegistry()}
-	for _, r := range l.replicas {
-		var urls []string
-		for i := range l.tiers["target"].backends {
-			urls = append(urls, fmt.Sprintf("http://target-%d:8000", i))
-		}
-		p, err := pool.New(pool.Options{
-			Name: "target", Model: c.Target.Model, Backends: urls, Now: l.clock.wall, Registerer: book, Fleet: others{r},
-			Config:   func() choose.Config { return l.values.Pool },
-			Pressure: func() pressure.Config { return l.values.Pressure },
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.pools["target"] = p
-		v.ids = v.ids[:0]
-		for _, b := range p.Snapshot() {
-			v.ids = append(v.ids, b.ID)
-		}
-	}
-	if err := v.play(t.Context(), book); err != nil {
+	defer l.clock.End()
+	if err := v.play(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return v
 }
 
-// play is run, with a look at the ledger after each event that made calls.
-func (v *seen) play(ctx context.Context, book *ledger) error {
-	was, grown := make([]float64, len(v.ids)), make([]float64, len(v.ids))
+// play is run, with a look after each event.
+func (v *seen) play(ctx context.Context) error {
+	backends := v.pools["target"].Backends
+	was := make([]int, len(backends))
 	v.begin()
-	v.clock.at(struck-1, func() {
-		for _, b := range v.tiers["target"].backends {
-			v.running = append(v.running, len(b.jobs))
+	v.clock.At(struck-1, func() {
+		for _, b := range backends {
+			c := b.Counts()
+			v.running = append(v.running, c.Running+c.Waiting)
 		}
 	})
-	for made := 0; !v.ended || v.open > 0; {
-		if !v.clock.step() {
+	for !v.ended || v.open > 0 {
+		if !v.clock.Step() {
 			return errors.New("the run waits for something that never comes")
 		}
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		if n := v.tiers["target"].backends[sick].shown.Steps; n != v.steps {
-			v.step, v.steps = v.clock.now, n
+		if r, err := backends[sick].Reading(); err == nil && r.Iterations != v.steps {
+			v.step, v.steps = v.clock.Elapsed(), r.Iterations
 		}
-		if v.attempts == made {
-			continue
-		}
-		all := 0.0
-		for i, id := range v.ids {
-			var m dto.Metric
-			if err := book.prompt.WithLabelValues("target", id).Write(&m); err != nil {
-				return err
-			}
-			grown[i], was[i] = m.GetCounter().GetValue()-was[i], m.GetCounter().GetValue()
-			all += grown[i]
-		}
-		for i := range grown {
-			if grown[i] > 0 {
-				v.calls = append(v.calls, sight{v.clock.now, i, float64(v.attempts-made) * grown[i] / all})
+		for i, b := range backends {
+			if b.Calls > was[i] {
+				v.calls = append(v.calls, sight{v.clock.Elapsed(), i, float64(b.Calls - was[i])})
+				was[i] = b.Calls
 			}
 		}
-		made = v.attempts
 	}
 	return nil
 }
@@ -319,7 +262,7 @@ func bursts(t *testing.T) {
 func (v *seen) busiest(until time.Duration) (worst float64) {
 	const window = 5 * time.Second
 	for from := time.Duration(0); from < until; from += time.Second {
-		for b := range v.ids {
+		for b := range v.pools["target"].Backends {
 			share, calls := v.share(b, from, from+window)
 			if calls < 200 {
 				break

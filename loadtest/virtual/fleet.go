@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/loadtest/virtual/engines"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
@@ -15,7 +16,7 @@ import (
 type others struct{ teller *replica }
 
 // Known is how many replicas there are.
-func (f others) Known() int { return f.teller.lab.spec.Replicas }
+func (f others) Known() int { return len(f.teller.lab.replicas) }
 
 // Mine deals the backends out among the replicas.
 func (f others) Mine(string, string) bool { return true } // nobody asks: watch deals them out
@@ -31,7 +32,7 @@ func (f others) Place(name string, said []prefix.Placement) {
 	said = slices.Clone(said)
 	for _, r := range f.teller.lab.replicas {
 		if r != f.teller {
-			f.teller.lab.clock.after(f.teller.exchange(), func() { r.pools[name].HearPlaced(said) })
+			f.teller.lab.clock.After(f.teller.exchange(), func() { r.pools[name].HearPlaced(said) })
 		}
 	}
 }
@@ -53,9 +54,9 @@ func (r *replica) watch() {
 			continue
 		}
 		for i, s := range p.Snapshot() {
-			w := &watcher{replica: r, pool: p, name: name, id: s.ID, backend: r.backends[name+"/"+s.ID], mine: i%len(r.lab.replicas) == r.index}
+			w := &watcher{replica: r, pool: p, name: name, id: s.ID, backend: r.lab.fleet.Backend(s.URL), mine: i%len(r.lab.replicas) == r.index}
 			r.watchers[name+"/"+s.ID] = w
-			r.lab.clock.at(0, w.tick)
+			r.lab.clock.At(0, w.tick)
 		}
 	}
 }
@@ -65,7 +66,7 @@ type watcher struct {
 	replica  *replica
 	pool     *pool.Pool
 	name, id string
-	backend  *backend
+	backend  *engines.Backend
 	mine     bool
 	vain     time.Time // when it last looked, in vain
 }
@@ -76,22 +77,22 @@ func (w *watcher) tick() {
 	if w.pool.Looks(w.id, w.mine, w.vain) {
 		w.look()
 	}
-	l.clock.after(time.Duration(float64(interval)*(0.9+0.2*w.replica.random())), w.tick)
+	l.clock.After(time.Duration(float64(interval)*(0.9+0.2*w.replica.random())), w.tick)
 }
 
 func (w *watcher) look() {
 	l := w.replica.lab
-	reading, err := w.backend.reading()
-	if err == nil || errors.Is(err, errRefused) {
+	reading, err := w.backend.Reading()
+	if err == nil || errors.Is(err, engines.ErrRefused) {
 		w.pool.Observe(w.id, reading, err)
 	}
 	if err != nil {
-		w.vain = l.clock.wall()
+		w.vain = l.clock.Now()
 		return
 	}
 	for _, r := range l.replicas {
 		if other := r.watchers[w.name+"/"+w.id]; other != w {
-			l.clock.after(w.replica.exchange(), func() { other.pool.Hear(other.id, reading) })
+			l.clock.After(w.replica.exchange(), func() { other.pool.Hear(other.id, reading) })
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/virtual/engines"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -33,7 +34,7 @@ func promises(s *loadtest.Scenario) bool {
 
 // foresee takes the census of a case that needs one, and finds its oracle's thresholds.
 func (l *lab) foresee() error {
-	if l.tiers["draft"] == nil {
+	if l.pools["draft"] == nil {
 		return nil
 	}
 	if cfg := &l.values.Tiers; cfg.Mode.Audited() {
@@ -65,8 +66,8 @@ func (l *lab) promise() (*loadtest.Promise, []string) {
 	if l.spec.Oracle > 0 {
 		p.Eps = l.spec.Oracle
 	}
-	p.USD[0], p.AuditsUSD[0] = l.tiers["draft"].priced(&l.audited.draft)
-	p.USD[1], p.AuditsUSD[1] = l.tiers["target"].priced(&l.audited.target)
+	p.USD[0], p.AuditsUSD[0] = priced(l.pools["draft"])
+	p.USD[1], p.AuditsUSD[1] = priced(l.pools["target"])
 	if l.census == nil {
 		return p, nil
 	}
@@ -83,22 +84,18 @@ func (l *lab) promise() (*loadtest.Promise, []string) {
 	return p, notes
 }
 
-// priced is what a tier's tokens cost that were computed in the measured time, and a part of
-// them, by the prices of tokens in full batches. Scores cost the logits of their tokens, too.
-func (t *tier) priced(part *spent) (usd, ofPart float64) {
-	if t == nil {
+// priced is what a pool's tokens cost that were computed in the measured time, and those of audits, by
+// the prices of tokens in full batches. Scores cost the logits of their tokens, too.
+func priced(p *engines.Pool) (usd, ofAudits float64) {
+	if p == nil {
 		return 0, 0
 	}
-	var did spent
-	for _, b := range t.backends {
-		did.add(b.spent)
-		did.sub(b.spentBefore)
+	prefill, decode := p.Prices()
+	price := func(s engines.Spent) float64 {
+		return (float64(s.Prefilled)+float64(s.Scored)*p.Profile.LMHead)*prefill + float64(s.Decoded)*decode
 	}
-	prefill, decode := t.prices()
-	price := func(s *spent) float64 {
-		return (float64(s.prefilled)+float64(s.scored)*t.profile.LMHead)*prefill + float64(s.decoded)*decode
-	}
-	return price(&did), price(part)
+	all, audits := p.Spent()
+	return price(all), price(audits)
 }
 
 // kept adds one kind of request to p, and words it.

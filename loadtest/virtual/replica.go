@@ -1,60 +1,205 @@
 package virtual
 
 import (
-	"fmt"
+	"context"
+	"math"
 
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/loadtest/virtual/engines"
+	"github.com/foregate/foregate/loadtest/virtual/eventloop"
+	"github.com/foregate/foregate/tiers"
+	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/tiers/inflight"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/pool"
 	"github.com/foregate/foregate/tiers/pressure"
+	"github.com/foregate/foregate/tiers/probe"
 	"github.com/foregate/foregate/tiers/risk"
-	"github.com/foregate/foregate/tiers/scoring"
 )
 
-// replica is one gateway: real pools and real lines, with the virtual clock.
+// replica is one gateway: its pools, queues, cascade and pipeline, in virtual time.
 type replica struct {
 	lab      *lab
 	index    int
 	pools    map[string]*pool.Pool
-	backends map[string]*backend // by pool name and backend id, "draft/127.0.0.1-8000"
-	watchers map[string]*watcher // as backends
-	lines    map[string]*line    // by pool
-	drawn    uint64
-	book     economy.Book  // of what drafts came to
-	scores   *scoring.Gate // bounds of asking the target about them
-	thrown   uint64
-	views    map[risk.Key]sighting // of what audits have shown
-	audits   *auditor
+	watchers map[string]*watcher // by pool name and backend id, "draft/127.0.0.1-8000"
+	queues   queues
+	breakers breakers
+	route    *tiers.Route
+	cascade  *tiers.Cascade
+	pipeline *pipeline.Pipeline
+	seen     sightings // of what audits have shown
+
+	drawn, thrown, opened uint64 // random numbers: of the fleet, of requests, of breakers
 }
 
 func (l *lab) newReplica(index int) (*replica, error) {
-	r := &replica{lab: l, index: index, pools: map[string]*pool.Pool{}, backends: map[string]*backend{}, watchers: map[string]*watcher{}, lines: map[string]*line{}, scores: scoring.NewGate()}
-	r.views, r.audits = map[risk.Key]sighting{}, &auditor{lab: l, rates: map[risk.Key]*perMinute{}}
-	for name, t := range l.tiers {
-		var urls []string
-		for i := range t.backends {
-			urls = append(urls, fmt.Sprintf("http://%s-%d:8000", name, i))
-		}
-		r.lines[name] = newLine(r, name)
-		p, err := pool.New(pool.Options{
-			Name: name, Model: t.def.Model, Backends: urls, USDPerHour: t.def.USDPerHour, Now: l.clock.wall,
-			Config:   func() choose.Config { return l.values.Pool },
-			Pressure: func() pressure.Config { return l.values.Pressure },
-			Fleet:    others{r}, OnCapacity: r.lines[name].wake,
-		})
+	r := &replica{
+		lab: l, index: index, pools: map[string]*pool.Pool{}, watchers: map[string]*watcher{}, queues: queues{}, seen: sightings{l.evidence, map[risk.Key]risk.View{}},
+	}
+	r.breakers = r.newBreakers()
+	r.route = &tiers.Route{Model: route, SameTokenizer: true, Config: func() plan.Config { return l.values.Tiers }, Prices: l.prices}
+	for name, p := range l.pools {
+		own, err := r.newPool(p)
 		if err != nil {
 			return nil, err
 		}
-		r.pools[name] = p
-		for i, s := range p.Snapshot() {
-			r.backends[name+"/"+s.ID] = t.backends[i]
+		if r.pools[name] = own; name == "draft" {
+			r.route.Draft = own
+		} else {
+			r.route.Target = own
 		}
 	}
+	var err error
+	r.cascade, err = tiers.New(tiers.Options{
+		Routes: []tiers.Route{*r.route}, World: l.clock, Upstream: l.fleet, Queue: r.queues, Breaker: r.breakers,
+		Draw:  func(string, inflight.Purpose) float64 { return r.throw() },
+		Cards: func(pool string) *probe.Card { return l.card(pool) }, Evidence: r.seen, Replicas: func() int { return len(l.replicas) },
+		Window: func(_ context.Context, url, _ string) (int, error) { return l.fleet.Backend(url).Context(), nil },
+	})
+	if err != nil {
+		return nil, err
+	}
+	o := pipeline.Options{
+		Cascade: r.cascade, World: l.clock, Base: engines.Answering(context.Background()), Store: l.answers, Generations: l.generations.Of(index),
+		CacheConfig: func(string) cache.Config { return l.values.Cache }, Salt: func(tenant string) string { return tenant },
+		HighShare: func() float64 { return 0 },
+		Served: func(string) (draft, target string) {
+			if l.spec.Draft != nil {
+				draft = l.spec.Draft.Model
+			}
+			return draft, l.spec.Target.Model
+		},
+	}
+	r.pipeline = pipeline.New(o)
 	return r, nil
+}
+
+func (r *replica) newPool(p *engines.Pool) (*pool.Pool, error) {
+	l := r.lab
+	var urls []string
+	for _, b := range p.Backends {
+		urls = append(urls, b.URL())
+	}
+	q := &queue{lab: l, Line: admission.Line{Pool: p.Name, Rand: r.random}}
+	r.queues[p.Name] = q
+	o := pool.Options{
+		Name: p.Name, Model: p.Def.Model, Backends: urls, USDPerHour: p.Def.USDPerHour, Now: l.clock.Now, Priorities: p.Def.Policy == "priority",
+		Config:   func() choose.Config { return l.values.Pool },
+		Pressure: func() pressure.Config { return l.values.Pressure },
+		Fleet:    others{r}, OnCapacity: q.wake,
+	}
+	r.breakers.watch(p.Name, &o)
+	own, err := pool.New(o)
+	if err == nil {
+		r.breakers.knows(own)
+	}
+	return own, err
+}
+
+// begin begins what a replica does beside its requests.
+func (r *replica) begin() {
+	r.watch()
+	r.lab.clock.Go(func() { _ = r.cascade.Run(context.Background()) })
 }
 
 // random is uniform in [0, 1), the same in every run.
 func (r *replica) random() float64 {
 	r.drawn++
-	return unit(r.lab.seed, 1<<32+uint64(r.index), r.drawn)
+	return engines.Unit(r.lab.seed, 1<<32+uint64(r.index), r.drawn)
 }
+
+// throw is random for what is decided of requests.
+func (r *replica) throw() float64 {
+	r.thrown++
+	return engines.Unit(r.lab.seed, 2<<32+uint64(r.index), r.thrown)
+}
+
+// spread is random for how long breakers are open.
+func (r *replica) spread() float64 {
+	r.opened++
+	return engines.Unit(r.lab.seed, 3<<32+uint64(r.index), r.opened)
+}
+
+// card is what a probe would have found out about a pool's engines: they are one
+// engine's two models, and can all that the simulator can.
+func (l *lab) card(pool string) *probe.Card {
+	p := l.pools[pool]
+	if p == nil {
+		return nil
+	}
+	return &probe.Card{
+		At: eventloop.Epoch, Model: p.Def.Model, Tokenizer: "vllmsim", Template: "vllmsim", EOS: []int32{engines.EndOfTurn()}, Window: p.Context,
+		RawLogprobs: true, TopLogprobs: 20, TokenIDs: true, TokenBytes: true, Scoring: openai.ScoreCompletions, Reuse: p.Def.Reuse,
+		Continues: true, SelfAgreement: 1, SelfAgreementTol: 1,
+	}
+}
+
+// prices are what a token costs by the scenario's prices and the profiles' rates.
+func (l *lab) prices() (p economy.Prices) {
+	if draft := l.pools["draft"]; draft != nil {
+		p.DraftPrefill, p.DraftDecode = draft.Prices()
+		p.TargetPrefill, p.TargetDecode = l.pools["target"].Prices()
+	}
+	return p
+}
+
+// facts are what a plan for a request is made from.
+func (l *lab) facts(r *openai.Request) plan.Facts {
+	f := plan.Facts{Request: r, Demanded: plan.Auto, SameTokenizer: true, Target: l.card("target")}
+	if l.pools["draft"] != nil {
+		f.HasDraft, f.Draft = true, l.card("draft")
+	}
+	return f
+}
+
+// routeOf is the route of a request, and the tier that it asks for. Where an oracle judges, drafts are
+// held against the best threshold of their kind and of this time, as nobody could know it; where no
+// threshold keeps to what is promised, the target answers.
+func (r *replica) routeOf(q *request) (*tiers.Route, plan.Tier) {
+	l := r.lab
+	f := l.facts(q.body)
+	if l.oracles == nil || !plan.Make(l.values.Tiers, f).Judged {
+		return r.route, plan.Auto
+	}
+	best, ok := l.oracles[plan.KindOf(l.values.Tiers, f).Own.Bucket]
+	if !ok || math.IsInf(best[l.era], 1) {
+		return r.route, plan.Target
+	}
+	own := *r.route
+	own.Config = func() plan.Config {
+		cfg := l.values.Tiers
+		cfg.Accept.Threshold = accept.Nats(best[l.era])
+		return cfg
+	}
+	return &own, plan.Auto
+}
+
+// runs tells what the scenario asks that the lab cannot run.
+func (l *lab) runs() error {
+	cfg := &l.values.Tiers
+	if l.spec.Draft == nil || cfg.Mode == plan.ModeOff {
+		return nil
+	}
+	switch {
+	case cfg.Mode == plan.ModeJudge:
+		return errNotRun("speculation.mode: judge")
+	case cfg.Mode.Audited() && (cfg.Risk.Label == plan.LabelJudge || cfg.Risk.Label == plan.LabelRegenerate):
+		return errNotRun("risk.label: " + string(cfg.Risk.Label))
+	}
+	for i := range l.scenario.Prompts {
+		if cfg.Mode == plan.ModeVerify && l.scenario.Prompts[i].Temperature > 0 {
+			return errNotRun("speculation.mode: verify with a prompt above temperature 0")
+		}
+	}
+	return nil
+}
+
+type errNotRun string
+
+func (e errNotRun) Error() string { return "not simulated: " + string(e) }

@@ -1,322 +1,271 @@
 package virtual
 
 import (
-	"fmt"
+	"bytes"
+	"context"
+	"errors"
 	"slices"
-	"time"
-
-	"github.com/foregate/foregate/tiers/plan"
+	"strconv"
+	"strings"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/admission"
+	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/pipeline"
 	"github.com/foregate/foregate/loadtest"
-	"github.com/foregate/foregate/loadtest/vllmsim"
-	"github.com/foregate/foregate/tiers/economy"
+	"github.com/foregate/foregate/loadtest/virtual/engines"
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/prefix"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// request is one request on its way through a replica.
+// request is one request of the load, and the client that waits for its answer.
 type request struct {
-	lab     *lab
-	replica *replica
-	req     *loadtest.Request
-	shape   *openai.Request // as the gateway's scan would see it
-	plan    plan.Plan
-	cfg     plan.Config // by which its draft is judged
-	views   plan.Views  // that it was planned by in an audited mode
-	trial   *plan.Trial // how it is judged there; nil in others
-	era     int         // of the draft, when it was planned
-	prompt  []int32
-	out     loadtest.Outcome
-	ids     []int32 // of the answer, the end token included
-	call    *call
-	began   time.Duration // when it went to a tier
-	over    bool          // the client has its answer, or has left
-	key     cache.Key     // where answers are kept
-	flight  *flight       // the generation that it shares with others; nil is none
-	done    func(text string)
-	release func() // lets the client's deadline forget the request
-
-	before      func() bool    // of a question to the target that has a place: whether it is still wanted; nil is yes
-	check       *call          // the question to the target that is under way; nil is none
-	bucket      economy.Bucket // of what is learned of it
-	learns      bool           // it might have been drafted
-	asked       time.Duration  // when the target was asked for the answer, or for its rest
-	targetFirst time.Duration  // how long its first token took
-	takeovers   int            // backends that were lost in mid-answer
+	engines.Request
+	lab    *lab
+	req    *loadtest.Request
+	body   *openai.Request
+	record pipeline.Record
+	out    loadtest.Outcome
+	era    int // of the draft, when it came
+	users  int // the client, and audits
+	read   []byte
 }
 
-// mostTakeovers bounds how often one answer is carried on with elsewhere, as the gateway
-// does.
-const mostTakeovers = 3
+var (
+	_ pipeline.Client = (*request)(nil)
+	_ pipeline.Holder = (*request)(nil)
+)
 
-// send brings a request to a replica; done is told the answer's text, "" when there
+// send sends a request to a replica and returns the answer's text when the client has it, "" when there
 // is none.
-func (l *lab) send(q *loadtest.Request, at time.Duration, done func(text string)) {
-	r := &request{lab: l, replica: l.replicas[l.sent%len(l.replicas)], req: q, done: done}
+func (l *lab) send(q *loadtest.Request) string {
+	r := &request{lab: l, req: q, body: bodyOf(q)}
+	r.Prompt, r.Drafted = l.prompts.render(q.Messages), r.judge
+	to := l.replicas[l.sent%len(l.replicas)]
 	l.sent++
-	r.prompt = l.prompts.render(q.Messages)
+	number := l.sent
 	r.out = loadtest.Outcome{
-		Session: q.Session, Turn: q.Turn, Tenant: q.Tenant, Priority: q.Priority, At: at, PromptTokens: len(r.prompt),
+		Session: q.Session, Turn: q.Turn, Tenant: q.Tenant, Priority: q.Priority, At: l.clock.Elapsed(), PromptTokens: len(r.Prompt),
 	}
-	r.shape = shapeOf(q)
-	l.clock.after(hop, r.enter)
-	total := l.values.Tiers.Timeouts.Deadline(r.shape.PromptTokens, r.shape.MaxTokens)
-	l.clock.after(min(l.scenario.Deadline, total), r.patience())
+	released := r.Keep()
+	ctx, cancel := l.clock.WithTimeout(engines.Answering(context.Background()), l.scenario.Deadline)
+	defer cancel()
+	_ = l.clock.Sleep(ctx, hop) // on the way to the gateway; who leaves meanwhile is told next
+	r.era = l.era
+	own, tier := to.routeOf(r)
+	err := to.pipeline.Answer(ctx, pipeline.Request{
+		Arrival: &pipeline.Arrival{
+			ID: strconv.Itoa(number), Began: l.clock.Now(), Caller: identity.Caller{Tenant: q.Tenant, Priority: class(q.Priority), RAGHash: q.RAGHash},
+		},
+		Body: pipeline.Body{Request: r.body}, Route: own, Tier: tier, Holder: r,
+	}, r, &r.record)
+	r.End()
+	text := r.settle(err, context.Cause(ctx))
+	released()
+	l.sleep(r.out.Done - l.clock.Elapsed())
+	l.book(r)
+	return text
 }
 
-// shapeOf is a request as the gateway's scan would see it.
-func shapeOf(q *loadtest.Request) *openai.Request {
-	s := &openai.Request{
-		Kind: openai.Chat, Model: route, Stream: q.Stream, MaxTokens: -1, N: 1, Temperature: q.Temperature, SinglePlain: true,
+// bodyOf is a request as the gateway reads it.
+func bodyOf(q *loadtest.Request) *openai.Request {
+	b := append(make([]byte, 0, 1024), `{"model":"`+route+`","messages":[`...)
+	for i, m := range q.Messages {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(openai.AppendQuote(append(b, `{"role":`...), m.Role), `,"content":`...)
+		b = append(openai.AppendQuote(b, m.Content), '}')
 	}
+	b = strconv.AppendFloat(append(b, `],"temperature":`...), q.Temperature, 'g', -1, 64)
+	b = strconv.AppendBool(append(b, `,"stream":`...), q.Stream)
 	if q.MaxTokens > 0 {
-		s.MaxTokens = q.MaxTokens
+		b = strconv.AppendInt(append(b, `,"max_tokens":`...), int64(q.MaxTokens), 10)
 	}
-	for _, m := range q.Messages {
-		s.PromptBytes += len(m.Content)
+	if q.IgnoreEOS {
+		b = append(b, `,"ignore_eos":true`...)
 	}
-	s.PromptTokens = openai.EstimateTokens(max(s.PromptBytes, 1))
-	return s
+	r, err := openai.Scan(openai.Chat, append(b, '}'), openai.DefaultLimits())
+	if err != nil {
+		panic(err) // it was written here
+	}
+	return r
 }
 
-// patience is what happens at the client's deadline, or at the gateway's where that is sooner. The event outlives the request
-// by minutes, so it must not hold it.
-func (r *request) patience() func() {
-	waiting := r
-	r.release = func() { waiting = nil }
+// Keep implements [pipeline.Holder]: somebody uses the request, until it is released.
+func (r *request) Keep() (released func()) {
+	r.lab.requests[r.body] = r
+	r.users++
 	return func() {
-		if waiting != nil {
-			waiting.giveUp()
+		if r.users--; r.users == 0 {
+			delete(r.lab.requests, r.body)
 		}
 	}
 }
 
-// giveUp is the client's patience at its end.
-func (r *request) giveUp() {
-	if r.over {
-		return
+// Begin implements [pipeline.Client].
+func (r *request) Begin(h pipeline.Head) error {
+	if h.Stream {
+		r.out.First = r.lab.clock.Elapsed() + 2*hop
 	}
-	end := loadtest.Failed
-	if r.out.First > 0 {
-		end = loadtest.Broken
-	}
-	r.leave()
-	r.book(end, "timeout")
+	return nil
 }
 
-// enter is the gateway's front: the cache, where it is on, or off to a tier.
-func (r *request) enter() {
-	if !r.lab.values.Cache.On {
-		r.dispatch()
-		return
+// Write implements [pipeline.Client]: the client reads as fast as it is written to. What it reads is kept
+// where the ids of the answer are in nobody's hands but the gateway's.
+func (r *request) Write(p []byte) error {
+	if r.lab.values.Tiers.Block > 0 {
+		r.read = append(r.read, p...)
 	}
-	r.key = r.cacheKey()
-	r.lab.clock.after(hop, r.look)
+	return nil
 }
 
-// dispatch is plan, admission, and off to the first tier.
-func (r *request) dispatch() {
-	if r.orphan() {
-		return
-	}
-	r.began = r.lab.clock.now
-	r.think()
-	r.out.Acceptance, r.out.Reason = "bypassed", r.plan.Reason
-	if r.trial != nil && r.trial.Shadow {
-		r.shadow()
-	}
-	switch {
-	case r.plan.Judged:
-		r.audit()
-		if r.plan.Block > 0 {
-			r.pingPong()
-			return
-		}
-		r.speculate()
-	default:
-		r.direct()
-	}
-}
-
-// firstByte scales a first-byte time-out with the prompt, as the gateway does.
-func (r *request) firstByte(base time.Duration) time.Duration {
-	return plan.FirstByte(base, r.shape.PromptTokens)
-}
-
-// head is what the prompt begins with, as the gateway finds it in a body.
-func (r *request) head() prefix.Head {
-	h := prefix.Head{Tenant: r.req.Tenant, RAG: r.req.RAGHash}
-	for _, m := range r.req.Messages {
-		if m.Role != "system" {
-			h.First = []byte(m.Content)
-			break
-		}
-		h.System = append(h.System, m.Content...)
-	}
-	return h
-}
-
-// newCall prepares a call to a tier.
-func (r *request) newCall(tier plan.Tier, prompt []int32, limit int) *call {
-	r.call = &call{
-		request: r, tier: r.lab.tiers[string(tier)], demand: plan.DemandOf(r.shape, r.head()), prompt: prompt, limit: limit,
-		stream: true, attempts: 1 + r.lab.values.Tiers.RetryAttempts,
-	}
-	return r.call
-}
-
-// direct asks the target alone.
-func (r *request) direct() {
-	c := r.newCall(plan.Target, r.prompt, r.req.MaxTokens)
-	c.stream = r.req.Stream
-	c.demand.Whole = !c.stream
-	c.patience = r.lab.values.Tiers.Timeouts.DirectFirstByte(plan.Target, r.shape)
-	r.out.Tier = "target"
-	c.onFail = func(f failure, began bool) { r.lose(f, began) }
-	r.follow(c)
-}
-
-// follow lets the target's tokens be the answer, or the rest of it. Where it is lost in
-// mid-answer another backend carries on.
-func (r *request) follow(c *call) {
-	r.asked = r.lab.clock.now
-	c.onToken = func(_ *attempt, id int32, done bool) {
-		if r.targetFirst == 0 {
-			r.targetFirst = r.lab.clock.now - r.asked
-		}
-		r.ids = append(r.ids, id)
-		r.out.TargetTokens++
-		if r.req.Stream {
-			r.first()
-		}
-		if done {
-			r.finish(loadtest.Answered, "")
+// text is that of what the client has read.
+func (r *request) text() string {
+	var text []byte
+	parser := openai.ChunkParser{}
+	for event := range bytes.SplitSeq(r.read, []byte("\n\n")) {
+		if c, err := parser.Parse(bytes.TrimPrefix(event, []byte("data: "))); err == nil { // but for the terminator
+			text = append(text, c.Text...)
 		}
 	}
-	kept := len(r.ids)
-	before := r.out.TargetTokens
-	c.onRetry = func() { r.ids, r.out.TargetTokens = r.ids[:kept], before }
-	fail := c.onFail
-	c.onFail = func(f failure, began bool) {
-		if began && r.out.First > 0 && f.retryable() && r.lab.values.Tiers.Takeover && r.takeovers < mostTakeovers {
-			r.takeovers++
-			r.continueAt("")
-			return
-		}
-		fail(f, began)
-	}
-	c.start()
+	return string(text)
 }
 
-// continueAt lets the target carry on behind what there is of the answer; warm is the
-// backend that has computed it, "" where none has.
-func (r *request) continueAt(warm string) {
-	rest := r.req.MaxTokens
-	if rest > 0 {
-		if rest -= len(r.ids); rest <= 0 {
-			r.finish(loadtest.Answered, "")
-			return
-		}
-	}
-	c := r.newCall(plan.Target, slices.Concat(r.prompt, r.ids), rest)
-	c.demand.PromptTokens, c.demand.PromptBytes, c.demand.Warm = len(c.prompt), 0, warm
-	c.patience = r.firstByte(r.lab.values.Tiers.Timeouts.TargetFirstByte)
-	c.must = r.out.First > 0 && r.takeovers == 0
-	c.onFail = r.stranded
-	r.follow(c)
-}
+// Detach implements [pipeline.Client].
+func (r *request) Detach() pipeline.Detached { return detached{} }
 
-// stranded is a continuation that no target gave, or that broke off. While nothing
-// was sent, an answer from the target alone is as good, unless there is no target.
-func (r *request) stranded(f failure, began bool) {
-	if r.out.First > 0 || f.detail == "no_backend" || f.shed {
-		r.lose(f, began || r.out.First > 0)
-		return
-	}
-	r.ids, r.out.DraftTokens, r.out.TargetTokens = r.ids[:0], 0, 0
-	r.direct()
-}
+// BreakOff implements [pipeline.Client].
+func (r *request) BreakOff(error) {}
 
-// first notes when the client sees the first text.
-func (r *request) first() {
-	if r.out.First > 0 {
-		return
-	}
-	r.out.First = r.lab.clock.now + 2*hop
-	if r.req.Stream && r.leads() {
-		r.flight.tell((*request).first)
-	}
-}
+type detached struct{}
 
-// lose ends a request that no backend answered.
-func (r *request) lose(f failure, began bool) {
-	end := loadtest.Failed
-	if began {
-		end = loadtest.Broken
-	}
-	detail := f.detail
-	if f.shed {
-		r.finish(loadtest.Shed, "")
-		return
-	}
-	switch {
-	case f.status == 400, f.status == 503:
-		detail = fmt.Sprintf("http_%d", f.status)
-	case detail == "timeout":
-		detail = "http_504"
-	default:
-		detail = "http_502"
-	}
-	if began {
-		detail = "broken"
-	}
-	r.finish(end, detail)
-}
+func (detached) Write([]byte) {}
+func (detached) Close() error { return nil }
 
-// finish ends the generation, for all who wait for it.
-func (r *request) finish(end, detail string) {
-	if r.orphan() {
-		return
-	}
-	r.fund()
-	if end == loadtest.Answered {
-		r.out.Drifted = r.era > 0
-		r.lab.judge.Check(r.req, r.prompt, r.ids, &r.out)
-		r.learn()
-	}
-	r.share(end, detail)
-	r.book(end, detail)
-}
-
-// book notes the outcome, a hop later at the client.
-func (r *request) book(end, detail string) {
-	if r.over {
-		return
-	}
-	r.over = true
-	r.release()
+// settle fills in the outcome of a request that was answered, or failed with err; left is why the client
+// went, nil where it did not.
+func (r *request) settle(err, left error) (text string) {
 	l := r.lab
-	r.out.End, r.out.Detail = end, detail
-	r.out.Done = l.clock.now + hop
-	if end == loadtest.Answered {
-		r.out.Done += hop
-		r.first()
-		if !r.req.Stream {
-			r.out.First = r.out.Done
+	now := l.clock.Elapsed()
+	r.out.Done = now + hop
+	switch {
+	case left != nil:
+		r.out.Done = min(now, r.out.At+l.scenario.Deadline) + hop
+		r.out.End, r.out.Detail = loadtest.Failed, "timeout"
+		if r.out.First > 0 {
+			r.out.End = loadtest.Broken
 		}
+		return ""
+	case err != nil:
+		r.failed(err)
+		return ""
 	}
-	out := r.out // a generation that goes on for others changes it
-	l.clock.at(out.Done, func() {
-		l.recorder.Add(out)
-		if end == loadtest.Answered && out.Done >= l.scenario.Warmup {
-			l.answered.add(&out, r.plan.Whole)
-		}
-		text := ""
-		if end == loadtest.Answered {
-			l.last = max(l.last, l.clock.now)
-			text = vllmsim.DefaultTokenizer().Decode(r.ids, true)
-		}
-		r.done(text)
+	r.out.End = loadtest.Answered
+	if r.out.Done += hop; !r.req.Stream {
+		r.out.First = r.out.Done
+	}
+	if r.record.Entry != nil {
+		return r.given()
+	}
+	return r.answered()
+}
+
+// failed books what the client of a request that failed is told.
+func (r *request) failed(err error) {
+	r.out.End, r.out.Detail = loadtest.Failed, "http_502"
+	f, _ := errors.AsType[*engine.Failure](err)
+	_, broken := errors.AsType[*strategy.BrokenError](err)
+	switch {
+	case errors.Is(err, admission.ErrShed):
+		r.out.End, r.out.Detail = loadtest.Shed, ""
+	case broken:
+		r.out.End, r.out.Detail = loadtest.Broken, "broken"
+	case f == nil:
+		r.out.Detail = "http_503"
+	case f.Kind == engine.Rejected:
+		r.out.Detail = "http_400"
+	case f.Kind == engine.Backpressure:
+		r.out.Detail = "http_503"
+	case f.Kind == engine.Timeout:
+		r.out.Detail = "http_504"
+	case f.Kind == engine.Expired:
+		r.out.Detail = "timeout"
+	}
+}
+
+// answered books an answer that was made for the request.
+func (r *request) answered() (text string) {
+	rc, out := r.record.Receipt, &r.out
+	out.Acceptance, out.Reason = rc.Outcome()
+	out.Tier, out.DraftTokens, out.TargetTokens = string(rc.Tier), rc.AcceptedTokens, rc.TargetTokens
+	out.Drafted, out.Scored = rc.DraftedTokens, rc.ScoredTokens
+	out.Asked = slices.ContainsFunc(rc.Checks, func(c receipt.Checked) bool { // and could say
+		return c.Reason == accept.ReasonStandsBy || c.Reason == accept.ReasonDisagrees
 	})
+	out.Unverified = rc.Tier == plan.Draft && rc.Verdict.Lot != accept.LotWhole
+	out.Drifted = r.era > 0
+	if rc.Plan.Block > 0 && rc.Tier != plan.Target {
+		text = r.text()
+		r.lab.judge.CheckText(r.req, text, out)
+		return text
+	}
+	r.lab.judge.Check(r.req, r.Prompt, r.Answer, out)
+	return decode(r.Answer)
+}
+
+// given books an answer that was made for another.
+func (r *request) given() (text string) {
+	e, out := r.record.Entry, &r.out
+	out.Coalesced = r.record.Cache == cache.ResultCoalesced
+	out.Cached = !out.Coalesced
+	out.Tier, out.DraftTokens, out.TargetTokens = e.Tier, e.Accepted, e.Target
+	word, rest, _ := strings.Cut(e.Acceptance, ";reason=")
+	out.Acceptance = word
+	out.Reason, _, _ = strings.Cut(rest, ";")
+	whole, err := openai.ParseWhole(e.Answer)
+	if err != nil {
+		panic(err) // it was served
+	}
+	text = string(whole.Choices[0].Text)
+	if out.Checked, out.Identical = true, true; e.Tier != string(plan.Target) {
+		r.lab.judge.CheckText(r.req, text, out)
+	}
+	return text
+}
+
+// book notes the outcome when the client has it.
+func (l *lab) book(r *request) {
+	l.recorder.Add(r.out)
+	if r.out.End != loadtest.Answered {
+		return
+	}
+	if r.out.Done >= l.scenario.Warmup {
+		l.answered.add(&r.out, r.record.Receipt != nil && r.record.Receipt.Plan.Whole)
+	}
+	l.last = max(l.last, l.clock.Elapsed())
+}
+
+// judge has a draft judged to its end, for as many requests as the scenario says, when it is begun.
+func (r *request) judge() {
+	l := r.lab
+	if l.census != nil || l.audits >= l.scenario.Audits || r.out.At < l.scenario.Warmup {
+		return
+	}
+	l.audits++
+	score, stands := l.judge.Audit(r.req, r.Prompt, l.values.Tiers.Accept)
+	r.out.Audited, r.out.Score, r.out.Stood = true, float64(score), stands
+}
+
+// class is the priority that a scenario names; without one it is normal.
+func class(priority string) identity.Priority {
+	p, err := identity.ParsePriority(priority)
+	if err != nil {
+		return identity.Normal
+	}
+	return p
 }

@@ -1,4 +1,4 @@
-package virtual
+package engines
 
 import (
 	"slices"
@@ -6,36 +6,34 @@ import (
 	"github.com/foregate/foregate/loadtest"
 )
 
-// planFaults puts the scenario's faults into the queue.
-func (l *lab) planFaults() {
-	for _, f := range l.scenario.Faults {
-		t := l.tiers[f.Pool]
-		if t == nil {
-			continue // this case has no such pool
-		}
-		for i, b := range t.backends {
-			if f.Backend == i || f.Backend < 0 {
-				b.plan(f)
+// Plan lets faults strike when their time comes. Those of a pool that is not there do nothing.
+func (f *Fleet) Plan(faults []loadtest.Fault) {
+	for _, fault := range faults {
+		for _, p := range f.pools {
+			for i, b := range p.Backends {
+				if fault.Pool == p.Name && (fault.Backend == i || fault.Backend < 0) {
+					b.plan(fault)
+				}
 			}
 		}
 	}
 }
 
 // plan lets f strike b when its time comes, and end.
-func (b *backend) plan(f loadtest.Fault) {
-	clock := &b.lab.clock
+func (b *Backend) plan(f loadtest.Fault) {
+	clock := b.fleet.Loop
 	if f.Die {
 		back := f.For
 		if back == 0 {
-			back = b.tier.def.Restart
+			back = b.pool.Def.Restart
 		}
-		clock.at(f.At, func() { b.die(back) })
+		clock.At(f.At, func() { b.die(back) })
 		return
 	}
 	struck := &f
-	clock.at(f.At, func() { b.suffer(append(b.faults, struck)) })
+	clock.At(f.At, func() { b.suffer(append(b.faults, struck)) })
 	if f.For > 0 {
-		clock.at(f.At+f.For, func() {
+		clock.At(f.At+f.For, func() {
 			b.suffer(slices.DeleteFunc(slices.Clone(b.faults), func(o *loadtest.Fault) bool { return o == struck }))
 		})
 	}
@@ -43,7 +41,7 @@ func (b *backend) plan(f loadtest.Fault) {
 
 // suffer makes these the faults under way. They add up; of two that say different
 // things of the same, the later one counts.
-func (b *backend) suffer(faults []*loadtest.Fault) {
+func (b *Backend) suffer(faults []*loadtest.Fault) {
 	b.faults, b.fault = faults, loadtest.Fault{}
 	for _, f := range faults {
 		if f.Slow != 0 {

@@ -1,6 +1,7 @@
 package virtual
 
 import (
+	"context"
 	"time"
 
 	"github.com/foregate/foregate/loadtest"
@@ -14,41 +15,48 @@ func (l *lab) arrive(i int) {
 		l.ended = true
 		return
 	}
-	l.clock.at(at, func() {
+	l.clock.At(at, func() {
 		if !l.work.Silent(i) {
 			l.open++
-			l.converse(l.work.Session(i), at, func() { l.open-- })
+			l.clock.Go(func() {
+				l.converse(l.work.Session(i))
+				l.open--
+			})
 		}
 		l.arrive(i + 1)
 	})
 }
 
 // user goes through conversations until the scenario's time is over.
-func (l *lab) user(u, k int) {
-	if l.clock.now >= l.scenario.Duration {
-		l.open--
+func (l *lab) user(u int) {
+	defer func() { l.open-- }()
+	if !l.sleep(l.work.FirstThink(u)) {
 		return
 	}
-	s := l.work.Session(k*l.work.Users() + u)
-	l.converse(s, l.clock.now, func() {
-		l.clock.after(s.Think(), func() { l.user(u, k+1) })
-	})
+	for k := 0; l.clock.Elapsed() < l.scenario.Duration; k++ {
+		s := l.work.Session(k*l.work.Users() + u)
+		l.converse(s)
+		if !l.sleep(s.Think()) {
+			return
+		}
+	}
 }
 
+// sleep reports whether the run goes on.
+func (l *lab) sleep(d time.Duration) bool { return l.clock.Sleep(context.Background(), d) == nil }
+
 // converse sends a conversation's requests, one after the other's answer.
-func (l *lab) converse(s *loadtest.Session, at time.Duration, over func()) {
-	l.send(s.Request(), at, func(text string) {
+func (l *lab) converse(s *loadtest.Session) {
+	for {
+		text := l.send(s.Request())
 		if text == "" {
-			over() // nobody goes on talking to an error
-			return
+			return // nobody goes on talking to an error
 		}
 		think, more := s.Answered(text)
-		if !more {
-			over()
+		if !more || !l.sleep(think) {
 			return
 		}
-		l.clock.after(think, func() { l.converse(s, l.clock.now, over) })
-	})
+	}
 }
 
 // prompts renders conversations as ids, and remembers the long texts that come
@@ -59,8 +67,8 @@ type prompts struct {
 }
 
 const (
-	longText  = 256  // bytes from which a message is remembered
-	mostKnown = 4096 // messages remembered
+	longText = 256  // bytes from which a message is remembered
+	maxKnown = 4096 // messages remembered
 )
 
 func newPrompts() *prompts {
@@ -78,7 +86,7 @@ func (p *prompts) render(list []loadtest.Message) []int32 {
 		ids, ok := p.known[msg]
 		if !ok {
 			ids = p.tok.AppendMessage(nil, msg)
-			if len(p.known) >= mostKnown {
+			if len(p.known) >= maxKnown {
 				clear(p.known)
 			}
 			p.known[msg] = ids
@@ -86,17 +94,4 @@ func (p *prompts) render(list []loadtest.Message) []int32 {
 		out = append(out, ids...)
 	}
 	return p.tok.AppendGenerationPrompt(out)
-}
-
-// unit is uniform in [0, 1), a hash of what it is for.
-func unit(parts ...uint64) float64 {
-	h := uint64(0x9e3779b97f4a7c15)
-	for _, p := range parts {
-		h ^= p
-		h *= 0xbf58476d1ce4e5b9
-		h ^= h >> 29
-		h *= 0x94d049bb133111eb
-		h ^= h >> 32
-	}
-	return float64(h>>11) / (1 << 53)
 }

@@ -1,25 +1,32 @@
-package virtual
+package engines
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"net/http"
 	"time"
 
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
+// Why there is no reading of a backend's metrics.
 var (
-	errRefused = errors.New("connection refused")
+	ErrRefused = errors.New("connection refused")
 	errScrape  = errors.New("no reading")
 )
 
-// backend is one simulated vLLM: the simulator's scheduler, and a clock that
-// plays its steps.
-type backend struct {
-	lab   *lab
-	tier  *tier
+// Backend is one simulated vLLM: the simulator's scheduler, and the event loop that plays its steps.
+type Backend struct {
+	Calls  int   // that were sent to it
+	Audits Spent // what audits had it compute
+
+	fleet *Fleet
+	pool  *Pool
 	index int
 	sched *vllmsim.Scheduler
 	batch *vllmsim.Batch // the step under way; nil is idle
@@ -29,10 +36,11 @@ type backend struct {
 
 	shown    vllmsim.Counts // as /metrics shows them: those of the last step
 	past     history        // of earlier lives
-	marked   history        // at the warm-up's end
 	finished int
+	spent    Spent
 
-	spent, spentBefore spent // tokens computed; at the warm-up's end
+	marked                    history // at the warm-up's end
+	spentBefore, auditsBefore Spent
 
 	faults []*loadtest.Fault // under way
 	fault  loadtest.Fault    // all of them together
@@ -40,52 +48,70 @@ type backend struct {
 	drawn  uint64
 }
 
-// history is what a backend has done and suffered.
-type history struct {
-	vllmsim.Counts     // totals; levels are not kept
-	deaths, ooms   int // ooms are those of a full cache
-}
-
-func newBackend(l *lab, t *tier, index int) *backend {
-	b := &backend{lab: l, tier: t, index: index, alive: true, jobs: map[*attempt]struct{}{}}
+func newBackend(f *Fleet, p *Pool, index int) *Backend {
+	b := &Backend{fleet: f, pool: p, index: index, alive: true, jobs: map[*attempt]struct{}{}}
 	b.fresh()
 	return b
 }
 
+// URL is its base URL.
+func (b *Backend) URL() string { return fmt.Sprintf("http://%s-%d:8000", b.pool.Name, b.index) }
+
+// Context is how many tokens a prompt and its answer may have.
+func (b *Backend) Context() int { return b.pool.Context }
+
+// Counts are its scheduler's, as they are now.
+func (b *Backend) Counts() vllmsim.Counts { return b.sched.Counts() }
+
 // fresh starts an engine with an empty cache.
-func (b *backend) fresh() {
-	b.sched = vllmsim.NewScheduler(b.tier.profile, vllmsim.SchedulerOptions{
-		Priority: b.tier.def.Policy == "priority", OOM: b.tier.def.OOM,
+func (b *Backend) fresh() {
+	b.sched = vllmsim.NewScheduler(b.pool.Profile, vllmsim.SchedulerOptions{
+		Priority: b.pool.Def.Policy == "priority", OOM: b.pool.Def.OOM,
 	})
 	b.sched.SetSlow(max(b.fault.Slow, 1))
 	b.shown = b.sched.Counts()
 }
 
 // submit queues an attempt, as it arrives. What cannot be taken ends at once.
-func (b *backend) submit(a *attempt) {
+func (b *Backend) submit(a *attempt) {
 	switch f := &b.fault; {
 	case !b.alive:
-		a.fail(failure{refused: true, detail: "connect"})
+		a.fail(&engine.Failure{Kind: engine.Refused, Err: ErrRefused})
+		return
+	case a.aside():
+		a.made, a.done = 1, true
+		a.wake()
 		return
 	case f.Status != 0 && (f.Rate == 0 || b.draw() < f.Rate):
-		a.fail(failure{status: f.Status})
+		a.fail(&engine.Failure{Kind: statusKind(f.Status), Status: f.Status})
 		return
 	case f.Hang != "":
 		return // until its time is over
 	}
 	b.jobs[a] = struct{}{}
-	b.sched.Add(&a.seq, b.lab.clock.now)
+	b.sched.Add(&a.seq, b.fleet.Loop.Elapsed())
 	b.turn()
 }
 
+// statusKind tells what an error status means.
+func statusKind(status int) engine.FailureKind {
+	switch {
+	case status == http.StatusTooManyRequests, status == http.StatusServiceUnavailable:
+		return engine.Backpressure
+	case status >= http.StatusInternalServerError:
+		return engine.ServerError
+	}
+	return engine.Rejected
+}
+
 // draw is uniform in [0, 1), the same in every run.
-func (b *backend) draw() float64 {
+func (b *Backend) draw() float64 {
 	b.drawn++
-	return unit(b.lab.seed, uint64(b.index), b.drawn)
+	return Unit(b.fleet.Seed, uint64(b.index), b.drawn)
 }
 
 // abort takes an attempt out, wherever it is.
-func (b *backend) abort(a *attempt) {
+func (b *Backend) abort(a *attempt) {
 	if _, there := b.jobs[a]; !there {
 		return
 	}
@@ -97,45 +123,30 @@ func (b *backend) abort(a *attempt) {
 }
 
 // turn begins the next step, unless one is under way or there is nothing to do.
-func (b *backend) turn() {
+func (b *Backend) turn() {
 	if b.batch != nil || !b.alive {
 		return
 	}
-	b.batch = b.sched.Step(b.lab.clock.now)
+	b.batch = b.sched.Step(b.fleet.Loop.Elapsed())
 	if b.sched.Dead() {
 		b.past.ooms++
-		b.die(b.tier.def.Restart)
+		b.die(b.pool.Def.Restart)
 		return
 	}
 	if b.batch == nil {
 		return
 	}
-	b.count(b.batch)
+	b.spent.count(b.batch)
 	life := b.life
-	b.lab.clock.at(b.batch.End, func() {
+	b.fleet.Loop.At(b.batch.End, func() {
 		if life == b.life {
 			b.commit()
 		}
 	})
 }
 
-// count takes down what a step computes, before its tokens are there.
-func (b *backend) count(batch *vllmsim.Batch) {
-	for i := range batch.Items {
-		switch it := &batch.Items[i]; {
-		case it.Tokens == 1 && it.Seq.Generated() > 0:
-			b.spent.decoded++
-		case it.Seq.NoCacheRead, it.Seq.ScoreFrom > 0:
-			b.spent.scored += it.Tokens
-			b.spent.prefilled += it.Tokens
-		default:
-			b.spent.prefilled += it.Tokens
-		}
-	}
-}
-
 // commit ends the step and hands its tokens out.
-func (b *backend) commit() {
+func (b *Backend) commit() {
 	batch := b.batch
 	b.sched.Commit(batch)
 	for i := range batch.Items {
@@ -143,7 +154,7 @@ func (b *backend) commit() {
 		if !it.Emits {
 			continue
 		}
-		a := it.Seq.Source.(*attempt)
+		a := it.Seq.Source.(source).attempt // submit adds no other
 		if _, there := b.jobs[a]; !there {
 			continue
 		}
@@ -158,8 +169,13 @@ func (b *backend) commit() {
 	b.turn()
 }
 
+// engineDied is what vLLM says to who has a request in an engine that dies.
+var engineDied = openai.Fault{
+	Status: http.StatusInternalServerError, Message: "EngineCore encountered an issue. See stack trace (above) for the root cause.",
+}
+
 // die ends the engine and everything in it, and brings it back after a while.
-func (b *backend) die(back time.Duration) {
+func (b *Backend) die(back time.Duration) {
 	if !b.alive {
 		return
 	}
@@ -167,61 +183,30 @@ func (b *backend) die(back time.Duration) {
 	b.life++
 	b.past.deaths++
 	b.past.add(b.sched.Counts())
-	lost := sortedJobs(b.jobs)
+	lost := sorted(b.jobs)
 	clear(b.jobs)
 	b.fresh()
 	for _, a := range lost {
-		a.fail(failure{status: 500, lost: true})
+		a.fail(&engine.Failure{Kind: engine.ServerError, Status: engineDied.Status, Fault: &engineDied})
 	}
-	b.lab.clock.after(back, func() { b.alive = true })
+	b.fleet.Loop.After(back, func() { b.alive = true })
 }
 
-// add adds the totals of one life.
-func (h *history) add(c vllmsim.Counts) {
-	h.Preemptions += c.Preemptions
-	h.PrefixQueries += c.PrefixQueries
-	h.PrefixHits += c.PrefixHits
-	h.Steps += c.Steps
-	h.Busy += c.Busy
-	h.PromptTokens += c.PromptTokens
-	h.GeneratedTokens += c.GeneratedTokens
-}
-
-// totals are those of all lives.
-func (b *backend) totals() history {
-	h := b.past
-	h.add(b.sched.Counts())
-	return h
-}
-
-// mark begins what is measured.
-func (b *backend) mark() { b.marked, b.spentBefore = b.totals(), b.spent }
-
-func (b *backend) addUsage(u *loadtest.Usage) {
-	was, is := &b.marked, b.totals()
-	u.Busy += is.Busy - was.Busy
-	u.PrefixQueries += is.PrefixQueries - was.PrefixQueries
-	u.PrefixHits += is.PrefixHits - was.PrefixHits
-	u.Preemptions += is.Preemptions - was.Preemptions
-	u.Generated += is.GeneratedTokens - was.GeneratedTokens
-	u.Deaths += is.deaths - was.deaths
-	u.OOMDeaths += is.ooms - was.ooms
-}
-
-func (b *backend) sample() loadtest.Sample {
+// Sample is how it stands.
+func (b *Backend) Sample() loadtest.Sample {
 	c := b.sched.Counts()
 	return loadtest.Sample{
-		At: b.lab.clock.now, Tier: b.tier.name, Backend: b.index, KVUsage: float64(c.BlocksUsed) / float64(c.BlocksTotal),
+		At: b.fleet.Loop.Elapsed(), Tier: b.pool.Name, Backend: b.index, KVUsage: float64(c.BlocksUsed) / float64(c.BlocksTotal),
 		Running: c.Running, Waiting: c.Waiting, Alive: b.alive, Finished: b.finished,
 	}
 }
 
-// reading is what a scrape of /metrics gives now.
-func (b *backend) reading() (pressure.Reading, error) {
+// Reading is what a scrape of /metrics gives now.
+func (b *Backend) Reading() (pressure.Reading, error) {
 	if !b.alive {
-		return pressure.Reading{}, errRefused
+		return pressure.Reading{}, ErrRefused
 	}
-	now := b.lab.clock.wall()
+	now := b.fleet.Loop.Now()
 	switch b.fault.Metrics {
 	case "garbage", "missing", "nan":
 		return pressure.Reading{}, errScrape
@@ -235,7 +220,7 @@ func (b *backend) reading() (pressure.Reading, error) {
 	c := b.shown
 	r := pressure.Reading{
 		At: now, KVUsage: float64(c.BlocksUsed) / float64(max(c.BlocksTotal, 1)), Running: c.Running, Waiting: c.Waiting, Engines: 1,
-		BlockSize: vllmsim.BlockSize, Blocks: b.tier.profile.Blocks,
+		BlockSize: vllmsim.BlockSize, Blocks: b.pool.Profile.Blocks,
 		PromptTokens: float64(c.PromptTokens), GenerationTokens: float64(c.GeneratedTokens),
 		PrefixQueries: float64(c.PrefixQueries), PrefixHits: float64(c.PrefixHits),
 		Preemptions: float64(c.Preemptions), Iterations: float64(c.Steps), Generation: "v1",

@@ -1,0 +1,62 @@
+// Package sharing is what the replicas of a run share by way of Redis, in virtual time: the answers that
+// are kept ([Answers]), and identical requests that are under way ([Generations]).
+package sharing
+
+import (
+	"context"
+	"time"
+
+	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/pipeline"
+	"github.com/foregate/foregate/loadtest/virtual/engines"
+	"github.com/foregate/foregate/loadtest/virtual/eventloop"
+)
+
+// Answers are the answers that the replicas keep together: what Redis would hold. A question to it takes a
+// hop there, and one back where there is nothing. Left out are the copies that a replica keeps for itself,
+// purges, and what Redis has no memory for.
+type Answers struct {
+	Loop  *eventloop.Loop
+	Seed  uint64
+	by    map[cache.Key]*cache.Entry
+	drawn uint64
+}
+
+var _ pipeline.Store = (*Answers)(nil)
+
+// Epochs implements [pipeline.Store].
+func (a *Answers) Epochs(string, string) (cache.Epochs, bool) { return cache.Epochs{}, true }
+
+// Local implements [pipeline.Store].
+func (a *Answers) Local(cache.Key) (*cache.Entry, bool) { return nil, false }
+
+// Count implements [pipeline.Store].
+func (a *Answers) Count(string, string, cache.Result, *cache.Entry) {}
+
+// Look implements [pipeline.Store].
+func (a *Answers) Look(ctx context.Context, key cache.Key, _ *cache.Lease) (*cache.Entry, cache.Found) {
+	_ = a.Loop.Sleep(ctx, engines.Hop)
+	if e := a.by[key]; e != nil {
+		return e, cache.FoundHit
+	}
+	_ = a.Loop.Sleep(ctx, engines.Hop)
+	return nil, cache.FoundNone
+}
+
+// Put implements [pipeline.Store]: an answer is kept for as long as ttl says, less up to a tenth by chance.
+func (a *Answers) Put(key cache.Key, e *cache.Entry, ttl time.Duration, then func()) {
+	a.drawn++
+	ttl = time.Duration(float64(ttl) * (0.9 + 0.1*engines.Unit(a.Seed, 2<<32, a.drawn)))
+	if a.by == nil {
+		a.by = map[cache.Key]*cache.Entry{}
+	}
+	a.by[key] = e
+	a.Loop.After(ttl, func() {
+		if a.by[key] == e { // not one that came later
+			delete(a.by, key)
+		}
+	})
+	if then != nil {
+		then()
+	}
+}
