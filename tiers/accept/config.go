@@ -7,10 +7,6 @@
 // after the commit are one rule applied at different times.
 package accept
 
-// Nats is a natural-log probability or a difference of such. Thresholds carry
-// the unit in their names; never compare a score with a number of another unit.
-type Nats float64
-
 // Config is what an operator may tune of the judging, live.
 type Config struct {
 	// Threshold is the lowest score with which a draft is kept

@@ -1,7 +1,5 @@
 package accept
 
-import "math"
-
 const (
 	// featureCount is how many features a draft has.
 	featureCount = 5
@@ -27,27 +25,8 @@ const (
 // FeatureNames are their names, in order, as logs have them.
 var FeatureNames = [featureCount]string{"mean", "window", "entropy", "worst4", "length"}
 
-// Features are those of the tokens so far; of an answer of fewer tokens than a feature is made
-// of, those of what there is. All are 0 before the first token.
-func (j *Judge) Features() Features {
-	if j.n == 0 {
-		return Features{}
-	}
-	f := Features{
-		FeatureMean:    j.minMean,
-		FeatureWindow:  j.minWindow,
-		FeatureEntropy: -j.head(),
-		FeatureWorst:   j.minWorst,
-		FeatureLength:  -math.Log(float64(j.n)),
-	}
-	if math.IsInf(f[FeatureMean], 1) {
-		f[FeatureMean] = (j.sum + priorTokens*priorMean) / float64(j.n+priorTokens)
-	}
-	if j.n < worstTokens {
-		f[FeatureWorst] = j.sum / float64(j.n)
-	}
-	return f
-}
+// maxScore is the highest calibrated score. A score that no draft has is at least as high.
+const maxScore Nats = 1e9
 
 // Map is a calibrated score: the log odds that the target stands by a draft, as they were fitted
 // to audits (tiers/calibrate). Weights are 0 or more.
@@ -64,8 +43,8 @@ func (m *Map) Score(f Features) Nats {
 	for i, w := range m.Weights {
 		s += w * f[i]
 	}
-	if !(s > -float64(always) && s < float64(always)) { // NaN is neither
-		return -always
+	if !(s > -float64(maxScore) && s < float64(maxScore)) { // NaN is neither
+		return -maxScore
 	}
 	return Nats(s)
 }

@@ -21,55 +21,6 @@ const (
 	mostLogprob = 0.01
 )
 
-// Verdict is the answer of the acceptance logic.
-type Verdict struct {
-	Accept bool
-	Reason string // why; one of the Reason constants
-	Score  Nats   // the running minimum
-	Tokens int    // tokens judged
-	Lot    Lot    // by whose word it was accepted; "" where it was not
-}
-
-// Mark is the score of a draft when so many tokens had come.
-type Mark struct {
-	Tokens int
-	Score  Nats
-}
-
-// Late is the reason of a draft that is the answer although it was not accepted: the client had
-// it when the fault was seen.
-func (v Verdict) Late() string { return "late_" + v.Reason }
-
-// Lot tells accepted drafts apart by whose word they were accepted on: they are different
-// products with different risks.
-type Lot string
-
-// The lots.
-const (
-	LotConfidence Lot = "conf"   // by the draft's own score
-	LotHead       Lot = "head"   // the target stood by its first tokens
-	LotWhole      Lot = "whole"  // the target stood by all of it
-	LotWarmup     Lot = "warmup" // by the draft's own score, against a threshold that nothing certifies: the warm-up's
-	LotPressed    Lot = "press"  // by nobody's: the target was short of memory, and the tenant allows it
-)
-
-// Why a draft was kept or not.
-const (
-	ReasonConfident  = "confident"        // the score stayed at or above the threshold
-	ReasonScore      = "low_score"        // the score fell below the threshold
-	ReasonNoLogprobs = "missing_logprobs" // too few tokens came with logprobs
-	ReasonEmpty      = "empty"            // nothing, or only white space
-	ReasonRepetition = "repetition"       // the answer runs in circles
-	ReasonCut        = "cut_short"        // it ended for another reason than the model's or the client's limit
-	ReasonInvalid    = "invalid_json"     // JSON was asked for, and this is none
-	ReasonLong       = "too_long"         // it outgrew what an answer may be
-	ReasonPressed    = "target_pressure"  // it is below the threshold, and the target is short of memory
-	ReasonDoubtful   = "doubtful"         // the score is in the band: the target may be asked
-	ReasonStandsBy   = "target_agrees"    // the target was asked, and stands by it
-	ReasonDisagrees  = "target_disagrees" // the target was asked, and does not
-	ReasonNoVerdict  = "no_verdict"       // the target was asked, and could not say
-)
-
 // Judge scores one draft token by token. Its score is
 //
 //	s = min( mean − b_mean, minwin − b_win, −(entropy − b_H) )
@@ -200,6 +151,28 @@ func (j *Judge) present() float64 {
 
 // head is the mean entropy of the first tokens.
 func (j *Judge) head() float64 { return j.entropy / float64(max(min(j.n, headTokens), 1)) }
+
+// Features are those of the tokens so far; of an answer of fewer tokens than a feature is made
+// of, those of what there is. All are 0 before the first token.
+func (j *Judge) Features() Features {
+	if j.n == 0 {
+		return Features{}
+	}
+	f := Features{
+		FeatureMean:    j.minMean,
+		FeatureWindow:  j.minWindow,
+		FeatureEntropy: -j.head(),
+		FeatureWorst:   j.minWorst,
+		FeatureLength:  -math.Log(float64(j.n)),
+	}
+	if math.IsInf(f[FeatureMean], 1) {
+		f[FeatureMean] = (j.sum + priorTokens*priorMean) / float64(j.n+priorTokens)
+	}
+	if j.n < worstTokens {
+		f[FeatureWorst] = j.sum / float64(j.n)
+	}
+	return f
+}
 
 // Refuse rejects the draft for a reason that the score does not know.
 func (j *Judge) Refuse(reason string) {

@@ -21,7 +21,7 @@ type Draft struct {
 	Question   []byte // the user's last message: an answer in another script is not kept
 }
 
-// Why a draft's structure does not hold, beside the reasons in judge.go.
+// Why a draft's structure does not hold, beside the reasons in verdict.go.
 const (
 	ReasonSqueezed = "compressible"   // its last 512 bytes say what fits in 64
 	ReasonFence    = "open_fence"     // a fenced block of code has no end

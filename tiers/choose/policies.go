@@ -39,11 +39,6 @@ func (c *choice) ofTwo() int {
 	return a
 }
 
-// crowd is the number of requests there: what the baselines minimise.
-func crowd(_ Config, c *Candidate, _ Need) float64 {
-	return sane(c.Waiting + c.Running + c.OwnRequests)
-}
-
 // longPrompt is the prompt length in tokens above which weighted looks almost only
 // at the free KV memory.
 const longPrompt = 2048

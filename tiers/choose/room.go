@@ -95,6 +95,14 @@ func (c *Candidate) Peak(need Need) (peak, limit float64) {
 // Filled is the KV usage with our own tokens, 0..1.
 func (c *Candidate) Filled() float64 { return clamp(c.filled()) }
 
+// filled is the KV usage with our own tokens, unbounded.
+func (c *Candidate) filled() float64 {
+	if c.Capacity == 0 {
+		return c.Usage
+	}
+	return c.Usage + c.OwnHeld/float64(c.Capacity)
+}
+
 func clamp(v float64) float64 {
 	if v >= 0 {
 		return min(v, 1)
@@ -105,6 +113,25 @@ func clamp(v float64) float64 {
 // committed is the tokens that what is there is expected to hold at the worst moment.
 func (c *Candidate) committed() float64 {
 	return c.Usage*float64(c.Capacity) + max(c.OwnHeld, c.OwnPartly) + c.OthersHeld + c.Growth
+}
+
+// uncached is how many of the prompt's tokens are to be computed.
+func (c *Candidate) uncached(need Need) float64 {
+	return max(float64(need.PromptTokens-c.Cached), 0)
+}
+
+// mostDisplaced bounds what a prompt pushes out, in its own lengths. Where prefixes
+// take turns in a cache that is too small for them, each pushes the next out, and all
+// of them pay: so one more is dearer where there are more than where there are fewer.
+const mostDisplaced = 4
+
+// displaced is how many tokens of warm prefixes the prompt pushes out of the cache.
+func (c *Candidate) displaced(need Need) float64 {
+	if c.Capacity == 0 {
+		return 0
+	}
+	more := c.uncached(need)
+	return min(max(c.Placed+more-float64(c.Capacity), 0), mostDisplaced*more)
 }
 
 // Over is by how many tokens c is above the request's limit, 0 where it is not or where

@@ -54,34 +54,12 @@ func Score(wait float64) float64 { return 1 / (1 + wait) }
 // Ahead is how many prompt tokens are computed before a new one's.
 func (c *Candidate) Ahead() float64 { return max(c.Waiting*c.MeanPrompt+c.OwnQueued, c.OwnPrefill) }
 
-// uncached is how many of the prompt's tokens are to be computed.
-func (c *Candidate) uncached(need Need) float64 {
-	return max(float64(need.PromptTokens-c.Cached), 0)
-}
-
-// mostDisplaced bounds what a prompt pushes out, in its own lengths. Where prefixes
-// take turns in a cache that is too small for them, each pushes the next out, and all
-// of them pay: so one more is dearer where there are more than where there are fewer.
-const mostDisplaced = 4
-
-// displaced is how many tokens of warm prefixes the prompt pushes out of the cache.
-func (c *Candidate) displaced(need Need) float64 {
-	if c.Capacity == 0 {
-		return 0
-	}
-	more := c.uncached(need)
-	return min(max(c.Placed+more-float64(c.Capacity), 0), mostDisplaced*more)
-}
-
 // KVUsage is the KV usage corrected by our own tokens, 0..0.99.
 func (c *Candidate) KVUsage() float64 { return min(c.Filled(), maxUsage) }
 
-// filled is the KV usage with our own tokens, unbounded.
-func (c *Candidate) filled() float64 {
-	if c.Capacity == 0 {
-		return c.Usage
-	}
-	return c.Usage + c.OwnHeld/float64(c.Capacity)
+// crowd is the number of requests there: what the baselines minimise.
+func crowd(_ Config, c *Candidate, _ Need) float64 {
+	return sane(c.Waiting + c.Running + c.OwnRequests)
 }
 
 // sane makes what is no cost the highest one, so that it neither wins nor

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"context"
 	"crypto/rand"
 	"fmt"
 	"slices"
@@ -122,6 +121,14 @@ type pool struct {
 	read    bool             // the log was read
 	last    entryID          // of the log, read last
 	drained map[string]string
+}
+
+// field is a value of a hash, remembered so that only what changed is read again.
+type field struct {
+	value  string
+	seq    int64
+	ahead  bool // of Redis' clock: looked at again
+	broken bool // and so nobody's
 }
 
 // New returns a fleet that is alone until it runs.
@@ -278,29 +285,5 @@ func (f *Fleet) wake() {
 	select {
 	case f.kick <- struct{}{}:
 	default: // it will
-	}
-}
-
-// Run ticks at once and then every interval until ctx ends, and returns nil. It then leaves
-// the set of replicas, so that others take over at their next tick. A tick that has begun is
-// not cut off; Run returns within 2 s of ctx's end even if Redis hangs.
-func (f *Fleet) Run(ctx context.Context) error {
-	if f.redis == nil {
-		<-ctx.Done()
-		return nil
-	}
-	whole := context.WithoutCancel(ctx) // a beat that is cut off might be done after the leaving
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			f.leave(whole)
-			return nil
-		case <-timer.C:
-		case <-f.kick:
-		}
-		f.tick(whole)
-		timer.Reset(f.pause())
 	}
 }

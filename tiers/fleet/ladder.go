@@ -2,32 +2,6 @@ package fleet
 
 import "time"
 
-// Mode is the rung of the ladder that this replica stands on: what its word on everything
-// shared rests on. Nothing else decides it.
-type Mode int
-
-// The modes, from the one with the least to the one with the most of Redis in it.
-const (
-	Local    Mode = iota // alone: no Redis, or no heartbeat that it took for 1.5 s; every backend is mine
-	Degraded             // not every tick goes well; the members of up to 1.5 s ago are believed
-	Shared               // the members are those of the last tick
-)
-
-// modes are all of them, for the gauge.
-var modes = []Mode{Local, Degraded, Shared}
-
-// String is the mode's name in metrics and logs.
-func (m Mode) String() string {
-	switch m {
-	case Shared:
-		return "shared"
-	case Degraded:
-		return "degraded"
-	default:
-		return "local"
-	}
-}
-
 const (
 	// climbTicks is how many ticks in a row must go well before the way up.
 	climbTicks = 3
@@ -77,24 +51,4 @@ func (l *ladder) ill(was Mode, now time.Time) Mode {
 		l.hold = leastHold
 	}
 	return Degraded
-}
-
-// fewerAfter is how long fewer replicas must be heard of, while everything is shared, before
-// fewer are reckoned with: after a flush or a failover they join again one by one.
-const fewerAfter = dropAfter
-
-// reckon notes how many replicas a tick told of.
-func (f *Fleet) reckon(n int, now time.Time) {
-	switch {
-	case int64(n) >= f.known.Load():
-		f.known.Store(int64(n))
-		f.fewer = time.Time{}
-	case f.Mode() != Shared:
-		f.fewer = time.Time{}
-	case f.fewer.IsZero():
-		f.fewer = now
-	case now.Sub(f.fewer) >= fewerAfter:
-		f.known.Store(int64(n))
-		f.fewer = time.Time{}
-	}
 }

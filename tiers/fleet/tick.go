@@ -27,14 +27,6 @@ type parcel struct {
 	places   int
 }
 
-// field is a value of a hash, remembered so that only what changed is read again.
-type field struct {
-	value  string
-	seq    int64
-	ahead  bool // of Redis' clock: looked at again
-	broken bool // and so nobody's
-}
-
 // beat is why the heartbeat was refused, if it was.
 func (t *turn) beat() error {
 	err := t.asks[0].err()
@@ -42,6 +34,30 @@ func (t *turn) beat() error {
 		return nil
 	}
 	return beatScript.explain(err)
+}
+
+// Run ticks at once and then every interval until ctx ends, and returns nil. It then leaves
+// the set of replicas, so that others take over at their next tick. A tick that has begun is
+// not cut off; Run returns within 2 s of ctx's end even if Redis hangs.
+func (f *Fleet) Run(ctx context.Context) error {
+	if f.redis == nil {
+		<-ctx.Done()
+		return nil
+	}
+	whole := context.WithoutCancel(ctx) // a beat that is cut off might be done after the leaving
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			f.leave(whole)
+			return nil
+		case <-timer.C:
+		case <-f.kick:
+		}
+		f.tick(whole)
+		timer.Reset(f.pause())
+	}
 }
 
 // pause is the time to the next tick.
@@ -139,6 +155,26 @@ func (f *Fleet) believe(members []string, at time.Time) {
 	f.reckon(len(members), now)
 }
 
+// fewerAfter is how long fewer replicas must be heard of, while everything is shared, before
+// fewer are reckoned with: after a flush or a failover they join again one by one.
+const fewerAfter = dropAfter
+
+// reckon notes how many replicas a tick told of.
+func (f *Fleet) reckon(n int, now time.Time) {
+	switch {
+	case int64(n) >= f.known.Load():
+		f.known.Store(int64(n))
+		f.fewer = time.Time{}
+	case f.Mode() != Shared:
+		f.fewer = time.Time{}
+	case f.fewer.IsZero():
+		f.fewer = now
+	case now.Sub(f.fewer) >= fewerAfter:
+		f.known.Store(int64(n))
+		f.fewer = time.Time{}
+	}
+}
+
 // settle shows the mode, and logs when it changed.
 func (f *Fleet) settle() {
 	mode, members := f.Mode(), f.Members()
@@ -158,28 +194,6 @@ func (f *Fleet) settle() {
 	}
 	e.Str("mode", mode.String()).Int("replicas", len(members)).Int("known", f.Known()).Str("replica", f.self).Msg(what)
 	f.told, f.mode = true, mode
-}
-
-// note counts what is wrong with a key, and logs when it becomes so and when it no longer is.
-func (f *Fleet) note(kind, key string, err error) {
-	if err != nil {
-		f.metrics.errors.WithLabelValues(kind).Inc()
-	}
-	f.turned(kind+" "+key, key, err)
-}
-
-// turned logs a change between well and not. Where the heartbeat did not count, that is
-// logged as the mode, and the same trouble of other keys is not.
-func (f *Fleet) turned(what, key string, err error) {
-	switch {
-	case f.unheard != nil:
-	case err != nil && !f.troubled[what]:
-		f.troubled[what] = true
-		f.log.Warn().Err(err).Str("key", key).Msg("fleet: a key in Redis is of no use; the rest goes on")
-	case err == nil && f.troubled[what]:
-		delete(f.troubled, what)
-		f.log.Info().Str("key", key).Msg("fleet: the key in Redis is well again")
-	}
 }
 
 // beat is the heartbeat, which tells who lives and what time it is.

@@ -1,10 +1,17 @@
 package probe
 
-import "github.com/prometheus/client_golang/prometheus"
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
 
 // collector shows the cards as they are when they are asked for: labels are the pools of
 // the configuration and closed sets.
-type collector struct{ prober *Prober }
+type collector struct {
+	pools []*watch
+	now   func() time.Time
+}
 
 var (
 	missingDesc = prometheus.NewDesc("foregate_probe_missing",
@@ -27,7 +34,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for _, w := range c.prober.pools {
+	for _, w := range c.pools {
 		card := w.known()
 		for _, what := range Things {
 			missing := 0.0
@@ -39,7 +46,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 		if card == nil {
 			continue
 		}
-		gauge(ageDesc, c.prober.now().Sub(card.At).Seconds(), w.pool.Name)
+		gauge(ageDesc, c.now().Sub(card.At).Seconds(), w.pool.Name)
 		if card.Lacks(MissingAgreement) == "" {
 			gauge(agreementDesc, card.SelfAgreement, w.pool.Name, "0")
 			gauge(agreementDesc, card.SelfAgreementTol, w.pool.Name, "0.125")

@@ -25,61 +25,15 @@ type Options struct {
 	Now        func() time.Time      // nil is time.Now
 }
 
-// Pool is one to probe.
-type Pool struct {
-	Name, Model string
-	// Backends are those that there are now. It is asked once a second.
-	Backends func() []Backend
-	// Priority is what its engines are told where they schedule by priority: a late one. nil:
-	// they do not, and refuse a request that has one.
-	Priority *int64
-	// Spare reports whether its engines may be asked to score now: they have room, and none
-	// has died of it a moment ago. nil: always.
-	Spare func() bool
-}
-
-// Backend is one of a pool's.
-type Backend struct {
-	ID, URL string
-	Up      bool
-	Life    uint64 // another one than before: the engine was restarted
-}
-
-// pace is how often is asked.
-type pace struct {
-	look, models     time.Duration // at the backends, at the model's card
-	again            time.Duration // a whole probe
-	least, most      time.Duration // after one that failed: doubling
-	part             time.Duration // after one that brought not all: doubling, to again at most
-	closed, shutMost time.Duration // scoring that ended the engine: doubling
-}
-
-// defaultPace is that of a Prober.
-var defaultPace = pace{
-	look: time.Second, models: 15 * time.Second, again: 15 * time.Minute,
-	least: time.Second, most: time.Minute, part: 10 * time.Second, closed: 5 * time.Minute, shutMost: time.Hour,
-}
-
-const (
-	// probesAtOnce bounds the probes that are under way in all.
-	probesAtOnce = 4
-	// probeMost bounds one probe; a slow engine takes some 30 s.
-	probeMost = 3 * time.Minute
-	// cardMost bounds a look at the model's card.
-	cardMost = 2 * time.Second
-)
+// probesAtOnce bounds the probes that are under way in all.
+const probesAtOnce = 4
 
 // Prober keeps a card of each pool. It is safe for concurrent use.
 type Prober struct {
-	pools     []*watch
-	byName    map[string]*watch // never changed
-	transport http.RoundTripper
-	timeout   time.Duration
-	log       zerolog.Logger
-	now       func() time.Time
-	pace      pace
-	slots     chan struct{} // one per probe under way
-	running   atomic.Bool
+	services
+	pools   []*watch
+	byName  map[string]*watch // never changed
+	running atomic.Bool
 }
 
 // New checks the options. Nothing is asked before Run.
@@ -93,10 +47,9 @@ func New(o Options) (*Prober, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	p := &Prober{
-		byName: make(map[string]*watch, len(o.Pools)), transport: o.Transport, timeout: o.Timeout,
-		log: o.Logger, now: o.Now, pace: defaultPace, slots: make(chan struct{}, probesAtOnce),
-	}
+	p := &Prober{byName: make(map[string]*watch, len(o.Pools)), services: services{
+		transport: o.Transport, timeout: o.Timeout, log: o.Logger, now: o.Now, pace: defaultPace, slots: make(chan struct{}, probesAtOnce),
+	}}
 	for _, pool := range o.Pools {
 		switch {
 		case pool.Name == "":
@@ -106,12 +59,12 @@ func New(o Options) (*Prober, error) {
 		case p.byName[pool.Name] != nil:
 			return nil, fmt.Errorf("probe: there are two pools %q", pool.Name)
 		}
-		w := &watch{prober: p, pool: pool}
+		w := &watch{services: &p.services, pool: pool}
 		p.pools = append(p.pools, w)
 		p.byName[pool.Name] = w
 	}
 	if o.Registerer != nil {
-		if err := o.Registerer.Register(&collector{p}); err != nil {
+		if err := o.Registerer.Register(&collector{p.pools, p.now}); err != nil {
 			return nil, fmt.Errorf("probe: %w", err)
 		}
 	}

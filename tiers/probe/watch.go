@@ -14,9 +14,9 @@ import (
 
 // watch sees to one pool's card. All but the card belongs to the goroutine of run.
 type watch struct {
-	prober *Prober
-	pool   Pool
-	card   atomic.Pointer[Card] // without a time: it only says that a probe has failed
+	services *services
+	pool     Pool
+	card     atomic.Pointer[Card] // without a time: it only says that a probe has failed
 
 	asked    Backend   // the last time; its ID is empty before the first
 	model    modelCard // what it told then of the model
@@ -49,15 +49,15 @@ func (w *watch) run(ctx context.Context) {
 		case <-timer.C:
 		}
 		w.step(ctx)
-		timer.Reset(w.prober.pace.look)
+		timer.Reset(w.services.pace.look)
 	}
 }
 
 // step probes if there is reason to.
 func (w *watch) step(ctx context.Context) {
-	set, now := w.pool.Backends(), w.prober.now()
+	set, now := w.pool.Backends(), w.services.now()
 	b, why := w.next(set, now)
-	if why == "" && now.Sub(w.modelsAt) >= w.prober.pace.models && w.fails == 0 && w.asked.ID != "" {
+	if why == "" && now.Sub(w.modelsAt) >= w.services.pace.models && w.fails == 0 && w.asked.ID != "" {
 		w.modelsAt = now
 		if at := find(set, w.asked.ID); at >= 0 && set[at].Up && w.remodelled(ctx, set[at]) {
 			b, why = set[at], "its model's card has changed"
@@ -72,9 +72,9 @@ func (w *watch) step(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 		return
-	case w.prober.slots <- struct{}{}:
+	case w.services.slots <- struct{}{}:
 	}
-	defer func() { <-w.prober.slots }()
+	defer func() { <-w.services.slots }()
 	w.probe(ctx, b, why)
 }
 
@@ -122,7 +122,7 @@ func (w *watch) remodelled(ctx context.Context, b Backend) bool {
 }
 
 func (w *watch) asker(b Backend) *asker {
-	return &asker{transport: w.prober.transport, timeout: w.prober.timeout, url: b.URL, model: w.pool.Model, priority: w.pool.Priority}
+	return &asker{transport: w.services.transport, timeout: w.services.timeout, url: b.URL, model: w.pool.Model, priority: w.pool.Priority}
 }
 
 // probe asks b everything and publishes what that brings.
@@ -130,7 +130,7 @@ func (w *watch) probe(ctx context.Context, b Backend, why string) {
 	within, cancel := context.WithTimeoutCause(ctx, probeMost, fmt.Errorf("the probe took longer than %v", probeMost))
 	defer cancel()
 	e := exam{asker: w.asker(b), variant: w.tries}
-	began := w.prober.now()
+	began := w.services.now()
 	if began.Before(w.opens) {
 		e.closed = "the engine died when it was last asked to score; it is not asked before " + w.opens.UTC().Format(time.TimeOnly+" UTC")
 	} else if w.pool.Spare != nil && !w.pool.Spare() {
@@ -143,7 +143,7 @@ func (w *watch) probe(ctx context.Context, b Backend, why string) {
 	if ctx.Err() != nil {
 		return // we are ending, which says nothing of the engine
 	}
-	now := w.prober.now()
+	now := w.services.now()
 	w.asked, w.model, w.modelsAt = b, e.model, now
 	w.tries++
 	e.card.At, e.card.Backend, e.card.Life = now, b.ID, b.Life
@@ -156,7 +156,7 @@ func (w *watch) probe(ctx context.Context, b Backend, why string) {
 
 // schedule says when to probe again.
 func (w *watch) schedule(e *exam, err error, now time.Time) {
-	p := &w.prober.pace
+	p := &w.services.pace
 	switch {
 	case err != nil:
 		w.fails++
@@ -246,9 +246,9 @@ func (w *watch) tell(was, is *Card, why string, took time.Duration) {
 	for _, reason := range slices.Sorted(maps.Keys(reasons)) {
 		missing = append(missing, strings.Join(reasons[reason], ", ")+": "+reason)
 	}
-	event, text := w.prober.log.Info(), "engines were probed"
+	event, text := w.services.log.Info(), "engines were probed"
 	if is.Failed != "" {
-		event, text = w.prober.log.Warn().Str("failed", is.Failed), "engines cannot be probed, or not wholly"
+		event, text = w.services.log.Warn().Str("failed", is.Failed), "engines cannot be probed, or not wholly"
 	}
 	event.Str("pool", w.pool.Name).Str("backend", is.Backend).Str("why", why).Dur("took", took).
 		Str("tokenizer", is.Tokenizer[:min(len(is.Tokenizer), 12)]).Str("template", is.Template[:min(len(is.Template), 12)]).

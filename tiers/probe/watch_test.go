@@ -46,7 +46,7 @@ func TestWhoIsProbedAndWhen(t *testing.T) {
 
 func TestPausesDoubleUpToABound(t *testing.T) {
 	now := time.Unix(1000, 0)
-	w := watch{prober: &Prober{pace: defaultPace}}
+	w := watch{services: &services{pace: defaultPace}}
 	wait := func(e exam, err error) time.Duration {
 		w.schedule(&e, err, now)
 		return w.due.Sub(now)

@@ -1,0 +1,108 @@
+package choose
+
+import "math"
+
+// choice is one decision's input.
+type choice struct {
+	cfg   Config
+	cands []Candidate
+	need  Need
+	turn  uint64
+	least room    // what a candidate must offer
+	none  bool    // no candidate may be filled so far: whoever asks must wait
+	ramps bool    // a candidate that has just started passes most of its turns on
+	most  float64 // requests that a candidate may have before this one; 0 is no bound
+}
+
+// settle sets what a candidate must offer: the best that somebody does, wanted at
+// most. Whoever has just started is left out of most turns while others are there.
+func (c *choice) settle(wanted room) {
+	c.ramps = true
+	if c.least = c.best(); c.least <= full {
+		c.ramps = false // one that has just started is better than one that hangs or is full
+		c.least = c.best()
+	}
+	c.least = max(min(c.least, wanted), risky)
+	c.none = c.least == full
+}
+
+func (c *choice) best() room {
+	best := never
+	for i := range c.cands {
+		if r := c.cands[i].room(c.need); r > best && !c.passes(i) {
+			best = r
+		}
+	}
+	return best
+}
+
+// starting is how many times its fair share a candidate may take at the end of its
+// ramp: it is idle, and would take everything it is offered.
+const starting = 2
+
+// passes reports whether a candidate that has just started leaves this turn to
+// others.
+func (c *choice) passes(i int) bool {
+	ramp := c.cands[i].Ramp
+	if !c.ramps || ramp <= 0 || ramp >= 1 {
+		return false
+	}
+	return unit(mix(c.turn*0x9e37+uint64(i))) >= ramp*min(starting/float64(len(c.cands)), 1)
+}
+
+func (c *choice) may(i int) bool {
+	return !c.none && c.cands[i].room(c.need) >= c.least && !c.passes(i) && !c.crowded(i)
+}
+
+// crowded reports whether candidate i has as many requests as it may have.
+func (c *choice) crowded(i int) bool {
+	return c.most > 0 && crowd(c.cfg, &c.cands[i], c.need) > c.most
+}
+
+// cheapest is the candidate of least cost. Of those within the band of it, the one
+// nearest home is taken, or each in turn where the prompt has none.
+func (c *choice) cheapest(price cost, share, more float64) int {
+	best := math.Inf(1)
+	for i := range c.cands {
+		if c.may(i) {
+			best = min(best, price(c.cfg, &c.cands[i], c.need))
+		}
+	}
+	limit := best + best*share + more
+	home := share > 0 && c.need.Keyed
+	n, near := uint64(0), -1
+	for i := range c.cands {
+		if !c.may(i) || price(c.cfg, &c.cands[i], c.need) > limit {
+			continue
+		}
+		n++
+		if near < 0 || home && c.cands[i].Home > c.cands[near].Home {
+			near = i
+		}
+	}
+	if n < 2 || home {
+		return near
+	}
+	skip := c.turn % n
+	for i := range c.cands {
+		if !c.may(i) || price(c.cfg, &c.cands[i], c.need) > limit {
+			continue
+		}
+		if skip == 0 {
+			return i
+		}
+		skip--
+	}
+	return -1
+}
+
+// mix spreads the bits of x (the finaliser of splitmix64).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// unit maps 64 random bits to [0, 1).
+func unit(x uint64) float64 { return float64(x>>11) / (1 << 53) }

@@ -1,0 +1,151 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Errors of [Fleet.Drain] and [Fleet.Undrain].
+var (
+	ErrNoRedis = errors.New("fleet: there is no Redis to share a drain through")
+	ErrNoPool  = errors.New("fleet: no such pool")
+	ErrFull    = errors.New("fleet: 4096 drains are too many")
+)
+
+// Drain tells the fleet to send nothing more to a backend, for d or, when that is 0, until
+// it is undone. It returns when Redis has it, within 1.5 s; this replica hears of it at once,
+// others at their next tick. Whether the backend exists is not asked. Up to 256 bytes of why
+// are kept.
+func (f *Fleet) Drain(ctx context.Context, pool, backend, why string, d time.Duration) error {
+	field, err := f.drainField(pool, backend)
+	if err != nil {
+		return err
+	}
+	if d < 0 || d.Milliseconds() == 0 && d > 0 {
+		return fmt.Errorf("fleet: a drain of %s is too short", d)
+	}
+	head, err := json.Marshal(strings.ToValidUTF8(why[:min(len(why), mostWhy)], ""))
+	if err != nil {
+		return fmt.Errorf("fleet: drain: %w", err)
+	}
+	args := []any{mostDrains, field, `{"why":` + string(head) + `,"until":`, d.Milliseconds()}
+	note := ask{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
+		return drainScript.EvalSha(ctx, p, []string{keyDrain}, args...)
+	}}
+	if err := f.once(ctx, &note); err != nil {
+		return fmt.Errorf("fleet: drain: %w", err)
+	}
+	if c, ok := note.cmd.(*redis.Cmd); ok && c.Val() == int64(0) {
+		return ErrFull
+	}
+	return nil
+}
+
+// Undrain undoes [Fleet.Drain]; undoing what is not drained is well.
+func (f *Fleet) Undrain(ctx context.Context, pool, backend string) error {
+	field, err := f.drainField(pool, backend)
+	if err != nil {
+		return err
+	}
+	undo := ask{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder { return p.HDel(ctx, keyDrain, field) }}
+	if err := f.once(ctx, &undo); err != nil {
+		return fmt.Errorf("fleet: undrain: %w", err)
+	}
+	return nil
+}
+
+// once asks one thing outside a tick, and has a tick hear of it.
+func (f *Fleet) once(ctx context.Context, a *ask) error {
+	asks := []ask{*a}
+	err := f.exchange(ctx, asks)
+	*a = asks[0]
+	if err == nil {
+		err = a.err()
+	}
+	f.wake()
+	return err
+}
+
+// drainField is the field of a backend's drain.
+func (f *Fleet) drainField(pool, backend string) (string, error) {
+	switch {
+	case f.redis == nil:
+		return "", ErrNoRedis
+	case f.byName[pool] == nil:
+		return "", fmt.Errorf("%w: %q", ErrNoPool, pool)
+	case backend == "" || len(backend) > mostID:
+		return "", fmt.Errorf("fleet: backend id %.64q is not 1 to %d bytes long", backend, mostID)
+	}
+	return pool + "/" + backend, nil
+}
+
+// askDrains asks for all drains. They are people's word: unlike readings, too many of them
+// are left alone.
+func (f *Fleet) askDrains() ask {
+	return script(shareScript, keyDrain, []any{mostDrains, "keep"}, func(_ int64, wrong string, told []any) {
+		if wrong != "" {
+			f.note(errDrain, keyDrain, errors.New(wrong)) // what was drained stays drained
+			return
+		}
+		f.note(errDrain, keyDrain, nil)
+		f.hearDrains(told)
+	}, func(err error) { f.note(errDrain, keyDrain, err) })
+}
+
+// hearDrains takes over the hash of drains.
+func (f *Fleet) hearDrains(told []any) {
+	var wrong error
+	next := make(map[string]drain, len(told)/2)
+	for field, value := range pairs(told) {
+		d, known := f.drains[field]
+		if !known || d.value != value {
+			var err error
+			if d, err = decodeDrain(value); err != nil {
+				f.metrics.errors.WithLabelValues(errWhy).Inc()
+				d.broken = true
+			}
+			d.value = value
+		}
+		if d.broken {
+			wrong = fmt.Errorf("field %.64q is no drain", field)
+		}
+		next[field] = d
+	}
+	f.drains = next
+	f.turned(errWhy, keyDrain, wrong)
+}
+
+// tellDrains tells every pool whose drains changed: by word, or by time, which goes on
+// without Redis.
+func (f *Fleet) tellDrains(now int64) {
+	for _, p := range f.pools {
+		drained := map[string]string{}
+		for field, d := range f.drains {
+			if backend, ok := strings.CutPrefix(field, p.name+"/"); ok && backend != "" && !d.broken && !d.over(now) {
+				drained[backend] = d.Why
+			}
+		}
+		if !maps.Equal(drained, p.drained) {
+			p.drained = drained
+			p.HearDrains(maps.Clone(drained))
+		}
+	}
+}
+
+// over are the drains that have ended, with their values, for tidying.
+func (f *Fleet) over(now int64) []any {
+	var ended []any
+	for field, d := range f.drains {
+		if d.over(now) && len(ended) < 2*mostTidied {
+			ended = append(ended, field, d.value)
+		}
+	}
+	return ended
+}

@@ -1,0 +1,60 @@
+package probe
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/rs/zerolog"
+)
+
+// Pool is one to probe.
+type Pool struct {
+	Name, Model string
+	// Backends are those that there are now. It is asked once a second.
+	Backends func() []Backend
+	// Priority is what its engines are told where they schedule by priority: a late one. nil:
+	// they do not, and refuse a request that has one.
+	Priority *int64
+	// Spare reports whether its engines may be asked to score now: they have room, and none
+	// has died of it a moment ago. nil: always.
+	Spare func() bool
+}
+
+// Backend is one of a pool's.
+type Backend struct {
+	ID, URL string
+	Up      bool
+	Life    uint64 // another one than before: the engine was restarted
+}
+
+// pace is how often is asked.
+type pace struct {
+	look, models     time.Duration // at the backends, at the model's card
+	again            time.Duration // a whole probe
+	least, most      time.Duration // after one that failed: doubling
+	part             time.Duration // after one that brought not all: doubling, to again at most
+	closed, shutMost time.Duration // scoring that ended the engine: doubling
+}
+
+// defaultPace is that of a Prober.
+var defaultPace = pace{
+	look: time.Second, models: 15 * time.Second, again: 15 * time.Minute,
+	least: time.Second, most: time.Minute, part: 10 * time.Second, closed: 5 * time.Minute, shutMost: time.Hour,
+}
+
+const (
+	// probeMost bounds one probe; a slow engine takes some 30 s.
+	probeMost = 3 * time.Minute
+	// cardMost bounds a look at the model's card.
+	cardMost = 2 * time.Second
+)
+
+// services is what all watches of a Prober use.
+type services struct {
+	transport http.RoundTripper
+	timeout   time.Duration
+	log       zerolog.Logger
+	now       func() time.Time
+	pace      pace
+	slots     chan struct{} // one per probe under way
+}
