@@ -1,0 +1,229 @@
+package strategy
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/pool"
+	"github.com/foregate/foregate/tiers/probe"
+	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/schema"
+	"github.com/foregate/foregate/tiers/scoring"
+	"github.com/foregate/foregate/tiers/world"
+)
+
+// rig is a request whose engines and client a test plays. An id of these engines is a letter of the answer: 'a' is 97.
+type rig struct {
+	t       *testing.T
+	request *inflight.Request
+	rc      receipt.Receipt
+	answer  func(call engine.Call) (engine.Stream, error) // of the engines; what it leaves open is a 400
+	calls   []string                                      // that were made, by their kinds
+	begun   int
+	body    bytes.Buffer // what the client has
+	fails   int          // the write with which the client fails; 0 is the beginning, less is none
+	writes  int
+}
+
+var errClient = errors.New("the client's own")
+
+// newRig makes a request of a stream, of 40 tokens at most, that is answered by a plan.
+func newRig(t *testing.T, p plan.Plan, more string) *rig {
+	t.Helper()
+	r := &rig{t: t, fails: -1}
+	body, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":40,"stream":true`+more+`}`), openai.DefaultLimits())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := dispatch.New(dispatch.Options{
+		World: world.System{}, Upstream: r, Queue: dispatch.OpenQueue{}, Breaker: dispatch.OpenBreaker{}, Scores: scoring.NewGate(),
+		Metrics: silent{}, Window: func(string) int { return 0 },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	card := &probe.Card{EOS: []int32{'$'}, Scoring: openai.ScoreCompletions, TokenIDs: true}
+	r.request = &inflight.Request{
+		Body: body, Route: "m", Plan: p,
+		Config: plan.Config{
+			Takeover: true, Scoring: scoring.Config{MostTokens: 1000, AtOnce: 4, Timeout: time.Minute},
+			Timeouts: plan.Timeouts{DraftFirstByte: time.Minute, TargetFirstByte: time.Minute, Chunk: time.Minute, Total: time.Hour},
+		},
+		Draft:  inflight.Pool{Pool: newPool(t, "drafts"), Card: card, Tier: plan.Draft},
+		Target: inflight.Pool{Pool: newPool(t, "targets"), Card: card, Tier: plan.Target},
+		Tools: &inflight.Tools{
+			World: world.System{}, Dispatch: d, Schemas: &schema.Schemas{}, MaxBody: 1000, Window: func(string) int { return 0 },
+			Random: func(string, inflight.Purpose) float64 { return 0.5 }, Checked: func(string, receipt.Checked) {},
+		},
+	}
+	return r
+}
+
+func newPool(t *testing.T, name string) *pool.Pool {
+	t.Helper()
+	p, err := pool.New(pool.Options{Name: name, Model: "big", Backends: []string{"http://" + name}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// run answers the request.
+func (r *rig) run(ctx context.Context) error {
+	r.rc.Began = time.Now()
+	a := New(Options{Request: r.request, Record: receipt.NewRecorder(&r.rc, time.Now), Sink: r})
+	err := a.Run(ctx)
+	for _, p := range []inflight.Pool{r.request.Draft, r.request.Target} {
+		for _, b := range p.Snapshot() {
+			if b.InFlight != 0 {
+				r.t.Errorf("%d places at %s are held for ever", b.InFlight, b.ID)
+			}
+		}
+	}
+	return err
+}
+
+// Open implements [engine.Upstream].
+func (r *rig) Open(_ context.Context, a *engine.Attempt) (engine.Stream, error) {
+	r.calls = append(r.calls, strings.TrimPrefix(fmt.Sprintf("%T", a.Call), "*engine."))
+	if s, err := r.answer(a.Call); s != nil || err != nil {
+		return s, err
+	}
+	return nil, &engine.Failure{Kind: engine.Rejected, Status: 400, Responded: 400}
+}
+
+// Begin implements [Sink].
+func (r *rig) Begin(Head) error {
+	r.begun++
+	return r.fault(0)
+}
+
+// Write implements [Sink].
+func (r *rig) Write(p []byte) error {
+	r.writes++
+	if err := r.fault(r.writes); err != nil {
+		return err
+	}
+	r.body.Write(p)
+	return nil
+}
+
+func (r *rig) fault(at int) error {
+	if r.fails == at {
+		return errClient
+	}
+	return nil
+}
+
+// said is what the client makes of its answer: the text, how it ended, and the usage that it was told.
+func (r *rig) said() (text, finish string, prompt, completion int) {
+	r.t.Helper()
+	events := openai.NewEventReader(bytes.NewReader(r.body.Bytes()), 1<<20)
+	for {
+		data, err := events.Next()
+		if err == io.EOF || string(data) == openai.Done {
+			return text, finish, prompt, completion
+		}
+		var c struct {
+			Choices []struct {
+				Delta  struct{ Content string }
+				Finish string `json:"finish_reason"`
+			}
+			Usage struct {
+				Prompt     int `json:"prompt_tokens"`
+				Completion int `json:"completion_tokens"`
+			}
+		}
+		if err == nil {
+			err = json.Unmarshal(data, &c)
+		}
+		if err != nil {
+			r.t.Fatalf("%s: %v", data, err)
+		}
+		for _, ch := range c.Choices {
+			text, finish = text+ch.Delta.Content, finish+ch.Finish
+		}
+		prompt, completion = max(prompt, c.Usage.Prompt), max(completion, c.Usage.Completion)
+	}
+}
+
+// stream is an answer whose chunks come one by one, and that ends with err; nil is a good end.
+type stream struct {
+	chunks []openai.Chunk
+	err    error
+}
+
+func (s *stream) Next(engine.Want) (*openai.Chunk, error) {
+	if len(s.chunks) > 0 {
+		c := &s.chunks[0]
+		s.chunks = s.chunks[1:]
+		return c, nil
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	return nil, io.EOF
+}
+
+func (*stream) Buffered() bool { return false }
+func (*stream) Close()         {}
+
+// letters streams a text letter by letter, by ids and with logprobs, to an end if there is one.
+func letters(text, finish string, err error) *stream {
+	s := &stream{err: err}
+	for i, l := range []byte(text) {
+		c := openai.Chunk{Choices: 1, Plain: true, Text: []byte{l}, IDs: []int32{int32(l)}, Logprobs: []float64{-0.01}}
+		c.AddTop(-0.01, -5)
+		if i == 0 {
+			c.PromptIDs = []int32{1, 2, 3}
+		}
+		s.chunks = append(s.chunks, c)
+	}
+	if finish != "" {
+		s.chunks = append(s.chunks, openai.Chunk{Choices: 1, Plain: true, Finish: []byte(finish)})
+	}
+	return s
+}
+
+// relayedAs is the target's own answer.
+func relayedAs(text string) *stream {
+	raw := fmt.Sprintf(`{"model":"big","choices":[{"index":0,"delta":{"content":%q},"finish_reason":"stop"}]}`, text)
+	c := openai.Chunk{Raw: []byte(raw), Model: openai.Span{Start: 9, End: 14}, Close: len(raw) - 1, Choices: 1, Plain: true, Text: []byte(text), Finish: []byte("stop"), Ended: []int{0}}
+	return &stream{chunks: []openai.Chunk{c}}
+}
+
+// scores has the target choose what it is asked about, and next behind that.
+func scores(c *engine.Score, next int32) *stream {
+	*c.Into = openai.Scores{Next: next}
+	for _, id := range c.Question.Draft {
+		c.Into.Tokens = append(c.Into.Tokens, openai.Scored{Logprob: -0.1, Top: -0.1, TopID: id})
+	}
+	return &stream{}
+}
+
+// worded turns ids into their letters.
+func worded(c *engine.Detokenize) *stream {
+	*c.Into = (*c.Into)[:0]
+	for _, id := range c.IDs {
+		*c.Into = append(*c.Into, byte(id))
+	}
+	return &stream{}
+}
+
+type silent struct{}
+
+func (silent) Failed(*engine.Failure)  {}
+func (silent) RetryBudgetSpent()       {}
+func (silent) Cost(plan.Tier, float64) {}
