@@ -25,8 +25,9 @@ var collecting = []string{"tiers/acceptrate.go", "tiers/economy/metrics.go"}
 // serverless are those of them that know of no server, client, metrics and logs. Those of the tiers may use HTTP's headers
 // and statuses.
 var serverless = []string{
-	"gateway/pipeline", "tiers/accept", "tiers/audit", "tiers/dispatch", "tiers/draft", "tiers/engine", "tiers/inflight", "tiers/openai",
-	"tiers/plan", "tiers/prefix", "tiers/receipt", "tiers/risk", "tiers/schema", "tiers/scoring", "tiers/strategy", "tiers/transcript", "tiers/verify",
+	"gateway/pipeline", "tiers/accept", "tiers/audit", "tiers/dispatch", "tiers/draft", "tiers/engine", "tiers/inflight",
+	"tiers/openai", "tiers/plan", "tiers/prefix", "tiers/receipt", "tiers/risk", "tiers/schema", "tiers/scoring", "tiers/strategy",
+	"tiers/transcript", "tiers/verify",
 }
 
 // tellers are the packages that tell a request's record what they do, and never read it: nothing that is decided hangs on

@@ -51,7 +51,8 @@ func TestAFaultBehindTheFirstByteIsASampleOfItsOwn(t *testing.T) {
 		if !slices.Equal(r.reports, want) || (len(r.failed) == 0) != scores || s.closed != 1 {
 			t.Errorf("scores %v: breakers were told %v, %v counted, closed %d times", scores, r.reports, r.failed, s.closed)
 		}
-		if e := r.tries[0]; e.Broke != engine.Stalled || e.Failed != "" || e.Tokens != 3 || e.Status != http.StatusOK || e.Score != scores || r.settled != 1 {
+		e := r.tries[0]
+		if e.Broke != engine.Stalled || e.Failed != "" || e.Tokens != 3 || e.Status != http.StatusOK || e.Score != scores || r.settled != 1 {
 			t.Errorf("scores %v: %+v, settled %d times", scores, e, r.settled)
 		}
 		r.given("at the end")
@@ -85,7 +86,8 @@ func TestAnErrorThatIsNoFailureIsTheBackends(t *testing.T) {
 	}
 	x := r.begun(r.order(), &stream{})
 	defer x.Drop()
-	if f := x.Fail(engine.BadResponse, io.ErrClosedPipe); f.Kind != engine.BadResponse || f.Pool != "p" || f.Backend != "b0" || !errors.Is(f, io.ErrClosedPipe) {
+	f := x.Fail(engine.BadResponse, io.ErrClosedPipe)
+	if f.Kind != engine.BadResponse || f.Pool != "p" || f.Backend != "b0" || !errors.Is(f, io.ErrClosedPipe) {
 		t.Errorf("%+v", f)
 	}
 }
@@ -271,7 +273,8 @@ func TestAnAnswerHasNoMoreTokensThanItsCallAllows(t *testing.T) {
 		o.Demand, o.Choices, o.Answerless, o.MaxPrompt = tc.order.Demand, tc.order.Choices, tc.order.Answerless, 77
 		o.FirstByte, o.Silence = time.Second, time.Minute
 		r.begun(o, &stream{}).Drop()
-		if a := r.attempts[0]; a.MaxAnswer != tc.want || a.MaxPrompt != 77 || a.FirstByte != time.Second || a.Silence != time.Minute || a.Rank != -1 {
+		a := r.attempts[0]
+		if a.MaxAnswer != tc.want || a.MaxPrompt != 77 || a.FirstByte != time.Second || a.Silence != time.Minute || a.Rank != -1 {
 			t.Errorf("%s: told %+v", name, a)
 		}
 	}

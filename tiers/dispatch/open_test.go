@@ -16,7 +16,8 @@ import (
 func TestADispatcherNeedsAllOfItsOptions(t *testing.T) {
 	r := newRig(t, 1)
 	for name, without := range map[string]func(*Options){
-		"world": func(o *Options) { o.World = nil }, "upstream": func(o *Options) { o.Upstream = nil }, "queue": func(o *Options) { o.Queue = nil },
+		"world": func(o *Options) { o.World = nil }, "upstream": func(o *Options) { o.Upstream = nil },
+		"queue":   func(o *Options) { o.Queue = nil },
 		"breaker": func(o *Options) { o.Breaker = nil }, "scores": func(o *Options) { o.Scores = nil },
 		"metrics": func(o *Options) { o.Metrics = nil }, "window": func(o *Options) { o.Window = nil },
 	} {
@@ -45,7 +46,8 @@ func TestWhatFailsBeforeItsFirstByteIsTriedElsewhere(t *testing.T) {
 		if !failed || f.Kind != tc.kind || f.Pool != "p" || f.Backend != r.attempts[len(r.attempts)-1].Backend {
 			t.Errorf("%s: %v", tc.kind, err)
 		}
-		if spent != (tc.tries > 1) || spent && (exhausted.Pool != "p" || exhausted.Tries != tc.tries || exhausted.AllBusy != (tc.kind == engine.Backpressure)) {
+		busy := tc.kind == engine.Backpressure
+		if spent != (tc.tries > 1) || spent && (exhausted.Pool != "p" || exhausted.Tries != tc.tries || exhausted.AllBusy != busy) {
 			t.Errorf("%s: %+v", tc.kind, exhausted)
 		}
 		if len(r.attempts) != tc.tries || tc.tries > 1 && r.attempts[0].Backend == r.attempts[1].Backend || len(r.failed) != tc.tries {
@@ -71,10 +73,12 @@ func TestTheSecondTryIsToldApartFromTheFirst(t *testing.T) {
 		t.Errorf("ids %s and %s, calls %d and %d", one.ID, two.ID, r.tries[0].Call, r.tries[1].Call)
 	}
 	a, b := r.tries[0], r.tries[1]
-	if a.Failed != engine.ServerError || a.Broke != "" || a.First != 0 || a.Status != 500 || a.Took <= 0 || a.Tokens != 0 || a.Waited != time.Second {
+	if a.Failed != engine.ServerError || a.Broke != "" || a.First != 0 || a.Status != 500 || a.Took <= 0 ||
+		a.Tokens != 0 || a.Waited != time.Second {
 		t.Errorf("the first try: %+v", a)
 	}
-	if b.Failed != "" || b.Broke != "" || b.First <= 0 || b.Status != 200 || b.Took < b.First || b.Tokens != 7 || b.Backend != two.Backend || b.URL != two.URL || b.Role != RoleTarget {
+	if b.Failed != "" || b.Broke != "" || b.First <= 0 || b.Status != 200 || b.Took < b.First || b.Tokens != 7 ||
+		b.Backend != two.Backend || b.URL != two.URL || b.Role != RoleTarget {
 		t.Errorf("the second: %+v", b)
 	}
 	// Who waited for one try has waited for the next, too.
@@ -89,7 +93,10 @@ func TestTheSecondTryIsToldApartFromTheFirst(t *testing.T) {
 
 func TestTheLongestWaitThatABusyPoolAsksForIsTold(t *testing.T) {
 	r := newRig(t, 3)
-	r.fails(engine.Failure{Kind: engine.Backpressure, RetryAfter: 7 * time.Second}, engine.Failure{Kind: engine.Backpressure, RetryAfter: time.Second})
+	busy := engine.Failure{Kind: engine.Backpressure, RetryAfter: 7 * time.Second}
+	less := busy
+	less.RetryAfter = time.Second
+	r.fails(busy, less)
 	_, err := r.d.Open(t.Context(), r.order())
 	if e, ok := errors.AsType[*ExhaustedError](err); !ok || !e.AllBusy || e.RetryAfter != 7*time.Second {
 		t.Errorf("%+v, %v", e, err)
@@ -161,7 +168,8 @@ func TestWhatAnOrderExcludesStaysAsItWas(t *testing.T) {
 	o := r.order()
 	o.Demand.Exclude = append(make([]string, 0, 8), "b0")
 	_, _ = r.d.Open(t.Context(), o)
-	if all := o.Demand.Exclude[:cap(o.Demand.Exclude)]; all[1] != "" || len(r.attempts) != 2 || r.attempts[0].Backend == "b0" || r.attempts[1].Backend == "b0" {
+	all := o.Demand.Exclude[:cap(o.Demand.Exclude)]
+	if all[1] != "" || len(r.attempts) != 2 || r.attempts[0].Backend == "b0" || r.attempts[1].Backend == "b0" {
 		t.Errorf("the caller's list is %q; tried %v", all, r.attempts)
 	}
 }

@@ -19,7 +19,8 @@ const withUsage = `,"temperature":0,"stream_options":{"include_usage":true}`
 func inTurns(t *testing.T) *rig {
 	t.Helper()
 	return newRig(t, plan.Plan{
-		Tier: plan.Draft, Judged: true, Mode: plan.ModeVerify, Scorer: plan.ScorerIDs, Resume: plan.ResumeIDs, Block: 4, Whole: true, Ask: accept.AskExact,
+		Tier: plan.Draft, Judged: true, Mode: plan.ModeVerify, Scorer: plan.ScorerIDs, Resume: plan.ResumeIDs,
+		Block: 4, Whole: true, Ask: accept.AskExact,
 	}, withUsage)
 }
 
@@ -53,13 +54,14 @@ func TestAnAnswerInTurnsIsWhatBothWrote(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, finish, prompt, completion := r.said()
-	if text != "abcdefgh" || finish != "stop" || prompt != 3 || completion != 9 || r.rc.AcceptedTokens != 8 || r.rc.TargetTokens != 1 || r.rc.Tier != plan.Mixed {
+	if text != "abcdefgh" || finish != "stop" || prompt != 3 || completion != 9 ||
+		r.rc.AcceptedTokens != 8 || r.rc.TargetTokens != 1 || r.rc.Tier != plan.Mixed {
 		t.Errorf("%q, %s, %d and %d tokens; %+v", text, finish, prompt, completion, r.rc)
 	}
 }
 
 func TestAtAnyFaultOfARoundTheTargetCarriesOn(t *testing.T) {
-	broken := &engine.Failure{Kind: engine.ServerError}
+	broken, prompt := &engine.Failure{Kind: engine.ServerError}, []int32{1, 2, 3}
 	for name, tc := range map[string]struct {
 		block  *engine.Block // that comes instead; nil is what is owed
 		draft  error         // why none does
@@ -67,10 +69,10 @@ func TestAtAnyFaultOfARoundTheTargetCarriesOn(t *testing.T) {
 		reason string
 	}{
 		"no draft":       {draft: broken, reason: draft.ReasonLost},
-		"no ids":         {block: &engine.Block{PromptIDs: []int32{1, 2, 3}, Plain: true}, reason: ReasonBlock},
-		"more than text": {block: &engine.Block{PromptIDs: []int32{1, 2, 3}, IDs: []int32{'z'}}, reason: ReasonBlock},
-		"given up":       {block: &engine.Block{PromptIDs: []int32{1, 2, 3}, IDs: []int32{'z'}, Plain: true, Finish: "abort"}, reason: ReasonBlock},
-		"an unknown end": {block: &engine.Block{PromptIDs: []int32{1, 2, 3}, IDs: []int32{'z'}, Plain: true, Finish: "stop"}, reason: ReasonBlock},
+		"no ids":         {block: &engine.Block{PromptIDs: prompt, Plain: true}, reason: ReasonBlock},
+		"more than text": {block: &engine.Block{PromptIDs: prompt, IDs: []int32{'z'}}, reason: ReasonBlock},
+		"given up":       {block: &engine.Block{PromptIDs: prompt, IDs: []int32{'z'}, Plain: true, Finish: "abort"}, reason: ReasonBlock},
+		"an unknown end": {block: &engine.Block{PromptIDs: prompt, IDs: []int32{'z'}, Plain: true, Finish: "stop"}, reason: ReasonBlock},
 		"no word":        {score: broken, reason: accept.ReasonNoVerdict},
 	} {
 		for round, want := range map[int]string{1: "fresh", 2: "abcdexyz"} {
@@ -106,12 +108,12 @@ func TestAtAnyFaultOfARoundTheTargetCarriesOn(t *testing.T) {
 				t.Errorf("%s in round %d: %v", name, round, err)
 				continue
 			}
-			reason := r.rc.Verdict.Reason
+			reason, why := r.rc.Verdict.Reason, tc.reason
 			if round == 1 && tc.draft != nil {
-				tc.reason, reason = reasonUnavailable, r.rc.Plan.Reason // nothing was drafted at all
+				reason, why = r.rc.Plan.Reason, reasonUnavailable // nothing was drafted at all
 			}
-			if text, _, _, _ := r.said(); text != want || reason != tc.reason || (len(r.rc.Over) == 1) != (round == 2) {
-				t.Errorf("%s in round %d: %q for %s, want %q for %s; calls %v, over %+v", name, round, text, reason, want, tc.reason, r.calls, r.rc.Over)
+			if text, _, _, _ := r.said(); text != want || reason != why || (len(r.rc.Over) == 1) != (round == 2) {
+				t.Errorf("%s in round %d: %q for %s, want %q for %s; calls %v", name, round, text, reason, want, why, r.calls)
 			}
 		}
 	}
@@ -162,7 +164,8 @@ func TestAContinuationByTextBehindBlocksKeepsTheLengthOfTheirPrompt(t *testing.T
 func drawn(t *testing.T) *rig {
 	t.Helper()
 	return newRig(t, plan.Plan{
-		Tier: plan.Draft, Judged: true, Mode: plan.ModeVerify, Scorer: plan.ScorerIDs, Resume: plan.ResumeIDs, Thin: true, Whole: true, Ask: accept.AskExact,
+		Tier: plan.Draft, Judged: true, Mode: plan.ModeVerify, Scorer: plan.ScorerIDs, Resume: plan.ResumeIDs,
+		Thin: true, Whole: true, Ask: accept.AskExact,
 	}, `,"temperature":1`)
 }
 
@@ -215,7 +218,9 @@ func TestWhereADraftCannotBeThinnedTheTargetWritesAll(t *testing.T) {
 			continue
 		}
 		text, _, _, _ := r.said()
-		if calls := strings.Join(r.calls, " "); text != "fresh" || calls != tc.calls || r.rc.Approximate != tc.approximate || r.rc.Verdict.Reason != tc.reason || tc.why != "" && r.rc.Plan.Reason != tc.why {
+		calls := strings.Join(r.calls, " ")
+		if text != "fresh" || calls != tc.calls || r.rc.Approximate != tc.approximate ||
+			r.rc.Verdict.Reason != tc.reason || tc.why != "" && r.rc.Plan.Reason != tc.why {
 			t.Errorf("%s: %q by %s, approximate %v, verdict %q, plan %q", name, text, calls, r.rc.Approximate, r.rc.Verdict.Reason, r.rc.Plan.Reason)
 		}
 		if r.rc.Tier != plan.Target || r.rc.AcceptedTokens != 0 {
@@ -246,7 +251,8 @@ func TestAContinuationOfMoreBytesThanMayBeBreaksOff(t *testing.T) {
 	}
 	err := r.run(t.Context())
 	f, _ := errors.AsType[*engine.Failure](err)
-	if _, ok := errors.AsType[*BrokenError](err); !ok || f == nil || f.Kind != engine.BadResponse || !errors.Is(f, engine.ErrBody) || r.rc.Tries[1].Broke != engine.BadResponse {
+	_, broken := errors.AsType[*BrokenError](err)
+	if !broken || f == nil || f.Kind != engine.BadResponse || !errors.Is(f, engine.ErrBody) || r.rc.Tries[1].Broke != engine.BadResponse {
 		t.Errorf("%v, %+v", err, r.rc.Tries)
 	}
 	if text, finish, _, _ := r.said(); text != "abcdefghijkl" || finish != "" {

@@ -43,7 +43,8 @@ var errClient = errors.New("the client's own")
 func newRig(t *testing.T, p plan.Plan, more string) *rig {
 	t.Helper()
 	r := &rig{t: t, fails: -1}
-	body, err := openai.Scan(openai.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":40,"stream":true`+more+`}`), openai.DefaultLimits())
+	const asked = `{"model":"m","messages":[{"role":"user","content":"hi"}],"max_tokens":40,"stream":true`
+	body, err := openai.Scan(openai.Chat, []byte(asked+more+`}`), openai.DefaultLimits())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -200,7 +201,10 @@ func letters(text, finish string, err error) *stream {
 // relayedAs is the target's own answer.
 func relayedAs(text string) *stream {
 	raw := fmt.Sprintf(`{"model":"big","choices":[{"index":0,"delta":{"content":%q},"finish_reason":"stop"}]}`, text)
-	c := openai.Chunk{Raw: []byte(raw), Model: openai.Span{Start: 9, End: 14}, Close: len(raw) - 1, Choices: 1, Plain: true, Text: []byte(text), Finish: []byte("stop"), Ended: []int{0}}
+	c := openai.Chunk{
+		Raw: []byte(raw), Model: openai.Span{Start: 9, End: 14}, Close: len(raw) - 1,
+		Choices: 1, Plain: true, Text: []byte(text), Finish: []byte("stop"), Ended: []int{0},
+	}
 	return &stream{chunks: []openai.Chunk{c}}
 }
 
