@@ -177,7 +177,9 @@ func (t *Transcript) End(tokens int) CutPoint {
 func (t *Transcript) CutAt(tokens int) CutPoint { return t.cuts.at(tokens, len(t.text)) }
 
 // CutAtSentence is CutAt, or the last clean cut point at most 32 tokens before it at which a sentence or a line ends.
-func (t *Transcript) CutAtSentence(tokens int) CutPoint { return t.cuts.atSentence(tokens, len(t.text)) }
+func (t *Transcript) CutAtSentence(tokens int) CutPoint {
+	return t.cuts.atSentence(tokens, len(t.text))
+}
 
 // Tokens counts the tokens that the text came from. One of which only a part is in it counts: it was paid for,
 // and it was shown. Where the text ends within a chunk of several tokens, n is the fewest that it can be, and
