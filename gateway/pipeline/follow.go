@@ -65,7 +65,7 @@ func (q *request) follow(ctx context.Context, s Subscriber) (err error) {
 
 // elected is this request's turn to make the answer, unless it is kept by now or another replica makes it: then it goes
 // on following.
-func (f *follower) elected(ctx context.Context, l Leader) (over bool, err error) {
+func (f *follower) elected(ctx context.Context, l *cache.Leader) (over bool, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			l.Fail(ErrPanicked, false)
@@ -103,7 +103,7 @@ func (f *follower) elected(ctx context.Context, l Leader) (over bool, err error)
 }
 
 // leadBeside makes the answer for all who follow, this request's own client too.
-func (f *follower) leadBeside(ctx context.Context, l Leader) {
+func (f *follower) leadBeside(ctx context.Context, l *cache.Leader) {
 	end := f.p.o.World.NewSignal()
 	f.made = append(f.made, end)
 	f.p.o.World.Go(func() {

@@ -11,9 +11,6 @@ import (
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway/identity"
-	"github.com/foregate/foregate/tiers/openai"
-	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/receipt"
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
@@ -293,53 +290,5 @@ func TestAPanicOfAGenerationIsHeardAndEndsNobodyElse(t *testing.T) {
 			t.Errorf("%v, %d heard", all[0].err, heard.Load())
 		}
 		all[1].is(t, "the other", "It is answer 2.", cache.ResultMiss)
-	})
-}
-
-// elsewhere is a generation that, as turns out late, another replica leads.
-type elsewhere struct {
-	Subscriber
-	Leader
-	asked int
-	entry *cache.Entry
-}
-
-func (e *elsewhere) Join(cache.GenerationID) Subscriber { return e }
-func (e *elsewhere) Depart()                            {}
-func (e *elsewhere) Sent() []byte                       { return nil }
-func (e *elsewhere) Shared() bool                       { return false }
-func (e *elsewhere) Said() []byte                       { return nil }
-func (e *elsewhere) Lease() *cache.Lease                { return nil }
-func (e *elsewhere) Follow() bool                       { return false }
-func (e *elsewhere) Follows() bool                      { return true }
-func (e *elsewhere) Fail(error, bool)                   {}
-func (e *elsewhere) Append([]byte)                      {}
-
-func (e *elsewhere) Begin(cancel context.CancelCauseFunc) {
-	time.AfterFunc(500*time.Millisecond, func() { cancel(cache.ErrFollows) })
-}
-
-func (e *elsewhere) Next(context.Context, time.Time) (Event, error) {
-	if e.asked++; e.asked == 1 {
-		return Event{Kind: cache.EventLead, Leader: e}, nil
-	}
-	return Event{Kind: cache.EventComplete, Entry: e.entry}, nil
-}
-
-func TestAGenerationThatIsGivenUpForAnotherReplicasIsNoneOfTheTenantsRequests(t *testing.T) {
-	made := newRecording(scanned(t, openai.Chat, chatBody(1)), 1<<20)
-	made.Text([]byte("It is theirs."))
-	made.End(openai.Ending{Finish: "stop"})
-	other := &elsewhere{}
-	other.entry, _ = made.entry(&receipt.Receipt{Tier: plan.Target}, time.Now())
-	inBubble(t, func(o *Options) { o.Generations = other }, func(t *testing.T, b *bench) {
-		one := identity.Caller{Tenant: "acme", RPM: 1}
-		a := b.ask(question{caller: one})
-		a.is(t, "what another replica made", "It is theirs.", cache.ResultCoalesced)
-		if c := b.speaker.cancelled(); len(c) != 1 || !errors.Is(c[0], cache.ErrFollows) || a.record.Receipt != nil {
-			t.Errorf("cancelled: %v, %+v", c, a.record)
-		}
-		b.cfg.Follow = 0
-		b.ask(question{caller: one, more: `,"seed":1`}).is(t, "the tenant's one request a minute", "It is answer 2.", cache.ResultMiss)
 	})
 }

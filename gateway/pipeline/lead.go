@@ -10,7 +10,7 @@ import (
 
 // lead makes the answer of a shared generation. It goes on without the client of ctx as long as somebody wants it; the
 // subscribers hear how it ends.
-func (q *request) lead(ctx context.Context, l Leader, to tiers.Sink) (err error) {
+func (q *request) lead(ctx context.Context, l *cache.Leader, to tiers.Sink) (err error) {
 	making, cancel := q.p.o.World.WithCancel(q.p.o.Base)
 	defer cancel(nil)
 	defer func() {
@@ -41,7 +41,7 @@ func (q *request) lead(ctx context.Context, l Leader, to tiers.Sink) (err error)
 // telling takes an answer down and tells the subscribers of it.
 type telling struct {
 	*recording
-	leader Leader
+	leader *cache.Leader
 	max    int // bytes of text that are told
 	told   int
 }
@@ -71,7 +71,7 @@ func (t *telling) Chunk(chunk []byte) {
 // more: what it does not take is held for it, and if it is gone the answer goes on without it.
 type leaderSink struct {
 	sink
-	leader     Leader
+	leader     *cache.Leader
 	subscriber Subscriber
 
 	detached Detached // nil: the client is waited for

@@ -105,7 +105,7 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 	if err := l.runs(); err != nil {
 		return nil, err
 	}
-	l.answers, l.generations, l.evidence = &sharing.Answers{Loop: l.clock, Seed: seed}, &sharing.Generations{Loop: l.clock}, newEvidence(l)
+	l.answers, l.generations, l.evidence = &sharing.Answers{Loop: l.clock, Seed: seed}, sharing.NewGenerations(l.clock), newEvidence(l)
 	for i := range c.Replicas {
 		r, err := l.newReplica(i)
 		if err != nil {
