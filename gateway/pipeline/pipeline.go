@@ -68,9 +68,8 @@ type Options struct {
 	Served      func(route string) (draft, target string) // model and revision of a route's pools, for keys; nil tells none
 	Salt        func(tenant string) string                // keeps tenants apart in the engines' prefix caches; nil does not
 
-	Canonical func(r *openai.Request, room []byte) ([]byte, error) // appends what decides the answer, for keys; nil is [openai.Request.Canonical]
-	Hopeless  func(err error) bool                                 // whether an identical request would fail alike; nil is never
-	Panicked  func(id string, value any)                           // hears of a panic while an answer was made for several; nil is nobody
+	Hopeless func(err error) bool       // whether an identical request would fail alike; nil is never
+	Panicked func(id string, value any) // hears of a panic while an answer was made for several; nil is nobody
 
 	World world.World     // nil is [world.System]
 	Base  context.Context // of answers that are made for several: they end with it, not with one client; nil is the background
@@ -107,9 +106,6 @@ func New(o Options) *Pipeline {
 	}
 	if o.Salt == nil {
 		o.Salt = func(string) string { return "" }
-	}
-	if o.Canonical == nil {
-		o.Canonical = func(r *openai.Request, room []byte) ([]byte, error) { return r.Canonical(room) }
 	}
 	if o.Hopeless == nil {
 		o.Hopeless = func(error) bool { return false }

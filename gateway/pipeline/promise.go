@@ -37,7 +37,7 @@ func (p *promise) make(q *request) bool {
 	}
 	whole := p.parts
 	var err error
-	whole.Request, err = o.Canonical(q.Body.Request, make([]byte, 0, len(q.Body.Body)))
+	whole.Request, err = q.Body.Canonical(make([]byte, 0, len(q.Body.Body)))
 	p.key = cache.KeyOf(&whole)
 	return err == nil // else it is no JSON that another parser would read alike: nothing is claimed of it
 }
