@@ -48,7 +48,10 @@ func TestARequestSaysWhatTheCacheMayDo(t *testing.T) {
 			c.OnlyIfCached = true
 			return question{control: c}
 		}
-		for _, q := range []question{only(Control{}), only(Control{NoStore: true}), only(Control{NoCache: true}), {control: Control{OnlyIfCached: true}, more: `,"logprobs":true`}} {
+		for _, q := range []question{
+			only(Control{}), only(Control{NoStore: true}), only(Control{NoCache: true}),
+			{control: Control{OnlyIfCached: true}, more: `,"logprobs":true`},
+		} {
 			if a := b.ask(q); !errors.Is(a.err, ErrNotCached) || a.head != nil {
 				t.Errorf("%+v: %v", q, a.err)
 			}
@@ -92,7 +95,8 @@ func (r *Record) mustBe(t *testing.T, want cache.Result) {
 
 func TestWhyTheCacheHadNoAnswerIsCounted(t *testing.T) {
 	for found, want := range map[cache.Found]cache.Result{
-		cache.FoundNone: cache.ResultMiss, cache.FoundAway: cache.ResultAway, cache.FoundLate: cache.ResultLate, cache.FoundError: cache.ResultError,
+		cache.FoundNone: cache.ResultMiss, cache.FoundAway: cache.ResultAway,
+		cache.FoundLate: cache.ResultLate, cache.FoundError: cache.ResultError,
 	} {
 		inBubble(t, nil, func(t *testing.T, b *bench) {
 			b.store.found = found
@@ -182,11 +186,14 @@ func TestARequestThatPassesThroughIsHeldToItsTenantsLimits(t *testing.T) {
 	b := newBench(t, nil)
 	var record Record
 	a := &Arrival{ID: "id", Caller: identity.Caller{Tenant: "acme", TPM: 100}}
-	if err := b.Forward(t.Context(), Passed{Arrival: a, Path: "/v1/responses"}, &reader{ctx: t.Context()}, &record); err == nil {
+	forward := func() error {
+		return b.Forward(t.Context(), Passed{Arrival: a, Path: "/v1/responses"}, &reader{ctx: t.Context()}, &record)
+	}
+	if forward() == nil {
 		t.Error("an answer of unknown length is let in with 100 tokens per minute")
 	}
 	a.Caller.TPM = 10_000
-	if err := b.Forward(t.Context(), Passed{Arrival: a, Path: "/v1/responses"}, &reader{ctx: t.Context()}, &record); err != nil || record.Receipt == nil || record.Standing.Tokens.Limit != 10_000 {
+	if err := forward(); err != nil || record.Receipt == nil || record.Standing.Tokens.Limit != 10_000 {
 		t.Errorf("%v, %+v", err, record)
 	}
 }
@@ -223,8 +230,8 @@ func TestOnlyAnswersThatMayServeOthersAreKept(t *testing.T) {
 	}{
 		"usual":              {func(*bench) {}, "", 1},
 		"larger than may be": {func(b *bench) { b.cfg.MaxEntry = 10 }, "", 0},
-		"half an object":     {func(b *bench) { b.speaker.pieces = func(int) []string { return []string{`{"a"`, `:1`} } }, `,"response_format":{"type":"json_object"}`, 0},
-		"an object":          {func(b *bench) { b.speaker.pieces = func(int) []string { return []string{`{"a"`, `:1}`} } }, `,"response_format":{"type":"json_object"}`, 1},
+		"half an object":     {func(b *bench) { b.says(`{"a"`, `:1`) }, `,"response_format":{"type":"json_object"}`, 0},
+		"an object":          {func(b *bench) { b.says(`{"a"`, `:1}`) }, `,"response_format":{"type":"json_object"}`, 1},
 		"a draft for a target": {func(b *bench) {
 			b.speaker.judged = func(_ int, _ tiers.Ask, rc *receipt.Receipt) { rc.Tier = plan.Draft }
 		}, "", 0},

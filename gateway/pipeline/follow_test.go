@@ -52,7 +52,8 @@ func TestIdenticalRequestsShareOneGeneration(t *testing.T) {
 func TestRequestsOfAnotherClassTenantOrShapeDoNotWaitForEachOther(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, b *bench) {
 		for _, q := range []question{
-			{}, {stream: true}, {caller: identity.Caller{Tenant: "beta"}}, {caller: identity.Caller{Priority: identity.High}}, {control: Control{NoCache: true}}, {more: `,"temperature":0.7`},
+			{}, {stream: true}, {caller: identity.Caller{Tenant: "beta"}}, {caller: identity.Caller{Priority: identity.High}},
+			{control: Control{NoCache: true}}, {more: `,"temperature":0.7`},
 		} {
 			b.begin(q)
 		}
@@ -197,7 +198,7 @@ func TestTheSecondFailureIsEverybodysAndAHopelessOneAtOnce(t *testing.T) {
 
 func TestAnAnswerThatCannotBeSharedIsMadeForEach(t *testing.T) {
 	inBubble(t, nil, func(t *testing.T, b *bench) {
-		b.speaker.pieces = func(int) []string { return []string{strings.Repeat("on and ", 1<<18), "on."} } // more than is told
+		b.says(strings.Repeat("on and ", 1<<18), "on.") // more than is told
 		all, over := b.crowd(3, question{})
 		over()
 		for i, a := range all {

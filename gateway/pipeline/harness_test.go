@@ -308,6 +308,9 @@ func newBench(t *testing.T, adjust func(*Options)) *bench {
 	return b
 }
 
+// says has every answer be of these pieces.
+func (b *bench) says(pieces ...string) { b.speaker.pieces = func(int) []string { return pieces } }
+
 var (
 	errHopeless = errors.New("no engine would answer this")
 	errEngine   = errors.New("the engine is broken")
@@ -385,7 +388,7 @@ func inBubble(t *testing.T, adjust func(*Options), test func(t *testing.T, b *be
 	synctest.Test(t, func(t *testing.T) { test(t, newBench(t, adjust)) })
 }
 
-// unlimited is a limiter that notes what it was asked.
+// noted is a limiter that notes what it was asked.
 type noted struct {
 	*limits.Limiter
 	asks []limits.Ask

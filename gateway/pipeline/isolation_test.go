@@ -129,7 +129,8 @@ func (k *keyer) key(values []string, order []int) cache.Key {
 	route := &tiers.Route{Model: req.Model, Draft: k.draft, Target: k.draft, Config: func() plan.Config {
 		return plan.Config{Mode: plan.ModeConfidence, MaxPrompt: 1000}
 	}}
-	q := k.p.newRequest(Request{Arrival: &Arrival{Caller: caller}, Body: Body{Request: req}, Route: route, Tier: tier, Stricter: stricter}, nil, &Record{})
+	in := Request{Arrival: &Arrival{Caller: caller}, Body: Body{Request: req}, Route: route, Tier: tier, Stricter: stricter}
+	q := k.p.newRequest(in, nil, &Record{})
 	if k.alone = q.wantsOwnSample(); k.alone {
 		k.judged = false
 		k.keyless++

@@ -61,7 +61,7 @@ type Limiter interface {
 type Options struct {
 	Cascade     Cascade
 	Limiter     Limiter                                   // nil is one for this replica alone
-	HighShare   func() float64                            // of a tenant's requests per minute, what may have priority high, live; nil is 0.2, 0 is all
+	HighShare   func() float64                            // of a tenant's requests per minute, what may be high, live; nil is 0.2, 0 is all
 	Store       Store                                     // nil keeps no answers
 	Generations Generations                               // nil shares none
 	CacheConfig func(route string) cache.Config           // live; nil is the zero Config
