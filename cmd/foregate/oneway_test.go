@@ -20,7 +20,7 @@ var oneWay = []string{
 	"tiers", "tiers/audit", "tiers/strategy", "tiers/verify", "tiers/inflight", "tiers/receipt", "tiers/draft", "tiers/dispatch", "tiers/upstream",
 	"tiers/plan", "tiers/engine", "tiers/transcript", "tiers/world", "tiers/pool", "tiers/pool/capacity", "tiers/pool/estimate", "tiers/pool/health",
 	"tiers/accept", "tiers/economy", "tiers/risk", "tiers/calibrate", "tiers/scoring", "tiers/schema", "tiers/fields", "tiers/probe",
-	"tiers/choose", "tiers/prefix", "tiers/pressure", "tiers/discover", "tiers/kvevents", "tiers/fleet",
+	"tiers/choose", "tiers/prefix", "tiers/pressure", "tiers/discover", "tiers/kvevents", "tiers/fleet", "tiers/evidence",
 }
 
 // shallow imports what carries our types through, and empty packages in the place of all others.
