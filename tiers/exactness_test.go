@@ -12,6 +12,7 @@ import (
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/transcript"
 )
 
 // proofSize is how much of a long proof is run: long under make exactness, short in CI, and a
@@ -117,20 +118,23 @@ func (d duo) answer(prompt []int32, block int, b bounds) (got written, own []boo
 }
 
 // whole drafts all of the answer, has it scored, and has the target carry on where it does
-// not stand by it, as draft.settle and draft.escalate do.
+// not stand by it, as package strategy does.
 func (d duo) whole(prompt []int32, b bounds) (got written, own []bool) {
 	c := accept.NewCourse(accept.Config{}, accept.Course{Whole: true, Resumes: true, Ask: accept.AskExact})
-	shown := 0
-	var steps []accept.Step
+	var ends []int // of the text, by token
 	drafted := d.draft.goOn(prompt, written{}, b, func(_ int32, lp float64, text int) {
 		c.Add(lp, nil)
-		steps = append(steps, accept.Step{Tokens: c.Tokens(), Text: text, IDs: c.Tokens(), Clean: text > shown})
-		shown = text
+		ends = append(ends, text)
 	})
-	for _, s := range steps[:len(steps)-1] { // the last token ended it: nobody goes on from there
-		c.Mark(s)
+	t := transcript.New(transcript.Options{})
+	for i, end := range ends[:len(ends)-1] { // the last token ended it: nobody goes on from there
+		if end > len(drafted.text) {
+			break // a stop string began before
+		}
+		text := drafted.text[t.Len():end]
+		_, _ = t.Append([]byte(text), drafted.ids[i:i+1]) // nothing is pending
+		t.Mark(i+1, text != "")
 	}
-	c.Shorten(len(drafted.text))
 	draft := accept.Draft{Text: []byte(drafted.text), IDs: drafted.ids, Finish: drafted.finish, Stopped: drafted.stop != ""}
 	v := c.Final(draft)
 	if v.Reason == accept.ReasonDoubtful {
@@ -145,7 +149,7 @@ func (d duo) whole(prompt []int32, b bounds) (got written, own []bool) {
 	if c.Keeps(v, true) {
 		return drafted, make([]bool, len(drafted.ids))
 	}
-	at := c.Seam(v, true)
+	at := t.CutAt(c.Salvage(v, true).Tokens)
 	got = d.target.goOn(prompt, written{ids: drafted.ids[:at.IDs], text: drafted.text[:at.Text]}, b, nil)
 	own = make([]bool, len(got.ids))
 	for i := at.IDs; i < len(own); i++ {

@@ -7,16 +7,11 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/foregate/foregate/tiers/risk"
 )
-
-// callTime is how long one exchange with Redis may take. It is never cut by a caller that leaves:
-// the client would close the connection, and a script may be done all the same.
-const callTime = time.Second
 
 // detached is a context for one exchange.
 func (b *Book) detached(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -91,16 +86,6 @@ func (b *Book) change(ctx context.Context, s lua, k risk.Key, r risk.Rule, more 
 	return word, nil
 }
 
-// exact is a short text that is read back as the same number. Not every Lua knows 1e-05; all know
-// 1.0e-05.
-func exact(x float64) string {
-	s := strconv.FormatFloat(x, 'g', -1, 64)
-	if strings.Contains(s, ".") {
-		return s
-	}
-	return strings.Replace(s, "e", ".0e", 1)
-}
-
 // load gives Redis the scripts: in a cluster the node that has the keys.
 func (b *Book) load(ctx context.Context) error {
 	node := redis.Cmdable(b.opts.Redis)
@@ -138,6 +123,44 @@ func (b *Book) pipeline(ctx context.Context, put func(ctx context.Context, p red
 		}
 	}
 	return nil
+}
+
+// looked is a state that was read, or why it could not be.
+type looked struct {
+	whole
+	err error
+}
+
+// read reads whole states.
+func (b *Book) read(ctx context.Context, keys []risk.Key) ([]looked, error) {
+	cmds := make([]*redis.SliceCmd, len(keys))
+	err := b.pipeline(ctx, func(ctx context.Context, p redis.Pipeliner) {
+		for i, k := range keys {
+			cmds[i] = p.HMGet(ctx, keyRisk+k.String(), names...)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]looked, len(keys))
+	for i := range keys {
+		f, err := fieldsOf(names, cmds[i])
+		if err == nil {
+			out[i].whole, err = wholeOf(f)
+		}
+		if err != nil {
+			out[i].err = errors.Join(err, fmt.Errorf("of %.200s", keys[i]))
+		}
+	}
+	return out, nil
+}
+
+// fieldsOf is the reply to a reading of fields.
+func fieldsOf(names []string, cmd *redis.SliceCmd) (fields, error) {
+	if err := cmd.Err(); err != nil {
+		return nil, err
+	}
+	return named(names, cmd.Val())
 }
 
 // scriptLine is where Redis says in which line of a script something went wrong.

@@ -25,6 +25,9 @@ var says = map[trouble]string{
 	troubled: "evidence: something is wrong with a key in Redis; the rest goes on",
 }
 
+// period is between two readings of Redis.
+const period = time.Second
+
 // quiet is how long a trouble must not come again to be over, and calm for how long Redis must
 // have answered.
 const quiet, calm = time.Minute, 2 * period

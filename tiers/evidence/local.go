@@ -10,6 +10,9 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
+// keptFor is how long a key is kept that nobody uses, and fullFor where there are [mostKeys].
+const keptFor, fullFor = 7 * 24 * time.Hour, time.Hour
+
 // local is a book in one process: what Redis and the scripts do for many.
 type local struct {
 	now func() time.Time
@@ -25,12 +28,6 @@ type local struct {
 type kind struct {
 	whole
 	used time.Time
-}
-
-// place is what an entry of the log is found by.
-type place struct {
-	key    risk.Key
-	ticket string
 }
 
 // of is the kind of a key that somebody uses; nil where there are too many.

@@ -2,32 +2,11 @@ package evidence
 
 import (
 	"context"
-	"fmt"
-	"math"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/foregate/foregate/tiers/risk"
 )
-
-// LogEntry is one audit with its outcome.
-type LogEntry struct {
-	When      time.Time // it was opened, by Redis' clock
-	Key       risk.Key
-	Ticket    string
-	Score     float64
-	Floor     float64 // of the region that was audited
-	Threshold float64
-	Served    bool // its score was the threshold or more
-	Features  []float64
-	Tokens    int    // of the draft
-	Map       int    // version of the calibrated score, 0 is none
-	Version   int64  // of the grid
-	Label     string // good, bad, or lost: the log has no outcome of it
-}
 
 const (
 	// page is how many entries are read at once.
@@ -35,13 +14,6 @@ const (
 	// mostPages bounds a log that somebody else fills.
 	mostPages = 2 * mostLog / page
 )
-
-func labelOf(bad bool) string {
-	if bad {
-		return labelBad
-	}
-	return labelGood
-}
 
 // Log visits the audits of the log, the oldest first, each with its outcome, until visit returns
 // an error, which it returns. Entries that are not ours are passed over. It is read twice: for the
@@ -146,29 +118,4 @@ func openedOf(id string, values map[string]any) (e LogEntry, ok bool) {
 	}
 	e.Key, ok = keyOf(f["key"])
 	return e, ok && timed && stamp != "" && r.err == nil && f["score"] != "" && ticketShape.MatchString(e.Ticket)
-}
-
-// joined are numbers in one field. Those that are not finite are the nearest that are.
-func joined(list []float64) string {
-	words := make([]string, len(list))
-	for i, x := range list {
-		if math.IsNaN(x) {
-			x = 0
-		}
-		words[i] = exact(max(-1e300, min(x, 1e300)))
-	}
-	return strings.Join(words, " ")
-}
-
-// checkEntry says what makes an entry no evidence; nil is nothing.
-func (e *LogEntry) check() error {
-	for name, x := range map[string]float64{"score": e.Score, "floor": e.Floor} {
-		if math.IsNaN(x) || math.IsInf(x, 0) {
-			return fmt.Errorf("its %s is %s", name, strconv.FormatFloat(x, 'g', -1, 64))
-		}
-	}
-	if e.Label != labelGood && e.Label != labelBad && e.Label != labelLost {
-		return fmt.Errorf("its label is %.40q, which is none of good, bad, lost", e.Label)
-	}
-	return nil
 }

@@ -1,18 +1,12 @@
 package evidence
 
 import (
-	"context"
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/redis/go-redis/v9"
-
-	"github.com/foregate/foregate/tiers/risk"
 )
 
 // Map is a calibrated score as JSON: what is in it is for others to know.
@@ -79,93 +73,6 @@ func (m *maps) of(route string, now time.Time) *scores {
 	return s
 }
 
-// Map is a calibrated score of a route, as it was known a second ago. It does not wait; of a route
-// that was never asked for before, there is none yet.
-func (b *Book) Map(route string, version int) (raw []byte, ok bool) {
-	if version < 1 {
-		return nil, false
-	}
-	b.maps.mu.Lock()
-	defer b.maps.mu.Unlock()
-	s := b.maps.of(route, b.now())
-	if s == nil {
-		return nil, false
-	}
-	raw, ok = s.versions[version]
-	return raw, ok
-}
-
-// SaveMap keeps a calibrated score of a route under the next number. Of more than 64 the oldest
-// goes.
-func (b *Book) SaveMap(ctx context.Context, route string, m Map) (version int, err error) {
-	if _, err := nameOf(risk.Key{Route: route, Bucket: "-", Lot: "-"}); err != nil {
-		return 0, err
-	}
-	if len(m) > mostMap || !json.Valid(m) {
-		return 0, fmt.Errorf("evidence: %d bytes of a calibrated score are no JSON or more than %d", len(m), mostMap)
-	}
-	if b.local != nil {
-		return b.saveHere(route, m)
-	}
-	got, err := b.call(ctx, mapScript, []string{keyMaps}, route, []byte(m), mostMaps, mostVersion)
-	if err != nil {
-		return 0, err
-	}
-	n, ok := got.(int64)
-	if !ok || n < 1 || n > mostVersion {
-		return 0, b.failed(fmt.Errorf("a calibrated score's number: %w", errNotOurs))
-	}
-	return int(n), nil
-}
-
-// saveHere keeps it in this process.
-func (b *Book) saveHere(route string, m Map) (int, error) {
-	b.maps.mu.Lock()
-	defer b.maps.mu.Unlock()
-	s := b.maps.of(route, b.now())
-	if s == nil {
-		return 0, fmt.Errorf("evidence: more than %d routes have calibrated scores", mostKeys)
-	}
-	if s.versions == nil {
-		s.versions = make(map[int]Map)
-	}
-	version, oldest := 1, mostVersion
-	for v := range s.versions {
-		version, oldest = max(version, v+1), min(oldest, v)
-	}
-	if len(s.versions) >= mostMaps {
-		delete(s.versions, oldest)
-	}
-	s.versions[version] = slices.Clone(m)
-	return version, nil
-}
-
-// Maps are the calibrated scores of a route, the oldest first.
-func (b *Book) Maps(ctx context.Context, route string) ([]SavedMap, error) {
-	if b.local != nil {
-		b.maps.mu.Lock()
-		defer b.maps.mu.Unlock()
-		var found map[int]Map
-		if s := b.maps.of(route, b.now()); s != nil {
-			found = s.versions
-		}
-		return sorted(found), nil
-	}
-	var list *redis.SliceCmd
-	err := b.pipeline(ctx, func(ctx context.Context, p redis.Pipeliner) { list = p.HMGet(ctx, keyMaps, versionsOf(route)) })
-	if err != nil {
-		return nil, err
-	}
-	if err := list.Err(); err != nil {
-		return nil, b.failed(err)
-	}
-	found, err := b.fetch(ctx, route, text(list.Val()[0]))
-	if err != nil {
-		return nil, err
-	}
-	return sorted(found), nil
-}
-
 func sorted(found map[int]Map) []SavedMap {
 	out := make([]SavedMap, 0, len(found))
 	for v, raw := range found {
@@ -196,55 +103,4 @@ func versions(list string) []int {
 		}
 	}
 	return out
-}
-
-// fetch reads the scores of a list.
-func (b *Book) fetch(ctx context.Context, route, list string) (map[int]Map, error) {
-	of := versions(list)
-	if len(of) == 0 {
-		return nil, nil
-	}
-	names := make([]string, len(of))
-	for i, v := range of {
-		names[i] = route + "/" + strconv.Itoa(v)
-	}
-	var raws *redis.SliceCmd
-	err := b.pipeline(ctx, func(ctx context.Context, p redis.Pipeliner) { raws = p.HMGet(ctx, keyMaps, names...) })
-	if err != nil {
-		return nil, err
-	}
-	if err := raws.Err(); err != nil {
-		return nil, b.failed(err)
-	}
-	found := make(map[int]Map, len(of))
-	for i, v := range raws.Val() {
-		if raw := Map(text(v)); len(raw) > 0 && len(raw) <= mostMap && json.Valid(raw) {
-			found[of[i]] = raw
-		}
-	}
-	return found, nil
-}
-
-// hearMaps reads the scores of the routes whose list is another than before.
-func (b *Book) hearMaps(ctx context.Context, routes []string, lists []any) error {
-	for i, route := range routes {
-		list := text(lists[i])
-		b.maps.mu.Lock()
-		s := b.maps.routes[route]
-		news := s != nil && s.list != list
-		b.maps.mu.Unlock()
-		if !news {
-			continue
-		}
-		found, err := b.fetch(ctx, route, list)
-		if err != nil {
-			return err
-		}
-		b.maps.mu.Lock()
-		if s := b.maps.routes[route]; s != nil {
-			s.list, s.versions = list, found
-		}
-		b.maps.mu.Unlock()
-	}
-	return nil
 }

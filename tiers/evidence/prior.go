@@ -2,58 +2,14 @@ package evidence
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// Imported says what became of a log that was imported.
-type Imported struct {
-	Taken   int       // audits that are evidence
-	Bad     int       // of those, and those that were lost
-	Known   int       // audits that are, or were, evidence of this key already
-	Outside int       // that say nothing about any threshold
-	Older   int       // for which there was no room: a lease is taken at most
-	Placed  bool      // the grid was placed by them
-	Op      int       // operating index afterwards
-	Through time.Time // the newest that is known by now: what is as old or older is never taken again
-}
-
-// Refused says which entry of a log is of something else, so that nothing of it was imported.
-type Refused struct {
-	Entry    int    // from 0
-	Ticket   string // of it
-	What     string // route, bucket, lot, map, or entry
-	Has, Not string
-}
-
-func (e *Refused) Error() string {
-	return fmt.Sprintf("evidence: entry %d (ticket %.64s): its %s is %.200q, not %.200q", e.Entry, e.Ticket, e.What, e.Has, e.Not)
-}
-
-// Why nothing was imported.
-var (
-	ErrNothingNew = errors.New("evidence: every audit of the log is known already")
-	ErrFew        = fmt.Errorf("evidence: the log has less than the %d audits that a grid is placed by", risk.GridScores)
-	ErrNoRoom     = errors.New("evidence: the gateway's own audits fill half a lease already")
-	ErrOutside    = errors.New("evidence: no audit of the log says anything about a threshold of the grid")
-	ErrMoved      = errors.New("evidence: the evidence changes faster than the log can be added to it")
-)
-
 // importTries is how often it is reckoned anew because of an audit in between.
 const importTries = 8
-
-// portion is a prior, and for which of the store's own fields.
-type portion struct {
-	risk.Prior
-	was, newest int64 // µs
-	calib       int
-}
 
 // Import adds the audits of a log to the evidence of a key (see [risk.State.Reckon]): all of them or
 // none. Entries of another key or another calibrated score are refused ([Refused]). Those that
@@ -92,66 +48,6 @@ func (b *Book) Import(ctx context.Context, k risk.Key, entries []LogEntry, rule 
 		return im, err
 	}
 	return Imported{}, ErrMoved
-}
-
-// fits checks that all entries are of a key and of one calibrated score.
-func fits(k risk.Key, entries []LogEntry, calib string) error {
-	for i := range entries {
-		e := &entries[i]
-		if calib == "" {
-			calib = strconv.Itoa(e.Map)
-		}
-		for _, c := range [...]Refused{
-			{What: "route", Has: e.Key.Route, Not: k.Route},
-			{What: "bucket", Has: e.Key.Bucket, Not: k.Bucket},
-			{What: "lot", Has: e.Key.Lot, Not: k.Lot},
-			{What: "map", Has: strconv.Itoa(e.Map), Not: calib},
-		} {
-			if c.Has != c.Not {
-				c.Entry, c.Ticket = i, e.Ticket
-				return &c
-			}
-		}
-		if err := e.check(); err != nil {
-			return &Refused{Entry: i, Ticket: e.Ticket, What: "entry", Has: err.Error(), Not: "an audit"}
-		}
-	}
-	return nil
-}
-
-// reckon is what a log would add.
-func reckon(w whole, entries []LogEntry, rule risk.Rule) (portion, Imported, error) {
-	var im Imported
-	inOrder := slices.Clone(entries)
-	slices.SortStableFunc(inOrder, func(a, b LogEntry) int { return a.When.Compare(b.When) })
-	p := portion{was: w.prior, newest: w.prior}
-	var past []risk.Past
-	for _, e := range inOrder {
-		at := e.When.UnixMicro()
-		if at <= w.prior || w.Version != 0 && e.Version == w.Version || at > mostCount {
-			im.Known++
-			continue
-		}
-		p.newest, p.calib = max(p.newest, at), e.Map
-		past = append(past, risk.Past{Score: e.Score, Floor: e.Floor, Bad: e.Label != labelGood})
-	}
-	p.Prior = w.Reckon(rule, past)
-	im.Taken, im.Bad, im.Outside, im.Older = p.Audits, p.Bad, p.Outside, p.Older
-	im.Placed = len(p.Grid) > 0
-	if p.newest > 0 {
-		im.Through = time.UnixMicro(p.newest)
-	}
-	switch {
-	case p.Audits > 0:
-		return p, im, nil
-	case len(past) == 0:
-		return p, im, ErrNothingNew
-	case w.Version == 0 && len(p.Grid) == 0:
-		return p, im, ErrFew
-	case p.Older > 0:
-		return p, im, ErrNoRoom
-	}
-	return p, im, ErrOutside
 }
 
 // whole reads all that is known of a key. What is not ours is nothing.

@@ -232,3 +232,34 @@ func stringEnd(body []byte, i int) int {
 	}
 	return len(body) - 1
 }
+
+// harmless reports whether a refused field asks for nothing. It is stripped then.
+func harmless(raw []byte) bool {
+	switch string(raw) {
+	case "null", "false", "[]", "{}", `""`:
+		return true
+	}
+	return false
+}
+
+func kindWord(k jsontext.Kind) string {
+	switch k {
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "a boolean"
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case '{':
+		return "an object"
+	case '[':
+		return "an array"
+	}
+	return "malformed"
+}
+
+// longestNumber is the most characters a number may have: beyond it parsers
+// lose precision in different ways.
+const longestNumber = 40

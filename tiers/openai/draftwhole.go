@@ -1,8 +1,6 @@
 package openai
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // DraftAnswer is a whole answer of a draft backend, as it was asked for: not streamed, with
 // logprobs and token ids. All but Choices is of the first choice.
@@ -31,12 +29,6 @@ type DraftAnswer struct {
 
 // Top returns the logprobs of token i's most likely alternatives.
 func (a *DraftAnswer) Top(i int) []float64 { return a.chunk.Top(i) }
-
-// wholeDraft is what a ChunkParser reads of a whole draft beside the chunk.
-type wholeDraft struct {
-	calls []Call
-	said  int // members that say something: message, text, delta
-}
 
 // ParseDraftAnswer reads the body of a draft that was not streamed. It is stricter than
 // [ParseAnswer], since what is judged must be what the client will read: names that come
@@ -74,82 +66,4 @@ func (a *DraftAnswer) Whole(kind Kind) *Whole {
 		c.Stop = a.Stop
 	}
 	return &Whole{Kind: kind, Choices: []Choice{c}, Usage: a.Usage}
-}
-
-// saysNext notes that a member which says something comes next.
-func (p *ChunkParser) saysNext() {
-	if p.whole != nil {
-		p.whole.said++
-	}
-}
-
-// readCalls reads the calls of a message, which are valid JSON, and reports whether it
-// understood all that is there.
-func (w *wholeDraft) readCalls(raw []byte) bool {
-	in := borrowCursor(raw)
-	defer in.release()
-	if in.kind() != '[' || len(w.calls) > 0 {
-		return false
-	}
-	for range in.array() {
-		k, ok := readCall(in)
-		if !ok || len(w.calls) == mostCalls {
-			return false
-		}
-		w.calls = append(w.calls, k)
-	}
-	return in.err == nil
-}
-
-func readCall(in *cursor) (k Call, ok bool) {
-	if in.kind() != '{' {
-		return k, false
-	}
-	ok = true
-	k.Type = "function"
-	for quoted := range in.object() {
-		switch string(quoted) {
-		case "id":
-			ok = readWord(in, &k.ID) && ok
-		case "type":
-			ok = readWord(in, &k.Type) && ok && k.Type == "function"
-		case "function":
-			ok = readFunction(in, &k) && ok
-		case "index":
-			in.skip()
-		default:
-			raw, _ := in.value()
-			ok = ok && harmless(raw)
-		}
-	}
-	return k, ok && in.err == nil && k.ID != "" && k.Name != ""
-}
-
-func readFunction(in *cursor, k *Call) (ok bool) {
-	if in.kind() != '{' {
-		return false
-	}
-	ok = true
-	for quoted := range in.object() {
-		switch string(quoted) {
-		case "name":
-			ok = readWord(in, &k.Name) && ok
-		case "arguments":
-			ok = readWord(in, &k.Arguments) && ok
-		default:
-			raw, _ := in.value()
-			ok = ok && harmless(raw)
-		}
-	}
-	return ok
-}
-
-// readWord reads a string and reports whether it is one.
-func readWord(in *cursor, into *string) bool {
-	raw, _ := in.value()
-	if len(raw) == 0 || raw[0] != '"' {
-		return false
-	}
-	*into = string(unquote(nil, raw))
-	return true
 }

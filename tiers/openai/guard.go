@@ -1,54 +1,10 @@
 package openai
 
 import (
-	"bytes"
-	"slices"
-
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/foregate/foregate/tiers/fields"
 )
-
-// asked is something that is refused unless the request's route allows it. The route is known only when the
-// whole request was read.
-type asked struct {
-	name string // as allow_fields lists it
-	err  *RequestError
-}
-
-// maxAsked bounds what one request may ask for: more than all fields and types of parts together.
-const maxAsked = 128
-
-// ask notes what the route must allow; the first of each name is kept. Only for that one the refusal is worded:
-// a request may ask a hundred thousand times.
-func (w *walker) ask(name string, refusal func() *RequestError) {
-	if len(w.asked) == maxAsked || slices.ContainsFunc(w.asked, func(a asked) bool { return a.name == name }) {
-		return
-	}
-	if err := refusal(); err != nil {
-		w.asked = append(w.asked, asked{name, err})
-	}
-}
-
-// allowed returns the error of the first thing asked for that the route of the model does not allow.
-func (w *walker) allowed(model string) *RequestError {
-	if len(w.asked) == 0 {
-		return nil
-	}
-	var allow []string
-	if w.lim.Allow != nil {
-		allow = w.lim.Allow(model)
-	}
-	for _, a := range w.asked {
-		if !slices.Contains(allow, a.name) {
-			return a.err
-		}
-	}
-	if len(w.asked) == maxAsked {
-		return badField("", "too_many_fields", "The request asks for more than %d things that are not accepted everywhere.", maxAsked)
-	}
-	return nil
-}
 
 // field judges the value of a top-level member that no reader reads, or of one of the sampling parameters, and
 // returns where it stands. drop tells that the request is to be sent on without it.
@@ -73,12 +29,6 @@ func (w *walker) field(name string, f fields.Field) (drop bool, value Span, err 
 		return false, value, nil
 	}
 	return f.Verdict == fields.Stripped || harmless(raw), value, w.unlessAllowed(f, raw)
-}
-
-// since is where the value stands that was read since the offset of its member's name.
-func (w *walker) since(offset int) Span {
-	end := int(w.cur.dec.InputOffset())
-	return Span{end - len(bytes.TrimLeft(w.body[offset:end], ": \t\r\n")), end}
 }
 
 // unlessAllowed refuses a field of the table, or notes that the route must allow it.

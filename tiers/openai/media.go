@@ -26,7 +26,7 @@ func (w *walker) uri(m mode) *RequestError {
 				return err
 			}
 		case "detail":
-			if err := w.value(modeScalar); err != nil {
+			if err := w.scalar(); err != nil {
 				return err
 			}
 		default:

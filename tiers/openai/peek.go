@@ -1,7 +1,6 @@
 package openai
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/foregate/foregate/tiers/fields"
@@ -91,17 +90,4 @@ func (e Envelope) Apply(dst []byte, model string, more ...Edit) []byte {
 	}
 	r := Request{Body: e.body, members: e.members}
 	return r.Apply(dst, append(more, Edit{"model", Quote(model)})...)
-}
-
-// only reports whether every element of a JSON array is of one kind.
-func only(raw []byte, kind byte) bool {
-	var in cursor
-	in.reset(raw)
-	for range in.array() {
-		if byte(in.kind()) != kind {
-			return false
-		}
-		in.skip()
-	}
-	return bytes.HasPrefix(raw, []byte{'['})
 }

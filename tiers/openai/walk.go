@@ -1,44 +1,10 @@
 package openai
 
 import (
-	"strconv"
 	"strings"
 
 	"github.com/foregate/foregate/tiers/fields"
 )
-
-// walker judges the values of a request that the gateway sends on: whatever it lets pass names no
-// address and no file for an engine to open. All scans use it.
-//
-// Media may stand only in content parts: in objects whose type says so, which hold the keys of that
-// type and nothing else, and whose media are data: URIs. What engines never look for media in
-// (schemas, the arguments of tools) is passed over.
-type walker struct {
-	cur     *cursor
-	body    []byte // that the cursor reads
-	lim     Limits
-	asked   []asked
-	special bool // some part is neither text nor a refusal
-	schemas bool // in the definitions of tools
-}
-
-// mode says how a value is judged.
-type mode uint8
-
-const (
-	modeFree    mode = iota // any JSON; media only in parts
-	modeSkip                // not looked into
-	modeContent             // text, a part, or a list of both
-	modeScalar              // no object and no array
-	modeImage               // a data: URI, or an object with one under url
-	modeAudio
-	modeVideo
-	modeSound  // {data, format}, base64
-	modeSource // {type: base64, media_type, data}
-)
-
-// media reports whether the mode is one of media.
-func (m mode) media() bool { return m >= modeImage }
 
 // partKey is how the value of a key of a content part is judged.
 type partKey struct {
@@ -119,11 +85,7 @@ func (w *walker) value(m mode) *RequestError {
 	case modeContent:
 		return w.objects(true)
 	case modeScalar:
-		if k := w.cur.kind(); k == '{' || k == '[' {
-			return w.refuse("invalid_type", "must not be %s", kindWord(k))
-		}
-		w.cur.skip()
-		return nil
+		return w.scalar()
 	case modeImage, modeAudio, modeVideo:
 		return w.uri(m)
 	case modeSound:
@@ -263,33 +225,4 @@ func (w *walker) part(o *partKeysSeen, p fields.Part) *RequestError {
 		})
 	}
 	return nil
-}
-
-// maxName bounds names of the client's in messages, in bytes.
-const maxName = 64
-
-// refuse is an error at the value or the name that was read last, with its place and the offset behind it.
-func (w *walker) refuse(code, format string, args ...any) *RequestError {
-	if w.cur.err != nil {
-		return nil // the caller sees the syntax error
-	}
-	at := fieldAt(string(w.cur.dec.StackPointer()))
-	return badField(at, code, "%s (at byte %d) "+format+".", append([]any{at, w.cur.dec.InputOffset()}, args...)...)
-}
-
-// fieldAt writes a JSON pointer as clients write fields: /messages/0/content is messages[0].content.
-func fieldAt(pointer string) string {
-	const maxField = 200 // bytes
-	var b strings.Builder
-	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if _, err := strconv.ParseUint(token, 10, 32); err == nil && b.Len() > 0 {
-			b.WriteString("[" + token + "]")
-			continue
-		}
-		if b.Len() > 0 {
-			b.WriteByte('.')
-		}
-		b.WriteString(clip(strings.NewReplacer("~1", "/", "~0", "~").Replace(token), maxName))
-	}
-	return clip(b.String(), maxField)
 }

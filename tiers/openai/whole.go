@@ -1,6 +1,11 @@
 package openai
 
-import "slices"
+import (
+	"slices"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Whole is a complete answer, whichever way it came: from it both a JSON body and a stream can be
 // written.
@@ -48,3 +53,12 @@ const (
 	asReasoning        = "reasoning"
 	asBoth             = "both"
 )
+
+// isStop reports whether raw JSON may be a stop_reason: a string, or the id of a token.
+func isStop(raw []byte) bool {
+	if len(raw) > 0 && raw[0] == '"' {
+		return jsontext.Value(raw).IsValid() && raw[len(raw)-1] == '"'
+	}
+	id, err := strconv.ParseUint(string(raw), 10, 63)
+	return err == nil && len(raw) == len(strconv.FormatUint(id, 10))
+}

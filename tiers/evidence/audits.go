@@ -1,0 +1,94 @@
+package evidence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// Open books an audit as bad before anybody knows its outcome. It waits for Redis for a second at
+// most, whatever becomes of ctx. An error that is not [ErrAway] is of an audit that is none.
+func (b *Book) Open(ctx context.Context, a Audit) (risk.Fate, error) {
+	if !ticketShape.MatchString(a.Ticket) || len(a.Features) > mostFeatures || a.Tokens < 0 || a.Map < 0 || a.Hi < 0 || a.Version < 0 || a.Alarm < 0 {
+		return "", fmt.Errorf("evidence: ticket %.80q with %d features, %d tokens, score %d, index %d is no audit", a.Ticket, len(a.Features), a.Tokens, a.Map, a.Hi)
+	}
+	r := b.opts.Rule(a.Key.Route)
+	var fate risk.Fate
+	var err error
+	if b.local != nil {
+		fate, err = b.local.open(r, a)
+	} else {
+		var word string
+		word, err = b.change(ctx, openScript, a.Key, r, a.Ticket, a.Version, a.Alarm, a.Hi, exact(a.Score), exact(a.Threshold), exact(a.Floor),
+			joined(a.Features), a.Tokens, a.Map)
+		fate = risk.Fate(word)
+	}
+	switch {
+	case errors.Is(err, ErrAway):
+		b.metrics.count(a.Key, labelAway)
+	case err == nil && fate != risk.Booked:
+		b.metrics.count(a.Key, string(fate))
+	}
+	return fate, err
+}
+
+// Close ends an audit that was booked. One that is not under way any more changes nothing, which
+// is no error.
+func (b *Book) Close(ctx context.Context, k risk.Key, ticket string, bad bool) error {
+	if !ticketShape.MatchString(ticket) {
+		return fmt.Errorf("evidence: %.80q is no ticket", ticket)
+	}
+	r := b.opts.Rule(k.Route)
+	var known, warmup bool
+	var err error
+	if b.local != nil {
+		known, warmup, err = b.local.close(r, k, ticket, bad)
+	} else {
+		outcome := 0
+		if bad {
+			outcome = 1
+		}
+		var word string
+		word, err = b.change(ctx, closeScript, k, r, ticket, outcome)
+		known, warmup = word != "0", word == "2"
+	}
+	if warmup {
+		k = served(k)
+	}
+	switch {
+	case errors.Is(err, ErrAway):
+		b.metrics.count(k, labelAway)
+	case err != nil:
+	case !known:
+		b.metrics.count(k, labelLost)
+	case bad:
+		b.metrics.count(k, labelBad)
+	default:
+		b.metrics.count(k, labelGood)
+	}
+	return err
+}
+
+// Lost counts an audit that was booked and will never be closed: it stays bad.
+func (b *Book) Lost(k risk.Key) { b.metrics.count(k, labelLost) }
+
+// Reset forgets a key: its grid, its evidence and the audits under way. What was decided before is
+// stale. With a Redis, replicas that saw its warm-up end still know that it did.
+func (b *Book) Reset(ctx context.Context, k risk.Key) error {
+	name, err := nameOf(k)
+	if err != nil {
+		return err
+	}
+	if b.local != nil {
+		b.local.reset(k)
+		return nil
+	}
+	asked := b.now()
+	if _, err := b.call(ctx, forgetScript, []string{keyIndex, keyRisk + name}, 1, mostKeys, 0, 0, name); err != nil {
+		return err
+	}
+	b.views.learn(k, risk.State{}, asked)
+	return nil
+}

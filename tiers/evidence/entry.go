@@ -1,0 +1,96 @@
+package evidence
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+// Audit is one draft that the target is about to be asked about.
+type Audit struct {
+	risk.Decision
+	Ticket   string // names it: 1 … 64 of [A-Za-z0-9-]
+	Score    float64
+	Features []float64 // of the score, for [Book.Log]; at most 8
+	Tokens   int       // of the draft
+	Map      int       // version of the calibrated score, 0 is none
+}
+
+// mostFeatures is how many features of an audit are kept.
+const mostFeatures = 8
+
+// Known is all that is known of a key.
+type Known struct {
+	Key   risk.Key
+	State risk.State
+	Rule  risk.Rule
+	Seen  time.Time // when it was used last, to the minute
+}
+
+// LogEntry is one audit with its outcome.
+type LogEntry struct {
+	When      time.Time // it was opened, by Redis' clock
+	Key       risk.Key
+	Ticket    string
+	Score     float64
+	Floor     float64 // of the region that was audited
+	Threshold float64
+	Served    bool // its score was the threshold or more
+	Features  []float64
+	Tokens    int    // of the draft
+	Map       int    // version of the calibrated score, 0 is none
+	Version   int64  // of the grid
+	Label     string // good, bad, or lost: the log has no outcome of it
+}
+
+// check says what makes an entry no evidence; nil is nothing.
+func (e *LogEntry) check() error {
+	for name, x := range map[string]float64{"score": e.Score, "floor": e.Floor} {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return fmt.Errorf("its %s is %s", name, strconv.FormatFloat(x, 'g', -1, 64))
+		}
+	}
+	if e.Label != labelGood && e.Label != labelBad && e.Label != labelLost {
+		return fmt.Errorf("its label is %.40q, which is none of good, bad, lost", e.Label)
+	}
+	return nil
+}
+
+func labelOf(bad bool) string {
+	if bad {
+		return labelBad
+	}
+	return labelGood
+}
+
+// joined are numbers in one field. Those that are not finite are the nearest that are.
+func joined(list []float64) string {
+	words := make([]string, len(list))
+	for i, x := range list {
+		if math.IsNaN(x) {
+			x = 0
+		}
+		words[i] = exact(max(-1e300, min(x, 1e300)))
+	}
+	return strings.Join(words, " ")
+}
+
+// exact is a short text that is read back as the same number. Not every Lua knows 1e-05; all know
+// 1.0e-05.
+func exact(x float64) string {
+	s := strconv.FormatFloat(x, 'g', -1, 64)
+	if strings.Contains(s, ".") {
+		return s
+	}
+	return strings.Replace(s, "e", ".0e", 1)
+}
+
+// place is what an entry of the log is found by.
+type place struct {
+	key    risk.Key
+	ticket string
+}

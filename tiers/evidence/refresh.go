@@ -1,0 +1,204 @@
+package evidence
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/tiers/risk"
+)
+
+const (
+	// tidyEvery is between two looks for keys that nobody uses, tidied how many are looked at.
+	tidyEvery, tidied = time.Minute, 16
+	// batch is how many states are read at once.
+	batch = 64
+)
+
+// View is what requests of a key go by: never more than a second old while Redis answers. It
+// does not wait. Of a key that was never asked for before, and that Redis has, nothing is known, and Seen is zero; so it is
+// while Redis takes no word of what warm-ups serve. Where Redis has no such key, and room for it, one caller is told that it is New;
+// without a Redis all are, until [Book.Drafted] is told of the first. A view that is too old serves nothing, unless [Options.StaleServes].
+func (b *Book) View(k risk.Key) risk.View {
+	r, now := b.opts.Rule(k.Route), b.now()
+	if b.local != nil {
+		return b.local.view(r, k)
+	}
+	asked := b.views.ask(k, now)
+	known := asked.seen.Load()
+	if known == nil {
+		v := new(risk.State).View(r)
+		if l := b.listed.Load(); l != nil && !l.names[k.String()] && !b.drafted.untold(now) {
+			v.Seen, v.New = l.at, len(l.names) < mostKeys && asked.met.CompareAndSwap(false, true)
+		}
+		return v
+	}
+	s := known.State
+	if now.Sub(known.at) > b.opts.Stale(k.Route) && !b.opts.StaleServes(k.Route) {
+		s.Op = 0
+	}
+	v := s.View(r)
+	if v.Seen = known.at; b.drafted.untold(now) {
+		v.Seen = time.Time{}
+	}
+	return v
+}
+
+// Run refreshes the views of the keys that were asked for of late, once a second, until ctx ends.
+func (b *Book) Run(ctx context.Context) error {
+	t := time.NewTicker(period)
+	defer t.Stop()
+	var swept time.Time
+	for {
+		b.tellDrafted(ctx)
+		b.tick(ctx)
+		if now := b.now(); now.Sub(swept) >= tidyEvery {
+			b.tidy(ctx)
+			swept = now
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-t.C:
+		}
+	}
+}
+
+// tick reads all that views need in one round trip, and the calibrated scores that are news in
+// another.
+func (b *Book) tick(ctx context.Context) {
+	if b.local != nil {
+		return
+	}
+	now := b.now()
+	keys := b.views.wanted(now)
+	routes := b.maps.wanted(now)
+	states := make([]*redis.SliceCmd, len(keys))
+	var lists *redis.SliceCmd
+	var index *redis.StringSliceCmd
+	err := b.pipeline(ctx, func(ctx context.Context, p redis.Pipeliner) {
+		index = p.ZRange(ctx, keyIndex, 0, mostKeys)
+		lists = p.HMGet(ctx, keyMaps, append([]string{versionsOf("")}, each(routes, versionsOf)...)...)
+		for i, k := range keys {
+			states[i] = p.HMGet(ctx, keyRisk+k.String(), viewed...)
+		}
+	})
+	if err != nil {
+		return
+	}
+	if found, err := index.Result(); err == nil {
+		b.listed.Store(listingOf(found, now))
+	}
+	for i, k := range keys {
+		f, err := fieldsOf(viewed, states[i])
+		if err != nil {
+			b.doubt(k, err, now)
+			continue
+		}
+		s, err := viewOf(f)
+		if err != nil {
+			b.doubt(k, err, now)
+			continue
+		}
+		b.views.learn(k, s, now)
+	}
+	if err := lists.Err(); err != nil {
+		b.health.note(refused, err)
+	} else if err := b.hearMaps(ctx, routes, lists.Val()[1:]); err != nil {
+		return
+	}
+	b.health.well()
+}
+
+// doubt is for a state that could not be read: it grows old where Redis refuses, and is nothing
+// where it is not ours.
+func (b *Book) doubt(k risk.Key, err error, now time.Time) {
+	err = fmt.Errorf("%.200s: %w", k, err)
+	if refusal(err) {
+		b.health.note(refused, err)
+		return
+	}
+	b.health.note(foreign, err)
+	b.views.learn(k, risk.State{}, now)
+}
+
+// tidy forgets some of the keys that nobody uses.
+func (b *Book) tidy(ctx context.Context) {
+	if b.local != nil {
+		b.local.tidy()
+		return
+	}
+	offered, err := b.oldest(ctx, tidied)
+	if err != nil || len(offered) == 0 {
+		return
+	}
+	keys, args := []string{keyIndex}, []any{0, mostKeys, int(keptFor.Seconds()), int(fullFor.Seconds())}
+	for _, o := range offered {
+		keys, args = append(keys, keyRisk+o.name), append(args, o.name)
+	}
+	_, _ = b.call(ctx, forgetScript, keys, args...) // noted; it is tried again in a minute
+}
+
+// indexed is a name in the index of keys, and when it was used last, to the minute.
+type indexed struct {
+	name string
+	used time.Time
+}
+
+// oldest are the keys that were not used for the longest.
+func (b *Book) oldest(ctx context.Context, most int) ([]indexed, error) {
+	ctx, cancel := b.detached(ctx)
+	defer cancel()
+	found, err := b.opts.Redis.ZRangeWithScores(ctx, keyIndex, 0, int64(most)-1).Result()
+	if err != nil {
+		return nil, b.failed(err)
+	}
+	out := make([]indexed, 0, len(found))
+	for _, z := range found {
+		if name, ok := z.Member.(string); ok {
+			out = append(out, indexed{name, time.Unix(int64(z.Score), 0)})
+		}
+	}
+	return out, nil
+}
+
+// All returns the states of every key that Redis holds (1,024 at most), sorted by key. Those that
+// are not ours are left out.
+func (b *Book) All(ctx context.Context) ([]Known, error) {
+	if b.local != nil {
+		return b.local.all(b.opts.Rule), nil
+	}
+	found, err := b.oldest(ctx, mostKeys)
+	if err != nil {
+		return nil, err
+	}
+	var keys []risk.Key
+	used := map[risk.Key]time.Time{}
+	for _, f := range found {
+		if k, ok := keyOf(f.name); ok {
+			keys, used[k] = append(keys, k), f.used
+		}
+	}
+	var out []Known
+	for some := range slices.Chunk(keys, batch) {
+		states, err := b.read(ctx, some)
+		if err != nil {
+			return nil, err
+		}
+		for i, k := range some {
+			switch s := states[i]; {
+			case s.err != nil && refusal(s.err):
+				b.health.note(refused, s.err)
+			case s.err != nil:
+				b.health.note(foreign, s.err)
+			case !s.gone:
+				out = append(out, Known{k, s.State, b.opts.Rule(k.Route), used[k]})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Known) int { return compare(a.Key, b.Key) })
+	return out, nil
+}

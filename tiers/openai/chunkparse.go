@@ -1,0 +1,189 @@
+package openai
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// Parse reads one event's data. It is lenient about unknown fields and strict
+// about JSON. The result is valid until the next call.
+func (p *ChunkParser) Parse(data []byte) (*Chunk, error) {
+	c := &p.chunk
+	c.Reset()
+	c.Raw, c.Plain = data, true
+	if p.whole != nil {
+		p.cur.reset(data)
+	} else {
+		p.cur.resetLenient(data)
+	}
+	p.expectObject()
+	for name := range p.cur.object() {
+		p.field(name)
+	}
+	c.Close = int(p.cur.dec.InputOffset()) - 1
+	p.cur.end()
+	if p.cur.err != nil {
+		return nil, fmt.Errorf("chunk: %w", p.cur.err)
+	}
+	return c, nil
+}
+
+func (p *ChunkParser) field(name []byte) {
+	c := &p.chunk
+	switch string(name) {
+	case "model":
+		_, c.Model = p.cur.value()
+	case "choices":
+		for range p.cur.array() {
+			if c.Choices++; p.whole != nil && c.Choices > 1 {
+				p.cur.skip()
+				continue
+			}
+			p.choice()
+		}
+	case "usage":
+		c.HasUsage = p.usage()
+	case "prompt_token_ids":
+		p.asked()
+		c.PromptIDs = p.ids(c.PromptIDs)
+	case "error":
+		raw, _ := p.cur.value()
+		if len(raw) > 0 && raw[0] != 'n' {
+			c.Fault = parseFault(raw)
+		}
+	default:
+		if !ofNoAccount(name) {
+			p.foreign()
+		}
+		p.cur.skip()
+	}
+}
+
+// foreign notes a member that comes next, unless it is null.
+func (p *ChunkParser) foreign() {
+	if p.cur.kind() != 'n' {
+		p.chunk.Foreign = true
+	}
+}
+
+// asked is foreign for what the gateway asks for where it judges.
+func (p *ChunkParser) asked() {
+	if !p.Judged {
+		p.foreign()
+	}
+}
+
+func (p *ChunkParser) choice() {
+	c := &p.chunk
+	index, ended := c.Choices-1, false // one that names no index is known by its place
+	p.expectObject()
+	for name := range p.cur.object() {
+		switch string(name) {
+		case "delta", "message":
+			p.saysNext()
+			p.delta()
+		case "text":
+			p.saysNext()
+			p.text()
+		case "finish_reason":
+			if raw, _ := p.cur.value(); len(raw) > 0 && raw[0] == '"' {
+				c.Finish = unquote(c.Finish[:0], raw)
+				ended, c.Aborted = true, c.Aborted || string(c.Finish) == "abort"
+			}
+		case "stop_reason":
+			raw, _ := p.cur.value()
+			c.Stop = append(c.Stop[:0], raw...)
+		case "token_ids":
+			p.asked()
+			c.IDs = p.ids(c.IDs)
+		case "prompt_token_ids":
+			p.asked()
+			c.PromptIDs = p.ids(c.PromptIDs)
+		case "logprobs":
+			p.asked()
+			p.logprobs()
+		case "index":
+			raw, _ := p.cur.value()
+			if n, err := strconv.Atoi(string(raw)); err == nil {
+				index = n
+			}
+		default:
+			p.foreign()
+			p.cur.skip()
+		}
+	}
+	if ended {
+		c.Ended = append(c.Ended, index)
+	}
+}
+
+// saysNext notes that a member which says something comes next.
+func (p *ChunkParser) saysNext() {
+	if p.whole != nil {
+		p.whole.said++
+	}
+}
+
+func (p *ChunkParser) text() {
+	raw, _ := p.cur.value()
+	if len(raw) > 0 && raw[0] == '"' {
+		p.chunk.Text = unquote(p.chunk.Text, raw)
+	} else if p.whole != nil && !harmless(raw) {
+		p.chunk.Plain = false
+	}
+}
+
+func (p *ChunkParser) delta() {
+	p.expectObject()
+	for name := range p.cur.object() {
+		switch string(name) {
+		case "content":
+			p.text()
+		case "role":
+			p.cur.skip()
+		default:
+			calls := p.whole != nil && string(name) == "tool_calls"
+			raw, _ := p.cur.value()
+			if harmless(raw) || calls && p.whole.readCalls(raw) {
+				continue
+			}
+			p.chunk.Plain = false
+		}
+	}
+}
+
+// ids reads a list of token ids, or null.
+func (p *ChunkParser) ids(into []int32) []int32 {
+	if !p.Judged {
+		p.cur.skip()
+		return into
+	}
+	for range p.cur.array() {
+		raw, _ := p.cur.value()
+		id, err := strconv.ParseInt(string(raw), 10, 32)
+		if err != nil && p.cur.err == nil {
+			p.cur.fail(fmt.Errorf("token id %s: %w", clip(string(raw), longestNumber), errNotChunk))
+		}
+		into = append(into, int32(id))
+	}
+	return into
+}
+
+func (p *ChunkParser) usage() (found bool) {
+	for key := range p.cur.object() {
+		found = true
+		prompt, completion := string(key) == "prompt_tokens", string(key) == "completion_tokens"
+		raw, _ := p.cur.value()
+		n, err := strconv.Atoi(string(raw))
+		if err != nil || n < 0 {
+			continue
+		}
+		switch {
+		case prompt:
+			p.chunk.Usage.Prompt = n
+		case completion:
+			p.chunk.Usage.Completion = n
+		}
+	}
+	return found
+}

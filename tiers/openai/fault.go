@@ -1,0 +1,130 @@
+package openai
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"strings"
+)
+
+// Fault is an error as a backend words it.
+type Fault struct {
+	Status  int    // its "code" as a number, or what its words mean; 0 when they say nothing
+	Type    string // vLLM's type, such as BadRequestError
+	Message string // clipped and free of addresses and control characters
+	Param   string // the field at fault, "" where it does not say; as Message, 128 bytes at most
+}
+
+// longestMessage bounds a backend's message before it is shown to a client.
+const longestMessage = 512
+
+// longestParam bounds the name of a field, in bytes.
+const longestParam = 128
+
+// ParseFault reads an error body in any of the shapes that backends use:
+// {"error":{…}}, {"error":"…"}, a flat object, {"detail":…}. It never fails.
+func ParseFault(body []byte) *Fault {
+	var in cursor
+	in.reset(body)
+	f := &Fault{}
+	for name := range in.object() {
+		key := string(name)
+		raw, _ := in.value()
+		if len(raw) == 0 {
+			break
+		}
+		switch {
+		case key == "error" && raw[0] == '{':
+			return parseFault(raw)
+		case (key == "error" || key == "detail" || key == "message") && raw[0] == '"':
+			f.Message = safeMessage(raw)
+		default:
+			f.member(key, raw)
+		}
+	}
+	return f
+}
+
+func parseFault(raw []byte) *Fault {
+	f := &Fault{}
+	if len(raw) > 0 && raw[0] == '"' {
+		f.Message = safeMessage(raw)
+		return f
+	}
+	var in cursor
+	in.reset(raw)
+	for name := range in.object() {
+		key := string(name)
+		value, _ := in.value()
+		f.member(key, value)
+	}
+	return f
+}
+
+func (f *Fault) member(key string, raw []byte) {
+	if len(raw) == 0 {
+		return
+	}
+	switch {
+	case key == "message" && raw[0] == '"':
+		f.Message = safeMessage(raw)
+	case key == "type" && raw[0] == '"':
+		f.Type = clip(string(unquote(nil, raw)), 64)
+	case key == "param" && raw[0] == '"':
+		f.Param = clip(safeMessage(raw), longestParam)
+	case key == "code" && raw[0] == '"':
+		f.word(string(unquote(nil, raw)))
+	case key == "code":
+		if status, err := strconv.Atoi(string(raw)); err == nil {
+			f.Status = status
+		}
+	}
+	if f.Status == 0 {
+		f.word(f.Type)
+	}
+}
+
+// word derives the status from the words that backends without numeric codes use.
+func (f *Fault) word(word string) {
+	switch word {
+	case "invalid_request_error", "json_parse_error", "BadRequestError":
+		f.Status = http.StatusBadRequest
+	case "model_not_found", "NotFoundError":
+		f.Status = http.StatusNotFound
+	}
+}
+
+// safeMessage takes out of a backend's message what must not reach a client:
+// control characters and memory addresses.
+func safeMessage(raw []byte) string {
+	text := unquote(nil, raw)
+	out := make([]byte, 0, min(len(text), longestMessage))
+	for i := 0; i < len(text) && len(out) < longestMessage; i++ {
+		if text[i] < 0x20 && text[i] != '\n' {
+			continue
+		}
+		if hex := addressLen(text[i:]); hex > 0 {
+			out = append(out, "0x…"...)
+			i += hex - 1
+			continue
+		}
+		out = append(out, text[i])
+	}
+	return string(bytes.ToValidUTF8(out, nil))
+}
+
+// addressLen is the length of a hexadecimal address of six digits or more at
+// the start of b, else 0.
+func addressLen(b []byte) int {
+	if len(b) < 8 || b[0] != '0' || b[1] != 'x' {
+		return 0
+	}
+	n := 2
+	for n < len(b) && strings.IndexByte("0123456789abcdefABCDEF", b[n]) >= 0 {
+		n++
+	}
+	if n < 8 {
+		return 0
+	}
+	return n
+}

@@ -1,0 +1,123 @@
+package openai
+
+import "github.com/foregate/foregate/tiers/fields"
+
+// Scan reads a request body strictly: exactly one JSON object, no duplicate
+// names, valid UTF-8, bounded depth, and the fields that the gateway relies on of
+// the right type and range. The error is always a *RequestError. The request
+// keeps body, which must not change afterwards.
+func Scan(kind Kind, body []byte, lim Limits) (*Request, error) {
+	if at := depthOffset(body, lim.Depth); at >= 0 {
+		return nil, badField("", "too_deep", "The request body nests deeper than %d levels at byte %d.", lim.Depth, at)
+	}
+	const usual = 16 // members of a request
+	r := &Request{Kind: kind, Body: body, MaxTokens: -1, N: 1, Temperature: 1, members: make([]member, 0, usual)}
+	c := borrowCursor(body)
+	defer c.release()
+	s := scanner{req: r, walker: walker{cur: c, body: body, lim: lim}}
+	if err := s.members(); err != nil {
+		return nil, err
+	}
+	if c.end(); c.err != nil {
+		return nil, syntaxError(body, c.err)
+	}
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// members walks the top-level members and hands each to its reader.
+func (s *scanner) members() *RequestError {
+	s.maxCompletion = -1
+	if !s.cur.enter('{') {
+		if s.cur.err == nil && s.cur.kind() != 0 {
+			return badField("", "invalid_json", "The request body must be a JSON object.")
+		}
+		s.cur.token()
+		return syntaxError(s.req.Body, s.cur.err)
+	}
+	for s.cur.more() {
+		if len(s.req.members) >= s.lim.Fields {
+			return badField("", "too_many_fields", "The request has more than %d fields.", s.lim.Fields)
+		}
+		if err := s.member(); err != nil {
+			return err
+		}
+	}
+	if s.cur.err != nil {
+		return syntaxError(s.req.Body, s.cur.err)
+	}
+	return nil
+}
+
+func (s *scanner) member() *RequestError {
+	quoted, at := s.cur.value()
+	if s.cur.err != nil {
+		return syntaxError(s.req.Body, s.cur.err)
+	}
+	name := string(plainName(quoted))
+	read, err := readerOf(name, s.req.Kind)
+	if err != nil {
+		return err
+	}
+	m := member{name: name}
+	if read == nil || (s.cur.kind() == 'n' && !needed(name)) { // null everywhere means absent
+		m.drop, m.value, err = s.field(name, fields.Of(name))
+	} else {
+		m.value, err = read(s, name)
+	}
+	switch {
+	case s.cur.err != nil:
+		return syntaxError(s.req.Body, s.cur.err)
+	case err != nil:
+		return err
+	}
+	m.whole = Span{at.Start, m.value.End}
+	s.req.members = append(s.req.members, m)
+	return nil
+}
+
+// needed are the fields that may not be null.
+func needed(name string) bool { return name == "model" || name == "messages" || name == "prompt" }
+
+// check tells what only the whole request can tell.
+func (s *scanner) check() *RequestError {
+	r := s.req
+	if s.maxCompletion >= 0 && r.Kind == Chat { // vLLM's completions do not know it
+		r.MaxTokens = s.maxCompletion
+	}
+	if !r.has("model") {
+		return badField("model", "missing_required_parameter", "You must provide a model.")
+	}
+	if err := s.allowed(r.Model); err != nil {
+		return err
+	}
+	s.extras()
+	input := "messages"
+	if r.Kind == Completion {
+		input = "prompt"
+	}
+	if !r.has(input) {
+		return badField(input, "missing_required_parameter", "You must provide %s.", input)
+	}
+	r.Media = s.special
+	if r.Kind == Chat {
+		r.SinglePlain = !r.Media
+	}
+	r.Tools = r.tools && !r.noTools
+	if r.PromptTokens == 0 {
+		r.PromptTokens = EstimateTokens(max(r.PromptBytes, 1))
+	}
+	return nil
+}
+
+// extras notes what is sent on only because it was allowed.
+func (s *scanner) extras() {
+	for _, m := range s.req.members {
+		if f := fields.Of(m.name); f.Verdict == fields.Refused && !m.drop {
+			s.req.Extras = true
+			s.req.shows = s.req.shows || !f.Prompt
+		}
+	}
+}
