@@ -122,5 +122,5 @@ func TestSeriesOfABackendThatLeftAreDeleted(t *testing.T) {
 		t.Errorf("%d series, want 3", n)
 	}
 	cancel()
-	w.wait()
+	w.all.Wait()
 }

@@ -136,7 +136,7 @@ func (p *Pool) commit(r *round, d *Demand, l *Lease) {
 // tell has everybody know of a pick who is to.
 func (p *Pool) tell(r *round, l *Lease) {
 	if len(r.placed) > 0 {
-		p.fleet.Place(p.name, r.placed)
+		p.o.Fleet.Place(p.o.Name, r.placed)
 	}
 	c, m := &r.cands[r.picked], &l.backend.metrics
 	m.inflight.Inc()

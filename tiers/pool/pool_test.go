@@ -36,7 +36,7 @@ func fixed(t testing.TB, o Options) *Pool {
 func (p *Pool) give(i int, r pressure.Reading) {
 	b := (*p.set.Load())[i]
 	if r.At.IsZero() {
-		r.At = p.now()
+		r.At = p.o.Now()
 	}
 	p.taken(b, r)
 }
