@@ -1,7 +1,7 @@
 // Package pool knows the backends that serve one model: which there are, which
 // are up, how loaded they are, and which one a request should go to.
 //
-// Start at [New], [Pool.Run] and [Pool.Pick]. The choice itself is [choose.Choose], a
+// Start at [New], [Pool.Run] and [Pool.PickInto]. The choice itself is [choose.Choose], a
 // pure function; Pool gathers the values it judges. What requests hold of a backend is
 // reckoned in package capacity, what is learned of it in package estimate, and whether it is
 // well in package health: pure, all three. Pool has the lock, the clock and the network.

@@ -103,7 +103,7 @@ func TestWhereAllAreSilentTheyAreUsedAllTheSame(t *testing.T) {
 	}
 	pick(t, b.Pool, Demand{PromptTokens: 10}).Done(0)
 	var none *NoBackendError
-	if _, err := b.Pick(Demand{PromptTokens: 10, Spare: true}); !errors.As(err, &none) {
+	if _, err := b.pick(Demand{PromptTokens: 10, Spare: true}); !errors.As(err, &none) {
 		t.Errorf("one that need not be made here: %v", err)
 	}
 	b.setUp(b.first(), b.now.Add(1))
