@@ -153,7 +153,7 @@ func (p *Permit) Report(err error) {
 	e.outcomes.of(o).Inc()
 	s.locked(func() {
 		if e.Ended(&p.call, o, now) {
-			e.evidence.note(o, now.Sub(s.base))
+			e.evidence.note(newsOf(o), now.Sub(s.base))
 		}
 	})
 	if !p.call.Tell(o, now) {
@@ -188,7 +188,7 @@ func (s *Set) settle(e *entry, now time.Time) (machine.Verdict, machine.Move) {
 		e.revoke = true
 	}
 	if v.Tell.Forget { // Redis has forgotten it, too
-		e.evidence, e.sent, e.revoke = evidence{}, successes{}, false
+		e.evidence, e.sent, e.revoke = evidence{}, evidence{}, false
 		e.ramping.Store(max(int64(now.Sub(s.base)), 1))
 	}
 	e.publish(&v, s.base)

@@ -25,9 +25,13 @@ type entry struct {
 	// Somebody probes it from here.
 	probing atomic.Bool
 
-	evidence evidence  // for the fleet
-	sent     successes // of it
-	revoke   bool      // what was sent is to be taken back
+	evidence evidence // for the fleet
+
+	// The successes of the last ten seconds that the other replicas were told of, which are taken back (revoke) where
+	// this replica's own breaker opens: a backend that was well until a moment ago has more of them than faults,
+	// whoever asks, and would be open for each replica alone. Those of replicas that find it well go on counting.
+	sent   evidence
+	revoke bool
 
 	// Of the goroutine of Run.
 	read    time.Time // when it was last asked for in Redis

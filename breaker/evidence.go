@@ -18,10 +18,23 @@ const (
 	fleetSpread     = 100              // permille that an open time is longer or shorter
 )
 
-// news is what a replica saw of a backend and has not told yet.
+// news is what a replica saw of a backend.
 type news struct {
 	finished, faults, unreachable int
 	back                          int // successes that it told and takes back
+}
+
+// newsOf is what an outcome tells of its backend.
+func newsOf(o machine.Outcome) news {
+	switch o {
+	case machine.Success:
+		return news{finished: 1}
+	case machine.Fault:
+		return news{finished: 1, faults: 1}
+	case machine.Unreachable:
+		return news{finished: 1, faults: 1, unreachable: 1}
+	}
+	return news{}
 }
 
 func (n *news) add(m news) {
@@ -37,19 +50,8 @@ type evidence [evidenceBuckets]struct {
 	news
 }
 
-// note adds an outcome. at counts from any fixed time.
-func (e *evidence) note(o machine.Outcome, at time.Duration) {
-	var n news
-	switch o {
-	case machine.Success:
-		n = news{finished: 1}
-	case machine.Fault:
-		n = news{finished: 1, faults: 1}
-	case machine.Unreachable:
-		n = news{finished: 1, faults: 1, unreachable: 1}
-	default:
-		return
-	}
+// note adds news. at counts from any fixed time.
+func (e *evidence) note(n news, at time.Duration) {
 	second := int64(at / evidenceBucket)
 	b := &e[second%evidenceBuckets]
 	if b.second != second {
@@ -76,35 +78,4 @@ func (e *evidence) revoke() {
 	for i := range e {
 		e[i].finished = e[i].faults
 	}
-}
-
-// successes are those of the last ten seconds that the other replicas were told of. A
-// replica whose own breaker opens takes them back: a backend that was well until a moment
-// ago has more of them than faults, whoever asks, and would be open for each replica alone.
-// Those of replicas that find it well go on counting.
-type successes [evidenceBuckets]struct {
-	second int64
-	n      int
-}
-
-// note adds successes. at counts as evidence's does.
-func (t *successes) note(n int, at time.Duration) {
-	second := int64(at / evidenceBucket)
-	b := &t[second%evidenceBuckets]
-	if b.second != second {
-		b.second, b.n = second, 0
-	}
-	b.n += n
-}
-
-// take empties it.
-func (t *successes) take(at time.Duration) (n int) {
-	second := int64(at / evidenceBucket)
-	for _, b := range t {
-		if b.second > second-evidenceBuckets {
-			n += b.n
-		}
-	}
-	*t = successes{}
-	return n
 }

@@ -116,7 +116,7 @@ func (s *Set) testForSelf(ctx context.Context, e *entry) {
 		var left machine.Report
 		s.change(e, now, func() {
 			if o.Failed() {
-				e.evidence.note(o, now.Sub(s.base))
+				e.evidence.note(newsOf(o), now.Sub(s.base))
 			}
 			again, left = e.Probed(o, well, cfg, now)
 		})

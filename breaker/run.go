@@ -202,9 +202,9 @@ func (s *Set) news(e *entry, now time.Time) news {
 	n := e.evidence.take(at)
 	if e.revoke {
 		e.revoke = false
-		n.back = e.sent.take(at)
+		n.back = e.sent.take(at).finished
 	}
-	e.sent.note(n.finished-n.faults, at)
+	e.sent.note(news{finished: n.finished - n.faults}, at)
 	return n
 }
 

@@ -28,11 +28,6 @@ const (
 	RiskInfeasible  RiskState = "infeasible"  // audits say that no threshold keeps the promise: the target answers
 )
 
-// RiskStates are all of them.
-func RiskStates() []RiskState {
-	return []RiskState{RiskWarmup, RiskStopped, RiskCertified, RiskInherits, RiskUncertified, RiskLearning, RiskInfeasible}
-}
-
 // WarmupView is the first time of a kind of request, in which drafts may be served before anything is certified.
 type WarmupView struct {
 	Serves bool   `json:"serves"` // it goes on, and drafts above a cautious threshold are answers

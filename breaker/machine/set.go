@@ -8,8 +8,8 @@ import (
 
 // SetOptions make a [Set].
 type SetOptions struct {
-	Config func() Config  // live; nil is DefaultConfig
-	Draw   func() float64 // a random number in [0, 1), for open times; nil is 0.5: ×1
+	Config func() Config  // live
+	Draw   func() float64 // a random number in [0, 1), for open times
 }
 
 // Set holds the breakers of all backends of all pools, as one replica of the lab has them: with the
@@ -25,12 +25,6 @@ type Set struct {
 
 // NewSet returns an empty one; breakers come into being as backends are asked for.
 func NewSet(o SetOptions) *Set {
-	if o.Config == nil {
-		o.Config = DefaultConfig
-	}
-	if o.Draw == nil {
-		o.Draw = func() float64 { return 0.5 }
-	}
 	return &Set{o: o, breakers: map[Key]*Breaker{}, sizes: map[string]int{}, probes: map[Key]int{}}
 }
 
@@ -103,8 +97,7 @@ func (s *Set) Probed(k Key, o Outcome, now time.Time) (again bool) {
 
 // Open tells whether the backend takes no request now. It changes nothing.
 func (s *Set) Open(pool, backend string, now time.Time) bool {
-	v := s.Verdict(pool, backend, now)
-	return v.Decision == Refuse
+	return s.Verdict(pool, backend, now).Decision == Refuse
 }
 
 // Shut is Open without max ejection: whoever has another pool to go to need not go where the

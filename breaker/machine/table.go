@@ -207,7 +207,6 @@ type Verdict struct {
 
 // Tell is what a change means for what others are told.
 type Tell struct {
-	Now    bool // at once
 	Revoke bool // the own breaker has opened: the successes that were told are taken back
 	Forget bool // what was seen is of no more use: the breaker has closed
 }
@@ -232,7 +231,6 @@ func Combine(f *Facts, now time.Time) Verdict {
 	}
 	v.Moved = v.Shown != f.WasShown
 	v.Tell = Tell{
-		Now:    v.Moved && !v.ByFleet,
 		Revoke: f.WasOwn == Closed && f.Own.State == Open,
 		Forget: v.Moved && v.Shown == Closed,
 	}

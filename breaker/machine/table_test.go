@@ -159,11 +159,10 @@ func TestWhatAChangeTellsOthers(t *testing.T) {
 				}
 				v := Combine(&f, noon)
 				want := Tell{
-					Now:    was != is && !byFleet,
 					Revoke: was == Closed && is == Open && !byFleet,
 					Forget: was != Closed && is == Closed,
 				}
-				if v.Tell != want || v.Moved != (was != is) {
+				if v.Tell != want || v.Moved != (was != is) || v.ByFleet != byFleet {
 					t.Errorf("%s to %s, by the fleet %v: told %+v, moved %v; want %+v", was, is, byFleet, v.Tell, v.Moved, want)
 				}
 			}

@@ -108,8 +108,8 @@ func learn(t *testing.T, p *pool.Pool, now *time.Time) {
 	t.Helper()
 	for i := range 40 {
 		p.Observe(p.Snapshot()[0].ID, pressure.Reading{At: *now, Running: 8, Iterations: float64(i), GenerationTokens: float64(i) * 400, KVUsage: .1 + float64(i)/1000, BlockSize: 16, Blocks: 10_001, Engines: 1}, nil)
-		l, err := p.Pick(pool.Demand{PromptTokens: 1000})
-		if err != nil {
+		var l pool.Lease
+		if err := p.PickInto(&l, &pool.Demand{PromptTokens: 1000}); err != nil {
 			t.Fatal(err)
 		}
 		*now = now.Add(500 * time.Millisecond)

@@ -51,8 +51,8 @@ func newBlackHole(t *testing.T, policy string) *blackHole {
 
 // ask is one request: it picks, asks the breaker, and lives through what its backend does.
 func (h *blackHole) ask(t *testing.T) {
-	l, err := h.Pick(pool.Demand{PromptTokens: 200, OutputTokens: 20})
-	if err != nil {
+	var l pool.Lease
+	if err := h.PickInto(&l, &pool.Demand{PromptTokens: 200, OutputTokens: 20}); err != nil {
 		t.Error(err)
 		return
 	}

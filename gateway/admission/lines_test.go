@@ -238,8 +238,8 @@ func TestATryThatGivesItsPlaceBackDoesNotLockItselfOut(t *testing.T) {
 		}
 		broken := errors.New("its breaker has just opened")
 		back := func(limit pool.Limit) error {
-			l, err := p.Pick(pool.Demand{PromptTokens: 10, Limit: limit})
-			if err != nil {
+			var l pool.Lease
+			if err := p.PickInto(&l, &pool.Demand{PromptTokens: 10, Limit: limit}); err != nil {
 				return err
 			}
 			l.Done(0) // which wakes the line

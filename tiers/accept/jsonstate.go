@@ -62,14 +62,6 @@ func (s *JSONState) Write(p []byte) (ok bool) {
 	return s.step != jsonBroken
 }
 
-// Complete reports whether the text so far is JSON.
-func (s *JSONState) Complete() bool {
-	if s.depth > 0 {
-		return false
-	}
-	return s.step == jsonAfter || s.step.endsNumber()
-}
-
 // endsNumber reports whether the number that is being read may end here.
 func (s jsonStep) endsNumber() bool {
 	return s == jsonZero || s == jsonInteger || s == jsonFraction || s == jsonPower

@@ -248,14 +248,6 @@ func PlaceOf(drafted, atLeast Shares) Place {
 	return p
 }
 
-// Acceptance is the chance that the draft's token stands, whichever it is: Σ q(y)·a(y).
-func (p Place) Acceptance() (sum float64) {
-	for _, k := range p.kept {
-		sum += k.P
-	}
-	return sum
-}
-
 // keeps reports whether the draft's token stands: with probability a(id). dice is drawn evenly from 0 … 1.
 func (p Place) keeps(id int32, dice float64) bool {
 	q := p.drafted.Of(id)

@@ -121,15 +121,15 @@ func TestWhereEnginesDisagreeOnWhatIsLeftNothingIsKept(t *testing.T) {
 		"no top_k":                    PlaceOf(Drafted(level, wide), AtLeast(level, wide)),
 		"nothing listed":              PlaceOf(nil, nil),
 	} {
-		if p.Acceptance() != 0 || p.keeps(1, 0) || !p.stands(1, -3, 1-1e-9) {
+		if p.acceptance() != 0 || p.keeps(1, 0) || !p.stands(1, -3, 1-1e-9) {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
-	if p := PlaceOf(Drafted(level, Sampling{Temperature: 1, TopP: 1, TopK: 2}), AtLeast(level, wide)); p.Acceptance() == 0 {
+	if p := PlaceOf(Drafted(level, Sampling{Temperature: 1, TopP: 1, TopK: 2}), AtLeast(level, wide)); p.acceptance() == 0 {
 		t.Error("nothing is kept where all is known")
 	}
 	cut := Sampling{Temperature: 1, TopP: 1, TopK: 3, MinP: .5}
-	if p := PlaceOf(Drafted(level, cut), AtLeast(level, wide)); len(p.drafted) != 2 || p.Acceptance() == 0 {
+	if p := PlaceOf(Drafted(level, cut), AtLeast(level, wide)); len(p.drafted) != 2 || p.acceptance() == 0 {
 		t.Errorf("where min_p cuts before the edge: %+v", p)
 	}
 	if low := AtLeast(append(level[:4:4], Token{5, -4}), Sampling{Temperature: 1, TopP: .75, Vocabulary: 5}); low.Of(2) == 0 || low.Of(3) != 0 || low.Of(4) != 0 {
@@ -217,4 +217,12 @@ func FuzzThinShares(f *testing.F) {
 			}
 		}
 	})
+}
+
+// acceptance is the chance that the draft's token stands, whichever it is: Σ q(y)·a(y).
+func (p Place) acceptance() (sum float64) {
+	for _, k := range p.kept {
+		sum += k.P
+	}
+	return sum
 }

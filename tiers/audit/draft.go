@@ -44,7 +44,7 @@ func (s Subject) draft() *Draft {
 }
 
 // start runs a task in the background, which uses the request's body beyond its request; it reports whether there was a
-// place for it.
+// place for it. An audit without one is dropped.
 func (d *Draft) start(task func(context.Context)) bool {
 	released := func() {}
 	if d.Keep != nil {
@@ -56,6 +56,7 @@ func (d *Draft) start(task func(context.Context)) bool {
 	})
 	if !started {
 		released()
+		d.dropped("busy")
 	}
 	return started
 }

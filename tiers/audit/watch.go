@@ -29,17 +29,11 @@ func (s Subject) Whole(answer *openai.DraftAnswer) {
 // Shadow makes a draft in the background, of which the client sees nothing, and audits it.
 func (s Subject) Shadow() {
 	d := s.draft()
-	if !d.start(d.shadow) {
-		d.dropped("busy")
-	}
+	d.start(d.shadow)
 }
 
 // Over implements [strategy.Watcher].
-func (d *Draft) Over() {
-	if !d.start(d.audit) {
-		d.dropped("busy")
-	}
-}
+func (d *Draft) Over() { d.start(d.audit) }
 
 // TakeOver implements [strategy.Watcher]. The context of the exchange must not end with the request's.
 func (d *Draft) TakeOver(x *dispatch.Exchange) {
@@ -53,7 +47,6 @@ func (d *Draft) TakeOver(x *dispatch.Exchange) {
 	})
 	if !started {
 		x.Close(nil, d.Tokens())
-		d.dropped("busy")
 	}
 }
 

@@ -342,7 +342,7 @@ func TestADoubtfulDraftIsWhatTheTargetSaysOfIt(t *testing.T) {
 		o.Plan.Whole, o.Plan.Ask, o.Config.Accept.Threshold, o.Config.Accept.Band = true, accept.AskAlways, -1, 0.5
 		d := New(o)
 		take(d, chunks(t, append(words(19, sure), ending("stop"))...))
-		if v := d.Verdict(); v.Reason != accept.ReasonDoubtful || !d.TellsIDs() || !d.EndsItself() {
+		if v := d.Verdict(); v.Reason != accept.ReasonDoubtful || !tellsIDs(d) || !d.EndsItself() {
 			t.Fatalf("%s: %+v", name, v)
 		}
 		d.Heard(c.said)
@@ -398,7 +398,7 @@ func TestADraftInOnePieceIsJudgedWithItsCalls(t *testing.T) {
 		if v := d.Verdict(); v.Reason != c.reason || v.Accept != (c.reason == accept.ReasonConfident) {
 			t.Errorf("%s: %+v, want %s", name, v, c.reason)
 		}
-		if d.Tokens() != c.ids || !d.TellsIDs() {
+		if d.Tokens() != c.ids || !tellsIDs(d) {
 			t.Errorf("%s: %d tokens, ids %v", name, d.Tokens(), d.Transcript().IDs())
 		}
 	}
@@ -419,4 +419,10 @@ func TestTheScoreIsToldAtPowersOfTwoAndHalfBetween(t *testing.T) {
 	if last := d.Track(); len(last) != len(at) || last[len(last)-1].Score != d.Score() {
 		t.Errorf("at the end: %v", last)
 	}
+}
+
+// tellsIDs reports whether the ids of the prompt and of all the draft's tokens are known.
+func tellsIDs(d *Draft) bool {
+	n := len(d.Transcript().IDs())
+	return len(d.Transcript().PromptIDs()) > 0 && n > 0 && n == d.Tokens()
 }

@@ -13,7 +13,7 @@ func TestARequestCostsItsShareOfTheBackend(t *testing.T) {
 		t.Fatal(err)
 	}
 	pick := func() *Lease {
-		l, err := p.Pick(Demand{PromptTokens: 10, OutputTokens: 10})
+		l, err := p.pick(Demand{PromptTokens: 10, OutputTokens: 10})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,7 +29,7 @@ func (p *Pool) discover(ctx context.Context) {
 		return
 	}
 	f := &p.found
-	now := p.now()
+	now := p.o.Now()
 	if err == nil {
 		f.good = now
 		if f.failing != "" {
@@ -59,7 +59,7 @@ func (p *Pool) replace(urls []string) {
 			kept[b.url], taken[b.id] = b, true
 		}
 	}
-	set, now := make([]*backend, 0, len(urls)), p.now()
+	set, now := make([]*backend, 0, len(urls)), p.o.Now()
 	p.locked(func() {
 		for _, u := range urls {
 			b := kept[u]
@@ -91,7 +91,7 @@ func (p *Pool) replace(urls []string) {
 // join makes a backend known. The caller holds mu.
 func (p *Pool) join(id, url string, now time.Time) *backend {
 	b := &backend{
-		id: id, url: url, hash: xxhash.Sum64String(id), metrics: p.metrics.of(p.name, id),
+		id: id, url: url, hash: xxhash.Sum64String(id), metrics: p.metrics.of(p.o.Name, id),
 		speed: estimate.NewSpeed(), account: capacity.NewAccount(now),
 		drained: drains{fleet: p.fleetDrains[id], here: p.ownDrains[id]},
 	}

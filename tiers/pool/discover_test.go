@@ -54,7 +54,7 @@ func TestDiscoveryFollowsDNSAndKeepsTheLastGoodAnswerForAMinute(t *testing.T) {
 			}
 		}
 		step("") // no answer yet
-		if _, err := p.Pick(Demand{}); !errors.Is(err, ErrNoBackend) || p.Reach() != Down {
+		if _, err := p.pick(Demand{}); !errors.Is(err, ErrNoBackend) || p.Reach() != Down {
 			t.Fatalf("picked of nothing: %v", err)
 		}
 		dns.addrs = []string{"10.0.0.2", "10.0.0.1", "10.0.0.2", "fd00::1", "fe80::1%eth0", "nonsense"}
@@ -122,5 +122,5 @@ func TestSeriesOfABackendThatLeftAreDeleted(t *testing.T) {
 		t.Errorf("%d series, want 3", n)
 	}
 	cancel()
-	w.wait()
+	w.all.Wait()
 }

@@ -11,7 +11,7 @@ const maxDrains = 4096
 // redrain changes what is known of b's drain, under the lock, and logs it where that makes a
 // difference, or where a drain has run out. A backend that has come back takes its turns gradually.
 func (p *Pool) redrain(b *backend, change func()) {
-	now := p.now()
+	now := p.o.Now()
 	var was, why string
 	inflight := 0
 	p.locked(func() {
@@ -52,7 +52,7 @@ func (p *Pool) HearDrains(drained map[string]string) {
 func (p *Pool) Drain(backend, why string, d time.Duration) bool {
 	o := order{why: why}
 	if d > 0 {
-		o.until = p.now().Add(d)
+		o.until = p.o.Now().Add(d)
 	}
 	b := p.named(backend)
 	if b == nil {

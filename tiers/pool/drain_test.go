@@ -116,7 +116,7 @@ func TestNoBackendCountsTheDrainedOnes(t *testing.T) {
 	if l.Backend() != "d" {
 		t.Fatal(l.Backend())
 	}
-	_, err := b.Pick(Demand{Exclude: []string{"d"}})
+	_, err := b.pick(Demand{Exclude: []string{"d"}})
 	if e, ok := errors.AsType[*NoBackendError](err); !ok || e.Drained != 3 || e.Excluded != 1 || e.Down != 0 {
 		t.Errorf("got %v", err)
 	}

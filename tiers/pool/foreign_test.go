@@ -89,7 +89,7 @@ func TestNothingForeignIsCalledUnderThePoolsLock(t *testing.T) {
 		l.Failed()
 		l.Done(3)
 		pick(t, p, Demand{Spare: true}).Refused(nil)
-		if _, err := p.Pick(Demand{PromptTokens: 1 << 30, Limit: Limit{Usage: 0.1}}); !errors.Is(err, ErrNoBackend) {
+		if _, err := p.pick(Demand{PromptTokens: 1 << 30, Limit: Limit{Usage: 0.1}}); !errors.Is(err, ErrNoBackend) {
 			t.Error(err)
 		}
 		id := set[0].id
@@ -163,7 +163,7 @@ func TestABackendThatLeavesWhileOthersAreAskedIsNotPicked(t *testing.T) {
 		}
 	}
 	leave = func() { b.replace([]string{"http://d"}) }
-	if _, err := b.Pick(Demand{PromptTokens: 10}); !errors.Is(err, ErrNoBackend) {
+	if _, err := b.pick(Demand{PromptTokens: 10}); !errors.Is(err, ErrNoBackend) {
 		t.Errorf("got %v, want none: all had left", err)
 	}
 }

@@ -35,13 +35,13 @@ func (p *Pool) Observe(backend string, r pressure.Reading, err error) bool {
 		return true
 	}
 	p.taken(b, r)
-	p.setUp(b, p.now())
+	p.setUp(b, p.o.Now())
 	return true
 }
 
 // HearPlaced takes in where other replicas sent prompts.
 func (p *Pool) HearPlaced(said []prefix.Placement) {
-	now := p.now()
+	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range said {

@@ -60,7 +60,7 @@ func (l *Lease) Came() { l.request.Came() }
 
 // Learns reports whether somebody wants to know what is sent.
 func (l *Lease) Learns() bool {
-	_, nobody := l.pool.index.(unindexed)
+	_, nobody := l.pool.o.Index.(unindexed)
 	return !nobody && l.key != 0
 }
 
@@ -68,7 +68,7 @@ func (l *Lease) Learns() bool {
 // any more.
 func (l *Lease) Sent(body []byte) {
 	if l.key != 0 {
-		l.pool.index.Learn(l.key, l.URL(), body)
+		l.pool.o.Index.Learn(l.key, l.URL(), body)
 	}
 }
 
@@ -77,10 +77,10 @@ func (l *Lease) Sent(body []byte) {
 // for an answer that comes in one piece, and so after the decoding too, call
 // Done alone.
 func (l *Lease) FirstToken() {
-	now := l.pool.now()
+	now := l.pool.o.Now()
 	l.Answered()
 	l.began(now)
-	l.pool.onCapacity() // the next prompt may come
+	l.pool.o.OnCapacity() // the next prompt may come
 }
 
 func (l *Lease) began(now time.Time) {
@@ -132,7 +132,7 @@ func (l *Lease) Refused(err error) {
 // draws less traffic, however fast it fails.
 func (l *Lease) Failed() {
 	p := l.pool
-	now := p.now()
+	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l.backend.vitals.Fault(true, now)
@@ -145,7 +145,7 @@ func (l *Lease) Done(generated int) (usd float64) {
 	usd, first := l.leave(generated)
 	if first {
 		l.backend.metrics.inflight.Dec()
-		l.pool.onCapacity()
+		l.pool.o.OnCapacity()
 	}
 	return usd
 }
@@ -153,14 +153,14 @@ func (l *Lease) Done(generated int) (usd float64) {
 // leave is Done within the pool. It reports whether this is the first call.
 func (l *Lease) leave(generated int) (usd float64, first bool) {
 	p, b, r := l.pool, l.backend, &l.request
-	now := p.now()
+	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if r.Ended() {
 		return 0, false
 	}
 	all := b.account.All()
-	usd = now.Sub(r.Began).Hours() * p.usdPerHour / float64(max(all.Requests, b.reading.Running, 1))
+	usd = now.Sub(r.Began).Hours() * p.o.USDPerHour / float64(max(all.Requests, b.reading.Running, 1))
 	if !r.First().IsZero() {
 		tokens, took := float64(generated-1), now.Sub(r.First())
 		b.speed.LearnDecode(tokens, took)

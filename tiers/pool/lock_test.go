@@ -23,7 +23,7 @@ func TestAPanicUnderAPoolsLockLeavesItUnlocked(t *testing.T) {
 		"setDown":    func(p *Pool, _ *Lease) { p.setDown(nil, err) },
 		"setUp":      func(p *Pool, _ *Lease) { p.setUp(nil, time.Time{}) },
 		"unanswered": func(p *Pool, _ *Lease) { p.unanswered(nil, time.Time{}) },
-		"answered":   func(p *Pool, _ *Lease) { p.answered(nil) },
+		"settled":    func(p *Pool, _ *Lease) { p.settled(nil, nil) },
 		"release":    func(p *Pool, _ *Lease) { p.release(nil) },
 		"replace":    func(p *Pool, _ *Lease) { p.warm = nil; p.replace([]string{"http://c:8000"}) },
 		"Done":       func(_ *Pool, l *Lease) { l.backend = nil; l.Done(9) },

@@ -123,9 +123,6 @@ func (m *metrics) suspected(pool, backend string, condition health.Condition) {
 	}
 }
 
-// unknown shows that nothing is known of a backend's KV usage.
-func (m *metrics) unknown(pool, backend string) { m.kvUsage.DeleteLabelValues(pool, backend) }
-
 // forget drops a backend's series.
 func (m *metrics) forget(pool, backend string) {
 	for _, g := range []*prometheus.GaugeVec{m.kvUsage, m.up, m.drained, m.inflight, m.age} {

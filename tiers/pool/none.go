@@ -78,12 +78,12 @@ func (e *FullError) Is(target error) bool { return target == ErrFull }
 // none says why no candidate would do. The caller holds mu.
 func (p *Pool) none(r *round, d *Demand) error {
 	if d.Limit.Usage > 0 {
-		e := &FullError{Pool: p.name, Limit: d.Limit.Usage, Queue: d.Limit.Queue, Partial: len(d.Exclude) > 0}
+		e := &FullError{Pool: p.o.Name, Limit: d.Limit.Usage, Queue: d.Limit.Queue, Partial: len(d.Exclude) > 0}
 		if e.of(r.cands, r.need, p.freed.PerSecond(r.now)) {
 			return e
 		}
 	}
-	e := &NoBackendError{Pool: p.name, Total: len(r.backends)}
+	e := &NoBackendError{Pool: p.o.Name, Total: len(r.backends)}
 	var last time.Time
 	for i := range r.cands {
 		b := r.backends[i]

@@ -17,7 +17,7 @@ func at(usage float64) pressure.Reading {
 // refused is the *FullError of a pick.
 func refused(t *testing.T, p *Pool, d Demand) *FullError {
 	t.Helper()
-	_, err := p.Pick(d)
+	_, err := p.pick(d)
 	full, ok := errors.AsType[*FullError](err)
 	if !ok || !errors.Is(err, ErrFull) || errors.Is(err, ErrNoBackend) {
 		t.Fatalf("got %v, want that it is full", err)
@@ -57,7 +57,7 @@ func TestWhoWouldNotDoAnywayHasNoSayInHowFullThePoolIs(t *testing.T) {
 	}
 	b.give(2, at(0.21))
 	// Where nobody would do whatever the limit, that is what is told.
-	if _, err := b.Pick(Demand{PromptTokens: 100, Exclude: []string{"c", "d"}, Limit: Limit{Usage: 0.85}}); !errors.Is(err, ErrNoBackend) {
+	if _, err := b.pick(Demand{PromptTokens: 100, Exclude: []string{"c", "d"}, Limit: Limit{Usage: 0.85}}); !errors.Is(err, ErrNoBackend) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -142,7 +142,7 @@ func TestAnIdleBackendTakesWhateverFits(t *testing.T) {
 	l.Done(10)
 	pick(t, b.Pool, huge).Done(0)
 	huge.PromptTokens = 160_001
-	if _, err := b.Pick(huge); !errors.Is(err, ErrNoBackend) {
+	if _, err := b.pick(huge); !errors.Is(err, ErrNoBackend) {
 		t.Errorf("longer than the cache: %v", err)
 	}
 }

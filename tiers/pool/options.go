@@ -63,10 +63,7 @@ func New(o Options) (*Pool, error) {
 	}
 	o = o.withDefaults()
 	p := &Pool{
-		name: o.Name, model: o.Model, usdPerHour: o.USDPerHour, priorities: o.Priorities,
-		config: o.Config, pressure: func() pressure.Config { return o.Pressure().OrDefaults() },
-		open: o.Open, shut: o.Shut, ramp: o.Ramp,
-		fleet: o.Fleet, onCapacity: o.OnCapacity, index: o.Index, now: o.Now,
+		o:       o,
 		log:     o.Logger.With().Str("pool", o.Name).Logger(),
 		metrics: newMetrics(o.Registerer),
 		scraper: pressure.NewScraper(pressure.Options{Config: o.Pressure, Now: o.Now}),
@@ -79,8 +76,8 @@ func New(o Options) (*Pool, error) {
 		meanPrompt: estimate.DefaultPrompt,
 		outputs:    estimate.NewOutputs(),
 	}
-	p.score = p.metrics.score.WithLabelValues(p.name)
-	p.prevented = p.metrics.prevented.WithLabelValues(p.name)
+	p.score = p.metrics.score.WithLabelValues(p.o.Name)
+	p.prevented = p.metrics.prevented.WithLabelValues(p.o.Name)
 	p.set.Store(&[]*backend{})
 	p.replace(urls)
 	return p, nil
@@ -120,13 +117,16 @@ func (o Options) validate() ([]string, discover.Source, error) {
 	return urls, nil, nil
 }
 
+// withDefaults fills in what is not set, and has Pressure tell what is within its bounds.
 func (o Options) withDefaults() Options {
 	if o.Config == nil {
 		o.Config = choose.DefaultConfig
 	}
-	if o.Pressure == nil {
-		o.Pressure = pressure.DefaultConfig
+	live := o.Pressure
+	if live == nil {
+		live = pressure.DefaultConfig
 	}
+	o.Pressure = func() pressure.Config { return live().OrDefaults() }
 	if o.Open == nil {
 		o.Open = func(string) bool { return false }
 	}

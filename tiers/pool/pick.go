@@ -7,21 +7,11 @@ import (
 	"github.com/foregate/foregate/tiers/pool/capacity"
 )
 
-// Pick chooses a backend and counts the request as under way there until the
-// lease's Done. The error is a *NoBackendError, or a *FullError where some would do but
-// for the demand's limit.
-func (p *Pool) Pick(d Demand) (*Lease, error) {
-	l := new(Lease)
-	if err := p.PickInto(l, &d); err != nil {
-		return nil, err
-	}
-	return l, nil
-}
-
-// PickInto is Pick into the caller's memory; on an error l is untouched. Of a large pool it looks
-// at a sample first, and at all where none of the sample would do. A look has four steps: which
-// backends (sample, all), what others say of them (ask), the decision, which alone is made under the
-// lock (decide), and who is told of it (tell).
+// PickInto chooses a backend, and makes l a lease on it: the request counts as under way there until
+// its Done. The error is a *NoBackendError, or a *FullError where some would do but for the demand's
+// limit; then l is untouched. Of a large pool it looks at a sample first, and at all where none of the
+// sample would do. A look has four steps: which backends (sample, all), what others say of them (ask),
+// the decision, which alone is made under the lock (decide), and who is told of it (tell).
 func (p *Pool) PickInto(l *Lease, d *Demand) error {
 	r := p.scratch.Get().(*round)
 	defer p.scratch.Put(r)
@@ -136,7 +126,7 @@ func (p *Pool) commit(r *round, d *Demand, l *Lease) {
 // tell has everybody know of a pick who is to.
 func (p *Pool) tell(r *round, l *Lease) {
 	if len(r.placed) > 0 {
-		p.fleet.Place(p.name, r.placed)
+		p.o.Fleet.Place(p.o.Name, r.placed)
 	}
 	c, m := &r.cands[r.picked], &l.backend.metrics
 	m.inflight.Inc()

@@ -1,7 +1,7 @@
 // Package pool knows the backends that serve one model: which there are, which
 // are up, how loaded they are, and which one a request should go to.
 //
-// Start at [New], [Pool.Run] and [Pool.Pick]. The choice itself is [choose.Choose], a
+// Start at [New], [Pool.Run] and [Pool.PickInto]. The choice itself is [choose.Choose], a
 // pure function; Pool gathers the values it judges. What requests hold of a backend is
 // reckoned in package capacity, what is learned of it in package estimate, and whether it is
 // well in package health: pure, all three. Pool has the lock, the clock and the network.
@@ -27,7 +27,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/discover"
 	"github.com/foregate/foregate/tiers/pool/estimate"
 	"github.com/foregate/foregate/tiers/prefix"
@@ -36,26 +35,16 @@ import (
 
 // Pool is a set of backends that serve one model. It is safe for concurrent use.
 type Pool struct {
-	name, model string
-	usdPerHour  float64
-	priorities  bool
-	config      func() choose.Config
-	pressure    func() pressure.Config // within its defaults
-	open, shut  func(string) bool
-	ramp        func(string) float64
-	fleet       Fleet
-	onCapacity  func()
-	index       Index
-	now         func() time.Time
-	log         zerolog.Logger
-	metrics     *metrics
-	score       prometheus.Observer
-	prevented   prometheus.Counter
-	scraper     *pressure.Scraper
-	source      discover.Source // nil: the set is fixed
-	found       found
-	slots       chan struct{} // one per scrape under way
-	running     atomic.Bool
+	o         Options
+	log       zerolog.Logger
+	metrics   *metrics
+	score     prometheus.Observer
+	prevented prometheus.Counter
+	scraper   *pressure.Scraper
+	source    discover.Source // nil: the set is fixed
+	found     found
+	slots     chan struct{} // one per scrape under way
+	running   atomic.Bool
 
 	set     atomic.Pointer[[]*backend] // never changed, only replaced
 	turn    atomic.Uint64              // picks so far
@@ -92,17 +81,14 @@ func (p *Pool) locked(f func()) {
 }
 
 // Name is the pool's name.
-func (p *Pool) Name() string { return p.name }
+func (p *Pool) Name() string { return p.o.Name }
 
 // Model is the model that the pool's backends serve.
-func (p *Pool) Model() string { return p.model }
-
-// USDPerHour is what one backend of the pool costs.
-func (p *Pool) USDPerHour() float64 { return p.usdPerHour }
+func (p *Pool) Model() string { return p.o.Model }
 
 // Priorities reports whether the pool's engines schedule by priority, and take a request
 // that has one.
-func (p *Pool) Priorities() bool { return p.priorities }
+func (p *Pool) Priorities() bool { return p.o.Priorities }
 
 // named is the backend that has an id, nil where there is none.
 func (p *Pool) named(id string) *backend {

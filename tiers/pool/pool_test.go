@@ -36,14 +36,14 @@ func fixed(t testing.TB, o Options) *Pool {
 func (p *Pool) give(i int, r pressure.Reading) {
 	b := (*p.set.Load())[i]
 	if r.At.IsZero() {
-		r.At = p.now()
+		r.At = p.o.Now()
 	}
 	p.taken(b, r)
 }
 
 func pick(t testing.TB, p *Pool, d Demand) *Lease {
 	t.Helper()
-	l, err := p.Pick(d)
+	l, err := p.pick(d)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestNoBackendTellsTheNumbers(t *testing.T) {
 	})
 	pick(t, p, Demand{Exclude: []string{"b", "c", "d"}}).Refused(errors.New("dial a: connection refused"))
 	p.give(3, pressure.Reading{BlockSize: 16, Blocks: 11})
-	_, err := p.Pick(Demand{PromptTokens: 161, Exclude: []string{"c"}})
+	_, err := p.pick(Demand{PromptTokens: 161, Exclude: []string{"c"}})
 	const want = "pool big: no backend among 4: 1 down, 0 drained, 1 broken, 1 tried already, 1 with a cache smaller than the prompt, last: dial a: connection refused"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
@@ -233,7 +233,7 @@ func TestRefusedBackendIsOutAtOnceButAClientThatLeftRefusesNothing(t *testing.T)
 		}
 	}
 	pick(t, p, Demand{}).Refused(errors.New("no such host"))
-	if _, err := p.Pick(Demand{}); !errors.Is(err, ErrNoBackend) || p.Reach() != Down {
+	if _, err := p.pick(Demand{}); !errors.Is(err, ErrNoBackend) || p.Reach() != Down {
 		t.Errorf("reach %v, %v", p.Reach(), err)
 	}
 }
@@ -283,7 +283,7 @@ func TestLeasesOfManyGoroutinesLeaveNothingBehind(t *testing.T) {
 	for range 16 {
 		wg.Go(func() {
 			for i := range 500 {
-				l, err := p.Pick(Demand{PromptTokens: i, OutputTokens: i})
+				l, err := p.pick(Demand{PromptTokens: i, OutputTokens: i})
 				if err != nil {
 					t.Error(err)
 					return
@@ -304,4 +304,13 @@ func TestLeasesOfManyGoroutinesLeaveNothingBehind(t *testing.T) {
 			t.Errorf("%s: %+v, %+v", b.id, b.account.All(), b.account.Recent())
 		}
 	}
+}
+
+// pick is PickInto into memory of its own.
+func (p *Pool) pick(d Demand) (*Lease, error) {
+	l := new(Lease)
+	if err := p.PickInto(l, &d); err != nil {
+		return nil, err
+	}
+	return l, nil
 }

@@ -12,10 +12,10 @@ import (
 func (p *Pool) Probe(ctx context.Context, backend string) error {
 	b := p.named(backend)
 	if b == nil {
-		return fmt.Errorf("pool %s has no backend %.64q", p.name, backend)
+		return fmt.Errorf("pool %s has no backend %.64q", p.o.Name, backend)
 	}
 	if err := p.scraper.Health(ctx, b.url); err != nil && !noHealth(err) {
 		return err
 	}
-	return p.scraper.Probe(ctx, b.url, p.model)
+	return p.scraper.Probe(ctx, b.url, p.o.Model)
 }

@@ -13,14 +13,14 @@ const (
 // Reach tells whether the pool can take a request. A reading counts as an answer, also one that
 // another replica took, and so does whatever else the backend says over HTTP. A backend that says
 // nothing more is reached for another [pressure.Config.Absent].
-func (p *Pool) Reach() Reach { return p.reach(p.open, false) }
+func (p *Pool) Reach() Reach { return p.reach(p.o.Open, false) }
 
 // ReachSpare is Reach for requests that are of no use where they may wait ([Demand].Spare),
 // as drafts are.
-func (p *Pool) ReachSpare() Reach { return p.reach(p.shut, true) }
+func (p *Pool) ReachSpare() Reach { return p.reach(p.o.Shut, true) }
 
 func (p *Pool) reach(broken func(backend string) bool, spare bool) Reach {
-	now, absent := p.now(), p.pressure().Absent
+	now, absent := p.o.Now(), p.o.Pressure().Absent
 	best := Down
 	for _, b := range *p.set.Load() {
 		if broken(b.id) {

@@ -50,10 +50,10 @@ type view struct {
 
 // begin takes in what holds for all backends.
 func (r *round) begin(p *Pool, d *Demand) {
-	r.moment = moment{now: p.now(), config: p.config(), age: p.pressure(), replicas: max(p.fleet.Known(), 1)}
+	r.moment = moment{now: p.o.Now(), config: p.o.Config(), age: p.o.Pressure(), replicas: max(p.o.Fleet.Known(), 1)}
 	// Replicas that hear of each other need not guess where the others would send it.
-	r.keyed = d.key() != 0 && !p.fleet.Sharing()
-	r.chain = p.index.Chain(r.chain[:0], d)
+	r.keyed = d.key() != 0 && !p.o.Fleet.Sharing()
+	r.chain = p.o.Index.Chain(r.chain[:0], d)
 	r.set = *p.set.Load()
 }
 
@@ -62,15 +62,15 @@ func (r *round) all() { r.backends = append(r.backends[:0], r.set...) }
 
 // ask takes in what others say of the backends that are looked at.
 func (r *round) ask(p *Pool, d *Demand) {
-	broken := p.open
+	broken := p.o.Open
 	if d.Spare {
-		broken = p.shut
+		broken = p.o.Shut
 	}
 	r.views = r.views[:0]
 	for _, b := range r.backends {
-		v := view{broken: broken(b.id), ramp: p.ramp(b.id)}
+		v := view{broken: broken(b.id), ramp: p.o.Ramp(b.id)}
 		if len(r.chain) > 0 {
-			v.cached, v.whole, v.known = p.index.Cached(b.id, r.chain)
+			v.cached, v.whole, v.known = p.o.Index.Cached(b.id, r.chain)
 		}
 		r.views = append(r.views, v)
 	}

@@ -14,13 +14,13 @@ import (
 // that it started has ended. It may run once at a time.
 func (p *Pool) Run(ctx context.Context) error {
 	if p.running.Swap(true) {
-		return fmt.Errorf("pool %s: runs already", p.name)
+		return fmt.Errorf("pool %s: runs already", p.o.Name)
 	}
 	defer p.running.Store(false)
 	defer p.scraper.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	w := watchers{pool: p, ends: map[*backend]func(){}}
-	defer w.wait()
+	defer w.all.Wait()
 	defer cancel()
 
 	w.follow(ctx)
@@ -59,7 +59,7 @@ func (w *watchers) follow(ctx context.Context) {
 		end()
 		delete(w.ends, b)
 		if w.pool.named(b.id) == nil { // another URL may have the id now
-			w.pool.metrics.forget(w.pool.name, b.id)
+			w.pool.metrics.forget(w.pool.o.Name, b.id)
 		}
 	}
 	for _, b := range set {
@@ -79,5 +79,3 @@ func (w *watchers) start(ctx context.Context, b *backend) {
 		panics.Keep(ctx, func(ctx context.Context) { w.pool.watch(ctx, b) })
 	})
 }
-
-func (w *watchers) wait() { w.all.Wait() }

@@ -13,7 +13,7 @@ const late = 0.2
 // asksHealth asks a backend whose metrics did not come in time for its health: slow metrics
 // are no silence. Any answer is one.
 func (p *Pool) asksHealth(ctx context.Context, b *backend) {
-	asked := p.now()
+	asked := p.o.Now()
 	err := p.scraper.Health(ctx, b.url)
 	switch {
 	case ctx.Err() != nil:
@@ -28,7 +28,7 @@ func (p *Pool) asksHealth(ctx context.Context, b *backend) {
 // A question that ended late says that this replica is slow, and nothing of b: it is as if
 // nothing had been asked. Who has been silent for twice as long as a suspect is down.
 func (p *Pool) unanswered(b *backend, asked time.Time) {
-	now, timeout := p.now(), p.pressure().Timeout
+	now, timeout := p.o.Now(), p.o.Pressure().Timeout
 	slow := now.Sub(asked) > timeout+time.Duration(late*float64(timeout))
 	out := false
 	p.judge(b, func() {
@@ -48,19 +48,14 @@ func (p *Pool) unanswered(b *backend, asked time.Time) {
 // release has the requests that are under way at a backend that is lost move to others,
 // where there are such, or where nobody waits for this pool.
 func (p *Pool) release(b *backend) {
-	if !p.lost(b) {
+	lost := false
+	p.locked(func() { lost = b.vitals.Lost() })
+	if !lost {
 		return
 	}
 	for _, move := range p.moves(b, p.better(b)) {
 		move(ErrLost)
 	}
-}
-
-// lost reports whether what is under way at b is to be done elsewhere.
-func (p *Pool) lost(b *backend) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return b.vitals.Lost()
 }
 
 // moves are what has the requests at b move, each told once; better says that there is a better
@@ -80,9 +75,9 @@ func (p *Pool) moves(b *backend, better bool) (moves []context.CancelCauseFunc) 
 // better reports whether another backend answers, is neither out nor suspect nor broken, and
 // owes no answer.
 func (p *Pool) better(than *backend) (found bool) {
-	now, absent := p.now(), p.pressure().Absent
+	now, absent := p.o.Now(), p.o.Pressure().Absent
 	for _, b := range *p.set.Load() {
-		if b == than || p.open(b.id) {
+		if b == than || p.o.Open(b.id) {
 			continue
 		}
 		p.locked(func() {

@@ -47,7 +47,7 @@ func TestAnIdleBackendThatAnswersNothingIsSuspectAfterASecondAndDownAfterTwo(t *
 	if testutil.ToFloat64(suspect) != 1 || testutil.ToFloat64(b.first().metrics.up) != 0 {
 		t.Error("the metrics do not show it")
 	}
-	b.answered(b.first())
+	b.settled(b.first(), nil)
 	b.setUp(b.first(), b.now)
 	b.show(b.first())
 	if s := b.Snapshot()[0]; s.Suspect || s.Down || testutil.ToFloat64(suspect) != 0 {
@@ -59,7 +59,7 @@ func TestAnAnswerOfAnyKindEndsASilence(t *testing.T) {
 	b := newBench(t, Options{})
 	b.well()
 	b.silent(1, 0)
-	b.answered(b.first()) // metrics are slow, its health is told
+	b.settled(b.first(), nil) // metrics are slow, its health is told
 	b.silent(1, 0)
 	if b.Snapshot()[0].Suspect {
 		t.Error("suspect for slow metrics")
@@ -103,11 +103,11 @@ func TestWhereAllAreSilentTheyAreUsedAllTheSame(t *testing.T) {
 	}
 	pick(t, b.Pool, Demand{PromptTokens: 10}).Done(0)
 	var none *NoBackendError
-	if _, err := b.Pick(Demand{PromptTokens: 10, Spare: true}); !errors.As(err, &none) {
+	if _, err := b.pick(Demand{PromptTokens: 10, Spare: true}); !errors.As(err, &none) {
 		t.Errorf("one that need not be made here: %v", err)
 	}
 	b.setUp(b.first(), b.now.Add(1))
-	b.answered(b.first())
+	b.settled(b.first(), nil)
 	if n := b.picks(40); n != 40 {
 		t.Errorf("%d of 40 picks for the only one that answers", n)
 	}
@@ -155,7 +155,7 @@ func TestRequestsUnderWayAtASilentBackendMoveWhereAnotherDoesBetter(t *testing.T
 	if draft.Err() == nil {
 		t.Error("a draft waits for a pool that is silent")
 	}
-	b.answered((*b.set.Load())[1])
+	b.settled((*b.set.Load())[1], nil)
 	b.setUp((*b.set.Load())[1], b.now.Add(1))
 	b.silent(1, 0)
 	if waits.Err() == nil {

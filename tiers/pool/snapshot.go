@@ -82,7 +82,7 @@ const queueShare = 0.1
 // their KV caches in use, or 1 where requests queue for seats: more than one and a tenth of those
 // that run, which is more than come between two steps. What comes now would wait behind them.
 func (p *Pool) Load() float64 {
-	age, now := p.pressure(), p.now()
+	age, now := p.o.Pressure(), p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	m := p.meanNow(now, age)
@@ -98,8 +98,8 @@ func (p *Pool) Load() float64 {
 func (p *Pool) UnitCosts() (prefill, decode float64, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.usdPerHour <= 0 {
+	if p.o.USDPerHour <= 0 {
 		return 0, 0, false
 	}
-	return p.units.PerToken(p.usdPerHour / 3600)
+	return p.units.PerToken(p.o.USDPerHour / 3600)
 }

@@ -11,7 +11,7 @@ import (
 
 // taken stores a reading, unless there is a newer one.
 func (p *Pool) taken(b *backend, r pressure.Reading) {
-	now := p.now()
+	now := p.o.Now()
 	var older, restarted, wasBlind bool
 	p.judge(b, func() {
 		if older = r.At.Before(b.reading.At); older {
@@ -31,8 +31,8 @@ func (p *Pool) taken(b *backend, r pressure.Reading) {
 	if older {
 		return
 	}
-	p.metrics.reading(p.name, b.id, r)
-	p.onCapacity()
+	p.metrics.reading(p.o.Name, b.id, r)
+	p.o.OnCapacity()
 	if wasBlind {
 		p.log.Info().Str("backend", b.id).Msg("backend's metrics can be read again")
 	}
@@ -54,20 +54,17 @@ func (p *Pool) judge(b *backend, f func()) {
 	}
 }
 
-// answered notes that b answered a question.
-func (p *Pool) answered(b *backend) { p.settled(b, nil) }
-
 // heard notes that b gives tokens, where somebody wants to know.
 func (p *Pool) heard(b *backend) {
 	if b.vitals.Listening() {
-		b.vitals.Heard(p.now())
+		b.vitals.Heard(p.o.Now())
 	}
 }
 
-// settled notes that a question to b had an end in time. An error that came instead of an
+// settled notes that a question to b had an end in time, without an error an answer. An error that came instead of an
 // answer over HTTP, of a name that does not resolve, is no silence, and no contact either.
 func (p *Pool) settled(b *backend, err error) {
-	now := p.now()
+	now := p.o.Now()
 	p.judge(b, func() {
 		b.vitals.Speaks()
 		b.contact.Ended(err, now)
@@ -80,7 +77,7 @@ func (p *Pool) settled(b *backend, err error) {
 // may still have connections.
 func (p *Pool) missed(b *backend, err error) {
 	b.metrics.scrapeErrors.Inc()
-	known, now := p.forgetOld(b), p.now()
+	known, now := p.forgetOld(b), p.o.Now()
 	goesBlind := false
 	p.locked(func() {
 		b.contact.Ended(err, now)
@@ -99,18 +96,18 @@ func (p *Pool) missed(b *backend, err error) {
 // forgetOld takes a reading that has grown too old to mean anything out of the
 // metrics, and tells whether b still has one that does.
 func (p *Pool) forgetOld(b *backend) bool {
-	age, now := p.pressure(), p.now()
+	age, now := p.o.Pressure(), p.o.Now()
 	known := false
 	p.locked(func() { _, known = pressure.Weight(b.reading.At, now, age) })
 	if !known {
-		p.metrics.unknown(p.name, b.id)
+		p.metrics.kvUsage.DeleteLabelValues(p.o.Name, b.id)
 	}
 	return known
 }
 
 // setDown takes b out.
 func (p *Pool) setDown(b *backend, err error) {
-	now := p.now()
+	now := p.o.Now()
 	var was error
 	p.locked(func() {
 		was = b.down
@@ -126,7 +123,7 @@ func (p *Pool) setDown(b *backend, err error) {
 // time; a refusal since then is newer. What refused connections was restarted, so its
 // cache is taken to be empty; what could not be reached may have it still.
 func (p *Pool) setUp(b *backend, asked time.Time) {
-	now := p.now()
+	now := p.o.Now()
 	var since time.Time
 	comes := false
 	p.locked(func() {

@@ -112,7 +112,7 @@ func TestWhereNoneOfTheSampleMayBeUsedAllAreLookedAt(t *testing.T) {
 		}
 		l.Done(0)
 	}
-	_, err := b.Pick(Demand{PromptTokens: 4000, Exclude: []string{last.id}})
+	_, err := b.pick(Demand{PromptTokens: 4000, Exclude: []string{last.id}})
 	if e, ok := errors.AsType[*NoBackendError](err); !ok || e.Total != 400 || e.Full != 399 || e.Excluded != 1 {
 		t.Errorf("got %v", err)
 	}

@@ -39,10 +39,11 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 			return
 		case <-timer.C:
 		}
-		mine := p.fleet.Mine(p.name, b.id)
-		if p.Looks(b.id, mine, vain) || p.asks(b) {
+		mine, owes := p.o.Fleet.Mine(p.o.Name, b.id), false
+		p.locked(func() { owes = b.vitals.Owes() })
+		if owes || p.Looks(b.id, mine, vain) {
 			if ok := p.lookInTurn(ctx, b); !ok && !mine {
-				vain = p.now()
+				vain = p.o.Now()
 			}
 		}
 		if p.doubts(b) {
@@ -58,7 +59,7 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 // that is its part (mine), because the backend is down for it, or because nothing was
 // heard of it for too long, and the last look, in vain, is Again ago.
 func (p *Pool) Looks(backend string, mine bool, vain time.Time) bool {
-	now, overdue := p.now(), p.overdue()
+	now, overdue := p.o.Now(), p.overdue()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b := p.byID[backend]
@@ -71,7 +72,7 @@ func (p *Pool) Looks(backend string, mine bool, vain time.Time) bool {
 
 // overdue is how old a reading of another replica's may be.
 func (p *Pool) overdue() time.Duration {
-	return max(Overdue, 2*p.pressure().Interval)
+	return max(Overdue, 2*p.o.Pressure().Interval)
 }
 
 // lookInTurn is look when there is a place for it.
@@ -88,7 +89,7 @@ func (p *Pool) lookInTurn(ctx context.Context, b *backend) bool {
 // pause is the time until b is to be looked at again: none while it owes an answer and
 // is not yet down.
 func (p *Pool) pause(b *backend, mine bool) time.Duration {
-	now, interval, overdue := p.now(), p.pressure().Interval, p.overdue()
+	now, interval, overdue := p.o.Now(), p.o.Pressure().Interval, p.overdue()
 	// Jitter, so that the backends and the replicas do not scrape in step.
 	pause := time.Duration(float64(interval) * (0.9 + 0.2*rand.Float64()))
 	p.mu.Lock()
@@ -105,23 +106,18 @@ func (p *Pool) pause(b *backend, mine bool) time.Duration {
 	return pause
 }
 
-// asks reports whether b has not answered this replica's last question.
-func (p *Pool) asks(b *backend) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return b.vitals.Owes()
-}
-
 // look takes one reading of b and reports whether it got one. A backend that is down
 // is asked for its health first, and its metrics speak for it only where it knows no
 // /health: a vLLM whose engine is dead still serves metrics.
 func (p *Pool) look(ctx context.Context, b *backend) bool {
-	asked := p.now()
-	if p.isDown(b) {
+	asked := p.o.Now()
+	down := false
+	p.locked(func() { down = b.down != nil })
+	if down {
 		err := p.scraper.Health(ctx, b.url)
 		switch {
 		case err == nil:
-			p.answered(b)
+			p.settled(b, nil)
 			p.setUp(b, asked)
 		case !noHealth(err):
 			p.forgetOld(b)
@@ -142,33 +138,33 @@ func (p *Pool) look(ctx context.Context, b *backend) bool {
 		}
 		return false
 	}
-	p.answered(b)
+	p.settled(b, nil)
 	r.Answers = b.vitals.AnswersSince(asked.Add(-Overdue))
 	p.taken(b, r)
 	p.setUp(b, asked)
-	p.fleet.Publish(p.name, b.id, r)
+	p.o.Fleet.Publish(p.o.Name, b.id, r)
 	return true
 }
 
 // probe asks an engine whose numbers stand still for a token. Where it comes, it is
 // the numbers that are wrong.
 func (p *Pool) probe(ctx context.Context, b *backend) {
-	ctx, cancel := context.WithTimeout(ctx, p.pressure().Probe)
+	ctx, cancel := context.WithTimeout(ctx, p.o.Pressure().Probe)
 	defer cancel()
-	if p.scraper.Probe(ctx, b.url, p.model) == nil {
+	if p.scraper.Probe(ctx, b.url, p.o.Model) == nil {
 		p.heard(b)
 	}
 }
 
 // show shows how old b's reading is, what it is suspected of, and that a drain has run out.
 func (p *Pool) show(b *backend) {
-	now := p.now()
+	now := p.o.Now()
 	var at time.Time
 	var condition health.Condition
 	p.redrain(b, func() { at, condition = b.reading.At, b.vitals.Condition() })
-	p.metrics.suspected(p.name, b.id, condition)
+	p.metrics.suspected(p.o.Name, b.id, condition)
 	if !at.IsZero() {
-		p.metrics.age.WithLabelValues(p.name, b.id).Set(now.Sub(at).Seconds())
+		p.metrics.age.WithLabelValues(p.o.Name, b.id).Set(now.Sub(at).Seconds())
 	}
 }
 
@@ -179,17 +175,10 @@ func noHealth(err error) bool {
 		status.Code == http.StatusMethodNotAllowed || status.Code == http.StatusNotImplemented)
 }
 
-// isDown tells whether b is down.
-func (p *Pool) isDown(b *backend) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return b.down != nil
-}
-
 // doubts reports whether b is to be asked for a token: its numbers stand still, and
 // that was not asked lately.
 func (p *Pool) doubts(b *backend) bool {
-	now := p.now()
+	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !b.vitals.Standing() || b.down != nil || b.vitals.Owes() || now.Sub(b.probed) < probeEvery {

@@ -229,7 +229,7 @@ func TestScraperThatIsRefusedTakesTheBackendOutBeforeARequestMeetsIt(t *testing.
 	if p.Reach() != Down {
 		t.Error("healthy")
 	}
-	_, err := p.Pick(Demand{})
+	_, err := p.pick(Demand{})
 	if e, ok := errors.AsType[*NoBackendError](err); !ok || e.Down != 1 || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("got %v", err)
 	}
@@ -280,7 +280,7 @@ func TestAReadingFromElsewhereCountsAsAScrape(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := p.Snapshot()[0].ID
-	l, err := p.Pick(Demand{PromptTokens: 100, Exclude: []string{p.Snapshot()[1].ID}})
+	l, err := p.pick(Demand{PromptTokens: 100, Exclude: []string{p.Snapshot()[1].ID}})
 	if err != nil || l.Backend() != first {
 		t.Fatal(l, err)
 	}
