@@ -51,7 +51,7 @@ type Outcome struct {
 
 	receipt.Tally
 	First       time.Duration // until the answer's first byte; 0 while there is none
-	TargetFirst time.Duration // spent until the target's first byte
+	TargetFirst time.Duration // waited for the target's first byte
 }
 
 // Judged reports whether a draft was.
@@ -200,10 +200,10 @@ func (a *Answer) finished(finish string) {
 // noteTally tells the record the tally.
 func (a *Answer) noteTally() { a.record.Counted(a.out.Tally) }
 
-// targetBegan notes the target's first byte.
-func (a *Answer) targetBegan(took time.Duration) {
+// waitedForTarget notes how long the target took until its first byte, or until it could not answer.
+func (a *Answer) waitedForTarget(took time.Duration) {
 	a.out.TargetFirst += took
-	a.record.TargetBegan(took)
+	a.record.WaitedForTarget(took)
 }
 
 // count books tokens to the tier that made them.

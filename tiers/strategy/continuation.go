@@ -47,8 +47,32 @@ func (f *finish) of(c *openai.Chunk) {
 	}
 }
 
-// run carries on from a cut point. The error is errNoDraft where nothing was sent and a fresh answer is as
-// good; transcript.ErrMismatch where what the client has was not written again.
+// carryOn carries on from a cut point, and where what the client has is not written again from there, from the end of
+// that. The error is errNoDraft where nothing was sent and a fresh answer is as good: there is nothing to carry on
+// from, this target cannot, or it broke off.
+func (c *continuation) carryOn(ctx context.Context, at transcript.CutPoint) error {
+	err := c.run(ctx, at)
+	if errors.Is(err, transcript.ErrMismatch) && ctx.Err() == nil {
+		c.t.Undo()
+		err = c.run(ctx, c.t.End(at.Tokens+1))
+	}
+	return c.over(err)
+}
+
+// over words how a continuation ended.
+func (c *continuation) over(err error) error {
+	f, failed := errors.AsType[*engine.Failure](err)
+	switch {
+	case errors.Is(err, transcript.ErrMismatch):
+		return c.broken(err)
+	case failed && !c.client.begun && f.Kind != engine.Gone && f.Kind != engine.Expired:
+		return errNoDraft
+	}
+	return err
+}
+
+// run carries on from a cut point. The error is errNoDraft where there is nothing to carry on from, and
+// transcript.ErrMismatch where what the client has was not written again.
 func (c *continuation) run(ctx context.Context, at transcript.CutPoint) error {
 	for {
 		if c.full(at.Tokens) {
@@ -164,14 +188,13 @@ func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.D
 		o.Demand.Exclude, c.counter.Lost = nil, nil
 		x, err = c.Open(ctx, o)
 	}
+	if c.tier() != plan.Draft {
+		c.waitedForTarget(c.World.Now().Sub(asked))
+	}
 	if err != nil {
 		c.record.Leave()
-		return nil, err
 	}
-	if c.tier() != plan.Draft {
-		c.targetBegan(c.World.Now().Sub(asked))
-	}
-	return x, nil
+	return x, err
 }
 
 // tier is whose answer it is from here on: the draft pool's own where that carries on with it.
@@ -214,7 +237,7 @@ func (a *Answer) end(t *transcript.Transcript, f finish) error {
 	})
 }
 
-// behindText carries on behind what there is of an answer without ids: from its last whole word, and if
+// behindText is carryOn behind what there is of an answer without ids: from its last whole word, and if
 // that is then written differently, from where it ends. minTokens is how many tokens its first so many bytes
 // have at least: what is taken for too many ends the answer early.
 func (c *continuation) behindText(ctx context.Context, minTokens func(text int) int) error {
@@ -224,10 +247,7 @@ func (c *continuation) behindText(ctx context.Context, minTokens func(text int) 
 		c.t.Undo()
 		err = c.from(ctx, minTokens)
 	}
-	if errors.Is(err, transcript.ErrMismatch) {
-		err = c.broken(err)
-	}
-	return err
+	return c.over(err)
 }
 
 // from carries on from where the text ends now.

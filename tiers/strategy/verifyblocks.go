@@ -210,7 +210,7 @@ func (b *verifyBlocks) alone(ctx context.Context, cause error) error {
 	b.from(plan.Mixed)
 	b.tookOver(why, at.Tokens, at.Text)
 	c := &continuation{Answer: b.Answer, t: b.t, pool: b.Target, warm: b.scorer, prompt: len(b.prompt)}
-	err := c.run(ctx, at)
+	err := c.carryOn(ctx, at)
 	if errors.Is(err, errNoDraft) {
 		b.wasted(b.exact.Drafted)
 	}

@@ -218,7 +218,7 @@ func (s *verifySampled) give(ctx context.Context, text []byte) error {
 		return err
 	}
 	c := &continuation{Answer: s.Answer, t: t, pool: s.Target, warm: s.scorer}
-	err := c.run(ctx, at)
+	err := c.carryOn(ctx, at)
 	if err == nil || s.client.begun {
 		return err
 	}
