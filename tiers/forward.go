@@ -101,7 +101,7 @@ func pass(x *dispatch.Exchange, passed *engine.Passed, h Head, sink Sink) error 
 	}
 	for {
 		c, err := x.Next(engine.WantTokens)
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			return nil
 		}
 		if f, broke := errors.AsType[*engine.Failure](err); broke {

@@ -84,8 +84,16 @@ func TestAnErrorThatIsNoFailureIsTheBackends(t *testing.T) {
 	if f, ok := errors.AsType[*engine.Failure](err); !ok || f.Kind != engine.Reset || !errors.Is(f, io.ErrClosedPipe) || f.Backend != "b0" {
 		t.Errorf("%v", err)
 	}
-	x := r.begun(r.order(), &stream{})
+	x := r.begun(r.order(), &stream{err: io.ErrClosedPipe})
 	defer x.Drop()
+	_, err = x.Next(engine.WantTokens)
+	if f, ok := errors.AsType[*engine.Failure](err); !ok || f.Kind != engine.Reset || f.Backend != "b0" {
+		t.Errorf("in mid-answer: %v", err)
+	}
+	x.stream = &stream{err: &engine.Failure{Kind: engine.Cut, Err: io.EOF}}
+	if _, err = x.Next(engine.WantTokens); err == io.EOF {
+		t.Error("a connection that was closed is the end of an answer")
+	}
 	f := x.Fail(engine.BadResponse, io.ErrClosedPipe)
 	if f.Kind != engine.BadResponse || f.Pool != "p" || f.Backend != "b0" || !errors.Is(f, io.ErrClosedPipe) {
 		t.Errorf("%+v", f)

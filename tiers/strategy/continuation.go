@@ -279,7 +279,7 @@ func (s *segment) run() (*engine.Failure, error) {
 	s.x.Movable(s.mayTakeOver(&engine.Failure{Kind: engine.Silent}))
 	for over := false; !over; {
 		chunk, err := s.x.Next(engine.WantTokens)
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			break
 		}
 		if f, lost := errors.AsType[*engine.Failure](err); lost {

@@ -3,6 +3,7 @@ package strategy
 import (
 	"context"
 	"errors"
+	"io"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -79,6 +80,29 @@ func TestAnAnswerThatIsNotWrittenAgainAsItWasSentIsBrokenOff(t *testing.T) {
 		if said, _, _, _ := r.said(); !leaves && said != "ZZ" {
 			t.Errorf("%q follows what was sent", said)
 		}
+	}
+}
+
+func TestABackendThatHangsUpDoesNotEndAnAnswer(t *testing.T) {
+	const half = `{"id":"a","created":1,"model":"big","choices":[{"index":0,"delta":{"content":"half"},"finish_reason":null}]}`
+	r := newRig(t, plan.Plan{Tier: plan.Target}, "")
+	segments := 0
+	r.answer = func(call engine.Call) (engine.Stream, error) {
+		if c, counts := call.(*engine.TokenizeText); counts {
+			*c.Into = make([]int32, len(c.Text))
+			return &stream{}, nil
+		}
+		var parser openai.ChunkParser
+		chunk, err := parser.Parse([]byte(half))
+		if err != nil {
+			t.Fatal(err)
+		}
+		segments++
+		return &stream{chunks: []openai.Chunk{*chunk}, err: &engine.Failure{Kind: engine.Cut, Err: io.EOF}}, nil
+	}
+	err := r.run(t.Context())
+	if _, broken := errors.AsType[*BrokenError](err); !broken || segments != 1+maxTakeovers || strings.Contains(r.body.String(), openai.Done) {
+		t.Errorf("%v after %d segments: %s", err, segments, r.body.String())
 	}
 }
 

@@ -94,7 +94,7 @@ func (s *relayed) run(ctx context.Context) error {
 	s.x.Movable(movable)
 	for {
 		c, err := s.x.Next(engine.WantTokens)
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			break
 		}
 		if f, lost := errors.AsType[*engine.Failure](err); lost {
