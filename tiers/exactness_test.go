@@ -12,6 +12,7 @@ import (
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/transcript"
 )
 
 // proofSize is how much of a long proof is run: long under make exactness, short in CI, and a
@@ -121,16 +122,12 @@ func (d duo) answer(prompt []int32, block int, b bounds) (got written, own []boo
 func (d duo) whole(prompt []int32, b bounds) (got written, own []bool) {
 	c := accept.NewCourse(accept.Config{}, accept.Course{Whole: true, Resumes: true, Ask: accept.AskExact})
 	shown := 0
-	var steps []accept.Step
+	var cuts []transcript.CutPoint
 	drafted := d.draft.goOn(prompt, written{}, b, func(_ int32, lp float64, text int) {
 		c.Add(lp, nil)
-		steps = append(steps, accept.Step{Tokens: c.Tokens(), Text: text, IDs: c.Tokens(), Clean: text > shown})
+		cuts = append(cuts, transcript.CutPoint{Tokens: c.Tokens(), Text: text, IDs: c.Tokens(), Clean: text > shown})
 		shown = text
 	})
-	for _, s := range steps[:len(steps)-1] { // the last token ended it: nobody goes on from there
-		c.Mark(s)
-	}
-	c.Shorten(len(drafted.text))
 	draft := accept.Draft{Text: []byte(drafted.text), IDs: drafted.ids, Finish: drafted.finish, Stopped: drafted.stop != ""}
 	v := c.Final(draft)
 	if v.Reason == accept.ReasonDoubtful {
@@ -145,7 +142,13 @@ func (d duo) whole(prompt []int32, b bounds) (got written, own []bool) {
 	if c.Keeps(v, true) {
 		return drafted, make([]bool, len(drafted.ids))
 	}
-	at := c.Seam(v, true)
+	var at transcript.CutPoint
+	kept := c.Salvage(v, true)
+	for _, p := range cuts[:len(cuts)-1] { // the last token ended it: nobody goes on from there
+		if p.Clean && p.Tokens <= kept.Tokens && p.Text <= len(drafted.text) {
+			at = p
+		}
+	}
 	got = d.target.goOn(prompt, written{ids: drafted.ids[:at.IDs], text: drafted.text[:at.Text]}, b, nil)
 	own = make([]bool, len(got.ids))
 	for i := at.IDs; i < len(own); i++ {

@@ -100,7 +100,6 @@ func (s *story) run(w rulesOf) *Receipt {
 func (s *story) draft(c *accept.Course, mark, said func(), r *Receipt) (ended bool) {
 	for i, lp := range s.logprobs {
 		kept := c.Add(lp, []float64{lp})
-		c.Mark(accept.Step{Tokens: c.Tokens(), Text: c.Tokens(), IDs: c.Tokens(), Clean: true})
 		if n := c.Tokens(); n >= headTokens && (n&(n-1) == 0 || n%3 == 0 && (n/3)&(n/3-1) == 0) {
 			mark()
 		}
@@ -133,7 +132,10 @@ func (r *Receipt) settle(c *accept.Course, v accept.Verdict, ended bool, s *stor
 	case c.Keeps(v, ended && !s.looped):
 		r.Tier, r.Tokens.Accepted = "draft", length
 	default:
-		r.Tier, r.Tokens.Accepted = "mixed", min(c.Seam(v, ended).Tokens, length)
+		r.Tier = "mixed"
+		if kept := c.Salvage(v, ended); kept.Tokens >= kept.Min {
+			r.Tokens.Accepted = min(kept.Tokens, length)
+		}
 		r.Tokens.Target = length - r.Tokens.Accepted
 	}
 }

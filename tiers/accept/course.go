@@ -1,29 +1,8 @@
 package accept
 
-import (
-	"sort"
-	"strings"
-)
-
-const (
-	// leastSalvage is the fewest accepted tokens worth carrying over when nothing
-	// was sent yet: below it a fresh answer is simpler and costs the same.
-	leastSalvage = 8
-	// sentenceBack is how far a cut may go back, in tokens, to end at a sentence or a line.
-	sentenceBack = 32
-)
-
-// Step is a place between two chunks of a draft: what came before it.
-type Step struct {
-	Tokens, Text, IDs int  // tokens, bytes of text, and ids, which are short of tokens where a backend left some out
-	Clean             bool // the text ends where the tokens do
-	Rests             bool // the text ends a sentence or a line
-}
-
-// Rests reports whether text ends a sentence or a line.
-func Rests(text []byte) bool {
-	return len(text) > 0 && strings.IndexByte(".!?\n", text[len(text)-1]) >= 0
-}
+// minSalvage is the fewest accepted tokens worth carrying over when nothing
+// was sent yet: below it a fresh answer is simpler and costs the same.
+const minSalvage = 8
 
 // Ask says when the target is asked about a draft.
 type Ask uint8
@@ -47,8 +26,8 @@ const (
 )
 
 // Course follows one draft as it comes: whether it is committed, whether it is
-// kept in the end, and where the target takes over when it is not. Tokens are
-// judged by the Judge inside; places where the draft may be cut are told by Mark.
+// kept in the end, and how much of it the target may carry on from when it is not. Tokens are
+// judged by the Judge inside.
 type Course struct {
 	*Judge
 	Holdback int  // tokens held back before the decision
@@ -63,7 +42,6 @@ type Course struct {
 	Pressed   bool // a draft below the threshold is kept, too, down to PressedAt: the target is short of memory
 	PressedAt Nats
 
-	steps     []Step
 	committed bool
 	lot       Lot
 	check     *Check // what the target said, nil before
@@ -95,17 +73,6 @@ func NewCourse(cfg Config, c Course) Course {
 
 // always is a score that no draft has.
 const always Nats = 1e9
-
-// Mark notes a place where chunks meet.
-func (c *Course) Mark(s Step) { c.steps = append(c.steps, s) }
-
-// Shorten forgets the places behind so many bytes of text: a stop string began
-// there.
-func (c *Course) Shorten(text int) {
-	for len(c.steps) > 0 && c.steps[len(c.steps)-1].Text > text {
-		c.steps = c.steps[:len(c.steps)-1]
-	}
-}
 
 // Decide commits to the draft when the hold-back is over and the judge stands by
 // what came so far, or wants the target asked; waited says that the hold-back's time is
@@ -230,81 +197,5 @@ func (c *Course) Salvage(v Verdict, ended bool) Salvage {
 	if c.Rejected() {
 		tokens = c.SafePrefix()
 	}
-	return Salvage{Tokens: tokens, AtSentence: true, Min: leastSalvage}
-}
-
-// Seam is where the target takes over a draft that was not kept for the verdict's
-// reason: the last clean place that the judge stands by, at a sentence's end if one
-// is near. What was released is always before it. The zero Step means afresh.
-func (c *Course) Seam(v Verdict, ended bool) Step {
-	switch {
-	case !c.Resumes:
-		return Step{}
-	case c.committed:
-		return c.LastClean(c.Tokens())
-	case c.Vouched() >= 0:
-		return c.LastClean(c.Vouched()) // to the token: the engine has its cache warm as far as that
-	case c.Ask >= AskAlways:
-		return Step{} // what the target has not seen goes to nobody
-	case v.Reason == ReasonNoLogprobs, v.Reason == ReasonRepetition, v.Reason == ReasonEmpty, v.Reason == ReasonLong,
-		v.Reason == ReasonCut && ended:
-		return Step{} // no part of it was vouched for
-	}
-	tokens := c.Tokens()
-	if c.Rejected() {
-		tokens = c.SafePrefix()
-	}
-	at := c.LastClean(tokens)
-	if s := c.restBefore(at); s.Tokens > 0 {
-		at = s
-	}
-	if at.Tokens < leastSalvage {
-		return Step{}
-	}
-	return at
-}
-
-// LastClean is the last clean step of at most so many tokens.
-func (c *Course) LastClean(tokens int) Step {
-	for i := len(c.steps) - 1; i >= 0; i-- {
-		if s := c.steps[i]; s.Clean && s.Tokens <= tokens {
-			return s
-		}
-	}
-	return Step{}
-}
-
-// TokensIn counts the tokens that the first so many bytes of text came from. One of
-// which only a part is in them counts: it was paid for, and it was shown. Where they end
-// within a chunk of several tokens, n is the fewest that it can be, and exact is false.
-func (c *Course) TokensIn(text int) (n int, exact bool) {
-	if text <= 0 || len(c.steps) == 0 {
-		return 0, true
-	}
-	i := sort.Search(len(c.steps)-1, func(i int) bool { return c.steps[i].Text >= text })
-	if n = c.steps[i].Tokens; c.steps[i].Text <= text {
-		return n, true
-	}
-	before := 0
-	if i > 0 {
-		before = c.steps[i-1].Tokens
-	}
-	return min(n, before+1), n <= before+1
-}
-
-// restBefore is the last clean step near at whose text ends a sentence or a line;
-// none is Step{}.
-func (c *Course) restBefore(at Step) Step {
-	for i := len(c.steps) - 1; i >= 0; i-- {
-		s := c.steps[i]
-		switch {
-		case s.Tokens > at.Tokens || !s.Clean:
-			continue
-		case s.Tokens < at.Tokens-sentenceBack:
-			return Step{}
-		case s.Rests:
-			return s
-		}
-	}
-	return Step{}
+	return Salvage{Tokens: tokens, AtSentence: true, Min: minSalvage}
 }

@@ -2,22 +2,14 @@ package accept
 
 import (
 	"testing"
-
-	"github.com/google/go-cmp/cmp"
 )
 
-// follow runs a course over tokens of one byte each; a mark comes after each.
-// rests are the token counts at which a sentence ends.
-func follow(c *Course, logprobs []float64, rests ...int) {
+// follow runs a course over tokens.
+func follow(c *Course, logprobs []float64) {
 	for _, lp := range logprobs {
 		if !c.Add(lp, []float64{lp}) {
 			return
 		}
-		s := Step{Tokens: c.Tokens(), Text: c.Tokens(), IDs: c.Tokens(), Clean: true}
-		for _, r := range rests {
-			s.Rests = s.Rests || r == c.Tokens()
-		}
-		c.Mark(s)
 		c.Decide(false)
 	}
 }
@@ -51,65 +43,6 @@ func TestACourseWithTooFewLogprobsIsRefusedInsteadOfCommitted(t *testing.T) {
 	}
 }
 
-func TestTheSeamIsBeforeTheDoubtAtASentencesEndIfOneIsNear(t *testing.T) {
-	doubt := append(repeat(-0.05, 60), repeat(-3, 20)...)
-	for name, tc := range map[string]struct {
-		rests []int
-		want  int
-	}{
-		"a sentence within 32 tokens": {[]int{10, 40}, 40},
-		"only one too far back":       {[]int{10}, 50}, // before the worst window, which starts at 50
-	} {
-		c := newCourse(Course{Holdback: 200, Resumes: true})
-		follow(c, doubt, tc.rests...)
-		v := c.Early()
-		if v.Accept || !c.Rejected() {
-			t.Fatalf("%s: not rejected: %+v", name, v)
-		}
-		if got := c.Seam(v, false); got.Tokens != tc.want {
-			t.Errorf("%s: the target takes over at %d, want %d", name, got.Tokens, tc.want)
-		}
-	}
-}
-
-func TestWhatWasReleasedIsBeforeTheSeam(t *testing.T) {
-	c := newCourse(Course{Holdback: 32, Resumes: true})
-	follow(c, append(repeat(-0.05, 60), repeat(-3, 20)...), 40)
-	if !c.Committed() || !c.Rejected() {
-		t.Fatal("want a commit, then a rejection")
-	}
-	if got, last := c.Seam(c.Early(), false), c.LastClean(c.Tokens()); got != last || got.Tokens < 60 {
-		t.Errorf("the target takes over at %+v, want the last clean place %+v", got, last)
-	}
-}
-
-func TestNothingIsCarriedOverThatNobodyVouchedFor(t *testing.T) {
-	for name, tc := range map[string]struct {
-		course Course
-		tokens int
-		v      Verdict
-		ended  bool
-	}{
-		"the target cannot resume": {Course{}, 40, Verdict{Reason: ReasonScore}, false},
-		"too short":                {Course{Resumes: true}, 7, Verdict{Reason: ReasonCut}, false},
-		"a loop":                   {Course{Resumes: true}, 40, Verdict{Reason: ReasonRepetition}, true},
-		"cut by its own end":       {Course{Resumes: true}, 40, Verdict{Reason: ReasonCut}, true},
-		"too long":                 {Course{Resumes: true}, 40, Verdict{Reason: ReasonLong}, false},
-	} {
-		tc.course.Whole = true
-		c := newCourse(tc.course)
-		follow(c, repeat(-0.05, tc.tokens))
-		if got := c.Seam(tc.v, tc.ended); got != (Step{}) {
-			t.Errorf("%s: takes over at %+v", name, got)
-		}
-	}
-	lost := newCourse(Course{Resumes: true, Whole: true})
-	follow(lost, repeat(-0.05, 40))
-	if got := lost.Seam(Verdict{Reason: ReasonCut}, false); got.Tokens != 40 {
-		t.Errorf("a draft that broke off is taken over at %d, want 40", got.Tokens)
-	}
-}
-
 func TestOnlyTheScoreTakesACommittedDraftBack(t *testing.T) {
 	c := newCourse(Course{Holdback: 8})
 	follow(c, repeat(-0.05, 10))
@@ -129,44 +62,11 @@ func TestOnlyTheScoreTakesACommittedDraftBack(t *testing.T) {
 	}
 }
 
-func TestPlacesBehindAStopStringAreForgotten(t *testing.T) {
-	c := newCourse(Course{Resumes: true})
-	for i := 1; i <= 5; i++ {
-		c.Mark(Step{Tokens: i, Text: 10 * i, IDs: i, Clean: i != 3, Rests: Rests([]byte("end."))})
-	}
-	c.Shorten(35)
-	want := Step{Tokens: 2, Text: 20, IDs: 2, Clean: true, Rests: true}
-	if diff := cmp.Diff(want, c.LastClean(9)); diff != "" {
-		t.Errorf("-want +got:\n%s", diff)
-	}
-	for text, want := range map[int]int{0: 0, 20: 2, 25: 3, 30: 3, 99: 3} { // one that is shown in part counts
-		if got, exact := c.TokensIn(text); got != want || !exact {
-			t.Errorf("%d bytes came from %d tokens, exactly %v, want %d", text, got, exact, want)
-		}
-	}
-}
-
-func TestACutInsideAChunkOfSeveralTokensIsTakenForTheFewest(t *testing.T) {
-	c := newCourse(Course{Resumes: true})
-	c.Mark(Step{Tokens: 3, Text: 30})
-	c.Mark(Step{Tokens: 7, Text: 70})
-	for text, want := range map[int]int{1: -1, 29: -1, 30: 3, 31: -4, 69: -4, 70: 7, 80: 7} { // −n is at least n
-		got, exact := c.TokensIn(text)
-		if !exact {
-			got = -got
-		}
-		if got != want {
-			t.Errorf("%d bytes: %d, want %d", text, got, want)
-		}
-	}
-}
-
 // asked is a course whose tokens all have the same logprob, decided at the end of its hold-back.
 func asked(cfg Config, c Course, logprob float64, tokens int) (*Course, Decision) {
 	out := NewCourse(cfg, c)
-	for i := range tokens {
+	for range tokens {
 		out.Add(logprob, []float64{logprob})
-		out.Mark(Step{Tokens: i + 1, Text: i + 1, IDs: i + 1, Clean: true})
 	}
 	return &out, out.Decide(false)
 }
@@ -226,14 +126,14 @@ func TestWhatTheTargetSaysOfAHeadDecides(t *testing.T) {
 
 	c, _ = asked(cfg, head, -0.4, 16)
 	c.Heard(&Check{Kept: 5, Failed: 1, Reason: ReasonDisagrees})
-	if v := c.Final(end); v.Accept || v.Reason != ReasonDisagrees || v.Lot != "" || c.Committed() || c.Seam(v, false).Tokens != 5 || c.Vouched() != 5 {
-		t.Errorf("refused: %+v, goes on at %+v", v, c.Seam(v, false))
+	if v := c.Final(end); v.Accept || v.Reason != ReasonDisagrees || v.Lot != "" || c.Committed() || c.Salvage(v, false) != (Salvage{Tokens: 5}) || c.Vouched() != 5 {
+		t.Errorf("refused: %+v, of it %+v is kept", v, c.Salvage(v, false))
 	}
 
 	c, _ = asked(cfg, head, -0.4, 16)
 	c.Heard(nil)
-	if v := c.Final(end); v.Accept || v.Reason != ReasonNoVerdict || c.Vouched() != -1 || c.Seam(v, false) != (Step{}) { // the doubt is in its first tokens
-		t.Errorf("unheard: %+v, goes on at %+v", v, c.Seam(v, false))
+	if v := c.Final(end); v.Accept || v.Reason != ReasonNoVerdict || c.Vouched() != -1 || c.Salvage(v, false).Tokens != 0 { // the doubt is in its first tokens
+		t.Errorf("unheard: %+v, of it %+v is kept", v, c.Salvage(v, false))
 	}
 }
 
@@ -241,7 +141,7 @@ func TestWholeDraftsAreInTheTargetsLotWhereItWasAsked(t *testing.T) {
 	end := Draft{Text: []byte("fine"), Finish: "stop"}
 	for _, ask := range []Ask{AskAlways, AskExact} {
 		c, _ := asked(testConfig, Course{Whole: true, Ask: ask, Resumes: true}, -0.05, 16)
-		if at := c.Seam(Verdict{Reason: ReasonCut}, false); at != (Step{}) {
+		if at := c.Salvage(Verdict{Reason: ReasonCut}, false); at != (Salvage{}) {
 			t.Errorf("ask %d: what the target has not seen is carried over: %+v", ask, at)
 		}
 		c.Heard(&Check{Pass: true, Kept: 16, Reason: ReasonStandsBy})

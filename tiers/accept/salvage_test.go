@@ -3,7 +3,7 @@ package accept
 import "testing"
 
 func TestWhatIsSalvagedOfADraft(t *testing.T) {
-	all := Salvage{Tokens: 40, AtSentence: true, Min: leastSalvage}
+	all := Salvage{Tokens: 40, AtSentence: true, Min: minSalvage}
 	for name, tc := range map[string]struct {
 		course Course
 		v      Verdict
@@ -49,7 +49,7 @@ func TestWhatWasCommittedIsSalvagedWhole(t *testing.T) {
 func TestOfARejectedDraftWhatIsBeforeTheDoubtIsSalvaged(t *testing.T) {
 	c := newCourse(Course{Holdback: 200, Resumes: true})
 	follow(c, append(repeat(-0.05, 60), repeat(-3, 20)...))
-	if got := c.Salvage(c.Early(), false); got != (Salvage{Tokens: 50, AtSentence: true, Min: leastSalvage}) {
+	if got := c.Salvage(c.Early(), false); got != (Salvage{Tokens: 50, AtSentence: true, Min: minSalvage}) {
 		t.Errorf("%+v", got) // the worst window starts at 50
 	}
 }
