@@ -269,10 +269,10 @@ func (p Place) stands(id int32, logprob Nats, dice float64) bool {
 	return kept == 0 || dice*math.Exp(float64(logprob)) >= kept
 }
 
-// MostDraws is how many draws of the target are thrown away at one place at most. Where a place has
+// maxDraws is how many draws of the target are thrown away at one place at most. Where a place has
 // acceptance 1−R, the last of them is taken although it does not stand with probability R·(1−R)^D: what that moves
 // the law of the token by, in total variation, is 1/(e·D) = 0.0058 at most.
-const MostDraws = 64
+const maxDraws = 64
 
 // unlike is how many times as likely as it was drawn with a token's lower bound may be for rounding to explain it: engines
 // that read a text and engines that write one differ by some hundredths of a nat (acceptance.md §3.3.3).
@@ -298,7 +298,7 @@ type Thin struct {
 	Tested      int  // places
 	Draws       int  // of the target
 	Refused     bool // a token of the draft did not stand
-	Approximate bool // the law is not exact: MostDraws was reached, or draws are not of the law that scores tell of
+	Approximate bool // the law is not exact: maxDraws was reached, or draws are not of the law that scores tell of
 
 	at     Place
 	wanted bool
@@ -337,7 +337,7 @@ func (t *Thin) Draw(id int32, logprob Nats, dice float64) {
 		t.Approximate = true
 	}
 	if !t.at.stands(id, logprob, dice) {
-		if t.here < MostDraws {
+		if t.here < maxDraws {
 			return
 		}
 		t.Approximate = true

@@ -146,12 +146,12 @@ func TestDrawsThatDoNotStandAreTakenAtTheCapAndSaidToBe(t *testing.T) {
 	same := Place{drafted: Shares{{1, .5}, {2, .5}}, kept: Shares{{1, .4}}}
 	thin.Take([]int32{2, 1}, []Place{same, same}, func() float64 { return .5 })
 	for n := 1; thin.Wants(); n++ {
-		if n > MostDraws {
+		if n > maxDraws {
 			t.Fatalf("draw %d is wanted", n)
 		}
 		thin.Draw(1, Nats(math.Log(.4)), .999)
 	}
-	if !thin.Approximate || thin.Draws != MostDraws || !slices.Equal(thin.IDs, []int32{1}) || thin.Accepted != 0 || thin.Tested != 1 || !thin.Refused {
+	if !thin.Approximate || thin.Draws != maxDraws || !slices.Equal(thin.IDs, []int32{1}) || thin.Accepted != 0 || thin.Tested != 1 || !thin.Refused {
 		t.Errorf("%+v", thin)
 	}
 }
