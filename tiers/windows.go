@@ -9,8 +9,6 @@ import (
 const (
 	windowsEvery = 15 * time.Second // how often the model cards are read again
 	windowsRetry = time.Second      // while one was never read
-	windowsWait  = 2 * time.Second  // for one card
-	mostCard     = 1 << 20          // bytes of one
 )
 
 // windows remembers the context lengths of the target pools, in tokens. A

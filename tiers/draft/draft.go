@@ -105,12 +105,6 @@ func (d *Draft) Committed() bool { return d.judge.Committed() }
 // Resumes reports whether the target can carry on from a part of the draft.
 func (d *Draft) Resumes() bool { return d.judge.Resumes }
 
-// TellsIDs reports whether the ids of the prompt and of all the draft's tokens are known, so that the target can score them.
-func (d *Draft) TellsIDs() bool {
-	n := len(d.text.IDs())
-	return len(d.text.PromptIDs()) > 0 && n > 0 && n == d.Tokens()
-}
-
 // EndsItself reports whether the draft ended by itself: by no stop string, and by no id that the
 // client named.
 func (d *Draft) EndsItself() bool {

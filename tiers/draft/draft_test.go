@@ -342,7 +342,7 @@ func TestADoubtfulDraftIsWhatTheTargetSaysOfIt(t *testing.T) {
 		o.Plan.Whole, o.Plan.Ask, o.Config.Accept.Threshold, o.Config.Accept.Band = true, accept.AskAlways, -1, 0.5
 		d := New(o)
 		take(d, chunks(t, append(words(19, sure), ending("stop"))...))
-		if v := d.Verdict(); v.Reason != accept.ReasonDoubtful || !d.TellsIDs() || !d.EndsItself() {
+		if v := d.Verdict(); v.Reason != accept.ReasonDoubtful || len(d.Transcript().IDs()) != d.Tokens() || !d.EndsItself() {
 			t.Fatalf("%s: %+v", name, v)
 		}
 		d.Heard(c.said)
@@ -398,7 +398,7 @@ func TestADraftInOnePieceIsJudgedWithItsCalls(t *testing.T) {
 		if v := d.Verdict(); v.Reason != c.reason || v.Accept != (c.reason == accept.ReasonConfident) {
 			t.Errorf("%s: %+v, want %s", name, v, c.reason)
 		}
-		if d.Tokens() != c.ids || !d.TellsIDs() {
+		if d.Tokens() != c.ids || len(d.Transcript().IDs()) != c.ids || len(d.Transcript().PromptIDs()) == 0 {
 			t.Errorf("%s: %d tokens, ids %v", name, d.Tokens(), d.Transcript().IDs())
 		}
 	}

@@ -35,7 +35,7 @@ type Plan struct {
 	Auditor Scorer       // modes risk and shadow: how it is asked about a draft that is audited
 	Block   int          // mode verify: tokens drafted between two checks; 0 is all of them
 	Pressed bool         // a draft below the threshold may be the answer: the target is short of memory
-	Thin    bool         // mode verify above temperature 0: by thinning
+	Sampled bool         // mode verify above temperature 0: by rejection sampling
 	Sums    economy.Sums // what it was expected to cost, where prices are known
 
 	Resume Resume // how the target can carry on from a part of the draft
@@ -104,7 +104,7 @@ func (p Plan) asked(cfg Config, f Facts) Plan {
 	}
 	p.Ask = accept.AskExact
 	if f.Request.Temperature > 0 {
-		p.Thin = true
+		p.Sampled = true
 		return p
 	}
 	if cfg.Block > 0 && f.blocks(cfg, p) {
@@ -150,7 +150,7 @@ func bypass(cfg Config, f Facts) string {
 	case r.Penalties && (r.Stream || cfg.Mode == ModeVerify):
 		return "penalties" // in mode verify: scores do not know of them
 	case cfg.Mode == ModeVerify && r.Temperature > 0:
-		return ThinLacks(cfg, f) // others cannot be checked token by token
+		return SampledLacks(cfg, f) // others cannot be checked token by token
 	case r.MinTokens && len(r.Stop) > 0:
 		return "min_tokens" // an engine ignores stop strings before them; the gateway's matcher does not count
 	case r.Extras:

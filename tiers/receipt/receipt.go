@@ -102,7 +102,7 @@ func (rc *Receipt) Acceptance() string {
 	if rc.Approximate {
 		return word + ";exactness=approximate"
 	}
-	if rc.Plan.Mode == plan.ModeVerify && !rc.Plan.Thin {
+	if rc.Plan.Mode == plan.ModeVerify && !rc.Plan.Sampled {
 		word += ";tie=" + strconv.FormatFloat(float64(rc.Tie), 'g', -1, 64)
 	}
 	return word

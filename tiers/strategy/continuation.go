@@ -105,7 +105,7 @@ func (c *continuation) run(ctx context.Context, at transcript.CutPoint) error {
 		}
 		at = s.at
 		c.warm, c.counter, c.waits = "", verify.Counter{Lost: append(c.counter.Lost, x.Backend())}, true
-		c.tookOver(ReasonTargetLost, at.Tokens, at.Text)
+		c.tookOver(reasonTargetLost, at.Tokens, at.Text)
 	}
 }
 
@@ -257,7 +257,7 @@ func (c *continuation) from(ctx context.Context, minTokens func(text int) int) e
 		tokens = minTokens(c.t.Len())
 	}
 	at := c.t.End(tokens)
-	c.tookOver(ReasonTargetLost, at.Tokens, at.Text)
+	c.tookOver(reasonTargetLost, at.Tokens, at.Text)
 	return c.run(ctx, at)
 }
 

@@ -17,7 +17,7 @@ type resume struct {
 
 func (r *resume) run(ctx context.Context) error {
 	r.from(plan.Target)
-	r.planned(plan.Plan{Tier: plan.Target, Reason: ReasonTargetLost})
+	r.planned(plan.Plan{Tier: plan.Target, Reason: reasonTargetLost})
 	t := transcript.New(transcript.Options{Stop: r.Body.Stop, IncludeStop: r.Body.IncludeStop, Text: r.said})
 	c := &continuation{Answer: r.Answer, t: t, pool: r.Target, recount: true}
 	// Where there is less than a word, or the target cannot carry on, any answer is as good.

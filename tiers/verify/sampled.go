@@ -21,7 +21,7 @@ type Listed struct {
 func (a Asker) ScoreListed(ctx context.Context, q Question) (Listed, error) {
 	var out Listed
 	var err error
-	out.Backend, err = a.Caller.Ask(ctx, a.scoreOrder(q, &engine.ScoreListed{Question: a.wire(q, plan.ThinTop), Into: &out.Places}))
+	out.Backend, err = a.Caller.Ask(ctx, a.scoreOrder(q, &engine.ScoreListed{Question: a.wire(q, plan.SampledTop), Into: &out.Places}))
 	if err != nil {
 		return Listed{Backend: out.Backend}, err
 	}

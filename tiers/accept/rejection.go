@@ -55,7 +55,7 @@ const (
 )
 
 // Drafted is the law q that a token of the draft was drawn by: of the listed tokens those that min_p leaves, of
-// these the first TopK, and of these those that top_p leaves (acceptance.md §3.3.1):
+// these the first TopK, and of these those that top_p leaves:
 //
 //	w_y = exp(lp_y/T),  left are w_y ≥ min_p·w₁, TopK of them at most,
 //	and of these y if Σ_{z before y} w_z / Σ w < top_p;  q(y) = w_y / Σ_left w
@@ -142,7 +142,7 @@ func weights(l []Token, temperature float64) (w []float64, sum float64) {
 }
 
 // AtLeast is a certified lower bound of what the target draws each listed token with, by raw scores
-// of its likeliest tokens (acceptance.md §3.3.2). With u = 1/T, Zv = Σ_listed exp(u·lp), m the mass
+// of its likeliest tokens. With u = 1/T, Zv = Σ_listed exp(u·lp), m the mass
 // that is not listed, spread over n tokens at most, and p_k the least listed probability, the
 // normaliser is between
 //
@@ -275,11 +275,11 @@ func (p Place) stands(id int32, logprob Nats, dice float64) bool {
 const maxDraws = 64
 
 // unlike is how many times as likely as it was drawn with a token's lower bound may be for rounding to explain it: engines
-// that read a text and engines that write one differ by some hundredths of a nat (acceptance.md §3.3.3).
+// that read a text and engines that write one differ by some hundredths of a nat.
 const unlike = 1.5
 
-// Thin follows an answer above temperature 0 that was drafted as a whole and is verified exactly by
-// thinning (acceptance.md §3.3.3). Start with the limits, tell it the draft by Take, and give it draws
+// Rejection follows an answer above temperature 0 that was drafted as a whole and is verified exactly by
+// rejection sampling. Start with the limits, tell it the draft by Take, and give it draws
 // of the target by Draw for as long as it wants any. Then IDs is the beginning of an answer of the
 // target's own law, and the rest, if Finish is "", is for the target to write. It knows neither clock nor network.
 //
@@ -287,7 +287,7 @@ const unlike = 1.5
 // and from a draw that stands with R·(p(y) − q(y)·a(y))/R. The sum is p(y). It needs q·a ≤ p and the
 // same a for both, no more. A draw stands with probability R, so that a place which refuses the draft, with
 // probability R, costs 1/R draws on average, and a tested place one.
-type Thin struct {
+type Rejection struct {
 	Limit int     // tokens of the answer; 0 is unbounded
 	EOS   []int32 // ids that end an answer
 
@@ -307,7 +307,7 @@ type Thin struct {
 
 // Take tests the draft's ids in turn, each at its place, up to the first that does not stand. dice draws
 // evenly from 0 … 1.
-func (t *Thin) Take(ids []int32, places []Place, dice func() float64) {
+func (t *Rejection) Take(ids []int32, places []Place, dice func() float64) {
 	for i, id := range ids[:min(len(ids), len(places))] {
 		if t.Finish != "" {
 			return
@@ -323,11 +323,11 @@ func (t *Thin) Take(ids []int32, places []Place, dice func() float64) {
 }
 
 // Wants reports whether a draw of the target behind IDs is wanted.
-func (t *Thin) Wants() bool { return t.wanted }
+func (t *Rejection) Wants() bool { return t.wanted }
 
 // Draw gives it one, with the logprob that it was drawn with: processed, that is after temperature, top_k and
 // top_p.
-func (t *Thin) Draw(id int32, logprob Nats, dice float64) {
+func (t *Rejection) Draw(id int32, logprob Nats, dice float64) {
 	if !t.wanted {
 		return
 	}
@@ -347,9 +347,9 @@ func (t *Thin) Draw(id int32, logprob Nats, dice float64) {
 }
 
 // Append takes a token that the target wrote behind IDs.
-func (t *Thin) Append(id int32) { t.emit(id) }
+func (t *Rejection) Append(id int32) { t.emit(id) }
 
-func (t *Thin) emit(id int32) {
+func (t *Rejection) emit(id int32) {
 	t.IDs = append(t.IDs, id)
 	switch {
 	case slices.Contains(t.EOS, id):

@@ -169,7 +169,7 @@ func thinExact(all []thinAt, draft []int32, contexts []int, r *rand.Rand, n *thi
 	for i, c := range contexts {
 		places[i] = all[c].place
 	}
-	var t Thin
+	var t Rejection
 	t.Take(draft, places[:], r.Float64)
 	if t.Wants() {
 		law := &all[contexts[len(t.IDs)]].target
