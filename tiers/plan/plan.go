@@ -50,8 +50,8 @@ func (p Plan) Alone() bool {
 }
 
 // Make decides how to answer: a pure function of the settings, the request and what the
-// engines can do. The first rule that matches wins; the rules are the table of
-// acceptance.md §3.0, and what is not drafted for its price comes after ([Plan.Weigh]).
+// engines can do. The first rule that matches wins; what is not drafted for its price comes after
+// ([Plan.Weigh]).
 func Make(cfg Config, f Facts) Plan {
 	r := f.Request
 	if f.Demanded == Draft && f.HasDraft {

@@ -49,8 +49,7 @@ func planned(t *testing.T, cfg Config, f Facts, body string) string {
 	return strings.Join(words, ", ")
 }
 
-// TestTheTableOfWhatMayBeDrafted is the table of acceptance.md §3.0, row by row, for greedy
-// requests unless a row says otherwise.
+// The rules of what may be drafted, a row each, for greedy requests unless a row says otherwise.
 func TestTheTableOfWhatMayBeDrafted(t *testing.T) {
 	other := able()
 	other.Tokenizer = "another"
@@ -132,7 +131,7 @@ func TestARequestMayOnlyAskForSomethingStricter(t *testing.T) {
 	}
 }
 
-// priceA are the prices of case A of acceptance.md §2.1, in USD per token.
+// priceA are the prices of a cheap draft pool before a dear target, in USD per token.
 var priceA = economy.Prices{DraftPrefill: 0.143e-6, DraftDecode: 0.200e-6, TargetPrefill: 0.341e-6, TargetDecode: 1.470e-6}
 
 func TestAPlanIsWeighed(t *testing.T) {
