@@ -84,7 +84,7 @@ func (f *Forward) order(rt *Route, cfg plan.Config, into *engine.Passed) dispatc
 	if o.Answerless {
 		return o
 	}
-	o.Demand.OutputTokens, o.Demand.MostOutput = plan.TypicalOutput, max(f.Need.MaxAnswer, 0)
+	o.Demand.OutputTokens, o.Demand.MaxOutput = plan.TypicalOutput, max(f.Need.MaxAnswer, 0)
 	if f.Need.Answer >= 0 {
 		o.Demand.OutputTokens = min(f.Need.Answer, plan.TypicalOutput)
 	}

@@ -13,7 +13,7 @@ const (
 
 // windows remembers the context lengths of the target pools, in tokens. A
 // continuation by ids must name how many tokens it may still make, and only the
-// model's card tells how many there is room for.
+// model's card tells how many fit.
 type windows struct {
 	read func(ctx context.Context, url, model string) (int, error) // nil knows none
 

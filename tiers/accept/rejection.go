@@ -19,11 +19,11 @@ type Sampling struct {
 	TopP        float64 // 0 … 1; 1 cuts nothing off
 	TopK        int     // 0 is all
 	MinP        float64 // of a draft only: tokens less likely than this share of the likeliest, at the temperature, are left out first; 0 leaves all
-	Vocabulary  int     // ids that may be drawn; 0 is unknown, and taken for mostVocabulary
+	Vocabulary  int     // ids that may be drawn; 0 is unknown, and taken for maxVocabulary
 }
 
-// mostVocabulary is more ids than any public model has: the largest have 2^18.
-const mostVocabulary = 1 << 19
+// maxVocabulary is more ids than any public model has: the largest have 2^18.
+const maxVocabulary = 1 << 19
 
 // Share is the probability of a token.
 type Share struct {
@@ -128,7 +128,7 @@ func likely(l []Token) bool {
 	for i := range l {
 		sum += math.Exp(float64(l[i].Logprob))
 	}
-	return len(l) > 0 && math.Exp(float64(l[0].Logprob)) >= 1./mostVocabulary && sum <= 1+overdone
+	return len(l) > 0 && math.Exp(float64(l[0].Logprob)) >= 1./maxVocabulary && sum <= 1+overdone
 }
 
 // weights are exp((lp − lp₁)/T): relative to the first, so that no temperature makes them all 0.
@@ -216,7 +216,7 @@ func (s Sampling) unlisted(l []Token) (low, high float64) {
 	}
 	vocabulary := s.Vocabulary
 	if vocabulary == 0 {
-		vocabulary = mostVocabulary
+		vocabulary = maxVocabulary
 	}
 	n := max(vocabulary-len(l), 0)
 	if n == 0 {

@@ -172,7 +172,7 @@ func (x *Exchange) MaxAnswer() int {
 	if o.Answerless {
 		return 0
 	}
-	most := o.Demand.MostOutput
+	most := o.Demand.MaxOutput
 	if most <= 0 {
 		most = unknownWindow
 		if window := x.services.Window(o.Pool.Name()); window > 0 {

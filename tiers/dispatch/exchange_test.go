@@ -262,13 +262,13 @@ func TestAnAnswerHasNoMoreTokensThanItsCallAllows(t *testing.T) {
 		window int
 		want   int
 	}{
-		"max_tokens":           {Order{Demand: pool.Demand{MostOutput: 50}}, 0, 50},
-		"several choices":      {Order{Demand: pool.Demand{MostOutput: 50, Answers: 3}}, 0, 150},
-		"several prompts":      {Order{Demand: pool.Demand{MostOutput: 50, Answers: 3}, Choices: 6}, 0, 300},
+		"max_tokens":           {Order{Demand: pool.Demand{MaxOutput: 50}}, 0, 50},
+		"several choices":      {Order{Demand: pool.Demand{MaxOutput: 50, Answers: 3}}, 0, 150},
+		"several prompts":      {Order{Demand: pool.Demand{MaxOutput: 50, Answers: 3}, Choices: 6}, 0, 300},
 		"no limit":             {Order{}, 0, unknownWindow},
 		"what a context holds": {Order{}, 4096, 4096},
 		"an absurd context":    {Order{}, 1e12, maxWindow},
-		"no text":              {Order{Answerless: true, Demand: pool.Demand{MostOutput: 50}}, 0, 0},
+		"no text":              {Order{Answerless: true, Demand: pool.Demand{MaxOutput: 50}}, 0, 0},
 	} {
 		r := newRig(t, 1)
 		r.window = tc.window

@@ -169,16 +169,22 @@ func (p Plan) Shape(cfg Config, r *openai.Request) economy.Shape {
 	}
 }
 
+// Weights are by what a plan is weighed.
+type Weights struct {
+	Prices   economy.Prices      // of the route
+	Expected economy.Expectation // of such requests
+	Load     float64             // the target's KV usage, 0..1
+	Draw     float64             // a random one from [0, 1)
+}
+
 // Weigh asks whether the draft that is planned is expected to pay, and whether asking the
-// target about a doubtful one is: prices and expectations are those of the route, load is
-// the target's KV usage, and dice one draw from [0, 1). A plan without a judged draft stays
-// as it is.
-func (p Plan) Weigh(cfg Config, r *openai.Request, prices economy.Prices, e economy.Expectation, load, dice float64) Plan {
+// target about a doubtful one is. A plan without a judged draft stays as it is.
+func (p Plan) Weigh(cfg Config, r *openai.Request, w Weights) Plan {
 	if !p.Judged {
 		return p
 	}
 	shape := p.Shape(cfg, r)
-	sums, reason := economy.Decide(cfg.Economy, prices, shape, e, dice)
+	sums, reason := economy.Decide(cfg.Economy, w.Prices, shape, w.Expected, w.Draw)
 	if reason != "" {
 		return Plan{Tier: Target, Reason: reason, Mode: p.Mode, Whole: p.Whole, Calls: p.Calls, Auditor: p.Auditor, Sums: sums}
 	}
@@ -188,9 +194,9 @@ func (p Plan) Weigh(cfg Config, r *openai.Request, prices economy.Prices, e econ
 	}
 	var pays bool
 	if prompt, held := float64(shape.Prompt), float64(shape.Held); p.Whole {
-		pays, _ = economy.WholePays(prices, prompt, sums.Output, cfg.AUROC, load)
+		pays, _ = economy.WholePays(w.Prices, prompt, sums.Output, cfg.AUROC, w.Load)
 	} else {
-		pays, _ = economy.HeadPays(prices, prompt, sums.Output, held, cfg.AUROC, load)
+		pays, _ = economy.HeadPays(w.Prices, prompt, sums.Output, held, cfg.AUROC, w.Load)
 	}
 	if !pays {
 		p.Ask, p.Scorer = accept.AskNever, ScorerNone

@@ -143,24 +143,24 @@ func TestAPlanIsWeighed(t *testing.T) {
 	p := Make(cfg, Facts{Request: plain, HasDraft: true, SameTokenizer: true, Draft: able(), Target: able()})
 	bad := economy.Expectation{Samples: 200, Acceptance: 0.001, Upper: 0.01, Output: 300, Held: 60}
 	good := economy.Expectation{Samples: 200, Acceptance: 0.7, Upper: 0.75, Output: 300, Held: 40}
-	if got := p.Weigh(cfg, plain, priceA, bad, 0, 0.5); got.Tier != Target || got.Reason != economy.NoSaving || got.Sums.SavingUSD() >= 0 {
+	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0, 0.5}); got.Tier != Target || got.Reason != economy.NoSaving || got.Sums.SavingUSD() >= 0 {
 		t.Errorf("a draft that never holds: %+v", got)
 	}
-	if got := p.Weigh(cfg, plain, priceA, bad, 0, 0.01); got.Tier != Draft || !got.Sums.Explored {
+	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0, 0.01}); got.Tier != Draft || !got.Sums.Explored {
 		t.Errorf("the dice say explore: %+v", got)
 	}
-	if got := p.Weigh(cfg, plain, economy.Prices{}, bad, 0, 0.5); got.Tier != Draft {
+	if got := p.Weigh(cfg, plain, Weights{economy.Prices{}, bad, 0, 0.5}); got.Tier != Draft {
 		t.Errorf("without prices: %+v", got)
 	}
-	if got := p.Weigh(cfg, plain, priceA, good, 0, 0.5); got.Tier != Draft || got.Ask != accept.AskDoubt || got.Sums.SavingUSD() <= 0 {
+	if got := p.Weigh(cfg, plain, Weights{priceA, good, 0, 0.5}); got.Tier != Draft || got.Ask != accept.AskDoubt || got.Sums.SavingUSD() <= 0 {
 		t.Errorf("a draft that mostly holds: %+v", got)
 	}
-	if got := p.Weigh(cfg, plain, priceA, good, 0.9, 0.5); got.Ask != accept.AskNever || got.Scorer != ScorerNone {
+	if got := p.Weigh(cfg, plain, Weights{priceA, good, 0.9, 0.5}); got.Ask != accept.AskNever || got.Scorer != ScorerNone {
 		t.Errorf("a target that is full is asked all the same: %+v", got)
 	}
 	sure := cfg
 	sure.AUROC = 0.85
-	if got := p.Weigh(sure, plain, priceA, good, 0, 0.5); got.Ask != accept.AskNever {
+	if got := p.Weigh(sure, plain, Weights{priceA, good, 0, 0.5}); got.Ask != accept.AskNever {
 		t.Errorf("a score that is good enough is checked all the same: %+v", got)
 	}
 }

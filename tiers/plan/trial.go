@@ -202,7 +202,7 @@ func (t *Trial) Stamps() []risk.Decision {
 	return out
 }
 
-// Policy is the stamp that the request goes by, as headers show it.
+// Policy is the evidence key that the request goes by, as headers show it.
 func (t *Trial) Policy() string {
 	if t.Inherited {
 		return t.Route.Policy() + ".inherited"

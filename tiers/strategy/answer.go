@@ -60,9 +60,8 @@ func (o *Outcome) Judged() bool { return o.Verdict.Reason != "" }
 // ServedByWarmup reports whether a draft that only a warm-up's threshold stands by is the answer of a request that
 // was judged so.
 func (o *Outcome) ServedByWarmup(t *plan.Trial) bool {
-	kept := o.Verdict.Accept || o.Tier == plan.Draft && o.Finish != ""
 	byScore := o.Verdict.Lot == "" || o.Verdict.Lot == accept.LotWarmup
-	return o.Judged() && t != nil && t.Warmup && byScore && kept && o.Tier == plan.Draft && o.Finish != ""
+	return o.Judged() && t.Warmup && byScore && o.Tier == plan.Draft && o.Finish != ""
 }
 
 // Options are what an answer is made from.
@@ -147,9 +146,6 @@ func (a *Answer) tookOver(why string, tokens, bytes int) {
 	a.takeovers++
 	a.record.TookOver(receipt.Takeover{Why: why, Tokens: tokens, Bytes: bytes})
 }
-
-// limitTokens is the most tokens that the answer may have, 0 where nobody said.
-func (a *Answer) limitTokens() int { return a.Body.Limit() }
 
 // draftOrder prepares a call to the draft pool that does not wait for capacity: the target may have some.
 func (a *Answer) draftOrder(call engine.Call) dispatch.Order {

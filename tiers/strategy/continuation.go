@@ -111,7 +111,7 @@ func (c *continuation) run(ctx context.Context, at transcript.CutPoint) error {
 
 // full reports whether an answer of so many tokens may have no more.
 func (c *continuation) full(tokens int) bool {
-	limit := c.limitTokens()
+	limit := c.Body.Limit()
 	return limit > 0 && tokens >= limit
 }
 
@@ -161,7 +161,7 @@ func (c *continuation) lastWord(ctx context.Context) transcript.CutPoint {
 // byText is the call that continues by text.
 func (c *continuation) byText(at transcript.CutPoint) (engine.Call, pool.Demand) {
 	rest := 0
-	if limit := c.limitTokens(); limit > 0 {
+	if limit := c.Body.Limit(); limit > 0 {
 		rest = limit - at.Tokens
 	}
 	d := c.Demand

@@ -43,7 +43,7 @@ var (
 // blocks prepares to answer in turns, which is planned for greedy answers only. It is nil where nothing bounds a
 // block behind the context's end.
 func (a *Answer) blocks() *verifyBlocks {
-	limit, window := a.limitTokens(), a.Window(a.Target.Name())
+	limit, window := a.Body.Limit(), a.Window(a.Target.Name())
 	if limit == 0 && window == 0 || a.Target.Card == nil {
 		return nil
 	}

@@ -32,7 +32,7 @@ type verifySampled struct {
 }
 
 func (s *verifySampled) run(ctx context.Context) error {
-	limit, window := s.limitTokens(), s.Window(s.Target.Name())
+	limit, window := s.Body.Limit(), s.Window(s.Target.Name())
 	if limit == 0 && window == 0 || s.Target.Card == nil {
 		s.bypassed("target_unprobed") // nothing bounds a continuation
 		return errNoDraft
@@ -64,14 +64,14 @@ func (s *verifySampled) run(ctx context.Context) error {
 // write has the draft pool write the draft.
 func (s *verifySampled) write(ctx context.Context, window int) error {
 	most := min(plan.MaxSampled, s.Config.Scoring.MostTokens)
-	if limit := s.limitTokens(); limit > 0 {
+	if limit := s.Body.Limit(); limit > 0 {
 		most = min(most, limit)
 	}
 	d := &s.draft
 	o := s.draftOrder(&engine.DraftListed{
 		Terms: s.Terms(s.Draft), Request: s.Body, Law: plan.DraftSampling(s.Body), MaxTokens: most, Into: d,
 	})
-	o.Demand.Whole, o.Demand.MostOutput = true, most
+	o.Demand.Whole, o.Demand.MaxOutput = true, most
 	o.FirstByte = s.Config.Timeouts.Whole(o.FirstByte, s.Body)
 	backend, err := s.Ask(ctx, o)
 	switch {

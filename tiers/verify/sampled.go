@@ -48,7 +48,7 @@ func (a Asker) Draws(ctx context.Context, q Question, n int) (draws []engine.Dra
 	})
 	o.Demand = pool.Demand{
 		IDs:          func() []int32 { return slices.Concat(q.Prompt, q.IDs) },
-		PromptTokens: len(q.Prompt) + len(q.IDs), OutputTokens: 1, MostOutput: 1, Answers: n, Whole: true,
+		PromptTokens: len(q.Prompt) + len(q.IDs), OutputTokens: 1, MaxOutput: 1, Answers: n, Whole: true,
 		Warm: q.Warm, Salt: a.Salt,
 	}
 	o.FirstByte = a.FirstByte(a.Config.Timeouts.TargetFirstByte)
