@@ -31,17 +31,19 @@ func (c *Cascade) decide(rt *Route, cfg plan.Config, a *Ask) decision {
 	if !p.Judged {
 		return decision{plan: p, cfg: cfg}
 	}
-	e := c.book.Expect(bucketOf(r, p))
+	w := plan.Weights{
+		Prices: c.pricesOf(rt.Model), Expected: c.book.Expect(bucketOf(r, p)), Load: rt.Target.Load(), Draw: draw(inflight.DrawExplore),
+	}
 	if !cfg.Mode.Audited() {
-		d := decision{plan: c.weigh(rt, cfg, r, weighed{p, e, draw(inflight.DrawExplore)}), cfg: cfg}
-		return c.press(rt, a, p, d)
+		return c.press(rt, a, p, decision{plan: p.Weigh(cfg, r, w), cfg: cfg})
 	}
 	if lacks := c.calibrate(rt, &cfg); lacks != "" {
 		return decision{plan: plan.Plan{Tier: plan.Target, Reason: lacks}, cfg: cfg}
 	}
 	kind, views := c.audits.Views(&cfg, plan.KindOf(cfg, f))
-	views = views.Under(&cfg.Risk, rt.Target.Load())
-	d := decision{views: views, plan: c.weigh(rt, cfg, r, weighed{p, views.Expected(&cfg, e), draw(inflight.DrawExplore)})}
+	views = views.Under(&cfg.Risk, w.Load)
+	w.Expected = views.Expected(&cfg, w.Expected)
+	d := decision{views: views, plan: p.Weigh(cfg, r, w)}
 	dice := 1.0 // never below a rate
 	if c.audits.May(rt.Model, &cfg.Risk, views.Spare) {
 		dice = draw(inflight.DrawAudit)
@@ -51,22 +53,6 @@ func (c *Cascade) decide(rt *Route, cfg plan.Config, a *Ask) decision {
 		c.evidence.Drafted(kind.Own, 0, 0) // the warm-up begins now, not when the first answer ends
 	}
 	return c.press(rt, a, p, d)
-}
-
-// weighed is a plan with what is expected of such requests, and a draw from [0, 1).
-type weighed struct {
-	plan        plan.Plan
-	expectation economy.Expectation
-	draw        float64
-}
-
-// weigh looks at the price of a plan.
-func (c *Cascade) weigh(rt *Route, cfg plan.Config, r *openai.Request, w weighed) plan.Plan {
-	var prices economy.Prices
-	if rt.Prices != nil {
-		prices = rt.Prices()
-	}
-	return w.plan.Weigh(cfg, r, prices, w.expectation, rt.Target.Load(), w.draw)
 }
 
 // bucketOf is the class of requests that a judged one is of, for what is learned of drafts.

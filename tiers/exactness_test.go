@@ -120,7 +120,7 @@ func (d duo) answer(prompt []int32, block int, b bounds) (got written, own []boo
 // whole drafts all of the answer, has it scored, and has the target carry on where it does
 // not stand by it, as package strategy does.
 func (d duo) whole(prompt []int32, b bounds) (got written, own []bool) {
-	c := accept.NewCourse(accept.Config{}, accept.Course{Whole: true, Resumes: true, Ask: accept.AskExact})
+	c := accept.NewState(accept.Config{}, accept.State{Whole: true, Resumes: true, Ask: accept.AskExact})
 	var ends []int // of the text, by token
 	drafted := d.draft.goOn(prompt, written{}, b, func(_ int32, lp float64, text int) {
 		c.Add(lp, nil)

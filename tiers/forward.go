@@ -84,7 +84,7 @@ func (f *Forward) order(rt *Route, cfg plan.Config, into *engine.Passed) dispatc
 	if o.Answerless {
 		return o
 	}
-	o.Demand.OutputTokens, o.Demand.MostOutput = plan.TypicalOutput, max(f.Need.MaxAnswer, 0)
+	o.Demand.OutputTokens, o.Demand.MaxOutput = plan.TypicalOutput, max(f.Need.MaxAnswer, 0)
 	if f.Need.Answer >= 0 {
 		o.Demand.OutputTokens = min(f.Need.Answer, plan.TypicalOutput)
 	}
@@ -101,7 +101,7 @@ func pass(x *dispatch.Exchange, passed *engine.Passed, h Head, sink Sink) error 
 	}
 	for {
 		c, err := x.Next(engine.WantTokens)
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			return nil
 		}
 		if f, broke := errors.AsType[*engine.Failure](err); broke {

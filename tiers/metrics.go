@@ -37,69 +37,42 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 	m := &metrics{
-		acceptRate: &acceptRate{now: now, routes: map[string]*recent.Share{}},
-		acceptance: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_acceptance_total", Help: "Requests by what became of their draft.",
-		}, []string{"route", "mode", "verdict", "reason"}),
-		drafted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_draft_tokens_total", Help: "Tokens drafted and judged.",
+		acceptRate:  &acceptRate{now: now, routes: map[string]*recent.Share{}},
+		acceptance:  counters("foregate_acceptance_total", "Requests by what became of their draft.", "route", "mode", "verdict", "reason"),
+		drafted:     counters("foregate_draft_tokens_total", "Tokens drafted and judged.", "route"),
+		accepted:    counters("foregate_accepted_tokens_total", "Judged draft tokens that went into answers.", "route"),
+		tokens:      counters("foregate_tokens_total", "Tokens by tier and kind: of prompts (prompt), delivered to clients (delivered), drafted for nothing (wasted).", "tier", "kind"),
+		failures:    counters("foregate_upstream_failures_total", "Calls to backends that failed, by kind.", "pool", "kind"),
+		cost:        counters("foregate_cost_usd_total", "What requests cost, in US dollars: their shares of the price of the backends that worked for them, by the tier these are of.", "tier"),
+		checks:      counters("foregate_draft_checks_total", "Drafts about which the target was asked, by what it said.", "route", "scorer", "verdict", "reason"),
+		scored:      counters("foregate_scored_tokens_total", "Tokens that the target computed to say what it thinks of drafts, their prompts included.", "route"),
+		takeovers:   counters("foregate_takeovers_total", "Answers with which another backend carried on in the middle, by why.", "route", "reason"),
+		alone:       counters("foregate_baseline_usd_total", "What requests that could be drafted would have cost the target alone, in US dollars, by the prices of tokens.", "route"),
+		spent:       counters("foregate_spent_usd_total", "What the requests of foregate_baseline_usd_total did cost, in US dollars: drafts, scores and the target's part, by the same prices.", "route"),
+		dropped:     counters("foregate_audits_dropped_total", "Drafts that were to be audited and were not, before anybody knew what the target thinks of them, by why.", "route", "reason"),
+		auditTokens: counters("foregate_audit_tokens_total", "Tokens that the target computed for audits, prompts included.", "route"),
+		auditUSD:    counters("foregate_audit_cost_usd_total", "What audits cost at the target, in US dollars, by the prices of tokens; nothing is counted while these are unknown.", "route"),
+		budgetSpent: prometheus.NewCounter(prometheus.CounterOpts{Name: "foregate_retry_budget_exhausted_total", Help: "Retries that were not made because the budget was spent."}),
+		auditPanics: prometheus.NewCounter(prometheus.CounterOpts{Name: "foregate_audit_panics_total", Help: "Panics of audits that were caught."}),
+		checkTook: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "foregate_draft_check_seconds", Help: "Seconds that the target took for its word on a draft.",
+			Buckets: []float64{0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4},
 		}, []string{"route"}),
-		accepted: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_accepted_tokens_total", Help: "Judged draft tokens that went into answers.",
+		saved: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "foregate_saved_usd", Help: "What drafts have saved since the start, in US dollars: foregate_baseline_usd_total less foregate_spent_usd_total. It falls where drafts cost more than they save.",
 		}, []string{"route"}),
-		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_tokens_total", Help: "Tokens by tier and kind: of prompts (prompt), delivered to clients (delivered), drafted for nothing (wasted).",
-		}, []string{"tier", "kind"}),
-		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_upstream_failures_total", Help: "Calls to backends that failed, by kind.",
-		}, []string{"pool", "kind"}),
-		cost: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_cost_usd_total", Help: "What requests cost, in US dollars: their shares of the price of the backends that worked for them, by the tier these are of.",
-		}, []string{"tier"}),
-		budgetSpent: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "foregate_retry_budget_exhausted_total", Help: "Retries that were not made because the budget was spent.",
-		}),
 	}
-	m.checks = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_draft_checks_total", Help: "Drafts about which the target was asked, by what it said.",
-	}, []string{"route", "scorer", "verdict", "reason"})
-	m.checkTook = prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: "foregate_draft_check_seconds", Help: "Seconds that the target took for its word on a draft.",
-		Buckets: []float64{0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4},
-	}, []string{"route"})
-	m.scored = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_scored_tokens_total", Help: "Tokens that the target computed to say what it thinks of drafts, their prompts included.",
-	}, []string{"route"})
-	m.takeovers = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_takeovers_total", Help: "Answers with which another backend carried on in the middle, by why.",
-	}, []string{"route", "reason"})
-	m.alone = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_baseline_usd_total", Help: "What requests that could be drafted would have cost the target alone, in US dollars, by the prices of tokens.",
-	}, []string{"route"})
-	m.spent = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_spent_usd_total", Help: "What the requests of foregate_baseline_usd_total did cost, in US dollars: drafts, scores and the target's part, by the same prices.",
-	}, []string{"route"})
-	m.saved = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "foregate_saved_usd", Help: "What drafts have saved since the start, in US dollars: foregate_baseline_usd_total less foregate_spent_usd_total. It falls where drafts cost more than they save.",
-	}, []string{"route"})
-	m.dropped = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_audits_dropped_total", Help: "Drafts that were to be audited and were not, before anybody knew what the target thinks of them, by why.",
-	}, []string{"route", "reason"})
-	m.auditTokens = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_audit_tokens_total", Help: "Tokens that the target computed for audits, prompts included.",
-	}, []string{"route"})
-	m.auditUSD = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_audit_cost_usd_total", Help: "What audits cost at the target, in US dollars, by the prices of tokens; nothing is counted while these are unknown.",
-	}, []string{"route"})
-	m.auditPanics = prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "foregate_audit_panics_total", Help: "Panics of audits that were caught.",
-	})
 	if reg != nil {
 		reg.MustRegister(m.dropped, m.auditTokens, m.auditUSD, m.auditPanics)
 		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.acceptRate, m.tokens, m.failures, m.cost, m.budgetSpent,
 			m.checks, m.checkTook, m.scored, m.takeovers, m.alone, m.spent, m.saved)
 	}
 	return m
+}
+
+// counters makes a counter for each value of its labels.
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
 // passed books a request that passed through.

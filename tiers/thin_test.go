@@ -47,7 +47,7 @@ func TestThinnedAnswersEndAsTheTargetsDo(t *testing.T) {
 		}
 		got, rc, err := r.ask(f.kind, plan.Auto, f.sampled(p, more))
 		switch {
-		case err != nil || !rc.Plan.Thin:
+		case err != nil || !rc.Plan.Sampled:
 			t.Fatalf("%q%s: %s, %+v, %v", p, more, rc.Acceptance(), rc, err)
 		case got.usage.Completion > most || (got.finish == "length") != (got.usage.Completion == most && got.finish != "stop"):
 			t.Errorf("%q%s: %d tokens, %s", p, more, got.usage.Completion, got.finish)
@@ -204,7 +204,7 @@ func TestNoMoreIsScoredThanMayBe(t *testing.T) {
 	cut := 0
 	for _, p := range prompts(12) {
 		got, rc, err := r.ask(openai.Chat, plan.Auto, forms[1].sampled(p, `,"max_tokens":200`))
-		if err != nil || rc.Plan.Thin && len(rc.Checks) == 1 && rc.Checks[0].Tokens+rc.PromptTokens > 60 {
+		if err != nil || rc.Plan.Sampled && len(rc.Checks) == 1 && rc.Checks[0].Tokens+rc.PromptTokens > 60 {
 			t.Fatalf("%+v, %v", rc, err)
 		}
 		if rc.Tier == plan.Mixed && len(rc.Checks) == 1 && rc.Checks[0].Pass {

@@ -115,8 +115,8 @@ func TestADraftWithoutIdsOfItsPromptIsScoredByItsText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f := r.cascade.facts(rt, &openai.Request{}, plan.Auto); f.ThinEngines() != "sampled_draft_logprobs" {
-		t.Errorf("above temperature 0: %q", f.ThinEngines())
+	if f := r.cascade.facts(rt, &openai.Request{}, plan.Auto); f.SampledEngines() != "sampled_draft_logprobs" {
+		t.Errorf("above temperature 0: %q", f.SampledEngines())
 	}
 }
 

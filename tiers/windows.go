@@ -9,13 +9,11 @@ import (
 const (
 	windowsEvery = 15 * time.Second // how often the model cards are read again
 	windowsRetry = time.Second      // while one was never read
-	windowsWait  = 2 * time.Second  // for one card
-	mostCard     = 1 << 20          // bytes of one
 )
 
 // windows remembers the context lengths of the target pools, in tokens. A
 // continuation by ids must name how many tokens it may still make, and only the
-// model's card tells how many there is room for.
+// model's card tells how many fit.
 type windows struct {
 	read func(ctx context.Context, url, model string) (int, error) // nil knows none
 

@@ -57,8 +57,8 @@ func (s *story) run(w rulesOf) *Receipt {
 	if w.head == headAlways && w.band > 0 {
 		ask, r.Plan.Ask = accept.AskDoubt, askDoubt
 	}
-	c := accept.NewCourse(accept.Config{Threshold: accept.Nats(w.threshold), Band: accept.Nats(w.band), MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1},
-		accept.Course{Holdback: w.holdback, Whole: s.whole, Resumes: true, Ask: ask, Stays: s.stays})
+	c := accept.NewState(accept.Config{Threshold: accept.Nats(w.threshold), Band: accept.Nats(w.band), MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1},
+		accept.State{Holdback: w.holdback, Whole: s.whole, Resumes: true, Ask: ask, Stays: s.stays})
 	mark := func() {
 		if n := c.Tokens(); len(r.Track) == 0 || r.Track[len(r.Track)-1][0] < float64(n) {
 			r.Track = append(r.Track, [2]float64{float64(n), float64(c.Score())})
@@ -97,7 +97,7 @@ func (s *story) run(w rulesOf) *Receipt {
 
 // draft lets the tokens come until the draft is over or given up; ended says that it came
 // to its end.
-func (s *story) draft(c *accept.Course, mark, said func(), r *Receipt) (ended bool) {
+func (s *story) draft(c *accept.State, mark, said func(), r *Receipt) (ended bool) {
 	for i, lp := range s.logprobs {
 		kept := c.Add(lp, []float64{lp})
 		if n := c.Tokens(); n >= headTokens && (n&(n-1) == 0 || n%3 == 0 && (n/3)&(n/3-1) == 0) {
@@ -126,7 +126,7 @@ func (s *story) draft(c *accept.Course, mark, said func(), r *Receipt) (ended bo
 	return true
 }
 
-func (r *Receipt) settle(c *accept.Course, v accept.Verdict, ended bool, s *story) {
+func (r *Receipt) settle(c *accept.State, v accept.Verdict, ended bool, s *story) {
 	length := len(s.logprobs)
 	switch {
 	case c.Keeps(v, ended && !s.looped):

@@ -2,8 +2,8 @@ package accept
 
 import "slices"
 
-// Exact follows an answer that is drafted and checked block by block: the ping-pong of
-// mode verify. It knows ids only. Start with the zero value and its limits, draft Want tokens
+// Exact follows an answer that is drafted and checked block by block, in mode
+// verify. It knows ids only. Start with the zero value and its limits, draft Want tokens
 // behind IDs, have the target score them, and tell it by Take; until Finish is not "".
 type Exact struct {
 	Block int     // tokens drafted at a time

@@ -110,7 +110,7 @@ func TestWithAMapTheSameTokensLeadToTheSameDecisionHoweverTheyWereCut(t *testing
 	for range 300 {
 		steps := draftOf(rng, 60)
 		decided := func(chunk func() int) (at int, d Decision, v Verdict, prefix int) {
-			c := NewCourse(cfg, Course{Holdback: 24, Ask: AskDoubt})
+			c := NewState(cfg, State{Holdback: 24, Ask: AskDoubt})
 			for len(steps) > c.Tokens() && d == Wait && !c.Rejected() {
 				n := min(chunk(), len(steps)-c.Tokens())
 				for range n { // a chunk is judged token by token, and asked after each

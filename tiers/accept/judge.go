@@ -13,12 +13,12 @@ const (
 	// tokens of so many nats each had come before.
 	priorTokens = 8
 	priorMean   = -0.25
-	// mostMissing is the share of tokens that may lack a logprob.
-	mostMissing = 0.10
-	// leastLogprob is what engines write for minus infinity.
-	leastLogprob = -9999
-	// mostLogprob is how far rounding may lift a logprob above 0; what is above that is none.
-	mostLogprob = 0.01
+	// maxMissing is the share of tokens that may lack a logprob.
+	maxMissing = 0.10
+	// minLogprob is what engines write for minus infinity.
+	minLogprob = -9999
+	// maxLogprob is how far rounding may lift a logprob above 0; what is above that is none.
+	maxLogprob = 0.01
 )
 
 // Judge scores one draft token by token. Its score is
@@ -71,7 +71,7 @@ func (j *Judge) hold(floor, need Nats) { j.floor, j.need = float64(floor), float
 // alternatives at its place (its own among them, in any order; none is allowed).
 // It reports whether the draft may still be kept.
 func (j *Judge) Add(logprob float64, top []float64) bool {
-	if !(logprob > leastLogprob && logprob <= mostLogprob) { // NaN is neither
+	if !(logprob > minLogprob && logprob <= maxLogprob) { // NaN is neither
 		j.missing++
 		logprob = priorMean
 	}
@@ -101,7 +101,7 @@ func (j *Judge) End() { j.ends++ }
 // Missing counts n tokens that came without logprobs.
 func (j *Judge) Missing(n int) {
 	for range n {
-		j.Add(leastLogprob, nil)
+		j.Add(minLogprob, nil)
 	}
 }
 
@@ -223,7 +223,7 @@ func (j *Judge) verdict() Verdict {
 		v.Accept, v.Reason = false, j.refused
 	case j.n == 0:
 		v = Verdict{Reason: ReasonEmpty}
-	case j.unscored != "" && float64(j.missing) > mostMissing*float64(j.n):
+	case j.unscored != "" && float64(j.missing) > maxMissing*float64(j.n):
 		v.Accept, v.Reason = false, j.unscored
 	case j.crossed || float64(v.Score) < j.floor:
 		v.Accept, v.Reason = false, ReasonScore

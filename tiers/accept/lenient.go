@@ -11,7 +11,7 @@ type Leniency struct {
 	MeanGap     Nats    // largest mean distance to the target's first choice, beyond what chance makes
 }
 
-// Strictness is a public name for a Leniency (acceptance.md §3.4).
+// Strictness is a public name for a Leniency.
 type Strictness string
 
 // The names, from the strictest. What exact means is in [Greedy].
@@ -34,7 +34,7 @@ func (s Strictness) Leniency(temperature float64) Leniency {
 	return l
 }
 
-// Balanced is the default strictness (acceptance.md §3.4): a token passes with at
+// Balanced is the default strictness: a token passes with at
 // least 0.3 of the first choice's probability, and one in fifty may fail.
 func Balanced(temperature float64) Leniency { return StrictBalanced.Leniency(temperature) }
 

@@ -5,26 +5,26 @@ import "testing"
 func TestWhatIsSalvagedOfADraft(t *testing.T) {
 	all := Salvage{Tokens: 40, AtSentence: true, Min: minSalvage}
 	for name, tc := range map[string]struct {
-		course Course
-		v      Verdict
-		ended  bool
-		heard  *Check
-		want   Salvage
+		state State
+		v     Verdict
+		ended bool
+		heard *Check
+		want  Salvage
 	}{
-		"it broke off":               {Course{Resumes: true}, Verdict{Reason: ReasonCut}, false, nil, all},
-		"its shape is at fault":      {Course{Resumes: true}, Verdict{Reason: ReasonInvalid}, true, nil, all},
-		"the target cannot resume":   {Course{}, Verdict{Reason: ReasonScore}, false, nil, Salvage{}},
-		"a loop":                     {Course{Resumes: true}, Verdict{Reason: ReasonRepetition}, true, nil, Salvage{}},
-		"nothing":                    {Course{Resumes: true}, Verdict{Reason: ReasonEmpty}, true, nil, Salvage{}},
-		"no logprobs":                {Course{Resumes: true}, Verdict{Reason: ReasonNoLogprobs}, true, nil, Salvage{}},
-		"cut by its own end":         {Course{Resumes: true}, Verdict{Reason: ReasonCut}, true, nil, Salvage{}},
-		"too long":                   {Course{Resumes: true}, Verdict{Reason: ReasonLong}, false, nil, Salvage{}},
-		"the target has not seen it": {Course{Resumes: true, Ask: AskAlways}, Verdict{Reason: ReasonCut}, false, nil, Salvage{}},
-		"the target stood by a part": {Course{Resumes: true, Ask: AskAlways}, Verdict{Reason: ReasonDisagrees}, true, &Check{Kept: 12}, Salvage{Tokens: 12}},
-		"the target could not say":   {Course{Resumes: true, Ask: AskAlways}, Verdict{Reason: ReasonNoVerdict}, true, nil, Salvage{}},
+		"it broke off":               {State{Resumes: true}, Verdict{Reason: ReasonCut}, false, nil, all},
+		"its shape is at fault":      {State{Resumes: true}, Verdict{Reason: ReasonInvalid}, true, nil, all},
+		"the target cannot resume":   {State{}, Verdict{Reason: ReasonScore}, false, nil, Salvage{}},
+		"a loop":                     {State{Resumes: true}, Verdict{Reason: ReasonRepetition}, true, nil, Salvage{}},
+		"nothing":                    {State{Resumes: true}, Verdict{Reason: ReasonEmpty}, true, nil, Salvage{}},
+		"no logprobs":                {State{Resumes: true}, Verdict{Reason: ReasonNoLogprobs}, true, nil, Salvage{}},
+		"cut by its own end":         {State{Resumes: true}, Verdict{Reason: ReasonCut}, true, nil, Salvage{}},
+		"too long":                   {State{Resumes: true}, Verdict{Reason: ReasonLong}, false, nil, Salvage{}},
+		"the target has not seen it": {State{Resumes: true, Ask: AskAlways}, Verdict{Reason: ReasonCut}, false, nil, Salvage{}},
+		"the target stood by a part": {State{Resumes: true, Ask: AskAlways}, Verdict{Reason: ReasonDisagrees}, true, &Check{Kept: 12}, Salvage{Tokens: 12}},
+		"the target could not say":   {State{Resumes: true, Ask: AskAlways}, Verdict{Reason: ReasonNoVerdict}, true, nil, Salvage{}},
 	} {
-		tc.course.Whole = true
-		c := NewCourse(testConfig, tc.course)
+		tc.state.Whole = true
+		c := NewState(testConfig, tc.state)
 		follow(&c, repeat(-0.05, 40))
 		if tc.heard != nil {
 			c.Heard(tc.heard)
@@ -36,7 +36,7 @@ func TestWhatIsSalvagedOfADraft(t *testing.T) {
 }
 
 func TestWhatWasCommittedIsSalvagedWhole(t *testing.T) {
-	c := newCourse(Course{Holdback: 32, Resumes: true})
+	c := newState(State{Holdback: 32, Resumes: true})
 	follow(c, append(repeat(-0.05, 60), repeat(-3, 20)...))
 	if !c.Committed() || !c.Rejected() {
 		t.Fatal("want a commit, then a rejection")
@@ -47,7 +47,7 @@ func TestWhatWasCommittedIsSalvagedWhole(t *testing.T) {
 }
 
 func TestOfARejectedDraftWhatIsBeforeTheDoubtIsSalvaged(t *testing.T) {
-	c := newCourse(Course{Holdback: 200, Resumes: true})
+	c := newState(State{Holdback: 200, Resumes: true})
 	follow(c, append(repeat(-0.05, 60), repeat(-3, 20)...))
 	if got := c.Salvage(c.Early(), false); got != (Salvage{Tokens: 50, AtSentence: true, Min: minSalvage}) {
 		t.Errorf("%+v", got) // the worst window starts at 50

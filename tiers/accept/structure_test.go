@@ -62,9 +62,9 @@ func count(from, n int) []int32 {
 }
 
 func TestADraftThatLoopsIsRefusedNearItsEnd(t *testing.T) {
-	for gram := leastGram; gram <= mostGram; gram++ {
+	for gram := minGram; gram <= maxGram; gram++ {
 		phrase := count(7, gram)
-		loop := slices.Concat(count(1000, 50), slices.Repeat(phrase, mostRepeats))
+		loop := slices.Concat(count(1000, 50), slices.Repeat(phrase, maxRepeats))
 		if !Repeats(loop) || Repeats(loop[:len(loop)-1]) {
 			t.Errorf("a phrase of %d tokens: %t with its end, %t without", gram, Repeats(loop), Repeats(loop[:len(loop)-1]))
 		}
@@ -74,20 +74,20 @@ func TestADraftThatLoopsIsRefusedNearItsEnd(t *testing.T) {
 		if Repeats(slices.Concat(loop, count(5000, nearEnd))) {
 			t.Errorf("a phrase of %d tokens far from the end counts", gram)
 		}
-		if Repeats(slices.Concat(slices.Repeat(phrase, mostRepeats-1), []int32{1}, phrase)) {
+		if Repeats(slices.Concat(slices.Repeat(phrase, maxRepeats-1), []int32{1}, phrase)) {
 			t.Errorf("a phrase of %d tokens that was broken off counts", gram)
 		}
 	}
-	if Repeats(nil) || Repeats(slices.Repeat(count(7, mostGram+1), 8)) {
+	if Repeats(nil) || Repeats(slices.Repeat(count(7, maxGram+1), 8)) {
 		t.Error("no ids, or a phrase too long, count")
 	}
-	if !Repeats(slices.Repeat([]int32{3}, leastGram*mostRepeats)) {
+	if !Repeats(slices.Repeat([]int32{3}, minGram*maxRepeats)) {
 		t.Error("one token over and over does not count")
 	}
 }
 
 func TestALoopIsSeenWhileItIsWritten(t *testing.T) {
-	ids := slices.Concat(count(1000, 300), slices.Repeat(count(7, 5), mostRepeats), count(5000, 10))
+	ids := slices.Concat(count(1000, 300), slices.Repeat(count(7, 5), maxRepeats), count(5000, 10))
 	var l Loops
 	for i, id := range ids {
 		if got, want := l.Add(id), i == 319; got != want {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// leastFence is the fewest backticks or tildes of a fence.
-const leastFence = 3
+// minFence is the fewest backticks or tildes of a fence.
+const minFence = 3
 
 // fenceOpen reports whether a fenced block of code has no end. Fences may stand behind
 // any indent, quote mark or list marker: models put them there, and an end that is
@@ -19,7 +19,7 @@ func fenceOpen(text []byte) bool {
 		text = rest
 		char, n, info := fence(line, mark == 0)
 		switch {
-		case n < leastFence:
+		case n < minFence:
 		case mark == 0:
 			if char == '~' || bytes.IndexByte(info, '`') < 0 {
 				mark, open = char, n

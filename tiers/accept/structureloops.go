@@ -7,17 +7,17 @@ import (
 )
 
 const (
-	leastGram, mostGram = 4, 32 // tokens of a repeated phrase
-	mostRepeats         = 4     // so many times in a row is running in circles
-	nearEnd             = 256   // tokens at the end of an answer in which a loop is looked for
+	minGram, maxGram = 4, 32 // tokens of a repeated phrase
+	maxRepeats       = 4     // so many times in a row is running in circles
+	nearEnd          = 256   // tokens at the end of an answer in which a loop is looked for
 )
 
 // Loops tells token by token whether an answer runs in circles: the same phrase of 4
 // to 32 tokens four times over. Adding a token is O(29) and does not allocate. The
 // zero value is ready.
 type Loops struct {
-	recent [mostGram]int32 // the last ids, a ring
-	runs   [mostGram + 1 - leastGram]int32
+	recent [maxGram]int32 // the last ids, a ring
+	runs   [maxGram + 1 - minGram]int32
 	n      int
 }
 
@@ -25,18 +25,18 @@ type Loops struct {
 func (l *Loops) Add(id int32) bool {
 	looped := false
 	for i := range l.runs {
-		gram := i + leastGram
+		gram := i + minGram
 		if l.n < gram {
 			break
 		}
-		if l.recent[(l.n-gram)%mostGram] != id {
+		if l.recent[(l.n-gram)%maxGram] != id {
 			l.runs[i] = 0
 			continue
 		}
 		l.runs[i]++ // tokens in a row that are as the one a phrase before
-		looped = looped || int(l.runs[i]) >= gram*(mostRepeats-1)
+		looped = looped || int(l.runs[i]) >= gram*(maxRepeats-1)
 	}
-	l.recent[l.n%mostGram] = id
+	l.recent[l.n%maxGram] = id
 	l.n++
 	return looped
 }

@@ -69,7 +69,7 @@ func letterCounts(text []byte) (count [scripts]int, all int) {
 	for len(text) > 0 {
 		line, rest, _ := bytes.Cut(text, []byte{'\n'})
 		text = rest
-		if _, n, _ := fence(line, !fenced); n >= leastFence {
+		if _, n, _ := fence(line, !fenced); n >= minFence {
 			fenced = !fenced
 			continue
 		}

@@ -37,7 +37,7 @@ import (
 )
 
 const (
-	// Least is how many labels a fit takes (acceptance.md §5.7).
+	// Least is how many labels a fit takes.
 	Least = 2000
 	// LeastOfEach is how many of them must be good, and how many bad: of fewer than that, each
 	// of six coefficients would rest on eight.

@@ -2,7 +2,7 @@ package choose
 
 const (
 	// Waits that differ by less than tieShare of the least plus tieSeconds count
-	// as equal. One engine step takes 5–100 ms (vllm-api.md §5.5) and learned rates
+	// as equal. One engine step takes 5–100 ms and learned rates
 	// are noisy, so a smaller difference says nothing, and without the band the
 	// luckiest backend would take every request of an idle pool.
 	tieShare   = 0.10

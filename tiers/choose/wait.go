@@ -6,8 +6,7 @@ const (
 	// maxUsage bounds k in k/(1−k): a full cache is very dear, not infinitely so.
 	maxUsage = 0.99
 	// doubleBatch is the number of running requests at which a decode step takes
-	// twice as long as alone. Our estimate: vllm-api.md §7 says that the time
-	// per token grows with the batch but gives no slope; a batch of 64 is where
+	// twice as long as alone. Our estimate: at a batch of 64
 	// an 8B model's step on one GPU has roughly doubled.
 	doubleBatch = 64
 	// faultSeconds is what a call that fails for certain costs: it is more than any

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"time"
 
@@ -171,7 +172,7 @@ func (x *Exchange) MaxAnswer() int {
 	if o.Answerless {
 		return 0
 	}
-	most := o.Demand.MostOutput
+	most := o.Demand.MaxOutput
 	if most <= 0 {
 		most = unknownWindow
 		if window := x.services.Window(o.Pool.Name()); window > 0 {
@@ -202,11 +203,11 @@ func (x *Exchange) Movable(may bool) {
 func (x *Exchange) Next(want engine.Want) (*openai.Chunk, error) {
 	fresh := !x.stream.Buffered() // what is at hand says nothing of the backend now
 	c, err := x.stream.Next(want)
-	if err != nil {
-		if f, ok := errors.AsType[*engine.Failure](err); ok {
-			return nil, x.named(f)
-		}
-		return nil, err // io.EOF
+	switch {
+	case err == io.EOF: // of a failure it may be the cause
+		return nil, err
+	case err != nil:
+		return nil, x.failure(err)
 	}
 	if x.taken && x.form == streamed { // bytes that pass through are no tokens
 		x.lease.Came()
@@ -237,6 +238,7 @@ func (x *Exchange) Fail(kind engine.FailureKind, err error) *engine.Failure {
 	return x.named(&engine.Failure{Kind: kind, Err: err})
 }
 
+// failure is what an attempt's error says of its backend. One that is no failure is a connection's.
 func (x *Exchange) failure(err error) *engine.Failure {
 	f, ok := errors.AsType[*engine.Failure](err)
 	if !ok {

@@ -84,8 +84,16 @@ func TestAnErrorThatIsNoFailureIsTheBackends(t *testing.T) {
 	if f, ok := errors.AsType[*engine.Failure](err); !ok || f.Kind != engine.Reset || !errors.Is(f, io.ErrClosedPipe) || f.Backend != "b0" {
 		t.Errorf("%v", err)
 	}
-	x := r.begun(r.order(), &stream{})
+	x := r.begun(r.order(), &stream{err: io.ErrClosedPipe})
 	defer x.Drop()
+	_, err = x.Next(engine.WantTokens)
+	if f, ok := errors.AsType[*engine.Failure](err); !ok || f.Kind != engine.Reset || f.Backend != "b0" {
+		t.Errorf("in mid-answer: %v", err)
+	}
+	x.stream = &stream{err: &engine.Failure{Kind: engine.Cut, Err: io.EOF}}
+	if _, err = x.Next(engine.WantTokens); err == io.EOF {
+		t.Error("a connection that was closed is the end of an answer")
+	}
 	f := x.Fail(engine.BadResponse, io.ErrClosedPipe)
 	if f.Kind != engine.BadResponse || f.Pool != "p" || f.Backend != "b0" || !errors.Is(f, io.ErrClosedPipe) {
 		t.Errorf("%+v", f)
@@ -254,13 +262,13 @@ func TestAnAnswerHasNoMoreTokensThanItsCallAllows(t *testing.T) {
 		window int
 		want   int
 	}{
-		"max_tokens":           {Order{Demand: pool.Demand{MostOutput: 50}}, 0, 50},
-		"several choices":      {Order{Demand: pool.Demand{MostOutput: 50, Answers: 3}}, 0, 150},
-		"several prompts":      {Order{Demand: pool.Demand{MostOutput: 50, Answers: 3}, Choices: 6}, 0, 300},
+		"max_tokens":           {Order{Demand: pool.Demand{MaxOutput: 50}}, 0, 50},
+		"several choices":      {Order{Demand: pool.Demand{MaxOutput: 50, Answers: 3}}, 0, 150},
+		"several prompts":      {Order{Demand: pool.Demand{MaxOutput: 50, Answers: 3}, Choices: 6}, 0, 300},
 		"no limit":             {Order{}, 0, unknownWindow},
 		"what a context holds": {Order{}, 4096, 4096},
 		"an absurd context":    {Order{}, 1e12, maxWindow},
-		"no text":              {Order{Answerless: true, Demand: pool.Demand{MostOutput: 50}}, 0, 0},
+		"no text":              {Order{Answerless: true, Demand: pool.Demand{MaxOutput: 50}}, 0, 0},
 	} {
 		r := newRig(t, 1)
 		r.window = tc.window

@@ -19,7 +19,7 @@ type Try struct {
 	Status int // of its response; 0 is none
 	Tokens int // that it made for the answer, as far as they came
 
-	Waited time.Duration // for room, before it
+	Waited time.Duration // for capacity, before it
 	At     time.Duration // when it was begun, after Receipt.Began
 	First  time.Duration // from then until its first event, or the whole of what is not streamed; 0 is none
 	Took   time.Duration // from then until it was over; 0 while it is not

@@ -34,7 +34,7 @@ type Options struct {
 // Draft is a draft in the making. It is for one goroutine.
 type Draft struct {
 	o     Options
-	judge accept.Course
+	judge accept.State
 	text  *transcript.Transcript
 
 	finish     string // finish_reason, "" while it is under way or broke off
@@ -56,7 +56,7 @@ type Draft struct {
 // New begins a draft.
 func New(o Options) *Draft {
 	d := &Draft{o: o}
-	d.judge = accept.NewCourse(o.Config.Accept, accept.Course{
+	d.judge = accept.NewState(o.Config.Accept, accept.State{
 		Holdback: o.Config.HoldbackTokens, Whole: o.Plan.Whole, Resumes: o.Plan.Resumes(), Ask: o.Plan.Ask,
 		Unscored: unscored(&o.Config).Reason(), Stays: !o.Config.Takeover,
 		Pressed: o.Plan.Pressed, PressedAt: o.Config.Risk.PressedAt, Warmup: o.Warmup,

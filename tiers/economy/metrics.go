@@ -13,7 +13,7 @@ type Route struct {
 	Shape  func() Shape  // of a usual request; its prompt is replaced by the mean that was learned, where one was. nil is Shape{Prompt: 500, Held: 32}
 }
 
-// usual is the request that acceptance.md reckons with where nothing is said.
+// usual is the request whose break-even is told: of a common length, and held back by the default.
 var usual = Shape{Prompt: 500, Held: 32}
 
 // Collector makes series of a [Book] when it is asked for them: of each route given, and

@@ -1,6 +1,6 @@
 package economy
 
-// Mode is a way of answering that [Model] knows: a row of acceptance.md §2.2.
+// Mode is a way of answering that [Model] knows, by its letter in [Weigh].
 type Mode string
 
 // The modes.
@@ -11,7 +11,7 @@ const (
 	HeadCheck  Mode = "head"       // H: the target scores the first m tokens
 )
 
-// Workload is what [Model] reckons with: the symbols of acceptance.md §2.1.
+// Workload is what [Model] reckons with, by the symbols of [Weigh].
 type Workload struct {
 	Prompt, Output float64 // P and L, tokens; the output is above 0
 	Held           float64 // m, tokens; WholeCheck does not use it
@@ -19,8 +19,8 @@ type Workload struct {
 	Salvaged       float64 // g, 0..1: of the whole draft in WholeCheck, of the m tokens in HeadCheck
 }
 
-// Model is what a million output tokens cost in a mode, in USD: the formulas of
-// acceptance.md §2.2, to the letter. It is what measurements are held against; requests
+// Model is what a million output tokens cost in a mode, in USD, by the textbook's
+// formulas. It is what measurements are held against; requests
 // are decided by [Weigh], which also knows salvage without a score. A mode that is not
 // one is the target alone.
 func Model(mode Mode, p Prices, w Workload) float64 {

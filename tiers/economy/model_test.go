@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The price cases of acceptance.md §2.1, from its rates: 1960 and 1400 tokens/s of a
+// Price cases, from these rates: 1960 and 1400 tokens/s of a
 // draft server, 11,200 and 2,600 of a target server with two GPUs.
 func priceCase(draftPerHour, targetPerGPUHour float64) Prices {
 	return Prices{

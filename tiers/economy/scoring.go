@@ -1,6 +1,6 @@
 package economy
 
-// The bounds of [HeadPays] and [WholePays], from acceptance.md §2.4.
+// The bounds of [HeadPays] and [WholePays].
 const (
 	confidentFrom = 0.80 // from this AUROC on confidence alone is as good as a second opinion
 	leastRatio    = 5.0  // of the pools' decode prices: below it a score saves too little
@@ -24,7 +24,7 @@ const (
 // and taken for what the literature reports, .70–.78, where scoring wins. load is the
 // share of the target's KV cache in use, 0..1.
 //
-// acceptance.md §2.4 says: with AUROC ≥ .80 use confidence only; below, verification of the
+// The rules: with AUROC ≥ .80 use confidence only; below, verification of the
 // doubtful band wins if P ≤ L and the decode price ratio is ≥ 5; and do not verify where
 // the score costs more than half of the answer, for a head (P+m)·c_tp >
 // 0.5·(P·c_tp + L·c_td). Rules that need a price which is unknown do not apply.

@@ -15,7 +15,7 @@ const (
 )
 
 // PerToken is the price in USD of a token where a backend costs usdPerHour and makes
-// perSecond tokens a second: acceptance.md §2.1, c = G/R and c = G/X. It is 0, unknown,
+// perSecond tokens a second. It is 0, unknown,
 // where either is not positive.
 func PerToken(usdPerHour, perSecond float64) float64 {
 	if !(usdPerHour > 0) || !(perSecond > 0) {
@@ -24,8 +24,8 @@ func PerToken(usdPerHour, perSecond float64) float64 {
 	return usdPerHour / 3600 / perSecond
 }
 
-// Weigh sets asking the target alone against drafting first, in USD of one request, by
-// acceptance.md §2.2. P is the prompt, L the expected answer, m the draft tokens that are
+// Weigh sets asking the target alone against drafting first, in USD of one request.
+// P is the prompt, L the expected answer, m the draft tokens that are
 // made until a draft is found wanting, A the share of drafts that are served, g the share
 // of a rejected draft's tokens that goes into the answer.
 //
@@ -57,7 +57,7 @@ func Weigh(p Prices, s Shape, e Expectation) Sums {
 }
 
 // BreakEven is the acceptance from which on drafts pay for requests of a shape with
-// answers of so many tokens, where nothing is salvaged: acceptance.md §2.2,
+// answers of so many tokens, where nothing is salvaged:
 //
 //	A* = (P·c_dp + m·c_dd) / (P·c_tp + L·c_td − (L−m)·c_dd)
 //
@@ -70,7 +70,7 @@ func BreakEven(p Prices, s Shape, outputTokens float64) float64 {
 	return breakEven(p, reckon(s, Expectation{Output: outputTokens}), s.Scored)
 }
 
-// terms are the symbols of acceptance.md §2.1 for one request.
+// terms are the symbols of [Weigh] for one request.
 type terms struct {
 	prompt, output, held float64 // P, L, m
 	acceptance, salvaged float64 // A, g
@@ -160,7 +160,7 @@ const ttftFrom = 20
 // Decide says whether a request should be drafted: yes where the reason is "". dice is a
 // number drawn evenly from 0..1, never 1; below pol.Explore the request is drafted
 // whatever the reason, so that the guard learns when things change, and the sums say so.
-// Acceptance is reckoned at its upper 90 % bound (acceptance.md §3.6): the guard acts when
+// Acceptance is reckoned at its upper 90 % bound: the guard acts when
 // it is sure. Without prices there is no saving to judge by.
 func Decide(pol Policy, p Prices, s Shape, e Expectation, dice float64) (sums Sums, reason string) {
 	sums = Weigh(p, s, e)

@@ -123,17 +123,12 @@ func (c Caller) Ask(ctx context.Context, o dispatch.Order) (backend string, err 
 
 // Terms are what the request tells the engines of a pool with every question.
 func (r *Request) Terms(p Pool) engine.Terms {
-	return engine.Terms{Model: p.Model(), Salt: r.Salt, Priority: r.EnginePriority(p)}
-}
-
-// EnginePriority is the request's priority as a pool's engines want it told, nil where they
-// do not.
-func (r *Request) EnginePriority(p Pool) *int64 {
-	if !p.Priorities() {
-		return nil
+	t := engine.Terms{Model: p.Model(), Salt: r.Salt}
+	if p.Priorities() {
+		v := plan.EnginePriority(r.Class)
+		t.Priority = &v
 	}
-	v := plan.EnginePriority(r.Class)
-	return &v
+	return t
 }
 
 // FirstByte scales a first-byte timeout with the request's prompt.

@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// judgeQuestion is what the judge is asked after an answer (acceptance.md §3.4).
+// judgeQuestion is what the judge is asked after an answer.
 const judgeQuestion = "Is the previous answer correct, complete and in the requested format? Answer yes or no."
 
 // judgeTop is how many of the judge's alternatives are read: "Yes", "yes", "No", "no" and one more.

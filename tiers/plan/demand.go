@@ -16,7 +16,7 @@ func DemandOf(r *openai.Request, head prefix.Head) pool.Demand {
 	if r.MaxTokens >= 0 {
 		d.OutputTokens = min(r.MaxTokens, TypicalOutput)
 	}
-	d.MostOutput, d.Answers = r.Limit(), r.N
+	d.MaxOutput, d.Answers = r.Limit(), r.N
 	if r.PromptBytes == 0 {
 		d.IDs = r.IDs
 	}

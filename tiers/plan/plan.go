@@ -35,7 +35,7 @@ type Plan struct {
 	Auditor Scorer       // modes risk and shadow: how it is asked about a draft that is audited
 	Block   int          // mode verify: tokens drafted between two checks; 0 is all of them
 	Pressed bool         // a draft below the threshold may be the answer: the target is short of memory
-	Thin    bool         // mode verify above temperature 0: by thinning
+	Sampled bool         // mode verify above temperature 0: by rejection sampling
 	Sums    economy.Sums // what it was expected to cost, where prices are known
 
 	Resume Resume // how the target can carry on from a part of the draft
@@ -50,8 +50,8 @@ func (p Plan) Alone() bool {
 }
 
 // Make decides how to answer: a pure function of the settings, the request and what the
-// engines can do. The first rule that matches wins; the rules are the table of
-// acceptance.md §3.0, and what is not drafted for its price comes after ([Plan.Weigh]).
+// engines can do. The first rule that matches wins; what is not drafted for its price comes after
+// ([Plan.Weigh]).
 func Make(cfg Config, f Facts) Plan {
 	r := f.Request
 	if f.Demanded == Draft && f.HasDraft {
@@ -104,7 +104,7 @@ func (p Plan) asked(cfg Config, f Facts) Plan {
 	}
 	p.Ask = accept.AskExact
 	if f.Request.Temperature > 0 {
-		p.Thin = true
+		p.Sampled = true
 		return p
 	}
 	if cfg.Block > 0 && f.blocks(cfg, p) {
@@ -150,7 +150,7 @@ func bypass(cfg Config, f Facts) string {
 	case r.Penalties && (r.Stream || cfg.Mode == ModeVerify):
 		return "penalties" // in mode verify: scores do not know of them
 	case cfg.Mode == ModeVerify && r.Temperature > 0:
-		return ThinLacks(cfg, f) // others cannot be checked token by token
+		return SampledLacks(cfg, f) // others cannot be checked token by token
 	case r.MinTokens && len(r.Stop) > 0:
 		return "min_tokens" // an engine ignores stop strings before them; the gateway's matcher does not count
 	case r.Extras:
@@ -169,16 +169,22 @@ func (p Plan) Shape(cfg Config, r *openai.Request) economy.Shape {
 	}
 }
 
+// Weights are by what a plan is weighed.
+type Weights struct {
+	Prices   economy.Prices      // of the route
+	Expected economy.Expectation // of such requests
+	Load     float64             // the target's KV usage, 0..1
+	Draw     float64             // a random one from [0, 1)
+}
+
 // Weigh asks whether the draft that is planned is expected to pay, and whether asking the
-// target about a doubtful one is: prices and expectations are those of the route, load is
-// the target's KV usage, and dice one draw from [0, 1). A plan without a judged draft stays
-// as it is.
-func (p Plan) Weigh(cfg Config, r *openai.Request, prices economy.Prices, e economy.Expectation, load, dice float64) Plan {
+// target about a doubtful one is. A plan without a judged draft stays as it is.
+func (p Plan) Weigh(cfg Config, r *openai.Request, w Weights) Plan {
 	if !p.Judged {
 		return p
 	}
 	shape := p.Shape(cfg, r)
-	sums, reason := economy.Decide(cfg.Economy, prices, shape, e, dice)
+	sums, reason := economy.Decide(cfg.Economy, w.Prices, shape, w.Expected, w.Draw)
 	if reason != "" {
 		return Plan{Tier: Target, Reason: reason, Mode: p.Mode, Whole: p.Whole, Calls: p.Calls, Auditor: p.Auditor, Sums: sums}
 	}
@@ -188,9 +194,9 @@ func (p Plan) Weigh(cfg Config, r *openai.Request, prices economy.Prices, e econ
 	}
 	var pays bool
 	if prompt, held := float64(shape.Prompt), float64(shape.Held); p.Whole {
-		pays, _ = economy.WholePays(prices, prompt, sums.Output, cfg.AUROC, load)
+		pays, _ = economy.WholePays(w.Prices, prompt, sums.Output, cfg.AUROC, w.Load)
 	} else {
-		pays, _ = economy.HeadPays(prices, prompt, sums.Output, held, cfg.AUROC, load)
+		pays, _ = economy.HeadPays(w.Prices, prompt, sums.Output, held, cfg.AUROC, w.Load)
 	}
 	if !pays {
 		p.Ask, p.Scorer = accept.AskNever, ScorerNone

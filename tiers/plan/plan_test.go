@@ -49,8 +49,7 @@ func planned(t *testing.T, cfg Config, f Facts, body string) string {
 	return strings.Join(words, ", ")
 }
 
-// TestTheTableOfWhatMayBeDrafted is the table of acceptance.md §3.0, row by row, for greedy
-// requests unless a row says otherwise.
+// The rules of what may be drafted, a row each, for greedy requests unless a row says otherwise.
 func TestTheTableOfWhatMayBeDrafted(t *testing.T) {
 	other := able()
 	other.Tokenizer = "another"
@@ -132,7 +131,7 @@ func TestARequestMayOnlyAskForSomethingStricter(t *testing.T) {
 	}
 }
 
-// priceA are the prices of case A of acceptance.md §2.1, in USD per token.
+// priceA are the prices of a cheap draft pool before a dear target, in USD per token.
 var priceA = economy.Prices{DraftPrefill: 0.143e-6, DraftDecode: 0.200e-6, TargetPrefill: 0.341e-6, TargetDecode: 1.470e-6}
 
 func TestAPlanIsWeighed(t *testing.T) {
@@ -144,24 +143,24 @@ func TestAPlanIsWeighed(t *testing.T) {
 	p := Make(cfg, Facts{Request: plain, HasDraft: true, SameTokenizer: true, Draft: able(), Target: able()})
 	bad := economy.Expectation{Samples: 200, Acceptance: 0.001, Upper: 0.01, Output: 300, Held: 60}
 	good := economy.Expectation{Samples: 200, Acceptance: 0.7, Upper: 0.75, Output: 300, Held: 40}
-	if got := p.Weigh(cfg, plain, priceA, bad, 0, 0.5); got.Tier != Target || got.Reason != economy.NoSaving || got.Sums.SavingUSD() >= 0 {
+	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0, 0.5}); got.Tier != Target || got.Reason != economy.NoSaving || got.Sums.SavingUSD() >= 0 {
 		t.Errorf("a draft that never holds: %+v", got)
 	}
-	if got := p.Weigh(cfg, plain, priceA, bad, 0, 0.01); got.Tier != Draft || !got.Sums.Explored {
+	if got := p.Weigh(cfg, plain, Weights{priceA, bad, 0, 0.01}); got.Tier != Draft || !got.Sums.Explored {
 		t.Errorf("the dice say explore: %+v", got)
 	}
-	if got := p.Weigh(cfg, plain, economy.Prices{}, bad, 0, 0.5); got.Tier != Draft {
+	if got := p.Weigh(cfg, plain, Weights{economy.Prices{}, bad, 0, 0.5}); got.Tier != Draft {
 		t.Errorf("without prices: %+v", got)
 	}
-	if got := p.Weigh(cfg, plain, priceA, good, 0, 0.5); got.Tier != Draft || got.Ask != accept.AskDoubt || got.Sums.SavingUSD() <= 0 {
+	if got := p.Weigh(cfg, plain, Weights{priceA, good, 0, 0.5}); got.Tier != Draft || got.Ask != accept.AskDoubt || got.Sums.SavingUSD() <= 0 {
 		t.Errorf("a draft that mostly holds: %+v", got)
 	}
-	if got := p.Weigh(cfg, plain, priceA, good, 0.9, 0.5); got.Ask != accept.AskNever || got.Scorer != ScorerNone {
+	if got := p.Weigh(cfg, plain, Weights{priceA, good, 0.9, 0.5}); got.Ask != accept.AskNever || got.Scorer != ScorerNone {
 		t.Errorf("a target that is full is asked all the same: %+v", got)
 	}
 	sure := cfg
 	sure.AUROC = 0.85
-	if got := p.Weigh(sure, plain, priceA, good, 0, 0.5); got.Ask != accept.AskNever {
+	if got := p.Weigh(sure, plain, Weights{priceA, good, 0, 0.5}); got.Ask != accept.AskNever {
 		t.Errorf("a score that is good enough is checked all the same: %+v", got)
 	}
 }

@@ -22,7 +22,7 @@ func Repeats(r *openai.Request) bool { return !r.HasBeside(Sampling, settled) }
 
 // CarriesOn reports whether an answer to the request can be carried on with by another
 // backend that is given what there is of it: plain text, of which nothing counts from the
-// beginning or begins anew at the seam.
+// beginning or begins anew at the cut.
 func CarriesOn(r *openai.Request) bool {
 	return r.SinglePlain && r.N == 1 && !r.Tools && !r.Structured && !r.Logprobs && !r.Penalties && !r.Continues && !r.Extras &&
 		!(r.HasSeed && r.Temperature > 0)

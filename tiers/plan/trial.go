@@ -49,7 +49,7 @@ func KindOf(cfg Config, f Facts) Kind {
 // together the score would tell good drafts from bad ones much worse (loadtest/README.md).
 const greedyClass = "_t0"
 
-// trafficClass is the class of a prompt's length in tokens (acceptance.md §3.5), and of how the answer is drawn.
+// trafficClass is the class of a prompt's length in tokens, and of how the answer is drawn.
 func trafficClass(r *openai.Request) string {
 	class := "above_4k"
 	switch {
@@ -202,7 +202,7 @@ func (t *Trial) Stamps() []risk.Decision {
 	return out
 }
 
-// Policy is the stamp that the request goes by, as headers show it.
+// Policy is the evidence key that the request goes by, as headers show it.
 func (t *Trial) Policy() string {
 	if t.Inherited {
 		return t.Route.Policy() + ".inherited"

@@ -14,7 +14,7 @@ type Demand struct {
 	IDs          func() []int32 // the prompt's token ids, where they are known; nil: they are not. Only an Index asks
 	Salt         string         // that keeps the prompt's blocks apart from others' in an engine's cache; "" is none. Only an Index asks
 	OutputTokens int            // expected
-	MostOutput   int            // tokens that the answer may have at most; 0 is unknown
+	MaxOutput    int            // tokens that the answer may have at most; 0 is unknown
 	Answers      int            // how many are asked for; 0 is 1
 	Whole        bool           // it comes in one piece, so that one does not see it begin
 

@@ -121,7 +121,7 @@ func TestRequestsOfOthersAreExpectedToGrowAsOursDo(t *testing.T) {
 	if got := looked(b.Pool)[0].Growth; math.Abs(got-(10*b.meanOutput()/2+half)) > 1e-6 {
 		t.Errorf("ten of others grow by %v", got)
 	}
-	l := pick(t, b.Pool, Demand{PromptTokens: 100, MostOutput: 100})
+	l := pick(t, b.Pool, Demand{PromptTokens: 100, MaxOutput: 100})
 	reading(1)
 	alone := looked(b.Pool)[0]
 	reading(10)

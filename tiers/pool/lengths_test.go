@@ -30,7 +30,7 @@ func TestTheSystemPromptTellsTheKind(t *testing.T) {
 	if one.request.Output != 50 || two.request.Output != 800 {
 		t.Errorf("expected %d and %d tokens", one.request.Output, two.request.Output)
 	}
-	plain := pick(t, b.Pool, Demand{PromptTokens: 1000, MostOutput: 64})
+	plain := pick(t, b.Pool, Demand{PromptTokens: 1000, MaxOutput: 64})
 	if plain.kind != -1 || plain.request.Output != 64 {
 		t.Errorf("without a system prompt: kind %d, %d tokens", plain.kind, plain.request.Output)
 	}

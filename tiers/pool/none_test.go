@@ -65,7 +65,7 @@ func TestWhoWouldNotDoAnywayHasNoSayInHowFullThePoolIs(t *testing.T) {
 func TestThePeakIsWhatTheMemoryWouldComeTo(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
 	b.tick(0, func(int) pressure.Reading { return at(0.5) })
-	d := Demand{PromptTokens: 77_000, MostOutput: 3000, Limit: Limit{Usage: 0.85}}
+	d := Demand{PromptTokens: 77_000, MaxOutput: 3000, Limit: Limit{Usage: 0.85}}
 	for range 400 { // answers of such requests fill their limit
 		b.outputs.Learn(-1, 3000, 3000)
 	}
@@ -120,7 +120,7 @@ func TestARateOfOtherTimesSaysNothing(t *testing.T) {
 func TestALimitOfWhatIsInUseNowLooksAtNothingElse(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
 	b.tick(0, func(int) pressure.Reading { return at(0.8) })
-	long := Demand{PromptTokens: 60_000, MostOutput: 60_000, Limit: Limit{Usage: 0.85}}
+	long := Demand{PromptTokens: 60_000, MaxOutput: 60_000, Limit: Limit{Usage: 0.85}}
 	refused(t, b.Pool, long)
 	long.Limit.Now = true
 	pick(t, b.Pool, long).Done(0)
@@ -134,7 +134,7 @@ func TestAnIdleBackendTakesWhateverFits(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
 	idle := pressure.Reading{BlockSize: 16, Blocks: 10_001, Engines: 1}
 	b.tick(0, func(int) pressure.Reading { return idle })
-	huge := Demand{PromptTokens: 155_000, MostOutput: 100_000, Limit: Limit{Usage: 0.1}}
+	huge := Demand{PromptTokens: 155_000, MaxOutput: 100_000, Limit: Limit{Usage: 0.1}}
 	l := pick(t, b.Pool, huge)
 	if e := refused(t, b.Pool, Demand{PromptTokens: 1000, Limit: Limit{Usage: 0.85}}); e.Peak < 0.9 {
 		t.Errorf("behind it: %+v", e)

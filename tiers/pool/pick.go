@@ -62,7 +62,7 @@ func (p *Pool) need(r *round, d *Demand) choose.Need {
 		n.Limit, n.Queue = d.Limit.Usage, d.Limit.Queue
 		n.Patient, n.Waited = d.Limit.Patient, d.Limit.Waited.Seconds()
 		if !d.Limit.Now {
-			output, _ := p.outputs.Of(d.kind(), d.MostOutput)
+			output, _ := p.outputs.Of(d.kind(), d.MaxOutput)
 			n.Holds = n.PromptTokens + int(output)*d.answers()
 		}
 	}
@@ -105,14 +105,14 @@ func (p *Pool) commit(r *round, d *Demand, l *Lease) {
 		p.inUse.Learn(float64(b.account.Using(d.Parts[:], prompt, c.Cached)) / float64(c.Cached))
 	}
 	kind := d.kind()
-	output, variance := p.outputs.Of(kind, d.MostOutput)
+	output, variance := p.outputs.Of(kind, d.MaxOutput)
 	held := max(prompt-c.Shared, 0)
 	*l = Lease{
 		pool: p, backend: b, bytes: d.PromptBytes, key: d.key(), answers: d.answers(), kind: kind, spare: d.Spare,
 		rank: r.rank(b, d),
 		request: capacity.Request{
 			Began: r.now, Ahead: c.Ahead(), Shared: prompt - held, Output: int(output) * d.answers(),
-			Variance: variance * float64(d.answers()), MaxOutput: d.MostOutput * d.answers(), Whole: d.Whole, Parts: d.Parts, Owner: l,
+			Variance: variance * float64(d.answers()), MaxOutput: d.MaxOutput * d.answers(), Whole: d.Whole, Parts: d.Parts, Owner: l,
 		},
 	}
 	b.account.Start(&l.request, capacity.Tally{

@@ -10,7 +10,7 @@ import (
 func TestSeveralAnswersHoldSeveralTimesAsMuch(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
 	b.tick(0, func(int) pressure.Reading { return at(0.8) })
-	d := Demand{PromptTokens: 100, MostOutput: 1000, Limit: Limit{Usage: 0.85}}
+	d := Demand{PromptTokens: 100, MaxOutput: 1000, Limit: Limit{Usage: 0.85}}
 	for range 200 {
 		b.outputs.Learn(-1, 1000, 1000)
 	}

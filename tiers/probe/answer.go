@@ -123,7 +123,7 @@ func (a *answer) end() (id int32, ok bool) {
 }
 
 // tie is how far apart the two most probable tokens may be, in nats, for an engine to
-// choose either: one step of bfloat16 for logits of 16 to 32 (acceptance.md §1.7).
+// choose either: one step of bfloat16 for logits of 16 to 32.
 const tie = 0.125
 
 // tied reports whether the two most probable tokens at a place are within tie.

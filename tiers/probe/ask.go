@@ -120,8 +120,8 @@ func (a *asker) receive(req *http.Request) (status int, body []byte, err error) 
 	return resp.StatusCode, body, err
 }
 
-// words takes the engine's words out of an error body, in the four shapes that there are
-// (vllm-api.md §1.3): one printable line, bounded.
+// words takes the engine's words out of an error body, in the four shapes that there are:
+// one printable line, bounded.
 func words(body []byte) string {
 	var said struct {
 		Error   json.RawMessage `json:"error"`

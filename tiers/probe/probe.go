@@ -1,6 +1,6 @@
 // Package probe finds out what an engine can do by asking it: which fields it
 // knows, whether it scores a text that it is given, whether it goes on from token ids
-// exactly, and by which tokenizer and template (acceptance.md §3.0). What version an
+// exactly, and by which tokenizer and template. What version an
 // engine says it has is not believed; what it answers is. Start at [New], [Prober.Run] and
 // [Card].
 //

@@ -41,7 +41,7 @@ type Receipt struct {
 	USD            float64 // its share of the price of the backends that worked for it
 
 	Began  time.Time     // when the request was taken up
-	Waited time.Duration // for room at the pools
+	Waited time.Duration // for capacity at the pools
 	Judged time.Duration // until the verdict, from when it began; 0 while there is none
 	Draft  time.Duration // spent on the draft
 	Verify time.Duration // spent on asking the target about the draft
@@ -102,7 +102,7 @@ func (rc *Receipt) Acceptance() string {
 	if rc.Approximate {
 		return word + ";exactness=approximate"
 	}
-	if rc.Plan.Mode == plan.ModeVerify && !rc.Plan.Thin {
+	if rc.Plan.Mode == plan.ModeVerify && !rc.Plan.Sampled {
 		word += ";tie=" + strconv.FormatFloat(float64(rc.Tie), 'g', -1, 64)
 	}
 	return word
@@ -114,12 +114,6 @@ const phaseWarmup = ";phase=warmup"
 // warmup reports whether the draft was judged by a warm-up's threshold, and not by the target's word.
 func (rc *Receipt) warmup() bool {
 	return rc.WasJudged() && rc.Trial != nil && rc.Trial.Warmup && (rc.Verdict.Lot == "" || rc.Verdict.Lot == accept.LotWarmup)
-}
-
-// ServedByWarmup reports whether a draft that only a warm-up's threshold stands by is the answer.
-func (rc *Receipt) ServedByWarmup() bool {
-	word, _ := rc.Outcome()
-	return rc.warmup() && word == "accepted" && rc.Tier == plan.Draft && rc.Finish != ""
 }
 
 // OfWarmup reports whether an answer was judged by a warm-up's threshold, by what [Receipt.Acceptance] said of it.

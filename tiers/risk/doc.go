@@ -38,5 +38,5 @@
 // A drift that is large is found sooner by an e-CUSUM ([Drift]; Shin, Ramdas and Rinaldo 2024) over
 // the audits of served drafts, which ends all epochs.
 //
-// Sources: acceptance.md §3.5; Waudby-Smith and Ramdas 2024 (betting); Ville 1939.
+// Sources: Waudby-Smith and Ramdas 2024 (betting); Ville 1939.
 package risk

@@ -4,7 +4,7 @@ import "math"
 
 // bets are the alternatives that the mixture e-value bets on, as shares of ε: that audits turn
 // out bad with probability r = share·ε. Each of them alone grows fastest where the truth is what
-// it says; the mean of all is within a factor of seven of the best (acceptance.md §3.5).
+// it says; the mean of all is within a factor of seven of the best.
 var bets = [...]float64{0, .1, .25, .4, .55, .7, .85}
 
 // upperBets are the alternatives above ε of the opposite test, as multiples of it.
@@ -94,7 +94,7 @@ func edge(from, to float64, stands func(eps float64) bool) float64 {
 }
 
 // Needed is about how many audits certify a threshold at which the probability of a bad one is
-// risk: ln(1/δ)/KL(risk‖ε), by the growth rate of the best bet (acceptance.md §3.5). The median of
+// risk: ln(1/δ)/KL(risk‖ε), by the growth rate of the best bet. The median of
 // what was simulated is 0.85 to 1.15 times that, and 1.35 times where none is bad. It is +Inf where
 // risk is not below eps.
 func Needed(risk, eps, delta float64) float64 {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The populations of acceptance.md §4.3, and by what rule: ε = δ = .05, 5 % audited (50 % cold).
+// The populations of README.md, and by what rule: ε = δ = .05, 5 % audited (50 % cold).
 var (
 	usual = binormalOf(.20, .85)
 	laws  = []struct {
@@ -156,7 +156,7 @@ func TestProofThePromiseIsKeptWithoutDrift(t *testing.T) {
 	for i, tc := range []struct {
 		name       string
 		rule       Rule
-		acceptance [3]float64 // of acceptance.md §4.3, of the last quarter; 0 where it says none
+		acceptance [3]float64 // as documented in README.md, of the last quarter; 0 where it says none
 	}{{"one epoch", forever, [3]float64{.44}}, {"lease 2000", leased, [3]float64{.35}}} {
 		for j, law := range laws {
 			name := law.name + ", " + tc.name
@@ -172,7 +172,7 @@ func TestProofThePromiseIsKeptWithoutDrift(t *testing.T) {
 	}
 }
 
-// What acceptance to expect of a lease of 3,000 with the alarm, by the table of acceptance.md §4.3.
+// What acceptance to expect of a lease of 3,000 with the alarm, by the table in README.md.
 // Its grid begins at 5 % of the drafts: where no more than that can be certified, this one certifies
 // nothing.
 func TestProofWhatAcceptanceToExpect(t *testing.T) {

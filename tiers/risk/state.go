@@ -102,8 +102,7 @@ func (s *State) cautious() float64 {
 	return sorted[len(sorted)-len(sorted)/3]
 }
 
-// bandIndex is the threshold down to which a draft is doubtful instead of bad: it accepts 80 %
-// (acceptance.md §5.2).
+// bandIndex is the threshold down to which a draft is doubtful instead of bad: it accepts 80 %.
 const bandIndex = 17 - gridFrom
 
 // Open books an audit as bad before anybody knows its outcome. ticket names it; now becomes the

@@ -17,7 +17,7 @@ const (
 )
 
 // look is how many thresholds beyond the operating one have their drafts audited, too: what is
-// not audited cannot be certified (acceptance.md §5.2).
+// not audited cannot be certified.
 const look = 3
 
 const (

@@ -23,7 +23,7 @@ const maxTakeovers = 3
 
 // Why a draft is not judged, or an answer carried on with elsewhere, beside the reasons of accept and draft.
 const (
-	ReasonTargetLost  = "target_lost"       // a backend of the target broke off in mid-answer
+	reasonTargetLost  = "target_lost"       // a backend of the target broke off in mid-answer
 	ReasonBlock       = "block_unusable"    // verification in blocks: of a block there are no ids of plain text, or its text is another
 	reasonUnavailable = "draft_unavailable" // no backend gave one
 	reasonFull        = "draft_full"        // the draft pool has no capacity for its class
@@ -51,7 +51,7 @@ type Outcome struct {
 
 	receipt.Tally
 	First       time.Duration // until the answer's first byte; 0 while there is none
-	TargetFirst time.Duration // spent until the target's first byte
+	TargetFirst time.Duration // waited for the target's first byte
 }
 
 // Judged reports whether a draft was.
@@ -60,9 +60,8 @@ func (o *Outcome) Judged() bool { return o.Verdict.Reason != "" }
 // ServedByWarmup reports whether a draft that only a warm-up's threshold stands by is the answer of a request that
 // was judged so.
 func (o *Outcome) ServedByWarmup(t *plan.Trial) bool {
-	kept := o.Verdict.Accept || o.Tier == plan.Draft && o.Finish != ""
 	byScore := o.Verdict.Lot == "" || o.Verdict.Lot == accept.LotWarmup
-	return o.Judged() && t != nil && t.Warmup && byScore && kept && o.Tier == plan.Draft && o.Finish != ""
+	return o.Judged() && t.Warmup && byScore && o.Tier == plan.Draft && o.Finish != ""
 }
 
 // Options are what an answer is made from.
@@ -148,9 +147,6 @@ func (a *Answer) tookOver(why string, tokens, bytes int) {
 	a.record.TookOver(receipt.Takeover{Why: why, Tokens: tokens, Bytes: bytes})
 }
 
-// limitTokens is the most tokens that the answer may have, 0 where nobody said.
-func (a *Answer) limitTokens() int { return a.Body.Limit() }
-
 // draftOrder prepares a call to the draft pool that does not wait for capacity: the target may have some.
 func (a *Answer) draftOrder(call engine.Call) dispatch.Order {
 	o := a.Order(a.Draft, call)
@@ -200,10 +196,10 @@ func (a *Answer) finished(finish string) {
 // noteTally tells the record the tally.
 func (a *Answer) noteTally() { a.record.Counted(a.out.Tally) }
 
-// targetBegan notes the target's first byte.
-func (a *Answer) targetBegan(took time.Duration) {
+// waitedForTarget notes how long the target took until its first byte, or until it could not answer.
+func (a *Answer) waitedForTarget(took time.Duration) {
 	a.out.TargetFirst += took
-	a.record.TargetBegan(took)
+	a.record.WaitedForTarget(took)
 }
 
 // count books tokens to the tier that made them.

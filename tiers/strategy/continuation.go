@@ -47,8 +47,32 @@ func (f *finish) of(c *openai.Chunk) {
 	}
 }
 
-// run carries on from a cut point. The error is errNoDraft where nothing was sent and a fresh answer is as
-// good; transcript.ErrMismatch where what the client has was not written again.
+// carryOn carries on from a cut point, and where what the client has is not written again from there, from the end of
+// that. The error is errNoDraft where nothing was sent and a fresh answer is as good: there is nothing to carry on
+// from, this target cannot, or it broke off.
+func (c *continuation) carryOn(ctx context.Context, at transcript.CutPoint) error {
+	err := c.run(ctx, at)
+	if errors.Is(err, transcript.ErrMismatch) && ctx.Err() == nil {
+		c.t.Undo()
+		err = c.run(ctx, c.t.End(at.Tokens+1))
+	}
+	return c.over(err)
+}
+
+// over words how a continuation ended.
+func (c *continuation) over(err error) error {
+	f, failed := errors.AsType[*engine.Failure](err)
+	switch {
+	case errors.Is(err, transcript.ErrMismatch):
+		return c.broken(err)
+	case failed && !c.client.begun && f.Kind != engine.Gone && f.Kind != engine.Expired:
+		return errNoDraft
+	}
+	return err
+}
+
+// run carries on from a cut point. The error is errNoDraft where there is nothing to carry on from, and
+// transcript.ErrMismatch where what the client has was not written again.
 func (c *continuation) run(ctx context.Context, at transcript.CutPoint) error {
 	for {
 		if c.full(at.Tokens) {
@@ -81,13 +105,13 @@ func (c *continuation) run(ctx context.Context, at transcript.CutPoint) error {
 		}
 		at = s.at
 		c.warm, c.counter, c.waits = "", verify.Counter{Lost: append(c.counter.Lost, x.Backend())}, true
-		c.tookOver(ReasonTargetLost, at.Tokens, at.Text)
+		c.tookOver(reasonTargetLost, at.Tokens, at.Text)
 	}
 }
 
 // full reports whether an answer of so many tokens may have no more.
 func (c *continuation) full(tokens int) bool {
-	limit := c.limitTokens()
+	limit := c.Body.Limit()
 	return limit > 0 && tokens >= limit
 }
 
@@ -137,7 +161,7 @@ func (c *continuation) lastWord(ctx context.Context) transcript.CutPoint {
 // byText is the call that continues by text.
 func (c *continuation) byText(at transcript.CutPoint) (engine.Call, pool.Demand) {
 	rest := 0
-	if limit := c.limitTokens(); limit > 0 {
+	if limit := c.Body.Limit(); limit > 0 {
 		rest = limit - at.Tokens
 	}
 	d := c.Demand
@@ -164,14 +188,13 @@ func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.D
 		o.Demand.Exclude, c.counter.Lost = nil, nil
 		x, err = c.Open(ctx, o)
 	}
+	if c.tier() != plan.Draft {
+		c.waitedForTarget(c.World.Now().Sub(asked))
+	}
 	if err != nil {
 		c.record.Leave()
-		return nil, err
 	}
-	if c.tier() != plan.Draft {
-		c.targetBegan(c.World.Now().Sub(asked))
-	}
-	return x, nil
+	return x, err
 }
 
 // tier is whose answer it is from here on: the draft pool's own where that carries on with it.
@@ -214,7 +237,7 @@ func (a *Answer) end(t *transcript.Transcript, f finish) error {
 	})
 }
 
-// behindText carries on behind what there is of an answer without ids: from its last whole word, and if
+// behindText is carryOn behind what there is of an answer without ids: from its last whole word, and if
 // that is then written differently, from where it ends. minTokens is how many tokens its first so many bytes
 // have at least: what is taken for too many ends the answer early.
 func (c *continuation) behindText(ctx context.Context, minTokens func(text int) int) error {
@@ -224,10 +247,7 @@ func (c *continuation) behindText(ctx context.Context, minTokens func(text int) 
 		c.t.Undo()
 		err = c.from(ctx, minTokens)
 	}
-	if errors.Is(err, transcript.ErrMismatch) {
-		err = c.broken(err)
-	}
-	return err
+	return c.over(err)
 }
 
 // from carries on from where the text ends now.
@@ -237,7 +257,7 @@ func (c *continuation) from(ctx context.Context, minTokens func(text int) int) e
 		tokens = minTokens(c.t.Len())
 	}
 	at := c.t.End(tokens)
-	c.tookOver(ReasonTargetLost, at.Tokens, at.Text)
+	c.tookOver(reasonTargetLost, at.Tokens, at.Text)
 	return c.run(ctx, at)
 }
 
@@ -259,7 +279,7 @@ func (s *segment) run() (*engine.Failure, error) {
 	s.x.Movable(s.mayTakeOver(&engine.Failure{Kind: engine.Silent}))
 	for over := false; !over; {
 		chunk, err := s.x.Next(engine.WantTokens)
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			break
 		}
 		if f, lost := errors.AsType[*engine.Failure](err); lost {

@@ -11,7 +11,6 @@ import (
 	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/plan"
-	"github.com/foregate/foregate/tiers/transcript"
 	"github.com/foregate/foregate/tiers/verify"
 	"github.com/foregate/foregate/tiers/world"
 )
@@ -142,9 +141,8 @@ func (s *drafted) part(ctx context.Context, f *engine.Failure, err error) {
 	lost := f != nil || err != nil || ctx.Err() != nil
 	if !lost && s.watcher != nil && s.watcher.Wants() {
 		s.release()
-		x := s.x
+		s.watcher.TakeOver(s.x)
 		s.x = nil
-		s.watcher.TakeOver(x)
 		return
 	}
 	s.x.Close(f, s.d.Tokens())
@@ -220,19 +218,9 @@ func (s *drafted) escalate(ctx context.Context, v accept.Verdict) error {
 	if s.d.Committed() {
 		s.tookOver(v.Reason, at.Tokens, at.Text)
 	}
-	err := c.run(ctx, at)
-	if errors.Is(err, transcript.ErrMismatch) && ctx.Err() == nil {
-		t.Undo()
-		err = c.run(ctx, t.End(at.Tokens+1))
+	err := c.carryOn(ctx, at)
+	if errors.Is(err, errNoDraft) {
+		s.wasted(s.d.Tokens())
 	}
-	if err == nil || s.client.begun {
-		return err
-	}
-	if f, ok := errors.AsType[*engine.Failure](err); ok && (f.Kind == engine.Gone || f.Kind == engine.Expired) || !ok && !errors.Is(err, errNoDraft) {
-		return err
-	}
-	// This target cannot continue, or broke off while it did. Nothing was sent, so
-	// a fresh answer is as good.
-	s.wasted(s.d.Tokens())
-	return errNoDraft
+	return err
 }

@@ -165,7 +165,7 @@ func drawn(t *testing.T) *rig {
 	t.Helper()
 	return newRig(t, plan.Plan{
 		Tier: plan.Draft, Judged: true, Mode: plan.ModeVerify, Scorer: plan.ScorerIDs, Resume: plan.ResumeIDs,
-		Thin: true, Whole: true, Ask: accept.AskExact,
+		Sampled: true, Whole: true, Ask: accept.AskExact,
 	}, `,"temperature":1`)
 }
 

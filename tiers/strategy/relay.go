@@ -38,7 +38,7 @@ func (a *relay) run(ctx context.Context) error {
 	defer x.Drop()
 	a.from(p.Tier)
 	if p.Tier == plan.Target {
-		a.targetBegan(a.World.Now().Sub(asked))
+		a.waitedForTarget(a.World.Now().Sub(asked))
 	}
 	if !a.Body.Stream {
 		return a.whole(x, whole)
@@ -94,7 +94,7 @@ func (s *relayed) run(ctx context.Context) error {
 	s.x.Movable(movable)
 	for {
 		c, err := s.x.Next(engine.WantTokens)
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF {
 			break
 		}
 		if f, lost := errors.AsType[*engine.Failure](err); lost {

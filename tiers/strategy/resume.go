@@ -2,9 +2,7 @@ package strategy
 
 import (
 	"context"
-	"errors"
 
-	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/openai"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/transcript"
@@ -19,12 +17,9 @@ type resume struct {
 
 func (r *resume) run(ctx context.Context) error {
 	r.from(plan.Target)
-	r.planned(plan.Plan{Tier: plan.Target, Reason: ReasonTargetLost})
+	r.planned(plan.Plan{Tier: plan.Target, Reason: reasonTargetLost})
 	t := transcript.New(transcript.Options{Stop: r.Body.Stop, IncludeStop: r.Body.IncludeStop, Text: r.said})
 	c := &continuation{Answer: r.Answer, t: t, pool: r.Target, recount: true}
-	err := c.behindText(ctx, func(text int) int { return openai.EstimateTokens(text) / 2 })
-	if f, ok := errors.AsType[*engine.Failure](err); ok && !r.client.begun && f.Kind != engine.Gone && f.Kind != engine.Expired {
-		return errNoDraft // this target cannot continue
-	}
-	return err // errNoDraft where there is less than a word: any answer is as good
+	// Where there is less than a word, or the target cannot carry on, any answer is as good.
+	return c.behindText(ctx, func(text int) int { return openai.EstimateTokens(text) / 2 })
 }

@@ -28,6 +28,8 @@ import (
 type rig struct {
 	t       *testing.T
 	request *inflight.Request
+	auditor Auditor
+	out     Outcome
 	rc      receipt.Receipt
 	answer  func(call engine.Call) (engine.Stream, error) // of the engines; what it leaves open is a 400
 	calls   []string                                      // that were made, by their kinds
@@ -84,8 +86,15 @@ func newPool(t *testing.T, name string) *pool.Pool {
 // run answers the request.
 func (r *rig) run(ctx context.Context) error {
 	r.rc.Began = time.Now()
-	a := New(Options{Request: r.request, Record: receipt.NewRecorder(&r.rc, time.Now), Sink: r})
+	a := New(Options{Request: r.request, Record: receipt.NewRecorder(&r.rc, time.Now), Sink: r, Auditor: r.auditor})
 	err := a.Run(ctx)
+	r.out = a.Outcome()
+	r.given()
+	return err
+}
+
+// given fails the test where a place at a backend is held for ever.
+func (r *rig) given() {
 	for _, p := range []inflight.Pool{r.request.Draft, r.request.Target} {
 		for _, b := range p.Snapshot() {
 			if b.InFlight != 0 {
@@ -93,7 +102,6 @@ func (r *rig) run(ctx context.Context) error {
 			}
 		}
 	}
-	return err
 }
 
 // Open implements [engine.Upstream].

@@ -42,7 +42,7 @@ func (a *Answer) strategy() strategy {
 		return &relay{a, a.Target}
 	case p.Calls:
 		return &callTools{a}
-	case p.Thin:
+	case p.Sampled:
 		return &verifySampled{Answer: a}
 	case p.Block > 0:
 		if b := a.blocks(); b != nil {

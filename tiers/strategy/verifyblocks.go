@@ -43,7 +43,7 @@ var (
 // blocks prepares to answer in turns, which is planned for greedy answers only. It is nil where nothing bounds a
 // block behind the context's end.
 func (a *Answer) blocks() *verifyBlocks {
-	limit, window := a.limitTokens(), a.Window(a.Target.Name())
+	limit, window := a.Body.Limit(), a.Window(a.Target.Name())
 	if limit == 0 && window == 0 || a.Target.Card == nil {
 		return nil
 	}
@@ -210,7 +210,7 @@ func (b *verifyBlocks) alone(ctx context.Context, cause error) error {
 	b.from(plan.Mixed)
 	b.tookOver(why, at.Tokens, at.Text)
 	c := &continuation{Answer: b.Answer, t: b.t, pool: b.Target, warm: b.scorer, prompt: len(b.prompt)}
-	err := c.run(ctx, at)
+	err := c.carryOn(ctx, at)
 	if errors.Is(err, errNoDraft) {
 		b.wasted(b.exact.Drafted)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/foregate/foregate/tiers/verify"
 )
 
-// verifySampled is an answer above temperature 0 that is drafted as a whole, scored once, and thinned to the
+// verifySampled is an answer above temperature 0 that is drafted as a whole, scored once, and brought to the
 // target's own law by rejection sampling. Nothing is sent before that is done.
 //
 // Whether and where a draft is tested hangs on the prompt and on what stands before the place, never on the token
@@ -25,20 +25,20 @@ import (
 // a fault after the first test makes an answer approximate, though the target then writes all of it.
 type verifySampled struct {
 	*Answer
-	thin    accept.Thin
-	draft   engine.ListedDraft
-	scorer  string // backend of the target that has the draft in its cache; "" is none
-	started time.Time
+	rejection accept.Rejection
+	draft     engine.ListedDraft
+	scorer    string // backend of the target that has the draft in its cache; "" is none
+	started   time.Time
 }
 
 func (s *verifySampled) run(ctx context.Context) error {
-	limit, window := s.limitTokens(), s.Window(s.Target.Name())
+	limit, window := s.Body.Limit(), s.Window(s.Target.Name())
 	if limit == 0 && window == 0 || s.Target.Card == nil {
 		s.bypassed("target_unprobed") // nothing bounds a continuation
 		return errNoDraft
 	}
 	s.record.Judging(s.Config.Accept.Threshold, s.Config.Accept.Band, s.Config.Tie)
-	s.started, s.thin = s.World.Now(), accept.Thin{Limit: limit, EOS: slices.Clone(s.Target.Card.EOS)}
+	s.started, s.rejection = s.World.Now(), accept.Rejection{Limit: limit, EOS: slices.Clone(s.Target.Card.EOS)}
 	if err := s.write(ctx, window); err != nil {
 		if errors.Is(err, engine.ErrListed) && ctx.Err() == nil {
 			s.record.Approximated() // it may be for what it says
@@ -52,7 +52,7 @@ func (s *verifySampled) run(ctx context.Context) error {
 		said.Reason = verify.WhyUnheard(err)
 		return s.fall(ctx, said, err) // whether it fails may depend on what the draft says
 	}
-	s.thin.Take(s.draft.IDs, places, func() float64 { return s.Draw(inflight.DrawSample) })
+	s.rejection.Take(s.draft.IDs, places, func() float64 { return s.Draw(inflight.DrawSample) })
 	s.judged(said, len(places))
 	text, err := s.settle(ctx)
 	if err != nil {
@@ -63,15 +63,15 @@ func (s *verifySampled) run(ctx context.Context) error {
 
 // write has the draft pool write the draft.
 func (s *verifySampled) write(ctx context.Context, window int) error {
-	most := min(plan.ThinMost, s.Config.Scoring.MostTokens)
-	if limit := s.limitTokens(); limit > 0 {
+	most := min(plan.MaxSampled, s.Config.Scoring.MostTokens)
+	if limit := s.Body.Limit(); limit > 0 {
 		most = min(most, limit)
 	}
 	d := &s.draft
 	o := s.draftOrder(&engine.DraftListed{
-		Terms: s.Terms(s.Draft), Request: s.Body, Law: plan.ThinDrafting(s.Body), MaxTokens: most, Into: d,
+		Terms: s.Terms(s.Draft), Request: s.Body, Law: plan.DraftSampling(s.Body), MaxTokens: most, Into: d,
 	})
-	o.Demand.Whole, o.Demand.MostOutput = true, most
+	o.Demand.Whole, o.Demand.MaxOutput = true, most
 	o.FirstByte = s.Config.Timeouts.Whole(o.FirstByte, s.Body)
 	backend, err := s.Ask(ctx, o)
 	switch {
@@ -84,8 +84,8 @@ func (s *verifySampled) write(ctx context.Context, window int) error {
 	}
 	s.out.Drafted = len(d.IDs)
 	s.noteTally()
-	if n := len(d.IDs); n > 0 && d.Finish == "stop" && (d.Stop == nil || d.Stop[0] != '"') && !slices.Contains(s.thin.EOS, d.IDs[n-1]) {
-		s.thin.EOS = append(s.thin.EOS, d.IDs[n-1]) // an end that no probe has seen
+	if n := len(d.IDs); n > 0 && d.Finish == "stop" && (d.Stop == nil || d.Stop[0] != '"') && !slices.Contains(s.rejection.EOS, d.IDs[n-1]) {
+		s.rejection.EOS = append(s.rejection.EOS, d.IDs[n-1]) // an end that no probe has seen
 	}
 	left := s.Config.Scoring.MostTokens - len(d.PromptIDs)
 	if window > 0 {
@@ -107,18 +107,18 @@ func (s *verifySampled) score(ctx context.Context) (said *receipt.Checked, place
 	}
 	s.out.Scored += heard.Computed
 	s.scorer = heard.Backend
-	return said, verify.Places(s.draft.Places, plan.ThinDrafting(s.Body), heard.Places, plan.SamplingOf(s.Body)), nil
+	return said, verify.Places(s.draft.Places, plan.DraftSampling(s.Body), heard.Places, plan.SamplingOf(s.Body)), nil
 }
 
 // judged notes what the target's scores say of the draft, of which so many places were tested.
 func (s *verifySampled) judged(said *receipt.Checked, tested int) {
-	said.Kept, said.Pass, said.Reason = s.thin.Accepted, !s.thin.Refused, accept.ReasonStandsBy
-	if s.thin.Refused {
+	said.Kept, said.Pass, said.Reason = s.rejection.Accepted, !s.rejection.Refused, accept.ReasonStandsBy
+	if s.rejection.Refused {
 		said.Reason = accept.ReasonDisagrees
 	}
 	s.checked(*said, s.began.Add(said.At))
 	s.ruled(accept.Verdict{Accept: said.Pass, Reason: said.Reason, Tokens: tested, Lot: accept.LotWhole})
-	s.out.Accepted, s.out.Wasted = s.thin.Accepted, max(s.out.Drafted-s.thin.Accepted, 0)
+	s.out.Accepted, s.out.Wasted = s.rejection.Accepted, max(s.out.Drafted-s.rejection.Accepted, 0)
 	s.noteTally()
 	s.from(plan.Mixed)
 }
@@ -131,20 +131,20 @@ func (s *verifySampled) settle(ctx context.Context) ([]byte, error) {
 		s.record.Verified(s.World.Now().Sub(began))
 		s.record.Drafted(s.started)
 	}()
-	for s.thin.Wants() {
-		draws, err := s.draws(ctx, plan.ThinDraws)
+	for s.rejection.Wants() {
+		draws, err := s.draws(ctx, plan.SampledDraws)
 		if err != nil {
 			return nil, err
 		}
 		for _, d := range draws {
-			if !s.thin.Wants() {
+			if !s.rejection.Wants() {
 				break
 			}
 			s.noteEnd(d)
-			s.thin.Draw(d.ID, d.Logprob, s.Draw(inflight.DrawSample))
+			s.rejection.Draw(d.ID, d.Logprob, s.Draw(inflight.DrawSample))
 		}
 	}
-	if s.thin.Approximate {
+	if s.rejection.Approximate {
 		s.record.Approximated()
 	}
 	for range utf8.UTFMax {
@@ -152,7 +152,7 @@ func (s *verifySampled) settle(ctx context.Context) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s.thin.Finish != "" || !bytes.HasSuffix(text, replacement) {
+		if s.rejection.Finish != "" || !bytes.HasSuffix(text, replacement) {
 			return bytes.TrimRight(text, string(replacement)), nil // engines do not show what is no character yet
 		}
 		draws, err := s.draws(ctx, 1)
@@ -160,7 +160,7 @@ func (s *verifySampled) settle(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 		s.noteEnd(draws[0])
-		s.thin.Append(draws[0].ID)
+		s.rejection.Append(draws[0].ID)
 	}
 	return s.text(ctx) // the target says U+FFFD, it seems
 }
@@ -170,8 +170,8 @@ var replacement = []byte("\uFFFD")
 
 // noteEnd notes an id that ends an answer, as a draw tells.
 func (s *verifySampled) noteEnd(d engine.Draw) {
-	if d.Ends && !slices.Contains(s.thin.EOS, d.ID) {
-		s.thin.EOS = append(s.thin.EOS, d.ID)
+	if d.Ends && !slices.Contains(s.rejection.EOS, d.ID) {
+		s.rejection.EOS = append(s.rejection.EOS, d.ID)
 	}
 }
 
@@ -182,8 +182,8 @@ func (s *verifySampled) text(ctx context.Context) ([]byte, error) {
 
 // worded are the answer's ids without the one that ends it, which has no text.
 func (s *verifySampled) worded() []int32 {
-	ids := s.thin.IDs
-	if s.thin.Finish == "stop" {
+	ids := s.rejection.IDs
+	if s.rejection.Finish == "stop" {
 		ids = ids[:len(ids)-1]
 	}
 	return ids
@@ -191,7 +191,7 @@ func (s *verifySampled) worded() []int32 {
 
 // draws has the target draw the next token so many times.
 func (s *verifySampled) draws(ctx context.Context, n int) ([]engine.Draw, error) {
-	out, warm, err := verify.Of(s.Caller).Draws(ctx, verify.Question{Prompt: s.draft.PromptIDs, IDs: s.thin.IDs, Warm: s.scorer}, n)
+	out, warm, err := verify.Of(s.Caller).Draws(ctx, verify.Question{Prompt: s.draft.PromptIDs, IDs: s.rejection.IDs, Warm: s.scorer}, n)
 	s.scorer = warm
 	return out, err
 }
@@ -200,12 +200,12 @@ func (s *verifySampled) draws(ctx context.Context, n int) ([]engine.Draw, error)
 func (s *verifySampled) give(ctx context.Context, text []byte) error {
 	t := s.newTranscript()
 	t.AppendPrompt(s.draft.PromptIDs)
-	reason := s.thin.Finish
-	if stopped, _ := t.Append(text, s.thin.IDs); stopped { // nothing is pending in a transcript that begins
+	reason := s.rejection.Finish
+	if stopped, _ := t.Append(text, s.rejection.IDs); stopped { // nothing is pending in a transcript that begins
 		reason = "stop"
-		s.thin.IDs = s.shortest(ctx, 0, s.worded())
+		s.rejection.IDs = s.shortest(ctx, 0, s.worded())
 	}
-	n := len(s.thin.IDs)
+	n := len(s.rejection.IDs)
 	if reason != "" {
 		if s.out.Accepted = min(s.out.Accepted, n); s.out.Accepted == n {
 			s.from(plan.Draft)
@@ -218,7 +218,7 @@ func (s *verifySampled) give(ctx context.Context, text []byte) error {
 		return err
 	}
 	c := &continuation{Answer: s.Answer, t: t, pool: s.Target, warm: s.scorer}
-	err := c.run(ctx, at)
+	err := c.carryOn(ctx, at)
 	if err == nil || s.client.begun {
 		return err
 	}

@@ -157,7 +157,7 @@ func listedBody(c *engine.DraftListed) []byte {
 		drop("include_stop_str_in_output"), drop("max_completion_tokens"), number("max_tokens", c.MaxTokens),
 		fraction("temperature", c.Law.Temperature), fraction("top_p", c.Law.TopP), number("top_k", c.Law.TopK), fraction("min_p", c.Law.MinP),
 		set("repetition_penalty", "1"), set("return_token_ids", "true"), set("return_tokens_as_token_ids", "true"))
-	return apply(c.Request, 512, append(edits, logprobs(c.Request.Kind, plan.ThinTop)...))
+	return apply(c.Request, 512, append(edits, logprobs(c.Request.Kind, plan.SampledTop)...))
 }
 
 // idsBody begins the body of a completion behind ids, as the request samples; its last brace is

@@ -68,14 +68,14 @@ func TestListedTokensAreReadInBothShapes(t *testing.T) {
 
 func TestAScoredTokenThatIsNotAmongTheLikeliestIsLeftOut(t *testing.T) {
 	var tops []string
-	for id := range plan.ThinTop {
+	for id := range plan.SampledTop {
 		tops = append(tops, fmt.Sprintf(`"%d":{"logprob":%d,"rank":%d,"decoded_token":"x"}`, 100+id, -id-1, id+1))
 	}
 	among := "{" + strings.Join(tops, ",") + "}"
 	beyond := "{" + strings.Join(append(tops, `"5":{"logprob":-30,"rank":400,"decoded_token":null}`), ",") + "}"
 	body := `{"choices":[{"prompt_logprobs":[null,` + among + `,` + beyond + `],"token_ids":[1]}]}`
-	l, err := parseScored([]byte(body), []int32{103, 5}, plan.ThinTop)
-	if err != nil || len(l) != 2 || len(l[0]) != plan.ThinTop || len(l[1]) != plan.ThinTop {
+	l, err := parseScored([]byte(body), []int32{103, 5}, plan.SampledTop)
+	if err != nil || len(l) != 2 || len(l[0]) != plan.SampledTop || len(l[1]) != plan.SampledTop {
 		t.Fatalf("%v, %v", l, err)
 	}
 	for _, token := range l[1] {
@@ -83,7 +83,7 @@ func TestAScoredTokenThatIsNotAmongTheLikeliestIsLeftOut(t *testing.T) {
 			t.Error("the drafted token is listed")
 		}
 	}
-	if _, err := parseScored([]byte(body), []int32{9, 103, 5}, plan.ThinTop); err == nil {
+	if _, err := parseScored([]byte(body), []int32{9, 103, 5}, plan.SampledTop); err == nil {
 		t.Error("a place that was not scored was read")
 	}
 }
@@ -97,8 +97,8 @@ func FuzzListed(f *testing.F) {
 		if l, err := parseScored(body, []int32{7}, 1); err == nil && (len(l) != 1 || len(l[0]) != 1) {
 			t.Errorf("%v", l)
 		}
-		if draws, err := parseDraws(body, plan.ThinDraws); err == nil {
-			if len(draws) == 0 || len(draws) > plan.ThinDraws {
+		if draws, err := parseDraws(body, plan.SampledDraws); err == nil {
+			if len(draws) == 0 || len(draws) > plan.SampledDraws {
 				t.Errorf("%d draws", len(draws))
 			}
 			for _, d := range draws {

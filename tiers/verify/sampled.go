@@ -21,7 +21,7 @@ type Listed struct {
 func (a Asker) ScoreListed(ctx context.Context, q Question) (Listed, error) {
 	var out Listed
 	var err error
-	out.Backend, err = a.Caller.Ask(ctx, a.scoreOrder(q, &engine.ScoreListed{Question: a.wire(q, plan.ThinTop), Into: &out.Places}))
+	out.Backend, err = a.Caller.Ask(ctx, a.scoreOrder(q, &engine.ScoreListed{Question: a.wire(q, plan.SampledTop), Into: &out.Places}))
 	if err != nil {
 		return Listed{Backend: out.Backend}, err
 	}
@@ -48,7 +48,7 @@ func (a Asker) Draws(ctx context.Context, q Question, n int) (draws []engine.Dra
 	})
 	o.Demand = pool.Demand{
 		IDs:          func() []int32 { return slices.Concat(q.Prompt, q.IDs) },
-		PromptTokens: len(q.Prompt) + len(q.IDs), OutputTokens: 1, MostOutput: 1, Answers: n, Whole: true,
+		PromptTokens: len(q.Prompt) + len(q.IDs), OutputTokens: 1, MaxOutput: 1, Answers: n, Whole: true,
 		Warm: q.Warm, Salt: a.Salt,
 	}
 	o.FirstByte = a.FirstByte(a.Config.Timeouts.TargetFirstByte)

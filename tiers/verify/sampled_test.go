@@ -20,7 +20,7 @@ func TestTheLikeliestTokensOfEachPlaceAreAskedFor(t *testing.T) {
 		return nil
 	}
 	l, err := r.asker.ScoreListed(context.Background(), Question{Prompt: []int32{1}, IDs: []int32{5, 6}})
-	if err != nil || len(l.Places) != 2 || l.Computed != 3 || l.Backend == "" || r.question().Top != plan.ThinTop || !r.tickets[0].NoWait {
+	if err != nil || len(l.Places) != 2 || l.Computed != 3 || l.Backend == "" || r.question().Top != plan.SampledTop || !r.tickets[0].NoWait {
 		t.Errorf("%+v, %v, %+v", l, err, r.question())
 	}
 	r.reply = func(a *engine.Attempt) error {

@@ -96,7 +96,7 @@ func (a Asker) order(call engine.Call, tokens int) dispatch.Order {
 		tokens = a.Place
 	}
 	o.Ticket.NoWait, o.Ticket.Class, o.Ticket.Tokens = true, 0, tokens
-	o.Demand.PromptTokens, o.Demand.PromptBytes, o.Demand.OutputTokens, o.Demand.MostOutput = tokens, 0, 1, 1
+	o.Demand.PromptTokens, o.Demand.PromptBytes, o.Demand.OutputTokens, o.Demand.MaxOutput = tokens, 0, 1, 1
 	o.Demand.Answers, o.Demand.Whole = 1, true
 	return o
 }

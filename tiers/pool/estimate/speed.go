@@ -8,7 +8,7 @@ import (
 
 // Tokens per second before anything is learned, the bounds of what is believed, and the tokens
 // of a mean prompt before one was seen.
-// vllm-api.md §7: 0.15–0.30 ms per prompt token of an 8B model on an H100 is
+// 0.15–0.30 ms per prompt token of an 8B model on an H100 is
 // 3,300–6,600 tokens/s, and 10–40 ms between tokens is 25–100 tokens/s.
 const (
 	DefaultPrefill = 4000.0

@@ -33,8 +33,7 @@ const (
 // Busy is the point: a backend costs the same whether it makes one answer or sixty at
 // once, so a token of an idle one seems to cost sixty times as much, though nothing is
 // cheaper than to ask it. What is wanted is the price of a token at the crowd that the
-// pool works with (acceptance.md §2.1: "at its operating batch"; "costs are marginal for
-// a busy pool"). So the throughput is that of the times with at least half of the usual
+// pool works with. So the throughput is that of the times with at least half of the usual
 // crowd, and the usual crowd is quick to rise and slow to fall. It also keeps a draft
 // pool that gets no requests, because it seemed dear, from seeming dearer for that.
 type UnitCosts struct {

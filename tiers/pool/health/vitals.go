@@ -35,7 +35,7 @@ const (
 	// probed more often than that.
 	answersFor = 3 * time.Second
 	// longStep is the prompt tokens of one step: vLLM's default on cards that are slow
-	// enough for it to matter (vllm-api.md §7).
+	// enough for it to matter.
 	longStep = 2048
 	// lyingAfter is how long a KV usage may stay the same to the last bit while the
 	// engine works: it makes steps for lyingRequests requests, or so many as lyingSteps

@@ -142,16 +142,16 @@ func TestWhereEnginesDisagreeOnWhatIsLeftNothingIsKept(t *testing.T) {
 }
 
 func TestDrawsThatDoNotStandAreTakenAtTheCapAndSaidToBe(t *testing.T) {
-	thin := Thin{EOS: []int32{9}}
+	thin := Rejection{EOS: []int32{9}}
 	same := Place{drafted: Shares{{1, .5}, {2, .5}}, kept: Shares{{1, .4}}}
 	thin.Take([]int32{2, 1}, []Place{same, same}, func() float64 { return .5 })
 	for n := 1; thin.Wants(); n++ {
-		if n > MostDraws {
+		if n > maxDraws {
 			t.Fatalf("draw %d is wanted", n)
 		}
 		thin.Draw(1, Nats(math.Log(.4)), .999)
 	}
-	if !thin.Approximate || thin.Draws != MostDraws || !slices.Equal(thin.IDs, []int32{1}) || thin.Accepted != 0 || thin.Tested != 1 || !thin.Refused {
+	if !thin.Approximate || thin.Draws != maxDraws || !slices.Equal(thin.IDs, []int32{1}) || thin.Accepted != 0 || thin.Tested != 1 || !thin.Refused {
 		t.Errorf("%+v", thin)
 	}
 }
@@ -176,7 +176,7 @@ func TestAThinnedAnswerEndsWhereTheTargetEndsIt(t *testing.T) {
 		{"an end that is drawn", 0, []int32{1, 2}, []Place{sure, sure}, 9, "stop", []int32{1, 9}},
 		{"a draw at the limit", 2, []int32{1, 2}, []Place{sure, sure}, 3, "length", []int32{1, 3}},
 	} {
-		thin := Thin{Limit: k.limit, EOS: []int32{9}}
+		thin := Rejection{Limit: k.limit, EOS: []int32{9}}
 		thin.Take(k.ids, k.places, dice)
 		if thin.Wants() != (k.draw != 0) {
 			t.Errorf("%s: wants %t", k.name, thin.Wants())

@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// follow runs a course over tokens.
-func follow(c *Course, logprobs []float64) {
+// follow runs a state over tokens.
+func follow(c *State, logprobs []float64) {
 	for _, lp := range logprobs {
 		if !c.Add(lp, []float64{lp}) {
 			return
@@ -14,13 +14,13 @@ func follow(c *Course, logprobs []float64) {
 	}
 }
 
-func newCourse(c Course) *Course {
+func newState(c State) *State {
 	c.Judge = NewJudge(testConfig)
 	return &c
 }
 
-func TestACourseCommitsWhenTheHoldBackIsOver(t *testing.T) {
-	c := newCourse(Course{Holdback: 20, Resumes: true})
+func TestADraftCommitsWhenTheHoldBackIsOver(t *testing.T) {
+	c := newState(State{Holdback: 20, Resumes: true})
 	follow(c, repeat(-0.05, 19))
 	if c.Committed() {
 		t.Error("committed before the hold-back was over")
@@ -28,15 +28,15 @@ func TestACourseCommitsWhenTheHoldBackIsOver(t *testing.T) {
 	if c.Decide(true) != Commit || !c.Committed() || c.Decide(true) != Wait {
 		t.Error("the hold-back's time did not commit it, once")
 	}
-	whole := newCourse(Course{Holdback: 1, Whole: true})
+	whole := newState(State{Holdback: 1, Whole: true})
 	follow(whole, repeat(-0.05, 30))
 	if whole.Committed() {
 		t.Error("a draft that is judged whole was committed early")
 	}
 }
 
-func TestACourseWithTooFewLogprobsIsRefusedInsteadOfCommitted(t *testing.T) {
-	c := newCourse(Course{Holdback: 8, Resumes: true})
+func TestADraftWithTooFewLogprobsIsRefusedInsteadOfCommitted(t *testing.T) {
+	c := newState(State{Holdback: 8, Resumes: true})
 	c.Missing(8)
 	if c.Decide(false) != Wait || c.Committed() || !c.Rejected() {
 		t.Errorf("committed %v, rejected %v", c.Committed(), c.Rejected())
@@ -44,7 +44,7 @@ func TestACourseWithTooFewLogprobsIsRefusedInsteadOfCommitted(t *testing.T) {
 }
 
 func TestOnlyTheScoreTakesACommittedDraftBack(t *testing.T) {
-	c := newCourse(Course{Holdback: 8})
+	c := newState(State{Holdback: 8})
 	follow(c, repeat(-0.05, 10))
 	for _, tc := range []struct {
 		v     Verdict
@@ -62,9 +62,9 @@ func TestOnlyTheScoreTakesACommittedDraftBack(t *testing.T) {
 	}
 }
 
-// asked is a course whose tokens all have the same logprob, decided at the end of its hold-back.
-func asked(cfg Config, c Course, logprob float64, tokens int) (*Course, Decision) {
-	out := NewCourse(cfg, c)
+// asked is a state whose tokens all have the same logprob, decided at the end of its hold-back.
+func asked(cfg Config, c State, logprob float64, tokens int) (*State, Decision) {
+	out := NewState(cfg, c)
 	for range tokens {
 		out.Add(logprob, []float64{logprob})
 	}
@@ -93,11 +93,11 @@ func TestTheTargetIsAskedWhereTheScoreLeavesADoubt(t *testing.T) {
 		"exact, bad":        {AskExact, bad, Doubt, ReasonDoubtful, false},
 		"exact, impossible": {AskExact, -500, Doubt, ReasonDoubtful, false},
 	} {
-		got, decision := asked(cfg, Course{Holdback: 16, Ask: c.ask, Resumes: true}, c.logprob, 16)
+		got, decision := asked(cfg, State{Holdback: 16, Ask: c.ask, Resumes: true}, c.logprob, 16)
 		if decision != c.want || got.Rejected() != c.crossed || got.Committed() != (c.want == Commit) {
 			t.Errorf("%s: decision %d, rejected %v, score %v", name, decision, got.Rejected(), got.Score())
 		}
-		whole, decision := asked(cfg, Course{Holdback: 1, Whole: true, Ask: c.ask}, c.logprob, 16)
+		whole, decision := asked(cfg, State{Holdback: 1, Whole: true, Ask: c.ask}, c.logprob, 16)
 		if v := whole.Final(Draft{Text: []byte("fine"), Finish: "stop"}); decision != Wait || v.Reason != c.final || v.Accept != (c.final == ReasonConfident) {
 			t.Errorf("%s: whole: decision %d, %+v", name, decision, v)
 		}
@@ -107,7 +107,7 @@ func TestTheTargetIsAskedWhereTheScoreLeavesADoubt(t *testing.T) {
 func TestWhatTheTargetSaysOfAHeadDecides(t *testing.T) {
 	cfg := testConfig
 	cfg.Threshold, cfg.Band = 0.2, 0.3
-	head := Course{Holdback: 16, Ask: AskDoubt, Resumes: true}
+	head := State{Holdback: 16, Ask: AskDoubt, Resumes: true}
 	end := Draft{Text: []byte("fine"), Finish: "stop"}
 
 	c, _ := asked(cfg, head, -0.4, 16)
@@ -140,7 +140,7 @@ func TestWhatTheTargetSaysOfAHeadDecides(t *testing.T) {
 func TestWholeDraftsAreInTheTargetsLotWhereItWasAsked(t *testing.T) {
 	end := Draft{Text: []byte("fine"), Finish: "stop"}
 	for _, ask := range []Ask{AskAlways, AskExact} {
-		c, _ := asked(testConfig, Course{Whole: true, Ask: ask, Resumes: true}, -0.05, 16)
+		c, _ := asked(testConfig, State{Whole: true, Ask: ask, Resumes: true}, -0.05, 16)
 		if at := c.Salvage(Verdict{Reason: ReasonCut}, false); at != (Salvage{}) {
 			t.Errorf("ask %d: what the target has not seen is carried over: %+v", ask, at)
 		}
@@ -149,7 +149,7 @@ func TestWholeDraftsAreInTheTargetsLotWhereItWasAsked(t *testing.T) {
 			t.Errorf("ask %d: %+v", ask, v)
 		}
 	}
-	c, _ := asked(testConfig, Course{Whole: true}, -0.05, 16)
+	c, _ := asked(testConfig, State{Whole: true}, -0.05, 16)
 	if v := c.Final(end); v.Lot != LotConfidence {
 		t.Errorf("not asked: %+v", v)
 	}
@@ -157,7 +157,7 @@ func TestWholeDraftsAreInTheTargetsLotWhereItWasAsked(t *testing.T) {
 
 func TestWhatWasCommittedStaysWhereThatIsWanted(t *testing.T) {
 	for _, stays := range []bool{false, true} {
-		c, d := asked(testConfig, Course{Holdback: 16, Resumes: true, Stays: stays}, -0.05, 16)
+		c, d := asked(testConfig, State{Holdback: 16, Resumes: true, Stays: stays}, -0.05, 16)
 		if d != Commit {
 			t.Fatal("not committed")
 		}
@@ -169,7 +169,7 @@ func TestWhatWasCommittedStaysWhereThatIsWanted(t *testing.T) {
 			t.Errorf("stays %v: %+v, rejected %v, kept %v", stays, v, c.Rejected(), c.Keeps(v, true))
 		}
 	}
-	c, _ := asked(testConfig, Course{Holdback: 100, Resumes: true, Stays: true}, -5, 40)
+	c, _ := asked(testConfig, State{Holdback: 100, Resumes: true, Stays: true}, -5, 40)
 	if !c.Rejected() {
 		t.Error("what was not committed stays, too")
 	}
@@ -191,18 +191,18 @@ func TestDraftsWithoutLogprobsAreTreatedAsTheConfigSays(t *testing.T) {
 		{ReasonConfident, AskAlways, ReasonDoubtful}, // by its score nobody is accepted there
 		{"", AskExact, ReasonDoubtful},               // the score refuses nothing
 	} {
-		course := NewCourse(testConfig, Course{Whole: true, Ask: c.ask, Unscored: c.unscored})
-		course.Missing(20)
+		state := NewState(testConfig, State{Whole: true, Ask: c.ask, Unscored: c.unscored})
+		state.Missing(20)
 		end := Draft{Text: []byte("fine"), Finish: "stop"}
-		v := course.Final(end)
+		v := state.Final(end)
 		if v.Reason != c.want || v.Accept != (c.want == ReasonConfident) {
 			t.Errorf("%q, ask %d: %+v, want %s", c.unscored, c.ask, v, c.want)
 		}
 		if v.Reason != ReasonDoubtful {
 			continue
 		}
-		if course.Heard(&Check{Pass: true, Kept: 20, Reason: ReasonStandsBy}); !course.Final(end).Accept {
-			t.Errorf("%q, ask %d: the target stands by it, and it is refused: %+v", c.unscored, c.ask, course.Final(end))
+		if state.Heard(&Check{Pass: true, Kept: 20, Reason: ReasonStandsBy}); !state.Final(end).Accept {
+			t.Errorf("%q, ask %d: the target stands by it, and it is refused: %+v", c.unscored, c.ask, state.Final(end))
 		}
 	}
 }

@@ -25,10 +25,10 @@ const (
 	Doubt           // the target is to be asked now; its word goes to Heard
 )
 
-// Course follows one draft as it comes: whether it is committed, whether it is
+// State follows one draft as it comes: whether it is committed, whether it is
 // kept in the end, and how much of it the target may carry on from when it is not. Tokens are
 // judged by the Judge inside.
-type Course struct {
+type State struct {
 	*Judge
 	Holdback int  // tokens held back before the decision
 	Whole    bool // nothing is released before the whole draft was judged
@@ -47,8 +47,8 @@ type Course struct {
 	check     *Check // what the target said, nil before
 }
 
-// NewCourse returns the course of one draft that is judged by cfg.
-func NewCourse(cfg Config, c Course) Course {
+// NewState returns the course of one draft that is judged by cfg.
+func NewState(cfg Config, c State) State {
 	c.Judge = NewJudge(cfg)
 	switch {
 	case c.Unscored == ReasonConfident, c.Ask >= AskAlways:
@@ -78,7 +78,7 @@ const always Nats = 1e9
 // what came so far, or wants the target asked; waited says that the hold-back's time is
 // over. It is to be asked at every chunk, so that the same tokens lead to the same
 // decision however they were cut into reads.
-func (c *Course) Decide(waited bool) Decision {
+func (c *State) Decide(waited bool) Decision {
 	waited = waited && c.Tokens() >= headTokens // of fewer the score says what was expected before
 	if c.committed || c.Whole || c.Tokens() == 0 || (c.Tokens() < max(c.Holdback, 1) && !waited) {
 		return Wait
@@ -101,7 +101,7 @@ func (c *Course) Decide(waited bool) Decision {
 // Heard takes the target's word on what came so far; nil is that it could not say. Where it
 // stands by it, the draft is accepted so far, and from then on the lower edge of the band is
 // what its score must keep to.
-func (c *Course) Heard(said *Check) {
+func (c *State) Heard(said *Check) {
 	if said == nil {
 		said = &Check{Reason: ReasonNoVerdict}
 	}
@@ -119,7 +119,7 @@ func (c *Course) Heard(said *Check) {
 }
 
 // guard sets what the score of an accepted draft must keep to from now on.
-func (c *Course) guard(least Nats) {
+func (c *State) guard(least Nats) {
 	if c.Stays && c.committed {
 		c.hold(-always, least)
 		return
@@ -128,15 +128,15 @@ func (c *Course) guard(least Nats) {
 }
 
 // Early is the verdict on an unfinished draft, and by whose word it stands.
-func (c *Course) Early() Verdict { return c.told(c.Judge.Early()) }
+func (c *State) Early() Verdict { return c.told(c.Judge.Early()) }
 
 // Final is the verdict on a finished draft, with its structure checked too.
-func (c *Course) Final(d Draft) Verdict {
+func (c *State) Final(d Draft) Verdict {
 	return c.told(c.Judge.Final(d))
 }
 
 // told names the lot of an accepted draft.
-func (c *Course) told(v Verdict) Verdict {
+func (c *State) told(v Verdict) Verdict {
 	switch {
 	case c.Pressed && v.Reason == ReasonDoubtful:
 		v.Accept, v.Lot, v.Reason = true, LotPressed, ReasonPressed
@@ -152,18 +152,18 @@ func (c *Course) told(v Verdict) Verdict {
 }
 
 // Committed reports whether the draft may be released as it comes.
-func (c *Course) Committed() bool { return c.committed }
+func (c *State) Committed() bool { return c.committed }
 
 // Keeps reports whether a draft that is over is the answer: it was accepted, or it
 // was committed, came to its end (ended), and only its shape is at fault, which
 // cannot be taken back any more.
-func (c *Course) Keeps(v Verdict, ended bool) bool {
+func (c *State) Keeps(v Verdict, ended bool) bool {
 	return v.Accept || (c.committed && ended && (c.Stays || v.Reason != ReasonScore))
 }
 
 // Vouched is how many tokens the target stood by where it was asked and did not stand by
 // all; −1 where it was not asked or could not say.
-func (c *Course) Vouched() int {
+func (c *State) Vouched() int {
 	if c.check == nil || c.check.Reason == ReasonNoVerdict {
 		return -1
 	}
@@ -179,7 +179,7 @@ type Salvage struct {
 
 // Salvage says how much of a draft may be carried on from that was not kept for the verdict's reason. What the client
 // has of a committed one is within it.
-func (c *Course) Salvage(v Verdict, ended bool) Salvage {
+func (c *State) Salvage(v Verdict, ended bool) Salvage {
 	switch {
 	case !c.Resumes:
 		return Salvage{}

@@ -19,11 +19,11 @@ type Sampling struct {
 	TopP        float64 // 0 … 1; 1 cuts nothing off
 	TopK        int     // 0 is all
 	MinP        float64 // of a draft only: tokens less likely than this share of the likeliest, at the temperature, are left out first; 0 leaves all
-	Vocabulary  int     // ids that may be drawn; 0 is unknown, and taken for mostVocabulary
+	Vocabulary  int     // ids that may be drawn; 0 is unknown, and taken for maxVocabulary
 }
 
-// mostVocabulary is more ids than any public model has: the largest have 2^18.
-const mostVocabulary = 1 << 19
+// maxVocabulary is more ids than any public model has: the largest have 2^18.
+const maxVocabulary = 1 << 19
 
 // Share is the probability of a token.
 type Share struct {
@@ -55,7 +55,7 @@ const (
 )
 
 // Drafted is the law q that a token of the draft was drawn by: of the listed tokens those that min_p leaves, of
-// these the first TopK, and of these those that top_p leaves (acceptance.md §3.3.1):
+// these the first TopK, and of these those that top_p leaves:
 //
 //	w_y = exp(lp_y/T),  left are w_y ≥ min_p·w₁, TopK of them at most,
 //	and of these y if Σ_{z before y} w_z / Σ w < top_p;  q(y) = w_y / Σ_left w
@@ -128,7 +128,7 @@ func likely(l []Token) bool {
 	for i := range l {
 		sum += math.Exp(float64(l[i].Logprob))
 	}
-	return len(l) > 0 && math.Exp(float64(l[0].Logprob)) >= 1./mostVocabulary && sum <= 1+overdone
+	return len(l) > 0 && math.Exp(float64(l[0].Logprob)) >= 1./maxVocabulary && sum <= 1+overdone
 }
 
 // weights are exp((lp − lp₁)/T): relative to the first, so that no temperature makes them all 0.
@@ -142,7 +142,7 @@ func weights(l []Token, temperature float64) (w []float64, sum float64) {
 }
 
 // AtLeast is a certified lower bound of what the target draws each listed token with, by raw scores
-// of its likeliest tokens (acceptance.md §3.3.2). With u = 1/T, Zv = Σ_listed exp(u·lp), m the mass
+// of its likeliest tokens. With u = 1/T, Zv = Σ_listed exp(u·lp), m the mass
 // that is not listed, spread over n tokens at most, and p_k the least listed probability, the
 // normaliser is between
 //
@@ -216,7 +216,7 @@ func (s Sampling) unlisted(l []Token) (low, high float64) {
 	}
 	vocabulary := s.Vocabulary
 	if vocabulary == 0 {
-		vocabulary = mostVocabulary
+		vocabulary = maxVocabulary
 	}
 	n := max(vocabulary-len(l), 0)
 	if n == 0 {
@@ -261,17 +261,17 @@ func (p Place) stands(id int32, logprob Nats, dice float64) bool {
 	return kept == 0 || dice*math.Exp(float64(logprob)) >= kept
 }
 
-// MostDraws is how many draws of the target are thrown away at one place at most. Where a place has
+// maxDraws is how many draws of the target are thrown away at one place at most. Where a place has
 // acceptance 1−R, the last of them is taken although it does not stand with probability R·(1−R)^D: what that moves
 // the law of the token by, in total variation, is 1/(e·D) = 0.0058 at most.
-const MostDraws = 64
+const maxDraws = 64
 
 // unlike is how many times as likely as it was drawn with a token's lower bound may be for rounding to explain it: engines
-// that read a text and engines that write one differ by some hundredths of a nat (acceptance.md §3.3.3).
+// that read a text and engines that write one differ by some hundredths of a nat.
 const unlike = 1.5
 
-// Thin follows an answer above temperature 0 that was drafted as a whole and is verified exactly by
-// thinning (acceptance.md §3.3.3). Start with the limits, tell it the draft by Take, and give it draws
+// Rejection follows an answer above temperature 0 that was drafted as a whole and is verified exactly by
+// rejection sampling. Start with the limits, tell it the draft by Take, and give it draws
 // of the target by Draw for as long as it wants any. Then IDs is the beginning of an answer of the
 // target's own law, and the rest, if Finish is "", is for the target to write. It knows neither clock nor network.
 //
@@ -279,7 +279,7 @@ const unlike = 1.5
 // and from a draw that stands with R·(p(y) − q(y)·a(y))/R. The sum is p(y). It needs q·a ≤ p and the
 // same a for both, no more. A draw stands with probability R, so that a place which refuses the draft, with
 // probability R, costs 1/R draws on average, and a tested place one.
-type Thin struct {
+type Rejection struct {
 	Limit int     // tokens of the answer; 0 is unbounded
 	EOS   []int32 // ids that end an answer
 
@@ -290,7 +290,7 @@ type Thin struct {
 	Tested      int  // places
 	Draws       int  // of the target
 	Refused     bool // a token of the draft did not stand
-	Approximate bool // the law is not exact: MostDraws was reached, or draws are not of the law that scores tell of
+	Approximate bool // the law is not exact: maxDraws was reached, or draws are not of the law that scores tell of
 
 	at     Place
 	wanted bool
@@ -299,7 +299,7 @@ type Thin struct {
 
 // Take tests the draft's ids in turn, each at its place, up to the first that does not stand. dice draws
 // evenly from 0 … 1.
-func (t *Thin) Take(ids []int32, places []Place, dice func() float64) {
+func (t *Rejection) Take(ids []int32, places []Place, dice func() float64) {
 	for i, id := range ids[:min(len(ids), len(places))] {
 		if t.Finish != "" {
 			return
@@ -315,11 +315,11 @@ func (t *Thin) Take(ids []int32, places []Place, dice func() float64) {
 }
 
 // Wants reports whether a draw of the target behind IDs is wanted.
-func (t *Thin) Wants() bool { return t.wanted }
+func (t *Rejection) Wants() bool { return t.wanted }
 
 // Draw gives it one, with the logprob that it was drawn with: processed, that is after temperature, top_k and
 // top_p.
-func (t *Thin) Draw(id int32, logprob Nats, dice float64) {
+func (t *Rejection) Draw(id int32, logprob Nats, dice float64) {
 	if !t.wanted {
 		return
 	}
@@ -329,7 +329,7 @@ func (t *Thin) Draw(id int32, logprob Nats, dice float64) {
 		t.Approximate = true
 	}
 	if !t.at.stands(id, logprob, dice) {
-		if t.here < MostDraws {
+		if t.here < maxDraws {
 			return
 		}
 		t.Approximate = true
@@ -339,9 +339,9 @@ func (t *Thin) Draw(id int32, logprob Nats, dice float64) {
 }
 
 // Append takes a token that the target wrote behind IDs.
-func (t *Thin) Append(id int32) { t.emit(id) }
+func (t *Rejection) Append(id int32) { t.emit(id) }
 
-func (t *Thin) emit(id int32) {
+func (t *Rejection) emit(id int32) {
 	t.IDs = append(t.IDs, id)
 	switch {
 	case slices.Contains(t.EOS, id):

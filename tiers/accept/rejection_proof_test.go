@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The language of the proof: what acceptance.md §4.2 describes.
+// The language of the proof.
 const (
 	thinVocabulary = 12
 	thinVisible    = 5 // of the target's tokens, in a score
@@ -20,7 +20,7 @@ const (
 // thinCells are all answers.
 const thinCells = thinVocabulary * thinVocabulary * thinVocabulary
 
-// thinProofs is the number of answers of one test: few in an ordinary one, as many as in acceptance.md §4.2 under make
+// thinProofs is the number of answers of one test: few in an ordinary one, many more under make
 // thinning.
 func thinProofs() int {
 	if os.Getenv("FOREGATE_PROOFS") == "long" {
@@ -169,7 +169,7 @@ func thinExact(all []thinAt, draft []int32, contexts []int, r *rand.Rand, n *thi
 	for i, c := range contexts {
 		places[i] = all[c].place
 	}
-	var t Thin
+	var t Rejection
 	t.Take(draft, places[:], r.Float64)
 	if t.Wants() {
 		law := &all[contexts[len(t.IDs)]].target
@@ -185,7 +185,7 @@ func thinExact(all []thinAt, draft []int32, contexts []int, r *rand.Rand, n *thi
 	return t.IDs
 }
 
-// thinNaive are the rules of acceptance.md §3.3.5 that are not exact.
+// thinNaive are rules that seem to do and are not exact.
 var thinNaive = map[string]thinRule{
 	"min(1,p/q), else the target draws": func(all []thinAt, draft []int32, contexts []int, r *rand.Rand, _ *thinCount) (ids []int32) {
 		for i, id := range draft {

@@ -9,9 +9,9 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 )
 
-// ThinLacks says in one word why an answer above temperature 0 cannot be verified exactly, "" where it
+// SampledLacks says in one word why an answer above temperature 0 cannot be verified exactly, "" where it
 // can. What is refused goes to the target: nothing is approximated in silence.
-func ThinLacks(cfg Config, f Facts) string {
+func SampledLacks(cfg Config, f Facts) string {
 	r := f.Request
 	switch {
 	case !cfg.Sampled:
@@ -24,29 +24,29 @@ func ThinLacks(cfg Config, f Facts) string {
 		return "tools"
 	case r.Extras:
 		return "output_fields"
-	case slices.ContainsFunc(unthinned, func(name string) bool { return r.Raw(name) != nil }), !Repeats(r):
+	case slices.ContainsFunc(unsampled, func(name string) bool { return r.Raw(name) != nil }), !Repeats(r):
 		return "sampled_fields"
-	case !thinnable(r):
+	case !plainSampling(r):
 		return "sampled_temperature"
 	case r.PromptTokens > cfg.MaxPrompt:
 		return "prompt_length"
 	case cfg.Scoring.AtOnce == 0 || cfg.Scoring.MostTokens <= r.PromptTokens:
 		return "sampled_score_tokens"
 	}
-	return f.ThinEngines()
+	return f.SampledEngines()
 }
 
-// unthinned are the fields, of those that a continuation by ids can name, that change by which law tokens are drawn,
+// unsampled are the fields, of those that a continuation by ids can name, that change by which law tokens are drawn,
 // where an answer ends or what of it is shown, in ways that bounds do not know of.
-var unthinned = []string{
+var unsampled = []string{
 	"min_p", "stop_token_ids", "ignore_eos", "skip_special_tokens", "spaces_between_special_tokens",
 }
 
 // coldest is the lowest temperature that vLLM samples by: it draws by this one where a request asks for less.
 const coldest = .01
 
-// thinnable reports whether temperature, top_p and top_k are such as engines take by their word.
-func thinnable(r *openai.Request) bool {
+// plainSampling reports whether temperature, top_p and top_k are such as engines take by their word.
+func plainSampling(r *openai.Request) bool {
 	k := string(r.Raw("top_k"))
 	_, err := strconv.Atoi(k)
 	return r.Temperature >= coldest && SamplingOf(r).TopP > 0 && (err == nil || k == "" || k == "null")
@@ -65,22 +65,22 @@ func SamplingOf(r *openai.Request) accept.Sampling {
 }
 
 const (
-	// ThinTop is how many alternatives are wanted of the draft and of a score: all that engines tell.
-	ThinTop = 20
-	// ThinTopK is from how many tokens a draft is drawn at most. It is one less than are listed, so that one can
+	// SampledTop is how many alternatives are wanted of the draft and of a score: all that engines tell.
+	SampledTop = 20
+	// sampledTopK is from how many tokens a draft is drawn at most. It is one less than are listed, so that one can
 	// see whether the last has an equal: engines keep all of equals.
-	ThinTopK = ThinTop - 1
-	// ThinMinP is how likely, as a share of the likeliest, a token of a draft is at least: of the twenty that are listed
+	sampledTopK = SampledTop - 1
+	// sampledMinP is how likely, as a share of the likeliest, a token of a draft is at least: of the twenty that are listed
 	// that leaves a dozen where probabilities fall as Zipf's law has it, so that it, and no tie, is where the draft's law ends.
-	ThinMinP = .02
-	// ThinMost is the longest draft in tokens: its scores are then 4 MB.
-	ThinMost = 2048
-	// ThinDraws is how many draws of the target are asked for at once.
-	ThinDraws = 8
+	sampledMinP = .02
+	// MaxSampled is the longest draft in tokens: its scores are then 4 MB.
+	MaxSampled = 2048
+	// SampledDraws is how many draws of the target are asked for at once.
+	SampledDraws = 8
 )
 
-// ThinEngines says what the engines of both pools lack.
-func (f Facts) ThinEngines() string {
+// SampledEngines says what the engines of both pools lack.
+func (f Facts) SampledEngines() string {
 	same, known := probe.SameTokens(f.Draft, f.Target)
 	switch {
 	case f.Target == nil:
@@ -91,9 +91,9 @@ func (f Facts) ThinEngines() string {
 		return "tokenizers_differ"
 	case f.Target.Scoring == "":
 		return "target_without_scoring"
-	case f.Target.Scoring == openai.ScoreSGLang || f.Target.ScoreTop < ThinTop:
+	case f.Target.Scoring == openai.ScoreSGLang || f.Target.ScoreTop < SampledTop:
 		return "sampled_scores" // too few alternatives, or in another shape
-	case !f.Draft.TokenIDs || f.Draft.Lacks(probe.MissingPromptIDs) != "" || !f.Draft.RawLogprobs || f.Draft.TopLogprobs < ThinTop:
+	case !f.Draft.TokenIDs || f.Draft.Lacks(probe.MissingPromptIDs) != "" || !f.Draft.RawLogprobs || f.Draft.TopLogprobs < SampledTop:
 		return "sampled_draft_logprobs"
 	case f.Target.Lacks(probe.MissingContinue) != "" || f.Target.Lacks(probe.MissingWords) != "" || !f.Target.TokenIDs:
 		return "sampled_continuation"
@@ -107,12 +107,12 @@ func (f Facts) ThinEngines() string {
 	return ""
 }
 
-// ThinDrafting is by which law a draft for a request is drawn.
-func ThinDrafting(r *openai.Request) accept.Sampling {
+// DraftSampling is by which law a draft for a request is drawn.
+func DraftSampling(r *openai.Request) accept.Sampling {
 	s := SamplingOf(r)
-	s.MinP = ThinMinP
-	if s.TopK == 0 || s.TopK > ThinTopK {
-		s.TopK = ThinTopK
+	s.MinP = sampledMinP
+	if s.TopK == 0 || s.TopK > sampledTopK {
+		s.TopK = sampledTopK
 	}
 	return s
 }

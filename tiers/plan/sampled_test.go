@@ -8,8 +8,8 @@ import (
 	"github.com/foregate/foregate/tiers/scoring"
 )
 
-// thinCards are cards of engines that allow thinning.
-func thinCards() (draft, target *probe.Card) {
+// sampledCards are cards of engines that allow rejection sampling.
+func sampledCards() (draft, target *probe.Card) {
 	draft, target = able(), able()
 	target.RawLogprobs, target.Processed, target.Plain, target.ScoreTop = false, true, true, 20
 	return draft, target
@@ -58,7 +58,7 @@ func TestWhatCannotBeVerifiedExactlyGoesToTheTargetWithItsReason(t *testing.T) {
 		{"defaults of the target", ``, func(_ *Config, _, c *probe.Card) { c.Plain = false }, "target:sampled_defaults"},
 	} {
 		cfg := Config{Mode: ModeVerify, Sampled: true, MaxPrompt: 100, Scoring: scoring.Config{MostTokens: 8192, AtOnce: 1}}
-		draft, target := thinCards()
+		draft, target := sampledCards()
 		if row.change != nil {
 			row.change(&cfg, draft, target)
 		}

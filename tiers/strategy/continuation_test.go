@@ -1,0 +1,154 @@
+package strategy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/foregate/foregate/tiers/accept"
+	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/openai"
+	"github.com/foregate/foregate/tiers/plan"
+	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/transcript"
+)
+
+// afresh is the target's own answer in one piece.
+func afresh(t *testing.T, c *engine.Relay) *stream {
+	t.Helper()
+	body := []byte(`{"model":"big","choices":[{"index":0,"message":{"role":"assistant","content":"fresh"},"finish_reason":"stop"}]}`)
+	a, err := openai.ParseAnswer(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	*c.Into = engine.Whole{Answer: a, Body: body}
+	return &stream{}
+}
+
+func TestAContinuationOfBlocksThatBreaksOffCostsNothingThatWasNotSent(t *testing.T) {
+	r := inTurns(t)
+	r.request.Body.Stream = false
+	r.answer = func(call engine.Call) (engine.Stream, error) {
+		switch c := call.(type) {
+		case *engine.NextBlock:
+			return nil, &engine.Failure{Kind: engine.ServerError}
+		case *engine.ContinueIDs:
+			return letters("x", "", &engine.Failure{Kind: engine.Cut}), nil
+		case *engine.Relay:
+			return afresh(t, c), nil
+		}
+		return turns(call)
+	}
+	err := r.run(t.Context())
+	if o := r.out; err != nil || o.Tier != plan.Target || o.Accepted != 0 || o.Wasted != 4 || r.begun != 1 ||
+		!strings.Contains(r.body.String(), "fresh") {
+		t.Errorf("%v: %+v, %d heads, %s", err, o, r.begun, r.body.String())
+	}
+}
+
+func TestAnAnswerThatIsNotWrittenAgainAsItWasSentIsBrokenOff(t *testing.T) {
+	for _, leaves := range []bool{false, true} { // the client, meanwhile
+		ctx, leave := context.WithCancel(t.Context())
+		defer leave()
+		r := newRig(t, plan.Plan{Tier: plan.Target}, "")
+		r.answer = func(call engine.Call) (engine.Stream, error) {
+			if c, counts := call.(*engine.TokenizeText); counts {
+				*c.Into = make([]int32, len(c.Text))
+				return &stream{}, nil
+			}
+			if leaves {
+				leave()
+			}
+			return letters("ZZ", "stop", nil), nil
+		}
+		a := New(Options{Request: r.request, Record: receipt.NewRecorder(&r.rc, time.Now), Sink: r})
+		if err := a.client.open(); err != nil {
+			t.Fatal(err)
+		}
+		text := transcript.New(transcript.Options{Text: []byte("what was sent"), Sent: 13})
+		text.Rewind(transcript.CutPoint{Tokens: 1, Text: 4})
+		c := &continuation{Answer: a, t: text, pool: r.request.Target}
+		err := c.carryOn(ctx, transcript.CutPoint{Tokens: 1, Text: 4})
+		if _, broken := errors.AsType[*BrokenError](err); broken != leaves || !leaves && err != nil {
+			t.Errorf("leaves %v: %v", leaves, err)
+		}
+		if said, _, _, _ := r.said(); !leaves && said != "ZZ" {
+			t.Errorf("%q follows what was sent", said)
+		}
+	}
+}
+
+func TestABackendThatHangsUpDoesNotEndAnAnswer(t *testing.T) {
+	const half = `{"id":"a","created":1,"model":"big","choices":[{"index":0,"delta":{"content":"half"},"finish_reason":null}]}`
+	r := newRig(t, plan.Plan{Tier: plan.Target}, "")
+	segments := 0
+	r.answer = func(call engine.Call) (engine.Stream, error) {
+		if c, counts := call.(*engine.TokenizeText); counts {
+			*c.Into = make([]int32, len(c.Text))
+			return &stream{}, nil
+		}
+		var parser openai.ChunkParser
+		chunk, err := parser.Parse([]byte(half))
+		if err != nil {
+			t.Fatal(err)
+		}
+		segments++
+		return &stream{chunks: []openai.Chunk{*chunk}, err: &engine.Failure{Kind: engine.Cut, Err: io.EOF}}, nil
+	}
+	err := r.run(t.Context())
+	if _, broken := errors.AsType[*BrokenError](err); !broken || segments != 1+maxTakeovers || strings.Contains(r.body.String(), openai.Done) {
+		t.Errorf("%v after %d segments: %s", err, segments, r.body.String())
+	}
+}
+
+// watcher wants all of a draft, and panics when it gets it.
+type watcher struct{}
+
+func (watcher) Watch() Watcher              { return watcher{} }
+func (watcher) Whole(*openai.DraftAnswer)   {}
+func (watcher) See(*openai.Chunk)           {}
+func (watcher) Decided()                    {}
+func (watcher) Wants() bool                 { return true }
+func (watcher) TakeOver(*dispatch.Exchange) { panic("of an audit") }
+func (watcher) Over()                       {}
+
+func TestAnAuditThatPanicsAsItTakesADraftOverHoldsNoPlace(t *testing.T) {
+	r := newRig(t, plan.Plan{Tier: plan.Draft, Judged: true}, "")
+	r.auditor = watcher{}
+	r.answer = func(engine.Call) (engine.Stream, error) { return letters("x", "", nil), nil }
+	defer func() {
+		if recover() == nil {
+			t.Error("no panic")
+		}
+		r.given()
+	}()
+	_ = r.run(t.Context())
+}
+
+func TestATargetThatCouldNotCarryOnCountsUntilItsFirstByte(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, plan.Plan{Tier: plan.Draft, Judged: true, Whole: true, Ask: accept.AskNever, Resume: plan.ResumeIDs}, "")
+		r.request.Body.Stream = false
+		r.request.Config.Accept.Threshold = -100
+		r.answer = func(call engine.Call) (engine.Stream, error) {
+			switch c := call.(type) {
+			case *engine.Draft:
+				return letters("abcdefghijkl", "", &engine.Failure{Kind: engine.Cut}), nil
+			case *engine.Relay:
+				time.Sleep(time.Second)
+				return afresh(t, c), nil
+			}
+			time.Sleep(3 * time.Second)
+			return nil, nil
+		}
+		err := r.run(t.Context())
+		if o := r.out; err != nil || o.Tier != plan.Target || o.TargetFirst != 4*time.Second || o.First != 4*time.Second {
+			t.Errorf("%v: %+v; calls %v", err, o, r.calls)
+		}
+	})
+}
