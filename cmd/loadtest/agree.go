@@ -65,7 +65,7 @@ func caseRows(reports []*loadtest.Report, i int) []reflect.Value {
 }
 
 // computed are the columns that only a virtual run has.
-var computed = []string{"checked_share", "scored_share", "auroc", "model_usd_per_mtok"}
+var computed = []string{"retry_told_s", "retry_true_s", "retry_told_true", "checked_share", "scored_share", "auroc", "model_usd_per_mtok"}
 
 // compare prints every column's means, and reports whether they are near enough for
 // the noise that the seeds make. Columns without noise must be equal.

@@ -227,7 +227,11 @@ func (a *attempt) Next(want engine.Want) (*openai.Chunk, error) {
 func (a *attempt) read() *openai.Chunk {
 	t, c := &a.unread[a.next], &a.chunk
 	first := c.Choices == 0
-	c.Reset()
+	if first || a.form == judged {
+		c.Reset()
+	} else {
+		c.Text, c.Finish, c.Ended, c.IDs = c.Text[:0], c.Finish[:0], c.Ended[:0], c.IDs[:0] // there is nothing else
+	}
 	c.Choices, c.Plain, c.Text = 1, true, append(c.Text, t.text...)
 	if t.finish != "" {
 		c.Finish, c.Ended = append(c.Finish, t.finish...), append(c.Ended, 0)

@@ -11,16 +11,6 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// Runs reports whether the lab can run a call.
-func Runs(c engine.Call) bool {
-	switch c.(type) {
-	case *engine.Relay, *engine.Draft, *engine.ContinueIDs, *engine.ContinueText, *engine.FirstBlock, *engine.NextBlock,
-		*engine.Score, *engine.TokenizeText, *engine.TokenizePrompt, *engine.Detokenize:
-		return true
-	}
-	return false
-}
-
 // prepare makes the engine's sequence of a call.
 func (a *attempt) prepare() error {
 	tok := vllmsim.DefaultTokenizer()
