@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/accept"
@@ -168,6 +169,30 @@ func TestExactnessThroughTheCascadeUpToTies(t *testing.T) {
 // mightSay reports whether text is what a model may say behind ids of which every token is
 // level with its first choice, and ended where it ends.
 func (v voice) mightSay(prompt, ids []int32, text string, ended bool) bool {
+	return v.mightGoOn(prompt, ids, remainder{text: text}, ended)
+}
+
+// remainder is what is still to be said of a text, and the bytes of a character that has begun before it.
+type remainder struct {
+	open []byte
+	text string
+}
+
+// after is what remains behind a token; ok is false where the text does not go on with it. Bytes that are no character
+// are U+FFFD each, as engines say it.
+func (r remainder) after(id int32) (rest remainder, ok bool) {
+	r.open = append(slices.Clone(r.open), bytesOf(id)...)
+	for len(r.open) > 0 && utf8.FullRune(r.open) {
+		c, size := utf8.DecodeRune(r.open)
+		if !strings.HasPrefix(r.text, string(c)) {
+			return r, false
+		}
+		r.open, r.text = r.open[size:], r.text[utf8.RuneLen(c):]
+	}
+	return r, true
+}
+
+func (v voice) mightGoOn(prompt, ids []int32, rest remainder, ended bool) bool {
 	for {
 		var level []int32
 		v.Score(slices.Concat(prompt, ids), []int32{0}, func(_ int, d *vllmsim.Dist) bool {
@@ -178,19 +203,23 @@ func (v voice) mightSay(prompt, ids []int32, text string, ended bool) bool {
 			}
 			return true
 		})
-		if text == "" && (!ended || slices.ContainsFunc(level, func(id int32) bool { return slices.Contains(eos, id) })) {
+		if rest.text == "" && (!ended || slices.ContainsFunc(level, func(id int32) bool { return slices.Contains(eos, id) })) {
 			return true
 		}
-		level = slices.DeleteFunc(level, func(id int32) bool { return slices.Contains(eos, id) || !strings.HasPrefix(text, bytesOf(id)) })
+		level = slices.DeleteFunc(level, func(id int32) bool {
+			_, ok := rest.after(id)
+			return !ok || slices.Contains(eos, id)
+		})
 		if len(level) == 0 {
 			return false
 		}
 		for _, id := range level[1:] {
-			if v.mightSay(prompt, append(slices.Clone(ids), id), text[len(bytesOf(id)):], ended) {
+			if next, _ := rest.after(id); v.mightGoOn(prompt, append(slices.Clone(ids), id), next, ended) {
 				return true
 			}
 		}
-		ids, text = append(ids, level[0]), text[len(bytesOf(level[0])):]
+		ids = append(ids, level[0])
+		rest, _ = rest.after(level[0])
 	}
 }
 

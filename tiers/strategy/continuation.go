@@ -184,7 +184,7 @@ func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.D
 	c.record.Enter(c.tier())
 	asked := c.World.Now()
 	x, err := c.Open(ctx, o)
-	if _, spent := errors.AsType[*dispatch.ExhaustedError](err); len(c.counter.Lost) > 0 && (spent || errors.Is(err, pool.ErrNoBackend)) {
+	if c.asksAgain(err) {
 		o.Demand.Exclude, c.counter.Lost = nil, nil
 		x, err = c.Open(ctx, o)
 	}
@@ -195,6 +195,16 @@ func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.D
 		c.record.Leave()
 	}
 	return x, err
+}
+
+// asksAgain reports whether all backends are asked once more: those that were lost where nobody else is left, and
+// all of them where each broke off before a byte came although the answer has begun.
+func (c *continuation) asksAgain(err error) bool {
+	spent, ok := errors.AsType[*dispatch.ExhaustedError](err)
+	if len(c.counter.Lost) > 0 {
+		return ok || errors.Is(err, pool.ErrNoBackend)
+	}
+	return ok && c.client.begun && !spent.AllBusy
 }
 
 // tier is whose answer it is from here on: the draft pool's own where that carries on with it.
