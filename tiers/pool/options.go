@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -14,8 +12,6 @@ import (
 
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/discover"
-	"github.com/foregate/foregate/tiers/pool/estimate"
-	"github.com/foregate/foregate/tiers/prefix"
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
@@ -51,36 +47,6 @@ type Options struct {
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer // nil registers nothing; pools may share one
 	Now        func() time.Time      // nil is time.Now
-}
-
-// New checks the options and returns a Pool that may be picked from at once;
-// readings, discovery and recovery need Run. Until discovery has answered, a
-// discovered pool has no backends.
-func New(o Options) (*Pool, error) {
-	urls, source, err := o.validate()
-	if err != nil {
-		return nil, fmt.Errorf("pool %q: %w", o.Name, err)
-	}
-	o = o.withDefaults()
-	p := &Pool{
-		o:       o,
-		log:     o.Logger.With().Str("pool", o.Name).Logger(),
-		metrics: newMetrics(o.Registerer),
-		scraper: pressure.NewScraper(pressure.Options{Config: o.Pressure, Now: o.Now}),
-		source:  source, found: found{forGood: strings.HasPrefix(o.Discover, "file:")},
-		slots:      make(chan struct{}, maxScrapes),
-		scratch:    sync.Pool{New: func() any { return new(round) }},
-		warm:       prefix.NewTable(maxPrefixes),
-		byID:       map[string]*backend{},
-		ownDrains:  map[string]order{},
-		meanPrompt: estimate.DefaultPrompt,
-		outputs:    estimate.NewOutputs(),
-	}
-	p.score = p.metrics.score.WithLabelValues(p.o.Name)
-	p.prevented = p.metrics.prevented.WithLabelValues(p.o.Name)
-	p.set.Store(&[]*backend{})
-	p.replace(urls)
-	return p, nil
 }
 
 // validate refuses what would go wrong later and returns the backends' URLs in
