@@ -21,7 +21,7 @@ var (
 
 // longScenarios take more than ten seconds of a processor each. Of each kind of scenario a
 // shorter one stays in make test.
-var longScenarios = []string{"bursty-multitenant", "first-hour", "cascade-long-prompt", "cascade-low-acceptance", "cascade-price-b", "head-verify"}
+var longScenarios = []string{"burst", "bursty-multitenant", "cascade", "cascade-long-prompt", "cascade-price-b", "first-hour", "head-verify", "repeats"}
 
 // TestTheBaselinesAreWhatThisTreeComputes holds the committed rows against a run of
 // each scenario: any change of a decision of the gateway, or of the simulator,
