@@ -15,7 +15,7 @@ const (
 	AskExact      // whatever its score, and the score alone refuses nothing
 )
 
-// Decision is what a course comes to while a draft is under way.
+// Decision is what is to be done with a draft that is under way.
 type Decision uint8
 
 // The decisions.
@@ -47,7 +47,7 @@ type State struct {
 	check     *Check // what the target said, nil before
 }
 
-// NewState returns the course of one draft that is judged by cfg.
+// NewState returns the state of one draft that is judged by cfg.
 func NewState(cfg Config, c State) State {
 	c.Judge = NewJudge(cfg)
 	switch {

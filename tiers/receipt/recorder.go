@@ -63,9 +63,9 @@ func (r *Recorder) Committed(tokens int) { r.rc.Committed = tokens }
 // Approximated tells that the answer is not of the target's exact law.
 func (r *Recorder) Approximated() { r.rc.Approximate = true }
 
-// Checked tells what the target said of the draft, when it was asked at some time.
-func (r *Recorder) Checked(c Checked, asked time.Time) {
-	c.At = asked.Sub(r.rc.Began)
+// Checked tells what the target said of the draft just now.
+func (r *Recorder) Checked(c Checked) {
+	c.At = r.now().Sub(r.rc.Began) - c.Took
 	r.rc.Verify += c.Took
 	if len(r.rc.Checks) < maxChecks {
 		r.rc.Checks = append(r.rc.Checks, c)

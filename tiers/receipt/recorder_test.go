@@ -50,7 +50,7 @@ func TestTimesAreThoseOfTheTierThatTookThem(t *testing.T) {
 	}
 	asked := now
 	after(time.Second)
-	r.Checked(Checked{Took: time.Second}, asked)
+	r.Checked(Checked{Took: time.Second})
 	r.Drafted(asked.Add(-5 * time.Second))
 	if rc.Verify != time.Second || rc.Draft != 5*time.Second || rc.Checks[0].At != asked.Sub(rc.Began) {
 		t.Errorf("%v of asking, %v of the draft, %+v", rc.Verify, rc.Draft, rc.Checks)
@@ -61,7 +61,7 @@ func TestARecordIsBounded(t *testing.T) {
 	rc := &Receipt{}
 	r := NewRecorder(rc, time.Now)
 	for i := range 2 * maxTries {
-		r.Checked(Checked{}, time.Time{})
+		r.Checked(Checked{})
 		r.TookOver(Takeover{})
 		if entry := r.Tried(dispatch.Try{}, time.Time{}); (entry == 0) != (i >= maxTries) {
 			t.Errorf("the entry of call %d is %d", i, entry)

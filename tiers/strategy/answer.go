@@ -82,17 +82,15 @@ type Answer struct {
 	client    client
 	auditor   Auditor
 	said      []byte
-	began     time.Time
 	takeovers int // how often it was carried on with elsewhere
 }
 
 // New prepares an answer.
 func New(o Options) *Answer {
 	a := &Answer{
-		Caller: o.Request.Caller(o.Record), record: o.Record, auditor: o.Auditor, said: o.Said, began: o.Request.World.Now(),
+		Caller: o.Request.Caller(o.Record), record: o.Record, auditor: o.Auditor, said: o.Said,
 	}
 	a.client = newClient(a.Request, o.Record, o.Sink, o.Observer)
-	a.client.asked = a.began
 	return a
 }
 

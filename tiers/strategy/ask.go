@@ -3,7 +3,6 @@ package strategy
 import (
 	"context"
 	"sort"
-	"time"
 
 	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/receipt"
@@ -17,13 +16,13 @@ func (a *Answer) askAbout(ctx context.Context, d *draft.Draft) (verify.Result, e
 	said, err := verify.Of(a.Caller).Ask(ctx, verify.About(d))
 	a.out.Scored += said.Computed
 	a.noteTally()
-	a.checked(said.Checked(err, a.World.Now().Sub(began)), began)
+	a.checked(said.Checked(err, a.World.Now().Sub(began)))
 	return said, err
 }
 
-// checked notes what the target said, when it was asked at some time.
-func (a *Answer) checked(c receipt.Checked, asked time.Time) {
-	a.record.Checked(c, asked)
+// checked notes what the target said just now.
+func (a *Answer) checked(c receipt.Checked) {
+	a.record.Checked(c)
 	a.Checked(a.Route, c)
 }
 

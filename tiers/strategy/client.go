@@ -56,7 +56,7 @@ type client struct {
 }
 
 func newClient(r *inflight.Request, record *receipt.Recorder, sink Sink, observer Observer) client {
-	c := client{request: r, record: record, sink: sink, observer: observer}
+	c := client{request: r, record: record, sink: sink, observer: observer, asked: r.World.Now()}
 	if c.observer == nil {
 		c.observer = noObserver{}
 	}

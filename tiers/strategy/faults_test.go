@@ -169,7 +169,7 @@ func drawn(t *testing.T) *rig {
 	}, `,"temperature":1`)
 }
 
-func TestWhereADraftCannotBeThinnedTheTargetWritesAll(t *testing.T) {
+func TestWhereADraftCannotBeSampledTheTargetWritesAll(t *testing.T) {
 	for name, tc := range map[string]struct {
 		draft       func(d *engine.ListedDraft) error
 		set         func(r *rig)

@@ -86,7 +86,7 @@ func (b *verifyBlocks) round(ctx context.Context) error {
 	b.noteTally()
 	if err != nil {
 		said.Reason = verify.WhyUnheard(err)
-		b.checked(said, began)
+		b.checked(said)
 		return errNoVerdict
 	}
 	b.scorer = s.Backend
@@ -98,7 +98,7 @@ func (b *verifyBlocks) round(ctx context.Context) error {
 	if !said.Pass {
 		said.Reason = accept.ReasonDisagrees
 	}
-	b.checked(said, began)
+	b.checked(said)
 	if n := len(b.exact.IDs); !said.Pass && b.exact.Finish == "" {
 		// What the target would say instead may be an end that no probe has seen.
 		if text, err := b.text(ctx, b.exact.IDs[n-1:]); err != nil || special(text) {

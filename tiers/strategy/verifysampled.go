@@ -101,7 +101,7 @@ func (s *verifySampled) write(ctx context.Context, window int) error {
 func (s *verifySampled) score(ctx context.Context) (said *receipt.Checked, places []accept.Place, err error) {
 	began := s.World.Now()
 	heard, err := verify.Of(s.Caller).ScoreListed(ctx, verify.Question{Prompt: s.draft.PromptIDs, IDs: s.draft.IDs})
-	said = &receipt.Checked{Scorer: plan.ScorerIDs, Backend: heard.Backend, Tokens: len(s.draft.IDs), Took: s.World.Now().Sub(began), At: began.Sub(s.began)}
+	said = &receipt.Checked{Scorer: plan.ScorerIDs, Backend: heard.Backend, Tokens: len(s.draft.IDs), Took: s.World.Now().Sub(began)}
 	if err != nil {
 		return said, nil, err
 	}
@@ -116,7 +116,7 @@ func (s *verifySampled) judged(said *receipt.Checked, tested int) {
 	if s.rejection.Refused {
 		said.Reason = accept.ReasonDisagrees
 	}
-	s.checked(*said, s.began.Add(said.At))
+	s.checked(*said)
 	s.ruled(accept.Verdict{Accept: said.Pass, Reason: said.Reason, Tokens: tested, Lot: accept.LotWhole})
 	s.out.Accepted, s.out.Wasted = s.rejection.Accepted, max(s.out.Drafted-s.rejection.Accepted, 0)
 	s.noteTally()
@@ -229,7 +229,7 @@ func (s *verifySampled) give(ctx context.Context, text []byte) error {
 // the record does not know of the check yet; nil is nothing.
 func (s *verifySampled) fall(ctx context.Context, said *receipt.Checked, cause error) error {
 	if said != nil {
-		s.checked(*said, s.began.Add(said.At))
+		s.checked(*said)
 	}
 	return s.leave(ctx, accept.ReasonNoVerdict, cause)
 }
