@@ -152,3 +152,22 @@ func TestATargetThatCouldNotCarryOnCountsUntilItsFirstByte(t *testing.T) {
 		}
 	})
 }
+
+// How many tokens the context still holds nobody knows who has no ids of the prompt, and engines refuse more than that.
+func TestAContinuationByTextNamesNoLimitThatTheClientDidNot(t *testing.T) {
+	for limit, want := range map[int]int{-1: 0, 40: 37} {
+		r := newRig(t, plan.Plan{Tier: plan.Target}, "")
+		r.request.Body.MaxTokens = limit
+		r.request.Tools.Window = func(string) int { return 100 }
+		a := New(Options{Request: r.request, Record: receipt.NewRecorder(&r.rc, time.Now), Sink: r})
+		c := &continuation{Answer: a, t: transcript.New(transcript.Options{Text: []byte("some")}), pool: r.request.Target}
+		at := c.t.End(3)
+		if call, _ := c.byIDs(at); call != nil {
+			t.Errorf("limit %d: by ids that nobody knows: %+v", limit, call)
+		}
+		call, _ := c.byText(at)
+		if text := call.(*engine.ContinueText); text.MaxTokens != want {
+			t.Errorf("limit %d: %d tokens, want %d", limit, text.MaxTokens, want)
+		}
+	}
+}
