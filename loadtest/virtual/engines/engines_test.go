@@ -196,7 +196,7 @@ func TestAnAnswerInOnePieceComesAtItsEnd(t *testing.T) {
 	in.Stream = false
 	b.run(context.Background(), engine.Attempt{Call: &engine.Relay{Request: in, Into: &whole}}, 0)
 	b.play()
-	if whole.Answer.Usage != streamed.used || whole.Finish != "stop" || whole.Choices != 1 || b.Loop.Elapsed() < streamed.at[len(streamed.at)-1] {
+	if whole.Usage != streamed.used || whole.Finish != "stop" || whole.Choices != 1 || b.Loop.Elapsed() < streamed.at[len(streamed.at)-1] {
 		t.Errorf("%+v at %v, streamed until %v", whole, b.Loop.Elapsed(), streamed.at)
 	}
 	b = newBench(t, loadtest.Pool{})

@@ -341,7 +341,7 @@ func TestOnlyACoroutineCanWait(t *testing.T) {
 			t.Error("a plain event waited")
 		}
 	}()
-	(&Loop{}).Sleep(context.Background(), time.Second) //nolint:errcheck // it panics
+	(&Loop{}).Sleep(context.Background(), time.Second)
 }
 
 // BenchmarkWaits is a wait of a coroutine under a context, and its end by an event.
