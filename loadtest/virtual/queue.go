@@ -63,7 +63,7 @@ func (qs queues) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Lim
 			waiter.Wake(l.clock)
 		},
 	}
-	q.Line.Enter(w, l.clock.Now())
+	q.Enter(w, l.clock.Now())
 	if q.All() > 0 {
 		q.serve()
 	}
