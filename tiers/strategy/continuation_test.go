@@ -158,7 +158,7 @@ func TestAContinuationByTextNamesNoLimitThatTheClientDidNot(t *testing.T) {
 	for limit, want := range map[int]int{-1: 0, 40: 37} {
 		r := newRig(t, plan.Plan{Tier: plan.Target}, "")
 		r.request.Body.MaxTokens = limit
-		r.request.Tools.Window = func(string) int { return 100 }
+		r.request.Window = func(string) int { return 100 }
 		a := New(Options{Request: r.request, Record: receipt.NewRecorder(&r.rc, time.Now), Sink: r})
 		c := &continuation{Answer: a, t: transcript.New(transcript.Options{Text: []byte("some")}), pool: r.request.Target}
 		at := c.t.End(3)
