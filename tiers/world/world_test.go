@@ -1,0 +1,63 @@
+package world
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var errGone = errors.New("gone")
+
+func TestSleepEndsByTimeOrWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, began := System{}, time.Now()
+		if err := w.Sleep(t.Context(), time.Minute); err != nil || time.Since(began) != time.Minute {
+			t.Errorf("%v after %v", err, time.Since(began))
+		}
+		ctx, cancel := w.WithCancel(t.Context())
+		w.Go(func() { cancel(errGone) })
+		if err := w.Sleep(ctx, time.Minute); !errors.Is(err, errGone) {
+			t.Errorf("%v, want the context's cause", err)
+		}
+	})
+}
+
+func TestASignalThatWasGivenWinsOverAContextThatHasEnded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := System{}
+		s := w.NewSignal()
+		ctx, cancel := w.WithCancel(t.Context())
+		cancel(errGone)
+		if err := s.Wait(ctx); !errors.Is(err, errGone) || s.Given() {
+			t.Errorf("not given: %v", err)
+		}
+		w.Go(s.Give)
+		if err := s.Wait(t.Context()); err != nil {
+			t.Error(err)
+		}
+		s.Give() // once more does nothing
+		if err := s.Wait(ctx); err != nil || !s.Given() {
+			t.Errorf("given: %v", err)
+		}
+	})
+}
+
+func TestAForkEndsWithItsParentUntilItIsReleased(t *testing.T) {
+	for _, released := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			parent, end := System{}.WithCancel(t.Context())
+			forked, release, cancel := Fork(parent, System{})
+			defer cancel(nil)
+			if released {
+				release()
+			}
+			end(errGone)
+			synctest.Wait()
+			if got := context.Cause(forked); (got == nil) != released || !released && !errors.Is(got, errGone) {
+				t.Errorf("released %v: %v", released, got)
+			}
+		})
+	}
+}
