@@ -68,17 +68,21 @@ func (c *Cascade) Answer(ctx context.Context, a Ask, sink Sink) (*receipt.Receip
 
 // request is what is known of a request when its answer begins: with how it is to be answered.
 func (c *Cascade) request(rt *Route, cfg plan.Config, a *Ask) *inflight.Request {
+	f := c.facts(rt, a.Request, a.Tier) // what the engines can do is read once, so that all go by the same
+	if a.Apart {
+		f.Apart = a.Tenant
+	}
 	r := &inflight.Request{
 		Body: a.Request, Route: rt.Model, Tenant: a.Tenant, Class: a.Class, Salt: a.Salt, Tools: c.tools,
 		Identity: dispatch.Identity{ID: a.ID, Header: a.Header, Spans: a.Spans},
 		Demand:   plan.DemandOf(a.Request, a.head()),
-		Target:   inflight.Pool{Pool: rt.Target, Card: c.cards(rt.Target.Name()), Tier: plan.Target},
+		Target:   inflight.Pool{Pool: rt.Target, Card: f.Target, Tier: plan.Target},
 	}
 	r.Demand.Salt = a.Salt
 	if rt.Draft != nil {
-		r.Draft = inflight.Pool{Pool: rt.Draft, Card: c.cards(rt.Draft.Name()), Tier: plan.Draft}
+		r.Draft = inflight.Pool{Pool: rt.Draft, Card: f.Draft, Tier: plan.Draft}
 	}
-	d := c.decide(rt, cfg, a)
+	d := c.decide(rt, cfg, a, f)
 	r.Plan, r.Config, r.Trial, r.Views = d.plan, d.cfg, d.trial, d.views
 	return r
 }

@@ -18,12 +18,8 @@ type decision struct {
 
 // decide decides how the request is answered: what it may be answered by, what that is expected to
 // cost, and in the audited modes by which threshold a draft is judged.
-func (c *Cascade) decide(rt *Route, cfg plan.Config, a *Ask) decision {
+func (c *Cascade) decide(rt *Route, cfg plan.Config, a *Ask, f plan.Facts) decision {
 	r, draw := a.Request, func(p inflight.Purpose) float64 { return c.tools.Random(a.ID, p) }
-	f := c.facts(rt, r, a.Tier)
-	if a.Apart {
-		f.Apart = a.Tenant
-	}
 	p := plan.Make(cfg, f)
 	if a.Plan != nil && !a.Plan.Judged { // what is known of the engines may be more now
 		p = *a.Plan

@@ -9,6 +9,7 @@ import (
 	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/receipt"
+	"github.com/foregate/foregate/tiers/strategy"
 )
 
 // Subject is a request whose drafts are audited. It has a Trial.
@@ -32,12 +33,8 @@ type Draft struct {
 // draft begins to audit a draft.
 func (s Subject) draft() *Draft {
 	r := s.Request
-	o := draft.Options{Request: r.Body, Config: r.Config, Plan: r.Plan, Schemas: r.Schemas, MaxBytes: r.MaxBody}
-	if r.Draft.Card != nil {
-		o.EOS = r.Draft.Card.EOS
-	}
 	return &Draft{
-		Audit: draft.NewAudit(o, accept.Nats(r.Trial.Floor(r.Views.Own.Band))), Subject: s,
+		Audit: draft.NewAudit(strategy.DraftOptions(r), accept.Nats(r.Trial.Floor(r.Views.Own.Band))), Subject: s,
 		caller: inflight.Caller{Request: r, Identity: r.Untraced(), Events: unrecorded{}},
 		cost:   receipt.Tally{Prompt: r.Body.PromptTokens},
 	}

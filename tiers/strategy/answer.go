@@ -8,6 +8,7 @@ import (
 
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/dispatch"
+	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/openai"
@@ -189,6 +190,22 @@ func (a *Answer) bypassed(reason string) {
 func (a *Answer) finished(finish string) {
 	a.out.Finish = finish
 	a.record.Finished(finish)
+}
+
+// noteJudging tells the record by what the draft is judged.
+func (a *Answer) noteJudging() {
+	cfg := &a.Config
+	band := cfg.Accept.Band
+	if a.Plan.Ask == accept.AskNever {
+		band = 0
+	}
+	a.record.Judging(cfg.Accept.Threshold, band, cfg.Tie)
+}
+
+// noteDraft tells the record of a draft that has come to its end, and that was begun at some time.
+func (a *Answer) noteDraft(d *draft.Draft, started time.Time) {
+	a.record.Marked(d.Track())
+	a.record.Drafted(started)
 }
 
 // noteTally tells the record the tally.

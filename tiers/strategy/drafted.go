@@ -10,6 +10,7 @@ import (
 	"github.com/foregate/foregate/tiers/dispatch"
 	"github.com/foregate/foregate/tiers/draft"
 	"github.com/foregate/foregate/tiers/engine"
+	"github.com/foregate/foregate/tiers/inflight"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/verify"
 	"github.com/foregate/foregate/tiers/world"
@@ -32,22 +33,17 @@ type drafted struct {
 
 // newDraft begins a draft that the client may get.
 func (a *Answer) newDraft() *draft.Draft {
-	cfg, p := &a.Config, &a.Plan
-	band := cfg.Accept.Band
-	if p.Ask == accept.AskNever {
-		band = 0
-	}
-	a.record.Judging(cfg.Accept.Threshold, band, cfg.Tie)
-	return draft.New(a.draftOptions())
+	a.noteJudging()
+	return draft.New(DraftOptions(a.Request))
 }
 
-// draftOptions are how the request's drafts are judged.
-func (a *Answer) draftOptions() draft.Options {
+// DraftOptions are how the drafts of a request are judged.
+func DraftOptions(r *inflight.Request) draft.Options {
 	o := draft.Options{
-		Request: a.Body, Config: a.Config, Plan: a.Plan, Warmup: a.Trial != nil && a.Trial.Warmup, Schemas: a.Schemas, MaxBytes: a.MaxBody,
+		Request: r.Body, Config: r.Config, Plan: r.Plan, Warmup: r.Trial != nil && r.Trial.Warmup, Schemas: r.Schemas, MaxBytes: r.MaxBody,
 	}
-	if card := a.Draft.Card; card != nil {
-		o.EOS = card.EOS
+	if r.Draft.Card != nil {
+		o.EOS = r.Draft.Card.EOS
 	}
 	return o
 }
@@ -75,7 +71,7 @@ func (s *drafted) run(ctx context.Context, step func(context.Context) error) err
 	s.x.Movable(true) // while nothing of it was sent, the target may answer afresh
 	lost, err := s.read(ctx, step)
 	s.part(ctx, lost, err)
-	s.noteDraft()
+	s.noteDraft(s.d, s.started)
 	switch {
 	case err != nil: // the client's side failed
 		return err
@@ -93,12 +89,6 @@ func (s *drafted) order() dispatch.Order {
 	o := s.draftOrder(&engine.Draft{Terms: s.Terms(s.Draft), Request: s.Body, Counted: card != nil && !card.TokenIDs})
 	o.Retry.Attempts = min(o.Retry.Attempts, 1) // a draft is not worth more: the target answers anyway
 	return o
-}
-
-// noteDraft tells the record of the draft so far.
-func (s *drafted) noteDraft() {
-	s.record.Marked(s.d.Track())
-	s.record.Drafted(s.started)
 }
 
 // read reads the draft until it ends, is rejected, or is lost. err is a failure of the client's side.

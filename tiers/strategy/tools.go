@@ -33,8 +33,7 @@ func (a *callTools) run(ctx context.Context) error {
 		d.Heard(check)
 		v = d.Verdict()
 	}
-	a.record.Marked(d.Track())
-	a.record.Drafted(started)
+	a.noteDraft(d, started)
 	a.out.Drafted = d.Tokens()
 	a.ruled(v)
 	a.noteTally()

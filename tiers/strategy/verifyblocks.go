@@ -55,7 +55,7 @@ func (a *Answer) blocks() *verifyBlocks {
 
 func (b *verifyBlocks) run(ctx context.Context) error {
 	b.started = b.World.Now()
-	b.record.Judging(b.Config.Accept.Threshold, b.Config.Accept.Band, b.Config.Tie)
+	b.noteJudging()
 	for b.ended == "" {
 		err := b.round(ctx)
 		switch {

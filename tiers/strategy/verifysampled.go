@@ -37,7 +37,7 @@ func (s *verifySampled) run(ctx context.Context) error {
 		s.bypassed("target_unprobed") // nothing bounds a continuation
 		return errNoDraft
 	}
-	s.record.Judging(s.Config.Accept.Threshold, s.Config.Accept.Band, s.Config.Tie)
+	s.noteJudging()
 	s.started, s.rejection = s.World.Now(), accept.Rejection{Limit: limit, EOS: slices.Clone(s.Target.Card.EOS)}
 	if err := s.write(ctx, window); err != nil {
 		if errors.Is(err, engine.ErrListed) && ctx.Err() == nil {
