@@ -410,7 +410,7 @@ func FuzzOrder(f *testing.F) {
 			if err != nil {
 				continue
 			}
-			if o.backend == "" || len(o.backend)+len(o.pool)+len(o.why) > 768 || o.span < 0 || o.span > mostSpan || o.why == "" {
+			if o.backend == "" || len(o.backend)+len(o.pool)+len(o.why) > 768 || o.span < 0 || o.span > maxSpan || o.why == "" {
 				t.Errorf("%q %q gave %+v", raw, body, o)
 			}
 			_ = named(twoPools().views, o.pool, o.backend)

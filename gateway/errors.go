@@ -47,7 +47,7 @@ func invalid(status int, code, message string) *problem {
 var (
 	errNotFound    = invalid(http.StatusNotFound, "unknown_url", "There is nothing at this path. See GET /v1/models for the models served here.")
 	errMethod      = invalid(http.StatusMethodNotAllowed, "method_not_allowed", "This path does not take this method.")
-	errHeaders     = invalid(http.StatusRequestHeaderFieldsTooLarge, "too_many_headers", fmt.Sprintf("A request may have at most %d header lines.", mostHeaders))
+	errHeaders     = invalid(http.StatusRequestHeaderFieldsTooLarge, "too_many_headers", fmt.Sprintf("A request may have at most %d header lines.", maxHeaders))
 	errAbsoluteURI = invalid(http.StatusBadRequest, "bad_request_line", "The request line must name a path, not a whole URL.")
 	errEncoding    = invalid(http.StatusUnsupportedMediaType, "unsupported_encoding", "A Content-Encoding is not accepted; send the body as it is.")
 	errContentType = invalid(http.StatusUnsupportedMediaType, "unsupported_media_type", "Content-Type must be application/json, in UTF-8.")

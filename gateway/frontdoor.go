@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	mostHeaders = 128 // header lines of one request
+	maxHeaders = 128 // header lines of one request
 
 	// leftoverTime is how long the rest of a request is waited for that is refused, or whose body nobody reads.
 	leftoverTime = 200 * time.Millisecond
@@ -75,7 +75,7 @@ func checkLine(r *http.Request) error {
 		lines += len(values)
 	}
 	switch {
-	case lines > mostHeaders:
+	case lines > maxHeaders:
 		return errHeaders
 	case r.URL.Host != "" || !strings.HasPrefix(r.RequestURI, "/"):
 		return errAbsoluteURI

@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	leastSpan = time.Second
-	mostSpan  = 30 * 24 * time.Hour
+	minSpan = time.Second
+	maxSpan = 30 * 24 * time.Hour
 	// spotSpan is how long after its end a spot machine's name stays out: by then
 	// it has left discovery, or is another machine.
 	spotSpan = 10 * time.Minute
-	mostSpot = 24 * time.Hour // of notice
+	maxSpot  = 24 * time.Hour // of notice
 )
 
 // order is what an operator, or a cloud, wants of a backend.
@@ -107,8 +107,8 @@ func spanOf(q url.Values) (time.Duration, error) {
 		return 0, nil
 	}
 	d, err := time.ParseDuration(q.Get("for"))
-	if err != nil || d < leastSpan || d > mostSpan {
-		return 0, badParam("for", fmt.Sprintf("want a duration such as 10m, %s … %s", leastSpan, mostSpan))
+	if err != nil || d < minSpan || d > maxSpan {
+		return 0, badParam("for", fmt.Sprintf("want a duration such as 10m, %s … %s", minSpan, maxSpan))
 	}
 	return d, nil
 }
@@ -130,8 +130,8 @@ func spotOrder(q url.Values, body []byte) (order, error) {
 	}
 	var notice float64
 	if raw, ok := fields["deadline_seconds"]; ok {
-		if json.Unmarshal(raw, &notice) != nil || notice < 0 || notice > mostSpot.Seconds() {
-			return order{}, badParam("deadline_seconds", fmt.Sprintf("want seconds, 0 … %g", mostSpot.Seconds()))
+		if json.Unmarshal(raw, &notice) != nil || notice < 0 || notice > maxSpot.Seconds() {
+			return order{}, badParam("deadline_seconds", fmt.Sprintf("want seconds, 0 … %g", maxSpot.Seconds()))
 		}
 	}
 	o, err := undrainOrder(q, nil)

@@ -64,13 +64,13 @@ type rules struct {
 	takeover bool
 	guard    bool
 	explore  float64
-	mostTTFT time.Duration
+	maxTTFT  time.Duration
 }
 
 func rulesOf(c *plan.Config) rules {
 	return rules{
 		mode: c.Mode, head: c.Head, band: float64(c.Accept.Band), holdback: c.HoldbackTokens, patience: c.Holdback, takeover: c.Takeover,
-		guard: c.Economy.On, explore: c.Economy.Explore, mostTTFT: c.Economy.MostExtraTTFT,
+		guard: c.Economy.On, explore: c.Economy.Explore, maxTTFT: c.Economy.MaxExtraTTFT,
 	}
 }
 

@@ -55,7 +55,7 @@ type rulesJSON struct {
 	Takeover bool    `json:"takeover"`
 	Guard    bool    `json:"guard"`
 	Explore  float64 `json:"explore"`
-	MostTTFT float64 `json:"max_extra_ttft_ms"`
+	MaxTTFT  float64 `json:"max_extra_ttft_ms"`
 }
 
 // trialJSON is the evidence that a request went by.
@@ -201,7 +201,7 @@ func (f *filed) encode() []byte {
 func (r *rules) json() *rulesJSON {
 	return &rulesJSON{
 		Mode: string(r.mode), Head: string(r.head), Band: finite(r.band), Holdback: r.holdback, Patience: milliseconds(r.patience), Takeover: r.takeover,
-		Guard: r.guard, Explore: finite(r.explore), MostTTFT: milliseconds(r.mostTTFT),
+		Guard: r.guard, Explore: finite(r.explore), MaxTTFT: milliseconds(r.maxTTFT),
 	}
 }
 

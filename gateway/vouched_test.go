@@ -62,7 +62,7 @@ func startWarming(t *testing.T, divergence float64) (*cacheBench, *kept, *warmin
 	}
 	w := &warming{began: time.Now().UnixMicro(), let: make(chan struct{}, 100)}
 	cfg := plan.Config{Mode: plan.ModeRisk, Takeover: true, Accept: accept.Config{MeanOffset: -.45, WindowOffset: -1.1, EntropyOffset: 1}, MaxPrompt: 1000,
-		HoldbackTokens: 4, Holdback: time.Second, Scoring: scoring.Config{MostTokens: 8192, AtOnce: 4, Timeout: 10 * time.Second},
+		HoldbackTokens: 4, Holdback: time.Second, Scoring: scoring.Config{MaxTokens: 8192, AtOnce: 4, Timeout: 10 * time.Second},
 		Timeouts: plan.Timeouts{DraftFirstByte: 20 * time.Second, TargetFirstByte: 20 * time.Second, Chunk: 20 * time.Second, Total: time.Minute},
 		Risk: plan.Risk{Rule: risk.Rule{Eps: .1, Delta: .05, Lease: 2000, Run: 1000}, Rates: risk.Rates{ColdShare: 1}, Label: plan.LabelLenient,
 			AtOnce: 4, Stale: time.Minute, Warmup: true, WarmupFor: time.Hour}}

@@ -329,7 +329,7 @@ func TestAnAuditThatTheTargetNeverAnswersStaysBad(t *testing.T) {
 
 func TestADraftTooLongToBeScoredIsBookedAsBad(t *testing.T) {
 	r, n := auditedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.05}, vllmsim.Options{})
-	n.grid, r.cfg.Scoring.MostTokens = everything, 10
+	n.grid, r.cfg.Scoring.MaxTokens = everything, 10
 	if _, _, err := r.ask(openai.Chat, plan.Auto, chat("question", `,"max_tokens":24`)); err != nil {
 		t.Fatal(err)
 	}

@@ -102,7 +102,7 @@ func TestLawsThatThinningDoesNotKnowAreTheTargets(t *testing.T) {
 			t.Fatal(err)
 		}
 		req.Temperature = 1
-		got := plan.SampledLacks(plan.Config{Sampled: true, MaxPrompt: 1000, Scoring: scoring.Config{AtOnce: 1, MostTokens: 8192}}, plan.Facts{Request: req})
+		got := plan.SampledLacks(plan.Config{Sampled: true, MaxPrompt: 1000, Scoring: scoring.Config{AtOnce: 1, MaxTokens: 8192}}, plan.Facts{Request: req})
 		if (got == "sampled_fields") != (want != "") {
 			t.Errorf("%s: %q, want %q", field, got, want)
 		}

@@ -17,7 +17,7 @@ import (
 func probedRig(t *testing.T, draft, target vllmsim.Options) *rig {
 	t.Helper()
 	r := &rig{t: t, cfg: testConfig()}
-	r.cfg.Scoring = scoring.Config{MostTokens: 8192, AtOnce: 4, Timeout: 10 * time.Second}
+	r.cfg.Scoring = scoring.Config{MaxTokens: 8192, AtOnce: 4, Timeout: 10 * time.Second}
 	draft.Model, target.Model = "small", "big"
 	draft.TimeScale, target.TimeScale = testScale, testScale
 	if target.Profile == "" {

@@ -200,7 +200,7 @@ func TestWithoutADraftASampledAnswerIsTheTargets(t *testing.T) {
 
 func TestNoMoreIsScoredThanMayBe(t *testing.T) {
 	r := thinRig(t, .1)
-	r.cfg.Scoring = scoring.Config{MostTokens: 60, AtOnce: 4, Timeout: 10 * time.Second}
+	r.cfg.Scoring = scoring.Config{MaxTokens: 60, AtOnce: 4, Timeout: 10 * time.Second}
 	cut := 0
 	for _, p := range prompts(12) {
 		got, rc, err := r.ask(openai.Chat, plan.Auto, forms[1].sampled(p, `,"max_tokens":200`))

@@ -19,7 +19,7 @@ import (
 
 const (
 	statusWait = 5 * time.Second
-	mostStatus = 16 << 20 // bytes of an answer; 1,000 backends are 300 kB
+	maxStatus  = 16 << 20 // bytes of an answer; 1,000 backends are 300 kB
 )
 
 // adminURL is a path of an admin listener. It may hold a password, so it is shown Redacted only, and
@@ -89,7 +89,7 @@ func askAdmin(e *env, method string, at *url.URL, f tokenFile) ([]byte, error) {
 		return nil, fmt.Errorf("the replica cannot be reached: %w", err)
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
-	body, err := io.ReadAll(io.LimitReader(resp.Body, mostStatus+1))
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxStatus+1))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", at.Redacted(), err)
@@ -99,8 +99,8 @@ func askAdmin(e *env, method string, at *url.URL, f tokenFile) ([]byte, error) {
 		return nil, fmt.Errorf("%s: what --token-file or $FOREGATE_ADMIN_TOKEN_FILE holds is none of the listener's tokens", at.Redacted())
 	case resp.StatusCode != http.StatusOK:
 		return nil, fmt.Errorf("%s: status %d: %s", at.Redacted(), resp.StatusCode, refusalOf(body))
-	case len(body) > mostStatus:
-		return nil, fmt.Errorf("%s: an answer of more than %d bytes", at.Redacted(), mostStatus)
+	case len(body) > maxStatus:
+		return nil, fmt.Errorf("%s: an answer of more than %d bytes", at.Redacted(), maxStatus)
 	}
 	return body, nil
 }

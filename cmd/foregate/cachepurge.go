@@ -31,7 +31,7 @@ type cachePurgeCmd struct {
 }
 
 const (
-	mostSweep = 10 * time.Minute
+	maxSweep = 10 * time.Minute
 	// A replica that lives may have missed its turn, or Redis have come back only now.
 	livingWait  = 2 * time.Second
 	livingEvery = 100 * time.Millisecond
@@ -44,8 +44,8 @@ func (c *cachePurgeCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	if c.Sweep < 0 || c.Sweep > mostSweep {
-		return fmt.Errorf("--sweep: want 0s … %s", mostSweep)
+	if c.Sweep < 0 || c.Sweep > maxSweep {
+		return fmt.Errorf("--sweep: want 0s … %s", maxSweep)
 	}
 	file, err := c.file()
 	if err != nil {

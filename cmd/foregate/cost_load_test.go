@@ -47,13 +47,13 @@ type session struct {
 // timing is when the parts of an answer came, since the request was sent.
 type timing struct{ first, last time.Duration }
 
-// mostWait bounds any exchange.
-const mostWait = 30 * time.Second
+// maxWait bounds any exchange.
+const maxWait = 30 * time.Second
 
 // ask sends a request and reads the answer, which is verified.
 func (s *session) ask(x exchangeOf) (timing, error) {
 	sent := time.Now()
-	if err := s.conn.SetDeadline(sent.Add(mostWait)); err != nil {
+	if err := s.conn.SetDeadline(sent.Add(maxWait)); err != nil {
 		return timing{}, err
 	}
 	if _, err := s.conn.Write(x.request); err != nil {

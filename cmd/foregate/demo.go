@@ -36,7 +36,7 @@ const (
 	demoDivergence = 0.35
 	// demoQuestion is one whose draft scores high: it is an answer in the warm-up, too.
 	demoQuestion = "Why do cats purr?"
-	mostReplicas = 16
+	maxReplicas  = 16
 	// demoDraftBlocks is the KV memory of a draft backend, in blocks of 16 tokens: the GPU
 	// serves other models, too. So a trickle is enough to fill it with warm prefixes.
 	demoDraftBlocks = 720
@@ -44,8 +44,8 @@ const (
 
 // Run brings the whole system up on this machine and reports once a second.
 func (c *demoCmd) Run(e *env) error {
-	if c.Replicas < 1 || c.Replicas > mostReplicas {
-		return fmt.Errorf("--replicas must be between 1 and %d, but is %d", mostReplicas, c.Replicas)
+	if c.Replicas < 1 || c.Replicas > maxReplicas {
+		return fmt.Errorf("--replicas must be between 1 and %d, but is %d", maxReplicas, c.Replicas)
 	}
 	if c.TimeScale <= 0 {
 		return fmt.Errorf("--time-scale must be above 0, but is %g", c.TimeScale)

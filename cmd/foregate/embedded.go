@@ -18,8 +18,8 @@ const (
 
 	// What an embedded Redis keeps of answers: bytes with their names, and how many, because
 	// each passing of time goes through all that there are (3 ms for so many).
-	mostAnswerBytes = 64 << 20
-	mostAnswers     = 16 << 10
+	maxAnswerBytes = 64 << 20
+	maxAnswers     = 16 << 10
 
 	// passEvery is how often time passes for them: a lease of 1.5 s ends up to so much early.
 	passEvery = 200 * time.Millisecond
@@ -76,7 +76,7 @@ func openEmbeddedAnswers(o *redis.UniversalOptions) (redis.UniversalClient, func
 	m := miniredis.NewMiniRedis()
 	client, stop := openEmbedded(m, o)
 	m.ClockTTL(false) // time passes below
-	client.AddHook(newRation(mostAnswerBytes, mostAnswers, func(key string) { m.Del(key) }))
+	client.AddHook(newRation(maxAnswerBytes, maxAnswers, func(key string) { m.Del(key) }))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {

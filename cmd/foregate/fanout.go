@@ -12,8 +12,8 @@ import (
 // How long to wait after a connection that could not be accepted: doubled each
 // time up to the most, as net/http does.
 const (
-	acceptPause     = 5 * time.Millisecond
-	mostAcceptPause = time.Second
+	acceptPause    = 5 * time.Millisecond
+	maxAcceptPause = time.Second
 )
 
 // fanOut deals the connections of one listener to several servers in turn: a
@@ -63,7 +63,7 @@ func (f *fanOut) deal() {
 // accept waits for the next connection. Errors that pass, such as too many open
 // files, are waited out; the error that it returns means that the end has come.
 func (f *fanOut) accept() (net.Conn, error) {
-	for pause := acceptPause; ; pause = min(2*pause, mostAcceptPause) {
+	for pause := acceptPause; ; pause = min(2*pause, maxAcceptPause) {
 		conn, err := f.ln.Accept()
 		if err == nil || errors.Is(err, net.ErrClosed) {
 			return conn, err

@@ -15,9 +15,9 @@ func TestEachBackendIsReadByOneReplicaForAllAndByAnotherWhenThatOneDies(t *testi
 	t.Run("taken over", func(t *testing.T) { testTakenOver(t, w) })
 }
 
-// mostScrapes is how often a backend may be scraped in a while by all replicas
+// maxScrapes is how often a backend may be scraped in a while by all replicas
 // together: one and a half times as often as one replica alone does.
-func mostScrapes(d time.Duration) int { return int(1.5 * 2 * d.Seconds()) }
+func maxScrapes(d time.Duration) int { return int(1.5 * 2 * d.Seconds()) }
 
 func testReadByOne(t *testing.T, w *fleetWorld) {
 	const span = 3 * time.Second
@@ -30,7 +30,7 @@ func testReadByOne(t *testing.T, w *fleetWorld) {
 	for i := range after {
 		n := after[i] - before[i]
 		all += n
-		if n > mostScrapes(took) || n < int(took.Seconds()) {
+		if n > maxScrapes(took) || n < int(took.Seconds()) {
 			t.Errorf("backend %d was scraped %d times in %v by three replicas", i, n, took)
 		}
 	}

@@ -18,9 +18,9 @@ const (
 	hitClients = 32  // connections at once, each with a question of its own, so that none of them share a lookup
 	hitTokens  = 300 // of an answer
 
-	// leastHits is the share of the requests that must be the hits that are measured. A Redis that a busy machine
+	// minHits is the share of the requests that must be the hits that are measured. A Redis that a busy machine
 	// keeps from answering for a moment is left alone for a while.
-	leastHits = 0.95
+	minHits = 0.95
 )
 
 // hitForm is how long the benchmark takes and how sure it is.
@@ -236,7 +236,7 @@ func (h *hits) round(b *testing.B, d *duel, round int) {
 		missed -= d.own.metric(b, countOf("hit")) - kept
 	}
 	d.missed += missed
-	if got < leastHits*asked {
+	if got < minHits*asked {
 		b.Fatalf("%s: %.0f requests, of which %.0f were served so, and %.0f not from the cache", d.title, asked, got, missed)
 	}
 }

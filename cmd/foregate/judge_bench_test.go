@@ -39,8 +39,8 @@ var judgeSettings = map[string]string{
 	"speculation.max_extra_ttft_ms":           "0",
 }
 
-// mostJudging is the aim: CPU of judging a drafted token, beside relaying one.
-const mostJudging = 1.5
+// maxJudging is the aim: CPU of judging a drafted token, beside relaying one.
+const maxJudging = 1.5
 
 // judging is a way to answer from the draft pool.
 type judging struct {
@@ -54,7 +54,7 @@ type judging struct {
 // judgings are measured in each round, in this order; the first is the measure.
 var judgings = []judging{
 	{"relayed: `X-Tier: draft`, without logprobs", judgeRoute, "draft", false, 0},
-	{"judged by its own score, released after 32 tokens", judgeRoute, "auto", false, mostJudging},
+	{"judged by its own score, released after 32 tokens", judgeRoute, "auto", false, maxJudging},
 	{"… and the target asked about these 32", headRoute, "auto", true, 0},
 	{"held back whole, the target asked about all of it (`lenient`)", wholeRoute, "auto", true, 0},
 }
@@ -161,19 +161,19 @@ func (j *judgeBench) round(b *testing.B, round int) {
 	}
 }
 
-// leastHeard is the share of drafts and checks that must go as the rows say: on a machine
+// minHeard is the share of drafts and checks that must go as the rows say: on a machine
 // that starves the mock its readings age, and a gateway then asks nobody for a while.
-const leastHeard = 0.9
+const minHeard = 0.9
 
 // verify checks that what was to be judged was, the target asked as the rows say, and the
 // drafts kept.
 func (j *judgeBench) verify(b *testing.B) {
 	b.Helper()
 	kept, agreed := j.own.metric(b, "foregate_accepted_tokens_total{"), j.own.metric(b, `foregate_draft_checks_total{reason="target_agrees"`)
-	if kept > float64(j.judged) || kept < leastHeard*float64(j.judged) {
+	if kept > float64(j.judged) || kept < minHeard*float64(j.judged) {
 		b.Fatalf("drafts of %d tokens were to be judged and kept, and of %.0f were\n%s", j.judged, kept, j.reasons(b))
 	}
-	if agreed > float64(j.answered) || agreed < leastHeard*float64(j.answered) {
+	if agreed > float64(j.answered) || agreed < minHeard*float64(j.answered) {
 		b.Fatalf("the target was to be asked %d times and to agree, and did %.0f times\n%s", j.answered, agreed, j.reasons(b))
 	}
 	if kept < float64(j.judged) || agreed < float64(j.answered) {

@@ -11,7 +11,7 @@ import (
 
 const (
 	readyWait = 2 * time.Second // shorter than what a container's health check is given
-	mostReady = 4 << 10         // bytes of an answer
+	maxReady  = 4 << 10         // bytes of an answer
 )
 
 type readyCmd struct {
@@ -33,8 +33,8 @@ func (c *readyCmd) Run(e *env) error {
 	if err != nil {
 		return fmt.Errorf("the replica cannot be reached: %w", err)
 	}
-	defer func() { _ = resp.Body.Close() }()                    // it was read
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, mostReady)) // the status is what counts
+	defer func() { _ = resp.Body.Close() }()                   // it was read
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxReady)) // the status is what counts
 	why := strings.Join(strings.Fields(string(body)), " ")
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Errorf("not ready: status %d: %s", resp.StatusCode, why)

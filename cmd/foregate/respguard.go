@@ -10,12 +10,12 @@ import (
 // that somebody filled: a few values of megabytes, or 10⁵ fields, which are twice as many
 // elements; either is read in parts the next time.
 const (
-	mostRESPLine       = 64 << 10 // bytes of a line: a status, an error, a number, a length
-	mostRESPBulk       = 33 << 20 // bytes of one string
-	mostRESPReply      = 64 << 20 // bytes of a reply with all that is in it
-	mostRESPElements   = 1 << 18  // of all its arrays, sets and maps together
-	mostRESPAttributes = 1 << 8   // go-redis takes one more frame of its stack for each
-	mostRESPDepth      = 8
+	maxRESPLine       = 64 << 10 // bytes of a line: a status, an error, a number, a length
+	maxRESPBulk       = 33 << 20 // bytes of one string
+	maxRESPReply      = 64 << 20 // bytes of a reply with all that is in it
+	maxRESPElements   = 1 << 18  // of all its arrays, sets and maps together
+	maxRESPAttributes = 1 << 8   // go-redis takes one more frame of its stack for each
+	maxRESPDepth      = 8
 )
 
 // respGuard follows the frames of RESP2 and RESP3 in a stream of replies, and refuses what
@@ -34,7 +34,7 @@ type respGuard struct {
 	head [24]byte // how it begins
 	bulk int      // bytes of a string, with the end of its line, that are still to come
 
-	open        [mostRESPDepth]respFrame
+	open        [maxRESPDepth]respFrame
 	depth       int
 	inAttribute bool // at any depth
 	word        respWord
@@ -82,8 +82,8 @@ func (g *respGuard) skip(b []byte) {
 
 // read takes a line, or a part of one.
 func (g *respGuard) read(b []byte) {
-	if g.line+len(b) > mostRESPLine {
-		g.refuse("a line of more than %d bytes", mostRESPLine)
+	if g.line+len(b) > maxRESPLine {
+		g.refuse("a line of more than %d bytes", maxRESPLine)
 		return
 	}
 	if g.line < len(g.head) {
@@ -161,14 +161,14 @@ func (g *respGuard) length() (n int, ok bool) {
 
 // text begins a string of n bytes.
 func (g *respGuard) text(n int) {
-	if n > mostRESPBulk {
-		g.refuse("a string of more than %d bytes", mostRESPBulk)
+	if n > maxRESPBulk {
+		g.refuse("a string of more than %d bytes", maxRESPBulk)
 		return
 	}
 	g.bulk = n + 2
 	g.bytes += g.bulk
-	if g.bytes > mostRESPReply {
-		g.refuse("more than %d bytes", mostRESPReply)
+	if g.bytes > maxRESPReply {
+		g.refuse("more than %d bytes", maxRESPReply)
 	}
 }
 
@@ -183,10 +183,10 @@ func (g *respGuard) begin(kind byte, n int) {
 	switch {
 	case kind == '|' && g.inAttribute:
 		g.refuse("an attribute of an attribute")
-	case g.attributes > mostRESPAttributes:
-		g.refuse("more than %d attributes", mostRESPAttributes)
-	case g.elements > mostRESPElements:
-		g.refuse("more than %d elements", mostRESPElements)
+	case g.attributes > maxRESPAttributes:
+		g.refuse("more than %d attributes", maxRESPAttributes)
+	case g.elements > maxRESPElements:
+		g.refuse("more than %d elements", maxRESPElements)
 	case g.depth == 0 && g.subscribed && kind == '%':
 		g.refuse("a map among words of pub/sub")
 	case g.depth == 0 && n >= 0 && (kind == '>' || g.subscribed && (kind == '*' || kind == '~')):
@@ -205,7 +205,7 @@ func (g *respGuard) begin(kind byte, n int) {
 
 func (g *respGuard) enter(kind byte, n int) {
 	if g.depth == len(g.open) {
-		g.refuse("deeper than %d", mostRESPDepth)
+		g.refuse("deeper than %d", maxRESPDepth)
 		return
 	}
 	g.open[g.depth] = respFrame{left: n, attribute: kind == '|'}

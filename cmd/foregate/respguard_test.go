@@ -26,9 +26,9 @@ var wellFormed = []string{
 	"|1\r\n+ttl\r\n:3600\r\n*3\r\n:1\r\n|1\r\n+k\r\n+v\r\n:2\r\n:3\r\n",
 	">3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$4\r\nword\r\n", ">3\r\n+subscribe\r\n_\r\n:1\r\n", ">2\r\n$10\r\ninvalidate\r\n*1\r\n$3\r\nkey\r\n",
 	">2\r\n$10\r\ninvalidate\r\n_\r\n", ">2\r\n$10\r\ninvalidate\r\n*-1\r\n", // all keys are gone
-	strings.Repeat("*1\r\n", mostRESPDepth) + ":1\r\n",
+	strings.Repeat("*1\r\n", maxRESPDepth) + ":1\r\n",
 	"$" + fmt.Sprint(1<<20) + "\r\n" + strings.Repeat("x", 1<<20) + "\r\n",
-	"+" + strings.Repeat("x", mostRESPLine-3) + "\r\n",
+	"+" + strings.Repeat("x", maxRESPLine-3) + "\r\n",
 }
 
 func TestRepliesOfEveryKindPass(t *testing.T) {
@@ -56,7 +56,7 @@ func TestAHashOfAHundredThousandSettingsPasses(t *testing.T) {
 }
 
 func TestWhatNoRedisWouldSayIsRefused(t *testing.T) {
-	bulk := fmt.Sprintf("$%d\r\n", mostRESPBulk)
+	bulk := fmt.Sprintf("$%d\r\n", maxRESPBulk)
 	for _, c := range []struct{ said, want string }{
 		{"$966367641600\r\n", "a string of more than 34603008 bytes"},
 		{"$9223372036854775806\r\n", "a string of more than"},
@@ -65,11 +65,11 @@ func TestWhatNoRedisWouldSayIsRefused(t *testing.T) {
 		{"*2000000000\r\n", "more than 262144 elements"},
 		{"%131073\r\n", "more than 262144 elements"},
 		{"*200000\r\n*200000\r\n", "more than 262144 elements"},
-		{strings.Repeat("*1\r\n", mostRESPDepth+1), "deeper than 8"},
-		{strings.Repeat("x", mostRESPLine+1), "a line of more than 65536 bytes"},
-		{"+" + strings.Repeat("x", mostRESPLine), "a line of more than 65536 bytes"},
-		{"*5\r\n" + strings.Repeat(bulk+strings.Repeat("x", mostRESPBulk)+"\r\n", 2), "more than 67108864 bytes"},
-		{strings.Repeat("|0\r\n", mostRESPAttributes+1), "more than 256 attributes"},
+		{strings.Repeat("*1\r\n", maxRESPDepth+1), "deeper than 8"},
+		{strings.Repeat("x", maxRESPLine+1), "a line of more than 65536 bytes"},
+		{"+" + strings.Repeat("x", maxRESPLine), "a line of more than 65536 bytes"},
+		{"*5\r\n" + strings.Repeat(bulk+strings.Repeat("x", maxRESPBulk)+"\r\n", 2), "more than 67108864 bytes"},
+		{strings.Repeat("|0\r\n", maxRESPAttributes+1), "more than 256 attributes"},
 		{"|1\r\n|0\r\n", "an attribute of an attribute"},
 		{"HTTP/1.1 400 Bad Request\r\n", `nothing of RESP begins with 'H'`},
 		{"\r\n", "a line that is none of RESP"},
@@ -150,7 +150,7 @@ func FuzzRESPGuard(f *testing.F) {
 		if want == nil && (whole.depth != cut.depth || whole.bulk != cut.bulk || whole.line != cut.line) {
 			t.Fatalf("whole: %+v, in parts: %+v", whole, cut)
 		}
-		if want == nil && (whole.depth > mostRESPDepth || whole.bytes > mostRESPReply+mostRESPLine || whole.elements > mostRESPElements || whole.bulk > mostRESPBulk+2) {
+		if want == nil && (whole.depth > maxRESPDepth || whole.bytes > maxRESPReply+maxRESPLine || whole.elements > maxRESPElements || whole.bulk > maxRESPBulk+2) {
 			t.Fatalf("beyond a bound: %+v", whole)
 		}
 	})

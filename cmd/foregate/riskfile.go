@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	mostAuditLines = 1_000_000 // of a file
-	mostAuditLine  = 16 << 10  // bytes; what is written has 500
-	mostAuditName  = 256       // bytes of a name
-	mostAuditCount = 1 << 31
-	// mostAuditScore is beyond every score: 1e9 stands for a threshold that nothing reaches.
-	mostAuditScore    = 1e9
-	mostAuditFeatures = 8
+	maxAuditLines = 1_000_000 // of a file
+	maxAuditLine  = 16 << 10  // bytes; what is written has 500
+	maxAuditName  = 256       // bytes of a name
+	maxAuditCount = 1 << 31
+	// maxAuditScore is beyond every score: 1e9 stands for a threshold that nothing reaches.
+	maxAuditScore    = 1e9
+	maxAuditFeatures = 8
 )
 
 // auditLine is one audit as JSON, one line of a file. Names and meanings of the fields stay.
@@ -70,11 +70,11 @@ func (l *auditLine) entry() evidence.LogEntry {
 // readAudits reads what export writes, and nothing else: an error names the line and the field.
 func readAudits(from io.Reader, see func(line int, e evidence.LogEntry) error) error {
 	in := bufio.NewScanner(from)
-	in.Buffer(make([]byte, 0, 4<<10), mostAuditLine)
+	in.Buffer(make([]byte, 0, 4<<10), maxAuditLine)
 	n := 0
 	for in.Scan() {
-		if n++; n > mostAuditLines {
-			return fmt.Errorf("more than %d lines; split the file", mostAuditLines)
+		if n++; n > maxAuditLines {
+			return fmt.Errorf("more than %d lines; split the file", maxAuditLines)
 		}
 		l, err := parseAudit(in.Bytes())
 		if err == nil {
@@ -85,7 +85,7 @@ func readAudits(from io.Reader, see func(line int, e evidence.LogEntry) error) e
 		}
 	}
 	if errors.Is(in.Err(), bufio.ErrTooLong) {
-		return fmt.Errorf("line %d: has more than %d bytes", n+1, mostAuditLine)
+		return fmt.Errorf("line %d: has more than %d bytes", n+1, maxAuditLine)
 	}
 	return in.Err()
 }
@@ -169,8 +169,8 @@ func (l *auditLine) check() error {
 	fine := map[string]bool{
 		"when": l.When.Year() >= 2000 && l.When.Year() < 3000, "route": isName(l.Route), "bucket": isName(l.Bucket),
 		"lot": l.Lot == "conf" || l.Lot == "head", "ticket": isTicket(l.Ticket),
-		"score": isScore(l.Score), "floor": isScore(l.Floor), "threshold": isScore(l.Threshold), "served": true, "features": len(l.Features) <= mostAuditFeatures,
-		"tokens": l.Tokens >= 0 && l.Tokens < mostAuditCount, "map": l.Map >= 0 && l.Map < mostAuditCount, "grid": l.Grid >= 0,
+		"score": isScore(l.Score), "floor": isScore(l.Floor), "threshold": isScore(l.Threshold), "served": true, "features": len(l.Features) <= maxAuditFeatures,
+		"tokens": l.Tokens >= 0 && l.Tokens < maxAuditCount, "map": l.Map >= 0 && l.Map < maxAuditCount, "grid": l.Grid >= 0,
 		"label": l.Label == labelGood || l.Label == labelBad || l.Label == labelLost,
 	}
 	for _, x := range l.Features {
@@ -184,10 +184,10 @@ func (l *auditLine) check() error {
 	return nil
 }
 
-func isScore(x float64) bool { return math.Abs(x) <= mostAuditScore } // NaN is not
+func isScore(x float64) bool { return math.Abs(x) <= maxAuditScore } // NaN is not
 
 func isName(s string) bool {
-	return s != "" && len(s) <= mostAuditName && !strings.ContainsFunc(s, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) })
+	return s != "" && len(s) <= maxAuditName && !strings.ContainsFunc(s, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) })
 }
 
 func isTicket(s string) bool {

@@ -39,7 +39,7 @@ func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
 		`"lost"}`:               {`"lost"} {}`, "line 2: something follows the object"},
 		`:"lost"}`:              {`:"lost"`, "line 2: the object has no end"},
 		`{"when"`:               {`["when"`, "line 2: want a JSON object"},
-		`-4]`:                   {strings.Repeat(" ", mostAuditLine) + `-4]`, "line 2: has more than 16384 bytes"},
+		`-4]`:                   {strings.Repeat(" ", maxAuditLine) + `-4]`, "line 2: has more than 16384 bytes"},
 	} {
 		line := strings.Replace(goodLine, old, tc.with, 1)
 		if line == goodLine {

@@ -71,8 +71,8 @@ func (c *riskImportCmd) read(e *env) ([]*pile, error) {
 			}
 			p := of[a.Key]
 			if p == nil {
-				if len(piles) >= mostPiles {
-					return fmt.Errorf("more than %d kinds of request", mostPiles)
+				if len(piles) >= maxPiles {
+					return fmt.Errorf("more than %d kinds of request", maxPiles)
 				}
 				p = &pile{key: a.Key}
 				of[a.Key] = p
@@ -86,8 +86,8 @@ func (c *riskImportCmd) read(e *env) ([]*pile, error) {
 	return piles, err
 }
 
-// mostPiles is how many kinds of request Redis keeps.
-const mostPiles = 1024
+// maxPiles is how many kinds of request Redis keeps.
+const maxPiles = 1024
 
 // took is what came of a pile.
 type took struct {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	mostHeaderFile   = 16 << 10 // bytes
-	mostTraceHeaders = 16
+	maxHeaderFile   = 16 << 10 // bytes
+	maxTraceHeaders = 16
 )
 
 // makeTracer makes the way to a collector, where the file names one.
@@ -61,8 +61,8 @@ func traceHeaders(path string) (map[string]string, error) {
 // parseHeaders reads "NAME: VALUE" lines, between which lines that are empty or begin with #
 // mean nothing. Errors never repeat a line: it may be a key.
 func parseHeaders(data []byte) (map[string]string, error) {
-	if len(data) > mostHeaderFile {
-		return nil, fmt.Errorf("more than %d bytes", mostHeaderFile)
+	if len(data) > maxHeaderFile {
+		return nil, fmt.Errorf("more than %d bytes", maxHeaderFile)
 	}
 	headers := map[string]string{}
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -83,8 +83,8 @@ func parseHeaders(data []byte) (map[string]string, error) {
 		return nil, lines.Err()
 	case len(headers) == 0:
 		return nil, errors.New("no header in it; want NAME: VALUE in each line")
-	case len(headers) > mostTraceHeaders:
-		return nil, fmt.Errorf("more than %d headers", mostTraceHeaders)
+	case len(headers) > maxTraceHeaders:
+		return nil, fmt.Errorf("more than %d headers", maxTraceHeaders)
 	}
 	return headers, nil
 }

@@ -22,7 +22,7 @@ type trickle struct {
 	wg     sync.WaitGroup
 
 	mu   sync.Mutex
-	sent []errand // the last mostSent
+	sent []errand // the last maxSent
 }
 
 // errand is a request that may be sent again.
@@ -36,7 +36,7 @@ const (
 	trickleMost  = 32                     // requests under way
 	trickleWait  = 2 * time.Minute        // for one answer
 	repeatedOf5  = 2                      // of five requests, how many were sent before: about the published share
-	mostSent     = 16
+	maxSent      = 16
 
 	documents    = 32  // that are read: half of them by each tenant
 	documentSize = 600 // tokens, about: with a question it is of the same kind of request as one without
@@ -122,10 +122,10 @@ func (t *trickle) next(n int) (errand, error) {
 		return errand{}, err
 	}
 	r := errand{tenant: demoTenants[tenant], body: body}
-	if len(t.sent) < mostSent {
+	if len(t.sent) < maxSent {
 		t.sent = append(t.sent, r)
 	} else {
-		t.sent[n%mostSent] = r
+		t.sent[n%maxSent] = r
 	}
 	return r, nil
 }

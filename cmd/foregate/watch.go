@@ -19,8 +19,8 @@ import (
 
 const (
 	usualWatch = 2 * time.Second
-	leastWatch = 100 * time.Millisecond
-	mostWatch  = time.Hour
+	minWatch   = 100 * time.Millisecond
+	maxWatch   = time.Hour
 
 	// redraw goes home and clears the terminal from there.
 	redraw = "\x1b[H\x1b[2J"
@@ -37,7 +37,7 @@ func (w *watch) Decode(ctx *kong.DecodeContext) error {
 	}
 	text := fmt.Sprint(ctx.Scan.Pop().Value)
 	seconds, err := strconv.ParseFloat(text, 64)
-	if least, most := leastWatch.Seconds(), mostWatch.Seconds(); err != nil || math.IsNaN(seconds) || seconds < least || seconds > most {
+	if least, most := minWatch.Seconds(), maxWatch.Seconds(); err != nil || math.IsNaN(seconds) || seconds < least || seconds > most {
 		return fmt.Errorf("want seconds, %g … %g, got %q", least, most, text)
 	}
 	*w = watch(seconds * float64(time.Second))

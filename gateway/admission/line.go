@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// mostWaiting is how many of one class wait for one pool; a tenant of whom few wait
+	// maxWaiting is how many of one class wait for one pool; a tenant of whom few wait
 	// still finds a place, up to twice that. At the 30 s that high waits at most it is 34
 	// requests a second.
-	mostWaiting = 1024
+	maxWaiting = 1024
 	// fewWaiting is how many waiting requests of one tenant are few.
 	fewWaiting = 16
-	// mostTries bounds how many requests one look tries in vain.
-	mostTries = 8
+	// maxTries bounds how many requests one look tries in vain.
+	maxTries = 8
 	// maxLooks bounds how many it tries at all: those that wait for the backend where they
 	// are warm do not count as in vain, they hold nobody up.
 	maxLooks = 64
@@ -191,7 +191,7 @@ func (l *Line) Serve(now time.Time) {
 			if !w.last.Elsewhere {
 				vain++
 			}
-			if l.tried = append(l.tried, w); vain == mostTries || len(l.tried) == maxLooks {
+			if l.tried = append(l.tried, w); vain == maxTries || len(l.tried) == maxLooks {
 				break
 			}
 			continue

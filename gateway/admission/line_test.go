@@ -394,7 +394,7 @@ func TestMustIsNeverTurnedAway(t *testing.T) {
 
 			b = newBench(t)
 			b.mem.places = 0
-			for i := range 2 * mostWaiting {
+			for i := range 2 * maxWaiting {
 				b.want(b.enter(high, fmt.Sprint(i%500), must), "waits")
 			}
 			b.want(b.enter(class, "t", must), "in")
@@ -406,22 +406,22 @@ func TestWhatWaitsIsBoundedForEachClass(t *testing.T) {
 	b := newBench(t)
 	b.mem.places = 0
 	for class := low; class <= high; class++ {
-		for i := range mostWaiting {
+		for i := range maxWaiting {
 			b.want(b.enter(class, fmt.Sprint(i%7), nil), "waits")
 		}
 		a := b.enter(class, "3", nil)
 		if d := errOf(t, a); d.Reason != ReasonLine || d.Usage != float64(b.All()) || d.RetryAfter < time.Second {
 			t.Errorf("%+v", d)
 		}
-		if b.Waiting(class) != mostWaiting {
+		if b.Waiting(class) != maxWaiting {
 			t.Errorf("%d of %s wait", b.Waiting(class), class)
 		}
-		for i := range mostWaiting { // tenants of whom few wait find a place
+		for i := range maxWaiting { // tenants of whom few wait find a place
 			b.want(b.enter(class, fmt.Sprint("few", i/fewWaiting), nil), "waits")
 		}
 		b.want(b.enter(class, "one more", nil), ReasonLine)
 	}
-	if b.All() != 6*mostWaiting {
+	if b.All() != 6*maxWaiting {
 		t.Errorf("%d wait", b.All())
 	}
 }
@@ -445,10 +445,10 @@ func TestTheMemoryOfWhatIsShedIsBounded(t *testing.T) {
 	b := newBench(t)
 	b.cfg.WaitLow = 0
 	b.mem.usage = 0.9
-	for i := range mostPlaces + 100 {
+	for i := range maxPlaces + 100 {
 		b.want(b.enter(low, "t", func(w *Waiter) { w.Route = fmt.Sprint(i) }), ReasonKV)
 	}
-	if len(b.shedding) != mostPlaces {
+	if len(b.shedding) != maxPlaces {
 		t.Errorf("%d places", len(b.shedding))
 	}
 }

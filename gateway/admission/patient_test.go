@@ -59,7 +59,7 @@ func TestWhoWaitsForItsWarmBackendHoldsNobodyUp(t *testing.T) {
 func TestALookTriesThoseBehindTheOnesThatWaitForTheirWarmBackends(t *testing.T) {
 	b := newBench(t)
 	warm := warmth{full: true}
-	for range mostTries + 1 {
+	for range maxTries + 1 {
 		b.want(b.enter(normal, "t", func(w *Waiter) { w.Try = warm.try }), "waits")
 	}
 	b.mem.places = 0

@@ -111,11 +111,11 @@ func (t *turns) before(o *turns) bool {
 // crowded reports whether there is no place for w. A tenant of whom few wait still finds
 // one, so that nobody fills the line for others.
 func (q *queue) crowded(w *Waiter) bool {
-	if q.n < mostWaiting {
+	if q.n < maxWaiting {
 		return false
 	}
 	t := q.tenants[w.Tenant]
-	return q.n >= 2*mostWaiting || t != nil && len(t.waiters) >= fewWaiting
+	return q.n >= 2*maxWaiting || t != nil && len(t.waiters) >= fewWaiting
 }
 
 func earlier(a, b *Waiter) bool {

@@ -198,7 +198,7 @@ func TestWhoNeverCameToItsTurnIsToldSo(t *testing.T) {
 	q.wait(normal, "t", "first", 100)
 	q.cfg.WaitNormal = 0
 	a := q.enter(normal, "t", nil)
-	if d := errOf(t, a); d.Reason != ReasonLine || d.Usage != 1 || d.Threshold != mostWaiting {
+	if d := errOf(t, a); d.Reason != ReasonLine || d.Usage != 1 || d.Threshold != maxWaiting {
 		t.Errorf("%+v", d)
 	}
 }

@@ -187,7 +187,7 @@ func (p *play) counts() {
 		n[v.rank()]++
 	}
 	for c := range n {
-		if got := p.line.waiting[c].n; got != n[c] || got > 2*mostWaiting {
+		if got := p.line.waiting[c].n; got != n[c] || got > 2*maxWaiting {
 			p.t.Errorf("%d of class %d wait, the line says %d", n[c], c, got)
 		}
 		waiters := 0

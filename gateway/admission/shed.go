@@ -11,9 +11,9 @@ const (
 	dwell = time.Second
 	// confirmed is how long a class counts as shed of which nothing is heard.
 	confirmed = 5 * time.Second
-	// mostPlaces bounds the memory; routes come from the configuration, so it is never
+	// maxPlaces bounds the memory; routes come from the configuration, so it is never
 	// reached.
-	mostPlaces = 4096
+	maxPlaces = 4096
 )
 
 // place is what is shed: thresholds are set by route.
@@ -89,7 +89,7 @@ func (l *Line) threshold(c Config, route string, class identity.Priority, now ti
 func (l *Line) note(p place, usage, limit float64, now time.Time) {
 	s, shed := l.shedding[p], usage >= limit
 	switch {
-	case s == nil && (!shed || len(l.shedding) >= mostPlaces):
+	case s == nil && (!shed || len(l.shedding) >= maxPlaces):
 		return
 	case s == nil:
 		if l.shedding == nil {
@@ -123,7 +123,7 @@ func (l *Line) comeback(w *Waiter, now time.Time) time.Duration {
 	p := place{w.Route, w.Class}
 	a := l.absent[p]
 	switch {
-	case a == nil && len(l.absent) >= mostPlaces:
+	case a == nil && len(l.absent) >= maxPlaces:
 		return w.last.Wait
 	case a == nil:
 		if l.absent == nil {
@@ -144,7 +144,7 @@ func (l *Line) decide(w *Waiter) Decision {
 	case f.Limit == 0 && shed != nil && shed.shed: // its turn never came, others of its class were tried
 		d.Usage, d.Threshold = shed.usage, shed.limit
 	case f.Limit == 0:
-		d.Reason, d.Usage, d.Threshold = ReasonLine, float64(l.All()), mostWaiting
+		d.Reason, d.Usage, d.Threshold = ReasonLine, float64(l.All()), maxWaiting
 	case f.Usage >= f.Limit:
 	case f.Queue > 0 && f.Waiting > f.Queue:
 		d.Reason, d.Usage, d.Threshold = ReasonQueue, float64(f.Waiting), float64(f.Queue)

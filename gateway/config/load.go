@@ -16,8 +16,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// mostTokensPerSecond is far above what any backend makes.
-const mostTokensPerSecond = 10_000_000
+// maxTokensPerSecond is far above what any backend makes.
+const maxTokensPerSecond = 10_000_000
 
 // MaxFile bounds a file of configuration or tenants, in bytes: far above any real one and far below what would hurt.
 const MaxFile = 1 << 20
@@ -228,8 +228,8 @@ func pools(f *File) value {
 				"model":                text(&p.Model),
 				"revision":             text(&p.Revision),
 				"usd_per_hour":         amount(&p.USDPerHour, 100_000),
-				"prefill_tokens_per_s": rate(&p.PrefillPerSecond, mostTokensPerSecond),
-				"decode_tokens_per_s":  rate(&p.DecodePerSecond, mostTokensPerSecond),
+				"prefill_tokens_per_s": rate(&p.PrefillPerSecond, maxTokensPerSecond),
+				"decode_tokens_per_s":  rate(&p.DecodePerSecond, maxTokensPerSecond),
 				"backends":             texts(&p.Backends),
 				"discover":             text(&p.Discover),
 				"scheduler":            text(&p.Scheduler),

@@ -257,18 +257,18 @@ func amount(to *float64, most float64) value {
 	}
 }
 
-// leastRate keeps what is divided by a rate finite.
-const leastRate = 0.01
+// minRate keeps what is divided by a rate finite.
+const minRate = 0.01
 
-// rate is a finite number above 0, leastRate at least.
+// rate is a finite number above 0, minRate at least.
 func rate(to *float64, most float64) value {
 	return func(r *reader, path string, n *yaml.Node) {
 		v := *to
 		amount(&v, most)(r, path, n)
 		switch {
 		case !r.sound(path):
-		case v < leastRate:
-			r.fail(path, "must be above 0; want %g … %g, or leave it out where it is not known", leastRate, most)
+		case v < minRate:
+			r.fail(path, "must be above 0; want %g … %g, or leave it out where it is not known", minRate, most)
 		default:
 			*to = v
 		}

@@ -23,12 +23,12 @@ const (
 	// most of their time.
 	gatherShare = 200
 	lastFew     = 4
-	mostPause   = 8 * time.Second // pages take a replica for silent after ten (assets/live.js)
+	maxPause    = 8 * time.Second // pages take a replica for silent after ten (assets/live.js)
 	keptSamples = 300             // ten minutes of them
 	rateSpan    = 10 * time.Second
 	ratioSpan   = 30 * time.Second
-	mostTabs    = 64
-	mostBehind  = 8 // samples that a reader may be behind before it is let go
+	maxTabs     = 64
+	maxBehind   = 8 // samples that a reader may be behind before it is let go
 	writeTime   = 10 * time.Second
 )
 
@@ -85,7 +85,7 @@ func (c *Console) Run(ctx context.Context) error {
 		began := time.Now()
 		c.take()
 		took[n%lastFew] = time.Since(began)
-		next.Reset(max(c.opts.Every, min(mostPause, gatherShare*slices.Min(took[:min(n+1, lastFew)]))))
+		next.Reset(max(c.opts.Every, min(maxPause, gatherShare*slices.Min(took[:min(n+1, lastFew)]))))
 	}
 }
 

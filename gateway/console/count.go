@@ -11,10 +11,10 @@ import (
 )
 
 const (
-	// mostBackends bounds the lines of a chart.
-	mostBackends = 200
-	// mostValue is beyond all that we count, and so small that sums and rates of such stay finite.
-	mostValue = 1e15
+	// maxBackends bounds the lines of a chart.
+	maxBackends = 200
+	// maxValue is beyond all that we count, and so small that sums and rates of such stay finite.
+	maxValue = 1e15
 )
 
 // rungs are the modes of Redis, the best first.
@@ -26,7 +26,7 @@ var (
 	passed = []string{"bypass"}
 )
 
-// count adds up what metrics stand at. Numbers that are not finite, or beyond mostValue, are left out.
+// count adds up what metrics stand at. Numbers that are not finite, or beyond maxValue, are left out.
 func count(families []*dto.MetricFamily, at time.Time) counts {
 	c := counts{at: at, requests: map[string]float64{}, shed: map[string]float64{}, kv: map[string]float64{}, breakers: map[string]float64{}, shedding: []string{}, kinds: map[[3]string]*kindCount{}}
 	for _, f := range families {
@@ -144,7 +144,7 @@ func (c *counts) worst() *kindCount {
 
 // trim keeps so many backends, by name, that a page can draw them.
 func (c *counts) trim() {
-	if len(c.kv) <= mostBackends {
+	if len(c.kv) <= maxBackends {
 		return
 	}
 	names := make([]string, 0, len(c.kv))
@@ -152,7 +152,7 @@ func (c *counts) trim() {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	for _, name := range names[mostBackends:] {
+	for _, name := range names[maxBackends:] {
 		delete(c.kv, name)
 		c.leftOut++
 	}
@@ -181,7 +181,7 @@ func valueOf(m *dto.Metric) float64 {
 }
 
 // usable is false of NaN, too.
-func usable(v float64) bool { return math.Abs(v) <= mostValue }
+func usable(v float64) bool { return math.Abs(v) <= maxValue }
 
 // add adds one of several histograms with the same buckets. One with others is left out.
 func (h *histogram) add(m *dto.Histogram) {

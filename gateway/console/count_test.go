@@ -174,11 +174,11 @@ func TestOnlyACertifiedBoundIsShown(t *testing.T) {
 
 func TestMoreBackendsThanAPageCanDrawAreLeftOutAndSaidSo(t *testing.T) {
 	var lines []string
-	for i := range mostBackends + 7 {
+	for i := range maxBackends + 7 {
 		lines = append(lines, fmt.Sprintf(`foregate_backend_kv_usage{pool="p",backend="%04d"} 0.5`, i))
 	}
 	s := sampleOf([]counts{counted(t, 0, lines...)}, Facts{})
-	if len(s.KV) != mostBackends || s.LeftOut != 7 {
+	if len(s.KV) != maxBackends || s.LeftOut != 7 {
 		t.Errorf("%d backends, %d left out", len(s.KV), s.LeftOut)
 	}
 	if _, first := s.KV["p/0000"]; !first {

@@ -56,10 +56,10 @@ func send(w http.ResponseWriter, out *http.ResponseController, event string, dat
 func (c *Console) join() (tab chan []byte, history []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.tabs) >= mostTabs {
+	if len(c.tabs) >= maxTabs {
 		return nil, nil
 	}
-	tab = make(chan []byte, mostBehind)
+	tab = make(chan []byte, maxBehind)
 	c.tabs[tab] = struct{}{}
 	history = append(history, '[')
 	for i, line := range c.samples {

@@ -216,7 +216,7 @@ func (l *looked) deaf(t *testing.T) net.Conn {
 }
 
 func TestWhoDoesNotReadIsLetGoAndHoldsNobodyUp(t *testing.T) {
-	l := look(t, mostBackends) // some kilobytes a sample
+	l := look(t, maxBackends) // some kilobytes a sample
 	reader := l.tab(t)
 	reader.history()
 	deaf := l.deaf(t)
@@ -246,26 +246,26 @@ func TestWhoDoesNotReadIsLetGoAndHoldsNobodyUp(t *testing.T) {
 func TestNoMorePagesThanThereIsRoomFor(t *testing.T) {
 	l := look(t, 1)
 	var tabs []*tab
-	for range mostTabs {
+	for range maxTabs {
 		p := l.tab(t)
 		p.history()
 		tabs = append(tabs, p)
 	}
 	refused := l.tab(t).resp
 	if refused.StatusCode != http.StatusServiceUnavailable || refused.Header.Get("Retry-After") == "" {
-		t.Errorf("page %d: status %d, Retry-After %q", mostTabs+1, refused.StatusCode, refused.Header.Get("Retry-After"))
+		t.Errorf("page %d: status %d, Retry-After %q", maxTabs+1, refused.StatusCode, refused.Header.Get("Retry-After"))
 	}
 	l.tick()
 	for _, p := range tabs {
 		p.next()
 	}
 	tabs[0].cancel()
-	eventually(t, "the place of one that left is free", func() bool { return l.open() == mostTabs-1 })
+	eventually(t, "the place of one that left is free", func() bool { return l.open() == maxTabs-1 })
 	l.tab(t).history()
 }
 
 func TestPagesThatLeaveLeaveNothingBehind(t *testing.T) {
-	l := look(t, mostBackends)
+	l := look(t, maxBackends)
 	http.DefaultClient.CloseIdleConnections()
 	before := runtime.NumGoroutine()
 	for range 20 {
@@ -299,8 +299,8 @@ func TestGatheringTakesNoMoreThanItsShare(t *testing.T) {
 		0:                      2 * time.Second,
 		10 * time.Millisecond:  2*time.Second + 10*time.Millisecond,
 		20 * time.Millisecond:  4*time.Second + 20*time.Millisecond,
-		100 * time.Millisecond: mostPause + 100*time.Millisecond,
-		time.Second:            mostPause + time.Second,
+		100 * time.Millisecond: maxPause + 100*time.Millisecond,
+		time.Second:            maxPause + time.Second,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var told []time.Time
@@ -317,7 +317,7 @@ func TestGatheringTakesNoMoreThanItsShare(t *testing.T) {
 				t.Errorf("gathering takes %v: %d times in ten and a half times %v, want 11", takes, len(told), apart)
 			}
 			for i := 1; i < len(told); i++ {
-				if got := told[i].Sub(told[i-1]); got != apart || got < mostPause && float64(takes)/float64(got) > 1.0/gatherShare {
+				if got := told[i].Sub(told[i-1]); got != apart || got < maxPause && float64(takes)/float64(got) > 1.0/gatherShare {
 					t.Errorf("gathering takes %v: again after %v, want %v", takes, got, apart)
 				}
 			}

@@ -89,13 +89,13 @@ func TestNoMinuteSeesMoreThanTheLimitAndItsBurstHoweverOftenRedisGoes(t *testing
 				slices.SortFunc(at, time.Time.Compare)
 				// Three of a small limit are its burst; two come from replicas that differ by one request each.
 				most, least := max(c*102/100, c+3+2), int(float64(c)*run.Minutes()*0.93)
-				if got := mostInAMinute(at); got > most {
+				if got := maxInAMinute(at); got > most {
 					t.Errorf("%d in one minute, more than %d", got, most)
 				}
 				if len(at) < least {
 					t.Errorf("only %d, less than %d", len(at), least)
 				}
-				t.Logf("limit %d: %d of %v, at most %d in one minute", c, len(at), float64(c)*run.Minutes(), mostInAMinute(at))
+				t.Logf("limit %d: %d of %v, at most %d in one minute", c, len(at), float64(c)*run.Minutes(), maxInAMinute(at))
 			})
 		})
 	}

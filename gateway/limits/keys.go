@@ -17,11 +17,11 @@ const keyLimit = "foregate:{fg}:limit:"
 const keyProbe = keyLimit + "/probe"
 
 const (
-	// mostOwed is the most a bucket holds, in minutes of its limit: a mistaken charge is
+	// maxOwed is the most a bucket holds, in minutes of its limit: a mistaken charge is
 	// forgotten after that time.
-	mostOwed = 2
+	maxOwed = 2
 	// expiry is longer than the longest debt.
-	expiry = (mostOwed + 1) * time.Minute
+	expiry = (maxOwed + 1) * time.Minute
 )
 
 // The script touches one key. It is run by EVALSHA and loaded by SCRIPT LOAD, never by EVAL,

@@ -92,7 +92,7 @@ type bucket struct {
 
 // drain brings the bucket to now. A clock that steps back drains nothing.
 func (b *bucket) drain(w law, now time.Time) {
-	b.owed = math.Min(b.owed, mostOwed*w.cap)
+	b.owed = math.Min(b.owed, maxOwed*w.cap)
 	if passed := now.Sub(b.at); passed > 0 {
 		b.owed = math.Max(0, b.owed-passed.Minutes()*w.cap)
 		b.at = now
@@ -101,7 +101,7 @@ func (b *bucket) drain(w law, now time.Time) {
 
 // add charges n, or gives it back where it is negative.
 func (b *bucket) add(w law, n float64) {
-	b.owed = math.Max(0, math.Min(b.owed+n, mostOwed*w.cap))
+	b.owed = math.Max(0, math.Min(b.owed+n, maxOwed*w.cap))
 }
 
 // Window is how a tenant stands with one limit.

@@ -9,8 +9,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// mostInAMinute is the most admissions in any minute of a run.
-func mostInAMinute(at []time.Time) (most int) {
+// maxInAMinute is the most admissions in any minute of a run.
+func maxInAMinute(at []time.Time) (most int) {
 	from := 0
 	for i, t := range at {
 		for t.Sub(at[from]) >= time.Minute {
@@ -73,13 +73,13 @@ func TestThreeReplicasTogetherAdmitTheLimitInEveryMinute(t *testing.T) {
 				const minutes = 3
 				at := offer(t, fleet, Ask{Tenant: "acme", Limit: Limit{RPM: c}}, 3*c, minutes*time.Minute, nil)
 				tolerance := max(0.02, 4/float64(c)) // a burst of four is more than 2 % of a small limit
-				if most := mostInAMinute(at); float64(most) > float64(c)*(1+tolerance) {
+				if most := maxInAMinute(at); float64(most) > float64(c)*(1+tolerance) {
 					t.Errorf("%d in one minute", most)
 				}
 				if got := float64(len(at)) / minutes; got < 0.95*float64(c) || got > float64(c)*(1+tolerance) {
 					t.Errorf("%v a minute", got)
 				}
-				t.Logf("limit %d: %v a minute, at most %d in any", c, float64(len(at))/minutes, mostInAMinute(at))
+				t.Logf("limit %d: %v a minute, at most %d in any", c, float64(len(at))/minutes, maxInAMinute(at))
 			})
 		})
 	}
@@ -90,7 +90,7 @@ func TestTokensAreAdmittedUpToTheLimitInEveryMinute(t *testing.T) {
 		const tokens, c, minutes = 500, 200_000, 4
 		a := Ask{Tenant: "acme", Limit: Limit{TPM: c, RPM: 10_000}, Tokens: tokens}
 		at := offer(t, fleet, a, 3*c/tokens, minutes*time.Minute, nil)
-		if most := mostInAMinute(at) * tokens; float64(most) > 1.05*c+tokens {
+		if most := maxInAMinute(at) * tokens; float64(most) > 1.05*c+tokens {
 			t.Errorf("%d tokens in one minute", most)
 		}
 		if got := float64(len(at)*tokens) / minutes; got < 0.95*c || got > 1.02*c {
@@ -108,13 +108,13 @@ func TestWithoutRedisThreeReplicasAdmitNoMoreThanTheLimit(t *testing.T) {
 				o.Dialer = refuse
 				fleet := []*replica{join(t, o, 3), join(t, o, 3), join(t, o, 3)}
 				at := offer(t, fleet, Ask{Tenant: "acme", Limit: Limit{RPM: c}}, 3*c, 4*time.Minute, nil)
-				if most := mostInAMinute(at); most > c {
+				if most := maxInAMinute(at); most > c {
 					t.Errorf("%d in one minute", most)
 				}
 				if len(at) < c*4*85/100 {
 					t.Errorf("only %d in four minutes", len(at))
 				}
-				t.Logf("limit %d: %v a minute, at most %d in any", c, float64(len(at))/4, mostInAMinute(at))
+				t.Logf("limit %d: %v a minute, at most %d in any", c, float64(len(at))/4, maxInAMinute(at))
 				for _, r := range fleet {
 					_ = r.redis.Close()
 				}
@@ -145,7 +145,7 @@ func TestRedisGoingAndComingGivesNoSecondBurst(t *testing.T) {
 						m.FlushAll()
 					}
 				})
-				if most := mostInAMinute(at); most > c*102/100 {
+				if most := maxInAMinute(at); most > c*102/100 {
 					t.Errorf("%d in one minute", most)
 				}
 				if len(at) < 3*c*95/100 {
@@ -154,7 +154,7 @@ func TestRedisGoingAndComingGivesNoSecondBurst(t *testing.T) {
 				if skipped, shared := fleet[0].results(resultSkipped), fleet[0].results(resultShared); skipped < c/2 || shared < c {
 					t.Errorf("skipped %d, shared %d: Redis did not go and come", skipped, shared)
 				}
-				t.Logf("%d in three minutes, at most %d in one", len(at), mostInAMinute(at))
+				t.Logf("%d in three minutes, at most %d in one", len(at), maxInAMinute(at))
 				for i, r := range fleet {
 					stops[i]()
 					_ = r.redis.Close()

@@ -116,7 +116,7 @@ func TestTokensAreSettledByWhatWasUsed(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		settle(1000, 1<<40)
-		if got := owed(); got > mostOwed*time.Minute {
+		if got := owed(); got > maxOwed*time.Minute {
 			t.Errorf("%v are owed", got)
 		}
 	})
@@ -231,7 +231,7 @@ func TestAChangedLimitCountsAtOnce(t *testing.T) {
 		}
 		r.refused(t, Ask{Tenant: "acme", Limit: Limit{RPM: 600}})
 		r.enter(t, Ask{Tenant: "acme", Limit: Limit{RPM: 6000}})
-		if e := r.refused(t, Ask{Tenant: "acme", Limit: Limit{RPM: 6}}); e.Wait > mostOwed*time.Minute {
+		if e := r.refused(t, Ask{Tenant: "acme", Limit: Limit{RPM: 6}}); e.Wait > maxOwed*time.Minute {
 			t.Errorf("%+v", e)
 		}
 	})
@@ -366,10 +366,10 @@ func TestTheTenantSilentLongestIsForgottenFirstUnlessItHasRequestsUnderWay(t *te
 	held := r.enter(t, busy)
 	spent := Ask{Tenant: "spent", Limit: Limit{RPM: 1}}
 	r.enter(t, spent)
-	for i := range mostTenants + 10 {
+	for i := range maxTenants + 10 {
 		r.ask(t, Ask{Tenant: fmt.Sprint(i)})
 	}
-	if n := len(r.tenants.byName); n != mostTenants || r.tenants.recent.Len() != n {
+	if n := len(r.tenants.byName); n != maxTenants || r.tenants.recent.Len() != n {
 		t.Errorf("%d tenants, %d in order", n, r.tenants.recent.Len())
 	}
 	r.refused(t, busy)
@@ -435,7 +435,7 @@ func TestMetricsHaveClosedLabels(t *testing.T) {
 func (r *replica) crowded(do func()) {
 	var wg sync.WaitGroup
 	over := make(chan struct{})
-	for range mostLookups {
+	for range maxLookups {
 		wg.Go(func() {
 			_, _ = lookup.Ask(context.Background(), r.asker, func(context.Context) (any, error) { <-over; return nil, nil })
 		})

@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// mostLookups bounds the questions under way, to as many as the client has connections;
+	// maxLookups bounds the questions under way, to as many as the client has connections;
 	// what is beyond is counted locally, and told afterwards.
-	mostLookups = 32
+	maxLookups = 32
 	// backgroundTime bounds a round trip that nobody waits for.
 	backgroundTime = 250 * time.Millisecond
 )
@@ -86,14 +86,14 @@ type charge struct {
 
 // untold is what is owed to a replica that counted for itself: added, and the least that is
 // owed then.
-type untold struct{ requests, tokens, leastRequests, leastTokens float64 }
+type untold struct{ requests, tokens, minRequests, minTokens float64 }
 
 // evaluate sends the script, in c's pipeline if c is one.
 func evaluate(ctx context.Context, c redis.Scripter, key string, w laws, n charge) *redis.Cmd {
 	return limitScript.EvalSha(ctx, c, []string{key},
 		w.requests.cap, w.requests.slack, w.tokens.cap, w.tokens.slack, w.high.cap, w.high.slack,
-		n.amounts.requests, n.amounts.tokens, n.high, n.how, mostOwed, expiry.Milliseconds(),
-		n.untold.requests, n.untold.tokens, n.leastRequests, n.leastTokens)
+		n.amounts.requests, n.amounts.tokens, n.high, n.how, maxOwed, expiry.Milliseconds(),
+		n.untold.requests, n.untold.tokens, n.minRequests, n.minTokens)
 }
 
 // ask is one round trip; two more where Redis does not know the script.
@@ -115,7 +115,7 @@ func (l *Limiter) ask(ctx context.Context, key string, w laws, n charge) (answer
 func (l *Limiter) newAsker() *lookup.Asker {
 	return lookup.New(lookup.Options{
 		Budget: func() time.Duration { return l.budget() },
-		Slots:  mostLookups,
+		Slots:  maxLookups,
 		Well:   func(err error) bool { return errors.Is(err, errKey) },
 		Closed: func(err error) {
 			l.metrics.shared.Set(0)

@@ -104,7 +104,7 @@ func TestCorrectionsAreBatched(t *testing.T) {
 		}
 	}
 	ttl, err := raw.PTTL(t.Context(), keyLimit+"t0").Result()
-	if err != nil || ttl <= mostOwed*time.Minute || ttl > expiry {
+	if err != nil || ttl <= maxOwed*time.Minute || ttl > expiry {
 		t.Errorf("the key expires after %v, %v", ttl, err)
 	}
 }
@@ -273,7 +273,7 @@ func TestLookupsUnderWayAreBounded(t *testing.T) {
 	defer s.signal(syscall.SIGCONT)
 	w := Limit{RPM: 600}.shared()
 	var wg sync.WaitGroup
-	for range 2 * mostLookups {
+	for range 2 * maxLookups {
 		wg.Go(func() {
 			r.lookup(t.Context(), keyLimit+"acme", w, charge{amounts: amounts{requests: 1}, how: howAsk}, func(answer) {})
 		})

@@ -12,10 +12,10 @@ import (
 const (
 	// flushEvery keeps the round trips that settle far fewer than the requests; what is
 	// settled so much later is little beside the three seconds' worth of a token burst.
-	flushEvery      = 250 * time.Millisecond
-	tryEvery        = 100 * time.Millisecond // looks whether a try is due
-	mostCorrections = 10_000                 // tenants with something to settle
-	flushAtOnce     = 256                    // corrections in one round trip
+	flushEvery     = 250 * time.Millisecond
+	tryEvery       = 100 * time.Millisecond // looks whether a try is due
+	maxCorrections = 10_000                 // tenants with something to settle
+	flushAtOnce    = 256                    // corrections in one round trip
 )
 
 // corrections are what Redis is still to be told, added up by tenant.
@@ -57,7 +57,7 @@ func (l *Limiter) correct(tenant string, c correction) {
 		if c.kept.IsZero() {
 			c.kept = was.kept
 		}
-	case len(q.more) >= mostCorrections:
+	case len(q.more) >= maxCorrections:
 		l.metrics.dropped.Inc()
 		return
 	case q.more == nil:

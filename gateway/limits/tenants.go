@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// mostTenants bounds the memory. The tenant silent longest is forgotten first, unless it has
+// maxTenants bounds the memory. The tenant silent longest is forgotten first, unless it has
 // requests under way; the gateway's own bound on those is lower.
-const mostTenants = 10_000
+const maxTenants = 10_000
 
 // tenant is what a replica itself knows of one.
 type tenant struct {
@@ -47,7 +47,7 @@ func (ts *tenants) of(name string, w laws, now time.Time) *tenant {
 		ts.byName = map[string]*list.Element{}
 	}
 	for range ts.recent.Len() {
-		if ts.recent.Len() < mostTenants {
+		if ts.recent.Len() < maxTenants {
 			break
 		}
 		oldest := ts.recent.Back()
@@ -139,11 +139,11 @@ func (t *tenant) untold(there, here laws, n int, now time.Time) (u untold) {
 	t.apart = false
 	if there.requests.cap > 0 {
 		t.requests.drain(here.requests, now)
-		u.leastRequests = handUp(t.requests.owed, there.requests, here.requests, n)
+		u.minRequests = handUp(t.requests.owed, there.requests, here.requests, n)
 	}
 	if there.tokens.cap > 0 {
 		t.tokens.drain(here.tokens, now)
-		u.leastTokens = handUp(t.tokens.owed, there.tokens, here.tokens, n)
+		u.minTokens = handUp(t.tokens.owed, there.tokens, here.tokens, n)
 	}
 	if t.away {
 		u.requests, u.tokens = t.requests.owed, t.tokens.owed

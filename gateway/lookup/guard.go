@@ -17,9 +17,9 @@ const (
 	// pause is that while, and up to half as long again, so that replicas do not come back
 	// together, but all within the 1.2 s that a burst of requests is worth (gateway/limits).
 	pause = 700 * time.Millisecond
-	// A fall within shortStay of the return doubles the pause, up to mostPause, so that a Redis
+	// A fall within shortStay of the return doubles the pause, up to maxPause, so that a Redis
 	// which is about as late as the budget does not come and go every second.
-	mostPause = 8 * time.Second
+	maxPause  = 8 * time.Second
 	shortStay = 5 * time.Second
 )
 
@@ -54,7 +54,7 @@ func (g *guard) failed(now time.Time) bool {
 	if g.back.IsZero() || now.Sub(g.back) >= shortStay {
 		g.pause = pause
 	} else {
-		g.pause = min(max(2*g.pause, pause), mostPause)
+		g.pause = min(max(2*g.pause, pause), maxPause)
 	}
 	g.rest(now)
 	g.away.Store(true)

@@ -30,7 +30,7 @@ func TestARedisThatComesAndGoesIsLeftAloneForLongerAndLonger(t *testing.T) {
 		}
 		g.tried(true, now)
 	}
-	for _, want := range []time.Duration{pause, 2 * pause, 4 * pause, 8 * pause, mostPause, mostPause} {
+	for _, want := range []time.Duration{pause, 2 * pause, 4 * pause, 8 * pause, maxPause, maxPause} {
 		if got := fall(); got < want || got >= want*3/2 {
 			t.Errorf("left alone for %v, want %v and up to half as much again", got, want)
 		}

@@ -53,9 +53,9 @@ const (
 	keptEntry = 1 << 20
 )
 
-// mostVersion is more than anybody counts to, and the last that every reader of JSON tells
+// maxVersion is more than anybody counts to, and the last that every reader of JSON tells
 // from the next.
-const mostVersion = 1 << 53
+const maxVersion = 1 << 53
 
 // kept returns those fields of a hash that the log can tell of: text, and no longer than
 // any setting is. What is not among them is never changed by a [Store] either, unless
@@ -125,7 +125,7 @@ func parseEntry(m redis.XMessage) (Entry, error) {
 	}
 	e := Entry{ID: m.ID, Who: showTo(word("who"), keptWho), Why: showTo(word("why"), keptWhy)}
 	var err error
-	if e.Version, err = strconv.ParseInt(word("version"), 10, 64); err != nil || e.Version < 1 || e.Version > mostVersion {
+	if e.Version, err = strconv.ParseInt(word("version"), 10, 64); err != nil || e.Version < 1 || e.Version > maxVersion {
 		return Entry{}, fmt.Errorf("entry %s: its version is no number from 1 to 2^53", show(m.ID))
 	}
 	changes, after := word("changes"), word("settings")

@@ -40,7 +40,7 @@ func (s *Store) History(ctx context.Context, yield func(Entry) bool) error {
 // walk is History over any connection.
 func walk(ctx context.Context, c redis.Cmdable, yield func(Entry) bool) error {
 	last := "+"
-	for seen := 0; seen < 2*mostEntries; { // MAXLEN ~ keeps some more
+	for seen := 0; seen < 2*maxEntries; { // MAXLEN ~ keeps some more
 		messages, err := c.XRevRangeN(ctx, LogKey, last, "-", page).Result()
 		if err != nil {
 			return fmt.Errorf("settings: read %s: %w", LogKey, err)

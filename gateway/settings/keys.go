@@ -5,7 +5,7 @@ package settings
 const Key = "foregate:settings"
 
 // LogKey is the Redis stream of the changes that a [Store] made or found, about
-// the last mostEntries of them. It has no TTL either. In a cluster it is in
+// the last maxEntries of them. It has no TTL either. In a cluster it is in
 // another slot than Key, so no command or transaction touches both.
 const LogKey = "foregate:settings:log"
 
@@ -24,6 +24,6 @@ const (
 	lossField     = "loss"
 )
 
-// mostEntries is how many changes are kept. One holds all settings as they were
+// maxEntries is how many changes are kept. One holds all settings as they were
 // after it: 1 kB where twenty are set, 115 kB at the very most.
-const mostEntries = 1000
+const maxEntries = 1000

@@ -63,7 +63,7 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 				Warmup: true, WarmupFor: time.Hour, Pressed: true, PressedAt: -0.5,
 			},
 			Economy:       economy.Policy{On: true, Explore: 0.005},
-			Scoring:       scoring.Config{MostTokens: 8192, AtOnce: 4, Timeout: 1500 * time.Millisecond},
+			Scoring:       scoring.Config{MaxTokens: 8192, AtOnce: 4, Timeout: 1500 * time.Millisecond},
 			RetryAttempts: 2,
 			RetryBudget:   0.2,
 			Timeouts: plan.Timeouts{

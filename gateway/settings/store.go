@@ -67,7 +67,7 @@ var (
 )
 
 const (
-	mostRaces   = 32
+	maxRaces    = 32
 	pendingWait = 2 * time.Second // longer than anybody takes from the log to the settings
 	pendingLook = 100 * time.Millisecond
 )
@@ -188,7 +188,7 @@ func (s *Store) change(ctx context.Context, o Order, e edit) (Result, error) {
 		switch {
 		case errors.Is(err, errPending):
 			waited += pause
-		case errors.Is(err, errRaced) && races < mostRaces:
+		case errors.Is(err, errRaced) && races < maxRaces:
 			races++
 			pause = rand.N(pendingLook)
 		default:
@@ -283,7 +283,7 @@ func (a *attempt) log(ctx context.Context, tx *redis.Tx, head Entry) error {
 			if err != nil {
 				return err
 			}
-			ids[i] = p.XAdd(ctx, &redis.XAddArgs{Stream: LogKey, MaxLen: mostEntries, Approx: true, Values: values})
+			ids[i] = p.XAdd(ctx, &redis.XAddArgs{Stream: LogKey, MaxLen: maxEntries, Approx: true, Values: values})
 		}
 		return nil
 	})

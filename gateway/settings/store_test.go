@@ -426,12 +426,12 @@ func TestTheLogIsBounded(t *testing.T) {
 	c := client(m.Addr(), nil)
 	defer func() { _ = c.Close() }()
 	s := NewStore(c, nil)
-	for i := range mostEntries + 50 {
+	for i := range maxEntries + 50 {
 		if _, err := s.Set(t.Context(), anne, map[string]string{"shed.queue": fmt.Sprint(i + 1)}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if n := c.XLen(t.Context(), LogKey).Val(); n > mostEntries+page { // miniredis trims exactly
+	if n := c.XLen(t.Context(), LogKey).Val(); n > maxEntries+page { // miniredis trims exactly
 		t.Errorf("%d entries", n)
 	}
 	if _, err := s.Rollback(t.Context(), anne, 100); err != nil || stored(t, c)["shed.queue"] != "100" {

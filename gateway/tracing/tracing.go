@@ -23,14 +23,14 @@ import (
 )
 
 const (
-	queued     = 2048                   // requests that may wait to be told of: 1 kB each, and at most 8
-	atOnce     = 64                     // requests in one message
-	linger     = 500 * time.Millisecond // that a request waits for others
-	sendTime   = 10 * time.Second       // for a message with all its tries
-	tryTime    = 5 * time.Second        // for one of them
-	lastTime   = 2 * time.Second        // for what is left when the gateway stops
-	mostState  = 512                    // bytes of a tracestate that is passed on: the least that must be (W3C)
-	mostDetail = 300                    // bytes of an error in the log
+	queued    = 2048                   // requests that may wait to be told of: 1 kB each, and at most 8
+	atOnce    = 64                     // requests in one message
+	linger    = 500 * time.Millisecond // that a request waits for others
+	sendTime  = 10 * time.Second       // for a message with all its tries
+	tryTime   = 5 * time.Second        // for one of them
+	lastTime  = 2 * time.Second        // for what is left when the gateway stops
+	maxState  = 512                    // bytes of a tracestate that is passed on: the least that must be (W3C)
+	maxDetail = 300                    // bytes of an error in the log
 )
 
 // Options say where traces go. URL is required.
@@ -134,7 +134,7 @@ func parentOf(h http.Header) trace.SpanContext {
 		return trace.SpanContext{}
 	}
 	carrier := propagation.MapCarrier{"traceparent": told[0]}
-	if state := strings.Join(h["Tracestate"], ","); len(state) <= mostState {
+	if state := strings.Join(h["Tracestate"], ","); len(state) <= maxState {
 		carrier["tracestate"] = state
 	}
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
@@ -235,7 +235,7 @@ func (t *Tracer) tell(err error) {
 		return
 	case failing:
 		why := err.Error()
-		t.log.Warn().Str("error", strings.ToValidUTF8(why[:min(len(why), mostDetail)], "")).Msg("the trace collector does not take traces; they are dropped")
+		t.log.Warn().Str("error", strings.ToValidUTF8(why[:min(len(why), maxDetail)], "")).Msg("the trace collector does not take traces; they are dropped")
 	default:
 		t.log.Info().Msg("the trace collector takes traces again")
 	}

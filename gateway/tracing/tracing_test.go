@@ -230,7 +230,7 @@ func FuzzBegin(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, parent, state string) {
 		at := tr.Begin(http.Header{"Traceparent": {parent}, "Tracestate": {state}})
-		if at.ID == [16]byte{} || at.Span == [8]byte{} || at.Flags&^3 != 0 || len(at.State) > mostState {
+		if at.ID == [16]byte{} || at.Span == [8]byte{} || at.Flags&^3 != 0 || len(at.State) > maxState {
 			t.Fatalf("%+v", at)
 		}
 		if strings.ContainsFunc(at.State, func(c rune) bool { return c < ' ' || c > '~' }) {

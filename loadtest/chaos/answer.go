@@ -14,7 +14,7 @@ type answer struct {
 	first func()          // called at the first byte
 	heard func(chunk int) // called after each piece of text; nil is not
 
-	said     strings.Builder // the text, mostAnswer bytes of it
+	said     strings.Builder // the text, maxAnswer bytes of it
 	spoke    time.Time       // when the last piece came
 	silence  time.Duration   // the longest between two
 	chunks   int             // that had text
@@ -48,7 +48,7 @@ func (a *answer) begin() {
 
 // whole reads an answer that is not streamed.
 func (a *answer) whole(r io.Reader) (kind, detail string) {
-	body, err := io.ReadAll(io.LimitReader(r, mostAnswer))
+	body, err := io.ReadAll(io.LimitReader(r, maxAnswer))
 	a.begin()
 	var p piece
 	switch {
@@ -78,7 +78,7 @@ func (a *answer) say(text string) {
 		a.silence = max(a.silence, now.Sub(a.spoke))
 	}
 	a.spoke = now
-	if a.said.Len()+len(text) <= mostAnswer {
+	if a.said.Len()+len(text) <= maxAnswer {
 		a.said.WriteString(text)
 	}
 	if a.heard != nil {
@@ -89,7 +89,7 @@ func (a *answer) say(text string) {
 // stream reads server-sent events to the connection's end, past [DONE] and errors.
 func (a *answer) stream(r io.Reader) (kind, detail string) {
 	lines := bufio.NewScanner(r)
-	lines.Buffer(make([]byte, 0, 4<<10), mostAnswer)
+	lines.Buffer(make([]byte, 0, 4<<10), maxAnswer)
 	for lines.Scan() {
 		a.begin()
 		line := lines.Text()

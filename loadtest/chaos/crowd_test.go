@@ -67,9 +67,9 @@ func TestTheTextOfAnAnswerIsKeptAndEachPieceHeard(t *testing.T) {
 	}
 	long := answer{first: func() {}}
 	for range 3 {
-		long.say(strings.Repeat("x", mostAnswer/2))
+		long.say(strings.Repeat("x", maxAnswer/2))
 	}
-	if long.said.Len() != mostAnswer {
+	if long.said.Len() != maxAnswer {
 		t.Errorf("%d bytes of an answer are kept", long.said.Len())
 	}
 }

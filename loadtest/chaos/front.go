@@ -49,7 +49,7 @@ func NewFront(sim *vllmsim.Server) (*Front, error) {
 	f := &Front{URL: "http://" + l.Addr().String(), sim: sim, ended: make(chan struct{})}
 	pass := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(to) }, FlushInterval: -1,
-		Transport:    &http.Transport{MaxIdleConnsPerHost: mostInFlight, DisableCompression: true},
+		Transport:    &http.Transport{MaxIdleConnsPerHost: maxInFlight, DisableCompression: true},
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ErrorLog:     nil,
 	}
@@ -74,7 +74,7 @@ func NewFront(sim *vllmsim.Server) (*Front, error) {
 // listen tells the tap of a request whose length is told, and puts the body back.
 func (f *Front) listen(r *http.Request) {
 	tap := f.tap.Load()
-	if tap == nil || r.ContentLength < 0 || r.ContentLength > mostAnswer {
+	if tap == nil || r.ContentLength < 0 || r.ContentLength > maxAnswer {
 		return
 	}
 	body, err := io.ReadAll(r.Body)

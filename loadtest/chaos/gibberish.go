@@ -19,12 +19,12 @@ var scalars = []string{
 
 // value writes one value with what is inside it.
 func (g gibberish) value(w *bufio.Writer) error {
-	const mostDeep, mostWide = 5, 6
-	if g.depth >= mostDeep || rand.IntN(2) == 0 {
+	const maxDeep, maxWide = 5, 6
+	if g.depth >= maxDeep || rand.IntN(2) == 0 {
 		_, err := w.WriteString(scalars[rand.IntN(len(scalars))])
 		return err
 	}
-	n := rand.IntN(mostWide)
+	n := rand.IntN(maxWide)
 	kind := "*~>%|"[rand.IntN(5)]
 	if _, err := fmt.Fprintf(w, "%c%d\r\n", kind, n); err != nil {
 		return err

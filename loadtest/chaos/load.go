@@ -43,8 +43,8 @@ const (
 
 const (
 	clientPatience = 20 * time.Second // with one request
-	mostInFlight   = 512              // requests of a load at once; more are not sent, and counted
-	mostAnswer     = 1 << 20          // bytes of an answer that are read
+	maxInFlight    = 512              // requests of a load at once; more are not sent, and counted
+	maxAnswer      = 1 << 20          // bytes of an answer that are read
 )
 
 // Request is one that a load sends.
@@ -129,7 +129,7 @@ func (w *World) NewLoad() *Load {
 	l := &Load{
 		gateways: func() []*Gateway { return w.Gateways }, number: w.started, cancel: func() {},
 		client: &http.Client{Timeout: clientPatience, Transport: &http.Transport{
-			MaxIdleConnsPerHost: mostInFlight, DisableCompression: true, IdleConnTimeout: 30 * time.Second,
+			MaxIdleConnsPerHost: maxInFlight, DisableCompression: true, IdleConnTimeout: 30 * time.Second,
 		}},
 	}
 	l.tries.Store(int32(w.tries)) //nolint:gosec // a handful
@@ -167,7 +167,7 @@ func (l *Load) run(ctx context.Context) {
 			continue
 		}
 		g := l.turn(n)
-		if g == nil || l.inFlight.Add(1) > mostInFlight {
+		if g == nil || l.inFlight.Add(1) > maxInFlight {
 			l.Keep(Outcome{Kind: Unreached, Detail: "the client is full, or no gateway takes requests", Phase: *l.phase.Load(), At: time.Now()})
 			if g != nil {
 				l.inFlight.Add(-1)

@@ -149,8 +149,8 @@ func truth(ctx context.Context, url string, q asked) (said, error) {
 func operated(prompt string, tokens int) Request { return Request{Prompt: prompt, Tokens: tokens} }
 
 const (
-	prompts    = 400
-	mostTokens = 900 // of an answer that anybody asks for
+	prompts   = 400
+	maxTokens = 900 // of an answer that anybody asks for
 )
 
 // known are prompts with the lengths of their answers, the longest first. Long answers are
@@ -159,7 +159,7 @@ const (
 var known = sync.OnceValues(func() ([]asked, error) {
 	var all []asked
 	for n := range prompts {
-		all = append(all, asked{fmt.Sprintf("Question %d of the harbour master: what is the colour of the sea today?", n), mostTokens})
+		all = append(all, asked{fmt.Sprintf("Question %d of the harbour master: what is the colour of the sea today?", n), maxTokens})
 	}
 	answers, err := truths(context.Background(), all) // each question has a time limit
 	if err != nil {

@@ -33,7 +33,7 @@ const (
 	// evidenceLasts is how long what was seen of a backend counts, and a little.
 	evidenceLasts = 11 * time.Second
 	tripLook      = 20 * time.Millisecond
-	mostTrip      = 10 * time.Second // for the first to trip
+	maxTrip       = 10 * time.Second // for the first to trip
 )
 
 // openBreakers is how many breakers of a gateway are not closed.
@@ -62,7 +62,7 @@ func (w *World) opened(ctx context.Context) time.Duration {
 	var all sync.WaitGroup
 	for i, g := range w.Gateways {
 		all.Go(func() {
-			for end := time.Now().Add(mostTrip); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(tripLook) {
+			for end := time.Now().Add(maxTrip); time.Now().Before(end) && ctx.Err() == nil; time.Sleep(tripLook) {
 				if openBreakers(ctx, g) > 0 {
 					at[i] = time.Now()
 					return
@@ -74,7 +74,7 @@ func (w *World) opened(ctx context.Context) time.Duration {
 	var first, last time.Time
 	for i, t := range at {
 		if t.IsZero() {
-			w.Break("gateway %d: no breaker opened within %v", i, mostTrip)
+			w.Break("gateway %d: no breaker opened within %v", i, maxTrip)
 			return 0
 		}
 		if first.IsZero() || t.Before(first) {

@@ -20,11 +20,11 @@ func drainRows() []Row {
 	released.Settings["speculation.threshold_nats"], released.Settings["speculation.holdback_tokens"] = "-20", "8" // drafts are streamed from their first tokens on
 	return []Row{
 		{
-			ID: "O3", Fault: "a backend drained by POST /admin/drain at one replica, stopped when it is empty, started and undrained at another", Short: true, Added: mostAdded,
+			ID: "O3", Fault: "a backend drained by POST /admin/drain at one replica, stopped when it is empty, started and undrained at another", Short: true, Added: maxAdded,
 			Promise: "no new request on it ≥ 1 s after the order, from any replica; its streams end where they run; 0 lost, 0 cut, none carried on with; serves ≤ 5 s after", Shape: taken(), Run: drainedInOrder,
 		},
 		{
-			ID: "O4", Fault: "a spot notice for a target and a draft machine by POST /admin/spot; at its deadline both are killed (SIGKILL), with streams that are longer than the notice", Short: true, Added: mostAdded,
+			ID: "O4", Fault: "a spot notice for a target and a draft machine by POST /admin/spot; at its deadline both are killed (SIGKILL), with streams that are longer than the notice", Short: true, Added: maxAdded,
 			Promise: "no new request on them ≥ 1 s after the notice; 0 lost, 0 cut: what dies there is carried on with elsewhere", Shape: released, Run: spotTaken,
 		},
 	}

@@ -72,7 +72,7 @@ func endless(s string) func(*bufio.Writer) error {
 	}
 }
 
-const mostHostile = 64 << 20 // bytes that a hostile server may make a gateway take
+const maxHostile = 64 << 20 // bytes that a hostile server may make a gateway take
 
 // hostile leads the gateways to a fake, and watches their memory.
 func hostile(say func(*bufio.Writer) error) func(context.Context, *World) error {
@@ -103,7 +103,7 @@ func hostile(say func(*bufio.Writer) error) func(context.Context, *World) error 
 			return nil
 		})
 		w.Note("%.0f MB more memory", max(0, most)/1e6)
-		if most > mostHostile {
+		if most > maxHostile {
 			w.Break("a gateway took %.0f MB more memory", most/1e6)
 		}
 		return err

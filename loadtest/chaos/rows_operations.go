@@ -23,16 +23,16 @@ func Operations() []Row {
 	failing.Redis = Sentinel
 	return slices.Concat([]Row{
 		{
-			ID: "O1", Fault: "rolling restart: SIGTERM, and started again with the same file, one replica after the other", Short: true, Added: mostAdded,
+			ID: "O1", Fault: "rolling restart: SIGTERM, and started again with the same file, one replica after the other", Short: true, Added: maxAdded,
 			Promise: "0 lost, 0 cut, 0 tried elsewhere; one replica away at a time; exit 0", Shape: operating(), Run: restartedInTurn,
 		},
 		{
-			ID: "O2", Fault: "rolling upgrade: a file with one more backend, route and tenant, and a setting changed while one replica drains, one is new and one old", Short: true, Added: mostAdded,
+			ID: "O2", Fault: "rolling upgrade: a file with one more backend, route and tenant, and a setting changed while one replica drains, one is new and one old", Short: true, Added: maxAdded,
 			Promise: "as O1; old and new share; the setting in force on all ≤ 1 s; what is new served by all at the end", Shape: upgradable(), Run: upgradedInTurn,
 		},
 	}, drainRows(), []Row{
 		{
-			ID: "O5", Fault: "rolling restart, and the Redis master killed as the first replica leaves (Sentinel)", Added: mostAdded,
+			ID: "O5", Fault: "rolling restart, and the Redis master killed as the first replica leaves (Sentinel)", Added: maxAdded,
 			Promise: "as O1; shared again ≤ 5 s after the last replica is back", Recover: failedOver, Shape: failing, Run: restartedWithoutMaster,
 		},
 		{
@@ -44,7 +44,7 @@ func Operations() []Row {
 
 const (
 	operatedRate  = 20.0 // requests a second
-	mostAdded     = time.Second
+	maxAdded      = time.Second
 	briefTokens   = 16
 	longTokens    = 160 // of a stream; 1.7 s
 	settingSpread = time.Second

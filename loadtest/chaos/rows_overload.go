@@ -24,7 +24,7 @@ const (
 	overloadTimes = 10
 	goodput       = 0.95            // of the capacity (reliability figures, 13)
 	firstHighMost = 2 * time.Second // an engine with a hundred answers takes five times as long for a step
-	mostResident  = 256.0           // MB
+	maxResident   = 256.0           // MB
 	crowdClients  = 180             // that ask again at once, so that both backends are always just full
 	crowdTokens   = 150             // on average, of answers without end
 )
@@ -168,7 +168,7 @@ func (w *World) overloaded(quiet, all *Load, good, most float64) {
 	if shed["high"] > 0 || shed["low"] == 0 {
 		w.Break("shed: %s", kinds(shed))
 	}
-	if most > mostResident {
+	if most > maxResident {
 		w.Break("resident %.0f MB", most)
 	}
 }

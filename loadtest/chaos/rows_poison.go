@@ -205,8 +205,8 @@ func trusting(_ int, file map[string]any) {
 }
 
 const (
-	mostSeries = 5000
-	nameConns  = 8 // connections on which names are sent
+	maxSeries = 5000
+	nameConns = 8 // connections on which names are sent
 )
 
 // crowdOfNames sends requests with a new tenant each, by hand, some with bytes that no
@@ -243,7 +243,7 @@ func crowdOfNames(ctx context.Context, w *World) error {
 				n++
 			}
 		}
-		if series = append(series, n); n > mostSeries {
+		if series = append(series, n); n > maxSeries {
 			w.Break("gateway %d has %d series", g.Number, n)
 		}
 		if panics, _ := m.Value("foregate_panics_total"); panics > 0 {
@@ -292,6 +292,6 @@ func tellName(addr string, n int, random *rand.Rand) bool {
 	if err != nil {
 		return false
 	}
-	answer, _ := io.ReadAll(io.LimitReader(conn, mostAnswer)) // what there is of it
+	answer, _ := io.ReadAll(io.LimitReader(conn, maxAnswer)) // what there is of it
 	return strings.HasPrefix(string(answer), "HTTP/1.1 ") && !strings.HasPrefix(string(answer), "HTTP/1.1 5")
 }

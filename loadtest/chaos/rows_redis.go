@@ -180,7 +180,7 @@ func slow(d time.Duration) func(context.Context, *World) error {
 			sent := w.Load.Sent() - began
 			idle, err := count()
 			w.Note("%d connections in %d requests, %d without any; modes %v", busy, sent, idle, w.Modes(ctx))
-			if most := fewReconnects + mostReconnects*sent/1000; busy-idle > most {
+			if most := fewReconnects + maxReconnects*sent/1000; busy-idle > most {
 				w.Break("%d requests cost %d connections, promised %d", sent, busy-idle, most)
 			}
 			return err
@@ -192,6 +192,6 @@ func slow(d time.Duration) func(context.Context, *World) error {
 // limits and for answers, each of which may cost its connection.
 const fewReconnects = 3 * 5 * 2
 
-// mostReconnects is how many more 1,000 requests may cost while Redis is slow
+// maxReconnects is how many more 1,000 requests may cost while Redis is slow
 // (reliability figures, R3; a context deadline on each lookup costs 990).
-const mostReconnects = 20
+const maxReconnects = 20

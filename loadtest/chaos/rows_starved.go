@@ -306,7 +306,7 @@ func chatter(ctx context.Context, g *Gateway, times int) {
 		if err != nil {
 			continue
 		}
-		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, mostAnswer)) // so that the connection is kept
+		_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxAnswer)) // so that the connection is kept
 		_ = resp.Body.Close()
 	}
 }

@@ -50,7 +50,7 @@ const (
 	scoreWait   = 1500 * time.Millisecond // speculation.score_timeout
 	scoresAgain = 30 * time.Second        // for which the breaker of scoring is open
 	scoresAway  = 5 * time.Minute         // the same, where an engine died of a score
-	mostScores  = 3 + 8                   // failures that open it, and what is under way at two backends by then
+	maxScores   = 3 + 8                   // failures that open it, and what is under way at two backends by then
 	toldWithin  = 3 * time.Second         // of the first fault, in status
 )
 
@@ -190,8 +190,8 @@ func scoresFail(score string) func(context.Context, *World) error {
 				worst = max(worst, failed-was[g])
 			}
 			w.Note("%.0f failed at a gateway at most", worst)
-			if worst < 3 || worst > mostScores {
-				w.Break("%.0f scores failed at a gateway, want 3 to %d", worst, mostScores)
+			if worst < 3 || worst > maxScores {
+				w.Break("%.0f scores failed at a gateway, want 3 to %d", worst, maxScores)
 			}
 			return set(vllmsim.Fault{})
 		}, well)

@@ -282,9 +282,9 @@ func (w *World) StrikeUntil(ctx context.Context, hold time.Duration, begin, end 
 		return err
 	}
 	began := time.Now()
-	err := poll(ctx, mostRecovery, func() bool { return w.lost() || well(ctx) })
+	err := poll(ctx, maxRecovery, func() bool { return w.lost() || well(ctx) })
 	if err != nil {
-		w.Break("not recovered %v after the fault's end: %v; modes %v", mostRecovery, err, w.Modes(ctx))
+		w.Break("not recovered %v after the fault's end: %v; modes %v", maxRecovery, err, w.Modes(ctx))
 	}
 	w.healed = max(w.healed, time.Since(began))
 	w.Phase(After)
@@ -296,8 +296,8 @@ func (w *World) lost() bool {
 	return slices.ContainsFunc(w.Gateways, func(g *Gateway) bool { return !g.Alive() && !g.Leaving.Load() })
 }
 
-// mostRecovery is how long a recovery is waited for.
-const mostRecovery = 30 * time.Second
+// maxRecovery is how long a recovery is waited for.
+const maxRecovery = 30 * time.Second
 
 // Phase marks what all loads send from here on.
 func (w *World) Phase(name string) {

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	mostLine = 1 << 20  // bytes of one line of a stream
-	mostJSON = 64 << 20 // bytes of an answer that is not streamed
+	maxLine = 1 << 20  // bytes of one line of a stream
+	maxJSON = 64 << 20 // bytes of an answer that is not streamed
 )
 
 // The ways an answer breaks, beside time running out.
 var (
 	errNoDone   = errors.New("no_done")       // the stream ended without [DONE]
 	errEvent    = errors.New("error_event")   // it told of an error
-	errLongLine = errors.New("line_too_long") // of mostLine bytes
+	errLongLine = errors.New("line_too_long") // of maxLine bytes
 	errBadJSON  = errors.New("bad_json")
 	errCut      = errors.New("cut") // the connection ended
 )
@@ -144,7 +144,7 @@ func readLine(r *bufio.Reader, long *[]byte) ([]byte, error) {
 	if errors.Is(err, bufio.ErrBufferFull) {
 		*long = append((*long)[:0], line...)
 		for errors.Is(err, bufio.ErrBufferFull) {
-			if len(*long) > mostLine {
+			if len(*long) > maxLine {
 				return nil, errLongLine
 			}
 			line, err = r.ReadSlice('\n')
@@ -163,7 +163,7 @@ func readLine(r *bufio.Reader, long *[]byte) ([]byte, error) {
 
 // readJSON reads an answer that comes all at once.
 func (a *answer) readJSON(r io.Reader, now func() time.Duration) error {
-	body, err := io.ReadAll(io.LimitReader(r, mostJSON))
+	body, err := io.ReadAll(io.LimitReader(r, maxJSON))
 	if err != nil {
 		return err
 	}

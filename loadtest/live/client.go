@@ -16,16 +16,16 @@ import (
 	"github.com/foregate/foregate/loadtest"
 )
 
-// mostInFlight bounds the requests under way. What comes beyond is not sent, and
+// maxInFlight bounds the requests under way. What comes beyond is not sent, and
 // counted as failed: the run has left what one client can do.
-const mostInFlight = 20_000
+const maxInFlight = 20_000
 
 // clientFull is the detail of what was not sent.
 const clientFull = "client_full"
 
-// mostRefusal is how much of an error's body is read, so that its connection can
+// maxRefusal is how much of an error's body is read, so that its connection can
 // be used again.
-const mostRefusal = 64 << 10
+const maxRefusal = 64 << 10
 
 // client sends requests to the replicas in turn, as a load balancer would.
 type client struct {
@@ -51,7 +51,7 @@ func newClient(o *Options, bases []string) *client {
 	}
 	for _, base := range bases {
 		c.doors = append(c.doors, door{base + "/v1/chat/completions", &http.Transport{
-			MaxIdleConns: mostInFlight, MaxIdleConnsPerHost: mostInFlight, IdleConnTimeout: 30 * time.Second,
+			MaxIdleConns: maxInFlight, MaxIdleConnsPerHost: maxInFlight, IdleConnTimeout: 30 * time.Second,
 			DisableCompression: true, ReadBufferSize: 8 << 10, WriteBufferSize: 16 << 10,
 			DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
 			TLSHandshakeTimeout: 10 * time.Second,
@@ -77,7 +77,7 @@ func (c *client) close() {
 // end. It fills in the outcome and returns the answer's text.
 func (c *client) send(ctx context.Context, q *loadtest.Request, body []byte, out *loadtest.Outcome) string {
 	defer func() { out.Done = max(c.clock.now(), out.At) }()
-	if c.inFlight.Add(1) > mostInFlight {
+	if c.inFlight.Add(1) > maxInFlight {
 		c.inFlight.Add(-1)
 		out.End, out.Detail = loadtest.Failed, clientFull
 		return ""
@@ -145,7 +145,7 @@ func (c *client) read(ctx context.Context, resp *http.Response, out *loadtest.Ou
 
 // refusal says what an error status means.
 func refusal(resp *http.Response, out *loadtest.Outcome) {
-	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, mostRefusal)) // its words are for people
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, maxRefusal)) // its words are for people
 	reason := resp.Header.Get("X-Shed-Reason")
 	switch {
 	case resp.StatusCode == http.StatusServiceUnavailable && reason != "":

@@ -192,10 +192,10 @@ func TestAShedRequestIsNoError(t *testing.T) {
 func TestAFullClientSaysSo(t *testing.T) {
 	c := newClient(&Options{Scenario: &loadtest.Scenario{Deadline: time.Second}}, []string{"http://127.0.0.1:1"})
 	c.begin(1)
-	c.inFlight.Store(mostInFlight)
+	c.inFlight.Store(maxInFlight)
 	var out loadtest.Outcome
 	c.send(context.Background(), &loadtest.Request{}, nil, &out)
-	if out.End != loadtest.Failed || out.Detail != "client_full" || c.inFlight.Load() != mostInFlight {
+	if out.End != loadtest.Failed || out.Detail != "client_full" || c.inFlight.Load() != maxInFlight {
 		t.Errorf("%+v, %d in flight", out, c.inFlight.Load())
 	}
 }

@@ -187,11 +187,11 @@ func TestSamplesAreThinnedWhenThereAreManyOfThem(t *testing.T) {
 	sim := vllmsim.Start(t, vllmsim.Options{})
 	g := &gauge{every: sampleEvery, clock: clock{time.Now(), 1},
 		sys: &system{pools: []*pool{{tier: tierDraft, backends: []*backend{{sim: sim}}}}}}
-	for range 5 * mostSamples {
+	for range 5 * maxSamples {
 		g.round()
 	}
 	n := len(g.samples())
-	if n >= mostSamples || n < mostSamples/2-1 || g.every < 8*sampleEvery {
+	if n >= maxSamples || n < maxSamples/2-1 || g.every < 8*sampleEvery {
 		t.Errorf("%d samples, every %v", n, g.every)
 	}
 }

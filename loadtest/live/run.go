@@ -15,8 +15,8 @@ const (
 	// that making it does not make it late.
 	ahead = 50 * time.Millisecond
 
-	// mostUnchecked bounds the answers that wait to be checked.
-	mostUnchecked = 4096
+	// maxUnchecked bounds the answers that wait to be checked.
+	maxUnchecked = 4096
 
 	tellEvery = 200 * time.Millisecond
 
@@ -53,7 +53,7 @@ type answered struct {
 func newRun(o *Options, sys *system, work *loadtest.Workload, c *client) *run {
 	return &run{
 		opts: o, scenario: o.Scenario, sys: sys, work: work, client: c,
-		recorder: loadtest.NewRecorder(o.Scenario.Warmup), unsure: make(chan answered, mostUnchecked),
+		recorder: loadtest.NewRecorder(o.Scenario.Warmup), unsure: make(chan answered, maxUnchecked),
 	}
 }
 
@@ -240,6 +240,6 @@ func (r *run) notes() {
 		r.opts.Note(fmt.Sprintf("%s: %d answers came too fast to be checked", name, n))
 	}
 	if n := r.full.Load(); n > 0 {
-		r.opts.Note(fmt.Sprintf("%s: %d requests failed in the client itself, which holds %d at once", name, n, mostInFlight))
+		r.opts.Note(fmt.Sprintf("%s: %d requests failed in the client itself, which holds %d at once", name, n, maxInFlight))
 	}
 }

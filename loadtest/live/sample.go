@@ -10,7 +10,7 @@ import (
 
 const (
 	sampleEvery = 500 * time.Millisecond // the profiles' time
-	mostSamples = 600                    // of one backend
+	maxSamples  = 600                    // of one backend
 )
 
 // gauge watches the simulators through a run.
@@ -60,7 +60,7 @@ func (g *gauge) round() {
 		}
 	}
 	g.rounds = append(g.rounds, all)
-	if len(g.rounds) < mostSamples {
+	if len(g.rounds) < maxSamples {
 		return
 	}
 	half := g.rounds[:0]

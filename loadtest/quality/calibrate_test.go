@@ -21,7 +21,7 @@ func (j *Judge) sample(q *loadtest.Request, cfg accept.Config) calibrate.Sample 
 	for done := false; !done; {
 		var id int32
 		id, done = w.Next()
-		ids, top = append(ids, id), w.Top(top[:0], mostTop)
+		ids, top = append(ids, id), w.Top(top[:0], maxTop)
 		judge.Add(w.Logprob(), top)
 	}
 	judge.Final(accept.Draft{})

@@ -150,8 +150,8 @@ func (j *Judge) choices(prompt, ids []int32, sampled bool, visit func(accept.Cho
 	})
 }
 
-// mostTop is how many alternatives of a token the judges of drafts see.
-const mostTop = 5
+// maxTop is how many alternatives of a token the judges of drafts see.
+const maxTop = 5
 
 // Audit has the draft written to its end, whatever is thought of it, and says which score
 // a judge gives it, and whether the target would stand by it.
@@ -159,14 +159,14 @@ func (j *Judge) Audit(q *loadtest.Request, prompt []int32, cfg accept.Config) (s
 	judge := accept.NewJudge(cfg)
 	w := j.writer(j.draft, q, prompt)
 	var ids []int32
-	top := make([]float64, 0, mostTop)
+	top := make([]float64, 0, maxTop)
 	for done := false; !done; {
 		var id int32
 		id, done = w.Next()
 		ids = append(ids, id)
 		top = top[:0]
 		if judge.WantsTop() {
-			top = w.Top(top, mostTop)
+			top = w.Top(top, maxTop)
 		}
 		judge.Add(w.Logprob(), top)
 	}

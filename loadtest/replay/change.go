@@ -76,14 +76,14 @@ type knobs struct {
 	holdback        int // 0 is unknown
 	stays           bool
 	guard           bool
-	mostTTFT        float64 // milliseconds; 0 is no bound
+	maxTTFT         float64 // milliseconds; 0 is no bound
 }
 
 // was are the settings that a receipt was made under, as far as it tells.
 func was(r *Receipt) knobs {
 	k := knobs{mode: modeConfidence, guard: true}
 	if s := r.Rules; s != nil {
-		k = knobs{mode: s.Mode, head: s.Head, band: s.Band, holdback: max(s.Holdback, 1), stays: !s.Takeover, guard: s.Guard, mostTTFT: s.MostTTFT}
+		k = knobs{mode: s.Mode, head: s.Head, band: s.Band, holdback: max(s.Holdback, 1), stays: !s.Takeover, guard: s.Guard, maxTTFT: s.MaxTTFT}
 	}
 	if r.Verdict != nil {
 		k.threshold, k.band = r.Verdict.Threshold, max(k.band, r.Verdict.Band)
@@ -114,7 +114,7 @@ func (c *Change) would(r *Receipt) knobs {
 		k.guard = v.Economy.On
 	}
 	if c.has(setMostTTFT, r.Route) {
-		k.mostTTFT = float64(v.Economy.MostExtraTTFT.Microseconds()) / 1000
+		k.maxTTFT = float64(v.Economy.MaxExtraTTFT.Microseconds()) / 1000
 	}
 	return k
 }

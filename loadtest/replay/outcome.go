@@ -4,9 +4,9 @@ import (
 	"math"
 )
 
-// leastSamples is how many drafts an expected delay must rest on before the guard goes by
+// minSamples is how many drafts an expected delay must rest on before the guard goes by
 // it (tiers/economy).
-const leastSamples = 20
+const minSamples = 20
 
 // ways are all that may have become of a request under other settings; one where the
 // receipt can tell.
@@ -23,7 +23,7 @@ func (c *Change) ways(r *Receipt) []branch {
 		return []branch{skip}
 	}
 	var all []branch
-	if now.guard != then.guard || now.mostTTFT != then.mostTTFT {
+	if now.guard != then.guard || now.maxTTFT != then.maxTTFT {
 		switch s := r.Plan.Sums; {
 		case s == nil && then.guard:
 			all = append(all, skip) // it may
@@ -37,7 +37,7 @@ func (c *Change) ways(r *Receipt) []branch {
 // guarded reports whether the guard keeps a request from the draft.
 func guarded(k knobs, s *Sums) bool {
 	dear := s.TargetUSD > 0 && s.Saving < 0
-	late := k.mostTTFT > 0 && s.Samples >= leastSamples && s.ExtraTTFT > k.mostTTFT
+	late := k.maxTTFT > 0 && s.Samples >= minSamples && s.ExtraTTFT > k.maxTTFT
 	return k.guard && (dear || late)
 }
 
@@ -133,8 +133,8 @@ func (c *course) judged(now, then knobs, asks bool) []branch {
 	return all
 }
 
-// mostChunk is how many tokens a piece of a stream may hold: decisions fall between pieces.
-const mostChunk = 16
+// maxChunk is how many tokens a piece of a stream may hold: decisions fall between pieces.
+const maxChunk = 16
 
 // failed reports whether the target did not stand by a draft that it was asked about when it
 // was decided on, or, which is not told apart, at its end.
@@ -145,7 +145,7 @@ func (c *course) failed() bool {
 // decisions are the tokens from and to which the draft may have been decided on, 0 for
 // never; ends says that it may have ended before.
 func (c *course) decisions(now, then knobs) (from, to int, ends bool) {
-	at, next := c.r.Tokens.Committed, min(then.holdback+mostChunk-1, c.n)
+	at, next := c.r.Tokens.Committed, min(then.holdback+maxChunk-1, c.n)
 	if at == 0 && c.as.asked && c.r.Checks[0].Tokens < c.n {
 		at = c.r.Checks[0].Tokens
 	}
@@ -163,7 +163,7 @@ func (c *course) decisions(now, then knobs) (from, to int, ends bool) {
 	case now.holdback > at:
 		return at, at, false // by the time that it was held back
 	}
-	return at, next, then.holdback+mostChunk > c.n
+	return at, next, then.holdback+maxChunk > c.n
 }
 
 // confident are the ways of a draft that another mode judged, if its own score had. Whether

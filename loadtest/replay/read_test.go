@@ -16,7 +16,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestEveryBadLineIsNamed(t *testing.T) {
-	long := `{"id":"` + strings.Repeat("x", mostLine) + `"}`
+	long := `{"id":"` + strings.Repeat("x", maxLine) + `"}`
 	text := strings.Join([]string{
 		`{"id":"a","route":"r"}`, "", "no JSON", `{"id":"b"}`, long, `{"level":"info","receipt":{"id":"c","route":"r"},"message":"receipt"}`,
 		`{"id":"a","route":"r"}`, `{"id":"d","route":"r","track":[[8,-1],[9,0]]}`, `{"id":"e","route":"r","track":[[9,-1],[8,-1]]}`,

@@ -36,7 +36,7 @@ type Receipt struct {
 		Holdback int     `json:"holdback_tokens"`
 		Takeover bool    `json:"takeover"`
 		Guard    bool    `json:"guard"`
-		MostTTFT float64 `json:"max_extra_ttft_ms"`
+		MaxTTFT  float64 `json:"max_extra_ttft_ms"`
 	} `json:"rules"`
 	Prices *Prices `json:"prices"`
 	Plan   *struct {
@@ -96,12 +96,12 @@ func (p *Prices) known() bool {
 }
 
 const (
-	// mostLine bounds a line, in bytes: several receipts' worth.
-	mostLine = 64 << 10
-	// mostReceipts bounds what is read, so that a wrong file does not fill the memory.
-	mostReceipts = 1_000_000
-	// mostTokens bounds counts: no engine has a context of that length.
-	mostTokens = math.MaxInt32
+	// maxLine bounds a line, in bytes: several receipts' worth.
+	maxLine = 64 << 10
+	// maxReceipts bounds what is read, so that a wrong file does not fill the memory.
+	maxReceipts = 1_000_000
+	// maxTokens bounds counts: no engine has a context of that length.
+	maxTokens = math.MaxInt32
 )
 
 // Bad is a line that holds no receipt.
@@ -117,7 +117,7 @@ func (b Bad) String() string { return fmt.Sprintf("line %d: %s", b.Line, b.Why) 
 // that was read before. Lines that hold none are returned with what is wrong with them; err
 // is of reading only.
 func Read(r io.Reader) (list []Receipt, bad []Bad, err error) {
-	lines := bufio.NewReaderSize(r, mostLine)
+	lines := bufio.NewReaderSize(r, maxLine)
 	seen := map[string]bool{}
 	for n := 1; ; n++ {
 		line, long, err := next(lines)
@@ -127,7 +127,7 @@ func Read(r io.Reader) (list []Receipt, bad []Bad, err error) {
 		case err != nil:
 			return list, bad, fmt.Errorf("line %d: %w", n, err)
 		case long:
-			bad = append(bad, Bad{n, fmt.Sprintf("longer than %d bytes", mostLine)})
+			bad = append(bad, Bad{n, fmt.Sprintf("longer than %d bytes", maxLine)})
 			continue
 		case len(bytes.TrimSpace(line)) == 0:
 			continue
@@ -137,8 +137,8 @@ func Read(r io.Reader) (list []Receipt, bad []Bad, err error) {
 		case err != nil:
 			bad = append(bad, Bad{n, err.Error()})
 		case seen[rc.ID]:
-		case len(list) == mostReceipts:
-			return list, bad, fmt.Errorf("line %d: more than %d receipts", n, mostReceipts)
+		case len(list) == maxReceipts:
+			return list, bad, fmt.Errorf("line %d: more than %d receipts", n, maxReceipts)
 		default:
 			seen[rc.ID] = true
 			list = append(list, rc)
@@ -184,13 +184,13 @@ func (r *Receipt) check() error {
 		return errors.New("no receipt: id or route is missing")
 	}
 	for _, n := range []int{r.Tokens.Prompt, r.Tokens.Drafted, r.Tokens.Accepted, r.Tokens.Target, r.Tokens.Committed} {
-		if n < 0 || n > mostTokens {
+		if n < 0 || n > maxTokens {
 			return fmt.Errorf("%d tokens", n)
 		}
 	}
 	for i, m := range r.Track {
 		switch {
-		case m[0] < 1 || m[0] > mostTokens || m[0] != math.Trunc(m[0]):
+		case m[0] < 1 || m[0] > maxTokens || m[0] != math.Trunc(m[0]):
 			return fmt.Errorf("track: %v is no count of tokens", m[0])
 		case i > 0 && m[0] <= r.Track[i-1][0]:
 			return errors.New("track: the tokens do not rise")
@@ -198,7 +198,7 @@ func (r *Receipt) check() error {
 			return errors.New("track: the running minimum rises")
 		}
 	}
-	if v := r.Verdict; v != nil && (v.Tokens < 0 || v.Tokens > mostTokens) {
+	if v := r.Verdict; v != nil && (v.Tokens < 0 || v.Tokens > maxTokens) {
 		return fmt.Errorf("verdict: %d tokens", v.Tokens)
 	}
 	return nil

@@ -54,10 +54,10 @@ func TestAnAuditThatTheTargetNeverAnswersStaysBad(t *testing.T) {
 
 func TestADraftThatCannotBeAskedAboutIsBookedAsBad(t *testing.T) {
 	play(t, func(r *rig) {
-		r.subject.Config.Scoring.MostTokens = 10
+		r.subject.Config.Scoring.MaxTokens = 10
 		r.watched()
 		r.happens("too long", "open own t1")
-		r.subject.Config.Scoring.MostTokens, r.subject.Plan.Auditor = 10000, plan.ScorerNone
+		r.subject.Config.Scoring.MaxTokens, r.subject.Plan.Auditor = 10000, plan.ScorerNone
 		r.watched()
 		r.happens("no way to ask", "open own t2")
 		r.subject.Plan.Auditor = plan.ScorerText

@@ -118,7 +118,7 @@ func newRig(t *testing.T) *rig {
 		Plan:     plan.Plan{Tier: plan.Draft, Judged: true, Mode: plan.ModeRisk, Auditor: plan.ScorerIDs, Resume: plan.ResumeIDs},
 		Config: plan.Config{
 			Mode: plan.ModeRisk, Accept: accept.Config{Threshold: -1}, HoldbackTokens: 4, Takeover: true, JudgeOdds: 1, RetryAttempts: 2,
-			Scoring: scoring.Config{MostTokens: 10000, AtOnce: 4, Timeout: time.Second},
+			Scoring: scoring.Config{MaxTokens: 10000, AtOnce: 4, Timeout: time.Second},
 			Risk:    plan.Risk{AtOnce: 1, Label: plan.LabelLenient, Prefix: 0.5},
 		},
 		Trial:  &plan.Trial{Own: risk.Decision{Key: ownKey, Version: 1, Op: 1, Hi: 3, Threshold: -1, Floor: -3, Audited: true}},

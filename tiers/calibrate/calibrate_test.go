@@ -147,7 +147,7 @@ func TestAWeightStaysWithinItsBoundWhereAFeatureHardlyMoves(t *testing.T) {
 		samples[i].Features[accept.FeatureWorst] = -1 + 1e-5*float64(kindOf(samples[i].Good))
 	}
 	f := mustFit(t, samples)
-	if w := f.Map.Weights; w[accept.FeatureMean] != 0 || w[accept.FeatureWorst] != mostWeight {
+	if w := f.Map.Weights; w[accept.FeatureMean] != 0 || w[accept.FeatureWorst] != maxWeight {
 		t.Errorf("a constant has the weight %v, and what moves by 1e-5 %v", w[accept.FeatureMean], w[accept.FeatureWorst])
 	}
 	if err := f.check(); err != nil {

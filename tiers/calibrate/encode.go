@@ -13,10 +13,10 @@ import (
 const (
 	// format is the version of the encoding.
 	format = 1
-	// mostBytes bounds an encoding; 50 points of a hundred bytes are a third of it.
-	mostBytes = 16 << 10
-	// mostBias keeps every score within the ±1e9 that stand for never and always.
-	mostBias = 1e8
+	// maxBytes bounds an encoding; 50 points of a hundred bytes are a third of it.
+	maxBytes = 16 << 10
+	// maxBias keeps every score within the ±1e9 that stand for never and always.
+	maxBias = 1e8
 )
 
 // encoded is a Fitted as JSON has it. Weights go by the names of their features, so that what was
@@ -75,8 +75,8 @@ func (f *Fitted) UnmarshalJSON(data []byte) (err error) {
 // Parse reads what [Fitted.MarshalJSON] wrote, and nothing else: an unknown field or feature, one
 // that is missing, a number that no fit comes to and what follows the end are errors.
 func Parse(data []byte) (Fitted, error) {
-	if len(data) > mostBytes {
-		return Fitted{}, fmt.Errorf("calibrate: a fit of %d bytes, want %d at most", len(data), mostBytes)
+	if len(data) > maxBytes {
+		return Fitted{}, fmt.Errorf("calibrate: a fit of %d bytes, want %d at most", len(data), maxBytes)
 	}
 	var e encoded
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -125,12 +125,12 @@ func (e *encoded) decode() (Fitted, error) {
 
 // check refuses what no fit comes to.
 func (f *Fitted) check() error {
-	if f.Map.Version < 0 || !within(f.Map.Bias, -mostBias, mostBias) {
+	if f.Map.Version < 0 || !within(f.Map.Bias, -maxBias, maxBias) {
 		return fmt.Errorf("a map of version %d and bias %v", f.Map.Version, f.Map.Bias)
 	}
 	for i, w := range f.Map.Weights {
-		if !within(w, 0, mostWeight) {
-			return fmt.Errorf("the weight of %s is %v, want 0 to %v", accept.FeatureNames[i], w, mostWeight)
+		if !within(w, 0, maxWeight) {
+			return fmt.Errorf("the weight of %s is %v, want 0 to %v", accept.FeatureNames[i], w, maxWeight)
 		}
 	}
 	if f.N < Least || f.Bad < LeastOfEach || f.N-f.Bad < LeastOfEach {
@@ -154,8 +154,8 @@ func (f *Fitted) check() error {
 const never = 1e9
 
 func (f *Fitted) checkPoints() error {
-	if len(f.Isotonic) > mostPoints {
-		return fmt.Errorf("%d points, want %d at most", len(f.Isotonic), mostPoints)
+	if len(f.Isotonic) > maxPoints {
+		return fmt.Errorf("%d points, want %d at most", len(f.Isotonic), maxPoints)
 	}
 	n, last := 0, Point{Score: -never}
 	for i, p := range f.Isotonic {

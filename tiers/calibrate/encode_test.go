@@ -64,7 +64,7 @@ func TestAFitThatIsNotQuiteOneIsRefused(t *testing.T) {
 		"more samples than points": {strings.Replace(data, `"samples":2000`, `"samples":2001`, 1), "2000 drafts of 2001"},
 		"a negative version":       {strings.Replace(data, `"version":7`, `"version":-1`, 1), "version -1"},
 		"something behind it":      {data + `{}`, "follows the end"},
-		"too much":                 {data + strings.Repeat(" ", mostBytes), "at most"},
+		"too much":                 {data + strings.Repeat(" ", maxBytes), "at most"},
 	} {
 		if c.data == data {
 			t.Fatalf("%s: the test changed nothing", name)

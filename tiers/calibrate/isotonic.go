@@ -1,7 +1,7 @@
 package calibrate
 
-// mostPoints bounds the points of a reliability curve.
-const mostPoints = 50
+// maxPoints bounds the points of a reliability curve.
+const maxPoints = 50
 
 // Point says of the drafts that score about the same how many were expected to be good and how
 // many were. Of points in the order of their scores, Good never falls.
@@ -16,7 +16,7 @@ type Point struct {
 // et al. 1955) over bins of about the same number of drafts. Drafts of the same score share a bin.
 func isotonic(scores []float64, good []bool) []Point {
 	order := byScore(scores)
-	size := (len(order) + mostPoints - 1) / mostPoints
+	size := (len(order) + maxPoints - 1) / maxPoints
 	var pools []pool
 	for from := 0; from < len(order); {
 		to := min(from+size, len(order))

@@ -29,7 +29,7 @@ func TestAReliabilityCurveRisesAndHoldsEveryDraftOnce(t *testing.T) {
 		for _, g := range good {
 			seen += float64(kindOf(g))
 		}
-		if total != n || math.Abs(goods-seen) > 1e-9 || len(curve) > mostPoints {
+		if total != n || math.Abs(goods-seen) > 1e-9 || len(curve) > maxPoints {
 			t.Fatalf("%d points of %d drafts and %v good ones, want %d and %v", len(curve), total, goods, n, seen)
 		}
 	}

@@ -10,19 +10,19 @@ const (
 	features = len(accept.Features{})
 	terms    = features + 1 // the last is the bias
 
-	// mostWeight is the largest weight of a feature: a hundredth of a nat more or less would
+	// maxWeight is the largest weight of a feature: a hundredth of a nat more or less would
 	// then be e^10 in the odds.
-	mostWeight = 1e3
-	// leastSpread is the standard deviation below which a feature says nothing.
-	leastSpread = 1e-9
-	// leastCurve keeps the bias' curvature away from 0 where all odds are extreme.
-	leastCurve = 1e-9
+	maxWeight = 1e3
+	// minSpread is the standard deviation below which a feature says nothing.
+	minSpread = 1e-9
+	// minCurve keeps the bias' curvature away from 0 where all odds are extreme.
+	minCurve = 1e-9
 
-	mostSteps   = 100    // of Newton
-	mostSweeps  = 10_000 // over the terms within a step
-	mostHalving = 30     // of a step that leads up
-	settled     = 1e-12  // nats a draft: what promises to gain less is not worth a step
-	still       = 1e-10  // deviations: a term that moves less stands still
+	maxSteps   = 100    // of Newton
+	maxSweeps  = 10_000 // over the terms within a step
+	maxHalving = 30     // of a step that leads up
+	settled    = 1e-12  // nats a draft: what promises to gain less is not worth a step
+	still      = 1e-10  // deviations: a term that moves less stands still
 )
 
 // vector is a value for each weight and one for the bias.
@@ -56,7 +56,7 @@ func regress(samples []Sample) accept.Map {
 		if r.most[i] == 0 {
 			continue
 		}
-		m.Weights[i] = min(w[i]/r.scale[i], mostWeight)
+		m.Weights[i] = min(w[i]/r.scale[i], maxWeight)
 		m.Bias -= m.Weights[i] * r.mean[i]
 	}
 	return m
@@ -77,8 +77,8 @@ func scaled(samples []Sample) *regression {
 		}
 	}
 	for i := range r.scale {
-		if r.scale[i] = math.Sqrt(r.scale[i]); r.scale[i] > leastSpread {
-			r.most[i] = mostWeight * r.scale[i]
+		if r.scale[i] = math.Sqrt(r.scale[i]); r.scale[i] > minSpread {
+			r.most[i] = maxWeight * r.scale[i]
 		}
 	}
 	for k, s := range samples {
@@ -99,7 +99,7 @@ func (r *regression) solve() vector {
 	var w vector
 	w[features] = r.oddsOfAll()
 	cost := r.cost(&w)
-	for range mostSteps {
+	for range maxSteps {
 		slope, curve := r.slopes(&w)
 		step := r.within(&w, &slope, &curve)
 		down := dot(&slope, &step)
@@ -129,7 +129,7 @@ func (r *regression) oddsOfAll() float64 {
 // descend halves a step until the cost is no more than enough.
 func (r *regression) descend(from, step *vector, enough float64) (to vector, cost float64, ok bool) {
 	part := 1.0
-	for range mostHalving {
+	for range maxHalving {
 		for i := range to {
 			to[i] = from[i] + part*step[i]
 		}
@@ -174,7 +174,7 @@ func (r *regression) slopes(w *vector) (slope vector, curve [terms]vector) {
 		slope[i] += w[i] / n
 		curve[i][i] += 1 / n
 	}
-	curve[features][features] += leastCurve
+	curve[features][features] += minCurve
 	for i := range terms {
 		for j := range i {
 			curve[j][i] = curve[i][j]
@@ -186,7 +186,7 @@ func (r *regression) slopes(w *vector) (slope vector, curve [terms]vector) {
 // within is the step to the least of slope·d + ½·d·curve·d that keeps the weights within their
 // bounds, one term after the other until none moves.
 func (r *regression) within(w, slope *vector, curve *[terms]vector) (step vector) {
-	for range mostSweeps {
+	for range maxSweeps {
 		moved := 0.0
 		for i := range step {
 			to := step[i] - (slope[i]+dot(&curve[i], &step))/curve[i][i]

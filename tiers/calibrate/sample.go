@@ -7,8 +7,8 @@ import (
 	"github.com/foregate/foregate/tiers/accept"
 )
 
-// mostFeature is what no feature exceeds: engines write −9999 for minus infinity.
-const mostFeature = 1e4
+// maxFeature is what no feature exceeds: engines write −9999 for minus infinity.
+const maxFeature = 1e4
 
 // Sample is one audit.
 type Sample struct {
@@ -20,7 +20,7 @@ type Sample struct {
 // check refuses what no judge has said.
 func (s *Sample) check() error {
 	for i, x := range s.Features {
-		if !(math.Abs(x) <= mostFeature) { // NaN is not
+		if !(math.Abs(x) <= maxFeature) { // NaN is not
 			return fmt.Errorf("feature %s is %v", accept.FeatureNames[i], x)
 		}
 	}

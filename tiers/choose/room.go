@@ -120,10 +120,10 @@ func (c *Candidate) uncached(need Need) float64 {
 	return max(float64(need.PromptTokens-c.Cached), 0)
 }
 
-// mostDisplaced bounds what a prompt pushes out, in its own lengths. Where prefixes
+// maxDisplaced bounds what a prompt pushes out, in its own lengths. Where prefixes
 // take turns in a cache that is too small for them, each pushes the next out, and all
 // of them pay: so one more is dearer where there are more than where there are fewer.
-const mostDisplaced = 4
+const maxDisplaced = 4
 
 // displaced is how many tokens of warm prefixes the prompt pushes out of the cache.
 func (c *Candidate) displaced(need Need) float64 {
@@ -131,7 +131,7 @@ func (c *Candidate) displaced(need Need) float64 {
 		return 0
 	}
 	more := c.uncached(need)
-	return min(max(c.Placed+more-float64(c.Capacity), 0), mostDisplaced*more)
+	return min(max(c.Placed+more-float64(c.Capacity), 0), maxDisplaced*more)
 }
 
 // Over is by how many tokens c is above the request's limit, 0 where it is not or where

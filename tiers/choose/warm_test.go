@@ -194,8 +194,8 @@ func TestWhatAPromptPushesOutIsPartOfItsCost(t *testing.T) {
 		t.Errorf("2,000 tokens that are pushed out cost %v s, want 0.5", d)
 	}
 	over := with(func(c *Candidate) { c.Placed = 500_000 })
-	if d := Wait(cfg, over, need) - Wait(cfg, roomy, need); math.Abs(d-mostDisplaced) > 1e-9 {
-		t.Errorf("the cost is bounded by %d prefills of the prompt: got %v s", mostDisplaced, d)
+	if d := Wait(cfg, over, need) - Wait(cfg, roomy, need); math.Abs(d-maxDisplaced) > 1e-9 {
+		t.Errorf("the cost is bounded by %d prefills of the prompt: got %v s", maxDisplaced, d)
 	}
 	warm := with(func(c *Candidate) { c.Placed, c.Cached = 500_000, 4000 })
 	if got := Wait(cfg, warm, need); got != 0 {

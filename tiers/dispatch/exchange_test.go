@@ -32,7 +32,7 @@ func TestAFaultBehindTheFirstByteIsASampleOfItsOwn(t *testing.T) {
 		r := newRig(t, 1)
 		o := r.order()
 		if scores {
-			o.Scoring = &Scoring{Config: &scoring.Config{MostTokens: 10, AtOnce: 1}, Tokens: 5}
+			o.Scoring = &Scoring{Config: &scoring.Config{MaxTokens: 10, AtOnce: 1}, Tokens: 5}
 		}
 		s := &stream{chunks: make([]openai.Chunk, 3), err: &engine.Failure{Kind: engine.Stalled}}
 		x := r.begun(o, s)
@@ -134,7 +134,7 @@ func TestScoresHaveABreakerOfTheirOwn(t *testing.T) {
 	r := newRig(t, 2)
 	o := r.order()
 	o.Call = &engine.Score{}
-	o.Scoring = &Scoring{Config: &scoring.Config{MostTokens: 10, AtOnce: 1}, Tokens: 11}
+	o.Scoring = &Scoring{Config: &scoring.Config{MaxTokens: 10, AtOnce: 1}, Tokens: 11}
 	if _, err := r.d.Ask(t.Context(), o); !errors.Is(err, scoring.ErrRefused) || len(r.attempts) > 0 {
 		t.Errorf("too long: %v, %d attempts", err, len(r.attempts))
 	}

@@ -20,9 +20,9 @@ const (
 	// at the 90 % quantile; one of which no request is explored is tried again once in
 	// about 600 requests, because its upper bound rises to the break-even.
 	fade = 1 - 1.0/2000
-	// mostBuckets bounds the book. Routes come from the configuration, and each has eight for a mode
+	// maxBuckets bounds the book. Routes come from the configuration, and each has eight for a mode
 	// buckets; what would be beyond is not learned.
-	mostBuckets = 4096
+	maxBuckets = 4096
 	// priorAnswers is how many answers outputDefault counts for until there are as many.
 	priorAnswers = 4
 )
@@ -149,7 +149,7 @@ func (b *Book) open(of Bucket) *page {
 	}
 	next := map[Bucket]*page{}
 	if all := b.all.Load(); all != nil {
-		if len(*all) >= mostBuckets {
+		if len(*all) >= maxBuckets {
 			return nil
 		}
 		next = maps.Clone(*all)

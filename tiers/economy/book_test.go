@@ -168,13 +168,13 @@ func TestAShutBucketOpensAgainWhenItsDraftsBecomeGood(t *testing.T) {
 
 func TestTheBookIsBounded(t *testing.T) {
 	var b Book
-	for i := range mostBuckets + 10 {
+	for i := range maxBuckets + 10 {
 		b.Learn(Bucket{Route: fmt.Sprint(i)}, Outcome{Output: 1})
 	}
 	n := 0
 	b.Each(func(Bucket, Expectation) { n++ })
-	if n != mostBuckets {
-		t.Errorf("%d buckets, want %d", n, mostBuckets)
+	if n != maxBuckets {
+		t.Errorf("%d buckets, want %d", n, maxBuckets)
 	}
 }
 
@@ -247,7 +247,7 @@ func BenchmarkDecide(b *testing.B) {
 	for range 100 {
 		book.Learn(chat, Outcome{Drafted: true, Served: true, Output: 100, FirstByte: time.Second})
 	}
-	pol := Policy{On: true, Explore: .02, MostExtraTTFT: time.Second}
+	pol := Policy{On: true, Explore: .02, MaxExtraTTFT: time.Second}
 	b.ReportAllocs()
 	for b.Loop() {
 		_, _ = Decide(pol, caseA, usual, book.Expect(chat), .5)

@@ -3,9 +3,9 @@ package economy
 // The bounds of [HeadPays] and [WholePays].
 const (
 	confidentFrom = 0.80 // from this AUROC on confidence alone is as good as a second opinion
-	leastRatio    = 5.0  // of the pools' decode prices: below it a score saves too little
-	mostScore     = 0.5  // of the price of answering, that a score may cost
-	mostLoad      = 0.85 // of the target's KV cache in use: above it there is no room to spare
+	minRatio      = 5.0  // of the pools' decode prices: below it a score saves too little
+	maxScore      = 0.5  // of the price of answering, that a score may cost
+	maxLoad       = 0.85 // of the target's KV cache in use: above it there is no room to spare
 )
 
 // Why a score does not pay.
@@ -40,7 +40,7 @@ func WholePays(p Prices, prompt, output, auroc, load float64) (pays bool, why st
 
 func scorePays(p Prices, prompt, output, scored, auroc, load float64) (pays bool, why string) {
 	switch {
-	case load > mostLoad:
+	case load > maxLoad:
 		return false, WhyLoad
 	case prompt > output:
 		return false, WhyLongPrompt
@@ -48,9 +48,9 @@ func scorePays(p Prices, prompt, output, scored, auroc, load float64) (pays bool
 		return false, WhyConfidence
 	case !p.Known():
 		return true, ""
-	case p.TargetDecode < leastRatio*p.DraftDecode:
+	case p.TargetDecode < minRatio*p.DraftDecode:
 		return false, WhyPriceRatio
-	case (prompt+scored)*p.TargetPrefill > mostScore*(prompt*p.TargetPrefill+output*p.TargetDecode):
+	case (prompt+scored)*p.TargetPrefill > maxScore*(prompt*p.TargetPrefill+output*p.TargetDecode):
 		return false, WhyScoreCost
 	}
 	return true, ""

@@ -142,9 +142,9 @@ func breakEven(p Prices, t terms, scored bool) float64 {
 
 // Policy is what an operator says of the guard.
 type Policy struct {
-	On            bool
-	Explore       float64       // share of the requests that it would keep from the draft and drafts all the same, 0..1
-	MostExtraTTFT time.Duration // by which the first byte may be expected later than the target's; 0 is no bound
+	On           bool
+	Explore      float64       // share of the requests that it would keep from the draft and drafts all the same, 0..1
+	MaxExtraTTFT time.Duration // by which the first byte may be expected later than the target's; 0 is no bound
 }
 
 // The reasons of [Decide].
@@ -170,7 +170,7 @@ func Decide(pol Policy, p Prices, s Shape, e Expectation, dice float64) (sums Su
 	switch {
 	case p.Known() && sums.SavingUSD() < 0:
 		reason = NoSaving
-	case pol.MostExtraTTFT > 0 && e.Samples >= ttftFrom && e.Lead > pol.MostExtraTTFT:
+	case pol.MaxExtraTTFT > 0 && e.Samples >= ttftFrom && e.Lead > pol.MaxExtraTTFT:
 		reason = TTFT
 	}
 	if reason != "" && dice < pol.Explore {

@@ -87,7 +87,7 @@ func TestAtTheBreakEvenNothingIsSavedOrLost(t *testing.T) {
 }
 
 func TestDraftsAreMadeWhereTheyPay(t *testing.T) {
-	on := Policy{On: true, Explore: .02, MostExtraTTFT: 2 * time.Second}
+	on := Policy{On: true, Explore: .02, MaxExtraTTFT: 2 * time.Second}
 	chat := Shape{Prompt: 500, Held: 32}
 	long := Shape{Prompt: 4000, Held: 32}
 	sure := func(a float64) Expectation {

@@ -11,7 +11,7 @@ import (
 // Open books an audit as bad before anybody knows its outcome. It waits for Redis for a second at
 // most, whatever becomes of ctx. An error that is not [ErrAway] is of an audit that is none.
 func (b *Book) Open(ctx context.Context, a Audit) (risk.Fate, error) {
-	if !ticketShape.MatchString(a.Ticket) || len(a.Features) > mostFeatures || a.Tokens < 0 || a.Map < 0 || a.Hi < 0 || a.Version < 0 || a.Alarm < 0 {
+	if !ticketShape.MatchString(a.Ticket) || len(a.Features) > maxFeatures || a.Tokens < 0 || a.Map < 0 || a.Hi < 0 || a.Version < 0 || a.Alarm < 0 {
 		return "", fmt.Errorf("evidence: ticket %.80q with %d features, %d tokens, score %d, index %d is no audit", a.Ticket, len(a.Features), a.Tokens, a.Map, a.Hi)
 	}
 	r := b.opts.Rule(a.Key.Route)
@@ -86,7 +86,7 @@ func (b *Book) Reset(ctx context.Context, k risk.Key) error {
 		return nil
 	}
 	asked := b.now()
-	if _, err := b.call(ctx, forgetScript, []string{keyIndex, keyRisk + name}, 1, mostKeys, 0, 0, name); err != nil {
+	if _, err := b.call(ctx, forgetScript, []string{keyIndex, keyRisk + name}, 1, maxKeys, 0, 0, name); err != nil {
 		return err
 	}
 	b.views.learn(k, risk.State{}, asked)

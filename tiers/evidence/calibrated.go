@@ -34,18 +34,18 @@ func (b *Book) SaveMap(ctx context.Context, route string, m Map) (version int, e
 	if _, err := nameOf(risk.Key{Route: route, Bucket: "-", Lot: "-"}); err != nil {
 		return 0, err
 	}
-	if len(m) > mostMap || !json.Valid(m) {
-		return 0, fmt.Errorf("evidence: %d bytes of a calibrated score are no JSON or more than %d", len(m), mostMap)
+	if len(m) > maxMap || !json.Valid(m) {
+		return 0, fmt.Errorf("evidence: %d bytes of a calibrated score are no JSON or more than %d", len(m), maxMap)
 	}
 	if b.local != nil {
 		return b.saveHere(route, m)
 	}
-	got, err := b.call(ctx, mapScript, []string{keyMaps}, route, []byte(m), mostMaps, mostVersion)
+	got, err := b.call(ctx, mapScript, []string{keyMaps}, route, []byte(m), maxMaps, maxVersion)
 	if err != nil {
 		return 0, err
 	}
 	n, ok := got.(int64)
-	if !ok || n < 1 || n > mostVersion {
+	if !ok || n < 1 || n > maxVersion {
 		return 0, b.failed(fmt.Errorf("a calibrated score's number: %w", errNotOurs))
 	}
 	return int(n), nil
@@ -57,16 +57,16 @@ func (b *Book) saveHere(route string, m Map) (int, error) {
 	defer b.maps.mu.Unlock()
 	s := b.maps.of(route, b.now())
 	if s == nil {
-		return 0, fmt.Errorf("evidence: more than %d routes have calibrated scores", mostKeys)
+		return 0, fmt.Errorf("evidence: more than %d routes have calibrated scores", maxKeys)
 	}
 	if s.versions == nil {
 		s.versions = make(map[int]Map)
 	}
-	version, oldest := 1, mostVersion
+	version, oldest := 1, maxVersion
 	for v := range s.versions {
 		version, oldest = max(version, v+1), min(oldest, v)
 	}
-	if len(s.versions) >= mostMaps {
+	if len(s.versions) >= maxMaps {
 		delete(s.versions, oldest)
 	}
 	s.versions[version] = slices.Clone(m)
@@ -119,7 +119,7 @@ func (b *Book) fetch(ctx context.Context, route, list string) (map[int]Map, erro
 	}
 	found := make(map[int]Map, len(of))
 	for i, v := range raws.Val() {
-		if raw := Map(text(v)); len(raw) > 0 && len(raw) <= mostMap && json.Valid(raw) {
+		if raw := Map(text(v)); len(raw) > 0 && len(raw) <= maxMap && json.Valid(raw) {
 			found[of[i]] = raw
 		}
 	}

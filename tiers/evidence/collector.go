@@ -9,9 +9,9 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// mostSeries is how many states a [Collector] tells of: there may be a thousand, and each has
+// maxSeries is how many states a [Collector] tells of: there may be a thousand, and each has
 // eighteen series at most. A scrape of as many takes 15 ms (BenchmarkAScrapeOfAllStates).
-const mostSeries = 256
+const maxSeries = 256
 
 // Collector makes series of states when it is asked for them.
 type Collector struct {
@@ -147,12 +147,12 @@ func (c *Collector) Collect(to chan<- prometheus.Metric) {
 
 // latest are those that were seen last, as many as are told of. all stays as it is.
 func latest(all []Known) []Known {
-	if len(all) <= mostSeries {
+	if len(all) <= maxSeries {
 		return all
 	}
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b Known) int {
 		return cmp.Or(b.Seen.Compare(a.Seen), cmp.Compare(a.Key.String(), b.Key.String()))
 	})
-	return all[:mostSeries]
+	return all[:maxSeries]
 }

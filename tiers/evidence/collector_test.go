@@ -111,7 +111,7 @@ func series(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 func TestOfManyStatesThoseSeenLastAreToldOf(t *testing.T) {
 	rule := risk.Rule{Eps: .1, Delta: .05, Lease: 3000, Run: 500}
 	var all []Known
-	for i := range mostSeries + 44 {
+	for i := range maxSeries + 44 {
 		all = append(all, Known{Key: risk.Key{Route: fmt.Sprintf("r%03d", i), Bucket: "b", Lot: "conf"}, Rule: rule, Seen: time.Unix(int64(i), 0)})
 	}
 	c := NewCollector(func() []Known { return all }, nil, nil)
@@ -125,7 +125,7 @@ func TestOfManyStatesThoseSeenLastAreToldOf(t *testing.T) {
 	}
 	_, oldest := got["audits r044 b conf"]
 	_, older := got["audits r043 b conf"]
-	if n != mostSeries || !oldest || older || got["left_out"] != 44 {
+	if n != maxSeries || !oldest || older || got["left_out"] != 44 {
 		t.Errorf("%d are told of, %g are left out", n, got["left_out"])
 	}
 	if all[0].Key.Route != "r000" {
@@ -137,7 +137,7 @@ func BenchmarkAScrapeOfAllStates(b *testing.B) {
 	rule := risk.Rule{Eps: .1, Delta: .05, Lease: 3000, Run: 500}
 	s := told(rule, 1000)
 	var all []Known
-	for i := range mostSeries {
+	for i := range maxSeries {
 		all = append(all, Known{Key: risk.Key{Route: fmt.Sprint(i), Bucket: "b", Lot: "conf"}, State: s, Rule: rule})
 	}
 	c := NewCollector(func() []Known { return all }, nil, nil)

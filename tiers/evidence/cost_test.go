@@ -87,12 +87,12 @@ func TestAScriptCostsRedisLittle(t *testing.T) {
 	bytes, _ := r.raw.MemoryUsage(ctx, keyRisk+chat.String()).Result()
 	t.Logf("a key with nothing under way: %d fields, %d bytes", fields, bytes)
 	_ = r.Reset(ctx, chat)
-	r = aged(t, s.addr, mostOpen/2)
+	r = aged(t, s.addr, maxOpen/2)
 	told("opened with 512 and more under way", r, func(i int) { r.open(fmt.Sprint("o-", i), 1) })
 	bytes, _ = r.raw.MemoryUsage(ctx, keyRisk+chat.String(), 0).Result()
 	log, _ := r.raw.MemoryUsage(ctx, keyLog, 0).Result()
 	entries, _ := r.raw.XLen(ctx, keyLog).Result()
-	t.Logf("a key with %d under way: %d bytes; the log of %d entries: %d bytes, %d for each", mostOpen/2+n, bytes, entries, log, log/max(entries, 1))
+	t.Logf("a key with %d under way: %d bytes; the log of %d entries: %d bytes, %d for each", maxOpen/2+n, bytes, entries, log, log/max(entries, 1))
 }
 
 // BenchmarkAudit is an audit opened and closed, with the way to Redis and back.

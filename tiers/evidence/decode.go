@@ -10,8 +10,8 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// mostCount is the largest count that is believed; Lua knows all up to here.
-const mostCount = 9e15
+// maxCount is the largest count that is believed; Lua knows all up to here.
+const maxCount = 9e15
 
 // errNotOurs is of bytes that no script of ours writes.
 var errNotOurs = errors.New("not what was written")
@@ -27,7 +27,7 @@ func named(names []string, values []any) (fields, error) {
 	f := make(fields, len(names))
 	for i, v := range values {
 		s, ok := v.(string)
-		if v != nil && !ok || len(s) > mostValue {
+		if v != nil && !ok || len(s) > maxValue {
 			return nil, fmt.Errorf("field %s: %w", names[i], errNotOurs)
 		}
 		f[names[i]] = s
@@ -66,7 +66,7 @@ func digits(s string) (int64, bool) {
 		}
 	}
 	n, err := strconv.ParseInt(s, 10, 64)
-	return n, err == nil && n <= mostCount
+	return n, err == nil && n <= maxCount
 }
 
 // reals is a field of at most so many finite numbers.
@@ -126,7 +126,7 @@ func viewOf(f fields) (risk.State, error) {
 func (r *reader) view() risk.State {
 	s := risk.State{
 		Version: r.count("version"), Alarm: r.count("alarm"), Op: int(r.count("op")), Hopeless: r.fields["hopeless"] == "1",
-		Eps: r.real("eps"), Delta: r.real("delta"), Grid: r.reals("grid", mostGrid), Scores: r.reals("scores", risk.GridScores-1),
+		Eps: r.real("eps"), Delta: r.real("delta"), Grid: r.reals("grid", maxGrid), Scores: r.reals("scores", risk.GridScores-1),
 		Warmup: r.warmup(),
 	}
 	drift := r.reals("drift", len(s.Drift))
@@ -164,8 +164,8 @@ func (r *reader) warmup() risk.Warmup {
 	return w
 }
 
-// mostGrid is the longest grid.
-const mostGrid = len(risk.Epoch{}.N)
+// maxGrid is the longest grid.
+const maxGrid = len(risk.Epoch{}.N)
 
 // whole is a state with all its evidence, and what the store knows beside it.
 type whole struct {

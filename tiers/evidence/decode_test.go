@@ -11,8 +11,8 @@ import (
 // FuzzFields reads bytes that may be anybody's as a state: what is believed is what audits can have
 // shown, and no longer than ours.
 func FuzzFields(f *testing.F) {
-	n := strings.TrimSpace(strings.Repeat("5 ", mostGrid))
-	zero := strings.TrimSpace(strings.Repeat("0 ", mostGrid))
+	n := strings.TrimSpace(strings.Repeat("5 ", maxGrid))
+	zero := strings.TrimSpace(strings.Repeat("0 ", maxGrid))
 	f.Add(strings.Join([]string{"1700000000000000", "2", "0.9 0.5", "", "0.1", "0.05", "1", "0 0.1 -0.2", "0", "4", "", "0", "3 7 1", n, zero, zero, "4 5 0", n, n, zero}, "\n"))
 	f.Add(strings.Repeat("\n", len(names)-1))
 	f.Add(strings.Join([]string{"", "", "", "0.1 0.2 1e-300", "0.1", "0.05", "0", "0 0 0", "1"}, "\n"))
@@ -27,7 +27,7 @@ func FuzzFields(f *testing.F) {
 		}
 		r := risk.Rule{Eps: .1, Delta: .05, Lease: 3000, Run: 500}
 		if s, err := viewOf(fs); err == nil {
-			if v := s.View(r); v.Op > len(s.Grid) || v.Hi > len(s.Grid) || len(s.Grid) > mostGrid || v.Version < 0 || v.Version == 0 && v.Serves() {
+			if v := s.View(r); v.Op > len(s.Grid) || v.Hi > len(s.Grid) || len(s.Grid) > maxGrid || v.Version < 0 || v.Version == 0 && v.Serves() {
 				t.Fatalf("%+v", v)
 			}
 		}
@@ -64,7 +64,7 @@ func FuzzLog(f *testing.F) {
 		values := map[string]any{"opened": ticket, "closed": ticket, "bad": count, "key": key, "score": score, "floor": score, "threshold": score, "features": features, "tokens": count, "map": count, "version": count}
 		if e, ok := openedOf(id, values); ok {
 			name, err := nameOf(e.Key)
-			if err != nil || name != key || math.IsNaN(e.Score) || math.IsInf(e.Score, 0) || len(e.Features) > mostFeatures || e.Tokens < 0 || e.Map < 0 || e.Version < 0 || e.check() != nil {
+			if err != nil || name != key || math.IsNaN(e.Score) || math.IsInf(e.Score, 0) || len(e.Features) > maxFeatures || e.Tokens < 0 || e.Map < 0 || e.Version < 0 || e.check() != nil {
 				t.Fatalf("%+v", e)
 			}
 		}
@@ -72,11 +72,11 @@ func FuzzLog(f *testing.F) {
 			t.Fatalf("%+v", p)
 		}
 		of := versions(list)
-		if len(of) > mostMaps {
+		if len(of) > maxMaps {
 			t.Fatalf("%d versions", len(of))
 		}
 		for _, v := range of {
-			if v < 1 || v > mostVersion {
+			if v < 1 || v > maxVersion {
 				t.Fatalf("version %d", v)
 			}
 		}

@@ -10,7 +10,7 @@ import (
 // drafted counts the drafts of warm-ups that Redis was not told of yet.
 type drafted struct {
 	mu      sync.Mutex
-	counts  map[risk.Key]draftCount // mostKeys at most
+	counts  map[risk.Key]draftCount // maxKeys at most
 	since   time.Time               // of the oldest of these; zero: there is none
 	telling time.Time               // since when those wait that Redis is being told of; zero: it is told of none
 }
@@ -32,7 +32,7 @@ func (d *drafted) add(k risk.Key, c draftCount, since time.Time) {
 		d.since = since
 	}
 	was, ok := d.counts[k]
-	if !ok && len(d.counts) >= mostKeys {
+	if !ok && len(d.counts) >= maxKeys {
 		return // Redis has no room for more kinds either: such a kind has no warm-up
 	}
 	d.counts[k] = draftCount{was.drafts + c.drafts, was.served + c.served}

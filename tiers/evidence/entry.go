@@ -20,8 +20,8 @@ type Audit struct {
 	Map      int       // version of the calibrated score, 0 is none
 }
 
-// mostFeatures is how many features of an audit are kept.
-const mostFeatures = 8
+// maxFeatures is how many features of an audit are kept.
+const maxFeatures = 8
 
 // Known is all that is known of a key.
 type Known struct {

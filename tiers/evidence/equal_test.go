@@ -222,7 +222,7 @@ func edges(t *testing.T, r *replica, wants func(n, k int) bool, asked func(n, k 
 // put writes one epoch of which index 1 has n audits, k of them bad, and one open where it says so.
 func (r *replica) put(n, k, open int) {
 	r.t.Helper()
-	rest := strings.Repeat(" 0", mostGrid-1)
+	rest := strings.Repeat(" 0", maxGrid-1)
 	err := r.raw.HSet(r.t.Context(), keyRisk+chat.String(), "version", 5, "grid", "0.5", "eps", exact(r.rule.Eps+.001), "delta", exact(r.rule.Delta), "born", 1,
 		"outcomes", 30, "op", 0, "hopeless", 0, "cold", 1, "drift", "0 0 0", "e1", "1 1 0 1", "n1", fmt.Sprint(n)+rest, "k1", fmt.Sprint(k)+rest, "o1", fmt.Sprint(open)+rest, "t:x", "1 1 0 5 1").Err()
 	if err != nil {

@@ -277,7 +277,7 @@ func TestAKeyOfAnotherKindIsRefusedAndServesNothing(t *testing.T) {
 func TestFieldsThatAreNotOursAreNothing(t *testing.T) {
 	r := join(t, serve(t).addr)
 	ctx, key := t.Context(), keyRisk+chat.String()
-	n19 := strings.TrimSpace(strings.Repeat("5 ", mostGrid))
+	n19 := strings.TrimSpace(strings.Repeat("5 ", maxGrid))
 	r.certify()
 	certified := r.raw.Dump(ctx, key).Val()
 	for field, values := range map[string][]string{

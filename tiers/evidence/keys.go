@@ -27,13 +27,13 @@ const (
 )
 
 const (
-	mostKeys    = 1024      // kinds of request, here and in Redis
-	mostLog     = 40000     // entries of the log
-	mostValue   = 16 << 10  // bytes of a field that is read
-	mostMap     = 16 << 10  // bytes of a calibrated score
-	mostMaps    = 64        // of one route
-	mostVersion = 1_000_000 // of a calibrated score
-	mostName    = 256       // bytes of a route's name
+	maxKeys    = 1024      // kinds of request, here and in Redis
+	maxLog     = 40000     // entries of the log
+	maxValue   = 16 << 10  // bytes of a field that is read
+	maxMap     = 16 << 10  // bytes of a calibrated score
+	maxMaps    = 64        // of one route
+	maxVersion = 1_000_000 // of a calibrated score
+	maxName    = 256       // bytes of a route's name
 )
 
 // names are the fields of a state in the order in which the scripts have them; a view is of
@@ -89,8 +89,8 @@ var (
 
 // nameOf is a key's name, by which it can be told apart from all others.
 func nameOf(k risk.Key) (string, error) {
-	if k.Route == "" || len(k.Route) > mostName || strings.ContainsFunc(k.Route, func(r rune) bool { return r < ' ' || r == '\u007f' || r == '\ufffd' }) {
-		return "", fmt.Errorf("evidence: route %.80q is not 1 to %d printable bytes", k.Route, mostName)
+	if k.Route == "" || len(k.Route) > maxName || strings.ContainsFunc(k.Route, func(r rune) bool { return r < ' ' || r == '\u007f' || r == '\ufffd' }) {
+		return "", fmt.Errorf("evidence: route %.80q is not 1 to %d printable bytes", k.Route, maxName)
 	}
 	if !wordShape.MatchString(k.Bucket) || !wordShape.MatchString(k.Lot) {
 		return "", fmt.Errorf("evidence: bucket %.80q or lot %.80q is not 1 to 64 of A-Z, a-z, 0-9, . _ -", k.Bucket, k.Lot)

@@ -10,7 +10,7 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// keptFor is how long a key is kept that nobody uses, and fullFor where there are [mostKeys].
+// keptFor is how long a key is kept that nobody uses, and fullFor where there are [maxKeys].
 const keptFor, fullFor = 7 * 24 * time.Hour, time.Hour
 
 // local is a book in one process: what Redis and the scripts do for many.
@@ -19,7 +19,7 @@ type local struct {
 
 	mu     sync.Mutex
 	kinds  map[risk.Key]*kind
-	log    []LogEntry // a ring of half of mostLog: an entry is an audit with its outcome
+	log    []LogEntry // a ring of half of maxLog: an entry is an audit with its outcome
 	next   int        // where the oldest is once it is full
 	places map[place]int
 }
@@ -38,7 +38,7 @@ func (l *local) of(k risk.Key) *kind {
 	}
 	known := l.kinds[k]
 	if known == nil {
-		if len(l.kinds) >= mostKeys {
+		if len(l.kinds) >= maxKeys {
 			return nil
 		}
 		known = &kind{}
@@ -51,7 +51,7 @@ func (l *local) of(k risk.Key) *kind {
 func (l *local) view(r risk.Rule, k risk.Key) risk.View {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s, room := &risk.State{}, len(l.kinds) < mostKeys
+	s, room := &risk.State{}, len(l.kinds) < maxKeys
 	if known := l.kinds[k]; known != nil {
 		s, room = &known.State, true
 	}
@@ -146,7 +146,7 @@ func (l *local) opened(a Audit) {
 		l.places = make(map[place]int)
 	}
 	at := l.next
-	if len(l.log) < mostLog/2 {
+	if len(l.log) < maxLog/2 {
 		at = len(l.log)
 		l.log = append(l.log, e)
 	} else {
@@ -178,7 +178,7 @@ func (l *local) tidy() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	kept := keptFor
-	if len(l.kinds) >= mostKeys {
+	if len(l.kinds) >= maxKeys {
 		kept = fullFor
 	}
 	for k, known := range l.kinds {

@@ -59,16 +59,16 @@ func TestWithoutARedisKeysThatNobodyUsesGoAndNoMoreComeThanFit(t *testing.T) {
 		}
 		return fate
 	}
-	for i := range mostKeys {
+	for i := range maxKeys {
 		open(i)
 	}
 	r.tidy(t.Context())
-	if fate := open(mostKeys); fate != risk.Full {
+	if fate := open(maxKeys); fate != risk.Full {
 		t.Errorf("one too many is %s", fate)
 	}
 	r.later(fullFor + time.Minute)
 	r.tidy(t.Context())
-	if fate := open(mostKeys); fate != risk.Learned {
+	if fate := open(maxKeys); fate != risk.Learned {
 		t.Errorf("once there is room it is %s", fate)
 	}
 	r.later(keptFor - time.Minute)
@@ -242,11 +242,11 @@ func TestTheLogTellsOfEveryAuditWithItsOutcome(t *testing.T) {
 func TestTheLogInTheProcessIsARing(t *testing.T) {
 	l := &local{now: time.Now}
 	const more = 100
-	for i := range mostLog/2 + more {
+	for i := range maxLog/2 + more {
 		l.opened(Audit{Decision: risk.Decision{Key: chat}, Ticket: fmt.Sprint(i)})
 	}
 	got := l.entries()
-	if len(got) != mostLog/2 || got[0].Ticket != fmt.Sprint(more) || got[len(got)-1].Ticket != fmt.Sprint(mostLog/2+more-1) || len(l.places) != len(got) {
+	if len(got) != maxLog/2 || got[0].Ticket != fmt.Sprint(more) || got[len(got)-1].Ticket != fmt.Sprint(maxLog/2+more-1) || len(l.places) != len(got) {
 		t.Errorf("%d entries from %s to %s, %d places", len(got), got[0].Ticket, got[len(got)-1].Ticket, len(l.places))
 	}
 }
@@ -255,7 +255,7 @@ func TestCalibratedScoresAreNumberedAndKept(t *testing.T) {
 	stores(t, func(t *testing.T, r *replica) {
 		ctx := t.Context()
 		r.Map("a/b", 1)
-		for i := 1; i <= mostMaps+2; i++ {
+		for i := 1; i <= maxMaps+2; i++ {
 			v, err := r.SaveMap(ctx, "a/b", Map(fmt.Sprintf(`{"n":%d}`, i)))
 			if err != nil || v != i {
 				t.Fatalf("score %d is number %d, %v", i, v, err)
@@ -265,19 +265,19 @@ func TestCalibratedScoresAreNumberedAndKept(t *testing.T) {
 			t.Errorf("another route's is number %d, %v", v, err)
 		}
 		r.tick(ctx)
-		if raw, ok := r.Map("a/b", mostMaps+2); !ok || string(raw) != fmt.Sprintf(`{"n":%d}`, mostMaps+2) {
+		if raw, ok := r.Map("a/b", maxMaps+2); !ok || string(raw) != fmt.Sprintf(`{"n":%d}`, maxMaps+2) {
 			t.Errorf("%s, %v", raw, ok)
 		}
-		for _, gone := range []int{0, -1, 1, 2, mostMaps + 3} {
+		for _, gone := range []int{0, -1, 1, 2, maxMaps + 3} {
 			if raw, ok := r.Map("a/b", gone); ok {
 				t.Errorf("number %d is %s", gone, raw)
 			}
 		}
 		all, err := r.Maps(ctx, "a/b")
-		if err != nil || len(all) != mostMaps || all[0].Version != 3 || !slices.IsSortedFunc(all, func(a, b SavedMap) int { return a.Version - b.Version }) {
+		if err != nil || len(all) != maxMaps || all[0].Version != 3 || !slices.IsSortedFunc(all, func(a, b SavedMap) int { return a.Version - b.Version }) {
 			t.Errorf("%d, %v", len(all), err)
 		}
-		for _, bad := range []Map{nil, Map("{"), Map(`"` + strings.Repeat("x", mostMap) + `"`)} {
+		for _, bad := range []Map{nil, Map("{"), Map(`"` + strings.Repeat("x", maxMap) + `"`)} {
 			if v, err := r.SaveMap(ctx, "a/b", bad); err == nil {
 				t.Errorf("%.10s is number %d", bad, v)
 			}

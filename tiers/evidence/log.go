@@ -11,8 +11,8 @@ import (
 const (
 	// page is how many entries are read at once.
 	page = 500
-	// mostPages bounds a log that somebody else fills.
-	mostPages = 2 * mostLog / page
+	// maxPages bounds a log that somebody else fills.
+	maxPages = 2 * maxLog / page
 )
 
 // Log visits the audits of the log, the oldest first, each with its outcome, until visit returns
@@ -29,7 +29,7 @@ func (b *Book) Log(ctx context.Context, visit func(LogEntry) error) error {
 	}
 	outcomes := make(map[place]string)
 	last, err := b.pages(ctx, "+", func(m redis.XMessage) error {
-		if p, bad, ok := closedOf(m.Values); ok && len(outcomes) < mostLog {
+		if p, bad, ok := closedOf(m.Values); ok && len(outcomes) < maxLog {
 			outcomes[p] = labelOf(bad)
 		}
 		return nil
@@ -53,7 +53,7 @@ func (b *Book) Log(ctx context.Context, visit func(LogEntry) error) error {
 // pages reads the log up to an entry, and tells which was the last.
 func (b *Book) pages(ctx context.Context, to string, visit func(redis.XMessage) error) (last string, err error) {
 	from := "-"
-	for range mostPages {
+	for range maxPages {
 		if err := ctx.Err(); err != nil {
 			return last, err
 		}
@@ -88,7 +88,7 @@ func (b *Book) page(ctx context.Context, from, to string) ([]redis.XMessage, err
 // word is a value of an entry; a missing one is "".
 func word(values map[string]any, name string) string {
 	s, _ := values[name].(string)
-	if len(s) > mostValue {
+	if len(s) > maxValue {
 		return ""
 	}
 	return s
@@ -113,7 +113,7 @@ func openedOf(id string, values map[string]any) (e LogEntry, ok bool) {
 	ms, timed := digits(stamp)
 	e = LogEntry{
 		When: time.UnixMilli(ms), Ticket: f["opened"], Score: r.real("score"), Floor: r.real("floor"), Threshold: r.real("threshold"),
-		Served: f["served"] == "1", Features: r.reals("features", mostFeatures),
+		Served: f["served"] == "1", Features: r.reals("features", maxFeatures),
 		Tokens: int(r.count("tokens")), Map: int(r.count("map")), Version: r.count("version"), Label: labelLost,
 	}
 	e.Key, ok = keyOf(f["key"])

@@ -60,7 +60,7 @@ func (m *maps) wanted(now time.Time) []string {
 func (m *maps) of(route string, now time.Time) *scores {
 	s := m.routes[route]
 	if s == nil {
-		if len(m.routes) >= mostKeys {
+		if len(m.routes) >= maxKeys {
 			return nil
 		}
 		if m.routes == nil {
@@ -85,20 +85,20 @@ func sorted(found map[int]Map) []SavedMap {
 // text is a value that may be missing, "" then and where it is too long.
 func text(v any) string {
 	s, _ := v.(string)
-	if len(s) > mostValue {
+	if len(s) > maxValue {
 		return ""
 	}
 	return s
 }
 
-// versions are the numbers of a list, the newest mostMaps of them. What is no number is none.
+// versions are the numbers of a list, the newest maxMaps of them. What is no number is none.
 func versions(list string) []int {
 	var out []int
 	for _, w := range strings.Fields(list) {
-		if n, err := strconv.Atoi(w); err == nil && n >= 1 && n <= mostVersion && !slices.Contains(out, n) {
+		if n, err := strconv.Atoi(w); err == nil && n >= 1 && n <= maxVersion && !slices.Contains(out, n) {
 			out = append(out, n)
 		}
-		if len(out) > mostMaps {
+		if len(out) > maxMaps {
 			out = out[1:]
 		}
 	}

@@ -85,8 +85,8 @@ func TestNothingIsImportedTwice(t *testing.T) {
 		if err == nil && im.Taken > 1 || err != nil && !errors.Is(err, ErrNoRoom) {
 			t.Errorf("the same and one more: %+v, %v", im, err)
 		}
-		if e := r.state().Epochs[0]; e.N[mostGrid-1] > was.Epochs[0].N[mostGrid-1]+1 {
-			t.Errorf("%d audits after %d", e.N[mostGrid-1], was.Epochs[0].N[mostGrid-1])
+		if e := r.state().Epochs[0]; e.N[maxGrid-1] > was.Epochs[0].N[maxGrid-1]+1 {
+			t.Errorf("%d audits after %d", e.N[maxGrid-1], was.Epochs[0].N[maxGrid-1])
 		}
 	})
 }

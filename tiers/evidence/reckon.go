@@ -84,7 +84,7 @@ func reckon(w whole, entries []LogEntry, rule risk.Rule) (portion, Imported, err
 	var past []risk.Past
 	for _, e := range inOrder {
 		at := e.When.UnixMicro()
-		if at <= w.prior || w.Version != 0 && e.Version == w.Version || at > mostCount {
+		if at <= w.prior || w.Version != 0 && e.Version == w.Version || at > maxCount {
 			im.Known++
 			continue
 		}

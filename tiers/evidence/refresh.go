@@ -32,7 +32,7 @@ func (b *Book) View(k risk.Key) risk.View {
 	if known == nil {
 		v := new(risk.State).View(r)
 		if l := b.listed.Load(); l != nil && !l.names[k.String()] && !b.drafted.untold(now) {
-			v.Seen, v.New = l.at, len(l.names) < mostKeys && asked.met.CompareAndSwap(false, true)
+			v.Seen, v.New = l.at, len(l.names) < maxKeys && asked.met.CompareAndSwap(false, true)
 		}
 		return v
 	}
@@ -80,7 +80,7 @@ func (b *Book) tick(ctx context.Context) {
 	var lists *redis.SliceCmd
 	var index *redis.StringSliceCmd
 	err := b.pipeline(ctx, func(ctx context.Context, p redis.Pipeliner) {
-		index = p.ZRange(ctx, keyIndex, 0, mostKeys)
+		index = p.ZRange(ctx, keyIndex, 0, maxKeys)
 		lists = p.HMGet(ctx, keyMaps, append([]string{versionsOf("")}, each(routes, versionsOf)...)...)
 		for i, k := range keys {
 			states[i] = p.HMGet(ctx, keyRisk+k.String(), viewed...)
@@ -135,7 +135,7 @@ func (b *Book) tidy(ctx context.Context) {
 	if err != nil || len(offered) == 0 {
 		return
 	}
-	keys, args := []string{keyIndex}, []any{0, mostKeys, int(keptFor.Seconds()), int(fullFor.Seconds())}
+	keys, args := []string{keyIndex}, []any{0, maxKeys, int(keptFor.Seconds()), int(fullFor.Seconds())}
 	for _, o := range offered {
 		keys, args = append(keys, keyRisk+o.name), append(args, o.name)
 	}
@@ -171,7 +171,7 @@ func (b *Book) All(ctx context.Context) ([]Known, error) {
 	if b.local != nil {
 		return b.local.all(b.opts.Rule), nil
 	}
-	found, err := b.oldest(ctx, mostKeys)
+	found, err := b.oldest(ctx, maxKeys)
 	if err != nil {
 		return nil, err
 	}

@@ -131,7 +131,7 @@ func TestAuditsThatAreLostAreForgottenByRedisClock(t *testing.T) {
 	r.teach()
 	name := keyRisk + chat.String()
 	old, young := time.Now().Unix()-openFor-5, time.Now().Unix()-openFor+60
-	for i := range mostOpen {
+	for i := range maxOpen {
 		born := old
 		if i%2 == 0 {
 			born = young
@@ -144,20 +144,20 @@ func TestAuditsThatAreLostAreForgottenByRedisClock(t *testing.T) {
 	if fate := r.open("new", 1); fate != risk.Booked {
 		t.Errorf("open: %s", fate)
 	}
-	if n := r.raw.HLen(t.Context(), name).Val(); int(n) != len(names)+mostOpen/2+1 {
+	if n := r.raw.HLen(t.Context(), name).Val(); int(n) != len(names)+maxOpen/2+1 {
 		t.Errorf("%d fields", n)
 	}
-	for i := range mostOpen/2 - 1 {
+	for i := range maxOpen/2 - 1 {
 		r.open(fmt.Sprint("more-", i), 1)
 	}
 	if fate := r.open("one-too-many", 1); fate != risk.Full {
-		t.Errorf("of %d under way: %s", mostOpen, fate)
+		t.Errorf("of %d under way: %s", maxOpen, fate)
 	}
 	sound(t, r.state().State)
 }
 
-// mostOpen and openFor are those of package risk.
-const mostOpen, openFor = 1024, 900
+// maxOpen and openFor are those of package risk.
+const maxOpen, openFor = 1024, 900
 
 func TestKeysThatNobodyUsesGoAndNoMoreComeThanFit(t *testing.T) {
 	r := join(t, serve(t).addr)
@@ -174,7 +174,7 @@ func TestKeysThatNobodyUsesGoAndNoMoreComeThanFit(t *testing.T) {
 	if r.raw.Exists(ctx, keyRisk+gone).Val() != 0 || r.raw.Exists(ctx, keyRisk+kept).Val() != 1 || r.raw.ZCard(ctx, keyIndex).Val() != 1 {
 		t.Error("not the key went that nobody used for a week")
 	}
-	for i := 1; i <= mostKeys; i++ {
+	for i := 1; i <= maxKeys; i++ {
 		put(i, time.Minute*time.Duration(i%50))
 	}
 	if fate := r.open("t", 1); fate != risk.Full {

@@ -14,7 +14,7 @@ const askedFor = 10 * time.Minute
 // views are the states that requests go by, as they were last seen.
 type views struct {
 	mu    sync.RWMutex
-	known map[risk.Key]*view // mostKeys at most
+	known map[risk.Key]*view // maxKeys at most
 }
 
 type view struct {
@@ -54,7 +54,7 @@ func (v *views) add(k risk.Key) *view {
 	if v.known == nil {
 		v.known = make(map[risk.Key]*view)
 	}
-	for len(v.known) >= mostKeys {
+	for len(v.known) >= maxKeys {
 		var oldest risk.Key
 		var at *view
 		for k, e := range v.known {

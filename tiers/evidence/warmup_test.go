@@ -240,7 +240,7 @@ func TestAWarmupServesNothingWhileRedisIsToldForTheSecondTime(t *testing.T) {
 
 func TestAKindThatThereIsNoRoomForHasNoWarmup(t *testing.T) {
 	stores(t, func(t *testing.T, r *replica) {
-		for i := range mostKeys {
+		for i := range maxKeys {
 			k := chat
 			k.Route = fmt.Sprint("r-", i)
 			if fate, err := r.OpenWarmup(t.Context(), k, "t"); err != nil || fate != risk.Booked {

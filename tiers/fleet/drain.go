@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	mostWhy   = 256  // bytes of a reason that is stored
-	mostDrain = 2048 // bytes of a stored drain: a reason of 256 bytes, escaped
+	maxWhy   = 256  // bytes of a reason that is stored
+	maxDrain = 2048 // bytes of a stored drain: a reason of 256 bytes, escaped
 )
 
 // drain is a stored drain.
@@ -25,13 +25,13 @@ func (d drain) over(now int64) bool { return d.Until > 0 && d.Until <= now }
 // decodeDrain reads a stored drain. People may have typed it: what is missing is empty.
 func decodeDrain(value string) (drain, error) {
 	var d drain
-	if len(value) > mostDrain {
-		return d, fmt.Errorf("%d bytes, more than %d", len(value), mostDrain)
+	if len(value) > maxDrain {
+		return d, fmt.Errorf("%d bytes, more than %d", len(value), maxDrain)
 	}
 	if err := json.Unmarshal([]byte(value), &d); err != nil {
 		return drain{}, err
 	}
-	if d.Until < 0 || d.Until > mostSeq {
+	if d.Until < 0 || d.Until > maxSeq {
 		return drain{}, fmt.Errorf("until %d is no time", d.Until)
 	}
 	return d, nil

@@ -25,7 +25,7 @@ func TestADrainIsHeardByAllUntilItIsUndone(t *testing.T) {
 		ticks(t, a, b)
 		for _, m := range []*member{a, b} {
 			got := m.small.drains()
-			if len(got) != 2 || !strings.HasPrefix(why, got["b0"]) || len(got["b0"]) < mostWhy-3 || m.small.told != 1 || m.large.told != 0 {
+			if len(got) != 2 || !strings.HasPrefix(why, got["b0"]) || len(got["b0"]) < maxWhy-3 || m.small.told != 1 || m.large.told != 0 {
 				t.Errorf("%s heard %q, %d and %d times", m.self, got, m.small.told, m.large.told)
 			}
 		}

@@ -31,11 +31,11 @@ func (f *Fleet) Drain(ctx context.Context, pool, backend, why string, d time.Dur
 	if d < 0 || d.Milliseconds() == 0 && d > 0 {
 		return fmt.Errorf("fleet: a drain of %s is too short", d)
 	}
-	head, err := json.Marshal(strings.ToValidUTF8(why[:min(len(why), mostWhy)], ""))
+	head, err := json.Marshal(strings.ToValidUTF8(why[:min(len(why), maxWhy)], ""))
 	if err != nil {
 		return fmt.Errorf("fleet: drain: %w", err)
 	}
-	args := []any{mostDrains, field, `{"why":` + string(head) + `,"until":`, d.Milliseconds()}
+	args := []any{maxDrains, field, `{"why":` + string(head) + `,"until":`, d.Milliseconds()}
 	note := ask{send: func(ctx context.Context, p redis.Pipeliner) redis.Cmder {
 		return drainScript.EvalSha(ctx, p, []string{keyDrain}, args...)
 	}}
@@ -80,8 +80,8 @@ func (f *Fleet) drainField(pool, backend string) (string, error) {
 		return "", ErrNoRedis
 	case f.byName[pool] == nil:
 		return "", fmt.Errorf("%w: %q", ErrNoPool, pool)
-	case backend == "" || len(backend) > mostID:
-		return "", fmt.Errorf("fleet: backend id %.64q is not 1 to %d bytes long", backend, mostID)
+	case backend == "" || len(backend) > maxID:
+		return "", fmt.Errorf("fleet: backend id %.64q is not 1 to %d bytes long", backend, maxID)
 	}
 	return pool + "/" + backend, nil
 }
@@ -89,7 +89,7 @@ func (f *Fleet) drainField(pool, backend string) (string, error) {
 // askDrains asks for all drains. They are people's word: unlike readings, too many of them
 // are left alone.
 func (f *Fleet) askDrains() ask {
-	return script(shareScript, keyDrain, []any{mostDrains, "keep"}, func(_ int64, wrong string, told []any) {
+	return script(shareScript, keyDrain, []any{maxDrains, "keep"}, func(_ int64, wrong string, told []any) {
 		if wrong != "" {
 			f.note(errDrain, keyDrain, errors.New(wrong)) // what was drained stays drained
 			return
@@ -143,7 +143,7 @@ func (f *Fleet) tellDrains(now int64) {
 func (f *Fleet) over(now int64) []any {
 	var ended []any
 	for field, d := range f.drains {
-		if d.over(now) && len(ended) < 2*mostTidied {
+		if d.over(now) && len(ended) < 2*maxTidied {
 			ended = append(ended, field, d.value)
 		}
 	}

@@ -19,13 +19,13 @@ import (
 
 const (
 	defaultInterval = 500 * time.Millisecond
-	leastInterval   = 50 * time.Millisecond
-	// mostInterval lets two heartbeats fall within goneAfter.
-	mostInterval = 650 * time.Millisecond
-	jitter       = 0.1
-	tidyEvery    = 30 * time.Second
-	tidyAfter    = 60 * time.Second // a reading that nobody renews
-	publishable  = 10 * time.Second // an older reading says nothing any more
+	minInterval     = 50 * time.Millisecond
+	// maxInterval lets two heartbeats fall within goneAfter.
+	maxInterval = 650 * time.Millisecond
+	jitter      = 0.1
+	tidyEvery   = 30 * time.Second
+	tidyAfter   = 60 * time.Second // a reading that nobody renews
+	publishable = 10 * time.Second // an older reading says nothing any more
 )
 
 // Pool is what a fleet tells of what others know. Its methods are called by one goroutine,
@@ -137,7 +137,7 @@ func New(o Options) (*Fleet, error) {
 		o.Replica = strings.ToLower(rand.Text())
 	}
 	if !validReplica(o.Replica) {
-		return nil, fmt.Errorf("fleet: replica id %q is not 1 to %d printable ASCII characters", o.Replica, mostReplica)
+		return nil, fmt.Errorf("fleet: replica id %q is not 1 to %d printable ASCII characters", o.Replica, maxReplica)
 	}
 	if o.Interval == nil {
 		o.Interval = func() time.Duration { return defaultInterval }
@@ -224,7 +224,7 @@ func (f *Fleet) Members() []string {
 // told.
 func (f *Fleet) Publish(pool, backend string, r pressure.Reading) {
 	p := f.byName[pool]
-	if p == nil || f.redis == nil || backend == "" || len(backend) > mostID || check(r) != nil {
+	if p == nil || f.redis == nil || backend == "" || len(backend) > maxID || check(r) != nil {
 		return
 	}
 	p.mu.Lock()
@@ -235,7 +235,7 @@ func (f *Fleet) Publish(pool, backend string, r pressure.Reading) {
 // queue keeps the newest reading of a backend.
 func (p *pool) queue(backend string, r pressure.Reading) {
 	old, queued := p.readings[backend]
-	if !queued && len(p.readings) >= mostBackends || queued && !r.At.After(old.At) {
+	if !queued && len(p.readings) >= maxBackends || queued && !r.At.After(old.At) {
 		return
 	}
 	p.readings[backend] = r
@@ -249,7 +249,7 @@ func (f *Fleet) Place(pool string, said []prefix.Placement) {
 		return
 	}
 	p.mu.Lock()
-	room := min(len(said), mostPlaced-len(p.places))
+	room := min(len(said), maxPlaced-len(p.places))
 	p.places = append(p.places, said[:room]...)
 	p.mu.Unlock()
 	if room < len(said) {

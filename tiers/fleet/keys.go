@@ -49,10 +49,10 @@ type lua struct {
 func newLua(source string) lua { return lua{redis.NewScript(source), source} }
 
 const (
-	mostMembers  = 1024 // replicas believed in
-	mostBackends = 4096 // fields of a pool's hash; one with more is dropped and told anew
-	mostDrains   = 4096 // fields of the drains' hash
-	mostTidied   = 256  // fields of one hash deleted at once
-	mostID       = 256  // bytes of a backend's id
-	mostReplica  = 64   // bytes of a replica's id
+	maxMembers  = 1024 // replicas believed in
+	maxBackends = 4096 // fields of a pool's hash; one with more is dropped and told anew
+	maxDrains   = 4096 // fields of the drains' hash
+	maxTidied   = 256  // fields of one hash deleted at once
+	maxID       = 256  // bytes of a backend's id
+	maxReplica  = 64   // bytes of a replica's id
 )

@@ -5,11 +5,11 @@ import "time"
 const (
 	// climbTicks is how many ticks in a row must go well before the way up.
 	climbTicks = 3
-	// leastHold is how long they must go well, mostHold the most of it: a fall within
+	// minHold is how long they must go well, maxHold the most of it: a fall within
 	// shortStay after a climb doubles it, so that a Redis that comes and goes is called
 	// degraded instead of everything by turns.
-	leastHold = 500 * time.Millisecond
-	mostHold  = 4 * time.Second
+	minHold   = 500 * time.Millisecond
+	maxHold   = 4 * time.Second
 	shortStay = 5 * time.Second
 )
 
@@ -42,13 +42,13 @@ func (l *ladder) well(was Mode, now time.Time) Mode {
 func (l *ladder) ill(was Mode, now time.Time) Mode {
 	l.good = 0
 	if was != Shared {
-		l.hold = max(l.hold, leastHold)
+		l.hold = max(l.hold, minHold)
 		return was
 	}
 	if l.hold > 0 && now.Sub(l.top) < shortStay {
-		l.hold = min(2*l.hold, mostHold)
+		l.hold = min(2*l.hold, maxHold)
 	} else {
-		l.hold = leastHold
+		l.hold = minHold
 	}
 	return Degraded
 }

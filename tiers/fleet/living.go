@@ -19,7 +19,7 @@ func Living(ctx context.Context, c redis.UniversalClient) (int, error) {
 		node = master
 	}
 	p := node.Pipeline()
-	told := p.ZRangeByScoreWithScores(ctx, keyReplicas, &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: mostMembers})
+	told := p.ZRangeByScoreWithScores(ctx, keyReplicas, &redis.ZRangeBy{Min: "-inf", Max: "+inf", Count: maxMembers})
 	clock := p.Time(ctx)
 	if _, err := p.Exec(ctx); err != nil {
 		return 0, fmt.Errorf("%s: %w", keyReplicas, err)

@@ -27,7 +27,7 @@ func TestWhoIsNoneOfTheReplicasIsToldHowManyLive(t *testing.T) {
 		stop := b.run(t)
 		time.Sleep(time.Second)
 		want(2, "two")
-		for id, at := range map[string]time.Time{"dead": time.Now().Add(-goneAfter), "ahead": time.Now().Add(200 * time.Millisecond), "no name": time.Now(), strings.Repeat("x", mostReplica+1): time.Now()} {
+		for id, at := range map[string]time.Time{"dead": time.Now().Add(-goneAfter), "ahead": time.Now().Add(200 * time.Millisecond), "no name": time.Now(), strings.Repeat("x", maxReplica+1): time.Now()} {
 			if _, err := m.ZAdd(keyReplicas, float64(at.UnixMilli()), id); err != nil {
 				t.Fatal(err)
 			}

@@ -74,7 +74,7 @@ func live(told []string, self string) []string {
 // validReplica says whether an id is 1..64 printable ASCII characters without space,
 // so that it stands in a value between spaces.
 func validReplica(id string) bool {
-	if id == "" || len(id) > mostReplica {
+	if id == "" || len(id) > maxReplica {
 		return false
 	}
 	for i := range len(id) {

@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	mostPlaced  = 512  // placements of a pool and tick
+	maxPlaced   = 512  // placements of a pool and tick
 	keptEntries = 8192 // of a pool's log, about
 	readEntries = 256  // of a pool's log in one tick
 	firstRead   = 64   // entries that a fresh replica reads
 	// warmFor is how old an entry may be when it is read: prefix.Table forgets as soon.
 	warmFor = 5 * time.Minute
-	// mostPayload bounds an entry that is read: 512 placements on 512 backends.
-	mostPayload = mostPlaced * (mostID + 2 + 8 + 3*binary.MaxVarintLen64)
+	// maxPayload bounds an entry that is read: 512 placements on 512 backends.
+	maxPayload = maxPlaced * (maxID + 2 + 8 + 3*binary.MaxVarintLen64)
 	// slack is how many ms an entry may be younger than the heartbeat before it in the same
 	// round trip, with room to spare.
 	slack    = 1000
@@ -36,7 +36,7 @@ func encodePlacements(said []prefix.Placement) (packed string, left int) {
 	var names, body []byte
 	n := 0
 	for _, p := range said {
-		if n == mostPlaced || !placeable(p) {
+		if n == maxPlaced || !placeable(p) {
 			left++
 			continue
 		}
@@ -65,12 +65,12 @@ func encodePlacements(said []prefix.Placement) (packed string, left int) {
 }
 
 func placeable(p prefix.Placement) bool {
-	return p.Backend != "" && len(p.Backend) <= mostID && p.Own >= 0 && p.Own <= p.Tokens && p.Tokens <= math.MaxInt32
+	return p.Backend != "" && len(p.Backend) <= maxID && p.Own >= 0 && p.Own <= p.Tokens && p.Tokens <= math.MaxInt32
 }
 
 // decodePlacements appends what was packed to into, all of it or nothing.
 func decodePlacements(into []prefix.Placement, packed string) ([]prefix.Placement, error) {
-	if len(packed) > mostPayload || packed == "" || packed[0] != placedV1 {
+	if len(packed) > maxPayload || packed == "" || packed[0] != placedV1 {
 		return into, errNoPlacements
 	}
 	r := reader{b: packed[1:]}
@@ -144,7 +144,7 @@ func (r *reader) int(most uint64) int {
 
 // count is how many things follow, each of a byte at least.
 func (r *reader) count() int {
-	n := r.int(mostPlaced)
+	n := r.int(maxPlaced)
 	if n > len(r.b) {
 		r.bad = true
 		return 0
@@ -153,7 +153,7 @@ func (r *reader) count() int {
 }
 
 func (r *reader) name() string {
-	n := r.int(mostID)
+	n := r.int(maxID)
 	r.bad = r.bad || n == 0
 	return strings.Clone(r.take(n))
 }

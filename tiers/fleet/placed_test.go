@@ -25,7 +25,7 @@ func placements(n int) []prefix.Placement {
 func z(score float64, member string) redis.Z { return redis.Z{Score: score, Member: member} }
 
 func TestPlacementsComeBackAsTheyWere(t *testing.T) {
-	for _, n := range []int{1, 2, 100, mostPlaced} {
+	for _, n := range []int{1, 2, 100, maxPlaced} {
 		packed, left := encodePlacements(placements(n))
 		got, err := decodePlacements(nil, packed)
 		if err != nil || left != 0 || !cmp.Equal(got, placements(n)) {
@@ -35,7 +35,7 @@ func TestPlacementsComeBackAsTheyWere(t *testing.T) {
 			t.Errorf("100 placements take %d bytes", len(packed))
 		}
 	}
-	long := make([]prefix.Placement, mostPlaced)
+	long := make([]prefix.Placement, maxPlaced)
 	for i := range long {
 		long[i] = prefix.Placement{Key: math.MaxUint64, Backend: fmt.Sprintf("%0256d", i), Tokens: math.MaxInt32, Own: math.MaxInt32, Cold: true}
 	}
@@ -48,7 +48,7 @@ func TestPlacementsComeBackAsTheyWere(t *testing.T) {
 func TestPlacementsOutOfRangeAreLeftOut(t *testing.T) {
 	bad := []prefix.Placement{
 		{Key: 1, Tokens: 5, Own: 5},
-		{Key: 1, Backend: strings.Repeat("b", mostID+1), Tokens: 5},
+		{Key: 1, Backend: strings.Repeat("b", maxID+1), Tokens: 5},
 		{Key: 1, Backend: "b", Tokens: 5, Own: 6},
 		{Key: 1, Backend: "b", Tokens: -5, Own: -6},
 		{Key: 1, Backend: "b", Tokens: math.MaxInt32 + 1},
@@ -66,7 +66,7 @@ func TestACutOrSpoiltEntryIsNoPlacements(t *testing.T) {
 		}
 	}
 	before := placements(3)
-	for _, bad := range []string{packed + "x", "\x02" + packed[1:], "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", strings.Repeat("\x01", mostPayload+1)} {
+	for _, bad := range []string{packed + "x", "\x02" + packed[1:], "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", strings.Repeat("\x01", maxPayload+1)} {
 		if got, err := decodePlacements(before, bad); err == nil || !cmp.Equal(got, placements(3)) {
 			t.Errorf("%.20q is taken: %v", bad, err)
 		}
@@ -144,11 +144,11 @@ func TestPlacementsBeyondTheBoundAreDroppedAndCounted(t *testing.T) {
 	}
 	a.Place("large", placements(3))
 	a.Place("nowhere", placements(3))
-	if n := testutil.ToFloat64(a.metrics.dropped); n != 600-mostPlaced {
+	if n := testutil.ToFloat64(a.metrics.dropped); n != 600-maxPlaced {
 		t.Errorf("%v were dropped", n)
 	}
 	ticks(t, a, b)
-	if n := len(b.small.places()); n != mostPlaced {
+	if n := len(b.small.places()); n != maxPlaced {
 		t.Errorf("%d were heard", n)
 	}
 	if diff := cmp.Diff(b.large.places(), placements(3)); diff != "" {
@@ -207,7 +207,7 @@ func FuzzDecodePlacements(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(said) > mostPlaced {
+		if len(said) > maxPlaced {
 			t.Fatalf("%d placements", len(said))
 		}
 		again, left := encodePlacements(said)

@@ -15,12 +15,12 @@ import (
 // clock, at which it was taken. Every version begins with these two, so that the freshest
 // wins across versions.
 const (
-	version     = "1"
-	wordsOf     = 18
-	mostValue   = 4096    // bytes of a stored reading, with 64 ranks
-	mostSeq     = 1 << 52 // ms; exact in Lua's numbers
-	mostCount   = math.MaxInt32
-	mostCounter = 1e18 // as tiers/pressure takes
+	version    = "1"
+	wordsOf    = 18
+	maxValue   = 4096    // bytes of a stored reading, with 64 ranks
+	maxSeq     = 1 << 52 // ms; exact in Lua's numbers
+	maxCount   = math.MaxInt32
+	maxCounter = 1e18 // as tiers/pressure takes
 )
 
 var errNotOurs = errors.New("no reading of version " + version)
@@ -33,7 +33,7 @@ func stamp(value string) (seq int64, ok bool) {
 		return 0, false
 	}
 	seq, err := strconv.ParseInt(word, 10, 64)
-	return seq, err == nil && seq >= 0 && seq <= mostSeq
+	return seq, err == nil && seq >= 0 && seq <= maxSeq
 }
 
 // encodeReading writes what stands behind version and sequence, or refuses a reading
@@ -88,7 +88,7 @@ func encodeRanks(ranks []pressure.Rank) string {
 // missing or too much makes it none. Its At is zero.
 func decodeReading(value string) (seq int64, source string, r pressure.Reading, err error) {
 	seq, ok := stamp(value)
-	if !ok || len(value) > mostValue || !strings.HasPrefix(value, version+" ") {
+	if !ok || len(value) > maxValue || !strings.HasPrefix(value, version+" ") {
 		return seq, "", r, errNotOurs
 	}
 	w := words{rest: strings.Split(value, " ")}
@@ -132,7 +132,7 @@ func decodeRanks(w *words, word string) []pressure.Rank {
 	var ranks []pressure.Rank
 	for one := range strings.SplitSeq(word, ";") {
 		parts := words{rest: strings.Split(one, ",")}
-		if len(parts.rest) != 3 || len(ranks) == pressure.MostRanks {
+		if len(parts.rest) != 3 || len(ranks) == pressure.MaxRanks {
 			w.refuse("ranks", one)
 			return nil
 		}
@@ -208,20 +208,20 @@ func check(r pressure.Reading) error {
 		return fmt.Errorf("KV usage %g is not within 0..1", r.KVUsage)
 	}
 	for i, v := range counts(&r) {
-		if *v < 0 || *v > mostCount {
+		if *v < 0 || *v > maxCount {
 			return fmt.Errorf("count %d is %d", i+1, *v)
 		}
 	}
 	for i, v := range counters(&r) {
-		if !(*v >= 0 && *v <= mostCounter) {
+		if !(*v >= 0 && *v <= maxCounter) {
 			return fmt.Errorf("counter %d is %g", i+1, *v)
 		}
 	}
-	if len(r.Ranks) > pressure.MostRanks {
+	if len(r.Ranks) > pressure.MaxRanks {
 		return fmt.Errorf("%d ranks", len(r.Ranks))
 	}
 	for i, k := range r.Ranks {
-		if !(k.KVUsage >= 0 && k.KVUsage <= 1) || k.Running < 0 || k.Running > mostCount || k.Waiting < 0 || k.Waiting > mostCount {
+		if !(k.KVUsage >= 0 && k.KVUsage <= 1) || k.Running < 0 || k.Running > maxCount || k.Waiting < 0 || k.Waiting > maxCount {
 			return fmt.Errorf("rank %d is %+v", i, k)
 		}
 	}

@@ -24,7 +24,7 @@ func stored(t testing.TB, seq, source string, r pressure.Reading) string {
 }
 
 func TestAReadingComesBackAsItWas(t *testing.T) {
-	for _, r := range []pressure.Reading{busy(time.Time{}, 0.123456789), {}, {KVUsage: 1, Generation: "v0", PromptTokens: mostCounter}} {
+	for _, r := range []pressure.Reading{busy(time.Time{}, 0.123456789), {}, {KVUsage: 1, Generation: "v0", PromptTokens: maxCounter}} {
 		seq, source, got, err := decodeReading(stored(t, "1700000000123", "a", r))
 		if err != nil || seq != 1700000000123 || source != "a" || !cmp.Equal(got, r) {
 			t.Errorf("%d %s %+v, %v", seq, source, got, err)
@@ -79,7 +79,7 @@ func TestAReadingOutOfRangeIsNotTold(t *testing.T) {
 		func(r *pressure.Reading) { r.Generation = "v2 v3" },
 		func(r *pressure.Reading) { r.Ranks[1].KVUsage = math.NaN() },
 		func(r *pressure.Reading) { r.Ranks[0].Waiting = -1 },
-		func(r *pressure.Reading) { r.Ranks = make([]pressure.Rank, pressure.MostRanks+1) },
+		func(r *pressure.Reading) { r.Ranks = make([]pressure.Rank, pressure.MaxRanks+1) },
 	} {
 		r := busy(time.Now(), 0.5)
 		spoil(&r)
@@ -124,7 +124,7 @@ func FuzzDecodeReading(f *testing.F) {
 	f.Add("2 1700000000123 whatever")
 	f.Fuzz(func(t *testing.T, value string) {
 		seq, source, r, err := decodeReading(value)
-		if seq < 0 || seq > mostSeq {
+		if seq < 0 || seq > maxSeq {
 			if err == nil {
 				t.Fatalf("sequence %d", seq)
 			}

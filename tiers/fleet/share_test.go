@@ -119,7 +119,7 @@ func TestGarbageInAHashIsCountedOnceAndTheRestIsHeard(t *testing.T) {
 }
 
 // climbs is longer than the longest way back to Shared.
-const climbs = leastHold + goneAfter
+const climbs = minHold + goneAfter
 
 func TestAWrongTypeHarmsOnlyItsOwnKey(t *testing.T) {
 	if testing.Short() {
@@ -234,7 +234,7 @@ func TestFieldsThatNobodyRenewsAreDeletedByTheFirstReplica(t *testing.T) {
 		a, b := join(t, o, "a"), join(t, o, "b")
 		a.run(t)
 		b.run(t)
-		for i := range mostTidied + 50 {
+		for i := range maxTidied + 50 {
 			r.HSet(keyPressure+"small", fmt.Sprint("old", i), stored(t, fmt.Sprint(time.Now().UnixMilli()), "x", busy(time.Time{}, 0.5)))
 		}
 		r.HSet(keyPressure+"small", "banana", "banana", "far", stored(t, "99999999999999", "x", pressure.Reading{}))
@@ -249,7 +249,7 @@ func TestFieldsThatNobodyRenewsAreDeletedByTheFirstReplica(t *testing.T) {
 			time.Sleep(500 * time.Millisecond)
 			b.Publish("small", "b0", busy(time.Now(), 0.5))
 		}
-		if n := left(); n != mostTidied+51 {
+		if n := left(); n != maxTidied+51 {
 			t.Errorf("%d fields after 50 s", n)
 		}
 		for range 80 {
@@ -271,7 +271,7 @@ func TestAHashTooLargeToReadIsDroppedAndToldAnew(t *testing.T) {
 		a, b := join(t, o, "a"), join(t, o, "b")
 		ticks(t, a, b)
 		var many []any
-		for i := range mostBackends + 1 {
+		for i := range maxBackends + 1 {
 			many = append(many, fmt.Sprint("f", i), "banana")
 		}
 		if err := raw.HSet(t.Context(), keyPressure+"small", many...).Err(); err != nil {
@@ -287,7 +287,7 @@ func TestAHashTooLargeToReadIsDroppedAndToldAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		ticks(t, a)
-		if n := raw.HLen(t.Context(), keyDrain).Val(); n != mostBackends+1 {
+		if n := raw.HLen(t.Context(), keyDrain).Val(); n != maxBackends+1 {
 			t.Errorf("people's drains were dropped, %d are left", n)
 		}
 		if err := a.Drain(t.Context(), "small", "b0", "why", 0); err == nil {

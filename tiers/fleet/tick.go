@@ -66,7 +66,7 @@ func (f *Fleet) pause() time.Duration {
 	if d <= 0 {
 		d = defaultInterval
 	}
-	d = min(max(d, leastInterval), mostInterval)
+	d = min(max(d, minInterval), maxInterval)
 	return time.Duration(float64(d) * (1 - jitter + 2*jitter*rand.Float64()))
 }
 
@@ -198,7 +198,7 @@ func (f *Fleet) settle() {
 
 // beat is the heartbeat, which tells who lives and what time it is.
 func (f *Fleet) beat(t *turn) ask {
-	args := []any{f.self, goneAfter.Milliseconds(), dropAfter.Milliseconds(), mostMembers}
+	args := []any{f.self, goneAfter.Milliseconds(), dropAfter.Milliseconds(), maxMembers}
 	return script(beatScript, keyReplicas, args, func(now int64, wrong string, told []any) {
 		f.clock = clock{ms: now, at: t.at}
 		if wrong != "" {
@@ -222,7 +222,7 @@ func (f *Fleet) beat(t *turn) ask {
 
 // share tells of a pool's readings and asks for all.
 func (f *Fleet) share(t *turn, p *pool, readings map[string]pressure.Reading) ask {
-	args := []any{mostBackends, "drop"}
+	args := []any{maxBackends, "drop"}
 	for backend, r := range readings {
 		age := max(t.at.Sub(r.At), 0)
 		tail, err := encodeReading(f.self, r)
@@ -304,7 +304,7 @@ func stale(heard map[string]field, now int64) []any {
 		if v.broken || far > tidyAfter.Milliseconds() {
 			old = append(old, id, v.value)
 		}
-		if len(old) >= 2*mostTidied {
+		if len(old) >= 2*maxTidied {
 			break
 		}
 	}
@@ -361,7 +361,7 @@ func (f *Fleet) hearPlaced(t *turn, p *pool, entries []entry, back bool) {
 			continue
 		}
 		p.last = e.id
-		old := f.clock.when(t.at) - int64(min(e.id.ms, mostSeq))
+		old := f.clock.when(t.at) - int64(min(e.id.ms, maxSeq))
 		if e.by == f.self || old > warmFor.Milliseconds() {
 			continue
 		}

@@ -11,10 +11,10 @@ import (
 
 // Bounds of what one message may hold; vLLM's hold what one engine step has changed, some thousand blocks at most.
 const (
-	mostBytes     = 8 << 20
-	mostEvents    = 1 << 16
-	mostHashes    = 1 << 16 // of an event
-	mostBlockSize = 1 << 12 // tokens
+	maxBytes     = 8 << 20
+	maxEvents    = 1 << 16
+	maxHashes    = 1 << 16 // of an event
+	maxBlockSize = 1 << 12 // tokens
 )
 
 // event is one change of a prefix cache. Its slices are good until the next one is decoded.
@@ -52,15 +52,15 @@ var errShape = errors.New("kvevents: not a batch of KV events")
 // formed have been shown when it fails. Both encodings are read: since v0.24 an event is a map with its name under "type",
 // before it was an array that begins with it (vllm-api 6).
 func decode(payload []byte, ev *event, show func(*event)) error {
-	if len(payload) > mostBytes {
-		return fmt.Errorf("%w: %d bytes, at most %d", errShape, len(payload), mostBytes)
+	if len(payload) > maxBytes {
+		return fmt.Errorf("%w: %d bytes, at most %d", errShape, len(payload), maxBytes)
 	}
 	r := reader{b: payload}
 	if n := r.array(16); n < 2 {
 		r.fail()
 	}
 	r.float()
-	n := r.array(mostEvents)
+	n := r.array(maxEvents)
 	for i := 0; i < n && r.err == nil; i++ {
 		r.event(ev)
 		if r.err == nil {
@@ -163,7 +163,7 @@ func (r *reader) hash() uint64 {
 }
 
 func (r *reader) hashes(into []uint64) []uint64 {
-	for range r.array(mostHashes) {
+	for range r.array(maxHashes) {
 		into = append(into, r.hash())
 		if r.err != nil {
 			return into
@@ -173,7 +173,7 @@ func (r *reader) hashes(into []uint64) []uint64 {
 }
 
 func (r *reader) tokens(into []int32) []int32 {
-	for range r.array(mostBytes) { // as every token takes a byte
+	for range r.array(maxBytes) { // as every token takes a byte
 		v := r.int()
 		if v < 0 || v > math.MaxInt32 {
 			r.fail()
@@ -210,7 +210,7 @@ func (r *reader) event(ev *event) {
 
 // check holds a stored event to its own numbers.
 func (r *reader) check(ev *event) {
-	if ev.blockSize < 1 || ev.blockSize > mostBlockSize || len(ev.hashes) == 0 || len(ev.tokens) != len(ev.hashes)*ev.blockSize {
+	if ev.blockSize < 1 || ev.blockSize > maxBlockSize || len(ev.hashes) == 0 || len(ev.tokens) != len(ev.hashes)*ev.blockSize {
 		r.fail()
 	}
 }
@@ -309,7 +309,7 @@ func (r *reader) field(ev *event, seen *extras, name string) {
 	case "token_ids":
 		ev.tokens = r.tokens(ev.tokens[:0])
 	case "block_size":
-		ev.blockSize = int(min(max(r.int(), 0), mostBlockSize+1))
+		ev.blockSize = int(min(max(r.int(), 0), maxBlockSize+1))
 	case "lora_id", "lora_name":
 		if !r.null() {
 			seen.foreign = true
@@ -339,12 +339,12 @@ func (r *reader) extraKeys(seen *extras) {
 	if r.null() {
 		return
 	}
-	seen.keys, seen.has = r.array(mostHashes), true
+	seen.keys, seen.has = r.array(maxHashes), true
 	for i := 0; i < seen.keys && r.err == nil; i++ {
 		if r.null() {
 			continue
 		}
-		n := r.array(mostHashes)
+		n := r.array(maxHashes)
 		if n == 1 && i == 0 && msgp.NextType(r.b) == msgp.StrType {
 			seen.salt = string(r.text())
 			continue

@@ -132,7 +132,7 @@ func TestWhatIsNotWellFormedIsRefused(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	if _, err := decoded(t, make([]byte, mostBytes+1)); !errors.Is(err, errShape) {
+	if _, err := decoded(t, make([]byte, maxBytes+1)); !errors.Is(err, errShape) {
 		t.Error("9 MB:", err)
 	}
 	deep := append([]byte{0x92, 1, 0x91, 0x92, 0xa1, 'x'}, make([]byte, 1<<20)...)
@@ -149,7 +149,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(batch(f, arr{"BlockStored", arr{7, []byte("12345678")}, 3, arr{1, 200}, 1, nil, "GPU", nil, nil, 0}, arr{"AllBlocksCleared"}))
 	f.Add([]byte{0x93, 1, 0xdd, 0, 0, 0xff, 0xff, 0x92, 0xa1, 'x', 0xdd, 0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		x := New(Options{MostBlocks: 8})
+		x := New(Options{MaxBlocks: 8})
 		b, fd := x.join("b")
 		var ev event
 		err := decode(payload, &ev, func(ev *event) {

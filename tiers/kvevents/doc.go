@@ -6,6 +6,6 @@
 //
 // The package guarantees: it believes what it has heard, in order, from a feed that is up, and nothing else. A feed that
 // breaks, misses a message or says what cannot be understood is forgotten: not knowing is better than being wrong. What a
-// backend sends is bounded (8 MiB a message, [Options.MostBlocks] a backend) and never makes it panic. It imports nothing
+// backend sends is bounded (8 MiB a message, [Options.MaxBlocks] a backend) and never makes it panic. It imports nothing
 // of Foregate's.
 package kvevents

@@ -16,7 +16,7 @@ import (
 type Options struct {
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
-	MostBlocks int // of one backend, all its ranks together; more are not taken in. Default 131072, some 10 MB
+	MaxBlocks  int // of one backend, all its ranks together; more are not taken in. Default 131072, some 10 MB
 	// Dial opens connections; nil dials with keep-alive probes that notice a dead peer within 20 s.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 	// Replay names the replay endpoint that goes with an endpoint, or "" for none; nil knows of none. With one, what was
@@ -35,7 +35,7 @@ type Index struct {
 
 // New makes an empty index.
 func New(o Options) *Index {
-	o.MostBlocks = cmp.Or(o.MostBlocks, 1<<17)
+	o.MaxBlocks = cmp.Or(o.MaxBlocks, 1<<17)
 	if o.Dial == nil {
 		d := &net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 3}}
 		o.Dial = d.DialContext
@@ -200,7 +200,7 @@ func (x *Index) store(b *backend, f *feed, ev *event) kind {
 		if _, dup := f.chains[h]; dup {
 			continue
 		}
-		if b.blocks >= x.o.MostBlocks {
+		if b.blocks >= x.o.MaxBlocks {
 			return kindFull
 		}
 		f.chains[h] = parent

@@ -99,7 +99,7 @@ func TestBlocksAreKnownFromTheFirstOnUntilTheyAreRemoved(t *testing.T) {
 
 func TestNoMoreBlocksAreKeptThanMost(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	x, b, f := fed(t, Options{MostBlocks: 2, Registerer: reg}, stored([]uint64{1, 2, 3}, nil, []int{1, 2, 3}, nil))
+	x, b, f := fed(t, Options{MaxBlocks: 2, Registerer: reg}, stored([]uint64{1, 2, 3}, nil, []int{1, 2, 3}, nil))
 	expect(t, "the first two", cached(x, "", 1, 2, 3), "2 true")
 	_, g := x.join("b")
 	say(t, x, b, g, stored([]uint64{9}, nil, []int{9}, nil), stored([]uint64{10}, 9, []int{9}, nil), stored([]uint64{1}, nil, []int{1}, obj{"medium": "CPU"}))

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	mostKeys   = 4096
-	mostChain  = 4096    // blocks of a chain: the rest of a longer prompt is not looked at
-	mostBody   = 1 << 20 // bytes of a request that is asked about
-	mostAnswer = 8 << 20
-	mostAsked  = 64 // requests that wait to be asked about
-	askers     = 4  // at once
-	askIn      = 2 * time.Second
+	maxKeys   = 4096
+	maxChain  = 4096    // blocks of a chain: the rest of a longer prompt is not looked at
+	maxBody   = 1 << 20 // bytes of a request that is asked about
+	maxAnswer = 8 << 20
+	maxAsked  = 64 // requests that wait to be asked about
+	askers    = 4  // at once
+	askIn     = 2 * time.Second
 )
 
 // TokenizerOptions configure a [Tokenizer]. The zero value works.
@@ -60,7 +60,7 @@ func NewTokenizer(o TokenizerOptions) *Tokenizer {
 	if o.Client == nil {
 		o.Client = http.DefaultClient
 	}
-	return &Tokenizer{o: o, queue: make(chan question, mostAsked), known: map[uint64]*list.Element{}, order: list.New()}
+	return &Tokenizer{o: o, queue: make(chan question, maxAsked), known: map[uint64]*list.Element{}, order: list.New()}
 }
 
 // Chain returns what was learnt under a key. It is not to be changed.
@@ -79,7 +79,7 @@ func (t *Tokenizer) Chain(key uint64) ([]uint64, bool) {
 // the request's own, with messages or a prompt: vLLM passes over what /tokenize has no use for. It is kept, and must not
 // change. Learn never waits.
 func (t *Tokenizer) Learn(key uint64, url string, body []byte) {
-	if len(body) > mostBody {
+	if len(body) > maxBody {
 		return
 	}
 	t.mu.Lock()
@@ -127,7 +127,7 @@ func (t *Tokenizer) remember(key uint64, chain []uint64, err error) {
 		return
 	}
 	t.known[key] = t.order.PushFront(answer{key, chain})
-	if t.order.Len() > mostKeys {
+	if t.order.Len() > maxKeys {
 		delete(t.known, t.order.Remove(t.order.Back()).(answer).key)
 	}
 }
@@ -157,9 +157,9 @@ func (t *Tokenizer) ask(ctx context.Context, q question) ([]uint64, error) {
 	var got struct {
 		Tokens []int32 `json:"tokens"`
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, mostAnswer)).Decode(&got); err != nil {
+	if err := json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&got); err != nil {
 		return nil, err
 	}
-	ids := got.Tokens[:min(len(got.Tokens), mostChain*t.o.BlockSize)]
+	ids := got.Tokens[:min(len(got.Tokens), maxChain*t.o.BlockSize)]
 	return Chain(make([]uint64, 0, len(ids)/t.o.BlockSize), ids, t.o.BlockSize, asked.Salt), nil
 }

@@ -53,7 +53,7 @@ func TestWhatCannotBeLearntIsAskedAgain(t *testing.T) {
 	}))
 	defer srv.Close()
 	tok := asking(t, TokenizerOptions{BlockSize: 2})
-	tok.Learn(1, srv.URL, make([]byte, mostBody+1))
+	tok.Learn(1, srv.URL, make([]byte, maxBody+1))
 	tok.Learn(2, srv.URL, []byte("no request"))
 	var chain []uint64
 	eventually(t, "the third is an answer", func() bool {
@@ -72,17 +72,17 @@ func TestWhatCannotBeLearntIsAskedAgain(t *testing.T) {
 
 func TestATokenizerIsBounded(t *testing.T) {
 	tok := NewTokenizer(TokenizerOptions{})
-	for key := range uint64(2 * mostAsked) { // nobody asks
+	for key := range uint64(2 * maxAsked) { // nobody asks
 		tok.Learn(key, "http://127.0.0.1:1", nil)
 	}
-	expect(t, "waiting", []int{len(tok.queue), len(tok.known)}, []int{mostAsked, mostAsked})
+	expect(t, "waiting", []int{len(tok.queue), len(tok.known)}, []int{maxAsked, maxAsked})
 	tok = NewTokenizer(TokenizerOptions{})
-	for key := range uint64(mostKeys + 10) {
+	for key := range uint64(maxKeys + 10) {
 		tok.remember(key, nil, nil)
 		tok.Chain(5)
 	}
-	expect(t, "known", []int{len(tok.known), tok.order.Len()}, []int{mostKeys, mostKeys})
-	for key, want := range map[uint64]bool{5: true, 0: false, mostKeys + 9: true} {
+	expect(t, "known", []int{len(tok.known), tok.order.Len()}, []int{maxKeys, maxKeys})
+	for key, want := range map[uint64]bool{5: true, 0: false, maxKeys + 9: true} {
 		_, ok := tok.Chain(key)
 		expect(t, fmt.Sprint(key), ok, want)
 	}

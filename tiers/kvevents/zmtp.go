@@ -21,9 +21,9 @@ const (
 	flagLong    = 2
 	flagCommand = 4
 
-	mostFrames = 8
-	chunk      = 64 << 10 // what a frame that is announced may cost before it comes, in bytes
-	greetIn    = 5 * time.Second
+	maxFrames = 8
+	chunk     = 64 << 10 // what a frame that is announced may cost before it comes, in bytes
+	greetIn   = 5 * time.Second
 )
 
 var errWire = errors.New("kvevents: not ZMTP 3 without security")
@@ -119,8 +119,8 @@ func (w *wire) receive() ([][]byte, error) {
 			w.buf = w.buf[:from]
 			continue
 		}
-		if w.ends = append(w.ends, len(w.buf)); len(w.ends) > mostFrames {
-			return nil, fmt.Errorf("%w: more than %d frames", errWire, mostFrames)
+		if w.ends = append(w.ends, len(w.buf)); len(w.ends) > maxFrames {
+			return nil, fmt.Errorf("%w: more than %d frames", errWire, maxFrames)
 		}
 		if flags&flagMore == 0 {
 			break
@@ -148,8 +148,8 @@ func (w *wire) frame() (flags byte, err error) {
 		return 0, err
 	}
 	n := binary.BigEndian.Uint64(size[:])
-	if n > uint64(mostBytes-len(w.buf)) {
-		return 0, fmt.Errorf("%w: a message of more than %d bytes", errWire, mostBytes)
+	if n > uint64(maxBytes-len(w.buf)) {
+		return 0, fmt.Errorf("%w: a message of more than %d bytes", errWire, maxBytes)
 	}
 	for left := int(n); left > 0; {
 		k := min(left, chunk)

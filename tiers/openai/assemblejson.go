@@ -85,12 +85,12 @@ func (a *Assembler) readUsage() {
 	}
 }
 
-// mostTokens bounds what is believed of a count.
-const mostTokens = 1 << 40
+// maxTokens bounds what is believed of a count.
+const maxTokens = 1 << 40
 
 func (a *Assembler) count(into *int) {
 	raw, _ := a.cur.value()
-	if n, err := strconv.Atoi(string(raw)); err == nil && n >= 0 && n <= mostTokens {
+	if n, err := strconv.Atoi(string(raw)); err == nil && n >= 0 && n <= maxTokens {
 		*into = n
 	}
 }
@@ -357,7 +357,7 @@ func (a *Assembler) word(name string) string {
 
 // addCall adds a piece to its call, which is one that was begun or the next.
 func (a *Assembler) addCall(c *growing, p *callPiece) {
-	if p.index < 0 || p.index > len(c.calls) || p.index >= mostCalls || a.whole && p.index != len(c.calls) {
+	if p.index < 0 || p.index > len(c.calls) || p.index >= maxCalls || a.whole && p.index != len(c.calls) {
 		a.foreign("a call's index")
 		return
 	}

@@ -79,7 +79,7 @@ func (a *Assembler) spend(n int) bool {
 
 // choiceAt is the choice of an index, nil where the answer was given up.
 func (a *Assembler) choiceAt(index int) *growing {
-	if index < 0 || index >= mostChoices {
+	if index < 0 || index >= maxChoices {
 		a.foreign("a choice's index")
 		return nil
 	}

@@ -16,7 +16,7 @@ func (w *wholeDraft) readCalls(raw []byte) bool {
 	}
 	for range in.array() {
 		k, ok := readCall(in)
-		if !ok || len(w.calls) == mostCalls {
+		if !ok || len(w.calls) == maxCalls {
 			return false
 		}
 		w.calls = append(w.calls, k)

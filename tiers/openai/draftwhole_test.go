@@ -74,11 +74,11 @@ func TestADraftThatIsMoreThanTextAndCallsIsNotPlain(t *testing.T) {
 		`{"tool_calls":{"a":1}}`:                  {false, false},
 		`{"tool_calls":[1]}`:                      {false, false},
 		`{"tool_calls":[{"id":"1"}]}`:             {false, false},
-		`{"tool_calls":[{"id":"1","type":"custom","function":{"name":"f","arguments":"{}"}}]}`:                                        {false, false},
-		`{"tool_calls":[{"id":"1","function":{"name":"f","arguments":{}}}]}`:                                                          {false, false},
-		`{"tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}","x":1}}]}`:                                                  {false, false},
-		`{"tool_calls":[{"id":"1","function":[]}]}`:                                                                                   {false, false},
-		`{"tool_calls":[` + strings.Repeat(`{"id":"1","function":{"name":"f"}},`, mostCalls) + `{"id":"1","function":{"name":"f"}}]}`: {false, false},
+		`{"tool_calls":[{"id":"1","type":"custom","function":{"name":"f","arguments":"{}"}}]}`:                                       {false, false},
+		`{"tool_calls":[{"id":"1","function":{"name":"f","arguments":{}}}]}`:                                                         {false, false},
+		`{"tool_calls":[{"id":"1","function":{"name":"f","arguments":"{}","x":1}}]}`:                                                 {false, false},
+		`{"tool_calls":[{"id":"1","function":[]}]}`:                                                                                  {false, false},
+		`{"tool_calls":[` + strings.Repeat(`{"id":"1","function":{"name":"f"}},`, maxCalls) + `{"id":"1","function":{"name":"f"}}]}`: {false, false},
 	} {
 		a, err := ParseDraftAnswer([]byte(`{"choices":[{"message":` + message + `}]}`))
 		if err != nil || a.Plain != want.plain || a.Foreign != want.foreign {

@@ -51,11 +51,11 @@ var (
 	ErrScores     = errors.New("the scores cannot be read")
 )
 
-// mostTop is how many alternatives engines tell of a place at most, where nothing else was configured (vLLM's
+// maxTop is how many alternatives engines tell of a place at most, where nothing else was configured (vLLM's
 // --max-logprobs).
-const mostTop = 20
+const maxTop = 20
 
-func (q *ScoreQuestion) top() int { return min(max(q.Top, 1), mostTop) }
+func (q *ScoreQuestion) top() int { return min(max(q.Top, 1), maxTop) }
 
 // Path is where the question is posted to.
 func (q *ScoreQuestion) Path() string {

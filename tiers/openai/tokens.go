@@ -48,8 +48,8 @@ func (r *Request) Rendered() bool {
 	return false
 }
 
-// mostIDs bounds the ids that are read of one answer.
-const mostIDs = 4 << 20
+// maxIDs bounds the ids that are read of one answer.
+const maxIDs = 4 << 20
 
 // ParseTokens reads the answer to a TokenizeText or TokenizePrompt.
 func ParseTokens(body []byte) (ids []int32, err error) {
@@ -65,7 +65,7 @@ func ParseTokens(body []byte) (ids []int32, err error) {
 		for range in.array() {
 			raw, _ := in.value()
 			id, perr := strconv.ParseInt(string(raw), 10, 32)
-			if perr != nil || len(ids) == mostIDs {
+			if perr != nil || len(ids) == maxIDs {
 				return nil, fmt.Errorf("tokens: %s is no token id", clip(string(raw), longestNumber))
 			}
 			ids = append(ids, int32(id))

@@ -31,8 +31,8 @@ type Call struct{ ID, Type, Name, Arguments string }
 
 // Bounds of an answer that is understood: more choices, or more calls in one of them, than any client asks for.
 const (
-	mostChoices = 128
-	mostCalls   = 128
+	maxChoices = 128
+	maxCalls   = 128
 )
 
 // ends are how an answer may end that is understood. The last ones did not say all they were asked for.

@@ -54,9 +54,9 @@ func ParseWhole(b []byte) (*Whole, error) {
 		return nil, errEncoded
 	}
 	w := &Whole{Kind: Kind(in.byte())}
-	w.Usage = Usage{Prompt: in.number(mostTokens), Completion: in.number(mostTokens), Cached: in.number(mostTokens)}
-	n := in.number(mostChoices)
-	if in.failed || w.Kind > Completion || n == 0 || n > len(in.rest)/leastChoice {
+	w.Usage = Usage{Prompt: in.number(maxTokens), Completion: in.number(maxTokens), Cached: in.number(maxTokens)}
+	n := in.number(maxChoices)
+	if in.failed || w.Kind > Completion || n == 0 || n > len(in.rest)/minChoice {
 		return nil, errEncoded
 	}
 	w.Choices = make([]Choice, n)
@@ -71,8 +71,8 @@ func ParseWhole(b []byte) (*Whole, error) {
 	return w, nil
 }
 
-// leastChoice is how many bytes the shortest choice has: seven numbers, and "stop".
-const leastChoice = 11
+// minChoice is how many bytes the shortest choice has: seven numbers, and "stop".
+const minChoice = 11
 
 // decoder reads the parts of an encoded answer. After what is not such a part it has failed, and gives
 // nothing but zeros.
@@ -140,7 +140,7 @@ func (d *decoder) choice(c *Choice) bool {
 	c.As = d.known(asReasoning, asReasoningContent, asBoth)
 	c.Reasoning = d.sized()
 	c.Text = d.sized()
-	for n := d.number(mostCalls); n > 0 && !d.failed; n-- {
+	for n := d.number(maxCalls); n > 0 && !d.failed; n-- {
 		c.Calls = append(c.Calls, Call{ID: string(d.sized()), Type: d.known("function"), Name: string(d.sized()), Arguments: string(d.sized())})
 	}
 	return !d.failed && null <= 1

@@ -30,7 +30,7 @@ func SampledLacks(cfg Config, f Facts) string {
 		return "sampled_temperature"
 	case r.PromptTokens > cfg.MaxPrompt:
 		return "prompt_length"
-	case cfg.Scoring.AtOnce == 0 || cfg.Scoring.MostTokens <= r.PromptTokens:
+	case cfg.Scoring.AtOnce == 0 || cfg.Scoring.MaxTokens <= r.PromptTokens:
 		return "sampled_score_tokens"
 	}
 	return f.SampledEngines()

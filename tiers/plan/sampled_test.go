@@ -41,7 +41,7 @@ func TestWhatCannotBeVerifiedExactlyGoesToTheTargetWithItsReason(t *testing.T) {
 		{"no top_p at all", `,"top_p":0`, nil, "target:sampled_temperature"},
 		{"half a top_k", `,"top_k":1.5`, nil, "target:sampled_temperature"},
 		{"a long prompt", ``, func(c *Config, _, _ *probe.Card) { c.MaxPrompt = 0 }, "target:prompt_length"},
-		{"nothing is scored", ``, func(c *Config, _, _ *probe.Card) { c.Scoring.MostTokens = 0 }, "target:sampled_score_tokens"},
+		{"nothing is scored", ``, func(c *Config, _, _ *probe.Card) { c.Scoring.MaxTokens = 0 }, "target:sampled_score_tokens"},
 		{"another tokenizer", ``, func(_ *Config, d, _ *probe.Card) { d.Tokenizer = "u" }, "target:tokenizers_differ"},
 		{"an unknown template", ``, func(_ *Config, d, _ *probe.Card) { d.Template = "" }, "target:tokenizers_differ"},
 		{"no scores", ``, func(_ *Config, _, c *probe.Card) { c.Scoring = "" }, "target:target_without_scoring"},
@@ -57,7 +57,7 @@ func TestWhatCannotBeVerifiedExactlyGoesToTheTargetWithItsReason(t *testing.T) {
 		{"raw logprobs of the target", ``, func(_ *Config, _, c *probe.Card) { c.RawLogprobs, c.Processed = true, false }, "target:sampled_raw_target"},
 		{"defaults of the target", ``, func(_ *Config, _, c *probe.Card) { c.Plain = false }, "target:sampled_defaults"},
 	} {
-		cfg := Config{Mode: ModeVerify, Sampled: true, MaxPrompt: 100, Scoring: scoring.Config{MostTokens: 8192, AtOnce: 1}}
+		cfg := Config{Mode: ModeVerify, Sampled: true, MaxPrompt: 100, Scoring: scoring.Config{MaxTokens: 8192, AtOnce: 1}}
 		draft, target := sampledCards()
 		if row.change != nil {
 			row.change(&cfg, draft, target)
@@ -67,7 +67,7 @@ func TestWhatCannotBeVerifiedExactlyGoesToTheTargetWithItsReason(t *testing.T) {
 		}
 	}
 	for name, f := range map[string]Facts{"target_unprobed": {Draft: able()}, "draft_unprobed": {Target: able()}} {
-		cfg := Config{Mode: ModeVerify, Sampled: true, MaxPrompt: 100, Scoring: scoring.Config{MostTokens: 8192, AtOnce: 1}}
+		cfg := Config{Mode: ModeVerify, Sampled: true, MaxPrompt: 100, Scoring: scoring.Config{MaxTokens: 8192, AtOnce: 1}}
 		if got := planned(t, cfg, f, sampled+"}"); got != "target:"+name {
 			t.Errorf("%s, want target:%s", got, name)
 		}

@@ -20,7 +20,7 @@ type Demand struct {
 
 	Limit Limit // of the backend that it goes to
 
-	Parts [prefix.MostParts]prefix.Part // what the prompt begins with; those with Key 0 are absent
+	Parts [prefix.MaxParts]prefix.Part // what the prompt begins with; those with Key 0 are absent
 
 	Spare bool // it is of no use where it may wait: neither at a suspect nor at one whose breaker is open, though all of the pool were
 

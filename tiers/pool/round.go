@@ -192,9 +192,9 @@ func (r *round) rank(b *backend, d *Demand) int {
 	if _, known := b.weigh(r.now, &r.age); !known {
 		return -1
 	}
-	var engines [pressure.MostRanks]choose.Engine
+	var engines [pressure.MaxRanks]choose.Engine
 	n := 0
-	for _, k := range b.reading.Ranks[:min(len(b.reading.Ranks), pressure.MostRanks)] {
+	for _, k := range b.reading.Ranks[:min(len(b.reading.Ranks), pressure.MaxRanks)] {
 		engines[n] = choose.Engine{KVUsage: k.KVUsage, Requests: float64(k.Running + k.Waiting)}
 		n++
 	}

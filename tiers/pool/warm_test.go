@@ -161,7 +161,7 @@ func TestARankIsNamedOnlyWhereItHelps(t *testing.T) {
 		"a prompt without a name":  {nil, Demand{PromptTokens: 4000}, false},
 		"an untrue reading":        {func(b *bench) { b.lie(0, b.first().reading) }, conversation("x", 4000), false},
 		"one engine":               {func(b *bench) { b.first().reading.Ranks = nil }, conversation("x", 4000), false},
-		"more than can be counted": {func(b *bench) { b.first().reading.Ranks = ranks(pressure.MostRanks + 9) }, conversation("x", 4000), true},
+		"more than can be counted": {func(b *bench) { b.first().reading.Ranks = ranks(pressure.MaxRanks + 9) }, conversation("x", 4000), true},
 	} {
 		b := newBench(t, Options{Backends: []string{"http://a"}})
 		r := works(32, 1)
@@ -171,7 +171,7 @@ func TestARankIsNamedOnlyWhereItHelps(t *testing.T) {
 			c.change(b)
 		}
 		l := pick(t, b.Pool, c.demand)
-		if got := l.Rank(); (got >= 0) != c.ranked || got >= pressure.MostRanks {
+		if got := l.Rank(); (got >= 0) != c.ranked || got >= pressure.MaxRanks {
 			t.Errorf("%s: rank %d", name, got)
 		}
 		if again := pick(t, b.Pool, c.demand); again.Rank() != l.Rank() {

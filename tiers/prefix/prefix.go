@@ -33,8 +33,8 @@ type Placement struct {
 	Cold    bool   // it was not warm there before, so that Own tokens pushed others out
 }
 
-// MostParts is how many parts of a prompt are named at most.
-const MostParts = 2
+// MaxParts is how many parts of a prompt are named at most.
+const MaxParts = 2
 
 // Head is what decides where a prompt is warm: pieces of it that later prompts
 // will begin with too. Nil is absent.
@@ -49,7 +49,7 @@ type Head struct {
 // where there is one, and the conversation. bytes is the length of the whole prompt;
 // a part's share of the tokens is taken to be that of the bytes. Parts that are absent
 // are zero, behind the others.
-func (h Head) Parts(bytes int) (parts [MostParts]Part) {
+func (h Head) Parts(bytes int) (parts [MaxParts]Part) {
 	n := 0
 	var sum xxhash.Digest
 	sum.Reset()

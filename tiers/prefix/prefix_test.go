@@ -75,7 +75,7 @@ func TestPartsAreTheSystemPromptByItsShareAndTheWhole(t *testing.T) {
 	if p := (Head{First: []byte("x")}).Parts(10); p[0].Share != 1 || p[0].Key == 0 || p[1] != (Part{}) {
 		t.Errorf("without a system prompt: %+v", p)
 	}
-	if p := (Head{Tenant: "t", RAG: "r"}).Parts(10); p != [MostParts]Part{} {
+	if p := (Head{Tenant: "t", RAG: "r"}).Parts(10); p != [MaxParts]Part{} {
 		t.Errorf("of nothing: %+v", p)
 	}
 }

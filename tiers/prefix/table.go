@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// leastTokens is the shortest part worth remembering: 16 blocks of vLLM's.
-	leastTokens = 256
+	// minTokens is the shortest part worth remembering: 16 blocks of vLLM's.
+	minTokens = 256
 	// life is how long a part that nobody asks for is remembered, and fresh how long it
 	// counts as something that the next prompt should not push out.
 	life, fresh = time.Hour, 5 * time.Minute
@@ -19,9 +19,9 @@ const (
 	unused = 30 * time.Second
 	// together is how far apart two replicas may hear of the same thing.
 	together = 2 * time.Second
-	// mostPlaces bounds on how many backends one part is known to be warm; a part
+	// maxPlaces bounds on how many backends one part is known to be warm; a part
 	// that is warm on more is warm nearly everywhere.
-	mostPlaces = 16
+	maxPlaces = 16
 )
 
 // Table remembers where parts are warm, as far as it was told: by its own replica's
@@ -192,7 +192,7 @@ func (t *Table) Place(told []Placement, parts []Part, prompt, backend int, id st
 	for _, part := range parts {
 		tokens := part.tokens(prompt)
 		own := tokens - before
-		if own < leastTokens {
+		if own < minTokens {
 			short = own
 			continue
 		}
@@ -238,7 +238,7 @@ func (t *Table) Leave(parts []Part, backend int) {
 
 // Hear notes what another replica did.
 func (t *Table) Hear(said Placement, backend int, now time.Time) {
-	if said.Own < leastTokens || said.Own > said.Tokens {
+	if said.Own < minTokens || said.Own > said.Tokens {
 		return
 	}
 	t.expire(now)
@@ -311,7 +311,7 @@ func (t *Table) place(k Key, backend int, now time.Time) *place {
 		}
 	}
 	fresh := place{backend: backend, life: t.backends[backend].life}
-	if len(e.places) == mostPlaces {
+	if len(e.places) == maxPlaces {
 		t.leave(&e.places[oldest])
 		e.places[oldest] = fresh
 		return &e.places[oldest]
@@ -348,7 +348,7 @@ func (t *Table) entry(k Key) *entry {
 
 // expire forgets what nobody asked for in a while, a few parts at a time.
 func (t *Table) expire(now time.Time) {
-	for range 2 * MostParts {
+	for range 2 * MaxParts {
 		if e := t.edge; e != &t.ring && now.Sub(e.used) >= fresh {
 			t.edge = e.prev
 			t.uncount(e)

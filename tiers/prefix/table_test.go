@@ -45,7 +45,7 @@ func check(t testing.TB, table *Table) {
 		if table.entries[e.key] != e || e.next.prev != e || e.prev.next != e {
 			t.Fatal("the ring and the map have parted")
 		}
-		if len(e.places) > mostPlaces {
+		if len(e.places) > maxPlaces {
 			t.Fatalf("%d places of one part", len(e.places))
 		}
 		seen := map[int]bool{}
@@ -197,7 +197,7 @@ func TestTheLeastRecentlyUsedPartAndTheSeventeenthPlaceMakeRoom(t *testing.T) {
 		table.Place(nil, prompt(0, 0)[1:], 1000, b, "x", start.Add(time.Second+time.Duration(b)))
 	}
 	warm, _ := found(table, prompt(0, 0)[1:], 1000)
-	if _, first := warm[0]; len(warm) != mostPlaces || first {
+	if _, first := warm[0]; len(warm) != maxPlaces || first {
 		t.Errorf("%d places, %v", len(warm), warm)
 	}
 	check(t, table)
@@ -215,7 +215,7 @@ func TestAPartIsAsLongAsItWasSentAndNoLongerThanThePrompt(t *testing.T) {
 		}
 	}
 	// Too short to remember.
-	table.Place(nil, prompt(8, 8)[1:], leastTokens-1, 1, "y", start)
+	table.Place(nil, prompt(8, 8)[1:], minTokens-1, 1, "y", start)
 	if warm, _ := found(table, prompt(8, 8)[1:], 1000); len(warm) > 0 {
 		t.Errorf("%v", warm)
 	}

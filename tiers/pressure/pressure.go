@@ -33,7 +33,7 @@ type Reading struct {
 	Generation string // "v1" or "v0", by the metric names seen
 
 	// Ranks are the engines one by one, by their number, where there are several and
-	// each tells all three; at most MostRanks, else none.
+	// each tells all three; at most MaxRanks, else none.
 	Ranks []Rank
 
 	// Answers says that whoever took the reading has seen the engine answer lately,
@@ -41,8 +41,8 @@ type Reading struct {
 	Answers bool
 }
 
-// MostRanks is how many engines behind one URL are told apart.
-const MostRanks = 64
+// MaxRanks is how many engines behind one URL are told apart.
+const MaxRanks = 64
 
 // Rank is one engine's load.
 type Rank struct {

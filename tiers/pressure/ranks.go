@@ -10,7 +10,7 @@ import (
 // families; engines that are not numbered 0, 1, 2 … stay untold, because a request
 // could not name them.
 func (r *Reading) addRanks(fams families) {
-	if r.Engines < 2 || r.Engines > MostRanks {
+	if r.Engines < 2 || r.Engines > MaxRanks {
 		return
 	}
 	ranks := make([]Rank, r.Engines)

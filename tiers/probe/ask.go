@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// mostAnswer bounds what is read of an answer, in bytes. The longest is the scores of
+	// maxAnswer bounds what is read of an answer, in bytes. The longest is the scores of
 	// some 650 tokens with one alternative each: about 110 kB.
-	mostAnswer = 4 << 20
-	// mostWords bounds what is kept of an engine's own words, in bytes.
-	mostWords = 200
+	maxAnswer = 4 << 20
+	// maxWords bounds what is kept of an engine's own words, in bytes.
+	maxWords = 200
 )
 
 // Spent is what a probe has cost an engine, in tokens, by the engine's own count where it
@@ -103,20 +103,20 @@ func (a *asker) send(ctx context.Context, method, path string, body []byte) ([]b
 		return nil, fmt.Errorf("%s: %w", path, err)
 	case status != http.StatusOK:
 		return nil, &refusal{status, words(got)}
-	case len(got) > mostAnswer:
-		return nil, &unreadable{fmt.Sprintf("%s answers with more than %d bytes", path, mostAnswer)}
+	case len(got) > maxAnswer:
+		return nil, &unreadable{fmt.Sprintf("%s answers with more than %d bytes", path, maxAnswer)}
 	}
 	return got, nil
 }
 
-// receive reads at most a byte more than mostAnswer.
+// receive reads at most a byte more than maxAnswer.
 func (a *asker) receive(req *http.Request) (status int, body []byte, err error) {
 	resp, err := a.transport.RoundTrip(req) // not a client: a redirect is an answer other than 200
 	if err != nil {
 		return 0, nil, err
 	}
 	defer func() { _ = resp.Body.Close() }() // nothing to be done about it
-	body, err = io.ReadAll(io.LimitReader(resp.Body, mostAnswer+1))
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	return resp.StatusCode, body, err
 }
 
@@ -130,7 +130,7 @@ func words(body []byte) string {
 	}
 	text := ""
 	if json.Unmarshal(body, &said) != nil {
-		return line(string(body[:min(len(body), mostWords)]))
+		return line(string(body[:min(len(body), maxWords)]))
 	}
 	var inner struct {
 		Message string `json:"message"`
@@ -147,10 +147,10 @@ func words(body []byte) string {
 	return line(text)
 }
 
-// line makes one printable line of at most mostWords bytes.
+// line makes one printable line of at most maxWords bytes.
 func line(s string) string {
-	s = strings.Join(strings.FieldsFunc(s[:min(len(s), 4*mostWords)], func(r rune) bool {
+	s = strings.Join(strings.FieldsFunc(s[:min(len(s), 4*maxWords)], func(r rune) bool {
 		return unicode.IsSpace(r) || !unicode.IsPrint(r)
 	}), " ")
-	return strings.ToValidUTF8(s[:min(len(s), mostWords)], "")
+	return strings.ToValidUTF8(s[:min(len(s), maxWords)], "")
 }

@@ -49,7 +49,7 @@ func FuzzAnswers(f *testing.F) {
 		if err == nil && card.ID != "sim" {
 			t.Errorf("%q: the card of %q", body, card.ID)
 		}
-		if w := words(body); len(w) > mostWords || !utf8.ValidString(w) {
+		if w := words(body); len(w) > maxWords || !utf8.ValidString(w) {
 			t.Errorf("%q says %q", body, w)
 		}
 	})
@@ -58,7 +58,7 @@ func FuzzAnswers(f *testing.F) {
 func readable(t *testing.T, err error) {
 	t.Helper()
 	u, ok := errors.AsType[*unreadable](err)
-	if err != nil && (!ok || !utf8.ValidString(u.why) || len(u.why) > 2*mostWords) {
+	if err != nil && (!ok || !utf8.ValidString(u.why) || len(u.why) > 2*maxWords) {
 		t.Errorf("error %q", err)
 	}
 }

@@ -184,17 +184,17 @@ func (e *exam) reuse(ctx context.Context) error {
 // wide finds out how many alternatives scores tell of a place. That it cannot be found out is no fault of the engine's.
 func (e *exam) wide(ctx context.Context) {
 	q := e.question(e.card.Scoring, e.some(firstScored), scoredTokens)
-	q.Top = mostTop
+	q.Top = maxTop
 	scores, err := e.score(ctx, q)
 	if err != nil {
 		return
 	}
-	least := mostTop
+	least := maxTop
 	for _, s := range scores.Tokens {
 		least = min(least, len(s.Tops))
 	}
 	e.card.ScoreTop = least
 }
 
-// mostTop is how many alternatives are wanted at most: vLLM's --max-logprobs, where nothing else was configured.
-const mostTop = 20
+// maxTop is how many alternatives are wanted at most: vLLM's --max-logprobs, where nothing else was configured.
+const maxTop = 20

@@ -56,8 +56,8 @@ type booked struct {
 }
 
 const (
-	// mostOpen bounds the audits under way in one state.
-	mostOpen = 1024
+	// maxOpen bounds the audits under way in one state.
+	maxOpen = 1024
 	// openFor is after how many seconds one that was not closed is lost: it stays bad.
 	openFor = 900
 )
@@ -123,7 +123,7 @@ func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.
 		return Outside
 	}
 	s.forget(now)
-	if _, ok := s.tickets[ticket]; ok || len(s.tickets) >= mostOpen {
+	if _, ok := s.tickets[ticket]; ok || len(s.tickets) >= maxOpen {
 		return Full
 	}
 	b := booked{first: first, hi: min(d.Hi, len(s.Grid)), served: score >= d.Threshold, born: now.Unix()}
@@ -147,7 +147,7 @@ func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.
 func (s *State) OpenWarmup(r Rule, ticket string, now time.Time) Fate {
 	s.begin(r)
 	s.forget(now)
-	if _, ok := s.tickets[ticket]; ok || len(s.tickets) >= mostOpen {
+	if _, ok := s.tickets[ticket]; ok || len(s.tickets) >= maxOpen {
 		return Full
 	}
 	if s.Warmup.Open >= maxWarmupOpen {
@@ -189,7 +189,7 @@ func (s *State) learn(score float64, now time.Time) {
 
 // forget drops the tickets of audits that were lost.
 func (s *State) forget(now time.Time) {
-	if len(s.tickets) < mostOpen/2 {
+	if len(s.tickets) < maxOpen/2 {
 		return
 	}
 	for id, b := range s.tickets {
@@ -262,12 +262,12 @@ func (s *State) renew() {
 // epoch opens the next one.
 func (s *State) epoch() {
 	s.born++
-	s.Cold = min(s.Cold+1, mostTurn)
+	s.Cold = min(s.Cold+1, maxTurn)
 	s.Epochs = append(s.Epochs, Epoch{ID: s.born, Turn: s.Cold})
 }
 
-// mostTurn bounds Turn.
-const mostTurn = 1_000_000
+// maxTurn bounds Turn.
+const maxTurn = 1_000_000
 
 // level is the probability with which an epoch may err. Two live, so each has half of δ. Where one
 // after the other ends without a certificate, each is one more chance to err: the i-th has δ/(2i²),

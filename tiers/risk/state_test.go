@@ -131,7 +131,7 @@ func TestAnAuditThatIsLostStaysBad(t *testing.T) {
 	s := taught(plain)
 	d := s.View(plain).Stamp(Key{}, 1, 0)
 	at := time.Unix(1000, 0)
-	for i := range mostOpen {
+	for i := range maxOpen {
 		if fate := s.Open(plain, d, 1, strconv.Itoa(i), at); fate != Booked {
 			t.Fatalf("audit %d was %s", i, fate)
 		}
@@ -143,7 +143,7 @@ func TestAnAuditThatIsLostStaysBad(t *testing.T) {
 		t.Errorf("lost ones still count: %s, %d under way", fate, len(s.tickets))
 	}
 	s.Close(plain, "0", false)
-	if e := s.Epochs[0]; e.N[0] != mostOpen+1 || e.K[0] != e.N[0] || e.O[0] != e.N[0] || s.Op != 0 {
+	if e := s.Epochs[0]; e.N[0] != maxOpen+1 || e.K[0] != e.N[0] || e.O[0] != e.N[0] || s.Op != 0 {
 		t.Errorf("%d audits, %d bad, %d not closed", e.N[0], e.K[0], e.O[0])
 	}
 }

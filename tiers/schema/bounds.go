@@ -17,26 +17,26 @@ import (
 // faster where it refers into its own middle; within these it is some tenths of a second at worst
 // (TestHostileSchemasTakeNoTime).
 const (
-	mostText    = 128 << 10 // bytes
-	mostValues  = 4096      // JSON values, names not counted
-	mostDepth   = 48        // levels
-	mostRefs    = 256       // references
-	mostIDs     = 8         // schemas inside with an identity of their own
-	mostPattern = 512       // bytes of one regular expression
-	mostSteps   = 1024      // instructions of one
-	mostProgram = 16 << 10  // instructions of all, some of which are compiled twice
+	maxText    = 128 << 10 // bytes
+	maxValues  = 4096      // JSON values, names not counted
+	maxDepth   = 48        // levels
+	maxRefs    = 256       // references
+	maxIDs     = 8         // schemas inside with an identity of their own
+	maxPattern = 512       // bytes of one regular expression
+	maxSteps   = 1024      // instructions of one
+	maxProgram = 16 << 10  // instructions of all, some of which are compiled twice
 )
 
 // Bounds of a value that is checked.
 const (
-	mostAnswer      = 1 << 20 // bytes
-	mostAnswerDepth = 128
+	maxAnswer      = 1 << 20 // bytes
+	maxAnswerDepth = 128
 )
 
 // Bounds of a number: arithmetic here is exact, and 1e999999 has a million digits.
 const (
-	mostDigits   = 64
-	mostExponent = 400
+	maxDigits   = 64
+	maxExponent = 400
 )
 
 var (
@@ -55,14 +55,14 @@ func decode(text []byte) (any, error) {
 
 // decodeValue reads a value to check.
 func decodeValue(text []byte) (any, error) {
-	if len(text) > mostAnswer {
+	if len(text) > maxAnswer {
 		return nil, fmt.Errorf("an answer of %d bytes: %w", len(text), errTooBig)
 	}
 	v, err := decode(text)
 	if err != nil {
 		return nil, err
 	}
-	c := census{depth: mostAnswerDepth, values: mostAnswer}
+	c := census{depth: maxAnswerDepth, values: maxAnswer}
 	if err := c.take(v, 0); err != nil {
 		return nil, err
 	}
@@ -71,7 +71,7 @@ func decodeValue(text []byte) (any, error) {
 
 // ofBounds reports what a schema has too much of.
 func ofBounds(doc any) error {
-	c := census{depth: mostDepth, values: mostValues}
+	c := census{depth: maxDepth, values: maxValues}
 	if top, ok := doc.(map[string]any); ok {
 		dialect, _ := top["$schema"].(string)
 		c.old = strings.Contains(dialect, "draft-04")
@@ -80,9 +80,9 @@ func ofBounds(doc any) error {
 	switch {
 	case err != nil:
 		return err
-	case c.refs > mostRefs:
+	case c.refs > maxRefs:
 		return fmt.Errorf("%d references: %w", c.refs, errTooBig)
-	case c.ids > mostIDs:
+	case c.ids > maxIDs:
 		return fmt.Errorf("%d identities: %w", c.ids, errTooBig)
 	}
 	return nil
@@ -134,7 +134,7 @@ func (c *census) take(v any, depth int) error {
 
 // exact reports whether a number is short enough to reckon with.
 func exact(number string) bool {
-	if len(number) > mostDigits {
+	if len(number) > maxDigits {
 		return false
 	}
 	at := strings.IndexAny(number, "eE")
@@ -142,7 +142,7 @@ func exact(number string) bool {
 		return true
 	}
 	power, err := strconv.Atoi(number[at+1:])
-	return err == nil && -mostExponent <= power && power <= mostExponent
+	return err == nil && -maxExponent <= power && power <= maxExponent
 }
 
 // patterns compiles the regular expressions of one schema. Go's have no lookaround or
@@ -156,7 +156,7 @@ type pattern struct {
 }
 
 func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
-	if len(text) > mostPattern {
+	if len(text) > maxPattern {
 		return nil, fmt.Errorf("a pattern of %d bytes: %w", len(text), errTooBig)
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
@@ -168,7 +168,7 @@ func (p *patterns) compile(text string) (jsonschema.Regexp, error) {
 		return nil, err
 	}
 	n := len(program.Inst)
-	if p.used += n; n > mostSteps || p.used > mostProgram {
+	if p.used += n; n > maxSteps || p.used > maxProgram {
 		return nil, fmt.Errorf("a pattern of %d instructions: %w", n, errTooBig)
 	}
 	re, err := regexp.Compile(text)

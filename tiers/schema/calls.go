@@ -12,8 +12,8 @@ type ToolCall struct {
 	Arguments []byte // as the model wrote them
 }
 
-// mostCalled bounds the text of the schemas that one answer's calls are checked against, in bytes.
-const mostCalled = 2 * mostText
+// maxCalled bounds the text of the schemas that one answer's calls are checked against, in bytes.
+const maxCalled = 2 * maxText
 
 // CheckCalls says whether a draft's calls are what was demanded, "" or a reason: each names
 // a tool that was offered, its arguments are a JSON object of that tool's schema, and there
@@ -42,7 +42,7 @@ func (s *Schemas) CheckCalls(calls []ToolCall, tools, choice []byte) (reason str
 		if !ok || want.only != nil && !slices.Contains(want.only, call.Name) {
 			return ReasonUnknown
 		}
-		if text += len(schema); text > mostCalled {
+		if text += len(schema); text > maxCalled {
 			return ReasonUnusable
 		}
 		if reason := s.arguments(call.Arguments, schema, m); reason != "" {

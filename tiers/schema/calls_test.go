@@ -64,7 +64,7 @@ func TestCallsAreWhatWasOfferedAndDemanded(t *testing.T) {
 		"a whole number with a point":   {called("weather", `{"city":"x","days":2.0}`), offer, "", ""},
 		"a number of a million digits":  {called("weather", `{"city":"x","days":1e999999}`), offer, "", ReasonUnusable},
 		"arguments that nest too deep":  {called("clock", `{"a":`+strings.Repeat("[", 200)+strings.Repeat("]", 200)+`}`), offer, "", ReasonUnusable},
-		"arguments beyond all measures": {called("clock", `{"a":"`+strings.Repeat("x", mostAnswer)+`"}`), offer, "", ReasonUnusable},
+		"arguments beyond all measures": {called("clock", `{"a":"`+strings.Repeat("x", maxAnswer)+`"}`), offer, "", ReasonUnusable},
 	} {
 		for range 2 { // the second time, schemas are kept
 			if got := s.CheckCalls(c.calls, []byte(c.tools), []byte(c.choice)); got != c.want {
@@ -94,7 +94,7 @@ func TestAWholeAnswerIsOfTheFormatAskedFor(t *testing.T) {
 		"a format that is none":  {`{}`, `[1]`, ReasonUnusable},
 		"everything is allowed":  {`7`, `{"type":"json_schema","json_schema":{"schema":true}}`, ""},
 		"nothing is":             {`7`, `{"type":"json_schema","json_schema":{"schema":false}}`, ReasonMismatch},
-		"too long for the check": {`"` + strings.Repeat("x", mostAnswer) + `"`, person, ReasonUnusable},
+		"too long for the check": {`"` + strings.Repeat("x", maxAnswer) + `"`, person, ReasonUnusable},
 	} {
 		if got := s.CheckFormat([]byte(c.text), []byte(c.format)); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

@@ -6,9 +6,9 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// mostCost is what one check may cost, in evaluations of a small schema against a small
+// maxCost is what one check may cost, in evaluations of a small schema against a small
 // value: at some 0.3 µs each, a tenth of a second. Ordinary ones cost tens or hundreds.
-const mostCost = 1 << 18
+const maxCost = 1 << 18
 
 // longestChain is how many schemas may apply to one value by way of one another.
 const longestChain = 64
@@ -22,7 +22,7 @@ type meter struct {
 	uneval bool // a schema asked what others evaluated: from then on, all take notes
 }
 
-func newMeter() *meter { return &meter{left: mostCost} }
+func newMeter() *meter { return &meter{left: maxCost} }
 
 // allows reports whether a value can be checked with what is left, and takes it.
 func (m *meter) allows(s *jsonschema.Schema, v any) bool {
@@ -164,7 +164,7 @@ func (m *meter) format(s *jsonschema.Schema, v any) {
 
 // match counts a regular expression's run over a text.
 func (m *meter) match(re jsonschema.Regexp, text string) {
-	steps := mostSteps
+	steps := maxSteps
 	if p, ok := re.(pattern); ok {
 		steps = p.steps
 	}

@@ -31,8 +31,8 @@ const (
 // worst, compiled (where each is nothing but names). An instruction of a regular expression
 // counts as a byte.
 const (
-	mostKept      = 512
-	mostKeptBytes = 512 << 10
+	maxKept      = 512
+	maxKeptBytes = 512 << 10
 )
 
 // Schemas keeps compiled schemas, the latest used ones. It is safe for concurrent use; the
@@ -59,7 +59,7 @@ type entry struct {
 
 // compiled is the schema of a text.
 func (s *Schemas) compiled(text []byte) (*jsonschema.Schema, error) {
-	if len(text) > mostText {
+	if len(text) > maxText {
 		return nil, errTooBig
 	}
 	e := s.entry(sha256.Sum256(text), len(text))
@@ -84,7 +84,7 @@ func (s *Schemas) grow(e *entry, by int) {
 
 // trim lets the schemas go that were used longest ago.
 func (s *Schemas) trim() {
-	for s.order.Len() > mostKept || s.bytes > mostKeptBytes {
+	for s.order.Len() > maxKept || s.bytes > maxKeptBytes {
 		old, _ := s.order.Remove(s.order.Back()).(*entry)
 		delete(s.byKey, old.key)
 		s.bytes -= old.size

@@ -183,21 +183,21 @@ func TestSchemasOfOrdinaryToolsAreChecked(t *testing.T) {
 func TestFewSchemasAreKeptAndTheLatestOfThem(t *testing.T) {
 	var s Schemas
 	text := func(i int) []byte { return fmt.Appendf(nil, `{"const":%d}`, i) }
-	for i := range mostKept + 100 {
+	for i := range maxKept + 100 {
 		s.entry([32]byte{byte(i), byte(i >> 8)}, 10)
 		s.entry([32]byte{}, 10) // used all the time
 	}
-	if s.order.Len() != mostKept || len(s.byKey) != mostKept || s.bytes != 10*mostKept || s.byKey[[32]byte{}] == nil || s.byKey[[32]byte{1}] != nil {
+	if s.order.Len() != maxKept || len(s.byKey) != maxKept || s.bytes != 10*maxKept || s.byKey[[32]byte{}] == nil || s.byKey[[32]byte{1}] != nil {
 		t.Errorf("%d kept, %d known, %d bytes", s.order.Len(), len(s.byKey), s.bytes)
 	}
 	for i := range 10 {
-		s.entry([32]byte{31: byte(i + 1)}, mostText)
+		s.entry([32]byte{31: byte(i + 1)}, maxText)
 	}
-	if s.bytes > mostKeptBytes || s.order.Len() != len(s.byKey) {
+	if s.bytes > maxKeptBytes || s.order.Len() != len(s.byKey) {
 		t.Errorf("%d bytes in %d", s.bytes, s.order.Len())
 	}
 	before := s.bytes
-	if _, err := s.compiled([]byte(`{"pattern":"a{900}"}`)); err != nil || s.bytes < before-mostText+900 {
+	if _, err := s.compiled([]byte(`{"pattern":"a{900}"}`)); err != nil || s.bytes < before-maxText+900 {
 		t.Errorf("a pattern counts %d bytes, %v", s.bytes-before, err)
 	}
 	first, err := s.compiled(text(1))

@@ -7,7 +7,7 @@ import (
 
 // When a pool's breaker opens, and for how long.
 const (
-	mostFaults = 3                // in a row, that open it
+	maxFaults  = 3                // in a row, that open it
 	firstOpen  = 30 * time.Second // after faults; doubled each time that the trial fails
 	deadlyOpen = 5 * time.Minute  // at least, after a deadly outcome
 	longest    = 10 * time.Minute
@@ -35,8 +35,8 @@ func NewGate() *Gate {
 // Enter asks whether tokens, of prompt and draft together, may be scored at the backend. If so, leave must be called
 // with what came of it; only the first call counts. If not, the error is a *[RefusedError].
 func (g *Gate) Enter(cfg Config, pool, backend string, tokens int, now time.Time) (leave func(Outcome, time.Time), err error) {
-	if tokens > cfg.MostTokens {
-		return nil, &RefusedError{Reason: ReasonTooLong, Pool: pool, Have: tokens, Most: cfg.MostTokens}
+	if tokens > cfg.MaxTokens {
+		return nil, &RefusedError{Reason: ReasonTooLong, Pool: pool, Have: tokens, Most: cfg.MaxTokens}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -144,7 +144,7 @@ func (b *breaker) leave(turn uint64, o Outcome, now time.Time) {
 	case o == Fault && trial:
 		b.open(2*b.period, WhyTrial, now)
 	case o == Fault:
-		if b.faults++; b.faults >= mostFaults {
+		if b.faults++; b.faults >= maxFaults {
 			b.open(firstOpen, WhyFaults, now)
 		}
 	default: // it says nothing: somebody else may try

@@ -11,7 +11,7 @@ import (
 )
 
 var (
-	usual = Config{MostTokens: 1000, AtOnce: 2}
+	usual = Config{MaxTokens: 1000, AtOnce: 2}
 	noon  = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 )
 
@@ -82,7 +82,7 @@ func TestOnlySoManyScoresAreUnderWayAtABackend(t *testing.T) {
 	if len(g.under) != 0 {
 		t.Errorf("remembered: %v", g.under)
 	}
-	if r := refused(t, g, Config{MostTokens: 9}, "b1", 1, noon); r.Reason != ReasonBusy {
+	if r := refused(t, g, Config{MaxTokens: 9}, "b1", 1, noon); r.Reason != ReasonBusy {
 		t.Errorf("none at once: %+v", r)
 	}
 }

@@ -14,14 +14,14 @@ import (
 
 // Config is what an operator may tune of scoring, live.
 type Config struct {
-	MostTokens int           // longest prompt and draft that are scored together; none at 0 (speculation.score_tokens)
-	AtOnce     int           // scores under way at one backend, of this replica; none at 0 (speculation.score_at_once)
-	Timeout    time.Duration // longest wait for one of up to 1,000 tokens; longer ones get more (speculation.score_timeout)
+	MaxTokens int           // longest prompt and draft that are scored together; none at 0 (speculation.score_tokens)
+	AtOnce    int           // scores under way at one backend, of this replica; none at 0 (speculation.score_at_once)
+	Timeout   time.Duration // longest wait for one of up to 1,000 tokens; longer ones get more (speculation.score_timeout)
 }
 
 // Why scoring is refused, as [RefusedError] tells it.
 const (
-	ReasonTooLong = "score_too_long" // prompt and draft are longer than Config.MostTokens
+	ReasonTooLong = "score_too_long" // prompt and draft are longer than Config.MaxTokens
 	ReasonBusy    = "score_busy"     // Config.AtOnce scores are under way at the backend
 	ReasonClosed  = "score_closed"   // the pool's breaker of scoring is open, or half-open and being tried
 )

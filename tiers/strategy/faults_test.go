@@ -188,7 +188,7 @@ func TestWhereADraftCannotBeSampledTheTargetWritesAll(t *testing.T) {
 			approximate: true, reason: accept.ReasonNoVerdict, calls: "DraftListed Relay"},
 		"given up": {draft: func(d *engine.ListedDraft) error { d.Finish = "abort"; return nil },
 			approximate: true, reason: accept.ReasonNoVerdict, calls: "DraftListed Relay"},
-		"a prompt as long as what may be scored": {set: func(r *rig) { r.request.Config.Scoring.MostTokens = 3 },
+		"a prompt as long as what may be scored": {set: func(r *rig) { r.request.Config.Scoring.MaxTokens = 3 },
 			why: reasonUnavailable, calls: "DraftListed Relay"},
 		"no score":              {approximate: true, reason: accept.ReasonNoVerdict, calls: "DraftListed ScoreListed Relay"},
 		"a target nobody knows": {set: func(r *rig) { r.request.Target.Card = nil }, why: "target_unprobed", calls: "Relay"},

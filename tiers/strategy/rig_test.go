@@ -61,7 +61,7 @@ func newRig(t *testing.T, p plan.Plan, more string) *rig {
 	r.request = &inflight.Request{
 		Body: body, Route: "m", Plan: p,
 		Config: plan.Config{
-			Takeover: true, Scoring: scoring.Config{MostTokens: 1000, AtOnce: 4, Timeout: time.Minute},
+			Takeover: true, Scoring: scoring.Config{MaxTokens: 1000, AtOnce: 4, Timeout: time.Minute},
 			Timeouts: plan.Timeouts{DraftFirstByte: time.Minute, TargetFirstByte: time.Minute, Chunk: time.Minute, Total: time.Hour},
 		},
 		Draft:  inflight.Pool{Pool: newPool(t, "drafts"), Card: card, Tier: plan.Draft},

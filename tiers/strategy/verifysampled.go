@@ -63,7 +63,7 @@ func (s *verifySampled) run(ctx context.Context) error {
 
 // write has the draft pool write the draft.
 func (s *verifySampled) write(ctx context.Context, window int) error {
-	most := min(plan.MaxSampled, s.Config.Scoring.MostTokens)
+	most := min(plan.MaxSampled, s.Config.Scoring.MaxTokens)
 	if limit := s.Body.Limit(); limit > 0 {
 		most = min(most, limit)
 	}
@@ -87,7 +87,7 @@ func (s *verifySampled) write(ctx context.Context, window int) error {
 	if n := len(d.IDs); n > 0 && d.Finish == "stop" && (d.Stop == nil || d.Stop[0] != '"') && !slices.Contains(s.rejection.EOS, d.IDs[n-1]) {
 		s.rejection.EOS = append(s.rejection.EOS, d.IDs[n-1]) // an end that no probe has seen
 	}
-	left := s.Config.Scoring.MostTokens - len(d.PromptIDs)
+	left := s.Config.Scoring.MaxTokens - len(d.PromptIDs)
 	if window > 0 {
 		left = min(left, window-len(d.PromptIDs))
 	}

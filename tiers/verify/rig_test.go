@@ -56,7 +56,7 @@ func newRig(t *testing.T, temperature string) *rig {
 		Body: body, Route: "m", Class: 2, Tools: &inflight.Tools{World: world.System{}, Dispatch: d},
 		Plan: plan.Plan{Judged: true, Mode: plan.ModeVerify, Scorer: plan.ScorerIDs},
 		Config: plan.Config{
-			Scoring: scoring.Config{MostTokens: 10000, AtOnce: 4, Timeout: time.Second}, JudgeOdds: 1, Strictness: accept.StrictBalanced,
+			Scoring: scoring.Config{MaxTokens: 10000, AtOnce: 4, Timeout: time.Second}, JudgeOdds: 1, Strictness: accept.StrictBalanced,
 			Timeouts: plan.Timeouts{TargetFirstByte: 3 * time.Second},
 		},
 		Target: inflight.Pool{Pool: r.target, Tier: plan.Target, Card: &probe.Card{EOS: []int32{90, 91}, Scoring: openai.ScoreCompletions}},

@@ -136,7 +136,7 @@ func TestThePlaceOfAnAuditDoesNotHangOnTheDraftsLength(t *testing.T) {
 			t.Errorf("%d tokens: a place for %d", n, got)
 		}
 	}
-	r.asker.Config.Scoring.MostTokens = 500 // what is computed counts all the same
+	r.asker.Config.Scoring.MaxTokens = 500 // what is computed counts all the same
 	_, err := r.asker.Score(context.Background(), Question{Prompt: []int32{1}, IDs: make([]int32, 1000)})
 	if WhyUnheard(err) != scoring.ReasonTooLong {
 		t.Errorf("%v", err)

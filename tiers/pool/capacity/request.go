@@ -21,14 +21,14 @@ const (
 // does not change after. It must not be copied once it has started.
 type Request struct {
 	Began     time.Time
-	Ahead     float64                       // prompt tokens that were queued before its own
-	Shared    int                           // tokens of its prompt that another request there held already
-	Output    int                           // tokens that all its answers are expected to have
-	Variance  float64                       // of that
-	MaxOutput int                           // tokens that they may have; 0 is unknown
-	Whole     bool                          // they come in one piece, so that nobody sees them begin
-	Parts     [prefix.MostParts]prefix.Part // what the prompt begins with
-	Owner     any                           // for whoever asks the account what is in flight
+	Ahead     float64                      // prompt tokens that were queued before its own
+	Shared    int                          // tokens of its prompt that another request there held already
+	Output    int                          // tokens that all its answers are expected to have
+	Variance  float64                      // of that
+	MaxOutput int                          // tokens that they may have; 0 is unknown
+	Whole     bool                         // they come in one piece, so that nobody sees them begin
+	Parts     [prefix.MaxParts]prefix.Part // what the prompt begins with
+	Owner     any                          // for whoever asks the account what is in flight
 
 	came  atomic.Int32 // tokens of the answer so far, about
 	index int          // its place among the account's requests
