@@ -1,4 +1,4 @@
-package main
+package cost
 
 import (
 	"bytes"
@@ -103,8 +103,8 @@ func newJudgeBench(b *testing.B, f form) *judgeBench {
 	for name, value := range judgeSettings {
 		store.HSet("foregate:settings", name, value)
 	}
-	binary := leanBinary(b)
-	mock := startMock(b, binary, "scores")
+	binary := gatewayBinary(b)
+	mock := startMock(b, "scores")
 	j := &judgeBench{form: f, cost: map[string][]sample{}, began: time.Now()}
 	j.own = startServe(b, binary, fmt.Sprintf(`
 listen: 127.0.0.1:0
