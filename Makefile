@@ -68,7 +68,7 @@ thinning: ## Sampled answers that were verified by thinning are of the target's 
 
 # One goroutine for each processor, and nothing shared.
 .PHONY: risk
-risk: ## The promise of mode risk on laws whose risk is known: whole replays of the controller, with faults, drift and rivals that break it. Prints the tables of tiers/risk/README.md.
+risk: ## The promise of mode risk on laws whose risk is known: whole replays of the controller, with faults, drift and rivals that break it. Prints the tables of docs/proof.md.
 	FOREGATE_PROOFS=long $(GO) test -run 'Proof' -v -timeout 30m ./tiers/risk
 
 # golangci-lint holds all of go vet and of staticcheck (govet, staticcheck, unused).
@@ -104,7 +104,7 @@ golden: ## Rewrite the golden files.
 dashboards: ## Rewrite Grafana's dashboards (deploy/grafana).
 	$(GO) run ./deploy/grafana/make
 
-docs: ## Rewrite the generated reference (REFERENCE.md).
+docs: ## Rewrite the generated reference (docs/reference.md).
 	$(GO) test ./cmd/foregate -run Reference -update
 
 clean: ## Remove what build made.

@@ -32,7 +32,7 @@ const (
 	draftModel  = "sim/llama-3-8b"
 	targetModel = "sim/llama-3-70b"
 	// demoDivergence makes a pair of models of which the target would refuse about a tenth of all drafts
-	// (loadtest/README.md).
+	// (docs/proof.md#simulated-drafts).
 	demoDivergence = 0.35
 	// demoQuestion is one whose draft scores high: it is an answer in the warm-up, too.
 	demoQuestion = "Why do cats purr?"

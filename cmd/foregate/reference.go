@@ -22,7 +22,7 @@ import (
 
 type referenceCmd struct{}
 
-// Run prints REFERENCE.md.
+// Run prints docs/reference.md.
 func (referenceCmd) Run(e *env) error {
 	text, err := reference(e.ctx)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden files")
 
 func TestTheReferenceIsUpToDate(t *testing.T) {
-	const path = "../../REFERENCE.md"
+	const path = "../../docs/reference.md"
 	got, err := reference(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestTheReferenceIsUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("REFERENCE.md is stale; run make docs:\n%s", diff)
+		t.Errorf("docs/reference.md is stale; run make docs:\n%s", diff)
 	}
 }
 

@@ -169,7 +169,7 @@ func (r *replica) obeys(ctx context.Context) error {
 		return nil
 	}
 	slices.Sort(names)
-	return fmt.Errorf("%s refuses the case's settings %s; foregate says what they may be in REFERENCE.md",
+	return fmt.Errorf("%s refuses the case's settings %s; foregate says what they may be in docs/reference.md",
 		r.name, strings.Join(names, ", "))
 }
 

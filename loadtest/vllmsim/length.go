@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// checkLength refuses what does not fit the context (vllm-api 1.4).
+// checkLength refuses what does not fit the context (docs/guides/engines.md#length-limits).
 func (s *Server) checkLength(prompt, asked int, exact bool) *apiError {
 	limit := s.opts.MaxModelLen
 	if asked > limit {

@@ -46,7 +46,7 @@ func KindOf(cfg Config, f Facts) Kind {
 }
 
 // greedyClass ends the class of requests at temperature 0. Their drafts score higher, and hide other errors, than drafts that are drawn:
-// together the score would tell good drafts from bad ones much worse (loadtest/README.md).
+// together the score would tell good drafts from bad ones much worse (docs/proof.md#simulated-drafts).
 const greedyClass = "_t0"
 
 // trafficClass is the class of a prompt's length in tokens, and of how the answer is drawn.

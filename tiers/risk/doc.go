@@ -1,7 +1,7 @@
 // Package risk holds a promise: of the drafts that are served unverified, the share that the
 // target would have refused is at most ε, with probability 1 − δ throughout a lease, however often
 // one looks. It is arithmetic over the outcomes of audits; it knows neither clock nor network.
-// What replays of it show, and what is not promised, is in README.md.
+// docs/science.md#the-promise has what is promised and what is not; docs/proof.md#replays-of-the-promise what replays show.
 //
 // Start at [State]: what audits have shown of one kind of request. A request takes a [View] of
 // it, from which follow the threshold that its draft's score is held against and whether it is

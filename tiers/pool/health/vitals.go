@@ -39,7 +39,7 @@ const (
 	longStep = 2048
 	// lyingAfter is how long a KV usage may stay the same to the last bit while the
 	// engine works: it makes steps for lyingRequests requests, or so many as lyingSteps
-	// for any. A request needs a block more every 16 tokens (reliability.md M6).
+	// for any. A request needs a block more every 16 tokens.
 	lyingAfter    = 10 * time.Second
 	lyingRequests = 8
 	lyingSteps    = 64
