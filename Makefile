@@ -3,7 +3,7 @@
 
 GO      ?= go
 PKGS    := ./...
-CODE    := cmd gateway tiers breaker cache panics recent loadtest deploy .ci
+CODE    := cmd gateway tiers breaker cache panics recent loadtest deploy docs .ci
 FUZZFOR ?= 30s
 LINT    := $(GO) tool -modfile=.ci/lint/go.mod
 # What foregate version says; asked of git only where it is used.
@@ -104,8 +104,9 @@ golden: ## Rewrite the golden files.
 dashboards: ## Rewrite Grafana's dashboards (deploy/grafana).
 	$(GO) run ./deploy/grafana/make
 
-docs: ## Rewrite the generated reference (docs/reference.md).
+docs: ## Rewrite what is generated in docs/: the reference, and the import graph in architecture.md.
 	$(GO) test ./cmd/foregate -run Reference -update
+	$(GO) test ./docs -run ImportGraph -update
 
 clean: ## Remove what build made.
 	rm -rf bin dist

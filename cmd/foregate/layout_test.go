@@ -15,7 +15,7 @@ import (
 
 const module = "github.com/foregate/foregate/"
 
-// arrows is the import table: which of our packages each may import. ARCHITECTURE.md
+// arrows is the import table: which of our packages each may import. docs/architecture.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
 	"cmd/foregate": {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/secrets", "gateway/settings", "gateway/tracing", "loadtest/vllmsim", "panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fields", "tiers/fleet", "tiers/kvevents", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/risk", "tiers/upstream"},

@@ -34,18 +34,19 @@ func TestTheReferenceIsUpToDate(t *testing.T) {
 	}
 }
 
-// TestTheReadmesConfigurationStartsAsItStands: it is sound, and each of its backends is simulated by a line of the README.
-func TestTheReadmesConfigurationStartsAsItStands(t *testing.T) {
-	readme, err := os.ReadFile("../../README.md")
+// TestTheGuidesConfigurationStartsAsItStands: it is sound, and each of its backends is simulated by a line of the guide.
+func TestTheGuidesConfigurationStartsAsItStands(t *testing.T) {
+	const path = "../../docs/guides/first-deployment.md"
+	guide, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rest, found := strings.Cut(string(readme), "```yaml\n")
+	_, rest, found := strings.Cut(string(guide), "```yaml\n")
 	example, _, closed := strings.Cut(rest, "```")
 	if !found || !closed {
-		t.Fatal("README.md has no yaml example")
+		t.Fatal("the guide has no yaml example")
 	}
-	f, err := config.Parse("README.md", []byte(example))
+	f, err := config.Parse(path, []byte(example))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +54,7 @@ func TestTheReadmesConfigurationStartsAsItStands(t *testing.T) {
 		t.Errorf("it is warned of: %q", w)
 	}
 	simulated := map[string]string{} // URL: model
-	for _, line := range regexp.MustCompile(`bin/vllmsim --listen (\S+) --model (\S+) `).FindAllStringSubmatch(string(readme), -1) {
+	for _, line := range regexp.MustCompile(`bin/vllmsim --listen (\S+) --model (\S+) `).FindAllStringSubmatch(string(guide), -1) {
 		simulated["http://"+line[1]] = line[2]
 	}
 	configured := map[string]string{}
