@@ -50,22 +50,30 @@ func importsOf(t *testing.T) graph {
 	return g
 }
 
-// reaches reports whether from imports to, directly or by way of others.
-func (g graph) reaches(from, to string) bool {
-	if g[from][to] {
-		return true
-	}
-	for next := range g[from] {
-		if g.reaches(next, to) {
-			return true
+// closure returns the graph with everything that each package imports by way of others.
+func (g graph) closure() graph {
+	all := graph{}
+	var walk func(string) map[string]bool
+	walk = func(from string) map[string]bool {
+		if all[from] == nil {
+			all[from] = map[string]bool{}
+			for next := range g[from] {
+				all[from][next] = true
+				maps.Copy(all[from], walk(next))
+			}
 		}
+		return all[from]
 	}
-	return false
+	for from := range g {
+		walk(from)
+	}
+	return all
 }
 
 // mermaid draws the product's packages that import others. An arrow that follows from two others is left
 // out, and so are programs and the lab, which nothing of the product imports.
 func (g graph) mermaid() string {
+	all := g.closure()
 	var b strings.Builder
 	b.WriteString("\n```mermaid\nflowchart LR\n")
 	for _, from := range slices.Sorted(maps.Keys(g)) {
@@ -79,7 +87,7 @@ func (g graph) mermaid() string {
 			}
 			direct := true
 			for other := range g[from] {
-				direct = direct && !g.reaches(other, next)
+				direct = direct && !all[other][next]
 			}
 			if direct {
 				to = append(to, next)

@@ -204,3 +204,22 @@ func isGroup(all map[string]command, name string) bool {
 	}
 	return false
 }
+
+// TestEveryModuleIsKeptUpToDate compares dependabot.yml with the modules of the repository, and the workflow with
+// what contributors run.
+func TestEveryModuleIsKeptUpToDate(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(root, ".github/dependabot.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	eachFile(t, regexp.MustCompile(`(^|/)go\.mod$`), func(name, _ string) {
+		dir := "/" + strings.TrimSuffix(strings.TrimSuffix(name, "go.mod"), "/")
+		if !strings.Contains(string(text), `"`+dir+`"`) {
+			t.Errorf("dependabot.yml lacks the module in %s", dir)
+		}
+	})
+	workflow, err := os.ReadFile(filepath.Join(root, ".github/workflows/ci.yml"))
+	if err != nil || !strings.Contains(string(workflow), "- run: .ci/run") {
+		t.Errorf("ci.yml does not call .ci/run: %v", err)
+	}
+}
