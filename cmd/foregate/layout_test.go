@@ -26,7 +26,7 @@ var arrows = map[string][]string{
 	"gateway/admission": {"gateway/identity", "panics", "tiers/pool"},
 	"gateway/config":    {"internal/yamlfile", "tiers/fields"},
 	"gateway/conns":     {"gateway/peer"},
-	"gateway/console":   {},
+	"gateway/console":   {"internal/uplot"},
 	"gateway/identity":  {"gateway/peer"},
 	"gateway/limits":    {"gateway/lookup"},
 	"gateway/lookup":    {},
@@ -77,11 +77,12 @@ var arrows = map[string][]string{
 	"breaker":           {"breaker/machine", "panics"},
 	"breaker/machine":   {},
 	"cache":             {"gateway/lookup", "panics", "recent", "tiers/world"},
+	"internal/uplot":    {},
 	"internal/yamlfile": {},
 	"panics":            {},
 	"recent":            {},
 
-	"loadtest":                   {"internal/yamlfile"},
+	"loadtest":                   {"internal/uplot", "internal/yamlfile"},
 	"loadtest/chaos":             {"loadtest/vllmsim"},
 	"loadtest/live":              {"loadtest", "loadtest/vllmsim"}, // the gateway over HTTP only
 	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
