@@ -203,3 +203,65 @@ func (b *syncBuffer) String() string {
 	defer b.mu.Unlock()
 	return b.buf.String()
 }
+
+// post sends JSON and returns the body of a 200.
+func post(t *testing.T, url, body string, headers ...string) (string, http.Header) {
+	t.Helper()
+	status, head, got := send(t, http.MethodPost, url, body, headers...)
+	if status != http.StatusOK {
+		t.Fatalf("POST %s: status %d: %s", url, status, got)
+	}
+	return got, head
+}
+
+// send makes one request; headers are names and values in turn.
+func send(t *testing.T, method, url, body string, headers ...string) (int, http.Header, string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, bytes.NewReader([]byte(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	resp, err := plain.Do(req)
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	got, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close() // it was read to its end, or its error counts
+	if err != nil {
+		t.Fatalf("%s %s: %v", method, url, err)
+	}
+	return resp.StatusCode, resp.Header, string(got)
+}
+
+// completion is an answer in JSON, as far as tests read it.
+type completion struct {
+	Choices []struct{ Message struct{ Content string } }
+	Usage   struct {
+		CompletionTokens int `json:"completion_tokens"`
+	}
+}
+
+// complete sends a chat request and returns its answer, which must be a 200.
+func complete(t *testing.T, p *process, body string) (c completion) {
+	t.Helper()
+	text, _ := post(t, p.base+chat, body)
+	if err := json.Unmarshal([]byte(text), &c); err != nil || len(c.Choices) == 0 {
+		t.Fatalf("%v: %s", err, text)
+	}
+	return c
+}
+
+// grep returns the lines of a page that hold a word.
+func grep(page, word string) string {
+	var out []string
+	for line := range strings.Lines(page) {
+		if strings.Contains(line, word) {
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "")
+}

@@ -43,7 +43,7 @@ func TestAFleetCertifiesTogetherWhatNobodyKnew(t *testing.T) {
 	}
 	e := w.sound(t, k)
 	count := func(label string) int {
-		return summed(t, w.replicas, "foregate_audit_total", `label="`+label+`"`, `lot="conf"`)
+		return summed(t, w.replicas, "foregate_audits_total", `label="`+label+`"`, `cohort="conf"`)
 	}
 	if got := count("learned"); got != risk.GridScores {
 		t.Errorf("replicas have told %d scores for the grid, want %d", got, risk.GridScores)
@@ -91,7 +91,7 @@ func TestAReplicaThatIsKilledLeavesItsAuditsBad(t *testing.T) {
 		return r.accepted() && r.grant == fmt.Sprintf("g%d.a0.op1", before.Version)
 	})
 	w.quiet(t, k, left...)
-	if summed(t, []*process{back}, "foregate_audit_total", `label="good"`) == 0 {
+	if summed(t, []*process{back}, "foregate_audits_total", `label="good"`) == 0 {
 		t.Error("the new replica has audited nothing")
 	}
 	if e := w.sound(t, k); e.Audits <= before.Epochs[0].Audits || e.K[0] != len(left) {

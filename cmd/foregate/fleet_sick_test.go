@@ -102,7 +102,7 @@ func TestAnEngineThatHangsIsOutInTwoSecondsAndBackWhenItMakesStepsAgain(t *testi
 	}
 	t.Parallel()
 	// Without a breaker's help: it is to be the readings that tell.
-	w := newFleet(t, 4, "breaker.failures", "1000", "timeout.target_first_byte", "1500ms", "retry.budget", "1")
+	w := newFleet(t, 4, "breaker.max_failures", "1000", "timeout.target_first_token", "1500ms", "retry.budget", "1")
 	l := startTraffic(t, 24, w.replicas...)
 	sick := w.sims[1]
 	eventually(t, "it is at work", func() bool { return sick.State().Running > 2 })
@@ -136,7 +136,7 @@ func TestABackendThatRestartsColdGetsItsShareGradually(t *testing.T) {
 		t.Skip("a long test: make test-long")
 	}
 	t.Parallel()
-	w := newFleet(t, 4, "breaker.open", "500ms") // it is the ramp that is to be seen
+	w := newFleet(t, 4, "breaker.open_duration", "500ms") // it is the ramp that is to be seen
 	l := startTraffic(t, 24, w.replicas...)
 	cold := w.sims[2]
 	if err := cold.SetFault(vllmsim.Fault{Die: true, DownSeconds: 2}); err != nil {

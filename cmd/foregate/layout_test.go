@@ -115,8 +115,6 @@ var walls = map[string][]string{
 	"github.com/cespare/xxhash":            {"tiers/pool", "tiers/prefix"},
 	"go.opentelemetry.io":                  {"gateway/tracing"},
 	"github.com/go-zeromq/zmq4":            {}, // tests only
-	"github.com/openai/openai-go":          {}, // tests only
-	"github.com/chromedp":                  {}, // tests only
 	"github.com/google/go-cmp":             {}, // tests only
 }
 

@@ -1,7 +1,6 @@
-package main
+package cost
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -12,11 +11,7 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
-	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
@@ -26,11 +21,11 @@ const (
 	scrapedTenants  = 100
 )
 
-// BenchmarkScrape is GET /metrics over loopback of a replica with 200 backends in two pools and 100
+// BenchmarkScrape is GET /metrics over loopback of a gateway with 200 backends in two pools and 100
 // tenants, all of which had requests. The aim is 20 ms. It also says how long a page is.
 func BenchmarkScrape(b *testing.B) {
-	g := largeReplica(b)
-	admin := "http://" + g.gateway.AdminAddr().String() + "/metrics"
+	g := largeGateway(b)
+	admin := "http://" + g.admin + "/metrics"
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableCompression: true}}
 	read := func(into io.Writer) int64 {
 		resp, err := client.Get(admin)
@@ -71,16 +66,16 @@ var scrapedSettings = map[string]string{
 	"speculation.mode": "confidence", "route.policy": "round_robin", "scrape.interval": "1m", "cache.mode": "on",
 }
 
-// largeReplica is a replica whose every backend and tenant has had work. A hundred listeners share
+// largeGateway is a gateway whose every backend and tenant has had work. A hundred listeners share
 // each simulator.
-func largeReplica(b *testing.B) *replica {
+func largeGateway(b *testing.B) *party {
 	b.Helper()
 	store := miniredis.RunT(b)
 	for name, value := range scrapedSettings {
 		store.HSet(settings.Key, name, value)
 	}
 	text := fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: \"redis://%s\"}\npools:\n", store.Addr())
-	for i, model := range []string{simDraft, simTarget} {
+	for i, model := range []string{"sim/draft", "sim/target"} {
 		sim := vllmsim.Start(b, vllmsim.Options{Model: model, Seed: 1, TimeScale: 1000})
 		var urls []string
 		for range scrapedBackends / 2 {
@@ -91,39 +86,10 @@ func largeReplica(b *testing.B) *replica {
 		text += fmt.Sprintf("  p%d: {model: %s, usd_per_hour: 1, prefill_tokens_per_s: 1000, decode_tokens_per_s: 100, backends: [%s]}\n", i, model, strings.Join(urls, ", "))
 	}
 	text += "routes: [{model: r, draft: p0, target: p1, same_tokenizer: true}]\ndrain: {delay: 0s, grace: 1s}\n"
-	file, err := config.Parse("large.yaml", []byte(text))
-	if err != nil {
-		b.Fatal(err)
-	}
-	endpoint, err := file.Redis.Endpoint()
-	if err != nil {
-		b.Fatal(err)
-	}
-	redis, closeRedis, err := openRedis(endpoint, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(closeRedis)
-	kept, closeAnswers, err := openAnswers(file.Redis, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(closeAnswers)
-	reg := prometheus.NewRegistry()
-	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	r, err := assemble(b.Context(), parts{
-		file: file, redis: redis.control, lookups: redis.request, answers: kept, admin: file.Admin, log: zerolog.Nop(), registerer: reg, gatherer: reg,
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := r.gateway.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { r.gateway.Stop(context.Background()) })
-	workAll(b, "http://"+r.gateway.Addr().String())
+	g := startServe(b, gatewayBinary(b), text)
+	workAll(b, "http://"+g.addr)
 	store.Close() // its scripts would cost more than what is measured
-	return r
+	return g
 }
 
 // workAll has every backend and tenant do something, in every class.

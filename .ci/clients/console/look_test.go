@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ var consoleViews = []string{"overview", "backends", "settings", "receipts", "ten
 // axeCore reads axe-core, which make browser installs.
 func axeCore(t *testing.T) string {
 	t.Helper()
-	script, err := os.ReadFile(filepath.Join("..", "..", ".ci", "axe", "node_modules", "axe-core", "axe.min.js"))
+	script, err := os.ReadFile(filepath.Join("..", "..", "axe", "node_modules", "axe-core", "axe.min.js"))
 	if err != nil {
 		t.Fatalf("%v: make browser installs it", err)
 	}
@@ -59,7 +59,7 @@ func (p *tab) fits(where string) {
 
 func pagesAreAccessible(t *testing.T, b *browser, d *demoWorld) {
 	script := axeCore(t)
-	p := b.open(t, d.link)
+	p := b.open(t, d.Console)
 	p.until("signed in", `document.querySelector('[data-test=session]').dataset.signedIn === 'true'`)
 	p.until("nothing covers the page", `!document.querySelector('[data-test=toast]')`)
 	receipt := d.receiptOf("mixed", "draft").ID
@@ -93,7 +93,7 @@ func pagesAreAccessible(t *testing.T, b *browser, d *demoWorld) {
 
 func dialogsAreAccessible(t *testing.T, b *browser, d *demoWorld) {
 	script := axeCore(t)
-	p := b.open(t, d.link)
+	p := b.open(t, d.Console)
 	p.until("signed in", `document.querySelector('[data-test=session]').dataset.signedIn === 'true'`)
 	for _, theme := range []string{"light", "dark"} {
 		p.look(390, theme)
@@ -149,7 +149,7 @@ const listening = `(() => {
 
 func keysReachEverything(t *testing.T, b *browser, d *demoWorld) {
 	for _, view := range append(consoleViews, "receipts/"+d.receiptOf("mixed", "draft").ID) {
-		p := b.open(t, d.base+"/console/#/"+view)
+		p := b.open(t, d.Admin+"/console/#/"+view)
 		if view == "receipts" {
 			p.click(hook("auto-refresh"))
 			p.write("filter-tenant", d.receiptOf("draft").ID)
@@ -171,7 +171,7 @@ func keysReachEverything(t *testing.T, b *browser, d *demoWorld) {
 			t.Errorf("%s: one cannot see that the focus is on %q", view, unlit)
 		}
 	}
-	p := b.open(t, d.base+"/console/")
+	p := b.open(t, d.Admin+"/console/")
 	for keys, want := range map[string]string{"gb": "backends", "gs": "settings", "gr": "receipts", "gt": "tenants", "go": "overview"} {
 		p.press(keys[:1])
 		p.press(keys[1:])
@@ -180,7 +180,7 @@ func keysReachEverything(t *testing.T, b *browser, d *demoWorld) {
 }
 
 func escapeCloses(t *testing.T, b *browser, d *demoWorld) {
-	p := b.open(t, d.link)
+	p := b.open(t, d.Console)
 	p.until("signed in", `document.querySelector('[data-test=session]').dataset.signedIn === 'true'`)
 	closes := func(opener, dialog string) {
 		p.until(opener+" is there", fmt.Sprintf(`document.querySelector('%s')`, hook(opener)))

@@ -1,4 +1,4 @@
-package main
+package cost
 
 import (
 	"bufio"
@@ -20,7 +20,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 )
 
-// party is one side of the benchmark: this binary in another role.
+// party is one side of the benchmark: the gateway, or this binary in a role.
 type party struct {
 	name, addr, admin string
 	pid               int
@@ -29,14 +29,23 @@ type party struct {
 	scrape            float64 // allocations that one reading of its metrics makes
 }
 
-// startRole starts the lean binary in a role and hands on what it writes. It is killed
-// when the benchmark ends, and ends itself when its standard input does.
-func startRole(b *testing.B, binary, role string, args ...string) (p *party, stdout, stderr io.Reader) {
+// startRole starts this test binary in a role.
+func startRole(b *testing.B, role string, args ...string) (p *party, stdout, stderr io.Reader) {
+	b.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		b.Fatal(err)
+	}
+	return start(b, exe, role, args...)
+}
+
+// start starts a program and hands on what it writes. It is killed when the benchmark ends.
+func start(b *testing.B, binary, role string, args ...string) (p *party, stdout, stderr io.Reader) {
 	b.Helper()
 	cmd := exec.Command(binary, args...)
 	cmd.Env = append(os.Environ(), roleEnv+"="+role)
-	if role != "cost-mock" {
-		cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(proxyProcs))
+	if role != mockName {
+		cmd.Env = append(cmd.Env, "GOMAXPROCS="+strconv.Itoa(proxyProcs), "GOGC=400") // foregate sets this GOGC for itself
 	}
 	pipes := make([]io.ReadCloser, 2)
 	_, errIn := cmd.StdinPipe()
@@ -53,23 +62,11 @@ func startRole(b *testing.B, binary, role string, args ...string) (p *party, std
 	return &party{name: role, pid: cmd.Process.Pid}, pipes[0], pipes[1]
 }
 
-// leanBinary builds this test binary without the other tests: what they keep in
-// variables (tens of MiB at times) would be live heap in the processes that are
-// measured, which would be collected the less often for it.
-func leanBinary(b *testing.B) string {
+// gatewayBinary builds foregate as it is released.
+func gatewayBinary(b *testing.B) string {
 	b.Helper()
-	names, err := filepath.Glob("*.go")
-	if err != nil {
-		b.Fatal(err)
-	}
-	out := filepath.Join(b.TempDir(), "cost.test")
-	args := []string{"test", "-c", "-vet=off", "-o", out}
-	for _, name := range names {
-		if !strings.HasSuffix(name, "_test.go") || name == "main_test.go" || strings.HasPrefix(name, "cost_") || strings.HasPrefix(name, "hits_") {
-			args = append(args, name)
-		}
-	}
-	if text, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+	out := filepath.Join(b.TempDir(), "foregate")
+	if text, err := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", out, "../../cmd/foregate").CombinedOutput(); err != nil {
 		b.Fatalf("building what is measured: %v\n%s", err, text)
 	}
 	return out
@@ -85,15 +82,15 @@ func firstLine(b *testing.B, r io.Reader) []string {
 	return strings.Fields(line)
 }
 
-func startMock(b *testing.B, binary string, args ...string) *party {
-	p, out, errs := startRole(b, binary, "cost-mock", args...)
+func startMock(b *testing.B, args ...string) *party {
+	p, out, errs := startRole(b, mockName, args...)
 	go func() { _, _ = io.Copy(os.Stderr, errs) }()
 	p.addr = firstLine(b, out)[0]
 	return p
 }
 
-func startYardstick(b *testing.B, binary, upstream string) *party {
-	p, out, errs := startRole(b, binary, "cost-yardstick", "http://"+upstream)
+func startYardstick(b *testing.B, upstream string) *party {
+	p, out, errs := startRole(b, yardstickName, "http://"+upstream)
 	go func() { _, _ = io.Copy(os.Stderr, errs) }()
 	addrs := firstLine(b, out)
 	p.addr, p.admin = addrs[0], addrs[1]
@@ -127,7 +124,7 @@ func startServe(b *testing.B, binary, text string) *party {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	p, _, log := startRole(b, binary, "cost-gateway", "serve", "-c", file)
+	p, _, log := start(b, binary, "gateway", "serve", "-c", file)
 	lines := bufio.NewReaderSize(log, wireBuffer)
 	for p.addr == "" {
 		line, err := lines.ReadBytes('\n')
@@ -141,12 +138,6 @@ func startServe(b *testing.B, binary, text string) *party {
 	}
 	go drainSlowly(lines)
 	return p
-}
-
-// gatewayRole is the gateway as a child that does not outlive the benchmark.
-func gatewayRole() int {
-	go exitAtEOF()
-	return run(os.Args[1:], os.Stdout, os.Stderr)
 }
 
 // drainSlowly empties a pipe as a log collector does, in large pieces, so that

@@ -1,4 +1,4 @@
-package main
+package cost
 
 import (
 	"errors"
@@ -41,7 +41,6 @@ func serveYardstick(upstream string) error {
 	if err != nil {
 		return err
 	}
-	tuneMemory() // as serve does
 	fmt.Println(ln.Addr(), admin.Addr())
 	go exitAtEOF()
 	go serveMallocs(admin)

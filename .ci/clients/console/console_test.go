@@ -1,11 +1,14 @@
-package main
+package console
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,7 +17,7 @@ import (
 
 	"github.com/chromedp/chromedp"
 
-	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/clients/programs"
 )
 
 // demoPace is how much faster than real hardware the pools of these demonstrations are: enough
@@ -52,7 +55,7 @@ func TestConsole(t *testing.T) {
 }
 
 func linkSignsIn(t *testing.T, b *browser, d *demoWorld) {
-	p := b.open(t, d.link)
+	p := b.open(t, d.Console)
 	p.until("signed in", `document.querySelector('[data-test=session]').dataset.signedIn === 'true'`)
 	if address := p.text(`location.href`); strings.Contains(address, "token") {
 		t.Errorf("the address still is %s", address)
@@ -60,7 +63,7 @@ func linkSignsIn(t *testing.T, b *browser, d *demoWorld) {
 	if kept := p.text(`JSON.stringify([Object.entries(localStorage), Object.entries(sessionStorage), document.cookie])`); strings.Contains(kept, d.token()) || strings.Contains(kept, "foregate_session") {
 		t.Errorf("a script of the page could read %s", kept)
 	}
-	p.visit(d.base + "/console/")
+	p.visit(d.Admin + "/console/")
 	p.until("still signed in after a reload", `document.querySelector('[data-test=session]').dataset.signedIn === 'true'`)
 	p.click(hook("session"))
 	p.until("signed out", `document.querySelector('[data-test=session]').dataset.signedIn === 'false'`)
@@ -76,7 +79,7 @@ func linkSignsIn(t *testing.T, b *browser, d *demoWorld) {
 
 // phaseTold compares what the console says of the route's phase with what the replica does.
 func phaseTold(t *testing.T, b *browser, d *demoWorld) {
-	p := b.open(t, d.base+"/console/#/overview")
+	p := b.open(t, d.Admin+"/console/#/overview")
 	p.until("the overview tells the phase", `document.querySelector('[data-test=promise-says]')?.textContent.length > 20`)
 	p.turn("#/risk")
 	row := `document.querySelector('[data-test=risk-row][data-lot=conf]:not([data-bucket^="all."])')`
@@ -103,7 +106,7 @@ const inks = `Object.fromEntries([...document.querySelectorAll('figure[data-test
 type ink struct{ Colours, Sum, Points int }
 
 func chartsMove(t *testing.T, b *browser, d *demoWorld) {
-	p := b.open(t, d.base+"/console/#/overview")
+	p := b.open(t, d.Admin+"/console/#/overview")
 	drawn := func() (charts map[string]ink, all bool) {
 		p.eval(&charts, inks)
 		for _, name := range chartNames {
@@ -114,9 +117,9 @@ func chartsMove(t *testing.T, b *browser, d *demoWorld) {
 		return charts, true
 	}
 	var before, after map[string]ink
-	within(t, pageWait, "every chart is drawn", func() (ok bool) { before, ok = drawn(); return ok })
+	programs.Within(t, pageWait, "every chart is drawn", func() (ok bool) { before, ok = drawn(); return ok })
 	spent := d.metric("foregate_cost_usd_total")
-	within(t, pageWait, "two more samples are drawn", func() bool {
+	programs.Within(t, pageWait, "two more samples are drawn", func() bool {
 		after, _ = drawn()
 		return after["chart-requests"].Points >= before["chart-requests"].Points+2
 	})
@@ -131,7 +134,7 @@ func chartsMove(t *testing.T, b *browser, d *demoWorld) {
 		t.Errorf("the page tells of %g USD, which were %g before and %g after", told, spent, now)
 	}
 	for name, want := range map[string]string{"tile-replicas": "2", "tile-redis": "shared"} {
-		eventually(t, name+" tells "+want, func() bool { return p.attr(name, "data-value") == want }) // a busy machine is slow to hear Redis
+		programs.Within(t, pageWait, name+" tells "+want, func() bool { return p.attr(name, "data-value") == want }) // a busy machine is slow to hear Redis
 	}
 	lines := strings.Fields(p.attr("chart-kv", "data-lines"))
 	if slices.Sort(lines); !slices.Equal(lines, []string{"high=1", "low=0.85", "normal=0.95"}) {
@@ -143,7 +146,7 @@ func chartsMove(t *testing.T, b *browser, d *demoWorld) {
 }
 
 func receiptOpens(t *testing.T, b *browser, d *demoWorld) {
-	p := b.open(t, d.base+"/console/#/receipts")
+	p := b.open(t, d.Admin+"/console/#/receipts")
 	want := d.receiptOf("mixed", "draft")
 	row := fmt.Sprintf(`tr[data-test=receipt-row][data-id=%q] a`, want.ID)
 	p.until("it is listed", fmt.Sprintf(`document.querySelector(%q)`, row))
@@ -184,12 +187,12 @@ func receiptOpens(t *testing.T, b *browser, d *demoWorld) {
 	if got := p.text(`document.querySelector('[data-test=receipt-raw]').textContent`); !json.Valid([]byte(got)) || !strings.Contains(got, want.ID) {
 		t.Errorf("as JSON it is %.200s", got)
 	}
-	deep := b.open(t, d.base+"/console/#/receipts/"+want.ID)
+	deep := b.open(t, d.Admin+"/console/#/receipts/"+want.ID)
 	deep.until("its address opens it", fmt.Sprintf(`document.querySelector('[data-test=receipt]')?.dataset.id === %q`, want.ID))
 }
 
 func backendDrained(t *testing.T, b *browser, d *demoWorld) {
-	p := b.open(t, d.link)
+	p := b.open(t, d.Console)
 	p.turn("#/backends")
 	const first = `tr[data-test=backend-row][data-pool="llama-8b-a10g"]`
 	var id string
@@ -213,7 +216,7 @@ func backendDrained(t *testing.T, b *browser, d *demoWorld) {
 }
 
 func themesRemembered(t *testing.T, b *browser, d *demoWorld) {
-	p := b.open(t, d.base+"/console/")
+	p := b.open(t, d.Admin+"/console/")
 	bright := func() (share float64) { // of the page's ground, 0 … 1
 		p.eval(&share, `getComputedStyle(document.body).backgroundColor.match(/[\d.]+/g).slice(0, 3).reduce((a, v) => a + v / 765, 0)`)
 		return share
@@ -243,7 +246,7 @@ func themesRemembered(t *testing.T, b *browser, d *demoWorld) {
 // elsewhereChangesNothing has a page of another address, in the browser of somebody who is signed
 // in, send orders. Another port is the same site to cookies, so that they come with them.
 func elsewhereChangesNothing(t *testing.T, b *browser, d *demoWorld) {
-	p := b.open(t, d.link)
+	p := b.open(t, d.Console)
 	p.until("signed in", `document.querySelector('[data-test=session]').dataset.signedIn === 'true'`)
 	var told struct {
 		Pools []struct {
@@ -253,7 +256,7 @@ func elsewhereChangesNothing(t *testing.T, b *browser, d *demoWorld) {
 	}
 	d.ask("/admin/backends", &told)
 	pool, id := told.Pools[0].Pool, told.Pools[0].Backends[0].ID
-	order := fmt.Sprintf("%s/admin/drain?pool=%s&backend=%s", d.base, pool, id)
+	order := fmt.Sprintf("%s/admin/drain?pool=%s&backend=%s", d.Admin, pool, id)
 	foreign := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = fmt.Fprintf(w, `<form id="f" method="post" action=%q></form>`, order)
@@ -265,7 +268,7 @@ func elsewhereChangesNothing(t *testing.T, b *browser, d *demoWorld) {
 		fetch(%[1]q, {method: 'POST', mode: 'no-cors', credentials: 'include'}),
 		fetch(%[1]q, {method: 'POST', credentials: 'include', headers: {'X-Csrf-Token': 'a'}}),
 		fetch(%[2]q, {credentials: 'include'}),
-	].map((f) => f.then((r) => r.type + r.status, () => 'refused')))`, order, d.base+"/admin/session"))
+	].map((f) => f.then((r) => r.type + r.status, () => 'refused')))`, order, d.Admin+"/admin/session"))
 	if want := []string{"opaque0", "refused", "refused"}; strings.Join(answers, " ") != strings.Join(want, " ") {
 		t.Errorf("another page was answered %v, want %v", answers, want)
 	}
@@ -286,11 +289,11 @@ func manyTabsLive(t *testing.T, b *browser, d *demoWorld) {
 		p.eval(nil, fmt.Sprintf(`Object.defineProperty(document, 'hidden', {configurable: true, value: %v}), document.dispatchEvent(new Event('visibilitychange'))`, !is))
 	}
 	const live = `document.querySelector('[data-test=live]').dataset.state === 'live'`
-	first := b.open(t, d.base+"/console/")
+	first := b.open(t, d.Admin+"/console/")
 	last := first
 	for range 8 {
 		seen(last, false)
-		last = first.beside(d.base + "/console/")
+		last = first.beside(d.Admin + "/console/")
 		last.until("it is live", live)
 	}
 	seen(last, false)
@@ -328,7 +331,7 @@ func confirm(p *tab, why string) time.Time {
 // shedsWithin waits until low requests are shed, or no longer are, and says how long that took.
 func (d *demoWorld) shedsWithin(done time.Time, limit time.Duration, want bool) {
 	d.t.Helper()
-	within(d.t, limit+pageWait, fmt.Sprintf("requests of priority low are shed: %v", want), func() bool {
+	programs.Within(d.t, limit+pageWait, fmt.Sprintf("requests of priority low are shed: %v", want), func() bool {
 		began := time.Now()
 		status, shed := d.send("low")
 		if (status == http.StatusServiceUnavailable) != (shed != "") {
@@ -346,7 +349,7 @@ func (d *demoWorld) shedsWithin(done time.Time, limit time.Duration, want bool) 
 
 func thresholdSheds(t *testing.T, b *browser, d *demoWorld) {
 	const soon = 2 * time.Second
-	p := b.open(t, d.link)
+	p := b.open(t, d.Console)
 	p.until("signed in", `document.querySelector('[data-test=session]').dataset.signedIn === 'true'`)
 	p.turn("#/settings")
 	p.forgiven = regexp.MustCompile(`422`)
@@ -382,10 +385,15 @@ func thresholdSheds(t *testing.T, b *browser, d *demoWorld) {
 
 func TestConsoleWithoutATokenOnlyShows(t *testing.T) {
 	b := browse(t)
-	sim := vllmsim.Start(t, vllmsim.Options{Model: "m", TimeScale: 20})
-	served := serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nredis: {url: embedded}\npools: {only: {model: m, backends: [%q]}}\nroutes: [{model: llama-3, target: only}]\ndrain: {delay: 0s, grace: 1s}\n", sim.URL()))
-	served.ready(t)
-	p := b.open(t, served.admin+"/console/")
+	simulator := programs.StartSimulator(t, "--model", "m", "--time-scale", "20")
+	served := programs.StartGateway(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+redis: {url: embedded}
+pools: {only: {model: m, backends: [%q]}}
+routes: [{model: llama-3, target: only}]
+drain: {delay: 0s, grace: 1s}
+`, simulator))
+	p := b.open(t, served.Admin+"/console/")
 	for _, hash := range []string{"#/overview", "#/backends", "#/settings", "#/receipts", "#/tenants", "#/risk"} {
 		p.turn(hash)
 		if found := p.text(`[...document.querySelectorAll('[data-test^=edit-],[data-test=drain],[data-test=undrain],[data-test^=rollback-]')].map((el) => el.dataset.test).join()`); found != "" {
@@ -410,5 +418,57 @@ func TestConsoleWithoutATokenOnlyShows(t *testing.T) {
 		if answer.Status != http.StatusForbidden || answer.Code != "read_only" {
 			t.Errorf("POST %s: %d %s, want 403 read_only", path, answer.Status, answer.Code)
 		}
+	}
+}
+
+func TestConsoleWarnsOfAnswersThatCanBeForged(t *testing.T) {
+	b := browse(t)
+	redis := programs.Redis(t)
+	served := programs.StartGateway(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+redis: {url: none, cache_url: %q}
+pools: {only: {model: m, backends: [%q]}}
+routes: [{model: llama-3, target: only}]
+drain: {delay: 0s, grace: 1s}
+`, redis, programs.StartSimulator(t, "--model", "m", "--time-scale", "20")))
+	p := b.open(t, served.Admin+"/console/")
+	for _, hash := range []string{"#/overview", "#/settings"} {
+		p.turn(hash)
+		p.until(hash+" warns", `/Warning cache.seal_keys_file: there is none/.test(document.querySelector('.troubles')?.textContent ?? '')`)
+	}
+}
+
+func TestConsoleShowsAFileThatIsNotInForce(t *testing.T) {
+	b := browse(t)
+	file := filepath.Join(t.TempDir(), "tenants.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(fmt.Sprintf("tenants:\n  - {id: acme, keys_sha256: [%x]}\n", sha256.Sum256([]byte("a key"))))
+	served := programs.StartGateway(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+tenants_file: %q
+pools: {only: {model: m, backends: [%q]}}
+routes: [{model: llama-3, target: only}]
+drain: {delay: 0s, grace: 1s}
+`, file, programs.StartSimulator(t, "--model", "m", "--time-scale", "20")))
+	p := b.open(t, served.Admin+"/console/")
+	for _, hash := range []string{"#/overview", "#/settings"} {
+		p.turn(hash)
+		if p.truth(`document.querySelector('.troubles') !== null`) {
+			t.Errorf("%s: there are troubles before anything is wrong", hash)
+		}
+	}
+	write("tenants: []\n")
+	programs.Within(t, programs.StartWait, "the file is not in force", func() bool {
+		_, page := programs.Get(t, served.Admin+"/metrics")
+		return strings.Contains(page, `foregate_file_last_reload_successful{setting="tenants_file"} 0`)
+	})
+	for _, hash := range []string{"#/overview", "#/settings"} {
+		p.turn(hash)
+		p.until(hash+" tells of the file", `/File not in force tenants_file .*there is no tenant/.test(document.querySelector('.troubles')?.textContent ?? '')`)
 	}
 }

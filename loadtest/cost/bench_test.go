@@ -1,4 +1,4 @@
-package main
+package cost
 
 import (
 	"fmt"
@@ -123,9 +123,9 @@ func newCost(b *testing.B, f form) *cost {
 	b.Helper()
 	c := &cost{form: f, loads: workloads(f), delays: newDelays(), began: time.Now()}
 	c.yardCost, c.ownCost = make(map[string][]sample), make(map[string][]sample)
-	binary := leanBinary(b)
-	c.mock = startMock(b, binary)
-	c.yard = startYardstick(b, binary, c.mock.addr)
+	binary := gatewayBinary(b)
+	c.mock = startMock(b)
+	c.yard = startYardstick(b, c.mock.addr)
 	c.own = startGateway(b, binary, c.mock.addr)
 	s, err := connect(c.mock.addr)
 	if err != nil {

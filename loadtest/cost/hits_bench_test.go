@@ -1,4 +1,4 @@
-package main
+package cost
 
 import (
 	"bytes"
@@ -91,12 +91,12 @@ type hits struct {
 func newHits(b *testing.B, f hitForm) *hits {
 	b.Helper()
 	h := &hits{hitForm: f, began: time.Now()}
-	binary := leanBinary(b)
+	binary := gatewayBinary(b)
 	addr, store := startStore(b)
-	if err := store.HSet(b.Context(), "foregate:settings", "cache.budget", "1s").Err(); err != nil { // the machine may be busy
+	if err := store.HSet(b.Context(), "foregate:settings", "cache.lookup_timeout", "1s").Err(); err != nil { // the machine may be busy
 		b.Fatal(err)
 	}
-	mock := startMock(b, binary)
+	mock := startMock(b)
 	h.far = startServe(b, binary, hitConfig(addr, mock.addr, "0"))
 	h.near = startServe(b, binary, hitConfig(addr, mock.addr, "32MiB"))
 	h.far.settle(b, chatOf(1<<10, "target"), hitClients)
@@ -112,7 +112,7 @@ func newHits(b *testing.B, f hitForm) *hits {
 	if err := os.WriteFile(file, h.answer(b, small[0]), 0o600); err != nil {
 		b.Fatal(err)
 	}
-	h.bare = startBare(b, binary, addr, keys[0], file)
+	h.bare = startBare(b, addr, keys[0], file)
 	h.bare.settle(b, small[0].bare("/memory"), hitClients)
 	for _, q := range [][]hitQuestion{small, large} {
 		size := len(q[0].body) >> 10

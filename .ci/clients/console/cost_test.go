@@ -1,4 +1,4 @@
-package main
+package console
 
 import (
 	"bufio"
@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/foregate/foregate/clients/programs"
 )
 
 const (
@@ -58,12 +60,12 @@ func (d *demoWorld) watch(ctx context.Context, page string) {
 
 // read reads an answer to its end, or until ctx ends.
 func (d *demoWorld) read(ctx context.Context, path string) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.base+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.Admin+path, nil)
 	if err != nil {
 		d.t.Error(err)
 		return
 	}
-	resp, err := (&http.Client{Transport: plain.Transport}).Do(req)
+	resp, err := (&http.Client{Transport: programs.Client.Transport}).Do(req)
 	if err != nil {
 		if ctx.Err() == nil {
 			d.t.Error(err)
@@ -80,7 +82,7 @@ func (d *demoWorld) read(ctx context.Context, path string) {
 // worked is how long the demonstration's process has worked, on all processors.
 func (d *demoWorld) worked() time.Duration {
 	d.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.cmd.Process.Pid))
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", d.PID))
 	if err != nil {
 		d.t.Skip("there is no /proc to read a process's work from")
 	}

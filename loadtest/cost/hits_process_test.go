@@ -1,4 +1,4 @@
-package main
+package cost
 
 import (
 	"fmt"
@@ -38,7 +38,6 @@ func serveBare(redisAddr, key, file string) error {
 	if err != nil {
 		return err
 	}
-	tuneMemory() // as serve does
 	fmt.Println(ln.Addr(), admin.Addr())
 	go exitAtEOF()
 	go serveMallocs(admin)
@@ -62,9 +61,9 @@ func serveBare(redisAddr, key, file string) error {
 	return server.Serve(ln)
 }
 
-func startBare(b *testing.B, binary, redisAddr, key, file string) *party {
+func startBare(b *testing.B, redisAddr, key, file string) *party {
 	b.Helper()
-	p, out, errs := startRole(b, binary, "hits-bare", redisAddr, key, file)
+	p, out, errs := startRole(b, bareName, redisAddr, key, file)
 	go func() { _, _ = io.Copy(os.Stderr, errs) }()
 	addrs := firstLine(b, out)
 	p.addr, p.admin = addrs[0], addrs[1]

@@ -1,4 +1,5 @@
-package main
+// Package console tests the console in a browser, as its operators use it.
+package console
 
 import (
 	"context"
@@ -19,6 +20,8 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/foregate/foregate/clients/programs"
 )
 
 const (
@@ -215,7 +218,7 @@ func (p *tab) truth(script string) (is bool) {
 // until waits for a condition in the page.
 func (p *tab) until(what, script string) {
 	p.t.Helper()
-	within(p.t, pageWait, what+": "+script, func() bool { return p.truth(script) })
+	programs.Within(p.t, pageWait, what+": "+script, func() bool { return p.truth(script) })
 }
 
 // hook is the selector of a hook of the pages.
