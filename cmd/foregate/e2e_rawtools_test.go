@@ -105,6 +105,7 @@ func newGuarded(t *testing.T, settings ...string) *guarded {
 	t.Helper()
 	g := &guarded{draft: newRecorder(t), target: newRecorder(t)}
 	store := miniredis.RunT(t)
+	store.HSet("foregate:settings", "cache.mode", "off")
 	for i := 0; i < len(settings); i += 2 {
 		store.HSet("foregate:settings", settings[i], settings[i+1])
 	}
