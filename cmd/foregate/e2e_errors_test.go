@@ -31,8 +31,8 @@ func refusals(t *testing.T) (*server, *recorder) {
 	}
 	store := miniredis.RunT(t)
 	for name, value := range map[string]string{
-		"timeout.total@mute": "300ms", "timeout.target_first_byte@slow": "200ms", "retry.attempts@slow": "0",
-		"shed.low@good": "0", "shed.release@good": "0",
+		"timeout.total@mute": "300ms", "timeout.target_first_token@slow": "200ms", "retry.max_retries@slow": "0",
+		"shed.low@good": "0", "shed.hysteresis@good": "0",
 	} {
 		store.HSet("foregate:settings", name, value)
 	}

@@ -24,9 +24,9 @@ var fleetRule = risk.Rule{Eps: .3, Delta: .05, Lease: 3000, Run: 1000}
 
 // riskQuick are settings by which everything is audited, and at once.
 var riskQuick = []string{
-	"speculation.mode", "risk", "risk.warmup", "shadow", "speculation.eps", "0.3", "speculation.audit_rate", "1", "speculation.guard", "off",
-	"speculation.head_verify", "off", "risk.lease", "3000", "risk.drift_run", "1000", "risk.cold_share", "1", "risk.cold_per_minute", "100000", "risk.spend", "0",
-	"risk.at_once", "16", "speculation.score_at_once", "16", "speculation.score_timeout", "20s", "cache.mode", "off",
+	"speculation.mode", "risk", "risk.warmup", "shadow", "risk.max_wrong_rate", "0.3", "risk.audit_rate", "1", "economy.guard", "off",
+	"speculation.head_check", "off", "risk.lease_audits", "3000", "risk.drift_average_run_length", "1000", "risk.cold_start_rate", "1", "risk.cold_start_audits_per_minute", "100000", "risk.audit_budget", "0",
+	"risk.max_concurrent_audits", "16", "speculation.max_concurrent_scores", "16", "speculation.score_timeout", "20s", "cache.mode", "off",
 }
 
 // riskSlow is for the processes of a race build on a machine that does other things, too.

@@ -43,7 +43,7 @@ cache: %s
 func (s *sealing) replace(t *testing.T, keys ...string) {
 	t.Helper()
 	changes := func() (n int) {
-		const name = `foregate_file_changes_total{setting="cache.seal_keys_file"} `
+		const name = `foregate_file_reloads_total{setting="cache.seal_keys_file"} `
 		_, rest, _ := strings.Cut(s.metrics(t), name)
 		_, _ = fmt.Sscan(rest, &n) // 0 where it is not there yet
 		return n

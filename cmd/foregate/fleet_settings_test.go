@@ -88,10 +88,10 @@ func TestAChangeAndABadValueAreSeenByEveryReplicaWithinASecond(t *testing.T) {
 		hset("retry.budget", value)
 		seen("a change by hand", func(p *server) bool { return p.inForce(t, "retry.budget") == value })
 		value = fmt.Sprintf("%ds", i+21)
-		if status, out, errs := call(t, "settings", "set", "timeout.chunk@"+routeUsual+"="+value, "--redis", "redis://"+w.redis.addr, "--as", "test"); status != 0 {
+		if status, out, errs := call(t, "settings", "set", "timeout.stream_idle@"+routeUsual+"="+value, "--redis", "redis://"+w.redis.addr, "--as", "test"); status != 0 {
 			t.Fatalf("settings set: status %d: %s%s", status, out, errs)
 		}
-		seen("a change by the command", func(p *server) bool { return p.inForce(t, "timeout.chunk@"+routeUsual) == value })
+		seen("a change by the command", func(p *server) bool { return p.inForce(t, "timeout.stream_idle@"+routeUsual) == value })
 		bad := fmt.Sprintf("1.%d", i+1)
 		hset("retry.budget", bad)
 		seen("a bad value", func(p *server) bool {
@@ -104,7 +104,7 @@ func TestAChangeAndABadValueAreSeenByEveryReplicaWithinASecond(t *testing.T) {
 		t.Fatalf("rollback: %s", errs)
 	}
 	seen("a rollback", func(p *server) bool {
-		return p.inForce(t, "retry.budget") == "0.01" && p.inForce(t, "timeout.chunk@"+routeUsual) == "20s" && len(p.standing(t).Settings.Refused) == 0
+		return p.inForce(t, "retry.budget") == "0.01" && p.inForce(t, "timeout.stream_idle@"+routeUsual) == "20s" && len(p.standing(t).Settings.Refused) == 0
 	})
 }
 
@@ -214,7 +214,7 @@ func TestTheDeadlinesOfARequestObeyTheSettings(t *testing.T) {
 	t.Parallel()
 	m := miniredis.RunT(t)
 	const connect, start = 3 * time.Second, 300 * time.Millisecond // the defaults are 1 s and 5 s
-	m.HSet(settings.Key, "timeout.connect", connect.String(), "timeout.body_start", start.String(), "retry.attempts", "0")
+	m.HSet(settings.Key, "timeout.connect", connect.String(), "timeout.body_start", start.String(), "retry.max_retries", "0")
 	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: "redis://%s/0"}

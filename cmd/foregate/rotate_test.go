@@ -185,7 +185,7 @@ func TestAKeyRotatesUnderLoad(t *testing.T) {
 		s := p.standing(t)
 		return len(s.Files) == 1 && strings.HasPrefix(s.Files[0].Error, "tenants_file:1: tenants[0].keys_sha256[0]: want the 64 hex digits")
 	})
-	if m := p.metrics(t); !strings.Contains(m, `foregate_file_good{setting="tenants_file"} 0`) {
+	if m := p.metrics(t); !strings.Contains(m, `foregate_file_last_reload_successful{setting="tenants_file"} 0`) {
 		t.Error("no metric tells of the broken file")
 	}
 	if ask("sk-old") != http.StatusOK || ask("sk-new") != http.StatusOK {

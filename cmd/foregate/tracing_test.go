@@ -170,7 +170,7 @@ func newTracedWorld(t *testing.T, tracing string) *tracedWorld {
 	w.target = tap(t, vllmsim.Start(t, vllmsim.Options{Model: simTarget, Profile: "h100-70b-tp4", Seed: simSeed, TimeScale: simScale}).URL())
 	store := miniredis.RunT(t)
 	for name, value := range map[string]string{
-		"cache.budget": "1s", "speculation.mode": "verify", "speculation.guard": "off", "speculation.mode@plain": "off", "shed.low@plain": "0", "shed.release@plain": "0",
+		"cache.lookup_timeout": "1s", "speculation.mode": "verify", "economy.guard": "off", "speculation.mode@plain": "off", "shed.low@plain": "0", "shed.hysteresis@plain": "0",
 	} {
 		store.HSet("foregate:settings", name, value)
 	}

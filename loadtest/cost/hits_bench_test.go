@@ -93,7 +93,7 @@ func newHits(b *testing.B, f hitForm) *hits {
 	h := &hits{hitForm: f, began: time.Now()}
 	binary := gatewayBinary(b)
 	addr, store := startStore(b)
-	if err := store.HSet(b.Context(), "foregate:settings", "cache.budget", "1s").Err(); err != nil { // the machine may be busy
+	if err := store.HSet(b.Context(), "foregate:settings", "cache.lookup_timeout", "1s").Err(); err != nil { // the machine may be busy
 		b.Fatal(err)
 	}
 	mock := startMock(b)

@@ -25,15 +25,15 @@ const (
 // judgeSettings make the routes what they are called.
 var judgeSettings = map[string]string{
 	"speculation.mode":                        "confidence",
-	"speculation.guard":                       "off", // or it would learn what pays
-	"speculation.head_verify@" + judgeRoute:   "off",
-	"speculation.head_verify@" + headRoute:    "always",
+	"economy.guard":                           "off", // or it would learn what pays
+	"speculation.head_check@" + judgeRoute:    "off",
+	"speculation.head_check@" + headRoute:     "always",
 	"speculation.threshold_nats@" + headRoute: "1", // no score is above it,
 	"speculation.band_nats@" + headRoute:      "5", // and none of the mock's below the band
 	"speculation.mode@" + wholeRoute:          "lenient",
-	"speculation.score_at_once":               "1000",
+	"speculation.max_concurrent_scores":       "1000",
 	"speculation.score_timeout":               "10s",
-	"receipts.log_share":                      "0.01", // as by default
+	"receipts.log_sample_rate":                "0.01", // as by default
 	"speculation.holdback_ms@" + headRoute:    "60000",
 	"speculation.holdback_ms@" + judgeRoute:   "60000",
 	"speculation.max_extra_ttft_ms":           "0",
@@ -169,7 +169,7 @@ const minHeard = 0.9
 // drafts kept.
 func (j *judgeBench) verify(b *testing.B) {
 	b.Helper()
-	kept, agreed := j.own.metric(b, "foregate_accepted_tokens_total{"), j.own.metric(b, `foregate_draft_checks_total{reason="target_agrees"`)
+	kept, agreed := j.own.metric(b, "foregate_accepted_tokens_total{"), j.own.metric(b, `foregate_verifications_total{reason="target_agrees"`)
 	if kept > float64(j.judged) || kept < minHeard*float64(j.judged) {
 		b.Fatalf("drafts of %d tokens were to be judged and kept, and of %.0f were\n%s", j.judged, kept, j.reasons(b))
 	}
@@ -186,7 +186,7 @@ func (j *judgeBench) reasons(b *testing.B) string {
 	b.Helper()
 	var out strings.Builder
 	for line := range strings.Lines(string(j.own.get(b, "/metrics"))) {
-		if strings.HasPrefix(line, "foregate_acceptance_total{") || strings.HasPrefix(line, "foregate_draft_checks_total{") || strings.HasPrefix(line, "foregate_upstream_failures_total{") {
+		if strings.HasPrefix(line, "foregate_acceptance_total{") || strings.HasPrefix(line, "foregate_verifications_total{") || strings.HasPrefix(line, "foregate_upstream_failures_total{") {
 			out.WriteString(line)
 		}
 	}

@@ -465,7 +465,7 @@ drain: {delay: 0s, grace: 1s}
 	write("tenants: []\n")
 	programs.Within(t, programs.StartWait, "the file is not in force", func() bool {
 		_, page := programs.Get(t, served.Admin+"/metrics")
-		return strings.Contains(page, `foregate_file_good{setting="tenants_file"} 0`)
+		return strings.Contains(page, `foregate_file_last_reload_successful{setting="tenants_file"} 0`)
 	})
 	for _, hash := range []string{"#/overview", "#/settings"} {
 		p.turn(hash)
