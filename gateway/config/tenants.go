@@ -78,8 +78,8 @@ func readTenant(r *reader, path string, n *yaml.Node) Tenant {
 			opaque(&key)(r, at, n)
 			t.KeysSHA256 = append(t.KeysSHA256, key)
 		}),
-		"allow_low_score_under_pressure": truth(&t.DraftsUnderPressure),
-		"per_tenant_evidence":            truth(&t.OwnPromise),
+		"allow_low_score_under_pressure": truth(&t.AllowLowScoreUnderPressure),
+		"per_tenant_evidence":            truth(&t.PerTenantEvidence),
 	})
 	group(fields)(r, path, n)
 	return t
