@@ -18,6 +18,9 @@ import (
 	"github.com/prometheus/common/model"
 )
 
+// demoRoute is the route of a demonstration.
+const demoRoute = "llama-3"
+
 // demoWorld is a running `foregate demo`.
 type demoWorld struct {
 	t              testing.TB

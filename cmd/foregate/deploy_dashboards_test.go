@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/gateway/app"
+
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
@@ -304,7 +306,7 @@ routes: [{model: m, draft: d, target: t}]
 		t.Fatal(err)
 	}
 	var reg descRegisterer
-	if _, err := assemble(t.Context(), parts{file: file, log: zerolog.Nop(), registerer: &reg}); err != nil {
+	if _, err := app.New(t.Context(), app.Options{File: file, Logger: zerolog.Nop(), Registerer: &reg}); err != nil {
 		t.Fatal(err)
 	}
 	all := map[string][]string{}

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/foregate/foregate/gateway/app"
+
 	"github.com/alecthomas/kong"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -151,9 +153,9 @@ tracing: {otlp: "http://127.0.0.1:3"}
 	if err != nil {
 		return err
 	}
-	_, stopLog := openLog(io.Discard, reg)
+	_, stopLog := app.NewLogWriter(io.Discard, reg)
 	defer stopLog()
-	_, err = assemble(ctx, parts{file: file, log: zerolog.Nop(), registerer: reg})
+	_, err = app.New(ctx, app.Options{File: file, Logger: zerolog.Nop(), Registerer: reg})
 	return err
 }
 

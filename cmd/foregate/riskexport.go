@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/foregate/foregate/gateway/display"
+
 	"github.com/foregate/foregate/tiers/evidence"
 )
 
@@ -87,7 +89,7 @@ func (t *auditCounts) add(label string) {
 }
 
 func (t *auditCounts) String() string {
-	text := fmt.Sprintf("%s: %d good, %d bad, %d lost or under way", counted(t.n, "audit", "audits"), t.good, t.bad, t.lost)
+	text := fmt.Sprintf("%s: %d good, %d bad, %d lost or under way", display.Count(t.n, "audit", "audits"), t.good, t.bad, t.lost)
 	if t.odd > 0 {
 		text += fmt.Sprintf("; %d left out that no log should hold", t.odd)
 	}

@@ -12,6 +12,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/foregate/foregate/gateway/display"
+
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -110,7 +112,7 @@ func parseAudit(line []byte) (auditLine, error) {
 		}
 		target, ok := into[name]
 		if !ok {
-			return l, fmt.Errorf("%s: an unknown field, or one given twice", cut(name, 40))
+			return l, fmt.Errorf("%s: an unknown field, or one given twice", display.Clip(name, 40))
 		}
 		delete(into, name)
 		var raw json.RawMessage

@@ -12,6 +12,10 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/foregate/foregate/gateway/riskview"
+
+	"github.com/foregate/foregate/gateway/display"
+
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/calibrate"
 	"github.com/foregate/foregate/tiers/evidence"
@@ -45,7 +49,7 @@ func (c *riskFitCmd) Run(e *env) error {
 	s.tell(e.stdout)
 	fitted, err := calibrate.Fit(s.samples())
 	if few, ok := errors.AsType[*calibrate.TooFewError](err); ok {
-		return fmt.Errorf("%s has %d good and %d bad audits; a fit takes %d together, and %d of each", cut(c.Route, 60), few.Good, few.Bad, calibrate.Least, calibrate.LeastOfEach)
+		return fmt.Errorf("%s has %d good and %d bad audits; a fit takes %d together, and %d of each", display.Clip(c.Route, 60), few.Good, few.Bad, calibrate.Least, calibrate.LeastOfEach)
 	}
 	if err != nil {
 		return err
@@ -116,7 +120,7 @@ func (c *riskFitCmd) collect(e *env, b *bench) (*found, error) {
 		all = slices.DeleteFunc(all, func(a evidence.LogEntry) bool { return newest.Sub(a.When) > c.Since })
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("there are no audits of %s", cut(c.Route, 60))
+		return nil, fmt.Errorf("there are no audits of %s", display.Clip(c.Route, 60))
 	}
 	return sift(all), nil
 }
@@ -130,7 +134,7 @@ func sift(all []evidence.LogEntry) *found {
 	for _, ofRoute := range []bool{false, true} {
 		for i := range all {
 			a := &all[i]
-			if strings.HasPrefix(a.Key.Bucket, wholePrefix) == ofRoute {
+			if strings.HasPrefix(a.Key.Bucket, riskview.WholePrefix) == ofRoute {
 				f.sift(a, ofRoute, own)
 			}
 		}
@@ -142,7 +146,7 @@ func sift(all []evidence.LogEntry) *found {
 func (f *found) sift(a *evidence.LogEntry, ofRoute bool, own map[string]bool) {
 	numbers := fmt.Sprint(a.Score, a.Features, a.Tokens)
 	switch {
-	case a.Key.Lot != ownLot:
+	case a.Key.Lot != riskview.OwnLot:
 		f.heads++
 	case ofRoute && own[numbers]:
 		f.again++
@@ -151,7 +155,7 @@ func (f *found) sift(a *evidence.LogEntry, ofRoute bool, own map[string]bool) {
 	case len(a.Features) != len(accept.Features{}):
 		f.odd++
 	default:
-		f.rules[rulesIn(a.Key)]++
+		f.rules[riskview.Rules(a.Key)]++
 		f.entries = append(f.entries, *a)
 	}
 	if !ofRoute {
@@ -170,8 +174,8 @@ func (f *found) samples() []calibrate.Sample {
 
 // tell says what the fit is made of.
 func (f *found) tell(w io.Writer) {
-	t := table{most: 20}
-	t.add("audits", fmt.Sprint(len(f.entries)))
+	t := display.Table{MaxWidth: 20}
+	t.Add("audits", fmt.Sprint(len(f.entries)))
 	for _, part := range []struct {
 		n    int
 		what string
@@ -180,41 +184,41 @@ func (f *found) tell(w io.Writer) {
 		{f.again, "for the whole route, of drafts that are there already"}, {f.odd, "with other features"},
 	} {
 		if part.n > 0 {
-			t.add("left out", fmt.Sprintf("%d %s", part.n, part.what))
+			t.Add("left out", fmt.Sprintf("%d %s", part.n, part.what))
 		}
 	}
 	if len(f.rules) > 1 {
 		for _, rules := range slices.Sorted(maps.Keys(f.rules)) {
-			t.add("models and rules", fmt.Sprintf("%s: %d", rules, f.rules[rules]))
+			t.Add("models and rules", fmt.Sprintf("%s: %d", rules, f.rules[rules]))
 		}
-		t.add("", "several: a fit of all is right only where their scores mean the same; see --since")
+		t.Add("", "several: a fit of all is right only where their scores mean the same; see --since")
 	}
-	t.write(w)
+	t.Write(w)
 }
 
 // printFit tells what a fit is worth.
 func printFit(w io.Writer, f *calibrate.Fitted) {
-	t := table{most: 20}
-	t.add("bad", fmt.Sprintf("%d of %d, %s", f.Bad, f.N, percent(float64(f.Bad)/float64(f.N))))
-	t.add("AUROC before", areaText(f.Before))
-	t.add("AUROC after", areaText(f.After)+", on drafts that the fit has not seen")
-	t.add("gain", areaText(f.Gain))
-	t.add("log loss", fmt.Sprintf("%.4f nats a draft; %.4f by the share of bad ones alone", f.Loss, f.ShareLoss))
-	t.write(w)
+	t := display.Table{MaxWidth: 20}
+	t.Add("bad", fmt.Sprintf("%d of %d, %s", f.Bad, f.N, display.Percent(float64(f.Bad)/float64(f.N))))
+	t.Add("AUROC before", areaText(f.Before))
+	t.Add("AUROC after", areaText(f.After)+", on drafts that the fit has not seen")
+	t.Add("gain", areaText(f.Gain))
+	t.Add("log loss", fmt.Sprintf("%.4f nats a draft; %.4f by the share of bad ones alone", f.Loss, f.ShareLoss))
+	t.Write(w)
 	_, _ = fmt.Fprintln(w, "weights") // whoever reads may be gone
-	t = table{indent: 2}
+	t = display.Table{Indent: 2}
 	for i, name := range accept.FeatureNames {
-		t.add(name, fmt.Sprintf("%.4f", f.Map.Weights[i]))
+		t.Add(name, fmt.Sprintf("%.4f", f.Map.Weights[i]))
 	}
-	t.add("bias", fmt.Sprintf("%.4f", f.Map.Bias))
-	t.write(w)
+	t.Add("bias", fmt.Sprintf("%.4f", f.Map.Bias))
+	t.Write(w)
 	_, _ = fmt.Fprintln(w, "reliability")
-	t = table{indent: 2}
-	t.add("SCORE FROM", "DRAFTS", "SAID TO BE GOOD", "WERE GOOD")
+	t = display.Table{Indent: 2}
+	t.Add("SCORE FROM", "DRAFTS", "SAID TO BE GOOD", "WERE GOOD")
 	for _, p := range f.Isotonic {
-		t.add(fmt.Sprintf("%.2f", p.Score), fmt.Sprint(p.N), percent(p.Expected), percent(p.Good))
+		t.Add(fmt.Sprintf("%.2f", p.Score), fmt.Sprint(p.N), display.Percent(p.Expected), display.Percent(p.Good))
 	}
-	t.write(w)
+	t.Write(w)
 }
 
 func areaText(a calibrate.Area) string { return fmt.Sprintf("%.3f ± %.3f", a.Value, a.Error) }
@@ -261,8 +265,8 @@ func (c *riskMapsCmd) Run(e *env) error {
 		_, err := fmt.Fprintln(e.stdout, "there are none; foregate risk fit makes one")
 		return err
 	}
-	t := table{}
-	t.add("ROUTE", "VERSION", "AUDITS", "BAD", "AUROC BEFORE", "AFTER", "")
+	t := display.Table{}
+	t.Add("ROUTE", "VERSION", "AUDITS", "BAD", "AUROC BEFORE", "AFTER", "")
 	for _, l := range lines {
 		use := ""
 		if l.InUse {
@@ -270,12 +274,12 @@ func (c *riskMapsCmd) Run(e *env) error {
 		}
 		f, err := calibrate.Parse(l.Fit)
 		if err != nil {
-			t.add(l.Route, fmt.Sprint(l.Version), "?", "?", "?", "?", strings.TrimSpace(use+" not readable: "+err.Error()))
+			t.Add(l.Route, fmt.Sprint(l.Version), "?", "?", "?", "?", strings.TrimSpace(use+" not readable: "+err.Error()))
 			continue
 		}
-		t.add(l.Route, fmt.Sprint(l.Version), fmt.Sprint(f.N), percent(float64(f.Bad)/float64(f.N)), areaText(f.Before), areaText(f.After), use)
+		t.Add(l.Route, fmt.Sprint(l.Version), fmt.Sprint(f.N), display.Percent(float64(f.Bad)/float64(f.N)), areaText(f.Before), areaText(f.After), use)
 	}
-	t.write(e.stdout)
+	t.Write(e.stdout)
 	return nil
 }
 
@@ -285,7 +289,7 @@ func (c *riskMapsCmd) routes(b *bench) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	routes := slices.Concat(b.routes, routesOf(all))
+	routes := slices.Concat(b.routes, riskview.Routes(all))
 	slices.Sort(routes)
 	routes = slices.Compact(routes)
 	if c.Route == "" {

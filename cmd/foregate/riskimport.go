@@ -8,6 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/gateway/riskview"
+
+	"github.com/foregate/foregate/gateway/display"
+
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -39,7 +43,7 @@ func (c *riskImportCmd) Run(e *env) error {
 	}
 	defer b.close()
 	if len(piles) == 0 && c.Route != "" {
-		return fmt.Errorf("%s has no audits of %s", c.File, cut(c.Route, 60))
+		return fmt.Errorf("%s has no audits of %s", c.File, display.Clip(c.Route, 60))
 	}
 	refused := false
 	for i, p := range piles {
@@ -48,7 +52,7 @@ func (c *riskImportCmd) Run(e *env) error {
 		}
 		took, err := c.take(b, p)
 		if errors.Is(err, evidence.ErrAway) {
-			_, _ = fmt.Fprintf(e.stderr, "note: of %s, %d were done\n", counted(len(piles), "kind of request", "kinds of request"), i)
+			_, _ = fmt.Fprintf(e.stderr, "note: of %s, %d were done\n", display.Count(len(piles), "kind of request", "kinds of request"), i)
 			return err
 		}
 		refused = refused || err != nil && !errors.Is(err, evidence.ErrNothingNew)
@@ -121,19 +125,12 @@ func others(all []evidence.Known, key risk.Key) bool {
 	some := false
 	for i := range all {
 		if k := all[i].Key; k.Route == key.Route {
-			if some = true; rulesIn(k) == rulesIn(key) {
+			if some = true; riskview.Rules(k) == riskview.Rules(key) {
 				return false
 			}
 		}
 	}
 	return some
-}
-
-// rulesIn is the fingerprint of models and rules in a key.
-func rulesIn(k risk.Key) string {
-	_, rest, _ := strings.Cut(k.Bucket, ".")
-	rules, _, _ := strings.Cut(rest, ".")
-	return rules
 }
 
 // rehearse imports entries into a copy of a state.
@@ -171,15 +168,15 @@ func (p *pile) outcome(t took, err error, rule risk.Rule) string {
 	if err != nil {
 		why := strings.TrimPrefix(err.Error(), "evidence: ")
 		if r, ok := errors.AsType[*evidence.Refused](err); ok && r.Entry >= 0 && r.Entry < len(p.lines) {
-			why = fmt.Sprintf("line %d (ticket %s): its %s is %s, not %s", p.lines[r.Entry], r.Ticket, r.What, cut(r.Has, 60), cut(r.Not, 60))
+			why = fmt.Sprintf("line %d (ticket %s): its %s is %s, not %s", p.lines[r.Entry], r.Ticket, r.What, display.Clip(r.Has, 60), display.Clip(r.Not, 60))
 		}
-		return fmt.Sprintf("nothing of %s was taken: %s", counted(len(p.entries), "audit", "audits"), why)
+		return fmt.Sprintf("nothing of %s was taken: %s", display.Count(len(p.entries), "audit", "audits"), why)
 	}
 	verb := "taken"
 	if t.dry {
 		verb = "would be taken"
 	}
-	text := fmt.Sprintf("%d of %s %s, %d of them bad or lost", t.Taken, counted(len(p.entries), "audit", "audits"), verb, t.Bad)
+	text := fmt.Sprintf("%d of %s %s, %d of them bad or lost", t.Taken, display.Count(len(p.entries), "audit", "audits"), verb, t.Bad)
 	for _, part := range []struct {
 		n    int
 		what string
@@ -192,10 +189,10 @@ func (p *pile) outcome(t took, err error, rule risk.Rule) string {
 		text += "; thresholds placed by them"
 	}
 	if t.other {
-		text += "; the route's requests are of other models or rules than " + rulesIn(p.key) + ", so that none goes by this yet"
+		text += "; the route's requests are of other models or rules than " + riskview.Rules(p.key) + ", so that none goes by this yet"
 	}
 	if t.Op == 0 {
-		return text + fmt.Sprintf("; nothing certified at %s yet", percent(rule.Eps))
+		return text + fmt.Sprintf("; nothing certified at %s yet", display.Percent(rule.Eps))
 	}
-	return text + fmt.Sprintf("; certified at %s: threshold %d, which accepts %s", percent(rule.Eps), t.Op, percent(risk.Share(t.Op)))
+	return text + fmt.Sprintf("; certified at %s: threshold %d, which accepts %s", display.Percent(rule.Eps), t.Op, display.Percent(risk.Share(t.Op)))
 }

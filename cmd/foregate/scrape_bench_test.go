@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/gateway/app"
+
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -30,7 +32,7 @@ const (
 // tenants, all of which had requests. The aim is 20 ms. It also says how long a page is.
 func BenchmarkScrape(b *testing.B) {
 	g := largeReplica(b)
-	admin := "http://" + g.gateway.AdminAddr().String() + "/metrics"
+	admin := "http://" + g.AdminAddr().String() + "/metrics"
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{DisableCompression: true}}
 	read := func(into io.Writer) int64 {
 		resp, err := client.Get(admin)
@@ -73,7 +75,7 @@ var scrapedSettings = map[string]string{
 
 // largeReplica is a replica whose every backend and tenant has had work. A hundred listeners share
 // each simulator.
-func largeReplica(b *testing.B) *replica {
+func largeReplica(b *testing.B) *app.App {
 	b.Helper()
 	store := miniredis.RunT(b)
 	for name, value := range scrapedSettings {
@@ -95,33 +97,24 @@ func largeReplica(b *testing.B) *replica {
 	if err != nil {
 		b.Fatal(err)
 	}
-	endpoint, err := file.Redis.Endpoint()
+	stores, closeStores, err := openStores(file.Redis)
 	if err != nil {
 		b.Fatal(err)
 	}
-	redis, closeRedis, err := openRedis(endpoint, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(closeRedis)
-	kept, closeAnswers, err := openAnswers(file.Redis, nil)
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(closeAnswers)
+	b.Cleanup(closeStores)
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	r, err := assemble(b.Context(), parts{
-		file: file, redis: redis.control, lookups: redis.request, answers: kept, admin: file.Admin, log: zerolog.Nop(), registerer: reg, gatherer: reg,
+	r, err := app.New(b.Context(), app.Options{
+		File: file, Stores: stores.Stores, Admin: file.Admin, Logger: zerolog.Nop(), Registerer: reg, Gatherer: reg,
 	})
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := r.gateway.Start(); err != nil {
+	if err := r.Start(); err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { r.gateway.Stop(context.Background()) })
-	workAll(b, "http://"+r.gateway.Addr().String())
+	b.Cleanup(func() { r.Stop(context.Background()) })
+	workAll(b, "http://"+r.Addr().String())
 	store.Close() // its scripts would cost more than what is measured
 	return r
 }
