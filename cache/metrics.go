@@ -28,7 +28,7 @@ const (
 	droppedQueue   = "queue"   // too much waits to be written
 	droppedAway    = "away"    // Redis is not asked for now
 	droppedFull    = "full"    // Redis is, and evicts nothing
-	droppedLarge   = "large"   // larger than cache.max_entry
+	droppedLarge   = "large"   // larger than cache.max_entry_bytes
 	droppedUnsound = "unsound" // a number or a word of it is out of all reason
 	droppedError   = "error"   // Redis refused it, or was late
 	droppedStopped = "stopped" // this replica ends

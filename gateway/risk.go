@@ -31,7 +31,7 @@ const (
 // WarmupView is the first time of a kind of request, in which drafts may be served before anything is certified.
 type WarmupView struct {
 	Serves bool   `json:"serves"` // it goes on, and drafts above a cautious threshold are answers
-	Ended  string `json:"ended"`  // why it is over: certified, infeasible, wrong (too many of the drafts served) or time (risk.warmup_for); "" while it goes on
+	Ended  string `json:"ended"`  // why it is over: certified, infeasible, wrong (too many of the drafts served) or time (risk.warmup_duration); "" while it goes on
 
 	Drafts int     `json:"drafts"`       // that were made for requests in it
 	Served int     `json:"served"`       // of these, that were the answer, unverified
@@ -40,7 +40,7 @@ type WarmupView struct {
 	Share  float64 `json:"wrong_share"`  // bad ÷ audits; 0 of no audits
 	Low    float64 `json:"wrong_lower"`  // interval that holds the share at every moment, with probability 1 − delta
 	High   float64 `json:"wrong_upper"`  //
-	Left   float64 `json:"seconds_left"` // of risk.warmup_for; 0 when it is over
+	Left   float64 `json:"seconds_left"` // of risk.warmup_duration; 0 when it is over
 
 	PerMinute *float64 `json:"drafts_per_minute"` // at all replicas, since it began; null while that is not known, and when it is over
 }

@@ -28,8 +28,8 @@ type TenantView struct {
 	RPM                 int    `json:"rpm"` // limits; 0 is none
 	TPM                 int    `json:"tpm"`
 	Concurrent          int    `json:"concurrent"`
-	DraftsUnderPressure bool   `json:"drafts_under_pressure"`
-	OwnPromise          bool   `json:"own_promise"`
+	DraftsUnderPressure bool   `json:"allow_low_score_under_pressure"`
+	OwnPromise          bool   `json:"per_tenant_evidence"`
 
 	Requests   uint64  `json:"requests"` // that named a route
 	Cached     uint64  `json:"cached"`   // answered without a generation

@@ -61,7 +61,7 @@ func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 // client is one for requests to a Redis of the test's own. A busy machine is in its budget.
 func (c *trips) client(t testing.TB, store *miniredis.Miniredis) redis.UniversalClient {
 	t.Helper()
-	store.HSet("foregate:settings", "redis.budget", "1s")
+	store.HSet("foregate:settings", "limit.redis_timeout", "1s")
 	client := dialing(onRequests(controlOptions(config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{store.Addr()}})))
 	client.AddHook(c)
 	t.Cleanup(func() { _ = client.Close() }) // only connections are lost

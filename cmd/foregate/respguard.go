@@ -6,7 +6,7 @@ import (
 )
 
 // What one reply of Redis may be. The longest that Foregate asks for are cached answers, of
-// which no more is asked for than twice the most of cache.max_entry and an envelope, and a hash of settings
+// which no more is asked for than twice the most of cache.max_entry_bytes and an envelope, and a hash of settings
 // that somebody filled: a few values of megabytes, or 10⁵ fields, which are twice as many
 // elements; either is read in parts the next time.
 const (

@@ -26,11 +26,11 @@ import (
 // Config is what an operator may tune of shedding, live and by route.
 type Config struct {
 	Low, Normal, High float64 // KV usage at which the class is shed, 0 … 1; 0 sheds all of it (shed.low, shed.normal, shed.high)
-	Release           float64 // shedding ends this far below the threshold (shed.release)
-	Queue             int     // waiting requests per backend above which low is shed; 0 is off (shed.queue)
-	Foresee           bool    // what requests will still add to KV memory counts too, not only what is in use (shed.foresee)
+	Release           float64 // shedding ends this far below the threshold (shed.hysteresis)
+	Queue             int     // waiting requests per backend above which low is shed; 0 is off (shed.queue_depth)
+	Foresee           bool    // what requests will still add to KV memory counts too, not only what is in use (shed.forecast)
 
-	WaitLow, WaitNormal, WaitHigh time.Duration // longest wait for room, 0 … 10 min; 0 sheds at once (shed.wait_low, …)
+	WaitLow, WaitNormal, WaitHigh time.Duration // longest wait for room, 0 … 10 min; 0 sheds at once (shed.max_wait_low, …)
 }
 
 // DefaultConfig holds the values that are used where none are set.

@@ -97,9 +97,9 @@ var readers = map[string]func(c *counts, l labels, v float64, m *dto.Metric){
 			c.rung = mode
 		}
 	},
-	"foregate_risk_operating_index": func(c *counts, l labels, v float64, _ *dto.Metric) { c.kind(l).index = v },
-	"foregate_risk_upper_bound":     func(c *counts, l labels, v float64, _ *dto.Metric) { c.kind(l).bound = v },
-	"foregate_risk_promised":        func(c *counts, l labels, v float64, _ *dto.Metric) { c.kind(l).promised = v },
+	"foregate_risk_certified_thresholds": func(c *counts, l labels, v float64, _ *dto.Metric) { c.kind(l).index = v },
+	"foregate_risk_upper_bound":          func(c *counts, l labels, v float64, _ *dto.Metric) { c.kind(l).bound = v },
+	"foregate_risk_max_wrong_rate":       func(c *counts, l labels, v float64, _ *dto.Metric) { c.kind(l).promised = v },
 }
 
 // outcome is what answered a request, in one word; "" for what nobody waited for: a probe, a
@@ -121,7 +121,7 @@ func outcome(l labels) string {
 
 // kind is what is known of one kind of request.
 func (c *counts) kind(l labels) *kindCount {
-	name := [3]string{l.get("route"), l.get("bucket"), l.get("lot")}
+	name := [3]string{l.get("route"), l.get("traffic_class"), l.get("cohort")}
 	k := c.kinds[name]
 	if k == nil {
 		k = &kindCount{}

@@ -158,14 +158,14 @@ func TestNumbersThatAreNoneAreLeftOut(t *testing.T) {
 }
 
 func TestOnlyACertifiedBoundIsShown(t *testing.T) {
-	uncertified := counted(t, 0, `foregate_risk_operating_index 0`, `foregate_risk_upper_bound 1`, `foregate_risk_promised 0.02`)
+	uncertified := counted(t, 0, `foregate_risk_certified_thresholds 0`, `foregate_risk_upper_bound 1`, `foregate_risk_max_wrong_rate 0.02`)
 	if s := sampleOf([]counts{uncertified}, Facts{}); s.Bound != nil || s.Promised != nil {
 		t.Errorf("nothing is served on a proof, but the bound is %v of %v", s.Bound, s.Promised)
 	}
 	certified := counted(t, 0,
-		`foregate_risk_operating_index{route="a"} 2`, `foregate_risk_upper_bound{route="a"} 0.012`, `foregate_risk_promised{route="a"} 0.02`,
-		`foregate_risk_operating_index{route="b"} 1`, `foregate_risk_upper_bound{route="b"} 0.015`, `foregate_risk_promised{route="b"} 0.03`,
-		`foregate_risk_operating_index{route="c"} 0`, `foregate_risk_upper_bound{route="c"} 0.6`, `foregate_risk_promised{route="c"} 0.3`)
+		`foregate_risk_certified_thresholds{route="a"} 2`, `foregate_risk_upper_bound{route="a"} 0.012`, `foregate_risk_max_wrong_rate{route="a"} 0.02`,
+		`foregate_risk_certified_thresholds{route="b"} 1`, `foregate_risk_upper_bound{route="b"} 0.015`, `foregate_risk_max_wrong_rate{route="b"} 0.03`,
+		`foregate_risk_certified_thresholds{route="c"} 0`, `foregate_risk_upper_bound{route="c"} 0.6`, `foregate_risk_max_wrong_rate{route="c"} 0.3`)
 	s := sampleOf([]counts{certified}, Facts{})
 	if s.Bound == nil || *s.Bound != 0.012 || *s.Promised != 0.02 {
 		t.Errorf("the worst of what is served on a proof is 0.012 of 0.02, got %v of %v", s.Bound, s.Promised)

@@ -20,7 +20,7 @@ func fullStatus() gateway.Status {
 		Cache:    &gateway.CacheSum{Requests: 1234, HitRatio: 0.413, SavedTokens: 567890, SavedUSD: 3.216},
 		Settings: gateway.SettingsView{
 			Age:      0.4,
-			Changed:  []gateway.SettingView{{Name: "shed.low", Value: "0", Default: "0.85"}, {Name: "timeout.chunk@llama-3", Value: "5s", Default: "20s"}},
+			Changed:  []gateway.SettingView{{Name: "shed.low", Value: "0", Default: "0.85"}, {Name: "timeout.stream_idle@llama-3", Value: "5s", Default: "20s"}},
 			Refused:  []gateway.RefusedView{{Name: "shed.normal", Value: "ban\x1bana", Reason: "not a decimal number; want 0 … 1"}},
 			Unknown:  []gateway.RefusedView{{Name: "shed.lo", Value: strings.Repeat("x", 64), Reason: "unknown setting; did you mean shed.low?"}},
 			Lost:     []gateway.SettingChange{{Name: "speculation.mode@llama-3", Old: new("off")}, {Name: "shed.high", New: new("0")}},

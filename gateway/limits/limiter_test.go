@@ -423,8 +423,8 @@ func TestMetricsHaveClosedLabels(t *testing.T) {
 		names = append(names, fmt.Sprint(f.GetName(), " ", len(f.GetMetric())))
 	}
 	want := []string{
-		"foregate_attempts_total 2", "foregate_limit_corrections_dropped_total 1", "foregate_limit_demoted_total 1",
-		"foregate_limit_redis_total 6", "foregate_limit_shared 1", "foregate_limited_total 3", "foregate_retry_invitations_total 2",
+		"foregate_client_attempts_total 2", "foregate_limit_corrections_dropped_total 1", "foregate_limit_demoted_total 1",
+		"foregate_limit_redis_total 6", "foregate_limit_shared 1", "foregate_rate_limited_total 3", "foregate_retry_advice_total 2",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("got %q", names)

@@ -116,7 +116,7 @@ func TestAWarmUpThatIsOverByTimeSaysSo(t *testing.T) {
 		a.Learn(t, k, 60)
 		time.Sleep(time.Hour)
 		v := onlyView(t, configured(a, riskConfig("")))
-		want := "the warm-up is over by risk.warmup_for, 20 of 60 drafts served and none audited yet; nothing is served unverified, audits go on; certified after 140 scores, 35 audits or more"
+		want := "the warm-up is over by risk.warmup_duration, 20 of 60 drafts served and none audited yet; nothing is served unverified, audits go on; certified after 140 scores, 35 audits or more"
 		if v.State != gateway.RiskLearning || v.Warmup.Ended != "time" || v.Warmup.Left != 0 || v.Seconds != nil || v.Says != want {
 			t.Errorf("%s: -want +got:\n%s", v.State, cmp.Diff(want, v.Says))
 		}

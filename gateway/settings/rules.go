@@ -54,6 +54,6 @@ func swallows(v *Values, name string, threshold float64) string {
 	if threshold == 0 || v.Admission.Release < threshold {
 		return ""
 	}
-	return fmt.Sprintf("shed.release %s is not below %s %s, so shedding would never end",
+	return fmt.Sprintf("shed.hysteresis %s is not below %s %s, so shedding would never end",
 		decimal(v.Admission.Release), name, decimal(threshold))
 }
