@@ -18,13 +18,14 @@ const module = "github.com/foregate/foregate/"
 // arrows is the import table: which of our packages each may import. ARCHITECTURE.md
 // explains it; a change here is a change there.
 var arrows = map[string][]string{
-	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/config", "gateway/demo", "gateway/display", "gateway/operator", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "panics", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/fields", "tiers/fleet", "tiers/plan", "tiers/risk"},
+	"cmd/foregate": {"cache", "gateway", "gateway/app", "gateway/auditlog", "gateway/config", "gateway/demo", "gateway/display", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "panics", "tiers/calibrate", "tiers/evidence", "tiers/fleet", "tiers/plan", "tiers/risk"},
 	"cmd/loadtest": {"loadtest", "loadtest/chaos", "loadtest/live", "loadtest/quality", "loadtest/replay", "loadtest/virtual"},
 	"cmd/vllmsim":  {"loadtest/vllmsim"},
 
 	"gateway":           {"cache", "gateway/admission", "gateway/conns", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/peer", "gateway/pipeline", "gateway/slowdown", "gateway/upload", "panics", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/receipt"},
 	"gateway/admission": {"gateway/identity", "panics", "tiers/pool"},
 	"gateway/app":       {"breaker", "breaker/machine", "cache", "gateway", "gateway/admission", "gateway/config", "gateway/console", "gateway/display", "gateway/identity", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/riskview", "gateway/secrets", "gateway/settings", "gateway/tracing", "panics", "tiers", "tiers/accept", "tiers/audit", "tiers/calibrate", "tiers/choose", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/risk", "tiers/upstream"},
+	"gateway/auditlog":  {"gateway/display", "gateway/riskview", "tiers/accept", "tiers/calibrate", "tiers/evidence", "tiers/risk"},
 	"gateway/config":    {"internal/yamlfile", "tiers/fields"},
 	"gateway/conns":     {"gateway/peer"},
 	"gateway/console":   {"internal/uplot"},
@@ -36,6 +37,7 @@ var arrows = map[string][]string{
 	"gateway/operator":  {"gateway/secrets"},
 	"gateway/peer":      {},
 	"gateway/pipeline":  {"cache", "gateway/identity", "gateway/limits", "gateway/lookup", "tiers", "tiers/dispatch", "tiers/engine", "tiers/openai", "tiers/plan", "tiers/receipt", "tiers/strategy", "tiers/world"},
+	"gateway/reference": {"gateway", "gateway/app", "gateway/config", "gateway/settings", "tiers/fields"},
 	"gateway/reload":    {},
 	"gateway/riskview":  {"gateway", "gateway/display", "tiers/evidence", "tiers/plan", "tiers/risk"},
 	"gateway/secrets":   {},
@@ -115,8 +117,8 @@ var walls = map[string][]string{
 	"go.yaml.in/yaml":                      {"internal/yamlfile"},
 	"github.com/HdrHistogram/hdrhistogram": {"loadtest"},
 	"github.com/prometheus/common":         {"tiers/pressure"},
-	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/app", "gateway/admission", "gateway/conns", "gateway/console", "gateway/demo", "gateway/limits", "gateway/reload", "gateway/settings", "gateway/slowdown", "gateway/tracing", "gateway/upload", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
-	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/app", "gateway/demo", "gateway/riskview", "gateway/limits", "gateway/operator", "gateway/reload", "gateway/settings", "gateway/tracing", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache"},
+	"github.com/prometheus/client_golang":  {"cmd/foregate", "gateway", "gateway/app", "gateway/admission", "gateway/conns", "gateway/console", "gateway/demo", "gateway/limits", "gateway/reference", "gateway/reload", "gateway/settings", "gateway/slowdown", "gateway/tracing", "gateway/upload", "tiers", "tiers/economy", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache", "loadtest/vllmsim"},
+	"github.com/rs/zerolog":                {"cmd/foregate", "gateway", "gateway/app", "gateway/demo", "gateway/riskview", "gateway/limits", "gateway/operator", "gateway/reference", "gateway/reload", "gateway/settings", "gateway/tracing", "tiers/evidence", "tiers/fleet", "tiers/kvevents", "tiers/pool", "tiers/probe", "breaker", "cache"},
 	"github.com/klauspost/compress":        {"cache"},
 	"github.com/tinylib/msgp":              {"tiers/kvevents", "loadtest/vllmsim"},
 	"github.com/cespare/xxhash":            {"tiers/pool", "tiers/prefix"},

@@ -1,4 +1,4 @@
-package main
+package auditlog
 
 import (
 	"bytes"
@@ -39,14 +39,14 @@ func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
 		`"lost"}`:               {`"lost"} {}`, "line 2: something follows the object"},
 		`:"lost"}`:              {`:"lost"`, "line 2: the object has no end"},
 		`{"when"`:               {`["when"`, "line 2: want a JSON object"},
-		`-4]`:                   {strings.Repeat(" ", maxAuditLine) + `-4]`, "line 2: has more than 16384 bytes"},
+		`-4]`:                   {strings.Repeat(" ", maxLineBytes) + `-4]`, "line 2: has more than 16384 bytes"},
 	} {
 		line := strings.Replace(goodLine, old, tc.with, 1)
 		if line == goodLine {
 			t.Fatalf("%s is not in the line", old)
 		}
 		n := 0
-		err := readAudits(strings.NewReader(goodLine+"\n"+line+"\n"), func(int, evidence.LogEntry) error { n++; return nil })
+		err := Read(strings.NewReader(goodLine+"\n"+line+"\n"), func(int, evidence.LogEntry) error { n++; return nil })
 		if err == nil || err.Error() != tc.want || n != 1 {
 			t.Errorf("%s: %d lines, %v, want %s", old, n, err, tc.want)
 		}
@@ -55,7 +55,7 @@ func TestWhatIsNoAuditIsRefusedByLineAndField(t *testing.T) {
 
 func TestALineIsReadAsItWasWritten(t *testing.T) {
 	var got evidence.LogEntry
-	if err := readAudits(strings.NewReader(goodLine), func(_ int, e evidence.LogEntry) error { got = e; return nil }); err != nil {
+	if err := Read(strings.NewReader(goodLine), func(_ int, e evidence.LogEntry) error { got = e; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	back, err := json.Marshal(lineOf(got))
@@ -75,7 +75,7 @@ func FuzzAFileOfAudits(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var lines [][]byte
 		var kept []evidence.LogEntry
-		_ = readAudits(bytes.NewReader(data), func(n int, e evidence.LogEntry) error { // most of it is no file
+		_ = Read(bytes.NewReader(data), func(n int, e evidence.LogEntry) error { // most of it is no file
 			if n != len(kept)+1 {
 				t.Fatalf("line %d after %d", n, len(kept))
 			}
@@ -87,7 +87,7 @@ func FuzzAFileOfAudits(f *testing.F) {
 			return nil
 		})
 		again := 0
-		err := readAudits(bytes.NewReader(bytes.Join(lines, []byte("\n"))), func(n int, e evidence.LogEntry) error {
+		err := Read(bytes.NewReader(bytes.Join(lines, []byte("\n"))), func(n int, e evidence.LogEntry) error {
 			if diff := cmp.Diff(lineOf(kept[n-1]), lineOf(e)); diff != "" {
 				t.Fatalf("line %d is another when it is read again: %s", n, diff)
 			}
@@ -104,7 +104,7 @@ func BenchmarkAFileOfAudits(b *testing.B) {
 	line := []byte(goodLine)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := parseAudit(line); err != nil {
+		if _, err := parseLine(line); err != nil {
 			b.Fatal(err)
 		}
 	}

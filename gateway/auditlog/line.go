@@ -1,4 +1,6 @@
-package main
+// Package auditlog is what operators do with the log of audits: write it to a file of JSON lines, take such a file as
+// evidence elsewhere, and choose audits that a calibrated score is fitted to.
+package auditlog
 
 import (
 	"bufio"
@@ -19,17 +21,17 @@ import (
 )
 
 const (
-	maxAuditLines = 1_000_000 // of a file
-	maxAuditLine  = 16 << 10  // bytes; what is written has 500
-	maxAuditName  = 256       // bytes of a name
-	maxAuditCount = 1 << 31
-	// maxAuditScore is beyond every score: 1e9 stands for a threshold that nothing reaches.
-	maxAuditScore    = 1e9
-	maxAuditFeatures = 8
+	maxLines     = 1_000_000 // of a file
+	maxLineBytes = 16 << 10  // bytes; what is written has 500
+	maxNameBytes = 256       // bytes of a name
+	maxCount     = 1 << 31
+	// maxScore is beyond every score: 1e9 stands for a threshold that nothing reaches.
+	maxScore    = 1e9
+	maxFeatures = 8
 )
 
-// auditLine is one audit as JSON, one line of a file. Names and meanings of the fields stay.
-type auditLine struct {
+// line is one audit as JSON, one line of a file. Names and meanings of the fields stay.
+type line struct {
 	When      time.Time `json:"when"`   // by Redis' clock
 	Route     string    `json:"route"`  // these three are what its evidence is kept apart for
 	Bucket    string    `json:"bucket"` //
@@ -46,22 +48,24 @@ type auditLine struct {
 	Label     string    `json:"label"`    // good, bad or lost
 }
 
-// labels are what an audit may come to.
+// Labels of audits.
 const (
-	labelGood = "good"
-	labelBad  = "bad"
-	labelLost = "lost"
+	Good = "good" // the target stands by the draft
+	Bad  = "bad"
+	Lost = "lost" // nobody heard of its end, or it is under way
 )
 
-func lineOf(e evidence.LogEntry) auditLine {
-	return auditLine{
+// lineOf is an entry of the log as a line.
+func lineOf(e evidence.LogEntry) line {
+	return line{
 		When: e.When.UTC(), Route: e.Key.Route, Bucket: e.Key.Bucket, Lot: e.Key.Lot, Ticket: e.Ticket,
 		Score: e.Score, Floor: e.Floor, Threshold: e.Threshold, Served: e.Served, Features: append([]float64{}, e.Features...),
 		Tokens: e.Tokens, Map: e.Map, Grid: e.Version, Label: e.Label,
 	}
 }
 
-func (l *auditLine) entry() evidence.LogEntry {
+// entry is a line as an entry of the log.
+func (l *line) entry() evidence.LogEntry {
 	return evidence.LogEntry{
 		When: l.When, Key: risk.Key{Route: l.Route, Bucket: l.Bucket, Lot: l.Lot}, Ticket: l.Ticket,
 		Score: l.Score, Floor: l.Floor, Threshold: l.Threshold, Served: l.Served, Features: l.Features,
@@ -69,16 +73,17 @@ func (l *auditLine) entry() evidence.LogEntry {
 	}
 }
 
-// readAudits reads what export writes, and nothing else: an error names the line and the field.
-func readAudits(from io.Reader, see func(line int, e evidence.LogEntry) error) error {
+// Read reads what [Export] writes, and nothing else, and gives each audit to see with the number of its line. An
+// error, also one of see, names the line.
+func Read(from io.Reader, see func(number int, e evidence.LogEntry) error) error {
 	in := bufio.NewScanner(from)
-	in.Buffer(make([]byte, 0, 4<<10), maxAuditLine)
+	in.Buffer(make([]byte, 0, 4<<10), maxLineBytes)
 	n := 0
 	for in.Scan() {
-		if n++; n > maxAuditLines {
-			return fmt.Errorf("more than %d lines; split the file", maxAuditLines)
+		if n++; n > maxLines {
+			return fmt.Errorf("more than %d lines; split the file", maxLines)
 		}
-		l, err := parseAudit(in.Bytes())
+		l, err := parseLine(in.Bytes())
 		if err == nil {
 			err = see(n, l.entry())
 		}
@@ -87,20 +92,20 @@ func readAudits(from io.Reader, see func(line int, e evidence.LogEntry) error) e
 		}
 	}
 	if errors.Is(in.Err(), bufio.ErrTooLong) {
-		return fmt.Errorf("line %d: has more than %d bytes", n+1, maxAuditLine)
+		return fmt.Errorf("line %d: has more than %d bytes", n+1, maxLineBytes)
 	}
 	return in.Err()
 }
 
-// parseAudit reads one line: one object with each field once.
-func parseAudit(line []byte) (auditLine, error) {
-	var l auditLine
+// parseLine reads one line: one object with each field once.
+func parseLine(text []byte) (line, error) {
+	var l line
 	into := map[string]any{
 		"when": &l.When, "route": &l.Route, "bucket": &l.Bucket, "lot": &l.Lot, "ticket": &l.Ticket,
 		"score": &l.Score, "floor": &l.Floor, "threshold": &l.Threshold, "served": &l.Served, "features": &l.Features,
 		"tokens": &l.Tokens, "map": &l.Map, "grid": &l.Grid, "label": &l.Label,
 	}
-	d := json.NewDecoder(bytes.NewReader(line))
+	d := json.NewDecoder(bytes.NewReader(text))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return l, errors.New("want a JSON object")
 	}
@@ -132,7 +137,7 @@ func parseAudit(line []byte) (auditLine, error) {
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return l, errors.New("something follows the object")
 	}
-	for _, name := range auditFields {
+	for _, name := range fieldNames {
 		if _, missing := into[name]; missing {
 			return l, fmt.Errorf("%s: is missing", name)
 		}
@@ -140,8 +145,8 @@ func parseAudit(line []byte) (auditLine, error) {
 	return l, l.check()
 }
 
-// auditFields are the fields of a line, in order.
-var auditFields = []string{"when", "route", "bucket", "lot", "ticket", "score", "floor", "threshold", "served", "features", "tokens", "map", "grid", "label"}
+// fieldNames are the fields of a line, in order.
+var fieldNames = []string{"when", "route", "bucket", "lot", "ticket", "score", "floor", "threshold", "served", "features", "tokens", "map", "grid", "label"}
 
 // wanted is what a field may be, in words.
 func wanted(name string) string {
@@ -167,18 +172,18 @@ func wanted(name string) string {
 }
 
 // check refuses what no log holds.
-func (l *auditLine) check() error {
+func (l *line) check() error {
 	fine := map[string]bool{
 		"when": l.When.Year() >= 2000 && l.When.Year() < 3000, "route": isName(l.Route), "bucket": isName(l.Bucket),
 		"lot": l.Lot == "conf" || l.Lot == "head", "ticket": isTicket(l.Ticket),
-		"score": isScore(l.Score), "floor": isScore(l.Floor), "threshold": isScore(l.Threshold), "served": true, "features": len(l.Features) <= maxAuditFeatures,
-		"tokens": l.Tokens >= 0 && l.Tokens < maxAuditCount, "map": l.Map >= 0 && l.Map < maxAuditCount, "grid": l.Grid >= 0,
-		"label": l.Label == labelGood || l.Label == labelBad || l.Label == labelLost,
+		"score": isScore(l.Score), "floor": isScore(l.Floor), "threshold": isScore(l.Threshold), "served": true, "features": len(l.Features) <= maxFeatures,
+		"tokens": l.Tokens >= 0 && l.Tokens < maxCount, "map": l.Map >= 0 && l.Map < maxCount, "grid": l.Grid >= 0,
+		"label": l.Label == Good || l.Label == Bad || l.Label == Lost,
 	}
 	for _, x := range l.Features {
 		fine["features"] = fine["features"] && isScore(x)
 	}
-	for _, name := range auditFields {
+	for _, name := range fieldNames {
 		if !fine[name] {
 			return fmt.Errorf("%s: want %s", name, wanted(name))
 		}
@@ -186,10 +191,10 @@ func (l *auditLine) check() error {
 	return nil
 }
 
-func isScore(x float64) bool { return math.Abs(x) <= maxAuditScore } // NaN is not
+func isScore(x float64) bool { return math.Abs(x) <= maxScore } // false for NaN
 
 func isName(s string) bool {
-	return s != "" && len(s) <= maxAuditName && !strings.ContainsFunc(s, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) })
+	return s != "" && len(s) <= maxNameBytes && !strings.ContainsFunc(s, func(r rune) bool { return r == unicode.ReplacementChar || !unicode.IsPrint(r) })
 }
 
 func isTicket(s string) bool {
