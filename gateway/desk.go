@@ -17,28 +17,28 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// Desk is where operators change the live settings of all replicas, and look at their history.
+// SettingsEditor is where operators change the live settings of all replicas, and look at their history.
 // It is safe for concurrent use, and waits as long as ctx allows. Its errors match
-// *SettingsRefused, ErrSettingsReadOnly, or are of a Redis that does not answer.
-type Desk interface {
+// *SettingsRejected, ErrSettingsReadOnly, or are of a Redis that does not answer.
+type SettingsEditor interface {
 	// Change sets and unsets settings, all or none.
-	Change(ctx context.Context, o SettingsOrder) (SettingsChange, error)
+	Change(ctx context.Context, o SettingsEdit) (SettingsEditResult, error)
 	// Rollback makes the settings what they were after a version; 0 is nothing set.
-	Rollback(ctx context.Context, o SettingsOrder, version int64) (SettingsChange, error)
+	Rollback(ctx context.Context, o SettingsEdit, version int64) (SettingsEditResult, error)
 	// History are the last n changes, the newest first.
-	History(ctx context.Context, n int) ([]SettingsEntry, error)
+	History(ctx context.Context, n int) ([]SettingsLogEntry, error)
 }
 
-// SettingsOrder says who changes what, why, and how.
-type SettingsOrder struct {
+// SettingsEdit says who changes what, why, and how.
+type SettingsEdit struct {
 	Who, Why string
 	Set      map[string]string // by name or name@route
 	Unset    []string
 	DryRun   bool // only tell what would change
 }
 
-// SettingsChange is what came of an order, or would.
-type SettingsChange struct {
+// SettingsEditResult is what came of an order, or would.
+type SettingsEditResult struct {
 	Version int64           `json:"version"` // of the settings afterwards; 0: nothing was written
 	DryRun  bool            `json:"dry_run"`
 	Changes []SettingChange `json:"changes"` // none: the settings are as wanted
@@ -55,8 +55,8 @@ type SettingChange struct {
 	New  *string `json:"new"`
 }
 
-// SettingsEntry is a change in the history.
-type SettingsEntry struct {
+// SettingsLogEntry is a change in the history.
+type SettingsLogEntry struct {
 	ID      string          `json:"id"`
 	Version int64           `json:"version"`
 	When    time.Time       `json:"when"`
@@ -65,91 +65,91 @@ type SettingsEntry struct {
 	Changes []SettingChange `json:"changes"`
 }
 
-// SettingsRefused says what is wrong with an order, one line for each setting. Nothing was
+// SettingsRejected says what is wrong with an order, one line for each setting. Nothing was
 // changed.
-type SettingsRefused struct{ Problems []string }
+type SettingsRejected struct{ Problems []string }
 
 // Error is all lines.
-func (e *SettingsRefused) Error() string { return strings.Join(e.Problems, "\n") }
+func (e *SettingsRejected) Error() string { return strings.Join(e.Problems, "\n") }
 
 // ErrSettingsReadOnly means that the Redis user of this replica may not write settings.
 var ErrSettingsReadOnly = errors.New("the Redis user may only read settings")
 
 const (
-	maxHistory   = 500
-	someHistory  = 50
-	maxWhy       = 256 // bytes
-	settingsTime = 15 * time.Second
+	maxHistory      = 500
+	defaultHistory  = 50
+	maxWhy          = 256 // bytes
+	settingsTimeout = 15 * time.Second
 )
 
 var (
 	errSettingsReadOnly = &problem{status: http.StatusForbidden, body: openai.ErrorBody{
 		Message: "The Redis user of this replica may only read settings. Give redis.settings_url a user who may write them, or use foregate settings.", Type: "permission_error", Code: "settings_read_only",
 	}}
-	errNoSettings = &problem{status: http.StatusServiceUnavailable, hope: true, retry: 2 * time.Second, body: openai.ErrorBody{
+	errNoSettings = &problem{status: http.StatusServiceUnavailable, retryable: true, retry: 2 * time.Second, body: openai.ErrorBody{
 		Message: "Redis does not answer, so settings can be neither read nor changed. Whether this order was carried out is in the history, when it answers again.", Type: "server_error", Code: "no_settings",
 	}}
 )
 
-// deskRoutes are those of the settings that change. A gateway without a Desk has a history in which
+// settingsEditRoutes are those of the settings that change. A gateway without a Desk has a history in which
 // nothing is.
-func (g *Gateway) deskRoutes(r chi.Router) {
-	if g.opts.Desk == nil {
+func (g *Gateway) settingsEditRoutes(r chi.Router) {
+	if g.opts.SettingsEditor == nil {
 		r.Get("/admin/settings/log", func(w http.ResponseWriter, _ *http.Request) {
-			writeJSON(w, map[string]any{"entries": []SettingsEntry{}})
+			writeJSON(w, map[string]any{"entries": []SettingsLogEntry{}})
 		})
 		return
 	}
-	r.Post("/admin/settings", g.deskOrders(func(ctx context.Context, o *deskOrder) (SettingsChange, error) {
+	r.Post("/admin/settings", g.handleSettingsEdit(func(ctx context.Context, o *settingsEditRequest) (SettingsEditResult, error) {
 		if len(o.Set) == 0 && len(o.Unset) == 0 {
-			return SettingsChange{}, badParam("set", "give settings in set, or names in unset")
+			return SettingsEditResult{}, badParam("set", "give settings in set, or names in unset")
 		}
-		return g.opts.Desk.Change(ctx, o.order())
+		return g.opts.SettingsEditor.Change(ctx, o.edit())
 	}))
-	r.Post("/admin/settings/rollback", g.deskOrders(func(ctx context.Context, o *deskOrder) (SettingsChange, error) {
+	r.Post("/admin/settings/rollback", g.handleSettingsEdit(func(ctx context.Context, o *settingsEditRequest) (SettingsEditResult, error) {
 		if o.Version == nil || *o.Version < 0 {
-			return SettingsChange{}, badParam("version", "give the version of an entry of the history; 0 is nothing set")
+			return SettingsEditResult{}, badParam("version", "give the version of an entry of the history; 0 is nothing set")
 		}
-		return g.opts.Desk.Rollback(ctx, o.order(), *o.Version)
+		return g.opts.SettingsEditor.Rollback(ctx, o.edit(), *o.Version)
 	}))
 	r.Get("/admin/settings/log", g.settingsLog)
 }
 
-// deskOrder is the body of an order.
-type deskOrder struct {
+// settingsEditRequest is the body of an order.
+type settingsEditRequest struct {
 	Set     map[string]string `json:"set"`
 	Unset   []string          `json:"unset"`
 	Version *int64            `json:"version"`
 	Why     string            `json:"why"`
 	DryRun  bool              `json:"dry_run"`
 
-	who string // whose token it came with
+	operator string // whose token it came with
 }
 
-func (o *deskOrder) order() SettingsOrder {
-	return SettingsOrder{Who: o.who, Why: o.Why, Set: o.Set, Unset: o.Unset, DryRun: o.DryRun}
+func (o *settingsEditRequest) edit() SettingsEdit {
+	return SettingsEdit{Who: o.operator, Why: o.Why, Set: o.Set, Unset: o.Unset, DryRun: o.DryRun}
 }
 
-// deskOrders answers one kind of order. It is carried out also for somebody who hangs up.
-func (g *Gateway) deskOrders(do func(context.Context, *deskOrder) (SettingsChange, error)) http.HandlerFunc {
+// handleSettingsEdit answers one kind of order. It is carried out also for somebody who hangs up.
+func (g *Gateway) handleSettingsEdit(do func(context.Context, *settingsEditRequest) (SettingsEditResult, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		o, err := g.deskOrder(w, r)
+		o, err := g.readSettingsEdit(w, r)
 		if err != nil {
-			writeProblem(w, g.orderProblem(err))
+			writeProblem(w, g.actionProblem(err))
 			return
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), settingsTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), settingsTimeout)
 		defer cancel()
 		result, err := do(ctx, o)
 		if !o.DryRun {
-			g.orderLine(r, "settings", err).Str("why", o.Why).Int64("version", result.Version).Bool("done", err == nil).Msg("operator's order")
+			g.logAction(r, "settings", err).Str("why", o.Why).Int64("version", result.Version).Bool("done", err == nil).Msg("operator's order")
 		}
-		var refused *SettingsRefused
+		var refused *SettingsRejected
 		if o.DryRun && errors.As(err, &refused) { // that was the question
-			result, err = SettingsChange{Changes: []SettingChange{}, Found: []SettingChange{}, Notes: []string{}, Problems: refused.Problems}, nil
+			result, err = SettingsEditResult{Changes: []SettingChange{}, Found: []SettingChange{}, Notes: []string{}, Problems: refused.Problems}, nil
 		}
 		if err != nil {
-			g.deskProblem(w, err)
+			g.writeSettingsProblem(w, err)
 			return
 		}
 		result.DryRun = o.DryRun
@@ -157,19 +157,19 @@ func (g *Gateway) deskOrders(do func(context.Context, *deskOrder) (SettingsChang
 	}
 }
 
-// deskOrder reads an order strictly: a field that is misspelt could mean another change.
-func (g *Gateway) deskOrder(w http.ResponseWriter, r *http.Request) (*deskOrder, error) {
+// readSettingsEdit reads an order strictly: a field that is misspelt could mean another change.
+func (g *Gateway) readSettingsEdit(w http.ResponseWriter, r *http.Request) (*settingsEditRequest, error) {
 	if g.guard.operators == nil {
 		return nil, errReadOnly
 	}
 	if _, err := query(r.URL.RawQuery, nil); err != nil {
 		return nil, err
 	}
-	body, err := readOrder(w, r)
+	body, err := readActionBody(w, r)
 	if err != nil {
 		return nil, err
 	}
-	var o deskOrder
+	var o settingsEditRequest
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&o); err != nil || d.More() {
@@ -178,13 +178,13 @@ func (g *Gateway) deskOrder(w http.ResponseWriter, r *http.Request) (*deskOrder,
 	if len(o.Why) > maxWhy || !utf8.ValidString(o.Why) || strings.ContainsFunc(o.Why, unicode.IsControl) {
 		return nil, badParam("why", fmt.Sprintf("want at most %d bytes of text in one line", maxWhy))
 	}
-	o.who = callerOf(r).author()
+	o.operator = callerOf(r).author()
 	return &o, nil
 }
 
-// deskProblem tells why an order was not carried out. What is wrong with settings is told one by one.
-func (g *Gateway) deskProblem(w http.ResponseWriter, err error) {
-	var refused *SettingsRefused
+// writeSettingsProblem tells why an order was not carried out. What is wrong with settings is told one by one.
+func (g *Gateway) writeSettingsProblem(w http.ResponseWriter, err error) {
+	var refused *SettingsRejected
 	switch {
 	case errors.As(err, &refused):
 		writeJSONStatus(w, http.StatusUnprocessableEntity, map[string]any{
@@ -209,11 +209,11 @@ func (g *Gateway) settingsLog(w http.ResponseWriter, r *http.Request) {
 		writeProblem(w, problemOf(err))
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), settingsTime)
+	ctx, cancel := context.WithTimeout(r.Context(), settingsTimeout)
 	defer cancel()
-	entries, err := g.opts.Desk.History(ctx, n)
+	entries, err := g.opts.SettingsEditor.History(ctx, n)
 	if err != nil {
-		g.deskProblem(w, err)
+		g.writeSettingsProblem(w, err)
 		return
 	}
 	writeJSON(w, map[string]any{"entries": entries})
@@ -224,5 +224,5 @@ func historyLength(raw string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	return count(q, someHistory, maxHistory)
+	return count(q, defaultHistory, maxHistory)
 }

@@ -27,10 +27,10 @@ type detached struct {
 	err    error  // why it takes no more
 }
 
-var _ pipeline.Detached = (*detached)(nil)
+var _ pipeline.AsyncClient = (*detached)(nil)
 
 // Detach implements pipeline.Client. The goroutine ends with Close.
-func (s *sink) Detach() pipeline.Detached {
+func (s *sink) Detach() pipeline.AsyncClient {
 	d := &detached{sink: s, done: make(chan struct{}), more: make(chan struct{}, 1)}
 	go func() {
 		defer close(d.done)
@@ -69,7 +69,7 @@ func (d *detached) fail(err error) {
 	}
 }
 
-// Write implements pipeline.Detached: it sets aside what the goroutine is to write.
+// Write implements pipeline.AsyncClient: it sets aside what the goroutine is to write.
 func (d *detached) Write(p []byte) {
 	d.mu.Lock()
 	if d.err == nil && len(d.behind)+len(p) > maxBehind && len(d.behind) > 0 {
@@ -89,7 +89,7 @@ func (d *detached) signal() {
 	}
 }
 
-// Close implements pipeline.Detached.
+// Close implements pipeline.AsyncClient.
 func (d *detached) Close() error {
 	d.mu.Lock()
 	d.over = true

@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	minSpan = time.Second
-	maxSpan = 30 * 24 * time.Hour
-	// spotSpan is how long after its end a spot machine's name stays out: by then
+	minDrain = time.Second
+	maxDrain = 30 * 24 * time.Hour
+	// drainAfterSpot is how long after its end a spot machine's name stays out: by then
 	// it has left discovery, or is another machine.
-	spotSpan = 10 * time.Minute
-	maxSpot  = 24 * time.Hour // of notice
+	drainAfterSpot = 10 * time.Minute
+	maxSpotNotice  = 24 * time.Hour // of notice
 )
 
-// order is what an operator, or a cloud, wants of a backend.
-type order struct {
+// backendRequest is what an operator, or a cloud, wants of a backend.
+type backendRequest struct {
 	pool, backend, why string
-	span               time.Duration // 0 is without end
+	duration           time.Duration // 0 is without end
 }
 
 // query reads parameters strictly: one that is misspelt or given twice could
@@ -71,78 +71,78 @@ func badParam(name, message string) *problem {
 	return p
 }
 
-// drainOrder reads backend, pool, for and why. The body is not read.
-func drainOrder(q url.Values, _ []byte) (order, error) {
-	o, err := undrainOrder(q, nil)
+// readDrain reads backend, pool, for and why. The body is not read.
+func readDrain(q url.Values, _ []byte) (backendRequest, error) {
+	o, err := readUndrain(q, nil)
 	if err != nil {
-		return order{}, err
+		return backendRequest{}, err
 	}
-	if o.span, err = spanOf(q); err != nil {
-		return order{}, err
+	if o.duration, err = readDuration(q); err != nil {
+		return backendRequest{}, err
 	}
 	o.why = cmp.Or(q.Get("why"), "by hand")
 	if len(o.why) > 256 || !utf8.ValidString(o.why) || strings.ContainsFunc(o.why, unicode.IsControl) {
-		return order{}, badParam("why", "want at most 256 bytes of text in one line")
+		return backendRequest{}, badParam("why", "want at most 256 bytes of text in one line")
 	}
 	return o, nil
 }
 
-// undrainOrder reads backend and pool.
-func undrainOrder(q url.Values, _ []byte) (order, error) {
-	o := order{pool: q.Get("pool"), backend: q.Get("backend")}
+// readUndrain reads backend and pool.
+func readUndrain(q url.Values, _ []byte) (backendRequest, error) {
+	o := backendRequest{pool: q.Get("pool"), backend: q.Get("backend")}
 	if o.backend == "" {
-		return order{}, badParam("backend", "is missing; give an id such as 10.0.0.7-8000, its host:port or its base URL")
+		return backendRequest{}, badParam("backend", "is missing; give an id such as 10.0.0.7-8000, its host:port or its base URL")
 	}
 	for _, p := range []struct{ name, value string }{{"backend", o.backend}, {"pool", o.pool}} {
 		if len(p.value) > 256 || strings.ContainsFunc(p.value, func(c rune) bool { return c <= ' ' || c > '~' }) {
-			return order{}, badParam(p.name, "want at most 256 printable ASCII characters without spaces")
+			return backendRequest{}, badParam(p.name, "want at most 256 printable ASCII characters without spaces")
 		}
 	}
 	return o, nil
 }
 
-// spanOf reads for, a duration; none is 0.
-func spanOf(q url.Values) (time.Duration, error) {
+// readDuration reads for, a duration; none is 0.
+func readDuration(q url.Values) (time.Duration, error) {
 	if !q.Has("for") {
 		return 0, nil
 	}
 	d, err := time.ParseDuration(q.Get("for"))
-	if err != nil || d < minSpan || d > maxSpan {
-		return 0, badParam("for", fmt.Sprintf("want a duration such as 10m, %s … %s", minSpan, maxSpan))
+	if err != nil || d < minDrain || d > maxDrain {
+		return 0, badParam("for", fmt.Sprintf("want a duration such as 10m, %s … %s", minDrain, maxDrain))
 	}
 	return d, nil
 }
 
-// spotOrder reads a cloud's notice. The query was written by an operator and
+// readSpotNotice reads a cloud's notice. The query was written by an operator and
 // goes before the body, of which only three fields are read, if it is JSON at all:
 // clouds send what they like.
-func spotOrder(q url.Values, body []byte) (order, error) {
+func readSpotNotice(q url.Values, body []byte) (backendRequest, error) {
 	var fields map[string]json.RawMessage
 	_ = json.Unmarshal(body, &fields) // another cloud's words
 	for _, name := range []string{"backend", "pool"} {
 		var text string
 		if raw, ok := fields[name]; ok && !q.Has(name) {
 			if json.Unmarshal(raw, &text) != nil {
-				return order{}, badParam(name, "want text in the body")
+				return backendRequest{}, badParam(name, "want text in the body")
 			}
 			q.Set(name, text)
 		}
 	}
 	var notice float64
 	if raw, ok := fields["deadline_seconds"]; ok {
-		if json.Unmarshal(raw, &notice) != nil || notice < 0 || notice > maxSpot.Seconds() {
-			return order{}, badParam("deadline_seconds", fmt.Sprintf("want seconds, 0 … %g", maxSpot.Seconds()))
+		if json.Unmarshal(raw, &notice) != nil || notice < 0 || notice > maxSpotNotice.Seconds() {
+			return backendRequest{}, badParam("deadline_seconds", fmt.Sprintf("want seconds, 0 … %g", maxSpotNotice.Seconds()))
 		}
 	}
-	o, err := undrainOrder(q, nil)
+	o, err := readUndrain(q, nil)
 	if err != nil {
-		return order{}, err
+		return backendRequest{}, err
 	}
 	o.why = "spot notice"
-	if o.span, err = spanOf(q); err != nil {
-		return order{}, err
+	if o.duration, err = readDuration(q); err != nil {
+		return backendRequest{}, err
 	}
-	o.span = cmp.Or(o.span, time.Duration(math.Ceil(notice))*time.Second+spotSpan)
+	o.duration = cmp.Or(o.duration, time.Duration(math.Ceil(notice))*time.Second+drainAfterSpot)
 	return o, nil
 }
 

@@ -26,10 +26,10 @@ const (
 // maxDetail bounds an error's text in the log, in bytes.
 const maxDetail = 512
 
-// exchangeLog gathers what the access record of one request will say. It never
+// accessRecord gathers what the access record of one request will say. It never
 // holds prompts, answers or keys.
-type exchangeLog struct {
-	pipeline.Arrival
+type accessRecord struct {
+	pipeline.Metadata
 	pipeline.Record
 
 	client string // X-Request-ID as the client sent it, "" where it sent none
@@ -44,12 +44,12 @@ type exchangeLog struct {
 // nosniff is the value of X-Content-Type-Options.
 var nosniff = []string{"nosniff"}
 
-type logKey struct{}
+type accessRecordKey struct{}
 
-func logOf(r *http.Request) *exchangeLog {
-	l, ok := r.Context().Value(logKey{}).(*exchangeLog)
+func accessRecordOf(r *http.Request) *accessRecord {
+	l, ok := r.Context().Value(accessRecordKey{}).(*accessRecord)
 	if !ok {
-		return &exchangeLog{}
+		return &accessRecord{}
 	}
 	return l
 }
@@ -57,7 +57,7 @@ func logOf(r *http.Request) *exchangeLog {
 // record writes one line and books the metrics of each request.
 func (g *Gateway) record(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l := &exchangeLog{Arrival: pipeline.Arrival{ID: newID(), Began: time.Now()}}
+		l := &accessRecord{Metadata: pipeline.Metadata{ID: newID(), Began: time.Now()}}
 		g.metrics.inFlight.Inc()
 		defer func() {
 			g.metrics.inFlight.Dec()
@@ -65,7 +65,7 @@ func (g *Gateway) record(next http.Handler) http.Handler {
 		}()
 		w.Header().Set("X-Request-Id", l.ID)           // also of what the front door refuses
 		w.Header()["X-Content-Type-Options"] = nosniff // no answer is a page, whatever a backend put into it
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), logKey{}, l)))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), accessRecordKey{}, l)))
 	})
 }
 
@@ -82,24 +82,24 @@ func (g *Gateway) recovered(next http.Handler) http.Handler {
 				panic(p) // ours: the server closes the connection
 			}
 			g.metrics.panics.Inc()
-			g.log.Error().Str("request_id", logOf(r).ID).Interface("panic", p).Bytes("stack", debug.Stack()).Msg("handler panicked")
-			g.fail(w, r, logOf(r), errPanic)
+			g.log.Error().Str("request_id", accessRecordOf(r).ID).Interface("panic", p).Bytes("stack", debug.Stack()).Msg("handler panicked")
+			g.fail(w, r, accessRecordOf(r), errPanic)
 		}()
 		next.ServeHTTP(w, r)
 	})
 }
 
 // settle books a request that is over.
-func (g *Gateway) settle(l *exchangeLog, r *http.Request) {
+func (g *Gateway) settle(l *accessRecord, r *http.Request) {
 	if l.code == 0 {
 		l.code = http.StatusOK
 	}
 	took := time.Since(l.Began)
 	g.metrics.request(l, took)
-	g.file(l, took)
-	g.tenants.book(l)
+	g.keepReceipt(l, took)
+	g.tenants.count(l)
 	if l.trace.recorded() {
-		g.opts.Tracer.End(l.trace, doneOf(l, r, took))
+		g.opts.Tracer.End(l.trace, summaryOf(l, r, took))
 	}
 	if l.quiet || quiet(r.URL.Path) {
 		return

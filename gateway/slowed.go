@@ -12,14 +12,14 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// slowed is how a request ends whose credentials were not believed: as p says, or, where its credential or its
+// throttleFailedAuth is how a request ends whose credentials were not believed: as p says, or, where its credential or its
 // address has failed too often, with a wait. Right credentials never come here.
-func (g *Gateway) slowed(l *exchangeLog, r *http.Request, err error, p *problem) *problem {
+func (g *Gateway) throttleFailedAuth(l *accessRecord, r *http.Request, err error, p *problem) *problem {
 	e, ok := errors.AsType[*identity.Error](err)
 	if !ok || e.Kind != identity.Unauthorized || p.status != http.StatusUnauthorized {
 		return p
 	}
-	v := g.failures.Fail(slowdown.Failure{Credential: r.Header.Get(e.Header), Address: g.clientAddress(r)})
+	v := g.authFailures.Fail(slowdown.Failure{Credential: r.Header.Get(e.Header), Address: g.clientAddress(r)})
 	l.quiet = v.Quiet
 	if v.Wait == 0 {
 		return p

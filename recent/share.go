@@ -11,23 +11,23 @@ const (
 	Step = Window / 30
 )
 
-// Share is a part of a whole, both as counted in the last [Window]. The zero value is of nothing. It is
+// Ratio is a part of a whole, both as counted in the last [Window]. The zero value is of nothing. It is
 // not safe for concurrent use.
-type Share struct {
+type Ratio struct {
 	steps [int(Window / Step)]struct{ part, whole uint64 }
 	began time.Time // of the newest
 	now   int       // which is that
 }
 
 // Add counts more of the whole, and how much of that is the part.
-func (s *Share) Add(now time.Time, part, whole uint64) {
+func (s *Ratio) Add(now time.Time, part, whole uint64) {
 	s.advance(now)
 	s.steps[s.now].part += part
 	s.steps[s.now].whole += whole
 }
 
-// Of is the share; ok is false, and the share 0, while nothing was counted.
-func (s *Share) Of(now time.Time) (share float64, ok bool) {
+// Value is the share; ok is false, and the share 0, while nothing was counted.
+func (s *Ratio) Value(now time.Time) (share float64, ok bool) {
 	s.advance(now)
 	var part, whole uint64
 	for _, c := range s.steps {
@@ -41,9 +41,9 @@ func (s *Share) Of(now time.Time) (share float64, ok bool) {
 }
 
 // advance empties the steps that have become too old.
-func (s *Share) advance(now time.Time) {
+func (s *Ratio) advance(now time.Time) {
 	if now.Sub(s.began) >= Window {
-		*s = Share{began: now}
+		*s = Ratio{began: now}
 	}
 	for ; now.Sub(s.began) >= Step; s.began = s.began.Add(Step) {
 		s.now = (s.now + 1) % len(s.steps)

@@ -7,9 +7,9 @@ import (
 )
 
 func TestAShareIsOfTheLastFiveMinutes(t *testing.T) {
-	var s Share
+	var s Ratio
 	now := time.Now()
-	if _, ok := s.Of(now); ok {
+	if _, ok := s.Value(now); ok {
 		t.Error("a share of nothing")
 	}
 	for range 100 {
@@ -21,7 +21,7 @@ func TestAShareIsOfTheLastFiveMinutes(t *testing.T) {
 		ok    bool
 	}{{0, 1, true}, {Window - Step, 1, true}, {Step, 0, false}} {
 		now = now.Add(c.later)
-		if got, ok := s.Of(now); got != c.want || ok != c.ok {
+		if got, ok := s.Value(now); got != c.want || ok != c.ok {
 			t.Errorf("%v later: %v, %t, want %v, %t", c.later, got, ok, c.want, c.ok)
 		}
 	}
@@ -33,13 +33,13 @@ func TestAShareIsOfTheLastFiveMinutes(t *testing.T) {
 		}
 		s.Add(now, part, 2)
 	}
-	if got, ok := s.Of(now); !ok || math.Abs(got-0.25) > 0.01 {
+	if got, ok := s.Value(now); !ok || math.Abs(got-0.25) > 0.01 {
 		t.Errorf("got %v, %t", got, ok)
 	}
-	if got, ok := s.Of(now.Add(-time.Minute)); !ok || math.Abs(got-0.25) > 0.01 {
+	if got, ok := s.Value(now.Add(-time.Minute)); !ok || math.Abs(got-0.25) > 0.01 {
 		t.Errorf("with a clock that goes back: %v, %t", got, ok)
 	}
-	if got, ok := s.Of(now.Add(time.Hour)); ok {
+	if got, ok := s.Value(now.Add(time.Hour)); ok {
 		t.Errorf("an hour later: %v", got)
 	}
 }

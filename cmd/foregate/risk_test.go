@@ -123,7 +123,7 @@ func TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, v := range answer.Risk {
-			all = append(all, v.Bucket+" "+v.Lot+" "+string(v.State))
+			all = append(all, v.TrafficClass+" "+v.Cohort+" "+string(v.State))
 		}
 		return all
 	}

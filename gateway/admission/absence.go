@@ -3,36 +3,36 @@ package admission
 import "time"
 
 const (
-	// guessed is how long a time without room is taken to last, at most, before one was
+	// assumedPeriod is how long a time without room is taken to last, at most, before one was
 	// seen to end.
-	guessed = 5 * time.Second
-	// unwatched is how long after a refusal nobody came, so that the end was not seen.
-	unwatched = 5 * time.Second
+	assumedPeriod = 5 * time.Second
+	// maxUnobserved is how long after a refusal nobody came, so that the end was not seen.
+	maxUnobserved = 5 * time.Second
 )
 
-// absence is a time in which a class of a route found no room at the pool: it begins with
+// shedPeriod is a time in which a class of a route found no room at the pool: it begins with
 // a refusal and ends when one came that was let in. The zero value is none so far.
-type absence struct {
+type shedPeriod struct {
 	began, last time.Time     // its first refusal and the latest; began is zero while there is room
-	usual       time.Duration // how long such times last; 0 is not known yet
+	typical     time.Duration // how long such times last; 0 is not known yet
 }
 
 // refuse notes a refusal.
-func (a *absence) refuse(now time.Time) {
-	if a.began.IsZero() || now.Sub(a.last) > confirmed+a.usual {
+func (a *shedPeriod) refuse(now time.Time) {
+	if a.began.IsZero() || now.Sub(a.last) > stateLifetime+a.typical {
 		a.began = now // or it ended unseen
 	}
 	a.last = now
 }
 
 // admit notes that one was let in that came at a time, now or before.
-func (a *absence) admit(came time.Time) {
+func (a *shedPeriod) admit(came time.Time) {
 	if a.began.IsZero() || came.Before(a.began) {
 		return
 	}
 	lasted := came.Sub(a.began)
-	if unseen := came.Sub(a.last); unseen > unwatched {
-		lasted -= unseen - unwatched/2
+	if unseen := came.Sub(a.last); unseen > maxUnobserved {
+		lasted -= unseen - maxUnobserved/2
 	}
 	a.began = time.Time{}
 	if a.last.After(came) { // refused since: the next one
@@ -40,20 +40,20 @@ func (a *absence) admit(came time.Time) {
 	}
 	// The mean of it and what was usual, each weighed by its length: a refusal is likelier
 	// to be in a long one.
-	if sum := (lasted + a.usual).Seconds(); sum > 0 {
-		l, u := lasted.Seconds(), a.usual.Seconds()
-		a.usual = time.Duration((l*l + u*u) / sum * float64(time.Second))
+	if sum := (lasted + a.typical).Seconds(); sum > 0 {
+		l, u := lasted.Seconds(), a.typical.Seconds()
+		a.typical = time.Duration((l*l + u*u) / sum * float64(time.Second))
 	}
 }
 
-// left is how long it is expected to last still, after a refusal; 0 is not known. Half of what
+// remaining is how long it is expected to last still, after a refusal; 0 is not known. Half of what
 // is usual is what is left on average. It is told throughout, because the times differ more
 // than what has passed says. guess is the pool's own word, by the rate at which its requests free memory; 0 is none. It knows
 // nothing of who comes meanwhile, so it counts only before an end was seen.
-func (a *absence) left(guess time.Duration) time.Duration {
+func (a *shedPeriod) remaining(guess time.Duration) time.Duration {
 	lasted := a.last.Sub(a.began)
-	if a.usual == 0 {
-		return max(min(guess, guessed+lasted), lasted/2)
+	if a.typical == 0 {
+		return max(min(guess, assumedPeriod+lasted), lasted/2)
 	}
-	return max(a.usual/2, lasted/4) // what has lasted longer than usual is likely to go on
+	return max(a.typical/2, lasted/4) // what has lasted longer than usual is likely to go on
 }

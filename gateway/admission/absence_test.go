@@ -17,7 +17,7 @@ func (b *bench) shortage(times []time.Duration) float64 {
 		ends := b.now.Add(lasts)
 		for b.mem.usage = 0.9; b.now.Before(ends); b.now = b.now.Add(100 * time.Millisecond) {
 			told := errOf(b.t, b.enter(low, "t", nil)).RetryAfter
-			is := min(ends.Sub(b.now).Truncate(time.Second)+time.Second, retryMax*time.Second)
+			is := min(ends.Sub(b.now).Truncate(time.Second)+time.Second, maxRetryAfter*time.Second)
 			ratios = append(ratios, told.Seconds()/is.Seconds())
 		}
 		b.mem.usage = 0.5
@@ -61,25 +61,25 @@ func TestWhatARefusalTellsIsNearTheTruthWhateverThePoolSays(t *testing.T) {
 }
 
 func TestATimeWithoutRoomWhoseEndNobodySawIsNotTakenToHaveLastedUntilSomebodyCame(t *testing.T) {
-	var a absence
+	var a shedPeriod
 	now := start
 	for range 40 {
 		a.refuse(now)
 		now = now.Add(100 * time.Millisecond)
 	}
 	a.admit(now.Add(time.Hour))
-	if a.usual < 3*time.Second || a.usual > 7*time.Second {
-		t.Errorf("%v without room are taken to be usual, after 4 s of refusals", a.usual)
+	if a.typical < 3*time.Second || a.typical > 7*time.Second {
+		t.Errorf("%v without room are taken to be usual, after 4 s of refusals", a.typical)
 	}
 	a.refuse(now.Add(2 * time.Hour))
 	a.refuse(now.Add(3 * time.Hour)) // between them nobody came: this is another time
-	if got := a.left(0); got > 4*time.Second {
+	if got := a.remaining(0); got > 4*time.Second {
 		t.Errorf("%v are left", got)
 	}
 }
 
 func TestWhoCameBeforeARefusalAndIsLetInLaterDoesNotEndIt(t *testing.T) {
-	var a absence
+	var a shedPeriod
 	a.refuse(start.Add(time.Second))
 	a.admit(start)
 	if a.began.IsZero() {
@@ -87,7 +87,7 @@ func TestWhoCameBeforeARefusalAndIsLetInLaterDoesNotEndIt(t *testing.T) {
 	}
 	a.refuse(start.Add(5 * time.Second))
 	a.admit(start.Add(4 * time.Second)) // it waited, and was let in after the second refusal
-	if !a.began.Equal(start.Add(5*time.Second)) || a.usual != 3*time.Second {
-		t.Errorf("began %v, usual %v", a.began.Sub(start), a.usual)
+	if !a.began.Equal(start.Add(5*time.Second)) || a.typical != 3*time.Second {
+		t.Errorf("began %v, usual %v", a.began.Sub(start), a.typical)
 	}
 }

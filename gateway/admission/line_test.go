@@ -178,12 +178,12 @@ func TestRoutesAndClassesAreShedApart(t *testing.T) {
 	b.enter(low, "t", nil)
 	b.mem.usage = 0.82
 	b.want(b.enter(low, "t", nil), ReasonKV) // between the release and the threshold
-	b.want(b.enter(low, "t", func(w *Waiter) { w.Route = "other" }), "in")
+	b.want(b.enter(low, "t", func(w *Ticket) { w.Route = "other" }), "in")
 	b.want(b.enter(normal, "t", nil), "in")
 	if !b.Shedding("r", low, b.now) || b.Shedding("other", low, b.now) || b.Shedding("r", normal, b.now) || b.Flips("r", normal) != 0 {
-		t.Errorf("shed: %v", b.shedding)
+		t.Errorf("shed: %v", b.shedStates)
 	}
-	if got := b.classes(b.now); len(got) != 1 || got[0] != low {
+	if got := b.shedClasses(b.now); len(got) != 1 || got[0] != low {
 		t.Errorf("shed classes %v", got)
 	}
 }
@@ -191,21 +191,21 @@ func TestRoutesAndClassesAreShedApart(t *testing.T) {
 func TestAFailedTryOfAHigherClassTellsOfLowerOnes(t *testing.T) {
 	b := newBench(t)
 	b.mem.usage = 1
-	b.enter(high, "t", func(w *Waiter) { w.Now = true })
-	if got := fmt.Sprint(b.classes(b.now)); got != "[low normal high]" {
+	b.enter(high, "t", func(w *Ticket) { w.NoWait = true })
+	if got := fmt.Sprint(b.shedClasses(b.now)); got != "[low normal high]" {
 		t.Errorf("shed: %s", got)
 	}
 	b.now = b.now.Add(time.Second)
 	b.mem.usage, b.mem.places = 0.82, 0 // between low's release and its threshold; there is no room for what will grow
-	b.enter(high, "t", func(w *Waiter) { w.Now = true })
-	if got := fmt.Sprint(b.classes(b.now)); got != "[low]" {
+	b.enter(high, "t", func(w *Ticket) { w.NoWait = true })
+	if got := fmt.Sprint(b.shedClasses(b.now)); got != "[low]" {
 		t.Errorf("shed: %s", got)
 	}
-	b.enter(normal, "t", func(w *Waiter) { w.Now, w.Route = true, "other" })
+	b.enter(normal, "t", func(w *Ticket) { w.NoWait, w.Route = true, "other" })
 	b.now = b.now.Add(time.Second)
 	b.mem.usage = 0.5
-	b.enter(normal, "t", func(w *Waiter) { w.Now = true })
-	if got := fmt.Sprint(b.classes(b.now)); got != "[]" {
+	b.enter(normal, "t", func(w *Ticket) { w.NoWait = true })
+	if got := fmt.Sprint(b.shedClasses(b.now)); got != "[]" {
 		t.Errorf("shed: %s", got)
 	}
 }
@@ -214,7 +214,7 @@ func TestAQueueOrGrowthIsToldAsSuchAndLowersNoThreshold(t *testing.T) {
 	b := newBench(t)
 	b.cfg.WaitLow, b.cfg.Queue = 0, 4
 	b.mem.usage, b.mem.waiting = 0.5, 5
-	if d := errOf(t, b.enter(low, "t", nil)); d.Reason != ReasonQueue || d.Usage != 5 || d.Threshold != 4 {
+	if d := errOf(t, b.enter(low, "t", nil)); d.Reason != ReasonBackendQueue || d.Usage != 5 || d.Threshold != 4 {
 		t.Errorf("%+v", d)
 	}
 	b.want(b.enter(normal, "t", nil), "in")
@@ -233,7 +233,7 @@ func TestWhoseWaitWouldBeInVainIsRefusedAtOnceAndToldWhenToComeBack(t *testing.T
 		wait   time.Duration
 		want   string
 		retry  time.Duration
-		change func(*Waiter)
+		change func(*Ticket)
 	}{
 		{low, 10 * time.Second, "waits", 0, nil},
 		{low, 10*time.Second + 1, ReasonGrowth, 4 * time.Second, nil},
@@ -241,7 +241,7 @@ func TestWhoseWaitWouldBeInVainIsRefusedAtOnceAndToldWhenToComeBack(t *testing.T
 		{normal, 20 * time.Second, ReasonGrowth, 4 * time.Second, nil},
 		{high, 30 * time.Second, "waits", 0, nil},
 		{high, time.Hour, "waits", 0, nil}, // what a pool tells of itself may be wrong
-		{low, time.Hour, "waits", 0, func(w *Waiter) { w.Must = true }},
+		{low, time.Hour, "waits", 0, func(w *Ticket) { w.MidStream = true }},
 	} {
 		b := newBench(t)
 		b.mem.usage, b.mem.places, b.mem.wait = 0.5, 0, c.wait
@@ -289,7 +289,7 @@ func TestAClassAboveItsThresholdIsRefusedAtOnceAndOneBelowItWaits(t *testing.T) 
 		b.mem.usage, b.mem.places = c.usage, 0
 		b.want(b.enter(c.class, "t", nil), c.want)
 		b.want(b.enter(c.class, "other", nil), c.want)
-		if a := b.enter(c.class, "t", func(w *Waiter) { w.Must = true }); a.err != nil {
+		if a := b.enter(c.class, "t", func(w *Ticket) { w.MidStream = true }); a.err != nil {
 			t.Errorf("%s, whose answer has begun: %s", c.class, a.is())
 		}
 	}
@@ -303,8 +303,8 @@ func TestWhoWaitsIsRefusedWhenItsClassComesAboveItsThreshold(t *testing.T) {
 		waits := b.enter(low, "t", nil)
 		b.want(waits, "waits")
 		b.mem.usage = 0.86
-		b.serve(poll)
-		b.serve(poll)
+		b.serve(pollInterval)
+		b.serve(pollInterval)
 		b.want(waits, ReasonKV)
 		if ahead > low {
 			b.want(first, "waits")
@@ -317,13 +317,13 @@ func TestATryThatLeavesABackendOutShedsNobodyElse(t *testing.T) {
 	b := newBench(t)
 	b.mem.usage, b.mem.places = 0.5, 0
 	waits := b.enter(low, "t", nil)
-	b.enter(high, "t", func(w *Waiter) {
+	b.enter(high, "t", func(w *Ticket) {
 		w.Try = func(l pool.Limit) error {
 			return &pool.FullError{Pool: "p", Limit: l.Usage, Usage: 0.99, Partial: true}
 		}
 	})
-	b.serve(poll)
-	b.serve(poll)
+	b.serve(pollInterval)
+	b.serve(pollInterval)
 	b.want(waits, "waits")
 	if b.Shedding("r", low, b.now) {
 		t.Error("low is shed for the one backend that was left")
@@ -339,8 +339,8 @@ func TestWaitsEnd(t *testing.T) {
 		b.want(a, "waits")
 		b.serve(1)
 		b.want(a, ReasonGrowth)
-		if b.All() != 0 || b.Waiting(class) != 0 {
-			t.Errorf("%d still wait", b.All())
+		if b.Len() != 0 || b.ClassLen(class) != 0 {
+			t.Errorf("%d still wait", b.Len())
 		}
 	}
 }
@@ -348,7 +348,7 @@ func TestWaitsEnd(t *testing.T) {
 func TestNowNeverWaits(t *testing.T) {
 	for class := low; class <= high; class++ {
 		b := newBench(t)
-		now := func(w *Waiter) { w.Now = true }
+		now := func(w *Ticket) { w.NoWait = true }
 		b.want(b.enter(class, "t", now), "in")
 		b.mem.usage = 1
 		a := b.enter(class, "t", now)
@@ -362,24 +362,24 @@ func TestNowNeverWaits(t *testing.T) {
 		if a := b.enter(class, "t", now); !errors.Is(a.err, pool.ErrFull) || len(b.mem.asked) != tries {
 			t.Errorf("%s behind one that waits: %s", class, a.is())
 		}
-		if b.All() != 1 {
-			t.Errorf("%d wait", b.All())
+		if b.Len() != 1 {
+			t.Errorf("%d wait", b.Len())
 		}
 	}
 }
 
 func TestMustIsNeverTurnedAway(t *testing.T) {
-	must := func(w *Waiter) { w.Must = true }
+	must := func(w *Ticket) { w.MidStream = true }
 	for class := low; class <= high; class++ {
 		t.Run(class.String(), func(t *testing.T) {
 			b := newBench(t)
 			b.mem.places = 0
 			a := b.enter(class, "t", must)
 			b.want(a, "waits")
-			if b.Waiting(high) != 1 {
+			if b.ClassLen(high) != 1 {
 				t.Error("it is not shown with high")
 			}
-			b.serve(mustWait - 1)
+			b.serve(maxMidStreamWait - 1)
 			b.want(a, "waits")
 			b.serve(1)
 			b.want(a, "in")
@@ -410,33 +410,33 @@ func TestWhatWaitsIsBoundedForEachClass(t *testing.T) {
 			b.want(b.enter(class, fmt.Sprint(i%7), nil), "waits")
 		}
 		a := b.enter(class, "3", nil)
-		if d := errOf(t, a); d.Reason != ReasonLine || d.Usage != float64(b.All()) || d.RetryAfter < time.Second {
+		if d := errOf(t, a); d.Reason != ReasonQueueFull || d.Usage != float64(b.Len()) || d.RetryAfter < time.Second {
 			t.Errorf("%+v", d)
 		}
-		if b.Waiting(class) != maxWaiting {
-			t.Errorf("%d of %s wait", b.Waiting(class), class)
+		if b.ClassLen(class) != maxWaiting {
+			t.Errorf("%d of %s wait", b.ClassLen(class), class)
 		}
 		for i := range maxWaiting { // tenants of whom few wait find a place
-			b.want(b.enter(class, fmt.Sprint("few", i/fewWaiting), nil), "waits")
+			b.want(b.enter(class, fmt.Sprint("few", i/guaranteedPerTenant), nil), "waits")
 		}
-		b.want(b.enter(class, "one more", nil), ReasonLine)
+		b.want(b.enter(class, "one more", nil), ReasonQueueFull)
 	}
-	if b.All() != 6*maxWaiting {
-		t.Errorf("%d wait", b.All())
+	if b.Len() != 6*maxWaiting {
+		t.Errorf("%d wait", b.Len())
 	}
 }
 
 func TestAnErrorThatIsNotForLackOfRoomIsTheCallers(t *testing.T) {
 	gone := &pool.NoBackendError{Pool: "p", Total: 2, Down: 2}
 	b := newBench(t)
-	if a := b.enter(low, "t", func(w *Waiter) { w.Try = func(pool.Limit) error { return gone } }); !errors.Is(a.err, pool.ErrNoBackend) || a.done != 1 {
+	if a := b.enter(low, "t", func(w *Ticket) { w.Try = func(pool.Limit) error { return gone } }); !errors.Is(a.err, pool.ErrNoBackend) || a.done != 1 {
 		t.Errorf("at once: %s", a.is())
 	}
 	b.mem.places = 0
 	waits := b.enter(low, "t", nil)
 	waits.Try = func(pool.Limit) error { return gone }
 	b.serve(time.Millisecond)
-	if !errors.Is(waits.err, pool.ErrNoBackend) || waits.done != 1 || b.All() != 0 {
+	if !errors.Is(waits.err, pool.ErrNoBackend) || waits.done != 1 || b.Len() != 0 {
 		t.Errorf("after a wait: %s", waits.is())
 	}
 }
@@ -445,10 +445,10 @@ func TestTheMemoryOfWhatIsShedIsBounded(t *testing.T) {
 	b := newBench(t)
 	b.cfg.WaitLow = 0
 	b.mem.usage = 0.9
-	for i := range maxPlaces + 100 {
-		b.want(b.enter(low, "t", func(w *Waiter) { w.Route = fmt.Sprint(i) }), ReasonKV)
+	for i := range maxRouteClasses + 100 {
+		b.want(b.enter(low, "t", func(w *Ticket) { w.Route = fmt.Sprint(i) }), ReasonKV)
 	}
-	if len(b.shedding) != maxPlaces {
-		t.Errorf("%d places", len(b.shedding))
+	if len(b.shedStates) != maxRouteClasses {
+		t.Errorf("%d places", len(b.shedStates))
 	}
 }

@@ -40,8 +40,8 @@ func (c *counter) free(n int) {
 }
 
 // waiter is one that asks c for a place.
-func (c *counter) waiter(class identity.Priority, tenant string) *Waiter {
-	return &Waiter{Route: "r", Class: class, Tenant: tenant, Tokens: 100, Config: DefaultConfig(), Try: c.try}
+func (c *counter) waiter(class identity.Priority, tenant string) *Ticket {
+	return &Ticket{Route: "r", Class: class, Tenant: tenant, Tokens: 100, Config: DefaultConfig(), Try: c.try}
 }
 
 // result is what Enter returned.
@@ -51,7 +51,7 @@ type result struct {
 }
 
 // going enters in a goroutine of its own and returns when that waits or has ended.
-func going(ctx context.Context, s *Lines, w *Waiter) <-chan result {
+func going(ctx context.Context, s *Queues, w *Ticket) <-chan result {
 	came := make(chan result, 1)
 	go func() {
 		waited, err := s.Enter(ctx, "p", w)
@@ -73,14 +73,14 @@ func have(came <-chan result) (r result, ok bool) {
 }
 
 // atRest fails unless nobody waits and nothing runs on.
-func atRest(t *testing.T, s *Lines) {
+func atRest(t *testing.T, s *Queues) {
 	t.Helper()
-	time.Sleep(poll)
+	time.Sleep(pollInterval)
 	synctest.Wait()
 	for name, l := range s.byPool {
 		l.mu.Lock()
-		if l.line.All() != 0 || l.waiting.Load() != 0 || l.polls || l.timer.Stop() || l.dirty.Load() || l.asking.Load() {
-			t.Errorf("pool %s: %d wait, the timer runs: %v", name, l.line.All(), l.polls)
+		if l.queue.Len() != 0 || l.waiting.Load() != 0 || l.timerRunning || l.timer.Stop() || l.serveRequested.Load() || l.entering.Load() {
+			t.Errorf("pool %s: %d wait, the timer runs: %v", name, l.queue.Len(), l.timerRunning)
 		}
 		l.mu.Unlock()
 		for class := low; class <= high; class++ {
@@ -93,7 +93,7 @@ func atRest(t *testing.T, s *Lines) {
 
 func TestAWakeLetsTheHeadIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c := NewLines([]string{"p"}, nil), counter{}
+		s, c := NewQueues([]string{"p"}, nil), counter{}
 		first := going(t.Context(), s, c.waiter(normal, "t"))
 		second := going(t.Context(), s, c.waiter(normal, "t"))
 		time.Sleep(10 * time.Millisecond)
@@ -120,11 +120,11 @@ func TestAWakeLetsTheHeadIn(t *testing.T) {
 
 func TestWithoutAWakeThePollLetsTheHeadIn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c := NewLines([]string{"p"}, nil), counter{}
+		s, c := NewQueues([]string{"p"}, nil), counter{}
 		came := going(t.Context(), s, c.waiter(low, "t"))
-		time.Sleep(3*poll + time.Millisecond)
+		time.Sleep(3*pollInterval + time.Millisecond)
 		c.free(1)
-		if r := <-came; r.err != nil || r.waited != 4*poll {
+		if r := <-came; r.err != nil || r.waited != 4*pollInterval {
 			t.Errorf("got %+v", r)
 		}
 		atRest(t, s)
@@ -133,7 +133,7 @@ func TestWithoutAWakeThePollLetsTheHeadIn(t *testing.T) {
 
 func TestAWaitEndsOnTimeThoughNobodyWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c := NewLines([]string{"p"}, nil), counter{}
+		s, c := NewQueues([]string{"p"}, nil), counter{}
 		r := <-going(t.Context(), s, c.waiter(low, "t"))
 		if shed, ok := errors.AsType[*ShedError](r.err); !ok || shed.Decision.Reason != ReasonGrowth || r.waited != 10*time.Second {
 			t.Errorf("got %+v", r)
@@ -144,16 +144,16 @@ func TestAWaitEndsOnTimeThoughNobodyWakes(t *testing.T) {
 
 func TestWhoFindsRoomDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c := NewLines([]string{"p"}, nil), counter{places: 1}
+		s, c := NewQueues([]string{"p"}, nil), counter{places: 1}
 		if waited, err := s.Enter(t.Context(), "p", c.waiter(low, "t")); waited != 0 || err != nil {
 			t.Errorf("%v, %v", waited, err)
 		}
 		w := c.waiter(low, "t")
-		w.Now = true
+		w.NoWait = true
 		if waited, err := s.Enter(t.Context(), "p", w); waited != 0 || !errors.Is(err, pool.ErrFull) {
 			t.Errorf("%v, %v", waited, err)
 		}
-		if s.byPool["p"].polls {
+		if s.byPool["p"].timerRunning {
 			t.Error("a timer was started for nobody")
 		}
 		// A pool without a line keeps no order, and no limit.
@@ -166,7 +166,7 @@ func TestWhoFindsRoomDoesNotWait(t *testing.T) {
 
 func TestAPlaceOfOneThatLeavesGoesToTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c := NewLines([]string{"p"}, nil), counter{}
+		s, c := NewQueues([]string{"p"}, nil), counter{}
 		gone := errors.New("the client is gone")
 		ctx, leave := context.WithCancelCause(t.Context())
 		first, second := going(ctx, s, c.waiter(normal, "t")), going(t.Context(), s, c.waiter(normal, "t"))
@@ -186,7 +186,7 @@ func TestAPlaceOfOneThatLeavesGoesToTheNext(t *testing.T) {
 
 func TestWhoLeavesJustWhenItIsLetInIsToldOfItsPlace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c := NewLines([]string{"p"}, nil), counter{}
+		s, c := NewQueues([]string{"p"}, nil), counter{}
 		for range 50 { // whichever of the two is heard first
 			ctx, leave := context.WithCancel(t.Context())
 			w := c.waiter(normal, "t")
@@ -210,7 +210,7 @@ func TestWhoLeavesJustWhenItIsLetInIsToldOfItsPlace(t *testing.T) {
 
 func TestRoomThatComesWhileSomebodyIsRefusedItIsNotMissed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, c := NewLines([]string{"p"}, nil), counter{}
+		s, c := NewQueues([]string{"p"}, nil), counter{}
 		w := c.waiter(normal, "t")
 		first := true
 		w.Try = func(l pool.Limit) error {
@@ -231,7 +231,7 @@ func TestRoomThatComesWhileSomebodyIsRefusedItIsNotMissed(t *testing.T) {
 
 func TestATryThatGivesItsPlaceBackDoesNotLockItselfOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := NewLines([]string{"p"}, nil)
+		s := NewQueues([]string{"p"}, nil)
 		p, err := pool.New(pool.Options{Name: "p", Backends: []string{"http://a:8000"}, OnCapacity: func() { s.Wake("p") }})
 		if err != nil {
 			t.Fatal(err)
@@ -270,7 +270,7 @@ func TestATryThatGivesItsPlaceBackDoesNotLockItselfOut(t *testing.T) {
 func TestAThousandThatComeAndGoLeaveNothingBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const places = 10
-		s, c := NewLines([]string{"p"}, nil), counter{places: places}
+		s, c := NewQueues([]string{"p"}, nil), counter{places: places}
 		var in, left, shed sync.Map
 		count := func(m *sync.Map) (n int) {
 			m.Range(func(any, any) bool { n++; return true })
@@ -318,7 +318,7 @@ func TestAThousandThatComeAndGoLeaveNothingBehind(t *testing.T) {
 func TestWhatIsShedAndWhoWaitsIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := prometheus.NewRegistry()
-		s := NewLines([]string{"p", "q"}, reg)
+		s := NewQueues([]string{"p", "q"}, reg)
 		usage := 0.9
 		try := func(l pool.Limit) error {
 			if l.Usage > 0 && usage >= l.Usage {
@@ -327,7 +327,7 @@ func TestWhatIsShedAndWhoWaitsIsShown(t *testing.T) {
 			return nil
 		}
 		enter := func(class identity.Priority, now bool) error {
-			_, err := s.Enter(t.Context(), "p", &Waiter{Route: "r", Class: class, Tenant: "t", Config: DefaultConfig(), Now: now, Try: try})
+			_, err := s.Enter(t.Context(), "p", &Ticket{Route: "r", Class: class, Tenant: "t", Config: DefaultConfig(), NoWait: now, Try: try})
 			return err
 		}
 		shows := func(want ...float64) {
@@ -352,7 +352,7 @@ func TestWhatIsShedAndWhoWaitsIsShown(t *testing.T) {
 			t.Error(got)
 		}
 		usage = 0.5
-		time.Sleep(dwell)
+		time.Sleep(minFlipInterval)
 		if err := enter(low, false); err != nil {
 			t.Error(err)
 		}

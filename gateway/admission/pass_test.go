@@ -9,8 +9,8 @@ import (
 )
 
 // roomFor lets in requests of up to so many tokens.
-func (b *bench) roomFor(tokens int) func(*Waiter) {
-	return func(w *Waiter) {
+func (b *bench) roomFor(tokens int) func(*Ticket) {
+	return func(w *Ticket) {
 		w.Try = func(l pool.Limit) error {
 			if w.Tokens <= tokens || l.Usage == 0 {
 				return nil
@@ -23,7 +23,7 @@ func (b *bench) roomFor(tokens int) func(*Waiter) {
 func TestAHugePromptLetsMuchSmallerOnesPassForHalfOfItsWait(t *testing.T) {
 	b := newBench(t)
 	fits := b.roomFor(1000)
-	huge := b.enter(normal, "t", func(w *Waiter) { w.Tokens = 100_000; fits(w) })
+	huge := b.enter(normal, "t", func(w *Ticket) { w.Tokens = 100_000; fits(w) })
 	b.want(huge, "waits")
 	for _, tenant := range []string{"t", "other"} {
 		b.want(b.enter(normal, tenant, fits), "in")
@@ -46,7 +46,7 @@ func TestAHugePromptLetsMuchSmallerOnesPassForHalfOfItsWait(t *testing.T) {
 func TestThoseBehindAHugePromptOfTheirOwnTenantPassToo(t *testing.T) {
 	b := newBench(t)
 	b.mem.places = 0
-	huge := b.enter(normal, "t", func(w *Waiter) { w.Tokens = 100_000 })
+	huge := b.enter(normal, "t", func(w *Ticket) { w.Tokens = 100_000 })
 	small := b.enter(normal, "t", nil)
 	b.mem.places = 1
 	huge.Try = func(l pool.Limit) error {
@@ -60,7 +60,7 @@ func TestThoseBehindAHugePromptOfTheirOwnTenantPassToo(t *testing.T) {
 func TestARequestThatNeedsMostOfAMemoryIsLetInInTheEndByWhatIsInUse(t *testing.T) {
 	b := newBench(t)
 	var asked []pool.Limit
-	a := b.enter(normal, "t", func(w *Waiter) {
+	a := b.enter(normal, "t", func(w *Ticket) {
 		w.Try = func(l pool.Limit) error {
 			asked = append(asked, l)
 			if l.Now {
@@ -81,26 +81,26 @@ func TestARequestThatNeedsMostOfAMemoryIsLetInInTheEndByWhatIsInUse(t *testing.T
 func TestTriesAtOtherBackendsDoNotWaitAnew(t *testing.T) {
 	b := newBench(t)
 	b.mem.places = 0
-	a := b.enter(normal, "t", func(w *Waiter) { w.Waited = b.cfg.WaitNormal - time.Second })
+	a := b.enter(normal, "t", func(w *Ticket) { w.Waited = b.cfg.WaitNormal - time.Second })
 	b.want(a, "waits")
 	b.serve(time.Second)
 	b.want(a, ReasonGrowth)
-	b.want(b.enter(normal, "t", func(w *Waiter) { w.Waited = time.Hour }), ReasonGrowth)
+	b.want(b.enter(normal, "t", func(w *Ticket) { w.Waited = time.Hour }), ReasonGrowth)
 }
 
 func TestAClassOfWhichNothingIsHeardIsNoLongerShed(t *testing.T) {
 	b := newBench(t)
 	b.mem.usage = 0.9
-	b.enter(low, "t", func(w *Waiter) { w.Now = true })
+	b.enter(low, "t", func(w *Ticket) { w.NoWait = true })
 	if !b.Shedding("r", low, b.now) {
 		t.Fatal("it is not shed")
 	}
-	b.now = b.now.Add(confirmed + 1)
-	if b.Shedding("r", low, b.now) || fmt.Sprint(b.classes(b.now)) != "[]" {
+	b.now = b.now.Add(stateLifetime + 1)
+	if b.Shedding("r", low, b.now) || fmt.Sprint(b.shedClasses(b.now)) != "[]" {
 		t.Error("it still is")
 	}
 	flips := b.Flips("r", low)
-	b.enter(low, "t", func(w *Waiter) { w.Now = true })
+	b.enter(low, "t", func(w *Ticket) { w.NoWait = true })
 	if !b.Shedding("r", low, b.now) || b.Flips("r", low) != flips+2 {
 		t.Errorf("%d flips, then %d", flips, b.Flips("r", low))
 	}

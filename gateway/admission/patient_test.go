@@ -31,7 +31,7 @@ func (w *warmth) try(l pool.Limit) error {
 func TestWhoWaitsForItsWarmBackendHoldsNobodyUp(t *testing.T) {
 	b := newBench(t)
 	warm := warmth{full: true}
-	first := b.enter(normal, "t", func(w *Waiter) { w.Try = warm.try })
+	first := b.enter(normal, "t", func(w *Ticket) { w.Try = warm.try })
 	b.want(first, "waits")
 	b.want(b.enter(normal, "t", nil), "in") // of the same tenant, and as large
 	b.want(b.enter(normal, "u", nil), "in")
@@ -43,13 +43,13 @@ func TestWhoWaitsForItsWarmBackendHoldsNobodyUp(t *testing.T) {
 	b.mem.places = 1
 	late := b.enter(normal, "t", nil) // as large as the one before it, which is not patient
 	b.want(late, "waits")
-	b.serve(poll)
+	b.serve(pollInterval)
 	b.want(behind, "in")
 	b.want(late, "waits")
 	b.want(first, "waits")
 
 	warm.full = false
-	b.serve(poll)
+	b.serve(pollInterval)
 	b.want(first, "in")
 	if warm.went != "warm" {
 		t.Errorf("it went %s", warm.went)
@@ -59,35 +59,35 @@ func TestWhoWaitsForItsWarmBackendHoldsNobodyUp(t *testing.T) {
 func TestALookTriesThoseBehindTheOnesThatWaitForTheirWarmBackends(t *testing.T) {
 	b := newBench(t)
 	warm := warmth{full: true}
-	for range maxTries + 1 {
-		b.want(b.enter(normal, "t", func(w *Waiter) { w.Try = warm.try }), "waits")
+	for range maxFailedTries + 1 {
+		b.want(b.enter(normal, "t", func(w *Ticket) { w.Try = warm.try }), "waits")
 	}
 	b.mem.places = 0
 	behind := b.enter(normal, "t", nil)
 	b.want(behind, "waits")
 	b.mem.places = 1
-	b.serve(poll)
+	b.serve(pollInterval)
 	b.want(behind, "in")
 }
 
 func TestWhoWaitsForItsWarmBackendSaysForHowLongAndIsNeverRefused(t *testing.T) {
-	for name, change := range map[string]func(*Waiter){
+	for name, change := range map[string]func(*Ticket){
 		"it waits to the end":  nil,
-		"it may not wait":      func(w *Waiter) { w.Config.WaitNormal = 0 },
-		"it waited before":     func(w *Waiter) { w.Waited = time.Hour },
-		"its answer has begun": func(w *Waiter) { w.Must = true },
-		"it takes no for a no": func(w *Waiter) { w.Now = true },
-		"it is of class low":   func(w *Waiter) { w.Class = low },
+		"it may not wait":      func(w *Ticket) { w.Config.WaitNormal = 0 },
+		"it waited before":     func(w *Ticket) { w.Waited = time.Hour },
+		"its answer has begun": func(w *Ticket) { w.MidStream = true },
+		"it takes no for a no": func(w *Ticket) { w.NoWait = true },
+		"it is of class low":   func(w *Ticket) { w.Class = low },
 	} {
 		b, warm := newBench(t), warmth{full: true}
-		w := b.enter(normal, "t", func(w *Waiter) {
+		w := b.enter(normal, "t", func(w *Ticket) {
 			w.Try = warm.try
 			if change != nil {
 				change(w)
 			}
 		})
 		for range 320 {
-			b.serve(poll)
+			b.serve(pollInterval)
 		}
 		b.want(w, "in")
 		if warm.went != "elsewhere" {
@@ -103,7 +103,7 @@ func TestWhoWaitsForItsWarmBackendSaysForHowLongAndIsNeverRefused(t *testing.T) 
 
 func TestTheTrickleIsPatientToo(t *testing.T) {
 	b, warm := newBench(t), warmth{full: true}
-	w := b.enter(normal, "t", func(w *Waiter) { w.Try = warm.try })
-	b.serve(trickleEvery)
+	w := b.enter(normal, "t", func(w *Ticket) { w.Try = warm.try })
+	b.serve(starvationInterval)
 	b.want(w, "waits")
 }

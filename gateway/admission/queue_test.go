@@ -21,13 +21,13 @@ func newQueued(t *testing.T) *queued {
 	q := &queued{bench: newBench(t)}
 	q.mem.places = 0
 	q.cfg.WaitLow, q.cfg.WaitNormal, q.cfg.WaitHigh = time.Hour, time.Hour, time.Hour
-	q.trickled = q.now // the trickle has a test of its own
+	q.starvedServedAt = q.now // the trickle has a test of its own
 	return q
 }
 
 func (q *queued) wait(class identity.Priority, tenant, name string, tokens int) *asked {
 	q.now = q.now.Add(time.Microsecond)
-	return q.enter(class, tenant, func(w *Waiter) {
+	return q.enter(class, tenant, func(w *Ticket) {
 		w.Tokens = tokens
 		w.Try = func(l pool.Limit) error {
 			err := q.mem.try(l)
@@ -51,8 +51,8 @@ func TestHighGoesBeforeNormalBeforeLow(t *testing.T) {
 	for i, class := range []identity.Priority{low, normal, high, low, normal, high} {
 		q.wait(class, "t", fmt.Sprintf("%s%d", class, i), 100)
 	}
-	q.enter(low, "t", func(w *Waiter) {
-		w.Must = true
+	q.enter(low, "t", func(w *Ticket) {
+		w.MidStream = true
 		w.Try = func(l pool.Limit) error {
 			err := q.mem.try(l)
 			if err == nil {
@@ -64,8 +64,8 @@ func TestHighGoesBeforeNormalBeforeLow(t *testing.T) {
 	if got := q.free(100); got != "must high2 high5 normal1 normal4 low0 low3" {
 		t.Error(got)
 	}
-	if q.All() != 0 {
-		t.Errorf("%d still wait", q.All())
+	if q.Len() != 0 {
+		t.Errorf("%d still wait", q.Len())
 	}
 }
 
@@ -102,8 +102,8 @@ func TestATenantWithMuchWaitingDoesNotHoldUpOneWithLittle(t *testing.T) {
 	if got := q.free(1); got != "light5" {
 		t.Error(got)
 	}
-	if q.Waiting(normal) != 91 {
-		t.Errorf("%d wait", q.Waiting(normal))
+	if q.ClassLen(normal) != 91 {
+		t.Errorf("%d wait", q.ClassLen(normal))
 	}
 }
 
@@ -189,7 +189,7 @@ func TestANewcomerQueuesBehindItsClassAndPassesThoseBelow(t *testing.T) {
 	q := newQueued(t)
 	q.wait(normal, "a", "first", 100)
 	q.mem.places = 1
-	a := q.enter(low, "b", func(w *Waiter) { w.Must = true })
+	a := q.enter(low, "b", func(w *Ticket) { w.MidStream = true })
 	q.want(a, "in") // one that must goes before all
 }
 
@@ -198,7 +198,7 @@ func TestWhoNeverCameToItsTurnIsToldSo(t *testing.T) {
 	q.wait(normal, "t", "first", 100)
 	q.cfg.WaitNormal = 0
 	a := q.enter(normal, "t", nil)
-	if d := errOf(t, a); d.Reason != ReasonLine || d.Usage != 1 || d.Threshold != maxWaiting {
+	if d := errOf(t, a); d.Reason != ReasonQueueFull || d.Usage != 1 || d.Threshold != maxWaiting {
 		t.Errorf("%+v", d)
 	}
 }
@@ -206,17 +206,17 @@ func TestWhoNeverCameToItsTurnIsToldSo(t *testing.T) {
 func TestWhoLeavesIsTakenOutAndHearsNothing(t *testing.T) {
 	q := newQueued(t)
 	first, second := q.wait(low, "t", "first", 100), q.wait(low, "t", "second", 100)
-	must := q.enter(low, "t", func(w *Waiter) { w.Must = true })
-	if !q.Leave(&first.Waiter) || q.Leave(&first.Waiter) || !q.Leave(&must.Waiter) {
+	must := q.enter(low, "t", func(w *Ticket) { w.MidStream = true })
+	if !q.Leave(&first.Ticket) || q.Leave(&first.Ticket) || !q.Leave(&must.Ticket) {
 		t.Error("leaving twice, or not at all")
 	}
-	if q.All() != 1 {
-		t.Errorf("%d wait", q.All())
+	if q.Len() != 1 {
+		t.Errorf("%d wait", q.Len())
 	}
 	if got := q.free(5); got != "second" || first.done != 0 || must.done != 0 || second.done != 1 {
 		t.Errorf("%q, told %d, %d and %d times", got, first.done, must.done, second.done)
 	}
-	if q.Leave(&second.Waiter) || q.Leave(&Waiter{Tenant: "nobody"}) {
+	if q.Leave(&second.Ticket) || q.Leave(&Ticket{Tenant: "nobody"}) {
 		t.Error("left, but was in, or never came")
 	}
 }

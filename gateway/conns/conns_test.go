@@ -113,7 +113,7 @@ func TestAFloodOfStrangersLeavesKnownClientsThreeQuarters(t *testing.T) {
 		for range 16 {
 			c := w.from("10.0.0.1")
 			w.ask(c)
-			c.know()
+			c.markAuthenticated()
 			w.wait(c, w.now)
 			regulars = append(regulars, c)
 		}
@@ -135,7 +135,7 @@ func TestANewClientIsNotClosedForTheNextWhereKnownOnesIdle(t *testing.T) {
 	for range 16 {
 		c := w.from("10.0.0.1")
 		w.ask(c)
-		c.know()
+		c.markAuthenticated()
 		w.wait(c, w.now)
 	}
 	first := w.from("10.0.0.2")
@@ -231,7 +231,7 @@ func TestPlacesAreNeverLost(t *testing.T) {
 		case n < 6:
 			_, _ = w.serve(all[dice.IntN(len(all))]) // some are gone
 		case n < 7:
-			all[dice.IntN(len(all))].know() // some have no request
+			all[dice.IntN(len(all))].markAuthenticated() // some have no request
 		case n < 8:
 			w.wait(all[dice.IntN(len(all))], w.now)
 		case n < 9:
@@ -240,7 +240,7 @@ func TestPlacesAreNeverLost(t *testing.T) {
 			w.now = w.now.Add(time.Duration(dice.IntN(30)) * time.Second)
 			w.sweep(w.now)
 		}
-		all = slices.DeleteFunc(all, func(c *conn) bool { return c.state == gone && dice.IntN(4) > 0 })
+		all = slices.DeleteFunc(all, func(c *conn) bool { return c.state == closed && dice.IntN(4) > 0 })
 		w.audit(all)
 	}
 	for _, c := range all {
@@ -256,7 +256,7 @@ func (w *world) audit(all []*conn) {
 	w.t.Helper()
 	open, queued, by := 0, 0, map[netip.Addr]int{}
 	for _, c := range all {
-		if c.state == gone {
+		if c.state == closed {
 			continue
 		}
 		open++
@@ -275,8 +275,8 @@ func (w *world) audit(all []*conn) {
 		}
 	}
 	got := 0
-	for i := range w.waiting.of {
-		q := &w.waiting.of[i]
+	for i := range w.waiting.byClass {
+		q := &w.waiting.byClass[i]
 		if got += q.n; q.n != length(q) {
 			w.t.Fatalf("queue %d counts %d and holds %d", i, q.n, length(q))
 		}

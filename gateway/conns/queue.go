@@ -6,33 +6,33 @@ const (
 	byAddress
 )
 
-// line holds connections that wait, of a table or of an address.
-type line struct{ of [classes]queue }
+// waitingConns holds connections that wait, of a table or of an address.
+type waitingConns struct{ byClass [classes]queue }
 
-func newLine(by int) line {
-	var l line
-	for i := range l.of {
-		l.of[i].by = by
+func newWaitingConns(by int) waitingConns {
+	var l waitingConns
+	for i := range l.byClass {
+		l.byClass[i].by = by
 	}
 	return l
 }
 
-func (l *line) push(c *conn)   { l.of[c.class].push(c) }
-func (l *line) remove(c *conn) { l.of[c.class].remove(c) }
+func (l *waitingConns) push(c *conn)   { l.byClass[c.class].push(c) }
+func (l *waitingConns) remove(c *conn) { l.byClass[c.class].remove(c) }
 
 // victim is the connection that is to be closed for a new one where so many places are taken, nil
 // where none waits. Known clients pay only while strangers who wait have less than a quarter of the
 // places: so a flood of strangers takes no more than that, and a new client, who is a stranger at
 // first, has time to say who he is where known ones hold all.
-func (l *line) victim(places int) *conn {
-	strangers := &l.of[stranger]
-	if oldest := l.of[known].first; oldest != nil && 4*strangers.n < places {
+func (l *waitingConns) victim(places int) *conn {
+	strangers := &l.byClass[anonymous]
+	if oldest := l.byClass[authenticated].first; oldest != nil && 4*strangers.n < places {
 		return oldest
 	}
 	if strangers.first != nil {
 		return strangers.first
 	}
-	return l.of[balancer].first
+	return l.byClass[balancer].first
 }
 
 // queue holds connections, the one that has waited longest first.

@@ -17,8 +17,8 @@ const (
 	maxValue = 1e15
 )
 
-// rungs are the modes of Redis, the best first.
-var rungs = []string{"shared", "degraded", "local"}
+// levels are the modes of Redis, the best first.
+var levels = []string{"shared", "degraded", "local"}
 
 // served are the results of lookups that spared a generation, and asked those of lookups at all.
 var (
@@ -28,7 +28,7 @@ var (
 
 // count adds up what metrics stand at. Numbers that are not finite, or beyond maxValue, are left out.
 func count(families []*dto.MetricFamily, at time.Time) counts {
-	c := counts{at: at, requests: map[string]float64{}, shed: map[string]float64{}, kv: map[string]float64{}, breakers: map[string]float64{}, shedding: []string{}, kinds: map[[3]string]*kindCount{}}
+	c := counts{at: at, requests: map[string]float64{}, shed: map[string]float64{}, kv: map[string]float64{}, breakers: map[string]float64{}, shedding: []string{}, classes: map[[3]string]*classCount{}}
 	for _, f := range families {
 		read := readers[f.GetName()]
 		if read == nil {
@@ -78,7 +78,7 @@ var readers = map[string]func(c *counts, l labels, v float64, m *dto.Metric){
 		}
 	},
 	"foregate_time_to_first_token_seconds": func(c *counts, _ labels, _ float64, m *dto.Metric) { c.ttft.add(m.GetHistogram()) },
-	"llm_request_duration_seconds":         func(c *counts, _ labels, _ float64, m *dto.Metric) { c.whole.add(m.GetHistogram()) },
+	"llm_request_duration_seconds":         func(c *counts, _ labels, _ float64, m *dto.Metric) { c.latency.add(m.GetHistogram()) },
 	"foregate_backend_kv_usage": func(c *counts, l labels, v float64, _ *dto.Metric) {
 		c.kv[l.backend()] = max(c.kv[l.backend()], v)
 	},
@@ -93,13 +93,13 @@ var readers = map[string]func(c *counts, l labels, v float64, m *dto.Metric){
 		}
 	},
 	"foregate_redis_mode": func(c *counts, l labels, v float64, _ *dto.Metric) {
-		if mode := l.get("mode"); v > 0 && slices.Index(rungs, mode) >= slices.Index(rungs, c.rung) {
-			c.rung = mode
+		if mode := l.get("mode"); v > 0 && slices.Index(levels, mode) >= slices.Index(levels, c.redisLevel) {
+			c.redisLevel = mode
 		}
 	},
-	"foregate_risk_certified_thresholds": func(c *counts, l labels, v float64, _ *dto.Metric) { c.kind(l).index = v },
-	"foregate_risk_upper_bound":          func(c *counts, l labels, v float64, _ *dto.Metric) { c.kind(l).bound = v },
-	"foregate_risk_max_wrong_rate":       func(c *counts, l labels, v float64, _ *dto.Metric) { c.kind(l).promised = v },
+	"foregate_risk_certified_thresholds": func(c *counts, l labels, v float64, _ *dto.Metric) { c.countClass(l).index = v },
+	"foregate_risk_upper_bound":          func(c *counts, l labels, v float64, _ *dto.Metric) { c.countClass(l).bound = v },
+	"foregate_risk_max_wrong_rate":       func(c *counts, l labels, v float64, _ *dto.Metric) { c.countClass(l).maxWrongRate = v },
 }
 
 // outcome is what answered a request, in one word; "" for what nobody waited for: a probe, a
@@ -119,23 +119,23 @@ func outcome(l labels) string {
 	return cmp.Or(l.get("tier"), "other") // passed through
 }
 
-// kind is what is known of one kind of request.
-func (c *counts) kind(l labels) *kindCount {
+// countClass is what is known of one kind of request.
+func (c *counts) countClass(l labels) *classCount {
 	name := [3]string{l.get("route"), l.get("traffic_class"), l.get("cohort")}
-	k := c.kinds[name]
+	k := c.classes[name]
 	if k == nil {
-		k = &kindCount{}
-		c.kinds[name] = k
+		k = &classCount{}
+		c.classes[name] = k
 	}
 	return k
 }
 
 // worst is the kind that comes nearest to what was promised of it, of those of which drafts are
 // served on a proof; nil where there is none.
-func (c *counts) worst() *kindCount {
-	var worst *kindCount
-	for _, k := range c.kinds {
-		if k.index > 0 && k.promised > 0 && (worst == nil || k.bound/k.promised > worst.bound/worst.promised) {
+func (c *counts) worst() *classCount {
+	var worst *classCount
+	for _, k := range c.classes {
+		if k.index > 0 && k.maxWrongRate > 0 && (worst == nil || k.bound/k.maxWrongRate > worst.bound/worst.maxWrongRate) {
 			worst = k
 		}
 	}

@@ -83,7 +83,7 @@ func TestADemonstrationsMetricsGiveTheCommittedSample(t *testing.T) {
 	early := count(families(t, kept(t, "demo-early.txt")), noon)
 	late := count(families(t, kept(t, "demo.txt")), noon.Add(25*time.Second))
 	var got bytes.Buffer
-	line := encode(sampleOf([]counts{early, late}, Facts{Replicas: 2, Lines: map[string]float64{"low": 0.85, "normal": 0.95}}))
+	line := encode(sampleOf([]counts{early, late}, ReplicaState{Replicas: 2, ShedThresholds: map[string]float64{"low": 0.85, "normal": 0.95}}))
 	if err := json.Indent(&got, line, "", "  "); err != nil {
 		t.Fatal(err)
 	}
@@ -115,9 +115,9 @@ func TestSeveralReplicasInOneRegistryAreAddedUp(t *testing.T) {
 		`llm_request_duration_seconds_bucket{replica="2",le="1"} 1`, `llm_request_duration_seconds_bucket{replica="2",le="+Inf"} 5`, `llm_request_duration_seconds_count{replica="2"} 5`,
 	)
 	want := counts{
-		at: noon, rung: "degraded", inFlight: 3, requests: map[string]float64{"draft": 7}, shed: map[string]float64{}, kinds: map[[3]string]*kindCount{},
+		at: noon, redisLevel: "degraded", inFlight: 3, requests: map[string]float64{"draft": 7}, shed: map[string]float64{}, classes: map[[3]string]*classCount{},
 		kv: map[string]float64{"p/b": 0.75}, breakers: map[string]float64{"p/b": 2}, shedding: []string{"p/low"},
-		whole: histogram{ends: []float64{1, math.Inf(1)}, below: []float64{3, 7}},
+		latency: histogram{ends: []float64{1, math.Inf(1)}, below: []float64{3, 7}},
 	}
 	if diff := cmp.Diff(want, c, cmp.AllowUnexported(counts{}, histogram{})); diff != "" {
 		t.Error(diff)
@@ -159,16 +159,16 @@ func TestNumbersThatAreNoneAreLeftOut(t *testing.T) {
 
 func TestOnlyACertifiedBoundIsShown(t *testing.T) {
 	uncertified := counted(t, 0, `foregate_risk_certified_thresholds 0`, `foregate_risk_upper_bound 1`, `foregate_risk_max_wrong_rate 0.02`)
-	if s := sampleOf([]counts{uncertified}, Facts{}); s.Bound != nil || s.Promised != nil {
-		t.Errorf("nothing is served on a proof, but the bound is %v of %v", s.Bound, s.Promised)
+	if s := sampleOf([]counts{uncertified}, ReplicaState{}); s.WrongRateBound != nil || s.MaxWrongRate != nil {
+		t.Errorf("nothing is served on a proof, but the bound is %v of %v", s.WrongRateBound, s.MaxWrongRate)
 	}
 	certified := counted(t, 0,
 		`foregate_risk_certified_thresholds{route="a"} 2`, `foregate_risk_upper_bound{route="a"} 0.012`, `foregate_risk_max_wrong_rate{route="a"} 0.02`,
 		`foregate_risk_certified_thresholds{route="b"} 1`, `foregate_risk_upper_bound{route="b"} 0.015`, `foregate_risk_max_wrong_rate{route="b"} 0.03`,
 		`foregate_risk_certified_thresholds{route="c"} 0`, `foregate_risk_upper_bound{route="c"} 0.6`, `foregate_risk_max_wrong_rate{route="c"} 0.3`)
-	s := sampleOf([]counts{certified}, Facts{})
-	if s.Bound == nil || *s.Bound != 0.012 || *s.Promised != 0.02 {
-		t.Errorf("the worst of what is served on a proof is 0.012 of 0.02, got %v of %v", s.Bound, s.Promised)
+	s := sampleOf([]counts{certified}, ReplicaState{})
+	if s.WrongRateBound == nil || *s.WrongRateBound != 0.012 || *s.MaxWrongRate != 0.02 {
+		t.Errorf("the worst of what is served on a proof is 0.012 of 0.02, got %v of %v", s.WrongRateBound, s.MaxWrongRate)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestMoreBackendsThanAPageCanDrawAreLeftOutAndSaidSo(t *testing.T) {
 	for i := range maxBackends + 7 {
 		lines = append(lines, fmt.Sprintf(`foregate_backend_kv_usage{pool="p",backend="%04d"} 0.5`, i))
 	}
-	s := sampleOf([]counts{counted(t, 0, lines...)}, Facts{})
+	s := sampleOf([]counts{counted(t, 0, lines...)}, ReplicaState{})
 	if len(s.KV) != maxBackends || s.LeftOut != 7 {
 		t.Errorf("%d backends, %d left out", len(s.KV), s.LeftOut)
 	}
@@ -229,10 +229,10 @@ func FuzzForeignMetricsNeverStopThePicture(f *testing.F) {
 		now := count(sorted(byName), noon.Add(time.Duration(after)))
 		for _, all := range [][]counts{{now}, {count(nil, noon), now}, {now, count(nil, noon.Add(time.Hour))}, {now, now}} {
 			var s Sample
-			if err := json.Unmarshal(encode(sampleOf(all, Facts{})), &s); err != nil {
+			if err := json.Unmarshal(encode(sampleOf(all, ReplicaState{})), &s); err != nil {
 				t.Fatal(err)
 			}
-			for _, share := range []*float64{s.Drafts, s.Hits} {
+			for _, share := range []*float64{s.Acceptance, s.CacheHitRatio} {
 				if share != nil && (*share < 0 || *share > 1) {
 					t.Errorf("a share of %g", *share)
 				}

@@ -31,8 +31,8 @@ var algorithms = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// usualAlgorithms are allowed when the configuration names none.
-var usualAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA}
+// defaultAlgorithms are allowed when the configuration names none.
+var defaultAlgorithms = []jose.SignatureAlgorithm{jose.RS256, jose.ES256, jose.EdDSA}
 
 // tokens checks tokens.
 type tokens struct {
@@ -45,7 +45,7 @@ func newTokens(o JWT) (*tokens, error) {
 	if o.Issuer == "" || o.Audience == "" {
 		return nil, errors.New("identity: mode jwt needs an issuer and an audience")
 	}
-	t := &tokens{JWT: o, allowed: usualAlgorithms}
+	t := &tokens{JWT: o, allowed: defaultAlgorithms}
 	if t.TenantClaim == "" {
 		t.TenantClaim = "tenant"
 	}
@@ -108,7 +108,7 @@ func (t *tokens) check(c jwt.Claims, now time.Time) error {
 	if c.Expiry == nil {
 		return refused("the token has no exp")
 	}
-	err := c.ValidateWithLeeway(jwt.Expected{Issuer: t.Issuer, AnyAudience: jwt.Audience{t.Audience}, Time: now}, clocksApart)
+	err := c.ValidateWithLeeway(jwt.Expected{Issuer: t.Issuer, AnyAudience: jwt.Audience{t.Audience}, Time: now}, maxClockSkew)
 	switch {
 	case errors.Is(err, jwt.ErrInvalidIssuer):
 		return refused("the token's iss is not accepted here")

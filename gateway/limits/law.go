@@ -16,12 +16,12 @@ type Limit struct {
 // counted says whether the limit needs more than this replica's own count.
 func (l Limit) counted() bool { return l.RPM > 0 || l.TPM > 0 }
 
-// law is that of one bucket: what it loses in a minute, and what may be owed when the next is
+// rate is that of one bucket: what it loses in a minute, and what may be owed when the next is
 // let in. A law of 0 lets all in.
-type law struct{ cap, slack float64 }
+type rate struct{ perMinute, burstSlack float64 }
 
-// laws are those of a tenant's three buckets.
-type laws struct{ requests, tokens, high law }
+// rates are those of a tenant's three buckets.
+type rates struct{ requests, tokens, high rate }
 
 // A burst of requests is slack + 1: 1.2 s worth; of small limits 4 requests, but at most a
 // tenth of a minute, and at least one.
@@ -34,74 +34,74 @@ func tokenSlack(n float64) float64 { return n / 20 }
 func highSlack(n float64) float64 { return math.Max(0, n/4-1) }
 
 // shared are the laws of a tenant's buckets in Redis.
-func (l Limit) shared() laws {
+func (l Limit) shared() rates {
 	r, t, h := float64(l.RPM), float64(l.TPM), float64(l.RPM)*l.HighShare
-	return laws{law{r, requestSlack(r)}, law{t, tokenSlack(t)}, law{h, highSlack(h)}}
+	return rates{rate{r, requestSlack(r)}, rate{t, tokenSlack(t)}, rate{h, highSlack(h)}}
 }
 
 // local are the laws of one of n replicas that count for themselves. The slack is taken off
 // the drain, so that their sum is no more than the limit in any minute.
-func (l Limit) local(n int) laws {
-	share := func(whole float64, slack func(float64) float64) law {
+func (l Limit) local(n int) rates {
+	share := func(whole float64, slack func(float64) float64) rate {
 		part := whole / float64(max(n, 1))
 		s := slack(part)
-		return law{part - s, s}
+		return rate{part - s, s}
 	}
 	r := float64(l.RPM)
-	return laws{share(r, requestSlack), share(float64(l.TPM), tokenSlack), share(r*l.HighShare, highSlack)}
+	return rates{share(r, requestSlack), share(float64(l.TPM), tokenSlack), share(r*l.HighShare, highSlack)}
 }
 
 // A replica takes over what is owed when Redis goes, and Redis when it returns. What is handed
 // on is room, which is a burst less what is owed: each of n replicas has an nth of the room in
 // the bucket that they share, and that has n times the room of a replica that speaks for all.
 // So no room is made by going back and forth. burst is what an empty bucket lets in.
-func (w law) burst() float64 { return w.slack + 1 }
+func (w rate) burst() float64 { return w.burstSlack + 1 }
 
-// handDown is what one of n replicas is owed when so much is owed to all of them.
-func handDown(owed float64, there, here law, n int) float64 {
+// localLevel is what one of n replicas is owed when so much is owed to all of them.
+func localLevel(owed float64, there, here rate, n int) float64 {
 	return math.Max(0, here.burst()-(there.burst()-owed)/float64(max(n, 1)))
 }
 
-// handUp is what all of n replicas are owed, at most a burst, if each is owed so much.
-func handUp(owed float64, there, here law, n int) float64 {
+// sharedLevel is what all of n replicas are owed, at most a burst, if each is owed so much.
+func sharedLevel(owed float64, there, here rate, n int) float64 {
 	return math.Max(0, math.Min(there.burst(), there.burst()-float64(max(n, 1))*(here.burst()-owed)))
 }
 
-// places are the concurrent requests that one of n replicas lets in.
-func (l Limit) places(n int) int {
+// slots are the concurrent requests that one of n replicas lets in.
+func (l Limit) slots(n int) int {
 	n = max(n, 1)
 	return max(1, (l.Concurrent+n-1)/n)
 }
 
-// hair forgives the rounding of what was drained.
-const hair = 1e-6
+// epsilon forgives the rounding of what was drained.
+const epsilon = 1e-6
 
 // wait is how long until the next is let in while so much is owed; 0 is now.
-func (w law) wait(owed float64) time.Duration {
-	if w.cap <= 0 || owed <= w.slack+hair {
+func (w rate) wait(owed float64) time.Duration {
+	if w.perMinute <= 0 || owed <= w.burstSlack+epsilon {
 		return 0
 	}
-	return minutes((owed - w.slack) / w.cap)
+	return minutes((owed - w.burstSlack) / w.perMinute)
 }
 
 // bucket is a level that falls with time. The zero value is empty.
 type bucket struct {
-	owed float64
-	at   time.Time
+	level float64
+	at    time.Time
 }
 
 // drain brings the bucket to now. A clock that steps back drains nothing.
-func (b *bucket) drain(w law, now time.Time) {
-	b.owed = math.Min(b.owed, maxOwed*w.cap)
+func (b *bucket) drain(w rate, now time.Time) {
+	b.level = math.Min(b.level, maxOwed*w.perMinute)
 	if passed := now.Sub(b.at); passed > 0 {
-		b.owed = math.Max(0, b.owed-passed.Minutes()*w.cap)
+		b.level = math.Max(0, b.level-passed.Minutes()*w.perMinute)
 		b.at = now
 	}
 }
 
 // add charges n, or gives it back where it is negative.
-func (b *bucket) add(w law, n float64) {
-	b.owed = math.Max(0, math.Min(b.owed+n, maxOwed*w.cap))
+func (b *bucket) add(w rate, n float64) {
+	b.level = math.Max(0, math.Min(b.level+n, maxOwed*w.perMinute))
 }
 
 // Window is how a tenant stands with one limit.
@@ -112,28 +112,28 @@ type Window struct {
 }
 
 // requestWindow tells how many requests are let in at once.
-func requestWindow(limit int, w law, owed float64) Window {
+func requestWindow(limit int, w rate, owed float64) Window {
 	v := window(limit, w, owed)
-	if limit > 0 && owed <= w.slack+hair {
-		v.Remaining = min(limit, int(w.slack-owed+hair)+1)
+	if limit > 0 && owed <= w.burstSlack+epsilon {
+		v.Remaining = min(limit, int(w.burstSlack-owed+epsilon)+1)
 	}
 	return v
 }
 
 // tokenWindow tells the largest request that is let in.
-func tokenWindow(limit int, w law, owed float64) Window {
+func tokenWindow(limit int, w rate, owed float64) Window {
 	v := window(limit, w, owed)
-	if owed <= w.slack+hair {
+	if owed <= w.burstSlack+epsilon {
 		v.Remaining = max(0, limit-int(math.Ceil(owed)))
 	}
 	return v
 }
 
-func window(limit int, w law, owed float64) Window {
+func window(limit int, w rate, owed float64) Window {
 	if limit <= 0 {
 		return Window{}
 	}
-	return Window{Limit: limit, Reset: minutes(owed / w.cap)}
+	return Window{Limit: limit, Reset: minutes(owed / w.perMinute)}
 }
 
 func minutes(m float64) time.Duration { return time.Duration(m * float64(time.Minute)) }

@@ -23,7 +23,7 @@ func maxInAMinute(at []time.Time) (most int) {
 
 // offer has the replicas asked in turn, so often a minute, for so long. It returns when they
 // let in. A step may be done before each request.
-func offer(t *testing.T, fleet []*replica, a Ask, rpm int, d time.Duration, before func(passed time.Duration)) (at []time.Time) {
+func offer(t *testing.T, fleet []*replica, a Request, rpm int, d time.Duration, before func(passed time.Duration)) (at []time.Time) {
 	t.Helper()
 	begun := time.Now()
 	for i := 0; ; i++ {
@@ -71,7 +71,7 @@ func TestThreeReplicasTogetherAdmitTheLimitInEveryMinute(t *testing.T) {
 		t.Run(fmt.Sprint(c), func(t *testing.T) {
 			bubble(t, func(t *testing.T, fleet []*replica, _ *redis.Options) {
 				const minutes = 3
-				at := offer(t, fleet, Ask{Tenant: "acme", Limit: Limit{RPM: c}}, 3*c, minutes*time.Minute, nil)
+				at := offer(t, fleet, Request{Tenant: "acme", Limit: Limit{RPM: c}}, 3*c, minutes*time.Minute, nil)
 				tolerance := max(0.02, 4/float64(c)) // a burst of four is more than 2 % of a small limit
 				if most := maxInAMinute(at); float64(most) > float64(c)*(1+tolerance) {
 					t.Errorf("%d in one minute", most)
@@ -88,7 +88,7 @@ func TestThreeReplicasTogetherAdmitTheLimitInEveryMinute(t *testing.T) {
 func TestTokensAreAdmittedUpToTheLimitInEveryMinute(t *testing.T) {
 	bubble(t, func(t *testing.T, fleet []*replica, _ *redis.Options) {
 		const tokens, c, minutes = 500, 200_000, 4
-		a := Ask{Tenant: "acme", Limit: Limit{TPM: c, RPM: 10_000}, Tokens: tokens}
+		a := Request{Tenant: "acme", Limit: Limit{TPM: c, RPM: 10_000}, Tokens: tokens}
 		at := offer(t, fleet, a, 3*c/tokens, minutes*time.Minute, nil)
 		if most := maxInAMinute(at) * tokens; float64(most) > 1.05*c+tokens {
 			t.Errorf("%d tokens in one minute", most)
@@ -107,7 +107,7 @@ func TestWithoutRedisThreeReplicasAdmitNoMoreThanTheLimit(t *testing.T) {
 				o := options("127.0.0.1:1")
 				o.Dialer = refuse
 				fleet := []*replica{join(t, o, 3), join(t, o, 3), join(t, o, 3)}
-				at := offer(t, fleet, Ask{Tenant: "acme", Limit: Limit{RPM: c}}, 3*c, 4*time.Minute, nil)
+				at := offer(t, fleet, Request{Tenant: "acme", Limit: Limit{RPM: c}}, 3*c, 4*time.Minute, nil)
 				if most := maxInAMinute(at); most > c {
 					t.Errorf("%d in one minute", most)
 				}
@@ -139,7 +139,7 @@ func TestRedisGoingAndComingGivesNoSecondBurst(t *testing.T) {
 					fleet, stops = append(fleet, r), append(stops, r.run(t))
 				}
 				synctest.Wait()
-				at := offer(t, fleet, Ask{Tenant: "acme", Limit: Limit{RPM: c}}, 3*c, 3*time.Minute, func(passed time.Duration) {
+				at := offer(t, fleet, Request{Tenant: "acme", Limit: Limit{RPM: c}}, 3*c, 3*time.Minute, func(passed time.Duration) {
 					off := passed > 30*time.Second && passed < 75*time.Second || passed > 100*time.Second && passed < 110*time.Second
 					if was := cut.off.Swap(off); was && !off && flushed {
 						m.FlushAll()
@@ -167,7 +167,7 @@ func TestRedisGoingAndComingGivesNoSecondBurst(t *testing.T) {
 func TestAnIdleTenantHasNoMoreThanItsBurst(t *testing.T) {
 	bubble(t, func(t *testing.T, fleet []*replica, _ *redis.Options) {
 		for range 3 {
-			at := offer(t, fleet, Ask{Tenant: "acme", Limit: Limit{RPM: 600}}, 6_000_000, 10*time.Millisecond, nil)
+			at := offer(t, fleet, Request{Tenant: "acme", Limit: Limit{RPM: 600}}, 6_000_000, 10*time.Millisecond, nil)
 			if len(at) != 12 {
 				t.Errorf("%d at once", len(at))
 			}
@@ -180,8 +180,8 @@ func TestAHotTenantIsRefusedAndNobodyElse(t *testing.T) {
 	bubble(t, func(t *testing.T, fleet []*replica, _ *redis.Options) {
 		limit := Limit{RPM: 60}
 		refused := 0
-		offer(t, fleet, Ask{Tenant: "hot", Limit: limit}, 6000, time.Minute, func(passed time.Duration) {
-			if passed%(2*time.Second) == 0 && !fleet[0].ask(t, Ask{Tenant: "quiet", Limit: limit}) {
+		offer(t, fleet, Request{Tenant: "hot", Limit: limit}, 6000, time.Minute, func(passed time.Duration) {
+			if passed%(2*time.Second) == 0 && !fleet[0].ask(t, Request{Tenant: "quiet", Limit: limit}) {
 				refused++
 			}
 		})
@@ -194,15 +194,15 @@ func TestAHotTenantIsRefusedAndNobodyElse(t *testing.T) {
 func TestARequestRefusedForOneLimitUsesUpNeither(t *testing.T) {
 	bubble(t, func(t *testing.T, fleet []*replica, _ *redis.Options) {
 		r, limit := fleet[0], Limit{RPM: 600, TPM: 1000}
-		if !r.ask(t, Ask{Tenant: "acme", Limit: limit, Tokens: 900}) {
+		if !r.ask(t, Request{Tenant: "acme", Limit: limit, Tokens: 900}) {
 			t.Fatal("the first was refused")
 		}
 		for range 100 {
-			if r.ask(t, Ask{Tenant: "acme", Limit: limit, Tokens: 900}) {
+			if r.ask(t, Request{Tenant: "acme", Limit: limit, Tokens: 900}) {
 				t.Fatal("let in beyond the limit of tokens")
 			}
 		}
-		g, err := r.Enter(t.Context(), Ask{Tenant: "acme", Limit: Limit{RPM: 600}})
+		g, err := r.Reserve(t.Context(), Request{Tenant: "acme", Limit: Limit{RPM: 600}})
 		if err != nil || g.Requests.Remaining != 10 {
 			t.Errorf("%+v, %v: want 10 left of a burst of 12", g, err)
 		}
@@ -213,8 +213,8 @@ func TestALargeRequestIsNotStarvedBySmallOnes(t *testing.T) {
 	bubble(t, func(t *testing.T, fleet []*replica, _ *redis.Options) {
 		limit := Limit{TPM: 60_000}
 		let := 0
-		offer(t, fleet, Ask{Tenant: "acme", Limit: limit, Tokens: 100}, 3*600, 4*time.Minute, func(passed time.Duration) {
-			if passed%(5*time.Second) == 0 && fleet[1].ask(t, Ask{Tenant: "acme", Limit: limit, Tokens: 10_000}) {
+		offer(t, fleet, Request{Tenant: "acme", Limit: limit, Tokens: 100}, 3*600, 4*time.Minute, func(passed time.Duration) {
+			if passed%(5*time.Second) == 0 && fleet[1].ask(t, Request{Tenant: "acme", Limit: limit, Tokens: 10_000}) {
 				let++
 			}
 		})
@@ -242,8 +242,8 @@ func TestWhoIsNewLetsInHalfABurstAndTwoAtLeastWhereABurstHasTwo(t *testing.T) {
 		w := Limit{RPM: share}.local(1)
 		fresh := ts.of("acme", w, now)
 		let := 0
-		for w.requests.wait(fresh.requests.owed) == 0 {
-			fresh.requests.owed++
+		for w.requests.wait(fresh.requests.level) == 0 {
+			fresh.requests.level++
 			let++
 		}
 		if let != want || float64(let) > w.requests.burst() {

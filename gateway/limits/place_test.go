@@ -9,19 +9,19 @@ import (
 
 func TestAPlaceThatWasTakenBeforeIsNotTakenAgain(t *testing.T) {
 	places(t, func(t *testing.T, r *replica) {
-		a := Ask{Tenant: "acme", Limit: Limit{RPM: 600, Concurrent: 1}, Tokens: 10}
-		leave, err := r.Place(a)
+		a := Request{Tenant: "acme", Limit: Limit{RPM: 600, Concurrent: 1}, Tokens: 10}
+		leave, err := r.AcquireSlot(a)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Place(a); !errors.Is(err, ErrLimited) {
+		if _, err := r.AcquireSlot(a); !errors.Is(err, ErrLimited) {
 			t.Errorf("a second place: %v", err)
 		}
 		if e := r.refused(t, a); e.Limit != Concurrency {
 			t.Errorf("a request without a place: %+v", e)
 		}
 		placed := a
-		placed.Placed = true
+		placed.HasSlot = true
 		g := r.enter(t, placed)
 		g.Settle(10)
 		if e := r.refused(t, a); e.Limit != Concurrency {
@@ -37,7 +37,7 @@ func TestAPlaceThatWasTakenBeforeIsNotTakenAgain(t *testing.T) {
 
 func TestATenantWithoutALimitOnPlacesNeedsNone(t *testing.T) {
 	places(t, func(t *testing.T, r *replica) {
-		leave, err := r.Place(Ask{Tenant: "acme"})
+		leave, err := r.AcquireSlot(Request{Tenant: "acme"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,7 +58,7 @@ func TestAChargeThatWasToldTooLateIsSettledByWhatWasUsed(t *testing.T) {
 	for name, before := range map[string]bool{"the request ends first": true, "the answer comes first": false} {
 		t.Run(name, func(t *testing.T) {
 			belated(t, func(t *testing.T, r *replica, m *miniredis.Miniredis, late func(time.Duration)) {
-				a := Ask{Tenant: "acme", Limit: Limit{RPM: 600, TPM: 60_000}, Tokens: 30_000}
+				a := Request{Tenant: "acme", Limit: Limit{RPM: 600, TPM: 60_000}, Tokens: 30_000}
 				late(tooLate)
 				g := r.enter(t, a)
 				if got := r.results(resultLate); got != 1 {
@@ -72,7 +72,7 @@ func TestAChargeThatWasToldTooLateIsSettledByWhatWasUsed(t *testing.T) {
 					g.Settle(100)
 				}
 				late(0)
-				time.Sleep(flushEvery + time.Millisecond)
+				time.Sleep(flushInterval + time.Millisecond)
 				if got := owed(m, "acme"); got[1] != "0.000000" { // 100 of 1,000 a second
 					t.Errorf("%s tokens are owed for 100", got[1])
 				}
@@ -83,7 +83,7 @@ func TestAChargeThatWasToldTooLateIsSettledByWhatWasUsed(t *testing.T) {
 
 func TestAChargeThatWasToldTooLateIsGivenBackWhereThisReplicaRefused(t *testing.T) {
 	belated(t, func(t *testing.T, r *replica, m *miniredis.Miniredis, late func(time.Duration)) {
-		a := Ask{Tenant: "acme", Limit: Limit{RPM: 6, TPM: 600, HighShare: 0.5}, Tokens: 10, High: true}
+		a := Request{Tenant: "acme", Limit: Limit{RPM: 6, TPM: 600, HighShare: 0.5}, Tokens: 10, High: true}
 		r.enter(t, a)
 		m.Del(keyLimit + "acme") // it lets in what this replica would not
 		late(tooLate)
@@ -93,7 +93,7 @@ func TestAChargeThatWasToldTooLateIsGivenBackWhereThisReplicaRefused(t *testing.
 			t.Fatal("nothing was charged")
 		}
 		late(0)
-		time.Sleep(flushEvery + time.Millisecond)
+		time.Sleep(flushInterval + time.Millisecond)
 		if got := owed(m, "acme"); got != [3]string{"0.000000", "0.000000", "0.000000"} {
 			t.Errorf("%s requests, %s tokens, %s of priority high are owed for one that was refused", got[0], got[1], got[2])
 		}
@@ -104,7 +104,7 @@ func TestAChargeThatWasToldTooLateIsNotOfPriorityHighWhereThisReplicaDemoted(t *
 	for name, before := range map[string]bool{"the request ends first": true, "the answer comes first": false} {
 		t.Run(name, func(t *testing.T) {
 			belated(t, func(t *testing.T, r *replica, m *miniredis.Miniredis, late func(time.Duration)) {
-				a := Ask{Tenant: "acme", Limit: Limit{RPM: 600, HighShare: 0.01}, High: true}
+				a := Request{Tenant: "acme", Limit: Limit{RPM: 600, HighShare: 0.01}, High: true}
 				late(tooLate)
 				r.enter(t, a)
 				m.Del(keyLimit + "acme") // it charges priority high where this replica would not
@@ -123,7 +123,7 @@ func TestAChargeThatWasToldTooLateIsNotOfPriorityHighWhereThisReplicaDemoted(t *
 					g.Settle(-1)
 				}
 				late(0)
-				time.Sleep(flushEvery + time.Millisecond)
+				time.Sleep(flushInterval + time.Millisecond)
 				if got := owed(m, "acme"); got[2] != "0.000000" {
 					t.Errorf("%s of priority high are owed for one that was demoted", got[2])
 				}
@@ -133,13 +133,13 @@ func TestAChargeThatWasToldTooLateIsNotOfPriorityHighWhereThisReplicaDemoted(t *
 }
 
 // leaves lets a request in of which Redis is told too late, and has Redis left alone.
-func (r *replica) leaves(t *testing.T, late func(time.Duration)) (Ask, *Grant) {
+func (r *replica) leaves(t *testing.T, late func(time.Duration)) (Request, *Reservation) {
 	t.Helper()
-	a := Ask{Tenant: "acme", Limit: Limit{TPM: 60_000}, Tokens: 30_000}
+	a := Request{Tenant: "acme", Limit: Limit{TPM: 60_000}, Tokens: 30_000}
 	late(tooLate)
 	g := r.enter(t, a)
 	for range lookup.FailuresInARow {
-		r.ask(t, Ask{Tenant: "other", Limit: Limit{TPM: 60_000}})
+		r.ask(t, Request{Tenant: "other", Limit: Limit{TPM: 60_000}})
 	}
 	if !r.asker.Away() {
 		t.Fatal("Redis is not left alone")
@@ -151,10 +151,10 @@ func TestARefundWaitsForARedisThatIsLeftAlone(t *testing.T) {
 	belated(t, func(t *testing.T, r *replica, m *miniredis.Miniredis, late func(time.Duration)) {
 		_, g := r.leaves(t, late)
 		g.Settle(100)
-		time.Sleep(2 * flushEvery)
+		time.Sleep(2 * flushInterval)
 		late(0)
 		within(t, 5*time.Second, "Redis is asked again", func() bool { return !r.asker.Away() })
-		time.Sleep(flushEvery + time.Millisecond)
+		time.Sleep(flushInterval + time.Millisecond)
 		if got := owed(m, "acme"); got[1] != "0.000000" {
 			t.Errorf("%s tokens are owed for 100", got[1])
 		}
@@ -169,7 +169,7 @@ func TestARefundThatWaitedForRedisIsLessByWhatHasDrainedMeanwhile(t *testing.T) 
 		late(0)
 		within(t, 20*time.Second, "Redis is asked again", func() bool { return !r.asker.Away() })
 		r.ask(t, a)
-		time.Sleep(flushEvery + time.Millisecond)
+		time.Sleep(flushInterval + time.Millisecond)
 		if got, err := strconv.ParseFloat(owed(m, "acme")[1], 64); err != nil || got < 29_000 {
 			t.Errorf("%v tokens are owed for 30,000, %v", got, err)
 		}

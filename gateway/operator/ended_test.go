@@ -39,7 +39,7 @@ func (r *replicas) another() *Set {
 // hear is a round of Run.
 func (r *replicas) hear(all ...*Set) {
 	for _, s := range all {
-		s.ended.tell(r.t.Context(), s.now)
+		s.revocations.exchangeAndLog(r.t.Context(), s.now)
 	}
 }
 
@@ -51,11 +51,11 @@ func good(s *Set, x Session) bool {
 func TestASessionThatWasEndedIsOverAtAllReplicasAndNoOther(t *testing.T) {
 	r := shared(t)
 	a, b := r.another(), r.another()
-	x, other := a.Begin(a.Of(annsToken)), a.Begin(a.Of(annsToken))
+	x, other := a.BeginSession(a.Authenticate(annsToken)), a.BeginSession(a.Authenticate(annsToken))
 	if !good(b, x) {
 		t.Fatal("the other replica does not know the session")
 	}
-	if err := a.End(t.Context(), x); err != nil {
+	if err := a.EndSession(t.Context(), x); err != nil {
 		t.Fatal(err)
 	}
 	if good(a, x) {
@@ -74,13 +74,13 @@ func TestASessionThatWasEndedIsOverAtAllReplicasAndNoOther(t *testing.T) {
 func TestWithoutRedisASessionEndsHereAndElsewhereWhenItIsBack(t *testing.T) {
 	r := shared(t)
 	a, b := r.another(), r.another()
-	x, before := a.Begin(a.Of(annsToken)), a.Begin(a.Of(annsToken))
-	if err := a.End(t.Context(), before); err != nil {
+	x, before := a.BeginSession(a.Authenticate(annsToken)), a.BeginSession(a.Authenticate(annsToken))
+	if err := a.EndSession(t.Context(), before); err != nil {
 		t.Fatal(err)
 	}
 	r.hear(b)
 	r.redis.Close()
-	if err := a.End(t.Context(), x); err == nil {
+	if err := a.EndSession(t.Context(), x); err == nil {
 		t.Error("nobody says that the others were not told")
 	}
 	r.hear(b)
@@ -102,48 +102,48 @@ func TestWithoutRedisASessionEndsHereAndElsewhereWhenItIsBack(t *testing.T) {
 
 // members are the ids in Redis.
 func (r *replicas) members() []string {
-	ids, _ := r.redis.ZMembers(keyEnded) // none where there is no key
+	ids, _ := r.redis.ZMembers(keyRevoked) // none where there is no key
 	return ids
 }
 
 func TestWhatIsOverAnywayIsForgotten(t *testing.T) {
 	r := shared(t)
 	a, b := r.another(), r.another()
-	if err := a.End(t.Context(), a.Begin(a.Of(annsToken))); err != nil {
+	if err := a.EndSession(t.Context(), a.BeginSession(a.Authenticate(annsToken))); err != nil {
 		t.Fatal(err)
 	}
 	r.hear(b)
-	r.now = r.now.Add(SessionTime + maxSkew + time.Second)
+	r.now = r.now.Add(SessionLifetime + maxSkew + time.Second)
 	r.hear(a, b)
-	if len(r.members()) != 0 || len(a.ended.ends.by) != 0 || len(b.ended.ends.by) != 0 {
-		t.Errorf("in Redis %q, here %v, there %v", r.members(), a.ended.ends, b.ended.ends)
+	if len(r.members()) != 0 || len(a.revocations.revoked.expiries) != 0 || len(b.revocations.revoked.expiries) != 0 {
+		t.Errorf("in Redis %q, here %v, there %v", r.members(), a.revocations.revoked, b.revocations.revoked)
 	}
 }
 
 func TestTooManyEndedSessionsEndThoseThatWereBegunEarlier(t *testing.T) {
 	r := shared(t)
 	a, b := r.another(), r.another()
-	first := a.Begin(a.Of(annsToken))
-	if err := a.End(t.Context(), first); err != nil {
+	first := a.BeginSession(a.Authenticate(annsToken))
+	if err := a.EndSession(t.Context(), first); err != nil {
 		t.Fatal(err)
 	}
-	bystander := a.Begin(a.Of(annsToken))
-	for range maxEnded + 9 {
+	bystander := a.BeginSession(a.Authenticate(annsToken))
+	for range maxRevoked + 9 {
 		r.now = r.now.Add(time.Second)
-		x := a.Begin(a.Of(annsToken))
-		a.ended.add(map[string]int64{x.id: x.over}, r.now)
+		x := a.BeginSession(a.Authenticate(annsToken))
+		a.revocations.add(map[string]int64{x.id: x.expires}, r.now)
 	}
 	r.now = r.now.Add(time.Second)
-	after := a.Begin(a.Of(annsToken))
+	after := a.BeginSession(a.Authenticate(annsToken))
 	r.hear(a, b)
 	late := r.another()
 	r.hear(late)
 	for i, s := range []*Set{a, b, late} {
-		if good(s, first) || good(s, bystander) || !good(s, after) || len(s.ended.ends.by) > maxEnded {
-			t.Errorf("replica %d: the first %v, one begun early %v, one begun after %v, %d kept", i, good(s, first), good(s, bystander), good(s, after), len(s.ended.ends.by))
+		if good(s, first) || good(s, bystander) || !good(s, after) || len(s.revocations.revoked.expiries) > maxRevoked {
+			t.Errorf("replica %d: the first %v, one begun early %v, one begun after %v, %d kept", i, good(s, first), good(s, bystander), good(s, after), len(s.revocations.revoked.expiries))
 		}
 	}
-	if n := len(r.members()); n > maxEnded {
+	if n := len(r.members()); n > maxRevoked {
 		t.Errorf("Redis has %d", n)
 	}
 }
@@ -151,18 +151,18 @@ func TestTooManyEndedSessionsEndThoseThatWereBegunEarlier(t *testing.T) {
 func TestWhatMakesNoSenseInRedisEndsNothing(t *testing.T) {
 	r := shared(t)
 	a := r.another()
-	x := a.Begin(a.Of(annsToken))
+	x := a.BeginSession(a.Authenticate(annsToken))
 	for i, score := range []float64{0, -1, 1e18, float64(r.now.Add(time.Hour).Unix())} {
-		if _, err := r.redis.ZAdd(keyEnded, score, fmt.Sprintf("nonsense-%d", i)); err != nil {
+		if _, err := r.redis.ZAdd(keyRevoked, score, fmt.Sprintf("nonsense-%d", i)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	r.hear(a)
-	if !good(a, x) || len(a.ended.ends.by) != 0 {
-		t.Errorf("%v, kept %v", good(a, x), a.ended.ends)
+	if !good(a, x) || len(a.revocations.revoked.expiries) != 0 {
+		t.Errorf("%v, kept %v", good(a, x), a.revocations.revoked)
 	}
 	r.redis.FlushAll()
-	if err := r.redis.Set(keyEnded, "text"); err != nil {
+	if err := r.redis.Set(keyRevoked, "text"); err != nil {
 		t.Fatal(err)
 	}
 	r.hear(a, a)

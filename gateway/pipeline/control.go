@@ -6,19 +6,19 @@ import (
 	"github.com/foregate/foregate/cache"
 )
 
-// Control is what a request asks of the cache (RFC 9111, section 5.2.1).
-type Control struct {
+// CacheControl is what a request asks of the cache (RFC 9111, section 5.2.1).
+type CacheControl struct {
 	NoStore      bool // nothing of it is kept, and nothing kept is given
 	NoCache      bool // a fresh answer, which is kept
 	OnlyIfCached bool // a kept answer or none
-	Bounded      bool // the answer may be as old as MaxAge
+	HasMaxAge    bool // the answer may be as old as MaxAge
 	MaxAge       time.Duration
 }
 
-// plain says that the request asks for nothing.
-func (c Control) plain() bool { return c == Control{} }
+// empty says that the request asks for nothing.
+func (c CacheControl) empty() bool { return c == CacheControl{} }
 
-// Takes says whether a kept answer is young enough.
-func (c Control) Takes(e *cache.Entry, now time.Time) bool {
-	return !c.Bounded || now.Sub(e.Created) <= c.MaxAge
+// Allows says whether a kept answer is young enough.
+func (c CacheControl) Allows(e *cache.Entry, now time.Time) bool {
+	return !c.HasMaxAge || now.Sub(e.Created) <= c.MaxAge
 }

@@ -15,12 +15,12 @@ import (
 // generation is one answer that is made for a request and may serve others.
 type generation struct {
 	*request
-	recording *recording
-	vouched   vouched
+	recorder     *recorder
+	confirmation confirmation
 }
 
 func (q *request) newGeneration() *generation {
-	return &generation{request: q, recording: newRecording(q.Body.Request, q.maxAnswer())}
+	return &generation{request: q, recorder: newRecorder(q.Body.Request, q.maxAnswer())}
 }
 
 // maxAnswer is the size in bytes up to which an answer is taken down.
@@ -28,13 +28,13 @@ func (q *request) maxAnswer() int { return max(q.cfg.MaxEntry, cache.MinSharedBy
 
 // settle hands a whole answer to complete, with how it is kept; nil is not, or not yet.
 func (g *generation) settle(e *cache.Entry, w *openai.Whole, complete func(e *cache.Entry, keep func(then func()))) {
-	keep := func(then func()) { g.p.o.Store.Put(g.promise.key, e, g.cfg.TTL, then) }
+	keep := func(then func()) { g.p.o.Store.Put(g.share.key, e, g.cfg.TTL, then) }
 	switch {
 	case !g.mayKeep(e, w):
 		complete(e, nil)
-	case unproven(e):
+	case fromWarmup(e):
 		complete(e, nil)
-		g.vouched.then(func() { keep(nil) })
+		g.confirmation.onConfirmed(func() { keep(nil) })
 	default:
 		complete(e, keep)
 	}
@@ -42,7 +42,7 @@ func (g *generation) settle(e *cache.Entry, w *openai.Whole, complete func(e *ca
 
 // mayKeep says whether a whole answer may serve others later.
 func (g *generation) mayKeep(e *cache.Entry, w *openai.Whole) bool {
-	if !g.promise.keeps || len(e.Answer) > g.cfg.MaxEntry || !g.promise.fits(e) || receipt.Pressed(e.Acceptance) {
+	if !g.share.cacheable || len(e.Answer) > g.cfg.MaxEntry || !g.share.allows(e) || receipt.Pressed(e.Acceptance) {
 		return false
 	}
 	for i := range w.Choices {
@@ -57,26 +57,26 @@ func (g *generation) mayKeep(e *cache.Entry, w *openai.Whole) bool {
 	return true
 }
 
-// vouching is whom an audit tells that the target stands by the answer; nil where no answer waits for that.
-func (g *generation) vouching() func() {
-	if !g.promise.keeps || g.judging.Mode != plan.ModeRisk || !g.judging.Risk.Warmup {
+// confirmFunc is whom an audit tells that the target stands by the answer; nil where no answer waits for that.
+func (g *generation) confirmFunc() func() {
+	if !g.share.cacheable || g.draftConfig.Mode != plan.ModeRisk || !g.draftConfig.Risk.Warmup {
 		return nil
 	}
-	return g.vouched.tell
+	return g.confirmation.confirm
 }
 
-// vouched is whether an audit has found that the target stands by an answer. The audit may be over before the answer is, or
+// confirmation is whether an audit has found that the target stands by an answer. The audit may be over before the answer is, or
 // after. A draft of a warm-up is kept then, and never otherwise.
-type vouched struct {
-	mu   sync.Mutex
-	good bool
-	next func()
+type confirmation struct {
+	mu        sync.Mutex
+	confirmed bool
+	next      func()
 }
 
-// tell says that it has.
-func (v *vouched) tell() {
+// confirm says that it has.
+func (v *confirmation) confirm() {
 	v.mu.Lock()
-	v.good = true
+	v.confirmed = true
 	next := v.next
 	v.next = nil
 	v.mu.Unlock()
@@ -85,10 +85,10 @@ func (v *vouched) tell() {
 	}
 }
 
-// then calls next when it has; nothing calls next where it never does.
-func (v *vouched) then(next func()) {
+// onConfirmed calls next when it has; nothing calls next where it never does.
+func (v *confirmation) onConfirmed(next func()) {
 	v.mu.Lock()
-	good := v.good
+	good := v.confirmed
 	if !good {
 		v.next = next
 	}
@@ -98,33 +98,33 @@ func (v *vouched) then(next func()) {
 	}
 }
 
-// recording takes an answer down while it is made.
-type recording struct{ made *openai.Assembler }
+// recorder takes an answer down while it is made.
+type recorder struct{ answer *openai.Assembler }
 
-var _ strategy.Observer = (*recording)(nil)
+var _ strategy.Observer = (*recorder)(nil)
 
-func newRecording(r *openai.Request, maxBytes int) *recording {
+func newRecorder(r *openai.Request, maxBytes int) *recorder {
 	made := openai.NewAssembler(r.Kind, maxBytes)
 	made.Want(r.Choices())
-	return &recording{made}
+	return &recorder{made}
 }
 
 // Text implements strategy.Observer.
-func (r *recording) Text(text []byte) { r.made.Text(text) }
+func (r *recorder) Text(text []byte) { r.answer.Text(text) }
 
 // Chunk implements strategy.Observer.
-func (r *recording) Chunk(chunk []byte) { r.made.Chunk(chunk) }
+func (r *recorder) Chunk(chunk []byte) { r.answer.Chunk(chunk) }
 
 // Body implements strategy.Observer.
-func (r *recording) Body(answer []byte) { r.made.Body(answer) }
+func (r *recorder) Body(answer []byte) { r.answer.Body(answer) }
 
 // End implements strategy.Observer.
-func (r *recording) End(e openai.Ending) { r.made.End(e) }
+func (r *recorder) End(e openai.Ending) { r.answer.End(e) }
 
 // entry is the answer that was taken down, once the cascade has said that it is whole, as it is kept and as it is
 // read. Both are nil where it is not understood, or too large.
-func (r *recording) entry(rc *receipt.Receipt, now time.Time) (*cache.Entry, *openai.Whole) {
-	whole, err := r.made.Whole()
+func (r *recorder) entry(rc *receipt.Receipt, now time.Time) (*cache.Entry, *openai.Whole) {
+	whole, err := r.answer.Whole()
 	if err != nil || rc == nil {
 		return nil, nil
 	}

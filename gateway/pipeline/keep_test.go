@@ -12,19 +12,19 @@ import (
 
 func TestWhoVouchesMayComeBeforeOrAfterTheAnswer(t *testing.T) {
 	for range 200 {
-		v, kept := &vouched{}, atomic.Int64{}
+		v, kept := &confirmation{}, atomic.Int64{}
 		var wg sync.WaitGroup
-		wg.Go(v.tell)
-		wg.Go(func() { v.then(func() { kept.Add(1) }) })
+		wg.Go(v.confirm)
+		wg.Go(func() { v.onConfirmed(func() { kept.Add(1) }) })
 		if wg.Wait(); kept.Load() != 1 {
 			t.Fatalf("kept %d times", kept.Load())
 		}
-		if v.tell(); kept.Load() != 1 {
+		if v.confirm(); kept.Load() != 1 {
 			t.Fatal("kept again")
 		}
 	}
-	v := &vouched{}
-	v.then(func() { t.Error("kept though nobody vouched") })
+	v := &confirmation{}
+	v.onConfirmed(func() { t.Error("kept though nobody vouched") })
 }
 
 func TestTheObjectOfASharedAnswerSaysWarmup(t *testing.T) {
@@ -36,18 +36,18 @@ func TestTheObjectOfASharedAnswerSaysWarmup(t *testing.T) {
 		if err := json.Unmarshal(extraOf(e, cache.ResultCoalesced, 0), &object); err != nil || object.Phase != phase || object.Reason != "confident" {
 			t.Errorf("%s: %+v, %v", acceptance, object, err)
 		}
-		if unproven(e) != strings.Contains(acceptance, "warmup") {
-			t.Errorf("%s: unproven %v", acceptance, unproven(e))
+		if fromWarmup(e) != strings.Contains(acceptance, "warmup") {
+			t.Errorf("%s: unproven %v", acceptance, fromWarmup(e))
 		}
 	}
-	if unproven(&cache.Entry{Acceptance: "rejected;phase=warmup;reason=low_score"}) {
+	if fromWarmup(&cache.Entry{Acceptance: "rejected;phase=warmup;reason=low_score"}) {
 		t.Error("an answer of the target alone is unproven")
 	}
 }
 
 func TestAnEntryOfAnotherTierDoesNotFitTheTargets(t *testing.T) {
-	p := &promise{parts: cache.Parts{Tier: "target"}}
-	if p.fits(&cache.Entry{Tier: "draft"}) || p.fits(&cache.Entry{Tier: "mixed"}) || !p.fits(&cache.Entry{Tier: "target"}) {
+	p := &shareKey{parts: cache.Parts{Tier: "target"}}
+	if p.allows(&cache.Entry{Tier: "draft"}) || p.allows(&cache.Entry{Tier: "mixed"}) || !p.allows(&cache.Entry{Tier: "target"}) {
 		t.Error("an entry of another tier fits")
 	}
 }

@@ -17,18 +17,18 @@ var markText string
 
 var markScript = redis.NewScript(markText)
 
-// guard reads and writes what tells a loss of data from a change that somebody made. It belongs
+// lossDetector reads and writes what tells a loss of data from a change that somebody made. It belongs
 // to one goroutine at a time.
-type guard struct {
-	redis redis.UniversalClient
-	known known
-	told  bool // the last read found a loss told of in Redis
+type lossDetector struct {
+	redis         redis.UniversalClient
+	known         knownState
+	lossPublished bool // the last read found a loss told of in Redis
 }
 
-// look reads the marker, and what the other replicas tell. It comes after the hash was read: the
+// readMarker reads the marker, and what the other replicas tell. It comes after the hash was read: the
 // other way round a Redis that loses its data in between would seem to have been emptied on
 // purpose. forbidden says that Redis lets no marker be read: then no loss can be found here.
-func (g *guard) look(ctx context.Context) (f found, forbidden, err error) {
+func (g *lossDetector) readMarker(ctx context.Context) (f readState, forbidden, err error) {
 	pipe := g.redis.Pipeline()
 	marker := pipe.HMGet(ctx, MarkerKey, markerID, markerChanges)
 	told := pipe.HGet(ctx, LossKey, lossField)
@@ -41,34 +41,34 @@ func (g *guard) look(ctx context.Context) (f found, forbidden, err error) {
 		forbidden = forbids(MarkerKey, err)
 		f.mark = g.known.mark
 	default:
-		return found{}, nil, fmt.Errorf("settings: read %s: %w", MarkerKey, err)
+		return readState{}, nil, fmt.Errorf("settings: read %s: %w", MarkerKey, err)
 	}
 	if text, err := told.Result(); err == nil {
-		f.told, _ = parseLoss(text) // what is not one is overwritten or deleted
+		f.publishedLoss, _ = parseLoss(text) // what is not one is overwritten or deleted
 	}
-	g.told = told.Err() == nil
+	g.lossPublished = told.Err() == nil
 	return f, forbidden, nil
 }
 
-// take decides what is in force, given what was read, and tells the other replicas of it, unless
+// update decides what is in force, given what was read, and tells the other replicas of it, unless
 // that is forbidden. It returns why no loss can be found or told here.
-func (g *guard) take(ctx context.Context, f found, forbidden error) error {
+func (g *lossDetector) update(ctx context.Context, f readState, forbidden error) error {
 	before := g.known
-	g.known = before.meet(f)
+	g.known = before.merge(f)
 	if forbidden != nil {
 		return forbidden
 	}
-	return g.tell(ctx, before, f)
+	return g.publish(ctx, before, f)
 }
 
-// tell writes what the others are to know. What fails is written after the next read; an error
+// publish writes what the others are to know. What fails is written after the next read; an error
 // is one that it may not be written.
-func (g *guard) tell(ctx context.Context, before known, f found) error {
-	forbidden := g.tellLoss(ctx, f)
-	if !g.known.counts(before, f) {
+func (g *lossDetector) publish(ctx context.Context, before knownState, f readState) error {
+	forbidden := g.publishLoss(ctx, f)
+	if !g.known.shouldCount(before, f) {
 		return forbidden
 	}
-	m, err := g.count(ctx, before.mark)
+	m, err := g.countChange(ctx, before.mark)
 	switch {
 	case err == nil && m.id != "":
 		g.known.mark = m
@@ -81,11 +81,11 @@ func (g *guard) tell(ctx context.Context, before known, f found) error {
 	return forbidden
 }
 
-// tellLoss writes a loss, or deletes one that is over.
-func (g *guard) tellLoss(ctx context.Context, f found) error {
+// publishLoss writes a loss, or deletes one that is over.
+func (g *lossDetector) publishLoss(ctx context.Context, f readState) error {
 	var err error
 	switch {
-	case g.known.loss != nil && f.told == nil:
+	case g.known.loss != nil && f.publishedLoss == nil:
 		var text []byte
 		if text, err = json.Marshal(g.known.loss); err != nil {
 			return err
@@ -94,7 +94,7 @@ func (g *guard) tellLoss(ctx context.Context, f found) error {
 			return fmt.Errorf("%s may hold %d bytes, and the loss is %d: replicas that start now do not hear of it", LossKey, maxLoss, len(text))
 		}
 		err = g.redis.HSet(ctx, LossKey, lossField, text).Err()
-	case g.known.loss == nil && g.told:
+	case g.known.loss == nil && g.lossPublished:
 		err = g.redis.Del(ctx, LossKey).Err()
 	}
 	if err != nil && refuses(err) {
@@ -108,8 +108,8 @@ func forbids(key string, err error) error {
 	return fmt.Errorf("let this user write %s (deploy/redis/users.acl): %w", key, err)
 }
 
-// count counts a change in the marker. A new one continues the mark that was known.
-func (g *guard) count(ctx context.Context, last mark) (mark, error) {
+// countChange counts a change in the marker. A new one continues the mark that was known.
+func (g *lossDetector) countChange(ctx context.Context, last marker) (marker, error) {
 	if last.id == "" {
 		last.id = rand.Text()
 	}
@@ -122,13 +122,13 @@ func (g *guard) count(ctx context.Context, last mark) (mark, error) {
 		}
 	}
 	if err != nil || len(got) != 2 {
-		return mark{}, err
+		return marker{}, err
 	}
 	return parseMark(got[0], got[1]), nil
 }
 
 // load gives Redis the script: in a cluster the node that has the keys.
-func (g *guard) load(ctx context.Context) error {
+func (g *lossDetector) load(ctx context.Context) error {
 	node := redis.Cmdable(g.redis)
 	if cluster, ok := g.redis.(*redis.ClusterClient); ok {
 		master, err := cluster.MasterForKey(ctx, Key)
@@ -141,7 +141,7 @@ func (g *guard) load(ctx context.Context) error {
 }
 
 // lost are the settings that stay in force although Redis has lost them.
-func (g *guard) lost(fields map[string]string) []Change { return g.known.loss.pending(fields) }
+func (g *lossDetector) lost(fields map[string]string) []Change { return g.known.loss.pending(fields) }
 
 // refuses reports whether Redis will refuse the same command for good.
 func refuses(err error) bool {

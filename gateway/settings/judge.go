@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// judge tells whether settings may become next, given that they are now, and what there
+// validate tells whether settings may become next, given that they are now, and what there
 // is to be known of them then. The error is a *RefusedError. What was bad before does not
 // keep anybody from changing something else.
-func (s *Store) judge(now, next map[string]string, force bool) (notes []string, err error) {
+func (s *Store) validate(now, next map[string]string, force bool) (notes []string, err error) {
 	routes := s.routes
 	if routes == nil {
 		routes = routesOf(now, next)
@@ -18,10 +18,10 @@ func (s *Store) judge(now, next map[string]string, force bool) (notes []string, 
 	last, _ := FromHash(now, routes, nil)
 	then, _ := FromHash(next, routes, last)
 	var problems []string
-	for _, r := range fresh(last.rejected, then.rejected) {
-		problems = append(problems, sentence(r))
+	for _, r := range newlyIn(last.rejected, then.rejected) {
+		problems = append(problems, problemText(r))
 	}
-	for _, r := range fresh(last.unknown, then.unknown) {
+	for _, r := range newlyIn(last.unknown, then.unknown) {
 		if !force {
 			problems = append(problems, r.Name+": "+r.Reason)
 		}
@@ -37,8 +37,8 @@ func (s *Store) judge(now, next map[string]string, force bool) (notes []string, 
 	return notesOf(then), nil
 }
 
-// sentence is what people read of a refusal.
-func sentence(r Rejected) string {
+// problemText is what people read of a refusal.
+func problemText(r RejectedValue) string {
 	if r.Name == Key || strings.HasPrefix(r.Reason, "cannot be removed") {
 		return r.Name + ": " + r.Reason
 	}

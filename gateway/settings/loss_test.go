@@ -16,37 +16,37 @@ import (
 func TestOnlyWhatWentWithTheDataStaysInForce(t *testing.T) {
 	type hash = map[string]string
 	off := hash{"speculation.mode": "off", shedLow: "0.7"}
-	was := known{fields: off, mark: mark{"m", 5}}
-	removed := &loss{Changes: []Change{{Name: shedLow, Old: new("0.7")}, {Name: "speculation.mode", Old: new("off")}}}
+	was := knownState{fields: off, mark: marker{"m", 5}}
+	removed := &dataLoss{Changes: []Change{{Name: shedLow, Old: new("0.7")}, {Name: "speculation.mode", Old: new("off")}}}
 	for _, c := range []struct {
 		name  string
-		known known
-		found found
+		known knownState
+		found readState
 		force hash
 		lost  bool
 	}{
-		{"a replica that has just started", known{}, found{fields: hash{}}, hash{}, false},
-		{"one that starts after a loss", known{}, found{fields: hash{}, told: removed}, off, true},
-		{"the last field deleted on purpose", was, found{fields: hash{}, mark: mark{"m", 5}}, hash{}, false},
-		{"deleted on purpose, and counted by another", was, found{fields: hash{}, mark: mark{"m", 6}}, hash{}, false},
-		{"another server with the same data", was, found{fields: off, mark: mark{"m", 5}}, off, false},
-		{"the marker alone is gone", was, found{fields: off}, off, false},
-		{"all is gone", was, found{fields: hash{}}, off, true},
-		{"all is gone, and something was set since", was, found{fields: hash{shedLow: "0"}}, hash{"speculation.mode": "off", shedLow: "0"}, true},
-		{"the same, with a marker by a replica that has just started", was, found{fields: hash{shedLow: "0"}, mark: mark{"n", 1}}, hash{"speculation.mode": "off", shedLow: "0"}, true},
-		{"older data: one is not there yet, one has its old value, one is there again", was, found{fields: hash{shedLow: "0.6", shedHigh: "0"}, mark: mark{"m", 4}}, off, true},
-		{"older data that do not differ", was, found{fields: off, mark: mark{"m", 4}}, off, false},
-		{"nobody has restored", known{fields: off, loss: removed}, found{fields: hash{}, told: removed}, off, true},
-		{"nobody has restored, and Redis was emptied again", known{fields: off, loss: removed}, found{fields: hash{}}, off, true},
-		{"restored", known{fields: off, loss: removed}, found{fields: off, told: removed}, off, false},
-		{"restored with another value", known{fields: off, loss: removed}, found{fields: hash{"speculation.mode": "risk", shedLow: "0.7"}, told: removed}, hash{"speculation.mode": "risk", shedLow: "0.7"}, false},
-		{"accepted", known{fields: off, loss: removed}, found{fields: hash{}, mark: mark{"accepted-1", 0}, told: removed}, hash{}, false},
-		{"accepted while this replica was away", was, found{fields: hash{}, mark: mark{"accepted-1", 0}}, hash{}, false},
-		{"accepted, and lost again", known{fields: off, mark: mark{"accepted-1", 2}}, found{fields: hash{}}, off, true},
-		{"accepted, and back to older data", known{fields: off, mark: mark{"accepted-1", 2}}, found{fields: hash{}, mark: mark{"accepted-1", 1}}, off, true},
-		{"no marker was ever there", known{fields: off}, found{fields: hash{}}, hash{}, false},
+		{"a replica that has just started", knownState{}, readState{fields: hash{}}, hash{}, false},
+		{"one that starts after a loss", knownState{}, readState{fields: hash{}, publishedLoss: removed}, off, true},
+		{"the last field deleted on purpose", was, readState{fields: hash{}, mark: marker{"m", 5}}, hash{}, false},
+		{"deleted on purpose, and counted by another", was, readState{fields: hash{}, mark: marker{"m", 6}}, hash{}, false},
+		{"another server with the same data", was, readState{fields: off, mark: marker{"m", 5}}, off, false},
+		{"the marker alone is gone", was, readState{fields: off}, off, false},
+		{"all is gone", was, readState{fields: hash{}}, off, true},
+		{"all is gone, and something was set since", was, readState{fields: hash{shedLow: "0"}}, hash{"speculation.mode": "off", shedLow: "0"}, true},
+		{"the same, with a marker by a replica that has just started", was, readState{fields: hash{shedLow: "0"}, mark: marker{"n", 1}}, hash{"speculation.mode": "off", shedLow: "0"}, true},
+		{"older data: one is not there yet, one has its old value, one is there again", was, readState{fields: hash{shedLow: "0.6", shedHigh: "0"}, mark: marker{"m", 4}}, off, true},
+		{"older data that do not differ", was, readState{fields: off, mark: marker{"m", 4}}, off, false},
+		{"nobody has restored", knownState{fields: off, loss: removed}, readState{fields: hash{}, publishedLoss: removed}, off, true},
+		{"nobody has restored, and Redis was emptied again", knownState{fields: off, loss: removed}, readState{fields: hash{}}, off, true},
+		{"restored", knownState{fields: off, loss: removed}, readState{fields: off, publishedLoss: removed}, off, false},
+		{"restored with another value", knownState{fields: off, loss: removed}, readState{fields: hash{"speculation.mode": "risk", shedLow: "0.7"}, publishedLoss: removed}, hash{"speculation.mode": "risk", shedLow: "0.7"}, false},
+		{"accepted", knownState{fields: off, loss: removed}, readState{fields: hash{}, mark: marker{"accepted-1", 0}, publishedLoss: removed}, hash{}, false},
+		{"accepted while this replica was away", was, readState{fields: hash{}, mark: marker{"accepted-1", 0}}, hash{}, false},
+		{"accepted, and lost again", knownState{fields: off, mark: marker{"accepted-1", 2}}, readState{fields: hash{}}, off, true},
+		{"accepted, and back to older data", knownState{fields: off, mark: marker{"accepted-1", 2}}, readState{fields: hash{}, mark: marker{"accepted-1", 1}}, off, true},
+		{"no marker was ever there", knownState{fields: off}, readState{fields: hash{}}, hash{}, false},
 	} {
-		got := c.known.meet(c.found)
+		got := c.known.merge(c.found)
 		if !maps.Equal(got.fields, c.force) || (got.loss != nil) != c.lost {
 			t.Errorf("%s: %v in force, lost: %+v", c.name, got.fields, got.loss)
 		}
@@ -140,7 +140,7 @@ func TestARedisThatCameBackEmptyTakesNoSettingOutOfForce(t *testing.T) {
 	stores(t, func(t *testing.T, s store) {
 		desk, all := s.watchers(t, 2)
 		poll(t, all...)
-		order := Order{Who: "o"}
+		order := Edit{Who: "o"}
 		if _, err := desk.Set(t.Context(), order, map[string]string{"speculation.mode@m": "off", shedLow: "0.7"}, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestALossThatIsAcceptedIsAChangeInTheLog(t *testing.T) {
 		s.set("speculation.mode", "off")
 		poll(t, all...)
 		s.empty(t, "wiped", 1, all)
-		order := Order{Who: "o", Why: "on purpose"}
+		order := Edit{Who: "o", Why: "on purpose"}
 		dry := order
 		dry.DryRun = true
 		if r, err := desk.Accept(t.Context(), dry); err != nil || len(r.Changes) != 1 {
@@ -197,7 +197,7 @@ func TestALossThatIsAcceptedIsAChangeInTheLog(t *testing.T) {
 		}
 		poll(t, all...)
 		has(t, "accepted", "risk", 0, append(all, s.watcher(t, nil))...)
-		for what, again := range map[string]func(context.Context, Order) (Result, error){"accept": desk.Accept, "restore": desk.Restore} {
+		for what, again := range map[string]func(context.Context, Edit) (Result, error){"accept": desk.Accept, "restore": desk.Restore} {
 			if _, err := again(t.Context(), order); err == nil || !strings.Contains(err.Error(), "no replica tells") {
 				t.Errorf("%s again: %v", what, err)
 			}
@@ -221,7 +221,7 @@ func TestWhoDeletesTheLastSettingOnPurposeIsObeyed(t *testing.T) {
 			"HDEL": func() { s.del("speculation.mode") },
 			"DEL":  func() { c.Del(t.Context(), Key) },
 			"foregate settings unset": func() {
-				if _, err := desk.Set(t.Context(), Order{}, nil, []string{"speculation.mode"}); err != nil {
+				if _, err := desk.Set(t.Context(), Edit{}, nil, []string{"speculation.mode"}); err != nil {
 					t.Error(err)
 				}
 			},
@@ -255,7 +255,7 @@ func TestARedisThatCameBackWithOlderDataTakesNothingOutOfForceEither(t *testing.
 				t.Errorf("replica %d: %v", i, w.Snapshot().Set())
 			}
 		}
-		if r, err := desk.Restore(t.Context(), Order{}); err != nil || len(r.Changes) != 3 {
+		if r, err := desk.Restore(t.Context(), Edit{}); err != nil || len(r.Changes) != 3 {
 			t.Errorf("restored %+v, %v", r, err)
 		}
 		poll(t, all...)
@@ -276,7 +276,7 @@ func TestALossIsLoggedOnceWhenItBeginsAndOnceWhenItEnds(t *testing.T) {
 		log.forget()
 		s.wipe(t, nil)
 		poll(t, w, w, w)
-		if _, err := desk.Restore(t.Context(), Order{}); err != nil {
+		if _, err := desk.Restore(t.Context(), Edit{}); err != nil {
 			t.Fatal(err)
 		}
 		poll(t, w, w)
@@ -299,7 +299,7 @@ func FuzzALossOfOtherReplicasIsBoundedAndMayBeUndone(f *testing.F) {
 		if err != nil {
 			return
 		}
-		got := known{}.meet(found{fields: map[string]string{shedLow: "0.8"}, told: l})
+		got := knownState{}.merge(readState{fields: map[string]string{shedLow: "0.8"}, publishedLoss: l})
 		if len(got.fields) > 1+len(l.Changes) {
 			t.Errorf("%q: %v", text, got.fields)
 		}
@@ -338,7 +338,7 @@ func TestALossBetweenTheReadsOfSettingsAndMarkerIsFound(t *testing.T) {
 		desk, _ := s.watchers(t, 0)
 		w, b := s.interrupted(t)
 		poll(t, w)
-		if _, err := desk.Set(t.Context(), Order{Who: "o"}, map[string]string{"speculation.mode@m": "off"}, nil); err != nil {
+		if _, err := desk.Set(t.Context(), Edit{Who: "o"}, map[string]string{"speculation.mode@m": "off"}, nil); err != nil {
 			t.Fatal(err)
 		}
 		poll(t, w)
@@ -370,23 +370,23 @@ func TestALossBetweenTheReadsIsFoundThoughAnotherReplicaHasMarkedWhatIsLeft(t *t
 }
 
 func TestTheHashIsReadAgainWhereTheMarkerDoesNotFollowTheKnownOne(t *testing.T) {
-	was := known{mark: mark{"m", 5}}
+	was := knownState{mark: marker{"m", 5}}
 	for _, c := range []struct {
 		name  string
-		known known
-		mark  mark
+		known knownState
+		mark  marker
 		want  bool
 	}{
-		{"the same", was, mark{"m", 5}, false},
-		{"a change was counted", was, mark{"m", 6}, false},
-		{"older data", was, mark{"m", 4}, true},
-		{"another's", was, mark{"n", 9}, true},
-		{"an operator's who accepted a loss", was, mark{"accepted-1", 0}, true},
-		{"none any more", was, mark{}, true},
-		{"the first", known{}, mark{"m", 5}, false},
-		{"still none", known{}, mark{}, false},
+		{"the same", was, marker{"m", 5}, false},
+		{"a change was counted", was, marker{"m", 6}, false},
+		{"older data", was, marker{"m", 4}, true},
+		{"another's", was, marker{"n", 9}, true},
+		{"an operator's who accepted a loss", was, marker{"accepted-1", 0}, true},
+		{"none any more", was, marker{}, true},
+		{"the first", knownState{}, marker{"m", 5}, false},
+		{"still none", knownState{}, marker{}, false},
 	} {
-		if got := c.known.outruns(c.mark); got != c.want {
+		if got := c.known.mustReread(c.mark); got != c.want {
 			t.Errorf("%s: %t", c.name, got)
 		}
 	}
@@ -424,8 +424,8 @@ func TestALossThatIsTooLargeToTellIsForbidden(t *testing.T) {
 		s.watchers(t, 0)
 		c := patient(s.addr)
 		t.Cleanup(func() { _ = c.Close() })
-		g := guard{redis: c, known: known{loss: &loss{Changes: []Change{{Name: shedLow, Old: new(strings.Repeat("7", maxLoss))}}}}}
-		if err := g.tell(t.Context(), known{}, found{}); err == nil || !strings.Contains(err.Error(), LossKey) {
+		g := lossDetector{redis: c, known: knownState{loss: &dataLoss{Changes: []Change{{Name: shedLow, Old: new(strings.Repeat("7", maxLoss))}}}}}
+		if err := g.publish(t.Context(), knownState{}, readState{}); err == nil || !strings.Contains(err.Error(), LossKey) {
 			t.Errorf("%v", err)
 		}
 	})

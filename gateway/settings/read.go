@@ -11,15 +11,15 @@ import (
 
 // content is the hash as it was read. A value that is longer than maxValue is tooLong.
 type content struct {
-	fields   map[string]string
-	overfull bool // there are more than maxFields; none were kept
+	fields        map[string]string
+	tooManyFields bool // there are more than maxFields; none were kept
 }
 
 // reader reads the hash without being hurt by one that somebody filled with megabytes.
 // It belongs to one goroutine at a time.
 type reader struct {
-	redis   redis.Cmdable
-	careful bool // the last answer was too large, or HGETALL's did not come in time
+	redis      redis.Cmdable
+	checkSizes bool // the last answer was too large, or HGETALL's did not come in time
 }
 
 // read returns the hash. It is one HGETALL, as long as that came in time and was no
@@ -27,24 +27,24 @@ type reader struct {
 // trips, and what is too long stays where it is. Where these do not come in time either,
 // the next read is an HGETALL again.
 func (r *reader) read(ctx context.Context) (content, error) {
-	if r.careful {
+	if r.checkSizes {
 		c, err := r.measured(ctx)
 		if err == nil {
 			return c, nil
 		}
 		if !answered(err) {
-			r.careful = false // four round trips may be more than there is time for: the two ways take turns
+			r.checkSizes = false // four round trips may be more than there is time for: the two ways take turns
 			return c, err
 		}
 		// Redis knows or allows only HGETALL.
 	}
 	h, err := r.redis.HGetAll(ctx, Key).Result()
 	if err != nil {
-		r.careful = !answered(err) // its size may be why
+		r.checkSizes = !answered(err) // its size may be why
 		return content{}, err
 	}
-	c := content{fields: h, overfull: len(h) > maxFields}
-	r.careful = c.trim() || c.overfull
+	c := content{fields: h, tooManyFields: len(h) > maxFields}
+	r.checkSizes = c.trim() || c.tooManyFields
 	return c, nil
 }
 
@@ -55,7 +55,7 @@ func (r *reader) measured(ctx context.Context) (content, error) {
 		return content{}, err
 	}
 	if n > maxFields {
-		return content{overfull: true}, nil
+		return content{tooManyFields: true}, nil
 	}
 	names, err := r.redis.HKeys(ctx, Key).Result()
 	if err != nil {
@@ -81,7 +81,7 @@ func (r *reader) measured(ctx context.Context) (content, error) {
 			}
 		}
 	}
-	r.careful = c.trim() || len(long) > 0
+	r.checkSizes = c.trim() || len(long) > 0
 	return c, nil
 }
 
@@ -112,7 +112,7 @@ var tooLong = strings.Repeat("?", maxValue+1)
 
 // trim puts tooLong in the place of what is, and reports whether there was any.
 func (c *content) trim() bool {
-	if c.overfull {
+	if c.tooManyFields {
 		c.fields = nil
 	}
 	found := false

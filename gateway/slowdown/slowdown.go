@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	freeFailures = 5                // of a source, before it is told to wait
-	firstPause   = time.Second      // the first time; it doubles with each failure after it
-	maxPause     = time.Minute      // the longest
-	memory       = 10 * time.Minute // without a failure, after which a source begins anew
+	allowedFailures = 5                // of a source, before it is told to wait
+	firstPause      = time.Second      // the first time; it doubles with each failure after it
+	maxPause        = time.Minute      // the longest
+	failureLifetime = 10 * time.Minute // without a failure, after which a source begins anew
 
-	maxSources = 4096 // of a kind in a generation, of which there are two
-	maxLines   = 20   // of the log in a second
+	maxSources  = 4096 // of a kind in a generation, of which there are two
+	maxLogLines = 20   // of the log in a second
 )
 
 // Failure is a request whose credential was not believed.
@@ -54,7 +54,7 @@ type Table struct {
 	credentials sources[uint64]
 	addresses   sources[netip.Addr]
 	second      time.Time // that lines are counted in
-	lines       int
+	logLines    int
 }
 
 // New makes a table without failures.
@@ -80,7 +80,7 @@ func (t *Table) Fail(f Failure) Verdict {
 	defer t.mu.Unlock()
 	now := t.now()
 	v := t.judge(f, now)
-	v.Quiet = v.Quiet || !t.line(now)
+	v.Quiet = v.Quiet || !t.takeLogLine(now)
 	if v.Wait > 0 {
 		t.answers.WithLabelValues("wait").Inc()
 	} else {
@@ -102,13 +102,13 @@ func (t *Table) judge(f Failure, now time.Time) Verdict {
 	return Verdict{max(v.Wait, c.Wait), v.Began || c.Began, c.Quiet}
 }
 
-// line takes one of this second's lines of the log, if there is one left.
-func (t *Table) line(now time.Time) bool {
+// takeLogLine takes one of this second's lines of the log, if there is one left.
+func (t *Table) takeLogLine(now time.Time) bool {
 	if second := now.Truncate(time.Second); !second.Equal(t.second) {
-		t.second, t.lines = second, 0
+		t.second, t.logLines = second, 0
 	}
-	t.lines++
-	return t.lines <= maxLines
+	t.logLines++
+	return t.logLines <= maxLogLines
 }
 
 // source is somebody who failed.
@@ -123,12 +123,12 @@ func (s source) fail(now time.Time) (source, Verdict) {
 	if left := s.until.Sub(now); left > 0 {
 		return s, Verdict{Wait: left, Quiet: true}
 	}
-	if now.Sub(s.last) > memory {
+	if now.Sub(s.last) > failureLifetime {
 		s = source{}
 	}
 	s.failures++
 	s.last = now
-	over := s.failures - freeFailures
+	over := s.failures - allowedFailures
 	if over <= 0 {
 		return s, Verdict{}
 	}

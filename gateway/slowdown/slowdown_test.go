@@ -27,7 +27,7 @@ func from(address string) Failure { return Failure{Address: netip.MustParseAddr(
 func TestASourceThatGoesOnFailingWaitsTwiceAsLongEachTime(t *testing.T) {
 	for name, f := range map[string]Failure{"a credential": {Credential: "sk-wrong"}, "an address": from("192.0.2.1")} {
 		w := newWorld()
-		for i := range freeFailures {
+		for i := range allowedFailures {
 			if v := w.Fail(f); v.Wait != 0 {
 				t.Errorf("%s: failure %d waits %v", name, i+1, v.Wait)
 			}
@@ -43,7 +43,7 @@ func TestASourceThatGoesOnFailingWaitsTwiceAsLongEachTime(t *testing.T) {
 			}
 			w.at = w.at.Add(want / 2)
 		}
-		w.at = w.at.Add(memory)
+		w.at = w.at.Add(failureLifetime)
 		if v := w.Fail(f); v.Wait != 0 {
 			t.Errorf("%s: after a long time without a failure it waits %v", name, v.Wait)
 		}
@@ -52,7 +52,7 @@ func TestASourceThatGoesOnFailingWaitsTwiceAsLongEachTime(t *testing.T) {
 
 func TestAWaitIsForItsSourceAlone(t *testing.T) {
 	w := newWorld()
-	for range 2 * freeFailures {
+	for range 2 * allowedFailures {
 		w.Fail(Failure{Credential: "sk-wrong", Address: netip.MustParseAddr("192.0.2.1")})
 	}
 	for name, tc := range map[string]struct {
@@ -87,8 +87,8 @@ func TestSourcesAndLinesAreBounded(t *testing.T) {
 	if n := len(w.addresses.young) + len(w.addresses.old); n > 2*maxSources {
 		t.Errorf("%d addresses are held", n)
 	}
-	if loud != maxLines {
-		t.Errorf("%d lines in a second, want %d", loud, maxLines)
+	if loud != maxLogLines {
+		t.Errorf("%d lines in a second, want %d", loud, maxLogLines)
 	}
 	w.at = w.at.Add(time.Second)
 	if v := w.Fail(from("192.0.2.1")); v.Quiet {
@@ -101,18 +101,18 @@ func TestAnAddressThatWaitsFillsNoTableWithItsKeys(t *testing.T) {
 	for i := range 1000 {
 		w.Fail(Failure{Credential: fmt.Sprint(i), Address: netip.MustParseAddr("192.0.2.1")})
 	}
-	if n := len(w.credentials.young); n != freeFailures+1 {
-		t.Errorf("%d credentials are held, want %d", n, freeFailures+1)
+	if n := len(w.credentials.young); n != allowedFailures+1 {
+		t.Errorf("%d credentials are held, want %d", n, allowedFailures+1)
 	}
 }
 
 func TestFailuresAreCountedByTheirAnswer(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	table := New(Options{Registerer: reg})
-	for range freeFailures + 3 {
+	for range allowedFailures + 3 {
 		table.Fail(Failure{Credential: "sk-wrong"})
 	}
-	if refused, wait := testutil.ToFloat64(table.answers.WithLabelValues("refused")), testutil.ToFloat64(table.answers.WithLabelValues("wait")); refused != freeFailures || wait != 3 {
+	if refused, wait := testutil.ToFloat64(table.answers.WithLabelValues("refused")), testutil.ToFloat64(table.answers.WithLabelValues("wait")); refused != allowedFailures || wait != 3 {
 		t.Errorf("%v refused, %v told to wait", refused, wait)
 	}
 }
