@@ -17,12 +17,12 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/authbackoff"
 	"github.com/foregate/foregate/gateway/conns"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"
 	"github.com/foregate/foregate/gateway/operator"
 	"github.com/foregate/foregate/gateway/pipeline"
-	"github.com/foregate/foregate/gateway/slowdown"
 	"github.com/foregate/foregate/gateway/upload"
 	"github.com/foregate/foregate/panics"
 	"github.com/foregate/foregate/tiers"
@@ -113,7 +113,7 @@ type Gateway struct {
 	pipeline     *pipeline.Pipeline
 	guard        guard
 	tenants      *tenants
-	authFailures *slowdown.Table // of authentication
+	authFailures *authbackoff.Table // of authentication
 	receipts     receipts
 
 	public, admin listener
@@ -176,7 +176,7 @@ func New(o Options) (*Gateway, error) {
 		opts: o, log: o.Logger, metrics: newMetrics(o.Registerer),
 		guard: guard{operators: o.Operators}, tenants: newTenants(o.Tenants),
 		uploads:      newUploads(o.Limits, o.Registerer),
-		authFailures: slowdown.New(slowdown.Options{Registerer: o.Registerer, Now: o.Now}),
+		authFailures: authbackoff.New(authbackoff.Options{Registerer: o.Registerer, Now: o.Now}),
 		failed:       make(chan error, 2),
 	}
 	g.metrics.readiness(o.Registerer, g)

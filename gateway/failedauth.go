@@ -6,9 +6,9 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/foregate/foregate/gateway/authbackoff"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/peer"
-	"github.com/foregate/foregate/gateway/slowdown"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -19,7 +19,7 @@ func (g *Gateway) throttleFailedAuth(l *accessRecord, r *http.Request, err error
 	if !ok || e.Kind != identity.Unauthorized || p.status != http.StatusUnauthorized {
 		return p
 	}
-	v := g.authFailures.Fail(slowdown.Failure{Credential: r.Header.Get(e.Header), Address: g.clientAddress(r)})
+	v := g.authFailures.Fail(authbackoff.Failure{Credential: r.Header.Get(e.Header), Address: g.clientAddress(r)})
 	l.quiet = v.Quiet
 	if v.Wait == 0 {
 		return p

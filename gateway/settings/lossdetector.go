@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-//go:embed mark.lua
+//go:embed marker.lua
 var markText string
 
 var markScript = redis.NewScript(markText)

@@ -1,10 +1,10 @@
-// Package slowdown says how failed authentication is answered: at first at once, then with a wait that doubles.
+// Package authbackoff says how failed authentication is answered: at first at once, then with a wait that doubles.
 // Start at [Table.Fail].
 //
 // It counts the failures of each credential and of each address apart, and guarantees that it holds no more than
 // a bounded number of both, and no credential: only a digest under a key of this process. Whoever shows what is
 // right is never asked about here, so nobody is locked out by what others do at the same address.
-package slowdown
+package authbackoff
 
 import (
 	"hash/maphash"
