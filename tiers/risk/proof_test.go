@@ -163,7 +163,7 @@ func TestProofThePromiseIsKeptWithoutDrift(t *testing.T) {
 			f := sum(traffic{rule: tc.rule, requests: 200_000, first: law.law}.replays(proofSeed+uint64(10*i+j), size(30, 1000)))
 			f.kept(t, name, tc.rule)
 			if want := tc.acceptance[j]; want > 0 && !raced && math.Abs(f.acceptance/want-1) > .10 {
-				t.Errorf("%s: accepts %.3f, the document %.2f", name, f.acceptance, want)
+				t.Errorf("%s: accepts %.3f, and docs/proof.md says %.2f", name, f.acceptance, want)
 			}
 			if oracle := law.law.oracle(tc.rule.Eps); f.acceptance > oracle {
 				t.Errorf("%s: accepts %.3f, and who knew the law %.2f", name, f.acceptance, oracle)
