@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
 )
@@ -24,10 +25,9 @@ type paper struct {
 // vendored are folders with files that others publish.
 var vendored = regexp.MustCompile(`(^|/)(vendor|node_modules|testdata|bin|dist|\.git)(/|$)`)
 
-// eachFile visits the repository's files whose names the pattern matches.
-func eachFile(t *testing.T, pattern *regexp.Regexp, visit func(name, text string)) {
-	t.Helper()
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+// files are the names of the repository's files, from the root.
+var files = sync.OnceValues(func() (names []string, err error) {
+	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -38,21 +38,39 @@ func eachFile(t *testing.T, pattern *regexp.Regexp, visit func(name, text string
 			return err
 		case d.IsDir() && vendored.MatchString(name):
 			return fs.SkipDir
-		case d.IsDir() || !pattern.MatchString(name):
-			return nil
+		case !d.IsDir():
+			names = append(names, name)
 		}
-		text, err := os.ReadFile(file)
-		visit(name, string(text))
-		return err
+		return nil
 	})
+	return names, err
+})
+
+// eachFile visits the repository's files whose names the pattern matches.
+func eachFile(t *testing.T, pattern *regexp.Regexp, visit func(name, text string)) {
+	t.Helper()
+	names, err := files()
 	if err != nil {
 		t.Fatal(err)
+	}
+	for _, name := range names {
+		if !pattern.MatchString(name) {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		visit(name, string(text))
 	}
 }
 
 // papers returns every Markdown file by its name.
 func papers(t *testing.T) map[string]*paper {
 	t.Helper()
+	if len(read) > 0 {
+		return read
+	}
 	all := map[string]*paper{}
 	eachFile(t, regexp.MustCompile(`\.md$`), func(name, text string) {
 		all[name] = &paper{name: name, text: text, anchors: anchorsOf(text)}
@@ -60,8 +78,12 @@ func papers(t *testing.T) map[string]*paper {
 	if len(all) < 15 {
 		t.Fatalf("only %d papers", len(all))
 	}
+	read = all
 	return all
 }
+
+// read are the papers, once they were.
+var read map[string]*paper
 
 var heading = regexp.MustCompile(`(?m)^#{1,6} +(.+?) *$`)
 
