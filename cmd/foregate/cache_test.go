@@ -8,13 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/gateway/app"
-
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/cache"
+	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
 )
 

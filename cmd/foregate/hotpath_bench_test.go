@@ -11,13 +11,12 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/foregate/foregate/gateway/app"
-
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/limits"

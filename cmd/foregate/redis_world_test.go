@@ -20,11 +20,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/foregate/foregate/gateway/app"
-
 	"github.com/redis/go-redis/v9"
 	"github.com/rs/zerolog"
 
+	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
 )
 

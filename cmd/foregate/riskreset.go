@@ -5,14 +5,13 @@ import (
 	"slices"
 
 	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
 type riskResetCmd struct {
-	where
+	redisFlags
 	Route  string `required:"" help:"The route." placeholder:"NAME"`
 	Bucket string `help:"Only this kind of request, as foregate risk show names it." placeholder:"NAME"`
 	Lot    string `help:"Only this lot: conf or head." placeholder:"NAME"`
@@ -21,7 +20,7 @@ type riskResetCmd struct {
 
 // Run forgets thresholds and evidence. The log of audits stays.
 func (c *riskResetCmd) Run(e *env) error {
-	b, err := c.bench(e)
+	b, err := c.openEvidence(e)
 	if err != nil {
 		return err
 	}

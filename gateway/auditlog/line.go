@@ -15,7 +15,6 @@ import (
 	"unicode"
 
 	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/risk"
 )
