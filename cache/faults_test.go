@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/internal/redis/lookup"
 )
 
 func TestALeaseThatWasTakenTooLateIsGivenBack(t *testing.T) {
@@ -23,7 +23,7 @@ func TestALeaseThatWasTakenTooLateIsGivenBack(t *testing.T) {
 	r := NewStore(Options{Redis: clientOf(t, o)})
 	raw := s.raw()
 	must(t, r.load(t.Context()))
-	must(t, loadScripts(t.Context(), raw))
+	must(t, leaseScripts(raw).Load(t.Context(), keyProbe))
 	lease := leaseOf(keyNo(1))
 	wantFound(t, r, keyNo(1), lease, FoundLate)
 	r.asker.Rest(5 * time.Second)

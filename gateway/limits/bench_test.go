@@ -3,7 +3,7 @@ package limits
 import (
 	"testing"
 
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/internal/redis/lookup"
 )
 
 // BenchmarkEnter is a request from its entry to its end, without Redis.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/internal/redis/lookup"
 )
 
 // outages runs a test in virtual time with three replicas at one miniredis, and a hand that

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/internal/redis/lookup"
 )
 
 const (
@@ -88,23 +86,18 @@ type charge struct {
 // owed then.
 type untold struct{ requests, tokens, minRequests, minTokens float64 }
 
-// evaluate sends the script, in c's pipeline if c is one.
-func evaluate(ctx context.Context, c redis.Scripter, key string, w laws, n charge) *redis.Cmd {
-	return limitScript.EvalSha(ctx, c, []string{key},
+// scriptArgs are the script's arguments.
+func scriptArgs(w laws, n charge) []any {
+	return []any{
 		w.requests.cap, w.requests.slack, w.tokens.cap, w.tokens.slack, w.high.cap, w.high.slack,
 		n.amounts.requests, n.amounts.tokens, n.high, n.how, maxOwed, expiry.Milliseconds(),
-		n.untold.requests, n.untold.tokens, n.minRequests, n.minTokens)
+		n.untold.requests, n.untold.tokens, n.minRequests, n.minTokens,
+	}
 }
 
 // ask is one round trip; two more where Redis does not know the script.
 func (l *Limiter) ask(ctx context.Context, key string, w laws, n charge) (answer, error) {
-	reply, err := evaluate(ctx, l.redis, key, w, n).Result()
-	if redis.HasErrorPrefix(err, "NOSCRIPT") {
-		if err := l.load(ctx); err != nil {
-			return answer{}, err
-		}
-		reply, err = evaluate(ctx, l.redis, key, w, n).Result()
-	}
+	reply, err := l.scripts.Run(ctx, limitScript, []string{key}, scriptArgs(w, n)...).Result()
 	if err != nil {
 		return answer{}, err
 	}

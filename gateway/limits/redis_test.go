@@ -13,7 +13,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/internal/redis/lookup"
 )
 
 // slow is far more than the budget and far less than the 100 ms after which the client gives

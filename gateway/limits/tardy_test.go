@@ -11,7 +11,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/foregate/foregate/gateway/lookup"
+	"github.com/foregate/foregate/internal/redis/lookup"
 )
 
 // delayed is a connection whose answers come after a while.
