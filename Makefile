@@ -3,7 +3,7 @@
 
 GO      ?= go
 PKGS    := ./...
-CODE    := cmd gateway tiers breaker cache panics recent loadtest deploy .ci
+CODE    := cmd gateway tiers breaker cache internal panics recent loadtest deploy .ci
 FUZZFOR ?= 30s
 LINT    := $(GO) tool -modfile=.ci/lint/go.mod
 # What foregate version says; asked of git only where it is used.

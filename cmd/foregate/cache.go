@@ -12,6 +12,8 @@ import (
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/gateway/secrets"
+	"github.com/foregate/foregate/internal/redis/connect"
+	"github.com/foregate/foregate/internal/redis/embedded"
 )
 
 // answers are a replica's connections to the Redis of cached answers; all are nil where
@@ -22,7 +24,7 @@ type answers struct {
 	tracking redis.UniversalClient // of invalidations; nil where there are none to be had
 }
 
-// openAnswers connects to the Redis of cached answers as openRedis does to that of
+// openAnswers connects to the Redis of cached answers as it is done to that of
 // coordination. Where both are one, each has connections of its own: a burst of lookups takes
 // none from tenants' limits.
 func openAnswers(r config.Redis, files passwords) (a answers, stop func(), err error) {
@@ -34,20 +36,21 @@ func openAnswers(r config.Redis, files passwords) (a answers, stop func(), err e
 	case config.KindNone:
 		return answers{}, func() {}, nil
 	case config.KindEmbedded:
-		client, stop := openEmbeddedAnswers(controlOptions(ep))
+		client, stop := embedded.OpenAnswers()
 		return answers{request: client, leases: client}, stop, nil
 	}
-	o, err := files.options(ep)
+	at, err := files.options(ep)
 	if err != nil {
 		return answers{}, nil, err
 	}
-	a.request, a.leases = dialing(onLookups(o)), dialing(onLeases(o))
+	o := connect.Background(at)
+	a.request, a.leases = connect.New(onLookups(o)), connect.New(onLeases(o))
 	opened := []redis.UniversalClient{a.request, a.leases}
 	if ep.Kind != config.KindCluster { // each node would tell of its own keys, to whoever asked it alone
-		a.tracking = dialing(onTracking(o))
+		a.tracking = connect.New(onTracking(o))
 		opened = append(opened, a.tracking)
 	}
-	ready := warm(a.request)
+	ready := connect.Warm(a.request)
 	return a, func() {
 		for _, c := range opened {
 			_ = c.Close() // only connections are lost
@@ -59,7 +62,7 @@ func openAnswers(r config.Redis, files passwords) (a answers, stop func(), err e
 // onLookups makes the options of a client for answers, which are larger than what else
 // requests ask for.
 func onLookups(control *redis.UniversalOptions) *redis.UniversalOptions {
-	o := onRequests(control)
+	o := connect.OnRequests(control)
 	o.ReadBufferSize = 64 << 10
 	o.ReadTimeout = 250 * time.Millisecond // a late word on who answers an identical request is still of use
 	return o

@@ -113,13 +113,14 @@ routes: [{model: m, target: p}]
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, stop, err := openRedis(shut, nil)
+	var store stores
+	stop, err := store.open(shut)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer stop()
 	var log bytes.Buffer
-	if _, err := assemble(t.Context(), parts{file: file, redis: store.control, redisName: shut.String(), log: zerolog.New(&log)}); err != nil {
+	if _, err := assemble(t.Context(), parts{file: file, redis: store.Control, redisName: shut.String(), log: zerolog.New(&log)}); err != nil {
 		t.Fatal(err)
 	}
 	said := log.String()

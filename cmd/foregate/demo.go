@@ -14,6 +14,7 @@ import (
 
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/internal/redis/embedded"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -76,7 +77,7 @@ type demo struct {
 	registry  *prometheus.Registry
 	store     stores
 	front     *fanOut
-	redis     *redisListener // nil where Redis is not embedded
+	redis     *embedded.Listener // nil where Redis is not embedded
 	token     string
 	admin     string
 	drainable string        // a draft backend's id

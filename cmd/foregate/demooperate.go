@@ -33,12 +33,12 @@ func (d *demo) listenRedis() error {
 	if d.store.embedded == nil {
 		return nil
 	}
-	l, err := listenRedis(d.env.ctx, d.cmd.RedisListen, rand.Text(), d.store.embedded)
+	l, err := d.store.embedded.Listen(d.env.ctx, d.cmd.RedisListen, rand.Text())
 	if err != nil {
 		return fmt.Errorf("--redis-listen: %w", err)
 	}
 	d.redis = l
-	d.running = append(d.running, l.stop)
+	d.running = append(d.running, l.Stop)
 	return nil
 }
 
@@ -49,9 +49,9 @@ func (d *demo) greetOperator() {
 	say("Operate it; passwords and tokens are new in each run:\n")
 	redis := "redis-cli" // with what reaches --redis, which may hold a password
 	if d.redis != nil {
-		at := d.redis.addr()
+		at := d.redis.Addr()
 		redis = fmt.Sprintf("redis-cli -h %s -p %d", at.IP, at.Port)
-		say("  export REDISCLI_AUTH=%s FOREGATE_REDIS=redis://:%s@%s/0", d.redis.password, d.redis.password, at)
+		say("  export REDISCLI_AUTH=%s FOREGATE_REDIS=redis://:%s@%s/0", d.redis.Password, d.redis.Password, at)
 	}
 	say("  %s HSET foregate:settings speculation.mode@%s off    # in force within a second; HDEL takes it back", redis, demoRoute)
 	say("  bin/foregate settings set --because 'a try' shed.low=0.7    # the same, checked first and with a history")

@@ -99,7 +99,8 @@ func largeReplica(b *testing.B) *replica {
 	if err != nil {
 		b.Fatal(err)
 	}
-	redis, closeRedis, err := openRedis(endpoint, nil)
+	var redis stores
+	closeRedis, err := redis.open(endpoint)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -112,7 +113,7 @@ func largeReplica(b *testing.B) *replica {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	r, err := assemble(b.Context(), parts{
-		file: file, redis: redis.control, lookups: redis.request, answers: kept, admin: file.Admin, log: zerolog.Nop(), registerer: reg, gatherer: reg,
+		file: file, redis: redis.Control, lookups: redis.Request, answers: kept, admin: file.Admin, log: zerolog.Nop(), registerer: reg, gatherer: reg,
 	})
 	if err != nil {
 		b.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/settings"
+	"github.com/foregate/foregate/internal/redis/connect"
 )
 
 // settingsWait bounds a command of `foregate settings`, all its round trips together.
@@ -38,7 +39,6 @@ type where struct {
 // patient connects as a replica does, and waits longer: people have more patience, and worse
 // lines.
 func patient(ep config.Endpoint) (c redis.UniversalClient, err error) {
-	redis.SetLogger(quietRedis{})
 	files, err := readPasswords(ep)
 	if err != nil {
 		return nil, err
@@ -48,13 +48,14 @@ func patient(ep config.Endpoint) (c redis.UniversalClient, err error) {
 
 // patiently is patient with the passwords of files that were read before.
 func patiently(ep config.Endpoint, files passwords) (redis.UniversalClient, error) {
-	o, err := files.options(ep)
+	at, err := files.options(ep)
 	if err != nil {
 		return nil, err
 	}
+	o := connect.Background(at)
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = 5*time.Second, 5*time.Second, 5*time.Second, 5*time.Second
 	o.MinIdleConns = 0
-	return dialing(o), nil
+	return connect.New(o), nil
 }
 
 // open connects to the settings.

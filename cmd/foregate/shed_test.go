@@ -35,7 +35,8 @@ func pressed(t *testing.T, settings ...string) (r *replica, draft *vllmsim.Serve
 	t.Helper()
 	store := miniredis.RunT(t)
 	store.HSet("foregate:settings", append([]string{"speculation.threshold_nats", "-20", "speculation.mode", "confidence"}, settings...)...)
-	clients, stop, err := openRedis(config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{store.Addr()}}, nil)
+	var clients stores
+	stop, err := clients.open(config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{store.Addr()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,7 @@ drain: {delay: 0s, grace: 1s}
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err = assemble(t.Context(), parts{file: file, redis: clients.control, lookups: clients.request, log: zerolog.Nop()})
+	r, err = assemble(t.Context(), parts{file: file, redis: clients.Control, lookups: clients.Request, log: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
