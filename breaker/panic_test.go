@@ -3,7 +3,6 @@ package breaker
 import (
 	"bytes"
 	"context"
-	"io"
 	"net"
 	"slices"
 	"sync"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // evil is a word of pub/sub that lacks a part; go-redis panics at it.
@@ -141,32 +142,8 @@ func TestAProbeThatPanicsIsCountedAndItsLeaseTakenOver(t *testing.T) {
 	})
 }
 
-// silent is a node that takes everything and says nothing.
-func silent(t *testing.T) string {
-	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for {
-			c, err := ln.Accept()
-			if err != nil {
-				return
-			}
-			wg.Go(func() {
-				_, _ = io.Copy(io.Discard, c) // until the client ends it
-				_ = c.Close()
-			})
-		}
-	})
-	t.Cleanup(func() { _ = ln.Close(); wg.Wait() })
-	return ln.Addr().String()
-}
-
 func TestANodeThatForgotTheScriptsIsGivenThemWhileAnotherIsFrozen(t *testing.T) {
-	well, frozen := serve(t).addr, silent(t)
+	well, frozen := redistest.Start(t).Addr, redistest.StartSilent(t)
 	c := redis.NewClusterClient(&redis.ClusterOptions{
 		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { // {fg} is slot 15821
 			return []redis.ClusterSlot{
@@ -178,16 +155,16 @@ func TestANodeThatForgotTheScriptsIsGivenThemWhileAnotherIsFrozen(t *testing.T) 
 		DialTimeout: 250 * time.Millisecond, ReadTimeout: 250 * time.Millisecond, WriteTimeout: 250 * time.Millisecond,
 	})
 	t.Cleanup(func() { _ = c.Close() })
-	m := join(t, options(well), "r0", &site{}, func(o *Options) { o.Redis = c })
+	m := join(t, redistest.Background(well), "r0", &site{}, func(o *Options) { o.Redis = c })
 	m.Retain("big", members)
 	m.run(t)
-	within(t, 5*time.Second, "it has the fleet's word", m.shares)
-	raw := redis.NewClient(options(well))
+	redistest.Within(t, 5*time.Second, "it has the fleet's word", m.shares)
+	raw := redis.NewClient(redistest.Background(well))
 	t.Cleanup(func() { _ = raw.Close() })
 	if err := raw.ScriptFlush(t.Context()).Err(); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 5*time.Second, "it has the scripts again", func() bool {
+	redistest.Within(t, 5*time.Second, "it has the scripts again", func() bool {
 		has := raw.ScriptExists(t.Context(), syncScript.Hash(), acquireScript.Hash(), resultScript.Hash()).Val()
 		return len(has) == 3 && !slices.Contains(has, false) && m.shares()
 	})

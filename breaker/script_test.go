@@ -17,6 +17,7 @@ import (
 
 	"github.com/foregate/foregate/breaker/machine"
 	"github.com/foregate/foregate/internal/redis/script"
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // long asks for the long form of tests over random histories.
@@ -83,7 +84,7 @@ type fleetHistory struct {
 }
 
 func newFleetHistory(t *testing.T, seed uint64) *fleetHistory {
-	mini, o := embedded(t)
+	mini, o := redistest.Embedded(t, redistest.Background)
 	o.PoolSize = 1
 	client := redis.NewClient(o)
 	t.Cleanup(func() { _ = client.Close() })

@@ -8,6 +8,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
 )
 
 // gate holds scripts up on their way to Redis until it is opened.
@@ -69,7 +71,7 @@ func TestWhoIsOneOfManyWaitsLongerForWhoLeads(t *testing.T) {
 		_, _, found := two.turn(t.Context(), n, id)
 		done <- found
 	}()
-	within(t, lookTime, "the budget is over", func() bool { return time.Since(began) > 2*defaultBudget })
+	redistest.Within(t, lookTime, "the budget is over", func() bool { return time.Since(began) > 2*defaultBudget })
 	close(g)
 	if found := <-done; found != FoundFollow {
 		t.Errorf("found %s", found)

@@ -14,18 +14,26 @@ import (
 
 // Background are the options of a replica's client for background work.
 func Background(addr string) *redis.Options {
-	return connect.Background(connect.Options{Network: "tcp", Addrs: []string{addr}}).Simple()
+	return simple(connect.Background(connect.Options{Network: "tcp", Addrs: []string{addr}}))
 }
 
 // OnRequests are the options of a replica's client that requests wait for.
 func OnRequests(addr string) *redis.Options {
-	return connect.OnRequests(connect.Background(connect.Options{Network: "tcp", Addrs: []string{addr}})).Simple()
+	return simple(connect.OnRequests(connect.Background(connect.Options{Network: "tcp", Addrs: []string{addr}})))
+}
+
+// simple are the options of a client of one server. Connections are made when they are needed, so that a test may count
+// them.
+func simple(o *redis.UniversalOptions) *redis.Options {
+	connect.Silence()
+	out := o.Simple()
+	out.MinIdleConns = 0
+	return out
 }
 
 // Client makes a client, which is closed with the test.
 func Client(t testing.TB, o *redis.Options) *redis.Client {
 	t.Helper()
-	o.MinIdleConns = 0 // which would be made in the background
 	c := redis.NewClient(o)
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -49,13 +57,16 @@ func Embedded(t testing.TB, options func(addr string) *redis.Options) (*miniredi
 	return m, o
 }
 
-// Each runs a test on the Redis that the gateway embeds, and on a server.
-func Each(t *testing.T, test func(t *testing.T, addr string)) {
+// Each runs a test on the Redis that the gateway embeds, and on a server. c is the test's own client.
+func Each(t *testing.T, test func(t *testing.T, addr string, c *redis.Client)) {
 	t.Helper()
 	t.Run("miniredis", func(t *testing.T) {
 		m := miniredis.RunT(t)
 		m.ClockTTL(true)
-		test(t, m.Addr())
+		test(t, m.Addr(), Client(t, &redis.Options{Addr: m.Addr(), DisableIdentity: true}))
 	})
-	t.Run("redis", func(t *testing.T) { test(t, Start(t).Addr) })
+	t.Run("redis", func(t *testing.T) {
+		s := Start(t)
+		test(t, s.Addr, s.Client)
+	})
 }

@@ -43,7 +43,7 @@ func Main(m *testing.M) {
 	pool.on = true
 	code := m.Run()
 	for _, s := range pool.idle {
-		s.Kill()
+		s.remove()
 	}
 	os.Exit(code)
 }
@@ -52,6 +52,7 @@ func Main(m *testing.M) {
 type Server struct {
 	Addr   string        // host:port, or the path of a socket
 	Client *redis.Client // the test's own, patient on a busy machine
+	Dir    string        // where it writes what it is told to save
 
 	t    testing.TB
 	exe  string
@@ -71,7 +72,12 @@ func Start(t testing.TB, args ...string) *Server {
 	}
 	s := pooled()
 	if s == nil {
-		s = launch(t, &redis.Options{}, os.TempDir())
+		_ = Executable(t) // else there is nothing to do
+		dir, err := os.MkdirTemp("", "redistest") //nolint:usetesting // the next test has it, too
+		if err != nil {
+			t.Fatal(err)
+		}
+		s = launch(t, &redis.Options{}, dir)
 		s.config, s.users = s.configured(t)
 	}
 	s.t = t
@@ -95,7 +101,7 @@ func StartWith(t testing.TB, hands *redis.Options, args ...string) *Server {
 func launch(t testing.TB, hands *redis.Options, dir string, args ...string) *Server {
 	t.Helper()
 	o := *hands
-	s := &Server{t: t, exe: Executable(t)}
+	s := &Server{t: t, exe: Executable(t), Dir: dir}
 	if o.Addr == "" {
 		o.Addr = "127.0.0.1:" + FreePort(t)
 		_, port, _ := net.SplitHostPort(o.Addr)
@@ -204,13 +210,19 @@ func pooled() *Server {
 // release lets the next test have the server, unless this one has changed it in a way that cannot be undone.
 func (s *Server) release() {
 	if s.cmd == nil || !s.reset() {
-		s.Kill()
-		_ = s.Client.Close() // only connections are lost
+		s.remove()
 		return
 	}
 	pool.mu.Lock()
 	defer pool.mu.Unlock()
 	pool.idle = append(pool.idle, s)
+}
+
+// remove ends the server for good.
+func (s *Server) remove() {
+	s.Kill()
+	_ = s.Client.Close() // only connections are lost
+	_ = os.RemoveAll(s.Dir)
 }
 
 // reset makes the server as it was started, and reports whether it could.
@@ -227,6 +239,9 @@ func (s *Server) reset() bool {
 		return nil
 	})
 	if err != nil {
+		return false
+	}
+	if files, err := os.ReadDir(s.Dir); err != nil || len(files) > 0 {
 		return false
 	}
 	users, _ := cmds[1].(*redis.Cmd).StringSlice()

@@ -60,11 +60,14 @@ type silent struct{}
 // Printf drops the line.
 func (silent) Printf(context.Context, string, ...any) {}
 
+// Silence keeps go-redis from logging; [New] does it, too.
+func Silence() { redis.SetLogger(silent{}) }
+
 // New makes a client that refuses replies that no Redis would give (package replyguard). Options are made by [Background].
 // A client of a cluster asks for the slots and nothing else: by default it would also have each command wait, for
 // up to 5 s of its own, until one of the nodes had told it about all commands that there are.
 func New(options *redis.UniversalOptions) redis.UniversalClient {
-	redis.SetLogger(silent{})
+	Silence()
 	o := *options
 	o.Dialer = guardedDialer(options)
 	if !o.IsClusterMode {
