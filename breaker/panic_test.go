@@ -143,6 +143,7 @@ func TestAProbeThatPanicsIsCountedAndItsLeaseTakenOver(t *testing.T) {
 }
 
 func TestANodeThatForgotTheScriptsIsGivenThemWhileAnotherIsFrozen(t *testing.T) {
+	t.Parallel()
 	well, frozen := redistest.Start(t).Addr, redistest.StartSilent(t)
 	c := redis.NewClusterClient(&redis.ClusterOptions{
 		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { // {fg} is slot 15821

@@ -146,6 +146,7 @@ func TestNothingOnARequestsWayGoesToRedis(t *testing.T) {
 }
 
 func TestAFrozenRedisHoldsNoRequestAndIsSharedAgainWhenItThaws(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	all := fleetOf(t, redistest.Background(s.Addr), 2, &site{})
 	together(t, all, true)
@@ -178,6 +179,7 @@ func TestAFrozenRedisHoldsNoRequestAndIsSharedAgainWhenItThaws(t *testing.T) {
 }
 
 func TestARedisThatRestartsEmptyIsSharedAgain(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	all := fleetOf(t, redistest.Background(s.Addr), 3, &site{})
 	together(t, all, true)
@@ -190,6 +192,7 @@ func TestARedisThatRestartsEmptyIsSharedAgain(t *testing.T) {
 }
 
 func TestARealRedisThatForgotTheScriptsIsGivenThemAgain(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	raw := redis.NewClient(redistest.Background(s.Addr))
 	t.Cleanup(func() { _ = raw.Close() })
@@ -206,6 +209,7 @@ func TestARealRedisThatForgotTheScriptsIsGivenThemAgain(t *testing.T) {
 }
 
 func TestAKeyOfTheWrongTypeInARealRedisMakesOneBackendLocal(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	raw := redis.NewClient(redistest.Background(s.Addr))
 	t.Cleanup(func() { _ = raw.Close() })
@@ -303,6 +307,7 @@ func TestASubscriptionThatIsDeafIsMadeAnewWithinTwoSeconds(t *testing.T) {
 }
 
 func TestWhoeverIsCutOffFromRedisIsAloneAndTheOthersShare(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	board := &switchboard{}
 	o := redistest.Background(s.Addr)

@@ -84,6 +84,7 @@ func TestWhoIsOneOfManyWaitsLongerForWhoLeads(t *testing.T) {
 }
 
 func TestALeaseThatIsTakenLateIsOfTheAnswerThatIsBeingMade(t *testing.T) {
+	t.Parallel()
 	m := miniredis.RunT(t)
 	m.ClockTTL(true)
 	one, two := peerAt(t, m.Addr()), peerAt(t, m.Addr())
@@ -104,6 +105,7 @@ func TestALeaseThatIsTakenLateIsOfTheAnswerThatIsBeingMade(t *testing.T) {
 }
 
 func TestWhoHearsLateThatAnotherLeadsFollowsUnlessSomebodyWasTold(t *testing.T) {
+	t.Parallel()
 	for told, tell := range map[string]func(*Leader){
 		"":                   func(*Leader) {},
 		"the client's begin": func(l *Leader) { l.Claim() },

@@ -16,6 +16,7 @@ import (
 )
 
 func TestAPurgeIsHeardOfAndNeverGoesBack(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		s := storeAt(t, addr)
 		if _, ok := s.Epochs("acme", "m"); ok {

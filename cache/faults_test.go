@@ -129,6 +129,7 @@ func putDropped(t *testing.T, r *Store, k Key) {
 }
 
 func TestARedisThatDiesIsLeftAloneUntilItIsBack(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	r := NewStore(Options{Redis: redistest.Client(t, redistest.OnRequests(s.Addr))})
 	running(t, r)

@@ -19,6 +19,7 @@ import (
 var text8 = strings.Join(theAnswer, "")
 
 func TestAFollowerOnAnotherReplicaIsToldTheTextWhileItIsMadeAndThenTheWhole(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := streamed(1)
@@ -48,6 +49,7 @@ func TestAFollowerOnAnotherReplicaIsToldTheTextWhileItIsMadeAndThenTheWhole(t *t
 }
 
 func TestALongAnswerIsToldInPiecesThatAddUp(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := streamed(1)
@@ -69,6 +71,7 @@ func TestALongAnswerIsToldInPiecesThatAddUp(t *testing.T) {
 }
 
 func TestAnAnswerThatIsNotKeptIsToldToThoseWhoFollow(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		for n, stream := range []bool{true, false} {
@@ -125,6 +128,7 @@ func TestAnAnswerThatNobodyFollowsIsNotSent(t *testing.T) {
 }
 
 func TestAnAnswerThatFailsLetsAnotherReplicaTryAtOnce(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := streamed(1)
@@ -148,6 +152,7 @@ func TestAnAnswerThatFailsLetsAnotherReplicaTryAtOnce(t *testing.T) {
 }
 
 func TestALeaderWhoseClientsLeftGoesOnForAnotherReplica(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := streamed(1)
@@ -274,6 +279,7 @@ func TestAReplicaThatStopsLetsItsFollowersLead(t *testing.T) {
 }
 
 func TestTheLastWordOfAReplicaThatStopsIsHeard(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
 		two := peerAt(t, addr)
 		for n, known := range []bool{true, false} { // that it is followed; else it learns it from its last word
@@ -358,6 +364,7 @@ func table(n, m int) [][]guest {
 }
 
 func TestIdenticalRequestsOnThreeReplicasCostOneGeneration(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
 		peers := []*peer{peerAt(t, addr), peerAt(t, addr), peerAt(t, addr)}
 		for n, stream := range []bool{true, false} {

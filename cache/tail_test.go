@@ -98,6 +98,7 @@ func dieAfter(t *testing.T, srv *redistest.Server, n int, speaking bool) (took t
 }
 
 func TestIdenticalRequestsOnThreeReplicasAreAllAnsweredWhereTheLeaderDies(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	peers := []*peer{peerAt(t, s.Addr), peerAt(t, s.Addr), peerAt(t, s.Addr)}
 	id := streamed(1)
@@ -170,6 +171,7 @@ func TestWhereRedisStopsEachReplicaAnswersByItself(t *testing.T) {
 }
 
 func TestWhateverIsDoneToALeaseOrItsPiecesEveryoneIsAnswered(t *testing.T) {
+	t.Parallel()
 	type harm func(ctx context.Context, c *redis.Client, l *Lease) error
 	harms := map[string]harm{
 		"the pieces are deleted": func(ctx context.Context, c *redis.Client, l *Lease) error { return c.Del(ctx, l.chunks()).Err() },
@@ -229,6 +231,7 @@ func TestWhateverIsDoneToALeaseOrItsPiecesEveryoneIsAnswered(t *testing.T) {
 }
 
 func TestAHolderThatIsNotHeardIsNotWaitedFor(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := streamed(1)
@@ -250,6 +253,7 @@ func TestAHolderThatIsNotHeardIsNotWaitedFor(t *testing.T) {
 }
 
 func TestALeaderThatIsLostAgainAndAgainIsNotFollowedForEver(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		p := peerAt(t, addr)
 		id := streamed(1)
@@ -332,6 +336,7 @@ var forgeries = []struct {
 }
 
 func TestAPieceThatTheHolderDidNotWriteIsAsGoodAsItsDeath(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, addr string, raw *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		var names []string

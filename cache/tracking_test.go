@@ -41,6 +41,7 @@ func copied(t testing.TB, s *Store, k Key) {
 }
 
 func TestATrackedCopyGoesWhenRedisSaysSo(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	s, hand := trackedAt(t, r.Addr)
 	running(t, s)
@@ -96,6 +97,7 @@ func TestACopyThatIsNotTrackedLivesForASecond(t *testing.T) {
 }
 
 func TestAConnectionThatIsLostLeavesCopiesForTheirSecondAndIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	r := redistest.Start(t)
 	s, hand := trackedAt(t, r.Addr)
 	running(t, s)

@@ -12,6 +12,7 @@ import (
 )
 
 func TestAGenerationThatNobodyOnAnyReplicaWantsAnyMoreIsCutOff(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := streamed(1)
@@ -38,6 +39,7 @@ func TestAGenerationThatNobodyOnAnyReplicaWantsAnyMoreIsCutOff(t *testing.T) {
 }
 
 func TestPiecesEndAtTheEndOfACharacter(t *testing.T) {
+	t.Parallel()
 	redistest.Each(t, func(t *testing.T, addr string, _ *redis.Client) {
 		one, two := peerAt(t, addr), peerAt(t, addr)
 		id := streamed(1)

@@ -23,6 +23,7 @@ const (
 )
 
 func TestThreeReplicasAtARealRedisAdmitOneLimit(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	const c = 6000 // 100 a second
 	var let atomic.Int64

@@ -25,7 +25,7 @@ import (
 )
 
 // parallel is how many tests run at the same time: they wait for servers and timers, not for the CPU.
-const parallel = "8"
+const parallel = "4"
 
 // pool has the servers that wait for the next test.
 var pool struct {
@@ -72,7 +72,7 @@ func Start(t testing.TB, args ...string) *Server {
 	}
 	s := pooled()
 	if s == nil {
-		_ = Executable(t) // else there is nothing to do
+		_ = Executable(t)                         // else there is nothing to do
 		dir, err := os.MkdirTemp("", "redistest") //nolint:usetesting // the next test has it, too
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redis/connect"
 )
 
 // The Sentinels' name of the master, and the password that they ask for.
@@ -112,4 +114,27 @@ func (c *Cluster) Of(key string) (slot int64, has *Server, others []*Server) {
 		}
 	}
 	return slot, has, others
+}
+
+// EachTopology runs a test on one server, behind Sentinels and on a cluster. masters are the servers that take writes.
+func EachTopology(t *testing.T, test func(t *testing.T, where connect.Options, masters []*Server)) {
+	t.Helper()
+	t.Run("one server", func(t *testing.T) {
+		s := Start(t)
+		test(t, connect.Options{Network: "tcp", Addrs: []string{s.Addr}}, []*Server{s})
+	})
+	t.Run("Sentinels", func(t *testing.T) {
+		t.Parallel()
+		s := StartSentinels(t)
+		test(t, connect.Options{Network: "tcp", Addrs: s.Addrs, Master: MasterName, SentinelPassword: SentinelPassword}, []*Server{s.Master})
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		c := StartCluster(t)
+		o := connect.Options{Network: "tcp", Cluster: true}
+		for _, n := range c.Nodes {
+			o.Addrs = append(o.Addrs, n.Addr)
+		}
+		test(t, o, c.Nodes)
+	})
 }

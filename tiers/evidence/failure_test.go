@@ -38,6 +38,7 @@ func (r *replica) away() {
 }
 
 func TestWhileRedisIsDeadViewsHoldUntilTheyAreStale(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	r := join(t, s.Addr)
 	r.certify()
@@ -138,6 +139,7 @@ func TestARedisThatIsRestoredFromEarlierKeepsThePromise(t *testing.T) {
 }
 
 func TestAReplicaThatIsPromotedKnowsNoMoreThanItWasTold(t *testing.T) {
+	t.Parallel()
 	old := redistest.Start(t)
 	promoted := redistest.Start(t, "--replicaof", "127.0.0.1", old.Port())
 	r, next := join(t, old.Addr), join(t, promoted.Addr)
@@ -171,6 +173,7 @@ func TestAReplicaThatIsPromotedKnowsNoMoreThanItWasTold(t *testing.T) {
 }
 
 func TestASlowRedisHoldsNobodyForLong(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	r := join(t, s.Addr)
 	r.certify()

@@ -68,6 +68,7 @@ func TestWhatManyReplicasAuditAtOnceAddsUp(t *testing.T) {
 }
 
 func TestAReplicaServesByWhatAnotherCertifiedASecondLater(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	a, b := join(t, s.Addr), join(t, s.Addr)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -221,6 +221,7 @@ func TestEveryRefusalLeadsToLocalWithOneLinePerRung(t *testing.T) {
 }
 
 func TestAFullRedisStillTellsDrainsAndPlacements(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	a, b := join(t, redistest.Background(s.Addr), "a"), join(t, redistest.Background(s.Addr), "b")
 	raw := redis.NewClient(redistest.Background(s.Addr))

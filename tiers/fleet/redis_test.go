@@ -37,6 +37,7 @@ func together(members []*member) func() bool {
 }
 
 func TestAKilledRedisMakesEveryReplicaLocalAndItsReturnSharedAgain(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	members := fleetOf(t, s, "a", "b", "c")
 	redistest.Within(t, 5*time.Second, "they found each other", together(members))
@@ -60,6 +61,7 @@ func TestAKilledRedisMakesEveryReplicaLocalAndItsReturnSharedAgain(t *testing.T)
 }
 
 func TestAFrozenRedisHoldsNobody(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	members := fleetOf(t, s, "a", "b")
 	redistest.Within(t, 5*time.Second, "they found each other", together(members))
@@ -80,6 +82,7 @@ func TestAFrozenRedisHoldsNobody(t *testing.T) {
 }
 
 func TestADeadReplicaIsTakenOverWithinTwoSeconds(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	members := fleetOf(t, s, "a", "b")
 	dead := join(t, redistest.Background(s.Addr), "c")
@@ -94,6 +97,7 @@ func TestADeadReplicaIsTakenOverWithinTwoSeconds(t *testing.T) {
 }
 
 func TestAPartitionedReplicaIsLocalWhileTheOthersShare(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	members := fleetOf(t, s, "a", "b")
 	cut := &redistest.Network{}
@@ -112,6 +116,7 @@ func TestAPartitionedReplicaIsLocalWhileTheOthersShare(t *testing.T) {
 }
 
 func TestLeavingTellsARealRedis(t *testing.T) {
+	t.Parallel()
 	s := redistest.Start(t)
 	a, b := join(t, redistest.Background(s.Addr), "a"), join(t, redistest.Background(s.Addr), "b")
 	a.run(t)
