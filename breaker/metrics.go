@@ -32,7 +32,7 @@ func newMetrics(reg prometheus.Registerer, states func() []State) *metrics {
 				"foregate_breaker_state", "State of the backend's breaker: 0 closed, 1 half-open, 2 open.",
 				[]string{"pool", "backend"}, nil),
 			alone: prometheus.NewDesc(
-				"foregate_breaker_disagree", "1 where the breaker is open on this replica and closed for the fleet: it is the replica's own network that is sick.",
+				"foregate_breaker_open_here_only", "1 where the breaker is open on this replica and closed for the fleet: it is the replica's own network that is sick.",
 				[]string{"pool", "backend"}, nil),
 		})
 	}

@@ -154,7 +154,7 @@ func (s *Store) see(ctx context.Context, k Key, lease *Lease) (sight, error) {
 	return sight{found: FoundNone}, nil // whoever writes such values does it faster than we look
 }
 
-// maxAnswer bounds the answers that are served, in bytes: what was kept while cache.max_entry was a little larger is
+// maxAnswer bounds the answers that are served, in bytes: what was kept while cache.max_entry_bytes was a little larger is
 // served still.
 func (s *Store) maxAnswer() int { return 2 * s.maxEntry() }
 

@@ -20,10 +20,10 @@ import (
 type Config struct {
 	On       bool          // cache.mode
 	TTL      time.Duration // cache.ttl: how long an answer is kept, 1s … 24h; the last tenth of it is left to chance
-	Budget   time.Duration // cache.budget: the longest wait of a request for Redis
-	MaxEntry int           // cache.max_entry: bytes of an answer that is kept
-	Tools    bool          // cache.tools: answers that call tools are kept
-	Follow   time.Duration // cache.follow: how long a request waits for an identical one before it goes on by itself; 0 is not at all
+	Budget   time.Duration // cache.lookup_timeout: the longest wait of a request for Redis
+	MaxEntry int           // cache.max_entry_bytes: bytes of an answer that is kept
+	Tools    bool          // cache.tool_calls: answers that call tools are kept
+	Follow   time.Duration // cache.coalesce_timeout: how long a request waits for an identical one before it goes on by itself; 0 is not at all
 	Sampled  bool          // cache.coalesce_sampled: sampled requests wait for identical ones, too
 	Isolate  bool          // cache.isolate_prefixes: engines are told to share no prefixes between tenants
 }
@@ -133,14 +133,14 @@ func (s *Store) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	defer all.Wait()
 	if s.control != nil {
-		all.Go(func() { panics.Keep(ctx, s.hearPurges) })
+		all.Go(func() { panics.KeepRunning(ctx, s.hearPurges) })
 	}
 	if s.redis == nil {
 		<-ctx.Done()
 		return nil
 	}
 	if s.tracking != nil {
-		all.Go(func() { panics.Keep(ctx, s.hearInvalidations) })
+		all.Go(func() { panics.KeepRunning(ctx, s.hearInvalidations) })
 	}
 	all.Go(func() { s.runQueue(ctx) })
 	_ = inBackground(ctx, s.load) // a failure shows at the first look

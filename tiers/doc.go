@@ -12,7 +12,7 @@
 // a rejected draft's connection is closed at once. A call that fails before its
 // first byte is tried elsewhere, within the retry budget. An answer that is lost
 // after it is carried on with by another backend behind what the client has,
-// three times at most, unless speculation.takeover is off or the request does not
+// three times at most, unless speculation.midstream_failover is off or the request does not
 // allow it; else it ends in an error, never as if it were whole. A panic costs
 // one request, and gives back what that held.
 package tiers

@@ -37,16 +37,16 @@ type metrics struct {
 
 func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 	m := &metrics{
-		acceptRate:  &acceptRate{now: now, routes: map[string]*recent.Share{}},
+		acceptRate:  &acceptRate{now: now, routes: map[string]*recent.Ratio{}},
 		acceptance:  counters("foregate_acceptance_total", "Requests by what became of their draft.", "route", "mode", "verdict", "reason"),
 		drafted:     counters("foregate_draft_tokens_total", "Tokens drafted and judged.", "route"),
 		accepted:    counters("foregate_accepted_tokens_total", "Judged draft tokens that went into answers.", "route"),
 		tokens:      counters("foregate_tokens_total", "Tokens by tier and kind: of prompts (prompt), delivered to clients (delivered), drafted for nothing (wasted).", "tier", "kind"),
 		failures:    counters("foregate_upstream_failures_total", "Calls to backends that failed, by kind.", "pool", "kind"),
 		cost:        counters("foregate_cost_usd_total", "What requests cost, in US dollars: their shares of the price of the backends that worked for them, by the tier these are of.", "tier"),
-		checks:      counters("foregate_draft_checks_total", "Drafts about which the target was asked, by what it said.", "route", "scorer", "verdict", "reason"),
+		checks:      counters("foregate_verifications_total", "Drafts about which the target was asked, by what it said.", "route", "scorer", "verdict", "reason"),
 		scored:      counters("foregate_scored_tokens_total", "Tokens that the target computed to say what it thinks of drafts, their prompts included.", "route"),
-		takeovers:   counters("foregate_takeovers_total", "Answers with which another backend carried on in the middle, by why.", "route", "reason"),
+		takeovers:   counters("foregate_midstream_failovers_total", "Answers with which another backend carried on in the middle, by why.", "route", "reason"),
 		alone:       counters("foregate_baseline_usd_total", "What requests that could be drafted would have cost the target alone, in US dollars, by the prices of tokens.", "route"),
 		spent:       counters("foregate_spent_usd_total", "What the requests of foregate_baseline_usd_total did cost, in US dollars: drafts, scores and the target's part, by the same prices.", "route"),
 		dropped:     counters("foregate_audits_dropped_total", "Drafts that were to be audited and were not, before anybody knew what the target thinks of them, by why.", "route", "reason"),
@@ -55,7 +55,7 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 		budgetSpent: prometheus.NewCounter(prometheus.CounterOpts{Name: "foregate_retry_budget_exhausted_total", Help: "Retries that were not made because the budget was spent."}),
 		auditPanics: prometheus.NewCounter(prometheus.CounterOpts{Name: "foregate_audit_panics_total", Help: "Panics of audits that were caught."}),
 		checkTook: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "foregate_draft_check_seconds", Help: "Seconds that the target took for its word on a draft.",
+			Name: "foregate_verification_seconds", Help: "Seconds that the target took for its word on a draft.",
 			Buckets: []float64{0.01, 0.025, 0.05, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4},
 		}, []string{"route"}),
 		saved: prometheus.NewGaugeVec(prometheus.GaugeOpts{

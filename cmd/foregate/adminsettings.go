@@ -35,7 +35,7 @@ func openDesk(r config.Redis, files passwords, embedded redis.UniversalClient) (
 }
 
 // desk is the one for a replica, nil where no Redis has settings.
-func (r *replica) desk() gateway.Desk {
+func (r *replica) desk() gateway.SettingsEditor {
 	if r.writer == nil {
 		return nil
 	}
@@ -43,34 +43,34 @@ func (r *replica) desk() gateway.Desk {
 }
 
 // Change sets and unsets settings.
-func (d adminDesk) Change(ctx context.Context, o gateway.SettingsOrder) (gateway.SettingsChange, error) {
-	return changed(d.store.Set(ctx, settings.Order{Who: o.Who, Why: o.Why, DryRun: o.DryRun}, o.Set, o.Unset))
+func (d adminDesk) Change(ctx context.Context, o gateway.SettingsEdit) (gateway.SettingsEditResult, error) {
+	return changed(d.store.Set(ctx, settings.Edit{Who: o.Who, Why: o.Why, DryRun: o.DryRun}, o.Set, o.Unset))
 }
 
 // Rollback restores a version.
-func (d adminDesk) Rollback(ctx context.Context, o gateway.SettingsOrder, version int64) (gateway.SettingsChange, error) {
+func (d adminDesk) Rollback(ctx context.Context, o gateway.SettingsEdit, version int64) (gateway.SettingsEditResult, error) {
 	why := o.Why
 	if why == "" {
 		why = fmt.Sprintf("back to version %d", version)
 	}
-	return changed(d.store.Rollback(ctx, settings.Order{Who: o.Who, Why: why, DryRun: o.DryRun}, version))
+	return changed(d.store.Rollback(ctx, settings.Edit{Who: o.Who, Why: why, DryRun: o.DryRun}, version))
 }
 
 // History is the last of the log.
-func (d adminDesk) History(ctx context.Context, n int) ([]gateway.SettingsEntry, error) {
-	entries := []gateway.SettingsEntry{}
+func (d adminDesk) History(ctx context.Context, n int) ([]gateway.SettingsLogEntry, error) {
+	entries := []gateway.SettingsLogEntry{}
 	err := d.store.History(ctx, func(e settings.Entry) bool {
-		entries = append(entries, gateway.SettingsEntry{ID: e.ID, Version: e.Version, When: e.At().UTC(), Who: e.Who, Why: e.Why, Changes: settingChanges(e.Changes)})
+		entries = append(entries, gateway.SettingsLogEntry{ID: e.ID, Version: e.Version, When: e.At().UTC(), Who: e.Who, Why: e.Why, Changes: settingChanges(e.Changes)})
 		return len(entries) < n
 	})
 	return entries, deskError(err)
 }
 
-func changed(r settings.Result, err error) (gateway.SettingsChange, error) {
+func changed(r settings.Result, err error) (gateway.SettingsEditResult, error) {
 	if err != nil {
-		return gateway.SettingsChange{}, deskError(err)
+		return gateway.SettingsEditResult{}, deskError(err)
 	}
-	return gateway.SettingsChange{Version: r.Version, Changes: settingChanges(r.Changes), Found: settingChanges(r.Found), Notes: append([]string{}, r.Notes...)}, nil
+	return gateway.SettingsEditResult{Version: r.Version, Changes: settingChanges(r.Changes), Found: settingChanges(r.Found), Notes: append([]string{}, r.Notes...)}, nil
 }
 
 func settingChanges(all []settings.Change) []gateway.SettingChange {
@@ -88,7 +88,7 @@ func deskError(err error) error {
 	case err == nil:
 		return nil
 	case errors.As(err, &refused):
-		return &gateway.SettingsRefused{Problems: refused.Problems}
+		return &gateway.SettingsRejected{Problems: refused.Problems}
 	case strings.Contains(err.Error(), "NOPERM"):
 		return fmt.Errorf("%w: %w", gateway.ErrSettingsReadOnly, err)
 	}

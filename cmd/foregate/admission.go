@@ -14,15 +14,15 @@ import (
 
 // makeLines has requests wait in turns for pools that are short of memory.
 func (r *replica) makeLines() {
-	r.lines = admission.NewLines(slices.Collect(maps.Keys(r.file.Pools)), r.registerer)
+	r.queues = admission.NewQueues(slices.Collect(maps.Keys(r.file.Pools)), r.registerer)
 }
 
 // Enter is [dispatch.Queue], by the settings of the request's route.
 func (r *replica) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Limit) error) (time.Duration, error) {
-	return r.lines.Enter(ctx, t.Pool, &admission.Waiter{
+	return r.queues.Enter(ctx, t.Pool, &admission.Ticket{
 		Route: t.Route, Class: identity.Priority(t.Class), Tenant: t.Tenant, Tokens: t.Tokens,
 		Config: r.settings.Snapshot().Route(t.Route).Admission,
-		Waited: t.Waited, Now: t.NoWait, Must: t.MidStream, Try: try,
+		Waited: t.Waited, NoWait: t.NoWait, MidStream: t.MidStream, Try: try,
 	})
 }
 
@@ -30,7 +30,7 @@ func (r *replica) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Li
 func (r *replica) shedding() map[string][]string {
 	out := map[string][]string{}
 	for name := range r.pools {
-		for _, class := range r.lines.Shedding(name) {
+		for _, class := range r.queues.Shedding(name) {
 			out[name] = append(out[name], class.String())
 		}
 	}

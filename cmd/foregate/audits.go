@@ -66,5 +66,5 @@ func (r *replica) shortOf(route, name string, class int8) bool {
 	}
 	c := identity.Priority(class)
 	cfg := r.settings.Snapshot().Route(route).Admission
-	return slices.Contains(r.lines.Shedding(name), c) || p.Load() >= cfg.Threshold(c)-cfg.Release
+	return slices.Contains(r.queues.Shedding(name), c) || p.Load() >= cfg.Threshold(c)-cfg.Release
 }

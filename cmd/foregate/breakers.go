@@ -96,7 +96,7 @@ func (r *replica) runBreakers(ctx context.Context) error {
 	var members sync.WaitGroup
 	defer members.Wait()
 	defer cancel()
-	members.Go(func() { panics.Keep(ctx, r.retainBreakers) })
+	members.Go(func() { panics.KeepRunning(ctx, r.retainBreakers) })
 	return r.breakers.Run(ctx)
 }
 

@@ -136,7 +136,7 @@ func (r *replica) makeCache() error {
 	r.generations = cache.NewGenerations(cache.GenerationOptions{Redis: r.answers.leases, Sealer: s, MaxEntry: maxEntry, Logger: r.log})
 	if r.registerer != nil {
 		r.registerer.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "foregate_cache_sharing", Help: "Requests that share an answer in the making, or make one that others may share.",
+			Name: "foregate_cache_coalescing_requests", Help: "Requests that share an answer in the making, or make one that others may share.",
 		}, func() float64 { return float64(r.generations.Subscribers()) }))
 	}
 	r.cache = cache.NewStore(cache.Options{

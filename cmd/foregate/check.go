@@ -64,7 +64,7 @@ func addSecrets(f *config.File, files *reload.Watcher) error {
 func readableSecrets(files *reload.Watcher) []string {
 	var out []string
 	for _, s := range files.States() {
-		if s.Open {
+		if s.WorldReadable {
 			out = append(out, s.Setting+": every user of this machine may read the file; take the permission away (chmod o-r)")
 		}
 	}

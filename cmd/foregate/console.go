@@ -10,14 +10,14 @@ func (r *replica) makeConsole() {
 	if r.admin == "" || r.gatherer == nil {
 		return
 	}
-	r.console = console.New(console.Options{Gatherer: r.gatherer, Facts: r.facts})
+	r.console = console.New(console.Options{Gatherer: r.gatherer, State: r.facts})
 }
 
 // facts are what the console shows and no metric tells.
-func (r *replica) facts() console.Facts {
+func (r *replica) facts() console.ReplicaState {
 	shed := r.settings.Snapshot().Global().Admission
-	return console.Facts{
-		Replicas: r.fleet.Known(),
-		Lines:    map[string]float64{"low": shed.Low, "normal": shed.Normal, "high": shed.High},
+	return console.ReplicaState{
+		Replicas:       r.fleet.Known(),
+		ShedThresholds: map[string]float64{"low": shed.Low, "normal": shed.Normal, "high": shed.High},
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // guardedGateway is a process with the token of its operator.
-func guardedGateway(t *testing.T, token string) *process {
+func guardedGateway(t *testing.T, token string) *server {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "tokens")
 	if err := os.WriteFile(file, []byte("ann operate "+token+"\n"), 0o600); err != nil {
@@ -84,7 +84,7 @@ func TestConsoleOrdersAreTakenFromItsOwnPagesOnly(t *testing.T) {
 		{"a page of its own", map[string]string{"Cookie": own, "Origin": p.admin, "Sec-Fetch-Site": "same-origin", "X-Csrf-Token": csrf}, 200},
 		{"a tool with the token", map[string]string{"Authorization": "Bearer " + token}, 200},
 	} {
-		body := fmt.Sprintf(`{"set":{"retry.attempts":%q},"why":%q}`, "3", c.name)
+		body := fmt.Sprintf(`{"set":{"retry.max_retries":%q},"why":%q}`, "3", c.name)
 		if c.want == http.StatusOK {
 			body = strings.Replace(body, `"why"`, `"dry_run":true,"why"`, 1)
 		}
@@ -92,7 +92,7 @@ func TestConsoleOrdersAreTakenFromItsOwnPagesOnly(t *testing.T) {
 			t.Errorf("%s: status %d %v, want %d", c.name, status, answer, c.want)
 		}
 	}
-	if _, text := get(t, p.admin+"/admin/settings/log"); strings.Contains(text, "retry.attempts") {
+	if _, text := get(t, p.admin+"/admin/settings/log"); strings.Contains(text, "retry.max_retries") {
 		t.Errorf("something was changed: %s", text)
 	}
 }

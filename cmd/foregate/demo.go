@@ -82,7 +82,7 @@ type demo struct {
 	admin     string
 	drainable string        // a draft backend's id
 	probed    []func() bool // of each replica: its engines are known
-	promised  func() []gateway.PromiseView
+	promised  func() []gateway.RiskSummary
 	running   []func()
 }
 

@@ -179,15 +179,15 @@ func TestEveryQueryParses(t *testing.T) {
 // seldom are metrics that a replica registers and shows no sample of unless something is amiss, which
 // neither the demonstration nor the refusals below bring about.
 var seldom = map[string]string{
-	"foregate_settings_rejected":         "only while a value is set that no replica takes",
-	"foregate_audits_dropped_total":      "audits are dropped where the pools or the budget are short",
-	"foregate_settings_unknown":          "only while a field of another version is set",
-	"foregate_breaker_transitions_total": "only once a breaker has moved",
-	"foregate_file_good":                 "only where the configuration names a file that is read again",
-	"foregate_file_changes_total":        "only once such a file has changed",
-	"foregate_line_wait_seconds":         "only once a request has waited for room",
-	"foregate_takeovers_total":           "only once a backend is lost in mid-answer",
-	"foregate_risk_threshold_nats":       "only once audits have certified a threshold",
+	"foregate_settings_rejected":           "only while a value is set that no replica takes",
+	"foregate_audits_dropped_total":        "audits are dropped where the pools or the budget are short",
+	"foregate_settings_unknown":            "only while a field of another version is set",
+	"foregate_breaker_transitions_total":   "only once a breaker has moved",
+	"foregate_file_last_reload_successful": "only where the configuration names a file that is read again",
+	"foregate_file_reloads_total":          "only once such a file has changed",
+	"foregate_queue_wait_seconds":          "only once a request has waited for room",
+	"foregate_midstream_failovers_total":   "only once a backend is lost in mid-answer",
+	"foregate_risk_threshold_nats":         "only once audits have certified a threshold",
 }
 
 // foreign are metrics that Prometheus itself makes, with their labels.
@@ -345,7 +345,7 @@ func shownMetrics(t *testing.T) map[string][]string {
 		// It is checked once the target is probed.
 		send(t, "POST", requests, chatBody(demoRoute, `"temperature":0`, `"max_tokens":40`), "X-Acceptance-Mode", "exact", "Cache-Control", "no-store")
 		_, page = get(t, metrics)
-		for _, name := range []string{"foregate_risk_upper_bound", "foregate_audit_total", "foregate_draft_checks_total", "foregate_spent_usd_total", "foregate_expected_acceptance", "foregate_probe_self_agreement", "vllm_spec_acceptance_rate"} {
+		for _, name := range []string{"foregate_risk_upper_bound", "foregate_audits_total", "foregate_verifications_total", "foregate_spent_usd_total", "foregate_expected_acceptance", "foregate_probe_self_agreement", "vllm_spec_acceptance_rate"} {
 			if !strings.Contains(page, "\n"+name+"{") {
 				return false
 			}

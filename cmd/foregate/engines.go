@@ -69,17 +69,17 @@ func (r *replica) engines() []gateway.EngineView {
 	out := []gateway.EngineView{}
 	for _, name := range slices.Sorted(maps.Keys(r.pools)) {
 		c := r.prober.Card(name)
-		v := gateway.EngineView{Pool: name, Age: -1, Missing: []gateway.LackView{}}
+		v := gateway.EngineView{Pool: name, Age: -1, Missing: []gateway.UnavailableView{}}
 		if c != nil {
-			v.Backend, v.Age, v.Scoring, v.Reuse, v.Continues = c.Backend, time.Since(c.At).Seconds(), string(c.Scoring), c.Reuse, c.Continues
+			v.Backend, v.Age, v.Scoring, v.PrefixReuse, v.Continues = c.Backend, time.Since(c.At).Seconds(), string(c.Scoring), c.Reuse, c.Continues
 			v.SelfAgreement = math.Round(c.SelfAgreement*1e4) / 1e4
 			for _, m := range c.Missing {
-				v.Missing = append(v.Missing, gateway.LackView{What: m.What, Why: m.Why})
+				v.Missing = append(v.Missing, gateway.UnavailableView{Name: m.What, Reason: m.Why})
 			}
 		}
 		v.Failed = r.prober.Failed(name)
 		if open, why, until := r.cascade.Scoring(name); open {
-			v.Closed, v.Left = why, max(time.Until(until).Seconds(), 0)
+			v.ScoringClosed, v.SecondsLeft = why, max(time.Until(until).Seconds(), 0)
 		}
 		if c != nil || r.drafts(name) {
 			out = append(out, v)
@@ -101,10 +101,10 @@ func (r *replica) drafting() []gateway.DraftView {
 		if err != nil || rt.Draft == nil {
 			continue
 		}
-		v := gateway.DraftView{Route: def.Model, Mode: string(rt.Config().Mode), Refused: []gateway.LackView{}, Note: r.cascade.BlocksRefused(rt)}
+		v := gateway.DraftView{Route: def.Model, Mode: string(rt.Config().Mode), Refused: []gateway.UnavailableView{}, Note: r.cascade.BlocksRefused(rt)}
 		for _, m := range r.cascade.Modes(rt) {
 			if m.Lacks != "" {
-				v.Refused = append(v.Refused, gateway.LackView{What: string(m.Mode), Why: m.Why})
+				v.Refused = append(v.Refused, gateway.UnavailableView{Name: string(m.Mode), Reason: m.Why})
 			}
 		}
 		var served float64

@@ -102,12 +102,12 @@ func (o operators) poolOf(name, backend string) (*pool.Pool, error) {
 }
 
 // Backends are all backends of all pools.
-func (o operators) Backends() []gateway.BackendView {
-	var out []gateway.BackendView
+func (o operators) Backends() []gateway.Backend {
+	var out []gateway.Backend
 	now := time.Now()
 	for name, p := range o.pools {
 		for _, s := range p.Snapshot() {
-			v := gateway.BackendView{
+			v := gateway.Backend{
 				Pool: name, ID: s.ID, URL: s.URL, State: "up", Why: s.Why,
 				KVUsage: s.Reading.KVUsage, InFlight: s.InFlight, Age: -1,
 			}

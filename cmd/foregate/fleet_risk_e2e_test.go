@@ -20,7 +20,7 @@ import (
 func TestWhileRedisIsSilentCertificatesHoldForAsLongAsTheSettingSays(t *testing.T) {
 	longForm(t)
 	t.Parallel()
-	w := newRiskFleet(t, 3, "", "risk.stale", "1s")
+	w := newRiskFleet(t, 3, "", "risk.max_staleness", "1s")
 	k := w.certified(t)
 	grant := fmt.Sprintf("g%d.a0.op1", w.state(t, k).Version)
 	l := w.load(t, 1, 1, w.replicas...).during(t, 10)
@@ -40,7 +40,7 @@ func TestWhileRedisIsSilentCertificatesHoldForAsLongAsTheSettingSays(t *testing.
 	var lost []string
 	eventually(t, "audits end", func() bool {
 		lost = w.tickets(t, k)
-		good := summed(t, w.replicas, "foregate_audit_total", `label="good"`) + madeUp
+		good := summed(t, w.replicas, "foregate_audits_total", `label="good"`) + madeUp
 		opened, closed := w.booked(t, k)
 		return opened-closed == len(lost) && good <= closed
 	})
@@ -50,9 +50,9 @@ func TestWhileRedisIsSilentCertificatesHoldForAsLongAsTheSettingSays(t *testing.
 		t.Errorf("%d audits were lost, at most %d were under way", len(lost), most)
 	}
 
-	w.set(t, "risk.when_stale", "last")
+	w.set(t, "risk.on_stale", "last")
 	eventually(t, "the setting is in force", func() bool {
-		return w.all(func(p *process) bool { return p.inForce(t, "risk.when_stale") == "last" })
+		return w.all(func(p *server) bool { return p.inForce(t, "risk.on_stale") == "last" })
 	})
 	w.redis.kill()
 	was := dropped()
@@ -98,7 +98,7 @@ func TestARedisThatForgetsAllIsAColdStart(t *testing.T) {
 		l.unharmed(t)
 	}
 	eventually(t, "what was decided before is stale", func() bool {
-		return summed(t, w.replicas, "foregate_audit_total", `label="stale"`) > 0
+		return summed(t, w.replicas, "foregate_audits_total", `label="stale"`) > 0
 	})
 	if s := w.state(t, k); s.Version != 0 || len(s.Epochs) > 0 || len(s.Scores) >= risk.GridScores {
 		t.Errorf("after it was emptied Redis holds version %d, %d epochs, %d scores", s.Version, len(s.Epochs), len(s.Scores))
@@ -125,7 +125,7 @@ func (w *riskFleet) once(t *testing.T) *riskLoad {
 func TestADraftThatTurnsBadIsServedNoLonger(t *testing.T) {
 	longForm(t)
 	t.Parallel()
-	w := newRiskFleet(t, 3, "", "risk.lease", "200", "risk.explore", "1")
+	w := newRiskFleet(t, 3, "", "risk.lease_audits", "200", "risk.explore_rate", "1")
 	k := w.certified(t)
 	w.replaced(t, vllmsim.Options{Seed: simSeed + 1})
 	l := w.load(t, 2, 1, w.replicas...)
@@ -149,7 +149,7 @@ func TestEvidenceOfOneModelIsNoneOfAnother(t *testing.T) {
 	k := w.certified(t)
 	w.replaced(t, vllmsim.Options{Tokenizer: "other"})
 	within(t, riskSlow, "all know that it is another", func() bool {
-		return w.all(func(p *process) bool { return strings.Count(p.log.String(), "its engine was restarted") == 1 })
+		return w.all(func(p *server) bool { return strings.Count(p.log.String(), "its engine was restarted") == 1 })
 	})
 	opened, _ := w.booked(t, k)
 	l := w.load(t, 1, 1, w.replicas...)
@@ -173,7 +173,7 @@ func TestAStricterPromiseIsKeptAtOnceAndALaxerOneNeedsNoNewAudits(t *testing.T) 
 	w := newRiskFleet(t, 3, "")
 	k := w.certified(t)
 	before := w.sound(t, k)
-	w.set(t, "speculation.eps", "0.001")
+	w.set(t, "risk.max_wrong_rate", "0.001")
 	took, slowest := w.until(t, "nobody serves drafts", riskReply.bypassed)
 	promised(t, "nobody serves drafts", took, 2*time.Second, slowest)
 	w.load(t, 1, 1, w.replicas...).during(t, 12).unharmed(t)
@@ -183,9 +183,9 @@ func TestAStricterPromiseIsKeptAtOnceAndALaxerOneNeedsNoNewAudits(t *testing.T) 
 		t.Errorf("under another promise %d audits of epoch %d are %d of epoch %d", before.Audits, before.ID, strict.Audits, strict.ID)
 	}
 	w.quiet(t, k)
-	w.set(t, "speculation.eps", "0.3")
+	w.set(t, "risk.max_wrong_rate", "0.3")
 	eventually(t, "the first promise is in force", func() bool {
-		return w.all(func(p *process) bool { return p.inForce(t, "speculation.eps") == "0.3" })
+		return w.all(func(p *server) bool { return p.inForce(t, "risk.max_wrong_rate") == "0.3" })
 	})
 	tries := 0
 	for opened, _ := w.booked(t, k); !riskAsk(t.Context(), w.replicas[0], riskPrompt).accepted(); tries++ {
@@ -200,21 +200,21 @@ func TestAStricterPromiseIsKeptAtOnceAndALaxerOneNeedsNoNewAudits(t *testing.T) 
 		t.Errorf("epoch %d is epoch %d, after %d audits", before.ID, lax.ID, tries)
 	}
 
-	bad := map[string]string{"speculation.eps": "7", "speculation.delta": "0", "risk.lease": "10", "risk.stale": "10ms", "risk.when_stale": "perhaps"}
+	bad := map[string]string{"risk.max_wrong_rate": "7", "risk.error_probability": "0", "risk.lease_audits": "10", "risk.max_staleness": "10ms", "risk.on_stale": "perhaps"}
 	for name, value := range bad {
 		w.set(t, name, value)
 	}
 	eventually(t, "all refuse what no setting may be", func() bool {
-		return w.all(func(p *process) bool {
-			refused := p.standing(t).Settings.Refused
-			return len(refused) == len(bad) && !slices.ContainsFunc(refused, func(r gateway.RefusedView) bool { return bad[r.Name] != r.Value })
+		return w.all(func(p *server) bool {
+			refused := p.standing(t).Settings.Rejected
+			return len(refused) == len(bad) && !slices.ContainsFunc(refused, func(r gateway.RejectedSettingView) bool { return bad[r.Name] != r.Value })
 		})
 	})
 	if !w.each(t, riskReply.accepted) {
 		t.Error("a value that was refused has stopped drafts")
 	}
 	for _, p := range w.replicas {
-		if got := p.inForce(t, "speculation.eps"); got != "0.3" {
+		if got := p.inForce(t, "risk.max_wrong_rate"); got != "0.3" {
 			t.Errorf("in force is %q", got)
 		}
 	}
@@ -240,7 +240,7 @@ func TestAReplicaThatIsToldToStopWithAuditsUnderWayEndsInTime(t *testing.T) {
 	}
 	within(t, riskSlow, "drafts are under way", func() bool { return w.draft.State().Running >= 4 })
 	began := time.Now()
-	leaving.terminate(t)
+	leaving.interrupt()
 	l.unharmed(t)
 	select {
 	case <-leaving.exited:

@@ -60,7 +60,7 @@ func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 // client is one for requests to a Redis of the test's own. A busy machine is in its budget.
 func (c *trips) client(t testing.TB, store *miniredis.Miniredis) redis.UniversalClient {
 	t.Helper()
-	store.HSet("foregate:settings", "redis.budget", "1s")
+	store.HSet("foregate:settings", "limit.redis_timeout", "1s")
 	client := connect.New(connect.OnRequests(connect.Background(connect.Options{Network: "tcp", Addrs: []string{store.Addr()}})))
 	client.AddHook(c)
 	t.Cleanup(func() { _ = client.Close() }) // only connections are lost
@@ -101,7 +101,7 @@ func (h *hotPath) admit(ctx context.Context) error {
 }
 
 func (h *hotPath) limited(ctx context.Context, l limits.Limit) error {
-	g, err := h.limiter.Enter(ctx, limits.Ask{Tenant: "acme", Tokens: 900, Limit: l})
+	g, err := h.limiter.Reserve(ctx, limits.Request{Tenant: "acme", Tokens: 900, Limit: l})
 	if err == nil {
 		g.Settle(700)
 	}

@@ -19,7 +19,7 @@ type inside struct {
 func (i inside) Status() gateway.Status {
 	s := gateway.Status{
 		Version: version(), Uptime: time.Since(i.began).Seconds(), Replicas: i.fleet.Members(),
-		Redis: gateway.RedisView{Name: i.redisName, Rung: i.fleet.Mode().String(), Since: time.Since(i.fleet.Since()).Seconds()},
+		Redis: gateway.RedisView{Name: i.redisName, Level: i.fleet.Mode().String(), Since: time.Since(i.fleet.Since()).Seconds()},
 	}
 	if err := i.fleet.Why(); err != nil {
 		s.Redis.Why = err.Error()
@@ -27,22 +27,22 @@ func (i inside) Status() gateway.Status {
 	s.Settings, s.Warnings = i.view(), i.warnings
 	for _, f := range i.files.States() {
 		s.Files = append(s.Files, gateway.FileView{
-			Setting: f.Setting, Age: time.Since(f.Since).Seconds(), Changes: f.Changes, Error: f.Error, Open: f.Open,
+			Setting: f.Setting, Age: time.Since(f.Since).Seconds(), Changes: f.Changes, Error: f.Error, WorldReadable: f.WorldReadable,
 		})
 	}
 	s.Engines, s.Drafts = i.engines(), i.drafting()
-	s.Promises = i.risks.promises()
+	s.Risk = i.risks.promises()
 	s.Breakers = []gateway.BreakerView{}
 	for _, b := range i.breakers.States() {
 		if b.State != "closed" {
-			s.Breakers = append(s.Breakers, gateway.BreakerView{Pool: b.Pool, Backend: b.Backend, State: b.State, Left: b.Left.Seconds(), Alone: b.Alone})
+			s.Breakers = append(s.Breakers, gateway.BreakerView{Pool: b.Pool, Backend: b.Backend, State: b.State, SecondsLeft: b.Left.Seconds(), OpenHereOnly: b.Alone})
 		}
 	}
-	s.Shedding = []gateway.SheddingNow{}
+	s.Shedding = []gateway.SheddingView{}
 	for pool, classes := range i.shedding() {
-		s.Shedding = append(s.Shedding, gateway.SheddingNow{Pool: pool, Priorities: classes})
+		s.Shedding = append(s.Shedding, gateway.SheddingView{Pool: pool, Priorities: classes})
 	}
-	slices.SortFunc(s.Shedding, func(a, b gateway.SheddingNow) int { return strings.Compare(a.Pool, b.Pool) })
+	slices.SortFunc(s.Shedding, func(a, b gateway.SheddingView) int { return strings.Compare(a.Pool, b.Pool) })
 	return s
 }
 
@@ -51,7 +51,7 @@ func (i inside) view() gateway.SettingsView {
 	snapshot := i.settings.Snapshot()
 	v := gateway.SettingsView{
 		Age: i.settings.Age().Seconds(), Switches: snapshot.Warnings(),
-		Lost: settingChanges(i.settings.Lost()), Changed: []gateway.SettingView{}, Refused: refusedViews(snapshot.Rejected()), Unknown: refusedViews(snapshot.Unknown()),
+		Lost: settingChanges(i.settings.Lost()), Changed: []gateway.SettingView{}, Rejected: refusedViews(snapshot.Rejected()), Unknown: refusedViews(snapshot.Unknown()),
 	}
 	for _, s := range settings.Specs() {
 		for _, route := range append([]string{""}, i.routes()...) {
@@ -99,10 +99,10 @@ func spelled(s settings.Spec) string {
 	return s.Value(&d)
 }
 
-func refusedViews(rejected []settings.Rejected) []gateway.RefusedView {
-	out := []gateway.RefusedView{}
+func refusedViews(rejected []settings.RejectedValue) []gateway.RejectedSettingView {
+	out := []gateway.RejectedSettingView{}
 	for _, r := range rejected {
-		out = append(out, gateway.RefusedView(r))
+		out = append(out, gateway.RejectedSettingView(r))
 	}
 	return out
 }

@@ -72,9 +72,9 @@ func TestDraftsBelowTheThresholdAreForTenantsThatTakeThemWhileTheTargetIsShort(t
 	t.Parallel()
 	tenants := "tenants:\n"
 	for _, id := range []string{"spared", "plain"} {
-		tenants += fmt.Sprintf("  - {id: %s, keys_sha256: [%x], max_priority: high, drafts_under_pressure: %t}\n", id, sha256.Sum256([]byte("key of "+id)), id == "spared")
+		tenants += fmt.Sprintf("  - {id: %s, keys_sha256: [%x], max_priority: high, allow_low_score_under_pressure: %t}\n", id, sha256.Sum256([]byte("key of "+id)), id == "spared")
 	}
-	w := &pressedWorld{riskFleet: newRiskFleet(t, 1, tenants, "speculation.pressure_nats", "-20", "speculation.audit_rate", "0.2", "shed.foresee", "no")}
+	w := &pressedWorld{riskFleet: newRiskFleet(t, 1, tenants, "speculation.pressure_threshold_nats", "-20", "risk.audit_rate", "0.2", "shed.forecast", "no")}
 	w.who = bearer("plain", "normal")
 	k, score := w.scored(t)
 	// One threshold above the draft's score, and some from there on that are not certified.

@@ -52,7 +52,7 @@ func reference(ctx context.Context) (string, error) {
 		"`redis.password_file` and `redis.settings_password_file` are looked at every 2 s. A change is in force once two looks have read the same, within\n" +
 		"4 s, for new requests and new connections to Redis; those under way go on. A session whose token is gone or changed ends. What cannot be read, or\n" +
 		"is wrong, changes nothing: the last good content stays in force. The log says so once, and so do `foregate status`, the console,\n" +
-		"`foregate_file_good` (0) and the alert ForegateFileNotInForce. At the start a bad file is an error; `foregate check` reads the files, too. Write\n" +
+		"`foregate_file_last_reload_successful` (0) and the alert ForegateFileReloadFailed. At the start a bad file is an error; `foregate check` reads the files, too. Write\n" +
 		"another file and rename it into place, as Kubernetes does with volumes.\n" +
 		"To replace a key without a refusal: add the new one beside the old one, wait until all replicas have it, go over to it, remove the old one.\n")
 	b.WriteString("\n## Live settings\n\nFields of the Redis hash `" + settings.Key + "`. Every replica applies a change within a second and refuses a bad value,\n" +

@@ -63,7 +63,7 @@ type replica struct {
 	indexes     map[string]*kvIndex // by pool, where it has one
 	fleet       *fleet.Fleet
 	members     map[string]*member // by pool
-	lines       *admission.Lines
+	queues      *admission.Queues
 	limiter     *limits.Limiter
 	cache       *cache.Store
 	generations *cache.Generations
@@ -159,7 +159,7 @@ func (r *replica) makePools() error {
 			Shut:       func(backend string) bool { return r.breakers.Shut(name, backend) },
 			Ramp:       func(backend string) float64 { return r.breakers.Ramp(name, backend) },
 			Fleet:      r.fleet,
-			OnCapacity: func() { r.lines.Wake(name) },
+			OnCapacity: func() { r.queues.Wake(name) },
 			Index:      r.indexOf(name, def.KVEvents),
 			Logger:     r.log, Registerer: r.registerer,
 		})
@@ -193,16 +193,16 @@ func (r *replica) makeCascade() (*tiers.Cascade, error) {
 func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver, models []string) gateway.Options {
 	f := r.file
 	o := gateway.Options{
-		Listen: f.Listen, Listener: r.listener, Admin: r.admin, Operators: r.operators, Desk: r.desk(), Tenants: func() []gateway.TenantView { return tenantViews(who) },
+		Listen: f.Listen, Listener: r.listener, Admin: r.admin, Operators: r.operators, SettingsEditor: r.desk(), Tenants: func() []gateway.TenantView { return tenantViews(who) },
 		Cascade: cascade, Forward: f.Passthrough, Identity: who, Limiter: r.limiter,
-		Routes: r.routeStates, Lost: func() int { return len(r.settings.Lost()) }, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r}, Inside: inside{r, time.Now()}, Risk: r.risks.views,
+		Routes: r.routeStates, LostSettings: func() int { return len(r.settings.Lost()) }, RedisLevel: func() string { return r.fleet.Mode().String() }, Fleet: operators{r}, Inspector: inside{r, time.Now()}, Risk: r.risks.views,
 		Timeouts:  r.timeouts,
-		HighShare: func() float64 { return r.settings.Snapshot().Global().Limit.HighShare }, ReceiptShare: func() float64 { return r.settings.Snapshot().Global().Receipts.LogShare },
-		Cache: r.cache, Generations: r.generations, Salt: r.salt, CacheConfig: r.cacheConfig, Served: r.served, Purge: r.purger(),
+		HighShare: func() float64 { return r.settings.Snapshot().Global().Limit.HighShare }, ReceiptShare: func() float64 { return r.settings.Snapshot().Global().ReceiptLog.LogShare },
+		Cache: r.cache, Generations: r.generations, Salt: r.salt, CacheConfig: r.cacheConfig, ServedModels: r.served, Purge: r.purger(),
 		Allow:  allowedFields(f.Routes),
 		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
 		Logger: r.log, Registerer: r.registerer, Gatherer: r.gatherer,
-		Loops: []gateway.Loop{
+		Background: []gateway.BackgroundTask{
 			{Name: "files", Run: r.files.Run},
 			{Name: "settings", Run: r.settings.Run},
 			{Name: "cascade", Run: cascade.Run},
@@ -212,26 +212,26 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 			{Name: "breakers", Run: r.runBreakers},
 			{Name: "fleet", Run: r.fleet.Run},
 			{Name: "limits", Run: r.limiter.Run},
-			{Name: "lines", Run: r.lines.Run},
+			{Name: "lines", Run: r.queues.Run},
 			{Name: "cache", Run: r.cache.Run},
 			{Name: "requests under way", Run: r.generations.Run},
 		},
 	}
 	if r.console != nil {
 		o.Console = r.console.Handler()
-		o.Loops = append(o.Loops, gateway.Loop{Name: "console", Run: r.console.Run})
+		o.Background = append(o.Background, gateway.BackgroundTask{Name: "console", Run: r.console.Run})
 	}
 	if r.operators != nil {
-		o.Loops = append(o.Loops, gateway.Loop{Name: "sessions", Run: r.operators.Run})
+		o.Background = append(o.Background, gateway.BackgroundTask{Name: "sessions", Run: r.operators.Run})
 	}
 	r.trace(&o)
 	for _, m := range models {
 		o.Models = append(o.Models, gateway.Model{ID: m})
 	}
 	for name, p := range r.pools {
-		o.Loops = append(o.Loops, gateway.Loop{Name: "pool " + name, Run: p.Run})
+		o.Background = append(o.Background, gateway.BackgroundTask{Name: "pool " + name, Run: p.Run})
 		if x := r.indexes[name]; x != nil {
-			o.Loops = append(o.Loops, gateway.Loop{Name: "KV index " + name, Run: func(ctx context.Context) error { return x.run(ctx, p) }})
+			o.Background = append(o.Background, gateway.BackgroundTask{Name: "KV index " + name, Run: func(ctx context.Context) error { return x.run(ctx, p) }})
 		}
 	}
 	return o

@@ -71,9 +71,9 @@ func TestTheEvidenceIsLookedAfterFromTheCommandLine(t *testing.T) {
 	o.enter("risk show")
 	o.enter("risk show --route code")
 	o.enter("risk show --route nobody")
-	o.enter("settings set speculation.eps@chat=0.02 --as anne")
+	o.enter("settings set risk.max_wrong_rate@chat=0.02 --as anne")
 	o.enter("risk show --route chat")
-	o.enter("settings unset speculation.eps@chat --as anne")
+	o.enter("settings unset risk.max_wrong_rate@chat --as anne")
 	o.enter("risk export --route code --since 1h --out", filepath.Join(filepath.Dir(o.file), "code.jsonl"))
 	o.enter("risk export --route nobody")
 	o.enter("risk export --since=-1s")
@@ -110,7 +110,7 @@ func TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, v := range answer.Risk {
-			all = append(all, v.Bucket+" "+v.Lot+" "+string(v.State))
+			all = append(all, v.TrafficClass+" "+v.Cohort+" "+string(v.State))
 		}
 		return all
 	}
@@ -118,7 +118,7 @@ func TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay(t *testing.T) {
 	if diff := cmp.Diff(want, states()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
-	o.enter("settings set risk.inherit@chat=yes --as anne")
+	o.enter("settings set risk.inherit_from_route@chat=yes --as anne")
 	want[1], want[2] = "to_1k_t0.0a1b2c3d.acme conf inherits", "to_4k.0a1b2c3d conf inherits"
 	if diff := cmp.Diff(want, states()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -248,7 +248,7 @@ func TestAScoreIsFittedAndKeptForTheReplicas(t *testing.T) {
 	o.enter("risk fit --route chat --in", file)
 	o.enter("risk maps")
 	o.enter("risk fit --route chat --save --in", file)
-	o.enter("settings set risk.score@chat=1 --as anne")
+	o.enter("settings set risk.score_version@chat=1 --as anne")
 	o.enter("risk maps --route chat")
 	o.enter("risk fit --route chat --since 10m --in", file)
 	o.enter("risk fit --route code --in", file)

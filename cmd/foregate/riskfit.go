@@ -22,7 +22,7 @@ type riskFitCmd struct {
 	Route string        `required:"" help:"The route." placeholder:"NAME"`
 	In    string        `help:"Fit to the audits of this file, which foregate risk export wrote, instead of those of the log; - is the standard input." placeholder:"FILE"`
 	Since time.Duration `help:"Only to audits that were begun in this time before the newest: since the models are what they are, say." placeholder:"DURATION"`
-	Save  bool          `help:"Keep the score where replicas find it. Nothing is judged by it before the setting risk.score says so."`
+	Save  bool          `help:"Keep the score where replicas find it. Nothing is judged by it before the setting risk.score_version says so."`
 }
 
 // Run fits, tells what the fit is worth, and keeps it if it was told to.
@@ -63,7 +63,7 @@ func (c *riskFitCmd) Run(e *env) error {
 	if err != nil {
 		return err
 	}
-	name := "risk.score@" + c.Route
+	name := "risk.score_version@" + c.Route
 	_, _ = fmt.Fprintf(e.stdout, "saved as version %d\nto judge by it, once audits have certified thresholds of its own:\n  foregate settings set %s\nto go back:\n  foregate settings unset %s\n",
 		version, shellWord(fmt.Sprintf("%s=%d", name, version)), shellWord(name))
 	return nil

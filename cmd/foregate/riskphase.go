@@ -22,7 +22,7 @@ func says(v *gateway.RiskView, w wait, advice string) string {
 		return advice
 	}
 	if v.Warmup != nil && v.Warmup.Ended == "time" {
-		return fmt.Sprintf("the warm-up is over by risk.warmup_for, %s and %s; ", servedText(v.Warmup), wrongText(v.Warmup)) + nothing + waitSays(v, w)
+		return fmt.Sprintf("the warm-up is over by risk.warmup_duration, %s and %s; ", servedText(v.Warmup), wrongText(v.Warmup)) + nothing + waitSays(v, w)
 	}
 	return nothing + waitSays(v, w)
 }

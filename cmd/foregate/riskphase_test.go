@@ -134,7 +134,7 @@ func TestAWarmUpThatIsOverByTimeSaysSo(t *testing.T) {
 		a.learn(t, k, 60)
 		time.Sleep(time.Hour)
 		v := a.configured(riskConfig("")).viewOfOnly(t)
-		want := "the warm-up is over by risk.warmup_for, 20 of 60 drafts served and none audited yet; nothing is served unverified, audits go on; certified after 140 scores, 35 audits or more"
+		want := "the warm-up is over by risk.warmup_duration, 20 of 60 drafts served and none audited yet; nothing is served unverified, audits go on; certified after 140 scores, 35 audits or more"
 		if v.State != gateway.RiskLearning || v.Warmup.Ended != "time" || v.Warmup.Left != 0 || v.Seconds != nil || v.Says != want {
 			t.Errorf("%s: -want +got:\n%s", v.State, cmp.Diff(want, v.Says))
 		}
@@ -147,7 +147,7 @@ func TestWhatIsInfeasibleSaysWhatToDo(t *testing.T) {
 	a.learn(t, k, risk.GridScores)
 	a.audit(t, k, 400, 4)
 	v := a.configured(riskConfig("")).viewOfOnly(t)
-	if v.State != gateway.RiskInfeasible || v.Advice == nil || v.Advice.Smallest == nil || *v.Advice.Smallest <= v.Eps || v.Advice.Audits <= v.Audits ||
+	if v.State != gateway.RiskInfeasible || v.Advice == nil || v.Advice.Smallest == nil || *v.Advice.Smallest <= v.MaxWrongRate || v.Advice.Audits <= v.Audits ||
 		!strings.HasPrefix(v.Says, "infeasible at eps 0.1: of the best 20% of drafts the target refuses about ") {
 		t.Errorf("%s: %q, %+v", v.State, v.Says, v.Advice)
 	}
@@ -176,7 +176,7 @@ func TestTheMainKindOfARouteIsInUse(t *testing.T) {
 		s := a.configured(riskConfig(""))
 		s.last.Store(&known)
 		got := s.promises()
-		if len(got) != 2 || got[0].Main == nil || got[0].Main.Bucket != short.Bucket || got[0].Main.State != gateway.RiskWarmup || got[0].Infeasible != 1 || got[1].Main != nil {
+		if len(got) != 2 || got[0].Main == nil || got[0].Main.TrafficClass != short.Bucket || got[0].Main.State != gateway.RiskWarmup || got[0].Infeasible != 1 || got[1].Main != nil {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -184,7 +184,7 @@ func TestTheMainKindOfARouteIsInUse(t *testing.T) {
 
 func TestAChangeOfPhaseIsALineAndNothingElse(t *testing.T) {
 	view := func(bucket string, state gateway.RiskState) gateway.RiskView {
-		return gateway.RiskView{Route: "chat", Bucket: bucket, Lot: "conf", State: state, Says: "it is " + string(state)}
+		return gateway.RiskView{Route: "chat", TrafficClass: bucket, Cohort: "conf", State: state, Says: "it is " + string(state)}
 	}
 	const w, c, i, l, u = gateway.RiskWarmup, gateway.RiskCertified, gateway.RiskInfeasible, gateway.RiskLearning, gateway.RiskUncertified
 	for _, tc := range []struct {
@@ -274,7 +274,7 @@ func TestAtTheStartARouteWithoutRequestsSaysWhatTheFirstGets(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	}
-	main := gateway.RiskView{Route: "chat", Bucket: "b", Lot: "conf", State: gateway.RiskInfeasible, Says: "so it is"}
+	main := gateway.RiskView{Route: "chat", TrafficClass: "b", Cohort: "conf", State: gateway.RiskInfeasible, Says: "so it is"}
 	if got := phaseAtStart("chat", &shadow, &main); got.text != "so it is" || !got.warn || got.phase != gateway.RiskInfeasible {
 		t.Errorf("got %+v", got)
 	}

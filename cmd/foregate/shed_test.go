@@ -115,7 +115,7 @@ func TestWithTheModeOffAFullTargetSheds(t *testing.T) {
 }
 
 func TestAboveItsThresholdLowIsShedAtOnceAndSaidToBe(t *testing.T) {
-	r, _ := pressed(t, "shed.wait_low", "10m") // who waited would wait until the test's end
+	r, _ := pressed(t, "shed.max_wait_low", "10m") // who waited would wait until the test's end
 	for range 3 {
 		if got := shedBy(t, r, "alone", ""); !strings.Contains(got, "pool=t;") {
 			t.Errorf("got %q", got)

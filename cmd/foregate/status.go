@@ -93,15 +93,15 @@ func printStatus(w io.Writer, s gateway.Status) {
 	printFiles(w, s.Files)
 	printBreakers(w, s.Breakers)
 	printDrafts(w, s.Drafts, s.Engines)
-	printPromises(w, s.Promises)
+	printPromises(w, s.Risk)
 	printPools(w, s.Pools)
 }
 
 func redisText(r gateway.RedisView) string {
 	if r.Name == "" {
-		return r.Rung + ", without Redis"
+		return r.Level + ", without Redis"
 	}
-	return r.Rung + " since " + span(r.Since) + ", " + r.Name
+	return r.Level + " since " + span(r.Since) + ", " + r.Name
 }
 
 func printSettings(w io.Writer, v gateway.SettingsView) {
@@ -121,8 +121,8 @@ func printSettings(w io.Writer, v gateway.SettingsView) {
 	changed.write(w)
 	for _, part := range []struct {
 		what string
-		all  []gateway.RefusedView
-	}{{"REFUSED", v.Refused}, {"UNKNOWN", v.Unknown}} {
+		all  []gateway.RejectedSettingView
+	}{{"REFUSED", v.Rejected}, {"UNKNOWN", v.Unknown}} {
 		for _, r := range part.all {
 			writeLine(w, 4, fmt.Sprintf("  %s %s %q: %s", part.what, r.Name, printable(r.Value), r.Reason))
 		}
@@ -140,7 +140,7 @@ func printFiles(w io.Writer, files []gateway.FileView) {
 		if f.Changes > 0 {
 			text += fmt.Sprintf(", changed %d times since the start", f.Changes)
 		}
-		if f.Open {
+		if f.WorldReadable {
 			text += "; EVERY USER OF THE MACHINE MAY READ IT"
 		}
 		writeLine(w, 4, "  "+f.Setting+": "+text)
@@ -171,8 +171,8 @@ func printBreakers(w io.Writer, all []gateway.BreakerView) {
 	_, _ = fmt.Fprintln(w, "breakers")
 	t := table{indent: 2}
 	for _, b := range all {
-		text := b.State + ", " + span(b.Left) + " left"
-		if b.Alone {
+		text := b.State + ", " + span(b.SecondsLeft) + " left"
+		if b.OpenHereOnly {
 			text += ", here alone"
 		}
 		t.add(b.Pool+"/"+b.Backend, text)
@@ -181,7 +181,7 @@ func printBreakers(w io.Writer, all []gateway.BreakerView) {
 }
 
 // printPromises tells how far what is promised of drafts is kept.
-func printPromises(w io.Writer, promises []gateway.PromiseView) {
+func printPromises(w io.Writer, promises []gateway.RiskSummary) {
 	t := table{most: 36}
 	for _, p := range promises {
 		t.add("promise "+p.Route, promiseText(p))
@@ -207,7 +207,7 @@ func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.Engi
 			t.add("", d.Note)
 		}
 		for _, m := range d.Refused {
-			t.add("", "not "+m.What+": "+m.Why)
+			t.add("", "not "+m.Name+": "+m.Reason)
 		}
 	}
 	for _, e := range engines {
@@ -217,13 +217,13 @@ func printDrafts(w io.Writer, drafts []gateway.DraftView, engines []gateway.Engi
 		}
 		t.add("engines "+e.Pool, text)
 		for _, m := range e.Missing {
-			t.add("", "no "+m.What+": "+m.Why)
+			t.add("", "no "+m.Name+": "+m.Reason)
 		}
 		if e.Failed != "" {
 			t.add("", "the last probe brought not all: "+e.Failed)
 		}
-		if e.Closed != "" {
-			t.add("", "NO SCORING for "+span(e.Left)+": "+e.Closed)
+		if e.ScoringClosed != "" {
+			t.add("", "NO SCORING for "+span(e.SecondsLeft)+": "+e.ScoringClosed)
 		}
 	}
 	t.write(w)
@@ -234,7 +234,7 @@ func can(e gateway.EngineView) string {
 	var words []string
 	if e.Scoring != "" {
 		word := "scores (" + e.Scoring
-		if e.Reuse {
+		if e.PrefixReuse {
 			word += ", from its cache"
 		}
 		words = append(words, word+fmt.Sprintf("), agrees with %.1f%% of its own words", 100*e.SelfAgreement))

@@ -43,7 +43,7 @@ func (r *replica) trace(o *gateway.Options) {
 		return
 	}
 	o.Tracer = r.tracer
-	o.Loops = append(o.Loops, gateway.Loop{Name: "traces", Run: r.tracer.Run})
+	o.Background = append(o.Background, gateway.BackgroundTask{Name: "traces", Run: r.tracer.Run})
 }
 
 // traceHeaders reads the headers that a collector wants from the file at path; "" is none.

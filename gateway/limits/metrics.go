@@ -33,14 +33,14 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 	f := promauto.With(reg)
 	m := &metrics{
 		limited: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_limited_total", Help: "Requests refused because of their tenant's limit, by which.",
+			Name: "foregate_rate_limited_total", Help: "Requests refused because of their tenant's limit, by which.",
 		}, []string{"limit"}),
 		redis: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "foregate_limit_redis_total",
 			Help: "Requests of tenants with a limit per minute, by how it was counted: shared is in Redis and in time, all others by this replica for itself.",
 		}, []string{"result"}),
 		attempts: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "foregate_attempts_total",
+			Name: "foregate_client_attempts_total",
 			Help: "Requests whose body was read, first tries and those that an SDK marked as retries; (first + retry) / first is the amplification.",
 		}, []string{"kind"}),
 		demoted: f.NewCounter(prometheus.CounterOpts{
@@ -60,9 +60,9 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 		m.redis.WithLabelValues(r)
 	}
 	invitations := f.NewCounterVec(prometheus.CounterOpts{
-		Name: "foregate_retry_invitations_total",
+		Name: "foregate_retry_advice_total",
 		Help: "Refusals that a retry may help, by whether the client was invited to try again (yes) or told X-Should-Retry: false because the tenant's budget of invitations was spent (no).",
-	}, []string{"invited"})
+	}, []string{"retry"})
 	m.invited, m.stopped = invitations.WithLabelValues("yes"), invitations.WithLabelValues("no")
 	m.first, m.retry = m.attempts.WithLabelValues("first"), m.attempts.WithLabelValues("retry")
 	return m

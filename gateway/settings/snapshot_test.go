@@ -48,13 +48,13 @@ func TestAHashBecomesASnapshot(t *testing.T) {
 			global: []string{"shed.low=0.7"}, rejected: []string{"shed.low: not a decimal number; want 0 … 1"}},
 		{name: "a bad value without a last good one is the default", now: []string{"shed.low=banana"},
 			global: []string{"shed.low=0.85"}, rejected: []string{"shed.low: not a decimal number; want 0 … 1"}},
-		{name: "a bad field does not hold up a good one", now: []string{"shed.low=NaN", "retry.attempts=3"},
-			global: []string{"shed.low=0.85", "retry.attempts=3"}, rejected: []string{"shed.low: not a decimal number; want 0 … 1"}},
+		{name: "a bad field does not hold up a good one", now: []string{"shed.low=NaN", "retry.max_retries=3"},
+			global: []string{"shed.low=0.85", "retry.max_retries=3"}, rejected: []string{"shed.low: not a decimal number; want 0 … 1"}},
 		{name: "a removed field has its default", last: []string{"shed.low=0.7"}, global: []string{"shed.low=0.85"}},
 		{name: "unknown names", now: []string{"shed.lo=0.8", "foo=1", "=1", "shed.low@=0.5"}, unknown: []string{
 			": unknown setting", "foo: unknown setting", "shed.lo: unknown setting; did you mean shed.low?", "shed.low@: unknown route"}},
-		{name: "unknown routes and fleet settings", now: []string{"shed.low@lama=0.5", "breaker.open@llama=3s", "shed.low@llama@llama=0.5"}, rejected: []string{
-			"breaker.open@llama: is the same for every route and cannot be overridden"},
+		{name: "unknown routes and fleet settings", now: []string{"shed.low@lama=0.5", "breaker.open_duration@llama=3s", "shed.low@llama@llama=0.5"}, rejected: []string{
+			"breaker.open_duration@llama: is the same for every route and cannot be overridden"},
 			unknown: []string{"shed.low@lama: unknown route; did you mean llama?", "shed.low@llama@llama: unknown route"}},
 		{name: "settings of another version leave their neighbours alone", last: []string{"shed.low=0.7", "shed.normal=0.8"},
 			now:    []string{"shed.low=0.6", "shed.normal=0.8", "shed.lowest=0.1", "warp.factor=9", "shed.lowest@llama=\xff"},
@@ -70,9 +70,9 @@ func TestAHashBecomesASnapshot(t *testing.T) {
 		{name: "a removal that would break the order is refused too", last: []string{"shed.low=0.5", "shed.normal=0.6", "shed.high=0.7"},
 			now: []string{"shed.low=0.5", "shed.high=0.7"}, global: []string{"shed.normal=0.6", "shed.high=0.7"},
 			rejected: []string{"shed.normal: cannot be removed: shed.normal 0.95 is above shed.high 0.7; 0.6 stays"}},
-		{name: "a release that never ends", now: []string{"shed.release=0.9"},
-			global: []string{"shed.release=0.05"}, rejected: []string{"shed.release: shed.release 0.9 is not below shed.low 0.85, so shedding would never end"}},
-		{name: "the kill switch of low", now: []string{"shed.low=0"}, global: []string{"shed.low=0", "shed.release=0.05"}},
+		{name: "a release that never ends", now: []string{"shed.hysteresis=0.9"},
+			global: []string{"shed.hysteresis=0.05"}, rejected: []string{"shed.hysteresis: shed.hysteresis 0.9 is not below shed.low 0.85, so shedding would never end"}},
+		{name: "the kill switch of low", now: []string{"shed.low=0"}, global: []string{"shed.low=0", "shed.hysteresis=0.05"}},
 		{name: "high needs a second field", now: []string{"shed.low=0", "shed.normal=0", "shed.high=0"},
 			global:   []string{"shed.low=0", "shed.normal=0", "shed.high=1"},
 			rejected: []string{"shed.high: shed.high 0 is below 0.5 and would turn even high away; shed.allow_high must be yes as well"}},
@@ -96,7 +96,7 @@ func TestAHashBecomesASnapshot(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			var last *Snapshot
 			if tc.last != nil {
-				var bad []Rejected
+				var bad []RejectedValue
 				if last, bad = FromHash(hash(tc.last...), routes, nil); len(bad) > 0 {
 					t.Fatalf("the hash before is bad: %v", bad)
 				}
@@ -118,7 +118,7 @@ func TestAHashBecomesASnapshot(t *testing.T) {
 }
 
 // reasons lists fields as "name: reason".
-func reasons(fields []Rejected) []string {
+func reasons(fields []RejectedValue) []string {
 	var out []string
 	for _, r := range fields {
 		out = append(out, r.Name+": "+r.Reason)
@@ -196,7 +196,7 @@ func TestKillSwitchesAreWarnedOf(t *testing.T) {
 func FuzzFromHash(f *testing.F) {
 	f.Add("shed.low=0.9\nshed.normal=0.5", "shed.low=0.1\nshed.release=0.9")
 	f.Add("shed.high=0\nshed.low=0\nshed.normal=0\nshed.allow_high=yes", "shed.high=0\nshed.normal@r=0.2")
-	f.Add("timeout.total=1e309\nretry.budget=0x1p-2", "breaker.open@r=1s\nspeculation.mode=\xff")
+	f.Add("timeout.total=1e309\nretry.budget=0x1p-2", "breaker.open_duration@r=1s\nspeculation.mode=\xff")
 	f.Add("shed.low@r=0.9\nshed.high@r=0.95", "shed.low=0.5\nshed.normal=0.6\nshed.high=0.7\nshed.low@r=0.9")
 	f.Fuzz(func(t *testing.T, before, now string) {
 		routes := []string{"r"}

@@ -71,15 +71,15 @@ func TestTheDefaultsAreThoseOfThePackages(t *testing.T) {
 				Total: 10 * time.Minute, MinRate: 5,
 			},
 		},
-		Pool:      choose.DefaultConfig(),
-		Pressure:  pressure.Config{Interval: pressure.DefaultConfig().Interval, Timeout: pressure.DefaultConfig().Timeout, Probe: pressure.DefaultConfig().Probe},
-		Dial:      upstream.DefaultDial(),
-		Client:    Client{BodyStart: 5 * time.Second, Body: time.Minute, Write: 10 * time.Second},
-		Limit:     Limit{HighShare: 0.2, Budget: 15 * time.Millisecond},
-		Cache:     cache.Config{On: true, TTL: time.Hour, Budget: 15 * time.Millisecond, MaxEntry: 1 << 20, Follow: time.Minute, Isolate: true},
-		Receipts:  Receipts{LogShare: 0.01},
-		Admission: admission.DefaultConfig(),
-		Breaker:   machine.DefaultConfig(),
+		Pool:       choose.DefaultConfig(),
+		Pressure:   pressure.Config{Interval: pressure.DefaultConfig().Interval, Timeout: pressure.DefaultConfig().Timeout, Probe: pressure.DefaultConfig().Probe},
+		Dial:       upstream.DefaultDial(),
+		Client:     Client{BodyStart: 5 * time.Second, Body: time.Minute, Write: 10 * time.Second},
+		Limit:      Limit{HighShare: 0.2, Budget: 15 * time.Millisecond},
+		Cache:      cache.Config{On: true, TTL: time.Hour, Budget: 15 * time.Millisecond, MaxEntry: 1 << 20, Follow: time.Minute, Isolate: true},
+		ReceiptLog: ReceiptLog{LogShare: 0.01},
+		Admission:  admission.DefaultConfig(),
+		Breaker:    machine.DefaultConfig(),
 	}
 	if diff := cmp.Diff(want, Defaults()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -102,7 +102,7 @@ func TestEverySettingIsWellFormed(t *testing.T) {
 		}
 		// of pools, connections, tenants and requests whose route is not known yet
 		shared := slices.Contains([]string{"breaker", "route", "scrape", "limit", "redis", "receipts"}, strings.Split(s.Name, ".")[0]) ||
-			slices.Contains([]string{"cache.budget", "cache.max_entry", "timeout.connect", "timeout.tls", "timeout.body_start", "timeout.body"}, s.Name)
+			slices.Contains([]string{"cache.lookup_timeout", "cache.max_entry_bytes", "timeout.connect", "timeout.tls", "timeout.body_start", "timeout.body"}, s.Name)
 		if s.PerRoute == shared {
 			t.Errorf("%s: per route %v", s.Name, s.PerRoute)
 		}
@@ -151,7 +151,7 @@ func TestValidateTellsWhatIsWrong(t *testing.T) {
 	for _, tc := range [][3]string{
 		{"shed.low", "0.8", ""},
 		{"shed.low@any-route", "1e-1", ""},
-		{"timeout.chunk", "1m30s", ""},
+		{"timeout.stream_idle", "1m30s", ""},
 		{"speculation.threshold_nats", "-20", ""},
 		{"shed.low", "", `shed.low: "" is refused: empty; want 0 … 1`},
 		{"shed.low", "NaN", `shed.low: "NaN" is refused: not a decimal number; want 0 … 1`},
@@ -166,22 +166,22 @@ func TestValidateTellsWhatIsWrong(t *testing.T) {
 		{"shed.low", "-0.1", `shed.low: "-0.1" is refused: out of range; want 0 … 1`},
 		{"shed.low", " 0.8", `shed.low: " 0.8" is refused: there is white space in it; want 0 … 1`},
 		{"shed.low", "0.8\n", `shed.low: "0.8?" is refused: there is white space in it; want 0 … 1`},
-		{"retry.attempts", "1.5", `retry.attempts: "1.5" is refused: not a whole number; want whole number, 0 … 10`},
-		{"retry.attempts", "11", `retry.attempts: "11" is refused: out of range; want whole number, 0 … 10`},
-		{"retry.attempts", "0x2", `retry.attempts: "0x2" is refused: not a whole number; want whole number, 0 … 10`},
-		{"retry.attempts", "99999999999999999999", `retry.attempts: "99999999999999999999" is refused: too large a number; want whole number, 0 … 10`},
+		{"retry.max_retries", "1.5", `retry.max_retries: "1.5" is refused: not a whole number; want whole number, 0 … 10`},
+		{"retry.max_retries", "11", `retry.max_retries: "11" is refused: out of range; want whole number, 0 … 10`},
+		{"retry.max_retries", "0x2", `retry.max_retries: "0x2" is refused: not a whole number; want whole number, 0 … 10`},
+		{"retry.max_retries", "99999999999999999999", `retry.max_retries: "99999999999999999999" is refused: too large a number; want whole number, 0 … 10`},
 		{"speculation.holdback_ms", "1200ms", `speculation.holdback_ms: "1200ms" is refused: not a whole number; want whole milliseconds, 0 … 60000`},
-		{"timeout.chunk", "20", `timeout.chunk: "20" is refused: no unit; write "10s" or "1200ms"; want duration, 10ms … 1h`},
-		{"risk.warmup_for", "0s", `risk.warmup_for: "0s" is refused: out of range; want duration, 1m … 24h`},
-		{"timeout.chunk", "soon", `timeout.chunk: "soon" is refused: not a duration; want duration, 10ms … 1h`},
-		{"timeout.chunk", "-5s", `timeout.chunk: "-5s" is refused: out of range; want duration, 10ms … 1h`},
-		{"timeout.chunk", "9999999h", `timeout.chunk: "9999999h" is refused: not a duration; want duration, 10ms … 1h`},
+		{"timeout.stream_idle", "20", `timeout.stream_idle: "20" is refused: no unit; write "10s" or "1200ms"; want duration, 10ms … 1h`},
+		{"risk.warmup_duration", "0s", `risk.warmup_duration: "0s" is refused: out of range; want duration, 1m … 24h`},
+		{"timeout.stream_idle", "soon", `timeout.stream_idle: "soon" is refused: not a duration; want duration, 10ms … 1h`},
+		{"timeout.stream_idle", "-5s", `timeout.stream_idle: "-5s" is refused: out of range; want duration, 10ms … 1h`},
+		{"timeout.stream_idle", "9999999h", `timeout.stream_idle: "9999999h" is refused: not a duration; want duration, 10ms … 1h`},
 		{"speculation.mode", "On", `speculation.mode: "On" is refused: not one of off, shadow, confidence, risk, lenient, judge, verify`},
 		{"shed.allow_high", "true", `shed.allow_high: "true" is refused: not one of yes, no`},
 		{"shed.lo", "1", `shed.lo: unknown setting; did you mean shed.low?`},
 		{"banana", "1", `banana: unknown setting`},
 		{"shed.low@", "0.8", `shed.low@: the route's name is missing after @`},
-		{"breaker.open@llama", "3s", `breaker.open@llama: is the same for every route and cannot be overridden`},
+		{"breaker.open_duration@llama", "3s", `breaker.open_duration@llama: is the same for every route and cannot be overridden`},
 	} {
 		err, got := Validate(tc[0], tc[1]), ""
 		if err != nil {

@@ -35,7 +35,7 @@ func desks(t *testing.T, test func(t *testing.T, s *Store, c *redis.Client)) {
 	})
 }
 
-var anne = Order{Who: "anne@desk", Why: "a test"}
+var anne = Edit{Who: "anne@desk", Why: "a test"}
 
 // must makes a change.
 func must(t *testing.T, s *Store, unset []string, set ...string) Result {
@@ -86,7 +86,7 @@ func TestAChangeIsMadeLoggedAndRolledBack(t *testing.T) {
 		if r := must(t, s, nil, "shed.low=0.7", "shed.low@llama=0.6"); r.Version != 1 || len(r.Changes) != 2 {
 			t.Errorf("%+v", r)
 		}
-		must(t, s, []string{"shed.low@llama"}, "shed.low=0.8", "timeout.chunk=5s")
+		must(t, s, []string{"shed.low@llama"}, "shed.low=0.8", "timeout.stream_idle=5s")
 		if r := must(t, s, nil, "shed.low=0.8"); r.Version != 0 || len(r.Changes) != 0 {
 			t.Errorf("a change that is none: %+v", r)
 		}
@@ -95,7 +95,7 @@ func TestAChangeIsMadeLoggedAndRolledBack(t *testing.T) {
 		if r, err := s.Rollback(t.Context(), dry, 1); err != nil || r.Version != 0 || len(r.Changes) != 3 {
 			t.Errorf("a dry run: %+v, %v", r, err)
 		}
-		if diff := cmp.Diff(hash("shed.low=0.8", "timeout.chunk=5s"), stored(t, c)); diff != "" {
+		if diff := cmp.Diff(hash("shed.low=0.8", "timeout.stream_idle=5s"), stored(t, c)); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 		if r, err := s.Rollback(t.Context(), anne, 1); err != nil || r.Version != 3 {
@@ -109,8 +109,8 @@ func TestAChangeIsMadeLoggedAndRolledBack(t *testing.T) {
 		}
 		want := []string{
 			"4 anne@desk: shed.low 0.7→-, shed.low@llama 0.6→-",
-			"3 anne@desk: shed.low 0.8→0.7, shed.low@llama -→0.6, timeout.chunk 5s→-",
-			"2 anne@desk: shed.low 0.7→0.8, shed.low@llama 0.6→-, timeout.chunk -→5s",
+			"3 anne@desk: shed.low 0.8→0.7, shed.low@llama -→0.6, timeout.stream_idle 5s→-",
+			"2 anne@desk: shed.low 0.7→0.8, shed.low@llama 0.6→-, timeout.stream_idle -→5s",
 			"1 anne@desk: shed.low -→0.7, shed.low@llama -→0.6",
 		}
 		if diff := cmp.Diff(want, history(t, s)); diff != "" {
@@ -125,29 +125,29 @@ func TestAChangeIsMadeLoggedAndRolledBack(t *testing.T) {
 
 func TestAChangePastTheLogIsFoundAndARollbackStillLandsRight(t *testing.T) {
 	desks(t, func(t *testing.T, s *Store, c *redis.Client) {
-		c.HSet(t.Context(), Key, "retry.attempts", "1", "warp.factor", "9")
+		c.HSet(t.Context(), Key, "retry.max_retries", "1", "warp.factor", "9")
 		must(t, s, nil, "shed.low=0.7")
 		c.HSet(t.Context(), Key, "shed.low", "0.75", "shed.normal", "0.9")
-		c.HDel(t.Context(), Key, "retry.attempts")
-		r := must(t, s, nil, "timeout.chunk=5s")
+		c.HDel(t.Context(), Key, "retry.max_retries")
+		r := must(t, s, nil, "timeout.stream_idle=5s")
 		if r.Version != 4 || len(r.Found) != 3 {
 			t.Errorf("%+v", r)
 		}
 		want := []string{
-			"4 anne@desk: timeout.chunk -→5s",
-			"3 unknown: retry.attempts 1→-, shed.low 0.7→0.75, shed.normal -→0.9",
+			"4 anne@desk: timeout.stream_idle -→5s",
+			"3 unknown: retry.max_retries 1→-, shed.low 0.7→0.75, shed.normal -→0.9",
 			"2 anne@desk: shed.low -→0.7",
-			"1 unknown: retry.attempts -→1, warp.factor -→9",
+			"1 unknown: retry.max_retries -→1, warp.factor -→9",
 		}
 		if diff := cmp.Diff(want, history(t, s)); diff != "" {
 			t.Errorf("log: -want +got:\n%s", diff)
 		}
 		for version, want := range map[int64]map[string]string{
-			1: hash("retry.attempts=1", "warp.factor=9"),
-			2: hash("retry.attempts=1", "warp.factor=9", "shed.low=0.7"),
+			1: hash("retry.max_retries=1", "warp.factor=9"),
+			2: hash("retry.max_retries=1", "warp.factor=9", "shed.low=0.7"),
 			3: hash("warp.factor=9", "shed.low=0.75", "shed.normal=0.9"),
 		} {
-			c.HSet(t.Context(), Key, "shed.queue", fmt.Sprint(version)) // once more past the log
+			c.HSet(t.Context(), Key, "shed.queue_depth", fmt.Sprint(version)) // once more past the log
 			if _, err := s.Rollback(t.Context(), anne, version); err != nil {
 				t.Fatal(err)
 			}
@@ -190,15 +190,15 @@ func TestABadOrderSaysWhatIsWrongAndChangesNothing(t *testing.T) {
 		}{
 			{set: []string{"shed.low=banana"}, want: `shed.low: "banana" is refused: not a decimal number; want 0 … 1`},
 			{set: []string{"shed.low=0.65"}, want: `shed.low: "0.65" is refused: shed.low 0.65 is above shed.normal 0.6`},
-			{set: []string{"shed.release=0.5"}, want: `shed.release: "0.5" is refused: shed.release 0.5 is not below shed.low 0.5, so shedding would never end`},
+			{set: []string{"shed.hysteresis=0.5"}, want: `shed.hysteresis: "0.5" is refused: shed.hysteresis 0.5 is not below shed.low 0.5, so shedding would never end`},
 			{set: []string{"shed.high@llama=0.55"}, want: `shed.high@llama: "0.55" is refused: shed.normal 0.6 is above shed.high 0.55`},
 			{set: []string{"shed.lo=0.5"}, want: `shed.lo: unknown setting; did you mean shed.low?`},
 			{set: []string{"shed.low@lama=0.5"}, want: `shed.low@lama: unknown route; did you mean llama?`},
-			{set: []string{"breaker.open@llama=3s"}, want: `breaker.open@llama: "3s" is refused: is the same for every route and cannot be overridden`},
-			{set: []string{"timeout.chunk=5", "retry.attempts=99"}, want: `retry.attempts: "99" is refused: out of range; want whole number, 0 … 10` + "\n" +
-				`timeout.chunk: "5" is refused: no unit; write "10s" or "1200ms"; want duration, 10ms … 1h`},
-			{set: []string{"shed.low=0.4", "retry.attempts=99"}, want: `retry.attempts: "99" is refused: out of range; want whole number, 0 … 10`},
-			{set: []string{"retry.attempts=" + strings.Repeat("0", 300) + "1"}, want: `retry.attempts: want text, the name of at most 192 bytes and the value of at most 256`},
+			{set: []string{"breaker.open_duration@llama=3s"}, want: `breaker.open_duration@llama: "3s" is refused: is the same for every route and cannot be overridden`},
+			{set: []string{"timeout.stream_idle=5", "retry.max_retries=99"}, want: `retry.max_retries: "99" is refused: out of range; want whole number, 0 … 10` + "\n" +
+				`timeout.stream_idle: "5" is refused: no unit; write "10s" or "1200ms"; want duration, 10ms … 1h`},
+			{set: []string{"shed.low=0.4", "retry.max_retries=99"}, want: `retry.max_retries: "99" is refused: out of range; want whole number, 0 … 10`},
+			{set: []string{"retry.max_retries=" + strings.Repeat("0", 300) + "1"}, want: `retry.max_retries: want text, the name of at most 192 bytes and the value of at most 256`},
 			{unset: []string{"shed.normal"}, want: `shed.normal: cannot be removed: shed.normal 0.95 is above shed.high 0.7; 0.6 stays`},
 			{unset: []string{"shed.hig"}, want: `shed.hig: is not set; did you mean shed.high?`},
 		} {
@@ -238,7 +238,7 @@ func TestManyWritersLoseNothing(t *testing.T) {
 		confirmed := map[int64]string{}
 		for i := range people {
 			wg.Go(func() {
-				forced := Order{Who: fmt.Sprint("p", i), Force: true}
+				forced := Edit{Who: fmt.Sprint("p", i), Force: true}
 				for n := range each {
 					r, err := s.Set(t.Context(), forced, map[string]string{fmt.Sprintf("mine-%d", i): fmt.Sprint(n), "ours": fmt.Sprintf("%d-%d", i, n)}, nil)
 					if err != nil {
@@ -292,7 +292,7 @@ func TestManyWritersLoseNothing(t *testing.T) {
 func TestAChangeThatDiedBetweenLogAndSettingsIsToldAsSuch(t *testing.T) {
 	desks(t, func(t *testing.T, s *Store, c *redis.Client) {
 		must(t, s, nil, "shed.low=0.7")
-		a := attempt{store: s, order: Order{Who: "bob"}, now: hash("shed.low=0.7"), next: hash("shed.low=0.6")}
+		a := attempt{store: s, edit: Edit{Who: "bob"}, now: hash("shed.low=0.7"), next: hash("shed.low=0.6")}
 		if err := c.Watch(t.Context(), func(tx *redis.Tx) error {
 			head, err := newest(t.Context(), tx)
 			if err != nil {
@@ -303,15 +303,15 @@ func TestAChangeThatDiedBetweenLogAndSettingsIsToldAsSuch(t *testing.T) {
 			t.Fatal(err)
 		}
 		began := time.Now()
-		must(t, s, nil, "timeout.chunk=5s")
+		must(t, s, nil, "timeout.stream_idle=5s")
 		if took := time.Since(began); took > pendingWait+15*time.Second {
 			t.Errorf("it took %v", took)
 		}
-		want := []string{"4 anne@desk: timeout.chunk -→5s", "3 unknown: shed.low 0.6→0.7", "2 bob: shed.low 0.7→0.6", "1 anne@desk: shed.low -→0.7"}
+		want := []string{"4 anne@desk: timeout.stream_idle -→5s", "3 unknown: shed.low 0.6→0.7", "2 bob: shed.low 0.7→0.6", "1 anne@desk: shed.low -→0.7"}
 		if diff := cmp.Diff(want, history(t, s)); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
-		if diff := cmp.Diff(hash("shed.low=0.7", "timeout.chunk=5s"), stored(t, c)); diff != "" {
+		if diff := cmp.Diff(hash("shed.low=0.7", "timeout.stream_idle=5s"), stored(t, c)); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)
 		}
 	})
@@ -367,7 +367,7 @@ func TestAChangeWhoseAnswerDoesNotComeIsLookedAt(t *testing.T) {
 				own := patient(client.Options().Addr)
 				t.Cleanup(func() { _ = own.Close() })
 				own.AddHook(u)
-				r, err := NewStore(own, nil).Set(t.Context(), anne, hash("shed.low=0.7", "timeout.chunk=5s"), nil)
+				r, err := NewStore(own, nil).Set(t.Context(), anne, hash("shed.low=0.7", "timeout.stream_idle=5s"), nil)
 				if c.says == "" && (err != nil || r.Version != 1) || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
 					t.Errorf("%+v, %v; want %q", r, err, c.says)
 				}
@@ -427,14 +427,14 @@ func TestTheLogIsBounded(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	s := NewStore(c, nil)
 	for i := range maxEntries + 50 {
-		if _, err := s.Set(t.Context(), anne, map[string]string{"shed.queue": fmt.Sprint(i + 1)}, nil); err != nil {
+		if _, err := s.Set(t.Context(), anne, map[string]string{"shed.queue_depth": fmt.Sprint(i + 1)}, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if n := c.XLen(t.Context(), LogKey).Val(); n > maxEntries+page { // miniredis trims exactly
 		t.Errorf("%d entries", n)
 	}
-	if _, err := s.Rollback(t.Context(), anne, 100); err != nil || stored(t, c)["shed.queue"] != "100" {
+	if _, err := s.Rollback(t.Context(), anne, 100); err != nil || stored(t, c)["shed.queue_depth"] != "100" {
 		t.Errorf("%v, %v", stored(t, c), err)
 	}
 }

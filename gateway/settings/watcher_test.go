@@ -275,7 +275,7 @@ func TestTheMetricsTellWhatIsRefused(t *testing.T) {
 	defer func() { _ = c.Close() }()
 	reg := prometheus.NewPedanticRegistry()
 	w := New(Options{Redis: c, Registerer: reg})
-	m.HSet(Key, shedLow, "1.5", "bad\xff\nname", "x", "retry.attempts", "3")
+	m.HSet(Key, shedLow, "1.5", "bad\xff\nname", "x", "retry.max_retries", "3")
 	_ = w.Poll(t.Context())
 	m.SetError("LOADING")
 	_ = w.Poll(t.Context())

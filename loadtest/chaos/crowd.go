@@ -35,7 +35,7 @@ const (
 // sharing is a world for rows of what identical requests share: targets alone, so that one
 // generation is one request to a simulator, and slow enough to be met under way.
 func sharing() Shape {
-	return Shape{Drafts: -1, Rate: -1, Sim: slowly, Config: without("rpm", "tpm"), Settings: map[string]string{"cache.budget": patientLook}}
+	return Shape{Drafts: -1, Rate: -1, Sim: slowly, Config: without("rpm", "tpm"), Settings: map[string]string{"cache.lookup_timeout": patientLook}}
 }
 
 // patientLook is a budget within which Redis answers on machines that do other things, too:

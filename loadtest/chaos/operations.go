@@ -252,7 +252,7 @@ func (v *overs) look(ctx context.Context, gateways []*Gateway) {
 		if v.last == nil {
 			v.last = map[int]int{}
 		}
-		v.last[pid] = max(v.last[pid], int(m.Sum("foregate_takeovers_total")))
+		v.last[pid] = max(v.last[pid], int(m.Sum("foregate_midstream_failovers_total")))
 		v.mu.Unlock()
 	}
 }

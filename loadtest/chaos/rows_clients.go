@@ -20,7 +20,7 @@ func clientRows() []Row {
 			Promise: "attempts ÷ first tries ≤ 1.11; 0 errors but shedding",
 			Shape: Shape{
 				Drafts: -1, Rate: -1, Config: without("rpm", "tpm"), Sim: smallMemory,
-				Settings: map[string]string{"shed.wait_low": "0s", "shed.wait_normal": "200ms", "shed.wait_high": "500ms"},
+				Settings: map[string]string{"shed.max_wait_low": "0s", "shed.max_wait_normal": "200ms", "shed.max_wait_high": "500ms"},
 			}, Run: retryStorm,
 		},
 		{
@@ -31,7 +31,7 @@ func clientRows() []Row {
 		{
 			ID: "C18", Fault: "everything of priority high, from a tenant that may not and from one that may", Added: -1,
 			Promise: "the one is clamped, the other demoted beyond its share; both counted; 0 failed",
-			Shape:   Shape{Rate: -1, Config: proudLimits, Settings: map[string]string{"limit.high_share": "0.05"}}, Run: allHigh,
+			Shape:   Shape{Rate: -1, Config: proudLimits, Settings: map[string]string{"limit.high_priority_share": "0.05"}}, Run: allHigh,
 		},
 	}
 }

@@ -50,7 +50,7 @@ const (
 	settingSpread = time.Second
 
 	fewBlocks = 96   // of KV memory, of which the load uses about a fifth
-	lowAbove  = 0.06 // of it: the threshold that is below that, just above shed.release
+	lowAbove  = 0.06 // of it: the threshold that is below that, just above shed.hysteresis
 )
 
 // pace is how long things take in an operation: drain.delay must outlast what a load
@@ -72,7 +72,7 @@ func paceOf(short bool) pace {
 func operating() Shape {
 	p := &pace{}
 	return Shape{
-		Rate: operatedRate, Load: operatedLoad, Sim: alike, Settings: map[string]string{"cache.mode": "off", "speculation.guard": "off"},
+		Rate: operatedRate, Load: operatedLoad, Sim: alike, Settings: map[string]string{"cache.mode": "off", "economy.guard": "off"},
 		Prepare: func(w *World) error {
 			*p = paceOf(w.Short())
 			_, err := known()

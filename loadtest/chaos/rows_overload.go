@@ -30,11 +30,11 @@ const (
 )
 
 // shortWaits keep the crowd at the gateways within what the client can have under way.
-var shortWaits = map[string]string{"shed.wait_low": "500ms", "shed.wait_normal": "3s"}
+var shortWaits = map[string]string{"shed.max_wait_low": "500ms", "shed.max_wait_normal": "3s"}
 
 // notShedding has all shed at the edge of memory, and nothing foreseen: no shedding.
 var notShedding = map[string]string{
-	"shed.low": "1", "shed.normal": "1", "shed.high": "1", "shed.foresee": "no", "shed.wait_low": "1m", "shed.wait_normal": "1m", "shed.wait_high": "1m",
+	"shed.low": "1", "shed.normal": "1", "shed.high": "1", "shed.forecast": "no", "shed.max_wait_low": "1m", "shed.max_wait_normal": "1m", "shed.max_wait_high": "1m",
 }
 
 func overload(ctx context.Context, w *World) error {

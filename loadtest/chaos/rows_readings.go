@@ -22,7 +22,7 @@ func readingRows() []Row {
 		{
 			ID: "M8", Fault: "KV usage swings around 0.85: 0.84 and 0.86, and true crossings to 0.92 and back to 0.7", Short: true, Added: -1, Bears: []string{Shed},
 			Promise: "low alone is shed; ≤ 2 flips a crossing; shed ≤ 1 s after it",
-			Shape:   Shape{Drafts: -1, Settings: map[string]string{"shed.wait_low": "0s"}}, Run: swings,
+			Shape:   Shape{Drafts: -1, Settings: map[string]string{"shed.max_wait_low": "0s"}}, Run: swings,
 		},
 		{ID: "M9", Fault: "the reader of a backend dies", Promise: "taken over ≤ 2 s", Absent: "row G3 holds it: no reading grows older; duplicates: TestTwoOwnersAreHarmless in tiers/fleet"},
 	}
@@ -145,8 +145,8 @@ func allLie() Row {
 	var fronts []*Front
 	shape := fronted(&fronts, 2)
 	shape.Sim = func(o *vllmsim.Options) { o.TimeScale = 1 }
-	shape.Settings = map[string]string{"shed.wait_normal": "3s"} // less than the clients' patience
-	shape.Load = func(n int) Request {                           // those of high last, so that eight are under way at each backend
+	shape.Settings = map[string]string{"shed.max_wait_normal": "3s"} // less than the clients' patience
+	shape.Load = func(n int) Request {                               // those of high last, so that eight are under way at each backend
 		r := usualLoad(n)
 		if r.Priority == "high" {
 			r.Stream, r.Tokens = true, 120 // and, after a wait of 10 s, end within the client's patience

@@ -18,7 +18,7 @@ func riskRows() []Row {
 	return []Row{
 		{
 			ID: "A1", Fault: "Redis killed while drafts are served by a certificate, and restarted empty", Short: true, Added: -1,
-			Promise: "0 failed; no draft is served that was decided on 1 s (risk.stale) later; certified anew from nothing",
+			Promise: "0 failed; no draft is served that was decided on 1 s (risk.max_staleness) later; certified anew from nothing",
 			Shape:   promising(), Run: certificateLost,
 		},
 		{
@@ -41,9 +41,9 @@ func promising() Shape {
 	return Shape{
 		Rate: promiseRate, Sim: func(o *vllmsim.Options) { o.Divergence = 0 },
 		Settings: map[string]string{
-			"speculation.mode": "risk", "risk.warmup": "shadow", "speculation.eps": "0.3", "speculation.audit_rate": "1", "speculation.guard": "off",
-			"speculation.head_verify": "off", "speculation.score_at_once": "16", "risk.cold_share": "1", "risk.cold_per_minute": "100000",
-			"risk.spend": "0", "risk.at_once": "16", "risk.stale": promiseStale.String(), "cache.mode": "off",
+			"speculation.mode": "risk", "risk.warmup": "shadow", "risk.max_wrong_rate": "0.3", "risk.audit_rate": "1", "economy.guard": "off",
+			"speculation.head_check": "off", "speculation.max_concurrent_scores": "16", "risk.cold_start_rate": "1", "risk.cold_start_audits_per_minute": "100000",
+			"risk.audit_budget": "0", "risk.max_concurrent_audits": "16", "risk.max_staleness": promiseStale.String(), "cache.mode": "off",
 		},
 		Load: func(n int) Request {
 			r := usualLoad(n)

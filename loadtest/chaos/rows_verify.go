@@ -59,7 +59,7 @@ const (
 func scored() Shape {
 	return Shape{
 		Settings: map[string]string{
-			"speculation.head_verify": "always", "speculation.guard": "off", "cache.mode": "off",
+			"speculation.head_check": "always", "economy.guard": "off", "cache.mode": "off",
 			"speculation.threshold_nats": "5", "speculation.band_nats": "20", // no score is above, none below the band
 			"speculation.holdback_tokens": "8", "speculation.mode@" + lenientRoute: "lenient",
 		},
@@ -90,7 +90,7 @@ func scores(ctx context.Context, g *Gateway) (said, failed float64) {
 	if err != nil {
 		return 0, 0
 	}
-	for labels, n := range m.Series("foregate_draft_checks_total") {
+	for labels, n := range m.Series("foregate_verifications_total") {
 		_, reason, _ := strings.Cut(labels, `reason="`)
 		reason, _, _ = strings.Cut(reason, `"`)
 		switch {
@@ -259,7 +259,7 @@ func onTheTarget(n int) Request {
 
 // engines is a world in which a pool's two engines are processes.
 func engines(pool string, load func(int) Request, settings map[string]string) Shape {
-	all := map[string]string{"cache.mode": "off", "speculation.guard": "off"}
+	all := map[string]string{"cache.mode": "off", "economy.guard": "off"}
 	for name, value := range settings {
 		all[name] = value
 	}
@@ -317,7 +317,7 @@ func (w *World) carriedOn(ctx context.Context, pool string) {
 		if err != nil {
 			w.Break("gateway %d: %v", g.Number, err)
 		}
-		over += m.Sum("foregate_takeovers_total", why)
+		over += m.Sum("foregate_midstream_failovers_total", why)
 	}
 	streams, uncounted, wrong := 0, 0, 0
 	for _, o := range w.Load.Outcomes() {

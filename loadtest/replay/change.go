@@ -13,9 +13,9 @@ const (
 	setMode      = "speculation.mode"
 	setThreshold = "speculation.threshold_nats"
 	setBand      = "speculation.band_nats"
-	setHead      = "speculation.head_verify"
+	setHead      = "speculation.head_check"
 	setHoldback  = "speculation.holdback_tokens"
-	setGuard     = "speculation.guard"
+	setGuard     = "economy.guard"
 	setMostTTFT  = "speculation.max_extra_ttft_ms"
 )
 

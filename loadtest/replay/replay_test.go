@@ -19,7 +19,7 @@ type story struct {
 	seed     uint64
 	whole    bool
 	looped   bool // its end is at fault
-	stays    bool // speculation.takeover is no
+	stays    bool // speculation.midstream_failover is no
 }
 
 func newStory(rng *rand.Rand) story {
@@ -315,7 +315,7 @@ func TestSettingsThatReceiptsCannotTellOfAreRefused(t *testing.T) {
 		"speculation.threshold_nats=21":     "out of range",
 		"speculation.threshold_nats@=1":     "route's name is missing",
 		"speculation.holdback_tokens=1.5":   "not a whole number",
-		"speculation.guard=maybe":           "not one of",
+		"economy.guard=maybe":               "not one of",
 		"speculation.threshold_natsx@big=1": "receipts cannot tell",
 	} {
 		if _, err := Parse([]string{set}); err == nil || !strings.Contains(err.Error(), want) {

@@ -59,7 +59,7 @@ arrivals: {rate: 2}
 prompts: [{name: c, question: 50, max_tokens: 200, stream: false}]
 draft: {profile: a10g-8b, usd_per_hour: 1, divergence: 0.7}
 target: {profile: a100-8b, usd_per_hour: 1}
-settings: {speculation.mode: confidence, speculation.threshold_nats: "0.3", speculation.guard: "off", retry.attempts: "0"}
+settings: {speculation.mode: confidence, speculation.threshold_nats: "0.3", economy.guard: "off", retry.max_retries: "0"}
 faults: [{at: 10s, for: 40s, pool: target, backend: 0, status: 500, rate: 0.5}]
 `)
 	r := row(t, s, 1)

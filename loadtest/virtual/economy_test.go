@@ -81,14 +81,14 @@ arrivals: {rate: 2}
 prompts: [{name: chat, question: 100, max_tokens: 150, PROMPT}]
 draft: {profile: a10g-8b, count: 2, usd_per_hour: 1, divergence: 0.4}
 target: {profile: h100-70b-fp8-tp2, count: 2, usd_per_hour: 13.76, TARGET restart: 10s}
-settings: {cache.mode: "off", speculation.guard: "off", MORE}
+settings: {cache.mode: "off", economy.guard: "off", MORE}
 faults: [{at: 10s, for: 10s, pool: target, backend: 0, FAULT}]
 `
 
 func check(t *testing.T, pairs ...string) loadtest.Row {
 	t.Helper()
 	text := replace(checked, pairs...)
-	text = replace(text, "PROMPT", "temperature: 0", "TARGET", "", "MORE", `speculation.explore: "0.02"`, "FAULT", "slow: 1")
+	text = replace(text, "PROMPT", "temperature: 0", "TARGET", "", "MORE", `economy.explore_rate: "0.02"`, "FAULT", "slow: 1")
 	return row(t, scenario(t, text), 1)
 }
 
@@ -96,8 +96,8 @@ func TestVerifiedAnswersAreTheTargetsOwnHoweverTheyAreChecked(t *testing.T) {
 	scored := map[string]float64{}
 	for name, more := range map[string]string{
 		"whole":            `speculation.mode: verify`,
-		"blocks of 1":      `speculation.mode: verify, speculation.verify_block_tokens: "1", speculation.expensive_blocks: "yes"`,
-		"blocks of 16":     `speculation.mode: verify, speculation.verify_block_tokens: "16", speculation.expensive_blocks: "yes"`,
+		"blocks of 1":      `speculation.mode: verify, speculation.verify_block_tokens: "1", speculation.allow_uncached_blocks: "yes"`,
+		"blocks of 16":     `speculation.mode: verify, speculation.verify_block_tokens: "16", speculation.allow_uncached_blocks: "yes"`,
 		"blocks and reuse": `speculation.mode: verify, speculation.verify_block_tokens: "16"`,
 	} {
 		target := ""
@@ -117,7 +117,7 @@ func TestVerifiedAnswersAreTheTargetsOwnHoweverTheyAreChecked(t *testing.T) {
 
 func TestALostTargetIsTakenOverInMidAnswer(t *testing.T) {
 	for takeover, want := range map[string]bool{"yes": true, "no": false} {
-		r := check(t, "MORE", `speculation.mode: "off", speculation.takeover: "`+takeover+`"`, "FAULT", "die: true")
+		r := check(t, "MORE", `speculation.mode: "off", speculation.midstream_failover: "`+takeover+`"`, "FAULT", "die: true")
 		if (r.Errors == 0) != want {
 			t.Errorf("takeover %s: %d broken off", takeover, r.Errors)
 		}
@@ -137,13 +137,13 @@ func TestScoresThatFailCostNoAnswer(t *testing.T) {
 
 func TestDoubtfulDraftsAreReleasedWhereTheTargetStandsByTheirBeginning(t *testing.T) {
 	const loose = `speculation.mode: confidence, speculation.threshold_nats: "0.32", speculation.band_nats: "0.3", `
-	without := check(t, "MORE", loose+`speculation.head_verify: "off"`)
-	r := check(t, "MORE", loose+`speculation.head_verify: always`)
+	without := check(t, "MORE", loose+`speculation.head_check: "off"`)
+	r := check(t, "MORE", loose+`speculation.head_check: always`)
 	if r.Asked == 0 || r.Acceptance <= without.Acceptance || r.WrongAccepts == 0 {
 		t.Errorf("asked about %v; %v accepted, %v without asking; the rest of the answer is not looked at, and %v of them wrong",
 			r.Asked, r.Acceptance, without.Acceptance, r.WrongAccepts)
 	}
-	if whole := check(t, "PROMPT", "stream: false", "MORE", loose+`speculation.head_verify: always`); whole.WrongAccepts >= r.WrongAccepts || whole.Asked == 0 {
+	if whole := check(t, "PROMPT", "stream: false", "MORE", loose+`speculation.head_check: always`); whole.WrongAccepts >= r.WrongAccepts || whole.Asked == 0 {
 		t.Errorf("%v of the drafts that the target has seen all of are wrong, and %v of the others", whole.WrongAccepts, r.WrongAccepts)
 	}
 }

@@ -23,14 +23,14 @@ arrivals: {poisson: 10}
 prompts: [{name: chat, question: 60, output: {p50: 40, p95: 80, max: 200}}]
 draft: {profile: a10g-8b, count: 2, usd_per_hour: 1, divergence: 0.25}
 target: {profile: h100-70b-fp8-tp2, count: 2, usd_per_hour: 13.76, restart: 10s}
-settings: {cache.mode: "off", speculation.head_verify: "off", speculation.eps: "0.2", speculation.audit_rate: "0.2", risk.spend: "0", risk.cold_per_minute: "200", speculation.mode: MODE, MORE}
+settings: {cache.mode: "off", speculation.head_check: "off", risk.max_wrong_rate: "0.2", risk.audit_rate: "0.2", risk.audit_budget: "0", risk.cold_start_audits_per_minute: "200", speculation.mode: MODE, MORE}
 faults: [{at: 10m, pool: draft, backend: all, drift: {divergence: 0.7}}, FAULT]
 `
 
 func promise(t *testing.T, pairs ...string) loadtest.Row {
 	t.Helper()
 	text := replace(promised, pairs...)
-	text = replace(text, "MODE", "risk", "MORE", `speculation.explore: "0.02"`, "FAULT", "{at: 1m, for: 1s, pool: target, backend: 0, slow: 1}")
+	text = replace(text, "MODE", "risk", "MORE", `economy.explore_rate: "0.02"`, "FAULT", "{at: 1m, for: 1s, pool: target, backend: 0, slow: 1}")
 	return row(t, scenario(t, text), 1)
 }
 
@@ -79,7 +79,7 @@ func TestWhereNoAuditIsAllowedNothingIsServed(t *testing.T) {
 	if slow {
 		t.Skip("one goroutine: the race detector has nothing to see")
 	}
-	if r := promise(t, "MORE", `risk.at_once: "0"`); r.Audits > 0 || r.Served > 0 || r.Identical != 1 {
+	if r := promise(t, "MORE", `risk.max_concurrent_audits: "0"`); r.Audits > 0 || r.Served > 0 || r.Identical != 1 {
 		t.Errorf("%d audits, %v served, %v identical", r.Audits, r.Served, r.Identical)
 	}
 }
@@ -88,7 +88,7 @@ func TestAnOracleKeepsToWhatItKnows(t *testing.T) {
 	if slow {
 		t.Skip("one goroutine: the race detector has nothing to see")
 	}
-	text := replace(promised, "MODE", "confidence", "MORE", `speculation.guard: "off"`, "FAULT", "{at: 1m, for: 1s, pool: target, backend: 0, slow: 1}")
+	text := replace(promised, "MODE", "confidence", "MORE", `economy.guard: "off"`, "FAULT", "{at: 1m, for: 1s, pool: target, backend: 0, slow: 1}")
 	r := row(t, scenario(t, text+"compare: [{name: known, oracle: 0.1}]\n"), 1)
 	if r.AboveBefore+r.AboveAfter > 0 || r.WrongBefore > 0.12 || r.WrongAfter > 0.13 || r.Served == 0 {
 		t.Errorf("above ε %v and %v of the time; %v and %v of the drafts wrong that it serves, %v of the answers",
@@ -97,8 +97,8 @@ func TestAnOracleKeepsToWhatItKnows(t *testing.T) {
 }
 
 func TestTheLotsOfDoubtfulDraftsAreRefused(t *testing.T) {
-	s := scenario(t, replace(promised, "MODE", "risk", "MORE", `speculation.explore: "0"`, "FAULT", "{at: 1m, for: 1s, pool: target, backend: 0, slow: 1}",
-		`speculation.head_verify: "off"`, `speculation.head_verify: always`))
+	s := scenario(t, replace(promised, "MODE", "risk", "MORE", `economy.explore_rate: "0"`, "FAULT", "{at: 1m, for: 1s, pool: target, backend: 0, slow: 1}",
+		`speculation.head_check: "off"`, `speculation.head_check: always`))
 	if _, err := Run(t.Context(), s, &s.Cases[0], 1); err == nil || !strings.Contains(err.Error(), "head_verify") {
 		t.Errorf("error %v, want one that names the setting", err)
 	}

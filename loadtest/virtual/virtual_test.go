@@ -100,7 +100,7 @@ arrivals: {poisson: 6}
 prompts: [{name: rag, weight: 1, question: 600, output: 400}]
 tenants: [{id: a, weight: 1, priority: {low: 1, normal: 1}}]
 target: {profile: a10g-13b, count: 2, usd_per_hour: 1, oom: OOM, restart: 20s}
-settings: {speculation.mode: "off", shed.low: "SHED", shed.normal: "SHED", shed.high: "1", shed.foresee: "FORESEE", shed.wait_normal: 2s}
+settings: {speculation.mode: "off", shed.low: "SHED", shed.normal: "SHED", shed.high: "1", shed.forecast: "FORESEE", shed.max_wait_normal: 2s}
 `
 
 func crowd(t *testing.T, oom, shed string) loadtest.Row {

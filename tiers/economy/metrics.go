@@ -30,7 +30,7 @@ type Collector struct {
 func NewCollector(book *Book, routes []Route) *Collector {
 	return &Collector{
 		book: book, routes: routes,
-		evens: prometheus.NewDesc("foregate_breakeven_acceptance",
+		evens: prometheus.NewDesc("foregate_break_even_acceptance",
 			"Share of drafts that must be served for drafts to pay, for the route's mean request; above 1 they never do. Absent while prices are unknown.", []string{"route"}, nil),
 		expected: prometheus.NewDesc("foregate_expected_acceptance",
 			"Share of the late drafts that were served, by the length of the prompt.", []string{"route", "prompt"}, nil),

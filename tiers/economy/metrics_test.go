@@ -38,7 +38,7 @@ foregate_expected_acceptance{prompt="to_1k",route="chat"} 0.5
 	}
 	got := map[string]float64{}
 	for _, family := range all {
-		if family.GetName() != "foregate_breakeven_acceptance" {
+		if family.GetName() != "foregate_break_even_acceptance" {
 			continue
 		}
 		for _, m := range family.GetMetric() {

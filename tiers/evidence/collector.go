@@ -42,10 +42,10 @@ func NewCollector(states func() []Known, inherited func(all []Known) map[string]
 		states: states, inherited: inherited, phases: phases, kinds: kindsOfSeries(),
 		phase: prometheus.NewDesc("foregate_risk_phase",
 			"1 for the phase in which a kind of request is, as foregate risk show names it: warmup, stopped (too many drafts of the warm-up were wrong), certified, inherits, uncertified, learning or infeasible; absent for the others.",
-			[]string{"route", "bucket", "lot", "phase"}, nil),
-		going: prometheus.NewDesc("foregate_risk_inherited_buckets",
+			[]string{"route", "traffic_class", "cohort", "phase"}, nil),
+		going: prometheus.NewDesc("foregate_risk_inherited_classes",
 			"Kinds of request without a certified threshold that go by the one of their whole route.", []string{"route"}, nil),
-		left: prometheus.NewDesc("foregate_risk_left_out",
+		left: prometheus.NewDesc("foregate_risk_omitted_classes",
 			"Kinds of request that the other series of audits do not tell of, because there are too many.", nil, nil),
 	}
 }
@@ -54,21 +54,21 @@ func NewCollector(states func() []Known, inherited func(all []Known) map[string]
 func kindsOfSeries() []stateSeries {
 	var all []stateSeries
 	add := func(kind prometheus.ValueType, name, help string, value func(k *Known, s *risk.Summary) (float64, bool)) {
-		all = append(all, stateSeries{prometheus.NewDesc("foregate_risk_"+name, help, []string{"route", "bucket", "lot"}, nil), kind, value})
+		all = append(all, stateSeries{prometheus.NewDesc("foregate_risk_"+name, help, []string{"route", "traffic_class", "cohort"}, nil), kind, value})
 	}
 	gauge := func(name, help string, value func(k *Known, s *risk.Summary) float64) {
 		add(prometheus.GaugeValue, name, help, func(k *Known, s *risk.Summary) (float64, bool) { return value(k, s), true })
 	}
-	gauge("promised", "Largest share of the drafts served that the target may have refused, as promised.", func(k *Known, _ *risk.Summary) float64 { return k.Rule.Eps })
+	gauge("max_wrong_rate", "Largest share of the drafts served that the target may have refused, as promised.", func(k *Known, _ *risk.Summary) float64 { return k.Rule.Eps })
 	gauge("upper_bound", "Share of the drafts accepted by the operating threshold that the target would refuse: proven to be less; 1 while nothing is proven.", bounded)
 	gauge("estimate", "The same share among the audits.", func(_ *Known, s *risk.Summary) float64 { return s.Estimate })
 	gauge("estimate_lower", "Lower end of the interval that holds the share at every moment, with the probability promised.", func(_ *Known, s *risk.Summary) float64 { return s.Low })
 	gauge("estimate_upper", "Upper end of that interval.", func(_ *Known, s *risk.Summary) float64 { return s.High })
-	gauge("operating_index", "Thresholds that are certified, the strictest first; 0: no draft is served.", func(_ *Known, s *risk.Summary) float64 { return float64(s.Op) })
+	gauge("certified_thresholds", "Thresholds that are certified, the strictest first; 0: no draft is served.", func(_ *Known, s *risk.Summary) float64 { return float64(s.Op) })
 	gauge("expected_acceptance", "Share of the drafts that the operating threshold accepted when it was placed.", func(_ *Known, s *risk.Summary) float64 { return s.Acceptance })
 	add(prometheus.GaugeValue, "threshold_nats", "Lowest score with which a draft is served; absent while none is.", func(_ *Known, s *risk.Summary) (float64, bool) { return s.Threshold, s.Op > 0 })
 	gauge("audits", "Audits that this rests on, of those that have an outcome.", func(_ *Known, s *risk.Summary) float64 { return float64(s.Audits) })
-	gauge("pending", "Audits without an outcome, which count as bad.", func(_ *Known, s *risk.Summary) float64 { return float64(s.Pending) })
+	gauge("pending_audits", "Audits without an outcome, which count as bad.", func(_ *Known, s *risk.Summary) float64 { return float64(s.Pending) })
 	gauge("drift_level", "How far the watch for a drift has come on its way to the alarm, which is 1.", func(_ *Known, s *risk.Summary) float64 { return s.Drift })
 	gauge("infeasible", "1 where audits say that no threshold keeps the promise.", func(_ *Known, s *risk.Summary) float64 { return truth(s.Infeasible) })
 	warmup := func(kind prometheus.ValueType, name, help string, value func(w *risk.Warmup) (float64, bool)) {
@@ -83,7 +83,7 @@ func kindsOfSeries() []stateSeries {
 		n, _ := w.Closed()
 		return float64(n), true
 	})
-	warmup(prometheus.GaugeValue, "wrong_share", "Share of those audits that were bad; absent while there are none.", func(w *risk.Warmup) (float64, bool) {
+	warmup(prometheus.GaugeValue, "wrong_rate", "Share of those audits that were bad; absent while there are none.", func(w *risk.Warmup) (float64, bool) {
 		n, bad := w.Closed()
 		return float64(bad) / float64(max(n, 1)), n > 0
 	})

@@ -51,26 +51,26 @@ func TestTheCollectorTellsOfStates(t *testing.T) {
 	}
 	got := series(t, reg)
 	for name, want := range map[string]float64{
-		"threshold_nats chat to_1k.0a1b2c3d conf":  sum.Threshold,
-		"operating_index chat to_1k.0a1b2c3d conf": float64(sum.Op),
-		"operating_index chat to_4k.0a1b2c3d head": 0,
-		"promised chat to_4k.0a1b2c3d head":        .1,
-		"upper_bound chat to_1k.0a1b2c3d conf":     sum.Bound,
-		"upper_bound chat to_4k.0a1b2c3d head":     1,
-		"audits chat to_1k.0a1b2c3d conf":          float64(sum.Audits),
-		"infeasible chat to_1k.0a1b2c3d conf":      0,
-		"infeasible chat to_4k.0a1b2c3d head":      1,
-		"alarms_total chat to_4k.0a1b2c3d head":    2,
-		"inherited_buckets chat":                   2,
+		"threshold_nats chat to_1k.0a1b2c3d conf":       sum.Threshold,
+		"certified_thresholds chat to_1k.0a1b2c3d conf": float64(sum.Op),
+		"certified_thresholds chat to_4k.0a1b2c3d head": 0,
+		"max_wrong_rate chat to_4k.0a1b2c3d head":       .1,
+		"upper_bound chat to_1k.0a1b2c3d conf":          sum.Bound,
+		"upper_bound chat to_4k.0a1b2c3d head":          1,
+		"audits chat to_1k.0a1b2c3d conf":               float64(sum.Audits),
+		"infeasible chat to_1k.0a1b2c3d conf":           0,
+		"infeasible chat to_4k.0a1b2c3d head":           1,
+		"alarms_total chat to_4k.0a1b2c3d head":         2,
+		"inherited_classes chat":                        2,
 
 		"warmup_drafts_total chat to_1k.0a1b2c3d conf": 500,
 		"warmup_served_total chat to_1k.0a1b2c3d conf": 150,
 		"warmup_audits chat to_1k.0a1b2c3d conf":       100,
-		"warmup_wrong_share chat to_1k.0a1b2c3d conf":  .04,
+		"warmup_wrong_rate chat to_1k.0a1b2c3d conf":   .04,
 		"phase chat to_1k.0a1b2c3d conf certified":     1,
 		"phase chat to_4k.0a1b2c3d head infeasible":    1,
 
-		"left_out": 0,
+		"omitted_classes": 0,
 	} {
 		if v, ok := got[name]; !ok || v != want {
 			t.Errorf("%s is %g (%t), want %g", name, v, ok, want)
@@ -84,7 +84,7 @@ func TestTheCollectorTellsOfStates(t *testing.T) {
 	}
 }
 
-// series are all values by the metric's name, route, bucket, lot and phase.
+// series are all values by the metric's name, route, traffic class, cohort and phase.
 func series(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	t.Helper()
 	families, err := from.Gather()
@@ -95,7 +95,7 @@ func series(t *testing.T, from prometheus.Gatherer) map[string]float64 {
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
 			name := strings.TrimPrefix(f.GetName(), "foregate_risk_")
-			for _, label := range []string{"route", "bucket", "lot", "phase"} {
+			for _, label := range []string{"route", "traffic_class", "cohort", "phase"} {
 				for _, l := range m.GetLabel() {
 					if l.GetName() == label {
 						name += " " + l.GetValue()
@@ -125,8 +125,8 @@ func TestOfManyStatesThoseSeenLastAreToldOf(t *testing.T) {
 	}
 	_, oldest := got["audits r044 b conf"]
 	_, older := got["audits r043 b conf"]
-	if n != maxSeries || !oldest || older || got["left_out"] != 44 {
-		t.Errorf("%d are told of, %g are left out", n, got["left_out"])
+	if n != maxSeries || !oldest || older || got["omitted_classes"] != 44 {
+		t.Errorf("%d are told of, %g are left out", n, got["omitted_classes"])
 	}
 	if all[0].Key.Route != "r000" {
 		t.Error("the states were put in another order")

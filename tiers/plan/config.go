@@ -94,23 +94,23 @@ type Config struct {
 	MaxPrompt      int           // prompts estimated longer than this many tokens are not drafted (speculation.max_prompt_tokens, 0 … 1000000)
 
 	Strictness accept.Strictness // by which the target judges a draft leniently (speculation.strictness)
-	Tie        accept.Nats       // by how much a token may miss the target's first choice in mode verify (speculation.tie_tol_nats, 0 … 1; 0 lets exact ties pass)
+	Tie        accept.Nats       // by how much a token may miss the target's first choice in mode verify (speculation.tie_tolerance_nats, 0 … 1; 0 lets exact ties pass)
 	Block      int               // tokens drafted between two checks in mode verify; 0 is the whole answer (speculation.verify_block_tokens, 0 … 256)
-	Costly     bool              // blocks also where engines compute the prompt anew for each (speculation.expensive_blocks)
-	JudgeOdds  accept.Nats       // log odds of yes to no from which on a draft passes in mode judge (speculation.judge_nats, −20 … 20)
-	Head       HeadCheck         // speculation.head_verify
-	AUROC      float64           // how well the draft's own score tells good drafts from bad: the chance that a good one scores higher, 0.5 … 1 (speculation.auroc)
-	Takeover   bool              // whether the target carries on where an answer that has begun is lost or doubted (speculation.takeover)
+	Costly     bool              // blocks also where engines compute the prompt anew for each (speculation.allow_uncached_blocks)
+	JudgeOdds  accept.Nats       // log odds of yes to no from which on a draft passes in mode judge (speculation.judge_threshold_nats, −20 … 20)
+	Head       HeadCheck         // speculation.head_check
+	AUROC      float64           // how well the draft's own score tells good drafts from bad: the chance that a good one scores higher, 0.5 … 1 (speculation.score_auroc)
+	Takeover   bool              // whether the target carries on where an answer that has begun is lost or doubted (speculation.midstream_failover)
 	Unscored   Unscored          // speculation.on_missing_logprobs
 	Refusals   bool              // whether drafts that open like refusals go to the target (speculation.escalate_refusals)
 
-	Sampled bool // mode verify above temperature 0, where that can be exact (speculation.sampled_verify)
+	Sampled bool // mode verify above temperature 0, where that can be exact (speculation.verify_sampled)
 
 	Risk    Risk           // of the modes risk and shadow
-	Economy economy.Policy // speculation.guard, .explore, .max_extra_ttft_ms
-	Scoring scoring.Config // speculation.score_tokens, .score_at_once, .score_timeout
+	Economy economy.Policy // economy.guard, .explore, .max_extra_ttft_ms
+	Scoring scoring.Config // speculation.max_score_tokens, .score_at_once, .score_timeout
 
-	RetryAttempts int     // further backends tried after the first, before the first byte (retry.attempts, 0 … 10)
+	RetryAttempts int     // further backends tried after the first, before the first byte (retry.max_retries, 0 … 10)
 	RetryBudget   float64 // share of requests in flight that may be retries, never below 10 (retry.budget, 0 … 1)
 
 	Timeouts Timeouts
@@ -118,23 +118,23 @@ type Config struct {
 
 // Risk is how audits are taken, and what is promised by them.
 type Risk struct {
-	Rule   risk.Rule  // speculation.eps, .delta; risk.lease, .drift_run
-	Rates  risk.Rates // speculation.audit_rate; risk.cold_share, .cold_per_minute, .boost, .explore
+	Rule   risk.Rule  // risk.max_wrong_rate, .delta; risk.lease_audits, .drift_run
+	Rates  risk.Rates // risk.audit_rate; risk.cold_start_rate, .cold_per_minute, .boost, .explore
 	Label  Label      // what makes an audited draft good (risk.label)
-	Prefix float64    // share of it that must be the target's own first choices, with LabelPrefix (risk.prefix_share, 0 … 1)
-	Spend  float64    // share of what the target costs that audits may cost on top (risk.spend, 0 … 1; 0 is no bound)
-	AtOnce int        // audits under way in one replica (risk.at_once, 0 … 1000)
-	Map    int        // version of the calibrated score; 0 is the plain one (risk.score)
+	Prefix float64    // share of it that must be the target's own first choices, with LabelPrefix (risk.min_prefix_share, 0 … 1)
+	Spend  float64    // share of what the target costs that audits may cost on top (risk.audit_budget, 0 … 1; 0 is no bound)
+	AtOnce int        // audits under way in one replica (risk.max_concurrent_audits, 0 … 1000)
+	Map    int        // version of the calibrated score; 0 is the plain one (risk.score_version)
 
 	Warmup    bool          // in the warm-up of a kind of request drafts above a cautious threshold are served (risk.warmup)
-	WarmupFor time.Duration // how long it lasts at most (risk.warmup_for, 1 minute … 24 hours)
+	WarmupFor time.Duration // how long it lasts at most (risk.warmup_duration, 1 minute … 24 hours)
 
-	Inherit    bool          // requests whose own kind has no certified threshold go by that of the whole route (risk.inherit)
-	Stale      time.Duration // how long thresholds hold that nobody could look up (risk.stale)
-	StaleServe bool          // they hold for longer, too (risk.when_stale)
+	Inherit    bool          // requests whose own kind has no certified threshold go by that of the whole route (risk.inherit_from_route)
+	Stale      time.Duration // how long thresholds hold that nobody could look up (risk.max_staleness)
+	StaleServe bool          // they hold for longer, too (risk.on_stale)
 
-	Pressed   bool        // tenants that allow it may get drafts beyond the threshold while the target is short of memory (speculation.under_pressure)
-	PressedAt accept.Nats // the least score of these (speculation.pressure_nats, −20 … 20)
+	Pressed   bool        // tenants that allow it may get drafts beyond the threshold while the target is short of memory (speculation.allow_low_score_under_pressure)
+	PressedAt accept.Nats // the least score of these (speculation.pressure_threshold_nats, −20 … 20)
 }
 
 // Label says what makes an audited draft good.
@@ -145,7 +145,7 @@ const (
 	LabelLenient    Label = "lenient"       // every token of it is plausible to the target, by speculation.strictness
 	LabelJudge      Label = "judge"         // the target, asked in words, calls it right
 	LabelRegenerate Label = "regenerate"    // the target's own answer says the same, or it calls the draft right
-	LabelPrefix     Label = "greedy_prefix" // the target's own first choices go as far as risk.prefix_share of it
+	LabelPrefix     Label = "greedy_prefix" // the target's own first choices go as far as risk.min_prefix_share of it
 )
 
 // Judged says in a few characters how drafts are judged: equal for equal rules.
@@ -177,9 +177,9 @@ func (c *Config) Judged() string {
 
 // Timeouts bound every phase of an upstream call.
 type Timeouts struct {
-	DraftFirstByte  time.Duration // timeout.draft_first_byte: the draft's first token
-	TargetFirstByte time.Duration // timeout.target_first_byte: the target's first token, for a prompt of up to 4,000 tokens; longer prompts get proportionally more
-	Chunk           time.Duration // timeout.chunk: the longest silence inside a stream
+	DraftFirstByte  time.Duration // timeout.draft_first_token: the draft's first token
+	TargetFirstByte time.Duration // timeout.target_first_token: the target's first token, for a prompt of up to 4,000 tokens; longer prompts get proportionally more
+	Chunk           time.Duration // timeout.stream_idle: the longest silence inside a stream
 	Total           time.Duration // timeout.total: the whole request
 	MaxTotal        time.Duration // timeout.max_total: the same where max_tokens need longer than Total; not above Total, and 0, is off
 	MinRate         float64       // timeout.min_tokens_per_s: of one answer, on a healthy backend; 0 is 5

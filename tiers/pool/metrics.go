@@ -50,7 +50,7 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			Help: "1 while the backend seems to hang, by the reason: answers_nothing (neither metrics nor health nor tokens in time) or stands_still (its engine makes no step).",
 		}, []string{"pool", "backend", "reason"})),
 		drained:      gauge("foregate_backend_drained", "1 while the backend gets no new requests because an operator or a cloud said so."),
-		inflight:     gauge("foregate_backend_inflight", "Requests of this replica under way on the backend."),
+		inflight:     gauge("foregate_backend_requests_in_flight", "Requests of this replica under way on the backend."),
 		scrapeErrors: counter("foregate_scrape_errors_total", "Scrapes of the backend's metrics that gave no reading.", "pool", "backend"),
 		score: register(reg, prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "router_fit_score",

@@ -15,7 +15,7 @@ type collector struct {
 
 var (
 	missingDesc = prometheus.NewDesc("foregate_probe_missing",
-		"1 where the pool's engines lack it, or were not probed yet; 0 where they have it.", []string{"pool", "what"}, nil)
+		"1 where the pool's engines lack it, or were not probed yet; 0 where they have it.", []string{"pool", "capability"}, nil)
 	agreementDesc = prometheus.NewDesc("foregate_probe_self_agreement",
 		"Share of tokens of the engine's own greedy answer that it scores within so many nats of its first choice; absent while unknown.", []string{"pool", "tolerance"}, nil)
 	ageDesc = prometheus.NewDesc("foregate_probe_age_seconds",

@@ -457,10 +457,10 @@ func TestMetricsShowEveryPoolWholly(t *testing.T) {
 		if c.Lacks(what) != "" {
 			want = 1
 		}
-		if v := got["foregate_probe_missing p "+what]; v != want {
+		if v := got["foregate_probe_missing "+what+" p"]; v != want {
 			t.Errorf("%s: %v, not %v", what, v, want)
 		}
-		if got["foregate_probe_missing silent "+what] != 1 {
+		if got["foregate_probe_missing "+what+" silent"] != 1 {
 			t.Errorf("%s of a pool that was not probed is there", what)
 		}
 	}

@@ -63,7 +63,7 @@ func feasible(risk float64, r Rule) float64 {
 
 // String is the advice in one line; "" where there is none.
 func (a Advice) String() string {
-	const other = "another risk.label, speculation.head_verify, or another draft model"
+	const other = "another risk.label, speculation.head_check, or another draft model"
 	best := percent(Share(1))
 	switch {
 	case a.Eps == 0:

@@ -19,7 +19,7 @@ var (
 	leased  = Rule{Eps: .05, Delta: .05, Lease: 2000, Run: 1e300}
 )
 
-// driftRun is the setting risk.drift_run, as it was chosen by these proofs.
+// driftRun is the setting risk.drift_average_run_length, as it was chosen by these proofs.
 const driftRun = 1000
 
 // proofSeed is what the numbers of all runs follow from.

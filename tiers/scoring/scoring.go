@@ -14,8 +14,8 @@ import (
 
 // Config is what an operator may tune of scoring, live.
 type Config struct {
-	MaxTokens int           // longest prompt and draft that are scored together; none at 0 (speculation.score_tokens)
-	AtOnce    int           // scores under way at one backend, of this replica; none at 0 (speculation.score_at_once)
+	MaxTokens int           // longest prompt and draft that are scored together; none at 0 (speculation.max_score_tokens)
+	AtOnce    int           // scores under way at one backend, of this replica; none at 0 (speculation.max_concurrent_scores)
 	Timeout   time.Duration // longest wait for one of up to 1,000 tokens; longer ones get more (speculation.score_timeout)
 }
 

@@ -196,7 +196,7 @@ func (s *drafted) escalate(ctx context.Context, v accept.Verdict) error {
 	case s.own != nil && !s.d.Committed():
 		at, c.exact = t.Adopt(s.own.PromptIDs, s.own.IDs, s.own.Text), true
 	case s.d.Committed() && !s.Config.Takeover:
-		return &BrokenError{fmt.Errorf("the draft did not hold (%s), and speculation.takeover is no", v.Reason)}
+		return &BrokenError{fmt.Errorf("the draft did not hold (%s), and speculation.midstream_failover is no", v.Reason)}
 	}
 	s.out.Accepted, s.out.Wasted = at.Tokens, max(s.d.Tokens()-at.Tokens, 0)
 	s.noteTally()

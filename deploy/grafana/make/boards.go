@@ -82,7 +82,7 @@ func answers() board {
 					q(`avg by (route) (llm_cache_hit_ratio{R})`, "{{route}}")).under(0.3, 0.2),
 				areas("Lookups by result", "reqps", "hit: from Redis; local: from this replica's memory; coalesced: with an answer under way; away, late, error: Redis did not say; bypass: did not ask.",
 					q(`sum by (result) (rate(llm_cache_requests_total{R}[r]))`, "{{result}}")),
-				lines("Lookups in Redis", "s", "How long requests waited for the cache. What is over cache.budget (15 ms) goes on without.",
+				lines("Lookups in Redis", "s", "How long requests waited for the cache. What is over cache.lookup_timeout (15 ms) goes on without.",
 					q(`histogram_quantile(0.5, sum by (le) (rate(foregate_cache_lookup_seconds_bucket{I}[r])))`, "P50"),
 					q(`histogram_quantile(0.99, sum by (le) (rate(foregate_cache_lookup_seconds_bucket{I}[r])))`, "P99")).over(0.015, 0.05),
 			}},
@@ -99,7 +99,7 @@ func answers() board {
 					q(`sum by (reason) (increase(foregate_cache_dropped_total{I}[r])) > 0`, "{{reason}}")),
 				lines("Passed over", "short", "Values in Redis that are not served. damaged: somebody or something changed them. foreign: another key or version.",
 					q(`sum by (reason) (increase(foregate_cache_refused_total{I}[r])) > 0`, "{{reason}}")),
-				lines("Sharing now", "short", "Requests that share an answer in the making, or make one that others may share.", q(`sum by (instance) (foregate_cache_sharing{I})`, "{{instance}}")),
+				lines("Sharing now", "short", "Requests that share an answer in the making, or make one that others may share.", q(`sum by (instance) (foregate_cache_coalescing_requests{I})`, "{{instance}}")),
 			}},
 			{"Tenants", []panel{
 				lines("Hit ratio of the ten busiest tenants", "percentunit", "The first hundred tenants have a name of their own, those after them are other.",
@@ -128,7 +128,7 @@ func cost() board {
 					q(`3600 * sum(rate(foregate_baseline_usd_total{R}[r]))`, "target alone"), q(`3600 * sum(rate(foregate_spent_usd_total{R}[r]))`, "as it is")),
 				lines("Saved by route", "currencyUSD", "In all since the replicas started. A curve that falls loses money.", q(`sum by (route) (foregate_saved_usd{R})`, "{{route}}")),
 				lines("Acceptance and break-even", "percentunit", "Drafts served, and how many must be for drafts to pay, of each route's mean request.",
-					q(`route:foregate_acceptance:ratio_rate30m{route=~"$route"}`, "{{route}} accepted"), q(`max by (route) (foregate_breakeven_acceptance{R})`, "{{route}} break-even")),
+					q(`route:foregate_acceptance:ratio_rate30m{route=~"$route"}`, "{{route}} accepted"), q(`max by (route) (foregate_break_even_acceptance{R})`, "{{route}} break-even")),
 			}},
 			{"Tokens", []panel{
 				areas("Cost by tier", "currencyUSD", "Dollars an hour.", q(`3600 * sum by (tier) (rate(foregate_cost_usd_total{I}[r]))`, "{{tier}}")),

@@ -152,7 +152,7 @@ const warmupEnds = {
   certified: 'over: a threshold was certified',
   infeasible: 'over: found infeasible',
   wrong: 'over: too many drafts were wrong',
-  time: 'over by risk.warmup_for',
+  time: 'over by risk.warmup_duration',
 };
 
 function nextWords(v) {

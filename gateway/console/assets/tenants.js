@@ -115,8 +115,8 @@ function limits(t) {
     t.rpm > 0 && `${number(t.rpm)} requests/min`,
     t.tpm > 0 && `${number(t.tpm)} tokens/min`,
     t.concurrent > 0 && `${number(t.concurrent)} at once`,
-    t.drafts_under_pressure && 'drafts under pressure',
-    t.own_promise && 'a promise of its own',
+    t.allow_low_score_under_pressure && 'drafts under pressure',
+    t.per_tenant_evidence && 'a promise of its own',
   ].filter(Boolean);
   return words.length ? words.join(' · ') : t.listed === false ? 'not in the file' : 'no limits of its own';
 }

@@ -62,7 +62,7 @@ func subscribes(b []byte) bool {
 }
 
 // The bounds of one reply. The longest replies that Foregate asks for are cached answers (at most twice the
-// maximum of cache.max_entry, and an envelope), and a hash of settings that somebody filled: a few values of megabytes, or
+// maximum of cache.max_entry_bytes, and an envelope), and a hash of settings that somebody filled: a few values of megabytes, or
 // 10⁵ fields, which are twice as many elements. Such a hash is read in parts the next time.
 const (
 	maxLine       = 64 << 10 // bytes of a line: a status, an error, a number, a length

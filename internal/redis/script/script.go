@@ -188,7 +188,7 @@ func EachMaster(ctx context.Context, client redis.UniversalClient, do func(conte
 	recovered := func(ctx context.Context, node redis.Cmdable) (err error) {
 		err = errPanicked
 		func() {
-			defer panics.Caught(ctx)
+			defer panics.Recover(ctx)
 			err = do(ctx, node)
 		}()
 		return err

@@ -126,7 +126,7 @@ func TestAPanicAtOneMasterOfAClusterIsAnErrorAndTheOthersAreAsked(t *testing.T) 
 		c := connect.New(connect.Background(where))
 		t.Cleanup(func() { _ = c.Close() })
 		var told, asked atomic.Int64
-		ctx := panics.Watch(t.Context(), func(error) { told.Add(1) })
+		ctx := panics.OnPanic(t.Context(), func(error) { told.Add(1) })
 		err := script.EachMaster(ctx, c, func(context.Context, redis.Cmdable) error {
 			if asked.Add(1) == 1 {
 				panic("a reply")
@@ -157,7 +157,7 @@ func TestAClusterWhoseOtherNodesMakeTheClientPanicIsGivenTheScriptsAllTheSame(t 
 			node.AddHook(landmine{})
 		}
 	})
-	ctx := panics.Watch(t.Context(), func(error) { told.Add(1) })
+	ctx := panics.OnPanic(t.Context(), func(error) { told.Add(1) })
 	if got, err := script.NewRunner(c, count).Run(ctx, count, []string{key}, 7).Int64(); got != 7 || err != nil {
 		t.Errorf("%d, %v", got, err)
 	}
