@@ -4,15 +4,12 @@ import (
 	"bytes"
 	"context"
 	"net"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/foregate/foregate/internal/redistest"
 )
 
 // evil is a word of pub/sub that lacks a part; go-redis panics at it.
@@ -139,34 +136,5 @@ func TestAProbeThatPanicsIsCountedAndItsLeaseTakenOver(t *testing.T) {
 		if !every(all, "a", "closed") {
 			t.Errorf("%+v after %d probes", all[0].state("a"), probes.Load())
 		}
-	})
-}
-
-func TestANodeThatForgotTheScriptsIsGivenThemWhileAnotherIsFrozen(t *testing.T) {
-	t.Parallel()
-	well, frozen := redistest.Start(t).Addr, redistest.StartSilent(t)
-	c := redis.NewClusterClient(&redis.ClusterOptions{
-		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { // {fg} is slot 15821
-			return []redis.ClusterSlot{
-				{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: frozen}}},
-				{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: well}}},
-			}, nil
-		},
-		ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, DisableRoutingPolicies: true,
-		DialTimeout: 250 * time.Millisecond, ReadTimeout: 250 * time.Millisecond, WriteTimeout: 250 * time.Millisecond,
-	})
-	t.Cleanup(func() { _ = c.Close() })
-	m := join(t, redistest.Background(well), "r0", &site{}, func(o *Options) { o.Redis = c })
-	m.Retain("big", members)
-	m.run(t)
-	redistest.Within(t, 5*time.Second, "it has the fleet's word", m.shares)
-	raw := redis.NewClient(redistest.Background(well))
-	t.Cleanup(func() { _ = raw.Close() })
-	if err := raw.ScriptFlush(t.Context()).Err(); err != nil {
-		t.Fatal(err)
-	}
-	redistest.Within(t, 5*time.Second, "it has the scripts again", func() bool {
-		has := raw.ScriptExists(t.Context(), syncScript.Hash(), acquireScript.Hash(), resultScript.Hash()).Val()
-		return len(has) == 3 && !slices.Contains(has, false) && m.shares()
 	})
 }

@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"context"
 	"errors"
 	"sync"
 	"testing"
@@ -150,28 +149,4 @@ func TestAReplicaOfRedisThatMayNotBeWrittenIsAnErrorAndNoLoop(t *testing.T) {
 	must(t, r.load(t.Context()))
 	must(t, s.Client.ReplicaOf(t.Context(), "127.0.0.1", "1").Err())
 	wantFound(t, r, keyNo(1), leaseOf(keyNo(1)), FoundError) // so that the client looks for the master
-}
-
-func TestANodeThatForgotTheScriptIsGivenItWhileAnotherIsFrozen(t *testing.T) {
-	s, frozen := redistest.Start(t), redistest.StartSilent(t)
-	o := redistest.OnRequests(s.Addr)
-	c := redis.NewClusterClient(&redis.ClusterOptions{
-		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
-			return []redis.ClusterSlot{
-				{Start: 0, End: 16382, Nodes: []redis.ClusterNode{{Addr: s.Addr}}},
-				{Start: 16383, End: 16383, Nodes: []redis.ClusterNode{{Addr: frozen}}},
-			}, nil
-		},
-		ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, DisableRoutingPolicies: true,
-		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
-	})
-	t.Cleanup(func() { _ = c.Close() })
-	r := NewStore(Options{Redis: c, Budget: patient})
-	for range 2 { // the second time it had them all
-		must(t, s.Client.ScriptFlush(t.Context()).Err())
-		redistest.Within(t, 5*time.Second, "it is asked", func() bool { _, f := r.Look(t.Context(), keyNo(1), nil); return f == FoundNone })
-	}
-	lease := leaseOf(keyNo(1))
-	wantFound(t, r, keyNo(1), lease, FoundLead)
-	wantFound(t, r, keyNo(1), leaseOf(keyNo(1)), FoundFollow)
 }

@@ -166,6 +166,35 @@ func TestAClusterWhoseOtherNodesMakeTheClientPanicIsGivenTheScriptsAllTheSame(t 
 	}
 }
 
+func TestANodeThatForgotTheScriptsIsGivenThemWhileAnotherIsFrozen(t *testing.T) {
+	t.Parallel()
+	well, frozen := redistest.Start(t), redistest.StartSilent(t)
+	o := connect.Background(connect.Options{Network: "tcp", Cluster: true}).Cluster()
+	o.DisableRoutingPolicies = true
+	o.ClusterSlots = func(context.Context) ([]redis.ClusterSlot, error) { // {fg} is slot 15821
+		return []redis.ClusterSlot{
+			{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: frozen}}},
+			{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: well.Addr}}},
+		}, nil
+	}
+	c := redis.NewClusterClient(o)
+	t.Cleanup(func() { _ = c.Close() })
+	r := script.NewRunner(c, count)
+	for call := range int64(2) { // the second time it had them
+		well.Do("SCRIPT", "FLUSH")
+		if got, err := r.Run(t.Context(), count, []string{key}, 1).Int64(); got != 2*call+1 || err != nil {
+			t.Errorf("run %d: %d, %v", call, got, err)
+		}
+		well.Do("SCRIPT", "FLUSH")
+		pipe := r.Pipeline()
+		cmd := count.EvalSha(t.Context(), pipe, []string{key}, 1)
+		err := r.Exec(t.Context(), pipe, time.Second)
+		if got, _ := cmd.Int64(); got != 2*call+2 || err != nil {
+			t.Errorf("pipeline %d: %d, %v", call, got, err)
+		}
+	}
+}
+
 func TestAnErrorNamesTheLineOfTheScript(t *testing.T) {
 	t.Parallel()
 	c := redistest.Start(t).Client

@@ -11,34 +11,6 @@ import (
 	"github.com/foregate/foregate/internal/redistest"
 )
 
-func TestANodeThatForgotTheScriptIsGivenItWhileAnotherIsFrozen(t *testing.T) {
-	s := redistest.Start(t)
-	o, frozen := redistest.OnRequests(s.Addr), redistest.StartSilent(t)
-	c := redis.NewClusterClient(&redis.ClusterOptions{
-		ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) { // {fg} is slot 15821
-			return []redis.ClusterSlot{
-				{Start: 0, End: 8191, Nodes: []redis.ClusterNode{{Addr: frozen}}},
-				{Start: 8192, End: 16383, Nodes: []redis.ClusterNode{{Addr: s.Addr}}},
-			}, nil
-		},
-		ContextTimeoutEnabled: true, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, DisableRoutingPolicies: true,
-		DialTimeout: o.DialTimeout, ReadTimeout: o.ReadTimeout, WriteTimeout: o.WriteTimeout,
-	})
-	t.Cleanup(func() { _ = c.Close() })
-	r := join(t, o, 1)
-	r.patient()
-	r.redis = c
-	r.run(t)
-	a := Request{Tenant: "acme", Limit: Limit{RPM: 600_000}}
-	for range 2 { // the second time it had them all
-		if err := s.Client.ScriptFlush(t.Context()).Err(); err != nil {
-			t.Fatal(err)
-		}
-		shared := r.results(resultShared)
-		redistest.Within(t, 5*time.Second, "requests are counted in Redis", func() bool { r.ask(t, a); return r.results(resultShared) > shared })
-	}
-}
-
 // landmine panics in place of the next command, as the client does at some replies.
 type landmine struct{ armed atomic.Bool }
 
