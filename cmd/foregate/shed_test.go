@@ -51,7 +51,7 @@ drain: {delay: 0s, grace: 1s}
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err = app.New(t.Context(), app.Options{File: file, Stores: app.Stores{Control: clients.control, Lookups: clients.request}, Logger: zerolog.Nop()})
+	r, err = app.New(t.Context(), app.Options{File: file, Stores: app.Stores{Control: clients.Control, Lookups: clients.Request}, Logger: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
