@@ -17,7 +17,7 @@ func thinRig(t *testing.T, divergence float64) *rig {
 	t.Helper()
 	r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: divergence, Fresh: true},
 		vllmsim.Options{LogprobsMode: "processed_logprobs", Fresh: true})
-	r.cfg.Mode, r.cfg.Sampled = plan.ModeVerify, true
+	r.cfg.Mode, r.cfg.VerifySampled = plan.ModeVerify, true
 	return r
 }
 

@@ -20,7 +20,7 @@ import (
 
 func TestWithoutProcessedLogprobsSampledRequestsGoStraightToTheTarget(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: .3}, vllmsim.Options{})
-	r.cfg.Mode, r.cfg.Sampled = plan.ModeVerify, true
+	r.cfg.Mode, r.cfg.VerifySampled = plan.ModeVerify, true
 	for _, f := range forms {
 		body := f.sampled("Hello there", `,"temperature":0.8,"max_tokens":30`)
 		got, rc, err := r.ask(f.kind, plan.Auto, body)
@@ -200,7 +200,7 @@ func TestWithoutADraftASampledAnswerIsTheTargets(t *testing.T) {
 
 func TestNoMoreIsScoredThanMayBe(t *testing.T) {
 	r := thinRig(t, .1)
-	r.cfg.Scoring = scoring.Config{MaxTokens: 60, AtOnce: 4, Timeout: 10 * time.Second}
+	r.cfg.Scoring = scoring.Config{MaxTokens: 60, MaxConcurrent: 4, Timeout: 10 * time.Second}
 	cut := 0
 	for _, p := range prompts(sample(6, 12)) {
 		got, rc, err := r.ask(openai.Chat, plan.Auto, forms[1].sampled(p, `,"max_tokens":200`))

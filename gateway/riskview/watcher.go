@@ -203,7 +203,7 @@ func phaseAtStart(route string, c *plan.Config, main *gateway.RiskView) phaseLin
 		l.text = "no request was drafted yet; risk.warmup is shadow: no draft is served before a threshold is certified"
 	default:
 		l.text = fmt.Sprintf("no request was drafted yet; the warm-up begins with the first and lasts %s at most: drafts above a cautious threshold are served, "+
-			"marked phase=warmup, before a threshold is certified", display.Duration(c.Risk.WarmupFor.Seconds()))
+			"marked phase=warmup, before a threshold is certified", display.Duration(c.Risk.WarmupDuration.Seconds()))
 	}
 	return l
 }
@@ -243,5 +243,5 @@ func waits(phase gateway.RiskState) bool {
 }
 
 func keyOfView(v *gateway.RiskView) risk.Key {
-	return risk.Key{Route: v.Route, Bucket: v.TrafficClass, Lot: v.Cohort}
+	return risk.Key{Route: v.Route, TrafficClass: v.TrafficClass, Cohort: v.Cohort}
 }
