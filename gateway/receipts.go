@@ -69,8 +69,8 @@ type rules struct {
 
 func rulesOf(c *plan.Config) rules {
 	return rules{
-		mode: c.Mode, head: c.Head, band: float64(c.Accept.Band), holdback: c.HoldbackTokens, patience: c.Holdback, takeover: c.Takeover,
-		guard: c.Economy.On, explore: c.Economy.Explore, maxTTFT: c.Economy.MaxExtraTTFT,
+		mode: c.Mode, head: c.HeadCheck, band: float64(c.Accept.Band), holdback: c.HoldbackTokens, patience: c.Holdback, takeover: c.MidstreamFailover,
+		guard: c.Economy.Enabled, explore: c.Economy.ExploreRate, maxTTFT: c.Economy.MaxExtraTTFT,
 	}
 }
 

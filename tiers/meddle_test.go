@@ -87,7 +87,7 @@ func TestAContinuationThatBreaksOffIsNoWholeAnswer(t *testing.T) {
 			if broken := (*strategy.BrokenError)(nil); err != nil && !errors.As(err, &broken) {
 				t.Errorf("%q: %v", p, err)
 			}
-			mixed += len(rc.Over)
+			mixed += len(rc.Failovers)
 		}
 		if stream && mixed == 0 {
 			t.Error("no continuation was lost: the test shows nothing")
@@ -134,7 +134,7 @@ func TestAClientThatLeavesWhileItsCallsAreScoredEndsItAll(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out collector
-		_, err = r.cascade.Answer(ctx, Ask{Request: req, ID: "x"}, &out)
+		_, err = r.cascade.Answer(ctx, Request{Body: req, ID: "x"}, &out)
 		if f, ok := errors.AsType[*engine.Failure](err); ctx.Err() != nil && (!ok || f.Kind != engine.Gone) {
 			t.Errorf("%v", err)
 		}
@@ -161,7 +161,7 @@ func TestWhoseTargetCannotContinueIsAnsweredAfresh(t *testing.T) {
 	}
 	want := r.own(body)
 	var out collector
-	_, err = r.cascade.Answer(t.Context(), Ask{Request: req, ID: "x", Said: []byte(want.text[:len(want.text)/2])}, &out)
+	_, err = r.cascade.Answer(t.Context(), Request{Body: req, ID: "x", Sent: []byte(want.text[:len(want.text)/2])}, &out)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func (r *replica) makeLines() {
 }
 
 // Enter is [dispatch.Queue], by the settings of the request's route.
-func (r *replica) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Limit) error) (time.Duration, error) {
+func (r *replica) Enter(ctx context.Context, t dispatch.Ticket, try func(pool.Admission) error) (time.Duration, error) {
 	return r.lines.Enter(ctx, t.Pool, &admission.Waiter{
 		Route: t.Route, Class: identity.Priority(t.Class), Tenant: t.Tenant, Tokens: t.Tokens,
 		Config: r.settings.Snapshot().Route(t.Route).Admission,

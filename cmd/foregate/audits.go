@@ -21,8 +21,8 @@ func (r *replica) makeEvidence() {
 	r.evidence = evidence.New(evidence.Options{
 		Redis: r.redis, Logger: r.log, Registerer: r.registerer,
 		Rule:        func(route string) risk.Rule { return of(route).Rule },
-		Stale:       func(route string) time.Duration { return of(route).Stale },
-		StaleServes: func(route string) bool { return of(route).StaleServe },
+		Stale:       func(route string) time.Duration { return of(route).MaxStaleness },
+		StaleServes: func(route string) bool { return of(route).ServeStale },
 	})
 	r.risks = &riskSource{book: r.evidence, config: config, log: r.log, now: time.Now}
 	for _, def := range r.file.Routes {
@@ -37,12 +37,12 @@ func (r *replica) makeEvidence() {
 type ledger struct{ *evidence.Book }
 
 // Open is [audit.Evidence].
-func (l ledger) Open(ctx context.Context, a audit.Booking) (risk.Fate, error) {
+func (l ledger) Open(ctx context.Context, a audit.PendingAudit) (risk.OpenResult, error) {
 	return l.Book.Open(ctx, evidence.Audit(a))
 }
 
 // calibrated is a version of a route's calibrated score, nil where there is none.
-func (r *replica) calibrated(route string, version int) *accept.Map {
+func (r *replica) calibrated(route string, version int) *accept.ScoreMap {
 	raw, ok := r.evidence.Map(route, version)
 	if !ok {
 		return nil
@@ -66,5 +66,5 @@ func (r *replica) shortOf(route, name string, class int8) bool {
 	}
 	c := identity.Priority(class)
 	cfg := r.settings.Snapshot().Route(route).Admission
-	return slices.Contains(r.lines.Shedding(name), c) || p.Load() >= cfg.Threshold(c)-cfg.Release
+	return slices.Contains(r.lines.Shedding(name), c) || p.Load() >= cfg.Threshold(c)-cfg.Hysteresis
 }

@@ -128,7 +128,7 @@ func (r *replica) makeCache() error {
 	if local == 0 {
 		local = -1 // none
 	}
-	maxEntry := func() int { return r.settings.Snapshot().Global().Cache.MaxEntry }
+	maxEntry := func() int { return r.settings.Snapshot().Global().Cache.MaxEntryBytes }
 	r.salt = s.Salt
 	r.generations = cache.NewGenerations(cache.GenerationOptions{Redis: r.answers.leases, Sealer: s, MaxEntry: maxEntry, Logger: r.log})
 	if r.registerer != nil {
@@ -138,7 +138,7 @@ func (r *replica) makeCache() error {
 	}
 	r.cache = cache.NewStore(cache.Options{
 		Redis: r.answers.request, Control: r.redis, Sealer: s, LocalBytes: local, Tracking: r.answers.tracking,
-		Budget:   func() time.Duration { return r.settings.Snapshot().Global().Cache.Budget },
+		Budget:   func() time.Duration { return r.settings.Snapshot().Global().Cache.LookupTimeout },
 		MaxEntry: maxEntry,
 		Logger:   r.log, Registerer: r.registerer,
 	})

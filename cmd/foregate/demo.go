@@ -143,7 +143,7 @@ func (d *demo) startReplica(i int, file *config.File) (*gateway.Gateway, error) 
 		return nil, err
 	}
 	d.probed = append(d.probed, func() bool {
-		return r.prober.Card("llama-8b-a10g") != nil && r.prober.Card("llama-70b-h100") != nil
+		return r.prober.Capabilities("llama-8b-a10g") != nil && r.prober.Capabilities("llama-70b-h100") != nil
 	})
 	if i == 0 {
 		d.admin = r.gateway.AdminAddr().String()

@@ -34,8 +34,8 @@ func (r *replica) makeProber() error {
 			}
 			return out
 		}}
-		asked.Spare = func() bool {
-			open, _, _ := r.cascade.Scoring(name)
+		asked.Optional = func() bool {
+			open, _, _ := r.cascade.ScoringState(name)
 			return !open && p.Load() < r.settings.Snapshot().Global().Admission.Low
 		}
 		if p.Priorities() {
@@ -60,7 +60,7 @@ func (r *replica) economics(cascade *tiers.Cascade) {
 		}
 	}
 	if r.registerer != nil {
-		r.registerer.MustRegister(economy.NewCollector(cascade.Book(), routes))
+		r.registerer.MustRegister(economy.NewCollector(cascade.CostStatistics(), routes))
 	}
 }
 
@@ -68,17 +68,17 @@ func (r *replica) economics(cascade *tiers.Cascade) {
 func (r *replica) engines() []gateway.EngineView {
 	out := []gateway.EngineView{}
 	for _, name := range slices.Sorted(maps.Keys(r.pools)) {
-		c := r.prober.Card(name)
+		c := r.prober.Capabilities(name)
 		v := gateway.EngineView{Pool: name, Age: -1, Missing: []gateway.LackView{}}
 		if c != nil {
 			v.Backend, v.Age, v.Scoring, v.Reuse, v.Continues = c.Backend, time.Since(c.At).Seconds(), string(c.Scoring), c.Reuse, c.Continues
 			v.SelfAgreement = math.Round(c.SelfAgreement*1e4) / 1e4
 			for _, m := range c.Missing {
-				v.Missing = append(v.Missing, gateway.LackView{What: m.What, Why: m.Why})
+				v.Missing = append(v.Missing, gateway.LackView{What: m.Name, Why: m.Reason})
 			}
 		}
 		v.Failed = r.prober.Failed(name)
-		if open, why, until := r.cascade.Scoring(name); open {
+		if open, why, until := r.cascade.ScoringState(name); open {
 			v.Closed, v.Left = why, max(time.Until(until).Seconds(), 0)
 		}
 		if c != nil || r.drafts(name) {
@@ -101,14 +101,14 @@ func (r *replica) drafting() []gateway.DraftView {
 		if err != nil || rt.Draft == nil {
 			continue
 		}
-		v := gateway.DraftView{Route: def.Model, Mode: string(rt.Config().Mode), Refused: []gateway.LackView{}, Note: r.cascade.BlocksRefused(rt)}
+		v := gateway.DraftView{Route: def.Model, Mode: string(rt.Config().Mode), Refused: []gateway.LackView{}, Note: r.cascade.WholeCheckReason(rt)}
 		for _, m := range r.cascade.Modes(rt) {
-			if m.Lacks != "" {
-				v.Refused = append(v.Refused, gateway.LackView{What: string(m.Mode), Why: m.Why})
+			if m.Missing != "" {
+				v.Refused = append(v.Refused, gateway.LackView{What: string(m.Mode), Why: m.Reason})
 			}
 		}
 		var served float64
-		r.cascade.Book().Each(func(b economy.Bucket, e economy.Expectation) {
+		r.cascade.CostStatistics().Each(func(b economy.TrafficClass, e economy.Expectation) {
 			if b.Route == def.Model {
 				v.Drafts += e.Samples
 				served += e.Samples * e.Acceptance

@@ -108,7 +108,7 @@ func (o operators) Backends() []gateway.BackendView {
 	for name, p := range o.pools {
 		for _, s := range p.Snapshot() {
 			v := gateway.BackendView{
-				Pool: name, ID: s.ID, URL: s.URL, State: "up", Why: s.Why,
+				Pool: name, ID: s.ID, URL: s.URL, State: "up", Why: s.DrainReason,
 				KVUsage: s.Reading.KVUsage, InFlight: s.InFlight, Age: -1,
 			}
 			if !s.Reading.At.IsZero() {

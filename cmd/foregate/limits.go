@@ -15,7 +15,7 @@ import (
 // makeLimiter holds tenants to their limits, over all replicas of the fleet.
 func (r *replica) makeLimiter() {
 	o := limits.Options{Redis: r.lookups, Replicas: r.fleet.Known, Logger: r.log, Registerer: r.registerer,
-		Budget: func() time.Duration { return r.settings.Snapshot().Global().Limit.Budget }}
+		Budget: func() time.Duration { return r.settings.Snapshot().Global().Limit.RedisTimeout }}
 	if o.Redis == nil {
 		o.Redis = r.redis
 	}

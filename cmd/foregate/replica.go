@@ -185,8 +185,8 @@ func (r *replica) makeCascade() (*tiers.Cascade, error) {
 	})
 	return tiers.New(tiers.Options{
 		Routes: routes, Upstream: engines, Breaker: permits{r.breakers}, Queue: r, MaxBody: r.file.Limits.ResponseBytes, Registerer: r.registerer,
-		Window: engines.Window, Cards: r.prober.Card,
-		Evidence: ledger{r.evidence}, Maps: r.calibrated, Replicas: r.fleet.Known, Short: r.shortOf,
+		ContextWindow: engines.ContextWindow, Capabilities: r.prober.Capabilities,
+		Evidence: ledger{r.evidence}, ScoreMaps: r.calibrated, Replicas: r.fleet.Known, UnderPressure: r.shortOf,
 	})
 }
 
@@ -197,7 +197,7 @@ func (r *replica) gatewayOptions(cascade *tiers.Cascade, who *identity.Resolver,
 		Cascade: cascade, Forward: f.Passthrough, Identity: who, Limiter: r.limiter,
 		Routes: r.routeStates, Lost: func() int { return len(r.settings.Lost()) }, Rung: func() string { return r.fleet.Mode().String() }, Fleet: operators{r}, Inside: inside{r, time.Now()}, Risk: r.risks.views,
 		Timeouts:  r.timeouts,
-		HighShare: func() float64 { return r.settings.Snapshot().Global().Limit.HighShare }, ReceiptShare: func() float64 { return r.settings.Snapshot().Global().Receipts.LogShare },
+		HighShare: func() float64 { return r.settings.Snapshot().Global().Limit.HighPriorityShare }, ReceiptShare: func() float64 { return r.settings.Snapshot().Global().Receipts.LogSampleRate },
 		Cache: r.cache, Generations: r.generations, Salt: r.salt, CacheConfig: r.cacheConfig, Served: r.served, Purge: r.purger(),
 		Allow:  allowedFields(f.Routes),
 		Drain:  gateway.Drain{Delay: f.Drain.Delay, Grace: f.Drain.Grace},
@@ -250,13 +250,13 @@ func allowedFields(routes []config.Route) func(route string) []string {
 func (r *replica) routeStates() []gateway.RouteState {
 	out := make([]gateway.RouteState, 0, len(r.file.Routes))
 	for _, def := range r.file.Routes {
-		target := r.pools[def.Target].Reach()
+		target := r.pools[def.Target].Readiness()
 		draft := target
 		if p := r.pools[def.Draft]; p != nil {
-			draft = p.Reach()
+			draft = p.Readiness()
 		}
 		rt, err := r.cascade.Route(def.Model)
-		out = append(out, gateway.RouteStateOf(def.Model, draft, target, err == nil && r.cascade.DraftsAlone(rt)))
+		out = append(out, gateway.RouteStateOf(def.Model, draft, target, err == nil && r.cascade.ServesUncheckedDrafts(rt)))
 	}
 	return out
 }

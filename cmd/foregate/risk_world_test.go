@@ -14,7 +14,7 @@ import (
 )
 
 // riskRule is the default promise.
-var riskRule = risk.Rule{Eps: .1, Delta: .05, Lease: 3000, Run: 500}
+var riskRule = risk.Rule{MaxWrongRate: .1, ErrorProbability: .05, LeaseAudits: 3000, DriftRunLength: 500}
 
 // audits are made by real openings and closings.
 type audits struct {
@@ -60,7 +60,7 @@ func (a *audits) audit(t *testing.T, k risk.Key, n, badEvery int) {
 	t.Helper()
 	for i := range n {
 		floor := a.book.View(k).Floor
-		if fate := a.open(t, k, floor+(1-floor)*a.dice.Float64()); fate != risk.Booked {
+		if fate := a.open(t, k, floor+(1-floor)*a.dice.Float64()); fate != risk.Opened {
 			t.Fatalf("%s: audit %d was %s", k, i, fate)
 		}
 		if err := a.book.Close(t.Context(), k, a.ticket(), badEvery > 0 && i%badEvery == badEvery-1); err != nil {
@@ -72,11 +72,11 @@ func (a *audits) audit(t *testing.T, k risk.Key, n, badEvery int) {
 func (a *audits) ticket() string { return fmt.Sprintf("t%06d", a.n) }
 
 // open begins an audit with the next ticket.
-func (a *audits) open(t *testing.T, k risk.Key, score float64) risk.Fate {
+func (a *audits) open(t *testing.T, k risk.Key, score float64) risk.OpenResult {
 	t.Helper()
 	a.n++
 	fate, err := a.book.Open(t.Context(), evidence.Audit{
-		Decision: a.book.View(k).Stamp(k, 1, 0), Ticket: a.ticket(), Score: score,
+		Decision: a.book.View(k).Decide(k, 1, 0), Ticket: a.ticket(), Score: score,
 		Features: []float64{score - 1, score - 2, -a.dice.Float64(), score - 3, -4}, Tokens: 60,
 	})
 	if err != nil {
@@ -87,7 +87,7 @@ func (a *audits) open(t *testing.T, k risk.Key, score float64) risk.Fate {
 
 // riskKey is a key of the rules that these tests have.
 func riskKey(route, length, lot string) risk.Key {
-	return risk.Key{Route: route, Bucket: length + ".0a1b2c3d", Lot: lot}
+	return risk.Key{Route: route, TrafficClass: length + ".0a1b2c3d", Cohort: lot}
 }
 
 // mixed has a key of each state: certified with an audit under way, uncertified, learning,

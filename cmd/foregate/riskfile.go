@@ -53,7 +53,7 @@ const (
 
 func lineOf(e evidence.LogEntry) auditLine {
 	return auditLine{
-		When: e.When.UTC(), Route: e.Key.Route, Bucket: e.Key.Bucket, Lot: e.Key.Lot, Ticket: e.Ticket,
+		When: e.When.UTC(), Route: e.Key.Route, Bucket: e.Key.TrafficClass, Lot: e.Key.Cohort, Ticket: e.Ticket,
 		Score: e.Score, Floor: e.Floor, Threshold: e.Threshold, Served: e.Served, Features: append([]float64{}, e.Features...),
 		Tokens: e.Tokens, Map: e.Map, Grid: e.Version, Label: e.Label,
 	}
@@ -61,7 +61,7 @@ func lineOf(e evidence.LogEntry) auditLine {
 
 func (l *auditLine) entry() evidence.LogEntry {
 	return evidence.LogEntry{
-		When: l.When, Key: risk.Key{Route: l.Route, Bucket: l.Bucket, Lot: l.Lot}, Ticket: l.Ticket,
+		When: l.When, Key: risk.Key{Route: l.Route, TrafficClass: l.Bucket, Cohort: l.Lot}, Ticket: l.Ticket,
 		Score: l.Score, Floor: l.Floor, Threshold: l.Threshold, Served: l.Served, Features: l.Features,
 		Tokens: l.Tokens, Map: l.Map, Version: l.Grid, Label: l.Label,
 	}

@@ -45,7 +45,7 @@ func (c *riskFitCmd) Run(e *env) error {
 	s.tell(e.stdout)
 	fitted, err := calibrate.Fit(s.samples())
 	if few, ok := errors.AsType[*calibrate.TooFewError](err); ok {
-		return fmt.Errorf("%s has %d good and %d bad audits; a fit takes %d together, and %d of each", cut(c.Route, 60), few.Good, few.Bad, calibrate.Least, calibrate.LeastOfEach)
+		return fmt.Errorf("%s has %d good and %d bad audits; a fit takes %d together, and %d of each", cut(c.Route, 60), few.Good, few.Bad, calibrate.MinSamples, calibrate.MinPerLabel)
 	}
 	if err != nil {
 		return err
@@ -130,7 +130,7 @@ func sift(all []evidence.LogEntry) *found {
 	for _, ofRoute := range []bool{false, true} {
 		for i := range all {
 			a := &all[i]
-			if strings.HasPrefix(a.Key.Bucket, wholePrefix) == ofRoute {
+			if strings.HasPrefix(a.Key.TrafficClass, wholePrefix) == ofRoute {
 				f.sift(a, ofRoute, own)
 			}
 		}
@@ -142,7 +142,7 @@ func sift(all []evidence.LogEntry) *found {
 func (f *found) sift(a *evidence.LogEntry, ofRoute bool, own map[string]bool) {
 	numbers := fmt.Sprint(a.Score, a.Features, a.Tokens)
 	switch {
-	case a.Key.Lot != ownLot:
+	case a.Key.Cohort != ownLot:
 		f.heads++
 	case ofRoute && own[numbers]:
 		f.again++
@@ -251,7 +251,7 @@ func (c *riskMapsCmd) Run(e *env) error {
 			return err
 		}
 		for _, m := range saved {
-			lines = append(lines, mapLine{route, m.Version, b.snapshot.Route(route).Tiers.Risk.Map == m.Version, bytes.TrimSpace(m.Raw)})
+			lines = append(lines, mapLine{route, m.Version, b.snapshot.Route(route).Tiers.Risk.ScoreVersion == m.Version, bytes.TrimSpace(m.Raw)})
 		}
 	}
 	if c.JSON {

@@ -131,7 +131,7 @@ func others(all []evidence.Known, key risk.Key) bool {
 
 // rulesIn is the fingerprint of models and rules in a key.
 func rulesIn(k risk.Key) string {
-	_, rest, _ := strings.Cut(k.Bucket, ".")
+	_, rest, _ := strings.Cut(k.TrafficClass, ".")
 	rules, _, _ := strings.Cut(rest, ".")
 	return rules
 }
@@ -141,19 +141,19 @@ func rehearse(s *risk.State, rule risk.Rule, entries []evidence.LogEntry) (evide
 	var im evidence.Imported
 	inOrder := slices.Clone(entries)
 	slices.SortStableFunc(inOrder, func(a, b evidence.LogEntry) int { return a.When.Compare(b.When) })
-	var past []risk.Past
+	var past []risk.PastAudit
 	for _, e := range inOrder {
 		if s.Version != 0 && e.Version == s.Version {
 			im.Known++
 			continue
 		}
-		past = append(past, risk.Past{Score: e.Score, Floor: e.Floor, Bad: e.Label != labelGood})
+		past = append(past, risk.PastAudit{Score: e.Score, Floor: e.Floor, Bad: e.Label != labelGood})
 	}
-	p := s.Reckon(rule, past)
+	p := s.PlanImport(rule, past)
 	im.Taken, im.Bad, im.Outside, im.Older, im.Placed = p.Audits, p.Bad, p.Outside, p.Older, len(p.Grid) > 0
 	switch {
 	case p.Audits > 0:
-		s.Take(rule, p, time.Unix(0, 0))
+		s.ApplyImport(rule, p, time.Unix(0, 0))
 		im.Op = s.Op
 		return im, nil
 	case len(past) == 0:
@@ -195,7 +195,7 @@ func (p *pile) outcome(t took, err error, rule risk.Rule) string {
 		text += "; the route's requests are of other models or rules than " + rulesIn(p.key) + ", so that none goes by this yet"
 	}
 	if t.Op == 0 {
-		return text + fmt.Sprintf("; nothing certified at %s yet", percent(rule.Eps))
+		return text + fmt.Sprintf("; nothing certified at %s yet", percent(rule.MaxWrongRate))
 	}
-	return text + fmt.Sprintf("; certified at %s: threshold %d, which accepts %s", percent(rule.Eps), t.Op, percent(risk.Share(t.Op)))
+	return text + fmt.Sprintf("; certified at %s: threshold %d, which accepts %s", percent(rule.MaxWrongRate), t.Op, percent(risk.AcceptanceShare(t.Op)))
 }

@@ -25,7 +25,7 @@ func (a *audits) warm(t *testing.T, k risk.Key, n, bad int) {
 	t.Helper()
 	for i := range n {
 		a.n++
-		if fate, err := a.book.OpenWarmup(t.Context(), k, a.ticket()); err != nil || fate != risk.Booked {
+		if fate, err := a.book.OpenWarmup(t.Context(), k, a.ticket()); err != nil || fate != risk.Opened {
 			t.Fatalf("%v, %s", err, fate)
 		}
 		if err := a.book.Close(t.Context(), k, a.ticket(), i < bad); err != nil {
@@ -101,7 +101,7 @@ func TestAWarmUpInShadowSaysThatNothingIsServed(t *testing.T) {
 	for name, change := range map[string]func(c *plan.Config){
 		"the setting":        func(c *plan.Config) { c.Risk.Warmup = false },
 		"the mode":           func(c *plan.Config) { c.Mode = plan.ModeShadow },
-		"a calibrated score": func(c *plan.Config) { c.Risk.Map = 3 },
+		"a calibrated score": func(c *plan.Config) { c.Risk.ScoreVersion = 3 },
 	} {
 		a := newAudits(nil)
 		a.drafted(riskKey("chat", "to_1k", "conf"), 20, 0)
@@ -157,7 +157,7 @@ func TestWhatIsInfeasibleSaysWhatToDo(t *testing.T) {
 func TestTheMainKindOfARouteIsInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAudits(nil)
-		former := risk.Key{Route: "chat", Bucket: "to_1k.ffffffff", Lot: "conf"}
+		former := risk.Key{Route: "chat", TrafficClass: "to_1k.ffffffff", Cohort: "conf"}
 		a.learn(t, former, risk.GridScores)
 		a.audit(t, former, 40, 2)
 		time.Sleep(time.Hour)
@@ -176,7 +176,7 @@ func TestTheMainKindOfARouteIsInUse(t *testing.T) {
 		s := a.configured(riskConfig(""))
 		s.last.Store(&known)
 		got := s.promises()
-		if len(got) != 2 || got[0].Main == nil || got[0].Main.Bucket != short.Bucket || got[0].Main.State != gateway.RiskWarmup || got[0].Infeasible != 1 || got[1].Main != nil {
+		if len(got) != 2 || got[0].Main == nil || got[0].Main.Bucket != short.TrafficClass || got[0].Main.State != gateway.RiskWarmup || got[0].Infeasible != 1 || got[1].Main != nil {
 			t.Errorf("got %+v", got)
 		}
 	})
@@ -258,7 +258,7 @@ func TestTheLogTellsPhasesAtTheStartAndWhenTheyChange(t *testing.T) {
 		a.audit(t, k, 300, 3)
 		told(`{"level":"warn","route":"chat","bucket":"to_1k.0a1b2c3d","lot":"conf","was":"warmup","phase":"infeasible","message":"infeasible at eps 0.1: of the best 20% of drafts`)
 		told()
-		a.audit(t, risk.Key{Route: "chat", Bucket: "to_1k.ffffffff", Lot: "conf"}, 0, 0)
+		a.audit(t, risk.Key{Route: "chat", TrafficClass: "to_1k.ffffffff", Cohort: "conf"}, 0, 0)
 		told()
 	})
 }

@@ -29,7 +29,7 @@ func (c *riskResetCmd) Run(e *env) error {
 		return err
 	}
 	known = slices.DeleteFunc(known, func(k evidence.Known) bool {
-		return c.Bucket != "" && k.Key.Bucket != c.Bucket || c.Lot != "" && k.Key.Lot != c.Lot
+		return c.Bucket != "" && k.Key.TrafficClass != c.Bucket || c.Lot != "" && k.Key.Cohort != c.Lot
 	})
 	if len(known) == 0 {
 		return fmt.Errorf("%s has no such evidence; foregate risk show --route tells what there is", cut(c.Route, 60))

@@ -41,8 +41,8 @@ func (l lens) views(known []evidence.Known) []gateway.RiskView {
 func (l lens) view(k *evidence.Known, inherits bool) gateway.RiskView {
 	s, c := k.State.Summarise(k.Rule), l.config(k.Key.Route)
 	v := gateway.RiskView{
-		Route: k.Key.Route, Bucket: k.Key.Bucket, Lot: k.Key.Lot, State: l.phase(k, inherits),
-		Eps: k.Rule.Eps, Delta: k.Rule.Delta, Op: s.Op, Acceptance: s.Acceptance,
+		Route: k.Key.Route, Bucket: k.Key.TrafficClass, Lot: k.Key.Cohort, State: l.phase(k, inherits),
+		Eps: k.Rule.MaxWrongRate, Delta: k.Rule.ErrorProbability, Op: s.Op, Acceptance: s.Acceptance,
 		Audits: s.Audits, Bad: s.Bad, Pending: s.Pending, Estimate: s.Estimate, Low: s.Low, High: s.High, Bound: s.Bound,
 		Drift: s.Drift, Warned: s.Warned, Alarms: k.State.Alarm,
 	}
@@ -78,7 +78,7 @@ func (l lens) phase(k *evidence.Known, inherits bool) gateway.RiskState {
 		return gateway.RiskInfeasible
 	case w.Ended == risk.WarmupWrong:
 		return gateway.RiskStopped
-	case w.Began != 0 && w.Runs(l.now, l.config(k.Key.Route).Risk.WarmupFor):
+	case w.Began != 0 && w.IsRunning(l.now, l.config(k.Key.Route).Risk.WarmupDuration):
 		return gateway.RiskWarmup
 	case k.State.Version == 0:
 		return gateway.RiskLearning
@@ -94,7 +94,7 @@ func (l lens) warmup(k *evidence.Known, c *plan.Config, phase gateway.RiskState)
 	}
 	n, bad := w.Closed()
 	v := &gateway.WarmupView{Drafts: w.Drafts, Served: w.Served, Audits: n, Bad: bad}
-	v.Low, v.High = risk.Interval(n, bad, k.Rule.Delta)
+	v.Low, v.High = risk.Interval(n, bad, k.Rule.ErrorProbability)
 	if n > 0 {
 		v.Share = float64(bad) / float64(n)
 	}
@@ -105,17 +105,17 @@ func (l lens) warmup(k *evidence.Known, c *plan.Config, phase gateway.RiskState)
 		v.Ended = "infeasible"
 	case w.Ended == risk.WarmupWrong:
 		v.Ended = "wrong"
-	case !w.Runs(l.now, c.Risk.WarmupFor):
+	case !w.IsRunning(l.now, c.Risk.WarmupDuration):
 		v.Ended = "time"
 	default:
-		v.Left = w.Left(l.now, c.Risk.WarmupFor).Seconds()
+		v.Left = w.Remaining(l.now, c.Risk.WarmupDuration).Seconds()
 		if pace := w.PerMinute(l.now); pace > 0 {
 			v.PerMinute = &pace
 		}
 	}
 	// Of a calibrated score no cautious threshold is known beforehand.
-	known := c.Risk.Map == 0 || risk.Knows(k.State.View(k.Rule).Cautious)
-	v.Serves = phase == gateway.RiskWarmup && c.Mode == plan.ModeRisk && c.Risk.Warmup && c.Risk.AtOnce > 0 && w.Measured() && known
+	known := c.Risk.ScoreVersion == 0 || risk.IsKnown(k.State.View(k.Rule).Cautious)
+	v.Serves = phase == gateway.RiskWarmup && c.Mode == plan.ModeRisk && c.Risk.Warmup && c.Risk.MaxConcurrentAudits > 0 && w.HasOutcomes() && known
 	return v
 }
 
@@ -141,15 +141,15 @@ func heirs(known []evidence.Known, config func(route string) *plan.Config) map[r
 	serving := map[risk.Key]bool{}
 	for i := range known {
 		k := &known[i]
-		if strings.HasPrefix(k.Key.Bucket, wholePrefix) {
+		if strings.HasPrefix(k.Key.TrafficClass, wholePrefix) {
 			serving[k.Key] = k.State.View(k.Rule).Serves()
 		}
 	}
 	found := map[risk.Key]bool{}
 	for i := range known {
 		k := &known[i]
-		whole := risk.Key{Route: k.Key.Route, Bucket: wholePrefix + rulesIn(k.Key), Lot: ownLot}
-		if k.Key.Lot == ownLot && k.Key != whole && serving[whole] && config(k.Key.Route).Risk.Inherit && !k.State.View(k.Rule).Serves() {
+		whole := risk.Key{Route: k.Key.Route, TrafficClass: wholePrefix + rulesIn(k.Key), Cohort: ownLot}
+		if k.Key.Cohort == ownLot && k.Key != whole && serving[whole] && config(k.Key.Route).Risk.InheritFromRoute && !k.State.View(k.Rule).Serves() {
 			found[k.Key] = true
 		}
 	}
@@ -168,7 +168,7 @@ func promisesOf(known []evidence.Known, views []gateway.RiskView) []gateway.Prom
 // mainOf is the view of a route's kind of request, in use now, with most drafts and audits; nil where there is none.
 func mainOf(route string, known []evidence.Known, views []gateway.RiskView) *gateway.RiskView {
 	own := func(k risk.Key) bool {
-		return k.Route == route && k.Lot == ownLot && !strings.HasPrefix(k.Bucket, wholePrefix)
+		return k.Route == route && k.Cohort == ownLot && !strings.HasPrefix(k.TrafficClass, wholePrefix)
 	}
 	var last time.Time
 	for i := range known {

@@ -21,7 +21,7 @@ import (
 
 // riskConfig is the default of a route of mode risk.
 func riskConfig(string) *plan.Config {
-	return &plan.Config{Mode: plan.ModeRisk, Risk: plan.Risk{Rule: riskRule, Warmup: true, WarmupFor: time.Hour, AtOnce: 4}}
+	return &plan.Config{Mode: plan.ModeRisk, Risk: plan.Risk{Rule: riskRule, Warmup: true, WarmupDuration: time.Hour, MaxConcurrentAudits: 4}}
 }
 
 // TestAReplicaTellsWhatAuditsHaveShown asks a gateway whose evidence is in this process.
@@ -88,7 +88,7 @@ func TestThePaceIsThatOfAuditsThatCount(t *testing.T) {
 		s := &riskSource{book: a.book, config: riskConfig, now: time.Now}
 		for i := range 30 {
 			v := a.book.View(k)
-			if fate := a.open(t, k, []float64{1, v.Floor}[i%2]); fate != risk.Booked {
+			if fate := a.open(t, k, []float64{1, v.Floor}[i%2]); fate != risk.Opened {
 				t.Fatalf("audit %d was %s", i, fate)
 			}
 			time.Sleep(time.Minute)

@@ -183,7 +183,7 @@ func phaseAtStart(route string, c *plan.Config, main *gateway.RiskView) phaseLin
 		l.text = "no request was drafted yet; risk.warmup is shadow: no draft is served before a threshold is certified"
 	default:
 		l.text = fmt.Sprintf("no request was drafted yet; the warm-up begins with the first and lasts %s at most: drafts above a cautious threshold are served, "+
-			"marked phase=warmup, before a threshold is certified", span(c.Risk.WarmupFor.Seconds()))
+			"marked phase=warmup, before a threshold is certified", span(c.Risk.WarmupDuration.Seconds()))
 	}
 	return l
 }
@@ -223,5 +223,5 @@ func waits(phase gateway.RiskState) bool {
 }
 
 func keyOfView(v *gateway.RiskView) risk.Key {
-	return risk.Key{Route: v.Route, Bucket: v.Bucket, Lot: v.Lot}
+	return risk.Key{Route: v.Route, TrafficClass: v.Bucket, Cohort: v.Lot}
 }

@@ -50,7 +50,7 @@ type Waiter struct {
 
 	// Try takes a place at a backend that is no fuller than the limit, or returns a
 	// *pool.FullError where there is none such.
-	Try func(pool.Limit) error
+	Try func(pool.Admission) error
 	// Done is told once what came of it: nil, an error of Try's, or a *ShedError. It is
 	// called within the line's own methods.
 	Done func(error)
@@ -74,7 +74,7 @@ func (w *Waiter) rank() identity.Priority {
 func (w *Waiter) wait() time.Duration {
 	wait := w.Config.Wait(w.Class)
 	if w.Must {
-		wait = min(w.Config.WaitHigh, mustWait)
+		wait = min(w.Config.MaxWaitHigh, mustWait)
 	}
 	return max(wait-w.Waited, 0)
 }
@@ -133,7 +133,7 @@ func (l *Line) Enter(w *Waiter, now time.Time) {
 	case w.Now:
 		w.Done(&w.last)
 	case w.Must && (wait <= 0 || crowd):
-		w.Done(w.Try(pool.Limit{}))
+		w.Done(w.Try(pool.Admission{}))
 	case !w.Must && (wait <= 0 || crowd || l.vain(w, wait) || l.above(w, now)):
 		l.giveUp(w, now)
 	default:
@@ -158,7 +158,7 @@ func (l *Line) mayPass(w *Waiter, now time.Time) bool {
 // lets reports whether a request of so many tokens may pass w, which found no room, or not
 // where it is warm.
 func (w *Waiter) lets(tokens int, now time.Time) bool {
-	return w.last.Elsewhere || w.last.Limit > 0 && now.Before(w.reserve) && tokens < w.Tokens/muchSmaller
+	return w.last.FreeElsewhere || w.last.Limit > 0 && now.Before(w.reserve) && tokens < w.Tokens/muchSmaller
 }
 
 // vain reports whether room is not to be expected within w's wait. High waits all the
@@ -188,7 +188,7 @@ func (l *Line) Serve(now time.Time) {
 	for w := l.next(now); w != nil; w = l.next(now) {
 		err := l.try(w, l.limit(w, now), now)
 		if errors.Is(err, pool.ErrFull) {
-			if !w.last.Elsewhere {
+			if !w.last.FreeElsewhere {
 				vain++
 			}
 			if l.tried = append(l.tried, w); vain == maxTries || len(l.tried) == maxLooks {
@@ -259,7 +259,7 @@ func (l *Line) trickle(now time.Time) {
 		l.serving = w
 		usage := max(w.Config.Threshold(c), w.Config.Threshold(c+1)) // the class above may be closed: 0 would be no limit
 		at := w.at(usage, now)
-		at.Queue = 0
+		at.MaxQueue = 0
 		if err := w.Try(at); !errors.Is(err, pool.ErrFull) {
 			l.trickled = now
 			l.waiting[c].served(w)
@@ -288,9 +288,9 @@ func (l *Line) end(w *Waiter, now time.Time) {
 	l.serving = w
 	switch {
 	case w.Must:
-		l.done(w, w.Try(pool.Limit{}))
-	case w.last.Large && w.Config.Foresee:
-		err := w.Try(pool.Limit{Usage: w.Config.Threshold(w.Class), Now: true})
+		l.done(w, w.Try(pool.Admission{}))
+	case w.last.Large && w.Config.Forecast:
+		err := w.Try(pool.Admission{MaxUsage: w.Config.Threshold(w.Class), Now: true})
 		if errors.Is(err, pool.ErrFull) {
 			l.refuse(w, now)
 			return
@@ -303,7 +303,7 @@ func (l *Line) end(w *Waiter, now time.Time) {
 
 // giveUp refuses w, unless there is room for it where it is not warm.
 func (l *Line) giveUp(w *Waiter, now time.Time) {
-	if w.last.Elsewhere {
+	if w.last.FreeElsewhere {
 		w.until = now // it is patient no more
 		if err := l.try(w, l.limit(w, now), now); !errors.Is(err, pool.ErrFull) {
 			l.done(w, err)
@@ -325,8 +325,8 @@ func (l *Line) Leave(w *Waiter) bool { return l.waiting[w.rank()].leave(w) }
 
 // at is what w may ask of a backend. While it may still wait it is patient: it waits for
 // room where it is warm as long as that costs less than to go elsewhere.
-func (w *Waiter) at(limit float64, now time.Time) pool.Limit {
-	at := pool.Limit{Usage: limit, Queue: w.Config.queue(w.Class), Now: !w.Config.Foresee, Patient: !w.Now && !w.Must && now.Before(w.until)}
+func (w *Waiter) at(limit float64, now time.Time) pool.Admission {
+	at := pool.Admission{MaxUsage: limit, MaxQueue: w.Config.queue(w.Class), Now: !w.Config.Forecast, Patient: !w.Now && !w.Must && now.Before(w.until)}
 	if !w.warm.IsZero() {
 		at.Waited = now.Sub(w.warm)
 	}
@@ -337,14 +337,14 @@ func (w *Waiter) at(limit float64, now time.Time) pool.Limit {
 func (l *Line) try(w *Waiter, limit float64, now time.Time) error {
 	l.serving = w
 	at := w.at(limit, now)
-	if limit >= 1 && !w.Config.Foresee {
-		at = pool.Limit{} // it is let in whatever there is
+	if limit >= 1 && !w.Config.Forecast {
+		at = pool.Admission{} // it is let in whatever there is
 	}
 	err := w.Try(at)
 	full, ok := errors.AsType[*pool.FullError](err)
 	if ok {
 		w.last = *full
-		if full.Elsewhere && w.warm.IsZero() {
+		if full.FreeElsewhere && w.warm.IsZero() {
 			w.warm = now
 		}
 	}

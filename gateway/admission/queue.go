@@ -66,7 +66,7 @@ func (q *queue) head() *Waiter {
 // are warm: whoever is behind them is next.
 func (t *turns) patient() int {
 	n := 0
-	for n < len(t.waiters) && t.waiters[n].last.Elsewhere {
+	for n < len(t.waiters) && t.waiters[n].last.FreeElsewhere {
 		n++
 	}
 	return n

@@ -61,7 +61,7 @@ type call struct {
 	to      tiers.Sink
 	tap     strategy.Observer // nil is nobody
 	said    []byte            // with which the answer begins: clients have it
-	vouched func()            // as tiers.Ask's Vouched
+	vouched func()            // as tiers.Request's Vouched
 }
 
 // ask has the cascade answer, within the tenant's limits. ctx is the client's; the answer is made until making ends.
@@ -78,16 +78,16 @@ func (q *request) ask(ctx, making context.Context, c call) (rc *receipt.Receipt,
 		}
 		grant.Settle(need.used(rc))
 	}()
-	a := tiers.Ask{
-		Request: q.Body.Request, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
-		Salt: q.p.salt(q.Route.Model, q.Caller.Tenant), Header: q.Header, Spans: q.Spans, Tap: c.tap, Config: &q.judging,
-		Said: c.said, Vouched: c.vouched, Spared: q.Caller.Spared, Apart: q.Caller.Apart,
+	a := tiers.Request{
+		Body: q.Body.Request, Tier: q.Tier, ID: q.ID, Tenant: q.Caller.Tenant, Class: int8(q.Caller.Priority), RAG: q.rag,
+		Salt: q.p.salt(q.Route.Model, q.Caller.Tenant), Header: q.Header, Spans: q.Spans, Observer: c.tap, Config: &q.judging,
+		Sent: c.said, OnAuditPassed: c.vouched, AllowLowScore: q.Caller.Spared, PerTenantEvidence: q.Caller.Apart,
 	}
 	if !q.bypass {
 		a.Plan = &q.promise.plan
 	}
 	if q.Holder != nil {
-		a.Keep = q.Holder.Keep
+		a.RetainBody = q.Holder.Keep
 	}
 	rc, err = q.p.o.Cascade.Answer(making, a, c.to)
 	q.record.Receipt = rc
@@ -96,7 +96,7 @@ func (q *request) ask(ctx, making context.Context, c call) (rc *receipt.Receipt,
 
 // salt is what engines are told to keep a tenant's prefixes apart by, "" where they need not.
 func (p *Pipeline) salt(route, tenant string) string {
-	if !p.o.CacheConfig(route).Isolate {
+	if !p.o.CacheConfig(route).IsolatePrefixes {
 		return ""
 	}
 	return p.o.Salt(tenant)

@@ -105,13 +105,13 @@ func (c *Change) would(r *Receipt) knobs {
 		k.band = float64(v.Accept.Band)
 	}
 	if c.has(setHead, r.Route) {
-		k.head = string(v.Head)
+		k.head = string(v.HeadCheck)
 	}
 	if c.has(setHoldback, r.Route) {
 		k.holdback = max(v.HoldbackTokens, 1)
 	}
 	if c.has(setGuard, r.Route) {
-		k.guard = v.Economy.On
+		k.guard = v.Economy.Enabled
 	}
 	if c.has(setMostTTFT, r.Route) {
 		k.maxTTFT = float64(v.Economy.MaxExtraTTFT.Microseconds()) / 1000

@@ -197,7 +197,7 @@ func (c *course) atEnd() bool {
 // faulty reports whether a draft was refused for something that no score tells.
 func (c *course) faulty() bool {
 	switch c.r.Verdict.Reason {
-	case accept.ReasonConfident, accept.ReasonScore, accept.ReasonDoubtful, accept.ReasonStandsBy, accept.ReasonDisagrees, accept.ReasonNoVerdict:
+	case accept.ReasonConfident, accept.ReasonScore, accept.ReasonDoubtful, accept.ReasonTargetAgrees, accept.ReasonTargetDisagrees, accept.ReasonNoVerdict:
 		return false
 	}
 	return !c.r.Verdict.Accept

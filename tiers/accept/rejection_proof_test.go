@@ -59,7 +59,7 @@ func thinRaw(logits [thinVocabulary]float64) []Token {
 	for i, v := range logits {
 		out[i] = Token{int32(i), Nats(v - math.Log(sum))}
 	}
-	return falling(out)
+	return sortedByLogprob(out)
 }
 
 // thinLaw is the exact law: an oracle that shares no code with what is proved.
@@ -100,7 +100,7 @@ func thinLaw(logits [thinVocabulary]float64, s Sampling) (p [thinVocabulary]floa
 // thinAt is all that is known of one context.
 type thinAt struct {
 	target, draft, raw [thinVocabulary]float64 // laws by which each draws, and the target's of temperature 1
-	place              Place
+	place              Position
 	first              int // the target's likeliest
 }
 
@@ -111,7 +111,7 @@ func (l thinLanguage) at(s Sampling) []thinAt {
 		score, own := thinRaw(l.target[c])[:thinVisible], thinRaw(l.draft[c])[:thinTopK+1]
 		out[c] = thinAt{
 			target: thinLaw(l.target[c], s), draft: thinLaw(l.draft[c], drafting), raw: thinLaw(l.target[c], Sampling{Temperature: 1, TopP: 1}),
-			place: PlaceOf(Drafted(own, drafting), AtLeast(score, s)), first: int(score[0].ID),
+			place: NewPosition(DraftDistribution(own, drafting), TargetLowerBounds(score, s)), first: int(score[0].ID),
 		}
 	}
 	return out
@@ -165,15 +165,15 @@ func thinAnswer(all []thinAt, rule thinRule, r *rand.Rand, n *thinCount) int {
 
 // thinExact is the rule that is proved.
 func thinExact(all []thinAt, draft []int32, contexts []int, r *rand.Rand, n *thinCount) []int32 {
-	var places [thinTokens]Place
+	var places [thinTokens]Position
 	for i, c := range contexts {
 		places[i] = all[c].place
 	}
-	var t Rejection
-	t.Take(draft, places[:], r.Float64)
-	if t.Wants() {
+	var t RejectionSampler
+	t.TestDraft(draft, places[:], r.Float64)
+	if t.NeedsDraw() {
 		law := &all[contexts[len(t.IDs)]].target
-		for t.Wants() {
+		for t.NeedsDraw() {
 			id := thinDraw(law, r)
 			t.Draw(id, Nats(math.Log(law[id])), r.Float64())
 		}

@@ -19,7 +19,7 @@ func thinSkewed(r *rand.Rand, tokens int) []Token {
 	for i, w := range weights {
 		out[i] = Token{int32(i), Nats(math.Log(w / sum))}
 	}
-	return falling(out)
+	return sortedByLogprob(out)
 }
 
 // thinWhole is the law of all tokens, exactly, in their order.
@@ -60,9 +60,9 @@ func TestBoundsAreNeverAboveWhatTheTargetDrawsBy(t *testing.T) {
 		}
 		law, listed := thinWhole(l, s), slices.Clone(l[:20])
 		r.Shuffle(len(listed), func(i, j int) { listed[i], listed[j] = listed[j], listed[i] })
-		low := AtLeast(listed, s)
+		low := TargetLowerBounds(listed, s)
 		for i := range l {
-			got := low.Of(l[i].ID)
+			got := low.Probability(l[i].ID)
 			if got > law[i] {
 				t.Fatalf("%+v: token %d of %d: at least %g, and it is drawn with %g", s, i, len(l), got, law[i])
 			}
@@ -82,7 +82,7 @@ func TestBoundsAreNeverAboveWhatTheTargetDrawsBy(t *testing.T) {
 
 func TestWithoutTemperatureAndTopPTheBoundIsTheScore(t *testing.T) {
 	l := thinSkewed(rand.New(rand.NewPCG(1, 1)), 200)
-	for i, s := range AtLeast(l[:20], Sampling{Temperature: 1, TopP: 1}) {
+	for i, s := range TargetLowerBounds(l[:20], Sampling{Temperature: 1, TopP: 1}) {
 		if want := math.Exp(float64(l[i].Logprob)); s.ID != l[i].ID || math.Abs(s.P/want-1) > 1e-5 {
 			t.Errorf("token %d: %g, want %g", i, s.P, want)
 		}
@@ -95,14 +95,14 @@ func TestADraftsLawIsThatOfItsListedTokens(t *testing.T) {
 	for range 2000 {
 		l := thinSkewed(r, 40)
 		s := Sampling{Temperature: .2 + 1.5*r.Float64(), TopP: .2 + .8*r.Float64(), TopK: 1 + r.IntN(19), MinP: .1 * float64(r.IntN(2)) * r.Float64()}
-		got := Drafted(l[:20], s)
+		got := DraftDistribution(l[:20], s)
 		if got == nil {
 			unknown++
 			continue
 		}
 		for i, p := range thinWhole(l, s) {
-			if math.Abs(got.Of(l[i].ID)-p) > 1e-9 {
-				t.Fatalf("%+v: token %d: %g, want %g", s, i, got.Of(l[i].ID), p)
+			if math.Abs(got.Probability(l[i].ID)-p) > 1e-9 {
+				t.Fatalf("%+v: token %d: %g, want %g", s, i, got.Probability(l[i].ID), p)
 			}
 		}
 	}
@@ -114,38 +114,38 @@ func TestADraftsLawIsThatOfItsListedTokens(t *testing.T) {
 func TestWhereEnginesDisagreeOnWhatIsLeftNothingIsKept(t *testing.T) {
 	level := []Token{{1, -1}, {2, -1.5}, {3, -2}, {4, -2}}
 	wide := Sampling{Temperature: 1, TopP: 1}
-	for name, p := range map[string]Place{
-		"equals at the draft's edge":  PlaceOf(Drafted(level, Sampling{Temperature: 1, TopP: 1, TopK: 3}), AtLeast(level, wide)),
-		"equals at the target's edge": PlaceOf(Drafted(level, Sampling{Temperature: 1, TopP: 1, TopK: 2}), AtLeast(level, Sampling{Temperature: 1, TopP: 1, TopK: 3})),
-		"nothing beyond the edge":     PlaceOf(Drafted(level[:2], Sampling{Temperature: 1, TopP: 1, TopK: 2}), AtLeast(level, wide)),
-		"no top_k":                    PlaceOf(Drafted(level, wide), AtLeast(level, wide)),
-		"nothing listed":              PlaceOf(nil, nil),
+	for name, p := range map[string]Position{
+		"equals at the draft's edge":  NewPosition(DraftDistribution(level, Sampling{Temperature: 1, TopP: 1, TopK: 3}), TargetLowerBounds(level, wide)),
+		"equals at the target's edge": NewPosition(DraftDistribution(level, Sampling{Temperature: 1, TopP: 1, TopK: 2}), TargetLowerBounds(level, Sampling{Temperature: 1, TopP: 1, TopK: 3})),
+		"nothing beyond the edge":     NewPosition(DraftDistribution(level[:2], Sampling{Temperature: 1, TopP: 1, TopK: 2}), TargetLowerBounds(level, wide)),
+		"no top_k":                    NewPosition(DraftDistribution(level, wide), TargetLowerBounds(level, wide)),
+		"nothing listed":              NewPosition(nil, nil),
 	} {
-		if p.acceptance() != 0 || p.keeps(1, 0) || !p.stands(1, -3, 1-1e-9) {
+		if p.acceptance() != 0 || p.acceptsDraft(1, 0) || !p.acceptsDraw(1, -3, 1-1e-9) {
 			t.Errorf("%s: %+v", name, p)
 		}
 	}
-	if p := PlaceOf(Drafted(level, Sampling{Temperature: 1, TopP: 1, TopK: 2}), AtLeast(level, wide)); p.acceptance() == 0 {
+	if p := NewPosition(DraftDistribution(level, Sampling{Temperature: 1, TopP: 1, TopK: 2}), TargetLowerBounds(level, wide)); p.acceptance() == 0 {
 		t.Error("nothing is kept where all is known")
 	}
 	cut := Sampling{Temperature: 1, TopP: 1, TopK: 3, MinP: .5}
-	if p := PlaceOf(Drafted(level, cut), AtLeast(level, wide)); len(p.drafted) != 2 || p.acceptance() == 0 {
+	if p := NewPosition(DraftDistribution(level, cut), TargetLowerBounds(level, wide)); len(p.drafted) != 2 || p.acceptance() == 0 {
 		t.Errorf("where min_p cuts before the edge: %+v", p)
 	}
-	if low := AtLeast(append(level[:4:4], Token{5, -4}), Sampling{Temperature: 1, TopP: .75, Vocabulary: 5}); low.Of(2) == 0 || low.Of(3) != 0 || low.Of(4) != 0 {
+	if low := TargetLowerBounds(append(level[:4:4], Token{5, -4}), Sampling{Temperature: 1, TopP: .75, Vocabulary: 5}); low.Probability(2) == 0 || low.Probability(3) != 0 || low.Probability(4) != 0 {
 		t.Errorf("equals of which top_p may leave one have bounds: %+v", low)
 	}
 	// exp(-1)/(exp(-1)+exp(-1.5)) is 0.6225: whether the second token is left hangs on the last bit.
-	if q := Drafted(level, Sampling{Temperature: 1, TopP: 1 / (1 + math.Exp(-.5)), TopK: 2}); q != nil {
+	if q := DraftDistribution(level, Sampling{Temperature: 1, TopP: 1 / (1 + math.Exp(-.5)), TopK: 2}); q != nil {
 		t.Errorf("at the edge of top_p: %+v", q)
 	}
 }
 
 func TestDrawsThatDoNotStandAreTakenAtTheCapAndSaidToBe(t *testing.T) {
-	thin := Rejection{EOS: []int32{9}}
-	same := Place{drafted: Shares{{1, .5}, {2, .5}}, kept: Shares{{1, .4}}}
-	thin.Take([]int32{2, 1}, []Place{same, same}, func() float64 { return .5 })
-	for n := 1; thin.Wants(); n++ {
+	thin := RejectionSampler{EOS: []int32{9}}
+	same := Position{drafted: Distribution{{1, .5}, {2, .5}}, kept: Distribution{{1, .4}}}
+	thin.TestDraft([]int32{2, 1}, []Position{same, same}, func() float64 { return .5 })
+	for n := 1; thin.NeedsDraw(); n++ {
 		if n > maxDraws {
 			t.Fatalf("draw %d is wanted", n)
 		}
@@ -157,29 +157,29 @@ func TestDrawsThatDoNotStandAreTakenAtTheCapAndSaidToBe(t *testing.T) {
 }
 
 func TestAThinnedAnswerEndsWhereTheTargetEndsIt(t *testing.T) {
-	sure := Place{drafted: Shares{{1, 1}}, kept: Shares{{1, 1}}}
-	end := Place{drafted: Shares{{9, 1}}, kept: Shares{{9, 1}}}
-	dice := func() float64 { return .5 }
+	sure := Position{drafted: Distribution{{1, 1}}, kept: Distribution{{1, 1}}}
+	end := Position{drafted: Distribution{{9, 1}}, kept: Distribution{{9, 1}}}
+	random := func() float64 { return .5 }
 	for _, k := range []struct {
 		name   string
 		limit  int
 		ids    []int32
-		places []Place
+		places []Position
 		draw   int32
 		finish string
 		want   []int32
 	}{
-		{"an end that stands", 0, []int32{1, 9, 1}, []Place{sure, end, sure}, 0, "stop", []int32{1, 9}},
-		{"the limit", 2, []int32{1, 1, 1}, []Place{sure, sure, sure}, 0, "length", []int32{1, 1}},
-		{"the end at the limit", 2, []int32{1, 9}, []Place{sure, end}, 0, "stop", []int32{1, 9}},
-		{"all of it stands", 0, []int32{1, 1}, []Place{sure, sure}, 0, "", []int32{1, 1}},
-		{"an end that is drawn", 0, []int32{1, 2}, []Place{sure, sure}, 9, "stop", []int32{1, 9}},
-		{"a draw at the limit", 2, []int32{1, 2}, []Place{sure, sure}, 3, "length", []int32{1, 3}},
+		{"an end that stands", 0, []int32{1, 9, 1}, []Position{sure, end, sure}, 0, "stop", []int32{1, 9}},
+		{"the limit", 2, []int32{1, 1, 1}, []Position{sure, sure, sure}, 0, "length", []int32{1, 1}},
+		{"the end at the limit", 2, []int32{1, 9}, []Position{sure, end}, 0, "stop", []int32{1, 9}},
+		{"all of it stands", 0, []int32{1, 1}, []Position{sure, sure}, 0, "", []int32{1, 1}},
+		{"an end that is drawn", 0, []int32{1, 2}, []Position{sure, sure}, 9, "stop", []int32{1, 9}},
+		{"a draw at the limit", 2, []int32{1, 2}, []Position{sure, sure}, 3, "length", []int32{1, 3}},
 	} {
-		thin := Rejection{Limit: k.limit, EOS: []int32{9}}
-		thin.Take(k.ids, k.places, dice)
-		if thin.Wants() != (k.draw != 0) {
-			t.Errorf("%s: wants %t", k.name, thin.Wants())
+		thin := RejectionSampler{Limit: k.limit, EOS: []int32{9}}
+		thin.TestDraft(k.ids, k.places, random)
+		if thin.NeedsDraw() != (k.draw != 0) {
+			t.Errorf("%s: wants %t", k.name, thin.NeedsDraw())
 		}
 		thin.Draw(k.draw, 0, .5)
 		if thin.Finish != k.finish || !slices.Equal(thin.IDs, k.want) || thin.Approximate {
@@ -204,7 +204,7 @@ func FuzzThinShares(f *testing.F) {
 		}
 		s := Sampling{Temperature: temperature, TopP: topP, TopK: topK}
 		listed := []Token{{1, Nats(a)}, {2, Nats(b)}, {3, Nats(c)}}
-		for _, shares := range []Shares{Drafted(listed, s), AtLeast(listed, s), PlaceOf(Drafted(listed, s), AtLeast(listed, s)).kept} {
+		for _, shares := range []Distribution{DraftDistribution(listed, s), TargetLowerBounds(listed, s), NewPosition(DraftDistribution(listed, s), TargetLowerBounds(listed, s)).kept} {
 			sum := 0.0
 			for _, x := range shares {
 				if !(x.P >= 0 && x.P <= 1) {
@@ -220,7 +220,7 @@ func FuzzThinShares(f *testing.F) {
 }
 
 // acceptance is the chance that the draft's token stands, whichever it is: Σ q(y)·a(y).
-func (p Place) acceptance() (sum float64) {
+func (p Position) acceptance() (sum float64) {
 	for _, k := range p.kept {
 		sum += k.P
 	}

@@ -36,9 +36,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, w := range c.pools {
 		card := w.known()
-		for _, what := range Things {
+		for _, what := range CapabilityNames {
 			missing := 0.0
-			if card.Lacks(what) != "" {
+			if card.MissingReason(what) != "" {
 				missing = 1
 			}
 			gauge(missingDesc, missing, w.pool.Name, what)
@@ -47,7 +47,7 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 			continue
 		}
 		gauge(ageDesc, c.now().Sub(card.At).Seconds(), w.pool.Name)
-		if card.Lacks(MissingAgreement) == "" {
+		if card.MissingReason(MissingAgreement) == "" {
 			gauge(agreementDesc, card.SelfAgreement, w.pool.Name, "0")
 			gauge(agreementDesc, card.SelfAgreementTol, w.pool.Name, "0.125")
 		}

@@ -14,9 +14,9 @@ const (
 	maxCard  = 1 << 20         // bytes of one
 )
 
-// Window reads a model's context length, in tokens and more than 0, off the card that the backend at
+// ContextWindow reads a model's context length, in tokens and more than 0, off the card that the backend at
 // a base URL has of it.
-func (c *Client) Window(ctx context.Context, url, model string) (int, error) {
+func (c *Client) ContextWindow(ctx context.Context, url, model string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, cardWait)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/v1/models", nil)
