@@ -56,20 +56,20 @@ type served struct {
 // rules are the settings of a request's route that its receipt's decisions hang on and do
 // not tell by themselves.
 type rules struct {
-	mode     plan.Mode
-	head     plan.HeadCheck
-	band     float64 // nats
-	holdback int
-	patience time.Duration
-	takeover bool
-	guard    bool
-	explore  float64
-	maxTTFT  time.Duration
+	mode              plan.Mode
+	head              plan.HeadCheck
+	band              float64 // nats
+	holdback          int
+	patience          time.Duration
+	midstreamFailover bool
+	guard             bool
+	explore           float64
+	maxTTFT           time.Duration
 }
 
 func rulesOf(c *plan.Config) rules {
 	return rules{
-		mode: c.Mode, head: c.HeadCheck, band: float64(c.Accept.Band), holdback: c.HoldbackTokens, patience: c.Holdback, takeover: c.MidstreamFailover,
+		mode: c.Mode, head: c.HeadCheck, band: float64(c.Accept.Band), holdback: c.HoldbackTokens, patience: c.Holdback, midstreamFailover: c.MidstreamFailover,
 		guard: c.Economy.Enabled, explore: c.Economy.ExploreRate, maxTTFT: c.Economy.MaxExtraTTFT,
 	}
 }

@@ -26,11 +26,11 @@ var fine = risk.Grid{0.35, 0.3, 0.25, 0.2, 0.15, 0.1, 0, -0.5, -1}
 
 // audited counts the audits of a lot that were opened since, with a score of their own threshold
 // or more.
-func (n *notebook) audited(lot string, since int) (served int) {
+func (n *notebook) audited(cohort string, since int) (served int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	for _, a := range n.opened[since:] {
-		if a.Key.Cohort == lot && a.Score >= a.Threshold {
+		if a.Key.Cohort == cohort && a.Score >= a.Threshold {
 			served++
 		}
 	}
@@ -57,7 +57,7 @@ func TestWhatIsServedUnverifiedIsWhatAuditsAreOf(t *testing.T) {
 			if change(&r.cfg); r.cfg.HeadCheck == plan.HeadAlways {
 				n.op = 1 // few are good enough by themselves
 			}
-			served, lots := 0, map[accept.Cohort]int{}
+			served, cohorts := 0, map[accept.Cohort]int{}
 			for i := range sample(30, 60) {
 				before := n.so()
 				_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), fmt.Sprintf(`,"max_tokens":120,"stream":%v`, i%3 > 0)))
@@ -65,19 +65,19 @@ func TestWhatIsServedUnverifiedIsWhatAuditsAreOf(t *testing.T) {
 					t.Fatal(err)
 				}
 				r.rests(t)
-				if lot := rc.Verdict.Cohort; rc.Tier == plan.Draft {
-					lots[lot]++
-					if lot == accept.CohortWhole {
+				if cohort := rc.Verdict.Cohort; rc.Tier == plan.Draft {
+					cohorts[cohort]++
+					if cohort == accept.CohortWhole {
 						continue // the target has seen all of it
 					}
-					if got := n.audited(string(lot), before); got != 1 {
-						t.Errorf("%s from the draft, lot %q: %d audits are of it", rc.Acceptance(), lot, got)
+					if got := n.audited(string(cohort), before); got != 1 {
+						t.Errorf("%s from the draft, lot %q: %d audits are of it", rc.Acceptance(), cohort, got)
 					}
 					served++
 				}
 			}
-			if served == 0 || what == "heads are checked" && lots[accept.CohortHead] == 0 {
-				t.Errorf("served %v: the test shows nothing", lots)
+			if served == 0 || what == "heads are checked" && cohorts[accept.CohortHead] == 0 {
+				t.Errorf("served %v: the test shows nothing", cohorts)
 			}
 		})
 	}

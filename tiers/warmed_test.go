@@ -20,14 +20,14 @@ func TestAWarmUpCountsAsServedWhatTheTargetDidNotVerify(t *testing.T) {
 	for i := range 16 { // as scores of such drafts are
 		n.grid = append(n.grid, 0.319-0.005*float64(i))
 	}
-	lots := map[accept.Cohort]int{}
+	cohorts := map[accept.Cohort]int{}
 	for i := range 60 {
 		_, rc, err := r.ask(openai.Chat, plan.Auto, chat(fmt.Sprint("question ", i), `,"max_tokens":40`))
 		if err != nil {
 			t.Fatal(err)
 		}
 		if rc.Tier == plan.Draft && rc.Verdict.Accept {
-			lots[rc.Verdict.Cohort]++
+			cohorts[rc.Verdict.Cohort]++
 		}
 	}
 	r.rests(t)
@@ -37,7 +37,7 @@ func TestAWarmUpCountsAsServedWhatTheTargetDidNotVerify(t *testing.T) {
 	for _, s := range n.states {
 		served, drafts = served+s.Warmup.Served, drafts+s.Warmup.Drafts
 	}
-	if lots[accept.CohortWarmup] == 0 || lots[accept.CohortWhole] == 0 || served != lots[accept.CohortWarmup] || drafts == 0 {
-		t.Errorf("of %d drafts %d count as served; they were accepted by %v", drafts, served, lots)
+	if cohorts[accept.CohortWarmup] == 0 || cohorts[accept.CohortWhole] == 0 || served != cohorts[accept.CohortWarmup] || drafts == 0 {
+		t.Errorf("of %d drafts %d count as served; they were accepted by %v", drafts, served, cohorts)
 	}
 }

@@ -81,9 +81,9 @@ func TestTheEvidenceIsLookedAfterFromTheCommandLine(t *testing.T) {
 	o.enter("risk fit --route nobody")
 	o.enter("risk maps")
 	o.enter("risk maps --route nobody")
-	o.enter("risk reset --route chat --lot head")
-	o.enter("risk reset --route chat --lot head --yes")
-	o.enter("risk reset --route chat --lot head --yes")
+	o.enter("risk reset --route chat --cohort head")
+	o.enter("risk reset --route chat --cohort head --yes")
+	o.enter("risk reset --route chat --cohort head --yes")
 	o.enter("risk reset --route nobody --yes")
 	o.enter("risk reset --route code --yes")
 	o.enter("risk show")
@@ -110,7 +110,7 @@ func TestKindsInheritTheThresholdOfTheirRouteWhereTheyMay(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, v := range answer.Risk {
-			all = append(all, v.Bucket+" "+v.Lot+" "+string(v.State))
+			all = append(all, v.TrafficClass+" "+v.Cohort+" "+string(v.State))
 		}
 		return all
 	}

@@ -86,8 +86,8 @@ func (a *audits) open(t *testing.T, k risk.Key, score float64) risk.OpenResult {
 }
 
 // riskKey is a key of the rules that these tests have.
-func riskKey(route, length, lot string) risk.Key {
-	return risk.Key{Route: route, TrafficClass: length + ".0a1b2c3d", Cohort: lot}
+func riskKey(route, length, cohort string) risk.Key {
+	return risk.Key{Route: route, TrafficClass: length + ".0a1b2c3d", Cohort: cohort}
 }
 
 // mixed has a key of each state: certified with an audit under way, uncertified, learning,

@@ -142,7 +142,7 @@ func sift(all []evidence.LogEntry) *found {
 func (f *found) sift(a *evidence.LogEntry, ofRoute bool, own map[string]bool) {
 	numbers := fmt.Sprint(a.Score, a.Features, a.Tokens)
 	switch {
-	case a.Key.Cohort != ownLot:
+	case a.Key.Cohort != ownCohort:
 		f.heads++
 	case ofRoute && own[numbers]:
 		f.again++
@@ -176,7 +176,7 @@ func (f *found) tell(w io.Writer) {
 		n    int
 		what string
 	}{
-		{f.lost, "lost or under way"}, {f.heads, "of lot head, which the target had stood by before"},
+		{f.lost, "lost or under way"}, {f.heads, "of the cohort head, which the target had accepted before"},
 		{f.again, "for the whole route, of drafts that are there already"}, {f.odd, "with other features"},
 	} {
 		if part.n > 0 {

@@ -147,7 +147,7 @@ func TestWhatIsInfeasibleSaysWhatToDo(t *testing.T) {
 	a.learn(t, k, risk.GridScores)
 	a.audit(t, k, 400, 4)
 	v := a.configured(riskConfig("")).viewOfOnly(t)
-	if v.State != gateway.RiskInfeasible || v.Advice == nil || v.Advice.Smallest == nil || *v.Advice.Smallest <= v.Eps || v.Advice.Audits <= v.Audits ||
+	if v.State != gateway.RiskInfeasible || v.Advice == nil || v.Advice.Smallest == nil || *v.Advice.Smallest <= v.MaxWrongRate || v.Advice.Audits <= v.Audits ||
 		!strings.HasPrefix(v.Says, "infeasible at eps 0.1: of the best 20% of drafts the target refuses about ") {
 		t.Errorf("%s: %q, %+v", v.State, v.Says, v.Advice)
 	}
@@ -176,15 +176,15 @@ func TestTheMainKindOfARouteIsInUse(t *testing.T) {
 		s := a.configured(riskConfig(""))
 		s.last.Store(&known)
 		got := s.promises()
-		if len(got) != 2 || got[0].Main == nil || got[0].Main.Bucket != short.TrafficClass || got[0].Main.State != gateway.RiskWarmup || got[0].Infeasible != 1 || got[1].Main != nil {
+		if len(got) != 2 || got[0].Main == nil || got[0].Main.TrafficClass != short.TrafficClass || got[0].Main.State != gateway.RiskWarmup || got[0].Infeasible != 1 || got[1].Main != nil {
 			t.Errorf("got %+v", got)
 		}
 	})
 }
 
 func TestAChangeOfPhaseIsALineAndNothingElse(t *testing.T) {
-	view := func(bucket string, state gateway.RiskState) gateway.RiskView {
-		return gateway.RiskView{Route: "chat", Bucket: bucket, Lot: "conf", State: state, Says: "it is " + string(state)}
+	view := func(trafficClass string, state gateway.RiskState) gateway.RiskView {
+		return gateway.RiskView{Route: "chat", TrafficClass: trafficClass, Cohort: "conf", State: state, Says: "it is " + string(state)}
 	}
 	const w, c, i, l, u = gateway.RiskWarmup, gateway.RiskCertified, gateway.RiskInfeasible, gateway.RiskLearning, gateway.RiskUncertified
 	for _, tc := range []struct {
@@ -204,7 +204,7 @@ func TestAChangeOfPhaseIsALineAndNothingElse(t *testing.T) {
 		got := ""
 		for _, line := range lines {
 			got += map[bool]string{true: "warn ", false: "info "}[line.warn] + line.text
-			if line.was != tc.was || line.phase != tc.is || line.bucket != "b" {
+			if line.was != tc.was || line.phase != tc.is || line.trafficClass != "b" {
 				t.Errorf("got %+v", line)
 			}
 		}
@@ -253,10 +253,10 @@ func TestTheLogTellsPhasesAtTheStartAndWhenTheyChange(t *testing.T) {
 		told(`{"level":"info","route":"chat","phase":"warmup","message":"no request was drafted yet; the warm-up begins with the first and lasts 1h 0m at most`)
 		a.drafted(k, 9, 3)
 		a.learn(t, k, risk.GridScores)
-		told(`{"level":"info","route":"chat","bucket":"to_1k.0a1b2c3d","lot":"conf","phase":"warmup","message":"warm-up: 3 of 9 drafts served, none audited yet; `)
+		told(`{"level":"info","route":"chat","traffic_class":"to_1k.0a1b2c3d","cohort":"conf","phase":"warmup","message":"warm-up: 3 of 9 drafts served, none audited yet; `)
 		told()
 		a.audit(t, k, 300, 3)
-		told(`{"level":"warn","route":"chat","bucket":"to_1k.0a1b2c3d","lot":"conf","was":"warmup","phase":"infeasible","message":"infeasible at eps 0.1: of the best 20% of drafts`)
+		told(`{"level":"warn","route":"chat","traffic_class":"to_1k.0a1b2c3d","cohort":"conf","was":"warmup","phase":"infeasible","message":"infeasible at eps 0.1: of the best 20% of drafts`)
 		told()
 		a.audit(t, risk.Key{Route: "chat", TrafficClass: "to_1k.ffffffff", Cohort: "conf"}, 0, 0)
 		told()
@@ -274,7 +274,7 @@ func TestAtTheStartARouteWithoutRequestsSaysWhatTheFirstGets(t *testing.T) {
 			t.Errorf("got %+v", got)
 		}
 	}
-	main := gateway.RiskView{Route: "chat", Bucket: "b", Lot: "conf", State: gateway.RiskInfeasible, Says: "so it is"}
+	main := gateway.RiskView{Route: "chat", TrafficClass: "b", Cohort: "conf", State: gateway.RiskInfeasible, Says: "so it is"}
 	if got := phaseAtStart("chat", &shadow, &main); got.text != "so it is" || !got.warn || got.phase != gateway.RiskInfeasible {
 		t.Errorf("got %+v", got)
 	}

@@ -130,12 +130,12 @@ func printRisk(w io.Writer, views []gateway.RiskView) {
 			n++
 		}
 		writeLine(w, 2, fmt.Sprintf("%s: of the drafts served, the target would refuse at most %s, with probability %s",
-			first.Route, percent(first.Eps), percent(1-first.Delta)))
+			first.Route, percent(first.MaxWrongRate), percent(1-first.ErrorProbability)))
 		t := table{indent: 2, most: 24}
 		t.add("KIND OF REQUEST", "LOT", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "FIRST CERTIFICATE")
 		for i := range views[:n] {
 			v := &views[i]
-			t.add(v.Bucket, v.Lot, string(v.State), thresholdText(v), acceptsText(v), auditsText(v), waitText(v))
+			t.add(v.TrafficClass, v.Cohort, string(v.State), thresholdText(v), acceptsText(v), auditsText(v), waitText(v))
 			if v.State != gateway.RiskInfeasible {
 				t.add("  " + riskText(v)) // the advice rests on more audits
 			}
@@ -226,7 +226,7 @@ func saysText(v *gateway.RiskView) string {
 
 // promiseText is how a route's promise stands, in one line of foregate status.
 func promiseText(p gateway.PromiseView) string {
-	text := fmt.Sprintf("at most %s refused, with probability %s: %d of %s certified", percent(p.Eps), percent(1-p.Delta), p.Certified, counted(p.Kinds, "kind", "kinds"))
+	text := fmt.Sprintf("at most %s refused, with probability %s: %d of %s certified", percent(p.MaxWrongRate), percent(1-p.ErrorProbability), p.Certified, counted(p.Kinds, "kind", "kinds"))
 	for _, part := range []struct {
 		n    int
 		what string

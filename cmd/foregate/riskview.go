@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// wholePrefix begins the bucket of all requests to a route, and ownLot is the lot in which
+	// wholePrefix begins the bucket of all requests to a route, and ownCohort is the lot in which
 	// others go by its threshold (tiers.KindOf).
-	wholePrefix, ownLot = "all.", "conf"
+	wholePrefix, ownCohort = "all.", "conf"
 	// inUse is how long after the kind of a route that was used last another one was used that still counts: those of
 	// former models do not.
 	inUse = 10 * time.Minute
@@ -41,8 +41,8 @@ func (l lens) views(known []evidence.Known) []gateway.RiskView {
 func (l lens) view(k *evidence.Known, inherits bool) gateway.RiskView {
 	s, c := k.State.Summarise(k.Rule), l.config(k.Key.Route)
 	v := gateway.RiskView{
-		Route: k.Key.Route, Bucket: k.Key.TrafficClass, Lot: k.Key.Cohort, State: l.phase(k, inherits),
-		Eps: k.Rule.MaxWrongRate, Delta: k.Rule.ErrorProbability, Op: s.Op, Acceptance: s.Acceptance,
+		Route: k.Key.Route, TrafficClass: k.Key.TrafficClass, Cohort: k.Key.Cohort, State: l.phase(k, inherits),
+		MaxWrongRate: k.Rule.MaxWrongRate, ErrorProbability: k.Rule.ErrorProbability, Op: s.Op, Acceptance: s.Acceptance,
 		Audits: s.Audits, Bad: s.Bad, Pending: s.Pending, Estimate: s.Estimate, Low: s.Low, High: s.High, Bound: s.Bound,
 		Drift: s.Drift, Warned: s.Warned, Alarms: k.State.Alarm,
 	}
@@ -53,7 +53,7 @@ func (l lens) view(k *evidence.Known, inherits bool) gateway.RiskView {
 		v.PerMinute = &pace
 	}
 	if s.Op > 0 {
-		v.Threshold, v.Bound = &s.Threshold, min(v.Bound, v.Eps) // a certificate stays a proof while audits go on
+		v.Threshold, v.Bound = &s.Threshold, min(v.Bound, v.MaxWrongRate) // a certificate stays a proof while audits go on
 	}
 	if k.State.Version == 0 {
 		v.Learned, v.Learning = s.Learned, risk.GridScores
@@ -148,8 +148,8 @@ func heirs(known []evidence.Known, config func(route string) *plan.Config) map[r
 	found := map[risk.Key]bool{}
 	for i := range known {
 		k := &known[i]
-		whole := risk.Key{Route: k.Key.Route, TrafficClass: wholePrefix + rulesIn(k.Key), Cohort: ownLot}
-		if k.Key.Cohort == ownLot && k.Key != whole && serving[whole] && config(k.Key.Route).Risk.InheritFromRoute && !k.State.View(k.Rule).Serves() {
+		whole := risk.Key{Route: k.Key.Route, TrafficClass: wholePrefix + rulesIn(k.Key), Cohort: ownCohort}
+		if k.Key.Cohort == ownCohort && k.Key != whole && serving[whole] && config(k.Key.Route).Risk.InheritFromRoute && !k.State.View(k.Rule).Serves() {
 			found[k.Key] = true
 		}
 	}
@@ -168,7 +168,7 @@ func promisesOf(known []evidence.Known, views []gateway.RiskView) []gateway.Prom
 // mainOf is the view of a route's kind of request, in use now, with most drafts and audits; nil where there is none.
 func mainOf(route string, known []evidence.Known, views []gateway.RiskView) *gateway.RiskView {
 	own := func(k risk.Key) bool {
-		return k.Route == route && k.Cohort == ownLot && !strings.HasPrefix(k.TrafficClass, wholePrefix)
+		return k.Route == route && k.Cohort == ownCohort && !strings.HasPrefix(k.TrafficClass, wholePrefix)
 	}
 	var last time.Time
 	for i := range known {

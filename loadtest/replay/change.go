@@ -83,7 +83,7 @@ type knobs struct {
 func was(r *Receipt) knobs {
 	k := knobs{mode: modeConfidence, guard: true}
 	if s := r.Rules; s != nil {
-		k = knobs{mode: s.Mode, head: s.Head, band: s.Band, holdback: max(s.Holdback, 1), stays: !s.Takeover, guard: s.Guard, maxTTFT: s.MaxTTFT}
+		k = knobs{mode: s.Mode, head: s.Head, band: s.Band, holdback: max(s.Holdback, 1), stays: !s.MidstreamFailover, guard: s.Guard, maxTTFT: s.MaxTTFT}
 	}
 	if r.Verdict != nil {
 		k.threshold, k.band = r.Verdict.Threshold, max(k.band, r.Verdict.Band)

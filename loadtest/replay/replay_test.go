@@ -51,17 +51,17 @@ type rulesOf struct {
 func (s *story) run(w rulesOf) *Receipt {
 	r := blank()
 	r.Rules.Band, r.Rules.Head, r.Rules.Holdback = w.band, w.head, w.holdback
-	r.Rules.Takeover = !s.stays
-	r.Plan.Judged, r.Plan.Mode, r.Plan.Whole, r.Plan.Ask = true, modeConfidence, s.whole, "never"
+	r.Rules.MidstreamFailover = !s.stays
+	r.Plan.Judged, r.Plan.Mode, r.Plan.Whole, r.Plan.TargetCheck = true, modeConfidence, s.whole, "never"
 	ask := accept.CheckNever
 	if w.head == headAlways && w.band > 0 {
-		ask, r.Plan.Ask = accept.CheckDoubtful, askDoubt
+		ask, r.Plan.TargetCheck = accept.CheckDoubtful, askDoubt
 	}
 	c := accept.NewState(accept.Config{Threshold: accept.Nats(w.threshold), Band: accept.Nats(w.band), MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1},
 		accept.State{HoldbackTokens: w.holdback, Whole: s.whole, CanResume: true, CheckPolicy: ask, KeepCommitted: s.stays})
 	mark := func() {
-		if n := c.Tokens(); len(r.Track) == 0 || r.Track[len(r.Track)-1][0] < float64(n) {
-			r.Track = append(r.Track, [2]float64{float64(n), float64(c.Score())})
+		if n := c.Tokens(); len(r.ScoreSeries) == 0 || r.ScoreSeries[len(r.ScoreSeries)-1][0] < float64(n) {
+			r.ScoreSeries = append(r.ScoreSeries, [2]float64{float64(n), float64(c.Score())})
 		}
 	}
 	said := func() {
@@ -89,7 +89,7 @@ func (s *story) run(w rulesOf) *Receipt {
 	}
 	r.Verdict.Accept, r.Verdict.Reason, r.Verdict.Score, r.Verdict.Tokens = v.Accept, v.Reason, float64(v.Score), v.Tokens
 	r.Verdict.Threshold, r.Verdict.Band = w.threshold, w.band
-	r.Track[len(r.Track)-1][1] = min(r.Track[len(r.Track)-1][1], float64(v.Score))
+	r.ScoreSeries[len(r.ScoreSeries)-1][1] = min(r.ScoreSeries[len(r.ScoreSeries)-1][1], float64(v.Score))
 	r.Tokens.Drafted = c.Tokens()
 	r.settle(&c, v, ended, s)
 	return r
@@ -143,7 +143,7 @@ func (r *Receipt) settle(c *accept.State, v accept.Verdict, ended bool, s *story
 // blank is a receipt with all its parts.
 func blank() *Receipt {
 	r := &Receipt{}
-	const text = `{"id":"a","route":"r","code":200,"rules":{"mode":"confidence","takeover":true,"guard":true},"plan":{"judged":true},"verdict":{}}`
+	const text = `{"id":"a","route":"r","code":200,"rules":{"mode":"confidence","midstream_failover":true,"guard":true},"plan":{"judged":true},"verdict":{}}`
 	if err := json.Unmarshal([]byte(text), r); err != nil {
 		panic(err)
 	}
@@ -258,12 +258,12 @@ func TestWithoutDraftsTheTargetAnswersAll(t *testing.T) {
 }
 
 func TestTheGuardKeepsWhatDoesNotPayFromTheDraft(t *testing.T) {
-	sums := func(saving, extra float64, explored bool) *Sums {
-		return &Sums{Samples: 50, TargetUSD: 0.01, Saving: saving, ExtraTTFT: extra, Explored: explored}
+	sums := func(saving, extra float64, explored bool) *Estimate {
+		return &Estimate{Samples: 50, TargetUSD: 0.01, Saving: saving, ExtraTTFT: extra, Explored: explored}
 	}
 	for name, tc := range map[string]struct {
 		guard, skipped bool
-		sums           *Sums
+		sums           *Estimate
 		set            string
 		want           Fate
 	}{
@@ -277,7 +277,7 @@ func TestTheGuardKeepsWhatDoesNotPayFromTheDraft(t *testing.T) {
 	} {
 		s := story{logprobs: make([]float64, 40)}
 		r := s.run(rulesOf{holdback: 32})
-		r.Rules.Guard, r.Plan.Sums = tc.guard, tc.sums
+		r.Rules.Guard, r.Plan.Estimate = tc.guard, tc.sums
 		if tc.skipped {
 			r.Plan.Judged, r.Plan.Reason, r.Verdict, r.Tier = false, whyNoSaving, nil, "target"
 		}
