@@ -12,7 +12,7 @@ const (
 
 // Readiness tells whether the pool can take a request. A reading counts as an answer, also one that
 // another replica took, and so does whatever else the backend says over HTTP. A backend that says
-// nothing more is reached for another [pressure.Config.Absent].
+// nothing more is reached for another [pressure.Config.UnknownAfter].
 func (p *Pool) Readiness() Readiness { return p.readiness(p.o.Open, false) }
 
 // OptionalReadiness is Reach for requests that are of no use where they may wait ([Demand].Spare),
