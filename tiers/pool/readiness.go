@@ -1,22 +1,20 @@
 package pool
 
-// Readiness is whether a pool can take a request, as far as this replica knows.
+// Readiness says whether a pool can take requests, as far as this replica knows.
 type Readiness int
 
-// A pool has one of these.
+// The values.
 const (
-	Down    Readiness = iota // every backend is down, drained or has an open breaker; or there is none
-	Unknown                  // of the others, none has answered yet, or none does any more
-	Ready                    // one of the others has answered
+	Down    Readiness = iota // every backend is down, drained or has an open breaker, or there is none
+	Unknown                  // no usable backend has answered lately
+	Ready                    // a usable backend has answered
 )
 
-// Readiness tells whether the pool can take a request. A reading counts as an answer, also one that
-// another replica took, and so does whatever else the backend says over HTTP. A backend that says
-// nothing more is reached for another [pressure.Config.UnknownAfter].
+// Readiness returns whether the pool can take a request. A reading counts as an answer, also one from another replica,
+// and so does any HTTP answer. Without a new answer a backend counts for another [pressure.Config.UnknownAfter].
 func (p *Pool) Readiness() Readiness { return p.readiness(p.o.Open, false) }
 
-// OptionalReadiness is Reach for requests that are of no use where they may wait ([Demand].Spare),
-// as drafts are.
+// OptionalReadiness is Readiness for requests with [Demand].Optional, such as drafts.
 func (p *Pool) OptionalReadiness() Readiness { return p.readiness(p.o.Shut, true) }
 
 func (p *Pool) readiness(broken func(backend string) bool, spare bool) Readiness {
