@@ -2,9 +2,9 @@
 // calls, and by whether it answers at all: whether it seems to hang, whether its readings can be
 // believed, and what share of its turns it may take.
 //
-// Start at [Vitals] and [Contact]. The package is pure: it has no clock, no lock and no logger.
-// Its callers bring the time, and make one call of a value at a time, but for [Vitals.Listening]
-// and [Vitals.Heard].
+// Start at [Monitor] and [Reachability]. The package is pure: it has no clock, no lock and no logger.
+// Its callers bring the time, and make one call of a value at a time, but for [Monitor.NeedsTokens]
+// and [Monitor.MarkTokens].
 package health
 
 import (
