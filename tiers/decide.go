@@ -33,18 +33,18 @@ func (c *Cascade) decide(rt *Route, cfg plan.Config, a *Request, f plan.Facts) d
 	if !cfg.Mode.Audited() {
 		return c.applyPressureMode(rt, a, p, decision{plan: p.Weigh(cfg, r, w), cfg: cfg})
 	}
-	if lacks := c.selectScoreMap(rt, &cfg); lacks != "" {
-		return decision{plan: plan.Plan{Tier: plan.Target, Reason: lacks}, cfg: cfg}
+	if missing := c.selectScoreMap(rt, &cfg); missing != "" {
+		return decision{plan: plan.Plan{Tier: plan.Target, Reason: missing}, cfg: cfg}
 	}
 	kind, views := c.audits.Views(&cfg, plan.EvidenceKeysOf(cfg, f))
 	views = views.UnderLoad(&cfg.Risk, w.Load)
 	w.Expected = views.Expected(&cfg, w.Expected)
 	d := decision{views: views, plan: p.Weigh(cfg, r, w)}
-	dice := 1.0 // never below a rate
+	random := 1.0 // never below a rate
 	if c.audits.MayAudit(rt.Model, &cfg.Risk, views.SpareCapacity) {
-		dice = draw(inflight.DrawAudit)
+		random = draw(inflight.DrawAudit)
 	}
-	d.plan, d.cfg, d.audit = d.plan.ApplyEvidence(cfg, kind, views, dice)
+	d.plan, d.cfg, d.audit = d.plan.ApplyEvidence(cfg, kind, views, random)
 	if views.Own.New && d.audit != nil && views.IsFirstTime(&cfg.Risk) {
 		c.evidence.Drafted(kind.Own, 0, 0) // start the warm-up now, not at the end of the first answer
 	}
@@ -58,7 +58,7 @@ func trafficClassOf(r *openai.Request, p plan.Plan) economy.TrafficClass {
 
 // selectScoreMap sets the calibrated score that risk.score_version names. It returns the reason if that is missing, else
 // "".
-func (c *Cascade) selectScoreMap(rt *Route, cfg *plan.Config) (lacks string) {
+func (c *Cascade) selectScoreMap(rt *Route, cfg *plan.Config) (missing string) {
 	if cfg.Risk.ScoreVersion == 0 {
 		return ""
 	}

@@ -95,7 +95,7 @@ func TestWhatARequestAsksOfAnEngineIsAskedBehindTheSeamToo(t *testing.T) {
 	}
 }
 
-func TestLawsThatThinningDoesNotKnowAreTheTargets(t *testing.T) {
+func TestSamplingParametersThatAreNotSupportedGoToTheTarget(t *testing.T) {
 	for field, want := range map[string]string{"typical_p": "sampled_fields", "no_stop_trim": "sampled_fields", "metadata": ""} {
 		req, err := openai.Scan(openai.Chat, []byte(chat("Hello", `,"`+field+`":{}`)), openai.DefaultLimits())
 		if err != nil {

@@ -25,7 +25,7 @@ type metrics struct {
 	checks       *prometheus.CounterVec
 	checkTook    *prometheus.HistogramVec
 	scored       *prometheus.CounterVec
-	takeovers    *prometheus.CounterVec
+	failovers    *prometheus.CounterVec
 	alone, spent *prometheus.CounterVec
 	saved        *prometheus.GaugeVec
 	dropped      *prometheus.CounterVec
@@ -45,7 +45,7 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 		cost:        counters("foregate_cost_usd_total", "What requests cost, in US dollars: their shares of the price of the backends that worked for them, by the tier these are of.", "tier"),
 		checks:      counters("foregate_verifications_total", "Drafts about which the target was asked, by what it said.", "route", "scorer", "verdict", "reason"),
 		scored:      counters("foregate_scored_tokens_total", "Tokens that the target computed to say what it thinks of drafts, their prompts included.", "route"),
-		takeovers:   counters("foregate_midstream_failovers_total", "Answers with which another backend carried on in the middle, by why.", "route", "reason"),
+		failovers:   counters("foregate_midstream_failovers_total", "Answers with which another backend carried on in the middle, by why.", "route", "reason"),
 		alone:       counters("foregate_baseline_usd_total", "What requests that could be drafted would have cost the target alone, in US dollars, by the prices of tokens.", "route"),
 		spent:       counters("foregate_spent_usd_total", "What the requests of foregate_baseline_usd_total did cost, in US dollars: drafts, scores and the target's part, by the same prices.", "route"),
 		dropped:     counters("foregate_audits_dropped_total", "Drafts that were to be audited and were not, before anybody knew what the target thinks of them, by why.", "route", "reason"),
@@ -64,7 +64,7 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 	if reg != nil {
 		reg.MustRegister(m.dropped, m.auditTokens, m.auditUSD, m.auditPanics)
 		reg.MustRegister(m.acceptance, m.drafted, m.accepted, m.acceptRate, m.tokens, m.failures, m.cost, m.budgetSpent,
-			m.checks, m.checkTook, m.scored, m.takeovers, m.alone, m.spent, m.saved)
+			m.checks, m.checkTook, m.scored, m.failovers, m.alone, m.spent, m.saved)
 	}
 	return m
 }
@@ -133,7 +133,7 @@ func (m *metrics) countOutcome(rc *receipt.Receipt, mode plan.Mode) {
 		m.tokens.WithLabelValues(string(plan.Draft), "wasted").Add(float64(rc.WastedTokens))
 	}
 	for _, t := range rc.Failovers {
-		m.takeovers.WithLabelValues(rc.Route, t.Why).Inc()
+		m.failovers.WithLabelValues(rc.Route, t.Why).Inc()
 	}
 	m.scored.WithLabelValues(rc.Route).Add(float64(rc.ScoredTokens))
 	m.acceptance.WithLabelValues(rc.Route, string(mode), verdict, reason).Inc()

@@ -45,8 +45,8 @@ func (c *Cascade) WholeCheckReason(rt *Route) string {
 	if rt.Draft == nil {
 		return ""
 	}
-	card := c.capabilities(rt.Target.Name())
-	if cfg := rt.Config(); cfg.BlockTokens == 0 || cfg.AllowUncachedBlocks || card == nil || card.Reuse {
+	capabilities := c.capabilities(rt.Target.Name())
+	if cfg := rt.Config(); cfg.BlockTokens == 0 || cfg.AllowUncachedBlocks || capabilities == nil || capabilities.Reuse {
 		return ""
 	}
 	return "pool " + rt.Target.Name() + ": scoring computes the whole prompt anew each time; whole answers are checked instead of blocks"

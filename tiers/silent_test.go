@@ -225,7 +225,7 @@ func TestWhoBreaksAKeptConnectionWhileItWorksIsHeldToIt(t *testing.T) {
 	}
 }
 
-func TestADraftThatFallsSilentBeforeItIsSentIsLeftWithoutTakeovers(t *testing.T) {
+func TestADraftThatFallsSilentBeforeItIsSentIsLeftWithoutFailover(t *testing.T) {
 	draft := vllmsim.Start(t, vllmsim.Options{Model: "small", Profile: "h100-70b-tp4", Seed: 7})
 	target := vllmsim.Start(t, vllmsim.Options{Model: "big", Profile: "h100-70b-tp4", Seed: 7, TimeScale: 4})
 	drafts := testPool(t, "drafts", "small", draft.URL())

@@ -268,11 +268,11 @@ func TestAModeThatTheEnginesDoNotAllowIsRefusedWithAReason(t *testing.T) {
 		"logprobs":        {plan.ModeJudge: "target_without_logprobs", plan.ModeLenient: "", plan.ModeVerify: ""},
 		"":                {plan.ModeVerify: "", plan.ModeLenient: "", plan.ModeJudge: ""},
 	} {
-		var lacks []string
+		var missing []string
 		if without != "" {
-			lacks = []string{without}
+			missing = []string{without}
 		}
-		r := probedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{Without: lacks})
+		r := probedRig(t, vllmsim.Options{Seed: 7}, vllmsim.Options{Without: missing})
 		rt, err := r.cascade.Route("m")
 		if err != nil {
 			t.Fatal(err)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// thinSkewed is a law over so many tokens as languages have it: a few are likely, most are not.
-func thinSkewed(r *rand.Rand, tokens int) []Token {
+// samplingSkewed is a law over so many tokens as languages have it: a few are likely, most are not.
+func samplingSkewed(r *rand.Rand, tokens int) []Token {
 	weights, sum := make([]float64, tokens), 0.0
 	sharp := .5 + 2.5*r.Float64()
 	for i := range weights {
@@ -22,8 +22,8 @@ func thinSkewed(r *rand.Rand, tokens int) []Token {
 	return sortedByLogprob(out)
 }
 
-// thinWhole is the law of all tokens, exactly, in their order.
-func thinWhole(l []Token, s Sampling) []float64 {
+// samplingWhole is the law of all tokens, exactly, in their order.
+func samplingWhole(l []Token, s Sampling) []float64 {
 	p := make([]float64, len(l))
 	sum := 0.0
 	for i := range l {
@@ -50,7 +50,7 @@ func TestBoundsAreNeverAboveWhatTheTargetDrawsBy(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 5))
 	known, exact := 0, 0
 	for range 20_000 {
-		l := thinSkewed(r, 21+r.IntN(300))
+		l := samplingSkewed(r, 21+r.IntN(300))
 		s := Sampling{Temperature: .05 + 1.9*r.Float64(), TopP: 1, TopK: []int{0, 0, 5, 19, 20, 40}[r.IntN(6)]}
 		if r.IntN(2) == 0 {
 			s.TopP = .05 + .95*r.Float64()
@@ -58,7 +58,7 @@ func TestBoundsAreNeverAboveWhatTheTargetDrawsBy(t *testing.T) {
 		if r.IntN(2) == 0 {
 			s.Vocabulary = len(l)
 		}
-		law, listed := thinWhole(l, s), slices.Clone(l[:20])
+		law, listed := samplingWhole(l, s), slices.Clone(l[:20])
 		r.Shuffle(len(listed), func(i, j int) { listed[i], listed[j] = listed[j], listed[i] })
 		low := TargetLowerBounds(listed, s)
 		for i := range l {
@@ -81,7 +81,7 @@ func TestBoundsAreNeverAboveWhatTheTargetDrawsBy(t *testing.T) {
 }
 
 func TestWithoutTemperatureAndTopPTheBoundIsTheScore(t *testing.T) {
-	l := thinSkewed(rand.New(rand.NewPCG(1, 1)), 200)
+	l := samplingSkewed(rand.New(rand.NewPCG(1, 1)), 200)
 	for i, s := range TargetLowerBounds(l[:20], Sampling{Temperature: 1, TopP: 1}) {
 		if want := math.Exp(float64(l[i].Logprob)); s.ID != l[i].ID || math.Abs(s.P/want-1) > 1e-5 {
 			t.Errorf("token %d: %g, want %g", i, s.P, want)
@@ -93,14 +93,14 @@ func TestADraftsLawIsThatOfItsListedTokens(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
 	unknown := 0
 	for range 2000 {
-		l := thinSkewed(r, 40)
+		l := samplingSkewed(r, 40)
 		s := Sampling{Temperature: .2 + 1.5*r.Float64(), TopP: .2 + .8*r.Float64(), TopK: 1 + r.IntN(19), MinP: .1 * float64(r.IntN(2)) * r.Float64()}
 		got := DraftDistribution(l[:20], s)
 		if got == nil {
 			unknown++
 			continue
 		}
-		for i, p := range thinWhole(l, s) {
+		for i, p := range samplingWhole(l, s) {
 			if math.Abs(got.Probability(l[i].ID)-p) > 1e-9 {
 				t.Fatalf("%+v: token %d: %g, want %g", s, i, got.Probability(l[i].ID), p)
 			}
@@ -142,17 +142,17 @@ func TestWhereEnginesDisagreeOnWhatIsLeftNothingIsKept(t *testing.T) {
 }
 
 func TestDrawsThatDoNotStandAreTakenAtTheCapAndSaidToBe(t *testing.T) {
-	thin := RejectionSampler{EOS: []int32{9}}
+	sampler := RejectionSampler{EOS: []int32{9}}
 	same := Position{drafted: Distribution{{1, .5}, {2, .5}}, kept: Distribution{{1, .4}}}
-	thin.TestDraft([]int32{2, 1}, []Position{same, same}, func() float64 { return .5 })
-	for n := 1; thin.NeedsDraw(); n++ {
+	sampler.TestDraft([]int32{2, 1}, []Position{same, same}, func() float64 { return .5 })
+	for n := 1; sampler.NeedsDraw(); n++ {
 		if n > maxDraws {
 			t.Fatalf("draw %d is wanted", n)
 		}
-		thin.Draw(1, Nats(math.Log(.4)), .999)
+		sampler.Draw(1, Nats(math.Log(.4)), .999)
 	}
-	if !thin.Approximate || thin.Draws != maxDraws || !slices.Equal(thin.IDs, []int32{1}) || thin.Accepted != 0 || thin.Tested != 1 || !thin.Refused {
-		t.Errorf("%+v", thin)
+	if !sampler.Approximate || sampler.Draws != maxDraws || !slices.Equal(sampler.IDs, []int32{1}) || sampler.Accepted != 0 || sampler.Tested != 1 || !sampler.Refused {
+		t.Errorf("%+v", sampler)
 	}
 }
 
@@ -176,20 +176,20 @@ func TestAThinnedAnswerEndsWhereTheTargetEndsIt(t *testing.T) {
 		{"an end that is drawn", 0, []int32{1, 2}, []Position{sure, sure}, 9, "stop", []int32{1, 9}},
 		{"a draw at the limit", 2, []int32{1, 2}, []Position{sure, sure}, 3, "length", []int32{1, 3}},
 	} {
-		thin := RejectionSampler{Limit: k.limit, EOS: []int32{9}}
-		thin.TestDraft(k.ids, k.places, random)
-		if thin.NeedsDraw() != (k.draw != 0) {
-			t.Errorf("%s: wants %t", k.name, thin.NeedsDraw())
+		sampler := RejectionSampler{Limit: k.limit, EOS: []int32{9}}
+		sampler.TestDraft(k.ids, k.places, random)
+		if sampler.NeedsDraw() != (k.draw != 0) {
+			t.Errorf("%s: wants %t", k.name, sampler.NeedsDraw())
 		}
-		thin.Draw(k.draw, 0, .5)
-		if thin.Finish != k.finish || !slices.Equal(thin.IDs, k.want) || thin.Approximate {
-			t.Errorf("%s: %+v", k.name, thin)
+		sampler.Draw(k.draw, 0, .5)
+		if sampler.Finish != k.finish || !slices.Equal(sampler.IDs, k.want) || sampler.Approximate {
+			t.Errorf("%s: %+v", k.name, sampler)
 		}
 	}
 }
 
 // What an engine lists is foreign: whatever it is, shares are probabilities.
-func FuzzThinShares(f *testing.F) {
+func FuzzRejectionDistributions(f *testing.F) {
 	f.Add(-.1, -2.0, -3.0, .7, .9, 2)
 	f.Add(0.0, 0.0, 0.0, 2.0, .01, 1)
 	f.Add(-9999.0, -1e-9, -700.0, .01, 1.0, 3)

@@ -137,7 +137,7 @@ func TestWhatTheTargetSaysOfAHeadDecides(t *testing.T) {
 	}
 }
 
-func TestWholeDraftsAreInTheTargetsLotWhereItWasAsked(t *testing.T) {
+func TestCheckedWholeDraftsAreInTheTargetsCohort(t *testing.T) {
 	end := Draft{Text: []byte("fine"), Finish: "stop"}
 	for _, ask := range []CheckPolicy{CheckAlways, CheckExact} {
 		c, _ := asked(testConfig, State{Whole: true, CheckPolicy: ask, CanResume: true}, -0.05, 16)

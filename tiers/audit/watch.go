@@ -94,9 +94,9 @@ func (d *Draft) made(ctx context.Context) bool {
 	if d.Plan.Calls {
 		return d.madeWhole(ctx)
 	}
-	card := d.Request.Draft.Capabilities
+	capabilities := d.Request.Draft.Capabilities
 	o := d.newRequest(&engine.Draft{
-		Terms: d.Terms(d.Request.Draft), Request: d.Body, Counted: card != nil && !card.TokenIDs,
+		Terms: d.Terms(d.Request.Draft), Request: d.Body, Counted: capabilities != nil && !capabilities.TokenIDs,
 	})
 	o.FirstByteTimeout = d.FirstByteTimeout(d.Config.Timeouts.DraftFirstToken)
 	o.Retry.MaxRetries = min(o.Retry.MaxRetries, 1) // one retry, because an idle connection may have been closed

@@ -25,8 +25,8 @@ const (
 // fit is the default policy.
 func (c *choice) fit() int {
 	mean := c.mean()
-	spill := max(c.cfg.MaxLoadRatio, 1)
-	c.most = max(spill*packed*mean-1, mean+few) // before this one
+	maxLoadRatio := max(c.cfg.MaxLoadRatio, 1)
+	c.most = max(maxLoadRatio*packed*mean-1, mean+few) // before this one
 	best := c.cheapest(wait, tieShare, tieSeconds)
 	if best < 0 {
 		c.most = 0 // no number at all, or only such as make no sense
@@ -41,7 +41,7 @@ func (c *choice) fit() int {
 	// for room there, too.
 	k := &c.cands[warm]
 	again := max(float64(k.Cached-c.cands[best].Cached), 0) / k.PrefillRate
-	if crowd(c.cfg, k, c.request) <= spill*(mean+few) {
+	if crowd(c.cfg, k, c.request) <= maxLoadRatio*(mean+few) {
 		again *= 2
 	}
 	switch stay := wait(c.cfg, k, c.request) + c.request.WaitedSeconds; {

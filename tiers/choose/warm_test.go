@@ -47,7 +47,7 @@ func TestAWarmBackendIsHeldWhileItIsNotCrowded(t *testing.T) {
 
 func TestRouteSpillSaysHowCrowdedAWarmBackendMayBe(t *testing.T) {
 	// Mean of the requests: (7×20+r)/8. With 1.25 it is crowded above 1.25 × (mean + 3).
-	at := func(spill, running float64) int {
+	at := func(maxLoadRatio, running float64) int {
 		cands := crowdOf(8, func(i int, c *Candidate) {
 			c.Running = 20
 			if i == 3 {
@@ -55,7 +55,7 @@ func TestRouteSpillSaysHowCrowdedAWarmBackendMayBe(t *testing.T) {
 				c.OwnQueued = 8000                  // two seconds of queue: more than is saved once, less than thrice
 			}
 		})
-		return Choose(Config{KVUsageWeight: 0.05, MaxLoadRatio: spill}, cands, long, 0)
+		return Choose(Config{KVUsageWeight: 0.05, MaxLoadRatio: maxLoadRatio}, cands, long, 0)
 	}
 	if got := at(1.25, 24); got != 3 {
 		t.Errorf("spill 1.25, 24 of about 20: went to %d", got)

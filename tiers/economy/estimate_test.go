@@ -70,7 +70,7 @@ func TestAtTheBreakEvenNothingIsSavedOrLost(t *testing.T) {
 		if sums.BreakEven < 0 || sums.BreakEven > Never || math.IsNaN(sums.BreakEven) {
 			t.Fatalf("break-even %g of %+v %+v %+v", sums.BreakEven, p, s, e)
 		}
-		if pays := sums.SavingUSD() >= 0; math.Abs(sums.SavingUSD()) > 1e-6 && pays != (e.UpperBound >= sums.BreakEven) {
+		if worthwhile := sums.SavingUSD() >= 0; math.Abs(sums.SavingUSD()) > 1e-6 && worthwhile != (e.UpperBound >= sums.BreakEven) {
 			t.Fatalf("saving %g at acceptance %g, break-even %g", sums.SavingUSD(), e.UpperBound, sums.BreakEven)
 		}
 		if sums.BreakEven > 0 && sums.BreakEven <= 1 {
@@ -183,11 +183,11 @@ func TestAScoreIsMadeWhereItPays(t *testing.T) {
 		{name: "no prices", prompt: 200, output: 800, held: 64, auroc: .75},
 		{name: "no prices, a long prompt", prompt: 900, output: 800, held: 64, head: ReasonLongPrompt, whole: ReasonLongPrompt},
 	} {
-		if pays, why := ShouldCheckHead(c.p, c.prompt, c.output, c.held, c.auroc, c.load); why != c.head || pays != (why == "") {
-			t.Errorf("%s, head: got %t, %q, want %q", c.name, pays, why, c.head)
+		if worthwhile, why := ShouldCheckHead(c.p, c.prompt, c.output, c.held, c.auroc, c.load); why != c.head || worthwhile != (why == "") {
+			t.Errorf("%s, head: got %t, %q, want %q", c.name, worthwhile, why, c.head)
 		}
-		if pays, why := ShouldCheckWhole(c.p, c.prompt, c.output, c.auroc, c.load); why != c.whole || pays != (why == "") {
-			t.Errorf("%s, whole: got %t, %q, want %q", c.name, pays, why, c.whole)
+		if worthwhile, why := ShouldCheckWhole(c.p, c.prompt, c.output, c.auroc, c.load); why != c.whole || worthwhile != (why == "") {
+			t.Errorf("%s, whole: got %t, %q, want %q", c.name, worthwhile, why, c.whole)
 		}
 	}
 }

@@ -28,17 +28,17 @@ const (
 // doubtful band wins if P ≤ L and the decode price ratio is ≥ 5; and do not verify where
 // the score costs more than half of the answer, for a head (P+m)·c_tp >
 // 0.5·(P·c_tp + L·c_td). Rules that need a price which is unknown do not apply.
-func ShouldCheckHead(p Prices, prompt, output, held, auroc, load float64) (pays bool, why string) {
+func ShouldCheckHead(p Prices, prompt, output, held, auroc, load float64) (worthwhile bool, why string) {
 	return shouldCheck(p, prompt, output, min(held, output), auroc, load)
 }
 
 // ShouldCheckWhole is [ShouldCheckHead] for scoring a whole answer before anything of it is released:
 // the same rules with m = L.
-func ShouldCheckWhole(p Prices, prompt, output, auroc, load float64) (pays bool, why string) {
+func ShouldCheckWhole(p Prices, prompt, output, auroc, load float64) (worthwhile bool, why string) {
 	return shouldCheck(p, prompt, output, output, auroc, load)
 }
 
-func shouldCheck(p Prices, prompt, output, scored, auroc, load float64) (pays bool, why string) {
+func shouldCheck(p Prices, prompt, output, scored, auroc, load float64) (worthwhile bool, why string) {
 	switch {
 	case load > maxLoad:
 		return false, ReasonLoad

@@ -90,16 +90,16 @@ func TestWhatIsNotOfAnAuditedModeIsNotTried(t *testing.T) {
 func TestEvidenceIsKeptApartWhereverItsMeaningDiffers(t *testing.T) {
 	cfg := planConfig()
 	cfg.Mode, cfg.Risk.Label = ModeRisk, LabelLenient
-	card := func(model string) *probe.Capabilities {
+	capabilities := func(model string) *probe.Capabilities {
 		return &probe.Capabilities{At: time.Unix(1, 0), Model: model, Tokenizer: "t", Template: "t"}
 	}
-	base := Facts{Request: &openai.Request{Model: "m", PromptTokens: 100}, Draft: card("small"), Target: card("big")}
+	base := Facts{Request: &openai.Request{Model: "m", PromptTokens: 100}, Draft: capabilities("small"), Target: capabilities("big")}
 	was := EvidenceKeysOf(cfg, base)
 	for what, change := range map[string]func(*Config, *Facts){
 		"a longer prompt":     func(_ *Config, f *Facts) { f.Request = &openai.Request{Model: "m", PromptTokens: 2000} },
-		"another draft":       func(_ *Config, f *Facts) { f.Draft = card("smaller") },
-		"another target":      func(_ *Config, f *Facts) { f.Target = card("bigger") },
-		"another template":    func(_ *Config, f *Facts) { f.Target = card("big"); f.Target.Template = "u" },
+		"another draft":       func(_ *Config, f *Facts) { f.Draft = capabilities("smaller") },
+		"another target":      func(_ *Config, f *Facts) { f.Target = capabilities("bigger") },
+		"another template":    func(_ *Config, f *Facts) { f.Target = capabilities("big"); f.Target.Template = "u" },
 		"a tenant's own":      func(_ *Config, f *Facts) { f.EvidenceTenant = "acme" },
 		"another label":       func(c *Config, _ *Facts) { c.Risk.Label = LabelJudge },
 		"another strictness":  func(c *Config, _ *Facts) { c.Strictness = accept.StrictLoose },

@@ -73,12 +73,12 @@ func Make(cfg Config, f Facts) Plan {
 
 // withCheck decides when and how the target checks the draft.
 func (p Plan) withCheck(cfg Config, f Facts) Plan {
-	scorer, lacks := ScorerFor(cfg, f)
+	scorer, missing := ScorerFor(cfg, f)
 	p.Scorer = scorer
 	switch {
 	case cfg.Mode.Audited():
-		if p.Auditor, lacks = AuditorFor(cfg, f); lacks != "" {
-			return Plan{Tier: Target, Reason: lacks}
+		if p.Auditor, missing = AuditorFor(cfg, f); missing != "" {
+			return Plan{Tier: Target, Reason: missing}
 		}
 		if p.Calls && p.Auditor != ScorerIDs {
 			return Plan{Tier: Target, Reason: "tools"} // calls have no text that could be audited
@@ -90,8 +90,8 @@ func (p Plan) withCheck(cfg Config, f Facts) Plan {
 			p.CheckPolicy, p.Scorer = accept.CheckNever, ScorerNone
 		}
 		return p
-	case lacks != "":
-		return Plan{Tier: Target, Reason: lacks}
+	case missing != "":
+		return Plan{Tier: Target, Reason: missing}
 	case p.Calls && scorer != ScorerIDs:
 		return Plan{Tier: Target, Reason: "tools"} // calls have no text that could be scored or asked about
 	}
@@ -189,13 +189,13 @@ func (p Plan) Weigh(cfg Config, r *openai.Request, w Weights) Plan {
 	if p.CheckPolicy != accept.CheckDoubtful || cfg.HeadCheck != HeadAuto {
 		return p
 	}
-	var pays bool
+	var worthwhile bool
 	if prompt, held := float64(shape.Prompt), float64(shape.Held); p.Whole {
-		pays, _ = economy.ShouldCheckWhole(w.Prices, prompt, sums.Output, cfg.ScoreAUROC, w.Load)
+		worthwhile, _ = economy.ShouldCheckWhole(w.Prices, prompt, sums.Output, cfg.ScoreAUROC, w.Load)
 	} else {
-		pays, _ = economy.ShouldCheckHead(w.Prices, prompt, sums.Output, held, cfg.ScoreAUROC, w.Load)
+		worthwhile, _ = economy.ShouldCheckHead(w.Prices, prompt, sums.Output, held, cfg.ScoreAUROC, w.Load)
 	}
-	if !pays {
+	if !worthwhile {
 		p.CheckPolicy, p.Scorer = accept.CheckNever, ScorerNone
 	}
 	return p

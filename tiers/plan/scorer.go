@@ -14,7 +14,7 @@ const (
 )
 
 // ScorerFor returns how the target can check drafts, or the capability that it lacks for the mode.
-func ScorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
+func ScorerFor(cfg Config, f Facts) (s Scorer, missing string) {
 	if f.Target == nil {
 		return ScorerNone, "target_unprobed"
 	}
@@ -40,7 +40,7 @@ func ScorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
 }
 
 // AuditorFor returns how the target can label audited drafts, or the capability that it lacks.
-func AuditorFor(cfg Config, f Facts) (s Scorer, lacks string) {
+func AuditorFor(cfg Config, f Facts) (s Scorer, missing string) {
 	if f.Target == nil {
 		return ScorerNone, "target_unprobed"
 	}

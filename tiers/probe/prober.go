@@ -105,7 +105,7 @@ func (p *Prober) Failed(pool string) string {
 	if w == nil {
 		return ""
 	}
-	if c := w.card.Load(); c != nil {
+	if c := w.capabilities.Load(); c != nil {
 		return c.Failed
 	}
 	return ""

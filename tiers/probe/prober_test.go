@@ -174,7 +174,7 @@ func TestAnEndThatWasSeenIsKnownInThatLife(t *testing.T) {
 	s := backends(Backend{ID: "a", URL: sim.URL(), Up: true, Life: 1})
 	p := start(t, Options{}, s, func(p *Prober) {
 		p.pace.again = time.Millisecond
-		p.pools[0].card.Store(&Capabilities{At: time.Now(), Backend: "a", Life: 1, EOS: []int32{5, 3}})
+		p.pools[0].capabilities.Store(&Capabilities{At: time.Now(), Backend: "a", Life: 1, EOS: []int32{5, 3}})
 	})
 	c := until(t, p, "probed", func(c *Capabilities) bool { return known(c) && c.Tokenizer != "" })
 	if len(c.EOS) < 2 || c.MissingReason(MissingEOS) != "" || c.Failed != "" {

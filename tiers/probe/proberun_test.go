@@ -110,12 +110,12 @@ func TestWhatAnEngineLacksIsToldWithItsReason(t *testing.T) {
 		{vllmsim.Options{SGLang: true, Without: []string{"token_ids"}}, "continuation eos prompt_token_ids template token_ids tokenize", nil},
 	} {
 		c.o.Seed = 3
-		card := &taken(t, engine(t, c.o).URL()).found
-		if got := whats(card); got != c.missing {
-			t.Errorf("without %v: %q, not %q: %+v", c.o.Without, got, c.missing, card.Missing)
+		capabilities := &taken(t, engine(t, c.o).URL()).found
+		if got := whats(capabilities); got != c.missing {
+			t.Errorf("without %v: %q, not %q: %+v", c.o.Without, got, c.missing, capabilities.Missing)
 		}
 		for what, part := range c.why {
-			if why := card.MissingReason(what); !strings.Contains(why, part) {
+			if why := capabilities.MissingReason(what); !strings.Contains(why, part) {
 				t.Errorf("without %v: %s: %q, not %q", c.o.Without, what, why, part)
 			}
 		}

@@ -14,9 +14,9 @@ import (
 
 // watch sees to one pool's card. All but the card belongs to the goroutine of run.
 type watch struct {
-	services *services
-	pool     Pool
-	card     atomic.Pointer[Capabilities] // without a time: it only says that a probe has failed
+	services     *services
+	pool         Pool
+	capabilities atomic.Pointer[Capabilities] // without a time: it only says that a probe has failed
 
 	asked    Backend   // the last time; its ID is empty before the first
 	model    modelCard // what it told then of the model
@@ -32,7 +32,7 @@ type watch struct {
 
 // known is the card, unless it only says that a probe has failed.
 func (w *watch) known() *Capabilities {
-	if c := w.card.Load(); c != nil && !c.At.IsZero() {
+	if c := w.capabilities.Load(); c != nil && !c.At.IsZero() {
 		return c
 	}
 	return nil
@@ -66,8 +66,8 @@ func (w *watch) step(ctx context.Context) {
 	if why == "" {
 		return
 	}
-	if c := w.card.Load(); c != nil && !c.At.IsZero() && b.ID == c.Backend && b.Life != c.Life {
-		w.card.Store(&Capabilities{Failed: why + ", and it is being asked again"}) // what was known was of another life
+	if c := w.capabilities.Load(); c != nil && !c.At.IsZero() && b.ID == c.Backend && b.Life != c.Life {
+		w.capabilities.Store(&Capabilities{Failed: why + ", and it is being asked again"}) // what was known was of another life
 	}
 	select {
 	case <-ctx.Done():
@@ -136,7 +136,7 @@ func (w *watch) probe(ctx context.Context, b Backend, why string) {
 	} else if w.pool.Optional != nil && !w.pool.Optional() {
 		e.closed = "its pool is too full to be asked, or scoring there is closed for a while"
 	}
-	if was := w.card.Load(); was != nil && was.Backend == b.ID && was.Life == b.Life {
+	if was := w.capabilities.Load(); was != nil && was.Backend == b.ID && was.Life == b.Life {
 		e.found.EOS = slices.Clone(was.EOS) // not every probe sees an end
 	}
 	err := e.run(within)
@@ -148,10 +148,10 @@ func (w *watch) probe(ctx context.Context, b Backend, why string) {
 	w.tries++
 	e.found.At, e.found.Backend, e.found.Life = now, b.ID, b.Life
 	w.schedule(&e, err, now)
-	was := w.card.Load()
+	was := w.capabilities.Load()
 	is := settle(was, &e, err, w.pool.Backends())
 	w.tell(was, is, why, now.Sub(began))
-	w.card.Store(is)
+	w.capabilities.Store(is)
 }
 
 // schedule says when to probe again.

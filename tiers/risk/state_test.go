@@ -109,7 +109,7 @@ func TestATicketIsBookedOnce(t *testing.T) {
 	same(t, before, s)
 }
 
-func TestStampsOfAnotherGridOrOfBeforeAnAlarmAreStale(t *testing.T) {
+func TestDecisionsByAnotherGridOrBeforeAnAlarmAreStale(t *testing.T) {
 	s := certified(plain)
 	d := s.View(plain).Decide(Key{}, 1, 0)
 	old, early := d, d

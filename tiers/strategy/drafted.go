@@ -85,8 +85,8 @@ func (s *draftRun) run(ctx context.Context, step func(context.Context) error) er
 
 // newRequest returns the call for the draft.
 func (s *draftRun) newRequest() dispatch.Request {
-	card := s.Draft.Capabilities
-	o := s.newDraftRequest(&engine.Draft{Terms: s.Terms(s.Draft), Request: s.Body, Counted: card != nil && !card.TokenIDs})
+	capabilities := s.Draft.Capabilities
+	o := s.newDraftRequest(&engine.Draft{Terms: s.Terms(s.Draft), Request: s.Body, Counted: capabilities != nil && !capabilities.TokenIDs})
 	o.Retry.MaxRetries = min(o.Retry.MaxRetries, 1) // one retry is enough: the target can answer without a draft
 	return o
 }

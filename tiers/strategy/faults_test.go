@@ -119,7 +119,7 @@ func TestAtAnyFaultOfARoundTheTargetCarriesOn(t *testing.T) {
 	}
 }
 
-func TestWithoutTakeoversAFaultBehindTheFirstBlockBreaksTheAnswerOff(t *testing.T) {
+func TestWithoutFailoverAFaultAfterTheFirstBlockBreaksTheAnswer(t *testing.T) {
 	r := inTurns(t)
 	r.request.Config.MidstreamFailover = false
 	r.answer = func(call engine.Call) (engine.Stream, error) {

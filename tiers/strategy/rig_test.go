@@ -57,15 +57,15 @@ func newRig(t *testing.T, p plan.Plan, more string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	card := &probe.Capabilities{EOS: []int32{'$'}, Scoring: openai.ScoreCompletions, TokenIDs: true}
+	capabilities := &probe.Capabilities{EOS: []int32{'$'}, Scoring: openai.ScoreCompletions, TokenIDs: true}
 	r.request = &inflight.Request{
 		Body: body, Route: "m", Plan: p,
 		Config: plan.Config{
 			MidstreamFailover: true, Scoring: scoring.Config{MaxTokens: 1000, MaxConcurrent: 4, Timeout: time.Minute},
 			Timeouts: plan.Timeouts{DraftFirstToken: time.Minute, TargetFirstToken: time.Minute, StreamIdle: time.Minute, Total: time.Hour},
 		},
-		Draft:  inflight.Pool{Pool: newPool(t, "drafts"), Capabilities: card, Tier: plan.Draft},
-		Target: inflight.Pool{Pool: newPool(t, "targets"), Capabilities: card, Tier: plan.Target},
+		Draft:  inflight.Pool{Pool: newPool(t, "drafts"), Capabilities: capabilities, Tier: plan.Draft},
+		Target: inflight.Pool{Pool: newPool(t, "targets"), Capabilities: capabilities, Tier: plan.Target},
 		Services: &inflight.Services{
 			World: world.System{}, Dispatch: d, Schemas: &schema.Schemas{}, MaxBody: 1000, ContextWindow: func(string) int { return 0 },
 			Random: func(string, inflight.Purpose) float64 { return 0.5 }, OnCheck: func(string, receipt.Check) {},

@@ -248,13 +248,13 @@ func TestABreakBehindTheFirstByteIsNoneOfAKeptConnection(t *testing.T) {
 }
 
 func TestTheContextLengthIsReadOffTheModelsCard(t *testing.T) {
-	card := ""
+	capabilities := ""
 	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet || r.URL.Path != "/v1/models" {
 			http.NotFound(w, r)
 			return
 		}
-		write(w, "application/json", card)
+		write(w, "application/json", capabilities)
 	})
 	c := newClient(t, Options{})
 	for body, want := range map[string]int{
@@ -267,7 +267,7 @@ func TestTheContextLengthIsReadOffTheModelsCard(t *testing.T) {
 		`{"data":[{"id":"big","max_model_len":1e99}]}`:        0,
 		`{"data":[{"id":"BIG","max_model_len":4096},{"id":1}`: 0,
 	} {
-		card = body
+		capabilities = body
 		got, err := c.ContextWindow(t.Context(), url, "big")
 		if got != want || (err == nil) != (want > 0) {
 			t.Errorf("%.80s: %d, %v", body, got, err)

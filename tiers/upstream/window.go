@@ -37,9 +37,9 @@ func (c *Client) ContextWindow(ctx context.Context, url, model string) (int, err
 	if err := json.NewDecoder(io.LimitReader(resp.Body, maxCard)).Decode(&cards); err != nil {
 		return 0, fmt.Errorf("model card of %s: %w", url, err)
 	}
-	for _, card := range cards.Data {
-		if card.ID == model && card.MaxModelLen > 0 {
-			return card.MaxModelLen, nil
+	for _, capabilities := range cards.Data {
+		if capabilities.ID == model && capabilities.MaxModelLen > 0 {
+			return capabilities.MaxModelLen, nil
 		}
 	}
 	return 0, fmt.Errorf("model card of %s: no context length of %s", url, model)

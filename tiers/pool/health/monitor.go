@@ -1,10 +1,8 @@
-// Package health judges one backend by a series of its readings, by what becomes of our own
-// calls, and by whether it answers at all: whether it seems to hang, whether its readings can be
-// believed, and what share of its turns it may take.
+// Package health judges one backend by its readings, by the outcome of our own calls, and by whether it answers: whether
+// it hangs, whether its readings can be true, and which share of traffic it may take.
 //
-// Start at [Monitor] and [Reachability]. The package is pure: it has no clock, no lock and no logger.
-// Its callers bring the time, and make one call of a value at a time, but for [Monitor.NeedsTokens]
-// and [Monitor.MarkTokens].
+// Start at [Monitor] and [Reachability]. The package is pure: it has no clock, no lock and no logger. Callers pass the
+// time and serialize the calls, except [Monitor.NeedsTokens] and [Monitor.MarkTokens].
 package health
 
 import (
@@ -16,97 +14,88 @@ import (
 )
 
 const (
-	// hungAfter: an engine that has work and makes no step for this long is suspect, and so out
-	// within 2 s of the last step with readings every 500 ms. A step takes 5–100 ms, with
-	// a chunk of a long prompt up to a few seconds on a slow card: slowSteps times the
-	// longest pause that ended well, or that our own prompts explain, is waited for.
+	// hungAfter: an engine with work that makes no step for this long is suspect, and so out within 2 s of the last
+	// step with readings every 500 ms. A step takes 5–100 ms, or a few seconds with a long prompt on a slow GPU.
+	// So the limit is at least slowSteps times the longest pause that ended well, or that our own prompts explain.
 	hungAfter = time.Second
 	slowSteps = 1.5
-	// outAfter is how many times longer than a suspect a backend is silent that is down.
+	// outAfter is the silence of a backend that is down, as a multiple of a suspect's.
 	outAfter = 2
-	// lostAfter is how many times longer it stands still before requests under way there
-	// move: a step that is only long would end meanwhile.
+	// lostAfter is the same for stuck engines, after which running requests move: a long step would have ended.
 	lostAfter = 2
-	// frozenMargin is what may lie between a step and the answer's first byte here.
+	// frozenMargin bounds the time between a step and the arrival of an answer's first byte.
 	frozenMargin = 250 * time.Millisecond
-	// maxPause is the longest that may be learned: longer ones are hangs that ended.
+	// maxPause bounds learned pauses: longer ones were hangs.
 	maxPause = 5 * time.Second
-	// answersFor is how long a token speaks for an engine whose numbers stand still; it is
-	// probed more often than that.
+	// answersFor is how long one token shows that an engine with frozen metrics works. Probes come more often.
 	answersFor = 3 * time.Second
-	// longStep is the prompt tokens of one step: vLLM's default on cards that are slow
-	// enough for it to matter.
+	// longStep is the prompt tokens of one step: vLLM's default on slow GPUs.
 	longStep = 2048
-	// lyingAfter is how long a KV usage may stay the same to the last bit while the
-	// engine works: it makes steps for lyingRequests requests, or so many as lyingSteps
-	// for any. A request needs a block more every 16 tokens (reliability.md M6).
+	// lyingAfter is how long the KV usage may stay exactly the same while the engine makes steps for lyingRequests
+	// requests, or lyingSteps steps for any. A request needs a new block every 16 tokens.
 	lyingAfter    = 10 * time.Second
 	lyingRequests = 8
 	lyingSteps    = 64
-	// rampTime is how long a backend that has just come takes less than its share,
-	// from MinRamp of it on (Traefik's breaker: 10 s, linear).
+	// rampTime is the slow start of a new backend, linear from MinRamp (as in Traefik's breaker: 10 s).
 	rampTime = 10 * time.Second
-	// MinRamp is the share that it takes at first.
+	// MinRamp is the first share of a slow start.
 	MinRamp = 0.1
-	// faultsFade is the time in which the memory of failed calls fades to a third.
+	// faultsFade is the time constant in which the share of failed calls decays (to 1/e).
 	faultsFade = 5 * time.Second
-	// minFaults is the share of failed calls below which they are forgotten: one failed
-	// call counts for 5 s, three in a row for 10.
+	// minFaults is the share of failed calls that counts as 0: one failed call counts for 5 s, three in a row for 10 s.
 	minFaults = 0.1
-	// faultShare is how much one call moves the share of failed ones.
+	// faultShare is the weight of one call.
 	faultShare = 0.3
 )
 
-// Monitor are what a series of readings, and what becomes of our own calls, tell of a
-// backend beside its load.
+// Monitor judges a backend by its readings and by the outcome of our own calls.
 type Monitor struct {
-	base time.Time // before everything: heard counts from it
+	base time.Time // before all other times; heard counts from it
 	at   time.Time // when the last reading was taken
 
 	iterations float64
-	moved      time.Time     // when a step was last seen, or no work
-	still      time.Duration // how long there has been work and no step
-	pause      time.Duration // the longest of these that ended well
-	patience   time.Duration // how long still may be
-	stuck      bool          // it is too long
-	served     time.Time     // when it last began an answer of ours
-	frozen     bool          // it began one, and its count of steps did not move
+	moved      time.Time     // last step, or last time without work
+	still      time.Duration // time with work but no step
+	pause      time.Duration // longest one that ended well
+	patience   time.Duration // limit of still
+	stuck      bool          // still is above the limit
+	served     time.Time     // first byte of our latest answer
+	frozen     bool          // an answer began although the step counter did not move
 
 	usage   float64
-	changed time.Time // when the usage last changed, or there was too little work to tell
-	steps   float64   // the count of steps then
-	lying   bool      // the usage says nothing: it is always the same, or all of it is frozen
+	changed time.Time // last change of the usage, or time with too little work
+	steps   float64   // the step counter then
+	lying   bool      // the usage cannot be true: it never changes
 
-	since time.Time // when it came, or came back; zero is long ago
+	since time.Time // start or return of the backend; zero: long ago
 
-	faults   float64 // share of failed calls, when it was last moved
+	faults   float64 // share of failed calls at faultsAt
 	faultsAt time.Time
 
-	asked time.Time     // when it was first asked what it has not answered since; zero is never
-	quiet time.Duration // how long it has answered nothing, by the last question
-	limit time.Duration // how long that may be
+	asked time.Time     // first question without an answer since; zero: none
+	quiet time.Duration // silence at the last question
+	limit time.Duration // limit of quiet
 
-	listening atomic.Bool  // somebody wants to know whether it still answers
-	heard     atomic.Int64 // when it last gave a token, in nanoseconds after base
+	listening atomic.Bool  // MarkTokens is needed
+	heard     atomic.Int64 // last token, nanoseconds after base
 }
 
-// Load is what we have there that a reading could know.
+// Load is our load on a backend as far as a reading could include it.
 type Load struct {
-	Requests, Waiting int     // waiting are those whose first token has not come
-	Queued            int     // prompt tokens that are still to be computed
-	Prefill           float64 // seconds that one of these takes
+	Requests, Waiting int     // Waiting: those without a first token
+	Queued            int     // prompt tokens not computed yet
+	Prefill           float64 // seconds per prompt token
 }
 
-// step is how long the longest step may take that the load explains.
+// step returns the longest step that the load explains.
 func (l Load) step() time.Duration {
 	return time.Duration(min(float64(l.Queued), longStep) * l.Prefill * float64(time.Second))
 }
 
-// Begin says when the first moment is that may be told of. It is called before all others.
+// Begin sets the earliest time. Call it first.
 func (v *Monitor) Begin(base time.Time) { v.base = base }
 
-// Observe takes a reading in. restarted says that its counters began anew: its cache is
-// empty.
+// Observe takes a reading. restarted says that its counters restarted, so the cache is empty.
 func (v *Monitor) Observe(r pressure.Reading, own Load) (restarted bool) {
 	restarted = r.Iterations < v.iterations
 	if restarted {
@@ -120,11 +109,11 @@ func (v *Monitor) Observe(r pressure.Reading, own Load) (restarted bool) {
 		v.heard.Store(int64(r.At.Sub(v.base)))
 	}
 	v.at = r.At
-	// Without requests nothing is in use, so a usage that is shown all the same is as
-	// telling; and a lie stands until it changes, though it may keep everybody away.
+	// Without requests nothing is in use, so a usage above 0 is a false one, too. The verdict stands until the usage
+	// changes, even if no request goes there.
 	running := max(r.Running, own.Requests)
 	few := running < lyingRequests && !v.lying && (r.KVUsage == 0 || r.Running+r.Waiting > 0)
-	worked := running > 0 && r.KVUsage > 0 && r.Iterations-v.steps >= lyingSteps // and it still is the same
+	worked := running > 0 && r.KVUsage > 0 && r.Iterations-v.steps >= lyingSteps // with an unchanged usage
 	if r.KVUsage != v.usage || few && running == 0 || v.changed.IsZero() || restarted {
 		v.usage, v.changed, v.steps = r.KVUsage, r.At, r.Iterations
 	}
@@ -132,9 +121,9 @@ func (v *Monitor) Observe(r pressure.Reading, own Load) (restarted bool) {
 	return restarted
 }
 
-// step follows how long the engine has made no step though it had work.
+// step measures how long the engine has made no step although it had work.
 func (v *Monitor) step(r pressure.Reading, busy, restarted bool) {
-	// An answer that began between two readings took a step between them.
+	// An answer that began between two readings implies a step between them.
 	seen := v.served.After(v.moved.Add(frozenMargin)) && r.At.After(v.served)
 	v.frozen = v.frozen || seen && !v.moved.IsZero() && r.Iterations > 0
 	switch moves := r.Iterations != v.iterations; {
@@ -143,19 +132,18 @@ func (v *Monitor) step(r pressure.Reading, busy, restarted bool) {
 			v.pause = max(v.still, v.pause-v.pause/512)
 		}
 		if v.stuck {
-			v.faults = 0 // calls failed because it stood still, and will not for that
+			v.faults = 0 // calls failed because the engine was stuck, which is over
 		}
 		v.iterations, v.moved, v.still = r.Iterations, r.At, 0
 		v.frozen = false
-	case busy || v.stuck: // who stood still is well when it makes a step, not when its work is gone
+	case busy || v.stuck: // a stuck engine is well after a step, not when its work is gone
 		v.still = r.At.Sub(v.moved)
 	default:
 		v.moved, v.still = r.At, 0
 	}
 }
 
-// MarkUnanswered notes that a question asked at the given time was not answered in time:
-// the whole process may hang.
+// MarkUnanswered records that a question asked at the given time was not answered in time: the process may hang.
 func (v *Monitor) MarkUnanswered(asked, now time.Time, own Load) {
 	if v.asked.IsZero() || v.GaveTokensSince(v.asked) {
 		v.asked = asked
@@ -165,67 +153,64 @@ func (v *Monitor) MarkUnanswered(asked, now time.Time, own Load) {
 	v.listening.Store(true)
 }
 
-// MarkAnswered notes that it answered a question, or that the questions since were late by
-// this replica's own fault.
+// MarkAnswered records an answer, or that answers were late by this replica's own fault.
 func (v *Monitor) MarkAnswered() { v.asked, v.quiet = time.Time{}, 0 }
 
-// IsSilent reports whether it has answered nothing for too long, tokens included.
+// IsSilent reports whether the backend has given no answer and no token for too long.
 func (v *Monitor) IsSilent() bool {
 	return !v.asked.IsZero() && v.quiet >= v.limit && !v.GaveTokensSince(v.asked)
 }
 
-// IsLost reports whether it has been silent, or has stood still, for so long that what is
-// under way there is to be done elsewhere.
+// IsLost reports whether it was silent or stuck for so long that its requests must move.
 func (v *Monitor) IsLost() bool {
 	return v.IsSilent() || v.IsSuspect() && v.still >= lostAfter*v.patience
 }
 
-// NeedsTokens reports whether somebody wants to know of tokens that come. It may be called at any time.
+// NeedsTokens reports whether MarkTokens is needed. It is safe for concurrent use.
 func (v *Monitor) NeedsTokens() bool { return v.listening.Load() }
 
-// MarkTokens notes that the backend gives tokens. It may be called at any time.
+// MarkTokens records that the backend gives tokens. It is safe for concurrent use.
 func (v *Monitor) MarkTokens(now time.Time) { v.heard.Store(int64(now.Sub(v.base))) }
 
-// givesTokens reports whether it gives tokens though its readings stand still: then it is
-// the readings that are frozen, not the engine.
+// givesTokens reports whether it gives tokens although its readings stand still: then the metrics are frozen, not the
+// engine.
 func (v *Monitor) givesTokens() bool {
 	heard := time.Duration(v.heard.Load())
 	return heard > v.moved.Sub(v.base)+hungAfter/2 && heard > v.at.Sub(v.base)-answersFor
 }
 
-// GaveTokensSince reports whether it gave tokens since a time, as far as somebody
-// listened.
+// GaveTokensSince reports whether MarkTokens was called since t.
 func (v *Monitor) GaveTokensSince(t time.Time) bool {
 	heard := time.Duration(v.heard.Load())
 	return heard > 0 && heard > t.Sub(v.base)
 }
 
-// IsSuspect reports whether it seems to hang.
+// IsSuspect reports whether the backend seems to hang.
 func (v *Monitor) IsSuspect() bool { return v.IsSilent() || v.stuck && !v.givesTokens() }
 
-// IsStuck reports whether its engine has work and makes no step, by its readings.
+// IsStuck reports whether the engine has work and makes no step, by its readings.
 func (v *Monitor) IsStuck() bool { return v.stuck }
 
-// HasPending reports whether it has not answered the last question.
+// HasPending reports whether the last question has no answer yet.
 func (v *Monitor) HasPending() bool { return !v.asked.IsZero() }
 
-// IsOut reports whether it has been silent for so long that it counts as down.
+// IsOut reports whether it was silent for so long that it counts as down.
 func (v *Monitor) IsOut() bool { return v.IsSilent() && v.quiet >= outAfter*v.limit }
 
-// MarkServed says that it has begun an answer of ours.
+// MarkServed records the first byte of an answer of ours.
 func (v *Monitor) MarkServed(now time.Time) {
 	v.served = now
 	v.RecordCall(false, now)
 }
 
-// IsUnreliable reports whether the readings are not to be believed.
+// IsUnreliable reports whether the readings cannot be true.
 func (v *Monitor) IsUnreliable() bool { return v.lying || v.frozen || v.stuck && v.givesTokens() }
 
-// MarkStarted says that it is there now, with nothing in its cache. Calls that failed before
-// say nothing of it: without requests it could not live them down.
+// MarkStarted records that the backend is up now with an empty cache. It forgets earlier failures: without requests they
+// would never decay.
 func (v *Monitor) MarkStarted(now time.Time) { v.since, v.faults = now, 0 }
 
-// Ramp is the share of its turns that it may take, 0.1 to 1.
+// Ramp returns the share of its traffic that it may take after a start, 0.1 to 1.
 func (v *Monitor) Ramp(now time.Time) float64 {
 	if v.since.IsZero() {
 		return 1
@@ -234,7 +219,7 @@ func (v *Monitor) Ramp(now time.Time) float64 {
 	return max(MinRamp, min(MinRamp+(1-MinRamp)*done, 1))
 }
 
-// RecordCall books a call's end.
+// RecordCall records the end of a call.
 func (v *Monitor) RecordCall(failed bool, now time.Time) {
 	share := v.FaultShare(now)
 	if failed {
@@ -245,7 +230,7 @@ func (v *Monitor) RecordCall(failed bool, now time.Time) {
 	v.faults, v.faultsAt = share, now
 }
 
-// FaultShare is the share of the late calls that failed.
+// FaultShare returns the share of recent calls that failed.
 func (v *Monitor) FaultShare(now time.Time) float64 {
 	if v.faults == 0 {
 		return 0
@@ -257,10 +242,10 @@ func (v *Monitor) FaultShare(now time.Time) float64 {
 	return share
 }
 
-// Condition is what is wrong with a backend, as the log and operators are told.
+// Condition is what is wrong with a backend, in logs and status.
 type Condition string
 
-// The conditions; Silent and Hung are those in which a backend is suspect.
+// The conditions. A Silent or Hung backend is suspect.
 const (
 	Well   Condition = "well"
 	Silent Condition = "answers nothing"
@@ -269,7 +254,7 @@ const (
 	Lying  Condition = "its KV usage never changes"
 )
 
-// Condition is the first that holds.
+// Condition returns the first condition that holds.
 func (v *Monitor) Condition() Condition {
 	switch {
 	case v.IsSilent():
