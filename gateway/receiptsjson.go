@@ -32,14 +32,14 @@ type receiptJSON struct {
 	Acceptance string `json:"acceptance,omitempty"` // accepted, rejected, bypassed; none where the cascade was not asked
 
 	Rules       *rulesJSON     `json:"rules,omitempty"`
-	Evidence    *evidenceJSON  `json:"trial,omitempty"`  // modes risk and shadow: what it was judged by
-	Prices      *pricesJSON    `json:"prices,omitempty"` // of the route's tokens, where any is known
+	Evidence    *evidenceJSON  `json:"evidence,omitempty"` // modes risk and shadow: what it was judged by
+	Prices      *pricesJSON    `json:"prices,omitempty"`   // of the route's tokens, where any is known
 	Plan        *planJSON      `json:"plan,omitempty"`
 	Tries       []tryJSON      `json:"tries,omitempty"`
-	Verdict     *verdictJSON   `json:"verdict,omitempty"`   // of the draft; none where none was judged
-	ScoreSeries [][2]float64   `json:"track,omitempty"`     // [tokens, running minimum of the score]
-	Checks      []checkJSON    `json:"checks,omitempty"`    // what the target said of the draft
-	Failovers   []failoverJSON `json:"takeovers,omitempty"` // where the target carried on
+	Verdict     *verdictJSON   `json:"verdict,omitempty"`      // of the draft; none where none was judged
+	ScoreSeries [][2]float64   `json:"score_series,omitempty"` // [tokens, running minimum of the score]
+	Checks      []checkJSON    `json:"checks,omitempty"`       // what the target said of the draft
+	Failovers   []failoverJSON `json:"failovers,omitempty"`    // where the target carried on
 	Tokens      tokensJSON     `json:"tokens"`
 	MS          msJSON         `json:"ms"`
 	USD         float64        `json:"usd"` // its share of the price of the backends that worked for it
@@ -48,20 +48,20 @@ type receiptJSON struct {
 // rulesJSON are the settings that were in force; the thresholds are in verdictJSON.
 type rulesJSON struct {
 	Mode              string  `json:"mode"`
-	Head              string  `json:"head_verify"`
+	Head              string  `json:"head_check"`
 	Band              float64 `json:"band_nats"`
 	Holdback          int     `json:"holdback_tokens"`
 	Patience          float64 `json:"holdback_ms"`
-	MidstreamFailover bool    `json:"takeover"`
+	MidstreamFailover bool    `json:"midstream_failover"`
 	Guard             bool    `json:"guard"`
-	ExploreRate       float64 `json:"explore"`
+	ExploreRate       float64 `json:"explore_rate"`
 	MaxTTFT           float64 `json:"max_extra_ttft_ms"`
 }
 
 // evidenceJSON is the evidence that a request went by.
 type evidenceJSON struct {
 	Policy       string `json:"policy"` // g<version of the grid>.a<alarms>.op<operating index>
-	TrafficClass string `json:"bucket"`
+	TrafficClass string `json:"traffic_class"`
 	Audited      bool   `json:"audited"` // its draft is asked about in the background
 	Shadow       bool   `json:"shadow"`  // and the client sees nothing of it
 	Inherited    bool   `json:"inherited,omitempty"`
@@ -77,15 +77,15 @@ type pricesJSON struct {
 
 type planJSON struct {
 	Tier          string        `json:"tier"`
-	Judged        bool          `json:"judged"`            // the draft is judged
-	Reason        string        `json:"reason,omitempty"`  // why it is not
-	Mode          string        `json:"mode,omitempty"`    // by which it is
-	Whole         bool          `json:"whole"`             // nothing is released before the whole draft was judged
-	TargetCheck   string        `json:"ask"`               // when the target is asked: never, doubt, always, exact
-	Scorer        string        `json:"scorer,omitempty"`  // and how: ids, text, judge
-	Block         int           `json:"block,omitempty"`   // tokens between two checks
-	AllowLowScore bool          `json:"pressed,omitempty"` // a draft below the threshold may be the answer
-	Estimate      *estimateJSON `json:"sums,omitempty"`    // none where nothing was reckoned
+	Judged        bool          `json:"judged"`                    // the draft is judged
+	Reason        string        `json:"reason,omitempty"`          // why it is not
+	Mode          string        `json:"mode,omitempty"`            // by which it is
+	Whole         bool          `json:"whole"`                     // nothing is released before the whole draft was judged
+	TargetCheck   string        `json:"target_check"`              // when the target is asked: never, doubt, always, exact
+	Scorer        string        `json:"scorer,omitempty"`          // and how: ids, text, judge
+	Block         int           `json:"block,omitempty"`           // tokens between two checks
+	AllowLowScore bool          `json:"allow_low_score,omitempty"` // a draft below the threshold may be the answer
+	Estimate      *estimateJSON `json:"estimate,omitempty"`        // none where nothing was reckoned
 }
 
 type estimateJSON struct {
@@ -119,7 +119,7 @@ type tryJSON struct {
 type verdictJSON struct {
 	Accept    bool    `json:"accept"`
 	Reason    string  `json:"reason"`
-	Cohort    string  `json:"lot,omitempty"` // by whose word: conf, head, whole
+	Cohort    string  `json:"cohort,omitempty"` // by whose word: conf, head, whole
 	Score     float64 `json:"score"`
 	Threshold float64 `json:"threshold"`
 	Band      float64 `json:"band"`

@@ -11,14 +11,14 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// Sink takes an answer on its way to the client. Begin is called once, before
-// the first Write; each Write holds whole frames and is flushed.
+// Sink writes an answer to the client. Begin is called once, before the first Write. Each Write holds whole frames and
+// is flushed.
 type Sink interface {
 	Begin(Head) error
 	Write(p []byte) error
 }
 
-// Head is what is known of an answer at its first byte.
+// Head holds what is known of an answer at its first byte.
 type Head struct {
 	Stream      bool // server-sent events, else JSON
 	Receipt     *receipt.Receipt
@@ -26,7 +26,7 @@ type Head struct {
 	Length      int64  // of its body in bytes; 0 or less is unknown
 }
 
-// answerSink gives a sink the receipt with the head.
+// answerSink adds the receipt to the head.
 type answerSink struct {
 	Sink
 	receipt *receipt.Receipt
@@ -37,10 +37,9 @@ func (s answerSink) Begin(h strategy.Head) error {
 	return s.Sink.Begin(Head{Stream: h.Stream, Receipt: s.receipt, Length: h.Length})
 }
 
-// Answer answers one request into sink. The receipt is never nil. An error
-// before the first byte means that nothing was written; after it, it is a
-// *[strategy.BrokenError] or the sink's own. The client's leaving cancels ctx, and with it every
-// call upstream.
+// Answer answers one request into sink. The receipt is never nil. After an error before the first byte nothing was
+// written. After the first byte the error is a *[strategy.BrokenError] or the sink's own. When the client disconnects,
+// ctx ends and all upstream calls are cancelled.
 func (c *Cascade) Answer(ctx context.Context, a Request, sink Sink) (*receipt.Receipt, error) {
 	rc := &receipt.Receipt{Route: a.Body.Model, Began: c.services.World.Now()}
 	rt, err := c.Route(a.Body.Model)
@@ -66,9 +65,9 @@ func (c *Cascade) Answer(ctx context.Context, a Request, sink Sink) (*receipt.Re
 	return rc, err
 }
 
-// newRequest is what is known of a request when its answer begins: with how it is to be answered.
+// newRequest decides how the request is answered and returns it with the plan.
 func (c *Cascade) newRequest(rt *Route, cfg plan.Config, a *Request) *inflight.Request {
-	f := c.facts(rt, a.Body, a.Tier) // what the engines can do is read once, so that all go by the same
+	f := c.facts(rt, a.Body, a.Tier) // read once, so that all decisions use the same capabilities
 	if a.PerTenantEvidence {
 		f.EvidenceTenant = a.Tenant
 	}
@@ -87,7 +86,7 @@ func (c *Cascade) newRequest(rt *Route, cfg plan.Config, a *Request) *inflight.R
 	return r
 }
 
-// newAuditor audits the request's draft, nil where that is not to be. A draft in the shadow is begun here.
+// newAuditor returns the auditor of the request's draft, or nil if the draft is not audited. It starts shadow drafts.
 func (c *Cascade) newAuditor(r *inflight.Request, a *Request) strategy.Auditor {
 	if r.AuditDecision == nil || !r.AuditDecision.IsAudited() && !r.AuditDecision.Shadow {
 		return nil

@@ -31,31 +31,30 @@ type Route struct {
 	SameTokenizer bool               // draft and target share tokenizer and chat template, so ids can be handed over
 	Config        func() plan.Config // live
 
-	Prices func() economy.Prices // of a token at its pools, as far as known; nil is unknown
+	Prices func() economy.Prices // per token of its pools; nil: unknown
 }
 
-// Options wires a Cascade.
+// Options configure a [Cascade].
 type Options struct {
 	Routes   []Route
 	Upstream engine.Upstream  // makes attempts at backends
-	Queue    dispatch.Queue   // nil lets everybody in
-	Breaker  dispatch.Breaker // nil permits everything
+	Queue    dispatch.Queue   // nil: no admission queue
+	Breaker  dispatch.Breaker // nil: no breaker
 	World    world.World      // nil is world.System
 	MaxBody  int64            // bytes of an answer; 0 is 16 MiB
 
-	ContextWindow func(ctx context.Context, url, model string) (int, error) // asks a backend for its context length in tokens; nil knows none
-	Capabilities  func(pool string) *probe.Capabilities                     // what a pool's engines can do; nil knows nothing
-	Evidence      audit.Evidence                                            // what audits have shown; nil is nothing, ever
-	ScoreMaps     func(route string, version int) *accept.ScoreMap          // calibrated scores; nil has none
-	Replicas      func() int                                                // gateways that share the evidence; nil is one
-	UnderPressure func(route, pool string, class int8) bool                 // whether a pool is about to turn a class of a route's requests away; nil is never
-	Random        func(request string, p inflight.Purpose) float64          // draws from [0, 1); nil is math/rand
+	ContextWindow func(ctx context.Context, url, model string) (int, error) // asks a backend for its context length in tokens; nil: always unknown
+	Capabilities  func(pool string) *probe.Capabilities                     // what the engines of a pool support; nil: always unknown
+	Evidence      audit.Evidence                                            // outcomes of audits; nil: none
+	ScoreMaps     func(route string, version int) *accept.ScoreMap          // calibrated scores; nil: none
+	Replicas      func() int                                                // replicas that share the evidence; nil: one
+	UnderPressure func(route, pool string, class int8) bool                 // whether a pool is about to shed requests of a route and priority class; nil: never
+	Random        func(request string, p inflight.Purpose) float64          // random numbers from [0, 1); nil: math/rand
 
-	Registerer prometheus.Registerer // nil registers nothing
+	Registerer prometheus.Registerer // nil: no metrics
 }
 
-// Cascade answers requests from the tiers of their routes. It is safe for
-// concurrent use.
+// Cascade answers requests with the draft and target pools of their routes. It is safe for concurrent use.
 type Cascade struct {
 	routes        map[string]*Route
 	services      *inflight.Services
@@ -72,7 +71,7 @@ type Cascade struct {
 
 const defaultMaxBody = 16 << 20
 
-// New wires a cascade. It needs an Upstream, and every route a model, a target and a Config.
+// New returns a Cascade. It needs an Upstream, and for every route a model, a target and a Config.
 func New(o Options) (*Cascade, error) {
 	if o.Upstream == nil {
 		return nil, errors.New("tiers: no upstream")
@@ -108,7 +107,7 @@ func New(o Options) (*Cascade, error) {
 	return c, err
 }
 
-// defaults fills in what may be missing.
+// defaults sets optional fields that are missing.
 func (o *Options) defaults() {
 	if o.World == nil {
 		o.World = world.System{}
@@ -150,16 +149,15 @@ func (c *Cascade) Route(model string) (*Route, error) {
 	return nil, ErrUnknownModel
 }
 
-// ErrUnknownModel is returned for a model that no route has.
+// ErrUnknownModel is returned for a model without a route.
 var ErrUnknownModel = errors.New("unknown model")
 
-// Plan is how a request to the route may be answered under a config, whatever that would
-// cost.
+// Plan returns how a request to the route would be answered under a config, without regard to cost.
 func (c *Cascade) Plan(rt *Route, cfg plan.Config, r *openai.Request, demanded plan.Tier) plan.Plan {
 	return plan.Make(cfg, c.facts(rt, r, demanded))
 }
 
-// facts are what a plan for a request is made from.
+// facts returns the inputs of a plan for a request.
 func (c *Cascade) facts(rt *Route, r *openai.Request, demanded plan.Tier) plan.Facts {
 	f := plan.Facts{Request: r, Demanded: demanded, HasDraft: rt.Draft != nil, SameTokenizer: rt.SameTokenizer}
 	if rt.Draft != nil {
@@ -168,7 +166,7 @@ func (c *Cascade) facts(rt *Route, r *openai.Request, demanded plan.Tier) plan.F
 	return f
 }
 
-// pricesOf are the prices of a token at a route's pools; zero where they are not known.
+// pricesOf returns the token prices of a route's pools; zero if unknown.
 func (c *Cascade) pricesOf(route string) (p economy.Prices) {
 	if rt := c.routes[route]; rt.Prices != nil {
 		p = rt.Prices()

@@ -11,17 +11,17 @@ import (
 // decision is how a request is answered.
 type decision struct {
 	plan  plan.Plan
-	cfg   plan.Config         // by which its draft is judged
+	cfg   plan.Config         // the draft is judged by this
 	audit *plan.AuditDecision // in the modes risk and shadow; nil in others
-	views plan.Views          // that it was decided by
+	views plan.Views          // the evidence that was used
 }
 
-// decide decides how the request is answered: what it may be answered by, what that is expected to
-// cost, and in the audited modes by which threshold a draft is judged.
+// decide makes the plan of a request: which tiers may answer, what each is expected to cost, and in the audited modes
+// the threshold for its draft.
 func (c *Cascade) decide(rt *Route, cfg plan.Config, a *Request, f plan.Facts) decision {
 	r, draw := a.Body, func(p inflight.Purpose) float64 { return c.services.Random(a.ID, p) }
 	p := plan.Make(cfg, f)
-	if a.Plan != nil && !a.Plan.Judged { // what is known of the engines may be more now
+	if a.Plan != nil && !a.Plan.Judged { // the capabilities may have changed since that plan
 		p = *a.Plan
 	}
 	if !p.Judged {
@@ -46,17 +46,18 @@ func (c *Cascade) decide(rt *Route, cfg plan.Config, a *Request, f plan.Facts) d
 	}
 	d.plan, d.cfg, d.audit = d.plan.ApplyEvidence(cfg, kind, views, random)
 	if views.Own.New && d.audit != nil && views.IsFirstTime(&cfg.Risk) {
-		c.evidence.Drafted(kind.Own, 0, 0) // the warm-up begins now, not when the first answer ends
+		c.evidence.Drafted(kind.Own, 0, 0) // start the warm-up now, not at the end of the first answer
 	}
 	return c.applyPressureMode(rt, a, p, d)
 }
 
-// trafficClassOf is the class of requests that a judged one is of, for what is learned of drafts.
+// trafficClassOf returns the traffic class whose cost statistics apply to a judged request.
 func trafficClassOf(r *openai.Request, p plan.Plan) economy.TrafficClass {
 	return economy.TrafficClassOf(r.Model, string(p.Mode), r.PromptTokens, p.Whole)
 }
 
-// selectScoreMap takes the score that the setting names; it says why it cannot, "" where it can.
+// selectScoreMap sets the calibrated score that risk.score_version names. It returns the reason if that is missing, else
+// "".
 func (c *Cascade) selectScoreMap(rt *Route, cfg *plan.Config) (missing string) {
 	if cfg.Risk.ScoreVersion == 0 {
 		return ""
@@ -67,16 +68,16 @@ func (c *Cascade) selectScoreMap(rt *Route, cfg *plan.Config) (missing string) {
 	return ""
 }
 
-// applyPressureMode lets a draft below the threshold be the answer where the target is about to turn the
-// request's class away and its tenant allows that. planned is the plan before anybody asked what
-// it is worth. Nobody is asked about such a draft, and it is no part of any promise.
+// applyPressureMode allows a draft below the threshold if the target is about to shed the request's priority class and
+// the tenant permits it. planned is the plan before its cost was estimated. The target does not check such a draft, and
+// it is not covered by any promise.
 func (c *Cascade) applyPressureMode(rt *Route, a *Request, planned plan.Plan, d decision) decision {
 	if !d.cfg.Risk.AllowLowScore || d.cfg.Mode == plan.ModeShadow || !a.AllowLowScore || planned.CheckPolicy > accept.CheckDoubtful ||
 		a.Class >= highestClass || !c.underPressure(rt.Model, rt.Target.Name(), a.Class) {
 		return d
 	}
 	if !d.plan.Judged || d.audit != nil && d.audit.Warmup {
-		d.cfg.Accept.Threshold = unreachableScore // what nothing certifies is not told apart from what is below it
+		d.cfg.Accept.Threshold = unreachableScore // without a certified threshold every draft counts as below it
 	}
 	if d.audit != nil {
 		d.audit.Shadow, d.audit.Warmup = false, false
@@ -87,7 +88,7 @@ func (c *Cascade) applyPressureMode(rt *Route, a *Request, planned plan.Plan, d 
 }
 
 const (
-	// highestClass is the class that is never answered below the threshold.
+	// highestClass is the priority class that never gets a draft below the threshold.
 	highestClass = 2
 	// unreachableScore is a score that no draft has.
 	unreachableScore accept.Nats = 1e9

@@ -15,25 +15,24 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// Forward is a request that passes through to a route's target pool.
+// Forward is a request that is passed through to a route's target pool without being interpreted.
 type Forward struct {
 	Path     string          // allow-listed by the caller
 	Envelope openai.Envelope // the body, as it was read
 	Bytes    int             // of the body
 	Tenant   string
-	Class    int8        // as Ask.Class
-	Need     openai.Need // what it asks of an engine, by Envelope.Need
-	ID       string      // as Ask.ID
-	Salt     string      // as Ask.Salt
+	Class    int8        // as Request.Class
+	Need     openai.Need // estimated tokens, by Envelope.Need
+	ID       string      // as Request.ID
+	Salt     string      // as Request.Salt
 	Header   http.Header
-	Spans    bool // as Ask.Spans
+	Spans    bool // as Request.Spans
 }
 
-// Forward passes a request through to the target pool of the route that its
-// body names, and the answer back byte for byte. In the request the model's name is put right, and
-// the tenant's salt set where an engine computes on the prompt: an engine that does not know the
-// field passes over it. Before the first byte it retries as Answer does. The receipt has the tokens
-// that the answer tells of, within what can be.
+// Forward sends a request to the target pool of the route that its body names, and returns the answer byte for byte. It
+// replaces the model's name, and sets the tenant's cache salt if an engine computes on the prompt; engines without that
+// field ignore it. Before the first byte it retries as Answer does. The receipt has the tokens that the answer reports,
+// limited to what is possible.
 func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*receipt.Receipt, error) {
 	w := c.services.World
 	rc := &receipt.Receipt{Began: w.Now(), Plan: plan.Plan{Tier: plan.Target, Reason: "passthrough"}}
@@ -65,7 +64,7 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*receipt.R
 	return rc, err
 }
 
-// newRequest is the request's call.
+// newRequest returns the request's call.
 func (f *Forward) newRequest(rt *Route, cfg plan.Config, into *engine.Forwarded) dispatch.Request {
 	var more []openai.Edit
 	if f.Salt != "" && f.Need.Computes {
@@ -76,7 +75,7 @@ func (f *Forward) newRequest(rt *Route, cfg plan.Config, into *engine.Forwarded)
 		Call: &engine.Forward{Path: f.Path, Body: body, Into: into}, Pool: rt.Target, Tier: plan.Target, Role: dispatch.RoleTarget,
 		Ticket:      dispatch.Ticket{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class, Tokens: f.Need.Prompt},
 		Demand:      pool.Demand{PromptBytes: f.Bytes, Whole: true},
-		IdleTimeout: cfg.Timeouts.StreamIdle, // no first-byte deadline: an answer that is not streamed comes all at once
+		IdleTimeout: cfg.Timeouts.StreamIdle, // no first-byte deadline: an answer that is not streamed comes in one piece
 		Retry:       dispatch.Retry{MaxRetries: cfg.MaxRetries, Budget: cfg.RetryBudget},
 		NoAnswer:    f.Need.MaxAnswer == 0, MaxPrompt: f.Need.MaxPrompt,
 		Identity: dispatch.Identity{ID: f.ID, Header: f.Header, Spans: f.Spans},
@@ -92,7 +91,7 @@ func (f *Forward) newRequest(rt *Route, cfg plan.Config, into *engine.Forwarded)
 	return o
 }
 
-// forwardStream copies an answer, one write for each read.
+// forwardStream copies an answer, one write per read.
 func forwardStream(x *dispatch.Exchange, passed *engine.Forwarded, h Head, sink Sink) error {
 	var failed *engine.Failure
 	defer func() { x.Close(failed, passed.Used.Completion) }()

@@ -11,8 +11,8 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// recordOutcome writes what became of a request into the book that the next are weighed by. What
-// failed, and what was never to be drafted, says nothing of drafts.
+// recordOutcome adds a request's outcome to the cost statistics. Failed requests, and those that never had a draft, are
+// ignored.
 func (c *Cascade) recordOutcome(r *inflight.Request, o strategy.Outcome, err error) {
 	c.fundAudits(r, &o)
 	c.recordWarmup(r, &o, err)
@@ -28,7 +28,7 @@ func (c *Cascade) recordOutcome(r *inflight.Request, o strategy.Outcome, err err
 	c.recordCost(r, &o)
 	first := o.TargetFirst
 	if !r.Body.Stream {
-		first = 0 // a continuation's first token; the client of a whole answer waits for its last
+		first = 0 // not comparable: a continuation's first token, or an answer without a stream
 	}
 	c.costs.Learn(trafficClassOf(r.Body, r.Plan), economy.Outcome{
 		Drafted: o.IsJudged(), Served: o.Tier == plan.Draft && o.Verdict.Accept && o.Verdict.Cohort != accept.CohortPressure,
@@ -38,7 +38,8 @@ func (c *Cascade) recordOutcome(r *inflight.Request, o strategy.Outcome, err err
 	})
 }
 
-// recordWarmup notes what became of a request in the time of its kind's warm-up. The first begins it, whether it was drafted or not.
+// recordWarmup counts a request during the warm-up of its traffic class. The first one starts the warm-up, whether it
+// had a draft or not.
 func (c *Cascade) recordWarmup(r *inflight.Request, o *strategy.Outcome, err error) {
 	if r.AuditDecision == nil || !r.Views.IsFirstTime(&r.Config.Risk) {
 		return
@@ -53,8 +54,7 @@ func (c *Cascade) recordWarmup(r *inflight.Request, o *strategy.Outcome, err err
 	c.evidence.Drafted(r.AuditDecision.Own.Key, made, served)
 }
 
-// recordCost books what the request would have cost the target alone, and what it did cost, by
-// the same prices of tokens.
+// recordCost counts what the request cost, and what the target alone would have cost, at the same token prices.
 func (c *Cascade) recordCost(r *inflight.Request, o *strategy.Outcome) {
 	p := c.pricesOf(r.Route)
 	if !p.Known() {
@@ -66,13 +66,13 @@ func (c *Cascade) recordCost(r *inflight.Request, o *strategy.Outcome) {
 	if o.IsJudged() {
 		spent += prompt*p.DraftPrefill + float64(o.Drafted)*p.DraftDecode
 	}
-	if o.Target > 0 && o.Scored == 0 { // what was scored is in the cache
+	if o.Target > 0 && o.Scored == 0 { // scored tokens are in the KV cache already
 		spent += (prompt + float64(o.Accepted)) * p.TargetPrefill
 	}
 	c.metrics.addCost(r.Route, alone, spent)
 }
 
-// fundAudits lets audits cost a share of what the request had the target do.
+// fundAudits adds a share of the target's cost to the audit budget.
 func (c *Cascade) fundAudits(r *inflight.Request, o *strategy.Outcome) {
 	if !r.Config.Mode.Audited() {
 		return
@@ -82,5 +82,5 @@ func (c *Cascade) fundAudits(r *inflight.Request, o *strategy.Outcome) {
 	c.audits.AddBudget(r.Route, &r.Config.Risk, t)
 }
 
-// CostStatistics is what was learned of drafts, for metrics and status.
+// CostStatistics returns the cost statistics, for metrics and status.
 func (c *Cascade) CostStatistics() *economy.Statistics { return c.costs }

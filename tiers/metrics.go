@@ -12,8 +12,7 @@ import (
 	"github.com/foregate/foregate/tiers/receipt"
 )
 
-// metrics are the cascade's own. Labels come from the configuration and from
-// closed sets.
+// metrics are the cascade's own. Labels come from the configuration or have a fixed set of values.
 type metrics struct {
 	acceptance   *prometheus.CounterVec
 	drafted      *prometheus.CounterVec
@@ -70,18 +69,18 @@ func newMetrics(reg prometheus.Registerer, now func() time.Time) *metrics {
 	return m
 }
 
-// counters makes a counter for each value of its labels.
+// counters returns a counter vector.
 func counters(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
-// countForwarded books a request that passed through.
+// countForwarded counts a request that was passed through.
 func (m *metrics) countForwarded(rc *receipt.Receipt) {
 	m.tokens.WithLabelValues(string(plan.Target), "prompt").Add(float64(rc.PromptTokens))
 	m.tokens.WithLabelValues(string(plan.Target), "delivered").Add(float64(rc.TargetTokens))
 }
 
-// countCheck books what the target said of a draft.
+// countCheck counts one check of a draft by the target.
 func (m *metrics) countCheck(route string, c receipt.Check) {
 	verdict := "disagrees"
 	switch {
@@ -99,7 +98,7 @@ func (m *metrics) CountFailure(f *engine.Failure) {
 	m.failures.WithLabelValues(f.Pool, string(f.Kind)).Inc()
 }
 
-// addCost books a request by the prices of tokens.
+// addCost adds a request's cost by token prices.
 func (m *metrics) addCost(route string, alone, spent float64) {
 	m.alone.WithLabelValues(route).Add(alone)
 	m.spent.WithLabelValues(route).Add(spent)
@@ -124,7 +123,7 @@ func (m *metrics) CountDroppedAudit(route, why string) { m.dropped.WithLabelValu
 // CountAuditPanic implements [audit.Metrics].
 func (m *metrics) CountAuditPanic() { m.auditPanics.Inc() }
 
-// countOutcome books a finished request.
+// countOutcome counts a finished request.
 func (m *metrics) countOutcome(rc *receipt.Receipt, mode plan.Mode) {
 	verdict, reason := rc.Outcome()
 	if rc.WasJudged() {

@@ -8,7 +8,7 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 )
 
-// Modes says which modes the engines of a route allow, as far as they were probed.
+// Modes returns which modes the engines of a route support, as far as they were probed.
 func (c *Cascade) Modes(rt *Route) []plan.ModeState {
 	if rt.Draft == nil {
 		return nil
@@ -33,14 +33,14 @@ func (c *Cascade) Modes(rt *Route) []plan.ModeState {
 	return all
 }
 
-// ServesUncheckedDrafts reports whether drafts of a route may be answers without a word of its target, by its
-// mode and by what is known of its engines. Requests that demand the draft do not count.
+// ServesUncheckedDrafts reports whether drafts of a route may be served while its target is unreachable, by the route's
+// mode and its engines. Requests that demand the draft do not count.
 func (c *Cascade) ServesUncheckedDrafts(rt *Route) bool {
 	return plan.Make(rt.Config(), c.facts(rt, &openai.Request{SinglePlain: true}, plan.Auto)).MayServeUnchecked()
 }
 
-// WholeCheckReason says why mode verify checks whole answers of a route although blocks are set, ""
-// where it need not.
+// WholeCheckReason returns why mode verify checks whole answers of a route although verify_block_tokens is set; "" if it
+// checks blocks.
 func (c *Cascade) WholeCheckReason(rt *Route) string {
 	if rt.Draft == nil {
 		return ""
@@ -52,7 +52,7 @@ func (c *Cascade) WholeCheckReason(rt *Route) string {
 	return "pool " + rt.Target.Name() + ": scoring computes the whole prompt anew each time; whole answers are checked instead of blocks"
 }
 
-// ScoringState tells whether nothing is scored at a pool now, why, and until when.
+// ScoringState returns whether scoring is suspended at a pool, why, and until when.
 func (c *Cascade) ScoringState(pool string) (open bool, why string, until time.Time) {
 	return c.scores.State(pool)
 }

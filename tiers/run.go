@@ -6,8 +6,7 @@ import (
 	"github.com/foregate/foregate/tiers/pool"
 )
 
-// Run keeps the context lengths of the target pools known, and lets drafts be audited, until ctx
-// ends.
+// Run reads the context lengths of the target pools and runs audits until ctx ends.
 func (c *Cascade) Run(ctx context.Context) error {
 	c.audits.Begin(ctx)
 	defer c.audits.Wait()
@@ -24,7 +23,7 @@ func (c *Cascade) Run(ctx context.Context) error {
 	}
 }
 
-// readWindow asks the first backend that tells.
+// readWindow asks the backends of a pool until one reports its context length.
 func (c *Cascade) readWindow(ctx context.Context, p *pool.Pool) error {
 	if c.windows.read == nil {
 		return nil

@@ -7,15 +7,14 @@ import (
 )
 
 const (
-	contextWindowInterval = 15 * time.Second // how often the model cards are read again
-	contextWindowRetry    = time.Second      // while one was never read
+	contextWindowInterval = 15 * time.Second // between two reads of a pool's model card
+	contextWindowRetry    = time.Second      // between two tries before the first success
 )
 
-// contextWindows remembers the context lengths of the target pools, in tokens. A
-// continuation by ids must name how many tokens it may still make, and only the
-// model's card tells how many fit.
+// contextWindows holds the context lengths of the target pools in tokens. A continuation by ids must set max_tokens, and
+// only the engine's model card (/v1/models) tells how many fit.
 type contextWindows struct {
-	read func(ctx context.Context, url, model string) (int, error) // nil knows none
+	read func(ctx context.Context, url, model string) (int, error) // nil: always unknown
 
 	mu sync.RWMutex
 	by map[string]int // pool → max_model_len

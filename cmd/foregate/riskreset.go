@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/foregate/foregate/gateway/display"
+
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"
@@ -14,7 +15,7 @@ type riskResetCmd struct {
 	redisFlags
 	Route        string `required:"" help:"The route." placeholder:"NAME"`
 	TrafficClass string `help:"Only this kind of request, as foregate risk show names it." placeholder:"NAME"`
-	Cohort       string `help:"Only this lot: conf or head." placeholder:"NAME"`
+	Cohort       string `help:"Only this cohort: conf or head." placeholder:"NAME"`
 	Yes          bool   `help:"Do it; without this it is only told what would be forgotten."`
 }
 

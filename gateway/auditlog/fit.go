@@ -23,7 +23,7 @@ type Selection struct {
 	lost       int
 	odd        int // with other features than these
 	duplicates int // for the whole route, of a draft that is there for its own kind
-	heads      int // of the other lot
+	heads      int // of the other cohort
 }
 
 // SelectForFit chooses audits of a route from all that see is given. Where window is not 0, those that were begun longer
@@ -107,7 +107,7 @@ func (s *Selection) Print(w io.Writer) {
 		n    int
 		what string
 	}{
-		{s.lost, "lost or under way"}, {s.heads, "of lot head, which the target had stood by before"},
+		{s.lost, "lost or under way"}, {s.heads, "of cohort head, which the target had stood by before"},
 		{s.duplicates, "for the whole route, of drafts that are there already"}, {s.odd, "with other features"},
 	} {
 		if part.n > 0 {

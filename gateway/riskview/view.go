@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// wholePrefix begins the bucket of all requests to a route, and ownLot is the lot in which
+	// wholePrefix begins the traffic class of all requests to a route, and ownLot is the cohort in which
 	// others go by its threshold (tiers.KindOf).
 	WholePrefix, OwnLot = "all.", "conf"
 	// inUse is how long after the kind of a route that was used last another one was used that still counts: those of

@@ -165,8 +165,8 @@ func TestTheMainKindOfARouteIsInUse(t *testing.T) {
 }
 
 func TestAChangeOfPhaseIsALineAndNothingElse(t *testing.T) {
-	view := func(bucket string, state gateway.RiskState) gateway.RiskView {
-		return gateway.RiskView{Route: "chat", TrafficClass: bucket, Cohort: "conf", State: state, Says: "it is " + string(state)}
+	view := func(trafficClass string, state gateway.RiskState) gateway.RiskView {
+		return gateway.RiskView{Route: "chat", TrafficClass: trafficClass, Cohort: "conf", State: state, Says: "it is " + string(state)}
 	}
 	const w, c, i, l, u = gateway.RiskWarmup, gateway.RiskCertified, gateway.RiskInfeasible, gateway.RiskLearning, gateway.RiskUncertified
 	for _, tc := range []struct {
@@ -186,7 +186,7 @@ func TestAChangeOfPhaseIsALineAndNothingElse(t *testing.T) {
 		got := ""
 		for _, line := range lines {
 			got += map[bool]string{true: "warn ", false: "info "}[line.warn] + line.text
-			if line.was != tc.was || line.phase != tc.is || line.bucket != "b" {
+			if line.was != tc.was || line.phase != tc.is || line.trafficClass != "b" {
 				t.Errorf("got %+v", line)
 			}
 		}
@@ -235,10 +235,10 @@ func TestTheLogTellsPhasesAtTheStartAndWhenTheyChange(t *testing.T) {
 		told(`{"level":"info","route":"chat","phase":"warmup","message":"no request was drafted yet; the warm-up begins with the first and lasts 1h 0m at most`)
 		a.Drafted(k, 9, 3)
 		a.Learn(t, k, risk.GridScores)
-		told(`{"level":"info","route":"chat","bucket":"to_1k.0a1b2c3d","lot":"conf","phase":"warmup","message":"warm-up: 3 of 9 drafts served, none audited yet; `)
+		told(`{"level":"info","route":"chat","traffic_class":"to_1k.0a1b2c3d","cohort":"conf","phase":"warmup","message":"warm-up: 3 of 9 drafts served, none audited yet; `)
 		told()
 		a.Audit(t, k, 300, 3)
-		told(`{"level":"warn","route":"chat","bucket":"to_1k.0a1b2c3d","lot":"conf","was":"warmup","phase":"infeasible","message":"infeasible at eps 0.1: of the best 20% of drafts`)
+		told(`{"level":"warn","route":"chat","traffic_class":"to_1k.0a1b2c3d","cohort":"conf","was":"warmup","phase":"infeasible","message":"infeasible at eps 0.1: of the best 20% of drafts`)
 		told()
 		a.Audit(t, risk.Key{Route: "chat", TrafficClass: "to_1k.ffffffff", Cohort: "conf"}, 0, 0)
 		told()

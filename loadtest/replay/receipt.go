@@ -31,10 +31,10 @@ type Receipt struct {
 
 	Rules *struct {
 		Mode              string  `json:"mode"`
-		Head              string  `json:"head_verify"`
+		Head              string  `json:"head_check"`
 		Band              float64 `json:"band_nats"`
 		Holdback          int     `json:"holdback_tokens"`
-		MidstreamFailover bool    `json:"takeover"`
+		MidstreamFailover bool    `json:"midstream_failover"`
 		Guard             bool    `json:"guard"`
 		MaxTTFT           float64 `json:"max_extra_ttft_ms"`
 	} `json:"rules"`
@@ -44,8 +44,8 @@ type Receipt struct {
 		Reason      string    `json:"reason"`
 		Mode        string    `json:"mode"`
 		Whole       bool      `json:"whole"`
-		TargetCheck string    `json:"ask"`
-		Estimate    *Estimate `json:"sums"`
+		TargetCheck string    `json:"target_check"`
+		Estimate    *Estimate `json:"estimate"`
 	} `json:"plan"`
 	Verdict *struct {
 		Accept    bool    `json:"accept"`
@@ -55,7 +55,7 @@ type Receipt struct {
 		Band      float64 `json:"band"`
 		Tokens    int     `json:"tokens"`
 	} `json:"verdict"`
-	ScoreSeries [][2]float64 `json:"track"`
+	ScoreSeries [][2]float64 `json:"score_series"`
 	Checks      []struct {
 		Tokens int  `json:"tokens"`
 		Pass   bool `json:"pass"`

@@ -1,6 +1,6 @@
 // Package accept is the acceptance logic: it judges a draft by the draft
 // model's own token logprobs. Everything here is a function of values; there is
-// no clock, no network and no log. Start at [Judge].
+// no clock, no network and no log. Start at [ScoreTracker].
 //
 // The formulas are those of mode "confidence": one scalar score per answer
 // whose running minimum only falls, so that early abort, commit and the guard

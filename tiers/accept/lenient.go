@@ -14,7 +14,7 @@ type Leniency struct {
 // Strictness is a public name for a Leniency.
 type Strictness string
 
-// The names, from the strictest. What exact means is in [Greedy].
+// The names, from the strictest. What exact means is in [CheckGreedy].
 const (
 	StrictHigh     Strictness = "high"     // half of the first choice's probability
 	StrictBalanced Strictness = "balanced" // three tenths

@@ -23,11 +23,11 @@ type Cohort string
 
 // The lots.
 const (
-	CohortConfidence Cohort = "conf"   // by the draft's own score
-	CohortHead       Cohort = "head"   // the target stood by its first tokens
-	CohortWhole      Cohort = "whole"  // the target stood by all of it
-	CohortWarmup     Cohort = "warmup" // by the draft's own score, against a threshold that nothing certifies: the warm-up's
-	CohortPressure   Cohort = "press"  // by nobody's: the target was short of memory, and the tenant allows it
+	CohortConfidence Cohort = "conf"     // by the draft's own score
+	CohortHead       Cohort = "head"     // the target stood by its first tokens
+	CohortWhole      Cohort = "whole"    // the target stood by all of it
+	CohortWarmup     Cohort = "warmup"   // by the draft's own score, against a threshold that nothing certifies: the warm-up's
+	CohortPressure   Cohort = "pressure" // by nobody's: the target was short of memory, and the tenant allows it
 )
 
 // Why a draft was kept or not.

@@ -12,25 +12,25 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// RequestAuditor is a request whose drafts are audited. It has a Trial.
+// RequestAuditor audits the drafts of one request, which has an AuditDecision.
 type RequestAuditor struct {
 	*inflight.Request
 	Auditor *Auditor
 
-	RetainBody    func() (released func()) // says that something uses the request's body until released is called; nil tells nobody
-	OnAuditPassed func()                   // called when the target stands by a draft that the warm-up served; nil tells nobody
+	RetainBody    func() (released func()) // keeps the request's body valid until released is called; nil: not needed
+	OnAuditPassed func()                   // called when the target accepts a draft that was served during a warm-up; may be nil
 }
 
-// Draft is a draft that is audited. It sees the chunks that the client's draft takes, or reads its own. When it is over, or
-// nobody else has a use for it any more, it goes on in the background, is audited, and ends there. It is for one goroutine.
+// Draft is an audited draft. It observes the chunks of the client's draft, or reads a stream of its own. When the stream
+// ends, or the request no longer needs it, it continues in the background. It is for one goroutine.
 type Draft struct {
 	*draft.Audit
 	RequestAuditor
 	caller inflight.Caller
-	cost   receipt.Tally // of the audit
+	cost   receipt.Tally // tokens of the audit
 }
 
-// newDraft begins to audit a draft.
+// newDraft starts the audit of a draft.
 func (s RequestAuditor) newDraft() *Draft {
 	r := s.Request
 	return &Draft{
@@ -40,8 +40,8 @@ func (s RequestAuditor) newDraft() *Draft {
 	}
 }
 
-// start runs a task in the background, which uses the request's body beyond its request; it reports whether there was a
-// place for it. An audit without one is dropped.
+// start runs a task in the background that uses the request's body after the request's end. It reports whether there was
+// a slot; without one the audit is dropped.
 func (d *Draft) start(task func(context.Context)) bool {
 	released := func() {}
 	if d.RetainBody != nil {
@@ -58,27 +58,27 @@ func (d *Draft) start(task func(context.Context)) bool {
 	return started
 }
 
-// whole is how long to wait for an answer in one piece from a pool whose first byte may take so long.
+// whole returns the time limit for an answer in one piece from a pool with the given first-byte timeout.
 func (d *Draft) whole(firstByte time.Duration) time.Duration {
 	return d.Config.Timeouts.WholeAnswer(d.FirstByteTimeout(firstByte), d.Body)
 }
 
-// end books what the audit cost.
+// end charges the audit's cost.
 func (d *Draft) end() {
 	cost, priced := TargetCost(d.cost, d.Auditor.Prices(d.Route))
 	if !d.Views.SpareCapacity {
 		d.Auditor.charge(d.Route, cost)
 	}
 	if !priced {
-		cost = 0 // it is in tokens
+		cost = 0 // the unit is tokens, not USD
 	}
 	d.Auditor.Metrics.CountAudit(d.Route, d.cost.Scored, cost)
 }
 
-// countDropped counts an audit that nothing came of, before its outcome was known.
+// countDropped counts an audit that ended without an outcome.
 func (d *Draft) countDropped(why string) { d.Auditor.Metrics.CountDroppedAudit(d.Route, why) }
 
-// ignoreEvents keeps no record of calls.
+// ignoreEvents implements [dispatch.Events] and records nothing.
 type ignoreEvents struct{}
 
 func (ignoreEvents) Waited(time.Duration)              {}

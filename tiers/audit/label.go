@@ -14,11 +14,11 @@ import (
 	"github.com/foregate/foregate/tiers/verify"
 )
 
-// audit asks the target about a draft that came to its end, and books what it says.
+// audit labels a finished draft by the target and stores the label.
 func (d *Draft) audit(ctx context.Context) {
 	v := d.Verdict()
 	if !v.Accept && !d.IsMalformed(v) {
-		return // nothing that would be served by any threshold in the region
+		return // no threshold in the tested region would serve it
 	}
 	b := &auditRun{Draft: d, score: float64(v.Score)}
 	defer d.end()
@@ -52,8 +52,8 @@ func (d *Draft) audit(ctx context.Context) {
 	}
 }
 
-// tryHead asks the target about the first tokens of a draft that would have been doubtful: what it
-// stands by is evidence for the cohort of such.
+// tryHead makes the head check that a doubtful draft would have had. If the target accepts the head, the draft is
+// evidence for the cohort of head checks.
 func (b *auditRun) tryHead(ctx context.Context) {
 	ids, at := b.Transcript().IDs(), b.Head()
 	h := head{
@@ -71,7 +71,7 @@ func (b *auditRun) tryHead(ctx context.Context) {
 	b.add(ctx, entry{Decision: b.AuditDecision.Head, score: float64(r.Score)})
 }
 
-// newVerifier asks the target by the label's rule.
+// newVerifier returns a verifier with the rule of the label.
 func (d *Draft) newVerifier() verify.Verifier {
 	mode := plan.ModeLenient
 	if d.Config.Risk.Label == plan.LabelPrefix {
@@ -80,8 +80,8 @@ func (d *Draft) newVerifier() verify.Verifier {
 	return verify.Verifier{Caller: d.caller, Scorer: d.Plan.Auditor, Rule: verify.RuleOf(mode, &d.Config, d.Body.Temperature)}
 }
 
-// ask has the target label the draft. Where there is no place it waits, and nothing is booked;
-// what was booked and comes to nothing three times is lost.
+// ask asks the target for the label. While the target has no capacity it waits and opens nothing. An open audit that
+// fails three times is lost and stays bad.
 func (b *auditRun) ask(ctx context.Context) (good, heard bool) {
 	waiting, cancel := b.World.WithTimeout(ctx, auditWait)
 	defer cancel()
@@ -95,7 +95,7 @@ func (b *auditRun) ask(ctx context.Context) (good, heard bool) {
 		case len(b.opened) > 0:
 			tries++
 		case !isFull(err):
-			b.why = verify.FailureReason(err) // what cannot be asked about at all, such as a text that is too long
+			b.why = verify.FailureReason(err) // the target cannot be asked, for example because the text is too long
 			b.leaveBad(ctx)
 			return false, false
 		}
@@ -106,7 +106,7 @@ func (b *auditRun) ask(ctx context.Context) (good, heard bool) {
 	return false, false
 }
 
-// isFull reports whether an audit failed because the target has no place for it now.
+// isFull reports whether an audit failed because the target has no capacity now.
 func isFull(err error) bool {
 	if refused, ok := errors.AsType[*scoring.RefusedError](err); ok {
 		return refused.Reason != scoring.ReasonTooLong
@@ -117,7 +117,7 @@ func isFull(err error) bool {
 	return errors.Is(err, pool.ErrFull) || errors.Is(err, pool.ErrNoBackend)
 }
 
-// label asks the target in the way that the setting says.
+// label asks the target in the way that risk.label says.
 func (b *auditRun) label(ctx context.Context) (good bool, err error) {
 	if b.Config.Risk.Label == plan.LabelRegenerate {
 		return b.regenerated(ctx)
@@ -129,19 +129,19 @@ func (b *auditRun) label(ctx context.Context) (good bool, err error) {
 	return float64(r.Kept) >= b.Config.Risk.MinPrefixShare*float64(max(len(b.Transcript().IDs()), 1)), nil
 }
 
-// applyCheck asks the target about the draft. Whether there is a place for an audit must not depend on how long the draft became.
+// applyCheck asks the target to check the draft. Whether an audit gets capacity must not depend on the draft's length.
 func (b *auditRun) applyCheck(ctx context.Context) (verify.Result, error) {
 	asker := b.newVerifier()
 	asker.Before, asker.Admission = b.openAll, b.Body.PromptTokens+plan.TypicalOutput
 	draft := verify.NewDraft(b.Audit.Draft)
-	draft.Resumes = false // nobody carries on with it
+	draft.Resumes = false // the draft is not continued
 	r, err := asker.Verify(ctx, draft)
 	b.cost.Scored += r.Computed
 	return r, err
 }
 
-// regenerated has the target write an answer of its own. A draft that says the same is good; of
-// another one the target is asked whether it is right.
+// regenerated lets the target write its own answer. The draft is good if it says the same; otherwise the target judges
+// it in words.
 func (b *auditRun) regenerated(ctx context.Context) (good bool, err error) {
 	var own openai.DraftAnswer
 	o := b.caller.NewRequest(b.Target, &engine.Answer{Terms: b.Terms(b.Target), Request: b.Body, Into: &own})

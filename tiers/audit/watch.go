@@ -26,7 +26,7 @@ func (s RequestAuditor) Whole(answer *openai.DraftAnswer) {
 	d.End()
 }
 
-// Shadow makes a draft in the background, of which the client sees nothing, and audits it.
+// Shadow makes and audits a draft in the background that the client never sees.
 func (s RequestAuditor) Shadow() {
 	d := s.newDraft()
 	d.start(d.shadow)
@@ -35,7 +35,7 @@ func (s RequestAuditor) Shadow() {
 // End implements [strategy.AuditDraft].
 func (d *Draft) End() { d.start(d.audit) }
 
-// TakeStream implements [strategy.AuditDraft]. The context of the exchange must not end with the request's.
+// TakeStream implements [strategy.AuditDraft]. The exchange's context must outlive the request.
 func (d *Draft) TakeStream(x *dispatch.Exchange) {
 	x.HandOver(ignoreEvents{}, d.Tokens())
 	started := d.start(func(ctx context.Context) {
@@ -50,7 +50,7 @@ func (d *Draft) TakeStream(x *dispatch.Exchange) {
 	}
 }
 
-// read reads the draft to its end; it reports whether it came to one.
+// read reads the draft to its end and reports whether it is complete.
 func (d *Draft) read(x *dispatch.Exchange) bool {
 	var f *engine.Failure
 	defer func() { x.Close(f, d.Tokens()) }()
@@ -72,7 +72,7 @@ func (d *Draft) read(x *dispatch.Exchange) bool {
 	return true
 }
 
-// shadow makes the draft and audits it.
+// shadow makes a draft and audits it.
 func (d *Draft) shadow(ctx context.Context) {
 	if !d.Auditor.enter(ctx, d.Config.Risk.MaxConcurrentAudits) {
 		d.countDropped("busy")
@@ -83,13 +83,13 @@ func (d *Draft) shadow(ctx context.Context) {
 	}
 }
 
-// madeAtPlace is made with a place that was taken.
+// madeAtPlace makes the draft within a pool slot.
 func (d *Draft) madeAtPlace(ctx context.Context) bool {
 	defer d.Auditor.leave()
 	return d.made(ctx)
 }
 
-// made has the draft pool write the draft, at the lowest class. It reports whether there is one.
+// made asks the draft pool for the draft, at the lowest priority. It reports whether there is one.
 func (d *Draft) made(ctx context.Context) bool {
 	if d.Plan.Calls {
 		return d.madeWhole(ctx)
@@ -99,7 +99,7 @@ func (d *Draft) made(ctx context.Context) bool {
 		Terms: d.Terms(d.Request.Draft), Request: d.Body, Counted: capabilities != nil && !capabilities.TokenIDs,
 	})
 	o.FirstByteTimeout = d.FirstByteTimeout(d.Config.Timeouts.DraftFirstToken)
-	o.Retry.MaxRetries = min(o.Retry.MaxRetries, 1) // a connection that was closed while it was idle costs no audit
+	o.Retry.MaxRetries = min(o.Retry.MaxRetries, 1) // one retry, because an idle connection may have been closed
 	x, err := d.caller.Open(ctx, o)
 	if err != nil {
 		d.countDropped("draft_unavailable")
@@ -122,7 +122,7 @@ func (d *Draft) madeWhole(ctx context.Context) bool {
 	return true
 }
 
-// newRequest prepares a call to the draft pool.
+// newRequest returns a call to the draft pool.
 func (d *Draft) newRequest(call engine.Call) dispatch.Request {
 	o := d.caller.NewRequest(d.Request.Draft, call)
 	o.Ticket.NoWait, o.Ticket.Class = true, 0

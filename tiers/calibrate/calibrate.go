@@ -70,7 +70,7 @@ func (e *TooFewError) Error() string {
 
 // Fit fits a score to samples. The same samples in the same order make the same fit. Its time
 // grows with the number of samples and is bounded. It fails with a *[TooFewError] where labels are
-// fewer than [Least], or those of one kind fewer than [MinPerLabel], and where a sample is not
+// fewer than [MinSamples], or those of one kind fewer than [MinPerLabel], and where a sample is not
 // made of finite numbers of an ordinary size.
 func Fit(samples []Sample) (Fitted, error) {
 	f := Fitted{N: len(samples)}

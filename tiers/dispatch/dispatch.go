@@ -1,6 +1,6 @@
 // Package dispatch brings a call to a backend: it waits for its turn in the pool's queue, picks a
 // backend, asks that one's breaker, makes the attempt, and tries others within the retry budget when
-// it fails before its first byte. Start at [Dispatcher.Open] and [Dispatcher.Ask].
+// it fails before its first byte. Start at [Dispatcher.Open] and [Dispatcher.Do].
 //
 // It knows neither HTTP nor the clock: attempts are made by an [engine.Upstream] and time is a
 // [world.World]'s, so that the lab runs the same code.

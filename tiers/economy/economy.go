@@ -1,6 +1,6 @@
 // Package economy says whether a draft is expected to pay. It is arithmetic over
 // prices and over what was learned of requests of the same kind; it knows neither
-// clock nor network. Start at [Decide] for one request, [Weigh] for its sums, and [Book]
+// clock nor network. Start at [Decide] for one request, [EstimateCost] for its sums, and [Statistics]
 // for what is learned. A request is kept
 // from the draft only where the guard is sure: by the upper bound of what was learned,
 // and never by a price that is unknown.

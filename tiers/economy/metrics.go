@@ -16,7 +16,7 @@ type Route struct {
 // typicalShape is the request whose break-even is told: of a common length, and held back by the default.
 var typicalShape = Shape{Prompt: 500, Held: 32}
 
-// Collector makes series of a [Book] when it is asked for them: of each route given, and
+// Collector makes series of a [Statistics] when it is asked for them: of each route given, and
 // of none that is learned besides, so their number is bounded by the configuration.
 type Collector struct {
 	statistics *Statistics

@@ -116,7 +116,7 @@ func (c Caller) Open(ctx context.Context, o dispatch.Request) (*dispatch.Exchang
 	return c.Dispatch.Open(ctx, o)
 }
 
-// Do sends a question to one backend, once; see [dispatch.Dispatcher.Ask].
+// Do sends a question to one backend, once; see [dispatch.Dispatcher.Do].
 func (c Caller) Do(ctx context.Context, o dispatch.Request) (backend string, err error) {
 	return c.Dispatch.Do(ctx, o)
 }

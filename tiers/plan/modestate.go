@@ -4,14 +4,14 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 )
 
-// ModeState says whether a route's engines allow a mode.
+// ModeState says whether a route's engines support a mode.
 type ModeState struct {
 	Mode    Mode
-	Missing string // the reason with which requests bypass the draft; "" where the mode works
-	Reason  string // in words
+	Missing string // reason by which requests bypass the draft; "": the mode works
+	Reason  string // the same as a sentence
 }
 
-// MissingReason words the reason of a plan that a card is behind.
+// MissingReason returns a sentence for a plan's reason that comes from a missing capability.
 func (f Facts) MissingReason(reason, target string) string {
 	what := map[string]string{
 		"target_unprobed": probe.MissingScoring, "target_without_scoring": probe.MissingScoring,

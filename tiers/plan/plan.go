@@ -1,7 +1,7 @@
-// Package plan decides how a request is answered, before anything is sent: pure functions of the
-// settings, the request, what the engines can do, prices and evidence. Start at [Make].
+// Package plan decides how a request is answered, before anything is sent. It holds pure functions of the settings, the
+// request, the engines' capabilities, prices and evidence. Start at [Make].
 //
-// A [Plan] is made once and never changed. What becomes of the request in flight is told elsewhere.
+// A [Plan] is made once and never changed. The progress of a request is recorded elsewhere (tiers/receipt).
 package plan
 
 import (
@@ -11,47 +11,44 @@ import (
 	"github.com/foregate/foregate/tiers/probe"
 )
 
-// Resume is how the target can carry on from a part of a draft.
+// Resume says how the target can continue a part of a draft.
 type Resume uint8
 
-// How.
+// The ways.
 const (
-	resumeNever Resume = iota // only from scratch
+	resumeNever Resume = iota // not at all
 	ResumeText                // by text: the accepted words as the start of the answer
 	ResumeIDs                 // by token ids: exact
 )
 
-// Plan is how a request will be answered. It is decided once, before anything
-// is sent.
+// Plan says how a request is answered. It is decided once, before anything is sent.
 type Plan struct {
-	Tier          Tier               // Draft: through the cascade, or where demanded straight from the draft; Target: straight to it
-	Judged        bool               // the draft is judged, and escalates when it does not hold
+	Tier          Tier               // Draft: through the cascade, or only the draft pool if the client demands it; Target: the target alone
+	Judged        bool               // the draft is judged, and the target answers if it is rejected
 	Reason        string             // why it is not judged: the reason in "X-Acceptance: bypassed;reason=…"
-	Mode          Mode               // by which it is judged
+	Mode          Mode               // the mode by which the draft is judged
 	Whole         bool               // nothing is released before the whole draft was judged
-	Calls         bool               // the draft may call tools: it is asked for in one piece
-	CheckPolicy   accept.CheckPolicy // when the target is asked about it
-	Scorer        Scorer             // and how
-	Auditor       Scorer             // modes risk and shadow: how it is asked about a draft that is audited
-	Block         int                // mode verify: tokens drafted between two checks; 0 is all of them
-	AllowLowScore bool               // a draft below the threshold may be the answer: the target is short of memory
+	Calls         bool               // the draft may call tools: it is requested in one piece
+	CheckPolicy   accept.CheckPolicy // when the target checks the draft
+	Scorer        Scorer             // how the target checks it
+	Auditor       Scorer             // modes risk and shadow: how the target checks an audited draft
+	Block         int                // mode verify: tokens between two checks; 0: the whole answer
+	AllowLowScore bool               // a draft below the threshold may be served, because the target is short of memory
 	Sampled       bool               // mode verify above temperature 0: by rejection sampling
-	Estimate      economy.Estimate   // what it was expected to cost, where prices are known
+	Estimate      economy.Estimate   // expected cost; zero without prices
 
-	Resume Resume // how the target can carry on from a part of the draft
+	Resume Resume // how the target can continue a part of the draft
 }
 
-// CanResume reports whether the target can carry on from a part of the draft.
+// CanResume reports whether the target can continue a part of the draft.
 func (p Plan) CanResume() bool { return p.Resume != resumeNever }
 
-// MayServeUnchecked reports whether a draft may be the answer though the target cannot be asked.
+// MayServeUnchecked reports whether a draft may be served without a check by the target.
 func (p Plan) MayServeUnchecked() bool {
 	return p.Judged && p.CheckPolicy <= accept.CheckDoubtful && p.Mode != ModeShadow
 }
 
-// Make decides how to answer: a pure function of the settings, the request and what the
-// engines can do. The first rule that matches wins; what is not drafted for its price comes after
-// ([Plan.Weigh]).
+// Make decides how to answer a request. The first rule that matches wins. [Plan.Weigh] then decides by cost.
 func Make(cfg Config, f Facts) Plan {
 	r := f.Request
 	if f.Demanded == Draft && f.HasDraft {
@@ -74,7 +71,7 @@ func Make(cfg Config, f Facts) Plan {
 	return p.withCheck(cfg, f)
 }
 
-// withCheck decides when and how the target is asked.
+// withCheck decides when and how the target checks the draft.
 func (p Plan) withCheck(cfg Config, f Facts) Plan {
 	scorer, missing := ScorerFor(cfg, f)
 	p.Scorer = scorer
@@ -113,9 +110,9 @@ func (p Plan) withCheck(cfg Config, f Facts) Plan {
 	return p
 }
 
-// canCheckBlocks reports whether an answer may be drafted and checked block by block: from ids, on
-// both sides, where scoring does not compute the prompt anew each time, and where nothing but
-// the engines' own end ids and the gateway's stop strings ends it.
+// canCheckBlocks reports whether an answer may be drafted and checked block by block: both pools work on ids, scoring
+// reuses the KV cache of the prompt, and the answer ends only by the engines' own end ids or by stop strings that the
+// gateway finds.
 func (f Facts) canCheckBlocks(cfg Config, p Plan) bool {
 	r := f.Request
 	return (f.Target.Reuse || cfg.AllowUncachedBlocks) && p.Scorer == ScorerIDs && p.Resume == ResumeIDs && !p.Calls && !r.Structured &&
@@ -123,7 +120,7 @@ func (f Facts) canCheckBlocks(cfg Config, p Plan) bool {
 		r.Raw("stop_token_ids") == nil && r.Raw("ignore_eos") == nil
 }
 
-// bypassReason names why a request goes straight to the target, "" when it does not.
+// bypassReason returns why a request goes straight to the target, or "".
 func bypassReason(cfg Config, f Facts) string {
 	r := f.Request
 	switch {
@@ -136,7 +133,7 @@ func bypassReason(cfg Config, f Facts) string {
 	case (cfg.Mode.Audited() || cfg.Mode == ModeConfidence && cfg.OnMissingLogprobs == MissingLogprobsEscalate) && f.Draft != nil && f.Draft.Unscored:
 		return "draft_without_logprobs"
 	case cfg.Mode.Audited() && f.Draft == nil:
-		return "draft_unprobed" // nobody knows which model's evidence would count, nor whose drafts would be evidence
+		return "draft_unprobed" // without a probe the evidence's models are unknown
 	case !r.SinglePlain:
 		return "prompt_kind"
 	case r.Logprobs:
@@ -148,11 +145,11 @@ func bypassReason(cfg Config, f Facts) string {
 	case r.HasSeed && r.Temperature > 0:
 		return "seed"
 	case r.Penalties && (r.Stream || cfg.Mode == ModeVerify):
-		return "penalties" // in mode verify: scores do not know of them
+		return "penalties" // mode verify: scores do not include penalties
 	case cfg.Mode == ModeVerify && r.Temperature > 0:
-		return SampledMissing(cfg, f) // others cannot be checked token by token
+		return SampledMissing(cfg, f) // other sampling parameters cannot be checked token by token
 	case r.MinTokens && len(r.Stop) > 0:
-		return "min_tokens" // an engine ignores stop strings before them; the gateway's matcher does not count
+		return "min_tokens" // engines ignore stop strings before min_tokens; the gateway's matcher does not count tokens
 	case r.Extras:
 		return "output_fields"
 	case r.PromptTokens > cfg.MaxPromptTokens:
@@ -161,7 +158,7 @@ func bypassReason(cfg Config, f Facts) string {
 	return ""
 }
 
-// Shape is the request as economy sees it.
+// Shape returns the request as package economy needs it.
 func (p Plan) Shape(cfg Config, r *openai.Request) economy.Shape {
 	return economy.Shape{
 		Prompt: r.PromptTokens, MaxOutput: r.Limit(), Held: cfg.HoldbackTokens,
@@ -169,16 +166,16 @@ func (p Plan) Shape(cfg Config, r *openai.Request) economy.Shape {
 	}
 }
 
-// Weights are by what a plan is weighed.
+// Weights are the inputs of [Plan.Weigh].
 type Weights struct {
 	Prices   economy.Prices      // of the route
-	Expected economy.Expectation // of such requests
+	Expected economy.Expectation // statistics of the request's traffic class
 	Load     float64             // the target's KV usage, 0..1
-	Draw     float64             // a random one from [0, 1)
+	Draw     float64             // random number from [0, 1)
 }
 
-// Weigh asks whether the draft that is planned is expected to pay, and whether asking the
-// target about a doubtful one is. A plan without a judged draft stays as it is.
+// Weigh drops the draft if it is not expected to save cost, and the check of doubtful drafts if that is not. A plan
+// without a judged draft is returned unchanged.
 func (p Plan) Weigh(cfg Config, r *openai.Request, w Weights) Plan {
 	if !p.Judged {
 		return p

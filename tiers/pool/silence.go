@@ -6,12 +6,10 @@ import (
 	"time"
 )
 
-// late is by how much of its time a question may end late before it is this replica
-// that is slow, and not the backend that is silent.
+// late is the relative delay of a timeout from which this replica counts as slow, not the backend as silent.
 const late = 0.2
 
-// checkHealth asks a backend whose metrics did not come in time for its health: slow metrics
-// are no silence. Any answer is one.
+// checkHealth asks for the health of a backend whose metrics were late. Any answer shows that it is alive.
 func (p *Pool) checkHealth(ctx context.Context, b *backend) {
 	asked := p.o.Now()
 	err := p.scraper.Health(ctx, b.url)
@@ -24,9 +22,8 @@ func (p *Pool) checkHealth(ctx context.Context, b *backend) {
 	}
 }
 
-// noteUnanswered notes that b has not answered a question that was asked at the given time.
-// A question that ended late says that this replica is slow, and nothing of b: it is as if
-// nothing had been asked. Who has been silent for twice as long as a suspect is down.
+// noteUnanswered records that b did not answer a question asked at the given time. If the timeout itself fired late,
+// this replica is slow and nothing is recorded. A backend that is silent for twice the suspect time is down.
 func (p *Pool) noteUnanswered(b *backend, asked time.Time) {
 	now, timeout := p.o.Now(), p.o.Pressure().Timeout
 	slow := now.Sub(asked) > timeout+time.Duration(late*float64(timeout))
@@ -45,8 +42,8 @@ func (p *Pool) noteUnanswered(b *backend, asked time.Time) {
 	}
 }
 
-// release has the requests that are under way at a backend that is lost move to others,
-// where there are such, or where nobody waits for this pool.
+// release cancels the requests at a lost backend so that they move, if there is another backend or the request is
+// Optional.
 func (p *Pool) release(b *backend) {
 	lost := false
 	p.locked(func() { lost = b.health.IsLost() })
@@ -58,8 +55,7 @@ func (p *Pool) release(b *backend) {
 	}
 }
 
-// moves are what has the requests at b move, each told once; better says that there is a better
-// backend for them.
+// moves returns the cancel functions of the requests at b, each once. better says that another backend would do better.
 func (p *Pool) moves(b *backend, better bool) (moves []context.CancelCauseFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,8 +68,7 @@ func (p *Pool) moves(b *backend, better bool) (moves []context.CancelCauseFunc) 
 	return moves
 }
 
-// hasBetter reports whether another backend answers, is neither out nor suspect nor broken, and
-// owes no answer.
+// hasBetter reports whether another backend answers and is neither out, suspect, broken nor late.
 func (p *Pool) hasBetter(than *backend) (found bool) {
 	now, absent := p.o.Now(), p.o.Pressure().UnknownAfter
 	for _, b := range *p.set.Load() {

@@ -41,7 +41,7 @@ func (p *Pool) storeReading(b *backend, r pressure.Reading) {
 	}
 }
 
-// updateHealth runs f with the lock, and logs the change of b's condition that comes of it.
+// updateHealth runs f under the lock and logs a change of b's condition.
 func (p *Pool) updateHealth(b *backend, f func()) {
 	var was, is health.Condition
 	p.locked(func() {
@@ -54,15 +54,15 @@ func (p *Pool) updateHealth(b *backend, f func()) {
 	}
 }
 
-// noteTokens notes that b gives tokens, where somebody wants to know.
+// noteTokens records that b gives tokens, if the health monitor needs it.
 func (p *Pool) noteTokens(b *backend) {
 	if b.health.NeedsTokens() {
 		b.health.MarkTokens(p.o.Now())
 	}
 }
 
-// noteAnswer notes that a question to b had an end in time, without an error an answer. An error that came instead of an
-// answer over HTTP, of a name that does not resolve, is no silence, and no contact either.
+// noteAnswer records that a question to b ended in time; without an error that is an answer. An error without an HTTP
+// answer, such as a name that does not resolve, is neither silence nor contact.
 func (p *Pool) noteAnswer(b *backend, err error) {
 	now := p.o.Now()
 	p.updateHealth(b, func() {
@@ -71,10 +71,9 @@ func (p *Pool) noteAnswer(b *backend, err error) {
 	})
 }
 
-// noteMissed notes a scrape that gave nothing. The backend stays in, with a reading
-// that ages, unless it refused the connection: that a request would find, too.
-// A name that cannot be resolved is not held against it here, because requests
-// may still have connections.
+// noteMissed records a failed scrape. The backend stays in with an ageing reading, unless it refused the connection,
+// because requests would be refused, too. A name that does not resolve is ignored here: requests may still have
+// connections.
 func (p *Pool) noteMissed(b *backend, err error) {
 	b.metrics.scrapeErrors.Inc()
 	known, now := p.forgetOld(b), p.o.Now()
@@ -93,8 +92,7 @@ func (p *Pool) noteMissed(b *backend, err error) {
 	}
 }
 
-// forgetOld takes a reading that has grown too old to mean anything out of the
-// metrics, and tells whether b still has one that does.
+// forgetOld removes a reading that is too old from the metrics. It reports whether b still has a valid one.
 func (p *Pool) forgetOld(b *backend) bool {
 	age, now := p.o.Pressure(), p.o.Now()
 	known := false
@@ -105,7 +103,7 @@ func (p *Pool) forgetOld(b *backend) bool {
 	return known
 }
 
-// setDown takes b out.
+// setDown marks b as down.
 func (p *Pool) setDown(b *backend, err error) {
 	now := p.o.Now()
 	var was error
@@ -119,9 +117,8 @@ func (p *Pool) setDown(b *backend, err error) {
 	}
 }
 
-// setUp takes b back in, on the word of a question that was asked at the given
-// time; a refusal since then is newer. What refused connections was restarted, so its
-// cache is taken to be empty; what could not be reached may have it still.
+// setUp marks b as up, by an answer to a question sent at the given time; a later refusal wins. A server that refused
+// connections was restarted, so its cache is assumed to be empty; one that was unreachable may still have its cache.
 func (p *Pool) setUp(b *backend, asked time.Time) {
 	now := p.o.Now()
 	var since time.Time
@@ -143,7 +140,7 @@ func (p *Pool) setUp(b *backend, asked time.Time) {
 	}
 }
 
-// clearCache says that b's cache is empty, because it was restarted. The caller holds mu.
+// clearCache records that b's cache is empty after a restart. The caller holds mu.
 func (p *Pool) clearCache(b *backend) {
 	b.life++
 	if !b.gone {

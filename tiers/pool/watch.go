@@ -12,27 +12,23 @@ import (
 )
 
 const (
-	// maxScrapes bounds the scrapes of one pool that are under way. A pool of
-	// hundreds, all hanging, must not hold hundreds of connections for it.
+	// maxScrapes bounds the concurrent scrapes of one pool, so that a large hanging pool does not hold hundreds of
+	// connections.
 	maxScrapes = 32
-	// Overdue is how old a reading may be that another replica is to take before this
-	// one takes it itself: half of what is fresh, so that a replica which dies is not
-	// missed, and not so soon that a late tick doubles the work.
+	// Overdue is the age of a reading at which this replica scrapes in place of the responsible one: half of the fresh
+	// time, so that a dead replica is replaced in time and a late tick does not double the work.
 	Overdue = 1250 * time.Millisecond
-	// RetryAfterFailure is how long a replica that took another's part, in vain, waits before it
-	// does so again.
+	// RetryAfterFailure is the pause after a failed scrape in place of another replica.
 	RetryAfterFailure = 2 * time.Second
-	// probeEvery is how often an engine that stands still is asked for one token, by
-	// each replica that doubts it.
+	// probeEvery is the interval in which each replica probes an engine whose metrics stand still.
 	probeEvery = time.Second
 )
 
-// watch reads b's metrics every interval, or sees to it that another replica does,
-// and probes it while it is down, until ctx ends.
+// watch scrapes b every interval, or checks that another replica does, and probes it while it is down, until ctx ends.
 func (p *Pool) watch(ctx context.Context, b *backend) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var vain time.Time // when this replica took another's part in vain
+	var vain time.Time // last failed scrape in place of another replica
 	for {
 		select {
 		case <-ctx.Done():
@@ -55,9 +51,8 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 	}
 }
 
-// ShouldScrape reports whether this replica has to look at a backend's metrics itself: because
-// that is its part (mine), because the backend is down for it, or because nothing was
-// heard of it for too long, and the last look, in vain, is Again ago.
+// ShouldScrape reports whether this replica must scrape the backend itself: it is responsible (mine), the backend is
+// down, or the last reading is overdue and the last failed scrape (vain) is [RetryAfterFailure] ago.
 func (p *Pool) ShouldScrape(backend string, mine bool, vain time.Time) bool {
 	now, overdue := p.o.Now(), p.overdue()
 	p.mu.Lock()
@@ -70,12 +65,12 @@ func (p *Pool) ShouldScrape(backend string, mine bool, vain time.Time) bool {
 	return mine || b.down != nil || missing && now.Sub(vain) >= RetryAfterFailure
 }
 
-// overdue is how old a reading of another replica's may be.
+// overdue returns how old a reading of another replica may be.
 func (p *Pool) overdue() time.Duration {
 	return max(Overdue, 2*p.o.Pressure().Interval)
 }
 
-// scrapeInTurn is look when there is a place for it.
+// scrapeInTurn scrapes b if the limit of concurrent scrapes allows it.
 func (p *Pool) scrapeInTurn(ctx context.Context, b *backend) bool {
 	select {
 	case <-ctx.Done():
@@ -86,8 +81,7 @@ func (p *Pool) scrapeInTurn(ctx context.Context, b *backend) bool {
 	return p.scrape(ctx, b)
 }
 
-// pause is the time until b is to be looked at again: none while it owes an answer and
-// is not yet down.
+// pause returns the time until the next scrape of b: 0 while an answer is missing and b is not down yet.
 func (p *Pool) pause(b *backend, mine bool) time.Duration {
 	now, interval, overdue := p.o.Now(), p.o.Pressure().Interval, p.overdue()
 	// Jitter, so that the backends and the replicas do not scrape in step.
@@ -98,7 +92,7 @@ func (p *Pool) pause(b *backend, mine bool) time.Duration {
 	case b.down != nil:
 	case b.health.HasPending():
 		return 0
-	case !mine && !b.reading.At.IsZero(): // when another replica's reading is missing
+	case !mine && !b.reading.At.IsZero(): // the time at which another replica's reading is overdue
 		if missing := b.reading.At.Add(overdue).Sub(now); missing > 0 {
 			return min(pause, missing+time.Millisecond)
 		}
@@ -106,9 +100,8 @@ func (p *Pool) pause(b *backend, mine bool) time.Duration {
 	return pause
 }
 
-// scrape takes one reading of b and reports whether it got one. A backend that is down
-// is asked for its health first, and its metrics speak for it only where it knows no
-// /health: a vLLM whose engine is dead still serves metrics.
+// scrape takes one reading of b and reports whether it succeeded. If b is down, its health endpoint is asked first, and
+// metrics count only if it has none: a vLLM with a dead engine still serves metrics.
 func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 	asked := p.o.Now()
 	down := false
@@ -126,7 +119,7 @@ func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 	}
 	r, err := p.scraper.Scrape(ctx, b.url)
 	if ctx.Err() != nil {
-		return false // we are ending, which says nothing about the backend
+		return false // cancelled by the end of Run
 	}
 	if err != nil {
 		p.noteMissed(b, err)
@@ -146,8 +139,7 @@ func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 	return true
 }
 
-// probe asks an engine whose numbers stand still for a token. Where it comes, it is
-// the numbers that are wrong.
+// probe asks an engine whose metrics stand still for one token. If it comes, the metrics are frozen, not the engine.
 func (p *Pool) probe(ctx context.Context, b *backend) {
 	ctx, cancel := context.WithTimeout(ctx, p.o.Pressure().ProbeTimeout)
 	defer cancel()
@@ -156,7 +148,7 @@ func (p *Pool) probe(ctx context.Context, b *backend) {
 	}
 }
 
-// show shows how old b's reading is, what it is suspected of, and that a drain has run out.
+// show updates the metrics of b's reading age and suspected condition, and notices the end of a drain.
 func (p *Pool) show(b *backend) {
 	now := p.o.Now()
 	var at time.Time
@@ -168,15 +160,14 @@ func (p *Pool) show(b *backend) {
 	}
 }
 
-// noHealth tells whether a server answered that it knows no /health.
+// noHealth reports whether the server answered that it has no /health.
 func noHealth(err error) bool {
 	status, ok := errors.AsType[*pressure.StatusError](err)
 	return ok && (status.Code == http.StatusNotFound ||
 		status.Code == http.StatusMethodNotAllowed || status.Code == http.StatusNotImplemented)
 }
 
-// needsProbe reports whether b is to be asked for a token: its numbers stand still, and
-// that was not asked lately.
+// needsProbe reports whether b must be asked for a token: its metrics stand still, and it was not asked lately.
 func (p *Pool) needsProbe(b *backend) bool {
 	now := p.o.Now()
 	p.mu.Lock()

@@ -2,7 +2,7 @@
 // knows, whether it scores a text that it is given, whether it goes on from token ids
 // exactly, and by which tokenizer and template. What version an
 // engine says it has is not believed; what it answers is. Start at [New], [Prober.Run] and
-// [Card].
+// [Capabilities].
 //
 // A probe costs an engine at most about 2,500 prompt tokens and 400 generated ones: half of
 // the former are one text of 600 tokens that is scored twice, most of the latter one answer

@@ -142,7 +142,7 @@ func (s *State) Open(r Rule, d Decision, score float64, ticket string, now time.
 	return Opened
 }
 
-// OpenWarmup books the audit of a draft that the warm-up served, or would have served if it were [Warmup.Measured], as bad
+// OpenWarmup books the audit of a draft that the warm-up served, or would have served if it were [Warmup.HasOutcomes], as bad
 // until its outcome is known. [State.Close] ends it.
 func (s *State) OpenWarmup(r Rule, ticket string, now time.Time) OpenResult {
 	s.begin(r)

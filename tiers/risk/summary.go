@@ -19,7 +19,7 @@ type Summary struct {
 	Bound    float64 // the risk is below this, by the evidence that certifies: δ/2, what has no outcome is bad
 	Pending  int     // audits that have no outcome: under way or lost
 
-	ToCertify  float64 // audits that are still needed for the next index, about ([Needed]); 0 after the last, +Inf where it seems out of reach
+	ToCertify  float64 // audits that are still needed for the next index, about ([RequiredAudits]); 0 after the last, +Inf where it seems out of reach
 	Drift      float64 // how far the watch for a drift has come, 0 … 1: 1 is the alarm
 	Warned     bool    // a drift is suspected, so more is audited
 	Infeasible bool    // not even the strictest threshold keeps to ε

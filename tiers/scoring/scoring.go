@@ -1,7 +1,7 @@
 // Package scoring bounds what asking an engine for scores may cost it: how long a text,
 // how many at once, and none for a while where it goes wrong. It is told the time.
 //
-// Start at [Gate.Enter]. Scoring has breakers of its own, one for each pool: an engine that
+// Start at [Limiter.Acquire]. Scoring has breakers of its own, one for each pool: an engine that
 // fails to score may well generate, and one that dies of scoring must not be asked again soon,
 // whichever backend of the pool it is, since all run the same.
 package scoring

@@ -18,8 +18,8 @@ import (
 	"github.com/foregate/foregate/tiers/transcript"
 )
 
-// maxFailovers bounds how often one answer is carried on with elsewhere: what breaks off
-// four times breaks off because of what is asked.
+// maxFailovers bounds how often one answer moves to another backend. An answer that breaks four times is likely to break
+// because of the request itself.
 const maxFailovers = 3
 
 // Why a draft is not judged, or an answer carried on with elsewhere, beside the reasons of accept and draft.
@@ -30,11 +30,11 @@ const (
 	reasonFull        = "draft_full"        // the draft pool has no capacity for its class
 )
 
-// errNoDraft says that the draft gave nothing to carry on from and nothing was
-// sent: the request goes to the target as if it had never been drafted.
+// errNoDraft says that no part of a draft can be used and that nothing was sent. The target then answers as if there had
+// been no draft.
 var errNoDraft = errors.New("no draft to build on")
 
-// BrokenError says that an answer broke after its first byte had gone out.
+// BrokenError says that an answer failed after its first byte was sent.
 type BrokenError struct{ Cause error }
 
 // Error names the cause.
@@ -43,7 +43,7 @@ func (e *BrokenError) Error() string { return fmt.Sprintf("broken off in mid-ans
 // Unwrap returns the cause.
 func (e *BrokenError) Unwrap() error { return e.Cause }
 
-// Outcome is what became of a request.
+// Outcome is the result of a request.
 type Outcome struct {
 	Tier    plan.Tier      // that the answer came from, "" while there is none
 	Verdict accept.Verdict // of the draft; zero where none was judged
@@ -55,27 +55,27 @@ type Outcome struct {
 	TargetFirst time.Duration // waited for the target's first byte
 }
 
-// IsJudged reports whether a draft was.
+// IsJudged reports whether a draft was judged.
 func (o *Outcome) IsJudged() bool { return o.Verdict.Reason != "" }
 
-// ServedByWarmup reports whether a draft that only a warm-up's threshold stands by is the answer of a request that
-// was judged so.
+// ServedByWarmup reports whether the answer is a draft that was accepted by the threshold of a warm-up, which no audit
+// has certified yet.
 func (o *Outcome) ServedByWarmup(t *plan.AuditDecision) bool {
 	byScore := o.Verdict.Cohort == "" || o.Verdict.Cohort == accept.CohortWarmup
 	return o.IsJudged() && t.Warmup && byScore && o.Tier == plan.Draft && o.Finish != ""
 }
 
-// Options are what an answer is made from.
+// Options configure an [Answer].
 type Options struct {
 	Request  *inflight.Request
 	Record   *receipt.Recorder
 	Sink     Sink
-	Observer Observer // hears the answer; nil is nobody
-	Auditor  Auditor  // audits drafts; nil where none is to be
-	Sent     []byte   // what clients have of an answer that was lost: the target carries on from there, where that can be
+	Observer Observer // receives the answer's content; nil: none
+	Auditor  Auditor  // audits drafts; nil: no audit
+	Sent     []byte   // the prefix that clients already have of a lost answer; the target continues it if it can
 }
 
-// Answer is one answer in the making.
+// Answer produces one answer.
 type Answer struct {
 	inflight.Caller
 	out       Outcome
@@ -83,10 +83,10 @@ type Answer struct {
 	client    client
 	auditor   Auditor
 	sent      []byte
-	failovers int // how often it was carried on with elsewhere
+	failovers int // how often it moved to another backend
 }
 
-// New prepares an answer.
+// New returns an answer that has not started.
 func New(o Options) *Answer {
 	a := &Answer{
 		Caller: o.Request.Caller(o.Record), record: o.Record, auditor: o.Auditor, sent: o.Sent,
@@ -95,13 +95,13 @@ func New(o Options) *Answer {
 	return a
 }
 
-// Outcome is what became of the request so far.
+// Outcome returns the result so far.
 func (a *Answer) Outcome() Outcome {
 	a.out.First = a.client.first
 	return a.out
 }
 
-// withoutDraft is what becomes of a request for which no backend made a draft.
+// withoutDraft records why no backend made a draft. It returns errNoDraft, or err if the request is over.
 func (a *Answer) withoutDraft(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -114,8 +114,8 @@ func (a *Answer) withoutDraft(ctx context.Context, err error) error {
 	return errNoDraft
 }
 
-// endInterrupted ends a draft whose request was cancelled or timed out; cause is what that did to it, if
-// anything.
+// endInterrupted returns the error of a request that was cancelled or timed out. cause is the failure that this caused,
+// or nil.
 func (a *Answer) endInterrupted(ctx context.Context, cause error) error {
 	if cause == nil {
 		kind := engine.Gone
@@ -127,7 +127,7 @@ func (a *Answer) endInterrupted(ctx context.Context, cause error) error {
 	return a.wrapError(cause)
 }
 
-// wrapError words a failure: before the first byte it is an ordinary one.
+// wrapError turns a failure after the first byte into a [BrokenError].
 func (a *Answer) wrapError(err error) error {
 	if a.client.begun {
 		return &BrokenError{err}
@@ -135,18 +135,18 @@ func (a *Answer) wrapError(err error) error {
 	return err
 }
 
-// mayFailOver reports whether an answer that broke off may be carried on with elsewhere.
+// mayFailOver reports whether another backend may continue the answer after a failure.
 func (a *Answer) mayFailOver(f *engine.Failure) bool {
 	return a.Config.MidstreamFailover && f.Retryable() && a.failovers < maxFailovers
 }
 
-// recordFailover notes from where the answer is carried on with.
+// recordFailover records that another backend continues the answer, and from which position.
 func (a *Answer) recordFailover(why string, tokens, bytes int) {
 	a.failovers++
 	a.record.RecordFailover(receipt.Failover{Why: why, Tokens: tokens, Bytes: bytes})
 }
 
-// newDraftRequest prepares a call to the draft pool that does not wait for capacity: the target may have some.
+// newDraftRequest returns a call to the draft pool. It does not wait for capacity, because the target may have some.
 func (a *Answer) newDraftRequest(call engine.Call) dispatch.Request {
 	o := a.NewRequest(a.Draft, call)
 	o.Ticket.NoWait = true
@@ -154,16 +154,16 @@ func (a *Answer) newDraftRequest(call engine.Call) dispatch.Request {
 	return o
 }
 
-// newTranscript begins the transcript of an answer.
+// newTranscript returns an empty transcript for the answer.
 func (a *Answer) newTranscript() *transcript.Transcript {
 	return transcript.New(transcript.Options{
 		Stop: a.Body.Stop, IncludeStop: a.Body.IncludeStop, WholeWords: a.Plan.Resume == plan.ResumeText,
 	})
 }
 
-// What follows keeps the outcome and the record alike.
+// The methods below keep the outcome and the record consistent.
 
-// setPlan goes by another plan than the request had, and tells of it.
+// setPlan replaces the plan of the request and records the new one.
 func (a *Answer) setPlan(p plan.Plan) {
 	r := *a.Request
 	r.Plan = p
@@ -192,7 +192,7 @@ func (a *Answer) recordFinish(finish string) {
 	a.record.RecordFinish(finish)
 }
 
-// recordThresholds tells the record by what the draft is judged.
+// recordThresholds records the thresholds by which the draft is judged.
 func (a *Answer) recordThresholds() {
 	cfg := &a.Config
 	band := cfg.Accept.Band
@@ -202,22 +202,22 @@ func (a *Answer) recordThresholds() {
 	a.record.RecordThresholds(cfg.Accept.Threshold, band, cfg.TieTolerance)
 }
 
-// recordDraft tells the record of a draft that has come to its end, and that was begun at some time.
+// recordDraft records a draft that has ended. started is when it was requested.
 func (a *Answer) recordDraft(d *draft.Draft, started time.Time) {
 	a.record.RecordScores(d.ScoreSeries())
 	a.record.RecordDraft(started)
 }
 
-// recordTally tells the record the tally.
+// recordTally records the token counts.
 func (a *Answer) recordTally() { a.record.RecordTally(a.out.Tally) }
 
-// recordTargetWait notes how long the target took until its first byte, or until it could not answer.
+// recordTargetWait adds the time until the target's first byte, or until it failed.
 func (a *Answer) recordTargetWait(took time.Duration) {
 	a.out.TargetFirst += took
 	a.record.RecordTargetWait(took)
 }
 
-// count books tokens to the tier that made them.
+// count sets the number of answer tokens of the current tier.
 func (a *Answer) count(tokens int) {
 	if a.out.Tier == plan.Draft {
 		a.out.Accepted = tokens
@@ -227,13 +227,13 @@ func (a *Answer) count(tokens int) {
 	a.recordTally()
 }
 
-// recordPrompt notes how long the prompt is, as an engine counts it.
+// recordPrompt records the length of the prompt as the engine counted it.
 func (a *Answer) recordPrompt(u openai.Usage) {
 	a.out.Prompt = u.Prompt
 	a.recordTally()
 }
 
-// countWasted notes that nothing of a draft of so many tokens went into the answer.
+// countWasted records that no token of a draft became part of the answer.
 func (a *Answer) countWasted(tokens int) {
 	a.out.Accepted, a.out.Target, a.out.Wasted = 0, 0, tokens
 	a.recordTally()

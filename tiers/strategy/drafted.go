@@ -16,28 +16,28 @@ import (
 	"github.com/foregate/foregate/tiers/world"
 )
 
-// draftRun is a draft that is streamed from the draft pool, judged, and kept or escalated. Speculation and the
-// verification of whole drafts begin and end with it.
+// draftRun streams one draft from the draft pool, judges it, and serves it or hands over to the target. The strategies
+// speculate and verifyWhole share it.
 type draftRun struct {
 	*Answer
 	d       *draft.Draft
-	x       *dispatch.Exchange // nil when it was handed over
+	x       *dispatch.Exchange // nil after the audit took it over
 	watcher AuditDraft         // nil where the draft is not audited
-	release func()             // lets the exchange outlive the request
+	release func()             // detaches the exchange from the request's cancellation
 
 	started  time.Time
 	checking time.Duration // spent on asking the target
-	warm     string        // backend of the target that has just computed prompt and draft; "" is none
-	own      *verify.Part  // of what the target stood by, in its own ids
+	warm     string        // target backend whose KV cache holds prompt and draft; "": none
+	own      *verify.Part  // accepted part of the draft in the target's own token ids
 }
 
-// newDraft begins a draft that the client may get.
+// newDraft returns a draft that the client may receive.
 func (a *Answer) newDraft() *draft.Draft {
 	a.recordThresholds()
 	return draft.New(DraftOptions(a.Request))
 }
 
-// DraftOptions are how the drafts of a request are judged.
+// DraftOptions returns how the drafts of a request are judged.
 func DraftOptions(r *inflight.Request) draft.Options {
 	o := draft.Options{
 		Request: r.Body, Config: r.Config, Plan: r.Plan, Warmup: r.AuditDecision != nil && r.AuditDecision.Warmup, Schemas: r.Schemas, MaxBytes: r.MaxBody,
@@ -48,11 +48,11 @@ func DraftOptions(r *inflight.Request) draft.Options {
 	return o
 }
 
-// run drafts, and either finishes with the draft or hands what was accepted of it to the target. step is called
-// behind each chunk of a draft that goes on. Its error is the client's side's; nil is no step.
+// run reads the draft, then serves it or hands its accepted part to the target. It calls step after each chunk of an
+// unfinished draft; step may be nil and returns errors of the client side only.
 func (s *draftRun) run(ctx context.Context, step func(context.Context) error) error {
 	s.d, s.started, s.release = s.newDraft(), s.World.Now(), func() {}
-	own := ctx // of the draft: one that is audited goes on without the request
+	own := ctx // an audited draft continues when the request is cancelled
 	if s.auditor != nil {
 		s.watcher = s.auditor.Watch()
 		own, s.release, _ = world.Fork(ctx, s.World)
@@ -68,12 +68,12 @@ func (s *draftRun) run(ctx context.Context, step func(context.Context) error) er
 			s.x.Drop()
 		}
 	}()
-	s.x.SetMovable(true) // while nothing of it was sent, the target may answer afresh
+	s.x.SetMovable(true) // nothing was sent yet, so the target can answer from the start
 	lost, err := s.read(ctx, step)
 	s.stopReading(ctx, lost, err)
 	s.recordDraft(s.d, s.started)
 	switch {
-	case err != nil: // the client's side failed
+	case err != nil: // of the client side
 		return err
 	case ctx.Err() != nil && lost != nil:
 		return s.endInterrupted(ctx, lost)
@@ -83,15 +83,15 @@ func (s *draftRun) run(ctx context.Context, step func(context.Context) error) er
 	return s.settle(ctx, lost)
 }
 
-// newRequest is the call for the draft.
+// newRequest returns the call for the draft.
 func (s *draftRun) newRequest() dispatch.Request {
 	capabilities := s.Draft.Capabilities
 	o := s.newDraftRequest(&engine.Draft{Terms: s.Terms(s.Draft), Request: s.Body, Counted: capabilities != nil && !capabilities.TokenIDs})
-	o.Retry.MaxRetries = min(o.Retry.MaxRetries, 1) // a draft is not worth more: the target answers anyway
+	o.Retry.MaxRetries = min(o.Retry.MaxRetries, 1) // one retry is enough: the target can answer without a draft
 	return o
 }
 
-// read reads the draft until it ends, is rejected, or is lost. err is a failure of the client's side.
+// read reads the draft until it ends, is rejected, or its backend fails. err is a failure of the client side.
 func (s *draftRun) read(ctx context.Context, step func(context.Context) error) (lost *engine.Failure, err error) {
 	for {
 		c, err := s.x.Next(s.want())
@@ -117,7 +117,7 @@ func (s *draftRun) read(ctx context.Context, step func(context.Context) error) (
 	}
 }
 
-// want is how much of the next chunk is to be read.
+// want returns how much of the next chunk must be parsed.
 func (s *draftRun) want() engine.Want {
 	if s.d.NeedsTopLogprobs() {
 		return engine.WantTops
@@ -125,8 +125,7 @@ func (s *draftRun) want() engine.Want {
 	return engine.WantTokens
 }
 
-// stopReading ends the reading of a draft. Its audit goes on where more of it is of interest; one that is
-// over is audited.
+// stopReading closes the stream. If the audit needs more of the draft, the audit takes the stream over instead.
 func (s *draftRun) stopReading(ctx context.Context, f *engine.Failure, err error) {
 	lost := f != nil || err != nil || ctx.Err() != nil
 	if !lost && s.watcher != nil && s.watcher.NeedsMore() {
@@ -141,7 +140,7 @@ func (s *draftRun) stopReading(ctx context.Context, f *engine.Failure, err error
 	}
 }
 
-// checkTarget asks the target what it thinks of the draft as far as it is. nil is that it could not say.
+// checkTarget asks the target to check the draft so far. It returns nil if the target gave no answer.
 func (s *draftRun) checkTarget(ctx context.Context) *accept.Check {
 	began := s.World.Now()
 	said, err := s.checkDraft(ctx, s.d)
@@ -155,7 +154,7 @@ func (s *draftRun) checkTarget(ctx context.Context) *accept.Check {
 	return &said.Check
 }
 
-// settle turns a draft that is over into an answer.
+// settle serves a finished draft or escalates it.
 func (s *draftRun) settle(ctx context.Context, lost *engine.Failure) error {
 	s.out.Drafted = s.d.Tokens()
 	s.recordTally()
@@ -177,7 +176,7 @@ func (s *draftRun) settle(ctx context.Context, lost *engine.Failure) error {
 	return s.escalate(ctx, v)
 }
 
-// keep finishes the answer with the draft.
+// keep serves the draft as the answer.
 func (s *draftRun) keep() error {
 	e := s.d.Ending()
 	s.setTier(plan.Draft)
@@ -185,8 +184,7 @@ func (s *draftRun) keep() error {
 	return s.end(s.d.Transcript(), finish{e.Finish, e.Stop})
 }
 
-// escalate hands the request to the target, with the accepted part of the draft
-// where there is one.
+// escalate lets the target continue the accepted part of the draft, or answer from the start if no part was accepted.
 func (s *draftRun) escalate(ctx context.Context, v accept.Verdict) error {
 	t, at := s.d.Transcript(), s.d.CutPoint(v)
 	c := &continuation{

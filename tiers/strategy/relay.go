@@ -16,8 +16,7 @@ import (
 	"github.com/foregate/foregate/tiers/verify"
 )
 
-// relay answers from one pool, unjudged: the backend's own frames or body with
-// the model's name put right and the extra object added.
+// relay passes the answer of one pool on without judging it. It replaces the model's name and adds the extra object.
 type relay struct {
 	*Answer
 	pool inflight.Pool
@@ -48,7 +47,7 @@ func (a *relay) run(ctx context.Context) error {
 	return s.run(ctx)
 }
 
-// whole passes an answer in one piece on.
+// whole passes on an answer that came in one piece.
 func (a *relay) whole(x *dispatch.Exchange, whole *engine.Whole) error {
 	a.recordPrompt(whole.Usage)
 	a.count(whole.Usage.Completion)
@@ -63,28 +62,28 @@ func (a *relay) whole(x *dispatch.Exchange, whole *engine.Whole) error {
 	return a.client.sink.Write(out)
 }
 
-// streamRelay rewrites the frames of one stream. A frame that may be the last waits
-// for the usage behind it, which the extra object tells.
+// streamRelay passes a stream on frame by frame. It holds back a frame that may be the last, because the extra object in
+// it tells the usage that comes after.
 type streamRelay struct {
 	*relay
 	x        *dispatch.Exchange
 	finishes engine.FinishTracker
 
 	buf    []byte
-	held   []byte // a frame's JSON, waiting
+	held   []byte // JSON of the frame that is held back
 	model  openai.Span
 	end    int
-	frames int // that held text, one for each choice
+	frames int // frames with text, counted once per choice
 
-	keeps bool   // another backend may carry on if this one is lost
-	text  []byte // of the answer, where keeps
-	ends  []int  // where in it each frame ended
-	named []byte // a frame's JSON, from which the rest takes its name
-	rich  bool   // there is more than the text of one choice
+	keeps bool   // another backend may continue if this one fails
+	text  []byte // of the answer, if keeps
+	ends  []int  // end of each frame in text
+	named []byte // JSON of a frame; a continuation copies its id and creation time
+	rich  bool   // the answer holds more than the text of one choice
 	stop  []byte // stop_reason as raw JSON
 }
 
-// run passes a stream on frame by frame, one write for each upstream read.
+// run passes the stream on, with one write for each upstream read.
 func (s *streamRelay) run(ctx context.Context) error {
 	if err := s.client.begin(0); err != nil {
 		s.x.Close(nil, 0)
@@ -101,14 +100,14 @@ func (s *streamRelay) run(ctx context.Context) error {
 			s.estimate()
 			s.x.Close(f, s.frames)
 			if s.finishes.All() {
-				s.endWithoutUsage() // all but its usage has come
+				s.endWithoutUsage() // only the usage is missing
 				break
 			}
 			return s.failOver(ctx, f)
 		}
 		if s.forward(c); movable && (s.rich || !s.keeps) {
 			s.keeps, movable = false, false
-			s.x.SetMovable(false) // nobody can carry on with that
+			s.x.SetMovable(false) // no backend can continue such an answer
 		}
 		if s.x.Buffered() {
 			continue
@@ -125,19 +124,18 @@ func (s *streamRelay) run(ctx context.Context) error {
 	return s.write()
 }
 
-// failOver is what becomes of a stream that broke off.
+// failOver lets another backend continue a stream that broke, if possible.
 func (s *streamRelay) failOver(ctx context.Context, f *engine.Failure) error {
 	if !s.keeps || s.rich || !s.mayFailOver(f) {
 		return &BrokenError{f}
 	}
-	if err := s.write(); err != nil { // what came with the news of the loss
+	if err := s.write(); err != nil { // frames that came before the failure
 		return err
 	}
 	return s.resumeRelayed(ctx)
 }
 
-// forward takes in one frame. The usage frame stays here when only the gateway
-// asked for it.
+// forward takes one frame. It drops the usage frame if only the gateway asked for it.
 func (s *streamRelay) forward(c *openai.Chunk) {
 	if len(c.Text) > 0 {
 		s.frames += c.Choices
@@ -166,7 +164,7 @@ func (s *streamRelay) forward(c *openai.Chunk) {
 	s.frame(c.Raw, c.Model, c.Close, nil)
 }
 
-// notify has the observer hear a frame.
+// notify passes a frame's content to the observer.
 func (s *streamRelay) notify(c *openai.Chunk) {
 	switch s.rich = s.rich || !c.Plain || c.Foreign || c.Choices > 1; {
 	case c.Choices == 0 && !c.Foreign: // the usage comes with the end
@@ -185,14 +183,14 @@ func (s *streamRelay) notify(c *openai.Chunk) {
 	}
 }
 
-// ending is how the stream ended.
+// ending returns how the stream ended.
 func (s *streamRelay) ending() openai.Ending {
 	o := &s.out
 	return openai.Ending{Finish: o.Finish, Stop: s.stop, Usage: openai.Usage{Prompt: o.Prompt, Completion: o.Accepted + o.Target}}
 }
 
-// minTokens is how many tokens the first so many bytes of the answer have at least: one
-// for each frame in them, less what the engine may have held back for stop strings meanwhile.
+// minTokens returns a lower bound for the tokens in the first text bytes: one per frame, less what the engine may have
+// held back to search for stop strings.
 func (s *streamRelay) minTokens(text int) int {
 	held := 0
 	for _, stop := range s.Body.Stop {
@@ -201,7 +199,7 @@ func (s *streamRelay) minTokens(text int) int {
 	return max(sort.SearchInts(s.ends, text+1)-held, 0)
 }
 
-// writeLast adds the extra object to the last frame, and the terminator.
+// writeLast writes the last frame with the extra object, and the terminator.
 func (s *streamRelay) writeLast(extra []byte) {
 	s.flushHeld(extra)
 	s.buf = append(s.buf, "data: "+openai.Done+"\n\n"...)
@@ -223,7 +221,7 @@ func (s *streamRelay) frame(raw []byte, model openai.Span, end int, extra []byte
 	s.buf = append(s.buf, "\n\n"...)
 }
 
-// endWithoutUsage tells the usage of an answer whose own came too late.
+// endWithoutUsage replaces the usage frame of an answer whose engine sent none.
 func (s *streamRelay) endWithoutUsage() {
 	if s.out.Prompt == 0 {
 		s.out.Prompt = s.Body.PromptTokens // as estimated
@@ -238,8 +236,7 @@ func (s *streamRelay) endWithoutUsage() {
 	s.model, s.end = openai.Span{}, len(s.held)-1
 }
 
-// estimate counts a frame for a token where a stream broke off before its usage
-// came.
+// estimate counts one token per frame if the stream broke before its usage came.
 func (s *streamRelay) estimate() {
 	if s.out.Accepted+s.out.Target == 0 {
 		s.count(s.frames)
@@ -255,8 +252,8 @@ func (s *streamRelay) write() error {
 	return err
 }
 
-// resumeRelayed carries on with a straight answer that broke off. The client has its frames as the
-// backend wrote them, so the rest is written as that did.
+// resumeRelayed continues a relayed answer that broke. The rest has the same id and creation time as the frames that the
+// client has.
 func (s *streamRelay) resumeRelayed(ctx context.Context) error {
 	t := transcript.New(transcript.Options{Stop: s.Body.Stop, IncludeStop: s.Body.IncludeStop, Text: s.text, Sent: len(s.text)})
 	c := &continuation{

@@ -7,14 +7,14 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-// speculate releases a draft as it comes, once its first tokens were accepted, and goes on guarding it.
+// speculate streams a draft to the client once its first tokens were accepted, and keeps judging the rest.
 type speculate struct {
 	draftRun
 }
 
 func (s *speculate) run(ctx context.Context) error { return s.draftRun.run(ctx, s.step) }
 
-// step judges what came so far, and releases what may be.
+// step judges the tokens so far and sends those that are accepted.
 func (s *speculate) step(ctx context.Context) error {
 	before := s.d.Committed()
 	if s.decide(ctx); s.d.Rejected() {
@@ -29,7 +29,7 @@ func (s *speculate) step(ctx context.Context) error {
 	return s.client.send(s.d.Release())
 }
 
-// decide commits to the draft when its time has come, or asks the target first.
+// decide commits to the draft when the hold-back is over, or asks the target first if the score is doubtful.
 func (s *speculate) decide(ctx context.Context) {
 	waited := s.World.Now().Sub(s.started)-s.checking >= s.Config.Holdback
 	switch s.d.Decide(waited) {
@@ -51,7 +51,7 @@ func (s *speculate) decide(ctx context.Context) {
 	s.record.RecordCommit(s.d.Tokens())
 }
 
-// applyHeadThreshold holds what the target said of a doubtful head against the threshold of such.
+// applyHeadThreshold rejects a head that the target accepted with a score below the certified threshold of head checks.
 func applyHeadThreshold(t *plan.AuditDecision, c *accept.Check) *accept.Check {
 	if c == nil || t == nil || !c.Pass || float64(c.Score) >= t.Head.Threshold {
 		return c

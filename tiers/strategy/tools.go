@@ -9,8 +9,8 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-// callTools drafts an answer that may call tools: it is asked for in one piece, since
-// half a call is none, and is the client's if it holds in all its parts.
+// callTools drafts an answer that may call tools. It requests the draft in one piece, because half a call is of no use,
+// and serves it only if all parts are valid.
 type callTools struct {
 	*Answer
 }
@@ -50,7 +50,7 @@ func (a *callTools) run(ctx context.Context) error {
 	return a.sendWhole(whole)
 }
 
-// sendWhole sends a draft that came in one piece, in the client's shape.
+// sendWhole sends a draft that came in one piece, in the shape that the client asked for.
 func (a *callTools) sendWhole(d *openai.DraftAnswer) error {
 	a.setTier(plan.Draft)
 	a.out.Prompt, a.out.Accepted = d.Usage.Prompt, d.Usage.Completion

@@ -18,30 +18,30 @@ import (
 	"github.com/foregate/foregate/tiers/verify"
 )
 
-// verifyBlocks is an answer that draft and target write in turns: the draft a block, the target its
-// word on it and one token of its own (block verification of greedy speculative decoding). What was
-// sent is always what the target would have written, so that at any fault it carries on alone.
+// verifyBlocks answers in blocks: the draft pool writes a block, and the target checks it and adds one token of its own
+// (block verification, greedy speculative decoding). The client only gets text that the target would have written
+// itself, so after any fault the target continues alone.
 type verifyBlocks struct {
 	*Answer
-	window   int // the target's context length in tokens; 0 is unknown
+	window   int // the target's context length in tokens; 0: unknown
 	verifier accept.BlockVerifier
 	t        *transcript.Transcript
 	prompt   []int32
-	drafter  string // backend of the draft pool that has the answer so far in its cache
-	scorer   string // the target's
+	drafter  string // draft backend whose KV cache holds the answer so far
+	scorer   string // the same of the target pool
 	started  time.Time
-	ended    string // finish_reason of an answer that is whole
+	ended    string // finish_reason once the answer is complete
 	released error  // of the client's side
 }
 
 var (
-	errDraft     = errors.New("no block came")            // from the draft pool
-	errBlock     = errors.New("a block cannot be used")   // a round gave nothing to go on with
-	errNoVerdict = errors.New("the target could not say") // of a block
+	errDraft     = errors.New("no block came")            // the draft pool gave none
+	errBlock     = errors.New("a block cannot be used")   // its text or ids are unusable
+	errNoVerdict = errors.New("the target could not say") // the target did not check the block
 )
 
-// blocks prepares to answer in turns, which is planned for greedy answers only. It is nil where nothing bounds a
-// block behind the context's end.
+// blocks returns the strategy for a greedy answer. It returns nil if neither max_tokens nor a known context window
+// bounds the blocks.
 func (a *Answer) blocks() *verifyBlocks {
 	limit, window := a.Body.Limit(), a.ContextWindow(a.Target.Name())
 	if limit == 0 && window == 0 || a.Target.Capabilities == nil {
@@ -68,8 +68,8 @@ func (b *verifyBlocks) run(ctx context.Context) error {
 	return b.finish()
 }
 
-// round drafts a block, has it scored, and sends what stands. An error that is not the
-// client's leaves the answer as it was before.
+// round drafts one block, has it checked, and sends the accepted tokens. After an error that is not the client's, the
+// answer is as it was before the round.
 func (b *verifyBlocks) round(ctx context.Context) error {
 	block, err := b.draft(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (b *verifyBlocks) round(ctx context.Context) error {
 	}
 	b.recordCheck(said)
 	if n := len(b.verifier.IDs); !said.Pass && b.verifier.Finish == "" {
-		// What the target would say instead may be an end that no probe has seen.
+		// The target's own token may be an end-of-sequence id that no probe has seen.
 		if text, err := b.text(ctx, b.verifier.IDs[n-1:]); err != nil || special(text) {
 			b.verifier.IDs = b.verifier.IDs[:n-1]
 			return fmt.Errorf("%w: the target's own token is no word", errBlock)
@@ -109,19 +109,18 @@ func (b *verifyBlocks) round(ctx context.Context) error {
 	return b.releaseText(ctx)
 }
 
-// text has the target turn ids into text.
+// text returns the target's text of ids.
 func (b *verifyBlocks) text(ctx context.Context, ids []int32) ([]byte, error) {
 	return verify.Detokenize(ctx, b.Caller, b.Target, ids)
 }
 
-// special reports whether a token's text is none that people read: empty, or a mark such as
-// <|eot_id|>.
+// special reports whether a token has no visible text: it is empty, or a special token such as <|eot_id|>.
 func special(text []byte) bool {
 	n := len(text)
 	return n == 0 || n > 2 && text[0] == '<' && text[n-1] == '>' && !bytes.ContainsAny(text, " \n")
 }
 
-// draft has the draft pool write the next block.
+// draft asks the draft pool for the next block.
 func (b *verifyBlocks) draft(ctx context.Context) ([]int32, error) {
 	want, block := max(b.verifier.NextBlock(), 1), &engine.Block{}
 	var call engine.Call = &engine.FirstBlock{Terms: b.Terms(b.Draft), Request: b.Body, MaxTokens: want, Into: block}
@@ -153,23 +152,23 @@ func (b *verifyBlocks) draft(ctx context.Context) ([]int32, error) {
 	return block.IDs[:min(len(block.IDs), b.verifier.NextBlock())], nil
 }
 
-// releaseText sends the text of what stands so far.
+// releaseText sends the text of the accepted tokens.
 func (b *verifyBlocks) releaseText(ctx context.Context) error {
 	ids := b.verifier.IDs
 	if n := len(ids); b.verifier.Finish == "stop" {
-		ids = ids[:n-1] // the end has no text
+		ids = ids[:n-1] // the end-of-sequence id has no text
 	}
 	text, err := b.text(ctx, ids)
 	if err != nil {
 		return err
 	}
 	size := len(text)
-	text = bytes.TrimRight(text, "\uFFFD") // a character whose other bytes come later, or never: engines do not show it
+	text = bytes.TrimRight(text, "\uFFFD") // an incomplete character: engines do not show it either
 	if !bytes.HasPrefix(text, b.t.Text()) {
 		return fmt.Errorf("%w: the text of its ids does not begin as before", errBlock)
 	}
 	before, _ := b.t.Tokens()
-	stopped, _ := b.t.Append(text[b.t.Len():], b.verifier.IDs[len(b.t.IDs()):]) // nothing is ever pending here
+	stopped, _ := b.t.Append(text[b.t.Len():], b.verifier.IDs[len(b.t.IDs()):]) // this transcript expects no repeated text
 	if stopped {
 		b.ended = "stop"
 		b.verifier.IDs = b.trimStop(ctx, before, ids)
@@ -186,7 +185,7 @@ func (b *verifyBlocks) releaseText(ctx context.Context) error {
 	return b.released
 }
 
-// finishAlone has the target carry on when a round failed.
+// finishAlone lets the target continue after a failed round.
 func (b *verifyBlocks) finishAlone(ctx context.Context, cause error) error {
 	why := failureReason(cause)
 	b.recordRounds(why)
@@ -217,7 +216,7 @@ func (b *verifyBlocks) finishAlone(ctx context.Context, cause error) error {
 	return err
 }
 
-// failureReason is why a round failed: the draft was lost, what it wrote cannot be used, or the target could not say.
+// failureReason returns why a round failed: the draft was lost, its block is unusable, or the target gave no verdict.
 func failureReason(cause error) string {
 	switch {
 	case errors.Is(cause, errDraft):
@@ -228,8 +227,8 @@ func failureReason(cause error) string {
 	return accept.ReasonNoVerdict
 }
 
-// cutPoint is the last place from which the target can carry on by ids, else the end of the text. Where the answer
-// so far ends within a character, the place is before it.
+// cutPoint returns the last position from which the target can continue by ids, else the end of the text. It is never
+// within a character.
 func (b *verifyBlocks) cutPoint(ctx context.Context) transcript.CutPoint {
 	ids := b.verifier.IDs
 	at := b.t.CutAt(len(ids))
@@ -250,7 +249,7 @@ func (b *verifyBlocks) cutPoint(ctx context.Context) transcript.CutPoint {
 	return at
 }
 
-// finish ends the answer with what both wrote.
+// finish ends the answer.
 func (b *verifyBlocks) finish() error {
 	b.recordRounds("")
 	b.setTier(plan.Mixed)
@@ -261,7 +260,7 @@ func (b *verifyBlocks) finish() error {
 	return b.end(b.t, finish{reason: b.ended})
 }
 
-// recordRounds tells the record of the rounds; why is what ended them, "" the answer's end.
+// recordRounds records the rounds. why is what ended them; "" is the end of the answer.
 func (b *verifyBlocks) recordRounds(why string) {
 	b.out.Drafted, b.out.Accepted = b.verifier.Drafted, b.verifier.Accepted
 	b.out.Wasted = max(b.verifier.Drafted-b.verifier.Accepted, 0)

@@ -17,31 +17,32 @@ import (
 	"github.com/foregate/foregate/tiers/verify"
 )
 
-// verifySampled is an answer above temperature 0 that is drafted as a whole, scored once, and brought to the
-// target's own law by rejection sampling. Nothing is sent before that is done.
+// verifySampled drafts a whole answer above temperature 0, has the target score it once, and applies rejection sampling,
+// so that the answer has exactly the target's distribution (docs/science.md, "Speculative sampling"). Nothing is sent
+// before that.
 //
-// Whether and where a draft is tested hangs on the prompt and on what stands before the place, never on the token
-// there: else the answers that are tested would be other ones than those that are not, and the law another. That is why
-// a fault after the first test makes an answer approximate, though the target then writes all of it.
+// Whether a position is tested may depend on the prompt and on the tokens before it, never on the token at the position;
+// otherwise the distribution would change. For the same reason an answer is approximate if a fault comes after the first
+// test, although the target then writes all of it.
 type verifySampled struct {
 	*Answer
 	rejection accept.RejectionSampler
 	draft     engine.ListedDraft
-	scorer    string // backend of the target that has the draft in its cache; "" is none
+	scorer    string // target backend whose KV cache holds the draft; "": none
 	started   time.Time
 }
 
 func (s *verifySampled) run(ctx context.Context) error {
 	limit, window := s.Body.Limit(), s.ContextWindow(s.Target.Name())
 	if limit == 0 && window == 0 || s.Target.Capabilities == nil {
-		s.recordBypass("target_unprobed") // nothing bounds a continuation
+		s.recordBypass("target_unprobed") // without a context window nothing bounds a continuation
 		return errNoDraft
 	}
 	s.recordThresholds()
 	s.started, s.rejection = s.World.Now(), accept.RejectionSampler{Limit: limit, EOS: slices.Clone(s.Target.Capabilities.EOS)}
 	if err := s.write(ctx, window); err != nil {
 		if errors.Is(err, engine.ErrListed) && ctx.Err() == nil {
-			s.record.RecordApproximation() // it may be for what it says
+			s.record.RecordApproximation() // the refusal may depend on the draft's content
 			s.recordVerdict(accept.Verdict{Reason: accept.ReasonNoVerdict})
 			return errNoDraft
 		}
@@ -50,7 +51,7 @@ func (s *verifySampled) run(ctx context.Context) error {
 	said, places, err := s.score(ctx)
 	if err != nil {
 		said.Reason = verify.FailureReason(err)
-		return s.failToTarget(ctx, said, err) // whether it fails may depend on what the draft says
+		return s.failToTarget(ctx, said, err) // the failure may depend on the draft's content
 	}
 	s.rejection.TestDraft(s.draft.IDs, places, func() float64 { return s.RandomFor(inflight.DrawSample) })
 	s.recordScores(said, len(places))
@@ -61,7 +62,7 @@ func (s *verifySampled) run(ctx context.Context) error {
 	return s.finishAnswer(ctx, text)
 }
 
-// write has the draft pool write the draft.
+// write asks the draft pool for the draft.
 func (s *verifySampled) write(ctx context.Context, window int) error {
 	most := min(plan.MaxSampled, s.Config.Scoring.MaxTokens)
 	if limit := s.Body.Limit(); limit > 0 {
@@ -85,19 +86,19 @@ func (s *verifySampled) write(ctx context.Context, window int) error {
 	s.out.Drafted = len(d.IDs)
 	s.recordTally()
 	if n := len(d.IDs); n > 0 && d.Finish == "stop" && (d.Stop == nil || d.Stop[0] != '"') && !slices.Contains(s.rejection.EOS, d.IDs[n-1]) {
-		s.rejection.EOS = append(s.rejection.EOS, d.IDs[n-1]) // an end that no probe has seen
+		s.rejection.EOS = append(s.rejection.EOS, d.IDs[n-1]) // an end-of-sequence id that no probe has seen
 	}
 	left := s.Config.Scoring.MaxTokens - len(d.PromptIDs)
 	if window > 0 {
 		left = min(left, window-len(d.PromptIDs))
 	}
 	if d.IDs = d.IDs[:min(len(d.IDs), max(left-1, 0))]; len(d.IDs) == 0 {
-		return errBlock // the prompt leaves no tokens for any
+		return errBlock // the prompt fills the context window
 	}
 	return nil
 }
 
-// score has the target score the draft once, and puts together what is known of each place. said is for the record.
+// score has the target score the draft once and returns the positions to test. said is the check for the record.
 func (s *verifySampled) score(ctx context.Context) (said *receipt.Check, places []accept.Position, err error) {
 	began := s.World.Now()
 	heard, err := verify.NewVerifier(s.Caller).ScoreListed(ctx, verify.Question{Prompt: s.draft.PromptIDs, IDs: s.draft.IDs})
@@ -110,7 +111,7 @@ func (s *verifySampled) score(ctx context.Context) (said *receipt.Check, places 
 	return said, verify.NewPositions(s.draft.Places, plan.DraftSampling(s.Body), heard.Places, plan.SamplingOf(s.Body)), nil
 }
 
-// recordScores notes what the target's scores say of the draft, of which so many places were tested.
+// recordScores records the target's scores of the draft. tested is the number of tested positions.
 func (s *verifySampled) recordScores(said *receipt.Check, tested int) {
 	said.Kept, said.Pass, said.Reason = s.rejection.Accepted, !s.rejection.Refused, accept.ReasonTargetAgrees
 	if s.rejection.Refused {
@@ -123,8 +124,8 @@ func (s *verifySampled) recordScores(said *receipt.Check, tested int) {
 	s.setTier(plan.Mixed)
 }
 
-// drawRest draws from the target where the draft was refused, until a draw stands and the text ends where a
-// character does: nobody goes on well from within one. It returns the text.
+// drawRest draws tokens from the target where the draft was rejected, until a draw is accepted and the text ends at a
+// character's end. It returns the text.
 func (s *verifySampled) drawRest(ctx context.Context) ([]byte, error) {
 	began := s.World.Now()
 	defer func() {
@@ -153,7 +154,7 @@ func (s *verifySampled) drawRest(ctx context.Context) ([]byte, error) {
 			return nil, err
 		}
 		if s.rejection.Finish != "" || !bytes.HasSuffix(text, replacement) {
-			return bytes.TrimRight(text, string(replacement)), nil // engines do not show what is no character yet
+			return bytes.TrimRight(text, string(replacement)), nil // engines do not show incomplete characters
 		}
 		draws, err := s.draws(ctx, 1)
 		if err != nil {
@@ -162,25 +163,25 @@ func (s *verifySampled) drawRest(ctx context.Context) ([]byte, error) {
 		s.addEnd(draws[0])
 		s.rejection.Append(draws[0].ID)
 	}
-	return s.text(ctx) // the target says U+FFFD, it seems
+	return s.text(ctx) // the target seems to write U+FFFD itself
 }
 
-// replacement is what stands for bytes that are no character.
+// replacement is the character for invalid bytes (U+FFFD).
 var replacement = []byte("\uFFFD")
 
-// addEnd notes an id that ends an answer, as a draw tells.
+// addEnd adds an id that ended a draw to the end-of-sequence ids.
 func (s *verifySampled) addEnd(d engine.Draw) {
 	if d.Ends && !slices.Contains(s.rejection.EOS, d.ID) {
 		s.rejection.EOS = append(s.rejection.EOS, d.ID)
 	}
 }
 
-// text is that of the answer so far.
+// text returns the text of the answer so far.
 func (s *verifySampled) text(ctx context.Context) ([]byte, error) {
 	return verify.Detokenize(ctx, s.Caller, s.Target, s.withoutEnd())
 }
 
-// withoutEnd are the answer's ids without the one that ends it, which has no text.
+// withoutEnd returns the answer's ids without the end-of-sequence id, which has no text.
 func (s *verifySampled) withoutEnd() []int32 {
 	ids := s.rejection.IDs
 	if s.rejection.Finish == "stop" {
@@ -189,19 +190,19 @@ func (s *verifySampled) withoutEnd() []int32 {
 	return ids
 }
 
-// draws has the target draw the next token so many times.
+// draws asks the target for n draws of the next token.
 func (s *verifySampled) draws(ctx context.Context, n int) ([]engine.Draw, error) {
 	out, warm, err := verify.NewVerifier(s.Caller).Draws(ctx, verify.Question{Prompt: s.draft.PromptIDs, IDs: s.rejection.IDs, Warm: s.scorer}, n)
 	s.scorer = warm
 	return out, err
 }
 
-// finishAnswer sends what stands, and has the target write the rest.
+// finishAnswer sends the text so far and lets the target write the rest.
 func (s *verifySampled) finishAnswer(ctx context.Context, text []byte) error {
 	t := s.newTranscript()
 	t.AppendPrompt(s.draft.PromptIDs)
 	reason := s.rejection.Finish
-	if stopped, _ := t.Append(text, s.rejection.IDs); stopped { // nothing is pending in a transcript that begins
+	if stopped, _ := t.Append(text, s.rejection.IDs); stopped { // a new transcript expects no repeated text
 		reason = "stop"
 		s.rejection.IDs = s.trimStop(ctx, 0, s.withoutEnd())
 	}
@@ -225,8 +226,8 @@ func (s *verifySampled) finishAnswer(ctx context.Context, text []byte) error {
 	return s.leaveToTarget(ctx, s.out.Verdict.Reason, err)
 }
 
-// failToTarget leaves the whole answer to the target for a fault: what is tested is no longer what is given. said is what
-// the record does not know of the check yet; nil is nothing.
+// failToTarget lets the target write the whole answer after a fault. The answer is then not exact. said is a check that
+// is not recorded yet, or nil.
 func (s *verifySampled) failToTarget(ctx context.Context, said *receipt.Check, cause error) error {
 	if said != nil {
 		s.recordCheck(*said)
@@ -234,7 +235,7 @@ func (s *verifySampled) failToTarget(ctx context.Context, said *receipt.Check, c
 	return s.leaveToTarget(ctx, accept.ReasonNoVerdict, cause)
 }
 
-// leaveToTarget leaves the whole answer to the target, of which the client has nothing yet. It is approximate then.
+// leaveToTarget lets the target write the whole answer, which is then approximate. The client has nothing yet.
 func (s *verifySampled) leaveToTarget(ctx context.Context, why string, cause error) error {
 	s.record.RecordApproximation()
 	if ctx.Err() != nil {

@@ -2,8 +2,7 @@ package strategy
 
 import "context"
 
-// verifyWhole gives nothing of a draft to the client before all of it was judged: by its own score, or by
-// the target.
+// verifyWhole judges the whole draft, by its own score or by the target, before the client gets any of it.
 type verifyWhole struct {
 	draftRun
 }

@@ -1,5 +1,5 @@
-// Package verify asks the target about drafts: whether it stands by one ([Asker.Ask]), what it would have written in a
-// block's place ([Asker.Score]), and what it draws itself ([Asker.ScoreListed], [Asker.Draws]). It also has engines turn text
+// Package verify asks the target about drafts: whether it stands by one ([Verifier.Verify]), what it would have written in a
+// block's place ([Verifier.Score]), and what it draws itself ([Verifier.ScoreListed], [Verifier.Draws]). It also has engines turn text
 // into ids and back ([TokenizeText], [Counter]).
 //
 // It keeps no record and settles nothing: what the target said is a value.
@@ -37,7 +37,7 @@ func (a Verifier) Verify(ctx context.Context, d Draft) (Result, error) {
 	return r, err
 }
 
-// Receipt is a result for the record; err is that of [Asker.Ask].
+// Receipt is a result for the record; err is that of [Verifier.Verify].
 func (r Result) Receipt(err error, took time.Duration) receipt.Check {
 	c := receipt.Check{Scorer: r.Scorer, Backend: r.Backend, Tokens: r.Tokens, Took: took}
 	if err != nil {

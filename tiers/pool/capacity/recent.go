@@ -2,7 +2,7 @@ package capacity
 
 import "time"
 
-// Totals sums requests of this replica.
+// Totals are sums over requests of this replica.
 type Totals struct {
 	Requests int
 	Waiting  int // requests whose first token has not come
@@ -29,12 +29,11 @@ func (t *Totals) sub(o Totals) {
 
 const (
 	slice = 50 * time.Millisecond
-	kept  = 128 // 6.4 s: a reading older than that is hardly one any more
+	kept  = 128 // 6.4 s: older readings say almost nothing
 )
 
-// recent sums requests by when they began, so that what a reading cannot include yet
-// is known whoever took it, and however late it comes. A request that began in the same
-// slice as the reading counts as not included: better twice than never.
+// recent sums requests by their start time in slices, so that those a reading cannot include are known however late it
+// arrives. A request of the reading's own slice counts as not included: counting twice is safer than not at all.
 type recent struct {
 	base  time.Time // before every request
 	by    [kept]Totals
@@ -43,11 +42,10 @@ type recent struct {
 	sum   Totals // of those
 }
 
-// slice is the number of the slice that a time falls in, by the monotonic clock where
-// the times have it.
+// slice returns the number of the slice of a time.
 func (r *recent) slice(at time.Time) int64 { return max(int64(at.Sub(r.base)/slice), 0) }
 
-// start counts a request in.
+// start adds a request.
 func (r *recent) start(t Totals, at time.Time) {
 	n := r.advance(r.slice(at))
 	r.by[n%kept].add(t)
@@ -56,11 +54,11 @@ func (r *recent) start(t Totals, at time.Time) {
 	}
 }
 
-// end counts a part of a request out that began at the given time.
+// end subtracts a part of a request that began at the given time.
 func (r *recent) end(t Totals, at time.Time) {
 	n := r.slice(at)
 	if n > r.now {
-		return // it began before the clock went back
+		return // it began before the clock was set back
 	}
 	if n > r.now-kept {
 		r.by[n%kept].sub(t)
@@ -70,8 +68,7 @@ func (r *recent) end(t Totals, at time.Time) {
 	}
 }
 
-// read says that a reading taken at the given time is in force. What began so long
-// before that its slice is gone counts as included.
+// read says that a reading taken at the given time is in force. Requests older than the slices count as included.
 func (r *recent) read(at time.Time) {
 	r.since = max(r.slice(at), r.now-kept+1)
 	r.sum = Totals{}
@@ -80,8 +77,8 @@ func (r *recent) read(at time.Time) {
 	}
 }
 
-// advance makes n the newest slice, unless time went back a little, and returns the
-// slice to use. When the clock was put back, what began before is forgotten.
+// advance makes n the newest slice and returns the slice to use. If the clock was set back, older requests are
+// forgotten.
 func (r *recent) advance(n int64) int64 {
 	if n <= r.now-kept {
 		*r = recent{base: r.base, now: n, since: n}

@@ -8,15 +8,15 @@ import (
 )
 
 const (
-	// marginSigmas is how many standard deviations of what is there together are kept free for
-	// answers that are longer than the mean: with 3, one forecast in 700 is too low.
+	// marginSigmas is the margin for answers longer than the mean, in standard deviations of their sum: with 3, one
+	// forecast in 700 is too low.
 	marginSigmas = 3
-	// unmodelled is the share of the KV cache kept free for what no forecast sees: what
-	// other replicas send between two readings, prompts longer than estimated.
+	// unmodelled is the share of the KV cache kept free for what the forecast cannot include: requests that other
+	// replicas send between two readings, and prompts longer than estimated.
 	unmodelled = 0.05
 )
 
-// Inputs are what is known of a backend beside the requests of its account.
+// Inputs are what is known of a backend besides the account's requests.
 type Inputs struct {
 	ReadAt    time.Time // when its reading was taken
 	Running   float64   // requests running there, by the reading, aged
@@ -36,7 +36,7 @@ type Inputs struct {
 	Variance float64 // of that
 }
 
-// Forecast is what a backend's KV cache will be asked for by what is there, in tokens of one engine.
+// Forecast is the KV memory that the requests on a backend will need, in tokens of one engine.
 type Forecast struct {
 	Growth     float64 // by which the requests there are expected to fill the cache further, at the worst moment
 	Margin     float64 // by how much more than expected that may be
@@ -44,17 +44,17 @@ type Forecast struct {
 	OthersHeld float64 // by other replicas' requests, beyond the reading
 }
 
-// Forecast reckons with the requests of the account and with those of other replicas. These are
-// taken to be like ours; without any of ours, like the mean.
+// Forecast computes the forecast for the account's requests and those of other replicas, which are assumed to be like
+// ours, or like the mean if we have none.
 func (a *Account) Forecast(now time.Time, f *Inputs) Forecast {
 	own := float64(len(a.requests))
-	// An engine tells of a step when it is over: what we sent it in that time it does not
-	// show, and so not what others have sent either.
+	// An engine updates its metrics after each step, so a reading misses the requests sent during the step, ours and
+	// those of other replicas.
 	unseen := max(own-f.Running-f.Waiting, float64(a.recent.sum.Requests), 0)
-	others := max(unseen-1, 0) * (float64(max(f.Replicas, 1)) - 1) // one request of ours is no sign of theirs
+	others := max(unseen-1, 0) * (float64(max(f.Replicas, 1)) - 1) // a single request of ours says nothing about others
 	all := max(f.Running+f.Waiting+unseen+others, own)
 
-	// Of two paces the slower one: less has been generated.
+	// The slower of two estimates: fewer tokens have been generated.
 	g := a.forecast.of(a.requests, now, estimate.Speed{Prefill: f.Speed.Prefill, Decode: max(f.Pooled.Decode, f.Pace)})
 	growth, variance := all*f.Output/2, all*f.Variance
 	if own > 0 {
@@ -62,13 +62,13 @@ func (a *Account) Forecast(now time.Time, f *Inputs) Forecast {
 	}
 	growth += all * float64(f.BlockSize) / 2 // the last block of each is half full
 
-	partly, each := g.partly, f.Prompt // each is held by a request whose prompt is not computed yet
+	partly, each := g.partly, f.Prompt // tokens of a prompt that is not computed yet
 	if g.beginning > 0 {
 		each = g.partly / float64(g.beginning)
-		computed := f.ReadAt.Sub(a.prefillSince).Seconds() / f.Pooled.Prefill // of the prompt under way, by the reading
+		computed := f.ReadAt.Sub(a.prefillSince).Seconds() / f.Pooled.Prefill // computed part of the current prompt at the reading's time
 		partly = max(partly-max(computed, 0), 0)
 	}
-	waits := max(f.Waiting-float64(max(g.beginning-a.recent.sum.Waiting, 0)), 0) // those of others that the reading shows
+	waits := max(f.Waiting-float64(max(g.beginning-a.recent.sum.Waiting, 0)), 0) // waiting requests of other replicas
 
 	engines := float64(max(f.Engines, 1)) // the capacity is one engine's
 	return Forecast{

@@ -70,7 +70,7 @@ func BreakEven(p Prices, s Shape, outputTokens float64) float64 {
 	return breakEven(p, termsOf(s, Expectation{Output: outputTokens}), s.Scored)
 }
 
-// terms are the symbols of [Weigh] for one request.
+// terms are the symbols of [EstimateCost] for one request.
 type terms struct {
 	prompt, output, held float64 // P, L, m
 	acceptance, salvaged float64 // A, g

@@ -6,17 +6,16 @@ import (
 	"time"
 )
 
-// Reachability is when a backend last answered over HTTP, and why it did not since. The zero value
-// is a backend that has never been asked.
+// Reachability is the time of a backend's last HTTP answer, and the error since. The zero value was never asked.
 type Reachability struct {
 	at     time.Time
 	failed error
 }
 
-// MarkAnswered notes an answer.
+// MarkAnswered records an answer.
 func (c *Reachability) MarkAnswered(now time.Time) { *c = Reachability{at: now} }
 
-// MarkEnded notes the end of a question. An answer that is not what was asked for is an answer.
+// MarkEnded records the end of a question. An HTTP answer with an error status is an answer.
 func (c *Reachability) MarkEnded(err error, now time.Time) {
 	if _, none := errors.AsType[*url.Error](err); none {
 		c.failed = err
@@ -25,12 +24,12 @@ func (c *Reachability) MarkEnded(err error, now time.Time) {
 	c.MarkAnswered(now)
 }
 
-// IsReachable reports whether the backend may be taken to answer.
+// IsReachable reports whether the last answer is recent enough.
 func (c *Reachability) IsReachable(now time.Time, absent time.Duration) bool {
 	return !c.at.IsZero() && (c.failed == nil || now.Sub(c.at) < absent)
 }
 
-// Problem is what is wrong where it is not reached, "" where nothing is known.
+// Problem returns why the backend is not reachable; "" if unknown.
 func (c *Reachability) Problem() string {
 	switch {
 	case c.failed != nil:

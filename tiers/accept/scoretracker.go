@@ -27,7 +27,7 @@ const (
 //
 // with mean the shrunk mean logprob so far, minwin the least shrunk mean of
 // any window of 16 tokens, and entropy the mean truncated entropy of the first 8
-// tokens, all in nats; or, where there is one, what a [Map] makes of the [Features].
+// tokens, all in nats; or, where there is one, what a [ScoreMap] makes of the [Features].
 // The judged value is the running minimum of s, so crossing the threshold is final.
 // Adding a token is O(1) and does not allocate.
 //

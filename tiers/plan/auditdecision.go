@@ -13,24 +13,24 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// The lots that a promise is kept for.
+// The cohorts of drafts for which a promise is kept.
 const (
 	CohortConfidence = string(accept.CohortConfidence)
 	CohortHead       = string(accept.CohortHead)
 )
 
-// wholeRoute is the bucket of all requests to a route, for those that inherit.
+// wholeRoute is the traffic class of all requests to a route (risk.inherit_from_route).
 const wholeRoute = "all"
 
-// EvidenceKeys is what kind of request a promise is kept for: the keys of its evidence.
+// EvidenceKeys are the keys of the evidence for one request.
 type EvidenceKeys struct {
 	Own   risk.Key // drafts accepted on their own score
-	Head  risk.Key // drafts accepted because the target stood by their first tokens
-	Route risk.Key // all kinds of the route together, on their own score
+	Head  risk.Key // drafts accepted by a head check
+	Route risk.Key // all traffic classes of the route together, on their own score
 }
 
-// EvidenceKeysOf tells a request's: its length, the models behind its route, and the rules by which a
-// score and a label are made. Requests of another kind are never evidence for it.
+// EvidenceKeysOf returns the keys for a request. They contain its length class, a fingerprint of the models behind its
+// route, and the rules for scores and labels. Requests with other keys are never evidence for it.
 func EvidenceKeysOf(cfg Config, f Facts) EvidenceKeys {
 	rules := rulesOf(cfg, f)
 	own := trafficClass(f.Request) + "." + rules
@@ -45,11 +45,11 @@ func EvidenceKeysOf(cfg Config, f Facts) EvidenceKeys {
 	}
 }
 
-// greedyClass ends the class of requests at temperature 0. Their drafts score higher, and hide other errors, than drafts that are drawn:
-// together the score would tell good drafts from bad ones much worse (loadtest/README.md).
+// greedyClass is the suffix of the class of requests at temperature 0. Their drafts score higher and have other errors
+// than sampled drafts; mixed, the score would separate good drafts from bad ones much worse (loadtest/README.md).
 const greedyClass = "_t0"
 
-// trafficClass is the class of a prompt's length in tokens, and of how the answer is drawn.
+// trafficClass returns the class of a request by its prompt's length in tokens and by its temperature.
 func trafficClass(r *openai.Request) string {
 	class := "above_4k"
 	switch {
@@ -64,17 +64,17 @@ func trafficClass(r *openai.Request) string {
 	return class
 }
 
-// labelRules numbers the way in which labels are made. Evidence of labels made in another way does not count: add one
-// with each change of [accept.LenientCheck] or of an audit that calls other drafts good.
+// labelRules is the version of the labelling rules. Evidence of another version does not count. Increase it with each
+// change of [accept.LenientCheck], or of an audit that would label drafts differently.
 const labelRules = 2
 
-// rulesOf is a fingerprint of what must not change while evidence counts: the models with their
-// tokenizers and templates, what a score is made of, and what makes a draft good.
+// rulesOf returns a fingerprint of all that must not change while evidence counts: models, tokenizers, templates, the
+// inputs of the score, and the labelling rules.
 func rulesOf(cfg Config, f Facts) string {
 	h := fnv.New32a()
 	for _, c := range [...]*probe.Capabilities{f.Draft, f.Target} {
 		if c != nil {
-			_, _ = fmt.Fprintf(h, "%q %q %q\n", c.Model, c.Tokenizer, c.Template) // a hash takes everything
+			_, _ = fmt.Fprintf(h, "%q %q %q\n", c.Model, c.Tokenizer, c.Template) // a hash never fails
 		}
 	}
 	a := &cfg.Accept
@@ -84,19 +84,19 @@ func rulesOf(cfg Config, f Facts) string {
 	return fmt.Sprintf("%08x", h.Sum32())
 }
 
-// AtOperatingPoint is the kind while the operating index of its own score is op. Heads are doubtful below that
-// threshold, so those of another index are another population.
+// AtOperatingPoint returns the keys while the operating index of Own is op. Heads are doubtful below that threshold, so
+// another index means another population.
 func (k EvidenceKeys) AtOperatingPoint(op int) EvidenceKeys {
 	k.Head.TrafficClass += fmt.Sprintf(".op%d", op)
 	return k
 }
 
-// Views are what is known of a kind of request when it comes.
+// Views is the evidence for a request when it arrives.
 type Views struct {
 	Own, Head, Route          risk.View
-	PerMinute, RoutePerMinute float64   // requests of the kind, and of the route, at all replicas
-	Now                       time.Time // when they were looked at
-	SpareCapacity             bool      // the target has capacity to spare for audits
+	PerMinute, RoutePerMinute float64   // requests of the traffic class, and of the route, at all replicas
+	Now                       time.Time // when the evidence was read
+	SpareCapacity             bool      // the target has spare capacity for audits
 }
 
 // cautiousScore is the threshold of a warm-up until enough scores of the kind are known: of the plain score, in nats, with the shipped

@@ -188,7 +188,7 @@ func TestARefusalFromOutsideIsFinal(t *testing.T) {
 	}
 }
 
-func ExampleJudge() {
+func ExampleScoreTracker() {
 	j := NewScoreTracker(Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1})
 	for range 40 {
 		j.Add(-0.02, []float64{-0.02, -4})

@@ -7,16 +7,16 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// auditRun is one audit on its way through the evidence.
+// auditRun is one audit from opening to closing its entries in the evidence.
 type auditRun struct {
 	*Draft
 	score   float64
-	entries []entry // that its outcome is evidence for
-	opened  []entry // that were opened
-	why     string  // nothing was
+	entries []entry // the keys for which its outcome is evidence
+	opened  []entry // those that the evidence has accepted
+	why     string  // the reason if none was accepted
 }
 
-// prepare finds what the draft is evidence for; it reports whether there may be anything.
+// prepare finds the keys for which the draft is evidence. It reports whether there may be any.
 func (b *auditRun) prepare(ctx context.Context) bool {
 	for _, e := range entriesOf(b.AuditDecision, b.score) {
 		b.add(ctx, e)
@@ -24,7 +24,7 @@ func (b *auditRun) prepare(ctx context.Context) bool {
 	return len(b.entries) > 0 || b.AuditDecision.Head.Audited
 }
 
-// add keeps what the draft is evidence for. A score that only helps to place a grid is told at once.
+// add adds an entry. A score that only helps to place a grid is stored at once.
 func (b *auditRun) add(ctx context.Context, e entry) {
 	switch {
 	case e.needsScoreOnly():
@@ -48,7 +48,7 @@ func (b *auditRun) open(ctx context.Context, e entry) {
 	}
 }
 
-// addOpened tells the evidence of one audit.
+// addOpened stores one audit in the evidence.
 func (b *auditRun) addOpened(ctx context.Context, e entry) (risk.OpenResult, error) {
 	evidence := b.Auditor.Evidence
 	if e.warmup {
@@ -60,14 +60,13 @@ func (b *auditRun) addOpened(ctx context.Context, e entry) (risk.OpenResult, err
 	})
 }
 
-// errNotOpened says that nobody counts an audit, so that the target need not be asked.
+// errNotOpened says that the evidence accepted no entry, so the target need not be asked.
 var errNotOpened = errors.New("the audit was not booked")
 
-// openAll opens all audits of the draft. It is called when there is a place for the question and
-// before that is sent.
+// openAll opens all entries of the draft. It is called when the target has capacity, before the question is sent.
 func (b *auditRun) openAll(ctx context.Context) error {
 	if len(b.opened) > 0 {
-		return nil // it is asked again
+		return nil // a second try: all is open already
 	}
 	for _, e := range b.entries {
 		b.open(ctx, e)
@@ -78,20 +77,20 @@ func (b *auditRun) openAll(ctx context.Context) error {
 	return nil
 }
 
-// close ends the audits that were booked.
+// close stores the outcome of the open entries.
 func (b *auditRun) close(ctx context.Context, bad bool) {
 	for _, e := range b.opened {
 		for try := 1; ; try++ {
 			err := b.Auditor.Evidence.Close(ctx, e.Key, e.ticket, bad)
 			if err == nil || try == auditTries || b.World.Sleep(ctx, auditPause) != nil {
-				break // what cannot be closed stays bad
+				break // an entry that cannot be closed stays bad
 			}
 		}
 	}
 }
 
-// leaveBad books a draft that the target is not or cannot be asked about as bad for good: were it
-// left out, the promise would not be for such drafts.
+// leaveBad opens the entries of a draft that the target is not or cannot be asked about, and leaves them bad. Without
+// them the promise would exclude such drafts.
 func (b *auditRun) leaveBad(ctx context.Context) {
-	_ = b.openAll(ctx) // errNotOpened: nobody counts it
+	_ = b.openAll(ctx) // errNotOpened: nothing to leave
 }

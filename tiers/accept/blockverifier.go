@@ -9,7 +9,7 @@ type BlockVerifier struct {
 	Block int     // tokens drafted at a time
 	Limit int     // tokens of the answer; 0 is unbounded
 	EOS   []int32 // ids that end an answer; all mean the same
-	Tie   Nats    // as for [Greedy]
+	Tie   Nats    // as for [CheckGreedy]
 
 	IDs    []int32 // of the answer so far; the one that ends it is the last
 	Finish string  // "stop" or "length" when it is over

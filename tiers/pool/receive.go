@@ -5,9 +5,8 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// ReceiveReading takes a reading in that another replica took; r.At is when, by the clock here.
-// One that is not newer than what is known is ignored. It says nothing of whether this
-// replica can reach the backend. It reports whether there is such a backend.
+// ReceiveReading stores a reading of another replica; r.At is in this replica's clock. A reading that is not newer is
+// ignored. It does not say whether this replica can reach the backend. It reports whether the backend exists.
 func (p *Pool) ReceiveReading(id string, r pressure.Reading) bool {
 	var b *backend
 	news := false
@@ -21,10 +20,8 @@ func (p *Pool) ReceiveReading(id string, r pressure.Reading) bool {
 	return b != nil
 }
 
-// Observe stores what somebody else found now, as if a scrape had just brought it: a
-// reading, which also says that the backend is up, or with err a refused
-// connection, which says that it is down. It reports whether there is such a
-// backend. Who observes does not Run.
+// Observe stores a reading or a refused connection (err) as if a scrape had just found it. A reading also says that the
+// backend is up. It reports whether the backend exists. A pool with Observe does not use Run.
 func (p *Pool) Observe(backend string, r pressure.Reading, err error) bool {
 	b := p.named(backend)
 	if b == nil {
@@ -39,7 +36,7 @@ func (p *Pool) Observe(backend string, r pressure.Reading, err error) bool {
 	return true
 }
 
-// ReceivePlacements takes in where other replicas sent prompts.
+// ReceivePlacements stores where other replicas sent prompts.
 func (p *Pool) ReceivePlacements(said []prefix.Placement) {
 	now := p.o.Now()
 	p.mu.Lock()

@@ -12,7 +12,7 @@ import (
 // Verifier asks the target in the name of a request, or of its audit.
 type Verifier struct {
 	inflight.Caller
-	Scorer plan.Scorer // how [Asker.Ask] asks
+	Scorer plan.Scorer // how [Verifier.Verify] asks
 	Rule   Rule        // by which it judges what it hears
 
 	// Before is called when there is a place for a score and before that is asked for; its error ends it. nil is not at all.

@@ -93,7 +93,7 @@ func (g *Limiter) breaker(pool string, now time.Time) *breaker {
 	return b
 }
 
-// Why a breaker is open, as [Gate.State] tells it.
+// Why a breaker is open, as [Limiter.State] tells it.
 const (
 	OpenFaults     = "three scores in a row failed"
 	OpenEngineDied = "an engine was lost while it scored"

@@ -25,7 +25,7 @@ type Request struct {
 
 	Retry   Retry                           // of [Dispatcher.Open]
 	Scoring *Scoring                        // bounds of a question of what an engine thinks of a draft; nil for other calls
-	Before  func(ctx context.Context) error // called by [Dispatcher.Ask] when there is a place and before it asks; its error ends it. nil is not at all
+	Before  func(ctx context.Context) error // called by [Dispatcher.Do] when there is a place and before it asks; its error ends it. nil is not at all
 
 	Choices   int  // of the answer; 0 is 1, or as many as Demand.Answers
 	NoAnswer  bool // it makes no text
