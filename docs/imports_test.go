@@ -143,3 +143,16 @@ func TestTheTreeHasEveryPackage(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryTypeThatTheArchitectureNamesIsThere: of the form package.Name, between backticks.
+func TestEveryTypeThatTheArchitectureNamesIsThere(t *testing.T) {
+	declared := map[string]string{} // package: its sources
+	eachFile(t, regexp.MustCompile(`^(?:tiers|gateway|cache|breaker)/.*\.go$`), func(name, text string) {
+		declared[path.Base(path.Dir(name))] += text
+	})
+	for _, m := range regexp.MustCompile("`([a-z]+)\\.([A-Z]\\w+)`").FindAllStringSubmatch(papers(t)["docs/architecture.md"].text, -1) {
+		if !strings.Contains(declared[m[1]], "\ntype "+m[2]+" ") {
+			t.Errorf("docs/architecture.md names %s.%s, which does not exist", m[1], m[2])
+		}
+	}
+}
