@@ -51,6 +51,7 @@ race: redis cc ## The tests under the race detector, the long ones too.
 
 baselines: ## What the race detector would only make slow: packages of one goroutine, with the lab's scenarios, which give the committed rows to the digit; the scheduler's million steps; a million walks through a transcript; what drafts are like; the law of thinned answers.
 	$(GO) test $(SHORT) -vet=off $(ALONE:%=./%)
+	$(if $(SHORT),$(GO) test $(SHORT) -vet=off -run 'Exactness|Thinning' ./tiers)
 	$(if $(SHORT),,$(GO) test -vet=off -run 'MillionRandomSteps|MostAnswersAgree|BlinderADraft|AreOfTheTargetsLaw|NotToBeOfTheTargetsLaw' ./loadtest/vllmsim ./tiers/accept)
 
 proofs: ## The long forms of what tests show with samples: the law of the limits in minutes of virtual time; a million pairs of requests and of changed entries.
