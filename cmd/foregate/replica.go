@@ -246,15 +246,21 @@ func allowedFields(routes []config.Route) func(route string) []string {
 	return func(route string) []string { return allow[route] }
 }
 
+// reaches are what a route's pools can take: drafts go only where they need not wait. Without a draft pool
+// the draft's is the target's.
+func reaches(draft, target *pool.Pool) (forDrafts, forTarget pool.Reach) {
+	forTarget = target.Reach()
+	if draft == nil {
+		return forTarget, forTarget
+	}
+	return draft.ReachSpare(), forTarget
+}
+
 // routeStates tell how each route stands.
 func (r *replica) routeStates() []gateway.RouteState {
 	out := make([]gateway.RouteState, 0, len(r.file.Routes))
 	for _, def := range r.file.Routes {
-		target := r.pools[def.Target].Reach()
-		draft := target
-		if p := r.pools[def.Draft]; p != nil {
-			draft = p.Reach()
-		}
+		draft, target := reaches(r.pools[def.Draft], r.pools[def.Target])
 		rt, err := r.cascade.Route(def.Model)
 		out = append(out, gateway.RouteStateOf(def.Model, draft, target, err == nil && r.cascade.DraftsAlone(rt)))
 	}

@@ -130,9 +130,6 @@ func (r *Recorder) Begun() {
 	r.rc.First = r.now().Sub(r.rc.Began)
 }
 
-// WaitedForTarget adds how long the target took until its first byte, or until it could not answer.
-func (r *Recorder) WaitedForTarget(took time.Duration) { r.rc.TargetFirst += took }
-
 // Waited implements [dispatch.Events].
 func (r *Recorder) Waited(d time.Duration) { r.rc.Waited += d }
 

@@ -52,7 +52,7 @@ type Outcome struct {
 
 	receipt.Tally
 	First       time.Duration // until the answer's first byte; 0 while there is none
-	TargetFirst time.Duration // waited for the target's first byte
+	TargetFirst time.Duration // waited for the target's first byte, or until it could not answer
 }
 
 // Judged reports whether a draft was.
@@ -210,12 +210,6 @@ func (a *Answer) noteDraft(d *draft.Draft, started time.Time) {
 
 // noteTally tells the record the tally.
 func (a *Answer) noteTally() { a.record.Counted(a.out.Tally) }
-
-// waitedForTarget notes how long the target took until its first byte, or until it could not answer.
-func (a *Answer) waitedForTarget(took time.Duration) {
-	a.out.TargetFirst += took
-	a.record.WaitedForTarget(took)
-}
 
 // count books tokens to the tier that made them.
 func (a *Answer) count(tokens int) {

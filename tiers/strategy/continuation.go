@@ -189,7 +189,7 @@ func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.D
 		x, err = c.Open(ctx, o)
 	}
 	if c.tier() != plan.Draft {
-		c.waitedForTarget(c.World.Now().Sub(asked))
+		c.out.TargetFirst += c.World.Now().Sub(asked)
 	}
 	if err != nil {
 		c.record.Leave()
