@@ -3,7 +3,7 @@
 
 GO      ?= go
 PKGS    := ./...
-CODE    := cmd gateway tiers breaker cache panics recent loadtest deploy .ci
+CODE    := cmd gateway tiers breaker cache internal panics recent loadtest deploy .ci
 FUZZFOR ?= 30s
 LINT    := $(GO) tool -modfile=.ci/lint/go.mod
 # What foregate version says; asked of git only where it is used.
@@ -103,7 +103,7 @@ agree: build redis ## Live runs and virtual time are the same experiment (five s
 	bin/loadtest agree agree
 
 golden: ## Rewrite the golden files.
-	$(GO) test ./gateway/config ./gateway/settings ./tiers/fields ./loadtest ./loadtest/vllmsim ./loadtest/virtual ./cmd/foregate -update
+	$(GO) test ./gateway/config ./gateway/display ./gateway/settings ./tiers/fields ./loadtest ./loadtest/vllmsim ./loadtest/virtual ./cmd/foregate -update
 
 dashboards: ## Rewrite Grafana's dashboards (deploy/grafana).
 	$(GO) run ./deploy/grafana/make

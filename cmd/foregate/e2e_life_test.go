@@ -17,7 +17,7 @@ import (
 
 func TestSIGTERMLetsStreamsFinishAndEndsWithStatusZero(t *testing.T) {
 	sim := vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: 1, TimeScale: 10})
-	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+	p, _ := serveAlone(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 pools: {only: {model: m, backends: [%q]}}
 routes: [{model: llama-3, target: only}]
@@ -36,7 +36,7 @@ drain: {delay: 3s, grace: 15s}
 		})
 	}
 	eventually(t, "all streams are under way", func() bool { return sim.State().Running == 10 })
-	p.terminate(t)
+	p.interrupt()
 	eventually(t, "the gateway says that it is not ready", func() bool {
 		status, text := get(t, p.base+"/readyz")
 		return status == http.StatusServiceUnavailable && text == "draining\n"
@@ -59,7 +59,7 @@ drain: {delay: 3s, grace: 15s}
 }
 
 func TestAnIdleGatewayStopsAtOnce(t *testing.T) {
-	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+	p, _ := serveAlone(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 pools: {only: {model: m, backends: [%q]}}
 routes: [{model: llama-3, target: only}]
@@ -67,7 +67,7 @@ drain: {delay: 0s, grace: 25s}
 `, newRecorder(t).url))
 	p.ready(t)
 	began := time.Now()
-	p.terminate(t)
+	p.interrupt()
 	select {
 	case <-p.exited:
 	case <-time.After(stopWait):

@@ -16,7 +16,7 @@ import (
 
 // sealing is one replica without copies of its own, on one Redis and one backend, whose seal keys are replaced.
 type sealing struct {
-	*process
+	*server
 	redis *redisServer
 	sim   *vllmsim.Server
 	keys  string // path of the file
@@ -25,10 +25,10 @@ type sealing struct {
 // start ends the replica, if there is one, and starts another with that configuration of its cache.
 func (s *sealing) start(t *testing.T, cache string) {
 	t.Helper()
-	if s.process != nil {
+	if s.server != nil {
 		s.end(t)
 	}
-	s.process = serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+	s.server = serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: "redis://%s/0"}
 pools: {only: {model: %s, backends: [%q]}}
@@ -52,7 +52,7 @@ func (s *sealing) replace(t *testing.T, keys ...string) {
 	if err := os.WriteFile(s.keys, []byte(strings.Join(keys, "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 10*reload.Every, "the keys are in force", func() bool { return changes() > before })
+	within(t, 10*reload.Interval, "the keys are in force", func() bool { return changes() > before })
 }
 
 // told is what the replica says of its cache.
@@ -109,7 +109,7 @@ func (s *sealing) finds(t *testing.T, tenant string) (hit bool) {
 	}
 	before := misses()
 	eventually(t, "it looks in time", func() bool {
-		hit = cached(t, s.process, tenant)
+		hit = cached(t, s.server, tenant)
 		return hit || misses() > before
 	})
 	return hit
@@ -143,4 +143,17 @@ func TestSealKeysAreReplacedWhileAReplicaRuns(t *testing.T) {
 	if n := asked(s.sim); n != 2 {
 		t.Errorf("two answers cost %d generations", n)
 	}
+}
+
+// cached reports whether a replica has an answer for a tenant's request; it does not have it made.
+func cached(t *testing.T, p *server, tenant string) bool {
+	t.Helper()
+	status, head, body := send(t, http.MethodPost, p.base+chat, chatBody(routeUsual), "X-Tenant-ID", tenant, "Cache-Control", "only-if-cached")
+	switch {
+	case status == http.StatusOK && head.Get("X-Cache") == "HIT":
+		return true
+	case status != http.StatusGatewayTimeout:
+		t.Errorf("status %d, X-Cache %q: %s", status, head.Get("X-Cache"), body)
+	}
+	return false
 }
