@@ -3,13 +3,13 @@ package chaos
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 func TestEveryRowSaysWhatItPromisesAndHasAnIDOfItsOwn(t *testing.T) {
@@ -89,37 +89,6 @@ func TestWhatTheCascadeTookIsTakenOffTheFirstByte(t *testing.T) {
 	}
 }
 
-func TestAJournalCountsLinesThatAreNoAccessRecords(t *testing.T) {
-	var j journal
-	for _, piece := range []string{
-		`{"level":"info","code":200,"message":"request"}` + "\n", `{"level":"info","mess`, `age":"fleet: alone"}` + "\nplain words\n",
-		`{"level":"warn","code":502,"message":"request","error":"gone"}` + "\n", "no end",
-	} {
-		if _, err := io.WriteString(&j, piece); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if n := j.count(); n != 2 {
-		t.Errorf("%d lines counted, want 2", n)
-	}
-	if last := j.last(2); !strings.Contains(last, "plain words") || !strings.Contains(last, "502") || strings.Contains(last, "alone") {
-		t.Errorf("the last two lines are %q", last)
-	}
-}
-
-func TestAJournalIsBounded(t *testing.T) {
-	var j journal
-	for i := range 10 * journalLines {
-		fmt.Fprintf(&j, "line %d\n", i)
-	}
-	if _, err := j.Write([]byte(strings.Repeat("x", 1<<20))); err != nil {
-		t.Fatal(err)
-	}
-	if len(j.lines) > journalLines || len(j.rest) > 16*journalLine {
-		t.Errorf("%d lines and %d bytes are kept", len(j.lines), len(j.rest))
-	}
-}
-
 func TestAMetricsPageIsReadByNameAndLabels(t *testing.T) {
 	m := Metrics(`# HELP go_goroutines Number.
 go_goroutines 31
@@ -160,19 +129,6 @@ func TestATableLineStaysOneLine(t *testing.T) {
 	}
 }
 
-func TestPollTellsWhyItGaveUp(t *testing.T) {
-	never := func() bool { return false }
-	if err := poll(t.Context(), time.Millisecond, never); !errors.Is(err, errNotInTime) {
-		t.Errorf("after its limit: %v", err)
-	}
-	why := errors.New("because")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(why)
-	if err := poll(ctx, patience, never); !errors.Is(err, why) {
-		t.Errorf("after the context's end: %v", err)
-	}
-}
-
 func TestAFrozenServerSaysNothingAndGoesOnAfterwards(t *testing.T) {
 	s, err := NewServer(t.Context(), t.TempDir(), "redis")
 	if errors.Is(err, errNoRedis) {
@@ -197,7 +153,7 @@ func TestAFrozenServerSaysNothingAndGoesOnAfterwards(t *testing.T) {
 	if err := s.Thaw(); err != nil {
 		t.Fatal(err)
 	}
-	if err := poll(t.Context(), patience, func() bool { return s.answers(t.Context()) }); err != nil {
+	if err := process.Poll(t.Context(), patience, func() bool { return s.answers(t.Context()) }); err != nil {
 		t.Errorf("a server that was thawed: %v", err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 // What X-Cache says.
@@ -149,7 +151,7 @@ func (w *World) lookups(ctx context.Context) (out []string) {
 
 // begun waits until the targets were asked for more than before.
 func (w *World) begun(ctx context.Context, before int) error {
-	if err := poll(ctx, patience, func() bool { return w.generations() > before }); err != nil {
+	if err := process.Poll(ctx, patience, func() bool { return w.generations() > before }); err != nil {
 		return fmt.Errorf("no generation has begun: %w", err)
 	}
 	return nil
@@ -209,7 +211,7 @@ func (w *World) emptied(ctx context.Context) error {
 // stored waits until Redis keeps so many answers, and names them.
 func (w *World) stored(ctx context.Context, n int) (names []string, err error) {
 	s := w.Redis.Servers[0]
-	werr := poll(ctx, patience, func() bool {
+	werr := process.Poll(ctx, patience, func() bool {
 		names, err = keptAnswers(ctx, s)
 		return err != nil || len(names) >= n
 	})

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 // Divider relays TCP to a server, and resets the connections of one process: a network
@@ -124,7 +126,7 @@ func owns(pid int, conn net.Conn) bool {
 	if err != nil {
 		return false
 	}
-	near, far := fmt.Sprintf(":%04X", portNumber(conn.RemoteAddr().String())), fmt.Sprintf(":%04X", portNumber(conn.LocalAddr().String()))
+	near, far := fmt.Sprintf(":%04X", process.PortNumber(conn.RemoteAddr().String())), fmt.Sprintf(":%04X", process.PortNumber(conn.LocalAddr().String()))
 	inode := ""
 	for line := range strings.Lines(string(table)) {
 		if f := strings.Fields(line); len(f) > 9 && strings.HasSuffix(f[1], near) && strings.HasSuffix(f[2], far) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 const (
@@ -61,7 +63,7 @@ func (w *World) invariants(ctx context.Context, quiet int) {
 			continue
 		}
 		if !g.Alive() {
-			w.Break("gateway %d has ended: %v", i, g.process().status)
+			w.Break("gateway %d has ended: %v", i, g.process().Status())
 			continue
 		}
 		was := w.base[i]
@@ -73,7 +75,7 @@ func (w *World) invariants(ctx context.Context, quiet int) {
 		}
 		var is footprint
 		var err error
-		if poll(ctx, w.Pulse.Bound(leakPatience), func() bool {
+		if process.Poll(ctx, w.Pulse.Bound(leakPatience), func() bool {
 			is, err = footprintOf(ctx, g)
 			return err == nil && is.goroutines <= was.goroutines+leakSlack && is.heap <= was.heap+heapSlack
 		}) != nil {

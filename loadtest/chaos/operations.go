@@ -240,7 +240,7 @@ type overs struct {
 // look reads the counters of all gateways that answer.
 func (v *overs) look(ctx context.Context, gateways []*Gateway) {
 	for _, g := range gateways {
-		if p := g.process(); p == nil || !p.alive() {
+		if p := g.process(); p == nil || !p.Alive() {
 			continue
 		}
 		pid := g.PID()

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 // Topology is a way in which Redis is deployed.
@@ -64,7 +66,7 @@ func startRedis(ctx context.Context, t Topology, gateways int, dir string) (*Red
 // add makes a server at a free address with a proxy before it, and does not start it.
 // args may use the proxy's port.
 func (r *Redis) add(dir, name string, args func(door *Proxy) ([]string, error)) error {
-	addrs, err := freeAddrs(1)
+	addrs, err := process.FreeAddrs(1)
 	if err != nil {
 		return err
 	}
@@ -104,7 +106,7 @@ func (r *Redis) startStandalone(ctx context.Context, gateways int, dir string) e
 // NewServer starts one more server that holds data, apart from the topology. Whoever
 // starts one hands it to [World.Adopt].
 func NewServer(ctx context.Context, dir, name string, args ...string) (*Server, error) {
-	addrs, err := freeAddrs(1)
+	addrs, err := process.FreeAddrs(1)
 	if err != nil {
 		return nil, err
 	}
@@ -120,9 +122,9 @@ func NewServer(ctx context.Context, dir, name string, args ...string) (*Server, 
 func (r *Redis) startSentinel(ctx context.Context, dir string) error {
 	for i := range 2 {
 		err := r.add(dir, fmt.Sprintf("redis-%d", i), func(door *Proxy) ([]string, error) {
-			args := []string{"--replica-announce-ip", "127.0.0.1", "--replica-announce-port", portOf(door.Addr), "--repl-timeout", "5"}
+			args := []string{"--replica-announce-ip", "127.0.0.1", "--replica-announce-port", process.Port(door.Addr), "--repl-timeout", "5"}
 			if i > 0 {
-				args = append(args, "--replicaof", "127.0.0.1", portOf(r.Doors[0].Addr))
+				args = append(args, "--replicaof", "127.0.0.1", process.Port(r.Doors[0].Addr))
 			}
 			return args, nil
 		})
@@ -133,7 +135,7 @@ func (r *Redis) startSentinel(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	addrs, err := freeAddrs(3)
+	addrs, err := process.FreeAddrs(3)
 	if err != nil {
 		return err
 	}
@@ -142,7 +144,7 @@ func (r *Redis) startSentinel(ctx context.Context, dir string) error {
 			return err
 		}
 	}
-	return poll(ctx, clusterPatience, func() bool { return r.sentinelsAgree(ctx) })
+	return process.Poll(ctx, clusterPatience, func() bool { return r.sentinelsAgree(ctx) })
 }
 
 func (r *Redis) startOneSentinel(ctx context.Context, dir string, i int, addr string) error {
@@ -153,11 +155,11 @@ port %[1]s
 sentinel monitor %[2]s 127.0.0.1 %[4]s 2
 sentinel down-after-milliseconds %[2]s %[3]d
 sentinel failover-timeout %[2]s 6000
-`, portOf(addr), masterName, sentinelDown.Milliseconds(), portOf(r.Doors[0].Addr))
+`, process.Port(addr), masterName, sentinelDown.Milliseconds(), process.Port(r.Doors[0].Addr))
 	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		return err
 	}
-	s := &Server{Addr: addr, name: name, dir: dir, args: []string{conf, "--sentinel"}, log: &journal{}, Client: admin(addr)}
+	s := &Server{Addr: addr, name: name, dir: dir, args: []string{conf, "--sentinel"}, log: &process.Log{}, Client: admin(addr)}
 	r.Sentinels = append(r.Sentinels, s)
 	return s.Start(ctx)
 }
@@ -187,7 +189,7 @@ func (r *Redis) Master(ctx context.Context) int {
 			return -1
 		}
 		for i, door := range r.Doors {
-			if portOf(door.Addr) != c.Val()[1] {
+			if process.Port(door.Addr) != c.Val()[1] {
 				continue
 			}
 			if found >= 0 && found != i {
@@ -204,15 +206,15 @@ func (r *Redis) Master(ctx context.Context) int {
 var slotsFrom = [...]int{0, 7500, 15000, 16384}
 
 func (r *Redis) startCluster(ctx context.Context, dir string) error {
-	bus, err := freeAddrs(3)
+	bus, err := process.FreeAddrs(3)
 	if err != nil {
 		return err
 	}
 	for i := range 3 {
 		err := r.add(dir, fmt.Sprintf("node-%d", i), func(door *Proxy) ([]string, error) {
 			return []string{
-				"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", portOf(bus[i]),
-				"--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", portOf(door.Addr), "--cluster-announce-bus-port", portOf(bus[i]),
+				"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-port", process.Port(bus[i]),
+				"--cluster-announce-ip", "127.0.0.1", "--cluster-announce-port", process.Port(door.Addr), "--cluster-announce-bus-port", process.Port(bus[i]),
 				"--cluster-node-timeout", fmt.Sprint(clusterDown.Milliseconds()), "--cluster-require-full-coverage", "no",
 			}, nil
 		})
@@ -232,11 +234,11 @@ func (r *Redis) startCluster(ctx context.Context, dir string) error {
 		}
 	}
 	for i, addr := range bus {
-		if err := r.Servers[0].Client.Do(ctx, "cluster", "meet", "127.0.0.1", portNumber(r.Servers[i].Addr), portNumber(addr)).Err(); err != nil {
+		if err := r.Servers[0].Client.Do(ctx, "cluster", "meet", "127.0.0.1", process.PortNumber(r.Servers[i].Addr), process.PortNumber(addr)).Err(); err != nil {
 			return fmt.Errorf("%s: CLUSTER MEET: %w", r.Servers[0].name, err)
 		}
 	}
-	if err := poll(ctx, clusterPatience, func() bool { return r.clusterWhole(ctx) }); err != nil {
+	if err := process.Poll(ctx, clusterPatience, func() bool { return r.clusterWhole(ctx) }); err != nil {
 		return fmt.Errorf("the cluster is not whole: %w", err)
 	}
 	return nil
@@ -269,7 +271,7 @@ func (r *Redis) Holder(ctx context.Context, key string) int {
 			continue
 		}
 		for i, door := range r.Doors {
-			if portOf(sr.Nodes[0].Addr) == portOf(door.Addr) {
+			if process.Port(sr.Nodes[0].Addr) == process.Port(door.Addr) {
 				return i
 			}
 		}

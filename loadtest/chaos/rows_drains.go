@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 // drainRows take a backend away from a fleet that serves.
@@ -136,7 +138,7 @@ func (w *World) through(ctx context.Context, all *sync.WaitGroup, to []*Gateway,
 		}
 		all.Go(func() { w.Load.Keep(w.Load.Send(to[i%len(to)], r)) })
 	}
-	if err := poll(ctx, patience, func() bool { return int(begun.Load()) == n }); err != nil {
+	if err := process.Poll(ctx, patience, func() bool { return int(begun.Load()) == n }); err != nil {
 		return fmt.Errorf("%d of %d long streams have begun: %w", begun.Load(), n, err)
 	}
 	return nil
@@ -145,7 +147,7 @@ func (w *World) through(ctx context.Context, all *sync.WaitGroup, to []*Gateway,
 // busiest waits until an engine of a pool runs two requests at least, and is the one that
 // runs most.
 func (w *World) busiest(ctx context.Context, pool string) (found *engine, err error) {
-	if err := poll(ctx, patience, func() bool {
+	if err := process.Poll(ctx, patience, func() bool {
 		most := 1
 		for _, e := range w.engines {
 			if st, err := e.state(ctx); e.pool == pool && err == nil && st.Running > most {
@@ -170,7 +172,7 @@ type watched struct {
 
 // watch looks at engines until over, and notes when they were last asked for something.
 func watch(ctx context.Context, since time.Time, all []*watched, over func() bool) error {
-	return poll(ctx, emptyWithin, func() bool {
+	return process.Poll(ctx, emptyWithin, func() bool {
 		for _, v := range all {
 			st, err := v.engine.state(ctx)
 			if err != nil {
@@ -236,7 +238,7 @@ func drainedInOrder(ctx context.Context, w *World) error {
 
 // maintained stops a drained engine, starts it again and has it serve.
 func (w *World) maintained(ctx context.Context, e *engine) error {
-	if err := e.run.stop(); err != nil {
+	if err := e.run.Stop(); err != nil {
 		return err
 	}
 	if err := w.Hold(ctx, w.Span(time.Second, 3*time.Second)); err != nil {
@@ -322,7 +324,7 @@ func spotTaken(ctx context.Context, w *World) error {
 	}
 	var lost []string
 	for i, v := range all {
-		v.engine.run.kill()
+		v.engine.run.Kill()
 		lost = append(lost, fmt.Sprintf("%d at the %s", v.running, []string{"target", "draft"}[i]))
 		if v.last > w.Pulse.Bound(drainedFor) {
 			w.Break("a new request %v after the notice", round(v.last))

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strconv"
 	"time"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 // failoverRows are faults of Redis with more than one server.
@@ -211,7 +213,7 @@ func (w *World) migrate(ctx context.Context) error {
 			break
 		}
 		for _, key := range keys {
-			if err := do(r.Servers[from], "migrate", "127.0.0.1", portNumber(r.Servers[to].Addr), key, 0, 1000, "replace"); err != nil {
+			if err := do(r.Servers[from], "migrate", "127.0.0.1", process.PortNumber(r.Servers[to].Addr), key, 0, 1000, "replace"); err != nil {
 				return err
 			}
 		}

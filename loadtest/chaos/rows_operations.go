@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -179,7 +180,7 @@ func (w *World) restart(ctx context.Context, i int, s steps) error {
 			return err
 		}
 	}
-	if err := poll(ctx, drainPatience, func() bool { w.overs.look(ctx, w.Gateways); return !g.Alive() }); err != nil {
+	if err := process.Poll(ctx, drainPatience, func() bool { w.overs.look(ctx, w.Gateways); return !g.Alive() }); err != nil {
 		return fmt.Errorf("replica %d does not end: %w", i, err)
 	}
 	if err := g.Ended(ctx); err != nil {

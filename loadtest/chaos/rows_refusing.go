@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/foregate/foregate/loadtest/process"
 )
 
 // refusingRows are faults of a Redis that answers, but not what was asked for.
@@ -228,7 +230,7 @@ func forbidden(ctx context.Context, w *World) error {
 func demoted(stale string) func(context.Context, *World) error {
 	return func(ctx context.Context, w *World) error {
 		s := w.Redis.Servers[0]
-		nobody, err := freeAddrs(1)
+		nobody, err := process.FreeAddrs(1)
 		if err != nil {
 			return err
 		}
@@ -236,7 +238,7 @@ func demoted(stale string) func(context.Context, *World) error {
 			if err := s.Config(ctx, "replica-serve-stale-data", stale); err != nil {
 				return err
 			}
-			return s.Client.ReplicaOf(ctx, "127.0.0.1", portOf(nobody[0])).Err()
+			return s.Client.ReplicaOf(ctx, "127.0.0.1", process.Port(nobody[0])).Err()
 		}, func() error { return s.Client.ReplicaOf(ctx, "NO", "ONE").Err() })
 	}
 }

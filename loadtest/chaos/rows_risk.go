@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -97,7 +98,7 @@ func (w *World) afresh(ctx context.Context) (time.Time, error) {
 // was lost, and tells which: for up to a second a gateway goes by what it has read before.
 func (w *World) promised(ctx context.Context, lost time.Time) (grant string) {
 	began := time.Now()
-	err := poll(ctx, certifies, func() bool {
+	err := process.Poll(ctx, certifies, func() bool {
 		all := w.grants(time.Now().Add(-time.Second))
 		grant = all[0]
 		return newer(grant, lost) && !slices.ContainsFunc(all, func(g string) bool { return g != grant })

@@ -298,7 +298,7 @@ func enginesLost(pool string) func(context.Context, *World) error {
 			if err != nil {
 				return err
 			}
-			err = w.StrikeUntil(ctx, hold, func() error { dies.run.kill(); return nil }, func() error { return dies.start(ctx) }, w.closed)
+			err = w.StrikeUntil(ctx, hold, func() error { dies.run.Kill(); return nil }, func() error { return dies.start(ctx) }, w.closed)
 			if err != nil {
 				return err
 			}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -282,7 +283,7 @@ func (w *World) StrikeUntil(ctx context.Context, hold time.Duration, begin, end 
 		return err
 	}
 	began := time.Now()
-	err := poll(ctx, maxRecovery, func() bool { return w.lost() || well(ctx) })
+	err := process.Poll(ctx, maxRecovery, func() bool { return w.lost() || well(ctx) })
 	if err != nil {
 		w.Break("not recovered %v after the fault's end: %v; modes %v", maxRecovery, err, w.Modes(ctx))
 	}
@@ -348,7 +349,7 @@ func (w *World) Shared(ctx context.Context) bool {
 
 // Settled waits until every gateway shares with all others.
 func (w *World) Settled(ctx context.Context, limit time.Duration) error {
-	if err := poll(ctx, limit, func() bool { return w.Shared(ctx) }); err != nil {
+	if err := process.Poll(ctx, limit, func() bool { return w.Shared(ctx) }); err != nil {
 		return fmt.Errorf("modes %v: %w", w.Modes(ctx), err)
 	}
 	return nil
@@ -358,7 +359,7 @@ func (w *World) Settled(ctx context.Context, limit time.Duration) error {
 // in time breaks the row's promise.
 func (w *World) Until(ctx context.Context, limit time.Duration, what string, ok func() bool) time.Duration {
 	began := time.Now()
-	if err := poll(ctx, w.Pulse.Bound(limit), ok); err != nil {
+	if err := process.Poll(ctx, w.Pulse.Bound(limit), ok); err != nil {
 		w.Break("%s: not within %v", what, limit)
 	}
 	return time.Since(began)
@@ -381,14 +382,14 @@ func (w *World) stop() error {
 		l.Stop()
 	}
 	for _, g := range w.Gateways { // all at once
-		if p := g.process(); p != nil && p.alive() {
-			_ = p.thaw() // a frozen one hears nothing
+		if p := g.process(); p != nil && p.Alive() {
+			_ = p.Thaw() // a frozen one hears nothing
 			_ = g.Terminate()
 		}
 	}
 	for _, g := range w.Gateways {
 		if p := g.process(); p != nil {
-			errs = append(errs, p.stop())
+			errs = append(errs, p.Stop())
 		}
 	}
 	errs = append(errs, w.Redis.stop())
@@ -407,7 +408,7 @@ func (w *World) stop() error {
 // lastWords are the last log lines of each gateway.
 func (w *World) lastWords() (out string) {
 	for _, g := range w.Gateways {
-		out += fmt.Sprintf("--- gateway %d, last lines of its log:\n%s\n", g.Number, g.log.last(25))
+		out += fmt.Sprintf("--- gateway %d, last lines of its log:\n%s\n", g.Number, g.log.Last(25))
 	}
 	return out
 }

@@ -119,20 +119,6 @@ func TestDurationsAreDividedByTheTimeScale(t *testing.T) {
 	}
 }
 
-func TestATailKeepsTheEnd(t *testing.T) {
-	var l tail
-	if l.String() != "" {
-		t.Error(l.String())
-	}
-	for range 3 {
-		_, _ = l.Write(bytes.Repeat([]byte("a"), tailBytes/2))
-	}
-	_, _ = l.Write([]byte("end"))
-	if got := l.String(); len(got) != tailBytes+len("…") || !strings.HasSuffix(got, "aend") {
-		t.Errorf("%d bytes, ending in %q", len(got), got[len(got)-5:])
-	}
-}
-
 func TestFaultsOfABackendComeTogetherAndGoAlone(t *testing.T) {
 	sim := vllmsim.Start(t, vllmsim.Options{TimeScale: 50})
 	b := &backend{sim: sim}

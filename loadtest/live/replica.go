@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -23,7 +24,7 @@ const routeModel = "lab"
 
 // replica is one process of the gateway.
 type replica struct {
-	*process
+	*process.Process
 	base, admin string // URLs of its two listeners
 }
 
@@ -102,7 +103,7 @@ func (s *system) startReplica(ctx context.Context, i int) (*replica, error) {
 	for range portTries {
 		r, err := s.tryReplica(ctx, i)
 		if err == nil {
-			err = r.serves(ctx, func() bool { return r.ready(ctx) })
+			err = r.Serves(ctx, func() bool { return r.ready(ctx) })
 		}
 		if err == nil {
 			return r, nil
@@ -110,8 +111,8 @@ func (s *system) startReplica(ctx context.Context, i int) (*replica, error) {
 		if r == nil {
 			return nil, err
 		}
-		r.stop()
-		if !r.lostPort() {
+		_ = r.Stop() // what counts is that it did not serve
+		if !r.LostPort() {
 			return nil, err
 		}
 	}
@@ -123,7 +124,7 @@ func (s *system) tryReplica(ctx context.Context, i int) (*replica, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	addrs, err := freeAddrs(2)
+	addrs, err := process.FreeAddrs(2)
 	if err != nil {
 		return nil, err
 	}
@@ -135,14 +136,16 @@ func (s *system) tryReplica(ctx context.Context, i int) (*replica, error) {
 	if err := os.WriteFile(path, text, 0o600); err != nil { // a Redis URL may hold a password
 		return nil, err
 	}
-	p, err := launch(fmt.Sprintf("gateway %d", i), s.opts.Foregate, "serve", "-c", path, "--log-level", "warn")
+	p, err := process.Start(process.Command{
+		Name: fmt.Sprintf("gateway %d", i), Path: s.opts.Foregate, Args: []string{"serve", "-c", path, "--log-level", "warn"},
+	})
 	if errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("there is no gateway at %s: run make build, or use --foregate PATH", s.opts.Foregate)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &replica{process: p, base: "http://" + addrs[0], admin: "http://" + addrs[1]}, nil
+	return &replica{Process: p, base: "http://" + addrs[0], admin: "http://" + addrs[1]}, nil
 }
 
 // ready reports whether the replica can serve its route.
@@ -159,7 +162,7 @@ var rejected = regexp.MustCompile(`(?m)^foregate_settings_(?:rejected|unknown)\{
 func (r *replica) obeys(ctx context.Context) error {
 	page, err := fetch(ctx, r.admin+"/metrics")
 	if err != nil {
-		return fmt.Errorf("%s: %w", r.name, err)
+		return fmt.Errorf("%s: %w", r.Name, err)
 	}
 	var names []string
 	for _, m := range rejected.FindAllStringSubmatch(page, -1) {
@@ -170,7 +173,7 @@ func (r *replica) obeys(ctx context.Context) error {
 	}
 	slices.Sort(names)
 	return fmt.Errorf("%s refuses the case's settings %s; foregate says what they may be in REFERENCE.md",
-		r.name, strings.Join(names, ", "))
+		r.Name, strings.Join(names, ", "))
 }
 
 // prober asks children how they are; it keeps no connections.

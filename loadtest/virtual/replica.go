@@ -91,6 +91,7 @@ func (r *replica) newPool(p *engines.Pool) (*pool.Pool, error) {
 	o := pool.Options{
 		Name: p.Name, Model: p.Def.Model, Backends: urls, USDPerHour: p.Def.USDPerHour, Now: l.clock.Now, Priorities: p.Def.Policy == "priority",
 		Config:   func() choose.Config { return l.values.Pool },
+		Policy:   l.policy,
 		Pressure: func() pressure.Config { return l.values.Pressure },
 		Fleet:    others{r}, OnCapacity: q.wake,
 	}

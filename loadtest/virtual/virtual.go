@@ -19,6 +19,7 @@ import (
 	"github.com/foregate/foregate/loadtest/virtual/eventloop"
 	"github.com/foregate/foregate/loadtest/virtual/sharing"
 	"github.com/foregate/foregate/loadtest/vllmsim"
+	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/openai"
 )
 
@@ -42,6 +43,7 @@ type lab struct {
 	seed        uint64
 	work        *loadtest.Workload
 	values      *settings.Values
+	policy      choose.Policy // of a case whose route.policy is the lab's own; else nil
 	prompts     *prompts
 	judge       *quality.Judge
 	recorder    *loadtest.Recorder
@@ -86,12 +88,13 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	snapshot, rejected := settings.FromHash(c.Settings, []string{route}, nil)
+	own, policy := policyOf(c.Settings)
+	snapshot, rejected := settings.FromHash(own, []string{route}, nil)
 	if rejected = append(rejected, snapshot.Unknown()...); len(rejected) > 0 {
 		return nil, fmt.Errorf("setting %s: %s", rejected[0].Name, rejected[0].Reason)
 	}
 	l := &lab{
-		clock: &eventloop.Loop{}, scenario: s, spec: c, seed: seed, work: work, values: snapshot.Route(route),
+		clock: &eventloop.Loop{}, scenario: s, spec: c, seed: seed, work: work, values: snapshot.Route(route), policy: policy,
 		prompts: newPrompts(), recorder: loadtest.NewRecorder(s.Warmup), judge: quality.NewJudge(seed, c),
 		pools: map[string]*engines.Pool{}, requests: map[*openai.Request]*request{},
 	}

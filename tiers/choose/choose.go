@@ -21,18 +21,9 @@ func Choose(cfg Config, cands []Candidate, need Need, turn uint64) int {
 	case PolicyRoundRobin:
 		c.settle(queue)
 		return c.nth(turn)
-	case PolicyRandom:
-		c.settle(queue)
-		return c.nth(mix(turn))
 	case PolicyLeastRequests:
 		c.settle(queue)
 		return c.cheapest(crowd, 0, 0)
-	case PolicyP2C:
-		c.settle(queue)
-		return c.ofTwo()
-	case PolicyWeighted:
-		c.settle(queue)
-		return c.cheapest(weighted, 0, 0)
 	}
 	c.settle(fits)
 	return c.fit()

@@ -25,6 +25,7 @@ type Options struct {
 	Priorities bool     // its engines schedule by the priority that a request has (vLLM's --scheduling-policy priority)
 
 	Config   func() choose.Config   // live; nil is choose.DefaultConfig
+	Policy   choose.Policy          // instead of Config's, for the lab; called under the pool's lock; nil is none
 	Pressure func() pressure.Config // live; nil is pressure.DefaultConfig
 
 	// Open is the breaker's view: true means do not pick. It is asked once per
