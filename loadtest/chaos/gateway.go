@@ -154,12 +154,12 @@ func (g *Gateway) Metrics(ctx context.Context) (Metrics, error) {
 // Metrics is a page of metrics.
 type Metrics string
 
-// rung matches the mode in which a gateway is with Redis.
-var rung = regexp.MustCompile(`(?m)^foregate_(?:redis|fleet)_mode\{mode="(\w+)"\} 1$`)
+// modeSeries matches the mode in which a gateway is with Redis, on its metrics page.
+var modeSeries = regexp.MustCompile(`(?m)^foregate_(?:redis|fleet)_mode\{mode="(\w+)"\} 1$`)
 
-// Mode is the rung of the ladder that the gateway is on; "" when the page does not tell.
+// Mode is the degradation level of the gateway toward Redis, such as "local"; "" when the page does not tell.
 func (m Metrics) Mode() string {
-	if found := rung.FindStringSubmatch(string(m)); found != nil {
+	if found := modeSeries.FindStringSubmatch(string(m)); found != nil {
 		return found[1]
 	}
 	return ""

@@ -8,7 +8,7 @@ import (
 const (
 	pulseEvery = 5 * time.Millisecond
 	// busyMachine is what a machine that does other things, too, may add to any time that
-	// is promised (reliability figures are checked as promised + 250 ms).
+	// is promised.
 	busyMachine = 250 * time.Millisecond
 )
 

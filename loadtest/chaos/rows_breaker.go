@@ -27,7 +27,7 @@ func breakerRows() []Row {
 }
 
 const (
-	tripTold    = 350 * time.Millisecond // reliability figure 5, without pub/sub
+	tripTold    = 350 * time.Millisecond // without pub/sub
 	probedWell  = 4 * time.Second        // open for 2 s after the first trip, two probes, an exchange
 	probedLater = 18 * time.Second       // open for 2, 4 and 8 s, each a tenth longer; probes and exchanges
 	// evidenceLasts is how long what was seen of a backend counts, and a little.

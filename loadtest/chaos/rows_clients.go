@@ -45,7 +45,7 @@ const (
 	sdkPause    = 500 * time.Millisecond
 	sdkMost     = 8 * time.Second
 	sdkObeys    = time.Minute
-	amplified   = 1.11 // attempts ÷ first tries; the budget of invitations is 0.1 (reliability figures, 14: 1.2)
+	amplified   = 1.11 // attempts ÷ first tries; the gateway invites one retry for ten first tries
 	retryHeader = "X-Stainless-Retry-Count"
 )
 

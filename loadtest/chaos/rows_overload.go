@@ -22,7 +22,7 @@ func overloadRow() Row {
 
 const (
 	overloadTimes = 10
-	goodput       = 0.95            // of the capacity (reliability figures, 13)
+	goodput       = 0.95            // of the capacity
 	firstHighMost = 2 * time.Second // an engine with a hundred answers takes five times as long for a step
 	maxResident   = 256.0           // MB
 	crowdClients  = 180             // that ask again at once, so that both backends are always just full

@@ -80,7 +80,7 @@ var lies = []lie{
 	{"always 1", same(usageSays("1")), true},
 }
 
-// foundOut is how long a gateway may believe what could be true (reliability figures, M6).
+// foundOut is how long a gateway may believe a reading that is wrong but could be true.
 const foundOut = 10 * time.Second
 
 // oneLies has one of three backends lie in each way in turn.
