@@ -15,7 +15,7 @@ import (
 func TestEveryRowSaysWhatItPromisesAndHasAnIDOfItsOwn(t *testing.T) {
 	seen := map[string]bool{}
 	for _, r := range Rows() {
-		if r.ID == "" || r.Fault == "" || r.Promise == "" || (r.Run == nil) == (r.Absent == "") {
+		if r.ID == "" || r.Fault == "" || r.Promise == "" || (r.Run == nil) == (r.CoveredBy == "") {
 			t.Errorf("row %+q is not whole", r.ID)
 		}
 		if seen[r.ID] {
@@ -119,7 +119,7 @@ foregate_shed_total_created 99
 func TestATableLineStaysOneLine(t *testing.T) {
 	var b strings.Builder
 	r := Row{ID: "X1", Fault: "a | b", Promise: "none"}
-	s := Seen{Sent: 3, Answered: 1, Errors: map[string]int{Shed: 1, Limited: 1}, AddedWorst: 1234567, Broken: []string{"two\nlines"}}
+	s := Result{Sent: 3, Answered: 1, Errors: map[string]int{Shed: 1, Limited: 1}, AddedWorst: 1234567, Failures: []string{"two\nlines"}}
 	if err := line(&b, &r, &s); err != nil {
 		t.Fatal(err)
 	}

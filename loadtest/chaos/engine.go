@@ -26,7 +26,7 @@ type engine struct {
 }
 
 // startEngines starts n engines of a pool, as its simulators in this process are.
-func (w *World) startEngines(pool string, n int) (out []*engine, err error) {
+func (w *Testbed) startEngines(pool string, n int) (out []*engine, err error) {
 	addrs, err := process.FreeAddrs(n)
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (e *engine) start(ctx context.Context) error {
 	}
 	e.run = run
 	return run.Serves(ctx, func() bool {
-		_, err := fetch(ctx, "http://"+e.addr+"/health")
+		_, err := process.Fetch(ctx, "http://"+e.addr+"/health")
 		return err == nil
 	})
 }
@@ -79,7 +79,7 @@ func (e *engine) fault(ctx context.Context, f vllmsim.Fault) error {
 	if err != nil {
 		return err
 	}
-	resp, err := fetcher.Do(req)
+	resp, err := process.Client.Do(req)
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,7 +13,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
-	"time"
 
 	"github.com/foregate/foregate/loadtest/process"
 )
@@ -94,7 +91,7 @@ func (g *Gateway) process() *process.Process {
 
 // Ready reports whether /readyz says 200.
 func (g *Gateway) Ready(ctx context.Context) bool {
-	_, err := fetch(ctx, g.Base()+"/readyz")
+	_, err := process.Fetch(ctx, g.Base()+"/readyz")
 	return err == nil
 }
 
@@ -142,7 +139,7 @@ func (g *Gateway) Logged(words string) bool {
 
 // Page is a page of its admin listener; it answers 200.
 func (g *Gateway) Page(ctx context.Context, path string) (string, error) {
-	return fetch(ctx, g.Admin()+path)
+	return process.Fetch(ctx, g.Admin()+path)
 }
 
 // Metrics is what /metrics says now.
@@ -195,29 +192,4 @@ lines:
 		}
 	}
 	return sum
-}
-
-// fetcher asks gateways how they are; it keeps no connections, which would be counted as
-// the gateway's goroutines.
-var fetcher = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-
-// fetch reads a page that answers 200.
-func fetch(ctx context.Context, url string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	resp, err := fetcher.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = resp.Body.Close() }() // it was read, or is not wanted
-	page, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
-	if err != nil {
-		return "", err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("GET %s: %s", url, resp.Status)
-	}
-	return string(page), nil
 }

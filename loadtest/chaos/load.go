@@ -79,7 +79,7 @@ type Outcome struct {
 }
 
 // Load sends requests at a steady rate, whatever is outstanding, to the gateways in
-// turn, and keeps what became of each. Start it with [World.StartLoad].
+// turn, and keeps what became of each. Start it with [Testbed.StartLoad].
 type Load struct {
 	gateways func() []*Gateway
 	rate     float64
@@ -87,7 +87,7 @@ type Load struct {
 	client   *http.Client
 	phase    atomic.Pointer[string]
 	paused   atomic.Bool
-	tries    atomic.Int32 // other gateways that what is refused is tried at, see World.Balance
+	tries    atomic.Int32 // other gateways that what is refused is tried at, see Testbed.Balance
 	refused  atomic.Int64 // connections that were
 	inFlight atomic.Int64
 	sent     atomic.Int64
@@ -111,7 +111,7 @@ func usualLoad(n int) Request {
 // StartLoad sends rate requests a second as next says (nil: streams and JSON, three
 // priorities, two tenants) until [Load.Stop]. The world's own load is w.Load; a row may
 // have more.
-func (w *World) StartLoad(rate float64, next func(n int) Request) *Load {
+func (w *Testbed) StartLoad(rate float64, next func(n int) Request) *Load {
 	if next == nil {
 		next = usualLoad
 	}
@@ -124,7 +124,7 @@ func (w *World) StartLoad(rate float64, next func(n int) Request) *Load {
 
 // NewLoad is a load that sends nothing by itself, for rows that send all by [Load.Send] and
 // keep what is to count with [Load.Keep].
-func (w *World) NewLoad() *Load {
+func (w *Testbed) NewLoad() *Load {
 	w.started++
 	l := &Load{
 		gateways: func() []*Gateway { return w.Gateways }, number: w.started, cancel: func() {},

@@ -29,17 +29,17 @@ const maxRefusal = 64 << 10
 
 // client sends requests to the replicas in turn, as a load balancer would.
 type client struct {
-	model    string
-	key      string // bearer; "" is none
-	clock    clock
-	deadline time.Duration // the wall's time
-	doors    []door
-	next     atomic.Uint64
-	inFlight atomic.Int64
+	model     string
+	key       string // bearer; "" is none
+	clock     clock
+	deadline  time.Duration // the wall's time
+	endpoints []endpoint
+	next      atomic.Uint64
+	inFlight  atomic.Int64
 }
 
-// door is one replica with the connections to it.
-type door struct {
+// endpoint is one replica with the connections to it.
+type endpoint struct {
 	url       string
 	transport *http.Transport
 }
@@ -50,7 +50,7 @@ func newClient(o *Options, bases []string) *client {
 		c.model = o.Model
 	}
 	for _, base := range bases {
-		c.doors = append(c.doors, door{base + "/v1/chat/completions", &http.Transport{
+		c.endpoints = append(c.endpoints, endpoint{base + "/v1/chat/completions", &http.Transport{
 			MaxIdleConns: maxInFlight, MaxIdleConnsPerHost: maxInFlight, IdleConnTimeout: 30 * time.Second,
 			DisableCompression: true, ReadBufferSize: 8 << 10, WriteBufferSize: 16 << 10,
 			DialContext:         (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
@@ -68,7 +68,7 @@ func (c *client) begin(scale float64) {
 
 // close lets go of the connections.
 func (c *client) close() {
-	for _, d := range c.doors {
+	for _, d := range c.endpoints {
 		d.transport.CloseIdleConnections()
 	}
 }
@@ -85,7 +85,7 @@ func (c *client) send(ctx context.Context, q *loadtest.Request, body []byte, out
 	defer c.inFlight.Add(-1)
 	ctx, cancel := context.WithTimeout(ctx, c.deadline)
 	defer cancel()
-	d := &c.doors[c.next.Add(1)%uint64(len(c.doors))]
+	d := &c.endpoints[c.next.Add(1)%uint64(len(c.endpoints))]
 	req, err := c.request(ctx, d, q, body)
 	if err != nil {
 		out.End, out.Detail = loadtest.Failed, "bad_url"
@@ -105,7 +105,7 @@ func (c *client) send(ctx context.Context, q *loadtest.Request, body []byte, out
 }
 
 // request builds the HTTP request.
-func (c *client) request(ctx context.Context, d *door, q *loadtest.Request, body []byte) (*http.Request, error) {
+func (c *client) request(ctx context.Context, d *endpoint, q *loadtest.Request, body []byte) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, d.url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

@@ -5,14 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/foregate/foregate/loadtest"
 	"github.com/foregate/foregate/loadtest/process"
@@ -150,7 +147,7 @@ func (s *system) tryReplica(ctx context.Context, i int) (*replica, error) {
 
 // ready reports whether the replica can serve its route.
 func (r *replica) ready(ctx context.Context) bool {
-	_, err := fetch(ctx, r.base+"/readyz")
+	_, err := process.Fetch(ctx, r.base+"/readyz")
 	return err == nil
 }
 
@@ -160,7 +157,7 @@ var rejected = regexp.MustCompile(`(?m)^foregate_settings_(?:rejected|unknown)\{
 // obeys complains of settings that the replica does not follow: the run would
 // measure something else than its case says.
 func (r *replica) obeys(ctx context.Context) error {
-	page, err := fetch(ctx, r.admin+"/metrics")
+	page, err := process.Fetch(ctx, r.admin+"/metrics")
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.Name, err)
 	}
@@ -174,28 +171,4 @@ func (r *replica) obeys(ctx context.Context) error {
 	slices.Sort(names)
 	return fmt.Errorf("%s refuses the case's settings %s; foregate says what they may be in REFERENCE.md",
 		r.Name, strings.Join(names, ", "))
-}
-
-// prober asks children how they are; it keeps no connections.
-var prober = &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
-
-// fetch reads a page that answers 200.
-func fetch(ctx context.Context, url string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return "", err
-	}
-	resp, err := prober.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = resp.Body.Close() }() // it was read, or is not wanted
-	page, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
-	if err != nil {
-		return "", err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("GET %s: %s", url, resp.Status)
-	}
-	return string(page), nil
 }

@@ -121,7 +121,7 @@ func TestOfDriftsUnderWayAtOnceTheLaterOneCounts(t *testing.T) {
 }
 
 func TestTheLoosestThresholdIsThatBeforeTheRiskGrowsForGood(t *testing.T) {
-	c := &census{kinds: map[string][][]graded{"a": {
+	c := &draftSample{kinds: map[string][][]graded{"a": {
 		{{.9, false}, {.8, true}, {.7, true}, {.6, true}, {.6, false}, {.5, true}, {.4, false}}, // the first is wrong
 		{{.9, false}},
 	}}, share: map[string]float64{"a": 1}}

@@ -62,12 +62,12 @@ type lab struct {
 	audits   int   // drafts judged to their end
 	answered ended // what the answers of the measured time were like
 
-	eras      []era                // of the draft
-	era       int                  // that is
-	census    *census              // what drafts are like; nil is not known
-	oracles   map[string][]float64 // thresholds by kind of request and era; nil is none
-	evidence  *evidence
-	comebacks comebacks // what refused clients were told, and what was true
+	eras     []era                // of the draft
+	era      int                  // that is
+	sample   *draftSample         // what drafts are like; nil is not known
+	oracles  map[string][]float64 // thresholds by kind of request and era; nil is none
+	evidence *evidence
+	retries  retryAccuracy // what refused clients were told, and what was true
 }
 
 // Run measures one case. Breakers, tenants' limits, time-outs of clients that read slowly, and faults of
@@ -118,7 +118,7 @@ func newLab(s *loadtest.Scenario, c *loadtest.Case, seed uint64) (*lab, error) {
 	}
 	l.fleet.Plan(s.Faults)
 	l.planDrifts()
-	return l, l.foresee()
+	return l, l.prepareOracle()
 }
 
 func (l *lab) addPools() (err error) {
@@ -154,7 +154,7 @@ func (l *lab) begin() {
 	if l.scenario.Warmup > 0 {
 		l.clock.At(l.scenario.Warmup, l.fleet.Mark)
 	}
-	l.clock.At(0, l.sample)
+	l.clock.At(0, l.sampleBackends)
 	if l.work.Closed() {
 		for u := range l.work.Users() {
 			l.open++
@@ -175,8 +175,8 @@ func (l *lab) each(do func(*engines.Pool)) {
 	}
 }
 
-// sample notes how every backend stands, a few hundred times in a run.
-func (l *lab) sample() {
+// sampleBackends notes how every backend stands, a few hundred times in a run.
+func (l *lab) sampleBackends() {
 	l.each(func(p *engines.Pool) {
 		for _, b := range p.Backends {
 			l.samples = append(l.samples, b.Sample())
@@ -184,7 +184,7 @@ func (l *lab) sample() {
 	})
 	every := max(time.Second, l.scenario.Duration/maxSamples)
 	if l.clock.Elapsed() <= l.scenario.Duration+time.Duration(maxSamples)*every {
-		l.clock.After(every, l.sample)
+		l.clock.After(every, l.sampleBackends)
 	}
 }
 
@@ -192,7 +192,7 @@ func (l *lab) sample() {
 func (l *lab) result() *loadtest.Result {
 	r := &loadtest.Result{
 		Case: l.spec.Name, Window: max(l.last-l.scenario.Warmup, 0), Recorder: l.recorder, Samples: l.samples,
-		Retry: l.comebacks.retry(),
+		Retry: l.retries.retry(),
 	}
 	l.each(func(p *engines.Pool) { r.Pools = append(r.Pools, p.Usage()) })
 	if l.pools["draft"] != nil && !l.values.Cache.On { // of what is given again the formulas know nothing

@@ -78,7 +78,7 @@ func TestATapHearsARequestAndTheBackendGetsItWhole(t *testing.T) {
 	f := front(t)
 	var told []byte
 	var id string
-	f.Tap(func(header http.Header, body []byte) { told, id = body, header.Get("X-Request-Id") })
+	f.Observe(func(header http.Header, body []byte) { told, id = body, header.Get("X-Request-Id") })
 	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":"hi"}],"max_tokens":3}`, routeModel)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL+chatPath, strings.NewReader(body))
 	if err != nil {
@@ -119,24 +119,24 @@ func TestSaltsAreOneForEachTenantAndNeverTheClients(t *testing.T) {
 		for n := range 2 * manyTenants {
 			ask(h, n, c.salt(n))
 		}
-		var w World
+		var w Testbed
 		h.judge(&w)
-		if (len(w.broken) > 0) != c.bad || h.asked != 2*manyTenants {
-			t.Errorf("%s: %d asked, broken %q", name, h.asked, w.broken)
+		if (len(w.failures) > 0) != c.bad || h.asked != 2*manyTenants {
+			t.Errorf("%s: %d asked, broken %q", name, h.asked, w.failures)
 		}
 	}
 }
 
 func TestAnAnswerThatIsNotWhatTheBackendsSayBreaksTheRow(t *testing.T) {
 	all := []Outcome{{Kind: Answered, Text: "the sea"}, {Kind: CutSilent, Text: "the"}}
-	var w World
+	var w Testbed
 	w.allSay("it", "the sea", all)
-	if len(w.broken) > 0 {
-		t.Errorf("what was not answered is held to the text: %q", w.broken)
+	if len(w.failures) > 0 {
+		t.Errorf("what was not answered is held to the text: %q", w.failures)
 	}
 	w.allSay("it", "the sea", append(all, Outcome{Kind: Answered, Text: "the se"}))
-	if len(w.broken) != 1 {
-		t.Errorf("broken: %q", w.broken)
+	if len(w.failures) != 1 {
+		t.Errorf("broken: %q", w.failures)
 	}
 }
 
@@ -153,10 +153,10 @@ func TestAnswersAreComparedWithThoseBeforeAndWithXCache(t *testing.T) {
 		{of("the sea", wordHit), true},
 		{[]Outcome{{Kind: TimedOut}}, false}, // breaks the row by itself
 	} {
-		var w World
+		var w Testbed
 		w.sameAnswers(of("the sea", wordMiss), c.is, wordMiss)
-		if (len(w.broken) > 0) != c.bad {
-			t.Errorf("%+v: broken %q", c.is, w.broken)
+		if (len(w.failures) > 0) != c.bad {
+			t.Errorf("%+v: broken %q", c.is, w.failures)
 		}
 	}
 }

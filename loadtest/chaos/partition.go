@@ -14,9 +14,9 @@ import (
 	"github.com/foregate/foregate/loadtest/process"
 )
 
-// Divider relays TCP to a server, and resets the connections of one process: a network
+// ProcessPartition relays TCP to a server, and resets the connections of one process: a network
 // that is broken for that process alone. It asks Linux' /proc whose a connection is.
-type Divider struct {
+type ProcessPartition struct {
 	Addr string // HOST:PORT where it listens
 
 	upstream string
@@ -29,13 +29,13 @@ type Divider struct {
 	ended bool
 }
 
-// NewDivider listens on a loopback address of its own; Close ends it and waits.
-func NewDivider(upstream string) (*Divider, error) {
+// NewProcessPartition listens on a loopback address of its own; Close ends it and waits.
+func NewProcessPartition(upstream string) (*ProcessPartition, error) {
 	l, err := net.ListenTCP("tcp", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		return nil, err
 	}
-	d := &Divider{Addr: l.Addr().String(), upstream: upstream, listener: l, conns: map[net.Conn]struct{}{}}
+	d := &ProcessPartition{Addr: l.Addr().String(), upstream: upstream, listener: l, conns: map[net.Conn]struct{}{}}
 	d.running.Go(func() {
 		for {
 			conn, err := l.Accept()
@@ -51,7 +51,7 @@ func NewDivider(upstream string) (*Divider, error) {
 }
 
 // Part breaks the network of a process; 0 mends it.
-func (d *Divider) Part(pid int) {
+func (d *ProcessPartition) Part(pid int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.sick = pid
@@ -63,7 +63,7 @@ func (d *Divider) Part(pid int) {
 }
 
 // keep notes a connection of somebody whose network works.
-func (d *Divider) keep(conn net.Conn) bool {
+func (d *ProcessPartition) keep(conn net.Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.ended || d.sick != 0 && owns(d.sick, conn) {
@@ -73,7 +73,7 @@ func (d *Divider) keep(conn net.Conn) bool {
 	return true
 }
 
-func (d *Divider) relay(conn net.Conn) {
+func (d *ProcessPartition) relay(conn net.Conn) {
 	defer reset(conn)
 	if !d.keep(conn) {
 		return
@@ -100,7 +100,7 @@ func (d *Divider) relay(conn net.Conn) {
 }
 
 // Close ends everything and waits for it.
-func (d *Divider) Close() error {
+func (d *ProcessPartition) Close() error {
 	d.mu.Lock()
 	d.ended = true
 	for conn := range d.conns {

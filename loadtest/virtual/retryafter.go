@@ -14,16 +14,16 @@ import (
 // maxTold is the longest Retry-After, in seconds.
 const maxTold = 30
 
-// comebacks compare what refused requests are told (Retry-After) with the truth: how long it
+// retryAccuracy compare what refused requests are told (Retry-After) with the truth: how long it
 // was until one of their class came to their pool that was let in. Both are whole seconds, at
 // most maxTold. Refusals after which none was let in are left out.
-type comebacks struct {
-	open               map[comeback][]refusal
+type retryAccuracy struct {
+	open               map[queueClass][]refusal
 	told, truly, ratio []float64 // of each refusal
 }
 
-// comeback is what is waited for: a place for one of a class.
-type comeback struct {
+// queueClass is what is waited for: a place for one of a class.
+type queueClass struct {
 	pool  string
 	class identity.Priority
 }
@@ -35,7 +35,7 @@ type refusal struct {
 }
 
 // hear takes in what a queue said to who came to it at a time.
-func (c *comebacks) hear(l *lab, k comeback, err error, came time.Duration) {
+func (c *retryAccuracy) hear(l *lab, k queueClass, err error, came time.Duration) {
 	if came < l.scenario.Warmup {
 		return
 	}
@@ -46,15 +46,15 @@ func (c *comebacks) hear(l *lab, k comeback, err error, came time.Duration) {
 	}
 }
 
-func (c *comebacks) refuse(k comeback, r refusal) {
+func (c *retryAccuracy) refuse(k queueClass, r refusal) {
 	if c.open == nil {
-		c.open = map[comeback][]refusal{}
+		c.open = map[queueClass][]refusal{}
 	}
 	c.open[k] = append(c.open[k], r)
 }
 
 // admit closes the refusals before one came that was let in.
-func (c *comebacks) admit(k comeback, came time.Duration) {
+func (c *retryAccuracy) admit(k queueClass, came time.Duration) {
 	if len(c.open[k]) == 0 {
 		return
 	}
@@ -68,7 +68,7 @@ func (c *comebacks) admit(k comeback, came time.Duration) {
 	})
 }
 
-func (c *comebacks) retry() loadtest.Retry {
+func (c *retryAccuracy) retry() loadtest.Retry {
 	return loadtest.Retry{Told: median(c.told), True: median(c.truly), Ratio: median(c.ratio)}
 }
 
