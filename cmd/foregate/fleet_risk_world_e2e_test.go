@@ -16,6 +16,7 @@ import (
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/evidence"
+	"github.com/foregate/foregate/tiers/evidence/evidencetest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -37,10 +38,10 @@ const riskSlow = 30 * time.Second
 type riskFleet struct {
 	*fleetWorld
 	draft, target *vllmsim.Server
-	eyes          *audits   // the test's own look at the evidence
-	more          string    // of the configuration
-	who           []string  // headers of those who ask
-	end           sync.Once // SIGTERM to all replicas, of which none bears two
+	eyes          *evidencetest.Audits // the test's own look at the evidence
+	more          string               // of the configuration
+	who           []string             // headers of those who ask
+	end           sync.Once            // SIGTERM to all replicas, of which none bears two
 }
 
 func newRiskFleet(t *testing.T, replicas int, more string, settings ...string) *riskFleet {
@@ -49,22 +50,22 @@ func newRiskFleet(t *testing.T, replicas int, more string, settings ...string) *
 	w.draft = vllmsim.Start(t, vllmsim.Options{Model: simDraft, Seed: simSeed, TimeScale: simScale})
 	w.target = vllmsim.Start(t, vllmsim.Options{Model: simTarget, Seed: simSeed, TimeScale: simScale})
 	w.set(t, slices.Concat(riskQuick, settings)...)
-	w.eyes = newAudits(nil)
-	w.eyes.book = evidence.New(evidence.Options{Redis: w.redis.client, Rule: func(string) risk.Rule { return fleetRule }})
+	w.eyes = evidencetest.New(nil)
+	w.eyes.Book = evidence.New(evidence.Options{Redis: w.redis.client, Rule: func(string) risk.Rule { return fleetRule }})
 	for range replicas {
 		w.join(t)
 	}
 	within(t, riskSlow, "both pools were probed by all", func() bool {
-		return w.all(func(p *process) bool { return strings.Count(p.metrics(t), "\nforegate_probe_age_seconds{") == 2 })
+		return w.all(func(p *server) bool { return strings.Count(p.metrics(t), "\nforegate_probe_age_seconds{") == 2 })
 	})
 	within(t, riskSlow, "the replicas share with each other", func() bool {
-		return w.all(func(p *process) bool { return shares(t, p, replicas) })
+		return w.all(func(p *server) bool { return shares(t, p, replicas) })
 	})
 	return w
 }
 
 // join starts a replica. All end together: a race build takes a second to.
-func (w *riskFleet) join(t *testing.T) *process {
+func (w *riskFleet) join(t *testing.T) *server {
 	t.Helper()
 	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
@@ -79,7 +80,7 @@ drain: {delay: 0s, grace: 10s}
 	t.Cleanup(func() {
 		w.end.Do(func() {
 			for _, p := range w.replicas {
-				p.terminate(t)
+				p.interrupt()
 			}
 			for _, p := range w.replicas {
 				select {
@@ -101,7 +102,7 @@ func (w *riskFleet) set(t *testing.T, pairs ...string) {
 
 // riskReply is what became of a request.
 type riskReply struct {
-	replica                *process
+	replica                *server
 	status                 int
 	verdict, reason, grant string // of X-Acceptance; grant is the policy
 	cached, text           string
@@ -119,7 +120,7 @@ func (r riskReply) accepted() bool { return r.verdict == "accepted" && r.reason 
 func (r riskReply) bypassed() bool { return r.verdict == "bypassed" && r.reason == "uncertified" }
 
 // riskAsk sends one request for a short whole answer. headers are names and values.
-func riskAsk(ctx context.Context, p *process, text string, headers ...string) riskReply {
+func riskAsk(ctx context.Context, p *server, text string, headers ...string) riskReply {
 	r := riskReply{replica: p}
 	body, _ := json.Marshal(map[string]any{ // strings and numbers
 		"model": routeUsual, "max_tokens": 8, "temperature": 0, "messages": []any{map[string]any{"role": "user", "content": text}},
@@ -207,7 +208,7 @@ type riskLoad struct {
 const thinks = 10 * time.Millisecond
 
 // load runs so many clients on each of the replicas until stop, or the test's end.
-func (w *riskFleet) load(t *testing.T, clients int, prompts int, replicas ...*process) *riskLoad {
+func (w *riskFleet) load(t *testing.T, clients int, prompts int, replicas ...*server) *riskLoad {
 	t.Helper()
 	l := &riskLoad{}
 	for i, p := range replicas {
@@ -288,7 +289,7 @@ func (w *riskFleet) key(t *testing.T) (k risk.Key) {
 
 func (w *riskFleet) known(t *testing.T) []evidence.Known {
 	t.Helper()
-	known, err := w.eyes.book.All(t.Context())
+	known, err := w.eyes.Book.All(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -322,10 +323,10 @@ func (w *riskFleet) scored(t *testing.T) (k risk.Key, score float64) {
 func (w *riskFleet) made(t *testing.T, k risk.Key, score float64, bad bool, n int) {
 	t.Helper()
 	for booked := 0; booked < n; {
-		switch fate := w.eyes.open(t, k, score); fate {
+		switch fate := w.eyes.Open(t, k, score); fate {
 		case risk.Booked:
 			booked++
-			if err := w.eyes.book.Close(t.Context(), k, w.eyes.ticket(), bad); err != nil {
+			if err := w.eyes.Book.Close(t.Context(), k, w.eyes.Ticket(), bad); err != nil {
 				t.Fatal(err)
 			}
 		case risk.Learned, risk.Stale: // the last score is a replica's now and then

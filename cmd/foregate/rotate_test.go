@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/foregate/foregate/gateway/app"
+
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/loadtest/vllmsim"
@@ -83,7 +85,7 @@ func TestFilesOfIdentityAreReadAgain(t *testing.T) {
 					time.Sleep(time.Until(rotateBegan))
 				}
 				files := reload.New(reload.Options{})
-				who, err := resolver(f, files)
+				who, err := app.Resolver(f, files)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -96,7 +98,7 @@ func TestFilesOfIdentityAreReadAgain(t *testing.T) {
 					mistake string
 				}{{tc.first, true, ""}, {tc.bad, true, tc.mistake}, {tc.second, false, ""}, {tc.first, true, ""}} {
 					rotateFile(t, path, step.text)
-					time.Sleep(2*reload.Every + time.Millisecond)
+					time.Sleep(2*reload.Interval + time.Millisecond)
 					synctest.Wait()
 					_, err := who.Identify(tc.proof)
 					state := files.States()[0]
@@ -201,28 +203,5 @@ func TestAKeyRotatesUnderLoad(t *testing.T) {
 	var told struct{ Tenants []struct{ Tenant string } }
 	if _, body := get(t, p.admin+"/admin/tenants"); json.Unmarshal([]byte(body), &told) != nil || len(told.Tenants) != 1 || told.Tenants[0].Tenant != "acme" {
 		t.Errorf("/admin/tenants: %+v", told)
-	}
-}
-
-func TestTheConsoleShowsAFileThatIsNotInForce(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a long test: make test-long")
-	}
-	b := browse(t)
-	path := filepath.Join(t.TempDir(), "tenants.yaml")
-	rotateFile(t, path, tenantText("acme", "sk-one"))
-	served := serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ntenants_file: %q\npools: {only: {model: m, backends: ['http://127.0.0.1:1']}}\nroutes: [{model: llama-3, target: only}]\ndrain: {delay: 0s, grace: 1s}\n", path))
-	p := b.open(t, served.admin+"/console/")
-	for _, hash := range []string{"#/overview", "#/settings"} {
-		p.turn(hash)
-		if p.truth(`document.querySelector('.troubles') !== null`) {
-			t.Errorf("%s: there are troubles before anything is wrong", hash)
-		}
-	}
-	rotateFile(t, path, "tenants: []\n")
-	within(t, 30*time.Second, "the file is not in force", func() bool { return served.standing(t).Files[0].Error != "" })
-	for _, hash := range []string{"#/overview", "#/settings"} {
-		p.turn(hash)
-		p.until(hash+" tells of the file", `/File not in force tenants_file .*there is no tenant/.test(document.querySelector('.troubles')?.textContent ?? '')`)
 	}
 }
