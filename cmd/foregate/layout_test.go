@@ -90,8 +90,10 @@ var arrows = map[string][]string{
 	"recent":            {},
 
 	"loadtest":                   {"internal/uplot", "internal/yamlfile"},
-	"loadtest/chaos":             {"loadtest/process", "loadtest/vllmsim"},
-	"loadtest/live":              {"loadtest", "loadtest/process", "loadtest/vllmsim"}, // the gateway over HTTP only
+	"loadtest/answer":            {},
+	"loadtest/chaos":             {"loadtest/answer", "loadtest/process", "loadtest/vllmsim"},
+	"loadtest/cost":              {},
+	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/process", "loadtest/vllmsim"}, // the gateway over HTTP only
 	"loadtest/process":           {},
 	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
 	"loadtest/replay":            {"gateway/settings", "tiers/accept"},

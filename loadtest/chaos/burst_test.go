@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -53,28 +52,7 @@ func TestNoTwoLoadsAskAlikeUnlessTheirRowsSaySo(t *testing.T) {
 	}
 }
 
-func TestTheTextOfAnAnswerIsKeptAndEachPieceHeard(t *testing.T) {
-	piece := func(text string) string {
-		return fmt.Sprintf("data: {\"choices\":[{\"delta\":{\"content\":%q}}]}\n\n", text)
-	}
-	var heard []int
-	a := answer{first: func() {}, heard: func(n int) { heard = append(heard, n) }}
-	if kind, detail := a.stream(strings.NewReader(piece("") + piece("the sea") + piece(" is") + finish + done)); kind != Answered {
-		t.Fatal(kind, detail)
-	}
-	if a.said.String() != "the sea is" || !slices.Equal(heard, []int{1, 2}) {
-		t.Errorf("said %q, heard %v", a.said.String(), heard)
-	}
-	long := answer{first: func() {}}
-	for range 3 {
-		long.say(strings.Repeat("x", maxAnswer/2))
-	}
-	if long.said.Len() != maxAnswer {
-		t.Errorf("%d bytes of an answer are kept", long.said.Len())
-	}
-}
-
-func TestATapHearsARequestAndTheBackendGetsItWhole(t *testing.T) {
+func TestAnObserverHearsARequestAndTheBackendGetsItWhole(t *testing.T) {
 	f := front(t)
 	var told []byte
 	var id string

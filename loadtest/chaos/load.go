@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/foregate/foregate/loadtest/answer"
 )
 
 // What became of a request. Whatever is not one of the first three is an error of its
@@ -44,7 +46,7 @@ const (
 const (
 	clientPatience = 20 * time.Second // with one request
 	maxInFlight    = 512              // requests of a load at once; more are not sent, and counted
-	maxAnswer      = 1 << 20          // bytes of an answer that are read
+	maxAnswer      = 1 << 20          // bytes of an answer's text that are kept
 )
 
 // Request is one that a load sends.
@@ -255,15 +257,15 @@ func (l *Load) send(g *Gateway, n int, r Request) (o Outcome) {
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read, or is of no use
 	o.Header = resp.Header
-	a := answer{first: func() { o.First = time.Since(o.At) }, heard: r.Heard}
-	defer func() { o.Text, o.Tokens, o.Silence = a.said.String(), a.tokens, a.silence }()
+	a := &answer.Answer{Begun: func() { o.First = time.Since(o.At) }, Heard: r.Heard, MaxText: maxAnswer}
+	defer func() { o.Text, o.Tokens, o.Silence = a.Text.String(), tokens(a), a.Silence }()
 	switch {
 	case resp.StatusCode != http.StatusOK:
 		o.Kind, o.Detail = refusal(resp)
 	case r.Stream:
-		o.Kind, o.Detail = a.stream(resp.Body)
+		o.Kind, o.Detail = readStream(a, resp.Body)
 	default:
-		o.Kind, o.Detail = a.whole(resp.Body)
+		o.Kind, o.Detail = readWhole(a, resp.Body)
 	}
 	if o.Kind == Answered && resp.Header.Get("X-Request-Id") != id {
 		o.Kind, o.Detail = Twice, "the answer has the id "+resp.Header.Get("X-Request-Id")

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/foregate/foregate/loadtest/answer"
 	"github.com/foregate/foregate/loadtest/process"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
@@ -139,11 +140,11 @@ func truth(ctx context.Context, url string, q asked) (said, error) {
 		return said{}, err
 	}
 	defer func() { _ = resp.Body.Close() }() // it was read
-	a := answer{first: func() {}}
-	if kind, detail := a.whole(resp.Body); kind != Answered {
+	a := &answer.Answer{MaxText: maxAnswer}
+	if kind, detail := readWhole(a, resp.Body); kind != Answered {
 		return said{}, fmt.Errorf("%s: %s", kind, detail)
 	}
-	return said{a.said.String(), a.tokens}, nil
+	return said{a.Text.String(), tokens(a)}, nil
 }
 
 // operated is a request of the operations' load, not streamed.

@@ -182,20 +182,6 @@ func TestALineOfTheOperationsStaysOneLine(t *testing.T) {
 	}
 }
 
-func TestTheLongestSilenceOfAStreamIsBetweenTwoOfItsPieces(t *testing.T) {
-	a := answer{first: func() {}}
-	a.say("the sea")
-	if a.silence != 0 {
-		t.Errorf("a silence of %v before the second piece", a.silence)
-	}
-	a.spoke = a.spoke.Add(-time.Minute)
-	a.say(" is")
-	a.say(" blue")
-	if a.silence < time.Minute || a.silence > 2*time.Minute {
-		t.Errorf("a silence of %v, want a minute", a.silence)
-	}
-}
-
 func TestASpotNoticeNamesTheMachineAndItsEnd(t *testing.T) {
 	got := spotNotice(&engine{addr: "127.0.0.1:8000"}, 1500*time.Millisecond)
 	if !strings.Contains(got, `"backend":"127.0.0.1:8000"`) || !strings.Contains(got, `"deadline_seconds":1.5`) {

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/answer"
 )
 
 // maxInFlight bounds the requests under way. What comes beyond is not sent, and
@@ -125,23 +126,48 @@ func (c *client) request(ctx context.Context, d *endpoint, q *loadtest.Request, 
 
 // read takes the answer in.
 func (c *client) read(ctx context.Context, resp *http.Response, out *loadtest.Outcome) string {
-	var a answer
+	a := answer.Answer{Heard: func(piece int) {
+		if piece == 1 {
+			out.First = c.clock.now()
+		}
+	}}
 	kind, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")) // "" is neither of them
-	read := a.readJSON
+	read, whole := a.Whole, func() bool { return a.Choices > 0 }
 	if kind == "text/event-stream" {
-		read = a.readStream
+		read, whole = a.Stream, func() bool { return a.Dones > 0 }
 	}
-	err := read(resp.Body, c.clock.now)
-	a.fill(out)
+	err := read(resp.Body)
+	fill(out, &a)
 	from := strings.ToLower(resp.Header.Get("X-Cache"))
 	out.Cached, out.Coalesced = strings.HasPrefix(from, "hit"), strings.HasPrefix(from, "coalesced")
-	if err != nil {
+	switch {
+	case a.Failed != "":
+		out.End, out.Detail = loadtest.Broken, "error_event"
+	case err != nil:
 		out.End, out.Detail = loadtest.Broken, trouble(ctx, err)
-		return ""
+	case !whole():
+		out.End, out.Detail = loadtest.Broken, noDone
+	default:
+		out.End = loadtest.Answered
+		return a.Text.String()
 	}
-	out.End = loadtest.Answered
-	return a.text.String()
+	return ""
 }
+
+// fill writes into out what the answer says of itself. Tokens of a server that is
+// no gateway are the target's.
+func fill(out *loadtest.Outcome, a *answer.Answer) {
+	if u := a.Usage; u != nil {
+		out.PromptTokens, out.TargetTokens = u.Prompt, u.Completion
+	}
+	if x := a.Gateway; x != nil {
+		out.Tier, out.Acceptance, out.Reason = x.Tier, x.Acceptance, x.Reason
+		out.DraftTokens, out.TargetTokens = x.Accepted, x.Target
+	}
+}
+
+// noDone is the detail of an answer that ended before it was whole.
+const noDone = "no_done"
 
 // refusal says what an error status means.
 func refusal(resp *http.Response, out *loadtest.Outcome) {
@@ -160,7 +186,7 @@ func refusal(resp *http.Response, out *loadtest.Outcome) {
 
 // trouble names an error in one of few words.
 func trouble(ctx context.Context, err error) string {
-	for _, known := range []error{errNoDone, errEvent, errLongLine, errBadJSON} {
+	for _, known := range []error{answer.ErrLongLine, answer.ErrBadJSON} {
 		if errors.Is(err, known) {
 			return known.Error()
 		}
@@ -172,7 +198,7 @@ func trouble(ctx context.Context, err error) string {
 		return "connect"
 	}
 	if errors.Is(err, io.EOF) {
-		return errNoDone.Error()
+		return noDone
 	}
-	return errCut.Error()
+	return "cut" // the connection ended
 }

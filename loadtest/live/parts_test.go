@@ -3,13 +3,10 @@ package live
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
-	"io"
 	"os"
 	"regexp"
 	"strings"
 	"testing"
-	"testing/iotest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,47 +50,6 @@ func FuzzQuote(f *testing.F) {
 			t.Errorf("%q became %q", s, got)
 		}
 	})
-}
-
-// FuzzStream reads any bytes as a stream: it ends, and says the same however
-// they are cut.
-func FuzzStream(f *testing.F) {
-	f.Add([]byte("data: {\"choices\":[{\"delta\":{\"content\":\"a\"}}]}\n\ndata: [DONE]\n\n"))
-	f.Add([]byte("event: error\ndata: {}\n\n"))
-	f.Add([]byte("data: {\"error\":null,\"usage\":{}}\r\n\r\ndata:[DONE]"))
-	f.Add([]byte("data: " + strings.Repeat("x", 20_000)))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		now := func() time.Duration { return time.Second }
-		var a, b answer
-		errA := a.readStream(bytes.NewReader(data), now)
-		errB := b.readStream(iotest.OneByteReader(bytes.NewReader(data)), now)
-		if !errors.Is(errA, errB) || a.text.String() != b.text.String() {
-			t.Errorf("%v and %q; byte by byte %v and %q", errA, a.text.String(), errB, b.text.String())
-		}
-	})
-}
-
-func TestALineWithoutEndIsGivenUp(t *testing.T) {
-	var a answer
-	endless := io.MultiReader(strings.NewReader("data: "), &forever{})
-	if err := a.readStream(endless, nil); !errors.Is(err, errLongLine) {
-		t.Error(err)
-	}
-	long := `data: {"choices":[{"delta":{"content":"` + strings.Repeat("é", 40_000) + "\"}}]}\n\ndata: [DONE]\n\n"
-	var b answer
-	if err := b.readStream(strings.NewReader(long), func() time.Duration { return 1 }); err != nil || b.text.Len() != 80_000 {
-		t.Error(err, b.text.Len())
-	}
-}
-
-// forever is a line that never ends.
-type forever struct{}
-
-func (*forever) Read(p []byte) (int, error) {
-	for i := range p {
-		p[i] = 'x'
-	}
-	return len(p), nil
 }
 
 func TestDurationsAreDividedByTheTimeScale(t *testing.T) {
