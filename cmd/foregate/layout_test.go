@@ -92,7 +92,6 @@ var arrows = map[string][]string{
 	"loadtest":                   {"internal/uplot", "internal/yamlfile"},
 	"loadtest/answer":            {},
 	"loadtest/chaos":             {"loadtest/answer", "loadtest/process", "loadtest/vllmsim"},
-	"loadtest/cost":              {},
 	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/process", "loadtest/vllmsim"}, // the gateway over HTTP only
 	"loadtest/process":           {},
 	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
