@@ -74,7 +74,7 @@ func TestALongPageHasTheTruthInFrontAndItsLength(t *testing.T) {
 	}
 }
 
-func TestAPartitionResetsOneProcessAlone(t *testing.T) {
+func TestAProxyCutsOffOneProcessAlone(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("there is no /proc")
 	}
@@ -92,15 +92,11 @@ func TestAPartitionResetsOneProcessAlone(t *testing.T) {
 			go func() { _, _ = io.Copy(c, c); _ = c.Close() }()
 		}
 	}()
-	d, err := NewProcessPartition(echo.Addr().String())
+	d, err := NewProxy(echo.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() {
-		if err := d.Close(); err != nil {
-			t.Error(err)
-		}
-	}()
+	defer d.Close()
 	dial := func() net.Conn {
 		c, err := net.DialTimeout("tcp", d.Addr, 5*time.Second)
 		if err != nil {
@@ -113,11 +109,11 @@ func TestAPartitionResetsOneProcessAlone(t *testing.T) {
 	if err := speak(open); err != nil {
 		t.Fatal(err)
 	}
-	d.Part(1) // somebody else
+	d.CutOff(1) // somebody else
 	if err := speak(open); err != nil {
 		t.Errorf("another process' trouble: %v", err)
 	}
-	d.Part(os.Getpid())
+	d.CutOff(os.Getpid())
 	if speak(open) == nil {
 		t.Error("an open connection lives")
 	}
@@ -127,7 +123,7 @@ func TestAPartitionResetsOneProcessAlone(t *testing.T) {
 			t.Error("a new connection is served")
 		}
 	}
-	d.Part(0)
+	d.CutOff(0)
 	if err := speak(dial()); err != nil {
 		t.Errorf("mended: %v", err)
 	}

@@ -43,6 +43,7 @@ type Proxy struct {
 	listener net.Listener // nil: refusing
 	links    map[*link]struct{}
 	closed   bool
+	cutOff   int // process id; 0 is nobody's
 	running  sync.WaitGroup
 }
 
@@ -225,6 +226,10 @@ type link struct {
 // run relays both ways until either ends.
 func (l *link) run(upstream string) {
 	defer l.end(false)
+	if l.refuses() {
+		l.end(true)
+		return
+	}
 	if l.swallows() { // the server hears nothing of it
 		l.drain(l.client)
 		return

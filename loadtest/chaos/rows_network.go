@@ -8,7 +8,7 @@ import (
 
 // networkRow has one replica alone lose its way to the backends.
 func networkRow() Row {
-	var dividers []*ProcessPartition
+	var proxies []*Proxy
 	return Row{
 		ID: "S8", Fault: "one replica's connections to all backends are reset, nobody else's", Added: -1, Recover: probedLater,
 		Promise:   "no other replica opens a breaker, 0 failed there; the one is well ≤ 18 s after the end",
@@ -16,35 +16,35 @@ func networkRow() Row {
 		Setup: Setup{
 			Drafts: -1, Targets: 3,
 			Prepare: func(w *Testbed) error {
-				dividers = nil
+				proxies = nil
 				for _, s := range w.Targets {
-					d, err := NewProcessPartition(strings.TrimPrefix(s.URL(), "http://"))
+					d, err := NewProxy(strings.TrimPrefix(s.URL(), "http://"))
 					if err != nil {
 						return err
 					}
-					w.Adopt(d.Close)
-					dividers = append(dividers, d)
+					w.Adopt(func() error { d.Close(); return nil })
+					proxies = append(proxies, d)
 				}
 				return nil
 			},
 			Config: func(_ int, file map[string]any) {
 				var urls []string
-				for _, d := range dividers {
+				for _, d := range proxies {
 					urls = append(urls, "http://"+d.Addr)
 				}
 				file["pools"] = map[string]any{targetPool: map[string]any{"model": routeModel, "backends": urls}}
 			},
 		},
-		Run: func(ctx context.Context, w *Testbed) error { return w.partedAlone(ctx, dividers) },
+		Run: func(ctx context.Context, w *Testbed) error { return w.partedAlone(ctx, proxies) },
 	}
 }
 
-func (w *Testbed) partedAlone(ctx context.Context, dividers []*ProcessPartition) error {
+func (w *Testbed) partedAlone(ctx context.Context, proxies []*Proxy) error {
 	last := len(w.Gateways) - 1
 	sick := w.Gateways[last]
 	part := func(pid int) {
-		for _, d := range dividers {
-			d.Part(pid)
+		for _, d := range proxies {
+			d.CutOff(pid)
 		}
 	}
 	open := make([]int, len(w.Gateways))
