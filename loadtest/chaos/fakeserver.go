@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// FakeServer is a server that says to whatever it is asked what it is told to say: a Redis that
-// means harm, or one with an answer that a real one hardly gives.
+// FakeServer answers every command with what the row chooses: it stands for a hostile Redis, or for one
+// with an answer that a real Redis rarely gives.
 type FakeServer struct {
 	Addr string
 

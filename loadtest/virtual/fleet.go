@@ -11,8 +11,8 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// fleetOf is what one replica tells the others: through Redis, so what is told waits
-// for the teller's next exchange and then for the listener's.
+// fleetOf is the fleet as one replica sees it. What it tells the others goes through Redis: it waits for the
+// sender's next exchange and then for the receiver's.
 type fleetOf struct{ from *replica }
 
 // Known is how many replicas there are.
