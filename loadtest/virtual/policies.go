@@ -47,15 +47,15 @@ const longPrompt = 2048
 // free share of the KV memory × w + headroom × (1−w), w 0.8, or 0.95 for long
 // prompts. Headroom is the share of the free tokens that the prompt leaves. It sees
 // the last reading alone, and so sends every burst to the emptiest backend.
-func weighted(c *choose.Candidate, need choose.Need) float64 {
+func weighted(c *choose.Candidate, request choose.Request) float64 {
 	w := 0.8
-	if need.PromptTokens > longPrompt {
+	if request.PromptTokens > longPrompt {
 		w = 0.95
 	}
 	free := min(max(1-c.Usage, 0), 1)
 	headroom := free
 	if tokens := free * float64(c.Capacity); tokens > 0 {
-		headroom = max(1-float64(max(need.PromptTokens, 0))/tokens, 0)
+		headroom = max(1-float64(max(request.PromptTokens, 0))/tokens, 0)
 	}
 	return 1 - free*w - headroom*(1-w)
 }

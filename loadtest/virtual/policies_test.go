@@ -23,7 +23,7 @@ func TestRandomIsUniform(t *testing.T) {
 	}
 	var got [n + 1]float64
 	for turn := range uint64(turns) {
-		got[policies["random"].Choose(cands, choose.Need{PromptTokens: 10}, turn)]++
+		got[policies["random"].Choose(cands, choose.Request{PromptTokens: 10}, turn)]++
 	}
 	chi := 0.0
 	for i, v := range got {
@@ -38,17 +38,17 @@ func TestRandomIsUniform(t *testing.T) {
 
 func TestWeightedPicksThePublishedScore(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
-	score := func(c *choose.Candidate, need choose.Need) float64 {
+	score := func(c *choose.Candidate, request choose.Request) float64 {
 		w := 0.8
-		if need.PromptTokens > 2048 {
+		if request.PromptTokens > 2048 {
 			w = 0.95
 		}
 		free := 1 - c.Usage
-		headroom := max(0, 1-float64(need.PromptTokens)/(free*float64(c.Capacity)))
+		headroom := max(0, 1-float64(request.PromptTokens)/(free*float64(c.Capacity)))
 		return free*w + headroom*(1-w)
 	}
 	for range 5000 {
-		need := choose.Need{PromptTokens: []int{10, 1000, 2048, 2049, 9000}[rng.IntN(5)]}
+		request := choose.Request{PromptTokens: []int{10, 1000, 2048, 2049, 9000}[rng.IntN(5)]}
 		cands := make([]choose.Candidate, 2+rng.IntN(5))
 		best := 0
 		for i := range cands {
@@ -56,12 +56,12 @@ func TestWeightedPicksThePublishedScore(t *testing.T) {
 				c.Usage, c.Capacity = rng.Float64()*0.8, []int{50_000, 100_000, 800_000}[rng.IntN(3)]
 				c.OwnRequests, c.OwnQueued = rng.Float64()*20, rng.Float64()*5000 // it does not see them
 			})
-			if score(&cands[i], need) > score(&cands[best], need) {
+			if score(&cands[i], request) > score(&cands[best], request) {
 				best = i
 			}
 		}
-		if got := policies["weighted"].Choose(cands, need, rng.Uint64()); got != best {
-			t.Fatalf("%d tokens: took %d of score %v, best is %d of %v", need.PromptTokens, got, score(&cands[got], need), best, score(&cands[best], need))
+		if got := policies["weighted"].Choose(cands, request, rng.Uint64()); got != best {
+			t.Fatalf("%d tokens: took %d of score %v, best is %d of %v", request.PromptTokens, got, score(&cands[got], request), best, score(&cands[best], request))
 		}
 	}
 }
@@ -71,10 +71,10 @@ func TestAboveTwoThousandTokensWeightedLooksAlmostOnlyAtFreeMemory(t *testing.T)
 	small := idle(func(c *choose.Candidate) { c.Usage, c.Capacity = 0.40, 4000 })
 	large := idle(func(c *choose.Candidate) { c.Usage, c.Capacity = 0.46, 1_000_000 })
 	cands := []choose.Candidate{small, large}
-	if got := policies["weighted"].Choose(cands, choose.Need{PromptTokens: 2048}, 0); got != 1 {
+	if got := policies["weighted"].Choose(cands, choose.Request{PromptTokens: 2048}, 0); got != 1 {
 		t.Errorf("2,048 tokens: %d", got)
 	}
-	if a, b := weighted(&small, choose.Need{PromptTokens: 2048}), weighted(&small, choose.Need{PromptTokens: 2049}); math.Abs(a-b) < 0.05 {
+	if a, b := weighted(&small, choose.Request{PromptTokens: 2048}), weighted(&small, choose.Request{PromptTokens: 2049}); math.Abs(a-b) < 0.05 {
 		t.Errorf("the weights are the same on both sides: %v, %v", a, b)
 	}
 }
@@ -88,7 +88,7 @@ func TestOfTwoTheOneWithFewerRequestsIsTaken(t *testing.T) {
 	}
 	got := map[int]int{}
 	for turn := range uint64(900) {
-		got[policies["p2c"].Choose(cands, choose.Need{PromptTokens: 10}, turn)]++
+		got[policies["p2c"].Choose(cands, choose.Request{PromptTokens: 10}, turn)]++
 	}
 	if got[1] != 0 || got[2] < got[0] || got[0] < got[3] || got[3] == 0 {
 		t.Errorf("%v", got)
@@ -97,7 +97,7 @@ func TestOfTwoTheOneWithFewerRequestsIsTaken(t *testing.T) {
 
 func TestNoPolicyTakesACandidateThatMayNotBeUsed(t *testing.T) {
 	for name, policy := range policies {
-		if got := policy.Choose([]choose.Candidate{{Down: true}}, choose.Need{}, 7); got != -1 {
+		if got := policy.Choose([]choose.Candidate{{Down: true}}, choose.Request{}, 7); got != -1 {
 			t.Errorf("%s: got %d of none", name, got)
 		}
 	}

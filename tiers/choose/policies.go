@@ -4,7 +4,7 @@ package choose
 func (c *choice) nth(turn uint64) int {
 	n := uint64(0)
 	for i := range c.cands {
-		if c.may(i) {
+		if c.isUsable(i) {
 			n++
 		}
 	}
@@ -13,7 +13,7 @@ func (c *choice) nth(turn uint64) int {
 	}
 	skip := turn % n
 	for i := range c.cands {
-		if !c.may(i) {
+		if !c.isUsable(i) {
 			continue
 		}
 		if skip == 0 {
@@ -29,9 +29,9 @@ func (c *choice) nth(turn uint64) int {
 type Policy func(Usable) int
 
 // Choose is [Choose] by this policy.
-func (p Policy) Choose(cands []Candidate, need Need, turn uint64) int {
-	c := choice{cands: cands, need: need, turn: turn}
-	c.settle(queue)
+func (p Policy) Choose(cands []Candidate, request Request, turn uint64) int {
+	c := choice{cands: cands, request: request, turn: turn}
+	c.setRequired(queue)
 	return p(Usable{Turn: turn, Random: mix(turn), choice: &c})
 }
 
@@ -47,11 +47,11 @@ func (u Usable) Nth(n uint64) int { return u.choice.nth(n) }
 
 // Cheapest is the one of least cost, which must be positive; between equals the turn decides. −1 if there are
 // none.
-func (u Usable) Cheapest(cost func(*Candidate, Need) float64) int {
-	return u.choice.cheapest(func(_ Config, c *Candidate, need Need) float64 { return sane(cost(c, need)) }, 0, 0)
+func (u Usable) Cheapest(cost func(*Candidate, Request) float64) int {
+	return u.choice.cheapest(func(_ Config, c *Candidate, request Request) float64 { return finiteCost(cost(c, request)) }, 0, 0)
 }
 
 // Requests is the number of requests at candidate i.
 func (u Usable) Requests(i int) float64 {
-	return crowd(u.choice.cfg, &u.choice.cands[i], u.choice.need)
+	return crowd(u.choice.cfg, &u.choice.cands[i], u.choice.request)
 }

@@ -72,7 +72,7 @@ func odd(pick func(int) int) Candidate {
 	c := Candidate{
 		Down: pick(5) == 0, Broken: pick(5) == 0, Excluded: pick(5) == 0, Suspect: pick(3) == 0, Main: pick(2) == 0,
 		Ramp: v(), Usage: v(), Waiting: v(), Running: v(), MeanPrompt: v(), OwnRequests: v(), OwnQueued: v(), OwnHeld: v(),
-		OwnPrefill: v(), Placed: v(), Faults: v(), PrefillRate: v(), DecodeRate: v(),
+		OwnPrefill: v(), Placed: v(), FaultShare: v(), PrefillRate: v(), DecodeRate: v(),
 		Capacity: n(), BlockSize: n(), Cached: n(), Home: uint64(pick(4)),
 	}
 	if pick(2) == 0 {
@@ -102,16 +102,16 @@ func FuzzChoose(f *testing.F) {
 			return v
 		}
 		policy := policies[pick(len(policies))]
-		need := Need{PromptTokens: []int{0, -1, 1, 4000, 4001, math.MaxInt, math.MinInt}[pick(7)], OutputTokens: pick(300) - 20, Keyed: pick(2) == 0}
+		request := Request{PromptTokens: []int{0, -1, 1, 4000, 4001, math.MaxInt, math.MinInt}[pick(7)], OutputTokens: pick(300) - 20, HasHome: pick(2) == 0}
 		values := odd(pick)
-		cfg := Config{Policy: policy, Lambda: values.Usage, Spill: values.Waiting}
+		cfg := Config{Policy: policy, KVUsageWeight: values.Usage, MaxLoadRatio: values.Waiting}
 		cands := make([]Candidate, pick(10))
 		engines := make([]Engine, len(cands))
 		usable, sure := 0, 0
 		for i := range cands {
 			c := odd(pick)
 			cands[i], engines[i] = c, Engine{KVUsage: c.Usage, Requests: c.Running}
-			if c.Down || c.Broken || c.Excluded || c.TooSmall(need) {
+			if c.Down || c.Broken || c.Excluded || c.TooSmall(request) {
 				continue
 			}
 			usable++
@@ -119,22 +119,22 @@ func FuzzChoose(f *testing.F) {
 				sure++
 			}
 		}
-		got := chosen(cfg, cands, need, turn)
+		got := chosen(cfg, cands, request, turn)
 		switch {
 		case got < -1 || got >= len(cands):
 			t.Fatalf("%q: %d of %d", policy, got, len(cands))
 		case got < 0 && usable > 0:
-			t.Fatalf("%q chose nobody of %+v for %+v", policy, cands, need)
+			t.Fatalf("%q chose nobody of %+v for %+v", policy, cands, request)
 		case got >= 0:
-			if c := cands[got]; c.Down || c.Broken || c.Excluded || c.TooSmall(need) || c.Suspect && sure > 0 {
-				t.Fatalf("%q chose %+v for %+v", policy, c, need)
+			if c := cands[got]; c.Down || c.Broken || c.Excluded || c.TooSmall(request) || c.Suspect && sure > 0 {
+				t.Fatalf("%q chose %+v for %+v", policy, c, request)
 			}
 		}
 		for i := range cands {
-			if w := Wait(cfg, cands[i], need); math.IsNaN(w) || w < 0 || math.IsInf(w, 0) {
+			if w := Wait(cfg, cands[i], request); math.IsNaN(w) || w < 0 || math.IsInf(w, 0) {
 				t.Fatalf("a wait of %v: %+v", w, cands[i])
 			}
-			_ = cands[i].Evicts(need)
+			_ = cands[i].Evicts(request)
 		}
 		if r := Rank(cfg, engines, turn); r < -1 || r >= len(engines) {
 			t.Fatalf("rank %d of %d", r, len(engines))
