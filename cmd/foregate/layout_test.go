@@ -96,8 +96,10 @@ var arrows = map[string][]string{
 	"recent":                    {},
 
 	"loadtest":                   {"internal/uplot", "internal/yamlfile"},
-	"loadtest/chaos":             {"loadtest/vllmsim"},
-	"loadtest/live":              {"loadtest", "loadtest/vllmsim"}, // the gateway over HTTP only
+	"loadtest/answer":            {},
+	"loadtest/chaos":             {"loadtest/answer", "loadtest/process", "loadtest/vllmsim"},
+	"loadtest/live":              {"loadtest", "loadtest/answer", "loadtest/process", "loadtest/vllmsim"}, // the gateway over HTTP only
+	"loadtest/process":           {},
 	"loadtest/quality":           {"loadtest", "loadtest/vllmsim", "tiers/accept"},
 	"loadtest/replay":            {"gateway/settings", "tiers/accept"},
 	"loadtest/virtual":           {"breaker/machine", "cache", "gateway/admission", "gateway/identity", "gateway/pipeline", "gateway/settings", "loadtest", "loadtest/quality", "loadtest/virtual/engines", "loadtest/virtual/eventloop", "loadtest/virtual/sharing", "loadtest/vllmsim", "tiers", "tiers/accept", "tiers/audit", "tiers/choose", "tiers/dispatch", "tiers/economy", "tiers/engine", "tiers/inflight", "tiers/openai", "tiers/plan", "tiers/pool", "tiers/prefix", "tiers/pressure", "tiers/probe", "tiers/receipt", "tiers/risk", "tiers/strategy"}, // of strategy an error: how a request is answered is the cascade's

@@ -125,7 +125,7 @@ func TestAnOracleKeepsToWhatItKnows(t *testing.T) {
 func TestTheLotsOfDoubtfulDraftsAreRefused(t *testing.T) {
 	s := scenario(t, replace(promised, "MODE", "risk", "MORE", `economy.explore_rate: "0"`, "FAULT", "{at: 1m, for: 1s, pool: target, backend: 0, slow: 1}",
 		`speculation.head_check: "off"`, `speculation.head_check: always`))
-	if _, err := Run(t.Context(), s, &s.Cases[0], 1); err == nil || !strings.Contains(err.Error(), "head_verify") {
+	if _, err := Run(t.Context(), s, &s.Cases[0], 1); err == nil || !strings.Contains(err.Error(), "head_check") {
 		t.Errorf("error %v, want one that names the setting", err)
 	}
 }
@@ -147,7 +147,7 @@ func TestOfDriftsUnderWayAtOnceTheLaterOneCounts(t *testing.T) {
 }
 
 func TestTheLoosestThresholdIsThatBeforeTheRiskGrowsForGood(t *testing.T) {
-	c := &census{kinds: map[string][][]graded{"a": {
+	c := &draftSample{kinds: map[string][][]graded{"a": {
 		{{.9, false}, {.8, true}, {.7, true}, {.6, true}, {.6, false}, {.5, true}, {.4, false}}, // the first is wrong
 		{{.9, false}},
 	}}, share: map[string]float64{"a": 1}}
