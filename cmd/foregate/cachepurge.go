@@ -138,7 +138,7 @@ func living(ctx context.Context, client redis.UniversalClient) (int, error) {
 	tick := time.NewTicker(livingEvery)
 	defer tick.Stop()
 	for end := time.Now().Add(livingWait); ; {
-		n, err := fleet.Living(ctx, client)
+		n, err := fleet.CountLive(ctx, client)
 		if n > 0 || err != nil || time.Now().After(end) {
 			return n, err
 		}

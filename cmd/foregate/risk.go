@@ -27,7 +27,7 @@ type riskCmd struct {
 // bench is where an operator works on what audits have shown.
 type bench struct {
 	*desk
-	book     *evidence.Book
+	book     *evidence.Store
 	snapshot *settings.Snapshot
 }
 

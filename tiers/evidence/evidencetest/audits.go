@@ -17,7 +17,7 @@ var Rule = risk.Rule{Eps: .1, Delta: .05, Lease: 3000, Run: 500}
 
 // Audits are made by real openings and closings.
 type Audits struct {
-	Book *evidence.Book
+	Book *evidence.Store
 	dice *rand.Rand
 	n    int
 }
