@@ -32,11 +32,11 @@ func (a *App) makeEvidence() {
 }
 
 // evidenceBook is the evidence as the cascade knows it.
-type evidenceBook struct{ *evidence.Book }
+type evidenceBook struct{ *evidence.Store }
 
 // Open is [audit.Evidence].
 func (l evidenceBook) Open(ctx context.Context, a audit.PendingAudit) (risk.OpenResult, error) {
-	return l.Book.Open(ctx, evidence.Audit(a))
+	return l.Store.Open(ctx, evidence.Audit(a))
 }
 
 // calibrated is a version of a route's calibrated score, nil where there is none.
@@ -55,8 +55,7 @@ func (a *App) calibrated(route string, version int) *accept.ScoreMap {
 	return &m
 }
 
-// shortOf reports whether a pool is about to turn a class away: it does already, or its backends
-// are as full as they must not be for that to end.
+// shortOf reports whether a pool sheds a class, or is so full that it would go on shedding it.
 func (a *App) shortOf(route, name string, class int8) bool {
 	p := a.Pools[name]
 	if p == nil {

@@ -24,7 +24,7 @@ type Profile struct {
 	PerPrefillToken  float64
 	PerSeq           float64
 	PerKVToken       float64
-	LMHead           float64 // share that a prefill token costs more when its own logprobs are wanted (docs/guides/engines.md#scoring-in-vllm)
+	LMHead           float64 // share that a prefill token costs more when its own logprobs are wanted: the output layer runs for every token
 }
 
 // BlockSize is the number of tokens in a KV block: vLLM's default on GPUs.
@@ -34,21 +34,21 @@ var profiles = map[string]Profile{
 	// Llama-3.1-8B, 4-bit weights, on an A10G: 24 GB, 600 GB/s, 70 dense fp16 TFLOPS.
 	// Blocks: 22.3 GiB*0.92 - 5.3 weights (5.7 GB) - 1.4 activations and graphs = 13.8 GiB at 128 KiB/token = 113k tokens.
 	// Base: 5.7 GB at 75 % of 600 GB/s = 12.7 ms, and 1.3 ms of launches. PerSeq: 4-bit kernels stop being bandwidth
-	// bound early; 0.35 ms puts 32 sequences of 1000 tokens at 35 ms, inside the 26-42 ms of docs/science.md#rates-of-engines.
+	// bound early; 0.35 ms puts 32 sequences of 1000 tokens at 35 ms, inside the 26-42 ms that users report under load.
 	// PerKVToken: 128 KiB at 70 % of 600 GB/s. PerPrefillToken: 16 GFLOP at 57 % of 70 TFLOPS.
 	"a10g-8b": {GPUs: 1, Blocks: 7070, MaxBatchedTokens: 2048, MaxSeqs: 256,
 		Base: 14e-3, PerPrefillToken: 0.4e-3, PerSeq: 0.35e-3, PerKVToken: 0.312e-6, LMHead: 0.075},
 	// Llama-3.1-70B, bf16, tensor parallel over four H100: 4*3.35 TB/s, 4*990 dense bf16 TFLOPS.
-	// Blocks: 140 GiB left for KV (docs/guides/engines.md#scheduler-and-memory: 130-150) at 320 KiB/token = 459k tokens.
+	// Blocks: 140 GiB left for KV at 320 KiB/token = 459k tokens.
 	// Base: 35 GB per GPU at 80 % of 3.35 TB/s = 13.1 ms, 160 all-reduces of 20 us = 3.2 ms, launches and sampling 5 ms.
 	// PerSeq: 140 GFLOP at 45 % of 3960 TFLOPS. PerKVToken: 80 KiB per GPU at 70 % of 3.35 TB/s.
 	// PerPrefillToken: the same arithmetic at 35 %, as prefill pays attention and communication too.
 	"h100-70b-tp4": {GPUs: 4, Blocks: 28672, MaxBatchedTokens: 8192, MaxSeqs: 1024,
 		Base: 21e-3, PerPrefillToken: 0.1e-3, PerSeq: 0.08e-3, PerKVToken: 0.035e-6, LMHead: 0.015},
-	// Llama-3.1-70B, FP8 weights and cache, tensor parallel over two H100: the target of docs/science.md#rates-of-engines.
+	// Llama-3.1-70B, FP8 weights and cache, tensor parallel over two H100: the target of docs/science.md, Cost model.
 	// Blocks: 2*79.2 GiB*0.92 - 66.1 weights (71 GB) - 2*3.9 = 71.8 GiB at 160 KiB/token = 470k tokens.
 	// Base: 71 GB at 65 % of 6.7 TB/s = 16.3 ms, and 2 ms of all-reduces and launches. PerKVToken: 80 KiB per GPU at 70 % of
-	// 3.35 TB/s. PerSeq: what is left of the 0.05 ms per sequence that it finds between a batch of 1 and of 128,
+	// 3.35 TB/s. PerSeq: what is left of the 0.05 ms per sequence that the document finds between a batch of 1 and of 128,
 	// after reading the 600 tokens of each; so 18.4 ms at 1, 19.9 at 32, 21.5 at 64, 24.7 at 128. PerPrefillToken: 141 GFLOP
 	// at 40 % of 2*1979 dense fp8 TFLOPS, 11.2k tokens/s. LMHead: 2*128256*8192 of 141 GFLOP, in bf16 at half the speed.
 	"h100-70b-fp8-tp2": {GPUs: 2, Blocks: 29408, MaxBatchedTokens: 8192, MaxSeqs: 1024,

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// The orders of magnitude of docs/guides/engines.md#scheduler-and-memory and docs/science.md#rates-of-engines.
+// The orders of magnitude that users of these machines report, and that KV sizes of the models give.
 func TestProfilesStayWithinWhatIsReported(t *testing.T) {
 	cases := []struct {
 		profile, what string
@@ -53,7 +53,7 @@ func TestProfilesTellTheirGPUs(t *testing.T) {
 	}
 }
 
-// docs/science.md#rates-of-engines: 11.2k tokens of prompts a second, and with 64 sequences 2,966 of answers.
+// The rates of docs/science.md, Cost model: 11.2k tokens of prompts a second, and with 64 sequences 2,966 of answers.
 func TestAProfilesRatesAreThoseOfAUsualLoad(t *testing.T) {
 	p := profiles["h100-70b-fp8-tp2"]
 	prefill, decode := p.Rates()

@@ -1,0 +1,118 @@
+package stores
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+
+	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/reload"
+	"github.com/foregate/foregate/gateway/secrets"
+	"github.com/foregate/foregate/internal/redis/connect"
+)
+
+// maxPasswordFile is more than any password has, in bytes.
+const maxPasswordFile = 8 << 10
+
+// passwords are those that files hold, by the setting that names the file.
+type passwords map[string]*password
+
+// password is what a file holds.
+type password struct {
+	path  string
+	fixed bool                   // who shows it cannot be told another: go-redis, to Sentinels
+	now   atomic.Pointer[string] // nil before it was read
+}
+
+// readPasswords reads the files that endpoints name. An error begins with the setting.
+func readPasswords(endpoints ...config.Endpoint) (passwords, error) {
+	all := passwords{}
+	for _, ep := range endpoints {
+		for _, file := range []config.SecretFile{ep.PasswordFile, ep.SentinelPasswordFile} {
+			if file.Setting == "" || all[file.Setting] != nil {
+				continue
+			}
+			p := &password{path: file.Path, fixed: file == ep.SentinelPasswordFile}
+			data, _, err := reload.Read(file.Path, maxPasswordFile)
+			if err == nil {
+				err = p.apply([][]byte{data})
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", file.Setting, err)
+			}
+			all[file.Setting] = p
+		}
+	}
+	return all, nil
+}
+
+// passwordsOf reads the files that a configuration of Redis names.
+func passwordsOf(r config.Redis) (passwords, error) {
+	var all []config.Endpoint
+	for _, of := range []func() (config.Endpoint, error){r.Endpoint, r.CacheEndpoint, r.SettingsEndpoint} {
+		ep, err := of()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, ep)
+	}
+	return readPasswords(all...)
+}
+
+// apply takes what the file holds now.
+func (p *password) apply(contents [][]byte) error {
+	line, err := secrets.Line(contents[0], 1)
+	if err != nil {
+		return err
+	}
+	text := string(line)
+	if was := p.now.Load(); p.fixed && was != nil && *was != text {
+		return errors.New("the password has changed, and another is shown after a restart only")
+	}
+	p.now.Store(&text)
+	return nil
+}
+
+// files are those of the passwords, to be read again when they change.
+func (ps passwords) files() []reload.File {
+	var out []reload.File
+	for _, setting := range slices.Sorted(maps.Keys(ps)) {
+		p := ps[setting]
+		out = append(out, reload.File{Setting: setting, Paths: []string{p.path}, Max: maxPasswordFile, Secret: true, Apply: p.apply})
+	}
+	return out
+}
+
+// options are those of clients of an endpoint. Each connection shows the password that
+// the endpoint's file holds at that time.
+func (ps passwords) options(ep config.Endpoint) (o connect.Options, err error) {
+	o = connect.Options{
+		Network: ep.Network, Addrs: ep.Addrs, DB: ep.DB, Master: ep.Master, Cluster: ep.Kind == config.KindCluster,
+		Username: ep.Username, Password: string(ep.Password), SentinelUsername: ep.SentinelUsername,
+	}
+	if ep.TLS {
+		files := connect.TLSFiles{CA: ep.CAFile, Cert: ep.CertFile, Key: ep.KeyFile, ServerName: ep.ServerName}
+		if o.TLS, err = files.Config(); err != nil {
+			return connect.Options{}, fmt.Errorf("redis: %w", err)
+		}
+	}
+	if p := ps[ep.PasswordFile.Setting]; p != nil {
+		o.Credentials = func() (user, password string) { return ep.Username, *p.now.Load() }
+	}
+	if p := ps[ep.SentinelPasswordFile.Setting]; p != nil {
+		o.SentinelPassword = *p.now.Load()
+	}
+	return o, nil
+}
+
+// PasswordFiles reads the files of passwords that a configuration names, and returns them as files to be read again. An
+// error begins with the setting.
+func PasswordFiles(r config.Redis) ([]reload.File, error) {
+	ps, err := passwordsOf(r)
+	if err != nil {
+		return nil, err
+	}
+	return ps.files(), nil
+}

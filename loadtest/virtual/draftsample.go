@@ -1,0 +1,201 @@
+package virtual
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/foregate/foregate/tiers/plan"
+
+	"github.com/foregate/foregate/loadtest"
+	"github.com/foregate/foregate/loadtest/quality"
+	"github.com/foregate/foregate/loadtest/vllmsim"
+)
+
+// era is a time in which the draft is one model.
+type era struct {
+	from  time.Duration
+	drift loadtest.Drift
+}
+
+// erasOf are the times of a draft pool, in order: the first begins with the run. Of drifts under
+// way at once the later one of the scenario counts.
+func erasOf(s *loadtest.Scenario, draft *loadtest.Pool) []era {
+	at := []time.Duration{0}
+	for _, f := range s.Faults {
+		if f.Drift != nil {
+			at = append(at, f.At)
+			if f.For > 0 && f.At+f.For < s.Duration {
+				at = append(at, f.At+f.For)
+			}
+		}
+	}
+	slices.Sort(at)
+	var out []era
+	for _, from := range slices.Compact(at) {
+		e := era{from, loadtest.Drift{Divergence: draft.Divergence, Blind: draft.Blind}}
+		for _, f := range s.Faults {
+			if f.Drift != nil && f.At <= from && (f.For == 0 || from < f.At+f.For) {
+				e.drift = *f.Drift
+			}
+		}
+		out = append(out, e)
+	}
+	return out
+}
+
+// planDrifts lets the draft pool become another model when its time comes.
+func (l *lab) planDrifts() {
+	draft := l.pools["draft"]
+	if draft == nil {
+		return
+	}
+	l.eras = erasOf(l.scenario, draft.Def)
+	for i, e := range l.eras[1:] {
+		l.clock.At(e.from, func() {
+			l.era = i + 1
+			draft.Model = vllmsim.NewDraft(l.seed, e.drift.Divergence, e.drift.Blind)
+		})
+	}
+}
+
+// graded is a draft that was judged to its end, for free.
+type graded struct {
+	score float64
+	good  bool
+}
+
+// draftSample is what the drafts of a run are like, of each kind of request in each era: its scenario's
+// audits of conversations that are spread evenly over it, the same ones in every era.
+type draftSample struct {
+	kinds map[string][][]graded // by bucket, then by era, the highest score first
+	share map[string]float64    // of the requests
+}
+
+// sampleDrafts has the first requests of some conversations drafted by the draft of each era. The
+// real run is not touched.
+func (l *lab) sampleDrafts() *draftSample {
+	n := 0
+	for _, ok := l.work.Start(n); ok; _, ok = l.work.Start(n) {
+		n++
+	}
+	var judges []*quality.Judge
+	for _, e := range l.eras {
+		c, d := *l.spec, *l.spec.Draft
+		d.Divergence, d.Blind = e.drift.Divergence, e.drift.Blind
+		c.Draft = &d
+		judges = append(judges, quality.NewJudge(l.seed, &c))
+	}
+	all := &draftSample{kinds: map[string][][]graded{}, share: map[string]float64{}}
+	most, taken := min(l.scenario.Audits, n), 0.0
+	for k := range most {
+		i := k * n / most
+		if l.work.Silent(i) {
+			continue
+		}
+		q := l.work.Session(i).Request()
+		f := l.facts(bodyOf(q))
+		if !plan.Make(l.values.Tiers, f).Judged {
+			continue
+		}
+		bucket := plan.EvidenceKeysOf(l.values.Tiers, f).Own.TrafficClass
+		if all.kinds[bucket] == nil {
+			all.kinds[bucket] = make([][]graded, len(l.eras))
+		}
+		prompt := l.prompts.render(q.Messages)
+		for e, judge := range judges {
+			score, good := judge.Audit(q, prompt, l.values.Tiers.Accept)
+			all.kinds[bucket][e] = append(all.kinds[bucket][e], graded{float64(score), good})
+		}
+		all.share[bucket]++
+		taken++
+	}
+	for bucket, of := range all.kinds {
+		all.share[bucket] /= taken
+		for _, list := range of {
+			slices.SortStableFunc(list, func(a, b graded) int { return cmp.Compare(b.score, a.score) })
+		}
+	}
+	return all
+}
+
+// risk is the share of wrong ones of the drafts that a threshold accepts, 0 where it accepts none.
+func (c *draftSample) risk(bucket string, era int, threshold float64) float64 {
+	n, bad := 0, 0
+	for _, g := range c.kinds[bucket][era] {
+		if g.score < threshold {
+			break
+		}
+		if n++; !g.good {
+			bad++
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	return float64(bad) / float64(n)
+}
+
+// accepts is the share of drafts that a threshold accepts.
+func (c *draftSample) accepts(bucket string, era int, threshold float64) float64 {
+	list := c.kinds[bucket][era]
+	n, _ := slices.BinarySearchFunc(list, threshold, func(g graded, t float64) int {
+		if g.score >= t {
+			return -1
+		}
+		return 1
+	})
+	return float64(n) / float64(max(len(list), 1))
+}
+
+// loosest is the lowest threshold whose risk is at most eps, and the share of drafts that it
+// accepts; above every score where there is none.
+func (c *draftSample) loosest(bucket string, era int, eps float64) (threshold, accepts float64) {
+	list, bad, best := c.kinds[bucket][era], 0, 0
+	for i, g := range list {
+		if !g.good {
+			bad++
+		}
+		last := i+1 == len(list) || list[i+1].score < g.score // equal scores are accepted together
+		if last && float64(bad) <= eps*float64(i+1) {
+			best = i + 1
+		}
+	}
+	if best == 0 {
+		return math.Inf(1), 0
+	}
+	return list[best-1].score, float64(best) / float64(len(list))
+}
+
+// buckets are the kinds of request, in order.
+func (c *draftSample) buckets() []string {
+	var out []string
+	for b := range c.kinds {
+		out = append(out, b)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// base is the share of wrong ones of all drafts of an era, and the chance that a good one has a
+// higher score than a wrong one of its kind, both as often as kinds come.
+func (c *draftSample) base(era int) (wrong, auroc float64) {
+	for _, bucket := range c.buckets() { // in order, so that sums are the same to the digit
+		of := c.kinds[bucket]
+		bad, won := 0, 0.0
+		for i, g := range of[era] {
+			if g.good {
+				continue
+			}
+			// Better ones are those before it; equal scores are too rare to matter.
+			won += float64(i - bad)
+			bad++
+		}
+		if pairs := float64(bad) * float64(len(of[era])-bad); pairs > 0 {
+			auroc += c.share[bucket] * won / pairs
+		}
+		wrong += c.share[bucket] * float64(bad) / float64(max(len(of[era]), 1))
+	}
+	return wrong, auroc
+}

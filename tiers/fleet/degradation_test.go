@@ -1,0 +1,282 @@
+package fleet
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/internal/redistest"
+)
+
+// atFour has ticks come four times a second, as they do by default.
+func (m *member) atFour() *member {
+	m.interval = func() time.Duration { return 250 * time.Millisecond }
+	return m
+}
+
+func TestARedisThatFailsEveryOtherTickIsCalledDegradedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, o := redistest.Embedded(t, redistest.Background)
+		a := join(t, o, "a").atFour()
+		ticks(t, a)
+		for i := range 600 {
+			time.Sleep(250 * time.Millisecond)
+			r.SetError([]string{"LOADING Redis is loading the dataset in memory", ""}[i%2])
+			ticks(t, a)
+			if i > 0 && a.Mode() != Degraded {
+				t.Fatalf("tick %d: %s", i, a.Mode())
+			}
+		}
+		if n := a.log.count("\n"); n != 2 {
+			t.Errorf("%d lines for a failure every other tick", n)
+		}
+		r.SetError("")
+		a.run(t)
+		time.Sleep(3 * time.Second)
+		if a.Mode() != Shared {
+			t.Errorf("%s after three good seconds", a.Mode())
+		}
+	})
+}
+
+func TestWhateverRedisDoesTheLogIsFewLines(t *testing.T) {
+	for _, share := range []float64{0.02, 0.1, 0.3, 0.5, 0.9} {
+		t.Run(fmt.Sprint(share), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, o := redistest.Embedded(t, redistest.Background)
+				a := join(t, o, "a").atFour()
+				dice := rand.New(rand.NewPCG(1, 2))
+				for range 400 {
+					time.Sleep(250 * time.Millisecond)
+					r.SetError("")
+					if dice.Float64() < share {
+						r.SetError("LOADING Redis is loading the dataset in memory")
+					}
+					ticks(t, a)
+				}
+				if n := a.log.count("\n"); n > 100/2 {
+					t.Errorf("%d lines in that time", n)
+				}
+			})
+		})
+	}
+}
+
+func TestAFallSoonAfterAClimbMakesTheNextOneLonger(t *testing.T) {
+	var l degradation
+	now := time.Unix(0, 0)
+	if l.afterSuccess(Local, now) != Shared {
+		t.Fatal("the start is no climb")
+	}
+	climb := func(from Mode) time.Duration {
+		began := now
+		for mode := from; mode != Shared; now = now.Add(250 * time.Millisecond) {
+			mode = l.afterSuccess(from, now)
+		}
+		return now.Sub(began)
+	}
+	for i, ms := range []int{750, 1250, 2250, 4250, 4250} {
+		if mode := l.afterFailure(Shared, now); mode != Degraded {
+			t.Fatalf("fell to %s", mode)
+		}
+		if took := climb(Degraded); took.Milliseconds() != int64(ms) {
+			t.Errorf("climb %d took %v, want %d ms", i, took, ms)
+		}
+	}
+	now = now.Add(shortStay)
+	l.afterFailure(Shared, now)
+	if took := climb(Local); took != 750*time.Millisecond {
+		t.Errorf("after a good while a climb takes %v", took)
+	}
+}
+
+func TestSinceIsWhenTheModeWasEntered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, o := redistest.Embedded(t, redistest.Background)
+		a := join(t, o, "a").atFour()
+		begun := time.Now()
+		since := func(want time.Time, mode Mode) {
+			t.Helper()
+			if got := a.Since(); !got.Equal(want) || a.Mode() != mode {
+				t.Errorf("%s since %v, want %s since %v", a.Mode(), got.Sub(begun), mode, want.Sub(begun))
+			}
+		}
+		time.Sleep(time.Second)
+		since(begun, Local)
+		ticks(t, a)
+		shared := time.Now()
+		time.Sleep(time.Second)
+		ticks(t, a)
+		last := time.Now()
+		since(shared, Shared)
+		time.Sleep(time.Second)
+		r.SetError("LOADING")
+		ticks(t, a)
+		since(time.Now(), Degraded)
+		time.Sleep(time.Second)
+		since(last.Add(goneAfter), Local)
+		ticks(t, a)
+		since(last.Add(goneAfter), Local)
+		r.SetError("")
+		for range 2 {
+			ticks(t, a)
+			since(last.Add(goneAfter), Local)
+			time.Sleep(250 * time.Millisecond)
+		}
+		ticks(t, a)
+		since(time.Now(), Shared)
+	})
+}
+
+func TestWhoWasKnownStaysKnownWhileRedisIsAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, o := redistest.Embedded(t, redistest.Background)
+		a, b, c := join(t, o, "a"), join(t, o, "b"), join(t, o, "c")
+		if a.Known() != 1 {
+			t.Errorf("knows %d before it heard of any", a.Known())
+		}
+		a.run(t)
+		stopB, stopC := b.run(t), c.run(t)
+		time.Sleep(2 * time.Second)
+		if a.Known() != 3 {
+			t.Errorf("knows %d of three", a.Known())
+		}
+		r.SetError("LOADING")
+		time.Sleep(5 * time.Minute)
+		if a.Known() != 3 || len(a.Members()) != 1 {
+			t.Errorf("alone, it knows %d and believes in %d", a.Known(), len(a.Members()))
+		}
+		r.SetError("")
+		time.Sleep(3 * time.Second)
+		r.FlushAll()
+		for range 200 {
+			if time.Sleep(10 * time.Millisecond); a.Known() != 3 {
+				t.Fatalf("after a flush it knows %d", a.Known())
+			}
+		}
+		stopB()
+		stopC()
+		time.Sleep(5 * time.Second)
+		if a.Known() != 3 || len(a.Members()) != 1 {
+			t.Errorf("5 s after two left it knows %d and believes in %d", a.Known(), len(a.Members()))
+		}
+		time.Sleep(7 * time.Second)
+		if a.Known() != 1 {
+			t.Errorf("12 s after two left it knows %d", a.Known())
+		}
+	})
+}
+
+func TestKnownIsNeverLessThanExpected(t *testing.T) {
+	f, err := New(Options{Expect: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.countReplicas(1, f.now())
+	if f.Known() != 3 {
+		t.Errorf("knows %d of three that are expected", f.Known())
+	}
+	f.countReplicas(5, f.now())
+	if f.Known() != 5 {
+		t.Errorf("knows %d of five that it heard of", f.Known())
+	}
+}
+
+func TestEveryRefusalLeadsToLocalWithOneLinePerRung(t *testing.T) {
+	for _, says := range []string{
+		"NOAUTH Authentication required.", "NOPERM this user has no permissions to run the 'evalsha' command",
+		"LOADING Redis is loading the dataset in memory", "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",
+		"BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE.", "READONLY You can't write against a read only replica.",
+		"OOM command not allowed when used memory > 'maxmemory'.", "CLUSTERDOWN The cluster is down", "MISCONF Errors writing to the AOF file", "ERR max number of clients reached",
+	} {
+		t.Run(strings.Fields(says)[0], func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, o := redistest.Embedded(t, redistest.Background)
+				a, b := join(t, o, "a").atFour(), join(t, o, "b").atFour()
+				a.run(t)
+				b.run(t)
+				time.Sleep(time.Second)
+				before := a.log.count("\n")
+				r.SetError(says)
+				time.Sleep(time.Minute)
+				if a.Mode() != Local || !a.Mine("small", "b0") || a.Known() != 2 {
+					t.Errorf("%s, knows %d", a.Mode(), a.Known())
+				}
+				if n := a.log.count("\n") - before; n != 2 || a.log.count(strings.Fields(says)[0]) != 2 {
+					t.Errorf("%d lines, of which %d tell why", n, a.log.count(strings.Fields(says)[0]))
+				}
+				r.SetError("")
+				time.Sleep(1500 * time.Millisecond)
+				if a.Mode() != Shared || len(a.Members()) != 2 || a.log.count("\n")-before != 3 {
+					t.Errorf("%s with %v after %d lines", a.Mode(), a.Members(), a.log.count("\n")-before)
+				}
+			})
+		})
+	}
+}
+
+func TestAFullRedisStillTellsDrainsAndPlacements(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t)
+	a, b := join(t, redistest.Background(s.Addr), "a"), join(t, redistest.Background(s.Addr), "b")
+	raw := redis.NewClient(redistest.Background(s.Addr))
+	t.Cleanup(func() { _ = raw.Close() })
+	redistest.Within(t, 5*time.Second, "both share", func() bool { ticks(t, a, b); return a.Mode() == Shared && b.Mode() == Shared && len(b.Members()) == 2 })
+	a.Place("small", placements(1))
+	ticks(t, a)
+	if err := a.Drain(t.Context(), "small", "b0", "why", 0); err != nil {
+		t.Fatal(err)
+	}
+	before := b.log.count("\n")
+	if err := raw.ConfigSet(t.Context(), "maxmemory", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	b.Publish("small", "b1", busy(time.Now(), 0.5))
+	b.Place("small", placements(1))
+	redistest.Within(t, 5*time.Second, "it does not share, and hears", func() bool {
+		ticks(t, b)
+		return b.Mode() != Shared && b.small.drains()["b0"] == "why" && len(b.small.places()) == 1
+	})
+	redistest.Within(t, 5*time.Second, "it works alone", func() bool { ticks(t, b); return b.Mode() == Local && b.Mine("small", "b0") })
+	if n := b.log.count("\n") - before; n != 2 || b.log.count("ZADD: OOM command not allowed") == 0 { // one may tell of a stall
+		t.Errorf("%d lines, of which %d tell why", n, b.log.count("ZADD: OOM command not allowed"))
+	}
+	if err := raw.ConfigSet(t.Context(), "maxmemory", "0").Err(); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Within(t, 5*time.Second, "both share", func() bool { ticks(t, a, b); return b.Mode() == Shared && len(b.Members()) == 2 })
+}
+
+func TestAReadOnlyRedisStillTellsDrainsAndIsDialedAnew(t *testing.T) {
+	s := redistest.Start(t)
+	a := join(t, redistest.Background(s.Addr), "a")
+	raw := redis.NewClient(redistest.Background(s.Addr))
+	t.Cleanup(func() { _ = raw.Close() })
+	if err := a.Drain(t.Context(), "small", "b0", "why", 0); err != nil {
+		t.Fatal(err)
+	}
+	ticks(t, a)
+	if err := raw.Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err(); err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Do(t.Context(), "CONFIG", "RESETSTAT").Err(); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Within(t, 5*time.Second, "it is told why it does not share, and hears", func() bool {
+		ticks(t, a)
+		return a.Mode() != Shared && a.small.drains()["b0"] == "why" && a.log.count("READONLY") > 0
+	})
+	redistest.Within(t, 5*time.Second, "it dials anew", func() bool {
+		ticks(t, a)
+		info, err := raw.Info(t.Context(), "stats").Result()
+		return err == nil && strings.Contains(info, "total_connections_received:") && !strings.Contains(info, "total_connections_received:0\r")
+	})
+	if n := a.log.count("READONLY"); n > 2 { // one for each rung
+		t.Errorf("%d lines tell why", n)
+	}
+}
