@@ -35,7 +35,7 @@ type Forward struct {
 // field passes over it. Before the first byte it retries as Answer does. The receipt has the tokens
 // that the answer tells of, within what can be.
 func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*receipt.Receipt, error) {
-	w := c.tools.World
+	w := c.services.World
 	rc := &receipt.Receipt{Began: w.Now(), Plan: plan.Plan{Tier: plan.Target, Reason: "passthrough"}}
 	rt, err := c.Route(f.Envelope.Name)
 	if err != nil {
@@ -47,41 +47,41 @@ func (c *Cascade) Forward(ctx context.Context, f Forward, sink Sink) (*receipt.R
 	ctx, cancel := w.WithTimeout(ctx, cfg.Timeouts.Deadline(f.Need.Prompt, f.Need.Answer))
 	defer cancel()
 
-	passed := &engine.Passed{}
-	o := f.order(rt, cfg, passed)
+	passed := &engine.Forwarded{}
+	o := f.newRequest(rt, cfg, passed)
 	o.Events = record
 	record.Enter(plan.Target)
-	x, err := c.tools.Dispatch.Open(ctx, o)
+	x, err := c.services.Dispatch.Open(ctx, o)
 	if err != nil {
 		return rc, err
 	}
 	defer x.Drop()
-	record.From(plan.Target)
-	record.Begun()
+	record.SetTier(plan.Target)
+	record.RecordFirstByte()
 	record.Leave()
-	err = pass(x, passed, Head{Receipt: rc, ContentType: passed.Type, Length: passed.Length}, sink)
-	record.Counted(receipt.Tally{Prompt: passed.Used.Prompt, Target: passed.Used.Completion})
-	c.metrics.passed(rc)
+	err = forwardStream(x, passed, Head{Receipt: rc, ContentType: passed.Type, Length: passed.Length}, sink)
+	record.RecordTally(receipt.Tally{Prompt: passed.Used.Prompt, Target: passed.Used.Completion})
+	c.metrics.countForwarded(rc)
 	return rc, err
 }
 
-// order is the request's call.
-func (f *Forward) order(rt *Route, cfg plan.Config, into *engine.Passed) dispatch.Order {
+// newRequest is the request's call.
+func (f *Forward) newRequest(rt *Route, cfg plan.Config, into *engine.Forwarded) dispatch.Request {
 	var more []openai.Edit
 	if f.Salt != "" && f.Need.Computes {
 		more = append(more, openai.Edit{Name: "cache_salt", Value: openai.Quote(f.Salt)})
 	}
 	body := f.Envelope.Apply(make([]byte, 0, f.Bytes+128), rt.Target.Model(), more...)
-	o := dispatch.Order{
-		Call: &engine.Pass{Path: f.Path, Body: body, Into: into}, Pool: rt.Target, Tier: plan.Target, Role: dispatch.RoleTarget,
-		Ticket:     dispatch.Ticket{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class, Tokens: f.Need.Prompt},
-		Demand:     pool.Demand{PromptBytes: f.Bytes, Whole: true},
-		Silence:    cfg.Timeouts.Chunk, // no first-byte deadline: an answer that is not streamed comes all at once
-		Retry:      dispatch.Retry{Attempts: cfg.RetryAttempts, Budget: cfg.RetryBudget},
-		Answerless: f.Need.MaxAnswer == 0, MaxPrompt: f.Need.MaxPrompt,
+	o := dispatch.Request{
+		Call: &engine.Forward{Path: f.Path, Body: body, Into: into}, Pool: rt.Target, Tier: plan.Target, Role: dispatch.RoleTarget,
+		Ticket:      dispatch.Ticket{Route: rt.Model, Pool: rt.Target.Name(), Tenant: f.Tenant, Class: f.Class, Tokens: f.Need.Prompt},
+		Demand:      pool.Demand{PromptBytes: f.Bytes, Whole: true},
+		IdleTimeout: cfg.Timeouts.StreamIdle, // no first-byte deadline: an answer that is not streamed comes all at once
+		Retry:       dispatch.Retry{MaxRetries: cfg.MaxRetries, Budget: cfg.RetryBudget},
+		NoAnswer:    f.Need.MaxAnswer == 0, MaxPrompt: f.Need.MaxPrompt,
 		Identity: dispatch.Identity{ID: f.ID, Header: f.Header, Spans: f.Spans},
 	}
-	if o.Answerless {
+	if o.NoAnswer {
 		return o
 	}
 	o.Demand.OutputTokens, o.Demand.MaxOutput = plan.TypicalOutput, max(f.Need.MaxAnswer, 0)
@@ -92,8 +92,8 @@ func (f *Forward) order(rt *Route, cfg plan.Config, into *engine.Passed) dispatc
 	return o
 }
 
-// pass copies an answer, one write for each read.
-func pass(x *dispatch.Exchange, passed *engine.Passed, h Head, sink Sink) error {
+// forwardStream copies an answer, one write for each read.
+func forwardStream(x *dispatch.Exchange, passed *engine.Forwarded, h Head, sink Sink) error {
 	var failed *engine.Failure
 	defer func() { x.Close(failed, passed.Used.Completion) }()
 	if err := sink.Begin(h); err != nil {

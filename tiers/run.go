@@ -10,15 +10,15 @@ import (
 // ends.
 func (c *Cascade) Run(ctx context.Context) error {
 	c.audits.Begin(ctx)
-	defer c.audits.Rest()
+	defer c.audits.Wait()
 	for {
-		wait := windowsEvery
+		wait := contextWindowInterval
 		for _, rt := range c.routes {
 			if err := c.readWindow(ctx, rt.Target); err != nil && c.windows.of(rt.Target.Name()) == 0 {
-				wait = windowsRetry
+				wait = contextWindowRetry
 			}
 		}
-		if c.tools.World.Sleep(ctx, wait) != nil {
+		if c.services.World.Sleep(ctx, wait) != nil {
 			return nil
 		}
 	}

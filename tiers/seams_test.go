@@ -148,7 +148,7 @@ func (s *stage) ask(t *testing.T, p *seam) (result, error) {
 	}
 	cfg := testConfig()
 	cfg.Accept.Threshold, cfg.HoldbackTokens = -2, p.hold
-	a := Ask{Request: req, ID: "test", Config: &cfg}
+	a := Request{Body: req, ID: "test", Config: &cfg}
 	c := s.same
 	switch p.way {
 	case wayStraight:
@@ -282,7 +282,7 @@ func (r result) receipt() string {
 	if r.rc == nil {
 		return ""
 	}
-	return fmt.Sprintf("%s, %s, over %+v, %d accepted, %d target", r.rc.Tier, r.rc.Acceptance(), r.rc.Over, r.rc.AcceptedTokens, r.rc.TargetTokens)
+	return fmt.Sprintf("%s, %s, over %+v, %d accepted, %d target", r.rc.Tier, r.rc.Acceptance(), r.rc.Failovers, r.rc.AcceptedTokens, r.rc.TargetTokens)
 }
 
 // TestSeamsOfSimulatedEnginesAreSeenByNobody: engines that share a model are lost in all the ways
@@ -325,13 +325,13 @@ func TestSeamsOfSimulatedEnginesAreSeenByNobody(t *testing.T) {
 					t.Fatalf("%s: %v; %+v", body, err, rc)
 				}
 				if got.text != want.text || got.finish != want.finish || got.stop != want.stop || got.usage != want.usage || f.stream && (got.roles != 1 || !got.done) {
-					t.Errorf("%s: from %s, %s, over %+v\n got %q (%s, %s, %+v)\nwant %q (%s, %s, %+v)", body, rc.Tier, rc.Acceptance(), rc.Over,
+					t.Errorf("%s: from %s, %s, over %+v\n got %q (%s, %s, %+v)\nwant %q (%s, %s, %+v)", body, rc.Tier, rc.Acceptance(), rc.Failovers,
 						got.text, got.finish, got.stop, got.usage, want.text, want.finish, want.stop, want.usage)
 				}
-				if len(rc.Over) > 0 || rc.Tier != plan.Draft {
+				if len(rc.Failovers) > 0 || rc.Tier != plan.Draft {
 					once++
 				}
-				if len(rc.Over) > 1 {
+				if len(rc.Failovers) > 1 {
 					twice++
 				}
 			}
@@ -371,9 +371,9 @@ func TestSeamsOfAnswersInTurnsAreSeenByNobody(t *testing.T) {
 			left.Store(1 << 40)
 			r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: 0.2}, vllmsim.Options{})
 			drafts := failing(t, r.draft.URL(), func(path string) bool { return strings.HasPrefix(path, "/v1/c") && left.Add(-1) < 0 })
-			cards := r.cascade.cards
+			cards := r.cascade.capabilities
 			o := testOptions(t)
-			o.Cards, o.Routes = cards, []Route{{
+			o.Capabilities, o.Routes = cards, []Route{{
 				Model: "m", Draft: testPool(t, "drafts", "small", drafts), Target: testPool(t, "targets", "big", r.target.URL()),
 				SameTokenizer: true, Config: func() plan.Config { return r.cfg },
 			}}
@@ -385,7 +385,7 @@ func TestSeamsOfAnswersInTurnsAreSeenByNobody(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.cascade = c
-			r.cfg.Mode, r.cfg.Block, r.cfg.Costly = plan.ModeVerify, block, true
+			r.cfg.Mode, r.cfg.BlockTokens, r.cfg.AllowUncachedBlocks = plan.ModeVerify, block, true
 			over, n := 0, proofSize(sample(9, 18), 60, 600)
 			for i, p := range prompts(n) {
 				f, ending := forms[i%2], endings[i%3]
@@ -398,10 +398,10 @@ func TestSeamsOfAnswersInTurnsAreSeenByNobody(t *testing.T) {
 					t.Fatalf("%s: %v; %+v", body, err, rc)
 				}
 				if got.text != want.text || got.finish != want.finish || got.stop != want.stop || got.usage != want.usage || f.stream && (got.roles != 1 || !got.done) {
-					t.Errorf("%s: from %s, %s, over %+v\n got %q (%s, %s, %+v)\nwant %q (%s, %s, %+v)", body, rc.Tier, rc.Acceptance(), rc.Over,
+					t.Errorf("%s: from %s, %s, over %+v\n got %q (%s, %s, %+v)\nwant %q (%s, %s, %+v)", body, rc.Tier, rc.Acceptance(), rc.Failovers,
 						got.text, got.finish, got.stop, got.usage, want.text, want.finish, want.stop, want.usage)
 				}
-				if len(rc.Over) > 0 {
+				if len(rc.Failovers) > 0 {
 					over++
 				}
 			}

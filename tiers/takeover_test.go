@@ -42,13 +42,13 @@ func TestATargetThatIsLostInMidAnswerIsCarriedOnWith(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%q: %v; %+v", p, err, rc)
 		}
-		if got.roles != 1 || !got.done || len(rc.Over) > 0 && got.usage.Prompt != want.usage.Prompt || rc.Tier != plan.Target ||
+		if got.roles != 1 || !got.done || len(rc.Failovers) > 0 && got.usage.Prompt != want.usage.Prompt || rc.Tier != plan.Target ||
 			got.finish != "stop" && (got.finish != "length" || got.usage.Completion != 120) {
 			t.Errorf("%q: %d roles, done %v, finish %s, usage %+v (prompt %+v), %s", p, got.roles, got.done, got.finish, got.usage, want.usage, rc.Tier)
 		}
-		if len(rc.Over) > 0 {
+		if len(rc.Failovers) > 0 {
 			taken++
-			if !strings.HasPrefix(want.text, got.text[:rc.Over[0].Bytes]) {
+			if !strings.HasPrefix(want.text, got.text[:rc.Failovers[0].Bytes]) {
 				t.Errorf("%q: what was released is not the target's", p)
 			}
 		}
@@ -69,11 +69,11 @@ func TestAnAnswerThatKeepsBreakingOffEndsInAnError(t *testing.T) {
 		}
 	}
 	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Tell me", `,"max_tokens":400,"ignore_eos":true,"stream":true`))
-	if _, broken := err.(*strategy.BrokenError); !broken || len(rc.Over) != 3 {
-		t.Errorf("%v after %d takeovers", err, len(rc.Over))
+	if _, broken := err.(*strategy.BrokenError); !broken || len(rc.Failovers) != 3 {
+		t.Errorf("%v after %d takeovers", err, len(rc.Failovers))
 	}
-	r.cfg.Takeover = false
-	if _, rc, err = r.ask(openai.Chat, plan.Auto, chat("Tell me", `,"max_tokens":400,"ignore_eos":true,"stream":true`)); err == nil || len(rc.Over) > 0 {
+	r.cfg.MidstreamFailover = false
+	if _, rc, err = r.ask(openai.Chat, plan.Auto, chat("Tell me", `,"max_tokens":400,"ignore_eos":true,"stream":true`)); err == nil || len(rc.Failovers) > 0 {
 		t.Errorf("taken over although that is off: %v", err)
 	}
 }
@@ -87,8 +87,8 @@ func TestWhatCannotBeContinuedIsNotTakenOver(t *testing.T) {
 			}
 		}
 		body := strings.Replace(chat("Tell me", fmt.Sprintf(`,"max_tokens":200,"ignore_eos":true,"stream":true%s`, more)), `"temperature":0,`, "", 1)
-		if _, rc, err := r.ask(openai.Chat, plan.Auto, body); len(rc.Over) > 0 || err == nil {
-			t.Errorf("%s: %d takeovers, %v", more, len(rc.Over), err)
+		if _, rc, err := r.ask(openai.Chat, plan.Auto, body); len(rc.Failovers) > 0 || err == nil {
+			t.Errorf("%s: %d takeovers, %v", more, len(rc.Failovers), err)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestAnAnswerThatOthersHaveInPartIsCarriedOnFromThere(t *testing.T) {
 				t.Fatal(err)
 			}
 			var out collector
-			rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "x", Said: said}, &out)
+			rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "x", Sent: said}, &out)
 			if err != nil {
 				t.Fatalf("%q from byte %d: %v", p, cut, err)
 			}
@@ -125,23 +125,23 @@ func TestAnAnswerThatOthersHaveInPartIsCarriedOnFromThere(t *testing.T) {
 
 func TestAnAnswerThatWasLostIsCarriedOnWithInEveryMode(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: 0.5}, vllmsim.Options{})
-	r.cfg.Costly = true
+	r.cfg.AllowUncachedBlocks = true
 	const said = "What the target alone would not have said, "
 	for _, mode := range []plan.Mode{plan.ModeOff, plan.ModeConfidence, plan.ModeLenient, plan.ModeVerify} {
 		for _, block := range []int{0, 4} {
-			r.cfg.Mode, r.cfg.Block = mode, block
+			r.cfg.Mode, r.cfg.BlockTokens = mode, block
 			req, err := openai.Scan(openai.Chat, []byte(chat("Tell me", `,"max_tokens":60,"stream":true`)), openai.DefaultLimits())
 			if err != nil {
 				t.Fatal(err)
 			}
 			var out collector
-			rc, err := r.cascade.Answer(t.Context(), Ask{Request: req, ID: "x", Said: []byte(said)}, &out)
+			rc, err := r.cascade.Answer(t.Context(), Request{Body: req, ID: "x", Sent: []byte(said)}, &out)
 			if err != nil {
 				t.Fatal(err)
 			}
 			text := read(t, true, bytes.Join(out.writes, nil)).text
-			if word, reason := rc.Outcome(); !strings.HasPrefix(text, said) || len(rc.Over) != 1 || word != "bypassed" || reason != "target_lost" || rc.Tier != plan.Target {
-				t.Errorf("%s, blocks of %d: %q, %s from %s, over %+v", mode, block, text, rc.Acceptance(), rc.Tier, rc.Over)
+			if word, reason := rc.Outcome(); !strings.HasPrefix(text, said) || len(rc.Failovers) != 1 || word != "bypassed" || reason != "target_lost" || rc.Tier != plan.Target {
+				t.Errorf("%s, blocks of %d: %q, %s from %s, over %+v", mode, block, text, rc.Acceptance(), rc.Tier, rc.Failovers)
 			}
 		}
 	}
@@ -169,8 +169,8 @@ func TestATakeoverWaitsOnceForTheCountOfItsTokens(t *testing.T) {
 	cfg.Mode = plan.ModeOff
 	r := &rig{t: t, cascade: newTestCascade(t, Route{Model: "m", Target: testPool(t, "targets", "big", target.URL), Config: func() plan.Config { return cfg }})}
 	_, rc, err := r.ask(openai.Chat, plan.Auto, chat("Tell me", `,"max_tokens":40,"stream":true`))
-	if err != nil || len(rc.Over) != 1 {
-		t.Errorf("%d takeovers, %v", len(rc.Over), err)
+	if err != nil || len(rc.Failovers) != 1 {
+		t.Errorf("%d takeovers, %v", len(rc.Failovers), err)
 	}
 	if n := counts.Load(); n != 1 {
 		t.Errorf("%d questions were given the whole wait for a count", n)

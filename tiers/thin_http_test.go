@@ -12,12 +12,12 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-// thinRig is a rig whose engines allow thinning.
-func thinRig(t *testing.T, divergence float64) *rig {
+// samplingRig is a rig whose engines allow thinning.
+func samplingRig(t *testing.T, divergence float64) *rig {
 	t.Helper()
 	r := probedRig(t, vllmsim.Options{Seed: proofSeed, Divergence: divergence, Fresh: true},
 		vllmsim.Options{LogprobsMode: "processed_logprobs", Fresh: true})
-	r.cfg.Mode, r.cfg.Sampled = plan.ModeVerify, true
+	r.cfg.Mode, r.cfg.VerifySampled = plan.ModeVerify, true
 	return r
 }
 
@@ -27,9 +27,9 @@ func (f form) sampled(prompt, more string) string {
 	return strings.NewReplacer(",,", ",", ",}", "}").Replace(body)
 }
 
-// thinOracle gives the law of the first words of an answer, by the model itself: exactly for answers of more than the
+// samplingOracle gives the law of the first words of an answer, by the model itself: exactly for answers of more than the
 // probability least, the rest in one.
-type thinOracle struct {
+type samplingOracle struct {
 	model       *vllmsim.Model
 	temperature float64
 	topP        float64
@@ -37,13 +37,13 @@ type thinOracle struct {
 	least       float64
 }
 
-func (o thinOracle) law(prompt []int32) map[string]float64 {
+func (o samplingOracle) law(prompt []int32) map[string]float64 {
 	out := map[string]float64{}
 	o.walk(prompt, nil, 1, out)
 	return out
 }
 
-func (o thinOracle) walk(prompt, ids []int32, p float64, out map[string]float64) {
+func (o samplingOracle) walk(prompt, ids []int32, p float64, out map[string]float64) {
 	ended := len(ids) > 0 && slices.Contains(eos, ids[len(ids)-1])
 	if ended || len(ids) == o.tokens {
 		text := ids
@@ -102,8 +102,8 @@ func deviation(law map[string]float64, seen map[string]int, n int) float64 {
 	return (math.Cbrt(sum/k) - (1 - 2/(9*k))) / math.Sqrt(2/(9*k))
 }
 
-// thinLaws are the laws of target and draft for a request.
-func (f form) thinLaws(r *rig, divergence float64, body string, o thinOracle) (target, draft map[string]float64) {
+// samplingLaws are the laws of target and draft for a request.
+func (f form) samplingLaws(r *rig, divergence float64, body string, o samplingOracle) (target, draft map[string]float64) {
 	told := f.alone(r, strings.Replace(body, `"max_tokens":3`, `"max_tokens":3,"return_token_ids":true`, 1))
 	target = o.law(told.promptIDs)
 	o.model = vllmsim.NewModel(proofSeed, divergence)
@@ -119,8 +119,8 @@ func lawsApart(a, b map[string]float64) (tv, most float64) {
 	return tv, most
 }
 
-// thinTally is what came of many answers to one request.
-type thinTally struct {
+// samplingTally is what came of many answers to one request.
+type samplingTally struct {
 	mu                                            sync.Mutex
 	seen                                          map[string]int
 	tiers                                         map[plan.Tier]int
@@ -128,7 +128,7 @@ type thinTally struct {
 }
 
 // ask asks once and counts.
-func (y *thinTally) ask(t *testing.T, r *rig, f form, body string) {
+func (y *samplingTally) ask(t *testing.T, r *rig, f form, body string) {
 	got, rc, err := r.ask(f.kind, plan.Auto, body)
 	if err != nil || len(rc.Checks) != 1 || rc.Plan.Scorer != plan.ScorerIDs {
 		t.Errorf("%s: %+v, %v", rc.Acceptance(), rc, err)
@@ -157,28 +157,28 @@ func (y *thinTally) ask(t *testing.T, r *rig, f form, body string) {
 	}
 }
 
-// TestThinningThroughTheCascadeKeepsTheTargetsLaw: the joint law of the first three tokens, over HTTP, is the target's; the
+// TestRejectionSamplingKeepsTheTargetsDistribution: the joint law of the first three tokens, over HTTP, is the target's; the
 // draft's own is seen to be another by the same test. A wrong alarm of one of the four comes in 3 of 100,000 runs.
-func TestThinningThroughTheCascadeKeepsTheTargetsLaw(t *testing.T) {
+func TestRejectionSamplingKeepsTheTargetsDistribution(t *testing.T) {
 	const divergence, workers = .6, 6
 	for i, how := range []struct{ temperature, topP float64 }{{1, 1}, {.7, .95}, {1.3, 1}, {1.2, .9}} {
 		f := forms[i]
 		t.Run(fmt.Sprintf("temperature %g, top_p %g", how.temperature, how.topP), func(t *testing.T) {
 			t.Parallel()
-			r := thinRig(t, divergence)
+			r := samplingRig(t, divergence)
 			more := fmt.Sprintf(`,"temperature":%g,"top_p":%g,"max_tokens":3`, how.temperature, how.topP)
-			o := thinOracle{vllmsim.NewModel(proofSeed, 0), how.temperature, how.topP, 3, 1e-6}
+			o := samplingOracle{vllmsim.NewModel(proofSeed, 0), how.temperature, how.topP, 3, 1e-6}
 			var body string
 			var law, other map[string]float64
 			for _, p := range prompts(60) {
 				body = f.sampled(p, more)
-				law, other = f.thinLaws(r, divergence, body, o)
+				law, other = f.samplingLaws(r, divergence, body, o)
 				if tv, most := lawsApart(law, other); tv > .2 && tv < .7 && most < .6 {
 					break
 				}
 			}
 			n := proofSize(180, 1000, 5000)
-			y := &thinTally{seen: map[string]int{}, tiers: map[plan.Tier]int{}}
+			y := &samplingTally{seen: map[string]int{}, tiers: map[plan.Tier]int{}}
 			var all sync.WaitGroup
 			for range workers {
 				all.Go(func() {

@@ -20,7 +20,7 @@ import (
 
 func TestWithoutProcessedLogprobsSampledRequestsGoStraightToTheTarget(t *testing.T) {
 	r := probedRig(t, vllmsim.Options{Seed: 7, Divergence: .3}, vllmsim.Options{})
-	r.cfg.Mode, r.cfg.Sampled = plan.ModeVerify, true
+	r.cfg.Mode, r.cfg.VerifySampled = plan.ModeVerify, true
 	for _, f := range forms {
 		body := f.sampled("Hello there", `,"temperature":0.8,"max_tokens":30`)
 		got, rc, err := r.ask(f.kind, plan.Auto, body)
@@ -35,7 +35,7 @@ func TestWithoutProcessedLogprobsSampledRequestsGoStraightToTheTarget(t *testing
 
 // TestThinnedAnswersEndAsTheTargetsDo: by their own end, a stop string or the limit, in every form.
 func TestThinnedAnswersEndAsTheTargetsDo(t *testing.T) {
-	r := thinRig(t, .3)
+	r := samplingRig(t, .3)
 	tiers, finishes, approximate := map[plan.Tier]int{}, map[string]int{}, 0
 	for i, p := range prompts(proofSize(24, 100, 1000)) {
 		f := forms[i%len(forms)]
@@ -96,8 +96,8 @@ func failingAt(t *testing.T, target string, matches func(path string, body []byt
 	return s.URL
 }
 
-// TestAFaultWhileThinningLeavesTheAnswerToTheTarget, which is said to be approximate where it hung on what was drafted.
-func TestAFaultWhileThinningLeavesTheAnswerToTheTarget(t *testing.T) {
+// TestAFaultDuringRejectionSamplingLeavesTheAnswerToTheTarget, which is said to be approximate where it hung on what was drafted.
+func TestAFaultDuringRejectionSamplingLeavesTheAnswerToTheTarget(t *testing.T) {
 	for _, fault := range []struct {
 		name        string
 		matches     func(path string, body []byte) bool
@@ -109,7 +109,7 @@ func TestAFaultWhileThinningLeavesTheAnswerToTheTarget(t *testing.T) {
 		{"words", func(path string, _ []byte) bool { return path == openai.DetokenizePath }, "no_verdict", true},
 	} {
 		t.Run(fault.name, func(t *testing.T) {
-			r := thinRig(t, .6)
+			r := samplingRig(t, .6)
 			broken := false
 			r.wire(t, failingAt(t, r.target.URL(), func(path string, body []byte) bool { return broken && fault.matches(path, body) }))
 			broken = true
@@ -135,7 +135,7 @@ func TestAFaultWhileThinningLeavesTheAnswerToTheTarget(t *testing.T) {
 }
 
 func TestAContinuationThatFailsLeavesTheAnswerToTheTarget(t *testing.T) {
-	r := thinRig(t, .6)
+	r := samplingRig(t, .6)
 	broken := false
 	r.wire(t, failingAt(t, r.target.URL(), func(path string, body []byte) bool {
 		return broken && path == openai.Completion.Path() && bytes.Contains(body, []byte(`"stream":true`))
@@ -160,7 +160,7 @@ func TestAContinuationThatFailsLeavesTheAnswerToTheTarget(t *testing.T) {
 }
 
 func TestADraftThatListsNoIDsIsNotThinned(t *testing.T) {
-	r := thinRig(t, .3)
+	r := samplingRig(t, .3)
 	to, err := url.Parse(r.draft.URL())
 	if err != nil {
 		t.Fatal(err)
@@ -188,7 +188,7 @@ func TestADraftThatListsNoIDsIsNotThinned(t *testing.T) {
 }
 
 func TestWithoutADraftASampledAnswerIsTheTargets(t *testing.T) {
-	r := thinRig(t, .3)
+	r := samplingRig(t, .3)
 	if err := r.draft.SetFault(vllmsim.Fault{Status: 500}); err != nil {
 		t.Fatal(err)
 	}
@@ -199,8 +199,8 @@ func TestWithoutADraftASampledAnswerIsTheTargets(t *testing.T) {
 }
 
 func TestNoMoreIsScoredThanMayBe(t *testing.T) {
-	r := thinRig(t, .1)
-	r.cfg.Scoring = scoring.Config{MaxTokens: 60, AtOnce: 4, Timeout: 10 * time.Second}
+	r := samplingRig(t, .1)
+	r.cfg.Scoring = scoring.Config{MaxTokens: 60, MaxConcurrent: 4, Timeout: 10 * time.Second}
 	cut := 0
 	for _, p := range prompts(sample(6, 12)) {
 		got, rc, err := r.ask(openai.Chat, plan.Auto, forms[1].sampled(p, `,"max_tokens":200`))

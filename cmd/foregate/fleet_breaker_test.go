@@ -63,7 +63,7 @@ func (h *blackHole) ask(t *testing.T) {
 	h.asked[i].Add(1)
 	if i == 0 {
 		time.Sleep(time.Millisecond)
-		l.Failed()
+		l.ReportFailed()
 		permit.Report(&engine.Failure{Kind: engine.ServerError, Status: http.StatusInternalServerError})
 		return
 	}

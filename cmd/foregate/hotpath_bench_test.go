@@ -72,7 +72,7 @@ func (c *trips) client(t testing.TB, store *miniredis.Miniredis) redis.Universal
 type hotPath struct {
 	*app.App
 	turn dispatch.Ticket
-	try  func(pool.Limit) error
+	try  func(pool.Admission) error
 }
 
 func newHotPath(t testing.TB, client redis.UniversalClient) *hotPath {
@@ -92,7 +92,7 @@ routes: [{model: m, draft: d, target: t}]
 	return &hotPath{
 		App:  r,
 		turn: dispatch.Ticket{Route: "m", Pool: "t", Tenant: "acme", Class: int8(identity.Normal), Tokens: 900},
-		try:  func(pool.Limit) error { return nil },
+		try:  func(pool.Admission) error { return nil },
 	}
 }
 

@@ -44,7 +44,7 @@ func (f where) bench(e *env) (*bench, error) {
 	}
 	b.book = evidence.New(evidence.Options{
 		Redis: d.client, Rule: b.rule,
-		Stale: func(route string) time.Duration { return b.snapshot.Route(route).Tiers.Risk.Stale },
+		Stale: func(route string) time.Duration { return b.snapshot.Route(route).Tiers.Risk.MaxStaleness },
 	})
 	return b, nil
 }

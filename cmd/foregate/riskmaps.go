@@ -45,7 +45,7 @@ func (c *riskMapsCmd) Run(e *env) error {
 			return err
 		}
 		for _, m := range saved {
-			lines = append(lines, mapLine{route, m.Version, b.snapshot.Route(route).Tiers.Risk.Map == m.Version, bytes.TrimSpace(m.Raw)})
+			lines = append(lines, mapLine{route, m.Version, b.snapshot.Route(route).Tiers.Risk.ScoreVersion == m.Version, bytes.TrimSpace(m.Raw)})
 		}
 	}
 	if c.JSON {

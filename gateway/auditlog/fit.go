@@ -60,7 +60,7 @@ func selectForFit(all []evidence.LogEntry) *Selection {
 	for _, ofRoute := range []bool{false, true} {
 		for i := range all {
 			a := &all[i]
-			if strings.HasPrefix(a.Key.Bucket, riskview.WholePrefix) == ofRoute {
+			if strings.HasPrefix(a.Key.TrafficClass, riskview.WholePrefix) == ofRoute {
 				f.add(a, ofRoute, own)
 			}
 		}
@@ -72,7 +72,7 @@ func selectForFit(all []evidence.LogEntry) *Selection {
 func (s *Selection) add(a *evidence.LogEntry, ofRoute bool, own map[string]bool) {
 	numbers := fmt.Sprint(a.Score, a.Features, a.Tokens)
 	switch {
-	case a.Key.Lot != riskview.OwnLot:
+	case a.Key.Cohort != riskview.OwnLot:
 		s.heads++
 	case ofRoute && own[numbers]:
 		s.duplicates++

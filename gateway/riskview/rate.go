@@ -84,7 +84,7 @@ func waitOf(v *gateway.RiskView) timeToCertify {
 		return timeToCertify{}
 	}
 	drafts := *v.Warmup.PerMinute
-	minutes := float64(v.Learning-v.Learned)/drafts + *v.ToCertify/(drafts*risk.Share(1))
+	minutes := float64(v.Learning-v.Learned)/drafts + *v.ToCertify/(drafts*risk.AcceptanceShare(1))
 	what := "drafts"
 	if v.Warmup.Serves {
 		what = "requests" // each of which is drafted

@@ -26,7 +26,7 @@ func TestThePaceIsThatOfAuditsThatCount(t *testing.T) {
 		s := &Watcher{book: a.Book, config: riskConfig, now: time.Now}
 		for i := range 30 {
 			v := a.Book.View(k)
-			if fate := a.Open(t, k, []float64{1, v.Floor}[i%2]); fate != risk.Booked {
+			if fate := a.Open(t, k, []float64{1, v.Floor}[i%2]); fate != risk.Opened {
 				t.Fatalf("audit %d was %s", i, fate)
 			}
 			time.Sleep(time.Minute)

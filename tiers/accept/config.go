@@ -23,6 +23,6 @@ type Config struct {
 	WindowOffset  Nats // of the worst 16-token window's mean (speculation.offset_window_nats)
 	EntropyOffset Nats // of the mean entropy of the first 8 tokens (speculation.offset_entropy_nats)
 
-	// Map is a score that was fitted to audits; it takes the place of the three terms. nil is none.
-	Map *Map
+	// ScoreMap is a score that was fitted to audits; it takes the place of the three terms. nil is none.
+	ScoreMap *ScoreMap
 }

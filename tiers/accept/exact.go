@@ -2,10 +2,10 @@ package accept
 
 import "slices"
 
-// Exact follows an answer that is drafted and checked block by block, in mode
+// BlockVerifier follows an answer that is drafted and checked block by block, in mode
 // verify. It knows ids only. Start with the zero value and its limits, draft Want tokens
 // behind IDs, have the target score them, and tell it by Take; until Finish is not "".
-type Exact struct {
+type BlockVerifier struct {
 	Block int     // tokens drafted at a time
 	Limit int     // tokens of the answer; 0 is unbounded
 	EOS   []int32 // ids that end an answer; all mean the same
@@ -19,8 +19,8 @@ type Exact struct {
 	Rounds   int
 }
 
-// Want is how many tokens are to be drafted next, 0 when the answer is over.
-func (e *Exact) Want() int {
+// NextBlock is how many tokens are to be drafted next, 0 when the answer is over.
+func (e *BlockVerifier) NextBlock() int {
 	switch {
 	case e.Finish != "":
 		return 0
@@ -32,19 +32,19 @@ func (e *Exact) Want() int {
 
 // Choice is what the target says of one place of a block.
 type Choice struct {
-	Opinion
+	TargetScore
 	ID int32 // the first choice
 }
 
-// Take takes a block of at most Want tokens, what the target says of each, and its own
+// Verify takes a block of at most Want tokens, what the target says of each, and its own
 // choice behind the last, −1 where that is not known. The longest beginning that the target
 // would have written is kept, and then its own token. It returns how many of the block were
 // kept.
-func (e *Exact) Take(block []int32, said []Choice, next int32) int {
+func (e *BlockVerifier) Verify(block []int32, said []Choice, next int32) int {
 	e.Rounds++
 	e.Drafted += len(block)
 	for i, id := range block {
-		o := said[i].Opinion
+		o := said[i].TargetScore
 		if !o.chosen(e.Tie) {
 			e.emit(said[i].ID)
 			return i
@@ -60,7 +60,7 @@ func (e *Exact) Take(block []int32, said []Choice, next int32) int {
 	return len(block)
 }
 
-func (e *Exact) emit(id int32) {
+func (e *BlockVerifier) emit(id int32) {
 	e.IDs = append(e.IDs, id)
 	switch {
 	case slices.Contains(e.EOS, id):

@@ -20,7 +20,7 @@ func saidOf(block []int32, at, end int) []Choice {
 	out := make([]Choice, len(block))
 	for i, id := range block {
 		best := ownAt(at+i, end)
-		out[i] = Choice{ID: best, Opinion: Opinion{Logprob: -0.5, Top: -0.1, First: id == best}}
+		out[i] = Choice{ID: best, TargetScore: TargetScore{Logprob: -0.5, Top: -0.1, First: id == best}}
 		if id == best {
 			out[i].Logprob = -0.1
 		}
@@ -51,8 +51,8 @@ func TestABlockIsKeptAsFarAsTheTargetWouldHaveWrittenIt(t *testing.T) {
 		"the limit by a correction":       {[]int32{0, 7}, 2, 2, []int32{0, 1}, 1, 1, "length"},
 		"the end at the limit":            {[]int32{0, 1, 2, 3, 4, 99}, 5, 6, []int32{0, 1, 2, 3, 4, 99}, 6, 6, "stop"},
 	} {
-		e := Exact{Block: 8, Limit: c.limit, EOS: []int32{99}, Tie: -1}
-		kept := e.Take(c.block, saidOf(c.block, 0, 5), c.next)
+		e := BlockVerifier{Block: 8, Limit: c.limit, EOS: []int32{99}, Tie: -1}
+		kept := e.Verify(c.block, saidOf(c.block, 0, 5), c.next)
 		if kept != c.kept || e.Accepted != c.accepted || !slices.Equal(e.IDs, c.ids) || e.Finish != c.finish || e.Drafted != len(c.block) || e.Rounds != 1 {
 			t.Errorf("%s: kept %d: %+v", name, kept, e)
 		}
@@ -63,11 +63,11 @@ func TestABlockIsNoLongerThanTheAnswerMayStillBe(t *testing.T) {
 	for _, c := range []struct{ block, limit, have, want int }{
 		{4, 0, 100, 4}, {0, 0, 0, 1}, {4, 10, 0, 4}, {4, 10, 8, 2}, {4, 10, 9, 1}, {16, 3, 0, 3}, {0, 3, 2, 1},
 	} {
-		e := Exact{Block: c.block, Limit: c.limit, IDs: make([]int32, c.have)}
-		if got := e.Want(); got != c.want {
+		e := BlockVerifier{Block: c.block, Limit: c.limit, IDs: make([]int32, c.have)}
+		if got := e.NextBlock(); got != c.want {
 			t.Errorf("%+v: %d are wanted", c, got)
 		}
-		if e.Finish = "stop"; e.Want() != 0 {
+		if e.Finish = "stop"; e.NextBlock() != 0 {
 			t.Errorf("%+v: more is wanted of an answer that is over", c)
 		}
 	}
@@ -79,10 +79,10 @@ func TestAnswersInTurnsAreTheTargetsOwn(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 3000 {
 		end, limit := rng.IntN(40), rng.IntN(50)
-		e := Exact{Block: rng.IntN(9), Limit: limit, EOS: []int32{99}, Tie: -1}
+		e := BlockVerifier{Block: rng.IntN(9), Limit: limit, EOS: []int32{99}, Tie: -1}
 		for e.Finish == "" {
 			at := len(e.IDs)
-			block := make([]int32, 1+rng.IntN(e.Want()))
+			block := make([]int32, 1+rng.IntN(e.NextBlock()))
 			for i := range block {
 				if block[i] = ownAt(at+i, end); rng.IntN(4) == 0 {
 					block[i] = []int32{98, 99}[rng.IntN(2)]
@@ -92,7 +92,7 @@ func TestAnswersInTurnsAreTheTargetsOwn(t *testing.T) {
 			if rng.IntN(3) == 0 {
 				next = -1
 			}
-			if e.Take(block, saidOf(block, at, end), next); len(e.IDs) == at {
+			if e.Verify(block, saidOf(block, at, end), next); len(e.IDs) == at {
 				t.Fatal("a round that gives nothing would never end")
 			}
 		}
@@ -116,12 +116,12 @@ func TestATieStandsWithinTheToleranceOnly(t *testing.T) {
 		tie, gap Nats
 		want     int
 	}{{-1, 0, 0}, {-1, 0.1, 0}, {0, 0, 1}, {0, 0.001, 0}, {0.125, 0.125, 1}, {0.125, 0.126, 0}} {
-		e := Exact{Block: 1, Tie: c.tie}
-		said := []Choice{{ID: 1, Opinion: Opinion{Logprob: -1 - c.gap, Top: -1}}}
-		if kept := e.Take([]int32{2}, said, -1); kept != c.want || e.IDs[0] != int32(1+c.want) {
+		e := BlockVerifier{Block: 1, Tie: c.tie}
+		said := []Choice{{ID: 1, TargetScore: TargetScore{Logprob: -1 - c.gap, Top: -1}}}
+		if kept := e.Verify([]int32{2}, said, -1); kept != c.want || e.IDs[0] != int32(1+c.want) {
 			t.Errorf("tie %g, gap %g: kept %d, %v", c.tie, c.gap, kept, e.IDs)
 		}
-		if got := Greedy([]Opinion{said[0].Opinion}, c.tie); got.Pass != (c.want == 1) || got.Kept != c.want {
+		if got := CheckGreedy([]TargetScore{said[0].TargetScore}, c.tie); got.Pass != (c.want == 1) || got.Kept != c.want {
 			t.Errorf("tie %g, gap %g: greedy %+v", c.tie, c.gap, got)
 		}
 	}

@@ -21,7 +21,7 @@ const (
 	maxLogprob = 0.01
 )
 
-// Judge scores one draft token by token. Its score is
+// ScoreTracker scores one draft token by token. Its score is
 //
 //	s = min( mean − b_mean, minwin − b_win, −(entropy − b_H) )
 //
@@ -33,10 +33,10 @@ const (
 //
 // The mean may rise again; that is why the minimum is kept over tokens from the
 // eighth on, and why an answer shorter than that is scored once, at its end.
-type Judge struct {
-	cfg   Config
-	floor float64 // crossing it is final
-	need  float64 // the least score that is accepted
+type ScoreTracker struct {
+	cfg         Config
+	minScore    float64 // crossing it is final
+	acceptScore float64 // the least score that is accepted
 
 	unscored string // why a draft without logprobs is not accepted; "" where it may be
 
@@ -55,22 +55,24 @@ type Judge struct {
 	refused    string // a reason from outside the score
 }
 
-// NewJudge returns a judge for one draft. Nobody else is asked: what is below the
+// NewScoreTracker returns a judge for one draft. Nobody else is asked: what is below the
 // threshold is rejected.
-func NewJudge(cfg Config) *Judge {
+func NewScoreTracker(cfg Config) *ScoreTracker {
 	most := math.Inf(1)
-	j := &Judge{cfg: cfg, min: most, minMean: most, minWindow: most, minWorst: most, unscored: ReasonNoLogprobs}
-	j.hold(cfg.Threshold, cfg.Threshold)
+	j := &ScoreTracker{cfg: cfg, min: most, minMean: most, minWindow: most, minWorst: most, unscored: ReasonNoLogprobs}
+	j.setThresholds(cfg.Threshold, cfg.Threshold)
 	return j
 }
 
-// hold sets what a score may fall to and what it must have.
-func (j *Judge) hold(floor, need Nats) { j.floor, j.need = float64(floor), float64(need) }
+// setThresholds sets what a score may fall to and what it must have.
+func (j *ScoreTracker) setThresholds(floor, need Nats) {
+	j.minScore, j.acceptScore = float64(floor), float64(need)
+}
 
 // Add judges the next token: its logprob and those of the most likely
 // alternatives at its place (its own among them, in any order; none is allowed).
 // It reports whether the draft may still be kept.
-func (j *Judge) Add(logprob float64, top []float64) bool {
+func (j *ScoreTracker) Add(logprob float64, top []float64) bool {
 	if !(logprob > minLogprob && logprob <= maxLogprob) { // NaN is neither
 		j.missing++
 		logprob = priorMean
@@ -83,29 +85,29 @@ func (j *Judge) Add(logprob float64, top []float64) bool {
 		j.entropy += truncatedEntropy(logprob, top)
 	}
 	j.n++
-	j.window()
+	j.updateWindow()
 	if j.n >= headTokens {
-		j.lower()
+		j.updateMinimum()
 	}
 	return !j.crossed
 }
 
-// WantsTop reports whether the alternatives of the next token matter: only those
+// NeedsTopLogprobs reports whether the alternatives of the next token matter: only those
 // of the head do.
-func (j *Judge) WantsTop() bool { return j.n < headTokens }
+func (j *ScoreTracker) NeedsTopLogprobs() bool { return j.n < headTokens }
 
-// End counts a token that ended the answer and came without a logprob. It is no part of the
+// AddEnd counts a token that ended the answer and came without a logprob. It is no part of the
 // text: the score leaves it out, and it is not missing.
-func (j *Judge) End() { j.ends++ }
+func (j *ScoreTracker) AddEnd() { j.ends++ }
 
-// Missing counts n tokens that came without logprobs.
-func (j *Judge) Missing(n int) {
+// AddMissing counts n tokens that came without logprobs.
+func (j *ScoreTracker) AddMissing(n int) {
 	for range n {
 		j.Add(minLogprob, nil)
 	}
 }
 
-func (j *Judge) window() {
+func (j *ScoreTracker) updateWindow() {
 	filled := min(j.n, window)
 	mean := (j.recentSum + float64(window-filled)*priorMean) / window
 	if mean < j.minWindow {
@@ -113,55 +115,57 @@ func (j *Judge) window() {
 		j.worstStart = max(j.n-window, 0)
 	}
 	if j.n >= worstTokens {
-		if few := j.lastFew(); few < j.minWorst {
+		if few := j.recentMean(); few < j.minWorst {
 			j.minWorst = few
 		}
 	}
 }
 
-// lastFew is the mean logprob of the last 4 tokens. It is summed anew each time: there are few,
+// recentMean is the mean logprob of the last 4 tokens. It is summed anew each time: there are few,
 // and nothing adds up.
-func (j *Judge) lastFew() float64 {
+func (j *ScoreTracker) recentMean() float64 {
 	at, r := uint(j.n)+window, &j.recent
 	return (r[(at-1)%window] + r[(at-2)%window] + r[(at-3)%window] + r[(at-4)%window]) / worstTokens
 }
 
-// lower lets the running minimum fall to the present score.
-func (j *Judge) lower() {
+// updateMinimum lets the running minimum fall to the present score.
+func (j *ScoreTracker) updateMinimum() {
 	if mean := (j.sum + priorTokens*priorMean) / float64(j.n+priorTokens); mean < j.minMean {
 		j.minMean = mean
 	}
-	if s := j.present(); s < j.min {
+	if s := j.currentScore(); s < j.min {
 		j.min = s
 	}
-	j.crossed = j.crossed || j.min < j.floor
+	j.crossed = j.crossed || j.min < j.minScore
 }
 
-// present is the score of what there is.
-func (j *Judge) present() float64 {
-	if m := j.cfg.Map; m != nil {
+// currentScore is the score of what there is.
+func (j *ScoreTracker) currentScore() float64 {
+	if m := j.cfg.ScoreMap; m != nil {
 		return float64(m.Score(j.Features()))
 	}
 	return min(
 		j.minMean-float64(j.cfg.MeanOffset),
 		j.minWindow-float64(j.cfg.WindowOffset),
-		float64(j.cfg.EntropyOffset)-j.head(),
+		float64(j.cfg.EntropyOffset)-j.headEntropy(),
 	)
 }
 
-// head is the mean entropy of the first tokens.
-func (j *Judge) head() float64 { return j.entropy / float64(max(min(j.n, headTokens), 1)) }
+// headEntropy is the mean entropy of the first tokens.
+func (j *ScoreTracker) headEntropy() float64 {
+	return j.entropy / float64(max(min(j.n, headTokens), 1))
+}
 
 // Features are those of the tokens so far; of an answer of fewer tokens than a feature is made
 // of, those of what there is. All are 0 before the first token.
-func (j *Judge) Features() Features {
+func (j *ScoreTracker) Features() Features {
 	if j.n == 0 {
 		return Features{}
 	}
 	f := Features{
 		FeatureMean:    j.minMean,
 		FeatureWindow:  j.minWindow,
-		FeatureEntropy: -j.head(),
+		FeatureEntropy: -j.headEntropy(),
 		FeatureWorst:   j.minWorst,
 		FeatureLength:  -math.Log(float64(j.n)),
 	}
@@ -174,38 +178,38 @@ func (j *Judge) Features() Features {
 	return f
 }
 
-// Refuse rejects the draft for a reason that the score does not know.
-func (j *Judge) Refuse(reason string) {
+// Reject rejects the draft for a reason that the score does not know.
+func (j *ScoreTracker) Reject(reason string) {
 	if j.refused == "" {
 		j.refused = reason
 	}
 }
 
 // Rejected reports whether the draft can no longer be kept.
-func (j *Judge) Rejected() bool { return j.crossed || j.refused != "" }
+func (j *ScoreTracker) Rejected() bool { return j.crossed || j.refused != "" }
 
 // Score is the running minimum so far; before the eighth token it is the score
 // of what there is.
-func (j *Judge) Score() Nats {
+func (j *ScoreTracker) Score() Nats {
 	if math.IsInf(j.min, 1) && j.n > 0 {
 		early := *j
-		early.lower()
+		early.updateMinimum()
 		return Nats(early.min)
 	}
 	return Nats(j.min)
 }
 
 // Tokens is how many tokens came.
-func (j *Judge) Tokens() int { return j.n + j.ends }
+func (j *ScoreTracker) Tokens() int { return j.n + j.ends }
 
-// Early is the verdict on an unfinished draft: whether what came so far may be
+// EarlyVerdict is the verdict on an unfinished draft: whether what came so far may be
 // released.
-func (j *Judge) Early() Verdict { return j.verdict() }
+func (j *ScoreTracker) EarlyVerdict() Verdict { return j.verdict() }
 
-// Final is the verdict on a finished draft, with its structure checked too.
-func (j *Judge) Final(d Draft) Verdict {
+// FinalVerdict is the verdict on a finished draft, with its structure checked too.
+func (j *ScoreTracker) FinalVerdict(d Draft) Verdict {
 	if j.n > 0 {
-		j.lower()
+		j.updateMinimum()
 	}
 	v := j.verdict()
 	if v.Accept || v.Reason == ReasonDoubtful {
@@ -216,7 +220,7 @@ func (j *Judge) Final(d Draft) Verdict {
 	return v
 }
 
-func (j *Judge) verdict() Verdict {
+func (j *ScoreTracker) verdict() Verdict {
 	v := Verdict{Accept: true, Reason: ReasonConfident, Score: j.Score(), Tokens: j.n}
 	switch {
 	case j.refused != "":
@@ -225,9 +229,9 @@ func (j *Judge) verdict() Verdict {
 		v = Verdict{Reason: ReasonEmpty}
 	case j.unscored != "" && float64(j.missing) > maxMissing*float64(j.n):
 		v.Accept, v.Reason = false, j.unscored
-	case j.crossed || float64(v.Score) < j.floor:
+	case j.crossed || float64(v.Score) < j.minScore:
 		v.Accept, v.Reason = false, ReasonScore
-	case float64(v.Score) < j.need:
+	case float64(v.Score) < j.acceptScore:
 		v.Accept, v.Reason = false, ReasonDoubtful
 	}
 	return v
@@ -235,7 +239,7 @@ func (j *Judge) verdict() Verdict {
 
 // SafePrefix is how many leading tokens a rejected draft may pass on to the
 // target: those before the worst window, where the doubt began.
-func (j *Judge) SafePrefix() int {
+func (j *ScoreTracker) SafePrefix() int {
 	if j.missing > 0 {
 		return 0
 	}

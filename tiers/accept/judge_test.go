@@ -11,8 +11,8 @@ import (
 var testConfig = Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1}
 
 // judged runs a judge over logprobs whose alternatives are only themselves.
-func judged(cfg Config, logprobs ...float64) *Judge {
-	j := NewJudge(cfg)
+func judged(cfg Config, logprobs ...float64) *ScoreTracker {
+	j := NewScoreTracker(cfg)
 	for _, lp := range logprobs {
 		j.Add(lp, []float64{lp})
 	}
@@ -22,7 +22,7 @@ func judged(cfg Config, logprobs ...float64) *Judge {
 func repeat(lp float64, n int) []float64 { return slices.Repeat([]float64{lp}, n) }
 
 func TestAConfidentAnswerIsKept(t *testing.T) {
-	v := judged(testConfig, repeat(-0.05, 60)...).Final(Draft{Text: []byte("fine"), Finish: "stop"})
+	v := judged(testConfig, repeat(-0.05, 60)...).FinalVerdict(Draft{Text: []byte("fine"), Finish: "stop"})
 	if !v.Accept || v.Reason != ReasonConfident || v.Tokens != 60 {
 		t.Errorf("got %+v", v)
 	}
@@ -40,7 +40,7 @@ func TestADoubtfulRunRejectsAtTheTokenThatCrosses(t *testing.T) {
 	if n != 5 {
 		t.Errorf("crossed after %d doubtful tokens, want 5 before the crossing one", n)
 	}
-	if v := j.Final(Draft{Text: []byte("x"), Finish: "stop"}); v.Accept || v.Reason != ReasonScore {
+	if v := j.FinalVerdict(Draft{Text: []byte("x"), Finish: "stop"}); v.Accept || v.Reason != ReasonScore {
 		t.Errorf("got %+v", v)
 	}
 	if got := j.SafePrefix(); got != 46-window {
@@ -51,7 +51,7 @@ func TestADoubtfulRunRejectsAtTheTokenThatCrosses(t *testing.T) {
 func TestTheRunningMinimumOnlyFalls(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
-		j := NewJudge(testConfig)
+		j := NewScoreTracker(testConfig)
 		last := math.Inf(1)
 		crossed := false
 		for range 100 {
@@ -114,7 +114,7 @@ func TestAddingTokensGivesTheScoreOfTheDefinition(t *testing.T) {
 			lps[i] = -rng.ExpFloat64() * 0.5
 		}
 		j := judged(testConfig, lps...)
-		got := float64(j.Final(Draft{Text: []byte("x"), Finish: "stop"}).Score)
+		got := float64(j.FinalVerdict(Draft{Text: []byte("x"), Finish: "stop"}).Score)
 		if want := slowScore(testConfig, lps); math.Abs(got-want) > 1e-9 {
 			t.Fatalf("%d tokens: score %v, by definition %v", len(lps), got, want)
 		}
@@ -148,24 +148,24 @@ func TestStructureOverrulesConfidence(t *testing.T) {
 		"broken JSON":        {Draft{Text: []byte(`{"a":`), Finish: "stop", WantJSON: true}, ReasonInvalid},
 		"JSON cut by length": {Draft{Text: []byte(`{"a":`), Finish: "length", WantJSON: true}, ReasonCut},
 	} {
-		if v := judged(testConfig, repeat(-0.01, 30)...).Final(c.draft); v.Accept || v.Reason != c.reason {
+		if v := judged(testConfig, repeat(-0.01, 30)...).FinalVerdict(c.draft); v.Accept || v.Reason != c.reason {
 			t.Errorf("%s: got %+v, want %s", name, v, c.reason)
 		}
 	}
 	whole := Draft{Text: []byte(`{"a":1}`), Finish: "stop", WantJSON: true}
-	if v := judged(testConfig, repeat(-0.01, 30)...).Final(whole); !v.Accept {
+	if v := judged(testConfig, repeat(-0.01, 30)...).FinalVerdict(whole); !v.Accept {
 		t.Errorf("whole JSON: %+v", v)
 	}
 }
 
 func TestMissingLogprobsEscalate(t *testing.T) {
 	j := judged(testConfig, repeat(-0.01, 80)...)
-	j.Missing(8)
-	if v := j.Early(); !v.Accept {
+	j.AddMissing(8)
+	if v := j.EarlyVerdict(); !v.Accept {
 		t.Errorf("9 %% missing: %+v", v)
 	}
-	j.Missing(2)
-	if v := j.Early(); v.Accept || v.Reason != ReasonNoLogprobs {
+	j.AddMissing(2)
+	if v := j.EarlyVerdict(); v.Accept || v.Reason != ReasonNoLogprobs {
 		t.Errorf("11 %% missing: %+v", v)
 	}
 	if n := j.SafePrefix(); n != 0 {
@@ -174,26 +174,26 @@ func TestMissingLogprobsEscalate(t *testing.T) {
 }
 
 func TestNothingIsNeverAccepted(t *testing.T) {
-	if v := NewJudge(testConfig).Final(Draft{Finish: "stop"}); v.Accept || v.Reason != ReasonEmpty {
+	if v := NewScoreTracker(testConfig).FinalVerdict(Draft{Finish: "stop"}); v.Accept || v.Reason != ReasonEmpty {
 		t.Errorf("got %+v", v)
 	}
 }
 
 func TestARefusalFromOutsideIsFinal(t *testing.T) {
 	j := judged(testConfig, repeat(-0.01, 30)...)
-	j.Refuse("not_plain_text")
-	j.Refuse("later")
-	if v := j.Final(Draft{Text: []byte("x"), Finish: "stop"}); v.Accept || v.Reason != "not_plain_text" || !j.Rejected() {
+	j.Reject("not_plain_text")
+	j.Reject("later")
+	if v := j.FinalVerdict(Draft{Text: []byte("x"), Finish: "stop"}); v.Accept || v.Reason != "not_plain_text" || !j.Rejected() {
 		t.Errorf("got %+v", v)
 	}
 }
 
 func ExampleJudge() {
-	j := NewJudge(Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1})
+	j := NewScoreTracker(Config{MeanOffset: -0.45, WindowOffset: -1.1, EntropyOffset: 1})
 	for range 40 {
 		j.Add(-0.02, []float64{-0.02, -4})
 	}
-	v := j.Final(Draft{Text: []byte("Paris is the capital of France."), Finish: "stop"})
+	v := j.FinalVerdict(Draft{Text: []byte("Paris is the capital of France."), Finish: "stop"})
 	fmt.Println(v.Accept, v.Reason)
 	// Output: true confident
 }
@@ -201,7 +201,7 @@ func ExampleJudge() {
 func BenchmarkAdd(b *testing.B) {
 	top := []float64{-0.1, -2.5, -4, -5, -6}
 	b.ReportAllocs()
-	j := NewJudge(testConfig)
+	j := NewScoreTracker(testConfig)
 	for b.Loop() {
 		j.Add(-0.1, top)
 	}
@@ -209,13 +209,13 @@ func BenchmarkAdd(b *testing.B) {
 
 func TestTheTokenThatEndsAnAnswerChangesNoScore(t *testing.T) {
 	for n := range 40 {
-		said, ended := NewJudge(Config{}), NewJudge(Config{})
+		said, ended := NewScoreTracker(Config{}), NewScoreTracker(Config{})
 		for range n {
 			said.Add(-0.01, nil)
 			ended.Add(-0.01, nil)
 		}
-		ended.End()
-		want, got := said.Final(Draft{Text: []byte("x"), Finish: "stop"}), ended.Final(Draft{Text: []byte("x"), Finish: "stop"})
+		ended.AddEnd()
+		want, got := said.FinalVerdict(Draft{Text: []byte("x"), Finish: "stop"}), ended.FinalVerdict(Draft{Text: []byte("x"), Finish: "stop"})
 		if got != want || ended.Tokens() != n+1 || ended.SafePrefix() != said.SafePrefix() {
 			t.Errorf("%d tokens and an end: %+v of %d, want %+v", n, got, ended.Tokens(), want)
 		}

@@ -2,9 +2,9 @@ package accept
 
 import "math"
 
-// MaxTops is how many of the target's likeliest tokens count at a place. The number must not depend on whether the
+// MaxTopLogprobs is how many of the target's likeliest tokens count at a place. The number must not depend on whether the
 // drafted token is among them, which engines list in any case.
-const MaxTops = 5
+const MaxTopLogprobs = 5
 
 const (
 	// Chance takes a sum beyond its bound in three of 1,000 answers of the target's own, and so one of the three sums
@@ -16,26 +16,26 @@ const (
 	maxSteep = 1e6  // 1/temperature: beyond it the first choice is drawn
 )
 
-// law is what a target draws from at one place, as far as an engine tells it: the k likeliest tokens, with the
+// tokenLaw is what a target draws from at one place, as far as an engine tells it: the k likeliest tokens, with the
 // probabilities p_i at temperature 1, and all others together with the rest r. At a temperature T they are drawn with
 //
 //	q_i ∝ p_i^(1/T),  and the others together with  ∝ r·m^(1/T − 1),  m = min(p_k, r)
 //
 // No other token has more than m. Their true weight is Σ p·p^(1/T − 1): r·m^(1/T − 1) is exact at T = 1 and an upper bound
 // below, so that the target is never expected to keep closer to its first choices than it does. Above 1 it is a lower bound.
-type law struct {
-	nats, p [MaxTops + 1]float64 // at temperature 1, falling; of the others, which are the last, m
-	drawn   [MaxTops + 1]float64 // q
-	n       int                  // of these; 0 where nothing is told
-	others  bool                 // they have a share
-	entropy float64              // nats, at temperature 1, the others counted as one
+type tokenLaw struct {
+	nats, p [MaxTopLogprobs + 1]float64 // at temperature 1, falling; of the others, which are the last, m
+	drawn   [MaxTopLogprobs + 1]float64 // q
+	n       int                         // of these; 0 where nothing is told
+	others  bool                        // they have a share
+	entropy float64                     // nats, at temperature 1, the others counted as one
 }
 
 // read takes the logprobs of the likeliest tokens, falling.
-func (l *law) read(tops []float64, temperature float64) {
+func (l *tokenLaw) read(tops []float64, temperature float64) {
 	steep := min(1/temperature, maxSteep) - 1
 	rest := 1.0
-	for _, v := range tops[:min(len(tops), MaxTops)] {
+	for _, v := range tops[:min(len(tops), MaxTopLogprobs)] {
 		v = min(v, 0) // rounding may lift it
 		p := math.Exp(v)
 		l.add(v, p, p, steep)
@@ -62,7 +62,7 @@ func (l *law) read(tops []float64, temperature float64) {
 }
 
 // add adds a token, or all that share a mass and have p each at most.
-func (l *law) add(nats, p, mass, steep float64) {
+func (l *tokenLaw) add(nats, p, mass, steep float64) {
 	i := l.n
 	l.n++
 	l.nats[i], l.p[i], l.drawn[i] = nats, p, mass
@@ -72,7 +72,7 @@ func (l *law) add(nats, p, mass, steep float64) {
 }
 
 // unlisted is the most that a token may have which is not listed, and its logarithm.
-func (l *law) unlisted() (p, nats float64) {
+func (l *tokenLaw) unlisted() (p, nats float64) {
 	if !l.others {
 		return 0, math.Inf(-1)
 	}

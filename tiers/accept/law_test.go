@@ -9,7 +9,7 @@ import (
 )
 
 // plain is the rule for answers that are not drawn, written out: what the lenient rule must be at temperature 0.
-func plain(l Leniency, span []Opinion) Check {
+func plain(l Leniency, span []TargetScore) Check {
 	failed, firstFailed, firstRefused, gap := 0, -1, -1, 0.0
 	for i, o := range span {
 		gap += float64(o.Top - o.Logprob)
@@ -17,7 +17,7 @@ func plain(l Leniency, span []Opinion) Check {
 		if top >= 0.9 && p < 0.01 && !o.Alike && !o.First && firstRefused < 0 {
 			firstRefused = i
 		}
-		var own law
+		var own tokenLaw
 		own.read(o.Tops, 1)
 		if p >= l.Eps*top || l.Typical && p >= min(0.09, 0.3*math.Exp(-own.entropy)) {
 			continue
@@ -27,14 +27,14 @@ func plain(l Leniency, span []Opinion) Check {
 		}
 	}
 	n := float64(len(span))
-	c := Check{Pass: true, Kept: len(span), Failed: failed, Reason: ReasonStandsBy}
+	c := Check{Pass: true, Kept: len(span), Failed: failed, Reason: ReasonTargetAgrees}
 	if n > 0 {
 		c.Score = Nats(-gap / n)
 	}
 	if firstRefused < 0 && float64(failed) <= l.Failures*n && gap <= float64(l.MeanGap)*n {
 		return c
 	}
-	c.Pass, c.Reason, c.Kept = false, ReasonDisagrees, max(0, firstFailed)
+	c.Pass, c.Reason, c.Kept = false, ReasonTargetDisagrees, max(0, firstFailed)
 	if firstRefused >= 0 {
 		c.Kept = firstRefused
 	}
@@ -90,8 +90,8 @@ func draw(r *rand.Rand, q []float64) int {
 	return len(q) - 1
 }
 
-func (l *place) opinion(id int) Opinion {
-	return Opinion{Logprob: Nats(l.nats[id]), Top: Nats(l.nats[0]), Tops: l.nats[:5], First: id == 0}
+func (l *place) opinion(id int) TargetScore {
+	return TargetScore{Logprob: Nats(l.nats[id]), Top: Nats(l.nats[0]), Tops: l.nats[:5], First: id == 0}
 }
 
 // refused is the share of answers of n tokens that are refused, where a draft moves the target's logits by noise of a
@@ -116,7 +116,7 @@ func refused(l Leniency, n, answers int, noise, minP float64) float64 {
 	}
 	bad := 0
 	for range answers {
-		run := Lenient{Leniency: l}
+		run := LenientCheck{Leniency: l}
 		for range n {
 			at := r.IntN(len(targets))
 			q, sum := drafts[at].q, 0.0
@@ -129,7 +129,7 @@ func refused(l Leniency, n, answers int, noise, minP float64) float64 {
 			}
 			run.Add(targets[at].opinion(id))
 		}
-		if !run.Stands() {
+		if !run.Passes() {
 			bad++
 		}
 	}
@@ -185,8 +185,8 @@ func TestTheWorseADraftDrawsTheMoreOfItIsRefused(t *testing.T) {
 }
 
 // randomSpan has tokens of all sorts, with what an engine lists.
-func randomSpan(r *rand.Rand) []Opinion {
-	span := make([]Opinion, r.IntN(60))
+func randomSpan(r *rand.Rand) []TargetScore {
+	span := make([]TargetScore, r.IntN(60))
 	for i := range span {
 		l := softmax(logits(r), 1)
 		id := 0
@@ -230,7 +230,7 @@ func TestWhatIsNotListedIsNeverUnderrated(t *testing.T) {
 	for range 500 {
 		temperature := []float64{0.002, 0.01, 0.2, 0.5, 0.9, 1}[r.IntN(6)]
 		full := softmax(logits(r), temperature)
-		var got law
+		var got tokenLaw
 		got.read(full.nats[:5], temperature)
 		others := 1.0
 		for i := range 5 {
@@ -275,14 +275,14 @@ func FuzzLenient(f *testing.F) {
 	f.Add(uint16(0), []byte{200, 20, 20, 20, 20, 20, 20})
 	f.Fuzz(func(t *testing.T, centi uint16, told []byte) {
 		temperature := float64(centi%201) / 100
-		var span []Opinion
+		var span []TargetScore
 		for ; len(told) >= 7 && len(span) < 100; told = told[7:] {
 			tops := make([]float64, told[0]%7)
 			for i := range tops {
 				tops[i] = -math.Expm1(float64(told[1+i%5])/24) * 0.24
 			}
 			slices.SortFunc(tops, func(a, b float64) int { return int(math.Copysign(1, b-a)) })
-			o := Opinion{Logprob: Nats(-math.Expm1(float64(told[6])/24) * 0.24), Tops: tops, Alike: told[0]&64 != 0}
+			o := TargetScore{Logprob: Nats(-math.Expm1(float64(told[6])/24) * 0.24), Tops: tops, Alike: told[0]&64 != 0}
 			if o.Top = o.Logprob; len(tops) > 0 {
 				o.Top = max(o.Top, Nats(tops[0]))
 			}
@@ -317,7 +317,7 @@ func TestALenientCheckAllocatesNothing(t *testing.T) {
 
 func BenchmarkLenient(b *testing.B) {
 	r := rand.New(rand.NewPCG(7, 8))
-	span := make([]Opinion, 0, 100)
+	span := make([]TargetScore, 0, 100)
 	for len(span) < cap(span) {
 		span = append(span, randomSpan(r)...)
 	}

@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 )
 
-// SaysTheSame reports whether two answers do, but for white space, and but for the order of
+// SameAnswer reports whether two answers do, but for white space, and but for the order of
 // members and the spelling of values where both are JSON.
-func SaysTheSame(a, b []byte) bool {
+func SameAnswer(a, b []byte) bool {
 	fieldsA, fieldsB := bytes.Fields(a), bytes.Fields(b)
 	if len(fieldsA) == 0 || len(fieldsB) == 0 {
 		return len(fieldsA) == len(fieldsB)

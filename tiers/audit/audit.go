@@ -25,9 +25,9 @@ type Evidence interface {
 	// View is what requests of a key go by. It does not wait.
 	View(k risk.Key) risk.View
 	// Open books an audit as bad before anybody knows its outcome.
-	Open(ctx context.Context, b Booking) (risk.Fate, error)
+	Open(ctx context.Context, b PendingAudit) (risk.OpenResult, error)
 	// OpenWarmup books the audit of a draft that the warm-up of a key served.
-	OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.Fate, error)
+	OpenWarmup(ctx context.Context, k risk.Key, ticket string) (risk.OpenResult, error)
 	// Drafted notes a request in the time of the warm-up: how many drafts were made for it, and how many of them were the answer. The
 	// first begins the warm-up. It does not wait.
 	Drafted(k risk.Key, made, served int)
@@ -35,8 +35,8 @@ type Evidence interface {
 	Close(ctx context.Context, k risk.Key, ticket string, bad bool) error
 }
 
-// Booking is one draft that the target is about to be asked about.
-type Booking struct {
+// PendingAudit is one draft that the target is about to be asked about.
+type PendingAudit struct {
 	risk.Decision
 	Ticket   string // names it: 1 … 64 of [A-Za-z0-9-]
 	Score    float64
@@ -52,10 +52,12 @@ type NoEvidence struct{}
 func (NoEvidence) View(risk.Key) risk.View { return risk.View{} }
 
 // Open implements [Evidence].
-func (NoEvidence) Open(context.Context, Booking) (risk.Fate, error) { return risk.Stale, nil }
+func (NoEvidence) Open(context.Context, PendingAudit) (risk.OpenResult, error) {
+	return risk.Stale, nil
+}
 
 // OpenWarmup implements [Evidence].
-func (NoEvidence) OpenWarmup(context.Context, risk.Key, string) (risk.Fate, error) {
+func (NoEvidence) OpenWarmup(context.Context, risk.Key, string) (risk.OpenResult, error) {
 	return risk.Stale, nil
 }
 
@@ -67,22 +69,22 @@ func (NoEvidence) Close(context.Context, risk.Key, string, bool) error { return 
 
 // Metrics counts audits. Labels are of closed sets.
 type Metrics interface {
-	// Audited tells what the target computed for one, and in US dollars where prices are known, else 0.
-	Audited(route string, tokens int, usd float64)
-	// Dropped tells of one that nothing came of, before its outcome was known.
-	Dropped(route, why string)
-	// Panicked tells of one that did, which was caught.
-	Panicked()
+	// CountAudit tells what the target computed for one, and in US dollars where prices are known, else 0.
+	CountAudit(route string, tokens int, usd float64)
+	// CountDroppedAudit tells of one that nothing came of, before its outcome was known.
+	CountDroppedAudit(route, why string)
+	// CountAuditPanic tells of one that did, which was caught.
+	CountAuditPanic()
 }
 
 // Options wires an Auditor. World and Metrics are needed.
 type Options struct {
-	World    world.World
-	Evidence Evidence // nil is [NoEvidence]
-	Metrics  Metrics
-	Prices   func(route string) economy.Prices // of a token at its pools, as far as known; nil is unknown
-	Replicas func() int                        // gateways that share the evidence; nil is one
-	Ticket   func() string                     // names an audit, as no other; nil is by crypto/rand
+	World     world.World
+	Evidence  Evidence // nil is [NoEvidence]
+	Metrics   Metrics
+	Prices    func(route string) economy.Prices // of a token at its pools, as far as known; nil is unknown
+	Replicas  func() int                        // gateways that share the evidence; nil is one
+	NewTicket func() string                     // names an audit, as no other; nil is by crypto/rand
 }
 
 const (
@@ -104,7 +106,7 @@ type Auditor struct {
 
 	mu      sync.Mutex
 	ctx     context.Context // of Begin; nil while nothing runs
-	under   int             // tasks
+	tasks   int             // tasks
 	working int             // of these, at the pools
 	idle    world.Signal    // given when the last task has ended; nil while nobody waits for that
 	rates   rates
@@ -125,22 +127,22 @@ func New(o Options) (*Auditor, error) {
 	if o.Replicas == nil {
 		o.Replicas = func() int { return 1 }
 	}
-	if o.Ticket == nil {
-		o.Ticket = rand.Text
+	if o.NewTicket == nil {
+		o.NewTicket = rand.Text
 	}
 	return &Auditor{Options: o, rates: rates{}, budgets: map[string]*budget{}}, nil
 }
 
 // Views are what is known of a kind of request that comes now, and the kind at the threshold in force. The request counts among
 // those of its kind.
-func (a *Auditor) Views(cfg *plan.Config, k plan.Kind) (plan.Kind, plan.Views) {
+func (a *Auditor) Views(cfg *plan.Config, k plan.EvidenceKeys) (plan.EvidenceKeys, plan.Views) {
 	now, n := a.World.Now(), float64(max(a.Replicas(), 1))
 	v := plan.Views{Own: a.Evidence.View(k.Own), PerMinute: n * a.rate(k.Own, now), Now: now}
-	k = k.At(v.Own.Op)
-	if cfg.Head != plan.HeadOff && v.Own.Serves() {
+	k = k.AtOperatingPoint(v.Own.Op)
+	if cfg.HeadCheck != plan.HeadOff && v.Own.Serves() {
 		v.Head = a.Evidence.View(k.Head)
 	}
-	if cfg.Risk.Inherit {
+	if cfg.Risk.InheritFromRoute {
 		v.Route, v.RoutePerMinute = a.Evidence.View(k.Route), n*a.rate(k.Route, now)
 	}
 	return k, v
@@ -153,25 +155,25 @@ func (a *Auditor) rate(k risk.Key, now time.Time) float64 {
 	return a.rates.add(k, now)
 }
 
-// May reports whether another audit of the route may be decided on. One that the target has capacity to spare for is no matter of the
+// MayAudit reports whether another audit of the route may be decided on. One that the target has capacity to spare for is no matter of the
 // route's budget.
-func (a *Auditor) May(route string, r *plan.Risk, spare bool) bool {
+func (a *Auditor) MayAudit(route string, r *plan.Risk, spare bool) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	b := a.budgets[route]
-	return r.AtOnce > 0 && a.ctx != nil && a.under < maxAudits && (spare || r.Spend == 0 || b == nil || b.balance >= 0)
+	return r.MaxConcurrentAudits > 0 && a.ctx != nil && a.tasks < maxAudits && (spare || r.AuditBudget == 0 || b == nil || b.balance >= 0)
 }
 
-// Fund lets audits of the route cost a share of what a request had the target do.
-func (a *Auditor) Fund(route string, r *plan.Risk, t receipt.Tally) {
+// AddBudget lets audits of the route cost a share of what a request had the target do.
+func (a *Auditor) AddBudget(route string, r *plan.Risk, t receipt.Tally) {
 	cost, _ := TargetCost(t, a.Prices(route))
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.budget(route).earn(r.Spend * cost)
+	a.budget(route).earn(r.AuditBudget * cost)
 }
 
-// spend takes what an audit cost out of the route's budget.
-func (a *Auditor) spend(route string, cost float64) {
+// charge takes what an audit cost out of the route's budget.
+func (a *Auditor) charge(route string, cost float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.budget(route).spend(cost)

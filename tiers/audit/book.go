@@ -7,27 +7,27 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// booking is one audit on its way through the evidence.
-type booking struct {
+// auditRun is one audit on its way through the evidence.
+type auditRun struct {
 	*Draft
 	score   float64
 	entries []entry // that its outcome is evidence for
-	booked  []entry // that were opened
+	opened  []entry // that were opened
 	why     string  // nothing was
 }
 
 // prepare finds what the draft is evidence for; it reports whether there may be anything.
-func (b *booking) prepare(ctx context.Context) bool {
-	for _, e := range entriesOf(b.Trial, b.score) {
+func (b *auditRun) prepare(ctx context.Context) bool {
+	for _, e := range entriesOf(b.AuditDecision, b.score) {
 		b.add(ctx, e)
 	}
-	return len(b.entries) > 0 || b.Trial.Head.Audited
+	return len(b.entries) > 0 || b.AuditDecision.Head.Audited
 }
 
 // add keeps what the draft is evidence for. A score that only helps to place a grid is told at once.
-func (b *booking) add(ctx context.Context, e entry) {
+func (b *auditRun) add(ctx context.Context, e entry) {
 	switch {
-	case e.learns():
+	case e.needsScoreOnly():
 		b.open(ctx, e)
 	case e.counts():
 		b.entries = append(b.entries, e)
@@ -35,52 +35,52 @@ func (b *booking) add(ctx context.Context, e entry) {
 }
 
 // open opens the audit of one entry.
-func (b *booking) open(ctx context.Context, e entry) {
-	e.ticket = b.Auditor.Ticket()
-	fate, err := b.opened(ctx, e)
+func (b *auditRun) open(ctx context.Context, e entry) {
+	e.ticket = b.Auditor.NewTicket()
+	fate, err := b.addOpened(ctx, e)
 	switch {
 	case err != nil:
 		b.why = "evidence_away"
-	case fate == risk.Booked:
-		b.booked = append(b.booked, e)
+	case fate == risk.Opened:
+		b.opened = append(b.opened, e)
 	default:
 		b.why = string(fate)
 	}
 }
 
-// opened tells the evidence of one audit.
-func (b *booking) opened(ctx context.Context, e entry) (risk.Fate, error) {
+// addOpened tells the evidence of one audit.
+func (b *auditRun) addOpened(ctx context.Context, e entry) (risk.OpenResult, error) {
 	evidence := b.Auditor.Evidence
 	if e.warmup {
 		return evidence.OpenWarmup(ctx, e.Key, e.ticket)
 	}
 	f := b.Features()
-	return evidence.Open(ctx, Booking{
-		Decision: e.Decision, Ticket: e.ticket, Score: e.score, Features: f[:], Tokens: b.Tokens(), Map: b.Config.Risk.Map,
+	return evidence.Open(ctx, PendingAudit{
+		Decision: e.Decision, Ticket: e.ticket, Score: e.score, Features: f[:], Tokens: b.Tokens(), Map: b.Config.Risk.ScoreVersion,
 	})
 }
 
-// errUnbooked says that nobody counts an audit, so that the target need not be asked.
-var errUnbooked = errors.New("the audit was not booked")
+// errNotOpened says that nobody counts an audit, so that the target need not be asked.
+var errNotOpened = errors.New("the audit was not booked")
 
-// book opens all audits of the draft. It is called when there is a place for the question and
+// openAll opens all audits of the draft. It is called when there is a place for the question and
 // before that is sent.
-func (b *booking) book(ctx context.Context) error {
-	if len(b.booked) > 0 {
+func (b *auditRun) openAll(ctx context.Context) error {
+	if len(b.opened) > 0 {
 		return nil // it is asked again
 	}
 	for _, e := range b.entries {
 		b.open(ctx, e)
 	}
-	if len(b.booked) == 0 {
-		return errUnbooked
+	if len(b.opened) == 0 {
+		return errNotOpened
 	}
 	return nil
 }
 
 // close ends the audits that were booked.
-func (b *booking) close(ctx context.Context, bad bool) {
-	for _, e := range b.booked {
+func (b *auditRun) close(ctx context.Context, bad bool) {
+	for _, e := range b.opened {
 		for try := 1; ; try++ {
 			err := b.Auditor.Evidence.Close(ctx, e.Key, e.ticket, bad)
 			if err == nil || try == auditTries || b.World.Sleep(ctx, auditPause) != nil {
@@ -92,6 +92,6 @@ func (b *booking) close(ctx context.Context, bad bool) {
 
 // leaveBad books a draft that the target is not or cannot be asked about as bad for good: were it
 // left out, the promise would not be for such drafts.
-func (b *booking) leaveBad(ctx context.Context) {
-	_ = b.book(ctx) // errUnbooked: nobody counts it
+func (b *auditRun) leaveBad(ctx context.Context) {
+	_ = b.openAll(ctx) // errNotOpened: nobody counts it
 }

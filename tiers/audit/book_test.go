@@ -32,7 +32,7 @@ func TestAnAuditIsBookedWhenThereIsAPlaceForItAndBeforeTheTargetIsAsked(t *testi
 
 func TestAnAuditThatTheTargetHasNoPlaceForIsNotBooked(t *testing.T) {
 	play(t, func(r *rig) {
-		r.subject.Config.Scoring.AtOnce = 0 // nobody may be asked
+		r.subject.Config.Scoring.MaxConcurrent = 0 // nobody may be asked
 		began := time.Now()
 		r.watched()
 		r.happens("no place")
@@ -70,15 +70,15 @@ func TestADraftThatCannotBeAskedAboutIsBookedAsBad(t *testing.T) {
 
 func TestAScoreThatHelpsToPlaceAGridIsToldAtOnce(t *testing.T) {
 	play(t, func(r *rig) {
-		r.fate = func(string) (risk.Fate, error) { return risk.Learned, nil }
-		r.subject.Trial.Own = risk.Decision{Key: ownKey, Audited: true, Floor: -1e9}
+		r.fate = func(string) (risk.OpenResult, error) { return risk.Learned, nil }
+		r.subject.AuditDecision.Own = risk.Decision{Key: ownKey, Audited: true, Floor: -1e9}
 		r.watched()
 		r.happens("learned", "open own t1")
 		r.drops()
-		r.fate = func(key string) (risk.Fate, error) {
-			return map[string]risk.Fate{"own": risk.Learned, "all": risk.Booked}[key], nil
+		r.fate = func(key string) (risk.OpenResult, error) {
+			return map[string]risk.OpenResult{"own": risk.Learned, "all": risk.Opened}[key], nil
 		}
-		r.subject.Trial.Route = risk.Decision{Key: routeKey, Version: 1, Op: 1, Floor: -3, Audited: true}
+		r.subject.AuditDecision.Route = risk.Decision{Key: routeKey, Version: 1, Op: 1, Floor: -3, Audited: true}
 		r.watched()
 		r.happens("learned for its kind, audited for its route", "open own t2", "open all t3", "score", "close t3 good")
 	})
@@ -86,11 +86,11 @@ func TestAScoreThatHelpsToPlaceAGridIsToldAtOnce(t *testing.T) {
 
 func TestWhatNobodyCountsIsNotAsked(t *testing.T) {
 	play(t, func(r *rig) {
-		r.fate = func(string) (risk.Fate, error) { return risk.Stale, nil }
+		r.fate = func(string) (risk.OpenResult, error) { return risk.Stale, nil }
 		r.watched()
 		r.happens("stale", "open own t1")
 		r.drops("stale")
-		r.fate = func(string) (risk.Fate, error) { return "", errors.New("away") }
+		r.fate = func(string) (risk.OpenResult, error) { return "", errors.New("away") }
 		r.watched()
 		r.happens("away", "open own t2")
 		r.drops("evidence_away")
@@ -132,14 +132,14 @@ func TestAnOutcomeIsToldUpToThreeTimes(t *testing.T) {
 func TestADraftOfTheWarmupIsVouchedForWhereTheTargetStandsByIt(t *testing.T) {
 	play(t, func(r *rig) {
 		vouched := 0
-		r.subject.Vouched = func() { vouched++ }
-		r.subject.Trial.Warmup, r.subject.Trial.Cautious = true, -1
+		r.subject.OnAuditPassed = func() { vouched++ }
+		r.subject.AuditDecision.Warmup, r.subject.AuditDecision.Cautious = true, -1
 		r.watched()
 		r.happens("good", "open own t1", "warmup own t2", "score", "close t1 good", "close t2 good")
 		r.refuses = true
 		r.watched()
 		r.happens("bad", "open own t3", "warmup own t4", "score", "close t3 bad", "close t4 bad")
-		r.subject.Trial.Cautious, r.refuses = 5, false
+		r.subject.AuditDecision.Cautious, r.refuses = 5, false
 		r.watched()
 		r.happens("not served by the warm-up", "open own t5", "score", "close t5 good")
 		if vouched != 2 {
@@ -150,16 +150,16 @@ func TestADraftOfTheWarmupIsVouchedForWhereTheTargetStandsByIt(t *testing.T) {
 
 func TestADoubtfulHeadIsEvidenceOfItsOwnWhereTheTargetStandsByIt(t *testing.T) {
 	head := func(r *rig, decided int) {
-		r.subject.Trial.Own.Threshold = 1 // nothing is served by its own score
-		r.subject.Trial.Head = risk.Decision{Key: headKey, Version: 1, Op: 1, Floor: -5, Audited: true}
+		r.subject.AuditDecision.Own.Threshold = 1 // nothing is served by its own score
+		r.subject.AuditDecision.Head = risk.Decision{Key: headKey, Version: 1, Op: 1, Floor: -5, Audited: true}
 		r.subject.Views.Own.Band = -2
 		w := r.subject.Watch()
 		for i, c := range r.chunks() {
-			if w.See(c); i+1 == decided {
-				w.Decided()
+			if w.Observe(c); i+1 == decided {
+				w.MarkDecided()
 			}
 		}
-		w.Over()
+		w.End()
 	}
 	play(t, func(r *rig) {
 		head(r, 4)
@@ -176,7 +176,7 @@ func TestADoubtfulHeadIsEvidenceOfItsOwnWhereTheTargetStandsByIt(t *testing.T) {
 		r.refuses = false
 		head(r, 0)
 		r.happens("nothing was decided", "open own t4", "score", "close t4 good")
-		r.subject.Trial.Own.Audited, r.subject.Trial.Head.Audited = false, true
+		r.subject.AuditDecision.Own.Audited, r.subject.AuditDecision.Head.Audited = false, true
 		head(r, 4)
 		r.happens("only its head is audited", "score", "open own head t5", "score", "close t5 good")
 	})
@@ -200,8 +200,8 @@ func TestEveryLabelIsTheTargetsWord(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			play(t, func(r *rig) {
 				r.subject.Config.Risk.Label, r.subject.Plan.Auditor = c.label, c.auditor
-				if r.subject.Config.Risk.Prefix = 0.9; c.badIsGood {
-					r.subject.Config.Risk.Prefix = 0.3
+				if r.subject.Config.Risk.MinPrefixShare = 0.9; c.badIsGood {
+					r.subject.Config.Risk.MinPrefixShare = 0.3
 				}
 				r.same = c.same
 				r.watched()
@@ -234,11 +234,11 @@ func TestWhatAnAuditCostsComesOutOfItsRoutesBudget(t *testing.T) {
 		if r.usd != want || r.auditor.budgets["m"].balance != -want || r.audited[0] != n+12 {
 			t.Errorf("%g USD, want %g; budget %+v, %d tokens", r.usd, want, r.auditor.budgets["m"], r.audited[0])
 		}
-		if r.auditor.May("m", &plan.Risk{AtOnce: 1, Spend: 1}, false) || !r.auditor.May("m", &plan.Risk{AtOnce: 1, Spend: 1}, true) {
+		if r.auditor.MayAudit("m", &plan.Risk{MaxConcurrentAudits: 1, AuditBudget: 1}, false) || !r.auditor.MayAudit("m", &plan.Risk{MaxConcurrentAudits: 1, AuditBudget: 1}, true) {
 			t.Error("what is spent may be spent again, or what is to spare may not")
 		}
 		r.auditor.Prices = func(string) economy.Prices { return economy.Prices{} }
-		r.usd, r.subject.Views.Spare = 0, true
+		r.usd, r.subject.Views.SpareCapacity = 0, true
 		before := *r.auditor.budgets["m"]
 		r.watched()
 		if r.rests(); r.usd != 0 || *r.auditor.budgets["m"] != before {
@@ -256,7 +256,7 @@ func TestWhatATargetIsAskedLaterAndWhatNever(t *testing.T) {
 		false: {refusedFor("score_too_long"), &engine.Failure{Kind: engine.Rejected, Status: 400}, errors.New("else")},
 	} {
 		for _, err := range all {
-			if noPlace(err) != want {
+			if isFull(err) != want {
 				t.Errorf("%v: no place %v, want %v", err, !want, want)
 			}
 		}

@@ -9,15 +9,15 @@ import (
 	"github.com/foregate/foregate/tiers/risk"
 )
 
-// maxKinds bounds the kinds of request whose rate is known.
-const maxKinds = 1024
+// maxClasses bounds the kinds of request whose rate is known.
+const maxClasses = 1024
 
 // rates count requests by their kind.
 type rates map[risk.Key]perMinute
 
 // add counts one, and tells how many of its kind there are in a minute.
 func (r rates) add(k risk.Key, now time.Time) float64 {
-	if _, known := r[k]; !known && len(r) >= maxKinds {
+	if _, known := r[k]; !known && len(r) >= maxClasses {
 		clear(r) // they are known again in a minute
 	}
 	p := r[k].add(now)
@@ -39,17 +39,17 @@ func (p perMinute) add(now time.Time) perMinute {
 	return perMinute{p.count + 1, now}
 }
 
-// maxSaved is for how many audits like the last a route may save up.
-const maxSaved = 50
+// maxBalance is for how many audits like the last a route may save up.
+const maxBalance = 50
 
 // budget is what a route's audits may still cost, in the price of tokens.
 type budget struct{ balance, last float64 }
 
 // earn adds a share of what the target cost.
 func (b *budget) earn(cost float64) {
-	limit := maxSaved * b.last
+	limit := maxBalance * b.last
 	if b.last == 0 {
-		limit = maxSaved * cost // until one audit has shown what they cost
+		limit = maxBalance * cost // until one audit has shown what they cost
 	}
 	b.balance = min(b.balance+cost, max(limit, 0))
 }

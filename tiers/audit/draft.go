@@ -12,30 +12,30 @@ import (
 	"github.com/foregate/foregate/tiers/strategy"
 )
 
-// Subject is a request whose drafts are audited. It has a Trial.
-type Subject struct {
+// RequestAuditor is a request whose drafts are audited. It has a Trial.
+type RequestAuditor struct {
 	*inflight.Request
 	Auditor *Auditor
 
-	Keep    func() (released func()) // says that something uses the request's body until released is called; nil tells nobody
-	Vouched func()                   // called when the target stands by a draft that the warm-up served; nil tells nobody
+	RetainBody    func() (released func()) // says that something uses the request's body until released is called; nil tells nobody
+	OnAuditPassed func()                   // called when the target stands by a draft that the warm-up served; nil tells nobody
 }
 
 // Draft is a draft that is audited. It sees the chunks that the client's draft takes, or reads its own. When it is over, or
 // nobody else has a use for it any more, it goes on in the background, is audited, and ends there. It is for one goroutine.
 type Draft struct {
 	*draft.Audit
-	Subject
+	RequestAuditor
 	caller inflight.Caller
 	cost   receipt.Tally // of the audit
 }
 
-// draft begins to audit a draft.
-func (s Subject) draft() *Draft {
+// newDraft begins to audit a draft.
+func (s RequestAuditor) newDraft() *Draft {
 	r := s.Request
 	return &Draft{
-		Audit: draft.NewAudit(strategy.DraftOptions(r), accept.Nats(r.Trial.Floor(r.Views.Own.Band))), Subject: s,
-		caller: inflight.Caller{Request: r, Identity: r.Untraced(), Events: unrecorded{}},
+		Audit: draft.NewAudit(strategy.DraftOptions(r), accept.Nats(r.AuditDecision.Floor(r.Views.Own.Band))), RequestAuditor: s,
+		caller: inflight.Caller{Request: r, Identity: r.Untraced(), Events: ignoreEvents{}},
 		cost:   receipt.Tally{Prompt: r.Body.PromptTokens},
 	}
 }
@@ -44,8 +44,8 @@ func (s Subject) draft() *Draft {
 // place for it. An audit without one is dropped.
 func (d *Draft) start(task func(context.Context)) bool {
 	released := func() {}
-	if d.Keep != nil {
-		released = d.Keep()
+	if d.RetainBody != nil {
+		released = d.RetainBody()
 	}
 	started := d.Auditor.start(d.Deadline(), func(ctx context.Context) {
 		defer released()
@@ -53,35 +53,35 @@ func (d *Draft) start(task func(context.Context)) bool {
 	})
 	if !started {
 		released()
-		d.dropped("busy")
+		d.countDropped("busy")
 	}
 	return started
 }
 
 // whole is how long to wait for an answer in one piece from a pool whose first byte may take so long.
 func (d *Draft) whole(firstByte time.Duration) time.Duration {
-	return d.Config.Timeouts.Whole(d.FirstByte(firstByte), d.Body)
+	return d.Config.Timeouts.WholeAnswer(d.FirstByteTimeout(firstByte), d.Body)
 }
 
-// settle books what the audit cost.
-func (d *Draft) settle() {
+// end books what the audit cost.
+func (d *Draft) end() {
 	cost, priced := TargetCost(d.cost, d.Auditor.Prices(d.Route))
-	if !d.Views.Spare {
-		d.Auditor.spend(d.Route, cost)
+	if !d.Views.SpareCapacity {
+		d.Auditor.charge(d.Route, cost)
 	}
 	if !priced {
 		cost = 0 // it is in tokens
 	}
-	d.Auditor.Metrics.Audited(d.Route, d.cost.Scored, cost)
+	d.Auditor.Metrics.CountAudit(d.Route, d.cost.Scored, cost)
 }
 
-// dropped counts an audit that nothing came of, before its outcome was known.
-func (d *Draft) dropped(why string) { d.Auditor.Metrics.Dropped(d.Route, why) }
+// countDropped counts an audit that nothing came of, before its outcome was known.
+func (d *Draft) countDropped(why string) { d.Auditor.Metrics.CountDroppedAudit(d.Route, why) }
 
-// unrecorded keeps no record of calls.
-type unrecorded struct{}
+// ignoreEvents keeps no record of calls.
+type ignoreEvents struct{}
 
-func (unrecorded) Waited(time.Duration)              {}
-func (unrecorded) Tried(dispatch.Try, time.Time) int { return 0 }
-func (unrecorded) Settled(int, dispatch.Try)         {}
-func (unrecorded) Cost(float64)                      {}
+func (ignoreEvents) Waited(time.Duration)              {}
+func (ignoreEvents) Tried(dispatch.Try, time.Time) int { return 0 }
+func (ignoreEvents) Settled(int, dispatch.Try)         {}
+func (ignoreEvents) Cost(float64)                      {}

@@ -13,16 +13,16 @@ type entry struct {
 	warmup bool    // it is about what the warm-up served, and evidence for no threshold
 }
 
-// learns reports whether the score only helps to place a grid: no target is asked.
-func (e entry) learns() bool { return !e.warmup && e.Version == 0 }
+// needsScoreOnly reports whether the score only helps to place a grid: no target is asked.
+func (e entry) needsScoreOnly() bool { return !e.warmup && e.Version == 0 }
 
 // counts reports whether the target's word on the draft is evidence.
 func (e entry) counts() bool { return e.warmup || e.Version != 0 && e.score >= e.Floor }
 
 // entriesOf is what a draft of a score may be evidence for by its own score, in the order in which it is booked.
-func entriesOf(t *plan.Trial, score float64) (entries []entry) {
-	for _, d := range t.Stamps() {
-		if d.Key.Lot != plan.LotHead {
+func entriesOf(t *plan.AuditDecision, score float64) (entries []entry) {
+	for _, d := range t.Decisions() {
+		if d.Key.Cohort != plan.CohortHead {
 			entries = append(entries, entry{Decision: d, score: score})
 		}
 	}
@@ -42,8 +42,8 @@ type head struct {
 	threshold float64 // from which on a draft is not doubtful
 }
 
-// doubtful reports whether the target would have been asked about a head, and would have seen the draft kept if it
+// isDoubtful reports whether the target would have been asked about a head, and would have seen the draft kept if it
 // stood by that.
-func (h head) doubtful() bool {
+func (h head) isDoubtful() bool {
 	return h.ids > 0 && h.ids <= h.all && h.whole >= h.band && h.score < h.threshold
 }

@@ -12,12 +12,12 @@ func (a *Auditor) Begin(ctx context.Context) {
 	a.ctx, a.idle = ctx, nil
 }
 
-// Rest waits for the end of all audits: no other is begun, and Begin's context has cancelled those that run.
-func (a *Auditor) Rest() {
+// Wait waits for the end of all audits: no other is begun, and Begin's context has cancelled those that run.
+func (a *Auditor) Wait() {
 	idle := a.World.NewSignal()
 	a.mu.Lock()
 	a.ctx = nil
-	running := a.under > 0
+	running := a.tasks > 0
 	if running && a.idle == nil {
 		a.idle = idle
 	}
@@ -33,9 +33,9 @@ func (a *Auditor) Rest() {
 func (a *Auditor) start(limit time.Duration, task func(context.Context)) bool {
 	a.mu.Lock()
 	parent := a.ctx
-	may := parent != nil && parent.Err() == nil && a.under < maxAudits
+	may := parent != nil && parent.Err() == nil && a.tasks < maxAudits
 	if may {
-		a.under++
+		a.tasks++
 	}
 	a.mu.Unlock()
 	if !may {
@@ -47,7 +47,7 @@ func (a *Auditor) start(limit time.Duration, task func(context.Context)) bool {
 		defer cancel()
 		defer func() {
 			if recover() != nil {
-				a.Metrics.Panicked() // a fault of an audit is nobody's but its own
+				a.Metrics.CountAuditPanic() // a fault of an audit is nobody's but its own
 			}
 		}()
 		task(ctx)
@@ -58,14 +58,14 @@ func (a *Auditor) start(limit time.Duration, task func(context.Context)) bool {
 // ended notes that a task has.
 func (a *Auditor) ended() {
 	a.mu.Lock()
-	a.under--
+	a.tasks--
 	idle := a.idle
-	if a.under > 0 {
+	if a.tasks > 0 {
 		idle = nil
 	}
 	a.mu.Unlock()
 	if idle != nil {
-		idle.Give()
+		idle.Set()
 	}
 }
 

@@ -14,84 +14,84 @@ func working(change func(*Candidate)) Candidate {
 }
 
 func TestRoomIsTheFirstThatApplies(t *testing.T) {
-	need := Need{PromptTokens: 1000, OutputTokens: 200, Limit: 0.85, Holds: 1200}
+	request := Request{PromptTokens: 1000, OutputTokens: 200, MaxUsage: 0.85, HoldTokens: 1200}
 	for name, tc := range map[string]struct {
-		c    Candidate
-		need Need
-		want room
+		c       Candidate
+		request Request
+		want    fit
 	}{
-		"idle":                     {idle(), need, fits},
-		"down":                     {with(func(c *Candidate) { c.Down = true }), need, never},
-		"broken":                   {with(func(c *Candidate) { c.Broken = true }), need, never},
-		"tried":                    {with(func(c *Candidate) { c.Excluded = true }), need, never},
-		"cache too small":          {with(func(c *Candidate) { c.Capacity = 999 }), need, never},
-		"down and suspect":         {with(func(c *Candidate) { c.Down, c.Suspect = true, true }), need, never},
-		"suspect":                  {with(func(c *Candidate) { c.Suspect = true }), need, risky},
-		"suspect and full":         {working(func(c *Candidate) { c.Suspect, c.Usage = true, 0.99 }), need, risky},
-		"at the limit":             {working(func(c *Candidate) { c.Usage = 0.85 }), need, full},
-		"no block free":            {with(func(c *Candidate) { c.Usage = 0.995 }), Need{PromptTokens: 1000}, queue},
-		"the last block":           {with(func(c *Candidate) { c.Usage = 0.5 }), Need{PromptTokens: 49_985}, fits},
-		"a token beyond it":        {with(func(c *Candidate) { c.Usage = 0.5 }), Need{PromptTokens: 50_001}, queue},
-		"own prompts take blocks":  {with(func(c *Candidate) { c.Usage, c.OwnHeld = 0.5, 16 }), Need{PromptTokens: 49_985}, queue},
-		"blocks of unknown size":   {with(func(c *Candidate) { c.Usage, c.BlockSize = 0.5, 0 }), Need{PromptTokens: 50_000}, fits},
-		"capacity unknown":         {with(func(c *Candidate) { c.Capacity, c.Running, c.Usage = 0, 9, 0.84 }), need, fits},
-		"capacity unknown, at it":  {with(func(c *Candidate) { c.Capacity, c.Running, c.Usage = 0, 9, 0.85 }), need, full},
-		"blind and full":           {working(func(c *Candidate) { c.Blind, c.Usage, c.Capacity = true, 0.99, 0 }), need, fits},
-		"blind, no block free":     {working(func(c *Candidate) { c.Blind, c.Usage = true, 0.999 }), need, queue},
-		"no limit":                 {working(func(c *Candidate) { c.Usage = 0.97 }), Need{PromptTokens: 1000, Holds: 99_000, Queue: 1}, fits},
-		"a negative prompt":        {idle(), Need{PromptTokens: -5, Limit: 0.85}, fits},
-		"a usage without a number": {working(func(c *Candidate) { c.Usage = math.NaN() }), Need{PromptTokens: 1000, Limit: 0.85}, fits},
+		"idle":                     {idle(), request, fits},
+		"down":                     {with(func(c *Candidate) { c.Down = true }), request, never},
+		"broken":                   {with(func(c *Candidate) { c.Broken = true }), request, never},
+		"tried":                    {with(func(c *Candidate) { c.Excluded = true }), request, never},
+		"cache too small":          {with(func(c *Candidate) { c.Capacity = 999 }), request, never},
+		"down and suspect":         {with(func(c *Candidate) { c.Down, c.Suspect = true, true }), request, never},
+		"suspect":                  {with(func(c *Candidate) { c.Suspect = true }), request, risky},
+		"suspect and full":         {working(func(c *Candidate) { c.Suspect, c.Usage = true, 0.99 }), request, risky},
+		"at the limit":             {working(func(c *Candidate) { c.Usage = 0.85 }), request, full},
+		"no block free":            {with(func(c *Candidate) { c.Usage = 0.995 }), Request{PromptTokens: 1000}, queue},
+		"the last block":           {with(func(c *Candidate) { c.Usage = 0.5 }), Request{PromptTokens: 49_985}, fits},
+		"a token beyond it":        {with(func(c *Candidate) { c.Usage = 0.5 }), Request{PromptTokens: 50_001}, queue},
+		"own prompts take blocks":  {with(func(c *Candidate) { c.Usage, c.OwnHeld = 0.5, 16 }), Request{PromptTokens: 49_985}, queue},
+		"blocks of unknown size":   {with(func(c *Candidate) { c.Usage, c.BlockSize = 0.5, 0 }), Request{PromptTokens: 50_000}, fits},
+		"capacity unknown":         {with(func(c *Candidate) { c.Capacity, c.Running, c.Usage = 0, 9, 0.84 }), request, fits},
+		"capacity unknown, at it":  {with(func(c *Candidate) { c.Capacity, c.Running, c.Usage = 0, 9, 0.85 }), request, full},
+		"blind and full":           {working(func(c *Candidate) { c.UsageUnknown, c.Usage, c.Capacity = true, 0.99, 0 }), request, fits},
+		"blind, no block free":     {working(func(c *Candidate) { c.UsageUnknown, c.Usage = true, 0.999 }), request, queue},
+		"no limit":                 {working(func(c *Candidate) { c.Usage = 0.97 }), Request{PromptTokens: 1000, HoldTokens: 99_000, MaxQueue: 1}, fits},
+		"a negative prompt":        {idle(), Request{PromptTokens: -5, MaxUsage: 0.85}, fits},
+		"a usage without a number": {working(func(c *Candidate) { c.Usage = math.NaN() }), Request{PromptTokens: 1000, MaxUsage: 0.85}, fits},
 	} {
-		if got := tc.c.room(tc.need); got != tc.want {
+		if got := tc.c.fitFor(tc.request); got != tc.want {
 			t.Errorf("%s: %d, want %d", name, got, tc.want)
 		}
 	}
 }
 
 func TestABackendIsAboveALimitByUsageQueueOrWhatWillGrow(t *testing.T) {
-	need := Need{PromptTokens: 1000, Limit: 0.85, Holds: 1000}
-	queueing := Need{PromptTokens: 1000, Limit: 0.85, Queue: 4}
+	request := Request{PromptTokens: 1000, MaxUsage: 0.85, HoldTokens: 1000}
+	queueing := Request{PromptTokens: 1000, MaxUsage: 0.85, MaxQueue: 4}
 	for name, tc := range map[string]struct {
-		change func(*Candidate)
-		need   Need
-		above  bool
-		over   float64
+		change  func(*Candidate)
+		request Request
+		above   bool
+		over    float64
 	}{
-		"below":                     {func(c *Candidate) { c.Usage = 0.5 }, need, false, 0},
-		"to the limit with it":      {func(c *Candidate) { c.Usage = 0.84 }, need, false, 0},
-		"beyond it by a token":      {func(c *Candidate) { c.Usage, c.OwnHeld = 0.84, 1 }, need, true, 1},
-		"at it":                     {func(c *Candidate) { c.Usage = 0.85 }, need, true, 1000},
-		"own tokens count":          {func(c *Candidate) { c.Usage, c.OwnHeld = 0.5, 35_000 }, need, true, 1000},
-		"growth":                    {func(c *Candidate) { c.Usage, c.Growth = 0.5, 34_500 }, need, true, 500},
-		"others":                    {func(c *Candidate) { c.Usage, c.OthersHeld = 0.5, 34_500 }, need, true, 500},
-		"prompts half computed":     {func(c *Candidate) { c.Usage, c.OwnHeld, c.OwnPartly = 0.5, 20_000, 34_500 }, need, true, 500},
-		"not twice":                 {func(c *Candidate) { c.Usage, c.OwnHeld, c.OwnPartly = 0.5, 34_000, 20_000 }, need, false, 0},
-		"a shared prefix is free":   {func(c *Candidate) { c.Usage, c.Growth, c.Shared = 0.5, 34_500, 600 }, need, false, 0},
-		"and no more than free":     {func(c *Candidate) { c.Usage, c.Growth, c.Shared = 0.5, 35_000, 5000 }, need, false, 0},
-		"the margin up to certain":  {func(c *Candidate) { c.Usage, c.Margin = 0.5, 41_000 }, need, false, 0},
-		"the margin beyond certain": {func(c *Candidate) { c.Usage, c.Margin = 0.5, 41_007 }, need, true, 7},
-		"the margin of high":        {func(c *Candidate) { c.Usage, c.Margin = 0.5, 49_003 }, Need{Limit: 1, Holds: 1000}, true, 3},
-		"only what is in use now":   {func(c *Candidate) { c.Usage, c.Growth, c.Margin = 0.84, 90_000, 90_000 }, Need{PromptTokens: 1000, Limit: 0.85}, false, 0},
+		"below":                     {func(c *Candidate) { c.Usage = 0.5 }, request, false, 0},
+		"to the limit with it":      {func(c *Candidate) { c.Usage = 0.84 }, request, false, 0},
+		"beyond it by a token":      {func(c *Candidate) { c.Usage, c.OwnHeld = 0.84, 1 }, request, true, 1},
+		"at it":                     {func(c *Candidate) { c.Usage = 0.85 }, request, true, 1000},
+		"own tokens count":          {func(c *Candidate) { c.Usage, c.OwnHeld = 0.5, 35_000 }, request, true, 1000},
+		"growth":                    {func(c *Candidate) { c.Usage, c.Growth = 0.5, 34_500 }, request, true, 500},
+		"others":                    {func(c *Candidate) { c.Usage, c.OthersHeld = 0.5, 34_500 }, request, true, 500},
+		"prompts half computed":     {func(c *Candidate) { c.Usage, c.OwnHeld, c.OwnPartly = 0.5, 20_000, 34_500 }, request, true, 500},
+		"not twice":                 {func(c *Candidate) { c.Usage, c.OwnHeld, c.OwnPartly = 0.5, 34_000, 20_000 }, request, false, 0},
+		"a shared prefix is free":   {func(c *Candidate) { c.Usage, c.Growth, c.Shared = 0.5, 34_500, 600 }, request, false, 0},
+		"and no more than free":     {func(c *Candidate) { c.Usage, c.Growth, c.Shared = 0.5, 35_000, 5000 }, request, false, 0},
+		"the margin up to certain":  {func(c *Candidate) { c.Usage, c.Margin = 0.5, 41_000 }, request, false, 0},
+		"the margin beyond certain": {func(c *Candidate) { c.Usage, c.Margin = 0.5, 41_007 }, request, true, 7},
+		"the margin of high":        {func(c *Candidate) { c.Usage, c.Margin = 0.5, 49_003 }, Request{MaxUsage: 1, HoldTokens: 1000}, true, 3},
+		"only what is in use now":   {func(c *Candidate) { c.Usage, c.Growth, c.Margin = 0.84, 90_000, 90_000 }, Request{PromptTokens: 1000, MaxUsage: 0.85}, false, 0},
 		"as many as may wait":       {func(c *Candidate) { c.Usage, c.Waiting = 0.5, 4 }, queueing, false, 0},
 		"one more":                  {func(c *Candidate) { c.Usage, c.Waiting = 0.5, 5 }, queueing, true, 0},
-		"any number may wait":       {func(c *Candidate) { c.Usage, c.Waiting = 0.5, 5000 }, need, false, 0},
-		"blind":                     {func(c *Candidate) { c.Usage, c.Waiting, c.Blind, c.Growth = 0.99, 5000, true, 1e9 }, queueing, false, 0},
-		"growth without a number":   {func(c *Candidate) { c.Usage, c.Growth = 0.5, math.NaN() }, need, false, 0},
-		"capacity unknown":          {func(c *Candidate) { c.Usage, c.Capacity, c.Growth = 0.84, 0, 1e9 }, need, false, 0},
-		"capacity unknown, at it":   {func(c *Candidate) { c.Usage, c.Capacity = 0.85, 0 }, need, true, 0},
+		"any number may wait":       {func(c *Candidate) { c.Usage, c.Waiting = 0.5, 5000 }, request, false, 0},
+		"blind":                     {func(c *Candidate) { c.Usage, c.Waiting, c.UsageUnknown, c.Growth = 0.99, 5000, true, 1e9 }, queueing, false, 0},
+		"growth without a number":   {func(c *Candidate) { c.Usage, c.Growth = 0.5, math.NaN() }, request, false, 0},
+		"capacity unknown":          {func(c *Candidate) { c.Usage, c.Capacity, c.Growth = 0.84, 0, 1e9 }, request, false, 0},
+		"capacity unknown, at it":   {func(c *Candidate) { c.Usage, c.Capacity = 0.85, 0 }, request, true, 0},
 	} {
 		c := working(tc.change)
-		if above, over := c.Above(tc.need), c.Over(tc.need); above != tc.above || math.Abs(over-tc.over) > 1e-6 {
+		if above, over := c.Above(tc.request), c.Over(tc.request); above != tc.above || math.Abs(over-tc.over) > 1e-6 {
 			t.Errorf("%s: above %v by %v, want %v by %v", name, above, over, tc.above, tc.over)
 		}
 	}
 }
 
 func TestABackendWithNothingToDoTakesWhateverFitsItsCache(t *testing.T) {
-	need := Need{PromptTokens: 90_000, Limit: 0.5, Holds: 150_000}
+	request := Request{PromptTokens: 90_000, MaxUsage: 0.5, HoldTokens: 150_000}
 	for name, tc := range map[string]struct {
 		change func(*Candidate)
-		want   room
+		want   fit
 	}{
 		"idle":             {func(*Candidate) {}, fits},
 		"one runs":         {func(c *Candidate) { c.Running = 1 }, full},
@@ -102,7 +102,7 @@ func TestABackendWithNothingToDoTakesWhateverFitsItsCache(t *testing.T) {
 		"its cache is 1/2": {func(c *Candidate) { c.Capacity = 50_000 }, never},
 	} {
 		c := with(tc.change)
-		if got := c.room(need); got != tc.want {
+		if got := c.fitFor(request); got != tc.want {
 			t.Errorf("%s: %d, want %d", name, got, tc.want)
 		}
 	}
@@ -113,14 +113,14 @@ func TestABackendWithNothingToDoTakesWhateverFitsItsCache(t *testing.T) {
 func TestTheRestAboveCertainIsForThoseWithAHigherLimit(t *testing.T) {
 	c := working(func(c *Candidate) { c.Usage, c.Margin = 0.7, 22_500 })
 	for limit, above := range map[float64]bool{0.75: true, 0.85: true, 0.92: true, 0.93: false, 1: false} {
-		if got := c.Above(Need{Limit: limit, Holds: 100}); got != above {
+		if got := c.Above(Request{MaxUsage: limit, HoldTokens: 100}); got != above {
 			t.Errorf("limit %v: above %v", limit, got)
 		}
 	}
 }
 
 func TestEveryPolicyObeysTheLimit(t *testing.T) {
-	need := Need{PromptTokens: 1000, OutputTokens: 100, Limit: 0.85, Holds: 1100}
+	request := Request{PromptTokens: 1000, OutputTokens: 100, MaxUsage: 0.85, HoldTokens: 1100}
 	tight := func(c *Candidate) { c.Usage, c.PrefillRate = 0.9, 1e6 } // attractive in all but that
 	down := func(c *Candidate) { c.Down = true }
 	hung := func(c *Candidate) { c.Suspect = true }
@@ -129,22 +129,22 @@ func TestEveryPolicyObeysTheLimit(t *testing.T) {
 		cfg := DefaultConfig()
 		cfg.Policy = policy
 		for name, tc := range map[string]struct {
-			cands []Candidate
-			need  Need
-			want  int
+			cands   []Candidate
+			request Request
+			want    int
 		}{
-			"one has room":              {[]Candidate{working(tight), working(roomy), working(tight)}, need, 1},
-			"all full":                  {[]Candidate{working(tight), working(tight)}, need, -1},
-			"full or down":              {[]Candidate{working(tight), working(down)}, need, -1},
-			"full or suspect":           {[]Candidate{working(tight), working(hung)}, need, -1},
-			"suspect or down":           {[]Candidate{working(down), working(hung)}, need, 1},
-			"suspect or roomy":          {[]Candidate{working(hung), working(roomy)}, need, 1},
-			"without a limit":           {[]Candidate{working(tight), working(down)}, Need{PromptTokens: 1000}, 0},
-			"no reading is no fullness": {[]Candidate{working(tight), working(func(c *Candidate) { c.Blind, c.Usage = true, 0.9 })}, need, 1},
-			"too many wait":             {[]Candidate{working(roomy), working(roomy)}, Need{PromptTokens: 1000, Limit: 0.85, Queue: 4}, -1},
+			"one has room":              {[]Candidate{working(tight), working(roomy), working(tight)}, request, 1},
+			"all full":                  {[]Candidate{working(tight), working(tight)}, request, -1},
+			"full or down":              {[]Candidate{working(tight), working(down)}, request, -1},
+			"full or suspect":           {[]Candidate{working(tight), working(hung)}, request, -1},
+			"suspect or down":           {[]Candidate{working(down), working(hung)}, request, 1},
+			"suspect or roomy":          {[]Candidate{working(hung), working(roomy)}, request, 1},
+			"without a limit":           {[]Candidate{working(tight), working(down)}, Request{PromptTokens: 1000}, 0},
+			"no reading is no fullness": {[]Candidate{working(tight), working(func(c *Candidate) { c.UsageUnknown, c.Usage = true, 0.9 })}, request, 1},
+			"too many wait":             {[]Candidate{working(roomy), working(roomy)}, Request{PromptTokens: 1000, MaxUsage: 0.85, MaxQueue: 4}, -1},
 		} {
 			for turn := range uint64(20) {
-				if got := Choose(cfg, tc.cands, tc.need, turn); got != tc.want {
+				if got := Choose(cfg, tc.cands, tc.request, turn); got != tc.want {
 					t.Fatalf("%s, %s, turn %d: %d, want %d", policy, name, turn, got, tc.want)
 				}
 			}
@@ -154,12 +154,12 @@ func TestEveryPolicyObeysTheLimit(t *testing.T) {
 
 func TestAWarmBackendThatIsFullIsNotHeldOnTo(t *testing.T) {
 	warm := working(func(c *Candidate) { c.Usage, c.Cached, c.Main = 0.86, 4000, true })
-	need := Need{PromptTokens: 4000, Limit: 0.85, Holds: 4200}
-	if got := fitOf([]Candidate{warm, working(func(c *Candidate) { c.Usage = 0.8 })}, need); got != 1 {
+	request := Request{PromptTokens: 4000, MaxUsage: 0.85, HoldTokens: 4200}
+	if got := fitOf([]Candidate{warm, working(func(c *Candidate) { c.Usage = 0.8 })}, request); got != 1 {
 		t.Errorf("got %d", got)
 	}
-	need.Limit = 1
-	if got := fitOf([]Candidate{warm, working(func(c *Candidate) { c.Usage = 0.8 })}, need); got != 0 {
+	request.MaxUsage = 1
+	if got := fitOf([]Candidate{warm, working(func(c *Candidate) { c.Usage = 0.8 })}, request); got != 0 {
 		t.Errorf("with room: got %d", got)
 	}
 }
@@ -167,23 +167,23 @@ func TestAWarmBackendThatIsFullIsNotHeldOnTo(t *testing.T) {
 func TestOneThatHasJustStartedTakesEverythingWhileTheOthersAreFull(t *testing.T) {
 	fresh := func(c *Candidate) { c.Ramp = 0.1 }
 	tight := func(c *Candidate) { c.Usage = 0.9 }
-	need := Need{PromptTokens: 1000, Limit: 0.85, Holds: 1100}
+	request := Request{PromptTokens: 1000, MaxUsage: 0.85, HoldTokens: 1100}
 	for _, policy := range []string{PolicyFit, PolicyRoundRobin, PolicyLeastRequests} {
 		cfg := DefaultConfig()
 		cfg.Policy = policy
 		for turn := range uint64(100) {
-			if got := Choose(cfg, []Candidate{working(tight), working(fresh)}, need, turn); got != 1 {
+			if got := Choose(cfg, []Candidate{working(tight), working(fresh)}, request, turn); got != 1 {
 				t.Fatalf("%s, turn %d: %d", policy, turn, got)
 			}
 			both := func(c *Candidate) { fresh(c); tight(c) }
-			if got := Choose(cfg, []Candidate{working(tight), working(both)}, need, turn); got != -1 {
+			if got := Choose(cfg, []Candidate{working(tight), working(both)}, request, turn); got != -1 {
 				t.Fatalf("%s, turn %d: %d, though all are full", policy, turn, got)
 			}
 		}
 	}
 	n := 0
 	for turn := range uint64(1000) {
-		if Choose(DefaultConfig(), []Candidate{working(func(*Candidate) {}), working(fresh)}, need, turn) == 1 {
+		if Choose(DefaultConfig(), []Candidate{working(func(*Candidate) {}), working(fresh)}, request, turn) == 1 {
 			n++
 		}
 	}
@@ -199,15 +199,15 @@ func FuzzAbove(f *testing.F) {
 	f.Add(math.NaN(), math.Inf(1), -1.0, 1e308, -5, math.NaN(), -1, -1)
 	f.Fuzz(func(t *testing.T, usage, held, growth, margin float64, capacity int, limit float64, holds, queue int) {
 		c := Candidate{Usage: usage, OwnHeld: held, Growth: growth, Margin: margin, Capacity: capacity, Running: 1, BlockSize: 16}
-		need := Need{PromptTokens: holds, Holds: holds, Limit: limit, Queue: queue}
-		above, over := c.Above(need), c.Over(need)
+		request := Request{PromptTokens: holds, HoldTokens: holds, MaxUsage: limit, MaxQueue: queue}
+		above, over := c.Above(request), c.Over(request)
 		if over < 0 || over > 0 && !above || above && !(limit > 0) {
-			t.Errorf("%+v, %+v: above %v by %v", c, need, above, over)
+			t.Errorf("%+v, %+v: above %v by %v", c, request, above, over)
 		}
-		if c.Blind = true; c.Above(need) {
+		if c.UsageUnknown = true; c.Above(request) {
 			t.Errorf("%+v is above, blind", c)
 		}
-		if got := Choose(DefaultConfig(), []Candidate{c}, need, 0); got != 0 && !c.TooSmall(need) {
+		if got := Choose(DefaultConfig(), []Candidate{c}, request, 0); got != 0 && !c.TooSmall(request) {
 			t.Errorf("blind and alone, it was not chosen")
 		}
 	})

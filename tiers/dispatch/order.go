@@ -11,8 +11,8 @@ import (
 	"github.com/foregate/foregate/tiers/scoring"
 )
 
-// Order is a call that some backend of a pool is to answer.
-type Order struct {
+// Request is a call that some backend of a pool is to answer.
+type Request struct {
 	Call   engine.Call
 	Pool   *pool.Pool
 	Tier   plan.Tier // the pool's for this route
@@ -20,16 +20,16 @@ type Order struct {
 	Ticket Ticket    // for the pool's queue
 	Demand pool.Demand
 
-	FirstByte time.Duration // the longest wait for the first byte; 0 leaves it to the request's deadline
-	Silence   time.Duration // the longest wait for the next chunk
+	FirstByteTimeout time.Duration // the longest wait for the first byte; 0 leaves it to the request's deadline
+	IdleTimeout      time.Duration // the longest wait for the next chunk
 
 	Retry   Retry                           // of [Dispatcher.Open]
 	Scoring *Scoring                        // bounds of a question of what an engine thinks of a draft; nil for other calls
 	Before  func(ctx context.Context) error // called by [Dispatcher.Ask] when there is a place and before it asks; its error ends it. nil is not at all
 
-	Choices    int  // of the answer; 0 is 1, or as many as Demand.Answers
-	Answerless bool // it makes no text
-	MaxPrompt  int  // tokens that its prompts can have; 0 goes by the bytes that are sent
+	Choices   int  // of the answer; 0 is 1, or as many as Demand.Answers
+	NoAnswer  bool // it makes no text
+	MaxPrompt int  // tokens that its prompts can have; 0 goes by the bytes that are sent
 
 	Identity
 	Events Events // hears what becomes of it
@@ -44,8 +44,8 @@ type Identity struct {
 
 // Retry bounds how often a call is tried elsewhere before its first byte.
 type Retry struct {
-	Attempts int     // further backends after the first
-	Budget   float64 // share of the calls in flight that may be retries
+	MaxRetries int     // further backends after the first
+	Budget     float64 // share of the calls in flight that may be retries
 }
 
 // Scoring are the bounds of a score.
@@ -84,15 +84,15 @@ type Queue interface {
 	// it goes to. It returns nil or try's error; or why the request was turned away; or the context's
 	// cause. The error is a *pool.FullError where t.NoWait is set and there is no capacity. waited is
 	// how long it took.
-	Enter(ctx context.Context, t Ticket, try func(pool.Limit) error) (waited time.Duration, err error)
+	Enter(ctx context.Context, t Ticket, try func(pool.Admission) error) (waited time.Duration, err error)
 }
 
-// OpenQueue lets everybody in.
-type OpenQueue struct{}
+// NoQueue lets everybody in.
+type NoQueue struct{}
 
 // Enter implements [Queue].
-func (OpenQueue) Enter(_ context.Context, _ Ticket, try func(pool.Limit) error) (time.Duration, error) {
-	return 0, try(pool.Limit{})
+func (NoQueue) Enter(_ context.Context, _ Ticket, try func(pool.Admission) error) (time.Duration, error) {
+	return 0, try(pool.Admission{})
 }
 
 // Breaker is asked before a backend is called.
@@ -104,19 +104,19 @@ type Breaker interface {
 // at the first byte, or with why there was none. A fault after that is a sample of its own.
 type Permit interface{ Report(err error) }
 
-// OpenBreaker permits everything.
-type OpenBreaker struct{}
+// NoBreaker permits everything.
+type NoBreaker struct{}
 
 // Allow implements [Breaker].
-func (OpenBreaker) Allow(string, string) (Permit, error) { return reportNobody{}, nil }
+func (NoBreaker) Allow(string, string) (Permit, error) { return noReport{}, nil }
 
-type reportNobody struct{}
+type noReport struct{}
 
-func (reportNobody) Report(error) {}
+func (noReport) Report(error) {}
 
 // Metrics counts calls. Labels are of closed sets.
 type Metrics interface {
-	Failed(f *engine.Failure)
-	RetryBudgetSpent()
-	Cost(tier plan.Tier, usd float64)
+	CountFailure(f *engine.Failure)
+	CountRetryBudgetSpent()
+	AddCost(tier plan.Tier, usd float64)
 }

@@ -2,22 +2,22 @@ package draft
 
 import "github.com/foregate/foregate/tiers/accept"
 
-// maxMarks bounds what is told of the score: with marks at powers of two and half between, all
+// maxPoints bounds what is told of the score: with marks at powers of two and half between, all
 // drafts fit.
-const maxMarks = 40
+const maxPoints = 40
 
-// track is how a draft's score fell.
-type track []accept.Mark
+// scoreSeries is how a draft's score fell.
+type scoreSeries []accept.ScorePoint
 
-// note notes the score of the first so many tokens, once.
-func (t *track) note(tokens int, score accept.Nats) {
-	if tokens > 0 && tokens != t.last() && len(*t) < maxMarks {
-		*t = append(*t, accept.Mark{Tokens: tokens, Score: score})
+// add notes the score of the first so many tokens, once.
+func (t *scoreSeries) add(tokens int, score accept.Nats) {
+	if tokens > 0 && tokens != t.last() && len(*t) < maxPoints {
+		*t = append(*t, accept.ScorePoint{Tokens: tokens, Score: score})
 	}
 }
 
 // last is the token count of the last mark.
-func (t track) last() int {
+func (t scoreSeries) last() int {
 	if len(t) == 0 {
 		return 0
 	}
@@ -25,7 +25,7 @@ func (t track) last() int {
 }
 
 // next is the token count at which the score is to be noted next.
-func (t track) next() int {
+func (t scoreSeries) next() int {
 	next := 8
 	for step := 4; next <= t.last(); {
 		next += step

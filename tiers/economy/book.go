@@ -20,9 +20,9 @@ const (
 	// at the 90 % quantile; one of which no request is explored is tried again once in
 	// about 600 requests, because its upper bound rises to the break-even.
 	fade = 1 - 1.0/2000
-	// maxBuckets bounds the book. Routes come from the configuration, and each has eight for a mode
+	// maxClasses bounds the book. Routes come from the configuration, and each has eight for a mode
 	// buckets; what would be beyond is not learned.
-	maxBuckets = 4096
+	maxClasses = 4096
 	// priorAnswers is how many answers outputDefault counts for until there are as many.
 	priorAnswers = 4
 )
@@ -57,17 +57,17 @@ func (l Length) String() string {
 	return [...]string{"to_256", "to_1k", "to_4k", "above_4k"}[min(l, Above4k)]
 }
 
-// Bucket is a kind of request: what is learned of one is expected of the next.
-type Bucket struct {
+// TrafficClass is a kind of request: what is learned of one is expected of the next.
+type TrafficClass struct {
 	Route  string
 	Mode   string // by which drafts are judged
 	Prompt Length
 	Whole  bool // nothing is released before the whole draft was judged
 }
 
-// BucketOf is the bucket of a request to a route with a prompt of so many tokens.
-func BucketOf(route, mode string, prompt int, whole bool) Bucket {
-	return Bucket{Route: route, Mode: mode, Prompt: LengthOf(prompt), Whole: whole}
+// TrafficClassOf is the bucket of a request to a route with a prompt of so many tokens.
+func TrafficClassOf(route, mode string, prompt int, whole bool) TrafficClass {
+	return TrafficClass{Route: route, Mode: mode, Prompt: LengthOf(prompt), Whole: whole}
 }
 
 // Outcome is what became of a request. Drafts that failed by the draft pool's fault, and
@@ -91,19 +91,19 @@ type Outcome struct {
 	TargetFirst time.Duration
 }
 
-// Book is what is learned of each bucket: averages in which each new sample counts 1/200,
+// Statistics is what is learned of each bucket: averages in which each new sample counts 1/200,
 // so about the last 200. It is safe for concurrent use; the zero value is ready. It must
 // not be copied once used.
-type Book struct {
-	all atomic.Pointer[map[Bucket]*page] // never changed, only replaced
-	mu  sync.Mutex                       // held while it is replaced
+type Statistics struct {
+	all atomic.Pointer[map[TrafficClass]*classStatistics] // never changed, only replaced
+	mu  sync.Mutex                                        // held while it is replaced
 }
 
-// NewBook returns a book in which nothing is written.
-func NewBook() *Book { return new(Book) }
+// NewStatistics returns a book in which nothing is written.
+func NewStatistics() *Statistics { return new(Statistics) }
 
-// page is what is known of one bucket.
-type page struct {
+// classStatistics is what is known of one bucket.
+type classStatistics struct {
 	mu           sync.Mutex
 	drafts       float64 // judged, old ones counting less
 	served       float64 // of these
@@ -128,8 +128,8 @@ func (m *mean) of() float64 {
 	return m.sum / m.weight
 }
 
-// page finds a bucket's, nil where there is none.
-func (b *Book) page(of Bucket) *page {
+// find finds a bucket's, nil where there is none.
+func (b *Statistics) find(of TrafficClass) *classStatistics {
 	all := b.all.Load()
 	if all == nil {
 		return nil
@@ -137,32 +137,32 @@ func (b *Book) page(of Bucket) *page {
 	return (*all)[of]
 }
 
-// open finds or makes a bucket's page; nil where the book is full.
-func (b *Book) open(of Bucket) *page {
-	if p := b.page(of); p != nil {
+// findOrAdd finds or makes a bucket's page; nil where the book is full.
+func (b *Statistics) findOrAdd(of TrafficClass) *classStatistics {
+	if p := b.find(of); p != nil {
 		return p
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if p := b.page(of); p != nil {
+	if p := b.find(of); p != nil {
 		return p
 	}
-	next := map[Bucket]*page{}
+	next := map[TrafficClass]*classStatistics{}
 	if all := b.all.Load(); all != nil {
-		if len(*all) >= maxBuckets {
+		if len(*all) >= maxClasses {
 			return nil
 		}
 		next = maps.Clone(*all)
 	}
-	p := new(page)
+	p := new(classStatistics)
 	next[of] = p
 	b.all.Store(&next)
 	return p
 }
 
 // Learn takes in what became of a request.
-func (b *Book) Learn(of Bucket, o Outcome) {
-	p := b.open(of)
+func (b *Statistics) Learn(of TrafficClass, o Outcome) {
+	p := b.findOrAdd(of)
 	if p == nil {
 		return
 	}
@@ -201,18 +201,18 @@ func (b *Book) Learn(of Bucket, o Outcome) {
 // Expect tells what the next request of a bucket is expected to be like. Of a bucket of
 // which nothing is known the acceptance's upper bound is 1, and an answer has the usual
 // length. It allocates nothing and may be asked for every request.
-func (b *Book) Expect(of Bucket) Expectation {
-	p := b.page(of)
+func (b *Statistics) Expect(of TrafficClass) Expectation {
+	p := b.find(of)
 	if p == nil {
-		return Expectation{Upper: 1, Output: outputDefault}
+		return Expectation{UpperBound: 1, Output: outputDefault}
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.expect()
 }
 
-func (p *page) expect() Expectation {
-	e := Expectation{Samples: p.drafts, Upper: Upper(p.served, p.drafts), Prompt: p.prompt.of(), Held: p.held.of()}
+func (p *classStatistics) expect() Expectation {
+	e := Expectation{Samples: p.drafts, UpperBound: UpperBound(p.served, p.drafts), Prompt: p.prompt.of(), Held: p.held.of()}
 	if p.drafts > 0 {
 		e.Acceptance = share(p.served / p.drafts)
 	}
@@ -222,14 +222,14 @@ func (p *page) expect() Expectation {
 	known := p.answersKnown / priorAnswers
 	e.Output = outputDefault*(1-known) + p.output.of()*known
 	if p.draftFirst.weight > 0 && p.targetFirst.weight > 0 {
-		e.Lead = time.Duration((p.draftFirst.of() - p.targetFirst.of()) * float64(time.Second))
+		e.ExtraTTFT = time.Duration((p.draftFirst.of() - p.targetFirst.of()) * float64(time.Second))
 	}
 	return e
 }
 
 // Each calls f for every bucket of which something is known, in no order, with what is
 // expected of it.
-func (b *Book) Each(f func(Bucket, Expectation)) {
+func (b *Statistics) Each(f func(TrafficClass, Expectation)) {
 	all := b.all.Load()
 	if all == nil {
 		return

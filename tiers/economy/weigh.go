@@ -24,7 +24,7 @@ func PerToken(usdPerHour, perSecond float64) float64 {
 	return usdPerHour / 3600 / perSecond
 }
 
-// Weigh sets asking the target alone against drafting first, in USD of one request.
+// EstimateCost sets asking the target alone against drafting first, in USD of one request.
 // P is the prompt, L the expected answer, m the draft tokens that are
 // made until a draft is found wanting, A the share of drafts that are served, g the share
 // of a rejected draft's tokens that goes into the answer.
@@ -41,11 +41,11 @@ func PerToken(usdPerHour, perSecond float64) float64 {
 //
 // A is the upper bound of what was learned, 1 where nothing was. Without prices both sums
 // are 0, and so are the saving and the break-even.
-func Weigh(p Prices, s Shape, e Expectation) Sums {
-	r := reckon(s, e)
-	out := Sums{
+func EstimateCost(p Prices, s Shape, e Expectation) Estimate {
+	r := termsOf(s, e)
+	out := Estimate{
 		Prompt: r.prompt, Output: r.output, Held: r.held,
-		Acceptance: r.acceptance, Samples: e.Samples, ExtraTTFT: e.Lead,
+		Acceptance: r.acceptance, Samples: e.Samples, ExtraTTFT: e.ExtraTTFT,
 	}
 	if !p.Known() {
 		return out
@@ -67,7 +67,7 @@ func BreakEven(p Prices, s Shape, outputTokens float64) float64 {
 	if !p.Known() {
 		return 0
 	}
-	return breakEven(p, reckon(s, Expectation{Output: outputTokens}), s.Scored)
+	return breakEven(p, termsOf(s, Expectation{Output: outputTokens}), s.Scored)
 }
 
 // terms are the symbols of [Weigh] for one request.
@@ -76,18 +76,18 @@ type terms struct {
 	acceptance, salvaged float64 // A, g
 }
 
-// reckon brings what is known into bounds: 1 ≤ L ≤ Most, 0 ≤ m ≤ L, A and g in 0..1.
-func reckon(s Shape, e Expectation) terms {
+// termsOf brings what is known into bounds: 1 ≤ L ≤ Most, 0 ≤ m ≤ L, A and g in 0..1.
+func termsOf(s Shape, e Expectation) terms {
 	t := terms{prompt: float64(max(s.Prompt, 0)), output: e.Output, acceptance: 1, salvaged: share(e.Salvaged)}
 	if !(t.output > 0) {
 		t.output = outputDefault
 	}
-	if s.Most > 0 {
-		t.output = min(t.output, float64(s.Most))
+	if s.MaxOutput > 0 {
+		t.output = min(t.output, float64(s.MaxOutput))
 	}
 	t.output = max(t.output, 1)
 	if e.Samples > 0 {
-		t.acceptance = share(e.Upper)
+		t.acceptance = share(e.UpperBound)
 	}
 	switch {
 	case s.Whole && s.Scored:
@@ -142,15 +142,15 @@ func breakEven(p Prices, t terms, scored bool) float64 {
 
 // Policy is what an operator says of the guard.
 type Policy struct {
-	On           bool
-	Explore      float64       // share of the requests that it would keep from the draft and drafts all the same, 0..1
+	Enabled      bool
+	ExploreRate  float64       // share of the requests that it would keep from the draft and drafts all the same, 0..1
 	MaxExtraTTFT time.Duration // by which the first byte may be expected later than the target's; 0 is no bound
 }
 
 // The reasons of [Decide].
 const (
-	NoSaving = "no_saving" // a draft is expected to cost more than it saves, however lucky
-	TTFT     = "ttft"      // the first byte is expected too late
+	ReasonNoSaving = "no_saving" // a draft is expected to cost more than it saves, however lucky
+	ReasonTTFT     = "ttft"      // the first byte is expected too late
 )
 
 // ttftFrom is how many drafts the expected delay must rest on before it keeps requests
@@ -162,27 +162,27 @@ const ttftFrom = 20
 // whatever the reason, so that the guard learns when things change, and the sums say so.
 // Acceptance is reckoned at its upper 90 % bound: the guard acts when
 // it is sure. Without prices there is no saving to judge by.
-func Decide(pol Policy, p Prices, s Shape, e Expectation, dice float64) (sums Sums, reason string) {
-	sums = Weigh(p, s, e)
-	if !pol.On {
+func Decide(pol Policy, p Prices, s Shape, e Expectation, random float64) (sums Estimate, reason string) {
+	sums = EstimateCost(p, s, e)
+	if !pol.Enabled {
 		return sums, ""
 	}
 	switch {
 	case p.Known() && sums.SavingUSD() < 0:
-		reason = NoSaving
-	case pol.MaxExtraTTFT > 0 && e.Samples >= ttftFrom && e.Lead > pol.MaxExtraTTFT:
-		reason = TTFT
+		reason = ReasonNoSaving
+	case pol.MaxExtraTTFT > 0 && e.Samples >= ttftFrom && e.ExtraTTFT > pol.MaxExtraTTFT:
+		reason = ReasonTTFT
 	}
-	if reason != "" && dice < pol.Explore {
+	if reason != "" && random < pol.ExploreRate {
 		sums.Explored = true
 		return sums, ""
 	}
 	return sums, reason
 }
 
-// Upper is the upper 90 % bound (one-sided) of a share that was seen as served of n:
+// UpperBound is the upper 90 % bound (one-sided) of a share that was seen as served of n:
 // Wilson's, which holds for small n and is 1 where n is 0.
-func Upper(served, n float64) float64 {
+func UpperBound(served, n float64) float64 {
 	const z = 1.2815515655446004 // the normal distribution's 90 % quantile
 	if !(n > 0) {
 		return 1

@@ -19,14 +19,14 @@ func TestTheSumsAreThoseOfTheModel(t *testing.T) {
 		e    Expectation
 		w    Workload
 	}{
-		{"confidence", Confidence, Shape{Prompt: 500, Held: 48}, Expectation{Output: 300, Upper: .5}, Workload{Held: 48, Acceptance: .5}},
-		{"confidence, learned hold", Confidence, Shape{Prompt: 500, Held: 48}, Expectation{Output: 300, Upper: .5, Held: 40}, Workload{Held: 40, Acceptance: .5}},
-		{"whole", Confidence, Shape{Prompt: 500, Held: 48, Whole: true}, Expectation{Output: 300, Upper: .5}, Workload{Held: 300, Acceptance: .5}},
-		{"scored whole", WholeCheck, Shape{Prompt: 500, Held: 48, Whole: true, Scored: true}, Expectation{Output: 300, Upper: .7, Salvaged: .3, Held: 80}, Workload{Acceptance: .7, Salvaged: .3}},
-		{"scored head", HeadCheck, Shape{Prompt: 500, Held: 64, Scored: true}, Expectation{Output: 300, Upper: .7, Salvaged: .5, Held: 20}, Workload{Held: 64, Acceptance: .7, Salvaged: .5}},
+		{"confidence", Confidence, Shape{Prompt: 500, Held: 48}, Expectation{Output: 300, UpperBound: .5}, Workload{Held: 48, Acceptance: .5}},
+		{"confidence, learned hold", Confidence, Shape{Prompt: 500, Held: 48}, Expectation{Output: 300, UpperBound: .5, Held: 40}, Workload{Held: 40, Acceptance: .5}},
+		{"whole", Confidence, Shape{Prompt: 500, Held: 48, Whole: true}, Expectation{Output: 300, UpperBound: .5}, Workload{Held: 300, Acceptance: .5}},
+		{"scored whole", WholeCheck, Shape{Prompt: 500, Held: 48, Whole: true, Scored: true}, Expectation{Output: 300, UpperBound: .7, Salvaged: .3, Held: 80}, Workload{Acceptance: .7, Salvaged: .3}},
+		{"scored head", HeadCheck, Shape{Prompt: 500, Held: 64, Scored: true}, Expectation{Output: 300, UpperBound: .7, Salvaged: .5, Held: 20}, Workload{Held: 64, Acceptance: .7, Salvaged: .5}},
 	} {
 		c.e.Samples, c.w.Prompt, c.w.Output = samples, 500, 300
-		got := Weigh(caseA, c.s, c.e)
+		got := EstimateCost(caseA, c.s, c.e)
 		if want := Model(c.mode, caseA, c.w) * 300 / 1e6; !near(got.DraftUSD, want) {
 			t.Errorf("%s: the draft costs %g, want %g", c.name, got.DraftUSD, want)
 		}
@@ -37,10 +37,10 @@ func TestTheSumsAreThoseOfTheModel(t *testing.T) {
 }
 
 func TestWhatIsSalvagedIsReadAndNotWrittenByTheTarget(t *testing.T) {
-	s, e := Shape{Prompt: 500, Held: 100}, Expectation{Samples: 50, Upper: .5, Output: 300}
-	without := Weigh(caseA, s, e)
+	s, e := Shape{Prompt: 500, Held: 100}, Expectation{Samples: 50, UpperBound: .5, Output: 300}
+	without := EstimateCost(caseA, s, e)
 	e.Salvaged = .4 // 40 tokens, in every second request
-	with := Weigh(caseA, s, e)
+	with := EstimateCost(caseA, s, e)
 	if want := .5 * 40 * (caseA.TargetDecode - caseA.TargetPrefill); !near(without.DraftUSD-with.DraftUSD, want) {
 		t.Errorf("salvage saved %g, want %g", without.DraftUSD-with.DraftUSD, want)
 	}
@@ -50,33 +50,33 @@ func TestWhatIsSalvagedIsReadAndNotWrittenByTheTarget(t *testing.T) {
 }
 
 func TestAnAnswerIsNoLongerThanItMayBe(t *testing.T) {
-	got := Weigh(caseA, Shape{Prompt: 10, Most: 16, Held: 48}, Expectation{Output: 300})
+	got := EstimateCost(caseA, Shape{Prompt: 10, MaxOutput: 16, Held: 48}, Expectation{Output: 300})
 	if got.Output != 16 || got.Held != 16 {
 		t.Errorf("got output %g, held %g; want 16 and 16", got.Output, got.Held)
 	}
-	if got := Weigh(caseA, Shape{Prompt: 10, Held: 48}, Expectation{}); got.Output != outputDefault || got.Held != 48 || got.Acceptance != 1 {
+	if got := EstimateCost(caseA, Shape{Prompt: 10, Held: 48}, Expectation{}); got.Output != outputDefault || got.Held != 48 || got.Acceptance != 1 {
 		t.Errorf("with nothing known: got %+v", got)
 	}
 }
 
 func TestAtTheBreakEvenNothingIsSavedOrLost(t *testing.T) {
-	dice := rand.New(rand.NewPCG(7, 1))
+	random := rand.New(rand.NewPCG(7, 1))
 	met := 0
 	for range 2000 {
-		p := Prices{dice.Float64() + .01, dice.Float64() + .01, dice.Float64()*3 + .01, dice.Float64()*10 + .01}
-		s := Shape{Prompt: dice.IntN(5000), Held: dice.IntN(200), Whole: dice.IntN(2) == 0, Scored: dice.IntN(2) == 0}
-		e := Expectation{Samples: 1, Upper: dice.Float64(), Output: 1 + 1000*dice.Float64(), Salvaged: dice.Float64()}
-		sums := Weigh(p, s, e)
+		p := Prices{random.Float64() + .01, random.Float64() + .01, random.Float64()*3 + .01, random.Float64()*10 + .01}
+		s := Shape{Prompt: random.IntN(5000), Held: random.IntN(200), Whole: random.IntN(2) == 0, Scored: random.IntN(2) == 0}
+		e := Expectation{Samples: 1, UpperBound: random.Float64(), Output: 1 + 1000*random.Float64(), Salvaged: random.Float64()}
+		sums := EstimateCost(p, s, e)
 		if sums.BreakEven < 0 || sums.BreakEven > Never || math.IsNaN(sums.BreakEven) {
 			t.Fatalf("break-even %g of %+v %+v %+v", sums.BreakEven, p, s, e)
 		}
-		if pays := sums.SavingUSD() >= 0; math.Abs(sums.SavingUSD()) > 1e-6 && pays != (e.Upper >= sums.BreakEven) {
-			t.Fatalf("saving %g at acceptance %g, break-even %g", sums.SavingUSD(), e.Upper, sums.BreakEven)
+		if worthwhile := sums.SavingUSD() >= 0; math.Abs(sums.SavingUSD()) > 1e-6 && worthwhile != (e.UpperBound >= sums.BreakEven) {
+			t.Fatalf("saving %g at acceptance %g, break-even %g", sums.SavingUSD(), e.UpperBound, sums.BreakEven)
 		}
 		if sums.BreakEven > 0 && sums.BreakEven <= 1 {
 			met++
-			e.Upper = sums.BreakEven
-			if left := Weigh(p, s, e).SavingUSD(); math.Abs(left) > 1e-6*sums.TargetUSD {
+			e.UpperBound = sums.BreakEven
+			if left := EstimateCost(p, s, e).SavingUSD(); math.Abs(left) > 1e-6*sums.TargetUSD {
 				t.Fatalf("at the break-even %g of %g is saved", left, sums.TargetUSD)
 			}
 		}
@@ -87,14 +87,14 @@ func TestAtTheBreakEvenNothingIsSavedOrLost(t *testing.T) {
 }
 
 func TestDraftsAreMadeWhereTheyPay(t *testing.T) {
-	on := Policy{On: true, Explore: .02, MaxExtraTTFT: 2 * time.Second}
+	on := Policy{Enabled: true, ExploreRate: .02, MaxExtraTTFT: 2 * time.Second}
 	chat := Shape{Prompt: 500, Held: 32}
 	long := Shape{Prompt: 4000, Held: 32}
 	sure := func(a float64) Expectation {
-		return Expectation{Samples: 200, Acceptance: a, Upper: Upper(200*a, 200), Output: 300}
+		return Expectation{Samples: 200, Acceptance: a, UpperBound: UpperBound(200*a, 200), Output: 300}
 	}
 	late := sure(.9)
-	late.Lead = 3 * time.Second
+	late.ExtraTTFT = 3 * time.Second
 	early := late
 	early.Samples = ttftFrom - 1
 	short := sure(1)
@@ -105,29 +105,29 @@ func TestDraftsAreMadeWhereTheyPay(t *testing.T) {
 		p        Prices
 		s        Shape
 		e        Expectation
-		dice     float64
+		random   float64
 		reason   string
 		explored bool
 	}{
-		{name: "nothing is known yet", pol: on, p: caseB, s: chat, dice: .5},
-		{name: "they pay", pol: on, p: caseB, s: chat, e: sure(.6), dice: .5},
-		{name: "they do not pay", pol: on, p: caseB, s: chat, e: sure(.3), dice: .5, reason: NoSaving},
-		{name: "they might pay, by the bound", pol: on, p: caseB, s: chat, e: sure(.44), dice: .5},
-		{name: "they never pay", pol: on, p: caseB, s: long, e: short, dice: .5, reason: NoSaving},
-		{name: "they never pay, and nothing is known of drafts", pol: on, p: caseB, s: long, e: Expectation{Output: 150}, dice: .5, reason: NoSaving},
-		{name: "to learn", pol: on, p: caseB, s: chat, e: sure(.3), dice: .019, explored: true},
-		{name: "the dice are just beside", pol: on, p: caseB, s: chat, e: sure(.3), dice: .02, reason: NoSaving},
+		{name: "nothing is known yet", pol: on, p: caseB, s: chat, random: .5},
+		{name: "they pay", pol: on, p: caseB, s: chat, e: sure(.6), random: .5},
+		{name: "they do not pay", pol: on, p: caseB, s: chat, e: sure(.3), random: .5, reason: ReasonNoSaving},
+		{name: "they might pay, by the bound", pol: on, p: caseB, s: chat, e: sure(.44), random: .5},
+		{name: "they never pay", pol: on, p: caseB, s: long, e: short, random: .5, reason: ReasonNoSaving},
+		{name: "they never pay, and nothing is known of drafts", pol: on, p: caseB, s: long, e: Expectation{Output: 150}, random: .5, reason: ReasonNoSaving},
+		{name: "to learn", pol: on, p: caseB, s: chat, e: sure(.3), random: .019, explored: true},
+		{name: "the dice are just beside", pol: on, p: caseB, s: chat, e: sure(.3), random: .02, reason: ReasonNoSaving},
 		{name: "the dice do not matter where they pay", pol: on, p: caseB, s: chat, e: sure(.6)},
-		{name: "too late", pol: on, p: caseA, s: chat, e: late, dice: .5, reason: TTFT},
+		{name: "too late", pol: on, p: caseA, s: chat, e: late, random: .5, reason: ReasonTTFT},
 		{name: "too late, to learn", pol: on, p: caseA, s: chat, e: late, explored: true},
-		{name: "too late, by too few", pol: on, p: caseA, s: chat, e: early, dice: .5},
-		{name: "late, no bound", pol: Policy{On: true}, p: caseA, s: chat, e: late, dice: .5},
-		{name: "no prices", pol: on, s: chat, e: sure(0), dice: .5},
-		{name: "no prices, too late", pol: on, s: chat, e: late, dice: .5, reason: TTFT},
-		{name: "off", pol: Policy{}, p: caseB, s: long, e: late, dice: .5},
-		{name: "no exploration", pol: Policy{On: true}, p: caseB, s: chat, e: sure(.3), reason: NoSaving},
+		{name: "too late, by too few", pol: on, p: caseA, s: chat, e: early, random: .5},
+		{name: "late, no bound", pol: Policy{Enabled: true}, p: caseA, s: chat, e: late, random: .5},
+		{name: "no prices", pol: on, s: chat, e: sure(0), random: .5},
+		{name: "no prices, too late", pol: on, s: chat, e: late, random: .5, reason: ReasonTTFT},
+		{name: "off", pol: Policy{}, p: caseB, s: long, e: late, random: .5},
+		{name: "no exploration", pol: Policy{Enabled: true}, p: caseB, s: chat, e: sure(.3), reason: ReasonNoSaving},
 	} {
-		sums, reason := Decide(c.pol, c.p, c.s, c.e, c.dice)
+		sums, reason := Decide(c.pol, c.p, c.s, c.e, c.random)
 		if reason != c.reason || sums.Explored != c.explored {
 			t.Errorf("%s: got %q, explored %t, want %q, %t (%+v)", c.name, reason, sums.Explored, c.reason, c.explored, sums)
 		}
@@ -135,18 +135,18 @@ func TestDraftsAreMadeWhereTheyPay(t *testing.T) {
 }
 
 func TestTheUpperBoundHoldsInNineOfTenRuns(t *testing.T) {
-	dice := rand.New(rand.NewPCG(3, 9))
+	random := rand.New(rand.NewPCG(3, 9))
 	const runs = 4000
 	for _, c := range []struct{ a, n float64 }{{.1, 20}, {.3, 50}, {.5, 200}, {.8, 30}} {
 		held := 0
 		for range runs {
 			served := 0.0
 			for range int(c.n) {
-				if dice.Float64() < c.a {
+				if random.Float64() < c.a {
 					served++
 				}
 			}
-			if Upper(served, c.n) >= c.a {
+			if UpperBound(served, c.n) >= c.a {
 				held++
 			}
 		}
@@ -155,12 +155,12 @@ func TestTheUpperBoundHoldsInNineOfTenRuns(t *testing.T) {
 		}
 	}
 	for n := .01; n < 300; n *= 1.01 {
-		if got := Upper(n, n); got != 1 {
+		if got := UpperBound(n, n); got != 1 {
 			t.Fatalf("all of %g were served: got %g, want 1", n, got)
 		}
 	}
-	if Upper(0, 0) != 1 || Upper(5, 5) != 1 || Upper(0, 200) > .01 {
-		t.Errorf("got %g, %g, %g", Upper(0, 0), Upper(5, 5), Upper(0, 200))
+	if UpperBound(0, 0) != 1 || UpperBound(5, 5) != 1 || UpperBound(0, 200) > .01 {
+		t.Errorf("got %g, %g, %g", UpperBound(0, 0), UpperBound(5, 5), UpperBound(0, 200))
 	}
 }
 
@@ -174,20 +174,20 @@ func TestAScoreIsMadeWhereItPays(t *testing.T) {
 		{name: "long answers", p: caseA, prompt: 200, output: 800, held: 64, auroc: .75, load: .5},
 		{name: "nothing measured yet", p: caseA, prompt: 200, output: 800, held: 64},
 		{name: "as long as the prompt", p: caseA, prompt: 300, output: 300, held: 64, auroc: .75},
-		{name: "confidence is good", p: caseA, prompt: 200, output: 800, held: 64, auroc: .8, head: WhyConfidence, whole: WhyConfidence},
-		{name: "a long prompt", p: caseA, prompt: 500, output: 300, held: 64, auroc: .75, head: WhyLongPrompt, whole: WhyLongPrompt},
-		{name: "cheap targets", p: caseB, prompt: 200, output: 800, held: 64, auroc: .75, head: WhyPriceRatio, whole: WhyPriceRatio},
-		{name: "a full target", p: caseA, prompt: 200, output: 800, held: 64, auroc: .75, load: .86, head: WhyLoad, whole: WhyLoad},
-		{name: "dear prompts", p: Prices{1, 1, 5, 8}, prompt: 300, output: 300, held: 64, auroc: .75, whole: WhyScoreCost},
-		{name: "dearer prompts", p: Prices{1, 1, 20, 8}, prompt: 300, output: 300, held: 64, auroc: .75, head: WhyScoreCost, whole: WhyScoreCost},
+		{name: "confidence is good", p: caseA, prompt: 200, output: 800, held: 64, auroc: .8, head: ReasonConfidence, whole: ReasonConfidence},
+		{name: "a long prompt", p: caseA, prompt: 500, output: 300, held: 64, auroc: .75, head: ReasonLongPrompt, whole: ReasonLongPrompt},
+		{name: "cheap targets", p: caseB, prompt: 200, output: 800, held: 64, auroc: .75, head: ReasonPriceRatio, whole: ReasonPriceRatio},
+		{name: "a full target", p: caseA, prompt: 200, output: 800, held: 64, auroc: .75, load: .86, head: ReasonLoad, whole: ReasonLoad},
+		{name: "dear prompts", p: Prices{1, 1, 5, 8}, prompt: 300, output: 300, held: 64, auroc: .75, whole: ReasonScoreCost},
+		{name: "dearer prompts", p: Prices{1, 1, 20, 8}, prompt: 300, output: 300, held: 64, auroc: .75, head: ReasonScoreCost, whole: ReasonScoreCost},
 		{name: "no prices", prompt: 200, output: 800, held: 64, auroc: .75},
-		{name: "no prices, a long prompt", prompt: 900, output: 800, held: 64, head: WhyLongPrompt, whole: WhyLongPrompt},
+		{name: "no prices, a long prompt", prompt: 900, output: 800, held: 64, head: ReasonLongPrompt, whole: ReasonLongPrompt},
 	} {
-		if pays, why := HeadPays(c.p, c.prompt, c.output, c.held, c.auroc, c.load); why != c.head || pays != (why == "") {
-			t.Errorf("%s, head: got %t, %q, want %q", c.name, pays, why, c.head)
+		if worthwhile, why := ShouldCheckHead(c.p, c.prompt, c.output, c.held, c.auroc, c.load); why != c.head || worthwhile != (why == "") {
+			t.Errorf("%s, head: got %t, %q, want %q", c.name, worthwhile, why, c.head)
 		}
-		if pays, why := WholePays(c.p, c.prompt, c.output, c.auroc, c.load); why != c.whole || pays != (why == "") {
-			t.Errorf("%s, whole: got %t, %q, want %q", c.name, pays, why, c.whole)
+		if worthwhile, why := ShouldCheckWhole(c.p, c.prompt, c.output, c.auroc, c.load); why != c.whole || worthwhile != (why == "") {
+			t.Errorf("%s, whole: got %t, %q, want %q", c.name, worthwhile, why, c.whole)
 		}
 	}
 }

@@ -16,7 +16,7 @@ func TestWhatManyReplicasAuditAtOnceAddsUp(t *testing.T) {
 	s := serve(t)
 	first := join(t, s.addr)
 	rule := plain
-	rule.Lease, rule.Run = 100000, 1e6 // nothing expires and nothing alarms
+	rule.LeaseAudits, rule.DriftRunLength = 100000, 1e6 // nothing expires and nothing alarms
 	first.by(rule)
 	first.teach()
 	const replicas, each = 4, 150
@@ -31,8 +31,8 @@ func TestWhatManyReplicasAuditAtOnceAddsUp(t *testing.T) {
 			wg.Go(func() {
 				for i := range each {
 					ticket := fmt.Sprintf("r%d-%d-%d", n, half, i)
-					fate, err := r.Open(context.Background(), Audit{Decision: r.View(chat).Stamp(chat, 1, 0), Ticket: ticket, Score: 1})
-					if err != nil || fate != risk.Booked {
+					fate, err := r.Open(context.Background(), Audit{Decision: r.View(chat).Decide(chat, 1, 0), Ticket: ticket, Score: 1})
+					if err != nil || fate != risk.Opened {
 						t.Errorf("open: %s, %v", fate, err)
 						return
 					}
@@ -98,7 +98,7 @@ func TestADecisionOfBeforeAnAlarmIsStaleEverywhere(t *testing.T) {
 	a, b := join(t, s.addr), join(t, s.addr)
 	a.certify()
 	b.tick(t.Context())
-	old := b.View(chat).Stamp(chat, 1, 0)
+	old := b.View(chat).Decide(chat, 1, 0)
 	b.open("under-way", 1)
 	for i := 0; a.state().Alarm == 0; i++ {
 		a.audit(1, 1, 1)
@@ -126,7 +126,7 @@ func TestADecisionOfBeforeAnAlarmIsStaleEverywhere(t *testing.T) {
 func TestAuditsThatAreLostAreForgottenByRedisClock(t *testing.T) {
 	r := join(t, serve(t).addr)
 	rule := plain
-	rule.Lease = 5000
+	rule.LeaseAudits = 5000
 	r.by(rule)
 	r.teach()
 	name := keyRisk + chat.String()
@@ -141,7 +141,7 @@ func TestAuditsThatAreLostAreForgottenByRedisClock(t *testing.T) {
 		}
 	}
 	r.later(-24 * time.Hour) // a replica's clock says nothing
-	if fate := r.open("new", 1); fate != risk.Booked {
+	if fate := r.open("new", 1); fate != risk.Opened {
 		t.Errorf("open: %s", fate)
 	}
 	if n := r.raw.HLen(t.Context(), name).Val(); int(n) != len(names)+maxOpen/2+1 {
@@ -164,7 +164,7 @@ func TestKeysThatNobodyUsesGoAndNoMoreComeThanFit(t *testing.T) {
 	ctx := t.Context()
 	now := float64(time.Now().Unix())
 	put := func(i int, age time.Duration) string {
-		k := risk.Key{Route: fmt.Sprint("route-", i), Bucket: "b", Lot: "l"}
+		k := risk.Key{Route: fmt.Sprint("route-", i), TrafficClass: "b", Cohort: "l"}
 		r.raw.ZAdd(ctx, keyIndex, redisZ(now-age.Seconds(), k.String()))
 		r.raw.HSet(ctx, keyRisk+k.String(), "eps", "0.2")
 		return k.String()

@@ -24,8 +24,8 @@ type Facts struct {
 	HasDraft      bool // the route has a draft pool
 	SameTokenizer bool // the configuration says that its pools share tokenizer and chat template
 
-	Apart         string      // the tenant that a promise is kept for alone; "" is for all together
-	Draft, Target *probe.Card // what the pools' engines can do; nil is unknown
+	EvidenceTenant string              // the tenant that a promise is kept for alone; "" is for all together
+	Draft, Target  *probe.Capabilities // what the pools' engines can do; nil is unknown
 }
 
 // sameTokens is whether ids can be handed from the draft to the target: as the engines

@@ -17,13 +17,13 @@ var settled = []string{
 	"metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key", "parallel_tool_calls",
 }
 
-// Repeats reports whether a continuation by ids asks for all that the request does.
-func Repeats(r *openai.Request) bool { return !r.HasBeside(Sampling, settled) }
+// ContinuesExactly reports whether a continuation by ids asks for all that the request does.
+func ContinuesExactly(r *openai.Request) bool { return !r.HasBeside(Sampling, settled) }
 
-// CarriesOn reports whether an answer to the request can be carried on with by another
+// CanContinue reports whether an answer to the request can be carried on with by another
 // backend that is given what there is of it: plain text, of which nothing counts from the
 // beginning or begins anew at the cut.
-func CarriesOn(r *openai.Request) bool {
+func CanContinue(r *openai.Request) bool {
 	return r.SinglePlain && r.N == 1 && !r.Tools && !r.Structured && !r.Logprobs && !r.Penalties && !r.Continues && !r.Extras &&
 		!(r.HasSeed && r.Temperature > 0)
 }

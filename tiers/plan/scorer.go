@@ -14,11 +14,11 @@ const (
 )
 
 // ScorerFor finds a way to ask the target, or says what it lacks for the mode.
-func ScorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
+func ScorerFor(cfg Config, f Facts) (s Scorer, missing string) {
 	if f.Target == nil {
 		return ScorerNone, "target_unprobed"
 	}
-	judge := f.Target.Lacks(probe.MissingLogprobs) == ""
+	judge := f.Target.MissingReason(probe.MissingLogprobs) == ""
 	same, known := probe.SameTokens(f.Draft, f.Target)
 	switch {
 	case cfg.Mode == ModeJudge && judge:
@@ -29,9 +29,9 @@ func ScorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
 		return ScorerJudge, ""
 	case f.Target.Scoring == "":
 		return ScorerNone, "target_without_scoring"
-	case known && same && f.Draft.TokenIDs && f.Draft.Lacks(probe.MissingPromptIDs) == "":
+	case known && same && f.Draft.TokenIDs && f.Draft.MissingReason(probe.MissingPromptIDs) == "":
 		return ScorerIDs, ""
-	case f.Target.Lacks(probe.MissingTokenize) == "" && f.Target.Lacks(probe.MissingWords) == "" && !f.Request.Rendered():
+	case f.Target.MissingReason(probe.MissingTokenize) == "" && f.Target.MissingReason(probe.MissingWords) == "" && !f.Request.Rendered():
 		return ScorerText, ""
 	case judge && cfg.Mode != ModeVerify:
 		return ScorerJudge, ""
@@ -40,7 +40,7 @@ func ScorerFor(cfg Config, f Facts) (s Scorer, lacks string) {
 }
 
 // AuditorFor finds a way to make the label that audits are by, or says what the target lacks.
-func AuditorFor(cfg Config, f Facts) (s Scorer, lacks string) {
+func AuditorFor(cfg Config, f Facts) (s Scorer, missing string) {
 	if f.Target == nil {
 		return ScorerNone, "target_unprobed"
 	}
@@ -50,7 +50,7 @@ func AuditorFor(cfg Config, f Facts) (s Scorer, lacks string) {
 	case LabelPrefix:
 		cfg.Mode = ModeVerify
 	case LabelRegenerate:
-		if f.Target.Lacks(probe.MissingLogprobs) == "" {
+		if f.Target.MissingReason(probe.MissingLogprobs) == "" {
 			return ScorerJudge, ""
 		}
 		return ScorerNone, "" // then only an answer that says the same is good

@@ -15,33 +15,33 @@ import (
 
 // The lots that a promise is kept for.
 const (
-	LotConfidence = string(accept.LotConfidence)
-	LotHead       = string(accept.LotHead)
+	CohortConfidence = string(accept.CohortConfidence)
+	CohortHead       = string(accept.CohortHead)
 )
 
 // wholeRoute is the bucket of all requests to a route, for those that inherit.
 const wholeRoute = "all"
 
-// Kind is what kind of request a promise is kept for: the keys of its evidence.
-type Kind struct {
+// EvidenceKeys is what kind of request a promise is kept for: the keys of its evidence.
+type EvidenceKeys struct {
 	Own   risk.Key // drafts accepted on their own score
 	Head  risk.Key // drafts accepted because the target stood by their first tokens
 	Route risk.Key // all kinds of the route together, on their own score
 }
 
-// KindOf tells a request's: its length, the models behind its route, and the rules by which a
+// EvidenceKeysOf tells a request's: its length, the models behind its route, and the rules by which a
 // score and a label are made. Requests of another kind are never evidence for it.
-func KindOf(cfg Config, f Facts) Kind {
+func EvidenceKeysOf(cfg Config, f Facts) EvidenceKeys {
 	rules := rulesOf(cfg, f)
 	own := trafficClass(f.Request) + "." + rules
-	if f.Apart != "" {
-		own += "." + f.Apart
+	if f.EvidenceTenant != "" {
+		own += "." + f.EvidenceTenant
 	}
 	route := f.Request.Model
-	return Kind{
-		Own:   risk.Key{Route: route, Bucket: own, Lot: LotConfidence},
-		Head:  risk.Key{Route: route, Bucket: own, Lot: LotHead},
-		Route: risk.Key{Route: route, Bucket: wholeRoute + "." + rules, Lot: LotConfidence},
+	return EvidenceKeys{
+		Own:   risk.Key{Route: route, TrafficClass: own, Cohort: CohortConfidence},
+		Head:  risk.Key{Route: route, TrafficClass: own, Cohort: CohortHead},
+		Route: risk.Key{Route: route, TrafficClass: wholeRoute + "." + rules, Cohort: CohortConfidence},
 	}
 }
 
@@ -65,29 +65,29 @@ func trafficClass(r *openai.Request) string {
 }
 
 // labelRules numbers the way in which labels are made. Evidence of labels made in another way does not count: add one
-// with each change of [accept.Lenient] or of an audit that calls other drafts good.
+// with each change of [accept.LenientCheck] or of an audit that calls other drafts good.
 const labelRules = 2
 
 // rulesOf is a fingerprint of what must not change while evidence counts: the models with their
 // tokenizers and templates, what a score is made of, and what makes a draft good.
 func rulesOf(cfg Config, f Facts) string {
 	h := fnv.New32a()
-	for _, c := range [...]*probe.Card{f.Draft, f.Target} {
+	for _, c := range [...]*probe.Capabilities{f.Draft, f.Target} {
 		if c != nil {
 			_, _ = fmt.Fprintf(h, "%q %q %q\n", c.Model, c.Tokenizer, c.Template) // a hash takes everything
 		}
 	}
 	a := &cfg.Accept
 	auditor, _ := AuditorFor(cfg, f)
-	_, _ = fmt.Fprintln(h, labelRules, a.MeanOffset, a.WindowOffset, a.EntropyOffset, cfg.Risk.Map, cfg.Risk.Label, auditor, cfg.Strictness,
-		cfg.Risk.Prefix, cfg.Tie, cfg.JudgeOdds, cfg.Refusals, cfg.HoldbackTokens)
+	_, _ = fmt.Fprintln(h, labelRules, a.MeanOffset, a.WindowOffset, a.EntropyOffset, cfg.Risk.ScoreVersion, cfg.Risk.Label, auditor, cfg.Strictness,
+		cfg.Risk.MinPrefixShare, cfg.TieTolerance, cfg.JudgeThreshold, cfg.EscalateRefusals, cfg.HoldbackTokens)
 	return fmt.Sprintf("%08x", h.Sum32())
 }
 
-// At is the kind while the operating index of its own score is op. Heads are doubtful below that
+// AtOperatingPoint is the kind while the operating index of its own score is op. Heads are doubtful below that
 // threshold, so those of another index are another population.
-func (k Kind) At(op int) Kind {
-	k.Head.Bucket += fmt.Sprintf(".op%d", op)
+func (k EvidenceKeys) AtOperatingPoint(op int) EvidenceKeys {
+	k.Head.TrafficClass += fmt.Sprintf(".op%d", op)
 	return k
 }
 
@@ -96,7 +96,7 @@ type Views struct {
 	Own, Head, Route          risk.View
 	PerMinute, RoutePerMinute float64   // requests of the kind, and of the route, at all replicas
 	Now                       time.Time // when they were looked at
-	Spare                     bool      // the target has capacity to spare for audits
+	SpareCapacity             bool      // the target has capacity to spare for audits
 }
 
 // cautiousScore is the threshold of a warm-up until enough scores of the kind are known: of the plain score, in nats, with the shipped
@@ -114,13 +114,13 @@ const maxWarmupStale = time.Minute
 func (v Views) warmup(cfg *Config) (threshold float64, runs bool) {
 	r := &cfg.Risk
 	switch own := &v.Own; {
-	case cfg.Mode != ModeRisk, !r.Warmup, r.AtOnce < 1, own.Warmup.Began == 0 && !own.New, !v.Early(r):
+	case cfg.Mode != ModeRisk, !r.Warmup, r.MaxConcurrentAudits < 1, own.Warmup.Began == 0 && !own.New, !v.IsFirstTime(r):
 		return 0, false
-	case v.Now.Sub(own.Seen) > min(r.Stale, maxWarmupStale):
+	case v.Now.Sub(own.Seen) > min(r.MaxStaleness, maxWarmupStale):
 		return 0, false
-	case risk.Knows(own.Cautious):
+	case risk.IsKnown(own.Cautious):
 		return own.Cautious, true
-	case r.Map == 0:
+	case r.ScoreVersion == 0:
 		return cautiousScore, true
 	}
 	return 0, false // of a calibrated score nothing is known beforehand
@@ -129,32 +129,32 @@ func (v Views) warmup(cfg *Config) (threshold float64, runs bool) {
 // maxSpareLoad is the target's KV usage up to which it has capacity to spare for the audits of a warm-up.
 const maxSpareLoad = 0.5
 
-// Under returns the views with what follows from the target's KV usage. In the first time of a kind of request, audits beyond the budget
+// UnderLoad returns the views with what follows from the target's KV usage. In the first time of a kind of request, audits beyond the budget
 // bring the promise sooner, and looser thresholds once there is one.
-func (v Views) Under(r *Risk, load float64) Views {
+func (v Views) UnderLoad(r *Risk, load float64) Views {
 	w := v.Own.Warmup
-	first := v.Early(r) || w.Began != 0 && w.Left(v.Now, r.WarmupFor) > 0 // a certificate that was imported has no first time
-	certified := v.Own.Serves() && v.Own.Hi <= v.Own.Op                   // every threshold is: there is nothing to find
-	v.Spare = first && !v.Own.Infeasible && !certified && load <= maxSpareLoad
+	first := v.IsFirstTime(r) || w.Began != 0 && w.Remaining(v.Now, r.WarmupDuration) > 0 // a certificate that was imported has no first time
+	certified := v.Own.Serves() && v.Own.Hi <= v.Own.Op                                   // every threshold is: there is nothing to find
+	v.SpareCapacity = first && !v.Own.Infeasible && !certified && load <= maxSpareLoad
 	return v
 }
 
-// Early reports whether the kind is in its warm-up, whether that serves drafts or not.
-func (v Views) Early(r *Risk) bool {
-	return !v.Own.Serves() && !v.Own.Infeasible && v.Own.Warmup.Runs(v.Now, r.WarmupFor)
+// IsFirstTime reports whether the kind is in its warm-up, whether that serves drafts or not.
+func (v Views) IsFirstTime(r *Risk) bool {
+	return !v.Own.Serves() && !v.Own.Infeasible && v.Own.Warmup.IsRunning(v.Now, r.WarmupDuration)
 }
 
 // rates are the shares of the drafts of the kind, and of its route, that are audited. Drafts of a warm-up are all audited, as far as the
 // budget goes; what the target has capacity to spare for comes on top of any other share.
 func (v Views) rates(r *Risk, own risk.View, warmup bool) (ofKind, ofRoute float64) {
-	ofKind, ofRoute = r.Rates.Of(own, v.PerMinute), r.Rates.Of(v.Route, v.RoutePerMinute)
+	ofKind, ofRoute = r.Rates.AuditRate(own, v.PerMinute), r.Rates.AuditRate(v.Route, v.RoutePerMinute)
 	switch {
 	case warmup:
 		return 1, 1
-	case v.Spare && own.Serves():
-		return r.Rates.Boosted(), ofRoute
-	case v.Spare:
-		return max(ofKind, r.Rates.ColdShare), max(ofRoute, r.Rates.ColdShare)
+	case v.SpareCapacity && own.Serves():
+		return r.Rates.BoostedRate(), ofRoute
+	case v.SpareCapacity:
+		return max(ofKind, r.Rates.ColdStart), max(ofRoute, r.Rates.ColdStart)
 	}
 	return ofKind, ofRoute
 }
@@ -166,20 +166,20 @@ func (v Views) Expected(cfg *Config, e economy.Expectation) economy.Expectation 
 	share := 1.0
 	switch _, warm := v.warmup(cfg); {
 	case v.Own.Serves(), v.Route.Serves():
-		share = risk.Share(max(v.Own.Op, v.Route.Op))
-	case warm && v.Own.Warmup.Measured():
+		share = risk.AcceptanceShare(max(v.Own.Op, v.Route.Op))
+	case warm && v.Own.Warmup.HasOutcomes():
 		share = risk.WarmupShare()
 	}
 	if share < 1 && e.Samples > 0 {
-		share = max(share, e.Upper)
+		share = max(share, e.UpperBound)
 	}
-	e.Samples, e.Upper = max(e.Samples, 1), share
+	e.Samples, e.UpperBound = max(e.Samples, 1), share
 	return e
 }
 
-// Trial is how one request of mode risk or shadow is judged: the stamps under which its draft is
+// AuditDecision is how one request of mode risk or shadow is judged: the stamps under which its draft is
 // accepted or audited.
-type Trial struct {
+type AuditDecision struct {
 	Own, Head, Route risk.Decision // a key that is empty is of no interest
 	Inherited        bool          // it goes by the route's threshold, having none of its own
 	Shadow           bool          // the target answers; a draft is made in the background
@@ -188,11 +188,11 @@ type Trial struct {
 	Cautious float64 // that threshold
 }
 
-// Audited reports whether the draft is, for one of its keys.
-func (t *Trial) Audited() bool { return t.Own.Audited || t.Route.Audited || t.Head.Audited }
+// IsAudited reports whether the draft is, for one of its keys.
+func (t *AuditDecision) IsAudited() bool { return t.Own.Audited || t.Route.Audited || t.Head.Audited }
 
-// Stamps are the keys that the draft is audited for.
-func (t *Trial) Stamps() []risk.Decision {
+// Decisions are the keys that the draft is audited for.
+func (t *AuditDecision) Decisions() []risk.Decision {
 	var out []risk.Decision
 	for _, d := range [...]risk.Decision{t.Own, t.Route, t.Head} {
 		if d.Audited {
@@ -203,7 +203,7 @@ func (t *Trial) Stamps() []risk.Decision {
 }
 
 // Policy is the evidence key that the request goes by, as headers show it.
-func (t *Trial) Policy() string {
+func (t *AuditDecision) Policy() string {
 	if t.Inherited {
 		return t.Route.Policy() + ".inherited"
 	}
@@ -217,24 +217,24 @@ const (
 	reasonShadow      = "shadow"      // the mode says so
 )
 
-// Try decides how a request that was planned and weighed is judged in the modes risk and shadow:
+// ApplyEvidence decides how a request that was planned and weighed is judged in the modes risk and shadow:
 // by which threshold, whether its draft is audited, and whether the client sees any of it. dice is
 // a number drawn evenly from 0 … 1. It returns the plan, and the configuration by which the draft
 // is judged; the trial is nil where the draft is none of these modes'.
 //
 // What the guard keeps from the draft because too few are accepted is still drafted in the shadow,
 // as while nothing is certified: else a threshold that could be certified never would be.
-func (p Plan) Try(cfg Config, k Kind, v Views, dice float64) (Plan, Config, *Trial) {
-	shut := p.Reason == economy.NoSaving || p.Reason == economy.TTFT
+func (p Plan) ApplyEvidence(cfg Config, k EvidenceKeys, v Views, random float64) (Plan, Config, *AuditDecision) {
+	shut := p.Reason == economy.ReasonNoSaving || p.Reason == economy.ReasonTTFT
 	if !cfg.Mode.Audited() || !p.Judged && !shut {
 		return p, cfg, nil
 	}
-	t, threshold, serves := v.trial(&cfg, k, shut, dice)
+	t, threshold, serves := v.decideAudit(&cfg, k, shut, random)
 	cfg.Accept.Threshold, cfg.Accept.Band = accept.Nats(threshold), 0
-	if serves && !cfg.Takeover {
+	if serves && !cfg.MidstreamFailover {
 		p.Whole = true // what cannot be taken over is not begun before all of it was judged
 	}
-	if p.Ask == accept.AskDoubt {
+	if p.CheckPolicy == accept.CheckDoubtful {
 		p, cfg.Accept.Band = p.heads(cfg, k, v, t)
 	}
 	if serves {
@@ -250,27 +250,27 @@ func (p Plan) Try(cfg Config, k Kind, v Views, dice float64) (Plan, Config, *Tri
 	default:
 		p.Reason = ReasonUncertified
 	}
-	t.Shadow = t.Audited() && p.Sums.BreakEven <= 1
+	t.Shadow = t.IsAudited() && p.Estimate.BreakEven <= 1
 	return p, cfg, t
 }
 
-// trial stamps a request, and tells by which threshold its draft is served, if it is: none is where the guard has shut it out, and none
+// decideAudit stamps a request, and tells by which threshold its draft is served, if it is: none is where the guard has shut it out, and none
 // by a warm-up while too few of its audits have an outcome. Then drafts made in the shadow are audited for it, so that it goes on.
-func (v Views) trial(cfg *Config, k Kind, shut bool, dice float64) (t *Trial, threshold float64, serves bool) {
-	certified := v.Own.Serves() || cfg.Risk.Inherit && v.Route.Serves()
-	t = &Trial{}
+func (v Views) decideAudit(cfg *Config, k EvidenceKeys, shut bool, random float64) (t *AuditDecision, threshold float64, serves bool) {
+	certified := v.Own.Serves() || cfg.Risk.InheritFromRoute && v.Route.Serves()
+	t = &AuditDecision{}
 	own := v.Own // that audits go by
 	if shut {
 		own.Op = 0 // nothing is served: audits come as they do while nothing is certified
 	} else if !certified {
 		t.Cautious, t.Warmup = v.warmup(cfg)
 	}
-	warms := t.Warmup && v.Own.Warmup.Measured()
+	warms := t.Warmup && v.Own.Warmup.HasOutcomes()
 	ofKind, ofRoute := v.rates(&cfg.Risk, own, warms)
-	t.Own = v.Own.Stamp(k.Own, ofKind, dice)
+	t.Own = v.Own.Decide(k.Own, ofKind, random)
 	threshold = t.Own.Threshold
-	if cfg.Risk.Inherit {
-		t.Route = v.Route.Stamp(k.Route, ofRoute, dice)
+	if cfg.Risk.InheritFromRoute {
+		t.Route = v.Route.Decide(k.Route, ofRoute, random)
 		if t.Inherited = !v.Own.Serves() && v.Route.Serves(); t.Inherited {
 			threshold = t.Route.Threshold
 		}
@@ -284,28 +284,28 @@ func (v Views) trial(cfg *Config, k Kind, shut bool, dice float64) (t *Trial, th
 // heads settles what becomes of doubtful drafts. Where they are released as they come, what the
 // target stands by is a lot of its own, with evidence and a threshold of its own; what it is asked
 // about as a whole is verified, and no part of the promise.
-func (p Plan) heads(cfg Config, k Kind, v Views, t *Trial) (Plan, accept.Nats) {
+func (p Plan) heads(cfg Config, k EvidenceKeys, v Views, t *AuditDecision) (Plan, accept.Nats) {
 	band := max(0, cfg.Accept.Threshold-accept.Nats(v.Own.Band))
 	if p.Whole {
 		return p, band
 	}
 	if !v.Own.Serves() {
-		p.Ask = accept.AskNever // which heads are doubtful is not known yet
+		p.CheckPolicy = accept.CheckNever // which heads are doubtful is not known yet
 		return p, 0
 	}
-	t.Head = v.Head.Stamp(k.Head, 0, 1)
+	t.Head = v.Head.Decide(k.Head, 0, 1)
 	t.Head.Audited = t.Own.Audited // one throw of the dice for both
 	if !v.Head.Serves() {
-		p.Ask = accept.AskNever
+		p.CheckPolicy = accept.CheckNever
 	}
 	return p, band
 }
 
 // Floor is the least score of a draft that is of interest to an audit.
-func (t *Trial) Floor(band float64) float64 {
+func (t *AuditDecision) Floor(band float64) float64 {
 	floor := math.Inf(1)
-	for _, d := range t.Stamps() {
-		if d.Key.Lot == LotHead {
+	for _, d := range t.Decisions() {
+		if d.Key.Cohort == CohortHead {
 			floor = min(floor, band)
 			continue
 		}

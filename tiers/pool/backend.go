@@ -21,17 +21,17 @@ type backend struct {
 	gone    bool   // it is not in the set any more
 	metrics backendMetrics
 
-	down    error // why it is down; nil is up
-	downAt  time.Time
-	drained drains         // why it gets no new requests
-	probed  time.Time      // when it was last asked for a token
-	blind   bool           // it was logged that there are no readings
-	contact health.Contact // when it last answered
-	life    uint64         // how often it was seen to have been restarted
+	down         error // why it is down; nil is up
+	downAt       time.Time
+	drained      drains              // why it gets no new requests
+	probed       time.Time           // when it was last asked for a token
+	blind        bool                // it was logged that there are no readings
+	reachability health.Reachability // when it last answered
+	life         uint64              // how often it was seen to have been restarted
 
 	reading pressure.Reading
-	vitals  health.Vitals
-	hits    estimate.Hits
+	health  health.Monitor
+	hits    estimate.CacheHits
 	speed   estimate.Speed
 	pace    float64 // seconds per token of one request between the last two readings, 0 is unknown
 
@@ -41,9 +41,9 @@ type backend struct {
 // take stores a reading. restarted says that the backend's cache is empty since.
 func (b *backend) take(r pressure.Reading) (restarted bool) {
 	b.account.Read(r.At)
-	b.pace = estimate.Pace(b.reading, r)
+	b.pace = estimate.SpeedRatio(b.reading, r)
 	b.reading = r
-	restarted = b.vitals.See(r, b.load())
+	restarted = b.health.Observe(r, b.load())
 	b.hits.See(r, restarted)
 	return restarted
 }
@@ -58,10 +58,12 @@ func (b *backend) load() health.Load {
 }
 
 // out reports whether it gets no new requests.
-func (b *backend) out(now time.Time) bool { return b.down != nil || b.gone || b.drained.why(now) != "" }
+func (b *backend) out(now time.Time) bool {
+	return b.down != nil || b.gone || b.drained.reason(now) != ""
+}
 
-// order is one to drain a backend.
-type order struct {
+// drainOrder is one to drain a backend.
+type drainOrder struct {
 	why   string
 	until time.Time // zero is without end
 }
@@ -70,12 +72,12 @@ type order struct {
 // this one could be told because the others were out of reach.
 type drains struct {
 	fleet string
-	here  order
+	here  drainOrder
 	told  string // what was logged last
 }
 
-// why is "" when it is not drained.
-func (d *drains) why(now time.Time) string {
+// reason is "" when it is not drained.
+func (d *drains) reason(now time.Time) string {
 	switch {
 	case d.fleet != "":
 		return d.fleet
@@ -123,7 +125,7 @@ func meanOf(set []*backend, now time.Time, c pressure.Config) mean {
 			up++
 			m.own += float64(b.account.All().Requests)
 		}
-		if b.down != nil || b.vitals.Standing() || b.vitals.Untrue() || !b.fresh(now, &c) {
+		if b.down != nil || b.health.IsStuck() || b.health.IsUnreliable() || !b.fresh(now, &c) {
 			continue
 		}
 		n++
@@ -144,14 +146,14 @@ func meanOf(set []*backend, now time.Time, c pressure.Config) mean {
 
 // fresh reports whether the reading is so young that it counts as it is.
 func (b *backend) fresh(now time.Time, c *pressure.Config) bool {
-	return now.Sub(b.reading.At) <= c.Fresh
+	return now.Sub(b.reading.At) <= c.FreshFor
 }
 
 // weigh is how much the reading counts: [pressure.Weight], and nothing of one that is
 // not to be believed.
 func (b *backend) weigh(now time.Time, c *pressure.Config) (weight float64, known bool) {
 	switch {
-	case b.vitals.Untrue():
+	case b.health.IsUnreliable():
 		return 0, false
 	case b.fresh(now, c): // the usual case, and this is on every request's way
 		return 1, true
@@ -162,9 +164,9 @@ func (b *backend) weigh(now time.Time, c *pressure.Config) (weight float64, know
 // candidate fills in what Choose is to know of b's state and load.
 func (b *backend) candidate(c *choose.Candidate, m *mean, at *moment) {
 	c.Down = b.out(at.now)
-	c.Suspect = b.vitals.Suspect()
-	c.Ramp = b.vitals.Ramp(at.now)
-	c.Faults = b.vitals.Failing(at.now)
+	c.Suspect = b.health.IsSuspect()
+	c.Ramp = b.health.Ramp(at.now)
+	c.FaultShare = b.health.FaultShare(at.now)
 	c.Capacity, c.BlockSize = b.reading.Capacity(), b.reading.BlockSize
 	c.MeanPrompt = m.prompt
 	speed := b.speed.Within(m.speed)
@@ -172,7 +174,7 @@ func (b *backend) candidate(c *choose.Candidate, m *mean, at *moment) {
 
 	weight, known := b.weigh(at.now, &at.age)
 	all := b.account.All()
-	c.Blind, c.Own = !known, float64(all.Requests)
+	c.UsageUnknown, c.OwnTotal = !known, float64(all.Requests)
 	if known {
 		b.seen(c, m, weight)
 		c.OwnPrefill = b.account.Uncomputed(at.now, c.PrefillRate)
@@ -180,11 +182,11 @@ func (b *backend) candidate(c *choose.Candidate, m *mean, at *moment) {
 		// Our own requests are all we know. The mean stands in for what others may have
 		// sent, and as far as ours differ from our own mean, so will theirs.
 		c.Usage, c.Waiting, c.Running = m.usage, m.waiting, m.running
-		more := (c.Own - m.own) * max((m.waiting+m.running)/max(m.own, 1), 1)
+		more := (c.OwnTotal - m.own) * max((m.waiting+m.running)/max(m.own, 1), 1)
 		c.Running = max(c.Running+more, 0)
 		c.OwnQueued = max(float64(all.Queued)-m.waiting*m.prompt, 0)
 	}
-	o := b.account.Outlook(at.now, &capacity.Facts{
+	o := b.account.Forecast(at.now, &capacity.Inputs{
 		ReadAt: b.reading.At, Running: c.Running, Waiting: c.Waiting,
 		Capacity: c.Capacity, BlockSize: c.BlockSize, Engines: b.reading.Engines, Replicas: at.replicas,
 		Speed: b.speed, Pooled: speed, Pace: b.pace, Prompt: m.prompt, Output: m.output, Variance: m.variance,

@@ -18,22 +18,22 @@ type Demand struct {
 	Answers      int            // how many are asked for; 0 is 1
 	Whole        bool           // it comes in one piece, so that one does not see it begin
 
-	Limit Limit // of the backend that it goes to
+	Admission Admission // of the backend that it goes to
 
 	Parts [prefix.MaxParts]prefix.Part // what the prompt begins with; those with Key 0 are absent
 
-	Spare bool // it is of no use where it may wait: neither at a suspect nor at one whose breaker is open, though all of the pool were
+	Optional bool // it is of no use where it may wait: neither at a suspect nor at one whose breaker is open, though all of the pool were
 
-	Warm    string   // id of a backend that has computed this very prompt a moment ago; "" is none
-	Exclude []string // ids of backends that were tried already
+	WarmBackend string   // id of a backend that has computed this very prompt a moment ago; "" is none
+	Exclude     []string // ids of backends that were tried already
 }
 
-// Limit is how full a backend may be, or become, that a request goes to; see
+// Admission is how full a backend may be, or become, that a request goes to; see
 // [choose.Candidate.Above].
-type Limit struct {
-	Usage float64 // share of the KV cache, 0..1; 0 is no limit
-	Queue int     // requests that may wait there; 0 is any number
-	Now   bool    // only what is in use now counts, not what it will grow to
+type Admission struct {
+	MaxUsage float64 // share of the KV cache, 0..1; 0 is no limit
+	MaxQueue int     // requests that may wait there; 0 is any number
+	Now      bool    // only what is in use now counts, not what it will grow to
 
 	// Patient says that the request can wait for room where it is warm, although there
 	// is some elsewhere; Waited is how long it has done so.

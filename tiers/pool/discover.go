@@ -68,7 +68,7 @@ func (p *Pool) replace(urls []string) {
 				taken[id] = true
 				b = p.join(id, u, now)
 				if len(old) > 0 {
-					b.vitals.Came(now)
+					b.health.MarkStarted(now)
 				}
 			}
 			b.at = len(set)
@@ -95,7 +95,7 @@ func (p *Pool) join(id, url string, now time.Time) *backend {
 		speed: estimate.NewSpeed(), account: capacity.NewAccount(now),
 		drained: drains{fleet: p.fleetDrains[id], here: p.ownDrains[id]},
 	}
-	b.vitals.Begin(now)
+	b.health.Begin(now)
 	b.number = slices.Index(p.numbered, nil)
 	if b.number < 0 {
 		b.number = p.warm.Join(b.hash)

@@ -26,7 +26,7 @@ func TestTheEndOfAStalledRequestIsNoSignOfLife(t *testing.T) {
 	if l.Done(7); !b.Snapshot()[0].Suspect {
 		t.Error("a stalled request's end says that the engine is well")
 	}
-	l.Answered()
+	l.MarkAlive()
 	if b.Snapshot()[0].Suspect {
 		t.Error("a token came, and it is suspect still")
 	}
@@ -65,7 +65,7 @@ func TestAClientThatReadsSlowlyKeepsNoEngineBusy(t *testing.T) {
 func TestDrainsHoldForBackendsThatComeLater(t *testing.T) {
 	b := newBench(t, Options{})
 	b.Drain("b", "by hand", 0)
-	b.HearDrains(map[string]string{"a": "fleet", "e": "fleet"})
+	b.ReceiveDrains(map[string]string{"a": "fleet", "e": "fleet"})
 	b.replace([]string{"http://c"})
 	b.replace([]string{"http://a", "http://b", "http://c", "http://e"})
 	for i, want := range []string{"fleet", "by hand", "", "fleet"} {
@@ -78,13 +78,13 @@ func TestDrainsHoldForBackendsThatComeLater(t *testing.T) {
 func TestTheFleetsWordStandsInThePlaceOfAnOwnOrder(t *testing.T) {
 	b := newBench(t, Options{})
 	b.Drain("a", "told only here", 0)
-	b.HearDrains(map[string]string{"a": "told to all"})
+	b.ReceiveDrains(map[string]string{"a": "told to all"})
 	if b.Undrain("a") || b.drainOf(0) != "told to all" {
 		t.Error("undone by one replica, though all hold it drained")
 	}
 	b.Drain("a", "told only here", 0)
-	b.HearDrains(map[string]string{"a": "told to all"})
-	if b.HearDrains(nil); b.drainOf(0) != "" {
+	b.ReceiveDrains(map[string]string{"a": "told to all"})
+	if b.ReceiveDrains(nil); b.drainOf(0) != "" {
 		t.Errorf("undone by all, and drained still: %q", b.drainOf(0))
 	}
 }
@@ -93,11 +93,11 @@ func TestAnOlderReadingThatComesLateIsNoRestart(t *testing.T) {
 	b := newBench(t, Options{})
 	r := works(4, 500)
 	r.At = b.now.Add(time.Second)
-	b.Hear("a", r)
+	b.ReceiveReading("a", r)
 	old := works(4, 400) // our own scrape took long
 	old.At = b.now
-	b.taken(b.first(), old)
-	if b.first().reading.Iterations != 500 || b.first().vitals.Ramp(b.now.Add(time.Second)) < 1 {
+	b.storeReading(b.first(), old)
+	if b.first().reading.Iterations != 500 || b.first().health.Ramp(b.now.Add(time.Second)) < 1 {
 		t.Errorf("it counts as %+v", b.first().reading)
 	}
 }
@@ -107,7 +107,7 @@ func TestOnlyWhatRefusedConnectionsHasLostItsCache(t *testing.T) {
 	for err, cold := range map[error]bool{syscall.ECONNREFUSED: true, errors.New("no such host"): false} {
 		b := newBench(t, Options{Backends: []string{"http://a"}})
 		l := pick(t, b.Pool, Demand{PromptTokens: 4000, Parts: parts})
-		l.Refused(err)
+		l.ReportRefused(err)
 		b.now = b.now.Add(time.Second)
 		b.setUp(b.first(), b.now)
 		if got := b.warm.Placed(b.first().number) == 0; got != cold {
@@ -137,11 +137,11 @@ func TestAnAnswerWithoutAStepShowsThatTheMetricsAreFrozenThoughTheySayIdle(t *te
 	l.FirstToken()
 	l.Done(5)
 	b.run(500*time.Millisecond, idle)
-	if s := b.Snapshot()[0]; s.HasReading || s.Suspect || s.Why == "" {
+	if s := b.Snapshot()[0]; s.HasReading || s.Suspect || s.DrainReason == "" {
 		t.Errorf("got %+v", s)
 	}
 	b.run(500*time.Millisecond, func() pressure.Reading { return works(0, 101) })
-	if s := b.Snapshot()[0]; !s.HasReading || s.Why != "" {
+	if s := b.Snapshot()[0]; !s.HasReading || s.DrainReason != "" {
 		t.Errorf("they move again: %+v", s)
 	}
 }

@@ -16,12 +16,12 @@ func (p *Pool) redrain(b *backend, change func()) {
 	inflight := 0
 	p.locked(func() {
 		change()
-		was, why, inflight = b.drained.told, b.drained.why(now), b.account.All().Requests
+		was, why, inflight = b.drained.told, b.drained.reason(now), b.account.All().Requests
 		b.drained.told = why
 		switch why {
 		case was:
 		case "":
-			b.vitals.Came(now)
+			b.health.MarkStarted(now)
 			b.metrics.drained.Set(0)
 		default:
 			b.metrics.drained.Set(1)
@@ -32,10 +32,10 @@ func (p *Pool) redrain(b *backend, change func()) {
 	}
 }
 
-// HearDrains takes in which backends are drained, by id, and why: all of them, such as
+// ReceiveDrains takes in which backends are drained, by id, and why: all of them, such as
 // are to come among them. Those that are not named get requests again. What all know
 // of a backend stands in the place of what only this replica was told.
-func (p *Pool) HearDrains(drained map[string]string) {
+func (p *Pool) ReceiveDrains(drained map[string]string) {
 	p.locked(func() {
 		p.fleetDrains = maps.Clone(drained)
 		for id := range drained {
@@ -50,7 +50,7 @@ func (p *Pool) HearDrains(drained map[string]string) {
 // Drain gives a backend no new requests for d (0: until Undrain), and lets what runs
 // there finish. Only this replica knows. It reports whether there is such a backend.
 func (p *Pool) Drain(backend, why string, d time.Duration) bool {
-	o := order{why: why}
+	o := drainOrder{why: why}
 	if d > 0 {
 		o.until = p.o.Now().Add(d)
 	}
@@ -73,7 +73,7 @@ func (p *Pool) Undrain(backend string) (undrained bool) {
 	p.locked(func() { delete(p.ownDrains, backend) })
 	if b := p.named(backend); b != nil {
 		p.redrain(b, func() {
-			b.drained.here = order{}
+			b.drained.here = drainOrder{}
 			undrained = b.drained.fleet == ""
 		})
 	}

@@ -5,10 +5,10 @@ import (
 	"github.com/foregate/foregate/tiers/pressure"
 )
 
-// Hear takes a reading in that another replica took; r.At is when, by the clock here.
+// ReceiveReading takes a reading in that another replica took; r.At is when, by the clock here.
 // One that is not newer than what is known is ignored. It says nothing of whether this
 // replica can reach the backend. It reports whether there is such a backend.
-func (p *Pool) Hear(id string, r pressure.Reading) bool {
+func (p *Pool) ReceiveReading(id string, r pressure.Reading) bool {
 	var b *backend
 	news := false
 	p.locked(func() {
@@ -16,7 +16,7 @@ func (p *Pool) Hear(id string, r pressure.Reading) bool {
 		news = b != nil && r.At.After(b.reading.At)
 	})
 	if news {
-		p.taken(b, r)
+		p.storeReading(b, r)
 	}
 	return b != nil
 }
@@ -34,19 +34,19 @@ func (p *Pool) Observe(backend string, r pressure.Reading, err error) bool {
 		p.setDown(b, err)
 		return true
 	}
-	p.taken(b, r)
+	p.storeReading(b, r)
 	p.setUp(b, p.o.Now())
 	return true
 }
 
-// HearPlaced takes in where other replicas sent prompts.
-func (p *Pool) HearPlaced(said []prefix.Placement) {
+// ReceivePlacements takes in where other replicas sent prompts.
+func (p *Pool) ReceivePlacements(said []prefix.Placement) {
 	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, s := range said {
 		if b := p.byID[s.Backend]; b != nil {
-			p.warm.Hear(s, b.number, now)
+			p.warm.Merge(s, b.number, now)
 		}
 	}
 }

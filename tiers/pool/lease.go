@@ -50,23 +50,23 @@ func (l *Lease) OnLost(cancel context.CancelCauseFunc) {
 	l.lost = cancel
 }
 
-// Answered says that a token has just come. It costs next to nothing and may be called
+// MarkAlive says that a token has just come. It costs next to nothing and may be called
 // for every read.
-func (l *Lease) Answered() { l.pool.heard(l.backend) }
+func (l *Lease) MarkAlive() { l.pool.noteTokens(l.backend) }
 
-// Came says that one more token, or chunk of the answer, has come. It costs next to
+// CountToken says that one more token, or chunk of the answer, has come. It costs next to
 // nothing.
-func (l *Lease) Came() { l.request.Came() }
+func (l *Lease) CountToken() { l.request.CountToken() }
 
-// Learns reports whether somebody wants to know what is sent.
-func (l *Lease) Learns() bool {
+// WantsBody reports whether somebody wants to know what is sent.
+func (l *Lease) WantsBody() bool {
 	_, nobody := l.pool.o.Index.(unindexed)
 	return !nobody && l.key != 0
 }
 
-// Sent tells what was sent there, where somebody wants to know; body must not change
+// LearnBody tells what was sent there, where somebody wants to know; body must not change
 // any more.
-func (l *Lease) Sent(body []byte) {
+func (l *Lease) LearnBody(body []byte) {
 	if l.key != 0 {
 		l.pool.o.Index.Learn(l.key, l.URL(), body)
 	}
@@ -78,7 +78,7 @@ func (l *Lease) Sent(body []byte) {
 // Done alone.
 func (l *Lease) FirstToken() {
 	now := l.pool.o.Now()
-	l.Answered()
+	l.MarkAlive()
 	l.began(now)
 	l.pool.o.OnCapacity() // the next prompt may come
 }
@@ -92,15 +92,15 @@ func (l *Lease) began(now time.Time) {
 	if !first {
 		return
 	}
-	b.vitals.Served(now)
-	b.contact.Answered(now)
+	b.health.MarkServed(now)
+	b.reachability.MarkAnswered(now)
 	b.speed.LearnPrefill(tokens, now.Sub(l.request.Began))
 	p.units.Prompt(tokens, now.Sub(l.request.Began))
 }
 
-// Counted tells how many tokens the prompt really had: what is held is put right, and
+// SetPromptTokens tells how many tokens the prompt really had: what is held is put right, and
 // the next estimates.
-func (l *Lease) Counted(prompt int) {
+func (l *Lease) SetPromptTokens(prompt int) {
 	if prompt <= 0 {
 		return
 	}
@@ -115,10 +115,10 @@ func (l *Lease) Counted(prompt int) {
 	l.backend.account.Count(&l.request, prompt)
 }
 
-// Refused says that no connection could be made (refused, no such host): the
+// ReportRefused says that no connection could be made (refused, no such host): the
 // backend is out at once, until a scrape or a probe of its health succeeds. A
 // client that left is no refusal and changes nothing.
-func (l *Lease) Refused(err error) {
+func (l *Lease) ReportRefused(err error) {
 	if errors.Is(err, context.Canceled) {
 		return
 	}
@@ -128,21 +128,21 @@ func (l *Lease) Refused(err error) {
 	l.pool.setDown(l.backend, err)
 }
 
-// Failed says that the call failed by the backend's fault: until it answers again it
+// ReportFailed says that the call failed by the backend's fault: until it answers again it
 // draws less traffic, however fast it fails.
-func (l *Lease) Failed() {
+func (l *Lease) ReportFailed() {
 	p := l.pool
 	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	l.backend.vitals.Fault(true, now)
+	l.backend.health.RecordCall(true, now)
 }
 
 // Done gives the place back; generated is the number of tokens that came, 0 if
 // unknown. Only the first call counts. usd is what the request cost: its share of the
 // backend's price while it was there, with as many others as are there now.
 func (l *Lease) Done(generated int) (usd float64) {
-	usd, first := l.leave(generated)
+	usd, first := l.release(generated)
 	if first {
 		l.backend.metrics.inflight.Dec()
 		l.pool.o.OnCapacity()
@@ -150,19 +150,19 @@ func (l *Lease) Done(generated int) (usd float64) {
 	return usd
 }
 
-// leave is Done within the pool. It reports whether this is the first call.
-func (l *Lease) leave(generated int) (usd float64, first bool) {
+// release is Done within the pool. It reports whether this is the first call.
+func (l *Lease) release(generated int) (usd float64, first bool) {
 	p, b, r := l.pool, l.backend, &l.request
 	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if r.Ended() {
+	if r.IsEnded() {
 		return 0, false
 	}
 	all := b.account.All()
 	usd = now.Sub(r.Began).Hours() * p.o.USDPerHour / float64(max(all.Requests, b.reading.Running, 1))
-	if !r.First().IsZero() {
-		tokens, took := float64(generated-1), now.Sub(r.First())
+	if !r.FirstToken().IsZero() {
+		tokens, took := float64(generated-1), now.Sub(r.FirstToken())
 		b.speed.LearnDecode(tokens, took)
 		if b.pace == 0 { // readings tell it of all requests, and better
 			p.units.Answer(float64(max(all.Requests-all.Waiting, b.reading.Running, 1)), tokens, took, now)
@@ -174,7 +174,7 @@ func (l *Lease) leave(generated int) (usd float64, first bool) {
 	if generated > 0 {
 		p.outputs.Learn(l.kind, r.MaxOutput/l.answers, generated/l.answers)
 	}
-	p.freed.Add(float64(r.Tally().Held+generated), now)
+	p.freed.Add(float64(r.Totals().Held+generated), now)
 	b.account.End(r)
 	return usd, true
 }

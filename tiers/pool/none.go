@@ -46,11 +46,11 @@ func (e *NoBackendError) Unwrap() error { return e.Last }
 // FullError tells that backends would do, but for the demand's limit: one may wait for
 // capacity.
 type FullError struct {
-	Pool      string
-	Limit     float64 // the demand's
-	Usage     float64 // the least KV usage of those that would do, own tokens included
-	Elsewhere bool    // there is capacity, but not where the prompt is warm; only for a patient request
-	Large     bool    // the request needs more than half of the memory of each of these
+	Pool          string
+	Limit         float64 // the demand's
+	Usage         float64 // the least KV usage of those that would do, own tokens included
+	FreeElsewhere bool    // there is capacity, but not where the prompt is warm; only for a patient request
+	Large         bool    // the request needs more than half of the memory of each of these
 
 	Partial bool // it excluded a backend, so that this is not said of the whole pool
 
@@ -75,10 +75,10 @@ func (e *FullError) Error() string {
 // Is matches ErrFull.
 func (e *FullError) Is(target error) bool { return target == ErrFull }
 
-// none says why no candidate would do. The caller holds mu.
-func (p *Pool) none(r *round, d *Demand) error {
-	if d.Limit.Usage > 0 {
-		e := &FullError{Pool: p.o.Name, Limit: d.Limit.Usage, Queue: d.Limit.Queue, Partial: len(d.Exclude) > 0}
+// noBackendError says why no candidate would do. The caller holds mu.
+func (p *Pool) noBackendError(r *round, d *Demand) error {
+	if d.Admission.MaxUsage > 0 {
+		e := &FullError{Pool: p.o.Name, Limit: d.Admission.MaxUsage, Queue: d.Admission.MaxQueue, Partial: len(d.Exclude) > 0}
 		if e.of(r.cands, r.need, p.freed.PerSecond(r.now)) {
 			return e
 		}
@@ -108,7 +108,7 @@ func (p *Pool) none(r *round, d *Demand) error {
 
 // of takes the numbers from the candidates that would do but for the limit, and reports whether
 // there is one. The pool frees so many tokens per second; 0 is unknown.
-func (e *FullError) of(cands []choose.Candidate, need choose.Need, freed float64) bool {
+func (e *FullError) of(cands []choose.Candidate, need choose.Request, freed float64) bool {
 	e.Usage, e.Large = 1, true
 	least, n := 0.0, 0
 	for i := range cands {
@@ -117,7 +117,7 @@ func (e *FullError) of(cands []choose.Candidate, need choose.Need, freed float64
 			continue
 		}
 		n++
-		e.Elsewhere = e.Elsewhere || need.Patient && !c.Above(need)
+		e.FreeElsewhere = e.FreeElsewhere || need.WaitForCapacity && !c.Above(need)
 		if over := c.Over(need); n == 1 || over < least {
 			least = over
 			e.Peak, e.PeakLimit = c.Peak(need)
@@ -125,7 +125,7 @@ func (e *FullError) of(cands []choose.Candidate, need choose.Need, freed float64
 		if waits := int(c.Waiting); n == 1 || waits < e.Waiting {
 			e.Waiting = waits
 		}
-		e.Large = e.Large && c.Capacity > 0 && 2*need.Holds > c.Capacity
+		e.Large = e.Large && c.Capacity > 0 && 2*need.HoldTokens > c.Capacity
 		e.Usage = min(e.Usage, c.Filled())
 	}
 	if rate := freed / float64(max(n, 1)); rate > 0 {

@@ -6,7 +6,7 @@ import (
 )
 
 // Fleet is the other replicas: what is to be told to them. What they tell comes by
-// Hear, HearPlaced and HearDrains. Its methods must not block.
+// Hear, ReceivePlacements and ReceiveDrains. Its methods must not block.
 type Fleet interface {
 	Known() int                                       // how many replicas there are, this one included
 	Sharing() bool                                    // whether what is told is heard by now

@@ -17,8 +17,8 @@ func (p *Pool) PickInto(l *Lease, d *Demand) error {
 	defer p.scratch.Put(r)
 	r.begin(p, d)
 	r.turn = p.turn.Add(1) - 1
-	err := errNotLooked
-	if len(r.set) > maxLooked {
+	err := errNotScraped
+	if len(r.set) > maxCandidates {
 		p.sample(r, d)
 		r.ask(p, d)
 		err = p.decide(r, d, l)
@@ -46,24 +46,24 @@ func (p *Pool) decide(r *round, d *Demand, l *Lease) error {
 	p.shared(r, d)
 	r.picked = choose.Choose(r.config, r.cands, r.need, r.turn)
 	if r.picked < 0 {
-		return p.none(r, d)
+		return p.noBackendError(r, d)
 	}
 	p.commit(r, d, l)
 	return nil
 }
 
 // need is the demand as Choose sees it. The caller holds mu.
-func (p *Pool) need(r *round, d *Demand) choose.Need {
-	n := choose.Need{PromptTokens: max(d.PromptTokens, 0), OutputTokens: max(d.OutputTokens, 0), Keyed: r.keyed}
+func (p *Pool) need(r *round, d *Demand) choose.Request {
+	n := choose.Request{PromptTokens: max(d.PromptTokens, 0), OutputTokens: max(d.OutputTokens, 0), HasHome: r.keyed}
 	if d.PromptBytes > 0 {
 		n.PromptTokens = p.length.Of(d.PromptBytes)
 	}
-	if d.Limit.Usage > 0 {
-		n.Limit, n.Queue = d.Limit.Usage, d.Limit.Queue
-		n.Patient, n.Waited = d.Limit.Patient, d.Limit.Waited.Seconds()
-		if !d.Limit.Now {
+	if d.Admission.MaxUsage > 0 {
+		n.MaxUsage, n.MaxQueue = d.Admission.MaxUsage, d.Admission.MaxQueue
+		n.WaitForCapacity, n.WaitedSeconds = d.Admission.Patient, d.Admission.Waited.Seconds()
+		if !d.Admission.Now {
 			output, _ := p.outputs.Of(d.kind(), d.MaxOutput)
-			n.Holds = n.PromptTokens + int(output)*d.answers()
+			n.HoldTokens = n.PromptTokens + int(output)*d.answers()
 		}
 	}
 	return n
@@ -108,14 +108,14 @@ func (p *Pool) commit(r *round, d *Demand, l *Lease) {
 	output, variance := p.outputs.Of(kind, d.MaxOutput)
 	held := max(prompt-c.Shared, 0)
 	*l = Lease{
-		pool: p, backend: b, bytes: d.PromptBytes, key: d.key(), answers: d.answers(), kind: kind, spare: d.Spare,
+		pool: p, backend: b, bytes: d.PromptBytes, key: d.key(), answers: d.answers(), kind: kind, spare: d.Optional,
 		rank: r.rank(b, d),
 		request: capacity.Request{
 			Began: r.now, Ahead: c.Ahead(), Shared: prompt - held, Output: int(output) * d.answers(),
 			Variance: variance * float64(d.answers()), MaxOutput: d.MaxOutput * d.answers(), Whole: d.Whole, Parts: d.Parts, Owner: l,
 		},
 	}
-	b.account.Start(&l.request, capacity.Tally{
+	b.account.Start(&l.request, capacity.Totals{
 		Requests: 1, Waiting: 1, Queued: max(prompt-c.Cached, 0), Held: held, Tokens: held + r.need.OutputTokens/2,
 	})
 	p.leave(r, d)

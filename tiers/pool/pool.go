@@ -42,7 +42,7 @@ type Pool struct {
 	prevented prometheus.Counter
 	scraper   *pressure.Scraper
 	source    discover.Source // nil: the set is fixed
-	found     found
+	found     discovered
 	slots     chan struct{} // one per scrape under way
 	running   atomic.Bool
 
@@ -52,9 +52,9 @@ type Pool struct {
 
 	mu          sync.Mutex // guards the backends' state and what follows
 	byID        map[string]*backend
-	numbered    []*backend        // by number in warm; nil: gone
-	fleetDrains map[string]string // by id: why; never changed, only replaced
-	ownDrains   map[string]order  // by id: what only this replica was told
+	numbered    []*backend            // by number in warm; nil: gone
+	fleetDrains map[string]string     // by id: why; never changed, only replaced
+	ownDrains   map[string]drainOrder // by id: what only this replica was told
 	warm        *prefix.Table
 	length      estimate.Density
 	meanPrompt  estimate.Average // of what was to be computed of the prompts picked for
@@ -66,8 +66,8 @@ type Pool struct {
 	meanAt      time.Time
 }
 
-// found is what came of asking; one goroutine uses it.
-type found struct {
+// discovered is what came of asking; one goroutine uses it.
+type discovered struct {
 	good    time.Time // when an answer last named somebody
 	failing string    // what was logged of the failure under way
 	forGood bool      // the last good answer stands until there is another

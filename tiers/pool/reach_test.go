@@ -19,36 +19,36 @@ var unresolved = &url.Error{Op: "Get", URL: "http://a/metrics", Err: &net.OpErro
 func TestABackendWhoseHostDoesNotResolveIsNotReached(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
 	a := (*b.set.Load())[0]
-	if got := b.Reach(); got != Unreached {
+	if got := b.Readiness(); got != Unknown {
 		t.Errorf("before anything is known: %v", got)
 	}
-	b.missed(a, unresolved)
-	if got := b.Reach(); got != Unreached {
+	b.noteMissed(a, unresolved)
+	if got := b.Readiness(); got != Unknown {
 		t.Errorf("its host does not resolve: %v", got)
 	}
-	if why := b.Snapshot()[0].Why; !strings.Contains(why, "no such host") {
+	if why := b.Snapshot()[0].DrainReason; !strings.Contains(why, "no such host") {
 		t.Errorf("why: %q", why)
 	}
 	b.give(0, works(1, 1))
-	if got, why := b.Reach(), b.Snapshot()[0].Why; got != Reached || why != "" {
+	if got, why := b.Readiness(), b.Snapshot()[0].DrainReason; got != Ready || why != "" {
 		t.Errorf("after a reading: %v, %q", got, why)
 	}
-	b.missed(a, unresolved) // connections that are there may still serve
+	b.noteMissed(a, unresolved) // connections that are there may still serve
 	b.now = b.now.Add(10*time.Second - 1)
-	if got := b.Reach(); got != Reached {
+	if got := b.Readiness(); got != Ready {
 		t.Errorf("just after its last answer: %v", got)
 	}
 	b.now = b.now.Add(1)
-	if got, why := b.Reach(), b.Snapshot()[0].Why; got != Unreached || !strings.Contains(why, "no such host") {
+	if got, why := b.Readiness(), b.Snapshot()[0].DrainReason; got != Unknown || !strings.Contains(why, "no such host") {
 		t.Errorf("10 s after its last answer: %v, %q", got, why)
 	}
 	l := pick(t, b.Pool, Demand{})
 	l.FirstToken()
-	if got := b.Reach(); got != Reached {
+	if got := b.Readiness(); got != Ready {
 		t.Errorf("after an answer to a request: %v", got)
 	}
-	l.Refused(errors.New("no such host"))
-	if got := b.Reach(); got != Down {
+	l.ReportRefused(errors.New("no such host"))
+	if got := b.Readiness(); got != Down {
 		t.Errorf("after a refused connection: %v", got)
 	}
 }
@@ -56,9 +56,9 @@ func TestABackendWhoseHostDoesNotResolveIsNotReached(t *testing.T) {
 func TestABackendWhoseNameIsLookedUpTooSlowlyIsNotReached(t *testing.T) {
 	b := newBench(t, Options{Backends: []string{"http://a"}})
 	a := (*b.set.Load())[0]
-	b.missed(a, &url.Error{Op: "Get", URL: "http://a/metrics", Err: context.DeadlineExceeded}) // its health is asked for at once
-	b.settled(a, unresolved)
-	if got := b.Reach(); got != Unreached {
+	b.noteMissed(a, &url.Error{Op: "Get", URL: "http://a/metrics", Err: context.DeadlineExceeded}) // its health is asked for at once
+	b.noteAnswer(a, unresolved)
+	if got := b.Readiness(); got != Unknown {
 		t.Errorf("its host does not resolve: %v", got)
 	}
 }
@@ -66,13 +66,13 @@ func TestABackendWhoseNameIsLookedUpTooSlowlyIsNotReached(t *testing.T) {
 func TestWhateverABackendAnswersIsAnAnswer(t *testing.T) {
 	for what, answer := range map[string]func(b *bench, a *backend){
 		"its metrics":            func(b *bench, _ *backend) { b.give(0, works(0, 0)) },
-		"another's reading":      func(b *bench, a *backend) { b.Hear(a.id, pressure.Reading{At: b.now}) },
-		"404 for its metrics":    func(b *bench, a *backend) { b.missed(a, &pressure.StatusError{Code: http.StatusNotFound}) },
-		"metrics that are wrong": func(b *bench, a *backend) { b.missed(a, errors.New("GET /metrics: not a number")) },
+		"another's reading":      func(b *bench, a *backend) { b.ReceiveReading(a.id, pressure.Reading{At: b.now}) },
+		"404 for its metrics":    func(b *bench, a *backend) { b.noteMissed(a, &pressure.StatusError{Code: http.StatusNotFound}) },
+		"metrics that are wrong": func(b *bench, a *backend) { b.noteMissed(a, errors.New("GET /metrics: not a number")) },
 	} {
 		b := newBench(t, Options{Backends: []string{"http://a"}})
 		answer(b, (*b.set.Load())[0])
-		if got := b.Reach(); got != Reached {
+		if got := b.Readiness(); got != Ready {
 			t.Errorf("%s: %v", what, got)
 		}
 	}
@@ -82,15 +82,15 @@ func TestAPoolIsReachedWhereOneOfItsBackendsIs(t *testing.T) {
 	broken := ""
 	b := newBench(t, Options{Backends: []string{"http://a", "http://b"}, Open: func(id string) bool { return id == broken }})
 	b.give(0, works(0, 0))
-	if got := b.Reach(); got != Reached {
+	if got := b.Readiness(); got != Ready {
 		t.Errorf("a answers: %v", got)
 	}
 	broken = "a"
-	if got := b.Reach(); got != Unreached {
+	if got := b.Readiness(); got != Unknown {
 		t.Errorf("a's breaker is open, b has not answered: %v", got)
 	}
 	b.Drain("b", "x", 0)
-	if got := b.Reach(); got != Down {
+	if got := b.Readiness(); got != Down {
 		t.Errorf("b is drained, too: %v", got)
 	}
 }
@@ -99,15 +99,15 @@ func TestDraftsDoNotReachABackendThatOnlyTheFloorKeeps(t *testing.T) {
 	shut := "a"
 	b := newBench(t, Options{Backends: []string{"http://a"}, Shut: func(id string) bool { return id == shut }})
 	b.give(0, works(0, 0))
-	if all, drafts := b.Reach(), b.ReachSpare(); all != Reached || drafts != Down {
+	if all, drafts := b.Readiness(), b.OptionalReadiness(); all != Ready || drafts != Down {
 		t.Errorf("its breaker is open: %v, for drafts %v", all, drafts)
 	}
 	shut = ""
-	if got := b.ReachSpare(); got != Reached {
+	if got := b.OptionalReadiness(); got != Ready {
 		t.Errorf("its breaker is closed: %v", got)
 	}
 	b.silent(2, 0)
-	if got := b.ReachSpare(); got != Down {
+	if got := b.OptionalReadiness(); got != Down {
 		t.Errorf("it seems to hang: %v", got)
 	}
 }

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	// maxLooked is how many backends a pick looks at: the least loaded of 64 drawn at
+	// maxCandidates is how many backends a pick looks at: the least loaded of 64 drawn at
 	// random is among the best 5 % of a pool of any size in 96 of 100 picks.
-	maxLooked = 64
+	maxCandidates = 64
 	// maxHomes is how many of these are the nearest to the prompt's home.
 	maxHomes = 4
 )
 
-// errNotLooked says that no backend was looked at yet.
-var errNotLooked = errors.New("no backend was looked at")
+// errNotScraped says that no backend was looked at yet.
+var errNotScraped = errors.New("no backend was looked at")
 
 // round is one look at the backends, for a pick or a snapshot, and the memory of it.
 type round struct {
 	// By begin and ask, which call others and hold no lock.
 	moment
-	keyed    bool // see choose.Need
+	keyed    bool // see choose.Request
 	set      []*backend
 	turn     uint64
 	chain    []uint64   // the prompt's blocks, by the index
@@ -33,7 +33,7 @@ type round struct {
 	views    []view     // of each of these
 
 	// By decide, which holds the lock.
-	need   choose.Need
+	need   choose.Request
 	cands  []choose.Candidate // of each of the backends
 	raw    []int              // what was expected to be cached there, before it was compared with what comes true
 	picked int                // −1 is none
@@ -63,7 +63,7 @@ func (r *round) all() { r.backends = append(r.backends[:0], r.set...) }
 // ask takes in what others say of the backends that are looked at.
 func (r *round) ask(p *Pool, d *Demand) {
 	broken := p.o.Open
-	if d.Spare {
+	if d.Optional {
 		broken = p.o.Shut
 	}
 	r.views = r.views[:0]
@@ -82,11 +82,11 @@ func (p *Pool) sample(r *round, d *Demand) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	r.backends = r.backends[:0]
-	if b := p.byID[d.Warm]; b != nil {
+	if b := p.byID[d.WarmBackend]; b != nil {
 		r.add(b)
 	}
 	p.warm.Find(d.parts(), 1<<30, func(number, _ int, _ bool) {
-		if b := p.numbered[number]; b != nil && len(r.backends) < maxLooked/2 {
+		if b := p.numbered[number]; b != nil && len(r.backends) < maxCandidates/2 {
 			r.add(b)
 		}
 	})
@@ -94,7 +94,7 @@ func (p *Pool) sample(r *round, d *Demand) {
 		r.homes(key)
 	}
 	n := uint64(len(r.set))
-	for i, from := uint64(0), prefix.Rendezvous(prefix.Key(r.turn), 0); i < n && len(r.backends) < maxLooked; i++ {
+	for i, from := uint64(0), prefix.Rendezvous(prefix.Key(r.turn), 0); i < n && len(r.backends) < maxCandidates; i++ {
 		if b := r.set[(from+i)%n]; !b.out(r.now) {
 			r.add(b)
 		}
@@ -144,7 +144,7 @@ const meanFor = 20 * time.Millisecond
 // mu.
 func (p *Pool) meanNow(now time.Time, age pressure.Config) mean {
 	set := *p.set.Load()
-	if old := now.Sub(p.meanAt); len(set) <= maxLooked || old < 0 || old > meanFor {
+	if old := now.Sub(p.meanAt); len(set) <= maxCandidates || old < 0 || old > meanFor {
 		p.mean, p.meanAt = meanOf(set, now, age), now
 	}
 	p.mean.prompt = float64(p.meanPrompt)
@@ -160,7 +160,7 @@ func (r *round) silence() {
 		}
 	}
 	for i, b := range r.backends {
-		if b.down == errSilent && !b.gone && b.drained.why(r.now) == "" {
+		if b.down == errSilent && !b.gone && b.drained.reason(r.now) == "" {
 			r.cands[i].Down, r.cands[i].Suspect = false, true
 		}
 	}
@@ -171,7 +171,7 @@ func (r *round) usable(d *Demand) {
 	key := d.key()
 	for i, b := range r.backends {
 		c := &r.cands[i]
-		c.Broken = r.views[i].broken || d.Spare && c.Suspect
+		c.Broken = r.views[i].broken || d.Optional && c.Suspect
 		c.Excluded = slices.Contains(d.Exclude, b.id)
 		if key != 0 {
 			c.Home = prefix.Rendezvous(key, b.hash)

@@ -10,34 +10,34 @@ import (
 // that is slow, and not the backend that is silent.
 const late = 0.2
 
-// asksHealth asks a backend whose metrics did not come in time for its health: slow metrics
+// checkHealth asks a backend whose metrics did not come in time for its health: slow metrics
 // are no silence. Any answer is one.
-func (p *Pool) asksHealth(ctx context.Context, b *backend) {
+func (p *Pool) checkHealth(ctx context.Context, b *backend) {
 	asked := p.o.Now()
 	err := p.scraper.Health(ctx, b.url)
 	switch {
 	case ctx.Err() != nil:
 	case errors.Is(err, context.DeadlineExceeded):
-		p.unanswered(b, asked)
+		p.noteUnanswered(b, asked)
 	default:
-		p.settled(b, err)
+		p.noteAnswer(b, err)
 	}
 }
 
-// unanswered notes that b has not answered a question that was asked at the given time.
+// noteUnanswered notes that b has not answered a question that was asked at the given time.
 // A question that ended late says that this replica is slow, and nothing of b: it is as if
 // nothing had been asked. Who has been silent for twice as long as a suspect is down.
-func (p *Pool) unanswered(b *backend, asked time.Time) {
+func (p *Pool) noteUnanswered(b *backend, asked time.Time) {
 	now, timeout := p.o.Now(), p.o.Pressure().Timeout
 	slow := now.Sub(asked) > timeout+time.Duration(late*float64(timeout))
 	out := false
-	p.judge(b, func() {
+	p.updateHealth(b, func() {
 		if slow {
-			b.vitals.Speaks()
+			b.health.MarkAnswered()
 		} else {
-			b.vitals.Unanswered(asked, now, b.load())
+			b.health.MarkUnanswered(asked, now, b.load())
 		}
-		out = b.vitals.Out()
+		out = b.health.IsOut()
 	})
 	p.release(b)
 	if out {
@@ -49,11 +49,11 @@ func (p *Pool) unanswered(b *backend, asked time.Time) {
 // where there are such, or where nobody waits for this pool.
 func (p *Pool) release(b *backend) {
 	lost := false
-	p.locked(func() { lost = b.vitals.Lost() })
+	p.locked(func() { lost = b.health.IsLost() })
 	if !lost {
 		return
 	}
-	for _, move := range p.moves(b, p.better(b)) {
+	for _, move := range p.moves(b, p.hasBetter(b)) {
 		move(ErrLost)
 	}
 }
@@ -72,16 +72,16 @@ func (p *Pool) moves(b *backend, better bool) (moves []context.CancelCauseFunc) 
 	return moves
 }
 
-// better reports whether another backend answers, is neither out nor suspect nor broken, and
+// hasBetter reports whether another backend answers, is neither out nor suspect nor broken, and
 // owes no answer.
-func (p *Pool) better(than *backend) (found bool) {
-	now, absent := p.o.Now(), p.o.Pressure().Absent
+func (p *Pool) hasBetter(than *backend) (found bool) {
+	now, absent := p.o.Now(), p.o.Pressure().UnknownAfter
 	for _, b := range *p.set.Load() {
 		if b == than || p.o.Open(b.id) {
 			continue
 		}
 		p.locked(func() {
-			found = b.contact.Reached(now, absent) && !b.out(now) && !b.vitals.Suspect() && !b.vitals.Owes()
+			found = b.reachability.IsReachable(now, absent) && !b.out(now) && !b.health.IsSuspect() && !b.health.HasPending()
 		})
 		if found {
 			return true

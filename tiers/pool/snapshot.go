@@ -10,21 +10,21 @@ import (
 
 // BackendState is one backend as status, shedding and metrics see it.
 type BackendState struct {
-	ID         string
-	URL        string
-	Reading    pressure.Reading // the last one, however old
-	HasReading bool             // Reading is younger than pressure.Config.Absent
-	KVUsage    float64          // aged and with our own tokens, 0..1; the pool's mean when HasReading is false
-	InFlight   int              // this replica's requests there
-	Tokens     int              // their prompt tokens and half of their expected output
-	Down       bool
-	Drained    bool    // it gets no new requests
-	Suspect    bool    // it seems to hang, and gets requests only where no other is left
-	Why        string  // why it is down or drained, or what is wrong with it
-	Open       bool    // the breaker's view
-	Wait       float64 // expected seconds that a prompt of the mean length loses there
-	Score      float64 // 1/(1+Wait)
-	Life       uint64  // another one than before: it was restarted meanwhile
+	ID          string
+	URL         string
+	Reading     pressure.Reading // the last one, however old
+	HasReading  bool             // Reading is younger than pressure.Config.Absent
+	KVUsage     float64          // aged and with our own tokens, 0..1; the pool's mean when HasReading is false
+	InFlight    int              // this replica's requests there
+	Tokens      int              // their prompt tokens and half of their expected output
+	Down        bool
+	Drained     bool    // it gets no new requests
+	Suspect     bool    // it seems to hang, and gets requests only where no other is left
+	DrainReason string  // why it is down or drained, or what is wrong with it
+	Open        bool    // the breaker's view
+	Wait        float64 // expected seconds that a prompt of the mean length loses there
+	Score       float64 // 1/(1+Wait)
+	Life        uint64  // another one than before: it was restarted meanwhile
 
 	PrefillRate float64 // learned, prompt tokens per second
 	DecodeRate  float64 // learned, tokens per second of one request
@@ -41,7 +41,7 @@ func (p *Pool) Snapshot() []BackendState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.fill(&r)
-	typical := choose.Need{PromptTokens: int(p.meanPrompt)}
+	typical := choose.Request{PromptTokens: int(p.meanPrompt)}
 	for i, b := range r.backends {
 		s, c, all := &out[i], &r.cands[i], b.account.All()
 		s.ID, s.URL, s.Life = b.id, b.url, b.life
@@ -49,8 +49,8 @@ func (p *Pool) Snapshot() []BackendState {
 		_, s.HasReading = b.weigh(r.now, &r.age)
 		s.KVUsage = c.KVUsage()
 		s.InFlight, s.Tokens = all.Requests, all.Tokens
-		s.Down, s.Drained, s.Suspect, s.Open = b.down != nil, b.drained.why(r.now) != "", c.Suspect, r.views[i].broken
-		s.Why = b.why(r.now, r.age)
+		s.Down, s.Drained, s.Suspect, s.Open = b.down != nil, b.drained.reason(r.now) != "", c.Suspect, r.views[i].broken
+		s.DrainReason = b.why(r.now, r.age)
 		s.Wait = choose.Wait(r.config, *c, typical)
 		s.Score = choose.Score(s.Wait)
 		s.PrefillRate, s.DecodeRate = c.PrefillRate, c.DecodeRate
@@ -60,7 +60,7 @@ func (p *Pool) Snapshot() []BackendState {
 
 // why is why b gets no requests, or what is wrong with it; "" is nothing.
 func (b *backend) why(now time.Time, age pressure.Config) string {
-	condition, drain := b.vitals.Condition(), b.drained.why(now)
+	condition, drain := b.health.Condition(), b.drained.reason(now)
 	switch {
 	case b.down != nil:
 		return b.down.Error()
@@ -68,8 +68,8 @@ func (b *backend) why(now time.Time, age pressure.Config) string {
 		return drain
 	case condition != health.Well:
 		return string(condition)
-	case !b.contact.Reached(now, age.Absent):
-		return b.contact.Why()
+	case !b.reachability.IsReachable(now, age.UnknownAfter):
+		return b.reachability.Problem()
 	}
 	return ""
 }

@@ -96,7 +96,7 @@ func TestAnEngineThatHasWorkAndMakesNoStepIsSuspectWithinTwoSeconds(t *testing.T
 		t.Error("suspect after half a second")
 	}
 	b.run(time.Second, hung)
-	if s := b.Snapshot()[0]; !s.Suspect || s.Why != "stands still" || b.picks(40) > 0 {
+	if s := b.Snapshot()[0]; !s.Suspect || s.DrainReason != "stands still" || b.picks(40) > 0 {
 		t.Fatalf("after 1.5 s: %+v", s)
 	}
 	// That its work is gone does not make it well; a step does.
@@ -142,7 +142,7 @@ func TestOurOwnPromptsExplainALongStep(t *testing.T) {
 	b.first().speed.Prefill = 1.0 / 500 // 2,048 tokens take four seconds
 	b.run(2*time.Second, func() pressure.Reading { return works(1, 5) })
 	l := pick(t, b.Pool, Demand{PromptTokens: 8000})
-	b.first().vitals = health.Vitals{}
+	b.first().health = health.Monitor{}
 	b.run(6*time.Second, func() pressure.Reading { return works(1, 5) })
 	if b.Snapshot()[0].Suspect {
 		t.Error("suspect after 6 s; 1.5 × 4.1 s are explained")
@@ -159,9 +159,9 @@ func TestFrozenReadingsOfAnEngineThatAnswersAreUntrueAndItServesAtTheMean(t *tes
 	frozen := works(50, 100)
 	frozen.KVUsage, frozen.Waiting = 0.95, 30
 	l := pick(t, b.Pool, Demand{PromptTokens: 10, Exclude: []string{"b", "c", "d"}})
-	b.run(6*time.Second, func() pressure.Reading { l.Answered(); return frozen })
+	b.run(6*time.Second, func() pressure.Reading { l.MarkAlive(); return frozen })
 	s := b.Snapshot()[0]
-	if s.Suspect || s.HasReading || s.Why != "its metrics stand still, it answers" {
+	if s.Suspect || s.HasReading || s.DrainReason != "its metrics stand still, it answers" {
 		t.Fatalf("got %+v", s)
 	}
 	if other := b.Snapshot()[1]; s.KVUsage != other.KVUsage && (s.KVUsage < 0.1 || s.KVUsage > 1.2*other.KVUsage) {
@@ -205,31 +205,31 @@ func TestAUsageThatNeverChangesUnderLoadIsALieWhateverItIs(t *testing.T) {
 		}
 		same := func() float64 { return usage }
 		b.run(9*time.Second, read(8, same))
-		if b.first().vitals.Untrue() {
+		if b.first().health.IsUnreliable() {
 			t.Errorf("usage %v: a lie after 9 s", usage)
 		}
 		b.run(2*time.Second, read(8, same))
 		s := b.Snapshot()[0]
-		if !b.first().vitals.Untrue() || s.HasReading || s.Why != "its KV usage never changes" {
+		if !b.first().health.IsUnreliable() || s.HasReading || s.DrainReason != "its KV usage never changes" {
 			t.Errorf("usage %v: believed after 11 s: %+v", usage, s)
 		}
 		if n := b.picks(400); n < 60 || n > 150 {
 			t.Errorf("usage %v: %d of 400 picks, want about its share", usage, n)
 		}
 		b.run(500*time.Millisecond, read(8, func() float64 { return 0.55 }))
-		if b.first().vitals.Untrue() {
+		if b.first().health.IsUnreliable() {
 			t.Errorf("usage %v: not believed after a change", usage)
 		}
 		b.run(30*time.Second, read(8, func() float64 { return 0.3 + float64(int(steps/10)%7)/100 }))
-		if b.first().vitals.Untrue() {
+		if b.first().health.IsUnreliable() {
 			t.Error("a usage that varies is no lie")
 		}
 		b.run(9500*time.Millisecond, read(7, same))
-		if b.first().vitals.Untrue() {
+		if b.first().health.IsUnreliable() {
 			t.Error("seven requests are too few to tell in so short a time")
 		}
 		b.run(30*time.Second, read(1, same))
-		if got := b.first().vitals.Untrue(); got != (usage > 0) {
+		if got := b.first().health.IsUnreliable(); got != (usage > 0) {
 			t.Errorf("usage %v stays through hundreds of steps for one request: a lie %v", usage, got)
 		}
 	}
@@ -249,7 +249,7 @@ func TestALieThatKeepsEverybodyAwayIsFoundOut(t *testing.T) {
 		t.Errorf("full without a request, and believed: %+v", s)
 	}
 	b.run(12*time.Second, read(0))
-	if b.first().vitals.Untrue() {
+	if b.first().health.IsUnreliable() {
 		t.Error("an idle engine whose cache is empty says the truth")
 	}
 }
@@ -261,14 +261,14 @@ func TestCountersThatBeginAnewAreARestart(t *testing.T) {
 	l.Done(1)
 	b.run(time.Second, func() pressure.Reading { return works(1, 500) })
 	at := b.first().number
-	if b.warm.Placed(at) != 4000 || b.first().vitals.Ramp(b.now) != 1 {
+	if b.warm.Placed(at) != 4000 || b.first().health.Ramp(b.now) != 1 {
 		t.Fatal("nothing to lose")
 	}
 	b.run(500*time.Millisecond, func() pressure.Reading { return works(1, 3) })
 	if b.warm.Placed(at) != 0 {
 		t.Error("its cache is thought to be warm after a restart")
 	}
-	if r := b.first().vitals.Ramp(b.now); r != health.MinRamp {
+	if r := b.first().health.Ramp(b.now); r != health.MinRamp {
 		t.Errorf("ramp %v", r)
 	}
 	if b.Snapshot()[0].Suspect {
@@ -292,7 +292,7 @@ func TestTheMeanLeavesOutWhatIsDownUntrueAndOld(t *testing.T) {
 	if m := meanOf(set, b.now, c); m.usage < 0.3-1e-9 || m.usage > 0.3+1e-9 || m.running != 1.5 {
 		t.Errorf("two of four: %+v", m)
 	}
-	if m := meanOf(set, b.now.Add(c.Fresh+1), c); m.known || m.usage != unknownUsage {
+	if m := meanOf(set, b.now.Add(c.FreshFor+1), c); m.known || m.usage != unknownUsage {
 		t.Errorf("all old: %+v", m)
 	}
 }
@@ -301,11 +301,11 @@ func TestFailedCallsRepelAndFade(t *testing.T) {
 	b := newBench(t, Options{})
 	share := func() float64 {
 		b.tick(0, func(i int) pressure.Reading { return works(8*min(i, 1), 1) })
-		return looked(b.Pool)[0].Faults
+		return looked(b.Pool)[0].FaultShare
 	}
 	for i := range 10 {
 		l := pick(t, b.Pool, Demand{PromptTokens: 10, Exclude: []string{"b", "c", "d"}})
-		l.Failed()
+		l.ReportFailed()
 		l.Done(0)
 		if i == 0 && share() != 0.3 {
 			t.Errorf("after one: %v", share())
@@ -328,7 +328,7 @@ func TestFailedCallsRepelAndFade(t *testing.T) {
 		t.Error("never forgiven")
 	}
 	l := pick(t, b.Pool, Demand{PromptTokens: 10, Exclude: []string{"b", "c", "d"}})
-	l.Failed()
+	l.ReportFailed()
 	was := share()
 	l.FirstToken()
 	if s := share(); s >= was {

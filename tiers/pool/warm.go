@@ -30,7 +30,7 @@ func (p *Pool) warmth(r *round, d *Demand) {
 		case v.known:
 			c.Cached = min(v.cached, prompt)
 		}
-		if d.Warm != "" && b.id == d.Warm {
+		if d.WarmBackend != "" && b.id == d.WarmBackend {
 			c.Cached, c.Main = max(prompt-1, 0), true
 		}
 	}
@@ -43,7 +43,7 @@ func (p *Pool) leave(r *round, d *Demand) {
 	for i, b := range r.backends {
 		if i != r.picked && r.raw[i] > r.raw[r.picked] && b.hits.Trust() < 1 {
 			b.hits.Forgive()
-			p.warm.Leave(d.parts(), b.number)
+			p.warm.Remove(d.parts(), b.number)
 		}
 	}
 }

@@ -19,9 +19,9 @@ const (
 	// one takes it itself: half of what is fresh, so that a replica which dies is not
 	// missed, and not so soon that a late tick doubles the work.
 	Overdue = 1250 * time.Millisecond
-	// Again is how long a replica that took another's part, in vain, waits before it
+	// RetryAfterFailure is how long a replica that took another's part, in vain, waits before it
 	// does so again.
-	Again = 2 * time.Second
+	RetryAfterFailure = 2 * time.Second
 	// probeEvery is how often an engine that stands still is asked for one token, by
 	// each replica that doubts it.
 	probeEvery = time.Second
@@ -40,13 +40,13 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 		case <-timer.C:
 		}
 		mine, owes := p.o.Fleet.Mine(p.o.Name, b.id), false
-		p.locked(func() { owes = b.vitals.Owes() })
-		if owes || p.Looks(b.id, mine, vain) {
-			if ok := p.lookInTurn(ctx, b); !ok && !mine {
+		p.locked(func() { owes = b.health.HasPending() })
+		if owes || p.ShouldScrape(b.id, mine, vain) {
+			if ok := p.scrapeInTurn(ctx, b); !ok && !mine {
 				vain = p.o.Now()
 			}
 		}
-		if p.doubts(b) {
+		if p.needsProbe(b) {
 			p.probe(ctx, b)
 		}
 		p.show(b)
@@ -55,10 +55,10 @@ func (p *Pool) watch(ctx context.Context, b *backend) {
 	}
 }
 
-// Looks reports whether this replica has to look at a backend's metrics itself: because
+// ShouldScrape reports whether this replica has to look at a backend's metrics itself: because
 // that is its part (mine), because the backend is down for it, or because nothing was
 // heard of it for too long, and the last look, in vain, is Again ago.
-func (p *Pool) Looks(backend string, mine bool, vain time.Time) bool {
+func (p *Pool) ShouldScrape(backend string, mine bool, vain time.Time) bool {
 	now, overdue := p.o.Now(), p.overdue()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +67,7 @@ func (p *Pool) Looks(backend string, mine bool, vain time.Time) bool {
 		return false
 	}
 	missing := now.Sub(b.reading.At) > overdue
-	return mine || b.down != nil || missing && now.Sub(vain) >= Again
+	return mine || b.down != nil || missing && now.Sub(vain) >= RetryAfterFailure
 }
 
 // overdue is how old a reading of another replica's may be.
@@ -75,15 +75,15 @@ func (p *Pool) overdue() time.Duration {
 	return max(Overdue, 2*p.o.Pressure().Interval)
 }
 
-// lookInTurn is look when there is a place for it.
-func (p *Pool) lookInTurn(ctx context.Context, b *backend) bool {
+// scrapeInTurn is look when there is a place for it.
+func (p *Pool) scrapeInTurn(ctx context.Context, b *backend) bool {
 	select {
 	case <-ctx.Done():
 		return false
 	case p.slots <- struct{}{}:
 	}
 	defer func() { <-p.slots }()
-	return p.look(ctx, b)
+	return p.scrape(ctx, b)
 }
 
 // pause is the time until b is to be looked at again: none while it owes an answer and
@@ -96,7 +96,7 @@ func (p *Pool) pause(b *backend, mine bool) time.Duration {
 	defer p.mu.Unlock()
 	switch {
 	case b.down != nil:
-	case b.vitals.Owes():
+	case b.health.HasPending():
 		return 0
 	case !mine && !b.reading.At.IsZero(): // when another replica's reading is missing
 		if missing := b.reading.At.Add(overdue).Sub(now); missing > 0 {
@@ -106,10 +106,10 @@ func (p *Pool) pause(b *backend, mine bool) time.Duration {
 	return pause
 }
 
-// look takes one reading of b and reports whether it got one. A backend that is down
+// scrape takes one reading of b and reports whether it got one. A backend that is down
 // is asked for its health first, and its metrics speak for it only where it knows no
 // /health: a vLLM whose engine is dead still serves metrics.
-func (p *Pool) look(ctx context.Context, b *backend) bool {
+func (p *Pool) scrape(ctx context.Context, b *backend) bool {
 	asked := p.o.Now()
 	down := false
 	p.locked(func() { down = b.down != nil })
@@ -117,7 +117,7 @@ func (p *Pool) look(ctx context.Context, b *backend) bool {
 		err := p.scraper.Health(ctx, b.url)
 		switch {
 		case err == nil:
-			p.settled(b, nil)
+			p.noteAnswer(b, nil)
 			p.setUp(b, asked)
 		case !noHealth(err):
 			p.forgetOld(b)
@@ -129,18 +129,18 @@ func (p *Pool) look(ctx context.Context, b *backend) bool {
 		return false // we are ending, which says nothing about the backend
 	}
 	if err != nil {
-		p.missed(b, err)
+		p.noteMissed(b, err)
 		if errors.Is(err, context.DeadlineExceeded) {
-			p.unanswered(b, asked)
-			p.asksHealth(ctx, b)
+			p.noteUnanswered(b, asked)
+			p.checkHealth(ctx, b)
 		} else {
-			p.settled(b, err)
+			p.noteAnswer(b, err)
 		}
 		return false
 	}
-	p.settled(b, nil)
-	r.Answers = b.vitals.AnswersSince(asked.Add(-Overdue))
-	p.taken(b, r)
+	p.noteAnswer(b, nil)
+	r.Answers = b.health.GaveTokensSince(asked.Add(-Overdue))
+	p.storeReading(b, r)
 	p.setUp(b, asked)
 	p.o.Fleet.Publish(p.o.Name, b.id, r)
 	return true
@@ -149,10 +149,10 @@ func (p *Pool) look(ctx context.Context, b *backend) bool {
 // probe asks an engine whose numbers stand still for a token. Where it comes, it is
 // the numbers that are wrong.
 func (p *Pool) probe(ctx context.Context, b *backend) {
-	ctx, cancel := context.WithTimeout(ctx, p.o.Pressure().Probe)
+	ctx, cancel := context.WithTimeout(ctx, p.o.Pressure().ProbeTimeout)
 	defer cancel()
 	if p.scraper.Probe(ctx, b.url, p.o.Model) == nil {
-		p.heard(b)
+		p.noteTokens(b)
 	}
 }
 
@@ -161,7 +161,7 @@ func (p *Pool) show(b *backend) {
 	now := p.o.Now()
 	var at time.Time
 	var condition health.Condition
-	p.redrain(b, func() { at, condition = b.reading.At, b.vitals.Condition() })
+	p.redrain(b, func() { at, condition = b.reading.At, b.health.Condition() })
 	p.metrics.suspected(p.o.Name, b.id, condition)
 	if !at.IsZero() {
 		p.metrics.age.WithLabelValues(p.o.Name, b.id).Set(now.Sub(at).Seconds())
@@ -175,13 +175,13 @@ func noHealth(err error) bool {
 		status.Code == http.StatusMethodNotAllowed || status.Code == http.StatusNotImplemented)
 }
 
-// doubts reports whether b is to be asked for a token: its numbers stand still, and
+// needsProbe reports whether b is to be asked for a token: its numbers stand still, and
 // that was not asked lately.
-func (p *Pool) doubts(b *backend) bool {
+func (p *Pool) needsProbe(b *backend) bool {
 	now := p.o.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !b.vitals.Standing() || b.down != nil || b.vitals.Owes() || now.Sub(b.probed) < probeEvery {
+	if !b.health.IsStuck() || b.down != nil || b.health.HasPending() || now.Sub(b.probed) < probeEvery {
 		return false
 	}
 	b.probed = now

@@ -11,16 +11,16 @@ import (
 	"github.com/foregate/foregate/tiers/openai"
 )
 
-// exam is one probe of one engine.
-type exam struct {
+// probeRun is one probe of one engine.
+type probeRun struct {
 	*asker
-	card    Card
+	found   Capabilities
 	missing map[string]string
 	variant int    // which of the questions
 	closed  string // why nothing may be scored now; "" is: it may
 
 	model   modelCard
-	pins    pins
+	pins    templateArguments
 	ofTexts route
 	ofChats route
 	noChat  string  // why there are no chats
@@ -32,18 +32,18 @@ type exam struct {
 	deadly bool   // it was scoring that ended the engine
 }
 
-// pins says whether chats may have arguments for their template: an engine that knows none
+// templateArguments says whether chats may have arguments for their template: an engine that knows none
 // refuses them.
-type pins int
+type templateArguments int
 
 const (
-	pinsUntried pins = iota
+	pinsUntried templateArguments = iota
 	pinsTaken
 	pinsRefused
 )
 
-// lack notes that something is missing; what was said of it first stands.
-func (e *exam) lack(what, why string) {
+// addMissing notes that something is missing; what was said of it first stands.
+func (e *probeRun) addMissing(what, why string) {
 	if _, said := e.missing[what]; !said {
 		e.missing[what] = why
 	}
@@ -51,7 +51,7 @@ func (e *exam) lack(what, why string) {
 
 // complete asks /v1/completions or /v1/chat/completions, greedily unless the question says
 // otherwise, and for ids.
-func (e *exam) complete(ctx context.Context, path string, most int, question map[string]any) (answer, error) {
+func (e *probeRun) complete(ctx context.Context, path string, most int, question map[string]any) (answer, error) {
 	q := map[string]any{"max_tokens": most, "temperature": 0, "return_token_ids": true, "stream": false}
 	maps.Copy(q, question)
 	post := e.post
@@ -69,14 +69,14 @@ func (e *exam) complete(ctx context.Context, path string, most int, question map
 }
 
 // ask asks one question as a chat.
-func (e *exam) ask(ctx context.Context, text string, most int, more map[string]any) (answer, error) {
+func (e *probeRun) ask(ctx context.Context, text string, most int, more map[string]any) (answer, error) {
 	q := map[string]any{"messages": []message{{"user", text}}}
 	maps.Copy(q, more)
 	return e.complete(ctx, "/v1/chat/completions", most, q)
 }
 
 // templated asks a question about a chat, with the template's arguments if they are taken.
-func (e *exam) templated(ctx context.Context, path string, question map[string]any) ([]byte, error) {
+func (e *probeRun) templated(ctx context.Context, path string, question map[string]any) ([]byte, error) {
 	if e.pins != pinsRefused {
 		q := maps.Clone(question)
 		q["chat_template_kwargs"] = pinned
@@ -97,9 +97,9 @@ func (e *exam) templated(ctx context.Context, path string, question map[string]a
 }
 
 // ended notes the id that ended an answer.
-func (e *exam) ended(a *answer) {
-	if id, ok := a.end(); ok && !slices.Contains(e.card.EOS, id) {
-		e.card.EOS = append(e.card.EOS, id)
+func (e *probeRun) ended(a *answer) {
+	if id, ok := a.end(); ok && !slices.Contains(e.found.EOS, id) {
+		e.found.EOS = append(e.found.EOS, id)
 	}
 }
 
@@ -112,7 +112,7 @@ type route struct {
 // rendered returns the ids that the engine makes of a text or of a chat: by /tokenize, or
 // where that tells none at first, as the prompt of one token. Both give the same where both
 // are known.
-func (e *exam) rendered(ctx context.Context, question map[string]any) ([]int32, error) {
+func (e *probeRun) rendered(ctx context.Context, question map[string]any) ([]int32, error) {
 	post, path, r := e.post, "/v1/completions", &e.ofTexts
 	if question["messages"] != nil {
 		post, path, r = e.templated, "/v1/chat/completions", &e.ofChats
@@ -146,7 +146,7 @@ func (e *exam) rendered(ctx context.Context, question map[string]any) ([]int32, 
 }
 
 // question is one that has the engine score the last tokens of ids.
-func (e *exam) question(style openai.ScoreStyle, ids []int32, draft int) *openai.ScoreQuestion {
+func (e *probeRun) question(style openai.ScoreStyle, ids []int32, draft int) *openai.ScoreQuestion {
 	n := len(ids) - draft
 	return &openai.ScoreQuestion{Style: style, Model: e.asker.model, Prompt: ids[:n:n], Draft: ids[n:], Top: 1, Priority: e.priority}
 }

@@ -20,10 +20,10 @@ func engine(t *testing.T, o vllmsim.Options) *vllmsim.Server {
 }
 
 // taken probes an engine at a URL.
-func taken(t *testing.T, url string) *exam {
+func taken(t *testing.T, url string) *probeRun {
 	t.Helper()
-	e := &exam{asker: &asker{transport: transport(t), timeout: 20 * time.Second, url: url, model: "sim"}}
-	if err := e.take(t.Context()); err != nil {
+	e := &probeRun{asker: &asker{transport: transport(t), timeout: 20 * time.Second, url: url, model: "sim"}}
+	if err := e.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return e
@@ -37,10 +37,10 @@ func transport(t *testing.T) *http.Transport {
 	return tr
 }
 
-func whats(c *Card) string {
+func whats(c *Capabilities) string {
 	var list []string
 	for _, m := range c.Missing {
-		list = append(list, m.What)
+		list = append(list, m.Name)
 	}
 	return strings.Join(list, " ")
 }
@@ -48,8 +48,8 @@ func whats(c *Card) string {
 func TestAGoodEngineLacksNothingButReuse(t *testing.T) {
 	s := engine(t, vllmsim.Options{Seed: 3, PromptTokensDetails: true, MaxModelLen: 9000})
 	e := taken(t, s.URL())
-	c := &e.card
-	if got := whats(c); got != MissingReuse || !strings.Contains(c.Lacks(MissingReuse), "600 tokens") {
+	c := &e.found
+	if got := whats(c); got != MissingReuse || !strings.Contains(c.MissingReason(MissingReuse), "600 tokens") {
 		t.Fatalf("missing: %+v", c.Missing)
 	}
 	// What is fixed of the simulator: id 4 ends a turn, /v1/models tells the context.
@@ -78,7 +78,7 @@ func TestAProbeCostsWhatItSays(t *testing.T) {
 		for seed := range uint64(4) {
 			o.Seed = seed * 11 // no answer ends soon in the language of 33
 			e := taken(t, engine(t, o).URL())
-			if s := e.card.Spent; s.Prompt > 2500 || s.Generated > 400 || s.Prompt == 0 || s.Generated == 0 {
+			if s := e.found.Spent; s.Prompt > 2500 || s.Generated > 400 || s.Prompt == 0 || s.Generated == 0 {
 				t.Errorf("%s, seed %d: %+v", name, seed, s)
 			}
 		}
@@ -110,12 +110,12 @@ func TestWhatAnEngineLacksIsToldWithItsReason(t *testing.T) {
 		{vllmsim.Options{SGLang: true, Without: []string{"token_ids"}}, "continuation eos prompt_token_ids template token_ids tokenize", nil},
 	} {
 		c.o.Seed = 3
-		card := &taken(t, engine(t, c.o).URL()).card
-		if got := whats(card); got != c.missing {
-			t.Errorf("without %v: %q, not %q: %+v", c.o.Without, got, c.missing, card.Missing)
+		capabilities := &taken(t, engine(t, c.o).URL()).found
+		if got := whats(capabilities); got != c.missing {
+			t.Errorf("without %v: %q, not %q: %+v", c.o.Without, got, c.missing, capabilities.Missing)
 		}
 		for what, part := range c.why {
-			if why := card.Lacks(what); !strings.Contains(why, part) {
+			if why := capabilities.MissingReason(what); !strings.Contains(why, part) {
 				t.Errorf("without %v: %s: %q, not %q", c.o.Without, what, why, part)
 			}
 		}
@@ -123,7 +123,7 @@ func TestWhatAnEngineLacksIsToldWithItsReason(t *testing.T) {
 }
 
 func TestSGLangScoresInItsOwnWayAndReuses(t *testing.T) {
-	c := &taken(t, engine(t, vllmsim.Options{Seed: 3, SGLang: true}).URL()).card
+	c := &taken(t, engine(t, vllmsim.Options{Seed: 3, SGLang: true}).URL()).found
 	if c.Scoring != openai.ScoreSGLang || !c.Reuse || c.SelfAgreement != 1 || whats(c) != MissingTokenize { // of chats
 		t.Errorf("got %+v", c)
 	}
@@ -135,26 +135,26 @@ func TestOneAnswersForAnotherWhereRoutesDiffer(t *testing.T) {
 	if full.ofTexts.not != "" || full.ofChats.not != "" || bare.ofTexts.not == "" || bare.ofChats.not == "" {
 		t.Fatal("both took the same route")
 	}
-	if full.card.Tokenizer != bare.card.Tokenizer || full.card.Template != bare.card.Template {
+	if full.found.Tokenizer != bare.found.Tokenizer || full.found.Template != bare.found.Template {
 		t.Error("/tokenize and prompt_token_ids give other fingerprints")
 	}
 }
 
 // As on a GPU, where writing and scoring take other kernels.
 func TestNearTiesLowerStrictAgreementAlone(t *testing.T) {
-	c := &taken(t, engine(t, vllmsim.Options{Seed: 3, Ties: 0.2}).URL()).card
+	c := &taken(t, engine(t, vllmsim.Options{Seed: 3, Ties: 0.2}).URL()).found
 	if c.SelfAgreement >= 1 || c.SelfAgreement < 0.7 || c.SelfAgreementTol != 1 || !c.Continues {
 		t.Errorf("agreement %v, within a tie %v, continues %v", c.SelfAgreement, c.SelfAgreementTol, c.Continues)
 	}
 }
 
 func TestADraftAndItsTargetHaveTheSameTokens(t *testing.T) {
-	target := &taken(t, engine(t, vllmsim.Options{Seed: 3}).URL()).card
-	draft := &taken(t, engine(t, vllmsim.Options{Seed: 3, Divergence: 0.5}).URL()).card
+	target := &taken(t, engine(t, vllmsim.Options{Seed: 3}).URL()).found
+	draft := &taken(t, engine(t, vllmsim.Options{Seed: 3, Divergence: 0.5}).URL()).found
 	if same, known := SameTokens(draft, target); !same || !known {
 		t.Errorf("same %v, known %v", same, known)
 	}
-	silent := &taken(t, engine(t, vllmsim.Options{Seed: 3, Without: []string{"tokenize", "token_ids"}}).URL()).card
+	silent := &taken(t, engine(t, vllmsim.Options{Seed: 3, Without: []string{"tokenize", "token_ids"}}).URL()).found
 	if same, known := SameTokens(silent, target); same || known {
 		t.Errorf("of one that tells nothing: same %v, known %v", same, known)
 	}

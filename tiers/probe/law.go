@@ -11,15 +11,15 @@ var untouched = map[string]any{"top_p": 1, "top_k": -1, "min_p": 0, "repetition_
 // colours is a question whose likely answers are in the prompt, so that a default penalty for what is there shows.
 const colours = "Name one of these colours.\nRed\nBlue\nGreen\nred\nblue\ngreen"
 
-// drawing finds out whether logprobs are of the law that tokens are drawn by, and where they are, whether fields that a
+// processedLogprobs finds out whether logprobs are of the law that tokens are drawn by, and where they are, whether fields that a
 // request leaves out change that law: an engine may have defaults of its own (generation_config.json).
-func (e *exam) drawing(ctx context.Context) error {
-	if e.card.TopLogprobs < 2 {
+func (e *probeRun) processedLogprobs(ctx context.Context) error {
+	if e.found.TopLogprobs < 2 {
 		return nil
 	}
 	var failed error
 	ask := func(temperature any, more map[string]any) map[string]float64 {
-		q := map[string]any{"logprobs": true, "top_logprobs": e.card.TopLogprobs, "temperature": temperature}
+		q := map[string]any{"logprobs": true, "top_logprobs": e.found.TopLogprobs, "temperature": temperature}
 		maps.Copy(q, more)
 		a, err := e.ask(ctx, colours, 1, q)
 		if fails(err) {
@@ -33,14 +33,14 @@ func (e *exam) drawing(ctx context.Context) error {
 	cut := maps.Clone(untouched)
 	cut["top_p"] = 0.01 // of all tokens, the likeliest is left
 	one := ask(1, untouched)
-	e.card.Processed = failed == nil && onlyOne(one, ask(1, cut))
-	if !e.card.Processed || failed != nil {
+	e.found.Processed = failed == nil && onlyOne(one, ask(1, cut))
+	if !e.found.Processed || failed != nil {
 		return failed
 	}
 	// At temperature 2 more of what top_k and top_p cut off shows.
-	e.card.Plain = alike(one, ask(nil, nil)) && alike(ask(2, untouched), ask(2, nil))
+	e.found.Plain = alike(one, ask(nil, nil)) && alike(ask(2, untouched), ask(2, nil))
 	if failed != nil {
-		e.card.Plain = false
+		e.found.Plain = false
 	}
 	return failed
 }

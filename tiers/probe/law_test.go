@@ -13,16 +13,16 @@ import (
 
 func TestWhatLogprobsAreOfIsFoundOut(t *testing.T) {
 	for seed := range uint64(4) {
-		raw := &taken(t, engine(t, vllmsim.Options{Seed: seed}).URL()).card
+		raw := &taken(t, engine(t, vllmsim.Options{Seed: seed}).URL()).found
 		if !raw.RawLogprobs || raw.Processed || raw.Plain || raw.ScoreTop != 20 {
 			t.Errorf("seed %d, raw: %+v", seed, raw)
 		}
-		processed := &taken(t, engine(t, vllmsim.Options{Seed: seed, LogprobsMode: "processed_logprobs"}).URL()).card
+		processed := &taken(t, engine(t, vllmsim.Options{Seed: seed, LogprobsMode: "processed_logprobs"}).URL()).found
 		if processed.RawLogprobs || !processed.Processed || !processed.Plain || processed.ScoreTop != 20 {
 			t.Errorf("seed %d, processed: %+v", seed, processed)
 		}
 	}
-	none := &taken(t, engine(t, vllmsim.Options{Without: []string{"prompt_logprobs", "logprobs"}}).URL()).card
+	none := &taken(t, engine(t, vllmsim.Options{Without: []string{"prompt_logprobs", "logprobs"}}).URL()).found
 	if none.Processed || none.Plain || none.ScoreTop != 0 {
 		t.Errorf("without any: %+v", none)
 	}
@@ -68,11 +68,11 @@ func TestDefaultsOfAModelAreSeen(t *testing.T) {
 	for name, defaults := range map[string]map[string]any{
 		"temperature": {"temperature": 0.6}, "top_p": {"top_p": 0.8}, "top_k": {"top_k": 5}, "min_p": {"min_p": 0.1},
 	} {
-		if c := &taken(t, defaulting(t, s.URL(), defaults)).card; !c.Processed || c.Plain {
+		if c := &taken(t, defaulting(t, s.URL(), defaults)).found; !c.Processed || c.Plain {
 			t.Errorf("with a default of %s: %+v", name, c)
 		}
 	}
-	if c := &taken(t, defaulting(t, s.URL(), nil)).card; !c.Plain {
+	if c := &taken(t, defaulting(t, s.URL(), nil)).found; !c.Plain {
 		t.Errorf("without: %+v", c)
 	}
 }

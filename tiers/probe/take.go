@@ -15,14 +15,14 @@ import (
 	"slices"
 )
 
-// take asks all questions. The error is why the engine cannot be probed now; what it lacks
+// run asks all questions. The error is why the engine cannot be probed now; what it lacks
 // is none.
-func (e *exam) take(ctx context.Context) error {
+func (e *probeRun) run(ctx context.Context) error {
 	e.missing = map[string]string{}
-	e.card.Model = e.asker.model
-	defer func() { e.card.Spent = e.spent }()
+	e.found.Model = e.asker.model
+	defer func() { e.found.Spent = e.spent }()
 	for _, part := range []func(context.Context) error{
-		e.window, e.ending, e.tokenizer, e.template, e.words, e.logprobs, e.temper, e.drawing, e.longAnswer, e.goingOn,
+		e.window, e.ending, e.tokenizer, e.template, e.tokenizeRoutes, e.logprobs, e.temperature, e.processedLogprobs, e.longAnswer, e.continuation,
 	} {
 		if err := part(ctx); err != nil {
 			return err
@@ -33,16 +33,16 @@ func (e *exam) take(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	slices.Sort(e.card.EOS)
+	slices.Sort(e.found.EOS)
 	for what, why := range e.missing {
-		e.card.Missing = append(e.card.Missing, Missing{what, why})
+		e.found.Missing = append(e.found.Missing, MissingCapability{what, why})
 	}
-	slices.SortFunc(e.card.Missing, func(a, b Missing) int { return cmp.Compare(a.What, b.What) })
+	slices.SortFunc(e.found.Missing, func(a, b MissingCapability) int { return cmp.Compare(a.Name, b.Name) })
 	return nil
 }
 
 // window reads the model's card.
-func (e *exam) window(ctx context.Context) error {
+func (e *probeRun) window(ctx context.Context) error {
 	body, err := e.send(ctx, http.MethodGet, "/v1/models", nil)
 	if err == nil {
 		e.model, err = parseModels(body, e.asker.model)
@@ -50,19 +50,19 @@ func (e *exam) window(ctx context.Context) error {
 	if fails(err) {
 		return err
 	}
-	e.card.Window = max(e.model.Window, 0)
+	e.found.Window = max(e.model.Window, 0)
 	switch {
 	case err != nil:
-		e.lack(MissingWindow, err.Error())
-	case e.card.Window == 0:
-		e.lack(MissingWindow, "/v1/models lists the model without max_model_len")
+		e.addMissing(MissingWindow, err.Error())
+	case e.found.Window == 0:
+		e.addMissing(MissingWindow, "/v1/models lists the model without max_model_len")
 	}
 	return nil
 }
 
 // ending asks for an answer that ends by itself, soon. It is the first that an engine has
 // to generate: one that cannot is not probed.
-func (e *exam) ending(ctx context.Context) error {
+func (e *probeRun) ending(ctx context.Context) error {
 	a, err := e.ask(ctx, short[e.variant%len(short)], shortTokens, nil)
 	refused, isRefusal := errors.AsType[*refusal](err)
 	switch {
@@ -70,18 +70,18 @@ func (e *exam) ending(ctx context.Context) error {
 		return err
 	case err != nil:
 		e.noChat = "chats are refused: " + refused.Error()
-		e.lack(MissingIDs, e.noChat)
-		e.lack(MissingPromptIDs, e.noChat)
+		e.addMissing(MissingIDs, e.noChat)
+		e.addMissing(MissingPromptIDs, e.noChat)
 		return nil
 	case len(a.ids) == 0:
-		e.lack(MissingIDs, "it answers without token_ids")
+		e.addMissing(MissingIDs, "it answers without token_ids")
 	case a.tokens >= 0 && a.tokens != len(a.ids):
-		e.lack(MissingIDs, fmt.Sprintf("it tells %d ids of %d tokens", len(a.ids), a.tokens))
+		e.addMissing(MissingIDs, fmt.Sprintf("it tells %d ids of %d tokens", len(a.ids), a.tokens))
 	default:
-		e.card.TokenIDs = true
+		e.found.TokenIDs = true
 	}
 	if len(a.prompt) == 0 {
-		e.lack(MissingPromptIDs, "it answers without prompt_token_ids")
+		e.addMissing(MissingPromptIDs, "it answers without prompt_token_ids")
 	}
 	e.ended(&a)
 	return nil
@@ -97,7 +97,7 @@ func fold(h hash.Hash, ids []int32) {
 }
 
 // tokenizer takes its fingerprint.
-func (e *exam) tokenizer(ctx context.Context) error {
+func (e *probeRun) tokenizer(ctx context.Context) error {
 	h := sha256.New()
 	for _, text := range texts {
 		ids, err := e.rendered(ctx, map[string]any{"prompt": text, "add_special_tokens": true})
@@ -105,19 +105,19 @@ func (e *exam) tokenizer(ctx context.Context) error {
 		case fails(err):
 			return err
 		case err != nil:
-			e.lack(MissingTokenizer, err.Error())
+			e.addMissing(MissingTokenizer, err.Error())
 			return nil
 		}
 		fold(h, ids)
 		e.ids = append(e.ids, ids...)
 	}
-	e.card.Tokenizer = hex.EncodeToString(h.Sum(nil))
+	e.found.Tokenizer = hex.EncodeToString(h.Sum(nil))
 	return nil
 }
 
 // template takes the fingerprint of the chat template. A chat that it refuses, such as one
 // with tools, is a part of that.
-func (e *exam) template(ctx context.Context) error {
+func (e *probeRun) template(ctx context.Context) error {
 	h := sha256.New()
 	for i := range chats {
 		c := &chats[i]
@@ -133,20 +133,20 @@ func (e *exam) template(ctx context.Context) error {
 		case isRefusal && i > 0 && refused.status == http.StatusBadRequest:
 			ids = nil
 		case err != nil:
-			e.lack(MissingTemplate, fmt.Sprintf("chat %q: %v", c.name, err))
+			e.addMissing(MissingTemplate, fmt.Sprintf("chat %q: %v", c.name, err))
 			return nil
 		}
 		fold(h, ids)
 	}
-	e.card.Template = hex.EncodeToString(h.Sum(nil))
+	e.found.Template = hex.EncodeToString(h.Sum(nil))
 	return nil
 }
 
-// words finds out whether texts, chats and ids can be turned into each other without an answer.
-func (e *exam) words(ctx context.Context) error {
+// tokenizeRoutes finds out whether texts, chats and ids can be turned into each other without an answer.
+func (e *probeRun) tokenizeRoutes(ctx context.Context) error {
 	for _, r := range []*route{&e.ofTexts, &e.ofChats} {
 		if !r.known {
-			e.lack(MissingTokenize, cmp.Or(r.not, "/tokenize was not asked"))
+			e.addMissing(MissingTokenize, cmp.Or(r.not, "/tokenize was not asked"))
 			break
 		}
 	}
@@ -159,17 +159,17 @@ func (e *exam) words(ctx context.Context) error {
 	}
 	switch {
 	case err != nil:
-		e.lack(MissingWords, "/detokenize: "+err.Error())
+		e.addMissing(MissingWords, "/detokenize: "+err.Error())
 	case json.Unmarshal(body, &answer) != nil || answer.Prompt == nil:
-		e.lack(MissingWords, "the answer of /detokenize has no text")
+		e.addMissing(MissingWords, "the answer of /detokenize has no text")
 	}
 	return nil
 }
 
 // logprobs finds out how many alternatives are told.
-func (e *exam) logprobs(ctx context.Context) error {
+func (e *probeRun) logprobs(ctx context.Context) error {
 	if e.noChat != "" {
-		e.lack(MissingLogprobs, e.noChat)
+		e.addMissing(MissingLogprobs, e.noChat)
 		return nil
 	}
 	why := ""
@@ -182,57 +182,57 @@ func (e *exam) logprobs(ctx context.Context) error {
 			why = err.Error()
 			continue
 		case a.first == nil:
-			e.card.Unscored = true
-			e.lack(MissingLogprobs, "it answers without logprobs")
+			e.found.Unscored = true
+			e.addMissing(MissingLogprobs, "it answers without logprobs")
 			return nil
 		}
-		e.card.TokenBytes = a.first.bytes
+		e.found.TokenBytes = a.first.bytes
 		if !a.first.bytes {
-			e.lack(MissingBytes, "logprobs come without bytes")
+			e.addMissing(MissingBytes, "logprobs come without bytes")
 		}
-		e.card.TopLogprobs = min(k, a.first.listed)
-		if k > 0 && e.card.TopLogprobs == 0 {
+		e.found.TopLogprobs = min(k, a.first.listed)
+		if k > 0 && e.found.TopLogprobs == 0 {
 			why = fmt.Sprintf("asked for %d, it tells none", k)
 			continue
 		}
 		if k == 0 {
-			e.lack(MissingTop, why)
+			e.addMissing(MissingTop, why)
 		}
 		return nil
 	}
-	e.lack(MissingLogprobs, why)
+	e.addMissing(MissingLogprobs, why)
 	return nil
 }
 
-// temper finds out whether logprobs follow the request's temperature: then all that lies
+// temperature finds out whether logprobs follow the request's temperature: then all that lies
 // between two tokens is twice as much at half of it.
-func (e *exam) temper(ctx context.Context) error {
-	if e.card.TopLogprobs < 2 {
-		e.lack(MissingRaw, "it takes two alternatives to tell")
+func (e *probeRun) temperature(ctx context.Context) error {
+	if e.found.TopLogprobs < 2 {
+		e.addMissing(MissingRaw, "it takes two alternatives to tell")
 		return nil
 	}
 	var tops [2]map[string]float64
 	for i, t := range []float64{1, 0.5} {
 		a, err := e.ask(ctx, "Name a colour.", 1, map[string]any{
-			"logprobs": true, "top_logprobs": min(e.card.TopLogprobs, 5), "temperature": t, "seed": 7,
+			"logprobs": true, "top_logprobs": min(e.found.TopLogprobs, 5), "temperature": t, "seed": 7,
 		})
 		switch {
 		case fails(err):
 			return err
 		case err != nil:
-			e.lack(MissingRaw, err.Error())
+			e.addMissing(MissingRaw, err.Error())
 			return nil
 		case a.first != nil:
 			tops[i] = a.first.tops
 		}
 	}
 	raw, known := follows(tops[0], tops[1])
-	e.card.RawLogprobs = raw
+	e.found.RawLogprobs = raw
 	switch {
 	case !known:
-		e.lack(MissingRaw, "the alternatives at two temperatures cannot be compared")
+		e.addMissing(MissingRaw, "the alternatives at two temperatures cannot be compared")
 	case !raw:
-		e.lack(MissingRaw, "they follow the request's temperature")
+		e.addMissing(MissingRaw, "they follow the request's temperature")
 	}
 	return nil
 }
@@ -262,12 +262,12 @@ func follows(one, half map[string]float64) (raw, known bool) {
 }
 
 // longAnswer asks for the answer that is continued and scored after that.
-func (e *exam) longAnswer(ctx context.Context) error {
+func (e *probeRun) longAnswer(ctx context.Context) error {
 	if e.noChat != "" {
 		return nil
 	}
 	question, most := long[e.variant%len(long)], longTokens
-	if !e.card.TokenIDs {
+	if !e.found.TokenIDs {
 		most = 2 * continueTokens // there will be no ids to score
 	}
 	a, err := e.ask(ctx, question, most, nil)
@@ -275,7 +275,7 @@ func (e *exam) longAnswer(ctx context.Context) error {
 	case fails(err):
 		return err
 	case err != nil:
-		e.lack(MissingContinue, err.Error())
+		e.addMissing(MissingContinue, err.Error())
 		return nil
 	}
 	e.answer, e.prompt = a, a.prompt
@@ -290,19 +290,19 @@ func (e *exam) longAnswer(ctx context.Context) error {
 	return nil // without ids of the prompt, the rest says so
 }
 
-// goingOn finds out whether an answer can be continued from ids.
-func (e *exam) goingOn(ctx context.Context) error {
-	defer e.noEnd()
+// continuation finds out whether an answer can be continued from ids.
+func (e *probeRun) continuation(ctx context.Context) error {
+	defer e.missingEnd()
 	switch {
 	case e.noChat != "":
-		e.lack(MissingContinue, e.noChat)
+		e.addMissing(MissingContinue, e.noChat)
 		return nil
 	case len(e.prompt) == 0:
-		e.lack(MissingContinue, "nothing tells the ids of a chat")
+		e.addMissing(MissingContinue, "nothing tells the ids of a chat")
 		return nil
 	}
 	more := map[string]any{"prompt": e.prompt}
-	if e.card.TopLogprobs >= 2 {
+	if e.found.TopLogprobs >= 2 {
 		more["logprobs"] = 2
 	}
 	a, err := e.complete(ctx, "/v1/completions", continueTokens, more)
@@ -310,14 +310,14 @@ func (e *exam) goingOn(ctx context.Context) error {
 	case fails(err):
 		return err
 	case err != nil:
-		e.lack(MissingContinue, err.Error())
+		e.addMissing(MissingContinue, err.Error())
 		return nil
 	case same || at > 0 && a.tied(at):
-		e.card.Continues = true
+		e.found.Continues = true
 	default:
-		e.lack(MissingContinue, fmt.Sprintf("from ids it answers otherwise than in the chat, from token %d on", at+1))
+		e.addMissing(MissingContinue, fmt.Sprintf("from ids it answers otherwise than in the chat, from token %d on", at+1))
 	}
-	if len(e.card.EOS) > 0 || !e.card.Continues || len(e.answer.ids) == 0 {
+	if len(e.found.EOS) > 0 || !e.found.Continues || len(e.answer.ids) == 0 {
 		return nil
 	}
 	// Neither answer has ended; a little more of the long one may.
@@ -329,16 +329,16 @@ func (e *exam) goingOn(ctx context.Context) error {
 	return nil
 }
 
-// noEnd says why no id is known that ends an answer.
-func (e *exam) noEnd() {
+// missingEnd says why no id is known that ends an answer.
+func (e *probeRun) missingEnd() {
 	switch {
-	case len(e.card.EOS) > 0:
+	case len(e.found.EOS) > 0:
 	case e.noChat != "":
-		e.lack(MissingEOS, e.noChat)
-	case !e.card.TokenIDs:
-		e.lack(MissingEOS, "the ids of answers are not told")
+		e.addMissing(MissingEOS, e.noChat)
+	case !e.found.TokenIDs:
+		e.addMissing(MissingEOS, "the ids of answers are not told")
 	default:
-		e.lack(MissingEOS, fmt.Sprintf("no answer has ended by itself, in %d and %d tokens", shortTokens, longTokens))
+		e.addMissing(MissingEOS, fmt.Sprintf("no answer has ended by itself, in %d and %d tokens", shortTokens, longTokens))
 		e.weak = e.missing[MissingEOS] // other questions may have shorter answers
 	}
 }

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Past is an audit that was made elsewhere or before: of the same kind of request, by the same
+// PastAudit is an audit that was made elsewhere or before: of the same kind of request, by the same
 // models and rules.
-type Past struct {
+type PastAudit struct {
 	Score float64
 	Floor float64 // of its region: drafts with a lower score were not audited
 	Bad   bool    // or lost
 }
 
-// Prior is what past audits add to a state.
-type Prior struct {
+// Import is what past audits add to a state.
+type Import struct {
 	Version, Alarm int64 // of the state that it was reckoned for
 	Grid           Grid  // where that has none: at the quantiles of the past audits
 	Audits         int   // that are added
@@ -24,24 +24,24 @@ type Prior struct {
 	N, K           [gridSize]int
 }
 
-// Reckon says what past audits, the oldest first, would add to a state. It changes nothing.
+// PlanImport says what past audits, the oldest first, would add to a state. It changes nothing.
 //
 // They become evidence of the oldest living epoch, the newest of them first, of which it then has
 // a lease at most. They age it by half a lease at most, so that they expire after another half,
 // and nothing that the gateway audited itself is driven out by them. Index j counts those whose region held λ_j: the others
 // were not chosen by chance alone. That past audits are like the next ones is for who imports
 // them to know; so is that they were not chosen for their outcomes.
-func (s *State) Reckon(r Rule, past []Past) Prior {
-	p := Prior{Version: s.Version, Alarm: s.Alarm}
+func (s *State) PlanImport(r Rule, past []PastAudit) Import {
+	p := Import{Version: s.Version, Alarm: s.Alarm}
 	grid := s.Grid
 	if s.Version == 0 {
 		p.Grid = placed(past)
 		grid = p.Grid
 	}
-	room := r.Lease
+	room := r.LeaseAudits
 	if len(s.Epochs) > 0 {
 		room -= s.Epochs[0].Audits
-		if s.Epochs[0].Audits >= r.Lease/2 {
+		if s.Epochs[0].Audits >= r.LeaseAudits/2 {
 			room = 0
 		}
 	}
@@ -71,7 +71,7 @@ func (s *State) Reckon(r Rule, past []Past) Prior {
 }
 
 // placed is the grid that past audits place, none of less than [GridScores].
-func placed(past []Past) Grid {
+func placed(past []PastAudit) Grid {
 	scores := make([]float64, 0, len(past))
 	for _, a := range past {
 		if !math.IsNaN(a.Score) && !math.IsInf(a.Score, 0) {
@@ -94,12 +94,12 @@ func (g Grid) last(floor float64) int {
 	return 0
 }
 
-// Take adds a prior. It reports whether it did: a state that is another by now, or that has no
+// ApplyImport adds a prior. It reports whether it did: a state that is another by now, or that has no
 // room any more, is left as it is.
-func (s *State) Take(r Rule, p Prior, now time.Time) bool {
+func (s *State) ApplyImport(r Rule, p Import, now time.Time) bool {
 	s.begin(r)
 	if p.Version != s.Version || p.Alarm != s.Alarm || s.Version == 0 && len(p.Grid) == 0 ||
-		len(s.Epochs) > 0 && s.Epochs[0].Audits+p.Audits > r.Lease {
+		len(s.Epochs) > 0 && s.Epochs[0].Audits+p.Audits > r.LeaseAudits {
 		return false
 	}
 	if s.Version == 0 {
@@ -108,13 +108,13 @@ func (s *State) Take(r Rule, p Prior, now time.Time) bool {
 		s.renew()
 	}
 	e := &s.Epochs[0]
-	e.Audits = max(e.Audits, min(e.Audits+p.Audits, r.Lease/2))
+	e.Audits = max(e.Audits, min(e.Audits+p.Audits, r.LeaseAudits/2))
 	for j := range p.N {
 		e.N[j] += p.N[j]
 		e.K[j] += p.K[j]
 	}
 	s.Outcomes = min(s.Outcomes+p.Audits, maxOutcomes)
 	s.certify(r)
-	s.hopeless(r)
+	s.checkInfeasible(r)
 	return true
 }

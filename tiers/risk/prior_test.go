@@ -8,10 +8,10 @@ import (
 )
 
 // pasts are n audits with scores that go evenly from 0 to 1 over and over; each every-th is bad.
-func pasts(n, every int, floor float64) []Past {
-	out := make([]Past, n)
+func pasts(n, every int, floor float64) []PastAudit {
+	out := make([]PastAudit, n)
 	for i := range out {
-		out[i] = Past{Score: float64(i*37%1000) / 1000, Floor: floor, Bad: i%every == every-1}
+		out[i] = PastAudit{Score: float64(i*37%1000) / 1000, Floor: floor, Bad: i%every == every-1}
 	}
 	return out
 }
@@ -19,12 +19,12 @@ func pasts(n, every int, floor float64) []Past {
 func TestPastAuditsAreEvidenceAsOthers(t *testing.T) {
 	var s State
 	r := plain
-	r.Eps = .2
-	p := s.Reckon(r, pasts(1000, 100, -1))
+	r.MaxWrongRate = .2
+	p := s.PlanImport(r, pasts(1000, 100, -1))
 	if p.Audits+p.Outside != 1000 || p.Audits < 900 || p.Older != 0 || len(p.Grid) != gridSize {
 		t.Fatalf("%+v", p)
 	}
-	if !s.Take(r, p, time.Unix(9, 0)) {
+	if !s.ApplyImport(r, p, time.Unix(9, 0)) {
 		t.Fatal("not taken")
 	}
 	if e := s.Epochs[0]; s.Version != time.Unix(9, 0).UnixMicro() || e.Audits != p.Audits || e.N != p.N || e.K != p.K || e.O != [gridSize]int{} {
@@ -34,7 +34,7 @@ func TestPastAuditsAreEvidenceAsOthers(t *testing.T) {
 		t.Errorf("1 %% of bad audits certify %d", s.Op)
 	}
 	for i := range s.Op {
-		if LogE(p.N[i], p.K[i], r.Eps) < math.Log(2/r.Delta) {
+		if LogE(p.N[i], p.K[i], r.MaxWrongRate) < math.Log(2/r.ErrorProbability) {
 			t.Errorf("index %d has no certificate", i+1)
 		}
 	}
@@ -42,7 +42,7 @@ func TestPastAuditsAreEvidenceAsOthers(t *testing.T) {
 
 func TestAPastAuditCountsForTheIndicesThatItsRegionHeld(t *testing.T) {
 	s := taught(plain) // λ_j is about 1 − (j+3)/20
-	p := s.Reckon(plain, []Past{{Score: .82, Floor: .58}, {Score: .57, Floor: .36, Bad: true}, {Score: .2, Floor: .4}, {Score: math.NaN()}})
+	p := s.PlanImport(plain, []PastAudit{{Score: .82, Floor: .58}, {Score: .57, Floor: .36, Bad: true}, {Score: .2, Floor: .4}, {Score: math.NaN()}})
 	if p.Audits != 2 || p.Bad != 1 || p.Outside != 2 || p.Grid != nil {
 		t.Fatalf("%+v", p)
 	}
@@ -61,22 +61,22 @@ func TestAPastAuditCountsForTheIndicesThatItsRegionHeld(t *testing.T) {
 
 func TestPastAuditsAreALeaseAtMostAndExpireAfterHalfOfOne(t *testing.T) {
 	r := plain
-	r.Eps, r.Lease = .2, 600
+	r.MaxWrongRate, r.LeaseAudits = .2, 600
 	var s State
 	old := pasts(500, 1, -1) // bad ones, which there is no room for
-	p := s.Reckon(r, append(old, pasts(700, 1000, -1)...))
-	if p.Audits != r.Lease || p.Bad != 0 || p.Older < 450 {
+	p := s.PlanImport(r, append(old, pasts(700, 1000, -1)...))
+	if p.Audits != r.LeaseAudits || p.Bad != 0 || p.Older < 450 {
 		t.Fatalf("%+v", p)
 	}
-	s.Take(r, p, time.Unix(9, 0))
+	s.ApplyImport(r, p, time.Unix(9, 0))
 	if s.Op == 0 {
 		t.Fatal("nothing is certified")
 	}
-	if again := s.Reckon(r, pasts(10, 1000, -1)); again.Audits != 0 || again.Older == 0 {
+	if again := s.PlanImport(r, pasts(10, 1000, -1)); again.Audits != 0 || again.Older == 0 {
 		t.Errorf("more than a lease: %+v", again)
 	}
 	first := s.Epochs[0].ID
-	for i := range r.Lease/2 - 1 {
+	for i := range r.LeaseAudits/2 - 1 {
 		audit(&s, r, 1, false)
 		if s.Epochs[0].ID != first || s.Op == 0 {
 			t.Fatalf("gone after %d audits", i+1)
@@ -90,25 +90,25 @@ func TestPastAuditsAreALeaseAtMostAndExpireAfterHalfOfOne(t *testing.T) {
 
 func TestWhatWasReckonedForAnotherStateIsNotTaken(t *testing.T) {
 	var s State
-	p := s.Reckon(plain, pasts(500, 50, -1))
-	if few := s.Reckon(plain, pasts(GridScores-1, 50, -1)); few.Audits != 0 || s.Take(plain, few, time.Unix(9, 0)) {
+	p := s.PlanImport(plain, pasts(500, 50, -1))
+	if few := s.PlanImport(plain, pasts(GridScores-1, 50, -1)); few.Audits != 0 || s.ApplyImport(plain, few, time.Unix(9, 0)) {
 		t.Errorf("a grid of few scores: %+v", few)
 	}
-	if !s.Take(plain, p, time.Unix(9, 0)) {
+	if !s.ApplyImport(plain, p, time.Unix(9, 0)) {
 		t.Fatal("not taken")
 	}
-	if s.Take(plain, p, time.Unix(9, 0)) {
+	if s.ApplyImport(plain, p, time.Unix(9, 0)) {
 		t.Error("taken twice")
 	}
-	q := s.Reckon(plain, pasts(500, 50, -1))
-	s.alarm()
+	q := s.PlanImport(plain, pasts(500, 50, -1))
+	s.resetAfterDrift()
 	was := s.Epochs[0]
-	if s.Take(plain, q, time.Unix(9, 0)) || s.Epochs[0].N != was.N {
+	if s.ApplyImport(plain, q, time.Unix(9, 0)) || s.Epochs[0].N != was.N {
 		t.Error("evidence of before an alarm was taken")
 	}
-	full := s.Reckon(plain, pasts(500, 50, -1))
-	s.Epochs[0].Audits = plain.Lease
-	if full.Audits == 0 || s.Take(plain, full, time.Unix(9, 0)) {
+	full := s.PlanImport(plain, pasts(500, 50, -1))
+	s.Epochs[0].Audits = plain.LeaseAudits
+	if full.Audits == 0 || s.ApplyImport(plain, full, time.Unix(9, 0)) {
 		t.Error("taken without room")
 	}
 }

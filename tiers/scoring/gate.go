@@ -7,48 +7,48 @@ import (
 
 // When a pool's breaker opens, and for how long.
 const (
-	maxFaults  = 3                // in a row, that open it
-	firstOpen  = 30 * time.Second // after faults; doubled each time that the trial fails
-	deadlyOpen = 5 * time.Minute  // at least, after a deadly outcome
-	longest    = 10 * time.Minute
+	maxFaults      = 3                // in a row, that open it
+	firstOpen      = 30 * time.Second // after faults; doubled each time that the trial fails
+	engineDiedOpen = 5 * time.Minute  // at least, after a deadly outcome
+	longest        = 10 * time.Minute
 )
 
 // forgotten is for how long nobody asks to score at a pool until its breaker is forgotten: the pool has
 // left the configuration.
 const forgotten = time.Hour
 
-// Gate says which scores may be asked for. It is safe for concurrent use.
-type Gate struct {
-	mu    sync.Mutex
-	pools map[string]*breaker
-	under map[place]int // scores under way, nowhere 0
+// Limiter says which scores may be asked for. It is safe for concurrent use.
+type Limiter struct {
+	mu      sync.Mutex
+	pools   map[string]*breaker
+	running map[place]int // scores under way, nowhere 0
 }
 
 // place is a backend of a pool.
 type place struct{ pool, backend string }
 
-// NewGate returns a gate that has seen no score yet.
-func NewGate() *Gate {
-	return &Gate{pools: map[string]*breaker{}, under: map[place]int{}}
+// NewLimiter returns a gate that has seen no score yet.
+func NewLimiter() *Limiter {
+	return &Limiter{pools: map[string]*breaker{}, running: map[place]int{}}
 }
 
-// Enter asks whether tokens, of prompt and draft together, may be scored at the backend. If so, leave must be called
+// Acquire asks whether tokens, of prompt and draft together, may be scored at the backend. If so, leave must be called
 // with what came of it; only the first call counts. If not, the error is a *[RefusedError].
-func (g *Gate) Enter(cfg Config, pool, backend string, tokens int, now time.Time) (leave func(Outcome, time.Time), err error) {
+func (g *Limiter) Acquire(cfg Config, pool, backend string, tokens int, now time.Time) (leave func(Outcome, time.Time), err error) {
 	if tokens > cfg.MaxTokens {
-		return nil, &RefusedError{Reason: ReasonTooLong, Pool: pool, Have: tokens, Most: cfg.MaxTokens}
+		return nil, &RefusedError{Reason: ReasonTooLong, Pool: pool, Value: tokens, Max: cfg.MaxTokens}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := g.breaker(pool, now)
 	if shut, left := b.shut(now); shut {
-		return nil, &RefusedError{Reason: ReasonClosed, Pool: pool, Left: left}
+		return nil, &RefusedError{Reason: ReasonClosed, Pool: pool, RetryAfter: left}
 	}
 	at := place{pool, backend}
-	if n := g.under[at]; n >= cfg.AtOnce {
-		return nil, &RefusedError{Reason: ReasonBusy, Pool: pool, Backend: true, Have: n, Most: cfg.AtOnce}
+	if n := g.running[at]; n >= cfg.MaxConcurrent {
+		return nil, &RefusedError{Reason: ReasonBusy, Pool: pool, Backend: true, Value: n, Max: cfg.MaxConcurrent}
 	}
-	g.under[at]++
+	g.running[at]++
 	turn := b.enter()
 	told := false
 	return func(o Outcome, now time.Time) {
@@ -58,8 +58,8 @@ func (g *Gate) Enter(cfg Config, pool, backend string, tokens int, now time.Time
 			return
 		}
 		told = true
-		if g.under[at]--; g.under[at] == 0 {
-			delete(g.under, at)
+		if g.running[at]--; g.running[at] == 0 {
+			delete(g.running, at)
 		}
 		b.leave(turn, o, now)
 	}, nil
@@ -67,7 +67,7 @@ func (g *Gate) Enter(cfg Config, pool, backend string, tokens int, now time.Time
 
 // State tells whether the pool's breaker is open, which is that nothing is scored there, why, and until when. An
 // until that has passed is half-open: the next score is the trial, or the trial is under way.
-func (g *Gate) State(pool string) (open bool, why string, until time.Time) {
+func (g *Limiter) State(pool string) (open bool, why string, until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	b := g.pools[pool]
@@ -78,7 +78,7 @@ func (g *Gate) State(pool string) (open bool, why string, until time.Time) {
 }
 
 // breaker returns the pool's, a new one where there is none. The caller holds mu.
-func (g *Gate) breaker(pool string, now time.Time) *breaker {
+func (g *Limiter) breaker(pool string, now time.Time) *breaker {
 	b := g.pools[pool]
 	if b == nil {
 		for name, old := range g.pools {
@@ -95,9 +95,9 @@ func (g *Gate) breaker(pool string, now time.Time) *breaker {
 
 // Why a breaker is open, as [Gate.State] tells it.
 const (
-	WhyFaults = "three scores in a row failed"
-	WhyDeadly = "an engine was lost while it scored"
-	WhyTrial  = "the trial failed"
+	OpenFaults     = "three scores in a row failed"
+	OpenEngineDied = "an engine was lost while it scored"
+	OpenTrial      = "the trial failed"
 )
 
 // breaker is a pool's: closed while period is 0, open until until, and then half-open.
@@ -132,20 +132,20 @@ func (b *breaker) leave(turn uint64, o Outcome, now time.Time) {
 	current := turn == b.turn
 	trial := current && b.period > 0
 	switch {
-	case o == Deadly && trial:
-		b.open(max(2*b.period, deadlyOpen), WhyDeadly, now)
-	case o == Deadly:
-		b.open(max(b.period, deadlyOpen), WhyDeadly, now)
+	case o == EngineDied && trial:
+		b.open(max(2*b.period, engineDiedOpen), OpenEngineDied, now)
+	case o == EngineDied:
+		b.open(max(b.period, engineDiedOpen), OpenEngineDied, now)
 	case !current:
 	case o == Success:
 		if b.faults = 0; trial {
 			*b = breaker{turn: b.turn + 1, asked: b.asked}
 		}
 	case o == Fault && trial:
-		b.open(2*b.period, WhyTrial, now)
+		b.open(2*b.period, OpenTrial, now)
 	case o == Fault:
 		if b.faults++; b.faults >= maxFaults {
-			b.open(firstOpen, WhyFaults, now)
+			b.open(firstOpen, OpenFaults, now)
 		}
 	default: // it says nothing: somebody else may try
 		b.trying = false

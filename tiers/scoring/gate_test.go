@@ -11,14 +11,14 @@ import (
 )
 
 var (
-	usual = Config{MaxTokens: 1000, AtOnce: 2}
+	usual = Config{MaxTokens: 1000, MaxConcurrent: 2}
 	noon  = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 )
 
 // enter begins a score that must be let in.
-func enter(t *testing.T, g *Gate, now time.Time) (leave func(Outcome, time.Time)) {
+func enter(t *testing.T, g *Limiter, now time.Time) (leave func(Outcome, time.Time)) {
 	t.Helper()
-	leave, err := g.Enter(usual, "big", "b1", 100, now)
+	leave, err := g.Acquire(usual, "big", "b1", 100, now)
 	if err != nil {
 		t.Fatalf("at %s: %v", now.Sub(noon), err)
 	}
@@ -26,9 +26,9 @@ func enter(t *testing.T, g *Gate, now time.Time) (leave func(Outcome, time.Time)
 }
 
 // refused is why a score is not let in; "" where it is, which then ends and says nothing.
-func refused(t *testing.T, g *Gate, cfg Config, backend string, tokens int, now time.Time) *RefusedError {
+func refused(t *testing.T, g *Limiter, cfg Config, backend string, tokens int, now time.Time) *RefusedError {
 	t.Helper()
-	leave, err := g.Enter(cfg, "big", backend, tokens, now)
+	leave, err := g.Acquire(cfg, "big", backend, tokens, now)
 	if err == nil {
 		leave(Neutral, now)
 		return &RefusedError{}
@@ -41,9 +41,9 @@ func refused(t *testing.T, g *Gate, cfg Config, backend string, tokens int, now 
 }
 
 // shut fails the test unless scoring is closed for just that long.
-func shut(t *testing.T, g *Gate, from time.Time, lasts time.Duration) {
+func shut(t *testing.T, g *Limiter, from time.Time, lasts time.Duration) {
 	t.Helper()
-	if r := refused(t, g, usual, "b1", 100, from.Add(lasts-1)); r.Reason != ReasonClosed || r.Left != 1 || r.Backend {
+	if r := refused(t, g, usual, "b1", 100, from.Add(lasts-1)); r.Reason != ReasonClosed || r.RetryAfter != 1 || r.Backend {
 		t.Errorf("a nanosecond before the end of %s: %+v", lasts, r)
 	}
 	if r := refused(t, g, usual, "b1", 100, from.Add(lasts)); r.Reason != "" {
@@ -52,8 +52,8 @@ func shut(t *testing.T, g *Gate, from time.Time, lasts time.Duration) {
 }
 
 func TestATextThatIsTooLongIsNotScored(t *testing.T) {
-	g := NewGate()
-	if r := refused(t, g, usual, "b1", 1001, noon); r.Reason != ReasonTooLong || r.Backend || r.Have != 1001 || r.Most != 1000 {
+	g := NewLimiter()
+	if r := refused(t, g, usual, "b1", 1001, noon); r.Reason != ReasonTooLong || r.Backend || r.Value != 1001 || r.Max != 1000 {
 		t.Errorf("got %+v", r)
 	}
 	if r := refused(t, g, usual, "b1", 1000, noon); r.Reason != "" {
@@ -62,10 +62,10 @@ func TestATextThatIsTooLongIsNotScored(t *testing.T) {
 }
 
 func TestOnlySoManyScoresAreUnderWayAtABackend(t *testing.T) {
-	g := NewGate()
+	g := NewLimiter()
 	first, second := enter(t, g, noon), enter(t, g, noon)
 	r := refused(t, g, usual, "b1", 1, noon)
-	if r.Reason != ReasonBusy || !r.Backend || r.Have != 2 || r.Most != 2 {
+	if r.Reason != ReasonBusy || !r.Backend || r.Value != 2 || r.Max != 2 {
 		t.Errorf("got %+v", r)
 	}
 	if r := refused(t, g, usual, "b2", 1, noon); r.Reason != "" {
@@ -79,8 +79,8 @@ func TestOnlySoManyScoresAreUnderWayAtABackend(t *testing.T) {
 	}
 	second(Success, noon)
 	leave(Success, noon)
-	if len(g.under) != 0 {
-		t.Errorf("remembered: %v", g.under)
+	if len(g.running) != 0 {
+		t.Errorf("remembered: %v", g.running)
 	}
 	if r := refused(t, g, Config{MaxTokens: 9}, "b1", 1, noon); r.Reason != ReasonBusy {
 		t.Errorf("none at once: %+v", r)
@@ -88,7 +88,7 @@ func TestOnlySoManyScoresAreUnderWayAtABackend(t *testing.T) {
 }
 
 func TestThreeFaultsInARowCloseScoringForHalfAMinute(t *testing.T) {
-	g := NewGate()
+	g := NewLimiter()
 	for _, o := range []Outcome{Fault, Fault, Success, Fault, Neutral, Fault} {
 		enter(t, g, noon)(o, noon)
 	}
@@ -96,14 +96,14 @@ func TestThreeFaultsInARowCloseScoringForHalfAMinute(t *testing.T) {
 		t.Fatal("open, but three in a row there were not")
 	}
 	enter(t, g, noon)(Fault, noon)
-	if open, why, until := g.State("big"); !open || why != WhyFaults || !until.Equal(noon.Add(30*time.Second)) {
+	if open, why, until := g.State("big"); !open || why != OpenFaults || !until.Equal(noon.Add(30*time.Second)) {
 		t.Errorf("got %t, %q, %s", open, why, until)
 	}
 	shut(t, g, noon, 30*time.Second)
-	if r := refused(t, NewGate(), usual, "b1", 1, noon); r.Reason != "" {
+	if r := refused(t, NewLimiter(), usual, "b1", 1, noon); r.Reason != "" {
 		t.Errorf("elsewhere: %v", r)
 	}
-	leave, err := g.Enter(usual, "other", "b1", 100, noon)
+	leave, err := g.Acquire(usual, "other", "b1", 100, noon)
 	if err != nil {
 		t.Fatalf("another pool: %v", err)
 	}
@@ -111,7 +111,7 @@ func TestThreeFaultsInARowCloseScoringForHalfAMinute(t *testing.T) {
 }
 
 func TestATrialThatFailsDoublesTheTimeUpToTenMinutes(t *testing.T) {
-	g, now := NewGate(), noon
+	g, now := NewLimiter(), noon
 	for range 3 {
 		enter(t, g, now)(Fault, now)
 	}
@@ -121,7 +121,7 @@ func TestATrialThatFailsDoublesTheTimeUpToTenMinutes(t *testing.T) {
 		trial := enter(t, g, now)
 		now = now.Add(time.Second)
 		trial(Fault, now)
-		if _, why, _ := g.State("big"); why != WhyTrial {
+		if _, why, _ := g.State("big"); why != OpenTrial {
 			t.Errorf("after %s: %q", lasts, why)
 		}
 	}
@@ -141,13 +141,13 @@ func TestATrialThatFailsDoublesTheTimeUpToTenMinutes(t *testing.T) {
 }
 
 func TestOneScoreAtATimeTriesAPoolThatIsHalfOpen(t *testing.T) {
-	g := NewGate()
+	g := NewLimiter()
 	for range 3 {
 		enter(t, g, noon)(Fault, noon)
 	}
 	later := noon.Add(time.Minute)
 	trial := enter(t, g, later)
-	if r := refused(t, g, usual, "b2", 1, later); r.Reason != ReasonClosed || r.Left != 0 || r.Backend {
+	if r := refused(t, g, usual, "b2", 1, later); r.Reason != ReasonClosed || r.RetryAfter != 0 || r.Backend {
 		t.Errorf("beside the trial: %+v", r)
 	}
 	if open, _, until := g.State("big"); !open || until.After(later) {
@@ -163,35 +163,35 @@ func TestOneScoreAtATimeTriesAPoolThatIsHalfOpen(t *testing.T) {
 }
 
 func TestAnEngineThatDiesOfAScoreClosesScoringForFiveMinutes(t *testing.T) {
-	g := NewGate()
+	g := NewLimiter()
 	all := []func(Outcome, time.Time){enter(t, g, noon), enter(t, g, noon)}
-	all[0](Deadly, noon)
-	if open, why, until := g.State("big"); !open || why != WhyDeadly || !until.Equal(noon.Add(5*time.Minute)) {
+	all[0](EngineDied, noon)
+	if open, why, until := g.State("big"); !open || why != OpenEngineDied || !until.Equal(noon.Add(5*time.Minute)) {
 		t.Errorf("got %t, %q, %s", open, why, until)
 	}
-	all[1](Deadly, noon.Add(time.Second)) // it took the other along
+	all[1](EngineDied, noon.Add(time.Second)) // it took the other along
 	shut(t, g, noon.Add(time.Second), 5*time.Minute)
 
 	now := noon.Add(6 * time.Minute)
-	enter(t, g, now)(Deadly, now) // the trial kills it again
+	enter(t, g, now)(EngineDied, now) // the trial kills it again
 	shut(t, g, now, 10*time.Minute)
 }
 
 func TestADeadlyTrialIsNoLighterThanADeadlyScore(t *testing.T) {
-	g := NewGate()
+	g := NewLimiter()
 	for range 3 {
 		enter(t, g, noon)(Fault, noon)
 	}
 	now := noon.Add(30 * time.Second)
-	enter(t, g, now)(Deadly, now)
+	enter(t, g, now)(EngineDied, now)
 	shut(t, g, now, 5*time.Minute)
 }
 
 func TestWhatBeganBeforeTheBreakerMovedHasNoSay(t *testing.T) {
-	g := NewGate()
+	g := NewLimiter()
 	old, older := enter(t, g, noon), enter(t, g, noon)
 	for range 3 {
-		leave, err := g.Enter(usual, "big", "b2", 1, noon)
+		leave, err := g.Acquire(usual, "big", "b2", 1, noon)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,23 +208,23 @@ func TestWhatBeganBeforeTheBreakerMovedHasNoSay(t *testing.T) {
 	for range 3 {
 		enter(t, g, now)(Fault, now)
 	}
-	dying(Deadly, now) // but what kills an engine counts whenever it began
+	dying(EngineDied, now) // but what kills an engine counts whenever it began
 	shut(t, g, now, 5*time.Minute)
 }
 
 func TestALateDeathDoesNotShortenATimeThatIsLonger(t *testing.T) {
-	g, now := NewGate(), noon
+	g, now := NewLimiter(), noon
 	late := enter(t, g, now)
 	for _, lasts := range []time.Duration{0, 5 * time.Minute} {
 		now = now.Add(lasts)
-		enter(t, g, now)(Deadly, now)
+		enter(t, g, now)(EngineDied, now)
 	}
-	late(Deadly, now.Add(time.Minute)) // the second opening is for ten minutes
+	late(EngineDied, now.Add(time.Minute)) // the second opening is for ten minutes
 	shut(t, g, now.Add(time.Minute), 10*time.Minute)
 }
 
 func TestARefusalSaysHowMuchItIsAbout(t *testing.T) {
-	g := NewGate()
+	g := NewLimiter()
 	leave := enter(t, g, noon)
 	enter(t, g, noon)
 	for want, r := range map[string]*RefusedError{
@@ -235,7 +235,7 @@ func TestARefusalSaysHowMuchItIsAbout(t *testing.T) {
 			t.Errorf("got %s", r)
 		}
 	}
-	leave(Deadly, noon)
+	leave(EngineDied, noon)
 	if r := refused(t, g, usual, "b1", 1, noon); r.Error() != "scoring at pool big: its breaker is open for another 5m0s" {
 		t.Errorf("got %s", r)
 	}
@@ -246,24 +246,24 @@ func TestARefusalSaysHowMuchItIsAbout(t *testing.T) {
 }
 
 func TestPoolsThatNobodyAsksAboutAreForgotten(t *testing.T) {
-	g, now := NewGate(), noon
+	g, now := NewLimiter(), noon
 	for i := range 1000 {
-		leave, err := g.Enter(usual, fmt.Sprintf("pool-%d", i), "b", 1, now)
+		leave, err := g.Acquire(usual, fmt.Sprintf("pool-%d", i), "b", 1, now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		leave(Deadly, now)
+		leave(EngineDied, now)
 		now = now.Add(time.Minute)
 	}
-	if most := int(forgotten/time.Minute) + 2; len(g.pools) > most || len(g.under) > 0 {
-		t.Errorf("%d pools and %d backends are remembered, at most %d and none should be", len(g.pools), len(g.under), most)
+	if most := int(forgotten/time.Minute) + 2; len(g.pools) > most || len(g.running) > 0 {
+		t.Errorf("%d pools and %d backends are remembered, at most %d and none should be", len(g.pools), len(g.running), most)
 	}
 }
 
 // Whatever happens: as many are under way as were let in, never too many, and one alone where it is not closed.
 func TestTheGateKeepsItsBoundsWhateverHappens(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	g, now := NewGate(), noon
+	g, now := NewLimiter(), noon
 	type score struct {
 		backend string
 		leave   func(Outcome, time.Time)
@@ -274,7 +274,7 @@ func TestTheGateKeepsItsBoundsWhateverHappens(t *testing.T) {
 		now = now.Add(time.Duration(rng.IntN(4000)) * time.Millisecond)
 		if len(under) > 0 && rng.IntN(2) == 0 {
 			i := rng.IntN(len(under))
-			outcome := []Outcome{Success, Success, Success, Fault, Fault, Fault, Neutral, Deadly}[rng.IntN(8)]
+			outcome := []Outcome{Success, Success, Success, Fault, Fault, Fault, Neutral, EngineDied}[rng.IntN(8)]
 			under[i].leave(outcome, now)
 			under = append(under[:i], under[i+1:]...)
 			continue
@@ -287,17 +287,17 @@ func TestTheGateKeepsItsBoundsWhateverHappens(t *testing.T) {
 			}
 		}
 		open, _, until := g.State("big")
-		leave, err := g.Enter(usual, "big", backend, 1+rng.IntN(1010), now)
+		leave, err := g.Acquire(usual, "big", backend, 1+rng.IntN(1010), now)
 		var r *RefusedError
 		switch {
 		case errors.As(err, &r):
 			refusals[r.Reason]++
-		case before >= usual.AtOnce || open && until.After(now):
+		case before >= usual.MaxConcurrent || open && until.After(now):
 			t.Fatalf("let in with %d under way, open %t until %s", before, open, until)
 		default:
 			if open {
 				trials++
-				if _, err := g.Enter(usual, "big", "b9", 1, now); err == nil {
+				if _, err := g.Acquire(usual, "big", "b9", 1, now); err == nil {
 					t.Fatal("two trials at once")
 				}
 			}
@@ -310,12 +310,12 @@ func TestTheGateKeepsItsBoundsWhateverHappens(t *testing.T) {
 }
 
 func TestManyMayEnterAndLeaveAtOnce(t *testing.T) {
-	g := NewGate()
+	g := NewLimiter()
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
 			for n := range 500 {
-				leave, err := g.Enter(usual, "big", fmt.Sprintf("b%d", n%3), 1, noon)
+				leave, err := g.Acquire(usual, "big", fmt.Sprintf("b%d", n%3), 1, noon)
 				if err == nil {
 					leave(Outcome((i+n)%2*int(Neutral)), noon) // success or nothing
 				}
@@ -324,16 +324,16 @@ func TestManyMayEnterAndLeaveAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if open, _, _ := g.State("big"); open || len(g.under) > 0 {
-		t.Errorf("open %t, under way %v", open, g.under)
+	if open, _, _ := g.State("big"); open || len(g.running) > 0 {
+		t.Errorf("open %t, under way %v", open, g.running)
 	}
 }
 
 func BenchmarkEnter(b *testing.B) {
-	g := NewGate()
+	g := NewLimiter()
 	b.ReportAllocs()
 	for b.Loop() {
-		leave, err := g.Enter(usual, "big", "b1", 100, noon)
+		leave, err := g.Acquire(usual, "big", "b1", 100, noon)
 		if err != nil {
 			b.Fatal(err)
 		}

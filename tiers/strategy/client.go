@@ -75,7 +75,7 @@ func (c *client) frames() *openai.Framer {
 func (c *client) begin(length int) error {
 	c.begun = true
 	c.first = c.request.World.Now().Sub(c.asked)
-	c.record.Begun()
+	c.record.RecordFirstByte()
 	return c.sink.Begin(Head{Stream: c.request.Body.Stream, Length: int64(length)})
 }
 

@@ -24,9 +24,9 @@ type continuation struct {
 	t    *transcript.Transcript
 	pool inflight.Pool // that carries on
 
-	warm    string         // its backend that has just computed prompt and answer; "" is none
-	counter verify.Counter // counts tokens; it knows the backends that were lost
-	waits   bool           // it waits for capacity although the answer has begun: engines that are lost in a row may be short of memory
+	warmBackend string         // its backend that has just computed prompt and answer; "" is none
+	counter     verify.Counter // counts tokens; it knows the backends that were lost
+	midStream   bool           // it waits for capacity although the answer has begun: engines that are lost in a row may be short of memory
 
 	exact   bool // the transcript's ids are the target's own
 	guessed bool // tokens were counted by their chunks, of which one may hold several
@@ -56,15 +56,15 @@ func (c *continuation) carryOn(ctx context.Context, at transcript.CutPoint) erro
 		c.t.Undo()
 		err = c.run(ctx, c.t.End(at.Tokens+1))
 	}
-	return c.over(err)
+	return c.endError(err)
 }
 
-// over words how a continuation ended.
-func (c *continuation) over(err error) error {
+// endError words how a continuation ended.
+func (c *continuation) endError(err error) error {
 	f, failed := errors.AsType[*engine.Failure](err)
 	switch {
 	case errors.Is(err, transcript.ErrMismatch):
-		return c.broken(err)
+		return c.wrapError(err)
 	case failed && !c.client.begun && f.Kind != engine.Gone && f.Kind != engine.Expired:
 		return errNoDraft
 	}
@@ -75,13 +75,13 @@ func (c *continuation) over(err error) error {
 // transcript.ErrMismatch where what the client has was not written again.
 func (c *continuation) run(ctx context.Context, at transcript.CutPoint) error {
 	for {
-		if c.full(at.Tokens) {
+		if c.isFull(at.Tokens) {
 			return c.endAt(at)
 		}
 		call, demand := c.byIDs(at)
 		if call == nil {
-			at = c.lastWord(ctx)
-			if c.full(at.Tokens) { // there were more than the chunks told
+			at = c.rewindToWord(ctx)
+			if c.isFull(at.Tokens) { // there were more than the chunks told
 				return c.endAt(at)
 			}
 			call, demand = c.byText(at)
@@ -92,7 +92,7 @@ func (c *continuation) run(ctx context.Context, at transcript.CutPoint) error {
 		c.t.Resume(at) // what was cut off is not counted with what comes
 		x, err := c.open(ctx, call, demand)
 		if err != nil {
-			return c.broken(err)
+			return c.wrapError(err)
 		}
 		s := &segment{continuation: c, x: x, from: at, at: at}
 		f, err := s.run()
@@ -100,17 +100,17 @@ func (c *continuation) run(ctx context.Context, at transcript.CutPoint) error {
 		switch {
 		case err != nil || f == nil:
 			return err
-		case !c.client.begun || !c.mayTakeOver(f):
-			return c.broken(f)
+		case !c.client.begun || !c.mayFailOver(f):
+			return c.wrapError(f)
 		}
 		at = s.at
-		c.warm, c.counter, c.waits = "", verify.Counter{Lost: append(c.counter.Lost, x.Backend())}, true
-		c.tookOver(reasonTargetLost, at.Tokens, at.Text)
+		c.warmBackend, c.counter, c.midStream = "", verify.Counter{Lost: append(c.counter.Lost, x.Backend())}, true
+		c.recordFailover(reasonTargetLost, at.Tokens, at.Text)
 	}
 }
 
-// full reports whether an answer of so many tokens may have no more.
-func (c *continuation) full(tokens int) bool {
+// isFull reports whether an answer of so many tokens may have no more.
+func (c *continuation) isFull(tokens int) bool {
 	limit := c.Body.Limit()
 	return limit > 0 && tokens >= limit
 }
@@ -126,13 +126,13 @@ func (c *continuation) byIDs(at transcript.CutPoint) (engine.Call, pool.Demand) 
 	r, prompt, ids := c.Body, c.t.PromptIDs(), c.t.IDs()
 	rest := r.Limit() - at.Tokens
 	if r.Limit() == 0 {
-		window := c.Window(c.pool.Name())
+		window := c.ContextWindow(c.pool.Name())
 		if window == 0 {
 			return nil, pool.Demand{} // how many more the context holds must be named
 		}
 		rest = window - len(prompt) - len(ids)
 	}
-	allowed := c.Plan.Resume == plan.ResumeIDs || c.exact && plan.Repeats(r)
+	allowed := c.Plan.Resume == plan.ResumeIDs || c.exact && plan.ContinuesExactly(r)
 	if !allowed || !c.t.TellsAll(at) || rest <= 0 {
 		return nil, pool.Demand{}
 	}
@@ -142,9 +142,9 @@ func (c *continuation) byIDs(at transcript.CutPoint) (engine.Call, pool.Demand) 
 	return &engine.ContinueIDs{Terms: c.Terms(c.pool), Request: r, PromptIDs: prompt, IDs: ids, MaxTokens: rest}, d
 }
 
-// lastWord cuts the answer back to the end of a word, from which the target chooses its own next token, and
+// rewindToWord cuts the answer back to the end of a word, from which the target chooses its own next token, and
 // counts what is before it.
-func (c *continuation) lastWord(ctx context.Context) transcript.CutPoint {
+func (c *continuation) rewindToWord(ctx context.Context) transcript.CutPoint {
 	drafted := c.out.Accepted + c.out.Wasted
 	tokens, exact := c.t.EndAtWord()
 	if c.guessed || !exact {
@@ -154,7 +154,7 @@ func (c *continuation) lastWord(ctx context.Context) transcript.CutPoint {
 	}
 	c.out.Accepted = min(c.out.Accepted, tokens)
 	c.out.Wasted = max(drafted-c.out.Accepted, 0)
-	c.noteTally()
+	c.recordTally()
 	return c.t.End(tokens)
 }
 
@@ -176,20 +176,20 @@ func (c *continuation) countTokens(ctx context.Context) (int, error) {
 
 // open sends the call to a backend. Those that were lost are asked where nobody else is left.
 func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.Demand) (*dispatch.Exchange, error) {
-	o := c.Order(c.pool, call)
+	o := c.NewRequest(c.pool, call)
 	o.Demand = demand
-	o.Demand.Warm, o.Demand.Exclude = c.warm, c.counter.Lost
-	o.Ticket.MidStream = c.client.begun && !c.waits
-	o.FirstByte = c.FirstByte(c.Config.Timeouts.TargetFirstByte)
+	o.Demand.WarmBackend, o.Demand.Exclude = c.warmBackend, c.counter.Lost
+	o.Ticket.MidStream = c.client.begun && !c.midStream
+	o.FirstByteTimeout = c.FirstByteTimeout(c.Config.Timeouts.TargetFirstToken)
 	c.record.Enter(c.tier())
 	asked := c.World.Now()
 	x, err := c.Open(ctx, o)
-	if c.asksAgain(err) {
+	if c.retriesAll(err) {
 		o.Demand.Exclude, c.counter.Lost = nil, nil
 		x, err = c.Open(ctx, o)
 	}
 	if c.tier() != plan.Draft {
-		c.waitedForTarget(c.World.Now().Sub(asked))
+		c.recordTargetWait(c.World.Now().Sub(asked))
 	}
 	if err != nil {
 		c.record.Leave()
@@ -197,9 +197,9 @@ func (c *continuation) open(ctx context.Context, call engine.Call, demand pool.D
 	return x, err
 }
 
-// asksAgain reports whether all backends are asked once more: those that were lost where nobody else is left, and
+// retriesAll reports whether all backends are asked once more: those that were lost where nobody else is left, and
 // all of them where each broke off before a byte came although the answer has begun.
-func (c *continuation) asksAgain(err error) bool {
+func (c *continuation) retriesAll(err error) bool {
 	spent, ok := errors.AsType[*dispatch.ExhaustedError](err)
 	if len(c.counter.Lost) > 0 {
 		return ok || errors.Is(err, pool.ErrNoBackend)
@@ -239,35 +239,35 @@ func (c *continuation) end(f finish, tokens int) error {
 
 // end finishes an answer with what was counted of it.
 func (a *Answer) end(t *transcript.Transcript, f finish) error {
-	a.noteTally()
-	a.finished(f.reason)
+	a.recordTally()
+	a.recordFinish(f.reason)
 	return a.client.finish(t, openai.Ending{
 		Finish: f.reason, Stop: f.stop, Usage: openai.Usage{Prompt: a.out.Prompt, Completion: a.out.Accepted + a.out.Target},
 		Extra: a.record.Extra(),
 	})
 }
 
-// behindText is carryOn behind what there is of an answer without ids: from its last whole word, and if
+// afterText is carryOn behind what there is of an answer without ids: from its last whole word, and if
 // that is then written differently, from where it ends. minTokens is how many tokens its first so many bytes
 // have at least: what is taken for too many ends the answer early.
-func (c *continuation) behindText(ctx context.Context, minTokens func(text int) int) error {
+func (c *continuation) afterText(ctx context.Context, minTokens func(text int) int) error {
 	c.t.RewindToWord()
-	err := c.from(ctx, minTokens)
+	err := c.afterRelease(ctx, minTokens)
 	if errors.Is(err, transcript.ErrMismatch) && ctx.Err() == nil {
 		c.t.Undo()
-		err = c.from(ctx, minTokens)
+		err = c.afterRelease(ctx, minTokens)
 	}
-	return c.over(err)
+	return c.endError(err)
 }
 
-// from carries on from where the text ends now.
-func (c *continuation) from(ctx context.Context, minTokens func(text int) int) error {
+// afterRelease carries on from where the text ends now.
+func (c *continuation) afterRelease(ctx context.Context, minTokens func(text int) int) error {
 	tokens, err := c.countTokens(ctx) // a frame may hold several tokens
 	if err != nil {
 		tokens = minTokens(c.t.Len())
 	}
 	at := c.t.End(tokens)
-	c.tookOver(reasonTargetLost, at.Tokens, at.Text)
+	c.recordFailover(reasonTargetLost, at.Tokens, at.Text)
 	return c.run(ctx, at)
 }
 
@@ -286,7 +286,7 @@ type segment struct {
 // another can carry on.
 func (s *segment) run() (*engine.Failure, error) {
 	defer s.x.Drop()
-	s.x.Movable(s.mayTakeOver(&engine.Failure{Kind: engine.Silent}))
+	s.x.SetMovable(s.mayFailOver(&engine.Failure{Kind: engine.Silent}))
 	for over := false; !over; {
 		chunk, err := s.x.Next(engine.WantTokens)
 		if err == io.EOF {
@@ -320,7 +320,7 @@ func (s *segment) take(c *openai.Chunk) (over bool, err error) {
 	if int64(s.t.Len()+len(c.Text)) > s.MaxBody {
 		f := s.x.Fail(engine.BadResponse, fmt.Errorf("%w: an answer of more than %d bytes", engine.ErrBody, s.MaxBody))
 		s.x.Close(f, s.tokens)
-		return true, s.broken(f)
+		return true, s.wrapError(f)
 	}
 	over, err = s.t.Append(c.Text, c.IDs)
 	if err != nil {

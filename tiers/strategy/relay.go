@@ -25,9 +25,9 @@ type relay struct {
 
 func (a *relay) run(ctx context.Context) error {
 	p, whole := a.pool, &engine.Whole{}
-	o := a.Order(p, &engine.Relay{Terms: a.Terms(p), Request: a.Body, Into: whole})
+	o := a.NewRequest(p, &engine.Relay{Terms: a.Terms(p), Request: a.Body, Into: whole})
 	o.Choices, o.Demand.Whole = a.Body.Choices(), !a.Body.Stream
-	o.FirstByte = a.Config.Timeouts.DirectFirstByte(p.Tier, a.Body)
+	o.FirstByteTimeout = a.Config.Timeouts.DirectFirstByte(p.Tier, a.Body)
 	a.record.Enter(p.Tier)
 	defer a.record.Leave()
 	asked := a.World.Now()
@@ -36,23 +36,23 @@ func (a *relay) run(ctx context.Context) error {
 		return err
 	}
 	defer x.Drop()
-	a.from(p.Tier)
+	a.setTier(p.Tier)
 	if p.Tier == plan.Target {
-		a.waitedForTarget(a.World.Now().Sub(asked))
+		a.recordTargetWait(a.World.Now().Sub(asked))
 	}
 	if !a.Body.Stream {
 		return a.whole(x, whole)
 	}
-	s := &relayed{relay: a, x: x, rich: a.Body.N > 1, keeps: a.Config.Takeover && plan.CarriesOn(a.Body)}
+	s := &streamRelay{relay: a, x: x, rich: a.Body.N > 1, keeps: a.Config.MidstreamFailover && plan.CanContinue(a.Body)}
 	s.finishes.Want = a.Body.Choices()
 	return s.run(ctx)
 }
 
 // whole passes an answer in one piece on.
 func (a *relay) whole(x *dispatch.Exchange, whole *engine.Whole) error {
-	a.tellPrompt(whole.Usage)
+	a.recordPrompt(whole.Usage)
 	a.count(whole.Usage.Completion)
-	a.finished(whole.Finish)
+	a.recordFinish(whole.Finish)
 	x.Close(nil, whole.Usage.Completion)
 	a.client.observer.Body(whole.Body)
 	a.client.observer.End(openai.Ending{Usage: whole.Usage})
@@ -63,12 +63,12 @@ func (a *relay) whole(x *dispatch.Exchange, whole *engine.Whole) error {
 	return a.client.sink.Write(out)
 }
 
-// relayed rewrites the frames of one stream. A frame that may be the last waits
+// streamRelay rewrites the frames of one stream. A frame that may be the last waits
 // for the usage behind it, which the extra object tells.
-type relayed struct {
+type streamRelay struct {
 	*relay
 	x        *dispatch.Exchange
-	finishes engine.Finishes
+	finishes engine.FinishTracker
 
 	buf    []byte
 	held   []byte // a frame's JSON, waiting
@@ -85,13 +85,13 @@ type relayed struct {
 }
 
 // run passes a stream on frame by frame, one write for each upstream read.
-func (s *relayed) run(ctx context.Context) error {
+func (s *streamRelay) run(ctx context.Context) error {
 	if err := s.client.begin(0); err != nil {
 		s.x.Close(nil, 0)
 		return err
 	}
 	movable := s.keeps && !s.rich
-	s.x.Movable(movable)
+	s.x.SetMovable(movable)
 	for {
 		c, err := s.x.Next(engine.WantTokens)
 		if err == io.EOF {
@@ -104,11 +104,11 @@ func (s *relayed) run(ctx context.Context) error {
 				s.endWithoutUsage() // all but its usage has come
 				break
 			}
-			return s.lost(ctx, f)
+			return s.failOver(ctx, f)
 		}
-		if s.pass(c); movable && (s.rich || !s.keeps) {
+		if s.forward(c); movable && (s.rich || !s.keeps) {
 			s.keeps, movable = false, false
-			s.x.Movable(false) // nobody can carry on with that
+			s.x.SetMovable(false) // nobody can carry on with that
 		}
 		if s.x.Buffered() {
 			continue
@@ -120,14 +120,14 @@ func (s *relayed) run(ctx context.Context) error {
 		}
 	}
 	s.x.Close(nil, s.out.Accepted+s.out.Target)
-	s.last(s.record.Extra())
+	s.writeLast(s.record.Extra())
 	s.client.observer.End(s.ending())
 	return s.write()
 }
 
-// lost is what becomes of a stream that broke off.
-func (s *relayed) lost(ctx context.Context, f *engine.Failure) error {
-	if !s.keeps || s.rich || !s.mayTakeOver(f) {
+// failOver is what becomes of a stream that broke off.
+func (s *streamRelay) failOver(ctx context.Context, f *engine.Failure) error {
+	if !s.keeps || s.rich || !s.mayFailOver(f) {
 		return &BrokenError{f}
 	}
 	if err := s.write(); err != nil { // what came with the news of the loss
@@ -136,9 +136,9 @@ func (s *relayed) lost(ctx context.Context, f *engine.Failure) error {
 	return s.resumeRelayed(ctx)
 }
 
-// pass takes in one frame. The usage frame stays here when only the gateway
+// forward takes in one frame. The usage frame stays here when only the gateway
 // asked for it.
-func (s *relayed) pass(c *openai.Chunk) {
+func (s *streamRelay) forward(c *openai.Chunk) {
 	if len(c.Text) > 0 {
 		s.frames += c.Choices
 	}
@@ -148,9 +148,9 @@ func (s *relayed) pass(c *openai.Chunk) {
 		s.count(c.Usage.Completion)
 	}
 	if len(c.Finish) > 0 {
-		s.finished(string(c.Finish))
+		s.recordFinish(string(c.Finish))
 	}
-	s.tell(c)
+	s.notify(c)
 	if s.named == nil && (s.keeps || s.Body.IncludeUsage) {
 		s.named = append(make([]byte, 0, len(c.Raw)), c.Raw...)
 	}
@@ -166,8 +166,8 @@ func (s *relayed) pass(c *openai.Chunk) {
 	s.frame(c.Raw, c.Model, c.Close, nil)
 }
 
-// tell has the observer hear a frame.
-func (s *relayed) tell(c *openai.Chunk) {
+// notify has the observer hear a frame.
+func (s *streamRelay) notify(c *openai.Chunk) {
 	switch s.rich = s.rich || !c.Plain || c.Foreign || c.Choices > 1; {
 	case c.Choices == 0 && !c.Foreign: // the usage comes with the end
 	case s.rich:
@@ -186,14 +186,14 @@ func (s *relayed) tell(c *openai.Chunk) {
 }
 
 // ending is how the stream ended.
-func (s *relayed) ending() openai.Ending {
+func (s *streamRelay) ending() openai.Ending {
 	o := &s.out
 	return openai.Ending{Finish: o.Finish, Stop: s.stop, Usage: openai.Usage{Prompt: o.Prompt, Completion: o.Accepted + o.Target}}
 }
 
 // minTokens is how many tokens the first so many bytes of the answer have at least: one
 // for each frame in them, less what the engine may have held back for stop strings meanwhile.
-func (s *relayed) minTokens(text int) int {
+func (s *streamRelay) minTokens(text int) int {
 	held := 0
 	for _, stop := range s.Body.Stop {
 		held = max(held, len(stop)-1)
@@ -201,20 +201,20 @@ func (s *relayed) minTokens(text int) int {
 	return max(sort.SearchInts(s.ends, text+1)-held, 0)
 }
 
-// last adds the extra object to the last frame, and the terminator.
-func (s *relayed) last(extra []byte) {
+// writeLast adds the extra object to the last frame, and the terminator.
+func (s *streamRelay) writeLast(extra []byte) {
 	s.flushHeld(extra)
 	s.buf = append(s.buf, "data: "+openai.Done+"\n\n"...)
 }
 
-func (s *relayed) flushHeld(extra []byte) {
+func (s *streamRelay) flushHeld(extra []byte) {
 	if len(s.held) > 0 {
 		s.frame(s.held, s.model, s.end, extra)
 		s.held = s.held[:0]
 	}
 }
 
-func (s *relayed) frame(raw []byte, model openai.Span, end int, extra []byte) {
+func (s *streamRelay) frame(raw []byte, model openai.Span, end int, extra []byte) {
 	s.buf = append(s.buf, "data: "...)
 	for i := bytes.IndexByte(raw, '\n'); i >= 0; i = bytes.IndexByte(raw, '\n') {
 		raw[i] = ' ' // of an event of several lines; inside a JSON string it cannot be
@@ -224,10 +224,10 @@ func (s *relayed) frame(raw []byte, model openai.Span, end int, extra []byte) {
 }
 
 // endWithoutUsage tells the usage of an answer whose own came too late.
-func (s *relayed) endWithoutUsage() {
+func (s *streamRelay) endWithoutUsage() {
 	if s.out.Prompt == 0 {
 		s.out.Prompt = s.Body.PromptTokens // as estimated
-		s.noteTally()
+		s.recordTally()
 	}
 	if !s.Body.IncludeUsage {
 		return
@@ -240,13 +240,13 @@ func (s *relayed) endWithoutUsage() {
 
 // estimate counts a frame for a token where a stream broke off before its usage
 // came.
-func (s *relayed) estimate() {
+func (s *streamRelay) estimate() {
 	if s.out.Accepted+s.out.Target == 0 {
 		s.count(s.frames)
 	}
 }
 
-func (s *relayed) write() error {
+func (s *streamRelay) write() error {
 	if len(s.buf) == 0 {
 		return nil
 	}
@@ -257,13 +257,13 @@ func (s *relayed) write() error {
 
 // resumeRelayed carries on with a straight answer that broke off. The client has its frames as the
 // backend wrote them, so the rest is written as that did.
-func (s *relayed) resumeRelayed(ctx context.Context) error {
+func (s *streamRelay) resumeRelayed(ctx context.Context) error {
 	t := transcript.New(transcript.Options{Stop: s.Body.Stop, IncludeStop: s.Body.IncludeStop, Text: s.text, Sent: len(s.text)})
 	c := &continuation{
-		Answer: s.Answer, t: t, pool: s.pool, counter: verify.Counter{Lost: []string{s.x.Backend()}}, waits: true, recount: true, prompt: s.out.Prompt,
+		Answer: s.Answer, t: t, pool: s.pool, counter: verify.Counter{Lost: []string{s.x.Backend()}}, midStream: true, recount: true, prompt: s.out.Prompt,
 	}
 	id, created := openai.Named(s.named)
 	s.client.framer = openai.NewFramerAs(s.Body.Kind, id, s.Route, created)
 	s.count(0)
-	return c.behindText(ctx, s.minTokens)
+	return c.afterText(ctx, s.minTokens)
 }

@@ -12,14 +12,14 @@ import (
 // request's client may have as far as said.
 type resume struct {
 	*Answer
-	said []byte
+	sent []byte
 }
 
 func (r *resume) run(ctx context.Context) error {
-	r.from(plan.Target)
-	r.planned(plan.Plan{Tier: plan.Target, Reason: reasonTargetLost})
-	t := transcript.New(transcript.Options{Stop: r.Body.Stop, IncludeStop: r.Body.IncludeStop, Text: r.said})
+	r.setTier(plan.Target)
+	r.setPlan(plan.Plan{Tier: plan.Target, Reason: reasonTargetLost})
+	t := transcript.New(transcript.Options{Stop: r.Body.Stop, IncludeStop: r.Body.IncludeStop, Text: r.sent})
 	c := &continuation{Answer: r.Answer, t: t, pool: r.Target, recount: true}
 	// Where there is less than a word, or the target cannot carry on, any answer is as good.
-	return c.behindText(ctx, func(text int) int { return openai.EstimateTokens(text) / 2 })
+	return c.afterText(ctx, func(text int) int { return openai.EstimateTokens(text) / 2 })
 }

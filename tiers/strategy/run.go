@@ -34,8 +34,8 @@ func (a *Answer) strategy() strategy {
 	p := &a.Plan
 	demanded := p.Tier == plan.Draft && !p.Judged
 	switch {
-	case len(a.said) > 0 && !demanded && a.Config.Takeover && plan.CarriesOn(a.Body):
-		return &resume{a, a.said}
+	case len(a.sent) > 0 && !demanded && a.Config.MidstreamFailover && plan.CanContinue(a.Body):
+		return &resume{a, a.sent}
 	case demanded:
 		return &relay{a, a.Draft}
 	case !p.Judged:
@@ -50,7 +50,7 @@ func (a *Answer) strategy() strategy {
 		}
 	}
 	if p.Whole {
-		return &verifyWhole{drafted{Answer: a}}
+		return &verifyWhole{draftRun{Answer: a}}
 	}
-	return &speculate{drafted{Answer: a}}
+	return &speculate{draftRun{Answer: a}}
 }

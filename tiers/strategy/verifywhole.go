@@ -5,7 +5,7 @@ import "context"
 // verifyWhole gives nothing of a draft to the client before all of it was judged: by its own score, or by
 // the target.
 type verifyWhole struct {
-	drafted
+	draftRun
 }
 
-func (s *verifyWhole) run(ctx context.Context) error { return s.drafted.run(ctx, nil) }
+func (s *verifyWhole) run(ctx context.Context) error { return s.draftRun.run(ctx, nil) }

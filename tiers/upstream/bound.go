@@ -2,9 +2,9 @@ package upstream
 
 import "github.com/foregate/foregate/tiers/openai"
 
-// bound is what a call can have used at most. Limits, metrics, receipts, costs and audits go by what
+// usageBound is what a call can have used at most. Limits, metrics, receipts, costs and audits go by what
 // is within it.
-type bound struct {
+type usageBound struct {
 	sent   []byte // the call's body
 	prompt int    // tokens that its prompts can have; 0 goes by sent
 	answer int    // tokens that its answer can have
@@ -20,7 +20,7 @@ const inOnePiece = -1
 // clamp cuts the usage that an engine tells to what can be: the prompt by the bytes that were sent,
 // the answer by its limit, and in a stream by the bytes that have come, because each token is an event
 // or a part of one.
-func (b *bound) clamp(u openai.Usage, came int64) openai.Usage {
+func (b *usageBound) clamp(u openai.Usage, came int64) openai.Usage {
 	can := openai.Bound{Prompt: b.prompt, Answer: b.answer}
 	if b.prompt == 0 {
 		can.Prompt = len(b.sent)
@@ -38,7 +38,7 @@ func (b *bound) clamp(u openai.Usage, came int64) openai.Usage {
 }
 
 // search looks the body through, once and only where it may matter.
-func (b *bound) search() {
+func (b *usageBound) search() {
 	if !b.searched {
 		b.searched, b.most, b.hides = true, openai.MaxPromptTokens(b.sent), openai.HidesTokens(b.sent)
 	}

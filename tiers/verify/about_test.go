@@ -44,7 +44,7 @@ func TestWhatATargetIsToldOfADraft(t *testing.T) {
 		}
 		d.Verdict()
 		c.want.PromptIDs, c.want.IDs, c.want.Tokens, c.want.Resumes = []int32{1, 2}, []int32{7, 8}, 2, true
-		if diff := cmp.Diff(c.want, About(d)); diff != "" {
+		if diff := cmp.Diff(c.want, NewDraft(d)); diff != "" {
 			t.Errorf("%s: %s", what, diff)
 		}
 	}

@@ -9,29 +9,29 @@ import (
 	"github.com/foregate/foregate/tiers/plan"
 )
 
-// Asker asks the target in the name of a request, or of its audit.
-type Asker struct {
+// Verifier asks the target in the name of a request, or of its audit.
+type Verifier struct {
 	inflight.Caller
 	Scorer plan.Scorer // how [Asker.Ask] asks
 	Rule   Rule        // by which it judges what it hears
 
 	// Before is called when there is a place for a score and before that is asked for; its error ends it. nil is not at all.
 	Before func(ctx context.Context) error
-	// Place is for how many tokens a place is asked, however many are scored; 0 is for as many as are scored.
-	Place int
+	// Admission is for how many tokens a place is asked, however many are scored; 0 is for as many as are scored.
+	Admission int
 }
 
-// Of returns who asks about a request's draft as its plan says.
-func Of(c inflight.Caller) Asker {
-	return Asker{Caller: c, Scorer: c.Plan.Scorer, Rule: RuleOf(c.Plan.Mode, &c.Config, c.Body.Temperature)}
+// NewVerifier returns who asks about a request's draft as its plan says.
+func NewVerifier(c inflight.Caller) Verifier {
+	return Verifier{Caller: c, Scorer: c.Plan.Scorer, Rule: RuleOf(c.Plan.Mode, &c.Config, c.Body.Temperature)}
 }
 
-// end are the ids that end the target's answers; nil where none is known.
-func (a Asker) end() []int32 {
-	if a.Target.Card == nil || len(a.Target.Card.EOS) == 0 {
+// endIDs are the ids that end the target's answers; nil where none is known.
+func (a Verifier) endIDs() []int32 {
+	if a.Target.Capabilities == nil || len(a.Target.Capabilities.EOS) == 0 {
 		return nil
 	}
-	return a.Target.Card.EOS
+	return a.Target.Capabilities.EOS
 }
 
 // Rule is how the target's opinions of a draft are judged.
@@ -43,17 +43,17 @@ type Rule struct {
 
 // RuleOf is a mode's rule for answers at a temperature.
 func RuleOf(m plan.Mode, cfg *plan.Config, temperature float64) Rule {
-	return Rule{Exact: m == plan.ModeVerify, Tie: cfg.Tie, Leniency: cfg.Strictness.Leniency(temperature)}
+	return Rule{Exact: m == plan.ModeVerify, Tie: cfg.TieTolerance, Leniency: cfg.Strictness.Leniency(temperature)}
 }
 
 // Check judges what the target said of the tokens of a draft.
 func (r Rule) Check(choices []accept.Choice) accept.Check {
-	opinions := make([]accept.Opinion, len(choices))
+	opinions := make([]accept.TargetScore, len(choices))
 	for i := range choices {
-		opinions[i] = choices[i].Opinion
+		opinions[i] = choices[i].TargetScore
 	}
 	if r.Exact {
-		return accept.Greedy(opinions, r.Tie)
+		return accept.CheckGreedy(opinions, r.Tie)
 	}
 	return r.Leniency.Check(opinions)
 }
@@ -69,12 +69,12 @@ type Draft struct {
 	Resumes        bool   // the target can carry on from a part of it
 }
 
-// About is what a target is told of a draft as far as it is.
-func About(d *draft.Draft) Draft {
+// NewDraft is what a target is told of a draft as far as it is.
+func NewDraft(d *draft.Draft) Draft {
 	t := d.Transcript()
 	out := Draft{
 		PromptIDs: t.PromptIDs(), IDs: t.IDs(), Tokens: d.Tokens(), Text: t.Text(),
-		Ended: d.EndsItself(), AtLimit: d.Finish() == "length", Resumes: d.Resumes(),
+		Ended: d.EndsItself(), AtLimit: d.Finish() == "length", Resumes: d.CanResume(),
 	}
 	if withStop := t.TextWithStop(); len(withStop) > len(out.Text) {
 		out.StopWord = withStop[len(out.Text):]

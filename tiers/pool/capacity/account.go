@@ -15,7 +15,7 @@ import (
 
 // Account is what this replica's requests take of one backend. Make it with [NewAccount].
 type Account struct {
-	all      Tally
+	all      Totals
 	recent   recent // of these, what the last reading cannot include
 	requests []*Request
 	using    map[prefix.Key]int // parts of their prompts
@@ -30,20 +30,20 @@ func NewAccount(base time.Time) Account {
 }
 
 // All sums the requests in flight. What it points at is only to be read.
-func (a *Account) All() *Tally { return &a.all }
+func (a *Account) All() *Totals { return &a.all }
 
 // Recent sums of these what the last reading cannot include. What it points at is only to be read.
-func (a *Account) Recent() *Tally { return &a.recent.sum }
+func (a *Account) Recent() *Totals { return &a.recent.sum }
 
 // Requests are the requests in flight. The slice is the account's own, good until its next call.
 func (a *Account) Requests() []*Request { return a.requests }
 
 // Start counts a request in, at r.Began.
-func (a *Account) Start(r *Request, t Tally) {
+func (a *Account) Start(r *Request, t Totals) {
 	if a.all.Queued == 0 {
 		a.prefillSince = r.Began
 	}
-	r.tally = t
+	r.totals = t
 	a.all.add(t)
 	a.recent.start(t, r.Began)
 	r.index = len(a.requests)
@@ -64,8 +64,8 @@ func (a *Account) FirstToken(r *Request, now time.Time) (tokens float64, first b
 		return 0, false
 	}
 	r.first = now
-	tokens = float64(r.tally.Queued) + r.Ahead
-	a.giveBack(r, Tally{Queued: r.tally.Queued, Waiting: 1})
+	tokens = float64(r.totals.Queued) + r.Ahead
+	a.giveBack(r, Totals{Queued: r.totals.Queued, Waiting: 1})
 	a.prefillSince = now // one after the other: the next has only begun
 	return tokens, true
 }
@@ -75,17 +75,17 @@ func (a *Account) Count(r *Request, prompt int) {
 	if r.ended {
 		return
 	}
-	held := r.tally.Held - max(prompt-r.Shared, 0)
-	off := Tally{Held: held, Tokens: held}
+	held := r.totals.Held - max(prompt-r.Shared, 0)
+	off := Totals{Held: held, Tokens: held}
 	if r.first.IsZero() {
-		off.Queued = min(held, r.tally.Queued)
+		off.Queued = min(held, r.totals.Queued)
 	}
 	a.giveBack(r, off)
 }
 
 // giveBack counts a part of a request out, or in where it is negative.
-func (a *Account) giveBack(r *Request, part Tally) {
-	r.tally.sub(part)
+func (a *Account) giveBack(r *Request, part Totals) {
+	r.totals.sub(part)
 	a.all.sub(part)
 	a.recent.end(part, r.Began)
 }
@@ -96,8 +96,8 @@ func (a *Account) End(r *Request) {
 		return
 	}
 	r.ended = true
-	a.all.sub(r.tally)
-	a.recent.end(r.tally, r.Began)
+	a.all.sub(r.totals)
+	a.recent.end(r.totals, r.Began)
 	last := len(a.requests) - 1
 	a.requests[r.index] = a.requests[last]
 	a.requests[r.index].index = r.index

@@ -16,8 +16,8 @@ const (
 	unmodelled = 0.05
 )
 
-// Facts are what is known of a backend beside the requests of its account.
-type Facts struct {
+// Inputs are what is known of a backend beside the requests of its account.
+type Inputs struct {
 	ReadAt    time.Time // when its reading was taken
 	Running   float64   // requests running there, by the reading, aged
 	Waiting   float64   // requests queued there, likewise
@@ -36,17 +36,17 @@ type Facts struct {
 	Variance float64 // of that
 }
 
-// Outlook is what a backend's KV cache will be asked for by what is there, in tokens of one engine.
-type Outlook struct {
+// Forecast is what a backend's KV cache will be asked for by what is there, in tokens of one engine.
+type Forecast struct {
 	Growth     float64 // by which the requests there are expected to fill the cache further, at the worst moment
 	Margin     float64 // by how much more than expected that may be
 	OwnPartly  float64 // of own prompts, not computed yet
 	OthersHeld float64 // by other replicas' requests, beyond the reading
 }
 
-// Outlook reckons with the requests of the account and with those of other replicas. These are
+// Forecast reckons with the requests of the account and with those of other replicas. These are
 // taken to be like ours; without any of ours, like the mean.
-func (a *Account) Outlook(now time.Time, f *Facts) Outlook {
+func (a *Account) Forecast(now time.Time, f *Inputs) Forecast {
 	own := float64(len(a.requests))
 	// An engine tells of a step when it is over: what we sent it in that time it does not
 	// show, and so not what others have sent either.
@@ -71,7 +71,7 @@ func (a *Account) Outlook(now time.Time, f *Facts) Outlook {
 	waits := max(f.Waiting-float64(max(g.beginning-a.recent.sum.Waiting, 0)), 0) // those of others that the reading shows
 
 	engines := float64(max(f.Engines, 1)) // the capacity is one engine's
-	return Outlook{
+	return Forecast{
 		Growth:     growth / engines,
 		Margin:     marginSigmas*math.Sqrt(variance/engines) + unmodelled*float64(f.Capacity),
 		OwnPartly:  partly / engines,

@@ -2,8 +2,8 @@ package capacity
 
 import "time"
 
-// Tally sums requests of this replica.
-type Tally struct {
+// Totals sums requests of this replica.
+type Totals struct {
 	Requests int
 	Waiting  int // requests whose first token has not come
 	Queued   int // prompt tokens that are still to be computed, without those expected in the prefix cache
@@ -11,7 +11,7 @@ type Tally struct {
 	Tokens   int // prompt tokens and half of the expected output: what fills it on average
 }
 
-func (t *Tally) add(o Tally) {
+func (t *Totals) add(o Totals) {
 	t.Requests += o.Requests
 	t.Waiting += o.Waiting
 	t.Queued += o.Queued
@@ -19,7 +19,7 @@ func (t *Tally) add(o Tally) {
 	t.Tokens += o.Tokens
 }
 
-func (t *Tally) sub(o Tally) {
+func (t *Totals) sub(o Totals) {
 	t.Requests -= o.Requests
 	t.Waiting -= o.Waiting
 	t.Queued -= o.Queued
@@ -37,10 +37,10 @@ const (
 // slice as the reading counts as not included: better twice than never.
 type recent struct {
 	base  time.Time // before every request
-	by    [kept]Tally
-	now   int64 // number of the newest slice
-	since int64 // requests of this slice and later are not in the reading
-	sum   Tally // of those
+	by    [kept]Totals
+	now   int64  // number of the newest slice
+	since int64  // requests of this slice and later are not in the reading
+	sum   Totals // of those
 }
 
 // slice is the number of the slice that a time falls in, by the monotonic clock where
@@ -48,7 +48,7 @@ type recent struct {
 func (r *recent) slice(at time.Time) int64 { return max(int64(at.Sub(r.base)/slice), 0) }
 
 // start counts a request in.
-func (r *recent) start(t Tally, at time.Time) {
+func (r *recent) start(t Totals, at time.Time) {
 	n := r.advance(r.slice(at))
 	r.by[n%kept].add(t)
 	if n >= r.since {
@@ -57,7 +57,7 @@ func (r *recent) start(t Tally, at time.Time) {
 }
 
 // end counts a part of a request out that began at the given time.
-func (r *recent) end(t Tally, at time.Time) {
+func (r *recent) end(t Totals, at time.Time) {
 	n := r.slice(at)
 	if n > r.now {
 		return // it began before the clock went back
@@ -74,7 +74,7 @@ func (r *recent) end(t Tally, at time.Time) {
 // before that its slice is gone counts as included.
 func (r *recent) read(at time.Time) {
 	r.since = max(r.slice(at), r.now-kept+1)
-	r.sum = Tally{}
+	r.sum = Totals{}
 	for n := r.since; n <= r.now; n++ {
 		r.sum.add(r.by[n%kept])
 	}
@@ -91,7 +91,7 @@ func (r *recent) advance(n int64) int64 {
 		return n
 	}
 	for i := max(r.now+1, n-kept+1); i <= n; i++ {
-		r.by[i%kept] = Tally{}
+		r.by[i%kept] = Totals{}
 	}
 	r.now = n
 	return n

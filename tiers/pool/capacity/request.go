@@ -30,25 +30,25 @@ type Request struct {
 	Parts     [prefix.MaxParts]prefix.Part // what the prompt begins with
 	Owner     any                          // for whoever asks the account what is in flight
 
-	came  atomic.Int32 // tokens of the answer so far, about
-	index int          // its place among the account's requests
-	tally Tally        // what is counted of it
-	first time.Time    // when the first token came; zero until then
-	ended bool
+	came   atomic.Int32 // tokens of the answer so far, about
+	index  int          // its place among the account's requests
+	totals Totals       // what is counted of it
+	first  time.Time    // when the first token came; zero until then
+	ended  bool
 }
 
-// Came says that one more token, or chunk of the answer, has come. It may be called at any time,
+// CountToken says that one more token, or chunk of the answer, has come. It may be called at any time,
 // also beside other calls.
-func (r *Request) Came() { r.came.Add(1) }
+func (r *Request) CountToken() { r.came.Add(1) }
 
-// Tally is what is counted of the request; once it has ended, what was at last.
-func (r *Request) Tally() Tally { return r.tally }
+// Totals is what is counted of the request; once it has ended, what was at last.
+func (r *Request) Totals() Totals { return r.totals }
 
-// First is when the first token came, zero until then.
-func (r *Request) First() time.Time { return r.first }
+// FirstToken is when the first token came, zero until then.
+func (r *Request) FirstToken() time.Time { return r.first }
 
-// Ended reports whether the request has ended.
-func (r *Request) Ended() bool { return r.ended }
+// IsEnded reports whether the request has ended.
+func (r *Request) IsEnded() bool { return r.ended }
 
 // remaining is how many tokens r is expected to have still to come, and generated how
 // many have come. Of an answer that comes in one piece that is a guess by time.
@@ -68,7 +68,7 @@ func (r *Request) remaining(now time.Time, s estimate.Speed) (remaining, generat
 // begins is when the prompt of an answer that comes in one piece must have been
 // computed.
 func (r *Request) begins(s estimate.Speed) time.Time {
-	prefill := (r.Ahead + float64(r.tally.Queued)) * s.Prefill
+	prefill := (r.Ahead + float64(r.totals.Queued)) * s.Prefill
 	return r.Began.Add(time.Duration(prefill * float64(time.Second)))
 }
 
@@ -101,15 +101,15 @@ func (f *forecast) of(requests []*Request, now time.Time, s estimate.Speed) *for
 	*f = forecast{at: now}
 	for _, r := range requests {
 		if !r.begun(now, s) {
-			f.partly += float64(r.tally.Held)
+			f.partly += float64(r.totals.Held)
 			f.beginning++
 		}
 		left, generated := r.remaining(now, s)
 		f.variance += r.Variance
 		i := span(left)
 		count[i]++
-		held[i] += r.tally.Held + generated
-		all += r.tally.Held + generated
+		held[i] += r.totals.Held + generated
+		all += r.totals.Held + generated
 	}
 	most, k, holds := 0, 0, 0
 	for i := spans - 1; i >= 0; i-- {

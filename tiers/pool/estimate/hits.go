@@ -2,9 +2,9 @@ package estimate
 
 import "github.com/foregate/foregate/tiers/pressure"
 
-// Hits compares what was expected to be in a prefix cache with what its engine found
+// CacheHits compares what was expected to be in a prefix cache with what its engine found
 // there, both as shares of prompt tokens that follow the last few requests.
-type Hits struct {
+type CacheHits struct {
 	expected, found   float64
 	queries, counted  float64 // the engine's counters by the last reading
 	expects, measures float64 // tokens behind expected and found, bounded
@@ -14,12 +14,12 @@ type Hits struct {
 const hitWindow = 32_000
 
 // Expect notes how much of a prompt is expected to be found.
-func (h *Hits) Expect(cached, prompt float64) {
+func (h *CacheHits) Expect(cached, prompt float64) {
 	follow(&h.expected, &h.expects, cached, prompt)
 }
 
 // See takes the engine's own counters in; restarted says that they began anew.
-func (h *Hits) See(r pressure.Reading, restarted bool) {
+func (h *CacheHits) See(r pressure.Reading, restarted bool) {
 	queries, found := r.PrefixQueries-h.queries, r.PrefixHits-h.counted
 	if !restarted && queries > 0 && found >= 0 && h.queries > 0 {
 		follow(&h.found, &h.measures, found, queries)
@@ -41,7 +41,7 @@ func follow(share, weight *float64, part, all float64) {
 const minTrust = 0.6
 
 // Trust is how much of an expectation comes true: 1, unless it is clearly wrong.
-func (h *Hits) Trust() float64 {
+func (h *CacheHits) Trust() float64 {
 	if h.expects < hitWindow || h.measures < hitWindow || h.found >= minTrust*h.expected {
 		return 1
 	}
@@ -49,4 +49,4 @@ func (h *Hits) Trust() float64 {
 }
 
 // Forgive begins anew to compare.
-func (h *Hits) Forgive() { h.expects, h.measures = 0, 0 }
+func (h *CacheHits) Forgive() { h.expects, h.measures = 0, 0 }

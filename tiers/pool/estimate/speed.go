@@ -79,9 +79,9 @@ func (s Speed) Within(mean Speed) Speed {
 	}
 }
 
-// Pace is how many seconds a token of one request took between two readings; 0 where
+// SpeedRatio is how many seconds a token of one request took between two readings; 0 where
 // they do not tell.
-func Pace(was, is pressure.Reading) float64 {
+func SpeedRatio(was, is pressure.Reading) float64 {
 	tokens, took := is.GenerationTokens-was.GenerationTokens, is.At.Sub(was.At).Seconds()
 	running := float64(was.Running+is.Running) / 2
 	if tokens <= 0 || took <= 0 || running < 1 {

@@ -6,32 +6,32 @@ import (
 	"time"
 )
 
-// Contact is when a backend last answered over HTTP, and why it did not since. The zero value
+// Reachability is when a backend last answered over HTTP, and why it did not since. The zero value
 // is a backend that has never been asked.
-type Contact struct {
+type Reachability struct {
 	at     time.Time
 	failed error
 }
 
-// Answered notes an answer.
-func (c *Contact) Answered(now time.Time) { *c = Contact{at: now} }
+// MarkAnswered notes an answer.
+func (c *Reachability) MarkAnswered(now time.Time) { *c = Reachability{at: now} }
 
-// Ended notes the end of a question. An answer that is not what was asked for is an answer.
-func (c *Contact) Ended(err error, now time.Time) {
+// MarkEnded notes the end of a question. An answer that is not what was asked for is an answer.
+func (c *Reachability) MarkEnded(err error, now time.Time) {
 	if _, none := errors.AsType[*url.Error](err); none {
 		c.failed = err
 		return
 	}
-	c.Answered(now)
+	c.MarkAnswered(now)
 }
 
-// Reached reports whether the backend may be taken to answer.
-func (c *Contact) Reached(now time.Time, absent time.Duration) bool {
+// IsReachable reports whether the backend may be taken to answer.
+func (c *Reachability) IsReachable(now time.Time, absent time.Duration) bool {
 	return !c.at.IsZero() && (c.failed == nil || now.Sub(c.at) < absent)
 }
 
-// Why is what is wrong where it is not reached, "" where nothing is known.
-func (c *Contact) Why() string {
+// Problem is what is wrong where it is not reached, "" where nothing is known.
+func (c *Reachability) Problem() string {
 	switch {
 	case c.failed != nil:
 		return "does not answer: " + c.failed.Error()

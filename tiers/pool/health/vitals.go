@@ -57,9 +57,9 @@ const (
 	faultShare = 0.3
 )
 
-// Vitals are what a series of readings, and what becomes of our own calls, tell of a
+// Monitor are what a series of readings, and what becomes of our own calls, tell of a
 // backend beside its load.
-type Vitals struct {
+type Monitor struct {
 	base time.Time // before everything: heard counts from it
 	at   time.Time // when the last reading was taken
 
@@ -68,7 +68,7 @@ type Vitals struct {
 	still      time.Duration // how long there has been work and no step
 	pause      time.Duration // the longest of these that ended well
 	patience   time.Duration // how long still may be
-	standing   bool          // it is too long
+	stuck      bool          // it is too long
 	served     time.Time     // when it last began an answer of ours
 	frozen     bool          // it began one, and its count of steps did not move
 
@@ -103,20 +103,20 @@ func (l Load) step() time.Duration {
 }
 
 // Begin says when the first moment is that may be told of. It is called before all others.
-func (v *Vitals) Begin(base time.Time) { v.base = base }
+func (v *Monitor) Begin(base time.Time) { v.base = base }
 
-// See takes a reading in. restarted says that its counters began anew: its cache is
+// Observe takes a reading in. restarted says that its counters began anew: its cache is
 // empty.
-func (v *Vitals) See(r pressure.Reading, own Load) (restarted bool) {
+func (v *Monitor) Observe(r pressure.Reading, own Load) (restarted bool) {
 	restarted = r.Iterations < v.iterations
 	if restarted {
-		v.Came(r.At)
+		v.MarkStarted(r.At)
 	}
 	v.step(r, r.Running > 0 || r.Waiting > 0 || own.Waiting > 0, restarted)
 	v.patience = max(hungAfter, time.Duration(slowSteps*float64(max(v.pause, own.step()))))
-	v.standing = v.still >= v.patience
+	v.stuck = v.still >= v.patience
 	v.listening.Store(v.still > 0 || !v.asked.IsZero())
-	if r.Answers && v.standing {
+	if r.Answers && v.stuck {
 		v.heard.Store(int64(r.At.Sub(v.base)))
 	}
 	v.at = r.At
@@ -128,12 +128,12 @@ func (v *Vitals) See(r pressure.Reading, own Load) (restarted bool) {
 	if r.KVUsage != v.usage || few && running == 0 || v.changed.IsZero() || restarted {
 		v.usage, v.changed, v.steps = r.KVUsage, r.At, r.Iterations
 	}
-	v.lying = !v.standing && r.At.Sub(v.changed) >= lyingAfter && (!few || worked)
+	v.lying = !v.stuck && r.At.Sub(v.changed) >= lyingAfter && (!few || worked)
 	return restarted
 }
 
 // step follows how long the engine has made no step though it had work.
-func (v *Vitals) step(r pressure.Reading, busy, restarted bool) {
+func (v *Monitor) step(r pressure.Reading, busy, restarted bool) {
 	// An answer that began between two readings took a step between them.
 	seen := v.served.After(v.moved.Add(frozenMargin)) && r.At.After(v.served)
 	v.frozen = v.frozen || seen && !v.moved.IsZero() && r.Iterations > 0
@@ -142,22 +142,22 @@ func (v *Vitals) step(r pressure.Reading, busy, restarted bool) {
 		if v.still > 0 && v.still <= maxPause && !restarted {
 			v.pause = max(v.still, v.pause-v.pause/512)
 		}
-		if v.standing {
+		if v.stuck {
 			v.faults = 0 // calls failed because it stood still, and will not for that
 		}
 		v.iterations, v.moved, v.still = r.Iterations, r.At, 0
 		v.frozen = false
-	case busy || v.standing: // who stood still is well when it makes a step, not when its work is gone
+	case busy || v.stuck: // who stood still is well when it makes a step, not when its work is gone
 		v.still = r.At.Sub(v.moved)
 	default:
 		v.moved, v.still = r.At, 0
 	}
 }
 
-// Unanswered notes that a question asked at the given time was not answered in time:
+// MarkUnanswered notes that a question asked at the given time was not answered in time:
 // the whole process may hang.
-func (v *Vitals) Unanswered(asked, now time.Time, own Load) {
-	if v.asked.IsZero() || v.AnswersSince(v.asked) {
+func (v *Monitor) MarkUnanswered(asked, now time.Time, own Load) {
+	if v.asked.IsZero() || v.GaveTokensSince(v.asked) {
 		v.asked = asked
 	}
 	v.quiet = now.Sub(v.asked)
@@ -165,68 +165,68 @@ func (v *Vitals) Unanswered(asked, now time.Time, own Load) {
 	v.listening.Store(true)
 }
 
-// Speaks notes that it answered a question, or that the questions since were late by
+// MarkAnswered notes that it answered a question, or that the questions since were late by
 // this replica's own fault.
-func (v *Vitals) Speaks() { v.asked, v.quiet = time.Time{}, 0 }
+func (v *Monitor) MarkAnswered() { v.asked, v.quiet = time.Time{}, 0 }
 
-// Silent reports whether it has answered nothing for too long, tokens included.
-func (v *Vitals) Silent() bool {
-	return !v.asked.IsZero() && v.quiet >= v.limit && !v.AnswersSince(v.asked)
+// IsSilent reports whether it has answered nothing for too long, tokens included.
+func (v *Monitor) IsSilent() bool {
+	return !v.asked.IsZero() && v.quiet >= v.limit && !v.GaveTokensSince(v.asked)
 }
 
-// Lost reports whether it has been silent, or has stood still, for so long that what is
+// IsLost reports whether it has been silent, or has stood still, for so long that what is
 // under way there is to be done elsewhere.
-func (v *Vitals) Lost() bool {
-	return v.Silent() || v.Suspect() && v.still >= lostAfter*v.patience
+func (v *Monitor) IsLost() bool {
+	return v.IsSilent() || v.IsSuspect() && v.still >= lostAfter*v.patience
 }
 
-// Listening reports whether somebody wants to know of tokens that come. It may be called at any time.
-func (v *Vitals) Listening() bool { return v.listening.Load() }
+// NeedsTokens reports whether somebody wants to know of tokens that come. It may be called at any time.
+func (v *Monitor) NeedsTokens() bool { return v.listening.Load() }
 
-// Heard notes that the backend gives tokens. It may be called at any time.
-func (v *Vitals) Heard(now time.Time) { v.heard.Store(int64(now.Sub(v.base))) }
+// MarkTokens notes that the backend gives tokens. It may be called at any time.
+func (v *Monitor) MarkTokens(now time.Time) { v.heard.Store(int64(now.Sub(v.base))) }
 
-// answers reports whether it gives tokens though its readings stand still: then it is
+// givesTokens reports whether it gives tokens though its readings stand still: then it is
 // the readings that are frozen, not the engine.
-func (v *Vitals) answers() bool {
+func (v *Monitor) givesTokens() bool {
 	heard := time.Duration(v.heard.Load())
 	return heard > v.moved.Sub(v.base)+hungAfter/2 && heard > v.at.Sub(v.base)-answersFor
 }
 
-// AnswersSince reports whether it gave tokens since a time, as far as somebody
+// GaveTokensSince reports whether it gave tokens since a time, as far as somebody
 // listened.
-func (v *Vitals) AnswersSince(t time.Time) bool {
+func (v *Monitor) GaveTokensSince(t time.Time) bool {
 	heard := time.Duration(v.heard.Load())
 	return heard > 0 && heard > t.Sub(v.base)
 }
 
-// Suspect reports whether it seems to hang.
-func (v *Vitals) Suspect() bool { return v.Silent() || v.standing && !v.answers() }
+// IsSuspect reports whether it seems to hang.
+func (v *Monitor) IsSuspect() bool { return v.IsSilent() || v.stuck && !v.givesTokens() }
 
-// Standing reports whether its engine has work and makes no step, by its readings.
-func (v *Vitals) Standing() bool { return v.standing }
+// IsStuck reports whether its engine has work and makes no step, by its readings.
+func (v *Monitor) IsStuck() bool { return v.stuck }
 
-// Owes reports whether it has not answered the last question.
-func (v *Vitals) Owes() bool { return !v.asked.IsZero() }
+// HasPending reports whether it has not answered the last question.
+func (v *Monitor) HasPending() bool { return !v.asked.IsZero() }
 
-// Out reports whether it has been silent for so long that it counts as down.
-func (v *Vitals) Out() bool { return v.Silent() && v.quiet >= outAfter*v.limit }
+// IsOut reports whether it has been silent for so long that it counts as down.
+func (v *Monitor) IsOut() bool { return v.IsSilent() && v.quiet >= outAfter*v.limit }
 
-// Served says that it has begun an answer of ours.
-func (v *Vitals) Served(now time.Time) {
+// MarkServed says that it has begun an answer of ours.
+func (v *Monitor) MarkServed(now time.Time) {
 	v.served = now
-	v.Fault(false, now)
+	v.RecordCall(false, now)
 }
 
-// Untrue reports whether the readings are not to be believed.
-func (v *Vitals) Untrue() bool { return v.lying || v.frozen || v.standing && v.answers() }
+// IsUnreliable reports whether the readings are not to be believed.
+func (v *Monitor) IsUnreliable() bool { return v.lying || v.frozen || v.stuck && v.givesTokens() }
 
-// Came says that it is there now, with nothing in its cache. Calls that failed before
+// MarkStarted says that it is there now, with nothing in its cache. Calls that failed before
 // say nothing of it: without requests it could not live them down.
-func (v *Vitals) Came(now time.Time) { v.since, v.faults = now, 0 }
+func (v *Monitor) MarkStarted(now time.Time) { v.since, v.faults = now, 0 }
 
 // Ramp is the share of its turns that it may take, 0.1 to 1.
-func (v *Vitals) Ramp(now time.Time) float64 {
+func (v *Monitor) Ramp(now time.Time) float64 {
 	if v.since.IsZero() {
 		return 1
 	}
@@ -234,9 +234,9 @@ func (v *Vitals) Ramp(now time.Time) float64 {
 	return max(MinRamp, min(MinRamp+(1-MinRamp)*done, 1))
 }
 
-// Fault books a call's end.
-func (v *Vitals) Fault(failed bool, now time.Time) {
-	share := v.Failing(now)
+// RecordCall books a call's end.
+func (v *Monitor) RecordCall(failed bool, now time.Time) {
+	share := v.FaultShare(now)
 	if failed {
 		share += (1 - share) * faultShare
 	} else {
@@ -245,8 +245,8 @@ func (v *Vitals) Fault(failed bool, now time.Time) {
 	v.faults, v.faultsAt = share, now
 }
 
-// Failing is the share of the late calls that failed.
-func (v *Vitals) Failing(now time.Time) float64 {
+// FaultShare is the share of the late calls that failed.
+func (v *Monitor) FaultShare(now time.Time) float64 {
 	if v.faults == 0 {
 		return 0
 	}
@@ -270,13 +270,13 @@ const (
 )
 
 // Condition is the first that holds.
-func (v *Vitals) Condition() Condition {
+func (v *Monitor) Condition() Condition {
 	switch {
-	case v.Silent():
+	case v.IsSilent():
 		return Silent
-	case v.Suspect():
+	case v.IsSuspect():
 		return Hung
-	case v.standing, v.frozen:
+	case v.stuck, v.frozen:
 		return Frozen
 	case v.lying:
 		return Lying
