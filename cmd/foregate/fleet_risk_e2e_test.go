@@ -206,8 +206,8 @@ func TestAStricterPromiseIsKeptAtOnceAndALaxerOneNeedsNoNewAudits(t *testing.T) 
 	}
 	eventually(t, "all refuse what no setting may be", func() bool {
 		return w.all(func(p *server) bool {
-			refused := p.standing(t).Settings.Refused
-			return len(refused) == len(bad) && !slices.ContainsFunc(refused, func(r gateway.RefusedView) bool { return bad[r.Name] != r.Value })
+			refused := p.standing(t).Settings.Rejected
+			return len(refused) == len(bad) && !slices.ContainsFunc(refused, func(r gateway.RejectedSettingView) bool { return bad[r.Name] != r.Value })
 		})
 	})
 	if !w.each(t, riskReply.accepted) {

@@ -95,7 +95,7 @@ func TestAChangeAndABadValueAreSeenByEveryReplicaWithinASecond(t *testing.T) {
 		bad := fmt.Sprintf("1.%d", i+1)
 		hset("retry.budget", bad)
 		seen("a bad value", func(p *server) bool {
-			refused := p.standing(t).Settings.Refused
+			refused := p.standing(t).Settings.Rejected
 			return len(refused) == 1 && refused[0].Name == "retry.budget" && refused[0].Value == bad && p.inForce(t, "retry.budget") == fmt.Sprintf("0.%d1", i)
 		})
 	}
@@ -104,7 +104,7 @@ func TestAChangeAndABadValueAreSeenByEveryReplicaWithinASecond(t *testing.T) {
 		t.Fatalf("rollback: %s", errs)
 	}
 	seen("a rollback", func(p *server) bool {
-		return p.inForce(t, "retry.budget") == "0.01" && p.inForce(t, "timeout.stream_idle@"+routeUsual) == "20s" && len(p.standing(t).Settings.Refused) == 0
+		return p.inForce(t, "retry.budget") == "0.01" && p.inForce(t, "timeout.stream_idle@"+routeUsual) == "20s" && len(p.standing(t).Settings.Rejected) == 0
 	})
 }
 
@@ -150,7 +150,7 @@ drain: {delay: 0s, grace: 2s}
 			now := time.Now()
 			slowest, last = max(slowest, now.Sub(last)), now
 			var refused []string
-			for _, r := range s.Refused {
+			for _, r := range s.Rejected {
 				if r.Value == shown && r.Reason != "" {
 					refused = append(refused, r.Name)
 				}

@@ -29,7 +29,7 @@ func signInAt(t *testing.T, admin, token string) pages {
 }
 
 // ask sends a page's request to /admin/session and returns the answer.
-func (p pages) ask(t *testing.T, method, admin string) (said gateway.SignedOut) {
+func (p pages) ask(t *testing.T, method, admin string) (said gateway.SignOutResult) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, admin+"/admin/session", http.NoBody)
 	if err != nil {
@@ -56,7 +56,7 @@ func TestACookieThatWasCopiedIsOfNoUseAtAnyReplicaAfterSignOut(t *testing.T) {
 	p := newPair(t, "url: redis://"+n.addr)
 	var admin [2]string
 	for i, r := range p.replicas {
-		admin[i] = "http://" + r.gateway.AdminAddr().String()
+		admin[i] = "http://" + r.AdminAddr().String()
 	}
 	first, second := signInAt(t, admin[0], pairToken), signInAt(t, admin[0], pairToken)
 	for _, s := range []pages{first, second} {

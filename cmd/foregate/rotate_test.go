@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/foregate/foregate/gateway/app"
+
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/loadtest/vllmsim"
@@ -83,7 +85,7 @@ func TestFilesOfIdentityAreReadAgain(t *testing.T) {
 					time.Sleep(time.Until(rotateBegan))
 				}
 				files := reload.New(reload.Options{})
-				who, err := resolver(f, files)
+				who, err := app.Resolver(f, files)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -96,7 +98,7 @@ func TestFilesOfIdentityAreReadAgain(t *testing.T) {
 					mistake string
 				}{{tc.first, true, ""}, {tc.bad, true, tc.mistake}, {tc.second, false, ""}, {tc.first, true, ""}} {
 					rotateFile(t, path, step.text)
-					time.Sleep(2*reload.Every + time.Millisecond)
+					time.Sleep(2*reload.Interval + time.Millisecond)
 					synctest.Wait()
 					_, err := who.Identify(tc.proof)
 					state := files.States()[0]

@@ -61,8 +61,7 @@ func (c *Candidate) Above(request Request) bool {
 }
 
 // maxUnknownRequests is how many of our requests a backend may have of whose memory nothing is
-// known, and still be given one that may not fill it: low priority is not to pile up there
-// (reliability.md M1).
+// known, and still get a request with a limit: low priority must not pile up there.
 const maxUnknownRequests = 32
 
 // certain is the share of the memory that may be filled even if everything is longer than
