@@ -72,7 +72,7 @@ func selectForFit(all []evidence.LogEntry) *Selection {
 func (s *Selection) add(a *evidence.LogEntry, ofRoute bool, own map[string]bool) {
 	numbers := fmt.Sprint(a.Score, a.Features, a.Tokens)
 	switch {
-	case a.Key.Cohort != riskview.OwnLot:
+	case a.Key.Cohort != riskview.OwnCohort:
 		s.heads++
 	case ofRoute && own[numbers]:
 		s.duplicates++

@@ -139,8 +139,8 @@ func TestARedisThatIsRestoredFromEarlierKeepsThePromise(t *testing.T) {
 
 func TestAReplicaThatIsPromotedKnowsNoMoreThanItWasTold(t *testing.T) {
 	old := serve(t)
-	heir := serve(t, "--replicaof", "127.0.0.1", old.port())
-	r, next := join(t, old.addr), join(t, heir.addr)
+	successor := serve(t, "--replicaof", "127.0.0.1", old.port())
+	r, next := join(t, old.addr), join(t, successor.addr)
 	r.certify()
 	r.open("told", 1)
 	within(t, 20*time.Second, "the replica follows", func() bool {
@@ -151,13 +151,13 @@ func TestAReplicaThatIsPromotedKnowsNoMoreThanItWasTold(t *testing.T) {
 		t.Errorf("a replica takes writes: %v", err)
 	}
 	was := next.state()
-	if err := heir.cmd.Process.Signal(syscall.SIGSTOP); err != nil { // it hears no more
+	if err := successor.cmd.Process.Signal(syscall.SIGSTOP); err != nil { // it hears no more
 		t.Fatal(err)
 	}
 	r.open("untold", 1)
 	r.close("told", false)
 	old.stop()
-	if err := heir.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := successor.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	within(t, 20*time.Second, "the replica is promoted", func() bool { return next.raw.ReplicaOf(t.Context(), "NO", "ONE").Err() == nil })
