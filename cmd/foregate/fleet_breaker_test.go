@@ -10,10 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/foregate/foregate/gateway/app"
-
 	"github.com/foregate/foregate/breaker"
 	"github.com/foregate/foregate/breaker/machine"
+	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/tiers/choose"
 	"github.com/foregate/foregate/tiers/engine"
 	"github.com/foregate/foregate/tiers/pool"

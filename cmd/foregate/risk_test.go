@@ -12,15 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/foregate/foregate/gateway"
 	"github.com/foregate/foregate/gateway/auditlog"
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/identity"
 	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/tiers"
-
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/evidence/evidencetest"
 	"github.com/foregate/foregate/tiers/plan"
@@ -308,7 +307,7 @@ func auditsAt(t *testing.T, n *redisNode) *evidencetest.Audits {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := patient(ep)
+	client, err := openPatient(ep)
 	if err != nil {
 		t.Fatal(err)
 	}

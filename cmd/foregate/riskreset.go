@@ -12,7 +12,7 @@ import (
 )
 
 type riskResetCmd struct {
-	where
+	redisFlags
 	Route        string `required:"" help:"The route." placeholder:"NAME"`
 	TrafficClass string `help:"Only this kind of request, as foregate risk show names it." placeholder:"NAME"`
 	Cohort       string `help:"Only this cohort: conf or head." placeholder:"NAME"`
@@ -21,7 +21,7 @@ type riskResetCmd struct {
 
 // Run forgets thresholds and evidence. The log of audits stays.
 func (c *riskResetCmd) Run(e *env) error {
-	b, err := c.bench(e)
+	b, err := c.openEvidence(e)
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/foregate/foregate/gateway/riskview"
-
 	"github.com/foregate/foregate/gateway/identity"
+	"github.com/foregate/foregate/gateway/riskview"
 	"github.com/foregate/foregate/tiers/accept"
 	"github.com/foregate/foregate/tiers/audit"
 	"github.com/foregate/foregate/tiers/calibrate"

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// wholePrefix is the traffic class of all requests to a route, and ownCohort is the cohort in which
-	// others go by its threshold (tiers.KindOf).
+	// WholePrefix begins the traffic class of all requests to a route, and OwnCohort is the cohort in which
+	// others use its threshold (plan.EvidenceKeysOf).
 	WholePrefix, OwnCohort = "all.", "conf"
 	// inUse is how long after the kind of a route that was used last another one was used that still counts: those of
 	// former models do not.

@@ -7,11 +7,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/tiers/evidence/evidencetest"
 	"github.com/foregate/foregate/tiers/risk"
 )

@@ -7,11 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/foregate/foregate/gateway/display"
-
 	"github.com/rs/zerolog"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/display"
 	"github.com/foregate/foregate/tiers/evidence"
 	"github.com/foregate/foregate/tiers/plan"
 	"github.com/foregate/foregate/tiers/risk"

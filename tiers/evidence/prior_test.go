@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/foregate/foregate/internal/redistest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -136,11 +137,11 @@ func TestWhatTheGatewayAuditedItselfIsNotImported(t *testing.T) {
 func TestALogOfSomethingElseIsRefusedWithItsPlace(t *testing.T) {
 	stores(t, func(t *testing.T, r *replica) {
 		for what, spoil := range map[string]func(e *LogEntry){
-			"route":         func(e *LogEntry) { e.Key.Route = "other" },
-			"traffic class": func(e *LogEntry) { e.Key.TrafficClass = "other" },
-			"cohort":        func(e *LogEntry) { e.Key.Cohort = "head" },
-			"map":           func(e *LogEntry) { e.Map = 5 },
-			"entry":         func(e *LogEntry) { e.Score = math.NaN() },
+			"route":  func(e *LogEntry) { e.Key.Route = "other" },
+			"bucket": func(e *LogEntry) { e.Key.TrafficClass = "other" },
+			"lot":    func(e *LogEntry) { e.Key.Cohort = "head" },
+			"map":    func(e *LogEntry) { e.Map = 5 },
+			"entry":  func(e *LogEntry) { e.Score = math.NaN() },
 		} {
 			log := entries(300, 100)
 			spoil(&log[217])
@@ -188,7 +189,7 @@ func TestALogOfSomethingElseIsRefusedWithItsPlace(t *testing.T) {
 }
 
 func TestAnAuditBetweenReckoningAndTakingIsNotOverwritten(t *testing.T) {
-	r := join(t, serve(t).addr)
+	r := join(t, redistest.Start(t).Addr)
 	r.teach()
 	w := r.state()
 	log := entries(300, 100)

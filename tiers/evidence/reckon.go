@@ -59,8 +59,8 @@ func fits(k risk.Key, entries []LogEntry, calib string) error {
 		}
 		for _, c := range [...]Refused{
 			{What: "route", Has: e.Key.Route, Not: k.Route},
-			{What: "traffic class", Has: e.Key.TrafficClass, Not: k.TrafficClass},
-			{What: "cohort", Has: e.Key.Cohort, Not: k.Cohort},
+			{What: "bucket", Has: e.Key.TrafficClass, Not: k.TrafficClass},
+			{What: "lot", Has: e.Key.Cohort, Not: k.Cohort},
 			{What: "map", Has: strconv.Itoa(e.Map), Not: calib},
 		} {
 			if c.Has != c.Not {
