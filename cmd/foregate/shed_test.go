@@ -13,6 +13,7 @@ import (
 
 	"github.com/foregate/foregate/gateway/app"
 	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/stores"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -36,7 +37,7 @@ func pressed(t *testing.T, settings ...string) (r *app.App, draft *vllmsim.Serve
 	t.Helper()
 	store := miniredis.RunT(t)
 	store.HSet("foregate:settings", append([]string{"speculation.threshold_nats", "-20", "speculation.mode", "confidence"}, settings...)...)
-	clients, stop, err := openRedis(config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{store.Addr()}}, nil)
+	clients, stop, err := stores.Open(config.Redis{URL: "redis://" + store.Addr(), CacheURL: "none"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ drain: {delay: 0s, grace: 1s}
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err = app.New(t.Context(), app.Options{File: file, Stores: app.Stores{Control: clients.Control, Lookups: clients.Request}, Logger: zerolog.Nop()})
+	r, err = app.New(t.Context(), app.Options{File: file, Stores: clients, Logger: zerolog.Nop()})
 	if err != nil {
 		t.Fatal(err)
 	}
