@@ -19,7 +19,7 @@ import (
 const (
 	routeAble  = "able"  // its target can do everything
 	routeBlind = "blind" // its target scores nothing; mode verify is set
-	routeTwin  = "twin"  // the same target, mode confidence
+	routePlain = "plain" // the same target, mode confidence
 )
 
 // probed is a gateway whose targets differ in what they can do.
@@ -53,7 +53,7 @@ routes:
   - {model: %s, draft: small, target: mute}
   - {model: %s, draft: small, target: mute}
 drain: {delay: 0s, grace: 5s}
-`, store.Addr(), w.draft.URL(), w.able.URL(), w.blind.URL(), routeAble, routeBlind, routeTwin))
+`, store.Addr(), w.draft.URL(), w.able.URL(), w.blind.URL(), routeAble, routeBlind, routePlain))
 	w.ready(t)
 	within(t, startWait, "all engines are probed", func() bool {
 		for _, pool := range []string{"small", "large", "mute"} {
@@ -192,7 +192,7 @@ func TestAModeThatTheTargetCannotIsRefusedAndTheTargetAnswers(t *testing.T) {
 	if got.code != http.StatusOK || got.acceptance != "bypassed;reason=target_without_scoring" || got.text == "" || got.text != own.text {
 		t.Errorf("mode verify without scoring: %d, %s, %q; the target says %q", got.code, got.acceptance, got.text, own.text)
 	}
-	if got := w.asks(t, routeTwin, "What is a fjord?", 0); got.code != http.StatusOK || strings.HasPrefix(got.acceptance, "bypassed") {
+	if got := w.asks(t, routePlain, "What is a fjord?", 0); got.code != http.StatusOK || strings.HasPrefix(got.acceptance, "bypassed") {
 		t.Errorf("mode confidence at the same target: %d, %s", got.code, got.acceptance)
 	}
 }

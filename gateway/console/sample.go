@@ -158,7 +158,7 @@ type counts struct {
 	ttft, latency    histogram
 	spent, saved     float64
 
-	classes      map[[3]string]*classCount // by route, bucket and lot
+	classes      map[[3]string]*classCount // by route, traffic class and cohort
 	kv, breakers map[string]float64
 	shedding     []string
 	leftOut      int

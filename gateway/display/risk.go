@@ -24,7 +24,7 @@ func Risk(w io.Writer, views []gateway.RiskView) {
 		WriteLine(w, 2, fmt.Sprintf("%s: of the drafts served, the target would refuse at most %s, with probability %s",
 			first.Route, Percent(first.MaxWrongRate), Percent(1-first.ErrorProbability)))
 		t := Table{Indent: 2, MaxWidth: 24}
-		t.Add("KIND OF REQUEST", "LOT", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "FIRST CERTIFICATE")
+		t.Add("TRAFFIC CLASS", "COHORT", "STATE", "THRESHOLD", "ACCEPTS", "AUDITS", "FIRST CERTIFICATE")
 		for i := range views[:n] {
 			v := &views[i]
 			t.Add(v.TrafficClass, v.Cohort, string(v.State), thresholdText(v), acceptsText(v), auditsText(v), waitText(v))

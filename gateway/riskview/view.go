@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// wholePrefix begins the traffic class of all requests to a route, and ownLot is the cohort in which
-	// others go by its threshold (tiers.KindOf).
-	WholePrefix, OwnLot = "all.", "conf"
+	// WholePrefix begins the traffic class of all requests to a route, and OwnCohort is the cohort in which
+	// others use its threshold (plan.EvidenceKeysOf).
+	WholePrefix, OwnCohort = "all.", "conf"
 	// inUse is how long after the kind of a route that was used last another one was used that still counts: those of
 	// former models do not.
 	inUse = 10 * time.Minute
@@ -151,8 +151,8 @@ func inheriting(known []evidence.Known, config func(route string) *plan.Config) 
 	found := map[risk.Key]bool{}
 	for i := range known {
 		k := &known[i]
-		whole := risk.Key{Route: k.Key.Route, TrafficClass: WholePrefix + Rules(k.Key), Cohort: OwnLot}
-		if k.Key.Cohort == OwnLot && k.Key != whole && serving[whole] && config(k.Key.Route).Risk.InheritFromRoute && !k.State.View(k.Rule).Serves() {
+		whole := risk.Key{Route: k.Key.Route, TrafficClass: WholePrefix + Rules(k.Key), Cohort: OwnCohort}
+		if k.Key.Cohort == OwnCohort && k.Key != whole && serving[whole] && config(k.Key.Route).Risk.InheritFromRoute && !k.State.View(k.Rule).Serves() {
 			found[k.Key] = true
 		}
 	}
@@ -171,7 +171,7 @@ func promisesOf(known []evidence.Known, views []gateway.RiskView) []gateway.Risk
 // mainOf is the view of a route's kind of request, in use now, with most drafts and audits; nil where there is none.
 func mainOf(route string, known []evidence.Known, views []gateway.RiskView) *gateway.RiskView {
 	own := func(k risk.Key) bool {
-		return k.Route == route && k.Cohort == OwnLot && !strings.HasPrefix(k.TrafficClass, WholePrefix)
+		return k.Route == route && k.Cohort == OwnCohort && !strings.HasPrefix(k.TrafficClass, WholePrefix)
 	}
 	var last time.Time
 	for i := range known {
