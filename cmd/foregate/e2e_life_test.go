@@ -64,7 +64,7 @@ admin: 127.0.0.1:0
 pools: {only: {model: m, backends: [%q]}}
 routes: [{model: llama-3, target: only}]
 drain: {delay: 0s, grace: 25s}
-`, newRecorder(t).url))
+`, vllmsim.Start(t, vllmsim.Options{Model: "m"}).URL()))
 	p.ready(t)
 	began := time.Now()
 	p.interrupt()

@@ -247,6 +247,13 @@ func send(t *testing.T, method, url, body string, headers ...string) (int, http.
 	return resp.StatusCode, resp.Header, string(got)
 }
 
+const chat = "/v1/chat/completions"
+
+// chatBody is a small chat request.
+func chatBody(model string) string {
+	return `{"model":"` + model + `","messages":[{"role":"user","content":"hi"}]}`
+}
+
 // completion is an answer in JSON, as far as tests read it.
 type completion struct {
 	Choices []struct{ Message struct{ Content string } }

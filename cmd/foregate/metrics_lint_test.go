@@ -1,14 +1,12 @@
 package main
 
 import (
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
-	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 )
 
 // touchingRegistry is a registry in which every family has a sample, as if all that a replica
@@ -56,26 +54,5 @@ func TestEveryMetricThatAReplicaRegistersIsNamedAsPromtoolWants(t *testing.T) {
 	}
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
-	}
-}
-
-// lintPage reports what the lint of client_golang, and promtool where it is in PATH, say of a /metrics.
-func lintPage(t *testing.T, page string) {
-	t.Helper()
-	problems, err := promlint.New(strings.NewReader(page)).Lint()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range problems {
-		t.Errorf("%s: %s", p.Metric, p.Text)
-	}
-	tool, err := exec.LookPath("promtool")
-	if err != nil {
-		return
-	}
-	cmd := exec.CommandContext(t.Context(), tool, "check", "metrics")
-	cmd.Stdin = strings.NewReader(page)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("promtool check metrics: %v\n%s", err, out)
 	}
 }

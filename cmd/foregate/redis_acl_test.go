@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -70,7 +71,7 @@ func (p *pair) work(t *testing.T) {
 	}
 	eventually(t, "the other hears of its end", func() bool { return !p.replicas[1].Pools["only"].Snapshot()[0].Drained })
 	for range 20 { // they fail, which the breakers tell each other
-		_ = shedBy(t, r, "m", "")
+		_, _, _ = send(t, http.MethodPost, "http://"+r.Addr().String()+chat, chatBody("m"))
 	}
 	p.share(t)
 	session := r.Operators.Begin(r.Operators.Of(pairToken))

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"math/big"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -382,4 +384,35 @@ type writer struct{ *syncBuffer }
 func (w writer) Write(b []byte) (int, error) {
 	w.write(b)
 	return len(b), nil
+}
+
+// loaded is a backend that does nothing but tell its KV usage.
+func loaded(t *testing.T, model string, usage float64) *httptest.Server {
+	t.Helper()
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" {
+			http.Error(w, "busy", http.StatusTeapot)
+			return
+		}
+		_, _ = fmt.Fprintf(w, "vllm:num_requests_running{model_name=%q} 1\nvllm:num_requests_waiting{model_name=%q} 0\nvllm:kv_cache_usage_perc{model_name=%q} %g\n", model, model, model, usage)
+	}))
+	t.Cleanup(srv.Close)
+	return srv
+}
+
+const (
+	fleetModel = "m"
+	// busyMachine is what a machine that does other things, too, may add to a time that is promised.
+	busyMachine = 500 * time.Millisecond
+	// fresh is how old a reading may be that counts as it is.
+	fresh = 2 * time.Second
+)
+
+// during calls look over and over for a while.
+func during(d time.Duration, look func()) {
+	for end := time.Now().Add(d); time.Now().Before(end); {
+		began := time.Now()
+		look()
+		<-time.After(max(4*pollEvery, time.Since(began)))
+	}
 }

@@ -1,4 +1,4 @@
-package main
+package app_test
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/foregate/foregate/gateway/app/apptest"
 )
 
 // smuggled is a request that must never be handled: it hides in the body of
@@ -111,17 +113,18 @@ func (p *smuggling) check(t *testing.T, got rawResult) {
 }
 
 func TestASmuggledRequestIsNeverHandled(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t, "timeout.body_start", "1s") // some probes promise a body that never comes
 	got := make([]rawResult, len(probes))
 	var all sync.WaitGroup
 	for i, p := range probes { // at once: most of each is a silence
-		all.Go(func() { got[i] = raw(t, g.addr, []byte(p.payload(fmt.Sprint(i)))) })
+		all.Go(func() { got[i] = raw(t, g.Address, []byte(p.payload(fmt.Sprint(i)))) })
 	}
 	all.Wait()
 	for i, p := range probes {
 		t.Run(p.name, func(t *testing.T) { p.check(t, got[i]) })
 	}
-	log := g.log.String()
+	log := g.Log.String()
 	for i, p := range probes {
 		if strings.Contains(log, fmt.Sprintf("hidden-%d\"", i)) {
 			t.Errorf("%s: the hidden request was handled", p.name)
@@ -134,8 +137,8 @@ func TestASmuggledRequestIsNeverHandled(t *testing.T) {
 			continue
 		}
 		line := ""
-		eventually(t, "the request that reached a backend is in the log", func() bool {
-			line = g.log.lineOf(`"request_id":"` + own + `"`)
+		apptest.Eventually(t, "the request that reached a backend is in the log", func() bool {
+			line = apptest.Lines(g.Log.String(), `"request_id":"`+own+`"`)
 			return line != ""
 		})
 		if !strings.Contains(line, `"client_request_id":"outer-`) {
@@ -145,16 +148,6 @@ func TestASmuggledRequestIsNeverHandled(t *testing.T) {
 			t.Errorf("headers of a probe reached a backend: %v", r.header)
 		}
 	}
-}
-
-// lineOf is the first whole line that holds a text, "" while there is none.
-func (b *syncBuffer) lineOf(text string) string {
-	for line := range strings.Lines(b.String()) {
-		if strings.Contains(line, text) && strings.HasSuffix(line, "\n") {
-			return line
-		}
-	}
-	return ""
 }
 
 // badHeads are requests whose headers or request line must be refused.
@@ -223,6 +216,7 @@ func manyHeaders(n int) []string {
 }
 
 func TestABadHeadIsRefusedAndReachesNoBackend(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t)
 	t.Run("heads", func(t *testing.T) {
 		for _, bad := range badHeads {
@@ -232,7 +226,7 @@ func TestABadHeadIsRefusedAndReachesNoBackend(t *testing.T) {
 				if bad.line != "" {
 					payload = strings.Replace(payload, "POST "+chat+" HTTP/1.1", bad.line, 1)
 				}
-				got := raw(t, g.addr, []byte(payload))
+				got := raw(t, g.Address, []byte(payload))
 				if len(got.replies) == 0 && bad.code == "" && got.closed {
 					return // hung up on, which is an answer too
 				}
@@ -249,12 +243,13 @@ func TestABadHeadIsRefusedAndReachesNoBackend(t *testing.T) {
 }
 
 func TestNamesWithUnderscoresAreNotTheHeadersTheyLookLike(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t)
-	got := raw(t, g.addr, request(chat, []byte(chatBody("llama-3")), "X_Tenant_ID: evil", "X_Tier: draft", "X_Request_ID: evil", "Connection: close"))
+	got := raw(t, g.Address, request(chat, []byte(chatBody("llama-3")), "X_Tenant_ID: evil", "X_Tier: draft", "X_Request_ID: evil", "Connection: close"))
 	if len(got.replies) != 1 || got.replies[0].status != http.StatusOK || got.replies[0].header.Get("X-Tier") != "target" {
 		t.Fatalf("got %+v", got.replies)
 	}
-	if strings.Contains(g.log.String(), "evil") {
+	if strings.Contains(g.Log.String(), "evil") {
 		t.Error("a value under a name with underscores was believed")
 	}
 	for _, r := range slices.Concat(g.draft.all(), g.target.all()) {

@@ -1,4 +1,4 @@
-package main
+package app_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/tiers/risk"
 )
 
@@ -28,7 +29,7 @@ func TestAFleetCertifiesTogetherWhatNobodyKnew(t *testing.T) {
 	})
 	k := w.key(t)
 	l := w.load(t, 4, 6, w.replicas...)
-	within(t, 2*riskSlow, "the last threshold is certified", func() bool {
+	apptest.Within(t, 2*riskSlow, "the last threshold is certified", func() bool {
 		s := w.state(t, k)
 		return len(s.Grid) > 0 && s.Op == len(s.Grid)
 	})
@@ -64,10 +65,10 @@ func TestAFleetCertifiesTogetherWhatNobodyKnew(t *testing.T) {
 var labelled = regexp.MustCompile(`(?m)^(foregate_\w+)\{([^}]*)\} (\S+)$`)
 
 // summed adds up the series of a metric at some replicas whose labels hold all of the words.
-func summed(t *testing.T, replicas []*server, name string, words ...string) (total int) {
+func summed(t *testing.T, replicas []*apptest.Replica, name string, words ...string) (total int) {
 	t.Helper()
 	for _, p := range replicas {
-		for _, m := range labelled.FindAllStringSubmatch(p.metrics(t), -1) {
+		for _, m := range labelled.FindAllStringSubmatch(p.Metrics(t), -1) {
 			if m[1] != name || slices.ContainsFunc(words, func(word string) bool { return !strings.Contains(m[2], word) }) {
 				continue
 			}

@@ -1,4 +1,4 @@
-package main
+package app_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/risk"
@@ -30,7 +31,7 @@ func TestWhileRedisIsSilentCertificatesHoldForAsLongAsTheSettingSays(t *testing.
 	w.redis.signal(t, syscall.SIGSTOP)
 	took, slowest := w.until(t, "nobody serves drafts", riskReply.bypassed)
 	promised(t, "drafts are served for a second at most", took, time.Second, slowest)
-	eventually(t, "audits are dropped", func() bool { return dropped() > 0 })
+	apptest.Eventually(t, "audits are dropped", func() bool { return dropped() > 0 })
 	w.redis.signal(t, syscall.SIGCONT)
 	took, slowest = w.until(t, "drafts are served again", func(r riskReply) bool { return r.accepted() && r.grant == grant })
 	promised(t, "drafts are served again", took, 3*time.Second, slowest)
@@ -38,7 +39,7 @@ func TestWhileRedisIsSilentCertificatesHoldForAsLongAsTheSettingSays(t *testing.
 	// A script that Redis had been sent before it froze is run when it thaws, and nobody waits
 	// for its answer: that audit is lost, and bad.
 	var lost []string
-	eventually(t, "audits end", func() bool {
+	apptest.Eventually(t, "audits end", func() bool {
 		lost = w.tickets(t, k)
 		good := summed(t, w.replicas, "foregate_audits_total", `label="good"`) + madeUp
 		opened, closed := w.booked(t, k)
@@ -51,21 +52,21 @@ func TestWhileRedisIsSilentCertificatesHoldForAsLongAsTheSettingSays(t *testing.
 	}
 
 	w.set(t, "risk.on_stale", "last")
-	eventually(t, "the setting is in force", func() bool {
-		return w.all(func(p *server) bool { return p.inForce(t, "risk.on_stale") == "last" })
+	apptest.Eventually(t, "the setting is in force", func() bool {
+		return w.all(func(p *apptest.Replica) bool { return p.Setting(t, "risk.on_stale") == "last" })
 	})
 	w.redis.kill()
 	was := dropped()
 	l = w.load(t, 1, 1, w.replicas...)
-	during(2500*time.Millisecond, func() {
+	for end := time.Now().Add(2500 * time.Millisecond); time.Now().Before(end); <-time.After(100 * time.Millisecond) {
 		w.each(t, func(r riskReply) bool {
 			if !r.accepted() || r.grant != grant {
 				t.Errorf("without Redis a client got %v", r)
 			}
 			return true
 		})
-	})
-	eventually(t, "audits are dropped", func() bool { return dropped() > was })
+	}
+	apptest.Eventually(t, "audits are dropped", func() bool { return dropped() > was })
 	l.unharmed(t)
 }
 
@@ -82,7 +83,7 @@ func TestARedisThatForgetsAllIsAColdStart(t *testing.T) {
 	for range 4 {
 		before = append(before, w.once(t))
 	}
-	within(t, riskSlow, "drafts are under way", func() bool { return w.draft.State().Running >= 4 })
+	apptest.Within(t, riskSlow, "drafts are under way", func() bool { return w.draft.State().Running >= 4 })
 	pipe := w.redis.client.TxPipeline() // not for a moment without settings
 	pipe.FlushAll(t.Context())
 	pipe.HSet(t.Context(), settings.Key, riskQuick)
@@ -97,7 +98,7 @@ func TestARedisThatForgetsAllIsAColdStart(t *testing.T) {
 	for _, l := range before {
 		l.unharmed(t)
 	}
-	eventually(t, "what was decided before is stale", func() bool {
+	apptest.Eventually(t, "what was decided before is stale", func() bool {
 		return summed(t, w.replicas, "foregate_audits_total", `label="stale"`) > 0
 	})
 	if s := w.state(t, k); s.Version != 0 || len(s.Epochs) > 0 || len(s.Scores) >= risk.GridScores {
@@ -148,13 +149,13 @@ func TestEvidenceOfOneModelIsNoneOfAnother(t *testing.T) {
 	w := newRiskFleet(t, 3, "")
 	k := w.certified(t)
 	w.replaced(t, vllmsim.Options{Tokenizer: "other"})
-	within(t, riskSlow, "all know that it is another", func() bool {
-		return w.all(func(p *server) bool { return strings.Count(p.log.String(), "its engine was restarted") == 1 })
+	apptest.Within(t, riskSlow, "all know that it is another", func() bool {
+		return w.all(func(p *apptest.Replica) bool { return strings.Count(p.Log.String(), "its engine was restarted") == 1 })
 	})
 	opened, _ := w.booked(t, k)
 	l := w.load(t, 1, 1, w.replicas...)
 	w.until(t, "nobody serves drafts", func(r riskReply) bool { return r.bypassed() && r.grant == "g0.a0.op0" })
-	within(t, riskSlow, "its drafts are scored", func() bool { return len(w.known(t)) == 2 })
+	apptest.Within(t, riskSlow, "its drafts are scored", func() bool { return len(w.known(t)) == 2 })
 	l.during(t, 12).unharmed(t)
 	for _, other := range w.known(t) {
 		if s := other.State; other.Key != k && (len(s.Scores) == 0 || s.Version != 0) {
@@ -184,13 +185,13 @@ func TestAStricterPromiseIsKeptAtOnceAndALaxerOneNeedsNoNewAudits(t *testing.T) 
 	}
 	w.quiet(t, k)
 	w.set(t, "risk.max_wrong_rate", "0.3")
-	eventually(t, "the first promise is in force", func() bool {
-		return w.all(func(p *server) bool { return p.inForce(t, "risk.max_wrong_rate") == "0.3" })
+	apptest.Eventually(t, "the first promise is in force", func() bool {
+		return w.all(func(p *apptest.Replica) bool { return p.Setting(t, "risk.max_wrong_rate") == "0.3" })
 	})
 	tries := 0
 	for opened, _ := w.booked(t, k); !riskAsk(t.Context(), w.replicas[0], riskPrompt).accepted(); tries++ {
 		was := opened
-		eventually(t, "its draft is audited", func() bool { opened, _ = w.booked(t, k); return opened > was })
+		apptest.Eventually(t, "its draft is audited", func() bool { opened, _ = w.booked(t, k); return opened > was })
 	}
 	took, slowest = w.until(t, "all serve drafts again", riskReply.accepted)
 	promised(t, "all serve drafts again", took, 2*time.Second, slowest)
@@ -204,9 +205,9 @@ func TestAStricterPromiseIsKeptAtOnceAndALaxerOneNeedsNoNewAudits(t *testing.T) 
 	for name, value := range bad {
 		w.set(t, name, value)
 	}
-	eventually(t, "all refuse what no setting may be", func() bool {
-		return w.all(func(p *server) bool {
-			refused := p.standing(t).Settings.Refused
+	apptest.Eventually(t, "all refuse what no setting may be", func() bool {
+		return w.all(func(p *apptest.Replica) bool {
+			refused := p.Status(t).Settings.Refused
 			return len(refused) == len(bad) && !slices.ContainsFunc(refused, func(r gateway.RefusedView) bool { return bad[r.Name] != r.Value })
 		})
 	})
@@ -214,7 +215,7 @@ func TestAStricterPromiseIsKeptAtOnceAndALaxerOneNeedsNoNewAudits(t *testing.T) 
 		t.Error("a value that was refused has stopped drafts")
 	}
 	for _, p := range w.replicas {
-		if got := p.inForce(t, "risk.max_wrong_rate"); got != "0.3" {
+		if got := p.Setting(t, "risk.max_wrong_rate"); got != "0.3" {
 			t.Errorf("in force is %q", got)
 		}
 	}
@@ -230,7 +231,7 @@ func TestAReplicaThatIsToldToStopWithAuditsUnderWayEndsInTime(t *testing.T) {
 	w.slow(t, 400)
 	leaving := w.replicas[0]
 	w.load(t, 4, 1, leaving).during(t, 8).unharmed(t)
-	within(t, riskSlow, "audits are under way", func() bool { return len(w.tickets(t, k)) >= 4 })
+	apptest.Within(t, riskSlow, "audits are under way", func() bool { return len(w.tickets(t, k)) >= 4 })
 	if err := w.draft.SetFault(vllmsim.Fault{Slow: 100}); err != nil {
 		t.Fatal(err)
 	}
@@ -238,15 +239,15 @@ func TestAReplicaThatIsToldToStopWithAuditsUnderWayEndsInTime(t *testing.T) {
 	for range 4 {
 		l.clients.Go(func() { l.note(riskAsk(t.Context(), leaving, riskPrompt)) })
 	}
-	within(t, riskSlow, "drafts are under way", func() bool { return w.draft.State().Running >= 4 })
+	apptest.Within(t, riskSlow, "drafts are under way", func() bool { return w.draft.State().Running >= 4 })
 	began := time.Now()
-	leaving.interrupt()
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		leaving.Stop(t)
+	}()
 	l.unharmed(t)
-	select {
-	case <-leaving.exited:
-	case <-time.After(stopWait):
-		t.Fatalf("it did not end within %v", stopWait)
-	}
+	<-stopped
 	promised(t, "it has ended", time.Since(began), 10*time.Second, 0)
 	if l.replies != 4 || l.drafts != 4 {
 		t.Errorf("of 4 clients %d got answers, %d of them drafts", l.replies, l.drafts)
@@ -258,8 +259,8 @@ func TestAReplicaThatIsToldToStopWithAuditsUnderWayEndsInTime(t *testing.T) {
 	if e := w.sound(t, k); e.K[0] != len(left) {
 		t.Errorf("%d audits were lost, %d count as bad", len(left), e.K[0])
 	}
-	if strings.Contains(leaving.log.String(), `"level":"error"`) {
-		t.Errorf("the end was an error:\n%s", leaving.log.String())
+	if strings.Contains(leaving.Log.String(), `"level":"error"`) {
+		t.Errorf("the end was an error:\n%s", leaving.Log.String())
 	}
 }
 

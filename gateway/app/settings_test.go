@@ -1,4 +1,4 @@
-package main
+package app_test
 
 import (
 	"fmt"
@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/foregate/foregate/gateway/app/apptest"
 )
 
 // settingsWithin is how soon a live setting must be in force.
@@ -42,7 +44,7 @@ func startRedis(t *testing.T) *redis.Client {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait() // it may say that it was terminated
 	})
-	eventually(t, "redis-server answers", func() bool { return client.Ping(t.Context()).Err() == nil })
+	apptest.Eventually(t, "redis-server answers", func() bool { return client.Ping(t.Context()).Err() == nil })
 	return client
 }
 
@@ -52,7 +54,7 @@ func TestLiveSettingsAreInForceWithinASecond(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := newRecorder(t)
-	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+	p := apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: "redis://%s/0"}
 pools:
@@ -61,7 +63,7 @@ pools:
 routes: [{model: llama-3, draft: small, target: large, same_tokenizer: true}]
 drain: {delay: 0s, grace: 2s}
 `, client.Options().Addr, b.url, newRecorder(t).url))
-	p.ready(t)
+	p.Ready(t)
 	hset := func(name, value string) {
 		t.Helper()
 		if err := client.HSet(t.Context(), "foregate:settings", name, value).Err(); err != nil {
@@ -70,12 +72,12 @@ drain: {delay: 0s, grace: 2s}
 	}
 	// acceptance is what the gateway says of a draft now.
 	acceptance := func() string {
-		_, head := post(t, p.base+"/v1/chat/completions", chatBody("llama-3"), "Cache-Control", "no-store")
+		_, head := apptest.Post(t, p.URL+"/v1/chat/completions", chatBody("llama-3"), "Cache-Control", "no-store")
 		return head.Get("X-Acceptance")
 	}
 	becomes := func(want string) {
 		t.Helper()
-		within(t, settingsWithin, "X-Acceptance says "+want, func() bool { return strings.HasPrefix(acceptance(), want) })
+		apptest.Within(t, settingsWithin, "X-Acceptance says "+want, func() bool { return strings.HasPrefix(acceptance(), want) })
 	}
 	becomes("accepted;reason=confident")
 	hset("speculation.threshold_nats", "20")
@@ -90,8 +92,8 @@ drain: {delay: 0s, grace: 2s}
 	hset("speculation.threshold_nats", "very high")
 	hset("speculation.treshold", "1")
 	hset("shed.low", "NaN")
-	within(t, settingsWithin, "the bad values are named in /metrics", func() bool {
-		page := p.metrics(t)
+	apptest.Within(t, settingsWithin, "the bad values are named in /metrics", func() bool {
+		page := p.Metrics(t)
 		return strings.Contains(page, `foregate_settings_rejected{name="speculation.threshold_nats"} 1`) &&
 			strings.Contains(page, `foregate_settings_unknown{name="speculation.treshold"} 1`) &&
 			strings.Contains(page, `foregate_settings_rejected{name="shed.low"} 1`)
@@ -100,10 +102,10 @@ drain: {delay: 0s, grace: 2s}
 		t.Errorf("a refused value changed the decision: %s", got)
 	}
 	hset("speculation.threshold_nats", "-5")
-	within(t, settingsWithin, "a mended value is no longer named", func() bool {
-		return !strings.Contains(p.metrics(t), `foregate_settings_rejected{name="speculation.threshold_nats"}`)
+	apptest.Within(t, settingsWithin, "a mended value is no longer named", func() bool {
+		return !strings.Contains(p.Metrics(t), `foregate_settings_rejected{name="speculation.threshold_nats"}`)
 	})
-	if lines := strings.Count(p.log.String(), "speculation.treshold"); lines != 1 {
+	if lines := strings.Count(p.Log.String(), "speculation.treshold"); lines != 1 {
 		t.Errorf("the bad field was logged %d times, want once", lines)
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package app_test
 
 import (
 	"fmt"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/foregate/foregate/gateway/app/apptest"
 )
 
 // nonsense is what a backend may answer instead of an answer.
@@ -33,6 +35,7 @@ func page(status int, kind, body string) func(http.ResponseWriter) {
 }
 
 func TestNonsenseFromABackendIsA502AndIsNotPassedOn(t *testing.T) {
+	t.Parallel()
 	var followed atomic.Int64
 	canary := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { followed.Add(1) }))
 	t.Cleanup(canary.Close)
@@ -58,10 +61,10 @@ func TestNonsenseFromABackendIsA502AndIsNotPassedOn(t *testing.T) {
 		fmt.Fprintf(&pools, "  %s: {model: m, backends: [%q]}\n", name, srv.URL)
 		fmt.Fprintf(&routes, "  - {model: %s, target: %s}\n", name, name)
 	}
-	p := serve(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\npools:\n"+pools.String()+"routes:\n"+routes.String())
+	p := apptest.Serve(t, "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ndrain: {delay: 0s, grace: 2s}\npools:\n"+pools.String()+"routes:\n"+routes.String())
 	for name := range answers {
 		for _, stream := range []string{`"stream":false`, `"stream":true`} {
-			status, head, body := send(t, "POST", p.base+chat, chatBody(name, stream))
+			status, head, body := apptest.Send(t, "POST", p.URL+chat, chatBody(name, stream))
 			if status != http.StatusBadGateway {
 				t.Errorf("%s, %s: status %d: %.300s", name, stream, status, body)
 				continue

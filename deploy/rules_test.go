@@ -1,4 +1,4 @@
-package main
+package deploy
 
 import (
 	"os"
@@ -16,7 +16,7 @@ import (
 )
 
 // prometheusDir is where rules are, and their tests.
-const prometheusDir = "../../deploy/prometheus"
+const prometheusDir = "prometheus"
 
 // promRule is a rule of either kind.
 type promRule struct {
@@ -134,7 +134,7 @@ func TestEveryAlertIsTestedToFireAndNotTo(t *testing.T) {
 }
 
 func TestEveryAlertHasASectionInTheRunbookAndEverySectionAnAlert(t *testing.T) {
-	text, err := os.ReadFile("../../deploy/RUNBOOK.md")
+	text, err := os.ReadFile("RUNBOOK.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,7 +170,7 @@ func TestEveryAlertHasASectionInTheRunbookAndEverySectionAnAlert(t *testing.T) {
 }
 
 func TestTheRunbookNamesNoSettingThatIsNot(t *testing.T) {
-	text, err := os.ReadFile("../../deploy/RUNBOOK.md")
+	text, err := os.ReadFile("RUNBOOK.md")
 	if err != nil {
 		t.Fatal(err)
 	}

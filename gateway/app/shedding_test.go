@@ -1,19 +1,15 @@
-package main
+package app_test
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
-	"github.com/foregate/foregate/gateway/app"
-
 	"github.com/alicebob/miniredis/v2"
-	"github.com/rs/zerolog"
 
-	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -33,31 +29,19 @@ func loaded(t *testing.T, model string, usage float64) *httptest.Server {
 
 // pressed runs a replica over an idle draft and a full target, with the given settings,
 // and waits until it knows both. Every draft is kept.
-func pressed(t *testing.T, settings ...string) (r *app.App, draft *vllmsim.Server) {
+func pressed(t *testing.T, settings ...string) (r *apptest.Replica, draft *vllmsim.Server) {
 	t.Helper()
 	store := miniredis.RunT(t)
 	store.HSet("foregate:settings", append([]string{"speculation.threshold_nats", "-20", "speculation.mode", "confidence"}, settings...)...)
-	clients, stop, err := openRedis(config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{store.Addr()}}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
 	draft = vllmsim.Start(t, vllmsim.Options{Model: "d", TimeScale: 20})
-	file, err := config.Parse("shed", fmt.Appendf(nil, `
-listen: 127.0.0.1:0
+	r = apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+admin: 127.0.0.1:0
+redis: {url: "redis://%s"}
 pools: {d: {model: d, backends: [%q]}, t: {model: t, backends: [%q]}}
 routes: [{model: m, draft: d, target: t}, {model: alone, target: t}]
 drain: {delay: 0s, grace: 1s}
-`, draft.URL(), loaded(t, "t", 0.99).URL))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err = app.New(t.Context(), app.Options{File: file, Stores: app.Stores{Control: clients.control, Lookups: clients.request}, Logger: zerolog.Nop()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	started(t, r)
-	eventually(t, "both pools have a reading", func() bool {
+`, store.Addr(), draft.URL(), loaded(t, "t", 0.99).URL))
+	apptest.Eventually(t, "both pools have a reading", func() bool {
 		return r.Pools["d"].Snapshot()[0].HasReading && r.Pools["t"].Snapshot()[0].HasReading
 	})
 	return r, draft
@@ -65,28 +49,19 @@ drain: {delay: 0s, grace: 1s}
 
 // shedBy sends a request of priority low and returns what it was shed for, "" when it
 // was not.
-func shedBy(t *testing.T, r *app.App, model, fields string) string {
+func shedBy(t *testing.T, r *apptest.Replica, model, fields string) string {
 	t.Helper()
 	body := fmt.Sprintf(`{"model":%q,"max_tokens":4,"messages":[{"role":"user","content":"hi"}]%s}`, model, fields)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+r.Addr().String()+"/v1/chat/completions", strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
+	status, head, _ := apptest.Send(t, http.MethodPost, r.URL+chat, body, "X-Priority", "low")
+	reason := head.Get("X-Shed-Reason")
+	if (reason != "") != (status == http.StatusServiceUnavailable) {
+		t.Errorf("status %d with X-Shed-Reason %q", status, reason)
 	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Priority", "low")
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = resp.Body.Close() }()
-	_, _ = io.Copy(io.Discard, resp.Body)
-	if reason := resp.Header.Get("X-Shed-Reason"); (reason != "") != (resp.StatusCode == http.StatusServiceUnavailable) {
-		t.Errorf("status %d with X-Shed-Reason %q", resp.StatusCode, reason)
-	}
-	return resp.Header.Get("X-Shed-Reason")
+	return reason
 }
 
 func TestARequestIsShedForThePoolsItCouldGoTo(t *testing.T) {
+	t.Parallel()
 	r, _ := pressed(t)
 	if got := shedBy(t, r, "m", ""); got != "" {
 		t.Errorf("the draft pool has room, but a judged request was shed: %s", got)
@@ -99,6 +74,7 @@ func TestARequestIsShedForThePoolsItCouldGoTo(t *testing.T) {
 }
 
 func TestADraftPoolThatIsDownKeepsNoFullTargetOpen(t *testing.T) {
+	t.Parallel()
 	r, draft := pressed(t)
 	if err := draft.Close(); err != nil {
 		t.Fatal(err)
@@ -109,6 +85,7 @@ func TestADraftPoolThatIsDownKeepsNoFullTargetOpen(t *testing.T) {
 }
 
 func TestWithTheModeOffAFullTargetSheds(t *testing.T) {
+	t.Parallel()
 	r, _ := pressed(t, "speculation.mode", "off")
 	if got := shedBy(t, r, "m", ""); !strings.Contains(got, "kv_pressure;pool=t;usage=0.99;threshold=0.8") {
 		t.Errorf("got %q", got)
@@ -116,6 +93,7 @@ func TestWithTheModeOffAFullTargetSheds(t *testing.T) {
 }
 
 func TestAboveItsThresholdLowIsShedAtOnceAndSaidToBe(t *testing.T) {
+	t.Parallel()
 	r, _ := pressed(t, "shed.max_wait_low", "10m") // who waited would wait until the test's end
 	for range 3 {
 		if got := shedBy(t, r, "alone", ""); !strings.Contains(got, "pool=t;") {

@@ -1,4 +1,4 @@
-package main
+package app_test
 
 import (
 	"fmt"
@@ -9,12 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 // TestAnEngineThatSaysItsCacheIsEmptyIsBelieved has the gateway's own estimate and the
 // engine's events disagree.
 func TestAnEngineThatSaysItsCacheIsEmptyIsBelieved(t *testing.T) {
+	t.Parallel()
 	sim := vllmsim.Start(t, vllmsim.Options{
 		Model: simTarget, Profile: "a100-8b", Seed: simSeed, TimeScale: simScale, DevMode: true,
 		KVEvents: vllmsim.KVEvents{Endpoint: "tcp://127.0.0.1:0"},
@@ -23,15 +25,15 @@ func TestAnEngineThatSaysItsCacheIsEmptyIsBelieved(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+	p := apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 pools: {big: {model: %s, backends: [%q], kv_events: %s}}
 routes: [{model: m, target: big}]
 drain: {delay: 0s, grace: 5s}
 `, simTarget, sim.URL(), port))
-	p.ready(t)
+	p.Ready(t)
 	value := func(name string) float64 {
-		m := regexp.MustCompile(`(?m)^` + name + `(?:\{.*\})? (\S+)$`).FindStringSubmatch(p.metrics(t))
+		m := regexp.MustCompile(`(?m)^` + name + `(?:\{.*\})? (\S+)$`).FindStringSubmatch(p.Metrics(t))
 		if m == nil {
 			return 0
 		}
@@ -43,13 +45,13 @@ drain: {delay: 0s, grace: 5s}
 	}
 	ask := func(text string) (expected float64) {
 		before := value("foregate_prefix_expected_tokens_total")
-		complete(t, p, fmt.Sprintf(`{"model":"m","max_tokens":4,"messages":[{"role":"user","content":%q}]}`, text))
+		apptest.Post(t, p.URL+chat, fmt.Sprintf(`{"model":"m","max_tokens":4,"messages":[{"role":"user","content":%q}]}`, text))
 		return value("foregate_prefix_expected_tokens_total") - before
 	}
 	long := strings.Repeat("Which of the many small houses by the harbour is the oldest one? ", 60)
 	// A feed that began in the middle knows nothing of what came before; so this is asked
 	// until the engine's own events tell of it.
-	eventually(t, "the engine's blocks are known", func() bool { ask(long); return value("foregate_kv_index_blocks") > 50 })
+	apptest.Eventually(t, "the engine's blocks are known", func() bool { ask(long); return value("foregate_kv_index_blocks") > 50 })
 	if got := ask(long); got < 500 {
 		t.Errorf("%v tokens are expected of a prompt that was just sent", got)
 	}
@@ -58,7 +60,7 @@ drain: {delay: 0s, grace: 5s}
 		t.Fatalf("reset: %v, %v", resp, err)
 	}
 	_ = resp.Body.Close()
-	eventually(t, "the engine says that its cache was emptied", func() bool {
+	apptest.Eventually(t, "the engine says that its cache was emptied", func() bool {
 		ask("Hello.") // the event goes out with a step
 		return value("foregate_kv_index_blocks") < 50
 	})

@@ -1,4 +1,4 @@
-package main
+package app_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/foregate/foregate/gateway/app"
+	"github.com/foregate/foregate/gateway/app/apptest"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/prometheus/client_golang/prometheus"
@@ -62,7 +63,7 @@ func (c *trips) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 func (c *trips) client(t testing.TB, store *miniredis.Miniredis) redis.UniversalClient {
 	t.Helper()
 	store.HSet("foregate:settings", "limit.redis_timeout", "1s")
-	client := dialing(onRequests(controlOptions(config.Endpoint{Kind: config.KindSingle, Network: "tcp", Addrs: []string{store.Addr()}})))
+	client := redis.NewClient(&redis.Options{Addr: store.Addr(), ContextTimeoutEnabled: true, MaxRetries: -1})
 	client.AddHook(c)
 	t.Cleanup(func() { _ = client.Close() }) // only connections are lost
 	return client
@@ -232,7 +233,7 @@ drain: {delay: 0s, grace: 1s}
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { r.Stop(context.Background()) })
-	eventually(t, "the limiter has loaded its script", func() bool { return request.n.Load() > 0 })
+	apptest.Eventually(t, "the limiter has loaded its script", func() bool { return request.n.Load() > 0 })
 	asks(t, r, "counted's key") // which loads it again where it is first
 	for _, tc := range []struct {
 		key         string
@@ -259,7 +260,7 @@ func asks(t *testing.T, r *app.App, key string) {
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+key)
 	req.Header.Set("Cache-Control", "no-store")
-	resp, err := plain.Do(req)
+	resp, err := apptest.Client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

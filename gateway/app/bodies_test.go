@@ -1,4 +1,4 @@
-package main
+package app_test
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/foregate/foregate/gateway/app/apptest"
 )
 
 // surfaces are the ways by which a generation request reaches a backend.
@@ -46,10 +48,11 @@ func surfaceBody(path string, members ...string) string {
 // TestABodyIsJudgedOnEveryWayToABackend has each way refuse a field, refuse what a backend would
 // fetch, refuse what is no JSON, and strip a field. What else is judged, and how, tiers/openai tests.
 func TestABodyIsJudgedOnEveryWayToABackend(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t)
 	refused := func(path, body, code string, headers ...string) {
 		t.Helper()
-		status, head, got := send(t, "POST", g.base+path, body, headers...)
+		status, head, got := apptest.Send(t, "POST", g.URL+path, body, headers...)
 		if status != http.StatusBadRequest {
 			t.Errorf("%s: status %d: %s: %s", path, status, got, body)
 			return
@@ -58,7 +61,7 @@ func TestABodyIsJudgedOnEveryWayToABackend(t *testing.T) {
 	}
 	stripped := func(path, body string, headers ...string) {
 		t.Helper()
-		post(t, g.base+path, body, headers...)
+		apptest.Post(t, g.URL+path, body, headers...)
 		got := g.taken(t)
 		if _, there := got["kv_transfer_params"]; there || string(got["user"]) != `"kept \u00e9"` {
 			t.Errorf("%s: a backend got %s", path, got)
@@ -86,6 +89,7 @@ func TestABodyIsJudgedOnEveryWayToABackend(t *testing.T) {
 }
 
 func TestABodyBeyondTheLimitIsRefusedWithoutReadingIt(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t)
 	t.Run("10 GB by its length", func(t *testing.T) { testHugeLength(t, g) })
 	t.Run("5 MiB in chunks", func(t *testing.T) { testHugeChunks(t, g) })
@@ -94,7 +98,7 @@ func TestABodyBeyondTheLimitIsRefusedWithoutReadingIt(t *testing.T) {
 
 // testHugeLength names ten gigabytes and sends none: the answer comes at once.
 func testHugeLength(t *testing.T, g *guarded) {
-	conn, err := net.Dial("tcp", g.addr)
+	conn, err := net.Dial("tcp", g.Address)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +122,7 @@ func testHugeChunks(t *testing.T, g *guarded) {
 		fmt.Fprintf(&b, "10000\r\n%s\r\n", strings.Repeat(" ", 1<<16))
 	}
 	b.WriteString("0\r\n\r\n")
-	got := raw(t, g.addr, b.Bytes())
+	got := raw(t, g.Address, b.Bytes())
 	if len(got.replies) != 1 || got.replies[0].status != 413 || !got.closed {
 		t.Errorf("got %+v", got)
 	}
@@ -141,11 +145,12 @@ func (g *guarded) taken(t *testing.T) map[string]json.RawMessage {
 }
 
 func TestWhatTheTargetReceivesIsWhatTheClientSent(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t)
 	const sent = `{ "model" : "llama-3" ,"x_unknown":[1.50, 2e3,"\u00e9\ud83d\ude80"],
   "messages":[{"role":"user","content":"a\u0000b / \/ <é>","name":"n"}], "temperature":0.70 }`
 	const want = `{"x_unknown":[1.50, 2e3,"\u00e9\ud83d\ude80"],"messages":[{"role":"user","content":"a\u0000b / \/ <é>","name":"n"}],"temperature":0.70,"model":"large"}`
-	post(t, g.base+chat, sent, "X-Tier", "target")
+	apptest.Post(t, g.URL+chat, sent, "X-Tier", "target")
 	received := g.target.all()
 	if len(received) != 1 {
 		t.Fatalf("%d requests reached the target", len(received))
@@ -174,9 +179,10 @@ func fieldsOf(t *testing.T, object string) map[string]string {
 }
 
 func TestAPassedThroughBodyIsTheClientsByteForByteButForTheModel(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t)
 	const head, tail = "{ \"prompt\" : \"\\u00e9 <x>\",\t\"n\":1.50,\n \"model\" :  ", " , \"z\":[ ] }\n"
-	post(t, g.base+"/tokenize", head+`"llama\u002d3"`+tail)
+	apptest.Post(t, g.URL+"/tokenize", head+`"llama\u002d3"`+tail)
 	received := g.target.all()
 	if len(received) != 1 || received[0].body != head+`"large"`+tail {
 		t.Errorf("got %+v", received)
@@ -184,10 +190,11 @@ func TestAPassedThroughBodyIsTheClientsByteForByteButForTheModel(t *testing.T) {
 }
 
 func TestNothingOfTheClientsHeadersReachesABackendButIdAndTrace(t *testing.T) {
+	t.Parallel()
 	g := newGuarded(t)
 	const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 	for _, s := range surfaces {
-		post(t, g.base+s.path, surfaceBody(s.path, s.stream), "X-Tier", s.tier, "X-Request-ID", "mine", "Traceparent", trace,
+		apptest.Post(t, g.URL+s.path, surfaceBody(s.path, s.stream), "X-Tier", s.tier, "X-Request-ID", "mine", "Traceparent", trace,
 			"Authorization", "Bearer secret", "Cookie", "a=b", "X-Tenant-ID", "acme", "X-Priority", "high", "X-RAG-Hash", "abc",
 			"X-Identity", "x", "X-Forwarded-For", "1.2.3.4", "X-Vllm-Priority", "-5", "X-Data-Parallel-Rank", "3", "Proxy-Authorization", "x")
 		for _, r := range slices.Concat(g.draft.all(), g.target.all()) {
@@ -203,7 +210,7 @@ func TestNothingOfTheClientsHeadersReachesABackendButIdAndTrace(t *testing.T) {
 		g.draft.forget()
 		g.target.forget()
 	}
-	post(t, g.base+chat, chatBody("llama-3"), "Traceparent", "00-zz-evil")
+	apptest.Post(t, g.URL+chat, chatBody("llama-3"), "Traceparent", "00-zz-evil")
 	for _, r := range slices.Concat(g.draft.all(), g.target.all()) {
 		if r.header.Get("Traceparent") != "" {
 			t.Errorf("a malformed trace reached the backend: %q", r.header.Get("Traceparent"))
@@ -212,8 +219,9 @@ func TestNothingOfTheClientsHeadersReachesABackendButIdAndTrace(t *testing.T) {
 }
 
 func TestARoutesAllowFieldsReachesTheScanOfEveryPath(t *testing.T) {
+	t.Parallel()
 	backend := newRecorder(t)
-	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+	p := apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 pools:
   large: {model: large, backends: [%q]}
@@ -222,7 +230,7 @@ routes:
   - {model: shut, target: large}
 drain: {delay: 0s, grace: 2s}
 `, backend.url))
-	p.ready(t)
+	p.Ready(t)
 	const image = `{"type":"image_url","image_url":{"url":"data:image/png;base64,AAAA"}}`
 	for path, input := range map[string]string{
 		chat:             `"messages":[{"role":"user","content":[` + image + `]}]`,
@@ -231,13 +239,13 @@ drain: {delay: 0s, grace: 2s}
 		"/v1/score":      `"data_1":"a","data_2":{"content":[` + image + `]}`,
 	} {
 		for _, more := range []string{``, `,"prompt_logprobs":1`, `,"chat_template_kwargs":{"style":"dry","enable_thinking":false}`} {
-			post(t, p.base+path, `{"model":"open",`+input+more+`}`)
+			apptest.Post(t, p.URL+path, `{"model":"open",`+input+more+`}`)
 			took := backend.all()
 			backend.forget()
 			if len(took) != 1 || !strings.Contains(took[0].body, strings.TrimPrefix(more, ",")) || !strings.Contains(took[0].body, image) {
 				t.Errorf("%s with %s: the backend got %+v", path, more, took)
 			}
-			if status, _, got := send(t, "POST", p.base+path, `{"model":"shut",`+input+more+`}`); status != 400 {
+			if status, _, got := apptest.Send(t, "POST", p.URL+path, `{"model":"shut",`+input+more+`}`); status != 400 {
 				t.Errorf("%s with %s of a route that lists nothing: %d: %s", path, more, status, got)
 			}
 		}

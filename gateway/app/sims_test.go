@@ -1,4 +1,4 @@
-package main
+package app_test
 
 // What worlds of simulated engines have in common.
 const (

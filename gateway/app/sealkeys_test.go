@@ -1,22 +1,40 @@
-package main
+package app_test
 
 import (
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/foregate/foregate/cache"
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/reload"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
+// Files of seal keys.
+const (
+	oneKey   = "k1 0123456789abcdef0123456789abcdef\n"
+	otherKey = "k2 fedcba9876543210fedcba9876543210\n"
+)
+
+// secretFile writes text as a file that its owner alone may read.
+func secretFile(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
 // sealing is one replica without copies of its own, on one Redis and one backend, whose seal keys are replaced.
 type sealing struct {
-	*server
+	*apptest.Replica
 	redis *redisServer
 	sim   *vllmsim.Server
 	keys  string // path of the file
@@ -25,18 +43,18 @@ type sealing struct {
 // start ends the replica, if there is one, and starts another with that configuration of its cache.
 func (s *sealing) start(t *testing.T, cache string) {
 	t.Helper()
-	if s.server != nil {
-		s.end(t)
+	if s.Replica != nil {
+		s.Stop(t)
 	}
-	s.server = serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+	s.Replica = apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: "redis://%s/0"}
 pools: {only: {model: %s, backends: [%q]}}
 routes: [{model: %s, target: only}]
 drain: {delay: 0s, grace: 5s}
 cache: %s
-`, s.redis.addr, fleetModel, s.sim.URL(), routeUsual, cache))
-	s.ready(t)
+`, s.redis.addr, "m", s.sim.URL(), routeUsual, cache))
+	s.Ready(t)
 }
 
 // replace writes the file anew, and waits until its keys are in force.
@@ -44,7 +62,7 @@ func (s *sealing) replace(t *testing.T, keys ...string) {
 	t.Helper()
 	changes := func() (n int) {
 		const name = `foregate_file_reloads_total{setting="cache.seal_keys_file"} `
-		_, rest, _ := strings.Cut(s.metrics(t), name)
+		_, rest, _ := strings.Cut(s.Metrics(t), name)
 		_, _ = fmt.Sscan(rest, &n) // 0 where it is not there yet
 		return n
 	}
@@ -52,13 +70,13 @@ func (s *sealing) replace(t *testing.T, keys ...string) {
 	if err := os.WriteFile(s.keys, []byte(strings.Join(keys, "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	within(t, 10*reload.Every, "the keys are in force", func() bool { return changes() > before })
+	apptest.Within(t, 10*reload.Every, "the keys are in force", func() bool { return changes() > before })
 }
 
 // told is what the replica says of its cache.
 func (s *sealing) told(t *testing.T) (v gateway.CacheView) {
 	t.Helper()
-	status, body := get(t, s.admin+"/admin/cache")
+	status, body := apptest.Get(t, s.Admin+"/admin/cache")
 	if err := json.Unmarshal([]byte(body), &v); err != nil || status != http.StatusOK {
 		t.Fatalf("GET /admin/cache: status %d, %v: %s", status, err, body)
 	}
@@ -69,8 +87,8 @@ func (s *sealing) told(t *testing.T) (v gateway.CacheView) {
 func (s *sealing) keeps(t *testing.T, tenant string) (value string) {
 	t.Helper()
 	s.finds(t, "nobody") // or the answer is not kept, because purges are not heard of yet
-	post(t, s.base+chat, chatBody(routeUsual), "X-Tenant-ID", tenant)
-	eventually(t, "the answer is kept", func() bool {
+	apptest.Post(t, s.URL+chat, chatBody(routeUsual), "X-Tenant-ID", tenant)
+	apptest.Eventually(t, "the answer is kept", func() bool {
 		keys, err := s.redis.client.Keys(t.Context(), cache.TenantPrefix(tenant)+"*").Result()
 		if err != nil || len(keys) != 1 {
 			return false
@@ -108,8 +126,8 @@ func (s *sealing) finds(t *testing.T, tenant string) (hit bool) {
 		return n
 	}
 	before := misses()
-	eventually(t, "it looks in time", func() bool {
-		hit = cached(t, s.server, tenant)
+	apptest.Eventually(t, "it looks in time", func() bool {
+		hit = cached(t, s.Replica, tenant)
 		return hit || misses() > before
 	})
 	return hit
@@ -120,7 +138,7 @@ func TestSealKeysAreReplacedWhileAReplicaRuns(t *testing.T) {
 		t.Skip("a long test: make test-long")
 	}
 	t.Parallel()
-	s := &sealing{redis: newRedisServer(t), sim: vllmsim.Start(t, vllmsim.Options{Model: fleetModel, Seed: simSeed}), keys: secretFile(t, oneKey)}
+	s := &sealing{redis: newRedisServer(t), sim: vllmsim.Start(t, vllmsim.Options{Model: "m", Seed: simSeed}), keys: secretFile(t, oneKey)}
 	s.start(t, fmt.Sprintf("{local_bytes: 0, seal_keys_file: %q}", s.keys))
 	old := s.keeps(t, "acme")
 	s.replace(t, otherKey, oneKey)
@@ -135,20 +153,20 @@ func TestSealKeysAreReplacedWhileAReplicaRuns(t *testing.T) {
 	s.replace(t, otherKey)
 	s.has(t, "acme", false)
 	s.has(t, "globex", true)
-	if log := s.log.String(); strings.Count(log, "engines compute each prefix once more") != 1 || strings.Contains(log, strings.Fields(otherKey)[1]) {
+	if log := s.Log.String(); strings.Count(log, "engines compute each prefix once more") != 1 || strings.Contains(log, strings.Fields(otherKey)[1]) {
 		t.Errorf("once another key seals; the log:\n%s", log)
 	}
 	s.start(t, "{local_bytes: 0}")
 	s.has(t, "globex", false)
-	if n := asked(s.sim); n != 2 {
+	if n := s.sim.State().Requests[chat]; n != 2 {
 		t.Errorf("two answers cost %d generations", n)
 	}
 }
 
 // cached reports whether a replica has an answer for a tenant's request; it does not have it made.
-func cached(t *testing.T, p *server, tenant string) bool {
+func cached(t *testing.T, p *apptest.Replica, tenant string) bool {
 	t.Helper()
-	status, head, body := send(t, http.MethodPost, p.base+chat, chatBody(routeUsual), "X-Tenant-ID", tenant, "Cache-Control", "only-if-cached")
+	status, head, body := apptest.Send(t, http.MethodPost, p.URL+chat, chatBody(routeUsual), "X-Tenant-ID", tenant, "Cache-Control", "only-if-cached")
 	switch {
 	case status == http.StatusOK && head.Get("X-Cache") == "HIT":
 		return true

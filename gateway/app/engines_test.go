@@ -1,4 +1,4 @@
-package main
+package app_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/foregate/foregate/gateway"
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -24,7 +25,7 @@ const (
 
 // probed is a gateway whose targets differ in what they can do.
 type probed struct {
-	*server
+	*apptest.Replica
 	draft, able, blind *vllmsim.Server
 }
 
@@ -40,7 +41,7 @@ func newProbed(t *testing.T) *probed {
 	for name, value := range map[string]string{"speculation.mode": "confidence", "speculation.mode@" + routeBlind: "verify", "economy.guard": "off", "cache.mode": "off"} {
 		store.HSet("foregate:settings", name, value)
 	}
-	w.server = serve(t, fmt.Sprintf(`
+	w.Replica = apptest.Serve(t, fmt.Sprintf(`
 listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: "redis://%s/0"}
@@ -54,8 +55,8 @@ routes:
   - {model: %s, draft: small, target: mute}
 drain: {delay: 0s, grace: 5s}
 `, store.Addr(), w.draft.URL(), w.able.URL(), w.blind.URL(), routeAble, routeBlind, routeTwin))
-	w.ready(t)
-	within(t, startWait, "all engines are probed", func() bool {
+	w.Ready(t)
+	apptest.Within(t, 30*time.Second, "all engines are probed", func() bool {
 		for _, pool := range []string{"small", "large", "mute"} {
 			if w.engine(t, pool).Age < 0 {
 				return false
@@ -66,23 +67,10 @@ drain: {delay: 0s, grace: 5s}
 	return w
 }
 
-// status is what the replica tells of itself.
-func (w *probed) status(t *testing.T) (s gateway.Status) {
-	t.Helper()
-	code, page := get(t, w.admin+"/admin/status")
-	if code != http.StatusOK {
-		t.Fatalf("GET /admin/status: status %d", code)
-	}
-	if err := json.Unmarshal([]byte(page), &s); err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
 // engine is what it tells of a pool's engines.
 func (w *probed) engine(t *testing.T, pool string) gateway.EngineView {
 	t.Helper()
-	for _, e := range w.status(t).Engines {
+	for _, e := range w.Status(t).Engines {
 		if e.Pool == pool {
 			return e
 		}
@@ -103,7 +91,7 @@ type heard struct {
 func (w *probed) asks(t *testing.T, route, prompt string, temperature float64, headers ...string) (h heard) {
 	t.Helper()
 	body := fmt.Sprintf(`{"model":%q,"messages":[{"role":"user","content":%q}],"max_tokens":60,"temperature":%g}`, route, prompt, temperature)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.base+"/v1/chat/completions", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +99,7 @@ func (w *probed) asks(t *testing.T, route, prompt string, temperature float64, h
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	resp, err := plain.Do(req)
+	resp, err := apptest.Client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,8 +123,9 @@ func (w *probed) asks(t *testing.T, route, prompt string, temperature float64, h
 }
 
 func TestWhatEnginesCanDoIsToldInMetricsAndStatus(t *testing.T) {
+	t.Parallel()
 	w := newProbed(t)
-	page := w.metrics(t)
+	page := w.Metrics(t)
 	for _, want := range []string{
 		`foregate_probe_missing{capability="scoring",pool="large"} 0`,
 		`foregate_probe_missing{capability="scoring",pool="mute"} 1`,
@@ -164,20 +153,12 @@ func TestWhatEnginesCanDoIsToldInMetricsAndStatus(t *testing.T) {
 	if len(whys) != 1 || whys[0] == "" {
 		t.Errorf("why there is no scoring is told %d times: %q", len(whys), whys)
 	}
-	code, out, errs := call(t, "status", "--admin", w.admin)
-	for _, want := range []string{
-		"engines large", "scores (completions", "engines mute", "no scoring: " + whys[0][:20],
-		"drafts " + routeBlind, "not verify: pool mute: " + whys[0][:10],
-	} {
-		if code != 0 || !strings.Contains(out, want) {
-			t.Errorf("foregate status (%d) does not say %q:\n%s%s", code, want, out, errs)
-		}
-	}
 }
 
 func TestAModeThatTheTargetCannotIsRefusedAndTheTargetAnswers(t *testing.T) {
+	t.Parallel()
 	w := newProbed(t)
-	for _, d := range w.status(t).Drafts {
+	for _, d := range w.Status(t).Drafts {
 		refused := map[string]string{}
 		for _, m := range d.Refused {
 			refused[m.What] = m.Why
@@ -198,6 +179,7 @@ func TestAModeThatTheTargetCannotIsRefusedAndTheTargetAnswers(t *testing.T) {
 }
 
 func TestARequestMayOnlyAskForAStricterMode(t *testing.T) {
+	t.Parallel()
 	w := newProbed(t)
 	const header = "X-Acceptance-Mode"
 	drafted := 0
@@ -240,14 +222,15 @@ func TestAnEngineThatWasRestartedIsProbedAgain(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
+	t.Parallel()
 	w := newProbed(t)
 	before := w.able.State().Requests["/tokenize"]
 	began := time.Now()
 	if err := w.able.SetFault(vllmsim.Fault{Die: true, DownSeconds: 50}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the engine has died", func() bool { return w.able.State().Deaths == 1 })
-	within(t, startWait, "it was probed in its new life", func() bool {
+	apptest.Eventually(t, "the engine has died", func() bool { return w.able.State().Deaths == 1 })
+	apptest.Within(t, 30*time.Second, "it was probed in its new life", func() bool {
 		e := w.engine(t, "large")
 		return e.Age >= 0 && e.Age < time.Since(began).Seconds() && w.able.State().Requests["/tokenize"] > before
 	})

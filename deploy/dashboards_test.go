@@ -1,9 +1,11 @@
-package main
+package deploy
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,16 +13,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/foregate/foregate/gateway/app"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-	"github.com/rs/zerolog"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/foregate/foregate/gateway/config"
+	"github.com/foregate/foregate/gateway/app/apptest"
+	"github.com/foregate/foregate/gateway/demo"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -47,7 +48,7 @@ type dashboard struct {
 func dashboardsOf(t *testing.T) map[string]dashboard {
 	t.Helper()
 	all := map[string]dashboard{}
-	for _, file := range globbed(t, "../../deploy/grafana/dashboards/*.json") {
+	for _, file := range globbed(t, "grafana/dashboards/*.json") {
 		text, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +102,7 @@ func TestDashboardsAreWhatIsMadeOfTheirDescription(t *testing.T) {
 		t.Fatal(err)
 	}
 	tool := filepath.Join(dir, "make")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", tool, "../../deploy/grafana/make").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", tool, "./grafana/make").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	cmd := exec.CommandContext(t.Context(), tool)
@@ -114,7 +115,7 @@ func TestDashboardsAreWhatIsMadeOfTheirDescription(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, err := os.ReadFile(filepath.Join("../../deploy/grafana/dashboards", filepath.Base(file)))
+		want, err := os.ReadFile(filepath.Join("grafana/dashboards", filepath.Base(file)))
 		if err != nil || string(got) != string(want) {
 			t.Errorf("%s is not what its description makes (%v): go run ./deploy/grafana/make", filepath.Base(file), err)
 		}
@@ -178,45 +179,28 @@ func TestEveryQueryParses(t *testing.T) {
 	promtool(t, "check", "rules", file)
 }
 
-// seldom are metrics that a replica registers and shows no sample of unless something is amiss, which
-// neither the demonstration nor the refusals below bring about.
-var seldom = map[string]string{
-	"foregate_settings_rejected":           "only while a value is set that no replica takes",
-	"foregate_audits_dropped_total":        "audits are dropped where the pools or the budget are short",
-	"foregate_settings_unknown":            "only while a field of another version is set",
-	"foregate_breaker_transitions_total":   "only once a breaker has moved",
-	"foregate_file_last_reload_successful": "only where the configuration names a file that is read again",
-	"foregate_file_reloads_total":          "only once such a file has changed",
-	"foregate_queue_wait_seconds":          "only once a request has waited for room",
-	"foregate_midstream_failovers_total":   "only once a backend is lost in mid-answer",
-	"foregate_risk_threshold_nats":         "only once audits have certified a threshold",
-}
-
-// foreign are metrics that Prometheus itself makes, with their labels.
+// foreign are metrics that others than a replica make, with their labels.
 var foreign = map[string][]string{
-	"up":     {"job", "instance"},
-	"ALERTS": {"alertname", "alertstate", "severity"},
+	"up":                            {"job", "instance"},
+	"process_cpu_seconds_total":     {"job", "instance"}, // the Go client's own
+	"process_resident_memory_bytes": {"job", "instance"},
+	"ALERTS":                        {"alertname", "alertstate", "severity"},
 }
 
 // scraped are the labels that Prometheus adds to what it reads.
 var scraped = []string{"job", "instance"}
 
-func TestEveryMetricOfRulesAndDashboardsIsOneThatAReplicaShows(t *testing.T) {
+func TestEveryMetricOfRulesAndDashboardsIsOneThatAReplicaRegisters(t *testing.T) {
 	known := map[string][]string{} // by name, the labels
 	maps.Copy(known, foreign)
-	declared := declaredMetrics(t)
-	for name, why := range seldom {
-		if labels, ok := declared[name]; !ok || why == "" {
-			t.Errorf("no replica registers %s", name)
-		} else {
-			for _, part := range []string{"", "_bucket", "_sum", "_count"} {
-				known[name+part] = slices.Concat(labels, scraped, []string{"le"})
-			}
+	for name, labels := range registeredMetrics(t) {
+		for _, part := range []string{"", "_bucket", "_sum", "_count"} { // the reference does not tell which are histograms
+			known[name+part] = slices.Concat(labels, scraped, []string{"le"})
 		}
 	}
-	shown := shownMetrics(t)
-	engineMetrics(t, shown)
-	for name, labels := range shown {
+	engines := map[string][]string{}
+	engineMetrics(t, engines)
+	for name, labels := range engines {
 		known[name] = append(slices.Clone(labels), scraped...)
 	}
 	all := expressions(t)
@@ -226,7 +210,7 @@ func TestEveryMetricOfRulesAndDashboardsIsOneThatAReplicaShows(t *testing.T) {
 			t.Errorf("%s: %s\n  %s", where, complaint, expr)
 		}
 	}
-	runbook, err := os.ReadFile("../../deploy/RUNBOOK.md")
+	runbook, err := os.ReadFile("RUNBOOK.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -294,68 +278,25 @@ func addRecorded(t *testing.T, known map[string][]string) {
 	}
 }
 
-// declaredMetrics are all that a replica registers, with their labels.
-func declaredMetrics(t *testing.T) map[string][]string {
+// metricRow is a row of the reference's table of metrics: name, labels.
+var metricRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([a-z_, ]*) \\|")
+
+// registeredMetrics are all that a replica registers, with their labels, as the generated reference
+// lists them (a test of cmd/foregate keeps it up to date).
+func registeredMetrics(t *testing.T) map[string][]string {
 	t.Helper()
-	file, err := config.Parse("test", []byte(`
-listen: 127.0.0.1:0
-pools: {d: {model: d, backends: ["http://127.0.0.1:1"]}, t: {model: t, backends: ["http://127.0.0.1:2"]}}
-routes: [{model: m, draft: d, target: t}]
-`))
+	text, err := os.ReadFile("../REFERENCE.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var reg descRegisterer
-	if _, err := app.New(t.Context(), app.Options{File: file, Logger: zerolog.Nop(), Registerer: &reg}); err != nil {
-		t.Fatal(err)
+	_, table, found := strings.Cut(string(text), "| metric | labels | meaning |")
+	if !found {
+		t.Fatal("the reference has no table of metrics")
 	}
 	all := map[string][]string{}
-	for _, d := range reg.descs {
-		if m := descText.FindStringSubmatch(d); m != nil {
-			all[m[1]] = strings.FieldsFunc(m[4], func(r rune) bool { return r == ',' })
-		}
+	for _, row := range metricRow.FindAllStringSubmatch(table, -1) {
+		all[row[1]] = strings.FieldsFunc(row[2], func(r rune) bool { return r == ',' || r == ' ' })
 	}
-	return all
-}
-
-// shownMetrics are those with samples on the page of a replica that refuses in every way there is,
-// and of the demonstration, after answers, the same again and a mistake.
-func shownMetrics(t *testing.T) map[string][]string {
-	t.Helper()
-	all := map[string][]string{}
-	p, _ := refusals(t)
-	eventually(t, "the gateway answers", func() bool {
-		status, _, _ := send(t, "POST", p.base+"/v1/chat/completions", chatBody("good"), "Authorization", "Bearer "+keyHigh)
-		return status == 200
-	})
-	for _, model := range []string{"good", "broken", "busy", "mute", "refused", "unknown"} {
-		send(t, "POST", p.base+"/v1/chat/completions", chatBody(model), "Authorization", "Bearer "+keyHigh)
-	}
-	if status, _, _ := send(t, "POST", p.base+"/v1/chat/completions", chatBody("good", `"max_tokens":7`), "Authorization", "Bearer "+keyHigh, "X-Priority", "low"); status != 503 {
-		t.Errorf("what should be shed: status %d", status)
-	}
-	page := p.metrics(t)
-	lintPage(t, page)
-	samplesOf(t, page, all)
-	d := startDemo(t, "--time-scale", "20")
-	requests, metrics := d.requests, d.base+"/metrics"
-	for range 2 {
-		post(t, requests, chatBody(demoRoute, `"temperature":0`, `"max_tokens":40`))
-	}
-	send(t, "POST", requests, `{"model":`)
-	within(t, startWait, "the demonstration has audited, checked and priced", func() bool {
-		// It is checked once the target is probed.
-		send(t, "POST", requests, chatBody(demoRoute, `"temperature":0`, `"max_tokens":40`), "X-Acceptance-Mode", "exact", "Cache-Control", "no-store")
-		_, page = get(t, metrics)
-		for _, name := range []string{"foregate_risk_upper_bound", "foregate_audits_total", "foregate_verifications_total", "foregate_spent_usd_total", "foregate_expected_acceptance", "foregate_probe_self_agreement", "vllm_spec_acceptance_rate"} {
-			if !strings.Contains(page, "\n"+name+"{") {
-				return false
-			}
-		}
-		samplesOf(t, page, all)
-		return true
-	})
-	lintPage(t, page)
 	return all
 }
 
@@ -363,13 +304,76 @@ func shownMetrics(t *testing.T) map[string][]string {
 func engineMetrics(t *testing.T, all map[string][]string) {
 	t.Helper()
 	for _, generation := range []string{"v1", "v0"} {
-		s := vllmsim.Start(t, vllmsim.Options{Model: "m", Metrics: generation, TimeScale: simScale})
-		if status, _, body := send(t, "POST", s.URL()+"/v1/completions", `{"model":"m","prompt":"x","max_tokens":3}`); status != 200 {
-			t.Fatalf("status %d: %s", status, body)
-		}
-		_, page := get(t, s.URL()+"/metrics")
+		s := vllmsim.Start(t, vllmsim.Options{Model: "m", Metrics: generation, TimeScale: 50})
+		apptest.Post(t, s.URL()+"/v1/completions", `{"model":"m","prompt":"x","max_tokens":3}`)
+		_, page := apptest.Get(t, s.URL()+"/metrics")
 		samplesOf(t, page, all)
 	}
+}
+
+// seldom are metrics that have no samples in the demonstration, because nothing there fails or is refused.
+var seldom = []string{
+	"foregate_settings_rejected", "foregate_settings_unknown", "foregate_log_lines_dropped_total", "foregate_upstream_failures_total",
+	"foregate_shed_total", "foregate_breaker_transitions_total", "foregate_file_last_reload_successful", "foregate_queue_wait_seconds_bucket",
+	"foregate_audits_dropped_total",
+}
+
+func TestTheDemonstrationShowsWhatDashboardsDraw(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a long test: make test-long")
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var out apptest.Log
+	ended := make(chan error)
+	go func() {
+		ended <- demo.Run(ctx, demo.Options{
+			Listener: listener, Admin: "127.0.0.1:0", Replicas: 1, Traffic: true, TimeScale: 20, Stdout: &out, Stderr: &out,
+		})
+	}()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Errorf("%v\n%s", err, out.String())
+		}
+	}()
+	metrics := ""
+	apptest.Within(t, time.Minute, "the demonstration tells where its metrics are", func() bool {
+		m := regexp.MustCompile(`metrics +(http://\S+)\n`).FindStringSubmatch(out.String())
+		if m != nil {
+			metrics = m[1]
+		}
+		return m != nil
+	})
+	wanted := map[string]bool{}
+	for _, expr := range expressions(t) {
+		for _, s := range readPromql(expr).series {
+			if registered := strings.HasPrefix(s.name, "foregate_") && !strings.Contains(s.name, ":"); registered && !slices.Contains(seldom, s.name) {
+				wanted[s.name] = true
+			}
+		}
+	}
+	var missing []string
+	defer func() {
+		if t.Failed() {
+			t.Logf("missing: %q", missing)
+		}
+	}()
+	apptest.Within(t, time.Minute, "every metric has samples", func() bool {
+		_, page := apptest.Get(t, metrics)
+		shown := map[string][]string{}
+		samplesOf(t, page, shown)
+		missing = nil
+		for name := range wanted {
+			if shown[name] == nil {
+				missing = append(missing, name)
+			}
+		}
+		return len(missing) == 0
+	})
 }
 
 // samplesOf adds the names of a page's samples, as Prometheus stores them, with their labels.

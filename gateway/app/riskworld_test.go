@@ -1,4 +1,4 @@
-package main
+package app_test
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/gateway/settings"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/evidence"
@@ -33,20 +34,20 @@ var riskQuick = []string{
 // riskSlow is for the processes of a race build on a machine that does other things, too.
 const riskSlow = 30 * time.Second
 
-// riskFleet is three replicas that share a promise, a draft backend that is the target's
+// riskFleet is replicas that share a promise, a draft backend that is the target's
 // equal, and a target.
 type riskFleet struct {
-	*fleetWorld
+	redis         *redisServer
+	replicas      []*apptest.Replica
 	draft, target *vllmsim.Server
 	eyes          *evidencetest.Audits // the test's own look at the evidence
 	more          string               // of the configuration
 	who           []string             // headers of those who ask
-	end           sync.Once            // SIGTERM to all replicas, of which none bears two
 }
 
 func newRiskFleet(t *testing.T, replicas int, more string, settings ...string) *riskFleet {
 	t.Helper()
-	w := &riskFleet{fleetWorld: &fleetWorld{redis: newRedisServer(t)}, more: more}
+	w := &riskFleet{redis: newRedisServer(t), more: more}
 	w.draft = vllmsim.Start(t, vllmsim.Options{Model: simDraft, Seed: simSeed, TimeScale: simScale})
 	w.target = vllmsim.Start(t, vllmsim.Options{Model: simTarget, Seed: simSeed, TimeScale: simScale})
 	w.set(t, slices.Concat(riskQuick, settings)...)
@@ -55,19 +56,21 @@ func newRiskFleet(t *testing.T, replicas int, more string, settings ...string) *
 	for range replicas {
 		w.join(t)
 	}
-	within(t, riskSlow, "both pools were probed by all", func() bool {
-		return w.all(func(p *server) bool { return strings.Count(p.metrics(t), "\nforegate_probe_age_seconds{") == 2 })
+	apptest.Within(t, riskSlow, "both pools were probed by all", func() bool {
+		return w.all(func(p *apptest.Replica) bool {
+			return strings.Count(p.Metrics(t), "\nforegate_probe_age_seconds{") == 2
+		})
 	})
-	within(t, riskSlow, "the replicas share with each other", func() bool {
-		return w.all(func(p *server) bool { return shares(t, p, replicas) })
+	apptest.Within(t, riskSlow, "the replicas share with each other", func() bool {
+		return w.all(func(p *apptest.Replica) bool { return shares(t, p, replicas) })
 	})
 	return w
 }
 
-// join starts a replica. All end together: a race build takes a second to.
-func (w *riskFleet) join(t *testing.T) *server {
+// join starts a replica.
+func (w *riskFleet) join(t *testing.T) *apptest.Replica {
 	t.Helper()
-	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+	p := apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: "redis://%s/0"}
 pools:
@@ -77,19 +80,6 @@ routes: [{model: %s, draft: small, target: large, same_tokenizer: true}]
 drain: {delay: 0s, grace: 10s}
 %s`, w.redis.addr, simDraft, w.draft.URL(), simTarget, w.target.URL(), routeUsual, w.more))
 	w.replicas = append(w.replicas, p)
-	t.Cleanup(func() {
-		w.end.Do(func() {
-			for _, p := range w.replicas {
-				p.interrupt()
-			}
-			for _, p := range w.replicas {
-				select {
-				case <-p.exited:
-				case <-time.After(stopWait): // the process' own cleanup says so
-				}
-			}
-		})
-	})
 	return p
 }
 
@@ -102,7 +92,7 @@ func (w *riskFleet) set(t *testing.T, pairs ...string) {
 
 // riskReply is what became of a request.
 type riskReply struct {
-	replica                *server
+	replica                *apptest.Replica
 	status                 int
 	verdict, reason, grant string // of X-Acceptance; grant is the policy
 	cached, text           string
@@ -120,12 +110,12 @@ func (r riskReply) accepted() bool { return r.verdict == "accepted" && r.reason 
 func (r riskReply) bypassed() bool { return r.verdict == "bypassed" && r.reason == "uncertified" }
 
 // riskAsk sends one request for a short whole answer. headers are names and values.
-func riskAsk(ctx context.Context, p *server, text string, headers ...string) riskReply {
+func riskAsk(ctx context.Context, p *apptest.Replica, text string, headers ...string) riskReply {
 	r := riskReply{replica: p}
 	body, _ := json.Marshal(map[string]any{ // strings and numbers
 		"model": routeUsual, "max_tokens": 8, "temperature": 0, "messages": []any{map[string]any{"role": "user", "content": text}},
 	})
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.base+"/v1/chat/completions", strings.NewReader(string(body)))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, p.URL+"/v1/chat/completions", strings.NewReader(string(body)))
 	if err != nil {
 		r.err = err
 		return r
@@ -134,7 +124,7 @@ func riskAsk(ctx context.Context, p *server, text string, headers ...string) ris
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Set(headers[i], headers[i+1])
 	}
-	resp, err := plain.Do(req)
+	resp, err := apptest.Client.Do(req)
 	if err != nil {
 		r.err = err
 		return r
@@ -171,7 +161,7 @@ func (w *riskFleet) each(t *testing.T, ok func(r riskReply) bool) bool {
 	for _, p := range w.replicas {
 		r := riskAsk(t.Context(), p, riskPrompt, w.who...)
 		if r.status != http.StatusOK || r.err != nil {
-			t.Fatalf("a client got no answer: %v\n%s", r, p.log.String())
+			t.Fatalf("a client got no answer: %v\n%s", r, p.Log.String())
 		}
 		all = ok(r) && all
 	}
@@ -183,7 +173,7 @@ func (w *riskFleet) each(t *testing.T, ok func(r riskReply) bool) bool {
 func (w *riskFleet) until(t *testing.T, what string, ok func(r riskReply) bool) (took, slowest time.Duration) {
 	t.Helper()
 	began := time.Now()
-	within(t, riskSlow, what, func() bool {
+	apptest.Within(t, riskSlow, what, func() bool {
 		look := time.Now()
 		all := w.each(t, ok)
 		slowest = max(slowest, time.Since(look))
@@ -208,7 +198,7 @@ type riskLoad struct {
 const thinks = 10 * time.Millisecond
 
 // load runs so many clients on each of the replicas until stop, or the test's end.
-func (w *riskFleet) load(t *testing.T, clients int, prompts int, replicas ...*server) *riskLoad {
+func (w *riskFleet) load(t *testing.T, clients int, prompts int, replicas ...*apptest.Replica) *riskLoad {
 	t.Helper()
 	l := &riskLoad{}
 	for i, p := range replicas {
@@ -261,7 +251,7 @@ func (l *riskLoad) during(t *testing.T, n int) *riskLoad {
 		return l.replies
 	}
 	began := count()
-	within(t, riskSlow, "requests are answered", func() bool { return count() >= began+n })
+	apptest.Within(t, riskSlow, "requests are answered", func() bool { return count() >= began+n })
 	return l
 }
 
@@ -277,7 +267,7 @@ func (l *riskLoad) unharmed(t *testing.T) {
 
 // key waits for the kind of request that is asked.
 func (w *riskFleet) key(t *testing.T) (k risk.Key) {
-	within(t, riskSlow, "a draft was audited", func() bool {
+	apptest.Within(t, riskSlow, "a draft was audited", func() bool {
 		known := w.known(t)
 		if len(known) > 0 {
 			k = known[0].Key
@@ -310,7 +300,7 @@ func (w *riskFleet) state(t *testing.T, k risk.Key) *risk.State {
 // scored waits for the score of the draft of riskPrompt.
 func (w *riskFleet) scored(t *testing.T) (k risk.Key, score float64) {
 	t.Helper()
-	within(t, riskSlow, "the first score", func() bool {
+	apptest.Within(t, riskSlow, "the first score", func() bool {
 		w.each(t, riskReply.bypassed)
 		known := w.known(t)
 		return len(known) == 1 && len(known[0].State.Scores) > 0
@@ -373,7 +363,7 @@ func (w *riskFleet) idle(t *testing.T, k risk.Key) {
 	const still = 600 * time.Millisecond
 	var opened, closed int
 	since := time.Now()
-	within(t, riskSlow, "nothing is under way", func() bool {
+	apptest.Within(t, riskSlow, "nothing is under way", func() bool {
 		o, c := w.booked(t, k)
 		if o != opened || c != closed || w.draft.State().Running+w.target.State().Running+w.target.State().Waiting > 0 {
 			since = time.Now()
@@ -425,7 +415,7 @@ func (w *riskFleet) booked(t *testing.T, k risk.Key) (opened, closed int) {
 // still is the state of a key and what the log says of it at the same moment.
 func (w *riskFleet) still(t *testing.T, k risk.Key) (s *risk.State, opened, closed int) {
 	t.Helper()
-	eventually(t, "a moment without an audit", func() bool {
+	apptest.Eventually(t, "a moment without an audit", func() bool {
 		opened, closed = w.booked(t, k)
 		s = w.state(t, k)
 		o, c := w.booked(t, k)
@@ -479,6 +469,6 @@ func (w *riskFleet) replaced(t *testing.T, o vllmsim.Options) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	eventually(t, "the address is free", func() bool { return s.Start(addr) == nil })
+	apptest.Eventually(t, "the address is free", func() bool { return s.Start(addr) == nil })
 	w.draft = s
 }

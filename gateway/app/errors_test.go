@@ -1,4 +1,4 @@
-package main
+package app_test
 
 import (
 	"crypto/sha256"
@@ -12,6 +12,7 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -21,7 +22,7 @@ const (
 )
 
 // refusals is a gateway whose routes fail in every way there is.
-func refusals(t *testing.T) (*server, *recorder) {
+func refusals(t *testing.T) (*apptest.Replica, *recorder) {
 	t.Helper()
 	good := newRecorder(t)
 	sim := func(f vllmsim.Fault) string {
@@ -54,7 +55,7 @@ func refusals(t *testing.T) (*server, *recorder) {
 	fmt.Fprintf(&b, "routes:\n%stenants:\n", routes)
 	fmt.Fprintf(&b, "  - {id: acme, keys_sha256: [\"%x\"], max_priority: high}\n", sha256.Sum256([]byte(keyHigh)))
 	fmt.Fprintf(&b, "  - {id: globex, keys_sha256: [\"%x\"], rpm: 1}\n", sha256.Sum256([]byte(keyLimited)))
-	return serve(t, b.String()), good
+	return apptest.Serve(t, b.String()), good
 }
 
 // refusing is the URL of a port that nobody listens on.
@@ -113,6 +114,7 @@ var errorTable = []refusal{
 }
 
 func TestEveryRowOfTheErrorTableIsAnsweredInOpenAIsShape(t *testing.T) {
+	t.Parallel()
 	p, good := refusals(t)
 	for _, row := range errorTable {
 		t.Run(row.name, func(t *testing.T) {
@@ -145,7 +147,7 @@ func TestEveryRowOfTheErrorTableIsAnsweredInOpenAIsShape(t *testing.T) {
 	})
 }
 
-func (row *refusal) send(t *testing.T, p *server) (int, http.Header, string) {
+func (row *refusal) send(t *testing.T, p *apptest.Replica) (int, http.Header, string) {
 	t.Helper()
 	method, path, body := row.method, row.path, row.body
 	if method == "" {
@@ -157,10 +159,10 @@ func (row *refusal) send(t *testing.T, p *server) (int, http.Header, string) {
 	if body == "" {
 		body = chatBody("good")
 	}
-	return send(t, method, p.base+path, body, append([]string{"Authorization", "Bearer " + keyHigh}, row.headers...)...)
+	return apptest.Send(t, method, p.URL+path, body, append([]string{"Authorization", "Bearer " + keyHigh}, row.headers...)...)
 }
 
-func (row *refusal) check(t *testing.T, p *server) {
+func (row *refusal) check(t *testing.T, p *apptest.Replica) {
 	t.Helper()
 	status, head, body := row.send(t, p)
 	if status != row.status {

@@ -1,4 +1,4 @@
-package main
+package app_test
 
 import (
 	"encoding/json"
@@ -10,24 +10,26 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
 // TestAConversationKeepsToOneEngineBehindAURL has one server of four engines, each with
 // a cache of its own, whose balance knows nothing of prefixes.
 func TestAConversationKeepsToOneEngineBehindAURL(t *testing.T) {
+	t.Parallel()
 	sim := vllmsim.Start(t, vllmsim.Options{
 		Model: simTarget, Profile: "a100-8b", Seed: simSeed, TimeScale: simScale, DataParallelSize: 4,
 	})
-	p := serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+	p := apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 pools: {big: {model: %s, backends: [%q]}}
 routes: [{model: m, target: big}]
 drain: {delay: 0s, grace: 5s}
 `, simTarget, sim.URL()))
-	p.ready(t)
-	eventually(t, "the four engines are told apart", func() bool {
-		return strings.Contains(p.metrics(t), "foregate_backend_kv_usage")
+	p.Ready(t)
+	apptest.Eventually(t, "the four engines are told apart", func() bool {
+		return strings.Contains(p.Metrics(t), "foregate_backend_kv_usage")
 	})
 	// At once, so that the server's balance has reason to spread them.
 	var all sync.WaitGroup
@@ -35,8 +37,10 @@ drain: {delay: 0s, grace: 5s}
 		all.Go(func() {
 			talk := fmt.Sprintf(`{"role":"user","content":%q}`, strings.Repeat(fmt.Sprintf("Report %d of the harbour says that the water is cold. ", c), 100))
 			for range 4 {
-				status, _, text := send(t, http.MethodPost, p.base+chat, fmt.Sprintf(`{"model":"m","max_tokens":40,"messages":[%s]}`, talk))
-				var a completion
+				status, _, text := apptest.Send(t, http.MethodPost, p.URL+chat, fmt.Sprintf(`{"model":"m","max_tokens":40,"messages":[%s]}`, talk))
+				var a struct {
+					Choices []struct{ Message struct{ Content string } }
+				}
 				if err := json.Unmarshal([]byte(text), &a); err != nil || len(a.Choices) == 0 {
 					t.Errorf("status %d: %s", status, text)
 					return
@@ -46,7 +50,7 @@ drain: {delay: 0s, grace: 5s}
 		})
 	}
 	all.Wait()
-	_, page := get(t, sim.URL()+"/metrics")
+	_, page := apptest.Get(t, sim.URL()+"/metrics")
 	hits, queries := sum(t, page, "vllm:prefix_cache_hits_total"), sum(t, page, "vllm:prefix_cache_queries_total")
 	// The first turn of each finds nothing: three quarters are what there is to find.
 	share := hits / queries

@@ -1,4 +1,4 @@
-package main
+package app_test
 
 import (
 	"compress/gzip"
@@ -23,6 +23,7 @@ import (
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 )
 
@@ -71,7 +72,7 @@ func newCollector(t *testing.T) *collector {
 func (c *collector) trace(t *testing.T, id string) []*otlp.Span {
 	t.Helper()
 	var found []*otlp.Span
-	eventually(t, "the trace has come", func() bool {
+	apptest.Eventually(t, "the trace has come", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		found = nil
@@ -158,7 +159,7 @@ func (w *wiretap) heard() []traced {
 
 // tracedWorld is a gateway whose drafts the target checks, traced into a collector.
 type tracedWorld struct {
-	*server
+	*apptest.Replica
 	collector     *collector
 	draft, target *wiretap
 }
@@ -174,7 +175,7 @@ func newTracedWorld(t *testing.T, tracing string) *tracedWorld {
 	} {
 		store.HSet("foregate:settings", name, value)
 	}
-	w.server = serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+	w.Replica = apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: "redis://%s/0"}
 pools: {small: {model: %s, backends: [%q]}, large: {model: %s, backends: [%q]}}
@@ -182,9 +183,9 @@ routes: [{model: llama-3, draft: small, target: large, same_tokenizer: true}, {m
 drain: {delay: 0s, grace: 5s}
 %s
 `, store.Addr(), simDraft, w.draft.url, simTarget, w.target.url, strings.ReplaceAll(tracing, "COLLECTOR", w.collector.url)))
-	w.ready(t)
-	eventually(t, "both pools were probed", func() bool {
-		return strings.Count(w.metrics(t), "\nforegate_probe_age_seconds{") == 2
+	w.Ready(t)
+	apptest.Eventually(t, "both pools were probed", func() bool {
+		return strings.Count(w.Metrics(t), "\nforegate_probe_age_seconds{") == 2
 	})
 	return w
 }
@@ -208,7 +209,7 @@ func (w *tracedWorld) say(t *testing.T, want int, body string, headers ...string
 
 func (w *tracedWorld) answer(t *testing.T, body string, headers ...string) (code int, text string) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.base+chat, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.URL+chat, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +220,7 @@ func (w *tracedWorld) answer(t *testing.T, body string, headers ...string) (code
 	for i := 0; i < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	resp, err := plain.Do(req)
+	resp, err := apptest.Client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,6 +254,7 @@ const (
 )
 
 func TestOneTraceGoesFromTheClientThroughTheGatewayToDraftScoreAndTarget(t *testing.T) {
+	t.Parallel()
 	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
 	traceID, body := mixed(t, w)
 	if body == "" {
@@ -328,6 +330,7 @@ func TestOneTraceGoesFromTheClientThroughTheGatewayToDraftScoreAndTarget(t *test
 }
 
 func TestWhatNobodySampledIsNotSentButPassedOn(t *testing.T) {
+	t.Parallel()
 	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
 	before := len(w.target.heard())
 	w.ask(t, chatBody("plain", `"max_tokens":3`), "Traceparent", strings.TrimSuffix(sampled, "1")+"0")
@@ -346,11 +349,12 @@ func TestWhatNobodySampledIsNotSentButPassedOn(t *testing.T) {
 }
 
 func TestAShareOfTheRequestsThatNobodyDecidedAboutIsTraced(t *testing.T) {
+	t.Parallel()
 	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 1}")
 	w.ask(t, chatBody("plain", `"max_tokens":3`))
 	w.ask(t, `{"model":"plain"}`)
 	w.ask(t, chatBody("nobody"))
-	eventually(t, "all three are traced", func() bool { return strings.Contains(w.metrics(t), "foregate_traces_exported_total 3") })
+	apptest.Eventually(t, "all three are traced", func() bool { return strings.Contains(w.Metrics(t), "foregate_traces_exported_total 3") })
 	w.collector.mu.Lock()
 	defer w.collector.mu.Unlock()
 	codes := map[string]string{}
@@ -365,6 +369,7 @@ func TestAShareOfTheRequestsThatNobodyDecidedAboutIsTraced(t *testing.T) {
 }
 
 func TestWhoIsTurnedAwayIsSeenInATraceThatHasAnError(t *testing.T) {
+	t.Parallel()
 	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
 	if code := w.ask(t, chatBody("plain"), "Traceparent", sampled, "X-Priority", "low"); code != http.StatusServiceUnavailable {
 		t.Fatalf("status %d", code)
@@ -377,6 +382,7 @@ func TestWhoIsTurnedAwayIsSeenInATraceThatHasAnError(t *testing.T) {
 }
 
 func TestACollectorIsGivenTheHeadersThatItWants(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "headers")
 	if err := os.WriteFile(file, []byte("# for the collector\nX-Team: s3cret\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -390,10 +396,10 @@ func TestACollectorIsGivenTheHeadersThatItWants(t *testing.T) {
 }
 
 func TestAReplicaThatStopsTellsOfItsLastRequests(t *testing.T) {
+	t.Parallel()
 	w := newTracedWorld(t, "tracing: {otlp: COLLECTOR, sample: 0}")
 	w.ask(t, chatBody("plain", `"max_tokens":3`), "Traceparent", sampled)
-	w.interrupt()
-	<-w.exited
+	w.Stop(t)
 	if w.collector.count() == 0 {
 		t.Error("nothing was sent")
 	}

@@ -1,4 +1,4 @@
-package main
+package app_test
 
 import (
 	"bufio"
@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
+
+	"github.com/foregate/foregate/gateway/app/apptest"
 )
 
 // silence is how long a raw connection may say nothing before the test takes it
@@ -96,7 +98,7 @@ func request(path string, body []byte, extra ...string) []byte {
 
 // guarded is a gateway over two recording backends, to see what gets through.
 type guarded struct {
-	*server
+	*apptest.Replica
 	draft, target *recorder
 }
 
@@ -109,7 +111,7 @@ func newGuarded(t *testing.T, settings ...string) *guarded {
 	for i := 0; i < len(settings); i += 2 {
 		store.HSet("foregate:settings", settings[i], settings[i+1])
 	}
-	g.server = serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
+	g.Replica = apptest.Serve(t, fmt.Sprintf(`listen: 127.0.0.1:0
 admin: 127.0.0.1:0
 redis: {url: "redis://%s"}
 pools:
@@ -119,7 +121,7 @@ routes: [{model: llama-3, draft: small, target: large, same_tokenizer: true}]
 passthrough: [/v1/embeddings, /v1/responses, /v1/messages, /tokenize, /detokenize, /v1/rerank, /v1/score]
 drain: {delay: 0s, grace: 2s}
 `, store.Addr(), g.draft.url, g.target.url))
-	g.ready(t)
+	g.Ready(t)
 	return g
 }
 

@@ -1,4 +1,4 @@
-package main
+package app_test
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/foregate/foregate/gateway/app"
+	"github.com/foregate/foregate/gateway/app/apptest"
 
 	"github.com/foregate/foregate/gateway/config"
 	"github.com/foregate/foregate/gateway/reload"
@@ -136,13 +137,14 @@ func TestAKeyRotatesUnderLoad(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a long test: make test-long")
 	}
+	t.Parallel()
 	sim := vllmsim.Start(t, vllmsim.Options{Model: "m", TimeScale: 20})
 	path := filepath.Join(t.TempDir(), "tenants.yaml")
 	rotateFile(t, path, tenantText("acme", "sk-old"))
-	p := serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ntenants_file: %q\npools: {only: {model: m, backends: [%q]}}\nroutes: [{model: llama-3, target: only}]\ndrain: {delay: 0s, grace: 1s}\n", path, sim.URL()))
-	p.ready(t)
+	p := apptest.Serve(t, fmt.Sprintf("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\ntenants_file: %q\npools: {only: {model: m, backends: [%q]}}\nroutes: [{model: llama-3, target: only}]\ndrain: {delay: 0s, grace: 1s}\n", path, sim.URL()))
+	p.Ready(t)
 	ask := func(key string) int {
-		status, _, _ := send(t, http.MethodPost, p.base+chat, chatBody("llama-3", `"max_tokens":5`), "Authorization", "Bearer "+key)
+		status, _, _ := apptest.Send(t, http.MethodPost, p.URL+chat, chatBody("llama-3", `"max_tokens":5`), "Authorization", "Bearer "+key)
 		return status
 	}
 	var (
@@ -174,7 +176,7 @@ func TestAKeyRotatesUnderLoad(t *testing.T) {
 	inForce := func(what string, ok func() bool) {
 		t.Helper()
 		began := time.Now()
-		within(t, 30*time.Second, what, ok)
+		apptest.Within(t, 30*time.Second, what, ok)
 		t.Logf("%s after %v", what, time.Since(began).Round(time.Millisecond))
 	}
 	rotateFile(t, path, tenantText("acme", "sk-old", "sk-new"))
@@ -184,10 +186,10 @@ func TestAKeyRotatesUnderLoad(t *testing.T) {
 	mu.Unlock()
 	rotateFile(t, path, "tenants: [{id: acme, keys_sha256: [broken]}]")
 	inForce("the broken file is shown", func() bool {
-		s := p.standing(t)
+		s := p.Status(t)
 		return len(s.Files) == 1 && strings.HasPrefix(s.Files[0].Error, "tenants_file:1: tenants[0].keys_sha256[0]: want the 64 hex digits")
 	})
-	if m := p.metrics(t); !strings.Contains(m, `foregate_file_last_reload_successful{setting="tenants_file"} 0`) {
+	if m := p.Metrics(t); !strings.Contains(m, `foregate_file_last_reload_successful{setting="tenants_file"} 0`) {
 		t.Error("no metric tells of the broken file")
 	}
 	if ask("sk-old") != http.StatusOK || ask("sk-new") != http.StatusOK {
@@ -201,7 +203,7 @@ func TestAKeyRotatesUnderLoad(t *testing.T) {
 		t.Errorf("requests were lost, by status: %v", lost)
 	}
 	var told struct{ Tenants []struct{ Tenant string } }
-	if _, body := get(t, p.admin+"/admin/tenants"); json.Unmarshal([]byte(body), &told) != nil || len(told.Tenants) != 1 || told.Tenants[0].Tenant != "acme" {
+	if _, body := apptest.Get(t, p.Admin+"/admin/tenants"); json.Unmarshal([]byte(body), &told) != nil || len(told.Tenants) != 1 || told.Tenants[0].Tenant != "acme" {
 		t.Errorf("/admin/tenants: %+v", told)
 	}
 }

@@ -1,16 +1,13 @@
-package main
+package app_test
 
 import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/foregate/foregate/gateway/app/apptest"
 	"github.com/foregate/foregate/loadtest/vllmsim"
 	"github.com/foregate/foregate/tiers/risk"
 )
@@ -51,7 +48,7 @@ func (w *pressedWorld) usage(t *testing.T, kv float64, class string, pressed boo
 	if err := w.target.SetFault(vllmsim.Fault{KVUsage: &kv}); err != nil {
 		t.Fatal(err)
 	}
-	within(t, riskSlow, fmt.Sprintf("at %g the class %s is answered so", kv, class), func() bool {
+	apptest.Within(t, riskSlow, fmt.Sprintf("at %g the class %s is answered so", kv, class), func() bool {
 		return (w.asks(t, "spared", class, "").reason == "target_pressure") == pressed
 	})
 }
@@ -92,7 +89,7 @@ func TestDraftsBelowTheThresholdAreForTenantsThatTakeThemWhileTheTargetIsShort(t
 		return r.verdict == "rejected" && strings.HasSuffix(r.grant, ".op1")
 	})
 	w.set(t, "cache.mode", "on")
-	eventually(t, "answers are kept", func() bool { return w.replicas[0].inForce(t, "cache.mode") == "on" })
+	apptest.Eventually(t, "answers are kept", func() bool { return w.replicas[0].Setting(t, "cache.mode") == "on" })
 
 	w.never(t, 0, [2]string{"spared", "low"}, [2]string{"spared", "normal"})
 	w.usage(t, .82, "low", true)
@@ -134,71 +131,5 @@ func TestDraftsBelowTheThresholdAreForTenantsThatTakeThemWhileTheTargetIsShort(t
 	t.Logf("%d questions, %d answered below the threshold, %d audits", w.n, w.pressed, audits)
 	if audits == 0 {
 		t.Error("there was no audit")
-	}
-}
-
-// theProgram runs the program itself and returns its standard output and its last words.
-func theProgram(t *testing.T, status int, args ...string) (out, errs string) {
-	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), exe, args...)
-	cmd.Env = append(os.Environ(), beForegate+"=1", "FOREGATE_REDIS=", "FOREGATE_ADMIN=")
-	var o, e strings.Builder
-	cmd.Stdout, cmd.Stderr = &o, &e
-	_ = cmd.Run() // the status tells
-	if got := cmd.ProcessState.ExitCode(); got != status {
-		t.Fatalf("foregate %v: status %d, want %d\n%s%s", args, got, status, o.String(), e.String())
-	}
-	return o.String(), e.String()
-}
-
-// TestAnOperatorCarriesEvidenceOverAResetAndToAnotherRedis does by the program what is told in
-// its manual, under a replica that serves.
-func TestAnOperatorCarriesEvidenceOverAResetAndToAnotherRedis(t *testing.T) {
-	longForm(t)
-	t.Parallel()
-	w := newRiskFleet(t, 1, "")
-	k := w.certified(t)
-	w.made(t, k, w.state(t, k).Grid[0], false, risk.GridScores)
-	w.quiet(t, k)
-	e := w.sound(t, k)
-	here := "redis://" + w.redis.addr
-	for _, where := range [][]string{{"--redis", here}, {"--admin", w.replicas[0].admin}} {
-		if out, _ := theProgram(t, 0, append([]string{"risk", "show"}, where...)...); !strings.Contains(out, k.Bucket) || !strings.Contains(out, "certified") {
-			t.Errorf("risk show %v:\n%s", where, out)
-		}
-	}
-	file := filepath.Join(t.TempDir(), "audits.jsonl")
-	if _, errs := theProgram(t, 0, "risk", "export", "--redis", here, "--out", file); !strings.Contains(errs, fmt.Sprintf("%d audits: ", e.Audits)) {
-		t.Errorf("of %d audits: %s", e.Audits, errs)
-	}
-	if _, errs := theProgram(t, 1, "risk", "fit", "--redis", here, "--route", routeUsual); !strings.Contains(errs, "a fit takes 2000 together") {
-		t.Errorf("a fit to %d audits: %s", e.Audits, errs)
-	}
-	theProgram(t, 1, "risk", "reset", "--redis", here, "--route", routeUsual)
-	if !w.each(t, riskReply.accepted) {
-		t.Error("a reset without --yes has stopped drafts")
-	}
-	theProgram(t, 0, "risk", "reset", "--redis", here, "--route", routeUsual, "--yes")
-	took, slowest := w.until(t, "nobody serves drafts", func(r riskReply) bool { return r.bypassed() && r.grant == "g0.a0.op0" })
-	promised(t, "nobody serves drafts", took, 2*time.Second, slowest)
-	out, _ := theProgram(t, 0, "risk", "import", "--redis", here, file)
-	if !strings.Contains(out, "certified at 30%") {
-		t.Errorf("risk import:\n%s", out)
-	}
-	took, slowest = w.until(t, "drafts are served again", riskReply.accepted)
-	promised(t, "drafts are served again", took, 2*time.Second, slowest)
-
-	other := newRedisServer(t)
-	out, _ = theProgram(t, 0, "risk", "import", "--redis", "redis://"+other.addr, file)
-	if want := fmt.Sprintf("%d of %d audits taken", e.Audits, e.Audits); !strings.Contains(out, want) {
-		t.Errorf("risk import elsewhere:\n%s, want %s", out, want)
-	}
-	out, _ = theProgram(t, 0, "risk", "show", "--redis", "redis://"+other.addr)
-	if !strings.Contains(out, "of the drafts served, the target would refuse at most 10%") {
-		t.Errorf("risk show elsewhere:\n%s", out)
 	}
 }
